@@ -1,0 +1,130 @@
+package detectors
+
+// Span is a run of elements of one of a batch's arenas.
+type Span struct{ Off, Len uint32 }
+
+// Task is one detector's work on one key: 64 bytes without pointers, so that a
+// batch can be handed to a device as it lies.
+type Task struct {
+	Op    Op
+	Dim   uint32 // values a row of X
+	Fresh uint32 // rows at the end of X to score, oldest first
+	// After is 1 + the index of an earlier task of the same batch whose Next is
+	// this task's carry (the same key's task before this one); 0 means that the
+	// carry is Carry. Tasks linked by After run in order.
+	After  uint32
+	Params Span // in F32
+	X      Span // rows*Dim elements, oldest row first, in the arena of the op's Elem
+	Bins   Span // in F32; empty without a summary
+	Carry  Span // in F32; empty at the key's first task
+	Scores Span // in Out
+	Next   Span // in Out: the carry after this task
+}
+
+// Batch is a set of tasks and the arenas that their spans point into. The
+// memory is the executor's (pinned or shared where there is a device): tasks
+// are packed into it once. A Batch is not safe for concurrent use.
+type Batch struct {
+	Tasks []Task
+	F32   []float32
+	F64   []float64
+	I64   []int64
+	Out   []float32
+	// Limits of the arenas' lengths; an append past the capacity is refused by
+	// Fits. A batch without limits (all zero) grows.
+	MaxTasks, MaxF32, MaxF64, MaxI64, MaxOut int
+	// Serial changes with every Reset, so that spans kept from an earlier use
+	// (a detector's parameters) are known to be stale.
+	Serial uint64
+}
+
+// Need is what a task takes of a batch's arenas.
+type Need struct{ Tasks, F32, F64, I64, Out int }
+
+// Fits reports whether n more elements fit without growing past the limits.
+func (b *Batch) Fits(n Need) bool {
+	return fits(len(b.Tasks), n.Tasks, b.MaxTasks) && fits(len(b.F32), n.F32, b.MaxF32) &&
+		fits(len(b.F64), n.F64, b.MaxF64) && fits(len(b.I64), n.I64, b.MaxI64) && fits(len(b.Out), n.Out, b.MaxOut)
+}
+
+func fits(have, more, limit int) bool { return limit == 0 || have+more <= limit }
+
+// Reset empties the batch and keeps its memory.
+func (b *Batch) Reset() {
+	b.Tasks, b.F32, b.F64, b.I64, b.Out = b.Tasks[:0], b.F32[:0], b.F64[:0], b.I64[:0], b.Out[:0]
+	b.Serial++
+}
+
+// GrowF32 appends n elements of undefined content and returns where they are.
+// The slice is valid until the next Grow of the same arena.
+func (b *Batch) GrowF32(n int) (Span, []float32) {
+	s, d := grow(&b.F32, n)
+	return s, d
+}
+
+// GrowF64 is GrowF32 for the float64 arena.
+func (b *Batch) GrowF64(n int) (Span, []float64) { return grow(&b.F64, n) }
+
+// GrowI64 is GrowF32 for the int64 arena.
+func (b *Batch) GrowI64(n int) (Span, []int64) { return grow(&b.I64, n) }
+
+// GrowOut appends n elements of undefined content to the output arena.
+func (b *Batch) GrowOut(n int) Span {
+	s, _ := grow(&b.Out, n)
+	return s
+}
+
+func grow[T any](a *[]T, n int) (Span, []T) {
+	o := len(*a)
+	if o+n > cap(*a) {
+		bigger := make([]T, o, max(2*cap(*a), o+n, 1024))
+		copy(bigger, *a)
+		*a = bigger
+	}
+	*a = (*a)[:o+n]
+	return Span{uint32(o), uint32(n)}, (*a)[o : o+n : o+n]
+}
+
+// Rows are a task's spans resolved to slices. X is in the field of the op's
+// element type; the others are nil. Inputs are read only.
+type Rows struct {
+	Dim, Fresh int
+	Params     []float32
+	X          []float32
+	X64        []float64
+	XI         []int64
+	Bins       []float32
+	Carry      []float32
+	Scores     []float32
+	Next       []float32
+}
+
+// Len is the number of rows of X.
+func (r *Rows) Len() int { return (len(r.X) + len(r.X64) + len(r.XI)) / r.Dim }
+
+// Rows resolves task i.
+func (b *Batch) Rows(i int) Rows {
+	t := &b.Tasks[i]
+	r := Rows{
+		Dim: int(t.Dim), Fresh: int(t.Fresh),
+		Params: at(b.F32, t.Params),
+		Bins:   at(b.F32, t.Bins),
+		Carry:  at(b.F32, t.Carry),
+		Scores: at(b.Out, t.Scores),
+		Next:   at(b.Out, t.Next),
+	}
+	switch t.Op.Elem() {
+	case F32:
+		r.X = at(b.F32, t.X)
+	case F64:
+		r.X64 = at(b.F64, t.X)
+	case I64:
+		r.XI = at(b.I64, t.X)
+	}
+	if t.After != 0 {
+		r.Carry = at(b.Out, b.Tasks[t.After-1].Next)
+	}
+	return r
+}
+
+func at[T any](a []T, s Span) []T { return a[s.Off : s.Off+s.Len : s.Off+s.Len] }

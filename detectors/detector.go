@@ -1,0 +1,38 @@
+package detectors
+
+// View is the shape of what one key can offer a detector at one instant: how
+// many rows of the window are there, of which the last Fresh are to be scored.
+type View struct {
+	Dim   int // values a row
+	Rows  int // rows in the window, the fresh ones included
+	Fresh int // rows at the end that have no score yet, at least 1
+}
+
+// Detector is a method with its parameters: a stateless value that says how
+// much of a window the method reads and what its numbers mean. What it
+// remembers between tasks is its carry, which the caller keeps.
+type Detector interface {
+	// Op names the batched function that computes the scores.
+	Op() Op
+	// Params are the op's parameters, the same for every task of the detector.
+	// The caller must not change them.
+	Params() []float32
+	// Window is the number of rows, the scored one included, that one score may
+	// read at most. A task of n fresh rows reads at most Window()+n-1 rows.
+	Window() int
+	// Size tells how many scores and how many numbers of carry a task on v
+	// gives. ok is false where v has too little history to score its first
+	// fresh row.
+	Size(v View) (scores, carry int, ok bool)
+	// AppendFindings appends what a finished task found: which rows each score
+	// speaks of. Thresholds come later and elsewhere.
+	AppendFindings(dst []Finding, r Rows) []Finding
+}
+
+// Finding is one score and the rows it speaks of: a sample (From == To), or an
+// interval of samples. Rows count from 0 at the oldest row of the task's X.
+type Finding struct {
+	Fresh    int // which fresh row the score belongs to, 0 the oldest
+	From, To int // first and last row the score speaks of
+	Score    float64
+}
