@@ -1,5 +1,11 @@
 package detectors
 
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
 // Op is an index into the op table: a batched function of rows of numbers.
 type Op uint32
 
@@ -23,3 +29,96 @@ const (
 	IKASST
 	opCount
 )
+
+// Spec is one row of the op table: all that an executor and its tests know of
+// an op. Score and CPU fill Scores and Next of the rows and write nothing else.
+type Spec struct {
+	Name string
+	Elem Elem
+	// Score is the definition: float64, boring and slow.
+	Score func(Rows)
+	// CPU is the fast form. Its result depends on the rows alone, to the bit.
+	CPU func(*Rows)
+	// Cost is the rough time of a task's CPU form in nanoseconds, for splitting
+	// and ordering work; it never changes a result.
+	Cost func(*Rows) int
+	// Compare is the op's own notion of equal: nil where got is an acceptable
+	// result of another implementation for which the definition says want.
+	Compare func(r *Rows, got, want Result) error
+	// Cases are inputs for tests and benchmarks: small, degenerate, tied, large.
+	Cases func(*rand.Rand) []Case
+}
+
+// Result is what a task leaves.
+type Result struct{ Scores, Next []float32 }
+
+// Case is one key's series and the chain of tasks to run on it.
+type Case struct {
+	Name     string
+	Detector Detector
+	Dim      int
+	Rows     []float64 // the series, Dim values a row, oldest first
+	// Fresh are the fresh rows of each task of the chain; the last task ends at
+	// the last row. Each task's X are the last Window()+fresh-1 rows, or as many
+	// as there are.
+	Fresh []int
+	Bins  []float32
+	Bench bool // also a benchmark
+}
+
+var specs = [opCount]Spec{
+	ZScore: {Name: "zscore", Elem: F32, Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases},
+}
+
+// Spec is the op's row of the table.
+func (o Op) Spec() *Spec { return &specs[o] }
+
+// Elem is the element type of the op's X.
+func (o Op) Elem() Elem { return specs[o].Elem }
+
+// String is the op's name in configuration and metrics.
+func (o Op) String() string {
+	if o < opCount {
+		return specs[o].Name
+	}
+	return fmt.Sprintf("op(%d)", uint32(o))
+}
+
+// Ops lists the ops in the order of their numbers.
+func Ops() []Op {
+	ops := make([]Op, 0, opCount)
+	for o := range opCount {
+		if specs[o].CPU != nil {
+			ops = append(ops, o)
+		}
+	}
+	return ops
+}
+
+// OpByName finds an op by its name.
+func OpByName(name string) (Op, bool) {
+	for _, o := range Ops() {
+		if specs[o].Name == name {
+			return o, true
+		}
+	}
+	return 0, false
+}
+
+// compareScores accepts scores that differ by at most abs + rel*|want|; NaN
+// equals NaN only.
+func compareScores(got, want []float32, abs, rel float64) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("detectors: %d numbers where the definition gives %d", len(got), len(want))
+	}
+	for i, w := range want {
+		g, w := float64(got[i]), float64(w)
+		if g == w || g != g && w != w {
+			continue
+		}
+		if d := math.Abs(g - w); !(d <= abs+rel*math.Abs(w)) {
+			return fmt.Errorf("detectors: number %d is %v, the definition gives %v (difference %.3g, allowed %.3g)", i, g, w, d, abs+rel*math.Abs(w))
+		}
+	}
+	return nil
+}

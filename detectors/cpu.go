@@ -1,0 +1,173 @@
+package detectors
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Limits of a CPU executor's batches: about what a core works through in a
+// tenth of a second, so that batches stay a unit of progress. The arenas grow
+// past them where one key's need is larger.
+const (
+	cpuMaxTasks = 1 << 16
+	cpuMaxF32   = 1 << 24
+	cpuMaxF64   = 1 << 23
+	cpuMaxOut   = 1 << 24
+)
+
+// Costs in nanoseconds: a batch below splitCost runs in the caller's goroutine,
+// a larger one is dealt out in portions of about portionCost.
+const (
+	splitCost   = 100_000
+	portionCost = 20_000
+)
+
+// NewCPU is an executor that runs the ops' CPU forms on at most workers cores;
+// 0 means GOMAXPROCS. The caller of Execute always works itself; helpers are
+// shared by all concurrent callers, so that callers together with helpers may
+// exceed workers only by having more callers than workers.
+func NewCPU(workers int) Executor {
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	return &cpu{helpers: make(chan struct{}, workers-1), keep: 2*workers + 2}
+}
+
+type cpu struct {
+	helpers chan struct{} // one token per running helper
+	keep    int           // batches kept for reuse
+
+	mu   sync.Mutex
+	free []*Batch
+}
+
+func (c *cpu) Batch() *Batch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.free); n > 0 {
+		b := c.free[n-1]
+		c.free = c.free[:n-1]
+		b.Reset()
+		return b
+	}
+	return &Batch{MaxTasks: cpuMaxTasks, MaxF32: cpuMaxF32, MaxF64: cpuMaxF64, MaxI64: cpuMaxF64, MaxOut: cpuMaxOut}
+}
+
+func (c *cpu) Release(b *Batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.free) < c.keep {
+		c.free = append(c.free, b)
+	}
+}
+
+func (c *cpu) Close() error { return nil }
+
+func (c *cpu) Execute(ctx context.Context, b *Batch) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("detectors: execute: %w", err)
+	}
+	if cap(c.helpers) > 0 {
+		if cost := costOf(b); cost >= splitCost {
+			return c.split(ctx, b, cost)
+		}
+	}
+	for i := range b.Tasks {
+		if i&0xff == 0xff && ctx.Err() != nil {
+			return fmt.Errorf("detectors: execute: %w", ctx.Err())
+		}
+		r := b.Rows(i)
+		specs[b.Tasks[i].Op].CPU(&r)
+	}
+	return nil
+}
+
+// costOf is the estimated cost of a batch, counted no further than to a
+// decision where that is cheaper.
+func costOf(b *Batch) int {
+	cost := 0
+	for i := range b.Tasks {
+		r := b.Rows(i)
+		cost += specs[b.Tasks[i].Op].Cost(&r)
+	}
+	return cost
+}
+
+// split deals chains out to helpers. A chain, the tasks linked by After, stays
+// on one goroutine and in order.
+func (c *cpu) split(ctx context.Context, b *Batch, cost int) error {
+	chains := chainsOf(b)
+	portion := max(1, len(chains.heads)*portionCost/cost)
+	var next atomic.Int64
+	work := func() {
+		for ctx.Err() == nil {
+			hi := int(next.Add(int64(portion)))
+			lo := hi - portion
+			if lo >= len(chains.heads) {
+				return
+			}
+			for _, head := range chains.heads[lo:min(hi, len(chains.heads))] {
+				for i := head; i >= 0; i = chains.next[i] {
+					r := b.Rows(int(i))
+					specs[b.Tasks[i].Op].CPU(&r)
+				}
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(cap(c.helpers), (len(chains.heads)-1)/portion) {
+		select {
+		case c.helpers <- struct{}{}:
+			wg.Go(func() {
+				work()
+				<-c.helpers
+			})
+			continue
+		default:
+		}
+		break
+	}
+	work()
+	wg.Wait()
+	chainPool.Put(chains)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("detectors: execute: %w", err)
+	}
+	return nil
+}
+
+// chains are a batch's tasks grouped by the first task of their chain.
+type chains struct {
+	heads []int32 // tasks without a predecessor
+	next  []int32 // the next task of the same chain; -1 at its end
+	last  []int32 // by head: the last task so far; by other tasks: their head, negated
+}
+
+var chainPool = sync.Pool{New: func() any { return new(chains) }}
+
+func chainsOf(b *Batch) *chains {
+	c := chainPool.Get().(*chains)
+	c.heads, c.next, c.last = c.heads[:0], c.next[:0], c.last[:0]
+	for i := range int32(len(b.Tasks)) {
+		c.next = append(c.next, -1)
+		c.last = append(c.last, i)
+		if after := int32(b.Tasks[i].After); after == 0 {
+			c.heads = append(c.heads, i)
+		} else {
+			if after > i {
+				panic(fmt.Sprintf("detectors: task %d is linked after task %d", i, after-1))
+			}
+			head := after - 1
+			if b.Tasks[head].After != 0 {
+				head = ^c.last[head]
+			}
+			c.next[c.last[head]] = i
+			c.last[head] = i
+			c.last[i] = ^head
+		}
+	}
+	return c
+}
