@@ -1,0 +1,283 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
+	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
+	"github.com/segmentio/kafka-go/protocol/saslhandshake"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// The worker's settings that errors of this package point to.
+const (
+	envBrokers  = "ODRADEK_KAFKA_BROKERS"
+	envTLS      = "ODRADEK_KAFKA_TLS"
+	envTLSCA    = "ODRADEK_KAFKA_TLS_CA"
+	envTLSCert  = "ODRADEK_KAFKA_TLS_CERT"
+	envTLSKey   = "ODRADEK_KAFKA_TLS_KEY"
+	envSASL     = "ODRADEK_KAFKA_SASL_MECHANISM"
+	envSASLUser = "ODRADEK_KAFKA_SASL_USERNAME"
+	envSASLPass = "ODRADEK_KAFKA_SASL_PASSWORD"
+)
+
+// NewSASL returns the mechanism for a user and a password: PLAIN, SCRAM-SHA-256
+// or SCRAM-SHA-512, in any case; "" is none.
+func NewSASL(mechanism, user, password string) (sasl.Mechanism, error) {
+	name := strings.ToUpper(strings.ReplaceAll(mechanism, "_", "-"))
+	if name == "" {
+		return nil, nil
+	}
+	if user == "" {
+		return nil, fmt.Errorf("kafka: SASL %s without a user name; set %s", name, envSASLUser)
+	}
+	var m sasl.Mechanism
+	var err error
+	switch name {
+	case "PLAIN":
+		m = plain.Mechanism{Username: user, Password: password}
+	case "SCRAM-SHA-256":
+		m, err = scram.Mechanism(scram.SHA256, user, password)
+	case "SCRAM-SHA-512":
+		m, err = scram.Mechanism(scram.SHA512, user, password)
+	default:
+		return nil, fmt.Errorf("kafka: unknown SASL mechanism %q; %s takes PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", mechanism, envSASL)
+	}
+	if err != nil { // SASLprep refuses control characters and the like
+		return nil, fmt.Errorf("kafka: SASL %s: user name or password has characters that SASL does not allow: %w; check %s and %s",
+			name, err, envSASLUser, envSASLPass)
+	}
+	return m, nil
+}
+
+// TLSConfig names PEM files. All are optional: without CA the system's roots
+// are used; Cert and Key, together, are the client's own (mTLS).
+type TLSConfig struct {
+	CA, Cert, Key string
+	ServerName    string // what the broker's certificate must be for; "" the host dialled
+	Insecure      bool   // accept any certificate
+}
+
+// NewTLS reads the files and returns a configuration for Config.TLS. The
+// client's certificate is read again when its files change, at the next
+// handshake, so that a renewed one needs no restart; while they cannot be read
+// (half written), the last good one serves.
+func NewTLS(cfg TLSConfig) (*tls.Config, error) {
+	out := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		ServerName:         cfg.ServerName,
+		InsecureSkipVerify: cfg.Insecure, //nolint:gosec // the user's explicit choice
+	}
+	if cfg.CA != "" {
+		pem, err := os.ReadFile(cfg.CA)
+		if err != nil {
+			return nil, fmt.Errorf("kafka: %s: %w", envTLSCA, err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("kafka: %s: %s holds no PEM certificate", envTLSCA, cfg.CA)
+		}
+	}
+	if (cfg.Cert == "") != (cfg.Key == "") {
+		return nil, fmt.Errorf("kafka: %s and %s go together: one is set, the other is not", envTLSCert, envTLSKey)
+	}
+	if cfg.Cert != "" {
+		r := &reloadingCert{certFile: cfg.Cert, keyFile: cfg.Key}
+		if _, err := r.get(nil); err != nil {
+			return nil, err
+		}
+		out.GetClientCertificate = r.get
+	}
+	return out, nil
+}
+
+// reloadingCert is a client certificate that follows its files.
+type reloadingCert struct {
+	certFile, keyFile string
+
+	mu      sync.Mutex
+	cert    *tls.Certificate
+	certMod time.Time
+	keyMod  time.Time
+}
+
+func (r *reloadingCert) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cs, cerr := os.Stat(r.certFile)
+	ks, kerr := os.Stat(r.keyFile)
+	if err := errors.Join(cerr, kerr); err != nil {
+		if r.cert != nil {
+			return r.cert, nil
+		}
+		return nil, fmt.Errorf("kafka: %s, %s: %w", envTLSCert, envTLSKey, err)
+	}
+	if r.cert != nil && cs.ModTime().Equal(r.certMod) && ks.ModTime().Equal(r.keyMod) {
+		return r.cert, nil
+	}
+	cert, err := tls.LoadX509KeyPair(r.certFile, r.keyFile)
+	if err != nil {
+		if r.cert != nil {
+			return r.cert, nil
+		}
+		return nil, fmt.Errorf("kafka: %s %s, %s %s: %w", envTLSCert, r.certFile, envTLSKey, r.keyFile, err)
+	}
+	r.cert, r.certMod, r.keyMod = &cert, cs.ModTime(), ks.ModTime()
+	return r.cert, nil
+}
+
+// dialError words a connection that could not be made.
+func dialError(addr string, err error) error {
+	var op *net.OpError
+	var sys *os.SyscallError
+	switch {
+	case errors.As(err, &sys):
+		err = sys.Err // "connection refused", not the addresses three times
+	case errors.As(err, &op) && op.Err != nil:
+		err = op.Err
+	}
+	return fmt.Errorf("kafka: dial %s: %w; check %s", addr, err, envBrokers)
+}
+
+// tlsError words a failed handshake by what is wrong and where to set it.
+func tlsError(addr string, err error) error {
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var header tls.RecordHeaderError
+	var alert tls.AlertError
+	hint := "check " + envTLS + " and the port in " + envBrokers
+	switch {
+	case errors.As(err, &unknown):
+		hint = "check " + envTLSCA
+	case errors.As(err, &host):
+		hint = "check the name in " + envBrokers + ", or the broker's certificate"
+	case errors.As(err, &invalid):
+		hint = "the broker's certificate is not valid; check " + envTLSCA
+	case errors.As(err, &header), errors.Is(err, io.EOF):
+		hint = "the port does not speak TLS: check " + envTLS + " and the port in " + envBrokers
+	case errors.As(err, &alert):
+		hint = "the broker refused the client's certificate: check " + envTLSCert + " and " + envTLSKey
+	}
+	return fmt.Errorf("kafka: TLS to %s: %w; %s", addr, err, hint)
+}
+
+// probe connects to one address by itself, step by step, because Transport
+// reports a failed SASL exchange and a TLS port spoken to in plaintext alike as an
+// unexpected EOF. It returns the API versions that the broker speaks.
+func (c *Client) probe(ctx context.Context, addr string) (map[protocol.ApiKey]versionRange, error) {
+	nc, err := c.dial(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	defer nc.Close()
+	deadline := time.Now().Add(c.cfg.DialTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	nc.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+
+	pc := protocol.NewConn(nc, c.cfg.ClientID)
+	m, err := pc.RoundTrip(new(apiversions.Request))
+	if err != nil {
+		hint := "check " + envBrokers
+		if c.cfg.TLS != nil {
+			// With TLS 1.3 the broker judges the client's certificate only after
+			// the client thinks that the handshake is done.
+			var alert tls.AlertError
+			if errors.As(err, &alert) || strings.Contains(err.Error(), "remote error: tls") {
+				return nil, tlsError(addr, err)
+			}
+		} else {
+			hint += "; if the port speaks TLS, set " + envTLS
+		}
+		return nil, fmt.Errorf("kafka: %s does not answer as a Kafka broker: %w; %s", addr, err, hint)
+	}
+	res := m.(*apiversions.Response)
+	if res.ErrorCode != 0 {
+		return nil, fmt.Errorf("kafka: %s: API versions: %w", addr, kafkago.Error(res.ErrorCode))
+	}
+	spoken := make(map[protocol.ApiKey]versionRange, len(res.ApiKeys))
+	agreed := make(map[protocol.ApiKey]int16, len(res.ApiKeys))
+	for _, k := range res.ApiKeys {
+		key := protocol.ApiKey(k.ApiKey)
+		spoken[key] = versionRange{k.MinVersion, k.MaxVersion}
+		agreed[key] = key.SelectVersion(k.MinVersion, k.MaxVersion)
+	}
+	pc.SetVersions(agreed)
+	if c.cfg.SASL != nil {
+		if err := c.authenticate(ctx, pc, addr); err != nil {
+			return nil, err
+		}
+	}
+	// A listener that wants SASL answers ApiVersions without it and closes the
+	// connection at the first other request; ask for something small.
+	if _, err := pc.RoundTrip(&routed{msg: emptyMetadata(), correlation: c.corr.Add(1), clientID: c.cfg.ClientID}); err != nil {
+		hint := "check " + envBrokers
+		if c.cfg.SASL == nil {
+			hint = "if the listener wants SASL, set " + envSASL
+		}
+		return nil, fmt.Errorf("kafka: %s closed the connection on the first request: %w; %s", addr, err, hint)
+	}
+	return spoken, nil
+}
+
+// authenticate runs the SASL exchange (KIP-43, KIP-152).
+func (c *Client) authenticate(ctx context.Context, pc *protocol.Conn, addr string) error {
+	name := c.cfg.SASL.Name()
+	m, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: name})
+	if err != nil {
+		return fmt.Errorf("kafka: %s: SASL handshake: %w; if the listener has no SASL, unset %s", addr, err, envSASL)
+	}
+	if hs := m.(*saslhandshake.Response); hs.ErrorCode != 0 {
+		return fmt.Errorf("kafka: %s does not take SASL %s, only %s: %w; check %s",
+			addr, name, strings.Join(hs.Mechanisms, ", "), kafkago.Error(hs.ErrorCode), envSASL)
+	}
+	host, _, _ := net.SplitHostPort(addr)
+	ctx = sasl.WithMetadata(ctx, &sasl.Metadata{Host: host})
+	refused := func(why error) error {
+		return fmt.Errorf("kafka: %s refused user name or password (SASL %s): %w; check %s and %s",
+			addr, name, why, envSASLUser, envSASLPass)
+	}
+	session, state, err := c.cfg.SASL.Start(ctx)
+	if err != nil {
+		return refused(err)
+	}
+	for done := false; !done; {
+		m, err := pc.RoundTrip(&saslauthenticate.Request{AuthBytes: state})
+		if err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				// Brokers close the connection on wrong credentials, some time later.
+				return refused(kafkago.SASLAuthenticationFailed)
+			}
+			return fmt.Errorf("kafka: %s: SASL %s: %w", addr, name, err)
+		}
+		res := m.(*saslauthenticate.Response)
+		if res.ErrorCode != 0 {
+			if res.ErrorMessage != "" {
+				return refused(fmt.Errorf("%s: %w", res.ErrorMessage, kafkago.SASLAuthenticationFailed))
+			}
+			return refused(kafkago.Error(res.ErrorCode))
+		}
+		if done, state, err = session.Next(ctx, res.AuthBytes); err != nil {
+			return refused(err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/joingroup"
+	"github.com/segmentio/kafka-go/protocol/syncgroup"
+)
+
+// rawMessage is a request that this package writes and reads itself: an API
+// version that kafka-go does not have, or a response that is to stay raw.
+type rawMessage interface {
+	protocol.Message
+	// exchange writes the request and reads the response. max is the highest
+	// version that kafka-go and the broker share. After an error the connection
+	// is closed, for it may stand in the middle of a response.
+	exchange(rw io.ReadWriter, max int16, correlation int32, clientID string) (protocol.Message, error)
+}
+
+// routed carries a message past kafka-go's own routing. It is a BrokerMessage
+// that stays on the node's one address, and a RawExchanger only to learn the
+// negotiated version.
+type routed struct {
+	msg         protocol.Message
+	correlation int32
+	clientID    string
+	version     int16
+}
+
+// reply hides a response from Transport, which type-asserts the request when it
+// sees a metadata response and would panic.
+type reply struct{ protocol.Message }
+
+func (r *routed) ApiKey() protocol.ApiKey { return r.msg.ApiKey() }
+
+func (r *routed) Broker(protocol.Cluster) (protocol.Broker, error) {
+	return protocol.Broker{ID: -1}, nil
+}
+
+func (r *routed) Required(v map[protocol.ApiKey]int16) bool {
+	r.version = v[r.msg.ApiKey()]
+	return true
+}
+
+func (r *routed) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+	var m protocol.Message
+	var err error
+	if raw, ok := r.msg.(rawMessage); ok {
+		m, err = raw.exchange(rw, r.version, r.correlation, r.clientID)
+	} else {
+		if p, ok := r.msg.(protocol.PreparedMessage); ok {
+			p.Prepare(r.version)
+		}
+		m, err = protocol.RoundTrip(rw, r.version, r.correlation, r.clientID, r.msg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return reply{m}, nil
+}
+
+func (c *Client) newNode(id int32, addr string) *node {
+	return &node{
+		id: id, addr: addr, netAddr: kafkago.TCP(addr),
+		transport: &kafkago.Transport{
+			Dial:        c.dial,
+			DialTimeout: c.cfg.DialTimeout,
+			// Shorter than what brokers (10 minutes) and load balancers (about 4) allow.
+			IdleTimeout: 2 * time.Minute,
+			// kafka-go wants metadata of its own, which nothing here uses: no topics,
+			// seldom. The TTL is also the time limit of that request.
+			MetadataTTL:    c.cfg.RequestTimeout,
+			MetadataTopics: []string{},
+			ClientID:       c.cfg.ClientID,
+			SASL:           c.cfg.SASL,
+		},
+	}
+}
+
+// timeoutOf is how long a request may take. The two requests that the broker
+// holds back until a rebalance ends get the time that a rebalance may take.
+func (c *Client) timeoutOf(m protocol.Message) time.Duration {
+	switch r := m.(type) {
+	case *joingroup.Request:
+		return c.cfg.RequestTimeout + time.Duration(r.RebalanceTimeoutMS)*time.Millisecond
+	case *syncgroup.Request:
+		return c.cfg.RequestTimeout + time.Minute
+	}
+	return c.cfg.RequestTimeout
+}
+
+// send makes one attempt at one address.
+func (c *Client) send(ctx context.Context, timeout time.Duration, n *node, m protocol.Message) (protocol.Message, error) {
+	c.mu.RLock()
+	closed := c.closed
+	c.mu.RUnlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r := &routed{msg: m, correlation: c.corr.Add(1), clientID: c.cfg.ClientID}
+	res, err := n.transport.RoundTrip(ctx, n.netAddr, r)
+	if err != nil {
+		return nil, &BrokerError{Broker: n.id, Addr: n.addr, API: m.ApiKey().String(), Err: err}
+	}
+	if res == nil {
+		return nil, nil // a request without a response (acks=0)
+	}
+	return res.(reply).Message, nil
+}
+
+// dial connects, with the TLS handshake where TLS is on: a handshake that fails
+// says so instead of being an unexpected EOF later.
+func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
+	defer cancel()
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, dialError(addr, err)
+	}
+	if cfg := c.cfg.TLS; cfg != nil {
+		if cfg.ServerName == "" {
+			host, _, err := net.SplitHostPort(addr)
+			if err != nil {
+				host = addr
+			}
+			cfg = cfg.Clone()
+			cfg.ServerName = host
+		}
+		tc := tls.Client(nc, cfg)
+		if err := tc.HandshakeContext(ctx); err != nil {
+			nc.Close()
+			return nil, tlsError(addr, err)
+		}
+		nc = tc
+	}
+	t := &trackedConn{Conn: nc, client: c}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		nc.Close()
+		return nil, ErrClosed
+	}
+	c.conns[t] = struct{}{}
+	return t, nil
+}
+
+// trackedConn lets Close end connections that have a request on them.
+type trackedConn struct {
+	net.Conn
+	client *Client
+	once   sync.Once
+	err    error
+}
+
+func (t *trackedConn) Close() error {
+	t.once.Do(func() {
+		t.client.mu.Lock()
+		delete(t.client.conns, t)
+		t.client.mu.Unlock()
+		t.err = t.Conn.Close()
+	})
+	return t.err
+}
