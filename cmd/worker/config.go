@@ -1,0 +1,453 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v10"
+)
+
+// prefix is what every setting's name begins with.
+const prefix = "ODRADEK_"
+
+// Config is every setting of the worker. The tags are the single source of
+// names, defaults, limits and descriptions: docs/configuration.md, `config` and
+// the checks are all made from them.
+//
+//	env        name after the prefixes of the structs around it
+//	envDefault the one default; a field without it has none
+//	oneof      the values that are allowed
+//	min, max   limits of a number, a size or a duration, inclusive
+//	doc        one or two sentences for docs/configuration.md
+//	url        may carry a user and a password, which are never printed
+//	derived    the default in words, where it depends on other settings
+type Config struct {
+	Kafka    kafkaSettings    `envPrefix:"KAFKA_" section:"Kafka"`
+	Group    groupSettings    `section:"Consumer group and input topics"`
+	Registry registrySettings `envPrefix:"SCHEMA_REGISTRY_" section:"Schemas"`
+	Mapping  mappingSettings  `section:"Records to samples"`
+	Keys     keySettings      `section:"State of a series"`
+	Detect   detectSettings   `section:"Detectors"`
+	Output   outputSettings   `section:"Output topics"`
+	Cycle    cycleSettings    `section:"Guarantee and commit cycle"`
+	Fetch    fetchSettings    `section:"Fetching and scoring"`
+	Program  programSettings  `section:"Program"`
+
+	// Detectors are the settings of each name of ODRADEK_DETECTORS, in order.
+	Detectors []*DetectorSettings
+
+	settings []setting // every setting with its value and source, in the order of the docs
+}
+
+type kafkaSettings struct {
+	Brokers       []string `env:"BROKERS" envDefault:"localhost:9092" doc:"Bootstrap brokers, host:port each."`
+	ClientID      string   `env:"CLIENT_ID" envDefault:"odradek" doc:"Client id, as brokers show it in their logs and quotas."`
+	TLS           bool     `env:"TLS" envDefault:"false" doc:"Speak TLS to the brokers."`
+	TLSCAFile     string   `env:"TLS_CA_FILE" doc:"PEM file of the certificate authorities to trust; the system's are used without it."`
+	TLSCertFile   string   `env:"TLS_CERT_FILE" doc:"PEM file of the client certificate, for mutual TLS."`
+	TLSKeyFile    string   `env:"TLS_KEY_FILE" doc:"PEM file of the client certificate's key."`
+	TLSServerName string   `env:"TLS_SERVER_NAME" doc:"Name to expect in the brokers' certificate, where it differs from the address."`
+	TLSInsecure   bool     `env:"TLS_INSECURE" envDefault:"false" doc:"Do not verify the brokers' certificate. For tests only."`
+	SASLMechanism string   `env:"SASL_MECHANISM" oneof:"|PLAIN|SCRAM-SHA-256|SCRAM-SHA-512" doc:"SASL mechanism; empty for none."`
+	Username      string   `env:"USERNAME" doc:"SASL user name."`
+	Password      Secret   `env:"PASSWORD" doc:"SASL password."`
+}
+
+type groupSettings struct {
+	Group             string        `env:"GROUP" doc:"Consumer group id. Required. The names of the output and changelog topics derive from it."`
+	InstanceID        string        `env:"INSTANCE_ID" doc:"Makes the membership static: a worker that comes back under this id within the session timeout gets its partitions back without a rebalance. Unique in the group; a second worker with the id fences the first (exit code 3)."`
+	Topics            []string      `env:"TOPICS" doc:"Input topics. Required."`
+	Start             string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition for which the group has no offset: earliest, latest, or a time (RFC 3339)."`
+	OffsetLost        string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"What to do where retention has deleted the committed offset: fail stops the worker with exit code 4; earliest and latest go on from there with the partition's state emptied, and say so."`
+	SessionTimeout    time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" min:"1s" max:"30m" doc:"A member without a heartbeat for this long loses its partitions. Brokers accept 6s to 30m by default."`
+	RebalanceTimeout  time.Duration `env:"REBALANCE_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"How long a rebalance waits for a member to finish its cycle and hand over."`
+	HeartbeatInterval time.Duration `env:"HEARTBEAT_INTERVAL" envDefault:"3s" min:"100ms" max:"10m" doc:"Time between heartbeats; at most a third of the session timeout."`
+}
+
+type registrySettings struct {
+	URLs     []string      `env:"URL" url:"true" doc:"Base URL of a schema registry with the Confluent API; several are tried in order. Needed for records in Confluent framing."`
+	Username string        `env:"USERNAME" doc:"User name for basic authentication."`
+	Password Secret        `env:"PASSWORD" doc:"Password for basic authentication."`
+	Token    Secret        `env:"TOKEN" doc:"Bearer token, instead of user name and password."`
+	CAFile   string        `env:"CA_FILE" doc:"PEM file of the certificate authorities to trust for https."`
+	CacheDir string        `env:"CACHE_DIR" doc:"Folder that keeps every schema ever fetched, so that a start survives an outage of the registry; empty for none."`
+	Timeout  time.Duration `env:"TIMEOUT" envDefault:"5s" min:"10ms" max:"5m" doc:"Time limit of one request."`
+}
+
+type mappingSettings struct {
+	SchemaFile  string   `env:"SCHEMA_FILE" doc:"File with the Avro schema of records that carry none: bare Avro, or single-object encoding whose fingerprint no registry knows."`
+	KeyField    string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; several joined with + give site/42. @key takes the record's Kafka key as it is."`
+	TimeField   string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp takes the record's Kafka timestamp."`
+	TimeUnit    string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time field without a logical type; auto means milliseconds."`
+	ValueFields []string `env:"VALUE_FIELDS" envDefault:"value" doc:"Field paths of the values of a sample. Several make a vector; accel[3] is an array of three numbers."`
+	Missing     string   `env:"MISSING" envDefault:"skip" oneof:"skip|hold" doc:"A sample with a null or NaN value: skip leaves it out, hold repeats the series' last value and marks the score as imputed."`
+	Duplicates  string   `env:"DUPLICATES" envDefault:"keep" oneof:"keep|drop" doc:"A sample with the series key and event time of one already there: keep it, or drop and count it."`
+}
+
+type keySettings struct {
+	Lateness  time.Duration `env:"LATENESS" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time within this bound behind the partition's largest event time; older ones go to the late topic. 0 takes samples in order of arrival."`
+	TTL       time.Duration `env:"TTL" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0 keeps it for ever."`
+	MaxKeys   int           `env:"MAX_KEYS" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit."`
+	MaxFuture time.Duration `env:"MAX_FUTURE" envDefault:"1h" min:"0s" doc:"An event time further ahead of the record's Kafka timestamp than this is a dead letter, so that one bad clock cannot move the watermark. 0 for no limit."`
+}
+
+type detectSettings struct {
+	Names []string `env:"DETECTORS" envDefault:"change" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
+}
+
+type outputSettings struct {
+	Scores          string   `env:"SCORES" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
+	ScoresTopic     string   `env:"SCORES_TOPIC" derived:"<group>-scores" doc:"Topic of the scores."`
+	DLQTopic        string   `env:"DLQ_TOPIC" derived:"<group>-dlq" doc:"Dead-letter topic: records that could not be read, byte for byte, with the reason in their headers."`
+	LateTopic       string   `env:"LATE_TOPIC" derived:"<group>-late" doc:"Topic of the records that came later than ODRADEK_LATENESS allows."`
+	RekeyTopic      string   `env:"REKEY_TOPIC" derived:"<group>-rekey" doc:"Internal topic of ODRADEK_REKEY."`
+	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>" doc:"Each input topic's state is kept in the compacted topic <prefix>-<topic>-changelog."`
+	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing. If false, a missing one stops the start."`
+	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1 takes the brokers' default."`
+	Partitions      int      `env:"PARTITIONS" envDefault:"0" min:"0" max:"100000" doc:"Partitions of created output topics; 0 takes the largest partition count of the input topics. Changelogs always have their input topic's."`
+	Compression     string   `env:"COMPRESSION" envDefault:"snappy" oneof:"none|snappy|lz4|zstd|gzip" doc:"Compression of what is produced."`
+	MaxMessage      ByteSize `env:"MAX_MESSAGE_BYTES" envDefault:"1000000" min:"1024" max:"1GiB" doc:"Largest batch sent; at most the topics' max.message.bytes."`
+}
+
+type cycleSettings struct {
+	Guarantee          string        `env:"GUARANTEE" envDefault:"exactly_once" oneof:"exactly_once|at_least_once" doc:"exactly_once publishes scores, state and offsets in one transaction. at_least_once has no transactions: after a crash some outputs come twice, with the same ids and the same bytes."`
+	TransactionTimeout time.Duration `env:"TRANSACTION_TIMEOUT" envDefault:"30s" min:"1s" max:"15m" doc:"The brokers abort a transaction open for longer. At most the session timeout, so that a dead worker's transaction does not outlive its membership."`
+	CommitInterval     time.Duration `env:"COMMIT_INTERVAL" envDefault:"50ms" min:"0s" max:"1m" doc:"Least time from one commit to the next while there is input; 0 commits as soon as the last commit is done."`
+	ReplayLimit        time.Duration `env:"REPLAY_LIMIT" envDefault:"30s" min:"100ms" max:"24h" doc:"How much input a restart may have to read again to rebuild state, as a time at the present rate. Smaller means more state written in each cycle. The input topics must keep records for much longer."`
+	StateLost          string        `env:"STATE_LOST" envDefault:"fail" oneof:"fail|reset" doc:"State that cannot be rebuilt (no replay floor with the committed offset, a floor that retention has passed, a grown partition count): fail stops the worker with exit code 4, reset goes on with empty state."`
+	StateMismatch      string        `env:"STATE_MISMATCH" envDefault:"stop" oneof:"stop|reset" doc:"Stored state that was made with another mapping or other detector parameters: stop with exit code 4, or empty just what the change touches."`
+	Rekey              bool          `env:"REKEY" envDefault:"false" doc:"Send records through an internal topic keyed by series first. For inputs whose record key is not the series key, so that a series' records lie in several partitions."`
+}
+
+type fetchSettings struct {
+	MaxWait        time.Duration `env:"FETCH_MAX_WAIT" envDefault:"100ms" min:"1ms" max:"30s" doc:"How long a broker may hold a fetch without data."`
+	MinBytes       ByteSize      `env:"FETCH_MIN_BYTES" envDefault:"1" min:"1" max:"64MiB" doc:"A broker answers a fetch as soon as it has this much."`
+	MaxBytes       ByteSize      `env:"FETCH_MAX_BYTES" envDefault:"8MiB" min:"64KiB" max:"1GiB" doc:"Most bytes of one fetch response."`
+	PartitionBytes ByteSize      `env:"PARTITION_BYTES" envDefault:"1MiB" min:"16KiB" max:"1GiB" doc:"Most bytes of one partition in a fetch response; twice this much is buffered per partition."`
+	Workers        int           `env:"WORKERS" envDefault:"0" min:"0" max:"4096" doc:"Goroutines that score; 0 means one per CPU (GOMAXPROCS)."`
+	Executor       string        `env:"EXECUTOR" envDefault:"auto" oneof:"auto|cpu|cuda" doc:"Where batches are scored. auto takes a GPU where this build has one, else the CPU."`
+}
+
+type programSettings struct {
+	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:":9464" doc:"Address of the status page, /metrics, /healthz and /readyz; off turns them off."`
+	PprofAddr    string        `env:"PPROF_ADDR" envDefault:"off" doc:"Address of /debug/pprof, loopback only, such as 127.0.0.1:6060; off by default."`
+	StallTimeout time.Duration `env:"STALL_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"/healthz fails when there is lag and nothing was committed for this long."`
+	LogLevel     string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug|info|warn|error" doc:"Least level that is logged."`
+	LogFormat    string        `env:"LOG_FORMAT" envDefault:"text" oneof:"text|json" doc:"Format of the log on standard error."`
+	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"25s" min:"1s" max:"1h" doc:"After SIGTERM: time to finish the cycle in hand, commit and leave the group. Keep it below the orchestrator's grace period."`
+}
+
+// Fault is one thing wrong with the configuration.
+type Fault struct {
+	Name    string `json:"name"`    // the setting's full name; empty for a fault of several
+	Problem string `json:"problem"` // what is wrong, never a secret's value
+	Fix     string `json:"fix,omitempty"`
+}
+
+func (f Fault) String() string {
+	s := f.Problem
+	if f.Name != "" {
+		s = f.Name + ": " + s
+	}
+	if f.Fix != "" {
+		s += "; " + f.Fix
+	}
+	return s
+}
+
+// setting is one variable as configured.
+type setting struct {
+	section string
+	name    string // with all prefixes
+	value   string // effective, secrets hidden
+	def     string // the default, "" where there is none
+	source  string // "env", "file" or "default"
+	secret  bool
+	tag     reflect.StructTag
+	field   reflect.Value
+}
+
+// ParseConfig reads the configuration from environment lines (NAME=value). It
+// returns every fault that can be found without a network, and for each
+// ODRADEK_ name that means nothing a warning with the nearest name. The Config
+// is usable only without faults.
+func ParseConfig(environ []string) (c *Config, faults, warnings []Fault) {
+	c = new(Config)
+	vars := own(environ)
+	given := maps.Clone(vars)
+	known := c.parse(vars, &faults)
+	for i := range c.settings {
+		c.settings[i].source = sourceOf(c.settings[i], given)
+	}
+	c.derive()
+	faults = c.validate(faults)
+	c.fill()
+	return c, faults, unknownNames(given, known, c.Detect.Names)
+}
+
+// own keeps the variables with our prefix.
+func own(environ []string) map[string]string {
+	vars := make(map[string]string)
+	for k, v := range env.ToMap(environ) {
+		if strings.HasPrefix(k, prefix) {
+			vars[k] = v
+		}
+	}
+	return vars
+}
+
+// parse fills c and the detectors from vars, collects c.settings and returns
+// every name that means something.
+func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[string]bool) {
+	known = map[string]bool{}
+	into := func(v any, pre, section string) {
+		list := collect(reflect.ValueOf(v).Elem(), pre, section)
+		for _, s := range list {
+			known[s.name] = true
+			if s.secret {
+				known[s.name+fileSuffix] = true
+			}
+		}
+		*faults = append(*faults, readSecretFiles(list, vars)...)
+		*faults = append(*faults, parseInto(v, pre, list, vars)...)
+		c.settings = append(c.settings, list...)
+	}
+	into(c, prefix, "")
+	c.trim()
+	for _, name := range c.Detect.Names {
+		d := &DetectorSettings{Name: name}
+		pre := detectorPrefix(name)
+		into(&d.detectorCommon, pre, "Detector "+name)
+		if op, ok := ops[d.Op]; ok {
+			d.params = op.params()
+			into(d.params, pre, "Detector "+name)
+			for other, o := range ops { // the parameters of another op are known, and a fault
+				if other == d.Op {
+					continue
+				}
+				for _, s := range collectParams(o.params(), pre) {
+					if _, set := vars[s.name]; set && !known[s.name] {
+						*faults = append(*faults, Fault{s.name, fmt.Sprintf("op %s has no such parameter (%s has)", d.Op, other), "remove it or change " + pre + "OP"})
+					}
+					known[s.name] = true
+				}
+			}
+		}
+		c.Detectors = append(c.Detectors, d)
+	}
+	return known
+}
+
+// parseInto is env's parse with the faults told by variable: env names the Go
+// field and says it of all at once, so each variable that is set is parsed by
+// itself where the whole has failed.
+func parseInto(v any, pre string, list []setting, vars map[string]string) []Fault {
+	opts := env.Options{Prefix: pre, Environment: vars}
+	if env.ParseWithOptions(v, opts) == nil {
+		return nil
+	}
+	var faults []Fault
+	for _, s := range list {
+		raw, ok := vars[s.name]
+		if !ok {
+			continue
+		}
+		probe := reflect.New(reflect.TypeOf(v).Elem()).Interface()
+		err := env.ParseWithOptions(probe, env.Options{Prefix: pre, Environment: map[string]string{s.name: raw}})
+		if err != nil {
+			faults = append(faults, Fault{s.name, fmt.Sprintf("%q is not %s", raw, kindOf(s.field.Type())), exampleOf(s.field.Type())})
+		}
+	}
+	return faults
+}
+
+func kindOf(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return "a duration"
+	case t == reflect.TypeFor[ByteSize]():
+		return "a size"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.Int:
+		return "a whole number"
+	case t.Kind() == reflect.Float64, t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Float64:
+		return "a number"
+	}
+	return "a " + t.String()
+}
+
+func exampleOf(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return "write it like 500ms, 30s or 1h30m"
+	case reflect.TypeFor[ByteSize]():
+		return "write it in bytes, or like 512KiB or 8MiB"
+	}
+	return ""
+}
+
+// collect lists the settings of a struct, in order.
+func collect(v reflect.Value, pre, section string) []setting {
+	var list []setting
+	for i := range v.NumField() {
+		f, t := v.Field(i), v.Type().Field(i)
+		if !t.IsExported() && !t.Anonymous {
+			continue
+		}
+		name := t.Tag.Get("env")
+		if name == "" && f.Kind() == reflect.Struct {
+			sec := section
+			if s := t.Tag.Get("section"); s != "" {
+				sec = s
+			}
+			list = append(list, collect(f, pre+t.Tag.Get("envPrefix"), sec)...)
+			continue
+		}
+		if name == "" || name == "-" {
+			continue
+		}
+		list = append(list, setting{
+			section: section, name: pre + name, def: t.Tag.Get("envDefault") + t.Tag.Get("derived"),
+			secret: f.Type() == reflect.TypeFor[Secret](), tag: t.Tag, field: f,
+		})
+	}
+	return list
+}
+
+// trim removes the spaces and empty items that lists written by hand have.
+func (c *Config) trim() {
+	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields, &c.Detect.Names} {
+		*l = cleanList(*l)
+	}
+}
+
+func cleanList(l []string) []string {
+	out := make([]string, 0, len(l))
+	for _, s := range l {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// derive fills the defaults that depend on other settings.
+func (c *Config) derive() {
+	g, o := c.Group.Group, &c.Output
+	set := func(p *string, v string) {
+		if *p == "" && g != "" {
+			*p = v
+		}
+	}
+	set(&o.ScoresTopic, g+"-scores")
+	set(&o.DLQTopic, g+"-dlq")
+	set(&o.LateTopic, g+"-late")
+	set(&o.RekeyTopic, g+"-rekey")
+	set(&o.ChangelogPrefix, g)
+	for _, d := range c.Detectors {
+		d.Fields = cleanList(d.Fields)
+		if len(d.Fields) == 0 {
+			d.Fields = slices.Clone(c.Mapping.ValueFields)
+		}
+	}
+}
+
+// fill writes the settings' values for printing, secrets hidden.
+func (c *Config) fill() {
+	for i := range c.settings {
+		s := &c.settings[i]
+		s.value = formatValue(s.field)
+		if s.tag.Get("url") != "" {
+			s.value = redactURLs(s.value)
+		}
+	}
+}
+
+func sourceOf(s setting, given map[string]string) string {
+	switch {
+	case given[s.name] != "":
+		return "env"
+	case s.secret && given[s.name+fileSuffix] != "":
+		return "file"
+	}
+	return "default"
+}
+
+func formatValue(v reflect.Value) string {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		v = v.Elem()
+	}
+	switch x := v.Interface().(type) {
+	case []string:
+		return strings.Join(x, ",")
+	case float64:
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	case fmt.Stringer: // durations, sizes, secrets
+		return x.String()
+	default:
+		return fmt.Sprint(x)
+	}
+}
+
+// ByteSize is a number of bytes; in text also with KiB, MiB or GiB.
+type ByteSize int64
+
+var byteUnits = []struct {
+	name string
+	n    int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+
+// UnmarshalText reads 1048576, 1024KiB, 1MiB or 1.5MiB.
+func (s *ByteSize) UnmarshalText(b []byte) error {
+	t, unit := strings.TrimSpace(string(b)), int64(1)
+	for _, u := range byteUnits {
+		if rest, ok := strings.CutSuffix(t, u.name); ok {
+			t, unit = strings.TrimSpace(rest), u.n
+			break
+		}
+	}
+	if n, err := strconv.ParseInt(t, 10, 64); err == nil {
+		if n != 0 && (n*unit)/unit != n {
+			return fmt.Errorf("%q is too large", b)
+		}
+		*s = ByteSize(n * unit)
+		return nil
+	}
+	f, err := strconv.ParseFloat(t, 64)
+	if err != nil || f*float64(unit) >= 1<<62 || f != f {
+		return fmt.Errorf("%q is not a size", b)
+	}
+	*s = ByteSize(f * float64(unit))
+	return nil
+}
+
+func (s ByteSize) String() string {
+	for _, u := range byteUnits {
+		if s != 0 && u.n > 1 && int64(s)%u.n == 0 {
+			return strconv.FormatInt(int64(s)/u.n, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+// collectParams lists an op's own parameters.
+func collectParams(params any, pre string) []setting {
+	if params == nil {
+		return nil
+	}
+	return collect(reflect.ValueOf(params).Elem(), pre, "")
+}
+
+// Changelog is the name of an input topic's changelog.
+func (c *Config) Changelog(topic string) string {
+	return c.Output.ChangelogPrefix + "-" + topic + "-changelog"
+}

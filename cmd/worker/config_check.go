@@ -1,0 +1,373 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// checker gathers what is wrong with a configuration.
+type checker struct {
+	c      *Config
+	faults []Fault
+	bad    map[string]bool // settings that have a fault already: no second one follows from it
+}
+
+// validate adds to the faults of parsing those of the values, in the order of
+// the settings.
+func (c *Config) validate(faults []Fault) []Fault {
+	k := &checker{c: c, faults: faults, bad: map[string]bool{}}
+	for _, f := range faults {
+		k.bad[strings.TrimSuffix(f.Name, fileSuffix)] = true
+	}
+	k.limits()
+	k.kafka()
+	k.group()
+	k.registry()
+	k.mapping()
+	k.detectors()
+	k.topics()
+	k.cycle()
+	k.program()
+	order := map[string]int{}
+	for i, s := range c.settings {
+		order[s.name] = i - len(c.settings)
+		order[s.name+fileSuffix] = i - len(c.settings)
+	}
+	slices.SortStableFunc(k.faults, func(a, b Fault) int { return order[a.Name] - order[b.Name] })
+	return k.faults
+}
+
+// add records a fault of the setting called name without its prefix.
+func (k *checker) add(name, problem, fix string) {
+	name = prefix + name
+	if k.bad[name] {
+		return
+	}
+	k.bad[name] = true
+	k.faults = append(k.faults, Fault{name, problem, fix})
+}
+
+// addAll records the problems of a list's items as one fault.
+func (k *checker) addAll(name string, problems []string, fix string) {
+	if len(problems) > 0 {
+		k.add(name, strings.Join(problems, ", "), fix)
+	}
+}
+
+// ok reports that none of the settings has a fault.
+func (k *checker) ok(names ...string) bool {
+	for _, n := range names {
+		if k.bad[prefix+n] {
+			return false
+		}
+	}
+	return true
+}
+
+// limits checks every setting against its tags oneof, min and max.
+func (k *checker) limits() {
+	for _, s := range k.c.settings {
+		short := strings.TrimPrefix(s.name, prefix)
+		if allowed := s.tag.Get("oneof"); allowed != "" {
+			if v := s.field.String(); !slices.Contains(strings.Split(allowed, "|"), v) {
+				k.add(short, fmt.Sprintf("%q is not one of the values", v), "use "+strings.ReplaceAll(strings.TrimPrefix(allowed, "|"), "|", ", "))
+			}
+		}
+		v, ok := number(s.field)
+		if !ok {
+			continue
+		}
+		if lo := s.tag.Get("min"); lo != "" && v < limit(s.field, lo) {
+			k.add(short, formatValue(s.field)+" is too small", "use at least "+lo)
+		}
+		if hi := s.tag.Get("max"); hi != "" && v > limit(s.field, hi) {
+			k.add(short, formatValue(s.field)+" is too large", "use at most "+hi)
+		}
+	}
+}
+
+func number(v reflect.Value) (float64, bool) {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return 0, false
+		}
+		v = v.Elem()
+	}
+	switch {
+	case v.CanInt():
+		return float64(v.Int()), true
+	case v.CanFloat():
+		return v.Float(), true
+	}
+	return 0, false
+}
+
+// limit reads a limit tag in the terms of the field's type. A tag that cannot be
+// read is a fault of this program, which the tests meet.
+func limit(v reflect.Value, tag string) float64 {
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		d, err := time.ParseDuration(tag)
+		if err != nil {
+			panic(err)
+		}
+		return float64(d)
+	}
+	if v.Type() == reflect.TypeFor[ByteSize]() {
+		var s ByteSize
+		if err := s.UnmarshalText([]byte(tag)); err != nil {
+			panic(err)
+		}
+		return float64(s)
+	}
+	f, err := strconv.ParseFloat(tag, 64)
+	if err != nil {
+		panic(err)
+	}
+	return f
+}
+
+func (k *checker) kafka() {
+	s := &k.c.Kafka
+	if len(s.Brokers) == 0 {
+		k.add("KAFKA_BROKERS", "no broker named", "set it to host:port, several separated by commas")
+	}
+	var problems []string
+	for _, b := range s.Brokers {
+		if why := hostPortFault(b); why != "" {
+			problems = append(problems, fmt.Sprintf("%q %s", b, why))
+		}
+	}
+	k.addAll("KAFKA_BROKERS", problems, "write host:port")
+	if !s.TLS {
+		for _, f := range []struct {
+			name string
+			set  bool
+		}{{"TLS_CA_FILE", s.TLSCAFile != ""}, {"TLS_CERT_FILE", s.TLSCertFile != ""}, {"TLS_KEY_FILE", s.TLSKeyFile != ""},
+			{"TLS_SERVER_NAME", s.TLSServerName != ""}, {"TLS_INSECURE", s.TLSInsecure}} {
+			if f.set && k.ok("KAFKA_TLS") {
+				k.add("KAFKA_"+f.name, "set, but "+prefix+"KAFKA_TLS is false", "set "+prefix+"KAFKA_TLS=true or remove it")
+			}
+		}
+	}
+	switch {
+	case s.TLSCertFile != "" && s.TLSKeyFile == "":
+		k.add("KAFKA_TLS_KEY_FILE", "not set, but "+prefix+"KAFKA_TLS_CERT_FILE is", "set both for mutual TLS")
+	case s.TLSCertFile == "" && s.TLSKeyFile != "":
+		k.add("KAFKA_TLS_CERT_FILE", "not set, but "+prefix+"KAFKA_TLS_KEY_FILE is", "set both for mutual TLS")
+	}
+	if s.TLS && k.ok("KAFKA_TLS_CA_FILE", "KAFKA_TLS_CERT_FILE", "KAFKA_TLS_KEY_FILE") {
+		k.faults = append(k.faults, s.tlsFaults()...)
+	}
+	switch {
+	case s.SASLMechanism == "" && s.Username != "":
+		k.add("KAFKA_SASL_MECHANISM", "not set, but "+prefix+"KAFKA_USERNAME is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+	case s.SASLMechanism == "" && s.Password.value != "":
+		k.add("KAFKA_SASL_MECHANISM", "not set, but "+prefix+"KAFKA_PASSWORD is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+	case s.SASLMechanism != "":
+		if s.Username == "" {
+			k.add("KAFKA_USERNAME", "not set, but "+prefix+"KAFKA_SASL_MECHANISM is", "")
+		}
+		if s.Password.value == "" {
+			k.add("KAFKA_PASSWORD", "not set, but "+prefix+"KAFKA_SASL_MECHANISM is", "set it or "+prefix+"KAFKA_PASSWORD_FILE")
+		}
+	}
+}
+
+func hostPortFault(s string) string {
+	host, port, err := net.SplitHostPort(s)
+	n, notNumber := strconv.Atoi(port)
+	switch {
+	case err != nil:
+		return "is not host:port"
+	case notNumber != nil || n < 1 || n > 65535:
+		return "has no port from 1 to 65535"
+	case host == "":
+		return "has no host"
+	}
+	return ""
+}
+
+func (k *checker) group() {
+	s := &k.c.Group
+	if s.Group == "" {
+		k.add("GROUP", "not set", "name the consumer group")
+	}
+	if len(s.Topics) == 0 {
+		k.add("TOPICS", "not set", "name the input topics, separated by commas")
+	}
+	problems := twice(s.Topics)
+	for _, t := range s.Topics {
+		if why := topicFault(t); why != "" {
+			problems = append(problems, fmt.Sprintf("%q %s", t, why))
+		}
+	}
+	k.addAll("TOPICS", problems, "")
+	switch s.Start {
+	case "earliest", "latest":
+	default:
+		if _, err := time.Parse(time.RFC3339Nano, s.Start); err != nil {
+			k.add("START", fmt.Sprintf("%q is neither earliest, latest nor a time", s.Start), "write a time like 2026-01-31T08:00:00Z")
+		}
+	}
+	if k.ok("SESSION_TIMEOUT", "HEARTBEAT_INTERVAL") && 3*s.HeartbeatInterval > s.SessionTimeout {
+		k.add("HEARTBEAT_INTERVAL", fmt.Sprintf("%v is more than a third of the session timeout %v", s.HeartbeatInterval, s.SessionTimeout), "so that one lost heartbeat does not end the membership, use at most "+(s.SessionTimeout/3).String())
+	}
+}
+
+// twice says which items a list has more than once.
+func twice(list []string) (problems []string) {
+	for i, item := range list {
+		if slices.Index(list, item) < i {
+			problems = append(problems, fmt.Sprintf("%q is named twice", item))
+		}
+	}
+	return problems
+}
+
+var topicRE = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// topicFault says why a name is not a legal topic name, "" if it is.
+func topicFault(name string) string {
+	switch {
+	case name == "." || name == "..":
+		return "is not a topic name"
+	case len(name) > 249:
+		return "is too long for a topic name (249 bytes)"
+	case !topicRE.MatchString(name):
+		return "has a character that topic names may not have; letters, digits, '.', '_' and '-' are allowed"
+	}
+	return ""
+}
+
+func (k *checker) registry() {
+	s, m := &k.c.Registry, &k.c.Mapping
+	var problems []string
+	for _, u := range s.URLs {
+		p, err := url.Parse(u)
+		if err != nil || p.Host == "" || p.Scheme != "http" && p.Scheme != "https" {
+			problems = append(problems, fmt.Sprintf("%q is not an http or https URL", redactURLs(u)))
+		}
+	}
+	k.addAll("SCHEMA_REGISTRY_URL", problems, "write it like https://registry:8081")
+	if (s.Username == "") != (s.Password.value == "") {
+		missing, have := "PASSWORD", "USERNAME"
+		if s.Username == "" {
+			missing, have = have, missing
+		}
+		k.add("SCHEMA_REGISTRY_"+missing, "not set, but "+prefix+"SCHEMA_REGISTRY_"+have+" is", "")
+	}
+	if s.Token.value != "" && s.Username != "" {
+		k.add("SCHEMA_REGISTRY_TOKEN", "set together with "+prefix+"SCHEMA_REGISTRY_USERNAME", "keep one of them")
+	}
+	if s.CAFile != "" {
+		if _, err := certPool(s.CAFile); err != nil {
+			k.add("SCHEMA_REGISTRY_CA_FILE", err.Error(), "")
+		}
+	}
+	if m.SchemaFile != "" {
+		if _, err := os.ReadFile(m.SchemaFile); err != nil {
+			k.add("SCHEMA_FILE", err.Error(), "name a file that the worker may read")
+		}
+	} else if len(s.URLs) == 0 {
+		k.add("SCHEMA_REGISTRY_URL", "not set, nor "+prefix+"SCHEMA_FILE", "records cannot be read without a schema: set one of them")
+	}
+}
+
+func (k *checker) topics() {
+	o := &k.c.Output
+	named := map[string]string{}
+	for _, t := range k.c.Group.Topics {
+		named[t] = prefix + "TOPICS"
+	}
+	check := func(setting, topic string, used bool) {
+		if topic == "" || !used {
+			return
+		}
+		if why := topicFault(topic); why != "" {
+			k.add(setting, fmt.Sprintf("%q %s", topic, why), "name the topic here; its default comes from "+prefix+"GROUP")
+		} else if other := named[topic]; other != "" {
+			k.add(setting, fmt.Sprintf("topic %q is %s already", topic, other), "give each its own topic")
+		}
+		named[topic] = prefix + setting
+	}
+	check("SCORES_TOPIC", o.ScoresTopic, o.Scores != "none")
+	check("DLQ_TOPIC", o.DLQTopic, true)
+	check("LATE_TOPIC", o.LateTopic, true)
+	check("REKEY_TOPIC", o.RekeyTopic, k.c.Cycle.Rekey)
+	for _, t := range k.c.Group.Topics {
+		if k.ok("TOPICS") {
+			check("CHANGELOG_PREFIX", k.c.Changelog(t), o.ChangelogPrefix != "")
+		}
+	}
+	if o.Replication == 0 {
+		k.add("REPLICATION", "0 is not a replication factor", "use -1 for the brokers' default, or at least 1")
+	}
+}
+
+func (k *checker) cycle() {
+	s := &k.c.Cycle
+	if s.Guarantee == "exactly_once" && k.ok("TRANSACTION_TIMEOUT", "COMMIT_INTERVAL", "SESSION_TIMEOUT") {
+		if s.TransactionTimeout > k.c.Group.SessionTimeout {
+			k.add("TRANSACTION_TIMEOUT", fmt.Sprintf("%v is more than the session timeout %v", s.TransactionTimeout, k.c.Group.SessionTimeout),
+				"lower it, or raise "+prefix+"SESSION_TIMEOUT: a dead worker's open transaction holds its successor back")
+		}
+		if 2*s.CommitInterval > s.TransactionTimeout {
+			k.add("COMMIT_INTERVAL", fmt.Sprintf("%v is more than half of the transaction timeout %v", s.CommitInterval, s.TransactionTimeout), "")
+		}
+	}
+	if k.ok("COMMIT_INTERVAL", "REPLAY_LIMIT") && s.ReplayLimit < s.CommitInterval {
+		k.add("REPLAY_LIMIT", fmt.Sprintf("%v is less than the commit interval %v", s.ReplayLimit, s.CommitInterval), "state is written with commits: use several intervals")
+	}
+	f := &k.c.Fetch
+	if k.ok("FETCH_MIN_BYTES", "FETCH_MAX_BYTES", "PARTITION_BYTES") {
+		if f.PartitionBytes > f.MaxBytes {
+			k.add("PARTITION_BYTES", fmt.Sprintf("%v is more than %sFETCH_MAX_BYTES=%v", f.PartitionBytes, prefix, f.MaxBytes), "")
+		}
+		if f.MinBytes > f.MaxBytes {
+			k.add("FETCH_MIN_BYTES", fmt.Sprintf("%v is more than %sFETCH_MAX_BYTES=%v", f.MinBytes, prefix, f.MaxBytes), "")
+		}
+	}
+	if f.Executor == "cuda" {
+		k.add("EXECUTOR", "this build has no GPU executor", "use auto or cpu")
+	}
+}
+
+// off is what turns an address off.
+const off = "off"
+
+func (k *checker) program() {
+	s := &k.c.Program
+	if s.HTTPAddr != off {
+		if _, port, err := net.SplitHostPort(s.HTTPAddr); err != nil || port == "" {
+			k.add("HTTP_ADDR", fmt.Sprintf("%q is not an address", s.HTTPAddr), "write :9464 or 127.0.0.1:9464, or off")
+		}
+	}
+	if s.PprofAddr != off && !loopback(s.PprofAddr) {
+		k.add("PPROF_ADDR", fmt.Sprintf("%q is not a loopback address", s.PprofAddr), "profiles show memory: use 127.0.0.1:6060 and reach it by a tunnel, or off")
+	}
+}
+
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (k *checker) mapping() {
+	m := &k.c.Mapping
+	if len(m.ValueFields) == 0 {
+		k.add("VALUE_FIELDS", "no field named", "name the fields that hold a sample's values, separated by commas")
+	}
+	k.addAll("VALUE_FIELDS", twice(m.ValueFields), "")
+}

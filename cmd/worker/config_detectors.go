@@ -1,0 +1,220 @@
+package main
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"odradek/detectors"
+)
+
+// DetectorSettings are the settings of one detector.
+type DetectorSettings struct {
+	Name string
+	detectorCommon
+	params any // the op's own, a pointer to a struct with the same kind of tags
+}
+
+type detectorCommon struct {
+	Op        string   `env:"OP" envDefault:"ikasst" oneof:"ikasst|zscore" doc:"Method. ikasst: change score by singular spectrum transformation. zscore: distance of a sample to the mean of those before it, in standard deviations."`
+	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
+	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
+	Window    int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence: a score reads 2w-1+GAMMA samples. For zscore the samples a score reads, the scored one included."`
+	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
+	Threshold *float64 `env:"THRESHOLD" doc:"A score above it is anomalous. Needed with ODRADEK_SCORES=anomalous."`
+}
+
+type ikasstParams struct {
+	Rank       int     `env:"RANK" envDefault:"3" min:"1" max:"32" doc:"ikasst: number of past directions that the present is compared with (r in the paper). The Krylov dimension is 2r for even r, 2r-1 for odd."`
+	Gamma      int     `env:"GAMMA" envDefault:"0" min:"0" max:"16777216" doc:"ikasst: samples from the past window to the present one; 0 means half of WINDOW, at least 1."`
+	PowerSteps int     `env:"POWER_STEPS" envDefault:"2" min:"1" max:"1000" doc:"ikasst: steps of the power method per score, from the last score's direction."`
+	Epsilon    float64 `env:"EPSILON" envDefault:"1e-5" min:"0" max:"1" doc:"ikasst: share of the fixed start vector mixed into the direction that is handed on, so that it can leave a stale one."`
+}
+
+type zscoreParams struct{}
+
+// opSettings is what the configuration knows of an op.
+type opSettings struct {
+	params func() any                                               // defaults come from the tags
+	build  func(window int, params any) (detectors.Detector, error) // from parsed parameters
+}
+
+var ops = map[string]opSettings{
+	"ikasst": {func() any { return new(ikasstParams) }, buildIKASST},
+	"zscore": {func() any { return new(zscoreParams) }, func(window int, _ any) (detectors.Detector, error) {
+		return detectors.NewZScore(window)
+	}},
+}
+
+// detectorPrefix is what the names of a detector's settings begin with.
+func detectorPrefix(name string) string {
+	return prefix + "DETECTOR_" + envName(name) + "_"
+}
+
+func envName(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
+
+var detectorNameRE = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,63}$`)
+
+func (k *checker) detectors() {
+	c := k.c
+	if len(c.Detect.Names) == 0 {
+		k.add("DETECTORS", "no detector named", "")
+	}
+	var problems []string
+	seen := map[string]string{}
+	for _, n := range c.Detect.Names {
+		if !detectorNameRE.MatchString(n) {
+			problems = append(problems, fmt.Sprintf("%q is not a detector's name", n))
+		}
+		if other, dup := seen[envName(n)]; dup {
+			problems = append(problems, fmt.Sprintf("%q and %q share the settings %s...", other, n, detectorPrefix(n)))
+		}
+		seen[envName(n)] = n
+	}
+	k.addAll("DETECTORS", problems, "a name is a letter, then letters, digits, - and _, 64 at most, and stands there once")
+	for _, d := range c.Detectors {
+		k.detector(d)
+	}
+}
+
+func (k *checker) detector(d *DetectorSettings) {
+	short := strings.TrimPrefix(detectorPrefix(d.Name), prefix)
+	problems := twice(d.Fields)
+	for _, f := range d.Fields {
+		if !slices.Contains(k.c.Mapping.ValueFields, f) && k.ok("VALUE_FIELDS") {
+			problems = append(problems, fmt.Sprintf("%q is not one of %sVALUE_FIELDS", f, prefix))
+		}
+	}
+	k.addAll(short+"FIELDS", problems, "use some of "+strings.Join(k.c.Mapping.ValueFields, ","))
+	if _, err := keyPatterns(d.Keys); err != nil {
+		k.add(short+"KEYS", err.Error(), "")
+	}
+	if d.Threshold == nil && k.c.Output.Scores == "anomalous" {
+		k.add(short+"THRESHOLD", "not set, but "+prefix+"SCORES=anomalous", "set the score above which a sample is anomalous")
+	}
+	if op, ok := ops[d.Op]; ok && k.ok(d.settingNames(short)...) {
+		if _, err := op.build(d.Window, d.params); err != nil {
+			k.add(short+"WINDOW", strings.TrimPrefix(err.Error(), "detectors: "), "")
+		}
+	}
+}
+
+func (d *DetectorSettings) settingNames(short string) []string {
+	names := []string{short + "OP", short + "WINDOW", short + "STRIDE"}
+	for _, s := range collectParams(d.params, short) {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Build makes the detector of the settings; they have been checked.
+func (d *DetectorSettings) Build() (detectors.Detector, error) {
+	return ops[d.Op].build(d.Window, d.params)
+}
+
+// canonical is the text that the detector's fingerprint is made of: all that its
+// carry and its marks depend on, and nothing else (not the name, not the threshold).
+func (d *DetectorSettings) canonical() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "detector;1;op=%s;window=%d;stride=%d;fields=%q", d.Op, d.Window, d.Stride, d.Fields)
+	for _, s := range collectParams(d.params, "") {
+		fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+	}
+	return b.String()
+}
+
+// fingerprint is FNV-1a of a canonical text.
+func fingerprint(canonical string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(canonical))
+	return h.Sum64()
+}
+
+// keyPatterns compiles a list of patterns into a test of a key; nil takes all.
+func keyPatterns(list []string) (func(key []byte) bool, error) {
+	var include, exclude []string
+	for _, p := range cleanList(list) {
+		if rest, not := strings.CutPrefix(p, "!"); not {
+			if rest == "" {
+				return nil, fmt.Errorf("the pattern ! excludes nothing; write it like !test-*")
+			}
+			exclude = append(exclude, rest)
+			continue
+		}
+		include = append(include, p)
+	}
+	if len(include) == 0 {
+		include = []string{"*"}
+	}
+	if slices.Contains(include, "*") && len(exclude) == 0 {
+		return nil, nil
+	}
+	matches := func(patterns []string, key []byte) bool {
+		for _, p := range patterns {
+			if glob(p, key) {
+				return true
+			}
+		}
+		return false
+	}
+	return func(key []byte) bool { return matches(include, key) && !matches(exclude, key) }, nil
+}
+
+// glob matches a whole key: * any bytes, ? one byte. It goes back only to the
+// last star, so its time is at most len(pattern)*len(key).
+func glob(pattern string, key []byte) bool {
+	p, k, star, mark := 0, 0, -1, 0
+	for k < len(key) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, k
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == key[k]):
+			p++
+			k++
+		case star >= 0:
+			mark++
+			p, k = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// columns are the positions of fields in a sample, where each of all takes as
+// many values as its [n] says, else one.
+func columns(all, fields []string) []int {
+	start := map[string]int{}
+	at := 0
+	for _, f := range all {
+		start[f] = at
+		at += fieldWidth(f)
+	}
+	var cols []int
+	for _, f := range fields {
+		for i := range fieldWidth(f) {
+			cols = append(cols, start[f]+i)
+		}
+	}
+	return cols
+}
+
+var fixedArrayRE = regexp.MustCompile(`\[(\d+)\]$`)
+
+// fieldWidth is the number of values that a field path gives: n for path[n].
+func fieldWidth(path string) int {
+	if m := fixedArrayRE.FindStringSubmatch(path); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			return n
+		}
+	}
+	return 1
+}
+
+// opNames lists the ops in order, for the docs and the tests.
+func opNames() []string { return slices.Sorted(maps.Keys(ops)) }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+
+	"odradek/processor/kafka"
+)
+
+// KafkaConfig is the client's configuration. The error names the setting.
+func (c *Config) KafkaConfig() (kafka.Config, error) {
+	s := &c.Kafka
+	cfg := kafka.Config{Brokers: s.Brokers, ClientID: s.ClientID}
+	if s.TLS {
+		t, err := kafka.NewTLS(s.tlsConfig())
+		if err != nil {
+			return cfg, err
+		}
+		cfg.TLS = t
+	}
+	m, err := kafka.NewSASL(s.SASLMechanism, s.Username, s.Password.Reveal())
+	if err != nil {
+		return cfg, err
+	}
+	cfg.SASL = m
+	return cfg, nil
+}
+
+func (s *kafkaSettings) tlsConfig() kafka.TLSConfig {
+	return kafka.TLSConfig{CA: s.TLSCAFile, Cert: s.TLSCertFile, Key: s.TLSKeyFile, ServerName: s.TLSServerName, Insecure: s.TLSInsecure}
+}
+
+// tlsFaults reads the files one by one, so that each names its own setting.
+func (s *kafkaSettings) tlsFaults() (faults []Fault) {
+	if s.TLSCAFile != "" {
+		if _, err := certPool(s.TLSCAFile); err != nil {
+			faults = append(faults, Fault{prefix + "KAFKA_TLS_CA_FILE", err.Error(), ""})
+		}
+	}
+	if s.TLSCertFile == "" || s.TLSKeyFile == "" {
+		return faults
+	}
+	for _, f := range [][2]string{{"KAFKA_TLS_CERT_FILE", s.TLSCertFile}, {"KAFKA_TLS_KEY_FILE", s.TLSKeyFile}} {
+		if _, err := os.ReadFile(f[1]); err != nil {
+			return append(faults, Fault{prefix + f[0], err.Error(), "name a file that the worker may read"})
+		}
+	}
+	if _, err := kafka.NewTLS(kafka.TLSConfig{Cert: s.TLSCertFile, Key: s.TLSKeyFile}); err != nil {
+		msg := err.Error()
+		if i := strings.Index(msg, "tls: "); i >= 0 {
+			msg = msg[i:]
+		}
+		faults = append(faults, Fault{prefix + "KAFKA_TLS_CERT_FILE", s.TLSCertFile + " and " + s.TLSKeyFile + ": " + msg, ""})
+	}
+	return faults
+}
+
+func certPool(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no PEM certificate", file)
+	}
+	return pool, nil
+}

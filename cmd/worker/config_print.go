@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// Print is the effective configuration as a table: name, value, where the value
+// comes from. Secrets are hidden.
+func (c *Config) Print() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	section := ""
+	for _, s := range c.settings {
+		if s.section != section {
+			section = s.section
+			fmt.Fprintf(w, "# %s\n", section)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.name, s.value, s.source)
+	}
+	w.Flush()
+	return b.String()
+}
+
+// PrintEnv is the effective configuration as environment lines, ready for
+// `docker run --env-file`. Secrets are left out, as comments.
+func (c *Config) PrintEnv() string {
+	var b strings.Builder
+	for _, s := range c.settings {
+		switch {
+		case s.value == "":
+		case strings.Contains(s.value, hidden):
+			fmt.Fprintf(&b, "# %s=%s\n", s.name, s.value)
+		default:
+			fmt.Fprintf(&b, "%s=%s\n", s.name, s.value)
+		}
+	}
+	return b.String()
+}

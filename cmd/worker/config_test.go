@@ -1,0 +1,303 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// minimal is the least environment that is without fault.
+func minimal(more ...string) []string {
+	return append([]string{
+		"ODRADEK_GROUP=g", "ODRADEK_TOPICS=a,b", "ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081", "PATH=/bin",
+	}, more...)
+}
+
+func names(faults []Fault) []string {
+	var out []string
+	for _, f := range faults {
+		out = append(out, strings.TrimPrefix(f.Name, prefix))
+	}
+	return out
+}
+
+func TestDefaults(t *testing.T) {
+	c, faults, warnings := ParseConfig(minimal())
+	if len(faults)+len(warnings) != 0 {
+		t.Fatalf("faults %v, warnings %v", faults, warnings)
+	}
+	for got, want := range map[string]string{
+		c.Output.ScoresTopic: "g-scores", c.Output.DLQTopic: "g-dlq", c.Output.LateTopic: "g-late", c.Output.RekeyTopic: "g-rekey",
+		c.Changelog("a"): "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
+		c.Fetch.MaxBytes.String(): "8MiB", strings.Join(c.Detectors[0].Fields, ","): "value", c.Kafka.Brokers[0]: "localhost:9092",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestAllFaultsAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	os.WriteFile(empty, []byte("\n"), 0o600)
+	notPEM := filepath.Join(dir, "ca.pem")
+	os.WriteFile(notPEM, []byte("nothing"), 0o600)
+	_, faults, warnings := ParseConfig([]string{
+		"ODRADEK_KAFKA_BROKERS=one:9092,two",
+		"ODRADEK_KAFKA_TLS=yes please",
+		"ODRADEK_KAFKA_SASL_MECHANISM=MAGIC",
+		"ODRADEK_KAFKA_PASSWORD=x", "ODRADEK_KAFKA_PASSWORD_FILE=" + empty,
+		"ODRADEK_TOPICS=a,a,no/slash",
+		"ODRADEK_START=yesterday",
+		"ODRADEK_SESSION_TIMEOUT=10",
+		"ODRADEK_SCHEMA_REGISTRY_URL=ftp://u:p@r", "ODRADEK_SCHEMA_REGISTRY_PASSWORD_FILE=" + filepath.Join(dir, "absent"),
+		"ODRADEK_SCHEMA_REGISTRY_CA_FILE=" + notPEM,
+		"ODRADEK_MISSING=guess",
+		"ODRADEK_LATENESS=-1s",
+		"ODRADEK_MAX_KEYS=many",
+		"ODRADEK_DETECTORS=x,y,9",
+		"ODRADEK_DETECTOR_X_OP=magic",
+		"ODRADEK_DETECTOR_Y_OP=zscore", "ODRADEK_DETECTOR_Y_RANK=3", "ODRADEK_DETECTOR_Y_WINDOW=1", "ODRADEK_DETECTOR_Y_FIELDS=other",
+		"ODRADEK_SCORES=anomalous",
+		"ODRADEK_COMPRESSION=rar",
+		"ODRADEK_TRANSACTION_TIMEOUT=50s",
+		"ODRADEK_FETCH_MAX_BYTES=12 apples",
+		"ODRADEK_EXECUTOR=cuda",
+		"ODRADEK_PPROF_ADDR=0.0.0.0:6060",
+		"ODRADEK_LOG_LEVEL=loud",
+		"ODRADEK_COMPRESION=zstd",
+	})
+	want := []string{
+		"KAFKA_BROKERS", "KAFKA_TLS", "KAFKA_SASL_MECHANISM", "KAFKA_USERNAME", "KAFKA_PASSWORD", "GROUP", "TOPICS", "START", "SESSION_TIMEOUT",
+		"SCHEMA_REGISTRY_URL", "SCHEMA_REGISTRY_PASSWORD_FILE", "SCHEMA_REGISTRY_CA_FILE", "MISSING", "LATENESS", "MAX_KEYS",
+		"DETECTORS", "DETECTOR_X_OP", "DETECTOR_Y_FIELDS", "DETECTOR_Y_WINDOW", "DETECTOR_Y_RANK", "DETECTOR_X_THRESHOLD",
+		"DETECTOR_Y_THRESHOLD", "DETECTOR_9_THRESHOLD", "COMPRESSION", "FETCH_MAX_BYTES", "EXECUTOR", "PPROF_ADDR", "LOG_LEVEL",
+	}
+	got := names(faults)
+	for _, n := range want {
+		if !slices.Contains(got, n) {
+			t.Errorf("no fault for %s", n)
+		}
+	}
+	for _, n := range got {
+		if !slices.Contains(want, n) {
+			t.Errorf("unexpected fault of %s", n)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d faults, want %d:\n%v", len(got), len(want), faults)
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0].Fix, "ODRADEK_COMPRESSION?") {
+		t.Errorf("warnings %v", warnings)
+	}
+	for _, f := range faults {
+		t.Log(f)
+	}
+}
+
+func TestUnknownNames(t *testing.T) {
+	for _, c := range []struct{ name, fix string }{
+		{"ODRADEK_KAFKA_BROKER", "did you mean ODRADEK_KAFKA_BROKERS?"},
+		{"ODRADEK_TOPIC", "did you mean ODRADEK_TOPICS?"},
+		{"ODRADEK_KAFKA_PASWORD_FILE", "did you mean ODRADEK_KAFKA_PASSWORD_FILE?"},
+		{"ODRADEK_DETECTOR_CHANGE_WINDO", "did you mean ODRADEK_DETECTOR_CHANGE_WINDOW?"},
+		{"ODRADEK_DETECTOR_CHNAGE_RANK", "did you mean ODRADEK_DETECTOR_CHANGE_RANK?"},
+		{"ODRADEK_DETECTOR_SOMETHINGELSE_OP", "add it to ODRADEK_DETECTORS=change"},
+		{"ODRADEK_WHOLLY_OTHER_THING", "see docs"},
+	} {
+		_, faults, warnings := ParseConfig(minimal(c.name + "=1"))
+		if len(faults) != 0 || len(warnings) != 1 || warnings[0].Name != c.name || !strings.Contains(warnings[0].Fix, c.fix) {
+			t.Errorf("%s: faults %v, warnings %v", c.name, faults, warnings)
+		}
+	}
+	if _, _, w := ParseConfig(minimal("ODRADEK_REQUIRE=kafka")); len(w) != 0 {
+		t.Errorf("the tests' own variable is reported: %v", w)
+	}
+}
+
+func TestLevenshtein(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		d    int
+	}{{"", "", 0}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"same", "same", 0}} {
+		if d := levenshtein(c.a, c.b); d != c.d {
+			t.Errorf("%q %q: %d, want %d", c.a, c.b, d, c.d)
+		}
+		if d := levenshtein(c.b, c.a); d != c.d {
+			t.Errorf("%q %q: %d, want %d", c.b, c.a, d, c.d)
+		}
+	}
+}
+
+// A secret reaches the client and nothing else: not the printed configuration,
+// not an error, not the log, however it is formatted.
+func TestSecretsAreNeverPrinted(t *testing.T) {
+	secret := fmt.Sprintf("s3cr3t%x", rand.Uint64())
+	file := filepath.Join(t.TempDir(), "token")
+	os.WriteFile(file, []byte(secret+"\r\n"), 0o600)
+	environ := minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u", "ODRADEK_KAFKA_PASSWORD="+secret,
+		"ODRADEK_SCHEMA_REGISTRY_TOKEN_FILE="+file, "ODRADEK_SCHEMA_REGISTRY_PASSWORD="+secret, // a fault: no user name
+		"ODRADEK_SCHEMA_REGISTRY_URL=http://me:"+secret+"@r:8081,"+secret+"@r")
+	c, faults, warnings := ParseConfig(environ)
+	if c.Kafka.Password.Reveal() != secret || c.Registry.Token.Reveal() != secret {
+		t.Fatal("the secret was not read")
+	}
+	if len(faults) != 2 {
+		t.Errorf("faults %v", faults)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%v %+v %#v %s %q %x %d", c, c, c, c.Kafka.Password, c.Kafka.Password, c.Kafka.Password, c.Kafka.Password)
+	fmt.Fprintf(&out, "%v %+v", faults, warnings)
+	fmt.Fprintln(&out, c.Print(), c.PrintEnv())
+	b, err := json.Marshal(struct {
+		C *Config
+		F []Fault
+	}{c, faults})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Write(b)
+	slog.New(slog.NewTextHandler(&out, nil)).Info("config", "password", c.Kafka.Password, "kafka", c.Kafka, "all", c)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("config", "password", c.Kafka.Password, "kafka", c.Kafka)
+	text := strings.ReplaceAll(out.String(), fmt.Sprintf("%q", environ), "")
+	// The URLs themselves are ordinary strings inside Config; only its printed
+	// forms promise to hide what they carry.
+	text = strings.ReplaceAll(text, "http://me:"+secret+"@r:8081", "")
+	text = strings.ReplaceAll(text, secret+"@r", "")
+	if i := strings.Index(text, secret); i >= 0 {
+		t.Errorf("the secret shows: ...%s...", text[max(0, i-80):i+len(secret)])
+	}
+	for _, printed := range []string{c.Print(), c.PrintEnv(), fmt.Sprint(faults)} {
+		if strings.Contains(printed, secret) {
+			t.Errorf("the secret shows: %s", printed)
+		}
+	}
+	if !strings.Contains(c.Print(), hidden) {
+		t.Error("nothing says that a secret is set")
+	}
+}
+
+func TestSources(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pw")
+	os.WriteFile(file, []byte("pw\n"), 0o600)
+	c, faults, _ := ParseConfig(minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u", "ODRADEK_KAFKA_PASSWORD_FILE="+file, "ODRADEK_TTL="))
+	if len(faults) != 0 || c.Kafka.Password.Reveal() != "pw" {
+		t.Fatalf("%v", faults)
+	}
+	for _, s := range c.settings {
+		want := "default"
+		switch strings.TrimPrefix(s.name, prefix) {
+		case "GROUP", "TOPICS", "SCHEMA_REGISTRY_URL", "KAFKA_SASL_MECHANISM", "KAFKA_USERNAME":
+			want = "env"
+		case "KAFKA_PASSWORD":
+			want = "file"
+		}
+		if s.source != want {
+			t.Errorf("%s: source %s, want %s", s.name, s.source, want)
+		}
+	}
+}
+
+func TestByteSize(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want int64
+	}{{"0", 0}, {"1", 1}, {"64KiB", 65536}, {" 1.5 MiB ", 3 << 19}, {"1GiB", 1 << 30}, {"12B", 12}} {
+		var s ByteSize
+		if err := s.UnmarshalText([]byte(c.in)); err != nil || int64(s) != c.want {
+			t.Errorf("%q: %d, %v", c.in, s, err)
+		}
+		var again ByteSize
+		if err := again.UnmarshalText([]byte(s.String())); err != nil || again != s {
+			t.Errorf("%q prints as %q", c.in, s)
+		}
+	}
+	for _, bad := range []string{"", "MiB", "1MB", "x", "NaN", "9999999999GiB", "1e300"} {
+		var s ByteSize
+		if err := s.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q reads as %d", bad, s)
+		}
+	}
+}
+
+func TestGlob(t *testing.T) {
+	for _, c := range []struct {
+		list string
+		key  string
+		want bool
+	}{
+		{"*", "", true}, {"", "x", true}, {"pump-*", "pump-1", true}, {"pump-*", "pumps", false}, {"*a*b", "xaxxb", true},
+		{"*a*b", "xaxxbc", false}, {"?-1", "p-1", true}, {"?", "", false}, {"a*,b*", "bcd", true},
+		{"pump-*,!pump-test*", "pump-test1", false}, {"!x*", "y", true}, {"!x*", "x1", false}, {"a**", "a", true},
+	} {
+		f, err := keyPatterns(strings.Split(c.list, ","))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f == nil || f([]byte(c.key)); got != c.want {
+			t.Errorf("%q on %q: %v", c.list, c.key, got)
+		}
+	}
+	long := strings.Repeat("a", 5000)
+	f, _ := keyPatterns([]string{strings.Repeat("*a", 40) + "*b"})
+	begin := time.Now()
+	f([]byte(long))
+	if d := time.Since(begin); d > time.Second {
+		t.Errorf("a hostile key took %v", d)
+	}
+}
+
+// Fingerprints change with what the state depends on and with nothing else.
+func TestFingerprints(t *testing.T) {
+	base := []string{"ODRADEK_DETECTORS=a,b", "ODRADEK_DETECTOR_B_OP=zscore"}
+	of := func(more ...string) (a, b uint64) {
+		c, faults, _ := ParseConfig(minimal(append(slices.Clone(base), more...)...))
+		if len(faults) != 0 {
+			t.Fatal(faults)
+		}
+		return fingerprint(c.Detectors[0].canonical()), fingerprint(c.Detectors[1].canonical())
+	}
+	a, b := of()
+	if a2, b2 := of("ODRADEK_DETECTOR_A_THRESHOLD=3", "ODRADEK_DETECTOR_A_KEYS=x*", "ODRADEK_WORKERS=3"); a2 != a || b2 != b {
+		t.Error("a threshold, key patterns or an unrelated setting change a fingerprint")
+	}
+	for _, change := range []string{"WINDOW=60", "STRIDE=2", "RANK=4", "GAMMA=7", "POWER_STEPS=3", "EPSILON=0.1"} {
+		if a2, b2 := of("ODRADEK_DETECTOR_A_" + change); a2 == a || b2 != b {
+			t.Errorf("%s: changed a %v, b %v", change, a2 != a, b2 != b)
+		}
+	}
+}
+
+func TestColumns(t *testing.T) {
+	all := []string{"t", "accel[3]", "site.h"}
+	for _, c := range []struct {
+		fields string
+		want   string
+	}{{"t", "[0]"}, {"accel[3]", "[1 2 3]"}, {"site.h,t", "[4 0]"}} {
+		if got := fmt.Sprint(columns(all, strings.Split(c.fields, ","))); got != c.want {
+			t.Errorf("%s: %s", c.fields, got)
+		}
+	}
+}
+
+// The oneof of OP and the table of ops name the same methods.
+func TestOpsAreDocumented(t *testing.T) {
+	c, _, _ := ParseConfig(minimal())
+	for _, s := range c.settings {
+		if strings.HasSuffix(s.name, "_CHANGE_OP") {
+			if want := strings.Join(opNames(), "|"); s.tag.Get("oneof") != want {
+				t.Errorf("oneof %q, ops %q", s.tag.Get("oneof"), want)
+			}
+			return
+		}
+	}
+	t.Fatal("no setting OP")
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// elsewhere are ODRADEK_ names that other programs of the repository read: the
+// tests.
+var elsewhere = map[string]bool{prefix + "REQUIRE": true}
+
+// unknownNames reports the variables with our prefix that mean nothing, each
+// with the known name nearest to it.
+func unknownNames(given map[string]string, known map[string]bool, detectors []string) (faults []Fault) {
+	for name := range given {
+		if known[name] || elsewhere[name] {
+			continue
+		}
+		f := Fault{Name: name, Problem: "no such setting"}
+		rest, isDetector := strings.CutPrefix(name, prefix+"DETECTOR_")
+		if near, d := nearest(name, known); near != "" && d <= max(2, len(name)/5) {
+			f.Fix = "did you mean " + near + "?"
+		} else if isDetector {
+			f.Problem = "no detector in " + prefix + "DETECTORS has the name that this begins with"
+			f.Fix = "add it to " + prefix + "DETECTORS=" + strings.Join(detectors, ",") + " or remove " + name + " (" + rest + ")"
+		} else {
+			f.Fix = "see docs/configuration.md"
+		}
+		faults = append(faults, f)
+	}
+	slices.SortFunc(faults, func(a, b Fault) int { return strings.Compare(a.Name, b.Name) })
+	return faults
+}
+
+// nearest returns the candidate with the least edit distance; of several the
+// first in order.
+func nearest(name string, candidates map[string]bool) (best string, distance int) {
+	for c := range candidates {
+		d := levenshtein(name, c)
+		if best == "" || d < distance || d == distance && c < best {
+			best, distance = c, d
+		}
+	}
+	return best, distance
+}
+
+// levenshtein is the number of bytes to insert, delete or replace to make a
+// into b (Levenshtein 1966; two rows of Wagner and Fischer's table).
+func levenshtein(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next := min(row[j]+1, row[j+1]+1, diag+cost)
+			diag, row[j+1] = row[j+1], next
+		}
+	}
+	return row[len(b)]
+}
