@@ -1,0 +1,138 @@
+// Package web serves what an operator asks of a running worker: a status page,
+// liveness, readiness, metrics, and on loopback the profiler.
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Source is what the pages are made of. Every function is called from several
+// goroutines at once and returns within milliseconds.
+type Source struct {
+	Status  func() Status
+	Ready   func() bool  // in the group and everything assigned is restored
+	Healthy func() error // nil while there is progress or nothing to do
+	Metrics prometheus.Gatherer
+}
+
+// Handler answers
+//
+//	/             the status page
+//	/status.json  the same as JSON
+//	/healthz      200, or 503 with the reason where the worker makes no progress: restart it
+//	/readyz       200 once the worker does its work, 503 before
+//	/metrics      Prometheus
+func Handler(src Source) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+		if err := page.Execute(w, view(src.Status(), time.Now())); err != nil {
+			// The reader went away, or a value cannot be shown; the page is
+			// half written either way.
+			fmt.Fprintf(w, "<!-- %T -->", err)
+		}
+	})
+	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(src.Status())
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, src.Healthy()) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		var err error
+		if !src.Ready() {
+			err = errors.New("not ready: joining the group or restoring state")
+		}
+		answer(w, err)
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(src.Metrics, promhttp.HandlerOpts{}))
+	return mux
+}
+
+func answer(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, err)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// Pprof answers /debug/pprof/. Serve it by ServeLoopback only: profiles and
+// command lines show what is in memory.
+func Pprof() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// Server is a listening HTTP server.
+type Server struct {
+	Addr string // where it listens, with the port that was taken for :0
+	srv  *http.Server
+	done chan struct{}
+}
+
+// Serve listens on addr and serves until Close. The error says why it cannot
+// listen.
+func Serve(addr string, h http.Handler) (*Server, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("web: listen on %s: %w", addr, err)
+	}
+	return serve(l, h), nil
+}
+
+// ServeLoopback is Serve for an address of this machine only; another one is
+// refused.
+func ServeLoopback(addr string, h http.Handler) (*Server, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("web: listen on %s: %w", addr, err)
+	}
+	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		l.Close()
+		return nil, fmt.Errorf("web: %s is not a loopback address; use 127.0.0.1:port", addr)
+	}
+	return serve(l, h), nil
+}
+
+func serve(l net.Listener, h http.Handler) *Server {
+	s := &Server{
+		Addr: l.Addr().String(),
+		srv:  &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10},
+		done: make(chan struct{}),
+	}
+	go func() {
+		defer close(s.done)
+		_ = s.srv.Serve(l) // ErrServerClosed, or the listener broke: healthz tells by not answering
+	}()
+	return s
+}
+
+// Close ends the server, giving requests in hand a second.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := s.srv.Shutdown(ctx)
+	if err != nil {
+		err = s.srv.Close()
+	}
+	<-s.done
+	return err
+}
