@@ -1,0 +1,374 @@
+package processor
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+)
+
+// Metrics are the worker's own numbers, in a registry of their own. Counters
+// move when a cycle is committed, never before, so that a record that is rolled
+// back and read again counts once; decode_errors_total and the latencies of
+// restores are the exceptions. docs/metrics.md lists them all.
+//
+// For every partition, summed over the life of the process,
+//
+//	consumed + held_assigned = scored + warming_up + missing + filtered + late +
+//	                           duplicate + dead_lettered + forwarded + held + held_revoked
+//
+// (DESIGN 3.6) where held is what waits for its turn in event time now.
+//
+// A nil *Metrics counts nothing.
+type Metrics struct {
+	Registry *prometheus.Registry
+
+	consumed, consumedBytes                                        *prometheus.CounterVec // topic, partition
+	scored, warmingUp, missing, filtered, late, duplicate          *prometheus.CounterVec
+	deadLettered, forwarded, heldAssigned, heldRevoked, lostOffset *prometheus.CounterVec
+
+	decodeErrors *prometheus.CounterVec // topic, reason
+	transactions *prometheus.CounterVec // outcome
+	commitErrors *prometheus.CounterVec // class
+	rebalances   *prometheus.CounterVec // kind
+	executorInfo *prometheus.GaugeVec   // executor
+	buildInfo    *prometheus.GaugeVec   // version, goversion
+
+	cycleRecords, cycleBytes prometheus.Histogram
+
+	eventToScore, ingestToScore, commitDuration, restoreDuration *latencyHistogram
+
+	// Used by the main goroutine in committed, then added to the histograms.
+	event, ingest, commit Latency
+
+	mu         sync.Mutex
+	partitions map[kafka.TP]*PartitionMetrics
+	status     func() []PartitionStatus
+	rate       meter
+}
+
+// PartitionMetrics are one partition's counters, resolved once.
+type PartitionMetrics struct {
+	Consumed, ConsumedBytes                                        prometheus.Counter
+	Scored, WarmingUp, Missing, Filtered, Late, Duplicate          prometheus.Counter
+	DeadLettered, Forwarded, HeldAssigned, HeldRevoked, LostOffset prometheus.Counter
+
+	rate meter
+
+	mu        sync.Mutex
+	held      int64 // as of the last commit
+	assigned  bool
+	eventTime int64 // us; newest event time among the scores looked at
+	ends      endTimes
+}
+
+// NewMetrics makes the metrics and registers them with Go's and the process's.
+func NewMetrics() *Metrics {
+	m := &Metrics{Registry: prometheus.NewRegistry(), partitions: map[kafka.TP]*PartitionMetrics{}}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, labels)
+		m.Registry.MustRegister(v)
+		return v
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help}, labels)
+		m.Registry.MustRegister(v)
+		return v
+	}
+	sizes := func(name, help string, first float64) prometheus.Histogram {
+		v := prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricPrefix + name, Help: help, Buckets: prometheus.ExponentialBuckets(first, 4, 11)})
+		m.Registry.MustRegister(v)
+		return v
+	}
+	latency := func(name, help string) *latencyHistogram {
+		v := newLatencyHistogram(metricPrefix+name, help)
+		m.Registry.MustRegister(v)
+		return v
+	}
+
+	m.consumed = counter("records_consumed_total", "Input records of committed cycles.", "topic", "partition")
+	m.consumedBytes = counter("consumed_bytes_total", "Bytes of key and value of consumed records.", "topic", "partition")
+	m.scored = counter("records_scored_total", "Records that got a score from at least one detector.", "topic", "partition")
+	m.warmingUp = counter("records_warming_up_total", "Records of series with too little history for a score.", "topic", "partition")
+	m.missing = counter("records_missing_total", "Records without a value that every detector needs, left out by ODRADEK_MISSING=skip.", "topic", "partition")
+	m.filtered = counter("records_filtered_total", "Records whose series no detector looks at.", "topic", "partition")
+	m.late = counter("records_late_total", "Records later than ODRADEK_LATENESS allows, sent to the late topic.", "topic", "partition")
+	m.duplicate = counter("records_duplicate_total", "Records dropped by ODRADEK_DUPLICATES=drop.", "topic", "partition")
+	m.deadLettered = counter("records_dead_lettered_total", "Records sent to the dead-letter topic.", "topic", "partition")
+	m.forwarded = counter("records_forwarded_total", "Records sent on to the internal topic of ODRADEK_REKEY.", "topic", "partition")
+	m.heldAssigned = counter("records_held_assigned_total", "Records that were held for order in the state of a partition when it was assigned.", "topic", "partition")
+	m.heldRevoked = counter("records_held_revoked_total", "Records that were held for order when a partition was handed over.", "topic", "partition")
+	m.lostOffset = counter("lost_offsets_total", "Offsets that retention deleted before they were read.", "topic", "partition")
+
+	m.decodeErrors = counter("decode_errors_total", "Records that could not be read, by reason; one that is read again after a rollback counts again.", "topic", "reason")
+	m.transactions = counter("transactions_total", "Commit cycles by outcome: committed, aborted.", "outcome")
+	m.commitErrors = counter("commit_errors_total", "Failed commit cycles by class of error.", "class")
+	m.rebalances = counter("rebalances_total", "Partitions assigned, revoked or lost, counted by event.", "kind")
+	m.executorInfo = gauge("executor_info", "1 for the executor in use.", "executor")
+	m.buildInfo = gauge("build_info", "1 for this build.", "version", "goversion")
+
+	m.cycleRecords = sizes("cycle_records", "Input records of a committed cycle.", 1)
+	m.cycleBytes = sizes("cycle_bytes", "Bytes written by a committed cycle.", 256)
+
+	m.eventToScore = latency("event_to_score_seconds", "Event time of a scored record to its score's commit; sampled.")
+	m.ingestToScore = latency("ingest_to_score_seconds", "Receipt of a chunk of records to the commit of its results.")
+	m.commitDuration = latency("commit_duration_seconds", "Time of a commit: produce, offsets and end of transaction.")
+	m.restoreDuration = latency("restore_duration_seconds", "Time to restore a partition's state.")
+
+	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*statusCollector)(m))
+	return m
+}
+
+const metricPrefix = "odradek_"
+
+// Watch takes the gauges of the assigned partitions from status at each scrape.
+func (m *Metrics) Watch(status func() []PartitionStatus) {
+	m.mu.Lock()
+	m.status = status
+	m.mu.Unlock()
+}
+
+// SetInfo sets the info metrics.
+func (m *Metrics) SetInfo(version, goVersion, executor string) {
+	m.buildInfo.WithLabelValues(version, goVersion).Set(1)
+	m.executorInfo.WithLabelValues(executor).Set(1)
+}
+
+// Partition returns the counters of a partition. They outlive its assignment,
+// so that a partition that comes back goes on counting.
+func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pm := m.partitions[tp]
+	if pm == nil {
+		of := func(v *prometheus.CounterVec) prometheus.Counter {
+			return v.WithLabelValues(tp.Topic, strconv.Itoa(int(tp.Partition)))
+		}
+		pm = &PartitionMetrics{
+			Consumed: of(m.consumed), ConsumedBytes: of(m.consumedBytes),
+			Scored: of(m.scored), WarmingUp: of(m.warmingUp), Missing: of(m.missing), Filtered: of(m.filtered),
+			Late: of(m.late), Duplicate: of(m.duplicate), DeadLettered: of(m.deadLettered), Forwarded: of(m.forwarded),
+			HeldAssigned: of(m.heldAssigned), HeldRevoked: of(m.heldRevoked), LostOffset: of(m.lostOffset),
+		}
+		m.partitions[tp] = pm
+	}
+	return pm
+}
+
+// Rate is the records consumed per second, all partitions together, over the
+// last ten full seconds.
+func (m *Metrics) Rate() float64 { return m.rate.rate(time.Now()) }
+
+// Rate is the partition's share.
+func (pm *PartitionMetrics) Rate() float64 { return pm.rate.rate(time.Now()) }
+
+// EventToScore is a quantile of the latency from event time to commit.
+func (m *Metrics) EventToScore(q float64) time.Duration { return m.eventToScore.quantile(q) }
+
+// IngestToScore is a quantile of the latency from receipt to commit.
+func (m *Metrics) IngestToScore(q float64) time.Duration { return m.ingestToScore.quantile(q) }
+
+// committed counts a cycle that was committed in the given time.
+func (m *Metrics) committed(c *cycle, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.transactions.WithLabelValues("committed").Inc()
+	m.cycleRecords.Observe(float64(c.records))
+	m.cycleBytes.Observe(float64(c.bytes))
+	m.commit.Observe(took.Microseconds())
+	m.commitDuration.add(&m.commit)
+	for pt, r := range c.parts {
+		m.committedPart(pt, r)
+	}
+}
+
+// committedPart counts one partition's results that are known to be committed.
+func (m *Metrics) committedPart(pt *partition, r *part) {
+	if m == nil {
+		return
+	}
+	now := time.Now()
+	pm, n := m.Partition(pt.tp), &r.counts
+	add := func(c prometheus.Counter, n int64) {
+		if n > 0 {
+			c.Add(float64(n))
+		}
+	}
+	add(pm.Consumed, n.consumed)
+	add(pm.ConsumedBytes, n.bytes)
+	add(pm.DeadLettered, n.dead)
+	add(pm.Forwarded, n.forwarded)
+	add(pm.Scored, n.outcomes[keystate.Scored])
+	add(pm.WarmingUp, n.outcomes[keystate.WarmingUp])
+	add(pm.Missing, n.outcomes[keystate.Missing])
+	add(pm.Filtered, n.outcomes[keystate.Filtered])
+	add(pm.Late, n.outcomes[keystate.Late])
+	add(pm.Duplicate, n.outcomes[keystate.Duplicate])
+	m.rate.add(now, n.consumed)
+	pm.rate.add(now, n.consumed)
+
+	var newest int64
+	for _, t := range r.samples {
+		m.event.Observe(now.UnixMicro() - t)
+		newest = max(newest, t)
+	}
+	m.eventToScore.add(&m.event)
+	if n.consumed > 0 {
+		m.ingest.ObserveN(now.Sub(r.fetched).Microseconds(), uint64(n.consumed))
+		m.ingestToScore.add(&m.ingest)
+	}
+	pm.mu.Lock()
+	pm.held = pt.heldNow.Load()
+	pm.eventTime = max(pm.eventTime, newest)
+	pm.ends.add(now, pt.end.Load())
+	pm.mu.Unlock()
+}
+
+// aborted counts a cycle whose commit failed or had no certain outcome.
+func (m *Metrics) aborted(err error) {
+	if m == nil {
+		return
+	}
+	m.transactions.WithLabelValues("aborted").Inc()
+	m.commitErrors.WithLabelValues(className(kafka.ClassOf(err))).Inc()
+}
+
+func className(c kafka.Class) string {
+	switch c {
+	case kafka.Retriable:
+		return "retriable"
+	case kafka.Abortable:
+		return "abortable"
+	case kafka.Rebalance:
+		return "rebalance"
+	case kafka.Fenced:
+		return "fenced"
+	case kafka.InstanceFenced:
+		return "instance_fenced"
+	case kafka.Fatal:
+		return "fatal"
+	}
+	return "unknown"
+}
+
+// deadLetter counts a record that could not be read, before its commit.
+func (m *Metrics) deadLetter(tp kafka.TP, reason string) {
+	if m == nil {
+		return
+	}
+	m.decodeErrors.WithLabelValues(tp.Topic, reason).Inc()
+}
+
+// restored counts a partition whose state is there, with held samples in it.
+func (m *Metrics) restored(tp kafka.TP, took time.Duration) {
+	if m == nil {
+		return
+	}
+	var l Latency
+	l.Observe(took.Microseconds())
+	m.restoreDuration.add(&l)
+	pm, held := m.Partition(tp), m.heldNow(tp)
+	pm.mu.Lock()
+	defer pm.mu.Unlock()
+	if pm.assigned { // restored again: what was counted as held goes out, what is there comes in
+		pm.HeldRevoked.Add(float64(pm.held))
+	}
+	pm.HeldAssigned.Add(float64(held))
+	pm.held, pm.assigned, pm.ends = held, true, endTimes{}
+}
+
+// heldNow is what the partition's status says of held records.
+func (m *Metrics) heldNow(tp kafka.TP) int64 {
+	m.mu.Lock()
+	status := m.status
+	m.mu.Unlock()
+	if status == nil {
+		return 0
+	}
+	for _, p := range status() {
+		if p.Topic == tp.Topic && p.Partition == tp.Partition {
+			return p.Held
+		}
+	}
+	return 0
+}
+
+// dropPartition counts a partition that went to another member.
+func (m *Metrics) dropPartition(tp kafka.TP) {
+	if m == nil {
+		return
+	}
+	pm := m.Partition(tp)
+	pm.mu.Lock()
+	defer pm.mu.Unlock()
+	if pm.assigned {
+		pm.HeldRevoked.Add(float64(pm.held))
+		pm.held, pm.assigned = 0, false
+	}
+}
+
+// offsetLost counts n offsets that were deleted unread.
+func (m *Metrics) offsetLost(tp kafka.TP, n int64) {
+	if m == nil {
+		return
+	}
+	m.Partition(tp).LostOffset.Add(float64(max(n, 0)))
+}
+
+// rebalanced counts an event of the group: assigned, revoked or lost.
+func (m *Metrics) rebalanced(kind string) {
+	if m == nil {
+		return
+	}
+	m.rebalances.WithLabelValues(kind).Inc()
+}
+
+// endTimes remembers when a partition's end was seen where, about once a
+// second, to tell how old the lag is.
+type endTimes struct {
+	at []endTime
+}
+
+type endTime struct {
+	t      time.Time
+	offset int64
+}
+
+const maxEndTimes = 3600
+
+func (e *endTimes) add(now time.Time, end int64) {
+	if n := len(e.at); n > 0 && (now.Sub(e.at[n-1].t) < time.Second || e.at[n-1].offset >= end) {
+		return
+	}
+	if len(e.at) >= maxEndTimes { // thin out: half the resolution for twice the time
+		for i := range len(e.at) / 2 {
+			e.at[i] = e.at[2*i]
+		}
+		e.at = e.at[:len(e.at)/2]
+	}
+	e.at = append(e.at, endTime{now, end})
+}
+
+// lag is how long ago the record after the committed offset was first known to
+// be there; 0 without lag. What is known begins with the assignment.
+func (e *endTimes) lag(now time.Time, committed, end int64) time.Duration {
+	i := 0
+	for i < len(e.at) && e.at[i].offset <= committed {
+		i++
+	}
+	e.at = append(e.at[:0], e.at[i:]...)
+	switch {
+	case end <= committed:
+		return 0
+	case len(e.at) == 0:
+		e.at = append(e.at, endTime{now, end})
+		return 0
+	}
+	return now.Sub(e.at[0].t)
+}

@@ -1,0 +1,75 @@
+package processor
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"odradek/processor/kafka"
+)
+
+// statusCollector gives the gauges of the partitions that are assigned now; a
+// partition that is gone has none, so no gauge is ever stale.
+type statusCollector Metrics
+
+func partitionGauge(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc(metricPrefix+name, help, []string{"topic", "partition"}, nil)
+}
+
+var (
+	assignedDesc  = prometheus.NewDesc(metricPrefix+"assigned_partitions", "Partitions assigned to this worker.", nil, nil)
+	restoringDesc = prometheus.NewDesc(metricPrefix+"restoring_partitions", "Assigned partitions whose state is still being restored.", nil, nil)
+
+	heldDesc       = partitionGauge("records_held", "Records held for order of event time.")
+	lagDesc        = partitionGauge("consumer_lag_records", "Offsets from the committed one to the last stable one.")
+	lagSecondsDesc = partitionGauge("consumer_lag_seconds", "How long ago the first uncommitted record was first seen; 0 without lag.")
+	committedDesc  = partitionGauge("committed_offset", "Committed offset.")
+	positionDesc   = partitionGauge("position_offset", "Next offset to fold.")
+	endDesc        = partitionGauge("end_offset", "Last stable offset seen.")
+	eventTimeDesc  = partitionGauge("event_time_seconds", "Newest event time among the scores that were sampled.")
+	keysDesc       = partitionGauge("state_keys", "Series in the partition's state.")
+)
+
+func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{assignedDesc, restoringDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, eventTimeDesc, keysDesc} {
+		ch <- d
+	}
+}
+
+func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
+	m := (*Metrics)(s)
+	m.mu.Lock()
+	status := m.status
+	m.mu.Unlock()
+	if status == nil {
+		return
+	}
+	parts, now, restoring := status(), time.Now(), 0
+	for i := range parts {
+		p := &parts[i]
+		gauge := func(d *prometheus.Desc, v float64) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, p.Topic, strconv.Itoa(int(p.Partition)))
+		}
+		gauge(keysDesc, float64(p.Keys))
+		gauge(heldDesc, float64(p.Held))
+		if !p.Running {
+			restoring++
+			continue
+		}
+		gauge(lagDesc, float64(p.Lag))
+		gauge(committedDesc, float64(p.Committed))
+		gauge(positionDesc, float64(p.Position))
+		gauge(endDesc, float64(p.End))
+		pm := m.Partition(kafka.TP{Topic: p.Topic, Partition: p.Partition})
+		pm.mu.Lock()
+		lag, eventTime := pm.ends.lag(now, p.Committed, p.End), pm.eventTime
+		pm.mu.Unlock()
+		gauge(lagSecondsDesc, lag.Seconds())
+		if eventTime > 0 {
+			gauge(eventTimeDesc, float64(eventTime)/1e6)
+		}
+	}
+	ch <- prometheus.MustNewConstMetric(assignedDesc, prometheus.GaugeValue, float64(len(parts)))
+	ch <- prometheus.MustNewConstMetric(restoringDesc, prometheus.GaugeValue, float64(restoring))
+}
