@@ -1,0 +1,544 @@
+package brokertest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sr"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+func limit(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// each runs a test on every kind of cluster.
+func each(t *testing.T, f func(t *testing.T, c *Cluster)) {
+	for _, kind := range Kinds {
+		t.Run(kind, func(t *testing.T) { f(t, Open(t, kind)) })
+	}
+}
+
+// records makes n records with fresh keys, values and headers.
+func records(t *testing.T, topic string, n int) []Record {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	out := make([]Record, n)
+	for i := range out {
+		out[i] = Record{Topic: topic, Partition: -1, Time: 1_700_000_000_000 + int64(i),
+			Key: fmt.Appendf(nil, "key-%d", rnd.IntN(100)), Value: fmt.Appendf(nil, "%d:%x", i, rnd.Uint64())}
+		if rnd.IntN(4) == 0 {
+			out[i].Headers = []Header{{"h", []byte{byte(i)}}, {"h", nil}}
+		}
+		if rnd.IntN(10) == 0 {
+			out[i].Value = nil
+		}
+	}
+	return out
+}
+
+func same(t *testing.T, what string, got, want []Record) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d records, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if got[i].TP() != want[i].TP() || got[i].Offset != want[i].Offset || got[i].Time != want[i].Time || !got[i].Equal(&want[i]) {
+			t.Fatalf("%s: record %d: got %+v, want %+v", what, i, got[i], want[i])
+		}
+	}
+}
+
+func TestProduceAndReadBack(t *testing.T) {
+	each(t, func(t *testing.T, c *Cluster) {
+		ctx := limit(t, time.Minute)
+		topic := c.Topic(t, "plain", 4)
+		acked, err := c.ProduceAcked(ctx, records(t, topic, 5000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadAll(ctx, c.Brokers, topic, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "read back", got, acked)
+		parts := map[int32]bool{}
+		for _, r := range got {
+			parts[r.Partition] = true
+		}
+		if len(parts) != 4 {
+			t.Errorf("100 keys went to %d of 4 partitions", len(parts))
+		}
+	})
+}
+
+// TestTransactions leaves a committed, an aborted and an open transaction, in
+// several orders, and compares what the two ways of reading see with the ledger.
+func TestTransactions(t *testing.T) {
+	each(t, func(t *testing.T, c *Cluster) {
+		ctx := limit(t, time.Minute)
+		topic := c.Topic(t, "txn", 2)
+		var txns [][]Record
+		for range 6 {
+			txns = append(txns, records(t, topic, 50))
+		}
+		led, err := ProduceTransactions(ctx, c.Brokers, Unique("txid"), txns, func(i int) bool { return i%3 != 0 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(led.Acked()) != 100 || len(led.Aborted()) != 200 {
+			t.Fatalf("%d committed, %d aborted", len(led.Acked()), len(led.Aborted()))
+		}
+		if err := c.Admin().WaitStable(ctx, topic); err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Admin().ReadAll(ctx, topic, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "committed", got, led.Acked())
+		got, err = c.Admin().ReadAll(ctx, topic, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := append(led.Acked(), led.Aborted()...)
+		sortRecords(all)
+		same(t, "uncommitted", got, all)
+
+		id := Unique("open")
+		p, err := NewTxnProducer(c.Brokers, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Write(ctx, records(t, topic, 10)...); err != nil {
+			t.Fatal(err)
+		}
+		p.Close() // left open
+		got, err = c.Admin().ReadAll(ctx, topic, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "committed, another open", got, led.Acked())
+		short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		if err := c.Admin().WaitStable(short, topic); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("an open transaction was not seen: %v", err)
+		}
+		cancel()
+		if _, err := ProduceTransactions(ctx, c.Brokers, id, [][]Record{records(t, topic, 1)}, nil); err != nil {
+			t.Fatal(err) // the same id: the open one is aborted
+		}
+		if err := c.Admin().WaitStable(ctx, topic); err != nil {
+			t.Fatal(err)
+		}
+		if got, err = c.Admin().ReadAll(ctx, topic, true); err != nil || len(got) != 101 {
+			t.Fatalf("%d records, want 101: %v", len(got), err)
+		}
+	})
+}
+
+// TestSecurity reaches each secured listener in each way, and is refused with
+// the wrong password, without a certificate, and with a stranger's.
+func TestSecurity(t *testing.T) {
+	try := func(t *testing.T, c *Cluster, topic string, opts ...kgo.Opt) error {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		p, err := NewProducer(nil, append(opts, kgo.RecordRetries(1), kgo.RetryTimeout(time.Second), kgo.RecordDeliveryTimeout(5*time.Second))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		p.Produce(ctx, Record{Topic: topic, Value: []byte("secret")})
+		if err := p.Flush(ctx); err != nil {
+			return err
+		}
+		if n := len(p.Ledger().Acked()); n != 1 {
+			return fmt.Errorf("not acknowledged")
+		}
+		return nil
+	}
+	check := func(t *testing.T, c *Cluster) {
+		topic := c.Topic(t, "secure", 1)
+		s, n := c.Security, 0
+		if len(s.SASLBrokers) > 0 {
+			for _, m := range Mechanisms {
+				if err := try(t, c, topic, s.Opts(m)...); err != nil {
+					t.Errorf("%s: %v", m, err)
+				}
+				n++
+				u := s.User(m)
+				u.Password += "x"
+				if err := try(t, c, topic, kgo.SeedBrokers(s.SASLBrokers...), kgo.DialTLSConfig(s.ClientTLS()), SASL(u)); err == nil {
+					t.Errorf("%s: a wrong password was let in", m)
+				}
+			}
+			// SASL with a client certificate on top.
+			if err := try(t, c, topic, kgo.SeedBrokers(s.SASLBrokers...), kgo.DialTLSConfig(s.MutualTLS()), SASL(s.User(ScramSHA512))); err != nil {
+				t.Errorf("SASL and a certificate: %v", err)
+			}
+			n++
+		}
+		if len(s.TLSBrokers) > 0 {
+			if err := try(t, c, topic, s.Opts("")...); err != nil {
+				t.Errorf("mutual TLS: %v", err)
+			}
+			n++
+			stranger, err := NewAuthority("stranger")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cert, key, err := stranger.Issue("client", time.Now().Add(time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pair, err := tls.X509KeyPair(cert, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conf := s.ClientTLS()
+			// In Certificates it would not be sent: the server names whom it trusts.
+			conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+			if err := try(t, c, topic, kgo.SeedBrokers(s.TLSBrokers...), kgo.DialTLSConfig(conf)); err == nil {
+				t.Error("a stranger's certificate was let in")
+			}
+			if err := try(t, c, topic, kgo.SeedBrokers(s.TLSBrokers...), kgo.DialTLSConfig(s.ClientTLS())); err == nil && c.Real() {
+				t.Error("no certificate was let in")
+			}
+		}
+		got, err := c.Admin().ReadAll(limit(t, time.Minute), topic, true)
+		want := n
+		if !c.Real() && len(s.TLSBrokers) > 0 {
+			want++ // kfake takes a client without a certificate
+		}
+		if err != nil || len(got) != want {
+			t.Errorf("%d records, want %d: %v", len(got), want, err)
+		}
+	}
+	t.Run("kfake-sasl", func(t *testing.T) { check(t, Fake(t, FakeOptions{SASL: true})) })
+	t.Run("kfake-tls", func(t *testing.T) { check(t, Fake(t, FakeOptions{TLS: true})) })
+	for _, v := range Versions {
+		t.Run("kafka-"+v, func(t *testing.T) {
+			c := Kafka(t, v)
+			if c.Security == nil {
+				t.Skip("the cluster in use has no secured listeners")
+			}
+			check(t, c)
+		})
+	}
+}
+
+// TestRegistryRoundTrip registers and fetches a schema, across an outage.
+func TestRegistryRoundTrip(t *testing.T) {
+	check := func(t *testing.T, r *RegistryServer) {
+		ctx := limit(t, time.Minute)
+		cl, err := sr.NewClient(sr.URLs(r.URL))
+		if err != nil {
+			t.Fatal(err)
+		}
+		subject := Unique("subject") + "-value"
+		text := `{"type":"record","name":"R","fields":[{"name":"v","type":"double"}]}`
+		ss, err := cl.CreateSchema(ctx, subject, sr.Schema{Schema: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := cl.SchemaByID(ctx, ss.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strip(got.Schema) != strip(text) {
+			t.Errorf("schema %d: %s", ss.ID, got.Schema)
+		}
+		t.Logf("%s: id %d, first ready in %v", r.URL, ss.ID, r.Took)
+		if r.Fake == nil && r.Dir == "" {
+			return // of another process
+		}
+		r.Stop()
+		short, cancel := context.WithTimeout(ctx, 2*time.Second)
+		if _, err := cl.SchemaByID(short, ss.ID); err == nil {
+			t.Error("a stopped registry answered")
+		}
+		cancel()
+		if err := r.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got, err = cl.SchemaByID(ctx, ss.ID); err != nil || strip(got.Schema) != strip(text) {
+			t.Errorf("after a restart: %v: %v", got, err)
+		}
+	}
+	t.Run("srfake", func(t *testing.T) { check(t, Fake(t, FakeOptions{}).RegistryServer) })
+	t.Run("apicurio", func(t *testing.T) { check(t, Registry(t)) })
+}
+
+func strip(s string) string { return strings.Join(strings.Fields(s), "") }
+
+// TestNodes kills, restarts and pauses a leader while a producer writes: no
+// acknowledged record is lost and none is doubled.
+func TestNodes(t *testing.T) {
+	for _, v := range Versions {
+		t.Run("kafka-"+v, func(t *testing.T) {
+			c := Kafka(t, v)
+			if len(c.Nodes()) < 3 {
+				t.Skip("the nodes of the cluster in use belong to another process")
+			}
+			ctx := limit(t, 3*time.Minute)
+			topic := c.Topic(t, "nodes", 3)
+			p, err := NewProducer(c.Brokers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			stop, done := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(done)
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond):
+						p.Produce(ctx, Record{Topic: topic, Partition: int32(i % 3), Value: fmt.Appendf(nil, "%d", i)})
+					}
+				}
+			}()
+			step := func(what string, f func(n *Node) error) {
+				t.Helper()
+				ps, err := c.Admin().Partitions(ctx, topic)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := c.NodeByID(ps[0].Leader)
+				began := time.Now()
+				if err := f(n); err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				t.Logf("%s node %d: %v", what, n.ID, time.Since(began).Round(time.Millisecond))
+			}
+			moved := func(n *Node) error {
+				return poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
+					ps, err := c.Admin().Partitions(ctx, topic)
+					if err != nil {
+						return err
+					}
+					for _, p := range ps {
+						if p.Leader < 0 || p.Leader == n.ID {
+							return fmt.Errorf("partition %d: leader %d", p.ID, p.Leader)
+						}
+					}
+					return nil
+				})
+			}
+			step("killed", func(n *Node) error { n.Kill(); return moved(n) })
+			began := time.Now()
+			if err := c.Heal(ctx); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("healed in %v", time.Since(began).Round(time.Millisecond))
+			step("restarted", func(n *Node) error { return n.Restart(ctx) })
+			step("paused", func(n *Node) error { n.Pause(); defer n.Resume(); return moved(n) })
+			step("moved the leader from", func(n *Node) error { return c.MoveLeader(ctx, topic, 0, n.ID%3+1) })
+			close(stop)
+			<-done
+			if err := p.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.Admin().ReadAll(ctx, topic, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			acked := p.Ledger().Acked()
+			t.Logf("%d acknowledged, %d refused, %d unknown", len(acked), len(p.Ledger().Refused()), len(p.Ledger().Unknown()))
+			if len(acked) < 100 {
+				t.Fatal("too few records to say anything")
+			}
+			if len(p.Ledger().Unknown()) == 0 {
+				for i := range got {
+					got[i].Time = acked[min(i, len(acked)-1)].Time
+				}
+				same(t, "after the faults", got, acked)
+			}
+		})
+	}
+}
+
+// TestRestartKeepsData restarts a whole kfake that has a folder.
+func TestRestartKeepsData(t *testing.T) {
+	c := Fake(t, FakeOptions{Dir: t.TempDir()})
+	ctx := limit(t, time.Minute)
+	topic := c.Topic(t, "kept", 2)
+	acked, err := c.ProduceAcked(ctx, records(t, topic, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Admin().ReadAll(ctx, topic, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "after the restart", got, acked)
+}
+
+// TestGroups follows a franz-go consumer's group from stable to empty.
+func TestGroups(t *testing.T) {
+	each(t, func(t *testing.T, c *Cluster) {
+		ctx := limit(t, time.Minute)
+		topic, group := c.Topic(t, "groups", 4), Unique("group")
+		if _, err := c.ProduceAcked(ctx, records(t, topic, 200)); err != nil {
+			t.Fatal(err)
+		}
+		a := c.Admin()
+		if off, err := a.Offsets(ctx, group, true); err != nil || len(off) != 0 {
+			t.Fatalf("offsets of an unknown group: %v: %v", off, err)
+		}
+		cl, err := kgo.NewClient(kgo.SeedBrokers(c.Brokers...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.InstanceID("one"), kgo.DisableAutoCommit())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		n := 0
+		for n < 200 {
+			fs := cl.PollFetches(ctx)
+			if err := fs.Err(); err != nil {
+				t.Fatal(err)
+			}
+			n += fs.NumRecords()
+		}
+		g, err := a.WaitGroup(ctx, group, 1, topic)
+		if err != nil || g.Members[0].InstanceID != "one" || len(g.Members[0].Assigned) != 4 {
+			t.Fatalf("%+v: %v", g, err)
+		}
+		if err := cl.CommitUncommittedOffsets(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.WaitCommitted(ctx, group, topic); err != nil {
+			t.Fatal(err)
+		}
+		if err := leave(ctx, cl, group, "one"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.WaitGroup(ctx, group, 0); err != nil {
+			t.Fatal(err)
+		}
+		want := map[TP]Committed{{topic, 0}: {3, "m"}}
+		if err := a.SetOffsets(ctx, group, want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := a.Offsets(ctx, group, true); err != nil || got[TP{topic, 0}] != want[TP{topic, 0}] {
+			t.Fatalf("%v: %v", got, err)
+		}
+		if _, err := a.Coordinator(ctx, group, false); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// leave removes a static member, which closing its client does not do.
+func leave(ctx context.Context, cl *kgo.Client, group, instance string) error {
+	cl.LeaveGroup()
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = group
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.InstanceID = &instance
+	req.Members = append(req.Members, m)
+	_, err := req.RequestWith(ctx, cl)
+	return err
+}
+
+// TestTopicChanges grows, trims, configures and deletes a topic.
+func TestTopicChanges(t *testing.T) {
+	each(t, func(t *testing.T, c *Cluster) {
+		ctx := limit(t, time.Minute)
+		topic := c.Topic(t, "changes", 1, "retention.ms", "3600000")
+		a := c.Admin()
+		rs := records(t, topic, 100)
+		for i := range rs {
+			rs[i].Partition, rs[i].Time = 0, 0
+		}
+		if _, err := c.ProduceAcked(ctx, rs); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.DeleteRecords(ctx, topic, 0, 40); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := a.Ends(ctx, topic, Earliest); err != nil || got[0] != 40 {
+			t.Fatalf("%v: %v", got, err)
+		}
+		if got, err := a.ReadAll(ctx, topic, true); err != nil || len(got) != 60 || got[0].Offset != 40 {
+			t.Fatalf("%d records: %v", len(got), err)
+		}
+		if err := a.SetTopicConfig(ctx, topic, map[string]string{"max.message.bytes": "2000"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(200 * time.Millisecond) // each broker learns of it on its own
+		_, err := c.ProduceAcked(ctx, []Record{{Topic: topic, Value: bytes.Repeat([]byte{1}, 4000)}})
+		if err == nil || !strings.Contains(err.Error(), "1 refused") {
+			t.Errorf("an oversize record: %v", err)
+		}
+		if err := a.AddPartitions(ctx, topic, 3); err != nil {
+			t.Fatal(err)
+		}
+		err = poll(ctx, 50*time.Millisecond, nil, func(ctx context.Context) error {
+			ps, err := a.Partitions(ctx, topic)
+			if err == nil && len(ps) != 3 {
+				err = fmt.Errorf("%d partitions", len(ps))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// tb stands for a test, to see how it would end.
+type tb struct {
+	TB
+	out string
+}
+
+func (t *tb) Helper()                   {}
+func (t *tb) Fatalf(f string, a ...any) { t.out = "fatal: " + fmt.Sprintf(f, a...); panic(t) }
+func (t *tb) Skipf(f string, a ...any)  { t.out = "skip: " + fmt.Sprintf(f, a...); panic(t) }
+
+// TestMissing holds that a missing part is a named skip, and a failure where it
+// is required or where it is there and broken.
+func TestMissing(t *testing.T) {
+	end := func(f func(TB)) (out string) {
+		x := &tb{TB: t}
+		defer func() { _ = recover(); out = x.out }()
+		f(x)
+		return
+	}
+	absent := fmt.Errorf("wrapped: %w", &MissingError{"Apache Kafka", os.ErrNotExist})
+	t.Setenv("ODRADEK_REQUIRE", "registry")
+	if out := end(func(t TB) { Missing(t, "kafka", absent) }); !strings.HasPrefix(out, "skip: skipped part kafka: ") {
+		t.Error(out)
+	}
+	if out := end(func(t TB) { Missing(t, "kafka", errors.New("exit status 1")) }); !strings.HasPrefix(out, "fatal: ") {
+		t.Error(out)
+	}
+	t.Setenv("ODRADEK_REQUIRE", "kafka,registry")
+	if out := end(func(t TB) { Missing(t, "kafka", absent) }); !strings.HasPrefix(out, "fatal: kafka is required") {
+		t.Error(out)
+	}
+	t.Setenv("ODRADEK_SKIP", "kafka")
+	if out := end(func(t TB) { Kafka(t, Versions[0]) }); !strings.HasPrefix(out, "skip: skipped part kafka: ODRADEK_SKIP") {
+		t.Error(out)
+	}
+}

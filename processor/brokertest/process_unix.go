@@ -1,0 +1,18 @@
+//go:build unix
+
+package brokertest
+
+import (
+	"os"
+	"syscall"
+)
+
+func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) } // already gone is as good
+
+func (p *process) terminate() { p.signal(syscall.SIGTERM) }
+func (p *process) pause()     { p.signal(syscall.SIGSTOP) }
+func (p *process) resume()    { p.signal(syscall.SIGCONT) }
+
+// lockFile waits for the exclusive lock of a file; it is freed by closing it or
+// by the end of the process.
+func lockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }
