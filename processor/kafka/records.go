@@ -424,5 +424,5 @@ func scan(raw []byte, from int64) (next int64, whole, need int, err error) {
 	}
 }
 
-// errShort is a response that ends before it should.
-var errShort = fmt.Errorf("kafka: response is shorter than its content: %w", io.ErrUnexpectedEOF)
+// errTruncated is a response that ends before it should.
+var errTruncated = fmt.Errorf("kafka: response is shorter than its content: %w", io.ErrUnexpectedEOF)

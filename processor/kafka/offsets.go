@@ -1,0 +1,356 @@
+package kafka
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/listoffsets"
+)
+
+// Offset is a committed position: the next offset to read. -1: none committed.
+type Offset struct {
+	Offset   int64
+	Metadata string
+}
+
+// Special times for ListOffsets.
+const (
+	Latest   int64 = -1 // the high watermark: the offset that the next record gets
+	Earliest int64 = -2 // the first offset that is still there
+)
+
+// offsetFetch is OffsetFetch v7 with require_stable (KIP-447); kafka-go stops at
+// v5. A position that an open transaction is about to move answers
+// UNSTABLE_OFFSET_COMMIT (88) instead of the old value.
+type offsetFetch struct {
+	group string
+	tps   []TP // sorted
+
+	offsets map[TP]Offset
+	codes   map[TP]kafkago.Error // partitions with an error
+	code    kafkago.Error        // of the whole request
+}
+
+const offsetFetchVersion = 7
+
+func (*offsetFetch) ApiKey() protocol.ApiKey { return protocol.OffsetFetch }
+
+func (o *offsetFetch) exchange(rw io.ReadWriter, _ int16, correlation int32, clientID string) (protocol.Message, error) {
+	be := binary.BigEndian
+	b := appendRequest(nil, protocol.OffsetFetch, offsetFetchVersion, correlation, clientID, true)
+	b = appendCompactString(b, o.group)
+	topics := 0
+	for i := range o.tps {
+		if i == 0 || o.tps[i].Topic != o.tps[i-1].Topic {
+			topics++
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(topics+1))
+	for rest := o.tps; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].Topic == rest[0].Topic {
+			n++
+		}
+		b = appendCompactString(b, rest[0].Topic)
+		b = binary.AppendUvarint(b, uint64(n+1))
+		for _, tp := range rest[:n] {
+			b = be.AppendUint32(b, uint32(tp.Partition))
+		}
+		b = append(b, 0)
+		rest = rest[n:]
+	}
+	b = append(b, 1, 0) // require_stable, no tagged fields
+	if err := writeRequest(rw, b); err != nil {
+		return nil, err
+	}
+
+	o.offsets, o.codes = map[TP]Offset{}, map[TP]kafkago.Error{}
+	var r responseReader
+	if err := r.begin(rw, correlation, true); err != nil {
+		return nil, err
+	}
+	r.int32() // throttle time
+	for n := r.compactCount(3); n > 0 && r.err == nil; n-- {
+		topic := string(r.compactString())
+		for n := r.compactCount(16); n > 0 && r.err == nil; n-- {
+			tp := TP{topic, r.int32()}
+			off := Offset{Offset: r.int64()}
+			r.int32() // leader epoch
+			off.Metadata = string(r.compactString())
+			if code := r.int16(); code != 0 {
+				o.codes[tp] = kafkago.Error(code)
+			}
+			r.tags()
+			o.offsets[tp] = off
+		}
+		r.tags()
+	}
+	o.code = kafkago.Error(r.int16())
+	r.tags()
+	return o, r.end()
+}
+
+// Committed returns the group's committed positions, -1 where there is none.
+// While an open transaction is about to move one it waits, as long as the context
+// lasts: a transaction ends at its producer's time-out at the latest. Needs Kafka
+// 2.5.
+func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]Offset, error) {
+	out := make(map[TP]Offset, len(tps))
+	if len(tps) == 0 {
+		return out, nil
+	}
+	if v := c.versions[protocol.OffsetFetch]; v.max < offsetFetchVersion {
+		return nil, fmt.Errorf("kafka: the broker has OffsetFetch up to v%d; v%d is needed (Kafka 2.5): %w",
+			v.max, offsetFetchVersion, kafkago.UnsupportedVersion)
+	}
+	tps = slices.Clone(tps)
+	slices.SortFunc(tps, compareTP)
+	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	for {
+		o := &offsetFetch{group: group, tps: tps}
+		err := c.toCoordinator(ctx, groupCoordinator, group, o)
+		if err == nil {
+			switch o.code {
+			case 0:
+			case kafkago.GroupIdNotFound: // no such group: nothing is committed
+				for _, tp := range tps {
+					out[tp] = Offset{Offset: -1}
+				}
+				return out, nil
+			default:
+				err = fmt.Errorf("kafka: committed offsets of group %q: %w", group, o.code)
+			}
+		}
+		for _, tp := range tps {
+			if err != nil {
+				break
+			}
+			off, ok := o.offsets[tp]
+			code := o.codes[tp]
+			if !ok {
+				err = fmt.Errorf("kafka: committed offset of %s in group %q: not in the broker's answer", tp, group)
+			} else if code != 0 && code != kafkago.UnknownTopicOrPartition {
+				err = fmt.Errorf("kafka: committed offset of %s in group %q: %w", tp, group, code)
+			}
+			if code != 0 || off.Offset < 0 {
+				off = Offset{Offset: -1}
+			}
+			out[tp] = off
+		}
+		if err == nil {
+			return out, nil
+		}
+		if !c.retryCoordinator(groupCoordinator, group, err) {
+			return nil, err
+		}
+		if delay.wait(ctx) != nil {
+			return nil, err
+		}
+	}
+}
+
+// toCoordinator sends a request that holds its own response.
+func (c *Client) toCoordinator(ctx context.Context, kind int8, key string, m rawMessage) error {
+	id, err := c.coordinator(ctx, kind, key)
+	if err != nil {
+		return err
+	}
+	_, err = c.roundTrip(ctx, id, m)
+	return err
+}
+
+// retryCoordinator says whether an idempotent request to a coordinator is worth
+// repeating, and forgets the coordinator when it may have moved.
+func (c *Client) retryCoordinator(kind int8, key string, err error) bool {
+	if errors.Is(err, ErrClosed) {
+		return false
+	}
+	var broken *BrokerError
+	if errors.As(err, &broken) {
+		c.forgetCoordinator(kind, key)
+		return ClassOf(err) != Fatal
+	}
+	var code kafkago.Error
+	if !errors.As(err, &code) {
+		return false
+	}
+	switch code {
+	case kafkago.NotCoordinatorForGroup, kafkago.GroupCoordinatorNotAvailable, kafkago.BrokerNotAvailable:
+		c.forgetCoordinator(kind, key)
+		return true
+	case kafkago.GroupLoadInProgress, kafkago.UnstableOffsetCommit, kafkago.RequestTimedOut,
+		kafkago.NotEnoughReplicas, kafkago.NotEnoughReplicasAfterAppend:
+		return true
+	}
+	return false
+}
+
+// ListOffsets returns an offset for each partition: Latest, Earliest, or for a
+// time in ms since the epoch the first record that is as late; when none is, the
+// high watermark, which is where such a record would appear.
+func (c *Client) ListOffsets(ctx context.Context, tps []TP, at int64) (map[TP]int64, error) {
+	return c.listOffsets(ctx, tps, at, 0)
+}
+
+// ListStable returns the last stable offset of each partition: the first offset
+// of an open transaction, or the high watermark. A reader of committed records
+// gets no further.
+func (c *Client) ListStable(ctx context.Context, tps []TP) (map[TP]int64, error) {
+	return c.listOffsets(ctx, tps, Latest, 1)
+}
+
+func (c *Client) listOffsets(ctx context.Context, tps []TP, at int64, isolation int8) (map[TP]int64, error) {
+	var mu sync.Mutex
+	out := make(map[TP]int64, len(tps))
+	err := c.eachLeader(ctx, tps, func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error) {
+		req := &listoffsets.Request{ReplicaID: -1, IsolationLevel: isolation}
+		for _, tp := range tps {
+			if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != tp.Topic {
+				req.Topics = append(req.Topics, listoffsets.RequestTopic{Topic: tp.Topic})
+			}
+			t := &req.Topics[len(req.Topics)-1]
+			t.Partitions = append(t.Partitions, listoffsets.RequestPartition{
+				Partition: tp.Partition, CurrentLeaderEpoch: -1, Timestamp: at,
+			})
+		}
+		m, err := c.roundTrip(ctx, broker, req)
+		if err != nil {
+			return nil, err
+		}
+		codes := map[TP]kafkago.Error{}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, t := range m.(*listoffsets.Response).Topics {
+			for _, p := range t.Partitions {
+				tp := TP{t.Topic, p.Partition}
+				if p.ErrorCode != 0 {
+					codes[tp] = kafkago.Error(p.ErrorCode)
+				} else {
+					out[tp] = p.Offset
+				}
+			}
+		}
+		return codes, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var late []TP
+	for _, tp := range tps {
+		off, ok := out[tp]
+		if !ok {
+			return nil, fmt.Errorf("kafka: offsets of %s: not in the broker's answer", tp)
+		}
+		if off < 0 && at >= 0 {
+			late = append(late, tp)
+		}
+	}
+	if len(late) > 0 {
+		end, err := c.listOffsets(ctx, late, Latest, 0)
+		if err != nil {
+			return nil, err
+		}
+		for tp, off := range end {
+			out[tp] = off
+		}
+	}
+	return out, nil
+}
+
+// unknownTopicPatience is how long a topic may be unknown before that is
+// believed: brokers learn of a new topic one after the other.
+const unknownTopicPatience = 5 * time.Second
+
+// eachLeader calls f for every broker that leads some of tps, at the same time,
+// with its partitions sorted. f returns the partitions' error codes; those that
+// a new leader may settle are tried again, until the context ends.
+func (c *Client) eachLeader(ctx context.Context, tps []TP, f func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error)) error {
+	left := slices.Clone(tps)
+	slices.SortFunc(left, compareTP)
+	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	start := time.Now()
+	for {
+		byLeader := map[int32][]TP{}
+		failed := map[TP]error{}
+		for _, tp := range left {
+			id, err := c.leader(ctx, tp)
+			if err != nil {
+				failed[tp] = err
+				continue
+			}
+			byLeader[id] = append(byLeader[id], tp)
+		}
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for id, tps := range byLeader {
+			wg.Go(func() {
+				codes, err := f(ctx, id, tps)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, tp := range tps {
+					if err != nil {
+						failed[tp] = err
+					} else if code := codes[tp]; code != 0 {
+						failed[tp] = fmt.Errorf("kafka: %s: %w", tp, code)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if len(failed) == 0 {
+			return nil
+		}
+		left = left[:0]
+		topics := map[string]bool{}
+		var last error
+		for tp, err := range failed {
+			if errors.Is(err, ErrClosed) || !leaderMayChange(err) ||
+				errors.Is(err, kafkago.UnknownTopicOrPartition) && time.Since(start) > unknownTopicPatience {
+				return err
+			}
+			left = append(left, tp)
+			topics[tp.Topic] = true
+			last = err
+		}
+		slices.SortFunc(left, compareTP)
+		if delay.wait(ctx) != nil {
+			return last
+		}
+		names := make([]string, 0, len(topics))
+		for t := range topics {
+			names = append(names, t)
+		}
+		if err := c.refresh(ctx, names...); err != nil && ctx.Err() != nil {
+			return last
+		}
+	}
+}
+
+// leaderMayChange says whether a request that failed for a partition can succeed
+// at another broker or a little later.
+func leaderMayChange(err error) bool {
+	var broken *BrokerError
+	if errors.As(err, &broken) {
+		return ClassOf(err) != Fatal
+	}
+	var code kafkago.Error
+	if !errors.As(err, &code) {
+		return false
+	}
+	switch code {
+	case kafkago.UnknownTopicOrPartition, kafkago.LeaderNotAvailable, kafkago.NotLeaderForPartition,
+		kafkago.RequestTimedOut, kafkago.BrokerNotAvailable, kafkago.ReplicaNotAvailable, kafkago.NetworkException,
+		kafkago.KafkaStorageError, kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.OffsetNotAvailable,
+		kafkago.ListenerNotFound, kafkago.UnknownTopicID, kafkago.InconsistentTopicID:
+		return true
+	}
+	return false
+}
