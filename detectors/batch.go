@@ -103,16 +103,25 @@ type Rows struct {
 func (r *Rows) Len() int { return (len(r.X) + len(r.X64) + len(r.XI)) / r.Dim }
 
 // Rows resolves task i.
-func (b *Batch) Rows(i int) Rows {
+func (b *Batch) Rows(i int) (r Rows) {
+	b.resolve(i, &r)
+	return r
+}
+
+// resolve is Rows into r, which may hold an earlier task's.
+func (b *Batch) resolve(i int, r *Rows) {
 	t := &b.Tasks[i]
-	r := Rows{
-		Dim: int(t.Dim), Fresh: int(t.Fresh),
-		Params: at(b.F32, t.Params),
-		Bins:   at(b.F32, t.Bins),
-		Carry:  at(b.F32, t.Carry),
-		Scores: at(b.Out, t.Scores),
-		Next:   at(b.Out, t.Next),
+	r.Dim, r.Fresh = int(t.Dim), int(t.Fresh)
+	r.Params = at(b.F32, t.Params)
+	r.Bins = at(b.F32, t.Bins)
+	r.Scores = at(b.Out, t.Scores)
+	r.Next = at(b.Out, t.Next)
+	if t.After == 0 {
+		r.Carry = at(b.F32, t.Carry)
+	} else {
+		r.Carry = at(b.Out, b.Tasks[t.After-1].Next)
 	}
+	r.X, r.X64, r.XI = nil, nil, nil
 	switch t.Op.Elem() {
 	case F32:
 		r.X = at(b.F32, t.X)
@@ -121,10 +130,6 @@ func (b *Batch) Rows(i int) Rows {
 	case I64:
 		r.XI = at(b.I64, t.X)
 	}
-	if t.After != 0 {
-		r.Carry = at(b.Out, b.Tasks[t.After-1].Next)
-	}
-	return r
 }
 
 func at[T any](a []T, s Span) []T { return a[s.Off : s.Off+s.Len : s.Off+s.Len] }

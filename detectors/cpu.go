@@ -75,23 +75,31 @@ func (c *cpu) Execute(ctx context.Context, b *Batch) error {
 			return c.split(ctx, b, cost)
 		}
 	}
+	r := rowsPool.Get().(*Rows)
+	defer rowsPool.Put(r)
 	for i := range b.Tasks {
 		if i&0xff == 0xff && ctx.Err() != nil {
 			return fmt.Errorf("detectors: execute: %w", ctx.Err())
 		}
-		r := b.Rows(i)
-		specs[b.Tasks[i].Op].CPU(&r)
+		b.resolve(i, r)
+		specs[b.Tasks[i].Op].CPU(r)
 	}
 	return nil
 }
 
+// rowsPool keeps Rows off the heap's growth: passed through the table, they
+// would be allocated for every task.
+var rowsPool = sync.Pool{New: func() any { return new(Rows) }}
+
 // costOf is the estimated cost of a batch, counted no further than to a
 // decision where that is cheaper.
 func costOf(b *Batch) int {
+	r := rowsPool.Get().(*Rows)
+	defer rowsPool.Put(r)
 	cost := 0
 	for i := range b.Tasks {
-		r := b.Rows(i)
-		cost += specs[b.Tasks[i].Op].Cost(&r)
+		b.resolve(i, r)
+		cost += specs[b.Tasks[i].Op].Cost(r)
 	}
 	return cost
 }
@@ -103,6 +111,8 @@ func (c *cpu) split(ctx context.Context, b *Batch, cost int) error {
 	portion := max(1, len(chains.heads)*portionCost/cost)
 	var next atomic.Int64
 	work := func() {
+		r := rowsPool.Get().(*Rows)
+		defer rowsPool.Put(r)
 		for ctx.Err() == nil {
 			hi := int(next.Add(int64(portion)))
 			lo := hi - portion
@@ -111,8 +121,8 @@ func (c *cpu) split(ctx context.Context, b *Batch, cost int) error {
 			}
 			for _, head := range chains.heads[lo:min(hi, len(chains.heads))] {
 				for i := head; i >= 0; i = chains.next[i] {
-					r := b.Rows(int(i))
-					specs[b.Tasks[i].Op].CPU(&r)
+					b.resolve(int(i), r)
+					specs[b.Tasks[i].Op].CPU(r)
 				}
 			}
 		}

@@ -118,14 +118,16 @@ func zscoreCPU(r *Rows) {
 // zscoreOf is the score of a value d from x0, for n = 1/inv rows before it
 // whose differences from x0 have sum s and sum of squares q.
 func zscoreOf(d, s, q, inv float64) float64 {
-	if q == 0 {
-		if d == 0 {
-			return 0
-		}
-		return min(math.Abs(d)*math.Inf(1), zscoreCap)
+	if q == 0 && d == 0 {
+		return 0
 	}
 	mean := s * inv
-	return min(math.Abs(d-mean)/math.Sqrt(q*inv-mean*mean), zscoreCap)
+	d -= mean
+	z := math.Sqrt(d * d / (q*inv - mean*mean)) // +Inf for q = 0
+	if z > zscoreCap {
+		return zscoreCap
+	}
+	return z
 }
 
 func zscoreCost(r *Rows) int { return 10 + r.Fresh*(6+(int(r.Params[0])-1)*r.Dim) }
