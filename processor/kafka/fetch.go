@@ -1,9 +1,367 @@
 package kafka
 
-// Chunk is what one fetch brought for one partition.
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+// FetcherConfig says how to fetch. The zero value reads uncommitted data too.
+type FetcherConfig struct {
+	ReadCommitted bool // only committed transactions, up to the last stable offset
+
+	MaxWait        time.Duration // how long a broker holds a request without data; default 500 ms
+	MinBytes       int           // that many bytes end the wait; default 1
+	MaxBytes       int           // of one response; default 16 MiB
+	PartitionBytes int           // of one partition in one response, default 1 MiB; a larger batch comes whole all the same
+	BufferedChunks int           // of one partition, fetched or being fetched and not yet released; default 2
+
+	Log *slog.Logger // brokers that go away and come back; nil: none
+}
+
+// Fetcher reads partitions, each from its leader. For every broker two requests
+// are on their way, each for about half of its partitions, and a third for those
+// that become ready to be asked for while the two are waiting for data. The next
+// request for a partition leaves before its last chunk is decoded: the position
+// comes from the batch headers.
+//
+// A partition with BufferedChunks chunks not yet released is left out of requests
+// until one is. Nothing is dropped, and its bytes in memory stay at about
+// BufferedChunks*PartitionBytes.
+//
+// A moved leader, a broker that is down, a partition without a leader are waited
+// for, for ever.
+type Fetcher struct {
+	c      *Client
+	cfg    FetcherConfig
+	log    *slog.Logger
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	wake   chan struct{} // homeless has changed
+
+	// patience is how long metadata may deny a topic before its sources stop.
+	patience time.Duration
+
+	mu       sync.Mutex
+	brokers  map[int32]*fetchBroker
+	sources  map[*Source]struct{}
+	homeless []*Source // no leader is known, or the one known is doubted
+	closed   bool
+}
+
+// Source is one partition being fetched from a position on. A new position
+// takes a new Source: nothing of the old one can arrive there.
+type Source struct {
+	f  *Fetcher
+	tp TP
+	ch chan *Chunk
+
+	// All below is guarded by Fetcher.mu.
+	position int64        // of the next request
+	held     int          // chunks sent and not released
+	broker   *fetchBroker // whom it is asked from; nil: homeless or ended
+	ended    bool         // an error chunk was sent
+	closed   bool
+	maxBytes int
+
+	doubt        bool      // metadata must be asked again before the next attempt
+	retryAt      time.Time // not before
+	delay        retryDelay
+	failing      bool
+	unknownSince time.Time // zero: the topic is known
+
+	told           bool // a chunk was sent
+	toldAt         time.Time
+	toldHW, toldLS int64
+	toldStart      int64
+}
+
+// Chunk is what one request brought for one partition: whole record batches, or
+// none and just the offsets, or the error that ended the source.
 type Chunk struct {
-	TP      TP
-	From    int64
-	Raw     []byte
-	Aborted []AbortedTxn
+	TP   TP
+	From int64 // the position asked for: records before it are not meant
+	Next int64 // the position after the batches
+
+	HighWatermark int64 // the offset that the next record written gets
+	LastStable    int64 // where an open transaction begins, or HighWatermark
+	LogStart      int64 // first offset still there, -1 when the broker is too old to say
+
+	Raw     []byte       // record batches; see Iterator
+	Aborted []AbortedTxn // in read-committed mode, by first offset
+	Empty   bool         // no batches
+	Err     error        // *OffsetOutOfRangeError, *CorruptError, authorisation, unknown topic; nothing comes after it
+
+	source *Source
+	buf    atomic.Pointer[buffer]
+}
+
+// OffsetOutOfRangeError says that a position is not in the log: removed by
+// retention, or lost with a leader that had not replicated it.
+type OffsetOutOfRangeError struct {
+	TP            TP
+	Offset        int64 // asked for
+	LogStart, End int64 // what there is: LogStart <= offset < End
+}
+
+func (e *OffsetOutOfRangeError) Error() string {
+	return fmt.Sprintf("kafka: %s: offset %d is outside of the log, which has %d to %d", e.TP, e.Offset, e.LogStart, e.End)
+}
+
+// Is makes errors.Is(err, kafkago.OffsetOutOfRange) true.
+func (e *OffsetOutOfRangeError) Is(target error) bool {
+	return target == error(kafkago.OffsetOutOfRange)
+}
+
+// Release gives the chunk's memory back and lets its partition be fetched on.
+// Records of the chunk must not be used after it. Again is harmless.
+func (c *Chunk) Release() {
+	b := c.buf.Swap(nil)
+	if b == nil {
+		return
+	}
+	c.Raw = nil
+	putBuffer(b)
+	s := c.source
+	s.f.mu.Lock()
+	s.held--
+	if s.broker != nil {
+		s.broker.cond.Broadcast()
+	}
+	s.f.mu.Unlock()
+}
+
+// NewFetcher returns a Fetcher without partitions.
+func (c *Client) NewFetcher(cfg FetcherConfig) *Fetcher {
+	if cfg.MaxWait <= 0 {
+		cfg.MaxWait = 500 * time.Millisecond
+	}
+	if cfg.MinBytes <= 0 {
+		cfg.MinBytes = 1
+	}
+	if cfg.MaxBytes <= 0 {
+		cfg.MaxBytes = 16 << 20
+	}
+	if cfg.PartitionBytes <= 0 {
+		cfg.PartitionBytes = 1 << 20
+	}
+	if cfg.BufferedChunks <= 0 {
+		cfg.BufferedChunks = 2
+	}
+	f := &Fetcher{
+		c: c, cfg: cfg, log: cfg.Log,
+		wake:     make(chan struct{}, 1),
+		patience: 30 * time.Second,
+		brokers:  map[int32]*fetchBroker{},
+		sources:  map[*Source]struct{}{},
+	}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.wg.Go(f.findLeaders)
+	return f
+}
+
+// Add begins to fetch a partition at an offset.
+func (f *Fetcher) Add(tp TP, offset int64) *Source {
+	s := &Source{
+		f: f, tp: tp, position: offset,
+		// Room for all that can be sent at once, so that sending never blocks:
+		// chunks with data, one without, and an error.
+		ch:       make(chan *Chunk, f.cfg.BufferedChunks+2),
+		maxBytes: f.cfg.PartitionBytes,
+		delay:    retryDelay{first: 20 * time.Millisecond, max: time.Second},
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		s.closed = true
+		close(s.ch)
+		return s
+	}
+	f.sources[s] = struct{}{}
+	f.orphan(s)
+	return s
+}
+
+// TP returns the partition.
+func (s *Source) TP() TP { return s.tp }
+
+// C returns the channel of the chunks. It is closed by Close.
+func (s *Source) C() <-chan *Chunk { return s.ch }
+
+// Close ends the fetching. Chunks not yet received are released; those received
+// remain good until their own Release.
+func (s *Source) Close() {
+	s.f.mu.Lock()
+	if s.closed {
+		s.f.mu.Unlock()
+		return
+	}
+	s.closed = true
+	delete(s.f.sources, s)
+	if b := s.broker; b != nil {
+		b.detach(s)
+	}
+	close(s.ch)
+	s.f.mu.Unlock()
+	for c := range s.ch {
+		c.Release()
+	}
+}
+
+// Close ends all sources.
+func (f *Fetcher) Close() {
+	f.mu.Lock()
+	f.closed = true
+	sources := make([]*Source, 0, len(f.sources))
+	for s := range f.sources {
+		sources = append(sources, s)
+	}
+	for _, b := range f.brokers {
+		b.cond.Broadcast()
+	}
+	f.mu.Unlock()
+	f.cancel()
+	f.wg.Wait()
+	for _, s := range sources {
+		s.Close()
+	}
+}
+
+// orphan gives a source to findLeaders. f.mu is held.
+func (f *Fetcher) orphan(s *Source) {
+	f.homeless = append(f.homeless, s)
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// findLeaders attaches homeless sources to their leaders.
+func (f *Fetcher) findLeaders() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-f.ctx.Done():
+			return
+		case <-f.wake:
+		case <-timer.C:
+		}
+		now := time.Now()
+		var due []*Source
+		wait := time.Hour
+		f.mu.Lock()
+		kept := f.homeless[:0]
+		for _, s := range f.homeless {
+			switch {
+			case s.closed || s.ended:
+			case s.retryAt.After(now):
+				kept = append(kept, s)
+				wait = min(wait, s.retryAt.Sub(now))
+			default:
+				due = append(due, s)
+			}
+		}
+		clear(f.homeless[len(kept):])
+		f.homeless = kept
+		var topics []string
+		for _, s := range due {
+			if _, err := f.c.cachedLeader(s.tp); err != nil {
+				s.doubt = true
+			}
+			if s.doubt {
+				topics = append(topics, s.tp.Topic)
+			}
+		}
+		f.mu.Unlock()
+		timer.Reset(wait)
+		if len(due) == 0 {
+			continue
+		}
+		var refreshErr error
+		if len(topics) > 0 {
+			if refreshErr = f.c.refresh(f.ctx, topics...); f.ctx.Err() != nil {
+				return
+			}
+		}
+		f.mu.Lock()
+		for _, s := range due {
+			if s.closed {
+				continue
+			}
+			if s.doubt && refreshErr != nil {
+				f.putOff(s, refreshErr)
+				continue
+			}
+			id, err := f.c.cachedLeader(s.tp)
+			if err != nil {
+				f.noLeader(s, err)
+				continue
+			}
+			s.doubt, s.unknownSince = false, time.Time{}
+			f.attach(s, id)
+		}
+		f.mu.Unlock()
+	}
+}
+
+// noLeader puts a source off, or ends it. f.mu is held.
+func (f *Fetcher) noLeader(s *Source, err error) {
+	switch {
+	case errors.Is(err, kafkago.UnknownTopicOrPartition):
+		if s.unknownSince.IsZero() {
+			s.unknownSince = time.Now()
+		}
+		if time.Since(s.unknownSince) >= f.patience {
+			s.end(fmt.Errorf("kafka: %s: %w", s.tp, err))
+			return
+		}
+	case errors.Is(err, kafkago.TopicAuthorizationFailed), errors.Is(err, kafkago.InvalidTopic):
+		s.end(fmt.Errorf("kafka: %s: %w", s.tp, err))
+		return
+	}
+	f.putOff(s, err)
+}
+
+// putOff tries a source again later, with fresh metadata: at once after the
+// first failure, for a leader that moved, then at growing intervals. f.mu is held.
+func (f *Fetcher) putOff(s *Source, err error) {
+	s.doubt = true
+	s.retryAt = time.Time{}
+	if s.failing {
+		s.retryAt = time.Now().Add(s.delay.duration())
+	} else {
+		s.failing = true
+		f.log.Debug("kafka: partition cannot be fetched, trying on", "partition", s.tp.String(), "error", err)
+	}
+	f.orphan(s)
+}
+
+// attach puts a source into its leader's queue. f.mu is held.
+func (f *Fetcher) attach(s *Source, id int32) {
+	b := f.brokers[id]
+	if b == nil {
+		b = newFetchBroker(f, id)
+		f.brokers[id] = b
+	}
+	s.broker = b
+	b.ready = append(b.ready, s)
+	b.cond.Broadcast()
+}
+
+// end sends the error that ends a source. Fetcher.mu is held.
+func (s *Source) end(err error) {
+	s.ended = true
+	s.ch <- &Chunk{TP: s.tp, From: s.position, Next: s.position, HighWatermark: s.toldHW, LastStable: s.toldLS,
+		LogStart: s.toldStart, Empty: true, Err: err, source: s}
 }
