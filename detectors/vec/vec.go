@@ -1,0 +1,185 @@
+// Package vec is the arithmetic that the methods share: float32 vectors, and
+// lanes, eight vectors interleaved.
+//
+// On amd64 with AVX2 and FMA the functions are assembly; elsewhere, and with
+// the build tag noasm, they are Go. Each function's comment is its definition;
+// the order of a sum, and whether products are rounded before they are added,
+// is the implementation's own. On one class of machine a result depends on the
+// arguments' values alone: not on alignment, and not on the run.
+//
+// Arguments of one call must not overlap except where they are the same slice.
+// Lengths that do not fit panic.
+package vec
+
+import "unsafe"
+
+// Lanes is the number of vectors that a lane array interleaves: element i of
+// vector l is at i*Lanes+l.
+const Lanes = 8
+
+// Dot is the sum of x[i]*y[i].
+func Dot(x, y []float32) float32 {
+	same(len(x), len(y))
+	if hasAVX2 {
+		return dotAVX2(x, y)
+	}
+	return dotGo(x, y)
+}
+
+// SqDist is the sum of (x[i]-y[i])^2.
+func SqDist(x, y []float32) float32 {
+	same(len(x), len(y))
+	if hasAVX2 {
+		return sqDistAVX2(x, y)
+	}
+	return sqDistGo(x, y)
+}
+
+// Sum is the sum of x[i], in float64.
+func Sum(x []float32) float64 {
+	if hasAVX2 {
+		return sumAVX2(x)
+	}
+	return sumGo(x)
+}
+
+// Axpy adds a*x[i] to y[i].
+func Axpy(a float32, x, y []float32) {
+	same(len(x), len(y))
+	if hasAVX2 {
+		axpyAVX2(a, x, y)
+		return
+	}
+	axpyGo(a, x, y)
+}
+
+// Scale multiplies x[i] by a.
+func Scale(a float32, x []float32) {
+	if hasAVX2 {
+		scaleAVX2(a, x)
+		return
+	}
+	scaleGo(a, x)
+}
+
+// Centre sets dst[i] to x[i]-mean, the difference taken in float64, and returns
+// the largest |dst[i]|, 0 for none. Without NaN in x and mean.
+func Centre(dst, x []float32, mean float64) (peak float32) {
+	same(len(dst), len(x))
+	if hasAVX2 {
+		return centreAVX2(dst, x, mean)
+	}
+	return centreGo(dst, x, mean)
+}
+
+// Hankel sets y[i] to the sum over j of x[i+j]*v[j]: y is the product of the
+// Hankel matrix of x with v. len(x) = len(y)+len(v)-1.
+func Hankel(y, x, v []float32) {
+	if len(y) == 0 {
+		return
+	}
+	if len(v) == 0 {
+		clear(y)
+		return
+	}
+	same(len(x), len(y)+len(v)-1)
+	if hasAVX2 && len(y) >= 8 {
+		hankelAVX2(y, x, v)
+		return
+	}
+	hankelGo(y, x, v)
+}
+
+// Slide is one step along the diagonals of a Gram matrix: dst[i] = src[i] +
+// p*in[i] - q*out[i], and low[i] is dst[i] rounded. All lengths are equal.
+func Slide(dst []float64, low []float32, src, in, out []float64, p, q float64) {
+	same(len(dst), len(low))
+	same(len(dst), len(src))
+	same(len(dst), len(in))
+	same(len(dst), len(out))
+	if hasAVX2 {
+		slideAVX2(dst, low, src, in, out, p, q)
+		return
+	}
+	slideGo(dst, low, src, in, out, p, q)
+}
+
+// LaneMul sets y[a*Lanes+l] to the sum over b of m[b*stride+a]*v[b*Lanes+l]:
+// the product of a matrix of rows b and columns a, transposed, with the lanes
+// of v. y and v have whole rows of lanes.
+func LaneMul(y, m []float32, stride int, v []float32) {
+	whole(len(y))
+	whole(len(v))
+	na, nb := len(y)/Lanes, len(v)/Lanes
+	if na == 0 {
+		return
+	}
+	if nb == 0 {
+		clear(y)
+		return
+	}
+	if stride < na || len(m) < (nb-1)*stride+na {
+		panic("vec: matrix too small")
+	}
+	if hasAVX2 && na >= 8 {
+		laneMulAVX2(y, m, stride, v)
+		return
+	}
+	laneMulGo(y, m, stride, v)
+}
+
+// LaneDot sets h[l] to the sum over i of x[i*Lanes+l]*y[i*Lanes+l].
+func LaneDot(h *[Lanes]float32, x, y []float32) {
+	same(len(x), len(y))
+	whole(len(x))
+	if hasAVX2 {
+		laneDotAVX2(h, x, y)
+		return
+	}
+	laneDotGo(h, x, y)
+}
+
+// LaneAxpy adds h[l]*x[i*Lanes+l] to y[i*Lanes+l].
+func LaneAxpy(h *[Lanes]float32, x, y []float32) {
+	same(len(x), len(y))
+	whole(len(x))
+	if hasAVX2 {
+		laneAxpyAVX2(h, x, y)
+		return
+	}
+	laneAxpyGo(h, x, y)
+}
+
+// LaneScale sets dst[i*Lanes+l] to h[l]*x[i*Lanes+l].
+func LaneScale(dst []float32, h *[Lanes]float32, x []float32) {
+	same(len(dst), len(x))
+	whole(len(x))
+	if hasAVX2 {
+		laneScaleAVX2(dst, h, x)
+		return
+	}
+	laneScaleGo(dst, h, x)
+}
+
+// Aligned returns n zeros at the start of a cache line.
+func Aligned(n int) []float32 {
+	const line = 64 / 4
+	a := make([]float32, n+line-1)
+	off := 0
+	if r := int(uintptr(unsafe.Pointer(unsafe.SliceData(a)))/4) % line; r != 0 {
+		off = line - r
+	}
+	return a[off : off+n : off+n]
+}
+
+func same(a, b int) {
+	if a != b {
+		panic("vec: lengths do not match")
+	}
+}
+
+func whole(n int) {
+	if n%Lanes != 0 {
+		panic("vec: not whole rows of lanes")
+	}
+}

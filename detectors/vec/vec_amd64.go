@@ -1,0 +1,83 @@
+//go:build amd64 && !noasm
+
+package vec
+
+import "golang.org/x/sys/cpu"
+
+var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+
+//go:generate go run gen.go
+
+//go:noescape
+func dotAVX2(x, y []float32) float32
+
+//go:noescape
+func sqDistAVX2(x, y []float32) float32
+
+//go:noescape
+func sumAVX2(x []float32) float64
+
+//go:noescape
+func axpyAVX2(a float32, x, y []float32)
+
+//go:noescape
+func scaleAVX2(a float32, x []float32)
+
+//go:noescape
+func centreAVX2(dst, x []float32, mean float64) float32
+
+//go:noescape
+func slideAVX2(dst []float64, low []float32, src, in, out []float64, p, q float64)
+
+//go:noescape
+func laneDotAVX2(h *[Lanes]float32, x, y []float32)
+
+//go:noescape
+func laneAxpyAVX2(h *[Lanes]float32, x, y []float32)
+
+//go:noescape
+func laneScaleAVX2(dst []float32, h *[Lanes]float32, x []float32)
+
+// hankelRows computes blocks*8 elements of a Hankel product: 1 to 14 blocks,
+// side by side but for the last, which begins at element last of y and x. n is
+// the length of v, at least 1.
+//
+//go:noescape
+func hankelRows(y, x, v *float32, n, blocks, last int)
+
+// laneMul12 and laneMul8 compute 12 and 8 rows of LaneMul: y[a*8+l] for a below
+// 12 or 8, the sum over n rows of v. stride counts floats.
+//
+//go:noescape
+func laneMul12(y, m, v *float32, n, stride int)
+
+//go:noescape
+func laneMul8(y, m, v *float32, n, stride int)
+
+// hankelAVX2 goes over y in passes of up to 14 blocks of 8 elements, as many as
+// there are registers to sum in. A last block that would stick out is moved
+// back over its neighbour, which computes the same again.
+func hankelAVX2(y, x, v []float32) {
+	const most = 14
+	blocks := (len(y) + 7) / 8
+	for at := 0; blocks > 0; {
+		passes := (blocks + most - 1) / most
+		n := (blocks + passes - 1) / passes
+		last := min(8*(n-1), len(y)-8-at)
+		hankelRows(&y[at], &x[at], &v[0], len(v), n, last)
+		blocks -= n
+		at += 8 * n
+	}
+}
+
+func laneMulAVX2(y, m []float32, stride int, v []float32) {
+	na, nb := len(y)/Lanes, len(v)/Lanes
+	rows, f := 12, laneMul12
+	if na < 12 {
+		rows, f = 8, laneMul8
+	}
+	for a := 0; a < na; a += rows {
+		a = min(a, na-rows)
+		f(&y[a*Lanes], &m[a], &v[0], nb, stride)
+	}
+}

@@ -1,0 +1,476 @@
+//go:build !noasm
+
+#include "textflag.h"
+
+// Eight ones and eight zeros: a vector of n live elements begins at byte
+// 32-4n.
+DATA live<>+0(SB)/8, $0xffffffffffffffff
+DATA live<>+8(SB)/8, $0xffffffffffffffff
+DATA live<>+16(SB)/8, $0xffffffffffffffff
+DATA live<>+24(SB)/8, $0xffffffffffffffff
+DATA live<>+32(SB)/8, $0
+DATA live<>+40(SB)/8, $0
+DATA live<>+48(SB)/8, $0
+DATA live<>+56(SB)/8, $0
+GLOBL live<>(SB), RODATA|NOPTR, $64
+
+// MASK sets M to the mask of the CX (0 to 7) elements that are left.
+#define MASK(M) \
+	SHLQ $2, CX; \
+	LEAQ live<>+32(SB), R8; \
+	SUBQ CX, R8; \
+	VMOVUPS (R8), M
+
+// FOLD adds up Y0..Y3 into X0.
+#define FOLD \
+	VADDPS Y1, Y0, Y0; \
+	VADDPS Y3, Y2, Y2; \
+	VADDPS Y2, Y0, Y0; \
+	VEXTRACTF128 $1, Y0, X1; \
+	VADDPS X1, X0, X0; \
+	VHADDPS X0, X0, X0; \
+	VHADDPS X0, X0, X0
+
+// func dotAVX2(x, y []float32) float32
+TEXT ·dotAVX2(SB), NOSPLIT, $0-52
+	MOVQ x_base+0(FP), SI
+	MOVQ x_len+8(FP), CX
+	MOVQ y_base+24(FP), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ $32, CX
+	JLT by8
+
+by32:
+	VMOVUPS (SI), Y4
+	VMOVUPS 32(SI), Y5
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y7
+	VFMADD231PS (DI), Y4, Y0
+	VFMADD231PS 32(DI), Y5, Y1
+	VFMADD231PS 64(DI), Y6, Y2
+	VFMADD231PS 96(DI), Y7, Y3
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $32, CX
+	JGE by32
+
+by8:
+	ADDQ $24, CX
+	JLT rest
+
+each8:
+	VMOVUPS (SI), Y4
+	VFMADD231PS (DI), Y4, Y0
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE each8
+
+rest:
+	ADDQ $8, CX
+	JZ done
+	MASK(Y4)
+	VMASKMOVPS (SI), Y4, Y5
+	VMASKMOVPS (DI), Y4, Y6
+	VFMADD231PS Y6, Y5, Y1
+
+done:
+	FOLD
+	VMOVSS X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func sqDistAVX2(x, y []float32) float32
+TEXT ·sqDistAVX2(SB), NOSPLIT, $0-52
+	MOVQ x_base+0(FP), SI
+	MOVQ x_len+8(FP), CX
+	MOVQ y_base+24(FP), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ $32, CX
+	JLT by8
+
+by32:
+	VMOVUPS (SI), Y4
+	VMOVUPS 32(SI), Y5
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y7
+	VSUBPS (DI), Y4, Y4
+	VSUBPS 32(DI), Y5, Y5
+	VSUBPS 64(DI), Y6, Y6
+	VSUBPS 96(DI), Y7, Y7
+	VFMADD231PS Y4, Y4, Y0
+	VFMADD231PS Y5, Y5, Y1
+	VFMADD231PS Y6, Y6, Y2
+	VFMADD231PS Y7, Y7, Y3
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $32, CX
+	JGE by32
+
+by8:
+	ADDQ $24, CX
+	JLT rest
+
+each8:
+	VMOVUPS (SI), Y4
+	VSUBPS (DI), Y4, Y4
+	VFMADD231PS Y4, Y4, Y0
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE each8
+
+rest:
+	ADDQ $8, CX
+	JZ done
+	MASK(Y4)
+	VMASKMOVPS (SI), Y4, Y5
+	VMASKMOVPS (DI), Y4, Y6
+	VSUBPS Y6, Y5, Y5
+	VFMADD231PS Y5, Y5, Y1
+
+done:
+	FOLD
+	VMOVSS X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func sumAVX2(x []float32) float64
+TEXT ·sumAVX2(SB), NOSPLIT, $0-32
+	MOVQ x_base+0(FP), SI
+	MOVQ x_len+8(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ $16, CX
+	JLT by4
+
+by16:
+	VCVTPS2PD (SI), Y4
+	VCVTPS2PD 16(SI), Y5
+	VCVTPS2PD 32(SI), Y6
+	VCVTPS2PD 48(SI), Y7
+	VADDPD Y4, Y0, Y0
+	VADDPD Y5, Y1, Y1
+	VADDPD Y6, Y2, Y2
+	VADDPD Y7, Y3, Y3
+	ADDQ $64, SI
+	SUBQ $16, CX
+	JGE by16
+
+by4:
+	ADDQ $12, CX
+	JLT rest
+
+each4:
+	VCVTPS2PD (SI), Y4
+	VADDPD Y4, Y0, Y0
+	ADDQ $16, SI
+	SUBQ $4, CX
+	JGE each4
+
+rest:
+	ADDQ $4, CX
+	JZ done
+	MASK(Y4)
+	VMASKMOVPS (SI), Y4, Y5
+	VCVTPS2PD X5, Y5
+	VADDPD Y5, Y1, Y1
+
+done:
+	VADDPD Y1, Y0, Y0
+	VADDPD Y3, Y2, Y2
+	VADDPD Y2, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VADDPD X1, X0, X0
+	VHADDPD X0, X0, X0
+	VMOVSD X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func axpyAVX2(a float32, x, y []float32)
+TEXT ·axpyAVX2(SB), NOSPLIT, $0-56
+	VBROADCASTSS a+0(FP), Y15
+	MOVQ x_base+8(FP), SI
+	MOVQ x_len+16(FP), CX
+	MOVQ y_base+32(FP), DI
+	SUBQ $32, CX
+	JLT by8
+
+by32:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VFMADD231PS (SI), Y15, Y0
+	VFMADD231PS 32(SI), Y15, Y1
+	VFMADD231PS 64(SI), Y15, Y2
+	VFMADD231PS 96(SI), Y15, Y3
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $32, CX
+	JGE by32
+
+by8:
+	ADDQ $24, CX
+	JLT rest
+
+each8:
+	VMOVUPS (DI), Y0
+	VFMADD231PS (SI), Y15, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE each8
+
+rest:
+	ADDQ $8, CX
+	JZ done
+	MASK(Y4)
+	VMASKMOVPS (DI), Y4, Y0
+	VMASKMOVPS (SI), Y4, Y1
+	VFMADD231PS Y1, Y15, Y0
+	VMASKMOVPS Y0, Y4, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaleAVX2(a float32, x []float32)
+TEXT ·scaleAVX2(SB), NOSPLIT, $0-32
+	VBROADCASTSS a+0(FP), Y15
+	MOVQ x_base+8(FP), DI
+	MOVQ x_len+16(FP), CX
+	SUBQ $8, CX
+	JLT rest
+
+each8:
+	VMULPS (DI), Y15, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE each8
+
+rest:
+	ADDQ $8, CX
+	JZ done
+	MASK(Y4)
+	VMASKMOVPS (DI), Y4, Y0
+	VMULPS Y0, Y15, Y0
+	VMASKMOVPS Y0, Y4, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func centreAVX2(dst, x []float32, mean float64) float32
+TEXT ·centreAVX2(SB), NOSPLIT, $0-60
+	MOVQ dst_base+0(FP), DI
+	MOVQ x_base+24(FP), SI
+	MOVQ x_len+32(FP), CX
+	VBROADCASTSD mean+48(FP), Y15
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VPCMPEQD Y14, Y14, Y14
+	VPSRLD $1, Y14, Y14 // all but the sign
+	SUBQ $8, CX
+	JLT rest
+
+each8:
+	VCVTPS2PD (SI), Y4
+	VCVTPS2PD 16(SI), Y5
+	VSUBPD Y15, Y4, Y4
+	VSUBPD Y15, Y5, Y5
+	VCVTPD2PSY Y4, X4
+	VCVTPD2PSY Y5, X5
+	VMOVUPS X4, (DI)
+	VMOVUPS X5, 16(DI)
+	VANDPS Y14, Y4, Y4
+	VANDPS Y14, Y5, Y5
+	VMAXPS Y4, Y0, Y0
+	VMAXPS Y5, Y1, Y1
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE each8
+
+rest:
+	VMAXPS Y1, Y0, Y0
+	ADDQ $8, CX
+	JZ done
+
+each1:
+	VXORPS X4, X4, X4
+	VCVTSS2SD (SI), X4, X4
+	VSUBSD X15, X4, X4
+	VCVTSD2SS X4, X4, X4
+	VMOVSS X4, (DI)
+	VANDPS X14, X4, X4
+	VMAXSS X4, X0, X0
+	ADDQ $4, SI
+	ADDQ $4, DI
+	DECQ CX
+	JNZ each1
+
+done:
+	VPERMILPS $0x4e, X0, X1
+	VMAXPS X1, X0, X0
+	VPERMILPS $0xb1, X0, X1
+	VMAXPS X1, X0, X0
+	VMOVSS X0, ret+56(FP)
+	VZEROUPPER
+	RET
+
+// func slideAVX2(dst []float64, low []float32, src, in, out []float64, p, q float64)
+TEXT ·slideAVX2(SB), NOSPLIT, $0-136
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ low_base+24(FP), R8
+	MOVQ src_base+48(FP), SI
+	MOVQ in_base+72(FP), R9
+	MOVQ out_base+96(FP), R10
+	VBROADCASTSD p+120(FP), Y14
+	VBROADCASTSD q+128(FP), Y15
+	XORQ AX, AX
+	SUBQ $8, CX
+	JLT rest
+
+each8:
+	VMOVUPD (SI)(AX*8), Y0
+	VMOVUPD 32(SI)(AX*8), Y1
+	VFMADD231PD (R9)(AX*8), Y14, Y0
+	VFMADD231PD 32(R9)(AX*8), Y14, Y1
+	VFNMADD231PD (R10)(AX*8), Y15, Y0
+	VFNMADD231PD 32(R10)(AX*8), Y15, Y1
+	VMOVUPD Y0, (DI)(AX*8)
+	VMOVUPD Y1, 32(DI)(AX*8)
+	VCVTPD2PSY Y0, X0
+	VCVTPD2PSY Y1, X1
+	VMOVUPS X0, (R8)(AX*4)
+	VMOVUPS X1, 16(R8)(AX*4)
+	ADDQ $8, AX
+	SUBQ $8, CX
+	JGE each8
+
+rest:
+	ADDQ $8, CX
+	JZ done
+
+each1:
+	VMOVSD (SI)(AX*8), X0
+	VFMADD231SD (R9)(AX*8), X14, X0
+	VFNMADD231SD (R10)(AX*8), X15, X0
+	VMOVSD X0, (DI)(AX*8)
+	VCVTSD2SS X0, X0, X0
+	VMOVSS X0, (R8)(AX*4)
+	INCQ AX
+	DECQ CX
+	JNZ each1
+
+done:
+	VZEROUPPER
+	RET
+
+// func laneDotAVX2(h *[8]float32, x, y []float32)
+TEXT ·laneDotAVX2(SB), NOSPLIT, $0-56
+	MOVQ h+0(FP), DX
+	MOVQ x_base+8(FP), SI
+	MOVQ x_len+16(FP), CX
+	MOVQ y_base+32(FP), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	SUBQ $32, CX
+	JLT rest
+
+by32:
+	VMOVUPS (SI), Y4
+	VMOVUPS 32(SI), Y5
+	VMOVUPS 64(SI), Y6
+	VMOVUPS 96(SI), Y7
+	VFMADD231PS (DI), Y4, Y0
+	VFMADD231PS 32(DI), Y5, Y1
+	VFMADD231PS 64(DI), Y6, Y2
+	VFMADD231PS 96(DI), Y7, Y3
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $32, CX
+	JGE by32
+
+rest:
+	ADDQ $32, CX
+	JZ done
+
+each8:
+	VMOVUPS (SI), Y4
+	VFMADD231PS (DI), Y4, Y0
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ each8
+
+done:
+	VADDPS Y1, Y0, Y0
+	VADDPS Y3, Y2, Y2
+	VADDPS Y2, Y0, Y0
+	VMOVUPS Y0, (DX)
+	VZEROUPPER
+	RET
+
+// func laneAxpyAVX2(h *[8]float32, x, y []float32)
+TEXT ·laneAxpyAVX2(SB), NOSPLIT, $0-56
+	MOVQ h+0(FP), DX
+	MOVQ x_base+8(FP), SI
+	MOVQ x_len+16(FP), CX
+	MOVQ y_base+32(FP), DI
+	VMOVUPS (DX), Y15
+	TESTQ CX, CX
+	JZ done
+
+each8:
+	VMOVUPS (DI), Y0
+	VFMADD231PS (SI), Y15, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ each8
+
+done:
+	VZEROUPPER
+	RET
+
+// func laneScaleAVX2(dst []float32, h *[8]float32, x []float32)
+TEXT ·laneScaleAVX2(SB), NOSPLIT, $0-56
+	MOVQ dst_base+0(FP), DI
+	MOVQ h+24(FP), DX
+	MOVQ x_base+32(FP), SI
+	MOVQ x_len+40(FP), CX
+	VMOVUPS (DX), Y15
+	TESTQ CX, CX
+	JZ done
+
+each8:
+	VMULPS (SI), Y15, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ each8
+
+done:
+	VZEROUPPER
+	RET

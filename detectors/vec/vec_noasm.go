@@ -1,0 +1,20 @@
+//go:build !amd64 || noasm
+
+package vec
+
+const hasAVX2 = false
+
+func dotAVX2(x, y []float32) float32                              { panic("vec: no assembly") }
+func sqDistAVX2(x, y []float32) float32                           { panic("vec: no assembly") }
+func sumAVX2(x []float32) float64                                 { panic("vec: no assembly") }
+func axpyAVX2(a float32, x, y []float32)                          { panic("vec: no assembly") }
+func scaleAVX2(a float32, x []float32)                            { panic("vec: no assembly") }
+func centreAVX2(dst, x []float32, mean float64) float32           { panic("vec: no assembly") }
+func hankelAVX2(y, x, v []float32)                                { panic("vec: no assembly") }
+func laneMulAVX2(y, m []float32, stride int, v []float32)         { panic("vec: no assembly") }
+func laneDotAVX2(h *[Lanes]float32, x, y []float32)               { panic("vec: no assembly") }
+func laneAxpyAVX2(h *[Lanes]float32, x, y []float32)              { panic("vec: no assembly") }
+func laneScaleAVX2(dst []float32, h *[Lanes]float32, x []float32) { panic("vec: no assembly") }
+func slideAVX2(dst []float64, low []float32, src, in, out []float64, p, q float64) {
+	panic("vec: no assembly")
+}
