@@ -2,7 +2,6 @@ package brokertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -381,5 +380,37 @@ func (a *Admin) Coordinator(ctx context.Context, key string, txn bool) (int32, e
 	return node, err
 }
 
-// ErrNoGroup says that the group is not known.
-var ErrNoGroup = errors.New("brokertest: no such group")
+// Rule adds an access rule: it allows or denies a user ("plain-user", or
+// "CN=client" by certificate) an operation on a resource. On the real clusters
+// with secured listeners everyone may do everything with a resource that no rule
+// speaks of, and only what a rule allows with one that a rule speaks of; whoever
+// comes by the plain listener may always.
+func (a *Admin) Rule(ctx context.Context, user string, resource kmsg.ACLResourceType, name string, op kmsg.ACLOperation, allow bool) error {
+	req := kmsg.NewPtrCreateACLsRequest()
+	c := kmsg.NewCreateACLsRequestCreation()
+	c.ResourceType, c.ResourceName, c.ResourcePatternType = resource, name, kmsg.ACLResourcePatternTypeLiteral
+	c.Principal, c.Host, c.Operation, c.PermissionType = "User:"+user, "*", op, kmsg.ACLPermissionTypeDeny
+	if allow {
+		c.PermissionType = kmsg.ACLPermissionTypeAllow
+	}
+	req.Creations = append(req.Creations, c)
+	r, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return fmt.Errorf("brokertest: access rule: %w", err)
+	}
+	return failed("access rule", r.Results[0].ErrorCode, r.Results[0].ErrorMessage)
+}
+
+// DropRules removes all access rules of a resource.
+func (a *Admin) DropRules(ctx context.Context, resource kmsg.ACLResourceType, name string) error {
+	req := kmsg.NewPtrDeleteACLsRequest()
+	f := kmsg.NewDeleteACLsRequestFilter()
+	f.ResourceType, f.ResourceName, f.ResourcePatternType = resource, &name, kmsg.ACLResourcePatternTypeLiteral
+	f.Operation, f.PermissionType = kmsg.ACLOperationAny, kmsg.ACLPermissionTypeAny
+	req.Filters = append(req.Filters, f)
+	r, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return fmt.Errorf("brokertest: drop access rules: %w", err)
+	}
+	return failed("drop access rules", r.Results[0].ErrorCode, r.Results[0].ErrorMessage)
+}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sr"
@@ -239,6 +240,74 @@ func TestSecurity(t *testing.T) {
 			}
 			check(t, c)
 		})
+	}
+}
+
+// TestRules denies a user a topic on real Kafka and allows it again.
+func TestRules(t *testing.T) {
+	for _, v := range Versions {
+		t.Run("kafka-"+v, func(t *testing.T) {
+			c := Kafka(t, v)
+			if c.Security == nil {
+				t.Skip("the cluster in use has no secured listeners")
+			}
+			ctx := limit(t, time.Minute)
+			topic, u, a := c.Topic(t, "ruled", 1), c.Security.User(Plain), c.Admin()
+			write := func() error {
+				p, err := NewProducer(nil, append(c.Security.Opts(Plain), kgo.DisableIdempotentWrite())...)
+				if err != nil {
+					return err
+				}
+				defer p.Close()
+				r := p.cl.ProduceSync(ctx, &kgo.Record{Topic: topic, Partition: 0, Value: []byte("x")})
+				return r.FirstErr()
+			}
+			until := func(what string, want error) {
+				t.Helper()
+				err := poll(ctx, 20*time.Millisecond, nil, func(context.Context) error {
+					if got := write(); !errors.Is(got, want) {
+						return fmt.Errorf("write: %v", got)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+			}
+			until("no rule", nil)
+			if err := a.Rule(ctx, u.Name, kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationWrite, false); err != nil {
+				t.Fatal(err)
+			}
+			until("denied", kerr.TopicAuthorizationFailed)
+			if err := a.DropRules(ctx, kmsg.ACLResourceTypeTopic, topic); err != nil {
+				t.Fatal(err)
+			}
+			until("no rule again", nil)
+		})
+	}
+}
+
+// TestAttach uses a running cluster as another process would.
+func TestAttach(t *testing.T) {
+	c := Kafka(t, Versions[0])
+	name, err := c.Describe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := limit(t, time.Minute)
+	for _, where := range []string{name, strings.Join(c.Brokers, ",")} {
+		o, err := Attach(ctx, Versions[0], where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer o.Close()
+		nodes, err := o.Admin().Nodes(ctx)
+		if err != nil || len(nodes) != len(c.Brokers) || len(o.Nodes()) != 0 {
+			t.Errorf("%v: %v", nodes, err)
+		}
+	}
+	if _, err := Attach(ctx, Versions[1], name); err == nil {
+		t.Error("a cluster of another version was taken")
 	}
 }
 

@@ -41,7 +41,8 @@ func StartFake(o FakeOptions) (*Cluster, error) {
 	}
 	c := &Cluster{Kind: KindFake, Version: KindFake, Dir: o.Dir}
 	config := map[string]string{
-		"log.cleaner.backoff.ms":     "1000", // its default of an hour keeps retention from ever being applied
+		"log.retention.ms":           "-1",   // as on the real nodes: replayed data has old timestamps
+		"log.cleaner.backoff.ms":     "1000", // its default of an hour keeps a topic's retention from ever being applied
 		"transaction.max.timeout.ms": "900000",
 	}
 	for k, v := range o.Config {

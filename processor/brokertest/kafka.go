@@ -54,7 +54,8 @@ type Node struct {
 // the first time, and waits until all serve. Everything that slows a test is
 // turned down: small heaps, few internal partitions, no initial rebalance delay,
 // sessions from 500 ms, a dead broker noticed within seconds. Topics are not
-// created on demand; three nodes replicate to three with two in sync.
+// created on demand and keep everything; three nodes replicate to three with two
+// in sync.
 func StartKafka(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Version == "" {
 		o.Version = Versions[0]
@@ -203,7 +204,10 @@ func properties(o Options) map[string]string {
 		"replica.lag.time.max.ms":                "5000",
 		// Transactions that time out are looked for every 0.5 s instead of 10.
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-		// Retention, compaction and deletion happen while a test looks.
+		// Nothing is deleted for its age, unless a topic says so: replayed data
+		// has timestamps that are years old. What a topic asks for in retention,
+		// compaction and deletion happens while a test looks.
+		"log.retention.ms":                "-1",
 		"log.retention.check.interval.ms": "2000",
 		"log.cleaner.backoff.ms":          "1000",
 		"log.initial.task.delay.ms":       "2000",

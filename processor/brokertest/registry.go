@@ -65,7 +65,7 @@ func StartRegistry(ctx context.Context) (*RegistryServer, error) {
 	r.args = []string{
 		jvm, "-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		"-Dquarkus.http.host=127.0.0.1", "-Dquarkus.http.port=" + strconv.Itoa(ports[0]),
-		"-Dapicurio.datasource.url=jdbc:h2:file:" + filepath.Join(dir, "registry"),
+		"-Dapicurio.datasource.url=jdbc:h2:file:" + filepath.Join(dir, "registry") + ";WRITE_DELAY=0", // Stop may come right after a write
 		"-jar", filepath.Join(jars, "apicurio-registry-app-"+registryVersion+"-runner.jar"),
 	}
 	if err := r.Start(ctx); err != nil {

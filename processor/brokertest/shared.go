@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,7 +33,7 @@ const startLimit = 5 * time.Minute
 var shared struct {
 	mu       sync.Mutex
 	clusters map[string]*once[*Cluster]
-	registry once[*RegistryServer]
+	registry *once[*RegistryServer]
 }
 
 // once starts something at the first call; an error is kept, so that the tests
@@ -41,11 +42,11 @@ type once[T any] struct {
 	once sync.Once
 	v    T
 	err  error
-	done bool
+	done atomic.Bool
 }
 
 func (o *once[T]) get(f func() (T, error)) (T, error) {
-	o.once.Do(func() { o.v, o.err = f(); o.done = true })
+	o.once.Do(func() { o.v, o.err = f(); o.done.Store(true) })
 	return o.v, o.err
 }
 
@@ -66,15 +67,15 @@ func CloseShared() {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	for _, o := range shared.clusters {
-		if o.done && o.v != nil {
+		if o.done.Load() && o.v != nil {
 			o.v.Close()
 		}
 	}
 	shared.clusters = nil
-	if shared.registry.done && shared.registry.v != nil {
-		shared.registry.v.Close()
+	if r := shared.registry; r != nil && r.done.Load() && r.v != nil {
+		r.v.Close()
 	}
-	shared.registry = once[*RegistryServer]{}
+	shared.registry = nil
 }
 
 func listed(env, part string) bool {
@@ -152,7 +153,7 @@ func Kafka(t TB, version string) *Cluster {
 	shared.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	first := !o.done
+	first := !o.done.Load()
 	c, err := o.get(func() (*Cluster, error) {
 		name := "ODRADEK_TEST_KAFKA_" + strings.ReplaceAll(version, ".", "_")
 		if where := os.Getenv(name); where != "" {
@@ -184,11 +185,15 @@ func Registry(t TB) *RegistryServer {
 	t.Helper()
 	skipAsked(t, "registry")
 	shared.mu.Lock()
-	defer shared.mu.Unlock()
+	if shared.registry == nil {
+		shared.registry = new(once[*RegistryServer])
+	}
+	o := shared.registry
+	shared.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	first := !shared.registry.done
-	r, err := shared.registry.get(func() (*RegistryServer, error) {
+	first := !o.done.Load()
+	r, err := o.get(func() (*RegistryServer, error) {
 		if url := os.Getenv("ODRADEK_TEST_REGISTRY"); url != "" {
 			return &RegistryServer{URL: strings.TrimRight(url, "/")}, nil
 		}
@@ -210,11 +215,18 @@ func Registry(t TB) *RegistryServer {
 // cluster's own srfake on kfake, else the shared Apicurio (see Registry).
 func (c *Cluster) RegistryURL(t TB) string {
 	t.Helper()
-	if c.Registry == "" || c.Real() && c.RegistryServer != nil {
-		c.RegistryServer = Registry(t) // again for each test: heals it
-		c.Registry = c.RegistryServer.URL
+	c.mu.Lock()
+	url := c.Registry
+	own := url != "" && (!c.Real() || c.RegistryServer == nil)
+	c.mu.Unlock()
+	if own {
+		return url
 	}
-	return c.Registry
+	r := Registry(t) // again for each test: heals it
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.RegistryServer, c.Registry = r, r.URL
+	return r.URL
 }
 
 // Unique returns a name for a topic, group, subject or transactional id that no

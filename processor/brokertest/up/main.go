@@ -1,0 +1,54 @@
+// Command up starts the clusters and the registry that the tests start for
+// themselves, and leaves them up, so that many runs share them:
+//
+//	go run ./processor/brokertest/up [version ...]
+//
+// It prints what to export, and ends them all at an interrupt.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"odradek/processor/brokertest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, versions []string) error {
+	if len(versions) == 0 {
+		versions = brokertest.Versions
+	}
+	r, err := brokertest.StartRegistry(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	fmt.Printf("export ODRADEK_TEST_REGISTRY=%s\n", r.URL)
+	for _, v := range versions {
+		c, err := brokertest.StartKafka(ctx, brokertest.Options{Version: v, SASL: true})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		c.Registry = r.URL
+		name, err := c.Describe()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("export ODRADEK_TEST_KAFKA_%s=%s\n", strings.ReplaceAll(v, ".", "_"), name)
+	}
+	<-ctx.Done()
+	return nil
+}
