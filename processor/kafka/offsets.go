@@ -13,6 +13,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
+	"github.com/segmentio/kafka-go/protocol/offsetcommit"
 )
 
 // Offset is a committed position: the next offset to read. -1: none committed.
@@ -153,6 +154,68 @@ func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]
 		}
 		if delay.wait(ctx) != nil {
 			return nil, err
+		}
+	}
+}
+
+// CommitOffsets commits positions outside a transaction, for at-least-once. gen
+// fences members that have lost their partitions; Generation{ID: -1} outside a
+// group. It retries while the coordinator moves; a refusal is an *OffsetError.
+func (c *Client) CommitOffsets(ctx context.Context, gen Generation, group string, offsets map[TP]Offset) error {
+	if len(offsets) == 0 {
+		return nil
+	}
+	req := &offsetcommit.Request{
+		GroupID:         group,
+		GenerationID:    gen.ID,
+		MemberID:        gen.MemberID,
+		GroupInstanceID: gen.InstanceID,
+		RetentionTimeMs: -1,
+	}
+	tps := make([]TP, 0, len(offsets))
+	for tp := range offsets {
+		tps = append(tps, tp)
+	}
+	slices.SortFunc(tps, compareTP)
+	for _, tp := range tps {
+		if n := len(req.Topics); n == 0 || req.Topics[n-1].Name != tp.Topic {
+			req.Topics = append(req.Topics, offsetcommit.RequestTopic{Name: tp.Topic})
+		}
+		t := &req.Topics[len(req.Topics)-1]
+		t.Partitions = append(t.Partitions, offsetcommit.RequestPartition{
+			PartitionIndex:       tp.Partition,
+			CommittedOffset:      offsets[tp].Offset,
+			CommittedLeaderEpoch: -1, // kafka-go's zero value would claim epoch 0
+			CommittedMetadata:    offsets[tp].Metadata,
+		})
+	}
+	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	for {
+		id, err := c.coordinator(ctx, groupCoordinator, group)
+		var m protocol.Message
+		if err == nil {
+			m, err = c.roundTrip(ctx, id, req)
+		}
+		if err == nil {
+			var errs []error
+			for _, t := range m.(*offsetcommit.Response).Topics {
+				for _, p := range t.Partitions {
+					if p.ErrorCode != 0 {
+						errs = append(errs, &OffsetError{Group: group, TP: TP{t.Name, p.PartitionIndex}, Code: kafkago.Error(p.ErrorCode)})
+					}
+				}
+			}
+			err = gravest(errs...)
+		}
+		if err == nil {
+			return nil
+		}
+		// The same positions again do no harm, so an unknown outcome is retried too.
+		if !c.retryCoordinator(groupCoordinator, group, err) {
+			return err
+		}
+		if delay.wait(ctx) != nil {
+			return err
 		}
 	}
 }
