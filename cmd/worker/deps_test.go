@@ -1,0 +1,246 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "odradek"
+
+// within says which packages of the module a package's code may import: a
+// pattern of its folder, then those of the folders it may import. The first that
+// matches counts. Tests may import anything but what never and only forbid.
+var within = []struct{ dir, imports string }{
+	{"cmd/worker", "*"},
+	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors schemas"},
+	{"processor/keystate", "detectors"},
+	{"processor/events", "detectors"},
+	{"processor/kafka", ""},
+	{"processor/web", ""},
+	{"processor/brokertest", ""},
+	{"processor/brokertest/up", "processor/brokertest"},
+	{"detectors", "detectors/*"},
+	{"detectors/executortest", "detectors detectors/*"},
+	{"detectors/vec", ""},
+	{"detectors/bins", ""},
+	{"detectors/threshold", ""},
+	{"detectors/*", "detectors/vec"}, // the methods
+	{"cuda", "detectors"},
+	{"cuda/device", "cuda"},
+	{"schemas", ""},
+}
+
+// only says where alone something may be imported: a pattern of the imported
+// path ("..." for everything below), then those of files. With tests set, tests
+// may import it anywhere.
+var only = []struct {
+	imported, files string
+	tests           bool
+}{
+	{"github.com/segmentio/kafka-go/...", "processor/kafka/*", false},
+	{"github.com/linkedin/goavro/...", "schemas/* cmd/worker/bench*.go", true},
+	{"github.com/twmb/franz-go/...", "processor/brokertest/* cmd/worker/bench*.go", true},
+	{module + "/processor/brokertest", "processor/brokertest/up/* cmd/worker/bench*.go cmd/worker/demo*.go", true},
+	{module + "/detectors/executortest", "", true},
+	{"github.com/caarlos0/env/...", "cmd/worker/*", false},
+	{"github.com/prometheus/...", "processor/* processor/web/* cmd/worker/*", true},
+	{"gorgonia.org/cu/...", "cuda/device/*", false},
+	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go", false},
+	{"C", "cuda/* cuda/device/*", false},
+	{"unsafe", "cuda/* cuda/device/* detectors/vec/*", true},
+	{"testing", "detectors/executortest/*", true},
+}
+
+// never says what the code (not the tests) in a folder and below may not import:
+// no clock, no logger and no random source of the process where results must
+// follow from the input alone.
+var never = []struct{ dir, imports string }{
+	{"detectors/...", "time log log/slog math/rand crypto/rand net net/http os"},
+	{"processor/keystate/...", "time log log/slog math/rand math/rand/v2 crypto/rand net net/http os"},
+	{"processor/events/...", "time log log/slog math/rand math/rand/v2 crypto/rand net net/http os"},
+}
+
+// seeded are the names of math/rand/v2 that use no source of the process.
+var seeded = []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "PCG", "ChaCha8", "Zipf", "Source"}
+
+func matches(pattern, name string) bool {
+	if base, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return name == base || strings.HasPrefix(name, base+"/")
+	}
+	if pattern == "*" {
+		return true
+	}
+	ok, _ := path.Match(pattern, name) // the patterns here are well formed
+	return ok
+}
+
+func anyMatches(patterns, name string) bool {
+	return slices.ContainsFunc(strings.Fields(patterns), func(p string) bool { return matches(p, name) })
+}
+
+// importFault says what is wrong with a file's import; "" for nothing.
+func importFault(file, imported string) string {
+	dir, test := path.Dir(file), strings.HasSuffix(file, "_test.go")
+	for _, r := range only {
+		if matches(r.imported, imported) && !anyMatches(r.files, file) && !(test && r.tests) {
+			return "may be imported only by " + r.files
+		}
+	}
+	if test {
+		return ""
+	}
+	for _, r := range never {
+		if matches(r.dir, dir) && slices.Contains(strings.Fields(r.imports), imported) {
+			return "no code below " + r.dir + " may import it"
+		}
+	}
+	if target, ok := strings.CutPrefix(imported, module+"/"); ok {
+		for _, r := range within {
+			if matches(r.dir, dir) {
+				if !anyMatches(r.imports, target) {
+					return "of the module " + dir + " may import only: " + r.imports
+				}
+				return ""
+			}
+		}
+	}
+	return ""
+}
+
+// TestImports holds every file of the module to the arrows of the design: cmd ->
+// processor, cuda; processor -> keystate, events, detectors, schemas; cuda ->
+// detectors -> methods -> vec; one home each for the Kafka client, Avro, the
+// environment and the device.
+func TestImports(t *testing.T) {
+	root := filepath.Join("..", "..")
+	files := 0
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if base := d.Name(); name != root && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		files++
+		if !slices.ContainsFunc(within, func(r struct{ dir, imports string }) bool { return matches(r.dir, path.Dir(rel)) }) {
+			t.Errorf("%s: the design has no folder %s", rel, path.Dir(rel))
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		if generator(f) {
+			return nil
+		}
+		for _, i := range f.Imports {
+			p, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			if fault := importFault(rel, p); fault != "" {
+				t.Errorf("%s imports %s: %s", rel, p, fault)
+			}
+			if p == "math/rand/v2" && strings.HasPrefix(rel, "detectors/") && !strings.HasSuffix(rel, "_test.go") {
+				for _, use := range unseeded(f, i) {
+					t.Errorf("%s uses rand.%s, the random source of the process", rel, use)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 20 {
+		t.Fatalf("only %d files seen", files)
+	}
+}
+
+// generator reports whether a file is in no build: a program that writes others.
+func generator(f *ast.File) bool {
+	return slices.ContainsFunc(f.Comments, func(c *ast.CommentGroup) bool {
+		return c.Pos() < f.Package && slices.ContainsFunc(c.List, func(l *ast.Comment) bool { return l.Text == "//go:build ignore" })
+	})
+}
+
+// unseeded lists the uses of math/rand/v2's functions without a source.
+func unseeded(f *ast.File, i *ast.ImportSpec) (uses []string) {
+	name := "rand"
+	if i.Name != nil {
+		name = i.Name.Name
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == name && !slices.Contains(seeded, s.Sel.Name) {
+				uses = append(uses, s.Sel.Name)
+			}
+		}
+		return true
+	})
+	return uses
+}
+
+// TestImportRules holds that the rules bite.
+func TestImportRules(t *testing.T) {
+	for _, c := range []struct {
+		file, imported string
+		ok             bool
+	}{
+		{"processor/cycle.go", "odradek/processor/keystate", true},
+		{"processor/cycle.go", "odradek/cuda", false},
+		{"processor/cycle_test.go", "odradek/cuda", false},
+		{"processor/cycle.go", "github.com/segmentio/kafka-go/protocol", false},
+		{"processor/kafka/fetch.go", "github.com/segmentio/kafka-go/protocol", true},
+		{"processor/kafka/fetch.go", "odradek/schemas", false},
+		{"processor/kafka/fetch_test.go", "odradek/processor/brokertest", true},
+		{"processor/cycle.go", "odradek/processor/brokertest", false},
+		{"processor/cycle.go", "github.com/twmb/franz-go/pkg/kgo", false},
+		{"processor/cycle_test.go", "github.com/twmb/franz-go/pkg/kgo", true},
+		{"processor/brokertest/fake.go", "github.com/twmb/franz-go/pkg/kfake", true},
+		{"processor/brokertest/fake.go", "odradek/processor/kafka", false},
+		{"cmd/worker/bench_path.go", "odradek/processor/brokertest", true},
+		{"cmd/worker/demo.go", "odradek/processor/brokertest", true},
+		{"cmd/worker/run.go", "odradek/processor/brokertest", false},
+		{"cmd/worker/run.go", "odradek/cuda", false},
+		{"cmd/worker/executor.go", "odradek/cuda", true},
+		{"processor/keystate/state.go", "time", false},
+		{"processor/keystate/state.go", "odradek/detectors", true},
+		{"processor/keystate/state.go", "odradek/schemas", false},
+		{"processor/outputs.go", "github.com/linkedin/goavro/v2", false},
+		{"schemas/codec.go", "github.com/linkedin/goavro/v2", true},
+		{"detectors/lof.go", "odradek/detectors/lof", true},
+		{"detectors/lof/lof.go", "odradek/detectors/vec", true},
+		{"detectors/lof/lof.go", "odradek/detectors/sst", false},
+		{"detectors/lof/lof.go", "odradek/detectors", false},
+		{"detectors/lof/lof.go", "log/slog", false},
+		{"detectors/lof/lof_test.go", "time", true},
+		{"detectors/sst/sst.go", "unsafe", false},
+		{"detectors/vec/vec.go", "unsafe", true},
+		{"processor/kafka/fetch.go", "unsafe", false},
+		{"cuda/executor.go", "odradek/detectors", true},
+		{"cuda/executor.go", "odradek/processor", false},
+	} {
+		if fault := importFault(c.file, c.imported); (fault == "") != c.ok {
+			t.Errorf("%s importing %s: %q, want it allowed: %t", c.file, c.imported, fault, c.ok)
+		}
+	}
+}
