@@ -1,9 +1,9 @@
 package kafka
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -18,8 +18,7 @@ const protocolName = "odradek-cooperative-sticky"
 type subscription struct {
 	topics     []string
 	owned      []TP
-	generation int32  // in which owned was assigned, -1 none
-	nonce      uint32 // differs to make the coordinator see a change; see Member
+	generation int32 // in which owned was assigned, -1 none
 }
 
 // candidate is a member as the assignor sees it.
@@ -302,40 +301,34 @@ func countsDigest(topics []string, counts map[string]int) uint64 {
 // generation stands where Java's cooperative sticky assignor has it, first in
 // the user data.
 
-var errShortMetadata = errors.New("kafka: group metadata ends too early")
-
 func (s *subscription) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint16(b, 1)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(s.topics)))
 	for _, t := range s.topics {
 		b = appendString(b, t)
 	}
-	b = binary.BigEndian.AppendUint32(b, 8)
+	b = binary.BigEndian.AppendUint32(b, 4)
 	b = binary.BigEndian.AppendUint32(b, uint32(s.generation))
-	b = binary.BigEndian.AppendUint32(b, s.nonce)
 	return appendPartitions(b, s.owned)
 }
 
 // parseSubscription reads a member's metadata, of this program or of another of
 // the same protocol. Without user data the generation is -1.
 func parseSubscription(b []byte) (subscription, error) {
-	r := metadataReader{b: b}
+	r := readerOf(b)
 	s := subscription{generation: -1}
 	version := r.int16()
-	for n := r.count(2); n > 0; n-- {
-		s.topics = append(s.topics, r.string())
+	for n := r.count(2); n > 0 && r.err == nil; n-- {
+		s.topics = append(s.topics, string(r.string16()))
 	}
-	if user := r.bytes(); len(user) >= 4 {
+	if user := readUserData(r); len(user) >= 4 {
 		s.generation = int32(binary.BigEndian.Uint32(user))
-		if len(user) >= 8 {
-			s.nonce = binary.BigEndian.Uint32(user[4:])
-		}
 	}
 	if version >= 1 {
-		s.owned = r.partitions()
+		s.owned = readPartitions(r)
 	}
 	if r.err != nil {
-		return subscription{}, r.err
+		return subscription{}, fmt.Errorf("kafka: group subscription: %w", r.err)
 	}
 	return s, nil
 }
@@ -353,14 +346,14 @@ func parseAssignment(b []byte) (tps []TP, digest uint64, err error) {
 	if len(b) == 0 {
 		return nil, 0, nil
 	}
-	r := metadataReader{b: b}
+	r := readerOf(b)
 	r.int16()
-	tps = r.partitions()
-	if user := r.bytes(); len(user) == 8 {
+	tps = readPartitions(r)
+	if user := readUserData(r); len(user) == 8 {
 		digest = binary.BigEndian.Uint64(user)
 	}
 	if r.err != nil {
-		return nil, 0, r.err
+		return nil, 0, fmt.Errorf("kafka: group assignment: %w", r.err)
 	}
 	slices.SortFunc(tps, compareTP)
 	return slices.Compact(tps), digest, nil
@@ -392,68 +385,19 @@ func appendPartitions(b []byte, tps []TP) []byte {
 	return b
 }
 
-// metadataReader reads what another member wrote: nothing in it is trusted,
-// and no length makes it allocate more than the input is long.
-type metadataReader struct {
-	b   []byte
-	err error
-}
-
-func (r *metadataReader) take(n int) []byte {
-	if r.err != nil || n < 0 || n > len(r.b) {
-		if r.err == nil {
-			r.err = errShortMetadata
-		}
-		return nil
-	}
-	x := r.b[:n:n]
-	r.b = r.b[n:]
-	return x
-}
-
-func (r *metadataReader) int16() int16 {
-	if x := r.take(2); x != nil {
-		return int16(binary.BigEndian.Uint16(x))
-	}
-	return 0
-}
-
-func (r *metadataReader) int32() int32 {
-	if x := r.take(4); x != nil {
-		return int32(binary.BigEndian.Uint32(x))
-	}
-	return 0
-}
-
-// count reads the length of an array of elements of at least size bytes.
-func (r *metadataReader) count(size int) int {
-	n := int(r.int32())
-	if n < -1 || n > len(r.b)/size {
-		if r.err == nil {
-			r.err = fmt.Errorf("kafka: group metadata: array of %d elements in %d bytes", n, len(r.b))
-		}
-		return 0
-	}
-	return max(n, 0)
-}
-
-func (r *metadataReader) string() string { return string(r.take(int(r.int16()))) }
-
-func (r *metadataReader) bytes() []byte {
-	n := int(r.int32())
-	if n == -1 {
-		return nil
-	}
-	return r.take(n)
-}
-
-func (r *metadataReader) partitions() []TP {
+// readPartitions reads what appendPartitions wrote.
+func readPartitions(r *responseReader) []TP {
 	var tps []TP
 	for n := r.count(6); n > 0 && r.err == nil; n-- {
-		topic := r.string()
+		topic := string(r.string16())
 		for k := r.count(4); k > 0; k-- {
 			tps = append(tps, TP{topic, r.int32()})
 		}
 	}
 	return tps
 }
+
+func readUserData(r *responseReader) []byte { return r.bytes(max(int(r.int32()), 0)) }
+
+// readerOf reads from memory what another member wrote: nothing in it is trusted.
+func readerOf(b []byte) *responseReader { return &responseReader{r: bytes.NewReader(b), left: len(b)} }

@@ -296,7 +296,7 @@ func TestAssignJoinMovesAtMostCeil(t *testing.T) {
 func TestMetadataRoundTrip(t *testing.T) {
 	r := newRand(t)
 	for range 500 {
-		s := subscription{generation: r.Int32() - 1, nonce: r.Uint32()}
+		s := subscription{generation: r.Int32() - 1}
 		for i := range r.IntN(4) {
 			s.topics = append(s.topics, fmt.Sprint("topic-", i))
 			for p := range r.IntN(5) {
@@ -337,7 +337,7 @@ func TestCountsDigest(t *testing.T) {
 }
 
 func FuzzParseSubscription(f *testing.F) {
-	s := subscription{topics: []string{"a", "b"}, owned: []TP{{"a", 0}, {"a", 3}, {"b", 1}}, generation: 7, nonce: 1}
+	s := subscription{topics: []string{"a", "b"}, owned: []TP{{"a", 0}, {"a", 3}, {"b", 1}}, generation: 7}
 	f.Add(s.append(nil))
 	f.Add([]byte{0, 1, 0x7f, 0xff, 0xff, 0xff})
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 0, 1, 't', 0xff, 0xff, 0xff, 0xff})

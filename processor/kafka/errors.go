@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -227,8 +228,21 @@ func gravest(errs ...error) error {
 		return slices.Index(gravity, ClassOf(b)) - slices.Index(gravity, ClassOf(a))
 	})
 	// A class that was not found by its code must win over a code further back.
-	return &classed{ClassOf(errs[0]), errors.Join(errs...)}
+	return &classed{ClassOf(errs[0]), several(errs)}
 }
+
+// several are errors at the same time, on one line.
+type several []error
+
+func (s several) Error() string {
+	texts := make([]string, len(s))
+	for i, err := range s {
+		texts[i] = err.Error()
+	}
+	return strings.Join(slices.Compact(texts), "; and ")
+}
+
+func (s several) Unwrap() []error { return s }
 
 // ProduceError is the broker's refusal of one batch.
 type ProduceError struct {
