@@ -1,0 +1,123 @@
+package schemas
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Classes of a record that cannot be read. They are the reasons on dead
+// letters and the labels of the counter, so they never change.
+const (
+	ClassTombstone     = "tombstone"      // no value at all
+	ClassMagic         = "magic"          // no framing that is known
+	ClassTruncated     = "truncated"      // ends within a value
+	ClassTrailingBytes = "trailing_bytes" // goes on behind the last value
+	ClassUnknownSchema = "unknown_schema" // the registry has no such schema, or one that is not Avro
+	ClassMissingField  = "missing_field"  // the writer's schema lacks a mapped path
+	ClassMissingKey    = "missing_key"    // the series key is null or empty
+	ClassInfinite      = "infinite_value" // a value is infinite
+	ClassBadTime       = "bad_time"       // no event time, or outside the years 1 to 9998
+	ClassBadType       = "bad_type"       // a mapped field is of a type that it cannot be read from
+	ClassTooLarge      = "too_large"      // beyond a limit of the decoder
+	ClassMalformed     = "malformed"      // bytes that no writer of this schema writes
+)
+
+// DecodeError says why a record cannot be read.
+type DecodeError struct {
+	Class    string // one of the Class constants
+	Field    string // the path concerned, as configured or in the schema; "" if none
+	SchemaID int32  // id in the registry, -1 if none is known
+	Err      error  // what is wrong
+	// Retry: the record may be fine, but its schema cannot be had at present.
+	// The caller waits and tries again; all other records are dead letters.
+	Retry bool
+}
+
+func (e *DecodeError) Error() string {
+	s := "schemas: " + e.Class
+	if e.Field != "" {
+		s += fmt.Sprintf(": field %q", e.Field)
+	}
+	if e.SchemaID >= 0 {
+		s += fmt.Sprintf(" (schema id %d)", e.SchemaID)
+	}
+	return s + ": " + e.Err.Error()
+}
+
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+// status is how reading bytes ended; everything but statusOK means that the
+// bytes do not fit the schema and nothing behind the place can be read.
+type status uint8
+
+const (
+	statusOK status = iota
+	statusTruncated
+	statusOverflow  // a number of more bits than its type has
+	statusNegative  // a negative length
+	statusIndex     // union or enum index out of range, boolean neither 0 nor 1
+	statusDeep      // recursion
+	statusCount     // a count of items that take no bytes
+	statusBlock     // items end elsewhere than their block's size says
+	statusDuplicate // a map has the wanted key twice
+)
+
+var statusErrors = [...]struct {
+	class string
+	err   error
+}{
+	statusTruncated: {ClassTruncated, errors.New("the record ends too early")},
+	statusOverflow:  {ClassMalformed, errors.New("a number has more bits than its type")},
+	statusNegative:  {ClassMalformed, errors.New("a length is negative")},
+	statusIndex:     {ClassMalformed, errors.New("an index is out of range")},
+	statusDeep:      {ClassTooLarge, fmt.Errorf("values nested deeper than %d", maxDepth)},
+	statusCount:     {ClassTooLarge, fmt.Errorf("more than %d items that take no bytes", maxEmptyItems)},
+	statusBlock:     {ClassMalformed, errors.New("a block's items do not fill its size")},
+	statusDuplicate: {ClassMalformed, errors.New("a map has the key twice")},
+}
+
+// fault is a value that is well-formed but not acceptable; reading goes on
+// behind it, so that a record broken as well is reported as broken.
+type fault uint8
+
+const (
+	faultNone fault = iota
+	faultKeyNull
+	faultKeyType
+	faultKeyLong
+	faultTimeNull
+	faultTimeRange
+	faultTimeText
+	faultTimeType
+	faultValueType
+	faultInfinite
+	faultLength
+	faultBranch // the union holds a record without the field
+	faultDecimal
+)
+
+var faultErrors = [...]struct {
+	class string
+	err   error
+}{
+	faultKeyNull:   {ClassMissingKey, errors.New("the series key is null or empty")},
+	faultKeyType:   {ClassBadType, errors.New("the union holds a type that cannot be a key")},
+	faultKeyLong:   {ClassTooLarge, fmt.Errorf("a series key of more than %d bytes", maxKeyBytes)},
+	faultTimeNull:  {ClassBadTime, errors.New("there is no event time")},
+	faultTimeRange: {ClassBadTime, errors.New("the event time is outside the years 1 to 9998")},
+	faultTimeText:  {ClassBadTime, errors.New("the event time is not in RFC 3339")},
+	faultTimeType:  {ClassBadType, errors.New("the union holds a type that cannot be a time")},
+	faultValueType: {ClassBadType, errors.New("the union holds a value that is not a number")},
+	faultInfinite:  {ClassInfinite, errors.New("the value is infinite")},
+	faultLength:    {ClassMalformed, errors.New("the array has another length than configured")},
+	faultBranch:    {ClassMissingField, errors.New("the union holds a record without this field")},
+	faultDecimal:   {ClassTooLarge, fmt.Errorf("a decimal of more than %d bytes", maxDecimalBytes)},
+}
+
+// Limits of a record.
+const (
+	maxDepth        = 64      // nested values of a recursive schema
+	maxEmptyItems   = 1 << 16 // items that take no bytes, as in an array of nulls
+	maxDecimalBytes = 256
+	maxKeyBytes     = 32 << 10 // series key
+)

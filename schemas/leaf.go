@@ -1,0 +1,446 @@
+package schemas
+
+import (
+	"encoding/binary"
+	"math"
+	"math/big"
+	"strconv"
+	"time"
+)
+
+// This file reads single values in each role, from bytes at hand. The
+// interpreter has short forms of the frequent cases; all else comes here.
+
+// fail notes a value that is not acceptable. Of several the one of the first
+// sink is reported: key, time, then the fields in their order; of an array its
+// length before its items.
+func (r *Reading) fail(sink int32, f fault) {
+	if r.fault == faultNone || sink < r.faultSink || sink == r.faultSink && f == faultLength {
+		r.fault, r.faultSink = f, sink
+	}
+}
+
+var powersOfTen = [...]float64{
+	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+}
+
+// decimal is the number unscaled / 10^scale nearest to a decimal's bytes, big
+// endian and two's complement. Where both parts are exact in float64 one
+// division rounds correctly; otherwise math/big does, which allocates.
+func decimal(b []byte, scale int) (float64, fault) {
+	if len(b) > maxDecimalBytes {
+		return math.NaN(), faultDecimal
+	}
+	if len(b) <= 8 && scale < len(powersOfTen) {
+		var v uint64
+		if len(b) > 0 && b[0] >= 0x80 {
+			v = math.MaxUint64
+		}
+		for _, c := range b {
+			v = v<<8 | uint64(c)
+		}
+		if i := int64(v); i >= -1<<53 && i <= 1<<53 {
+			return float64(i) / powersOfTen[scale], faultNone
+		}
+	}
+	if scale > 4096 {
+		return math.NaN(), faultDecimal
+	}
+	n := new(big.Int).SetBytes(b)
+	if len(b) > 0 && b[0] >= 0x80 {
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+	}
+	d := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
+	f, _ := new(big.Rat).SetFrac(n, d).Float64()
+	if math.IsInf(f, 0) {
+		return math.NaN(), faultInfinite
+	}
+	return f, faultNone
+}
+
+// number reads a value of a type that suits roleValue in at least one branch:
+// NaN where it is null, and where the branch in hand is not a number.
+func number(buf []byte, pos int, n *node, sink int32, out *Reading) (float64, int, status) {
+	var st status
+	switch n.kind {
+	case kindNull:
+		return math.NaN(), pos, statusOK
+	case kindUnion:
+		i, next, st := index(buf, pos, len(n.branches))
+		if st != statusOK {
+			return 0, next, st
+		}
+		return number(buf, next, n.branches[i], sink, out)
+	case kindBoolean:
+		pos, st = skip(buf, pos, n, 0, false)
+		if st != statusOK {
+			return 0, pos, st
+		}
+		return float64(buf[pos-1]), pos, statusOK
+	case kindInt:
+		i, next, st := integer32(buf, pos)
+		return float64(i), next, st
+	case kindLong:
+		v, next, st := varint(buf, pos)
+		return float64(unzigzag(v)), next, st
+	case kindFloat:
+		if len(buf)-pos < 4 {
+			return 0, pos, statusTruncated
+		}
+		f := float64(math.Float32frombits(binary.LittleEndian.Uint32(buf[pos:])))
+		return finite(f, sink, out), pos + 4, statusOK
+	case kindDouble:
+		if len(buf)-pos < 8 {
+			return 0, pos, statusTruncated
+		}
+		f := math.Float64frombits(binary.LittleEndian.Uint64(buf[pos:]))
+		return finite(f, sink, out), pos + 8, statusOK
+	case kindBytes, kindFixed:
+		if n.logical != logicalDecimal {
+			break
+		}
+		start := pos
+		if n.kind == kindBytes {
+			size, next, st := length(buf, pos)
+			if st != statusOK {
+				return 0, next, st
+			}
+			start, pos = next, next+size
+		} else if pos, st = skip(buf, pos, n, 0, false); st != statusOK {
+			return 0, pos, st
+		}
+		f, wrong := decimal(buf[start:pos], n.scale)
+		if wrong != faultNone {
+			out.fail(sink, wrong)
+		}
+		return f, pos, statusOK
+	}
+	out.fail(sink, faultValueType)
+	pos, st = skip(buf, pos, n, 0, false)
+	return math.NaN(), pos, st
+}
+
+// finite passes a number on; NaN becomes the one NaN, infinity a fault.
+func finite(f float64, sink int32, out *Reading) float64 {
+	if math.Float64bits(f)&infiniteBits != infiniteBits {
+		return f
+	}
+	if f == f {
+		out.fail(sink, faultInfinite)
+	}
+	return math.NaN()
+}
+
+// infiniteBits is the exponent of infinities and NaNs.
+const infiniteBits = 0x7ff << 52
+
+// numbers reads an array of want.n numbers into values.
+func numbers(buf []byte, pos int, n *node, sink int32, values []float64, out *Reading) (int, status) {
+	switch n.kind {
+	case kindUnion:
+		i, next, st := index(buf, pos, len(n.branches))
+		if st != statusOK {
+			return next, st
+		}
+		return numbers(buf, next, n.branches[i], sink, values, out)
+	case kindArray:
+	default:
+		for i := range values {
+			values[i] = math.NaN()
+		}
+		if n.kind != kindNull {
+			out.fail(sink, faultValueType)
+		}
+		return skip(buf, pos, n, 0, false)
+	}
+	have := 0
+	for {
+		count, end, next, st := block(buf, pos, n.items.least)
+		if pos = next; st != statusOK {
+			return pos, st
+		}
+		if count == 0 {
+			break
+		}
+		for range count {
+			var f float64
+			if have == len(values) {
+				// One more than wanted: the rest only has to be well-formed.
+				have++
+				out.fail(sink, faultLength)
+			}
+			if have > len(values) {
+				if n.items.least == 0 {
+					break
+				}
+				if pos, st = skip(buf, pos, n.items, 0, false); st != statusOK {
+					return pos, st
+				}
+				continue
+			}
+			if f, pos, st = number(buf, pos, n.items, sink, out); st != statusOK {
+				return pos, st
+			}
+			values[have] = f
+			have++
+		}
+		if end >= 0 && pos != end {
+			return pos, statusBlock
+		}
+	}
+	if have < len(values) {
+		out.fail(sink, faultLength)
+	}
+	return pos, statusOK
+}
+
+// Times are microseconds since 1970. noTime marks one that was not found.
+const (
+	noTime  = math.MinInt64
+	minTime = -62135596800 * 1_000_000 // 0001-01-01T00:00:00Z
+	maxTime = 253370764800*1_000_000 - 1
+)
+
+// clock is a unit of time stamps: value * multiply / divide is microseconds.
+type clock struct {
+	multiply, divide int64
+	low, high        int64 // values within the accepted years
+}
+
+func newClock(multiply int64) clock {
+	return clock{multiply: multiply, divide: 1, low: minTime / multiply, high: maxTime / multiply}
+}
+
+var (
+	clockDays    = newClock(86400 * 1_000_000)
+	clockSeconds = newClock(1_000_000)
+	clockMillis  = newClock(1000)
+	clockMicros  = newClock(1)
+	clockNanos   = clock{1, 1000, math.MinInt64, math.MaxInt64} // the years 1677 to 2262
+)
+
+// clockOf is the unit of a type's times: its logical type's, or the mapping's.
+func clockOf(n *node, unit string) clock {
+	switch n.logical {
+	case logicalDate:
+		return clockDays
+	case logicalMillis:
+		return clockMillis
+	case logicalMicros:
+		return clockMicros
+	case logicalNanos:
+		return clockNanos
+	}
+	switch unit {
+	case "s":
+		return clockSeconds
+	case "us":
+		return clockMicros
+	case "ns":
+		return clockNanos
+	}
+	return clockMillis
+}
+
+// micros converts a time stamp; ok is false outside the accepted years.
+func (c *clock) micros(v int64) (t int64, ok bool) {
+	if v < c.low || v > c.high {
+		return noTime, false
+	}
+	v *= c.multiply
+	if c.divide > 1 {
+		q := v / c.divide
+		if v%c.divide < 0 {
+			q--
+		}
+		return q, true
+	}
+	return v, true
+}
+
+// microsOf converts a time stamp with a fraction, to the nearest microsecond.
+func (c *clock) microsOf(f float64) (t int64, ok bool) {
+	f = math.Round(f * float64(c.multiply) / float64(c.divide))
+	if !(f >= minTime && f <= maxTime) { // NaN as well
+		return noTime, false
+	}
+	return int64(f), true
+}
+
+// microsText converts RFC 3339.
+func microsText(b []byte) (t int64, wrong fault) {
+	var v time.Time
+	if len(b) > 64 || v.UnmarshalText(b) != nil {
+		return noTime, faultTimeText
+	}
+	t = v.UnixMicro() // rounds down; years 0 to 9999 are far from its limits
+	if t < minTime || t > maxTime {
+		return noTime, faultTimeRange
+	}
+	return t, faultNone
+}
+
+// moment reads a value of a type that suits roleTime in at least one branch
+// into out.Time.
+func moment(buf []byte, pos int, n *node, unit string, sink int32, out *Reading) (int, status) {
+	c := clockOf(n, unit)
+	ok := true
+	switch n.kind {
+	case kindNull:
+		out.fail(sink, faultTimeNull)
+		return pos, statusOK
+	case kindUnion:
+		i, next, st := index(buf, pos, len(n.branches))
+		if st != statusOK {
+			return next, st
+		}
+		return moment(buf, next, n.branches[i], unit, sink, out)
+	case kindInt, kindLong:
+		if n.logical == logicalTimeOfDay {
+			break
+		}
+		var v uint64
+		var st status
+		if n.kind == kindLong {
+			v, pos, st = varint(buf, pos)
+		} else {
+			var i int32
+			i, pos, st = integer32(buf, pos)
+			v = uint64(i)<<1 ^ uint64(int64(i)>>63)
+		}
+		if st != statusOK {
+			return pos, st
+		}
+		if out.Time, ok = c.micros(unzigzag(v)); !ok {
+			out.fail(sink, faultTimeRange)
+		}
+		return pos, statusOK
+	case kindFloat, kindDouble:
+		if len(buf)-pos < n.constant {
+			return pos, statusTruncated
+		}
+		var f float64
+		if n.kind == kindDouble {
+			f = math.Float64frombits(binary.LittleEndian.Uint64(buf[pos:]))
+		} else {
+			f = float64(math.Float32frombits(binary.LittleEndian.Uint32(buf[pos:])))
+		}
+		if out.Time, ok = c.microsOf(f); !ok {
+			out.fail(sink, faultTimeRange)
+		}
+		return pos + n.constant, statusOK
+	case kindString:
+		size, next, st := length(buf, pos)
+		if st != statusOK {
+			return next, st
+		}
+		t, wrong := microsText(buf[next : next+size])
+		out.Time = t
+		if wrong != faultNone {
+			out.fail(sink, wrong)
+		}
+		return next + size, statusOK
+	}
+	out.fail(sink, faultTimeType)
+	return skip(buf, pos, n, 0, false)
+}
+
+// part is one part of a series key, before its text is made.
+type part struct {
+	kind partKind
+	text []byte // aliases the record or the projection
+	num  int64
+}
+
+type partKind uint8
+
+const (
+	partNone partKind = iota // not found: the key is missing
+	partText
+	partNumber
+	partUUID // 16 bytes, as in RFC 9562
+)
+
+// keyPart reads a value of a type that suits roleKey in at least one branch.
+func keyPart(buf []byte, pos int, n *node, sink int32, p *part, out *Reading) (int, status) {
+	*p = part{}
+	var st status
+	switch n.kind {
+	case kindNull:
+		out.fail(sink, faultKeyNull)
+		return pos, statusOK
+	case kindUnion:
+		i, next, st := index(buf, pos, len(n.branches))
+		if st != statusOK {
+			return next, st
+		}
+		return keyPart(buf, next, n.branches[i], sink, p, out)
+	case kindString, kindBytes:
+		if n.logical == logicalDecimal {
+			break
+		}
+		size, next, st := length(buf, pos)
+		if st == statusOK {
+			*p = part{kind: partText, text: buf[next : next+size]}
+		}
+		return next + size, st
+	case kindFixed:
+		if n.logical == logicalDecimal {
+			break
+		}
+		start := pos
+		if pos, st = skip(buf, pos, n, 0, false); st != statusOK {
+			return pos, st
+		}
+		*p = part{kind: partText, text: buf[start:pos]}
+		if n.logical == logicalUUID {
+			p.kind = partUUID
+		}
+		return pos, statusOK
+	case kindEnum:
+		i, next, st := index(buf, pos, len(n.symbols))
+		if st == statusOK {
+			*p = part{kind: partText, text: n.symbolText[i]}
+		}
+		return next, st
+	case kindInt:
+		i, next, st := integer32(buf, pos)
+		*p = part{kind: partNumber, num: int64(i)}
+		return next, st
+	case kindLong:
+		v, next, st := varint(buf, pos)
+		*p = part{kind: partNumber, num: unzigzag(v)}
+		return next, st
+	}
+	out.fail(sink, faultKeyType)
+	return skip(buf, pos, n, 0, false)
+}
+
+// appendPart appends a part's text, with '/' and '\' escaped if it is one of
+// several.
+func appendPart(dst []byte, p *part, several bool) []byte {
+	switch p.kind {
+	case partNumber:
+		return strconv.AppendInt(dst, p.num, 10)
+	case partUUID:
+		const digits = "0123456789abcdef"
+		for i, c := range p.text {
+			if i == 4 || i == 6 || i == 8 || i == 10 {
+				dst = append(dst, '-')
+			}
+			dst = append(dst, digits[c>>4], digits[c&15])
+		}
+		return dst
+	}
+	if !several {
+		return append(dst, p.text...)
+	}
+	for _, c := range p.text {
+		if c == '/' || c == '\\' {
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}

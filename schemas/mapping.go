@@ -1,0 +1,288 @@
+package schemas
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Mapping says where in a user's own schema the parts of a reading are.
+//
+// A path is field names joined by dots, as "site.device.id": it goes through
+// records, through unions with null and through maps (where the name is a key
+// of the map). A backslash takes the next character as it is: "tags.a\.b" is
+// the entry "a.b" of the map tags. "@value" is the whole value, for topics of
+// bare numbers.
+type Mapping struct {
+	// Key is the path of the series key: a string, bytes, fixed, enum, int, long
+	// or uuid. Several paths joined with '+' make one key, their texts joined
+	// with '/': "site+device.id" gives "oslo/42"; a '/' or '\' inside a part is
+	// then escaped by '\', so that two series never share a key. "" and "@key"
+	// mean the Kafka key's bytes as they are; "@key" may be a part too.
+	Key string
+	// Time is the path of the event time: a timestamp, a date, a plain int, long
+	// or double in TimeUnit, or a string in RFC 3339. "" and "@timestamp" mean
+	// the Kafka timestamp.
+	Time string
+	// Fields are the paths of the values, one or more. "accel[3]" is an array of
+	// three numbers and gives three values; "channels[3].level" is the field
+	// level of each record of an array of three.
+	Fields []string
+	// TimeUnit is the unit of a time without a logical type: "s", "ms", "us",
+	// "ns", or "auto" and "", which mean "ms". A logical type always wins.
+	TimeUnit string
+}
+
+// Limits of a mapping.
+const (
+	maxKeyParts = 8
+	maxWidth    = 65536 // values of a reading
+)
+
+// role is what a path is mapped to.
+type role uint8
+
+const (
+	roleKey role = iota
+	roleTime
+	roleValue
+)
+
+func (r role) String() string { return [...]string{"key", "time", "field"}[r] }
+
+// segment is one step of a path. count > 0 asks for an array of that length.
+type segment struct {
+	name  string
+	count int
+}
+
+// sink is one path of a mapping and where its content goes.
+type sink struct {
+	role role
+	text string // as configured, for messages
+	segs []segment
+	slot int // of the key: which part; of a value: first index in Values
+	n    int // values
+}
+
+// layout is a mapping made ready: the same for all schemas.
+type layout struct {
+	sinks     []sink // paths into the value, in the order in which faults are reported: key, time, fields
+	parts     int    // parts of the key, 0: the Kafka key alone
+	recordKey int    // which part is "@key"; -1: none
+	kafkaTime bool
+	width     int
+	unit      string
+}
+
+// Width is the number of values of a reading: one for each plain path, N for
+// a path with [N]. It is 0 where the mapping is not valid.
+func (m Mapping) Width() int {
+	l, err := m.layout()
+	if err != nil {
+		return 0
+	}
+	return l.width
+}
+
+// Validate reports all faults of a mapping that show without a schema.
+func (m Mapping) Validate() error {
+	_, err := m.layout()
+	return err
+}
+
+// Columns finds which values of a reading the given fields are, for a detector
+// that takes some of them. A field is named as in Fields, an array with or
+// without its [N]; "" or none means all.
+func (m Mapping) Columns(fields []string) ([]int, error) {
+	l, err := m.layout()
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, f := range fields {
+		f = strings.TrimSpace(f)
+		if f == "" {
+			continue
+		}
+		found := false
+		for i := range l.sinks {
+			s := &l.sinks[i]
+			if s.role != roleValue || s.text != f && withoutCount(s.text) != f {
+				continue
+			}
+			found = true
+			for j := range s.n {
+				out = append(out, s.slot+j)
+			}
+			break
+		}
+		if !found {
+			return nil, fmt.Errorf("schemas: field %q is none of the mapped fields %s", f, strings.Join(m.Fields, ", "))
+		}
+	}
+	if out == nil {
+		for i := range l.width {
+			out = append(out, i)
+		}
+	}
+	return out, nil
+}
+
+func withoutCount(path string) string {
+	i := strings.IndexByte(path, '[')
+	j := strings.IndexByte(path, ']')
+	if i < 0 || j < i {
+		return path
+	}
+	return path[:i] + path[j+1:]
+}
+
+func (m Mapping) layout() (*layout, error) {
+	l := &layout{recordKey: -1}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("schemas: "+format, args...)) }
+
+	if m.Key != "" && m.Key != "@key" {
+		for _, text := range split(m.Key, '+') {
+			if text == "@key" {
+				if l.recordKey >= 0 {
+					fault("key %q: @key twice", m.Key)
+				}
+				l.recordKey = l.parts
+				l.parts++
+				continue
+			}
+			segs, err := parsePath(text)
+			if err != nil {
+				fault("key %q: %w", m.Key, err)
+				continue
+			}
+			if counted(segs) > 0 {
+				fault("key %q: an array cannot be a key", m.Key)
+			}
+			l.sinks = append(l.sinks, sink{role: roleKey, text: text, segs: segs, slot: l.parts})
+			l.parts++
+		}
+		if l.parts > maxKeyParts {
+			fault("key %q: %d parts, %d at most", m.Key, l.parts, maxKeyParts)
+		}
+	}
+
+	if m.Time == "" || m.Time == "@timestamp" {
+		l.kafkaTime = true
+	} else if segs, err := parsePath(m.Time); err != nil {
+		fault("time %q: %w", m.Time, err)
+	} else if counted(segs) > 0 {
+		fault("time %q: an array cannot be a time", m.Time)
+	} else {
+		l.sinks = append(l.sinks, sink{role: roleTime, text: m.Time, segs: segs})
+	}
+
+	switch m.TimeUnit {
+	case "", "auto":
+		l.unit = "ms"
+	case "s", "ms", "us", "ns":
+		l.unit = m.TimeUnit
+	default:
+		fault("time unit %q is none of auto, s, ms, us, ns", m.TimeUnit)
+	}
+
+	if len(m.Fields) == 0 {
+		fault("no fields: name at least one path of a numeric field")
+	}
+	seen := map[string]bool{}
+	for _, text := range m.Fields {
+		segs, err := parsePath(text)
+		if err != nil {
+			fault("field %q: %w", text, err)
+			continue
+		}
+		if seen[text] {
+			fault("field %q is named twice", text)
+		}
+		seen[text] = true
+		n := max(1, counted(segs))
+		l.sinks = append(l.sinks, sink{role: roleValue, text: text, segs: segs, slot: l.width, n: n})
+		l.width += n
+	}
+	if l.width > maxWidth {
+		fault("%d values a reading, %d at most", l.width, maxWidth)
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return l, nil
+}
+
+func counted(segs []segment) int {
+	for _, s := range segs {
+		if s.count > 0 {
+			return s.count
+		}
+	}
+	return 0
+}
+
+// split cuts at a separator that no backslash precedes.
+func split(s string, sep byte) []string {
+	var out []string
+	start := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case sep:
+			out = append(out, s[start:i])
+			start = i + 1
+		}
+	}
+	return append(out, s[start:])
+}
+
+// parsePath reads a path. "@value" is the path of no steps.
+func parsePath(text string) ([]segment, error) {
+	if text == "@value" {
+		return nil, nil
+	}
+	if strings.HasPrefix(text, "@") {
+		return nil, fmt.Errorf("%q is none of @key, @timestamp, @value, or belongs elsewhere", text)
+	}
+	var segs []segment
+	for _, part := range split(text, '.') {
+		var s segment
+		i := 0
+		var name []byte
+		for i < len(part) && part[i] != '[' {
+			if part[i] == '\\' {
+				i++
+				if i == len(part) {
+					return nil, fmt.Errorf("path %q ends with a backslash", text)
+				}
+			}
+			name = append(name, part[i])
+			i++
+		}
+		s.name = string(name)
+		if s.name == "" {
+			return nil, fmt.Errorf("path %q has an empty step", text)
+		}
+		if i < len(part) {
+			inner, ok := strings.CutSuffix(part[i+1:], "]")
+			if ok && inner == "" {
+				return nil, fmt.Errorf("path %q: give the array's length, as %s[3]", text, s.name)
+			}
+			n, err := strconv.Atoi(inner)
+			if !ok || err != nil || n < 1 || n > maxWidth {
+				return nil, fmt.Errorf("path %q: [%s is not a length between 1 and %d", text, part[i+1:], maxWidth)
+			}
+			if counted(segs) > 0 {
+				return nil, fmt.Errorf("path %q goes through two arrays, one is allowed", text)
+			}
+			s.count = n
+		}
+		segs = append(segs, s)
+	}
+	return segs, nil
+}

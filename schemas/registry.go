@@ -1,0 +1,424 @@
+package schemas
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// RegistryConfig says where a schema registry of the Confluent REST API is.
+type RegistryConfig struct {
+	// URLs are base addresses of one registry, tried in turn, with a path if it
+	// has one, as "http://apicurio:8080/apis/ccompat/v7".
+	URLs               []string
+	Username, Password string // basic auth
+	BearerToken        string // or a token
+	TLS                *tls.Config
+	// CacheDir keeps what was fetched across restarts; "" keeps nothing. It may
+	// be shared by several workers and registries.
+	CacheDir string
+	Timeout  time.Duration // of one request; 0 means 5 s
+	// NegativeTTL is how long an answer that there is no such schema is believed;
+	// 0 means 10 s.
+	NegativeTTL time.Duration
+}
+
+// Schema is a schema as the registry has it.
+type Schema struct {
+	ID      int32
+	GUID    string
+	Subject string // where it was asked for by subject
+	Version int
+	Type    string // AVRO, JSON or PROTOBUF
+	JSON    string // its text, with what it refers to written out in it
+}
+
+// Errors that a caller decides by.
+var (
+	// ErrUnknownSchema: the registry answered that there is no such schema.
+	ErrUnknownSchema = errors.New("the registry has no such schema")
+	// ErrIncompatible: the registry refused to register a schema.
+	ErrIncompatible = errors.New("the schema is not compatible with the subject's earlier versions")
+)
+
+// RegistryError is a request that failed.
+type RegistryError struct {
+	Op     string // "schema id 7", for instance
+	URL    string // without credentials
+	Status int    // of HTTP, 0 where there was no answer
+	Code   int    // the registry's own
+	Err    error
+}
+
+func (e *RegistryError) Error() string {
+	s := fmt.Sprintf("schemas: %s from the registry at %s: ", e.Op, e.URL)
+	switch e.Status {
+	case 0:
+		return s + e.Err.Error() + " (is ODRADEK_SCHEMA_REGISTRY_URL right, and the registry up?)"
+	case http.StatusUnauthorized:
+		return s + "it wants credentials, or others: check ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_PASSWORD: " + e.Err.Error()
+	case http.StatusForbidden:
+		return s + "the user of ODRADEK_SCHEMA_REGISTRY_USERNAME is not allowed to do this: " + e.Err.Error()
+	}
+	return s + fmt.Sprintf("status %d: ", e.Status) + e.Err.Error()
+}
+
+func (e *RegistryError) Unwrap() error { return e.Err }
+
+// RegistryStats are counters for metrics, since the start.
+type RegistryStats struct {
+	Requests int64 // sent
+	Failures int64 // without an answer, or with one of status 5xx, 401, 403 or 429
+	Hits     int64 // answered from memory
+	DiskHits int64 // answered from disk
+	Up       bool  // the last request had an answer
+}
+
+// Registry is a client of a schema registry. What it has seen it keeps: ids,
+// GUIDs and fingerprints name one schema for ever. So a registry that is down
+// matters to new schemas only. It is safe for use by several goroutines.
+type Registry struct {
+	config RegistryConfig
+	urls   []*url.URL
+	client *http.Client
+	disk   *diskCache // nil: none
+	first  atomic.Int32
+
+	requests, failures, hits, diskHits atomic.Int64
+	up                                 atomic.Bool
+
+	mu      sync.Mutex
+	schemas map[string]*Schema // by "id-7", "guid-...", "crc-..."
+	absent  map[string]absence
+	flights map[string]*flight
+}
+
+// absence is an error that is believed for a while.
+type absence struct {
+	err   error
+	until time.Time
+}
+
+// flight is a request in progress; the others that want the same wait for it.
+type flight struct {
+	done   chan struct{}
+	schema *Schema
+	err    error
+}
+
+// Limits of the registry client.
+const (
+	maxAbsent      = 10_000
+	maxReferences  = 64
+	outagePause    = 500 * time.Millisecond // how long a failed request stands for others of the same schema
+	maxAnswerBytes = 2 * maxSchemaBytes
+)
+
+// NewRegistry checks the configuration and opens the disk cache; it does not
+// ask the registry anything. An error names the setting at fault.
+func NewRegistry(c RegistryConfig) (*Registry, error) {
+	r := &Registry{config: c, schemas: map[string]*Schema{}, absent: map[string]absence{}, flights: map[string]*flight{}}
+	var faults []error
+	for _, u := range c.URLs {
+		if u = strings.TrimSpace(u); u == "" {
+			continue
+		}
+		p, err := url.Parse(u)
+		if err != nil || p.Scheme != "http" && p.Scheme != "https" || p.Host == "" {
+			faults = append(faults, fmt.Errorf("schemas: ODRADEK_SCHEMA_REGISTRY_URL: %q is not the address of a registry, as https://registry:8081", redact(u)))
+			continue
+		}
+		if p.User != nil && c.Username != "" {
+			faults = append(faults, errors.New("schemas: ODRADEK_SCHEMA_REGISTRY_URL has a user in it and ODRADEK_SCHEMA_REGISTRY_USERNAME is set: give one"))
+		}
+		p.Path = strings.TrimRight(p.Path, "/")
+		p.RawQuery, p.Fragment = "", ""
+		r.urls = append(r.urls, p)
+	}
+	if len(r.urls) == 0 && len(faults) == 0 {
+		faults = append(faults, errors.New("schemas: ODRADEK_SCHEMA_REGISTRY_URL is empty"))
+	}
+	if c.Username == "" && c.Password != "" {
+		faults = append(faults, errors.New("schemas: ODRADEK_SCHEMA_REGISTRY_PASSWORD without ODRADEK_SCHEMA_REGISTRY_USERNAME"))
+	}
+	if c.Username != "" && c.BearerToken != "" {
+		faults = append(faults, errors.New("schemas: ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_TOKEN: give one"))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	if r.config.Timeout <= 0 {
+		r.config.Timeout = 5 * time.Second
+	}
+	if r.config.NegativeTTL <= 0 {
+		r.config.NegativeTTL = 10 * time.Second
+	}
+	if c.CacheDir != "" {
+		var err error
+		if r.disk, err = openDiskCache(c.CacheDir, r.urls); err != nil {
+			return nil, err
+		}
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = c.TLS
+	r.client = &http.Client{Transport: t}
+	return r, nil
+}
+
+func redact(u string) string {
+	if i := strings.LastIndexByte(u, '@'); i >= 0 {
+		return u[i+1:]
+	}
+	return u
+}
+
+// Close drops idle connections.
+func (r *Registry) Close() {
+	if r != nil {
+		r.client.CloseIdleConnections()
+	}
+}
+
+// Stats are the counters so far.
+func (r *Registry) Stats() RegistryStats {
+	return RegistryStats{
+		Requests: r.requests.Load(), Failures: r.failures.Load(),
+		Hits: r.hits.Load(), DiskHits: r.diskHits.Load(), Up: r.up.Load(),
+	}
+}
+
+// errNoRegistry condemns a record that needs a registry where there is none.
+var errNoRegistry = fmt.Errorf("%w: no registry is configured, set ODRADEK_SCHEMA_REGISTRY_URL", ErrUnknownSchema)
+
+// SchemaByID is the schema of an id, from memory, else from disk, else from
+// the registry. It is ErrUnknownSchema if the registry has none; any other
+// error means that it could not be asked, and asking again later may help.
+func (r *Registry) SchemaByID(ctx context.Context, id int32) (*Schema, error) {
+	if r == nil {
+		return nil, errNoRegistry
+	}
+	return r.cached(ctx, "id-"+strconv.Itoa(int(id)), func(ctx context.Context) (*Schema, error) {
+		s, err := r.schema(ctx, fmt.Sprintf("schema id %d", id), "/schemas/ids/"+strconv.Itoa(int(id)))
+		if err == nil {
+			s.ID = id
+		}
+		return s, err
+	})
+}
+
+// SchemaByGUID is the schema of a GUID, as SchemaByID. Its ID is -1 where the
+// registry does not tell it.
+func (r *Registry) SchemaByGUID(ctx context.Context, guid [16]byte) (*Schema, error) {
+	if r == nil {
+		return nil, errNoRegistry
+	}
+	text := string(appendPart(nil, &part{kind: partUUID, text: guid[:]}, false))
+	return r.cached(ctx, "guid-"+text, func(ctx context.Context) (*Schema, error) {
+		s, err := r.schema(ctx, "schema "+text, "/schemas/guids/"+text)
+		if err == nil {
+			s.GUID = text
+		}
+		return s, err
+	})
+}
+
+// SchemaByFingerprint looks through all versions of subjects for the schema of
+// a CRC-64-AVRO fingerprint, as SchemaByID.
+func (r *Registry) SchemaByFingerprint(ctx context.Context, subjects []string, fingerprint uint64) (*Schema, error) {
+	if r == nil || len(subjects) == 0 {
+		return nil, fmt.Errorf("fingerprint %016x: %w: it is of none of the configured schemas", fingerprint, ErrUnknownSchema)
+	}
+	var b [8]byte
+	for i := range b {
+		b[i] = byte(fingerprint >> (56 - 8*i))
+	}
+	return r.cached(ctx, "crc-"+hex.EncodeToString(b[:]), func(ctx context.Context) (*Schema, error) {
+		for _, subject := range subjects {
+			versions, err := r.Versions(ctx, subject)
+			if err != nil && !errors.Is(err, ErrUnknownSchema) {
+				return nil, err
+			}
+			for i := len(versions) - 1; i >= 0; i-- { // the newest is the likeliest
+				s, err := r.version(ctx, subject, strconv.Itoa(versions[i]))
+				if err != nil {
+					return nil, err
+				}
+				if s.Type != "AVRO" {
+					continue
+				}
+				if slices.Contains(fingerprints(s.JSON), fingerprint) {
+					return s, nil
+				}
+			}
+		}
+		return nil, fmt.Errorf("fingerprint %016x: %w: no version of %s has it", fingerprint, ErrUnknownSchema, strings.Join(subjects, ", "))
+	})
+}
+
+// cached answers from memory or disk, or fetches: one caller at a time for one
+// name, and the rest take what it got.
+func (r *Registry) cached(ctx context.Context, name string, fetch func(context.Context) (*Schema, error)) (*Schema, error) {
+	for {
+		r.mu.Lock()
+		if s, ok := r.schemas[name]; ok {
+			r.mu.Unlock()
+			r.hits.Add(1)
+			return s, nil
+		}
+		if a, ok := r.absent[name]; ok {
+			if time.Now().Before(a.until) {
+				r.mu.Unlock()
+				r.hits.Add(1)
+				return nil, a.err
+			}
+			delete(r.absent, name)
+		}
+		f, waits := r.flights[name]
+		if !waits {
+			f = &flight{done: make(chan struct{})}
+			r.flights[name] = f
+		}
+		r.mu.Unlock()
+
+		if waits {
+			select {
+			case <-f.done:
+			case <-ctx.Done():
+				return nil, fmt.Errorf("schemas: waiting for the registry: %w", ctx.Err())
+			}
+			// The one that asked may have been cancelled; that is not our answer.
+			if f.err != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) && ctx.Err() == nil {
+				continue
+			}
+			return f.schema, f.err
+		}
+
+		f.schema, f.err = r.load(ctx, name, fetch)
+		r.mu.Lock()
+		delete(r.flights, name)
+		switch {
+		case f.err == nil:
+			r.schemas[name] = f.schema
+		case ctx.Err() != nil: // says nothing about the registry
+		default:
+			ttl := outagePause
+			if errors.Is(f.err, ErrUnknownSchema) {
+				ttl = r.config.NegativeTTL
+			}
+			if len(r.absent) >= maxAbsent { // ids out of corrupt records
+				clear(r.absent)
+			}
+			r.absent[name] = absence{f.err, time.Now().Add(ttl)}
+		}
+		r.mu.Unlock()
+		close(f.done)
+		return f.schema, f.err
+	}
+}
+
+func (r *Registry) load(ctx context.Context, name string, fetch func(context.Context) (*Schema, error)) (*Schema, error) {
+	if r.disk != nil {
+		if b, ok := r.disk.get(name); ok {
+			s := &Schema{}
+			if json.Unmarshal(b, s) == nil && s.JSON != "" {
+				r.diskHits.Add(1)
+				return s, nil
+			}
+		}
+	}
+	s, err := fetch(ctx)
+	if err == nil && r.disk != nil {
+		b, _ := json.Marshal(s)
+		r.disk.put(name, b) // a full disk must not stop the worker; the next start fetches again
+	}
+	return s, err
+}
+
+// answer is what the registry sends for a schema.
+type answer struct {
+	Subject    string      `json:"subject"`
+	Version    int         `json:"version"`
+	ID         int32       `json:"id"`
+	GUID       string      `json:"guid"`
+	SchemaType string      `json:"schemaType"`
+	Schema     string      `json:"schema"`
+	References []reference `json:"references"`
+}
+
+type reference struct {
+	Name    string `json:"name"`
+	Subject string `json:"subject"`
+	Version int    `json:"version"`
+}
+
+// schema fetches a schema and what it refers to.
+func (r *Registry) schema(ctx context.Context, op, path string) (*Schema, error) {
+	a := answer{ID: -1}
+	if err := r.call(ctx, op, http.MethodGet, path, nil, &a); err != nil {
+		return nil, err
+	}
+	s := &Schema{ID: a.ID, GUID: a.GUID, Subject: a.Subject, Version: a.Version, Type: a.SchemaType, JSON: a.Schema}
+	if s.Type == "" {
+		s.Type = "AVRO"
+	}
+	if s.JSON == "" {
+		return nil, &RegistryError{Op: op, URL: redact(r.urls[0].String()), Status: http.StatusOK, Err: errors.New("the answer has no schema in it")}
+	}
+	if len(a.References) == 0 || s.Type != "AVRO" {
+		return s, nil
+	}
+	c := &referenceCollector{registry: r, op: op, seen: map[string]bool{}}
+	if err := c.add(ctx, a.References); err != nil {
+		return nil, err
+	}
+	root, err := parseSchema(s.JSON, c.texts...)
+	if err != nil {
+		// Kept as it is: the decoder's error for its records says what is wrong.
+		return s, nil
+	}
+	s.JSON = root.text(formInline)
+	return s, nil
+}
+
+// referenceCollector gathers the schemas that one refers to, each after those
+// that it refers to itself.
+type referenceCollector struct {
+	registry *Registry
+	op       string
+	seen     map[string]bool
+	texts    []string
+}
+
+func (c *referenceCollector) add(ctx context.Context, refs []reference) error {
+	for _, ref := range refs {
+		key := fmt.Sprintf("%s/%d", ref.Subject, ref.Version)
+		if c.seen[key] {
+			continue
+		}
+		c.seen[key] = true
+		if len(c.seen) > maxReferences {
+			return &RegistryError{Op: c.op, URL: redact(c.registry.urls[0].String()), Status: http.StatusOK, Err: fmt.Errorf("it refers to more than %d schemas", maxReferences)}
+		}
+		var a answer
+		path := "/subjects/" + url.PathEscape(ref.Subject) + "/versions/" + strconv.Itoa(ref.Version)
+		if err := c.registry.call(ctx, c.op+", reference "+ref.Name, http.MethodGet, path, nil, &a); err != nil {
+			return err
+		}
+		if err := c.add(ctx, a.References); err != nil {
+			return err
+		}
+		c.texts = append(c.texts, a.Schema)
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package schemas
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// ScoreSchema is the Avro schema of the scores topic.
+//
+//go:embed score.avsc
+var ScoreSchema string
+
+// ScoreState says what a score rests on.
+type ScoreState uint8
+
+// The states, in the order of the schema's enum.
+const (
+	Scored    ScoreState = iota // on measured values
+	WarmingUp                   // too little history, no score
+	Imputed                     // a value was missing and the last one stood in
+	scoreStates
+)
+
+func (s ScoreState) String() string {
+	if s < scoreStates {
+		return [...]string{"scored", "warming_up", "imputed"}[s]
+	}
+	return fmt.Sprintf("ScoreState(%d)", uint8(s))
+}
+
+// Score is one record of the scores topic.
+type Score struct {
+	Key       []byte
+	EventTime int64 // microseconds since 1970, of the sample
+	ScoreTime int64 // the time that the score speaks of
+	Detector  string
+	Score     float64 // NaN: none (null)
+	State     ScoreState
+	Topic     string // of the input record, with Partition and Offset
+	Partition int32
+	Offset    int64
+}
+
+// ScoreEncoder writes the scores of one input partition. What is the same in
+// all its records is encoded once. It is not changed by use, so that several
+// goroutines may share it.
+type ScoreEncoder struct {
+	head      []byte
+	detectors [][]byte
+	source    []byte // topic and partition
+	room      int    // bytes of a record beside its key, at most
+}
+
+// NewScoreEncoder makes an encoder for the scores of topic's partition by the
+// detectors of these names. schemaID is the id of ScoreSchema in the registry
+// (Confluent framing); below 0 records are in the single-object encoding.
+func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []string) *ScoreEncoder {
+	e := &ScoreEncoder{head: frameHead(schemaID, scoreFingerprint)}
+	longest := 0
+	for _, d := range detectors {
+		b := appendText(nil, d)
+		longest = max(longest, len(b))
+		e.detectors = append(e.detectors, b)
+	}
+	e.source = appendLong(appendText(nil, topic), int64(partition))
+	e.room = len(e.head) + longest + len(e.source) + 4*binary.MaxVarintLen64 + 1 + 8 + 1
+	return e
+}
+
+var scoreFingerprint = mustFingerprint(ScoreSchema)
+
+func mustFingerprint(schema string) uint64 {
+	crc, err := Fingerprint(schema)
+	if err != nil {
+		panic("schemas: a schema of this package is not Avro: " + err.Error())
+	}
+	return crc
+}
+
+// frameHead is what goes before the Avro bytes of a record.
+func frameHead(schemaID int32, fingerprint uint64) []byte {
+	if schemaID < 0 {
+		return binary.LittleEndian.AppendUint64([]byte{singleObject0, singleObject1}, fingerprint)
+	}
+	return binary.BigEndian.AppendUint32([]byte{magicID}, uint32(schemaID))
+}
+
+// Append appends one score with its framing. Times are microseconds; detector
+// is the index of its name; a NaN score is written as null. Where dst has room
+// nothing is allocated.
+func (e *ScoreEncoder) Append(dst []byte, key []byte, eventTime, scoreTime int64, detector int, score float64, state ScoreState, offset int64) []byte {
+	if !utf8.Valid(key) {
+		key = hexKey(key)
+	}
+	dst = slices.Grow(dst, e.room+len(key))
+	dst = append(dst, e.head...)
+	dst = appendLong(dst, int64(len(key)))
+	dst = append(dst, key...)
+	dst = appendLong(dst, eventTime)
+	dst = appendLong(dst, scoreTime)
+	dst = append(dst, e.detectors[detector]...)
+	if score == score {
+		dst = append(dst, 2)
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(score))
+	} else {
+		dst = append(dst, 0)
+	}
+	dst = append(dst, byte(state)<<1)
+	dst = append(dst, e.source...)
+	return appendLong(dst, offset)
+}
+
+// hexKey is how a key that is not text is written into a string field: a
+// reader would put one and the same sign for all bytes that it does not know,
+// and different keys would become one.
+func hexKey(key []byte) []byte { return fmt.Appendf(nil, "0x%x", key) }
+
+func appendLong(dst []byte, v int64) []byte {
+	u := uint64(v)<<1 ^ uint64(v>>63)
+	for u >= 0x80 {
+		dst = append(dst, byte(u)|0x80)
+		u >>= 7
+	}
+	return append(dst, byte(u))
+}
+
+func appendText[T string | []byte](dst []byte, s T) []byte {
+	return append(appendLong(dst, int64(len(s))), s...)
+}
+
+// DecodeScore reads a record of the scores topic in either framing, for tests
+// and tools. The schema id is not compared with anything: the caller knows the
+// topic. Key aliases b.
+func DecodeScore(b []byte) (Score, error) {
+	var s Score
+	switch {
+	case len(b) >= 5 && b[0] == magicID:
+		b = b[5:]
+	case len(b) >= 10 && b[0] == singleObject0 && b[1] == singleObject1:
+		if crc := binary.LittleEndian.Uint64(b[2:]); crc != scoreFingerprint {
+			return s, fmt.Errorf("schemas: score: fingerprint %016x is of another schema", crc)
+		}
+		b = b[10:]
+	default:
+		return s, fmt.Errorf("schemas: score: starts with % x, which is no known framing", shorten(b))
+	}
+	r := fieldReader{buf: b}
+	s.Key = r.text()
+	s.EventTime = r.long()
+	s.ScoreTime = r.long()
+	s.Detector = string(r.text())
+	s.Score = math.NaN()
+	if r.index(2) == 1 {
+		s.Score = r.double()
+	}
+	s.State = ScoreState(r.index(int(scoreStates)))
+	s.Topic = string(r.text())
+	s.Partition = r.int()
+	s.Offset = r.long()
+	if err := r.end(); err != nil {
+		return Score{}, fmt.Errorf("schemas: score: %w", err)
+	}
+	return s, nil
+}
+
+// fieldReader reads the fields of a record of known schema one by one. After
+// an error it gives zeros.
+type fieldReader struct {
+	buf []byte
+	pos int
+	st  status
+}
+
+func (r *fieldReader) text() []byte {
+	if r.st != statusOK {
+		return nil
+	}
+	var n int
+	if n, r.pos, r.st = length(r.buf, r.pos); r.st != statusOK {
+		return nil
+	}
+	r.pos += n
+	return r.buf[r.pos-n : r.pos : r.pos]
+}
+
+func (r *fieldReader) long() int64 {
+	if r.st != statusOK {
+		return 0
+	}
+	var v uint64
+	v, r.pos, r.st = varint(r.buf, r.pos)
+	return unzigzag(v)
+}
+
+func (r *fieldReader) int() int32 {
+	if r.st != statusOK {
+		return 0
+	}
+	var v int32
+	v, r.pos, r.st = integer32(r.buf, r.pos)
+	return v
+}
+
+func (r *fieldReader) index(n int) int {
+	if r.st != statusOK {
+		return 0
+	}
+	var i int
+	i, r.pos, r.st = index(r.buf, r.pos, n)
+	return i
+}
+
+func (r *fieldReader) double() float64 {
+	if r.st == statusOK && len(r.buf)-r.pos < 8 {
+		r.st = statusTruncated
+	}
+	if r.st != statusOK {
+		return 0
+	}
+	r.pos += 8
+	return math.Float64frombits(binary.LittleEndian.Uint64(r.buf[r.pos-8:]))
+}
+
+func (r *fieldReader) end() error {
+	if r.st != statusOK {
+		return statusErrors[r.st].err
+	}
+	if r.pos != len(r.buf) {
+		return errors.New("bytes behind the record's end")
+	}
+	return nil
+}
