@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +40,7 @@ type Config struct {
 	Program  programSettings  `section:"Program"`
 
 	// Detectors are the settings of each name of ODRADEK_DETECTORS, in order.
-	Detectors []*DetectorSettings
+	Detectors []DetectorSettings
 
 	settings []setting // every setting with its value and source, in the order of the docs
 }
@@ -80,7 +81,7 @@ type registrySettings struct {
 }
 
 type mappingSettings struct {
-	SchemaFile  string   `env:"SCHEMA_FILE" doc:"File with the Avro schema of records that carry none: bare Avro, or single-object encoding whose fingerprint no registry knows."`
+	SchemaFile  string   `env:"SCHEMA_FILE" doc:"File with the Avro schema of records that carry none (bare Avro); it is known for single-object encoding, too. With it, Confluent framing is looked for in headers only."`
 	KeyField    string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; several joined with + give site/42. @key takes the record's Kafka key as it is."`
 	TimeField   string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp takes the record's Kafka timestamp."`
 	TimeUnit    string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time field without a logical type; auto means milliseconds."`
@@ -219,8 +220,11 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 	}
 	into(c, prefix, "")
 	c.trim()
-	for _, name := range c.Detect.Names {
-		d := &DetectorSettings{Name: name}
+	// The settings keep references to the fields, so the slice must not move.
+	c.Detectors = make([]DetectorSettings, len(c.Detect.Names))
+	for i, name := range c.Detect.Names {
+		d := &c.Detectors[i]
+		d.Name = name
 		pre := detectorPrefix(name)
 		into(&d.detectorCommon, pre, "Detector "+name)
 		if op, ok := ops[d.Op]; ok {
@@ -238,7 +242,6 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 				}
 			}
 		}
-		c.Detectors = append(c.Detectors, d)
 	}
 	return known
 }
@@ -350,13 +353,23 @@ func (c *Config) derive() {
 	set(&o.LateTopic, g+"-late")
 	set(&o.RekeyTopic, g+"-rekey")
 	set(&o.ChangelogPrefix, g)
-	for _, d := range c.Detectors {
+	for i := range c.Detectors {
+		d := &c.Detectors[i]
 		d.Fields = cleanList(d.Fields)
 		if len(d.Fields) == 0 {
 			d.Fields = slices.Clone(c.Mapping.ValueFields)
 		}
+		for i, f := range d.Fields { // accel stands for accel[3], so that both have one fingerprint
+			for _, v := range c.Mapping.ValueFields {
+				if f == arrayLengthRE.ReplaceAllString(v, "") {
+					d.Fields[i] = v
+				}
+			}
+		}
 	}
 }
+
+var arrayLengthRE = regexp.MustCompile(`\[\d+\]`)
 
 // fill writes the settings' values for printing, secrets hidden.
 func (c *Config) fill() {
@@ -447,7 +460,7 @@ func collectParams(params any, pre string) []setting {
 	return collect(reflect.ValueOf(params).Elem(), pre, "")
 }
 
-// Changelog is the name of an input topic's changelog.
-func (c *Config) Changelog(topic string) string {
+// ChangelogTopic is the name of an input topic's changelog.
+func (c *Config) ChangelogTopic(topic string) string {
 	return c.Output.ChangelogPrefix + "-" + topic + "-changelog"
 }

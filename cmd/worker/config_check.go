@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -273,11 +274,18 @@ func (k *checker) registry() {
 		}
 	}
 	if m.SchemaFile != "" {
-		if _, err := os.ReadFile(m.SchemaFile); err != nil {
+		text, err := os.ReadFile(m.SchemaFile)
+		if err != nil {
 			k.add("SCHEMA_FILE", err.Error(), "name a file that the worker may read")
+		} else if k.c.SchemaMapping().Validate() == nil {
+			var problems []string
+			for _, err := range k.c.SchemaMapping().Check(string(text)) {
+				problems = append(problems, strings.TrimPrefix(err.Error(), "schemas: "))
+			}
+			k.addAll("SCHEMA_FILE", problems, "")
 		}
 	} else if len(s.URLs) == 0 {
-		k.add("SCHEMA_REGISTRY_URL", "not set, nor "+prefix+"SCHEMA_FILE", "records cannot be read without a schema: set one of them")
+		k.add("SCHEMA_FILE", "not set, nor "+prefix+"SCHEMA_REGISTRY_URL", "records cannot be read without a schema: set one of them")
 	}
 }
 
@@ -304,7 +312,7 @@ func (k *checker) topics() {
 	check("REKEY_TOPIC", o.RekeyTopic, k.c.Cycle.Rekey)
 	for _, t := range k.c.Group.Topics {
 		if k.ok("TOPICS") {
-			check("CHANGELOG_PREFIX", k.c.Changelog(t), o.ChangelogPrefix != "")
+			check("CHANGELOG_PREFIX", k.c.ChangelogTopic(t), o.ChangelogPrefix != "")
 		}
 	}
 	if o.Replication == 0 {
@@ -369,5 +377,32 @@ func (k *checker) mapping() {
 	if len(m.ValueFields) == 0 {
 		k.add("VALUE_FIELDS", "no field named", "name the fields that hold a sample's values, separated by commas")
 	}
-	k.addAll("VALUE_FIELDS", twice(m.ValueFields), "")
+	problems := map[string][]string{}
+	for _, err := range unjoin(k.c.SchemaMapping().Validate()) {
+		text := strings.TrimPrefix(err.Error(), "schemas: ")
+		name := "VALUE_FIELDS"
+		switch {
+		case strings.HasPrefix(text, "key "):
+			name = "KEY_FIELD"
+		case strings.HasPrefix(text, "time unit "):
+			name = "TIME_UNIT"
+		case strings.HasPrefix(text, "time "):
+			name = "TIME_FIELD"
+		}
+		problems[name] = append(problems[name], text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		k.addAll(name, problems[name], "")
+	}
+}
+
+// unjoin takes errors.Join apart.
+func unjoin(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if j, ok := err.(interface{ Unwrap() []error }); ok {
+		return j.Unwrap()
+	}
+	return []error{err}
 }

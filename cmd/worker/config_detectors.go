@@ -6,7 +6,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"odradek/detectors"
@@ -76,8 +75,8 @@ func (k *checker) detectors() {
 		seen[envName(n)] = n
 	}
 	k.addAll("DETECTORS", problems, "a name is a letter, then letters, digits, - and _, 64 at most, and stands there once")
-	for _, d := range c.Detectors {
-		k.detector(d)
+	for i := range c.Detectors {
+		k.detector(&c.Detectors[i])
 	}
 }
 
@@ -184,36 +183,6 @@ func glob(pattern string, key []byte) bool {
 		}
 	}
 	return strings.Trim(pattern[p:], "*") == ""
-}
-
-// columns are the positions of fields in a sample, where each of all takes as
-// many values as its [n] says, else one.
-func columns(all, fields []string) []int {
-	start := map[string]int{}
-	at := 0
-	for _, f := range all {
-		start[f] = at
-		at += fieldWidth(f)
-	}
-	var cols []int
-	for _, f := range fields {
-		for i := range fieldWidth(f) {
-			cols = append(cols, start[f]+i)
-		}
-	}
-	return cols
-}
-
-var fixedArrayRE = regexp.MustCompile(`\[(\d+)\]$`)
-
-// fieldWidth is the number of values that a field path gives: n for path[n].
-func fieldWidth(path string) int {
-	if m := fixedArrayRE.FindStringSubmatch(path); m != nil {
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			return n
-		}
-	}
-	return 1
 }
 
 // opNames lists the ops in order, for the docs and the tests.

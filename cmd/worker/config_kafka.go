@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
+	"odradek/processor"
 	"odradek/processor/kafka"
 )
 
@@ -26,6 +28,22 @@ func (c *Config) KafkaConfig() (kafka.Config, error) {
 	}
 	cfg.SASL = m
 	return cfg, nil
+}
+
+// StartAt is where to begin without a committed offset: a Kafka timestamp in
+// milliseconds, or one of the processor's special values.
+func (c *Config) StartAt() (int64, error) {
+	switch c.Group.Start {
+	case "earliest":
+		return processor.StartEarliest, nil
+	case "latest":
+		return processor.StartLatest, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, c.Group.Start)
+	if err != nil {
+		return 0, fmt.Errorf("%sSTART: %w", prefix, err)
+	}
+	return t.UnixMilli(), nil
 }
 
 func (s *kafkaSettings) tlsConfig() kafka.TLSConfig {

@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 	}
 	for got, want := range map[string]string{
 		c.Output.ScoresTopic: "g-scores", c.Output.DLQTopic: "g-dlq", c.Output.LateTopic: "g-late", c.Output.RekeyTopic: "g-rekey",
-		c.Changelog("a"): "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
+		c.ChangelogTopic("a"): "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
 		c.Fetch.MaxBytes.String(): "8MiB", strings.Join(c.Detectors[0].Fields, ","): "value", c.Kafka.Brokers[0]: "localhost:9092",
 	} {
 		if got != want {
@@ -272,18 +272,6 @@ func TestFingerprints(t *testing.T) {
 	for _, change := range []string{"WINDOW=60", "STRIDE=2", "RANK=4", "GAMMA=7", "POWER_STEPS=3", "EPSILON=0.1"} {
 		if a2, b2 := of("ODRADEK_DETECTOR_A_" + change); a2 == a || b2 != b {
 			t.Errorf("%s: changed a %v, b %v", change, a2 != a, b2 != b)
-		}
-	}
-}
-
-func TestColumns(t *testing.T) {
-	all := []string{"t", "accel[3]", "site.h"}
-	for _, c := range []struct {
-		fields string
-		want   string
-	}{{"t", "[0]"}, {"accel[3]", "[1 2 3]"}, {"site.h,t", "[4 0]"}} {
-		if got := fmt.Sprint(columns(all, strings.Split(c.fields, ","))); got != c.want {
-			t.Errorf("%s: %s", c.fields, got)
 		}
 	}
 }

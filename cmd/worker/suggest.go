@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// elsewhere are ODRADEK_ names that other programs of the repository read: the
-// tests.
-var elsewhere = map[string]bool{prefix + "REQUIRE": true}
+// elsewhere is what the ODRADEK_ names begin with that are for the tests.
+var elsewhere = []string{prefix + "REQUIRE", prefix + "SKIP", prefix + "SEED", prefix + "TEST_"}
 
 // unknownNames reports the variables with our prefix that mean nothing, each
 // with the known name nearest to it.
 func unknownNames(given map[string]string, known map[string]bool, detectors []string) (faults []Fault) {
 	for name := range given {
-		if known[name] || elsewhere[name] {
+		if known[name] || slices.ContainsFunc(elsewhere, func(p string) bool { return strings.HasPrefix(name, p) }) {
 			continue
 		}
 		f := Fault{Name: name, Problem: "no such setting"}

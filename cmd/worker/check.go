@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// level is how bad a finding of `check` is.
+type level string
+
+const (
+	levelOK    level = "ok"
+	levelWarn  level = "warn"  // it will work, perhaps not as meant
+	levelFault level = "fault" // it will not work
+)
+
+// finding is one line of `check`.
+type finding struct {
+	Level  level  `json:"level"`
+	What   string `json:"what"`   // the setting, topic or part
+	Detail string `json:"detail"` // what was found
+	Fix    string `json:"fix,omitempty"`
+}
+
+// report is what `check` has found so far.
+type report struct{ findings []finding }
+
+func (r *report) ok(what, format string, args ...any) {
+	r.findings = append(r.findings, finding{levelOK, what, fmt.Sprintf(format, args...), ""})
+}
+
+func (r *report) warn(what, detail, fix string) {
+	r.findings = append(r.findings, finding{levelWarn, what, detail, fix})
+}
+
+func (r *report) fault(what, detail, fix string) {
+	r.findings = append(r.findings, finding{levelFault, what, detail, fix})
+}
+
+func (r *report) faulty() bool {
+	for _, f := range r.findings {
+		if f.Level == levelFault {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *report) print(w io.Writer) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range r.findings {
+		detail := strings.ReplaceAll(f.Detail, "\n", "; ")
+		if f.Fix != "" {
+			detail += " -> " + f.Fix
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", f.Level, f.What, detail)
+	}
+	tw.Flush()
+}
+
+func (r *report) printJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for _, f := range r.findings {
+		if err := enc.Encode(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t terminal) check(ctx context.Context, args []string) int {
+	fs := t.flags("check", `Names every fault of the configuration at once. With -online it also asks the cluster and the schema registry:
+brokers, TLS and SASL, topics, permissions, retention against the replay limit, changelogs, schemas, and a few live records.
+Nothing is written anywhere. Exits with 1 if there is a fault.`,
+		"  worker check\n  worker check -online\n  worker check -online -json | jq 'select(.level != \"ok\")'")
+	online := fs.Bool("online", false, "ask the cluster and the schema registry, too")
+	asJSON := fs.Bool("json", false, "print one JSON object a line")
+	timeout := fs.Duration("timeout", 30*time.Second, "time limit of -online")
+	if code, done := parse(fs, args); done {
+		return code
+	}
+	var r report
+	c := checkOffline(&r, t.environ)
+	if *online {
+		ctx, cancel := context.WithTimeout(ctx, *timeout)
+		defer cancel()
+		checkOnline(ctx, &r, c)
+	}
+	if *asJSON {
+		if err := r.printJSON(t.out); err != nil {
+			return t.fail(err)
+		}
+	} else {
+		r.print(t.out)
+	}
+	if r.faulty() {
+		return exitFailed
+	}
+	return exitOK
+}
+
+// checkOffline reports what can be seen without a network.
+func checkOffline(r *report, environ []string) *Config {
+	c, faults, warnings := ParseConfig(environ)
+	for _, f := range faults {
+		r.fault(f.Name, f.Problem, f.Fix)
+	}
+	for _, f := range warnings {
+		r.fault(f.Name, f.Problem, f.Fix)
+	}
+	if len(faults) == 0 {
+		given := 0
+		for _, s := range c.settings {
+			if s.source != "default" {
+				given++
+			}
+		}
+		r.ok("configuration", "%d settings, %d of them given", len(c.settings), given)
+	}
+	if k := &c.Kafka; k.SASLMechanism == "PLAIN" && !k.TLS {
+		r.warn(prefix+"KAFKA_SASL_MECHANISM", "PLAIN without TLS sends the password readable", "set "+prefix+"KAFKA_TLS=true or use SCRAM")
+	}
+	if c.Kafka.TLSInsecure {
+		r.warn(prefix+"KAFKA_TLS_INSECURE", "the brokers' certificates are not verified", "for tests only")
+	}
+	for _, u := range c.Registry.URLs {
+		if strings.HasPrefix(u, "http://") && (c.Registry.Password.value != "" || c.Registry.Token.value != "" || strings.Contains(u, "@")) {
+			r.warn(prefix+"SCHEMA_REGISTRY_URL", "credentials go over http, readable", "use https")
+		}
+	}
+	if c.Cycle.Guarantee == "at_least_once" {
+		r.warn(prefix+"GUARANTEE", "at_least_once: after a crash some outputs come twice", "dedupe by source topic, partition, offset and detector")
+	}
+	if c.Keys.MaxKeys == 0 && c.Keys.TTL == 0 {
+		r.warn(prefix+"MAX_KEYS", "no limit of series and no "+prefix+"TTL: memory grows with every new series key", "set one of them")
+	}
+	return c
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/processor/brokertest"
+	"odradek/schemas"
+)
+
+func TestCheckOffline(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		environ []string
+		code    int
+		want    []string
+	}{
+		{"fine", minimal(), exitOK, []string{"ok  configuration"}},
+		{"unknown name is a fault here", minimal("ODRADEK_TOPIC=x"), exitFailed, []string{"fault", "did you mean ODRADEK_TOPICS?"}},
+		{"every fault", []string{"ODRADEK_START=x", "ODRADEK_WORKERS=-1"}, exitFailed, []string{"ODRADEK_GROUP", "ODRADEK_TOPICS", "ODRADEK_START", "ODRADEK_WORKERS", "ODRADEK_SCHEMA_FILE"}},
+		{"warnings", minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u", "ODRADEK_KAFKA_PASSWORD=p", "ODRADEK_GUARANTEE=at_least_once"),
+			exitOK, []string{"PLAIN without TLS", "dedupe by source"}},
+	} {
+		term, out, _ := console(c.environ...)
+		if code := term.check(context.Background(), nil); code != c.code {
+			t.Errorf("%s: exit %d\n%s", c.name, code, out)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(out.String(), w) {
+				t.Errorf("%s: lacks %q\n%s", c.name, w, out)
+			}
+		}
+		term, out, _ = console(c.environ...)
+		term.check(context.Background(), []string{"-json"})
+		for line := range strings.SplitSeq(strings.TrimSpace(out.String()), "\n") {
+			var f finding
+			if err := json.Unmarshal([]byte(line), &f); err != nil || f.Level == "" || f.What == "" {
+				t.Errorf("%s: %q: %v", c.name, line, err)
+			}
+		}
+	}
+}
+
+func TestCheckOfASchemaFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.avsc")
+	os.WriteFile(file, []byte(schemas.ReadingSchema), 0o600)
+	base := []string{"ODRADEK_GROUP=g", "ODRADEK_TOPICS=a", "ODRADEK_SCHEMA_FILE=" + file}
+	if _, faults, _ := ParseConfig(append(base, "ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time")); len(faults) != 0 {
+		t.Errorf("faults %v", faults)
+	}
+	_, faults, _ := ParseConfig(append(base, "ODRADEK_KEY_FIELD=sensro", "ODRADEK_VALUE_FIELDS=value,site.plant"))
+	if len(faults) != 1 || faults[0].Name != "ODRADEK_SCHEMA_FILE" || !strings.Contains(faults[0].Problem, "sensro") || !strings.Contains(faults[0].Problem, "site.plant") {
+		t.Errorf("faults %v", faults)
+	}
+	_, faults, _ = ParseConfig(append(base, "ODRADEK_KEY_FIELD=a..b", "ODRADEK_TIME_FIELD=t[", "ODRADEK_VALUE_FIELDS=x[]"))
+	if got := strings.Join(names(faults), " "); got != "KEY_FIELD TIME_FIELD VALUE_FIELDS" {
+		t.Errorf("faults %v", faults)
+	}
+}
+
+// checkFixture is a cluster with generated records.
+func checkFixture(t *testing.T, more ...string) (c *brokertest.Cluster, topic string, environ []string) {
+	t.Helper()
+	c = brokertest.Open(t, brokertest.KindFake)
+	topic = brokertest.Unique("check")
+	environ = []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t)}
+	term, _, errs := console(environ...)
+	if code := term.generate(context.Background(), []string{"-topic", topic, "-partitions", "4", "-replication", "1", "-sensors", "20", "-records", "2000"}); code != exitOK {
+		t.Fatalf("generate: %s", errs)
+	}
+	return c, topic, append(environ, append([]string{"ODRADEK_GROUP=" + topic + "-g", "ODRADEK_TOPICS=" + topic, "ODRADEK_TIME_FIELD=time"}, more...)...)
+}
+
+func runCheck(t *testing.T, environ []string) (int, string) {
+	t.Helper()
+	term, out, errs := console(environ...)
+	code := term.check(context.Background(), []string{"--online", "-timeout", "20s"})
+	return code, out.String() + errs.String()
+}
+
+func TestCheckOnline(t *testing.T) {
+	c, topic, environ := checkFixture(t)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	expect := func(what string, wantCode int, environ []string, want ...string) {
+		t.Helper()
+		code, out := runCheck(t, environ)
+		if code != wantCode {
+			t.Errorf("%s: exit %d\n%s", what, code, out)
+		}
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("%s: lacks %q\n%s", what, w, out)
+			}
+		}
+	}
+	with := func(more ...string) []string { return append(append([]string(nil), environ...), more...) }
+
+	expect("fine", exitOK, environ, "brokers", "reached", "has all mapped fields", "100 looked at, all can be read", "will be created", "may be joined")
+	expect("missing topic", exitFailed, with("ODRADEK_TOPICS="+topic+",nowhere"), "topic nowhere", "does not exist")
+	expect("missing field", exitFailed, with("ODRADEK_VALUE_FIELDS=valeu"), "valeu", "missing_field")
+	expect("no creation", exitFailed, with("ODRADEK_CREATE_TOPICS=false"), "ODRADEK_CREATE_TOPICS is false")
+	expect("other key", exitOK, with("ODRADEK_KEY_FIELD=site.plant+sensor"), "record key that is not the series key", "ODRADEK_REKEY=true")
+	expect("scattered series", exitFailed, with("ODRADEK_KEY_FIELD=site.plant"), "a series lies in several partitions", "ODRADEK_REKEY=true")
+	expect("rekey", exitOK, with("ODRADEK_KEY_FIELD=site.plant", "ODRADEK_REKEY=true"), "-rekey")
+	expect("no broker", exitFailed, with("ODRADEK_KAFKA_BROKERS=127.0.0.1:1"), "ODRADEK_KAFKA_BROKERS")
+	expect("no registry", exitFailed, with("ODRADEK_SCHEMA_REGISTRY_URL=http://127.0.0.1:1"), "schema registry", "ODRADEK_SCHEMA_REGISTRY_URL")
+
+	if err := c.Admin().SetTopicConfig(ctx, topic, map[string]string{"retention.ms": "40000"}); err != nil {
+		t.Fatal(err)
+	}
+	expect("retention", exitFailed, environ, "keeps records for 40s", "ODRADEK_REPLAY_LIMIT")
+	if err := c.Admin().SetTopicConfig(ctx, topic, map[string]string{"retention.ms": "604800000"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Admin().CreateTopic(ctx, topic+"-g-"+topic+"-changelog", 3, 1, map[string]string{"cleanup.policy": "delete"}); err != nil {
+		t.Fatal(err)
+	}
+	expect("changelog", exitFailed, environ, "3 partitions and "+topic+" has 4", "worker state reset -topic "+topic, "deletes state by age")
+
+	// Every other record is rubbish, and some have no key.
+	var recs []brokertest.Record
+	for i := range 40 {
+		r := brokertest.Record{Topic: topic, Partition: int32(i % 4), Value: []byte("rubbish")}
+		recs = append(recs, r)
+	}
+	if _, err := c.ProduceAcked(ctx, recs); err != nil {
+		t.Fatal(err)
+	}
+	if _, out := runCheck(t, environ); !strings.Contains(out, "would be dead letters (magic)") || !strings.Contains(out, " at offset ") {
+		t.Errorf("rubbish: %s", out)
+	}
+}
+
+// The right password gets in, a wrong one is named as that, and neither is shown.
+func TestCheckWrongPassword(t *testing.T) {
+	c := brokertest.Fake(t, brokertest.FakeOptions{SASL: true})
+	u := c.Security.User(brokertest.ScramSHA256)
+	environ := []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_GROUP=g", "ODRADEK_TOPICS=nowhere",
+		"ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t), "ODRADEK_KAFKA_SASL_MECHANISM=" + u.Mechanism, "ODRADEK_KAFKA_USERNAME=" + u.Name,
+		"ODRADEK_KAFKA_TLS=true", "ODRADEK_KAFKA_TLS_CA_FILE=" + c.Security.CAFile}
+	if _, out := runCheck(t, append(environ, "ODRADEK_KAFKA_PASSWORD="+u.Password)); !strings.Contains(out, "SASL SCRAM-SHA-256 as "+u.Name) || strings.Contains(out, u.Password) {
+		t.Errorf("right password: %s", out)
+	}
+	code, out := runCheck(t, append(environ, "ODRADEK_KAFKA_PASSWORD=wrongpassword1"))
+	if code != exitFailed || !strings.Contains(out, "refused user name or password") || strings.Contains(out, "wrongpassword1") {
+		t.Errorf("wrong password: exit %d, %s", code, out)
+	}
+}

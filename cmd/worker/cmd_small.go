@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// faultsOf keeps the faults of settings that begin with one of names; all
+// without names.
+func faultsOf(faults []Fault, names []string) []Fault {
+	if len(names) == 0 {
+		return faults
+	}
+	var kept []Fault
+	for _, f := range faults {
+		for _, n := range names {
+			if strings.HasPrefix(f.Name, prefix+n) {
+				kept = append(kept, f)
+				break
+			}
+		}
+	}
+	return kept
+}
+
+func (t terminal) config(_ context.Context, args []string) int {
+	fs := t.flags("config", "Prints the effective configuration with where each value comes from. Secrets are hidden.",
+		"  worker config\n  worker config -env > worker.env")
+	asEnv := fs.Bool("env", false, "print environment lines; secrets are left out")
+	if code, done := parse(fs, args); done {
+		return code
+	}
+	c, faults, warnings := ParseConfig(t.environ)
+	if *asEnv {
+		fmt.Fprint(t.out, c.PrintEnv())
+	} else {
+		fmt.Fprint(t.out, c.Print())
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(t.err, "warning:", w)
+	}
+	if len(faults) > 0 {
+		printFaults(t.err, faults)
+		return exitUsage
+	}
+	return exitOK
+}
+
+func (t terminal) version(_ context.Context, args []string) int {
+	fs := t.flags("version", "Prints the version.", "")
+	if code, done := parse(fs, args); done {
+		return code
+	}
+	fmt.Fprintf(t.out, "odradek %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return exitOK
+}
+
+// buildVersion is the module's version, or the commit it was built from.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	var commit, dirty string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+changes"
+		}
+	}
+	switch v := info.Main.Version; {
+	case v != "" && v != "(devel)":
+		return v
+	case commit != "":
+		return commit + dirty
+	}
+	return "devel"
+}
+
+func (t terminal) healthcheck(ctx context.Context, args []string) int {
+	fs := t.flags("healthcheck", "Asks the worker on this host for /healthz. Exits with 0 if it is healthy, 1 if not.",
+		"  HEALTHCHECK CMD [\"/worker\", \"healthcheck\"]\n  worker healthcheck -path /readyz")
+	url := fs.String("url", "", "base URL; default: ODRADEK_HTTP_ADDR on this host")
+	path := fs.String("path", "/healthz", "what to ask for")
+	timeout := fs.Duration("timeout", 3*time.Second, "time limit")
+	if code, done := parse(fs, args); done {
+		return code
+	}
+	if *url == "" {
+		c, code, ok := t.configFor("HTTP_ADDR")
+		if !ok {
+			return code
+		}
+		if c.Program.HTTPAddr == off {
+			fmt.Fprintln(t.err, "worker: ODRADEK_HTTP_ADDR is off: there is nothing to ask")
+			return exitUsage
+		}
+		*url = "http://" + localAddr(c.Program.HTTPAddr)
+	}
+	ctx, cancel := context.WithTimeout(ctx, *timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, *url+*path, nil)
+	if err != nil {
+		fmt.Fprintln(t.err, "worker:", err)
+		return exitUsage
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return t.fail(fmt.Errorf("no worker answers: %w", err))
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 4096))
+	fmt.Fprint(t.out, string(body))
+	if res.StatusCode != http.StatusOK {
+		return exitFailed
+	}
+	return exitOK
+}
+
+// localAddr is a listening address as this host reaches it.
+func localAddr(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+//go:generate go test -run TestConfigurationDoc -update .
+
+// configurationDoc is docs/configuration.md, made from the tags.
+func configurationDoc() string {
+	var b strings.Builder
+	b.WriteString(`# Configuration
+
+<!-- made by go generate ./cmd/worker from the tags in cmd/worker/config.go; do not edit -->
+
+Every setting is an environment variable. ` + "`worker check`" + ` names every fault of a configuration at once,
+` + "`worker check --online`" + ` asks the cluster too, and ` + "`worker config`" + ` prints what is in effect.
+
+- Lists are separated by commas, durations are written like ` + "`500ms`, `30s`, `1h30m`" + `, sizes in bytes or like ` + "`512KiB`, `8MiB`" + `.
+- An empty variable is as good as an unset one.
+- A **secret** may be given by file: the same name with ` + "`_FILE`" + ` names the file that holds it.
+- A name that begins with ` + "`ODRADEK_`" + ` and means nothing is reported with the nearest name: a warning at ` + "`run`" + `, a fault under ` + "`check`" + `.
+`)
+	c := new(Config)
+	section := ""
+	row := func(s setting) {
+		def := "`" + s.def + "`"
+		switch {
+		case s.def == "":
+			def = ""
+		case s.tag.Get("derived") != "":
+			def = strings.ReplaceAll(s.def, "<", "&lt;")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.name, def, strings.ReplaceAll(allowedValues(s), "|", "\\|"),
+			strings.ReplaceAll(strings.ReplaceAll(s.tag.Get("doc"), "|", "\\|"), "<", "&lt;"))
+	}
+	head := func(title, intro string) {
+		fmt.Fprintf(&b, "\n## %s\n\n%s| name | default | values | what it does |\n|---|---|---|---|\n", title, intro)
+	}
+	for _, s := range collect(reflect.ValueOf(c).Elem(), prefix, "") {
+		if s.section != section {
+			section = s.section
+			head(section, "")
+		}
+		row(s)
+	}
+	head("Each detector", "For each name of `ODRADEK_DETECTORS`; the name in upper case, with `-` as `_`, stands for `<NAME>`.\n\n")
+	pre := prefix + "DETECTOR_<NAME>_"
+	list := collect(reflect.ValueOf(new(detectorCommon)).Elem(), pre, "")
+	for _, op := range opNames() {
+		list = append(list, collectParams(ops[op].params(), pre)...)
+	}
+	for _, s := range list {
+		row(s)
+	}
+	b.WriteString(`
+The state of a series depends on the mapping (` + "`KEY_FIELD`, `TIME_FIELD`, `TIME_UNIT`" + `, a detector's ` + "`FIELDS`" + `) and on a detector's
+` + "`OP`, `WINDOW`, `STRIDE`" + ` and parameters. Changing one of these empties just what it covers, or stops the worker:
+` + "`ODRADEK_STATE_MISMATCH`" + ` decides. Changing anything else leaves the state as it is.
+`)
+	return b.String()
+}
+
+// allowedValues says what a setting takes.
+func allowedValues(s setting) string {
+	if o := s.tag.Get("oneof"); o != "" {
+		return strings.ReplaceAll(strings.TrimPrefix(o, "|"), "|", ", ")
+	}
+	lo, hi := s.tag.Get("min"), s.tag.Get("max")
+	switch {
+	case s.secret:
+		return "secret"
+	case s.field.Kind() == reflect.Bool:
+		return "true, false"
+	case lo != "" && hi != "":
+		return lo + " to " + hi
+	case lo != "":
+		return "at least " + lo
+	}
+	return ""
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+
+	"odradek/schemas"
+)
+
+// RegistryConfig is the configuration of the schema registry; ok is false where
+// there is none.
+func (c *Config) RegistryConfig() (cfg schemas.RegistryConfig, ok bool, err error) {
+	s := &c.Registry
+	if len(s.URLs) == 0 {
+		return cfg, false, nil
+	}
+	cfg = schemas.RegistryConfig{
+		URLs: s.URLs, Username: s.Username, Password: s.Password.Reveal(), BearerToken: s.Token.Reveal(),
+		CacheDir: s.CacheDir, Timeout: s.Timeout,
+	}
+	if s.CAFile != "" {
+		pool, err := certPool(s.CAFile)
+		if err != nil {
+			return cfg, true, fmt.Errorf("%sSCHEMA_REGISTRY_CA_FILE: %w", prefix, err)
+		}
+		cfg.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return cfg, true, nil
+}
+
+// NewRegistry makes the client of the schema registry; nil where there is none.
+// Nothing is asked of it yet.
+func (c *Config) NewRegistry() (*schemas.Registry, error) {
+	cfg, ok, err := c.RegistryConfig()
+	if !ok || err != nil {
+		return nil, err
+	}
+	return schemas.NewRegistry(cfg)
+}
+
+// DecoderOptions are what the decoder of input records needs beside the mapping.
+func (c *Config) DecoderOptions() (opts schemas.DecoderOptions, err error) {
+	if f := c.Mapping.SchemaFile; f != "" {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return opts, fmt.Errorf("%sSCHEMA_FILE: %w", prefix, err)
+		}
+		opts.Bare, opts.Schemas = string(text), []string{string(text)}
+	}
+	for _, t := range c.Group.Topics {
+		opts.Subjects = append(opts.Subjects, schemas.Subject(t))
+	}
+	return opts, nil
+}

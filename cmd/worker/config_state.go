@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"odradek/processor/keystate"
+	"odradek/schemas"
+)
+
+// SchemaMapping is the mapping of a record onto a reading.
+func (c *Config) SchemaMapping() schemas.Mapping {
+	m := &c.Mapping
+	return schemas.Mapping{Key: m.KeyField, Time: m.TimeField, Fields: m.ValueFields, TimeUnit: m.TimeUnit}
+}
+
+// KeystateConfig is the configuration of the state: one window for each
+// distinct list of fields, in order of first use, and the detectors on them.
+func (c *Config) KeystateConfig() (*keystate.Config, error) {
+	mapping := c.SchemaMapping()
+	ks := &keystate.Config{
+		Dim:            mapping.Width(),
+		Lateness:       c.Keys.Lateness.Microseconds(),
+		TTL:            c.Keys.TTL.Microseconds(),
+		MaxKeys:        c.Keys.MaxKeys,
+		Hold:           c.Mapping.Missing == "hold",
+		DropDuplicates: c.Mapping.Duplicates == "drop",
+		KeepMismatched: c.Cycle.StateMismatch == "reset",
+	}
+	var windows []string
+	for i := range c.Detectors {
+		d := &c.Detectors[i]
+		fields := strings.Join(d.Fields, ",")
+		w := slices.Index(windows, fields)
+		if w < 0 {
+			cols, err := mapping.Columns(d.Fields)
+			if err != nil {
+				return nil, fmt.Errorf("%sFIELDS: %w", detectorPrefix(d.Name), err)
+			}
+			w = len(windows)
+			windows = append(windows, fields)
+			ks.Windows = append(ks.Windows, keystate.WindowConfig{Columns: cols, Fingerprint: fingerprint(c.canonicalWindow(d.Fields))})
+		}
+		det, err := d.Build()
+		if err != nil {
+			return nil, fmt.Errorf("%sWINDOW: %w", detectorPrefix(d.Name), err)
+		}
+		keys, err := keyPatterns(d.Keys)
+		if err != nil {
+			return nil, fmt.Errorf("%sKEYS: %w", detectorPrefix(d.Name), err)
+		}
+		ks.Detectors = append(ks.Detectors, keystate.DetectorConfig{
+			Name: d.Name, Detector: det, Window: w, Keys: keys, Stride: d.Stride, Fingerprint: fingerprint(d.canonical()),
+		})
+	}
+	return ks, nil
+}
+
+// canonicalWindow is the text that a window's fingerprint is made of: how a
+// record becomes the rows of the window.
+func (c *Config) canonicalWindow(fields []string) string {
+	m := &c.Mapping
+	key, at := m.KeyField, m.TimeField
+	if key == "" {
+		key = "@key"
+	}
+	if at == "" {
+		at = "@timestamp"
+	}
+	return fmt.Sprintf("window;1;key=%q;time=%q;unit=%s;fields=%q", key, at, m.TimeUnit, fields)
+}
+
+// Thresholds is each detector's bound; NaN where it has none.
+func (c *Config) Thresholds() []float64 {
+	out := make([]float64, len(c.Detectors))
+	for i, d := range c.Detectors {
+		out[i] = math.NaN()
+		if d.Threshold != nil {
+			out[i] = *d.Threshold
+		}
+	}
+	return out
+}

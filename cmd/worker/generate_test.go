@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/processor/brokertest"
+	"odradek/schemas"
+)
+
+// console is a terminal whose output is kept.
+func console(environ ...string) (t terminal, out, err *bytes.Buffer) {
+	out, err = new(bytes.Buffer), new(bytes.Buffer)
+	return terminal{out, err, environ}, out, err
+}
+
+func testGenerator(t *testing.T, o generateOptions) *generator {
+	t.Helper()
+	if o.topic == "" {
+		o.topic, o.sensors, o.faults, o.faultEvery = "in", 7, "all", 200
+	}
+	m, err := o.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newGenerator(&o, m, 3, 4)
+}
+
+// The records of a run are a function of the seed, to the byte; another seed
+// gives others.
+func TestGenerateIsDeterministic(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	of := func(seed uint64) []byte {
+		g := testGenerator(t, generateOptions{topic: "in", sensors: 7, faults: "all", faultEvery: 200, seed: seed, start: "2026-01-01T00:00:00Z"})
+		var all []byte
+		for i := range int64(20_000) {
+			_, v := g.record(i)
+			all = append(all, v...)
+		}
+		return all
+	}
+	a := of(seed)
+	if !bytes.Equal(a, of(seed)) {
+		t.Error("one seed, two runs")
+	}
+	if bytes.Equal(a, of(seed+1)) {
+		t.Error("two seeds, one run")
+	}
+}
+
+func TestGenerateFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"-faults spike,boom", "no fault is called"},
+		{"-sensors 0 -fault-every 5 -start-time noon", "-start-time"},
+		{"-rate -3", "-rate"},
+		{"-topic no/topic", "-topic"},
+		{"surplus", "unexpected argument"},
+		{"-nonsense", "not defined"},
+	} {
+		term, _, errs := console()
+		if code := term.generate(context.Background(), strings.Fields(c.args)); code != exitUsage || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("%s: exit %d, %s", c.args, code, errs)
+		}
+	}
+	term, _, errs := console("ODRADEK_KAFKA_BROKERS=nowhere")
+	if code := term.generate(context.Background(), nil); code != exitUsage || !strings.Contains(errs.String(), "ODRADEK_KAFKA_BROKERS") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// What generate writes is what the flags say, as a client that is not ours
+// sees it; labels go to file and topic alike and are those of the model.
+func TestGenerateOnKfake(t *testing.T) {
+	c := brokertest.Open(t, brokertest.KindFake)
+	topic := brokertest.Unique("generated")
+	url := c.RegistryURL(t)
+	file := filepath.Join(t.TempDir(), "labels.jsonl")
+	const sensors, records, seed = 13, 26_003, 99
+	term, _, errs := console("ODRADEK_KAFKA_BROKERS="+strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+url)
+	code := term.generate(context.Background(), strings.Fields(fmt.Sprintf(
+		"-topic %s -partitions 3 -replication 1 -sensors %d -records %d -seed %d -fault-every 300 -labels %s -labels-topic %s-labels -interval 250ms",
+		topic, sensors, records, seed, file, topic)))
+	if code != exitOK {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	t.Log(errs)
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	recs, err := c.Admin().ReadAll(ctx, topic, true)
+	if err != nil || len(recs) != records {
+		t.Fatalf("%d records, %v", len(recs), err)
+	}
+	reg, err := schemas.NewRegistry(schemas.RegistryConfig{URLs: []string{url}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec, err := schemas.NewDecoder(schemas.ReadingMapping, reg, schemas.DecoderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := &signalModel{seed: seed, faultEvery: 300}
+	model.faults, _ = parseFaults("all")
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	seq := map[string]int64{}
+	where := map[string]int32{}
+	all := map[string]*sensor{}
+	want := map[string]int{} // labels
+	for i := range sensors {
+		s := model.sensor(i)
+		name := fmt.Sprintf("sensor-%05d", i)
+		all[name] = &s
+		steps := int64(records / sensors)
+		if i < records%sensors {
+			steps++
+		}
+		for _, f := range s.faultsUntil(steps) {
+			b, _ := json.Marshal(Label{name, f.kind.String(), f.from, f.to, begin.Add(time.Duration(f.from) * 250 * time.Millisecond),
+				begin.Add(time.Duration(f.to) * 250 * time.Millisecond), f.size})
+			want[string(b)]++
+		}
+	}
+	var r schemas.Reading
+	for i := range recs {
+		rec := &recs[i]
+		if err := dec.Decode(ctx, rec.Key, rec.Value, rec.Time, nil, &r); err != nil {
+			t.Fatal(err)
+		}
+		name := string(rec.Key)
+		if string(r.Key) != name {
+			t.Fatalf("record of %s has key %s", r.Key, name)
+		}
+		if p, ok := where[name]; ok && p != rec.Partition {
+			t.Fatalf("%s is in partitions %d and %d", name, p, rec.Partition)
+		}
+		where[name] = rec.Partition
+		n := seq[name]
+		seq[name]++
+		v, ok := all[name].at(n)
+		if ok != (r.Values[0] == r.Values[0]) || ok && v != r.Values[0] {
+			t.Fatalf("%s step %d is %v, want %v %v", name, n, r.Values[0], v, ok)
+		}
+		if at := begin.Add(time.Duration(n) * 250 * time.Millisecond).UnixMicro(); r.Time != at {
+			t.Fatalf("%s step %d is at %d, want %d", name, n, r.Time, at)
+		}
+	}
+	if len(seq) != sensors {
+		t.Errorf("%d sensors", len(seq))
+	}
+	b, _ := os.ReadFile(file)
+	inFile := map[string]int{}
+	for line := range strings.SplitSeq(strings.TrimSpace(string(b)), "\n") {
+		inFile[line]++
+	}
+	inTopic := map[string]int{}
+	labels, err := c.Admin().ReadAll(ctx, topic+"-labels", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range labels {
+		inTopic[string(labels[i].Value)]++
+	}
+	for what, got := range map[string]map[string]int{"file": inFile, "topic": inTopic} {
+		for l := range want {
+			if got[l] != 1 {
+				t.Errorf("%s: %d times %s", what, got[l], l)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: %d labels, want %d", what, len(got), len(want))
+		}
+	}
+}
+
+// At a rate the records come at that rate, with event times that fit it, and
+// the end of the context ends the run with everything sent.
+func TestGenerateAtARate(t *testing.T) {
+	c := brokertest.Open(t, brokertest.KindFake)
+	topic := brokertest.Unique("rate")
+	term, _, errs := console("ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","))
+	ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
+	defer cancel()
+	before := time.Now()
+	if code := term.generate(ctx, strings.Fields("-topic "+topic+" -replication 1 -sensors 10 -rate 2000")); code != exitOK {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	recs, err := c.Admin().ReadAll(context.Background(), topic, true)
+	if err != nil || len(recs) < 1000 || len(recs) > 3200 {
+		t.Errorf("%d records, %v", len(recs), err)
+	}
+	dec, err := schemas.NewDecoder(schemas.ReadingMapping, nil, schemas.DecoderOptions{Schemas: []string{schemas.ReadingSchema}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r schemas.Reading
+	for i := range recs {
+		if err := dec.Decode(context.Background(), recs[i].Key, recs[i].Value, recs[i].Time, nil, &r); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.UnixMicro(r.Time).Sub(before); d < -time.Second || d > 4*time.Second {
+			t.Fatalf("event time is %v after the start", d)
+		}
+	}
+	var n int
+	fmt.Sscan(errs.String(), &n)
+	if n != len(recs) {
+		t.Errorf("it says %d records, the topic has %d", n, len(recs))
+	}
+}
+
+func BenchmarkGenerate(b *testing.B) {
+	o := generateOptions{topic: "in", sensors: 1000, faults: "all", faultEvery: 1000}
+	m, err := o.check()
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := newGenerator(&o, m, 3, 4)
+	bytes := 0
+	for i := range b.N {
+		_, v := g.record(int64(i))
+		bytes += len(v)
+	}
+	b.SetBytes(int64(bytes / b.N))
+}

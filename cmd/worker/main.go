@@ -1,0 +1,226 @@
+// Command worker is Odradek: it finds anomalies in sensor streams on Kafka.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"odradek/processor"
+)
+
+// The exit codes. A worker that was ended by a second signal exits with 130
+// (SIGINT) or 143 (SIGTERM), as a shell says of a process that a signal ended.
+const (
+	exitOK      = 0 // done; for run: drained
+	exitFailed  = 1 // a fault while running; for check: a fault was found
+	exitUsage   = 2 // unknown command or flag, or a configuration with faults
+	exitFenced  = 3 // another worker runs with this ODRADEK_INSTANCE_ID
+	exitRefused = 4 // going on would lose or misread something: the operator decides
+)
+
+// command is one subcommand.
+type command struct {
+	name, brief string
+	run         func(ctx context.Context, args []string) int
+}
+
+func commands() []command {
+	t := stdTerminal()
+	return []command{
+		{"run", "consume, score and publish until told to stop", cmdRun},
+		{"generate", "write sensor records with planted faults", t.generate},
+		{"check", "name every fault of the configuration; --online asks the cluster too", t.check},
+		{"bench", "measure, and print a table", cmdBench},
+		{"config", "print the effective configuration, secrets hidden", t.config},
+		{"state", "list, export or reset the state of a group", t.state},
+		{"healthcheck", "ask the worker on this host whether it is healthy", t.healthcheck},
+		{"version", "print the version", t.version},
+	}
+}
+
+// terminal is what a subcommand sees of the world.
+type terminal struct {
+	out, err io.Writer
+	environ  []string
+}
+
+const usageHead = `Odradek finds anomalies in sensor streams on Kafka.
+
+usage: worker <command> [flags]
+
+`
+
+const usageTail = `
+Settings are environment variables that begin with ODRADEK_; docs/configuration.md
+lists them. Every command has -h.
+
+examples:
+  ODRADEK_GROUP=plant ODRADEK_TOPICS=sensors ODRADEK_SCHEMA_REGISTRY_URL=http://registry:8081 worker check --online
+  worker generate -topic sensors -sensors 100 -rate 1000 -labels labels.jsonl
+  worker run
+
+exit codes:
+  0  done; run: drained after SIGTERM or SIGINT
+  1  a fault while running; check: a fault was found
+  2  unknown command or flag, or a configuration with faults
+  3  fenced: another worker runs with the same ODRADEK_INSTANCE_ID
+  4  refused: state or offsets are not what this worker could go on with; see worker state -h
+  130, 143  ended by a second SIGINT, SIGTERM
+`
+
+func main() {
+	ctx := signalContext()
+	os.Exit(dispatch(ctx, os.Args[1:], os.Stdout, os.Stderr, commands()))
+}
+
+func dispatch(ctx context.Context, args []string, out, stderr io.Writer, cmds []command) int {
+	usage := func(w io.Writer) {
+		fmt.Fprint(w, usageHead)
+		for _, c := range cmds {
+			fmt.Fprintf(w, "  %-12s %s\n", c.name, c.brief)
+		}
+		fmt.Fprint(w, usageTail)
+	}
+	if len(args) == 0 {
+		usage(stderr)
+		return exitUsage
+	}
+	known := map[string]bool{}
+	for _, c := range cmds {
+		known[c.name] = true
+		if c.name == args[0] {
+			return c.run(ctx, args[1:])
+		}
+	}
+	switch args[0] {
+	case "-h", "-help", "--help", "help":
+		usage(out)
+		return exitOK
+	case "-v", "-version", "--version":
+		return dispatch(ctx, []string{"version"}, out, stderr, cmds)
+	}
+	near, _ := nearest(args[0], known)
+	fmt.Fprintf(stderr, "worker: no command %q; did you mean %s? worker -h lists them\n", args[0], near)
+	return exitUsage
+}
+
+// signalContext ends at the first SIGINT or SIGTERM; the second ends the process.
+func signalContext() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		second := <-signals
+		code := 128 + int(syscall.SIGTERM)
+		if s, ok := second.(syscall.Signal); ok {
+			code = 128 + int(s)
+		}
+		fmt.Fprintf(os.Stderr, "worker: second signal (%v): ending at once\n", second)
+		os.Exit(code)
+	}()
+	return ctx
+}
+
+// errDrainTimeout: the drain took longer than ODRADEK_DRAIN_TIMEOUT. What was
+// not committed is read again by whoever gets the partitions.
+var errDrainTimeout = errors.New("worker: the drain took longer than ODRADEK_DRAIN_TIMEOUT")
+
+// withDrainLimit runs f, which drains when ctx ends, and does not wait for it
+// longer than limit after that.
+func withDrainLimit(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+		return errDrainTimeout
+	}
+}
+
+// exitCode is what the process says of an error.
+func exitCode(err error) int {
+	var refused *processor.RefusedError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, processor.ErrInstanceFenced):
+		return exitFenced
+	case errors.As(err, &refused):
+		return exitRefused
+	}
+	return exitFailed
+}
+
+// flags is a flag set with help of our own: what the command does, its flags,
+// examples.
+func (t terminal) flags(name, about, examples string) *flag.FlagSet {
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.SetOutput(t.err)
+	fs.Usage = func() {
+		fmt.Fprintf(t.err, "%s\n\nusage: worker %s [flags]\n\n", about, name)
+		fs.PrintDefaults()
+		if examples != "" {
+			fmt.Fprintf(t.err, "\nexamples:\n%s\n", examples)
+		}
+	}
+	return fs
+}
+
+// parse parses the flags and refuses arguments after them; done means that the
+// command ends with code.
+func parse(fs *flag.FlagSet, args []string) (code int, done bool) {
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK, true
+	case err != nil:
+		return exitUsage, true
+	case fs.NArg() > 0:
+		fmt.Fprintf(fs.Output(), "worker %s: unexpected argument %q; worker %s -h shows the flags\n", fs.Name(), fs.Arg(0), fs.Name())
+		return exitUsage, true
+	}
+	return 0, false
+}
+
+// fail prints an error and returns the exit code for it.
+func (t terminal) fail(err error) int {
+	fmt.Fprintln(t.err, "worker:", err)
+	return exitCode(err)
+}
+
+// configFor reads the configuration for a command that needs only some of it:
+// faults of settings that begin with none of names are left alone. Without names
+// everything has to be right.
+func (t terminal) configFor(names ...string) (*Config, int, bool) {
+	c, faults, warnings := ParseConfig(t.environ)
+	faults = faultsOf(faults, names)
+	for _, w := range warnings {
+		fmt.Fprintln(t.err, "warning:", w)
+	}
+	if len(faults) > 0 {
+		printFaults(t.err, faults)
+		return nil, exitUsage, false
+	}
+	return c, 0, true
+}
+
+func printFaults(w io.Writer, faults []Fault) {
+	fmt.Fprintf(w, "worker: the configuration has %d fault(s):\n", len(faults))
+	for _, f := range faults {
+		fmt.Fprintln(w, " ", f)
+	}
+}
