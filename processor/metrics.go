@@ -2,6 +2,7 @@ package processor
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
+	"odradek/schemas"
 )
 
 // Metrics are the worker's own numbers, in a registry of their own. Counters
@@ -20,7 +22,8 @@ import (
 // For every partition, summed over the life of the process,
 //
 //	consumed + held_assigned = scored + warming_up + missing + filtered + late +
-//	                           duplicate + dead_lettered + forwarded + held + held_revoked
+//	                           duplicate + dead_lettered + forwarded + held + held_revoked +
+//	                           held_evicted
 //
 // (DESIGN 3.6) where held is what waits for its turn in event time now.
 //
@@ -31,6 +34,7 @@ type Metrics struct {
 	consumed, consumedBytes                                        *prometheus.CounterVec // topic, partition
 	scored, warmingUp, missing, filtered, late, duplicate          *prometheus.CounterVec
 	deadLettered, forwarded, heldAssigned, heldRevoked, lostOffset *prometheus.CounterVec
+	heldEvicted                                                    *prometheus.CounterVec
 
 	decodeErrors *prometheus.CounterVec // topic, reason
 	transactions *prometheus.CounterVec // outcome
@@ -49,6 +53,7 @@ type Metrics struct {
 	mu         sync.Mutex
 	partitions map[kafka.TP]*PartitionMetrics
 	status     func() []PartitionStatus
+	registry   func() schemas.RegistryStats
 	rate       meter
 }
 
@@ -57,6 +62,7 @@ type PartitionMetrics struct {
 	Consumed, ConsumedBytes                                        prometheus.Counter
 	Scored, WarmingUp, Missing, Filtered, Late, Duplicate          prometheus.Counter
 	DeadLettered, Forwarded, HeldAssigned, HeldRevoked, LostOffset prometheus.Counter
+	HeldEvicted                                                    prometheus.Counter
 
 	rate meter
 
@@ -103,6 +109,7 @@ func NewMetrics() *Metrics {
 	m.forwarded = counter("records_forwarded_total", "Records sent on to the internal topic of ODRADEK_REKEY.", "topic", "partition")
 	m.heldAssigned = counter("records_held_assigned_total", "Records that were held for order in the state of a partition when it was assigned.", "topic", "partition")
 	m.heldRevoked = counter("records_held_revoked_total", "Records that were held for order when a partition was handed over.", "topic", "partition")
+	m.heldEvicted = counter("records_held_evicted_total", "Records that were held for order when their series was evicted.", "topic", "partition")
 	m.lostOffset = counter("lost_offsets_total", "Offsets that retention deleted before they were read.", "topic", "partition")
 
 	m.decodeErrors = counter("decode_errors_total", "Records that could not be read, by reason; one that is read again after a rollback counts again.", "topic", "reason")
@@ -133,6 +140,13 @@ func (m *Metrics) Watch(status func() []PartitionStatus) {
 	m.mu.Unlock()
 }
 
+// WatchRegistry takes the schema registry's counters from stats at each scrape.
+func (m *Metrics) WatchRegistry(stats func() schemas.RegistryStats) {
+	m.mu.Lock()
+	m.registry = stats
+	m.mu.Unlock()
+}
+
 // SetInfo sets the info metrics.
 func (m *Metrics) SetInfo(version, goVersion, executor string) {
 	m.buildInfo.WithLabelValues(version, goVersion).Set(1)
@@ -154,6 +168,7 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 			Scored: of(m.scored), WarmingUp: of(m.warmingUp), Missing: of(m.missing), Filtered: of(m.filtered),
 			Late: of(m.late), Duplicate: of(m.duplicate), DeadLettered: of(m.deadLettered), Forwarded: of(m.forwarded),
 			HeldAssigned: of(m.heldAssigned), HeldRevoked: of(m.heldRevoked), LostOffset: of(m.lostOffset),
+			HeldEvicted: of(m.heldEvicted),
 		}
 		m.partitions[tp] = pm
 	}
@@ -210,6 +225,7 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 	add(pm.Filtered, n.outcomes[keystate.Filtered])
 	add(pm.Late, n.outcomes[keystate.Late])
 	add(pm.Duplicate, n.outcomes[keystate.Duplicate])
+	add(pm.HeldEvicted, n.outcomes[keystate.Evicted])
 	m.rate.add(now, n.consumed)
 	pm.rate.add(now, n.consumed)
 
@@ -236,25 +252,7 @@ func (m *Metrics) aborted(err error) {
 		return
 	}
 	m.transactions.WithLabelValues("aborted").Inc()
-	m.commitErrors.WithLabelValues(className(kafka.ClassOf(err))).Inc()
-}
-
-func className(c kafka.Class) string {
-	switch c {
-	case kafka.Retriable:
-		return "retriable"
-	case kafka.Abortable:
-		return "abortable"
-	case kafka.Rebalance:
-		return "rebalance"
-	case kafka.Fenced:
-		return "fenced"
-	case kafka.InstanceFenced:
-		return "instance_fenced"
-	case kafka.Fatal:
-		return "fatal"
-	}
-	return "unknown"
+	m.commitErrors.WithLabelValues(strings.ReplaceAll(kafka.ClassOf(err).String(), " ", "_")).Inc()
 }
 
 // deadLetter counts a record that could not be read, before its commit.

@@ -21,6 +21,11 @@ var (
 	assignedDesc  = prometheus.NewDesc(metricPrefix+"assigned_partitions", "Partitions assigned to this worker.", nil, nil)
 	restoringDesc = prometheus.NewDesc(metricPrefix+"restoring_partitions", "Assigned partitions whose state is still being restored.", nil, nil)
 
+	registryRequestsDesc = prometheus.NewDesc(metricPrefix+"schema_registry_requests_total", "Requests to the schema registry.", nil, nil)
+	registryFailuresDesc = prometheus.NewDesc(metricPrefix+"schema_registry_failures_total", "Requests to the schema registry that failed.", nil, nil)
+	registryHitsDesc     = prometheus.NewDesc(metricPrefix+"schema_cache_hits_total", "Schemas answered from memory or disk.", nil, nil)
+	registryUpDesc       = prometheus.NewDesc(metricPrefix+"schema_registry_up", "1 if the last request to the schema registry was answered.", nil, nil)
+
 	heldDesc       = partitionGauge("records_held", "Records held for order of event time.")
 	lagDesc        = partitionGauge("consumer_lag_records", "Offsets from the committed one to the last stable one.")
 	lagSecondsDesc = partitionGauge("consumer_lag_seconds", "How long ago the first uncommitted record was first seen; 0 without lag.")
@@ -32,7 +37,10 @@ var (
 )
 
 func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{assignedDesc, restoringDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, eventTimeDesc, keysDesc} {
+	for _, d := range []*prometheus.Desc{
+		registryRequestsDesc, registryFailuresDesc, registryHitsDesc, registryUpDesc,
+		assignedDesc, restoringDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, eventTimeDesc, keysDesc,
+	} {
 		ch <- d
 	}
 }
@@ -40,8 +48,18 @@ func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	m := (*Metrics)(s)
 	m.mu.Lock()
-	status := m.status
+	status, registry := m.status, m.registry
 	m.mu.Unlock()
+	if registry != nil {
+		st, up := registry(), 0.0
+		if st.Up {
+			up = 1
+		}
+		for d, n := range map[*prometheus.Desc]int64{registryRequestsDesc: st.Requests, registryFailuresDesc: st.Failures, registryHitsDesc: st.Hits + st.DiskHits} {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
+		}
+		ch <- prometheus.MustNewConstMetric(registryUpDesc, prometheus.GaugeValue, up)
+	}
 	if status == nil {
 		return
 	}

@@ -10,12 +10,13 @@ import (
 
 // Faults remembers the last warnings and errors of a log for the status page.
 type Faults struct {
+	keep int
 	mu   sync.Mutex
 	list []FaultRecord // oldest first
 }
 
-// maxFaults is how many different ones are kept.
-const maxFaults = 20
+// NewFaults remembers the last n different ones.
+func NewFaults(n int) *Faults { return &Faults{keep: n} }
 
 // maxFaultText bounds one of them in bytes.
 const maxFaultText = 500
@@ -43,7 +44,7 @@ func (f *Faults) add(r FaultRecord) {
 			break
 		}
 	}
-	if len(f.list) == maxFaults {
+	if len(f.list) >= f.keep {
 		f.list = slices.Delete(f.list, 0, 1)
 	}
 	f.list = append(f.list, r)

@@ -1,0 +1,131 @@
+package processor
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/schemas"
+)
+
+// Every metric of a scrape is on docs/metrics.md with its type and labels, and
+// the page names none that is not there.
+func TestMetricsDoc(t *testing.T) {
+	m := NewMetrics()
+	tp := kafka.TP{Topic: "in", Partition: 2}
+	m.Watch(func() []PartitionStatus {
+		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8}, {Topic: "in", Partition: 3}}
+	})
+	m.WatchRegistry(func() schemas.RegistryStats { return schemas.RegistryStats{Requests: 1} })
+	m.SetInfo("v", "go", "cpu")
+	pt := &partition{tp: tp}
+	c := &cycle{parts: map[*partition]*part{pt: {fetched: time.Now(), samples: []int64{time.Now().UnixMicro()}, counts: counts{consumed: 1}}}}
+	m.committed(c, time.Millisecond)
+	m.aborted(errors.New("x"))
+	m.deadLetter(tp, "magic")
+	m.restored(tp, time.Second)
+	m.offsetLost(tp, 3)
+	m.rebalanced("assigned")
+
+	page, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z]+) \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page), -1) {
+		documented[row[1]] = row[2] + " " + strings.ReplaceAll(strings.TrimSpace(row[3]), " ", "")
+	}
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), metricPrefix) {
+			continue
+		}
+		var labels []string
+		for _, l := range f.Metric[0].Label {
+			labels = append(labels, l.GetName())
+		}
+		want, ok := documented[f.GetName()]
+		delete(documented, f.GetName())
+		typ, names, _ := strings.Cut(want, " ")
+		for _, l := range strings.Split(names, ",") {
+			if l != "" && !strings.Contains(","+strings.Join(labels, ",")+",", ","+l+",") {
+				t.Errorf("%s: the page has a label %q, the scrape %v", f.GetName(), l, labels)
+			}
+		}
+		if !ok || strings.ToUpper(typ) != f.GetType().String() || len(labels) > strings.Count(names, ",")+1 {
+			t.Errorf("%s is a %v of %v, the page says %q", f.GetName(), f.GetType(), labels, want)
+		}
+	}
+	for name := range documented {
+		t.Errorf("%s is on the page and not in a scrape", name)
+	}
+	if problems, err := testutil.GatherAndLint(m.Registry); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v %v", problems, err)
+	}
+}
+
+// Both sides of the accounting equation stay equal over commits, a restore and
+// a hand-over.
+func TestAccounting(t *testing.T) {
+	m := NewMetrics()
+	tp := kafka.TP{Topic: "in", Partition: 0}
+	pt := &partition{tp: tp}
+	m.Watch(func() []PartitionStatus { return []PartitionStatus{{Topic: "in", Held: pt.heldNow.Load()}} })
+	sides := func() (in, out float64) {
+		pm := m.Partition(tp)
+		v := testutil.ToFloat64
+		in = v(pm.Consumed) + v(pm.HeldAssigned)
+		out = v(pm.Scored) + v(pm.WarmingUp) + v(pm.Missing) + v(pm.Filtered) + v(pm.Late) + v(pm.Duplicate) +
+			v(pm.DeadLettered) + v(pm.Forwarded) + v(pm.HeldEvicted) + v(pm.HeldRevoked) + float64(pm.held)
+		return in, out
+	}
+	commit := func(held int64, consumed, dead int64, outcomes map[keystate.Outcome]int64) {
+		t.Helper()
+		r := &part{fetched: time.Now()}
+		r.counts.consumed, r.counts.dead = consumed, dead
+		for o, n := range outcomes {
+			r.counts.outcomes[o] = n
+		}
+		pt.heldNow.Store(held)
+		m.committedPart(pt, r)
+		if in, out := sides(); in != out {
+			t.Errorf("%v in, %v out", in, out)
+		}
+	}
+	m.restored(tp, 0)
+	commit(4, 20, 2, map[keystate.Outcome]int64{keystate.Scored: 5, keystate.WarmingUp: 3, keystate.Missing: 1, keystate.Filtered: 2, keystate.Late: 2, keystate.Duplicate: 1})
+	commit(0, 0, 0, map[keystate.Outcome]int64{keystate.Scored: 4})
+	commit(6, 6, 0, nil)
+	m.dropPartition(tp)
+	pt.heldNow.Store(9) // another worker has had it
+	m.restored(tp, 0)
+	commit(10, 1, 0, nil)
+	m.restored(tp, 0) // restored in place
+	commit(0, 0, 0, map[keystate.Outcome]int64{keystate.Scored: 10})
+	m.dropPartition(tp)
+	if in, out := sides(); in != out {
+		t.Errorf("%v in, %v out at the end", in, out)
+	}
+}
+
+func TestNilMetrics(t *testing.T) {
+	var m *Metrics
+	m.committed(&cycle{}, 0)
+	m.committedPart(&partition{}, &part{})
+	m.aborted(nil)
+	m.deadLetter(kafka.TP{}, "x")
+	m.restored(kafka.TP{}, 0)
+	m.dropPartition(kafka.TP{})
+	m.offsetLost(kafka.TP{}, 1)
+	m.rebalanced("lost")
+}
