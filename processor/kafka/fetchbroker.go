@@ -131,6 +131,9 @@ func (b *fetchBroker) pick(q *fetchRequest, taken []*Source, n int) []*Source {
 			kept = append(kept, s)
 			continue
 		}
+		if !s.told { // its offsets are wanted at once, data or not
+			q.maxWait = min(shortWait, q.maxWait)
+		}
 		q.parts = append(q.parts, fetchPart{tp: s.tp, offset: s.position, maxBytes: s.maxBytes})
 		taken = append(taken, s)
 	}
