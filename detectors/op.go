@@ -68,6 +68,7 @@ type Case struct {
 
 var specs = [opCount]Spec{
 	ZScore: {Name: "zscore", Elem: F32, Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases},
+	IKASST: {Name: "ikasst", Elem: F32, Score: ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases},
 }
 
 // Spec is the op's row of the table.

@@ -16,31 +16,8 @@ func main() {
 	p("//go:build !noasm\n")
 	p("#include \"textflag.h\"\n")
 
-	p("// func hankelRows(y, x, v *float32, n, blocks, last int)")
-	p("TEXT ·hankelRows(SB), NOSPLIT, $0-48")
-	p("\tMOVQ y+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ v+16(FP), DX\n\tMOVQ n+24(FP), CX")
-	p("\tMOVQ blocks+32(FP), AX\n\tMOVQ last+40(FP), R8")
-	p("\tLEAQ (SI)(R8*4), R9\n\tLEAQ (DI)(R8*4), R10")
-	for n := 1; n < 14; n++ {
-		p("\tCMPQ AX, $%d\n\tJEQ blocks%d", n, n)
-	}
-	for n := 14; n >= 1; n-- {
-		p("\nblocks%d:", n)
-		for i := range n {
-			p("\tVXORPS Y%d, Y%d, Y%d", i, i, i)
-		}
-		p("\nsum%d:", n)
-		p("\tVBROADCASTSS (DX), Y15")
-		for i := range n - 1 {
-			p("\tVFMADD231PS %d(SI), Y15, Y%d", 32*i, i)
-		}
-		p("\tVFMADD231PS (R9), Y15, Y%d", n-1)
-		p("\tADDQ $4, SI\n\tADDQ $4, R9\n\tADDQ $4, DX\n\tDECQ CX\n\tJNZ sum%d", n)
-		for i := range n - 1 {
-			p("\tVMOVUPS Y%d, %d(DI)", i, 32*i)
-		}
-		p("\tVMOVUPS Y%d, (R10)\n\tVZEROUPPER\n\tRET", n-1)
-	}
+	hankel(p, "hankelRows", "*float32", "S", 4)
+	hankel(p, "hankelRows64", "*float64", "D", 8)
 
 	for _, n := range []int{12, 8} {
 		p("\n// func laneMul%d(y, m, v *float32, n, stride int)", n)
@@ -63,5 +40,35 @@ func main() {
 	}
 	if err := os.WriteFile("unrolled_amd64.s", b.Bytes(), 0o644); err != nil {
 		panic(err)
+	}
+}
+
+// hankel prints the kernel of a Hankel product of elements of the given bytes:
+// one broadcast of v's element, and a multiplication with each block's x.
+func hankel(p func(string, ...any), name, pointer, kind string, bytes int) {
+	p("\n// func %s(y, x, v %s, n, blocks, last int)", name, pointer)
+	p("TEXT ·%s(SB), NOSPLIT, $0-48", name)
+	p("\tMOVQ y+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ v+16(FP), DX\n\tMOVQ n+24(FP), CX")
+	p("\tMOVQ blocks+32(FP), AX\n\tMOVQ last+40(FP), R8")
+	p("\tLEAQ (SI)(R8*%d), R9\n\tLEAQ (DI)(R8*%d), R10", bytes, bytes)
+	for n := 1; n < 14; n++ {
+		p("\tCMPQ AX, $%d\n\tJEQ blocks%d", n, n)
+	}
+	for n := 14; n >= 1; n-- {
+		p("\nblocks%d:", n)
+		for i := range n {
+			p("\tVXORPS Y%d, Y%d, Y%d", i, i, i)
+		}
+		p("\nsum%d:", n)
+		p("\tVBROADCASTS%s (DX), Y15", kind)
+		for i := range n - 1 {
+			p("\tVFMADD231P%s %d(SI), Y15, Y%d", kind, 32*i, i)
+		}
+		p("\tVFMADD231P%s (R9), Y15, Y%d", kind, n-1)
+		p("\tADDQ $%d, SI\n\tADDQ $%d, R9\n\tADDQ $%d, DX\n\tDECQ CX\n\tJNZ sum%d", bytes, bytes, bytes, n)
+		for i := range n - 1 {
+			p("\tVMOVUPS Y%d, %d(DI)", i, 32*i)
+		}
+		p("\tVMOVUPS Y%d, (R10)\n\tVZEROUPPER\n\tRET", n-1)
 	}
 }

@@ -60,6 +60,15 @@ func hankelGo(y, x, v []float32) {
 	}
 }
 
+func hankel64Go(y, x, v []float64) {
+	for i := range y {
+		y[i] = 0
+		for j, b := range v {
+			y[i] += x[i+j] * b
+		}
+	}
+}
+
 func slideGo(dst []float64, low []float32, src, in, out []float64, p, q float64) {
 	for i, g := range src {
 		g += p*in[i] - q*out[i]
@@ -97,5 +106,20 @@ func laneAxpyGo(h *[Lanes]float32, x, y []float32) {
 func laneScaleGo(dst []float32, h *[Lanes]float32, x []float32) {
 	for i, a := range x {
 		dst[i] = h[i%Lanes] * a
+	}
+}
+
+func laneMomentsGo(h, k *[Lanes]float32, s, v []float32) {
+	clear(h[:])
+	clear(k[:])
+	for i, a := range v {
+		h[i%Lanes] += s[i/Lanes] * a
+		k[i%Lanes] += a
+	}
+}
+
+func laneShiftGo(y []float32, h, k *[Lanes]float32, s []float32) {
+	for i := range y {
+		y[i] += h[i%Lanes]*s[i/Lanes] + k[i%Lanes]
 	}
 }

@@ -90,6 +90,23 @@ func Hankel(y, x, v []float32) {
 	hankelGo(y, x, v)
 }
 
+// Hankel64 is Hankel in float64.
+func Hankel64(y, x, v []float64) {
+	if len(y) == 0 {
+		return
+	}
+	if len(v) == 0 {
+		clear(y)
+		return
+	}
+	same(len(x), len(y)+len(v)-1)
+	if hasAVX2 && len(y) >= 4 {
+		hankel64AVX2(y, x, v)
+		return
+	}
+	hankel64Go(y, x, v)
+}
+
 // Slide is one step along the diagonals of a Gram matrix: dst[i] = src[i] +
 // p*in[i] - q*out[i], and low[i] is dst[i] rounded. All lengths are equal.
 func Slide(dst []float64, low []float32, src, in, out []float64, p, q float64) {
@@ -159,6 +176,27 @@ func LaneScale(dst []float32, h *[Lanes]float32, x []float32) {
 		return
 	}
 	laneScaleGo(dst, h, x)
+}
+
+// LaneMoments sets h[l] to the sum over i of s[i]*v[i*Lanes+l], and k[l] to that
+// of v[i*Lanes+l].
+func LaneMoments(h, k *[Lanes]float32, s, v []float32) {
+	same(len(s)*Lanes, len(v))
+	if hasAVX2 {
+		laneMomentsAVX2(h, k, s, v)
+		return
+	}
+	laneMomentsGo(h, k, s, v)
+}
+
+// LaneShift adds h[l]*s[i]+k[l] to y[i*Lanes+l].
+func LaneShift(y []float32, h, k *[Lanes]float32, s []float32) {
+	same(len(s)*Lanes, len(y))
+	if hasAVX2 {
+		laneShiftAVX2(y, h, k, s)
+		return
+	}
+	laneShiftGo(y, h, k, s)
 }
 
 // Aligned returns n zeros at the start of a cache line.

@@ -38,12 +38,23 @@ func laneAxpyAVX2(h *[Lanes]float32, x, y []float32)
 //go:noescape
 func laneScaleAVX2(dst []float32, h *[Lanes]float32, x []float32)
 
+//go:noescape
+func laneMomentsAVX2(h, k *[Lanes]float32, s, v []float32)
+
+//go:noescape
+func laneShiftAVX2(y []float32, h, k *[Lanes]float32, s []float32)
+
 // hankelRows computes blocks*8 elements of a Hankel product: 1 to 14 blocks,
 // side by side but for the last, which begins at element last of y and x. n is
 // the length of v, at least 1.
 //
 //go:noescape
 func hankelRows(y, x, v *float32, n, blocks, last int)
+
+// hankelRows64 is hankelRows in float64, in blocks of 4.
+//
+//go:noescape
+func hankelRows64(y, x, v *float64, n, blocks, last int)
 
 // laneMul12 and laneMul8 compute 12 and 8 rows of LaneMul: y[a*8+l] for a below
 // 12 or 8, the sum over n rows of v. stride counts floats.
@@ -58,16 +69,31 @@ func laneMul8(y, m, v *float32, n, stride int)
 // there are registers to sum in. A last block that would stick out is moved
 // back over its neighbour, which computes the same again.
 func hankelAVX2(y, x, v []float32) {
-	const most = 14
 	blocks := (len(y) + 7) / 8
 	for at := 0; blocks > 0; {
-		passes := (blocks + most - 1) / most
-		n := (blocks + passes - 1) / passes
-		last := min(8*(n-1), len(y)-8-at)
-		hankelRows(&y[at], &x[at], &v[0], len(v), n, last)
+		n := pass(blocks)
+		hankelRows(&y[at], &x[at], &v[0], len(v), n, min(8*(n-1), len(y)-8-at))
 		blocks -= n
 		at += 8 * n
 	}
+}
+
+func hankel64AVX2(y, x, v []float64) {
+	blocks := (len(y) + 3) / 4
+	for at := 0; blocks > 0; {
+		n := pass(blocks)
+		hankelRows64(&y[at], &x[at], &v[0], len(v), n, min(4*(n-1), len(y)-4-at))
+		blocks -= n
+		at += 4 * n
+	}
+}
+
+// pass is how many of the blocks that are left to take at once: the passes are
+// about equal.
+func pass(blocks int) int {
+	const most = 14
+	passes := (blocks + most - 1) / most
+	return (blocks + passes - 1) / passes
 }
 
 func laneMulAVX2(y, m []float32, stride int, v []float32) {

@@ -18,3 +18,7 @@ func laneScaleAVX2(dst []float32, h *[Lanes]float32, x []float32) { panic("vec: 
 func slideAVX2(dst []float64, low []float32, src, in, out []float64, p, q float64) {
 	panic("vec: no assembly")
 }
+
+func hankel64AVX2(y, x, v []float64)                               { panic("vec: no assembly") }
+func laneMomentsAVX2(h, k *[Lanes]float32, s, v []float32)         { panic("vec: no assembly") }
+func laneShiftAVX2(y []float32, h, k *[Lanes]float32, s []float32) { panic("vec: no assembly") }

@@ -20,17 +20,20 @@ type impl struct {
 	scale     func(a float32, x []float32)
 	centre    func(dst, x []float32, mean float64) float32
 	hankel    func(y, x, v []float32)
+	hankel64  func(y, x, v []float64)
 	slide     func(dst []float64, low []float32, src, in, out []float64, p, q float64)
 	laneMul   func(y, m []float32, stride int, v []float32)
 	laneDot   func(h *[Lanes]float32, x, y []float32)
 	laneAxpy  func(h *[Lanes]float32, x, y []float32)
 	laneScale func(dst []float32, h *[Lanes]float32, x []float32)
+	moments   func(h, k *[Lanes]float32, s, v []float32)
+	shift     func(y []float32, h, k *[Lanes]float32, s []float32)
 }
 
 // impls are the exported functions (assembly, where there is any) and the twin.
 var impls = []impl{
-	{"exported", Dot, SqDist, Sum, Axpy, Scale, Centre, Hankel, Slide, LaneMul, LaneDot, LaneAxpy, LaneScale},
-	{"twin", dotGo, sqDistGo, sumGo, axpyGo, scaleGo, centreGo, hankelGo, slideGo, laneMulGo, laneDotGo, laneAxpyGo, laneScaleGo},
+	{"exported", Dot, SqDist, Sum, Axpy, Scale, Centre, Hankel, Hankel64, Slide, LaneMul, LaneDot, LaneAxpy, LaneScale, LaneMoments, LaneShift},
+	{"twin", dotGo, sqDistGo, sumGo, axpyGo, scaleGo, centreGo, hankelGo, hankel64Go, slideGo, laneMulGo, laneDotGo, laneAxpyGo, laneScaleGo, laneMomentsGo, laneShiftGo},
 }
 
 func newRand(t testing.TB) *rand.Rand {
@@ -215,6 +218,17 @@ func TestHankel(t *testing.T) {
 				}
 				s.near(t, y[i], m)
 			}
+			x64, v64, y64 := a.doubles(max(0, n+m-1), true), a.doubles(m, true), a.doubles(n, false)
+			im.hankel64(y64, x64, v64)
+			for i := range y64 {
+				var s sum
+				for j := range v64 {
+					s.add(x64[i+j], v64[j])
+				}
+				if d := math.Abs(y64[i] - s.value); !(d <= float64(m+2)*0x1p-52*s.size) {
+					t.Errorf("got %v, want %v", y64[i], s.value)
+				}
+			}
 		}
 	})
 }
@@ -245,6 +259,11 @@ func TestLanes(t *testing.T) {
 		im.laneDot(&h, x, y)
 		im.laneAxpy(&factors, x, y)
 		im.laneScale(z, &factors, x)
+		s, shifted := a.floats(n, true), a.floats(n*Lanes, false)
+		shifted0 := append([]float32(nil), shifted...)
+		var hs, ks [Lanes]float32
+		im.moments(&hs, &ks, s, x)
+		im.shift(shifted, &factors, &hs, s)
 		for l := range Lanes {
 			var dot sum
 			for i := l; i < len(x); i += Lanes {
@@ -258,6 +277,18 @@ func TestLanes(t *testing.T) {
 				}
 			}
 			dot.near(t, h[l], n)
+			var first, zeroth sum
+			for i := range s {
+				first.add(float64(s[i]), float64(x[i*Lanes+l]))
+				zeroth.add(float64(x[i*Lanes+l]))
+				var to sum
+				to.add(float64(shifted0[i*Lanes+l]))
+				to.add(float64(factors[l]), float64(s[i]))
+				to.add(float64(hs[l]))
+				to.near(t, shifted[i*Lanes+l], 2)
+			}
+			first.near(t, hs[l], n)
+			zeroth.near(t, ks[l], n)
 		}
 	})
 }

@@ -1,0 +1,186 @@
+package detectors
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"odradek/detectors/sst"
+)
+
+// IKASSTParams are the parameters of op IKASST; 0 means the default. See
+// package sst for what they do.
+type IKASSTParams struct {
+	Window     int     // w; a score reads 2w-1+gamma rows. No default
+	Rank       int     // r, default 3
+	Krylov     int     // k, default 2r for even r, 2r-1 for odd r, at least r+1
+	Gamma      int     // default 2w-1+8
+	PowerSteps int     // p, default 2
+	Epsilon    float64 // default 1e-3
+	Seed       uint32  // of a0
+}
+
+type ikasst struct {
+	params []float32
+	sst    sst.Params
+}
+
+// ikasstHeader is the number of parameters before a0.
+const ikasstHeader = 6
+
+// NewIKASST is the detector of op IKASST. Its error names every fault of the
+// parameters.
+//
+// The values of a row are series of their own, with a feedback vector each
+// (the carry, Window numbers a value, begun with a0); the row's score is the
+// largest of theirs. A score speaks of the rows between its past and its
+// current (sst.Params.About), long before the row that made it possible.
+func NewIKASST(p IKASSTParams) (Detector, error) {
+	sp := sst.Params{Window: p.Window, Rank: p.Rank, Krylov: p.Krylov, Gamma: p.Gamma, Steps: p.PowerSteps, Epsilon: p.Epsilon}
+	if err := sp.Defaults(); err != nil {
+		return nil, fmt.Errorf("detectors: ikasst: %w", err)
+	}
+	sp.A0 = sst.Start(p.Seed, sp.Window)
+	header := []float32{float32(sp.Window), float32(sp.Rank), float32(sp.Krylov), float32(sp.Gamma), float32(sp.Steps), float32(sp.Epsilon)}
+	return &ikasst{append(header, sp.A0...), sp}, nil
+}
+
+// ikasstParams reads a task's parameters.
+func ikasstParams(f []float32) sst.Params {
+	return sst.Params{
+		Window: int(f[0]), Rank: int(f[1]), Krylov: int(f[2]), Gamma: int(f[3]), Steps: int(f[4]),
+		Epsilon: float64(f[5]), A0: f[ikasstHeader:],
+	}
+}
+
+func (d *ikasst) Op() Op            { return IKASST }
+func (d *ikasst) Params() []float32 { return d.params }
+func (d *ikasst) Window() int       { return d.sst.Reads() }
+
+func (d *ikasst) Size(v View) (scores, carry int, ok bool) {
+	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.sst.Reads() {
+		return 0, 0, false
+	}
+	return v.Fresh, v.Dim * d.sst.Window, true
+}
+
+func (d *ikasst) AppendFindings(dst []Finding, r Rows) []Finding {
+	first := r.Len() - r.Fresh
+	for i, s := range r.Scores {
+		from, to := d.sst.About(first + i)
+		dst = append(dst, Finding{i, from, to, float64(s)})
+	}
+	return dst
+}
+
+// ikasstColumns calls f with each column's series and feedback, in float64.
+func ikasstColumns(r *Rows, p *sst.Params, f func(c int, x, a []float64)) {
+	for c := range r.Dim {
+		x, a := make([]float64, r.Len()), make([]float64, p.Window)
+		for i := range x {
+			x[i] = float64(r.X[i*r.Dim+c])
+		}
+		for i := range a {
+			a[i] = float64(p.A0[i])
+			if len(r.Carry) > 0 {
+				a[i] = float64(r.Carry[c*p.Window+i])
+			}
+		}
+		f(c, x, a)
+	}
+}
+
+// ikasstScore is the definition.
+func ikasstScore(r Rows) {
+	p := ikasstParams(r.Params)
+	ikasstColumns(&r, &p, func(c int, x, a []float64) {
+		scores, _ := sst.Define(&p, x, r.Fresh, a)
+		for i, s := range scores {
+			if c == 0 {
+				r.Scores[i] = float32(s)
+			}
+			r.Scores[i] = max(r.Scores[i], float32(s))
+		}
+		for i, v := range a {
+			r.Next[c*p.Window+i] = float32(v)
+		}
+	})
+}
+
+// ikasstMemory is what the CPU form works in.
+type ikasstMemory struct {
+	scorer         sst.Scorer
+	column, scores []float32
+}
+
+var ikasstPool = sync.Pool{New: func() any { return new(ikasstMemory) }}
+
+func ikasstCPU(r *Rows) {
+	p := ikasstParams(r.Params)
+	m := ikasstPool.Get().(*ikasstMemory)
+	defer ikasstPool.Put(m)
+	if copy(r.Next, r.Carry) == 0 {
+		for c := range r.Dim {
+			copy(r.Next[c*p.Window:], p.A0)
+		}
+	}
+	m.scorer.Score(&p, r.Scores, m.series(r, 0), r.Next[:p.Window])
+	for c := 1; c < r.Dim; c++ {
+		m.scores = append(m.scores[:0], r.Scores...)
+		m.scorer.Score(&p, m.scores, m.series(r, c), r.Next[c*p.Window:(c+1)*p.Window])
+		for i, s := range m.scores {
+			r.Scores[i] = max(r.Scores[i], s)
+		}
+	}
+}
+
+// series is column c of X.
+func (m *ikasstMemory) series(r *Rows, c int) []float32 {
+	if r.Dim == 1 {
+		return r.X
+	}
+	m.column = m.column[:0]
+	for i := c; i < len(r.X); i += r.Dim {
+		m.column = append(m.column, r.X[i])
+	}
+	return m.column
+}
+
+func ikasstCost(r *Rows) int {
+	p := ikasstParams(r.Params)
+	return r.Dim * r.Fresh * (1000 + p.Window*p.Window*(2*p.Steps+p.Krylov)/30)
+}
+
+// ikasstCompare allows 1e-6 and, where the definition itself moves further when
+// its products are rounded to float32, four times that.
+func ikasstCompare(r *Rows, got, want Result) error {
+	const tol = 1e-6
+	quick := errors.Join(compareScores(got.Scores, want.Scores, tol, 0), compareScores(got.Next, want.Next, tol, 0))
+	if quick == nil || len(got.Scores) != len(want.Scores) || len(got.Next) != len(want.Next) {
+		return quick
+	}
+	p := ikasstParams(r.Params)
+	var faults []error
+	scores := make([]float64, r.Fresh)
+	ikasstColumns(r, &p, func(c int, x, a []float64) {
+		column, next := sst.Spread(&p, x, r.Fresh, a, rand.New(rand.NewPCG(uint64(c), uint64(len(x)))))
+		for i, s := range column {
+			scores[i] = max(scores[i], s)
+		}
+		for i, s := range next {
+			k := c*p.Window + i
+			if err := compareScores(got.Next[k:k+1], want.Next[k:k+1], tol+4*s, 0); err != nil {
+				faults = append(faults, fmt.Errorf("carry %d: %w", k, err))
+			}
+		}
+	})
+	for i, s := range scores {
+		if err := compareScores(got.Scores[i:i+1], want.Scores[i:i+1], tol+4*s, 0); err != nil {
+			faults = append(faults, fmt.Errorf("score %d: %w", i, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func ikasstCases(*rand.Rand) []Case { return nil }

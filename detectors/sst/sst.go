@@ -1,0 +1,154 @@
+// Package sst is the singular spectrum transformation in its implicit Krylov
+// form, IKA-SST: Idé and Tsuda, Change-point detection using Krylov subspace
+// learning, SDM 2007; with the feedback of Ueno and Suzumura, Scalable anomaly
+// detection on data stream processing with GPU task parallelism, section 2.2.
+//
+// # The score
+//
+// A score reads the last 2w-1+gamma values of a series. The trajectory
+// (Hankel) matrix of the first 2w-1 of them, the past, is H1: element (i, j) is
+// value i+j. That of the last 2w-1, the current, is H2. Both are w by w and
+// symmetric.
+//
+//  1. Both are centred: the mean of the 2(2w-1) numbers (those that both
+//     contain counted twice) is subtracted from each.
+//  2. p steps of the power method on H2 H2', from the feedback vector a, give
+//     mu, which tends to the current's largest left singular vector.
+//  3. The next score's a is mu + epsilon a0, normalised. a0 is a fixed random
+//     unit vector, so that no direction stays lost.
+//  4. k steps of Lanczos on C = H1 H1' from mu give the tridiagonal T, whose
+//     eigenvalues (Ritz values) approximate the largest of C and whose
+//     eigenvectors' first components are mu's coordinates along them. (Ueno
+//     and Suzumura print H1 for C. H1 is symmetric here, so that is legal, but
+//     its eigenvalues are signed and the largest of them are not what is
+//     wanted; Idé and Tsuda have C.)
+//  5. The score is 1 minus the sum of the squares of those first components
+//     over the r largest Ritz values: the share of mu outside of the past's
+//     r leading directions, in [0, 1].
+//
+// The feedback makes a score depend on those before it; everything else about
+// it is a function of the rows it reads. Scoring n fresh values at once is
+// therefore the same as scoring one n times.
+//
+// # Degenerate input
+//
+// What the papers leave open, so that a score is always defined:
+//
+//   - A NaN or an infinity in what a score reads, the values between the past
+//     and the current included, makes it NaN. The feedback stays as it was.
+//   - A current or a past that is constantly the mean has no directions: the
+//     score is 0. In the first case, and where the power method meets 0, the
+//     feedback stays as it was.
+//   - Lanczos ends early, with a smaller T, when beta is below 1e-6 of the
+//     largest |alpha|: mu's Krylov space is used up.
+//   - Directions of the past whose Ritz value is not above 1e-5 of the largest
+//     (1/300 of its amplitude) do not count: a past of lower rank than r spans
+//     less. Without this rule a noise-free past would explain anything, and
+//     what explains is the rounding.
+//
+// # What time a score speaks of
+//
+// Let e be the newest value a score reads. The past ends with value
+// e-gamma, the current begins with value e-2w+2. A change whose first new value
+// is c leaves the past untouched if c > e-gamma and fills the current if
+// c <= e-2w+2. With gamma >= 2w-1 both hold for c from e-gamma+1 to e-2w+2, and
+// those are what the score speaks of. With a smaller gamma past and current
+// overlap and no score sees a change so purely; the papers' own convention, t =
+// e-gamma+1, the first value that the past has not, is then the answer.
+package sst
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// MaxKrylov is the largest dimension of the Krylov space.
+const MaxKrylov = 32
+
+const (
+	breakdown  = 1e-6 // of the largest |alpha|: beta below it ends Lanczos
+	negligible = 1e-5 // of the largest Ritz value: directions up to it do not count
+)
+
+// Params of IKA-SST. The zero value of a field after Window means its default.
+type Params struct {
+	Window  int       // w: rows and columns of the trajectory matrices
+	Rank    int       // r: directions of the past; default 3
+	Krylov  int       // k: steps of Lanczos; default 2r for even r, 2r-1 for odd r, but at least r+1
+	Gamma   int       // lag from the past to the current; default 2w-1+8, so that 8 values lie between them
+	Steps   int       // p: steps of the power method a score; default 2
+	Epsilon float64   // share of a0 in the feedback; default 1e-3
+	A0      []float32 // w numbers, not all 0; see Start
+}
+
+// Defaults fills in what is 0 and reports all that is wrong.
+func (p *Params) Defaults() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("sst: "+format, args...)) }
+	if p.Rank == 0 {
+		p.Rank = 3
+	}
+	if p.Krylov == 0 && p.Rank > 0 {
+		p.Krylov = min(max(2*p.Rank-p.Rank%2, p.Rank+1), max(p.Window, 0))
+	}
+	if p.Gamma == 0 && p.Window > 0 {
+		p.Gamma = 2*p.Window - 1 + 8
+	}
+	if p.Steps == 0 {
+		p.Steps = 2
+	}
+	if p.Epsilon == 0 {
+		p.Epsilon = 1e-3
+	}
+	if p.Window < 2 || p.Window > 1<<12 {
+		fault("window is %d, use 2 to %d", p.Window, 1<<12)
+	}
+	if p.Rank < 1 || p.Rank >= max(p.Window, 2) {
+		fault("rank is %d, use 1 to window-1", p.Rank)
+	}
+	if p.Krylov <= p.Rank || p.Krylov > p.Window || p.Krylov > MaxKrylov {
+		fault("Krylov dimension is %d, use rank+1 to the lesser of window and %d", p.Krylov, MaxKrylov)
+	}
+	if p.Gamma < 1 || p.Gamma > 1<<16 {
+		fault("gamma is %d, use 1 to %d", p.Gamma, 1<<16)
+	}
+	if p.Steps < 1 || p.Steps > 100 {
+		fault("power steps are %d, use 1 to 100", p.Steps)
+	}
+	if !(p.Epsilon > 0 && p.Epsilon <= 1) {
+		fault("epsilon is %v, use a number above 0 up to 1", p.Epsilon)
+	}
+	return errors.Join(faults...)
+}
+
+// Reads is the number of values that one score reads.
+func (p *Params) Reads() int { return 2*p.Window - 1 + p.Gamma }
+
+// About gives the interval of rows that a score speaks of (see the package
+// comment), where newest is the row of the newest value it reads.
+func (p *Params) About(newest int) (from, to int) {
+	from = newest - p.Gamma + 1
+	return from, max(from, newest-2*p.Window+2)
+}
+
+// Start is the unit vector a0 of a seed: w numbers of the sequence splitmix64
+// (Steele, Lea and Flood 2014) begun at the seed, as integers around 0,
+// normalised.
+func Start(seed uint32, w int) []float32 {
+	state, a := uint64(seed), make([]float64, w)
+	energy := 0.0
+	for i := range a {
+		state += 0x9e3779b97f4a7c15
+		z := state
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		a[i] = float64(int64(z^z>>31)) * 0x1p-63
+		energy += a[i] * a[i]
+	}
+	a0 := make([]float32, w)
+	for i := range a0 {
+		a0[i] = float32(a[i] / math.Sqrt(energy))
+	}
+	return a0
+}
