@@ -1,0 +1,400 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/linkedin/goavro/v2"
+
+	"odradek/processor/brokertest"
+)
+
+// A test starts workers as processes of their own: this test binary, which runs
+// main when runWorkerEnv is set. So a worker can be killed.
+const runWorkerEnv = "ODRADEK_TEST_RUN_WORKER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runWorkerEnv) != "" {
+		main()
+		return
+	}
+	brokertest.Main(m)
+}
+
+// fleet is a group of workers on a cluster with one input topic.
+type fleet struct {
+	t        *testing.T
+	c        *brokertest.Cluster
+	registry string
+	input    string
+	group    string
+	env      []string // more settings, NAME=value without the prefix
+
+	mu      sync.Mutex
+	workers []*child
+}
+
+// child is one worker process.
+type child struct {
+	name string
+	cmd  *exec.Cmd
+	http string
+	log  string
+	done chan struct{}
+	err  error
+}
+
+func newFleet(t *testing.T, c *brokertest.Cluster, input, group string, env ...string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, c: c, registry: c.RegistryURL(t), input: input, group: group, env: env}
+	t.Cleanup(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, w := range f.workers {
+			w.kill()
+		}
+		if t.Failed() {
+			for _, w := range f.workers {
+				b, _ := os.ReadFile(w.log)
+				if len(b) > 6000 {
+					b = b[len(b)-6000:]
+				}
+				t.Logf("log of %s:\n%s", w.name, b)
+			}
+		}
+	})
+	return f
+}
+
+// settings is the environment of a worker of the fleet.
+func (f *fleet) settings(more ...string) []string {
+	list := append([]string{
+		"KAFKA_BROKERS=" + strings.Join(f.c.Brokers, ","),
+		"SCHEMA_REGISTRY_URL=" + f.registry,
+		"GROUP=" + f.group, "TOPICS=" + f.input,
+		"KEY_FIELD=sensor", "TIME_FIELD=time", "VALUE_FIELDS=value",
+		"DETECTORS=change,level",
+		"DETECTOR_CHANGE_OP=ikasst", "DETECTOR_CHANGE_WINDOW=8", "DETECTOR_CHANGE_STRIDE=4",
+		"DETECTOR_LEVEL_OP=zscore", "DETECTOR_LEVEL_WINDOW=16",
+		"SESSION_TIMEOUT=6s", "HEARTBEAT_INTERVAL=300ms", "REBALANCE_TIMEOUT=20s",
+		"TRANSACTION_TIMEOUT=5s", "COMMIT_INTERVAL=20ms", "REPLAY_LIMIT=1s",
+		"COMPRESSION=none", "LOG_LEVEL=info",
+	}, f.env...)
+	env := os.Environ()
+	for _, kv := range append(list, more...) {
+		env = append(env, prefix+kv)
+	}
+	return env
+}
+
+// start starts a worker; it may not be in the group yet when this returns.
+func (f *fleet) start(name string, more ...string) *child {
+	f.t.Helper()
+	addr := freeAddr(f.t)
+	log := filepath.Join(f.t.TempDir(), name+".log")
+	out, err := os.Create(log)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer out.Close()
+	w := &child{name: name, http: addr, log: log, done: make(chan struct{})}
+	w.cmd = exec.Command(os.Args[0], "run")
+	w.cmd.Env = append(f.settings(append(more, "HTTP_ADDR="+addr)...), runWorkerEnv+"=1")
+	w.cmd.Stdout, w.cmd.Stderr = out, out
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := w.cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	go func() {
+		w.err = w.cmd.Wait()
+		close(w.done)
+	}()
+	f.mu.Lock()
+	f.workers = append(f.workers, w)
+	f.mu.Unlock()
+	return w
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (w *child) kill() {
+	_ = w.cmd.Process.Kill()
+	<-w.done
+}
+
+// drain sends SIGTERM and returns the exit code.
+func (w *child) drain(t *testing.T) int {
+	t.Helper()
+	_ = w.cmd.Process.Signal(syscall.SIGTERM)
+	return w.exit(t, 40*time.Second)
+}
+
+// exit waits for the process to end by itself.
+func (w *child) exit(t *testing.T, limit time.Duration) int {
+	t.Helper()
+	select {
+	case <-w.done:
+	case <-time.After(limit):
+		_ = w.cmd.Process.Signal(syscall.SIGQUIT)
+		<-w.done
+		t.Fatalf("%s did not end within %s", w.name, limit)
+	}
+	var ee *exec.ExitError
+	if errors.As(w.err, &ee) {
+		return ee.ExitCode()
+	}
+	return 0
+}
+
+func (w *child) get(path string) (int, string) {
+	res, err := http.Get("http://" + w.http + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer res.Body.Close()
+	b, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(b)
+}
+
+// waitReady waits until the worker has joined and restored.
+func (w *child) waitReady(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(60 * time.Second); ; {
+		if code, _ := w.get("/readyz"); code == http.StatusOK {
+			return
+		}
+		select {
+		case <-w.done:
+			b, _ := os.ReadFile(w.log)
+			t.Fatalf("%s ended: %v\n%s", w.name, w.err, b)
+		default:
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s is not ready", w.name)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// logged reports whether the worker's log has the text.
+func (w *child) logged(text string) bool {
+	b, _ := os.ReadFile(w.log)
+	return bytes.Contains(b, []byte(text))
+}
+
+// waitDone waits until the group has committed the input to its end.
+func (f *fleet) waitDone(limit time.Duration) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if err := f.c.Admin().WaitCommitted(ctx, f.group, f.input); err != nil {
+		f.t.Fatalf("group %s did not finish %s: %v", f.group, f.input, err)
+	}
+}
+
+// scoreID is what a score is identified by.
+type scoreID struct {
+	topic     string
+	partition int32
+	offset    int64
+	detector  string
+}
+
+// scored is what has to be equal between two runs.
+type scored struct {
+	key       string
+	eventTime int64
+	scoreTime int64
+	state     string
+	bits      uint64 // of the score, NaN for none
+}
+
+func (s scored) value() float64 { return math.Float64frombits(s.bits) }
+
+// scores reads the scores topic with franz-go, read_committed, and decodes it
+// with goavro and the schema that the registry has for it: nothing of the worker.
+func (f *fleet) scores() (map[scoreID]scored, []scoreID) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	topic := f.group + "-scores"
+	if err := f.c.Admin().WaitStable(ctx, topic); err != nil {
+		f.t.Fatalf("%s does not become stable: %v", topic, err)
+	}
+	recs, err := f.c.Admin().ReadAll(ctx, topic, true)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	out := make(map[scoreID]scored, len(recs))
+	var doubled []scoreID
+	codecs := map[uint32]*goavro.Codec{}
+	for i := range recs {
+		r := &recs[i]
+		if len(r.Value) < 6 || r.Value[0] != 0 {
+			f.t.Fatalf("score at %s offset %d is not in Confluent framing", r.TP(), r.Offset)
+		}
+		id := binary.BigEndian.Uint32(r.Value[1:])
+		codec := codecs[id]
+		if codec == nil {
+			codec = registryCodec(f.t, f.registry, id)
+			codecs[id] = codec
+		}
+		native, rest, err := codec.NativeFromBinary(r.Value[5:])
+		if err != nil || len(rest) != 0 {
+			f.t.Fatalf("score at %s offset %d: %v, %d bytes left", r.TP(), r.Offset, err, len(rest))
+		}
+		m := native.(map[string]any)
+		src := m["source"].(map[string]any)
+		sid := scoreID{src["topic"].(string), src["partition"].(int32), src["offset"].(int64), m["detector"].(string)}
+		v := math.NaN()
+		if u, ok := m["score"].(map[string]any); ok {
+			v = u["double"].(float64)
+		}
+		s := scored{key: m["series_key"].(string), eventTime: micros(m["event_time"]), scoreTime: micros(m["score_time"]),
+			state: m["state"].(string), bits: math.Float64bits(v)}
+		if string(r.Key) != s.key {
+			f.t.Fatalf("score of %q has record key %q", s.key, r.Key)
+		}
+		if _, dup := out[sid]; dup {
+			doubled = append(doubled, sid)
+		}
+		out[sid] = s
+	}
+	return out, doubled
+}
+
+func micros(v any) int64 {
+	if t, ok := v.(time.Time); ok {
+		return t.UnixMicro()
+	}
+	return v.(int64)
+}
+
+func registryCodec(t *testing.T, url string, id uint32) *goavro.Codec {
+	t.Helper()
+	res, err := http.Get(fmt.Sprintf("%s/schemas/ids/%d", url, id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var body struct{ Schema string }
+	if err := json.NewDecoder(res.Body).Decode(&body); err != nil {
+		t.Fatal(err)
+	}
+	codec, err := goavro.NewCodec(body.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return codec
+}
+
+// register registers a schema with plain HTTP.
+func register(t *testing.T, url, subject, schema string) uint32 {
+	t.Helper()
+	body, _ := json.Marshal(map[string]string{"schema": schema})
+	res, err := http.Post(url+"/subjects/"+subject+"/versions", "application/vnd.schemaregistry.v1+json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, _ := io.ReadAll(res.Body)
+	var got struct{ ID uint32 }
+	if err := json.Unmarshal(b, &got); err != nil || got.ID == 0 {
+		t.Fatalf("register %s: %s: %s", subject, res.Status, b)
+	}
+	return got.ID
+}
+
+// sensorSchema is a user's schema, not one of ours: nested, with unions, and
+// more fields than are read.
+const sensorSchema = `{"type":"record","name":"Measurement","namespace":"com.example.plant","fields":[
+ {"name":"sensor","type":"string"},
+ {"name":"site","type":{"type":"record","name":"Site","fields":[{"name":"hall","type":"int"},{"name":"line","type":["null","string"],"default":null}]}},
+ {"name":"time","type":{"type":"long","logicalType":"timestamp-millis"}},
+ {"name":"value","type":["null","double"]},
+ {"name":"unit","type":["null","string"],"default":null}]}`
+
+// measurements encodes with goavro.
+type measurements struct {
+	codec *goavro.Codec
+	id    uint32
+}
+
+func newMeasurements(t *testing.T, url, topic string) *measurements {
+	t.Helper()
+	codec, err := goavro.NewCodec(sensorSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &measurements{codec, register(t, url, topic+"-value", sensorSchema)}
+}
+
+func (m *measurements) record(t *testing.T, topic, sensor string, at time.Time, value float64) brokertest.Record {
+	t.Helper()
+	var v any
+	if !math.IsNaN(value) {
+		v = goavro.Union("double", value)
+	}
+	b := binary.BigEndian.AppendUint32([]byte{0}, m.id)
+	b, err := m.codec.BinaryFromNative(b, map[string]any{
+		"sensor": sensor, "site": map[string]any{"hall": 3, "line": goavro.Union("string", "north")},
+		"time": at, "value": v, "unit": nil,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return brokertest.Record{Topic: topic, Partition: -1, Key: []byte(sensor), Value: b}
+}
+
+// compare fails the test where two runs differ.
+func compare(t *testing.T, what string, want, got map[scoreID]scored) {
+	t.Helper()
+	missing, extra, differ := 0, 0, 0
+	for id, w := range want {
+		g, ok := got[id]
+		switch {
+		case !ok:
+			if missing++; missing <= 5 {
+				t.Errorf("%s: no score for %v", what, id)
+			}
+		case g != w && !(g.key == w.key && g.eventTime == w.eventTime && g.scoreTime == w.scoreTime && g.state == w.state && math.IsNaN(g.value()) && math.IsNaN(w.value())):
+			if differ++; differ <= 5 {
+				t.Errorf("%s: %v is %+v (%v), undisturbed %+v (%v)", what, id, g, g.value(), w, w.value())
+			}
+		}
+	}
+	for id := range got {
+		if _, ok := want[id]; !ok {
+			if extra++; extra <= 5 {
+				t.Errorf("%s: a score for %v, which the undisturbed run has not", what, id)
+			}
+		}
+	}
+	if missing+extra+differ > 0 {
+		t.Errorf("%s: of %d scores %d missing, %d too many, %d different", what, len(want), missing, extra, differ)
+	}
+}

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/processor/brokertest"
+)
+
+var kills = flag.Int("kills", 20, "SIGKILLs of TestKilledAtRandom")
+
+// eachCluster runs a test on kfake and on each real version.
+func eachCluster(t *testing.T, f func(t *testing.T, c *brokertest.Cluster)) {
+	for _, kind := range brokertest.Kinds {
+		t.Run(kind, func(t *testing.T) { f(t, brokertest.Open(t, kind)) })
+	}
+}
+
+// seeded prints the seed, so that a failure can be repeated.
+func seeded(t *testing.T) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// walk makes n records of some sensors: noise, level shifts, missing values.
+func walk(t *testing.T, m *measurements, topic string, rng *rand.Rand, sensors, n int) []brokertest.Record {
+	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	level := make([]float64, sensors)
+	recs := make([]brokertest.Record, 0, n)
+	for i := range n {
+		s := rng.IntN(sensors)
+		if rng.IntN(200) == 0 {
+			level[s] += 10 * rng.NormFloat64()
+		}
+		v := level[s] + math.Sin(float64(i)/40) + 0.1*rng.NormFloat64()
+		if rng.IntN(100) == 0 {
+			v = math.NaN()
+		}
+		recs = append(recs, m.record(t, topic, fmt.Sprintf("sensor-%03d", s), begin.Add(time.Duration(i)*time.Second), v))
+	}
+	return recs
+}
+
+// undisturbed scores the input with one worker that nothing happens to.
+func undisturbed(t *testing.T, c *brokertest.Cluster, input string, env ...string) map[scoreID]scored {
+	t.Helper()
+	f := newFleet(t, c, input, input+"-undisturbed", env...)
+	w := f.start("undisturbed")
+	f.waitDone(2 * time.Minute)
+	if code := w.drain(t); code != exitOK {
+		t.Fatalf("the undisturbed worker ended with %d", code)
+	}
+	got, doubled := f.scores()
+	if len(doubled) > 0 {
+		t.Fatalf("the undisturbed run doubled %d scores, such as %v", len(doubled), doubled[0])
+	}
+	return got
+}
+
+// TestKilledAtRandom: three workers, one of them killed again and again while
+// the input comes in, one joining late, one leaving: the scores equal those of an
+// undisturbed run, record for record.
+func TestKilledAtRandom(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		rng := seeded(t)
+		input := c.Topic(t, "in", 6)
+		m := newMeasurements(t, c.RegistryURL(t), input)
+		f := newFleet(t, c, input, input+"-g")
+		ctx := context.Background()
+		produce := func(n int) {
+			if _, err := c.ProduceAcked(ctx, walk(t, m, input, rng, 40, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		produce(2000)
+		const static = "INSTANCE_ID=" // comes back under its name, as in a StatefulSet
+		f.start("w0", static+"w0").waitReady(t)
+		f.start("w1", static+"w1")
+		victim := f.start("victim-0", static+"victim")
+		var late, leaver *child
+		for i := range *kills {
+			produce(500 + rng.IntN(500))
+			time.Sleep(time.Duration(rng.IntN(400)) * time.Millisecond)
+			victim.kill()
+			switch i {
+			case *kills / 4:
+				late = f.start("late", static+"late")
+			case *kills / 2:
+				leaver = late
+				if code := leaver.drain(t); code != exitOK {
+					t.Errorf("the leaving worker ended with %d", code)
+				}
+			}
+			victim = f.start(fmt.Sprintf("victim-%d", i+1), static+"victim")
+			if rng.IntN(2) == 0 {
+				victim.waitReady(t)
+			}
+		}
+		f.waitDone(3 * time.Minute)
+		got, doubled := f.scores()
+		if len(doubled) > 0 {
+			t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
+		}
+		compare(t, "killed", undisturbed(t, c, input), got)
+		t.Logf("%d scores after %d kills", len(got), *kills)
+	})
+}
+
+// TestFailpoints kills a worker at each step of the commit.
+func TestFailpoints(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		rng := seeded(t)
+		input := c.Topic(t, "in", 3)
+		m := newMeasurements(t, c.RegistryURL(t), input)
+		f := newFleet(t, c, input, input+"-g", "INSTANCE_ID=only")
+		ctx := context.Background()
+		for _, point := range []string{"before-send", "before-end", "after-end"} {
+			if _, err := c.ProduceAcked(ctx, walk(t, m, input, rng, 20, 3000)); err != nil {
+				t.Fatal(err)
+			}
+			w := f.start(point, fmt.Sprintf("TEST_FAILPOINT=%s:%d", point, 1+rng.IntN(3)))
+			if code := w.exit(t, time.Minute); code != -1 {
+				t.Fatalf("%s: the worker ended with %d, not by SIGKILL", point, code)
+			}
+		}
+		w := f.start("last")
+		f.waitDone(2 * time.Minute)
+		if code := w.drain(t); code != exitOK {
+			t.Errorf("drain ended with %d", code)
+		}
+		got, doubled := f.scores()
+		if len(doubled) > 0 {
+			t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
+		}
+		compare(t, "failpoints", undisturbed(t, c, input), got)
+	})
+}
+
+// TestOffsetsFirstIsCaught is the negative control: a worker that commits its
+// offsets before its outputs loses scores when it is killed in between, and the
+// comparison must say so.
+func TestOffsetsFirstIsCaught(t *testing.T) {
+	for _, kind := range []string{brokertest.KindFake, brokertest.Kinds[1]} {
+		t.Run(kind, func(t *testing.T) {
+			c := brokertest.Open(t, kind)
+			rng := seeded(t)
+			input := c.Topic(t, "in", 2)
+			m := newMeasurements(t, c.RegistryURL(t), input)
+			if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 10, 2000)); err != nil {
+				t.Fatal(err)
+			}
+			f := newFleet(t, c, input, input+"-g", "GUARANTEE=at_least_once", "INSTANCE_ID=only", "STATE_LOST=reset")
+			w := f.start("broken", "TEST_BROKEN=offsets-first", "TEST_FAILPOINT=offsets-first:1")
+			if code := w.exit(t, time.Minute); code != -1 {
+				t.Fatalf("the broken worker ended with %d, not by SIGKILL", code)
+			}
+			w = f.start("next")
+			f.waitDone(time.Minute)
+			w.drain(t)
+			got, _ := f.scores()
+			missing := 0
+			for id := range undisturbed(t, c, input) {
+				if _, ok := got[id]; !ok {
+					missing++
+				}
+			}
+			if missing == 0 {
+				t.Fatal("the checker did not notice that offsets were committed before outputs")
+			}
+			t.Logf("the broken variant lost %d scores, as it must", missing)
+		})
+	}
+}
+
+// TestAtLeastOnce: doubled scores are allowed after a kill, with the same id and
+// the same content; none may be missing.
+func TestAtLeastOnce(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		rng := seeded(t)
+		input := c.Topic(t, "in", 3)
+		m := newMeasurements(t, c.RegistryURL(t), input)
+		f := newFleet(t, c, input, input+"-g", "GUARANTEE=at_least_once", "INSTANCE_ID=only")
+		for _, point := range []string{"before-changelog", "before-offsets"} {
+			if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 20, 3000)); err != nil {
+				t.Fatal(err)
+			}
+			w := f.start(point, fmt.Sprintf("TEST_FAILPOINT=%s:%d", point, 1+rng.IntN(2)))
+			if code := w.exit(t, time.Minute); code != -1 {
+				t.Fatalf("%s: the worker ended with %d, not by SIGKILL", point, code)
+			}
+		}
+		w := f.start("last")
+		f.waitDone(2 * time.Minute)
+		w.drain(t)
+		got, doubled := f.scores()
+		compare(t, "at least once", undisturbed(t, c, input), got)
+		t.Logf("%d scores, %d of them written again", len(got), len(doubled))
+	})
+}
+
+// TestFence: a second worker with the same instance id ends the first, and no
+// score is doubled.
+func TestFence(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		rng := seeded(t)
+		input := c.Topic(t, "in", 3)
+		m := newMeasurements(t, c.RegistryURL(t), input)
+		f := newFleet(t, c, input, input+"-g", "INSTANCE_ID=twin")
+		first := f.start("first")
+		first.waitReady(t)
+		for range 4 {
+			if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 20, 1000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		second := f.start("second")
+		if code := first.exit(t, time.Minute); code != exitFenced {
+			t.Errorf("the fenced worker ended with %d, want %d", code, exitFenced)
+		}
+		f.waitDone(time.Minute)
+		second.drain(t)
+		got, doubled := f.scores()
+		if len(doubled) > 0 {
+			t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
+		}
+		compare(t, "fence", undisturbed(t, c, input), got)
+	})
+}
+
+// TestDrain: SIGTERM under load ends with exit code 0, and the next worker goes
+// on without a gap and without replaying much.
+func TestDrain(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		rng := seeded(t)
+		input := c.Topic(t, "in", 3)
+		m := newMeasurements(t, c.RegistryURL(t), input)
+		f := newFleet(t, c, input, input+"-g")
+		for i := range 4 {
+			w := f.start(fmt.Sprintf("w%d", i))
+			if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 20, 2000)); err != nil {
+				t.Fatal(err)
+			}
+			w.waitReady(t)
+			time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
+			if code := w.drain(t); code != exitOK {
+				t.Errorf("drain ended with %d", code)
+			}
+		}
+		w := f.start("last")
+		f.waitDone(time.Minute)
+		if _, body := w.get("/metrics"); !accounted(t, body) {
+			t.Error("the accounting equation does not hold")
+		}
+		w.drain(t)
+		got, doubled := f.scores()
+		if len(doubled) > 0 {
+			t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
+		}
+		compare(t, "drain", undisturbed(t, c, input), got)
+	})
+}
+
+// accounted checks DESIGN 3.6 on a scrape.
+func accounted(t *testing.T, scrape string) bool {
+	t.Helper()
+	sum := map[string]float64{}
+	for line := range strings.Lines(scrape) {
+		name, rest, ok := strings.Cut(line, "{")
+		if !ok || !strings.HasPrefix(name, "odradek_records_") {
+			continue
+		}
+		_, value, _ := strings.Cut(rest, "} ")
+		var v float64
+		fmt.Sscan(value, &v)
+		sum[strings.TrimSuffix(strings.TrimPrefix(name, "odradek_records_"), "_total")] += v
+	}
+	in := sum["consumed"] + sum["held_assigned"]
+	var out float64
+	for _, k := range []string{"scored", "warming_up", "missing", "filtered", "late", "duplicate", "dead_lettered", "forwarded", "held", "held_revoked"} {
+		out += sum[k]
+	}
+	if in == 0 || in != out {
+		t.Logf("consumed %v, accounted for %v: %v", in, out, sum)
+		return false
+	}
+	return true
+}

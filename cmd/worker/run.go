@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"odradek/processor"
+	"odradek/processor/kafka"
+	"odradek/processor/web"
+	"odradek/schemas"
+)
+
+// startLimit is how long a start goes on trying where trying can help: brokers
+// or a registry that are not up yet, a topic that someone is about to make.
+const startLimit = 2 * time.Minute
+
+func cmdRun(ctx context.Context, args []string) int {
+	t := stdTerminal()
+	fs := t.flags("run", "Joins the consumer group, scores records and publishes scores until SIGTERM or SIGINT, then drains.",
+		"  ODRADEK_GROUP=plant ODRADEK_TOPICS=sensors ODRADEK_SCHEMA_REGISTRY_URL=http://registry:8081 worker run")
+	if code, done := parse(fs, args); done {
+		return code
+	}
+	c, code, ok := t.configFor()
+	if !ok {
+		return code
+	}
+	faults := web.NewFaults(100)
+	log := newLogger(t.err, c, faults)
+	log.Debug("effective configuration", "config", c.Print())
+	if err := runWorker(ctx, c, log, faults); err != nil {
+		log.Error("worker ended", "err", err)
+		return exitCode(err)
+	}
+	return exitOK
+}
+
+// runWorker runs one worker until ctx ends and it has drained.
+func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Faults) error {
+	metrics := processor.NewMetrics()
+	exec, kind, err := newExecutor(c)
+	if err != nil {
+		return err
+	}
+	defer exec.Close()
+	metrics.SetInfo(buildVersion(), runtime.Version(), kind)
+
+	w := &worker{c: c, started: time.Now(), metrics: metrics, executor: kind, faults: faults}
+	stop, err := w.serve(log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	var client *kafka.Client
+	defer func() {
+		if client != nil {
+			client.Close()
+		}
+	}()
+	err = retryStart(ctx, log, func(ctx context.Context) error {
+		cfg, err := c.KafkaConfig()
+		if err != nil {
+			return permanent(err)
+		}
+		client, err = kafka.Open(ctx, cfg)
+		return err
+	})
+	if err != nil {
+		return endOf(ctx, err)
+	}
+	registry, err := c.NewRegistry()
+	if err != nil {
+		return err
+	}
+	var p *processor.Processor
+	err = retryStart(ctx, log, func(ctx context.Context) error {
+		p, err = newProcessor(ctx, c, client, registry, exec, metrics, log)
+		return err
+	})
+	if err != nil {
+		return endOf(ctx, err)
+	}
+	metrics.Watch(p.Status)
+	w.p.Store(p)
+	return withDrainLimit(ctx, c.Program.DrainTimeout, p.Run)
+}
+
+// newProcessor makes the topics and schemas that are missing and builds the
+// processor.
+func newProcessor(ctx context.Context, c *Config, client *kafka.Client, registry *schemas.Registry, exec executor, metrics *processor.Metrics, log *slog.Logger) (*processor.Processor, error) {
+	if err := createTopics(ctx, c, client, log); err != nil {
+		return nil, err
+	}
+	schemaID := int32(-1)
+	if registry != nil && c.Output.Scores != "none" {
+		subject := c.Output.ScoresTopic + "-value"
+		id, err := registry.Register(ctx, subject, schemas.ScoreSchema)
+		if err != nil {
+			return nil, fmt.Errorf("worker: register the score schema as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", subject, err)
+		}
+		schemaID = id
+	}
+	opts, err := c.DecoderOptions()
+	if err != nil {
+		return nil, permanent(err)
+	}
+	dec, err := schemas.NewDecoder(c.SchemaMapping(), registry, opts)
+	if err != nil {
+		return nil, permanent(err)
+	}
+	state, err := c.KeystateConfig()
+	if err != nil {
+		return nil, permanent(err)
+	}
+	codec, err := kafka.ParseCodec(c.Output.Compression)
+	if err != nil {
+		return nil, permanent(err)
+	}
+	start, err := c.StartAt()
+	if err != nil {
+		return nil, permanent(err)
+	}
+	cfg := processor.Config{
+		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
+		Start: start, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
+		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
+		Decoder: dec, State: state, Executor: exec, MaxFuture: c.Keys.MaxFuture,
+		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
+		ScoreSchemaID: schemaID, ScoresTopic: c.Output.ScoresTopic, DLQTopic: c.Output.DLQTopic, LateTopic: c.Output.LateTopic,
+		Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
+		Fetch: kafka.FetcherConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
+			MaxBytes: int(c.Fetch.MaxBytes), PartitionBytes: int(c.Fetch.PartitionBytes)},
+		Metrics: metrics, Log: log,
+	}
+	if c.Cycle.Guarantee == "at_least_once" {
+		cfg.Guarantee = processor.AtLeastOnce
+	}
+	if c.Cycle.Rekey {
+		cfg.RekeyTopic = c.Output.RekeyTopic
+	}
+	switch c.Output.Scores {
+	case "none":
+		cfg.Scores = processor.ScoresNone
+	case "anomalous":
+		cfg.Scores = processor.ScoresAnomalous
+		for i := range c.Detectors {
+			cfg.Thresholds = append(cfg.Thresholds, *c.Detectors[i].Threshold)
+		}
+	}
+	return processor.New(ctx, cfg)
+}
+
+func policyOf(s string) processor.Policy {
+	switch s {
+	case "earliest":
+		return processor.Earliest
+	case "latest":
+		return processor.Latest
+	case "reset":
+		return processor.Reset
+	}
+	return processor.Fail
+}
+
+// createTopics makes what is missing of the output topics and changelogs, if
+// that is allowed. Input topics are never made.
+func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slog.Logger) error {
+	inputs, err := client.Topics(ctx, c.Group.Topics...)
+	if err != nil {
+		return fmt.Errorf("worker: look up the input topics (ODRADEK_TOPICS): %w", err)
+	}
+	most := 0
+	for _, name := range c.Group.Topics {
+		if !inputs[name].Exists {
+			return fmt.Errorf("worker: input topic %q (ODRADEK_TOPICS) does not exist; create it, or correct the name", name)
+		}
+		most = max(most, inputs[name].Partitions)
+	}
+	if !c.Output.CreateTopics {
+		return nil
+	}
+	partitions := c.Output.Partitions
+	if partitions == 0 {
+		partitions = most
+	}
+	type plan struct {
+		name       string
+		partitions int
+		configs    map[string]string
+	}
+	compact := map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5", "segment.ms": "3600000"}
+	plans := []plan{{c.Output.DLQTopic, 1, nil}, {c.Output.LateTopic, 1, nil}}
+	if c.Output.Scores != "none" {
+		plans = append(plans, plan{c.Output.ScoresTopic, partitions, nil})
+	}
+	stateOf := map[string]int{}
+	if c.Cycle.Rekey {
+		plans = append(plans, plan{c.Output.RekeyTopic, partitions, nil})
+		stateOf[c.Output.RekeyTopic] = partitions
+		if info, err := client.Topics(ctx, c.Output.RekeyTopic); err == nil && info[c.Output.RekeyTopic].Exists {
+			stateOf[c.Output.RekeyTopic] = info[c.Output.RekeyTopic].Partitions
+		}
+	} else {
+		for _, name := range c.Group.Topics {
+			stateOf[name] = inputs[name].Partitions
+		}
+	}
+	for name, n := range stateOf {
+		plans = append(plans, plan{c.ChangelogTopic(name), n, compact})
+	}
+	for _, p := range plans {
+		have, err := client.Topics(ctx, p.name)
+		if err != nil {
+			return fmt.Errorf("worker: look up topic %q: %w", p.name, err)
+		}
+		if have[p.name].Exists {
+			continue
+		}
+		if err := client.CreateTopic(ctx, p.name, p.partitions, c.Output.Replication, p.configs); err != nil {
+			return fmt.Errorf("worker: create topic %q: %w; create it yourself and set ODRADEK_CREATE_TOPICS=false, or allow it", p.name, err)
+		}
+		log.Info("created topic", "topic", p.name, "partitions", p.partitions)
+	}
+	return nil
+}
+
+// permanentError is a fault that trying again does not mend.
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+
+func permanent(err error) error { return permanentError{err} }
+
+// retryStart calls f until it succeeds, says something final, or startLimit is
+// over. Each failure is logged.
+func retryStart(ctx context.Context, log *slog.Logger, f func(context.Context) error) error {
+	deadline := time.Now().Add(startLimit)
+	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		err := f(ctx)
+		var final permanentError
+		var refused *processor.RefusedError
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &final), errors.As(err, &refused), kafka.ClassOf(err) == kafka.Fatal, time.Now().After(deadline):
+			return err
+		}
+		log.Warn("not started yet, trying again", "err", err, "in", wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// endOf makes a start that was told to stop a clean end.
+func endOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}

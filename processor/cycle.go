@@ -1,0 +1,368 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+)
+
+// The commit cycle. This file alone begins and ends transactions.
+//
+// A cycle is a set of results: for each partition that has joined it, the
+// outputs of the records from its last committed offset to `next`, the
+// snapshots of some of its keys, and the replay floor. Partitions add to the
+// open cycle as they finish chunks (partition.go, join); the main goroutine
+// closes it, puts a fresh one in its place and commits:
+//
+//	partitions    fold score encode -> open cycle n+1 ...
+//	main          close n: AddPartitions, AddOffsets | Produce, TxnOffsetCommit | EndTxn
+//
+// so the work on cycle n+1 overlaps the commit of n, and a transaction is open
+// only while its bytes travel.
+//
+// What breaks, and what is done about it. Transactions of version 1 can be torn
+// when a request of unknown outcome is followed by anything else of the same
+// producer id and epoch (KIP-890 tells how). So after any error but a definite
+// success the producer is abandoned: abort if it can still be said, Init again
+// (a new epoch: whatever is still under way is refused), and only then ask for
+// the committed offsets. Init returns after the old transaction has ended one
+// way or the other, so the offsets read after it are the truth: they equal the
+// cycle's (it was committed, the reply was lost), or the previous ones (it was
+// not). Each partition goes back to the mark that equals them; a partition
+// whose offsets are neither has been taken by another member and is dropped.
+
+// cycle collects the results of one transaction.
+type cycle struct {
+	outs      *outputs
+	codec     kafka.Codec
+	scores    []sink // by partition of the scores topic
+	rekey     []sink
+	dlq, late sink
+	changelog sync.Map // kafka.TP of the changelog -> *sink
+
+	mu      sync.Mutex
+	parts   map[*partition]*part
+	bytes   int
+	records int
+	full    bool
+}
+
+// part is what one partition has in a cycle.
+type part struct {
+	next    int64 // offset after the last record
+	floor   keystate.Floor
+	counts  counts
+	samples []int64 // event times (us) of a sample of the rows, for the latency
+	fetched time.Time
+}
+
+// sink is the growing batches of one output partition.
+type sink struct {
+	mu sync.Mutex
+	b  *kafka.Batches
+}
+
+func newCycle(o *outputs, codec kafka.Codec) *cycle {
+	return &cycle{
+		outs: o, codec: codec,
+		scores: make([]sink, o.scores.partitions),
+		rekey:  make([]sink, o.rekey.partitions),
+		parts:  map[*partition]*part{},
+	}
+}
+
+// lock locks s, making its batches for topic t at first use.
+func (c *cycle) lock(s *sink, t *topic) *kafka.Batches {
+	s.mu.Lock()
+	if s.b == nil {
+		s.b = kafka.NewBatches(t.batchBytes, c.codec)
+	}
+	return s.b
+}
+
+// size at which partitions wait for the next cycle.
+const (
+	cycleBytes   = 32 << 20
+	cycleRecords = 1 << 20
+)
+
+// add makes a partition's results up to r.next part of the cycle.
+func (c *cycle) add(pt *partition, r part, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	have := c.parts[pt]
+	if have == nil {
+		have = &part{fetched: r.fetched}
+		c.parts[pt] = have
+	}
+	have.next, have.floor = r.next, r.floor
+	have.counts.add(&r.counts)
+	if len(have.samples) < 256 {
+		have.samples = append(have.samples, r.samples...)
+	}
+	c.bytes += bytes
+	c.records += int(r.counts.consumed)
+	c.full = c.bytes >= cycleBytes || c.records >= cycleRecords
+}
+
+// batches lists what the cycle writes; changelogs apart, because at least once
+// they go after the outputs.
+func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.TP) {
+	outs, logs = map[kafka.TP]*kafka.Batches{}, map[kafka.TP]*kafka.Batches{}
+	put := func(m map[kafka.TP]*kafka.Batches, tp kafka.TP, s *sink) {
+		if s.b != nil && s.b.Count() > 0 {
+			m[tp] = s.b
+			tps = append(tps, tp)
+		}
+	}
+	for i := range c.scores {
+		put(outs, kafka.TP{Topic: c.outs.scores.name, Partition: int32(i)}, &c.scores[i])
+	}
+	for i := range c.rekey {
+		put(outs, kafka.TP{Topic: c.outs.rekey.name, Partition: int32(i)}, &c.rekey[i])
+	}
+	put(outs, kafka.TP{Topic: c.outs.dlq.name}, &c.dlq)
+	put(outs, kafka.TP{Topic: c.outs.late.name}, &c.late)
+	c.changelog.Range(func(k, v any) bool {
+		put(logs, k.(kafka.TP), v.(*sink))
+		return true
+	})
+	return outs, logs, tps
+}
+
+// offsets are the cycle's source offsets with the replay floors as metadata.
+func (c *cycle) offsets() map[kafka.TP]kafka.Offset {
+	m := make(map[kafka.TP]kafka.Offset, len(c.parts))
+	for pt, r := range c.parts {
+		m[pt.tp] = kafka.Offset{Offset: r.next, Metadata: r.floor.String()}
+	}
+	return m
+}
+
+func (p *Processor) openFull() bool {
+	p.joinMu.RLock()
+	defer p.joinMu.RUnlock()
+	p.open.mu.Lock()
+	defer p.open.mu.Unlock()
+	return p.open.full
+}
+
+// closeOpen takes the open cycle and puts an empty one in its place.
+func (p *Processor) closeOpen() *cycle {
+	p.joinMu.Lock()
+	c := p.open
+	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	close(p.swapped)
+	p.swapped = make(chan struct{})
+	p.joinMu.Unlock()
+	return c
+}
+
+// commitOpen commits the open cycle, if there is anything in it. An error is
+// one that ends the worker; everything else is recovered from here.
+func (p *Processor) commitOpen(ctx context.Context) error {
+	c := p.closeOpen()
+	if len(c.parts) == 0 {
+		return nil
+	}
+	p.lastCommit = time.Now()
+	err := p.commit(ctx, c)
+	took := time.Since(p.lastCommit)
+	if err == nil {
+		p.cfg.Metrics.committed(c, took)
+		for pt, r := range c.parts {
+			pt.committed.Store(r.next)
+			pt.committedAt.Store(time.Now().UnixNano())
+			pt.fresh.Store(false)
+		}
+		return nil
+	}
+	p.cfg.Metrics.aborted(err)
+	return p.recover(ctx, c, err)
+}
+
+// commit makes the cycle's results visible together. A nil error is the only
+// definite outcome.
+func (p *Processor) commit(ctx context.Context, c *cycle) error {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.TransactionTimeout)
+	defer cancel()
+	outs, logs, _ := c.batches()
+	gen := p.member.Generation()
+	if p.cfg.Guarantee == ExactlyOnce {
+		for tp, b := range logs {
+			outs[tp] = b
+		}
+		failpoint("before-send")
+		err := p.producer.Send(ctx, outs, gen, p.cfg.Group, c.offsets())
+		for kafka.ClassOf(err) == kafka.Rebalance {
+			// The group has a new generation that we do not know of yet. What this
+			// cycle holds is still ours until a Revoked event is done or a Lost one
+			// comes, so the offsets go again with the newer generation.
+			var newer error
+			if gen, newer = p.member.Newer(ctx, gen); newer != nil {
+				break
+			}
+			err = p.producer.CommitOffsets(ctx, gen, p.cfg.Group, c.offsets())
+		}
+		if err != nil {
+			return fmt.Errorf("processor: send cycle: %w", err)
+		}
+		failpoint("before-end")
+		if err := p.producer.End(ctx, true); err != nil {
+			return fmt.Errorf("processor: commit transaction: %w", err)
+		}
+		failpoint("after-end")
+		return nil
+	}
+	// At least once: the outputs must be there before the state that has
+	// forgotten them, and both before the offsets.
+	if brokenOffsetsFirst {
+		if err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, c.offsets()); err != nil {
+			return err
+		}
+		failpoint("offsets-first")
+	}
+	if err := p.producer.Produce(ctx, outs); err != nil {
+		return fmt.Errorf("processor: produce outputs: %w", err)
+	}
+	failpoint("before-changelog")
+	if err := p.producer.Produce(ctx, logs); err != nil {
+		return fmt.Errorf("processor: produce state: %w", err)
+	}
+	failpoint("before-offsets")
+	if err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, c.offsets()); err != nil {
+		return fmt.Errorf("processor: commit offsets: %w", err)
+	}
+	return nil
+}
+
+// recover brings every partition back to its committed offset after a cycle
+// whose outcome is not a definite success. See the head of this file.
+func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
+	class := kafka.ClassOf(cause)
+	p.log.Warn("cycle failed, going back to the committed offsets", "err", cause, "class", class.String())
+	switch class {
+	case kafka.InstanceFenced:
+		return fmt.Errorf("%w: %w", ErrInstanceFenced, cause)
+	case kafka.Fatal:
+		return cause
+	}
+	// Refuse further results before the producer is touched: partitions see the
+	// new epoch at their next join and throw away what they have.
+	p.stopJoins()
+	if class == kafka.Fenced {
+		if err := p.stillMember(ctx); err != nil {
+			return err
+		}
+	}
+	if p.cfg.Guarantee == ExactlyOnce && class != kafka.Unknown && class != kafka.Fenced {
+		actx, cancel := context.WithTimeout(ctx, p.cfg.TransactionTimeout)
+		if err := p.producer.End(actx, false); err != nil {
+			p.log.Warn("abort failed, the producer is abandoned", "err", err)
+		}
+		cancel()
+	}
+	if err := p.reinit(ctx); err != nil {
+		return err
+	}
+	return p.rollback(ctx, c)
+}
+
+// stopJoins starts a new epoch with an empty open cycle.
+func (p *Processor) stopJoins() {
+	p.joinMu.Lock()
+	p.epoch++
+	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	close(p.swapped)
+	p.swapped = make(chan struct{})
+	p.joinMu.Unlock()
+}
+
+// reinit gives the producer a new epoch; whatever the old one has under way is
+// refused by the brokers from here on.
+func (p *Processor) reinit(ctx context.Context) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		ictx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		err := p.producer.Init(ictx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if kafka.ClassOf(err) == kafka.Fatal || ctx.Err() != nil {
+			return fmt.Errorf("processor: restart the producer: %w", err)
+		}
+		p.log.Warn("producer restart failed, trying again", "err", err)
+		select {
+		case <-time.After(wait):
+		case err := <-p.fatal:
+			return err
+		}
+	}
+}
+
+// rollback puts every partition at its committed offset. c, which may be nil,
+// is the cycle whose outcome was not known; its partitions may have advanced.
+func (p *Processor) rollback(ctx context.Context, c *cycle) error {
+	var tps []kafka.TP
+	for tp, pt := range p.parts {
+		if pt.running.Load() {
+			tps = append(tps, tp)
+		}
+	}
+	if len(tps) == 0 {
+		return nil
+	}
+	offs, err := p.committedOffsets(ctx, tps)
+	if err != nil {
+		return err
+	}
+	for _, tp := range tps {
+		pt, off := p.parts[tp], offs[tp].Offset
+		before := pt.committed.Load()
+		if off != before && c != nil && c.parts[pt] != nil && c.parts[pt].next == off {
+			// The transaction was committed after all, only its reply was lost.
+			pt.committed.Store(off)
+			p.cfg.Metrics.committedPart(pt, c.parts[pt])
+		} else if off != before && !(off == -1 && pt.fresh.Load()) {
+			// Neither mark is ours: another member has committed. Whatever we
+			// have is worthless; start over from what is committed.
+			p.log.Warn("committed offset is another member's, restoring", "topic", tp.Topic, "partition", tp.Partition, "committed", off, "ours", before)
+			pt.restart(true)
+			continue
+		}
+		pt.restart(false)
+	}
+	return nil
+}
+
+// committedOffsets reads stable offsets, for as long as it takes: while a
+// transaction of a dead worker is open its offsets are not known.
+func (p *Processor) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+		offs, err := p.cfg.Client.Committed(cctx, p.cfg.Group, tps)
+		cancel()
+		if err == nil {
+			return offs, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if kafka.ClassOf(err) == kafka.Fatal {
+			return nil, fmt.Errorf("processor: read committed offsets of group %q: %w", p.cfg.Group, err)
+		}
+		p.log.Warn("committed offsets not to be had yet", "err", err)
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+var errStaleEpoch = errors.New("processor: the result is of an abandoned epoch")

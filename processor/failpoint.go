@@ -1,0 +1,47 @@
+package processor
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// Failpoints end the process with SIGKILL at a named place, for the crash
+// tests: ODRADEK_TEST_FAILPOINT=name:n dies at the n-th pass. They cost one
+// comparison of a nil pointer.
+var armed = parseFailpoint(os.Getenv("ODRADEK_TEST_FAILPOINT"))
+
+// brokenOffsetsFirst commits offsets before outputs: the negative control that
+// the exactly-once checker has to catch.
+var brokenOffsetsFirst = os.Getenv("ODRADEK_TEST_BROKEN") == "offsets-first"
+
+type armedFailpoint struct {
+	name string
+	left atomic.Int64
+}
+
+func parseFailpoint(s string) *armedFailpoint {
+	name, n, _ := strings.Cut(s, ":")
+	if name == "" {
+		return nil
+	}
+	count, err := strconv.ParseInt(n, 10, 64)
+	if err != nil {
+		count = 1
+	}
+	f := &armedFailpoint{name: name}
+	f.left.Store(count)
+	return f
+}
+
+func failpoint(name string) {
+	if armed == nil || armed.name != name {
+		return
+	}
+	if armed.left.Add(-1) == 0 {
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}

@@ -1,0 +1,312 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/schemas"
+)
+
+// outputs are the topics that the worker writes.
+type outputs struct {
+	scores, dlq, late, rekey topic
+	changelogs               map[string]*topic // by input topic
+}
+
+type topic struct {
+	name       string
+	partitions int
+	batchBytes int // bound of a batch, below the topic's max.message.bytes
+}
+
+// topicSlack is left of max.message.bytes for the batch header and estimates.
+const topicSlack = 4 << 10
+
+// open looks the topics up; cmd/worker has created what was to be created.
+func (o *outputs) open(ctx context.Context, cfg *Config) error {
+	var errs []error
+	find := func(name, setting string) topic {
+		if name == "" {
+			return topic{}
+		}
+		infos, err := cfg.Client.Topics(ctx, name)
+		if err == nil && !infos[name].Exists {
+			err = errors.New("it does not exist")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("processor: topic %q (%s): %w; create it or set ODRADEK_CREATE_TOPICS=true", name, setting, err))
+			return topic{}
+		}
+		t := topic{name: name, partitions: infos[name].Partitions, batchBytes: cfg.MaxMessageBytes}
+		if conf, err := cfg.Client.TopicConfig(ctx, name); err == nil {
+			if n, err := strconv.Atoi(conf["max.message.bytes"]); err == nil && n > 2*topicSlack {
+				t.batchBytes = min(t.batchBytes, n-topicSlack)
+			}
+		}
+		return t
+	}
+	if cfg.Scores != ScoresNone {
+		o.scores = find(cfg.ScoresTopic, "ODRADEK_SCORES_TOPIC")
+	}
+	o.dlq = find(cfg.DLQTopic, "ODRADEK_DLQ_TOPIC")
+	o.late = find(cfg.LateTopic, "ODRADEK_LATE_TOPIC")
+	o.rekey = find(cfg.RekeyTopic, "ODRADEK_REKEY")
+	o.changelogs = map[string]*topic{}
+	inputs := cfg.Topics
+	if cfg.RekeyTopic != "" {
+		inputs = []string{cfg.RekeyTopic}
+	}
+	for _, in := range inputs {
+		t := find(cfg.Changelog(in), "the changelog of "+in)
+		o.changelogs[in] = &t
+		infos, err := cfg.Client.Topics(ctx, in)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS): %w", in, err))
+		case !infos[in].Exists:
+			errs = append(errs, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS) does not exist", in))
+		case t.name != "" && infos[in].Partitions != t.partitions:
+			errs = append(errs, &RefusedError{TP: kafka.TP{Topic: in},
+				Reason: fmt.Sprintf("it has %d partitions and its changelog %s has %d; keys may have moved between partitions", infos[in].Partitions, t.name, t.partitions),
+				Decide: "worker state reset --topic " + in})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sideRecord is a record for another topic than scores and changelog; its
+// bytes lie in the partition's sideBytes, because the fetched ones are reused.
+type sideRecord struct {
+	kind       sideKind
+	timestamp  int64
+	key, value []byte
+	headers    []kafka.Header
+	partition  int32
+}
+
+type sideKind int
+
+const (
+	sideDead sideKind = iota
+	sideLate
+	sideForward
+)
+
+// keep copies b, nil staying nil.
+func (pt *partition) keep(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return append(make([]byte, 0, len(b)), b...)
+}
+
+// maxErrorText bounds the text of a dead letter's header.
+const maxErrorText = 1 << 10
+
+// deadLetter keeps rec, byte for byte, for the dead-letter topic with the
+// headers of KIP-1034 and the reason.
+func (pt *partition) deadLetter(rec *kafka.Record, cause error) {
+	pt.counts.dead++
+	class, field := "malformed", ""
+	var de *schemas.DecodeError
+	if errors.As(cause, &de) {
+		class, field = de.Class, de.Field
+	}
+	text := fmt.Sprintf("%s/%d at offset %d: %v", pt.tp.Topic, pt.tp.Partition, rec.Offset, cause)
+	pt.p.cfg.Metrics.deadLetter(pt.tp, class)
+	pt.logDead(class, text)
+	h := pt.originalHeaders(rec)
+	h = append(h,
+		kafka.Header{Key: "__streams.errors.exception", Value: []byte("odradek." + class)},
+		kafka.Header{Key: "__streams.errors.stacktrace", Value: nil},
+		kafka.Header{Key: "__streams.errors.message", Value: []byte(text[:min(len(text), maxErrorText)])},
+	)
+	h = append(h, pt.sourceHeaders("__streams.errors.", rec.Offset)...)
+	h = append(h, kafka.Header{Key: "odradek.error.class", Value: []byte(class)})
+	if field != "" {
+		h = append(h, kafka.Header{Key: "odradek.error.field", Value: []byte(field)})
+	}
+	pt.side = append(pt.side, sideRecord{kind: sideDead, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h})
+}
+
+// lateRecord keeps rec for the side topic of late records.
+func (pt *partition) lateRecord(rec *kafka.Record) {
+	h := append(pt.originalHeaders(rec), pt.sourceHeaders("odradek.source.", rec.Offset)...)
+	pt.side = append(pt.side, sideRecord{kind: sideLate, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h})
+}
+
+// forwardRecord sends rec on to the internal topic, keyed by its series.
+func (pt *partition) forwardRecord(rec *kafka.Record) {
+	pt.counts.forwarded++
+	h := append(pt.originalHeaders(rec), pt.sourceHeaders("odradek.source.", rec.Offset)...)
+	pt.side = append(pt.side, sideRecord{kind: sideForward, timestamp: rec.Timestamp,
+		key: pt.keep(pt.reading.Key), value: pt.keep(rec.Value), headers: h,
+		partition: kafka.Partition(pt.reading.Key, pt.p.outputs.rekey.partitions)})
+}
+
+func (pt *partition) originalHeaders(rec *kafka.Record) []kafka.Header {
+	h := rec.AppendHeaders(nil)
+	for i := range h {
+		h[i].Value = pt.keep(h[i].Value)
+	}
+	return h
+}
+
+func (pt *partition) sourceHeaders(prefix string, offset int64) []kafka.Header {
+	return []kafka.Header{
+		{Key: prefix + "topic", Value: []byte(pt.tp.Topic)},
+		{Key: prefix + "partition", Value: strconv.AppendInt(nil, int64(pt.tp.Partition), 10)},
+		{Key: prefix + "offset", Value: strconv.AppendInt(nil, offset, 10)},
+	}
+}
+
+// logDead logs one dead letter of a class a second and partition, so that a
+// poisoned topic does not flood the log.
+func (pt *partition) logDead(class, text string) {
+	now := time.Now()
+	if now.Sub(pt.lastDeadLog) < time.Second {
+		return
+	}
+	pt.lastDeadLog = now
+	pt.log.Warn("dead letter", "class", class, "err", text)
+}
+
+// latencySamples is how many rows of a chunk have their latency observed.
+const latencySamples = 16
+
+// writeScores encodes the chunk's rows into the cycle. Rows of one output
+// partition usually come together, so its lock is kept from row to row.
+func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int) {
+	rows := pt.state.Rows
+	if len(rows) == 0 {
+		return 0
+	}
+	cfg := &pt.p.cfg
+	step := len(rows)/latencySamples + 1
+	for i := 0; i < len(rows); i += step {
+		r.samples = append(r.samples, rows[i].Time)
+	}
+	if cfg.Scores == ScoresNone {
+		return 0
+	}
+	var (
+		ms   = now.UnixMilli()
+		cur  *sink
+		b    *kafka.Batches
+		part = -1
+		n    = uint64(len(c.scores))
+	)
+	for i := range rows {
+		row := &rows[i]
+		if cfg.Scores == ScoresAnomalous && !(float64(row.Score) >= cfg.Thresholds[row.Detector]) {
+			continue
+		}
+		name := row.Key.Name()
+		if row.Key.Tag == 0 {
+			row.Key.Tag = 1 + uint64(kafka.Partition(name, int(n)))
+		}
+		if to := int(row.Key.Tag - 1); to != part {
+			if cur != nil {
+				cur.mu.Unlock()
+			}
+			part, cur = to, &c.scores[to]
+			b = c.lock(cur, &c.outs.scores)
+		}
+		pt.value = pt.enc.Append(pt.value[:0], name, row.Time, row.About, int(row.Detector), float64(row.Score), schemas.ScoreState(row.State), row.Offset)
+		if err := b.Append(ms, name, pt.value, nil); err != nil {
+			// A series key is bounded, so this is a topic with a tiny limit.
+			pt.p.fail(fmt.Errorf("processor: a score of %d bytes does not fit topic %s: %w; raise its max.message.bytes", len(pt.value), c.outs.scores.name, err))
+			break
+		}
+		bytes += len(pt.value) + len(name) + 12
+	}
+	if cur != nil {
+		cur.mu.Unlock()
+	}
+	return bytes
+}
+
+// writeSide adds dead letters, late and forwarded records.
+func (pt *partition) writeSide(c *cycle) (bytes int) {
+	for i := range pt.side {
+		r := &pt.side[i]
+		s, t := &c.dlq, &c.outs.dlq
+		switch r.kind {
+		case sideLate:
+			s, t = &c.late, &c.outs.late
+		case sideForward:
+			s, t = &c.rekey[r.partition], &c.outs.rekey
+		}
+		b := c.lock(s, t)
+		err := b.Append(r.timestamp, r.key, r.value, r.headers)
+		if errors.Is(err, kafka.ErrTooLarge) {
+			err = appendTruncated(b, t, r)
+		}
+		s.mu.Unlock()
+		if err != nil {
+			pt.p.fail(fmt.Errorf("processor: write to %s: %w", t.name, err))
+		}
+		bytes += len(r.key) + len(r.value) + 256
+	}
+	return bytes
+}
+
+// appendTruncated writes what fits of a record that passes the topic's limit,
+// with its size in a header. The record itself stays in the source topic at the
+// coordinates that the headers give.
+func appendTruncated(b *kafka.Batches, t *topic, r *sideRecord) error {
+	size := len(r.value)
+	h := append(r.headers[:len(r.headers):len(r.headers)],
+		kafka.Header{Key: "odradek.truncated.size", Value: strconv.AppendInt(nil, int64(size), 10)})
+	for n := min(size, t.batchBytes/2); ; n /= 2 {
+		key := r.key[:min(len(r.key), max(n, 64))]
+		err := b.Append(r.timestamp, key, r.value[:n], h)
+		if !errors.Is(err, kafka.ErrTooLarge) || n == 0 {
+			return err
+		}
+		h = append(h[:0:0], kafka.Header{Key: "odradek.truncated.size", Value: strconv.AppendInt(nil, int64(size), 10)})
+		h = append(h, r.headers[max(0, len(r.headers)-8):]...) // ours come last
+	}
+}
+
+// snapshotBytes bounds the state that one chunk adds to a cycle.
+const snapshotBytes = 4 << 20
+
+// writeState snapshots the keys that hold the replay floor back until it is at
+// want, and deletes what a given-up state left in the changelog.
+func (pt *partition) writeState(c *cycle, want int64, limit int) (bytes int, err error) {
+	t := c.outs.changelogs[pt.tp.Topic]
+	tp := kafka.TP{Topic: t.name, Partition: pt.tp.Partition}
+	v, ok := c.changelog.Load(tp)
+	if !ok {
+		v, _ = c.changelog.LoadOrStore(tp, new(sink))
+	}
+	s := v.(*sink)
+	b := c.lock(s, t)
+	defer s.mu.Unlock()
+	ms := time.Now().UnixMilli()
+	// Once: a later result may have written a new snapshot of the same key.
+	for i := 0; i < len(pt.wipe) && !pt.wiped; i++ {
+		key := pt.wipe[i]
+		if err := b.Append(ms, key, nil, nil); err != nil {
+			return bytes, fmt.Errorf("processor: write to %s: %w", t.name, err)
+		}
+		bytes += len(key)
+	}
+	pt.wiped = true
+	err = pt.state.Snapshot(want, limit, func(key, value []byte) error {
+		bytes += len(key) + len(value)
+		return b.Append(ms, key, value, nil)
+	})
+	if err != nil {
+		return bytes, fmt.Errorf("processor: %s/%d: snapshot to %s: %w", pt.tp.Topic, pt.tp.Partition, t.name, err)
+	}
+	return bytes, nil
+}
+
+var _ = keystate.Late

@@ -1,0 +1,516 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"odradek/detectors"
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/schemas"
+)
+
+// partition is one assigned topic-partition: a goroutine that owns its state.
+// It restores, then turns chunks into results of the open cycle until it is
+// told to stop or to go back. Nothing but atomics is shared with the main
+// goroutine.
+type partition struct {
+	p   *Processor
+	tp  kafka.TP
+	log *slog.Logger
+
+	cancel context.CancelFunc // drop everything now (lost partition)
+	done   chan struct{}
+
+	mail chan struct{} // wakes the goroutine; capacity 1
+	mu   sync.Mutex
+	cmd  command // what the main goroutine wants; guarded by mu
+
+	committed   atomic.Int64 // offset of the last definite commit, or where it started
+	committedAt atomic.Int64 // unix ns
+	behindAt    atomic.Int64 // unix ns; when there was first something to commit again
+	fresh       atomic.Bool  // the group has no committed offset for it yet
+	running     atomic.Bool  // restored; has or may have uncommitted results
+	position    atomic.Int64 // next offset to fold
+	end         atomic.Int64 // last stable offset seen
+	keys        atomic.Int64
+	heldNow     atomic.Int64
+	stopped     bool // main goroutine: stop was asked for
+
+	// Owned by the goroutine.
+	state    *keystate.State
+	batch    *detectors.Batch
+	dec      *schemas.Decoder
+	enc      *schemas.ScoreEncoder
+	it       kafka.Iterator
+	reading  schemas.Reading
+	header   func(string) ([]byte, bool)
+	source   *kafka.Source
+	epoch    uint64
+	settled  int64 // committed offset that the state has been told of
+	counts   counts
+	counted  keystate.Counts // state's counts already joined
+	side     []sideRecord    // dead letters, late records and forwarded records of the chunk
+	value    []byte
+	wipe     [][]byte // changelog keys to delete (state given up), until that is committed
+	wiped    bool     // wipe is in an uncommitted result already
+	arrivals arrivals
+
+	lastDeadLog time.Time
+	again       bool // fold the iterator's current record once more
+	forward     bool // an input partition under ODRADEK_REKEY: records go to the internal topic
+}
+
+type command int
+
+const (
+	goOn      command = iota
+	goBack            // roll back to the committed mark
+	startOver         // restore from what is committed
+	stopSoon          // finish the chunk in hand, join it, end
+)
+
+// counts is one chunk's share of the accounting equation (DESIGN 3.6).
+type counts struct {
+	consumed, bytes, dead, forwarded int64
+	outcomes                         keystate.Counts
+}
+
+func (c *counts) add(d *counts) {
+	c.consumed += d.consumed
+	c.bytes += d.bytes
+	c.dead += d.dead
+	c.forwarded += d.forwarded
+	for i := range c.outcomes {
+		c.outcomes[i] += d.outcomes[i]
+	}
+}
+
+func (p *Processor) newPartition(tp kafka.TP) *partition {
+	pt := &partition{
+		p: p, tp: tp,
+		log:     p.log.With("topic", tp.Topic, "partition", tp.Partition),
+		done:    make(chan struct{}),
+		mail:    make(chan struct{}, 1),
+		dec:     p.cfg.Decoder.Clone(),
+		forward: p.cfg.RekeyTopic != "" && tp.Topic != p.cfg.RekeyTopic,
+	}
+	pt.reading.Values = make([]float64, p.cfg.State.Dim)
+	names := make([]string, len(p.cfg.State.Detectors))
+	for i := range names {
+		names[i] = p.cfg.State.Detectors[i].Name
+	}
+	pt.enc = schemas.NewScoreEncoder(p.cfg.ScoreSchemaID, tp.Topic, tp.Partition, names)
+	return pt
+}
+
+func (pt *partition) start(ctx context.Context, off kafka.Offset) {
+	ctx, pt.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(pt.done)
+		err := pt.run(ctx, off)
+		pt.closeSource()
+		if pt.batch != nil {
+			pt.p.cfg.Executor.Release(pt.batch)
+		}
+		if err != nil && ctx.Err() == nil {
+			pt.log.Error("partition stopped", "err", err)
+			pt.p.fail(err)
+		}
+	}()
+}
+
+func (pt *partition) wait() { <-pt.done }
+
+// send asks the goroutine to do cmd; a later, stronger command wins.
+func (pt *partition) send(cmd command) {
+	pt.mu.Lock()
+	pt.cmd = max(pt.cmd, cmd)
+	pt.mu.Unlock()
+	select {
+	case pt.mail <- struct{}{}:
+	default:
+	}
+}
+
+func (pt *partition) restart(fully bool) {
+	if fully {
+		pt.send(startOver)
+	} else {
+		pt.send(goBack)
+	}
+}
+
+func (pt *partition) take() command {
+	pt.mu.Lock()
+	defer pt.mu.Unlock()
+	cmd := pt.cmd
+	pt.cmd = goOn
+	return cmd
+}
+
+// run is the goroutine.
+func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
+	pt.batch = pt.p.cfg.Executor.Batch()
+	if err := pt.restore(ctx, off); err != nil {
+		return err
+	}
+	for {
+		var chunks <-chan *kafka.Chunk
+		if pt.source != nil {
+			chunks = pt.source.C()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-pt.mail:
+			switch cmd := pt.take(); cmd {
+			case goOn:
+			case goBack:
+				if err := pt.rollback(); err != nil {
+					return err
+				}
+			case startOver:
+				offs, err := pt.p.committedOffsets(ctx, []kafka.TP{pt.tp})
+				if err != nil {
+					return err
+				}
+				if err := pt.restore(ctx, offs[pt.tp]); err != nil {
+					return err
+				}
+			default:
+				pt.exportState(false)
+				return nil
+			}
+		case c, ok := <-chunks:
+			if !ok {
+				pt.source = nil
+				continue
+			}
+			err := pt.process(ctx, c)
+			c.Release()
+			switch {
+			case errors.Is(err, errStaleEpoch):
+				// The main goroutine is on its way to say where to go on.
+				pt.closeSource()
+			case err != nil:
+				return err
+			}
+		}
+	}
+}
+
+func (pt *partition) exportState(restored bool) {
+	if f := pt.p.cfg.export; f != nil {
+		f(pt.tp, restored, pt.position.Load(), pt.state.Export(nil))
+	}
+}
+
+func (pt *partition) closeSource() {
+	if pt.source != nil {
+		pt.source.Close()
+		pt.source = nil
+	}
+}
+
+// seek fetches from offset on; nothing fetched before can arrive any more.
+func (pt *partition) seek(offset int64) {
+	pt.closeSource()
+	pt.position.Store(offset)
+	pt.source = pt.p.fetcher.Add(pt.tp, offset)
+}
+
+// rollback returns to the committed mark: the in-memory twin of restore.
+func (pt *partition) rollback() error {
+	pt.resetChunk()
+	to := pt.committed.Load()
+	if err := pt.state.Rollback(to); err != nil {
+		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
+	}
+	pt.settle()
+	pt.batch.Reset()
+	pt.wiped = false
+	pt.counted = pt.state.Counts
+	pt.setEpoch()
+	pt.seek(to)
+	return nil
+}
+
+func (pt *partition) setEpoch() {
+	pt.p.joinMu.RLock()
+	pt.epoch = pt.p.epoch
+	pt.p.joinMu.RUnlock()
+}
+
+// settle tells the state what has been committed since the last time.
+func (pt *partition) settle() {
+	if c := pt.committed.Load(); c > pt.settled {
+		pt.state.Committed(c)
+		pt.settled = c
+		pt.wipe = nil
+	}
+}
+
+func (pt *partition) resetChunk() {
+	pt.state.Rows = pt.state.Rows[:0]
+	clear(pt.side)
+	pt.side = pt.side[:0]
+	pt.counts = counts{}
+}
+
+// process folds, scores and joins one chunk.
+func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
+	if c.Err != nil {
+		return pt.fetchError(ctx, c)
+	}
+	pt.end.Store(c.LastStable)
+	now := time.Now()
+	pt.settle()
+	if pt.position.Load() == pt.committed.Load() {
+		pt.behindAt.Store(now.UnixNano())
+	}
+	pt.it.Reset(c)
+	pt.again = false
+	for {
+		retry, err := pt.foldChunk(ctx)
+		if err != nil {
+			return err
+		}
+		next := pt.it.NextOffset()
+		if retry != nil {
+			next = pt.it.Record().Offset
+		}
+		if next > pt.position.Load() {
+			if err := pt.join(ctx, next, now); err != nil {
+				return err
+			}
+		}
+		if retry == nil {
+			return nil
+		}
+		// The writer schema of this record is not known and the registry cannot
+		// be asked: hold the partition here, everything before it is joined.
+		pt.log.Warn("partition held, the schema registry does not answer", "offset", next, "err", retry)
+		if stop, err := pt.hold(ctx, time.Second); stop || err != nil {
+			return err
+		}
+	}
+}
+
+// hold waits; stop means that a command has come and the chunk is given up.
+func (pt *partition) hold(ctx context.Context, d time.Duration) (stop bool, err error) {
+	select {
+	case <-ctx.Done():
+		return true, ctx.Err()
+	case <-pt.mail:
+		select {
+		case pt.mail <- struct{}{}: // run takes it
+		default:
+		}
+		return true, nil
+	case <-time.After(d):
+		return false, nil
+	}
+}
+
+// foldChunk folds and scores what is left of the chunk. retry is the reason to
+// stop before the iterator's current record and to try it again.
+func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
+	s := pt.state
+	for pt.again || pt.it.Next() {
+		pt.again = false
+		rec := pt.it.Record()
+		if pt.header == nil {
+			pt.header = rec.Header // one method value: the iterator reuses its record
+		}
+		pt.counts.consumed++
+		pt.counts.bytes += int64(len(rec.Key) + len(rec.Value))
+		if err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, pt.header, &pt.reading); err != nil {
+			var de *schemas.DecodeError
+			if errors.As(err, &de) && de.Retry {
+				pt.counts.consumed--
+				pt.counts.bytes -= int64(len(rec.Key) + len(rec.Value))
+				pt.again = true
+				return err, pt.finish(ctx)
+			}
+			pt.deadLetter(rec, err)
+			continue
+		}
+		if err := pt.checkReading(rec); err != nil {
+			pt.deadLetter(rec, err)
+			continue
+		}
+		if pt.forward {
+			pt.forwardRecord(rec)
+			continue
+		}
+		if err := pt.makeRoom(ctx); err != nil {
+			return nil, err
+		}
+		sample := keystate.Sample{Key: pt.reading.Key, Time: pt.reading.Time, Offset: rec.Offset, Values: pt.reading.Values}
+		if s.Fold(&sample, pt.batch) == keystate.Late {
+			pt.lateRecord(rec)
+		}
+	}
+	if err := pt.it.Err(); err != nil {
+		return nil, fmt.Errorf("processor: %s/%d at offset %d: %w", pt.tp.Topic, pt.tp.Partition, pt.it.NextOffset(), err)
+	}
+	return nil, pt.finish(ctx)
+}
+
+// makeRoom scores until the batch has room for the tasks of one more sample.
+// One sample may release many held ones, a batch at a time.
+func (pt *partition) makeRoom(ctx context.Context) error {
+	for !pt.state.Fits(pt.batch) {
+		if err := pt.score(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish scores everything folded so far.
+func (pt *partition) finish(ctx context.Context) error {
+	if err := pt.makeRoom(ctx); err != nil {
+		return err
+	}
+	return pt.score(ctx)
+}
+
+// score executes the packed tasks and applies their results.
+func (pt *partition) score(ctx context.Context) error {
+	if len(pt.batch.Tasks) > 0 {
+		if err := pt.p.cfg.Executor.Execute(ctx, pt.batch); err != nil {
+			return fmt.Errorf("processor: %s/%d: score: %w", pt.tp.Topic, pt.tp.Partition, err)
+		}
+	}
+	pt.state.Apply(pt.batch)
+	pt.batch.Reset()
+	return nil
+}
+
+// maxSeriesKey bounds a series key so that no record made of it can pass the
+// broker's limit.
+const maxSeriesKey = 8 << 10
+
+func (pt *partition) checkReading(rec *kafka.Record) error {
+	if f := pt.p.cfg.MaxFuture; f > 0 && rec.Timestamp >= 0 && pt.reading.Time > rec.Timestamp*1000+f.Microseconds() {
+		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf("event time %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
+			time.UnixMicro(pt.reading.Time).UTC().Format(time.RFC3339), f, time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339))}
+	}
+	if len(pt.reading.Key) > maxSeriesKey {
+		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("series key of %d bytes is longer than %d", len(pt.reading.Key), maxSeriesKey)}
+	}
+	return nil
+}
+
+// join makes everything folded so far a result of the open cycle.
+func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) error {
+	s := pt.state
+	c, err := pt.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer pt.p.joinMu.RUnlock()
+	r := part{next: next, fetched: fetched}
+	r.counts = pt.counts
+	for i := range r.counts.outcomes {
+		r.counts.outcomes[i] = s.Counts[i] - pt.counted[i]
+	}
+	pt.counted = s.Counts
+	bytes := pt.writeScores(c, &r, time.Now())
+	bytes += pt.writeSide(c)
+	s.Mark(next)
+	pt.arrivals.add(next, fetched)
+	if !pt.forward {
+		n, err := pt.writeState(c, pt.arrivals.before(fetched.Add(-pt.p.cfg.ReplayLimit*3/4)), snapshotBytes)
+		if err != nil {
+			return err
+		}
+		bytes += n
+	}
+	r.floor = s.Floor()
+	pt.position.Store(next)
+	pt.keys.Store(int64(s.Keys()))
+	pt.heldNow.Store(int64(s.Held()))
+	pt.resetChunk()
+	c.add(pt, r, bytes)
+	select {
+	case pt.p.ready <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// enter waits for room in the open cycle and returns it with joinMu read-locked.
+func (pt *partition) enter(ctx context.Context) (*cycle, error) {
+	p := pt.p
+	for {
+		p.joinMu.RLock()
+		if p.epoch != pt.epoch {
+			p.joinMu.RUnlock()
+			return nil, errStaleEpoch
+		}
+		c, swapped := p.open, p.swapped
+		c.mu.Lock()
+		full := c.full
+		c.mu.Unlock()
+		if !full {
+			return c, nil
+		}
+		p.joinMu.RUnlock()
+		select {
+		case <-swapped:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// fetchError handles a chunk that is an error.
+func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
+	var oor *kafka.OffsetOutOfRangeError
+	if !errors.As(c.Err, &oor) {
+		return fmt.Errorf("processor: fetch %s/%d: %w", pt.tp.Topic, pt.tp.Partition, c.Err)
+	}
+	return pt.offsetLost(ctx, oor.Offset, oor.LogStart)
+}
+
+// arrivals remembers when offsets arrived, about once a second, to turn the
+// replay limit (a time) into an offset.
+type arrivals struct {
+	at []arrival
+}
+
+type arrival struct {
+	offset int64
+	t      time.Time
+}
+
+func (a *arrivals) add(offset int64, t time.Time) {
+	if n := len(a.at); n > 0 && t.Sub(a.at[n-1].t) < time.Second {
+		return
+	}
+	a.at = append(a.at, arrival{offset, t})
+}
+
+// before is the newest remembered offset that arrived before t, or the lowest
+// offset if none did.
+func (a *arrivals) before(t time.Time) int64 {
+	i := 0
+	for i < len(a.at) && a.at[i].t.Before(t) {
+		i++
+	}
+	if i == 0 {
+		return math.MinInt64
+	}
+	off := a.at[i-1].offset
+	a.at = append(a.at[:0], a.at[i-1:]...)
+	return off
+}

@@ -1,0 +1,297 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"odradek/detectors"
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/schemas"
+)
+
+// Guarantee is what a consumer of the outputs can rely on.
+type Guarantee int
+
+const (
+	// ExactlyOnce puts outputs, state and offsets of a cycle into one
+	// transaction: a read_committed consumer sees every record once.
+	ExactlyOnce Guarantee = iota
+	// AtLeastOnce writes outputs, then state, then offsets: after a crash
+	// outputs may come twice, with the same source coordinates and values.
+	AtLeastOnce
+)
+
+// ScoresMode says which scores are published.
+type ScoresMode int
+
+// The modes of ODRADEK_SCORES.
+const (
+	ScoresAll ScoresMode = iota
+	ScoresAnomalous
+	ScoresNone
+)
+
+// Policy decides what happens where going on would lose something silently.
+type Policy int
+
+const (
+	// Fail stops the worker with a *RefusedError.
+	Fail Policy = iota
+	// Earliest goes on at the first record there is, with empty state.
+	Earliest
+	// Latest goes on at the end of the log, with empty state.
+	Latest
+	// Reset goes on at the committed offset, with empty state.
+	Reset
+)
+
+// Config is what a Processor needs; cmd/worker fills it from the environment.
+type Config struct {
+	Client     *kafka.Client
+	Group      string
+	InstanceID string // group.instance.id; empty: dynamic membership
+	Topics     []string
+
+	// Start is where a partition without a committed offset begins:
+	// StartEarliest, StartLatest or a Kafka timestamp in milliseconds.
+	Start      int64
+	OffsetLost Policy // a committed offset that retention has deleted: Fail, Earliest, Latest
+	StateLost  Policy // state that cannot be rebuilt: Fail, Reset
+
+	Session, Rebalance, Heartbeat time.Duration
+
+	Decoder   *schemas.Decoder // cloned for each partition
+	State     *keystate.Config
+	Executor  detectors.Executor
+	MaxFuture time.Duration // how far an event time may be past the record's Kafka timestamp; 0: any
+
+	Guarantee          Guarantee
+	TransactionTimeout time.Duration
+	CommitInterval     time.Duration // least time from one commit's begin to the next
+	ReplayLimit        time.Duration // input that a restore may have to replay, in time of arrival
+
+	Scores        ScoresMode
+	ScoreSchemaID int32
+	// Thresholds has one bound per detector for ScoresAnomalous.
+	Thresholds  []float64
+	ScoresTopic string
+	DLQTopic    string
+	LateTopic   string
+	RekeyTopic  string // empty: off
+	Changelog   func(topic string) string
+	Codec       kafka.Codec
+	// MaxMessageBytes bounds a batch, also below a topic's max.message.bytes.
+	MaxMessageBytes int
+
+	Fetch kafka.FetcherConfig
+
+	Metrics *Metrics
+	Log     *slog.Logger
+
+	// export is shown the state of a partition after a restore and at a
+	// hand-over, for the tests that hold the two equal.
+	export func(tp kafka.TP, restored bool, offset int64, state []byte)
+}
+
+// The special values of Config.Start.
+const (
+	StartLatest   = -1
+	StartEarliest = -2
+)
+
+// RefusedError reports that going on would lose or misread something and that
+// the operator has to decide. Decide names the command or setting that does.
+type RefusedError struct {
+	TP     kafka.TP
+	Reason string
+	Decide string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("processor: %s/%d: %s; to decide: %s", e.TP.Topic, e.TP.Partition, e.Reason, e.Decide)
+}
+
+// ErrInstanceFenced: another live worker has the same ODRADEK_INSTANCE_ID.
+var ErrInstanceFenced = errors.New("processor: another running worker has this ODRADEK_INSTANCE_ID; give each worker its own")
+
+// Processor runs one worker of the group. Its main goroutine (Run) owns the
+// producer and is the only one that commits; each partition has a goroutine
+// that owns the partition's state.
+type Processor struct {
+	cfg Config
+	log *slog.Logger
+
+	producer *kafka.Producer
+	member   *kafka.Member
+	fetcher  *kafka.Fetcher
+
+	outputs outputs // topics and partition counts of what is written
+
+	// joinMu: partitions add to the open cycle under RLock; closing the cycle
+	// takes Lock, which waits for those that are in the middle of adding.
+	joinMu  sync.RWMutex
+	open    *cycle
+	swapped chan struct{} // closed when open is replaced
+	epoch   uint64        // grows with every rollback; a result of an older epoch is dropped
+
+	ready chan struct{} // the open cycle is not empty (capacity 1)
+	fatal chan error    // a partition cannot go on (capacity 1)
+
+	parts map[kafka.TP]*partition // main goroutine only
+
+	lastCommit time.Time
+
+	statusMu sync.Mutex
+	status   map[kafka.TP]*partition // for Status, Ready and Healthy
+	joined   bool
+}
+
+// New checks the topics and makes what is missing. Nothing is consumed yet.
+func New(ctx context.Context, cfg Config) (*Processor, error) {
+	p := &Processor{
+		cfg:     cfg,
+		log:     cfg.Log,
+		swapped: make(chan struct{}),
+		ready:   make(chan struct{}, 1),
+		fatal:   make(chan error, 1),
+		parts:   map[kafka.TP]*partition{},
+		status:  map[kafka.TP]*partition{},
+	}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	if err := p.outputs.open(ctx, &p.cfg); err != nil {
+		return nil, err
+	}
+	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	return p, nil
+}
+
+// Run joins the group and processes until ctx ends, then drains: it stops
+// fetching, commits what is in hand and hands its partitions over. It returns
+// nil after a clean drain.
+func (p *Processor) Run(ctx context.Context) error {
+	// Work outlives ctx: the drain after it still commits.
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+
+	pc := kafka.ProducerConfig{TransactionTimeout: p.cfg.TransactionTimeout, Timeout: p.cfg.TransactionTimeout}
+	if p.cfg.Guarantee == ExactlyOnce {
+		pc.TransactionalID = p.transactionalID()
+	}
+	p.producer = p.cfg.Client.NewProducer(pc)
+	if err := p.producer.Init(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("processor: start the producer %q: %w", pc.TransactionalID, err)
+	}
+	p.fetcher = p.cfg.Client.NewFetcher(p.cfg.Fetch)
+	defer p.fetcher.Close()
+
+	topics := p.cfg.Topics
+	if p.cfg.RekeyTopic != "" {
+		topics = append(append([]string(nil), topics...), p.cfg.RekeyTopic)
+	}
+	p.member = p.cfg.Client.JoinGroup(work, kafka.GroupConfig{
+		Group: p.cfg.Group, InstanceID: p.cfg.InstanceID, Topics: topics,
+		SessionTimeout: p.cfg.Session, RebalanceTimeout: p.cfg.Rebalance, HeartbeatInterval: p.cfg.Heartbeat,
+		Log: p.log,
+	})
+	err := p.loop(ctx, work)
+	cancel()
+	for _, pt := range p.parts {
+		pt.wait()
+	}
+	return err
+}
+
+// loop is the main goroutine: rebalances, commits and the drain, one at a time.
+func (p *Processor) loop(ctx, work context.Context) error {
+	var (
+		timer    = time.NewTimer(time.Hour)
+		due      <-chan time.Time // the open cycle may be committed at this time
+		left     chan error       // Leave has returned
+		stopping = ctx.Done()
+	)
+	defer timer.Stop()
+	events := p.member.Events()
+	for {
+		select {
+		case ev, ok := <-events:
+			if !ok {
+				events = nil
+				if left == nil {
+					p.abandonAll()
+					return p.memberEnded()
+				}
+				continue
+			}
+			if err := p.rebalance(work, ev); err != nil {
+				return err
+			}
+		case <-p.ready:
+			if wait := p.cfg.CommitInterval - time.Since(p.lastCommit); wait > 0 && left == nil && !p.openFull() {
+				timer.Reset(wait)
+				due = timer.C
+				continue
+			}
+			due = nil
+			if err := p.commitOpen(work); err != nil {
+				return err
+			}
+		case <-due:
+			due = nil
+			if err := p.commitOpen(work); err != nil {
+				return err
+			}
+		case err := <-p.fatal:
+			return err
+		case <-stopping:
+			// Leave hands every partition back as a Revoked event first, which
+			// drains and commits it while heartbeats go on.
+			stopping = nil
+			p.log.Info("draining")
+			left = make(chan error, 1)
+			go func() { left <- p.member.Leave(work) }()
+		case err := <-left:
+			p.log.Info("drained")
+			return err
+		}
+	}
+}
+
+func (p *Processor) memberEnded() error {
+	err := p.member.Err()
+	if err == nil {
+		return errors.New("processor: the group membership ended")
+	}
+	if kafka.ClassOf(err) == kafka.InstanceFenced {
+		return fmt.Errorf("%w: %w", ErrInstanceFenced, err)
+	}
+	return fmt.Errorf("processor: group %q: %w", p.cfg.Group, err)
+}
+
+// transactionalID is one per worker. With an instance id it is stable, so that
+// a restarted worker fences its predecessor and ends its open transaction at
+// once; without one it is unique, and a crashed worker's open transaction ends
+// by its timeout.
+func (p *Processor) transactionalID() string {
+	if p.cfg.InstanceID != "" {
+		return p.cfg.Group + "-" + p.cfg.InstanceID
+	}
+	return p.cfg.Group + "-" + randomID()
+}
+
+// fail ends Run with err.
+func (p *Processor) fail(err error) {
+	select {
+	case p.fatal <- err:
+	default:
+	}
+}

@@ -1,0 +1,227 @@
+package processor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/detectors"
+	"odradek/processor/brokertest"
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/schemas"
+)
+
+func TestMain(m *testing.M) { brokertest.Main(m) }
+
+// bench is one processor's surroundings on kfake.
+type bench struct {
+	t      *testing.T
+	c      *brokertest.Cluster
+	client *kafka.Client
+	input  string
+	n      int
+	rng    *rand.Rand
+}
+
+func newBench(t *testing.T, partitions int) *bench {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	b := &bench{t: t, c: c, input: c.Topic(t, "in", partitions), rng: rand.New(rand.NewPCG(seed, 7))}
+	client, err := kafka.Open(context.Background(), kafka.Config{Brokers: c.Brokers, ClientID: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	b.client = client
+	for _, name := range []string{"scores", "dlq", "late"} {
+		if err := client.CreateTopic(context.Background(), name, 1, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client.CreateTopic(context.Background(), "g-"+b.input+"-changelog", partitions, 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// produce writes n samples of some keys: 8 bytes of double behind the framing of
+// the reading schema.
+func (b *bench) produce(n int) {
+	b.t.Helper()
+	enc := schemas.NewReadingEncoder(-1, "plant", "mm")
+	recs := make([]brokertest.Record, n)
+	for i := range recs {
+		name := fmt.Sprintf("s%02d", b.rng.IntN(30))
+		v := math.Sin(float64(b.n)/9) + 0.1*b.rng.NormFloat64()
+		recs[i] = brokertest.Record{Topic: b.input, Partition: -1, Key: []byte(name), Time: 1700000000000 + int64(b.n)*1000,
+			Value: enc.Append(nil, []byte(name), 1700000000000000+int64(b.n)*1e6, v, int64(b.n))}
+		b.n++
+	}
+	if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) config(instance string) Config {
+	b.t.Helper()
+	dec, err := schemas.NewDecoder(schemas.ReadingMapping, nil, schemas.DecoderOptions{Bare: schemas.ReadingSchema})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	level, err := detectors.NewZScore(8)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var state keystate.Config
+	state.Dim = 1
+	state.Windows = []keystate.WindowConfig{{Columns: []int{0}, Fingerprint: 1}}
+	state.Detectors = []keystate.DetectorConfig{{Name: "level", Detector: level, Stride: 3, Fingerprint: 2}}
+	return Config{
+		Client: b.client, Group: "g", InstanceID: instance, Topics: []string{b.input}, Start: StartEarliest,
+		Session: 10 * time.Second, Rebalance: 10 * time.Second, Heartbeat: 100 * time.Millisecond,
+		Decoder: dec, State: &state, Executor: detectors.NewCPU(1),
+		TransactionTimeout: 10 * time.Second, ReplayLimit: 300 * time.Millisecond,
+		ScoreSchemaID: -1, ScoresTopic: "scores", DLQTopic: "dlq", LateTopic: "late",
+		Changelog:       func(topic string) string { return "g-" + topic + "-changelog" },
+		MaxMessageBytes: 900_000,
+		Fetch:           kafka.FetcherConfig{ReadCommitted: true, MaxWait: 20 * time.Millisecond, PartitionBytes: 8 << 10},
+		Metrics:         NewMetrics(),
+		Log:             slog.New(slog.NewTextHandler(testWriter{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// run runs a processor until the input is committed, then drains it.
+func (b *bench) run(cfg Config) {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	p, err := New(ctx, cfg)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	wctx, wcancel := context.WithTimeout(ctx, time.Minute)
+	defer wcancel()
+	if err := b.c.Admin().WaitCommitted(wctx, "g", b.input); err != nil {
+		b.t.Errorf("the input is not committed: %v", err)
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			b.t.Fatalf("Run: %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		b.t.Fatal("Run does not drain")
+	}
+}
+
+// ledger reads the scores and requires one for each input.
+func (b *bench) ledger() map[[2]int64]schemas.Score {
+	b.t.Helper()
+	recs, err := b.c.Admin().ReadAll(context.Background(), "scores", true)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	got := map[[2]int64]schemas.Score{}
+	for i := range recs {
+		s, err := schemas.DecodeScore(recs[i].Value)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		id := [2]int64{int64(s.Partition), s.Offset}
+		if _, dup := got[id]; dup {
+			b.t.Errorf("two scores for %v", id)
+		}
+		got[id] = s
+	}
+	return got
+}
+
+// TestRollbackEqualsRestore: commits that fail at random, before and after the
+// broker has carried them out, leave the same state behind that a restore reads
+// from the changelog, to the byte, and the same scores as no failure.
+func TestRollbackEqualsRestore(t *testing.T) {
+	b := newBench(t, 3)
+	b.produce(10000)
+	var mu sync.Mutex
+	type seen struct {
+		offset int64
+		state  []byte
+	}
+	handed, restored := map[kafka.TP]seen{}, map[kafka.TP]seen{}
+	failures := 0
+	// Every few EndTxn(commit): the answer is lost after the broker has done it,
+	// or it is refused, or the connection is cut before.
+	b.c.Fake.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.c.Fake.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		r := req.(*kmsg.EndTxnRequest)
+		if !r.Commit || b.rng.IntN(3) != 0 || failures >= 25 {
+			return nil, nil, false
+		}
+		failures++
+		if b.rng.IntN(2) == 0 {
+			return nil, fmt.Errorf("cut"), true
+		}
+		resp := r.ResponseKind().(*kmsg.EndTxnResponse)
+		resp.ErrorCode = kerr.OperationNotAttempted.Code
+		return resp, nil, true
+	})
+	cfg := b.config("one")
+	cfg.export = func(tp kafka.TP, wasRestored bool, offset int64, state []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !wasRestored {
+			handed[tp] = seen{offset, state}
+		}
+	}
+	b.run(cfg)
+
+	cfg = b.config("two")
+	cfg.export = func(tp kafka.TP, wasRestored bool, offset int64, state []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		if wasRestored {
+			restored[tp] = seen{offset, state}
+		}
+	}
+	b.run(cfg)
+	if failures == 0 {
+		t.Fatal("no commit was made to fail")
+	}
+	t.Logf("%d commits failed", failures)
+	if len(handed) != 3 || len(restored) != 3 {
+		t.Fatalf("%d partitions handed over, %d restored, want 3", len(handed), len(restored))
+	}
+	for tp, h := range handed {
+		r := restored[tp]
+		if h.offset != r.offset || !bytes.Equal(h.state, r.state) {
+			t.Errorf("%v: state at %d after rollbacks (%d bytes) is not the restored one at %d (%d bytes)", tp, h.offset, len(h.state), r.offset, len(r.state))
+		}
+	}
+	if got := b.ledger(); len(got) < b.n-30*3 || len(got) > b.n {
+		t.Errorf("%d scores for %d records (at most 3 of each key wait for their stride)", len(got), b.n)
+	}
+}

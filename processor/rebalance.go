@@ -1,0 +1,147 @@
+package processor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"time"
+
+	"odradek/processor/kafka"
+)
+
+// rebalance does what a group event asks for. An error ends the worker.
+func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
+	defer ev.Done()
+	switch ev.Kind {
+	case kafka.Assigned:
+		p.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
+		p.cfg.Metrics.rebalanced("assigned")
+		p.setJoined()
+		if len(ev.Partitions) == 0 {
+			return nil
+		}
+		offs, err := p.committedOffsets(ctx, ev.Partitions)
+		if err != nil {
+			return err
+		}
+		for _, tp := range ev.Partitions {
+			if old := p.parts[tp]; old != nil {
+				p.drop(old)
+			}
+			pt := p.newPartition(tp)
+			p.add(pt)
+			pt.start(ctx, offs[tp])
+		}
+	case kafka.Revoked:
+		p.log.Info("revoked", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
+		p.cfg.Metrics.rebalanced("revoked")
+		return p.handOver(ctx, ev.Partitions)
+	case kafka.Lost:
+		// Another member may own them already: what is uncommitted must not be
+		// committed, and the open cycle holds results of several partitions.
+		p.log.Warn("lost", "partitions", len(ev.Partitions))
+		p.cfg.Metrics.rebalanced("lost")
+		for _, tp := range ev.Partitions {
+			if pt := p.parts[tp]; pt != nil {
+				p.drop(pt)
+			}
+		}
+		p.stopJoins()
+		return p.rollback(ctx, nil)
+	}
+	return nil
+}
+
+// handOver stops the partitions, commits what they have finished and forgets
+// them. Their goroutines may be waiting for room, so commits go on meanwhile.
+func (p *Processor) handOver(ctx context.Context, tps []kafka.TP) error {
+	var stopping []*partition
+	for _, tp := range tps {
+		if pt := p.parts[tp]; pt != nil {
+			pt.stopped = true
+			pt.send(stopSoon)
+			stopping = append(stopping, pt)
+		}
+	}
+	for _, pt := range stopping {
+		for waiting := true; waiting; {
+			select {
+			case <-pt.done:
+				waiting = false
+			case <-p.ready:
+				if err := p.commitOpen(ctx); err != nil {
+					return err
+				}
+			case err := <-p.fatal:
+				return err
+			}
+		}
+	}
+	if err := p.commitOpen(ctx); err != nil {
+		return err
+	}
+	for _, pt := range stopping {
+		p.remove(pt)
+	}
+	return nil
+}
+
+// drop ends a partition at once; its uncommitted results are worthless.
+func (p *Processor) drop(pt *partition) {
+	pt.running.Store(false)
+	pt.cancel()
+	pt.wait()
+	p.remove(pt)
+}
+
+func (p *Processor) abandonAll() {
+	for _, pt := range p.parts {
+		p.drop(pt)
+	}
+}
+
+func (p *Processor) add(pt *partition) {
+	p.parts[pt.tp] = pt
+	p.statusMu.Lock()
+	p.status[pt.tp] = pt
+	p.statusMu.Unlock()
+}
+
+func (p *Processor) remove(pt *partition) {
+	pt.cancel()
+	delete(p.parts, pt.tp)
+	p.statusMu.Lock()
+	delete(p.status, pt.tp)
+	p.statusMu.Unlock()
+	p.cfg.Metrics.dropPartition(pt.tp)
+}
+
+func (p *Processor) setJoined() {
+	p.statusMu.Lock()
+	p.joined = true
+	p.statusMu.Unlock()
+}
+
+// stillMember waits a heartbeat to learn whether the group still knows this
+// instance: a fenced producer is either our own transaction that timed out, or
+// another worker with the same instance id, and only the group can tell.
+func (p *Processor) stillMember(ctx context.Context) error {
+	if p.cfg.InstanceID == "" {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(p.cfg.Heartbeat * 3 / 2):
+		if err := p.member.Err(); err != nil {
+			return p.memberEnded()
+		}
+		return nil
+	}
+}
+
+func randomID() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,340 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/schemas"
+)
+
+// restore rebuilds the partition's state from what is committed: the changelog
+// up to its end, then the input from the replay floor to the committed offset.
+// It publishes nothing. Rollback is its twin in memory, and a test holds the
+// two equal.
+func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
+	begin := time.Now()
+	pt.running.Store(false)
+	pt.closeSource()
+	pt.wipe, pt.wiped, pt.arrivals = nil, false, arrivals{}
+	for try := 0; ; try++ {
+		err := pt.tryRestore(ctx, off)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, keystate.ErrAhead) || try == 20 {
+			return err
+		}
+		// The changelog is ahead of the offset: another member committed between
+		// the two reads (it was still the owner). Ask again.
+		if err := sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
+			return err
+		}
+		offs, err := pt.p.committedOffsets(ctx, []kafka.TP{pt.tp})
+		if err != nil {
+			return err
+		}
+		off = offs[pt.tp]
+	}
+	pt.resetChunk()
+	pt.batch.Reset()
+	pt.counted = pt.state.Counts
+	at := pt.committed.Load()
+	pt.settled = at
+	pt.keys.Store(int64(pt.state.Keys()))
+	pt.heldNow.Store(int64(pt.state.Held()))
+	pt.committedAt.Store(time.Now().UnixNano())
+	// In this order: the main goroutine raises the epoch and then looks at
+	// running, so either it tells us to go back or we have the new epoch.
+	pt.running.Store(true)
+	pt.setEpoch()
+	pt.seek(at)
+	pt.exportState(true)
+	pt.p.cfg.Metrics.restored(pt.tp, time.Since(begin))
+	pt.log.Info("restored", "offset", at, "keys", pt.state.Keys(), "took", time.Since(begin).Round(time.Millisecond))
+	return nil
+}
+
+func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
+	pt.state = keystate.New(pt.p.cfg.State)
+	pt.fresh.Store(off.Offset < 0)
+	if pt.forward {
+		// Nothing is remembered of a partition that is only sent on.
+		at := off.Offset
+		if at < 0 {
+			var err error
+			if at, err = pt.startOffset(ctx); err != nil {
+				return err
+			}
+		}
+		return pt.begin(at)
+	}
+	stored, err := pt.loadChangelog(ctx)
+	if err != nil {
+		return err
+	}
+	if off.Offset < 0 {
+		if len(stored) > 0 {
+			return pt.giveUp(ctx, stored, "the group has no committed offset for it (they expire when a group is away for long), but there is state", StartEarliest, false)
+		}
+		at, err := pt.startOffset(ctx)
+		if err != nil {
+			return err
+		}
+		return pt.begin(at)
+	}
+	floor, err := keystate.ParseFloor(off.Metadata)
+	if err != nil {
+		return pt.giveUp(ctx, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)", off.Offset), off.Offset, true)
+	}
+	starts, err := pt.listOffset(ctx, StartEarliest)
+	if err != nil {
+		return err
+	}
+	switch {
+	case off.Offset < starts:
+		return pt.offsetLost(ctx, off.Offset, starts)
+	case floor.Offset < starts && floor.Offset < off.Offset:
+		return pt.giveUp(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset, starts), off.Offset, true)
+	}
+	if err := pt.state.BeginReplay(floor, off.Offset, pt.p.cfg.Guarantee == AtLeastOnce); err != nil {
+		if errors.Is(err, keystate.ErrAhead) {
+			return err
+		}
+		return fmt.Errorf("processor: %s/%d: restore: %w", pt.tp.Topic, pt.tp.Partition, err)
+	}
+	if err := pt.replay(ctx, floor.Offset, off.Offset); err != nil {
+		return err
+	}
+	pt.state.EndReplay()
+	return pt.begin(off.Offset)
+}
+
+// begin makes at the committed mark of the state as it is.
+func (pt *partition) begin(at int64) error {
+	pt.state.Mark(at)
+	pt.state.Committed(at)
+	pt.committed.Store(at)
+	pt.settled = at
+	return nil
+}
+
+// loadChangelog feeds the partition's changelog to the state and returns the
+// keys that are stored in it.
+func (pt *partition) loadChangelog(ctx context.Context) (map[string]struct{}, error) {
+	tp := kafka.TP{Topic: pt.p.outputs.changelogs[pt.tp.Topic].name, Partition: pt.tp.Partition}
+	from, err := pt.list(ctx, tp, StartEarliest)
+	if err != nil {
+		return nil, err
+	}
+	// To the end of the log, not to the last stable offset of now: below it may
+	// be the outcome of a transaction that is still being decided.
+	to, err := pt.list(ctx, tp, StartLatest)
+	if err != nil {
+		return nil, err
+	}
+	stored := map[string]struct{}{}
+	err = pt.read(ctx, tp, from, to, func(rec *kafka.Record) error {
+		if rec.Key == nil {
+			return nil
+		}
+		if rec.Value == nil {
+			delete(stored, string(rec.Key))
+		} else if _, ok := stored[string(rec.Key)]; !ok {
+			stored[string(rec.Key)] = struct{}{}
+		}
+		if err := pt.state.Load(rec.Key, rec.Value); err != nil {
+			return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
+				Decide: "worker state reset, or ODRADEK_STATE_MISMATCH=reset"}
+		}
+		return nil
+	})
+	return stored, err
+}
+
+// replay folds the input from floor to end, scoring where carries need it.
+func (pt *partition) replay(ctx context.Context, floor, end int64) error {
+	header := func(rec *kafka.Record) func(string) ([]byte, bool) {
+		if pt.header == nil {
+			pt.header = rec.Header
+		}
+		return pt.header
+	}
+	s := pt.state
+	err := pt.read(ctx, pt.tp, floor, end, func(rec *kafka.Record) error {
+		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+			err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &pt.reading)
+			var de *schemas.DecodeError
+			if errors.As(err, &de) && de.Retry {
+				pt.log.Warn("restore is held, the schema registry does not answer", "offset", rec.Offset, "err", err)
+				if err := sleep(ctx, wait); err != nil {
+					return err
+				}
+				continue
+			}
+			if err != nil || pt.checkReading(rec) != nil {
+				return nil // it was a dead letter when it was live
+			}
+			break
+		}
+		if err := pt.makeRoom(ctx); err != nil {
+			return err
+		}
+		sample := keystate.Sample{Key: pt.reading.Key, Time: pt.reading.Time, Offset: rec.Offset, Values: pt.reading.Values}
+		s.Fold(&sample, pt.batch)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return pt.finish(ctx)
+}
+
+// read calls fn for the visible records of tp in [from, to). It ends by
+// position: the last records may be markers, aborted or compacted away.
+func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn func(*kafka.Record) error) error {
+	if from >= to {
+		return nil
+	}
+	src := pt.p.fetcher.Add(tp, from)
+	defer src.Close()
+	var it kafka.Iterator
+	pt.header = nil
+	defer func() { pt.header = nil }()
+	for {
+		var c *kafka.Chunk
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case c = <-src.C():
+		}
+		if c == nil {
+			return fmt.Errorf("processor: read %s/%d: the fetcher ended", tp.Topic, tp.Partition)
+		}
+		if c.Err != nil {
+			return fmt.Errorf("processor: read %s/%d: %w", tp.Topic, tp.Partition, c.Err)
+		}
+		it.Reset(c)
+		var err error
+		for err == nil && it.Next() {
+			rec := it.Record()
+			if rec.Offset >= to {
+				break
+			}
+			err = fn(rec)
+		}
+		if err == nil {
+			err = it.Err()
+		}
+		next := it.NextOffset()
+		c.Release()
+		if err != nil {
+			return err
+		}
+		if next >= to {
+			return nil
+		}
+	}
+}
+
+// offsetLost applies ODRADEK_OFFSET_LOST: the offset to go on at is deleted.
+func (pt *partition) offsetLost(ctx context.Context, offset, logStart int64) error {
+	pt.p.cfg.Metrics.offsetLost(pt.tp, logStart-offset)
+	at := logStart
+	switch pt.p.cfg.OffsetLost {
+	case Fail:
+		return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("offset %d is not in the log, which begins at %d: retention has deleted input that was not read", offset, logStart),
+			Decide: "ODRADEK_OFFSET_LOST=earliest or latest, or worker state reset"}
+	case Latest:
+		var err error
+		if at, err = pt.listOffset(ctx, StartLatest); err != nil {
+			return err
+		}
+	}
+	pt.log.Error("offset lost, going on with empty state", "offset", offset, "log_start", logStart, "at", at)
+	return pt.empty(ctx, nil, at)
+}
+
+// giveUp applies ODRADEK_STATE_LOST: state that cannot be rebuilt is an
+// explanation and a stop, or is emptied.
+func (pt *partition) giveUp(ctx context.Context, stored map[string]struct{}, reason string, at int64, known bool) error {
+	if pt.p.cfg.StateLost == Fail {
+		return &RefusedError{TP: pt.tp, Reason: reason, Decide: "worker state reset, or ODRADEK_STATE_LOST=reset"}
+	}
+	if !known {
+		var err error
+		if at, err = pt.startOffset(ctx); err != nil {
+			return err
+		}
+	}
+	pt.log.Error("state given up, going on with empty state", "reason", reason, "at", at)
+	return pt.empty(ctx, stored, at)
+}
+
+// empty goes on at offset at without state; what the changelog holds is deleted
+// in the transaction of the next cycle.
+func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at int64) error {
+	if stored == nil {
+		pt.state = keystate.New(pt.p.cfg.State)
+		var err error
+		if stored, err = pt.loadChangelog(ctx); err != nil {
+			return err
+		}
+	}
+	pt.state = keystate.New(pt.p.cfg.State)
+	pt.wipe = make([][]byte, 0, len(stored))
+	for k := range stored {
+		pt.wipe = append(pt.wipe, []byte(k))
+	}
+	pt.wiped = false
+	return pt.begin(at)
+}
+
+// startOffset is where ODRADEK_START points.
+func (pt *partition) startOffset(ctx context.Context) (int64, error) {
+	return pt.listOffset(ctx, pt.p.cfg.Start)
+}
+
+func (pt *partition) listOffset(ctx context.Context, at int64) (int64, error) {
+	return pt.list(ctx, pt.tp, at)
+}
+
+// list is ListOffsets with patience: leaders move.
+func (pt *partition) list(ctx context.Context, tp kafka.TP, at int64) (int64, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+		m, err := pt.p.cfg.Client.ListOffsets(cctx, []kafka.TP{tp}, at)
+		cancel()
+		if err == nil {
+			if off, ok := m[tp]; ok && off >= 0 {
+				return off, nil
+			}
+			if at >= 0 {
+				return pt.list(ctx, tp, StartLatest) // no record that late
+			}
+			err = errors.New("no offset in the answer")
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if c := kafka.ClassOf(err); c == kafka.Fatal {
+			return 0, fmt.Errorf("processor: offsets of %s/%d: %w", tp.Topic, tp.Partition, err)
+		}
+		pt.log.Warn("offsets not to be had yet", "of", tp.Topic, "err", err)
+		if err := sleep(ctx, wait); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,78 @@
+package processor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"odradek/processor/kafka"
+)
+
+// PartitionStatus is what an operator sees of a partition.
+type PartitionStatus struct {
+	Topic       string
+	Partition   int32
+	Running     bool  // restored
+	Position    int64 // next offset to fold
+	Committed   int64
+	End         int64 // last stable offset seen
+	Lag         int64
+	Keys        int64
+	Held        int64
+	CommittedAt time.Time
+	Since       time.Time // the later of CommittedAt and when there was something to commit again
+}
+
+// TP is the partition's name.
+func (s *PartitionStatus) TP() kafka.TP {
+	return kafka.TP{Topic: s.Topic, Partition: s.Partition}
+}
+
+// Status lists the assigned partitions, by topic and partition.
+func (p *Processor) Status() []PartitionStatus {
+	p.statusMu.Lock()
+	defer p.statusMu.Unlock()
+	out := make([]PartitionStatus, 0, len(p.status))
+	for tp, pt := range p.status {
+		s := PartitionStatus{
+			Topic: tp.Topic, Partition: tp.Partition, Running: pt.running.Load(),
+			Position: pt.position.Load(), Committed: pt.committed.Load(), End: pt.end.Load(),
+			Keys: pt.keys.Load(), Held: pt.heldNow.Load(),
+		}
+		if s.Running {
+			s.Lag = max(0, s.End-s.Committed)
+			s.CommittedAt = time.Unix(0, pt.committedAt.Load())
+			s.Since = time.Unix(0, max(pt.committedAt.Load(), pt.behindAt.Load()))
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b PartitionStatus) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return out
+}
+
+// Ready reports whether the worker is in the group and all it was assigned is
+// restored.
+func (p *Processor) Ready() bool {
+	p.statusMu.Lock()
+	defer p.statusMu.Unlock()
+	for _, pt := range p.status {
+		if !pt.running.Load() {
+			return false
+		}
+	}
+	return p.joined
+}
+
+// Stalled names a partition that has had input for longer than limit without
+// committing any; nil when there is none.
+func (p *Processor) Stalled(limit time.Duration) error {
+	for _, s := range p.Status() {
+		if idle := time.Since(s.Since); s.Running && s.Lag > 0 && idle > limit {
+			return fmt.Errorf("processor: %s/%d: %d records behind and nothing committed for %s", s.Topic, s.Partition, s.Lag, idle.Round(time.Second))
+		}
+	}
+	return nil
+}
