@@ -114,7 +114,7 @@ func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]
 	}
 	tps = slices.Clone(tps)
 	slices.SortFunc(tps, compareTP)
-	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	delay := retryDelay{first: 10 * time.Millisecond, max: 200 * time.Millisecond}
 	for {
 		o := &offsetFetch{group: group, tps: tps}
 		err := c.toCoordinator(ctx, groupCoordinator, group, o)

@@ -1,0 +1,177 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func TestTopics(t *testing.T) {
+	ctx := testContext(t)
+	fake := cluster(t, kfake.NumBrokers(3))
+	c := open(t, fake.ListenAddrs())
+	if err := c.CreateTopic(ctx, "log", 5, 3, map[string]string{"cleanup.policy": "compact", "max.message.bytes": "2000000"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CreateTopic(ctx, "log", 7, 1, nil); err != nil {
+		t.Fatalf("again: %v", err)
+	}
+	if err := c.CreateTopic(ctx, "default", 2, -1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CreateTopic(ctx, "wide", 2, 9, nil); err == nil {
+		t.Fatal("nine replicas on three brokers")
+	} else {
+		t.Log(err)
+	}
+	if _, err := c.leader(ctx, TP{"log", 4}); err != nil {
+		t.Fatal(err)
+	}
+	infos, err := c.Topics(ctx, "log", "absent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := infos["log"]; !i.Exists || !i.Authorized || i.Partitions != 5 || i.Replication != 3 || i.Leaderless != 0 || !i.Operations.Has(OpWrite) {
+		t.Errorf("%+v", i)
+	}
+	if i := infos["absent"]; i.Exists || !i.Authorized || i.Partitions != 0 {
+		t.Errorf("%+v", i)
+	}
+	all, err := c.Topics(ctx)
+	if err != nil || !all["log"].Exists || !all["default"].Exists {
+		t.Errorf("%+v %v", all, err)
+	}
+	cfg, err := c.TopicConfig(ctx, "log")
+	if err != nil || cfg["cleanup.policy"] != "compact" || cfg["max.message.bytes"] != "2000000" || cfg["retention.ms"] == "" {
+		t.Errorf("%v %v", cfg, err)
+	}
+	if _, err := c.TopicConfig(ctx, "absent"); err == nil {
+		t.Error("configuration of an absent topic")
+	} else {
+		t.Log(err)
+	}
+	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DeleteTopics}, Topic: "log", Err: kerr.NotController})
+	if err := c.DeleteTopic(ctx, "log"); err != nil {
+		t.Error(err)
+	}
+	if err := c.DeleteTopic(ctx, "log"); err != nil {
+		t.Error(err)
+	}
+	if infos, err = c.Topics(ctx, "log"); err != nil || infos["log"].Exists {
+		t.Errorf("%+v %v", infos, err)
+	}
+}
+
+// TestOperations: what a user may and may not do, as `check --online` asks.
+func TestOperations(t *testing.T) {
+	ctx := testContext(t)
+	allow := func(kind kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfake.ACL {
+		return kfake.ACL{Resource: kind, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
+	}
+	fake := cluster(t, kfake.SeedTopics(1, "in", "out", "hidden"), kfake.EnableSASL(), kfake.EnableACLs(),
+		kfake.Superuser("PLAIN", "root", "pw"),
+		kfake.User("PLAIN", "worker", "pw",
+			allow(kmsg.ACLResourceTypeTopic, "in", kmsg.ACLOperationRead),
+			allow(kmsg.ACLResourceTypeTopic, "in", kmsg.ACLOperationDescribe),
+			allow(kmsg.ACLResourceTypeTopic, "out", kmsg.ACLOperationWrite),
+			allow(kmsg.ACLResourceTypeTopic, "out", kmsg.ACLOperationDescribe),
+			allow(kmsg.ACLResourceTypeGroup, "g", kmsg.ACLOperationRead),
+			allow(kmsg.ACLResourceTypeGroup, "g", kmsg.ACLOperationDescribe),
+			allow(kmsg.ACLResourceTypeTransactionalId, "txn", kmsg.ACLOperationDescribe),
+			allow(kmsg.ACLResourceTypeTransactionalId, "txn", kmsg.ACLOperationWrite),
+		))
+	m, err := NewSASL("plain", "worker", "pw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Open(ctx, Config{Brokers: fake.ListenAddrs(), SASL: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, tc := range []struct {
+		kind Resource
+		name string
+		has  []Operation
+		not  []Operation
+	}{
+		{ResourceTopic, "in", []Operation{OpRead, OpDescribe}, []Operation{OpWrite, OpDelete}},
+		{ResourceTopic, "out", []Operation{OpWrite, OpDescribe}, []Operation{OpRead}},
+		{ResourceTopic, "hidden", nil, []Operation{OpRead, OpDescribe}},
+		{ResourceGroup, "g", []Operation{OpRead, OpDescribe}, []Operation{OpDelete}},
+		{ResourceGroup, "other", nil, []Operation{OpRead, OpDescribe}},
+		{ResourceTransactionalID, "txn", []Operation{OpDescribe}, nil},
+		{ResourceTransactionalID, "other", nil, []Operation{OpDescribe}},
+		{ResourceCluster, "", nil, []Operation{OpCreate, OpIdempotentWrite}},
+	} {
+		ops, err := c.Operations(ctx, tc.kind, tc.name)
+		if err != nil {
+			t.Errorf("%d %q: %v", tc.kind, tc.name, err)
+			continue
+		}
+		t.Logf("%d %q: %v", tc.kind, tc.name, ops)
+		for _, o := range tc.has {
+			if !ops.Has(o) {
+				t.Errorf("%d %q: %v is missing in %v", tc.kind, tc.name, o, ops)
+			}
+		}
+		for _, o := range tc.not {
+			if ops.Has(o) || !ops.Known {
+				t.Errorf("%d %q: %v in %v", tc.kind, tc.name, o, ops)
+			}
+		}
+	}
+	f := c.NewFetcher(FetcherConfig{})
+	defer f.Close()
+	if ch := receive(t, f.Add(TP{"hidden", 0}, 0)); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) || ClassOf(ch.Err) != Fatal {
+		t.Errorf("%+v", ch)
+	} else {
+		t.Log(ch.Err)
+	}
+	if ch := receive(t, f.Add(TP{"out", 0}, 0)); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) {
+		t.Errorf("%+v", ch)
+	}
+	if _, err := c.Committed(ctx, "other", []TP{{"in", 0}}); ClassOf(err) != Fatal {
+		t.Error(err)
+	} else {
+		t.Log(err)
+	}
+	if err := c.CreateTopic(ctx, "new", 1, 1, nil); ClassOf(err) != Fatal {
+		t.Error(err)
+	} else {
+		t.Log(err)
+	}
+}
+
+// TestPartition: the values of Kafka's own test (UtilsTest.testMurmur2), and the
+// same partitions as franz-go's partitioner, which keeps to the Java client's.
+func TestPartition(t *testing.T) {
+	for in, want := range map[string]int32{
+		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536,
+		"a-little-bit-longer-string":                       -1486304829,
+		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+		"abc": 479470107,
+	} {
+		if got := int32(murmur2([]byte(in))); got != want {
+			t.Errorf("%q: %d, want %d", in, got, want)
+		}
+	}
+	r := seeded(t)
+	franz := kgo.StickyKeyPartitioner(nil).ForTopic("t")
+	for i := 0; i < 2000; i++ {
+		key := randomBytes(r, 1+r.IntN(40))
+		if i%2 == 0 {
+			key = binary.LittleEndian.AppendUint64(key, r.Uint64())
+		}
+		n := 1 + r.IntN(100)
+		if got, want := Partition(key, n), franz.Partition(&kgo.Record{Key: key}, n); int(got) != want {
+			t.Fatalf("%x of %d: %d, want %d", key, n, got, want)
+		}
+	}
+}
