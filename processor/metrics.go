@@ -264,14 +264,14 @@ func (m *Metrics) deadLetter(tp kafka.TP, reason string) {
 }
 
 // restored counts a partition whose state is there, with held samples in it.
-func (m *Metrics) restored(tp kafka.TP, took time.Duration) {
+func (m *Metrics) restored(pt *partition, took time.Duration) {
 	if m == nil {
 		return
 	}
 	var l Latency
 	l.Observe(took.Microseconds())
 	m.restoreDuration.add(&l)
-	pm, held := m.Partition(tp), m.heldNow(tp)
+	pm, held := m.Partition(pt.tp), pt.heldNow.Load()
 	pm.mu.Lock()
 	defer pm.mu.Unlock()
 	if pm.assigned { // restored again: what was counted as held goes out, what is there comes in
@@ -279,22 +279,6 @@ func (m *Metrics) restored(tp kafka.TP, took time.Duration) {
 	}
 	pm.HeldAssigned.Add(float64(held))
 	pm.held, pm.assigned, pm.ends = held, true, endTimes{}
-}
-
-// heldNow is what the partition's status says of held records.
-func (m *Metrics) heldNow(tp kafka.TP) int64 {
-	m.mu.Lock()
-	status := m.status
-	m.mu.Unlock()
-	if status == nil {
-		return 0
-	}
-	for _, p := range status() {
-		if p.Topic == tp.Topic && p.Partition == tp.Partition {
-			return p.Held
-		}
-	}
-	return 0
 }
 
 // dropPartition counts a partition that went to another member.

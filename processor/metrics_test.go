@@ -30,7 +30,7 @@ func TestMetricsDoc(t *testing.T) {
 	m.committed(c, time.Millisecond)
 	m.aborted(errors.New("x"))
 	m.deadLetter(tp, "magic")
-	m.restored(tp, time.Second)
+	m.restored(pt, time.Second)
 	m.offsetLost(tp, 3)
 	m.rebalanced("assigned")
 
@@ -80,7 +80,6 @@ func TestAccounting(t *testing.T) {
 	m := NewMetrics()
 	tp := kafka.TP{Topic: "in", Partition: 0}
 	pt := &partition{tp: tp}
-	m.Watch(func() []PartitionStatus { return []PartitionStatus{{Topic: "in", Held: pt.heldNow.Load()}} })
 	sides := func() (in, out float64) {
 		pm := m.Partition(tp)
 		v := testutil.ToFloat64
@@ -102,15 +101,15 @@ func TestAccounting(t *testing.T) {
 			t.Errorf("%v in, %v out", in, out)
 		}
 	}
-	m.restored(tp, 0)
+	m.restored(pt, 0)
 	commit(4, 20, 2, map[keystate.Outcome]int64{keystate.Scored: 5, keystate.WarmingUp: 3, keystate.Missing: 1, keystate.Filtered: 2, keystate.Late: 2, keystate.Duplicate: 1})
 	commit(0, 0, 0, map[keystate.Outcome]int64{keystate.Scored: 4})
 	commit(6, 6, 0, nil)
 	m.dropPartition(tp)
 	pt.heldNow.Store(9) // another worker has had it
-	m.restored(tp, 0)
+	m.restored(pt, 0)
 	commit(10, 1, 0, nil)
-	m.restored(tp, 0) // restored in place
+	m.restored(pt, 0) // restored in place
 	commit(0, 0, 0, map[keystate.Outcome]int64{keystate.Scored: 10})
 	m.dropPartition(tp)
 	if in, out := sides(); in != out {
@@ -124,7 +123,7 @@ func TestNilMetrics(t *testing.T) {
 	m.committedPart(&partition{}, &part{})
 	m.aborted(nil)
 	m.deadLetter(kafka.TP{}, "x")
-	m.restored(kafka.TP{}, 0)
+	m.restored(&partition{}, 0)
 	m.dropPartition(kafka.TP{})
 	m.offsetLost(kafka.TP{}, 1)
 	m.rebalanced("lost")
