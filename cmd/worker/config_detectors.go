@@ -22,16 +22,24 @@ type detectorCommon struct {
 	Op        string   `env:"OP" envDefault:"ikasst" oneof:"ikasst|zscore" doc:"Method. ikasst: change score by singular spectrum transformation. zscore: distance of a sample to the mean of those before it, in standard deviations."`
 	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
 	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window    int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence: a score reads 2w-1+GAMMA samples. For zscore the samples a score reads, the scored one included."`
+	Window    int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For zscore the samples a score reads, the scored one included."`
 	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
 	Threshold *float64 `env:"THRESHOLD" doc:"A score above it is anomalous. Needed with ODRADEK_SCORES=anomalous."`
 }
 
 type ikasstParams struct {
-	Rank       int     `env:"RANK" envDefault:"3" min:"1" max:"32" doc:"ikasst: number of past directions that the present is compared with (r in the paper). The Krylov dimension is 2r for even r, 2r-1 for odd."`
-	Gamma      int     `env:"GAMMA" envDefault:"0" min:"0" max:"16777216" doc:"ikasst: samples from the past window to the present one; 0 means half of WINDOW, at least 1."`
-	PowerSteps int     `env:"POWER_STEPS" envDefault:"2" min:"1" max:"1000" doc:"ikasst: steps of the power method per score, from the last score's direction."`
-	Epsilon    float64 `env:"EPSILON" envDefault:"1e-5" min:"0" max:"1" doc:"ikasst: share of the fixed start vector mixed into the direction that is handed on, so that it can leave a stale one."`
+	Rank       int     `env:"RANK" envDefault:"3" min:"1" max:"32" doc:"ikasst: directions of the past that the present is compared with (r in the paper)."`
+	Krylov     int     `env:"KRYLOV" envDefault:"0" min:"0" max:"64" doc:"ikasst: dimension of the Krylov subspace (k); 0 means 2r for even r, 2r-1 for odd."`
+	Gamma      int     `env:"GAMMA" envDefault:"0" min:"0" max:"65536" doc:"ikasst: samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples lie between them."`
+	PowerSteps int     `env:"POWER_STEPS" envDefault:"2" min:"1" max:"100" doc:"ikasst: steps of the power method for a score, from the direction that the last score left."`
+	Epsilon    float64 `env:"EPSILON" envDefault:"0.001" min:"1e-9" max:"1" doc:"ikasst: share of the fixed start vector in the direction that is handed on, so that it can leave a stale one."`
+}
+
+func buildIKASST(window int, params any) (detectors.Detector, error) {
+	p := params.(*ikasstParams)
+	return detectors.NewIKASST(detectors.IKASSTParams{
+		Window: window, Rank: p.Rank, Krylov: p.Krylov, Gamma: p.Gamma, PowerSteps: p.PowerSteps, Epsilon: p.Epsilon,
+	})
 }
 
 type zscoreParams struct{}
@@ -97,7 +105,11 @@ func (k *checker) detector(d *DetectorSettings) {
 	}
 	if op, ok := ops[d.Op]; ok && k.ok(d.settingNames(short)...) {
 		if _, err := op.build(d.Window, d.params); err != nil {
-			k.add(short+"WINDOW", strings.TrimPrefix(err.Error(), "detectors: "), "")
+			var problems []string
+			for _, err := range unjoin(err) {
+				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "\n", ", ").Replace(err.Error()))
+			}
+			k.addAll(short+"WINDOW", problems, "")
 		}
 	}
 }

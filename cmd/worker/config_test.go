@@ -269,7 +269,7 @@ func TestFingerprints(t *testing.T) {
 	if a2, b2 := of("ODRADEK_DETECTOR_A_THRESHOLD=3", "ODRADEK_DETECTOR_A_KEYS=x*", "ODRADEK_WORKERS=3"); a2 != a || b2 != b {
 		t.Error("a threshold, key patterns or an unrelated setting change a fingerprint")
 	}
-	for _, change := range []string{"WINDOW=60", "STRIDE=2", "RANK=4", "GAMMA=7", "POWER_STEPS=3", "EPSILON=0.1"} {
+	for _, change := range []string{"WINDOW=60", "STRIDE=2", "RANK=4", "GAMMA=7", "POWER_STEPS=3", "EPSILON=0.1", "KRYLOV=7"} {
 		if a2, b2 := of("ODRADEK_DETECTOR_A_" + change); a2 == a || b2 != b {
 			t.Errorf("%s: changed a %v, b %v", change, a2 != a, b2 != b)
 		}

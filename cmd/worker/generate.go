@@ -148,7 +148,7 @@ func (t terminal) runGenerate(ctx context.Context, c *Config, o *generateOptions
 	if err != nil {
 		return err
 	}
-	g := newGenerator(o, m, schemaID, infos[o.topic].Partitions)
+	g := newRecordSource(o, m, schemaID, infos[o.topic].Partitions)
 	g.labelPartitions = infos[o.labelsTopic].Partitions
 	if o.labels != "" {
 		w, err := openLabels(o.labels, t.out)

@@ -22,7 +22,7 @@ func console(environ ...string) (t terminal, out, err *bytes.Buffer) {
 	return terminal{out, err, environ}, out, err
 }
 
-func testGenerator(t *testing.T, o generateOptions) *generator {
+func testSource(t *testing.T, o generateOptions) *recordSource {
 	t.Helper()
 	if o.topic == "" {
 		o.topic, o.sensors, o.faults, o.faultEvery = "in", 7, "all", 200
@@ -31,7 +31,7 @@ func testGenerator(t *testing.T, o generateOptions) *generator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newGenerator(&o, m, 3, 4)
+	return newRecordSource(&o, m, 3, 4)
 }
 
 // The records of a run are a function of the seed, to the byte; another seed
@@ -40,7 +40,7 @@ func TestGenerateIsDeterministic(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	of := func(seed uint64) []byte {
-		g := testGenerator(t, generateOptions{topic: "in", sensors: 7, faults: "all", faultEvery: 200, seed: seed, start: "2026-01-01T00:00:00Z"})
+		g := testSource(t, generateOptions{topic: "in", sensors: 7, faults: "all", faultEvery: 200, seed: seed, start: "2026-01-01T00:00:00Z"})
 		var all []byte
 		for i := range int64(20_000) {
 			_, v := g.record(i)
@@ -223,7 +223,7 @@ func BenchmarkGenerate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := newGenerator(&o, m, 3, 4)
+	g := newRecordSource(&o, m, 3, 4)
 	bytes := 0
 	for i := range b.N {
 		_, v := g.record(int64(i))

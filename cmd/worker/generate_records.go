@@ -24,9 +24,9 @@ type Label struct {
 	Size    float64   `json:"size,omitempty"` // added to the value; of a frequency the factor
 }
 
-// generator turns steps into records. The records of a run are a function of
+// recordSource turns steps into records. The records of a run are a function of
 // the options; how they fall into batches is not.
-type generator struct {
+type recordSource struct {
 	o       *generateOptions
 	sensors []sensor
 	names   [][]byte
@@ -46,8 +46,8 @@ type generator struct {
 // round is what is sent together.
 type round struct{ readings, labels []*kafka.Batches }
 
-func newGenerator(o *generateOptions, m *signalModel, schemaID int32, partitions int) *generator {
-	g := &generator{
+func newRecordSource(o *generateOptions, m *signalModel, schemaID int32, partitions int) *recordSource {
+	g := &recordSource{
 		o: o, enc: schemas.NewReadingEncoder(schemaID, o.plant, o.unit), parts: partitions,
 		sensors: make([]sensor, o.sensors), names: make([][]byte, o.sensors), target: make([]int32, o.sensors),
 	}
@@ -61,13 +61,13 @@ func newGenerator(o *generateOptions, m *signalModel, schemaID int32, partitions
 }
 
 // at is the event time of a step.
-func (g *generator) at(step int64) time.Time {
+func (g *recordSource) at(step int64) time.Time {
 	return g.start.Add(time.Duration(step) * g.o.interval)
 }
 
 // record encodes record i: sensor i mod n, step i div n. The value is valid until
 // the next call.
-func (g *generator) record(i int64) (sensor int, value []byte) {
+func (g *recordSource) record(i int64) (sensor int, value []byte) {
 	n := int64(len(g.sensors))
 	sensor, step := int(i%n), i/n
 	v, ok := g.sensors[sensor].at(step)
@@ -81,7 +81,7 @@ func (g *generator) record(i int64) (sensor int, value []byte) {
 
 // fill appends n more records to r, and the labels of the faults that end in
 // them.
-func (g *generator) fill(r *round, n, kafkaTime int64) error {
+func (g *recordSource) fill(r *round, n, kafkaTime int64) error {
 	for range n {
 		sensor, value := g.record(g.next)
 		if err := r.readings[g.target[sensor]].Append(kafkaTime, g.names[sensor], value, nil); err != nil {
@@ -99,7 +99,7 @@ func (g *generator) fill(r *round, n, kafkaTime int64) error {
 }
 
 // finish writes the labels of the faults that have begun and not ended.
-func (g *generator) finish(r *round) error {
+func (g *recordSource) finish(r *round) error {
 	n := int64(len(g.sensors))
 	for i := range min(n, g.next) {
 		s := &g.sensors[i]
@@ -114,7 +114,7 @@ func (g *generator) finish(r *round) error {
 	return nil
 }
 
-func (g *generator) label(r *round, sensor int, f plantedFault) error {
+func (g *recordSource) label(r *round, sensor int, f plantedFault) error {
 	g.labels++
 	if g.labelFile == nil && g.labelPartitions == 0 {
 		return nil
@@ -144,7 +144,7 @@ const (
 
 // run makes records until the options or ctx end it, and sends everything that
 // it has made. A round is filled while the one before it is sent.
-func (g *generator) run(ctx context.Context, batches func() *kafka.Batches, send func(context.Context, map[kafka.TP]*kafka.Batches) error) error {
+func (g *recordSource) run(ctx context.Context, batches func() *kafka.Batches, send func(context.Context, map[kafka.TP]*kafka.Batches) error) error {
 	list := func(n int) []*kafka.Batches {
 		l := make([]*kafka.Batches, n)
 		for i := range l {
@@ -202,7 +202,7 @@ func (g *generator) run(ctx context.Context, batches func() *kafka.Batches, send
 }
 
 // due is how many records to make after elapsed; below 0 where it is the end.
-func (g *generator) due(elapsed time.Duration) int64 {
+func (g *recordSource) due(elapsed time.Duration) int64 {
 	n := int64(roundRecords)
 	if g.o.rate > 0 {
 		n = min(n, int64(elapsed.Seconds()*g.o.rate)-g.next)
@@ -221,7 +221,7 @@ func (g *generator) due(elapsed time.Duration) int64 {
 }
 
 // collect lists what a round has to send.
-func (g *generator) collect(r *round) map[kafka.TP]*kafka.Batches {
+func (g *recordSource) collect(r *round) map[kafka.TP]*kafka.Batches {
 	out := make(map[kafka.TP]*kafka.Batches, len(r.readings)+len(r.labels))
 	put := func(topic string, list []*kafka.Batches) {
 		for i, b := range list {

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+)
+
+// resetting is what the commit metadata says while a reset is under way: no
+// replay floor, so a worker that starts in the middle refuses to go on, or resets
+// by itself where ODRADEK_STATE_LOST says so.
+const resetting = "reset in progress"
+
+// reset empties the state of the partitions and commits where to begin.
+//
+// The order makes it safe to interrupt and to repeat. First the offsets are
+// committed without a replay floor: the brokers refuse that while the group has
+// members, and from then on nobody can take the old state for good. Then the
+// changelogs are emptied. Then the offsets are committed again with a floor that
+// needs no state.
+func (s *stateTool) reset(ctx context.Context, t terminal) error {
+	targets, err := s.targets(ctx)
+	if err != nil {
+		return err
+	}
+	remake := s.mismatched()
+	if len(remake) > 0 && s.o.partition >= 0 {
+		return fmt.Errorf("state: the changelog of %v has another number of partitions: reset all partitions of the topic together", remake)
+	}
+	verb := "would reset"
+	if s.o.yes {
+		verb = "resetting"
+	}
+	for _, tp := range s.tps {
+		fmt.Fprintf(t.err, "%s %s of group %s, to begin at offset %d\n", verb, tp, s.c.Group.Group, targets[tp])
+	}
+	for _, topic := range remake {
+		fmt.Fprintf(t.err, "%s: the changelog %s is made anew with %d partitions\n", verb, s.c.ChangelogTopic(topic), s.counts[topic])
+	}
+	if !s.o.yes {
+		fmt.Fprintln(t.err, "nothing was changed; add -yes to do it")
+		return nil
+	}
+	if err := s.commit(ctx, targets, func(int64) string { return resetting }); err != nil {
+		return err
+	}
+	for _, topic := range remake {
+		if err := s.remake(ctx, topic); err != nil {
+			return err
+		}
+	}
+	n, err := s.wipe(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.commit(ctx, targets, func(at int64) string { return keystate.Floor{Offset: at, MaxTime: keystate.NoTime}.String() })
+	if err != nil {
+		return fmt.Errorf("%w; the reset is not finished: run it again", err)
+	}
+	fmt.Fprintf(t.err, "reset %d partitions, %d state records deleted\n", len(s.tps), n)
+	return nil
+}
+
+// targets is the offset at which each partition is to begin.
+func (s *stateTool) targets(ctx context.Context) (map[kafka.TP]int64, error) {
+	committed, err := s.client.Committed(ctx, s.c.Group.Group, s.tps)
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	earliest, err := s.client.ListOffsets(ctx, s.tps, kafka.Earliest)
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	latest, err := s.client.ListStable(ctx, s.tps)
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	start, err := s.start(ctx, earliest, latest)
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	targets := make(map[kafka.TP]int64, len(s.tps))
+	for _, tp := range s.tps {
+		switch at := committed[tp].Offset; {
+		case s.o.to == "earliest":
+			targets[tp] = earliest[tp]
+		case s.o.to == "latest":
+			targets[tp] = latest[tp]
+		case at < 0:
+			targets[tp] = start[tp]
+		case at < earliest[tp]:
+			return nil, fmt.Errorf("state: %s: the committed offset %d is deleted, the log begins at %d; use -to earliest or -to latest", tp, at, earliest[tp])
+		default:
+			targets[tp] = at
+		}
+	}
+	return targets, nil
+}
+
+// start is where ODRADEK_START points.
+func (s *stateTool) start(ctx context.Context, earliest, latest map[kafka.TP]int64) (map[kafka.TP]int64, error) {
+	at, err := s.c.StartAt()
+	switch {
+	case err != nil:
+		return nil, err
+	case at == kafka.Earliest:
+		return earliest, nil
+	case at == kafka.Latest:
+		return latest, nil
+	}
+	offs, err := s.client.ListOffsets(ctx, s.tps, at)
+	for tp, off := range offs {
+		if off < 0 { // nothing that late yet
+			offs[tp] = latest[tp]
+		}
+	}
+	return offs, err
+}
+
+func (s *stateTool) commit(ctx context.Context, targets map[kafka.TP]int64, metadata func(at int64) string) error {
+	offs := make(map[kafka.TP]kafka.Offset, len(targets))
+	for tp, at := range targets {
+		offs[tp] = kafka.Offset{Offset: at, Metadata: metadata(at)}
+	}
+	// A commit of no member is accepted only while the group is empty.
+	err := s.client.CommitOffsets(ctx, kafka.Generation{ID: -1}, s.c.Group.Group, offs)
+	switch kafka.ClassOf(err) {
+	case kafka.None:
+		return nil
+	case kafka.Rebalance, kafka.InstanceFenced:
+		return errGroupActive
+	}
+	return fmt.Errorf("state: commit offsets of group %s: %w", s.c.Group.Group, err)
+}
+
+// mismatched lists the topics whose changelog has another number of partitions.
+func (s *stateTool) mismatched() (topics []string) {
+	for topic, n := range s.counts {
+		if s.stateOf[topic] && s.logs[topic] != 0 && s.logs[topic] != n {
+			topics = append(topics, topic)
+		}
+	}
+	return topics
+}
+
+// remake deletes a changelog and makes it with its input topic's partitions and
+// its own settings.
+func (s *stateTool) remake(ctx context.Context, topic string) error {
+	name := s.c.ChangelogTopic(topic)
+	have, err := s.client.TopicConfig(ctx, name)
+	if err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	configs := changelogConfigs()
+	for k := range configs {
+		if v := have[k]; v != "" {
+			configs[k] = v
+		}
+	}
+	if err := s.client.DeleteTopic(ctx, name); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	for {
+		// Older brokers delete in the background: the name may be taken a while.
+		if err := s.client.CreateTopic(ctx, name, s.counts[topic], s.c.Output.Replication, configs); err != nil && ctx.Err() != nil {
+			return fmt.Errorf("state: %w", err)
+		}
+		infos, err := s.client.Topics(ctx, name)
+		if err == nil && infos[name].Exists && infos[name].Partitions == s.counts[topic] {
+			s.logs[topic] = s.counts[topic]
+			return nil
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("state: changelog %s was deleted and could not be made anew: %w; the reset is not finished: run it again", name, ctx.Err())
+		}
+	}
+}
+
+// wipe writes a tombstone for every live record of the changelogs.
+func (s *stateTool) wipe(ctx context.Context) (records int, err error) {
+	producer := s.client.NewProducer(kafka.ProducerConfig{})
+	if err := producer.Init(ctx); err != nil {
+		return 0, fmt.Errorf("state: %w", err)
+	}
+	for _, tp := range s.tps {
+		log, ok := s.changelog(tp)
+		if !ok {
+			continue
+		}
+		live, err := s.read(ctx, log, false)
+		if err != nil {
+			return records, fmt.Errorf("state: %w", err)
+		}
+		b := kafka.NewBatches(int(s.c.Output.MaxMessage), kafka.CodecNone)
+		send := func() error {
+			if b.Count() == 0 {
+				return nil
+			}
+			if err := producer.Produce(ctx, map[kafka.TP]*kafka.Batches{log: b}); err != nil {
+				return fmt.Errorf("state: %w", err)
+			}
+			b.Reset()
+			return nil
+		}
+		now := time.Now().UnixMilli()
+		for _, r := range live {
+			if err := b.Append(now, []byte(r.key), nil, nil); err != nil {
+				return records, fmt.Errorf("state: %w", err)
+			}
+			records++
+			if b.Bytes() > 8<<20 {
+				if err := send(); err != nil {
+					return records, err
+				}
+			}
+		}
+		if err := send(); err != nil {
+			return records, err
+		}
+	}
+	return records, nil
+}
+
+// changelogConfigs are the settings that a changelog needs.
+func changelogConfigs() map[string]string {
+	return map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5", "segment.ms": "3600000"}
+}
