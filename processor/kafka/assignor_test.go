@@ -3,28 +3,10 @@ package kafka
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 )
-
-// newRand returns a source with a fresh seed, printed so that a failure can be
-// repeated with ODRADEK_SEED.
-func newRand(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("ODRADEK_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("ODRADEK_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 func tps(topic string, partitions ...int32) []TP {
 	var out []TP
@@ -103,7 +85,7 @@ type simulated struct {
 // partition, that the group comes to rest with every partition held and loads
 // within one, and that it took the least number of moves to get there.
 func TestAssignHistories(t *testing.T) {
-	r := newRand(t)
+	r := seeded(t)
 	for range 300 {
 		g := simulatedGroup{t: t, r: r, counts: map[string]int{}, topics: nil}
 		for i := range 1 + r.IntN(4) {
@@ -270,7 +252,7 @@ func leastMoves(members []*simulated, total int) int {
 }
 
 func TestAssignJoinMovesAtMostCeil(t *testing.T) {
-	r := newRand(t)
+	r := seeded(t)
 	for range 200 {
 		n, members := r.IntN(200), 1+r.IntN(12)
 		counts := map[string]int{"t": n}
@@ -294,7 +276,7 @@ func TestAssignJoinMovesAtMostCeil(t *testing.T) {
 }
 
 func TestMetadataRoundTrip(t *testing.T) {
-	r := newRand(t)
+	r := seeded(t)
 	for range 500 {
 		s := subscription{generation: r.Int32() - 1}
 		for i := range r.IntN(4) {

@@ -239,7 +239,11 @@ func (s several) Error() string {
 	for i, err := range s {
 		texts[i] = err.Error()
 	}
-	return strings.Join(slices.Compact(texts), "; and ")
+	texts = slices.Compact(texts)
+	if n := len(texts) - 2; n > 0 {
+		texts = append(texts[:2], fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(texts, "; and ")
 }
 
 func (s several) Unwrap() []error { return s }

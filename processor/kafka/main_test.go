@@ -1,0 +1,9 @@
+package kafka
+
+import (
+	"testing"
+
+	"odradek/processor/brokertest"
+)
+
+func TestMain(m *testing.M) { brokertest.Main(m) }
