@@ -43,7 +43,7 @@ func benchDecoder(tb testing.TB, schema string, m Mapping) *Decoder {
 		tb.Fatal(err)
 	}
 	d := newDecoder(&decoderShared{layout: l, options: DecoderOptions{MaxBytes: 1 << 20},
-		byID: map[int32]*projection{7: newProjection(l, 7, schema)}})
+		byID: map[int32]*projection{7: newProjection(l, 7, schema)}, byGUID: map[[16]byte]*projection{}, byCRC: map[uint64]*projection{}})
 	return d
 }
 

@@ -123,9 +123,11 @@ func (m Mapping) Check(schemaJSON string) []error {
 		if p == nil {
 			continue
 		}
-		hint := ""
-		if near := nearest(s.text, root.paths(s.role), 3); len(near) > 0 {
+		hint, paths := "", root.paths(s.role)
+		if near := nearest(s.text, paths, 3); len(near) > 0 {
 			hint = "; nearest: " + strings.Join(near, ", ")
+		} else if len(paths) > 0 {
+			hint = "; the schema has " + strings.Join(paths[:min(5, len(paths))], ", ")
 		}
 		faults = append(faults, fmt.Errorf("schemas: %s %q: %s%s", s.role, s.text, p.text, hint))
 	}
@@ -146,8 +148,11 @@ func Paths(schemaJSON string) ([]string, error) {
 // maxPaths bounds the list of a schema whose types refer to each other much.
 const maxPaths = 4096
 
+// paths lists the paths that suit a role; for the time those first that say
+// they are one.
 func (n *node) paths(r role) []string {
 	var out []string
+	stamped := 0
 	open := map[*node]bool{} // records on the way: a recursive one is not entered again
 	add := func(p string) {
 		if len(out) < maxPaths && !slices.Contains(out, p) {
@@ -194,7 +199,12 @@ func (n *node) paths(r role) []string {
 			if path == "" {
 				path = "@value"
 			}
+			before := len(out)
 			add(path)
+			if r == roleTime && len(out) > before && n.logical >= logicalDate {
+				out = slices.Insert(out[:before], stamped, path)
+				stamped++
+			}
 		}
 	}
 	walk(n, "", false)
@@ -221,9 +231,12 @@ func nearest(text string, paths []string, most int) []string {
 		c := distance(strings.ToLower(withoutCount(text)), strings.ToLower(withoutCount(p)))
 		d := distance(last(text), last(p))
 		if d <= len(last(text))/3 {
-			c = min(c, d)
+			c = min(c, d+1)
 		}
-		if c <= max(2, len(text)/2) {
+		if a, b := last(text), last(p); len(a) > 2 && strings.HasPrefix(b, a) || len(b) > 2 && strings.HasPrefix(a, b) {
+			c = min(c, 2)
+		}
+		if c < len(text) && c <= max(2, len(text)/2) {
 			list = append(list, candidate{p, c})
 		}
 	}

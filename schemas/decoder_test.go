@@ -1,0 +1,610 @@
+package schemas
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkedin/goavro/v2"
+)
+
+// decode encodes a native record with goavro and decodes it as id 7.
+func decode(t *testing.T, schema string, m Mapping, native any) (Reading, error) {
+	t.Helper()
+	codec, err := goavro.NewCodec(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := codec.BinaryFromNative([]byte{0, 0, 0, 0, 7}, native)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decodeBytes(t, schema, m, b)
+}
+
+func decodeBytes(t *testing.T, schema string, m Mapping, value []byte) (Reading, error) {
+	t.Helper()
+	var r Reading
+	err := benchDecoder(t, schema, m).Decode(context.Background(), []byte("kafka-key"), value, 1767225600000, nil, &r)
+	return r, err
+}
+
+func record(fields string) string {
+	return `{"type":"record","name":"R","namespace":"acme","fields":[` + fields + `]}`
+}
+
+// wantClass checks an error's class and field and returns its text.
+func wantClass(t *testing.T, err error, class, field string) {
+	t.Helper()
+	var e *DecodeError
+	if !errors.As(err, &e) || e.Class != class || e.Field != field {
+		t.Errorf("error %v, want class %s, field %q", err, class, field)
+	}
+}
+
+// The examples of the Avro specification ("Binary Encoding").
+func TestSpecificationExamples(t *testing.T) {
+	b, _ := hex.DecodeString("0000000007" + "3606666f6f")
+	r, err := decodeBytes(t, record(`{"name":"a","type":"long"},{"name":"b","type":"string"}`), Mapping{Key: "b", Fields: []string{"a"}}, b)
+	if err != nil || string(r.Key) != "foo" || r.Values[0] != 27 {
+		t.Errorf("%q %v %v", r.Key, r.Values, err)
+	}
+	b, _ = hex.DecodeString("0000000007" + "04063600")
+	r, err = decodeBytes(t, record(`{"name":"a","type":{"type":"array","items":"long"}}`), Mapping{Fields: []string{"a[2]"}}, b)
+	if err != nil || r.Values[0] != 3 || r.Values[1] != 27 {
+		t.Errorf("%v %v", r.Values, err)
+	}
+	for _, c := range []struct {
+		v   int64
+		hex string
+	}{{0, "00"}, {-1, "01"}, {1, "02"}, {-2, "03"}, {2, "04"}, {-64, "7f"}, {64, "8001"}} {
+		b, _ := hex.DecodeString(c.hex)
+		if v, n, st := varint(b, 0); st != statusOK || n != len(b) || unzigzag(v) != c.v || !bytes.Equal(appendLong(nil, c.v), b) {
+			t.Errorf("%d: %d %d %d", c.v, unzigzag(v), n, st)
+		}
+	}
+}
+
+func TestVarint(t *testing.T) {
+	for shift := range 64 {
+		for _, v := range []int64{1 << shift, 1<<shift - 1, -1 << shift, math.MaxInt64, math.MinInt64} {
+			b := appendLong(nil, v)
+			var put [binary.MaxVarintLen64]byte
+			if n := putLong(put[:], v); !bytes.Equal(put[:n], b) || !bytes.Equal(binary.AppendVarint(nil, v), b) {
+				t.Fatalf("%d: % x, % x", v, put[:n], b)
+			}
+			for pad := range 10 {
+				got, n, st := varint(append(b[:len(b):len(b)], make([]byte, pad)...), 0)
+				if st != statusOK || n != len(b) || unzigzag(got) != v {
+					t.Fatalf("%d + %d bytes: %d, %d, %d", v, pad, unzigzag(got), n, st)
+				}
+			}
+			for cut := range len(b) {
+				if _, _, st := varint(b[:cut], 0); st != statusTruncated {
+					t.Fatalf("%d cut to %d: %d", v, cut, st)
+				}
+			}
+		}
+	}
+	if _, _, st := varint(bytes.Repeat([]byte{0x80}, 20), 0); st != statusOverflow {
+		t.Error("20 bytes:", st)
+	}
+	if _, _, st := varint(append(bytes.Repeat([]byte{0xff}, 9), 2), 0); st != statusOverflow {
+		t.Error("65 bits:", st)
+	}
+}
+
+func TestValueTypes(t *testing.T) {
+	nan := math.NaN()
+	cases := []struct {
+		typ    string
+		native any
+		want   float64
+		class  string
+	}{
+		{`"int"`, 7, 7, ""},
+		{`"long"`, int64(-1) << 40, -1 << 40, ""},
+		{`"float"`, float32(1.5), 1.5, ""},
+		{`"double"`, 0.1, 0.1, ""},
+		{`"boolean"`, true, 1, ""},
+		{`"boolean"`, false, 0, ""},
+		{`"null"`, nil, nan, ""},
+		{`"double"`, nan, nan, ""},
+		{`"double"`, math.Inf(1), 0, ClassInfinite},
+		{`"float"`, float32(math.Inf(-1)), 0, ClassInfinite},
+		{`["null","double"]`, nil, nan, ""},
+		{`["double","null"]`, nil, nan, ""},
+		{`["double","null"]`, goavro.Union("double", 2.5), 2.5, ""},
+		{`["null","long"]`, goavro.Union("long", 9), 9, ""},
+		{`["null","float"]`, goavro.Union("float", 9), 9, ""},
+		{`["null","float"]`, goavro.Union("float", float32(math.Inf(1))), 0, ClassInfinite},
+		{`["null","int"]`, goavro.Union("int", 9), 9, ""},
+		{`["string","double","null","int"]`, goavro.Union("int", 4), 4, ""},
+		{`["string","double","null","int"]`, nil, nan, ""},
+		{`["string","double","null","int"]`, goavro.Union("string", "4"), 0, ClassBadType},
+		{`{"type":"bytes","logicalType":"decimal","precision":10,"scale":3}`, big.NewRat(-12345, 1000), -12.345, ""},
+		{`{"type":"bytes","logicalType":"decimal","precision":40,"scale":0}`, new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), 100)), 0x1p100, ""},
+		{`{"type":"fixed","name":"D","size":9,"logicalType":"decimal","precision":20,"scale":2}`, big.NewRat(12345, 100), 123.45, ""},
+		{`["null",{"type":"bytes","logicalType":"decimal","precision":10,"scale":1}]`, goavro.Union("bytes.decimal", big.NewRat(5, 10)), 0.5, ""},
+		// Not numbers, which shows without any record.
+		{`"string"`, "4", 0, ClassBadType},
+		{`"bytes"`, []byte{4}, 0, ClassBadType},
+		{`["null","string"]`, nil, 0, ClassBadType},
+		{`{"type":"enum","name":"E","symbols":["A"]}`, "A", 0, ClassBadType},
+		{`{"type":"array","items":"double"}`, []any{1.0}, 0, ClassBadType},
+		{`{"type":"record","name":"S","fields":[]}`, map[string]any{}, 0, ClassBadType},
+	}
+	for _, c := range cases {
+		for _, more := range []bool{false, true} { // last field, or not
+			fields, native := `{"name":"v","type":`+c.typ+`}`, map[string]any{"v": c.native}
+			if more {
+				fields, native["w"] = fields+`,{"name":"w","type":"string"}`, "more"
+			}
+			r, err := decode(t, record(fields), Mapping{Fields: []string{"v"}}, native)
+			if c.class != "" {
+				wantClass(t, err, c.class, "v")
+				continue
+			}
+			if err != nil || !equal(r.Values, []float64{c.want}) || string(r.Key) != "kafka-key" || r.Time != 1767225600000000 || r.Schema != 7 {
+				t.Errorf("%s of %v: %+v, %v", c.typ, c.native, r.Values, err)
+			}
+		}
+	}
+}
+
+// Two fields that goavro cannot take in one schema.
+func TestDecimalWithoutScale(t *testing.T) {
+	schema := record(`{"name":"a","type":{"type":"bytes","logicalType":"decimal","precision":4}},{"name":"b","type":{"type":"bytes","logicalType":"decimal","precision":4}}`)
+	r, err := decodeBytes(t, schema, Mapping{Fields: []string{"b", "a"}}, []byte{0, 0, 0, 0, 7, 2, 0xff, 4, 1, 0})
+	if err != nil || !equal(r.Values, []float64{256, -1}) {
+		t.Error(r.Values, err)
+	}
+	_, err = decodeBytes(t, schema, Mapping{Fields: []string{"a"}}, append([]byte{0, 0, 0, 0, 7, 0x80, 8}, make([]byte, 513)...))
+	wantClass(t, err, ClassTooLarge, "a")
+}
+
+func TestTimes(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
+	us := at.UnixMicro()
+	cases := []struct {
+		typ, unit string
+		native    any
+		want      int64
+		class     string
+	}{
+		{`{"type":"long","logicalType":"timestamp-millis"}`, "s", at, us / 1000 * 1000, ""},
+		{`{"type":"long","logicalType":"timestamp-micros"}`, "", at, us, ""},
+		{`{"type":"long","logicalType":"timestamp-nanos"}`, "", at.UnixNano() + 999, us, ""},
+		{`{"type":"long","logicalType":"timestamp-nanos"}`, "", int64(-1), -1, ""},
+		{`{"type":"long","logicalType":"local-timestamp-millis"}`, "", at.UnixMilli(), us / 1000 * 1000, ""},
+		{`{"type":"long","logicalType":"local-timestamp-micros"}`, "", us, us, ""},
+		{`{"type":"int","logicalType":"date"}`, "", at, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC).UnixMicro(), ""},
+		{`"long"`, "", at.UnixMilli(), us / 1000 * 1000, ""},
+		{`"long"`, "auto", at.UnixMilli(), us / 1000 * 1000, ""},
+		{`"long"`, "s", at.Unix(), us / 1e6 * 1e6, ""},
+		{`"long"`, "us", us, us, ""},
+		{`"long"`, "ns", at.UnixNano(), us, ""},
+		{`"int"`, "s", int32(at.Unix()), us / 1e6 * 1e6, ""},
+		{`"double"`, "s", float64(us) / 1e6, us, ""},
+		{`"string"`, "", "2026-01-02T04:04:05.678901+01:00", us, ""},
+		{`["null","string"]`, "", goavro.Union("string", "2026-01-02T03:04:05.678901Z"), us, ""},
+		{`["null","long"]`, "us", goavro.Union("long", us), us, ""},
+		{`["null","long"]`, "", nil, 0, ClassBadTime},
+		{`["boolean","long"]`, "", goavro.Union("boolean", true), 0, ClassBadType},
+		{`"string"`, "", "yesterday", 0, ClassBadTime},
+		{`"string"`, "", "9999-01-01T00:00:00Z", 0, ClassBadTime},
+		{`"string"`, "", "9998-12-31T23:59:59.999999Z", maxTime, ""},
+		{`"string"`, "", "0001-01-01T00:00:00Z", minTime, ""},
+		{`"string"`, "", "0000-12-31T23:59:59Z", 0, ClassBadTime},
+		{`"long"`, "s", int64(253370764799), 253370764799_000_000, ""},
+		{`"long"`, "s", int64(253370764800), 0, ClassBadTime}, // the first second of 9999
+		{`"long"`, "ms", int64(math.MaxInt64), 0, ClassBadTime},
+		{`"long"`, "us", int64(minTime), minTime, ""},
+		{`"long"`, "us", int64(minTime - 1), 0, ClassBadTime},
+		{`"long"`, "ns", int64(math.MaxInt64), math.MaxInt64 / 1000, ""},
+		{`"double"`, "s", math.NaN(), 0, ClassBadTime},
+		{`"double"`, "s", 1e300, 0, ClassBadTime},
+		{`{"type":"long","logicalType":"time-micros"}`, "", time.Second, 0, ClassBadType},
+		{`"boolean"`, "", true, 0, ClassBadType},
+	}
+	for _, c := range cases {
+		r, err := decode(t, record(`{"name":"v","type":"int"},{"name":"ts","type":`+c.typ+`}`),
+			Mapping{Time: "ts", TimeUnit: c.unit, Fields: []string{"v"}}, map[string]any{"v": 1, "ts": c.native})
+		if c.class != "" {
+			wantClass(t, err, c.class, "ts")
+		} else if err != nil || r.Time != c.want {
+			t.Errorf("%s in %q of %v: %d, want %d, %v", c.typ, c.unit, c.native, r.Time, c.want, err)
+		}
+	}
+	// A logical type beside the field's name is taken as it is meant.
+	r, err := decode(t, record(`{"name":"ts","type":"long","logicalType":"timestamp-micros"}`), Mapping{Time: "ts", Fields: []string{"ts"}}, map[string]any{"ts": at})
+	if err != nil || r.Time != us || r.Values[0] != float64(us) {
+		t.Error(r, err)
+	}
+	var out Reading
+	for ms, class := range map[int64]string{-1: ClassBadTime, math.MaxInt64: ClassBadTime} {
+		err := benchDecoder(t, record(`{"name":"v","type":"int"}`), Mapping{Fields: []string{"v"}}).Decode(context.Background(), []byte("k"), []byte{0, 0, 0, 0, 7, 2}, ms, nil, &out)
+		wantClass(t, err, class, "@timestamp")
+	}
+}
+
+func TestKeys(t *testing.T) {
+	uuid := "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
+	raw, _ := hex.DecodeString(strings.ReplaceAll(uuid, "-", ""))
+	cases := []struct {
+		typ    string
+		native any
+		want   string
+		class  string
+	}{
+		{`"string"`, "press", "press", ""},
+		{`"bytes"`, []byte{0, 255}, "\x00\xff", ""},
+		{`"int"`, -5, "-5", ""},
+		{`"long"`, int64(1) << 50, "1125899906842624", ""},
+		{`{"type":"enum","name":"E","symbols":["LEFT","RIGHT"]}`, "RIGHT", "RIGHT", ""},
+		{`{"type":"fixed","name":"F","size":3}`, []byte("abc"), "abc", ""},
+		{`{"type":"fixed","name":"F","size":16,"logicalType":"uuid"}`, raw, uuid, ""},
+		{`{"type":"string","logicalType":"uuid"}`, uuid, uuid, ""},
+		{`["null","string"]`, goavro.Union("string", "a/b"), "a/b", ""},
+		{`["int","string"]`, goavro.Union("int", 3), "3", ""},
+		{`["double","string"]`, goavro.Union("double", 3), "", ClassBadType},
+		{`["null","string"]`, nil, "", ClassMissingKey},
+		{`"string"`, "", "", ClassMissingKey},
+		{`"string"`, strings.Repeat("k", maxKeyBytes+1), "", ClassTooLarge},
+		{`"double"`, 1.0, "", ClassBadType},
+		{`{"type":"bytes","logicalType":"decimal","precision":4,"scale":0}`, big.NewRat(1, 1), "", ClassBadType},
+	}
+	for _, c := range cases {
+		schema, native := record(`{"name":"k","type":`+c.typ+`},{"name":"s","type":"string"},{"name":"v","type":"int"}`), map[string]any{"k": c.native, "s": `x/\`, "v": 1}
+		r, err := decode(t, schema, Mapping{Key: "k", Fields: []string{"v"}}, native)
+		if c.class != "" {
+			wantClass(t, err, c.class, "k")
+			continue
+		}
+		if err != nil || string(r.Key) != c.want {
+			t.Errorf("%s: %q, %v", c.typ, r.Key, err)
+		}
+		r, err = decode(t, schema, Mapping{Key: "s+k+@key", Fields: []string{"v"}}, native)
+		if want := `x\/\\/` + strings.ReplaceAll(c.want, "/", `\/`) + "/kafka-key"; err != nil || string(r.Key) != want {
+			t.Errorf("%s: %q, want %q, %v", c.typ, r.Key, want, err)
+		}
+	}
+	var r Reading
+	for _, m := range []Mapping{{Fields: []string{"v"}}, {Key: "@key", Fields: []string{"v"}}} {
+		err := benchDecoder(t, record(`{"name":"v","type":"int"}`), m).Decode(context.Background(), nil, []byte{0, 0, 0, 0, 7, 2}, 5, nil, &r)
+		wantClass(t, err, ClassMissingKey, "@key")
+	}
+}
+
+// A reading keeps nothing of the record before it, whatever its schema.
+func TestNothingStays(t *testing.T) {
+	ctx := context.Background()
+	m := Mapping{Key: "tags.k", Time: "tags2.t", Fields: []string{"vals.x", "vals.y"}}
+	schema := record(`{"name":"tags","type":{"type":"map","values":"string"}},{"name":"tags2","type":{"type":"map","values":"long"}},{"name":"vals","type":{"type":"map","values":"double"}}`)
+	d := benchDecoder(t, schema, m)
+	codec, _ := goavro.NewCodec(schema)
+	enc := func(tags, tags2, vals map[string]any) []byte {
+		b, err := codec.BinaryFromNative([]byte{0, 0, 0, 0, 7}, map[string]any{"tags": tags, "tags2": tags2, "vals": vals})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	var r Reading
+	full := enc(map[string]any{"k": "a", "other": "b"}, map[string]any{"t": 5, "u": 6}, map[string]any{"x": 1.0, "y": 2.0, "z": 3.0})
+	if err := d.Decode(ctx, nil, full, 0, nil, &r); err != nil || string(r.Key) != "a" || r.Time != 5000 || !equal(r.Values, []float64{1, 2}) {
+		t.Fatal(r, err)
+	}
+	if err := d.Decode(ctx, nil, enc(map[string]any{"k": "a"}, map[string]any{"t": 5}, nil), 0, nil, &r); err != nil || !equal(r.Values, []float64{math.NaN(), math.NaN()}) {
+		t.Error(r.Values, err)
+	}
+	wantClass(t, d.Decode(ctx, nil, enc(nil, map[string]any{"t": 5}, nil), 0, nil, &r), ClassMissingKey, "tags.k")
+	wantClass(t, d.Decode(ctx, nil, enc(map[string]any{"k": "a"}, nil, nil), 0, nil, &r), ClassBadTime, "tags2.t")
+	if err := d.Decode(ctx, nil, full, 0, nil, &r); err != nil {
+		t.Error(err)
+	}
+	twice := []byte{0, 0, 0, 0, 7, 4, 2, 'k', 2, 'a', 2, 'k', 2, 'b', 0, 0, 0}
+	wantClass(t, d.Decode(ctx, nil, twice, 0, nil, &r), ClassMalformed, "tags")
+}
+
+func TestShapes(t *testing.T) {
+	nan := math.NaN()
+	inner := `{"type":"record","name":"In","fields":[{"name":"x","type":["null","double"]},{"name":"name","type":"string"}]}`
+	schema := record(`{"name":"p","type":["null",` + inner + `]},
+		{"name":"accel","type":["null",{"type":"array","items":["null","float","string"]}]},
+		{"name":"q","type":"In"},
+		{"name":"next","type":["null","R"]},
+		{"name":"chan","type":{"type":"array","items":"In"}},
+		{"name":"tail","type":{"type":"map","values":{"type":"array","items":"boolean"}},"aliases":["rest"]}`)
+	in := func(x any, name string) map[string]any {
+		if f, ok := x.(float64); ok {
+			x = goavro.Union("double", f)
+		}
+		return map[string]any{"x": x, "name": name}
+	}
+	rec := func(next any) map[string]any {
+		return map[string]any{
+			"p":     goavro.Union("acme.In", in(1.5, "pp")),
+			"accel": goavro.Union("array", []any{goavro.Union("float", 1.0), nil, goavro.Union("float", 3.0)}),
+			"q":     in(nil, "qq"), "next": next,
+			"chan": []any{in(7.0, "c1"), in(8.0, "c2")},
+			"tail": map[string]any{"a": []any{true, false}},
+		}
+	}
+	full := rec(goavro.Union("acme.R", rec(nil)))
+	m := Mapping{Key: "p.name+q.name", Fields: []string{"p.x", "accel[3]", "q.x", "next.p.x", "next.next.p.x"}}
+	r, err := decode(t, schema, m, full)
+	if err != nil || string(r.Key) != "pp/qq" || !equal(r.Values, []float64{1.5, 1, nan, 3, nan, 1.5, nan}) {
+		t.Error(string(r.Key), r.Values, err)
+	}
+	r, err = decode(t, schema, Mapping{Fields: []string{"chan[2].x", "tail.a[2]", "rest.b[1]"}}, full)
+	if err != nil || !equal(r.Values, []float64{7, 8, 1, 0, nan}) {
+		t.Error(r.Values, err)
+	}
+	_, err = decode(t, schema, Mapping{Fields: []string{"accel[2]"}}, full)
+	wantClass(t, err, ClassMalformed, "accel[2]")
+	_, err = decode(t, schema, Mapping{Fields: []string{"accel[4]"}}, full)
+	wantClass(t, err, ClassMalformed, "accel[4]")
+	_, err = decode(t, schema, Mapping{Fields: []string{"chan[3].x"}}, full)
+	wantClass(t, err, ClassMalformed, "chan[3].x")
+	full["accel"] = nil
+	r, err = decode(t, schema, m, full)
+	if err != nil || !equal(r.Values[1:4], []float64{nan, nan, nan}) {
+		t.Error(r.Values, err)
+	}
+	full["accel"] = goavro.Union("array", []any{goavro.Union("string", "1"), nil, nil})
+	_, err = decode(t, schema, m, full)
+	wantClass(t, err, ClassBadType, "accel[3]")
+	full["p"] = nil
+	_, err = decode(t, schema, m, full)
+	wantClass(t, err, ClassMissingKey, "p.name")
+
+	// A topic of several record types, and one of bare numbers.
+	union := `[` + record(`{"name":"v","type":"double"}`) + `,{"type":"record","name":"Other","fields":[{"name":"w","type":"double"}]}]`
+	r, err = decode(t, union, Mapping{Fields: []string{"v"}}, goavro.Union("acme.R", map[string]any{"v": 2.0}))
+	if err != nil || r.Values[0] != 2 {
+		t.Error(r.Values, err)
+	}
+	_, err = decode(t, union, Mapping{Fields: []string{"v"}}, goavro.Union("Other", map[string]any{"w": 2.0}))
+	wantClass(t, err, ClassMissingField, "v")
+	r, err = decode(t, `"double"`, Mapping{Fields: []string{"@value"}}, 4.5)
+	if err != nil || r.Values[0] != 4.5 {
+		t.Error(r.Values, err)
+	}
+}
+
+func TestMissingField(t *testing.T) {
+	schema := record(`{"name":"v","type":"double"},{"name":"k","type":"string"},{"name":"t","type":"long"}`)
+	native := map[string]any{"v": 1.0, "k": "a", "t": 5}
+	for field, m := range map[string]Mapping{
+		"w":   {Fields: []string{"v", "w"}},
+		"key": {Key: "k+key", Fields: []string{"v"}},
+		"ts":  {Time: "ts", Fields: []string{"v"}},
+		"v.x": {Fields: []string{"v.x"}},
+	} {
+		_, err := decode(t, schema, m, native)
+		wantClass(t, err, ClassMissingField, field)
+	}
+}
+
+// Hostile bytes: an error, no crash, and no memory on their word.
+func TestHostileBytes(t *testing.T) {
+	list := record(`{"name":"k","type":"string"},{"name":"a","type":{"type":"array","items":"double"}},{"name":"n","type":{"type":"array","items":"null"}},{"name":"m","type":{"type":"map","values":"string"}},{"name":"self","type":["null","R"]}`)
+	m := Mapping{Key: "k", Fields: []string{"a[3]"}}
+	walked := Mapping{Key: "k", Fields: []string{"a[3]", "self.a[3]", "l[2].x"}}
+	walkedSchema := record(`{"name":"k","type":"string"},{"name":"a","type":{"type":"array","items":"double"}},{"name":"self","type":["null","R"]},{"name":"l","type":{"type":"array","items":{"type":"record","name":"L","fields":[{"name":"x","type":"int"}]}}}`)
+	huge := appendLong(nil, math.MaxInt64)
+	minus := appendLong(nil, math.MinInt64)
+	k := []byte{2, 'k'}
+	deep := func(n int) []byte {
+		var b []byte
+		for range n {
+			b = append(b, 2, 'k', 0, 0, 0, 2)
+		}
+		return append(b, 2, 'k', 0, 0, 0, 0)
+	}
+	blocks := append([]byte{2, 'k', 0}, bytes.Repeat(appendLong(nil, maxEmptyItems), 200_000)...)
+	cases := []struct {
+		name   string
+		bytes  []byte
+		class  string
+		schema string
+		m      Mapping
+	}{
+		{"empty", nil, ClassTruncated, list, m},
+		{"string of 2^62", huge, ClassTruncated, list, m},
+		{"string of negative length", []byte{1}, ClassMalformed, list, m},
+		{"array of 2^63-1", cat(k, huge), ClassTruncated, list, m},
+		{"array of -2^63", cat(k, minus, []byte{0}), ClassMalformed, list, m},
+		{"array block of 2^62 bytes", cat(k, []byte{1}, huge), ClassTruncated, list, m},
+		{"array block larger than its bytes", cat(k, []byte{9, 2, 0}), ClassTruncated, list, m},
+		{"array block smaller than its size", cat(k, []byte{1, 18}, make([]byte, 9), []byte{0, 0, 0, 0}), ClassMalformed, list, m},
+		{"nulls without end", cat(k, []byte{0}, huge), ClassTooLarge, list, m},
+		{"blocks of nulls", blocks, ClassTruncated, list, m},
+		{"map of 2^63-1", cat(k, []byte{0, 0}, huge), ClassTruncated, list, m},
+		{"map key of 2^62", cat(k, []byte{0, 0, 2}, huge), ClassTruncated, list, m},
+		{"union index 2", cat(k, []byte{0, 0, 0, 4}), ClassMalformed, list, m},
+		{"union index -1", cat(k, []byte{0, 0, 0, 1}), ClassMalformed, list, m},
+		{"20 levels, wrong length", deep(20), ClassMalformed, list, m},
+		{"10,000 levels", deep(10_000), ClassTooLarge, list, m},
+		{"one byte more", cat(k, make([]byte, 5)), ClassTrailingBytes, list, m},
+		{"walker: array of 2^63-1", cat(k, huge), ClassTruncated, walkedSchema, walked},
+		{"walker: 2^31 items in a block of no bytes", cat(k, appendLong(nil, -1<<31), []byte{0}), ClassTruncated, walkedSchema, walked},
+		{"walker: 10,000 levels", bytes.Repeat([]byte{2, 'k', 0, 2}, 10_000), ClassTooLarge, walkedSchema, walked},
+	}
+	for _, c := range cases {
+		d := benchDecoder(t, c.schema, c.m)
+		value := cat([]byte{0, 0, 0, 0, 7}, c.bytes)
+		var r Reading
+		r.Values = make([]float64, 16)
+		var before, after runtime.MemStats
+		start := time.Now()
+		runtime.ReadMemStats(&before)
+		err := d.Decode(context.Background(), nil, value, 1, nil, &r)
+		runtime.ReadMemStats(&after)
+		var e *DecodeError
+		if !errors.As(err, &e) || e.Class != c.class {
+			t.Errorf("%s: %v, want %s", c.name, err, c.class)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 16<<10 {
+			t.Errorf("%s: %d bytes allocated", c.name, n)
+		}
+		if d := time.Since(start); d > time.Second {
+			t.Errorf("%s: %v", c.name, d)
+		}
+	}
+}
+
+func cat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+// Every cut of a good record is truncated, every longer one has trailing bytes.
+func TestCuts(t *testing.T) {
+	codec, _ := goavro.NewCodec(benchSchema)
+	value := benchRecords(t, codec)[3]
+	d := benchDecoder(t, benchSchema, benchMapping)
+	var r Reading
+	for n := range len(value) {
+		err := d.Decode(context.Background(), nil, value[:n:n], 0, nil, &r)
+		var e *DecodeError
+		if !errors.As(err, &e) || e.Class != ClassTruncated {
+			t.Errorf("%d of %d bytes: %v", n, len(value), err)
+		}
+	}
+	err := d.Decode(context.Background(), nil, append(value[:len(value):len(value)], 0), 0, nil, &r)
+	wantClass(t, err, ClassTrailingBytes, "")
+}
+
+func TestFraming(t *testing.T) {
+	ctx := context.Background()
+	schema := record(`{"name":"k","type":"string"},{"name":"ts","type":{"type":"long","logicalType":"timestamp-millis"}},{"name":"v","type":"double"}`)
+	m := Mapping{Key: "k", Time: "ts", Fields: []string{"v"}}
+	codec, err := goavro.NewCodec(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := codec.BinaryFromNative(nil, map[string]any{"k": "a", "ts": time.UnixMilli(9), "v": 1.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crc, _ := Fingerprint(schema)
+	if crc == codec.Rabin {
+		t.Fatal("goavro's fingerprint is the specification's: the next lines test nothing")
+	}
+	frame := func(crc uint64) []byte {
+		return append(binary.LittleEndian.AppendUint64([]byte{0xc3, 1}, crc), body...)
+	}
+	check := func(name string, d *Decoder, value []byte, header func(string) ([]byte, bool), class string) {
+		t.Helper()
+		for range 2 { // the second time from the decoder's memory
+			var r Reading
+			err := d.Decode(ctx, nil, value, 0, header, &r)
+			if class == "" {
+				if err != nil || string(r.Key) != "a" || r.Values[0] != 1.5 || r.Time != 9000 {
+					t.Errorf("%s: %v %v", name, r, err)
+				}
+				continue
+			}
+			var e *DecodeError
+			if !errors.As(err, &e) || e.Class != class || e.Retry {
+				t.Errorf("%s: %v, want %s", name, err, class)
+			}
+		}
+	}
+	d, err := NewDecoder(m, nil, DecoderOptions{Schemas: []string{schema}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("single object", d, frame(crc), nil, "")
+	check("single object, fingerprint of goavro", d, frame(codec.Rabin), nil, "")
+	check("single object, unknown", d, frame(1), nil, ClassUnknownSchema)
+	check("single object, short", d, []byte{0xc3, 1, 2}, nil, ClassTruncated)
+	check("tombstone", d, nil, nil, ClassTombstone)
+	check("empty", d, []byte{}, nil, ClassTruncated)
+	check("JSON", d, []byte(`{"v":1}`), nil, ClassMagic)
+	check("id without registry", d, cat([]byte{0, 0, 0, 0, 7}, body), nil, ClassUnknownSchema)
+	check("id 0, as in a control record", d, make([]byte, 6), nil, ClassUnknownSchema)
+	check("short id", d, []byte{0, 0, 0}, nil, ClassTruncated)
+	check("too large", benchDecoder(t, schema, m), cat([]byte{0, 0, 0, 0, 7}, make([]byte, 1<<20)), nil, ClassTooLarge)
+
+	bare, err := NewDecoder(m, nil, DecoderOptions{Bare: schema, Schemas: []string{schema}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("bare", bare, body, nil, "")
+	check("bare, single object", bare, frame(crc), nil, "")
+	check("bare, truncated", bare, body[:3], nil, ClassTruncated)
+	check("bare, tombstone", bare.Clone(), nil, nil, ClassTombstone)
+	// An empty string in front looks like the magic byte.
+	empty, err := NewDecoder(Mapping{Fields: []string{"v"}}, nil, DecoderOptions{Bare: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := codec.BinaryFromNative(nil, map[string]any{"k": "", "ts": time.UnixMilli(9), "v": 2.5})
+	var r Reading
+	if err := empty.Decode(ctx, []byte("x"), b, 4, nil, &r); err != nil || r.Values[0] != 2.5 || r.Time != 4000 {
+		t.Error(r, err)
+	}
+
+	for _, o := range []DecoderOptions{{}, {Bare: "{"}, {Bare: record(`{"name":"x","type":"int"}`)}} {
+		if _, err := NewDecoder(m, nil, o); err == nil {
+			t.Errorf("%+v: no error", o)
+		} else {
+			t.Log(err)
+		}
+	}
+	_, err = NewDecoder(Mapping{Key: "a..b", Time: "@now", TimeUnit: "h", Fields: []string{"x[0]", "y[]"}}, nil, DecoderOptions{})
+	for _, part := range []string{"a..b", "@now", `"h"`, "x[0]", "y[3]", "ODRADEK_SCHEMA_REGISTRY_URL"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not name %s", err, part)
+		}
+	}
+}
+
+func TestDecodeDoesNotAllocate(t *testing.T) {
+	codec, _ := goavro.NewCodec(benchSchema)
+	records := benchRecords(t, codec)
+	for _, m := range []Mapping{
+		benchMapping,
+		{Fields: []string{"value", "seq"}},
+		{Key: "site.plant+sensor+@key", Time: "ts", Fields: []string{"value"}},
+	} {
+		d := benchDecoder(t, benchSchema, m)
+		var r Reading
+		i, key := 0, []byte("key")
+		n := testing.AllocsPerRun(1000, func() {
+			if err := d.Decode(context.Background(), key, records[i&255], 5, nil, &r); err != nil {
+				t.Fatal(err)
+			}
+			i++
+		})
+		if n != 0 {
+			t.Errorf("%+v: %v allocations", m, n)
+		}
+	}
+}
+
+func ExampleDecoder_Decode() {
+	const schema = `{"type":"record","name":"Reading","fields":[
+		{"name":"device","type":"string"},
+		{"name":"at","type":{"type":"long","logicalType":"timestamp-millis"}},
+		{"name":"temperature","type":["null","double"]}]}`
+	d, err := NewDecoder(Mapping{Key: "device", Time: "at", Fields: []string{"temperature"}}, nil, DecoderOptions{Bare: schema})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	value := []byte{2, 'a', 0xd0, 0x0f, 2, 0, 0, 0, 0, 0, 0, 0x35, 0x40}
+	var r Reading
+	err = d.Decode(context.Background(), nil, value, 0, nil, &r)
+	fmt.Println(string(r.Key), r.Time, r.Values, err)
+	// Output: a 1000000 [21] <nil>
+}

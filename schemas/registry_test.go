@@ -1,0 +1,485 @@
+package schemas
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/linkedin/goavro/v2"
+	"github.com/twmb/franz-go/pkg/sr"
+	"github.com/twmb/franz-go/pkg/sr/srfake"
+)
+
+// faulty wraps a registry's handler: while status is set, it answers that.
+type faulty struct {
+	*srfake.Registry
+	status   atomic.Int32
+	requests atomic.Int64
+	delay    atomic.Int64
+}
+
+func newFaulty(t *testing.T, opts ...srfake.Option) *faulty {
+	f := &faulty{Registry: srfake.New(opts...)}
+	t.Cleanup(f.Close)
+	f.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		f.requests.Add(1)
+		time.Sleep(time.Duration(f.delay.Load()))
+		if s := f.status.Load(); s != 0 {
+			http.Error(w, "out of order", int(s))
+			return true
+		}
+		return false
+	})
+	return f
+}
+
+func (f *faulty) register(t *testing.T, subject string, s sr.Schema) int32 {
+	t.Helper()
+	id, _, err := f.RegisterSchema(subject, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int32(id)
+}
+
+func open(t *testing.T, c RegistryConfig) *Registry {
+	t.Helper()
+	if c.Timeout == 0 {
+		c.Timeout = 2 * time.Second
+	}
+	r, err := NewRegistry(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+const closed = "http://127.0.0.1:1" // where nothing listens
+
+func TestRegistryConfig(t *testing.T) {
+	for _, c := range []struct {
+		c    RegistryConfig
+		want string
+	}{
+		{RegistryConfig{}, "ODRADEK_SCHEMA_REGISTRY_URL is empty"},
+		{RegistryConfig{URLs: []string{"registry:8081"}}, "ODRADEK_SCHEMA_REGISTRY_URL"},
+		{RegistryConfig{URLs: []string{"http://u:secret@h", "ftp://u:secret@h"}}, "ODRADEK_SCHEMA_REGISTRY_URL"},
+		{RegistryConfig{URLs: []string{"http://u:p@h"}, Username: "u"}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
+		{RegistryConfig{URLs: []string{"http://h"}, Password: "p"}, "ODRADEK_SCHEMA_REGISTRY_PASSWORD without"},
+		{RegistryConfig{URLs: []string{"http://h"}, Username: "u", BearerToken: "t"}, "ODRADEK_SCHEMA_REGISTRY_TOKEN"},
+		{RegistryConfig{URLs: []string{"http://h"}, CacheDir: "/dev/null/x"}, "ODRADEK_SCHEMA_REGISTRY_CACHE_DIR"},
+	} {
+		_, err := NewRegistry(c.c)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: %v, want %q", c.c, err, c.want)
+		}
+	}
+}
+
+func TestRegistryFetchesOnce(t *testing.T) {
+	f := newFaulty(t)
+	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	r := open(t, RegistryConfig{URLs: []string{f.URL() + "/"}})
+	f.delay.Store(int64(50 * time.Millisecond))
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			s, err := r.SchemaByID(t.Context(), id)
+			if err != nil || s.JSON != plantSchema || s.ID != id || s.Type != "AVRO" {
+				t.Error(s, err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := f.requests.Load(); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+	if s := r.Stats(); s.Requests != 1 || s.Failures != 0 || !s.Up {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A caller that gives up does not fail those that wait for its request.
+func TestRegistryCancelledLeader(t *testing.T) {
+	f := newFaulty(t)
+	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	r := open(t, RegistryConfig{URLs: []string{f.URL()}})
+	f.delay.Store(int64(100 * time.Millisecond))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := r.SchemaByID(ctx, id); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	time.Sleep(20 * time.Millisecond)
+	wg.Go(func() {
+		if _, err := r.SchemaByID(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	})
+	time.Sleep(20 * time.Millisecond)
+	cancel()
+	wg.Wait()
+}
+
+func TestRegistryOutage(t *testing.T) {
+	f := newFaulty(t)
+	id := f.register(t, "in-value", sr.Schema{Schema: benchSchema})
+	later := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	r := open(t, RegistryConfig{URLs: []string{f.URL()}, NegativeTTL: 50 * time.Millisecond})
+	d, err := NewDecoder(benchMapping, r, DecoderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec, _ := goavro.NewCodec(benchSchema)
+	value := benchRecords(t, codec)[0]
+	decode := func(d *Decoder, id int32) error {
+		var out Reading
+		binary.BigEndian.PutUint32(value[1:], uint32(id))
+		return d.Decode(t.Context(), nil, value, 0, nil, &out)
+	}
+	if err := decode(d, id); err != nil {
+		t.Fatal(err)
+	}
+	for _, status := range []int32{500, 503, 429, 401, 403, 404 /* of a proxy */} {
+		f.status.Store(status)
+		if err := decode(d, id); err != nil {
+			t.Errorf("status %d, known id: %v", status, err)
+		}
+		if err := decode(d.Clone(), id); err != nil {
+			t.Errorf("status %d, known id, another decoder: %v", status, err)
+		}
+		err := decode(d, 1000+status)
+		var e *DecodeError
+		if !errors.As(err, &e) || !e.Retry || e.Class != ClassUnknownSchema || e.SchemaID != 1000+status {
+			t.Errorf("status %d, unknown id: %v", status, err)
+		}
+		if status == 401 && !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_USERNAME") || status == 404 && !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_URL") {
+			t.Error(err)
+		}
+		// It is not asked again at once.
+		before := f.requests.Load()
+		if err := decode(d, 1000+status); err == nil || f.requests.Load() != before {
+			t.Errorf("%v, %d requests more", err, f.requests.Load()-before)
+		}
+	}
+	f.status.Store(0)
+
+	// The registry says that there is no such id: the record is condemned, and
+	// the answer is believed for a while.
+	before := f.requests.Load()
+	for range 3 {
+		var e *DecodeError
+		if err := decode(d, 77); !errors.As(err, &e) || e.Retry || e.Class != ClassUnknownSchema {
+			t.Error(err)
+		}
+	}
+	if n := f.requests.Load() - before; n != 1 {
+		t.Errorf("%d requests for an id that is not there", n)
+	}
+	time.Sleep(60 * time.Millisecond)
+	f.SeedSchema("late-value", 1, 77, sr.Schema{Schema: benchSchema + " "})
+	if err := decode(d, 77); err != nil {
+		t.Error(err)
+	}
+
+	// Down altogether, then back.
+	down := open(t, RegistryConfig{URLs: []string{closed}})
+	d2, _ := NewDecoder(benchMapping, down, DecoderOptions{})
+	var e *DecodeError
+	if err := decode(d2, id); !errors.As(err, &e) || !e.Retry || !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_URL") {
+		t.Error(err)
+	}
+	if err := down.Ping(t.Context()); err == nil || down.Stats().Up || down.Stats().Failures == 0 {
+		t.Error(err, down.Stats())
+	}
+
+	// Several addresses: the first one is down.
+	both := open(t, RegistryConfig{URLs: []string{closed, f.URL()}})
+	if s, err := both.SchemaByID(t.Context(), later); err != nil || s.JSON != plantSchema {
+		t.Error(err)
+	}
+	if err := both.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	// A schema without the mapped fields, and one that is no Avro.
+	if err := decode(d, later); !errors.As(err, &e) || e.Class != ClassMissingField || e.Field != "sensor" || e.SchemaID != later || e.Retry {
+		t.Error(err)
+	}
+	proto := f.register(t, "p-value", sr.Schema{Schema: `syntax = "proto3";`, Type: sr.TypeProtobuf})
+	if err := decode(d, proto); !errors.As(err, &e) || e.Class != ClassUnknownSchema || !strings.Contains(err.Error(), "PROTOBUF") {
+		t.Error(err)
+	}
+	wrong := f.register(t, "w-value", sr.Schema{Schema: `{"type":"record","name":"R","fields":[{"name":"a","type":"Nowhere"}]}`})
+	if err := decode(d, wrong); !errors.As(err, &e) || e.Class != ClassUnknownSchema || e.Retry {
+		t.Error(err)
+	}
+}
+
+func TestRegistryDiskCache(t *testing.T) {
+	f := newFaulty(t)
+	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	dir := t.TempDir()
+	c := RegistryConfig{URLs: []string{f.URL()}, CacheDir: dir}
+	first := open(t, c)
+	if _, err := first.SchemaByID(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	out, err := first.Register(t.Context(), "scores-value", ScoreSchema)
+	if err != nil || out <= 0 {
+		t.Fatal(out, err)
+	}
+
+	f.status.Store(503)
+	again := open(t, c)
+	if s, err := again.SchemaByID(t.Context(), id); err != nil || s.JSON != plantSchema || s.ID != id || again.Stats().DiskHits != 1 {
+		t.Error(s, err, again.Stats())
+	}
+	if got, err := again.Register(t.Context(), "scores-value", ScoreSchema); err != nil || got != out {
+		t.Error(got, err)
+	}
+	if _, err := again.Register(t.Context(), "other-value", ScoreSchema); err == nil {
+		t.Error("registered in an outage")
+	}
+	if _, err := again.SchemaByID(t.Context(), id+100); err == nil || errors.Is(err, ErrUnknownSchema) {
+		t.Error(err)
+	}
+
+	// Torn, empty, of another make: as if they were not there.
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "id-*"))
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	whole, _ := os.ReadFile(files[0])
+	for cut := 0; cut <= len(whole); cut++ {
+		b := append([]byte(nil), whole[:cut]...)
+		if cut == len(whole) {
+			b[cut/2] ^= 1
+		}
+		if _, ok := openDiskFile(b); ok {
+			t.Errorf("accepted %d of %d bytes", cut, len(whole))
+		}
+	}
+	if err := os.WriteFile(files[0], whole[:len(whole)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	torn := open(t, c)
+	if _, err := torn.SchemaByID(t.Context(), id); err == nil {
+		t.Error("no error in an outage with a torn file")
+	}
+	f.status.Store(0)
+	time.Sleep(outagePause)
+	if s, err := torn.SchemaByID(t.Context(), id); err != nil || s.JSON != plantSchema {
+		t.Error(err)
+	}
+	if b, _ := os.ReadFile(files[0]); string(b) != string(whole) {
+		t.Error("the file was not written anew")
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*", ".new-*")); len(left) != 0 {
+		t.Error(left)
+	}
+
+	// Another registry's ids are others.
+	other := open(t, RegistryConfig{URLs: []string{closed}, CacheDir: dir})
+	if _, err := other.SchemaByID(t.Context(), id); err == nil {
+		t.Error("an id of another registry")
+	}
+}
+
+func TestRegistryAuth(t *testing.T) {
+	basic := "Basic " + "dXNlcjpwYXNz" // user:pass
+	f := newFaulty(t, srfake.WithAuth(basic))
+	with := strings.Replace(f.URL(), "http://", "http://user:pass@", 1)
+	for _, c := range []struct {
+		c    RegistryConfig
+		want string
+	}{
+		{RegistryConfig{URLs: []string{f.URL()}, Username: "user", Password: "pass"}, ""},
+		{RegistryConfig{URLs: []string{with}}, ""},
+		{RegistryConfig{URLs: []string{f.URL()}, Username: "user", Password: "word"}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
+		{RegistryConfig{URLs: []string{f.URL()}}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
+		{RegistryConfig{URLs: []string{strings.Replace(with, ":pass", ":secret", 1)}}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
+	} {
+		err := open(t, c.c).Ping(t.Context())
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%+v: %v, want %q", c.c, err, c.want)
+		}
+	}
+	token := newFaulty(t, srfake.WithAuth("Bearer abc"))
+	if err := open(t, RegistryConfig{URLs: []string{token.URL()}, BearerToken: "abc"}).Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRegistryTLS(t *testing.T) {
+	f := srfake.NewRegistry()
+	s := httptest.NewUnstartedServer(f.Handler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that is to fail
+	s.StartTLS()
+	defer s.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	if err := open(t, RegistryConfig{URLs: []string{s.URL}, TLS: &tls.Config{RootCAs: pool}}).Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	err := open(t, RegistryConfig{URLs: []string{s.URL}}).Ping(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Error(err)
+	}
+}
+
+func TestRegistryReferences(t *testing.T) {
+	f := newFaulty(t)
+	f.register(t, "unit", sr.Schema{Schema: `{"type":"enum","name":"Unit","namespace":"acme","symbols":["C","F"]}`})
+	f.register(t, "site", sr.Schema{
+		Schema:     `{"type":"record","name":"Site","namespace":"acme","fields":[{"name":"plant","type":"string"},{"name":"unit","type":"Unit"}]}`,
+		References: []sr.SchemaReference{{Name: "acme.Unit", Subject: "unit", Version: 1}},
+	})
+	id := f.register(t, "in-value", sr.Schema{
+		Schema: `{"type":"record","name":"Reading","namespace":"acme","fields":[{"name":"site","type":"acme.Site"},{"name":"unit","type":"Unit"},
+			{"name":"t","type":{"type":"long","logicalType":"timestamp-micros"}},{"name":"v","type":{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}}]}`,
+		References: []sr.SchemaReference{{Name: "acme.Site", Subject: "site", Version: 1}, {Name: "acme.Unit", Subject: "unit", Version: 1}},
+	})
+	dir := t.TempDir()
+	for i := range 2 { // from the registry, then from disk
+		r := open(t, RegistryConfig{URLs: []string{f.URL()}, CacheDir: dir})
+		d, err := NewDecoder(Mapping{Key: "site.plant+site.unit", Time: "t", Fields: []string{"v"}}, r, DecoderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		value := binary.BigEndian.AppendUint32([]byte{0}, uint32(id))
+		value = append(value, 2, 'x', 2, 0, 18, 4, 1, 0)
+		var out Reading
+		if err := d.Decode(t.Context(), nil, value, 0, nil, &out); err != nil || string(out.Key) != "x/F" || out.Values[0] != 2.56 || out.Time != 9 {
+			t.Errorf("round %d: %q %v %v", i, out.Key, out, err)
+		}
+		if n := r.Stats().Requests; n != int64(3-3*i) {
+			t.Errorf("round %d: %d requests", i, n)
+		}
+		s, _ := r.SchemaByID(t.Context(), id)
+		if faults := (Mapping{Fields: []string{"v"}}).Check(s.JSON); faults != nil {
+			t.Error(faults)
+		}
+	}
+}
+
+func TestRegistryGUIDAndFingerprint(t *testing.T) {
+	f := newFaulty(t)
+	id := f.register(t, "in-value", sr.Schema{Schema: benchSchema})
+	f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	ss, ok := f.GetSchema("in-value", 1)
+	if !ok {
+		t.Fatal("no schema")
+	}
+	guid, err := hex.DecodeString(strings.ReplaceAll(ss.GUID, "-", ""))
+	if err != nil || len(guid) != 16 {
+		t.Fatal(ss.GUID)
+	}
+	r := open(t, RegistryConfig{URLs: []string{f.URL()}, NegativeTTL: time.Minute})
+	d, err := NewDecoder(benchMapping, r, DecoderOptions{Subjects: []string{"absent-value", "in-value"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec, _ := goavro.NewCodec(benchSchema)
+	body := benchRecords(t, codec)[0][5:]
+	header := func(value []byte) func(string) ([]byte, bool) {
+		return func(name string) ([]byte, bool) { return value, name == "__value_schema_id" }
+	}
+	v1 := append([]byte{1}, guid...)
+	v0 := binary.BigEndian.AppendUint32([]byte{0}, uint32(id))
+	crc, _ := Fingerprint(benchSchema)
+	single := append(binary.LittleEndian.AppendUint64([]byte{0xc3, 1}, crc), body...)
+	none := func(string) ([]byte, bool) { return nil, false }
+	for range 2 {
+		var out Reading
+		if err := d.Decode(t.Context(), nil, body, 0, header(v1), &out); err != nil || out.Schema != id {
+			t.Error("GUID in header:", err, out.Schema)
+		}
+		if err := d.Decode(t.Context(), nil, append(v1[:17:17], body...), 0, none, &out); err != nil {
+			t.Error("GUID in front:", err)
+		}
+		if err := d.Decode(t.Context(), nil, body, 0, header(v0), &out); err != nil || out.Schema != id {
+			t.Error("id in header:", err)
+		}
+		if err := d.Decode(t.Context(), nil, append(v0[:5:5], body...), 0, none, &out); err != nil {
+			t.Error("id in front, other headers:", err)
+		}
+		if err := d.Decode(t.Context(), nil, single, 0, nil, &out); err != nil || out.Schema != id {
+			t.Error("fingerprint:", err, out.Schema)
+		}
+		wantClass(t, d.Decode(t.Context(), nil, body, 0, header([]byte{9}), &out), ClassMagic, "")
+		wantClass(t, d.Decode(t.Context(), nil, body, 0, header(append(v1[:17:17], 0)), &out), ClassMagic, "")
+		wantClass(t, d.Decode(t.Context(), nil, body, 0, header(append([]byte{1}, make([]byte, 16)...)), &out), ClassUnknownSchema, "")
+		wantClass(t, d.Decode(t.Context(), nil, append([]byte{0xc3, 1, 1, 2, 3, 4, 5, 6, 7, 8}, body...), 0, nil, &out), ClassUnknownSchema, "")
+		wantClass(t, d.Decode(t.Context(), nil, nil, 0, header(v1), &out), ClassTombstone, "")
+	}
+}
+
+func TestRegistrySubjects(t *testing.T) {
+	f := newFaulty(t)
+	r := open(t, RegistryConfig{URLs: []string{f.URL()}})
+	ctx := t.Context()
+	if _, err := r.Latest(ctx, "scores-value"); !errors.Is(err, ErrUnknownSchema) {
+		t.Error(err)
+	}
+	if _, err := r.Lookup(ctx, "scores-value", ScoreSchema); !errors.Is(err, ErrUnknownSchema) {
+		t.Error(err)
+	}
+	if ok, _, err := r.Compatible(ctx, Subject("scores"), ScoreSchema); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	id, err := r.Register(ctx, Subject("scores"), ScoreSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := r.Register(ctx, "scores-value", ScoreSchema); err != nil || again != id {
+		t.Error(again, err)
+	}
+	if found, err := r.Lookup(ctx, "scores-value", ScoreSchema); err != nil || found != id {
+		t.Error(found, err)
+	}
+	s, err := r.Latest(ctx, "scores-value")
+	if err != nil || s.ID != id || s.Version != 1 || s.Subject != "scores-value" {
+		t.Error(s, err)
+	}
+	if v, err := r.Versions(ctx, "scores-value"); err != nil || len(v) != 1 {
+		t.Error(v, err)
+	}
+	if _, err := r.Register(ctx, "a/b c-value", ReadingSchema); err != nil {
+		t.Error(err)
+	}
+	f.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if req.Method != http.MethodPost {
+			return false
+		}
+		w.WriteHeader(http.StatusConflict)
+		w.Write([]byte(`{"error_code":409,"message":"READER_FIELD_MISSING_DEFAULT_VALUE"}`))
+		return true
+	})
+	if _, err := r.Register(ctx, "scores-value", plantSchema); !errors.Is(err, ErrIncompatible) || !strings.Contains(err.Error(), "READER_FIELD") {
+		t.Error(err)
+	}
+	f.ClearInterceptors()
+	// Not a registry at all.
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }))
+	defer page.Close()
+	if err := open(t, RegistryConfig{URLs: []string{page.URL}}).Ping(ctx); err == nil || !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_URL") {
+		t.Error(err)
+	}
+}
