@@ -53,7 +53,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.setEpoch()
 	pt.seek(at)
 	pt.exportState(true)
-	pt.p.cfg.Metrics.restored(pt.tp, time.Since(begin))
+	pt.p.cfg.Metrics.restored(pt, time.Since(begin))
 	pt.log.Info("restored", "offset", at, "keys", pt.state.Keys(), "took", time.Since(begin).Round(time.Millisecond))
 	return nil
 }

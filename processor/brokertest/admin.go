@@ -189,7 +189,8 @@ func (a *Admin) DeleteRecords(ctx context.Context, topic string, partition int32
 	return failed("delete records of "+topic, r.Topics[0].Partitions[0].ErrorCode, nil)
 }
 
-// SetTopicConfig changes a topic's configuration.
+// SetTopicConfig changes a topic's configuration and waits until every node
+// knows of it.
 func (a *Admin) SetTopicConfig(ctx context.Context, topic string, configs map[string]string) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
@@ -204,7 +205,52 @@ func (a *Admin) SetTopicConfig(ctx context.Context, topic string, configs map[st
 	if err != nil {
 		return fmt.Errorf("brokertest: configure %s: %w", topic, err)
 	}
-	return failed("configure "+topic, r.Resources[0].ErrorCode, r.Resources[0].ErrorMessage)
+	if err := failed("configure "+topic, r.Resources[0].ErrorCode, r.Resources[0].ErrorMessage); err != nil {
+		return err
+	}
+	return poll(ctx, 20*time.Millisecond, nil, func(ctx context.Context) error {
+		nodes, err := a.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		for _, id := range nodes {
+			req := kmsg.NewPtrDescribeConfigsRequest()
+			res := kmsg.NewDescribeConfigsRequestResource()
+			res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+			req.Resources = append(req.Resources, res)
+			r, err := req.RequestWith(ctx, a.cl.Broker(int(id)))
+			if err != nil {
+				return err
+			}
+			for _, c := range r.Resources[0].Configs {
+				if want, ok := configs[c.Name]; ok && (c.Value == nil || *c.Value != want) {
+					return fmt.Errorf("node %d does not know the new %s", id, c.Name)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// waitReplicated waits until each partition has a leader and all of its
+// replicas in sync.
+func (a *Admin) waitReplicated(ctx context.Context) error {
+	return poll(ctx, 100*time.Millisecond, nil, func(ctx context.Context) error {
+		req := kmsg.NewPtrMetadataRequest()
+		req.Topics = nil // all
+		m, err := req.RequestWith(ctx, a.cl)
+		if err != nil {
+			return err
+		}
+		for _, t := range m.Topics {
+			for _, p := range t.Partitions {
+				if p.Leader < 0 || len(p.ISR) < len(p.Replicas) {
+					return fmt.Errorf("%s/%d: leader %d, %d of %d replicas in sync", *t.Topic, p.Partition, p.Leader, len(p.ISR), len(p.Replicas))
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // Partition is one partition's place in the cluster.

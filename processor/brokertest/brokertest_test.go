@@ -443,9 +443,22 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsData restarts a whole kfake that has a folder.
+// TestRestartKeepsData restarts a whole cluster: a kfake that has a folder, and
+// real nodes, killed all at once.
 func TestRestartKeepsData(t *testing.T) {
-	c := Fake(t, FakeOptions{Dir: t.TempDir()})
+	t.Run("kfake", func(t *testing.T) { restartKeepsData(t, Fake(t, FakeOptions{Dir: t.TempDir()})) })
+	for _, v := range Versions {
+		t.Run("kafka-"+v, func(t *testing.T) {
+			c := Kafka(t, v)
+			if len(c.Nodes()) == 0 {
+				t.Skip("the nodes of the cluster in use belong to another process")
+			}
+			restartKeepsData(t, c)
+		})
+	}
+}
+
+func restartKeepsData(t *testing.T, c *Cluster) {
 	ctx := limit(t, time.Minute)
 	topic := c.Topic(t, "kept", 2)
 	acked, err := c.ProduceAcked(ctx, records(t, topic, 1000))
@@ -554,10 +567,15 @@ func TestTopicChanges(t *testing.T) {
 		if err := a.SetTopicConfig(ctx, topic, map[string]string{"max.message.bytes": "2000"}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(200 * time.Millisecond) // each broker learns of it on its own
-		_, err := c.ProduceAcked(ctx, []Record{{Topic: topic, Value: bytes.Repeat([]byte{1}, 4000)}})
-		if err == nil || !strings.Contains(err.Error(), "1 refused") {
-			t.Errorf("an oversize record: %v", err)
+		err := poll(ctx, 20*time.Millisecond, nil, func(ctx context.Context) error {
+			_, err := c.ProduceAcked(ctx, []Record{{Topic: topic, Value: bytes.Repeat([]byte{1}, 4000)}})
+			if err == nil || !strings.Contains(err.Error(), "1 refused") {
+				return fmt.Errorf("an oversize record: %v", err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
 		if err := a.AddPartitions(ctx, topic, 3); err != nil {
 			t.Fatal(err)

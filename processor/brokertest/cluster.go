@@ -112,7 +112,10 @@ func (c *Cluster) Restart(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.waitReady(ctx)
+	if err := c.waitReady(ctx); err != nil {
+		return err
+	}
+	return c.Admin().waitReplicated(ctx)
 }
 
 // MoveLeader makes a node the leader of a partition; the node must hold a replica.
@@ -124,22 +127,18 @@ func (c *Cluster) MoveLeader(ctx context.Context, topic string, partition, node 
 }
 
 // Heal starts every node that is down and resumes every node that is paused,
-// and waits until all serve.
+// and waits until all serve and every replica is in sync.
 func (c *Cluster) Heal(ctx context.Context) error {
-	hurt := false
 	for _, n := range c.nodes {
 		n.Resume()
-		if !n.Running() {
-			hurt = true
-			if err := n.launch(); err != nil {
-				return err
-			}
+		if err := n.launch(); err != nil {
+			return err
 		}
 	}
-	if !hurt {
-		return nil
+	if err := c.waitReady(ctx); err != nil || len(c.nodes) == 0 {
+		return err
 	}
-	return c.waitReady(ctx)
+	return c.Admin().waitReplicated(ctx)
 }
 
 // Close ends the cluster without grace and removes its folder when it made one.

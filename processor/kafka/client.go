@@ -149,6 +149,9 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		v, err := c.probe(ctx, s.addr)
 		if err != nil {
 			errs = append(errs, err)
+			if ClassOf(err) == Fatal {
+				break // the others would say the same, and count failed logins
+			}
 			continue
 		}
 		c.versions = v

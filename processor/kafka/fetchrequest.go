@@ -162,8 +162,7 @@ func (q *fetchRequest) decode(from io.Reader, version int16, correlation int32) 
 				r.err = errTruncated
 			}
 			if size > 0 && r.err == nil {
-				p.records = getBuffer(size)
-				r.fill(p.records.b)
+				p.records = r.buffer(size)
 			}
 		}
 	}
@@ -195,7 +194,21 @@ func (q *fetchRequest) part(tp TP, at int) (*fetchPart, int) {
 // buffer is memory for one partition's share of a response.
 type buffer struct {
 	b     []byte
-	class int
+	class int // of the pool, -1: too large for it
+}
+
+// buffer reads n bytes into a buffer. What is said to be very large is believed
+// as it comes.
+func (r *responseReader) buffer(n int) *buffer {
+	b := getBuffer(min(n, 1<<maxBufferClass))
+	r.fill(b.b)
+	for r.err == nil && len(b.b) < n {
+		at := len(b.b)
+		more := min(n-at, at)
+		b = &buffer{append(b.b, make([]byte, more)...), -1}
+		r.fill(b.b[at:])
+	}
+	return b
 }
 
 // Buffers are pooled by size, in powers of two from 4 KiB to 64 MiB.
@@ -203,11 +216,9 @@ const minBufferClass, maxBufferClass = 12, 26
 
 var buffers [maxBufferClass + 1]sync.Pool
 
+// getBuffer returns a buffer of n bytes, at most 64 MiB.
 func getBuffer(n int) *buffer {
 	class := max(bits.Len(uint(n-1)), minBufferClass)
-	if class > maxBufferClass {
-		return &buffer{make([]byte, n), -1}
-	}
 	if b, ok := buffers[class].Get().(*buffer); ok {
 		b.b = b.b[:n]
 		return b

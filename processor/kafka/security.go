@@ -159,7 +159,6 @@ func tlsError(addr string, err error) error {
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var header tls.RecordHeaderError
-	var alert tls.AlertError
 	hint := "check " + envTLS + " and the port in " + envBrokers
 	switch {
 	case errors.As(err, &unknown):
@@ -168,12 +167,23 @@ func tlsError(addr string, err error) error {
 		hint = "check the name in " + envBrokers + ", or the broker's certificate"
 	case errors.As(err, &invalid):
 		hint = "the broker's certificate is not valid; check " + envTLSCA
-	case errors.As(err, &header), errors.Is(err, io.EOF):
-		hint = "the port does not speak TLS: check " + envTLS + " and the port in " + envBrokers
-	case errors.As(err, &alert):
+	case errors.As(err, &header), errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded):
+		hint = "the port may not speak TLS: check " + envTLS + " and the port in " + envBrokers
+	case isAlert(err):
 		hint = "the broker refused the client's certificate: check " + envTLSCert + " and " + envTLSKey
 	}
-	return fmt.Errorf("kafka: TLS to %s: %w; %s", addr, err, hint)
+	out := fmt.Errorf("kafka: TLS to %s: %w; %s", addr, err, hint)
+	if isAlert(err) {
+		return &classed{Fatal, out}
+	}
+	return out
+}
+
+// isAlert says whether the other side ended TLS with an alert; the type of that
+// error is not exported.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
 }
 
 // probe connects to one address by itself, step by step, because Transport
@@ -200,8 +210,7 @@ func (c *Client) probe(ctx context.Context, addr string) (map[protocol.ApiKey]ve
 		if c.cfg.TLS != nil {
 			// With TLS 1.3 the broker judges the client's certificate only after
 			// the client thinks that the handshake is done.
-			var alert tls.AlertError
-			if errors.As(err, &alert) || strings.Contains(err.Error(), "remote error: tls") {
+			if isAlert(err) {
 				return nil, tlsError(addr, err)
 			}
 		} else {
