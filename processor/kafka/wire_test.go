@@ -1,0 +1,217 @@
+package kafka
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// wire is a broker that answers every request with the same bytes.
+type wire struct {
+	io.Reader
+	sent bytes.Buffer
+}
+
+func (w *wire) Write(b []byte) (int, error) { return w.sent.Write(b) }
+
+// answer frames a response body.
+func answer(correlation int32, body []byte) *wire {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(body)+4))
+	b = binary.BigEndian.AppendUint32(b, uint32(correlation))
+	return &wire{Reader: bytes.NewReader(append(b, body...))}
+}
+
+func fetchResponse(version int16) []byte {
+	res := kmsg.NewPtrFetchResponse()
+	res.Version = version
+	for _, topic := range []string{"a", "b"} {
+		rt := kmsg.NewFetchResponseTopic()
+		rt.Topic = topic
+		for p := int32(0); p < 2; p++ {
+			rp := kmsg.NewFetchResponseTopicPartition()
+			rp.Partition, rp.HighWatermark, rp.LastStableOffset, rp.LogStartOffset = p, 9, 7, 1
+			rp.RecordBatches = simple(3, 2, 0, -1)
+			if p == 1 {
+				rp.ErrorCode, rp.RecordBatches = 6, nil
+			} else {
+				rp.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{{ProducerID: 8, FirstOffset: 5}, {ProducerID: 7, FirstOffset: 2}}
+			}
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		res.Topics = append(res.Topics, rt)
+	}
+	return res.AppendTo(nil)
+}
+
+func fetchOf(tps ...TP) *fetchRequest {
+	q := &fetchRequest{maxBytes: 1000, minBytes: 1}
+	for _, tp := range tps {
+		q.parts = append(q.parts, fetchPart{tp: tp, offset: 3, maxBytes: 100})
+	}
+	return q
+}
+
+// TestFetchWire: requests and responses of every version against franz-go's
+// codec, which comes from the protocol's own definition.
+func TestFetchWire(t *testing.T) {
+	for version := int16(minFetch); version <= maxFetch; version++ {
+		q := fetchOf(TP{"a", 0}, TP{"a", 1}, TP{"b", 0}, TP{"b", 1})
+		q.committed = true
+		w := answer(42, fetchResponse(version))
+		if _, err := q.exchange(w, version, 42, "client"); err != nil {
+			t.Fatal(err)
+		}
+		b := w.sent.Bytes()
+		if int(binary.BigEndian.Uint32(b)) != len(b)-4 || binary.BigEndian.Uint16(b[4:]) != 1 || int16(binary.BigEndian.Uint16(b[6:])) != version {
+			t.Fatalf("v%d: header %x", version, b[:14])
+		}
+		req := kmsg.NewPtrFetchRequest()
+		req.Version = version
+		if err := req.ReadFrom(b[14+len("client"):]); err != nil {
+			t.Fatalf("v%d: %v", version, err)
+		}
+		if req.ReplicaID != -1 || req.MinBytes != 1 || req.MaxBytes != 1000 || req.IsolationLevel != 1 || len(req.Topics) != 2 ||
+			version >= 7 && (req.SessionID != 0 || req.SessionEpoch != -1) {
+			t.Fatalf("v%d: %+v", version, req)
+		}
+		for i, topic := range []string{"a", "b"} {
+			rt := req.Topics[i]
+			if rt.Topic != topic || len(rt.Partitions) != 2 {
+				t.Fatalf("v%d: %+v", version, rt)
+			}
+			for p, rp := range rt.Partitions {
+				if rp.Partition != int32(p) || rp.FetchOffset != 3 || rp.PartitionMaxBytes != 100 || rp.CurrentLeaderEpoch != -1 || rp.LogStartOffset != -1 {
+					t.Fatalf("v%d: %+v", version, rp)
+				}
+			}
+		}
+		for i := range q.parts {
+			p := &q.parts[i]
+			logStart := int64(1)
+			if version < 5 {
+				logStart = -1
+			}
+			if !p.answered || p.highWatermark != 9 || p.stable != 7 || p.logStart != logStart || p.offset != 3 {
+				t.Fatalf("v%d: %+v", version, p)
+			}
+			if p.tp.Partition == 1 {
+				if p.code != 6 || p.records != nil {
+					t.Fatalf("v%d: %+v", version, p)
+				}
+				continue
+			}
+			if len(p.aborted) != 2 || p.aborted[0] != (AbortedTxn{7, 2}) || !bytes.Equal(p.records.b, simple(3, 2, 0, -1)) {
+				t.Fatalf("v%d: %+v", version, p)
+			}
+		}
+	}
+}
+
+func TestResponseErrors(t *testing.T) {
+	body := fetchResponse(11)
+	for _, tc := range []struct {
+		name, text string
+		w          *wire
+	}{
+		{"other request", "request 43", answer(43, body)},
+		{"cut off", "EOF", &wire{Reader: io.LimitReader(answer(42, body).Reader, 100)}},
+		{"content longer than the response", "shorter", answer(42, body[:len(body)-30])},
+		{"another protocol", "not a Kafka broker", &wire{Reader: strings.NewReader("HTTP/1.1 400 Bad Request\r\n")}},
+	} {
+		_, err := fetchOf(TP{"a", 0}).exchange(tc.w, 11, 42, "client")
+		if err == nil || !strings.Contains(err.Error(), tc.text) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+	if _, err := fetchOf(TP{"a", 0}).exchange(answer(42, body), 3, 42, ""); ClassOf(err) != Fatal {
+		t.Error(err)
+	}
+	// What is left of a response is read, so that the connection can be used.
+	w := answer(42, append(bytes.Clone(body), 1, 2, 3))
+	if _, err := fetchOf(TP{"a", 0}).exchange(w, 11, 42, ""); err != nil {
+		t.Error(err)
+	}
+	if rest, _ := io.ReadAll(w.Reader); len(rest) != 0 {
+		t.Errorf("%d bytes left", len(rest))
+	}
+}
+
+// FuzzFetchResponse: arbitrary responses never panic and cost no more memory
+// than they are long.
+func FuzzFetchResponse(f *testing.F) {
+	for version := int16(minFetch); version <= maxFetch; version++ {
+		f.Add(uint8(version), fetchResponse(version))
+	}
+	f.Fuzz(func(t *testing.T, version uint8, body []byte) {
+		v := minFetch + int16(version)%(maxFetch-minFetch+1)
+		q := fetchOf(TP{"a", 0}, TP{"a", 1}, TP{"b", 0})
+		_, err := q.exchange(answer(1, body), v, 1, "c")
+		total := 0
+		for i := range q.parts {
+			p := &q.parts[i]
+			total += 16 * len(p.aborted)
+			if p.records != nil {
+				total += len(p.records.b)
+				scan(p.records.b, p.offset)
+			}
+		}
+		if err == nil && total > len(body) {
+			t.Fatalf("%d bytes made of %d", total, len(body))
+		}
+	})
+}
+
+func offsetFetchResponse() []byte {
+	res := kmsg.NewPtrOffsetFetchResponse()
+	res.Version = offsetFetchVersion
+	meta := "1;2;3"
+	for _, topic := range []string{"a", "b"} {
+		rt := kmsg.NewOffsetFetchResponseTopic()
+		rt.Topic = topic
+		for p := int32(0); p < 2; p++ {
+			rp := kmsg.NewOffsetFetchResponseTopicPartition()
+			rp.Partition, rp.Offset, rp.ErrorCode = p, 100, int16(88*p)
+			if p == 0 {
+				rp.Metadata = &meta
+			}
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		res.Topics = append(res.Topics, rt)
+	}
+	return append([]byte{0}, res.AppendTo(nil)...) // the flexible header's tagged fields
+}
+
+func TestOffsetFetchWire(t *testing.T) {
+	o := &offsetFetch{group: "g", tps: []TP{{"a", 0}, {"a", 1}, {"b", 0}, {"b", 1}}}
+	w := answer(7, offsetFetchResponse())
+	if _, err := o.exchange(w, 5, 7, "client"); err != nil {
+		t.Fatal(err)
+	}
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Version = offsetFetchVersion
+	if err := req.ReadFrom(w.sent.Bytes()[15+len("client"):]); err != nil {
+		t.Fatal(err)
+	}
+	if req.Group != "g" || !req.RequireStable || len(req.Topics) != 2 || req.Topics[1].Topic != "b" || len(req.Topics[1].Partitions) != 2 {
+		t.Fatalf("%+v", req)
+	}
+	if len(o.offsets) != 4 || o.offsets[TP{"b", 0}] != (Offset{100, "1;2;3"}) || o.codes[TP{"b", 1}] != 88 || len(o.codes) != 2 || o.code != 0 {
+		t.Fatalf("%+v", o)
+	}
+}
+
+func FuzzOffsetFetchResponse(f *testing.F) {
+	f.Add(offsetFetchResponse())
+	f.Fuzz(func(t *testing.T, body []byte) {
+		o := &offsetFetch{group: "g", tps: []TP{{"a", 0}}}
+		var _ protocol.Message = o
+		if _, err := o.exchange(answer(1, body), 5, 1, "c"); err == nil && 16*len(o.offsets) > len(body) {
+			t.Fatalf("%d offsets of %d bytes", len(o.offsets), len(body))
+		}
+	})
+}
