@@ -1,0 +1,67 @@
+//go:build !nobench
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// clockTick is the unit of /proc/<pid>/stat, the same on all of Linux's
+// architectures that Go runs on.
+const clockTick = 10 * time.Millisecond
+
+// processCPU is the user and system time of a process and all its threads.
+func processCPU(pid int) time.Duration {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The second field is the name in parentheses and may hold anything.
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	var ticks int64
+	for _, i := range []int{11, 12} { // utime, stime
+		n, _ := strconv.ParseInt(string(fields[i]), 10, 64)
+		ticks += n
+	}
+	return time.Duration(ticks) * clockTick
+}
+
+// residentBytes is what of a process is in memory.
+func residentBytes(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(b)
+	n, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+	return n * int64(os.Getpagesize())
+}
+
+// startTied starts a command that is killed when this process dies. The kernel
+// sends that signal when the thread that forked ends, so one thread that never
+// ends forks them all.
+func startTied(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	forker() <- func() { started <- cmd.Start() }
+	return <-started
+}
+
+var forker = sync.OnceValue(func() chan<- func() {
+	ch := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range ch {
+			f()
+		}
+	}()
+	return ch
+})
