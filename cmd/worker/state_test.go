@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/detectors"
+	"odradek/processor/brokertest"
+	"odradek/processor/keystate"
+	"odradek/processor/web"
+)
+
+// runUntil runs a worker in this process until the group has committed the
+// topic to its end, and while inside is running, then drains it.
+func runUntil(t *testing.T, c *brokertest.Cluster, environ []string, topic string, inside func()) {
+	t.Helper()
+	cfg, faults, _ := ParseConfig(environ)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	var log bytes.Buffer
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		done <- runWorker(ctx, cfg, slog.New(slog.NewTextHandler(&log, nil)), web.NewFaults(10))
+	}()
+	wait, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := c.Admin().WaitCommitted(wait, cfg.Group.Group, topic); err != nil {
+		stop()
+		t.Fatalf("%v\nworker: %v\n%s", err, <-done, log.String())
+	}
+	if inside != nil {
+		inside()
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatalf("worker: %v\n%s", err, log.String())
+	}
+}
+
+func stateFixture(t *testing.T, more ...string) (c *brokertest.Cluster, topic string, environ []string) {
+	t.Helper()
+	c, topic, environ = checkFixture(t, append([]string{
+		"ODRADEK_HTTP_ADDR=off", "ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8", "ODRADEK_REPLICATION=1",
+		"ODRADEK_SESSION_TIMEOUT=6s", "ODRADEK_TRANSACTION_TIMEOUT=5s", "ODRADEK_HEARTBEAT_INTERVAL=200ms", "ODRADEK_REPLAY_LIMIT=100ms",
+	}, more...)...)
+	return c, topic, environ
+}
+
+func stateLines(t *testing.T, environ []string, args ...string) (lines []partitionState, text string) {
+	t.Helper()
+	term, out, errs := console(environ...)
+	if code := term.state(context.Background(), append([]string{"list", "-json"}, args...)); code != exitOK {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	text = out.String()
+	for dec := json.NewDecoder(out); ; {
+		var p partitionState
+		if err := dec.Decode(&p); err == io.EOF {
+			return lines, text
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, p)
+	}
+}
+
+func TestStateCommands(t *testing.T) {
+	c, topic, environ := stateFixture(t)
+	reset := func(args ...string) (int, string) {
+		term, _, errs := console(environ...)
+		code := term.state(context.Background(), append([]string{"reset"}, args...))
+		return code, errs.String()
+	}
+	runUntil(t, c, environ, topic, func() {
+		if code, out := reset("-yes"); code != exitFailed || !strings.Contains(out, "group has members") {
+			t.Errorf("reset of a running group: exit %d, %s", code, out)
+		}
+		// Input for longer than the replay limit, so that state is written.
+		term, _, errs := console(environ...)
+		if code := term.generate(context.Background(), []string{"-topic", topic, "-sensors", "20", "-rate", "2000", "-duration", "2s"}); code != exitOK {
+			t.Errorf("generate: %s", errs)
+		}
+		if err := c.Admin().WaitCommitted(context.Background(), topic+"-g", topic); err != nil {
+			t.Error(err)
+		}
+	})
+	lines, _ := stateLines(t, environ, "-keys")
+	series, records := 0, int64(0)
+	for _, p := range lines {
+		series += p.Series
+		records += p.Committed
+		if p.Floor == "none" || p.Replay > p.Committed || len(p.Keys) != p.Series {
+			t.Errorf("%+v", p)
+		}
+	}
+	if len(lines) != 4 || records < 5000 || series < 10 || series > 20 {
+		t.Errorf("%d partitions, %d records, %d series", len(lines), records, series)
+	}
+	term, out, errs := console(environ...)
+	if code := term.state(context.Background(), []string{"list", "-topic", topic, "-partition", "1"}); code != exitOK || strings.Count(out.String(), "\n") != 2 {
+		t.Errorf("exit %d %s %s", code, out, errs)
+	}
+
+	term, out, errs = console(environ...)
+	if code := term.state(context.Background(), []string{"export", "-key", "sensor-00003"}); code != exitOK {
+		t.Errorf("export: exit %d, %s", code, errs)
+	}
+	var e exported
+	if err := json.Unmarshal(bytes.SplitN(out.Bytes(), []byte("\n"), 2)[0], &e); err != nil || e.Series != "sensor-00003" || e.Kind != "head" || len(e.Value) == 0 {
+		t.Errorf("export: %v %+v", err, e)
+	}
+
+	// Without -yes nothing happens.
+	before, text := stateLines(t, environ)
+	if code, out := reset(); code != exitOK || !strings.Contains(out, "nothing was changed") {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	if _, again := stateLines(t, environ); again != text {
+		t.Errorf("changed:\n%s\n%s", text, again)
+	}
+	// One partition goes to the beginning, with empty state; the others stay.
+	if code, out := reset("-partition", "2", "-to", "earliest", "-yes"); code != exitOK {
+		t.Fatalf("exit %d, %s", code, out)
+	}
+	after, _ := stateLines(t, environ)
+	for i, p := range after {
+		if i == 2 {
+			if p.Committed != 0 || p.Floor != "0" || p.Series != 0 || p.Bytes != 0 {
+				t.Errorf("after the reset: %+v", p)
+			}
+		} else if fmt.Sprint(p) != fmt.Sprint(before[i]) {
+			t.Errorf("partition %d was %+v, is %+v", i, before[i], p)
+		}
+	}
+	// A worker goes on from there, and scores that partition again.
+	scores := topic + "-g-scores"
+	count := func() (n int, of2 int) {
+		recs, err := c.Admin().ReadAll(context.Background(), scores, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(recs), int(before[2].Committed)
+	}
+	was, extra := count()
+	runUntil(t, c, environ, topic, nil)
+	if now, _ := count(); now < was+extra*9/10 || now > was+extra {
+		t.Errorf("%d scores, then %d; the partition has %d records", was, now, extra)
+	}
+}
+
+// A changelog with another number of partitions is made anew.
+func TestStateResetOfGrownTopic(t *testing.T) {
+	c, topic, environ := stateFixture(t)
+	runUntil(t, c, environ, topic, nil)
+	if err := c.Admin().AddPartitions(context.Background(), topic, 6); err != nil {
+		t.Fatal(err)
+	}
+	cfg, _, _ := ParseConfig(environ)
+	err := runWorker(context.Background(), cfg, slog.New(slog.DiscardHandler), web.NewFaults(10))
+	if exitCode(err) != exitRefused || !strings.Contains(err.Error(), "worker state reset") {
+		t.Fatalf("a worker on a grown topic: %v", err)
+	}
+	term, _, errs := console(environ...)
+	if code := term.state(context.Background(), []string{"reset", "-partition", "1", "-yes"}); code != exitFailed || !strings.Contains(errs.String(), "all partitions") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	term, _, errs = console(environ...)
+	if code := term.state(context.Background(), []string{"reset", "-yes"}); code != exitOK {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	lines, _ := stateLines(t, environ)
+	for _, p := range lines {
+		if p.Series != 0 || p.Floor != fmt.Sprint(p.Committed) {
+			t.Errorf("%+v", p)
+		}
+	}
+	if len(lines) != 6 {
+		t.Errorf("%d partitions", len(lines))
+	}
+	runUntil(t, c, environ, topic, nil)
+}
+
+func TestStateUsage(t *testing.T) {
+	for _, args := range []string{"", "explode", "reset -to nowhere", "reset -key x", "list surplus"} {
+		term, _, errs := console(minimal()...)
+		if code := term.state(context.Background(), strings.Fields(args)); code != exitUsage || errs.Len() == 0 {
+			t.Errorf("%q: exit %d, %s", args, code, errs)
+		}
+	}
+}
+
+// The command's idea of a changelog key is keystate's.
+func TestRecordKeys(t *testing.T) {
+	det, err := detectors.NewZScore(600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := keystate.New(&keystate.Config{Dim: 1, Windows: []keystate.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		Detectors: []keystate.DetectorConfig{{Name: "x", Detector: det, Stride: 1, Fingerprint: 2}}})
+	exec := detectors.NewCPU(1)
+	b := exec.Batch()
+	s.Mark(0)
+	for i := range int64(6000) {
+		key := fmt.Sprintf("series/%d", i%3)
+		s.Fold(&keystate.Sample{Key: []byte(key), Time: i, Offset: i, Values: []float64{float64(i * i % 17)}}, b)
+		if err := exec.Execute(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		s.Apply(b)
+		b.Reset()
+		s.Mark(i + 1)
+		s.Committed(i + 1)
+	}
+	kinds := map[string]int{}
+	err = s.Snapshot(1<<40, 1<<30, func(key, value []byte) error {
+		kind, series, numbers := splitRecordKey(string(key))
+		kinds[kind]++
+		if !strings.HasPrefix(series, "series/") || len(series) != len("series/0") {
+			t.Errorf("key %q is a %s of %q with %v", key, kind, series, numbers)
+		}
+		return nil
+	})
+	if err != nil || kinds["head"] != 3 || kinds["segment"] == 0 || kinds["unknown"] > 0 {
+		t.Errorf("%v, %v", kinds, err)
+	}
+}
