@@ -153,7 +153,7 @@ func ikasstCost(r *Rows) int {
 }
 
 // ikasstCompare allows 1e-6 and, where the definition itself moves further when
-// its products are rounded to float32, four times that.
+// its products are inexact (sst.Spread), four times that.
 func ikasstCompare(r *Rows, got, want Result) error {
 	const tol = 1e-6
 	quick := errors.Join(compareScores(got.Scores, want.Scores, tol, 0), compareScores(got.Next, want.Next, tol, 0))
@@ -182,5 +182,3 @@ func ikasstCompare(r *Rows, got, want Result) error {
 	}
 	return errors.Join(faults...)
 }
-
-func ikasstCases(*rand.Rand) []Case { return nil }

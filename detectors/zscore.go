@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 )
 
 // zscoreCap is the largest z-score: what a sample that differs from a constant
@@ -135,5 +134,3 @@ func zscoreCost(r *Rows) int { return 10 + r.Fresh*(6+(int(r.Params[0])-1)*r.Dim
 func zscoreCompare(_ *Rows, got, want Result) error {
 	return errors.Join(compareScores(got.Scores, want.Scores, 1e-6, 1e-5), compareScores(got.Next, want.Next, 0, 0))
 }
-
-func zscoreCases(*rand.Rand) []Case { return nil }

@@ -25,19 +25,20 @@ func Define(p *Params, x []float64, fresh int, a []float64) (scores []float64, s
 	return scores, spectra
 }
 
-// Spread is how far the definition's scores and its last feedback move when the
-// products with a matrix are rounded as float32 rounds them: the largest
-// deviations, of each, that a number of random roundings show. An
-// implementation in float32 cannot be asked for more. Where Ritz values lie
-// close together, or one close to what counts, that is far more than a
-// rounding.
+// Spread is how far the definition's scores and its last feedback move when its
+// products with a matrix are as inexact as a careless float32 implementation's:
+// the largest deviations, of each, that a number of random errors show. Where
+// Ritz values lie close together, one is close to what counts, or a beta to
+// what ends Lanczos, that is far more than a rounding.
 func Spread(p *Params, x []float64, fresh int, a []float64, rng *rand.Rand) (scores, next []float64) {
-	const roundings = 24
+	const (
+		roundings = 24
+		size      = 0x1p-21 // four units in the last place
+	)
 	rough := func(m [][]float64, v []float64) []float64 {
 		y := times(m, v)
-		size := math.Sqrt(dot(v, v) / float64(len(v)))
 		for i := range y {
-			y[i] += 0x1p-23 * rng.NormFloat64() * size * math.Sqrt(dot(m[i], m[i]))
+			y[i] += size * rng.NormFloat64() * math.Sqrt(dot(m[i], m[i])*dot(v, v)/float64(len(v)))
 		}
 		return y
 	}

@@ -1,0 +1,147 @@
+package detectors
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// signal is a series of n rows by name: what the ops' cases are made of.
+type signal struct {
+	name string
+	at   func(i, n int) float64
+}
+
+// signals are usual and nasty series. Some remember, so each is used once.
+func signals(rng *rand.Rand) []signal {
+	turn := func(i, n int, a, b float64) float64 {
+		if i < n/2 {
+			return a
+		}
+		return b
+	}
+	walk := 0.0
+	burst := rng.IntN(1 << 20)
+	return []signal{
+		{"noise", func(int, int) float64 { return rng.NormFloat64() }},
+		{"walk", func(int, int) float64 { walk += rng.NormFloat64(); return walk }},
+		{"tones", func(i, n int) float64 {
+			return math.Sin(float64(i)*turn(i, n, 0.3, 0.5)) + 0.1*rng.NormFloat64()
+		}},
+		{"pure tone", func(i, n int) float64 { return math.Sin(float64(i) * turn(i, n, 0.3, 0.5)) }},
+		{"step", func(i, n int) float64 { return turn(i, n, 0, 5) + 0.2*rng.NormFloat64() }},
+		{"level", func(i, n int) float64 { return turn(i, n, 1, 2) }},
+		{"constant", func(int, int) float64 { return 0.1 }},
+		{"tied", func(int, int) float64 { return float64(rng.IntN(3)) }},
+		{"square", func(i, n int) float64 { return float64(i / 5 % 2) }},
+		{"drift", func(i, n int) float64 { return float64(i) }},
+		{"far from zero", func(int, int) float64 { return 1e9 + 0.001*rng.NormFloat64() }},
+		{"huge", func(int, int) float64 { return 1e30 * rng.NormFloat64() }},
+		{"tiny", func(int, int) float64 { return 1e-30 * rng.NormFloat64() }},
+		{"spikes", func(i, n int) float64 {
+			if rng.IntN(25) == 0 {
+				return 1e9 * rng.NormFloat64()
+			}
+			return rng.NormFloat64()
+		}},
+		{"spike at the end", func(i, n int) float64 {
+			if i > n-1-burst%8 {
+				return 1e6
+			}
+			return rng.NormFloat64()
+		}},
+		{"one not a number", func(i, n int) float64 {
+			if i == burst%n {
+				return math.NaN()
+			}
+			return rng.NormFloat64()
+		}},
+		{"not a number", func(int, int) float64 { return math.NaN() }},
+	}
+}
+
+// newCase lays a chain of tasks over as many rows as the first of them needs
+// and extra more, with a signal for each value of a row.
+func newCase(rng *rand.Rand, what string, d Detector, dim, extra int, fresh []int, values ...signal) Case {
+	n := d.Window() - 1 + extra
+	for _, f := range fresh {
+		n += f
+	}
+	c := Case{Name: fmt.Sprintf("%s, dim %d, fresh %v", what, dim, fresh), Detector: d, Dim: dim, Fresh: fresh, Rows: make([]float64, n*dim)}
+	for v := range dim {
+		s := values[v%len(values)]
+		c.Name += ", " + s.name
+		for i := range n {
+			c.Rows[i*dim+v] = s.at(i, n)
+		}
+	}
+	return c
+}
+
+func must(d Detector, err error) Detector {
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+func zscoreCases(rng *rand.Rand) []Case {
+	var cases []Case
+	add := func(window, dim int, fresh []int, values ...signal) *Case {
+		cases = append(cases, newCase(rng, fmt.Sprintf("window %d", window), must(NewZScore(window)), dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	for _, s := range signals(rng) {
+		add(8, 1, []int{1, 1, 5, 16}, s)
+	}
+	for _, window := range []int{3, 4, 5, 7, 9, 16, 17, 64, 1000} {
+		s := signals(rng)
+		add(window, 1, []int{1, 7, 1}, s[rng.IntN(len(s))])
+	}
+	for _, dim := range []int{2, 3, 8, 9} {
+		s := signals(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(8, dim, []int{3, 1}, s...)
+	}
+	add(8, 1, []int{1}, signals(rng)[0]).Bench = true
+	add(8, 1, []int{16}, signals(rng)[0]).Bench = true
+	add(256, 1, []int{16}, signals(rng)[0]).Bench = true
+	return cases
+}
+
+func ikasstCases(rng *rand.Rand) []Case {
+	var cases []Case
+	add := func(p IKASSTParams, dim int, fresh []int, values ...signal) *Case {
+		p.Seed = rng.Uint32()
+		d := must(NewIKASST(p))
+		sp := ikasstParams(d.Params())
+		what := fmt.Sprintf("w=%d r=%d k=%d gamma=%d p=%d", sp.Window, sp.Rank, sp.Krylov, sp.Gamma, sp.Steps)
+		cases = append(cases, newCase(rng, what, d, dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	for _, s := range signals(rng) {
+		add(IKASSTParams{Window: 20}, 1, []int{16, 1, 9}, s)
+	}
+	// Lengths of a task around those of a group of lanes and of a run.
+	for _, fresh := range []int{1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 20, 33} {
+		add(IKASSTParams{Window: 16, Rank: 2}, 1, []int{fresh}, signals(rng)[rng.IntN(3)])
+	}
+	// The smallest, and sizes around those of the vector kernels' blocks.
+	add(IKASSTParams{Window: 2, Rank: 1}, 1, []int{16, 3}, signals(rng)[0])
+	add(IKASSTParams{Window: 3, Rank: 2}, 1, []int{16, 3}, signals(rng)[0])
+	add(IKASSTParams{Window: 4, Rank: 3}, 1, []int{16, 3}, signals(rng)[1])
+	for _, w := range []int{5, 7, 8, 9, 15, 17, 31, 33, 64, 65} {
+		add(IKASSTParams{Window: w, Rank: 1 + rng.IntN(3), Gamma: 1 + rng.IntN(3*w), PowerSteps: 1 + rng.IntN(5)}, 1, []int{8, 2}, signals(rng)[rng.IntN(3)])
+	}
+	add(IKASSTParams{Window: 40, Rank: 12}, 1, []int{9}, signals(rng)[0])
+	add(IKASSTParams{Window: 40, Rank: 3, Krylov: 32}, 1, []int{9}, signals(rng)[2])
+	for _, dim := range []int{2, 3, 5} {
+		s := signals(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(IKASSTParams{Window: 12}, dim, []int{8, 1}, s...)
+	}
+	add(IKASSTParams{Window: 100}, 1, []int{1}, signals(rng)[2]).Bench = true
+	add(IKASSTParams{Window: 100}, 1, []int{16}, signals(rng)[2]).Bench = true
+	add(IKASSTParams{Window: 320, Rank: 3}, 1, []int{8}, signals(rng)[0]).Bench = true
+	return cases
+}

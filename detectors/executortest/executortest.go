@@ -1,0 +1,393 @@
+// Package executortest is what every executor has to pass, and what it is
+// measured by: all ops on all of their cases.
+//
+// Run holds an executor to the definitions, to the promise that a task's result
+// depends on that task alone, to the bit, and to leaving alone what is not its
+// own. Inputs are drawn anew each time; ODRADEK_TEST_SEED repeats a run.
+package executortest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"odradek/detectors"
+)
+
+// guard is the number of sentinels around every span, and sentinel their bits:
+// a NaN that no op computes.
+const (
+	guard    = 16
+	sentinel = 0x7fc5ca1e
+)
+
+// Run tests the executor that newExecutor makes.
+func Run(t *testing.T, newExecutor func() detectors.Executor) {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+
+	var all []*chain
+	for _, op := range detectors.Ops() {
+		var chains []*chain
+		for _, c := range op.Spec().Cases(rng) {
+			chains = append(chains, newChain(c))
+		}
+		all = append(all, chains...)
+		t.Run(op.String(), func(t *testing.T) {
+			e := newExecutor()
+			defer shut(t, e)
+			for _, c := range chains {
+				c.define(t, e)
+			}
+		})
+	}
+	if t.Failed() {
+		return
+	}
+	t.Run("mixed", func(t *testing.T) {
+		e := newExecutor()
+		defer shut(t, e)
+		execute(t, e, all)
+		reversed := slices.Clone(all)
+		slices.Reverse(reversed)
+		execute(t, e, reversed)
+		rng.Shuffle(len(reversed), func(i, j int) { reversed[i], reversed[j] = reversed[j], reversed[i] })
+		execute(t, e, reversed)
+	})
+	t.Run("sizes", func(t *testing.T) {
+		e := newExecutor()
+		defer shut(t, e)
+		for _, n := range []int{0, 1, 2, 3, 31, 32, 33, 255, 256, 257, 1023, 1025} {
+			execute(t, e, pick(rng, all, n))
+		}
+	})
+	t.Run("concurrent", func(t *testing.T) {
+		e := newExecutor()
+		defer shut(t, e)
+		var wg sync.WaitGroup
+		for range 8 {
+			batch := pick(rng, all, 100+rng.IntN(100))
+			wg.Go(func() {
+				for range 3 {
+					execute(t, e, batch)
+				}
+			})
+		}
+		wg.Wait()
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		e := newExecutor()
+		defer shut(t, e)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		b := pack(e, all)
+		if err := e.Execute(ctx, b.Batch); err == nil {
+			t.Error("no error after the context was cancelled")
+		}
+		b.execute(t, e)
+		e.Release(b.Batch)
+	})
+}
+
+func shut(t *testing.T, e detectors.Executor) {
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// pick draws n chains, the cheaper ones of all.
+func pick(rng *rand.Rand, all []*chain, n int) []*chain {
+	picked := make([]*chain, n)
+	for i := range picked {
+		for {
+			picked[i] = all[rng.IntN(len(all))]
+			if picked[i].cost < 500_000 {
+				break
+			}
+		}
+	}
+	return picked
+}
+
+// chain is a case cut into tasks, with the results that each gave alone.
+type chain struct {
+	detectors.Case
+	tasks   []input
+	results []detectors.Result
+	cost    int
+}
+
+// input is a task's part of the case's rows.
+type input struct {
+	x             []float64
+	fresh         int
+	scores, carry int
+}
+
+func newChain(c detectors.Case) *chain {
+	ch := &chain{Case: c}
+	// Rows reach a batch centred on an origin, as the window's owner keeps them.
+	rows := slices.Clone(c.Rows)
+	for v := range c.Dim {
+		sum, n := 0.0, 0
+		for i := v; i < len(rows); i += c.Dim {
+			if rows[i] == rows[i] {
+				sum += rows[i]
+				n++
+			}
+		}
+		if c.Detector.Op().Elem() != detectors.I64 && n > 0 {
+			for i := v; i < len(rows); i += c.Dim {
+				rows[i] -= sum / float64(n)
+			}
+		}
+	}
+	end := len(rows) / c.Dim
+	for _, f := range c.Fresh {
+		end -= f
+	}
+	for _, f := range c.Fresh {
+		end += f
+		n := min(end, c.Detector.Window()+f-1)
+		in := input{x: rows[(end-n)*c.Dim : end*c.Dim], fresh: f}
+		var ok bool
+		in.scores, in.carry, ok = c.Detector.Size(detectors.View{Dim: c.Dim, Rows: n, Fresh: f})
+		if !ok {
+			panic("executortest: " + c.Name + ": too little history for the detector")
+		}
+		ch.tasks = append(ch.tasks, in)
+	}
+	return ch
+}
+
+// define executes the chain task by task, the carry passed by hand, and compares
+// each result with the definition's of the same task.
+func (c *chain) define(t *testing.T, e detectors.Executor) {
+	op := c.Detector.Op()
+	var carry []float32
+	for i, in := range c.tasks {
+		b := batch{Batch: e.Batch()}
+		b.addTask(c, in, carry, 0)
+		b.execute(t, e)
+		r := b.Rows(0)
+		got := detectors.Result{Scores: slices.Clone(r.Scores), Next: slices.Clone(r.Next)}
+		want := detectors.Result{Scores: make([]float32, in.scores), Next: make([]float32, in.carry)}
+		d := r
+		d.Scores, d.Next = want.Scores, want.Next
+		op.Spec().Score(d)
+		if err := op.Spec().Compare(&r, got, want); err != nil {
+			t.Errorf("%s: task %d: %v", c.Name, i, err)
+		}
+		findings := c.Detector.AppendFindings(nil, r)
+		for _, f := range findings {
+			if f.Fresh < 0 || f.Fresh >= in.fresh || f.From > f.To || f.From < 0 || f.To >= r.Len() {
+				t.Errorf("%s: task %d: finding %+v does not lie in the task's %d rows, %d of them fresh", c.Name, i, f, r.Len(), in.fresh)
+			}
+		}
+		c.cost += op.Spec().Cost(&r)
+		c.results = append(c.results, got)
+		carry = got.Next
+		e.Release(b.Batch)
+	}
+}
+
+// execute runs the chains in one batch, their tasks linked, and demands the
+// results that each task gave alone.
+func execute(t *testing.T, e detectors.Executor, chains []*chain) {
+	b := pack(e, chains)
+	b.execute(t, e)
+	task := 0
+	for _, link := range b.order {
+		c := link.chain
+		r := b.Rows(task)
+		want := c.results[link.task]
+		if !equal(r.Scores, want.Scores) || !equal(r.Next, want.Next) {
+			t.Errorf("%s: task %d: the result among %d tasks is not the one it has alone", c.Name, link.task, len(b.Tasks))
+		}
+		task++
+	}
+	e.Release(b.Batch)
+}
+
+// batch is a batch with guards and what it held before.
+type batch struct {
+	*detectors.Batch
+	order  []link
+	params map[detectors.Detector]detectors.Span
+}
+
+type link struct {
+	chain *chain
+	task  int
+}
+
+// pack puts the first tasks of all chains into a batch, then the second, and so
+// on, linked.
+func pack(e detectors.Executor, chains []*chain) *batch {
+	b := &batch{Batch: e.Batch()}
+	last := make([]uint32, len(chains))
+	for i := 0; ; i++ {
+		more := false
+		for k, c := range chains {
+			if i < len(c.tasks) {
+				more = true
+				b.addTask(c, c.tasks[i], nil, last[k])
+				last[k] = uint32(len(b.Tasks))
+				b.order = append(b.order, link{c, i})
+			}
+		}
+		if !more {
+			return b
+		}
+	}
+}
+
+func (b *batch) addTask(c *chain, in input, carry []float32, after uint32) {
+	t := detectors.Task{Op: c.Detector.Op(), Dim: uint32(c.Dim), Fresh: uint32(in.fresh), After: after}
+	b.guards()
+	if b.params == nil {
+		b.params = map[detectors.Detector]detectors.Span{}
+	}
+	span, ok := b.params[c.Detector]
+	if !ok {
+		span = b.floats(c.Detector.Params())
+		b.params[c.Detector] = span
+	}
+	t.Params = span
+	switch t.Op.Elem() {
+	case detectors.F32:
+		x := make([]float32, len(in.x))
+		for i, v := range in.x {
+			x[i] = float32(v)
+		}
+		t.X = b.floats(x)
+	case detectors.F64:
+		var x []float64
+		t.X, x = b.GrowF64(len(in.x))
+		copy(x, in.x)
+	case detectors.I64:
+		var x []int64
+		t.X, x = b.GrowI64(len(in.x))
+		for i, v := range in.x {
+			x[i] = int64(v)
+		}
+	}
+	t.Bins = b.floats(c.Bins)
+	if carry != nil {
+		t.Carry = b.floats(carry)
+	}
+	t.Scores = b.GrowOut(in.scores)
+	b.guards()
+	t.Next = b.GrowOut(in.carry)
+	b.guards()
+	b.Tasks = append(b.Tasks, t)
+}
+
+// floats puts x between guards.
+func (b *batch) floats(x []float32) detectors.Span {
+	s, d := b.GrowF32(len(x))
+	copy(d, x)
+	b.guards()
+	return s
+}
+
+// guards puts sentinels into every arena.
+func (b *batch) guards() {
+	_, f := b.GrowF32(guard)
+	for i := range f {
+		f[i] = math.Float32frombits(sentinel)
+	}
+	_, d := b.GrowF64(guard)
+	for i := range d {
+		d[i] = math.NaN()
+	}
+	_, n := b.GrowI64(guard)
+	for i := range n {
+		n[i] = sentinel
+	}
+	b.GrowOut(guard)
+}
+
+// execute executes the batch and checks that all of the outputs and nothing
+// else was written.
+func (b *batch) execute(t *testing.T, e detectors.Executor) {
+	for i := range b.Out {
+		b.Out[i] = math.Float32frombits(sentinel)
+	}
+	tasks, f32, f64, i64 := slices.Clone(b.Tasks), slices.Clone(b.F32), slices.Clone(b.F64), slices.Clone(b.I64)
+	if err := e.Execute(context.Background(), b.Batch); err != nil {
+		t.Errorf("execute: %v", err)
+		return
+	}
+	output := make([]bool, len(b.Out))
+	for _, task := range b.Tasks {
+		for _, s := range []detectors.Span{task.Scores, task.Next} {
+			for i := s.Off; i < s.Off+s.Len; i++ {
+				output[i] = true
+			}
+		}
+	}
+	for i, v := range b.Out {
+		if written := math.Float32bits(v) != sentinel; written != output[i] {
+			t.Errorf("element %d of the output arena: written %v, is an output %v", i, written, output[i])
+			break
+		}
+	}
+	same64 := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
+	if !slices.Equal(tasks, b.Tasks) || !equal(f32, b.F32) || !slices.EqualFunc(f64, b.F64, same64) || !slices.Equal(i64, b.I64) {
+		t.Error("an input was changed")
+	}
+}
+
+// equal compares bits.
+func equal(x, y []float32) bool {
+	return slices.EqualFunc(x, y, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) })
+}
+
+// Bench measures every op's cases for benchmarks: a batch of many keys, each
+// with the case's chain, packed once.
+func Bench(b *testing.B, newExecutor func() detectors.Executor) {
+	for _, op := range detectors.Ops() {
+		rng := rand.New(rand.NewPCG(1, 1))
+		for _, c := range op.Spec().Cases(rng) {
+			if !c.Bench {
+				continue
+			}
+			b.Run(fmt.Sprintf("%s/%s", op, c.Name), func(b *testing.B) {
+				e := newExecutor()
+				defer e.Close()
+				const keys = 64
+				ch := newChain(c)
+				chains := make([]*chain, keys)
+				scores := 0
+				for i := range chains {
+					chains[i] = ch
+					for _, in := range ch.tasks {
+						scores += in.scores
+					}
+				}
+				batch := pack(e, chains)
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := e.Execute(context.Background(), batch.Batch); err != nil {
+						b.Fatal(err)
+					}
+				}
+				total := float64(scores) * float64(b.N)
+				b.ReportMetric(total/b.Elapsed().Seconds(), "scores/s")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/total, "ns/score")
+			})
+		}
+	}
+}
