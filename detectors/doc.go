@@ -1,0 +1,53 @@
+// Package detectors is the contract between those who keep windows and those
+// who compute scores, and the batched form of every method. It is pure: rows of
+// numbers go in, scores and a carry come out. It knows no Kafka, no Avro, no
+// clock, no logger.
+//
+// # The path of a batch
+//
+//  1. The window's owner (processor/keystate) takes an empty [Batch] from an
+//     [Executor], in the executor's own memory.
+//  2. A key is due by its own history. [Detector.Size] says whether the window
+//     holds enough, and how much a task returns; [Batch.Fits] whether the batch
+//     takes it.
+//  3. The rows, centred on an origin and in the op's element type, the
+//     detector's parameters (once a batch, see [Batch.Serial]) and the key's
+//     carry are written to the arenas once, with GrowF32 and its like, and a
+//     [Task] of spans is appended. A second task of the same key is linked to
+//     the first by [Task.After]: its carry is what the first leaves.
+//  4. [Executor.Execute] fills Scores and Next of every task. NewCPU runs each
+//     op's CPU form, a small batch in the caller's goroutine, a large one in
+//     portions of whole chains.
+//  5. The owner reads scores and carries back with [Batch.Rows], task by task in
+//     the order it appended them, and asks [Detector.AppendFindings] which rows
+//     each score speaks of.
+//  6. [Executor.Release].
+//
+// # How to add a method
+//
+//  1. Write it as a package of its own under detectors: slices in, slices out,
+//     papers cited, importing nothing of the module but detectors/vec. First the
+//     definition, in float64, as the paper has it. Check it against something
+//     nobody here wrote (testdata with the program that made it). Then the fast
+//     form, with the floor it is to be measured by.
+//  2. Add an [Op] and its row to the table in op.go: the definition, the CPU
+//     form, what it costs, what equal means, and cases.
+//  3. Write the adapter (zscore.go is the smallest, sst.go the usual): a
+//     constructor that reports every fault of its parameters at once, and the
+//     [Detector].
+//  4. Run the tests: detectors/executortest takes the op up by itself. Then
+//     break the fast form on purpose and see the suite notice.
+//
+// # Not obvious
+//
+//   - A result depends on its task alone, to the bit. No op may look at the
+//     batch, at the time, at the alignment of its rows or at how many tasks
+//     there are; the number of fresh rows is the task's own and may decide the
+//     path.
+//   - An op is due one score for each fresh row, also where the score is not
+//     defined: that is NaN, and the op's text says when. A carry must survive a
+//     NaN in a window and heal when the window does.
+//   - The definition takes the carry it is given. Compare therefore judges one
+//     task, never a chain: errors do not add up in it.
+//   - Numbers of ops go into tasks, never into anything stored.
+package detectors
