@@ -233,7 +233,7 @@ func (b *fetchBroker) answer(s *Source, p *fetchPart) {
 	case p.err == nil && p.need > 0:
 		// The first batch did not fit, for this partition was not the first with data
 		// in the response (KIP-74). Ask for enough, and ask first.
-		s.maxBytes = max(f.cfg.PartitionBytes, p.need)
+		s.ask(p.need)
 		b.ready = slices.Insert(b.ready, 0, s)
 		return
 	default:
@@ -245,8 +245,14 @@ func (b *fetchBroker) answer(s *Source, p *fetchPart) {
 		s.end(&CorruptError{TP: s.tp, Offset: s.position, Err: p.err})
 		return
 	}
-	s.maxBytes = f.cfg.PartitionBytes
+	s.ask(p.need)
 	b.ready = append(b.ready, s)
+}
+
+// ask sets how much the next request asks for: enough for a batch that is known
+// to come, whatever the limit.
+func (s *Source) ask(need int) {
+	s.maxBytes = max(s.f.cfg.PartitionBytes, min(need, maxInflated))
 }
 
 // send hands out batches. Fetcher.mu is held.

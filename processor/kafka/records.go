@@ -143,9 +143,16 @@ type Iterator struct {
 	err      error
 }
 
+// maxKept is how much memory for decompression an iterator keeps from one chunk
+// to the next.
+const maxKept = 16 << 20
+
 // Reset starts on a chunk.
 func (it *Iterator) Reset(c *Chunk) {
 	inflated, aborted := it.inflated, it.aborted[:0]
+	if cap(inflated) > maxKept {
+		inflated = nil
+	}
 	*it = Iterator{raw: c.Raw, from: c.From, next: c.From, tp: c.TP, txns: c.Aborted, inflated: inflated, aborted: aborted}
 }
 
