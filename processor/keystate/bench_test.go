@@ -1,0 +1,244 @@
+package keystate
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"testing"
+
+	"odradek/detectors"
+)
+
+func benchConfig(window, stride int) *Config {
+	return &Config{
+		Dim:       1,
+		Windows:   []WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		Detectors: []DetectorConfig{{Name: "d", Detector: plain(window), Stride: stride, Fingerprint: 1}},
+	}
+}
+
+// plain is a detector that scores full windows, has no carry and speaks of the
+// scored sample: the least a detector does.
+type plain int
+
+func (p plain) Op() detectors.Op  { return detectors.ZScore }
+func (p plain) Params() []float32 { return nil }
+func (p plain) Window() int       { return int(p) }
+func (p plain) Size(v detectors.View) (int, int, bool) {
+	return v.Fresh, 0, v.Rows-v.Fresh+1 >= int(p)
+}
+
+func (p plain) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
+	first := r.Len() - r.Fresh
+	for i, s := range r.Scores {
+		dst = append(dst, detectors.Finding{Fresh: i, From: first + i, To: first + i, Score: float64(s)})
+	}
+	return dst
+}
+
+func names(n int) [][]byte {
+	out := make([][]byte, n)
+	for i := range out {
+		out[i] = fmt.Appendf(nil, "sensor-%06d", i)
+	}
+	return out
+}
+
+// drive folds n samples round the keys, with a mark and its commit every chunk.
+type drive struct {
+	s      *State
+	b      *detectors.Batch
+	names  [][]byte
+	offset int64
+	v      [1]float64
+}
+
+func (d *drive) samples(n, chunk int) {
+	sm := Sample{Values: d.v[:]}
+	for i := range n {
+		if !d.s.Fits(d.b) {
+			d.apply()
+		}
+		sm.Key = d.names[int(d.offset)%len(d.names)]
+		sm.Offset, sm.Time = d.offset, d.offset*1000
+		d.v[0] = float64(d.offset & 1023)
+		d.s.Fold(&sm, d.b)
+		d.offset++
+		if (i+1)%chunk == 0 || i == n-1 {
+			d.apply()
+			d.s.Mark(d.offset)
+			d.s.Committed(d.offset)
+		}
+	}
+}
+
+func (d *drive) apply() {
+	d.s.Apply(d.b)
+	d.b.Reset()
+	d.s.Rows = d.s.Rows[:0]
+}
+
+func newDrive(cfg *Config, keys int) *drive {
+	return &drive{s: New(cfg), b: &detectors.Batch{MaxTasks: 1 << 14}, names: names(keys)}
+}
+
+// BenchmarkFold is Fold, Apply, Mark and Committed of one sample; no executor.
+func BenchmarkFold(b *testing.B) {
+	for _, c := range []struct{ keys, window, stride int }{{1000, 8, 1}, {1000, 256, 16}, {100000, 8, 1}, {100000, 256, 16}} {
+		b.Run(fmt.Sprintf("keys=%d/window=%d/stride=%d", c.keys, c.window, c.stride), func(b *testing.B) {
+			d := newDrive(benchConfig(c.window, c.stride), c.keys)
+			d.samples(c.keys*(c.window+2*c.stride), 10000)
+			b.ReportAllocs()
+			b.ResetTimer()
+			d.samples(b.N, 10000)
+		})
+	}
+}
+
+// BenchmarkFoldLate is Fold with samples held for order.
+func BenchmarkFoldLate(b *testing.B) {
+	cfg := benchConfig(8, 1)
+	cfg.Lateness = 5_000_000 // 5 samples of each key
+	d := newDrive(cfg, 1000)
+	d.samples(20000, 10000)
+	b.ReportAllocs()
+	b.ResetTimer()
+	d.samples(b.N, 10000)
+}
+
+// BenchmarkRollback undoes 10,000 samples of 1,000 keys; time a sample.
+func BenchmarkRollback(b *testing.B) {
+	for _, keys := range []int{1000, 100000} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			d := newDrive(benchConfig(8, 1), keys)
+			d.samples(10*keys, 10000)
+			if err := d.s.Snapshot(math.MaxInt64, 0, func(k, v []byte) error { return nil }); err != nil {
+				b.Fatal(err)
+			}
+			d.s.Committed(d.offset)
+			base := d.offset
+			b.ResetTimer()
+			for range b.N {
+				b.StopTimer()
+				sm := Sample{Values: d.v[:]}
+				for i := range 10000 {
+					sm.Key, sm.Offset, sm.Time = d.names[i%1000], base+int64(i), (base+int64(i))*1000
+					d.s.Fold(&sm, d.b)
+				}
+				d.apply()
+				d.s.Mark(base + 10000)
+				b.StartTimer()
+				if err := d.s.Rollback(base); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10000, "ns/sample")
+		})
+	}
+}
+
+// filled is a state of keys whose windows are full, and its changelog.
+func filled(keys, rows, window int) (*State, []record, int64) {
+	d := newDrive(benchConfig(window, 1), keys)
+	d.b.MaxTasks = 1 << 10
+	d.samples(keys*rows, 10000)
+	var log []record
+	bytes := int64(0)
+	d.s.Snapshot(math.MaxInt64, 0, func(k, v []byte) error {
+		log = append(log, record{append([]byte(nil), k...), append([]byte(nil), v...)})
+		bytes += int64(len(k) + len(v))
+		return nil
+	})
+	return d.s, log, bytes
+}
+
+// BenchmarkRestore loads 100,000 keys of 1,024 rows.
+func BenchmarkRestore(b *testing.B) {
+	s, log, bytes := filled(100000, 1024, 1024)
+	end := s.next
+	s = nil
+	runtime.GC()
+	b.SetBytes(bytes)
+	b.ResetTimer()
+	for range b.N {
+		s := New(benchConfig(1024, 1))
+		for _, r := range log {
+			if err := s.Load(r.key, r.value); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := s.BeginReplay(Floor{end, 0}, end, false); err != nil {
+			b.Fatal(err)
+		}
+		s.EndReplay()
+		if s.Keys() != 100000 {
+			b.Fatal("keys are missing")
+		}
+	}
+}
+
+// BenchmarkSnapshot writes all keys, dirty by one row.
+func BenchmarkSnapshot(b *testing.B) {
+	d := newDrive(benchConfig(256, 1), 10000)
+	d.samples(10000*300, 10000)
+	bytes := 0
+	emit := func(k, v []byte) error { bytes += len(k) + len(v); return nil }
+	d.s.Snapshot(math.MaxInt64, 0, emit)
+	d.s.Committed(d.offset)
+	bytes = 0
+	b.ResetTimer()
+	for range b.N {
+		b.StopTimer()
+		d.samples(10000, 10000)
+		b.StartTimer()
+		if err := d.s.Snapshot(math.MaxInt64, 0, emit); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10000, "ns/key")
+	b.ReportMetric(float64(bytes)/float64(b.N)/10000, "B/key")
+}
+
+// BenchmarkReplay folds a log in replay; a detector without carry.
+func BenchmarkReplay(b *testing.B) {
+	s := New(benchConfig(8, 1))
+	if err := s.BeginReplay(Floor{0, NoTime}, math.MaxInt64, false); err != nil {
+		b.Fatal(err)
+	}
+	batch := &detectors.Batch{}
+	keys := names(1000)
+	v := [1]float64{}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		v[0] = float64(i & 1023)
+		s.Fold(&Sample{Key: keys[i%1000], Offset: int64(i), Time: int64(i), Values: v[:]}, batch)
+	}
+}
+
+// TestMemoryOfAKey measures the heap of 100,000 keys with full windows of 256.
+func TestMemoryOfAKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a gigabyte")
+	}
+	for _, stride := range []int{1, 16} {
+		const keys = 100000
+		heap := func() int64 {
+			runtime.GC()
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		d := newDrive(benchConfig(256, stride), keys)
+		before := heap()
+		d.samples(keys*(256+stride+15), 10000)
+		rows := int64(256 + stride - 1)
+		over := (heap()-before)/keys - rows*16
+		t.Logf("stride %d: %d bytes a key beyond %d rows of 16 bytes; Bytes says %d", stride, over, rows, d.s.Bytes()/keys-rows*16)
+		if over > 512 {
+			t.Errorf("%d bytes a key beyond its rows, at most 512", over)
+		}
+		runtime.KeepAlive(d)
+	}
+}

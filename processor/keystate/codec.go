@@ -1,0 +1,330 @@
+package keystate
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrCorrupt is in the error for changelog records that are not what a Snapshot
+// emits, or not all of it.
+var ErrCorrupt = errors.New("the changelog is damaged")
+
+// version is the first byte of every value.
+const version = 1
+
+// Types of changelog records: the first byte of the key.
+const (
+	recHead     = 'H'
+	recPart     = 'P'
+	recSegment  = 'S'
+	recEviction = 'E'
+)
+
+// suffixes is how many numbers of 8 bytes, big-endian, follow the name.
+func suffixes(kind byte) int {
+	switch kind {
+	case recPart:
+		return 1
+	case recSegment:
+		return 2
+	}
+	return 0
+}
+
+func recordKey(dst []byte, kind byte, name []byte, suffix ...uint64) []byte {
+	dst = append(append(dst, kind), name...)
+	for _, n := range suffix {
+		dst = binary.BigEndian.AppendUint64(dst, n)
+	}
+	return dst
+}
+
+// splitKey is the opposite of recordKey.
+func splitKey(key []byte) (kind byte, name []byte, suffix [2]uint64, err error) {
+	if len(key) > 0 {
+		kind = key[0]
+		n := suffixes(kind)
+		if end := len(key) - 8*n; end >= 1 {
+			for i := range n {
+				suffix[i] = binary.BigEndian.Uint64(key[end+8*i:])
+			}
+			return kind, key[1:end], suffix, nil
+		}
+	}
+	return 0, nil, suffix, fmt.Errorf("keystate: changelog key %.40q: %w", key, ErrCorrupt)
+}
+
+// encoder appends to b. Integers are varints, floats their bits, little-endian.
+type encoder struct{ b []byte }
+
+func (e *encoder) reset()        { e.b = e.b[:0] }
+func (e *encoder) byte(v byte)   { e.b = append(e.b, v) }
+func (e *encoder) uint(v uint64) { e.b = binary.AppendUvarint(e.b, v) }
+func (e *encoder) int(v int64)   { e.b = binary.AppendVarint(e.b, v) }
+func (e *encoder) bits(v uint64) { e.b = binary.LittleEndian.AppendUint64(e.b, v) }
+func (e *encoder) floats(v []float32) {
+	e.uint(uint64(len(v)))
+	for _, f := range v {
+		e.b = binary.LittleEndian.AppendUint32(e.b, math.Float32bits(f))
+	}
+}
+
+// headStart begins a head and each of its parts: version, number of parts, asOf,
+// born.
+func (e *encoder) headStart(k *Key, asOf int64, parts int) {
+	e.byte(version)
+	e.uint(uint64(parts))
+	e.uint(uint64(asOf))
+	e.uint(uint64(k.born))
+}
+
+// head is a head's body:
+//
+//	last offset, last time
+//	windows: number, and for each
+//	    fingerprint, columns, rows of a segment, rows ever, rows there,
+//	    1 and the origin or 0, the rows after the last full segment
+//	detectors: number, and for each
+//	    hash of the name, fingerprint, the window's fingerprint,
+//	    offsets of the fresh rows, carry
+//	held samples: number, and if there are any
+//	    fingerprint of the values, values a sample, and for each time, offset, values
+func (e *encoder) head(s *State, k *Key) {
+	e.int(k.lastOffset)
+	e.int(k.lastTime)
+	e.uint(uint64(len(k.wins)))
+	for i := range k.wins {
+		w, sw := &k.wins[i], &k.shape.wins[i]
+		e.bits(s.cfg.Windows[sw.index].Fingerprint)
+		e.uint(uint64(len(sw.cols)))
+		e.uint(uint64(sw.seg))
+		e.uint(uint64(w.count))
+		e.uint(uint64(w.rows))
+		e.origin(w, len(sw.cols))
+		first := w.count - int64(w.rows)
+		if sw.seg > 0 {
+			first = max(first, w.count&^(sw.seg-1))
+		}
+		e.rows(w, len(sw.cols), first, w.count)
+	}
+	e.uint(uint64(len(k.marks)))
+	for i := range k.shape.wins {
+		for j := range k.shape.wins[i].dets {
+			d := &k.shape.wins[i].dets[j]
+			e.bits(nameHash(d.Name))
+			e.bits(d.Fingerprint)
+			e.bits(s.cfg.Windows[d.Window].Fingerprint)
+			e.mark(&k.marks[d.mark])
+		}
+	}
+	n := k.held.len()
+	e.uint(uint64(n))
+	if n > 0 {
+		e.bits(s.layout)
+		e.uint(uint64(s.cfg.Dim))
+	}
+	for i := range n {
+		e.held(k.held.at(i))
+	}
+}
+
+func (e *encoder) origin(w *win, cols int) {
+	if !w.origin {
+		e.byte(0)
+		return
+	}
+	e.byte(1)
+	for _, v := range w.slab[:cols] {
+		e.bits(v)
+	}
+}
+
+func (e *encoder) mark(m *mark) {
+	e.uint(uint64(m.n))
+	last := int64(0)
+	for _, word := range m.fresh[:m.n] {
+		e.int(int64(word) - last)
+		last = int64(word)
+	}
+	e.floats(m.carry)
+}
+
+func (e *encoder) held(w []uint64) {
+	e.int(int64(w[0]))
+	e.int(int64(w[1]))
+	for _, v := range w[2:] {
+		e.bits(v)
+	}
+}
+
+// segment is a segment's value: version, born, number of its first row, columns,
+// rows.
+func (e *encoder) segment(k *Key, sw *shapeWin, w *win, first, end int64) {
+	e.byte(version)
+	e.uint(uint64(k.born))
+	e.uint(uint64(first))
+	e.uint(uint64(len(sw.cols)))
+	e.rows(w, len(sw.cols), first, end)
+}
+
+// rows are rows first to end of the window: their number, the first time, the
+// differences of the differences of times, and the values.
+func (e *encoder) rows(w *win, cols int, first, end int64) {
+	n := end - first
+	e.uint(uint64(n))
+	if n == 0 {
+		return
+	}
+	// The run of rows that ends at end is the last of what was there then.
+	then := *w
+	then.unpush(w.count - end)
+	a, b := then.times(cols, int32(n))
+	last, step := int64(a[0]), int64(0)
+	e.int(last)
+	for _, run := range [2][]uint64{a[1:], b} {
+		for _, t := range run {
+			d := int64(t) - last
+			e.int(d - step)
+			last, step = int64(t), d
+		}
+	}
+	a, b = then.values(cols, int32(n))
+	for _, run := range [2][]uint64{a, b} {
+		for _, v := range run {
+			e.bits(v)
+		}
+	}
+}
+
+// decoder reads what encoder wrote. After the first fault it gives zeros and
+// bad is set; no number it gives is larger than what follows can hold.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) fail() {
+	d.b, d.bad = nil, true
+}
+
+func (d *decoder) byte() byte {
+	if len(d.b) == 0 {
+		d.fail()
+		return 0
+	}
+	v := d.b[0]
+	d.b = d.b[1:]
+	return v
+}
+
+func (d *decoder) uint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+// offset is a number of a record or row.
+func (d *decoder) offset() int64 {
+	v := d.uint()
+	if v > 1<<62 {
+		d.fail()
+		return 0
+	}
+	return int64(v)
+}
+
+func (d *decoder) int() int64 {
+	v, n := binary.Varint(d.b)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) bits() uint64 {
+	if len(d.b) < 8 {
+		d.fail()
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(d.b)
+	d.b = d.b[8:]
+	return v
+}
+
+// len is a number of things of at least size bytes each.
+func (d *decoder) len(size int) int {
+	v := d.uint()
+	if v > uint64(len(d.b)/size) {
+		d.fail()
+		return 0
+	}
+	return int(v)
+}
+
+// small is a number that fits an int32.
+func (d *decoder) small() int {
+	v := d.uint()
+	if v > math.MaxInt32 {
+		d.fail()
+		return 0
+	}
+	return int(v)
+}
+
+func (d *decoder) start() {
+	if v := d.byte(); v != version {
+		d.fail()
+	}
+}
+
+func (d *decoder) floats() []float32 {
+	n := d.len(4)
+	if n == 0 {
+		return nil
+	}
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(d.b[4*i:]))
+	}
+	d.b = d.b[4*n:]
+	return v
+}
+
+// times reads the number of rows and their times; the values that follow are
+// there.
+func (d *decoder) times(dst []uint64, cols int) []uint64 {
+	n := d.len(1 + 8*cols)
+	if n == 0 {
+		return dst
+	}
+	last, step := d.int(), int64(0)
+	dst = append(dst, uint64(last))
+	for range n - 1 {
+		step += d.int()
+		last += step
+		dst = append(dst, uint64(last))
+	}
+	if len(d.b) < n*8*cols {
+		d.fail()
+	}
+	if d.bad {
+		return dst[:0]
+	}
+	return dst
+}
+
+func (d *decoder) skip(n int) {
+	if n > len(d.b) {
+		d.fail()
+		return
+	}
+	d.b = d.b[n:]
+}

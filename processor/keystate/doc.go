@@ -1,0 +1,78 @@
+// Package keystate is what a worker remembers of one input partition: for every
+// series key a window of rows, what its detectors need of the past, and the
+// samples that wait for their turn. It is pure: no Kafka, no clock, no log.
+//
+// A State is a fold of the partition's samples in offset order and of nothing
+// else: not of how they were cut into chunks and batches, of when scores came
+// back, of what was snapshotted or rolled back. Rows, state and evictions are
+// the same for the same log, to the bit, on one class of executor.
+//
+// # The path of a sample
+//
+//	Fold     key looked up, order and duplicates checked (fold.go)
+//	         held until the watermark reaches it, if Lateness > 0 (reorder.go)
+//	         row into the key's windows (window.go), detectors' marks moved on,
+//	         tasks that became due packed into the batch (pack.go)
+//	Apply    scores of the executed batch to Rows, carries to their keys (pack.go)
+//	Mark     the samples so far are an undo unit that ends at an offset (journal.go)
+//	Snapshot changelog records for the cycle that commits that offset (snapshot.go)
+//	Floor    where a replay has to begin if the cycle is committed
+//
+// and later either Committed, which forgets how to undo, or Rollback. A worker
+// that takes the partition over calls Load for every changelog record,
+// BeginReplay, Fold for the input from the floor to the committed offset, and
+// EndReplay (replay.go). Rollback and restore lead to the same bytes of Export.
+//
+// # How to drive it
+//
+//	for each sample {
+//		for !s.Fits(b) {
+//			execute(b); s.Apply(b); b.Reset()
+//		}
+//		s.Fold(&sample, b)
+//	}
+//	for !s.Fits(b) {
+//		execute(b); s.Apply(b); b.Reset()
+//	}
+//	execute(b); s.Apply(b); b.Reset() // s.Rows now has all rows of the chunk
+//	s.Mark(next)
+//	s.Snapshot(want, maxBytes, emit)
+//
+// Fits is asked in a loop because one sample can move the watermark over more
+// held samples than a batch has room for; it releases the rest, a batch at a
+// time. A State is for one goroutine at a time.
+//
+// # The changelog
+//
+// Keys are a type byte, the series key, and for some types numbers of eight
+// bytes, so that any bytes may be a series key:
+//
+//	H name                head: everything about the key but full segments
+//	P name part           a part of a head that is too large for one record
+//	S name window first   segment: rows of the window, written once when full
+//	E name                eviction: the key's samples below an offset are forgotten
+//
+// A value begins with a version byte (codec.go). A head names its segments, so
+// rows that it does not name are not there. Segments come before the head that
+// names them, deletions after it, so that also a prefix of what one Snapshot
+// emits is a state that can be restored.
+//
+// # Non-obvious
+//
+//   - A head says up to which offset it holds the input (asOf), which can be far
+//     past the key's last record: with Lateness the records of other keys
+//     release its held samples. Replay skips the key's records below asOf.
+//   - The replay floor takes only offsets of marks, whose largest event time is
+//     remembered; with it the watermark is the same in replay as when live.
+//   - Evictions are decided once. LRU order needs keys that a replay does not
+//     see, so replay takes evictions from the log and decides none; Snapshot
+//     always emits them in the cycle that commits them.
+//   - Warming-up rows go straight to Rows unless a task of this State waits for
+//     its scores; then they queue behind it, so that the order of rows does not
+//     depend on the batches.
+//   - The rows and the ring positions of a window follow its count of samples, so
+//     undo needs only the rows that were overwritten.
+//   - Task.X is centred on the window's origin, which is part of the state and
+//     moves by the key's own count of samples: scores of float32 ops depend on it
+//     in the last bits.
+package keystate

@@ -1,0 +1,148 @@
+package keystate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// eviction is the log's record of a forgotten key.
+type eviction struct {
+	name   []byte
+	offset int64 // of the sample that caused it; the key's samples below are gone
+	key    *Key  // whose changelog records are to be deleted; nil once they are
+	logged bool
+}
+
+// evict forgets a key at offset. Its held samples go with it; its fresh ones
+// that wait for their stride get no score.
+func (s *State) evict(k *Key, offset int64) {
+	if n := k.held.len(); n > 0 {
+		s.Counts[Evicted] += int64(n)
+		s.heldN -= n
+	}
+	s.EvictedKeys++
+	s.remove(k)
+	e := &eviction{name: k.name, offset: offset, key: k}
+	s.cur.saveEvict(k, s.evicted[string(k.name)])
+	s.evicted[string(k.name)] = e
+	s.unlogged = append(s.unlogged, e)
+}
+
+// lruEntry is a key's last offset as it was when the entry was made: never too
+// late, so the heap's first entry that is up to date is the least recently used.
+type lruEntry struct {
+	offset int64
+	key    *Key
+}
+
+// evictOldest evicts the key whose last sample came first. The heap is built
+// when it is first needed, so that a partition below its limit pays nothing.
+func (s *State) evictOldest(offset int64) {
+	if !s.lruBuilt || len(s.lru) > 2*s.keys.n+64 {
+		s.lru = s.lru[:0]
+		for k := range s.keys.all {
+			s.lru = append(s.lru, lruEntry{k.lastOffset, k})
+		}
+		slices.SortFunc(s.lru, func(a, b lruEntry) int { return cmp.Compare(a.offset, b.offset) })
+		s.lruBuilt = true
+	}
+	for {
+		e := &s.lru[0]
+		if e.key.dead || e.offset == e.key.lastOffset {
+			k := e.key
+			last := len(s.lru) - 1
+			s.lru[0] = s.lru[last]
+			s.lru[last] = lruEntry{}
+			s.lru = s.lru[:last]
+			s.lruDown()
+			if k.dead {
+				continue
+			}
+			s.evict(k, offset)
+			return
+		}
+		e.offset = e.key.lastOffset
+		s.lruDown()
+	}
+}
+
+func (s *State) lruPush(k *Key) {
+	s.lru = append(s.lru, lruEntry{k.lastOffset, k})
+	for i := len(s.lru) - 1; i > 0; {
+		p := (i - 1) / 2
+		if s.lru[p].offset <= s.lru[i].offset {
+			return
+		}
+		s.lru[i], s.lru[p] = s.lru[p], s.lru[i]
+		i = p
+	}
+}
+
+func (s *State) lruDown() {
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= len(s.lru) {
+			return
+		}
+		if c+1 < len(s.lru) && s.lru[c+1].offset < s.lru[c].offset {
+			c++
+		}
+		if s.lru[i].offset <= s.lru[c].offset {
+			return
+		}
+		s.lru[i], s.lru[c] = s.lru[c], s.lru[i]
+		i = c
+	}
+}
+
+// sweepStep is how far the watermark moves between two looks for keys past
+// their TTL.
+func (s *State) sweepStep() int64 { return max(1, s.cfg.TTL/8) }
+
+// planSweep sets the watermark at which the next sweep is due: the next multiple
+// of the step. It follows from the watermark alone.
+func (s *State) planSweep() {
+	s.nextSweep = math.MaxInt64
+	wm := s.watermark()
+	if s.cfg.TTL == 0 || wm == NoTime || s.replaying {
+		if s.cfg.TTL > 0 && !s.replaying {
+			s.nextSweep = NoTime // the first sample only plans
+		}
+		return
+	}
+	step := s.sweepStep()
+	q := wm / step
+	if wm%step < 0 {
+		q--
+	}
+	if next := (q + 1) * step; next > wm { // no overflow
+		s.nextSweep = next
+	}
+}
+
+// sweep evicts the keys whose last sample is more than TTL behind the watermark.
+func (s *State) sweep(offset int64) {
+	s.planSweep()
+	limit := minus(s.watermark(), s.cfg.TTL)
+	if s.oldest >= limit {
+		return
+	}
+	var gone []*Key
+	s.oldest = math.MaxInt64
+	for k := range s.keys.all {
+		last := k.lastTime
+		if n := k.held.len(); n > 0 {
+			last = max(last, int64(k.held.at(n - 1)[0]))
+		}
+		if last < limit {
+			gone = append(gone, k)
+		} else {
+			s.oldest = min(s.oldest, last)
+		}
+	}
+	slices.SortFunc(gone, func(a, b *Key) int { return cmp.Compare(a.lastOffset, b.lastOffset) })
+	for _, k := range gone {
+		s.evict(k, offset)
+	}
+}

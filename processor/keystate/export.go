@@ -1,0 +1,46 @@
+package keystate
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Export appends the logical state to dst: equal bytes mean equal state, however
+// it came about. What belongs to this process or to the changelog (ring sizes,
+// dirty keys, segments, evictions) is not in it. It is for tests and for people
+// who compare; there is no import.
+func (s *State) Export(dst []byte) []byte {
+	e := encoder{dst}
+	e.byte(version)
+	e.int(s.maxTime)
+	e.uint(s.layout)
+	keys := make([]*Key, 0, s.keys.n)
+	for k := range s.keys.all {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b *Key) int { return bytes.Compare(a.name, b.name) })
+	e.uint(uint64(len(keys)))
+	for _, k := range keys {
+		e.uint(uint64(len(k.name)))
+		e.b = append(e.b, k.name...)
+		e.int(k.born)
+		e.int(k.lastOffset)
+		e.int(k.lastTime)
+		for i := range k.wins {
+			w, cols := &k.wins[i], len(k.shape.wins[i].cols)
+			e.bits(s.cfg.Windows[k.shape.wins[i].index].Fingerprint)
+			e.int(w.count)
+			e.origin(w, cols)
+			e.rows(w, cols, w.count-int64(w.rows), w.count)
+		}
+		for i := range k.marks {
+			e.mark(&k.marks[i])
+		}
+		n := k.held.len()
+		e.uint(uint64(n))
+		for i := range n {
+			e.held(k.held.at(i))
+		}
+	}
+	return e.b
+}

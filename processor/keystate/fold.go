@@ -1,0 +1,358 @@
+package keystate
+
+import (
+	"fmt"
+	"math"
+
+	"odradek/detectors"
+)
+
+// minTime is the time of the last sample of a key that has none.
+const minTime = math.MinInt64
+
+// Fold takes the next sample. Tasks that become due are packed into b; rows of
+// samples without a score go to Rows. It returns what became of the record:
+// where samples are held for order, that is Held, and the sample is counted as
+// something else when it is released. Fits must have returned true before.
+//
+// While Replaying, only offsets below the committed one are taken, no rows are
+// made, nothing is counted, and the result means nothing.
+func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
+	if sm.Offset < s.next {
+		panic(fmt.Sprintf("keystate: offset %d is folded after %d", sm.Offset, s.next-1))
+	}
+	if s.slow {
+		return s.foldSlow(sm, b)
+	}
+	s.next = sm.Offset + 1
+	if sm.Time > s.maxTime {
+		s.maxTime = sm.Time
+		if sm.Time >= s.nextSweep {
+			s.sweep(sm.Offset)
+		}
+	}
+	k := s.keys.get(sm.Key)
+	if k == nil {
+		if k = s.create(sm); k == nil {
+			s.Counts[Filtered]++
+			return Filtered
+		}
+	} else if sm.Time <= k.lastTime {
+		if sm.Time < k.lastTime {
+			s.Counts[Late]++
+			return Late
+		}
+		if s.cfg.DropDuplicates {
+			s.Counts[Duplicate]++
+			return Duplicate
+		}
+	}
+	if k.unit != s.unit {
+		s.touch(k)
+	}
+	k.lastOffset = sm.Offset
+	out := s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
+	s.Counts[out]++
+	return out
+}
+
+// foldSlow is Fold where something is held, replayed or ahead, or may be. The
+// watermark moves first, then held samples are released, keys past their TTL
+// evicted, and last the sample itself is accepted.
+func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
+	if !s.started {
+		s.begin(Floor{sm.Offset, NoTime})
+		s.implicit = true
+	}
+	s.release(b, false) // nothing is left to do where Fits was asked
+	if s.replaying {
+		s.replayStep(sm)
+	}
+	s.next = sm.Offset + 1
+	out := s.judge(sm)
+	accept := out == Held || out == Scored
+	if !accept && !s.replaying {
+		s.Counts[out]++
+	}
+	if sm.Time > s.maxTime {
+		s.maxTime = sm.Time
+		s.sweepDue = s.watermark() >= s.nextSweep
+	}
+	s.waiting, s.accept = true, accept
+	s.accepted, s.deferred = out, *sm
+	if !s.release(b, true) && s.accept {
+		s.deferred.Key = append([]byte(nil), sm.Key...)
+		s.deferred.Values = append([]float64(nil), sm.Values...)
+	}
+	s.route()
+	return s.accepted
+}
+
+// judge says what becomes of a sample: Held and Scored are accepted, Scored
+// stands for what foldRow will say.
+func (s *State) judge(sm *Sample) Outcome {
+	k := s.keys.get(sm.Key)
+	if k == nil && s.shapeFor(sm.Key) == nil {
+		return Filtered
+	}
+	if s.replaying || sm.Offset < s.ahead {
+		if k != nil && sm.Offset < k.asOf {
+			return Duplicate // it is in the key's snapshot
+		}
+		if e := s.evicted[string(sm.Key)]; e != nil && sm.Offset < e.offset {
+			return Duplicate // it was forgotten with the key
+		}
+	}
+	if s.cfg.Lateness > 0 {
+		switch {
+		case sm.Time < s.watermark():
+			return Late
+		case s.cfg.DropDuplicates && k != nil && (k.lastTime == sm.Time || k.held.has(sm.Time)):
+			return Duplicate
+		}
+		return Held
+	}
+	switch {
+	case k != nil && sm.Time < k.lastTime:
+		return Late
+	case k != nil && sm.Time == k.lastTime && s.cfg.DropDuplicates:
+		return Duplicate
+	}
+	return Scored
+}
+
+// Fits reports whether b has room for whatever the next Fold packs. While it is
+// false, execute b, Apply and Reset, and ask again: held samples that the last
+// Fold had no room to release are released by Fits. It must have returned true
+// before Mark, too. One sample's tasks always fit an empty batch; where they
+// are more than its limits (see Need) its arenas grow past them.
+func (s *State) Fits(b *detectors.Batch) bool {
+	if s.slow {
+		done := s.release(b, true)
+		s.route()
+		if !done {
+			return false
+		}
+	}
+	return s.room(b)
+}
+
+// maxPending bounds the rows that wait for scores.
+const maxPending = 1 << 16
+
+func (s *State) room(b *detectors.Batch) bool {
+	return len(b.Tasks) == 0 || len(s.pend) < maxPending && b.Fits(s.need)
+}
+
+// release folds the held samples that the watermark has reached and then does
+// what else the sample being folded asks for. False: b has no room for more.
+func (s *State) release(b *detectors.Batch, limited bool) bool {
+	for {
+		wm := s.watermark()
+		for len(s.heap) > 0 && s.heap[0].time <= wm {
+			if limited && !s.room(b) {
+				s.waiting = true
+				return false
+			}
+			s.releaseFirst(b)
+		}
+		if !s.waiting {
+			return true
+		}
+		s.waiting = false
+		if s.sweepDue {
+			s.sweepDue = false
+			s.sweep(s.next - 1)
+		}
+		if s.accept {
+			s.accept = false
+			s.acceptSample(&s.deferred, b)
+		}
+	}
+}
+
+// acceptSample folds or holds a sample.
+func (s *State) acceptSample(sm *Sample, b *detectors.Batch) {
+	k := s.keys.get(sm.Key)
+	if k == nil {
+		k = s.create(sm)
+	}
+	if k.unit != s.unit {
+		s.touch(k)
+	}
+	k.lastOffset = sm.Offset
+	if s.accepted == Held {
+		s.hold(k, sm)
+		return
+	}
+	s.accepted = s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
+	if !s.replaying {
+		s.Counts[s.accepted]++
+	}
+}
+
+// create makes a key; nil if no detector looks at it.
+func (s *State) create(sm *Sample) *Key {
+	sh := s.shapeFor(sm.Key)
+	if sh == nil {
+		return nil
+	}
+	if s.cfg.MaxKeys > 0 && !s.replaying {
+		for s.keys.n >= s.cfg.MaxKeys {
+			s.evictOldest(sm.Offset)
+		}
+	}
+	k := s.newKey(sm.Key, sh)
+	k.born, k.lastOffset = sm.Offset, sm.Offset
+	k.unit = s.unit
+	s.insert(k)
+	s.markDirty(k)
+	s.oldest = min(s.oldest, sm.Time)
+	if !s.replaying {
+		s.cur.add(opCreate, k, 0, 0)
+	}
+	return k
+}
+
+// newKey makes a key without putting it anywhere.
+func (s *State) newKey(name []byte, sh *shape) *Key {
+	// One allocation for the usual key of one window and one detector.
+	one := &struct {
+		Key
+		w [1]win
+		m [1]mark
+	}{}
+	k := &one.Key
+	if len(sh.wins) == 1 && sh.marks == 1 {
+		k.wins, k.marks = one.w[:], one.m[:]
+	} else {
+		k = &Key{wins: make([]win, len(sh.wins)), marks: make([]mark, sh.marks)}
+	}
+	k.name = append(make([]byte, 0, len(name)), name...)
+	k.shape, k.lastTime, k.hpos = sh, minTime, -1
+	return k
+}
+
+// insert makes a key one of the state's.
+func (s *State) insert(k *Key) {
+	k.dead = false
+	s.keys.add(k)
+	s.bytes += s.keySize(k)
+	if s.lruBuilt {
+		s.lruPush(k)
+	}
+}
+
+// remove is the opposite. The key keeps what it has, for Rollback.
+func (s *State) remove(k *Key) {
+	k.dead = true
+	s.keys.del(k)
+	s.bytes -= s.keySize(k)
+	if k.dirty {
+		s.dirtyN--
+	}
+	if k.held.len() > 0 {
+		s.unheap(k)
+	}
+}
+
+func (s *State) keySize(k *Key) int64 {
+	n := int64(k.shape.fixed + len(k.name))
+	for i := range k.wins {
+		n += 8 * int64(len(k.wins[i].slab))
+	}
+	for i := range k.marks {
+		n += 4*int64(cap(k.marks[i].carry)) + 8*int64(cap(k.marks[i].fresh))
+	}
+	if k.held != nil {
+		n += 8 * int64(cap(k.held.words))
+	}
+	return n
+}
+
+// foldRow folds a sample in its turn: into the key's windows, and from there
+// into tasks.
+func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
+	k.lastTime = time
+	out := Missing
+	sh := k.shape
+	for i := range sh.wins {
+		sw, w := &sh.wins[i], &k.wins[i]
+		word := uint64(offset) << 1 // with the lowest bit for imputed
+		for _, c := range sw.cols {
+			if v := values[c]; v-v != 0 { // NaN, Inf
+				word |= 1
+				break
+			}
+		}
+		if word&1 != 0 && (!s.cfg.Hold || w.rows == 0) {
+			continue
+		}
+		if w.rows == sw.need && !s.replaying {
+			s.cur.saveRow(k, i, sw, w)
+		}
+		s.pushRow(sw, w, time, values, word&1 != 0)
+		if out == Missing {
+			out = WarmingUp
+		}
+		for j := range sw.dets {
+			d := &sw.dets[j]
+			if w.rows < d.minRows {
+				s.warm(k, d, time, offset)
+				continue
+			}
+			out = Scored
+			m := &k.marks[d.mark]
+			if m.n+1 < d.stride {
+				if m.fresh == nil {
+					m.fresh = make([]uint64, d.stride-1)
+					s.bytes += 8 * int64(cap(m.fresh))
+				}
+				m.fresh[m.n] = word
+				m.n++
+				continue
+			}
+			s.pack(k, sw, w, d, m, word, b)
+			m.n = 0
+		}
+	}
+	return out
+}
+
+// pushRow writes a row into the ring and moves the origin where it is due.
+func (s *State) pushRow(sw *shapeWin, w *win, time int64, values []float64, imputed bool) {
+	nc := len(sw.cols)
+	at := int(s.push(sw, w))
+	w.slab[nc+at] = uint64(time)
+	ring := w.slab[nc+int(w.cap):]
+	row := ring[at*nc : at*nc+nc]
+	if !imputed {
+		for j, c := range sw.cols {
+			row[j] = math.Float64bits(values[c])
+		}
+	} else {
+		if at == 0 {
+			at = int(w.cap)
+		}
+		last := ring[(at-1)*nc:]
+		for j, c := range sw.cols {
+			if v := values[c]; v-v != 0 {
+				row[j] = last[j]
+			} else {
+				row[j] = math.Float64bits(v)
+			}
+		}
+	}
+	switch {
+	case !w.origin:
+		if w.rows >= sw.minRows {
+			w.center(nc)
+		}
+	case w.cap == sw.need:
+		if w.pos == 0 {
+			w.center(nc)
+		}
+	case w.count%int64(sw.need) == 0: // rows are missing since a detector's window grew
+		w.center(nc)
+	}
+}

@@ -1,0 +1,461 @@
+package keystate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+)
+
+// unit is what it takes to undo the changes between two marks. Operations are
+// undone last first; what they need lies on the stacks words, floats, evictions
+// and stale, and is popped.
+type unit struct {
+	start, end int64
+	floor      Floor // if the cycle that ends here is committed
+	maxTime    int64 // and the others: as of start
+	heldN      int
+	counts     Counts
+	evicted    int64
+
+	ops       []op
+	words     []uint64
+	floats    []float32
+	evictions []*eviction
+	stale     [][]staleSegment
+
+	// A Snapshot without a Mark before it stands at the beginning of the open
+	// unit. Once committed, the first keep operations are not undone.
+	snapped, keep int
+	snapFloor     int64
+}
+
+type op struct {
+	key  *Key
+	kind opKind
+	what uint16 // window or mark
+	n    uint32 // numbers on the stack
+}
+
+type opKind uint8
+
+const (
+	opHead    opKind = iota // the key's head as of the unit's first change
+	opRow                   // a row of a window was overwritten
+	opCarry                 // a carry was replaced
+	opHeldIn                // a sample was held
+	opHeldOut               // a sample was released
+	opCreate
+	opEvict
+	opSnapshot // the key was snapshotted
+	opLogged   // an eviction was emitted
+	opForget   // an eviction was deleted from the log
+)
+
+// reset empties the unit for what follows the state as it is.
+func (u *unit) reset(s *State) {
+	*u = unit{
+		ops: trim(u.ops), words: trim(u.words), floats: trim(u.floats), evictions: trim(u.evictions), stale: trim(u.stale),
+		maxTime: s.maxTime, heldN: s.heldN, counts: s.Counts, evicted: s.EvictedKeys,
+	}
+}
+
+// trim empties a stack. Memory of a burst is not kept.
+func trim[T any](a []T) []T {
+	if cap(a) > 1<<16 && len(a) < cap(a)/4 {
+		return nil
+	}
+	clear(a)
+	return a[:0]
+}
+
+func (u *unit) add(kind opKind, k *Key, what int, n int) {
+	u.ops = append(u.ops, op{k, kind, uint16(what), uint32(n)})
+}
+
+// touch records a key's first change in the open unit.
+func (s *State) touch(k *Key) {
+	k.unit = s.unit
+	if !s.replaying {
+		s.cur.saveHead(k)
+	}
+	s.markDirty(k)
+}
+
+func (s *State) markDirty(k *Key) {
+	if !k.dirty {
+		k.dirty, k.since = true, s.marks[len(s.marks)-1].Offset
+		s.queue = append(s.queue, dirtyKey{k, k.since})
+		s.dirtyN++
+	}
+}
+
+// saveHead pushes everything of a key but rows, carries and held samples.
+func (u *unit) saveHead(k *Key) {
+	from := len(u.words)
+	dirty := uint64(0)
+	if k.dirty {
+		dirty = 1
+	}
+	w := append(u.words, uint64(k.lastOffset), uint64(k.lastTime), uint64(k.since), dirty)
+	for i := range k.wins {
+		win, nc := &k.wins[i], len(k.shape.wins[i].cols)
+		rows := uint64(win.rows) << 1
+		if win.origin {
+			rows |= 1
+		}
+		w = append(w, uint64(win.count), rows)
+		if win.origin {
+			w = append(w, win.slab[:nc]...)
+		}
+	}
+	for i := range k.marks {
+		m := &k.marks[i]
+		w = append(append(w, uint64(m.n)), m.fresh[:m.n]...)
+	}
+	u.words = w
+	u.add(opHead, k, 0, len(w)-from)
+}
+
+func (s *State) undoHead(k *Key, w []uint64) {
+	k.lastOffset, k.lastTime, k.since, k.dirty = int64(w[0]), int64(w[1]), int64(w[2]), w[3] != 0
+	w = w[4:]
+	for i := range k.wins {
+		win, nc := &k.wins[i], len(k.shape.wins[i].cols)
+		win.unpush(win.count - int64(w[0]))
+		win.rows, win.origin = int32(w[1]>>1), w[1]&1 != 0
+		w = w[2:]
+		if win.origin {
+			copy(win.slab[:nc], w[:nc])
+			w = w[nc:]
+		}
+	}
+	for i := range k.marks {
+		m := &k.marks[i]
+		m.n = int32(w[0])
+		copy(m.fresh, w[1:1+m.n])
+		w = w[1+m.n:]
+	}
+}
+
+// unpush takes the last n pushes back, but not what they overwrote.
+func (w *win) unpush(n int64) {
+	w.count -= n
+	if w.pos -= int32(n); w.pos < 0 {
+		w.pos += w.cap
+	}
+}
+
+// saveRow pushes the oldest row of a full window, which is overwritten next.
+func (u *unit) saveRow(k *Key, i int, sw *shapeWin, w *win) {
+	nc, at := len(sw.cols), int(w.pos)
+	u.words = append(u.words, w.slab[nc+at])
+	if v := w.slab[nc+int(w.cap)+at*nc:]; nc == 1 {
+		u.words = append(u.words, v[0])
+	} else {
+		u.words = append(u.words, v[:nc]...)
+	}
+	u.add(opRow, k, i, 1+nc)
+}
+
+func (s *State) undoRow(k *Key, i int, row []uint64) {
+	w, nc := &k.wins[i], len(k.shape.wins[i].cols)
+	w.unpush(1)
+	w.slab[nc+int(w.pos)] = row[0]
+	copy(w.slab[nc+int(w.cap)+int(w.pos)*nc:], row[1:])
+}
+
+func (u *unit) saveCarry(k *Key, mark int, carry []float32) {
+	u.floats = append(u.floats, carry...)
+	u.add(opCarry, k, mark, len(carry))
+}
+
+func (u *unit) saveHeldIn(k *Key, time, offset int64) {
+	u.words = append(u.words, uint64(time), uint64(offset))
+	u.add(opHeldIn, k, 0, 2)
+}
+
+func (u *unit) saveHeldOut(k *Key, sample []uint64) {
+	u.words = append(u.words, sample...)
+	u.add(opHeldOut, k, 0, len(sample))
+}
+
+// saveEvict pushes the eviction that this one takes the place of, or nil.
+func (u *unit) saveEvict(k *Key, before *eviction) {
+	u.evictions = append(u.evictions, before)
+	u.add(opEvict, k, 0, 0)
+}
+
+// undo takes a unit's operations back.
+func (s *State) undo(u *unit) {
+	for i := len(u.ops) - 1; i >= u.keep; i-- {
+		o := &u.ops[i]
+		k := o.key
+		var w []uint64
+		if o.kind != opCarry {
+			w = pop(&u.words, int(o.n))
+		}
+		switch o.kind {
+		case opHead:
+			s.undoHead(k, w)
+		case opRow:
+			s.undoRow(k, int(o.what), w)
+		case opCarry:
+			m := &k.marks[o.what]
+			m.carry = append(m.carry[:0], pop(&u.floats, int(o.n))...)
+		case opHeldIn:
+			s.unhold(k, int64(w[0]), int64(w[1]))
+		case opHeldOut:
+			s.rehold(k, w)
+		case opCreate:
+			s.remove(k)
+			for i := range k.wins {
+				s.freeRing(&k.shape.wins[i], &k.wins[i])
+			}
+		case opEvict:
+			s.undoEvict(k, pop(&u.evictions, 1)[0])
+		case opSnapshot:
+			s.undoSnapshot(k, w, u)
+		case opLogged:
+			pop(&u.evictions, 1)[0].logged = false
+		case opForget:
+			e := pop(&u.evictions, 1)[0]
+			if o.what == forgetLogged {
+				s.evicted[string(e.name)] = e
+			}
+			s.evictions = append(s.evictions, e) // rebuild sorts
+		}
+	}
+	s.maxTime, s.heldN, s.Counts, s.EvictedKeys = u.maxTime, u.heldN, u.counts, u.evicted
+}
+
+func pop[T any](stack *[]T, n int) []T {
+	at := len(*stack) - n
+	top := (*stack)[at:]
+	*stack = (*stack)[:at]
+	return top
+}
+
+// undone is the offset of an eviction that was taken back.
+const undone = math.MaxInt64
+
+func (s *State) undoEvict(k *Key, before *eviction) {
+	e := s.evicted[string(k.name)]
+	if before == nil {
+		delete(s.evicted, string(k.name))
+	} else {
+		s.evicted[string(k.name)] = before
+	}
+	e.offset = undone // rebuild drops it
+	s.insert(k)
+}
+
+// unhold takes back that a sample was held.
+func (s *State) unhold(k *Key, time, offset int64) {
+	i := k.held.after(time) - 1
+	if i < 0 || int64(k.held.at(i)[1]) != offset {
+		panic("keystate: a held sample to be taken back is not there")
+	}
+	k.held.drop(i)
+	if k.held.len() == 0 {
+		s.bytes -= 8 * int64(cap(k.held.words))
+		k.held = nil
+	}
+}
+
+// rehold takes back that a sample was released.
+func (s *State) rehold(k *Key, w []uint64) {
+	if k.held == nil {
+		k.held = &heldList{size: len(w)}
+	}
+	was := cap(k.held.words)
+	copy(k.held.open(0), w)
+	s.bytes += 8 * int64(cap(k.held.words)-was)
+}
+
+// begin makes the first mark.
+func (s *State) begin(f Floor) {
+	s.started = true
+	s.base, s.next, s.committed, s.maxTime = f.Offset, f.Offset, f.Offset, f.MaxTime
+	s.marks = append(s.marks[:0], f)
+	s.cur.start = f.Offset
+	s.cur.maxTime = f.MaxTime
+	s.planSweep()
+}
+
+// Mark ends an undo unit: all samples below offset next, folded since the last
+// mark, are one step that is committed or rolled back as a whole. Their tasks
+// must have been applied. The first Mark of a new State says where it begins.
+func (s *State) Mark(next int64) {
+	if !s.started {
+		s.begin(Floor{next, NoTime})
+		s.route()
+		return
+	}
+	switch {
+	case s.replaying:
+		panic("keystate: Mark during replay")
+	case len(s.pend) > 0 || s.waiting:
+		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
+	case len(s.unlogged) > 0 && s.unlogged[0].offset < s.cur.start:
+		panic("keystate: Mark before Snapshot has emitted the evictions of the last mark")
+	case next < s.next:
+		panic(fmt.Sprintf("keystate: mark at %d, but %d is folded", next, s.next-1))
+	case next == s.cur.start:
+		return
+	}
+	s.next = next
+	s.marks = append(s.marks, Floor{next, s.maxTime})
+	u := s.cur
+	u.end = next
+	s.units = append(s.units, u)
+	s.newUnit(next)
+	u.floor = s.Floor()
+	s.route()
+}
+
+// newUnit opens a unit that begins at a mark.
+func (s *State) newUnit(start int64) {
+	s.unit++
+	if n := len(s.spare); n > 0 {
+		s.cur, s.spare = s.spare[n-1], s.spare[:n-1]
+	} else {
+		s.cur = new(unit)
+	}
+	s.cur.reset(s)
+	s.cur.start = start
+}
+
+// Committed says that everything up to the mark at next is committed, with what
+// Snapshot has emitted for it; how to undo it is forgotten.
+func (s *State) Committed(next int64) {
+	if len(s.unlogged) > 0 && s.unlogged[0].offset < next {
+		panic("keystate: evictions were committed that Snapshot has not emitted")
+	}
+	n := 0
+	for n < len(s.units) && s.units[n].end <= next {
+		n++
+	}
+	for _, u := range s.units[:n] {
+		s.commitUnit(u, len(u.ops))
+		s.base, s.committed, s.implicit = u.end, u.floor.Offset, false
+		if len(s.spare) < 4 {
+			s.spare = append(s.spare, u)
+		}
+	}
+	s.units = slices.Delete(s.units, 0, n)
+	open := s.cur
+	if len(s.units) > 0 {
+		open = s.units[0]
+	}
+	if open.start == next && open.snapped > open.keep {
+		s.commitUnit(open, open.snapped)
+		open.keep = open.snapped
+		s.committed = max(s.committed, open.snapFloor)
+	}
+	// Floors are marks; those behind the committed one are not needed again.
+	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].Offset >= s.committed })
+	s.marks = slices.Delete(s.marks, 0, min(i, len(s.marks)-1))
+}
+
+// commitUnit lets go of what only an undo would need of the first n operations.
+func (s *State) commitUnit(u *unit, n int) {
+	e := 0 // place in u.evictions
+	for i := range u.ops[:n] {
+		switch o := &u.ops[i]; o.kind {
+		case opEvict:
+			if e++; i >= u.keep {
+				for j := range o.key.wins {
+					s.freeRing(&o.key.shape.wins[j], &o.key.wins[j])
+				}
+			}
+		case opLogged:
+			delete(s.stale, u.evictions[e].key)
+			u.evictions[e].key = nil
+			e++
+		case opForget:
+			e++
+		}
+	}
+}
+
+// Rollback undoes everything after the mark at to: the last one committed, or
+// where the state began. Tasks that are not applied are dropped; the caller
+// resets their batch. Rows is emptied.
+func (s *State) Rollback(to int64) error {
+	if !s.started {
+		return nil
+	}
+	if s.replaying {
+		return fmt.Errorf("keystate: rollback during replay, restore again")
+	}
+	first := len(s.units) // the first unit to undo
+	for first > 0 && s.units[first-1].start >= to {
+		first--
+	}
+	at := s.base
+	if first > 0 {
+		at = s.units[first-1].end
+	}
+	if at != to && !(s.implicit && first == 0 && to < at) {
+		return fmt.Errorf("keystate: no mark at offset %d to roll back to, the nearest is at %d", to, at)
+	}
+	for i := range s.pend {
+		if p := &s.pend[i]; p.task >= 0 {
+			p.key.marks[p.det.mark].task = 0
+		}
+	}
+	s.dropPending()
+	s.Rows = s.Rows[:0]
+	s.lruBuilt = false
+	s.waiting, s.accept, s.sweepDue = false, false, false
+	s.undo(s.cur)
+	s.spare = append(s.spare, s.cur)
+	for i := len(s.units) - 1; i >= first; i-- {
+		s.undo(s.units[i])
+		s.spare = append(s.spare, s.units[i])
+	}
+	s.spare = s.spare[:min(len(s.spare), 4)]
+	s.units = s.units[:first]
+	for len(s.marks) > 1 && s.marks[len(s.marks)-1].Offset > at {
+		s.marks = s.marks[:len(s.marks)-1]
+	}
+	s.next = at
+	if s.implicit && first == 0 {
+		s.started, s.implicit, s.next = false, false, math.MinInt64
+		s.marks = s.marks[:0]
+	}
+	s.newUnit(at)
+	s.rebuild()
+	s.route()
+	return nil
+}
+
+// rebuild makes what follows from the keys: the queue of dirty ones, the heap
+// of those with held samples, the evictions in order.
+func (s *State) rebuild() {
+	clear(s.queue)
+	s.queue, s.qhead, s.dirtyN = s.queue[:0], 0, 0
+	clear(s.heap)
+	s.heap = s.heap[:0]
+	for k := range s.keys.all {
+		if k.dirty {
+			s.queue = append(s.queue, dirtyKey{k, k.since})
+		}
+		if k.hpos = -1; k.held.len() > 0 {
+			s.heapPush(k)
+		}
+	}
+	s.dirtyN = len(s.queue)
+	slices.SortFunc(s.queue, func(a, b dirtyKey) int {
+		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.key.lastOffset, b.key.lastOffset))
+	})
+	gone := func(e *eviction) bool { return e.offset == undone }
+	s.unlogged = slices.DeleteFunc(s.unlogged, gone)
+	s.evictions = slices.DeleteFunc(s.evictions, gone)
+	slices.SortStableFunc(s.evictions, func(a, b *eviction) int { return cmp.Compare(a.offset, b.offset) })
+	s.lru, s.lruBuilt = nil, false
+	s.oldest = NoTime
+	s.planSweep()
+}

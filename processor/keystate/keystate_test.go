@@ -1,0 +1,45 @@
+package keystate
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// compareRows finds the first difference.
+func compareRows(t *testing.T, got, want []flat) {
+	t.Helper()
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			t.Fatalf("row %d is\n%+v, undisturbed\n%+v", i, got[i], want[i])
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d rows, undisturbed %d", len(got), len(want))
+	}
+}
+
+// TestScoresAreAFunctionOfTheLog: whatever chunks, batches, snapshots, aborts
+// and crashes, rows and state are those of one undisturbed fold.
+func TestScoresAreAFunctionOfTheLog(t *testing.T) {
+	r := seedOf(t)
+	worlds, schedules := 16, 6
+	if testing.Short() {
+		worlds = 9
+	}
+	aborts, crashes, rows := 0, 0, 0
+	for range worlds {
+		w := newWorld(t, r, 300+r.IntN(1500))
+		for range schedules {
+			x := newRun(t, rand.New(rand.NewPCG(r.Uint64(), 2)), w)
+			x.mandatory = r.IntN(4) == 0
+			x.all([]int{0, 2, 10}[r.IntN(3)])
+			compareRows(t, x.rows, w.rows)
+			x.check("end", x.s)
+			if x.counts != w.count || x.s.Held() != w.held {
+				t.Fatalf("counted %v and %d held, undisturbed %v and %d", x.counts, x.s.Held(), w.count, w.held)
+			}
+			aborts, crashes, rows = aborts+x.aborts, crashes+x.crashes, rows+len(x.rows)
+		}
+	}
+	t.Logf("%d schedules, %d rows, %d aborts, %d crashes", worlds*schedules, rows, aborts, crashes)
+}

@@ -1,0 +1,598 @@
+package keystate
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Errors of a restore.
+var (
+	// ErrAhead: the changelog holds state of offsets that are not committed. Another
+	// member has committed since the offset was read, or offset and changelog do
+	// not belong together. Read the committed offset again.
+	ErrAhead = errors.New("the changelog is ahead of the committed offset")
+	// ErrMismatch: the state was made by another configuration. Config.KeepMismatched
+	// drops just what the change covers.
+	ErrMismatch = errors.New("the stored state was made by another configuration")
+)
+
+// loading is what only a restore needs.
+type loading struct {
+	parts    map[string][][]byte // heads' parts whose head has not come
+	staged   map[*Key][]staged   // segments since the key's last head
+	mismatch map[*Key]string     // what the last head had of another configuration
+	rewrite  map[*Key]struct{}   // keys to write again because of it
+	broken   map[*Key]error      // what is missing of the last head
+	times    []uint64
+	fresh    []uint64
+}
+
+// staged is a segment that waits for the head that names it.
+type staged struct {
+	window uint64
+	value  []byte
+}
+
+// Load takes a record of the changelog; all of them, in the order of the log,
+// into a new State. value is nil for a deletion. It keeps neither slice. Records
+// that compaction has removed are not missed: it may be at work while the log is
+// read, so that only the last head of a key has to be complete, and BeginReplay
+// says so where it is not. Any bytes are safe; those that no Snapshot has emitted
+// give ErrCorrupt.
+func (s *State) Load(key, value []byte) error {
+	if s.started {
+		return fmt.Errorf("keystate: Load into a state that has begun")
+	}
+	if s.load == nil {
+		s.load = &loading{
+			parts: map[string][][]byte{}, staged: map[*Key][]staged{},
+			mismatch: map[*Key]string{}, rewrite: map[*Key]struct{}{}, broken: map[*Key]error{},
+		}
+	}
+	kind, name, suffix, err := splitKey(key)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case recHead:
+		err = s.loadHead(name, value)
+	case recPart:
+		err = s.loadPart(name, value, suffix[0])
+	case recSegment:
+		err = s.loadSegment(name, value, suffix[0])
+	case recEviction:
+		err = s.loadEviction(name, value)
+	default:
+		err = fmt.Errorf("type %q: %w", kind, ErrCorrupt)
+	}
+	if err != nil {
+		return fmt.Errorf("keystate: changelog record %c of key %.40q: %w", kind, name, err)
+	}
+	return nil
+}
+
+func (s *State) loadEviction(name, value []byte) error {
+	if value == nil {
+		delete(s.evicted, string(name))
+		return nil
+	}
+	d := decoder{b: value}
+	d.start()
+	offset := d.offset()
+	if d.bad || len(d.b) > 0 {
+		return ErrCorrupt
+	}
+	s.evicted[string(name)] = &eviction{name: slices.Clone(name), offset: offset, logged: true}
+	return nil
+}
+
+// loadPart keeps a part for its head.
+func (s *State) loadPart(name, value []byte, i uint64) error {
+	if i > math.MaxUint16 {
+		return ErrCorrupt
+	}
+	p := s.load.parts[string(name)]
+	if value == nil {
+		if i < uint64(len(p)) {
+			p[i] = nil
+		}
+		return nil
+	}
+	for uint64(len(p)) <= i {
+		p = append(p, nil)
+	}
+	p[i] = slices.Clone(value)
+	s.load.parts[string(name)] = p
+	return nil
+}
+
+// assemble joins the parts of a head, each of which begins as the head does.
+func (s *State) assemble(name, start []byte, parts, size int) ([]byte, error) {
+	p := s.load.parts[string(name)]
+	delete(s.load.parts, string(name))
+	if len(p) < parts {
+		return nil, fmt.Errorf("%d of %d parts of its head: %w", len(p), parts, ErrCorrupt)
+	}
+	var body []byte
+	for i, v := range p[:parts] {
+		if rest, ok := bytes.CutPrefix(v, start); ok {
+			body = append(body, rest...)
+			continue
+		}
+		return nil, fmt.Errorf("part %d of its head is missing or of another head: %w", i, ErrCorrupt)
+	}
+	if len(body) != size {
+		return nil, fmt.Errorf("parts of its head have %d bytes, not %d: %w", len(body), size, ErrCorrupt)
+	}
+	return body, nil
+}
+
+// loadKey finds or makes a key; nil if no detector looks at it any more.
+func (s *State) loadKey(name []byte, born int64) *Key {
+	k := s.keys.get(name)
+	if k == nil {
+		sh := s.shapeFor(name)
+		if sh == nil {
+			return nil
+		}
+		k = s.newKey(name, sh)
+		k.born = born
+		s.insert(k)
+	}
+	if k.born != born { // another life of the key
+		for i := range k.wins {
+			s.clearWin(&k.shape.wins[i], &k.wins[i])
+		}
+		k.born = born
+	}
+	return k
+}
+
+// loadSegment takes rows into their window, or keeps them until the next head
+// if there has been one: a log that was cut off between segments and head (at
+// least once) must leave the window as the last head describes it.
+func (s *State) loadSegment(name, value []byte, window uint64) error {
+	if value == nil {
+		return nil // heads say which segments count
+	}
+	d := decoder{b: value}
+	d.start()
+	born := d.offset()
+	if d.bad {
+		return ErrCorrupt
+	}
+	if k := s.keys.get(name); k != nil && k.inLog {
+		s.load.staged[k] = append(s.load.staged[k], staged{window, slices.Clone(value)})
+		return nil
+	}
+	if k := s.loadKey(name, born); k != nil {
+		return s.takeSegment(k, window, value)
+	}
+	return nil
+}
+
+func (s *State) takeSegment(k *Key, window uint64, value []byte) error {
+	d := decoder{b: value}
+	d.start()
+	born := d.offset()
+	first, cols := d.offset(), d.small()
+	if d.bad || cols < 1 || cols > maxDim {
+		return ErrCorrupt
+	}
+	for i := range k.wins {
+		w, sw := &k.wins[i], &k.shape.wins[i]
+		if s.cfg.Windows[sw.index].Fingerprint != window || len(sw.cols) != cols || born != k.born {
+			continue
+		}
+		s.windUp(sw, w, first)
+		s.loadRows(&d, sw, w)
+	}
+	if d.bad {
+		return ErrCorrupt
+	}
+	return nil
+}
+
+// windUp makes first the number of the next row: rows from there on are written
+// again, and a gap before it empties the window.
+func (s *State) windUp(sw *shapeWin, w *win, first int64) {
+	if back := w.count - first; back >= 0 && back <= int64(w.rows) {
+		if back > 0 {
+			w.unpush(back)
+			w.rows -= int32(back)
+		}
+		return
+	}
+	w.count, w.rows, w.pos = first, 0, 0
+	if w.cap == sw.need {
+		w.pos = int32(first % int64(sw.need))
+	}
+}
+
+// loadRows appends rows to a window.
+func (s *State) loadRows(d *decoder, sw *shapeWin, w *win) {
+	nc := len(sw.cols)
+	times := d.times(s.load.times[:0], nc)
+	s.load.times = times
+	if len(times) == 0 {
+		return
+	}
+	// A window that does not begin with the key's first row was full once.
+	if size := min(w.count+int64(len(times)), int64(sw.need)); size > int64(w.cap) {
+		s.grow(sw, w, int32(size))
+	}
+	b := d.b
+	for _, t := range times {
+		at := int(s.push(sw, w))
+		w.slab[nc+at] = t
+		row := w.slab[nc+int(w.cap)+at*nc:][:nc]
+		for j := range row {
+			row[j] = binary.LittleEndian.Uint64(b[8*j:])
+		}
+		b = b[8*nc:]
+	}
+	d.b = b
+}
+
+// loadHead makes a key what the head says.
+func (s *State) loadHead(name, value []byte) error {
+	if value == nil {
+		if k := s.keys.get(name); k != nil {
+			s.unload(k)
+		}
+		return nil
+	}
+	d := decoder{b: value}
+	d.start()
+	parts, asOf, born := d.small(), d.offset(), d.offset()
+	if d.bad {
+		return ErrCorrupt
+	}
+	if parts > 0 {
+		start := value[:len(value)-len(d.b)]
+		size := d.small()
+		if d.bad || parts > math.MaxUint16 {
+			return ErrCorrupt
+		}
+		body, err := s.assemble(name, start, parts, size)
+		if err != nil {
+			if k := s.loadKey(name, born); k != nil {
+				s.load.broken[k] = err
+				k.asOf, k.parts, k.inLog = asOf, uint16(parts), true
+			}
+			return nil
+		}
+		d.b = body
+	}
+	k := s.loadKey(name, born)
+	if k == nil {
+		return nil
+	}
+	delete(s.load.broken, k)
+	for _, seg := range s.load.staged[k] {
+		if err := s.takeSegment(k, seg.window, seg.value); err != nil {
+			return err
+		}
+	}
+	delete(s.load.staged, k)
+	delete(s.load.mismatch, k)
+	delete(s.load.rewrite, k)
+	delete(s.stale, k)
+	before := s.bytes - s.keySize(k)
+	k.asOf, k.parts, k.inLog = asOf, uint16(parts), true
+	k.held = nil
+	k.lastOffset, k.lastTime = d.int(), d.int()
+	err := s.loadWindows(&d, k)
+	if err == nil {
+		s.loadMarks(&d, k)
+		s.loadHeld(&d, k)
+		if d.bad || len(d.b) > 0 {
+			err = ErrCorrupt
+		}
+	}
+	s.bytes = before + s.keySize(k)
+	return err
+}
+
+// unload forgets a key while loading.
+func (s *State) unload(k *Key) {
+	if k.held != nil {
+		s.bytes -= 8 * int64(cap(k.held.words))
+		k.held = nil
+	}
+	s.remove(k)
+	for i := range k.wins {
+		s.freeRing(&k.shape.wins[i], &k.wins[i])
+	}
+	delete(s.load.staged, k)
+	delete(s.load.mismatch, k)
+	delete(s.load.rewrite, k)
+	delete(s.load.broken, k)
+	delete(s.stale, k)
+}
+
+func (s *State) mismatched(k *Key, format string, args ...any) {
+	if s.load.mismatch[k] == "" {
+		s.load.mismatch[k] = fmt.Sprintf(format, args...)
+	}
+	s.load.rewrite[k] = struct{}{}
+}
+
+// maxSegments bounds the segments of a window: a fault in the rest of a head
+// must not ask for endless deletions.
+const maxSegments = 1 << 17
+
+func (s *State) loadWindows(d *decoder, k *Key) error {
+	seen := make([]bool, 0, 8)
+	for range k.wins {
+		seen = append(seen, false)
+	}
+	for range d.len(13) {
+		print, cols, seg := d.bits(), d.small(), int64(d.small())
+		count, rows := d.offset(), d.offset()
+		if d.bad || cols < 1 || cols > maxDim || seg&(seg-1) != 0 || rows > count || rows > maxRows {
+			return ErrCorrupt
+		}
+		live, tail := count-rows, count-rows
+		from, to := int64(0), int64(0)
+		if seg > 0 {
+			from, to = live&^(seg-1), count&^(seg-1)
+			if tail = max(live, to); (to-from)/seg > maxSegments {
+				return ErrCorrupt
+			}
+		}
+		at := slices.IndexFunc(k.shape.wins, func(sw shapeWin) bool {
+			return s.cfg.Windows[sw.index].Fingerprint == print && len(sw.cols) == cols
+		})
+		if at < 0 || seen[at] || k.shape.wins[at].seg != seg {
+			for first := from; first < to; first += seg {
+				s.stale[k] = append(s.stale[k], staleSegment{print, first})
+			}
+			s.load.rewrite[k] = struct{}{}
+		}
+		if at < 0 || seen[at] {
+			s.skipWindow(d, cols)
+			continue
+		}
+		seen[at] = true
+		w, sw := &k.wins[at], &k.shape.wins[at]
+		w.origin = false
+		var origin []byte
+		if d.byte() != 0 {
+			if len(d.b) < 8*cols {
+				return ErrCorrupt
+			}
+			origin, d.b = d.b[:8*cols], d.b[8*cols:]
+		}
+		s.windUp(sw, w, tail)
+		s.loadRows(d, sw, w)
+		rows = min(rows, int64(sw.need))
+		if d.bad || w.count != count {
+			return ErrCorrupt
+		}
+		if int64(w.rows) < rows {
+			s.load.broken[k] = fmt.Errorf("rows %d to %d of its window are missing: %w", count-rows, count-int64(w.rows), ErrCorrupt)
+		} else {
+			w.rows = int32(rows)
+		}
+		if origin != nil && w.rows == 0 && rows == 0 {
+			return ErrCorrupt
+		}
+		if origin != nil && w.rows > 0 {
+			for j := range cols {
+				w.slab[j] = binary.LittleEndian.Uint64(origin[8*j:])
+			}
+			w.origin = true
+		}
+		if w.segFrom, w.segTo = 0, 0; sw.seg == seg {
+			w.segFrom, w.segTo = from, to
+		}
+	}
+	for i, ok := range seen {
+		if !ok {
+			w := &k.wins[i]
+			s.clearWin(&k.shape.wins[i], w)
+			w.segFrom, w.segTo = 0, 0
+		}
+	}
+	return nil
+}
+
+// skipWindow reads over the rest of a window that is not there any more.
+func (s *State) skipWindow(d *decoder, cols int) {
+	if d.byte() != 0 {
+		d.skip(8 * cols)
+	}
+	times := d.times(s.load.times[:0], cols)
+	s.load.times = times
+	d.skip(8 * cols * len(times))
+}
+
+func (s *State) loadMarks(d *decoder, k *Key) {
+	for i := range k.marks {
+		m := &k.marks[i]
+		m.n, m.carry = 0, m.carry[:0]
+	}
+	for range d.len(26) {
+		name, print, window := d.bits(), d.bits(), d.bits()
+		fresh, word := s.load.fresh[:0], int64(0)
+		for range d.len(1) {
+			word += d.int()
+			fresh = append(fresh, uint64(word))
+		}
+		s.load.fresh = fresh
+		carry := d.floats()
+		if d.bad {
+			return
+		}
+		for i := range k.shape.wins {
+			for j := range k.shape.wins[i].dets {
+				det := &k.shape.wins[i].dets[j]
+				if nameHash(det.Name) != name {
+					continue
+				}
+				switch {
+				case s.cfg.Windows[det.Window].Fingerprint != window:
+					s.mismatched(k, "the fields of detector %s are others", det.Name)
+				case det.Fingerprint != print:
+					s.mismatched(k, "the parameters of detector %s are others", det.Name)
+				case len(fresh) >= int(det.stride) || len(carry) > det.maxCarry:
+					d.fail()
+				default:
+					m := &k.marks[det.mark]
+					m.carry = carry
+					if m.n = int32(len(fresh)); m.n > 0 {
+						if m.fresh == nil {
+							m.fresh = make([]uint64, det.stride-1)
+						}
+						copy(m.fresh, fresh)
+					}
+				}
+			}
+		}
+	}
+}
+
+func (s *State) loadHeld(d *decoder, k *Key) {
+	n := d.len(2)
+	if n == 0 {
+		return
+	}
+	layout, dim := d.bits(), d.small()
+	if d.bad || dim < 1 || dim > maxDim || n > len(d.b)/(2+8*dim) {
+		d.fail()
+		return
+	}
+	if layout == s.layout && dim == s.cfg.Dim {
+		k.held = &heldList{size: 2 + dim, words: make([]uint64, 0, n*(2+dim))}
+	} else {
+		s.mismatched(k, "the value fields are others, and samples were held")
+	}
+	lastTime, lastOffset := int64(minTime), int64(minTime)
+	for range n {
+		time, offset := d.int(), d.int()
+		if time < lastTime || time == lastTime && offset <= lastOffset || offset < 0 {
+			d.fail()
+		}
+		lastTime, lastOffset = time, offset
+		if k.held != nil {
+			k.held.words = append(k.held.words, uint64(time), uint64(offset))
+		}
+		for range dim {
+			if v := d.bits(); k.held != nil {
+				k.held.words = append(k.held.words, v)
+			}
+		}
+	}
+	if d.bad {
+		k.held = nil
+	}
+}
+
+// BeginReplay ends loading. f is the floor in the metadata of the committed
+// offset. The input from f.Offset to committed follows through Fold, then
+// EndReplay. With ahead (at least once) the changelog may be ahead of the
+// offset: what a key's state has already is then not folded again, and counted
+// as Duplicate. The state cannot be used after an error.
+func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
+	if s.started {
+		return fmt.Errorf("keystate: replay into a state that has begun")
+	}
+	if f.Offset > committed {
+		return fmt.Errorf("keystate: the replay floor %d is above the committed offset %d: %w", f.Offset, committed, ErrAhead)
+	}
+	if s.load == nil {
+		s.load = &loading{}
+	}
+	var drop []*Key
+	changed, example := 0, (*Key)(nil)
+	top := int64(math.MinInt64)
+	for k := range s.keys.all {
+		if e := s.evicted[string(k.name)]; !k.inLog || e != nil && k.asOf <= e.offset {
+			drop = append(drop, k)
+			continue
+		}
+		if top = max(top, k.asOf); k.asOf > committed && !ahead {
+			return fmt.Errorf("keystate: key %.40q is at offset %d, the committed offset is %d: %w", k.name, k.asOf, committed, ErrAhead)
+		}
+		if err := s.load.broken[k]; err != nil {
+			return fmt.Errorf("keystate: key %.40q: %w", k.name, err)
+		}
+		if s.load.mismatch[k] != "" {
+			changed++
+			if example == nil || string(k.name) < string(example.name) {
+				example = k
+			}
+		}
+	}
+	if changed > 0 && !s.cfg.KeepMismatched {
+		return fmt.Errorf("keystate: %s (%d keys, for example %.40q): %w", s.load.mismatch[example], changed, example.name, ErrMismatch)
+	}
+	for _, e := range s.evicted {
+		if top = max(top, e.offset); e.offset >= committed && !ahead {
+			return fmt.Errorf("keystate: key %.40q was evicted at offset %d, the committed offset is %d: %w", e.name, e.offset, committed, ErrAhead)
+		}
+		s.evictions = append(s.evictions, e)
+	}
+	slices.SortFunc(s.evictions, func(a, b *eviction) int {
+		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(string(a.name), string(b.name)))
+	})
+	for _, k := range drop {
+		s.unload(k)
+	}
+	s.replaying, s.replayEnd = true, committed
+	if top > committed {
+		s.ahead = top
+	}
+	s.begin(f)
+	for k := range s.load.rewrite {
+		s.markDirty(k)
+	}
+	s.load = nil
+	s.rebuild()
+	for k := range s.keys.all {
+		s.heldN += k.held.len()
+	}
+	s.route()
+	return nil
+}
+
+// Replaying reports whether BeginReplay has been called and EndReplay not.
+func (s *State) Replaying() bool { return s.replaying }
+
+// replayStride is the number of samples between two marks of a replay. They let
+// the floor rise as soon as the keys that were dirty first are snapshotted.
+var replayStride = 4096 // changed by tests
+
+// replayStep sees each sample of a replay before it is folded.
+func (s *State) replayStep(sm *Sample) {
+	if sm.Offset >= s.replayEnd {
+		panic(fmt.Sprintf("keystate: replay of offset %d, the committed offset is %d", sm.Offset, s.replayEnd))
+	}
+	if s.replayed++; s.replayed%replayStride == 0 {
+		s.marks = append(s.marks, Floor{sm.Offset, s.maxTime})
+		s.unit++
+	}
+}
+
+// EndReplay ends the replay; the state is that of the committed offset, which
+// is the first mark. All tasks must have been applied, and Fits been true.
+func (s *State) EndReplay() {
+	if !s.replaying || len(s.pend) > 0 || s.waiting {
+		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
+	}
+	s.replaying = false
+	s.next, s.base = s.replayEnd, s.replayEnd
+	if last := s.marks[len(s.marks)-1]; last.Offset < s.replayEnd {
+		s.marks = append(s.marks, Floor{s.replayEnd, s.maxTime})
+	}
+	s.newUnit(s.replayEnd)
+	s.oldest = NoTime
+	s.planSweep()
+	s.route()
+}

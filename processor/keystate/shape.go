@@ -1,0 +1,174 @@
+package keystate
+
+import (
+	"math"
+
+	"odradek/detectors"
+)
+
+// shape is what keys with the same set of detectors share.
+type shape struct {
+	wins  []shapeWin
+	marks int // detectors
+	fixed int // bytes of a key without windows' rows, carries and name
+}
+
+// shapeWin is a window as the shape's detectors need it.
+type shapeWin struct {
+	index   int // into Config.Windows
+	cols    []int
+	need    int32 // rows to keep: the most of Window()+Stride-1
+	minRows int32 // rows at which the first task becomes possible
+	seg     int64 // rows of a segment, a power of two; 0: all rows are in the head
+	dets    []shapeDet
+	pool    *slots // rings of the final size
+}
+
+type shapeDet struct {
+	*detector
+	mark int // index into Key.marks
+}
+
+// detector is a DetectorConfig with what Fold needs of it at hand.
+type detector struct {
+	DetectorConfig
+	index   int32
+	op      detectors.Op
+	elem    detectors.Elem
+	dim     int
+	stride  int32
+	full    int32 // rows of a task on a full window
+	minRows int32 // rows at which a sample has a score; 0: never
+	// Sizes of a task on a full window, and the most of any.
+	scores, carry       int
+	maxScores, maxCarry int
+	params              []float32
+	span                detectors.Span // of params in State.batch
+	placed              bool           // span is valid
+}
+
+func newDetector(index int, c *DetectorConfig, dim int) *detector {
+	op := c.Detector.Op()
+	d := &detector{
+		DetectorConfig: *c, index: int32(index), op: op, elem: op.Elem(), dim: dim, stride: int32(c.Stride),
+		full: int32(c.Detector.Window() + c.Stride - 1), params: c.Detector.Params(),
+	}
+	for rows := 1; rows <= c.Detector.Window() && d.minRows == 0; rows++ {
+		if _, _, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: rows, Fresh: 1}); ok {
+			d.minRows = int32(rows)
+		}
+	}
+	if d.minRows == 0 {
+		return d
+	}
+	for rows := d.minRows + d.stride - 1; rows <= d.full; rows++ {
+		scores, carry, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: int(rows), Fresh: c.Stride})
+		if !ok {
+			d.minRows = 0 // would make tasks that are refused
+			return d
+		}
+		d.scores, d.carry = scores, carry
+		d.maxScores, d.maxCarry = max(d.maxScores, scores), max(d.maxCarry, carry)
+	}
+	return d
+}
+
+// addNeed adds what one task takes of a batch at most, parameters included.
+func (d *detector) addNeed(n *detectors.Need) {
+	n.Tasks++
+	n.F32 += len(d.params) + d.maxCarry
+	n.Out += d.maxScores + d.maxCarry
+	x := int(d.full) * d.dim
+	switch d.elem {
+	case detectors.F32:
+		n.F32 += x
+	case detectors.F64:
+		n.F64 += x
+	case detectors.I64:
+		n.I64 += x
+	}
+}
+
+// shapeFor is the shape of a key; nil if no detector looks at it.
+func (s *State) shapeFor(name []byte) *shape {
+	if s.all != nil {
+		return s.all
+	}
+	return s.shapeOf(func(i int) bool {
+		keys := s.cfg.Detectors[i].Keys
+		return keys == nil || keys(name)
+	})
+}
+
+func (s *State) shapeOf(looks func(detector int) bool) *shape {
+	var few [64]byte
+	set := few[:0]
+	any := false
+	for i := range s.dets {
+		bit := byte(0)
+		if looks(i) {
+			bit, any = 1, true
+		}
+		if i%8 == 0 {
+			set = append(set, 0)
+		}
+		set[i/8] |= bit << (i % 8)
+	}
+	if !any {
+		return nil
+	}
+	if sh := s.shapes[string(set)]; sh != nil {
+		return sh
+	}
+	sh := &shape{}
+	for w, wc := range s.cfg.Windows {
+		sw := shapeWin{index: w, cols: wc.Columns, minRows: math.MaxInt32}
+		for i, d := range s.dets {
+			if d.Window == w && set[i/8]>>(i%8)&1 != 0 {
+				sw.dets = append(sw.dets, shapeDet{d, sh.marks})
+				sw.need = max(sw.need, d.full)
+				sw.minRows = min(sw.minRows, d.minRows)
+				sh.marks++
+			}
+		}
+		if len(sw.dets) == 0 {
+			continue
+		}
+		sw.seg = segmentRows(int64(sw.need), len(sw.cols), s.maxRecord())
+		words := len(sw.cols) + int(sw.need)*(1+len(sw.cols))
+		if s.pools[words] == nil {
+			s.pools[words] = &slots{words: words}
+		}
+		sw.pool = s.pools[words]
+		sh.wins = append(sh.wins, sw)
+	}
+	sh.fixed = keyBytes + len(sh.wins)*winBytes + sh.marks*markBytes
+	s.shapes[string(set)] = sh
+	return sh
+}
+
+func (s *State) maxRecord() int {
+	if s.cfg.MaxRecord > 0 {
+		return s.cfg.MaxRecord
+	}
+	return MaxRecord
+}
+
+// segmentRows is the size of a segment: a power of two near an eighth of the
+// window, between 1 KiB and 256 KiB (or half of a record). A window of less
+// than two segments has none.
+func segmentRows(need int64, cols, maxRecord int) int64 {
+	row := int64(8 * (1 + cols))
+	least, most := int64(1<<10), min(int64(256<<10), int64(maxRecord)/2)
+	n := int64(1)
+	for n*2*row <= most && (n*row < least || 3*n < need/4) { // 3n < 2(need/8): 2n is nearer
+		n *= 2
+	}
+	if 2*n > need {
+		if n*row <= most {
+			return 0
+		}
+		return 1 // rows of more than the limit: one a segment
+	}
+	return n
+}

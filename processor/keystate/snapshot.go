@@ -1,0 +1,343 @@
+package keystate
+
+import (
+	"encoding"
+	"fmt"
+	"math"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Floor is where a replay begins: the input offset, and the largest event time
+// before it, which the watermark is made of.
+type Floor struct {
+	Offset  int64
+	MaxTime int64 // microseconds; NoTime if there was no sample
+}
+
+var (
+	_ encoding.TextMarshaler   = Floor{}
+	_ encoding.TextUnmarshaler = (*Floor)(nil)
+)
+
+// MarshalText is the floor as it goes into the metadata of an offset commit:
+// "1;offset;max time in us", and "-" for no time.
+func (f Floor) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// String is MarshalText.
+func (f Floor) String() string {
+	t := "-"
+	if f.MaxTime != NoTime {
+		t = strconv.FormatInt(f.MaxTime, 10)
+	}
+	return "1;" + strconv.FormatInt(f.Offset, 10) + ";" + t
+}
+
+// UnmarshalText is the opposite of MarshalText. Further fields are ignored.
+func (f *Floor) UnmarshalText(text []byte) error {
+	p := strings.Split(string(text), ";")
+	if len(p) < 3 || p[0] != "1" {
+		return fmt.Errorf("keystate: %.40q is not a replay floor of version 1", text)
+	}
+	offset, err := strconv.ParseInt(p[1], 10, 64)
+	if err != nil || offset < 0 {
+		return fmt.Errorf("keystate: %.40q has no offset of a replay floor", text)
+	}
+	t := int64(NoTime)
+	if p[2] != "-" {
+		if t, err = strconv.ParseInt(p[2], 10, 64); err != nil {
+			return fmt.Errorf("keystate: %.40q has no time of a replay floor", text)
+		}
+	}
+	*f = Floor{offset, t}
+	return nil
+}
+
+// ParseFloor reads what MarshalText wrote.
+func ParseFloor(text string) (f Floor, err error) {
+	err = f.UnmarshalText([]byte(text))
+	return f, err
+}
+
+// dirtyKey is a place in the queue of dirty keys, valid while since is the key's.
+type dirtyKey struct {
+	key   *Key
+	since int64
+}
+
+// oldestDirty is the key that became dirty first; nil if none is dirty.
+func (s *State) oldestDirty() *Key {
+	for s.qhead < len(s.queue) {
+		q := &s.queue[s.qhead]
+		if k := q.key; !k.dead && k.dirty && k.since == q.since {
+			return k
+		}
+		*q = dirtyKey{}
+		s.qhead++
+	}
+	s.queue, s.qhead = s.queue[:0], 0
+	return nil
+}
+
+// Floor is the replay floor if the last mark is committed with everything that
+// Snapshot has emitted so far.
+func (s *State) Floor() Floor {
+	if !s.started {
+		return Floor{0, NoTime}
+	}
+	last := s.marks[len(s.marks)-1]
+	k := s.oldestDirty()
+	if k == nil || k.since >= last.Offset {
+		return last
+	}
+	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].Offset >= k.since })
+	if i == len(s.marks) || s.marks[i].Offset != k.since {
+		panic(fmt.Sprintf("keystate: no mark at %d where a key became dirty", k.since))
+	}
+	return s.marks[i]
+}
+
+// Snapshot emits changelog records for the cycle that commits the last mark: the
+// evictions since the last Snapshot, deletions of what is not needed any more,
+// and the keys that have been dirty for longest, until the floor is at want or
+// maxBytes are emitted (0: no limit, negative: no keys). At least one key is
+// emitted if the floor is below want. value is nil for a deletion; both slices
+// are valid until emit returns.
+//
+// It has to be called between every Mark and the commit of its cycle, because
+// evictions are emitted in no other, and before anything else is folded. To call
+// it again without a new mark, wait for Committed. After an error the cycle
+// cannot be committed: Rollback.
+func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) error) error {
+	if !s.started {
+		return nil
+	}
+	if s.replaying || s.next != s.cur.start {
+		panic("keystate: Snapshot while a unit is open: Mark comes first")
+	}
+	u := s.cur
+	if n := len(s.units); n > 0 {
+		u = s.units[n-1]
+	}
+	c := emitter{emit: emit}
+	for _, e := range s.unlogged {
+		s.logEviction(&c, e)
+		u.evictions = append(u.evictions, e)
+		u.add(opLogged, e.key, 0, 0)
+	}
+	s.evictions = append(s.evictions, s.unlogged...)
+	s.unlogged = s.unlogged[:0]
+	s.forget(&c, u, maxBytes)
+	for maxBytes >= 0 && c.err == nil {
+		k := s.oldestDirty()
+		if k == nil || k.since >= want || maxBytes > 0 && c.bytes >= maxBytes {
+			break
+		}
+		s.snapshot(&c, u, k)
+	}
+	u.floor = s.Floor()
+	if u == s.cur {
+		u.snapped, u.snapFloor = len(u.ops), u.floor.Offset
+	}
+	if c.err != nil {
+		return fmt.Errorf("keystate: snapshot: %w", c.err)
+	}
+	return nil
+}
+
+// emitter counts what is emitted and stops at the first error.
+type emitter struct {
+	emit  func(key, value []byte) error
+	key   []byte
+	bytes int
+	err   error
+}
+
+// put emits a record. suffix are the big-endian numbers after the name.
+func (c *emitter) put(kind byte, name, value []byte, suffix ...uint64) {
+	if c.err != nil {
+		return
+	}
+	c.key = recordKey(c.key[:0], kind, name, suffix...)
+	c.bytes += len(c.key) + len(value)
+	c.err = c.emit(c.key, value)
+}
+
+// staleSegment is a segment of a window that is not there any more, or not in
+// segments of this size.
+type staleSegment struct {
+	window uint64 // fingerprint
+	first  int64
+}
+
+// logEviction emits an eviction and deletes everything else of the key.
+func (s *State) logEviction(c *emitter, e *eviction) {
+	s.enc.reset()
+	s.enc.byte(version)
+	s.enc.uint(uint64(e.offset))
+	c.put(recEviction, e.name, s.enc.b)
+	e.logged = true
+	k := e.key
+	if k.inLog {
+		c.put(recHead, k.name, nil)
+		for i := range k.parts {
+			c.put(recPart, k.name, nil, uint64(i))
+		}
+	}
+	for i := range k.wins {
+		w, sw := &k.wins[i], &k.shape.wins[i]
+		for first := w.segFrom; first < w.segTo; first += sw.seg {
+			c.put(recSegment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, uint64(first))
+		}
+	}
+	for _, old := range s.stale[k] {
+		c.put(recSegment, k.name, nil, old.window, uint64(old.first))
+	}
+}
+
+// What an opForget did with State.evicted.
+const (
+	forgetSuperseded = iota // nothing: there is a later eviction of the name
+	forgetLogged
+)
+
+// forget deletes evictions from the log that no replay can need.
+func (s *State) forget(c *emitter, u *unit, maxBytes int) {
+	n := 0
+	for ; n < len(s.evictions) && c.err == nil; n++ {
+		e := s.evictions[n]
+		if e.offset > s.committed || maxBytes > 0 && c.bytes >= maxBytes {
+			break
+		}
+		what := forgetSuperseded
+		if s.evicted[string(e.name)] == e {
+			what = forgetLogged
+			delete(s.evicted, string(e.name))
+			c.put(recEviction, e.name, nil)
+		}
+		u.evictions = append(u.evictions, e)
+		u.add(opForget, nil, what, 0)
+	}
+	if n > 0 {
+		s.evictions = append(s.evictions[:0], s.evictions[n:]...)
+	}
+}
+
+// snapshot emits a key: new full segments, its head, and then deletions.
+func (s *State) snapshot(c *emitter, u *unit, k *Key) {
+	s.saveSnapshot(u, k)
+	type window struct{ from, to int64 }
+	var few [8]window
+	old := few[:0]
+	for i := range k.wins {
+		w, sw := &k.wins[i], &k.shape.wins[i]
+		old = append(old, window{w.segFrom, w.segTo})
+		if sw.seg == 0 {
+			continue
+		}
+		live := w.count - int64(w.rows)
+		from, to := live&^(sw.seg-1), w.count&^(sw.seg-1)
+		for first := max(from, w.segTo); first < to; first += sw.seg {
+			s.enc.reset()
+			s.enc.segment(k, sw, w, max(first, live), first+sw.seg)
+			c.put(recSegment, k.name, s.enc.b, s.cfg.Windows[sw.index].Fingerprint, uint64(first))
+		}
+		w.segFrom, w.segTo = from, to
+	}
+	parts := s.emitHead(c, k)
+	for i := parts; i < int(k.parts); i++ {
+		c.put(recPart, k.name, nil, uint64(i))
+	}
+	k.parts = uint16(parts)
+	for i := range k.wins {
+		w, sw := &k.wins[i], &k.shape.wins[i]
+		for first := old[i].from; first < min(old[i].to, w.segFrom); first += sw.seg {
+			c.put(recSegment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, uint64(first))
+		}
+	}
+	for _, seg := range s.stale[k] {
+		if !s.hasSegment(k, seg) {
+			c.put(recSegment, k.name, nil, seg.window, uint64(seg.first))
+		}
+	}
+	delete(s.stale, k)
+	k.inLog = true
+	k.dirty = false
+	s.dirtyN--
+}
+
+// hasSegment reports whether the key's head names the segment, which a stale one
+// of the same number must not delete.
+func (s *State) hasSegment(k *Key, seg staleSegment) bool {
+	for i := range k.wins {
+		w, sw := &k.wins[i], &k.shape.wins[i]
+		if s.cfg.Windows[sw.index].Fingerprint == seg.window {
+			return sw.seg > 0 && seg.first >= w.segFrom && seg.first < w.segTo && seg.first%sw.seg == 0
+		}
+	}
+	return false
+}
+
+// emitHead emits the head, in parts first if it is too large for one record,
+// and returns how many.
+func (s *State) emitHead(c *emitter, k *Key) int {
+	asOf := s.marks[len(s.marks)-1].Offset
+	s.enc.reset()
+	s.enc.headStart(k, asOf, 0)
+	start := len(s.enc.b)
+	s.enc.head(s, k)
+	limit := max(s.maxRecord()-len(k.name)-64, 256)
+	if len(s.enc.b) <= limit {
+		c.put(recHead, k.name, s.enc.b)
+		return 0
+	}
+	body := append([]byte(nil), s.enc.b[start:]...)
+	parts := (len(body) + limit - 1) / limit
+	if parts > math.MaxUint16 {
+		c.err = fmt.Errorf("keystate: the state of key %.40q has %d bytes, more than %d records of %d", k.name, len(body), math.MaxUint16, limit)
+		return 0
+	}
+	for i := range parts {
+		s.enc.reset()
+		s.enc.headStart(k, asOf, parts)
+		s.enc.b = append(s.enc.b, body[i*limit:min((i+1)*limit, len(body))]...)
+		c.put(recPart, k.name, s.enc.b, uint64(i))
+	}
+	s.enc.reset()
+	s.enc.headStart(k, asOf, parts)
+	s.enc.uint(uint64(len(body)))
+	c.put(recHead, k.name, s.enc.b)
+	return parts
+}
+
+// saveSnapshot pushes what a snapshot of the key changes.
+func (s *State) saveSnapshot(u *unit, k *Key) {
+	flags := uint64(k.parts) << 2
+	if k.inLog {
+		flags |= 1
+	}
+	old := s.stale[k]
+	if len(old) > 0 {
+		flags |= 2
+		u.stale = append(u.stale, old)
+	}
+	from := len(u.words)
+	u.words = append(u.words, flags, uint64(k.since))
+	for i := range k.wins {
+		u.words = append(u.words, uint64(k.wins[i].segFrom), uint64(k.wins[i].segTo))
+	}
+	u.add(opSnapshot, k, 0, len(u.words)-from)
+}
+
+func (s *State) undoSnapshot(k *Key, w []uint64, u *unit) {
+	k.inLog, k.parts = w[0]&1 != 0, uint16(w[0]>>2)
+	if w[0]&2 != 0 {
+		s.stale[k] = pop(&u.stale, 1)[0]
+	}
+	k.dirty, k.since = true, int64(w[1])
+	w = w[2:]
+	for i := range k.wins {
+		k.wins[i].segFrom, k.wins[i].segTo = int64(w[2*i]), int64(w[2*i+1])
+	}
+}

@@ -1,0 +1,340 @@
+package keystate
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+
+	"odradek/detectors"
+)
+
+// NoTime is the largest event time of a partition without a sample.
+const NoTime = math.MinInt64
+
+// MaxRecord is the default of Config.MaxRecord, in bytes.
+const MaxRecord = 512 << 10
+
+// Sample is a row of values of one key at one instant.
+type Sample struct {
+	Key    []byte    // any bytes; not kept
+	Time   int64     // event time in microseconds since the epoch
+	Offset int64     // of its record; rises from sample to sample
+	Values []float64 // Config.Dim values, NaN or infinite where missing; not kept
+}
+
+// WindowConfig is one list of fields that detectors look at together.
+type WindowConfig struct {
+	Columns []int // indices into Sample.Values; the values of a row, in order
+	// Fingerprint stands for all that makes a record into these rows. Stored rows
+	// of another fingerprint are not used. No two windows have the same.
+	Fingerprint uint64
+}
+
+// DetectorConfig is one detector on one window.
+type DetectorConfig struct {
+	Name     string // unique; finds its stored marks and carries again
+	Detector detectors.Detector
+	Window   int                   // index into Config.Windows
+	Keys     func(key []byte) bool // which series it looks at; nil: all
+	Stride   int                   // samples a task scores, at least 1
+	// Fingerprint stands for the op, its parameters and the stride.
+	Fingerprint uint64
+}
+
+// Config is what a State is made for. It is read only after New.
+type Config struct {
+	Dim       int // values a sample
+	Windows   []WindowConfig
+	Detectors []DetectorConfig
+
+	// Lateness in microseconds is how far behind the partition's largest event
+	// time a sample may come; samples are held until then and released in order
+	// of time and offset. 0: order of arrival, nothing is held.
+	Lateness int64
+	TTL      int64 // microseconds without a sample after which a key is forgotten; 0: never
+	MaxKeys  int   // keys of the partition; 0: no limit
+
+	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
+	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
+	KeepMismatched bool // stored state of another fingerprint is dropped instead of refused
+
+	// MaxRecord bounds key and value of a changelog record in bytes, as long as
+	// a key's name and one row leave a choice; 0: the constant MaxRecord.
+	MaxRecord int
+}
+
+// Check says what is wrong with the configuration, everything at once.
+func (c *Config) Check() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("keystate: "+format, args...))
+	}
+	if c.Dim < 1 || c.Dim > maxDim {
+		bad("%d values a sample, use 1 to %d", c.Dim, maxDim)
+	}
+	if c.Lateness < 0 || c.TTL < 0 || c.MaxKeys < 0 || c.MaxRecord < 0 {
+		bad("lateness, ttl, key limit and record limit must not be negative")
+	}
+	prints := map[uint64]bool{}
+	for i, w := range c.Windows {
+		if len(w.Columns) == 0 || len(w.Columns) > maxDim {
+			bad("window %d has %d columns, use 1 to %d", i, len(w.Columns), maxDim)
+		}
+		for _, col := range w.Columns {
+			if col < 0 || col >= c.Dim {
+				bad("window %d: column %d is not one of the %d values", i, col, c.Dim)
+			}
+		}
+		if prints[w.Fingerprint] {
+			bad("window %d has the fingerprint of another window", i)
+		}
+		prints[w.Fingerprint] = true
+	}
+	names := map[uint64]string{}
+	for i, d := range c.Detectors {
+		if other, ok := names[nameHash(d.Name)]; ok {
+			bad("detector %d: the name %q is taken by %q", i, d.Name, other)
+		}
+		names[nameHash(d.Name)] = d.Name
+		switch {
+		case d.Detector == nil:
+			bad("detector %q is nil", d.Name)
+		case d.Window < 0 || d.Window >= len(c.Windows):
+			bad("detector %q: window %d of %d", d.Name, d.Window, len(c.Windows))
+		case d.Stride < 1 || d.Detector.Window() < 1 || d.Stride > maxRows || d.Detector.Window() > maxRows:
+			bad("detector %q: window %d and stride %d, use 1 to %d", d.Name, d.Detector.Window(), d.Stride, maxRows)
+		case newDetector(0, &d, len(c.Windows[d.Window].Columns)).minRows == 0:
+			bad("detector %q scores no sample of a full window of %d rows", d.Name, d.Detector.Window())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Limits of a configuration; far above use, they keep sums from overflowing.
+const (
+	maxDim  = 1 << 16
+	maxRows = 1 << 26
+)
+
+func nameHash(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
+// Outcome is what became of a record.
+type Outcome uint8
+
+// The outcomes. All samples ever folded are the sum of Counts and Held.
+const (
+	Scored    Outcome = iota // at least one detector has, or will have with its stride, a score for it
+	WarmingUp                // no detector has enough of the past
+	Held                     // waits for the watermark; counted as something else when released
+	Missing                  // every window lacks a value
+	Filtered                 // no detector looks at its key
+	Late                     // older than order allows; not folded
+	Duplicate                // same key and time as another; not folded
+	Evicted                  // was held when its key was evicted; never returned by Fold
+	outcomes
+)
+
+// Counts are records by outcome. Counts[Held] is always 0: see State.Held.
+type Counts [outcomes]int64
+
+// RowState says how a row came about.
+type RowState uint8
+
+// The states of a row.
+const (
+	RowScored    RowState = iota
+	RowWarmingUp          // no score: too little of the past
+	RowImputed            // scored, but a value of the sample was missing and repeated
+)
+
+// Row is one score, or the lack of one, of one sample by one detector.
+type Row struct {
+	Key      *Key
+	Detector int32 // index into Config.Detectors
+	State    RowState
+	Score    float32 // NaN where there is none
+	Offset   int64   // of the scored sample
+	Time     int64   // of the scored sample
+	// About and Until are the times of the first and the last sample that the
+	// score speaks of.
+	About, Until int64
+}
+
+// Key is what is remembered of one series key.
+type Key struct {
+	Tag uint64 // the caller's; 0 at first, not part of the state
+
+	name  []byte
+	shape *shape
+	wins  []win  // one for each of shape.wins
+	marks []mark // one for each detector of the shape
+	held  *heldList
+
+	lastOffset int64 // of the last sample folded or held
+	lastTime   int64 // of the last sample folded; minInt64 before the first
+	born       int64 // offset of the first sample: tells lives of a key apart
+
+	since int64  // where dirty: the mark before the first change that no snapshot has
+	asOf  int64  // offsets below are in the state; where it was loaded
+	unit  uint64 // the undo unit that has a copy of the head
+	hpos  int32  // place in the heap of keys with held samples; -1: none
+	parts uint16 // P records in the changelog
+	dirty bool
+	inLog bool // has a head in the changelog
+	dead  bool // evicted or undone; only journal and pending rows still know it
+}
+
+// Name is the series key. The caller must not change it.
+func (k *Key) Name() []byte { return k.name }
+
+// State is the fold of one partition's samples.
+type State struct {
+	// Rows are finished rows in the order of the samples. The caller empties it.
+	Rows []Row
+	// Counts are the samples by outcome since New, less what was rolled back.
+	// Replay counts nothing.
+	Counts Counts
+	// EvictedKeys are the keys evicted since New, less what was rolled back.
+	EvictedKeys int64
+
+	cfg    *Config
+	dets   []*detector
+	shapes map[string]*shape
+	all    *shape // where no detector has a filter
+	pools  map[int]*slots
+	need   detectors.Need // of one sample, at most
+	layout uint64         // fingerprint of Sample.Values
+
+	keys    table
+	bytes   int64
+	maxTime int64 // largest event time; NoTime without one
+	next    int64 // offsets below are folded
+	heldN   int
+	slow    bool // Fold has to look twice
+
+	// Lateness.
+	heap     []heldFirst
+	deferred Sample // folded but not accepted yet: releases come first
+	waiting  bool   // deferred is set, or Filtered, and releases are left
+	accept   bool   // deferred is to be accepted
+	accepted Outcome
+	sweepDue bool
+	scratch  []float64
+
+	// Eviction.
+	nextSweep int64 // watermark at which keys past their TTL are looked for
+	oldest    int64 // no key's last sample is older
+	lru       []lruEntry
+	lruBuilt  bool
+	evicted   map[string]*eviction // last eviction of a name, while the log has it
+	evictions []*eviction          // in order of offset, to be deleted from the log
+	unlogged  []*eviction          // not emitted yet
+
+	// Tasks without scores.
+	pend   []pending
+	ptimes []uint64
+	finds  []detectors.Finding
+	batch  *detectors.Batch // whose parameters are in place
+	serial uint64
+
+	// Undo and dirty keys.
+	unit      uint64
+	cur       *unit
+	units     []*unit
+	spare     []*unit
+	base      int64   // last committed mark, or where the state began
+	started   bool    // base is set
+	implicit  bool    // by the first sample
+	marks     []Floor // marks since the floor, oldest first
+	queue     []dirtyKey
+	qhead     int
+	dirtyN    int
+	committed int64 // the last committed floor
+	stale     map[*Key][]staleSegment
+
+	// Restore.
+	load      *loading
+	replaying bool
+	replayEnd int64
+	replayed  int
+	ahead     int64 // some key's asOf is as large
+	enc       encoder
+}
+
+// New makes an empty State. It panics on a configuration that Check refuses.
+func New(cfg *Config) *State {
+	if err := cfg.Check(); err != nil {
+		panic(err)
+	}
+	s := &State{
+		cfg: cfg, shapes: map[string]*shape{}, pools: map[int]*slots{}, evicted: map[string]*eviction{},
+		keys: newTable(), maxTime: NoTime, next: math.MinInt64, base: math.MinInt64,
+		committed: math.MinInt64, slow: true, unit: 1, cur: new(unit), stale: map[*Key][]staleSegment{},
+		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64, oldest: math.MaxInt64,
+		ahead: math.MinInt64,
+	}
+	filtered := false
+	for i := range cfg.Detectors {
+		d := &cfg.Detectors[i]
+		det := newDetector(i, d, len(cfg.Windows[d.Window].Columns))
+		s.dets = append(s.dets, det)
+		det.addNeed(&s.need)
+		filtered = filtered || d.Keys != nil
+	}
+	if !filtered {
+		s.all = s.shapeOf(func(int) bool { return true })
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, cfg.Dim)
+	for _, w := range cfg.Windows {
+		fmt.Fprint(h, ";", w.Fingerprint, w.Columns)
+	}
+	s.layout = h.Sum64()
+	s.cur.reset(s)
+	return s
+}
+
+// Need is the most that one sample takes of a batch. A batch with smaller
+// limits cannot be used.
+func (s *State) Need() detectors.Need { return s.need }
+
+// Keys is the number of keys.
+func (s *State) Keys() int { return s.keys.n }
+
+// Held is the number of samples that wait for the watermark.
+func (s *State) Held() int { return s.heldN }
+
+// Dirty is the number of keys with changes that no snapshot has.
+func (s *State) Dirty() int { return s.dirtyN }
+
+// Bytes is about the memory of keys, windows and carries.
+func (s *State) Bytes() int64 { return s.bytes }
+
+// MaxTime is the largest event time folded, NoTime without one.
+func (s *State) MaxTime() int64 { return s.maxTime }
+
+// route chooses between the two ways through Fold.
+func (s *State) route() {
+	s.slow = !s.started || s.replaying || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead
+}
+
+// watermark is the time behind which nothing is expected any more.
+func (s *State) watermark() int64 {
+	if s.maxTime == NoTime {
+		return NoTime
+	}
+	return minus(s.maxTime, s.cfg.Lateness)
+}
+
+// minus is a - b, b >= 0, no less than the smallest time.
+func minus(a, b int64) int64 {
+	if d := a - b; d <= a && d > NoTime {
+		return d
+	}
+	return NoTime + 1
+}

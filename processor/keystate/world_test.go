@@ -1,0 +1,566 @@
+package keystate
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"odradek/detectors"
+)
+
+// seedOf prints the seed of a test; KEYSTATE_SEED repeats a run.
+func seedOf(t testing.TB) *rand.Rand {
+	seed := rand.Uint64()
+	if v := os.Getenv("KEYSTATE_SEED"); v != "" {
+		seed, _ = strconv.ParseUint(v, 10, 64)
+	}
+	t.Logf("KEYSTATE_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// fake is a detector whose scores tell every row, parameter and carry that it
+// was given, and in which order.
+type fake struct {
+	id, window, least, carry, lag int
+}
+
+func (f *fake) Op() detectors.Op  { return detectors.ZScore }
+func (f *fake) Params() []float32 { return []float32{float32(f.id), float32(f.window), float32(f.carry)} }
+func (f *fake) Window() int       { return f.window }
+
+func (f *fake) Size(v detectors.View) (scores, carry int, ok bool) {
+	if v.Rows-v.Fresh+1 < f.least {
+		return 0, 0, false
+	}
+	if f.carry > 0 {
+		carry = f.carry + min(v.Rows, 3) // grows with the window
+	}
+	return v.Fresh, carry, true
+}
+
+func (f *fake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
+	first := r.Len() - r.Fresh
+	for i, s := range r.Scores {
+		at := first + i
+		switch {
+		case f.lag > 0 && i%5 == 4: // no finding for this one
+		case f.lag > 1:
+			dst = append(dst, detectors.Finding{Fresh: i, From: max(0, at-f.lag), To: at, Score: float64(s)})
+			if i%2 == 0 {
+				dst = append(dst, detectors.Finding{Fresh: i, From: 0, To: max(0, at-1), Score: float64(-s)})
+			}
+		default:
+			dst = append(dst, detectors.Finding{Fresh: i, From: at, To: at, Score: float64(s)})
+		}
+	}
+	if f.lag > 2 {
+		slices.Reverse(dst) // in no order
+	}
+	return dst
+}
+
+// execute is the executor of the tests.
+func execute(b *detectors.Batch) {
+	for i := range b.Out {
+		b.Out[i] = float32(math.NaN()) // undefined content
+	}
+	for i := range b.Tasks {
+		r := b.Rows(i)
+		h := r.Params[0] + 0.5
+		for _, c := range r.Carry {
+			h = h*0.75 + c
+		}
+		n := r.Len() - r.Fresh + 1
+		for j := range r.Scores {
+			s := h
+			for _, x := range r.X[max(0, n+j-int(r.Params[1]))*r.Dim : (n+j)*r.Dim] {
+				s = s*0.5 + x
+			}
+			r.Scores[j] = s
+			h = h*0.25 + s
+		}
+		for j := range r.Next {
+			r.Next[j] = h + float32(j)
+		}
+	}
+}
+
+// flat is a Row that can be compared.
+type flat struct {
+	key                       string
+	det                       int32
+	state                     RowState
+	score                     uint32
+	offset, time, about, till int64
+}
+
+func flatten(rows []Row) []flat {
+	out := make([]flat, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, flat{string(r.Key.Name()), r.Detector, r.State, math.Float32bits(r.Score), r.Offset, r.Time, r.About, r.Until})
+	}
+	return out
+}
+
+type record struct{ key, value []byte }
+
+// world is a log, a configuration, and what an undisturbed fold makes of them.
+type world struct {
+	cfg   *Config
+	log   []Sample
+	end   int64
+	rows  []flat
+	count Counts
+	held  int
+	state map[int64]reference
+}
+
+// reference is the undisturbed state at an offset.
+type reference struct {
+	export []byte
+	held   int
+}
+
+func randomConfig(r *rand.Rand) *Config {
+	cfg := &Config{Dim: 1 + r.IntN(3), Hold: r.IntN(2) == 0, DropDuplicates: r.IntN(2) == 0}
+	for i := range 1 + r.IntN(2) {
+		w := WindowConfig{Fingerprint: uint64(100 + i)}
+		for range 1 + r.IntN(cfg.Dim) {
+			w.Columns = append(w.Columns, r.IntN(cfg.Dim))
+		}
+		cfg.Windows = append(cfg.Windows, w)
+	}
+	for i := range 1 + r.IntN(4) {
+		f := &fake{id: i, window: 1 + r.IntN(30), lag: r.IntN(4)}
+		if r.IntN(3) == 0 {
+			f.window = 100 + r.IntN(200)
+		}
+		f.least = 1 + r.IntN(min(f.window, 20))
+		if r.IntN(2) == 0 {
+			f.carry = 1 + r.IntN(5)
+		}
+		d := DetectorConfig{
+			Name: fmt.Sprint("d", i), Detector: f, Window: r.IntN(len(cfg.Windows)),
+			Stride: []int{1, 1, 3, 16}[r.IntN(4)], Fingerprint: uint64(i),
+		}
+		if n := byte(r.IntN(4)); r.IntN(3) == 0 {
+			d.Keys = func(key []byte) bool { return len(key) > 0 && key[0]%4 != n }
+		}
+		cfg.Detectors = append(cfg.Detectors, d)
+	}
+	if r.IntN(2) == 0 {
+		cfg.Lateness = int64(1 + r.IntN(200))
+	}
+	if r.IntN(2) == 0 {
+		cfg.TTL = int64(1 + r.IntN(3000))
+	}
+	if r.IntN(2) == 0 {
+		cfg.MaxKeys = 1 + r.IntN(12)
+	}
+	if r.IntN(2) == 0 {
+		cfg.MaxRecord = 300 + r.IntN(1500)
+	}
+	if err := cfg.Check(); err != nil {
+		panic(err)
+	}
+	return cfg
+}
+
+func randomLog(r *rand.Rand, cfg *Config, n int) []Sample {
+	names := [][]byte{{}, {0}, {0, 0}, []byte("a"), []byte("ab"), bytes.Repeat([]byte{7}, 300)}
+	for range r.IntN(30) {
+		name := make([]byte, 1+r.IntN(20))
+		for j := range name {
+			name[j] = byte(r.Uint32())
+		}
+		if !slices.ContainsFunc(names, func(o []byte) bool { return bytes.Equal(o, name) }) {
+			names = append(names, name)
+		}
+	}
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	names = names[:1+r.IntN(len(names))]
+	var (
+		log    []Sample
+		offset = int64(r.IntN(1000))
+		now    = int64(r.IntN(5000)) - 2500
+		few    = 1 + r.IntN(len(names))
+		jitter = []int{1, 3, 50, 400}[r.IntN(4)]
+		nan    = []float64{0, 0.02, 0.3}[r.IntN(3)]
+	)
+	for range n {
+		switch r.IntN(200) {
+		case 0:
+			now += int64(r.IntN(4000)) // a gap
+		case 1:
+			few = 1 + r.IntN(len(names)) // other keys are busy
+		case 2:
+			offset += int64(r.IntN(50)) // dead letters
+		}
+		now += int64(r.IntN(4))
+		name := names[r.IntN(few)]
+		if r.IntN(10) == 0 {
+			name = names[r.IntN(len(names))]
+		}
+		s := Sample{Key: name, Time: now - int64(r.IntN(jitter)), Offset: offset}
+		for range cfg.Dim {
+			v := 1e6 + r.NormFloat64()*10
+			if r.Float64() < nan {
+				v = math.NaN()
+			}
+			s.Values = append(s.Values, v)
+		}
+		log = append(log, s)
+		offset += 1 + int64(r.IntN(2)*r.IntN(2))
+	}
+	return log
+}
+
+func newWorld(t testing.TB, r *rand.Rand, n int) *world {
+	cfg := randomConfig(r)
+	w := &world{cfg: cfg, log: randomLog(r, cfg, n), state: map[int64]reference{}}
+	w.end = w.log[len(w.log)-1].Offset + 1
+	s := w.fold(w.end)
+	w.rows, w.count, w.held = flatten(s.Rows), s.Counts, s.Held()
+	var sum int64
+	for _, c := range s.Counts {
+		sum += c
+	}
+	if sum+int64(s.Held()) != int64(len(w.log)) {
+		t.Fatalf("%d samples became %v and %d held", len(w.log), s.Counts, s.Held())
+	}
+	return w
+}
+
+// fold is the undisturbed fold of the samples below end: one chunk, one batch.
+func (w *world) fold(end int64) *State {
+	s, b := New(w.cfg), &detectors.Batch{}
+	for i := range w.log {
+		if w.log[i].Offset < end {
+			s.Fold(&w.log[i], b)
+		}
+	}
+	execute(b)
+	s.Apply(b)
+	return s
+}
+
+func (w *world) at(end int64) reference {
+	if _, ok := w.state[end]; !ok {
+		s := w.fold(end)
+		w.state[end] = reference{s.Export(nil), s.Held()}
+	}
+	return w.state[end]
+}
+
+// from is the index of the first sample at offset or later.
+func (w *world) from(offset int64) int {
+	i, _ := slices.BinarySearchFunc(w.log, offset, func(s Sample, o int64) int { return int(s.Offset - o) })
+	return i
+}
+
+// run drives a State through the log as a worker does, with faults.
+type run struct {
+	t *testing.T
+	r *rand.Rand
+	w *world
+	s *State
+	b *detectors.Batch
+
+	// What the brokers have.
+	committed int64
+	floor     string
+	changelog []record
+	rows      []flat
+	counts    Counts
+
+	// What the worker has.
+	position  int64
+	told      int64 // State knows of this commit
+	counted   Counts
+	cycle     part // in the making
+	flight    *part
+	aborts    int
+	crashes   int
+	breakIt   func(f *Floor) // for the negative control
+	maxBytes  int
+	mandatory bool // only what Snapshot must emit, for long
+}
+
+type part struct {
+	next      int64
+	floor     string
+	changelog []record
+	rows      []flat
+	counts    Counts
+}
+
+func newRun(t *testing.T, r *rand.Rand, w *world) *run {
+	x := &run{t: t, r: r, w: w, b: &detectors.Batch{}}
+	if r.IntN(3) > 0 {
+		x.b.MaxTasks = 1 + r.IntN(40)
+	}
+	if r.IntN(3) == 0 {
+		x.b.MaxF32 = 1 + r.IntN(5000)
+	}
+	x.maxBytes = []int{0, 1, 2000, 20000}[r.IntN(4)]
+	x.committed = w.log[0].Offset - int64(r.IntN(3))
+	x.committed = max(0, x.committed)
+	x.position, x.told = x.committed, x.committed
+	x.s = New(w.cfg)
+	x.s.Mark(x.committed)
+	return x
+}
+
+func (x *run) flush() {
+	execute(x.b)
+	x.s.Apply(x.b)
+	x.b.Reset()
+	x.cycle.rows = append(x.cycle.rows, flatten(x.s.Rows)...)
+	x.s.Rows = x.s.Rows[:0]
+}
+
+// chunk folds n samples; false: the log has ended.
+func (x *run) chunk(n int, mark bool) bool {
+	i := x.w.from(x.position)
+	if i == len(x.w.log) {
+		return false
+	}
+	end := min(i+n, len(x.w.log))
+	for ; i < end; i++ {
+		for !x.s.Fits(x.b) {
+			x.flush()
+		}
+		sm := x.w.log[i]
+		sm.Key, sm.Values = slices.Clone(sm.Key), slices.Clone(sm.Values)
+		x.s.Fold(&sm, x.b)
+		clear(sm.Key) // the caller's memory is its own
+		clear(sm.Values)
+		x.position = sm.Offset + 1
+		if x.r.IntN(30) == 0 {
+			x.flush()
+		}
+	}
+	if !mark {
+		return true
+	}
+	for !x.s.Fits(x.b) {
+		x.flush()
+	}
+	x.flush()
+	if x.r.IntN(3) == 0 && i < len(x.w.log) { // records that are no samples
+		x.position += int64(x.r.IntN(int(x.w.log[i].Offset - x.position + 1)))
+	}
+	for o := range x.s.Counts {
+		x.cycle.counts[o] += x.s.Counts[o] - x.counted[o]
+	}
+	x.counted = x.s.Counts
+	x.s.Mark(x.position)
+	want := x.position - int64(x.r.IntN(500))
+	limit := x.maxBytes
+	if x.mandatory && x.r.IntN(20) > 0 {
+		limit = -1
+	}
+	if err := x.s.Snapshot(want, limit, x.emit); err != nil {
+		x.t.Fatal(err)
+	}
+	if f := x.s.Floor(); x.maxBytes == 0 && limit == 0 && f.Offset < min(want, x.position) {
+		x.t.Fatalf("floor %v after a snapshot up to %d", f, want)
+	}
+	x.cycle.next, x.cycle.floor = x.position, x.s.Floor().String()
+	return true
+}
+
+func (x *run) emit(key, value []byte) error {
+	if n := len(key) + len(value); n > max(x.w.cfg.MaxRecord, 2*300+1024+len(key)) && x.w.cfg.MaxRecord > 0 {
+		x.t.Errorf("a changelog record of %d bytes, limit %d", n, x.w.cfg.MaxRecord)
+	}
+	x.cycle.changelog = append(x.cycle.changelog, record{bytes.Clone(key), bytes.Clone(value)})
+	return nil
+}
+
+// land ends the cycle in flight with success.
+func (x *run) land() {
+	c := x.flight
+	if c == nil {
+		return
+	}
+	x.flight = nil
+	x.committed, x.floor = c.next, c.floor
+	x.changelog = append(x.changelog, c.changelog...)
+	x.rows = append(x.rows, c.rows...)
+	for o := range c.counts {
+		x.counts[o] += c.counts[o]
+	}
+	if x.r.IntN(4) > 0 {
+		x.tell()
+	}
+}
+
+func (x *run) tell() {
+	if x.told < x.committed {
+		x.s.Committed(x.committed)
+		x.told = x.committed
+	}
+}
+
+func (x *run) compacted() []record {
+	switch x.r.IntN(3) {
+	case 0:
+		return x.changelog
+	case 1: // some of the older half
+		half := len(x.changelog) / 2
+		return append(compact(x.changelog[:half], x.changelog, false), x.changelog[half:]...)
+	}
+	return compact(x.changelog, x.changelog, x.r.IntN(2) == 0)
+}
+
+// compact keeps those of part that are the last of their key in all.
+func compact(part, all []record, tombstones bool) (out []record) {
+	last := map[string]int{}
+	for i, r := range all {
+		last[string(r.key)] = i
+	}
+	for i, r := range part {
+		if last[string(r.key)] == i && (r.value != nil || tombstones) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// restored is a state restored from what the brokers have.
+func (x *run) restored(changelog []record) *State {
+	s, b := New(x.w.cfg), &detectors.Batch{MaxTasks: x.b.MaxTasks}
+	if x.floor == "" { // nothing was committed
+		s.Mark(x.committed)
+		return s
+	}
+	for _, r := range changelog {
+		if err := s.Load(r.key, r.value); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	f, err := ParseFloor(x.floor)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	if x.breakIt != nil {
+		x.breakIt(&f)
+	}
+	if err := s.BeginReplay(f, x.committed, false); err != nil {
+		x.t.Fatal(err)
+	}
+	flush := func() { execute(b); s.Apply(b); b.Reset() }
+	for i := x.w.from(f.Offset); i < len(x.w.log) && x.w.log[i].Offset < x.committed; i++ {
+		for !s.Fits(b) {
+			flush()
+		}
+		s.Fold(&x.w.log[i], b)
+	}
+	for !s.Fits(b) {
+		flush()
+	}
+	flush()
+	s.EndReplay()
+	if len(s.Rows) > 0 || s.Counts != (Counts{}) {
+		x.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Counts)
+	}
+	return s
+}
+
+func (x *run) restart() {
+	x.cycle, x.flight = part{}, nil
+	x.position = x.committed
+	x.counted = x.s.Counts
+	x.b.Reset()
+}
+
+func (x *run) crash() {
+	x.crashes++
+	x.s = x.restored(x.compacted())
+	x.told = x.committed
+	x.restart()
+	x.check("crash", x.s)
+}
+
+func (x *run) abort() {
+	x.aborts++
+	if err := x.s.Rollback(x.committed); err != nil {
+		x.t.Fatal(err)
+	}
+	x.tell()
+	x.restart()
+	x.check("rollback", x.s)
+	if x.r.IntN(3) == 0 {
+		x.check("restore", x.restored(x.compacted()))
+	}
+}
+
+func (x *run) check(what string, s *State) {
+	x.t.Helper()
+	if x.breakIt != nil {
+		return
+	}
+	want := x.w.at(x.committed)
+	if got := s.Export(nil); !bytes.Equal(got, want.export) {
+		x.t.Fatalf("%s at %d (floor %s): state of %d bytes differs from the undisturbed one of %d", what, x.committed, x.floor, len(got), len(want.export))
+	}
+	if s.Held() != want.held {
+		x.t.Fatalf("%s: %d held, undisturbed %d", what, s.Held(), want.held)
+	}
+	x.invariants(s)
+}
+
+// invariants compares what is kept along the way with what it is made of.
+func (x *run) invariants(s *State) {
+	x.t.Helper()
+	var size int64
+	dirty, held := 0, 0
+	for k := range s.keys.all {
+		size += s.keySize(k)
+		if k.dirty {
+			dirty++
+		}
+		held += k.held.len()
+		if k.held.len() > 0 && s.heap[k.hpos].key != k {
+			x.t.Fatalf("key %q is not where the heap has it", k.name)
+		}
+	}
+	if size != s.bytes || dirty != s.dirtyN || held != s.heldN || s.keys.n > 0 && x.w.cfg.MaxKeys > 0 && s.keys.n > x.w.cfg.MaxKeys {
+		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.bytes, size, s.dirtyN, dirty, s.heldN, held, s.keys.n)
+	}
+}
+
+// all runs the log to its end, with faults at rate of a hundred steps.
+func (x *run) all(rate int) {
+	size := []int{1, 7, 60, 400}[x.r.IntN(4)]
+	for x.committed < x.w.end {
+		if x.r.IntN(100) < rate {
+			if x.r.IntN(2) == 0 {
+				x.chunk(1+x.r.IntN(size), false) // in the middle of a chunk
+			}
+			if x.r.IntN(2) == 0 {
+				x.abort()
+			} else {
+				x.crash()
+			}
+			continue
+		}
+		more := x.chunk(1+x.r.IntN(size), true)
+		if x.flight == nil && x.cycle.next > 0 && (x.r.IntN(2) == 0 || !more) {
+			c := x.cycle
+			x.flight, x.cycle = &c, part{}
+		} else if x.flight != nil && (x.r.IntN(2) == 0 || !more) {
+			x.land()
+		}
+		if x.r.IntN(10) == 0 {
+			x.invariants(x.s)
+		}
+	}
+	x.tell()
+}
