@@ -149,7 +149,6 @@ func wantClass(t testing.TB, what string, err error, want Class) {
 	}
 }
 
-
 // TestTransaction: outputs and offsets are visible together after the commit,
 // and not at all before it or after an abort.
 func TestTransaction(t *testing.T) {
