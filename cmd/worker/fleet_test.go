@@ -45,6 +45,7 @@ type fleet struct {
 	input    string
 	group    string
 	env      []string // more settings, NAME=value without the prefix
+	dir      string   // of the logs
 
 	mu      sync.Mutex
 	workers []*child
@@ -62,7 +63,7 @@ type child struct {
 
 func newFleet(t *testing.T, c *brokertest.Cluster, input, group string, env ...string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, c: c, registry: c.RegistryURL(t), input: input, group: group, env: env}
+	f := &fleet{t: t, c: c, registry: c.RegistryURL(t), input: input, group: group, env: env, dir: t.TempDir()}
 	t.Cleanup(func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -107,7 +108,7 @@ func (f *fleet) settings(more ...string) []string {
 func (f *fleet) start(name string, more ...string) *child {
 	f.t.Helper()
 	addr := freeAddr(f.t)
-	log := filepath.Join(f.t.TempDir(), name+".log")
+	log := filepath.Join(f.dir, name+".log")
 	out, err := os.Create(log)
 	if err != nil {
 		f.t.Fatal(err)
@@ -255,7 +256,7 @@ func (f *fleet) scores() (map[scoreID]scored, []scoreID) {
 	for i := range recs {
 		r := &recs[i]
 		if len(r.Value) < 6 || r.Value[0] != 0 {
-			f.t.Fatalf("score at %s offset %d is not in Confluent framing", r.TP(), r.Offset)
+			f.t.Fatalf("score at %v offset %d is not in Confluent framing", r.TP(), r.Offset)
 		}
 		id := binary.BigEndian.Uint32(r.Value[1:])
 		codec := codecs[id]
@@ -265,7 +266,7 @@ func (f *fleet) scores() (map[scoreID]scored, []scoreID) {
 		}
 		native, rest, err := codec.NativeFromBinary(r.Value[5:])
 		if err != nil || len(rest) != 0 {
-			f.t.Fatalf("score at %s offset %d: %v, %d bytes left", r.TP(), r.Offset, err, len(rest))
+			f.t.Fatalf("score at %v offset %d: %v, %d bytes left", r.TP(), r.Offset, err, len(rest))
 		}
 		m := native.(map[string]any)
 		src := m["source"].(map[string]any)
@@ -342,6 +343,7 @@ const sensorSchema = `{"type":"record","name":"Measurement","namespace":"com.exa
 type measurements struct {
 	codec *goavro.Codec
 	id    uint32
+	n     int // records made
 }
 
 func newMeasurements(t *testing.T, url, topic string) *measurements {
@@ -350,7 +352,7 @@ func newMeasurements(t *testing.T, url, topic string) *measurements {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &measurements{codec, register(t, url, topic+"-value", sensorSchema)}
+	return &measurements{codec: codec, id: register(t, url, topic+"-value", sensorSchema)}
 }
 
 func (m *measurements) record(t *testing.T, topic, sensor string, at time.Time, value float64) brokertest.Record {

@@ -22,8 +22,8 @@ func eachCluster(t *testing.T, f func(t *testing.T, c *brokertest.Cluster)) {
 	}
 }
 
-// seeded prints the seed, so that a failure can be repeated.
-func seeded(t *testing.T) *rand.Rand {
+// newRand prints the seed, so that a failure can be repeated.
+func newRand(t *testing.T) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 1))
@@ -34,7 +34,9 @@ func walk(t *testing.T, m *measurements, topic string, rng *rand.Rand, sensors, 
 	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	level := make([]float64, sensors)
 	recs := make([]brokertest.Record, 0, n)
-	for i := range n {
+	for range n {
+		i := m.n // time goes on from call to call
+		m.n++
 		s := rng.IntN(sensors)
 		if rng.IntN(200) == 0 {
 			level[s] += 10 * rng.NormFloat64()
@@ -53,6 +55,7 @@ func undisturbed(t *testing.T, c *brokertest.Cluster, input string, env ...strin
 	t.Helper()
 	f := newFleet(t, c, input, input+"-undisturbed", env...)
 	w := f.start("undisturbed")
+	w.waitReady(t)
 	f.waitDone(2 * time.Minute)
 	if code := w.drain(t); code != exitOK {
 		t.Fatalf("the undisturbed worker ended with %d", code)
@@ -69,7 +72,7 @@ func undisturbed(t *testing.T, c *brokertest.Cluster, input string, env ...strin
 // undisturbed run, record for record.
 func TestKilledAtRandom(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
-		rng := seeded(t)
+		rng := newRand(t)
 		input := c.Topic(t, "in", 6)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g")
@@ -116,21 +119,22 @@ func TestKilledAtRandom(t *testing.T) {
 // TestFailpoints kills a worker at each step of the commit.
 func TestFailpoints(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
-		rng := seeded(t)
+		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g", "INSTANCE_ID=only")
 		ctx := context.Background()
-		for _, point := range []string{"before-send", "before-end", "after-end"} {
+		for _, point := range []string{"before-send", "before-end", "after-end", "before-end", "before-send", "after-end"} {
 			if _, err := c.ProduceAcked(ctx, walk(t, m, input, rng, 20, 3000)); err != nil {
 				t.Fatal(err)
 			}
-			w := f.start(point, fmt.Sprintf("TEST_FAILPOINT=%s:%d", point, 1+rng.IntN(3)))
+			w := f.start(point, "TEST_FAILPOINT="+point)
 			if code := w.exit(t, time.Minute); code != -1 {
 				t.Fatalf("%s: the worker ended with %d, not by SIGKILL", point, code)
 			}
 		}
 		w := f.start("last")
+		w.waitReady(t)
 		f.waitDone(2 * time.Minute)
 		if code := w.drain(t); code != exitOK {
 			t.Errorf("drain ended with %d", code)
@@ -150,7 +154,7 @@ func TestOffsetsFirstIsCaught(t *testing.T) {
 	for _, kind := range []string{brokertest.KindFake, brokertest.Kinds[1]} {
 		t.Run(kind, func(t *testing.T) {
 			c := brokertest.Open(t, kind)
-			rng := seeded(t)
+			rng := newRand(t)
 			input := c.Topic(t, "in", 2)
 			m := newMeasurements(t, c.RegistryURL(t), input)
 			if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 10, 2000)); err != nil {
@@ -162,6 +166,7 @@ func TestOffsetsFirstIsCaught(t *testing.T) {
 				t.Fatalf("the broken worker ended with %d, not by SIGKILL", code)
 			}
 			w = f.start("next")
+			w.waitReady(t)
 			f.waitDone(time.Minute)
 			w.drain(t)
 			got, _ := f.scores()
@@ -183,7 +188,7 @@ func TestOffsetsFirstIsCaught(t *testing.T) {
 // the same content; none may be missing.
 func TestAtLeastOnce(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
-		rng := seeded(t)
+		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g", "GUARANTEE=at_least_once", "INSTANCE_ID=only")
@@ -191,12 +196,13 @@ func TestAtLeastOnce(t *testing.T) {
 			if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 20, 3000)); err != nil {
 				t.Fatal(err)
 			}
-			w := f.start(point, fmt.Sprintf("TEST_FAILPOINT=%s:%d", point, 1+rng.IntN(2)))
+			w := f.start(point, "TEST_FAILPOINT="+point)
 			if code := w.exit(t, time.Minute); code != -1 {
 				t.Fatalf("%s: the worker ended with %d, not by SIGKILL", point, code)
 			}
 		}
 		w := f.start("last")
+		w.waitReady(t)
 		f.waitDone(2 * time.Minute)
 		w.drain(t)
 		got, doubled := f.scores()
@@ -209,7 +215,7 @@ func TestAtLeastOnce(t *testing.T) {
 // score is doubled.
 func TestFence(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
-		rng := seeded(t)
+		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g", "INSTANCE_ID=twin")
@@ -238,7 +244,7 @@ func TestFence(t *testing.T) {
 // on without a gap and without replaying much.
 func TestDrain(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
-		rng := seeded(t)
+		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g")
@@ -254,6 +260,10 @@ func TestDrain(t *testing.T) {
 			}
 		}
 		w := f.start("last")
+		w.waitReady(t)
+		if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 20, 2000)); err != nil {
+			t.Fatal(err)
+		}
 		f.waitDone(time.Minute)
 		if _, body := w.get("/metrics"); !accounted(t, body) {
 			t.Error("the accounting equation does not hold")
