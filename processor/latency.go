@@ -121,6 +121,7 @@ func (h *latencyHistogram) Collect(ch chan<- prometheus.Metric) {
 // meter is a rate over the last full seconds.
 type meter struct {
 	mu      sync.Mutex
+	first   int64 // second of the first event
 	seconds [meterSeconds + 1]struct{ second, n int64 }
 }
 
@@ -130,6 +131,9 @@ func (m *meter) add(now time.Time, n int64) {
 	s := now.Unix()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.first == 0 {
+		m.first = s
+	}
 	b := &m.seconds[s%int64(len(m.seconds))]
 	if b.second != s {
 		b.second, b.n = s, 0
@@ -137,7 +141,8 @@ func (m *meter) add(now time.Time, n int64) {
 	b.n += n
 }
 
-// rate is the events per second over the last ten full seconds.
+// rate is the events per second over the last ten full seconds, or as many as
+// there were since the first event.
 func (m *meter) rate(now time.Time) float64 {
 	s := now.Unix()
 	m.mu.Lock()
@@ -148,5 +153,5 @@ func (m *meter) rate(now time.Time) float64 {
 			n += b.n
 		}
 	}
-	return float64(n) / meterSeconds
+	return float64(n) / float64(max(1, min(meterSeconds, s-m.first)))
 }

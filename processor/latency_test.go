@@ -108,6 +108,12 @@ func TestMeter(t *testing.T) {
 			m.add(at.Add(time.Duration(s)*time.Second), 25)
 		}
 	}
+	var young meter
+	young.add(at, 30)
+	young.add(at.Add(time.Second), 30)
+	if r := young.rate(at.Add(2 * time.Second)); r != 30 {
+		t.Errorf("rate after two seconds %v", r)
+	}
 	if r := m.rate(at.Add(29*time.Second + 900*time.Millisecond)); r != 100 {
 		t.Errorf("rate %v", r)
 	}

@@ -35,6 +35,7 @@ func commands() []command {
 	t := stdTerminal()
 	return []command{
 		{"run", "consume, score and publish until told to stop", cmdRun},
+		{"demo", "broker, generator and worker in one process", t.demo},
 		{"generate", "write sensor records with planted faults", t.generate},
 		{"check", "name every fault of the configuration; --online asks the cluster too", t.check},
 		{"bench", "measure, and print a table", cmdBench},
@@ -62,6 +63,7 @@ Settings are environment variables that begin with ODRADEK_; docs/configuration.
 lists them. Every command has -h.
 
 examples:
+  worker demo
   ODRADEK_GROUP=plant ODRADEK_TOPICS=sensors ODRADEK_SCHEMA_REGISTRY_URL=http://registry:8081 worker check --online
   worker generate -topic sensors -sensors 100 -rate 1000 -labels labels.jsonl
   worker run
