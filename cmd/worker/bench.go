@@ -146,8 +146,9 @@ type bench struct {
 	cluster  *brokertest.Cluster
 	registry *brokertest.RegistryServer
 
+	warm     *benchInput // the input of path-rate, once the brokers are warm
 	paths    *pathResult // of path-cpu and path-rate, measured once
-	inputs   map[string]*benchInput
+	topics   []string    // inputs made
 	children int
 }
 
@@ -156,7 +157,7 @@ func (t terminal) runBench(ctx context.Context, o benchOptions, wanted []string,
 	if err != nil {
 		return t.fail(err)
 	}
-	b := &bench{o: o, t: t, dir: dir, inputs: map[string]*benchInput{}}
+	b := &bench{o: o, t: t, dir: dir}
 	defer b.close()
 	if len(wanted) == 0 {
 		for _, m := range benchmarks {
@@ -251,6 +252,7 @@ func benchBroker(version, dir string) brokertest.Options {
 
 func (b *bench) close() {
 	if b.cluster != nil {
+		b.drop(b.topics...)
 		b.cluster.Close()
 	}
 	if b.registry != nil {

@@ -68,6 +68,7 @@ func (b *bench) newInput(ctx context.Context, name string, keys int) (*benchInpu
 	if err := b.cluster.Admin().CreateTopic(ctx, in.topic, inputPartitions, 0, nil); err != nil {
 		return nil, err
 	}
+	b.topics = append(b.topics, in.topic)
 	reg, err := schemas.NewRegistry(schemas.RegistryConfig{URLs: []string{b.registry.URL}})
 	if err != nil {
 		return nil, err

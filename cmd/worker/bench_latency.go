@@ -200,7 +200,8 @@ func (l *latencies) read(ctx context.Context, brokers []string, topic string, fr
 // halfRate is the rate of latency and skew.
 func (b *bench) halfRate(ctx context.Context) (float64, error) {
 	if b.o.rate > 0 {
-		return b.o.rate, nil
+		_, err := b.warmUp(ctx)
+		return b.o.rate, err
 	}
 	r, err := b.path(ctx)
 	if err != nil {

@@ -99,10 +99,11 @@ type pathResult struct {
 	franzErr       error
 }
 
-// path measures the worker and its peers once for both names.
-func (b *bench) path(ctx context.Context) (*pathResult, error) {
-	if b.paths != nil {
-		return b.paths, nil
+// warmUp writes the input of path-rate and lets a worker read it once,
+// unmeasured: a broker's JVM takes tens of seconds to get fast.
+func (b *bench) warmUp(ctx context.Context) (*benchInput, error) {
+	if b.warm != nil {
+		return b.warm, nil
 	}
 	in, err := b.newInput(ctx, "path", pathKeys)
 	if err != nil {
@@ -111,11 +112,23 @@ func (b *bench) path(ctx context.Context) (*pathResult, error) {
 	if err := b.fill(ctx, in, b.scale(pathRecords)); err != nil {
 		return nil, err
 	}
-	r := &pathResult{in: in}
-	// Once unmeasured: a broker's JVM takes tens of seconds to get fast.
 	if _, err := b.pathRun(ctx, in, "warm-up", false); err != nil {
 		return nil, err
 	}
+	b.warm = in
+	return in, nil
+}
+
+// path measures the worker and its peers once for both names.
+func (b *bench) path(ctx context.Context) (*pathResult, error) {
+	if b.paths != nil {
+		return b.paths, nil
+	}
+	in, err := b.warmUp(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &pathResult{in: in}
 	var rates, cpus, brokers []float64
 	for i := range b.o.repeat {
 		p, err := b.pathRun(ctx, in, fmt.Sprint(i+1), i == b.o.repeat-1)
