@@ -45,6 +45,8 @@ type Metrics struct {
 
 	cycleRecords, cycleBytes prometheus.Histogram
 
+	scoresPublished, changelogRecords, changelogBytes prometheus.Counter
+
 	eventToScore, ingestToScore, commitDuration, restoreDuration *latencyHistogram
 
 	// Used by the main goroutine in committed, then added to the histograms.
@@ -71,6 +73,9 @@ type PartitionMetrics struct {
 	assigned  bool
 	eventTime int64 // us; newest event time among the scores looked at
 	ends      endTimes
+	floor     int64    // replay floor as of the last commit
+	next      int64    // committed offset as of the last commit
+	commits   endTimes // of next, to tell how old the floor is
 }
 
 // NewMetrics makes the metrics and registers them with Go's and the process's.
@@ -83,6 +88,11 @@ func NewMetrics() *Metrics {
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: metricPrefix + name, Help: help}, labels)
+		m.Registry.MustRegister(v)
+		return v
+	}
+	plain := func(name, help string) prometheus.Counter {
+		v := prometheus.NewCounter(prometheus.CounterOpts{Name: metricPrefix + name, Help: help})
 		m.Registry.MustRegister(v)
 		return v
 	}
@@ -118,6 +128,10 @@ func NewMetrics() *Metrics {
 	m.rebalances = counter("rebalances_total", "Partitions assigned, revoked or lost, counted by event.", "kind")
 	m.executorInfo = gauge("executor_info", "1 for the executor in use.", "executor")
 	m.buildInfo = gauge("build_info", "1 for this build.", "version", "goversion")
+
+	m.scoresPublished = plain("scores_published_total", "Records written to the scores topic by committed cycles.")
+	m.changelogRecords = plain("changelog_records_total", "Records written to changelogs by committed cycles.")
+	m.changelogBytes = plain("changelog_bytes_total", "Bytes written to changelogs by committed cycles, before compression.")
 
 	m.cycleRecords = sizes("cycle_records", "Input records of a committed cycle.", 1)
 	m.cycleBytes = sizes("cycle_bytes", "Bytes written by a committed cycle.", 256)
@@ -198,6 +212,18 @@ func (m *Metrics) committed(c *cycle, took time.Duration) {
 	m.cycleBytes.Observe(float64(c.bytes))
 	m.commit.Observe(took.Microseconds())
 	m.commitDuration.add(&m.commit)
+	for i := range c.scores {
+		if b := c.scores[i].b; b != nil {
+			m.scoresPublished.Add(float64(b.Count()))
+		}
+	}
+	c.changelog.Range(func(_, s any) bool {
+		if b := s.(*sink).b; b != nil {
+			m.changelogRecords.Add(float64(b.Count()))
+			m.changelogBytes.Add(float64(b.Bytes()))
+		}
+		return true
+	})
 	for pt, r := range c.parts {
 		m.committedPart(pt, r)
 	}
@@ -243,6 +269,8 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 	pm.held = pt.heldNow.Load()
 	pm.eventTime = max(pm.eventTime, newest)
 	pm.ends.add(now, pt.end.Load())
+	pm.floor, pm.next = r.floor.Offset, r.next
+	pm.commits.add(now, r.next)
 	pm.mu.Unlock()
 }
 
@@ -278,7 +306,8 @@ func (m *Metrics) restored(pt *partition, took time.Duration) {
 		pm.HeldRevoked.Add(float64(pm.held))
 	}
 	pm.HeldAssigned.Add(float64(held))
-	pm.held, pm.assigned, pm.ends = held, true, endTimes{}
+	pm.held, pm.assigned, pm.ends, pm.commits = held, true, endTimes{}, endTimes{}
+	pm.floor, pm.next = 0, 0
 }
 
 // dropPartition counts a partition that went to another member.

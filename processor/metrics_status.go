@@ -32,6 +32,8 @@ var (
 	committedDesc  = partitionGauge("committed_offset", "Committed offset.")
 	positionDesc   = partitionGauge("position_offset", "Next offset to fold.")
 	endDesc        = partitionGauge("end_offset", "Last stable offset seen.")
+	replayDesc     = partitionGauge("replay_records", "Input that a restore would have to read again: offsets from the replay floor to the committed one.")
+	replayTimeDesc = partitionGauge("replay_seconds", "The same as time: how long ago the first of them was committed. ODRADEK_REPLAY_LIMIT bounds it while there is input.")
 	eventTimeDesc  = partitionGauge("event_time_seconds", "Newest event time among the scores that were sampled.")
 	keysDesc       = partitionGauge("state_keys", "Series in the partition's state.")
 )
@@ -39,7 +41,7 @@ var (
 func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		registryRequestsDesc, registryFailuresDesc, registryHitsDesc, registryUpDesc,
-		assignedDesc, restoringDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, eventTimeDesc, keysDesc,
+		assignedDesc, restoringDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
 	} {
 		ch <- d
 	}
@@ -82,7 +84,10 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		pm := m.Partition(kafka.TP{Topic: p.Topic, Partition: p.Partition})
 		pm.mu.Lock()
 		lag, eventTime := pm.ends.lag(now, p.Committed, p.End), pm.eventTime
+		replay, age := pm.next-pm.floor, pm.commits.lag(now, pm.floor, pm.next)
 		pm.mu.Unlock()
+		gauge(replayDesc, float64(replay))
+		gauge(replayTimeDesc, age.Seconds())
 		gauge(lagSecondsDesc, lag.Seconds())
 		if eventTime > 0 {
 			gauge(eventTimeDesc, float64(eventTime)/1e6)
