@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -24,6 +25,27 @@ func cacheDir() (string, error) {
 		return "", err
 	}
 	return filepath.Join(home, ".cache", "odradek-test"), nil
+}
+
+// tempDir makes a folder that ends with this process, and removes those that
+// killed processes left behind.
+func tempDir(name string) (string, error) {
+	prefix := "odradek-" + name + "-"
+	old, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*", "owner"))
+	if err != nil {
+		return "", err
+	}
+	for _, f := range old {
+		b, err := os.ReadFile(f)
+		if pid, bad := strconv.Atoi(string(b)); err == nil && bad == nil && !alive(pid) {
+			os.RemoveAll(filepath.Dir(f))
+		}
+	}
+	dir, err := os.MkdirTemp("", prefix)
+	if err != nil || os.Getenv("ODRADEK_TEST_KEEP") != "" {
+		return dir, err
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "owner"), []byte(strconv.Itoa(os.Getpid())), 0o600)
 }
 
 // cached returns the folder name in the cache, made by fill at the first call on

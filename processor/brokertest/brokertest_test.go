@@ -67,7 +67,7 @@ func same(t *testing.T, what string, got, want []Record) {
 
 func TestProduceAndReadBack(t *testing.T) {
 	each(t, func(t *testing.T, c *Cluster) {
-		ctx := limit(t, time.Minute)
+		ctx := limit(t, 3*time.Minute)
 		topic := c.Topic(t, "plain", 4)
 		acked, err := c.ProduceAcked(ctx, records(t, topic, 5000))
 		if err != nil {
@@ -92,7 +92,7 @@ func TestProduceAndReadBack(t *testing.T) {
 // several orders, and compares what the two ways of reading see with the ledger.
 func TestTransactions(t *testing.T) {
 	each(t, func(t *testing.T, c *Cluster) {
-		ctx := limit(t, time.Minute)
+		ctx := limit(t, 3*time.Minute)
 		topic := c.Topic(t, "txn", 2)
 		var txns [][]Record
 		for range 6 {
@@ -221,7 +221,7 @@ func TestSecurity(t *testing.T) {
 				t.Error("no certificate was let in")
 			}
 		}
-		got, err := c.Admin().ReadAll(limit(t, time.Minute), topic, true)
+		got, err := c.Admin().ReadAll(limit(t, 3*time.Minute), topic, true)
 		want := n
 		if !c.Real() && len(s.TLSBrokers) > 0 {
 			want++ // kfake takes a client without a certificate
@@ -251,7 +251,7 @@ func TestRules(t *testing.T) {
 			if c.Security == nil {
 				t.Skip("the cluster in use has no secured listeners")
 			}
-			ctx := limit(t, time.Minute)
+			ctx := limit(t, 3*time.Minute)
 			topic, u, a := c.Topic(t, "ruled", 1), c.Security.User(Plain), c.Admin()
 			write := func() error {
 				p, err := NewProducer(nil, append(c.Security.Opts(Plain), kgo.DisableIdempotentWrite())...)
@@ -294,7 +294,7 @@ func TestAttach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := limit(t, time.Minute)
+	ctx := limit(t, 3*time.Minute)
 	for _, where := range []string{name, strings.Join(c.Brokers, ",")} {
 		o, err := Attach(ctx, Versions[0], where)
 		if err != nil {
@@ -314,7 +314,7 @@ func TestAttach(t *testing.T) {
 // TestRegistryRoundTrip registers and fetches a schema, across an outage.
 func TestRegistryRoundTrip(t *testing.T) {
 	check := func(t *testing.T, r *RegistryServer) {
-		ctx := limit(t, time.Minute)
+		ctx := limit(t, 3*time.Minute)
 		cl, err := sr.NewClient(sr.URLs(r.URL))
 		if err != nil {
 			t.Fatal(err)
@@ -459,7 +459,7 @@ func TestRestartKeepsData(t *testing.T) {
 }
 
 func restartKeepsData(t *testing.T, c *Cluster) {
-	ctx := limit(t, time.Minute)
+	ctx := limit(t, 3*time.Minute)
 	topic := c.Topic(t, "kept", 2)
 	acked, err := c.ProduceAcked(ctx, records(t, topic, 1000))
 	if err != nil {
@@ -478,7 +478,7 @@ func restartKeepsData(t *testing.T, c *Cluster) {
 // TestGroups follows a franz-go consumer's group from stable to empty.
 func TestGroups(t *testing.T) {
 	each(t, func(t *testing.T, c *Cluster) {
-		ctx := limit(t, time.Minute)
+		ctx := limit(t, 3*time.Minute)
 		topic, group := c.Topic(t, "groups", 4), Unique("group")
 		if _, err := c.ProduceAcked(ctx, records(t, topic, 200)); err != nil {
 			t.Fatal(err)
@@ -545,7 +545,7 @@ func leave(ctx context.Context, cl *kgo.Client, group, instance string) error {
 // TestTopicChanges grows, trims, configures and deletes a topic.
 func TestTopicChanges(t *testing.T) {
 	each(t, func(t *testing.T, c *Cluster) {
-		ctx := limit(t, time.Minute)
+		ctx := limit(t, 3*time.Minute)
 		topic := c.Topic(t, "changes", 1, "retention.ms", "3600000")
 		a := c.Admin()
 		rs := records(t, topic, 100)
@@ -591,6 +591,33 @@ func TestTopicChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestTempDirs holds that the folder of a dead process goes and that of a living
+// one stays.
+func TestTempDirs(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("ODRADEK_TEST_KEEP", "")
+	mine, err := tempDir("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.MkdirTemp("", "odradek-x-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(left+"/owner", []byte("999999999"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tempDir("x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Error("this process's folder is gone")
+	}
+	if _, err := os.Stat(left); err == nil {
+		t.Error("a dead process's folder is still there")
+	}
 }
 
 // tb stands for a test, to see how it would end.

@@ -3,7 +3,6 @@ package brokertest
 import (
 	"crypto/tls"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -63,7 +62,7 @@ func StartFake(o FakeOptions) (*Cluster, error) {
 		dir := o.Dir
 		if dir == "" {
 			var err error
-			if dir, err = os.MkdirTemp("", "odradek-kfake-"); err != nil {
+			if dir, err = tempDir("kfake"); err != nil {
 				return nil, err
 			}
 			c.Dir, c.removeDir = dir, true

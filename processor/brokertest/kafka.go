@@ -81,7 +81,7 @@ func StartKafka(ctx context.Context, o Options) (*Cluster, error) {
 	began := time.Now()
 	c := &Cluster{Kind: "kafka-" + o.Version, Version: o.Version, Dir: o.Dir}
 	if c.Dir == "" {
-		if c.Dir, err = os.MkdirTemp("", "odradek-kafka-"); err != nil {
+		if c.Dir, err = tempDir("kafka"); err != nil {
 			return nil, err
 		}
 		c.removeDir = true
@@ -196,10 +196,12 @@ func properties(o Options) map[string]string {
 		"group.initial.rebalance.delay.ms":         "0",
 		"group.min.session.timeout.ms":             "500",
 
-		// A dead or paused broker is fenced after 3 s instead of 9, and a slow
-		// replica leaves the in-sync set after 5 s instead of 30.
-		"broker.session.timeout.ms":              "3000",
-		"broker.heartbeat.interval.ms":           "500",
+		// A dead or paused broker is fenced after 5 s instead of 9, and a slow
+		// replica leaves the in-sync set after 5 s instead of 30. Shorter times
+		// fence healthy brokers on a machine that is busy: a heartbeat's own
+		// time-out is its interval.
+		"broker.session.timeout.ms":              "5000",
+		"broker.heartbeat.interval.ms":           "1000",
 		"initial.broker.registration.timeout.ms": "120000",
 		"replica.lag.time.max.ms":                "5000",
 		// Transactions that time out are looked for every 0.5 s instead of 10.
@@ -387,6 +389,16 @@ func (n *Node) PID() int {
 
 // Running reports whether the node's process lives; a paused one does.
 func (n *Node) Running() bool { return n.PID() != 0 }
+
+// Wait returns when the node's process has ended.
+func (n *Node) Wait() {
+	n.mu.Lock()
+	p := n.proc
+	n.mu.Unlock()
+	if p != nil {
+		<-p.exited
+	}
+}
 
 // Kill ends the node at once (SIGKILL), as a power cut would.
 func (n *Node) Kill() {

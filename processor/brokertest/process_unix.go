@@ -3,6 +3,7 @@
 package brokertest
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -16,3 +17,6 @@ func (p *process) resume()    { p.signal(syscall.SIGCONT) }
 // lockFile waits for the exclusive lock of a file; it is freed by closing it or
 // by the end of the process.
 func lockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }
+
+// alive reports whether a process has that id.
+func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -7,3 +7,5 @@ func (p *process) pause()     { panic("brokertest: a process cannot be paused on
 func (p *process) resume()    {}
 
 func lockFile(*os.File) error { return nil }
+
+func alive(int) bool { return true }

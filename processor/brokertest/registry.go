@@ -52,7 +52,7 @@ func StartRegistry(ctx context.Context) (*RegistryServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "odradek-registry-")
+	dir, err := tempDir("registry")
 	if err != nil {
 		return nil, err
 	}

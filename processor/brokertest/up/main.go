@@ -36,6 +36,7 @@ func run(ctx context.Context, versions []string) error {
 	}
 	defer r.Close()
 	fmt.Printf("export ODRADEK_TEST_REGISTRY=%s\n", r.URL)
+	died := make(chan error)
 	for _, v := range versions {
 		c, err := brokertest.StartKafka(ctx, brokertest.Options{Version: v, SASL: true})
 		if err != nil {
@@ -48,7 +49,17 @@ func run(ctx context.Context, versions []string) error {
 			return err
 		}
 		fmt.Printf("export ODRADEK_TEST_KAFKA_%s=%s\n", strings.ReplaceAll(v, ".", "_"), name)
+		for _, n := range c.Nodes() {
+			go func() {
+				n.Wait()
+				died <- fmt.Errorf("up: node %d of %s ended by itself; its log is gone with it, set ODRADEK_TEST_KEEP=1 to keep it", n.ID, c.Kind)
+			}()
+		}
 	}
-	<-ctx.Done()
-	return nil
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-died:
+		return err
+	}
 }

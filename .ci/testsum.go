@@ -1,0 +1,184 @@
+//go:build ignore
+
+// Testsum runs `go test` with its arguments and prints what a person wants to
+// see of it: go's own line for each package, the whole output of each test that
+// failed, and at the end the counts and what was skipped and why. It exits as
+// go test did.
+//
+//	go run .ci/testsum.go [-v] ./...
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// event is one line of `go test -json`.
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+}
+
+type key struct{ pkg, test string }
+
+func main() {
+	code, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testsum:", err)
+		code = 2
+	}
+	os.Exit(code)
+}
+
+func run(args []string) (int, error) {
+	verbose := slices.Contains(args, "-v")
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 2, err
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 2, err
+	}
+	s := summary{output: map[key][]string{}, parent: map[key]bool{}, ended: map[key]string{}, verbose: verbose}
+	in := bufio.NewScanner(out)
+	in.Buffer(make([]byte, 1<<20), 1<<28)
+	for in.Scan() {
+		var e event
+		if json.Unmarshal(in.Bytes(), &e) != nil {
+			fmt.Println(in.Text()) // not go's: a program that wrote past the test
+			continue
+		}
+		s.add(e)
+	}
+	if err := in.Err(); err != nil {
+		_ = cmd.Process.Kill()
+		return 2, err
+	}
+	err = cmd.Wait()
+	s.print(time.Since(began))
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return max(exit.ExitCode(), 1), nil
+	}
+	return 0, err
+}
+
+type summary struct {
+	output  map[key][]string // of tests that have not ended, and of those that were skipped
+	parent  map[key]bool     // tests that have subtests
+	ended   map[key]string
+	order   []key
+	broken  []string // packages that failed without a failed test
+	verbose bool
+}
+
+func (s *summary) add(e event) {
+	k := key{e.Package, e.Test}
+	switch e.Action {
+	case "run":
+		if i := strings.LastIndexByte(e.Test, '/'); i >= 0 {
+			s.parent[key{e.Package, e.Test[:i]}] = true
+		}
+	case "build-output":
+		fmt.Print(e.Output)
+	case "output":
+		if s.verbose {
+			fmt.Print(e.Output)
+		}
+		if e.Test == "" {
+			if !s.verbose && e.Output != "PASS\n" && e.Output != "FAIL\n" {
+				fmt.Print(e.Output)
+			}
+			return
+		}
+		if !strings.HasPrefix(e.Output, "=== ") {
+			s.output[k] = append(s.output[k], e.Output)
+		}
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			if e.Action == "fail" && !slices.ContainsFunc(s.order, func(o key) bool { return o.pkg == e.Package && s.ended[o] == "fail" }) {
+				s.unended(e.Package)
+				s.broken = append(s.broken, e.Package)
+			}
+			return
+		}
+		s.ended[k] = e.Action
+		s.order = append(s.order, k)
+		if e.Action == "fail" && !s.verbose {
+			fmt.Print(strings.Join(s.output[k], ""))
+		}
+		if e.Action != "skip" {
+			delete(s.output, k)
+		}
+	}
+}
+
+// unended prints what tests had said that never ended: a panic, a timeout.
+func (s *summary) unended(pkg string) {
+	for k, lines := range s.output {
+		if k.pkg == pkg && s.ended[k] == "" && !s.verbose {
+			fmt.Print(strings.Join(lines, ""))
+		}
+	}
+}
+
+// place is what t.Log writes before a message.
+var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
+
+func (s *summary) print(took time.Duration) {
+	counts := map[string]int{}
+	reasons := map[string][]string{}
+	var failed []string
+	for _, k := range s.order {
+		end := s.ended[k]
+		name := strings.TrimPrefix(k.pkg, "odradek/") + " " + k.test
+		if end == "fail" {
+			failed = append(failed, name)
+		}
+		if s.parent[k] && end != "fail" {
+			continue // its subtests count
+		}
+		counts[end]++
+		if end == "skip" {
+			why := "no reason given"
+			for _, l := range s.output[k] {
+				if place.MatchString(l) {
+					why = strings.TrimSpace(place.ReplaceAllString(l, ""))
+				}
+			}
+			reasons[why] = append(reasons[why], name)
+		}
+	}
+	fmt.Println()
+	for _, f := range failed {
+		fmt.Println("failed:", f)
+	}
+	for _, p := range s.broken {
+		fmt.Println("failed:", p, "(did not build, or ended early)")
+	}
+	whys := make([]string, 0, len(reasons))
+	for w := range reasons {
+		whys = append(whys, w)
+	}
+	sort.Strings(whys)
+	for _, w := range whys {
+		names := reasons[w]
+		more := ""
+		if len(names) > 4 {
+			names, more = names[:4], fmt.Sprintf(" and %d more", len(names)-4)
+		}
+		fmt.Printf("%s: %s%s\n", w, strings.Join(names, ", "), more)
+	}
+	fmt.Printf("took %v\n", took.Round(time.Second))
+	fmt.Printf("%d passed, %d failed, %d skipped\n", counts["pass"], counts["fail"]+len(s.broken), counts["skip"])
+}
