@@ -56,8 +56,8 @@ const (
 type Decoder struct {
 	shared *decoderShared
 	// The schema of the last record, which is almost always that of the next.
-	lastID int32 // -1 as well where the schema has none, or framing is not looked for
-	last   *projection
+	lastID int32
+	last   *projection // nil: none yet, or values are bare
 	// The same for the other framings.
 	lastGUID   [16]byte
 	lastByGUID *projection
@@ -118,8 +118,8 @@ func NewDecoder(m Mapping, reg *Registry, opts DecoderOptions) (*Decoder, error)
 
 func newDecoder(s *decoderShared) *Decoder {
 	return &Decoder{
-		shared: s, lastID: -1,
-		byID: map[int32]*projection{}, byGUID: map[[16]byte]*projection{}, byCRC: map[uint64]*projection{},
+		shared: s,
+		byID:   map[int32]*projection{}, byGUID: map[[16]byte]*projection{}, byCRC: map[uint64]*projection{},
 	}
 }
 
@@ -138,7 +138,7 @@ func (d *Decoder) Width() int { return d.shared.layout.width }
 // the first record of a schema needs.
 func (d *Decoder) Decode(ctx context.Context, key, value []byte, timestampMs int64, header func(name string) ([]byte, bool), out *Reading) error {
 	p, body := d.last, value
-	if header == nil && len(value) > 5 && value[0] == magicID && int32(binary.BigEndian.Uint32(value[1:])) == d.lastID {
+	if p != nil && header == nil && len(value) > 5 && value[0] == magicID && int32(binary.BigEndian.Uint32(value[1:])) == d.lastID {
 		body = value[5:]
 	} else {
 		var err error
@@ -206,6 +206,9 @@ func (d *Decoder) prefix(ctx context.Context, b []byte) (*projection, []byte, er
 }
 
 func (d *Decoder) id(ctx context.Context, id int32) (*projection, error) {
+	if d.last != nil && id == d.lastID {
+		return d.last, nil
+	}
 	p, ok := d.byID[id]
 	if !ok {
 		var err error

@@ -34,7 +34,7 @@ func decode(t *testing.T, schema string, m Mapping, native any) (Reading, error)
 func decodeBytes(t *testing.T, schema string, m Mapping, value []byte) (Reading, error) {
 	t.Helper()
 	var r Reading
-	err := benchDecoder(t, schema, m).Decode(context.Background(), []byte("kafka-key"), value, 1767225600000, nil, &r)
+	err := testDecoder(t, schema, m).Decode(context.Background(), []byte("kafka-key"), value, 1767225600000, nil, &r)
 	return r, err
 }
 
@@ -88,9 +88,15 @@ func TestVarint(t *testing.T) {
 					t.Fatalf("%d + %d bytes: %d, %d, %d", v, pad, unzigzag(got), n, st)
 				}
 			}
-			for cut := range len(b) {
-				if _, _, st := varint(b[:cut], 0); st != statusTruncated {
-					t.Fatalf("%d cut to %d: %d", v, cut, st)
+			for front := range 12 { // read at the end of a longer buffer
+				long := append(bytes.Repeat([]byte{0xff}, front), b...)
+				if got, n, st := varint(long, front); st != statusOK || n != len(long) || unzigzag(got) != v {
+					t.Fatalf("%d behind %d bytes: %d, %d, %d", v, front, unzigzag(got), n, st)
+				}
+				for cut := range len(b) {
+					if _, _, st := varint(long[:front+cut], front); st != statusTruncated {
+						t.Fatalf("%d behind %d bytes cut to %d: %d", v, front, cut, st)
+					}
 				}
 			}
 		}
@@ -232,7 +238,7 @@ func TestTimes(t *testing.T) {
 	}
 	var out Reading
 	for ms, class := range map[int64]string{-1: ClassBadTime, math.MaxInt64: ClassBadTime} {
-		err := benchDecoder(t, record(`{"name":"v","type":"int"}`), Mapping{Fields: []string{"v"}}).Decode(context.Background(), []byte("k"), []byte{0, 0, 0, 0, 7, 2}, ms, nil, &out)
+		err := testDecoder(t, record(`{"name":"v","type":"int"}`), Mapping{Fields: []string{"v"}}).Decode(context.Background(), []byte("k"), []byte{0, 0, 0, 0, 7, 2}, ms, nil, &out)
 		wantClass(t, err, class, "@timestamp")
 	}
 }
@@ -280,7 +286,7 @@ func TestKeys(t *testing.T) {
 	}
 	var r Reading
 	for _, m := range []Mapping{{Fields: []string{"v"}}, {Key: "@key", Fields: []string{"v"}}} {
-		err := benchDecoder(t, record(`{"name":"v","type":"int"}`), m).Decode(context.Background(), nil, []byte{0, 0, 0, 0, 7, 2}, 5, nil, &r)
+		err := testDecoder(t, record(`{"name":"v","type":"int"}`), m).Decode(context.Background(), nil, []byte{0, 0, 0, 0, 7, 2}, 5, nil, &r)
 		wantClass(t, err, ClassMissingKey, "@key")
 	}
 }
@@ -290,7 +296,7 @@ func TestNothingStays(t *testing.T) {
 	ctx := context.Background()
 	m := Mapping{Key: "tags.k", Time: "tags2.t", Fields: []string{"vals.x", "vals.y"}}
 	schema := record(`{"name":"tags","type":{"type":"map","values":"string"}},{"name":"tags2","type":{"type":"map","values":"long"}},{"name":"vals","type":{"type":"map","values":"double"}}`)
-	d := benchDecoder(t, schema, m)
+	d := testDecoder(t, schema, m)
 	codec, _ := goavro.NewCodec(schema)
 	enc := func(tags, tags2, vals map[string]any) []byte {
 		b, err := codec.BinaryFromNative([]byte{0, 0, 0, 0, 7}, map[string]any{"tags": tags, "tags2": tags2, "vals": vals})
@@ -442,7 +448,7 @@ func TestHostileBytes(t *testing.T) {
 		{"walker: 10,000 levels", bytes.Repeat([]byte{2, 'k', 0, 2}, 10_000), ClassTooLarge, walkedSchema, walked},
 	}
 	for _, c := range cases {
-		d := benchDecoder(t, c.schema, c.m)
+		d := testDecoder(t, c.schema, c.m)
 		value := cat([]byte{0, 0, 0, 0, 7}, c.bytes)
 		var r Reading
 		r.Values = make([]float64, 16)
@@ -468,9 +474,8 @@ func cat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
 // Every cut of a good record is truncated, every longer one has trailing bytes.
 func TestCuts(t *testing.T) {
-	codec, _ := goavro.NewCodec(benchSchema)
-	value := benchRecords(t, codec)[3]
-	d := benchDecoder(t, benchSchema, benchMapping)
+	value := testRecords(t)[3]
+	d := testDecoder(t, benchSchema, benchMapping)
 	var r Reading
 	for n := range len(value) {
 		err := d.Decode(context.Background(), nil, value[:n:n], 0, nil, &r)
@@ -532,8 +537,9 @@ func TestFraming(t *testing.T) {
 	check("JSON", d, []byte(`{"v":1}`), nil, ClassMagic)
 	check("id without registry", d, cat([]byte{0, 0, 0, 0, 7}, body), nil, ClassUnknownSchema)
 	check("id 0, as in a control record", d, make([]byte, 6), nil, ClassUnknownSchema)
+	check("id -1", d, bytes.Repeat([]byte{0, 0xff, 0xff, 0xff, 0xff}, 3), nil, ClassUnknownSchema)
 	check("short id", d, []byte{0, 0, 0}, nil, ClassTruncated)
-	check("too large", benchDecoder(t, schema, m), cat([]byte{0, 0, 0, 0, 7}, make([]byte, 1<<20)), nil, ClassTooLarge)
+	check("too large", testDecoder(t, schema, m), cat([]byte{0, 0, 0, 0, 7}, make([]byte, 1<<20)), nil, ClassTooLarge)
 
 	bare, err := NewDecoder(m, nil, DecoderOptions{Bare: schema, Schemas: []string{schema}})
 	if err != nil {
@@ -570,14 +576,13 @@ func TestFraming(t *testing.T) {
 }
 
 func TestDecodeDoesNotAllocate(t *testing.T) {
-	codec, _ := goavro.NewCodec(benchSchema)
-	records := benchRecords(t, codec)
+	records := testRecords(t)
 	for _, m := range []Mapping{
 		benchMapping,
 		{Fields: []string{"value", "seq"}},
 		{Key: "site.plant+sensor+@key", Time: "ts", Fields: []string{"value"}},
 	} {
-		d := benchDecoder(t, benchSchema, m)
+		d := testDecoder(t, benchSchema, m)
 		var r Reading
 		i, key := 0, []byte("key")
 		n := testing.AllocsPerRun(1000, func() {

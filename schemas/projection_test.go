@@ -198,8 +198,7 @@ func BenchmarkWalker(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	codec, _ := goavro.NewCodec(benchSchema)
-	records := benchRecords(b, codec)
+	records := testRecords(b)
 	p := &projection{layout: l, schemaID: 7, walk: w}
 	var r Reading
 	for i := 0; b.Loop(); i++ {

@@ -3,7 +3,6 @@ package schemas
 import (
 	"context"
 	"crypto/tls"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,6 +101,7 @@ type Registry struct {
 	schemas map[string]*Schema // by "id-7", "guid-...", "crc-..."
 	absent  map[string]absence
 	flights map[string]*flight
+	scanned map[string]bool // "subject/version" whose fingerprints are in schemas
 }
 
 // absence is an error that is believed for a while.
@@ -128,7 +128,7 @@ const (
 // NewRegistry checks the configuration and opens the disk cache; it does not
 // ask the registry anything. An error names the setting at fault.
 func NewRegistry(c RegistryConfig) (*Registry, error) {
-	r := &Registry{config: c, schemas: map[string]*Schema{}, absent: map[string]absence{}, flights: map[string]*flight{}}
+	r := &Registry{config: c, schemas: map[string]*Schema{}, absent: map[string]absence{}, flights: map[string]*flight{}, scanned: map[string]bool{}}
 	var faults []error
 	for _, u := range c.URLs {
 		if u = strings.TrimSpace(u); u == "" {
@@ -239,31 +239,53 @@ func (r *Registry) SchemaByFingerprint(ctx context.Context, subjects []string, f
 	if r == nil || len(subjects) == 0 {
 		return nil, fmt.Errorf("fingerprint %016x: %w: it is of none of the configured schemas", fingerprint, ErrUnknownSchema)
 	}
-	var b [8]byte
-	for i := range b {
-		b[i] = byte(fingerprint >> (56 - 8*i))
-	}
-	return r.cached(ctx, "crc-"+hex.EncodeToString(b[:]), func(ctx context.Context) (*Schema, error) {
+	return r.cached(ctx, fingerprintName(fingerprint), func(ctx context.Context) (*Schema, error) {
 		for _, subject := range subjects {
 			versions, err := r.Versions(ctx, subject)
 			if err != nil && !errors.Is(err, ErrUnknownSchema) {
 				return nil, err
 			}
-			for i := len(versions) - 1; i >= 0; i-- { // the newest is the likeliest
-				s, err := r.version(ctx, subject, strconv.Itoa(versions[i]))
+			for _, v := range slices.Backward(versions) { // the newest is the likeliest
+				s, list, err := r.scan(ctx, subject, strconv.Itoa(v))
 				if err != nil {
 					return nil, err
 				}
-				if s.Type != "AVRO" {
-					continue
-				}
-				if slices.Contains(fingerprints(s.JSON), fingerprint) {
+				if slices.Contains(list, fingerprint) {
 					return s, nil
 				}
 			}
 		}
 		return nil, fmt.Errorf("fingerprint %016x: %w: no version of %s has it", fingerprint, ErrUnknownSchema, strings.Join(subjects, ", "))
 	})
+}
+
+func fingerprintName(crc uint64) string { return fmt.Sprintf("crc-%016x", crc) }
+
+// scan fetches a version of a subject and remembers its fingerprints, so that a
+// version is fetched once however many fingerprints are looked for.
+func (r *Registry) scan(ctx context.Context, subject, version string) (*Schema, []uint64, error) {
+	key := subject + "/" + version
+	r.mu.Lock()
+	done := r.scanned[key]
+	r.mu.Unlock()
+	if done {
+		return nil, nil, nil
+	}
+	s, err := r.version(ctx, subject, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	var list []uint64
+	if s.Type == "AVRO" {
+		list = fingerprints(s.JSON)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.scanned[key] = true
+	for _, crc := range list {
+		r.schemas[fingerprintName(crc)] = s
+	}
+	return s, list, nil
 }
 
 // cached answers from memory or disk, or fetches: one caller at a time for one

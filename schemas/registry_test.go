@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkedin/goavro/v2"
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 )
@@ -147,8 +146,7 @@ func TestRegistryOutage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codec, _ := goavro.NewCodec(benchSchema)
-	value := benchRecords(t, codec)[0]
+	value := testRecords(t)[0]
 	decode := func(d *Decoder, id int32) error {
 		var out Reading
 		binary.BigEndian.PutUint32(value[1:], uint32(id))
@@ -396,8 +394,7 @@ func TestRegistryGUIDAndFingerprint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codec, _ := goavro.NewCodec(benchSchema)
-	body := benchRecords(t, codec)[0][5:]
+	body := testRecords(t)[0][5:]
 	header := func(value []byte) func(string) ([]byte, bool) {
 		return func(name string) ([]byte, bool) { return value, name == "__value_schema_id" }
 	}

@@ -206,14 +206,13 @@ func FuzzDecode(f *testing.F) {
 	ms := []Mapping{benchMapping, {Key: "deviceId+tags.x", Time: "time", Fields: []string{"temp", "accel[2]", "channels[1].level"}}, ReadingMapping}
 	var ds []*Decoder
 	for i, schema := range schemas {
-		d := benchDecoder(f, schema, ms[i])
+		d := testDecoder(f, schema, ms[i])
 		crc, _ := Fingerprint(schema)
 		d.shared.byCRC[crc] = d.shared.byID[7]
 		d.shared.options.MaxBytes = 1 << 16
 		ds = append(ds, d)
 	}
-	codec, _ := goavro.NewCodec(benchSchema)
-	f.Add(byte(0), []byte("key"), benchRecords(f, codec)[0], []byte(nil), int64(5))
+	f.Add(byte(0), []byte("key"), testRecords(f)[0], []byte(nil), int64(5))
 	f.Add(byte(2), []byte("key"), NewReadingEncoder(-1, "p", "u").Append(nil, []byte("s"), 1, 2, 3), []byte(nil), int64(-1))
 	f.Add(byte(1), []byte("key"), append([]byte{0, 0, 0, 0, 7}, 2, 'a', 0, 0, 0, 2, 2, 'x', 0, 2, 'y', 0, 2, 4, 0, 8, 0, 0), []byte{0, 0, 0, 0, 7}, int64(5))
 	f.Fuzz(func(t *testing.T, which byte, key, value, header []byte, stamp int64) {

@@ -5,12 +5,22 @@ import (
 	"math/bits"
 )
 
+// gather takes a variable-length number out of its first eight bytes: the
+// lowest clear top bit marks its end, then the groups of seven bits are drawn
+// together pairwise. n is its length, 9 if it does not end within the eight.
+// It is inlined where it matters.
+func gather(x uint64) (v uint64, n int) {
+	stop := ^x & 0x8080808080808080
+	x &= (stop ^ (stop - 1)) & 0x7f7f7f7f7f7f7f7f
+	x = x&0x007f007f007f007f | x&0x7f007f007f007f00>>1
+	x = x&0x00003fff00003fff | x&0x3fff00003fff0000>>2
+	x = x&0x000000000fffffff | x&0x0fffffff00000000>>4
+	return x, bits.TrailingZeros64(stop)>>3 + 1
+}
+
 // varint reads a variable-length number at pos: its bits, before the zigzag is
-// undone, and the position behind it. Up to 10 bytes, of which the last may
-// only be 1 (Avro: 64 bits).
-//
-// Eight bytes are taken at once where there are so many: the lowest clear top
-// bit marks the end, then the groups of seven bits are drawn together pairwise.
+// undone, and the position behind it. It has up to 10 bytes, of which the last
+// may only be 1 (Avro: 64 bits).
 func varint(buf []byte, pos int) (v uint64, next int, st status) {
 	if uint(pos) >= uint(len(buf)) {
 		return 0, pos, statusTruncated
@@ -20,16 +30,15 @@ func varint(buf []byte, pos int) (v uint64, next int, st status) {
 		return uint64(b[0]), pos + 1, statusOK
 	}
 	if len(b) >= 8 {
-		x := binary.LittleEndian.Uint64(b)
-		if stop := ^x & 0x8080808080808080; stop != 0 {
-			n := bits.TrailingZeros64(stop)>>3 + 1
-			x &= stop ^ (stop - 1)
-			x &= 0x7f7f7f7f7f7f7f7f
-			x = x&0x007f007f007f007f | x&0x7f007f007f007f00>>1
-			x = x&0x00003fff00003fff | x&0x3fff00003fff0000>>2
-			x = x&0x000000000fffffff | x&0x0fffffff00000000>>4
-			return x, pos + n, statusOK
+		if v, n := gather(binary.LittleEndian.Uint64(b)); n <= 8 {
+			return v, pos + n, statusOK
 		}
+	} else if len(buf) >= 8 { // the last bytes of the record, and zeros
+		v, n := gather(binary.LittleEndian.Uint64(buf[len(buf)-8:]) >> (64 - 8*len(b)))
+		if n > len(b) {
+			return 0, pos, statusTruncated
+		}
+		return v, pos + n, statusOK
 	}
 	return slowVarint(b, pos)
 }

@@ -211,7 +211,8 @@ func (r *Registry) send(ctx context.Context, base *url.URL, op, method, path str
 	}
 	e := &RegistryError{Op: op, URL: shown.String(), Status: resp.StatusCode, Code: said.Code, Err: errors.New(said.Message)}
 	switch {
-	case resp.StatusCode == http.StatusNotFound && isJSON:
+	case isJSON && (resp.StatusCode == http.StatusNotFound ||
+		method == http.MethodGet && (resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusUnprocessableEntity)):
 		e.Err = fmt.Errorf("%w: %s", ErrUnknownSchema, said.Message)
 	case resp.StatusCode == http.StatusNotFound:
 		// A proxy or a wrong path: nothing is known about the schema.
