@@ -132,6 +132,12 @@ func (s *summary) unended(pkg string) {
 	}
 }
 
+func (s *summary) childFailed(k key) bool {
+	return slices.ContainsFunc(s.order, func(o key) bool {
+		return o.pkg == k.pkg && strings.HasPrefix(o.test, k.test+"/") && s.ended[o] == "fail"
+	})
+}
+
 // place is what t.Log writes before a message.
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
@@ -142,13 +148,13 @@ func (s *summary) print(took time.Duration) {
 	for _, k := range s.order {
 		end := s.ended[k]
 		name := strings.TrimPrefix(k.pkg, "odradek/") + " " + k.test
-		if end == "fail" {
-			failed = append(failed, name)
-		}
-		if s.parent[k] && end != "fail" {
+		if s.parent[k] && (end != "fail" || s.childFailed(k)) {
 			continue // its subtests count
 		}
 		counts[end]++
+		if end == "fail" {
+			failed = append(failed, name)
+		}
 		if end == "skip" {
 			why := "no reason given"
 			for _, l := range s.output[k] {
