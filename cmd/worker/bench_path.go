@@ -176,7 +176,7 @@ func (b *bench) pathRun(ctx context.Context, in *benchInput, name string, verify
 		return pace{}, err
 	}
 	if b.o.profile != "" {
-		go b.saveProfile(w, "path-"+name+".cpu", b.span(5*time.Second))
+		go b.saveProfile(w, "path-"+name+".cpu", b.span(8*time.Second))
 	}
 	ticks, err := b.watch(ctx, w.benchProcess, int64(in.records), 5*time.Minute, w.consumed)
 	if err != nil {
