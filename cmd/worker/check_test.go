@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"odradek/processor/brokertest"
 	"odradek/schemas"
 )
@@ -63,17 +66,23 @@ func TestCheckOfASchemaFile(t *testing.T) {
 	}
 }
 
-// checkFixture is a cluster with generated records.
-func checkFixture(t *testing.T, more ...string) (c *brokertest.Cluster, topic string, environ []string) {
+// onEachKind runs f on kfake and on each real version.
+func onEachKind(t *testing.T, f func(t *testing.T, c *brokertest.Cluster)) {
+	for _, kind := range brokertest.Kinds {
+		t.Run(kind, func(t *testing.T) { f(t, brokertest.Open(t, kind)) })
+	}
+}
+
+// checkFixture is a topic with generated records.
+func checkFixture(t *testing.T, c *brokertest.Cluster, more ...string) (topic string, environ []string) {
 	t.Helper()
-	c = brokertest.Open(t, brokertest.KindFake)
 	topic = brokertest.Unique("check")
 	environ = []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t)}
 	term, _, errs := console(environ...)
 	if code := term.generate(context.Background(), []string{"-topic", topic, "-partitions", "4", "-replication", "1", "-sensors", "20", "-records", "2000"}); code != exitOK {
 		t.Fatalf("generate: %s", errs)
 	}
-	return c, topic, append(environ, append([]string{"ODRADEK_GROUP=" + topic + "-g", "ODRADEK_TOPICS=" + topic, "ODRADEK_TIME_FIELD=time"}, more...)...)
+	return topic, append(environ, append([]string{"ODRADEK_GROUP=" + topic + "-g", "ODRADEK_TOPICS=" + topic, "ODRADEK_TIME_FIELD=time"}, more...)...)
 }
 
 func runCheck(t *testing.T, environ []string) (int, string) {
@@ -83,8 +92,10 @@ func runCheck(t *testing.T, environ []string) (int, string) {
 	return code, out.String() + errs.String()
 }
 
-func TestCheckOnline(t *testing.T) {
-	c, topic, environ := checkFixture(t)
+func TestCheckOnline(t *testing.T) { onEachKind(t, testCheckOnline) }
+
+func testCheckOnline(t *testing.T, c *brokertest.Cluster) {
+	topic, environ := checkFixture(t, c)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	expect := func(what string, wantCode int, environ []string, want ...string) {
@@ -150,5 +161,47 @@ func TestCheckWrongPassword(t *testing.T) {
 	code, out := runCheck(t, append(environ, "ODRADEK_KAFKA_PASSWORD=wrongpassword1"))
 	if code != exitFailed || !strings.Contains(out, "refused user name or password") || strings.Contains(out, "wrongpassword1") {
 		t.Errorf("wrong password: exit %d, %s", code, out)
+	}
+}
+
+// Every missing permission is named with what to allow to whom.
+func TestCheckPermissions(t *testing.T) {
+	grant := func(r kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfake.ACL {
+		return kfake.ACL{Resource: r, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
+	}
+	c := brokertest.Fake(t, brokertest.FakeOptions{SASL: true, Opts: []kfake.Opt{
+		kfake.EnableACLs(),
+		kfake.User("PLAIN", "poor", "poor1234",
+			grant(kmsg.ACLResourceTypeTopic, "in", kmsg.ACLOperationDescribe),
+			grant(kmsg.ACLResourceTypeTopic, "in", kmsg.ACLOperationDescribeConfigs),
+			grant(kmsg.ACLResourceTypeTopic, "g-dlq", kmsg.ACLOperationDescribe),
+			grant(kmsg.ACLResourceTypeGroup, "g", kmsg.ACLOperationDescribe)),
+	}})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, topic := range []string{"in", "hidden", "g-dlq"} {
+		if err := c.Admin().CreateTopic(ctx, topic, 2, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out := runCheck(t, []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_GROUP=g", "ODRADEK_TOPICS=in,hidden",
+		"ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t), "ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=poor",
+		"ODRADEK_KAFKA_PASSWORD=poor1234", "ODRADEK_KAFKA_TLS=true", "ODRADEK_KAFKA_TLS_CA_FILE=" + c.Security.CAFile})
+	if code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+	for _, want := range []string{
+		"topic in", "reading it is not permitted -> allow Read to User:poor",
+		"topic hidden", "may not be described -> allow Describe and Read to User:poor",
+		"topic g-dlq", "writing it is not permitted -> allow Write to User:poor",
+		"group g", "joining it is not permitted -> allow Read to User:poor",
+		"transactional id g-", `begin with "g-" to User:poor`,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if t.Failed() || testing.Verbose() {
+		t.Log("\n" + out)
 	}
 }

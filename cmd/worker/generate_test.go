@@ -79,8 +79,9 @@ func TestGenerateFlags(t *testing.T) {
 
 // What generate writes is what the flags say, as a client that is not ours
 // sees it; labels go to file and topic alike and are those of the model.
-func TestGenerateOnKfake(t *testing.T) {
-	c := brokertest.Open(t, brokertest.KindFake)
+func TestGenerate(t *testing.T) { onEachKind(t, testGenerate) }
+
+func testGenerate(t *testing.T, c *brokertest.Cluster) {
 	topic := brokertest.Unique("generated")
 	url := c.RegistryURL(t)
 	file := filepath.Join(t.TempDir(), "labels.jsonl")

@@ -47,13 +47,11 @@ func runUntil(t *testing.T, c *brokertest.Cluster, environ []string, topic strin
 	}
 }
 
-func stateFixture(t *testing.T, more ...string) (c *brokertest.Cluster, topic string, environ []string) {
+func stateFixture(t *testing.T, c *brokertest.Cluster) (topic string, environ []string) {
 	t.Helper()
-	c, topic, environ = checkFixture(t, append([]string{
+	return checkFixture(t, c,
 		"ODRADEK_HTTP_ADDR=off", "ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8", "ODRADEK_REPLICATION=1",
-		"ODRADEK_SESSION_TIMEOUT=6s", "ODRADEK_TRANSACTION_TIMEOUT=5s", "ODRADEK_HEARTBEAT_INTERVAL=200ms", "ODRADEK_REPLAY_LIMIT=100ms",
-	}, more...)...)
-	return c, topic, environ
+		"ODRADEK_SESSION_TIMEOUT=6s", "ODRADEK_TRANSACTION_TIMEOUT=5s", "ODRADEK_HEARTBEAT_INTERVAL=200ms", "ODRADEK_REPLAY_LIMIT=100ms")
 }
 
 func stateLines(t *testing.T, environ []string, args ...string) (lines []partitionState, text string) {
@@ -74,8 +72,10 @@ func stateLines(t *testing.T, environ []string, args ...string) (lines []partiti
 	}
 }
 
-func TestStateCommands(t *testing.T) {
-	c, topic, environ := stateFixture(t)
+func TestStateCommands(t *testing.T) { onEachKind(t, testStateCommands) }
+
+func testStateCommands(t *testing.T, c *brokertest.Cluster) {
+	topic, environ := stateFixture(t, c)
 	reset := func(args ...string) (int, string) {
 		term, _, errs := console(environ...)
 		code := term.state(context.Background(), append([]string{"reset"}, args...))
@@ -159,8 +159,10 @@ func TestStateCommands(t *testing.T) {
 }
 
 // A changelog with another number of partitions is made anew.
-func TestStateResetOfGrownTopic(t *testing.T) {
-	c, topic, environ := stateFixture(t)
+func TestStateResetOfGrownTopic(t *testing.T) { onEachKind(t, testStateResetOfGrownTopic) }
+
+func testStateResetOfGrownTopic(t *testing.T, c *brokertest.Cluster) {
+	topic, environ := stateFixture(t, c)
 	runUntil(t, c, environ, topic, nil)
 	if err := c.Admin().AddPartitions(context.Background(), topic, 6); err != nil {
 		t.Fatal(err)
