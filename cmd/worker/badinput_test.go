@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkedin/goavro/v2"
+
+	"odradek/processor/brokertest"
+)
+
+// TestBadInput: everything that cannot be read goes to the dead-letter topic byte
+// for byte, says why, and stops nothing.
+func TestBadInput(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		rng := newRand(t)
+		ctx := context.Background()
+		input := c.Topic(t, "in", 2)
+		m := newMeasurements(t, c.RegistryURL(t), input)
+		good := func(n int) []brokertest.Record { return walk(t, m, input, rng, 5, n) }
+
+		head := func(id uint32) []byte { return binary.BigEndian.AppendUint32([]byte{0}, id) }
+		body := m.record(t, input, "s", time.UnixMilli(1772323200000), 1).Value[5:]
+		other, err := goavro.NewCodec(`{"type":"record","name":"Other","fields":[{"name":"sensor","type":"string"}]}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		otherID := register(t, c.RegistryURL(t), input+"-other-value", other.Schema())
+		otherBody, _ := other.BinaryFromNative(nil, map[string]any{"sensor": "s"})
+		changed, err := goavro.NewCodec(strings.Replace(sensorSchema, `["null","double"]`, `["null","string"]`, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		changedID := register(t, c.RegistryURL(t), input+"-changed-value", changed.Schema())
+		changedBody, err := changed.BinaryFromNative(nil, map[string]any{"sensor": "s", "site": map[string]any{"hall": 1, "line": nil},
+			"time": time.UnixMilli(1772323200000), "value": goavro.Union("string", "warm"), "unit": nil})
+		if err != nil {
+			t.Fatal(err)
+		}
+		random := make([]byte, 200)
+		for i := range random {
+			random[i] = byte(rng.Uint32())
+		}
+		random[0] = 7
+		year9999 := m.record(t, input, "s", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), 1).Value
+		longString := append(head(m.id), binary.AppendUvarint(nil, 1<<40)...) // length of sensor, zigzag of 2^39
+
+		type bad struct {
+			name, class string
+			value       []byte
+		}
+		bads := []bad{
+			{"tombstone", "tombstone", nil},
+			{"empty", "truncated", []byte{}},
+			{"truncated", "truncated", append(head(m.id), body[:len(body)-3]...)},
+			{"trailing", "trailing_bytes", append(append(head(m.id), body...), 1, 2, 3)},
+			{"random", "magic", random},
+			{"magic", "magic", append([]byte{9}, head(m.id)[1:]...)},
+			{"unknown id", "unknown_schema", append(head(999999), body...)},
+			{"no field", "missing_field", append(head(otherID), otherBody...)},
+			{"changed type", "bad_type", append(head(changedID), changedBody...)},
+			{"no key", "missing_key", m.record(t, input, "", time.UnixMilli(1772323200000), 1).Value},
+			{"infinite", "infinite_value", m.record(t, input, "s", time.UnixMilli(1772323200000), math.Inf(1)).Value},
+			{"year 9999", "", year9999},
+			{"gigantic length", "", longString},
+		}
+		recs := good(300)
+		sent := map[string]bad{}
+		for i, b := range bads {
+			key := fmt.Sprintf("bad-%d", i)
+			sent[key] = b
+			recs = append(recs, brokertest.Record{Topic: input, Partition: int32(i % 2), Key: []byte(key), Value: b.value,
+				Headers: []brokertest.Header{{Key: "trace", Value: []byte{0, 1, 255}}, {Key: "none"}}})
+			recs = append(recs, good(5)...)
+		}
+		acked, err := c.ProduceAcked(ctx, recs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newFleet(t, c, input, input+"-g")
+		w := f.start("w")
+		w.waitReady(t)
+		f.waitDone(time.Minute)
+		if _, scrape := w.get("/metrics"); !accounted(t, scrape) {
+			t.Error("the accounting equation does not hold")
+		}
+		dead, err := c.Admin().ReadAll(ctx, f.group+"-dlq", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(dead) != len(bads) {
+			t.Errorf("%d dead letters, want %d", len(dead), len(bads))
+		}
+		at := map[string]brokertest.Record{}
+		for _, r := range acked {
+			at[string(r.Key)] = r
+		}
+		for i := range dead {
+			d := &dead[i]
+			b, ok := sent[string(d.Key)]
+			if !ok {
+				t.Errorf("dead letter with key %q was never bad", d.Key)
+				continue
+			}
+			src := at[string(d.Key)]
+			if !bytes.Equal(d.Value, b.value) || (d.Value == nil) != (b.value == nil) {
+				t.Errorf("%s: dead letter is not the record byte for byte", b.name)
+			}
+			head := func(name string) string {
+				v, ok := d.Header(name)
+				if !ok {
+					t.Errorf("%s: dead letter has no header %s", b.name, name)
+				}
+				return string(v)
+			}
+			if head("trace") != "\x00\x01\xff" {
+				t.Errorf("%s: the record's own header is lost", b.name)
+			}
+			if p, o := head("__streams.errors.partition"), head("__streams.errors.offset"); head("__streams.errors.topic") != input ||
+				p != fmt.Sprint(src.Partition) || o != fmt.Sprint(src.Offset) {
+				t.Errorf("%s: dead letter says it is %s/%s, it is %d/%d", b.name, p, o, src.Partition, src.Offset)
+			}
+			if class := head("odradek.error.class"); b.class != "" && class != b.class {
+				t.Errorf("%s: class %s, want %s (%s)", b.name, class, b.class, head("__streams.errors.message"))
+			}
+			t.Logf("%s: %s", b.name, head("__streams.errors.message"))
+		}
+		if code := w.drain(t); code != exitOK {
+			t.Errorf("drain ended with %d", code)
+		}
+	})
+}
+
+// TestRekey: the record key is not the series key, so a series' records lie in
+// several partitions; through the internal topic every series has one window.
+func TestRekey(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		rng := newRand(t)
+		input := c.Topic(t, "in", 4)
+		m := newMeasurements(t, c.RegistryURL(t), input)
+		recs := walk(t, m, input, rng, 3, 1500)
+		series := map[string]int{}
+		for i := range recs {
+			series[string(recs[i].Key)]++
+			recs[i].Partition, recs[i].Key = int32(rng.IntN(4)), nil // any partition
+		}
+		if _, err := c.ProduceAcked(context.Background(), recs); err != nil {
+			t.Fatal(err)
+		}
+		f := newFleet(t, c, input, input+"-g", "REKEY=true", "MISSING=hold", "LATENESS=10000s", "DETECTORS=level")
+		w := f.start("w")
+		w.waitReady(t)
+		f.waitDone(time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := c.Admin().WaitCommitted(ctx, f.group, f.group+"-rekey"); err != nil {
+			t.Fatal(err)
+		}
+		w.kill()
+		w = f.start("again")
+		w.waitReady(t)
+		// Later records move the watermark past all that is held.
+		flush := make([]brokertest.Record, 0, 64)
+		for i := range 64 {
+			r := m.record(t, input, fmt.Sprintf("flush-%d", i), time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), 1)
+			r.Partition, r.Key = int32(i%4), nil
+			flush = append(flush, r)
+		}
+		if _, err := c.ProduceAcked(context.Background(), flush); err != nil {
+			t.Fatal(err)
+		}
+		f.waitDone(time.Minute)
+		if err := c.Admin().WaitCommitted(ctx, f.group, f.group+"-rekey"); err != nil {
+			t.Fatal(err)
+		}
+		got, doubled := f.scores()
+		if len(doubled) > 0 {
+			t.Errorf("%d scores doubled", len(doubled))
+		}
+		warming, all := map[string]int{}, map[string]int{}
+		for _, s := range got {
+			all[s.key]++
+			if s.state == "warming_up" {
+				warming[s.key]++
+			}
+		}
+		for name, n := range series {
+			if all[name] < n-5 || all[name] > n { // a series that begins with missing values has none to hold
+				t.Errorf("%s: %d scores for %d records", name, all[name], n)
+			}
+			if warming[name] != 15 {
+				t.Errorf("%s: warmed up %d samples, want one window's 15: its records are not in one place", name, warming[name])
+			}
+		}
+		w.drain(t)
+	})
+}
