@@ -1,8 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"flag"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,5 +38,45 @@ func TestConfigurationDoc(t *testing.T) {
 		if !strings.Contains(want, "`"+s.name+"`") && !strings.Contains(s.name, "_DETECTOR_CHANGE_") {
 			t.Errorf("%s is not in the docs", s.name)
 		}
+	}
+}
+
+// Every setting that a message, a comment or a page names is one that there is.
+func TestNamedSettingsExist(t *testing.T) {
+	known := map[string]bool{}
+	for _, s := range collect(reflect.ValueOf(new(Config)).Elem(), prefix, "") {
+		known[s.name] = true
+		known[s.name+fileSuffix] = s.secret || known[s.name+fileSuffix]
+	}
+	name := regexp.MustCompile(prefix + `[A-Z0-9_]*[A-Z0-9]\b`)
+	files := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := filepath.Base(path)
+		if d.IsDir() && (strings.HasPrefix(base, ".") && base != ".." || base == "testdata") {
+			return filepath.SkipDir
+		}
+		switch ext := filepath.Ext(base); {
+		case strings.HasSuffix(base, "_test.go"), ext != ".go" && ext != ".md" && ext != ".yml" && ext != ".yaml":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		for _, at := range name.FindAllIndex(text, -1) {
+			n := string(text[at[0]:at[1]])
+			isTests := slices.ContainsFunc(elsewhere, func(p string) bool { return strings.HasPrefix(n, p) })
+			if !known[n] && !isTests && n != prefix+"NAME" && !strings.HasPrefix(n, prefix+"DETECTOR_") && !bytes.HasPrefix(text[at[1]:], []byte("_")) {
+				t.Errorf("%s names %s, which is no setting", path, n)
+			}
+		}
+		return nil
+	})
+	if err != nil || files < 50 {
+		t.Errorf("%d files, %v", files, err)
 	}
 }

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// elsewhere is what the ODRADEK_ names begin with that are for the tests.
-var elsewhere = []string{prefix + "REQUIRE", prefix + "SKIP", prefix + "SEED", prefix + "TEST_"}
+// elsewhere is what the ODRADEK_ names begin with that are for the tests and
+// benchmarks.
+var elsewhere = []string{prefix + "REQUIRE", prefix + "SKIP", prefix + "SEED", prefix + "TEST_", prefix + "BENCH_"}
 
 // unknownNames reports the variables with our prefix that mean nothing, each
 // with the known name nearest to it.
