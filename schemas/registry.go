@@ -226,8 +226,14 @@ func (r *Registry) SchemaByGUID(ctx context.Context, guid [16]byte) (*Schema, er
 	text := string(appendPart(nil, &part{kind: partUUID, text: guid[:]}, false))
 	return r.cached(ctx, "guid-"+text, func(ctx context.Context) (*Schema, error) {
 		s, err := r.schema(ctx, "schema "+text, "/schemas/guids/"+text)
-		if err == nil {
+		var e *RegistryError
+		switch {
+		case err == nil:
 			s.GUID = text
+		case errors.As(err, &e) && e.Status == http.StatusNotFound && r.Ping(ctx) == nil:
+			// Apicurio has no such call. Anyone can write a GUID into a header, so
+			// that must not stop a partition for ever.
+			return nil, fmt.Errorf("schema %s: %w, or does not know GUIDs", text, ErrUnknownSchema)
 		}
 		return s, err
 	})

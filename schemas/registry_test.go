@@ -428,6 +428,27 @@ func TestRegistryGUIDAndFingerprint(t *testing.T) {
 	}
 }
 
+// A registry without the call for GUIDs, as Apicurio, condemns a record that
+// has one; an address that is no registry at all does not.
+func TestRegistryWithoutGUIDs(t *testing.T) {
+	f := newFaulty(t)
+	f.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if !strings.HasPrefix(req.URL.Path, "/schemas/guids/") {
+			return false
+		}
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	})
+	r := open(t, RegistryConfig{URLs: []string{f.URL()}})
+	if _, err := r.SchemaByGUID(t.Context(), [16]byte{1}); !errors.Is(err, ErrUnknownSchema) {
+		t.Error(err)
+	}
+	f.status.Store(404)
+	if _, err := r.SchemaByGUID(t.Context(), [16]byte{2}); err == nil || errors.Is(err, ErrUnknownSchema) {
+		t.Error(err)
+	}
+}
+
 func TestRegistrySubjects(t *testing.T) {
 	f := newFaulty(t)
 	r := open(t, RegistryConfig{URLs: []string{f.URL()}})

@@ -216,7 +216,7 @@ func (r *Registry) send(ctx context.Context, base *url.URL, op, method, path str
 		e.Err = fmt.Errorf("%w: %s", ErrUnknownSchema, said.Message)
 	case resp.StatusCode == http.StatusNotFound:
 		// A proxy or a wrong path: nothing is known about the schema.
-		e.Err = errors.New("this is not a registry's answer, does ODRADEK_SCHEMA_REGISTRY_URL lack a path? " + strconv.Quote(said.Message))
+		e.Err = errors.New("the registry does not know the call itself; does ODRADEK_SCHEMA_REGISTRY_URL lack a path? " + strconv.Quote(said.Message))
 		r.failures.Add(1)
 	case resp.StatusCode == http.StatusConflict:
 		e.Err = fmt.Errorf("%w: %s", ErrIncompatible, said.Message)
