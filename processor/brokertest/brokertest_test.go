@@ -593,6 +593,30 @@ func TestTopicChanges(t *testing.T) {
 	})
 }
 
+// TestSingleNode starts a cluster as the benchmarks do: one node of its own, plain.
+func TestSingleNode(t *testing.T) {
+	skipAsked(t, "kafka")
+	ctx := limit(t, 3*time.Minute)
+	c, err := StartKafka(ctx, Options{Nodes: 1, HeapMB: 1000, Dir: t.TempDir(), Config: map[string]string{"num.partitions": "7"}})
+	if err != nil {
+		Missing(t, "kafka", err)
+	}
+	defer c.Close()
+	t.Logf("one node ready in %v", c.Took)
+	if c.Security != nil || len(c.Brokers) != 1 {
+		t.Errorf("%+v", c)
+	}
+	if err := c.Admin().CreateTopic(ctx, "seven", 7, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ProduceTransactions(ctx, c.Brokers, "id", [][]Record{records(t, "seven", 10)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadAll(ctx, c.Brokers, "seven", false); err != nil || len(got) != 10 {
+		t.Fatalf("%d records: %v", len(got), err)
+	}
+}
+
 // TestTempDirs holds that the folder of a dead process goes and that of a living
 // one stays.
 func TestTempDirs(t *testing.T) {
