@@ -60,8 +60,8 @@ type Client struct {
 	conns  map[*trackedConn]struct{}
 	closed bool
 
-	refreshMu sync.Mutex    // one metadata request at a time
-	refreshes atomic.Uint64 // finished metadata requests
+	refreshing chan struct{} // holds one token: one metadata request at a time
+	refreshes  atomic.Uint64 // finished metadata requests
 }
 
 // versionRange is what a broker says it speaks of one API.
@@ -140,6 +140,8 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		coords: map[coordinatorKey]int32{},
 		ctrl:   -1,
 		conns:  map[*trackedConn]struct{}{},
+
+		refreshing: make(chan struct{}, 1),
 	}
 	for _, addr := range cfg.Brokers {
 		c.seeds = append(c.seeds, c.newNode(-1, addr))
@@ -194,7 +196,8 @@ func (c *Client) Close() error {
 
 // roundTrip sends m to a broker (-1: any) and returns the response. The request
 // ends at the context's deadline or after Config.RequestTimeout, whichever is
-// first; JoinGroup and SyncGroup are given the rebalance timeout on top. An error
+// first; JoinGroup and SyncGroup are given the rebalance timeout on top, Metadata
+// and FindCoordinator a sixth of the time for each broker that is tried. An error
 // is a *BrokerError (outcome unknown) or says that the broker is not known; error
 // codes inside the response are the caller's to look at.
 func (c *Client) roundTrip(ctx context.Context, broker int32, m protocol.Message) (protocol.Message, error) {
@@ -323,8 +326,12 @@ func (c *Client) partitionCount(ctx context.Context, topic string) (int, error) 
 // without topics, of those in the cache. Callers at the same time share a request.
 func (c *Client) refresh(ctx context.Context, topics ...string) error {
 	before := c.refreshes.Load()
-	c.refreshMu.Lock()
-	defer c.refreshMu.Unlock()
+	select {
+	case c.refreshing <- struct{}{}:
+		defer func() { <-c.refreshing }()
+	case <-ctx.Done():
+		return fmt.Errorf("kafka: metadata: %w", context.Cause(ctx))
+	}
 	// A request that began after this call did, and asked for everything in the
 	// cache, answers this one as well.
 	if c.refreshes.Load() >= before+2 && c.known(topics) {

@@ -18,7 +18,7 @@ type FetcherConfig struct {
 
 	MaxWait        time.Duration // how long a broker holds a request without data; default 500 ms
 	MinBytes       int           // that many bytes end the wait; default 1
-	MaxBytes       int           // of one response; default 16 MiB
+	MaxBytes       int           // of one response; default 50 MiB, as the Java client's
 	PartitionBytes int           // of one partition in one response, default 1 MiB; a larger batch comes whole all the same
 	BufferedChunks int           // of one partition, fetched or being fetched and not yet released; default 2
 
@@ -48,6 +48,8 @@ type Fetcher struct {
 
 	// patience is how long metadata may deny a topic before its sources stop.
 	patience time.Duration
+	// overdue is how long after its wait a response is late.
+	overdue time.Duration
 
 	mu       sync.Mutex
 	brokers  map[int32]*fetchBroker
@@ -147,7 +149,7 @@ func (c *Client) NewFetcher(cfg FetcherConfig) *Fetcher {
 		cfg.MinBytes = 1
 	}
 	if cfg.MaxBytes <= 0 {
-		cfg.MaxBytes = 16 << 20
+		cfg.MaxBytes = 50 << 20
 	}
 	if cfg.PartitionBytes <= 0 {
 		cfg.PartitionBytes = 1 << 20
@@ -159,6 +161,7 @@ func (c *Client) NewFetcher(cfg FetcherConfig) *Fetcher {
 		c: c, cfg: cfg, log: cfg.Log,
 		wake:     make(chan struct{}, 1),
 		patience: 30 * time.Second,
+		overdue:  2 * time.Second,
 		brokers:  map[int32]*fetchBroker{},
 		sources:  map[*Source]struct{}{},
 	}

@@ -745,6 +745,41 @@ func TestFetchStress(t *testing.T) {
 	f.Close()
 }
 
+// TestFetchBrokerHangs: a broker that takes requests and says nothing is given up
+// as soon as its partitions have another leader, not after the request's time-out.
+func TestFetchBrokerHangs(t *testing.T) {
+	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(1, "in"))
+	c := open(t, fake.ListenAddrs())
+	f := c.NewFetcher(FetcherConfig{MaxWait: 50 * time.Millisecond})
+	defer f.Close()
+	f.overdue = 100 * time.Millisecond
+	cl := franz(t, fake)
+	write(t, cl, "in", 0, 0, 10)
+	s := f.Add(TP{"in", 0}, 0)
+	readTo(t, s, 0, 10, func(*Record) {})
+	node := fake.LeaderFor("in", 0)
+	var swallowed atomic.Int32
+	fake.Control(func(r kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		// Metadata of that broker hangs, too.
+		if fake.CurrentNode() == node && (r.Key() == int16(kmsg.Fetch) || r.Key() == int16(kmsg.Metadata)) {
+			swallowed.Add(1)
+			return nil, nil, true
+		}
+		return nil, nil, false
+	})
+	for swallowed.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	start := time.Now()
+	if err := fake.MoveTopicPartition("in", 0, (node+1)%3); err != nil {
+		t.Fatal(err)
+	}
+	write(t, cl, "in", 0, 10, 10)
+	readTo(t, s, 10, 20, func(*Record) {})
+	t.Logf("read on after %v", time.Since(start))
+}
+
 // TestCloseLeavesNothing: no goroutine and no connection outlives the client.
 func TestCloseLeavesNothing(t *testing.T) {
 	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "in"))

@@ -59,7 +59,11 @@ func (b *fetchBroker) lane(third bool) {
 		if taken = b.take(q, taken[:0], third); len(taken) == 0 {
 			return
 		}
-		_, err := b.f.c.roundTripWithin(b.f.ctx, q.maxWait+b.f.c.cfg.RequestTimeout, b.id, q)
+		ctx, cancel := context.WithCancel(b.f.ctx)
+		stop := b.suspect(ctx, cancel, q)
+		_, err := b.f.c.roundTripWithin(ctx, q.maxWait+b.f.c.cfg.RequestTimeout, b.id, q)
+		stop()
+		cancel()
 		if b.f.ctx.Err() != nil {
 			return // the transport may still write to the request: leave it
 		}
@@ -73,6 +77,36 @@ func (b *fetchBroker) lane(third bool) {
 		}
 		b.finish(q, taken, third)
 	}
+}
+
+// suspect looks at metadata when a response is overdue, and gives the request up
+// when one of its partitions has got another leader: a broker that hangs or is cut
+// off says nothing, and would be waited for until the request times out. The
+// function returned ends the suspicion.
+func (b *fetchBroker) suspect(ctx context.Context, giveUp func(), q *fetchRequest) (stop func()) {
+	tps := make([]TP, len(q.parts)) // q belongs to the transport now
+	topics := make([]string, len(q.parts))
+	for i := range q.parts {
+		tps[i], topics[i] = q.parts[i].tp, q.parts[i].tp.Topic
+	}
+	overdue := b.f.overdue
+	t := time.AfterFunc(q.maxWait+overdue, func() {
+		for ctx.Err() == nil {
+			if b.f.c.refresh(ctx, topics...) == nil {
+				for _, tp := range tps {
+					if id, err := b.f.c.cachedLeader(tp); err == nil && id != b.id {
+						giveUp()
+						return
+					}
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(overdue):
+			}
+		}
+	})
+	return func() { t.Stop() }
 }
 
 // take waits until there is something to ask for and puts it into q and taken;

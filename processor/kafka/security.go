@@ -254,7 +254,9 @@ func (c *Client) authenticate(ctx context.Context, pc *protocol.Conn, addr strin
 	if err != nil {
 		return fmt.Errorf("kafka: %s: SASL handshake: %w; if the listener has no SASL, unset %s", addr, err, envSASL)
 	}
-	if hs := m.(*saslhandshake.Response); hs.ErrorCode != 0 {
+	if hs := m.(*saslhandshake.Response); hs.ErrorCode != 0 && len(hs.Mechanisms) == 0 {
+		return fmt.Errorf("kafka: the listener %s has no SASL: %w; unset %s", addr, kafkago.Error(hs.ErrorCode), envSASL)
+	} else if hs.ErrorCode != 0 {
 		return fmt.Errorf("kafka: %s does not take SASL %s, only %s: %w; check %s",
 			addr, name, strings.Join(hs.Mechanisms, ", "), kafkago.Error(hs.ErrorCode), envSASL)
 	}

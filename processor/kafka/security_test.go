@@ -20,6 +20,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -317,4 +318,13 @@ func TestCertificateReload(t *testing.T) {
 	connect("second")
 	os.Remove(filepath.Join(dir, "c.pem"))
 	connect("second")
+}
+
+func mustSASL(t *testing.T, mechanism, user, password string) sasl.Mechanism {
+	t.Helper()
+	m, err := NewSASL(mechanism, user, password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

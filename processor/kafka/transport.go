@@ -10,7 +10,9 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/protocol/joingroup"
+	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/protocol/syncgroup"
 )
 
@@ -84,7 +86,7 @@ func (c *Client) newNode(id int32, addr string) *node {
 	}
 }
 
-// timeoutOf is how long a request may take. The two requests that the broker
+// timeoutOf is how long one attempt of a request may take. The two requests that the broker
 // holds back until a rebalance ends get the time that a rebalance may take.
 func (c *Client) timeoutOf(m protocol.Message) time.Duration {
 	switch r := m.(type) {
@@ -92,6 +94,10 @@ func (c *Client) timeoutOf(m protocol.Message) time.Duration {
 		return c.cfg.RequestTimeout + time.Duration(r.RebalanceTimeoutMS)*time.Millisecond
 	case *syncgroup.Request:
 		return c.cfg.RequestTimeout + time.Minute
+	case *metadata.Request, *findcoordinator.Request:
+		// Asked of any broker, answered from memory, and needed to get away from a
+		// broker that hangs: try the next one early.
+		return c.cfg.RequestTimeout / 6
 	}
 	return c.cfg.RequestTimeout
 }
