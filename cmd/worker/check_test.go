@@ -79,7 +79,7 @@ func checkFixture(t *testing.T, c *brokertest.Cluster, more ...string) (topic st
 	topic = brokertest.Unique("check")
 	environ = []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t)}
 	term, _, errs := console(environ...)
-	if code := term.generate(context.Background(), []string{"-topic", topic, "-partitions", "4", "-replication", "1", "-sensors", "20", "-records", "2000"}); code != exitOK {
+	if code := term.generate(context.Background(), []string{"-topic", topic, "-partitions", "4", "-replication", "1", "-sensors", "20", "-records", "6000", "-fault-every", "100"}); code != exitOK {
 		t.Fatalf("generate: %s", errs)
 	}
 	return topic, append(environ, append([]string{"ODRADEK_GROUP=" + topic + "-g", "ODRADEK_TOPICS=" + topic, "ODRADEK_TIME_FIELD=time"}, more...)...)

@@ -83,8 +83,19 @@ func (k *checker) detectors() {
 		seen[envName(n)] = n
 	}
 	k.addAll("DETECTORS", problems, "a name is a letter, then letters, digits, - and _, 64 at most, and stands there once")
+	before := len(k.faults)
 	for i := range c.Detectors {
 		k.detector(&c.Detectors[i])
+	}
+	if len(problems) > 0 || len(k.faults) > before || !k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS") {
+		return
+	}
+	ks, err := c.KeystateConfig()
+	if err == nil {
+		err = ks.Check()
+	}
+	for _, err := range unjoin(err) {
+		k.add("DETECTORS", strings.TrimPrefix(err.Error(), "keystate: "), "")
 	}
 }
 
