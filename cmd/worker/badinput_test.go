@@ -90,6 +90,9 @@ func TestBadInput(t *testing.T) {
 		if _, scrape := w.get("/metrics"); !accounted(t, scrape) {
 			t.Error("the accounting equation does not hold")
 		}
+		if err := c.Admin().WaitStable(ctx, f.group+"-dlq"); err != nil {
+			t.Fatal(err)
+		}
 		dead, err := c.Admin().ReadAll(ctx, f.group+"-dlq", true)
 		if err != nil {
 			t.Fatal(err)
