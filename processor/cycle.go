@@ -50,6 +50,7 @@ type cycle struct {
 	bytes   int
 	records int
 	full    bool
+	spoilt  error // results were added in part: the cycle must not be committed
 }
 
 // part is what one partition has in a cycle.
@@ -110,6 +111,15 @@ func (c *cycle) add(pt *partition, r part, bytes int) {
 	c.full = c.bytes >= cycleBytes || c.records >= cycleRecords
 }
 
+// spoil keeps the cycle from being committed.
+func (c *cycle) spoil(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.spoilt == nil {
+		c.spoilt = err
+	}
+}
+
 // batches lists what the cycle writes; changelogs apart, because at least once
 // they go after the outputs.
 func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.TP) {
@@ -139,10 +149,19 @@ func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.T
 func (c *cycle) offsets() map[kafka.TP]kafka.Offset {
 	m := make(map[kafka.TP]kafka.Offset, len(c.parts))
 	for pt, r := range c.parts {
-		m[pt.tp] = kafka.Offset{Offset: r.next, Metadata: r.floor.String()}
+		meta := r.floor.String()
+		if pt.forward {
+			meta = forwarded
+		}
+		m[pt.tp] = kafka.Offset{Offset: r.next, Metadata: meta}
 	}
 	return m
 }
+
+// forwarded is the commit metadata of a partition under ODRADEK_REKEY. It is no
+// replay floor, so that state from before is not taken for present when the
+// setting is turned off again.
+const forwarded = "forwarded"
 
 func (p *Processor) openFull() bool {
 	p.joinMu.RLock()
@@ -167,6 +186,9 @@ func (p *Processor) closeOpen() *cycle {
 // one that ends the worker; everything else is recovered from here.
 func (p *Processor) commitOpen(ctx context.Context) error {
 	c := p.closeOpen()
+	if c.spoilt != nil {
+		return c.spoilt
+	}
 	if len(c.parts) == 0 {
 		return nil
 	}
@@ -255,6 +277,10 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 	// Refuse further results before the producer is touched: partitions see the
 	// new epoch at their next join and throw away what they have.
 	p.stopJoins()
+	var refused *kafka.ProduceError
+	if class == kafka.TooLarge && errors.As(cause, &refused) {
+		p.shrink(refused.TP.Topic)
+	}
 	if class == kafka.Fenced {
 		if err := p.stillMember(ctx); err != nil {
 			return err
@@ -281,6 +307,19 @@ func (p *Processor) stopJoins() {
 	close(p.swapped)
 	p.swapped = make(chan struct{})
 	p.joinMu.Unlock()
+}
+
+// shrink halves the batches of a topic that takes less than it did: its
+// max.message.bytes was lowered. The same batches again would be refused again.
+func (p *Processor) shrink(name string) {
+	p.joinMu.Lock()
+	defer p.joinMu.Unlock()
+	for _, t := range p.outputs.all() {
+		if t.name == name {
+			t.batchBytes = max(t.batchBytes/2, leastBatch)
+			p.log.Warn("the topic takes smaller batches than it did", "topic", name, "bytes", t.batchBytes)
+		}
+	}
 }
 
 // reinit gives the producer a new epoch; whatever the old one has under way is

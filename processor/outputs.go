@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/keystate"
 	"odradek/schemas"
 )
 
@@ -23,6 +22,18 @@ type topic struct {
 	partitions int
 	batchBytes int // bound of a batch, below the topic's max.message.bytes
 }
+
+// all lists the topics.
+func (o *outputs) all() []*topic {
+	list := []*topic{&o.scores, &o.dlq, &o.late, &o.rekey}
+	for _, t := range o.changelogs {
+		list = append(list, t)
+	}
+	return list
+}
+
+// leastBatch is the smallest bound of a batch that is tried.
+const leastBatch = 512
 
 // topicSlack is left of max.message.bytes for the batch header and estimates.
 const topicSlack = 4 << 10
@@ -44,8 +55,8 @@ func (o *outputs) open(ctx context.Context, cfg *Config) error {
 		}
 		t := topic{name: name, partitions: infos[name].Partitions, batchBytes: cfg.MaxMessageBytes}
 		if conf, err := cfg.Client.TopicConfig(ctx, name); err == nil {
-			if n, err := strconv.Atoi(conf["max.message.bytes"]); err == nil && n > 2*topicSlack {
-				t.batchBytes = min(t.batchBytes, n-topicSlack)
+			if n, err := strconv.Atoi(conf["max.message.bytes"]); err == nil {
+				t.batchBytes = min(t.batchBytes, max(n-topicSlack, n/2, leastBatch))
 			}
 		}
 		return t
@@ -181,10 +192,10 @@ const latencySamples = 16
 
 // writeScores encodes the chunk's rows into the cycle. Rows of one output
 // partition usually come together, so its lock is kept from row to row.
-func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int) {
+func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, err error) {
 	rows := pt.state.Rows
 	if len(rows) == 0 {
-		return 0
+		return 0, nil
 	}
 	cfg := &pt.p.cfg
 	step := len(rows)/latencySamples + 1
@@ -192,7 +203,7 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int) {
 		r.samples = append(r.samples, rows[i].Time)
 	}
 	if cfg.Scores == ScoresNone {
-		return 0
+		return 0, nil
 	}
 	var (
 		ms   = now.UnixMilli()
@@ -203,7 +214,7 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int) {
 	)
 	for i := range rows {
 		row := &rows[i]
-		if cfg.Scores == ScoresAnomalous && !(float64(row.Score) >= cfg.Thresholds[row.Detector]) {
+		if cfg.Scores == ScoresAnomalous && !(float64(row.Score) > cfg.Thresholds[row.Detector]) {
 			continue
 		}
 		name := row.Key.Name()
@@ -218,9 +229,9 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int) {
 			b = c.lock(cur, &c.outs.scores)
 		}
 		pt.value = pt.enc.Append(pt.value[:0], name, row.Time, row.About, int(row.Detector), float64(row.Score), schemas.ScoreState(row.State), row.Offset)
-		if err := b.Append(ms, name, pt.value, nil); err != nil {
+		if err = b.Append(ms, name, pt.value, nil); err != nil {
 			// A series key is bounded, so this is a topic with a tiny limit.
-			pt.p.fail(fmt.Errorf("processor: a score of %d bytes does not fit topic %s: %w; raise its max.message.bytes", len(pt.value), c.outs.scores.name, err))
+			err = fmt.Errorf("processor: a score of %d bytes does not fit topic %s: %w; raise its max.message.bytes", len(pt.value), c.outs.scores.name, err)
 			break
 		}
 		bytes += len(pt.value) + len(name) + 12
@@ -228,11 +239,11 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int) {
 	if cur != nil {
 		cur.mu.Unlock()
 	}
-	return bytes
+	return bytes, err
 }
 
 // writeSide adds dead letters, late and forwarded records.
-func (pt *partition) writeSide(c *cycle) (bytes int) {
+func (pt *partition) writeSide(c *cycle) (bytes int, err error) {
 	for i := range pt.side {
 		r := &pt.side[i]
 		s, t := &c.dlq, &c.outs.dlq
@@ -249,11 +260,11 @@ func (pt *partition) writeSide(c *cycle) (bytes int) {
 		}
 		s.mu.Unlock()
 		if err != nil {
-			pt.p.fail(fmt.Errorf("processor: write to %s: %w", t.name, err))
+			return bytes, fmt.Errorf("processor: %s/%d: write to %s: %w; raise its max.message.bytes", pt.tp.Topic, pt.tp.Partition, t.name, err)
 		}
 		bytes += len(r.key) + len(r.value) + 256
 	}
-	return bytes
+	return bytes, nil
 }
 
 // appendTruncated writes what fits of a record that passes the topic's limit,
@@ -308,5 +319,3 @@ func (pt *partition) writeState(c *cycle, want int64, limit int) (bytes int, err
 	}
 	return bytes, nil
 }
-
-var _ = keystate.Late

@@ -41,7 +41,6 @@ type partition struct {
 	end         atomic.Int64 // last stable offset seen
 	keys        atomic.Int64
 	heldNow     atomic.Int64
-	stopped     bool // main goroutine: stop was asked for
 
 	// Owned by the goroutine.
 	state    *keystate.State
@@ -110,11 +109,16 @@ func (p *Processor) newPartition(tp kafka.TP) *partition {
 	return pt
 }
 
-func (pt *partition) start(ctx context.Context, off kafka.Offset) {
+// start begins the goroutine; offsets are read by the first partition that needs
+// them.
+func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kafka.Offset, error)) {
 	ctx, pt.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(pt.done)
-		err := pt.run(ctx, off)
+		offs, err := offsets()
+		if err == nil {
+			err = pt.run(ctx, offs[pt.tp])
+		}
 		pt.closeSource()
 		if pt.batch != nil {
 			pt.p.cfg.Executor.Release(pt.batch)
@@ -424,16 +428,10 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 		r.counts.outcomes[i] = s.Counts[i] - pt.counted[i]
 	}
 	pt.counted = s.Counts
-	bytes := pt.writeScores(c, &r, time.Now())
-	bytes += pt.writeSide(c)
-	s.Mark(next)
-	pt.arrivals.add(next, fetched)
-	if !pt.forward {
-		n, err := pt.writeState(c, pt.arrivals.before(fetched.Add(-pt.p.cfg.ReplayLimit*3/4)), snapshotBytes)
-		if err != nil {
-			return err
-		}
-		bytes += n
+	bytes, err := pt.write(c, &r)
+	if err != nil {
+		c.spoil(err) // some of the results are in it, and their offset must not be without the rest
+		return err
 	}
 	r.floor = s.Floor()
 	pt.position.Store(next)
@@ -446,6 +444,26 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	default:
 	}
 	return nil
+}
+
+// write puts the chunk's outputs and the state that is due into the cycle.
+func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
+	scores, err := pt.writeScores(c, r, time.Now())
+	if err != nil {
+		return 0, err
+	}
+	side, err := pt.writeSide(c)
+	if err != nil {
+		return 0, err
+	}
+	pt.state.Mark(r.next)
+	if pt.forward {
+		return side, nil
+	}
+	pt.arrivals.add(r.next, r.fetched)
+	want := pt.arrivals.before(r.fetched.Add(-pt.p.cfg.ReplayLimit * 3 / 4))
+	state, err := pt.writeState(c, want, snapshotBytes)
+	return scores + side + state, err
 }
 
 // enter waits for room in the open cycle and returns it with joinMu read-locked.

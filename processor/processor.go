@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,6 +168,11 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	}
 	if err := p.outputs.open(ctx, &p.cfg); err != nil {
 		return nil, err
+	}
+	for _, t := range p.outputs.changelogs {
+		state := *p.cfg.State
+		state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.batchBytes-256, leastBatch/2))
+		p.cfg.State = &state
 	}
 	p.open = newCycle(&p.outputs, p.cfg.Codec)
 	return p, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"sync"
 	"time"
 
 	"odradek/processor/kafka"
@@ -20,17 +21,17 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 		if len(ev.Partitions) == 0 {
 			return nil
 		}
-		offs, err := p.committedOffsets(ctx, ev.Partitions)
-		if err != nil {
-			return err
-		}
+		// One request for all, but not here: an offset may wait for the open
+		// transaction of a dead worker, and other partitions go on meanwhile.
+		tps := ev.Partitions
+		offsets := sync.OnceValues(func() (map[kafka.TP]kafka.Offset, error) { return p.committedOffsets(ctx, tps) })
 		for _, tp := range ev.Partitions {
 			if old := p.parts[tp]; old != nil {
 				p.drop(old)
 			}
 			pt := p.newPartition(tp)
 			p.add(pt)
-			pt.start(ctx, offs[tp])
+			pt.start(ctx, offsets)
 		}
 	case kafka.Revoked:
 		p.log.Info("revoked", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
@@ -58,7 +59,9 @@ func (p *Processor) handOver(ctx context.Context, tps []kafka.TP) error {
 	var stopping []*partition
 	for _, tp := range tps {
 		if pt := p.parts[tp]; pt != nil {
-			pt.stopped = true
+			if !pt.running.Load() {
+				pt.cancel() // it is restoring, and has nothing to commit
+			}
 			pt.send(stopSoon)
 			stopping = append(stopping, pt)
 		}
