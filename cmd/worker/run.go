@@ -77,6 +77,9 @@ func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Fau
 	if err != nil {
 		return err
 	}
+	if registry != nil {
+		metrics.WatchRegistry(registry.Stats)
+	}
 	var p *processor.Processor
 	err = retryStart(ctx, log, func(ctx context.Context) error {
 		p, err = newProcessor(ctx, c, client, registry, exec, metrics, log)
@@ -193,7 +196,6 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 		partitions int
 		configs    map[string]string
 	}
-	compact := map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5", "segment.ms": "3600000"}
 	plans := []plan{{c.Output.DLQTopic, 1, nil}, {c.Output.LateTopic, 1, nil}}
 	if c.Output.Scores != "none" {
 		plans = append(plans, plan{c.Output.ScoresTopic, partitions, nil})
@@ -211,7 +213,7 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 		}
 	}
 	for name, n := range stateOf {
-		plans = append(plans, plan{c.ChangelogTopic(name), n, compact})
+		plans = append(plans, plan{c.ChangelogTopic(name), n, changelogConfigs()})
 	}
 	for _, p := range plans {
 		have, err := client.Topics(ctx, p.name)
