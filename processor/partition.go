@@ -335,7 +335,11 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 		}
 		pt.counts.consumed++
 		pt.counts.bytes += int64(len(rec.Key) + len(rec.Value))
-		if err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, pt.header, &pt.reading); err != nil {
+		header := pt.header
+		if rec.HeaderCount == 0 {
+			header = nil // lets the decoder skip the question
+		}
+		if err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &pt.reading); err != nil {
 			var de *schemas.DecodeError
 			if errors.As(err, &de) && de.Retry {
 				pt.counts.consumed--
