@@ -1,0 +1,321 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func TestFetchLeaderMoves(t *testing.T) {
+	r := seeded(t)
+	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, "in"))
+	c := open(t, fake.ListenAddrs())
+	f := c.NewFetcher(FetcherConfig{MaxWait: 100 * time.Millisecond})
+	defer f.Close()
+	const n = 3000
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(20 * time.Millisecond):
+				fake.MoveTopicPartition("in", int32(r.IntN(4)), int32(r.IntN(3)))
+			}
+		}
+	}()
+	var wg sync.WaitGroup
+	for p := int32(0); p < 4; p++ {
+		wg.Go(func() {
+			cl := franz(t, fake)
+			for i := 0; i < n; i += 100 {
+				write(t, cl, "in", p, i, 100)
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+		s := f.Add(TP{"in", p}, 0)
+		wg.Go(func() {
+			i := 0
+			readTo(t, s, 0, n, func(r *Record) {
+				if r.Offset != int64(i) || string(r.Value) != fmt.Sprint(i) {
+					t.Errorf("partition %d: offset %d value %q, want %d", p, r.Offset, r.Value, i)
+				}
+				i++
+			})
+		})
+	}
+	wg.Wait()
+	close(done)
+}
+
+func TestFetchBrokerGoesAway(t *testing.T) {
+	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "in"))
+	c := open(t, fake.ListenAddrs())
+	f := c.NewFetcher(FetcherConfig{MaxWait: 100 * time.Millisecond})
+	defer f.Close()
+	cl := franz(t, fake)
+	var sources []*Source
+	for p := int32(0); p < 6; p++ {
+		write(t, cl, "in", p, 0, 10)
+		sources = append(sources, f.Add(TP{"in", p}, 0))
+		readTo(t, sources[p], 0, 10, func(*Record) {})
+	}
+	if err := fake.RemoveNode(fake.LeaderFor("in", 0)); err != nil {
+		t.Fatal(err)
+	}
+	for p, s := range sources {
+		write(t, cl, "in", int32(p), 10, 10)
+		readTo(t, s, 10, 20, func(*Record) {})
+	}
+	var broken atomic.Int32
+	fake.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		if broken.Add(1) < 10 {
+			fake.KeepControl()
+			return nil, errors.New("broken"), true
+		}
+		fake.DropControl()
+		return nil, nil, false
+	})
+	for p, s := range sources {
+		write(t, cl, "in", int32(p), 20, 10)
+		readTo(t, s, 20, 30, func(*Record) {})
+	}
+	if broken.Load() < 10 {
+		t.Fatalf("%d connections were broken", broken.Load())
+	}
+}
+
+func TestFetchErrorsThatPass(t *testing.T) {
+	fake := cluster(t, kfake.SeedTopics(2, "in"))
+	c := open(t, fake.ListenAddrs())
+	cl := franz(t, fake)
+	f := c.NewFetcher(FetcherConfig{MaxWait: 50 * time.Millisecond})
+	defer f.Close()
+	s := f.Add(TP{"in", 1}, 0)
+	at := 0
+	for _, e := range []*kerr.Error{kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable,
+		kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.ReplicaNotAvailable, kerr.KafkaStorageError,
+		kerr.OffsetNotAvailable, kerr.UnknownServerError, kerr.CorruptMessage, kerr.RequestTimedOut, kerr.OffsetOutOfRange} {
+		h := fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "in", Partitions: []int32{1}, Err: e, Count: 2})
+		write(t, cl, "in", 1, at, 5)
+		readTo(t, s, int64(at), int64(at+5), func(*Record) {})
+		at += 5
+		if h.Hits() == 0 {
+			// The request on its way was answered; the next is not.
+			write(t, cl, "in", 1, at, 5)
+			readTo(t, s, int64(at), int64(at+5), func(*Record) {})
+			at += 5
+		}
+		if h.Hits() == 0 {
+			t.Errorf("%s was not injected", e.Message)
+		}
+		h.Remove()
+	}
+}
+
+func TestFetchUnknownTopic(t *testing.T) {
+	fake := cluster(t, kfake.SeedTopics(1, "in"))
+	c := open(t, fake.ListenAddrs())
+	f := c.NewFetcher(FetcherConfig{})
+	defer f.Close()
+	f.patience = 300 * time.Millisecond
+	s := f.Add(TP{"absent", 0}, 0)
+	late := f.Add(TP{"late", 0}, 0)
+	beyond := f.Add(TP{"in", 7}, 0)
+	time.Sleep(100 * time.Millisecond)
+	if err := fake.CreateTopic("late", 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Source{s, beyond} {
+		if c := receive(t, s); !errors.Is(c.Err, kafkago.UnknownTopicOrPartition) {
+			t.Fatalf("%+v", c)
+		} else {
+			t.Log(c.Err)
+		}
+	}
+	if c := receive(t, late); c.Err != nil || !c.Empty {
+		t.Fatalf("%+v", c)
+	}
+}
+
+func TestFetchWithoutBrokers(t *testing.T) {
+	fake, err := kfake.NewCluster(kfake.SeedTopics(1, "in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, fake.ListenAddrs())
+	f := c.NewFetcher(FetcherConfig{MaxWait: 10 * time.Second})
+	s := f.Add(TP{"in", 0}, 0)
+	receive(t, s)
+	fake.Close()
+	other := f.Add(TP{"in", 0}, 0)
+	time.Sleep(300 * time.Millisecond)
+	select {
+	case c := <-other.C():
+		t.Fatalf("%+v", c)
+	default:
+	}
+	start := time.Now()
+	f.Close()
+	c.Close()
+	if d := time.Since(start); d > 2*time.Second {
+		t.Fatalf("closing took %v", d)
+	}
+	if _, ok := <-s.C(); ok {
+		t.Fatal("a chunk after Close")
+	}
+	if c := f.Add(TP{"in", 0}, 0); c == nil {
+		t.Fatal("Add after Close")
+	} else if _, ok := <-c.C(); ok {
+		t.Fatal("a chunk from a closed fetcher")
+	}
+}
+
+func TestFetchStress(t *testing.T) {
+	r := seeded(t)
+	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "in"))
+	c := open(t, fake.ListenAddrs())
+	cl := franz(t, fake, kgo.ProducerBatchMaxBytes(3000))
+	const n = 4000
+	for p := int32(0); p < 6; p++ {
+		write(t, cl, "in", p, 0, n)
+	}
+	var calls atomic.Int32
+	fake.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		if calls.Add(1)%50 == 0 {
+			return nil, errors.New("broken"), true
+		}
+		return nil, nil, false
+	})
+	stop := make(chan struct{})
+	var movers sync.WaitGroup
+	moves := rand.New(rand.NewPCG(r.Uint64(), 1))
+	movers.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(15 * time.Millisecond):
+				fake.MoveTopicPartition("in", int32(moves.IntN(6)), int32(moves.IntN(3)))
+			}
+		}
+	})
+	f := c.NewFetcher(FetcherConfig{PartitionBytes: 8000, MaxWait: 100 * time.Millisecond})
+	var wg sync.WaitGroup
+	for w := 0; w < 8; w++ {
+		r := rand.New(rand.NewPCG(r.Uint64(), uint64(w)))
+		wg.Go(func() {
+			var it Iterator
+			for round := 0; round < 12; round++ {
+				tp := TP{"in", int32(r.IntN(6))}
+				at := int64(r.IntN(n))
+				s := f.Add(tp, at)
+				end := min(at+int64(r.IntN(n)), n)
+				for at < end {
+					c := receive(t, s)
+					if c.Err != nil {
+						t.Error(c.Err)
+						return
+					}
+					if r.IntN(10) == 0 {
+						time.Sleep(time.Millisecond)
+					}
+					for it.Reset(c); it.Next(); at++ {
+						if string(it.Record().Value) != fmt.Sprint(at) {
+							t.Errorf("%s: %q at %d", tp, it.Record().Value, at)
+							return
+						}
+					}
+					c.Release()
+				}
+				s.Close()
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	movers.Wait()
+	f.Close()
+}
+
+func TestFetchBrokerHangs(t *testing.T) {
+	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(1, "in"))
+	c := open(t, fake.ListenAddrs())
+	f := c.NewFetcher(FetcherConfig{MaxWait: 50 * time.Millisecond})
+	defer f.Close()
+	f.overdue = 100 * time.Millisecond
+	cl := franz(t, fake)
+	write(t, cl, "in", 0, 0, 10)
+	s := f.Add(TP{"in", 0}, 0)
+	readTo(t, s, 0, 10, func(*Record) {})
+	node := fake.LeaderFor("in", 0)
+	var swallowed atomic.Int32
+	fake.Control(func(r kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		// Metadata of that broker hangs, too.
+		if fake.CurrentNode() == node && (r.Key() == int16(kmsg.Fetch) || r.Key() == int16(kmsg.Metadata)) {
+			swallowed.Add(1)
+			return nil, nil, true
+		}
+		return nil, nil, false
+	})
+	for swallowed.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	start := time.Now()
+	if err := fake.MoveTopicPartition("in", 0, (node+1)%3); err != nil {
+		t.Fatal(err)
+	}
+	write(t, cl, "in", 0, 10, 10)
+	readTo(t, s, 10, 20, func(*Record) {})
+	t.Logf("read on after %v", time.Since(start))
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "in"))
+	before := runtime.NumGoroutine()
+	for i := 0; i < 5; i++ {
+		c, err := Open(testContext(t), Config{Brokers: fake.ListenAddrs()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := c.NewFetcher(FetcherConfig{MaxWait: 10 * time.Second})
+		for p := int32(0); p < 6; p++ {
+			receive(t, f.Add(TP{"in", p}, 0))
+		}
+		if i%2 == 0 {
+			f.Close()
+			c.Close()
+		} else {
+			c.Close()
+			f.Close()
+		}
+		if _, err := c.Topics(testContext(t)); !errors.Is(err, ErrClosed) {
+			t.Fatalf("a closed client: %v", err)
+		}
+		if len(c.conns) != 0 {
+			t.Fatalf("%d connections are open", len(c.conns))
+		}
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	// kfake's side of the connections ends a little later than ours.
+	if n := runtime.NumGoroutine(); n > before {
+		buf := make([]byte, 1<<20)
+		t.Fatalf("%d goroutines more\n%s", n-before, buf[:runtime.Stack(buf, true)])
+	}
+}
