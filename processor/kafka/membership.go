@@ -293,8 +293,11 @@ func (s *membership) request(ctx context.Context, name string, timeout time.Dura
 				return
 			}
 		}
-		var node int32
-		if node, r.err = m.c.coordinator(ctx, groupCoordinator, m.cfg.Group); r.err == nil {
+		node, err := m.c.coordinator(ctx, groupCoordinator, m.cfg.Group)
+		if r.err = err; err != nil && ClassOf(err) != Fatal {
+			r.err = &unfound{err}
+		}
+		if err == nil {
 			var res protocol.Message
 			if res, r.err = m.c.roundTripWithin(ctx, timeout, node, req); r.err == nil {
 				read(res, &r)
@@ -305,6 +308,12 @@ func (s *membership) request(ctx context.Context, name string, timeout time.Dura
 		s.calls <- r
 	}()
 }
+
+// unfound is the error of looking for the coordinator, whose codes are not the
+// group's answers.
+type unfound struct{ err error }
+
+func (e *unfound) Error() string { return e.err.Error() }
 
 func (s *membership) join(ctx context.Context) {
 	cfg := &s.m.cfg

@@ -159,7 +159,7 @@ func (p *Producer) initOnce(ctx context.Context, req *initproducerid.Request) (*
 	node := int32(-1)
 	if p.transactional() {
 		var err error
-		if node, err = p.c.coordinator(ctx, txnCoordinator, p.cfg.TransactionalID); err != nil {
+		if node, err = p.findCoordinator(ctx, txnCoordinator, p.cfg.TransactionalID); err != nil {
 			return nil, err
 		}
 	}
@@ -330,13 +330,8 @@ func worst(errs []error) error {
 func (p *Producer) call(ctx context.Context, kind int8, key string, req protocol.Message, check func(protocol.Message) error) error {
 	retry := newPatience(p.cfg.Timeout)
 	for {
-		node, err := p.c.coordinator(ctx, kind, key)
-		if err != nil {
-			// Only a question has been asked: whatever went wrong, nothing was done.
-			if ClassOf(err) != Fatal {
-				err = &classed{Retriable, err}
-			}
-		} else {
+		node, err := p.findCoordinator(ctx, kind, key)
+		if err == nil {
 			var m protocol.Message
 			if m, err = p.c.roundTrip(ctx, node, req); err != nil {
 				p.c.forgetCoordinator(kind, key)
@@ -351,6 +346,15 @@ func (p *Producer) call(ctx context.Context, kind int8, key string, req protocol
 			return &classed{Retriable, err}
 		}
 	}
+}
+
+// findCoordinator only asks a question: whatever goes wrong, nothing was done.
+func (p *Producer) findCoordinator(ctx context.Context, kind int8, key string) (int32, error) {
+	node, err := p.c.coordinator(ctx, kind, key)
+	if err != nil && ClassOf(err) != Fatal {
+		err = &classed{Retriable, err}
+	}
+	return node, err
 }
 
 func movedCoordinator(err error) bool {
@@ -370,7 +374,7 @@ func newPatience(limit time.Duration) *patience {
 		slow: retryDelay{first: 20 * time.Millisecond, max: time.Second},
 		// A transaction whose markers are still being written is over in
 		// milliseconds; coordinators and leaders take longer to move.
-		quick: retryDelay{first: 2 * time.Millisecond, max: 50 * time.Millisecond},
+		quick: retryDelay{first: 2 * time.Millisecond, max: 10 * time.Millisecond},
 	}
 }
 
@@ -699,22 +703,10 @@ func (p *Producer) seal(todo []*outgoing) {
 // returns the errors that end Produce; a batch to be sent again has its reason in
 // last.
 func (p *Producer) round(ctx context.Context, todo []*outgoing) (failed []error) {
-	var ready []*outgoing
-	for _, o := range todo {
-		leader, err := p.c.leader(ctx, o.tp)
-		switch {
-		case err == nil:
-			o.leader = leader
-			ready = append(ready, o)
-		case ClassOf(err) == Fatal:
-			failed = append(failed, err)
-		default: // nothing was sent, whatever it was; a fate still unknown stays so
-			if !mayBeWritten(o.last) {
-				o.last = &classed{Retriable, err}
-			}
-		}
-	}
-	slices.SortStableFunc(ready, func(a, b *outgoing) int { return cmp.Compare(a.leader, b.leader) })
+	ready := p.route(ctx, todo, &failed)
+	slices.SortFunc(ready, func(a, b *outgoing) int { // a topic may stand in a request once
+		return cmp.Or(cmp.Compare(a.leader, b.leader), compareTP(a.tp, b.tp))
+	})
 	type answer struct {
 		sent []*outgoing
 		res  *produceResponse
@@ -750,6 +742,41 @@ func (p *Producer) round(ctx context.Context, todo []*outgoing) (failed []error)
 		}
 	}
 	return failed
+}
+
+// route finds the leaders, asking for metadata once if some are not known.
+func (p *Producer) route(ctx context.Context, todo []*outgoing, failed *[]error) (ready []*outgoing) {
+	var unknown []*outgoing
+	for _, o := range todo {
+		var err error
+		if o.leader, err = p.c.cachedLeader(o.tp); err != nil {
+			unknown = append(unknown, o)
+		} else {
+			ready = append(ready, o)
+		}
+	}
+	if len(unknown) == 0 {
+		return ready
+	}
+	reason := p.c.refresh(ctx, topicsOf(unknown)...)
+	for _, o := range unknown {
+		var err error
+		o.leader, err = p.c.cachedLeader(o.tp)
+		if err == nil {
+			ready = append(ready, o)
+			continue
+		}
+		if reason != nil {
+			err = reason
+		}
+		err = fmt.Errorf("kafka: produce to %s: no leader: %w", o.tp, err)
+		if ClassOf(err) == Fatal {
+			*failed = append(*failed, err)
+		} else if !mayBeWritten(o.last) { // a fate still unknown stays so
+			o.last = &classed{Retriable, err} // nothing was sent, whatever it was
+		}
+	}
+	return ready
 }
 
 // request builds the request for some partitions of one leader.

@@ -1,0 +1,184 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/processor/brokertest"
+)
+
+// TestTransactionsSurvive is the worker's cycle without the work: transaction i
+// writes i to every partition and commits offset i+1, in a group, while brokers
+// die, stop, move leaders and coordinators and give any answer. After an error
+// the committed offset says where to go on. In the end every partition has every
+// number once and in order.
+func TestTransactionsSurvive(t *testing.T) {
+	t.Run(brokertest.KindFake, func(t *testing.T) {
+		k := brokertest.Fake(t, brokertest.FakeOptions{})
+		errs := []*kerr.Error{kerr.RequestTimedOut, kerr.NotLeaderForPartition, kerr.NotEnoughReplicasAfterAppend, kerr.UnknownServerError,
+			kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.ConcurrentTransactions, kerr.OutOfOrderSequenceNumber,
+			kerr.InvalidProducerEpoch, kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.MessageTooLarge}
+		survive(t, k, 1000, func(_ context.Context, r *rand.Rand) {
+			switch r.IntN(4) {
+			case 0:
+				k.Fake.RehashCoordinators()
+			case 1:
+				k.Fake.ShufflePartitionLeaders()
+			default:
+				ks := []kmsg.Key{kmsg.Produce, kmsg.AddPartitionsToTxn, kmsg.TxnOffsetCommit, kmsg.AddOffsetsToTxn, kmsg.EndTxn, kmsg.FindCoordinator}
+				h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{ks[r.IntN(len(ks))]}, Err: errs[r.IntN(len(errs))], Count: 1 + r.IntN(3), TopLevel: r.IntN(2) == 0})
+				defer h.Remove()
+			}
+			time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
+		})
+	})
+	t.Run(brokertest.KindKafka411, func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("real Kafka is left out with -short")
+		}
+		k := brokertest.Open(t, brokertest.KindKafka411)
+		if len(k.Nodes()) == 0 {
+			t.Skip("the nodes are not this process's to kill")
+		}
+		survive(t, k, 150, func(ctx context.Context, r *rand.Rand) {
+			n := k.Node(r.IntN(len(k.Nodes())))
+			switch r.IntN(3) {
+			case 0:
+				n.Kill()
+			case 1:
+				n.Pause()
+				time.Sleep(time.Duration(r.IntN(5000)) * time.Millisecond)
+				n.Resume()
+			case 2:
+				_ = n.Stop(ctx)
+			}
+			time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)
+			if !n.Running() {
+				_ = n.Start(ctx)
+			}
+			time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
+		})
+	})
+}
+
+func survive(t *testing.T, k *brokertest.Cluster, transactions int, disturb func(context.Context, *rand.Rand)) {
+	r := seeded(t)
+	ctx := within(t, 4*time.Minute)
+	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 4)
+	group, id := brokertest.Unique("g"), brokertest.Unique("tx")
+	c := open(t, k.Brokers)
+	m := c.JoinGroup(ctx, GroupConfig{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: group, Topics: []string{in}, InstanceID: "i", SessionTimeout: 20 * time.Second, HeartbeatInterval: 200 * time.Millisecond})
+	lost := make(chan struct{}, 100)
+	assigned := make(chan struct{}, 100)
+	go func() {
+		for e := range m.Events() {
+			switch e.Kind {
+			case Assigned:
+				assigned <- struct{}{}
+			case Lost:
+				lost <- struct{}{}
+			}
+			e.Done()
+		}
+		close(assigned) // nothing waits for a member that has ended
+		if err := m.Err(); err != nil && ctx.Err() == nil {
+			t.Errorf("the membership has ended: %v", err)
+		}
+	}()
+	<-assigned
+
+	stop := make(chan struct{})
+	quiet := make(chan struct{})
+	go func() {
+		defer close(quiet)
+		dr := rand.New(rand.NewPCG(r.Uint64(), 1))
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				disturb(ctx, dr)
+			}
+		}
+	}()
+
+	p := c.NewProducer(ProducerConfig{TransactionalID: id, TransactionTimeout: 10 * time.Second, Timeout: 10 * time.Second})
+	must(t, p.Init(ctx))
+	source := TP{in, 0}
+	classes := map[Class]int{}
+	committed := atomic.Int64{}
+	attempt := func(i int) error {
+		set := map[TP]*Batches{}
+		for q := range int32(4) {
+			b := NewBatches(1<<20, CodecNone)
+			must(t, b.Append(1, nil, fmt.Appendf(nil, "n-%d-%05d", q, i), nil))
+			set[TP{out, q}] = b
+		}
+		octx, cancel := context.WithTimeout(ctx, 15*time.Second)
+		defer cancel()
+		if err := p.Send(octx, set, m.Generation(), group, map[TP]Offset{source: {int64(i + 1), ""}}); err != nil {
+			return err
+		}
+		return p.End(octx, true)
+	}
+	for i := 0; i < transactions; {
+		err := attempt(i)
+		if err == nil {
+			i++
+			committed.Store(int64(i))
+			continue
+		}
+		classes[ClassOf(err)]++
+		if ctx.Err() != nil {
+			t.Fatalf("transaction %d: %v", i, err)
+		}
+		switch ClassOf(err) {
+		case Rebalance:
+			select {
+			case <-lost:
+				<-assigned
+			case <-time.After(500 * time.Millisecond):
+			}
+			fallthrough
+		case Retriable, Abortable, TooLarge, Unknown:
+			err = p.Abort(ctx)
+		default:
+			err = p.Init(ctx)
+		}
+		if ClassOf(err) == Fenced { // the transaction timed out meanwhile
+			err = p.Init(ctx)
+		}
+		must(t, err)
+		at, err := c.Committed(ctx, group, []TP{source})
+		must(t, err)
+		switch now := max(at[source].Offset, 0); now {
+		case int64(i), int64(i + 1):
+			i = int(now)
+		default:
+			t.Fatalf("transaction %d failed, and offset %d is committed", i, now)
+		}
+	}
+	close(stop)
+	<-quiet
+	t.Logf("%d transactions, errors by class: %v", transactions, classes)
+	if k.Real() {
+		must(t, k.Heal(ctx))
+	}
+	wantValues(t, k, out, 4, transactions, "n")
+	lctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := m.Leave(lctx); err != nil && !errors.Is(err, kafkago.UnknownMemberId) {
+		t.Error(err)
+	}
+}
