@@ -190,7 +190,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 				}
 			default:
 				pt.exportState(false)
-				return nil
+				return pt.lastSnapshot(ctx)
 			}
 		case c, ok := <-chunks:
 			if !ok {
@@ -468,6 +468,33 @@ func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
 	want := pt.arrivals.before(r.fetched.Add(-pt.p.cfg.ReplayLimit * 3 / 4))
 	state, err := pt.writeState(c, want, snapshotBytes)
 	return scores + side + state, err
+}
+
+// handOverBytes bounds the state that is written at a hand-over.
+const handOverBytes = 16 << 20
+
+// lastSnapshot brings the changelog up to date before the partition is handed
+// over, as far as that is quick, so that the next owner has little to replay.
+func (pt *partition) lastSnapshot(ctx context.Context) error {
+	at := pt.position.Load()
+	if pt.forward || pt.state.Dirty() == 0 {
+		return nil
+	}
+	c, err := pt.enter(ctx)
+	if errors.Is(err, errStaleEpoch) {
+		return nil // what is not committed is the next owner's to do again
+	}
+	if err != nil {
+		return err
+	}
+	defer pt.p.joinMu.RUnlock()
+	bytes, err := pt.writeState(c, at, handOverBytes)
+	if err != nil {
+		c.spoil(err)
+		return err
+	}
+	c.add(pt, part{next: at, floor: pt.state.Floor(), fetched: time.Now()}, bytes)
+	return nil
 }
 
 // enter waits for room in the open cycle and returns it with joinMu read-locked.

@@ -25,8 +25,11 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, keystate.ErrAhead) || try == 20 {
+		if !errors.Is(err, keystate.ErrAhead) {
 			return err
+		}
+		if try == 20 {
+			return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset), Decide: "worker state reset"}
 		}
 		// The changelog is ahead of the offset: another member committed between
 		// the two reads (it was still the owner). Ask again.
@@ -101,8 +104,11 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		return pt.giveUp(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset, starts), off.Offset, true)
 	}
 	if err := pt.state.BeginReplay(floor, off.Offset, pt.p.cfg.Guarantee == AtLeastOnce); err != nil {
-		if errors.Is(err, keystate.ErrAhead) {
+		switch {
+		case errors.Is(err, keystate.ErrAhead):
 			return err
+		case errors.Is(err, keystate.ErrMismatch):
+			return &RefusedError{TP: pt.tp, Reason: err.Error(), Decide: "ODRADEK_STATE_MISMATCH=reset, which empties just what the change covers, or worker state reset"}
 		}
 		return fmt.Errorf("processor: %s/%d: restore: %w", pt.tp.Topic, pt.tp.Partition, err)
 	}

@@ -137,11 +137,11 @@ func (s *State) Fits(b *detectors.Batch) bool {
 	return s.room(b)
 }
 
-// maxPending bounds the rows that wait for scores.
-const maxPending = 1 << 16
+// maxPending bounds what is kept of tasks that wait for their scores, in words.
+const maxPending = 1 << 19
 
 func (s *State) room(b *detectors.Batch) bool {
-	return len(b.Tasks) == 0 || len(s.pend) < maxPending && b.Fits(s.need)
+	return len(b.Tasks) == 0 || len(s.pend) < maxPending/8 && len(s.ptimes) < maxPending && b.Fits(s.need)
 }
 
 // release folds the held samples that the watermark has reached and then does
@@ -228,7 +228,11 @@ func (s *State) newKey(name []byte, sh *shape) *Key {
 	} else {
 		k = &Key{wins: make([]win, len(sh.wins)), marks: make([]mark, sh.marks)}
 	}
-	k.name = append(make([]byte, 0, len(name)), name...)
+	if len(name) <= len(k.short) {
+		k.name = append(k.short[:0], name...)
+	} else {
+		k.name = append(make([]byte, 0, len(name)), name...)
+	}
 	k.shape, k.lastTime, k.hpos = sh, minTime, -1
 	return k
 }
@@ -257,7 +261,10 @@ func (s *State) remove(k *Key) {
 }
 
 func (s *State) keySize(k *Key) int64 {
-	n := int64(k.shape.fixed + len(k.name))
+	n := int64(k.shape.fixed)
+	if len(k.name) > len(k.short) {
+		n += int64(len(k.name))
+	}
 	for i := range k.wins {
 		n += 8 * int64(len(k.wins[i].slab))
 	}
@@ -326,7 +333,9 @@ func (s *State) pushRow(sw *shapeWin, w *win, time int64, values []float64, impu
 	w.slab[nc+at] = uint64(time)
 	ring := w.slab[nc+int(w.cap):]
 	row := ring[at*nc : at*nc+nc]
-	if !imputed {
+	if nc == 1 && !imputed {
+		row[0] = math.Float64bits(values[sw.cols[0]])
+	} else if !imputed {
 		for j, c := range sw.cols {
 			row[j] = math.Float64bits(values[c])
 		}

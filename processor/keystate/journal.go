@@ -71,7 +71,11 @@ func trim[T any](a []T) []T {
 }
 
 func (u *unit) add(kind opKind, k *Key, what int, n int) {
-	u.ops = append(u.ops, op{k, kind, uint16(what), uint32(n)})
+	// Filled in place here and elsewhere: a literal is built on the stack in
+	// small stores and copied in large loads, which have to wait for them.
+	u.ops = append(u.ops, op{})
+	o := &u.ops[len(u.ops)-1]
+	o.key, o.kind, o.what, o.n = k, kind, uint16(what), uint32(n)
 }
 
 // touch records a key's first change in the open unit.

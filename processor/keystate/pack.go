@@ -15,15 +15,16 @@ type mark struct {
 	task  uint32 // 1 + the key's last task in the batch, whose Next will be the carry; 0: none
 }
 
-// pending is a task whose scores are not there yet, or a row behind one.
+// pending is a task whose scores are not there yet, or a row behind one. What it
+// says of samples is in State.ptimes from at on: the times of the last rows of X
+// and the words of the fresh ones; or time and word of the one row.
 type pending struct {
-	key  *Key
-	det  *shapeDet
-	task int32 // in the batch; -1: a warming-up row of offset and time
-	rows int32 // of X; the task's times and offsets begin at at
-	at   int
-	offset,
-	time int64
+	key   *Key
+	det   *shapeDet
+	task  int32 // in the batch; -1: a warming-up row
+	rows  int32 // of X
+	times int32 // how many of these have their times kept
+	at    uint32
 }
 
 // warm makes the row of a sample that comes too early for a score.
@@ -32,15 +33,18 @@ func (s *State) warm(k *Key, d *shapeDet, time, offset int64) {
 		return
 	}
 	if len(s.pend) > 0 {
-		s.pend = append(s.pend, pending{key: k, det: d, task: -1, offset: offset, time: time})
+		s.pend = append(s.pend, pending{key: k, det: d, task: -1, at: uint32(len(s.ptimes))})
+		s.ptimes = append(s.ptimes, uint64(time), uint64(offset)<<1)
 		return
 	}
 	s.Rows = append(s.Rows, warmRow(k, d, time, offset))
 }
 
 func warmRow(k *Key, d *shapeDet, time, offset int64) Row {
-	return Row{Key: k, Detector: d.index, State: RowWarmingUp, Score: float32(math.NaN()), Offset: offset, Time: time, About: time, Until: time}
+	return Row{Key: k, Detector: d.index, State: RowWarmingUp, Score: nan, Offset: offset, Time: time, About: time, Until: time}
 }
+
+var nan = float32(math.NaN())
 
 // pack makes the task that the newest row, with offset and imputed bit in word,
 // has made due.
@@ -52,7 +56,10 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	if s.replaying && d.maxCarry == 0 {
 		return // nothing would remember it
 	}
-	t := detectors.Task{Op: d.op, Dim: uint32(d.dim), Fresh: uint32(d.stride), Params: s.params(d.detector, b)}
+	params := s.params(d.detector, b)
+	b.Tasks = append(b.Tasks, detectors.Task{})
+	t := &b.Tasks[len(b.Tasks)-1]
+	t.Op, t.Dim, t.Fresh, t.Params = d.op, uint32(d.dim), uint32(d.stride), params
 	x, y := w.values(d.dim, rows)
 	origin := w.slab[:d.dim]
 	switch d.elem {
@@ -93,17 +100,27 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 			t.Carry, dst = b.GrowF32(len(m.carry))
 			copy(dst, m.carry)
 		}
-		m.task = uint32(len(b.Tasks)) + 1
+		m.task = uint32(len(b.Tasks))
 	}
 	t.Scores = b.GrowOut(scores)
-	t.Next = b.GrowOut(carry)
-	p := pending{key: k, det: d, task: int32(len(b.Tasks)), rows: rows, at: len(s.ptimes)}
-	b.Tasks = append(b.Tasks, t)
+	if carry > 0 {
+		t.Next = b.GrowOut(carry)
+	}
 	// The ring moves on before the scores are there, so times are copied now.
-	x, y = w.times(d.dim, rows)
+	times := min(rows, d.times)
+	s.pend = append(s.pend, pending{})
+	p := &s.pend[len(s.pend)-1]
+	p.key, p.det, p.task, p.rows, p.times, p.at = k, d, int32(len(b.Tasks))-1, rows, times, uint32(len(s.ptimes))
+	if times == 1 {
+		s.ptimes = append(s.ptimes, uint64(k.lastTime), word)
+		return
+	}
+	x, y = w.times(d.dim, times)
 	s.ptimes = append(append(s.ptimes, x...), y...)
-	s.ptimes = append(append(s.ptimes, m.fresh[:m.n]...), word)
-	s.pend = append(s.pend, p)
+	if m.n > 0 {
+		s.ptimes = append(s.ptimes, m.fresh[:m.n]...)
+	}
+	s.ptimes = append(s.ptimes, word)
 }
 
 func pack1(dst []float32, src []uint64, origin uint64) {
@@ -139,17 +156,26 @@ func count(v float64) int64 {
 // there once between two Resets.
 func (s *State) params(d *detector, b *detectors.Batch) detectors.Span {
 	if s.batch != b || s.serial != b.Serial {
-		s.batch, s.serial = b, b.Serial
-		for _, o := range s.dets {
-			o.placed = false
-		}
+		s.unplace(b)
 	}
-	if !d.placed {
-		var dst []float32
-		d.span, dst = b.GrowF32(len(d.params))
-		copy(dst, d.params)
-		d.placed = true
+	if d.placed {
+		return d.span
 	}
+	return s.place(d, b)
+}
+
+func (s *State) unplace(b *detectors.Batch) {
+	s.batch, s.serial = b, b.Serial
+	for _, d := range s.dets {
+		d.placed = false
+	}
+}
+
+func (s *State) place(d *detector, b *detectors.Batch) detectors.Span {
+	var dst []float32
+	d.span, dst = b.GrowF32(len(d.params))
+	copy(dst, d.params)
+	d.placed = true
 	return d.span
 }
 
@@ -160,7 +186,7 @@ func (s *State) Apply(b *detectors.Batch) {
 	for i := range s.pend {
 		p := &s.pend[i]
 		if p.task < 0 {
-			s.Rows = append(s.Rows, warmRow(p.key, p.det, p.time, p.offset))
+			s.Rows = append(s.Rows, warmRow(p.key, p.det, int64(s.ptimes[p.at]), int64(s.ptimes[p.at+1]>>1)))
 			continue
 		}
 		if p.det.maxCarry > 0 {
@@ -201,30 +227,48 @@ func (s *State) setCarry(k *Key, d *shapeDet, m *mark, next []float32) {
 // score for a fresh sample that has none.
 func (s *State) addRows(p *pending, b *detectors.Batch) {
 	d := p.det
+	t := &b.Tasks[p.task]
+	end := int(p.at) + int(p.times)
+	times, words := s.ptimes[p.at:end], s.ptimes[end:][:d.stride]
+	fresh := times[len(times)-len(words):]
+	if d.steady && int(t.Scores.Len) == len(words) {
+		scores := b.Out[t.Scores.Off:][:len(words)]
+		for i, word := range words {
+			s.Rows = append(s.Rows, Row{})
+			r := &s.Rows[len(s.Rows)-1]
+			r.Key, r.Detector, r.State = p.key, d.index, RowState(word&1)*RowImputed
+			r.Score = scores[i]
+			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
+			at := len(times) - len(words) + i
+			r.About, r.Until = int64(times[at-d.from]), int64(times[at-d.to])
+		}
+		return
+	}
 	s.finds = d.Detector.AppendFindings(s.finds[:0], b.Rows(int(p.task)))
-	order(s.finds)
-	times := s.ptimes[p.at : p.at+int(p.rows)]
-	offsets := s.ptimes[p.at+int(p.rows):][:d.stride]
-	f := 0
-	for i, word := range offsets {
+	finds := s.finds
+	order(finds)
+	for i, word := range words {
 		r := Row{
-			Key: p.key, Detector: d.index, State: RowScored, Score: float32(math.NaN()),
-			Offset: int64(word >> 1), Time: int64(times[int(p.rows)-len(offsets)+i]),
+			Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: nan,
+			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
 		}
-		if word&1 != 0 {
-			r.State = RowImputed
-		}
-		r.About, r.Until = r.Time, r.Time
-		if f == len(s.finds) || s.finds[f].Fresh != i {
+		if len(finds) == 0 || finds[0].Fresh != i {
 			s.Rows = append(s.Rows, r)
-			continue
 		}
-		for ; f < len(s.finds) && s.finds[f].Fresh == i; f++ {
-			x := &s.finds[f]
-			r.Score, r.About, r.Until = float32(x.Score), int64(times[x.From]), int64(times[x.To])
+		for ; len(finds) > 0 && finds[0].Fresh == i; finds = finds[1:] {
+			f := &finds[0]
+			r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
 			s.Rows = append(s.Rows, r)
 		}
 	}
+}
+
+// Steady is what a detector may say about its findings: there is one for each
+// fresh row, in order, with the row's score, about the rows from `from` to `to`
+// before it, counted within the task's X. AppendFindings is then not called,
+// and the times of older rows are not kept for it.
+type Steady interface {
+	Reach() (from, to int)
 }
 
 // order sorts findings by the sample they belong to, if they are not yet.

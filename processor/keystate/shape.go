@@ -32,13 +32,17 @@ type shapeDet struct {
 // detector is a DetectorConfig with what Fold needs of it at hand.
 type detector struct {
 	DetectorConfig
-	index   int32
-	op      detectors.Op
-	elem    detectors.Elem
-	dim     int
-	stride  int32
-	full    int32 // rows of a task on a full window
-	minRows int32 // rows at which a sample has a score; 0: never
+	index  int32
+	op     detectors.Op
+	elem   detectors.Elem
+	dim    int
+	stride int32
+	full   int32 // rows of a task on a full window
+	times  int32 // of these, the last whose times findings may need
+	// See Steady.
+	steady   bool
+	from, to int
+	minRows  int32 // rows at which a sample has a score; 0: never
 	// Sizes of a task on a full window, and the most of any.
 	scores, carry       int
 	maxScores, maxCarry int
@@ -52,6 +56,12 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 	d := &detector{
 		DetectorConfig: *c, index: int32(index), op: op, elem: op.Elem(), dim: dim, stride: int32(c.Stride),
 		full: int32(c.Detector.Window() + c.Stride - 1), params: c.Detector.Params(),
+	}
+	d.times = d.full
+	if r, ok := c.Detector.(Steady); ok {
+		d.steady = true
+		d.from, d.to = r.Reach()
+		d.times = min(d.full, int32(d.from+c.Stride))
 	}
 	for rows := 1; rows <= c.Detector.Window() && d.minRows == 0; rows++ {
 		if _, _, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: rows, Fresh: 1}); ok {

@@ -170,18 +170,19 @@ type Key struct {
 	Tag uint64 // the caller's; 0 at first, not part of the state
 
 	name  []byte
-	shape *shape
-	wins  []win  // one for each of shape.wins
-	marks []mark // one for each detector of the shape
-	held  *heldList
+	short [24]byte // where name is, if it fits: one cache line less to visit
+	unit  uint64   // the undo unit that has a copy of the head
 
+	lastTime   int64 // of the last sample folded; minTime before the first
 	lastOffset int64 // of the last sample folded or held
-	lastTime   int64 // of the last sample folded; minInt64 before the first
+	shape      *shape
+	wins       []win  // one for each of shape.wins
+	marks      []mark // one for each detector of the shape
+	held       *heldList
 	born       int64 // offset of the first sample: tells lives of a key apart
 
 	since int64  // where dirty: the mark before the first change that no snapshot has
 	asOf  int64  // offsets below are in the state; where it was loaded
-	unit  uint64 // the undo unit that has a copy of the head
 	hpos  int32  // place in the heap of keys with held samples; -1: none
 	parts uint16 // P records in the changelog
 	dirty bool

@@ -19,7 +19,7 @@ type win struct {
 
 // Sizes for State.Bytes, from unsafe.Sizeof.
 const (
-	keyBytes  = 192 + 32 // with its slot in the table
+	keyBytes  = 208 + 32 // with its slot in the table
 	winBytes  = 64
 	markBytes = 64
 )

@@ -29,9 +29,11 @@ type fake struct {
 	id, window, least, carry, lag int
 }
 
-func (f *fake) Op() detectors.Op  { return detectors.ZScore }
-func (f *fake) Params() []float32 { return []float32{float32(f.id), float32(f.window), float32(f.carry)} }
-func (f *fake) Window() int       { return f.window }
+func (f *fake) Op() detectors.Op { return detectors.ZScore }
+func (f *fake) Params() []float32 {
+	return []float32{float32(f.id), float32(f.window), float32(f.carry)}
+}
+func (f *fake) Window() int { return f.window }
 
 func (f *fake) Size(v detectors.View) (scores, carry int, ok bool) {
 	if v.Rows-v.Fresh+1 < f.least {
@@ -375,6 +377,20 @@ func (x *run) chunk(n int, mark bool) bool {
 	return true
 }
 
+// idle snapshots in a cycle without new records.
+func (x *run) idle() {
+	if x.cycle.next != 0 || x.flight != nil || x.told != x.committed || x.position != x.committed {
+		return
+	}
+	if err := x.s.Snapshot(x.position, x.maxBytes, x.emit); err != nil {
+		x.t.Fatal(err)
+	}
+	x.cycle.next, x.cycle.floor = x.position, x.s.Floor().String()
+	c := x.cycle
+	x.flight, x.cycle = &c, part{}
+	x.told-- // this commit has to be told, too
+}
+
 func (x *run) emit(key, value []byte) error {
 	if n := len(key) + len(value); n > max(x.w.cfg.MaxRecord, 2*300+1024+len(key)) && x.w.cfg.MaxRecord > 0 {
 		x.t.Errorf("a changelog record of %d bytes, limit %d", n, x.w.cfg.MaxRecord)
@@ -550,6 +566,9 @@ func (x *run) all(rate int) {
 				x.crash()
 			}
 			continue
+		}
+		if os.Getenv("NOIDLE") == "" && x.r.IntN(10) == 0 {
+			x.idle()
 		}
 		more := x.chunk(1+x.r.IntN(size), true)
 		if x.flight == nil && x.cycle.next > 0 && (x.r.IntN(2) == 0 || !more) {
