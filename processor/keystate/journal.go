@@ -25,10 +25,12 @@ type unit struct {
 	evictions []*eviction
 	stale     [][]staleSegment
 
-	// A Snapshot without a Mark before it stands at the beginning of the open
-	// unit. Once committed, the first keep operations are not undone.
-	snapped, keep int
-	snapFloor     int64
+	// The operations of Snapshot are the last of the unit whose mark it follows.
+	// Without a new mark, they are the first ones of the open unit, prefix in
+	// number; once that is committed, the first keep are not undone.
+	snapped      bool
+	prefix, keep int
+	prefixFloor  int64
 }
 
 type op struct {
@@ -353,10 +355,10 @@ func (s *State) Committed(next int64) {
 	if len(s.units) > 0 {
 		open = s.units[0]
 	}
-	if open.start == next && open.snapped > open.keep {
-		s.commitUnit(open, open.snapped)
-		open.keep = open.snapped
-		s.committed = max(s.committed, open.snapFloor)
+	if open.start == next && open.prefix > open.keep {
+		s.commitUnit(open, open.prefix)
+		open.keep = open.prefix
+		s.committed = max(s.committed, open.prefixFloor)
 	}
 	// Floors are marks; those behind the committed one are not needed again.
 	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].Offset >= s.committed })

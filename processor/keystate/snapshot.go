@@ -106,9 +106,11 @@ func (s *State) Floor() Floor {
 // are valid until emit returns.
 //
 // It has to be called between every Mark and the commit of its cycle, because
-// evictions are emitted in no other, and before anything else is folded. To call
-// it again without a new mark, wait for Committed. After an error the cycle
-// cannot be committed: Rollback.
+// evictions are emitted in no other, and before anything else is folded. Once
+// the mark is Committed it may be called again without a new one, to bring the
+// floor of an idle partition to the committed offset: that cycle commits the
+// same offset, and Committed and Rollback with it mean that cycle. After an
+// error the cycle cannot be committed: Rollback.
 func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) error) error {
 	if !s.started {
 		return nil
@@ -119,6 +121,9 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 	u := s.cur
 	if n := len(s.units); n > 0 {
 		u = s.units[n-1]
+	}
+	if u.snapped || u == s.cur && u.prefix > u.keep {
+		panic("keystate: a second Snapshot before the first is Committed")
 	}
 	c := emitter{emit: emit}
 	for _, e := range s.unlogged {
@@ -138,7 +143,9 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 	}
 	u.floor = s.Floor()
 	if u == s.cur {
-		u.snapped, u.snapFloor = len(u.ops), u.floor.Offset
+		u.prefix, u.prefixFloor = len(u.ops), u.floor.Offset
+	} else {
+		u.snapped = true
 	}
 	if c.err != nil {
 		return fmt.Errorf("keystate: snapshot: %w", c.err)
@@ -313,13 +320,10 @@ func (s *State) emitHead(c *emitter, k *Key) int {
 
 // saveSnapshot pushes what a snapshot of the key changes.
 func (s *State) saveSnapshot(u *unit, k *Key) {
-	flags := uint64(k.parts) << 2
-	if k.inLog {
-		flags |= 1
-	}
+	flags := uint64(k.parts) << 1
 	old := s.stale[k]
 	if len(old) > 0 {
-		flags |= 2
+		flags |= 1
 		u.stale = append(u.stale, old)
 	}
 	from := len(u.words)
@@ -330,9 +334,13 @@ func (s *State) saveSnapshot(u *unit, k *Key) {
 	u.add(opSnapshot, k, 0, len(u.words)-from)
 }
 
+// undoSnapshot forgets that the key was snapshotted. The records may be in the
+// changelog all the same, where a commit's outcome is not known and the offset
+// does not tell (a snapshot without new input): so the key stays one whose head
+// has to be deleted.
 func (s *State) undoSnapshot(k *Key, w []uint64, u *unit) {
-	k.inLog, k.parts = w[0]&1 != 0, uint16(w[0]>>2)
-	if w[0]&2 != 0 {
+	k.parts = max(k.parts, uint16(w[0]>>1))
+	if w[0]&1 != 0 {
 		s.stale[k] = pop(&u.stale, 1)[0]
 	}
 	k.dirty, k.since = true, int64(w[1])

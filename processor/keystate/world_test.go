@@ -567,7 +567,7 @@ func (x *run) all(rate int) {
 			}
 			continue
 		}
-		if os.Getenv("NOIDLE") == "" && x.r.IntN(10) == 0 {
+		if x.r.IntN(10) == 0 {
 			x.idle()
 		}
 		more := x.chunk(1+x.r.IntN(size), true)

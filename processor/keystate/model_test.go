@@ -1,0 +1,285 @@
+package keystate
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+
+	"odradek/detectors"
+)
+
+// model is the package in its plainest form: every row of every key is kept, the
+// past is searched, nothing is packed, undone or stored. It shares only Config
+// and the fake detector's arithmetic with the package.
+type model struct {
+	cfg   *Config
+	max   int64
+	keys  []*modelKey
+	held  []Sample
+	rows  []flat
+	count Counts
+}
+
+type modelKey struct {
+	name         []byte
+	last, offset int64
+	any          bool
+	wins         []modelWin
+	fresh        [][]modelRow // by detector
+	carry        [][]float32
+	ready        []bool
+}
+
+type modelRow struct {
+	time, offset int64
+	imputed      bool
+	v            []float64
+}
+
+type modelWin struct {
+	rows   []modelRow
+	origin []float64
+}
+
+func (m *model) wm() int64 { return m.max - m.cfg.Lateness }
+
+func (m *model) key(name []byte) *modelKey {
+	for _, k := range m.keys {
+		if bytes.Equal(k.name, name) {
+			return k
+		}
+	}
+	return nil
+}
+
+func (m *model) looks(name []byte) (d []int) {
+	for i := range m.cfg.Detectors {
+		if f := m.cfg.Detectors[i].Keys; f == nil || f(name) {
+			d = append(d, i)
+		}
+	}
+	return d
+}
+
+func (m *model) sample(sm Sample) {
+	filtered := len(m.looks(sm.Key)) == 0
+	late := !filtered && m.cfg.Lateness > 0 && m.max != NoTime && sm.Time < m.wm()
+	old := m.max
+	if sm.Time > m.max {
+		m.max = sm.Time
+	}
+	k := m.key(sm.Key)
+	switch same := func(o Sample) bool { return bytes.Equal(o.Key, sm.Key) && o.Time == sm.Time }; {
+	case filtered:
+	case late:
+	case m.cfg.Lateness == 0 && k != nil && k.any && sm.Time < k.last:
+		late = true
+	case m.cfg.DropDuplicates && (k != nil && k.any && sm.Time == k.last || slices.ContainsFunc(m.held, same)):
+		m.count[Duplicate]++
+		return
+	}
+	if late {
+		m.count[Late]++
+		return
+	}
+	m.release()
+	if m.cfg.TTL > 0 && old != NoTime {
+		step := float64(max(1, m.cfg.TTL/8))
+		if math.Floor(float64(m.wm())/step) != math.Floor(float64(old-m.cfg.Lateness)/step) {
+			m.keys = slices.DeleteFunc(m.keys, func(k *modelKey) bool {
+				last := int64(math.MinInt64)
+				if k.any {
+					last = k.last
+				}
+				for _, h := range m.held {
+					if bytes.Equal(h.Key, k.name) {
+						last = max(last, h.Time)
+					}
+				}
+				return last < m.wm()-m.cfg.TTL
+			})
+		}
+	}
+	if filtered {
+		m.count[Filtered]++
+		return
+	}
+	if k = m.key(sm.Key); k == nil {
+		for m.cfg.MaxKeys > 0 && len(m.keys) >= m.cfg.MaxKeys {
+			i := 0
+			for j := range m.keys {
+				if m.keys[j].offset < m.keys[i].offset {
+					i = j
+				}
+			}
+			m.held = slices.DeleteFunc(m.held, func(h Sample) bool {
+				gone := bytes.Equal(h.Key, m.keys[i].name)
+				if gone {
+					m.count[Evicted]++
+				}
+				return gone
+			})
+			m.keys = slices.Delete(m.keys, i, i+1)
+		}
+		n := len(m.cfg.Detectors)
+		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([][]float32, n)}
+		m.keys = append(m.keys, k)
+	}
+	k.offset = sm.Offset
+	if m.cfg.Lateness > 0 {
+		m.held = append(m.held, sm)
+		m.release()
+		return
+	}
+	m.row(sm)
+}
+
+func (m *model) release() {
+	slices.SortFunc(m.held, func(a, b Sample) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
+	for len(m.held) > 0 && m.held[0].Time <= m.wm() {
+		sm := m.held[0]
+		m.held = m.held[1:]
+		m.row(sm)
+	}
+}
+
+func (m *model) row(sm Sample) {
+	k := m.key(sm.Key)
+	k.last, k.any = sm.Time, true
+	looks := m.looks(sm.Key)
+	need := make([]int, len(m.cfg.Windows))
+	least := make([]int, len(m.cfg.Windows))
+	for _, i := range looks {
+		d := &m.cfg.Detectors[i]
+		f := d.Detector.(*fake)
+		need[d.Window] = max(need[d.Window], f.window+d.Stride-1)
+		if least[d.Window] == 0 || f.least < least[d.Window] {
+			least[d.Window] = f.least
+		}
+	}
+	in := make([]bool, len(m.cfg.Windows))
+	for wi := range k.wins {
+		w := &k.wins[wi]
+		if need[wi] == 0 {
+			continue
+		}
+		r := modelRow{time: sm.Time, offset: sm.Offset}
+		for j, c := range m.cfg.Windows[wi].Columns {
+			v := sm.Values[c]
+			if math.IsNaN(v) {
+				r.imputed = true
+				if len(w.rows) > 0 {
+					v = w.rows[len(w.rows)-1].v[j]
+				}
+			}
+			r.v = append(r.v, v)
+		}
+		if r.imputed && (!m.cfg.Hold || len(w.rows) == 0) {
+			continue
+		}
+		in[wi] = true
+		w.rows = append(w.rows, r)
+		n := len(w.rows)
+		if w.origin == nil && n >= least[wi] || w.origin != nil && n%need[wi] == 0 {
+			w.origin = make([]float64, len(r.v))
+			there := w.rows[max(0, n-need[wi]):]
+			for c := range w.origin {
+				for _, r := range there {
+					w.origin[c] += r.v[c]
+				}
+				w.origin[c] /= float64(len(there))
+			}
+		}
+	}
+	out := Missing
+	for wi := range k.wins { // rows come window by window
+		if !in[wi] {
+			continue
+		}
+		if out == Missing {
+			out = WarmingUp
+		}
+		for _, i := range looks {
+			d := &m.cfg.Detectors[i]
+			f := d.Detector.(*fake)
+			if d.Window != wi {
+				continue
+			}
+			w := &k.wins[wi]
+			n := len(w.rows)
+			if n < f.least {
+				m.rows = append(m.rows, flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time, sm.Time})
+				continue
+			}
+			out = Scored
+			k.fresh[i] = append(k.fresh[i], w.rows[n-1])
+			if len(k.fresh[i]) == d.Stride {
+				m.task(k, i, w)
+				k.fresh[i] = nil
+			}
+		}
+	}
+	m.count[out]++
+}
+
+func (m *model) task(k *modelKey, i int, w *modelWin) {
+	d := &m.cfg.Detectors[i]
+	f := d.Detector.(*fake)
+	x := w.rows[max(0, len(w.rows)-(f.window+d.Stride-1)):]
+	b := &detectors.Batch{}
+	b.GrowF32(3) // arenas are not empty
+	t := detectors.Task{Op: f.Op(), Dim: uint32(len(w.origin)), Fresh: uint32(d.Stride)}
+	var dst []float32
+	t.Params, dst = b.GrowF32(3)
+	copy(dst, f.Params())
+	t.X, dst = b.GrowF32(len(x) * len(w.origin))
+	for r := range x {
+		for c, v := range x[r].v {
+			dst[r*len(w.origin)+c] = float32(v - w.origin[c])
+		}
+	}
+	t.Carry, dst = b.GrowF32(len(k.carry[i]))
+	copy(dst, k.carry[i])
+	scores, carry, _ := f.Size(detectors.View{Dim: len(w.origin), Rows: len(x), Fresh: d.Stride})
+	t.Scores, t.Next = b.GrowOut(scores), b.GrowOut(carry)
+	b.Tasks = append(b.Tasks, t)
+	execute(b)
+	rows := b.Rows(0)
+	k.carry[i] = slices.Clone(rows.Next)
+	finds := f.AppendFindings(nil, rows)
+	for j, r := range k.fresh[i] {
+		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), r.offset, r.time, r.time, r.time}
+		if r.imputed {
+			row.state = RowImputed
+		}
+		any := false
+		for _, fi := range finds {
+			if fi.Fresh == j {
+				any = true
+				row.score, row.about, row.till = math.Float32bits(float32(fi.Score)), x[fi.From].time, x[fi.To].time
+				m.rows = append(m.rows, row)
+			}
+		}
+		if !any {
+			m.rows = append(m.rows, row)
+		}
+	}
+}
+
+// TestModel compares the undisturbed fold with the model.
+func TestModel(t *testing.T) {
+	r := seedOf(t)
+	for range 60 {
+		w := newWorld(t, r, 100+r.IntN(900))
+		m := &model{cfg: w.cfg, max: NoTime}
+		for _, sm := range w.log {
+			m.sample(sm)
+		}
+		compareRows(t, w.rows, m.rows)
+		if w.count != m.count || w.held != len(m.held) {
+			t.Fatalf("counts %v and %d held, the model has %v and %d", w.count, w.held, m.count, len(m.held))
+		}
+	}
+}
