@@ -60,6 +60,7 @@ type partition struct {
 	wipe     [][]byte // changelog keys to delete (state given up), until that is committed
 	wiped    bool     // wipe is in an uncommitted result already
 	arrivals arrivals
+	work     restoreWork
 
 	lastDeadLog time.Time
 	again       bool // fold the iterator's current record once more

@@ -19,7 +19,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	begin := time.Now()
 	pt.running.Store(false)
 	pt.closeSource()
-	pt.wipe, pt.wiped, pt.arrivals = nil, false, arrivals{}
+	pt.wipe, pt.wiped, pt.arrivals, pt.work = nil, false, arrivals{}, restoreWork{}
 	for try := 0; ; try++ {
 		err := pt.tryRestore(ctx, off)
 		if err == nil {
@@ -57,8 +57,17 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.seek(at)
 	pt.exportState(true)
 	pt.p.cfg.Metrics.restored(pt, time.Since(begin))
-	pt.log.Info("restored", "offset", at, "keys", pt.state.Keys(), "took", time.Since(begin).Round(time.Millisecond))
+	w := &pt.work
+	pt.log.Info("restored", "offset", at, "keys", pt.state.Keys(), "took", time.Since(begin).Round(time.Millisecond),
+		"changelog_bytes", w.bytes, "changelog_took", w.loadTook.Round(time.Millisecond),
+		"replayed", w.replayed, "replay_took", w.replayTook.Round(time.Millisecond))
 	return nil
+}
+
+// restoreWork is what the last restore has read, for the log.
+type restoreWork struct {
+	bytes, replayed      int64 // of the changelog's keys and values; offsets of input read again
+	loadTook, replayTook time.Duration
 }
 
 func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
@@ -112,9 +121,11 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		}
 		return fmt.Errorf("processor: %s/%d: restore: %w", pt.tp.Topic, pt.tp.Partition, err)
 	}
+	began := time.Now()
 	if err := pt.replay(ctx, floor.Offset, off.Offset); err != nil {
 		return err
 	}
+	pt.work.replayed, pt.work.replayTook = off.Offset-floor.Offset, time.Since(began)
 	pt.state.EndReplay()
 	return pt.begin(off.Offset)
 }
@@ -142,8 +153,11 @@ func (pt *partition) loadChangelog(ctx context.Context) (map[string]struct{}, er
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
+	defer func() { pt.work.loadTook = time.Since(began) }()
 	stored := map[string]struct{}{}
 	err = pt.read(ctx, tp, from, to, func(rec *kafka.Record) error {
+		pt.work.bytes += int64(len(rec.Key) + len(rec.Value))
 		if rec.Key == nil {
 			return nil
 		}
