@@ -182,6 +182,7 @@ func (b *bench) pathRun(ctx context.Context, in *benchInput, name string, verify
 	if err != nil {
 		return pace{}, err
 	}
+	b.sayCycles(w)
 	if verify {
 		if err := b.verify(ctx, w, in); err != nil {
 			return pace{}, err
@@ -191,6 +192,17 @@ func (b *bench) pathRun(ctx context.Context, in *benchInput, name string, verify
 		return pace{}, err
 	}
 	return steady(ticks, 0.2, 0.9)
+}
+
+// sayCycles says what the worker's cycles were like, for whoever looks for what
+// limits it.
+func (b *bench) sayCycles(w *workerProcess) {
+	const duration, records, gc = "odradek_commit_duration_seconds", "odradek_cycle_records", "go_gc_duration_seconds_count"
+	m, err := w.metrics(duration+"_sum", duration+"_count", records+"_sum", records+"_count", gc)
+	if err == nil {
+		b.say("%s: %.0f cycles of %.0f records, %.1f ms a commit; %.0f collections", w.group, m[records+"_count"],
+			m[records+"_sum"]/m[records+"_count"], 1000*m[duration+"_sum"]/m[duration+"_count"], m[gc])
+	}
 }
 
 // verify reads the scores with franz-go, committed ones only, and compares them
