@@ -444,10 +444,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	pt.heldNow.Store(int64(s.Held()))
 	pt.resetChunk()
 	c.add(pt, r, bytes)
-	select {
-	case pt.p.ready <- struct{}{}:
-	default:
-	}
+	pt.announce()
 	return nil
 }
 
@@ -475,15 +472,24 @@ func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
 const handOverBytes = 16 << 20
 
 // lastSnapshot brings the changelog up to date before the partition is handed
-// over, as far as that is quick, so that the next owner has little to replay.
+// over, as far as that is quick, so that the next owner has little to replay. It
+// waits until everything else of the partition is committed: a mark has one
+// snapshot, and this one is of the cycle that comes after.
 func (pt *partition) lastSnapshot(ctx context.Context) error {
 	at := pt.position.Load()
 	if pt.forward || pt.state.Dirty() == 0 {
 		return nil
 	}
+	for pt.committed.Load() < at {
+		pt.announce()
+		if stale, err := pt.hold(ctx, time.Millisecond); stale || err != nil || pt.stale() {
+			return err // what is not committed is the next owner's to do again
+		}
+	}
+	pt.settle()
 	c, err := pt.enter(ctx)
 	if errors.Is(err, errStaleEpoch) {
-		return nil // what is not committed is the next owner's to do again
+		return nil
 	}
 	if err != nil {
 		return err
@@ -495,7 +501,23 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 		return err
 	}
 	c.add(pt, part{next: at, floor: pt.state.Floor(), fetched: time.Now()}, bytes)
+	pt.announce()
 	return nil
+}
+
+// announce tells the main goroutine that the open cycle has something.
+func (pt *partition) announce() {
+	select {
+	case pt.p.ready <- struct{}{}:
+	default:
+	}
+}
+
+// stale reports whether the partition's results are of an abandoned epoch.
+func (pt *partition) stale() bool {
+	pt.p.joinMu.RLock()
+	defer pt.p.joinMu.RUnlock()
+	return pt.epoch != pt.p.epoch
 }
 
 // enter waits for room in the open cycle and returns it with joinMu read-locked.
