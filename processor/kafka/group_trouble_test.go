@@ -1,0 +1,326 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/processor/brokertest"
+)
+
+// TestGroupLostGeneration: a member is expelled and joins again before its
+// consumer has seen the Lost event. Until then a commit must carry the dead
+// generation, and be refused.
+func TestGroupLostGeneration(t *testing.T) {
+	t.Parallel()
+	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	in := k.Topic(t, "in", 2)
+	c := open(t, k.Brokers)
+	ctx := within(t, 30*time.Second)
+	for _, code := range []*kerr.Error{kerr.UnknownMemberID, kerr.IllegalGeneration} {
+		group := "g-" + code.Message
+		m := c.JoinGroup(ctx, GroupConfig{Group: group, Topics: []string{in}, HeartbeatInterval: 50 * time.Millisecond, SessionTimeout: 5 * time.Second, RebalanceTimeout: time.Second})
+		e := <-m.Events()
+		old := m.Generation()
+		if e.Kind != Assigned || e.Generation != old {
+			t.Fatalf("%v in %v", e, old)
+		}
+		p := newProducer(t, c, "tx-"+code.Message)
+		offsets := map[TP]Offset{{in, 0}: {1, ""}}
+		must(t, p.CommitOffsets(ctx, old, group, offsets))
+		must(t, p.End(ctx, true))
+
+		// The broker answers so once, and has a new generation after the next join.
+		h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Group: group, Err: code})
+		must(t, h.Wait(ctx, 1))
+		joins := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.SyncGroup}, Group: group, Observe: true, Count: -1})
+		_ = joins
+		time.Sleep(2 * time.Second) // long enough to join again
+		if got := m.Generation(); got != old {
+			t.Fatalf("generation %v before the consumer knows that %v is lost", got, old)
+		}
+		wantClass(t, "commit", p.CommitOffsets(ctx, m.Generation(), group, offsets), Rebalance)
+		if _, err := m.Newer(ctx, old); !errors.Is(err, ErrLost) {
+			t.Error(err)
+		}
+		must(t, p.Abort(ctx))
+		e = <-m.Events()
+		if e.Kind != Lost || len(e.Partitions) != 2 || e.Generation.ID != old.ID {
+			t.Fatal(e)
+		}
+		e.Done()
+		gen, err := m.Newer(ctx, old)
+		for errors.Is(err, ErrLost) { // Done has not been seen yet
+			time.Sleep(time.Millisecond)
+			gen, err = m.Newer(ctx, old)
+		}
+		must(t, err)
+		e = <-m.Events()
+		if e.Kind != Assigned || len(e.Partitions) != 2 || e.Generation != gen {
+			t.Fatalf("%v in %v", e, gen)
+		}
+		must(t, p.CommitOffsets(ctx, m.Generation(), group, offsets))
+		must(t, p.End(ctx, true))
+		go func() {
+			for e := range m.Events() {
+				e.Done()
+			}
+		}()
+		must(t, m.Leave(ctx))
+	}
+}
+
+// TestGroupCommitMeetsRebalance: a transaction is under way when the generation
+// changes. What the member keeps it can commit, with the newer generation.
+func TestGroupCommitMeetsRebalance(t *testing.T) {
+	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+		in, out := k.Topic(t, "in", 4), k.Topic(t, "out", 1)
+		c := open(t, k.Brokers)
+		ctx := within(t, 60*time.Second)
+		l := newLedger(t)
+		cfg := GroupConfig{Group: "g-" + in, Topics: []string{in}}
+		one := startConsumer(t, l, c, "one", cfg, nil)
+		l.wait(4)
+		p := newProducer(t, c, brokertest.Unique("tx"))
+		gen := one.m.Generation()
+		startConsumer(t, l, c, "two", cfg, nil)
+		l.wait(2, 2)
+		kept := heldBy(l, "one")[0]
+		err := p.Send(ctx, batchesOf(t, out, 1, 10, "x"), gen, cfg.Group, map[TP]Offset{kept: {5, "m"}})
+		wantClass(t, "send with the old generation", err, Rebalance)
+		var oe *OffsetError
+		if !errors.As(err, &oe) || oe.TP != kept || oe.Group != cfg.Group {
+			t.Error(err)
+		}
+		wantClass(t, "commit of it", p.End(ctx, true), Rebalance)
+		newer, err := one.m.Newer(ctx, gen)
+		must(t, err)
+		must(t, p.CommitOffsets(ctx, newer, cfg.Group, map[TP]Offset{kept: {5, "m"}}))
+		must(t, p.End(ctx, true))
+		wantValues(t, k, out, 1, 10, "x")
+		got, err := k.Admin().Offsets(ctx, cfg.Group, true)
+		must(t, err)
+		if len(got) != 1 || got[brokertest.TP{Topic: kept.Topic, Partition: kept.Partition}].Offset != 5 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestGroupCoordinatorTrouble: the coordinator is not there yet, loads, moves;
+// the member goes on without losing anything.
+func TestGroupCoordinatorTrouble(t *testing.T) {
+	t.Parallel()
+	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	in := k.Topic(t, "in", 4)
+	c := open(t, k.Brokers)
+	l := newLedger(t)
+	group := "g"
+	f := func(key kmsg.Key, err *kerr.Error) kfake.Fault {
+		return kfake.Fault{Keys: []kmsg.Key{key}, TopLevel: true, Err: err, Count: 3}
+	}
+	h := k.Fake.Fault(f(kmsg.FindCoordinator, kerr.CoordinatorNotAvailable), f(kmsg.JoinGroup, kerr.NotCoordinator),
+		f(kmsg.JoinGroup, kerr.CoordinatorLoadInProgress), f(kmsg.SyncGroup, kerr.NotCoordinator), f(kmsg.SyncGroup, kerr.RebalanceInProgress))
+	cfg := GroupConfig{Group: group, Topics: []string{in}}
+	one := startConsumer(t, l, c, "one", cfg, nil)
+	l.wait(4)
+	if h.Hits() != 15 {
+		t.Errorf("%d of 15 faults met", h.Hits())
+	}
+	h = k.Fake.Fault(f(kmsg.Heartbeat, kerr.NotCoordinator), f(kmsg.Heartbeat, kerr.CoordinatorLoadInProgress), f(kmsg.Heartbeat, kerr.CoordinatorNotAvailable))
+	must(t, h.Wait(within(t, 20*time.Second), 9))
+	two := startConsumer(t, l, c, "two", cfg, nil)
+	for range 10 {
+		k.Fake.RehashCoordinators()
+		time.Sleep(150 * time.Millisecond)
+	}
+	l.wait(2, 2)
+	for _, x := range []*consumer{one, two} {
+		if n, _ := x.count(Lost); n != 0 {
+			t.Errorf("%s lost partitions", x.name)
+		}
+	}
+	one.stop(t)
+	k.Fake.RehashCoordinators()
+	l.wait(4)
+}
+
+// TestGroupBrokersDown: no broker answers for longer than the session. The
+// member says Lost, goes on trying, and comes back with the brokers.
+func TestGroupBrokersDown(t *testing.T) {
+	t.Parallel()
+	k := brokertest.Fake(t, brokertest.FakeOptions{Dir: t.TempDir()})
+	in := k.Topic(t, "in", 4)
+	l := newLedger(t)
+	one := startConsumer(t, l, open(t, k.Brokers), "one", GroupConfig{Group: "g", Topics: []string{in}, SessionTimeout: 2 * time.Second}, nil)
+	l.wait(4)
+	k.Fake.Close()
+	start := time.Now()
+	l.wait()
+	if d := time.Since(start); d < time.Second || d > 10*time.Second {
+		t.Errorf("lost after %v", d)
+	}
+	if n, _ := one.count(Lost); n != 1 {
+		t.Error("no Lost")
+	}
+	must(t, k.Restart(within(t, 20*time.Second)))
+	l.wait(4)
+}
+
+// TestGroupErrors: what trying again does not help ends the membership, with
+// words that say what to change.
+func TestGroupErrors(t *testing.T) {
+	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+		in := k.Topic(t, "in", 4)
+		c := open(t, k.Brokers)
+		f := func(name string, cfg GroupConfig, wants ...string) {
+			t.Helper()
+			m := c.JoinGroup(context.Background(), cfg)
+			select {
+			case e, ok := <-m.Events():
+				if ok {
+					t.Fatalf("%s: %v", name, e)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("%s: no error", name)
+			}
+			wantClass(t, name, m.Err(), Fatal)
+			t.Log(m.Err())
+			for _, w := range wants {
+				if !strings.Contains(m.Err().Error(), w) {
+					t.Errorf("%s: %q lacks %q", name, m.Err(), w)
+				}
+			}
+			if err := m.Leave(context.Background()); err != m.Err() {
+				t.Errorf("leave: %v", err)
+			}
+		}
+		group := brokertest.Unique("g")
+		f("session", GroupConfig{Group: group, Topics: []string{in}, SessionTimeout: 10 * time.Millisecond}, "10ms", envSessionTimeout)
+
+		// Another program's consumers, with another assignor.
+		cl, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(in), kgo.Balancers(kgo.RangeBalancer()))
+		must(t, err)
+		defer cl.Close()
+		go cl.PollFetches(context.Background())
+		_, err = k.Admin().WaitGroup(within(t, 30*time.Second), group, 1, in)
+		must(t, err)
+		f("foreign group", GroupConfig{Group: group, Topics: []string{in}}, group, "another program", envGroup)
+	})
+}
+
+// TestGroupFatalWhileHolding: the end comes with a Lost event.
+func TestGroupFatalWhileHolding(t *testing.T) {
+	t.Parallel()
+	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	in := k.Topic(t, "in", 4)
+	l := newLedger(t)
+	x := startConsumer(t, l, open(t, k.Brokers), "one", GroupConfig{Group: "g", Topics: []string{in}}, nil)
+	l.wait(4)
+	k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Err: kerr.GroupAuthorizationFailed, TopLevel: true})
+	<-x.done
+	if n, _ := x.count(Lost); n != 1 {
+		t.Error("no Lost")
+	}
+	if err := x.m.Err(); !errors.Is(err, kafkago.GroupAuthorizationFailed) || !strings.Contains(err.Error(), "READ") {
+		t.Error(err)
+	}
+}
+
+// TestGroupLeaveCutShort: a hand-over that does not end does not hold Leave up
+// for longer than its context, and the group goes on at once.
+func TestGroupLeaveCutShort(t *testing.T) {
+	t.Parallel()
+	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	in := k.Topic(t, "in", 4)
+	c := open(t, k.Brokers)
+	cfg := GroupConfig{Group: "g", Topics: []string{in}, SessionTimeout: 30 * time.Second, HeartbeatInterval: 100 * time.Millisecond}
+	m := c.JoinGroup(context.Background(), cfg)
+	<-m.Events() // and nothing more is received
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err := m.Leave(ctx)
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 5*time.Second {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+	l := newLedger(t)
+	startConsumer(t, l, c, "two", cfg, nil)
+	l.wait(4)
+	if d := time.Since(start); d > 10*time.Second {
+		t.Errorf("the group went on after %v", d)
+	}
+	// One that never came in can leave as well.
+	h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, TopLevel: true, Err: kerr.CoordinatorLoadInProgress, Count: -1})
+	defer h.Remove()
+	m = c.JoinGroup(context.Background(), cfg)
+	time.Sleep(50 * time.Millisecond)
+	must(t, m.Leave(within(t, 10*time.Second)))
+	must(t, m.Leave(context.Background()))
+}
+
+// TestGroupChurn: members come, go, die and are expelled at random while
+// coordinators move and hand-overs take their time. No partition is ever held
+// twice, and when it is over everything is held.
+func TestGroupChurn(t *testing.T) {
+	t.Parallel()
+	r := seeded(t)
+	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	a, b := k.Topic(t, "a", 9), k.Topic(t, "b", 4)
+	l := newLedger(t)
+	c := open(t, k.Brokers)
+	var mu sync.Mutex
+	hand := func(*consumer, Event) {
+		mu.Lock()
+		d := time.Duration(r.IntN(400)) * time.Millisecond
+		mu.Unlock()
+		time.Sleep(d)
+	}
+	var live []*consumer
+	n := 0
+	join := func() {
+		n++
+		cfg := GroupConfig{Group: "g", Topics: []string{a, b}, SessionTimeout: 10 * time.Second, RebalanceTimeout: 5 * time.Second, HeartbeatInterval: 50 * time.Millisecond}
+		live = append(live, startConsumer(t, l, c, fmt.Sprint("m", n), cfg, hand))
+	}
+	join()
+	for range 25 {
+		mu.Lock()
+		what, pause := r.IntN(10), time.Duration(r.IntN(600))*time.Millisecond
+		mu.Unlock()
+		switch {
+		case what < 4 && len(live) < 6 || len(live) == 0:
+			join()
+		case what < 7:
+			live[0].stop(t)
+			live = live[1:]
+		case what < 8:
+			k.Fake.RehashCoordinators()
+		}
+		time.Sleep(pause)
+	}
+	join()
+	q, rem := 13/len(live), 13%len(live)
+	var want []int
+	for i := range live {
+		if i >= len(live)-rem {
+			want = append(want, q+1)
+		} else {
+			want = append(want, q)
+		}
+	}
+	l.wait(want...)
+	for _, x := range live {
+		x.stop(t)
+	}
+	l.wait()
+}
