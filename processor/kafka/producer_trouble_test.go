@@ -262,6 +262,20 @@ func TestLostAnswer(t *testing.T) {
 	}
 	wantValues(t, k, again, 1, 100, "a", "b", "c")
 
+	// Written, the answer lost, and then refused until patience ends: the refusal
+	// does not make the sequence number free again.
+	var requests atomic.Int32
+	h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1,
+		When: func(kmsg.Request) bool { return requests.Add(1) > 1 }})
+	p = c.NewProducer(ProducerConfig{Timeout: 300 * time.Millisecond})
+	must(t, p.Init(ctx))
+	cut.Store(1)
+	wantClass(t, "written and then refused", p.Produce(ctx, batchesOf(t, again, 1, 100, "d")), Unknown)
+	h.Remove()
+	if !p.NeedsInit() {
+		t.Fatal("NeedsInit")
+	}
+
 	// Init itself survives lost answers.
 	cut.Store(3)
 	newProducer(t, c, "tx2")
