@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -299,6 +300,41 @@ func TestTooLarge(t *testing.T) {
 		}
 		wantValues(t, k, out, 3, 100, "y")
 	})
+}
+
+// TestLargeProduce: more than one request to a leader, batches sealed on every
+// processor, and all of it arrives.
+func TestLargeProduce(t *testing.T) {
+	k := brokertest.Fake(t, brokertest.FakeOptions{Brokers: 1})
+	c := open(t, k.Brokers)
+	const partitions, records = 20, 900
+	out := k.Topic(t, "out", partitions)
+	p := newProducer(t, c, "tx")
+	set := map[TP]*Batches{}
+	value := make([]byte, 1000)
+	for i := range value {
+		value[i] = byte(i * i)
+	}
+	for q := range int32(partitions) {
+		b := NewBatches(1000<<10, []Codec{CodecNone, CodecSnappy}[q%8/7])
+		for i := range records {
+			must(t, b.Append(1, fmt.Appendf(nil, "%d-%d", q, i), value, nil))
+		}
+		set[TP{out, q}] = b
+	}
+	ctx := within(t, 60*time.Second)
+	must(t, p.Send(ctx, set, noGroup, "", nil))
+	must(t, p.End(ctx, true))
+	rs, err := k.Admin().ReadAll(ctx, out, true)
+	must(t, err)
+	if len(rs) != partitions*records {
+		t.Fatalf("%d records, want %d", len(rs), partitions*records)
+	}
+	for i, r := range rs { // sorted by partition and offset
+		if want := fmt.Sprintf("%d-%d", i/records, i%records); string(r.Key) != want || !bytes.Equal(r.Value, value) {
+			t.Fatalf("record %d: key %s, want %s", i, r.Key, want)
+		}
+	}
 }
 
 func BenchmarkTransaction(b *testing.B) {
