@@ -61,17 +61,13 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	t := &b.Tasks[len(b.Tasks)-1]
 	t.Op, t.Dim, t.Fresh, t.Params = d.op, uint32(d.dim), uint32(d.stride), params
 	x, y := w.values(d.dim, rows)
-	origin := w.slab[:d.dim]
 	switch d.elem {
 	case detectors.F32:
 		var dst []float32
 		t.X, dst = b.GrowF32(len(x) + len(y))
-		if d.dim == 1 {
-			pack1(dst, x, origin[0])
-			pack1(dst[len(x):], y, origin[0])
-		} else {
-			packN(dst, x, origin)
-			packN(dst[len(x):], y, origin)
+		for c := range d.dim {
+			packColumn(dst[c:], x, y, d.dim)
+			x, y = x[1:], y[min(1, len(y)):]
 		}
 	case detectors.F64:
 		var dst []float64
@@ -123,20 +119,32 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	s.ptimes = append(s.ptimes, word)
 }
 
-func pack1(dst []float32, src []uint64, origin uint64) {
-	o := math.Float64frombits(origin)
-	dst = dst[:len(src)]
-	for i, v := range src {
-		dst[i] = float32(math.Float64frombits(v) - o)
+// packColumn writes a column of the rows x, then y, as float32, centred on its
+// mean over the task's rows: the mean of them and of nothing before, so that
+// float32 has its digits where this task's values are, whatever the series was
+// like earlier. dst, x and y begin at the column; rows are dim apart.
+func packColumn(dst []float32, x, y []uint64, dim int) {
+	sum, n := 0.0, 0
+	for i := 0; i < len(x); i += dim {
+		sum += math.Float64frombits(x[i])
+		n++
 	}
-}
-
-func packN(dst []float32, src, origin []uint64) {
-	for len(src) > 0 {
-		for c, o := range origin {
-			dst[c] = float32(math.Float64frombits(src[c]) - math.Float64frombits(o))
-		}
-		dst, src = dst[len(origin):], src[len(origin):]
+	for i := 0; i < len(y); i += dim {
+		sum += math.Float64frombits(y[i])
+		n++
+	}
+	mean := sum / float64(n)
+	if mean-mean != 0 { // the sum of huge values
+		mean = math.Float64frombits(x[0])
+	}
+	at := 0
+	for i := 0; i < len(x); i += dim {
+		dst[at] = float32(math.Float64frombits(x[i]) - mean)
+		at += dim
+	}
+	for i := 0; i < len(y); i += dim {
+		dst[at] = float32(math.Float64frombits(y[i]) - mean)
+		at += dim
 	}
 }
 
