@@ -103,7 +103,7 @@ type defined struct {
 // itself is computed with the rounding errors of float32: far, where the current
 // has no single leading direction or the past has directions of equal weight.
 func (d *defined) inexact(sample int) float64 {
-	const run = 48 // samples over which the feedback may have carried errors on
+	const run = 96 // samples over which the feedback may have carried errors on
 	newest := d.nth[sample]
 	first := newest
 	for first > 0 && newest-first < run && d.feedback[first-1] != nil {
@@ -141,19 +141,33 @@ func (s *nabSeries) define() defined {
 		d.feedback = append(d.feedback, nil)
 		if n := len(x); n >= p.Reads() {
 			d.feedback[n-1] = slices.Clone(a)
-			scores, _ := sst.Define(&p, x[n-p.Reads():], 1, a)
+			scores, _ := sst.Define(&p, packed(x[n-p.Reads():]), 1, a)
 			for i := range a {
 				a[i] = float64(float32(a[i])) // carries are float32
 			}
 			change = scores[0]
 		}
 		if n := len(x); n >= nabZScore {
-			level = zscore(x[n-nabZScore:n-1], v)
+			rows := packed(x[n-nabZScore:])
+			level = zscore(rows[:nabZScore-1], rows[nabZScore-1])
 		}
 		d.change, d.level = append(d.change, change), append(d.level, level)
 	}
 	d.x = x
 	return d
+}
+
+// packed is what a detector is given: rows centred on their mean, as float32.
+func packed(x []float64) []float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(float32(v - sum/float64(len(x))))
+	}
+	return out
 }
 
 func zscore(past []float64, v float64) float64 {
@@ -232,6 +246,7 @@ func TestNAB(t *testing.T) {
 		for i := range series {
 			index[series[i].name] = i
 		}
+		var within [3]int
 		checked, ill, worstChange, worstLevel, expected := 0, 0, 0.0, 0.0, 0
 		for i := range acked {
 			r := &acked[i]
@@ -247,7 +262,7 @@ func TestNAB(t *testing.T) {
 				want  float64
 				worst *float64
 				tol   float64
-			}{{"change", d.change[k], &worstChange, 1e-4}, {"level", d.level[k], &worstLevel, 1e-4}} {
+			}{{"change", d.change[k], &worstChange, 1e-5}, {"level", d.level[k], &worstLevel, 1e-6}} {
 				expected++
 				g, ok := got[scoreID{r.Topic, r.Partition, r.Offset, det.name}]
 				if !ok {
@@ -264,10 +279,15 @@ func TestNAB(t *testing.T) {
 				}
 				checked++
 				diff := math.Abs(g.value()-det.want) / max(1, math.Abs(det.want))
+				for j, bound := range []float64{1e-6, 1e-5, 1e-4} {
+					if diff <= bound {
+						within[j]++
+					}
+				}
 				if det.name == "change" && diff > det.tol {
 					// Allowed where the definition in float32 is as far off.
 					ill++
-					if diff <= 8*d.inexact(k) {
+					if diff <= 32*d.inexact(k) {
 						continue
 					}
 				}
@@ -280,7 +300,7 @@ func TestNAB(t *testing.T) {
 		if len(got) != expected {
 			t.Errorf("%d scores, want %d", len(got), expected)
 		}
-		t.Logf("%d series, %d records, %d scores, %d compared with the definition: worst difference change %.2g but for %d ill-conditioned, level %.2g",
-			len(series), len(acked), len(got), checked, worstChange, ill, worstLevel)
+		t.Logf("%d series, %d records, %d scores, %d compared with the definition: worst difference change %.2g but for %d ill-conditioned, level %.2g; within 1e-6, 1e-5, 1e-4: %v",
+			len(series), len(acked), len(got), checked, worstChange, ill, worstLevel, within)
 	})
 }
