@@ -153,7 +153,7 @@ func ikasstCost(r *Rows) int {
 }
 
 // ikasstCompare allows 1e-6 and, where the definition itself moves further when
-// its products are inexact (sst.Spread), four times that.
+// its products are inexact (sst.Spread), three times that.
 func ikasstCompare(r *Rows, got, want Result) error {
 	const tol = 1e-6
 	quick := errors.Join(compareScores(got.Scores, want.Scores, tol, 0), compareScores(got.Next, want.Next, tol, 0))
@@ -170,13 +170,13 @@ func ikasstCompare(r *Rows, got, want Result) error {
 		}
 		for i, s := range next {
 			k := c*p.Window + i
-			if err := compareScores(got.Next[k:k+1], want.Next[k:k+1], tol+4*s, 0); err != nil {
+			if err := compareScores(got.Next[k:k+1], want.Next[k:k+1], tol+3*s, 0); err != nil {
 				faults = append(faults, fmt.Errorf("carry %d: %w", k, err))
 			}
 		}
 	})
 	for i, s := range scores {
-		if err := compareScores(got.Scores[i:i+1], want.Scores[i:i+1], tol+4*s, 0); err != nil {
+		if err := compareScores(got.Scores[i:i+1], want.Scores[i:i+1], tol+3*s, 0); err != nil {
 			faults = append(faults, fmt.Errorf("score %d: %w", i, err))
 		}
 	}

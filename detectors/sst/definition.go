@@ -8,9 +8,13 @@ import (
 // Spectrum is what a score was read off: mu's coordinates along the Ritz
 // vectors of the past.
 type Spectrum struct {
-	Ritz   []float64 // Ritz values, largest first
-	Weight []float64 // the squares of mu's coordinates; their sum is 1
+	Ritz   []float64 // Ritz values, largest first, without the faint
+	Weight []float64 // the squares of mu's coordinates; their sum is almost 1
 	Count  int       // how many of them count as the past's directions
+	// Least is the smallest beta as a share of T's largest element, 0 where
+	// Lanczos ended early. Errors grow by its inverse; what is left of them in
+	// a degenerate spectrum makes Ritz values that are not there.
+	Least float64
 }
 
 // Define is the definition of the scores of the last fresh values of x, which
@@ -31,14 +35,20 @@ func Define(p *Params, x []float64, fresh int, a []float64) (scores []float64, s
 // Ritz values lie close together, one is close to what counts, or a beta to
 // what ends Lanczos, that is far more than a rounding.
 func Spread(p *Params, x []float64, fresh int, a []float64, rng *rand.Rand) (scores, next []float64) {
-	const (
-		roundings = 24
-		size      = 0x1p-21 // four units in the last place
-	)
+	const roundings = 32
+	// Errors of the vector lean to the directions of large eigenvalues, those
+	// of the product to none.
+	size := 0.0
 	rough := func(m [][]float64, v []float64) []float64 {
+		in, out := size*float64(rng.IntN(2)), size*float64(rng.IntN(2))
+		v = append([]float64(nil), v...)
+		length := math.Sqrt(dot(v, v))
+		for i := range v {
+			v[i] += in * rng.NormFloat64() * length
+		}
 		y := times(m, v)
 		for i := range y {
-			y[i] += size * rng.NormFloat64() * math.Sqrt(dot(m[i], m[i])*dot(v, v)/float64(len(v)))
+			y[i] += out * rng.NormFloat64() * length * math.Sqrt(dot(m[i], m[i]))
 		}
 		return y
 	}
@@ -51,8 +61,12 @@ func Spread(p *Params, x []float64, fresh int, a []float64, rng *rand.Rand) (sco
 	for i := range fresh {
 		newest := len(x) - fresh + i
 		m := read(p, x[newest+1-p.Reads():newest+1])
-		want, _ := m.score(p, exact, times)
-		for _, a := range rounded {
+		want, spectrum := m.score(p, exact, times)
+		for k, a := range rounded {
+			size = 0x1p-22 // two units in the last place
+			if spectrum.Least < 1e-2 {
+				size *= math.Exp2(float64(k % 8))
+			}
 			got, _ := m.score(p, a, rough)
 			scores[i] = max(scores[i], math.Abs(got-want))
 		}
@@ -131,7 +145,7 @@ func (m matrices) score(p *Params, a []float64, times func(m [][]float64, v []fl
 			break
 		}
 		b := math.Sqrt(dot(r, r))
-		if b <= breakdown*largest(alpha) {
+		if b <= breakdown*max(largest(alpha), largest(beta)) {
 			break
 		}
 		for i := range r {
@@ -141,8 +155,16 @@ func (m matrices) score(p *Params, a []float64, times func(m [][]float64, v []fl
 	}
 
 	// The share of mu outside of the leading directions.
+	least := 0.0
+	if len(q) == p.Krylov && len(beta) > 0 {
+		least = beta[0]
+		for _, b := range beta {
+			least = min(least, b)
+		}
+		least /= max(largest(alpha), largest(beta))
+	}
 	values, vectors := jacobi(alpha, beta)
-	var s Spectrum
+	s := Spectrum{Least: least}
 	score := 1.0
 	for range values {
 		top := 0
@@ -151,8 +173,9 @@ func (m matrices) score(p *Params, a []float64, times func(m [][]float64, v []fl
 				top = i
 			}
 		}
-		s.Ritz = append(s.Ritz, values[top])
-		s.Weight = append(s.Weight, vectors[0][top]*vectors[0][top])
+		if weight := vectors[0][top] * vectors[0][top]; weight > faint {
+			s.Ritz, s.Weight = append(s.Ritz, values[top]), append(s.Weight, weight)
+		}
 		values[top] = math.Inf(-1)
 	}
 	for s.Count < min(p.Rank, len(s.Ritz)) && s.Ritz[s.Count] > negligible*s.Ritz[0] {

@@ -23,19 +23,21 @@ import (
 // In a lane, vectors of a score with number i begin at row i of the matrix, and
 // the rows before and after are 0. Lanes that are not used are 0 throughout.
 type gram struct {
-	values  []float64 // y
-	rows    [2][]float64
-	head    []float64 // row 0
-	m       []float32 // the matrix, stride floats a row
-	sums    []float32 // S
-	stride  int
-	size    int // rows of the matrix of the run in hand; 0: not built
-	refused bool
+	floats  []float32 // all float32 of what follows
+	doubles []float64 // all float64
+	w, k    int       // for which they are laid out; 0: for nothing
+
+	y       []float64    // the run's values less the origin, scaled
+	head    []float64    // row 0 of the matrix
+	rows    [2][]float64 // a row, and the next
+	m       []float32    // the matrix
+	stride  int          // floats from row to row
+	sums    []float32    // S
+	basis   []float32    // k lane arrays
+	r       []float32    // a lane array
 	origin  float64
 	scale   float64
-
-	basis []float32 // k lane arrays
-	r     []float32
+	refused bool // the run's values do not allow a shared matrix
 }
 
 // Where float64 sums, once slid, and the correction for the mean stay exact
@@ -72,9 +74,10 @@ func (s *Scorer) lanes(p *Params, scores, x []float32, at, n int) bool {
 			first[(l+i)*vec.Lanes+l] = v
 		}
 	}
-	var alpha, beta [MaxKrylov][vec.Lanes]float32
+	var alpha, beta [vec.Lanes]float32
+	t := &s.t
 	var limit [vec.Lanes]float64
-	var dims [vec.Lanes]int
+	var ended [vec.Lanes]bool
 	var h, ones, inverse [vec.Lanes]float32
 	for k := 0; ; k++ {
 		vec.LaneMul(r, m, g.stride, q(k))
@@ -87,11 +90,11 @@ func (s *Scorer) lanes(p *Params, scores, x []float32, at, n int) bool {
 		vec.LaneShift(r, &h, &byOnes, sums)
 		clip(r, w, n)
 
-		vec.LaneDot(&alpha[k], q(k), r)
-		h = negative(alpha[k])
+		vec.LaneDot(&alpha, q(k), r)
+		h = negative(alpha)
 		vec.LaneAxpy(&h, q(k), r)
 		if k > 0 {
-			h = negative(beta[k-1])
+			h = negative(beta)
 			vec.LaneAxpy(&h, q(k-1), r)
 		}
 		for i := range k + 1 {
@@ -102,28 +105,33 @@ func (s *Scorer) lanes(p *Params, scores, x []float32, at, n int) bool {
 		var squares [vec.Lanes]float32
 		vec.LaneDot(&squares, r, r)
 		live := false
+		t.d[k], t.e[k] = [vec.Lanes]float64{}, [vec.Lanes]float64{}
 		for l := range n {
-			inverse[l] = 0
-			if dims[l] < k {
-				continue // ended before
+			inverse[l], beta[l] = 0, 0
+			if ended[l] {
+				continue
 			}
-			dims[l] = k + 1
-			limit[l] = max(limit[l], breakdown*math.Abs(float64(alpha[k][l])))
-			if b := math.Sqrt(float64(squares[l])); b > limit[l] {
-				beta[k][l], inverse[l] = float32(b), float32(1/b)
-				live = true
+			t.d[k][l] = float64(alpha[l])
+			limit[l] = max(limit[l], breakdown*math.Abs(t.d[k][l]))
+			b := math.Sqrt(float64(squares[l]))
+			if b <= limit[l] {
+				ended[l] = true
+				continue
 			}
+			t.e[k][l] = b
+			limit[l] = max(limit[l], breakdown*b)
+			beta[l], inverse[l] = float32(b), float32(1/b)
+			live = true
 		}
-		if k+1 == p.Krylov || !live {
+		t.n = k + 1
+		if t.n == p.Krylov || !live {
 			break
 		}
 		vec.LaneScale(q(k+1), &inverse, r)
 	}
+	t.solve(n)
 	for l := range n {
-		for k := range dims[l] {
-			s.alpha[k], s.beta[k] = float64(alpha[k][l]), float64(beta[k][l])
-		}
-		scores[at+l] = outside(s.alpha[:dims[l]], s.beta[:dims[l]], s.first[:dims[l]], p.Rank)
+		scores[at+l] = t.outside(l, p.Rank)
 	}
 	return true
 }
@@ -155,10 +163,10 @@ func (s *Scorer) build(p *Params, x []float32, n int) bool {
 		}
 		g.origin += s.mean[i] / float64(n)
 	}
+	y := g.y[:len(x)]
 	for i, v := range x {
-		g.values[i] = float64(v) - g.origin
+		y[i] = float64(v) - g.origin
 	}
-	y := g.values[:len(x)]
 	if !g.allows(y, w, n, s.mean[:n]) {
 		return false
 	}
@@ -225,16 +233,22 @@ func (g *gram) allows(y []float64, w, n int, means []float64) bool {
 }
 
 func (g *gram) reserve(w, k int) {
-	if g.m != nil {
+	if g.w == w && g.k == k {
 		return
 	}
+	g.w, g.k = w, k
 	size := w + maxRun - 1
-	g.stride = (size+15)&^15 | 16 // not a multiple of 128 bytes
-	g.values = make([]float64, 2*w-2+maxRun)
-	g.rows = [2][]float64{make([]float64, size), make([]float64, size)}
-	g.head = make([]float64, size)
-	g.m = vec.Aligned(size * g.stride)
-	g.sums = vec.Aligned(size)
-	g.r = vec.Aligned((w + vec.Lanes - 1) * vec.Lanes)
-	g.basis = vec.Aligned(k * len(g.r))
+	g.stride = (size+15)&^15 | 16 // an odd number of cache lines
+	var l layout
+	l.add(&g.m, size*g.stride)
+	l.add(&g.sums, size)
+	l.add(&g.r, (w+vec.Lanes-1)*vec.Lanes)
+	l.add(&g.basis, k*(w+vec.Lanes-1)*vec.Lanes)
+	l.cut(&g.floats)
+	if n := 5*size + w; len(g.doubles) < n {
+		g.doubles = make([]float64, n)
+	}
+	d := g.doubles
+	g.y, d = d[:size+w-1], d[size+w-1:]
+	g.head, g.rows[0], g.rows[1] = d[:size], d[size:2*size], d[2*size:3*size]
 }

@@ -29,26 +29,25 @@ const (
 // Scorer holds the memory that scoring takes; the zero value is ready. It is
 // used by one goroutine at a time, for any parameters.
 type Scorer struct {
-	w, k int // what the memory below is for
+	floats []float32 // all of what follows
+	w, k   int       // for which it is laid out
+	window []float32 // 2w-1 centred values
+	half   []float32 // w: between the two products with a Hankel matrix
+	r      []float32 // w
+	mu     []float32 // maxRun vectors, w apart
+	basis  []float32 // k vectors, w apart
 
-	window  []float32 // 2w-1 centred values
-	half    []float32 // w: between the two products with a Hankel matrix
-	mu      []float32 // maxRun vectors, w apart
-	basis   []float32 // k vectors
-	r       []float32
 	mean    [maxRun]float64
 	defined [maxRun]bool // the score needs Lanczos
-
-	gram gram
-
-	alpha, beta, first [MaxKrylov]float64
+	gram    gram
+	t       tridiagonals
 }
 
 // Score sets scores to those of the last len(scores) values of x, which has at
 // least p.Reads()+len(scores)-1. a is the feedback, w numbers, replaced by the
 // next.
 func (s *Scorer) Score(p *Params, scores, x, a []float32) {
-	s.reserve(p)
+	s.reserve(p.Window, p.Krylov)
 	x = x[len(x)-p.Reads()-len(scores)+1:]
 	for len(scores) > 0 {
 		n := min(len(scores), maxRun)
@@ -57,26 +56,45 @@ func (s *Scorer) Score(p *Params, scores, x, a []float32) {
 	}
 }
 
-func (s *Scorer) reserve(p *Params) {
-	if s.w == p.Window && s.k == p.Krylov {
+func (s *Scorer) reserve(w, k int) {
+	if s.w == w && s.k == k {
 		return
 	}
-	s.w, s.k = p.Window, p.Krylov
-	// Begun at different places within 4 KiB, so that what is read does not
-	// wait for what was just written to its alias.
-	all := vec.Aligned(4*s.w + maxRun*s.w + s.k*s.w + s.w + 5*64)
-	take := func(n int) []float32 {
-		n = (n + 15) &^ 15
-		part := all[:n:n]
-		all = all[n:]
-		return part
+	s.w, s.k = w, k
+	var l layout
+	l.add(&s.window, 2*w-1)
+	l.add(&s.half, w)
+	l.add(&s.r, w)
+	l.add(&s.mu, maxRun*w)
+	l.add(&s.basis, k*w)
+	l.cut(&s.floats)
+	s.gram.w = 0
+}
+
+// layout cuts one array into parts, each at the start of a cache line.
+type layout struct {
+	parts    [5]*[]float32
+	lengths  [5]int
+	n, total int
+}
+
+func (l *layout) add(part *[]float32, length int) {
+	l.parts[l.n], l.lengths[l.n] = part, length
+	l.n++
+	l.total += (length + 15) &^ 15
+}
+
+// cut takes the parts from memory, which grows if it is too small. Their
+// content is undefined.
+func (l *layout) cut(memory *[]float32) {
+	if len(*memory) < l.total {
+		*memory = vec.Aligned(l.total)
 	}
-	s.window = take(2*s.w - 1)[:2*s.w-1]
-	s.half = take(s.w)[:s.w]
-	s.r = take(s.w)[:s.w]
-	s.mu = take(maxRun * s.w)
-	s.basis = take(s.k * s.w)
-	s.gram = gram{}
+	rest := *memory
+	for i, part := range l.parts[:l.n] {
+		n := l.lengths[i]
+		*part, rest = rest[:n:n], rest[(n+15)&^15:]
+	}
 }
 
 // run scores up to maxRun values, the last of x.
@@ -175,13 +193,13 @@ func (s *Scorer) alone(p *Params, score *float32, mu, past []float32, mean float
 		alpha := vec.Dot(q(n), s.r)
 		vec.Axpy(-alpha, q(n), s.r)
 		if n > 0 {
-			vec.Axpy(-float32(s.beta[n-1]), q(n-1), s.r)
+			vec.Axpy(-float32(s.t.e[n-1][0]), q(n-1), s.r)
 		}
 		for i := range n + 1 {
 			vec.Axpy(-vec.Dot(q(i), s.r), q(i), s.r)
 		}
-		s.alpha[n] = float64(alpha)
-		limit = max(limit, breakdown*math.Abs(s.alpha[n]))
+		s.t.d[n][0] = float64(alpha)
+		limit = max(limit, breakdown*math.Abs(s.t.d[n][0]))
 		n++
 		if n == p.Krylov {
 			break
@@ -190,81 +208,12 @@ func (s *Scorer) alone(p *Params, score *float32, mu, past []float32, mean float
 		if beta <= limit {
 			break
 		}
-		s.beta[n-1] = beta
+		s.t.e[n-1][0] = beta
+		limit = max(limit, breakdown*beta)
 		copy(q(n), s.r)
 		vec.Scale(float32(1/beta), q(n))
 	}
-	*score = outside(s.alpha[:n], s.beta[:n], s.first[:n], p.Rank)
-}
-
-// outside is the score: 1 less the squares of the first components of the
-// eigenvectors of T that count. It uses up its arguments.
-func outside(alpha, beta, first []float64, rank int) float32 {
-	clear(first)
-	first[0] = 1
-	ritz(alpha, beta, first)
-	score, floor := 1.0, math.Inf(-1)
-	for range min(rank, len(alpha)) {
-		top := 0
-		for i, v := range alpha {
-			if v > alpha[top] {
-				top = i
-			}
-		}
-		if alpha[top] <= floor {
-			break
-		}
-		if math.IsInf(floor, -1) {
-			floor = negligible * alpha[top]
-		}
-		score -= first[top] * first[top]
-		alpha[top] = math.Inf(-1)
-	}
-	return float32(min(max(score, 0), 1))
-}
-
-// ritz replaces the diagonal d of a symmetric tridiagonal matrix by its
-// eigenvalues, unordered, and the row z by z times the matrix of eigenvectors,
-// by implicit QL (Golub and Welsch, Calculation of Gauss quadrature rules, 1969:
-// of the eigenvectors it takes the first components only). e is the
-// subdiagonal, its last element free; it is used up.
-func ritz(d, e, z []float64) {
-	n := len(d)
-	e[n-1] = 0
-	for l := range n {
-		for range 60 {
-			m := l
-			for m < n-1 && math.Abs(e[m]) > 0x1p-46*(math.Abs(d[m])+math.Abs(d[m+1])) {
-				m++
-			}
-			if m == l {
-				break
-			}
-			g := (d[l+1] - d[l]) / (2 * e[l])
-			g = d[m] - d[l] + e[l]/(g+math.Copysign(math.Sqrt(g*g+1), g))
-			sin, cos, p := 1.0, 1.0, 0.0
-			i := m - 1
-			for ; i >= l; i-- {
-				f, b := sin*e[i], cos*e[i]
-				r := math.Sqrt(f*f + g*g)
-				e[i+1] = r
-				if r == 0 {
-					d[i+1] -= p
-					break
-				}
-				sin, cos = f/r, g/r
-				g = d[i+1] - p
-				r = (d[i]-g)*sin + 2*cos*b
-				p = sin * r
-				d[i+1] = g + p
-				g = cos*r - b
-				z[i], z[i+1] = cos*z[i]-sin*z[i+1], sin*z[i]+cos*z[i+1]
-			}
-			if i < l {
-				d[l] -= p
-				e[l] = g
-			}
-			e[m] = 0
-		}
-	}
+	s.t.n = n
+	s.t.solve(1)
+	*score = s.t.outside(0, p.Rank)
 }

@@ -39,12 +39,16 @@
 //   - A current or a past that is constantly the mean has no directions: the
 //     score is 0. In the first case, and where the power method meets 0, the
 //     feedback stays as it was.
-//   - Lanczos ends early, with a smaller T, when beta is below 1e-6 of the
-//     largest |alpha|: mu's Krylov space is used up.
-//   - Directions of the past whose Ritz value is not above 1e-5 of the largest
-//     (1/300 of its amplitude) do not count: a past of lower rank than r spans
-//     less. Without this rule a noise-free past would explain anything, and
-//     what explains is the rounding.
+//   - Lanczos ends early, with a smaller T, when beta is not above 1e-5 of the
+//     largest element of T so far: mu's Krylov space is used up. (What float32
+//     leaves of a beta that is 0 is up to 1.5e-6 of it; Lanczos on that would
+//     find directions twice.)
+//   - A Ritz value along whose vector mu has not more than 1e-8 (a component of
+//     1e-4) is left out before the r largest are taken: rounding makes such.
+//   - Nor does one count that is not above 1e-5 of the largest (1/300 of its
+//     amplitude): a past of lower rank than r spans less. Without this rule a
+//     noise-free past would explain anything, and what explains is the
+//     rounding.
 //
 // # What time a score speaks of
 //
@@ -67,7 +71,8 @@ import (
 const MaxKrylov = 32
 
 const (
-	breakdown  = 1e-6 // of the largest |alpha|: beta below it ends Lanczos
+	breakdown  = 1e-5 // of the largest element of T: a beta up to it ends Lanczos
+	faint      = 1e-8 // squared component of mu: Ritz values with less are left out
 	negligible = 1e-5 // of the largest Ritz value: directions up to it do not count
 )
 

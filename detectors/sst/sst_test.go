@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"odradek/detectors/vec"
 )
 
 func newRand(t testing.TB) *rand.Rand {
@@ -104,13 +106,16 @@ func score(p *Params, x []float32, fresh, group int) []float32 {
 }
 
 // The fast form is within 1e-6 of the definition, and where the definition
-// itself is not that stable, within four times of what it moves.
+// itself is not that stable, within three times of what it moves.
 func TestFastIsTheDefinition(t *testing.T) {
 	rng := newRand(t)
 	var stable, faults []float64
 	for _, c := range []Params{{Window: 2, Rank: 1}, {Window: 8, Rank: 1}, {Window: 20, Rank: 2}, {Window: 50}, {Window: 50, Gamma: 20}, {Window: 60, Rank: 12}, {Window: 100}} {
 		p := newParams(t, c)
-		const fresh = 34
+		fresh := 34
+		if p.Window > 50 {
+			fresh = 17
+		}
 		for name, x := range signals(rng, p.Reads()+fresh-1) {
 			x32 := narrow(x)
 			want, _ := Define(p, x, fresh, widen(p.A0))
@@ -118,11 +123,11 @@ func TestFastIsTheDefinition(t *testing.T) {
 			for _, group := range []int{fresh, 16, 6, 1} {
 				for i, got := range score(p, x32, fresh, group) {
 					d := math.Abs(float64(got) - want[i])
-					if spread[i] < 2e-6 {
+					if spread[i] < 1e-5 {
 						stable = append(stable, d)
 					}
 					faults = append(faults, d)
-					if d > 1e-6+4*spread[i] {
+					if d > 1e-6+3*spread[i] {
 						t.Errorf("w=%d r=%d %s, in groups of %d: score %d is %v, the definition's %v, its spread %.3g", p.Window, p.Rank, name, group, i, got, want[i], spread[i])
 					}
 				}
@@ -224,6 +229,24 @@ func TestDegenerate(t *testing.T) {
 	})
 }
 
+// One scorer for several parameters by turns gives what one for each does.
+func TestScorerIsForAnyParameters(t *testing.T) {
+	rng := newRand(t)
+	var shared Scorer
+	for range 100 {
+		p := newParams(t, Params{Window: 3 + rng.IntN(40), Rank: 1 + rng.IntN(2)})
+		fresh := 1 + rng.IntN(20)
+		x := narrow(signals(rng, p.Reads()+fresh-1)["noise"])
+		got, a := make([]float32, fresh), append([]float32(nil), p.A0...)
+		shared.Score(p, got, x, a)
+		for i, want := range score(p, x, fresh, fresh) {
+			if got[i] != want {
+				t.Fatalf("w=%d, score %d of %d: %v, want %v", p.Window, i, fresh, got[i], want)
+			}
+		}
+	}
+}
+
 // Adding a constant and multiplying by one change nothing but roundings, and
 // nothing at all for a power of two.
 func TestUnitAndOffsetDoNotMatter(t *testing.T) {
@@ -254,36 +277,50 @@ func TestUnitAndOffsetDoNotMatter(t *testing.T) {
 }
 
 // The fast form of the tridiagonal problem against Jacobi's.
-func TestRitz(t *testing.T) {
+func TestTridiagonals(t *testing.T) {
 	rng := newRand(t)
-	for range 2000 {
-		n := 1 + rng.IntN(MaxKrylov)
-		d, e := make([]float64, n), make([]float64, n)
-		for i := range d {
-			d[i] = rng.NormFloat64() * math.Pow(10, float64(rng.IntN(8)))
-			e[i] = rng.NormFloat64() * math.Pow(10, float64(rng.IntN(8)))
-		}
-		size := largest(d) + largest(e)
-		values, vectors := jacobi(d, e[:n-1])
-		z := make([]float64, n)
-		z[0] = 1
-		ritz(d, e, z)
-		// Values may be in any order, and vectors of close values mix: compare
-		// the moments sum z^2 f(value), which determine both.
-		for _, f := range []func(float64) float64{
-			func(float64) float64 { return 1 },
-			func(v float64) float64 { return v / size },
-			func(v float64) float64 { return v / size * v / size },
-			func(v float64) float64 { return math.Exp(v / size) },
-			func(v float64) float64 { return math.Sin(3 * v / size) },
-		} {
-			got, want := 0.0, 0.0
+	for range 500 {
+		var fast tridiagonals
+		fast.n = 1 + rng.IntN(MaxKrylov)
+		count := 1 + rng.IntN(vec.Lanes)
+		type matrix struct{ d, e []float64 }
+		var ms []matrix
+		for k := range count {
+			n := 1 + rng.IntN(fast.n)
+			m := matrix{make([]float64, n), make([]float64, n-1)}
 			for i := range n {
-				got += z[i] * z[i] * f(d[i])
-				want += vectors[0][i] * vectors[0][i] * f(values[i])
+				m.d[i] = rng.NormFloat64() * math.Pow(10, float64(rng.IntN(8)))
+				fast.d[i][k] = m.d[i]
+				if i > 0 {
+					m.e[i-1] = rng.NormFloat64() * math.Pow(10, float64(rng.IntN(8)))
+					fast.e[i-1][k] = m.e[i-1]
+				}
 			}
-			if math.Abs(got-want) > 1e-12 {
-				t.Fatalf("n=%d: a moment is %v, want %v", n, got, want)
+			ms = append(ms, m)
+		}
+		fast.solve(count)
+		for k, m := range ms {
+			size := largest(m.d) + largest(m.e)
+			values, vectors := jacobi(m.d, m.e)
+			// Values may be in any order, and vectors of close values mix:
+			// compare moments, sums of z^2 f(value), which determine both.
+			for _, f := range []func(float64) float64{
+				func(float64) float64 { return 1 },
+				func(v float64) float64 { return v },
+				func(v float64) float64 { return v * v },
+				func(v float64) float64 { return math.Exp(v) },
+				func(v float64) float64 { return math.Sin(3 * v) },
+			} {
+				got, want := 0.0, 0.0
+				for i := range fast.n {
+					got += fast.z[i][k] * fast.z[i][k] * f(fast.d[i][k]/size)
+				}
+				for i, v := range values {
+					want += vectors[0][i] * vectors[0][i] * f(v/size)
+				}
+				if math.Abs(got-want) > 1e-9 {
+					t.Fatalf("%d of %d rows: a moment is %v, want %v", len(m.d), fast.n, got, want)
+				}
 			}
 		}
 	}

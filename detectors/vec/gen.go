@@ -43,32 +43,61 @@ func main() {
 	}
 }
 
-// hankel prints the kernel of a Hankel product of elements of the given bytes:
-// one broadcast of v's element, and a multiplication with each block's x.
+// hankel prints the kernel of a Hankel product of elements of the given bytes.
+//
+// A register sums up each block of y. A block of x takes part in the product of
+// v[j] for one block of y and in that of v[j+lane] for the block before, so v
+// is read in pairs a vector's lanes apart: that halves the loads, which would
+// be the limit, as most of them cross a cache line. The last block has a place
+// of its own and shares no load.
 func hankel(p func(string, ...any), name, pointer, kind string, bytes int) {
+	lanes := 32 / bytes
 	p("\n// func %s(y, x, v %s, n, blocks, last int)", name, pointer)
 	p("TEXT ·%s(SB), NOSPLIT, $0-48", name)
 	p("\tMOVQ y+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ v+16(FP), DX\n\tMOVQ n+24(FP), CX")
 	p("\tMOVQ blocks+32(FP), AX\n\tMOVQ last+40(FP), R8")
 	p("\tLEAQ (SI)(R8*%d), R9\n\tLEAQ (DI)(R8*%d), R10", bytes, bytes)
-	for n := 1; n < 14; n++ {
+	for n := 1; n < 13; n++ {
 		p("\tCMPQ AX, $%d\n\tJEQ blocks%d", n, n)
 	}
-	for n := 14; n >= 1; n-- {
+	for n := 13; n >= 1; n-- {
+		last := n - 1
 		p("\nblocks%d:", n)
 		for i := range n {
 			p("\tVXORPS Y%d, Y%d, Y%d", i, i, i)
 		}
-		p("\nsum%d:", n)
+		p("\tSUBQ $%d, CX\n\tJLT rest%d", 2*lanes, n)
+		p("\npairs%d:\n\tMOVQ $%d, AX", n, lanes)
+		p("\npair%d:", n)
+		p("\tVBROADCASTS%s (DX), Y15\n\tVBROADCASTS%s 32(DX), Y14", kind, kind)
+		for i := range last + 1 {
+			if i == 0 && last == 0 {
+				break
+			}
+			p("\tVMOVUPS %d(SI), Y13", 32*i)
+			if i < last {
+				p("\tVFMADD231P%s Y13, Y15, Y%d", kind, i)
+			}
+			if i > 0 {
+				p("\tVFMADD231P%s Y13, Y14, Y%d", kind, i-1)
+			}
+		}
+		p("\tVFMADD231P%s (R9), Y15, Y%d", kind, last)
+		p("\tVFMADD231P%s 32(R9), Y14, Y%d", kind, last)
+		p("\tADDQ $%d, SI\n\tADDQ $%d, R9\n\tADDQ $%d, DX\n\tDECQ AX\n\tJNZ pair%d", bytes, bytes, bytes, n)
+		p("\tADDQ $32, SI\n\tADDQ $32, R9\n\tADDQ $32, DX\n\tSUBQ $%d, CX\n\tJGE pairs%d", 2*lanes, n)
+		p("\nrest%d:\n\tADDQ $%d, CX\n\tJZ done%d", n, 2*lanes, n)
+		p("\none%d:", n)
 		p("\tVBROADCASTS%s (DX), Y15", kind)
-		for i := range n - 1 {
+		for i := range last {
 			p("\tVFMADD231P%s %d(SI), Y15, Y%d", kind, 32*i, i)
 		}
-		p("\tVFMADD231P%s (R9), Y15, Y%d", kind, n-1)
-		p("\tADDQ $%d, SI\n\tADDQ $%d, R9\n\tADDQ $%d, DX\n\tDECQ CX\n\tJNZ sum%d", bytes, bytes, bytes, n)
-		for i := range n - 1 {
+		p("\tVFMADD231P%s (R9), Y15, Y%d", kind, last)
+		p("\tADDQ $%d, SI\n\tADDQ $%d, R9\n\tADDQ $%d, DX\n\tDECQ CX\n\tJNZ one%d", bytes, bytes, bytes, n)
+		p("\ndone%d:", n)
+		for i := range last {
 			p("\tVMOVUPS Y%d, %d(DI)", i, 32*i)
 		}
-		p("\tVMOVUPS Y%d, (R10)\n\tVZEROUPPER\n\tRET", n-1)
+		p("\tVMOVUPS Y%d, (R10)\n\tVZEROUPPER\n\tRET", last)
 	}
 }

@@ -44,7 +44,7 @@ func laneMomentsAVX2(h, k *[Lanes]float32, s, v []float32)
 //go:noescape
 func laneShiftAVX2(y []float32, h, k *[Lanes]float32, s []float32)
 
-// hankelRows computes blocks*8 elements of a Hankel product: 1 to 14 blocks,
+// hankelRows computes blocks*8 elements of a Hankel product: 1 to 13 blocks,
 // side by side but for the last, which begins at element last of y and x. n is
 // the length of v, at least 1.
 //
@@ -65,7 +65,7 @@ func laneMul12(y, m, v *float32, n, stride int)
 //go:noescape
 func laneMul8(y, m, v *float32, n, stride int)
 
-// hankelAVX2 goes over y in passes of up to 14 blocks of 8 elements, as many as
+// hankelAVX2 goes over y in passes of up to 13 blocks of 8 elements, as many as
 // there are registers to sum in. A last block that would stick out is moved
 // back over its neighbour, which computes the same again.
 func hankelAVX2(y, x, v []float32) {
@@ -91,7 +91,7 @@ func hankel64AVX2(y, x, v []float64) {
 // pass is how many of the blocks that are left to take at once: the passes are
 // about equal.
 func pass(blocks int) int {
-	const most = 14
+	const most = 13
 	passes := (blocks + most - 1) / most
 	return (blocks + passes - 1) / passes
 }

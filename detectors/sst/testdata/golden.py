@@ -44,7 +44,7 @@ def krylov(h1, h2, a, r, k, steps):
         q, _ = np.linalg.qr(np.column_stack([q, c @ q[:, -1]]))
     q[:, 0] = mu[:, 0]
     values, vectors = np.linalg.eigh(q.T @ c @ q)
-    assert values[-r] > 3e-5 * values[-1]  # else it does not count
+    assert values[-r] > 3e-5 * values[-1] and (vectors[0] ** 2).min() > 3e-8  # else it does not count
     return 1 - (vectors[0, -r:] ** 2).sum(), mu
 
 
