@@ -111,14 +111,14 @@ type outputSettings struct {
 	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing. If false, a missing one stops the start."`
 	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1 takes the brokers' default."`
 	Partitions      int      `env:"PARTITIONS" envDefault:"0" min:"0" max:"100000" doc:"Partitions of created output topics; 0 takes the largest partition count of the input topics. Changelogs always have their input topic's."`
-	Compression     string   `env:"COMPRESSION" envDefault:"snappy" oneof:"none|snappy|lz4|zstd|gzip" doc:"Compression of what is produced."`
+	Compression     string   `env:"COMPRESSION" envDefault:"none" oneof:"none|snappy|lz4|zstd|gzip" doc:"Compression of what is produced."`
 	MaxMessage      ByteSize `env:"MAX_MESSAGE_BYTES" envDefault:"1000000" min:"1024" max:"1GiB" doc:"Largest batch sent; at most the topics' max.message.bytes."`
 }
 
 type cycleSettings struct {
 	Guarantee          string        `env:"GUARANTEE" envDefault:"exactly_once" oneof:"exactly_once|at_least_once" doc:"exactly_once publishes scores, state and offsets in one transaction. at_least_once has no transactions: after a crash some outputs come twice, with the same ids and the same bytes."`
 	TransactionTimeout time.Duration `env:"TRANSACTION_TIMEOUT" envDefault:"30s" min:"1s" max:"15m" doc:"The brokers abort a transaction open for longer. At most the session timeout, so that a dead worker's transaction does not outlive its membership."`
-	CommitInterval     time.Duration `env:"COMMIT_INTERVAL" envDefault:"50ms" min:"0s" max:"1m" doc:"Least time from one commit to the next while there is input; 0 commits as soon as the last commit is done."`
+	CommitInterval     time.Duration `env:"COMMIT_INTERVAL" derived:"50ms; 5ms with at_least_once" min:"0s" max:"1m" doc:"Least time from one commit to the next while there is input; 0 commits as soon as the last commit is done. A transaction costs the brokers more than a plain commit."`
 	ReplayLimit        time.Duration `env:"REPLAY_LIMIT" envDefault:"30s" min:"100ms" max:"24h" doc:"How much input a restart may have to read again to rebuild state, as a time at the present rate. Smaller means more state written in each cycle. The input topics must keep records for much longer."`
 	StateLost          string        `env:"STATE_LOST" envDefault:"fail" oneof:"fail|reset" doc:"State that cannot be rebuilt (no replay floor with the committed offset, a floor that retention has passed, a grown partition count): fail stops the worker with exit code 4, reset goes on with empty state."`
 	StateMismatch      string        `env:"STATE_MISMATCH" envDefault:"stop" oneof:"stop|reset" doc:"Stored state that was made with another mapping or other detector parameters: stop with exit code 4, or empty just what the change touches."`
@@ -353,6 +353,14 @@ func (c *Config) derive() {
 	set(&o.LateTopic, g+"-late")
 	set(&o.RekeyTopic, g+"-rekey")
 	set(&o.ChangelogPrefix, g)
+	for _, s := range c.settings {
+		if s.name == prefix+"COMMIT_INTERVAL" && s.source == "default" {
+			c.Cycle.CommitInterval = 50 * time.Millisecond
+			if c.Cycle.Guarantee == "at_least_once" {
+				c.Cycle.CommitInterval = 5 * time.Millisecond
+			}
+		}
+	}
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		d.Fields = cleanList(d.Fields)
