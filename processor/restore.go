@@ -139,9 +139,23 @@ func (pt *partition) begin(at int64) error {
 	return nil
 }
 
-// loadChangelog feeds the partition's changelog to the state and returns the
-// keys that are stored in it.
+// loadChangelog feeds the partition's changelog to the state, which is empty,
+// and returns the keys that are stored in it.
 func (pt *partition) loadChangelog(ctx context.Context) (map[string]struct{}, error) {
+	for {
+		stored, err := pt.readChangelog(ctx)
+		var gone *kafka.OffsetOutOfRangeError
+		if !errors.As(err, &gone) {
+			return stored, err
+		}
+		// The log's start has moved past what was being read: compaction or
+		// retention. What was deleted may supersede what is loaded already.
+		pt.log.Info("the changelog was cut while it was read, beginning again", "offset", gone.Offset, "log_start", gone.LogStart)
+		pt.state = keystate.New(pt.p.cfg.State)
+	}
+}
+
+func (pt *partition) readChangelog(ctx context.Context) (map[string]struct{}, error) {
 	tp := kafka.TP{Topic: pt.p.outputs.changelogs[pt.tp.Topic].name, Partition: pt.tp.Partition}
 	from, err := pt.list(ctx, tp, StartEarliest)
 	if err != nil {
