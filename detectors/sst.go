@@ -58,6 +58,13 @@ func (d *ikasst) Op() Op            { return IKASST }
 func (d *ikasst) Params() []float32 { return d.params }
 func (d *ikasst) Window() int       { return d.sst.Reads() }
 
+// Reach says how many rows before its own the interval begins and ends that a
+// score speaks of.
+func (d *ikasst) Reach() (from, to int) {
+	from, to = d.sst.About(0)
+	return -from, -to
+}
+
 func (d *ikasst) Size(v View) (scores, carry int, ok bool) {
 	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.sst.Reads() {
 		return 0, 0, false

@@ -31,6 +31,9 @@ func (z *zscore) Op() Op            { return ZScore }
 func (z *zscore) Params() []float32 { return z.params }
 func (z *zscore) Window() int       { return int(z.params[0]) }
 
+// Reach says that a score speaks of its own row.
+func (z *zscore) Reach() (from, to int) { return 0, 0 }
+
 func (z *zscore) Size(v View) (scores, carry int, ok bool) {
 	if v.Fresh < 1 || v.Rows-v.Fresh+1 < z.Window() {
 		return 0, 0, false

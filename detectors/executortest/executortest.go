@@ -171,6 +171,10 @@ func newChain(c detectors.Case) *chain {
 	return ch
 }
 
+// reacher is what a detector may be, one finding a fresh row of which every
+// one spans the same rows before its own.
+type reacher interface{ Reach() (from, to int) }
+
 // define executes the chain task by task, the carry passed by hand, and compares
 // each result with the definition's of the same task.
 func (c *chain) define(t *testing.T, e detectors.Executor) {
@@ -189,8 +193,14 @@ func (c *chain) define(t *testing.T, e detectors.Executor) {
 		if err := op.Spec().Compare(&r, got, want); err != nil {
 			t.Errorf("%s: task %d: %v", c.Name, i, err)
 		}
-		findings := c.Detector.AppendFindings(nil, r)
-		for _, f := range findings {
+		for k, f := range c.Detector.AppendFindings(nil, r) {
+			if d, ok := c.Detector.(reacher); ok {
+				from, to := d.Reach()
+				at := r.Len() - in.fresh + k
+				if f.Fresh != k || f.From != at-from || f.To != at-to {
+					t.Errorf("%s: task %d: finding %+v of row %d, where Reach says %d to %d before it", c.Name, i, f, at, from, to)
+				}
+			}
 			if f.Fresh < 0 || f.Fresh >= in.fresh || f.From > f.To || f.From < 0 || f.To >= r.Len() {
 				t.Errorf("%s: task %d: finding %+v does not lie in the task's %d rows, %d of them fresh", c.Name, i, f, r.Len(), in.fresh)
 			}

@@ -10,14 +10,18 @@ import (
 // with a w by w matrix:
 //
 //   - the power method takes 2p products with a Hankel matrix, straight from the
-//     values, for each score after the other as the feedback demands;
+//     values, for one score after the other as the feedback demands;
 //   - Lanczos takes k products with C, for eight scores side by side (run.go): C
 //     of a score is a submatrix of the Gram matrix of all lagged vectors of the
 //     run, and that of the next score is the same one row and column on. Scores
-//     that are left over take 2k products with Hankel matrices (alone.go).
+//     that are left over take 2k products with Hankel matrices (alone).
 //
-// Floor at w=100, p=2, k=5: 4*n + 5*n*1.14 (the lanes' overhang) = 97,000
-// multiply-adds, at AVX2's 16 a cycle 6,100 cycles, 1.7 us at 3.6 GHz.
+// Floor at w=100, p=2, k=5: 4n + 5*1.15n (the lanes' overhang) = 97,000
+// multiply-adds, at AVX2's 16 a cycle 6,100 cycles, 1.7 us at 3.6 GHz. Measured
+// on one EPYC 9004 core at that clock: 3.2 us with 16 fresh, of which power
+// method 0.9, products of Lanczos 1.1, tridiagonal problem 0.4, Gram matrix
+// 0.2; 4.3 us for one alone. Tried: eight shifted copies of the values, so that
+// all loads are aligned (no gain over reading v in pairs, see vec/gen.go).
 
 // maxRun is the number of scores that share a Gram matrix, maxGram the largest
 // window for which there is one (4 MiB).
