@@ -71,11 +71,11 @@ func (e *encoder) floats(v []float32) {
 	}
 }
 
-// headStart begins a head and each of its parts: version, number of parts, asOf,
-// born.
-func (e *encoder) headStart(k *Key, asOf int64, parts int) {
+// headStart begins a head and each of its parts: version, number of parts with
+// their generation, asOf, born.
+func (e *encoder) headStart(k *Key, asOf int64) {
 	e.byte(version)
-	e.uint(uint64(parts))
+	e.uint(uint64(k.parts)*generations + uint64(k.gen))
 	e.uint(uint64(asOf))
 	e.uint(uint64(k.born))
 }
@@ -85,7 +85,8 @@ func (e *encoder) headStart(k *Key, asOf int64, parts int) {
 //	last offset, last time
 //	windows: number, and for each
 //	    fingerprint, columns, rows of a segment, rows ever, rows there,
-//	    1 and the origin or 0, the rows after the last full segment
+//	    where in its segment the first one begins (if there are segments),
+//	    the rows after the last full segment
 //	detectors: number, and for each
 //	    hash of the name, fingerprint, the window's fingerprint,
 //	    offsets of the fresh rows, carry
@@ -102,9 +103,9 @@ func (e *encoder) head(s *State, k *Key) {
 		e.uint(uint64(sw.seg))
 		e.uint(uint64(w.count))
 		e.uint(uint64(w.rows))
-		e.origin(w, len(sw.cols))
 		first := w.count - int64(w.rows)
 		if sw.seg > 0 {
+			e.uint(uint64(w.segs.from & (sw.seg - 1)))
 			first = max(first, w.count&^(sw.seg-1))
 		}
 		e.rows(w, len(sw.cols), first, w.count)
@@ -127,17 +128,6 @@ func (e *encoder) head(s *State, k *Key) {
 	}
 	for i := range n {
 		e.held(k.held.at(i))
-	}
-}
-
-func (e *encoder) origin(w *win, cols int) {
-	if !w.origin {
-		e.byte(0)
-		return
-	}
-	e.byte(1)
-	for _, v := range w.slab[:cols] {
-		e.bits(v)
 	}
 }
 
@@ -180,7 +170,7 @@ func (e *encoder) rows(w *win, cols int, first, end int64) {
 	// The run of rows that ends at end is the last of what was there then.
 	then := *w
 	then.unpush(w.count - end)
-	a, b := then.times(cols, int32(n))
+	a, b := then.times(int32(n))
 	last, step := int64(a[0]), int64(0)
 	e.int(last)
 	for _, run := range [2][]uint64{a[1:], b} {

@@ -49,7 +49,7 @@
 //
 //	H name                head: everything about the key but full segments
 //	P name part           a part of a head that is too large for one record
-//	S name window first   segment: rows of the window, written once when full
+//	S name window number  segment: rows of the window, written once when full
 //	E name                eviction: the key's samples below an offset are forgotten
 //
 // A value begins with a version byte (codec.go). A head names its segments, so
@@ -72,7 +72,7 @@
 //     depend on the batches.
 //   - The rows and the ring positions of a window follow its count of samples, so
 //     undo needs only the rows that were overwritten.
-//   - Task.X is centred on the window's origin, which is part of the state and
-//     moves by the key's own count of samples: scores of float32 ops depend on it
-//     in the last bits.
+//   - A task's float32 rows are centred on their own mean. An origin kept from
+//     earlier would be the mean of a spike or of the level before a shift, and
+//     cost digits for a whole window.
 package keystate

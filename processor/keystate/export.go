@@ -30,7 +30,6 @@ func (s *State) Export(dst []byte) []byte {
 			w, cols := &k.wins[i], len(k.shape.wins[i].cols)
 			e.bits(s.cfg.Windows[k.shape.wins[i].index].Fingerprint)
 			e.int(w.count)
-			e.origin(w, cols)
 			e.rows(w, cols, w.count-int64(w.rows), w.count)
 		}
 		for i := range k.marks {

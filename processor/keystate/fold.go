@@ -326,42 +326,26 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 	return out
 }
 
-// pushRow writes a row into the ring and moves the origin where it is due.
+// pushRow writes a row into the ring.
 func (s *State) pushRow(sw *shapeWin, w *win, time int64, values []float64, imputed bool) {
 	nc := len(sw.cols)
 	at := int(s.push(sw, w))
-	w.slab[nc+at] = uint64(time)
-	ring := w.slab[nc+int(w.cap):]
+	w.slab[at] = uint64(time)
+	ring := w.slab[w.cap:]
 	row := ring[at*nc : at*nc+nc]
 	if nc == 1 && !imputed {
 		row[0] = math.Float64bits(values[sw.cols[0]])
-	} else if !imputed {
-		for j, c := range sw.cols {
-			row[j] = math.Float64bits(values[c])
-		}
-	} else {
-		if at == 0 {
-			at = int(w.cap)
-		}
-		last := ring[(at-1)*nc:]
-		for j, c := range sw.cols {
-			if v := values[c]; v-v != 0 {
-				row[j] = last[j]
-			} else {
-				row[j] = math.Float64bits(v)
-			}
-		}
+		return
 	}
-	switch {
-	case !w.origin:
-		if w.rows >= sw.minRows {
-			w.center(nc)
+	if at == 0 {
+		at = int(w.cap)
+	}
+	last := ring[(at-1)*nc:]
+	for j, c := range sw.cols {
+		if v := values[c]; v-v == 0 {
+			row[j] = math.Float64bits(v)
+		} else {
+			row[j] = last[j]
 		}
-	case w.cap == sw.need:
-		if w.pos == 0 {
-			w.center(nc)
-		}
-	case w.count%int64(sw.need) == 0: // rows are missing since a detector's window grew
-		w.center(nc)
 	}
 }

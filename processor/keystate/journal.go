@@ -52,6 +52,7 @@ const (
 	opEvict
 	opSnapshot // the key was snapshotted
 	opLogged   // an eviction was emitted
+	opLeftover // and once more
 	opForget   // an eviction was deleted from the log
 )
 
@@ -106,15 +107,7 @@ func (u *unit) saveHead(k *Key) {
 	}
 	w := append(u.words, uint64(k.lastOffset), uint64(k.lastTime), uint64(k.since), dirty)
 	for i := range k.wins {
-		win, nc := &k.wins[i], len(k.shape.wins[i].cols)
-		rows := uint64(win.rows) << 1
-		if win.origin {
-			rows |= 1
-		}
-		w = append(w, uint64(win.count), rows)
-		if win.origin {
-			w = append(w, win.slab[:nc]...)
-		}
+		w = append(w, uint64(k.wins[i].count), uint64(k.wins[i].rows))
 	}
 	for i := range k.marks {
 		m := &k.marks[i]
@@ -128,14 +121,10 @@ func (s *State) undoHead(k *Key, w []uint64) {
 	k.lastOffset, k.lastTime, k.since, k.dirty = int64(w[0]), int64(w[1]), int64(w[2]), w[3] != 0
 	w = w[4:]
 	for i := range k.wins {
-		win, nc := &k.wins[i], len(k.shape.wins[i].cols)
+		win := &k.wins[i]
 		win.unpush(win.count - int64(w[0]))
-		win.rows, win.origin = int32(w[1]>>1), w[1]&1 != 0
+		win.rows = int32(w[1])
 		w = w[2:]
-		if win.origin {
-			copy(win.slab[:nc], w[:nc])
-			w = w[nc:]
-		}
 	}
 	for i := range k.marks {
 		m := &k.marks[i]
@@ -156,8 +145,8 @@ func (w *win) unpush(n int64) {
 // saveRow pushes the oldest row of a full window, which is overwritten next.
 func (u *unit) saveRow(k *Key, i int, sw *shapeWin, w *win) {
 	nc, at := len(sw.cols), int(w.pos)
-	u.words = append(u.words, w.slab[nc+at])
-	if v := w.slab[nc+int(w.cap)+at*nc:]; nc == 1 {
+	u.words = append(u.words, w.slab[at])
+	if v := w.slab[int(w.cap)+at*nc:]; nc == 1 {
 		u.words = append(u.words, v[0])
 	} else {
 		u.words = append(u.words, v[:nc]...)
@@ -168,8 +157,8 @@ func (u *unit) saveRow(k *Key, i int, sw *shapeWin, w *win) {
 func (s *State) undoRow(k *Key, i int, row []uint64) {
 	w, nc := &k.wins[i], len(k.shape.wins[i].cols)
 	w.unpush(1)
-	w.slab[nc+int(w.pos)] = row[0]
-	copy(w.slab[nc+int(w.cap)+int(w.pos)*nc:], row[1:])
+	w.slab[w.pos] = row[0]
+	copy(w.slab[int(w.cap)+int(w.pos)*nc:], row[1:])
 }
 
 func (u *unit) saveCarry(k *Key, mark int, carry []float32) {
@@ -225,6 +214,8 @@ func (s *State) undo(u *unit) {
 			s.undoSnapshot(k, w, u)
 		case opLogged:
 			pop(&u.evictions, 1)[0].logged = false
+		case opLeftover:
+			s.leftover = append(s.leftover, pop(&u.evictions, 1)[0])
 		case opForget:
 			e := pop(&u.evictions, 1)[0]
 			if o.what == forgetLogged {
@@ -376,7 +367,7 @@ func (s *State) commitUnit(u *unit, n int) {
 					s.freeRing(&o.key.shape.wins[j], &o.key.wins[j])
 				}
 			}
-		case opLogged:
+		case opLogged, opLeftover:
 			delete(s.stale, u.evictions[e].key)
 			u.evictions[e].key = nil
 			e++

@@ -38,10 +38,7 @@ type modelRow struct {
 	v            []float64
 }
 
-type modelWin struct {
-	rows   []modelRow
-	origin []float64
-}
+type modelWin struct{ rows []modelRow }
 
 func (m *model) wm() int64 { return m.max - m.cfg.Lateness }
 
@@ -150,14 +147,10 @@ func (m *model) row(sm Sample) {
 	k.last, k.any = sm.Time, true
 	looks := m.looks(sm.Key)
 	need := make([]int, len(m.cfg.Windows))
-	least := make([]int, len(m.cfg.Windows))
 	for _, i := range looks {
 		d := &m.cfg.Detectors[i]
 		f := d.Detector.(*fake)
 		need[d.Window] = max(need[d.Window], f.window+d.Stride-1)
-		if least[d.Window] == 0 || f.least < least[d.Window] {
-			least[d.Window] = f.least
-		}
 	}
 	in := make([]bool, len(m.cfg.Windows))
 	for wi := range k.wins {
@@ -181,17 +174,6 @@ func (m *model) row(sm Sample) {
 		}
 		in[wi] = true
 		w.rows = append(w.rows, r)
-		n := len(w.rows)
-		if w.origin == nil && n >= least[wi] || w.origin != nil && n%need[wi] == 0 {
-			w.origin = make([]float64, len(r.v))
-			there := w.rows[max(0, n-need[wi]):]
-			for c := range w.origin {
-				for _, r := range there {
-					w.origin[c] += r.v[c]
-				}
-				w.origin[c] /= float64(len(there))
-			}
-		}
 	}
 	out := Missing
 	for wi := range k.wins { // rows come window by window
@@ -228,21 +210,27 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	d := &m.cfg.Detectors[i]
 	f := d.Detector.(*fake)
 	x := w.rows[max(0, len(w.rows)-(f.window+d.Stride-1)):]
+	dim := len(m.cfg.Windows[d.Window].Columns)
 	b := &detectors.Batch{}
 	b.GrowF32(3) // arenas are not empty
-	t := detectors.Task{Op: f.Op(), Dim: uint32(len(w.origin)), Fresh: uint32(d.Stride)}
+	t := detectors.Task{Op: f.Op(), Dim: uint32(dim), Fresh: uint32(d.Stride)}
 	var dst []float32
 	t.Params, dst = b.GrowF32(3)
 	copy(dst, f.Params())
-	t.X, dst = b.GrowF32(len(x) * len(w.origin))
-	for r := range x {
-		for c, v := range x[r].v {
-			dst[r*len(w.origin)+c] = float32(v - w.origin[c])
+	t.X, dst = b.GrowF32(len(x) * dim)
+	for c := range dim {
+		mean := 0.0
+		for r := range x {
+			mean += x[r].v[c]
+		}
+		mean /= float64(len(x))
+		for r := range x {
+			dst[r*dim+c] = float32(x[r].v[c] - mean)
 		}
 	}
 	t.Carry, dst = b.GrowF32(len(k.carry[i]))
 	copy(dst, k.carry[i])
-	scores, carry, _ := f.Size(detectors.View{Dim: len(w.origin), Rows: len(x), Fresh: d.Stride})
+	scores, carry, _ := f.Size(detectors.View{Dim: dim, Rows: len(x), Fresh: d.Stride})
 	t.Scores, t.Next = b.GrowOut(scores), b.GrowOut(carry)
 	b.Tasks = append(b.Tasks, t)
 	execute(b)

@@ -65,9 +65,12 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	case detectors.F32:
 		var dst []float32
 		t.X, dst = b.GrowF32(len(x) + len(y))
-		for c := range d.dim {
-			packColumn(dst[c:], x, y, d.dim)
-			x, y = x[1:], y[min(1, len(y)):]
+		if d.dim == 1 {
+			m := meanOf(x, y)
+			pack1(dst, x, m)
+			pack1(dst[len(x):], y, m)
+		} else {
+			packN(dst, x, y, d.dim)
 		}
 	case detectors.F64:
 		var dst []float64
@@ -111,7 +114,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		s.ptimes = append(s.ptimes, uint64(k.lastTime), word)
 		return
 	}
-	x, y = w.times(d.dim, times)
+	x, y = w.times(times)
 	s.ptimes = append(append(s.ptimes, x...), y...)
 	if m.n > 0 {
 		s.ptimes = append(s.ptimes, m.fresh[:m.n]...)
@@ -119,32 +122,53 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	s.ptimes = append(s.ptimes, word)
 }
 
-// packColumn writes a column of the rows x, then y, as float32, centred on its
-// mean over the task's rows: the mean of them and of nothing before, so that
-// float32 has its digits where this task's values are, whatever the series was
-// like earlier. dst, x and y begin at the column; rows are dim apart.
-func packColumn(dst []float32, x, y []uint64, dim int) {
-	sum, n := 0.0, 0
-	for i := 0; i < len(x); i += dim {
-		sum += math.Float64frombits(x[i])
-		n++
+// Float32 rows are centred on the mean of the task's rows, column by column: the
+// mean of them and of nothing before, so that float32 has its digits where this
+// task's values are, whatever the series was like earlier.
+
+// meanOf is the mean of a column of the rows x, then y.
+func meanOf(x, y []uint64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += math.Float64frombits(v)
 	}
-	for i := 0; i < len(y); i += dim {
-		sum += math.Float64frombits(y[i])
-		n++
+	for _, v := range y {
+		sum += math.Float64frombits(v)
 	}
-	mean := sum / float64(n)
-	if mean-mean != 0 { // the sum of huge values
-		mean = math.Float64frombits(x[0])
+	return sound(sum/float64(len(x)+len(y)), x[0])
+}
+
+// sound is mean, or first where the sum of huge values has overflowed.
+func sound(mean float64, first uint64) float64 {
+	if mean-mean != 0 {
+		return math.Float64frombits(first)
 	}
-	at := 0
-	for i := 0; i < len(x); i += dim {
-		dst[at] = float32(math.Float64frombits(x[i]) - mean)
-		at += dim
+	return mean
+}
+
+func pack1(dst []float32, src []uint64, mean float64) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = float32(math.Float64frombits(v) - mean)
 	}
-	for i := 0; i < len(y); i += dim {
-		dst[at] = float32(math.Float64frombits(y[i]) - mean)
-		at += dim
+}
+
+func packN(dst []float32, x, y []uint64, dim int) {
+	for c := range dim {
+		sum := 0.0
+		for i := c; i < len(x); i += dim {
+			sum += math.Float64frombits(x[i])
+		}
+		for i := c; i < len(y); i += dim {
+			sum += math.Float64frombits(y[i])
+		}
+		mean := sound(sum/float64((len(x)+len(y))/dim), x[c])
+		for i := c; i < len(x); i += dim {
+			dst[i] = float32(math.Float64frombits(x[i]) - mean)
+		}
+		for i := c; i < len(y); i += dim {
+			dst[len(x)+i] = float32(math.Float64frombits(y[i]) - mean)
+		}
 	}
 }
 

@@ -23,19 +23,21 @@ var (
 
 // loading is what only a restore needs.
 type loading struct {
-	parts    map[string][][]byte // heads' parts whose head has not come
-	staged   map[*Key][]staged   // segments since the key's last head
-	mismatch map[*Key]string     // what the last head had of another configuration
-	rewrite  map[*Key]struct{}   // keys to write again because of it
-	broken   map[*Key]error      // what is missing of the last head
+	parts    map[string]map[uint64][]byte // heads' parts whose head has not come
+	staged   map[string][]staged          // by name: segments since the last head
+	mismatch map[*Key]string              // what the last head had of another configuration
+	rewrite  map[*Key]struct{}            // keys to write again because of it
+	broken   map[*Key]error               // what is missing of the last head
 	times    []uint64
 	fresh    []uint64
 }
 
 // staged is a segment that waits for the head that names it.
 type staged struct {
-	window uint64
-	value  []byte
+	window, id  uint64
+	born, first int64
+	cols        int
+	rows        []byte
 }
 
 // Load takes a record of the changelog; all of them, in the order of the log,
@@ -50,7 +52,7 @@ func (s *State) Load(key, value []byte) error {
 	}
 	if s.load == nil {
 		s.load = &loading{
-			parts: map[string][][]byte{}, staged: map[*Key][]staged{},
+			parts: map[string]map[uint64][]byte{}, staged: map[string][]staged{},
 			mismatch: map[*Key]string{}, rewrite: map[*Key]struct{}{}, broken: map[*Key]error{},
 		}
 	}
@@ -64,7 +66,7 @@ func (s *State) Load(key, value []byte) error {
 	case recPart:
 		err = s.loadPart(name, value, suffix[0])
 	case recSegment:
-		err = s.loadSegment(name, value, suffix[0])
+		err = s.loadSegment(name, value, suffix[0], suffix[1])
 	case recEviction:
 		err = s.loadEviction(name, value)
 	default:
@@ -93,43 +95,181 @@ func (s *State) loadEviction(name, value []byte) error {
 
 // loadPart keeps a part for its head.
 func (s *State) loadPart(name, value []byte, i uint64) error {
-	if i > math.MaxUint16 {
+	if i >= generations<<16 {
 		return ErrCorrupt
 	}
 	p := s.load.parts[string(name)]
 	if value == nil {
-		if i < uint64(len(p)) {
-			p[i] = nil
-		}
+		delete(p, i)
 		return nil
 	}
-	for uint64(len(p)) <= i {
-		p = append(p, nil)
+	if p == nil {
+		p = map[uint64][]byte{}
+		s.load.parts[string(name)] = p
 	}
 	p[i] = slices.Clone(value)
-	s.load.parts[string(name)] = p
 	return nil
 }
 
 // assemble joins the parts of a head, each of which begins as the head does.
-func (s *State) assemble(name, start []byte, parts, size int) ([]byte, error) {
+func (s *State) assemble(name, start []byte, parts, gen, size int) ([]byte, error) {
 	p := s.load.parts[string(name)]
-	delete(s.load.parts, string(name))
-	if len(p) < parts {
-		return nil, fmt.Errorf("%d of %d parts of its head: %w", len(p), parts, ErrCorrupt)
-	}
 	var body []byte
-	for i, v := range p[:parts] {
-		if rest, ok := bytes.CutPrefix(v, start); ok {
-			body = append(body, rest...)
-			continue
+	for i := range parts {
+		id := uint64(gen)<<16 | uint64(i)
+		rest, ok := bytes.CutPrefix(p[id], start)
+		if !ok {
+			return nil, fmt.Errorf("part %d of its head is missing or of another head: %w", i, ErrCorrupt)
 		}
-		return nil, fmt.Errorf("part %d of its head is missing or of another head: %w", i, ErrCorrupt)
+		body = append(body, rest...)
+		delete(p, id)
 	}
 	if len(body) != size {
 		return nil, fmt.Errorf("parts of its head have %d bytes, not %d: %w", len(body), size, ErrCorrupt)
 	}
 	return body, nil
+}
+
+// loadSegment keeps a segment until a head names it: what a cycle wrote that was
+// cut off before its head (at least once) must not get into the window.
+func (s *State) loadSegment(name, value []byte, window, id uint64) error {
+	if value == nil {
+		return nil // heads say which segments count
+	}
+	d := decoder{b: value}
+	d.start()
+	born, first, cols := d.offset(), d.offset(), d.small()
+	if d.bad || cols < 1 || cols > maxDim {
+		return ErrCorrupt
+	}
+	list := s.load.staged[string(name)]
+	s.load.staged[string(name)] = append(list, staged{window, id, born, first, cols, slices.Clone(d.b)})
+	return nil
+}
+
+// takeSegments takes the rows of the segments that a head names into their
+// window, as far as an earlier head has not brought them.
+func (s *State) takeSegments(k *Key, sw *shapeWin, w *win, list []staged, seg int64, segs segments) error {
+	print := s.cfg.Windows[sw.index].Fingerprint
+	for i := range list {
+		g := &list[i]
+		if g.window != print || g.born != k.born || g.cols != len(sw.cols) || !segs.has(seg, g.first) || g.id != segmentID(seg, g.first) {
+			continue
+		}
+		if i+1 < len(list) && list[i+1].window == g.window && list[i+1].id == g.id {
+			continue // written again
+		}
+		end := g.first&^(seg-1) + seg
+		if end <= w.count && g.first >= w.count-int64(w.rows) {
+			continue // they are there
+		}
+		w.windUp(g.first)
+		d := decoder{b: g.rows}
+		if s.loadRows(&d, sw, w); d.bad || len(d.b) > 0 || w.count != end {
+			return ErrCorrupt
+		}
+	}
+	return nil
+}
+
+// windUp makes first the number of the next row: rows from there on are written
+// again, and a gap before it empties the window.
+func (w *win) windUp(first int64) {
+	if back := w.count - first; back >= 0 && back <= int64(w.rows) {
+		if back > 0 {
+			w.unpush(back)
+			w.rows -= int32(back)
+		}
+		return
+	}
+	w.count, w.rows, w.pos = first, 0, 0
+}
+
+// loadRows appends rows to a window.
+func (s *State) loadRows(d *decoder, sw *shapeWin, w *win) {
+	nc := len(sw.cols)
+	times := d.times(s.load.times[:0], nc)
+	s.load.times = times
+	if len(times) == 0 {
+		return
+	}
+	// A window that does not begin with the key's first row was full once.
+	if size := min(w.count+int64(len(times)), int64(sw.need)); size > int64(w.cap) {
+		s.grow(sw, w, int32(size))
+	}
+	b := d.b
+	for _, t := range times {
+		at := int(s.push(sw, w))
+		w.slab[at] = t
+		row := w.slab[int(w.cap)+at*nc:][:nc]
+		for j := range row {
+			row[j] = binary.LittleEndian.Uint64(b[8*j:])
+		}
+		b = b[8*nc:]
+	}
+	d.b = b
+}
+
+// loadHead makes a key what the head says.
+func (s *State) loadHead(name, value []byte) error {
+	if value == nil {
+		if k := s.keys.get(name); k != nil {
+			s.unload(k)
+		}
+		delete(s.load.staged, string(name))
+		return nil
+	}
+	d := decoder{b: value}
+	d.start()
+	parts, asOf, born := d.small(), d.offset(), d.offset()
+	gen := parts % generations
+	parts /= generations
+	if d.bad || parts > math.MaxUint16 {
+		return ErrCorrupt
+	}
+	if parts > 0 {
+		start := value[:len(value)-len(d.b)]
+		size := d.small()
+		if d.bad {
+			return ErrCorrupt
+		}
+		body, err := s.assemble(name, start, parts, gen, size)
+		if err != nil {
+			if k := s.loadKey(name, born); k != nil {
+				s.load.broken[k] = err
+				k.asOf, k.parts, k.gen, k.inLog = asOf, uint16(parts), uint8(gen), true
+			}
+			return nil
+		}
+		d.b = body
+	}
+	k := s.loadKey(name, born)
+	if k == nil {
+		return nil
+	}
+	list := s.load.staged[string(name)]
+	delete(s.load.staged, string(name))
+	slices.SortStableFunc(list, func(a, b staged) int {
+		return cmp.Or(cmp.Compare(a.window, b.window), cmp.Compare(a.id, b.id))
+	})
+	delete(s.load.broken, k)
+	delete(s.load.mismatch, k)
+	delete(s.load.rewrite, k)
+	delete(s.stale, k)
+	before := s.bytes - s.keySize(k)
+	k.asOf, k.parts, k.gen, k.inLog = asOf, uint16(parts), uint8(gen), true
+	k.held = nil
+	k.lastOffset, k.lastTime = d.int(), d.int()
+	err := s.loadWindows(&d, k, list)
+	if err == nil {
+		s.loadMarks(&d, k)
+		s.loadHeld(&d, k)
+		if d.bad || len(d.b) > 0 {
+			err = ErrCorrupt
+		}
+	}
+	s.bytes = before + s.keySize(k)
+	return err
 }
 
 // loadKey finds or makes a key; nil if no detector looks at it any more.
@@ -153,152 +293,6 @@ func (s *State) loadKey(name []byte, born int64) *Key {
 	return k
 }
 
-// loadSegment takes rows into their window, or keeps them until the next head
-// if there has been one: a log that was cut off between segments and head (at
-// least once) must leave the window as the last head describes it.
-func (s *State) loadSegment(name, value []byte, window uint64) error {
-	if value == nil {
-		return nil // heads say which segments count
-	}
-	d := decoder{b: value}
-	d.start()
-	born := d.offset()
-	if d.bad {
-		return ErrCorrupt
-	}
-	if k := s.keys.get(name); k != nil && k.inLog {
-		s.load.staged[k] = append(s.load.staged[k], staged{window, slices.Clone(value)})
-		return nil
-	}
-	if k := s.loadKey(name, born); k != nil {
-		return s.takeSegment(k, window, value)
-	}
-	return nil
-}
-
-func (s *State) takeSegment(k *Key, window uint64, value []byte) error {
-	d := decoder{b: value}
-	d.start()
-	born := d.offset()
-	first, cols := d.offset(), d.small()
-	if d.bad || cols < 1 || cols > maxDim {
-		return ErrCorrupt
-	}
-	for i := range k.wins {
-		w, sw := &k.wins[i], &k.shape.wins[i]
-		if s.cfg.Windows[sw.index].Fingerprint != window || len(sw.cols) != cols || born != k.born {
-			continue
-		}
-		s.windUp(sw, w, first)
-		s.loadRows(&d, sw, w)
-	}
-	if d.bad {
-		return ErrCorrupt
-	}
-	return nil
-}
-
-// windUp makes first the number of the next row: rows from there on are written
-// again, and a gap before it empties the window.
-func (s *State) windUp(sw *shapeWin, w *win, first int64) {
-	if back := w.count - first; back >= 0 && back <= int64(w.rows) {
-		if back > 0 {
-			w.unpush(back)
-			w.rows -= int32(back)
-		}
-		return
-	}
-	w.count, w.rows, w.pos = first, 0, 0
-	if w.cap == sw.need {
-		w.pos = int32(first % int64(sw.need))
-	}
-}
-
-// loadRows appends rows to a window.
-func (s *State) loadRows(d *decoder, sw *shapeWin, w *win) {
-	nc := len(sw.cols)
-	times := d.times(s.load.times[:0], nc)
-	s.load.times = times
-	if len(times) == 0 {
-		return
-	}
-	// A window that does not begin with the key's first row was full once.
-	if size := min(w.count+int64(len(times)), int64(sw.need)); size > int64(w.cap) {
-		s.grow(sw, w, int32(size))
-	}
-	b := d.b
-	for _, t := range times {
-		at := int(s.push(sw, w))
-		w.slab[nc+at] = t
-		row := w.slab[nc+int(w.cap)+at*nc:][:nc]
-		for j := range row {
-			row[j] = binary.LittleEndian.Uint64(b[8*j:])
-		}
-		b = b[8*nc:]
-	}
-	d.b = b
-}
-
-// loadHead makes a key what the head says.
-func (s *State) loadHead(name, value []byte) error {
-	if value == nil {
-		if k := s.keys.get(name); k != nil {
-			s.unload(k)
-		}
-		return nil
-	}
-	d := decoder{b: value}
-	d.start()
-	parts, asOf, born := d.small(), d.offset(), d.offset()
-	if d.bad {
-		return ErrCorrupt
-	}
-	if parts > 0 {
-		start := value[:len(value)-len(d.b)]
-		size := d.small()
-		if d.bad || parts > math.MaxUint16 {
-			return ErrCorrupt
-		}
-		body, err := s.assemble(name, start, parts, size)
-		if err != nil {
-			if k := s.loadKey(name, born); k != nil {
-				s.load.broken[k] = err
-				k.asOf, k.parts, k.inLog = asOf, uint16(parts), true
-			}
-			return nil
-		}
-		d.b = body
-	}
-	k := s.loadKey(name, born)
-	if k == nil {
-		return nil
-	}
-	delete(s.load.broken, k)
-	for _, seg := range s.load.staged[k] {
-		if err := s.takeSegment(k, seg.window, seg.value); err != nil {
-			return err
-		}
-	}
-	delete(s.load.staged, k)
-	delete(s.load.mismatch, k)
-	delete(s.load.rewrite, k)
-	delete(s.stale, k)
-	before := s.bytes - s.keySize(k)
-	k.asOf, k.parts, k.inLog = asOf, uint16(parts), true
-	k.held = nil
-	k.lastOffset, k.lastTime = d.int(), d.int()
-	err := s.loadWindows(&d, k)
-	if err == nil {
-		s.loadMarks(&d, k)
-		s.loadHeld(&d, k)
-		if d.bad || len(d.b) > 0 {
-			err = ErrCorrupt
-		}
-	}
-	s.bytes = before + s.keySize(k)
-	return err
-}
-
 // unload forgets a key while loading.
 func (s *State) unload(k *Key) {
 	if k.held != nil {
@@ -309,7 +303,6 @@ func (s *State) unload(k *Key) {
 	for i := range k.wins {
 		s.freeRing(&k.shape.wins[i], &k.wins[i])
 	}
-	delete(s.load.staged, k)
 	delete(s.load.mismatch, k)
 	delete(s.load.rewrite, k)
 	delete(s.load.broken, k)
@@ -327,7 +320,7 @@ func (s *State) mismatched(k *Key, format string, args ...any) {
 // must not ask for endless deletions.
 const maxSegments = 1 << 17
 
-func (s *State) loadWindows(d *decoder, k *Key) error {
+func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 	seen := make([]bool, 0, 8)
 	for range k.wins {
 		seen = append(seen, false)
@@ -338,20 +331,24 @@ func (s *State) loadWindows(d *decoder, k *Key) error {
 		if d.bad || cols < 1 || cols > maxDim || seg&(seg-1) != 0 || rows > count || rows > maxRows {
 			return ErrCorrupt
 		}
-		live, tail := count-rows, count-rows
-		from, to := int64(0), int64(0)
+		tail := count - rows
+		var segs segments
 		if seg > 0 {
-			from, to = live&^(seg-1), count&^(seg-1)
-			if tail = max(live, to); (to-from)/seg > maxSegments {
+			part := d.offset()
+			start, to := tail&^(seg-1), count&^(seg-1)
+			if part >= seg || (to-start)/seg > maxSegments {
 				return ErrCorrupt
+			}
+			if tail = max(tail, to); start < to {
+				segs = segments{start + part, to}
 			}
 		}
 		at := slices.IndexFunc(k.shape.wins, func(sw shapeWin) bool {
 			return s.cfg.Windows[sw.index].Fingerprint == print && len(sw.cols) == cols
 		})
 		if at < 0 || seen[at] || k.shape.wins[at].seg != seg {
-			for first := from; first < to; first += seg {
-				s.stale[k] = append(s.stale[k], staleSegment{print, first})
+			for first := range segs.all(seg) {
+				s.stale[k] = append(s.stale[k], staleSegment{print, segmentID(seg, first)})
 			}
 			s.load.rewrite[k] = struct{}{}
 		}
@@ -361,15 +358,10 @@ func (s *State) loadWindows(d *decoder, k *Key) error {
 		}
 		seen[at] = true
 		w, sw := &k.wins[at], &k.shape.wins[at]
-		w.origin = false
-		var origin []byte
-		if d.byte() != 0 {
-			if len(d.b) < 8*cols {
-				return ErrCorrupt
-			}
-			origin, d.b = d.b[:8*cols], d.b[8*cols:]
+		if err := s.takeSegments(k, sw, w, list, seg, segs); err != nil {
+			return err
 		}
-		s.windUp(sw, w, tail)
+		w.windUp(tail)
 		s.loadRows(d, sw, w)
 		rows = min(rows, int64(sw.need))
 		if d.bad || w.count != count {
@@ -380,24 +372,15 @@ func (s *State) loadWindows(d *decoder, k *Key) error {
 		} else {
 			w.rows = int32(rows)
 		}
-		if origin != nil && w.rows == 0 && rows == 0 {
-			return ErrCorrupt
-		}
-		if origin != nil && w.rows > 0 {
-			for j := range cols {
-				w.slab[j] = binary.LittleEndian.Uint64(origin[8*j:])
-			}
-			w.origin = true
-		}
-		if w.segFrom, w.segTo = 0, 0; sw.seg == seg {
-			w.segFrom, w.segTo = from, to
+		if w.segs = (segments{}); sw.seg == seg {
+			w.segs = segs
 		}
 	}
 	for i, ok := range seen {
 		if !ok {
 			w := &k.wins[i]
 			s.clearWin(&k.shape.wins[i], w)
-			w.segFrom, w.segTo = 0, 0
+			w.segs = segments{}
 		}
 	}
 	return nil
@@ -405,9 +388,6 @@ func (s *State) loadWindows(d *decoder, k *Key) error {
 
 // skipWindow reads over the rest of a window that is not there any more.
 func (s *State) skipWindow(d *decoder, cols int) {
-	if d.byte() != 0 {
-		d.skip(8 * cols)
-	}
 	times := d.times(s.load.times[:0], cols)
 	s.load.times = times
 	d.skip(8 * cols * len(times))
@@ -507,14 +487,18 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		return fmt.Errorf("keystate: the replay floor %d is above the committed offset %d: %w", f.Offset, committed, ErrAhead)
 	}
 	if s.load == nil {
-		s.load = &loading{}
+		s.load = &loading{} // nothing was loaded; its maps are not written any more
 	}
 	var drop []*Key
 	changed, example := 0, (*Key)(nil)
 	top := int64(math.MinInt64)
 	for k := range s.keys.all {
 		if e := s.evicted[string(k.name)]; !k.inLog || e != nil && k.asOf <= e.offset {
-			drop = append(drop, k)
+			if drop = append(drop, k); k.inLog {
+				// An eviction that was cut off before it had deleted the key.
+				e.key = k
+				s.leftover = append(s.leftover, e)
+			}
 			continue
 		}
 		if top = max(top, k.asOf); k.asOf > committed && !ahead {
@@ -543,8 +527,12 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(string(a.name), string(b.name)))
 	})
 	for _, k := range drop {
-		s.unload(k)
+		stale := s.stale[k]
+		if s.unload(k); k.inLog && len(stale) > 0 {
+			s.stale[k] = stale
+		}
 	}
+	slices.SortFunc(s.leftover, func(a, b *eviction) int { return cmp.Compare(a.offset, b.offset) })
 	s.replaying, s.replayEnd = true, committed
 	if top > committed {
 		s.ahead = top

@@ -1,10 +1,6 @@
 package keystate
 
-import (
-	"math"
-
-	"odradek/detectors"
-)
+import "odradek/detectors"
 
 // shape is what keys with the same set of detectors share.
 type shape struct {
@@ -15,13 +11,12 @@ type shape struct {
 
 // shapeWin is a window as the shape's detectors need it.
 type shapeWin struct {
-	index   int // into Config.Windows
-	cols    []int
-	need    int32 // rows to keep: the most of Window()+Stride-1
-	minRows int32 // rows at which the first task becomes possible
-	seg     int64 // rows of a segment, a power of two; 0: all rows are in the head
-	dets    []shapeDet
-	pool    *slots // rings of the final size
+	index int // into Config.Windows
+	cols  []int
+	need  int32 // rows to keep: the most of Window()+Stride-1
+	seg   int64 // rows of a segment, a power of two; 0: all rows are in the head
+	dets  []shapeDet
+	pool  *slots // rings of the final size
 }
 
 type shapeDet struct {
@@ -132,12 +127,11 @@ func (s *State) shapeOf(looks func(detector int) bool) *shape {
 	}
 	sh := &shape{}
 	for w, wc := range s.cfg.Windows {
-		sw := shapeWin{index: w, cols: wc.Columns, minRows: math.MaxInt32}
+		sw := shapeWin{index: w, cols: wc.Columns}
 		for i, d := range s.dets {
 			if d.Window == w && set[i/8]>>(i%8)&1 != 0 {
 				sw.dets = append(sw.dets, shapeDet{d, sh.marks})
 				sw.need = max(sw.need, d.full)
-				sw.minRows = min(sw.minRows, d.minRows)
 				sh.marks++
 			}
 		}
@@ -145,7 +139,7 @@ func (s *State) shapeOf(looks func(detector int) bool) *shape {
 			continue
 		}
 		sw.seg = segmentRows(int64(sw.need), len(sw.cols), s.maxRecord())
-		words := len(sw.cols) + int(sw.need)*(1+len(sw.cols))
+		words := int(sw.need) * (1 + len(sw.cols))
 		if s.pools[words] == nil {
 			s.pools[words] = &slots{words: words}
 		}

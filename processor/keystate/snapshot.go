@@ -3,7 +3,10 @@ package keystate
 import (
 	"encoding"
 	"fmt"
+	"iter"
 	"math"
+	"math/bits"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -126,6 +129,12 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 		panic("keystate: a second Snapshot before the first is Committed")
 	}
 	c := emitter{emit: emit}
+	for _, e := range s.leftover {
+		s.logEviction(&c, e)
+		u.evictions = append(u.evictions, e)
+		u.add(opLeftover, e.key, 0, 0)
+	}
+	s.leftover = s.leftover[:0]
 	for _, e := range s.unlogged {
 		s.logEviction(&c, e)
 		u.evictions = append(u.evictions, e)
@@ -173,9 +182,20 @@ func (c *emitter) put(kind byte, name, value []byte, suffix ...uint64) {
 
 // staleSegment is a segment of a window that is not there any more, or not in
 // segments of this size.
-type staleSegment struct {
-	window uint64 // fingerprint
-	first  int64
+type staleSegment struct{ window, id uint64 }
+
+// segmentID names the segment of seg rows that begins with row first, and says
+// all about its content: segments of different sizes, or of which the beginning
+// was not there any more, are different segments.
+func segmentID(seg, first int64) uint64 {
+	return uint64(bits.TrailingZeros64(uint64(seg)))<<56 | uint64(first)
+}
+
+// deleteParts deletes the parts of a head.
+func (c *emitter) deleteParts(name []byte, gen uint8, parts uint16) {
+	for i := range uint64(parts) {
+		c.put(recPart, name, nil, uint64(gen)<<16|i)
+	}
 }
 
 // logEviction emits an eviction and deletes everything else of the key.
@@ -188,18 +208,16 @@ func (s *State) logEviction(c *emitter, e *eviction) {
 	k := e.key
 	if k.inLog {
 		c.put(recHead, k.name, nil)
-		for i := range k.parts {
-			c.put(recPart, k.name, nil, uint64(i))
-		}
+		c.deleteParts(k.name, k.gen, k.parts)
 	}
 	for i := range k.wins {
 		w, sw := &k.wins[i], &k.shape.wins[i]
-		for first := w.segFrom; first < w.segTo; first += sw.seg {
-			c.put(recSegment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, uint64(first))
+		for first := range w.segs.all(sw.seg) {
+			c.put(recSegment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
 		}
 	}
 	for _, old := range s.stale[k] {
-		c.put(recSegment, k.name, nil, old.window, uint64(old.first))
+		c.put(recSegment, k.name, nil, old.window, old.id)
 	}
 }
 
@@ -234,38 +252,29 @@ func (s *State) forget(c *emitter, u *unit, maxBytes int) {
 // snapshot emits a key: new full segments, its head, and then deletions.
 func (s *State) snapshot(c *emitter, u *unit, k *Key) {
 	s.saveSnapshot(u, k)
-	type window struct{ from, to int64 }
-	var few [8]window
+	var few [8]segments
 	old := few[:0]
 	for i := range k.wins {
 		w, sw := &k.wins[i], &k.shape.wins[i]
-		old = append(old, window{w.segFrom, w.segTo})
-		if sw.seg == 0 {
-			continue
-		}
-		live := w.count - int64(w.rows)
-		from, to := live&^(sw.seg-1), w.count&^(sw.seg-1)
-		for first := max(from, w.segTo); first < to; first += sw.seg {
-			s.enc.reset()
-			s.enc.segment(k, sw, w, max(first, live), first+sw.seg)
-			c.put(recSegment, k.name, s.enc.b, s.cfg.Windows[sw.index].Fingerprint, uint64(first))
-		}
-		w.segFrom, w.segTo = from, to
+		old = append(old, w.segs)
+		w.segs = s.emitSegments(c, k, sw, w)
 	}
-	parts := s.emitHead(c, k)
-	for i := parts; i < int(k.parts); i++ {
-		c.put(recPart, k.name, nil, uint64(i))
-	}
-	k.parts = uint16(parts)
+	// Each head has parts of its own, so that it stays whole until the next is
+	// there. Generations are not taken back by undo: see undoSnapshot.
+	parts, gen := k.parts, k.gen
+	s.emitHead(c, k)
+	c.deleteParts(k.name, gen, parts)
 	for i := range k.wins {
 		w, sw := &k.wins[i], &k.shape.wins[i]
-		for first := old[i].from; first < min(old[i].to, w.segFrom); first += sw.seg {
-			c.put(recSegment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, uint64(first))
+		for first := range old[i].all(sw.seg) {
+			if first < w.segs.from {
+				c.put(recSegment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
+			}
 		}
 	}
 	for _, seg := range s.stale[k] {
 		if !s.hasSegment(k, seg) {
-			c.put(recSegment, k.name, nil, seg.window, uint64(seg.first))
+			c.put(recSegment, k.name, nil, seg.window, seg.id)
 		}
 	}
 	delete(s.stale, k)
@@ -274,78 +283,138 @@ func (s *State) snapshot(c *emitter, u *unit, k *Key) {
 	s.dirtyN--
 }
 
-// hasSegment reports whether the key's head names the segment, which a stale one
-// of the same number must not delete.
+// hasSegment reports whether the key's head names the segment: it may have been
+// stale and become good again.
 func (s *State) hasSegment(k *Key, seg staleSegment) bool {
 	for i := range k.wins {
 		w, sw := &k.wins[i], &k.shape.wins[i]
 		if s.cfg.Windows[sw.index].Fingerprint == seg.window {
-			return sw.seg > 0 && seg.first >= w.segFrom && seg.first < w.segTo && seg.first%sw.seg == 0
+			first := int64(seg.id & (1<<56 - 1))
+			return sw.seg > 0 && seg.id == segmentID(sw.seg, first) && w.segs.has(sw.seg, first)
 		}
 	}
 	return false
 }
 
-// emitHead emits the head, in parts first if it is too large for one record,
-// and returns how many.
-func (s *State) emitHead(c *emitter, k *Key) int {
+// segments are those of a window that the key's head names: rows from to to.
+// They begin at multiples of their size, but for the first, which may begin
+// later: where the window had moved on when it was written.
+type segments struct{ from, to int64 }
+
+// all are the first rows of the segments.
+func (g segments) all(seg int64) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for first := g.from; first < g.to && yield(first); {
+			first = first&^(seg-1) + seg
+		}
+	}
+}
+
+func (g segments) has(seg, first int64) bool {
+	return first == g.from && first < g.to || first > g.from && first < g.to && first&(seg-1) == 0
+}
+
+// emitSegments emits the segments that have become full and returns those that
+// the head is to name.
+func (s *State) emitSegments(c *emitter, k *Key, sw *shapeWin, w *win) segments {
+	if sw.seg == 0 {
+		return segments{}
+	}
+	live := w.count - int64(w.rows)
+	start, to := live&^(sw.seg-1), w.count&^(sw.seg-1)
+	g, todo := segments{start, to}, segments{w.segs.to, to}
+	switch {
+	case start == to:
+		return segments{to, to}
+	case w.segs.to <= start: // nothing that there is has been written
+		g.from, todo.from = live, live
+	case w.segs.from > start:
+		g.from = w.segs.from
+	}
+	for first := range todo.all(sw.seg) {
+		s.enc.reset()
+		s.enc.segment(k, sw, w, first, first&^(sw.seg-1)+sw.seg)
+		c.put(recSegment, k.name, s.enc.b, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
+	}
+	return g
+}
+
+// emitHead emits the head, in parts first if it is too large for one record.
+func (s *State) emitHead(c *emitter, k *Key) {
 	asOf := s.marks[len(s.marks)-1].Offset
 	s.enc.reset()
-	s.enc.headStart(k, asOf, 0)
+	k.parts = 0
+	s.enc.headStart(k, asOf)
 	start := len(s.enc.b)
 	s.enc.head(s, k)
 	limit := max(s.maxRecord()-len(k.name)-64, 256)
 	if len(s.enc.b) <= limit {
 		c.put(recHead, k.name, s.enc.b)
-		return 0
+		return
 	}
 	body := append([]byte(nil), s.enc.b[start:]...)
 	parts := (len(body) + limit - 1) / limit
 	if parts > math.MaxUint16 {
 		c.err = fmt.Errorf("keystate: the state of key %.40q has %d bytes, more than %d records of %d", k.name, len(body), math.MaxUint16, limit)
-		return 0
+		return
 	}
+	k.parts, k.gen = uint16(parts), (k.gen+1)%generations
 	for i := range parts {
 		s.enc.reset()
-		s.enc.headStart(k, asOf, parts)
+		s.enc.headStart(k, asOf)
 		s.enc.b = append(s.enc.b, body[i*limit:min((i+1)*limit, len(body))]...)
-		c.put(recPart, k.name, s.enc.b, uint64(i))
+		c.put(recPart, k.name, s.enc.b, uint64(k.gen)<<16|uint64(i))
 	}
 	s.enc.reset()
-	s.enc.headStart(k, asOf, parts)
+	s.enc.headStart(k, asOf)
 	s.enc.uint(uint64(len(body)))
 	c.put(recHead, k.name, s.enc.b)
-	return parts
 }
+
+// generations of the parts of heads: those in the log, those of a cycle whose
+// outcome is not known, those of the next, and one for luck.
+const generations = 4
 
 // saveSnapshot pushes what a snapshot of the key changes.
 func (s *State) saveSnapshot(u *unit, k *Key) {
-	flags := uint64(k.parts) << 1
+	stale := uint64(0)
 	old := s.stale[k]
 	if len(old) > 0 {
-		flags |= 1
+		stale = 1
 		u.stale = append(u.stale, old)
 	}
 	from := len(u.words)
-	u.words = append(u.words, flags, uint64(k.since))
+	u.words = append(u.words, stale, uint64(k.since))
 	for i := range k.wins {
-		u.words = append(u.words, uint64(k.wins[i].segFrom), uint64(k.wins[i].segTo))
+		u.words = append(u.words, uint64(k.wins[i].segs.from), uint64(k.wins[i].segs.to))
 	}
 	u.add(opSnapshot, k, 0, len(u.words)-from)
 }
 
 // undoSnapshot forgets that the key was snapshotted. The records may be in the
-// changelog all the same, where a commit's outcome is not known and the offset
-// does not tell (a snapshot without new input): so the key stays one whose head
-// has to be deleted.
+// changelog all the same: at least once, or where a commit's outcome is not known
+// and the offset does not tell (a snapshot without new input). So the key stays
+// one whose head and parts have to be deleted, and no segment is relied on.
 func (s *State) undoSnapshot(k *Key, w []uint64, u *unit) {
-	k.parts = max(k.parts, uint16(w[0]>>1))
-	if w[0]&1 != 0 {
-		s.stale[k] = pop(&u.stale, 1)[0]
+	var stale []staleSegment
+	if w[0] != 0 {
+		stale = pop(&u.stale, 1)[0]
 	}
+	stale = append(slices.Clone(stale), s.stale[k]...)
 	k.dirty, k.since = true, int64(w[1])
-	w = w[2:]
 	for i := range k.wins {
-		k.wins[i].segFrom, k.wins[i].segTo = int64(w[2*i]), int64(w[2*i+1])
+		win, sw := &k.wins[i], &k.shape.wins[i]
+		for _, g := range []segments{{int64(w[2+2*i]), int64(w[3+2*i])}, win.segs} {
+			for first := range g.all(sw.seg) {
+				seg := staleSegment{s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first)}
+				if !slices.Contains(stale, seg) {
+					stale = append(stale, seg)
+				}
+			}
+		}
+		win.segs = segments{}
+	}
+	if len(stale) > 0 {
+		s.stale[k] = stale
 	}
 }

@@ -184,7 +184,8 @@ type Key struct {
 	since int64  // where dirty: the mark before the first change that no snapshot has
 	asOf  int64  // offsets below are in the state; where it was loaded
 	hpos  int32  // place in the heap of keys with held samples; -1: none
-	parts uint16 // P records in the changelog
+	parts uint16 // P records of its head in the changelog
+	gen   uint8  // and their generation
 	dirty bool
 	inLog bool // has a head in the changelog
 	dead  bool // evicted or undone; only journal and pending rows still know it
@@ -235,6 +236,7 @@ type State struct {
 	evicted   map[string]*eviction // last eviction of a name, while the log has it
 	evictions []*eviction          // in order of offset, to be deleted from the log
 	unlogged  []*eviction          // not emitted yet
+	leftover  []*eviction          // emitted, but their keys' records are in the log again
 
 	// Tasks without scores.
 	pend   []pending

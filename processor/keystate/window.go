@@ -1,20 +1,14 @@
 package keystate
 
-import "math"
-
 // win is one key's window: a ring of rows that grows in steps. The slab holds
-// the origin (a value a column), the times, and the values row by row; floats
-// are kept as their bits.
+// the times, and after them the values row by row; floats are kept as their bits.
 type win struct {
 	slab  []uint64
 	count int64 // rows ever pushed
-	// Segments [segFrom, segTo) of the changelog, in rows, both multiples of the
-	// segment size.
-	segFrom, segTo int64
-	rows           int32 // rows there, the newest before pos
-	cap            int32
-	pos            int32 // where the next row goes; count % cap once the ring is full-grown
-	origin         bool  // the origin is set
+	segs  segments
+	rows  int32 // rows there, the newest before pos
+	cap   int32
+	pos   int32 // where the next row goes
 }
 
 // Sizes for State.Bytes, from unsafe.Sizeof.
@@ -54,8 +48,7 @@ func (p *slots) get() []uint64 {
 func (p *slots) put(s []uint64) { p.free = append(p.free, s) }
 
 // grow makes room for more rows: 8, then twice as many, or all that are needed
-// where that is not much more. It also places the rows where pos wraps to 0 when
-// count is a multiple of the final size.
+// where that is not much more.
 func (s *State) grow(sw *shapeWin, w *win, atLeast int32) {
 	size := max(2*w.cap, 8, atLeast)
 	if 4*int64(size) > 3*int64(sw.need) {
@@ -66,32 +59,20 @@ func (s *State) grow(sw *shapeWin, w *win, atLeast int32) {
 	if size == sw.need {
 		slab = sw.pool.get()
 	} else {
-		slab = make([]uint64, nc+size*(1+nc))
+		slab = make([]uint64, size*(1+nc))
 	}
 	s.bytes += 8 * int64(len(slab)-len(w.slab))
-	to := int32(0)
-	if size == sw.need {
-		to = int32((w.count - int64(w.rows)) % int64(size))
+	if w.rows > 0 {
+		a, b := w.times(w.rows)
+		copy(slab[copy(slab, a):], b)
+		a, b = w.values(int(nc), w.rows)
+		to := slab[size:]
+		copy(to[copy(to, a):], b)
 	}
 	if w.slab != nil {
-		copy(slab[:nc], w.slab[:nc])
-		from := w.pos - w.rows
-		if from < 0 {
-			from += w.cap
-		}
-		for range w.rows {
-			slab[nc+to] = w.slab[nc+from]
-			copy(slab[nc+size+to*nc:][:nc], w.slab[nc+w.cap+from*nc:][:nc])
-			if to++; to == size {
-				to = 0
-			}
-			if from++; from == w.cap {
-				from = 0
-			}
-		}
 		s.freeRing(sw, w)
 	}
-	w.slab, w.cap, w.pos = slab, size, to
+	w.slab, w.cap, w.pos = slab, size, w.rows
 }
 
 // freeRing gives the slab of a window back, if it came from the pool.
@@ -106,7 +87,7 @@ func (s *State) freeRing(sw *shapeWin, w *win) {
 func (s *State) clearWin(sw *shapeWin, w *win) {
 	s.bytes -= 8 * int64(len(w.slab))
 	s.freeRing(sw, w)
-	*w = win{segFrom: w.segFrom, segTo: w.segTo}
+	*w = win{segs: w.segs}
 }
 
 // push moves the window on by one row and returns its place in the ring; the
@@ -136,8 +117,8 @@ func (w *win) first(rows int32) int32 {
 }
 
 // times returns the times of the last rows rows, oldest first, in two runs.
-func (w *win) times(cols int, rows int32) (a, b []uint64) {
-	ring := w.slab[cols : cols+int(w.cap)]
+func (w *win) times(rows int32) (a, b []uint64) {
+	ring := w.slab[:w.cap]
 	from := w.first(rows)
 	if over := from + rows - w.cap; over > 0 {
 		return ring[from:], ring[:over]
@@ -147,31 +128,10 @@ func (w *win) times(cols int, rows int32) (a, b []uint64) {
 
 // values is times for the values.
 func (w *win) values(cols int, rows int32) (a, b []uint64) {
-	ring := w.slab[cols+int(w.cap):]
+	ring := w.slab[w.cap:]
 	from := w.first(rows)
 	if over := from + rows - w.cap; over > 0 {
 		return ring[int(from)*cols:], ring[:int(over)*cols]
 	}
 	return ring[int(from)*cols : int(from+rows)*cols], nil
-}
-
-// center moves the origin to the mean of the rows. The sum runs from the oldest
-// row to the newest, wherever they lie.
-func (w *win) center(cols int) {
-	a, b := w.values(cols, w.rows)
-	for c := range cols {
-		sum := 0.0
-		for i := c; i < len(a); i += cols {
-			sum += math.Float64frombits(a[i])
-		}
-		for i := c; i < len(b); i += cols {
-			sum += math.Float64frombits(b[i])
-		}
-		m := sum / float64(w.rows)
-		if m-m != 0 { // the sum of huge values
-			m = math.Float64frombits(a[c])
-		}
-		w.slab[c] = math.Float64bits(m)
-	}
-	w.origin = true
 }

@@ -13,6 +13,8 @@ import (
 	"odradek/detectors"
 )
 
+func init() { replayStride = 50 } // the logs of the tests are short
+
 // seedOf prints the seed of a test; KEYSTATE_SEED repeats a run.
 func seedOf(t testing.TB) *rand.Rand {
 	seed := rand.Uint64()
@@ -469,6 +471,9 @@ func (x *run) restored(changelog []record) *State {
 		x.breakIt(&f)
 	}
 	if err := s.BeginReplay(f, x.committed, false); err != nil {
+		if x.breakIt != nil {
+			return New(x.w.cfg)
+		}
 		x.t.Fatal(err)
 	}
 	flush := func() { execute(b); s.Apply(b); b.Reset() }
