@@ -114,7 +114,7 @@ func TestFastIsTheDefinition(t *testing.T) {
 		p := newParams(t, c)
 		fresh := 34
 		if p.Window > 50 {
-			fresh = 17
+			fresh = 9
 		}
 		for name, x := range signals(rng, p.Reads()+fresh-1) {
 			x32 := narrow(x)
