@@ -65,7 +65,7 @@ func (b *bench) franzPace(ctx context.Context, in *benchInput) (pace, error) {
 	}
 	r, err := steady(ticks, 0.2, 0.95)
 	if err == nil {
-		b.say("franz-go: %s records/s, %s ns a record, broker %s ns, over %v", figure(r.rate), figure(r.cpu), figure(r.broker), r.span.Round(time.Millisecond))
+		b.say("franz-go: %v", r)
 	}
 	return r, err
 }

@@ -27,6 +27,7 @@ type pathTick struct {
 	at          time.Time
 	n           int64 // records done
 	cpu, broker time.Duration
+	busy, idle  time.Duration // of all cores
 }
 
 // pace is what a process did in its steady interval.
@@ -34,7 +35,14 @@ type pace struct {
 	rate   float64 // records a second
 	cpu    float64 // ns of the process a record
 	broker float64 // ns of the broker a record; 0 where it is not ours
+	idle   float64 // share of the cores that nothing used
+	others float64 // share that neither the process nor our broker used, this process included
 	span   time.Duration
+}
+
+func (p pace) String() string {
+	return fmt.Sprintf("%s records/s, %s ns a record, broker %s ns, over %v; cores %.0f%% idle, %.0f%% with others",
+		figure(p.rate), figure(p.cpu), figure(p.broker), p.span.Round(time.Millisecond), 100*p.idle, 100*p.others)
 }
 
 // watch looks at a process until it has done total records.
@@ -49,7 +57,8 @@ func (b *bench) watch(ctx context.Context, p *benchProcess, total int64, limit t
 		if err != nil {
 			return nil, err
 		}
-		ticks = append(ticks, pathTick{time.Now(), n, p.cpu(), b.brokerCPU()})
+		busy, idle := machineCPU()
+		ticks = append(ticks, pathTick{time.Now(), n, p.cpu(), b.brokerCPU(), busy, idle})
 		if n >= total {
 			return ticks, nil
 		}
@@ -85,8 +94,17 @@ func steady(ticks []pathTick, from, to float64) (pace, error) {
 	}
 	a, z := ticks[i], ticks[j]
 	n, span := float64(z.n-a.n), z.at.Sub(a.at)
-	return pace{n / span.Seconds(), float64(z.cpu-a.cpu) / n, float64(z.broker-a.broker) / n, span}, nil
+	p := pace{rate: n / span.Seconds(), cpu: float64(z.cpu-a.cpu) / n, broker: float64(z.broker-a.broker) / n, span: span}
+	if all := float64(z.busy - a.busy + z.idle - a.idle); all > 0 {
+		p.idle = float64(z.idle-a.idle) / all
+		p.others = float64(z.busy-a.busy-(z.cpu-a.cpu)-(z.broker-a.broker)) / all
+	}
+	return p, nil
 }
+
+// maxOthers is the share of the cores that other processes may take before a
+// figure is called disturbed; this process and the kernel take a few percent.
+const maxOthers = 0.08
 
 // pathResult is what path-cpu and path-rate share.
 type pathResult struct {
@@ -130,13 +148,15 @@ func (b *bench) path(ctx context.Context) (*pathResult, error) {
 	}
 	r := &pathResult{in: in}
 	var rates, cpus, brokers []float64
+	disturbed := 0.0
 	for i := range b.o.repeat {
 		p, err := b.pathRun(ctx, in, fmt.Sprint(i+1), i == b.o.repeat-1)
 		if err != nil {
 			return nil, err
 		}
-		b.say("path %d: %s records/s, %s ns a record, broker %s ns, over %v", i+1, figure(p.rate), figure(p.cpu), figure(p.broker), p.span.Round(time.Millisecond))
+		b.say("path %d: %v", i+1, p)
 		rates, cpus, brokers = append(rates, p.rate), append(cpus, p.cpu), append(brokers, p.broker)
+		disturbed = max(disturbed, p.others)
 	}
 	r.rate, r.rateSpread = median(rates)
 	r.cpu, _ = median(cpus)
@@ -144,6 +164,9 @@ func (b *bench) path(ctx context.Context) (*pathResult, error) {
 	r.note = fmt.Sprintf("exactly once, %d keys, %d partitions, %s; median of %d, spread %.0f%%", pathKeys, inputPartitions, b.cluster.Kind, b.o.repeat, r.rateSpread)
 	if broker > 0 {
 		r.note += fmt.Sprintf("; broker %.0f ns a record", broker)
+	}
+	if disturbed > maxOthers && b.cluster.Nodes() != nil {
+		r.note += fmt.Sprintf("; DISTURBED: other processes took up to %.0f%% of the cores", 100*disturbed)
 	}
 	if b.o.peers {
 		if r.streams, r.streamsErr = b.streamsPace(ctx, in); r.streamsErr != nil {

@@ -34,6 +34,27 @@ func processCPU(pid int) time.Duration {
 	return time.Duration(ticks) * clockTick
 }
 
+// machineCPU is the time that all cores together were busy and idle.
+func machineCPU() (busy, idle time.Duration) {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0
+	}
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	// cpu user nice system idle iowait irq softirq steal; guests are in user.
+	for i, f := range bytes.Fields(line) {
+		n, _ := strconv.ParseInt(string(f), 10, 64)
+		switch t := time.Duration(n) * clockTick; {
+		case i == 0 || i > 8:
+		case i == 4 || i == 5:
+			idle += t
+		default:
+			busy += t
+		}
+	}
+	return busy, idle
+}
+
 // residentBytes is what of a process is in memory.
 func residentBytes(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))

@@ -46,7 +46,7 @@ func (b *bench) streamsPace(ctx context.Context, in *benchInput) (pace, error) {
 	}
 	r, err := steady(ticks, 0.5, 0.95) // its first half is the JVM's warming up
 	if err == nil {
-		b.say("kafka-streams: %s records/s, %s ns a record, broker %s ns, over %v", figure(r.rate), figure(r.cpu), figure(r.broker), r.span.Round(time.Millisecond))
+		b.say("kafka-streams: %v", r)
 	}
 	return r, err
 }
