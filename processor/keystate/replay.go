@@ -27,9 +27,16 @@ type loading struct {
 	staged   map[string][]staged          // by name: segments since the last head
 	mismatch map[*Key]string              // what the last head had of another configuration
 	rewrite  map[*Key]struct{}            // keys to write again because of it
-	broken   map[*Key]error               // what is missing of the last head
+	broken   map[*Key]broken              // keys whose last head is not complete
 	times    []uint64
 	fresh    []uint64
+}
+
+// broken is a head of which segments or parts are missing. They may come yet: a
+// cycle that was cut off has written them again.
+type broken struct {
+	err   error
+	value []byte
 }
 
 // staged is a segment that waits for the head that names it.
@@ -53,7 +60,7 @@ func (s *State) Load(key, value []byte) error {
 	if s.load == nil {
 		s.load = &loading{
 			parts: map[string]map[uint64][]byte{}, staged: map[string][]staged{},
-			mismatch: map[*Key]string{}, rewrite: map[*Key]struct{}{}, broken: map[*Key]error{},
+			mismatch: map[*Key]string{}, rewrite: map[*Key]struct{}{}, broken: map[*Key]broken{},
 		}
 	}
 	kind, name, suffix, err := splitKey(key)
@@ -122,7 +129,6 @@ func (s *State) assemble(name, start []byte, parts, gen, size int) ([]byte, erro
 			return nil, fmt.Errorf("part %d of its head is missing or of another head: %w", i, ErrCorrupt)
 		}
 		body = append(body, rest...)
-		delete(p, id)
 	}
 	if len(body) != size {
 		return nil, fmt.Errorf("parts of its head have %d bytes, not %d: %w", len(body), size, ErrCorrupt)
@@ -236,7 +242,7 @@ func (s *State) loadHead(name, value []byte) error {
 		body, err := s.assemble(name, start, parts, gen, size)
 		if err != nil {
 			if k := s.loadKey(name, born); k != nil {
-				s.load.broken[k] = err
+				s.load.broken[k] = broken{err, slices.Clone(value)}
 				k.asOf, k.parts, k.gen, k.inLog = asOf, uint16(parts), uint8(gen), true
 			}
 			return nil
@@ -248,7 +254,6 @@ func (s *State) loadHead(name, value []byte) error {
 		return nil
 	}
 	list := s.load.staged[string(name)]
-	delete(s.load.staged, string(name))
 	slices.SortStableFunc(list, func(a, b staged) int {
 		return cmp.Or(cmp.Compare(a.window, b.window), cmp.Compare(a.id, b.id))
 	})
@@ -269,6 +274,12 @@ func (s *State) loadHead(name, value []byte) error {
 		}
 	}
 	s.bytes = before + s.keySize(k)
+	if b, ok := s.load.broken[k]; ok {
+		s.load.broken[k] = broken{b.err, slices.Clone(value)}
+	} else {
+		delete(s.load.staged, string(name))
+		delete(s.load.parts, string(name))
+	}
 	return err
 }
 
@@ -368,7 +379,7 @@ func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 			return ErrCorrupt
 		}
 		if int64(w.rows) < rows {
-			s.load.broken[k] = fmt.Errorf("rows %d to %d of its window are missing: %w", count-rows, count-int64(w.rows), ErrCorrupt)
+			s.load.broken[k] = broken{err: fmt.Errorf("rows %d to %d of its window are missing: %w", count-rows, count-int64(w.rows), ErrCorrupt)}
 		} else {
 			w.rows = int32(rows)
 		}
@@ -489,6 +500,11 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	if s.load == nil {
 		s.load = &loading{} // nothing was loaded; its maps are not written any more
 	}
+	for k, b := range s.load.broken {
+		if err := s.loadHead(k.name, b.value); err != nil {
+			return fmt.Errorf("keystate: changelog record H of key %.40q: %w", k.name, err)
+		}
+	}
 	var drop []*Key
 	changed, example := 0, (*Key)(nil)
 	top := int64(math.MinInt64)
@@ -504,8 +520,8 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		if top = max(top, k.asOf); k.asOf > committed && !ahead {
 			return fmt.Errorf("keystate: key %.40q is at offset %d, the committed offset is %d: %w", k.name, k.asOf, committed, ErrAhead)
 		}
-		if err := s.load.broken[k]; err != nil {
-			return fmt.Errorf("keystate: key %.40q: %w", k.name, err)
+		if b, ok := s.load.broken[k]; ok {
+			return fmt.Errorf("keystate: key %.40q: %w", k.name, b.err)
 		}
 		if s.load.mismatch[k] != "" {
 			changed++

@@ -371,9 +371,9 @@ func (s *State) emitHead(c *emitter, k *Key) {
 	c.put(recHead, k.name, s.enc.b)
 }
 
-// generations of the parts of heads: those in the log, those of a cycle whose
-// outcome is not known, those of the next, and one for luck.
-const generations = 4
+// generations of the parts of heads: those in the log, and those of cycles that
+// were cut off or undone since.
+const generations = 16
 
 // saveSnapshot pushes what a snapshot of the key changes.
 func (s *State) saveSnapshot(u *unit, k *Key) {
