@@ -1,0 +1,103 @@
+package keystate
+
+import (
+	"bytes"
+	"testing"
+
+	"odradek/detectors"
+)
+
+// fuzzConfig has everything a head can hold.
+func fuzzConfig() *Config {
+	cfg := twoWindows()
+	cfg.Lateness, cfg.KeepMismatched, cfg.MaxRecord = 500, true, 600
+	return cfg
+}
+
+// FuzzLoad: any bytes are refused or give a state that works, and that is the
+// same again after a snapshot and a restore.
+func FuzzLoad(f *testing.F) {
+	_, log := saved(f, fuzzConfig(), 1000)
+	for _, r := range log[max(0, len(log)-40):] {
+		f.Add(r.key, r.value, []byte(nil), []byte(nil))
+	}
+	heads := map[string]record{}
+	for _, r := range log {
+		_, name, _, _ := splitKey(r.key)
+		if r.value == nil {
+			continue
+		}
+		if r.key[0] == recHead && heads[string(name)].key != nil {
+			old := heads[string(name)]
+			f.Add(old.key, old.value, r.key, r.value)
+		}
+		if r.key[0] == recPart || r.key[0] == recSegment {
+			heads[string(name)] = r
+		}
+	}
+	f.Add([]byte("Ek"), []byte{version, 5}, []byte("Hk"), []byte(nil))
+	f.Fuzz(func(t *testing.T, k1, v1, k2, v2 []byte) {
+		const end = 1 << 61
+		cfg := fuzzConfig()
+		s, b := New(cfg), &detectors.Batch{}
+		if s.Load(k1, v1) != nil || k2 != nil && s.Load(k2, v2) != nil {
+			return
+		}
+		if s.BeginReplay(Floor{end, 1000}, end, false) != nil {
+			return
+		}
+		s.EndReplay()
+		var names [][]byte
+		for k := range s.keys.all {
+			names = append(names, k.name)
+		}
+		for i := range int64(20) {
+			name := []byte("other")
+			if i > 0 && len(names) > 0 {
+				name = names[int(i)%len(names)]
+			}
+			for !s.Fits(b) {
+				execute(b)
+				s.Apply(b)
+				b.Reset()
+			}
+			s.Fold(&Sample{Key: name, Time: 2000 + i, Offset: end + i, Values: []float64{1, float64(i)}}, b)
+		}
+		execute(b)
+		s.Apply(b)
+		for k := range s.keys.all {
+			if k.unit != s.unit {
+				s.touch(k)
+			}
+		}
+		s.Mark(end + 20)
+		again := New(cfg)
+		if err := s.Snapshot(end+20, 0, func(k, v []byte) error { return again.Load(bytes.Clone(k), bytes.Clone(v)) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := again.BeginReplay(s.Floor(), end+20, false); err != nil {
+			t.Fatal(err)
+		}
+		again.EndReplay()
+		if !bytes.Equal(s.Export(nil), again.Export(nil)) {
+			t.Fatal("the state is another one after snapshot and restore")
+		}
+	})
+}
+
+// FuzzFloor: what is accepted is written as it was read.
+func FuzzFloor(f *testing.F) {
+	f.Add("1;12;-")
+	f.Add("1;12;-5;more")
+	f.Add("1;9223372036854775807;9223372036854775807")
+	f.Add("2;1;1")
+	f.Fuzz(func(t *testing.T, text string) {
+		fl, err := ParseFloor(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseFloor(fl.String()); err != nil || again != fl {
+			t.Fatalf("%q: %v, then %v, %v", text, fl, again, err)
+		}
+	})
+}
