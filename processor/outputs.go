@@ -23,6 +23,18 @@ type topic struct {
 	batchBytes int // bound of a batch, below the topic's max.message.bytes
 }
 
+// outgrown refuses a partition that its changelog does not have: the input topic
+// has got more partitions since the start, or since the metadata that New saw.
+func (o *outputs) outgrown(tp kafka.TP) error {
+	t := o.changelogs[tp.Topic]
+	if t == nil || int(tp.Partition) < t.partitions { // nil: its records are only sent on
+		return nil
+	}
+	return &RefusedError{TP: tp,
+		Reason: fmt.Sprintf("the topic has been given more partitions than its changelog %s has (%d); keys have moved between partitions", t.name, t.partitions),
+		Decide: "worker state reset --topic " + tp.Topic}
+}
+
 // all lists the topics.
 func (o *outputs) all() []*topic {
 	list := []*topic{&o.scores, &o.dlq, &o.late, &o.rekey}

@@ -21,6 +21,11 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 		if len(ev.Partitions) == 0 {
 			return nil
 		}
+		for _, tp := range ev.Partitions {
+			if err := p.outputs.outgrown(tp); err != nil {
+				return err
+			}
+		}
 		// One request for all, but not here: an offset may wait for the open
 		// transaction of a dead worker, and other partitions go on meanwhile.
 		tps := ev.Partitions
