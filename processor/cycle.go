@@ -221,10 +221,12 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 		}
 		failpoint("before-send")
 		err := p.producer.Send(ctx, outs, gen, p.cfg.Group, c.offsets())
-		for kafka.ClassOf(err) == kafka.Rebalance {
-			// The group has a new generation that we do not know of yet. What this
-			// cycle holds is still ours until a Revoked event is done or a Lost one
-			// comes, so the offsets go again with the newer generation.
+		for class := kafka.ClassOf(err); class == kafka.Rebalance || class == kafka.InstanceFenced; class = kafka.ClassOf(err) {
+			// The group has a new generation that we do not know of yet, or our
+			// instance id has a new member, which may be ourselves after a session
+			// that was lost. What this cycle holds is still ours until a Revoked event
+			// is done or a Lost one comes, so the offsets go again with the newer
+			// generation.
 			var newer error
 			if gen, newer = p.member.Newer(ctx, gen); newer != nil {
 				break
@@ -270,7 +272,11 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 	p.log.Warn("cycle failed, going back to the committed offsets", "err", cause, "class", class.String())
 	switch class {
 	case kafka.InstanceFenced:
-		return fmt.Errorf("%w: %w", ErrInstanceFenced, cause)
+		// While the membership lasts, the instance id is ours: the commit carried
+		// the member id of a session that was lost, and a Lost event is on its way.
+		if p.member.Err() != nil {
+			return fmt.Errorf("%w: %w", ErrInstanceFenced, cause)
+		}
 	case kafka.Fatal:
 		return cause
 	}
