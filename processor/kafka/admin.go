@@ -116,6 +116,9 @@ func (c *Client) Topics(ctx context.Context, names ...string) (map[string]TopicI
 		info := TopicInfo{Name: t.Name, Internal: t.IsInternal}
 		switch code := kafkago.Error(t.ErrorCode); code {
 		case 0, kafkago.LeaderNotAvailable:
+			if len(t.Partitions) == 0 { // it was made just now; 0 is not their number
+				return nil, fmt.Errorf("kafka: partitions of topic %q: %w", t.Name, kafkago.Error(kafkago.LeaderNotAvailable))
+			}
 			info.Exists, info.Authorized = true, true
 			info.Operations = c.topicOperations(t.TopicAuthorizedOperations)
 		case kafkago.UnknownTopicOrPartition:

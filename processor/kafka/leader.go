@@ -15,7 +15,6 @@ import (
 func (m *Member) plan(ctx context.Context, members []joingroup.ResponseMember) ([]syncgroup.RequestAssignment, error) {
 	candidates := make([]candidate, len(members))
 	var topics []string
-	claimed := map[string]bool{}
 	for i := range members {
 		jm := &members[i]
 		sub, err := parseSubscription(jm.Metadata)
@@ -24,12 +23,9 @@ func (m *Member) plan(ctx context.Context, members []joingroup.ResponseMember) (
 		}
 		candidates[i] = candidate{id: jm.MemberID, instance: jm.GroupInstanceID, subscription: sub}
 		topics = append(topics, sub.topics...)
-		for _, tp := range sub.owned {
-			claimed[tp.Topic] = true
-		}
 	}
 	slices.Sort(topics)
-	counts, err := m.counts(ctx, slices.Compact(topics), claimed)
+	counts, err := m.counts(ctx, slices.Compact(topics), unknownTopicPatience)
 	if err != nil {
 		return nil, err
 	}
@@ -46,10 +42,11 @@ func (m *Member) plan(ctx context.Context, members []joingroup.ResponseMember) (
 }
 
 // counts asks for the topics' partition counts; a topic that is not there has 0.
-// That takes its partitions from everyone, so for topics that someone works on it
-// is believed only when it has been true for a while: a broker that has just
-// started may not know them yet.
-func (m *Member) counts(ctx context.Context, topics []string, claimed map[string]bool) (map[string]int, error) {
+// In a plan that takes its partitions from everyone, or leaves them to nobody
+// until the next look, so there it is believed only when it has been true for
+// patience: a broker that has just started, or a topic that was made just now,
+// may not be known everywhere yet.
+func (m *Member) counts(ctx context.Context, topics []string, patience time.Duration) (map[string]int, error) {
 	counts := make(map[string]int, len(topics))
 	if len(topics) == 0 {
 		return counts, nil
@@ -67,11 +64,11 @@ func (m *Member) counts(ctx context.Context, topics []string, claimed map[string
 					return nil, err
 				}
 				m.cfg.Log.Warn("no partitions of a topic", "error", err)
-				again = again || claimed[t]
+				again = true
 			}
 			counts[t] = n
 		}
-		if !again || time.Since(start) > unknownTopicPatience {
+		if !again || time.Since(start) > patience {
 			return counts, nil
 		}
 		if err := delay.wait(ctx); err != nil {

@@ -272,7 +272,7 @@ func (s *membership) start(ctx context.Context, now time.Time) {
 		if !s.looking && !s.mustJoin && !s.waiting() {
 			s.looking = true
 			go func() {
-				counts, _ := s.m.counts(ctx, s.m.cfg.Topics, nil) // nil on an error: another time
+				counts, _ := s.m.counts(ctx, s.m.cfg.Topics, 0) // nil on an error: another time
 				s.looks <- counts
 			}()
 		}
