@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"odradek/processor/brokertest"
+)
+
+// TestBrokersFail: under load the node that leads an input partition, the one
+// that coordinates the group and the one that coordinates a worker's transactions
+// are killed or hang, for less and for more time than the cluster takes to notice;
+// then all nodes are restarted in turn.
+func TestBrokersFail(t *testing.T) {
+	kinds := brokertest.Kinds[1:2]
+	if *faultRounds > 1 {
+		kinds = brokertest.Kinds[1:]
+	}
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			c := brokertest.Open(t, kind)
+			if len(c.Nodes()) < 3 {
+				t.Skip("the nodes of the cluster in use belong to another process")
+			}
+			o := newOrdeal(t, c, 6)
+			o.start("static", "INSTANCE_ID=static").waitReady(t)
+			o.start("dynamic").waitReady(t)
+			o.load(500)
+			roles := []struct {
+				name string
+				node func() (int32, error)
+			}{
+				{"leader of the input", func() (int32, error) {
+					ps, err := c.Admin().Partitions(o.ctx, o.input)
+					return ps[0].Leader, err
+				}},
+				{"group coordinator", func() (int32, error) { return c.Admin().Coordinator(o.ctx, o.group, false) }},
+				{"transaction coordinator", func() (int32, error) { return c.Admin().Coordinator(o.ctx, o.group+"-static", true) }},
+			}
+			for range *faultRounds {
+				hung := o.rng.IntN(len(roles))
+				for i, role := range roles {
+					id, err := role.node()
+					must(t, err)
+					n := c.NodeByID(id)
+					if n == nil {
+						t.Fatalf("no node %d is the %s", id, role.name)
+					}
+					// The cluster takes 5 s to notice; to be back before that is another fault.
+					down := time.Second
+					if o.rng.IntN(2) == 0 {
+						down = 7 * time.Second
+					}
+					t.Logf("%s: node %d, down for %v, hangs %t", role.name, id, down, i == hung)
+					if i == hung {
+						n.Pause()
+					} else {
+						n.Kill()
+					}
+					time.Sleep(down)
+					// All in sync again, or the next kill stops the cluster itself.
+					must(t, c.Heal(o.ctx))
+					o.goesOn(role.name)
+				}
+				for _, n := range c.Nodes() {
+					must(t, n.Restart(o.ctx))
+					must(t, c.Heal(o.ctx))
+					o.goesOn("restart")
+				}
+			}
+			o.end("brokers fail")
+		})
+	}
+}
+
+// TestLeadersMove: leaders of input, scores and changelogs and, where they can be
+// moved, the coordinators move again and again under load.
+func TestLeadersMove(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		o := newOrdeal(t, c, 4)
+		o.start("static", "INSTANCE_ID=static").waitReady(t)
+		o.start("dynamic").waitReady(t)
+		o.load(2000)
+		topics := []string{o.input, o.group + "-scores", o.group + "-" + o.input + "-changelog"}
+		nodes, err := c.Admin().Nodes(o.ctx)
+		must(t, err)
+		moves := 0
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); moves++ {
+			topic, p := topics[o.rng.IntN(len(topics))], int32(o.rng.IntN(4))
+			must(t, c.MoveLeader(o.ctx, topic, p, nodes[o.rng.IntN(len(nodes))]))
+			if c.Fake != nil {
+				switch o.rng.IntN(10) {
+				case 0:
+					c.Fake.RehashCoordinators()
+				case 1:
+					c.Fake.ShufflePartitionLeaders()
+				}
+				o.pause(0, 50*time.Millisecond)
+			}
+		}
+		o.end(fmt.Sprintf("%d leaders moved", moves))
+	})
+}
