@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 type latencies struct {
 	micros []int64 // sorted
 	rate   float64 // records/s that the generator reached
+	others float64 // share of the cores that neither worker, brokers nor this process used
 }
 
 func (l *latencies) quantile(q float64) float64 {
@@ -73,7 +75,7 @@ func (b *bench) atRate(ctx context.Context, name string, mix func(*benchInput, *
 	if err := pause(ctx, warm); err != nil {
 		return nil, err
 	}
-	n0 := sent.Load()
+	n0, before := sent.Load(), b.load(w)
 	if b.o.profile != "" {
 		go b.saveProfile(w, name+".cpu", span/2)
 	}
@@ -82,21 +84,34 @@ func (b *bench) atRate(ctx context.Context, name string, mix func(*benchInput, *
 	case <-w.done:
 		err = w.ended()
 	}
-	n1 := sent.Load()
+	n1, after := sent.Load(), b.load(w)
 	stop()
 	wg.Wait()
 	if err = errors.Join(err, genErr); err != nil {
 		return nil, err
 	}
-	l.rate = float64(n1-n0) / span.Seconds()
+	l.rate, l.others = float64(n1-n0)/span.Seconds(), after.othersSince(before)
 	if len(l.micros) == 0 {
 		return nil, w.failed(errors.New("no score became visible"))
 	}
 	if err := w.stop(30 * time.Second); err != nil {
 		return nil, err
 	}
-	b.say("%s: p50 %.2f ms, p99 %.2f ms, max %.0f ms of %d scores at %s records/s", name, l.quantile(0.5), l.quantile(0.99), l.quantile(1), len(l.micros), figure(l.rate))
+	b.say("%s: p50 %.2f ms, p99 %.2f ms, max %.0f ms of %d scores at %s records/s; %.0f%% of the cores with others", name, l.quantile(0.5), l.quantile(0.99), l.quantile(1), len(l.micros), figure(l.rate), 100*l.others)
 	return l, nil
+}
+
+// machineLoad is what used the cores up to a moment.
+type machineLoad struct{ busy, idle, ours time.Duration }
+
+func (b *bench) load(w *workerProcess) machineLoad {
+	busy, idle := machineCPU()
+	return machineLoad{busy, idle, w.cpu() + b.brokerCPU() + processCPU(os.Getpid())}
+}
+
+func (l machineLoad) othersSince(m machineLoad) float64 {
+	busy := l.busy - m.busy
+	return float64(busy-(l.ours-m.ours)) / float64(max(1, busy+l.idle-m.idle))
 }
 
 // generateAt writes until ctx ends. What is owed to the rate is written as soon
@@ -210,8 +225,12 @@ func (b *bench) halfRate(ctx context.Context) (float64, error) {
 	return r.rate / 2, nil
 }
 
-// reached notes the rate, and that it is not the one asked for.
+// reached notes the rate, and that it is not the one asked for, and a
+// disturbance.
 func (l *latencies) reached(r benchRow, rate float64) benchRow {
+	if l.others > maxOthers {
+		r = r.noted("DISTURBED: other processes took %.0f%% of the cores", 100*l.others)
+	}
 	if l.rate < 0.97*rate {
 		return r.noted("at %s records/s: the generator did not reach %s", figure(l.rate), figure(rate)).want(r.Target, false)
 	}
