@@ -303,6 +303,9 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 		// be asked: hold the partition here, everything before it is joined.
 		pt.log.Warn("partition held, the schema registry does not answer", "offset", next, "err", retry)
 		if stop, err := pt.hold(ctx, time.Second); stop || err != nil {
+			// The rest of this chunk is given up, so the next one must not come
+			// before the command does: every command says where to fetch from.
+			pt.closeSource()
 			return err
 		}
 	}
@@ -314,6 +317,12 @@ func (pt *partition) hold(ctx context.Context, d time.Duration) (stop bool, err 
 	case <-ctx.Done():
 		return true, ctx.Err()
 	case <-pt.mail:
+		pt.mu.Lock()
+		none := pt.cmd == goOn // taken already, with an earlier wake-up
+		pt.mu.Unlock()
+		if none {
+			return false, nil
+		}
 		select {
 		case pt.mail <- struct{}{}: // run takes it
 		default:
