@@ -117,7 +117,7 @@ func (e *encoder) head(s *State, k *Key) {
 			e.bits(nameHash(d.Name))
 			e.bits(d.Fingerprint)
 			e.bits(s.cfg.Windows[d.Window].Fingerprint)
-			e.mark(&k.marks[d.mark])
+			e.mark(&k.wins[i], &k.shape.wins[i], d, &k.marks[d.mark])
 		}
 	}
 	n := k.held.len()
@@ -131,12 +131,14 @@ func (e *encoder) head(s *State, k *Key) {
 	}
 }
 
-func (e *encoder) mark(m *mark) {
+func (e *encoder) mark(w *win, sw *shapeWin, d *shapeDet, m *mark) {
 	e.uint(uint64(m.n))
-	last := int64(0)
-	for _, word := range m.fresh[:m.n] {
-		e.int(int64(word) - last)
-		last = int64(word)
+	if m.n > 0 {
+		last := int64(0)
+		for _, word := range w.fresh(sw, d)[:m.n] {
+			e.int(int64(word) - last)
+			last = int64(word)
+		}
 	}
 	e.floats(m.carry)
 }

@@ -27,13 +27,14 @@ func (s *State) Export(dst []byte) []byte {
 		e.int(k.lastOffset)
 		e.int(k.lastTime)
 		for i := range k.wins {
-			w, cols := &k.wins[i], len(k.shape.wins[i].cols)
-			e.bits(s.cfg.Windows[k.shape.wins[i].index].Fingerprint)
+			w, sw := &k.wins[i], &k.shape.wins[i]
+			e.bits(s.cfg.Windows[sw.index].Fingerprint)
 			e.int(w.count)
-			e.rows(w, cols, w.count-int64(w.rows), w.count)
-		}
-		for i := range k.marks {
-			e.mark(&k.marks[i])
+			e.rows(w, len(sw.cols), w.count-int64(w.rows), w.count)
+			for j := range sw.dets {
+				d := &sw.dets[j]
+				e.mark(w, sw, d, &k.marks[d.mark])
+			}
 		}
 		n := k.held.len()
 		e.uint(uint64(n))

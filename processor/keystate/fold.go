@@ -138,7 +138,7 @@ func (s *State) Fits(b *detectors.Batch) bool {
 }
 
 // maxPending bounds what is kept of tasks that wait for their scores, in words.
-const maxPending = 1 << 19
+const maxPending = 1 << 18
 
 func (s *State) room(b *detectors.Batch) bool {
 	return len(b.Tasks) == 0 || len(s.pend) < maxPending/8 && len(s.ptimes) < maxPending && b.Fits(s.need)
@@ -269,7 +269,7 @@ func (s *State) keySize(k *Key) int64 {
 		n += 8 * int64(len(k.wins[i].slab))
 	}
 	for i := range k.marks {
-		n += 4*int64(cap(k.marks[i].carry)) + 8*int64(cap(k.marks[i].fresh))
+		n += 4 * int64(cap(k.marks[i].carry))
 	}
 	if k.held != nil {
 		n += 8 * int64(cap(k.held.words))
@@ -311,11 +311,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 			out = Scored
 			m := &k.marks[d.mark]
 			if m.n+1 < d.stride {
-				if m.fresh == nil {
-					m.fresh = make([]uint64, d.stride-1)
-					s.bytes += 8 * int64(cap(m.fresh))
-				}
-				m.fresh[m.n] = word
+				w.fresh(sw, d)[m.n] = word
 				m.n++
 				continue
 			}

@@ -109,9 +109,15 @@ func (u *unit) saveHead(k *Key) {
 	for i := range k.wins {
 		w = append(w, uint64(k.wins[i].count), uint64(k.wins[i].rows))
 	}
-	for i := range k.marks {
-		m := &k.marks[i]
-		w = append(append(w, uint64(m.n)), m.fresh[:m.n]...)
+	for i := range k.shape.wins {
+		sw := &k.shape.wins[i]
+		for j := range sw.dets {
+			d := &sw.dets[j]
+			n := k.marks[d.mark].n
+			if w = append(w, uint64(n)); n > 0 {
+				w = append(w, k.wins[i].fresh(sw, d)[:n]...)
+			}
+		}
 	}
 	u.words = w
 	u.add(opHead, k, 0, len(w)-from)
@@ -126,11 +132,16 @@ func (s *State) undoHead(k *Key, w []uint64) {
 		win.rows = int32(w[1])
 		w = w[2:]
 	}
-	for i := range k.marks {
-		m := &k.marks[i]
-		m.n = int32(w[0])
-		copy(m.fresh, w[1:1+m.n])
-		w = w[1+m.n:]
+	for i := range k.shape.wins {
+		sw := &k.shape.wins[i]
+		for j := range sw.dets {
+			d := &sw.dets[j]
+			n := int32(w[0])
+			if k.marks[d.mark].n = n; n > 0 {
+				copy(k.wins[i].fresh(sw, d), w[1:1+n])
+			}
+			w = w[1+n:]
+		}
 	}
 }
 

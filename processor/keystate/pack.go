@@ -9,9 +9,8 @@ import (
 // mark is one detector's place in one key's window, and its carry.
 type mark struct {
 	carry []float32
-	fresh []uint64 // offsets of the fresh rows so far, times 2, plus 1 if imputed; n of them count
-	unit  uint64   // the undo unit that has a copy of carry
-	n     int32
+	unit  uint64 // the undo unit that has a copy of carry
+	n     int32  // fresh rows so far
 	task  uint32 // 1 + the key's last task in the batch, whose Next will be the carry; 0: none
 }
 
@@ -117,7 +116,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	x, y = w.times(times)
 	s.ptimes = append(append(s.ptimes, x...), y...)
 	if m.n > 0 {
-		s.ptimes = append(s.ptimes, m.fresh[:m.n]...)
+		s.ptimes = append(s.ptimes, w.fresh(sw, d)[:m.n]...)
 	}
 	s.ptimes = append(s.ptimes, word)
 }
@@ -237,7 +236,10 @@ func (s *State) Apply(b *detectors.Batch) {
 	s.dropPending()
 }
 
-func (s *State) dropPending() { s.pend, s.ptimes = s.pend[:0], s.ptimes[:0] }
+func (s *State) dropPending() {
+	s.pend, s.ptimes = s.pend[:0], s.ptimes[:0]
+	s.batch = nil
+}
 
 // setCarry takes over the carry that a key's last task left.
 func (s *State) setCarry(k *Key, d *shapeDet, m *mark, next []float32) {

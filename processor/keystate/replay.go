@@ -432,16 +432,13 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 					s.mismatched(k, "the fields of detector %s are others", det.Name)
 				case det.Fingerprint != print:
 					s.mismatched(k, "the parameters of detector %s are others", det.Name)
-				case len(fresh) >= int(det.stride) || len(carry) > det.maxCarry:
+				case len(fresh) >= int(det.stride) || len(carry) > det.maxCarry || len(fresh) > 0 && k.wins[i].rows == 0 && s.load.broken[k].err == nil:
 					d.fail()
 				default:
 					m := &k.marks[det.mark]
 					m.carry = carry
-					if m.n = int32(len(fresh)); m.n > 0 {
-						if m.fresh == nil {
-							m.fresh = make([]uint64, det.stride-1)
-						}
-						copy(m.fresh, fresh)
+					if m.n = int32(len(fresh)); m.n > 0 && k.wins[i].slab != nil {
+						copy(k.wins[i].fresh(&k.shape.wins[i], det), fresh)
 					}
 				}
 			}

@@ -153,7 +153,13 @@ func TestAtLeastOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				for j := w.from(f.Offset); j < w.from(committed); j++ {
+					for !s.Fits(b) {
+						flush()
+					}
 					s.Fold(&w.log[j], b)
+				}
+				for !s.Fits(b) {
+					flush()
 				}
 				flush()
 				s.EndReplay()

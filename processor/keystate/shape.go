@@ -16,12 +16,14 @@ type shapeWin struct {
 	need  int32 // rows to keep: the most of Window()+Stride-1
 	seg   int64 // rows of a segment, a power of two; 0: all rows are in the head
 	dets  []shapeDet
-	pool  *slots // rings of the final size
+	tail  int    // words after the ring, for the detectors' fresh rows
+	pool  *slots // slabs of the final size
 }
 
 type shapeDet struct {
 	*detector
-	mark int // index into Key.marks
+	mark int // index into Key.marks; they count up from window to window
+	at   int // place of its fresh rows in the tail
 }
 
 // detector is a DetectorConfig with what Fold needs of it at hand.
@@ -130,7 +132,8 @@ func (s *State) shapeOf(looks func(detector int) bool) *shape {
 		sw := shapeWin{index: w, cols: wc.Columns}
 		for i, d := range s.dets {
 			if d.Window == w && set[i/8]>>(i%8)&1 != 0 {
-				sw.dets = append(sw.dets, shapeDet{d, sh.marks})
+				sw.dets = append(sw.dets, shapeDet{d, sh.marks, sw.tail})
+				sw.tail += d.Stride - 1
 				sw.need = max(sw.need, d.full)
 				sh.marks++
 			}
@@ -139,7 +142,7 @@ func (s *State) shapeOf(looks func(detector int) bool) *shape {
 			continue
 		}
 		sw.seg = segmentRows(int64(sw.need), len(sw.cols), s.maxRecord())
-		words := int(sw.need) * (1 + len(sw.cols))
+		words := int(sw.need)*(1+len(sw.cols)) + sw.tail
 		if s.pools[words] == nil {
 			s.pools[words] = &slots{words: words}
 		}

@@ -1,7 +1,10 @@
 package keystate
 
+import "math"
+
 // win is one key's window: a ring of rows that grows in steps. The slab holds
-// the times, and after them the values row by row; floats are kept as their bits.
+// the times, after them the values row by row, floats as their bits, and last
+// what detectors remember of fresh rows.
 type win struct {
 	slab  []uint64
 	count int64 // rows ever pushed
@@ -15,7 +18,7 @@ type win struct {
 const (
 	keyBytes  = 192 + 32 // with its slot in the table
 	winBytes  = 64
-	markBytes = 64
+	markBytes = 40
 )
 
 // slots hands out rings of the final size from large pieces of memory: an
@@ -35,9 +38,16 @@ func (p *slots) get() []uint64 {
 	}
 	if len(p.piece) < p.words {
 		// The first pieces are small, for partitions of few keys; no piece is
-		// more than 512 KiB, unless one ring is.
-		n := min(max(1, p.given), max(1, 64<<10/p.words))
-		p.piece = make([]uint64, n*p.words)
+		// more than 512 KiB, unless one ring is. Pieces are whole pages: of up to
+		// that many rings, take the number that leaves least of the last page.
+		best, least := 1, 1.0
+		for n, most := 1, min(max(1, p.given), max(1, 64<<10/p.words)); n <= most; n++ {
+			pages := float64(n*p.words) / 1024
+			if lost := math.Ceil(pages)/pages - 1; lost <= least {
+				best, least = n, lost
+			}
+		}
+		p.piece = make([]uint64, best*p.words)
 	}
 	p.given++
 	s := p.piece[:p.words:p.words]
@@ -59,7 +69,7 @@ func (s *State) grow(sw *shapeWin, w *win, atLeast int32) {
 	if size == sw.need {
 		slab = sw.pool.get()
 	} else {
-		slab = make([]uint64, size*(1+nc))
+		slab = make([]uint64, int(size*(1+nc))+sw.tail)
 	}
 	s.bytes += 8 * int64(len(slab)-len(w.slab))
 	if w.rows > 0 {
@@ -70,6 +80,7 @@ func (s *State) grow(sw *shapeWin, w *win, atLeast int32) {
 		copy(to[copy(to, a):], b)
 	}
 	if w.slab != nil {
+		copy(slab[len(slab)-sw.tail:], w.slab[len(w.slab)-sw.tail:])
 		s.freeRing(sw, w)
 	}
 	w.slab, w.cap, w.pos = slab, size, w.rows
@@ -107,6 +118,13 @@ func (s *State) push(sw *shapeWin, w *win) int32 {
 	return at
 }
 
+// fresh are the offsets of the rows that wait for the detector's stride, times 2,
+// plus 1 if imputed; mark.n of them count.
+func (w *win) fresh(sw *shapeWin, d *shapeDet) []uint64 {
+	at := len(w.slab) - sw.tail + d.at
+	return w.slab[at : at+int(d.stride)-1]
+}
+
 // first is the place in the ring of the oldest of the last rows rows.
 func (w *win) first(rows int32) int32 {
 	from := w.pos - rows
@@ -128,7 +146,7 @@ func (w *win) times(rows int32) (a, b []uint64) {
 
 // values is times for the values.
 func (w *win) values(cols int, rows int32) (a, b []uint64) {
-	ring := w.slab[w.cap:]
+	ring := w.slab[w.cap : int(w.cap)*(1+cols)]
 	from := w.first(rows)
 	if over := from + rows - w.cap; over > 0 {
 		return ring[int(from)*cols:], ring[:int(over)*cols]

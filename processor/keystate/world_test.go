@@ -240,16 +240,23 @@ func newWorld(t testing.TB, r *rand.Rand, n int) *world {
 	return w
 }
 
-// fold is the undisturbed fold of the samples below end: one chunk, one batch.
+// fold is the undisturbed fold of the samples below end: one chunk, batches
+// without limits.
 func (w *world) fold(end int64) *State {
 	s, b := New(w.cfg), &detectors.Batch{}
+	flush := func() { execute(b); s.Apply(b); b.Reset() }
 	for i := range w.log {
+		for !s.Fits(b) {
+			flush()
+		}
 		if w.log[i].Offset < end {
 			s.Fold(&w.log[i], b)
 		}
 	}
-	execute(b)
-	s.Apply(b)
+	for !s.Fits(b) {
+		flush()
+	}
+	flush()
 	return s
 }
 
