@@ -108,7 +108,8 @@ type sideRecord struct {
 	kind       sideKind
 	timestamp  int64
 	key, value []byte
-	headers    []kafka.Header
+	headers    []kafka.Header // the record's own first, then ours
+	own        int            // how many are the record's own
 	partition  int32
 }
 
@@ -144,6 +145,7 @@ func (pt *partition) deadLetter(rec *kafka.Record, cause error) {
 	pt.p.cfg.Metrics.deadLetter(pt.tp, class)
 	pt.logDead(class, text)
 	h := pt.originalHeaders(rec)
+	own := len(h)
 	h = append(h,
 		kafka.Header{Key: "__streams.errors.exception", Value: []byte("odradek." + class)},
 		kafka.Header{Key: "__streams.errors.stacktrace", Value: nil},
@@ -154,21 +156,25 @@ func (pt *partition) deadLetter(rec *kafka.Record, cause error) {
 	if field != "" {
 		h = append(h, kafka.Header{Key: "odradek.error.field", Value: []byte(field)})
 	}
-	pt.side = append(pt.side, sideRecord{kind: sideDead, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h})
+	pt.side = append(pt.side, sideRecord{kind: sideDead, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h, own: own})
 }
 
 // lateRecord keeps rec for the side topic of late records.
 func (pt *partition) lateRecord(rec *kafka.Record) {
-	h := append(pt.originalHeaders(rec), pt.sourceHeaders("odradek.source.", rec.Offset)...)
-	pt.side = append(pt.side, sideRecord{kind: sideLate, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h})
+	h := pt.originalHeaders(rec)
+	own := len(h)
+	h = append(h, pt.sourceHeaders("odradek.source.", rec.Offset)...)
+	pt.side = append(pt.side, sideRecord{kind: sideLate, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h, own: own})
 }
 
 // forwardRecord sends rec on to the internal topic, keyed by its series.
 func (pt *partition) forwardRecord(rec *kafka.Record) {
 	pt.counts.forwarded++
-	h := append(pt.originalHeaders(rec), pt.sourceHeaders("odradek.source.", rec.Offset)...)
+	h := pt.originalHeaders(rec)
+	own := len(h)
+	h = append(h, pt.sourceHeaders("odradek.source.", rec.Offset)...)
 	pt.side = append(pt.side, sideRecord{kind: sideForward, timestamp: rec.Timestamp,
-		key: pt.keep(pt.reading.Key), value: pt.keep(rec.Value), headers: h,
+		key: pt.keep(pt.reading.Key), value: pt.keep(rec.Value), headers: h, own: own,
 		partition: kafka.Partition(pt.reading.Key, pt.p.outputs.rekey.partitions)})
 }
 
@@ -279,23 +285,46 @@ func (pt *partition) writeSide(c *cycle) (bytes int, err error) {
 	return bytes, nil
 }
 
-// appendTruncated writes what fits of a record that passes the topic's limit,
-// with its size in a header. The record itself stays in the source topic at the
-// coordinates that the headers give.
+// appendTruncated writes what fits of a record that passes the topic's limit, and
+// says in headers what is missing: of the value and the key the end, of the
+// record's own headers all, and at a very low limit of our words the end. The
+// record itself stays in the source topic at the coordinates that the headers give.
 func appendTruncated(b *kafka.Batches, t *topic, r *sideRecord) error {
-	size := len(r.value)
-	h := append(r.headers[:len(r.headers):len(r.headers)],
-		kafka.Header{Key: "odradek.truncated.size", Value: strconv.AppendInt(nil, int64(size), 10)})
-	for n := min(size, t.batchBytes/2); ; n /= 2 {
+	count := func(name string, n int) kafka.Header {
+		return kafka.Header{Key: "odradek.truncated." + name, Value: strconv.AppendInt(nil, int64(n), 10)}
+	}
+	own, text := r.own, maxErrorText
+	for n := min(len(r.value), t.batchBytes/2); ; {
+		h := append(r.headers[:own:own], count("size", len(r.value)))
 		key := r.key[:min(len(r.key), max(n, 64))]
+		if len(key) < len(r.key) {
+			h = append(h, count("key", len(r.key)))
+		}
+		if own < r.own {
+			h = append(h, count("headers", r.own))
+		}
+		for _, our := range r.headers[r.own:] {
+			our.Value = our.Value[:min(len(our.Value), text)]
+			h = append(h, our)
+		}
 		err := b.Append(r.timestamp, key, r.value[:n], h)
-		if !errors.Is(err, kafka.ErrTooLarge) || n == 0 {
+		switch {
+		case !errors.Is(err, kafka.ErrTooLarge):
+			return err
+		case own > 0:
+			own = 0
+		case n > 0:
+			n /= 2
+		case text > maxSourceName:
+			text = maxSourceName
+		default:
 			return err
 		}
-		h = append(h[:0:0], kafka.Header{Key: "odradek.truncated.size", Value: strconv.AppendInt(nil, int64(size), 10)})
-		h = append(h, r.headers[max(0, len(r.headers)-8):]...) // ours come last
 	}
 }
+
+// maxSourceName is the longest name of a topic: coordinates are never cut.
+const maxSourceName = 249
 
 // snapshotBytes bounds the state that one chunk adds to a cycle.
 const snapshotBytes = 4 << 20
