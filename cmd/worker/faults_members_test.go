@@ -142,12 +142,12 @@ func TestRebalanceStorm(t *testing.T) {
 // remove makes the group forget a worker, as an operator can and as the
 // coordinator does when a session is over: id is an instance id, or "" for the one
 // dynamic member.
-func (o *ordeal) remove(id string) {
-	o.t.Helper()
-	g, err := o.c.Admin().Group(o.ctx, o.group)
-	must(o.t, err)
+func (f *fleet) remove(id string) {
+	f.t.Helper()
+	g, err := f.c.Admin().Group(context.Background(), f.group)
+	must(f.t, err)
 	req := kmsg.NewPtrLeaveGroupRequest()
-	req.Group = o.group
+	req.Group = f.group
 	for _, m := range g.Members {
 		if m.InstanceID == id {
 			rm := kmsg.NewLeaveGroupRequestMember()
@@ -158,8 +158,8 @@ func (o *ordeal) remove(id string) {
 			req.Members = append(req.Members, rm)
 		}
 	}
-	_, err = req.RequestWith(o.ctx, o.c.Admin().Client())
-	must(o.t, err)
+	_, err = req.RequestWith(context.Background(), f.c.Admin().Client())
+	must(f.t, err)
 }
 
 // TestMembersRemoved: the group forgets its members again and again. Each joins

@@ -1,0 +1,357 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkedin/goavro/v2"
+
+	"odradek/processor/brokertest"
+)
+
+// produce writes records of the usual kind and waits until they are acknowledged.
+func (o *ordeal) produce(n int) {
+	o.t.Helper()
+	o.write(walk(o.t, o.m, o.input, o.rng, 40, n)...)
+}
+
+func (o *ordeal) write(recs ...brokertest.Record) []brokertest.Record {
+	o.t.Helper()
+	acked, err := o.c.ProduceAcked(o.ctx, recs)
+	must(o.t, err)
+	o.sent += len(acked)
+	return acked
+}
+
+// gauge returns a metric's values by partition.
+func (o *ordeal) gauge(w *child, name string) map[string]float64 {
+	out := map[string]float64{}
+	for k, v := range scrape(o.t, w.http) {
+		if rest, ok := strings.CutPrefix(k, "odradek_"+name+"{"); ok {
+			out[rest] = v
+		}
+	}
+	return out
+}
+
+// waitNoLag waits until a worker's lag is 0 in each of n partitions.
+func (o *ordeal) waitNoLag(w *child, n int) {
+	o.t.Helper()
+	var lag map[string]float64
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		lag = o.gauge(w, "consumer_lag_records")
+		left := n
+		for _, v := range lag {
+			if v == 0 {
+				left--
+			}
+		}
+		if left == 0 && len(lag) == n {
+			return
+		}
+	}
+	o.t.Errorf("the lag of %s does not come to 0: %v", w.name, lag)
+}
+
+// TestRegistryOutage: while the schema registry is away, records of known schemas
+// go on; one of an unknown schema holds its partition, everything before it is
+// committed, and it is no dead letter. Draining and starting are possible
+// meanwhile.
+func TestRegistryOutage(t *testing.T) {
+	for _, kind := range brokertest.Kinds[:2] {
+		t.Run(kind, func(t *testing.T) {
+			c := brokertest.Open(t, kind)
+			o := newOrdeal(t, c, 2)
+			registry := c.RegistryServer
+			if registry == nil || registry.Fake == nil && registry.Dir == "" {
+				t.Skip("the registry belongs to another process")
+			}
+			w := o.start("first")
+			w.waitReady(t)
+			o.produce(500)
+			o.waitDone(recovery)
+			// unknown makes a record of a schema that no worker has seen.
+			unknown := func(i int) brokertest.Record {
+				t.Helper()
+				text := strings.Replace(sensorSchema, `"name":"unit"`, fmt.Sprintf(`"name":"unit%d"`, i), 1)
+				codec, err := goavro.NewCodec(text)
+				must(t, err)
+				b := binary.BigEndian.AppendUint32([]byte{0}, register(t, registry.URL, fmt.Sprintf("%s-%d-value", o.input, i), text))
+				b, err = codec.BinaryFromNative(b, map[string]any{"sensor": "new", "site": map[string]any{"hall": 3, "line": nil},
+					"time": time.Date(2026, 4, i, 0, 0, 0, 0, time.UTC), "value": goavro.Union("double", 1.5), fmt.Sprintf("unit%d", i): nil})
+				must(t, err)
+				return brokertest.Record{Topic: o.input, Partition: 0, Key: []byte("new"), Value: b}
+			}
+			// hold stops the registry and waits until rec holds partition 0, and only that.
+			hold := func(rec brokertest.Record) {
+				t.Helper()
+				registry.Stop()
+				o.produce(300)
+				o.waitDone(recovery)
+				at := o.write(rec)[0].Offset
+				o.produce(300)
+				ends, err := c.Admin().Ends(o.ctx, o.input, brokertest.HighWatermark)
+				must(t, err)
+				ctx, cancel := context.WithTimeout(o.ctx, recovery)
+				defer cancel()
+				must(t, c.Admin().WaitCommittedTo(ctx, o.group, o.input, map[int32]int64{0: at, 1: ends[1]}))
+				o.pause(time.Second, 2*time.Second)
+				offs, err := c.Admin().Offsets(o.ctx, o.group, true)
+				must(t, err)
+				if got := offs[brokertest.TP{Topic: o.input}].Offset; got != at {
+					t.Errorf("partition 0 is committed to %d, the record of an unknown schema is at %d", got, at)
+				}
+				if up := scrape(t, w.http)["odradek_schema_registry_up"]; up != 0 {
+					t.Errorf("odradek_schema_registry_up is %v", up)
+				}
+			}
+			hold(unknown(1))
+			must(t, registry.Start(o.ctx))
+			o.waitDone(recovery)
+			hold(unknown(2))
+			if code := w.drain(t); code != exitOK {
+				t.Errorf("drain while held ended with %d", code)
+			}
+			w = o.start("second")
+			w.waitLogged(t, "ODRADEK_SCHEMA_REGISTRY_URL", 20*time.Second)
+			must(t, registry.Start(o.ctx))
+			w.waitReady(t)
+			o.produce(300)
+			o.end("registry outage")
+		})
+	}
+}
+
+// TestAbortedInput: the input has aborted transactions, at its end too. They are
+// never scored, also not in a replay, an open one is waited for, and the lag comes
+// to 0 although the last offsets are those of aborted records and markers.
+func TestAbortedInput(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		const partitions = 3
+		o := newOrdeal(t, c, partitions)
+		p, err := brokertest.NewTxnProducer(c.Brokers, o.input+"-input")
+		must(t, err)
+		defer p.Close()
+		plain, aborted := []brokertest.Record{}, 0
+		transaction := func(commit bool) {
+			t.Helper()
+			recs := walk(t, o.m, o.input, o.rng, 40, 5+o.rng.IntN(30))
+			if !commit {
+				aborted += len(recs)
+			}
+			must(t, p.Write(o.ctx, recs...))
+			if o.rng.IntN(3) == 0 { // others write in between
+				plain = append(plain, o.write(walk(t, o.m, o.input, o.rng, 40, 10)...)...)
+			}
+			must(t, p.End(o.ctx, commit))
+		}
+		w := o.start("first", "INSTANCE_ID=one")
+		w.waitReady(t)
+		for i := range 60 {
+			transaction(o.rng.IntN(3) > 0)
+			if i == 30 {
+				w.kill()
+				w = o.start("second", "INSTANCE_ID=one")
+			}
+		}
+		transaction(true)
+		for range 3 * partitions {
+			transaction(false)
+		}
+		w.waitReady(t)
+		o.waitDone(recovery)
+		o.waitNoLag(w, partitions)
+		w.kill()
+		w = o.start("third", "INSTANCE_ID=one") // restores up to offsets that are no records
+		w.waitReady(t)
+		o.waitNoLag(w, partitions)
+		must(t, p.Write(o.ctx, walk(t, o.m, o.input, o.rng, 40, 100)...))
+		at := o.committed()
+		o.pause(500*time.Millisecond, time.Second)
+		if now := o.committed(); now != at {
+			t.Errorf("the worker has committed %d offsets of an open transaction", now-at)
+		}
+		o.waitNoLag(w, partitions)
+		must(t, p.End(o.ctx, true))
+		o.end("aborted input")
+		if aborted == 0 || len(p.Ledger().Aborted()) < aborted {
+			t.Fatalf("%d records aborted, %d of them known", aborted, len(p.Ledger().Aborted()))
+		}
+
+		// Every committed record that has a value has its score, and no aborted one.
+		want := map[scoreID]bool{}
+		for _, r := range append(p.Ledger().Acked(), plain...) {
+			native, _, err := o.m.codec.NativeFromBinary(r.Value[5:])
+			must(t, err)
+			if native.(map[string]any)["value"] != nil {
+				want[scoreID{r.Topic, r.Partition, r.Offset, "level"}] = true
+			}
+		}
+		got, _ := o.scores()
+		for id := range got {
+			if id.detector == "level" && !want[id] {
+				t.Errorf("a score for %v, which was aborted or has no value", id)
+			}
+			delete(want, id)
+		}
+		if len(want) > 0 {
+			t.Errorf("%d committed records have no score", len(want))
+		}
+	})
+}
+
+// TestPartitionsGrow: the input gets more partitions, so keys may have moved. A
+// worker that runs and one that starts end with an explanation, and the command
+// that it names mends it. Where records are keyed anew anyhow, it goes on.
+func TestPartitionsGrow(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		o := newOrdeal(t, c, 2, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
+		o.produce(500)
+		running := o.start("running")
+		running.waitReady(t)
+		rekeyed := newFleet(t, c, o.input, o.input+"-rekeyed", "REKEY=true")
+		rw := rekeyed.start("rekeyed")
+		rw.waitReady(t)
+		rekeyed.waitDone(recovery)
+		o.waitDone(recovery)
+		must(t, c.Admin().AddPartitions(o.ctx, o.input, 4))
+		o.produce(500)
+		refused := func(w *child) {
+			t.Helper()
+			if code := w.exit(t, recovery); code != exitRefused || !w.logged("worker state reset") {
+				b, _ := os.ReadFile(w.log)
+				t.Errorf("%s ended with %d, want %d and the command that decides:\n%s", w.name, code, exitRefused, b)
+			}
+		}
+		// The group's leader looks at the partition counts twice a minute, and whenever
+		// it joins.
+		o.remove("")
+		refused(running)
+		refused(o.start("starting"))
+
+		o.waitMembers(0) // they have not left in good order
+		term, _, errs := console(o.settings()...)
+		if code := term.state(o.ctx, []string{"reset", "-yes", "-to", "earliest"}); code != exitOK {
+			t.Fatalf("state reset ended with %d: %s", code, errs)
+		}
+		w := o.start("after")
+		w.waitReady(t)
+		o.waitDone(recovery)
+		if code := w.drain(t); code != exitOK {
+			t.Errorf("the worker after the reset drained with %d", code)
+		}
+
+		rekeyed.remove("")
+		rekeyed.waitDone(recovery)
+		if code := rw.drain(t); code != exitOK {
+			t.Errorf("the worker that keys anew drained with %d", code)
+		}
+	})
+}
+
+// TestLowLimits: topics take little in one message (max.message.bytes). Scores and
+// state are split up; a dead letter and a late record that are too large, by
+// their value, key or headers, arrive truncated and say so; nothing stops. Then a limit
+// is lowered further while the worker runs.
+func TestLowLimits(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		o := newOrdeal(t, c, 2)
+		for name, config := range map[string]map[string]string{
+			"scores":               {"max.message.bytes": "4096"},
+			"dlq":                  {"max.message.bytes": "8192"},
+			"late":                 {"max.message.bytes": "16384"},
+			o.input + "-changelog": {"max.message.bytes": "2048", "cleanup.policy": "compact"},
+		} {
+			n := 2
+			if name == "dlq" || name == "late" {
+				n = 1
+			}
+			must(t, c.Admin().CreateTopic(o.ctx, o.group+"-"+name, n, 0, config))
+		}
+		const huge = 900_000
+		filler := func(b byte, n int) []byte { return bytes.Repeat([]byte{b}, n) }
+		many := []brokertest.Header{}
+		for i := range 60 {
+			many = append(many, brokertest.Header{Key: fmt.Sprintf("h%d", i), Value: filler('h', huge/60)})
+		}
+		bads := map[string]brokertest.Record{
+			"value":               {Value: filler('v', huge)},
+			"key":                 {Key: filler('k', huge), Value: []byte("x")},
+			"headers":             {Value: []byte("xy"), Headers: many},
+			"one header":          {Value: []byte("xy"), Headers: []brokertest.Header{{Key: "big", Value: filler('h', huge)}}},
+			"tombstone, headers":  {Headers: many},
+			"tombstone, header":   {Headers: []brokertest.Header{{Key: "big", Value: filler('h', huge)}}},
+			"tombstone, key":      {Key: filler('t', huge)},
+			"empty value, header": {Value: []byte{}, Headers: []brokertest.Header{{Key: "big", Value: filler('h', huge)}}},
+			"header name":         {Value: []byte("z"), Headers: []brokertest.Header{{Key: string(filler('n', 20_000))}}},
+		}
+		w := o.start("first")
+		w.waitReady(t)
+		o.produce(3000)
+		at := map[string]string{} // partition/offset -> name
+		sent := map[string]brokertest.Record{}
+		for name, r := range bads {
+			r.Topic, r.Partition = o.input, int32(o.rng.IntN(2))
+			r = o.write(r)[0]
+			at[fmt.Sprintf("%d/%d", r.Partition, r.Offset)] = name
+			sent[name] = r
+			o.produce(20)
+		}
+		// Late, and large by a field that is not read.
+		body, err := o.m.codec.BinaryFromNative(binary.BigEndian.AppendUint32([]byte{0}, o.m.id), map[string]any{
+			"sensor": "sensor-001", "site": map[string]any{"hall": 3, "line": nil}, "time": time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC),
+			"value": goavro.Union("double", 1.0), "unit": goavro.Union("string", string(filler('u', huge)))})
+		must(t, err)
+		o.write(brokertest.Record{Topic: o.input, Partition: -1, Key: []byte("sensor-001"), Value: body})
+		o.produce(500)
+		o.waitDone(recovery)
+		must(t, c.Admin().SetTopicConfig(o.ctx, o.group+"-scores", map[string]string{"max.message.bytes": "1200"}))
+		o.produce(3000)
+		o.waitDone(recovery)
+
+		dead := o.deadLetters()
+		for i := range dead {
+			head := func(name string) string { v, _ := dead[i].Header(name); return string(v) }
+			id := head("__streams.errors.partition") + "/" + head("__streams.errors.offset")
+			name, ok := at[id]
+			if !ok {
+				t.Errorf("a dead letter for %s, which was not bad or has one already", id)
+				continue
+			}
+			delete(at, id)
+			src := sent[name]
+			if !bytes.HasPrefix(src.Value, dead[i].Value) || !bytes.HasPrefix(src.Key, dead[i].Key) || (src.Value == nil) != (dead[i].Value == nil) {
+				t.Errorf("%s: key and value of the dead letter are not the record's beginning", name)
+			}
+			if len(dead[i].Key) < len(src.Key) && head("odradek.truncated.key") != fmt.Sprint(len(src.Key)) {
+				t.Errorf("%s: odradek.truncated.key is %q, the key has %d bytes", name, head("odradek.truncated.key"), len(src.Key))
+			}
+			if head("odradek.truncated.size") != fmt.Sprint(len(src.Value)) {
+				t.Errorf("%s: odradek.truncated.size is %q, the value has %d bytes", name, head("odradek.truncated.size"), len(src.Value))
+			}
+			if head("__streams.errors.topic") != o.input || head("odradek.error.class") == "" || head("__streams.errors.message") == "" {
+				t.Errorf("%s: the headers do not say what happened: %q", name, head("__streams.errors.message"))
+			}
+		}
+		for id, name := range at {
+			t.Errorf("%s at %s has no dead letter", name, id)
+		}
+		late, err := c.Admin().ReadAll(o.ctx, o.group+"-late", true)
+		must(t, err)
+		if len(late) != 1 || !bytes.HasPrefix(body, late[0].Value) || len(late[0].Value) < 4000 {
+			t.Errorf("%d late records", len(late))
+		}
+		o.drainAll("low limits")
+		got, doubled := o.scores()
+		if len(doubled) > 0 {
+			t.Errorf("%d scores doubled", len(doubled))
+		}
+		compare(t, "low limits", undisturbed(t, c, o.input), got)
+	})
+}
