@@ -108,7 +108,7 @@ func newDrive(cfg *Config, keys int) *drive {
 
 // BenchmarkFold is Fold, Apply, Mark and Committed of one sample; no executor.
 func BenchmarkFold(b *testing.B) {
-	for _, c := range []struct{ keys, window, stride int }{{1000, 8, 1}, {1000, 256, 16}, {100000, 8, 1}} {
+	for _, c := range []struct{ keys, window, stride int }{{10, 8, 1}, {1000, 8, 1}, {1000, 256, 16}, {100000, 8, 1}} {
 		b.Run(fmt.Sprintf("keys=%d/window=%d/stride=%d", c.keys, c.window, c.stride), func(b *testing.B) {
 			d := newDrive(benchConfig(c.window, c.stride), c.keys)
 			d.samples(c.keys*(c.window+2*c.stride), 10000)

@@ -72,7 +72,7 @@
 //     depend on the batches.
 //   - The rows and the ring positions of a window follow its count of samples, so
 //     undo needs only the rows that were overwritten.
-//   - A task's float32 rows are centred on their own mean. An origin kept from
-//     earlier would be the mean of a spike or of the level before a shift, and
-//     cost digits for a whole window.
+//   - A task's float32 rows are centred on a value of their own (pack.go). An
+//     origin kept from earlier would be that of a spike or of the level before a
+//     shift, and cost digits for a whole window.
 package keystate

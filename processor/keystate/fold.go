@@ -283,6 +283,12 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 	k.lastTime = time
 	out := Missing
 	sh := k.shape
+	if sh.simple {
+		sw := &sh.wins[0]
+		if v := values[sw.cols[0]]; v-v == 0 {
+			return s.foldOne(k, sw, time, offset, v, b)
+		}
+	}
 	for i := range sh.wins {
 		sw, w := &sh.wins[i], &k.wins[i]
 		word := uint64(offset) << 1 // with the lowest bit for imputed
@@ -320,6 +326,45 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 		}
 	}
 	return out
+}
+
+// foldOne is foldRow for the usual key of one window with one column and one
+// detector, where the value is not missing: the same without the loops.
+func (s *State) foldOne(k *Key, sw *shapeWin, time, offset int64, v float64, b *detectors.Batch) Outcome {
+	w := &k.wins[0]
+	if w.rows == sw.need {
+		if !s.replaying {
+			u, at := s.cur, int(w.pos)
+			u.words = append(u.words, w.slab[at], w.slab[int(w.cap)+at])
+			u.add(opRow, k, 0, 2)
+		}
+	} else {
+		if w.rows == w.cap {
+			s.grow(sw, w, 0)
+		}
+		w.rows++
+	}
+	at := int(w.pos)
+	if w.pos++; w.pos == w.cap {
+		w.pos = 0
+	}
+	w.count++
+	w.slab[at] = uint64(time)
+	w.slab[int(w.cap)+at] = math.Float64bits(v)
+	d := &sw.dets[0]
+	if w.rows < d.minRows {
+		s.warm(k, d, time, offset)
+		return WarmingUp
+	}
+	m := &k.marks[0]
+	if word := uint64(offset) << 1; m.n+1 < d.stride {
+		w.fresh(sw, d)[m.n] = word
+		m.n++
+	} else {
+		s.pack(k, sw, w, d, m, word, b)
+		m.n = 0
+	}
+	return Scored
 }
 
 // pushRow writes a row into the ring.

@@ -219,13 +219,10 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	copy(dst, f.Params())
 	t.X, dst = b.GrowF32(len(x) * dim)
 	for c := range dim {
-		mean := 0.0
+		three := []float64{x[0].v[c], x[len(x)/2].v[c], x[len(x)-1].v[c]}
+		slices.Sort(three)
 		for r := range x {
-			mean += x[r].v[c]
-		}
-		mean /= float64(len(x))
-		for r := range x {
-			dst[r*dim+c] = float32(x[r].v[c] - mean)
+			dst[r*dim+c] = float32(x[r].v[c] - three[1])
 		}
 	}
 	t.Carry, dst = b.GrowF32(len(k.carry[i]))

@@ -63,11 +63,15 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	switch d.elem {
 	case detectors.F32:
 		var dst []float32
-		t.X, dst = b.GrowF32(len(x) + len(y))
+		n := len(x) + len(y)
+		if o := len(b.F32); o+n <= cap(b.F32) { // GrowF32 as far as it can be inlined
+			b.F32 = b.F32[:o+n]
+			t.X, dst = detectors.Span{Off: uint32(o), Len: uint32(n)}, b.F32[o:]
+		} else {
+			t.X, dst = b.GrowF32(n)
+		}
 		if d.dim == 1 {
-			m := meanOf(x, y)
-			pack1(dst, x, m)
-			pack1(dst[len(x):], y, m)
+			pack1(dst, x, y)
 		} else {
 			packN(dst, x, y, d.dim)
 		}
@@ -121,52 +125,64 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	s.ptimes = append(s.ptimes, word)
 }
 
-// Float32 rows are centred on the mean of the task's rows, column by column: the
-// mean of them and of nothing before, so that float32 has its digits where this
-// task's values are, whatever the series was like earlier.
+// Float32 rows are centred, column by column, on the median of the task's first,
+// middle and last row: a value of these rows and of nothing before, so that
+// float32 has its digits where this task's values are, whatever the series was
+// like earlier. A mean would go off with a single spike, and costs a pass.
 
-// meanOf is the mean of a column of the rows x, then y.
-func meanOf(x, y []uint64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += math.Float64frombits(v)
+func median(a, b, c float64) float64 {
+	if a > b {
+		a, b = b, a
 	}
-	for _, v := range y {
-		sum += math.Float64frombits(v)
+	if c < a {
+		return a
 	}
-	return sound(sum/float64(len(x)+len(y)), x[0])
+	if c > b {
+		return b
+	}
+	return c
 }
 
-// sound is mean, or first where the sum of huge values has overflowed.
-func sound(mean float64, first uint64) float64 {
-	if mean-mean != 0 {
-		return math.Float64frombits(first)
+// pack1 packs rows of one value, x and then y.
+func pack1(dst []float32, x, y []uint64) {
+	n := len(x) + len(y)
+	middle, last := n/2, y
+	if len(y) == 0 {
+		last = x
 	}
-	return mean
+	var mid uint64
+	if middle < len(x) {
+		mid = x[middle]
+	} else {
+		mid = y[middle-len(x)]
+	}
+	center := median(math.Float64frombits(x[0]), math.Float64frombits(mid), math.Float64frombits(last[len(last)-1]))
+	dst = dst[:n]
+	for i, v := range x {
+		dst[i] = float32(math.Float64frombits(v) - center)
+	}
+	dst = dst[len(x):]
+	for i, v := range y {
+		dst[i] = float32(math.Float64frombits(v) - center)
+	}
 }
 
-func pack1(dst []float32, src []uint64, mean float64) {
-	dst = dst[:len(src)]
-	for i, v := range src {
-		dst[i] = float32(math.Float64frombits(v) - mean)
-	}
-}
-
+// packN packs rows of dim values.
 func packN(dst []float32, x, y []uint64, dim int) {
+	n := (len(x) + len(y)) / dim
+	at := func(i int) float64 {
+		if i < len(x) {
+			return math.Float64frombits(x[i])
+		}
+		return math.Float64frombits(y[i-len(x)])
+	}
 	for c := range dim {
-		sum := 0.0
+		center := median(at(c), at(n/2*dim+c), at((n-1)*dim+c))
 		for i := c; i < len(x); i += dim {
-			sum += math.Float64frombits(x[i])
+			dst[i] = float32(math.Float64frombits(x[i]) - center)
 		}
 		for i := c; i < len(y); i += dim {
-			sum += math.Float64frombits(y[i])
-		}
-		mean := sound(sum/float64((len(x)+len(y))/dim), x[c])
-		for i := c; i < len(x); i += dim {
-			dst[i] = float32(math.Float64frombits(x[i]) - mean)
-		}
-		for i := c; i < len(y); i += dim {
-			dst[len(x)+i] = float32(math.Float64frombits(y[i]) - mean)
+			dst[len(x)+i] = float32(math.Float64frombits(y[i]) - center)
 		}
 	}
 }

@@ -4,9 +4,10 @@ import "odradek/detectors"
 
 // shape is what keys with the same set of detectors share.
 type shape struct {
-	wins  []shapeWin
-	marks int // detectors
-	fixed int // bytes of a key without windows' rows, carries and name
+	wins   []shapeWin
+	marks  int  // detectors
+	simple bool // one window of one column, one detector
+	fixed  int  // bytes of a key without windows' rows, carries and name
 }
 
 // shapeWin is a window as the shape's detectors need it.
@@ -149,6 +150,7 @@ func (s *State) shapeOf(looks func(detector int) bool) *shape {
 		sw.pool = s.pools[words]
 		sh.wins = append(sh.wins, sw)
 	}
+	sh.simple = sh.marks == 1 && len(sh.wins[0].cols) == 1
 	sh.fixed = keyBytes + len(sh.wins)*winBytes + sh.marks*markBytes
 	s.shapes[string(set)] = sh
 	return sh

@@ -2,7 +2,9 @@ package keystate
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/maphash"
+	"math/bits"
 )
 
 // table finds keys by name: open addressing with linear probing. A map would
@@ -12,6 +14,7 @@ type table struct {
 	slots []tableSlot // a power of two, at most 3/4 full
 	n     int
 	seed  maphash.Seed
+	a, b  uint64 // and two numbers made of it
 }
 
 type tableSlot struct {
@@ -20,11 +23,33 @@ type tableSlot struct {
 }
 
 func newTable() table {
-	return table{slots: make([]tableSlot, 16), seed: maphash.MakeSeed()}
+	t := table{slots: make([]tableSlot, 16), seed: maphash.MakeSeed()}
+	t.a, t.b = maphash.String(t.seed, "a"), maphash.String(t.seed, "b")
+	return t
+}
+
+// hash is maphash's for long names. Short ones, as most are, take a third of
+// its time: folded products with the seed's numbers, as in wyhash.
+func (t *table) hash(name []byte) uint64 {
+	n := len(name)
+	var x, y uint64
+	switch {
+	case n > 16:
+		return maphash.Bytes(t.seed, name)
+	case n >= 8:
+		x, y = binary.LittleEndian.Uint64(name), binary.LittleEndian.Uint64(name[n-8:])
+	case n >= 4:
+		x, y = uint64(binary.LittleEndian.Uint32(name)), uint64(binary.LittleEndian.Uint32(name[n-4:]))
+	case n > 0:
+		x = uint64(name[0])<<16 | uint64(name[n/2])<<8 | uint64(name[n-1])
+	}
+	hi, lo := bits.Mul64(x^t.a, y^t.b^uint64(n))
+	hi, lo = bits.Mul64(hi^lo^t.a, 0x9e3779b97f4a7c15)
+	return hi ^ lo
 }
 
 func (t *table) get(name []byte) *Key {
-	h := maphash.Bytes(t.seed, name)
+	h := t.hash(name)
 	mask := uint64(len(t.slots) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
@@ -49,7 +74,7 @@ func (t *table) add(k *Key) {
 		}
 	}
 	t.n++
-	t.place(tableSlot{maphash.Bytes(t.seed, k.name), k})
+	t.place(tableSlot{t.hash(k.name), k})
 }
 
 func (t *table) place(s tableSlot) {
@@ -64,7 +89,7 @@ func (t *table) place(s tableSlot) {
 // del removes a key and closes the gap.
 func (t *table) del(k *Key) {
 	mask := uint64(len(t.slots) - 1)
-	i := maphash.Bytes(t.seed, k.name) & mask
+	i := t.hash(k.name) & mask
 	for t.slots[i].key != k {
 		if t.slots[i].key == nil {
 			panic("keystate: a key that is not in the table is removed")
