@@ -75,14 +75,17 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 	pt.fresh.Store(off.Offset < 0)
 	if pt.forward {
 		// Nothing is remembered of a partition that is only sent on.
-		at := off.Offset
-		if at < 0 {
-			var err error
-			if at, err = pt.startOffset(ctx); err != nil {
+		if off.Offset < 0 {
+			at, err := pt.startOffset(ctx)
+			if err != nil {
 				return err
 			}
+			return pt.begin(at)
 		}
-		return pt.begin(at)
+		if _, lost, err := pt.bounds(ctx, off.Offset); lost || err != nil {
+			return err
+		}
+		return pt.begin(off.Offset)
 	}
 	stored, err := pt.loadChangelog(ctx)
 	if err != nil {
@@ -102,13 +105,10 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 	if err != nil {
 		return pt.giveUp(ctx, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)", off.Offset), off.Offset, true)
 	}
-	starts, err := pt.listOffset(ctx, StartEarliest)
-	if err != nil {
-		return err
-	}
+	starts, lost, err := pt.bounds(ctx, off.Offset)
 	switch {
-	case off.Offset < starts:
-		return pt.offsetLost(ctx, off.Offset, starts)
+	case lost || err != nil:
+		return err
 	case floor.Offset < starts && floor.Offset < off.Offset:
 		return pt.giveUp(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset, starts), off.Offset, true)
 	}
@@ -274,13 +274,37 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 	}
 }
 
-// offsetLost applies ODRADEK_OFFSET_LOST: the offset to go on at is deleted.
-func (pt *partition) offsetLost(ctx context.Context, offset, logStart int64) error {
+// bounds returns where the log begins. lost reports that offset is not in it, and
+// that ODRADEK_OFFSET_LOST has been applied.
+func (pt *partition) bounds(ctx context.Context, offset int64) (start int64, lost bool, err error) {
+	if start, err = pt.listOffset(ctx, StartEarliest); err != nil {
+		return 0, false, err
+	}
+	for try := 0; ; try++ {
+		end, err := pt.listOffset(ctx, StartLatest)
+		switch {
+		case err != nil:
+			return 0, false, err
+		case offset < start:
+			return start, true, pt.offsetLost(ctx, offset, start, fmt.Sprintf("begins at %d: retention has deleted input that was not read", start))
+		case offset <= end:
+			return start, false, nil
+		case try == 2: // a leader that has just been elected may not know its end
+			return start, true, pt.offsetLost(ctx, offset, start, fmt.Sprintf("ends at %d: the topic was made anew, or its last records were lost", end))
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return 0, false, err
+		}
+	}
+}
+
+// offsetLost applies ODRADEK_OFFSET_LOST: the offset to go on at is not there.
+func (pt *partition) offsetLost(ctx context.Context, offset, logStart int64, why string) error {
 	pt.p.cfg.Metrics.offsetLost(pt.tp, logStart-offset)
 	at := logStart
 	switch pt.p.cfg.OffsetLost {
 	case Fail:
-		return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("offset %d is not in the log, which begins at %d: retention has deleted input that was not read", offset, logStart),
+		return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("offset %d is not in the log, which %s", offset, why),
 			Decide: "ODRADEK_OFFSET_LOST=earliest or latest, or worker state reset"}
 	case Latest:
 		var err error
@@ -311,6 +335,9 @@ func (pt *partition) giveUp(ctx context.Context, stored map[string]struct{}, rea
 // empty goes on at offset at without state; what the changelog holds is deleted
 // in the transaction of the next cycle.
 func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at int64) error {
+	if pt.forward {
+		return pt.begin(at)
+	}
 	if stored == nil {
 		pt.state = keystate.New(pt.p.cfg.State)
 		var err error
