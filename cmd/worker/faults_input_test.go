@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -253,6 +254,121 @@ func TestPartitionsGrow(t *testing.T) {
 			t.Errorf("the worker that keys anew drained with %d", code)
 		}
 	})
+}
+
+// TestOffsetsLostWhileRunning: retention deletes what a running worker was about
+// to read. It goes on where its setting says, with empty state, or ends with an
+// explanation.
+func TestOffsetsLostWhileRunning(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=20s", "DETECTORS=level")
+		w := o.start("goes-on", "INSTANCE_ID=one", "OFFSET_LOST=earliest")
+		w.waitReady(t)
+		lose := func() (start int64) {
+			t.Helper()
+			o.produce(500)
+			o.waitDone(recovery)
+			must(t, w.cmd.Process.Signal(syscall.SIGSTOP))
+			time.Sleep(300 * time.Millisecond) // no fetch waits at the broker any more
+			o.produce(1000)
+			ends, err := c.Admin().Ends(o.ctx, o.input, brokertest.HighWatermark)
+			must(t, err)
+			start = ends[0] - 600
+			must(t, c.Admin().DeleteRecords(o.ctx, o.input, 0, start))
+			o.resume(w)
+			return start
+		}
+		first := lose()
+		o.waitDone(recovery)
+		if !w.logged("offset lost") || scrape(t, w.http)[fmt.Sprintf(`odradek_lost_offsets_total{partition="0",topic=%q}`, o.input)] != 400 {
+			t.Error("the gap of 400 offsets is not told")
+		}
+		o.produce(500)
+		o.waitDone(recovery)
+		w.kill()
+		w = o.start("again", "INSTANCE_ID=one") // what was emptied is a state like any other
+		w.waitReady(t)
+		second := lose()
+		if code := w.exit(t, recovery); code != exitRefused || !w.logged("ODRADEK_OFFSET_LOST") {
+			t.Errorf("exit code %d, want %d and a word of ODRADEK_OFFSET_LOST", code, exitRefused)
+		}
+		got, doubled := o.scores()
+		if len(doubled) > 0 {
+			t.Errorf("%d scores doubled", len(doubled))
+		}
+		lost := 0
+		for off := int64(0); off < second-400; off++ {
+			_, ok := got[scoreID{o.input, 0, off, "level"}]
+			switch {
+			case off >= first-400 && off < first:
+				if ok {
+					t.Errorf("offset %d was deleted and has a score", off)
+				}
+			case !ok:
+				lost++
+			}
+		}
+		// One in a hundred records has no value.
+		if lost > 100 {
+			t.Errorf("%d records that were there have no score", lost)
+		}
+	})
+}
+
+// TestTopicMadeAnew: the input topic was deleted and made again. The brokers forget
+// the group's offsets with it, and the state is one of records that are no more.
+// Where the offsets are there still, they are past the log's end, as they are when
+// a partition loses its last records.
+func TestTopicMadeAnew(t *testing.T) {
+	for _, kind := range brokertest.Kinds[:2] {
+		t.Run(kind, func(t *testing.T) {
+			c := brokertest.Open(t, kind)
+			o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
+			tp := brokertest.TP{Topic: o.input}
+			refused := func(name, setting string) {
+				t.Helper()
+				w := o.start(name)
+				if code := w.exit(t, recovery); code != exitRefused || !w.logged(setting) {
+					b, _ := os.ReadFile(w.log)
+					t.Errorf("%s ended with %d, want %d and %s:\n%s", name, code, exitRefused, setting, b)
+				}
+				o.waitMembers(0)
+			}
+			o.produce(500)
+			w := o.start("before")
+			w.waitReady(t)
+			o.waitDone(recovery)
+			if code := w.drain(t); code != exitOK {
+				t.Errorf("drained with %d", code)
+			}
+			before, err := c.Admin().Offsets(o.ctx, o.group, true)
+			must(t, err)
+			must(t, c.Admin().DeleteTopic(o.ctx, o.input))
+			for c.Admin().CreateTopic(o.ctx, o.input, 1, 0, nil) != nil {
+				time.Sleep(100 * time.Millisecond) // it takes a while to be gone
+				must(t, o.ctx.Err())
+			}
+			o.produce(100)
+			refused("no-offset", "ODRADEK_STATE_LOST")
+			must(t, c.Admin().SetOffsets(o.ctx, o.group, map[brokertest.TP]brokertest.Committed{tp: before[tp]}))
+			refused("past-the-end", "ODRADEK_OFFSET_LOST")
+			w = o.start("after", "OFFSET_LOST=earliest")
+			w.waitReady(t)
+			for end := time.Now().Add(recovery); ; time.Sleep(50 * time.Millisecond) {
+				offs, err := c.Admin().Offsets(o.ctx, o.group, true)
+				must(t, err)
+				if offs[tp].Offset == 100 {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("the committed offset is %d, the log has 100 records", offs[tp].Offset)
+				}
+			}
+			if code := w.drain(t); code != exitOK {
+				t.Errorf("drained with %d", code)
+			}
+		})
+	}
 }
 
 // TestLowLimits: topics take little in one message (max.message.bytes). Scores and
