@@ -157,15 +157,14 @@ func (s *nabSeries) define() defined {
 	return d
 }
 
-// packed is what a detector is given: rows centred on their mean, as float32.
+// packed is what a detector is given: rows centred on the median of the first,
+// the middle and the last of them, as float32.
 func packed(x []float64) []float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
+	three := []float64{x[0], x[len(x)/2], x[len(x)-1]}
+	slices.Sort(three)
 	out := make([]float64, len(x))
 	for i, v := range x {
-		out[i] = float64(float32(v - sum/float64(len(x))))
+		out[i] = float64(float32(v - three[1]))
 	}
 	return out
 }
