@@ -366,9 +366,20 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 	if err != nil {
 		return err
 	}
-	for _, tp := range tps {
-		pt, off := p.parts[tp], offs[tp].Offset
-		before := pt.committed.Load()
+	// A partition that was restored while the producer began anew may have results
+	// in the open cycle already. They are dropped and it goes back as all others:
+	// told to go back with its results kept, it would bring them twice.
+	p.stopJoins()
+	for tp, pt := range p.parts {
+		if !pt.running.Load() {
+			continue // it will begin with the epoch of now
+		}
+		known, ok := offs[tp]
+		if !ok {
+			pt.restart(false)
+			continue
+		}
+		off, before := known.Offset, pt.committed.Load()
 		if off != before && c != nil && c.parts[pt] != nil && c.parts[pt].next == off {
 			// The transaction was committed after all, only its reply was lost.
 			pt.committed.Store(off)

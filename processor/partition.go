@@ -175,7 +175,16 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-pt.mail:
-			switch cmd := pt.take(); cmd {
+			cmd := pt.take()
+			if (cmd == goBack || cmd == startOver) && !pt.stale() {
+				// Restored since the command was given: nothing here is of before, and
+				// what has been joined counts.
+				cmd = goOn
+				if pt.source == nil { // a hold was given up for the command
+					pt.seek(pt.position.Load())
+				}
+			}
+			switch cmd {
 			case goOn:
 			case goBack:
 				if err := pt.rollback(); err != nil {
