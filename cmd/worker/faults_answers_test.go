@@ -75,7 +75,7 @@ func TestBrokersAnswerErrors(t *testing.T) {
 	}{
 		{kmsg.Metadata, []*kerr.Error{kerr.LeaderNotAvailable, kerr.UnknownTopicOrPartition}},
 		{kmsg.FindCoordinator, append(coordinator[:2:2], kerr.UnknownServerError)},
-		{kmsg.JoinGroup, append(coordinator, kerr.UnknownMemberID)},
+		{kmsg.JoinGroup, coordinator},
 		{kmsg.SyncGroup, append(coordinator, kerr.RebalanceInProgress)},
 		{kmsg.OffsetFetch, append(coordinator, kerr.UnstableOffsetCommit)},
 		{kmsg.ListOffsets, []*kerr.Error{kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.OffsetNotAvailable}},

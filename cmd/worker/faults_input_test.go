@@ -129,6 +129,34 @@ func TestRegistryOutage(t *testing.T) {
 	}
 }
 
+// TestRestoreHeld: a restore that waits for the schema registry does not keep the
+// worker from handing its partitions over and leaving.
+func TestRestoreHeld(t *testing.T) {
+	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	o := newOrdeal(t, c, 2, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms", "REPLAY_LIMIT=10m")
+	first := o.start("first")
+	first.waitReady(t)
+	o.produce(1000)
+	o.waitDone(recovery)
+	second := o.start("second") // is given a partition with nothing to replay, and so learns of no schema
+	second.waitReady(t)
+	o.waitMembers(2)
+	c.RegistryServer.Stop()
+	first.kill()
+	second.waitLogged(t, "restore is held", 20*time.Second)
+	began := time.Now()
+	if code := second.drain(t); code != exitOK {
+		t.Errorf("drained with %d", code)
+	}
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("the drain took %v", d)
+	}
+	must(t, c.RegistryServer.Start(o.ctx))
+	o.start("third").waitReady(t)
+	o.produce(1000)
+	o.end("restore held")
+}
+
 // TestAbortedInput: the input has aborted transactions, at its end too. They are
 // never scored, also not in a replay, an open one is waited for, and the lag comes
 // to 0 although the last offsets are those of aborted records and markers.

@@ -308,3 +308,64 @@ func TestConnectionsCut(t *testing.T) {
 			w.torn[late], w.torn[lateReply])
 	})
 }
+
+// TestChangelogCompactedWhileRead: the log's start moves past the position of a
+// restore that has just begun.
+func TestChangelogCompactedWhileRead(t *testing.T) {
+	c := brokertest.Fake(t, brokertest.FakeOptions{Config: map[string]string{"log.cleaner.backoff.ms": "3600000"}})
+	o := newOrdeal(t, c, 1, "REPLAY_LIMIT=100ms", "INSTANCE_ID=one")
+	wire := newWire(t, c, o.rng)
+	w := o.start("first", wire.setting())
+	w.waitReady(t)
+	for range 10 {
+		o.produce(200)
+		o.pause(100*time.Millisecond, 200*time.Millisecond)
+	}
+	o.waitDone(recovery)
+	w.kill()
+	changelog := o.group + "-" + o.input + "-changelog"
+	f := wire.disturb(kmsg.Fetch, held)
+	w = o.start("second", wire.setting())
+	wire.wait(kmsg.Fetch, f)
+	c.Fake.Compact()
+	if start, err := c.Admin().Ends(o.ctx, changelog, brokertest.Earliest); err != nil || start[0] == 0 {
+		t.Fatalf("nothing was compacted: the log begins at %d, %v", start[0], err)
+	}
+	close(f.free)
+	w.waitReady(t)
+	if !w.logged("the changelog was cut") {
+		t.Error("the restore did not notice")
+	}
+	o.produce(500)
+	o.end("compacted while read")
+}
+
+// TestRestoredDuringRecovery: a cycle fails, and before the worker has a new
+// producer epoch and tells its partitions to go back, another partition has been
+// restored and has results already. They are of after the failure and count once.
+func TestRestoredDuringRecovery(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+		o := newOrdeal(t, c, 2)
+		o.produce(1000)
+		wire := newWire(t, c, o.rng)
+		listing := wire.disturb(kmsg.ListOffsets, held) // of one partition's changelog
+		w := o.start("w", wire.setting())
+		wire.wait(kmsg.ListOffsets, listing)
+		o.load(500)
+		o.goesOn("the start of the other partition")
+		beginning := wire.disturb(kmsg.InitProducerID, held)
+		ending := wire.disturb(kmsg.EndTxn, cutAfter)
+		wire.wait(kmsg.EndTxn, ending)
+		wire.wait(kmsg.InitProducerID, beginning)
+		close(listing.free)
+		for end := time.Now().Add(recovery); w.count("msg=restored") < 2; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the second partition is not restored")
+			}
+		}
+		time.Sleep(300 * time.Millisecond) // it has results now
+		close(beginning.free)
+		o.goesOn("the recovery")
+		o.end("restored during recovery")
+	})
+}
