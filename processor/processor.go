@@ -210,11 +210,43 @@ func (p *Processor) Run(ctx context.Context) error {
 		Log: p.log,
 	})
 	err := p.loop(ctx, work)
+	if err != nil {
+		p.giveUp(work, err)
+	}
 	cancel()
 	for _, pt := range p.parts {
 		pt.wait()
 	}
 	return err
+}
+
+// giveUp makes way after an error: other workers, and the operator who is told
+// to run a command on a group without members, need not wait for the transaction
+// and the session to time out. Nothing is committed, and what does not work within
+// a few seconds is left to those timeouts.
+func (p *Processor) giveUp(work context.Context, cause error) {
+	ctx, cancel := context.WithTimeout(work, 3*time.Second)
+	defer cancel()
+	p.abandonAll()
+	if p.cfg.Guarantee == ExactlyOnce && !errors.Is(cause, ErrInstanceFenced) && !p.producer.NeedsInit() {
+		if err := p.producer.End(ctx, false); err != nil {
+			p.log.Warn("abort failed, the transaction is left to its timeout", "err", err)
+		}
+	}
+	if p.member.Err() != nil {
+		return
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		now, stop := context.WithCancel(work)
+		stop()
+		_ = p.member.Leave(now) // says that nothing was handed over
+	}()
+	select {
+	case <-left:
+	case <-ctx.Done():
+	}
 }
 
 // loop is the main goroutine: rebalances, commits and the drain, one at a time.

@@ -264,7 +264,6 @@ func TestPartitionsGrow(t *testing.T) {
 		refused(running)
 		refused(o.start("starting"))
 
-		o.waitMembers(0) // they have not left in good order
 		term, _, errs := console(o.settings()...)
 		if code := term.state(o.ctx, []string{"reset", "-yes", "-to", "earliest"}); code != exitOK {
 			t.Fatalf("state reset ended with %d: %s", code, errs)

@@ -107,6 +107,11 @@ func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replic
 			return err
 		}
 	}
+	return a.waitPartitions(ctx, name, partitions)
+}
+
+// waitPartitions waits until every node knows of so many partitions with leaders.
+func (a *Admin) waitPartitions(ctx context.Context, name string, partitions int) error {
 	return poll(ctx, 20*time.Millisecond, nil, func(ctx context.Context) error {
 		// Each node learns of it on its own; a client may ask any of them.
 		nodes, err := a.Nodes(ctx)
@@ -169,7 +174,10 @@ func (a *Admin) AddPartitions(ctx context.Context, topic string, total int) erro
 	if err != nil {
 		return fmt.Errorf("brokertest: add partitions to %s: %w", topic, err)
 	}
-	return failed("add partitions to "+topic, r.Topics[0].ErrorCode, r.Topics[0].ErrorMessage)
+	if err := failed("add partitions to "+topic, r.Topics[0].ErrorCode, r.Topics[0].ErrorMessage); err != nil {
+		return err
+	}
+	return a.waitPartitions(ctx, topic, total)
 }
 
 // DeleteRecords deletes the records of a partition before an offset, as
