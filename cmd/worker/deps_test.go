@@ -20,8 +20,8 @@ const module = "odradek"
 // matches counts. Tests may import anything but what never and only forbid.
 var within = []struct{ dir, imports string }{
 	{"cmd/worker", "*"},
-	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors schemas"},
-	{"processor/keystate", "detectors"},
+	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors detectors/threshold schemas"},
+	{"processor/keystate", "detectors detectors/threshold processor/events"},
 	{"processor/events", "detectors"},
 	{"processor/kafka", ""},
 	{"processor/web", ""},

@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"odradek/detectors"
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
 )
 
 // NoTime is the largest event time of a partition without a sample.
@@ -40,6 +42,9 @@ type DetectorConfig struct {
 	Stride   int                   // samples a task scores, at least 1
 	// Fingerprint stands for the op, its parameters and the stride.
 	Fingerprint uint64
+
+	Threshold *threshold.Rule // nil: nothing is judged
+	Events    *events.Rule    // nil: no anomalies
 }
 
 // Config is what a State is made for. It is read only after New.
@@ -54,6 +59,7 @@ type Config struct {
 	Lateness int64
 	TTL      int64 // microseconds without a sample after which a key is forgotten; 0: never
 	MaxKeys  int   // keys of the partition; 0: no limit
+	Silence  int64 // microseconds without a sample after which a key is silent; 0: off
 
 	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
 	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
@@ -163,6 +169,17 @@ type Row struct {
 	// About and Until are the times of the first and the last sample that the
 	// score speaks of.
 	About, Until int64
+
+	Exceeds   bool
+	Severity  uint8
+	Threshold float32
+}
+
+// EventRow is a change of an anomaly of a key.
+type EventRow struct {
+	Key      *Key
+	Detector int32 // index into Config.Detectors; -1: silence
+	Change   events.Change
 }
 
 // Key is what is remembered of one series key.
@@ -198,6 +215,8 @@ func (k *Key) Name() []byte { return k.name }
 type State struct {
 	// Rows are finished rows in the order of the samples. The caller empties it.
 	Rows []Row
+	// Events are changes of anomalies. The caller empties it.
+	Events []EventRow
 	// Counts are the samples by outcome since New, less what was rolled back.
 	// Replay counts nothing.
 	Counts Counts
