@@ -8,7 +8,7 @@ func severity(tail float32) uint8 {
 	if tail >= 1 {
 		return 0
 	}
-	return uint8(min(100, math.Round(-math.Log10(float64(tail))*(100.0/6))))
+	return uint8(min(100, 0.5-math.Log(float64(tail))*(100/(6*math.Ln10))))
 }
 
 // The lower ends of the bands: a rank of 1e-3, 1e-4 and 1e-5.

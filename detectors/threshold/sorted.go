@@ -2,20 +2,15 @@ package threshold
 
 import "math"
 
-// lower is the number of scores in sorted that are below x.
+// lower is the number of scores in sorted that are below x. A branch would be
+// mispredicted at every other step, so the sign of the difference is the step.
 func lower(sorted []float32, x float32) int {
 	lo, n := 0, len(sorted)
-	for n > 1 {
-		half := n >> 1
-		step := 0
-		if sorted[lo+half-1] < x {
-			step = half
-		}
-		lo += step
+	for n > 0 {
+		half := (n + 1) >> 1
+		less := -int(math.Float32bits(sorted[lo+half-1]-x) >> 31)
+		lo += half & less
 		n -= half
-	}
-	if n == 1 && sorted[lo] < x {
-		lo++
 	}
 	return lo
 }
@@ -44,24 +39,16 @@ func median(sorted []float32) float64 {
 	return (float64(sorted[(n-1)/2]) + float64(sorted[n/2])) / 2
 }
 
-// deviation is the k-th smallest (from 1) distance of a score from m: the distances
-// below and above m are two sorted lists, whose k-th smallest is found by bisection.
-func deviation(sorted []float32, m float64, k int) float64 {
+// deviation is the median distance of the scores from their median m: the distances
+// below and above m are two sorted lists, and how many of the smaller half of all
+// of them lie below is found by bisection.
+func deviation(sorted []float32, m float64) float64 {
 	n := len(sorted)
-	split := 0 // scores below m; m need not be a float32
-	for size := n; size > 0; {
-		half := size >> 1
-		if float64(sorted[split+half]) < m {
-			split += half + 1
-			size -= half + 1
-		} else {
-			size = half
-		}
-	}
-	below := func(i int) float64 { return m - float64(sorted[split-1-i]) }
-	above := func(i int) float64 { return float64(sorted[split+i]) - m }
-	// i of the k smallest lie below m.
-	lo, hi := max(0, k-(n-split)), min(k, split)
+	down, up := sorted[:n/2], sorted[n/2:]
+	below := func(i int) float64 { return m - float64(down[len(down)-1-i]) }
+	above := func(i int) float64 { return float64(up[i]) - m }
+	k := (n + 1) / 2
+	lo, hi := k-len(up), len(down)
 	for lo < hi {
 		i := (lo + hi) / 2
 		if above(k-i-1) > below(i) {
@@ -70,14 +57,23 @@ func deviation(sorted []float32, m float64, k int) float64 {
 			hi = i
 		}
 	}
-	d := 0.0
+	d, next := 0.0, math.Inf(1)
 	if lo > 0 {
 		d = below(lo - 1)
 	}
-	if k-lo > 0 {
+	if lo < k {
 		d = max(d, above(k-lo-1))
 	}
-	return d
+	if n%2 == 1 {
+		return d
+	}
+	if lo < len(down) {
+		next = below(lo)
+	}
+	if k-lo < len(up) {
+		next = min(next, above(k-lo))
+	}
+	return (d + next) / 2
 }
 
 // madScale makes the median absolute deviation of a normal distribution its
@@ -95,7 +91,7 @@ var quarters = [...]struct{ q, scale float64 }{{0.9, 0.7803041}, {0.99, 0.429858
 func scale(sorted []float32) float64 {
 	n := len(sorted)
 	m := median(sorted)
-	s := (deviation(sorted, m, (n+1)/2) + deviation(sorted, m, n/2+1)) / 2 * madScale
+	s := deviation(sorted, m) * madScale
 	for i := 0; s == 0 && i < len(quarters); i++ {
 		q := quarters[i]
 		s = (float64(sorted[quantileIndex(q.q, n)]) - m) * q.scale

@@ -15,13 +15,16 @@ type tail struct {
 	u, share, shape, scale float64
 }
 
+// fitted is how many of n scores are above u.
+func fitted(n int) int { return max(8, n/16) }
+
 // fit estimates the tail of a history by probability-weighted moments (Hosking &
 // Wallis 1987). The shape is kept at 1/k or above: with scale known only from k
 // excesses, the predictive tail of even an exponential distribution is the Pareto
 // one with shape 1/k, and a bounded tail would call every new maximum impossible.
 func fit(sorted []float32) tail {
 	n := len(sorted)
-	k := max(8, n/16)
+	k := fitted(n)
 	top := sorted[n-k:]
 	u := float64(sorted[n-k-1])
 	var sum, weighted float64
@@ -47,10 +50,10 @@ const maxShape = 0.9
 
 // rank is P(score >= s) for s >= u.
 func (t *tail) rank(s float64) float64 {
-	return t.share * math.Exp(-math.Log1p(t.shape*(s-t.u)/t.scale)/t.shape)
+	return t.share * math.Exp(-math.Log(1+t.shape*(s-t.u)/t.scale)/t.shape)
 }
 
 // bound is the score of which rank is p.
 func (t *tail) bound(p float64) float64 {
-	return t.u + t.scale/t.shape*math.Expm1(t.shape*math.Log(t.share/p))
+	return t.u + t.scale/t.shape*(math.Exp(t.shape*math.Log(t.share/p))-1)
 }

@@ -126,10 +126,12 @@ func (r *Rule) Check() error {
 
 // The layout of a state: head, ring (History), sorted (History).
 const (
-	atCount     = iota // scores added, modulo digit
-	atCountHigh        // and by digit
-	atMean             // mean of all of them, rounded to float32
-	atMeanRest         // and what the rounding left
+	atCount      = iota // scores added, modulo digit
+	atCountHigh         // and by digit
+	atMean              // mean of all of them, rounded to float32
+	atMeanRest          // and what the rounding left
+	atBound             // bound of an extrapolated rate, as long as the scores it rests on stay
+	atBoundKnown        // 1: atBound is that
 	head
 )
 
@@ -178,6 +180,7 @@ func (r *Rule) Judge(state []float32, score float32) Verdict {
 	ring := state[head : head+h]
 	old := ring[at]
 	ring[at] = score
+	r.keepBound(state, sorted[:n], old, score, v.Threshold)
 	insert(sorted, n, h, old, score, below)
 	r.addMean(state, count, score)
 	if state[atCount]++; state[atCount] == digit {
@@ -190,27 +193,22 @@ func (r *Rule) Judge(state []float32, score float32) Verdict {
 func (r *Rule) verdict(state, sorted []float32, count, below int, score float32) Verdict {
 	n := len(sorted)
 	v := Verdict{Tail: float32(float64(n-below+1) / float64(n+1))}
-	extreme := below == n && n >= fitLeast
-	var t tail
-	needed := r.Kind == Conformal && n >= fitLeast && r.Value*float64(n+1) < 1
-	if extreme || needed {
-		t = fit(sorted)
-	}
-	if extreme {
+	if below == n && n >= fitLeast {
+		t := fit(sorted)
 		v.Tail = float32(max(leastTail, min(float64(v.Tail), t.rank(float64(score)))))
 	}
 	if count < r.Warmup {
 		v.Threshold = float32(math.Inf(1))
 		return v
 	}
-	v.Threshold = r.bound(state, sorted, &t)
+	v.Threshold = r.bound(state, sorted)
 	v.Exceeds = score > v.Threshold
 	v.Severity = severity(v.Tail)
 	return v
 }
 
 // bound is the highest score that is still ordinary.
-func (r *Rule) bound(state, sorted []float32, t *tail) float32 {
+func (r *Rule) bound(state, sorted []float32) float32 {
 	n := len(sorted)
 	if r.Kind == Fixed {
 		return float32(r.Value)
@@ -237,9 +235,29 @@ func (r *Rule) bound(state, sorted []float32, t *tail) float32 {
 		if n < fitLeast {
 			return float32(math.Inf(1))
 		}
+		if state[atBoundKnown] == 1 {
+			return state[atBound]
+		}
+		t := fit(sorted)
 		b = max(float64(sorted[n-1]), t.bound(r.Value))
 	}
 	return float32(max(-math.MaxFloat32, min(math.MaxFloat32, b)))
+}
+
+// keepBound remembers the bound of an extrapolated rate while neither the score that
+// goes nor the one that comes is among those the fit looks at: seven times of eight.
+func (r *Rule) keepBound(state, sorted []float32, old, score, bound float32) {
+	if r.Kind != Conformal {
+		return
+	}
+	n := len(sorted)
+	state[atBoundKnown] = 0
+	if n < r.History || math.IsInf(float64(bound), 1) {
+		return
+	}
+	if u := sorted[n-fitted(n)-1]; old < u && score < u {
+		state[atBound], state[atBoundKnown] = bound, 1
+	}
 }
 
 // quantileIndex is where the q-quantile of n sorted scores is: the smallest score

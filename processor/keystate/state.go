@@ -40,11 +40,12 @@ type DetectorConfig struct {
 	Window   int                   // index into Config.Windows
 	Keys     func(key []byte) bool // which series it looks at; nil: all
 	Stride   int                   // samples a task scores, at least 1
-	// Fingerprint stands for the op, its parameters and the stride.
+	// Fingerprint stands for the op, its parameters and the stride. Threshold and
+	// Events are not in it: changed ones hold from the next score on.
 	Fingerprint uint64
 
-	Threshold *threshold.Rule // nil: nothing is judged
-	Events    *events.Rule    // nil: no anomalies
+	Threshold *threshold.Rule // judges its scores; nil: none exceeds
+	Events    *events.Rule    // makes anomalies of those that exceed; nil: no events
 }
 
 // Config is what a State is made for. It is read only after New.
@@ -59,7 +60,10 @@ type Config struct {
 	Lateness int64
 	TTL      int64 // microseconds without a sample after which a key is forgotten; 0: never
 	MaxKeys  int   // keys of the partition; 0: no limit
-	Silence  int64 // microseconds without a sample after which a key is silent; 0: off
+
+	// Silence in microseconds is how far a key's last sample may be behind the
+	// watermark before a silence of the key is opened; 0: never. See silence.go.
+	Silence int64
 
 	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
 	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
@@ -163,22 +167,33 @@ type Row struct {
 	Key      *Key
 	Detector int32 // index into Config.Detectors
 	State    RowState
+	Exceeds  bool    // the score is above the detector's threshold
+	Severity uint8   // 0 to 100, see threshold.Verdict; 0 without a threshold
 	Score    float32 // NaN where there is none
+	// Threshold is the bound the score was judged by, as threshold.Verdict has it;
+	// NaN where it was not judged.
+	Threshold float32
 	Offset   int64   // of the scored sample
 	Time     int64   // of the scored sample
 	// About and Until are the times of the first and the last sample that the
 	// score speaks of.
 	About, Until int64
-
-	Exceeds   bool
-	Severity  uint8
-	Threshold float32
 }
 
-// EventRow is a change of an anomaly of a key.
+// Values of EventRow.Detector that are no index into Config.Detectors.
+const (
+	SilenceDetector = -1 // the key had no sample for Config.Silence
+	RemovedDetector = -2 // a detector that is not configured any more: see Name
+)
+
+// SilenceName is the name in events of silence, where others have the detector's.
+const SilenceName = "silence"
+
+// EventRow is a change of one anomaly of one key and detector.
 type EventRow struct {
 	Key      *Key
-	Detector int32 // index into Config.Detectors; -1: silence
+	Detector int32  // index into Config.Detectors, SilenceDetector or RemovedDetector
+	Name     string // of the detector
 	Change   events.Change
 }
 
@@ -215,7 +230,8 @@ func (k *Key) Name() []byte { return k.name }
 type State struct {
 	// Rows are finished rows in the order of the samples. The caller empties it.
 	Rows []Row
-	// Events are changes of anomalies. The caller empties it.
+	// Events are changes of anomalies in the order of the samples. The caller
+	// empties it as it does Rows; Rollback does, too.
 	Events []EventRow
 	// Counts are the samples by outcome since New, less what was rolled back.
 	// Replay counts nothing.
@@ -224,6 +240,7 @@ type State struct {
 	EvictedKeys int64
 
 	cfg    *Config
+	source []byte // of the ids of anomalies
 	dets   []*detector
 	shapes map[string]*shape
 	all    *shape // where no detector has a filter
@@ -319,6 +336,12 @@ func New(cfg *Config) *State {
 	s.layout = h.Sum64()
 	s.cur.reset(s)
 	return s
+}
+
+// SetSource says which input partition the state is of. It goes into the ids of
+// anomalies and into nothing else, and has to be said before the first sample.
+func (s *State) SetSource(topic string, partition int32) {
+	s.source = fmt.Appendf(nil, "%s\x00%d", topic, partition)
 }
 
 // Need is the most that one sample takes of a batch. A batch with smaller
