@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"odradek/detectors/threshold"
-	"odradek/processor/events"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
 	"odradek/schemas"
@@ -17,26 +16,18 @@ import (
 // changeKinds are the kinds of events.Change.
 const changeKinds = 3
 
-// changeCounts are changes of anomalies by detector, silence first, and kind.
-type changeCounts []int64
+// changeCounts are changes of anomalies by detector and kind.
+type changeCounts map[string][changeKinds]int64
 
-func (c *changeCounts) count(detectors, detector int, kind events.Kind) {
+func (c *changeCounts) add(detector string, n [changeKinds]int64) {
 	if *c == nil {
-		*c = make(changeCounts, changeKinds*(detectors+1))
+		*c = changeCounts{}
 	}
-	(*c)[changeKinds*(detector+1)+int(kind)]++
-}
-
-func (c *changeCounts) add(d changeCounts) {
-	if d == nil {
-		return
+	have := (*c)[detector]
+	for i := range n {
+		have[i] += n[i]
 	}
-	if *c == nil {
-		*c = make(changeCounts, len(d))
-	}
-	for i, n := range d {
-		(*c)[i] += n
-	}
+	(*c)[detector] = have
 }
 
 // RecentAnomaly is a change of an anomaly as the status page shows it.
@@ -98,19 +89,17 @@ func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int
 	if topic.name == "" {
 		return 0, nil
 	}
-	ms, n := now.UnixMilli(), len(pt.p.cfg.State.Detectors)
+	ms := now.UnixMilli()
 	for i := range pt.state.Events {
 		row := &pt.state.Events[i]
 		a := anomalyOf(row)
-		r.counts.changes.count(n, int(row.Detector), row.Change.Kind)
-		name := schemas.SilenceDetector
-		if row.Detector >= 0 {
-			name = pt.p.cfg.State.Detectors[row.Detector].Name
-		}
+		var n [changeKinds]int64
+		n[row.Change.Kind]++
+		r.counts.changes.add(row.Name, n)
 		if len(pt.state.Events)-i <= maxRecent {
-			r.recent = append(r.recent, RecentAnomaly{time.UnixMicro(a.EventTime).UTC(), schemas.AnomalyKinds[a.Kind], string(a.Key), name, int(a.Severity), schemas.SeverityBands[a.Band]})
+			r.recent = append(r.recent, RecentAnomaly{time.UnixMicro(a.EventTime).UTC(), schemas.AnomalyKinds[a.Kind], string(a.Key), row.Name, int(a.Severity), schemas.SeverityBands[a.Band]})
 		}
-		size, err := pt.writeAnomaly(c, topic, ms, int(row.Detector), &a)
+		size, err := pt.writeAnomaly(c, topic, ms, &a)
 		if err != nil {
 			return bytes, err
 		}
@@ -119,12 +108,12 @@ func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int
 	return bytes, nil
 }
 
-func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, detector int, a *schemas.Anomaly) (bytes int, err error) {
+func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, a *schemas.Anomaly) (bytes int, err error) {
 	s := &c.anomalies[kafka.Partition(a.Key, len(c.anomalies))]
 	b := c.lock(s, t)
 	defer s.mu.Unlock()
 	for {
-		pt.value = pt.anomalyEnc.Append(pt.value[:0], detector, a)
+		pt.value = pt.anomalyEnc.Append(pt.value[:0], a)
 		err = b.Append(ms, a.Key, pt.value, nil)
 		if !errors.Is(err, kafka.ErrTooLarge) || a.Expected == nil && a.Actual == nil && a.Contribution == nil {
 			break
@@ -142,7 +131,7 @@ func anomalyOf(row *keystate.EventRow) schemas.Anomaly {
 	ch := &row.Change
 	a := &ch.Anomaly
 	return schemas.Anomaly{
-		ID: a.ID, Revision: a.Revision, Kind: uint8(ch.Kind), Reason: uint8(ch.Reason), Key: row.Key.Name(),
+		ID: a.ID, Revision: a.Revision, Kind: uint8(ch.Kind), Reason: uint8(ch.Reason), Key: row.Key.Name(), Detector: row.Name,
 		Severity: a.Severity, Band: bandIndex[a.Severity],
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
 		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Samples: a.Samples,

@@ -256,7 +256,7 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 	add(pm.Late, n.outcomes[keystate.Late])
 	add(pm.Duplicate, n.outcomes[keystate.Duplicate])
 	add(pm.HeldEvicted, n.outcomes[keystate.Evicted])
-	m.changed(pt, r)
+	m.changed(r)
 	m.rate.add(now, n.consumed)
 	pm.rate.add(now, n.consumed)
 
@@ -280,14 +280,12 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 }
 
 // changed counts the changes of anomalies of a partition's results.
-func (m *Metrics) changed(pt *partition, r *part) {
-	for i, n := range r.counts.changes {
-		if n > 0 {
-			name := schemas.SilenceDetector
-			if d := i / changeKinds; d > 0 {
-				name = pt.p.cfg.State.Detectors[d-1].Name
+func (m *Metrics) changed(r *part) {
+	for detector, counts := range r.counts.changes {
+		for kind, n := range counts {
+			if n > 0 {
+				m.anomalies.WithLabelValues(detector, schemas.AnomalyKinds[kind]).Add(float64(n))
 			}
-			m.anomalies.WithLabelValues(name, schemas.AnomalyKinds[i%changeKinds]).Add(float64(n))
 		}
 	}
 	m.recent.add(r.recent)

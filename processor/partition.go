@@ -92,7 +92,9 @@ func (c *counts) add(d *counts) {
 	for i := range c.outcomes {
 		c.outcomes[i] += d.outcomes[i]
 	}
-	c.changes.add(d.changes)
+	for name, n := range d.changes {
+		c.changes.add(name, n)
+	}
 }
 
 func (p *Processor) newPartition(tp kafka.TP) *partition {
@@ -110,7 +112,7 @@ func (p *Processor) newPartition(tp kafka.TP) *partition {
 		names[i] = p.cfg.State.Detectors[i].Name
 	}
 	pt.enc = schemas.NewScoreEncoder(p.cfg.ScoreSchemaID, tp.Topic, tp.Partition, names)
-	pt.anomalyEnc = schemas.NewAnomalyEncoder(p.cfg.AnomalySchemaID, tp.Topic, tp.Partition, names)
+	pt.anomalyEnc = schemas.NewAnomalyEncoder(p.cfg.AnomalySchemaID, tp.Topic, tp.Partition)
 	return pt
 }
 

@@ -22,10 +22,6 @@ var (
 	SeverityBands = []string{"info", "minor", "major", "critical"}
 )
 
-// SilenceDetector is what the anomalies topic calls the finding that a series
-// has no samples any more. No detector may have the name.
-const SilenceDetector = "silence"
-
 // Anomaly is one record of the anomalies topic. Times are microseconds since
 // 1970.
 type Anomaly struct {
@@ -34,7 +30,7 @@ type Anomaly struct {
 	Kind     uint8 // index of AnomalyKinds
 	Reason   uint8 // index of CloseReasons; of a close only
 	Key      []byte
-	Detector string // by Append taken from the encoder's list
+	Detector string
 	Severity uint8
 	Band     uint8 // index of SeverityBands
 
@@ -58,37 +54,29 @@ var anomalyFingerprint = mustFingerprint(AnomalySchema)
 // AnomalyEncoder writes the anomalies of one input partition. It is not changed
 // by use, so that several goroutines may share it.
 type AnomalyEncoder struct {
-	head      []byte
-	detectors [][]byte // the first is SilenceDetector
-	source    []byte
-	room      int // bytes of a record beside its key and its arrays, at most
+	head   []byte
+	source []byte
+	room   int // bytes of a record beside its key, its detector and its arrays, at most
 }
 
 // NewAnomalyEncoder makes an encoder as NewScoreEncoder does; schemaID is the
 // id of AnomalySchema.
-func NewAnomalyEncoder(schemaID int32, topic string, partition int32, detectors []string) *AnomalyEncoder {
+func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEncoder {
 	e := &AnomalyEncoder{head: frameHead(schemaID, anomalyFingerprint)}
-	longest := 0
-	for _, d := range append([]string{SilenceDetector}, detectors...) {
-		b := appendText(nil, d)
-		longest = max(longest, len(b))
-		e.detectors = append(e.detectors, b)
-	}
 	e.source = appendLong(appendText(nil, topic), int64(partition))
-	const longs = 1 + 1 + 1 + 5 + 1 + 1 // revision, key's length, severity, times, samples, offset
-	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + longest + 2*9 + 3 + len(e.source)
+	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
+	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 2*9 + 3 + len(e.source)
 	return e
 }
 
-// Append appends one anomaly with its framing. detector is the index of its
-// name, -1 for SilenceDetector; a's Detector, Topic and Partition are those of
-// the encoder instead. Where dst has room nothing is allocated.
-func (e *AnomalyEncoder) Append(dst []byte, detector int, a *Anomaly) []byte {
+// Append appends one anomaly with its framing; Topic and Partition are those of
+// the encoder. Where dst has room nothing is allocated.
+func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
 	key := a.Key
 	if !utf8.Valid(key) {
 		key = hexKey(key)
 	}
-	dst = slices.Grow(dst, e.room+len(key)+3*2*binary.MaxVarintLen64+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)))
+	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+3*2*binary.MaxVarintLen64+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)))
 	dst = append(dst, e.head...)
 	dst = appendLong(dst, 2*int64(len(a.ID)))
 	dst = hex.AppendEncode(dst, a.ID[:])
@@ -100,7 +88,7 @@ func (e *AnomalyEncoder) Append(dst []byte, detector int, a *Anomaly) []byte {
 		dst = append(dst, 0)
 	}
 	dst = appendText(dst, key)
-	dst = append(dst, e.detectors[detector+1]...)
+	dst = appendText(dst, a.Detector)
 	dst = appendLong(dst, int64(a.Severity))
 	dst = append(dst, a.Band<<1)
 	for _, t := range [...]int64{a.Start, a.End, a.PeakTime, a.OpenedAt, a.EventTime} {

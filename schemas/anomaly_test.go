@@ -79,16 +79,13 @@ func TestAnomalyEncoder(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	names := []string{"vibration", "level", "ü"}
+	names := []string{"vibration", "level", "ü", "silence"}
 	for id := int32(-1); id < 2; id++ {
-		e := NewAnomalyEncoder(id, "plant.readings", 12, names)
+		e := NewAnomalyEncoder(id, "plant.readings", 12)
 		for range 1000 {
 			a := randomAnomaly(r)
-			detector := r.IntN(4) - 1
-			if a.Detector = SilenceDetector; detector >= 0 {
-				a.Detector = names[detector]
-			}
-			b := e.Append(nil, detector, &a)
+			a.Detector = names[r.IntN(4)]
+			b := e.Append(nil, &a)
 			skip := 5
 			if id < 0 {
 				skip = 10
@@ -142,18 +139,18 @@ func TestAnomalyEncoder(t *testing.T) {
 			if _, err := DecodeAnomaly(append(b[:len(b):len(b)], 0)); err == nil {
 				t.Fatal("a byte more")
 			}
-			if n := len(b); n > e.room+len(a.Key)+60+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
+			if n := len(b); n > e.room+len(a.Key)+len(a.Detector)+60+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
 				t.Fatalf("%d bytes, more than the encoder makes room for", n)
 			}
 		}
 		a, buf := randomAnomaly(r), make([]byte, 0, 512)
-		if n := testing.AllocsPerRun(100, func() { buf = e.Append(buf[:0], 1, &a) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { buf = e.Append(buf[:0], &a) }); n != 0 {
 			t.Errorf("%v allocations", n)
 		}
 	}
 	a := randomAnomaly(r)
 	a.Key = []byte{0xff, 0, 1}
-	if a, err := DecodeAnomaly(NewAnomalyEncoder(1, "t", 0, nil).Append(nil, -1, &a)); err != nil || string(a.Key) != "0xff0001" || a.Detector != SilenceDetector {
+	if a, err := DecodeAnomaly(NewAnomalyEncoder(1, "t", 0).Append(nil, &a)); err != nil || string(a.Key) != "0xff0001" {
 		t.Errorf("%q %v", a.Key, err)
 	}
 	if _, err := DecodeAnomaly(NewScoreEncoder(-1, "t", 0, names).Append(nil, nil, 0, 0, 0, 0, Scored, 0)); err == nil {
@@ -166,7 +163,7 @@ func FuzzDecodeAnomaly(f *testing.F) {
 	for _, id := range []int32{-1, 7} {
 		for range 4 {
 			a := randomAnomaly(r)
-			f.Add(NewAnomalyEncoder(id, "topic", 3, []string{"d"}).Append(nil, 0, &a))
+			f.Add(NewAnomalyEncoder(id, "topic", 3).Append(nil, &a))
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -174,7 +171,7 @@ func FuzzDecodeAnomaly(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again := NewAnomalyEncoder(-1, a.Topic, a.Partition, []string{a.Detector}).Append(nil, 0, &a)
+		again := NewAnomalyEncoder(-1, a.Topic, a.Partition).Append(nil, &a)
 		back, err := DecodeAnomaly(again)
 		if a.Kind != closeKind {
 			a.Reason = 0 // a reason that no close has is not written

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"odradek/detectors"
-	"odradek/schemas"
+	"odradek/processor/keystate"
 )
 
 // DetectorSettings are the settings of one detector.
@@ -75,7 +75,7 @@ func (k *checker) detectors() {
 	var problems []string
 	seen := map[string]string{}
 	for _, n := range c.Detect.Names {
-		if n == schemas.SilenceDetector {
+		if n == keystate.SilenceName {
 			problems = append(problems, fmt.Sprintf("%q is what anomalies of %sSILENCE are called", n, prefix))
 		}
 		if !detectorNameRE.MatchString(n) {
