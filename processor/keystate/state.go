@@ -173,8 +173,8 @@ type Row struct {
 	// Threshold is the bound the score was judged by, as threshold.Verdict has it;
 	// NaN where it was not judged.
 	Threshold float32
-	Offset   int64   // of the scored sample
-	Time     int64   // of the scored sample
+	Offset    int64 // of the scored sample
+	Time      int64 // of the scored sample
 	// About and Until are the times of the first and the last sample that the
 	// score speaks of.
 	About, Until int64
