@@ -83,8 +83,8 @@ func (c *Config) Check() error {
 	if c.Dim < 1 || c.Dim > maxDim {
 		bad("%d values a sample, use 1 to %d", c.Dim, maxDim)
 	}
-	if c.Lateness < 0 || c.TTL < 0 || c.MaxKeys < 0 || c.MaxRecord < 0 {
-		bad("lateness, ttl, key limit and record limit must not be negative")
+	if c.Lateness < 0 || c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxRecord < 0 {
+		bad("lateness, ttl, silence, key limit and record limit must not be negative")
 	}
 	prints := map[uint64]bool{}
 	for i, w := range c.Windows {
@@ -116,6 +116,22 @@ func (c *Config) Check() error {
 			bad("detector %q: window %d and stride %d, use 1 to %d", d.Name, d.Detector.Window(), d.Stride, maxRows)
 		case newDetector(0, &d, len(c.Windows[d.Window].Columns)).minRows == 0:
 			bad("detector %q scores no sample of a full window of %d rows", d.Name, d.Detector.Window())
+		}
+		if d.Name == SilenceName {
+			bad("detector %q: the name is that of the events of silence", d.Name)
+		}
+		if d.Threshold != nil {
+			if err := d.Threshold.Check(); err != nil {
+				bad("detector %q: %w", d.Name, err)
+			}
+		}
+		if d.Events != nil {
+			if err := d.Events.Check(); err != nil {
+				bad("detector %q: %w", d.Name, err)
+			}
+			if d.Threshold == nil {
+				bad("detector %q has events but no threshold", d.Name)
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -211,16 +227,17 @@ type Key struct {
 	wins       []win  // one for each of shape.wins
 	marks      []mark // one for each detector of the shape
 	held       *heldList
-	born       int64 // offset of the first sample: tells lives of a key apart
+	alerts     *alerts // nil: nothing is judged, no silence was ever open
+	born       int64   // offset of the first sample: tells lives of a key apart
 
 	since int64  // where dirty: the mark before the first change that no snapshot has
 	asOf  int64  // offsets below are in the state; where it was loaded
-	hpos  int32  // place in the heap of keys with held samples; -1: none
 	parts uint16 // P records of its head in the changelog
 	gen   uint8  // and their generation
 	dirty bool
 	inLog bool // has a head in the changelog
 	dead  bool // evicted or undone; only journal and pending rows still know it
+	must  bool // in State.must
 }
 
 // Name is the series key. The caller must not change it.
@@ -264,8 +281,10 @@ type State struct {
 	sweepDue bool
 	scratch  []float64
 
-	// Eviction.
-	nextSweep int64 // watermark at which keys past their TTL are looked for
+	// Eviction and silence.
+	nextSweep int64 // the watermark at which either is looked for: the less of
+	nextTTL   int64 // for keys past their TTL
+	nextQuiet int64 // for silent ones
 	oldest    int64 // no key's last sample is older
 	lru       []lruEntry
 	lruBuilt  bool
@@ -273,6 +292,15 @@ type State struct {
 	evictions []*eviction          // in order of offset, to be deleted from the log
 	unlogged  []*eviction          // not emitted yet
 	leftover  []*eviction          // emitted, but their keys' records are in the log again
+
+	// Silence and anomalies.
+	quiet      []quietKey // a heap of the keys that are not silent
+	quietBuilt bool
+	silentN    int        // keys that are
+	must       []*Key     // whose anomalies have changed since the last Snapshot
+	mustSince  int64      // in the unit that began there
+	orphaned   []*Key     // with anomalies that nothing continues
+	later      []EventRow // that wait for tasks before them
 
 	// Tasks without scores.
 	pend   []pending
@@ -314,7 +342,7 @@ func New(cfg *Config) *State {
 		cfg: cfg, shapes: map[string]*shape{}, pools: map[int]*slots{}, evicted: map[string]*eviction{},
 		keys: newTable(), maxTime: NoTime, next: math.MinInt64, base: math.MinInt64,
 		committed: math.MinInt64, slow: true, unit: 1, cur: new(unit), stale: map[*Key][]staleSegment{},
-		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64, oldest: math.MaxInt64,
+		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64, nextTTL: math.MaxInt64, nextQuiet: math.MaxInt64, oldest: math.MaxInt64,
 		ahead: math.MinInt64,
 	}
 	filtered := false
@@ -365,7 +393,7 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.started || s.replaying || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead
+	s.slow = !s.started || s.replaying || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead || len(s.orphaned) > 0
 }
 
 // watermark is the time behind which nothing is expected any more.
