@@ -102,6 +102,9 @@ func (c *cycle) reset() {
 	for i := range c.scores {
 		each(&c.scores[i])
 	}
+	for i := range c.anomalies {
+		each(&c.anomalies[i])
+	}
 	for i := range c.rekey {
 		each(&c.rekey[i])
 	}

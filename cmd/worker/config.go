@@ -25,6 +25,7 @@ const prefix = "ODRADEK_"
 //	oneof      the values that are allowed
 //	min, max   limits of a number, a size or a duration, inclusive
 //	doc        one or two sentences for docs/configuration.md
+//	alarm      of an op's parameter: a threshold's, which no state depends on
 //	url        may carry a user and a password, which are never printed
 //	derived    the default in words, where it depends on other settings
 type Config struct {

@@ -20,10 +20,10 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op     string   `env:"OP" envDefault:"ikasst" oneof:"ikasst|zscore" doc:"Method. ikasst: change score by singular spectrum transformation. zscore: distance of a sample to the mean of those before it, in standard deviations."`
+	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. zscore: distance of a sample to the mean of those before it, in standard deviations."`
 	Fields []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
 	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For zscore the samples a score reads, the scored one included."`
+	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For zscore the samples a score reads, the scored one included. flatline has none."`
 	Stride int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
 	Alarm  alarmSettings
 }
@@ -45,6 +45,11 @@ func buildIKASST(window int, params any) (detectors.Detector, error) {
 
 type zscoreParams struct{}
 
+type flatlineParams struct {
+	After     int     `env:"AFTER" envDefault:"30" min:"1" max:"16000000" alarm:"true" doc:"flatline: samples in a row without a change that are too many. Where THRESHOLD is not set it is the one that says so."`
+	Tolerance float64 `env:"TOLERANCE" envDefault:"0" min:"0" max:"1e30" doc:"flatline: a value has not changed if it is within this of the value that its run began with."`
+}
+
 // opSettings is what the configuration knows of an op.
 type opSettings struct {
 	params func() any                                               // defaults come from the tags
@@ -52,6 +57,9 @@ type opSettings struct {
 }
 
 var ops = map[string]opSettings{
+	"flatline": {func() any { return new(flatlineParams) }, func(_ int, params any) (detectors.Detector, error) {
+		return detectors.NewFlatline(params.(*flatlineParams).Tolerance)
+	}},
 	"ikasst": {func() any { return new(ikasstParams) }, buildIKASST},
 	"zscore": {func() any { return new(zscoreParams) }, func(window int, _ any) (detectors.Detector, error) {
 		return detectors.NewZScore(window)
@@ -147,7 +155,9 @@ func (d *DetectorSettings) canonical() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "detector;1;op=%s;window=%d;stride=%d;fields=%q", d.Op, d.Window, d.Stride, d.Fields)
 	for _, s := range collectParams(d.params, "") {
-		fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+		if s.tag.Get("alarm") == "" {
+			fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+		}
 	}
 	return b.String()
 }
