@@ -148,7 +148,7 @@ type Processor struct {
 
 	lastCommit time.Time
 	offsets    offsetQueue // main goroutine only
-	cycleBytes int // size of a full cycle; main goroutine only
+	cycleBytes int         // size of a full cycle; main goroutine only
 
 	statusMu sync.Mutex
 	status   map[kafka.TP]*partition // for Status, Ready and Healthy
