@@ -10,8 +10,8 @@ FOLDERS   := $(wildcard cmd processor detectors cuda schemas)
 
 .PHONY: build test race fuzz lint fmt demo bench up clean
 
-build: ## the worker, in bin/
-	$(GO) build -o bin/worker ./cmd/worker
+build: ## the worker, in bin/, static
+	CGO_ENABLED=0 $(GO) build -o bin/worker ./cmd/worker
 
 test: ## vet and all tests; what is missing here is skipped and named at the end
 	$(GO) vet $(PACKAGES)
