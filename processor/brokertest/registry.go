@@ -172,3 +172,11 @@ func (r *RegistryServer) Close() {
 		os.RemoveAll(r.Dir)
 	}
 }
+
+// Program is the file of a registry that this process started; "" for others.
+func (r *RegistryServer) Program() string {
+	if len(r.args) == 0 {
+		return ""
+	}
+	return r.args[len(r.args)-1]
+}
