@@ -191,7 +191,7 @@ func TestCompose(t *testing.T) {
 	kafka := composeKafka(ctx, t, p.Services["kafka"])
 	broker := kafka.Brokers[0]
 	registry := composeRegistry(ctx, t, p.Services["registry"], broker)
-	img := buildImage(t, "compose")
+	img := buildImage(t)
 	cache := t.TempDir() // the volume, which workers share
 	began := time.Now()
 	here := []string{"kafka:19092", broker, "http://registry:8080/apis/ccompat/v7", registry.URL, "/var/cache/odradek", cache}

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -317,18 +318,42 @@ func (m *image) command(ctx context.Context, env []string, args ...string) *exec
 	return cmd
 }
 
+// imageVersion is what the tests' image is told that it is.
+const imageVersion = "v9.8.7-test"
+
+// built is the image of the repository's Dockerfile, made once for all tests.
+var built struct {
+	once sync.Once
+	dir  string
+	img  *image
+	err  error
+}
+
+// allTests runs the tests and removes what they shared.
+type allTests struct{ *testing.M }
+
+func (m allTests) Run() int {
+	defer func() { os.RemoveAll(built.dir) }()
+	return m.M.Run()
+}
+
 // buildImage replays the Dockerfile of the repository.
-func buildImage(t *testing.T, name string) *image {
+func buildImage(t *testing.T) *image {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	began := time.Now()
-	img, err := replay(ctx, filepath.Join(repository, "Dockerfile"), repository, t.TempDir(), map[string]string{"VERSION": name})
-	if err != nil {
-		t.Fatal(err)
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "odradek-image-"); built.err != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		began := time.Now()
+		built.img, built.err = replay(ctx, filepath.Join(repository, "Dockerfile"), repository, built.dir, map[string]string{"VERSION": imageVersion})
+		t.Logf("the Dockerfile's steps took %v", time.Since(began).Round(time.Millisecond))
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	t.Logf("the Dockerfile's steps took %v", time.Since(began).Round(time.Millisecond))
-	return img
+	return built.img
 }
 
 // imageFaults lists what an image of ours must not be.
@@ -368,12 +393,12 @@ func imageFaults(m *image) (faults []string) {
 // TestDockerfile replays the build steps, without a container engine, on what
 // .dockerignore sends of the tree, and looks at what comes out.
 func TestDockerfile(t *testing.T) {
-	img := buildImage(t, "v9.8.7-test")
+	img := buildImage(t)
 	for _, f := range imageFaults(img) {
 		t.Error(f)
 	}
 	out, err := img.command(t.Context(), nil, "version").CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "odradek v9.8.7-test go") {
+	if err != nil || !strings.HasPrefix(string(out), "odradek "+imageVersion+" go") {
 		t.Errorf("version: %v, %q", err, out)
 	}
 	b, err := os.ReadFile(filepath.Join(repository, "Dockerfile"))
