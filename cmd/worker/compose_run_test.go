@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/processor/brokertest"
 	"odradek/schemas"
@@ -121,7 +122,7 @@ func composeKafka(ctx context.Context, t *testing.T, s types.ServiceConfig) *bro
 		"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2",
 		"default.replication.factor": "1", "min.insync.replicas": "1", "auto.create.topics.enable": "true",
 		"offsets.topic.num.partitions": "50", "transaction.state.log.num.partitions": "50",
-		"group.initial.rebalance.delay.ms": "3000", "group.min.session.timeout.ms": "6000",
+		"group.initial.rebalance.delay.ms": "3000", "group.min.session.timeout.ms": "6000", "log.retention.ms": "604800000",
 	}
 	here := strings.NewReplacer("kafka:29093", "127.0.0.1:{port1}", "//:29093", "//127.0.0.1:{port1}", "kafka:19092", "127.0.0.1:{port0}",
 		"//:19092", "//127.0.0.1:{port0}", "localhost:9092", "127.0.0.1:{port2}", "//:9092", "//127.0.0.1:{port2}")
@@ -137,7 +138,34 @@ func composeKafka(ctx context.Context, t *testing.T, s types.ServiceConfig) *bro
 	}
 	t.Cleanup(c.Close)
 	t.Logf("broker ready in %v", c.Took.Round(time.Millisecond))
+	known := configOf(ctx, t, c, kmsg.ConfigResourceTypeBroker, "1")
+	for name := range brokerProperties(s) {
+		if _, ok := known[name]; !ok {
+			t.Errorf("Kafka knows no property %s", name)
+		}
+	}
 	return c
+}
+
+// configOf is the configuration of a broker or topic, without names that Kafka
+// does not know.
+func configOf(ctx context.Context, t *testing.T, c *brokertest.Cluster, kind kmsg.ConfigResourceType, name string) map[string]string {
+	t.Helper()
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	res := kmsg.NewDescribeConfigsRequestResource()
+	res.ResourceType, res.ResourceName = kind, name
+	req.Resources = append(req.Resources, res)
+	got, err := req.RequestWith(ctx, c.Admin().Client())
+	if err != nil || len(got.Resources) != 1 || got.Resources[0].ErrorCode != 0 {
+		t.Fatalf("configuration of %s: %v, %+v", name, err, got)
+	}
+	list := map[string]string{}
+	for _, e := range got.Resources[0].Configs {
+		if e.ConfigType != 0 && e.Value != nil {
+			list[e.Name] = *e.Value
+		}
+	}
+	return list
 }
 
 // composeRegistry starts the registry of the compose file and asks it what its
@@ -206,6 +234,11 @@ func TestCompose(t *testing.T) {
 	c, faults, warnings := ParseConfig(setup.mapped(environOf(setup.s)))
 	if len(faults)+len(warnings) > 0 {
 		t.Fatalf("%v %v", faults, warnings)
+	}
+	// The registry keeps its schemas in Kafka, and Kafka keeps them for ever.
+	journal, err := kafka.Admin().ReadAll(ctx, "kafkasql-journal", true)
+	if keep := configOf(ctx, t, kafka, kmsg.ConfigResourceTypeTopic, "kafkasql-journal"); err != nil || len(journal) == 0 || keep["retention.ms"] != "-1" {
+		t.Errorf("the registry's topic has %d records (%v) and keeps them for %s ms", len(journal), err, keep["retention.ms"])
 	}
 	input := c.Group.Topics[0]
 	for topic, partitions := range map[string]int{input: 8, c.Output.ScoresTopic: 8, c.Output.DLQTopic: 1, c.Output.LateTopic: 1, c.ChangelogTopic(input): 8} {
