@@ -47,6 +47,7 @@ type cycle struct {
 
 	mu      sync.Mutex
 	parts   map[*partition]*part
+	limit   int // bytes at which it is full
 	bytes   int
 	records int
 	full    bool
@@ -64,8 +65,9 @@ type part struct {
 
 // sink is the growing batches of one output partition.
 type sink struct {
-	mu sync.Mutex
-	b  *kafka.Batches
+	mu  sync.Mutex
+	b   *kafka.Batches
+	max int // bytes of a batch in b
 }
 
 func newCycle(o *outputs, codec kafka.Codec) *cycle {
@@ -80,17 +82,57 @@ func newCycle(o *outputs, codec kafka.Codec) *cycle {
 // lock locks s, making its batches for topic t at first use.
 func (c *cycle) lock(s *sink, t *topic) *kafka.Batches {
 	s.mu.Lock()
-	if s.b == nil {
-		s.b = kafka.NewBatches(t.batchBytes, c.codec)
+	if s.b == nil || s.max != t.batchBytes && s.b.Count() == 0 {
+		s.b, s.max = kafka.NewBatches(t.batchBytes, c.codec), t.batchBytes
 	}
 	return s.b
 }
 
-// size at which partitions wait for the next cycle.
+// reset empties the cycle and keeps its memory: the batches of a cycle of 32 MB
+// cost more to make anew than to fill.
+func (c *cycle) reset() {
+	each := func(s *sink) {
+		if s.b != nil {
+			s.b.Reset()
+		}
+	}
+	for i := range c.scores {
+		each(&c.scores[i])
+	}
+	for i := range c.rekey {
+		each(&c.rekey[i])
+	}
+	each(&c.dlq)
+	each(&c.late)
+	c.changelog.Range(func(_, v any) bool {
+		each(v.(*sink))
+		return true
+	})
+	clear(c.parts)
+	c.bytes, c.records, c.full = 0, 0, false
+}
+
+// The size at which partitions wait for the next cycle: what the brokers have
+// taken in commitTarget lately, within bounds. A transaction has waits of its own
+// of 10 to 30 ms, so small ones leave processors idle at full load; large ones of
+// slow brokers would come near the transaction's timeout.
 const (
-	cycleBytes   = 32 << 20
-	cycleRecords = 1 << 20
+	leastCycleBytes = 8 << 20
+	firstCycleBytes = 32 << 20
+	mostCycleBytes  = 96 << 20
+	cycleRecords    = 1 << 21
+	commitTarget    = 500 * time.Millisecond
 )
+
+// adapt sets the size of the cycles to come after one of so many bytes was
+// committed.
+func (p *Processor) adapt(bytes int, took time.Duration) {
+	if bytes < leastCycleBytes {
+		return // waits, not the brokers' rate
+	}
+	fits := float64(bytes) / max(took.Seconds(), 1e-3) * commitTarget.Seconds()
+	p.cycleBytes = int(min(max(fits, leastCycleBytes), mostCycleBytes))
+}
 
 // add makes a partition's results up to r.next part of the cycle.
 func (c *cycle) add(pt *partition, r part, bytes int) {
@@ -108,7 +150,7 @@ func (c *cycle) add(pt *partition, r part, bytes int) {
 	}
 	c.bytes += bytes
 	c.records += int(r.counts.consumed)
-	c.full = c.bytes >= cycleBytes || c.records >= cycleRecords
+	c.full = c.bytes >= c.limit || c.records >= cycleRecords
 }
 
 // spoil keeps the cycle from being committed.
@@ -175,7 +217,11 @@ func (p *Processor) openFull() bool {
 func (p *Processor) closeOpen() *cycle {
 	p.joinMu.Lock()
 	c := p.open
-	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	if p.open = p.spare; p.open == nil {
+		p.open = newCycle(&p.outputs, p.cfg.Codec)
+	}
+	p.open.limit = p.cycleBytes
+	p.spare = nil
 	close(p.swapped)
 	p.swapped = make(chan struct{})
 	p.joinMu.Unlock()
@@ -190,6 +236,7 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 		return c.spoilt
 	}
 	if len(c.parts) == 0 {
+		p.spare = c
 		return nil
 	}
 	p.lastCommit = time.Now()
@@ -202,6 +249,10 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 			pt.committedAt.Store(time.Now().UnixNano())
 			pt.fresh.Store(false)
 		}
+		p.adapt(c.bytes, took)
+		// Every request was answered, so nothing reads the batches any more.
+		c.reset()
+		p.spare = c
 		return nil
 	}
 	p.cfg.Metrics.aborted(err)
@@ -310,6 +361,7 @@ func (p *Processor) stopJoins() {
 	p.joinMu.Lock()
 	p.epoch++
 	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	p.open.limit = p.cycleBytes
 	close(p.swapped)
 	p.swapped = make(chan struct{})
 	p.joinMu.Unlock()

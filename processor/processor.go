@@ -137,6 +137,7 @@ type Processor struct {
 	// takes Lock, which waits for those that are in the middle of adding.
 	joinMu  sync.RWMutex
 	open    *cycle
+	spare   *cycle        // empty, to be the next open one; nil: make one; main goroutine only
 	swapped chan struct{} // closed when open is replaced
 	epoch   uint64        // grows with every rollback; a result of an older epoch is dropped
 
@@ -146,6 +147,7 @@ type Processor struct {
 	parts map[kafka.TP]*partition // main goroutine only
 
 	lastCommit time.Time
+	cycleBytes int // size of a full cycle; main goroutine only
 
 	statusMu sync.Mutex
 	status   map[kafka.TP]*partition // for Status, Ready and Healthy
@@ -174,7 +176,9 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 		state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.batchBytes-256, leastBatch/2))
 		p.cfg.State = &state
 	}
+	p.cycleBytes = firstCycleBytes
 	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	p.open.limit = p.cycleBytes
 	return p, nil
 }
 

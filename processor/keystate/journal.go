@@ -59,17 +59,25 @@ const (
 // reset empties the unit for what follows the state as it is.
 func (u *unit) reset(s *State) {
 	*u = unit{
-		ops: trim(u.ops), words: trim(u.words), floats: trim(u.floats), evictions: trim(u.evictions), stale: trim(u.stale),
+		ops: trim(u.ops, true), words: trim(u.words, false), floats: trim(u.floats, false),
+		evictions: trim(u.evictions, true), stale: trim(u.stale, true),
 		maxTime: s.maxTime, heldN: s.heldN, counts: s.Counts, evicted: s.EvictedKeys,
 	}
 }
 
-// trim empties a stack. Memory of a burst is not kept.
-func trim[T any](a []T) []T {
+// spareUnits is how many units are kept for use again: those of the cycle that
+// is committed and of the next one, at full load.
+const spareUnits = 32
+
+// trim empties a stack; pointers in it are let go of. Memory of a burst is not
+// kept.
+func trim[T any](a []T, pointers bool) []T {
 	if cap(a) > 1<<16 && len(a) < cap(a)/4 {
 		return nil
 	}
-	clear(a)
+	if pointers {
+		clear(a)
+	}
 	return a[:0]
 }
 
@@ -348,7 +356,7 @@ func (s *State) Committed(next int64) {
 	for _, u := range s.units[:n] {
 		s.commitUnit(u, len(u.ops))
 		s.base, s.committed, s.implicit = u.end, u.floor.Offset, false
-		if len(s.spare) < 4 {
+		if len(s.spare) < spareUnits {
 			s.spare = append(s.spare, u)
 		}
 	}
@@ -424,7 +432,7 @@ func (s *State) Rollback(to int64) error {
 		s.undo(s.units[i])
 		s.spare = append(s.spare, s.units[i])
 	}
-	s.spare = s.spare[:min(len(s.spare), 4)]
+	s.spare = s.spare[:min(len(s.spare), spareUnits)]
 	s.units = s.units[:first]
 	for len(s.marks) > 1 && s.marks[len(s.marks)-1].Offset > at {
 		s.marks = s.marks[:len(s.marks)-1]
