@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -34,11 +35,15 @@ func TestSetup(t *testing.T) {
 		if n := strings.Count(errs.String(), "created topic"); n != 5 {
 			t.Errorf("%d topics created, want 5: %s", n, errs)
 		}
+		before := subjectsOf(t, c.RegistryURL(t), group)
 		f := newFleet(t, c, input, group, "CREATE_TOPICS=false")
 		w := f.start("w")
 		w.waitReady(t)
 		if code := w.drain(t); code != exitOK {
 			t.Errorf("the worker ended with %d", code)
+		}
+		if after := subjectsOf(t, c.RegistryURL(t), group); len(before) == 0 || !slices.Equal(before, after) {
+			t.Errorf("setup registered %v, run needs %v", before, after)
 		}
 
 		limited, cancel := context.WithTimeout(ctx, time.Second)
@@ -59,6 +64,27 @@ func TestSetup(t *testing.T) {
 	if code := term.setup(t.Context(), nil); code != exitUsage || !strings.Contains(errs.String(), "ODRADEK_TOPICS") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
+}
+
+// subjectsOf lists the registry's subjects that begin with a group's name.
+func subjectsOf(t *testing.T, url, group string) (list []string) {
+	t.Helper()
+	res, err := http.Get(url + "/subjects")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var all []string
+	if err := json.NewDecoder(res.Body).Decode(&all); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		if strings.HasPrefix(s, group) {
+			list = append(list, s)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // A generator is healthy while it writes, and not when it has stalled.
