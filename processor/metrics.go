@@ -224,9 +224,6 @@ func (m *Metrics) committed(c *cycle, took time.Duration) {
 		}
 		return true
 	})
-	for pt, r := range c.parts {
-		m.committedPart(pt, r)
-	}
 }
 
 // committedPart counts one partition's results that are known to be committed.

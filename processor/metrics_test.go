@@ -28,6 +28,9 @@ func TestMetricsDoc(t *testing.T) {
 	pt := &partition{tp: tp}
 	c := &cycle{parts: map[*partition]*part{pt: {fetched: time.Now(), samples: []int64{time.Now().UnixMicro()}, counts: counts{consumed: 1}}}}
 	m.committed(c, time.Millisecond)
+	for pt, r := range c.parts {
+		m.committedPart(pt, r)
+	}
 	m.aborted(errors.New("x"))
 	m.deadLetter(tp, "magic")
 	m.restored(pt, time.Second)
