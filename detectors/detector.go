@@ -29,6 +29,16 @@ type Detector interface {
 	AppendFindings(dst []Finding, r Rows) []Finding
 }
 
+// Explainer is a Detector that knows what it expected of a row.
+type Explainer interface {
+	Detector
+	// Explain says of the fresh-th fresh row of a finished task which row the
+	// method would have expected, on the scale of X, and which share each value has
+	// in the score; the shares sum up to 1. Both have Dim numbers. False: it cannot
+	// say.
+	Explain(r Rows, fresh int, expected, contribution []float32) bool
+}
+
 // Finding is one score and the rows it speaks of: a sample (From == To), or an
 // interval of samples. Rows count from 0 at the oldest row of the task's X.
 type Finding struct {

@@ -27,6 +27,8 @@ const (
 	// IKASST: change score by the implicit Krylov approximation of the singular
 	// spectrum transformation.
 	IKASST
+	// Flatline: samples without a change.
+	Flatline
 	opCount
 )
 
@@ -69,6 +71,8 @@ type Case struct {
 var specs = [opCount]Spec{
 	ZScore: {Name: "zscore", Elem: F32, Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases},
 	IKASST: {Name: "ikasst", Elem: F32, Score: ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases},
+
+	Flatline: {Name: "flatline", Elem: F64, Score: flatlineScore, CPU: flatlineCPU, Cost: flatlineCost, Compare: flatlineCompare, Cases: flatlineCases},
 }
 
 // Spec is the op's row of the table.
