@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"odradek/detectors"
+	"odradek/processor/keystate"
 )
 
 // DetectorSettings are the settings of one detector.
@@ -19,12 +20,12 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op        string   `env:"OP" envDefault:"ikasst" oneof:"ikasst|zscore" doc:"Method. ikasst: change score by singular spectrum transformation. zscore: distance of a sample to the mean of those before it, in standard deviations."`
-	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
-	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window    int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For zscore the samples a score reads, the scored one included."`
-	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
-	Threshold *float64 `env:"THRESHOLD" doc:"A score above it is anomalous. Needed with ODRADEK_SCORES=anomalous."`
+	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. zscore: distance of a sample to the mean of those before it, in standard deviations."`
+	Fields []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
+	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
+	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For zscore the samples a score reads, the scored one included. flatline has none."`
+	Stride int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
+	Alarm  alarmSettings
 }
 
 type ikasstParams struct {
@@ -44,6 +45,11 @@ func buildIKASST(window int, params any) (detectors.Detector, error) {
 
 type zscoreParams struct{}
 
+type flatlineParams struct {
+	After     int     `env:"AFTER" envDefault:"30" min:"1" max:"16000000" alarm:"true" doc:"flatline: samples in a row without a change that are too many. Where THRESHOLD is not set it is the one that says so."`
+	Tolerance float64 `env:"TOLERANCE" envDefault:"0" min:"0" max:"1e30" doc:"flatline: a value has not changed if it is within this of the value that its run began with."`
+}
+
 // opSettings is what the configuration knows of an op.
 type opSettings struct {
 	params func() any                                               // defaults come from the tags
@@ -51,6 +57,9 @@ type opSettings struct {
 }
 
 var ops = map[string]opSettings{
+	"flatline": {func() any { return new(flatlineParams) }, func(_ int, params any) (detectors.Detector, error) {
+		return detectors.NewFlatline(params.(*flatlineParams).Tolerance)
+	}},
 	"ikasst": {func() any { return new(ikasstParams) }, buildIKASST},
 	"zscore": {func() any { return new(zscoreParams) }, func(window int, _ any) (detectors.Detector, error) {
 		return detectors.NewZScore(window)
@@ -74,6 +83,9 @@ func (k *checker) detectors() {
 	var problems []string
 	seen := map[string]string{}
 	for _, n := range c.Detect.Names {
+		if n == keystate.SilenceName {
+			problems = append(problems, fmt.Sprintf("%q is what anomalies of %sSILENCE are called", n, prefix))
+		}
 		if !detectorNameRE.MatchString(n) {
 			problems = append(problems, fmt.Sprintf("%q is not a detector's name", n))
 		}
@@ -85,6 +97,7 @@ func (k *checker) detectors() {
 	k.addAll("DETECTORS", problems, "a name is a letter, then letters, digits, - and _, 64 at most, and stands there once")
 	before := len(k.faults)
 	buildable := true
+	k.silence()
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		k.detector(d)
@@ -114,9 +127,7 @@ func (k *checker) detector(d *DetectorSettings) {
 	if _, err := keyPatterns(d.Keys); err != nil {
 		k.add(short+"KEYS", err.Error(), "")
 	}
-	if d.Threshold == nil && k.c.Output.Scores == "anomalous" {
-		k.add(short+"THRESHOLD", "not set, but "+prefix+"SCORES=anomalous", "set the score above which a sample is anomalous")
-	}
+	k.alarm(short, d)
 	if op, ok := ops[d.Op]; ok && k.ok(d.settingNames(short)...) {
 		if _, err := op.build(d.Window, d.params); err != nil {
 			var problems []string
@@ -147,7 +158,9 @@ func (d *DetectorSettings) canonical() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "detector;1;op=%s;window=%d;stride=%d;fields=%q", d.Op, d.Window, d.Stride, d.Fields)
 	for _, s := range collectParams(d.params, "") {
-		fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+		if s.tag.Get("alarm") == "" {
+			fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+		}
 	}
 	return b.String()
 }
