@@ -107,3 +107,19 @@ func laneMulAVX2(y, m []float32, stride int, v []float32) {
 		f(&y[a*Lanes], &m[a], &v[0], nb, stride)
 	}
 }
+
+// sqDistsAVX2 takes blocks of Group points; low has groups of Group minima.
+//
+//go:noescape
+func sqDistsAVX2(d, low, x *float32, blocks, groups, stride int, q *float32, dim int)
+
+// boundAVX2 returns a number that at least least of the n*8 of low are not
+// above, and if it can no more than most.
+//
+//go:noescape
+func boundAVX2(low *float32, n, least, most int) float32
+
+// atMostAVX2 takes n*8 numbers.
+//
+//go:noescape
+func atMostAVX2(at *int32, d *float32, n int, t float32, packing *[256]uint64) int

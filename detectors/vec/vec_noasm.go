@@ -22,3 +22,11 @@ func slideAVX2(dst []float64, low []float32, src, in, out []float64, p, q float6
 func hankel64AVX2(y, x, v []float64)                               { panic("vec: no assembly") }
 func laneMomentsAVX2(h, k *[Lanes]float32, s, v []float32)         { panic("vec: no assembly") }
 func laneShiftAVX2(y []float32, h, k *[Lanes]float32, s []float32) { panic("vec: no assembly") }
+
+func sqDistsAVX2(d, low, x *float32, blocks, groups, stride int, q *float32, dim int) {
+	panic("vec: no assembly")
+}
+func boundAVX2(low *float32, n, least, most int) float32 { panic("vec: no assembly") }
+func atMostAVX2(at *int32, d *float32, n int, t float32, packing *[256]uint64) int {
+	panic("vec: no assembly")
+}

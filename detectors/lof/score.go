@@ -1,0 +1,328 @@
+package lof
+
+import (
+	"math"
+	"slices"
+
+	"odradek/detectors/vec"
+)
+
+// The fast form. It computes only what the asked scores need: the neighbours of
+// the points to score and of those neighbours, and the k-distances of the
+// neighbours of all of these. For one point of 1,024 in 8 dimensions with k =
+// 20 that is 160 points; where all points are to be scored it is all.
+//
+// A point's neighbours are searched in float32, then decided in float64:
+//
+//   - all squared distances, 8 at a time, with the minima of 64 groups of them
+//     (vec.SqDists);
+//   - a bound that a few more than k of these minima are within (vec.Bound), so
+//     that at least k points are: about 1.2 k of them, whatever the number of
+//     points;
+//   - the points within, and within the bound's rounding errors (vec.AtMost);
+//   - their distances as the definition has them, and of these the k smallest.
+//
+// So neighbours are those of the definition, ties included, and a score is the
+// same to the bit however many are asked for.
+
+// Scorer holds the memory that scoring takes; the zero value is ready. It is
+// used by one goroutine at a time, for any parameters.
+type Scorer struct {
+	n, total, padded int // real points; all; all with the padding
+	dim, k           int
+	rows             []float32 // all points, dim numbers each
+	columns          []float32 // the same by dimension, scaled, padded apart
+	exact            bool      // a float32 distance is 0 only between equal points
+
+	q, d, low []float32
+	places    []int32
+	found     []candidate
+
+	state []uint8     // by point: what of the following there is
+	list  []neighbour // k a point
+	kdist []float64   // squared
+	lrd   []float64
+	sort  []float64
+}
+
+const (
+	hasKDist uint8 = 1 << iota
+	hasList
+	hasLRD
+)
+
+type neighbour struct {
+	square float64
+	at     int32
+}
+
+type candidate = neighbour
+
+// Score sets scores to those of the last len(scores) points of points, dim
+// numbers each.
+func (s *Scorer) Score(p *Params, scores, points []float32, dim int, virtuals, counts []float32) {
+	if !s.load(points, dim, virtuals) {
+		for i := range scores {
+			scores[i] = float32(math.NaN())
+		}
+		return
+	}
+	s.k = min(p.K, s.total-1)
+	if s.k < 1 {
+		for i := range scores {
+			scores[i] = 1
+		}
+		return
+	}
+	s.reserve()
+	first := s.n - len(scores)
+	if len(counts) > 0 && p.Alpha == 0 {
+		first = 0 // the median of lrd is that of all
+	}
+	for i := first; i < s.n; i++ {
+		s.neighbours(i)
+	}
+	for i := first; i < s.n; i++ {
+		for _, o := range s.listOf(i) {
+			if int(o.at) < s.n {
+				s.neighbours(int(o.at))
+			}
+		}
+	}
+	for i := first; i < s.n; i++ {
+		s.density(p, i)
+		for _, o := range s.listOf(i) {
+			if int(o.at) < s.n {
+				s.density(p, int(o.at))
+			}
+		}
+	}
+	if len(counts) > 0 {
+		s.virtual(p, counts)
+	}
+	for f := range scores {
+		i := s.n - len(scores) + f
+		sum := 0.0
+		for _, o := range s.listOf(i) {
+			sum += s.lrd[o.at]
+		}
+		scores[f] = float32(p.factor(sum, s.lrd[i], s.k))
+	}
+}
+
+// load takes the points; false where one is not finite.
+func (s *Scorer) load(points []float32, dim int, virtuals []float32) bool {
+	s.dim, s.n = dim, len(points)/dim
+	s.total = s.n + len(virtuals)/dim
+	s.padded = (s.total + vec.Group - 1) / vec.Group * vec.Group
+	s.rows = points
+	if len(virtuals) > 0 {
+		s.rows = append(append(s.rows[:0:0], points...), virtuals...)
+	}
+	var peak, least float32
+	least = math.MaxFloat32
+	for _, v := range s.rows {
+		if v < 0 {
+			v = -v
+		}
+		if !(v <= math.MaxFloat32) {
+			return false
+		}
+		peak = max(peak, v)
+		if v > 0 {
+			least = min(least, v)
+		}
+	}
+	// Squares must not overflow, and should not be 0.
+	scale := float32(1)
+	if peak > 0x1p40 || peak < 0x1p-20 && peak > 0 {
+		scale = float32(math.Ldexp(1, min(20-math.Ilogb(float64(peak)), 120)))
+	}
+	// Differences of floats are whole multiples of the lesser's last place.
+	s.exact = float64(least)*float64(scale) >= 0x1p-50
+	s.columns = grown(s.columns, dim*s.padded)
+	for c := range dim {
+		column := s.columns[c*s.padded : (c+1)*s.padded]
+		for i, k := 0, c; i < s.total; i, k = i+1, k+dim {
+			column[i] = scale * s.rows[k]
+		}
+		for i := s.total; i < s.padded; i++ {
+			column[i] = float32(math.Inf(1))
+		}
+	}
+	return true
+}
+
+func grown[T any](a []T, n int) []T {
+	if cap(a) < n {
+		return make([]T, n, n+n/4)
+	}
+	return a[:n]
+}
+
+func (s *Scorer) reserve() {
+	groups := (2*(s.k+1) + vec.Group - 1) / vec.Group * vec.Group
+	s.q = grown(s.q, s.dim)
+	s.d = grown(s.d, s.padded)
+	s.low = grown(s.low, groups)
+	s.places = grown(s.places, s.padded+vec.Lanes)
+	s.found = grown(s.found, s.padded)
+	s.state = grown(s.state, s.total)
+	clear(s.state)
+	s.list = grown(s.list, s.total*s.k)
+	s.kdist = grown(s.kdist, s.total)
+	s.lrd = grown(s.lrd, s.total)
+}
+
+func (s *Scorer) listOf(i int) []neighbour { return s.list[i*s.k : (i+1)*s.k] }
+
+// search finds a superset of point i's k neighbours, in order, and i itself. If
+// equal, they are all on i's spot.
+func (s *Scorer) search(i int) (places []int32, equal bool) {
+	for c := range s.q {
+		s.q[c] = s.columns[c*s.padded+i]
+	}
+	vec.SqDists(s.d, s.low, s.columns, s.padded, s.q)
+	t := vec.Bound(s.low, s.k+1)
+	if equal = t == 0 && s.exact; !equal {
+		t = float32(float64(t)*(1+4*s.rounding())) + s.least()
+	}
+	return s.places[:vec.AtMost(s.places, s.d, t)], equal
+}
+
+// rounding bounds the relative error of a float32 distance, least its absolute
+// error where squares are too small for float32.
+func (s *Scorer) rounding() float64 { return float64(s.dim+4) * 0x1p-24 }
+func (s *Scorer) least() float32    { return float32(s.dim) * 4 * math.SmallestNonzeroFloat32 }
+
+// square is the squared distance as the definition has it.
+func (s *Scorer) square(i, j int) float64 {
+	x, y := s.rows[i*s.dim:(i+1)*s.dim], s.rows[j*s.dim:(j+1)*s.dim]
+	sum := 0.0
+	for c, v := range x {
+		d := float64(v) - float64(y[c])
+		sum += float64(d * d)
+	}
+	return sum
+}
+
+// neighbours makes point i's list, in order of place.
+func (s *Scorer) neighbours(i int) {
+	if s.state[i]&hasList != 0 {
+		return
+	}
+	s.state[i] |= hasList | hasKDist
+	places, equal := s.search(i)
+	list := s.listOf(i)
+	if equal {
+		for a := range list {
+			if int(places[a]) == i {
+				places = places[1:]
+			}
+			list[a] = neighbour{0, places[a]}
+		}
+		s.kdist[i] = 0
+		return
+	}
+	found := s.found[:0]
+	for _, j := range places {
+		if int(j) != i {
+			found = append(found, candidate{s.square(i, int(j)), j})
+		}
+	}
+	s.kdist[i] = nearest(list, found)
+}
+
+// nearest puts the len(list) nearest of found, which are in order of place, into
+// list, in that order, and returns the largest square. found may be changed.
+func nearest(list, found []candidate) float64 {
+	for drop := len(found) - len(list); drop > 0 && drop <= 12; drop-- {
+		far := 0
+		for a := range found {
+			if found[a].square >= found[far].square {
+				far = a
+			}
+		}
+		copy(found[far:], found[far+1:])
+		found = found[:len(found)-1]
+	}
+	if len(found) > len(list) {
+		slices.SortStableFunc(found, func(a, b candidate) int {
+			switch {
+			case a.square < b.square:
+				return -1
+			case a.square > b.square:
+				return 1
+			}
+			return 0
+		})
+		found = found[:len(list)]
+		slices.SortFunc(found, func(a, b candidate) int { return int(a.at) - int(b.at) })
+	}
+	most := 0.0
+	for a, c := range found {
+		list[a] = c
+		most = max(most, c.square)
+	}
+	return most
+}
+
+// reach is point i's squared k-distance.
+func (s *Scorer) reach(i int) float64 {
+	if s.state[i]&hasKDist == 0 {
+		s.state[i] |= hasKDist
+		s.kdist[i] = s.farthest(i)
+	}
+	return s.kdist[i]
+}
+
+// farthest is the squared distance to point i's farthest neighbour.
+func (s *Scorer) farthest(i int) float64 {
+	places, equal := s.search(i)
+	if equal {
+		return 0
+	}
+	found := s.found[:0]
+	for _, j := range places {
+		if int(j) != i {
+			found = append(found, candidate{s.square(i, int(j)), j})
+		}
+	}
+	return nearest(found[:s.k:s.k], found)
+}
+
+// density computes point i's lrd from its list.
+func (s *Scorer) density(p *Params, i int) {
+	if s.state[i]&hasLRD != 0 {
+		return
+	}
+	s.state[i] |= hasLRD
+	sum := 0.0
+	for _, o := range s.listOf(i) {
+		sum += math.Sqrt(max(s.reach(int(o.at)), o.square))
+	}
+	s.lrd[i] = p.density(sum, s.k)
+}
+
+// virtual sets the virtual points' densities.
+func (s *Scorer) virtual(p *Params, counts []float32) {
+	var median, medianLog float64
+	if p.Alpha == 0 {
+		s.sort = append(s.sort[:0], s.lrd[:s.n]...)
+		median = s.middle()
+		s.sort = s.sort[:0]
+		for _, c := range counts {
+			s.sort = append(s.sort, math.Log1p(float64(c)))
+		}
+		medianLog = s.middle()
+	}
+	a, literal := p.scale(median, medianLog)
+	for i, c := range counts {
+		s.lrd[s.n+i] = virtual(a, literal, float64(c))
+	}
+}
+
+func (s *Scorer) middle() float64 {
+	slices.Sort(s.sort)
+	return s.sort[(len(s.sort)-1)/2]
+}

@@ -1,0 +1,212 @@
+//go:build !noasm
+
+#include "textflag.h"
+
+// DIST adds to SUM the squares of the differences of 8 points' coordinates from
+// the query's, in Y8.
+#define DIST(I, T, SUM) \
+	VSUBPS 32*I(AX), Y8, T; \
+	VFMADD231PS T, T, SUM
+
+// LEAST stores 8 sums and lowers the minima of their groups.
+#define LEAST(I, SUM) \
+	VMOVUPS SUM, 32*I(DI); \
+	VMINPS 32*I(R13), SUM, SUM; \
+	VMOVUPS SUM, 32*I(R13)
+
+// func sqDistsAVX2(d, low, x *float32, blocks, groups, stride int, q *float32, dim int)
+TEXT ·sqDistsAVX2(SB), NOSPLIT, $0-64
+	MOVQ d+0(FP), DI
+	MOVQ low+8(FP), R13
+	MOVQ x+16(FP), SI
+	MOVQ blocks+24(FP), CX
+	MOVQ groups+32(FP), R9
+	MOVQ stride+40(FP), R10
+	SHLQ $2, R10
+	MOVQ q+48(FP), R11
+	MOVQ dim+56(FP), R12
+
+block:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ SI, AX
+	MOVQ R11, BX
+	MOVQ R12, DX
+
+coordinate:
+	VBROADCASTSS (BX), Y8
+	DIST(0, Y9, Y0)
+	DIST(1, Y10, Y1)
+	DIST(2, Y11, Y2)
+	DIST(3, Y12, Y3)
+	DIST(4, Y13, Y4)
+	DIST(5, Y14, Y5)
+	DIST(6, Y15, Y6)
+	DIST(7, Y9, Y7)
+	ADDQ R10, AX
+	ADDQ $4, BX
+	DECQ DX
+	JNZ coordinate
+
+	LEAST(0, Y0)
+	LEAST(1, Y1)
+	LEAST(2, Y2)
+	LEAST(3, Y3)
+	LEAST(4, Y4)
+	LEAST(5, Y5)
+	LEAST(6, Y6)
+	LEAST(7, Y7)
+	ADDQ $256, DI
+	ADDQ $256, SI
+	ADDQ $256, R13
+	DECQ R9
+	JNZ same
+	MOVQ low+8(FP), R13
+	MOVQ groups+32(FP), R9
+
+same:
+	DECQ CX
+	JNZ block
+	VZEROUPPER
+	RET
+
+// func boundAVX2(low *float32, n, least, most int) float32
+//
+// Floats that are not negative are in the order of their bits, so it bisects
+// those: fewer than least are at most AX, at least that many at most BX.
+TEXT ·boundAVX2(SB), NOSPLIT, $0-36
+	MOVQ low+0(FP), SI
+	MOVQ n+8(FP), CX
+	MOVQ least+16(FP), R8
+	MOVQ most+24(FP), R9
+	VMOVDQU (SI), Y0
+	VMOVDQA Y0, Y1
+	LEAQ 32(SI), DI
+	MOVQ CX, DX
+	DECQ DX
+	JZ ends
+
+extreme:
+	VPMINSD (DI), Y0, Y0
+	VPMAXSD (DI), Y1, Y1
+	ADDQ $32, DI
+	DECQ DX
+	JNZ extreme
+
+ends:
+	VEXTRACTI128 $1, Y0, X2
+	VPMINSD X2, X0, X0
+	VPSHUFD $0x4e, X0, X2
+	VPMINSD X2, X0, X0
+	VPSHUFD $0xb1, X0, X2
+	VPMINSD X2, X0, X0
+	VMOVD X0, AX
+	DECQ AX
+	VEXTRACTI128 $1, Y1, X2
+	VPMAXSD X2, X1, X1
+	VPSHUFD $0x4e, X1, X2
+	VPMAXSD X2, X1, X1
+	VPSHUFD $0xb1, X1, X2
+	VPMAXSD X2, X1, X1
+	VMOVD X1, BX
+
+bisect:
+	MOVQ BX, R10
+	SUBQ AX, R10
+	CMPQ R10, $1
+	JLE done
+	SHRQ $1, R10
+	ADDQ AX, R10
+	VMOVD R10, X2
+	VPBROADCASTD X2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y6, Y6, Y6
+	MOVQ SI, DI
+	MOVQ CX, DX
+	SUBQ $2, DX
+	JLT last
+
+count:
+	VMOVDQU (DI), Y4
+	VMOVDQU 32(DI), Y5
+	VPCMPGTD Y2, Y4, Y4
+	VPCMPGTD Y2, Y5, Y5
+	VPADDD Y4, Y3, Y3
+	VPADDD Y5, Y6, Y6
+	ADDQ $64, DI
+	SUBQ $2, DX
+	JGE count
+
+last:
+	ADDQ $2, DX
+	JZ counted
+	VMOVDQU (DI), Y4
+	VPCMPGTD Y2, Y4, Y4
+	VPADDD Y4, Y3, Y3
+
+counted:
+	VPADDD Y6, Y3, Y3
+	VEXTRACTI128 $1, Y3, X4
+	VPADDD X4, X3, X3
+	VPSHUFD $0x4e, X3, X4
+	VPADDD X4, X3, X3
+	VPSHUFD $0xb1, X3, X4
+	VPADDD X4, X3, X3
+	VMOVD X3, R11
+	MOVLQSX R11, R11
+	LEAQ (R11)(CX*8), R11 // not above R10
+	CMPQ R11, R8
+	JLT low
+	MOVQ R10, BX
+	CMPQ R11, R9
+	JGT bisect
+	JMP done
+
+low:
+	MOVQ R10, AX
+	JMP bisect
+
+done:
+	MOVL BX, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func atMostAVX2(at *int32, d *float32, n int, t float32, packing *[256]uint64) int
+TEXT ·atMostAVX2(SB), NOSPLIT, $0-48
+	MOVQ at+0(FP), DI
+	MOVQ d+8(FP), SI
+	MOVQ n+16(FP), CX
+	VBROADCASTSS t+24(FP), Y0
+	MOVQ packing+32(FP), R8
+	MOVQ DI, R9
+	MOVQ $0x0706050403020100, AX
+	VMOVQ AX, X1
+	VPMOVZXBD X1, Y1
+	MOVQ $8, AX
+	VMOVQ AX, X2
+	VPBROADCASTD X2, Y2
+
+next:
+	VMOVUPS (SI), Y3
+	VCMPPS $2, Y0, Y3, Y3 // not above t
+	VMOVMSKPS Y3, AX
+	VPMOVZXBD (R8)(AX*8), Y4
+	VPERMD Y1, Y4, Y5
+	VMOVDQU Y5, (DI)
+	POPCNTL AX, AX
+	LEAQ (DI)(AX*4), DI
+	VPADDD Y2, Y1, Y1
+	ADDQ $32, SI
+	DECQ CX
+	JNZ next
+	SUBQ R9, DI
+	SHRQ $2, DI
+	MOVQ DI, ret+40(FP)
+	VZEROUPPER
+	RET
