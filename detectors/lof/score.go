@@ -35,8 +35,11 @@ type Scorer struct {
 	exact            bool      // a float32 distance is 0 only between equal points
 
 	q, d, low []float32
-	places    []int32
-	found     []candidate
+	q64       []float64
+	places    []int32   // candidates
+	near      []float32 // their distances in float32
+	square    []float64 // and in float64
+	found     []neighbour
 
 	state []uint8     // by point: what of the following there is
 	list  []neighbour // k a point
@@ -55,8 +58,6 @@ type neighbour struct {
 	square float64
 	at     int32
 }
-
-type candidate = neighbour
 
 // Score sets scores to those of the last len(scores) points of points, dim
 // numbers each.
@@ -166,7 +167,9 @@ func (s *Scorer) reserve() {
 	s.d = grown(s.d, s.padded)
 	s.low = grown(s.low, groups)
 	s.places = grown(s.places, s.padded+vec.Lanes)
-	s.found = grown(s.found, s.padded)
+	s.near = grown(s.near, s.padded+vec.Lanes)
+	s.square = grown(s.square, s.padded)
+	s.q64 = grown(s.q64, s.dim)
 	s.state = grown(s.state, s.total)
 	clear(s.state)
 	s.list = grown(s.list, s.total*s.k)
@@ -176,34 +179,43 @@ func (s *Scorer) reserve() {
 
 func (s *Scorer) listOf(i int) []neighbour { return s.list[i*s.k : (i+1)*s.k] }
 
-// search finds a superset of point i's k neighbours, in order, and i itself. If
-// equal, they are all on i's spot.
-func (s *Scorer) search(i int) (places []int32, equal bool) {
+// search finds a superset of point i's k neighbours, in order, with i itself. If
+// equal, they are all on i's spot; if not, those farther than high are none.
+func (s *Scorer) search(i int) (n int, low, high float32, equal bool) {
 	for c := range s.q {
 		s.q[c] = s.columns[c*s.padded+i]
 	}
 	vec.SqDists(s.d, s.low, s.columns, s.padded, s.q)
 	t := vec.Bound(s.low, s.k+1)
-	if equal = t == 0 && s.exact; !equal {
-		t = float32(float64(t)*(1+4*s.rounding())) + s.least()
+	if equal = t == 0 && s.exact; equal {
+		return vec.AtMost(s.places, s.near, s.d, 0), 0, 0, true
 	}
-	return s.places[:vec.AtMost(s.places, s.d, t)], equal
+	_, t = s.margin(t)
+	n = vec.AtMost(s.places, s.near, s.d, t)
+	end := (n + vec.Lanes - 1) / vec.Lanes * vec.Lanes
+	for a := n; a < end; a++ {
+		s.near[a] = float32(math.Inf(1))
+	}
+	low, high = s.margin(vec.Rank(s.near[:end], s.k+1))
+	return n, low, high, false
 }
 
-// rounding bounds the relative error of a float32 distance, least its absolute
-// error where squares are too small for float32.
-func (s *Scorer) rounding() float64 { return float64(s.dim+4) * 0x1p-24 }
-func (s *Scorer) least() float32    { return float32(s.dim) * 4 * math.SmallestNonzeroFloat32 }
+// margin gives the float32 distances that one of d may have, for its rounding
+// and another's.
+func (s *Scorer) margin(d float32) (low, high float32) {
+	relative := float64(4*(s.dim+4)) * 0x1p-24
+	absolute := float64(4*s.dim) * 0x1p-149 // of squares too small for float32
+	return float32(float64(d)*(1-relative) - absolute), float32(float64(d)*(1+relative) + absolute)
+}
 
-// square is the squared distance as the definition has it.
-func (s *Scorer) square(i, j int) float64 {
-	x, y := s.rows[i*s.dim:(i+1)*s.dim], s.rows[j*s.dim:(j+1)*s.dim]
-	sum := 0.0
-	for c, v := range x {
-		d := float64(v) - float64(y[c])
-		sum += float64(d * d)
+// squares sets s.square to the distances of point i to places, as the
+// definition has them.
+func (s *Scorer) squares(i int, places []int32) []float64 {
+	for c, v := range s.rows[i*s.dim : (i+1)*s.dim] {
+		s.q64[c] = float64(v)
 	}
-	return sum
+	vec.SqDists64(s.square[:len(places)], s.rows, places, s.q64)
+	return s.square[:len(places)]
 }
 
 // neighbours makes point i's list, in order of place.
@@ -212,8 +224,9 @@ func (s *Scorer) neighbours(i int) {
 		return
 	}
 	s.state[i] |= hasList | hasKDist
-	places, equal := s.search(i)
 	list := s.listOf(i)
+	n, _, high, equal := s.search(i)
+	places := s.places[:n]
 	if equal {
 		for a := range list {
 			if int(places[a]) == i {
@@ -224,18 +237,34 @@ func (s *Scorer) neighbours(i int) {
 		s.kdist[i] = 0
 		return
 	}
-	found := s.found[:0]
-	for _, j := range places {
-		if int(j) != i {
-			found = append(found, candidate{s.square(i, int(j)), j})
+	m := 0
+	for a, j := range places {
+		places[m] = j
+		if s.near[a] <= high && int(j) != i {
+			m++
 		}
 	}
-	s.kdist[i] = nearest(list, found)
+	places = places[:m]
+	squares := s.squares(i, places)
+	if m == s.k {
+		most := 0.0
+		for a, j := range places {
+			list[a] = neighbour{squares[a], j}
+			most = max(most, squares[a])
+		}
+		s.kdist[i] = most
+		return
+	}
+	s.found = s.found[:0]
+	for a, j := range places {
+		s.found = append(s.found, neighbour{squares[a], j})
+	}
+	s.kdist[i] = nearest(list, s.found)
 }
 
 // nearest puts the len(list) nearest of found, which are in order of place, into
 // list, in that order, and returns the largest square. found may be changed.
-func nearest(list, found []candidate) float64 {
+func nearest(list, found []neighbour) float64 {
 	for drop := len(found) - len(list); drop > 0 && drop <= 12; drop-- {
 		far := 0
 		for a := range found {
@@ -247,7 +276,7 @@ func nearest(list, found []candidate) float64 {
 		found = found[:len(found)-1]
 	}
 	if len(found) > len(list) {
-		slices.SortStableFunc(found, func(a, b candidate) int {
+		slices.SortStableFunc(found, func(a, b neighbour) int {
 			switch {
 			case a.square < b.square:
 				return -1
@@ -257,7 +286,7 @@ func nearest(list, found []candidate) float64 {
 			return 0
 		})
 		found = found[:len(list)]
-		slices.SortFunc(found, func(a, b candidate) int { return int(a.at) - int(b.at) })
+		slices.SortFunc(found, func(a, b neighbour) int { return int(a.at) - int(b.at) })
 	}
 	most := 0.0
 	for a, c := range found {
@@ -276,19 +305,33 @@ func (s *Scorer) reach(i int) float64 {
 	return s.kdist[i]
 }
 
-// farthest is the squared distance to point i's farthest neighbour.
+// farthest is the squared distance to point i's farthest neighbour. float32
+// leaves few points that it may be, mostly one.
 func (s *Scorer) farthest(i int) float64 {
-	places, equal := s.search(i)
+	n, low, high, equal := s.search(i)
 	if equal {
 		return 0
 	}
-	found := s.found[:0]
-	for _, j := range places {
-		if int(j) != i {
-			found = append(found, candidate{s.square(i, int(j)), j})
+	places, m, below := s.places[:n], 0, 0
+	for a, d := range s.near[:n] {
+		j := places[a]
+		if d < low {
+			below++
+		}
+		places[m] = j
+		if d >= low && d <= high && int(j) != i {
+			m++
 		}
 	}
-	return nearest(found[:s.k:s.k], found)
+	if low > 0 {
+		below-- // i itself
+	}
+	squares := s.squares(i, places[:m])
+	if m == 1 {
+		return squares[0]
+	}
+	slices.Sort(squares)
+	return squares[s.k-below-1]
 }
 
 // density computes point i's lrd from its list.

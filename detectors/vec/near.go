@@ -8,7 +8,8 @@ import (
 
 // Nearest neighbours among many points, for one query after the other: SqDists
 // gives the distances and their minima by groups, Bound from those a bound that
-// a few more than the wanted number are within, AtMost their places.
+// a few more than the wanted number are within, AtMost their places, SqDists64
+// their distances as exactly as they are to be had.
 
 // Group is the number of points that SqDists takes at a time.
 const Group = 64
@@ -40,32 +41,55 @@ func SqDists(d, low, x []float32, stride int, q []float32) {
 	sqDistsGo(d, low, x, stride, q)
 }
 
-// Bound returns a number that at least m of low are not above, and usually not
-// many more. len(low) is a multiple of 8 and at least m; m is at least 1. Of
-// low's numbers none is negative or NaN.
-func Bound(low []float32, m int) float32 {
-	whole(len(low))
-	if m < 1 || m > len(low) {
+// Rank returns the m-th smallest number of x. len(x) is a multiple of 8 and at
+// least m; m is at least 1. None of x is negative or NaN.
+func Rank(x []float32, m int) float32 { return rank(x, m, m) }
+
+// Bound is Rank for about m: it returns a number of x that at least m are not
+// above, and other than by ties not more than m+m/16.
+func Bound(x []float32, m int) float32 { return rank(x, m, m+m/16) }
+
+func rank(x []float32, least, most int) float32 {
+	whole(len(x))
+	if least < 1 || least > len(x) {
 		panic("vec: too few numbers")
 	}
 	if hasAVX2 {
-		return boundAVX2(&low[0], len(low)/Lanes, m, m+m/16)
+		return rankAVX2(&x[0], len(x)/Lanes, least, most)
 	}
-	return boundGo(low, m)
+	return rankGo(x, least)
 }
 
 // AtMost sets at to the places of the numbers of d that are not above t, in
-// order, and returns how many there are. len(d) is a multiple of 8, len(at) at
-// least len(d)+8; what lies behind the places is overwritten.
-func AtMost(at []int32, d []float32, t float32) int {
+// order, near to those numbers, and returns how many there are. len(d) is a
+// multiple of 8, len(at) and len(near) at least len(d)+8; what lies behind the
+// result is overwritten.
+func AtMost(at []int32, near, d []float32, t float32) int {
 	whole(len(d))
-	if len(d) == 0 || len(at) < len(d)+Lanes {
+	if len(d) == 0 || len(at) < len(d)+Lanes || len(near) < len(d)+Lanes {
 		panic("vec: lengths do not match")
 	}
 	if hasAVX2 {
-		return atMostAVX2(&at[0], &d[0], len(d)/Lanes, t, &packing)
+		return atMostAVX2(&at[0], &near[0], &d[0], len(d)/Lanes, t, &packing)
 	}
-	return atMostGo(at, d, t)
+	return atMostGo(at, near, d, t)
+}
+
+// SqDists64 sets d[i] to the sum over c of (q[c]-x[at[i]*len(q)+c])^2, in
+// float64, term by term in order, products rounded.
+func SqDists64(d []float64, x []float32, at []int32, q []float64) {
+	same(len(d), len(at))
+	dim := len(q)
+	for _, p := range at {
+		if uint(p) >= uint(len(x)/dim) {
+			panic("vec: no such point")
+		}
+	}
+	if hasAVX2 && len(d) > 0 {
+		sqDists64AVX2(&d[0], &x[0], &at[0], len(at), &q[0], dim)
+		return
+	}
+	sqDists64Go(d, x, at, q)
 }
 
 // packing has for each set of lanes their numbers, in order, one a byte.
@@ -93,19 +117,30 @@ func sqDistsGo(d, low, x []float32, stride int, q []float32) {
 	}
 }
 
-func boundGo(low []float32, m int) float32 {
-	sorted := slices.Clone(low)
+func rankGo(x []float32, m int) float32 {
+	sorted := slices.Clone(x)
 	slices.Sort(sorted)
 	return sorted[m-1]
 }
 
-func atMostGo(at []int32, d []float32, t float32) int {
+func atMostGo(at []int32, near, d []float32, t float32) int {
 	n := 0
 	for i, v := range d {
 		if v <= t {
-			at[n] = int32(i)
+			at[n], near[n] = int32(i), v
 			n++
 		}
 	}
 	return n
+}
+
+func sqDists64Go(d []float64, x []float32, at []int32, q []float64) {
+	for i, p := range at {
+		row := x[int(p)*len(q):][:len(q)]
+		d[i] = 0
+		for c, v := range q {
+			e := v - float64(row[c])
+			d[i] += float64(e * e)
+		}
+	}
 }

@@ -76,12 +76,12 @@ same:
 	VZEROUPPER
 	RET
 
-// func boundAVX2(low *float32, n, least, most int) float32
+// func rankAVX2(x *float32, n, least, most int) float32
 //
 // Floats that are not negative are in the order of their bits, so it bisects
 // those: fewer than least are at most AX, at least that many at most BX.
-TEXT ·boundAVX2(SB), NOSPLIT, $0-36
-	MOVQ low+0(FP), SI
+TEXT ·rankAVX2(SB), NOSPLIT, $0-36
+	MOVQ x+0(FP), SI
 	MOVQ n+8(FP), CX
 	MOVQ least+16(FP), R8
 	MOVQ most+24(FP), R9
@@ -173,40 +173,113 @@ low:
 	JMP bisect
 
 done:
+	// The largest that is not above BX.
+	VMOVD BX, X2
+	VPBROADCASTD X2, Y2
+	VPXOR Y3, Y3, Y3
+
+largest:
+	VMOVDQU (SI), Y4
+	VPCMPGTD Y2, Y4, Y5
+	VPANDN Y4, Y5, Y5
+	VPMAXSD Y5, Y3, Y3
+	ADDQ $32, SI
+	DECQ CX
+	JNZ largest
+	VEXTRACTI128 $1, Y3, X4
+	VPMAXSD X4, X3, X3
+	VPSHUFD $0x4e, X3, X4
+	VPMAXSD X4, X3, X3
+	VPSHUFD $0xb1, X3, X4
+	VPMAXSD X4, X3, X3
+	VMOVD X3, BX
 	MOVL BX, ret+32(FP)
 	VZEROUPPER
 	RET
 
-// func atMostAVX2(at *int32, d *float32, n int, t float32, packing *[256]uint64) int
-TEXT ·atMostAVX2(SB), NOSPLIT, $0-48
+// func atMostAVX2(at *int32, near, d *float32, n int, t float32, packing *[256]uint64) int
+TEXT ·atMostAVX2(SB), NOSPLIT, $0-56
 	MOVQ at+0(FP), DI
-	MOVQ d+8(FP), SI
-	MOVQ n+16(FP), CX
-	VBROADCASTSS t+24(FP), Y0
-	MOVQ packing+32(FP), R8
-	MOVQ DI, R9
+	MOVQ near+8(FP), BX
+	MOVQ d+16(FP), SI
+	MOVQ n+24(FP), CX
+	VBROADCASTSS t+32(FP), Y0
+	MOVQ packing+40(FP), R8
 	MOVQ $0x0706050403020100, AX
 	VMOVQ AX, X1
 	VPMOVZXBD X1, Y1
 	MOVQ $8, AX
 	VMOVQ AX, X2
 	VPBROADCASTD X2, Y2
+	XORQ DX, DX
 
 next:
 	VMOVUPS (SI), Y3
-	VCMPPS $2, Y0, Y3, Y3 // not above t
-	VMOVMSKPS Y3, AX
+	VCMPPS $2, Y0, Y3, Y5 // not above t
+	VMOVMSKPS Y5, AX
 	VPMOVZXBD (R8)(AX*8), Y4
 	VPERMD Y1, Y4, Y5
-	VMOVDQU Y5, (DI)
+	VPERMPS Y3, Y4, Y6
+	VMOVDQU Y5, (DI)(DX*4)
+	VMOVUPS Y6, (BX)(DX*4)
 	POPCNTL AX, AX
-	LEAQ (DI)(AX*4), DI
+	ADDQ AX, DX
 	VPADDD Y2, Y1, Y1
 	ADDQ $32, SI
 	DECQ CX
 	JNZ next
-	SUBQ R9, DI
-	SHRQ $2, DI
-	MOVQ DI, ret+40(FP)
+	MOVQ DX, ret+48(FP)
 	VZEROUPPER
+	RET
+
+// func sqDists64AVX2(d *float64, x *float32, at *int32, n int, q *float64, dim int)
+TEXT ·sqDists64AVX2(SB), NOSPLIT, $0-48
+	MOVQ d+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ at+16(FP), R8
+	MOVQ n+24(FP), CX
+	MOVQ q+32(FP), R9
+	MOVQ dim+40(FP), R10
+	VXORPD X7, X7, X7
+
+point:
+	MOVLQSX (R8), AX
+	IMULQ R10, AX
+	LEAQ (SI)(AX*4), AX
+	VXORPD X0, X0, X0
+	XORQ BX, BX
+	MOVQ R10, DX
+	SUBQ $2, DX
+	JLT odd
+
+pair:
+	VCVTSS2SD (AX)(BX*4), X7, X1
+	VCVTSS2SD 4(AX)(BX*4), X7, X2
+	VMOVSD (R9)(BX*8), X3
+	VMOVSD 8(R9)(BX*8), X4
+	VSUBSD X1, X3, X1
+	VSUBSD X2, X4, X2
+	VMULSD X1, X1, X1
+	VMULSD X2, X2, X2
+	VADDSD X1, X0, X0
+	VADDSD X2, X0, X0
+	ADDQ $2, BX
+	SUBQ $2, DX
+	JGE pair
+
+odd:
+	ADDQ $2, DX
+	JZ store
+	VCVTSS2SD (AX)(BX*4), X7, X1
+	VMOVSD (R9)(BX*8), X3
+	VSUBSD X1, X3, X1
+	VMULSD X1, X1, X1
+	VADDSD X1, X0, X0
+
+store:
+	VMOVSD X0, (DI)
+	ADDQ $8, DI
+	ADDQ $4, R8
+	DECQ CX
+	JNZ point
 	RET

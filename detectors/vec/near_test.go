@@ -60,8 +60,12 @@ func TestNear(t *testing.T) {
 			t.Fatalf("%d of %v are not above %v, want %d", within, sorted, b, m)
 		}
 
-		at := make([]int32, n+8)
-		at = at[:AtMost(at, d, b)]
+		if r := Rank(low, m); r != sorted[m-1] {
+			t.Fatalf("number %d of %v is %v", m, sorted, r)
+		}
+
+		at, near := make([]int32, n+8), make([]float32, n+8)
+		at = at[:AtMost(at, near, d, b)]
 		var want []int32
 		for i, v := range d {
 			if v <= b {
@@ -70,6 +74,23 @@ func TestNear(t *testing.T) {
 		}
 		if !slices.Equal(at, want) {
 			t.Fatalf("places %v, want %v", at, want)
+		}
+		rows, q64, d64 := make([]float32, 0, n*dim), make([]float64, dim), make([]float64, len(at))
+		for i := range n {
+			for c := range q {
+				rows, q64[c] = append(rows, x[c*stride+i]), float64(q[c])
+			}
+		}
+		SqDists64(d64, rows, at, q64)
+		for a, i := range at {
+			exact := 0.0
+			for c := range q {
+				e := q64[c] - float64(x[c*stride+int(i)])
+				exact += float64(e * e)
+			}
+			if near[a] != d[i] || d64[a] != exact {
+				t.Fatalf("place %d: %v and %v, want %v and %v", i, near[a], d64[a], d[i], exact)
+			}
 		}
 	}
 }
@@ -81,7 +102,7 @@ func BenchmarkNear(b *testing.B) {
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
-	d, low, at := Aligned(n), Aligned(Group), make([]int32, n+8)
+	d, low, at, near := Aligned(n), Aligned(Group), make([]int32, n+8), Aligned(n+8)
 	q := make([]float32, dim)
 	next := 0
 	load := func() {
@@ -108,7 +129,7 @@ func BenchmarkNear(b *testing.B) {
 		for b.Loop() {
 			load()
 			SqDists(d, low, x, n, q)
-			found += AtMost(at, d, Bound(low, m))
+			found += AtMost(at, near, d, Bound(low, m))
 		}
 		b.ReportMetric(float64(found)/float64(b.N), "places")
 	})

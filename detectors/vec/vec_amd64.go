@@ -113,13 +113,16 @@ func laneMulAVX2(y, m []float32, stride int, v []float32) {
 //go:noescape
 func sqDistsAVX2(d, low, x *float32, blocks, groups, stride int, q *float32, dim int)
 
-// boundAVX2 returns a number that at least least of the n*8 of low are not
-// above, and if it can no more than most.
+// rankAVX2 returns a number of the n*8 of x that at least least are not above,
+// and other than by ties not more than most.
 //
 //go:noescape
-func boundAVX2(low *float32, n, least, most int) float32
+func rankAVX2(x *float32, n, least, most int) float32
 
 // atMostAVX2 takes n*8 numbers.
 //
 //go:noescape
-func atMostAVX2(at *int32, d *float32, n int, t float32, packing *[256]uint64) int
+func atMostAVX2(at *int32, near, d *float32, n int, t float32, packing *[256]uint64) int
+
+//go:noescape
+func sqDists64AVX2(d *float64, x *float32, at *int32, n int, q *float64, dim int)
