@@ -194,7 +194,7 @@ func (s *Scorer) search(i int) (n int, low, high float32, equal bool) {
 	n = vec.AtMost(s.places, s.near, s.d, t)
 	end := (n + vec.Lanes - 1) / vec.Lanes * vec.Lanes
 	for a := n; a < end; a++ {
-		s.near[a] = float32(math.Inf(1))
+		s.near[a] = t
 	}
 	low, high = s.margin(vec.Rank(s.near[:end], s.k+1))
 	return n, low, high, false
@@ -368,4 +368,23 @@ func (s *Scorer) virtual(p *Params, counts []float32) {
 func (s *Scorer) middle() float64 {
 	slices.Sort(s.sort)
 	return s.sort[(len(s.sort)-1)/2]
+}
+
+// Neighbours are the places of point i's neighbours, in order; those of virtual
+// points come after the points'. It is nil where there are none, or a number is
+// not finite.
+func (s *Scorer) Neighbours(p *Params, points []float32, dim int, virtuals []float32, i int) []int {
+	if !s.load(points, dim, virtuals) {
+		return nil
+	}
+	if s.k = min(p.K, s.total-1); s.k < 1 {
+		return nil
+	}
+	s.reserve()
+	s.neighbours(i)
+	at := make([]int, s.k)
+	for a, o := range s.listOf(i) {
+		at[a] = int(o.at)
+	}
+	return at
 }

@@ -41,8 +41,9 @@ func SqDists(d, low, x []float32, stride int, q []float32) {
 	sqDistsGo(d, low, x, stride, q)
 }
 
-// Rank returns the m-th smallest number of x. len(x) is a multiple of 8 and at
-// least m; m is at least 1. None of x is negative or NaN.
+// Rank returns the m-th smallest number of x. len(x) is a multiple of 8, m at
+// least 1 and at most the count of x's finite numbers. None of x is negative or
+// NaN.
 func Rank(x []float32, m int) float32 { return rank(x, m, m) }
 
 // Bound is Rank for about m: it returns a number of x that at least m are not

@@ -79,35 +79,30 @@ same:
 // func rankAVX2(x *float32, n, least, most int) float32
 //
 // Floats that are not negative are in the order of their bits, so it bisects
-// those: fewer than least are at most AX, at least that many at most BX.
+// those: fewer than least are at most AX, at least that many at most BX. BX
+// begins at the largest finite number and falls by no more than R12, which
+// doubles: the numbers are mostly close together but for a 0.
 TEXT ·rankAVX2(SB), NOSPLIT, $0-36
 	MOVQ x+0(FP), SI
 	MOVQ n+8(FP), CX
 	MOVQ least+16(FP), R8
 	MOVQ most+24(FP), R9
-	VMOVDQU (SI), Y0
-	VMOVDQA Y0, Y1
-	LEAQ 32(SI), DI
+	SUBQ R8, R9
+	MOVL $0x7f7fffff, AX
+	VMOVD AX, X2
+	VPBROADCASTD X2, Y2
+	VPXOR Y1, Y1, Y1
+	MOVQ SI, DI
 	MOVQ CX, DX
-	DECQ DX
-	JZ ends
 
 extreme:
-	VPMINSD (DI), Y0, Y0
-	VPMAXSD (DI), Y1, Y1
+	VMOVDQU (DI), Y0
+	VPCMPGTD Y2, Y0, Y3
+	VPANDN Y0, Y3, Y0
+	VPMAXSD Y0, Y1, Y1
 	ADDQ $32, DI
 	DECQ DX
 	JNZ extreme
-
-ends:
-	VEXTRACTI128 $1, Y0, X2
-	VPMINSD X2, X0, X0
-	VPSHUFD $0x4e, X0, X2
-	VPMINSD X2, X0, X0
-	VPSHUFD $0xb1, X0, X2
-	VPMINSD X2, X0, X0
-	VMOVD X0, AX
-	DECQ AX
 	VEXTRACTI128 $1, Y1, X2
 	VPMAXSD X2, X1, X1
 	VPSHUFD $0x4e, X1, X2
@@ -115,6 +110,8 @@ ends:
 	VPSHUFD $0xb1, X1, X2
 	VPMAXSD X2, X1, X1
 	VMOVD X1, BX
+	MOVQ $-1, AX
+	MOVQ $0x200000, R12
 
 bisect:
 	MOVQ BX, R10
@@ -123,6 +120,11 @@ bisect:
 	JLE done
 	SHRQ $1, R10
 	ADDQ AX, R10
+	MOVQ BX, R13
+	SUBQ R12, R13
+	CMPQ R13, R10
+	CMOVQGT R13, R10
+	SHLQ $1, R12
 	VMOVD R10, X2
 	VPBROADCASTD X2, Y2
 	VPXOR Y3, Y3, Y3
@@ -162,15 +164,11 @@ counted:
 	MOVLQSX R11, R11
 	LEAQ (R11)(CX*8), R11 // not above R10
 	CMPQ R11, R8
-	JLT low
-	MOVQ R10, BX
+	CMOVQLT R10, AX
+	CMOVQGE R10, BX
+	SUBQ R8, R11
 	CMPQ R11, R9
-	JGT bisect
-	JMP done
-
-low:
-	MOVQ R10, AX
-	JMP bisect
+	JHI bisect
 
 done:
 	// The largest that is not above BX.

@@ -46,8 +46,12 @@ func TestNear(t *testing.T) {
 		}
 
 		low = low[:8*(1+rng.IntN(len(low)/8))]
-		m := 1 + rng.IntN(len(low))
 		sorted := slices.Sorted(slices.Values(low))
+		finite, _ := slices.BinarySearch(sorted, float32(math.Inf(1)))
+		if finite == 0 {
+			continue
+		}
+		m := 1 + rng.IntN(finite)
 		b := Bound(low, m)
 		within := 0
 		for _, v := range low {
