@@ -21,24 +21,72 @@ var inf = func() (a [Group]float32) {
 	return a
 }()
 
-// SqDists sets d[i] to the sum over c of (q[c]-x[c*stride+i])^2, and low[j] to
-// the smallest d[i] of those with i modulo len(low) = j, +Inf where there is
-// none. len(d), not 0, and len(low) are multiples of Group. Without NaN.
-func SqDists(d, low, x []float32, stride int, q []float32) {
-	if len(d)%Group != 0 || len(low)%Group != 0 || len(low) == 0 {
+// Distances is a query and what SqDists finds for it.
+type Distances struct {
+	Q   []float32 // the query's coordinates
+	D   []float32 // squared distances of the points; their number is a multiple of Group
+	Low []float32 // the smallest of those whose number modulo len(Low), a multiple of Group, is the same
+}
+
+// SqDists sets a.D[i] to the sum over c of (a.Q[c]-x[c*stride+i])^2, a.Low[j] to
+// the smallest a.D[i] of those with i modulo len(a.Low) = j, +Inf where there is
+// none; and the same for b, of the same lengths. Without NaN.
+func SqDists(a, b *Distances, x []float32, stride int) {
+	n, groups, dim := len(a.D), len(a.Low), len(a.Q)
+	same(n, len(b.D))
+	same(groups, len(b.Low))
+	same(dim, len(b.Q))
+	if n%Group != 0 || groups%Group != 0 || groups == 0 {
 		panic("vec: not whole groups")
 	}
-	if len(q) == 0 || len(d) == 0 || stride < len(d) || len(x) < (len(q)-1)*stride+len(d) {
+	if dim == 0 || n == 0 || stride < n || len(x) < (dim-1)*stride+n {
 		panic("vec: too few points")
 	}
-	for j := 0; j < len(low); j += Group {
-		copy(low[j:], inf[:])
+	for j := 0; j < groups; j += Group {
+		copy(a.Low[j:], inf[:])
+		copy(b.Low[j:], inf[:])
 	}
 	if hasAVX2 {
-		sqDistsAVX2(&d[0], &low[0], &x[0], len(d)/Group, len(low)/Group, stride, &q[0], len(q))
+		sqDistsAVX2(&a.D[0], &b.D[0], &a.Low[0], &b.Low[0], &x[0], n/32, groups*4, stride, &a.Q[0], &b.Q[0], dim)
 		return
 	}
-	sqDistsGo(d, low, x, stride, q)
+	sqDistsGo(a.D, a.Low, x, stride, a.Q)
+	sqDistsGo(b.D, b.Low, x, stride, b.Q)
+}
+
+// Extent returns the largest |x[i]|, 0 for none, and the smallest that is not 0,
+// 0 for none. If some are not finite neither is the largest.
+func Extent(x []float32) (most, least float32) {
+	var m uint32
+	l := ^uint32(0)
+	if n := len(x) / Lanes; n > 0 && hasAVX2 {
+		m, l = extentAVX2(&x[0], n)
+		l--
+		x = x[n*Lanes:]
+	}
+	for _, v := range x {
+		b := math.Float32bits(v) &^ (1 << 31)
+		m, l = max(m, b), min(l, b-1)
+	}
+	return math.Float32frombits(m), math.Float32frombits(l + 1)
+}
+
+// Column sets dst[i] to a*x[i*stride].
+func Column(dst []float32, a float32, x []float32, stride int) {
+	n := len(dst)
+	if n == 0 {
+		return
+	}
+	if stride < 1 || len(x) < (n-1)*stride+1 {
+		panic("vec: too few numbers")
+	}
+	if hasAVX2 {
+		columnAVX2(&dst[0], &x[0], n, stride, a)
+		return
+	}
+	for i := range dst {
+		dst[i] = a * x[i*stride]
+	}
 }
 
 // Rank returns the m-th smallest number of x. len(x) is a multiple of 8, m at

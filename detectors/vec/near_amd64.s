@@ -2,29 +2,32 @@
 
 #include "textflag.h"
 
-// DIST adds to SUM the squares of the differences of 8 points' coordinates from
-// the query's, in Y8.
-#define DIST(I, T, SUM) \
-	VSUBPS 32*I(AX), Y8, T; \
-	VFMADD231PS T, T, SUM
+// DIST adds the squares of the differences of 8 points' coordinates from the
+// two queries', in Y8 and Y9, to the sums A and B.
+#define DIST(I, A, B) \
+	VMOVUPS 32*I(AX), Y10; \
+	VSUBPS Y10, Y8, Y11; \
+	VSUBPS Y10, Y9, Y12; \
+	VFMADD231PS Y11, Y11, A; \
+	VFMADD231PS Y12, Y12, B
 
 // LEAST stores 8 sums and lowers the minima of their groups.
-#define LEAST(I, SUM) \
-	VMOVUPS SUM, 32*I(DI); \
-	VMINPS 32*I(R13), SUM, SUM; \
-	VMOVUPS SUM, 32*I(R13)
+#define LEAST(I, SUM, D, LOW) \
+	VMOVUPS SUM, 32*I(D); \
+	VMINPS 32*I(LOW)(BX*1), SUM, SUM; \
+	VMOVUPS SUM, 32*I(LOW)(BX*1)
 
-// func sqDistsAVX2(d, low, x *float32, blocks, groups, stride int, q *float32, dim int)
-TEXT ·sqDistsAVX2(SB), NOSPLIT, $0-64
+// func sqDistsAVX2(d, e, lowd, lowe, x *float32, blocks, groups, stride int, q, r *float32, dim int)
+TEXT ·sqDistsAVX2(SB), NOSPLIT, $0-88
 	MOVQ d+0(FP), DI
-	MOVQ low+8(FP), R13
-	MOVQ x+16(FP), SI
-	MOVQ blocks+24(FP), CX
-	MOVQ groups+32(FP), R9
-	MOVQ stride+40(FP), R10
-	SHLQ $2, R10
-	MOVQ q+48(FP), R11
-	MOVQ dim+56(FP), R12
+	MOVQ e+8(FP), R8
+	MOVQ lowd+16(FP), R9
+	MOVQ lowe+24(FP), R10
+	MOVQ x+32(FP), SI
+	MOVQ blocks+40(FP), CX
+	MOVQ stride+56(FP), R11
+	SHLQ $2, R11
+	XORQ BX, BX
 
 block:
 	VXORPS Y0, Y0, Y0
@@ -36,44 +39,121 @@ block:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	MOVQ SI, AX
-	MOVQ R11, BX
-	MOVQ R12, DX
+	MOVQ q+64(FP), R12
+	MOVQ r+72(FP), R13
+	MOVQ dim+80(FP), DX
 
 coordinate:
-	VBROADCASTSS (BX), Y8
-	DIST(0, Y9, Y0)
-	DIST(1, Y10, Y1)
-	DIST(2, Y11, Y2)
-	DIST(3, Y12, Y3)
-	DIST(4, Y13, Y4)
-	DIST(5, Y14, Y5)
-	DIST(6, Y15, Y6)
-	DIST(7, Y9, Y7)
-	ADDQ R10, AX
-	ADDQ $4, BX
+	VBROADCASTSS (R12), Y8
+	VBROADCASTSS (R13), Y9
+	DIST(0, Y0, Y4)
+	DIST(1, Y1, Y5)
+	DIST(2, Y2, Y6)
+	DIST(3, Y3, Y7)
+	ADDQ R11, AX
+	ADDQ $4, R12
+	ADDQ $4, R13
 	DECQ DX
 	JNZ coordinate
 
-	LEAST(0, Y0)
-	LEAST(1, Y1)
-	LEAST(2, Y2)
-	LEAST(3, Y3)
-	LEAST(4, Y4)
-	LEAST(5, Y5)
-	LEAST(6, Y6)
-	LEAST(7, Y7)
-	ADDQ $256, DI
-	ADDQ $256, SI
-	ADDQ $256, R13
-	DECQ R9
-	JNZ same
-	MOVQ low+8(FP), R13
-	MOVQ groups+32(FP), R9
+	LEAST(0, Y0, DI, R9)
+	LEAST(1, Y1, DI, R9)
+	LEAST(2, Y2, DI, R9)
+	LEAST(3, Y3, DI, R9)
+	LEAST(0, Y4, R8, R10)
+	LEAST(1, Y5, R8, R10)
+	LEAST(2, Y6, R8, R10)
+	LEAST(3, Y7, R8, R10)
+	ADDQ $128, DI
+	ADDQ $128, R8
+	ADDQ $128, SI
+	ADDQ $128, BX
+	CMPQ BX, groups+48(FP)
+	JNE same
+	XORQ BX, BX
 
 same:
 	DECQ CX
 	JNZ block
 	VZEROUPPER
+	RET
+
+// func extentAVX2(x *float32, n int) (most, least uint32)
+TEXT ·extentAVX2(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), SI
+	MOVQ n+8(FP), CX
+	VPCMPEQD Y0, Y0, Y0 // all ones
+	VPSRLD $1, Y0, Y1   // all but the sign
+	VPXOR Y2, Y2, Y2
+	VMOVDQA Y0, Y3
+
+next:
+	VPAND (SI), Y1, Y4
+	VPMAXUD Y4, Y2, Y2
+	VPADDD Y0, Y4, Y4 // 0 becomes the largest
+	VPMINUD Y4, Y3, Y3
+	ADDQ $32, SI
+	DECQ CX
+	JNZ next
+	VEXTRACTI128 $1, Y2, X4
+	VPMAXUD X4, X2, X2
+	VPSHUFD $0x4e, X2, X4
+	VPMAXUD X4, X2, X2
+	VPSHUFD $0xb1, X2, X4
+	VPMAXUD X4, X2, X2
+	VMOVD X2, AX
+	MOVL AX, most+16(FP)
+	VEXTRACTI128 $1, Y3, X4
+	VPMINUD X4, X3, X3
+	VPSHUFD $0x4e, X3, X4
+	VPMINUD X4, X3, X3
+	VPSHUFD $0xb1, X3, X4
+	VPMINUD X4, X3, X3
+	VMOVD X3, AX
+	INCL AX
+	MOVL AX, least+20(FP)
+	VZEROUPPER
+	RET
+
+// func columnAVX2(dst, x *float32, n, stride int, a float32)
+TEXT ·columnAVX2(SB), NOSPLIT, $0-36
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ stride+24(FP), DX
+	SHLQ $2, DX
+	LEAQ (DX)(DX*2), R8
+	VMOVSS a+32(FP), X0
+	SUBQ $4, CX
+	JLT rest
+
+four:
+	VMULSS (SI), X0, X1
+	VMULSS (SI)(DX*1), X0, X2
+	VMULSS (SI)(DX*2), X0, X3
+	VMULSS (SI)(R8*1), X0, X4
+	VMOVSS X1, (DI)
+	VMOVSS X2, 4(DI)
+	VMOVSS X3, 8(DI)
+	VMOVSS X4, 12(DI)
+	LEAQ (SI)(DX*4), SI
+	ADDQ $16, DI
+	SUBQ $4, CX
+	JGE four
+
+rest:
+	ADDQ $4, CX
+	JZ done
+
+one:
+	VMULSS (SI), X0, X1
+	VMOVSS X1, (DI)
+	ADDQ DX, SI
+	ADDQ $4, DI
+	DECQ CX
+	JNZ one
+
+done:
 	RET
 
 // func rankAVX2(x *float32, n, least, most int) float32

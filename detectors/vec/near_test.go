@@ -28,7 +28,12 @@ func TestNear(t *testing.T) {
 			q[c] = x[c*stride]
 		}
 		d, low := make([]float32, n), make([]float32, groups)
-		SqDists(d, low, x, stride, q)
+		other := Distances{make([]float32, dim), make([]float32, n), make([]float32, groups)}
+		own := Distances{q, d, low}
+		SqDists(&own, &other, x, stride)
+		if rng.IntN(2) == 0 {
+			SqDists(&other, &own, x, stride)
+		}
 		minima := slices.Repeat([]float32{float32(math.Inf(1))}, groups)
 		for i, v := range d {
 			want := 0.0
@@ -99,6 +104,43 @@ func TestNear(t *testing.T) {
 	}
 }
 
+func TestExtentAndColumn(t *testing.T) {
+	rng := newRand(t)
+	inf := float32(math.Inf(1))
+	for range 300 {
+		n := rng.IntN(70)
+		x := make([]float32, n)
+		most, least := float32(0), float32(0)
+		for i := range x {
+			if rng.IntN(4) > 0 {
+				x[i] = float32(rng.NormFloat64()) * float32(math.Ldexp(1, -rng.IntN(150)))
+			}
+			v := float32(math.Abs(float64(x[i])))
+			most = max(most, v)
+			if v > 0 && (least == 0 || v < least) {
+				least = v
+			}
+		}
+		if m, l := Extent(x); m != most || l != least {
+			t.Fatalf("%v: %v and %v, want %v and %v", x, m, l, most, least)
+		}
+		if n > 0 {
+			stride := 1 + rng.IntN(5)
+			dst := make([]float32, 1+(n-1)/stride)
+			Column(dst, 2, x, stride)
+			for i, v := range dst {
+				if v != 2*x[i*stride] {
+					t.Fatalf("column %d is %v, want %v", i, v, 2*x[i*stride])
+				}
+			}
+			x[rng.IntN(n)] = []float32{inf, -inf, float32(math.NaN())}[rng.IntN(3)]
+			if m, _ := Extent(x); m-m == 0 {
+				t.Fatalf("%v: %v", x, m)
+			}
+		}
+	}
+}
+
 func BenchmarkNear(b *testing.B) {
 	const n, dim, m = 1024, 8, 21
 	rng := newRand(b)
@@ -106,35 +148,35 @@ func BenchmarkNear(b *testing.B) {
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
-	d, low, at, near := Aligned(n), Aligned(Group), make([]int32, n+8), Aligned(n+8)
-	q := make([]float32, dim)
+	u := Distances{Aligned(dim), Aligned(n), Aligned(Group)}
+	v := Distances{Aligned(dim), Aligned(n), Aligned(Group)}
+	at, near := make([]int32, n+8), Aligned(n+8)
 	next := 0
-	load := func() {
-		next = (next + 1) % n
-		for c := range q {
-			q[c] = x[c*n+next]
+	search := func() {
+		next = (next + 1) % (n - 1)
+		for c := range dim {
+			u.Q[c], v.Q[c] = x[c*n+next], x[c*n+next+1]
 		}
+		SqDists(&u, &v, x, n)
 	}
-	b.Run("SqDists", func(b *testing.B) {
+	b.Run("two SqDists", func(b *testing.B) {
 		for b.Loop() {
-			load()
-			SqDists(d, low, x, n, q)
+			search()
 		}
 	})
-	b.Run("Bound", func(b *testing.B) {
+	b.Run("and Bounds", func(b *testing.B) {
 		for b.Loop() {
-			load()
-			SqDists(d, low, x, n, q)
-			Bound(low, m)
+			search()
+			Bound(u.Low, m)
+			Bound(v.Low, m)
 		}
 	})
-	b.Run("AtMost", func(b *testing.B) {
+	b.Run("and AtMosts", func(b *testing.B) {
 		found := 0
 		for b.Loop() {
-			load()
-			SqDists(d, low, x, n, q)
-			found += AtMost(at, near, d, Bound(low, m))
+			search()
+			found += AtMost(at, near, u.D, Bound(u.Low, m)) + AtMost(at, near, v.D, Bound(v.Low, m))
 		}
-		b.ReportMetric(float64(found)/float64(b.N), "places")
+		b.ReportMetric(float64(found)/float64(2*b.N), "places")
 	})
 }

@@ -108,10 +108,19 @@ func laneMulAVX2(y, m []float32, stride int, v []float32) {
 	}
 }
 
-// sqDistsAVX2 takes blocks of Group points; low has groups of Group minima.
+// sqDistsAVX2 takes blocks of 32 points, for two queries; lowd and lowe have
+// groups bytes of minima.
 //
 //go:noescape
-func sqDistsAVX2(d, low, x *float32, blocks, groups, stride int, q *float32, dim int)
+func sqDistsAVX2(d, e, lowd, lowe, x *float32, blocks, groups, stride int, q, r *float32, dim int)
+
+// extentAVX2 takes n*8 numbers and returns bits.
+//
+//go:noescape
+func extentAVX2(x *float32, n int) (most, least uint32)
+
+//go:noescape
+func columnAVX2(dst, x *float32, n, stride int, a float32)
 
 // rankAVX2 returns a number of the n*8 of x that at least least are not above,
 // and other than by ties not more than most.
