@@ -47,6 +47,7 @@ type cycle struct {
 
 	mu      sync.Mutex
 	parts   map[*partition]*part
+	limit   int // bytes at which it is full
 	bytes   int
 	records int
 	full    bool
@@ -111,11 +112,27 @@ func (c *cycle) reset() {
 	c.bytes, c.records, c.full = 0, 0, false
 }
 
-// size at which partitions wait for the next cycle.
+// The size at which partitions wait for the next cycle: what the brokers have
+// taken in commitTarget lately, within bounds. A transaction has waits of its own
+// of 10 to 30 ms, so small ones leave processors idle at full load; large ones of
+// slow brokers would come near the transaction's timeout.
 const (
-	cycleBytes   = 32 << 20
-	cycleRecords = 1 << 20
+	leastCycleBytes = 8 << 20
+	firstCycleBytes = 32 << 20
+	mostCycleBytes  = 96 << 20
+	cycleRecords    = 1 << 21
+	commitTarget    = 500 * time.Millisecond
 )
+
+// adapt sets the size of the cycles to come after one of so many bytes was
+// committed.
+func (p *Processor) adapt(bytes int, took time.Duration) {
+	if bytes < leastCycleBytes {
+		return // waits, not the brokers' rate
+	}
+	fits := float64(bytes) / max(took.Seconds(), 1e-3) * commitTarget.Seconds()
+	p.cycleBytes = int(min(max(fits, leastCycleBytes), mostCycleBytes))
+}
 
 // add makes a partition's results up to r.next part of the cycle.
 func (c *cycle) add(pt *partition, r part, bytes int) {
@@ -133,7 +150,7 @@ func (c *cycle) add(pt *partition, r part, bytes int) {
 	}
 	c.bytes += bytes
 	c.records += int(r.counts.consumed)
-	c.full = c.bytes >= cycleBytes || c.records >= cycleRecords
+	c.full = c.bytes >= c.limit || c.records >= cycleRecords
 }
 
 // spoil keeps the cycle from being committed.
@@ -203,6 +220,7 @@ func (p *Processor) closeOpen() *cycle {
 	if p.open = p.spare; p.open == nil {
 		p.open = newCycle(&p.outputs, p.cfg.Codec)
 	}
+	p.open.limit = p.cycleBytes
 	p.spare = nil
 	close(p.swapped)
 	p.swapped = make(chan struct{})
@@ -231,6 +249,7 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 			pt.committedAt.Store(time.Now().UnixNano())
 			pt.fresh.Store(false)
 		}
+		p.adapt(c.bytes, took)
 		// Every request was answered, so nothing reads the batches any more.
 		c.reset()
 		p.spare = c
@@ -342,6 +361,7 @@ func (p *Processor) stopJoins() {
 	p.joinMu.Lock()
 	p.epoch++
 	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	p.open.limit = p.cycleBytes
 	close(p.swapped)
 	p.swapped = make(chan struct{})
 	p.joinMu.Unlock()

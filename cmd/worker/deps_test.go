@@ -21,8 +21,8 @@ const module = "odradek"
 var within = []struct{ dir, imports string }{
 	{"cmd/worker", "*"},
 	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors schemas"},
-	{"processor/keystate", "detectors"},
-	{"processor/events", "detectors"},
+	{"processor/keystate", "processor/events detectors detectors/threshold"},
+	{"processor/events", "detectors/threshold"},
 	{"processor/kafka", ""},
 	{"processor/web", ""},
 	{"processor/brokertest", ""},

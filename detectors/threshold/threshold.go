@@ -1,6 +1,27 @@
 // Package threshold says which scores of a key are too high, from the key's own
 // history of scores.
+//
+// A score is judged against the scores before it and then added to them, exceeding
+// or not. What a key remembers is a flat []float32 that starts all zero: the count
+// of its scores, their running mean, a ring of the last History of them, and the
+// same scores sorted, so that a quantile, a median, a median deviation and a rank
+// cost a look-up or a binary search.
+//
+// All comparisons are strict: a score equal to the bound does not exceed, and ties
+// with the history count as being at least as high. So a score that has just been
+// seen History times is never an anomaly.
+//
+// The upper-tail rank of a score among n scores of the history is the conformal
+// p-value (1 + number of them >= score) / (n + 1) (Vovk, Gammerman & Shafer 2005;
+// for streams Burnaev & Ishimtsev 2016), which for exchangeable scores is at most a
+// with probability at most a. It cannot go below 1/(n+1); above the highest score
+// of the history the tail is extrapolated, see tail.go.
 package threshold
+
+import (
+	"fmt"
+	"math"
+)
 
 // Kind is a way to find the bound.
 type Kind uint8
@@ -9,24 +30,250 @@ type Kind uint8
 const (
 	Off       Kind = iota
 	Fixed          // Value is the bound
-	Mean           // Value times the mean of the history
-	Quantile       // the Value-quantile of the history
-	MAD            // the median plus Value scaled median absolute deviations
+	Mean           // Value times the mean of all scores so far
+	Quantile       // the Value-quantile of the history, times Margin
+	MAD            // the median of the history plus Value scaled median absolute deviations
 	Conformal      // Value is the false-alarm rate: the score's upper-tail rank must not be above it
 )
 
-// Rule is a kind with its parameters, the same for all keys of a detector.
+// The defaults that New fills in.
+const (
+	DefaultHistory = 512
+	DefaultWarmup  = 64
+)
+
+// Rule is a kind with its parameters, the same for all keys of a detector. New
+// gives one with the defaults.
 type Rule struct {
-	Kind    Kind
-	Value   float64
-	History int // scores kept of a key
+	Kind  Kind
+	Value float64
+
+	// Margin multiplies the bound of a Quantile, which alone would flag its share of
+	// any stream; 0 means 1. The other kinds do not look at it.
+	Margin float64
+
+	History int // scores kept of a key, 32 to 65536
 	Warmup  int // scores of a key before any can exceed
 }
 
 // Verdict is what a rule says of one score.
 type Verdict struct {
-	Threshold float32 // the bound when the score was judged
-	Exceeds   bool
+	Threshold float32 // the bound when the score was judged; +Inf while warming up
+	Exceeds   bool    // the score is above it
 	Tail      float32 // upper-tail rank of the score in the history, in (0, 1]
-	Severity  uint8   // 0 to 100, from the rank
+	Severity  uint8   // 0 to 100, from the rank; 0 while warming up
+}
+
+// New returns a rule with the default history and warm-up (none for Fixed).
+func New(k Kind, value float64) Rule {
+	r := Rule{Kind: k, Value: value, History: DefaultHistory, Warmup: DefaultWarmup}
+	if k == Fixed || k == Off {
+		r.Warmup = 0
+	}
+	return r
+}
+
+// The limits of a rule. A rate below minRate would lie four decades beyond what a
+// history can show.
+const (
+	minHistory = fitLeast
+	maxHistory = 1 << 16
+	maxWarmup  = 1 << 20
+	minRate    = 1e-6
+	maxRate    = 0.5
+)
+
+// Check says what is wrong with r.
+func (r *Rule) Check() error {
+	v := r.Value
+	switch r.Kind {
+	case Off:
+		return nil
+	case Fixed:
+		if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
+			return fmt.Errorf("threshold: fixed bound %v is no finite number", v)
+		}
+	case Mean:
+		if !(v > 0 && v <= math.MaxFloat32) {
+			return fmt.Errorf("threshold: factor %v of the mean must be above 0", v)
+		}
+	case Quantile:
+		if !(v > 0 && v < 1) {
+			return fmt.Errorf("threshold: quantile %v must lie between 0 and 1", v)
+		}
+		if m := r.Margin; m != 0 && !(m > 0 && m <= math.MaxFloat32) {
+			return fmt.Errorf("threshold: margin %v of the quantile must be above 0", m)
+		}
+	case MAD:
+		if !(v > 0 && v <= math.MaxFloat32) {
+			return fmt.Errorf("threshold: %v median deviations must be above 0", v)
+		}
+	case Conformal:
+		if !(v >= minRate && v <= maxRate) {
+			return fmt.Errorf("threshold: false-alarm rate %v must be from %v to %v", v, minRate, maxRate)
+		}
+	default:
+		return fmt.Errorf("threshold: unknown kind %d", r.Kind)
+	}
+	if r.History < minHistory || r.History > maxHistory {
+		return fmt.Errorf("threshold: history %d must be from %d to %d scores", r.History, minHistory, maxHistory)
+	}
+	if r.Warmup < 0 || r.Warmup > maxWarmup {
+		return fmt.Errorf("threshold: warm-up %d must be from 0 to %d scores", r.Warmup, maxWarmup)
+	}
+	return nil
+}
+
+// The layout of a state: head, ring (History), sorted (History).
+const (
+	atCount      = iota // scores added, modulo digit
+	atCountHigh         // and by digit
+	atMean              // mean of all of them, rounded to float32
+	atMeanRest          // and what the rounding left
+	atBound             // bound of an extrapolated rate, as long as the scores it rests on stay
+	atBoundKnown        // 1: atBound is that
+	head
+)
+
+// digit keeps both halves of the count exact in a float32.
+const digit = 1 << 20
+
+// Size is the length of a key's state, which starts all zero; 0 for Off.
+func (r *Rule) Size() int {
+	if r.Kind == Off {
+		return 0
+	}
+	return head + 2*r.History
+}
+
+// Count is how many scores were added to a state.
+func Count(state []float32) int {
+	if len(state) == 0 {
+		return 0
+	}
+	return int(state[atCount]) + digit*int(state[atCountHigh])
+}
+
+// Judge judges a score against the history in state and then adds it. A NaN, which
+// says that there is no score, gives the zero Verdict and adds nothing; infinite
+// scores are taken as the largest finite ones. It panics if state is not Size long.
+func (r *Rule) Judge(state []float32, score float32) Verdict {
+	if r.Kind == Off || score != score {
+		return Verdict{}
+	}
+	h := r.History
+	if len(state) != head+2*h {
+		panic(fmt.Sprintf("threshold: state of %d numbers, want %d", len(state), head+2*h))
+	}
+	score = max(-math.MaxFloat32, min(math.MaxFloat32, score)) + 0 // no -0 either
+	count := int(state[atCount]) + digit*int(state[atCountHigh])
+	n := min(count, h)
+	sorted := state[head+h : head+2*h]
+	below := lower(sorted[:n], score)
+
+	v := r.verdict(state, sorted[:n], count, below, score)
+
+	at := count
+	if count >= h {
+		at = count % h
+	}
+	ring := state[head : head+h]
+	old := ring[at]
+	ring[at] = score
+	r.keepBound(state, sorted[:n], old, score, v.Threshold)
+	insert(sorted, n, h, old, score, below)
+	r.addMean(state, count, score)
+	if state[atCount]++; state[atCount] == digit {
+		state[atCount] = 0
+		state[atCountHigh]++
+	}
+	return v
+}
+
+func (r *Rule) verdict(state, sorted []float32, count, below int, score float32) Verdict {
+	n := len(sorted)
+	v := Verdict{Tail: float32(float64(n-below+1) / float64(n+1))}
+	if below == n && n >= fitLeast {
+		t := fit(sorted)
+		v.Tail = float32(max(leastTail, min(float64(v.Tail), t.rank(float64(score)))))
+	}
+	if count < r.Warmup {
+		v.Threshold = float32(math.Inf(1))
+		return v
+	}
+	v.Threshold = r.bound(state, sorted)
+	v.Exceeds = score > v.Threshold
+	v.Severity = severity(v.Tail)
+	return v
+}
+
+// bound is the highest score that is still ordinary.
+func (r *Rule) bound(state, sorted []float32) float32 {
+	n := len(sorted)
+	if r.Kind == Fixed {
+		return float32(r.Value)
+	}
+	if n == 0 {
+		return float32(math.Inf(1))
+	}
+	var b float64
+	switch r.Kind {
+	case Mean:
+		b = r.Value * (float64(state[atMean]) + float64(state[atMeanRest]))
+	case Quantile:
+		b = float64(sorted[quantileIndex(r.Value, n)])
+		if r.Margin != 0 {
+			b *= r.Margin
+		}
+	case MAD:
+		b = median(sorted) + r.Value*scale(sorted)
+	case Conformal:
+		m := int(r.Value*float64(n+1)) - 1 // at most so many scores may be as high
+		if m >= 0 {
+			return sorted[n-1-m]
+		}
+		if n < fitLeast {
+			return float32(math.Inf(1))
+		}
+		if state[atBoundKnown] == 1 {
+			return state[atBound]
+		}
+		t := fit(sorted)
+		b = max(float64(sorted[n-1]), t.bound(r.Value))
+	}
+	return float32(max(-math.MaxFloat32, min(math.MaxFloat32, b)))
+}
+
+// keepBound remembers the bound of an extrapolated rate while neither the score that
+// goes nor the one that comes is among those the fit looks at: seven times of eight.
+func (r *Rule) keepBound(state, sorted []float32, old, score, bound float32) {
+	if r.Kind != Conformal {
+		return
+	}
+	n := len(sorted)
+	state[atBoundKnown] = 0
+	if n < r.History || math.IsInf(float64(bound), 1) {
+		return
+	}
+	if u := sorted[n-fitted(n)-1]; old < u && score < u {
+		state[atBound], state[atBoundKnown] = bound, 1
+	}
+}
+
+// quantileIndex is where the q-quantile of n sorted scores is: the smallest score
+// that at least a share q of them does not exceed (type 1 of Hyndman & Fan 1996).
+func quantileIndex(q float64, n int) int {
+	return max(0, min(n-1, int(math.Ceil(q*float64(n)))-1))
+}
+
+// addMean moves the mean of count scores on by one. The paper's running mean is
+// over all scores, so it is kept to about 48 bits.
+func (r *Rule) addMean(state []float32, count int, score float32) {
+	if r.Kind != Mean {
+		return
+	}
+	m := float64(state[atMean]) + float64(state[atMeanRest])
+	m += (float64(score) - m) / float64(count+1)
+	state[atMean] = float32(m)
+	state[atMeanRest] = float32(m - float64(float32(m)))
 }

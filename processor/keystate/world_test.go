@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
 )
 
 func init() { replayStride = 50 } // the logs of the tests are short
@@ -68,6 +70,16 @@ func (f *fake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detec
 	return dst
 }
 
+// Explain: half of the fakes expect the row before.
+func (f *fake) Explain(r detectors.Rows, fresh int, expected, contribution []float32) bool {
+	row := max(0, r.Len()-r.Fresh+fresh-1)
+	copy(expected, r.X[row*r.Dim:(row+1)*r.Dim])
+	for i := range contribution {
+		contribution[i] = 1 / float32(r.Dim)
+	}
+	return f.id%2 == 0
+}
+
 // execute is the executor of the tests.
 func execute(b *detectors.Batch) {
 	for i := range b.Out {
@@ -101,12 +113,34 @@ type flat struct {
 	state                     RowState
 	score                     uint32
 	offset, time, about, till int64
+	exceeds                   bool
+	severity                  uint8
+	threshold                 uint32
 }
 
 func flatten(rows []Row) []flat {
 	out := make([]flat, 0, len(rows))
 	for _, r := range rows {
-		out = append(out, flat{string(r.Key.Name()), r.Detector, r.State, math.Float32bits(r.Score), r.Offset, r.Time, r.About, r.Until})
+		out = append(out, flat{string(r.Key.Name()), r.Detector, r.State, math.Float32bits(r.Score), r.Offset, r.Time, r.About, r.Until, r.Exceeds, r.Severity, math.Float32bits(r.Threshold)})
+	}
+	return out
+}
+
+// flatEvent is an EventRow that can be compared.
+type flatEvent struct {
+	key, name    string
+	det          int32
+	kind         events.Kind
+	reason       events.Reason
+	time, offset int64
+	anomaly      string
+}
+
+func flattenEvents(rows []EventRow) []flatEvent {
+	out := make([]flatEvent, 0, len(rows))
+	for _, r := range rows {
+		c := &r.Change
+		out = append(out, flatEvent{string(r.Key.Name()), r.Name, r.Detector, c.Kind, c.Reason, c.Time, c.Offset, string(c.Anomaly.Append(nil))})
 	}
 	return out
 }
@@ -119,6 +153,7 @@ type world struct {
 	log   []Sample
 	end   int64
 	rows  []flat
+	told  []flatEvent
 	count Counts
 	held  int
 	state map[int64]reference
@@ -155,7 +190,13 @@ func randomConfig(r *rand.Rand) *Config {
 		if n := byte(r.IntN(4)); r.IntN(3) == 0 {
 			d.Keys = func(key []byte) bool { return len(key) > 0 && key[0]%4 != n }
 		}
+		if r.IntN(3) > 0 {
+			randomAlerts(r, &d)
+		}
 		cfg.Detectors = append(cfg.Detectors, d)
+	}
+	if r.IntN(2) == 0 {
+		cfg.Silence = int64(1 + r.IntN(1500))
 	}
 	if r.IntN(2) == 0 {
 		cfg.Lateness = int64(1 + r.IntN(200))
@@ -173,6 +214,25 @@ func randomConfig(r *rand.Rand) *Config {
 		panic(err)
 	}
 	return cfg
+}
+
+// randomAlerts gives a detector a threshold and, mostly, events. Scores of fakes
+// are about as large as the noise of the log, 10, around 0.
+func randomAlerts(r *rand.Rand, d *DetectorConfig) {
+	kinds := []struct {
+		kind  threshold.Kind
+		value float64
+	}{{threshold.Fixed, 20 * r.Float64()}, {threshold.Mean, 1 + 2*r.Float64()}, {threshold.Quantile, 0.8 + 0.19*r.Float64()}, {threshold.MAD, 1 + r.Float64()}, {threshold.Conformal, 0.05}}
+	k := kinds[r.IntN(len(kinds))]
+	rule := threshold.New(k.kind, k.value)
+	rule.History, rule.Warmup = 32+r.IntN(20), r.IntN(20)
+	d.Threshold = &rule
+	if r.IntN(4) > 0 {
+		d.Events = &events.Rule{
+			OpenAfter: 1 + r.IntN(3), CloseAfter: 1 + r.IntN(5), Release: 0.5 + 0.5*r.Float64(),
+			MinDuration: int64(r.IntN(2) * r.IntN(30)), MergeGap: int64(r.IntN(2) * r.IntN(300)), UpdateEvery: r.IntN(2) * r.IntN(10),
+		}
+	}
 }
 
 func randomLog(r *rand.Rand, cfg *Config, n int) []Sample {
@@ -229,7 +289,7 @@ func newWorld(t testing.TB, r *rand.Rand, n int) *world {
 	w := &world{cfg: cfg, log: randomLog(r, cfg, n), state: map[int64]reference{}}
 	w.end = w.log[len(w.log)-1].Offset + 1
 	s := w.fold(w.end)
-	w.rows, w.count, w.held = flatten(s.Rows), s.Counts, s.Held()
+	w.rows, w.told, w.count, w.held = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held()
 	var sum int64
 	for _, c := range s.Counts {
 		sum += c
@@ -287,6 +347,7 @@ type run struct {
 	floor     string
 	changelog []record
 	rows      []flat
+	events    []flatEvent
 	counts    Counts
 
 	// What the worker has.
@@ -307,6 +368,7 @@ type part struct {
 	floor     string
 	changelog []record
 	rows      []flat
+	events    []flatEvent
 	counts    Counts
 }
 
@@ -332,7 +394,8 @@ func (x *run) flush() {
 	x.s.Apply(x.b)
 	x.b.Reset()
 	x.cycle.rows = append(x.cycle.rows, flatten(x.s.Rows)...)
-	x.s.Rows = x.s.Rows[:0]
+	x.cycle.events = append(x.cycle.events, flattenEvents(x.s.Events)...)
+	x.s.Rows, x.s.Events = x.s.Rows[:0], x.s.Events[:0]
 }
 
 // chunk folds n samples; false: the log has ended.
@@ -418,6 +481,7 @@ func (x *run) land() {
 	x.committed, x.floor = c.next, c.floor
 	x.changelog = append(x.changelog, c.changelog...)
 	x.rows = append(x.rows, c.rows...)
+	x.events = append(x.events, c.events...)
 	for o := range c.counts {
 		x.counts[o] += c.counts[o]
 	}
@@ -495,7 +559,7 @@ func (x *run) restored(changelog []record) *State {
 	}
 	flush()
 	s.EndReplay()
-	if len(s.Rows) > 0 || s.Counts != (Counts{}) {
+	if len(s.Rows) > 0 || len(s.Events) > 0 || s.Counts != (Counts{}) {
 		x.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Counts)
 	}
 	return s
@@ -548,16 +612,22 @@ func (x *run) check(what string, s *State) {
 func (x *run) invariants(s *State) {
 	x.t.Helper()
 	var size int64
-	dirty, held := 0, 0
+	dirty, held, silent := 0, 0, 0
 	for k := range s.keys.all {
 		size += s.keySize(k)
 		if k.dirty {
 			dirty++
 		}
 		held += k.held.len()
-		if k.held.len() > 0 && s.heap[k.hpos].key != k {
+		if k.isSilent() {
+			silent++
+		}
+		if k.held.len() > 0 && s.heap[k.held.place].key != k {
 			x.t.Fatalf("key %q is not where the heap has it", k.name)
 		}
+	}
+	if silent != s.silentN || len(s.orphaned) > 0 {
+		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silentN, silent, len(s.orphaned))
 	}
 	if size != s.bytes || dirty != s.dirtyN || held != s.heldN || s.keys.n > 0 && x.w.cfg.MaxKeys > 0 && s.keys.n > x.w.cfg.MaxKeys {
 		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.bytes, size, s.dirtyN, dirty, s.heldN, held, s.keys.n)

@@ -1,0 +1,103 @@
+package threshold
+
+import "math"
+
+// lower is the number of scores in sorted that are below x. A branch would be
+// mispredicted at every other step, so the sign of the difference is the step.
+func lower(sorted []float32, x float32) int {
+	lo, n := 0, len(sorted)
+	for n > 0 {
+		half := (n + 1) >> 1
+		less := -int(math.Float32bits(sorted[lo+half-1]-x) >> 31)
+		lo += half & less
+		n -= half
+	}
+	return lo
+}
+
+// insert puts x, which goes at index to, among the first n of sorted; when n is h,
+// one score equal to old is taken out for it.
+func insert(sorted []float32, n, h int, old, x float32, to int) {
+	if n < h {
+		copy(sorted[to+1:n+1], sorted[to:n])
+		sorted[to] = x
+		return
+	}
+	from := lower(sorted, old)
+	if from < to {
+		copy(sorted[from:to-1], sorted[from+1:to])
+		sorted[to-1] = x
+	} else {
+		copy(sorted[to+1:from+1], sorted[to:from])
+		sorted[to] = x
+	}
+}
+
+// median of sorted, the mean of the middle two when there are two.
+func median(sorted []float32) float64 {
+	n := len(sorted)
+	return (float64(sorted[(n-1)/2]) + float64(sorted[n/2])) / 2
+}
+
+// deviation is the median distance of the scores from their median m: the distances
+// below and above m are two sorted lists, and how many of the smaller half of all
+// of them lie below is found by bisection.
+func deviation(sorted []float32, m float64) float64 {
+	n := len(sorted)
+	down, up := sorted[:n/2], sorted[n/2:]
+	below := func(i int) float64 { return m - float64(down[len(down)-1-i]) }
+	above := func(i int) float64 { return float64(up[i]) - m }
+	k := (n + 1) / 2
+	lo, hi := k-len(up), len(down)
+	for lo < hi {
+		i := (lo + hi) / 2
+		if above(k-i-1) > below(i) {
+			lo = i + 1
+		} else {
+			hi = i
+		}
+	}
+	d, next := 0.0, math.Inf(1)
+	if lo > 0 {
+		d = below(lo - 1)
+	}
+	if lo < k {
+		d = max(d, above(k-lo-1))
+	}
+	if n%2 == 1 {
+		return d
+	}
+	if lo < len(down) {
+		next = below(lo)
+	}
+	if k-lo < len(up) {
+		next = min(next, above(k-lo))
+	}
+	return (d + next) / 2
+}
+
+// madScale makes the median absolute deviation of a normal distribution its
+// standard deviation: 1/Phi^-1(3/4).
+const madScale = 1.482602218505602
+
+// quarters are quantiles with 1/Phi^-1 of them: what scale falls back to.
+var quarters = [...]struct{ q, scale float64 }{{0.9, 0.7803041}, {0.99, 0.4298583}, {1, 0.3333333}}
+
+// scale is the scaled median absolute deviation of sorted. Where more than half of
+// the scores are equal it is zero and would make everything else an anomaly; then
+// the first of the 0.9, the 0.99 quantile and the maximum that lies above the
+// median gives the scale as it would for a normal distribution. It is never below
+// grain of the median, so that rounding is no anomaly.
+func scale(sorted []float32) float64 {
+	n := len(sorted)
+	m := median(sorted)
+	s := deviation(sorted, m) * madScale
+	for i := 0; s == 0 && i < len(quarters); i++ {
+		q := quarters[i]
+		s = (float64(sorted[quantileIndex(q.q, n)]) - m) * q.scale
+	}
+	return max(s, grain*math.Abs(m))
+}
+
+// grain is the smallest spread of scores relative to their size.
+const grain = 1.0 / 1024

@@ -1,0 +1,59 @@
+package threshold
+
+import "math"
+
+// fitLeast is the least history that a tail is fitted to.
+const fitLeast = 32
+
+// leastTail is the smallest rank that is told; the extrapolation means nothing there.
+const leastTail = 1e-12
+
+// tail is a generalised Pareto distribution of the scores above u, the (k+1)-th
+// highest of a history, where k is a sixteenth of it but at least 8:
+// P(score > u + x) = share * (1 + shape*x/scale)^(-1/shape).
+type tail struct {
+	u, share, shape, scale float64
+}
+
+// fitted is how many of n scores are above u.
+func fitted(n int) int { return max(8, n/16) }
+
+// fit estimates the tail of a history by probability-weighted moments (Hosking &
+// Wallis 1987). The shape is kept at 1/k or above: with scale known only from k
+// excesses, the predictive tail of even an exponential distribution is the Pareto
+// one with shape 1/k, and a bounded tail would call every new maximum impossible.
+func fit(sorted []float32) tail {
+	n := len(sorted)
+	k := fitted(n)
+	top := sorted[n-k:]
+	u := float64(sorted[n-k-1])
+	var sum, weighted float64
+	for i, x := range top {
+		e := float64(x) - u
+		sum += e
+		weighted += e * float64(k-1-i)
+	}
+	kf := float64(k)
+	a0 := sum / kf
+	a1 := (weighted + 0.35*sum) / (kf * kf) // 1 - (i+1-0.35)/k = (k-1-i+0.35)/k
+	shape := 1 / kf
+	if d := a0 - 2*a1; d > 0 {
+		shape = max(shape, min(maxShape, 2-a0/d))
+	}
+	s := a0 * (1 - shape)
+	s = max(s, grain*math.Abs(float64(sorted[n-1])), math.SmallestNonzeroFloat32)
+	return tail{u: u, share: float64(k+1) / float64(n+1), shape: shape, scale: s}
+}
+
+// maxShape keeps the mean of the fitted distribution finite.
+const maxShape = 0.9
+
+// rank is P(score >= s) for s >= u.
+func (t *tail) rank(s float64) float64 {
+	return t.share * math.Exp(-math.Log(1+t.shape*(s-t.u)/t.scale)/t.shape)
+}
+
+// bound is the score of which rank is p.
+func (t *tail) bound(p float64) float64 {
+	return t.u + t.scale/t.shape*(math.Exp(t.shape*math.Log(t.share/p))-1)
+}

@@ -1,0 +1,360 @@
+package threshold
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+func source(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// naive is Judge written down from the documentation, in float64 with the whole
+// stream of scores at hand.
+func naive(r Rule, all []float64, score float64) Verdict {
+	if math.IsNaN(score) {
+		return Verdict{}
+	}
+	n := min(len(all), r.History)
+	hist := slices.Clone(all[len(all)-n:])
+	slices.Sort(hist)
+	higher := 0
+	for _, x := range hist {
+		if x >= score {
+			higher++
+		}
+	}
+	v := Verdict{Tail: float32(float64(higher+1) / float64(n+1))}
+	f := naiveTail(hist)
+	if higher == 0 && f != nil {
+		v.Tail = float32(math.Max(1e-12, math.Min(float64(v.Tail), f.share*math.Pow(1+f.shape*(score-f.u)/f.scale, -1/f.shape))))
+	}
+	if len(all) < r.Warmup {
+		v.Threshold = float32(math.Inf(1))
+		return v
+	}
+	med := func(x []float64) float64 {
+		x = slices.Clone(x)
+		slices.Sort(x)
+		return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+	}
+	b := math.Inf(1)
+	switch {
+	case r.Kind == Fixed:
+		b = r.Value
+	case n == 0:
+	case r.Kind == Mean:
+		sum := 0.0
+		for _, x := range all {
+			sum += x
+		}
+		b = r.Value * sum / float64(len(all))
+	case r.Kind == Quantile:
+		for _, x := range slices.Backward(hist) {
+			notAbove := 0
+			for _, y := range hist {
+				if y <= x {
+					notAbove++
+				}
+			}
+			if float64(notAbove) >= r.Value*float64(n) {
+				b = x
+			}
+		}
+		if r.Margin != 0 {
+			b *= r.Margin
+		}
+	case r.Kind == MAD:
+		m := med(hist)
+		var d []float64
+		for _, x := range hist {
+			d = append(d, math.Abs(x-m))
+		}
+		s := med(d) / 0.6744897501960817
+		for _, q := range []float64{0.9, 0.99, 1} {
+			if s == 0 {
+				s = (hist[int(math.Ceil(q*float64(n)))-1] - m) * map[float64]float64{0.9: 0.7803041, 0.99: 0.4298583, 1: 0.3333333}[q]
+			}
+		}
+		b = m + r.Value*math.Max(s, math.Abs(m)/1024)
+	case r.Kind == Conformal:
+		if r.Value*float64(n+1) < 1 {
+			if f != nil {
+				b = math.Max(hist[n-1], f.u+f.scale/f.shape*(math.Pow(f.share/r.Value, f.shape)-1))
+			}
+			break
+		}
+		// The lowest score of the history above which a rank is within the rate.
+		for _, x := range hist {
+			above := 0
+			for _, y := range hist {
+				if y > x {
+					above++
+				}
+			}
+			if float64(above+1)/float64(n+1) <= r.Value {
+				b = x
+				break
+			}
+		}
+	}
+	v.Threshold = float32(b)
+	v.Exceeds = float32(score) > v.Threshold
+	v.Severity = uint8(math.Min(100, math.Round(100*-math.Log10(float64(v.Tail))/6)))
+	return v
+}
+
+func naiveTail(hist []float64) *tail {
+	n := len(hist)
+	if n < 32 {
+		return nil
+	}
+	k := max(8, n/16)
+	f := &tail{u: hist[n-k-1], share: float64(k+1) / float64(n+1)}
+	a0, a1 := 0.0, 0.0
+	for i := 1; i <= k; i++ {
+		e := hist[n-k+i-1] - f.u
+		a0 += e / float64(k)
+		a1 += e * (1 - (float64(i)-0.35)/float64(k)) / float64(k)
+	}
+	f.shape = 1 / float64(k)
+	if a0 > 2*a1 {
+		f.shape = math.Max(f.shape, math.Min(0.9, 2-a0/(a0-2*a1)))
+	}
+	f.scale = math.Max(math.Max(a0*(1-f.shape), math.Abs(hist[n-1])/1024), math.SmallestNonzeroFloat32)
+	return f
+}
+
+func near(a, b float32, rel float64) bool {
+	return a == b || math.Abs(float64(a)-float64(b)) <= rel*math.Max(math.Abs(float64(a)), math.Abs(float64(b)))
+}
+
+// streams are score sequences with what breaks order statistics.
+func streams(rnd *rand.Rand, n int) map[string][]float32 {
+	s := map[string][]float32{}
+	add := func(name string, f func(i int) float64) {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(f(i))
+		}
+		s[name] = x
+	}
+	add("normal", func(int) float64 { return rnd.NormFloat64() })
+	add("heavy", func(int) float64 { return math.Pow(rnd.Float64(), -1.5) })
+	add("ties", func(int) float64 { return float64(rnd.IntN(4)) })
+	add("constant", func(int) float64 { return 1.25 })
+	add("zero", func(int) float64 { return 0 })
+	add("nearly constant", func(i int) float64 { return float64(i / 97 % 2) })
+	add("rising", func(i int) float64 { return float64(i) })
+	add("falling", func(i int) float64 { return -float64(i) })
+	add("signed zero", func(i int) float64 { return math.Copysign(0, float64(i%2)-0.5) })
+	add("mixed", func(i int) float64 {
+		switch rnd.IntN(20) {
+		case 0:
+			return math.NaN()
+		case 1:
+			return math.Inf(1)
+		case 2:
+			return math.Inf(-1)
+		}
+		return math.Round(rnd.ExpFloat64()*4) / 4
+	})
+	return s
+}
+
+func TestJudgeAgreesWithTheDefinition(t *testing.T) {
+	rnd := source(t)
+	rules := []Rule{
+		{Kind: Fixed, Value: 1.5}, {Kind: Fixed, Value: -1}, {Kind: Mean, Value: 1.5},
+		{Kind: Quantile, Value: 0.9}, {Kind: Quantile, Value: 0.995, Margin: 1.25},
+		{Kind: MAD, Value: 3}, {Kind: Conformal, Value: 0.1}, {Kind: Conformal, Value: 0.02}, {Kind: Conformal, Value: 0.001},
+	}
+	for _, r := range rules {
+		r.History = 32 + rnd.IntN(80)
+		r.Warmup = []int{0, 10, 64}[rnd.IntN(3)]
+		if err := r.Check(); err != nil {
+			t.Fatal(err)
+		}
+		for name, x := range streams(rnd, 400) {
+			state := make([]float32, r.Size())
+			var all []float64
+			for i, s := range x {
+				got, want := r.Judge(state, s), naive(r, all, math.Max(-math.MaxFloat32, math.Min(math.MaxFloat32, float64(s))))
+				ok := near(got.Threshold, want.Threshold, 1e-5) && near(got.Tail, want.Tail, 1e-4) &&
+					(got.Exceeds == want.Exceeds || near(s, want.Threshold, 1e-5)) && max(got.Severity, want.Severity)-min(got.Severity, want.Severity) <= 1
+				if !ok && !(name == "mixed" && r.Kind == Mean) { // the sum of both infinities
+					t.Fatalf("%v history %d warm-up %d, %s, score %d (%v):\ngot  %+v\nwant %+v", r, r.History, r.Warmup, name, i, s, got, want)
+				}
+				if s == s {
+					all = append(all, math.Max(-math.MaxFloat32, math.Min(math.MaxFloat32, float64(s))))
+				}
+			}
+			if Count(state) != len(all) {
+				t.Fatalf("count %d, want %d", Count(state), len(all))
+			}
+		}
+	}
+}
+
+func TestAScoreOfTheHistoryIsNoAnomaly(t *testing.T) {
+	for _, r := range []Rule{New(Quantile, 0.995), New(MAD, 3), New(Conformal, 0.001), New(Conformal, 0.01)} {
+		for _, c := range []float32{0, 1, -3, 1e-30, math.MaxFloat32} {
+			state := make([]float32, r.Size())
+			for i := range 2000 {
+				if v := r.Judge(state, c); v.Exceeds || v.Severity != 0 {
+					t.Fatalf("%v: constant %v, score %d: %+v", r, c, i, v)
+				}
+			}
+			if c < 0 || c == math.MaxFloat32 {
+				continue
+			}
+			before := slices.Clone(state)
+			if v := r.Judge(state, c+1+c); !v.Exceeds || v.Severity < critical {
+				t.Errorf("%v: constant %v, then %v: %+v", r, c, c+1+c, v)
+			}
+			if v := r.Judge(before, math.Nextafter32(c, 1e30)); v.Exceeds && c != 0 && r.Kind != Quantile && r.Value != 0.01 {
+				t.Errorf("%v: constant %v, then the next number: %+v", r, c, v)
+			}
+		}
+	}
+}
+
+// Rates below 1/513 come from the extrapolated tail: bounded tails give none, heavy
+// ones somewhat more than asked for.
+func TestFalseAlarmRateOfExchangeableScores(t *testing.T) {
+	rnd := source(t)
+	dists := map[string]func() float64{
+		"uniform":     rnd.Float64,
+		"normal":      rnd.NormFloat64,
+		"exponential": rnd.ExpFloat64,
+		"log-normal":  func() float64 { return math.Exp(rnd.NormFloat64()) },
+		"pareto 3":    func() float64 { return math.Pow(rnd.Float64(), -1.0/3) },
+	}
+	const n = 400_000
+	for name, dist := range dists {
+		for _, c := range []struct{ rate, low, high float64 }{{0.05, 0.9, 1.1}, {0.01, 0.8, 1.2}, {0.002, 0.4, 1.5}, {0.001, 0, 2}, {0.0001, 0, 7}} {
+			r := New(Conformal, c.rate)
+			state := make([]float32, r.Size())
+			alarms := 0
+			for range n {
+				if r.Judge(state, float32(dist())).Exceeds {
+					alarms++
+				}
+			}
+			got := float64(alarms) / n
+			t.Logf("%-12s rate %-7v measured %.6f (%.2f)", name, c.rate, got, got/c.rate)
+			if got < c.low*c.rate || got > c.high*c.rate {
+				t.Errorf("%s: rate %v gave %v", name, c.rate, got)
+			}
+		}
+	}
+}
+
+func TestWarmup(t *testing.T) {
+	r := New(Conformal, 0.01)
+	state := make([]float32, r.Size())
+	for i := range r.Warmup {
+		v := r.Judge(state, float32(i*i*i))
+		if v.Exceeds || v.Severity != 0 || !math.IsInf(float64(v.Threshold), 1) {
+			t.Fatalf("score %d: %+v", i, v)
+		}
+	}
+	if v := r.Judge(state, 1e9); !v.Exceeds || v.Severity == 0 {
+		t.Errorf("after the warm-up: %+v", v)
+	}
+	f := New(Fixed, 2)
+	if v := f.Judge(make([]float32, f.Size()), 3); !v.Exceeds || v.Threshold != 2 || v.Tail != 1 {
+		t.Errorf("first score of a fixed bound: %+v", v)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	bad := func(r Rule) {
+		t.Helper()
+		if r.Check() == nil {
+			t.Errorf("%+v passes", r)
+		}
+	}
+	nan := math.NaN()
+	for _, k := range []Kind{Fixed, Mean, Quantile, MAD, Conformal} {
+		bad(New(k, nan))
+		bad(New(k, math.Inf(1)))
+		bad(Rule{Kind: k, Value: 0.5, History: 31})
+		bad(Rule{Kind: k, Value: 0.5, History: 512, Warmup: -1})
+		if k != Fixed {
+			bad(New(k, 0))
+			bad(New(k, -1))
+		}
+	}
+	bad(New(Quantile, 1))
+	bad(New(Conformal, 1e-7))
+	bad(New(Conformal, 0.6))
+	bad(New(Kind(9), 1))
+	bad(Rule{Kind: Quantile, Value: 0.5, Margin: nan, History: 512})
+	if r := (Rule{}); r.Check() != nil || r.Size() != 0 || r.Judge(nil, 5) != (Verdict{}) {
+		t.Error("off")
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, s := range []string{"off", "fixed:3.5", "fixed:-1", "mean:1.5", "quantile:0.995", "quantile:0.995*1.2", "mad:6", "conformal:0.001"} {
+		r, err := Parse(s)
+		if err != nil || r.String() != s {
+			t.Errorf("%q: %v %v", s, r, err)
+		}
+	}
+	for _, s := range []string{"", "of", "fixed", "fixed:", "fixed:x", "mad:nan", "mad:6*2", "quantile:0.9*0", "conformal:2", "off:1", "fixed:3:4"} {
+		if r, err := Parse(s); err == nil {
+			t.Errorf("%q is read as %v", s, r)
+		}
+	}
+}
+
+func TestBands(t *testing.T) {
+	f := func(tail float32, want string) {
+		t.Helper()
+		if got := Band(severity(tail)); got != want {
+			t.Errorf("rank %v: %s, want %s", tail, got, want)
+		}
+	}
+	f(1, "info")
+	f(2e-3, "info")
+	f(0.9e-3, "minor")
+	f(0.9e-4, "major")
+	f(0.9e-5, "critical")
+	f(1e-12, "critical")
+}
+
+func TestJudgeAllocatesNothing(t *testing.T) {
+	r := New(Conformal, 0.001)
+	state := make([]float32, r.Size())
+	x := float32(0)
+	if a := testing.AllocsPerRun(1000, func() { x += 0.37; r.Judge(state, x-float32(int(x))) }); a != 0 {
+		t.Errorf("%v allocations", a)
+	}
+}
+
+func BenchmarkJudge(b *testing.B) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	x := make([]float32, 1<<14)
+	for i := range x {
+		x[i] = float32(rnd.ExpFloat64())
+	}
+	for _, s := range []string{"fixed:3.5", "mean:1.5", "quantile:0.995", "mad:6", "conformal:0.01", "conformal:0.001"} {
+		b.Run(s, func(b *testing.B) {
+			r, err := Parse(s)
+			if err != nil {
+				b.Fatal(err)
+			}
+			state := make([]float32, r.Size())
+			for i := range b.N {
+				r.Judge(state, x[i&(len(x)-1)])
+			}
+		})
+	}
+}
