@@ -62,6 +62,7 @@ const (
 	opAlert    // what a threshold and events remember was changed
 	opSilent   // a silence was opened or closed
 	opOrphans  // anomalies that nothing continued were closed
+	opSummary  // a summary was changed
 )
 
 // reset empties the unit for what follows the state as it is.
@@ -227,6 +228,8 @@ func (s *State) undo(u *unit) {
 		case opCarry:
 			m := &k.marks[o.what]
 			m.carry = append(m.carry[:0], pop(&u.floats, int(o.n))...)
+		case opSummary:
+			s.undoSummary(k.summary(int(o.what)), w)
 		case opAlert:
 			a := &k.alerts.dets[o.what]
 			clear(a.history[copy(a.history, pop(&u.floats, int(o.n))):])
