@@ -59,7 +59,8 @@ const (
 // Where there are fewer than K+1 points (Warmup allows it), all others are
 // neighbours. A score is capped at the largest float32. There is no carry.
 //
-// Bins holds virtual points: Dim*Embed numbers each, then the count of each.
+// A task's Bins holds virtual points: Dim*Embed numbers each, then the count of
+// each. With Cells the detector is a Summarizer, whose caller puts them there.
 func NewLOF(p LOFParams) (Detector, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

@@ -43,18 +43,22 @@ func buildIKASST(window int, params any) (detectors.Detector, error) {
 }
 
 type lofParams struct {
-	K        int  `env:"K" envDefault:"20" min:"1" max:"1024" doc:"lof: neighbours that a point is compared with; at most half of the window."`
-	Embed    int  `env:"EMBED" envDefault:"1" min:"1" max:"1024" doc:"lof: successive samples that make a point. 1 judges samples by themselves, more judges the shape of a stretch."`
-	ZNorm    bool `env:"ZNORM" envDefault:"false" doc:"lof: bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."`
-	Warmup   int  `env:"WARMUP" envDefault:"0" min:"0" max:"65536" doc:"lof: points that there must be before the first score; 0 means the window."`
-	Tumbling bool `env:"TUMBLING" envDefault:"false" doc:"lof: windows that do not overlap, each scored when it is full. STRIDE must be the window."`
-	Strict   bool `env:"STRICT" envDefault:"false" doc:"lof: leave out the 1e-10 that keeps densities finite where more than K points are equal; beside such a spot scores are then as large as they can be."`
+	K        int     `env:"K" envDefault:"20" min:"1" max:"1024" doc:"lof: neighbours that a point is compared with; at most half of the window."`
+	Embed    int     `env:"EMBED" envDefault:"1" min:"1" max:"1024" doc:"lof: successive samples that make a point. 1 judges samples by themselves, more judges the shape of a stretch."`
+	ZNorm    bool    `env:"ZNORM" envDefault:"false" doc:"lof: bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."`
+	Warmup   int     `env:"WARMUP" envDefault:"0" min:"0" max:"65536" doc:"lof: points that there must be before the first score; 0 means the window."`
+	Tumbling bool    `env:"TUMBLING" envDefault:"false" doc:"lof: windows that do not overlap, each scored when it is full. STRIDE must be the window."`
+	Bins     int     `env:"BINS" envDefault:"0" min:"0" max:"1024" doc:"lof: keep a summary of what has left the window, in so many cells per field, so that a return to an earlier state is no outlier; 0 for none. Needs EMBED=1. Scores are then dearer: all points of the window are needed for each."`
+	Decay    float64 `env:"DECAY" envDefault:"0.9" min:"0.000001" max:"0.999999" doc:"lof: what a window's worth of samples elsewhere leaves of the weight of a part of the summary."`
+	MaxBins  int     `env:"MAX_BINS" envDefault:"256" min:"1" max:"4096" doc:"lof: parts of the summary of a series, at most; each takes 16 bytes a field and 24 more."`
+	Strict   bool    `env:"STRICT" envDefault:"false" doc:"lof: leave out the 1e-10 that keeps densities finite where more than K points are equal; beside such a spot scores are then as large as they can be."`
 }
 
 func buildLOF(window int, params any) (detectors.Detector, error) {
 	p := params.(*lofParams)
 	return detectors.NewLOF(detectors.LOFParams{
 		Window: window, K: p.K, Embed: p.Embed, ZNorm: p.ZNorm, Warmup: p.Warmup, Tumbling: p.Tumbling, Strict: p.Strict,
+		Cells: p.Bins, Decay: p.Decay, MaxBins: p.MaxBins,
 	})
 }
 
@@ -138,7 +142,7 @@ func (k *checker) detector(d *DetectorSettings) {
 		if _, err := op.build(d.Window, d.params); err != nil {
 			var problems []string
 			for _, err := range unjoin(err) {
-				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "lof: ", "", "\n", ", ").Replace(err.Error()))
+				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "lof: ", "", "bins: ", "", "\n", ", ").Replace(err.Error()))
 			}
 			k.addAll(short+"WINDOW", problems, "")
 		}

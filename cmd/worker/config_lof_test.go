@@ -22,6 +22,7 @@ func TestLOFSettings(t *testing.T) {
 	}
 	for _, good := range [][]string{
 		nil, {"WINDOW=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"}, {"WINDOW=200", "EMBED=8", "ZNORM=true", "WARMUP=20", "STRICT=true"}, {"WINDOW=2", "K=1"},
+		{"BINS=10", "DECAY=0.98", "MAX_BINS=100"}, {"BINS=1", "WINDOW=64", "TUMBLING=true", "STRIDE=64"},
 	} {
 		if faults := parse(good...); faults != "[]" {
 			t.Errorf("%v: %s", good, faults)
@@ -31,6 +32,8 @@ func TestLOFSettings(t *testing.T) {
 		"use at least 2k = 40":         {"WINDOW=39"},
 		"STRIDE":                       {"WINDOW=64", "TUMBLING=true"},
 		"use an embedding of at least": {"ZNORM=true"},
+		"embedding of 1":               {"BINS=10", "EMBED=2"},
+		"DECAY":                        {"BINS=10", "DECAY=1"},
 		"warm-up is 60":                {"WARMUP=60"},
 		"K":                            {"K=2000", "WINDOW=5000"},
 	} {

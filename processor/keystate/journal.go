@@ -59,7 +59,8 @@ const (
 	opLogged   // an eviction was emitted
 	opLeftover // and once more
 	opForget   // an eviction was deleted from the log
-	opAlert    // what a threshold and events remember was changed
+	opJudged   // a score was added to a threshold's history
+	opAlert    // what events remember of a detector was changed
 	opSilent   // a silence was opened or closed
 	opOrphans  // anomalies that nothing continued were closed
 	opSummary  // a summary was changed
@@ -217,7 +218,7 @@ func (s *State) undo(u *unit) {
 		o := &u.ops[i]
 		k := o.key
 		var w []uint64
-		if o.kind != opCarry && o.kind != opAlert {
+		if o.kind != opCarry && o.kind != opJudged {
 			w = pop(&u.words, int(o.n))
 		}
 		switch o.kind {
@@ -230,10 +231,10 @@ func (s *State) undo(u *unit) {
 			m.carry = append(m.carry[:0], pop(&u.floats, int(o.n))...)
 		case opSummary:
 			s.undoSummary(k.summary(int(o.what)), w)
+		case opJudged:
+			s.ruleOf(k, int(o.what)).Undo(k.alerts.dets[o.what].history, pop(&u.floats, int(o.n)))
 		case opAlert:
-			a := &k.alerts.dets[o.what]
-			clear(a.history[copy(a.history, pop(&u.floats, int(o.n))):])
-			a.events = pop(&u.alerts, 1)[0]
+			k.alerts.dets[o.what].events = pop(&u.alerts, 1)[0]
 		case opSilent:
 			k.alerts.silent = pop(&u.silent, 1)[0]
 		case opOrphans:
