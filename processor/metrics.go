@@ -259,10 +259,10 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 	add(pm.Late, n.outcomes[keystate.Late])
 	add(pm.Duplicate, n.outcomes[keystate.Duplicate])
 	add(pm.HeldEvicted, n.outcomes[keystate.Evicted])
-	m.changed(r)
 	add(pm.Aborted, n.aborted)
 	add(pm.Control, n.control)
 	add(pm.Evictions, n.evicted)
+	m.changed(r)
 	m.rate.add(now, n.consumed)
 	pm.rate.add(now, n.consumed)
 

@@ -20,17 +20,17 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. zscore: distance of a sample to the mean of those before it, in standard deviations."`
+	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|lof|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. zscore: distance of a sample to the mean of those before it, in standard deviations."`
 	Fields []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
 	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For zscore the samples a score reads, the scored one included. flatline has none."`
+	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For lof the points that a score is among, at least 2K and 65536 at most. For zscore the samples a score reads, the scored one included. flatline has none."`
 	Stride int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
 	Alarm  alarmSettings
 }
 
 type ikasstParams struct {
-	Rank       int     `env:"RANK" envDefault:"3" min:"1" max:"32" doc:"ikasst: directions of the past that the present is compared with (r in the paper)."`
-	Krylov     int     `env:"KRYLOV" envDefault:"0" min:"0" max:"64" doc:"ikasst: dimension of the Krylov subspace (k); 0 means 2r for even r, 2r-1 for odd."`
+	Rank       int     `env:"RANK" envDefault:"3" min:"1" max:"31" doc:"ikasst: directions of the past that the present is compared with (r in the paper)."`
+	Krylov     int     `env:"KRYLOV" envDefault:"0" min:"0" max:"32" doc:"ikasst: dimension of the Krylov subspace (k); at least r+1; 0 means 2r for even r, 2r-1 for odd, 32 at most."`
 	Gamma      int     `env:"GAMMA" envDefault:"0" min:"0" max:"65536" doc:"ikasst: samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples lie between them."`
 	PowerSteps int     `env:"POWER_STEPS" envDefault:"2" min:"1" max:"100" doc:"ikasst: steps of the power method for a score, from the direction that the last score left."`
 	Epsilon    float64 `env:"EPSILON" envDefault:"0.001" min:"1e-9" max:"1" doc:"ikasst: share of the fixed start vector in the direction that is handed on, so that it can leave a stale one."`
@@ -40,6 +40,26 @@ func buildIKASST(window int, params any) (detectors.Detector, error) {
 	p := params.(*ikasstParams)
 	return detectors.NewIKASST(detectors.IKASSTParams{
 		Window: window, Rank: p.Rank, Krylov: p.Krylov, Gamma: p.Gamma, PowerSteps: p.PowerSteps, Epsilon: p.Epsilon,
+	})
+}
+
+type lofParams struct {
+	K        int     `env:"K" envDefault:"20" min:"1" max:"1024" doc:"lof: neighbours that a point is compared with; at most half of the window."`
+	Embed    int     `env:"EMBED" envDefault:"1" min:"1" max:"1024" doc:"lof: successive samples that make a point. 1 judges samples by themselves, more judges the shape of a stretch."`
+	ZNorm    bool    `env:"ZNORM" envDefault:"false" doc:"lof: bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."`
+	Warmup   int     `env:"MIN_POINTS" envDefault:"0" min:"0" max:"65536" doc:"lof: points that there must be before the first score; 0 means the window."`
+	Tumbling bool    `env:"TUMBLING" envDefault:"false" doc:"lof: windows that do not overlap, each scored when it is full. STRIDE must be the window."`
+	Bins     int     `env:"BINS" envDefault:"0" min:"0" max:"1024" doc:"lof: keep a summary of what has left the window, in so many cells per field, so that a return to an earlier state is no outlier; 0 for none. Needs EMBED=1. Scores are then dearer: all points of the window are needed for each."`
+	Decay    float64 `env:"DECAY" envDefault:"0.9" min:"0.000001" max:"0.999999" doc:"lof: what a window's worth of samples elsewhere leaves of the weight of a part of the summary."`
+	MaxBins  int     `env:"MAX_BINS" envDefault:"256" min:"1" max:"4096" doc:"lof: parts of the summary of a series, at most; each takes 16 bytes a field and 24 more."`
+	Strict   bool    `env:"STRICT" envDefault:"false" doc:"lof: leave out the 1e-10 that keeps densities finite where more than K points are equal; beside such a spot scores are then as large as they can be."`
+}
+
+func buildLOF(window int, params any) (detectors.Detector, error) {
+	p := params.(*lofParams)
+	return detectors.NewLOF(detectors.LOFParams{
+		Window: window, K: p.K, Embed: p.Embed, ZNorm: p.ZNorm, Warmup: p.Warmup, Tumbling: p.Tumbling, Strict: p.Strict,
+		Cells: p.Bins, Decay: p.Decay, MaxBins: p.MaxBins,
 	})
 }
 
@@ -61,6 +81,7 @@ var ops = map[string]opSettings{
 		return detectors.NewFlatline(params.(*flatlineParams).Tolerance)
 	}},
 	"ikasst": {func() any { return new(ikasstParams) }, buildIKASST},
+	"lof":    {func() any { return new(lofParams) }, buildLOF},
 	"zscore": {func() any { return new(zscoreParams) }, func(window int, _ any) (detectors.Detector, error) {
 		return detectors.NewZScore(window)
 	}},
@@ -96,8 +117,8 @@ func (k *checker) detectors() {
 	}
 	k.addAll("DETECTORS", problems, "a name is a letter, then letters, digits, - and _, 64 at most, and stands there once")
 	before := len(k.faults)
-	k.silence()
 	buildable := true
+	k.silence()
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		k.detector(d)
@@ -128,11 +149,14 @@ func (k *checker) detector(d *DetectorSettings) {
 		k.add(short+"KEYS", err.Error(), "")
 	}
 	k.alarm(short, d)
+	if p, ok := d.params.(*lofParams); ok && p.Tumbling && d.Stride != d.Window {
+		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window), fmt.Sprintf("set it to %d", d.Window))
+	}
 	if op, ok := ops[d.Op]; ok && k.ok(d.settingNames(short)...) {
 		if _, err := op.build(d.Window, d.params); err != nil {
 			var problems []string
 			for _, err := range unjoin(err) {
-				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "\n", ", ").Replace(err.Error()))
+				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "lof: ", "", "bins: ", "", "\n", ", ").Replace(err.Error()))
 			}
 			k.addAll(short+"WINDOW", problems, "")
 		}

@@ -305,6 +305,17 @@ func TestOpsAreDocumented(t *testing.T) {
 	t.Fatal("no setting OP")
 }
 
+// A faulty setting of a detector alone, with everything else in order, is that
+// one fault.
+func TestDetectorFaultAlone(t *testing.T) {
+	for _, kv := range []string{"ODRADEK_DETECTOR_CHANGE_OP=zscroe", "ODRADEK_DETECTOR_CHANGE_WINDOW=1", "ODRADEK_DETECTOR_CHANGE_STRIDE=0", "ODRADEK_DETECTOR_CHANGE_RANK=99"} {
+		_, faults, warnings := ParseConfig(minimal(kv))
+		if name, _, _ := strings.Cut(kv, "="); len(faults) != 1 || len(warnings) != 0 || faults[0].Name != name {
+			t.Errorf("%s: faults %v, warnings %v", kv, faults, warnings)
+		}
+	}
+}
+
 // Thresholds and the rules of anomalies reach the state as they are set; with
 // nobody to tell of verdicts nothing is judged.
 func TestAlarmSettings(t *testing.T) {
@@ -355,16 +366,5 @@ func TestAlarmSettings(t *testing.T) {
 	}
 	if _, faults, _ := ParseConfig(minimal("ODRADEK_ANOMALIES=false", "ODRADEK_SILENCE=1m")); len(faults) != 1 || faults[0].Name != "ODRADEK_SILENCE" {
 		t.Errorf("silence without anomalies: %v", faults)
-	}
-}
-
-// A faulty setting of a detector alone, with everything else in order, is that
-// one fault.
-func TestDetectorFaultAlone(t *testing.T) {
-	for _, kv := range []string{"ODRADEK_DETECTOR_CHANGE_OP=zscroe", "ODRADEK_DETECTOR_CHANGE_WINDOW=1", "ODRADEK_DETECTOR_CHANGE_STRIDE=0", "ODRADEK_DETECTOR_CHANGE_RANK=99"} {
-		_, faults, warnings := ParseConfig(minimal(kv))
-		if name, _, _ := strings.Cut(kv, "="); len(faults) != 1 || len(warnings) != 0 || faults[0].Name != name {
-			t.Errorf("%s: faults %v, warnings %v", kv, faults, warnings)
-		}
 	}
 }

@@ -21,7 +21,7 @@ const module = "odradek"
 var within = []struct{ dir, imports string }{
 	{"cmd/worker", "*"},
 	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors detectors/threshold schemas"},
-	{"processor/keystate", "processor/events detectors detectors/threshold"},
+	{"processor/keystate", "processor/events detectors detectors/threshold detectors/bins"},
 	{"processor/events", "detectors/threshold"},
 	{"processor/kafka", ""},
 	{"processor/web", ""},

@@ -126,7 +126,7 @@ func (d *decoder) anomaly() events.Anomaly {
 // startHead is start for a head: the version.
 func (d *decoder) startHead() byte {
 	v := d.byte()
-	if v != version && v != versionAlerts {
+	if v != version && v != versionAlerts && v != versionSummaries {
 		d.fail()
 	}
 	return v
@@ -136,7 +136,7 @@ func (d *decoder) startHead() byte {
 func (s *State) clearAlerts(k *Key) {
 	if k.alerts != nil {
 		clear(k.alerts.dets)
-		k.alerts.silent, k.alerts.orphans = nil, nil
+		k.alerts.silent, k.alerts.orphans, k.alerts.summaries = nil, nil, nil
 	}
 }
 

@@ -16,11 +16,14 @@ import (
 // puts its key's head into the same cycle (Snapshot), so that no sample after that
 // head has changed anything, unless a replay's scores are another executor's.
 
-// alerts are what thresholds, anomalies and silence remember of a key.
+// alerts are what thresholds, anomalies and silence remember of a key, and the
+// summaries of what has left its windows.
 type alerts struct {
 	dets    []alert         // one for each of the shape's judged detectors
 	silent  *events.Anomaly // while the key is silent; replaced, never changed
 	orphans []orphan        // open anomalies to be closed with the next live sample; replaced
+
+	summaries map[int]*summary // by mark; see summary.go
 }
 
 // alert is one detector's.
@@ -40,7 +43,7 @@ type orphan struct {
 
 // Sizes for State.Bytes; TestSizes compares them.
 const (
-	alertsBytes = 56
+	alertsBytes = 64
 	alertBytes  = 40
 )
 
@@ -60,6 +63,9 @@ func (a *alerts) size() int64 {
 	n := int64(alertsBytes + alertBytes*len(a.dets))
 	for i := range a.dets {
 		n += 4 * int64(cap(a.dets[i].history))
+	}
+	for _, m := range a.summaries {
+		n += m.size()
 	}
 	return n
 }

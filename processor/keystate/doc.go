@@ -91,6 +91,8 @@
 //     depend on the batches.
 //   - The rows and the ring positions of a window follow its count of samples, so
 //     undo needs only the rows that were overwritten.
+//   - A summary of what has left a detector's window (summary.go) is folded when
+//     a task is due, so that it changes once a stride, and by a replay too.
 //   - A task's float32 rows are centred on a value of their own (pack.go). An
 //     origin kept from earlier would be that of a spike or of the level before a
 //     shift, and cost digits for a whole window.

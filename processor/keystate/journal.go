@@ -63,6 +63,7 @@ const (
 	opAlert    // what events remember of a detector was changed
 	opSilent   // a silence was opened or closed
 	opOrphans  // anomalies that nothing continued were closed
+	opSummary  // a summary was changed
 )
 
 // reset empties the unit for what follows the state as it is.
@@ -228,6 +229,8 @@ func (s *State) undo(u *unit) {
 		case opCarry:
 			m := &k.marks[o.what]
 			m.carry = append(m.carry[:0], pop(&u.floats, int(o.n))...)
+		case opSummary:
+			s.undoSummary(k.summary(int(o.what)), w)
 		case opJudged:
 			s.ruleOf(k, int(o.what)).Undo(k.alerts.dets[o.what].history, pop(&u.floats, int(o.n)))
 		case opAlert:

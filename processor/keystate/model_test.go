@@ -32,6 +32,8 @@ type modelKey struct {
 	fresh        [][]modelRow // by detector
 	carry        [][]float32
 	history      [][]float32
+	summary      [][]float64
+	left         []int // rows in it
 	events       []events.State
 	silent       *events.Anomaly
 }
@@ -129,7 +131,7 @@ func (m *model) sample(sm Sample) {
 			m.keys = slices.Delete(m.keys, i, i+1)
 		}
 		n := len(m.cfg.Detectors)
-		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([][]float32, n), history: make([][]float32, n), events: make([]events.State, n)}
+		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([][]float32, n), history: make([][]float32, n), summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)
 	}
 	k.offset = sm.Offset
@@ -237,6 +239,13 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 		for r := range x {
 			dst[r*dim+c] = float32(x[r].v[c] - three[1])
 		}
+	}
+	if p := f.Summary(dim); p != nil {
+		for ; k.left[i] < len(w.rows)-(f.window-1); k.left[i]++ {
+			k.summary[i] = p.Add(k.summary[i], w.rows[k.left[i]].v)
+		}
+		t.Bins, dst = b.GrowF32(p.Count(k.summary[i]) * (dim + 1))
+		p.Pack(dst, k.summary[i], centers)
 	}
 	t.Carry, dst = b.GrowF32(len(k.carry[i]))
 	copy(dst, k.carry[i])

@@ -60,6 +60,9 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	if rows != d.full {
 		scores, carry, _ = d.Detector.Size(detectors.View{Dim: d.dim, Rows: int(rows), Fresh: int(d.stride)})
 	}
+	if d.summary != nil {
+		s.summarise(k, w, d)
+	}
 	if s.replaying && !d.replays {
 		return // nothing would remember it
 	}
@@ -101,6 +104,9 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		for i, v := range y {
 			dst[len(x)+i] = count(math.Float64frombits(v))
 		}
+	}
+	if d.summary != nil {
+		s.packSummary(t, d, k.summary(d.mark), x, y, b)
 	}
 	if d.maxCarry > 0 {
 		if m.task != 0 {

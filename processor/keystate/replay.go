@@ -226,7 +226,8 @@ func (s *State) loadHead(name, value []byte) error {
 		return nil
 	}
 	d := decoder{b: value}
-	full := d.startHead() == versionAlerts
+	v := d.startHead()
+	full := v != version
 	parts, asOf, born := d.small(), d.offset(), d.offset()
 	gen := parts % generations
 	parts /= generations
@@ -277,8 +278,11 @@ func (s *State) loadHead(name, value []byte) error {
 		s.loadMarks(&d, k)
 		s.loadHeld(&d, k)
 		s.clearAlerts(k)
-		if full {
+		if full && (v == versionAlerts || d.byte() != 0) {
 			s.loadAlerts(&d, k)
+		}
+		if v == versionSummaries {
+			s.loadSummaries(&d, k)
 		}
 		if d.bad || len(d.b) > 0 {
 			err = ErrCorrupt

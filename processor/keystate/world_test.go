@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/bins"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 )
@@ -31,6 +32,16 @@ func seedOf(t testing.TB) *rand.Rand {
 // was given, and in which order.
 type fake struct {
 	id, window, least, carry, lag int
+	bins                          *bins.Params // nil: no summary
+}
+
+func (f *fake) Summary(dim int) *bins.Params {
+	if f.bins == nil {
+		return nil
+	}
+	b := *f.bins
+	b.Dim = dim
+	return &b
 }
 
 func (f *fake) Op() detectors.Op { return detectors.ZScore }
@@ -89,6 +100,9 @@ func execute(b *detectors.Batch) {
 		r := b.Rows(i)
 		h := r.Params[0] + 0.5
 		for _, c := range r.Carry {
+			h = h*0.75 + c
+		}
+		for _, c := range r.Bins {
 			h = h*0.75 + c
 		}
 		n := r.Len() - r.Fresh + 1
@@ -182,6 +196,9 @@ func randomConfig(r *rand.Rand) *Config {
 		f.least = 1 + r.IntN(min(f.window, 20))
 		if r.IntN(2) == 0 {
 			f.carry = 1 + r.IntN(5)
+		}
+		if f.window > 1 && r.IntN(3) == 0 {
+			f.bins = &bins.Params{Dim: 1, Cells: 1 + r.IntN(9), Period: 1 + r.IntN(40), Max: 1 + r.IntN(10), Decay: 0.1 + 0.8*r.Float64()}
 		}
 		d := DetectorConfig{
 			Name: fmt.Sprint("d", i), Detector: f, Window: r.IntN(len(cfg.Windows)),
