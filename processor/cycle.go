@@ -65,6 +65,22 @@ type part struct {
 	fetched time.Time
 }
 
+// latencyRows is about how many rows of a part have their latency observed.
+const latencyRows = 256
+
+// extend adds the results that follow.
+func (have *part) extend(r *part) {
+	have.next, have.floor = r.next, r.floor
+	have.counts.add(&r.counts)
+	have.recent = append(have.recent, r.recent...)
+	if over := len(have.recent) - maxRecent; over > 0 {
+		have.recent = have.recent[over:]
+	}
+	if len(have.samples) < latencyRows {
+		have.samples = append(have.samples, r.samples...)
+	}
+}
+
 // sink is the growing batches of one output partition.
 type sink struct {
 	mu  sync.Mutex
@@ -149,15 +165,7 @@ func (c *cycle) add(pt *partition, r part, bytes int) {
 		have = &part{fetched: r.fetched}
 		c.parts[pt] = have
 	}
-	have.next, have.floor = r.next, r.floor
-	have.counts.add(&r.counts)
-	have.recent = append(have.recent, r.recent...)
-	if over := len(have.recent) - maxRecent; over > 0 {
-		have.recent = have.recent[over:]
-	}
-	if len(have.samples) < 256 {
-		have.samples = append(have.samples, r.samples...)
-	}
+	have.extend(&r)
 	c.bytes += bytes
 	c.records += int(r.counts.consumed)
 	c.full = c.bytes >= c.limit || c.records >= cycleRecords
@@ -332,11 +340,31 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 		return fmt.Errorf("processor: produce outputs: %w", err)
 	}
 	failpoint("before-changelog")
+	if err := p.firstOffsets(ctx, gen, c); err != nil {
+		return fmt.Errorf("processor: commit the first offsets: %w", err)
+	}
 	if err := p.producer.Produce(ctx, logs); err != nil {
 		return fmt.Errorf("processor: produce state: %w", err)
 	}
 	failpoint("before-offsets")
 	return nil
+}
+
+// firstOffsets commits where partitions began that have no committed offset yet:
+// a worker that is killed after the state and before the offsets would leave state
+// that belongs to no offset.
+func (p *Processor) firstOffsets(ctx context.Context, gen kafka.Generation, c *cycle) error {
+	first := map[kafka.TP]kafka.Offset{}
+	for pt := range c.parts {
+		if pt.fresh.Load() && !pt.forward {
+			at := pt.committed.Load()
+			first[pt.tp] = kafka.Offset{Offset: at, Metadata: keystate.Floor{Offset: at, MaxTime: keystate.NoTime}.String()}
+		}
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	return p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, first)
 }
 
 // recover brings every partition back to its committed offset after a cycle

@@ -44,6 +44,7 @@ type partition struct {
 	maxTime     atomic.Int64 // largest event time folded, us; keystate.NoTime without one
 	remaining   atomic.Int64 // offsets that the restore has yet to read, of the log it is reading
 	heldNow     atomic.Int64
+	openNow     atomic.Pointer[map[string]int64] // anomalies by detector
 
 	// Owned by the goroutine.
 	state      *keystate.State
@@ -63,8 +64,9 @@ type partition struct {
 	skipped    kafka.Skipped   // of the chunk, already joined
 	side       []sideRecord    // dead letters, late records and forwarded records of the chunk
 	value      []byte
-	wipe       [][]byte // changelog keys to delete (state given up), until that is committed
-	wiped      bool     // wipe is in an uncommitted result already
+	open       map[string]int64 // anomalies by detector
+	wipe       [][]byte         // changelog keys to delete (state given up), until that is committed
+	wiped      bool             // wipe is in an uncommitted result already
 	arrivals   arrivals
 	work       restoreWork
 
@@ -264,6 +266,7 @@ func (pt *partition) rollback() error {
 		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
 	}
 	pt.settle()
+	pt.countOpen()
 	pt.batch.Reset()
 	pt.wiped = false
 	pt.counted, pt.evicted = pt.state.Counts, pt.state.EvictedKeys

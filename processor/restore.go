@@ -44,6 +44,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	}
 	pt.resetChunk()
 	pt.batch.Reset()
+	pt.countOpen()
 	pt.counted, pt.evicted = pt.state.Counts, pt.state.EvictedKeys
 	at := pt.committed.Load()
 	pt.settled = at

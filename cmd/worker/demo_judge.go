@@ -75,6 +75,22 @@ func (d *demoTruth) near(a *demoAnomaly) *plantedFault {
 	return nil
 }
 
+// told says what an anomaly is about, for the screen.
+func (d *demoTruth) told(a *demoAnomaly) string {
+	if f := d.near(a); f != nil {
+		return "planted: " + f.kind.String()
+	}
+	if i, ok := d.sensors[a.sensor]; ok {
+		opened := d.step(a.OpenedAt)
+		for j := len(d.faults[i]) - 1; j >= 0; j-- {
+			if f := &d.faults[i][j]; f.to < opened {
+				return fmt.Sprintf("false, %d readings after a %v", opened-f.to, f.kind)
+			}
+		}
+	}
+	return "false"
+}
+
 // demoAnomaly is an anomaly as the records of its id tell it.
 type demoAnomaly struct {
 	schemas.Anomaly // the newest

@@ -63,7 +63,7 @@ func TestDemo(t *testing.T) {
 	}
 	opened := 0
 	for _, l := range lines {
-		if strings.Contains(l, "planted: ") || strings.Contains(l, "nothing was planted") {
+		if strings.Contains(l, "planted: ") || strings.Contains(l, "  false") {
 			opened++
 		}
 	}
