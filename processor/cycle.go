@@ -108,7 +108,7 @@ func (c *cycle) reset() {
 		each(v.(*sink))
 		return true
 	})
-	clear(c.parts)
+	c.parts = map[*partition]*part{} // its offsets may be on their way still
 	c.bytes, c.records, c.full = 0, 0, false
 }
 
@@ -187,10 +187,11 @@ func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.T
 	return outs, logs, tps
 }
 
-// offsets are the cycle's source offsets with the replay floors as metadata.
-func (c *cycle) offsets() map[kafka.TP]kafka.Offset {
-	m := make(map[kafka.TP]kafka.Offset, len(c.parts))
-	for pt, r := range c.parts {
+// sourceOffsets are the source offsets of results with the replay floors as
+// metadata.
+func sourceOffsets(parts map[*partition]*part) map[kafka.TP]kafka.Offset {
+	m := make(map[kafka.TP]kafka.Offset, len(parts))
+	for pt, r := range parts {
 		meta := r.floor.String()
 		if pt.forward {
 			meta = forwarded
@@ -241,22 +242,33 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 	}
 	p.lastCommit = time.Now()
 	err := p.commit(ctx, c)
-	took := time.Since(p.lastCommit)
-	if err == nil {
-		p.cfg.Metrics.committed(c, took)
-		for pt, r := range c.parts {
-			pt.committed.Store(r.next)
-			pt.committedAt.Store(time.Now().UnixNano())
-			pt.fresh.Store(false)
-		}
-		p.adapt(c.bytes, took)
-		// Every request was answered, so nothing reads the batches any more.
-		c.reset()
-		p.spare = c
-		return nil
+	if err != nil {
+		p.cfg.Metrics.aborted(err)
+		return p.recover(ctx, c, err)
 	}
-	p.cfg.Metrics.aborted(err)
-	return p.recover(ctx, c, err)
+	took := time.Since(p.lastCommit)
+	p.cfg.Metrics.committed(c, took)
+	p.adapt(c.bytes, took)
+	if p.cfg.Guarantee == ExactlyOnce {
+		p.settled(c.parts)
+	} else {
+		p.offsets.add(c.parts)
+		p.commitOffsets(ctx)
+	}
+	// Every request was answered, so nothing reads the batches any more.
+	c.reset()
+	p.spare = c
+	return nil
+}
+
+// settled takes in that the offsets of these results are committed.
+func (p *Processor) settled(parts map[*partition]*part) {
+	for pt, r := range parts {
+		p.cfg.Metrics.committedPart(pt, r)
+		pt.committed.Store(r.next)
+		pt.committedAt.Store(time.Now().UnixNano())
+		pt.fresh.Store(false)
+	}
 }
 
 // commit makes the cycle's results visible together. A nil error is the only
@@ -270,8 +282,9 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 		for tp, b := range logs {
 			outs[tp] = b
 		}
+		offs := sourceOffsets(c.parts)
 		failpoint("before-send")
-		err := p.producer.Send(ctx, outs, gen, p.cfg.Group, c.offsets())
+		err := p.producer.Send(ctx, outs, gen, p.cfg.Group, offs)
 		for class := kafka.ClassOf(err); class == kafka.Rebalance || class == kafka.InstanceFenced; class = kafka.ClassOf(err) {
 			// The group has a new generation that we do not know of yet, or our
 			// instance id has a new member, which may be ourselves after a session
@@ -282,7 +295,7 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 			if gen, newer = p.member.Newer(ctx, gen); newer != nil {
 				break
 			}
-			err = p.producer.CommitOffsets(ctx, gen, p.cfg.Group, c.offsets())
+			err = p.producer.CommitOffsets(ctx, gen, p.cfg.Group, offs)
 		}
 		if err != nil {
 			return fmt.Errorf("processor: send cycle: %w", err)
@@ -295,9 +308,9 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 		return nil
 	}
 	// At least once: the outputs must be there before the state that has
-	// forgotten them, and both before the offsets.
+	// forgotten them, and both before the offsets (offsets.go).
 	if brokenOffsetsFirst {
-		if err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, c.offsets()); err != nil {
+		if err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, sourceOffsets(c.parts)); err != nil {
 			return err
 		}
 		failpoint("offsets-first")
@@ -310,15 +323,13 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 		return fmt.Errorf("processor: produce state: %w", err)
 	}
 	failpoint("before-offsets")
-	if err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, c.offsets()); err != nil {
-		return fmt.Errorf("processor: commit offsets: %w", err)
-	}
 	return nil
 }
 
 // recover brings every partition back to its committed offset after a cycle
 // whose outcome is not a definite success. See the head of this file.
 func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
+	p.giveUpOffsets()
 	class := kafka.ClassOf(cause)
 	p.log.Warn("cycle failed, going back to the committed offsets", "err", cause, "class", class.String())
 	switch class {

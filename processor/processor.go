@@ -147,7 +147,8 @@ type Processor struct {
 	parts map[kafka.TP]*partition // main goroutine only
 
 	lastCommit time.Time
-	cycleBytes int // size of a full cycle; main goroutine only
+	offsets    offsetQueue // main goroutine only
+	cycleBytes int         // size of a full cycle; main goroutine only
 
 	statusMu sync.Mutex
 	status   map[kafka.TP]*partition // for Status, Ready and Healthy
@@ -290,6 +291,10 @@ func (p *Processor) loop(ctx, work context.Context) error {
 		case <-due:
 			due = nil
 			if err := p.commitOpen(work); err != nil {
+				return err
+			}
+		case err := <-p.offsets.done:
+			if err := p.offsetsCommitted(work, err); err != nil {
 				return err
 			}
 		case err := <-p.fatal:

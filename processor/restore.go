@@ -44,11 +44,10 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	}
 	pt.resetChunk()
 	pt.batch.Reset()
-	pt.counted = pt.state.Counts
+	pt.counted, pt.evicted = pt.state.Counts, pt.state.EvictedKeys
 	at := pt.committed.Load()
 	pt.settled = at
-	pt.keys.Store(int64(pt.state.Keys()))
-	pt.heldNow.Store(int64(pt.state.Held()))
+	pt.look()
 	pt.committedAt.Store(time.Now().UnixNano())
 	// In this order: the main goroutine raises the epoch and then looks at
 	// running, so either it tells us to go back or we have the new epoch.
@@ -235,6 +234,8 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 	}
 	src := pt.p.fetcher.Add(tp, from)
 	defer src.Close()
+	pt.remaining.Store(to - from)
+	defer pt.remaining.Store(0)
 	var it kafka.Iterator
 	pt.header = nil
 	defer func() { pt.header = nil }()
@@ -252,6 +253,7 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 			return fmt.Errorf("processor: read %s/%d: %w", tp.Topic, tp.Partition, c.Err)
 		}
 		it.Reset(c)
+		pt.remaining.Store(to - c.From)
 		var err error
 		for err == nil && it.Next() {
 			rec := it.Record()

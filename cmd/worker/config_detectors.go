@@ -105,10 +105,13 @@ func (k *checker) detectors() {
 	}
 	k.addAll("DETECTORS", problems, "a name is a letter, then letters, digits, - and _, 64 at most, and stands there once")
 	before := len(k.faults)
+	buildable := true
 	for i := range c.Detectors {
-		k.detector(&c.Detectors[i])
+		d := &c.Detectors[i]
+		k.detector(d)
+		buildable = buildable && k.ok(d.settingNames(strings.TrimPrefix(detectorPrefix(d.Name), prefix))...)
 	}
-	if len(problems) > 0 || len(k.faults) > before || !k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS") {
+	if len(problems) > 0 || !buildable || len(k.faults) > before || !k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS") {
 		return
 	}
 	ks, err := c.KeystateConfig()

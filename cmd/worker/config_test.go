@@ -289,3 +289,14 @@ func TestOpsAreDocumented(t *testing.T) {
 	}
 	t.Fatal("no setting OP")
 }
+
+// A faulty setting of a detector alone, with everything else in order, is that
+// one fault.
+func TestDetectorFaultAlone(t *testing.T) {
+	for _, kv := range []string{"ODRADEK_DETECTOR_CHANGE_OP=zscroe", "ODRADEK_DETECTOR_CHANGE_WINDOW=1", "ODRADEK_DETECTOR_CHANGE_STRIDE=0", "ODRADEK_DETECTOR_CHANGE_RANK=99"} {
+		_, faults, warnings := ParseConfig(minimal(kv))
+		if name, _, _ := strings.Cut(kv, "="); len(faults) != 1 || len(warnings) != 0 || faults[0].Name != name {
+			t.Errorf("%s: faults %v, warnings %v", kv, faults, warnings)
+		}
+	}
+}

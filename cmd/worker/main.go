@@ -38,6 +38,7 @@ func commands() []command {
 		{"demo", "broker, generator and worker in one process", t.demo},
 		{"generate", "write sensor records with planted faults", t.generate},
 		{"check", "name every fault of the configuration; --online asks the cluster too", t.check},
+		{"setup", "create the topics and register the schemas that run needs", t.setup},
 		{"bench", "measure, and print a table", cmdBench},
 		{"config", "print the effective configuration, secrets hidden", t.config},
 		{"state", "list, export or reset the state of a group", t.state},
