@@ -41,6 +41,7 @@ type cycle struct {
 	outs      *outputs
 	codec     kafka.Codec
 	scores    []sink // by partition of the scores topic
+	anomalies []sink
 	rekey     []sink
 	dlq, late sink
 	changelog sync.Map // kafka.TP of the changelog -> *sink
@@ -60,7 +61,24 @@ type part struct {
 	floor   keystate.Floor
 	counts  counts
 	samples []int64 // event times (us) of a sample of the rows, for the latency
+	recent  []RecentAnomaly
 	fetched time.Time
+}
+
+// latencyRows is about how many rows of a part have their latency observed.
+const latencyRows = 256
+
+// extend adds the results that follow.
+func (have *part) extend(r *part) {
+	have.next, have.floor = r.next, r.floor
+	have.counts.add(&r.counts)
+	have.recent = append(have.recent, r.recent...)
+	if over := len(have.recent) - maxRecent; over > 0 {
+		have.recent = have.recent[over:]
+	}
+	if len(have.samples) < latencyRows {
+		have.samples = append(have.samples, r.samples...)
+	}
 }
 
 // sink is the growing batches of one output partition.
@@ -73,9 +91,10 @@ type sink struct {
 func newCycle(o *outputs, codec kafka.Codec) *cycle {
 	return &cycle{
 		outs: o, codec: codec,
-		scores: make([]sink, o.scores.partitions),
-		rekey:  make([]sink, o.rekey.partitions),
-		parts:  map[*partition]*part{},
+		scores:    make([]sink, o.scores.partitions),
+		anomalies: make([]sink, o.anomalies.partitions),
+		rekey:     make([]sink, o.rekey.partitions),
+		parts:     map[*partition]*part{},
 	}
 }
 
@@ -98,6 +117,9 @@ func (c *cycle) reset() {
 	}
 	for i := range c.scores {
 		each(&c.scores[i])
+	}
+	for i := range c.anomalies {
+		each(&c.anomalies[i])
 	}
 	for i := range c.rekey {
 		each(&c.rekey[i])
@@ -143,11 +165,7 @@ func (c *cycle) add(pt *partition, r part, bytes int) {
 		have = &part{fetched: r.fetched}
 		c.parts[pt] = have
 	}
-	have.next, have.floor = r.next, r.floor
-	have.counts.add(&r.counts)
-	if len(have.samples) < 256 {
-		have.samples = append(have.samples, r.samples...)
-	}
+	have.extend(&r)
 	c.bytes += bytes
 	c.records += int(r.counts.consumed)
 	c.full = c.bytes >= c.limit || c.records >= cycleRecords
@@ -174,6 +192,9 @@ func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.T
 	}
 	for i := range c.scores {
 		put(outs, kafka.TP{Topic: c.outs.scores.name, Partition: int32(i)}, &c.scores[i])
+	}
+	for i := range c.anomalies {
+		put(outs, kafka.TP{Topic: c.outs.anomalies.name, Partition: int32(i)}, &c.anomalies[i])
 	}
 	for i := range c.rekey {
 		put(outs, kafka.TP{Topic: c.outs.rekey.name, Partition: int32(i)}, &c.rekey[i])
@@ -319,11 +340,31 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 		return fmt.Errorf("processor: produce outputs: %w", err)
 	}
 	failpoint("before-changelog")
+	if err := p.firstOffsets(ctx, gen, c); err != nil {
+		return fmt.Errorf("processor: commit the first offsets: %w", err)
+	}
 	if err := p.producer.Produce(ctx, logs); err != nil {
 		return fmt.Errorf("processor: produce state: %w", err)
 	}
 	failpoint("before-offsets")
 	return nil
+}
+
+// firstOffsets commits where partitions began that have no committed offset yet:
+// a worker that is killed after the state and before the offsets would leave state
+// that belongs to no offset.
+func (p *Processor) firstOffsets(ctx context.Context, gen kafka.Generation, c *cycle) error {
+	first := map[kafka.TP]kafka.Offset{}
+	for pt := range c.parts {
+		if pt.fresh.Load() && !pt.forward {
+			at := pt.committed.Load()
+			first[pt.tp] = kafka.Offset{Offset: at, Metadata: keystate.Floor{Offset: at, MaxTime: keystate.NoTime}.String()}
+		}
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	return p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, first)
 }
 
 // recover brings every partition back to its committed offset after a cycle

@@ -27,6 +27,8 @@ var (
 	registryHitsDesc     = prometheus.NewDesc(metricPrefix+"schema_cache_hits_total", "Schemas answered from memory or disk.", nil, nil)
 	registryUpDesc       = prometheus.NewDesc(metricPrefix+"schema_registry_up", "1 if the last request to the schema registry was answered.", nil, nil)
 
+	openDesc = prometheus.NewDesc(metricPrefix+"anomalies_open", "Anomalies that are open in the partitions assigned to this worker.", []string{"detector"}, nil)
+
 	heldDesc       = partitionGauge("records_held", "Records held for order of event time.")
 	lagDesc        = partitionGauge("consumer_lag_records", "Offsets from the committed one to the last stable one.")
 	lagSecondsDesc = partitionGauge("consumer_lag_seconds", "How long ago the first uncommitted record was first seen; 0 without lag.")
@@ -47,7 +49,7 @@ var (
 func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		registryRequestsDesc, registryFailuresDesc, registryHitsDesc, registryUpDesc,
-		assignedDesc, restoringDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
+		assignedDesc, restoringDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
 	} {
 		ch <- d
 	}
@@ -72,10 +74,14 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	parts, now, restoring, idle := status(), time.Now(), 0, 0
+	open := map[string]int64{}
 	for i := range parts {
 		p := &parts[i]
 		gauge := func(d *prometheus.Desc, v float64) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, p.Topic, strconv.Itoa(int(p.Partition)))
+		}
+		for detector, n := range p.Open {
+			open[detector] += n
 		}
 		gauge(keysDesc, float64(p.Keys))
 		gauge(heldDesc, float64(p.Held))
@@ -107,6 +113,9 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		if eventTime > 0 {
 			gauge(eventTimeDesc, float64(eventTime)/1e6)
 		}
+	}
+	for detector, n := range open {
+		ch <- prometheus.MustNewConstMetric(openDesc, prometheus.GaugeValue, float64(n), detector)
 	}
 	ch <- prometheus.MustNewConstMetric(assignedDesc, prometheus.GaugeValue, float64(len(parts)))
 	ch <- prometheus.MustNewConstMetric(idleDesc, prometheus.GaugeValue, float64(idle))

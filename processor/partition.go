@@ -44,28 +44,31 @@ type partition struct {
 	maxTime     atomic.Int64 // largest event time folded, us; keystate.NoTime without one
 	remaining   atomic.Int64 // offsets that the restore has yet to read, of the log it is reading
 	heldNow     atomic.Int64
+	openNow     atomic.Pointer[map[string]int64] // anomalies by detector
 
 	// Owned by the goroutine.
-	state    *keystate.State
-	batch    *detectors.Batch
-	dec      *schemas.Decoder
-	enc      *schemas.ScoreEncoder
-	it       kafka.Iterator
-	reading  schemas.Reading
-	header   func(string) ([]byte, bool)
-	source   *kafka.Source
-	epoch    uint64
-	settled  int64 // committed offset that the state has been told of
-	counts   counts
-	counted  keystate.Counts // state's counts already joined
-	evicted  int64           // state's EvictedKeys already joined
-	skipped  kafka.Skipped   // of the chunk, already joined
-	side     []sideRecord    // dead letters, late records and forwarded records of the chunk
-	value    []byte
-	wipe     [][]byte // changelog keys to delete (state given up), until that is committed
-	wiped    bool     // wipe is in an uncommitted result already
-	arrivals arrivals
-	work     restoreWork
+	state      *keystate.State
+	batch      *detectors.Batch
+	dec        *schemas.Decoder
+	enc        *schemas.ScoreEncoder
+	anomalyEnc *schemas.AnomalyEncoder
+	it         kafka.Iterator
+	reading    schemas.Reading
+	header     func(string) ([]byte, bool)
+	source     *kafka.Source
+	epoch      uint64
+	settled    int64 // committed offset that the state has been told of
+	counts     counts
+	counted    keystate.Counts // state's counts already joined
+	evicted    int64           // state's EvictedKeys already joined
+	skipped    kafka.Skipped   // of the chunk, already joined
+	side       []sideRecord    // dead letters, late records and forwarded records of the chunk
+	value      []byte
+	open       map[string]int64 // anomalies by detector
+	wipe       [][]byte         // changelog keys to delete (state given up), until that is committed
+	wiped      bool             // wipe is in an uncommitted result already
+	arrivals   arrivals
+	work       restoreWork
 
 	lastDeadLog time.Time
 	again       bool // fold the iterator's current record once more
@@ -87,6 +90,7 @@ type counts struct {
 	aborted, control                 int64 // input records that were passed over
 	evicted                          int64 // keys
 	outcomes                         keystate.Counts
+	changes                          changeCounts
 }
 
 func (c *counts) add(d *counts) {
@@ -99,6 +103,9 @@ func (c *counts) add(d *counts) {
 	c.evicted += d.evicted
 	for i := range c.outcomes {
 		c.outcomes[i] += d.outcomes[i]
+	}
+	for name, n := range d.changes {
+		c.changes.add(name, n)
 	}
 }
 
@@ -117,6 +124,7 @@ func (p *Processor) newPartition(tp kafka.TP) *partition {
 		names[i] = p.cfg.State.Detectors[i].Name
 	}
 	pt.enc = schemas.NewScoreEncoder(p.cfg.ScoreSchemaID, tp.Topic, tp.Partition, names)
+	pt.anomalyEnc = schemas.NewAnomalyEncoder(p.cfg.AnomalySchemaID, tp.Topic, tp.Partition)
 	return pt
 }
 
@@ -258,6 +266,7 @@ func (pt *partition) rollback() error {
 		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
 	}
 	pt.settle()
+	pt.countOpen()
 	pt.batch.Reset()
 	pt.wiped = false
 	pt.counted, pt.evicted = pt.state.Counts, pt.state.EvictedKeys
@@ -283,6 +292,7 @@ func (pt *partition) settle() {
 
 func (pt *partition) resetChunk() {
 	pt.state.Rows = pt.state.Rows[:0]
+	pt.state.Events = pt.state.Events[:0]
 	clear(pt.side)
 	pt.side = pt.side[:0]
 	pt.counts = counts{}
@@ -492,7 +502,12 @@ func (pt *partition) look() {
 
 // write puts the chunk's outputs and the state that is due into the cycle.
 func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
-	scores, err := pt.writeScores(c, r, time.Now())
+	now := time.Now()
+	scores, err := pt.writeScores(c, r, now)
+	if err != nil {
+		return 0, err
+	}
+	anomalies, err := pt.writeAnomalies(c, r, now)
 	if err != nil {
 		return 0, err
 	}
@@ -507,7 +522,7 @@ func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
 	pt.arrivals.add(r.next, r.fetched)
 	want := pt.arrivals.before(r.fetched.Add(-pt.p.cfg.ReplayLimit * 3 / 4))
 	state, err := pt.writeState(c, want, snapshotBytes)
-	return scores + side + state, err
+	return scores + anomalies + side + state, err
 }
 
 // handOverBytes bounds the state that is written at a hand-over.

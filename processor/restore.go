@@ -44,6 +44,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	}
 	pt.resetChunk()
 	pt.batch.Reset()
+	pt.countOpen()
 	pt.counted, pt.evicted = pt.state.Counts, pt.state.EvictedKeys
 	at := pt.committed.Load()
 	pt.settled = at
@@ -63,6 +64,13 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	return nil
 }
 
+// newState is an empty state of the partition.
+func (pt *partition) newState() *keystate.State {
+	s := keystate.New(pt.p.cfg.State)
+	s.SetSource(pt.tp.Topic, pt.tp.Partition)
+	return s
+}
+
 // restoreWork is what the last restore has read, for the log.
 type restoreWork struct {
 	bytes, replayed      int64 // of the changelog's keys and values; offsets of input read again
@@ -70,7 +78,7 @@ type restoreWork struct {
 }
 
 func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
-	pt.state = keystate.New(pt.p.cfg.State)
+	pt.state = pt.newState()
 	pt.fresh.Store(off.Offset < 0)
 	if pt.forward {
 		// Nothing is remembered of a partition that is only sent on.
@@ -150,7 +158,7 @@ func (pt *partition) loadChangelog(ctx context.Context) (map[string]struct{}, er
 		// The log's start has moved past what was being read: compaction or
 		// retention. What was deleted may supersede what is loaded already.
 		pt.log.Info("the changelog was cut while it was read, beginning again", "offset", gone.Offset, "log_start", gone.LogStart)
-		pt.state = keystate.New(pt.p.cfg.State)
+		pt.state = pt.newState()
 	}
 }
 
@@ -341,13 +349,13 @@ func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at i
 		return pt.begin(at)
 	}
 	if stored == nil {
-		pt.state = keystate.New(pt.p.cfg.State)
+		pt.state = pt.newState()
 		var err error
 		if stored, err = pt.loadChangelog(ctx); err != nil {
 			return err
 		}
 	}
-	pt.state = keystate.New(pt.p.cfg.State)
+	pt.state = pt.newState()
 	pt.wipe = make([][]byte, 0, len(stored))
 	for k := range stored {
 		pt.wipe = append(pt.wipe, []byte(k))

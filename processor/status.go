@@ -20,9 +20,10 @@ type PartitionStatus struct {
 	End         int64 // last stable offset seen
 	Lag         int64
 	Keys        int64
-	Bytes       int64 // memory of the state, about
-	Watermark   int64 // event time in us behind which nothing is expected; keystate.NoTime without a sample
-	Remaining   int64 // while restoring: offsets yet to be read
+	Bytes       int64            // memory of the state, about
+	Watermark   int64            // event time in us behind which nothing is expected; keystate.NoTime without a sample
+	Remaining   int64            // while restoring: offsets yet to be read
+	Open        map[string]int64 // anomalies that are open, by detector; read only
 	Held        int64
 	CommittedAt time.Time
 	Since       time.Time // the later of CommittedAt and when there was something to commit again
@@ -47,6 +48,9 @@ func (p *Processor) Status() []PartitionStatus {
 		}
 		if t := pt.maxTime.Load(); t != 0 && t > keystate.NoTime+p.cfg.State.Lateness {
 			s.Watermark = t - p.cfg.State.Lateness
+		}
+		if open := pt.openNow.Load(); open != nil {
+			s.Open = *open
 		}
 		if s.Running {
 			s.Lag = max(0, s.End-s.Committed)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"odradek/detectors"
+	"odradek/processor/keystate"
 )
 
 // DetectorSettings are the settings of one detector.
@@ -19,17 +20,17 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op        string   `env:"OP" envDefault:"ikasst" oneof:"ikasst|lof|zscore" doc:"Method. ikasst: change score by singular spectrum transformation. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. zscore: distance of a sample to the mean of those before it, in standard deviations."`
-	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
-	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window    int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For lof the points that a score is among, at least 2K and 65536 at most. For zscore the samples a score reads, the scored one included."`
-	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
-	Threshold *float64 `env:"THRESHOLD" doc:"A score above it is anomalous. Needed with ODRADEK_SCORES=anomalous."`
+	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|lof|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. zscore: distance of a sample to the mean of those before it, in standard deviations."`
+	Fields []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
+	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
+	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For lof the points that a score is among, at least 2K and 65536 at most. For zscore the samples a score reads, the scored one included. flatline has none."`
+	Stride int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
+	Alarm  alarmSettings
 }
 
 type ikasstParams struct {
-	Rank       int     `env:"RANK" envDefault:"3" min:"1" max:"32" doc:"ikasst: directions of the past that the present is compared with (r in the paper)."`
-	Krylov     int     `env:"KRYLOV" envDefault:"0" min:"0" max:"64" doc:"ikasst: dimension of the Krylov subspace (k); 0 means 2r for even r, 2r-1 for odd."`
+	Rank       int     `env:"RANK" envDefault:"3" min:"1" max:"31" doc:"ikasst: directions of the past that the present is compared with (r in the paper)."`
+	Krylov     int     `env:"KRYLOV" envDefault:"0" min:"0" max:"32" doc:"ikasst: dimension of the Krylov subspace (k); at least r+1; 0 means 2r for even r, 2r-1 for odd, 32 at most."`
 	Gamma      int     `env:"GAMMA" envDefault:"0" min:"0" max:"65536" doc:"ikasst: samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples lie between them."`
 	PowerSteps int     `env:"POWER_STEPS" envDefault:"2" min:"1" max:"100" doc:"ikasst: steps of the power method for a score, from the direction that the last score left."`
 	Epsilon    float64 `env:"EPSILON" envDefault:"0.001" min:"1e-9" max:"1" doc:"ikasst: share of the fixed start vector in the direction that is handed on, so that it can leave a stale one."`
@@ -46,7 +47,7 @@ type lofParams struct {
 	K        int     `env:"K" envDefault:"20" min:"1" max:"1024" doc:"lof: neighbours that a point is compared with; at most half of the window."`
 	Embed    int     `env:"EMBED" envDefault:"1" min:"1" max:"1024" doc:"lof: successive samples that make a point. 1 judges samples by themselves, more judges the shape of a stretch."`
 	ZNorm    bool    `env:"ZNORM" envDefault:"false" doc:"lof: bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."`
-	Warmup   int     `env:"WARMUP" envDefault:"0" min:"0" max:"65536" doc:"lof: points that there must be before the first score; 0 means the window."`
+	Warmup   int     `env:"MIN_POINTS" envDefault:"0" min:"0" max:"65536" doc:"lof: points that there must be before the first score; 0 means the window."`
 	Tumbling bool    `env:"TUMBLING" envDefault:"false" doc:"lof: windows that do not overlap, each scored when it is full. STRIDE must be the window."`
 	Bins     int     `env:"BINS" envDefault:"0" min:"0" max:"1024" doc:"lof: keep a summary of what has left the window, in so many cells per field, so that a return to an earlier state is no outlier; 0 for none. Needs EMBED=1. Scores are then dearer: all points of the window are needed for each."`
 	Decay    float64 `env:"DECAY" envDefault:"0.9" min:"0.000001" max:"0.999999" doc:"lof: what a window's worth of samples elsewhere leaves of the weight of a part of the summary."`
@@ -64,6 +65,11 @@ func buildLOF(window int, params any) (detectors.Detector, error) {
 
 type zscoreParams struct{}
 
+type flatlineParams struct {
+	After     int     `env:"AFTER" envDefault:"30" min:"1" max:"16000000" alarm:"true" doc:"flatline: samples in a row without a change that are too many. Where THRESHOLD is not set it is the one that says so."`
+	Tolerance float64 `env:"TOLERANCE" envDefault:"0" min:"0" max:"1e30" doc:"flatline: a value has not changed if it is within this of the value that its run began with."`
+}
+
 // opSettings is what the configuration knows of an op.
 type opSettings struct {
 	params func() any                                               // defaults come from the tags
@@ -71,6 +77,9 @@ type opSettings struct {
 }
 
 var ops = map[string]opSettings{
+	"flatline": {func() any { return new(flatlineParams) }, func(_ int, params any) (detectors.Detector, error) {
+		return detectors.NewFlatline(params.(*flatlineParams).Tolerance)
+	}},
 	"ikasst": {func() any { return new(ikasstParams) }, buildIKASST},
 	"lof":    {func() any { return new(lofParams) }, buildLOF},
 	"zscore": {func() any { return new(zscoreParams) }, func(window int, _ any) (detectors.Detector, error) {
@@ -95,6 +104,9 @@ func (k *checker) detectors() {
 	var problems []string
 	seen := map[string]string{}
 	for _, n := range c.Detect.Names {
+		if n == keystate.SilenceName {
+			problems = append(problems, fmt.Sprintf("%q is what anomalies of %sSILENCE are called", n, prefix))
+		}
 		if !detectorNameRE.MatchString(n) {
 			problems = append(problems, fmt.Sprintf("%q is not a detector's name", n))
 		}
@@ -106,6 +118,7 @@ func (k *checker) detectors() {
 	k.addAll("DETECTORS", problems, "a name is a letter, then letters, digits, - and _, 64 at most, and stands there once")
 	before := len(k.faults)
 	buildable := true
+	k.silence()
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		k.detector(d)
@@ -135,9 +148,7 @@ func (k *checker) detector(d *DetectorSettings) {
 	if _, err := keyPatterns(d.Keys); err != nil {
 		k.add(short+"KEYS", err.Error(), "")
 	}
-	if d.Threshold == nil && k.c.Output.Scores == "anomalous" {
-		k.add(short+"THRESHOLD", "not set, but "+prefix+"SCORES=anomalous", "set the score above which a sample is anomalous")
-	}
+	k.alarm(short, d)
 	if p, ok := d.params.(*lofParams); ok && p.Tumbling && d.Stride != d.Window {
 		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window), fmt.Sprintf("set it to %d", d.Window))
 	}
@@ -171,7 +182,9 @@ func (d *DetectorSettings) canonical() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "detector;1;op=%s;window=%d;stride=%d;fields=%q", d.Op, d.Window, d.Stride, d.Fields)
 	for _, s := range collectParams(d.params, "") {
-		fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+		if s.tag.Get("alarm") == "" {
+			fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+		}
 	}
 	return b.String()
 }

@@ -21,7 +21,7 @@ func TestLOFSettings(t *testing.T) {
 		return fmt.Sprint(faults)
 	}
 	for _, good := range [][]string{
-		nil, {"WINDOW=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"}, {"WINDOW=200", "EMBED=8", "ZNORM=true", "WARMUP=20", "STRICT=true"}, {"WINDOW=2", "K=1"},
+		nil, {"WINDOW=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"}, {"WINDOW=200", "EMBED=8", "ZNORM=true", "MIN_POINTS=20", "STRICT=true"}, {"WINDOW=2", "K=1"},
 		{"BINS=10", "DECAY=0.98", "MAX_BINS=100"}, {"BINS=1", "WINDOW=64", "TUMBLING=true", "STRIDE=64"},
 	} {
 		if faults := parse(good...); faults != "[]" {
@@ -34,7 +34,7 @@ func TestLOFSettings(t *testing.T) {
 		"use an embedding of at least": {"ZNORM=true"},
 		"embedding of 1":               {"BINS=10", "EMBED=2"},
 		"DECAY":                        {"BINS=10", "DECAY=1"},
-		"warm-up is 60":                {"WARMUP=60"},
+		"warm-up is 60":                {"MIN_POINTS=60"},
 		"K":                            {"K=2000", "WINDOW=5000"},
 	} {
 		if faults := parse(bad...); !strings.Contains(faults, want) {

@@ -20,7 +20,7 @@ const module = "odradek"
 // matches counts. Tests may import anything but what never and only forbid.
 var within = []struct{ dir, imports string }{
 	{"cmd/worker", "*"},
-	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors schemas"},
+	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors detectors/threshold schemas"},
 	{"processor/keystate", "processor/events detectors detectors/threshold detectors/bins"},
 	{"processor/events", "detectors/threshold"},
 	{"processor/kafka", ""},

@@ -81,21 +81,13 @@ func (o *setupOptions) run(ctx context.Context, c *Config, log *slog.Logger) err
 		return nil
 	}
 	defer registry.Close()
-	for topic, schema := range outputSchemas(c) {
-		id, err := registry.Register(ctx, schemas.Subject(topic), schema)
+	for _, out := range outputSchemas(c) {
+		subject := schemas.Subject(out.topic)
+		id, err := registry.Register(ctx, subject, out.schema)
 		if err != nil {
-			return fmt.Errorf("register the schema of topic %q (ODRADEK_SCHEMA_REGISTRY_URL): %w", topic, err)
+			return fmt.Errorf("register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.what, subject, err)
 		}
-		log.Info("registered schema", "subject", schemas.Subject(topic), "id", id)
+		log.Info("registered schema", "subject", subject, "id", id)
 	}
 	return nil
-}
-
-// outputSchemas is the schema of each output topic that has one.
-func outputSchemas(c *Config) map[string]string {
-	list := map[string]string{}
-	if c.Output.Scores != "none" {
-		list[c.Output.ScoresTopic] = schemas.ScoreSchema
-	}
-	return list
 }
