@@ -65,6 +65,22 @@ type part struct {
 	fetched time.Time
 }
 
+// latencyRows is about how many rows of a part have their latency observed.
+const latencyRows = 256
+
+// extend adds the results that follow.
+func (have *part) extend(r *part) {
+	have.next, have.floor = r.next, r.floor
+	have.counts.add(&r.counts)
+	have.recent = append(have.recent, r.recent...)
+	if over := len(have.recent) - maxRecent; over > 0 {
+		have.recent = have.recent[over:]
+	}
+	if len(have.samples) < latencyRows {
+		have.samples = append(have.samples, r.samples...)
+	}
+}
+
 // sink is the growing batches of one output partition.
 type sink struct {
 	mu  sync.Mutex
@@ -149,15 +165,7 @@ func (c *cycle) add(pt *partition, r part, bytes int) {
 		have = &part{fetched: r.fetched}
 		c.parts[pt] = have
 	}
-	have.next, have.floor = r.next, r.floor
-	have.counts.add(&r.counts)
-	have.recent = append(have.recent, r.recent...)
-	if over := len(have.recent) - maxRecent; over > 0 {
-		have.recent = have.recent[over:]
-	}
-	if len(have.samples) < 256 {
-		have.samples = append(have.samples, r.samples...)
-	}
+	have.extend(&r)
 	c.bytes += bytes
 	c.records += int(r.counts.consumed)
 	c.full = c.bytes >= c.limit || c.records >= cycleRecords

@@ -31,9 +31,7 @@ func (q *offsetQueue) add(parts map[*partition]*part) {
 	}
 	for pt, r := range parts {
 		if have := q.next[pt]; have != nil {
-			have.next, have.floor = r.next, r.floor
-			have.counts.add(&r.counts)
-			have.samples = append(have.samples, r.samples...)
+			have.extend(r)
 		} else {
 			q.next[pt] = r
 		}

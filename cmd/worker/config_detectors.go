@@ -52,6 +52,7 @@ type lofParams struct {
 	Bins     int     `env:"BINS" envDefault:"0" min:"0" max:"1024" doc:"lof: keep a summary of what has left the window, in so many cells per field, so that a return to an earlier state is no outlier; 0 for none. Needs EMBED=1. Scores are then dearer: all points of the window are needed for each."`
 	Decay    float64 `env:"DECAY" envDefault:"0.9" min:"0.000001" max:"0.999999" doc:"lof: what a window's worth of samples elsewhere leaves of the weight of a part of the summary."`
 	MaxBins  int     `env:"MAX_BINS" envDefault:"256" min:"1" max:"4096" doc:"lof: parts of the summary of a series, at most; each takes 16 bytes a field and 24 more."`
+	Alpha    float64 `env:"ALPHA" envDefault:"0" min:"0" max:"1e30" doc:"lof: the density of a part of the summary with C samples is ALPHA log C, as the paper has it; 0 scales it to the densities in the window, so that it suits any unit."`
 	Strict   bool    `env:"STRICT" envDefault:"false" doc:"lof: leave out the 1e-10 that keeps densities finite where more than K points are equal; beside such a spot scores are then as large as they can be."`
 }
 
@@ -59,7 +60,7 @@ func buildLOF(window int, params any) (detectors.Detector, error) {
 	p := params.(*lofParams)
 	return detectors.NewLOF(detectors.LOFParams{
 		Window: window, K: p.K, Embed: p.Embed, ZNorm: p.ZNorm, Warmup: p.Warmup, Tumbling: p.Tumbling, Strict: p.Strict,
-		Cells: p.Bins, Decay: p.Decay, MaxBins: p.MaxBins,
+		Cells: p.Bins, Decay: p.Decay, MaxBins: p.MaxBins, Alpha: p.Alpha,
 	})
 }
 

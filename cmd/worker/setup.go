@@ -81,12 +81,13 @@ func (o *setupOptions) run(ctx context.Context, c *Config, log *slog.Logger) err
 		return nil
 	}
 	defer registry.Close()
-	for _, o := range outputSchemas(c) {
-		id, err := registry.Register(ctx, schemas.Subject(o.topic), o.schema)
+	for _, out := range outputSchemas(c) {
+		subject := schemas.Subject(out.topic)
+		id, err := registry.Register(ctx, subject, out.schema)
 		if err != nil {
-			return fmt.Errorf("register the schema of %s in topic %q (ODRADEK_SCHEMA_REGISTRY_URL): %w", o.what, o.topic, err)
+			return fmt.Errorf("register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.what, subject, err)
 		}
-		log.Info("registered schema", "subject", schemas.Subject(o.topic), "id", id)
+		log.Info("registered schema", "subject", subject, "id", id)
 	}
 	return nil
 }
