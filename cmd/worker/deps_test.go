@@ -20,6 +20,7 @@ const module = "odradek"
 // matches counts. Tests may import anything but what never and only forbid.
 var within = []struct{ dir, imports string }{
 	{"cmd/worker", "*"},
+	{"cmd/worker/quality", ""},
 	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors schemas"},
 	{"processor/keystate", "detectors"},
 	{"processor/events", "detectors"},
