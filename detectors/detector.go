@@ -36,3 +36,12 @@ type Finding struct {
 	From, To int // first and last row the score speaks of
 	Score    float64
 }
+
+// Explainer is what a detector may also be: it says what a score found wrong.
+type Explainer interface {
+	// Explain tells for fresh row fresh of a finished task the row that the
+	// method would have expected, in the scale of X, and the share that each
+	// value has in the score; the shares' sum is 1. Both have a number for each
+	// value of a row. false: it cannot tell, and nothing is written.
+	Explain(r Rows, fresh int, expected, contribution []float32) bool
+}

@@ -27,6 +27,9 @@ const (
 	// IKASST: change score by the implicit Krylov approximation of the singular
 	// spectrum transformation.
 	IKASST
+	// LOF: local outlier factor of a sample, or of a run of samples, among those
+	// of a window and a summary of what has left it.
+	LOF
 	opCount
 )
 
@@ -69,6 +72,7 @@ type Case struct {
 var specs = [opCount]Spec{
 	ZScore: {Name: "zscore", Elem: F32, Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases},
 	IKASST: {Name: "ikasst", Elem: F32, Score: ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases},
+	LOF:    {Name: "lof", Elem: F32, Score: lofScore, CPU: lofCPU, Cost: lofCost, Compare: lofCompare, Cases: lofCases},
 }
 
 // Spec is the op's row of the table.

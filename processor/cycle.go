@@ -64,8 +64,9 @@ type part struct {
 
 // sink is the growing batches of one output partition.
 type sink struct {
-	mu sync.Mutex
-	b  *kafka.Batches
+	mu  sync.Mutex
+	b   *kafka.Batches
+	max int // bytes of a batch in b
 }
 
 func newCycle(o *outputs, codec kafka.Codec) *cycle {
@@ -80,10 +81,34 @@ func newCycle(o *outputs, codec kafka.Codec) *cycle {
 // lock locks s, making its batches for topic t at first use.
 func (c *cycle) lock(s *sink, t *topic) *kafka.Batches {
 	s.mu.Lock()
-	if s.b == nil {
-		s.b = kafka.NewBatches(t.batchBytes, c.codec)
+	if s.b == nil || s.max != t.batchBytes && s.b.Count() == 0 {
+		s.b, s.max = kafka.NewBatches(t.batchBytes, c.codec), t.batchBytes
 	}
 	return s.b
+}
+
+// reset empties the cycle and keeps its memory: the batches of a cycle of 32 MB
+// cost more to make anew than to fill.
+func (c *cycle) reset() {
+	each := func(s *sink) {
+		if s.b != nil {
+			s.b.Reset()
+		}
+	}
+	for i := range c.scores {
+		each(&c.scores[i])
+	}
+	for i := range c.rekey {
+		each(&c.rekey[i])
+	}
+	each(&c.dlq)
+	each(&c.late)
+	c.changelog.Range(func(_, v any) bool {
+		each(v.(*sink))
+		return true
+	})
+	clear(c.parts)
+	c.bytes, c.records, c.full = 0, 0, false
 }
 
 // size at which partitions wait for the next cycle.
@@ -175,7 +200,10 @@ func (p *Processor) openFull() bool {
 func (p *Processor) closeOpen() *cycle {
 	p.joinMu.Lock()
 	c := p.open
-	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	if p.open = p.spare; p.open == nil {
+		p.open = newCycle(&p.outputs, p.cfg.Codec)
+	}
+	p.spare = nil
 	close(p.swapped)
 	p.swapped = make(chan struct{})
 	p.joinMu.Unlock()
@@ -190,6 +218,7 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 		return c.spoilt
 	}
 	if len(c.parts) == 0 {
+		p.spare = c
 		return nil
 	}
 	p.lastCommit = time.Now()
@@ -202,6 +231,9 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 			pt.committedAt.Store(time.Now().UnixNano())
 			pt.fresh.Store(false)
 		}
+		// Every request was answered, so nothing reads the batches any more.
+		c.reset()
+		p.spare = c
 		return nil
 	}
 	p.cfg.Metrics.aborted(err)

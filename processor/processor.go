@@ -137,6 +137,7 @@ type Processor struct {
 	// takes Lock, which waits for those that are in the middle of adding.
 	joinMu  sync.RWMutex
 	open    *cycle
+	spare   *cycle        // empty, to be the next open one; nil: make one; main goroutine only
 	swapped chan struct{} // closed when open is replaced
 	epoch   uint64        // grows with every rollback; a result of an older epoch is dropped
 

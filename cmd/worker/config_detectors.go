@@ -19,10 +19,10 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op        string   `env:"OP" envDefault:"ikasst" oneof:"ikasst|zscore" doc:"Method. ikasst: change score by singular spectrum transformation. zscore: distance of a sample to the mean of those before it, in standard deviations."`
+	Op        string   `env:"OP" envDefault:"ikasst" oneof:"ikasst|lof|zscore" doc:"Method. ikasst: change score by singular spectrum transformation. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. zscore: distance of a sample to the mean of those before it, in standard deviations."`
 	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
 	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window    int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For zscore the samples a score reads, the scored one included."`
+	Window    int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For lof the points that a score is among, at least 2K and 65536 at most. For zscore the samples a score reads, the scored one included."`
 	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
 	Threshold *float64 `env:"THRESHOLD" doc:"A score above it is anomalous. Needed with ODRADEK_SCORES=anomalous."`
 }
@@ -42,6 +42,22 @@ func buildIKASST(window int, params any) (detectors.Detector, error) {
 	})
 }
 
+type lofParams struct {
+	K        int  `env:"K" envDefault:"20" min:"1" max:"1024" doc:"lof: neighbours that a point is compared with; at most half of the window."`
+	Embed    int  `env:"EMBED" envDefault:"1" min:"1" max:"1024" doc:"lof: successive samples that make a point. 1 judges samples by themselves, more judges the shape of a stretch."`
+	ZNorm    bool `env:"ZNORM" envDefault:"false" doc:"lof: bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."`
+	Warmup   int  `env:"WARMUP" envDefault:"0" min:"0" max:"65536" doc:"lof: points that there must be before the first score; 0 means the window."`
+	Tumbling bool `env:"TUMBLING" envDefault:"false" doc:"lof: windows that do not overlap, each scored when it is full. STRIDE must be the window."`
+	Strict   bool `env:"STRICT" envDefault:"false" doc:"lof: leave out the 1e-10 that keeps densities finite where more than K points are equal; beside such a spot scores are then as large as they can be."`
+}
+
+func buildLOF(window int, params any) (detectors.Detector, error) {
+	p := params.(*lofParams)
+	return detectors.NewLOF(detectors.LOFParams{
+		Window: window, K: p.K, Embed: p.Embed, ZNorm: p.ZNorm, Warmup: p.Warmup, Tumbling: p.Tumbling, Strict: p.Strict,
+	})
+}
+
 type zscoreParams struct{}
 
 // opSettings is what the configuration knows of an op.
@@ -52,6 +68,7 @@ type opSettings struct {
 
 var ops = map[string]opSettings{
 	"ikasst": {func() any { return new(ikasstParams) }, buildIKASST},
+	"lof":    {func() any { return new(lofParams) }, buildLOF},
 	"zscore": {func() any { return new(zscoreParams) }, func(window int, _ any) (detectors.Detector, error) {
 		return detectors.NewZScore(window)
 	}},
@@ -114,11 +131,14 @@ func (k *checker) detector(d *DetectorSettings) {
 	if d.Threshold == nil && k.c.Output.Scores == "anomalous" {
 		k.add(short+"THRESHOLD", "not set, but "+prefix+"SCORES=anomalous", "set the score above which a sample is anomalous")
 	}
+	if p, ok := d.params.(*lofParams); ok && p.Tumbling && d.Stride != d.Window {
+		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window), fmt.Sprintf("set it to %d", d.Window))
+	}
 	if op, ok := ops[d.Op]; ok && k.ok(d.settingNames(short)...) {
 		if _, err := op.build(d.Window, d.params); err != nil {
 			var problems []string
 			for _, err := range unjoin(err) {
-				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "\n", ", ").Replace(err.Error()))
+				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "lof: ", "", "\n", ", ").Replace(err.Error()))
 			}
 			k.addAll(short+"WINDOW", problems, "")
 		}

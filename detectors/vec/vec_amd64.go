@@ -107,3 +107,31 @@ func laneMulAVX2(y, m []float32, stride int, v []float32) {
 		f(&y[a*Lanes], &m[a], &v[0], nb, stride)
 	}
 }
+
+// sqDistsAVX2 takes blocks of 32 points, for two queries; lowd and lowe have
+// groups bytes of minima.
+//
+//go:noescape
+func sqDistsAVX2(d, e, lowd, lowe, x *float32, blocks, groups, stride int, q, r *float32, dim int)
+
+// extentAVX2 takes n*8 numbers and returns bits.
+//
+//go:noescape
+func extentAVX2(x *float32, n int) (most, least uint32)
+
+//go:noescape
+func columnAVX2(dst, x *float32, n, stride int, a float32)
+
+// rankAVX2 returns a number of the n*8 of x that at least least are not above,
+// and other than by ties not more than most.
+//
+//go:noescape
+func rankAVX2(x *float32, n, least, most int) float32
+
+// atMostAVX2 takes n*8 numbers.
+//
+//go:noescape
+func atMostAVX2(at *int32, near, d *float32, n int, t float32, packing *[256]uint64) int
+
+//go:noescape
+func sqDists64AVX2(d *float64, x *float32, at *int32, n int, q *float64, dim int)

@@ -170,6 +170,9 @@ func (b *Batches) sealed() int {
 // records returns the number of records of batch i.
 func (b *Batches) records(i int) int { return b.done[i].records }
 
+// size returns the encoded size of batch i before compression.
+func (b *Batches) size(i int) int { return len(b.done[i].buf) }
+
 // seal stamps batch i and returns it with its four-byte size prefix, as a Produce
 // request carries it; valid until Reset or until i is sealed again. Compression
 // is done by the first call: later ones only rewrite header and CRC, and with the

@@ -1,14 +1,10 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -21,18 +17,21 @@ type outgoing struct {
 	batch   int // the one to be sent
 	batches int
 	leader  int32
+	next    int32 // sequence number of the batch
 	sealed  []byte
 	unknown int   // how often this batch's fate was unknown
 	last    error // why it is being retried
+	waited  bool  // and has waited since it last went through
 }
 
 // Produce sends the batches and returns when all in-sync replicas have them.
-// Batches of a partition go one after the other, those of all partitions
-// together: each round has one batch a partition, one request a leader, all
-// leaders at the same time. What a broker cannot take at the moment (no leader,
-// too few replicas, ...) is sent again with the same sequence number, so the log
-// gets it once. An error about a batch is a *ProduceError. Batches are left as
-// they are; a failed Produce may have written some of them.
+// Batches of a partition go one after the other, as sequence numbers ask; those
+// of different partitions do not wait for one another: a leader has up to
+// leaderRequests requests under way, and while it works on these the next batches
+// are sealed. What a broker cannot take at the moment (no leader, too few
+// replicas, ...) is sent again with the same sequence number, so the log gets it
+// once. An error about a batch is a *ProduceError. Batches are left as they are; a
+// failed Produce may have written some of them.
 func (p *Producer) Produce(ctx context.Context, out map[TP]*Batches) error {
 	if err := p.usable(); err != nil {
 		return err
@@ -55,38 +54,65 @@ func (p *Producer) Produce(ctx context.Context, out map[TP]*Batches) error {
 	return err
 }
 
-func (p *Producer) produce(ctx context.Context, todo []*outgoing) error {
-	retry := newPatience(p.cfg.Timeout)
-	for len(todo) > 0 {
-		p.seal(todo)
-		failed := p.round(ctx, todo)
-
-		// What went through advances, what failed for now stays.
-		var stuck []*outgoing
-		for _, o := range todo {
-			if o.last != nil {
-				stuck = append(stuck, o)
+func (p *Producer) produce(ctx context.Context, ready []*outgoing) error {
+	var (
+		stuck   []*outgoing // to be sent again, after a while
+		failed  []error     // what ends Produce, when everything under way is answered
+		answers = make(chan produceAnswer, len(ready))
+		flying  = map[int32]int{} // requests by leader
+		total   int
+		retry   *patience
+	)
+	for {
+		if len(failed) == 0 && len(ready) > 0 {
+			ready = p.route(ctx, ready, &stuck, &failed)
+		}
+		if len(failed) == 0 {
+			var n int
+			ready, n = p.send(ctx, ready, flying, answers)
+			total += n
+		}
+		if total > 0 {
+			a := <-answers
+			total--
+			flying[a.sent[0].leader]--
+			for _, o := range a.sent {
+				err := p.take(o, a.res, a.err)
+				switch {
+				case err != nil:
+					failed = append(failed, err)
+				case o.last != nil:
+					stuck = append(stuck, o)
+				case o.batch < o.batches:
+					ready = append(ready, o)
+				}
 			}
+			continue
 		}
 		if len(failed) > 0 {
-			return gravest(append(failed, giveUp(stuck)...)...)
+			return gravest(append(failed, giveUp(append(stuck, ready...))...)...)
 		}
-		todo = slices.DeleteFunc(todo, func(o *outgoing) bool { return o.batch == o.batches })
 		if len(stuck) == 0 {
+			return nil
+		}
+		if retry == nil || !slices.ContainsFunc(stuck, func(o *outgoing) bool { return o.waited }) {
 			retry = newPatience(p.cfg.Timeout)
-			continue
 		}
 		err := retry.wait(ctx, stuck[0].last)
 		if err == nil {
 			_ = p.c.refresh(ctx, topicsOf(stuck)...) // without news the old leaders are asked again
-			if ctx.Err() == nil {
-				continue
+			if ctx.Err() != nil {
+				err = fmt.Errorf("%w; gave up: %w", stuck[0].last, context.Cause(ctx))
 			}
-			err = fmt.Errorf("%w; gave up: %w", stuck[0].last, context.Cause(ctx))
 		}
-		return gravest(append(giveUp(stuck), err)...)
+		if err != nil {
+			return gravest(append(giveUp(stuck), err)...)
+		}
+		for _, o := range stuck {
+			o.waited = true
+		}
+		ready, stuck = stuck, nil
 	}
-	return nil
 }
 
 // giveUp returns the errors of batches that are not retried any more. Where one
@@ -95,6 +121,9 @@ func (p *Producer) produce(ctx context.Context, todo []*outgoing) error {
 func giveUp(stuck []*outgoing) []error {
 	var errs []error
 	for _, o := range stuck {
+		if o.last == nil {
+			continue // nothing of its batch has been sent
+		}
 		if mayBeWritten(o.last) {
 			errs = append(errs, &classed{Unknown, o.last})
 		} else {
@@ -124,82 +153,66 @@ func topicsOf(todo []*outgoing) []string {
 	return slices.Compact(topics)
 }
 
-// seal stamps each partition's current batch. The first time a batch is sealed
-// it is compressed, which is worth several processors.
-func (p *Producer) seal(todo []*outgoing) {
-	one := func(o *outgoing) {
-		o.sealed = o.b.seal(o.batch, p.id, p.epoch, p.next[o.tp], p.transactional())
-	}
-	workers := min(runtime.GOMAXPROCS(0), len(todo))
-	size := 0
-	for _, o := range todo {
-		size += o.b.Bytes()
-	}
-	if workers < 2 || size < 128<<10 {
-		for _, o := range todo {
-			one(o)
-		}
-		return
-	}
-	var at atomic.Int32
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for i := at.Add(1) - 1; int(i) < len(todo); i = at.Add(1) - 1 {
-				one(todo[i])
-			}
-		})
-	}
-	wg.Wait()
+// produceAnswer is what came of a request.
+type produceAnswer struct {
+	sent []*outgoing
+	res  *produceResponse
+	err  error
 }
 
-// round sends the current batch of every partition and takes in the answers. It
-// returns the errors that end Produce; a batch to be sent again has its reason in
-// last.
-func (p *Producer) round(ctx context.Context, todo []*outgoing) (failed []error) {
-	ready := p.route(ctx, todo, &failed)
-	slices.SortFunc(ready, func(a, b *outgoing) int { // a topic may stand in a request once
-		return cmp.Or(cmp.Compare(a.leader, b.leader), compareTP(a.tp, b.tp))
-	})
-	type answer struct {
-		sent []*outgoing
-		res  *produceResponse
-		err  error
-	}
-	answers := make(chan answer)
-	requests := 0
-	for i := 0; i < len(ready); {
-		j, size := i, 0
-		for j < len(ready) && ready[j].leader == ready[i].leader && (j == i || size+len(ready[j].sealed) <= maxRequestBytes) {
-			size += len(ready[j].sealed)
-			j++
+// send starts requests with the current batches of the partitions, in their
+// order, as far as their leaders have room, and returns those that have to wait
+// and how many requests there are. A request holds about requestBytes, so that the
+// leader works on several at a time and none waits for a large one to be sealed.
+func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32]int, answers chan<- produceAnswer) (rest []*outgoing, requests int) {
+	for len(ready) > 0 {
+		leader := ready[0].leader
+		if flying[leader] == leaderRequests {
+			rest = append(rest, ready[0])
+			ready = ready[1:]
+			continue
 		}
-		sent, req := ready[i:j], p.request(ready[i:j], size)
-		requests++
-		go func() {
-			m, err := p.c.roundTripWithin(ctx, replicationTimeout+5*time.Second, sent[0].leader, req)
-			a := answer{sent: sent, err: err}
-			if err == nil {
-				a.res = m.(*produceResponse)
-				p.recycle(req.buf)
-			} // else a connection may still be reading the buffer
-			answers <- a
-		}()
-		i = j
-	}
-	for range requests {
-		a := <-answers
-		for _, o := range a.sent {
-			if err := p.take(o, a.res, a.err); err != nil {
-				failed = append(failed, err)
+		var sent, others []*outgoing
+		size := 0
+		for _, o := range ready {
+			n := o.b.size(o.batch)
+			if o.leader != leader || len(sent) > 0 && size+n > requestBytes {
+				others = append(others, o)
+				continue
 			}
+			size += n
+			o.next = p.next[o.tp]
+			sent = append(sent, o)
 		}
+		ready = others
+		slices.SortFunc(sent, func(a, b *outgoing) int { return compareTP(a.tp, b.tp) }) // a topic may stand in a request once
+		flying[leader]++
+		requests++
+		go func() { answers <- p.exchange(ctx, leader, sent) }()
 	}
-	return failed
+	return rest, requests
+}
+
+// exchange seals the batches, which compresses them the first time, and sends
+// them to their leader.
+func (p *Producer) exchange(ctx context.Context, leader int32, sent []*outgoing) produceAnswer {
+	size := 0
+	for _, o := range sent {
+		o.sealed = o.b.seal(o.batch, p.id, p.epoch, o.next, p.transactional())
+		size += len(o.sealed)
+	}
+	req := p.request(sent, size)
+	m, err := p.c.roundTripWithin(ctx, replicationTimeout+5*time.Second, leader, req)
+	if err != nil {
+		return produceAnswer{sent: sent, err: err} // a connection may still be reading the buffer
+	}
+	p.recycle(req.buf)
+	return produceAnswer{sent: sent, res: m.(*produceResponse)}
 }
 
 // route finds the leaders, asking for metadata once if some are not known.
-func (p *Producer) route(ctx context.Context, todo []*outgoing, failed *[]error) (ready []*outgoing) {
+// Partitions that have none become stuck.
+func (p *Producer) route(ctx context.Context, todo []*outgoing, stuck *[]*outgoing, failed *[]error) (ready []*outgoing) {
 	var unknown []*outgoing
 	for _, o := range todo {
 		var err error
@@ -226,9 +239,12 @@ func (p *Producer) route(ctx context.Context, todo []*outgoing, failed *[]error)
 		err = fmt.Errorf("kafka: produce to %s: no leader: %w", o.tp, err)
 		if ClassOf(err) == Fatal {
 			*failed = append(*failed, err)
-		} else if !mayBeWritten(o.last) { // a fate still unknown stays so
+			continue
+		}
+		if !mayBeWritten(o.last) { // a fate still unknown stays so
 			o.last = &classed{Retriable, err} // nothing was sent, whatever it was
 		}
+		*stuck = append(*stuck, o)
 	}
 	return ready
 }
@@ -289,7 +305,7 @@ func (p *Producer) take(o *outgoing, res *produceResponse, err error) error {
 		// A duplicate is a batch that an earlier try has written.
 		p.next[o.tp] = int32(uint32(p.next[o.tp]+int32(records)) & 0x7fffffff)
 		o.batch++
-		o.unknown, o.last = 0, nil
+		o.unknown, o.last, o.waited = 0, nil, false
 		return nil
 	}
 	switch ClassOf(err) {

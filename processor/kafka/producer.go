@@ -36,9 +36,11 @@ const (
 	// replicationTimeout is how long the leader waits for the in-sync replicas to
 	// take a batch before it answers REQUEST_TIMED_OUT.
 	replicationTimeout = 10 * time.Second
-	// maxRequestBytes closes a Produce request; brokers refuse more than
-	// socket.request.max.bytes, 100 MiB by default.
-	maxRequestBytes = 16 << 20
+	// requestBytes is about what a Produce request holds: a batch of the default
+	// max.message.bytes, or several smaller ones.
+	requestBytes = 1 << 20
+	// leaderRequests is how many Produce requests a leader has at a time.
+	leaderRequests = 4
 	// unknownRetries is how often an idempotent producer sends a batch again whose
 	// fate it does not know.
 	unknownRetries = 5

@@ -1,0 +1,260 @@
+package detectors
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"odradek/detectors/lof"
+)
+
+// LOFParams are the parameters of op LOF; 0 means the default. See package lof
+// for what they do.
+type LOFParams struct {
+	Window   int     // points that a score is among, its own included; at least 2K. No default
+	K        int     // neighbours, default 20
+	Embed    int     // rows that make a point, default 1
+	ZNorm    bool    // bring a point's numbers to mean 0 and deviation 1; Embed must be at least 3
+	Warmup   int     // points that there must be for a score, default Window
+	Tumbling bool    // score batches of Window points among themselves; see NewLOF
+	Strict   bool    // no guard against points on one spot
+	Alpha    float64 // density of a virtual point of count C is Alpha log C; 0: scaled to the window's
+}
+
+type lofDetector struct {
+	params []float32
+	p      LOFParams
+}
+
+// The parameters of a task.
+const (
+	lofK = iota
+	lofPoints
+	lofEmbed
+	lofZNorm
+	lofStrict
+	lofAlpha
+	lofParamCount
+)
+
+// NewLOF is the detector of op LOF. Its error names every fault of the
+// parameters.
+//
+// A point is a row, or Embed successive rows, of which the last gives it its
+// time. A task scores the points of its fresh rows among the last Window points
+// that there are (all fresh ones at least), so with a stride above 1 a point is
+// also compared with later ones, up to the end of its task. A Tumbling detector
+// reads no rows before the fresh ones but those that its first points begin
+// with: with a stride of Window, which its caller has to see to, windows do not
+// overlap, as the paper has them.
+//
+// Where there are fewer than K+1 points (Warmup allows it), all others are
+// neighbours. A score is capped at the largest float32. There is no carry.
+//
+// Bins holds virtual points: Dim*Embed numbers each, then the count of each.
+func NewLOF(p LOFParams) (Detector, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if p.K == 0 {
+		p.K = 20
+	}
+	if p.Embed == 0 {
+		p.Embed = 1
+	}
+	if p.Warmup == 0 {
+		p.Warmup = p.Window
+	}
+	if err := (&lof.Params{K: p.K, Alpha: p.Alpha}).Check(); err != nil {
+		faults = append(faults, err)
+	}
+	if p.Window < 2 || p.Window > 1<<16 {
+		fault("window is %d points, use 2 to %d", p.Window, 1<<16)
+	} else if p.Window < 2*p.K && p.K >= 1 {
+		fault("window of %d points is too small for k = %d: use at least 2k = %d, or a smaller k", p.Window, p.K, 2*p.K)
+	}
+	if p.Embed < 1 || p.Embed > 1<<10 {
+		fault("embedding is %d rows, use 1 to %d", p.Embed, 1<<10)
+	} else if p.ZNorm && p.Embed < 3 {
+		fault("points of %d rows are all alike when normalised: use an embedding of at least 3", p.Embed)
+	}
+	if p.Warmup < 2 || p.Warmup > max(p.Window, 2) {
+		fault("warm-up is %d points, use 2 to the window", p.Warmup)
+	} else if p.Tumbling && p.Warmup != p.Window {
+		fault("warm-up is %d points, but tumbling windows are always whole", p.Warmup)
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: lof: %w", errors.Join(faults...))
+	}
+	d := &lofDetector{make([]float32, lofParamCount), p}
+	d.params[lofK], d.params[lofEmbed], d.params[lofAlpha] = float32(p.K), float32(p.Embed), float32(p.Alpha)
+	d.params[lofZNorm], d.params[lofStrict] = number(p.ZNorm), number(p.Strict)
+	if !p.Tumbling {
+		d.params[lofPoints] = float32(p.Window)
+	}
+	return d, nil
+}
+
+func number(b bool) float32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (d *lofDetector) Op() Op            { return LOF }
+func (d *lofDetector) Params() []float32 { return d.params }
+
+func (d *lofDetector) Window() int {
+	if d.p.Tumbling {
+		return d.p.Embed
+	}
+	return d.p.Window + d.p.Embed - 1
+}
+
+// Reach says that a score speaks of the rows of its point.
+func (d *lofDetector) Reach() (from, to int) { return d.p.Embed - 1, 0 }
+
+func (d *lofDetector) Size(v View) (scores, carry int, ok bool) {
+	need := d.p.Warmup + d.p.Embed - 1
+	if d.p.Tumbling {
+		need = d.p.Embed
+	}
+	if v.Fresh < 1 || v.Rows-v.Fresh+1 < need {
+		return 0, 0, false
+	}
+	return v.Fresh, 0, true
+}
+
+func (d *lofDetector) AppendFindings(dst []Finding, r Rows) []Finding {
+	first := r.Len() - r.Fresh
+	for i, s := range r.Scores {
+		dst = append(dst, Finding{i, first + i - d.p.Embed + 1, first + i, float64(s)})
+	}
+	return dst
+}
+
+// lofTask are a task's inputs as package lof wants them.
+type lofTask struct {
+	p                        lof.Params
+	points, virtuals, counts []float32
+	dim                      int // of a point
+}
+
+// newLOFTask reads a task; the points are put into memory, unless they are rows.
+func newLOFTask(r *Rows, memory []float32) (t lofTask) {
+	t.p = lof.Params{K: int(r.Params[lofK]), Strict: r.Params[lofStrict] != 0, Alpha: float64(r.Params[lofAlpha])}
+	m := int(r.Params[lofEmbed])
+	rows := r.Len()
+	if points := int(r.Params[lofPoints]); points > 0 {
+		rows = min(rows, max(points, r.Fresh)+m-1)
+	}
+	t.dim = r.Dim * m
+	t.points = r.X[len(r.X)-rows*r.Dim:]
+	if m > 1 {
+		t.points = lof.Embed(memory, t.points, r.Dim, m, r.Params[lofZNorm] != 0)
+	}
+	n := len(r.Bins) / (t.dim + 1)
+	t.virtuals, t.counts = r.Bins[:n*t.dim], r.Bins[n*t.dim:]
+	return t
+}
+
+// lofScore is the definition.
+func lofScore(r Rows) {
+	t := newLOFTask(&r, nil)
+	wide := func(x []float32) []float64 {
+		y := make([]float64, len(x))
+		for i, v := range x {
+			y[i] = float64(v)
+		}
+		return y
+	}
+	for i, s := range lof.Define(&t.p, wide(t.points), t.dim, r.Fresh, wide(t.virtuals), wide(t.counts)) {
+		r.Scores[i] = float32(min(s, math.MaxFloat32))
+	}
+}
+
+// lofMemory is what the CPU form works in.
+type lofMemory struct {
+	scorer lof.Scorer
+	points []float32
+}
+
+var lofPool = sync.Pool{New: func() any { return new(lofMemory) }}
+
+func lofCPU(r *Rows) {
+	m := lofPool.Get().(*lofMemory)
+	t := newLOFTask(r, m.points[:0])
+	m.scorer.Score(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts)
+	for i, s := range r.Scores {
+		r.Scores[i] = min(s, math.MaxFloat32)
+	}
+	if t.dim > r.Dim {
+		m.points = t.points
+	}
+	lofPool.Put(m)
+}
+
+func lofCost(r *Rows) int {
+	k, m := int(r.Params[lofK]), int(r.Params[lofEmbed])
+	n := r.Len()
+	if points := int(r.Params[lofPoints]); points > 0 {
+		n = min(n, points)
+	}
+	n += len(r.Bins) / (r.Dim*m + 1)
+	searched := min(n, r.Fresh*8*(k+1))
+	if len(r.Bins) > 0 {
+		searched = n
+	}
+	return n*r.Dim*m + searched*(200+n*(10+3*r.Dim*m)/100)
+}
+
+// lofCompare allows for float32 results: neighbours must be the definition's.
+func lofCompare(_ *Rows, got, want Result) error {
+	return errors.Join(compareScores(got.Scores, want.Scores, 1e-6, 1e-6), compareScores(got.Next, want.Next, 0, 0))
+}
+
+// Explain gives the mean of the neighbours' last rows, and for each value its
+// share in the squared distances to the neighbours.
+func (d *lofDetector) Explain(r Rows, fresh int, expected, contribution []float32) bool {
+	t := newLOFTask(&r, nil)
+	n := len(t.points) / t.dim
+	at := n - r.Fresh + fresh
+	var s lof.Scorer
+	neighbours := s.Neighbours(&t.p, t.points, t.dim, t.virtuals, at)
+	if len(neighbours) == 0 {
+		return false
+	}
+	point := t.points[at*t.dim:][:t.dim]
+	mean, share := make([]float64, r.Dim), make([]float64, r.Dim)
+	total := 0.0
+	for _, o := range neighbours {
+		other := t.virtuals
+		if o < n {
+			other = t.points[o*t.dim:]
+		} else {
+			other = other[(o-n)*t.dim:]
+		}
+		for c, v := range point {
+			e := float64(v) - float64(other[c])
+			share[c%r.Dim] += e * e
+			total += e * e
+		}
+		for c, v := range other[t.dim-r.Dim : t.dim] {
+			mean[c] += float64(v) / float64(len(neighbours))
+		}
+	}
+	if total == 0 {
+		return false
+	}
+	row := r.Len() - r.Fresh + fresh
+	run := r.X[(row-d.p.Embed+1)*r.Dim : (row+1)*r.Dim]
+	for c := range r.Dim {
+		if d.p.ZNorm {
+			middle, sd := lof.Moments(run, c, r.Dim)
+			mean[c] = middle + sd*mean[c]
+		}
+		expected[c], contribution[c] = float32(mean[c]), float32(share[c]/total)
+	}
+	return true
+}

@@ -1,0 +1,116 @@
+// Package lof is the local outlier factor: Breunig, Kriegel, Ng and Sander,
+// LOF: identifying density-based local outliers, SIGMOD 2000; over the points of
+// a window and the virtual points of a summary of what has left it, after Yu,
+// GPU-powered outlier detection on stream data, 2017, sections 3.1 and 3.3.
+//
+// # The score
+//
+// There are n points, oldest first, and v virtual points behind them, T = n+v
+// in all. Distances are Euclidean.
+//
+//  1. The neighbours N(p) of a point p, real or virtual, are the k others
+//     nearest to it: exactly k, of those equally far the ones that come first.
+//     (Breunig takes all that are equally far, and may have more than k.)
+//     kdist(p) is the distance to the farthest of them.
+//  2. reach(p, o) = max(kdist(o), d(p, o)).
+//  3. lrd(p) = 1 / (mean over o in N(p) of reach(p, o) + 1e-10).
+//  4. LOF(p) = (mean over o in N(p) of lrd(o)) / lrd(p). (Yu's equation 3 has
+//     lrd(p) under the sum, which would make it 1.)
+//
+// Only real points have a score, and only those that are asked for. The 1e-10
+// is scikit-learn's and keeps lrd finite where k points lie on one spot; it has
+// the unit of the values.
+//
+// A virtual point's lrd is not computed but given by its count C. With Alpha it
+// is Alpha log C (Yu's equation 4), at least 0. Alpha has the unit of a density,
+// so that is right for one scale only. Without Alpha it is a log(1+C), where a
+// makes the median of it over the virtual points the median of lrd over the
+// real ones. The median of m numbers is the one of rank floor((m+1)/2).
+//
+// # Strict
+//
+// Strict leaves the 1e-10 out, as ELKI does: k points on one spot have an
+// infinite lrd, a point of infinite lrd has LOF 1, and one of finite lrd with
+// such a neighbour an infinite LOF.
+//
+// # Degenerate input
+//
+//   - With k >= T, k is T-1: all others are neighbours.
+//   - A point that is alone (T = 1) has LOF 1.
+//   - Where all points are equal, LOF is 1, strict or not.
+//   - A point on the spot of k others has kdist 0 and an lrd of 1e10 (strict:
+//     infinite); a point next to such a spot gets a LOF of up to 1e10 (strict:
+//     infinite).
+//   - A dimension that is constant adds nothing to any distance.
+//   - A NaN or an infinity in any coordinate makes all scores NaN.
+package lof
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// guard is added to a mean reachability distance.
+const guard = 1e-10
+
+// MaxK is the largest number of neighbours.
+const MaxK = 1 << 10
+
+// Params of the local outlier factor.
+type Params struct {
+	K      int     // neighbours
+	Strict bool    // no guard; see the package comment
+	Alpha  float64 // lrd of a virtual point is Alpha log C; 0: scaled to the real points'
+}
+
+// Check reports all that is wrong.
+func (p *Params) Check() error {
+	var faults []error
+	if p.K < 1 || p.K > MaxK {
+		faults = append(faults, fmt.Errorf("lof: k is %d, use 1 to %d", p.K, MaxK))
+	}
+	if !(p.Alpha >= 0 && p.Alpha <= math.MaxFloat32) {
+		faults = append(faults, fmt.Errorf("lof: alpha is %v, use 0 or a positive number", p.Alpha))
+	}
+	return errors.Join(faults...)
+}
+
+// density is the lrd of a point whose k reachability distances have the given
+// sum.
+func (p *Params) density(sum float64, k int) float64 {
+	mean := sum / float64(k)
+	if !p.Strict {
+		return 1 / (mean + guard)
+	}
+	return 1 / mean // +Inf for 0
+}
+
+// factor is the LOF of a point of density lrd whose k neighbours' densities
+// have the given sum.
+func (p *Params) factor(sum, lrd float64, k int) float64 {
+	if math.IsInf(lrd, 1) {
+		return 1
+	}
+	return sum / float64(k) / lrd
+}
+
+// scale is what makes a virtual point's density of its count, median being that
+// of the real points' densities: lrd = a log(1+C), or a log C where literal.
+func (p *Params) scale(median, medianLog float64) (a float64, literal bool) {
+	switch {
+	case p.Alpha > 0:
+		return p.Alpha, true
+	case medianLog > 0:
+		return median / medianLog, false
+	}
+	return median, false
+}
+
+// virtual is the density of a virtual point of count c.
+func virtual(a float64, literal bool, c float64) float64 {
+	if literal {
+		return a * max(math.Log(c), 0)
+	}
+	return a * math.Log1p(c)
+}

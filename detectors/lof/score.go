@@ -1,0 +1,404 @@
+package lof
+
+import (
+	"math"
+	"slices"
+
+	"odradek/detectors/vec"
+)
+
+// The fast form. It computes only what the asked scores need: the neighbours of
+// the points to score and of those neighbours, and the k-distances of the
+// neighbours of all of these. For one point of 1,024 in 8 dimensions with k =
+// 20 that is 160 points; where all points are to be scored it is all, and with
+// virtual points without Alpha too, for the median.
+//
+// A point's neighbours are searched in float32, then decided in float64:
+//
+//   - all squared distances, from two points at a time, with the minima of 64
+//     groups of them (vec.SqDists);
+//   - a bound that a few more than k of these minima are within (vec.Bound), so
+//     that at least k points are: about 1.2 k of them, whatever the number of
+//     points;
+//   - the points within, and within the bound's rounding errors (vec.AtMost);
+//   - of these the k nearest, and those that float32 cannot tell from the k-th
+//     (vec.Rank): mostly none;
+//   - the distances of what is left as the definition has them.
+//
+// So neighbours are those of the definition, ties included, and a score is the
+// same to the bit however many are asked for.
+//
+// Floor at n=1024, d=8: 2n*d operations a point, at AVX2's 32 a cycle 512
+// cycles, 0.15 us. Measured on one EPYC 9004 core: 0.9 us a point for whole
+// windows, 120 us for one score; of that a third distances, a sixth each the
+// two ranks and AtMost.
+
+// Scorer holds the memory that scoring takes; the zero value is ready. It is
+// used by one goroutine at a time, for any parameters.
+type Scorer struct {
+	n, total, padded int // real points; all; all with the padding
+	dim, k           int
+	rows             []float32 // all points, dim numbers each
+	columns          []float32 // the same by dimension, scaled, padded apart
+	exact            bool      // a float32 distance is 0 only between equal points
+
+	pair   [2]vec.Distances
+	todo   []int32 // points to search from
+	listed []int32 // points that have a list
+	q64    []float64
+	places []int32   // candidates
+	near   []float32 // their distances in float32
+	square []float64 // and in float64
+	found  []neighbour
+
+	state []uint8     // by point: what of the following there is
+	list  []neighbour // k a point
+	kdist []float64   // squared
+	lrd   []float64
+	sort  []float64
+}
+
+const (
+	hasKDist uint8 = 1 << iota
+	hasList
+)
+
+type neighbour struct {
+	square float64
+	at     int32
+}
+
+// Score sets scores to those of the last len(scores) points of points, dim
+// numbers each.
+func (s *Scorer) Score(p *Params, scores, points []float32, dim int, virtuals, counts []float32) {
+	if !s.load(points, dim, virtuals) {
+		for i := range scores {
+			scores[i] = float32(math.NaN())
+		}
+		return
+	}
+	s.k = min(p.K, s.total-1)
+	if s.k < 1 {
+		for i := range scores {
+			scores[i] = 1
+		}
+		return
+	}
+	s.reserve()
+	first := s.n - len(scores)
+	if len(counts) > 0 && p.Alpha == 0 {
+		first = 0 // the median of lrd is that of all
+	}
+	for i := first; i < s.n; i++ {
+		s.want(i, hasList)
+	}
+	s.search(s.makeList)
+	for i := first; i < s.n; i++ {
+		for _, o := range s.listOf(i) {
+			if int(o.at) < s.n {
+				s.want(int(o.at), hasList)
+			}
+		}
+	}
+	s.search(s.makeList)
+	for _, i := range s.listed {
+		for _, o := range s.listOf(int(i)) {
+			s.want(int(o.at), hasKDist)
+		}
+	}
+	s.search(s.findKDist)
+	for _, i := range s.listed {
+		s.density(p, int(i))
+	}
+	if len(counts) > 0 {
+		s.virtual(p, counts)
+	}
+	for f := range scores {
+		i := s.n - len(scores) + f
+		sum := 0.0
+		for _, o := range s.listOf(i) {
+			sum += s.lrd[o.at]
+		}
+		scores[f] = float32(p.factor(sum, s.lrd[i], s.k))
+	}
+}
+
+// load takes the points; false where one is not finite.
+func (s *Scorer) load(points []float32, dim int, virtuals []float32) bool {
+	s.dim, s.n = dim, len(points)/dim
+	s.total = s.n + len(virtuals)/dim
+	s.padded = (s.total + vec.Group - 1) / vec.Group * vec.Group
+	s.rows = points
+	if len(virtuals) > 0 {
+		s.rows = append(append(s.rows[:0:0], points...), virtuals...)
+	}
+	peak, least := vec.Extent(s.rows)
+	if !(peak <= math.MaxFloat32) {
+		return false
+	}
+	// Squares must not overflow, and should not be 0.
+	scale := float32(1)
+	if peak > 0x1p40 || peak < 0x1p-20 && peak > 0 {
+		scale = float32(math.Ldexp(1, min(20-math.Ilogb(float64(peak)), 120)))
+	}
+	// Differences of floats are whole multiples of the lesser's last place.
+	s.exact = least == 0 || float64(least)*float64(scale) >= 0x1p-50
+	s.columns = grown(s.columns, dim*s.padded)
+	for c := range dim {
+		column := s.columns[c*s.padded : (c+1)*s.padded]
+		vec.Column(column[:s.total], scale, s.rows[c:], dim)
+		for i := s.total; i < s.padded; i++ {
+			column[i] = float32(math.Inf(1))
+		}
+	}
+	return true
+}
+
+func grown[T any](a []T, n int) []T {
+	if cap(a) < n {
+		return make([]T, n, n+n/4)
+	}
+	return a[:n]
+}
+
+func (s *Scorer) reserve() {
+	groups := (2*(s.k+1) + vec.Group - 1) / vec.Group * vec.Group
+	for l := range s.pair {
+		s.pair[l].Q = grown(s.pair[l].Q, s.dim)
+		s.pair[l].D = grown(s.pair[l].D, s.padded)
+		s.pair[l].Low = grown(s.pair[l].Low, groups)
+	}
+	s.todo, s.listed = s.todo[:0], s.listed[:0]
+	s.places = grown(s.places, s.padded+vec.Lanes)
+	s.near = grown(s.near, s.padded+vec.Lanes)
+	s.square = grown(s.square, s.padded)
+	s.q64 = grown(s.q64, s.dim)
+	s.state = grown(s.state, s.total)
+	clear(s.state)
+	s.list = grown(s.list, s.total*s.k)
+	s.kdist = grown(s.kdist, s.total)
+	s.lrd = grown(s.lrd, s.total)
+}
+
+func (s *Scorer) listOf(i int) []neighbour { return s.list[i*s.k : (i+1)*s.k] }
+
+// want puts point i on the list of those to search from, unless there is already
+// what is wanted of it. Lists are wanted before k-distances.
+func (s *Scorer) want(i int, what uint8) {
+	if s.state[i]&what != 0 {
+		return
+	}
+	s.state[i] |= what | hasKDist
+	s.todo = append(s.todo, int32(i))
+	if what == hasList {
+		s.listed = append(s.listed, int32(i))
+	}
+}
+
+// search measures the distances from the points to search from, two at a time,
+// and lets found look at them.
+func (s *Scorer) search(found func(i int, d *vec.Distances)) {
+	for todo := s.todo; len(todo) > 0; {
+		pair := [2]int{int(todo[0]), int(todo[min(1, len(todo)-1)])}
+		for l, i := range pair {
+			for c := range s.pair[l].Q {
+				s.pair[l].Q[c] = s.columns[c*s.padded+i]
+			}
+		}
+		vec.SqDists(&s.pair[0], &s.pair[1], s.columns, s.padded)
+		for l, i := range pair[:min(2, len(todo))] {
+			found(i, &s.pair[l])
+		}
+		todo = todo[min(2, len(todo)):]
+	}
+	s.todo = s.todo[:0]
+}
+
+// candidates puts a superset of point i's k neighbours, in order, with i itself,
+// into places and their distances into near. If equal, they are all on i's spot;
+// if not, the k-th neighbour's distance lies between low and high.
+func (s *Scorer) candidates(d *vec.Distances) (n int, low, high float32, equal bool) {
+	t := vec.Bound(d.Low, s.k+1)
+	if equal = t == 0 && s.exact; equal {
+		return vec.AtMost(s.places, s.near, d.D, 0), 0, 0, true
+	}
+	_, t = s.margin(t)
+	n = vec.AtMost(s.places, s.near, d.D, t)
+	end := (n + vec.Lanes - 1) / vec.Lanes * vec.Lanes
+	for a := n; a < end; a++ {
+		s.near[a] = t
+	}
+	low, high = s.margin(vec.Rank(s.near[:end], s.k+1))
+	return n, low, high, false
+}
+
+// margin gives the float32 distances that one of d may have, for its rounding
+// and another's.
+func (s *Scorer) margin(d float32) (low, high float32) {
+	relative := float64(4*(s.dim+4)) * 0x1p-24
+	absolute := float64(4*s.dim) * 0x1p-149 // of squares too small for float32
+	return float32(float64(d)*(1-relative) - absolute), float32(float64(d)*(1+relative) + absolute)
+}
+
+// squares sets s.square to the distances of point i to places, as the
+// definition has them.
+func (s *Scorer) squares(i int, places []int32) []float64 {
+	for c, v := range s.rows[i*s.dim : (i+1)*s.dim] {
+		s.q64[c] = float64(v)
+	}
+	vec.SqDists64(s.square[:len(places)], s.rows, places, s.q64)
+	return s.square[:len(places)]
+}
+
+// makeList makes point i's list, in order of place.
+func (s *Scorer) makeList(i int, d *vec.Distances) {
+	list := s.listOf(i)
+	n, _, high, equal := s.candidates(d)
+	places := s.places[:n]
+	if equal {
+		for a := range list {
+			if int(places[a]) == i {
+				places = places[1:]
+			}
+			list[a] = neighbour{0, places[a]}
+		}
+		s.kdist[i] = 0
+		return
+	}
+	m := 0
+	for a, j := range places {
+		places[m] = j
+		if s.near[a] <= high && int(j) != i {
+			m++
+		}
+	}
+	places = places[:m]
+	squares := s.squares(i, places)
+	if m == s.k {
+		most := 0.0
+		for a, j := range places {
+			list[a] = neighbour{squares[a], j}
+			most = max(most, squares[a])
+		}
+		s.kdist[i] = most
+		return
+	}
+	s.found = s.found[:0]
+	for a, j := range places {
+		s.found = append(s.found, neighbour{squares[a], j})
+	}
+	s.kdist[i] = nearest(list, s.found)
+}
+
+// nearest puts the len(list) nearest of found, which are in order of place, into
+// list, in that order, and returns the largest square. found may be changed.
+func nearest(list, found []neighbour) float64 {
+	for drop := len(found) - len(list); drop > 0 && drop <= 12; drop-- {
+		far := 0
+		for a := range found {
+			if found[a].square >= found[far].square {
+				far = a
+			}
+		}
+		copy(found[far:], found[far+1:])
+		found = found[:len(found)-1]
+	}
+	if len(found) > len(list) {
+		slices.SortStableFunc(found, func(a, b neighbour) int {
+			switch {
+			case a.square < b.square:
+				return -1
+			case a.square > b.square:
+				return 1
+			}
+			return 0
+		})
+		found = found[:len(list)]
+		slices.SortFunc(found, func(a, b neighbour) int { return int(a.at) - int(b.at) })
+	}
+	most := 0.0
+	for a, c := range found {
+		list[a] = c
+		most = max(most, c.square)
+	}
+	return most
+}
+
+// findKDist finds point i's squared k-distance. float32 leaves few points whose
+// distance it may be, mostly one.
+func (s *Scorer) findKDist(i int, d *vec.Distances) {
+	n, low, high, equal := s.candidates(d)
+	if equal {
+		s.kdist[i] = 0
+		return
+	}
+	places, m, below := s.places[:n], 0, 0
+	for a, d := range s.near[:n] {
+		j := places[a]
+		if d < low {
+			below++
+		}
+		places[m] = j
+		if d >= low && d <= high && int(j) != i {
+			m++
+		}
+	}
+	if low > 0 {
+		below-- // i itself
+	}
+	squares := s.squares(i, places[:m])
+	slices.Sort(squares)
+	s.kdist[i] = squares[s.k-below-1]
+}
+
+// density computes point i's lrd from its list.
+func (s *Scorer) density(p *Params, i int) {
+	sum := 0.0
+	for _, o := range s.listOf(i) {
+		sum += math.Sqrt(max(s.kdist[o.at], o.square))
+	}
+	s.lrd[i] = p.density(sum, s.k)
+}
+
+// virtual sets the virtual points' densities.
+func (s *Scorer) virtual(p *Params, counts []float32) {
+	var median, medianLog float64
+	if p.Alpha == 0 {
+		s.sort = append(s.sort[:0], s.lrd[:s.n]...)
+		median = s.middle()
+		s.sort = s.sort[:0]
+		for _, c := range counts {
+			s.sort = append(s.sort, math.Log1p(float64(c)))
+		}
+		medianLog = s.middle()
+	}
+	a, literal := p.scale(median, medianLog)
+	for i, c := range counts {
+		s.lrd[s.n+i] = virtual(a, literal, float64(c))
+	}
+}
+
+func (s *Scorer) middle() float64 {
+	slices.Sort(s.sort)
+	return s.sort[(len(s.sort)-1)/2]
+}
+
+// Neighbours are the places of point i's neighbours, in order; those of virtual
+// points come after the points'. It is nil where there are none, or a number is
+// not finite.
+func (s *Scorer) Neighbours(p *Params, points []float32, dim int, virtuals []float32, i int) []int {
+	if !s.load(points, dim, virtuals) {
+		return nil
+	}
+	if s.k = min(p.K, s.total-1); s.k < 1 {
+		return nil
+	}
+	s.reserve()
+	s.want(i, hasList)
+	s.search(s.makeList)
+	at := make([]int, s.k)
+	for a, o := range s.listOf(i) {
+		at[a] = int(o.at)
+	}
+	return at
+}

@@ -1,0 +1,182 @@
+package vec
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func TestNear(t *testing.T) {
+	rng := newRand(t)
+	for range 300 {
+		n := Group * (1 + rng.IntN(6))
+		groups := Group * (1 + rng.IntN(3))
+		dim := 1 + rng.IntN(11)
+		stride := n + rng.IntN(2)*8
+		x := make([]float32, stride*dim)
+		for i := range x {
+			x[i] = float32(rng.IntN(5))
+			if n > 2*Group {
+				x[i] = float32(rng.NormFloat64())
+			}
+		}
+		for i := n - rng.IntN(Group); i < n; i++ {
+			x[i] = float32(math.Inf(1)) // no points
+		}
+		q := make([]float32, dim)
+		for c := range q {
+			q[c] = x[c*stride]
+		}
+		d, low := make([]float32, n), make([]float32, groups)
+		other := Distances{make([]float32, dim), make([]float32, n), make([]float32, groups)}
+		own := Distances{q, d, low}
+		SqDists(&own, &other, x, stride)
+		if rng.IntN(2) == 0 {
+			SqDists(&other, &own, x, stride)
+		}
+		minima := slices.Repeat([]float32{float32(math.Inf(1))}, groups)
+		for i, v := range d {
+			want := 0.0
+			for c := range q {
+				e := float64(q[c]) - float64(x[c*stride+i])
+				want += e * e
+			}
+			if math.Abs(float64(v)-want) > 1e-6*want && !(math.IsInf(want, 1) && float64(v) == want) {
+				t.Fatalf("distance %d is %v, want %v", i, v, want)
+			}
+			minima[i%groups] = min(minima[i%groups], v)
+		}
+		if !slices.Equal(low, minima) {
+			t.Fatalf("minima %v, want %v", low, minima)
+		}
+
+		low = low[:8*(1+rng.IntN(len(low)/8))]
+		sorted := slices.Sorted(slices.Values(low))
+		finite, _ := slices.BinarySearch(sorted, float32(math.Inf(1)))
+		if finite == 0 {
+			continue
+		}
+		m := 1 + rng.IntN(finite)
+		b := Bound(low, m)
+		within := 0
+		for _, v := range low {
+			if v <= b {
+				within++
+			}
+		}
+		tied := b == sorted[m-1]
+		if within < m || within > m+m/16 && !tied {
+			t.Fatalf("%d of %v are not above %v, want %d", within, sorted, b, m)
+		}
+
+		if r := Rank(low, m); r != sorted[m-1] {
+			t.Fatalf("number %d of %v is %v", m, sorted, r)
+		}
+
+		at, near := make([]int32, n+8), make([]float32, n+8)
+		at = at[:AtMost(at, near, d, b)]
+		var want []int32
+		for i, v := range d {
+			if v <= b {
+				want = append(want, int32(i))
+			}
+		}
+		if !slices.Equal(at, want) {
+			t.Fatalf("places %v, want %v", at, want)
+		}
+		rows, q64, d64 := make([]float32, 0, n*dim), make([]float64, dim), make([]float64, len(at))
+		for i := range n {
+			for c := range q {
+				rows, q64[c] = append(rows, x[c*stride+i]), float64(q[c])
+			}
+		}
+		SqDists64(d64, rows, at, q64)
+		for a, i := range at {
+			exact := 0.0
+			for c := range q {
+				e := q64[c] - float64(x[c*stride+int(i)])
+				exact += float64(e * e)
+			}
+			if near[a] != d[i] || d64[a] != exact {
+				t.Fatalf("place %d: %v and %v, want %v and %v", i, near[a], d64[a], d[i], exact)
+			}
+		}
+	}
+}
+
+func TestExtentAndColumn(t *testing.T) {
+	rng := newRand(t)
+	inf := float32(math.Inf(1))
+	for range 300 {
+		n := rng.IntN(70)
+		x := make([]float32, n)
+		most, least := float32(0), float32(0)
+		for i := range x {
+			if rng.IntN(4) > 0 {
+				x[i] = float32(rng.NormFloat64()) * float32(math.Ldexp(1, -rng.IntN(150)))
+			}
+			v := float32(math.Abs(float64(x[i])))
+			most = max(most, v)
+			if v > 0 && (least == 0 || v < least) {
+				least = v
+			}
+		}
+		if m, l := Extent(x); m != most || l != least {
+			t.Fatalf("%v: %v and %v, want %v and %v", x, m, l, most, least)
+		}
+		if n > 0 {
+			stride := 1 + rng.IntN(5)
+			dst := make([]float32, 1+(n-1)/stride)
+			Column(dst, 2, x, stride)
+			for i, v := range dst {
+				if v != 2*x[i*stride] {
+					t.Fatalf("column %d is %v, want %v", i, v, 2*x[i*stride])
+				}
+			}
+			x[rng.IntN(n)] = []float32{inf, -inf, float32(math.NaN())}[rng.IntN(3)]
+			if m, _ := Extent(x); m-m == 0 {
+				t.Fatalf("%v: %v", x, m)
+			}
+		}
+	}
+}
+
+func BenchmarkNear(b *testing.B) {
+	const n, dim, m = 1024, 8, 21
+	rng := newRand(b)
+	x := Aligned(n * dim)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	u := Distances{Aligned(dim), Aligned(n), Aligned(Group)}
+	v := Distances{Aligned(dim), Aligned(n), Aligned(Group)}
+	at, near := make([]int32, n+8), Aligned(n+8)
+	next := 0
+	search := func() {
+		next = (next + 1) % (n - 1)
+		for c := range dim {
+			u.Q[c], v.Q[c] = x[c*n+next], x[c*n+next+1]
+		}
+		SqDists(&u, &v, x, n)
+	}
+	b.Run("two SqDists", func(b *testing.B) {
+		for b.Loop() {
+			search()
+		}
+	})
+	b.Run("and Bounds", func(b *testing.B) {
+		for b.Loop() {
+			search()
+			Bound(u.Low, m)
+			Bound(v.Low, m)
+		}
+	})
+	b.Run("and AtMosts", func(b *testing.B) {
+		found := 0
+		for b.Loop() {
+			search()
+			found += AtMost(at, near, u.D, Bound(u.Low, m)) + AtMost(at, near, v.D, Bound(v.Low, m))
+		}
+		b.ReportMetric(float64(found)/float64(2*b.N), "places")
+	})
+}
