@@ -29,19 +29,20 @@ type Detector interface {
 	AppendFindings(dst []Finding, r Rows) []Finding
 }
 
+// Explainer is a Detector that knows what it expected of a row.
+type Explainer interface {
+	Detector
+	// Explain says of the fresh-th fresh row of a finished task which row the
+	// method would have expected, on the scale of X, and which share each value has
+	// in the score; the shares sum up to 1. Both have Dim numbers. False: it cannot
+	// say.
+	Explain(r Rows, fresh int, expected, contribution []float32) bool
+}
+
 // Finding is one score and the rows it speaks of: a sample (From == To), or an
 // interval of samples. Rows count from 0 at the oldest row of the task's X.
 type Finding struct {
 	Fresh    int // which fresh row the score belongs to, 0 the oldest
 	From, To int // first and last row the score speaks of
 	Score    float64
-}
-
-// Explainer is what a detector may also be: it says what a score found wrong.
-type Explainer interface {
-	// Explain tells for fresh row fresh of a finished task the row that the
-	// method would have expected, in the scale of X, and the share that each
-	// value has in the score; the shares' sum is 1. Both have a number for each
-	// value of a row. false: it cannot tell, and nothing is written.
-	Explain(r Rows, fresh int, expected, contribution []float32) bool
 }

@@ -49,6 +49,35 @@ func (z *zscore) AppendFindings(dst []Finding, r Rows) []Finding {
 	return dst
 }
 
+// Explain expects the mean of the rows before. A value's share is that of its own
+// score.
+func (z *zscore) Explain(r Rows, fresh int, expected, contribution []float32) bool {
+	n := z.Window() - 1
+	row := r.Len() - r.Fresh + fresh
+	var own [1]float32
+	sum := 0.0
+	x := make([]float32, n+1)
+	for c := range r.Dim {
+		mean := 0.0
+		for i := range x {
+			x[i] = r.X[(row-n+i)*r.Dim+c]
+			if i < n {
+				mean += float64(x[i]) / float64(n)
+			}
+		}
+		zscoreScore(Rows{Dim: 1, Fresh: 1, Params: z.params, X: x, Scores: own[:]})
+		expected[c], contribution[c] = float32(mean), own[0]
+		sum += float64(own[0])
+	}
+	if !(sum > 0) {
+		return false
+	}
+	for c := range contribution {
+		contribution[c] = float32(float64(contribution[c]) / sum)
+	}
+	return true
+}
+
 // zscoreScore is the definition, in two passes.
 func zscoreScore(r Rows) {
 	n := int(r.Params[0]) - 1

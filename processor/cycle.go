@@ -41,6 +41,7 @@ type cycle struct {
 	outs      *outputs
 	codec     kafka.Codec
 	scores    []sink // by partition of the scores topic
+	anomalies []sink
 	rekey     []sink
 	dlq, late sink
 	changelog sync.Map // kafka.TP of the changelog -> *sink
@@ -59,6 +60,7 @@ type part struct {
 	floor   keystate.Floor
 	counts  counts
 	samples []int64 // event times (us) of a sample of the rows, for the latency
+	recent  []RecentAnomaly
 	fetched time.Time
 }
 
@@ -72,9 +74,10 @@ type sink struct {
 func newCycle(o *outputs, codec kafka.Codec) *cycle {
 	return &cycle{
 		outs: o, codec: codec,
-		scores: make([]sink, o.scores.partitions),
-		rekey:  make([]sink, o.rekey.partitions),
-		parts:  map[*partition]*part{},
+		scores:    make([]sink, o.scores.partitions),
+		anomalies: make([]sink, o.anomalies.partitions),
+		rekey:     make([]sink, o.rekey.partitions),
+		parts:     map[*partition]*part{},
 	}
 }
 
@@ -128,6 +131,10 @@ func (c *cycle) add(pt *partition, r part, bytes int) {
 	}
 	have.next, have.floor = r.next, r.floor
 	have.counts.add(&r.counts)
+	have.recent = append(have.recent, r.recent...)
+	if over := len(have.recent) - maxRecent; over > 0 {
+		have.recent = have.recent[over:]
+	}
 	if len(have.samples) < 256 {
 		have.samples = append(have.samples, r.samples...)
 	}
@@ -157,6 +164,9 @@ func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.T
 	}
 	for i := range c.scores {
 		put(outs, kafka.TP{Topic: c.outs.scores.name, Partition: int32(i)}, &c.scores[i])
+	}
+	for i := range c.anomalies {
+		put(outs, kafka.TP{Topic: c.outs.anomalies.name, Partition: int32(i)}, &c.anomalies[i])
 	}
 	for i := range c.rekey {
 		put(outs, kafka.TP{Topic: c.outs.rekey.name, Partition: int32(i)}, &c.rekey[i])

@@ -40,12 +40,15 @@ type Metrics struct {
 	transactions *prometheus.CounterVec // outcome
 	commitErrors *prometheus.CounterVec // class
 	rebalances   *prometheus.CounterVec // kind
+	anomalies    *prometheus.CounterVec // detector, kind
 	executorInfo *prometheus.GaugeVec   // executor
 	buildInfo    *prometheus.GaugeVec   // version, goversion
 
 	cycleRecords, cycleBytes prometheus.Histogram
 
 	scoresPublished, changelogRecords, changelogBytes prometheus.Counter
+
+	recent recentAnomalies
 
 	eventToScore, ingestToScore, commitDuration, restoreDuration *latencyHistogram
 
@@ -126,6 +129,7 @@ func NewMetrics() *Metrics {
 	m.transactions = counter("transactions_total", "Commit cycles by outcome: committed, aborted.", "outcome")
 	m.commitErrors = counter("commit_errors_total", "Failed commit cycles by class of error.", "class")
 	m.rebalances = counter("rebalances_total", "Partitions assigned, revoked or lost, counted by event.", "kind")
+	m.anomalies = counter("anomalies_total", "Changes of anomalies published by committed cycles: open, update, close.", "detector", "kind")
 	m.executorInfo = gauge("executor_info", "1 for the executor in use.", "executor")
 	m.buildInfo = gauge("build_info", "1 for this build.", "version", "goversion")
 
@@ -252,6 +256,7 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 	add(pm.Late, n.outcomes[keystate.Late])
 	add(pm.Duplicate, n.outcomes[keystate.Duplicate])
 	add(pm.HeldEvicted, n.outcomes[keystate.Evicted])
+	m.changed(r)
 	m.rate.add(now, n.consumed)
 	pm.rate.add(now, n.consumed)
 
@@ -272,6 +277,18 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 	pm.floor, pm.next = r.floor.Offset, r.next
 	pm.commits.add(now, r.next)
 	pm.mu.Unlock()
+}
+
+// changed counts the changes of anomalies of a partition's results.
+func (m *Metrics) changed(r *part) {
+	for detector, counts := range r.counts.changes {
+		for kind, n := range counts {
+			if n > 0 {
+				m.anomalies.WithLabelValues(detector, schemas.AnomalyKinds[kind]).Add(float64(n))
+			}
+		}
+	}
+	m.recent.add(r.recent)
 }
 
 // aborted counts a cycle whose commit failed or had no certain outcome.

@@ -13,8 +13,8 @@ import (
 
 // outputs are the topics that the worker writes.
 type outputs struct {
-	scores, dlq, late, rekey topic
-	changelogs               map[string]*topic // by input topic
+	scores, anomalies, dlq, late, rekey topic
+	changelogs                          map[string]*topic // by input topic
 }
 
 type topic struct {
@@ -37,7 +37,7 @@ func (o *outputs) outgrown(tp kafka.TP) error {
 
 // all lists the topics.
 func (o *outputs) all() []*topic {
-	list := []*topic{&o.scores, &o.dlq, &o.late, &o.rekey}
+	list := []*topic{&o.scores, &o.anomalies, &o.dlq, &o.late, &o.rekey}
 	for _, t := range o.changelogs {
 		list = append(list, t)
 	}
@@ -76,6 +76,7 @@ func (o *outputs) open(ctx context.Context, cfg *Config) error {
 	if cfg.Scores != ScoresNone {
 		o.scores = find(cfg.ScoresTopic, "ODRADEK_SCORES_TOPIC")
 	}
+	o.anomalies = find(cfg.AnomaliesTopic, "ODRADEK_ANOMALIES_TOPIC")
 	o.dlq = find(cfg.DLQTopic, "ODRADEK_DLQ_TOPIC")
 	o.late = find(cfg.LateTopic, "ODRADEK_LATE_TOPIC")
 	o.rekey = find(cfg.RekeyTopic, "ODRADEK_REKEY")
@@ -232,7 +233,7 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 	)
 	for i := range rows {
 		row := &rows[i]
-		if cfg.Scores == ScoresAnomalous && !(float64(row.Score) > cfg.Thresholds[row.Detector]) {
+		if cfg.Scores == ScoresAnomalous && !row.Exceeds {
 			continue
 		}
 		name := row.Key.Name()

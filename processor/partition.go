@@ -43,24 +43,25 @@ type partition struct {
 	heldNow     atomic.Int64
 
 	// Owned by the goroutine.
-	state    *keystate.State
-	batch    *detectors.Batch
-	dec      *schemas.Decoder
-	enc      *schemas.ScoreEncoder
-	it       kafka.Iterator
-	reading  schemas.Reading
-	header   func(string) ([]byte, bool)
-	source   *kafka.Source
-	epoch    uint64
-	settled  int64 // committed offset that the state has been told of
-	counts   counts
-	counted  keystate.Counts // state's counts already joined
-	side     []sideRecord    // dead letters, late records and forwarded records of the chunk
-	value    []byte
-	wipe     [][]byte // changelog keys to delete (state given up), until that is committed
-	wiped    bool     // wipe is in an uncommitted result already
-	arrivals arrivals
-	work     restoreWork
+	state      *keystate.State
+	batch      *detectors.Batch
+	dec        *schemas.Decoder
+	enc        *schemas.ScoreEncoder
+	anomalyEnc *schemas.AnomalyEncoder
+	it         kafka.Iterator
+	reading    schemas.Reading
+	header     func(string) ([]byte, bool)
+	source     *kafka.Source
+	epoch      uint64
+	settled    int64 // committed offset that the state has been told of
+	counts     counts
+	counted    keystate.Counts // state's counts already joined
+	side       []sideRecord    // dead letters, late records and forwarded records of the chunk
+	value      []byte
+	wipe       [][]byte // changelog keys to delete (state given up), until that is committed
+	wiped      bool     // wipe is in an uncommitted result already
+	arrivals   arrivals
+	work       restoreWork
 
 	lastDeadLog time.Time
 	again       bool // fold the iterator's current record once more
@@ -80,6 +81,7 @@ const (
 type counts struct {
 	consumed, bytes, dead, forwarded int64
 	outcomes                         keystate.Counts
+	changes                          changeCounts
 }
 
 func (c *counts) add(d *counts) {
@@ -89,6 +91,9 @@ func (c *counts) add(d *counts) {
 	c.forwarded += d.forwarded
 	for i := range c.outcomes {
 		c.outcomes[i] += d.outcomes[i]
+	}
+	for name, n := range d.changes {
+		c.changes.add(name, n)
 	}
 }
 
@@ -107,6 +112,7 @@ func (p *Processor) newPartition(tp kafka.TP) *partition {
 		names[i] = p.cfg.State.Detectors[i].Name
 	}
 	pt.enc = schemas.NewScoreEncoder(p.cfg.ScoreSchemaID, tp.Topic, tp.Partition, names)
+	pt.anomalyEnc = schemas.NewAnomalyEncoder(p.cfg.AnomalySchemaID, tp.Topic, tp.Partition)
 	return pt
 }
 
@@ -273,6 +279,7 @@ func (pt *partition) settle() {
 
 func (pt *partition) resetChunk() {
 	pt.state.Rows = pt.state.Rows[:0]
+	pt.state.Events = pt.state.Events[:0]
 	clear(pt.side)
 	pt.side = pt.side[:0]
 	pt.counts = counts{}
@@ -468,7 +475,12 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 
 // write puts the chunk's outputs and the state that is due into the cycle.
 func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
-	scores, err := pt.writeScores(c, r, time.Now())
+	now := time.Now()
+	scores, err := pt.writeScores(c, r, now)
+	if err != nil {
+		return 0, err
+	}
+	anomalies, err := pt.writeAnomalies(c, r, now)
 	if err != nil {
 		return 0, err
 	}
@@ -483,7 +495,7 @@ func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
 	pt.arrivals.add(r.next, r.fetched)
 	want := pt.arrivals.before(r.fetched.Add(-pt.p.cfg.ReplayLimit * 3 / 4))
 	state, err := pt.writeState(c, want, snapshotBytes)
-	return scores + side + state, err
+	return scores + anomalies + side + state, err
 }
 
 // handOverBytes bounds the state that is written at a hand-over.

@@ -32,8 +32,8 @@ type ScoresMode int
 
 // The modes of ODRADEK_SCORES.
 const (
-	ScoresAll ScoresMode = iota
-	ScoresAnomalous
+	ScoresAll       ScoresMode = iota
+	ScoresAnomalous            // those above their detector's threshold
 	ScoresNone
 )
 
@@ -76,16 +76,16 @@ type Config struct {
 	CommitInterval     time.Duration // least time from one commit's begin to the next
 	ReplayLimit        time.Duration // input that a restore may have to replay, in time of arrival
 
-	Scores        ScoresMode
-	ScoreSchemaID int32
-	// Thresholds has one bound per detector for ScoresAnomalous.
-	Thresholds  []float64
-	ScoresTopic string
-	DLQTopic    string
-	LateTopic   string
-	RekeyTopic  string // empty: off
-	Changelog   func(topic string) string
-	Codec       kafka.Codec
+	Scores          ScoresMode
+	ScoreSchemaID   int32
+	ScoresTopic     string
+	AnomalySchemaID int32
+	AnomaliesTopic  string // empty: none are published
+	DLQTopic        string
+	LateTopic       string
+	RekeyTopic      string // empty: off
+	Changelog       func(topic string) string
+	Codec           kafka.Codec
 	// MaxMessageBytes bounds a batch, also below a topic's max.message.bytes.
 	MaxMessageBytes int
 

@@ -3,7 +3,6 @@ package schemas
 import (
 	_ "embed"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -166,26 +165,16 @@ func appendText[T string | []byte](dst []byte, s T) []byte {
 // topic. Key aliases b.
 func DecodeScore(b []byte) (Score, error) {
 	var s Score
-	switch {
-	case len(b) >= 5 && b[0] == magicID:
-		b = b[5:]
-	case len(b) >= 10 && b[0] == singleObject0 && b[1] == singleObject1:
-		if crc := binary.LittleEndian.Uint64(b[2:]); crc != scoreFingerprint {
-			return s, fmt.Errorf("schemas: score: fingerprint %016x is of another schema", crc)
-		}
-		b = b[10:]
-	default:
-		return s, fmt.Errorf("schemas: score: starts with % x, which is no known framing", shorten(b))
+	b, err := unframe(b, scoreFingerprint)
+	if err != nil {
+		return s, fmt.Errorf("schemas: score: %w", err)
 	}
 	r := fieldReader{buf: b}
 	s.Key = r.text()
 	s.EventTime = r.long()
 	s.ScoreTime = r.long()
 	s.Detector = string(r.text())
-	s.Score = math.NaN()
-	if r.index(2) == 1 {
-		s.Score = r.double()
-	}
+	s.Score = r.optional()
 	s.State = ScoreState(r.index(int(scoreStates)))
 	s.Topic = string(r.text())
 	s.Partition = r.int()
@@ -194,72 +183,4 @@ func DecodeScore(b []byte) (Score, error) {
 		return Score{}, fmt.Errorf("schemas: score: %w", err)
 	}
 	return s, nil
-}
-
-// fieldReader reads the fields of a record of known schema one by one. After
-// an error it gives zeros.
-type fieldReader struct {
-	buf []byte
-	pos int
-	st  status
-}
-
-func (r *fieldReader) text() []byte {
-	if r.st != statusOK {
-		return nil
-	}
-	var n int
-	if n, r.pos, r.st = length(r.buf, r.pos); r.st != statusOK {
-		return nil
-	}
-	r.pos += n
-	return r.buf[r.pos-n : r.pos : r.pos]
-}
-
-func (r *fieldReader) long() int64 {
-	if r.st != statusOK {
-		return 0
-	}
-	var v uint64
-	v, r.pos, r.st = varint(r.buf, r.pos)
-	return unzigzag(v)
-}
-
-func (r *fieldReader) int() int32 {
-	if r.st != statusOK {
-		return 0
-	}
-	var v int32
-	v, r.pos, r.st = integer32(r.buf, r.pos)
-	return v
-}
-
-func (r *fieldReader) index(n int) int {
-	if r.st != statusOK {
-		return 0
-	}
-	var i int
-	i, r.pos, r.st = index(r.buf, r.pos, n)
-	return i
-}
-
-func (r *fieldReader) double() float64 {
-	if r.st == statusOK && len(r.buf)-r.pos < 8 {
-		r.st = statusTruncated
-	}
-	if r.st != statusOK {
-		return 0
-	}
-	r.pos += 8
-	return math.Float64frombits(binary.LittleEndian.Uint64(r.buf[r.pos-8:]))
-}
-
-func (r *fieldReader) end() error {
-	if r.st != statusOK {
-		return statusErrors[r.st].err
-	}
-	if r.pos != len(r.buf) {
-		return errors.New("bytes behind the record's end")
-	}
-	return nil
 }

@@ -98,7 +98,7 @@ func TestScoreEncoder(t *testing.T) {
 
 // Every field of the published schemas says what it is.
 func TestSchemasAreDocumented(t *testing.T) {
-	for _, text := range []string{ScoreSchema, ReadingSchema} {
+	for _, text := range []string{ScoreSchema, AnomalySchema, ReadingSchema} {
 		var walk func(v any)
 		walk = func(v any) {
 			switch v := v.(type) {

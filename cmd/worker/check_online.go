@@ -185,6 +185,9 @@ func (o *onlineCheck) outputs(ctx context.Context) {
 	if out.Scores != "none" {
 		list = append(list, output{out.ScoresTopic, "SCORES_TOPIC", 0, ""})
 	}
+	if o.c.anomalies() {
+		list = append(list, output{out.AnomaliesTopic, "ANOMALIES_TOPIC", 0, ""})
+	}
 	if o.c.Cycle.Rekey {
 		list = append(list, output{out.RekeyTopic, "REKEY_TOPIC", 0, ""}, output{o.c.ChangelogTopic(out.RekeyTopic), "CHANGELOG_PREFIX", 0, out.RekeyTopic})
 	} else {
@@ -277,7 +280,7 @@ func (o *onlineCheck) registry(ctx context.Context) {
 }
 
 // schemas checks the mapping against the newest schema of each input topic, and
-// that the scores' schema can be registered.
+// that those of the outputs can be registered.
 func (o *onlineCheck) schemas(ctx context.Context) {
 	if o.reg == nil {
 		return
@@ -294,15 +297,14 @@ func (o *onlineCheck) schemas(ctx context.Context) {
 			o.fits(fmt.Sprintf("subject %s version %d", subject, s.Version), s.JSON)
 		}
 	}
-	if o.c.Output.Scores == "none" {
-		return
-	}
-	subject := schemas.Subject(o.c.Output.ScoresTopic)
-	switch ok, reasons, err := o.reg.Compatible(ctx, subject, schemas.ScoreSchema); {
-	case err != nil:
-		o.r.warn("subject "+subject, "compatibility of the score schema cannot be asked: "+err.Error(), "")
-	case !ok:
-		o.r.fault("subject "+subject, "it does not take the score schema: "+strings.Join(reasons, "; "), "use another "+prefix+"SCORES_TOPIC or change the subject's compatibility")
+	for _, out := range outputSchemas(o.c) {
+		subject := schemas.Subject(out.topic)
+		switch ok, reasons, err := o.reg.Compatible(ctx, subject, out.schema); {
+		case err != nil:
+			o.r.warn("subject "+subject, "compatibility of the schema of "+out.what+" cannot be asked: "+err.Error(), "")
+		case !ok:
+			o.r.fault("subject "+subject, "it does not take the schema of "+out.what+": "+strings.Join(reasons, "; "), "use another topic ("+prefix+out.setting+") or change the subject's compatibility")
+		}
 	}
 }
 

@@ -98,11 +98,14 @@ type keySettings struct {
 }
 
 type detectSettings struct {
-	Names []string `env:"DETECTORS" envDefault:"change" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
+	Anomalies bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id tell how it goes on and that it is over."`
+	Silence   time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0 looks for none. Whatever the partition's newest event time says is what the time is: where all series of a partition stop, nobody is silent."`
+	Names     []string      `env:"DETECTORS" envDefault:"change" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
 }
 
 type outputSettings struct {
 	Scores          string   `env:"SCORES" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
+	AnomaliesTopic  string   `env:"ANOMALIES_TOPIC" derived:"<group>-anomalies" doc:"Topic of the anomalies."`
 	ScoresTopic     string   `env:"SCORES_TOPIC" derived:"<group>-scores" doc:"Topic of the scores."`
 	DLQTopic        string   `env:"DLQ_TOPIC" derived:"<group>-dlq" doc:"Dead-letter topic: records that could not be read, byte for byte, with the reason in their headers."`
 	LateTopic       string   `env:"LATE_TOPIC" derived:"<group>-late" doc:"Topic of the records that came later than ODRADEK_LATENESS allows."`
@@ -349,6 +352,7 @@ func (c *Config) derive() {
 		}
 	}
 	set(&o.ScoresTopic, g+"-scores")
+	set(&o.AnomaliesTopic, g+"-anomalies")
 	set(&o.DLQTopic, g+"-dlq")
 	set(&o.LateTopic, g+"-late")
 	set(&o.RekeyTopic, g+"-rekey")
@@ -363,6 +367,7 @@ func (c *Config) derive() {
 	}
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
+		c.deriveAlarm(d)
 		d.Fields = cleanList(d.Fields)
 		if len(d.Fields) == 0 {
 			d.Fields = slices.Clone(c.Mapping.ValueFields)

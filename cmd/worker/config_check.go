@@ -307,6 +307,7 @@ func (k *checker) topics() {
 		named[topic] = prefix + setting
 	}
 	check("SCORES_TOPIC", o.ScoresTopic, o.Scores != "none")
+	check("ANOMALIES_TOPIC", o.AnomaliesTopic, k.c.anomalies())
 	check("DLQ_TOPIC", o.DLQTopic, true)
 	check("LATE_TOPIC", o.LateTopic, true)
 	check("REKEY_TOPIC", o.RekeyTopic, k.c.Cycle.Rekey)

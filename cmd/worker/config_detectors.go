@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"odradek/detectors"
+	"odradek/processor/keystate"
 )
 
 // DetectorSettings are the settings of one detector.
@@ -19,12 +20,12 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op        string   `env:"OP" envDefault:"ikasst" oneof:"ikasst|lof|zscore" doc:"Method. ikasst: change score by singular spectrum transformation. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. zscore: distance of a sample to the mean of those before it, in standard deviations."`
-	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
-	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window    int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For lof the points that a score is among, at least 2K and 65536 at most. For zscore the samples a score reads, the scored one included."`
-	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
-	Threshold *float64 `env:"THRESHOLD" doc:"A score above it is anomalous. Needed with ODRADEK_SCORES=anomalous."`
+	Op     string   `env:"OP" envDefault:"ikasst" oneof:"ikasst|lof|zscore" doc:"Method. ikasst: change score by singular spectrum transformation. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. zscore: distance of a sample to the mean of those before it, in standard deviations."`
+	Fields []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
+	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
+	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For lof the points that a score is among, at least 2K and 65536 at most. For zscore the samples a score reads, the scored one included."`
+	Stride int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
+	Alarm  alarmSettings
 }
 
 type ikasstParams struct {
@@ -91,6 +92,9 @@ func (k *checker) detectors() {
 	var problems []string
 	seen := map[string]string{}
 	for _, n := range c.Detect.Names {
+		if n == keystate.SilenceName {
+			problems = append(problems, fmt.Sprintf("%q is what anomalies of %sSILENCE are called", n, prefix))
+		}
 		if !detectorNameRE.MatchString(n) {
 			problems = append(problems, fmt.Sprintf("%q is not a detector's name", n))
 		}
@@ -101,6 +105,7 @@ func (k *checker) detectors() {
 	}
 	k.addAll("DETECTORS", problems, "a name is a letter, then letters, digits, - and _, 64 at most, and stands there once")
 	before := len(k.faults)
+	k.silence()
 	for i := range c.Detectors {
 		k.detector(&c.Detectors[i])
 	}
@@ -128,9 +133,7 @@ func (k *checker) detector(d *DetectorSettings) {
 	if _, err := keyPatterns(d.Keys); err != nil {
 		k.add(short+"KEYS", err.Error(), "")
 	}
-	if d.Threshold == nil && k.c.Output.Scores == "anomalous" {
-		k.add(short+"THRESHOLD", "not set, but "+prefix+"SCORES=anomalous", "set the score above which a sample is anomalous")
-	}
+	k.alarm(short, d)
 	if p, ok := d.params.(*lofParams); ok && p.Tumbling && d.Stride != d.Window {
 		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window), fmt.Sprintf("set it to %d", d.Window))
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -29,6 +28,9 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		DropDuplicates: c.Mapping.Duplicates == "drop",
 		KeepMismatched: c.Cycle.StateMismatch == "reset",
 	}
+	if c.Detect.Anomalies {
+		ks.Silence = c.Detect.Silence.Microseconds()
+	}
 	var windows []string
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
@@ -51,9 +53,16 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%sKEYS: %w", detectorPrefix(d.Name), err)
 		}
-		ks.Detectors = append(ks.Detectors, keystate.DetectorConfig{
+		dc := keystate.DetectorConfig{
 			Name: d.Name, Detector: det, Window: w, Keys: keys, Stride: d.Stride, Fingerprint: fingerprint(d.canonical()),
-		})
+		}
+		if dc.Threshold, err = c.thresholdOf(d); err != nil {
+			return nil, fmt.Errorf("%sTHRESHOLD: %w", detectorPrefix(d.Name), err)
+		}
+		if dc.Threshold != nil && c.Detect.Anomalies {
+			dc.Events = d.Alarm.rule()
+		}
+		ks.Detectors = append(ks.Detectors, dc)
 	}
 	return ks, nil
 }
@@ -70,16 +79,4 @@ func (c *Config) canonicalWindow(fields []string) string {
 		at = "@timestamp"
 	}
 	return fmt.Sprintf("window;1;key=%q;time=%q;unit=%s;fields=%q", key, at, m.TimeUnit, fields)
-}
-
-// Thresholds is each detector's bound; NaN where it has none.
-func (c *Config) Thresholds() []float64 {
-	out := make([]float64, len(c.Detectors))
-	for i, d := range c.Detectors {
-		out[i] = math.NaN()
-		if d.Threshold != nil {
-			out[i] = *d.Threshold
-		}
-	}
-	return out
 }

@@ -11,6 +11,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
+	"odradek/processor/keystate"
 )
 
 // minimal is the least environment that is without fault.
@@ -34,7 +38,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatalf("faults %v, warnings %v", faults, warnings)
 	}
 	for got, want := range map[string]string{
-		c.Output.ScoresTopic: "g-scores", c.Output.DLQTopic: "g-dlq", c.Output.LateTopic: "g-late", c.Output.RekeyTopic: "g-rekey",
+		c.Output.ScoresTopic: "g-scores", c.Output.AnomaliesTopic: "g-anomalies", c.Output.DLQTopic: "g-dlq", c.Output.LateTopic: "g-late", c.Output.RekeyTopic: "g-rekey",
 		c.ChangelogTopic("a"): "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
 		c.Fetch.MaxBytes.String(): "8MiB", strings.Join(c.Detectors[0].Fields, ","): "value", c.Kafka.Brokers[0]: "localhost:9092",
 	} {
@@ -64,7 +68,9 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"ODRADEK_LATENESS=-1s",
 		"ODRADEK_MAX_KEYS=many",
 		"ODRADEK_DETECTORS=x,y,9",
-		"ODRADEK_DETECTOR_X_OP=magic",
+		"ODRADEK_DETECTOR_X_OP=magic", "ODRADEK_DETECTOR_X_THRESHOLD=3.5", "ODRADEK_DETECTOR_X_HISTORY=3", "ODRADEK_DETECTOR_X_OPEN_AFTER=0",
+		"ODRADEK_DETECTOR_X_RELEASE=1.5", "ODRADEK_DETECTOR_X_MERGE_GAP=-1s", "ODRADEK_DETECTOR_Y_THRESHOLD=off",
+		"ODRADEK_TTL=1m", "ODRADEK_SILENCE=2m",
 		"ODRADEK_DETECTOR_Y_OP=zscore", "ODRADEK_DETECTOR_Y_RANK=3", "ODRADEK_DETECTOR_Y_WINDOW=1", "ODRADEK_DETECTOR_Y_FIELDS=other",
 		"ODRADEK_SCORES=anomalous",
 		"ODRADEK_COMPRESSION=rar",
@@ -78,8 +84,9 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	want := []string{
 		"KAFKA_BROKERS", "KAFKA_TLS", "KAFKA_SASL_MECHANISM", "KAFKA_USERNAME", "KAFKA_PASSWORD", "GROUP", "TOPICS", "START", "SESSION_TIMEOUT",
 		"SCHEMA_REGISTRY_URL", "SCHEMA_REGISTRY_PASSWORD_FILE", "SCHEMA_REGISTRY_CA_FILE", "MISSING", "LATENESS", "MAX_KEYS",
-		"DETECTORS", "DETECTOR_X_OP", "DETECTOR_Y_FIELDS", "DETECTOR_Y_WINDOW", "DETECTOR_Y_RANK", "DETECTOR_X_THRESHOLD",
-		"DETECTOR_Y_THRESHOLD", "DETECTOR_9_THRESHOLD", "COMPRESSION", "FETCH_MAX_BYTES", "EXECUTOR", "PPROF_ADDR", "LOG_LEVEL",
+		"SILENCE", "DETECTORS", "DETECTOR_X_OP", "DETECTOR_X_THRESHOLD", "DETECTOR_X_HISTORY", "DETECTOR_X_OPEN_AFTER", "DETECTOR_X_RELEASE",
+		"DETECTOR_X_MERGE_GAP", "DETECTOR_Y_FIELDS", "DETECTOR_Y_WINDOW", "DETECTOR_Y_RANK",
+		"DETECTOR_Y_THRESHOLD", "COMPRESSION", "FETCH_MAX_BYTES", "EXECUTOR", "PPROF_ADDR", "LOG_LEVEL",
 	}
 	got := names(faults)
 	for _, n := range want {
@@ -266,7 +273,7 @@ func TestFingerprints(t *testing.T) {
 		return fingerprint(c.Detectors[0].canonical()), fingerprint(c.Detectors[1].canonical())
 	}
 	a, b := of()
-	if a2, b2 := of("ODRADEK_DETECTOR_A_THRESHOLD=3", "ODRADEK_DETECTOR_A_KEYS=x*", "ODRADEK_WORKERS=3"); a2 != a || b2 != b {
+	if a2, b2 := of("ODRADEK_DETECTOR_A_THRESHOLD=fixed:3", "ODRADEK_DETECTOR_A_HISTORY=99", "ODRADEK_DETECTOR_A_OPEN_AFTER=3", "ODRADEK_SILENCE=1h", "ODRADEK_DETECTOR_A_KEYS=x*", "ODRADEK_WORKERS=3"); a2 != a || b2 != b {
 		t.Error("a threshold, key patterns or an unrelated setting change a fingerprint")
 	}
 	for _, change := range []string{"WINDOW=60", "STRIDE=2", "RANK=4", "GAMMA=7", "POWER_STEPS=3", "EPSILON=0.1", "KRYLOV=7"} {
@@ -288,4 +295,54 @@ func TestOpsAreDocumented(t *testing.T) {
 		}
 	}
 	t.Fatal("no setting OP")
+}
+
+// Thresholds and the rules of anomalies reach the state as they are set; with
+// nobody to tell of verdicts nothing is judged.
+func TestAlarmSettings(t *testing.T) {
+	of := func(more ...string) (*Config, *keystate.Config) {
+		c, faults, warnings := ParseConfig(minimal(append([]string{"ODRADEK_DETECTORS=a,b", "ODRADEK_DETECTOR_B_OP=zscore"}, more...)...))
+		if len(faults)+len(warnings) != 0 {
+			t.Fatal(faults, warnings)
+		}
+		ks, err := c.KeystateConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, ks
+	}
+	c, ks := of()
+	if d := ks.Detectors[0]; d.Threshold.Kind != threshold.Conformal || d.Threshold.Value != 0.001 || d.Threshold.History != 512 || d.Threshold.Warmup != 64 || d.Events == nil || ks.Silence != 0 || !c.anomalies() {
+		t.Errorf("%+v %+v", d.Threshold, d.Events)
+	}
+	_, ks = of("ODRADEK_DETECTOR_A_THRESHOLD=quantile:0.99*2", "ODRADEK_DETECTOR_A_HISTORY=100", "ODRADEK_DETECTOR_A_WARMUP=7", "ODRADEK_DETECTOR_A_OPEN_AFTER=2",
+		"ODRADEK_DETECTOR_A_CLOSE_AFTER=3", "ODRADEK_DETECTOR_A_RELEASE=0.5", "ODRADEK_DETECTOR_A_MIN_DURATION=1s", "ODRADEK_DETECTOR_A_MERGE_GAP=2s",
+		"ODRADEK_DETECTOR_A_UPDATE_EVERY=9", "ODRADEK_DETECTOR_B_THRESHOLD=fixed:3.5", "ODRADEK_SILENCE=5m", "ODRADEK_TTL=10m")
+	if got, want := *ks.Detectors[0].Threshold, (threshold.Rule{Kind: threshold.Quantile, Value: 0.99, Margin: 2, History: 100, Warmup: 7}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := *ks.Detectors[0].Events, (events.Rule{OpenAfter: 2, CloseAfter: 3, Release: 0.5, MinDuration: 1e6, MergeGap: 2e6, UpdateEvery: 9}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := *ks.Detectors[1].Threshold, (threshold.Rule{Kind: threshold.Fixed, Value: 3.5, History: 512}); got != want || ks.Silence != 300e6 {
+		t.Errorf("%+v, want %+v; silence %d", got, want, ks.Silence)
+	}
+	c, ks = of("ODRADEK_ANOMALIES=false")
+	if d := ks.Detectors[0]; d.Threshold != nil || d.Events != nil || c.anomalies() {
+		t.Errorf("%+v %+v", d.Threshold, d.Events)
+	}
+	c, ks = of("ODRADEK_ANOMALIES=false", "ODRADEK_SCORES=anomalous")
+	if d := ks.Detectors[0]; d.Threshold == nil || d.Events != nil || c.anomalies() {
+		t.Errorf("%+v %+v", d.Threshold, d.Events)
+	}
+	c, ks = of("ODRADEK_DETECTOR_A_THRESHOLD=off", "ODRADEK_DETECTOR_B_THRESHOLD=off")
+	if d := ks.Detectors[0]; d.Threshold != nil || d.Events != nil || c.anomalies() {
+		t.Errorf("%+v %+v", d.Threshold, d.Events)
+	}
+	if _, faults, _ := ParseConfig(minimal("ODRADEK_DETECTORS=silence")); len(faults) != 1 || faults[0].Name != "ODRADEK_DETECTORS" {
+		t.Errorf("a detector may be called silence: %v", faults)
+	}
+	if _, faults, _ := ParseConfig(minimal("ODRADEK_ANOMALIES=false", "ODRADEK_SILENCE=1m")); len(faults) != 1 || faults[0].Name != "ODRADEK_SILENCE" {
+		t.Errorf("silence without anomalies: %v", faults)
+	}
 }

@@ -3,23 +3,18 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
-	"text/tabwriter"
+	"sync/atomic"
 	"time"
 
 	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
 	"odradek/processor/web"
-	"odradek/schemas"
 )
 
 // demoOptions are the flags of `demo`.
@@ -27,18 +22,23 @@ type demoOptions struct {
 	duration time.Duration
 	sensors  int
 	rate     float64
+	seed     uint64
 	http     string
+	plain    bool
 }
 
 func (t terminal) demo(ctx context.Context, args []string) int {
-	fs := t.flags("demo", `Runs everything in one process: a Kafka broker and a schema registry in memory, a generator of sensor records with
-planted faults, and a worker that scores them. At the end it reads the scores back and says which faults they show.`,
-		"  worker demo\n  worker demo -duration 0 -rate 20000    # until interrupted")
+	fs := t.flags("demo", `Runs everything in one process: a Kafka broker and a schema registry, a generator of sensor records with planted
+faults, and two workers of one group that find them. Shows the anomalies as they open, and at the end which of the planted
+faults were found, which were missed and what was false; the last line of the output is the same as JSON.`,
+		"  worker demo\n  worker demo -for 0          # until interrupted\n  worker demo -for 30s -plain | tail -n 1")
 	var o demoOptions
-	fs.DurationVar(&o.duration, "duration", 15*time.Second, "how long to generate; 0 until interrupted")
-	fs.IntVar(&o.sensors, "sensors", 40, "number of sensors")
-	fs.Float64Var(&o.rate, "rate", 8000, "records per second")
-	fs.StringVar(&o.http, "http", "127.0.0.1:9464", "address of the status page; another port is taken where this one is in use")
+	fs.DurationVar(&o.duration, "for", time.Minute, "how long to generate; 0 until interrupted")
+	fs.IntVar(&o.sensors, "sensors", 60, "number of sensors")
+	fs.Float64Var(&o.rate, "rate", 3000, "records per second; event time runs faster the more there are of a sensor")
+	fs.Uint64Var(&o.seed, "seed", 1, "seed of the signals and faults")
+	fs.StringVar(&o.http, "http", "127.0.0.1:9464", "address of the first worker's status page; another port is taken where this one is in use")
+	fs.BoolVar(&o.plain, "plain", false, "lines instead of a table that is drawn over and over; so it is anyway where the output is no terminal")
 	if code, done := parse(fs, args); done {
 		return code
 	}
@@ -48,256 +48,140 @@ planted faults, and a worker that scores them. At the end it reads the scores ba
 	return exitOK
 }
 
-// Windows of the demo's detectors, in samples.
+// The generator's side of the demo: a fault in every 400 steps of a sensor, and
+// a head start, at full speed, of most of the first 400, in which there are none.
 const (
-	demoChangeWindow = 32
-	demoLevelWindow  = 64
+	demoTopic      = "sensors"
+	demoGroup      = "demo"
+	demoFaultEvery = 400
+	demoHeadStart  = 350
+	demoWorkers    = 2
 )
 
-func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
-	cluster, err := brokertest.StartFake(brokertest.FakeOptions{Brokers: 1})
-	if err != nil {
-		return err
+// demoDetectors are the settings of the demo's detectors: a level far from the
+// last two minutes' or so, a change of shape, readings that do not move, and
+// series without readings.
+func demoDetectors() []string {
+	return []string{
+		"ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time", "ODRADEK_VALUE_FIELDS=value", "ODRADEK_MAX_FUTURE=0s",
+		"ODRADEK_DETECTORS=level,shape",
+		"ODRADEK_DETECTOR_LEVEL_OP=zscore", "ODRADEK_DETECTOR_LEVEL_WINDOW=128", "ODRADEK_DETECTOR_LEVEL_THRESHOLD=fixed:2.2",
+		"ODRADEK_DETECTOR_LEVEL_RELEASE=0.9", "ODRADEK_DETECTOR_LEVEL_CLOSE_AFTER=16",
+		"ODRADEK_DETECTOR_SHAPE_OP=ikasst", "ODRADEK_DETECTOR_SHAPE_WINDOW=32", "ODRADEK_DETECTOR_SHAPE_RANK=2",
+		"ODRADEK_DETECTOR_SHAPE_THRESHOLD=fixed:0.12", "ODRADEK_DETECTOR_SHAPE_RELEASE=0.8", "ODRADEK_DETECTOR_SHAPE_CLOSE_AFTER=16",
+		fmt.Sprintf("ODRADEK_SILENCE=%v", 16*demoInterval),
 	}
-	defer cluster.Close()
+}
+
+// demoConfig is the configuration of one of the demo's workers.
+func demoConfig(more ...string) (*Config, error) {
+	c, faults, warnings := ParseConfig(append(append(demoDetectors(), "ODRADEK_GROUP="+demoGroup, "ODRADEK_TOPICS="+demoTopic,
+		"ODRADEK_REPLICATION=1", "ODRADEK_LOG_LEVEL=warn"), more...))
+	if faults = append(faults, warnings...); len(faults) > 0 {
+		return nil, fmt.Errorf("demo: %v", faults)
+	}
+	return c, nil
+}
+
+func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
+	began := time.Now()
 	dir, err := os.MkdirTemp("", "odradek-demo-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-
-	const topic = "sensors"
-	if err := cluster.Admin().CreateTopic(ctx, topic, 4, 1, nil); err != nil {
+	cluster, err := brokertest.StartFake(brokertest.FakeOptions{Brokers: 1, Dir: dir})
+	if err != nil {
 		return err
 	}
-	addr := freePort(o.http)
-	c, faults, _ := ParseConfig([]string{
-		"ODRADEK_KAFKA_BROKERS=" + strings.Join(cluster.Brokers, ","),
-		"ODRADEK_SCHEMA_REGISTRY_URL=" + cluster.Registry,
-		"ODRADEK_GROUP=demo", "ODRADEK_TOPICS=" + topic, "ODRADEK_REPLICATION=1",
-		"ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time", "ODRADEK_VALUE_FIELDS=value",
-		"ODRADEK_DETECTORS=change,level",
-		fmt.Sprintf("ODRADEK_DETECTOR_CHANGE_WINDOW=%d", demoChangeWindow), "ODRADEK_DETECTOR_CHANGE_STRIDE=4",
-		"ODRADEK_DETECTOR_LEVEL_OP=zscore", fmt.Sprintf("ODRADEK_DETECTOR_LEVEL_WINDOW=%d", demoLevelWindow),
-		"ODRADEK_HTTP_ADDR=" + addr, "ODRADEK_LOG_LEVEL=warn",
-	})
-	if len(faults) > 0 {
-		return fmt.Errorf("demo: %v", faults)
+	defer cluster.Close()
+	if err := cluster.Admin().CreateTopic(ctx, demoTopic, 4, 1, nil); err != nil {
+		return err
 	}
-	fmt.Fprintf(t.out, "broker %s, schema registry %s, status page http://%s\n", cluster.Brokers[0], cluster.Registry, addr)
+	addrs := []string{freePort(o.http)}
+	for len(addrs) < demoWorkers {
+		addrs = append(addrs, freePort("127.0.0.1:0"))
+	}
+	var configs []*Config
+	for i, addr := range addrs {
+		c, err := demoConfig("ODRADEK_KAFKA_BROKERS="+strings.Join(cluster.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+cluster.Registry,
+			"ODRADEK_HTTP_ADDR="+addr, fmt.Sprintf("ODRADEK_INSTANCE_ID=worker-%d", i+1))
+		if err != nil {
+			return err
+		}
+		configs = append(configs, c)
+	}
+	c := configs[0]
 
-	// Generator and worker: the worker outlives the generator until it has
-	// scored everything.
-	g := generateOptions{topic: topic, sensors: o.sensors, rate: o.rate, duration: o.duration, seed: 1, faults: "all",
-		faultEvery: 300, labels: filepath.Join(dir, "labels.jsonl"), plant: "demo", unit: "mm/s"}
+	// The workers outlive the generator until they have scored everything.
+	made := new(atomic.Int64)
+	g := generateOptions{topic: demoTopic, sensors: o.sensors, rate: o.rate, duration: o.duration, seed: o.seed, faults: "all", interval: demoInterval,
+		faultEvery: demoFaultEvery, headStart: demoHeadStart * int64(o.sensors), dropout: dropoutAbsent, plant: "demo", unit: "mm/s", start: began.UTC().Truncate(time.Second).Format(time.RFC3339Nano), made: made}
 	model, err := g.check()
 	if err != nil {
 		return err
 	}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	worked, generated := make(chan error, 1), make(chan error, 1)
+	worked, generated := make(chan error, demoWorkers), make(chan error, 1)
 	recent := web.NewFaults(20)
-	log := newLogger(t.err, c, recent)
-	go func() { worked <- runWorker(working, c, log, recent) }()
-	go func() { generated <- t.runGenerate(ctx, c, &g, model) }()
-	err = t.watchDemo(addr, generated, worked)
+	for _, c := range configs {
+		go func() { worked <- runWorker(working, c, newLogger(t.err, c, recent), recent) }()
+	}
+	quiet := terminal{t.out, nopCloser{discard{}}, t.environ}
+	go func() { generated <- quiet.runGenerate(ctx, c, &g, model) }()
+
+	start, _ := time.Parse(time.RFC3339Nano, g.start)
+	v := &demoView{t: t, o: o, began: began, made: made, truth: newDemoTruth(c, model, o.sensors, start), live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
+	client, err := demoClient(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	err = v.watch(working, client, c.Output.AnomaliesTopic, generated, worked)
 	if err == nil {
-		wait, cancel := context.WithTimeout(working, 20*time.Second)
-		err = cluster.Admin().WaitCommitted(wait, "demo", topic)
+		wait, cancel := context.WithTimeout(working, 30*time.Second)
+		err = cluster.Admin().WaitCommitted(wait, demoGroup, demoTopic)
 		cancel()
 	}
 	stop()
-	select {
-	case werr := <-worked:
-		if err == nil {
-			err = werr
+	for range configs {
+		select {
+		case werr := <-worked:
+			err = errors.Join(err, werr)
+		case <-time.After(c.Program.DrainTimeout):
 		}
-	case <-time.After(c.Program.DrainTimeout):
 	}
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	fmt.Fprintln(t.out, "drained; reading the scores back")
-	return t.judgeDemo(context.WithoutCancel(ctx), c, &g)
-}
-
-// watchDemo prints what the worker says of itself until the generator ends.
-func (t terminal) watchDemo(addr string, generated, worked <-chan error) error {
-	tick := time.NewTicker(2 * time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-generated:
-			return err
-		case err := <-worked:
-			return fmt.Errorf("the worker ended: %v", err)
-		case <-tick.C:
-		}
-		res, err := http.Get("http://" + addr + "/status.json")
-		if err != nil {
-			continue
-		}
-		var s struct {
-			State      string     `json:"state"`
-			Rate       float64    `json:"records_per_second"`
-			Latency    [2]float64 `json:"event_to_score"`
-			Partitions []struct{ Lag, Keys int64 }
-		}
-		err = json.NewDecoder(res.Body).Decode(&s)
-		res.Body.Close()
-		if err != nil {
-			return err
-		}
-		var lag, keys int64
-		for _, p := range s.Partitions {
-			lag, keys = lag+p.Lag, keys+p.Keys
-		}
-		fmt.Fprintf(t.out, "%s: %6.0f records/s, %d series, lag %d, event to committed score p50 %.0f ms p99 %.0f ms\n",
-			s.State, s.Rate, keys, lag, s.Latency[0]*1000, s.Latency[1]*1000)
-	}
-}
-
-// demoScore is a score as the demo looks at it.
-type demoScore struct {
-	time  int64
-	score float64
-}
-
-// judgeDemo reads scores and labels and prints, for each kind of fault, how many
-// the detectors show: some score that speaks of the fault is above all but
-// one in ten thousand of the scores of healthy stretches.
-func (t terminal) judgeDemo(ctx context.Context, c *Config, g *generateOptions) error {
-	labels, err := readLabels(g.labels)
+	// What a consumer finds in the topic, from its beginning, is what counts.
+	log, err := readAnomalies(context.WithoutCancel(ctx), client, c.Output.AnomaliesTopic)
 	if err != nil {
 		return err
 	}
-	scores, n, err := readScores(ctx, c)
-	if err != nil {
-		return err
+	r := v.truth.judge(log.list, made.Load()/int64(o.sensors))
+	r.Seconds, r.Records, r.FirstSecond = time.Since(began).Seconds(), made.Load(), v.first.Seconds()
+	r.Lifecycle = append(r.Lifecycle, log.faults...)
+	v.clear()
+	fmt.Fprintf(t.out, "%d records of %d sensors, %.1f hours of event time; of the faults that were planted and over:\n\n", r.Records, r.Sensors, r.EventHours)
+	r.table(t.out)
+	for _, f := range r.Lifecycle {
+		fmt.Fprintln(t.out, "life cycle:", f)
 	}
-	reach := map[string]int64{ // how far from a fault a score may speak of it
-		"change": demoChangeWindow * g.interval.Microseconds(), "level": demoLevelWindow * g.interval.Microseconds(),
-	}
-	near := func(l *Label, detector string, at int64) bool {
-		return at >= l.From.UnixMicro()-reach[detector] && at <= l.To.UnixMicro()+reach[detector]
-	}
-	detectors := []string{"change", "level"}
-	bound := map[string]float64{}
-	for _, d := range detectors {
-		var healthy []float64
-		for sensor, list := range scores[d] {
-			ls := labels[sensor]
-			for _, s := range list {
-				if !slices.ContainsFunc(ls, func(l Label) bool { return near(&l, d, s.time) }) {
-					healthy = append(healthy, s.score)
-				}
-			}
-		}
-		if len(healthy) == 0 {
-			return fmt.Errorf("demo: no scores of detector %s; run it for longer", d)
-		}
-		slices.Sort(healthy)
-		bound[d] = healthy[len(healthy)-1-len(healthy)/10_000]
-	}
-	planted, shown := map[string]int{}, map[string]map[string]int{}
-	for sensor, ls := range labels {
-		for _, l := range ls {
-			planted[l.Fault]++
-			any := false
-			for _, d := range detectors {
-				if slices.ContainsFunc(scores[d][sensor], func(s demoScore) bool { return s.score > bound[d] && near(&l, d, s.time) }) {
-					count(shown, d, l.Fault)
-					any = true
-				}
-			}
-			if any {
-				count(shown, "any", l.Fault)
-			}
-		}
-	}
-	fmt.Fprintf(t.out, "%d scores of %d sensors; of the planted faults the detectors show (above 99.99 %% of healthy scores):\n", n, len(scores[detectors[0]]))
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "fault\tplanted\tchange\tlevel\teither\t")
-	for _, f := range faultNames {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t\n", f, planted[f], shown["change"][f], shown["level"][f], shown["any"][f])
-	}
-	return w.Flush()
+	return r.json(t.out)
 }
 
-func count(m map[string]map[string]int, a, b string) {
-	if m[a] == nil {
-		m[a] = map[string]int{}
-	}
-	m[a][b]++
-}
+type discard struct{}
 
-func readLabels(file string) (map[string][]Label, error) {
-	f, err := os.Open(file)
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+func demoClient(ctx context.Context, c *Config) (*kafka.Client, error) {
+	kc, err := c.KafkaConfig()
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	labels := map[string][]Label{}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var l Label
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			return nil, err
-		}
-		labels[l.Sensor] = append(labels[l.Sensor], l)
-	}
-	return labels, nil
-}
-
-// readScores reads the scores topic, committed records only: by detector and
-// sensor.
-func readScores(ctx context.Context, c *Config) (scores map[string]map[string][]demoScore, n int, err error) {
-	kc, err := c.KafkaConfig()
-	if err != nil {
-		return nil, 0, err
-	}
-	client, err := kafka.Open(ctx, kc)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer client.Close()
-	topic := c.Output.ScoresTopic
-	infos, err := client.Topics(ctx, topic)
-	if err != nil {
-		return nil, 0, err
-	}
-	var tps []kafka.TP
-	for p := range infos[topic].Partitions {
-		tps = append(tps, kafka.TP{Topic: topic, Partition: int32(p)})
-	}
-	ends, err := client.ListStable(ctx, tps)
-	if err != nil {
-		return nil, 0, err
-	}
-	f := client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
-	defer f.Close()
-	scores = map[string]map[string][]demoScore{}
-	for _, tp := range tps {
-		err := readRange(ctx, f, tp, 0, ends[tp], func(rec *kafka.Record) (bool, error) {
-			s, err := schemas.DecodeScore(rec.Value)
-			if err != nil {
-				return false, err
-			}
-			n++
-			if s.Score == s.Score {
-				if scores[s.Detector] == nil {
-					scores[s.Detector] = map[string][]demoScore{}
-				}
-				bySensor := scores[s.Detector]
-				bySensor[string(s.Key)] = append(bySensor[string(s.Key)], demoScore{s.ScoreTime, s.Score})
-			}
-			return true, nil
-		})
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	return scores, n, nil
+	return kafka.Open(ctx, kc)
 }
 
 // freePort is addr, or another port of its host where that is in use.

@@ -21,9 +21,9 @@ const module = "odradek"
 var within = []struct{ dir, imports string }{
 	{"cmd/worker", "*"},
 	{"cmd/worker/quality", ""},
-	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors schemas"},
-	{"processor/keystate", "detectors"},
-	{"processor/events", "detectors"},
+	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors detectors/threshold schemas"},
+	{"processor/keystate", "processor/events detectors detectors/threshold"},
+	{"processor/events", "detectors/threshold"},
 	{"processor/kafka", ""},
 	{"processor/web", ""},
 	{"processor/brokertest", ""},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"odradek/processor/kafka"
@@ -28,10 +29,20 @@ type generateOptions struct {
 	interval    time.Duration
 	faults      string
 	faultEvery  int64
+	dropout     string
 	labels      string
 	labelsTopic string
 	plant, unit string
+
+	headStart int64         // records made at full speed before the rate holds
+	made      *atomic.Int64 // how many records were sent, those left out included; nil: nobody asks
 }
+
+// The values of -dropout.
+const (
+	dropoutNull   = "null"
+	dropoutAbsent = "absent"
+)
 
 func (t terminal) generate(ctx context.Context, args []string) int {
 	fs := t.flags("generate", `Writes Avro sensor records (schemas/sensor_reading.avsc), keyed by sensor, with planted faults and their labels.
@@ -53,6 +64,7 @@ without a registry records are in Avro's single-object encoding.`,
 	fs.DurationVar(&o.interval, "interval", 0, "event time from a sensor's step to the next; default: what -rate gives, else 1s")
 	fs.StringVar(&o.faults, "faults", "all", "kinds of faults to plant, of spike,level_shift,frequency,stuck,drift,dropout; or all, or none")
 	fs.Int64Var(&o.faultEvery, "fault-every", 1000, "steps of a sensor per fault, at least 100")
+	fs.StringVar(&o.dropout, "dropout", dropoutNull, "what a sensor sends that gives no value: null for records with a null value, absent for no records")
 	fs.StringVar(&o.labels, "labels", "", "file for the labels, JSON lines; - for standard output")
 	fs.StringVar(&o.labelsTopic, "labels-topic", "", "topic for the labels, JSON, keyed by sensor")
 	fs.StringVar(&o.plant, "plant", "demo", "plant named in the records")
@@ -92,6 +104,7 @@ func (o *generateOptions) check() (*signalModel, error) {
 	bad(o.records < 0, "-records %d is negative", o.records)
 	bad(o.interval < 0, "-interval %v is negative", o.interval)
 	bad(o.faultEvery < minFaultEvery, "-fault-every %d: use at least %d", o.faultEvery, minFaultEvery)
+	bad(o.dropout != dropoutNull && o.dropout != dropoutAbsent && o.dropout != "", "-dropout %q: use null or absent", o.dropout)
 	if o.interval == 0 {
 		o.interval = time.Second
 		if o.rate > 0 {

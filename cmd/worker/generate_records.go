@@ -44,7 +44,10 @@ type recordSource struct {
 }
 
 // round is what is sent together.
-type round struct{ readings, labels []*kafka.Batches }
+type round struct {
+	readings, labels []*kafka.Batches
+	next             int64 // records made with it
+}
 
 func newRecordSource(o *generateOptions, m *signalModel, schemaID int32, partitions int) *recordSource {
 	g := &recordSource{
@@ -54,11 +57,13 @@ func newRecordSource(o *generateOptions, m *signalModel, schemaID int32, partiti
 	g.start, _ = time.Parse(time.RFC3339Nano, o.start) // has been checked
 	for i := range g.sensors {
 		g.sensors[i] = m.sensor(i)
-		g.names[i] = fmt.Appendf(nil, "sensor-%05d", i)
+		g.names[i] = []byte(sensorName(i))
 		g.target[i] = kafka.Partition(g.names[i], partitions)
 	}
 	return g
 }
+
+func sensorName(i int) string { return fmt.Sprintf("sensor-%05d", i) }
 
 // at is the event time of a step.
 func (g *recordSource) at(step int64) time.Time {
@@ -66,8 +71,8 @@ func (g *recordSource) at(step int64) time.Time {
 }
 
 // record encodes record i: sensor i mod n, step i div n. The value is valid until
-// the next call.
-func (g *recordSource) record(i int64) (sensor int, value []byte) {
+// the next call. ok is false where the sensor says nothing: its value is null.
+func (g *recordSource) record(i int64) (sensor int, value []byte, ok bool) {
 	n := int64(len(g.sensors))
 	sensor, step := int(i%n), i/n
 	v, ok := g.sensors[sensor].at(step)
@@ -76,16 +81,18 @@ func (g *recordSource) record(i int64) (sensor int, value []byte) {
 	}
 	us := g.start.UnixMicro() + step*g.o.interval.Nanoseconds()/1000
 	g.value = g.enc.Append(g.value[:0], g.names[sensor], us, v, step)
-	return sensor, g.value
+	return sensor, g.value, ok
 }
 
 // fill appends n more records to r, and the labels of the faults that end in
 // them.
 func (g *recordSource) fill(r *round, n, kafkaTime int64) error {
 	for range n {
-		sensor, value := g.record(g.next)
-		if err := r.readings[g.target[sensor]].Append(kafkaTime, g.names[sensor], value, nil); err != nil {
-			return fmt.Errorf("generate: %w", err)
+		sensor, value, ok := g.record(g.next)
+		if ok || g.o.dropout != dropoutAbsent {
+			if err := r.readings[g.target[sensor]].Append(kafkaTime, g.names[sensor], value, nil); err != nil {
+				return fmt.Errorf("generate: %w", err)
+			}
 		}
 		s := &g.sensors[sensor]
 		if step := g.next / int64(len(g.sensors)); s.slot > 0 && step == s.fault.to && !s.fault.none {
@@ -95,6 +102,7 @@ func (g *recordSource) fill(r *round, n, kafkaTime int64) error {
 		}
 		g.next++
 	}
+	r.next = g.next
 	return nil
 }
 
@@ -154,7 +162,7 @@ func (g *recordSource) run(ctx context.Context, batches func() *kafka.Batches, s
 	}
 	free, full := make(chan *round, 2), make(chan *round)
 	for range cap(free) {
-		free <- &round{list(g.parts), list(g.labelPartitions)}
+		free <- &round{readings: list(g.parts), labels: list(g.labelPartitions)}
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -165,6 +173,8 @@ func (g *recordSource) run(ctx context.Context, batches func() *kafka.Batches, s
 			if failed == nil {
 				if failed = send(work, g.collect(r)); failed != nil {
 					cancel() // ends the loop below
+				} else if g.o.made != nil {
+					g.o.made.Store(r.next)
 				}
 			}
 			for _, b := range append(r.readings, r.labels...) {
@@ -205,7 +215,7 @@ func (g *recordSource) run(ctx context.Context, batches func() *kafka.Batches, s
 func (g *recordSource) due(elapsed time.Duration) int64 {
 	n := int64(roundRecords)
 	if g.o.rate > 0 {
-		n = min(n, int64(elapsed.Seconds()*g.o.rate)-g.next)
+		n = min(n, g.o.headStart+int64(elapsed.Seconds()*g.o.rate)-g.next)
 	}
 	if g.o.records > 0 {
 		left := g.o.records - g.next

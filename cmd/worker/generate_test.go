@@ -43,7 +43,7 @@ func TestGenerateIsDeterministic(t *testing.T) {
 		g := testSource(t, generateOptions{topic: "in", sensors: 7, faults: "all", faultEvery: 200, seed: seed, start: "2026-01-01T00:00:00Z"})
 		var all []byte
 		for i := range int64(20_000) {
-			_, v := g.record(i)
+			_, v, _ := g.record(i)
 			all = append(all, v...)
 		}
 		return all
@@ -228,7 +228,7 @@ func BenchmarkGenerate(b *testing.B) {
 	g := newRecordSource(&o, m, 3, 4)
 	bytes := 0
 	for i := range b.N {
-		_, v := g.record(int64(i))
+		_, v, _ := g.record(int64(i))
 		bytes += len(v)
 	}
 	b.SetBytes(int64(bytes / b.N))

@@ -99,14 +99,21 @@ func newProcessor(ctx context.Context, c *Config, client *kafka.Client, registry
 	if err := createTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}
-	schemaID := int32(-1)
-	if registry != nil && c.Output.Scores != "none" {
-		subject := c.Output.ScoresTopic + "-value"
-		id, err := registry.Register(ctx, subject, schemas.ScoreSchema)
-		if err != nil {
-			return nil, fmt.Errorf("worker: register the score schema as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", subject, err)
+	scoreID, anomalyID := int32(-1), int32(-1)
+	for _, out := range outputSchemas(c) {
+		if registry == nil {
+			break
 		}
-		schemaID = id
+		subject := schemas.Subject(out.topic)
+		id, err := registry.Register(ctx, subject, out.schema)
+		if err != nil {
+			return nil, fmt.Errorf("worker: register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.what, subject, err)
+		}
+		if out.schema == schemas.ScoreSchema {
+			scoreID = id
+		} else {
+			anomalyID = id
+		}
 	}
 	opts, err := c.DecoderOptions()
 	if err != nil {
@@ -134,7 +141,7 @@ func newProcessor(ctx context.Context, c *Config, client *kafka.Client, registry
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
 		Decoder: dec, State: state, Executor: exec, MaxFuture: c.Keys.MaxFuture,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
-		ScoreSchemaID: schemaID, ScoresTopic: c.Output.ScoresTopic, DLQTopic: c.Output.DLQTopic, LateTopic: c.Output.LateTopic,
+		ScoreSchemaID: scoreID, ScoresTopic: c.Output.ScoresTopic, DLQTopic: c.Output.DLQTopic, LateTopic: c.Output.LateTopic,
 		Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
 		Fetch: kafka.FetcherConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
 			MaxBytes: int(c.Fetch.MaxBytes), PartitionBytes: int(c.Fetch.PartitionBytes)},
@@ -151,11 +158,24 @@ func newProcessor(ctx context.Context, c *Config, client *kafka.Client, registry
 		cfg.Scores = processor.ScoresNone
 	case "anomalous":
 		cfg.Scores = processor.ScoresAnomalous
-		for i := range c.Detectors {
-			cfg.Thresholds = append(cfg.Thresholds, *c.Detectors[i].Threshold)
-		}
+	}
+	if c.anomalies() {
+		cfg.AnomaliesTopic, cfg.AnomalySchemaID = c.Output.AnomaliesTopic, anomalyID
 	}
 	return processor.New(ctx, cfg)
+}
+
+// outputSchema is one of our schemas with the topic that is written in it.
+type outputSchema struct{ what, topic, setting, schema string }
+
+func outputSchemas(c *Config) (list []outputSchema) {
+	if c.Output.Scores != "none" {
+		list = append(list, outputSchema{"the scores", c.Output.ScoresTopic, "SCORES_TOPIC", schemas.ScoreSchema})
+	}
+	if c.anomalies() {
+		list = append(list, outputSchema{"the anomalies", c.Output.AnomaliesTopic, "ANOMALIES_TOPIC", schemas.AnomalySchema})
+	}
+	return list
 }
 
 func policyOf(s string) processor.Policy {
@@ -199,6 +219,9 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 	plans := []plan{{c.Output.DLQTopic, 1, nil}, {c.Output.LateTopic, 1, nil}}
 	if c.Output.Scores != "none" {
 		plans = append(plans, plan{c.Output.ScoresTopic, partitions, nil})
+	}
+	if c.anomalies() {
+		plans = append(plans, plan{c.Output.AnomaliesTopic, partitions, nil})
 	}
 	stateOf := map[string]int{}
 	if c.Cycle.Rekey {

@@ -96,7 +96,10 @@ func (w *worker) status() web.Status {
 	for i := range w.c.Detectors {
 		d := &w.c.Detectors[i]
 		s.Detectors = append(s.Detectors, web.Detector{Name: d.Name, Op: d.Op, Fields: strings.Join(d.Fields, ", "),
-			Keys: strings.Join(d.Keys, ", "), Window: d.Window, Stride: d.Stride})
+			Keys: strings.Join(d.Keys, ", "), Window: d.Window, Stride: d.Stride, Threshold: d.Alarm.Threshold})
+	}
+	for _, a := range w.metrics.RecentAnomalies() {
+		s.Anomalies = append(s.Anomalies, web.Anomaly{Time: a.Time, Kind: a.Kind, Series: a.Key, Detector: a.Detector, Severity: a.Severity, Band: a.Band})
 	}
 	p := w.p.Load()
 	if p == nil {

@@ -225,7 +225,7 @@ func TestScoresMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := undisturbed(t, c, input)
-	f := newFleet(t, c, input, input+"-a", "SCORES=anomalous", "DETECTOR_CHANGE_THRESHOLD=0.5", "DETECTOR_LEVEL_THRESHOLD=3")
+	f := newFleet(t, c, input, input+"-a", "SCORES=anomalous", "DETECTOR_CHANGE_THRESHOLD=fixed:0.5", "DETECTOR_LEVEL_THRESHOLD=fixed:3")
 	w := f.start("w")
 	w.waitReady(t)
 	f.waitDone(time.Minute)

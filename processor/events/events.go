@@ -1,6 +1,9 @@
-// Package events turns judged scores of one key and detector into anomalies:
-// opened, updated, closed. It is pure.
 package events
+
+import (
+	"errors"
+	"fmt"
+)
 
 // Rule says when an anomaly opens, is told of again, and closes.
 type Rule struct {
@@ -11,6 +14,32 @@ type Rule struct {
 	MergeGap    int64   // microseconds within which a next finding belongs to the same anomaly
 	UpdateEvery int     // samples between two updates of an open one; 0: only when its severity band rises
 }
+
+// Check says what is wrong with r, everything at once.
+func (r *Rule) Check() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("events: "+format, args...))
+	}
+	if r.OpenAfter < 1 || r.OpenAfter > most {
+		bad("%d samples to open, use 1 to %d", r.OpenAfter, most)
+	}
+	if r.CloseAfter < 1 || r.CloseAfter > most {
+		bad("%d samples to close, use 1 to %d", r.CloseAfter, most)
+	}
+	if !(r.Release > 0 && r.Release <= 1) {
+		bad("release %v must be above 0 and at most 1", r.Release)
+	}
+	if r.MinDuration < 0 || r.MergeGap < 0 {
+		bad("the least duration and the merged gap must not be negative")
+	}
+	if r.UpdateEvery < 0 || r.UpdateEvery > most {
+		bad("an update every %d samples, use 0 to %d", r.UpdateEvery, most)
+	}
+	return errors.Join(errs...)
+}
+
+const most = 1 << 30
 
 // Kind is what happened to an anomaly.
 type Kind uint8

@@ -11,8 +11,12 @@ import (
 // emits, or not all of it.
 var ErrCorrupt = errors.New("the changelog is damaged")
 
-// version is the first byte of every value.
-const version = 1
+// version is the first byte of every value, but for heads of a key with thresholds,
+// anomalies or silence: these have more at the end.
+const (
+	version       = 1
+	versionAlerts = 2
+)
 
 // Types of changelog records: the first byte of the key.
 const (
@@ -74,7 +78,11 @@ func (e *encoder) floats(v []float32) {
 // headStart begins a head and each of its parts: version, number of parts with
 // their generation, asOf, born.
 func (e *encoder) headStart(k *Key, asOf int64) {
-	e.byte(version)
+	if k.alerts.empty() {
+		e.byte(version)
+	} else {
+		e.byte(versionAlerts)
+	}
 	e.uint(uint64(k.parts)*generations + uint64(k.gen))
 	e.uint(uint64(asOf))
 	e.uint(uint64(k.born))
@@ -92,6 +100,7 @@ func (e *encoder) headStart(k *Key, asOf int64) {
 //	    offsets of the fresh rows, carry
 //	held samples: number, and if there are any
 //	    fingerprint of the values, values a sample, and for each time, offset, values
+//	thresholds, anomalies and silence, if the version is 2: see alertcodec.go
 func (e *encoder) head(s *State, k *Key) {
 	e.int(k.lastOffset)
 	e.int(k.lastTime)
@@ -128,6 +137,9 @@ func (e *encoder) head(s *State, k *Key) {
 	}
 	for i := range n {
 		e.held(k.held.at(i))
+	}
+	if !k.alerts.empty() {
+		e.alerts(s, k)
 	}
 }
 

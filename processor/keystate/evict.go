@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"odradek/processor/events"
 )
 
 // eviction is the log's record of a forgotten key.
@@ -16,7 +18,8 @@ type eviction struct {
 
 // evict forgets a key at offset. Its held samples go with it; its fresh ones
 // that wait for their stride get no score.
-func (s *State) evict(k *Key, offset int64) {
+func (s *State) evict(k *Key, offset int64, reason events.Reason) {
+	s.endKey(k, reason, offset)
 	if n := k.held.len(); n > 0 {
 		s.Counts[Evicted] += int64(n)
 		s.heldN -= n
@@ -59,7 +62,7 @@ func (s *State) evictOldest(offset int64) {
 			if k.dead {
 				continue
 			}
-			s.evict(k, offset)
+			s.evict(k, offset, events.Evicted)
 			return
 		}
 		e.offset = e.key.lastOffset
@@ -100,14 +103,19 @@ func (s *State) lruDown() {
 // their TTL.
 func (s *State) sweepStep() int64 { return max(1, s.cfg.TTL/8) }
 
-// planSweep sets the watermark at which the next sweep is due: the next multiple
-// of the step. It follows from the watermark alone.
+// planSweep sets the watermark at which the next sweep is due: for the TTL the
+// next multiple of the step, which follows from the watermark alone.
 func (s *State) planSweep() {
-	s.nextSweep = math.MaxInt64
+	s.planTTL()
+	s.planQuiet()
+}
+
+func (s *State) planTTL() {
+	s.nextTTL = math.MaxInt64
 	wm := s.watermark()
 	if s.cfg.TTL == 0 || wm == NoTime || s.replaying {
 		if s.cfg.TTL > 0 && !s.replaying {
-			s.nextSweep = NoTime // the first sample only plans
+			s.nextTTL = NoTime // the first sample only plans
 		}
 		return
 	}
@@ -117,13 +125,24 @@ func (s *State) planSweep() {
 		q--
 	}
 	if next := (q + 1) * step; next > wm { // no overflow
-		s.nextSweep = next
+		s.nextTTL = next
 	}
 }
 
-// sweep evicts the keys whose last sample is more than TTL behind the watermark.
+// sweep does what the watermark of the sample at offset makes due.
 func (s *State) sweep(offset int64) {
-	s.planSweep()
+	if s.watermark() >= s.nextTTL {
+		s.planTTL()
+		s.expire(offset)
+	}
+	if s.cfg.Silence > 0 {
+		s.findSilent(offset)
+	}
+	s.planQuiet()
+}
+
+// expire evicts the keys whose last sample is more than TTL behind the watermark.
+func (s *State) expire(offset int64) {
 	limit := minus(s.watermark(), s.cfg.TTL)
 	if s.oldest >= limit {
 		return
@@ -131,10 +150,7 @@ func (s *State) sweep(offset int64) {
 	var gone []*Key
 	s.oldest = math.MaxInt64
 	for k := range s.keys.all {
-		last := k.lastTime
-		if n := k.held.len(); n > 0 {
-			last = max(last, int64(k.held.at(n - 1)[0]))
-		}
+		last := k.newest()
 		if last < limit {
 			gone = append(gone, k)
 		} else {
@@ -143,6 +159,6 @@ func (s *State) sweep(offset int64) {
 	}
 	slices.SortFunc(gone, func(a, b *Key) int { return cmp.Compare(a.lastOffset, b.lastOffset) })
 	for _, k := range gone {
-		s.evict(k, offset)
+		s.evict(k, offset, events.Expired)
 	}
 }

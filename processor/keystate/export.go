@@ -41,6 +41,9 @@ func (s *State) Export(dst []byte) []byte {
 		for i := range n {
 			e.held(k.held.at(i))
 		}
+		if !k.alerts.empty() {
+			e.alerts(s, k)
+		}
 	}
 	return e.b
 }

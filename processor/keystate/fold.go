@@ -51,6 +51,9 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 		s.touch(k)
 	}
 	k.lastOffset = sm.Offset
+	if s.silentN > 0 {
+		s.heard(k, sm)
+	}
 	out := s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
 	s.Counts[out]++
 	return out
@@ -69,6 +72,9 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 		s.replayStep(sm)
 	}
 	s.next = sm.Offset + 1
+	if len(s.orphaned) > 0 && !s.replaying {
+		s.closeOrphans(sm)
+	}
 	out := s.judge(sm)
 	accept := out == Held || out == Scored
 	if !accept && !s.replaying {
@@ -92,7 +98,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 // stands for what foldRow will say.
 func (s *State) judge(sm *Sample) Outcome {
 	k := s.keys.get(sm.Key)
-	if k == nil && s.shapeFor(sm.Key) == nil {
+	if (k == nil || k.shape == noShape) && s.shapeFor(sm.Key) == nil {
 		return Filtered
 	}
 	if s.replaying || sm.Offset < s.ahead {
@@ -181,6 +187,9 @@ func (s *State) acceptSample(sm *Sample, b *detectors.Batch) {
 		s.touch(k)
 	}
 	k.lastOffset = sm.Offset
+	if s.silentN > 0 && !s.replaying {
+		s.heard(k, sm)
+	}
 	if s.accepted == Held {
 		s.hold(k, sm)
 		return
@@ -211,6 +220,9 @@ func (s *State) create(sm *Sample) *Key {
 	if !s.replaying {
 		s.cur.add(opCreate, k, 0, 0)
 	}
+	if s.quietBuilt {
+		s.quietPush(k, sm.Time)
+	}
 	return k
 }
 
@@ -233,7 +245,10 @@ func (s *State) newKey(name []byte, sh *shape) *Key {
 	} else {
 		k.name = append(make([]byte, 0, len(name)), name...)
 	}
-	k.shape, k.lastTime, k.hpos = sh, minTime, -1
+	k.shape, k.lastTime = sh, minTime
+	if sh.alerts > 0 {
+		k.alerts = newAlerts(sh.alerts)
+	}
 	return k
 }
 
@@ -273,6 +288,9 @@ func (s *State) keySize(k *Key) int64 {
 	}
 	if k.held != nil {
 		n += 8 * int64(cap(k.held.words))
+	}
+	if k.alerts != nil {
+		n += k.alerts.size()
 	}
 	return n
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"odradek/processor/events"
 )
 
 // unit is what it takes to undo the changes between two marks. Operations are
@@ -24,6 +26,9 @@ type unit struct {
 	floats    []float32
 	evictions []*eviction
 	stale     [][]staleSegment
+	alerts    []events.State
+	silent    []*events.Anomaly
+	orphans   [][]orphan
 
 	// The operations of Snapshot are the last of the unit whose mark it follows.
 	// Without a new mark, they are the first ones of the open unit, prefix in
@@ -54,12 +59,16 @@ const (
 	opLogged   // an eviction was emitted
 	opLeftover // and once more
 	opForget   // an eviction was deleted from the log
+	opAlert    // what a threshold and events remember was changed
+	opSilent   // a silence was opened or closed
+	opOrphans  // anomalies that nothing continued were closed
 )
 
 // reset empties the unit for what follows the state as it is.
 func (u *unit) reset(s *State) {
 	*u = unit{
 		ops: trim(u.ops), words: trim(u.words), floats: trim(u.floats), evictions: trim(u.evictions), stale: trim(u.stale),
+		alerts: trim(u.alerts), silent: trim(u.silent), orphans: trim(u.orphans),
 		maxTime: s.maxTime, heldN: s.heldN, counts: s.Counts, evicted: s.EvictedKeys,
 	}
 }
@@ -199,7 +208,7 @@ func (s *State) undo(u *unit) {
 		o := &u.ops[i]
 		k := o.key
 		var w []uint64
-		if o.kind != opCarry {
+		if o.kind != opCarry && o.kind != opAlert {
 			w = pop(&u.words, int(o.n))
 		}
 		switch o.kind {
@@ -210,6 +219,14 @@ func (s *State) undo(u *unit) {
 		case opCarry:
 			m := &k.marks[o.what]
 			m.carry = append(m.carry[:0], pop(&u.floats, int(o.n))...)
+		case opAlert:
+			a := &k.alerts.dets[o.what]
+			clear(a.history[copy(a.history, pop(&u.floats, int(o.n))):])
+			a.events = pop(&u.alerts, 1)[0]
+		case opSilent:
+			k.alerts.silent = pop(&u.silent, 1)[0]
+		case opOrphans:
+			k.alerts.orphans = pop(&u.orphans, 1)[0]
 		case opHeldIn:
 			s.unhold(k, int64(w[0]), int64(w[1]))
 		case opHeldOut:
@@ -308,6 +325,8 @@ func (s *State) Mark(next int64) {
 		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
 	case len(s.unlogged) > 0 && s.unlogged[0].offset < s.cur.start:
 		panic("keystate: Mark before Snapshot has emitted the evictions of the last mark")
+	case len(s.must) > 0 && s.mustSince < s.cur.start:
+		panic("keystate: Mark before Snapshot has emitted the keys whose anomalies have changed")
 	case next < s.next:
 		panic(fmt.Sprintf("keystate: mark at %d, but %d is folded", next, s.next-1))
 	case next == s.cur.start:
@@ -340,6 +359,9 @@ func (s *State) newUnit(start int64) {
 func (s *State) Committed(next int64) {
 	if len(s.unlogged) > 0 && s.unlogged[0].offset < next {
 		panic("keystate: evictions were committed that Snapshot has not emitted")
+	}
+	if len(s.must) > 0 && s.mustSince < next {
+		panic("keystate: changes of anomalies were committed whose keys Snapshot has not emitted")
 	}
 	n := 0
 	for n < len(s.units) && s.units[n].end <= next {
@@ -415,7 +437,8 @@ func (s *State) Rollback(to int64) error {
 		}
 	}
 	s.dropPending()
-	s.Rows = s.Rows[:0]
+	s.Rows, s.Events = s.Rows[:0], s.Events[:0]
+	s.forgetMust()
 	s.lruBuilt = false
 	s.waiting, s.accept, s.sweepDue = false, false, false
 	s.undo(s.cur)
@@ -447,12 +470,21 @@ func (s *State) rebuild() {
 	s.queue, s.qhead, s.dirtyN = s.queue[:0], 0, 0
 	clear(s.heap)
 	s.heap = s.heap[:0]
+	s.silentN, s.orphaned = 0, s.orphaned[:0]
 	for k := range s.keys.all {
 		if k.dirty {
 			s.queue = append(s.queue, dirtyKey{k, k.since})
 		}
-		if k.hpos = -1; k.held.len() > 0 {
+		if k.held.len() > 0 {
 			s.heapPush(k)
+		}
+		if a := k.alerts; a != nil {
+			if a.silent != nil {
+				s.silentN++
+			}
+			if len(a.orphans) > 0 {
+				s.orphaned = append(s.orphaned, k)
+			}
 		}
 	}
 	s.dirtyN = len(s.queue)
@@ -464,6 +496,6 @@ func (s *State) rebuild() {
 	s.evictions = slices.DeleteFunc(s.evictions, gone)
 	slices.SortStableFunc(s.evictions, func(a, b *eviction) int { return cmp.Compare(a.offset, b.offset) })
 	s.lru, s.lruBuilt = nil, false
-	s.oldest = NoTime
+	s.oldest, s.quietBuilt = NoTime, false
 	s.planSweep()
 }

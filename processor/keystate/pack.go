@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"odradek/detectors"
+	"odradek/processor/events"
 )
 
 // mark is one detector's place in one key's window, and its carry.
@@ -14,17 +15,24 @@ type mark struct {
 	task  uint32 // 1 + the key's last task in the batch, whose Next will be the carry; 0: none
 }
 
-// pending is a task whose scores are not there yet, or a row behind one. What it
-// says of samples is in State.ptimes from at on: the times of the last rows of X
-// and the words of the fresh ones; or time and word of the one row.
+// pending is a task whose scores are not there yet, or what has to wait behind
+// one. What it says of samples is in State.ptimes from at on: the times of the last
+// rows of X, the words of the fresh ones and, for a detector that explains, the
+// columns' centers; or time and word of the one row; or time and offset of the end.
 type pending struct {
-	key   *Key
-	det   *shapeDet
-	task  int32 // in the batch; -1: a warming-up row
-	rows  int32 // of X
-	times int32 // how many of these have their times kept
-	at    uint32
+	key    *Key
+	det    *shapeDet
+	task   int32 // in the batch, or one of the below
+	times  int32 // how many rows of X have their times kept
+	at     uint32
+	reason events.Reason // of an end
 }
+
+const (
+	pendingRow   = -1 - iota // a warming-up row
+	pendingEnd               // the key's anomalies are closed
+	pendingEvent             // State.later[at]
+)
 
 // warm makes the row of a sample that comes too early for a score.
 func (s *State) warm(k *Key, d *shapeDet, time, offset int64) {
@@ -32,7 +40,7 @@ func (s *State) warm(k *Key, d *shapeDet, time, offset int64) {
 		return
 	}
 	if len(s.pend) > 0 {
-		s.pend = append(s.pend, pending{key: k, det: d, task: -1, at: uint32(len(s.ptimes))})
+		s.pend = append(s.pend, pending{key: k, det: d, task: pendingRow, at: uint32(len(s.ptimes))})
 		s.ptimes = append(s.ptimes, uint64(time), uint64(offset)<<1)
 		return
 	}
@@ -40,7 +48,7 @@ func (s *State) warm(k *Key, d *shapeDet, time, offset int64) {
 }
 
 func warmRow(k *Key, d *shapeDet, time, offset int64) Row {
-	return Row{Key: k, Detector: d.index, State: RowWarmingUp, Score: nan, Offset: offset, Time: time, About: time, Until: time}
+	return Row{Key: k, Detector: d.index, State: RowWarmingUp, Score: nan, Threshold: nan, Offset: offset, Time: time, About: time, Until: time}
 }
 
 var nan = float32(math.NaN())
@@ -52,7 +60,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	if rows != d.full {
 		scores, carry, _ = d.Detector.Size(detectors.View{Dim: d.dim, Rows: int(rows), Fresh: int(d.stride)})
 	}
-	if s.replaying && d.maxCarry == 0 {
+	if s.replaying && !d.replays {
 		return // nothing would remember it
 	}
 	params := s.params(d.detector, b)
@@ -112,17 +120,39 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	times := min(rows, d.times)
 	s.pend = append(s.pend, pending{})
 	p := &s.pend[len(s.pend)-1]
-	p.key, p.det, p.task, p.rows, p.times, p.at = k, d, int32(len(b.Tasks))-1, rows, times, uint32(len(s.ptimes))
+	p.key, p.det, p.task, p.times, p.at = k, d, int32(len(b.Tasks))-1, times, uint32(len(s.ptimes))
 	if times == 1 {
 		s.ptimes = append(s.ptimes, uint64(k.lastTime), word)
-		return
+	} else {
+		p, q := w.times(times)
+		s.ptimes = append(append(s.ptimes, p...), q...)
+		if m.n > 0 {
+			s.ptimes = append(s.ptimes, w.fresh(sw, d)[:m.n]...)
+		}
+		s.ptimes = append(s.ptimes, word)
 	}
-	x, y = w.times(times)
-	s.ptimes = append(append(s.ptimes, x...), y...)
-	if m.n > 0 {
-		s.ptimes = append(s.ptimes, w.fresh(sw, d)[:m.n]...)
+	if d.explain != nil {
+		s.keepCenters(d, x, y)
 	}
-	s.ptimes = append(s.ptimes, word)
+}
+
+// keepCenters puts the columns' centers of rows x and then y, which Apply needs to
+// say what was expected, behind the times.
+func (s *State) keepCenters(d *shapeDet, x, y []uint64) {
+	n := (len(x) + len(y)) / d.dim
+	at := func(i int) float64 {
+		if i < len(x) {
+			return math.Float64frombits(x[i])
+		}
+		return math.Float64frombits(y[i-len(x)])
+	}
+	for c := range d.dim {
+		center := 0.0
+		if d.elem == detectors.F32 {
+			center = median(at(c), at(n/2*d.dim+c), at((n-1)*d.dim+c))
+		}
+		s.ptimes = append(s.ptimes, math.Float64bits(center))
+	}
 }
 
 // Float32 rows are centred, column by column, on the median of the task's first,
@@ -233,7 +263,7 @@ func (s *State) Apply(b *detectors.Batch) {
 	for i := range s.pend {
 		p := &s.pend[i]
 		if p.task < 0 {
-			s.Rows = append(s.Rows, warmRow(p.key, p.det, int64(s.ptimes[p.at]), int64(s.ptimes[p.at+1]>>1)))
+			s.applyOther(p)
 			continue
 		}
 		if p.det.maxCarry > 0 {
@@ -245,15 +275,31 @@ func (s *State) Apply(b *detectors.Batch) {
 				}
 			}
 		}
-		if !s.replaying {
+		if p.det.judged {
+			s.judgeRows(p, b)
+		} else if !s.replaying {
 			s.addRows(p, b)
 		}
 	}
 	s.dropPending()
 }
 
+// applyOther does what had to wait for the tasks before it.
+func (s *State) applyOther(p *pending) {
+	switch p.task {
+	case pendingRow:
+		s.Rows = append(s.Rows, warmRow(p.key, p.det, int64(s.ptimes[p.at]), int64(s.ptimes[p.at+1]>>1)))
+	case pendingEnd:
+		s.endAlerts(p.key, p.reason, int64(s.ptimes[p.at]), int64(s.ptimes[p.at+1]))
+	case pendingEvent:
+		s.addEvent(&s.later[p.at])
+	}
+}
+
 func (s *State) dropPending() {
 	s.pend, s.ptimes = s.pend[:0], s.ptimes[:0]
+	clear(s.later)
+	s.later = s.later[:0]
 	s.batch = nil
 }
 
@@ -287,7 +333,7 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 			s.Rows = append(s.Rows, Row{})
 			r := &s.Rows[len(s.Rows)-1]
 			r.Key, r.Detector, r.State = p.key, d.index, RowState(word&1)*RowImputed
-			r.Score = scores[i]
+			r.Score, r.Threshold = scores[i], nan
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
 			at := len(times) - len(words) + i
 			r.About, r.Until = int64(times[at-d.from]), int64(times[at-d.to])
@@ -299,7 +345,7 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 	order(finds)
 	for i, word := range words {
 		r := Row{
-			Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: nan,
+			Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: nan, Threshold: nan,
 			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
 		}
 		if len(finds) == 0 || finds[0].Fresh != i {

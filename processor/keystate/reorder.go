@@ -12,7 +12,8 @@ import (
 type heldList struct {
 	size  int
 	words []uint64
-	gone  int // words of released samples at the front
+	gone  int   // words of released samples at the front
+	place int32 // in the heap of keys with held samples
 }
 
 func (h *heldList) len() int {
@@ -96,8 +97,8 @@ func (s *State) holdBack(k *Key, time, offset int64, values []float64) {
 	if k.held.len() == 1 {
 		s.heapPush(k)
 	} else if i == 0 {
-		s.heap[k.hpos].time, s.heap[k.hpos].offset = time, offset
-		s.heapUp(int(k.hpos))
+		s.heap[k.held.place].time, s.heap[k.held.place].offset = time, offset
+		s.heapUp(int(k.held.place))
 	}
 }
 
@@ -115,17 +116,15 @@ func (s *State) releaseFirst(b *detectors.Batch) {
 	for j := range s.scratch {
 		s.scratch[j] = math.Float64frombits(w[2+j])
 	}
-	if k.held.drop(0); k.held.len() == 0 {
-		s.bytes -= 8 * int64(cap(k.held.words))
-		k.held = nil
-	}
 	s.heldN--
-	if k.held.len() > 0 {
+	if k.held.drop(0); k.held.len() > 0 {
 		w = k.held.at(0)
 		s.heap[0].time, s.heap[0].offset = int64(w[0]), int64(w[1])
 		s.heapDown(0)
 	} else {
 		s.unheap(k)
+		s.bytes -= 8 * int64(cap(k.held.words))
+		k.held = nil
 	}
 	out := s.foldRow(k, time, offset, s.scratch, b)
 	if !s.replaying {
@@ -146,17 +145,16 @@ func (a *heldFirst) before(b *heldFirst) bool {
 func (s *State) heapPush(k *Key) {
 	w := k.held.at(0)
 	s.heap = append(s.heap, heldFirst{int64(w[0]), int64(w[1]), k})
-	k.hpos = int32(len(s.heap) - 1)
+	k.held.place = int32(len(s.heap) - 1)
 	s.heapUp(len(s.heap) - 1)
 }
 
 // unheap takes a key out of the heap.
 func (s *State) unheap(k *Key) {
-	i, last := int(k.hpos), len(s.heap)-1
-	k.hpos = -1
+	i, last := int(k.held.place), len(s.heap)-1
 	if i != last {
 		s.heap[i] = s.heap[last]
-		s.heap[i].key.hpos = int32(i)
+		s.heap[i].key.held.place = int32(i)
 	}
 	s.heap[last] = heldFirst{}
 	if s.heap = s.heap[:last]; i != last {
@@ -195,5 +193,5 @@ func (s *State) heapDown(i int) {
 
 func (s *State) heapSwap(i, j int) {
 	s.heap[i], s.heap[j] = s.heap[j], s.heap[i]
-	s.heap[i].key.hpos, s.heap[j].key.hpos = int32(i), int32(j)
+	s.heap[i].key.held.place, s.heap[j].key.held.place = int32(i), int32(j)
 }

@@ -226,7 +226,7 @@ func (s *State) loadHead(name, value []byte) error {
 		return nil
 	}
 	d := decoder{b: value}
-	d.start()
+	full := d.startHead() == versionAlerts
 	parts, asOf, born := d.small(), d.offset(), d.offset()
 	gen := parts % generations
 	parts /= generations
@@ -241,7 +241,11 @@ func (s *State) loadHead(name, value []byte) error {
 		}
 		body, err := s.assemble(name, start, parts, gen, size)
 		if err != nil {
-			if k := s.loadKey(name, born); k != nil {
+			k := s.loadKey(name, born)
+			if k == nil && full {
+				k = s.loadNoShape(name, born)
+			}
+			if k != nil {
 				s.load.broken[k] = broken{err, slices.Clone(value)}
 				k.asOf, k.parts, k.gen, k.inLog = asOf, uint16(parts), uint8(gen), true
 			}
@@ -251,7 +255,10 @@ func (s *State) loadHead(name, value []byte) error {
 	}
 	k := s.loadKey(name, born)
 	if k == nil {
-		return nil
+		if !full {
+			return nil
+		}
+		k = s.loadNoShape(name, born)
 	}
 	list := s.load.staged[string(name)]
 	slices.SortStableFunc(list, func(a, b staged) int {
@@ -269,11 +276,18 @@ func (s *State) loadHead(name, value []byte) error {
 	if err == nil {
 		s.loadMarks(&d, k)
 		s.loadHeld(&d, k)
+		s.clearAlerts(k)
+		if full {
+			s.loadAlerts(&d, k)
+		}
 		if d.bad || len(d.b) > 0 {
 			err = ErrCorrupt
 		}
 	}
 	s.bytes = before + s.keySize(k)
+	if k.shape == noShape && !s.keepNoShape(k) {
+		return err
+	}
 	if b, ok := s.load.broken[k]; ok {
 		s.load.broken[k] = broken{b.err, slices.Clone(value)}
 	} else {
@@ -555,7 +569,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		s.markDirty(k)
 	}
 	s.load = nil
-	s.rebuild()
+	s.rebuild() // finds what is silent or orphaned, too
 	for k := range s.keys.all {
 		s.heldN += k.held.len()
 	}
@@ -593,7 +607,7 @@ func (s *State) EndReplay() {
 		s.marks = append(s.marks, Floor{s.replayEnd, s.maxTime})
 	}
 	s.newUnit(s.replayEnd)
-	s.oldest = NoTime
+	s.oldest, s.quietBuilt = NoTime, false
 	s.planSweep()
 	s.route()
 }

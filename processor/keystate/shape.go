@@ -6,6 +6,7 @@ import "odradek/detectors"
 type shape struct {
 	wins   []shapeWin
 	marks  int  // detectors
+	alerts int  // detectors with a threshold
 	simple bool // one window of one column, one detector
 	fixed  int  // bytes of a key without windows' rows, carries and name
 }
@@ -23,9 +24,14 @@ type shapeWin struct {
 
 type shapeDet struct {
 	*detector
-	mark int // index into Key.marks; they count up from window to window
-	at   int // place of its fresh rows in the tail
+	mark  int // index into Key.marks; they count up from window to window
+	at    int // place of its fresh rows in the tail
+	alert int // index into alerts.dets, if judged
 }
+
+// noShape is that of a key that no detector looks at any more, and that is there
+// only until its open anomalies are closed.
+var noShape = &shape{fixed: keyBytes}
 
 // detector is a DetectorConfig with what Fold needs of it at hand.
 type detector struct {
@@ -47,6 +53,11 @@ type detector struct {
 	params              []float32
 	span                detectors.Span // of params in State.batch
 	placed              bool           // span is valid
+
+	judged  bool // has a threshold
+	history int  // numbers of its threshold's state
+	explain detectors.Explainer
+	replays bool // has something to remember of each task
 }
 
 func newDetector(index int, c *DetectorConfig, dim int) *detector {
@@ -69,6 +80,12 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 	if d.minRows == 0 {
 		return d
 	}
+	if d.Threshold != nil {
+		d.history = d.Threshold.Size()
+	}
+	if d.judged = d.history > 0; d.judged && d.Events != nil {
+		d.explain, _ = d.Detector.(detectors.Explainer)
+	}
 	for rows := d.minRows + d.stride - 1; rows <= d.full; rows++ {
 		scores, carry, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: int(rows), Fresh: c.Stride})
 		if !ok {
@@ -78,6 +95,7 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 		d.scores, d.carry = scores, carry
 		d.maxScores, d.maxCarry = max(d.maxScores, scores), max(d.maxCarry, carry)
 	}
+	d.replays = d.judged || d.maxCarry > 0
 	return d
 }
 
@@ -133,7 +151,10 @@ func (s *State) shapeOf(looks func(detector int) bool) *shape {
 		sw := shapeWin{index: w, cols: wc.Columns}
 		for i, d := range s.dets {
 			if d.Window == w && set[i/8]>>(i%8)&1 != 0 {
-				sw.dets = append(sw.dets, shapeDet{d, sh.marks, sw.tail})
+				sw.dets = append(sw.dets, shapeDet{d, sh.marks, sw.tail, sh.alerts})
+				if d.judged {
+					sh.alerts++
+				}
 				sw.tail += d.Stride - 1
 				sw.need = max(sw.need, d.full)
 				sh.marks++

@@ -103,13 +103,14 @@ func (s *State) Floor() Floor {
 
 // Snapshot emits changelog records for the cycle that commits the last mark: the
 // evictions since the last Snapshot, deletions of what is not needed any more,
-// and the keys that have been dirty for longest, until the floor is at want or
-// maxBytes are emitted (0: no limit, negative: no keys). At least one key is
-// emitted if the floor is below want. value is nil for a deletion; both slices
-// are valid until emit returns.
+// the keys of which an anomaly has changed, and the keys that have been dirty for
+// longest, until the floor is at want or maxBytes of the last kind are emitted (0: no
+// limit, negative: none). At least one key is emitted if the floor is below want.
+// value is nil for a deletion; both slices are valid until emit returns.
 //
 // It has to be called between every Mark and the commit of its cycle, because
-// evictions are emitted in no other, and before anything else is folded. Once
+// evictions and changes of anomalies are emitted in no other, and before anything
+// else is folded. Once
 // the mark is Committed it may be called again without a new one, to bring the
 // floor of an idle partition to the committed offset: that cycle commits the
 // same offset, and Committed and Rollback with it mean that cycle. After an
@@ -143,6 +144,15 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 	s.evictions = append(s.evictions, s.unlogged...)
 	s.unlogged = s.unlogged[:0]
 	s.forget(&c, u, maxBytes)
+	// Not within maxBytes, and not counted: the floor has to rise all the same.
+	bytes := c.bytes
+	for _, k := range s.must {
+		if !k.dead && k.dirty && c.err == nil {
+			s.snapshot(&c, u, k)
+		}
+	}
+	s.forgetMust()
+	c.bytes = bytes
 	for maxBytes >= 0 && c.err == nil {
 		k := s.oldestDirty()
 		if k == nil || k.since >= want || maxBytes > 0 && c.bytes >= maxBytes {

@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"odradek/detectors"
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
 )
 
 // NoTime is the largest event time of a partition without a sample.
@@ -38,8 +40,12 @@ type DetectorConfig struct {
 	Window   int                   // index into Config.Windows
 	Keys     func(key []byte) bool // which series it looks at; nil: all
 	Stride   int                   // samples a task scores, at least 1
-	// Fingerprint stands for the op, its parameters and the stride.
+	// Fingerprint stands for the op, its parameters and the stride. Threshold and
+	// Events are not in it: changed ones hold from the next score on.
 	Fingerprint uint64
+
+	Threshold *threshold.Rule // judges its scores; nil: none exceeds
+	Events    *events.Rule    // makes anomalies of those that exceed; nil: no events
 }
 
 // Config is what a State is made for. It is read only after New.
@@ -54,6 +60,10 @@ type Config struct {
 	Lateness int64
 	TTL      int64 // microseconds without a sample after which a key is forgotten; 0: never
 	MaxKeys  int   // keys of the partition; 0: no limit
+
+	// Silence in microseconds is how far a key's last sample may be behind the
+	// watermark before a silence of the key is opened; 0: never. See silence.go.
+	Silence int64
 
 	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
 	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
@@ -73,8 +83,8 @@ func (c *Config) Check() error {
 	if c.Dim < 1 || c.Dim > maxDim {
 		bad("%d values a sample, use 1 to %d", c.Dim, maxDim)
 	}
-	if c.Lateness < 0 || c.TTL < 0 || c.MaxKeys < 0 || c.MaxRecord < 0 {
-		bad("lateness, ttl, key limit and record limit must not be negative")
+	if c.Lateness < 0 || c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxRecord < 0 {
+		bad("lateness, ttl, silence, key limit and record limit must not be negative")
 	}
 	prints := map[uint64]bool{}
 	for i, w := range c.Windows {
@@ -106,6 +116,22 @@ func (c *Config) Check() error {
 			bad("detector %q: window %d and stride %d, use 1 to %d", d.Name, d.Detector.Window(), d.Stride, maxRows)
 		case newDetector(0, &d, len(c.Windows[d.Window].Columns)).minRows == 0:
 			bad("detector %q scores no sample of a full window of %d rows", d.Name, d.Detector.Window())
+		}
+		if d.Name == SilenceName {
+			bad("detector %q: the name is that of the events of silence", d.Name)
+		}
+		if d.Threshold != nil {
+			if err := d.Threshold.Check(); err != nil {
+				bad("detector %q: %w", d.Name, err)
+			}
+		}
+		if d.Events != nil {
+			if err := d.Events.Check(); err != nil {
+				bad("detector %q: %w", d.Name, err)
+			}
+			if d.Threshold == nil {
+				bad("detector %q has events but no threshold", d.Name)
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -157,12 +183,34 @@ type Row struct {
 	Key      *Key
 	Detector int32 // index into Config.Detectors
 	State    RowState
+	Exceeds  bool    // the score is above the detector's threshold
+	Severity uint8   // 0 to 100, see threshold.Verdict; 0 without a threshold
 	Score    float32 // NaN where there is none
-	Offset   int64   // of the scored sample
-	Time     int64   // of the scored sample
+	// Threshold is the bound the score was judged by, as threshold.Verdict has it;
+	// NaN where it was not judged.
+	Threshold float32
+	Offset    int64 // of the scored sample
+	Time      int64 // of the scored sample
 	// About and Until are the times of the first and the last sample that the
 	// score speaks of.
 	About, Until int64
+}
+
+// Values of EventRow.Detector that are no index into Config.Detectors.
+const (
+	SilenceDetector = -1 // the key had no sample for Config.Silence
+	RemovedDetector = -2 // a detector that is not configured any more: see Name
+)
+
+// SilenceName is the name in events of silence, where others have the detector's.
+const SilenceName = "silence"
+
+// EventRow is a change of one anomaly of one key and detector.
+type EventRow struct {
+	Key      *Key
+	Detector int32  // index into Config.Detectors, SilenceDetector or RemovedDetector
+	Name     string // of the detector
+	Change   events.Change
 }
 
 // Key is what is remembered of one series key.
@@ -179,16 +227,17 @@ type Key struct {
 	wins       []win  // one for each of shape.wins
 	marks      []mark // one for each detector of the shape
 	held       *heldList
-	born       int64 // offset of the first sample: tells lives of a key apart
+	alerts     *alerts // nil: nothing is judged, no silence was ever open
+	born       int64   // offset of the first sample: tells lives of a key apart
 
 	since int64  // where dirty: the mark before the first change that no snapshot has
 	asOf  int64  // offsets below are in the state; where it was loaded
-	hpos  int32  // place in the heap of keys with held samples; -1: none
 	parts uint16 // P records of its head in the changelog
 	gen   uint8  // and their generation
 	dirty bool
 	inLog bool // has a head in the changelog
 	dead  bool // evicted or undone; only journal and pending rows still know it
+	must  bool // in State.must
 }
 
 // Name is the series key. The caller must not change it.
@@ -198,6 +247,9 @@ func (k *Key) Name() []byte { return k.name }
 type State struct {
 	// Rows are finished rows in the order of the samples. The caller empties it.
 	Rows []Row
+	// Events are changes of anomalies in the order of the samples. The caller
+	// empties it as it does Rows; Rollback does, too.
+	Events []EventRow
 	// Counts are the samples by outcome since New, less what was rolled back.
 	// Replay counts nothing.
 	Counts Counts
@@ -205,6 +257,7 @@ type State struct {
 	EvictedKeys int64
 
 	cfg    *Config
+	source []byte // of the ids of anomalies
 	dets   []*detector
 	shapes map[string]*shape
 	all    *shape // where no detector has a filter
@@ -228,8 +281,10 @@ type State struct {
 	sweepDue bool
 	scratch  []float64
 
-	// Eviction.
-	nextSweep int64 // watermark at which keys past their TTL are looked for
+	// Eviction and silence.
+	nextSweep int64 // the watermark at which either is looked for: the less of
+	nextTTL   int64 // for keys past their TTL
+	nextQuiet int64 // for silent ones
 	oldest    int64 // no key's last sample is older
 	lru       []lruEntry
 	lruBuilt  bool
@@ -237,6 +292,15 @@ type State struct {
 	evictions []*eviction          // in order of offset, to be deleted from the log
 	unlogged  []*eviction          // not emitted yet
 	leftover  []*eviction          // emitted, but their keys' records are in the log again
+
+	// Silence and anomalies.
+	quiet      []quietKey // a heap of the keys that are not silent
+	quietBuilt bool
+	silentN    int        // keys that are
+	must       []*Key     // whose anomalies have changed since the last Snapshot
+	mustSince  int64      // in the unit that began there
+	orphaned   []*Key     // with anomalies that nothing continues
+	later      []EventRow // that wait for tasks before them
 
 	// Tasks without scores.
 	pend   []pending
@@ -278,7 +342,7 @@ func New(cfg *Config) *State {
 		cfg: cfg, shapes: map[string]*shape{}, pools: map[int]*slots{}, evicted: map[string]*eviction{},
 		keys: newTable(), maxTime: NoTime, next: math.MinInt64, base: math.MinInt64,
 		committed: math.MinInt64, slow: true, unit: 1, cur: new(unit), stale: map[*Key][]staleSegment{},
-		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64, oldest: math.MaxInt64,
+		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64, nextTTL: math.MaxInt64, nextQuiet: math.MaxInt64, oldest: math.MaxInt64,
 		ahead: math.MinInt64,
 	}
 	filtered := false
@@ -302,6 +366,12 @@ func New(cfg *Config) *State {
 	return s
 }
 
+// SetSource says which input partition the state is of. It goes into the ids of
+// anomalies and into nothing else, and has to be said before the first sample.
+func (s *State) SetSource(topic string, partition int32) {
+	s.source = fmt.Appendf(nil, "%s\x00%d", topic, partition)
+}
+
 // Need is the most that one sample takes of a batch. A batch with smaller
 // limits cannot be used.
 func (s *State) Need() detectors.Need { return s.need }
@@ -323,7 +393,7 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.started || s.replaying || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead
+	s.slow = !s.started || s.replaying || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead || len(s.orphaned) > 0
 }
 
 // watermark is the time behind which nothing is expected any more.

@@ -555,7 +555,7 @@ func (x *run) invariants(s *State) {
 			dirty++
 		}
 		held += k.held.len()
-		if k.held.len() > 0 && s.heap[k.hpos].key != k {
+		if k.held.len() > 0 && s.heap[k.held.place].key != k {
 			x.t.Fatalf("key %q is not where the heap has it", k.name)
 		}
 	}

@@ -20,7 +20,8 @@ type Status struct {
 	IngestTime   [2]Duration   `json:"ingest_to_score"` // p50, p99
 	Partitions   []Partition   `json:"partitions"`
 	Detectors    []Detector    `json:"detectors"`
-	Faults       []FaultRecord `json:"faults"` // newest first
+	Anomalies    []Anomaly     `json:"anomalies"` // newest first
+	Faults       []FaultRecord `json:"faults"`    // newest first
 }
 
 // Partition is one assigned partition.
@@ -45,6 +46,18 @@ type Detector struct {
 	Keys   string `json:"keys"`
 	Window int    `json:"window"`
 	Stride int    `json:"stride"`
+
+	Threshold string `json:"threshold"`
+}
+
+// Anomaly is a change of an anomaly that this worker has published.
+type Anomaly struct {
+	Time     time.Time `json:"time"` // event time of the change
+	Kind     string    `json:"kind"`
+	Series   string    `json:"series"`
+	Detector string    `json:"detector"`
+	Severity int       `json:"severity"`
+	Band     string    `json:"band"`
 }
 
 // FaultRecord is a warning or an error that was logged, with how often.
@@ -100,6 +113,7 @@ var page = template.Must(template.New("status").Funcs(template.FuncMap{
 	},
 	"n":    grouped[int64],
 	"rate": func(f float64) string { return grouped(int64(f + 0.5)) },
+	"date": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"time": func(t time.Time) string { return t.UTC().Format("15:04:05") },
 }).Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -127,9 +141,13 @@ td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 {{range .Partitions}}<tr><td>{{.Topic}}</td><td class="n">{{.Partition}}</td><td>{{if .Running}}running{{else}}<span class="warn">restoring</span>{{end}}</td><td class="n">{{n .Committed}}</td><td class="n">{{n .End}}</td><td class="n">{{n .Lag}}</td><td class="n">{{rate .Rate}}</td><td class="n">{{n .Keys}}</td><td class="n">{{n .Held}}</td><td>{{ago $.Now .CommittedAt}}</td></tr>
 {{end}}</table>{{else}}<p>None assigned.</p>{{end}}
 <h2>Detectors</h2>
-<table><tr><th>name</th><th>method</th><th>fields</th><th>series</th><th class="n">window</th><th class="n">stride</th></tr>
-{{range .Detectors}}<tr><td>{{.Name}}</td><td>{{.Op}}</td><td>{{.Fields}}</td><td>{{.Keys}}</td><td class="n">{{.Window}}</td><td class="n">{{.Stride}}</td></tr>
+<table><tr><th>name</th><th>method</th><th>fields</th><th>series</th><th class="n">window</th><th class="n">stride</th><th>threshold</th></tr>
+{{range .Detectors}}<tr><td>{{.Name}}</td><td>{{.Op}}</td><td>{{.Fields}}</td><td>{{.Keys}}</td><td class="n">{{.Window}}</td><td class="n">{{.Stride}}</td><td>{{.Threshold}}</td></tr>
 {{end}}</table>
+{{if .Anomalies}}<h2>Last anomalies</h2>
+<table><tr><th>event time (UTC)</th><th>change</th><th>series</th><th>detector</th><th class="n">severity</th><th></th></tr>
+{{range .Anomalies}}<tr><td>{{date .Time}}</td><td>{{.Kind}}</td><td>{{.Series}}</td><td>{{.Detector}}</td><td class="n">{{.Severity}}</td><td>{{.Band}}</td></tr>
+{{end}}</table>{{end}}
 <h2>Last faults</h2>
 {{if .Faults}}<table><tr><th>last (UTC)</th><th>level</th><th class="n">times</th><th>what</th></tr>
 {{range .Faults}}<tr><td>{{time .Time}}</td><td>{{.Level}}</td><td class="n">{{.Count}}</td><td>{{.Text}}</td></tr>

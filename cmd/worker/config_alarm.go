@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
+)
+
+// alarmSettings say which scores of a detector are too high, and when they make
+// an anomaly.
+type alarmSettings struct {
+	Threshold   string        `env:"THRESHOLD" derived:"conformal:0.001" doc:"Which scores are too high. fixed:3.5: those above 3.5. The others go by the series' own earlier scores: conformal:0.001 is a false-alarm rate of one score in a thousand, quantile:0.995 the bound that this share of scores is not above (quantile:0.995*1.2 has a margin), mad:6 the median and 6 scaled median absolute deviations, mean:1.5 a multiple of the mean. off judges nothing."`
+	History     int           `env:"HISTORY" envDefault:"512" min:"32" max:"65536" doc:"Scores of a series that its threshold and the severity go by; kept in its state at 8 bytes each."`
+	Warmup      int           `env:"WARMUP" derived:"64; 0 with a fixed threshold" min:"0" max:"1048576" doc:"Scores of a series before one can be too high."`
+	OpenAfter   int           `env:"OPEN_AFTER" envDefault:"1" min:"1" max:"65536" doc:"Samples in a row with a score that is too high that open an anomaly."`
+	CloseAfter  int           `env:"CLOSE_AFTER" envDefault:"8" min:"1" max:"65536" doc:"Samples in a row with an ordinary score that close it."`
+	Release     float64       `env:"RELEASE" envDefault:"1" min:"0.01" max:"1" doc:"While an anomaly is open, an ordinary score is one below this share of the threshold: hysteresis for scores that waver about it."`
+	MinDuration time.Duration `env:"MIN_DURATION" envDefault:"0s" min:"0s" max:"8760h" doc:"Event time for which scores must be too high before an anomaly opens."`
+	MergeGap    time.Duration `env:"MERGE_GAP" envDefault:"0s" min:"0s" max:"8760h" doc:"An anomaly stays open for this long in event time after its last score that is too high, so that a next finding within it belongs to the same anomaly."`
+	UpdateEvery int           `env:"UPDATE_EVERY" envDefault:"0" min:"0" max:"1000000000" doc:"Samples between two updates of an open anomaly. One whose severity reaches a higher band is always told of; 0: only that."`
+}
+
+// deriveAlarm fills the defaults of d that depend on its other settings.
+func (c *Config) deriveAlarm(d *DetectorSettings) {
+	if d.Alarm.Threshold == "" {
+		d.Alarm.Threshold = "conformal:0.001"
+	}
+	warmup := detectorPrefix(d.Name) + "WARMUP"
+	for _, s := range c.settings {
+		if s.name == warmup && s.source == "default" {
+			if r, err := threshold.Parse(d.Alarm.Threshold); err == nil {
+				d.Alarm.Warmup = r.Warmup
+			}
+		}
+	}
+}
+
+// judges reports whether anything is done with the verdicts on scores.
+func (c *Config) judges() bool { return c.Detect.Anomalies || c.Output.Scores == "anomalous" }
+
+// thresholdOf is the detector's threshold, nil for none.
+func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Rule, error) {
+	r, err := threshold.Parse(d.Alarm.Threshold)
+	if err != nil || r.Kind == threshold.Off || !c.judges() {
+		return nil, err
+	}
+	r.History, r.Warmup = d.Alarm.History, d.Alarm.Warmup
+	return &r, r.Check()
+}
+
+// rule is when an anomaly opens and closes.
+func (a *alarmSettings) rule() *events.Rule {
+	return &events.Rule{
+		OpenAfter: a.OpenAfter, CloseAfter: a.CloseAfter, Release: a.Release,
+		MinDuration: a.MinDuration.Microseconds(), MergeGap: a.MergeGap.Microseconds(), UpdateEvery: a.UpdateEvery,
+	}
+}
+
+// alarm checks the alarm settings of a detector.
+func (k *checker) alarm(short string, d *DetectorSettings) {
+	r, err := threshold.Parse(d.Alarm.Threshold)
+	switch {
+	case err != nil:
+		k.add(short+"THRESHOLD", strings.TrimPrefix(err.Error(), "threshold: "), "")
+		return
+	case r.Kind == threshold.Off && k.c.Output.Scores == "anomalous":
+		k.add(short+"THRESHOLD", "off, but "+prefix+"SCORES=anomalous", "set which scores are anomalous, such as conformal:0.001")
+		return
+	}
+	if r.Kind == threshold.Off || !k.ok(short+"HISTORY", short+"WARMUP") {
+		return
+	}
+	if r.History, r.Warmup = d.Alarm.History, d.Alarm.Warmup; r.Check() != nil {
+		k.add(short+"HISTORY", strings.TrimPrefix(r.Check().Error(), "threshold: "), "")
+	}
+	if k.ok(short+"CLOSE_AFTER", short+"RELEASE") && d.Alarm.Release < 1 && r.Value < 0 {
+		k.add(short+"RELEASE", fmt.Sprintf("a share of a threshold below 0 (%s) means nothing", d.Alarm.Threshold), "use 1")
+	}
+}
+
+// anomalies reports whether there can be any, so that their topic is needed.
+func (c *Config) anomalies() bool {
+	if !c.Detect.Anomalies || c.Detect.Silence > 0 {
+		return c.Detect.Anomalies
+	}
+	return slices.ContainsFunc(c.Detectors, func(d DetectorSettings) bool { return d.Alarm.Threshold != off })
+}
+
+func (k *checker) silence() {
+	after, ttl := k.c.Detect.Silence, k.c.Keys.TTL
+	if after == 0 || !k.ok("SILENCE", "TTL", "ANOMALIES") {
+		return
+	}
+	switch {
+	case !k.c.Detect.Anomalies:
+		k.add("SILENCE", "set, but "+prefix+"ANOMALIES is false", "set "+prefix+"ANOMALIES=true or remove it")
+	case ttl > 0 && after >= ttl:
+		k.add("SILENCE", fmt.Sprintf("%v is not less than %sTTL=%v: a series is forgotten before it is silent", after, prefix, ttl), "lower it, or raise "+prefix+"TTL")
+	case after.Microseconds() == 0:
+		k.add("SILENCE", fmt.Sprintf("%v is less than a microsecond", after), "")
+	}
+}

@@ -1,0 +1,224 @@
+//go:build !nobench
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"odradek/processor/brokertest"
+	"odradek/processor/kafka"
+	"odradek/schemas"
+)
+
+// demoView is what the demo shows while it runs.
+type demoView struct {
+	t       terminal
+	o       *demoOptions
+	began   time.Time
+	made    *atomic.Int64 // records generated
+	truth   *demoTruth
+	live    bool // a table that is drawn over and over
+	addrs   []string
+	cluster *brokertest.Cluster
+
+	log   demoLog
+	first time.Duration // from the start to the first anomaly on the screen
+	lines int           // drawn
+	rate  struct {
+		at time.Time
+		n  int64
+		v  float64
+	}
+}
+
+// isTerminal reports whether w is one on which lines can be drawn over.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// watch shows the anomalies topic until the generator ends.
+func (v *demoView) watch(ctx context.Context, client *kafka.Client, topic string, generated, worked <-chan error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	news := make(chan schemas.Anomaly, 256)
+	go followAnomalies(ctx, client, topic, news)
+	every := 5 * time.Second
+	if v.live {
+		every = 500 * time.Millisecond
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	v.rate.at = v.began
+	v.say("Odradek demo: %d sensors, %d workers of one group, exactly once; status page http://%s\n", v.o.sensors, demoWorkers, v.addrs[0])
+	for {
+		select {
+		case err := <-generated:
+			return err
+		case err := <-worked:
+			return fmt.Errorf("a worker ended: %v", err)
+		case a := <-news:
+			opened := v.log.byID[a.ID] == nil
+			d := v.log.add(a)
+			if opened && v.first == 0 {
+				v.first = time.Since(v.began)
+				v.draw()
+			}
+			if opened && !v.live {
+				v.line(d)
+			}
+		case <-tick.C:
+			v.draw()
+		}
+	}
+}
+
+// followAnomalies sends the committed records of the topic as they come, until
+// ctx ends.
+func followAnomalies(ctx context.Context, client *kafka.Client, topic string, news chan<- schemas.Anomaly) {
+	f := client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	defer f.Close()
+	partitions := 0
+	for ; partitions == 0; partitions = partitionsOf(ctx, client, topic) {
+		if pause(ctx, 50*time.Millisecond) != nil {
+			return
+		}
+	}
+	for p := range partitions {
+		go func() {
+			_ = readRange(ctx, f, kafka.TP{Topic: topic, Partition: int32(p)}, 0, math.MaxInt64, func(rec *kafka.Record) (bool, error) {
+				a, err := schemas.DecodeAnomaly(rec.Value)
+				if err != nil {
+					return false, err
+				}
+				a.Key = append([]byte(nil), a.Key...)
+				select {
+				case news <- a:
+					return true, nil
+				case <-ctx.Done():
+					return false, nil
+				}
+			})
+		}()
+	}
+	<-ctx.Done()
+}
+
+func partitionsOf(ctx context.Context, client *kafka.Client, topic string) int {
+	infos, err := client.Topics(ctx, topic)
+	if err != nil || !infos[topic].Exists {
+		return 0
+	}
+	return infos[topic].Partitions
+}
+
+// readAnomalies reads the whole topic, committed records only.
+func readAnomalies(ctx context.Context, client *kafka.Client, topic string) (*demoLog, error) {
+	var tps []kafka.TP
+	for p := range partitionsOf(ctx, client, topic) {
+		tps = append(tps, kafka.TP{Topic: topic, Partition: int32(p)})
+	}
+	if len(tps) == 0 {
+		return nil, errors.New("demo: there is no topic of anomalies")
+	}
+	ends, err := client.ListStable(ctx, tps)
+	if err != nil {
+		return nil, err
+	}
+	f := client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	defer f.Close()
+	log := new(demoLog)
+	for _, tp := range tps {
+		err := readRange(ctx, f, tp, 0, ends[tp], func(rec *kafka.Record) (bool, error) {
+			a, err := schemas.DecodeAnomaly(rec.Value)
+			if err == nil {
+				log.add(a)
+			}
+			return true, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return log, nil
+}
+
+func (v *demoView) say(format string, args ...any) { fmt.Fprintf(v.t.out, format, args...) }
+
+// line is an anomaly that opened, in a line of its own.
+func (v *demoView) line(a *demoAnomaly) {
+	v.say("%s  %s\n", time.UnixMicro(a.OpenedAt).UTC().Format("01-02 15:04:05"), v.describe(a))
+}
+
+func (v *demoView) describe(a *demoAnomaly) string {
+	state := "open"
+	if a.closed {
+		state = "over"
+	}
+	v.truth.upTo(v.made.Load()/int64(v.o.sensors) + 1)
+	planted := "nothing was planted"
+	if f, _ := v.truth.near(a); f != nil {
+		planted = "planted: " + f.kind.String()
+	}
+	return fmt.Sprintf("%-13s  %-8s  %3d %-8s  %-4s  %s", a.sensor, a.Detector, a.Severity, schemas.SeverityBands[a.Band], state, planted)
+}
+
+// tableRows is how many anomalies the table shows.
+const tableRows = 10
+
+// draw prints the state of things: a line, or the table over the last one.
+func (v *demoView) draw() {
+	now, made := time.Now(), v.made.Load()
+	if since := now.Sub(v.rate.at); since > 400*time.Millisecond {
+		v.rate.v = float64(made-v.rate.n) / since.Seconds()
+		v.rate.at, v.rate.n = now, made
+	}
+	steps := made / int64(v.o.sensors)
+	open := 0
+	for _, a := range v.log.list {
+		if !a.closed {
+			open++
+		}
+	}
+	at := v.truth.start.Add(time.Duration(steps) * demoInterval).UTC().Format("2006-01-02 15:04:05")
+	status := fmt.Sprintf("%s after %v: event time %s, %.1f hours; %.0f records/s; %d anomalies, %d open", now.Format("15:04:05"),
+		now.Sub(v.began).Round(time.Second), at, (time.Duration(steps) * demoInterval).Hours(), v.rate.v, len(v.log.list), open)
+	if !v.live {
+		v.say("-- %s\n", status)
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Odradek demo: %d sensors, %d workers of one group, exactly once; status pages http://%s\n%s\n\n",
+		v.o.sensors, demoWorkers, strings.Join(v.addrs, " http://"), status)
+	r := v.truth.judge(v.log.list, steps)
+	r.table(&b)
+	fmt.Fprintf(&b, "\n%-14s  %-13s  %-8s  %-12s  %-4s\n", "opened", "sensor", "detector", "severity", "")
+	for i := range min(tableRows, len(v.log.list)) {
+		a := v.log.list[len(v.log.list)-1-i]
+		fmt.Fprintf(&b, "%s  %s\n", time.UnixMicro(a.OpenedAt).UTC().Format("01-02 15:04:05"), v.describe(a))
+	}
+	v.clear()
+	text := b.String()
+	v.lines = strings.Count(text, "\n")
+	v.say("%s", text)
+}
+
+// clear takes the table off the screen.
+func (v *demoView) clear() {
+	if v.live && v.lines > 0 {
+		v.say("\x1b[%dA\x1b[J", v.lines)
+		v.lines = 0
+	}
+}

@@ -1,0 +1,140 @@
+package processor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"odradek/detectors/threshold"
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/schemas"
+)
+
+// changeKinds are the kinds of events.Change.
+const changeKinds = 3
+
+// changeCounts are changes of anomalies by detector and kind.
+type changeCounts map[string][changeKinds]int64
+
+func (c *changeCounts) add(detector string, n [changeKinds]int64) {
+	if *c == nil {
+		*c = changeCounts{}
+	}
+	have := (*c)[detector]
+	for i := range n {
+		have[i] += n[i]
+	}
+	(*c)[detector] = have
+}
+
+// RecentAnomaly is a change of an anomaly as the status page shows it.
+type RecentAnomaly struct {
+	Time     time.Time // event time of the change
+	Kind     string
+	Key      string
+	Detector string
+	Severity int
+	Band     string
+}
+
+// maxRecent bounds the changes that are kept for the status page.
+const maxRecent = 20
+
+// recentAnomalies keeps the last committed ones.
+type recentAnomalies struct {
+	mu   sync.Mutex
+	list []RecentAnomaly // oldest first
+}
+
+func (r *recentAnomalies) add(list []RecentAnomaly) {
+	if len(list) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, list...)
+	if over := len(r.list) - maxRecent; over > 0 {
+		r.list = slices.Delete(r.list, 0, over)
+	}
+}
+
+// RecentAnomalies lists the last changes that were committed, newest first.
+func (m *Metrics) RecentAnomalies() []RecentAnomaly {
+	m.recent.mu.Lock()
+	defer m.recent.mu.Unlock()
+	list := slices.Clone(m.recent.list)
+	slices.Reverse(list)
+	return list
+}
+
+// bandIndex is the schema's index of the band of each severity.
+var bandIndex = func() (index [256]uint8) {
+	for s := range index {
+		i := slices.Index(schemas.SeverityBands, threshold.Band(uint8(s)))
+		if i < 0 {
+			panic("processor: the anomaly schema lacks the band " + threshold.Band(uint8(s)))
+		}
+		index[s] = uint8(i)
+	}
+	return index
+}()
+
+// writeAnomalies encodes the chunk's changes of anomalies into the cycle. They
+// are rare beside the scores.
+func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int, err error) {
+	topic := &c.outs.anomalies
+	if topic.name == "" {
+		return 0, nil
+	}
+	ms := now.UnixMilli()
+	for i := range pt.state.Events {
+		row := &pt.state.Events[i]
+		a := anomalyOf(row)
+		var n [changeKinds]int64
+		n[row.Change.Kind]++
+		r.counts.changes.add(row.Name, n)
+		if len(pt.state.Events)-i <= maxRecent {
+			r.recent = append(r.recent, RecentAnomaly{time.UnixMicro(a.EventTime).UTC(), schemas.AnomalyKinds[a.Kind], string(a.Key), row.Name, int(a.Severity), schemas.SeverityBands[a.Band]})
+		}
+		size, err := pt.writeAnomaly(c, topic, ms, &a)
+		if err != nil {
+			return bytes, err
+		}
+		bytes += size
+	}
+	return bytes, nil
+}
+
+func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, a *schemas.Anomaly) (bytes int, err error) {
+	s := &c.anomalies[kafka.Partition(a.Key, len(c.anomalies))]
+	b := c.lock(s, t)
+	defer s.mu.Unlock()
+	for {
+		pt.value = pt.anomalyEnc.Append(pt.value[:0], a)
+		err = b.Append(ms, a.Key, pt.value, nil)
+		if !errors.Is(err, kafka.ErrTooLarge) || a.Expected == nil && a.Actual == nil && a.Contribution == nil {
+			break
+		}
+		// A row of thousands of values: what it was like is in the input.
+		a.Expected, a.Actual, a.Contribution = nil, nil, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("processor: an anomaly of %d bytes does not fit topic %s: %w; raise its max.message.bytes", len(pt.value), t.name, err)
+	}
+	return len(pt.value) + len(a.Key) + 12, nil
+}
+
+func anomalyOf(row *keystate.EventRow) schemas.Anomaly {
+	ch := &row.Change
+	a := &ch.Anomaly
+	return schemas.Anomaly{
+		ID: a.ID, Revision: a.Revision, Kind: uint8(ch.Kind), Reason: uint8(ch.Reason), Key: row.Key.Name(), Detector: row.Name,
+		Severity: a.Severity, Band: bandIndex[a.Severity],
+		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
+		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Samples: a.Samples,
+		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: ch.Offset,
+	}
+}

@@ -1,0 +1,32 @@
+// Package events turns judged scores of one key and detector into anomalies:
+// opened, updated, closed. It is pure.
+//
+// # The life of an anomaly
+//
+// A score is over if it exceeds its threshold, and under if it does not and is
+// at most Release times the threshold (for a threshold t < 0, t less the same
+// share of its size). One between the two is neither: it ends a row of either
+// kind. A score that is NaN changes nothing at all.
+//
+//	pending  a row of scores over has begun. Any score that is not over forgets it.
+//	open     OpenAfter scores in the row, and MinDuration of event time since its
+//	         first sample. The anomaly covers the row from the beginning.
+//	         Further scores over make it longer, a higher one is its new peak.
+//	         An update is told UpdateEvery samples after the last change, and as
+//	         soon as the severity is in a higher band than the one last told.
+//	closed   CloseAfter scores under in a row, and the sample at hand speaks of a
+//	         time more than MergeGap after the anomaly's end. So a finding within
+//	         MergeGap of the last one belongs to the same anomaly, and nothing
+//	         that was closed is ever opened again.
+//
+// Start and End are of the intervals that the scores speak of, not of the samples
+// that made them possible.
+//
+// # Replay
+//
+// With emit false, scores move all counters, but nothing is opened, updated or
+// closed: what was published counts. Where replay's scores are those of the first
+// run, there is nothing to tell anyway, because a change puts its key's state
+// into the same transaction. Where they are not, on another executor, a change
+// that is due is told with the next live score of its kind.
+package events

@@ -1,0 +1,365 @@
+package events
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"odradek/detectors/threshold"
+)
+
+func seedOf(t testing.TB) *rand.Rand {
+	seed := rand.Uint64()
+	if v := os.Getenv("EVENTS_SEED"); v != "" {
+		seed, _ = strconv.ParseUint(v, 10, 64)
+	}
+	t.Logf("EVENTS_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// TestLife: scores against a threshold of 10, one a second; the changes as kind
+// and time, an open one with what it covers.
+func TestLife(t *testing.T) {
+	nan := float32(math.NaN())
+	plain := Rule{OpenAfter: 1, CloseAfter: 1, Release: 1}
+	with := func(f func(*Rule)) Rule {
+		r := plain
+		f(&r)
+		return r
+	}
+	for _, c := range []struct {
+		name   string
+		rule   Rule
+		scores []float32
+		want   string
+	}{
+		{"nothing", plain, []float32{1, 10, 9}, ""},
+		{"one sample", plain, []float32{1, 11, 9}, "open@1 close@2[1-1]"},
+		{"the bound is not over", plain, []float32{10, 11, 10}, "open@1 close@2[1-1]"},
+		{"still open at the end", plain, []float32{11, 12}, "open@0"},
+		{"twice", plain, []float32{11, 1, 11, 1}, "open@0 close@1[0-0] open@2 close@3[2-2]"},
+		{"three in a row", with(func(r *Rule) { r.OpenAfter = 3 }), []float32{11, 11, 1, 11, 11, 11, 1}, "open@5 close@6[3-5]"},
+		{"close after two", with(func(r *Rule) { r.CloseAfter = 2 }), []float32{11, 1, 11, 1, 1, 1}, "open@0 close@4[0-2]"},
+		{"hysteresis", with(func(r *Rule) { r.Release = 0.5 }), []float32{11, 9, 6, 5, 11}, "open@0 close@3[0-0] open@4"},
+		{"what lies between breaks both rows", with(func(r *Rule) { r.Release, r.OpenAfter, r.CloseAfter = 0.5, 2, 2 }),
+			[]float32{11, 9, 11, 11, 1, 9, 1, 1}, "open@3 close@7[2-3]"},
+		{"least duration", with(func(r *Rule) { r.MinDuration = 3 }), []float32{11, 11, 11, 1, 11, 11, 11, 11, 1}, "open@7 close@8[4-7]"},
+		{"merged", with(func(r *Rule) { r.MergeGap = 3 }), []float32{11, 1, 1, 1, 11, 1, 1, 1, 1, 11}, "open@0 close@8[0-4] open@9"},
+		{"not a number", with(func(r *Rule) { r.OpenAfter, r.CloseAfter = 2, 2 }), []float32{11, nan, 11, 1, nan, nan, 1, nan}, "open@2 close@6[0-2]"},
+		{"updates by count", with(func(r *Rule) { r.UpdateEvery = 2 }), []float32{11, 11, 11, 11, 11, 11, 1}, "open@0 update@2 update@4 close@6[0-5]"},
+		{"updates by band", plain, []float32{11, 12, 65, 66, 100, 50, 1}, "open@0 update@2 update@4 close@6[0-5]"},
+		{"warming up again", with(func(r *Rule) { r.Release = 0.5 }), []float32{11, -1, -1, 1}, "open@0 close@3[0-0]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var s State
+			var got []string
+			revision := uint32(0)
+			for i, x := range c.scores {
+				in := Input{Time: int64(i), Offset: int64(100 + i), About: int64(i), Until: int64(i), Score: x, Threshold: 10, Exceeds: x > 10, Severity: uint8(max(0, x))}
+				if x == -1 {
+					in.Score, in.Threshold = 5, float32(math.Inf(1))
+				}
+				ch, ok := s.Step(&c.rule, &in, true)
+				if !ok {
+					continue
+				}
+				text := fmt.Sprintf("%s@%d", [...]string{"open", "update", "close"}[ch.Kind], ch.Time)
+				if revision++; ch.Kind == Open {
+					revision = 1
+				}
+				if ch.Kind == Close {
+					text += fmt.Sprintf("[%d-%d]", ch.Anomaly.Start, ch.Anomaly.End)
+				}
+				if ch.Anomaly.Revision != revision || ch.Offset != int64(100+i) || ch.Reason != Recovered {
+					t.Errorf("%s: %+v, want revision %d", text, ch, revision)
+				}
+				got = append(got, text)
+			}
+			if g := strings.Join(got, " "); g != c.want {
+				t.Errorf("got  %s\nwant %s", g, c.want)
+			}
+		})
+	}
+}
+
+// naive is the definition: it keeps every score since the last close and looks
+// through all of them each time.
+type naive struct {
+	r    Rule
+	ins  []Input
+	from int // of the row that opened; -1: nothing is open
+	last int // index of the last change
+	sev  uint8
+	a    Anomaly
+}
+
+func (n *naive) step(in Input) (Change, bool) {
+	if in.Score != in.Score {
+		return Change{}, false
+	}
+	n.ins = append(n.ins, in)
+	i := len(n.ins) - 1
+	row := func(is func(*Input) bool) int {
+		k := i
+		for k >= 0 && is(&n.ins[k]) {
+			k--
+		}
+		return i - k
+	}
+	over := row(func(in *Input) bool { return in.Exceeds })
+	if n.from < 0 {
+		if over < n.r.OpenAfter || over == 0 || in.Time-n.ins[i-over+1].Time < n.r.MinDuration {
+			return Change{}, false
+		}
+		n.from = i - over + 1
+		n.a = Anomaly{ID: ID(in.Detector, in.Key, in.Source, in.Time, in.Offset), OpenedAt: in.Time}
+		return n.change(Open, in), true
+	}
+	under := row(func(in *Input) bool {
+		return !in.Exceeds && float64(in.Score) <= float64(in.Threshold)-(1-n.r.Release)*math.Abs(float64(in.Threshold))
+	})
+	end := int64(math.MinInt64)
+	for _, o := range n.ins[n.from:] {
+		if o.Exceeds {
+			end = max(end, o.Until)
+		}
+	}
+	if under >= n.r.CloseAfter && (n.r.MergeGap == 0 || in.About > end+n.r.MergeGap) {
+		c := n.change(Close, in)
+		n.ins, n.from = nil, -1
+		return c, true
+	}
+	sev := uint8(0)
+	for _, o := range n.ins[n.from:] {
+		if o.Exceeds {
+			sev = max(sev, o.Severity)
+		}
+	}
+	if n.r.UpdateEvery > 0 && i-n.last >= n.r.UpdateEvery || sev > n.sev && threshold.Band(sev) != threshold.Band(n.sev) {
+		return n.change(Update, in), true
+	}
+	return Change{}, false
+}
+
+func (n *naive) change(k Kind, in Input) Change {
+	a := &n.a
+	a.Revision++
+	a.Samples, a.Severity, a.PeakScore, a.Start, a.End = 0, 0, float32(math.Inf(-1)), math.MaxInt64, math.MinInt64
+	for _, o := range n.ins[n.from:] {
+		if !o.Exceeds {
+			continue
+		}
+		a.Samples++
+		a.Severity, a.Start, a.End = max(a.Severity, o.Severity), min(a.Start, o.About), max(a.End, o.Until)
+		if o.Score > a.PeakScore {
+			a.PeakScore, a.PeakTime, a.Threshold, a.Expected, a.Actual, a.Contribution = o.Score, o.Time, o.Threshold, o.Expected, o.Actual, o.Contribution
+		}
+	}
+	n.last, n.sev = len(n.ins)-1, a.Severity
+	return Change{Kind: k, Time: in.Time, Offset: in.Offset, Anomaly: *a}
+}
+
+func randomRule(r *rand.Rand) Rule {
+	rule := Rule{OpenAfter: 1 + r.IntN(4), CloseAfter: 1 + r.IntN(4), Release: 1, UpdateEvery: r.IntN(3) * r.IntN(10)}
+	if r.IntN(2) == 0 {
+		rule.Release = 0.2 + 0.8*r.Float64()
+	}
+	if r.IntN(2) == 0 {
+		rule.MinDuration = r.Int64N(20)
+	}
+	if r.IntN(2) == 0 {
+		rule.MergeGap = r.Int64N(40)
+	}
+	return rule
+}
+
+// TestDefinition: on random scores, a State says what the definition says,
+// through encodings, clones and replays of what changed nothing.
+func TestDefinition(t *testing.T) {
+	r := seedOf(t)
+	changes, replayed := 0, 0
+	for range 400 {
+		rule := randomRule(r)
+		if err := rule.Check(); err != nil {
+			t.Fatal(err)
+		}
+		def := &naive{r: rule, from: -1}
+		var s, at State   // at: after the last change, or later
+		var since []Input // and what has come since
+		time, high, lag := r.Int64N(1000)-500, r.Float64(), r.Int64N(30)
+		sign := float32(1)
+		if r.IntN(4) == 0 {
+			sign = -1
+		}
+		for i := range 300 {
+			if r.IntN(20) == 0 {
+				high = r.Float64()
+			}
+			time += r.Int64N(6)
+			in := Input{Time: time, Offset: int64(i), About: time - lag, Until: time - lag/2, Threshold: sign * (1 + r.Float32()), Detector: "d", Key: []byte("k"), Source: []byte("s")}
+			in.Score = in.Threshold + in.Threshold*float32(r.NormFloat64()/4)
+			if r.Float64() < high {
+				in.Score = in.Threshold + float32(r.ExpFloat64())
+			}
+			switch r.IntN(30) {
+			case 0:
+				in.Score = float32(math.NaN())
+			case 1:
+				in.Score = in.Threshold // a tie
+			}
+			in.Exceeds = in.Score > in.Threshold
+			in.Severity = uint8(r.IntN(101))
+			if r.IntN(10) > 0 {
+				in.Severity = uint8(r.IntN(30))
+			}
+			if in.Exceeds && s.Peak(in.Score) {
+				in.Actual = []float32{in.Score}
+			}
+			want, wanted := def.step(in)
+			got, ok := s.Step(&rule, &in, true)
+			if ok != wanted || !reflect.DeepEqual(got, want) {
+				t.Fatalf("sample %d of rule %+v:\n%+v %v, the definition says\n%+v %v", i, rule, got, ok, want, wanted)
+			}
+			if def.from >= 0 != s.Open() {
+				t.Fatalf("open: %v", s.Open())
+			}
+			if since = append(since, in); ok {
+				changes++
+				at, since = s.Clone(), nil
+			}
+			if r.IntN(10) == 0 { // a restore
+				b := at.Append([]byte{1, 2})
+				back, rest, err := Decode(append(b, 9)[2:])
+				if err != nil || len(rest) != 1 || !reflect.DeepEqual(back, at) {
+					t.Fatalf("decoded %+v, %v, want %+v", back, err, at)
+				}
+				for _, in := range since {
+					if c, ok := back.Step(&rule, &in, false); ok {
+						t.Fatalf("replay says %+v", c)
+					}
+				}
+				if !bytes.Equal(back.Append(nil), s.Append(nil)) {
+					t.Fatal("replay leads to another state")
+				}
+				replayed += len(since)
+				if s = back; r.IntN(2) == 0 {
+					at, since = s.Clone(), nil
+				}
+			}
+		}
+	}
+	t.Logf("%d changes, %d samples replayed", changes, replayed)
+}
+
+// TestReplayThatDisagrees: another executor's scores cross a threshold that the
+// first run's did not. Nothing is said of it before the next live score.
+func TestReplayThatDisagrees(t *testing.T) {
+	rule := Rule{OpenAfter: 2, CloseAfter: 2, Release: 1}
+	var s State
+	step := func(score float32, emit bool) string {
+		in := Input{Score: score, Threshold: 10, Exceeds: score > 10, Severity: uint8(score)}
+		if c, ok := s.Step(&rule, &in, emit); ok {
+			return fmt.Sprint(c.Kind, c.Anomaly.Revision, c.Anomaly.Samples)
+		}
+		return ""
+	}
+	for i, c := range []struct {
+		score float32
+		emit  bool
+		want  string
+	}{
+		{11, false, ""}, {11, false, ""}, {11, false, ""}, {11, true, "0 1 4"}, // opens late
+		{95, false, ""}, {1, true, "1 2 5"}, // the band that was not told
+		{1, false, ""}, {1, false, ""}, {1, true, "2 3 5"}, // closes late
+		{11, false, ""}, {11, false, ""}, {1, true, ""}, // and one that was never published
+	} {
+		if got := step(c.score, c.emit); got != c.want {
+			t.Errorf("step %d: %q, want %q", i, got, c.want)
+		}
+	}
+}
+
+func TestEnd(t *testing.T) {
+	rule := Rule{OpenAfter: 2, CloseAfter: 2, Release: 1}
+	var s State
+	in := Input{Time: 5, Score: 2, Threshold: 1, Exceeds: true}
+	if _, ok := s.End(Evicted, 9, 9); ok {
+		t.Error("nothing was closed")
+	}
+	s.Step(&rule, &in, true)
+	if _, ok := s.End(Evicted, 9, 9); ok || !s.Idle() {
+		t.Error("what is pending was closed")
+	}
+	s.Step(&rule, &in, true)
+	s.Step(&rule, &in, true)
+	open := s.Clone()
+	c, ok := s.End(Expired, 9, 8)
+	if !ok || c.Kind != Close || c.Reason != Expired || c.Time != 9 || c.Offset != 8 || c.Anomaly.Revision != 2 || !s.Idle() {
+		t.Errorf("%+v", c)
+	}
+	if a := open.Anomaly(); a == nil || a.Revision != 1 {
+		t.Error("a clone changes with the original")
+	}
+}
+
+func TestIDs(t *testing.T) {
+	seen := map[[16]byte]bool{}
+	for _, v := range []struct {
+		d, k, s string
+		t, o    int64
+	}{{"d", "k", "s", 1, 2}, {"dk", "", "s", 1, 2}, {"d", "ks", "", 1, 2}, {"d", "k", "s", 2, 2}, {"d", "k", "s", 1, 3}, {"", "dk", "s", 1, 2}} {
+		seen[ID(v.d, []byte(v.k), []byte(v.s), v.t, v.o)] = true
+	}
+	if len(seen) != 6 || ID("a", nil, nil, 0, 0) != ID("a", nil, nil, 0, 0) {
+		t.Errorf("%d different ids", len(seen))
+	}
+}
+
+func TestRuleCheck(t *testing.T) {
+	bad := Rule{Release: 1.5, MinDuration: -1, UpdateEvery: -1}
+	err := fmt.Sprint(bad.Check())
+	for _, want := range []string{"to open", "to close", "release", "duration", "update"} {
+		if !strings.Contains(err, want) {
+			t.Errorf("%q is not in %s", want, err)
+		}
+	}
+}
+
+// FuzzDecode: any bytes are refused or written again as they were read.
+func FuzzDecode(f *testing.F) {
+	s := State{&life{open: true, Anomaly: Anomaly{Revision: 3, Expected: []float32{1, 2}}}}
+	f.Add(s.Append(nil))
+	f.Add([]byte{0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, rest, err := Decode(b)
+		if err != nil {
+			return
+		}
+		again := s.Append(nil)
+		two, rest2, err := Decode(again)
+		if err != nil || len(rest2) != 0 || !bytes.Equal(two.Append(nil), again) || len(rest) > len(b) {
+			t.Fatalf("%v", err)
+		}
+	})
+}
+
+func BenchmarkStep(b *testing.B) {
+	for name, score := range map[string]float32{"idle": 1, "open": 3} {
+		b.Run(name, func(b *testing.B) {
+			rule := Rule{OpenAfter: 2, CloseAfter: 2, Release: 0.9}
+			var s State
+			in := Input{Score: score, Threshold: 2, Exceeds: score > 2}
+			b.ReportAllocs()
+			for b.Loop() {
+				in.Time++
+				s.Step(&rule, &in, true)
+			}
+		})
+	}
+}

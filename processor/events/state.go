@@ -1,0 +1,174 @@
+package events
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+
+	"odradek/detectors/threshold"
+)
+
+// Input is one judged score.
+type Input struct {
+	Time, Offset int64 // of the sample
+	About, Until int64 // first and last event time that the score speaks of
+	Score        float32
+	Threshold    float32
+	Exceeds      bool
+	Severity     uint8
+
+	// What an id is made of when the score opens an anomaly.
+	Detector    string
+	Key, Source []byte
+
+	// Of a score for which Peak is true, where the detector knows; kept, so they
+	// must not be changed later.
+	Expected, Actual, Contribution []float32
+}
+
+// State is what is remembered between two scores. The zero value has nothing
+// open and nothing pending. A copy shares the anomaly: see Clone.
+type State struct{ life *life }
+
+type life struct {
+	Anomaly
+	open  bool
+	told  uint8  // severity at the last change
+	run   uint32 // pending: scores over in a row; open: scores under in a row
+	since uint32 // open: samples since the last change
+	first int64  // pending: time of the row's first sample
+}
+
+// Idle reports whether nothing is open or pending.
+func (s *State) Idle() bool { return s.life == nil }
+
+// Open reports whether an anomaly is open.
+func (s *State) Open() bool { return s.life != nil && s.life.open }
+
+// Anomaly is the open one as it stands; nil if none is open.
+func (s *State) Anomaly() *Anomaly {
+	if !s.Open() {
+		return nil
+	}
+	return &s.life.Anomaly
+}
+
+// Clone is a copy that does not change with s.
+func (s *State) Clone() State {
+	if s.life == nil {
+		return State{}
+	}
+	l := *s.life
+	return State{&l}
+}
+
+// Peak reports whether a score over the threshold would be the anomaly's highest.
+func (s *State) Peak(score float32) bool {
+	return s.life == nil || score > s.life.PeakScore
+}
+
+// Step takes the key's next score. With emit it says what it changes, at most one
+// thing. See the package on replay.
+func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
+	l := s.life
+	switch {
+	case in.Score != in.Score:
+		return c, false
+	case l == nil:
+		if !in.Exceeds {
+			return c, false
+		}
+		l = &life{first: in.Time, Anomaly: Anomaly{Start: in.About, End: in.Until, PeakScore: float32(math.Inf(-1))}}
+		s.life = l
+	case !l.open && !in.Exceeds:
+		s.life = nil
+		return c, false
+	}
+	if l.open {
+		l.since++
+	}
+	if in.Exceeds {
+		l.over(in)
+	}
+	if !l.open {
+		l.run++
+		if !emit || int64(l.run) < int64(r.OpenAfter) || in.Time-l.first < r.MinDuration {
+			return c, false
+		}
+		l.open, l.run, l.OpenedAt = true, 0, in.Time
+		l.ID = ID(in.Detector, in.Key, in.Source, in.Time, in.Offset)
+		return l.change(Open, in.Time, in.Offset), true
+	}
+	switch {
+	case in.Exceeds:
+		l.run = 0
+	case in.under(r):
+		l.run++
+		if emit && int64(l.run) >= int64(r.CloseAfter) && (r.MergeGap == 0 || in.About-l.End > r.MergeGap) {
+			s.life = nil
+			return l.change(Close, in.Time, in.Offset), true
+		}
+	default:
+		l.run = 0
+	}
+	if emit && (r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) || l.Severity > l.told && threshold.Band(l.Severity) != threshold.Band(l.told)) {
+		return l.change(Update, in.Time, in.Offset), true
+	}
+	return c, false
+}
+
+// over takes a score over the threshold into the anomaly.
+func (l *life) over(in *Input) {
+	l.Samples++
+	l.Start, l.End = min(l.Start, in.About), max(l.End, in.Until)
+	l.Severity = max(l.Severity, in.Severity)
+	if in.Score > l.PeakScore {
+		l.PeakScore, l.PeakTime, l.Threshold = in.Score, in.Time, in.Threshold
+		l.Expected, l.Actual, l.Contribution = in.Expected, in.Actual, in.Contribution
+	}
+}
+
+func (in *Input) under(r *Rule) bool {
+	t := float64(in.Threshold)
+	return float64(in.Score) <= t-(1-r.Release)*math.Abs(t)
+}
+
+// change is the next revision.
+func (l *life) change(kind Kind, time, offset int64) Change {
+	l.Revision++
+	l.told, l.since = l.Severity, 0
+	return Change{Kind: kind, Time: time, Offset: offset, Anomaly: l.Anomaly}
+}
+
+// End closes what is open, for a reason that no score gives, and forgets what is
+// pending. False: nothing was open.
+func (s *State) End(reason Reason, time, offset int64) (c Change, changed bool) {
+	l := s.life
+	if s.life = nil; l == nil || !l.open {
+		return c, false
+	}
+	c = l.change(Close, time, offset)
+	c.Reason = reason
+	return c, true
+}
+
+// ID names an anomaly: the first 16 bytes of the SHA-256 of the detector's name,
+// the key, the source (the input topic and partition), and the time and offset of
+// the sample that opened it, each but the last two preceded by its length. The
+// offset tells two of the same event time apart.
+func ID(detector string, key, source []byte, openedAt, offset int64) (id [16]byte) {
+	h := sha256.New()
+	var n [8]byte
+	number := func(v uint64) {
+		binary.BigEndian.PutUint64(n[:], v)
+		h.Write(n[:])
+	}
+	for _, b := range [][]byte{[]byte(detector), key, source} {
+		number(uint64(len(b)))
+		h.Write(b)
+	}
+	number(uint64(openedAt))
+	number(uint64(offset))
+	copy(id[:], h.Sum(nil))
+	return id
+}

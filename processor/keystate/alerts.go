@@ -1,0 +1,322 @@
+package keystate
+
+import (
+	"bytes"
+	"slices"
+
+	"odradek/detectors"
+	"odradek/processor/events"
+)
+
+// Scores are judged in Apply, in the order of the samples, by the detector's
+// threshold and then by its rule for anomalies. What both remember of a key is
+// state like any other: it is in the journal, in the head and in Export, and a
+// replay judges again. A replay tells of no change (events.State.Step): a change
+// puts its key's head into the same cycle (Snapshot), so that no sample after that
+// head has changed anything, unless a replay's scores are another executor's.
+
+// alerts are what thresholds, anomalies and silence remember of a key.
+type alerts struct {
+	dets    []alert         // one for each of the shape's judged detectors
+	silent  *events.Anomaly // while the key is silent; replaced, never changed
+	orphans []orphan        // open anomalies to be closed with the next live sample; replaced
+}
+
+// alert is one detector's.
+type alert struct {
+	history []float32 // of the threshold; nil before the first score
+	events  events.State
+	unit    uint64 // the undo unit that has a copy
+}
+
+// orphan is an open anomaly of a detector that cannot go on with it.
+type orphan struct {
+	name    string // of the detector
+	silence bool   // it is no detector's
+	reason  events.Reason
+	events.Anomaly
+}
+
+// Sizes for State.Bytes; TestSizes compares them.
+const (
+	alertsBytes = 56
+	alertBytes  = 40
+)
+
+func newAlerts(dets int) *alerts {
+	if dets == 1 {
+		one := &struct {
+			alerts
+			a [1]alert
+		}{}
+		one.dets = one.a[:]
+		return &one.alerts
+	}
+	return &alerts{dets: make([]alert, dets)}
+}
+
+func (a *alerts) size() int64 {
+	n := int64(alertsBytes + alertBytes*len(a.dets))
+	for i := range a.dets {
+		n += 4 * int64(cap(a.dets[i].history))
+	}
+	return n
+}
+
+// empty reports whether there is nothing to remember.
+func (a *alerts) empty() bool {
+	if a == nil {
+		return true
+	}
+	for i := range a.dets {
+		if a.dets[i].used() {
+			return false
+		}
+	}
+	return a.silent == nil && len(a.orphans) == 0
+}
+
+// used reports whether a score has been judged: a threshold counts what it has seen
+// near the front of its state, and a pending or open anomaly has a history.
+func (a *alert) used() bool {
+	if !a.events.Idle() {
+		return true
+	}
+	for _, v := range a.history {
+		if v != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeRows makes the rows of a task of a detector with a threshold; while
+// replaying, they are only judged.
+func (s *State) judgeRows(p *pending, b *detectors.Batch) {
+	d := p.det
+	end := int(p.at) + int(p.times)
+	times, words := s.ptimes[p.at:end], s.ptimes[end:][:d.stride]
+	fresh := times[len(times)-len(words):]
+	a := s.alertOf(p.key, d)
+	t := &b.Tasks[p.task]
+	if d.steady && int(t.Scores.Len) == len(words) {
+		scores := b.Out[t.Scores.Off:][:len(words)]
+		for i, word := range words {
+			at := len(times) - len(words) + i
+			r := Row{
+				Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: scores[i],
+				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(times[at-d.from]), Until: int64(times[at-d.to]),
+			}
+			s.judgeRow(p, b, a, i, &r)
+		}
+		return
+	}
+	s.finds = d.Detector.AppendFindings(s.finds[:0], b.Rows(int(p.task)))
+	finds := s.finds
+	order(finds)
+	for i, word := range words {
+		r := Row{
+			Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: nan,
+			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
+		}
+		if len(finds) == 0 || finds[0].Fresh != i {
+			s.judgeRow(p, b, a, i, &r)
+		}
+		for ; len(finds) > 0 && finds[0].Fresh == i; finds = finds[1:] {
+			f := &finds[0]
+			r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
+			s.judgeRow(p, b, a, i, &r)
+		}
+	}
+}
+
+// alertOf is what a detector remembers of a key, to be changed: saved, and with a
+// history. A key that was evicted after the sample is judged like any other.
+func (s *State) alertOf(k *Key, d *shapeDet) *alert {
+	a := &k.alerts.dets[d.alert]
+	s.saveAlert(k, d.alert, a)
+	if a.history == nil {
+		a.history = make([]float32, d.history)
+		if !k.dead {
+			s.bytes += 4 * int64(d.history)
+		}
+	}
+	return a
+}
+
+// saveAlert keeps an alert's first state in the open unit.
+func (s *State) saveAlert(k *Key, i int, a *alert) {
+	if a.unit == s.unit {
+		return
+	}
+	a.unit = s.unit
+	if !s.replaying {
+		s.cur.floats = append(s.cur.floats, a.history...)
+		s.cur.alerts = append(s.cur.alerts, a.events.Clone())
+		s.cur.add(opAlert, k, i, len(a.history))
+	}
+}
+
+// judgeRow judges the score of r, of the task's i-th fresh row.
+func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row) {
+	d := p.det
+	v := d.Threshold.Judge(a.history, r.Score)
+	if r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold; r.Score != r.Score {
+		r.Threshold = nan
+	}
+	if !s.replaying {
+		s.Rows = append(s.Rows, *r)
+	}
+	if d.Events == nil || !v.Exceeds && a.events.Idle() {
+		return
+	}
+	in := events.Input{
+		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Score, Threshold: v.Threshold,
+		Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: p.key.name, Source: s.source,
+	}
+	if d.explain != nil && v.Exceeds && a.events.Peak(r.Score) {
+		s.explain(p, b, i, &in)
+	}
+	if c, ok := a.events.Step(d.Events, &in, !s.replaying); ok {
+		s.addEvent(&EventRow{p.key, d.index, d.Name, c})
+	}
+}
+
+// explain asks the detector what it expected of the i-th fresh row. Rows were
+// centered when they were packed.
+func (s *State) explain(p *pending, b *detectors.Batch, i int, in *events.Input) {
+	d := p.det
+	r := b.Rows(int(p.task))
+	v := make([]float32, 3*d.dim)
+	expected, actual, share := v[:d.dim:d.dim], v[d.dim:2*d.dim:2*d.dim], v[2*d.dim:]
+	if !d.explain.Explain(r, i, expected, share) {
+		return
+	}
+	row := r.Len() - r.Fresh + i
+	centers := s.ptimes[int(p.at)+int(p.times)+int(d.stride):][:d.dim]
+	for c := range d.dim {
+		var x float64
+		switch at := row*d.dim + c; d.elem {
+		case detectors.F32:
+			x = float64(r.X[at])
+		case detectors.F64:
+			x = r.X64[at]
+		case detectors.I64:
+			x = float64(r.XI[at])
+		}
+		center := floatOf(centers[c])
+		expected[c] = float32(float64(expected[c]) + center)
+		actual[c] = float32(x + center)
+	}
+	in.Expected, in.Actual, in.Contribution = expected, actual, share
+}
+
+// addEvent hands a change out and has its key snapshotted in the same cycle. An
+// evicted key's is in the record of its eviction.
+func (s *State) addEvent(e *EventRow) {
+	s.Events = append(s.Events, *e)
+	if k := e.Key; !k.dead && !k.must {
+		if len(s.must) == 0 {
+			s.mustSince = s.cur.start
+		}
+		k.must = true
+		s.must = append(s.must, k)
+	}
+}
+
+func (s *State) forgetMust() {
+	for _, k := range s.must {
+		k.must = false
+	}
+	clear(s.must)
+	s.must = s.must[:0]
+}
+
+// inTurn hands an event out after those of the tasks that were packed before it.
+func (s *State) inTurn(e EventRow) {
+	if len(s.pend) == 0 {
+		s.addEvent(&e)
+		return
+	}
+	s.pend = append(s.pend, pending{key: e.Key, task: pendingEvent, at: uint32(len(s.later))})
+	s.later = append(s.later, e)
+}
+
+// endKey closes what is open of a key that is evicted at offset.
+func (s *State) endKey(k *Key, reason events.Reason, offset int64) {
+	a := k.alerts
+	if a == nil {
+		return
+	}
+	wm := s.watermark()
+	if len(a.dets) > 0 {
+		if len(s.pend) == 0 {
+			s.endAlerts(k, reason, wm, offset)
+		} else {
+			s.pend = append(s.pend, pending{key: k, task: pendingEnd, at: uint32(len(s.ptimes)), reason: reason})
+			s.ptimes = append(s.ptimes, uint64(wm), uint64(offset))
+		}
+	}
+	if a.silent != nil {
+		s.closeSilence(k, reason, wm, offset)
+	}
+}
+
+// endAlerts closes what the key's detectors have open.
+func (s *State) endAlerts(k *Key, reason events.Reason, time, offset int64) {
+	for i := range k.shape.wins {
+		for j := range k.shape.wins[i].dets {
+			d := &k.shape.wins[i].dets[j]
+			if !d.judged {
+				continue
+			}
+			a := &k.alerts.dets[d.alert]
+			if a.events.Idle() {
+				continue
+			}
+			s.saveAlert(k, d.alert, a)
+			if c, ok := a.events.End(reason, time, offset); ok {
+				s.addEvent(&EventRow{k, d.index, d.Name, c})
+			}
+		}
+	}
+}
+
+// closeOrphans closes, with the first live sample after a restore, the anomalies
+// that nothing continues. A key that is there for nothing else is forgotten.
+func (s *State) closeOrphans(sm *Sample) {
+	list := s.orphaned
+	slices.SortFunc(list, func(a, b *Key) int { return bytes.Compare(a.name, b.name) })
+	for _, k := range list {
+		if k.unit != s.unit {
+			s.touch(k)
+		}
+		a := k.alerts
+		s.cur.orphans = append(s.cur.orphans, a.orphans)
+		s.cur.add(opOrphans, k, 0, 0)
+		for _, o := range a.orphans {
+			o.Revision++
+			s.addEvent(&EventRow{k, s.detectorOf(&o), o.name, events.Change{
+				Kind: events.Close, Reason: o.reason, Time: sm.Time, Offset: sm.Offset, Anomaly: o.Anomaly,
+			}})
+		}
+		a.orphans = nil
+		if k.shape == noShape {
+			s.evict(k, sm.Offset, events.DetectorRemoved)
+		}
+	}
+	clear(list)
+	s.orphaned = list[:0]
+}
+
+func (s *State) detectorOf(o *orphan) int32 {
+	if o.silence {
+		return SilenceDetector
+	}
+	for i := range s.cfg.Detectors {
+		if s.cfg.Detectors[i].Name == o.name {
+			return int32(i)
+		}
+	}
+	return RemovedDetector
+}
