@@ -21,7 +21,7 @@ func TestOpTable(t *testing.T) {
 	if _, ok := OpByName("zsocre"); ok {
 		t.Error("OpByName found a name that there is not")
 	}
-	if got := opCount.String(); got != "op(3)" {
+	if got := opCount.String(); got != "op(4)" {
 		t.Errorf("an unknown op is %q", got)
 	}
 }

@@ -30,6 +30,9 @@ const (
 	// LOF: local outlier factor of a sample, or of a run of samples, among those
 	// of a window and a summary of what has left it.
 	LOF
+	// KNN: summed distances of a sample, or of a run of samples, to the nearest of
+	// those before it.
+	KNN
 	opCount
 )
 
@@ -73,6 +76,7 @@ var specs = [opCount]Spec{
 	ZScore: {Name: "zscore", Elem: F32, Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases},
 	IKASST: {Name: "ikasst", Elem: F32, Score: ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases},
 	LOF:    {Name: "lof", Elem: F32, Score: lofScore, CPU: lofCPU, Cost: lofCost, Compare: lofCompare, Cases: lofCases},
+	KNN:    {Name: "knn", Elem: F32, Score: knnScore, CPU: knnCPU, Cost: knnCost, Compare: knnCompare, Cases: knnCases},
 }
 
 // Spec is the op's row of the table.
