@@ -39,8 +39,8 @@ lint: fmt ## gofmt, vet, and golangci-lint where it is installed
 	$(GO) vet $(PACKAGES)
 	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed: skipped"; fi
 
-demo: build ## broker, generator and worker in one
-	./bin/worker demo
+demo: build ## broker, generator and two workers in one; found, missed and false at the end
+	./bin/worker demo $(DEMOFLAGS)
 
 bench: build ## the table of docs/benchmarks.md
 	./bin/worker bench $(BENCHFLAGS)

@@ -135,7 +135,7 @@ func checkOffline(r *report, environ []string) *Config {
 		}
 	}
 	if c.Cycle.Guarantee == "at_least_once" {
-		r.warn(prefix+"GUARANTEE", "at_least_once: after a crash some outputs come twice", "dedupe by source topic, partition, offset and detector")
+		r.warn(prefix+"GUARANTEE", "at_least_once: after a crash some outputs come twice", "dedupe scores by source topic, partition, offset and detector, anomalies by id and revision")
 	}
 	if c.Keys.MaxKeys == 0 && c.Keys.TTL == 0 {
 		r.warn(prefix+"MAX_KEYS", "no limit of series and no "+prefix+"TTL: memory grows with every new series key", "set one of them")

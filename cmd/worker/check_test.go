@@ -28,7 +28,7 @@ func TestCheckOffline(t *testing.T) {
 		{"unknown name is a fault here", minimal("ODRADEK_TOPIC=x"), exitFailed, []string{"fault", "did you mean ODRADEK_TOPICS?"}},
 		{"every fault", []string{"ODRADEK_START=x", "ODRADEK_WORKERS=-1"}, exitFailed, []string{"ODRADEK_GROUP", "ODRADEK_TOPICS", "ODRADEK_START", "ODRADEK_WORKERS", "ODRADEK_SCHEMA_FILE"}},
 		{"warnings", minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u", "ODRADEK_KAFKA_PASSWORD=p", "ODRADEK_GUARANTEE=at_least_once"),
-			exitOK, []string{"PLAIN without TLS", "dedupe by source"}},
+			exitOK, []string{"PLAIN without TLS", "dedupe scores by source"}},
 	} {
 		term, out, _ := console(c.environ...)
 		if code := term.check(context.Background(), nil); code != c.code {
@@ -113,7 +113,10 @@ func testCheckOnline(t *testing.T, c *brokertest.Cluster) {
 	}
 	with := func(more ...string) []string { return append(append([]string(nil), environ...), more...) }
 
-	expect("fine", exitOK, environ, "brokers", "reached", "has all mapped fields", "100 looked at, all can be read", "will be created", "may be joined")
+	expect("fine", exitOK, environ, "brokers", "reached", "has all mapped fields", "100 looked at, all can be read", topic+"-g-anomalies", "will be created", "may be joined")
+	if _, out := runCheck(t, with("ODRADEK_ANOMALIES=false")); strings.Contains(out, "-anomalies") {
+		t.Errorf("without anomalies their topic is asked for\n%s", out)
+	}
 	expect("missing topic", exitFailed, with("ODRADEK_TOPICS="+topic+",nowhere"), "topic nowhere", "does not exist")
 	expect("missing field", exitFailed, with("ODRADEK_VALUE_FIELDS=valeu"), "valeu", "missing_field")
 	expect("no creation", exitFailed, with("ODRADEK_CREATE_TOPICS=false"), "ODRADEK_CREATE_TOPICS is false")
