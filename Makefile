@@ -8,10 +8,10 @@ TESTFLAGS ?= -p 1 -timeout 25m
 FUZZTIME  ?= 20s
 FOLDERS   := $(wildcard cmd processor detectors cuda schemas)
 
-.PHONY: build test race fuzz lint fmt demo bench up clean
+.PHONY: build test race fuzz lint fmt demo bench up image clean
 
-build: ## the worker, in bin/
-	$(GO) build -o bin/worker ./cmd/worker
+build: ## the worker, in bin/, static
+	CGO_ENABLED=0 $(GO) build -o bin/worker ./cmd/worker
 
 test: ## vet and all tests; what is missing here is skipped and named at the end
 	$(GO) vet $(PACKAGES)
@@ -47,6 +47,9 @@ bench: build ## the table of docs/benchmarks.md
 
 up: ## real Kafka and a registry, to share among test runs; ends at an interrupt
 	$(GO) run ./processor/brokertest/up
+
+image: ## the container image odradek:local; needs Docker
+	docker build --build-arg VERSION=$$(git describe --tags --always --dirty) -t odradek:local .
 
 clean:
 	rm -rf bin

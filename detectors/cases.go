@@ -182,6 +182,8 @@ func lofCases(rng *rand.Rand) []Case {
 	add(LOFParams{Window: 10, K: 5}, 1, []int{25, 1}, signals(rng)[7])
 	add(LOFParams{Window: 20, K: 5, Tumbling: true}, 2, []int{20, 20, 1, 3}, signals(rng)[0])
 	bins(add(LOFParams{Window: 20, K: 5, Tumbling: true, Embed: 4}, 1, []int{20, 20}, signals(rng)[1]), 9)
+	bins(add(LOFParams{Window: 20, K: 5, Tumbling: true, Cells: 9}, 2, []int{20, 20}, signals(rng)[0]), 12)
+	bins(add(LOFParams{Window: 33, K: 5, Cells: 10, Warmup: 12}, 1, []int{1, 4, 1}, signals(rng)[1]), 15)
 	// Sizes around those of the vector kernels' groups.
 	for _, n := range []int{31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 257} {
 		s := signals(rng)

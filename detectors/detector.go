@@ -1,5 +1,7 @@
 package detectors
 
+import "odradek/detectors/bins"
+
 // View is the shape of what one key can offer a detector at one instant: how
 // many rows of the window are there, of which the last Fresh are to be scored.
 type View struct {
@@ -37,6 +39,15 @@ type Explainer interface {
 	// in the score; the shares sum up to 1. Both have Dim numbers. False: it cannot
 	// say.
 	Explain(r Rows, fresh int, expected, contribution []float32) bool
+}
+
+// Summarizer is a Detector that wants to know what has left its window.
+type Summarizer interface {
+	Detector
+	// Summary is the summary to keep for each key, of rows of dim values; nil for
+	// none. Rows join it when they are no longer among the last Window()-1 ones;
+	// its virtual points are in a task's Bins (bins.Params.Pack), on the scale of X.
+	Summary(dim int) *bins.Params
 }
 
 // Finding is one score and the rows it speaks of: a sample (From == To), or an

@@ -1,6 +1,7 @@
 package detectors
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -21,7 +22,7 @@ func TestOpTable(t *testing.T) {
 	if _, ok := OpByName("zsocre"); ok {
 		t.Error("OpByName found a name that there is not")
 	}
-	if got := opCount.String(); got != "op(4)" {
+	if got := opCount.String(); got != fmt.Sprintf("op(%d)", uint32(opCount)) {
 		t.Errorf("an unknown op is %q", got)
 	}
 }
@@ -39,13 +40,17 @@ func TestCompareNotices(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, op := range Ops() {
 		s := op.Spec()
-		c := s.Cases(rng)[0] // noise
+		c := s.Cases(rng)[0] // noise, or what gives a score above 0
 		fresh := c.Fresh[0]
 		n := c.Detector.Window() + fresh - 1
 		_, carry, _ := c.Detector.Size(View{Dim: 1, Rows: n, Fresh: fresh})
 		r := Rows{Dim: 1, Fresh: fresh, Params: c.Detector.Params(), Scores: make([]float32, fresh), Next: make([]float32, carry)}
 		for _, v := range c.Rows[:n] {
-			r.X = append(r.X, float32(v))
+			if op.Elem() == F64 {
+				r.X64 = append(r.X64, v)
+			} else {
+				r.X = append(r.X, float32(v))
+			}
 		}
 		s.Score(r)
 		want := Result{r.Scores, r.Next}

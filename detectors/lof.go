@@ -6,25 +6,32 @@ import (
 	"math"
 	"sync"
 
+	"odradek/detectors/bins"
 	"odradek/detectors/lof"
 )
 
 // LOFParams are the parameters of op LOF; 0 means the default. See package lof
 // for what they do.
 type LOFParams struct {
-	Window   int     // points that a score is among, its own included; at least 2K. No default
-	K        int     // neighbours, default 20
-	Embed    int     // rows that make a point, default 1
-	ZNorm    bool    // bring a point's numbers to mean 0 and deviation 1; Embed must be at least 3
-	Warmup   int     // points that there must be for a score, default Window
-	Tumbling bool    // score batches of Window points among themselves; see NewLOF
-	Strict   bool    // no guard against points on one spot
-	Alpha    float64 // density of a virtual point of count C is Alpha log C; 0: scaled to the window's
+	Window   int  // points that a score is among, its own included; at least 2K. No default
+	K        int  // neighbours, default 20
+	Embed    int  // rows that make a point, default 1
+	ZNorm    bool // bring a point's numbers to mean 0 and deviation 1; Embed must be at least 3
+	Warmup   int  // points that there must be for a score, default Window
+	Tumbling bool // score batches of Window points among themselves; see NewLOF
+	Strict   bool // no guard against points on one spot
+	// Cells is the number of cells a dimension of a summary of what has left the
+	// window (package bins, period Window); 0: none. Embed must be 1.
+	Cells   int
+	Decay   float64 // of the summary, default 0.9
+	MaxBins int     // of the summary, default 256
+	Alpha   float64 // density of a virtual point of count C is Alpha log C; 0: scaled to the window's
 }
 
 type lofDetector struct {
 	params []float32
 	p      LOFParams
+	bins   *bins.Params // for rows of one value; nil: no summary
 }
 
 // The parameters of a task.
@@ -52,7 +59,8 @@ const (
 // Where there are fewer than K+1 points (Warmup allows it), all others are
 // neighbours. A score is capped at the largest float32. There is no carry.
 //
-// Bins holds virtual points: Dim*Embed numbers each, then the count of each.
+// A task's Bins holds virtual points: Dim*Embed numbers each, then the count of
+// each. With Cells the detector is a Summarizer, whose caller puts them there.
 func NewLOF(p LOFParams) (Detector, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -83,13 +91,22 @@ func NewLOF(p LOFParams) (Detector, error) {
 	} else if p.Tumbling && p.Warmup != p.Window {
 		fault("warm-up is %d points, but tumbling windows are always whole", p.Warmup)
 	}
+	d := &lofDetector{make([]float32, lofParamCount), p, nil}
+	if p.Cells != 0 {
+		d.bins = &bins.Params{Dim: 1, Cells: p.Cells, Period: max(p.Window, 1), Decay: p.Decay, Max: p.MaxBins}
+		if err := d.bins.Defaults(); err != nil {
+			faults = append(faults, err)
+		}
+		if p.Embed > 1 {
+			fault("a summary is of samples, not of points of %d rows: use cells 0 or an embedding of 1", p.Embed)
+		}
+	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: lof: %w", errors.Join(faults...))
 	}
-	d := &lofDetector{make([]float32, lofParamCount), p}
 	d.params[lofK], d.params[lofEmbed], d.params[lofAlpha] = float32(p.K), float32(p.Embed), float32(p.Alpha)
 	d.params[lofZNorm], d.params[lofStrict] = number(p.ZNorm), number(p.Strict)
-	if !p.Tumbling {
+	if !p.Tumbling || p.Cells > 0 {
 		d.params[lofPoints] = float32(p.Window)
 	}
 	return d, nil
@@ -106,10 +123,23 @@ func (d *lofDetector) Op() Op            { return LOF }
 func (d *lofDetector) Params() []float32 { return d.params }
 
 func (d *lofDetector) Window() int {
+	if d.bins != nil {
+		return d.p.Window + 1 // the row before has left, and is in the summary
+	}
 	if d.p.Tumbling {
 		return d.p.Embed
 	}
 	return d.p.Window + d.p.Embed - 1
+}
+
+// Summary is that of rows of dim values.
+func (d *lofDetector) Summary(dim int) *bins.Params {
+	if d.bins == nil {
+		return nil
+	}
+	b := *d.bins
+	b.Dim = dim
+	return &b
 }
 
 // Reach says that a score speaks of the rows of its point.

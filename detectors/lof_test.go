@@ -18,9 +18,11 @@ func TestLOFFaultsAreReportedTogether(t *testing.T) {
 		}
 	}
 	for want, p := range map[string]LOFParams{
-		"2k = 40":    {Window: 39},
-		"at least 3": {Window: 50, ZNorm: true, Embed: 2},
-		"whole":      {Window: 50, Tumbling: true, Warmup: 40},
+		"2k = 40":        {Window: 39},
+		"at least 3":     {Window: 50, ZNorm: true, Embed: 2},
+		"embedding of 1": {Window: 50, Cells: 10, Embed: 2},
+		"decay":          {Window: 50, Cells: 10, Decay: 1},
+		"whole":          {Window: 50, Tumbling: true, Warmup: 40},
 	} {
 		if _, err := NewLOF(p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: the error does not say %q: %v", p, want, err)
@@ -44,6 +46,8 @@ func TestLOFSizes(t *testing.T) {
 	f(LOFParams{Window: 100, Embed: 8, Warmup: 50}, View{1, 58, 3}, 107, false)
 	f(LOFParams{Window: 100, Tumbling: true, Embed: 8}, View{1, 107, 100}, 8, true)
 	f(LOFParams{Window: 100, Tumbling: true, Embed: 8}, View{1, 106, 100}, 8, false)
+	f(LOFParams{Window: 100, Cells: 10}, View{1, 100, 1}, 101, true)
+	f(LOFParams{Window: 100, Cells: 10, Tumbling: true}, View{1, 100, 100}, 101, true)
 }
 
 // One value of a row is far off: the neighbours' mean is what was expected, and

@@ -30,6 +30,8 @@ const (
 	// LOF: local outlier factor of a sample, or of a run of samples, among those
 	// of a window and a summary of what has left it.
 	LOF
+	// Flatline: samples without a change.
+	Flatline
 	// KNN: summed distances of a sample, or of a run of samples, to the nearest of
 	// those before it.
 	KNN
@@ -76,7 +78,9 @@ var specs = [opCount]Spec{
 	ZScore: {Name: "zscore", Elem: F32, Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases},
 	IKASST: {Name: "ikasst", Elem: F32, Score: ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases},
 	LOF:    {Name: "lof", Elem: F32, Score: lofScore, CPU: lofCPU, Cost: lofCost, Compare: lofCompare, Cases: lofCases},
-	KNN:    {Name: "knn", Elem: F32, Score: knnScore, CPU: knnCPU, Cost: knnCost, Compare: knnCompare, Cases: knnCases},
+
+	Flatline: {Name: "flatline", Elem: F64, Score: flatlineScore, CPU: flatlineCPU, Cost: flatlineCost, Compare: flatlineCompare, Cases: flatlineCases},
+	KNN:      {Name: "knn", Elem: F32, Score: knnScore, CPU: knnCPU, Cost: knnCost, Compare: knnCompare, Cases: knnCases},
 }
 
 // Spec is the op's row of the table.

@@ -3,11 +3,13 @@ package processor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"odradek/detectors/threshold"
+	"odradek/processor/events"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
 	"odradek/schemas"
@@ -96,6 +98,12 @@ func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int
 		var n [changeKinds]int64
 		n[row.Change.Kind]++
 		r.counts.changes.add(row.Name, n)
+		switch row.Change.Kind {
+		case events.Open:
+			pt.open[row.Name]++
+		case events.Close:
+			pt.open[row.Name]--
+		}
 		if len(pt.state.Events)-i <= maxRecent {
 			r.recent = append(r.recent, RecentAnomaly{time.UnixMicro(a.EventTime).UTC(), schemas.AnomalyKinds[a.Kind], string(a.Key), row.Name, int(a.Severity), schemas.SeverityBands[a.Band]})
 		}
@@ -105,7 +113,24 @@ func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int
 		}
 		bytes += size
 	}
+	if len(pt.state.Events) > 0 {
+		pt.showOpen()
+	}
 	return bytes, nil
+}
+
+// countOpen takes the number of open anomalies from the state, which has been
+// restored or rolled back.
+func (pt *partition) countOpen() {
+	if pt.p.outputs.anomalies.name != "" {
+		pt.open = pt.state.OpenAnomalies()
+		pt.showOpen()
+	}
+}
+
+func (pt *partition) showOpen() {
+	open := maps.Clone(pt.open)
+	pt.openNow.Store(&open)
 }
 
 func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, a *schemas.Anomaly) (bytes int, err error) {

@@ -48,6 +48,7 @@ type cycle struct {
 
 	mu      sync.Mutex
 	parts   map[*partition]*part
+	limit   int // bytes at which it is full
 	bytes   int
 	records int
 	full    bool
@@ -62,6 +63,22 @@ type part struct {
 	samples []int64 // event times (us) of a sample of the rows, for the latency
 	recent  []RecentAnomaly
 	fetched time.Time
+}
+
+// latencyRows is about how many rows of a part have their latency observed.
+const latencyRows = 256
+
+// extend adds the results that follow.
+func (have *part) extend(r *part) {
+	have.next, have.floor = r.next, r.floor
+	have.counts.add(&r.counts)
+	have.recent = append(have.recent, r.recent...)
+	if over := len(have.recent) - maxRecent; over > 0 {
+		have.recent = have.recent[over:]
+	}
+	if len(have.samples) < latencyRows {
+		have.samples = append(have.samples, r.samples...)
+	}
 }
 
 // sink is the growing batches of one output partition.
@@ -101,6 +118,9 @@ func (c *cycle) reset() {
 	for i := range c.scores {
 		each(&c.scores[i])
 	}
+	for i := range c.anomalies {
+		each(&c.anomalies[i])
+	}
 	for i := range c.rekey {
 		each(&c.rekey[i])
 	}
@@ -110,15 +130,31 @@ func (c *cycle) reset() {
 		each(v.(*sink))
 		return true
 	})
-	clear(c.parts)
+	c.parts = map[*partition]*part{} // its offsets may be on their way still
 	c.bytes, c.records, c.full = 0, 0, false
 }
 
-// size at which partitions wait for the next cycle.
+// The size at which partitions wait for the next cycle: what the brokers have
+// taken in commitTarget lately, within bounds. A transaction has waits of its own
+// of 10 to 30 ms, so small ones leave processors idle at full load; large ones of
+// slow brokers would come near the transaction's timeout.
 const (
-	cycleBytes   = 32 << 20
-	cycleRecords = 1 << 20
+	leastCycleBytes = 8 << 20
+	firstCycleBytes = 32 << 20
+	mostCycleBytes  = 96 << 20
+	cycleRecords    = 1 << 21
+	commitTarget    = 500 * time.Millisecond
 )
+
+// adapt sets the size of the cycles to come after one of so many bytes was
+// committed.
+func (p *Processor) adapt(bytes int, took time.Duration) {
+	if bytes < leastCycleBytes {
+		return // waits, not the brokers' rate
+	}
+	fits := float64(bytes) / max(took.Seconds(), 1e-3) * commitTarget.Seconds()
+	p.cycleBytes = int(min(max(fits, leastCycleBytes), mostCycleBytes))
+}
 
 // add makes a partition's results up to r.next part of the cycle.
 func (c *cycle) add(pt *partition, r part, bytes int) {
@@ -129,18 +165,10 @@ func (c *cycle) add(pt *partition, r part, bytes int) {
 		have = &part{fetched: r.fetched}
 		c.parts[pt] = have
 	}
-	have.next, have.floor = r.next, r.floor
-	have.counts.add(&r.counts)
-	have.recent = append(have.recent, r.recent...)
-	if over := len(have.recent) - maxRecent; over > 0 {
-		have.recent = have.recent[over:]
-	}
-	if len(have.samples) < 256 {
-		have.samples = append(have.samples, r.samples...)
-	}
+	have.extend(&r)
 	c.bytes += bytes
 	c.records += int(r.counts.consumed)
-	c.full = c.bytes >= cycleBytes || c.records >= cycleRecords
+	c.full = c.bytes >= c.limit || c.records >= cycleRecords
 }
 
 // spoil keeps the cycle from being committed.
@@ -180,10 +208,11 @@ func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.T
 	return outs, logs, tps
 }
 
-// offsets are the cycle's source offsets with the replay floors as metadata.
-func (c *cycle) offsets() map[kafka.TP]kafka.Offset {
-	m := make(map[kafka.TP]kafka.Offset, len(c.parts))
-	for pt, r := range c.parts {
+// sourceOffsets are the source offsets of results with the replay floors as
+// metadata.
+func sourceOffsets(parts map[*partition]*part) map[kafka.TP]kafka.Offset {
+	m := make(map[kafka.TP]kafka.Offset, len(parts))
+	for pt, r := range parts {
 		meta := r.floor.String()
 		if pt.forward {
 			meta = forwarded
@@ -213,6 +242,7 @@ func (p *Processor) closeOpen() *cycle {
 	if p.open = p.spare; p.open == nil {
 		p.open = newCycle(&p.outputs, p.cfg.Codec)
 	}
+	p.open.limit = p.cycleBytes
 	p.spare = nil
 	close(p.swapped)
 	p.swapped = make(chan struct{})
@@ -233,21 +263,33 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 	}
 	p.lastCommit = time.Now()
 	err := p.commit(ctx, c)
-	took := time.Since(p.lastCommit)
-	if err == nil {
-		p.cfg.Metrics.committed(c, took)
-		for pt, r := range c.parts {
-			pt.committed.Store(r.next)
-			pt.committedAt.Store(time.Now().UnixNano())
-			pt.fresh.Store(false)
-		}
-		// Every request was answered, so nothing reads the batches any more.
-		c.reset()
-		p.spare = c
-		return nil
+	if err != nil {
+		p.cfg.Metrics.aborted(err)
+		return p.recover(ctx, c, err)
 	}
-	p.cfg.Metrics.aborted(err)
-	return p.recover(ctx, c, err)
+	took := time.Since(p.lastCommit)
+	p.cfg.Metrics.committed(c, took)
+	p.adapt(c.bytes, took)
+	if p.cfg.Guarantee == ExactlyOnce {
+		p.settled(c.parts)
+	} else {
+		p.offsets.add(c.parts)
+		p.commitOffsets(ctx)
+	}
+	// Every request was answered, so nothing reads the batches any more.
+	c.reset()
+	p.spare = c
+	return nil
+}
+
+// settled takes in that the offsets of these results are committed.
+func (p *Processor) settled(parts map[*partition]*part) {
+	for pt, r := range parts {
+		p.cfg.Metrics.committedPart(pt, r)
+		pt.committed.Store(r.next)
+		pt.committedAt.Store(time.Now().UnixNano())
+		pt.fresh.Store(false)
+	}
 }
 
 // commit makes the cycle's results visible together. A nil error is the only
@@ -261,8 +303,9 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 		for tp, b := range logs {
 			outs[tp] = b
 		}
+		offs := sourceOffsets(c.parts)
 		failpoint("before-send")
-		err := p.producer.Send(ctx, outs, gen, p.cfg.Group, c.offsets())
+		err := p.producer.Send(ctx, outs, gen, p.cfg.Group, offs)
 		for class := kafka.ClassOf(err); class == kafka.Rebalance || class == kafka.InstanceFenced; class = kafka.ClassOf(err) {
 			// The group has a new generation that we do not know of yet, or our
 			// instance id has a new member, which may be ourselves after a session
@@ -273,7 +316,7 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 			if gen, newer = p.member.Newer(ctx, gen); newer != nil {
 				break
 			}
-			err = p.producer.CommitOffsets(ctx, gen, p.cfg.Group, c.offsets())
+			err = p.producer.CommitOffsets(ctx, gen, p.cfg.Group, offs)
 		}
 		if err != nil {
 			return fmt.Errorf("processor: send cycle: %w", err)
@@ -286,9 +329,9 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 		return nil
 	}
 	// At least once: the outputs must be there before the state that has
-	// forgotten them, and both before the offsets.
+	// forgotten them, and both before the offsets (offsets.go).
 	if brokenOffsetsFirst {
-		if err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, c.offsets()); err != nil {
+		if err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, sourceOffsets(c.parts)); err != nil {
 			return err
 		}
 		failpoint("offsets-first")
@@ -297,19 +340,37 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 		return fmt.Errorf("processor: produce outputs: %w", err)
 	}
 	failpoint("before-changelog")
+	if err := p.firstOffsets(ctx, gen, c); err != nil {
+		return fmt.Errorf("processor: commit the first offsets: %w", err)
+	}
 	if err := p.producer.Produce(ctx, logs); err != nil {
 		return fmt.Errorf("processor: produce state: %w", err)
 	}
 	failpoint("before-offsets")
-	if err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, c.offsets()); err != nil {
-		return fmt.Errorf("processor: commit offsets: %w", err)
-	}
 	return nil
+}
+
+// firstOffsets commits where partitions began that have no committed offset yet:
+// a worker that is killed after the state and before the offsets would leave state
+// that belongs to no offset.
+func (p *Processor) firstOffsets(ctx context.Context, gen kafka.Generation, c *cycle) error {
+	first := map[kafka.TP]kafka.Offset{}
+	for pt := range c.parts {
+		if pt.fresh.Load() && !pt.forward {
+			at := pt.committed.Load()
+			first[pt.tp] = kafka.Offset{Offset: at, Metadata: keystate.Floor{Offset: at, MaxTime: keystate.NoTime}.String()}
+		}
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	return p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, first)
 }
 
 // recover brings every partition back to its committed offset after a cycle
 // whose outcome is not a definite success. See the head of this file.
 func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
+	p.giveUpOffsets()
 	class := kafka.ClassOf(cause)
 	p.log.Warn("cycle failed, going back to the committed offsets", "err", cause, "class", class.String())
 	switch class {
@@ -352,6 +413,7 @@ func (p *Processor) stopJoins() {
 	p.joinMu.Lock()
 	p.epoch++
 	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	p.open.limit = p.cycleBytes
 	close(p.swapped)
 	p.swapped = make(chan struct{})
 	p.joinMu.Unlock()

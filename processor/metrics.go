@@ -34,7 +34,7 @@ type Metrics struct {
 	consumed, consumedBytes                                        *prometheus.CounterVec // topic, partition
 	scored, warmingUp, missing, filtered, late, duplicate          *prometheus.CounterVec
 	deadLettered, forwarded, heldAssigned, heldRevoked, lostOffset *prometheus.CounterVec
-	heldEvicted                                                    *prometheus.CounterVec
+	heldEvicted, skipAborted, control, evictions                   *prometheus.CounterVec
 
 	decodeErrors *prometheus.CounterVec // topic, reason
 	transactions *prometheus.CounterVec // outcome
@@ -46,11 +46,11 @@ type Metrics struct {
 
 	cycleRecords, cycleBytes prometheus.Histogram
 
-	scoresPublished, changelogRecords, changelogBytes prometheus.Counter
+	scoresPublished, changelogRecords, changelogBytes, tasks prometheus.Counter
 
 	recent recentAnomalies
 
-	eventToScore, ingestToScore, commitDuration, restoreDuration *latencyHistogram
+	eventToScore, ingestToScore, commitDuration, restoreDuration, executeDuration *latencyHistogram
 
 	// Used by the main goroutine in committed, then added to the histograms.
 	event, ingest, commit Latency
@@ -67,7 +67,7 @@ type PartitionMetrics struct {
 	Consumed, ConsumedBytes                                        prometheus.Counter
 	Scored, WarmingUp, Missing, Filtered, Late, Duplicate          prometheus.Counter
 	DeadLettered, Forwarded, HeldAssigned, HeldRevoked, LostOffset prometheus.Counter
-	HeldEvicted                                                    prometheus.Counter
+	HeldEvicted, Aborted, Control, Evictions                       prometheus.Counter
 
 	rate meter
 
@@ -123,6 +123,9 @@ func NewMetrics() *Metrics {
 	m.heldAssigned = counter("records_held_assigned_total", "Records that were held for order in the state of a partition when it was assigned.", "topic", "partition")
 	m.heldRevoked = counter("records_held_revoked_total", "Records that were held for order when a partition was handed over.", "topic", "partition")
 	m.heldEvicted = counter("records_held_evicted_total", "Records that were held for order when their series was evicted.", "topic", "partition")
+	m.skipAborted = counter("aborted_records_skipped_total", "Input records of aborted transactions that were passed over.", "topic", "partition")
+	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were passed over.", "topic", "partition")
+	m.evictions = counter("state_evictions_total", "Series evicted from the state by ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
 	m.lostOffset = counter("lost_offsets_total", "Offsets that retention deleted before they were read.", "topic", "partition")
 
 	m.decodeErrors = counter("decode_errors_total", "Records that could not be read, by reason; one that is read again after a rollback counts again.", "topic", "reason")
@@ -137,12 +140,15 @@ func NewMetrics() *Metrics {
 	m.changelogRecords = plain("changelog_records_total", "Records written to changelogs by committed cycles.")
 	m.changelogBytes = plain("changelog_bytes_total", "Bytes written to changelogs by committed cycles, before compression.")
 
+	m.tasks = plain("executor_tasks_total", "Detector tasks executed, those of a restore and of cycles that were rolled back included.")
+
 	m.cycleRecords = sizes("cycle_records", "Input records of a committed cycle.", 1)
 	m.cycleBytes = sizes("cycle_bytes", "Bytes written by a committed cycle.", 256)
 
 	m.eventToScore = latency("event_to_score_seconds", "Event time of a scored record to its score's commit; sampled.")
 	m.ingestToScore = latency("ingest_to_score_seconds", "Receipt of a chunk of records to the commit of its results.")
 	m.commitDuration = latency("commit_duration_seconds", "Time of a commit: produce, offsets and end of transaction.")
+	m.executeDuration = latency("execute_duration_seconds", "Time of a batch of tasks in the executor.")
 	m.restoreDuration = latency("restore_duration_seconds", "Time to restore a partition's state.")
 
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*statusCollector)(m))
@@ -186,7 +192,7 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 			Scored: of(m.scored), WarmingUp: of(m.warmingUp), Missing: of(m.missing), Filtered: of(m.filtered),
 			Late: of(m.late), Duplicate: of(m.duplicate), DeadLettered: of(m.deadLettered), Forwarded: of(m.forwarded),
 			HeldAssigned: of(m.heldAssigned), HeldRevoked: of(m.heldRevoked), LostOffset: of(m.lostOffset),
-			HeldEvicted: of(m.heldEvicted),
+			HeldEvicted: of(m.heldEvicted), Aborted: of(m.skipAborted), Control: of(m.control), Evictions: of(m.evictions),
 		}
 		m.partitions[tp] = pm
 	}
@@ -228,9 +234,6 @@ func (m *Metrics) committed(c *cycle, took time.Duration) {
 		}
 		return true
 	})
-	for pt, r := range c.parts {
-		m.committedPart(pt, r)
-	}
 }
 
 // committedPart counts one partition's results that are known to be committed.
@@ -256,6 +259,9 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 	add(pm.Late, n.outcomes[keystate.Late])
 	add(pm.Duplicate, n.outcomes[keystate.Duplicate])
 	add(pm.HeldEvicted, n.outcomes[keystate.Evicted])
+	add(pm.Aborted, n.aborted)
+	add(pm.Control, n.control)
+	add(pm.Evictions, n.evicted)
 	m.changed(r)
 	m.rate.add(now, n.consumed)
 	pm.rate.add(now, n.consumed)
@@ -298,6 +304,17 @@ func (m *Metrics) aborted(err error) {
 	}
 	m.transactions.WithLabelValues("aborted").Inc()
 	m.commitErrors.WithLabelValues(strings.ReplaceAll(kafka.ClassOf(err).String(), " ", "_")).Inc()
+}
+
+// executed counts a batch of tasks.
+func (m *Metrics) executed(tasks int, took time.Duration) {
+	if m == nil {
+		return
+	}
+	var l Latency
+	l.Observe(took.Microseconds())
+	m.executeDuration.add(&l)
+	m.tasks.Add(float64(tasks))
 }
 
 // deadLetter counts a record that could not be read, before its commit.

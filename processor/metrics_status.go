@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"odradek/processor/kafka"
+	"odradek/processor/keystate"
 )
 
 // statusCollector gives the gauges of the partitions that are assigned now; a
@@ -26,6 +27,8 @@ var (
 	registryHitsDesc     = prometheus.NewDesc(metricPrefix+"schema_cache_hits_total", "Schemas answered from memory or disk.", nil, nil)
 	registryUpDesc       = prometheus.NewDesc(metricPrefix+"schema_registry_up", "1 if the last request to the schema registry was answered.", nil, nil)
 
+	openDesc = prometheus.NewDesc(metricPrefix+"anomalies_open", "Anomalies that are open in the partitions assigned to this worker.", []string{"detector"}, nil)
+
 	heldDesc       = partitionGauge("records_held", "Records held for order of event time.")
 	lagDesc        = partitionGauge("consumer_lag_records", "Offsets from the committed one to the last stable one.")
 	lagSecondsDesc = partitionGauge("consumer_lag_seconds", "How long ago the first uncommitted record was first seen; 0 without lag.")
@@ -35,13 +38,18 @@ var (
 	replayDesc     = partitionGauge("replay_records", "Input that a restore would have to read again: offsets from the replay floor to the committed one.")
 	replayTimeDesc = partitionGauge("replay_seconds", "The same as time: how long ago the first of them was committed. ODRADEK_REPLAY_LIMIT bounds it while there is input.")
 	eventTimeDesc  = partitionGauge("event_time_seconds", "Newest event time among the scores that were sampled.")
+	bytesDesc      = partitionGauge("state_bytes", "Memory of the partition's state, about.")
+	watermarkDesc  = partitionGauge("watermark_seconds", "Event time behind which nothing is expected, as a Unix time.")
+	behindDesc     = partitionGauge("watermark_lag_seconds", "How far the watermark is behind the clock.")
+	remainingDesc  = partitionGauge("restore_remaining_records", "Offsets that the restore has yet to read of the log it is reading.")
+	idleDesc       = prometheus.NewDesc(metricPrefix+"idle_partitions", "Assigned partitions without lag that have had nothing to commit for a minute.", nil, nil)
 	keysDesc       = partitionGauge("state_keys", "Series in the partition's state.")
 )
 
 func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		registryRequestsDesc, registryFailuresDesc, registryHitsDesc, registryUpDesc,
-		assignedDesc, restoringDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
+		assignedDesc, restoringDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
 	} {
 		ch <- d
 	}
@@ -65,17 +73,30 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	if status == nil {
 		return
 	}
-	parts, now, restoring := status(), time.Now(), 0
+	parts, now, restoring, idle := status(), time.Now(), 0, 0
+	open := map[string]int64{}
 	for i := range parts {
 		p := &parts[i]
 		gauge := func(d *prometheus.Desc, v float64) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, p.Topic, strconv.Itoa(int(p.Partition)))
 		}
+		for detector, n := range p.Open {
+			open[detector] += n
+		}
 		gauge(keysDesc, float64(p.Keys))
 		gauge(heldDesc, float64(p.Held))
+		gauge(bytesDesc, float64(p.Bytes))
 		if !p.Running {
 			restoring++
+			gauge(remainingDesc, float64(p.Remaining))
 			continue
+		}
+		if p.Lag == 0 && now.Sub(p.CommittedAt) > time.Minute {
+			idle++
+		}
+		if p.Watermark > keystate.NoTime {
+			gauge(watermarkDesc, float64(p.Watermark)/1e6)
+			gauge(behindDesc, now.Sub(time.UnixMicro(p.Watermark)).Seconds())
 		}
 		gauge(lagDesc, float64(p.Lag))
 		gauge(committedDesc, float64(p.Committed))
@@ -93,6 +114,10 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(eventTimeDesc, float64(eventTime)/1e6)
 		}
 	}
+	for detector, n := range open {
+		ch <- prometheus.MustNewConstMetric(openDesc, prometheus.GaugeValue, float64(n), detector)
+	}
 	ch <- prometheus.MustNewConstMetric(assignedDesc, prometheus.GaugeValue, float64(len(parts)))
+	ch <- prometheus.MustNewConstMetric(idleDesc, prometheus.GaugeValue, float64(idle))
 	ch <- prometheus.MustNewConstMetric(restoringDesc, prometheus.GaugeValue, float64(restoring))
 }

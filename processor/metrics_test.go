@@ -21,15 +21,19 @@ func TestMetricsDoc(t *testing.T) {
 	m := NewMetrics()
 	tp := kafka.TP{Topic: "in", Partition: 2}
 	m.Watch(func() []PartitionStatus {
-		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8}, {Topic: "in", Partition: 3}}
+		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8, Watermark: 1e15, Open: map[string]int64{"level": 2}}, {Topic: "in", Partition: 3}}
 	})
 	m.WatchRegistry(func() schemas.RegistryStats { return schemas.RegistryStats{Requests: 1} })
 	m.SetInfo("v", "go", "cpu")
 	pt := &partition{tp: tp}
-	c := &cycle{parts: map[*partition]*part{pt: {fetched: time.Now(), samples: []int64{time.Now().UnixMicro()}, counts: counts{consumed: 1}}}}
+	c := &cycle{parts: map[*partition]*part{pt: {fetched: time.Now(), samples: []int64{time.Now().UnixMicro()}, counts: counts{consumed: 1, changes: changeCounts{"level": {1, 0, 2}}}}}}
 	m.committed(c, time.Millisecond)
+	for pt, r := range c.parts {
+		m.committedPart(pt, r)
+	}
 	m.aborted(errors.New("x"))
 	m.deadLetter(tp, "magic")
+	m.executed(3, time.Millisecond)
 	m.restored(pt, time.Second)
 	m.offsetLost(tp, 3)
 	m.rebalanced("assigned")

@@ -247,13 +247,16 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 			part, cur = to, &c.scores[to]
 			b = c.lock(cur, &c.outs.scores)
 		}
-		pt.value = pt.enc.Append(pt.value[:0], name, row.Time, row.About, int(row.Detector), float64(row.Score), schemas.ScoreState(row.State), row.Offset)
-		if err = b.Append(ms, name, pt.value, nil); err != nil {
+		most := pt.enc.Most(name)
+		value, e := b.Open(ms, name, most)
+		if e != nil {
 			// A series key is bounded, so this is a topic with a tiny limit.
-			err = fmt.Errorf("processor: a score of %d bytes does not fit topic %s: %w; raise its max.message.bytes", len(pt.value), c.outs.scores.name, err)
+			err = fmt.Errorf("processor: a score of up to %d bytes does not fit topic %s: %w; raise its max.message.bytes", most, c.outs.scores.name, e)
 			break
 		}
-		bytes += len(pt.value) + len(name) + 12
+		n := pt.enc.Put(value, name, row.Time, row.About, int(row.Detector), float64(row.Score), schemas.ScoreState(row.State), row.Offset)
+		b.Close(n)
+		bytes += n + len(name) + 12
 	}
 	if cur != nil {
 		cur.mu.Unlock()

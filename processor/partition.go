@@ -40,7 +40,11 @@ type partition struct {
 	position    atomic.Int64 // next offset to fold
 	end         atomic.Int64 // last stable offset seen
 	keys        atomic.Int64
+	bytes       atomic.Int64 // of memory, about
+	maxTime     atomic.Int64 // largest event time folded, us; keystate.NoTime without one
+	remaining   atomic.Int64 // offsets that the restore has yet to read, of the log it is reading
 	heldNow     atomic.Int64
+	openNow     atomic.Pointer[map[string]int64] // anomalies by detector
 
 	// Owned by the goroutine.
 	state      *keystate.State
@@ -56,10 +60,13 @@ type partition struct {
 	settled    int64 // committed offset that the state has been told of
 	counts     counts
 	counted    keystate.Counts // state's counts already joined
+	evicted    int64           // state's EvictedKeys already joined
+	skipped    kafka.Skipped   // of the chunk, already joined
 	side       []sideRecord    // dead letters, late records and forwarded records of the chunk
 	value      []byte
-	wipe       [][]byte // changelog keys to delete (state given up), until that is committed
-	wiped      bool     // wipe is in an uncommitted result already
+	open       map[string]int64 // anomalies by detector
+	wipe       [][]byte         // changelog keys to delete (state given up), until that is committed
+	wiped      bool             // wipe is in an uncommitted result already
 	arrivals   arrivals
 	work       restoreWork
 
@@ -80,6 +87,8 @@ const (
 // counts is one chunk's share of the accounting equation (DESIGN 3.6).
 type counts struct {
 	consumed, bytes, dead, forwarded int64
+	aborted, control                 int64 // input records that were passed over
+	evicted                          int64 // keys
 	outcomes                         keystate.Counts
 	changes                          changeCounts
 }
@@ -89,6 +98,9 @@ func (c *counts) add(d *counts) {
 	c.bytes += d.bytes
 	c.dead += d.dead
 	c.forwarded += d.forwarded
+	c.aborted += d.aborted
+	c.control += d.control
+	c.evicted += d.evicted
 	for i := range c.outcomes {
 		c.outcomes[i] += d.outcomes[i]
 	}
@@ -254,9 +266,10 @@ func (pt *partition) rollback() error {
 		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
 	}
 	pt.settle()
+	pt.countOpen()
 	pt.batch.Reset()
 	pt.wiped = false
-	pt.counted = pt.state.Counts
+	pt.counted, pt.evicted = pt.state.Counts, pt.state.EvictedKeys
 	pt.setEpoch()
 	pt.seek(to)
 	return nil
@@ -297,6 +310,7 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 		pt.behindAt.Store(now.UnixNano())
 	}
 	pt.it.Reset(c)
+	pt.skipped = kafka.Skipped{}
 	pt.again = false
 	for {
 		retry, err := pt.foldChunk(ctx)
@@ -419,10 +433,12 @@ func (pt *partition) finish(ctx context.Context) error {
 
 // score executes the packed tasks and applies their results.
 func (pt *partition) score(ctx context.Context) error {
-	if len(pt.batch.Tasks) > 0 {
+	if n := len(pt.batch.Tasks); n > 0 {
+		began := time.Now()
 		if err := pt.p.cfg.Executor.Execute(ctx, pt.batch); err != nil {
 			return fmt.Errorf("processor: %s/%d: score: %w", pt.tp.Topic, pt.tp.Partition, err)
 		}
+		pt.p.cfg.Metrics.executed(n, time.Since(began))
 	}
 	pt.state.Apply(pt.batch)
 	pt.batch.Reset()
@@ -458,6 +474,10 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 		r.counts.outcomes[i] = s.Counts[i] - pt.counted[i]
 	}
 	pt.counted = s.Counts
+	r.counts.evicted, pt.evicted = s.EvictedKeys-pt.evicted, s.EvictedKeys
+	skipped := pt.it.Skipped()
+	r.counts.aborted, r.counts.control = skipped.Aborted-pt.skipped.Aborted, skipped.Control-pt.skipped.Control
+	pt.skipped = skipped
 	bytes, err := pt.write(c, &r)
 	if err != nil {
 		c.spoil(err) // some of the results are in it, and their offset must not be without the rest
@@ -465,12 +485,19 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	}
 	r.floor = s.Floor()
 	pt.position.Store(next)
-	pt.keys.Store(int64(s.Keys()))
-	pt.heldNow.Store(int64(s.Held()))
+	pt.look()
 	pt.resetChunk()
 	c.add(pt, r, bytes)
 	pt.announce()
 	return nil
+}
+
+// look shows the state as it is to Status.
+func (pt *partition) look() {
+	pt.keys.Store(int64(pt.state.Keys()))
+	pt.heldNow.Store(int64(pt.state.Held()))
+	pt.bytes.Store(pt.state.Bytes())
+	pt.maxTime.Store(pt.state.MaxTime())
 }
 
 // write puts the chunk's outputs and the state that is due into the cycle.

@@ -147,6 +147,8 @@ type Processor struct {
 	parts map[kafka.TP]*partition // main goroutine only
 
 	lastCommit time.Time
+	offsets    offsetQueue // main goroutine only
+	cycleBytes int         // size of a full cycle; main goroutine only
 
 	statusMu sync.Mutex
 	status   map[kafka.TP]*partition // for Status, Ready and Healthy
@@ -175,7 +177,9 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 		state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.batchBytes-256, leastBatch/2))
 		p.cfg.State = &state
 	}
+	p.cycleBytes = firstCycleBytes
 	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	p.open.limit = p.cycleBytes
 	return p, nil
 }
 
@@ -287,6 +291,10 @@ func (p *Processor) loop(ctx, work context.Context) error {
 		case <-due:
 			due = nil
 			if err := p.commitOpen(work); err != nil {
+				return err
+			}
+		case err := <-p.offsets.done:
+			if err := p.offsetsCommitted(work, err); err != nil {
 				return err
 			}
 		case err := <-p.fatal:

@@ -48,6 +48,7 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 		// committed, and the open cycle holds results of several partitions.
 		p.log.Warn("lost", "partitions", len(ev.Partitions))
 		p.cfg.Metrics.rebalanced("lost")
+		p.giveUpOffsets()
 		for _, tp := range ev.Partitions {
 			if pt := p.parts[tp]; pt != nil {
 				p.drop(pt)
@@ -81,12 +82,19 @@ func (p *Processor) handOver(ctx context.Context, tps []kafka.TP) error {
 				if err := p.commitOpen(ctx); err != nil {
 					return err
 				}
+			case err := <-p.offsets.done:
+				if err := p.offsetsCommitted(ctx, err); err != nil {
+					return err
+				}
 			case err := <-p.fatal:
 				return err
 			}
 		}
 	}
 	if err := p.commitOpen(ctx); err != nil {
+		return err
+	}
+	if err := p.flushOffsets(ctx); err != nil {
 		return err
 	}
 	for _, pt := range stopping {

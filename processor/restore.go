@@ -44,11 +44,11 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	}
 	pt.resetChunk()
 	pt.batch.Reset()
-	pt.counted = pt.state.Counts
+	pt.countOpen()
+	pt.counted, pt.evicted = pt.state.Counts, pt.state.EvictedKeys
 	at := pt.committed.Load()
 	pt.settled = at
-	pt.keys.Store(int64(pt.state.Keys()))
-	pt.heldNow.Store(int64(pt.state.Held()))
+	pt.look()
 	pt.committedAt.Store(time.Now().UnixNano())
 	// In this order: the main goroutine raises the epoch and then looks at
 	// running, so either it tells us to go back or we have the new epoch.
@@ -64,6 +64,13 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	return nil
 }
 
+// newState is an empty state of the partition.
+func (pt *partition) newState() *keystate.State {
+	s := keystate.New(pt.p.cfg.State)
+	s.SetSource(pt.tp.Topic, pt.tp.Partition)
+	return s
+}
+
 // restoreWork is what the last restore has read, for the log.
 type restoreWork struct {
 	bytes, replayed      int64 // of the changelog's keys and values; offsets of input read again
@@ -71,7 +78,7 @@ type restoreWork struct {
 }
 
 func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
-	pt.state = keystate.New(pt.p.cfg.State)
+	pt.state = pt.newState()
 	pt.fresh.Store(off.Offset < 0)
 	if pt.forward {
 		// Nothing is remembered of a partition that is only sent on.
@@ -151,7 +158,7 @@ func (pt *partition) loadChangelog(ctx context.Context) (map[string]struct{}, er
 		// The log's start has moved past what was being read: compaction or
 		// retention. What was deleted may supersede what is loaded already.
 		pt.log.Info("the changelog was cut while it was read, beginning again", "offset", gone.Offset, "log_start", gone.LogStart)
-		pt.state = keystate.New(pt.p.cfg.State)
+		pt.state = pt.newState()
 	}
 }
 
@@ -235,6 +242,8 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 	}
 	src := pt.p.fetcher.Add(tp, from)
 	defer src.Close()
+	pt.remaining.Store(to - from)
+	defer pt.remaining.Store(0)
 	var it kafka.Iterator
 	pt.header = nil
 	defer func() { pt.header = nil }()
@@ -252,6 +261,7 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 			return fmt.Errorf("processor: read %s/%d: %w", tp.Topic, tp.Partition, c.Err)
 		}
 		it.Reset(c)
+		pt.remaining.Store(to - c.From)
 		var err error
 		for err == nil && it.Next() {
 			rec := it.Record()
@@ -339,13 +349,13 @@ func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at i
 		return pt.begin(at)
 	}
 	if stored == nil {
-		pt.state = keystate.New(pt.p.cfg.State)
+		pt.state = pt.newState()
 		var err error
 		if stored, err = pt.loadChangelog(ctx); err != nil {
 			return err
 		}
 	}
-	pt.state = keystate.New(pt.p.cfg.State)
+	pt.state = pt.newState()
 	pt.wipe = make([][]byte, 0, len(stored))
 	for k := range stored {
 		pt.wipe = append(pt.wipe, []byte(k))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/keystate"
 )
 
 // PartitionStatus is what an operator sees of a partition.
@@ -19,6 +20,10 @@ type PartitionStatus struct {
 	End         int64 // last stable offset seen
 	Lag         int64
 	Keys        int64
+	Bytes       int64            // memory of the state, about
+	Watermark   int64            // event time in us behind which nothing is expected; keystate.NoTime without a sample
+	Remaining   int64            // while restoring: offsets yet to be read
+	Open        map[string]int64 // anomalies that are open, by detector; read only
 	Held        int64
 	CommittedAt time.Time
 	Since       time.Time // the later of CommittedAt and when there was something to commit again
@@ -38,7 +43,14 @@ func (p *Processor) Status() []PartitionStatus {
 		s := PartitionStatus{
 			Topic: tp.Topic, Partition: tp.Partition, Running: pt.running.Load(),
 			Position: pt.position.Load(), Committed: pt.committed.Load(), End: pt.end.Load(),
-			Keys: pt.keys.Load(), Held: pt.heldNow.Load(),
+			Keys: pt.keys.Load(), Held: pt.heldNow.Load(), Bytes: pt.bytes.Load(), Remaining: pt.remaining.Load(),
+			Watermark: keystate.NoTime,
+		}
+		if t := pt.maxTime.Load(); t != 0 && t > keystate.NoTime+p.cfg.State.Lateness {
+			s.Watermark = t - p.cfg.State.Lateness
+		}
+		if open := pt.openNow.Load(); open != nil {
+			s.Open = *open
 		}
 		if s.Running {
 			s.Lag = max(0, s.End-s.Committed)

@@ -90,16 +90,29 @@ func frameHead(schemaID int32, fingerprint uint64) []byte {
 	return binary.BigEndian.AppendUint32([]byte{magicID}, uint32(schemaID))
 }
 
-// Append appends one score with its framing. Times are microseconds; detector
-// is the index of its name; a NaN score is written as null. Where dst has room
-// nothing is allocated.
+// Append appends one score with its framing; see Put. Where dst has room nothing
+// is allocated.
 func (e *ScoreEncoder) Append(dst []byte, key []byte, eventTime, scoreTime int64, detector int, score float64, state ScoreState, offset int64) []byte {
+	n, most := len(dst), e.Most(key)
+	dst = slices.Grow(dst, most)
+	return dst[:n+e.Put(dst[n:n+most], key, eventTime, scoreTime, detector, score, state, offset)]
+}
+
+// Most is the most bytes that a score of the series takes.
+func (e *ScoreEncoder) Most(key []byte) int {
 	if !utf8.Valid(key) {
+		return e.room + 2 + 2*len(key)
+	}
+	return e.room + len(key)
+}
+
+// Put writes one score with its framing to the front of b, which has Most(key)
+// bytes, and returns how many it took. Times are microseconds; detector is the
+// index of its name; a NaN score is written as null.
+func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, detector int, score float64, state ScoreState, offset int64) int {
+	if len(b) != e.room+len(key) {
 		key = hexKey(key)
 	}
-	n := len(dst)
-	dst = slices.Grow(dst, e.room+len(key))
-	b := dst[n : n+e.room+len(key)]
 	i := copy(b, e.head)
 	i += putLong(b[i:], int64(len(key)))
 	i += copy(b[i:], key)
@@ -118,7 +131,7 @@ func (e *ScoreEncoder) Append(dst []byte, key []byte, eventTime, scoreTime int64
 	i++
 	i += copy(b[i:], e.source)
 	i += putLong(b[i:], offset)
-	return dst[:n+i]
+	return i
 }
 
 // hexKey is how a key that is not text is written into a string field: a

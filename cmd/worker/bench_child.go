@@ -129,6 +129,7 @@ func (b *bench) workerEnv(in *benchInput, group string, settings ...string) []st
 	set("DETECTORS", "level")
 	set("DETECTOR_LEVEL_OP", "zscore")
 	set("DETECTOR_LEVEL_WINDOW", "8")
+	set("ANOMALIES", "false") // scores are what is measured, beside peers that only score
 	if b.o.compress != "" {
 		set("COMPRESSION", b.o.compress)
 	}

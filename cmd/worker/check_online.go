@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,11 +43,37 @@ func checkOnline(ctx context.Context, r *report, c *Config) {
 	if c.Group.Group == "" {
 		return // said already, and all names derive from it
 	}
+	o.brokers(ctx)
 	o.group(ctx)
 	o.topics(ctx)
 	o.outputs(ctx)
 	o.schemas(ctx)
 	o.records(ctx)
+}
+
+// brokers compares timeouts with the brokers' limits. A broker that does not
+// tell its configuration gives nothing: the worker finds out when it starts.
+func (o *onlineCheck) brokers(ctx context.Context) {
+	if conf, err := o.client.BrokerConfig(ctx); err == nil {
+		o.limits(conf)
+	}
+}
+
+func (o *onlineCheck) limits(conf map[string]string) {
+	limit := func(name string) (time.Duration, bool) {
+		ms, err := strconv.ParseInt(conf[name], 10, 64)
+		return time.Duration(ms) * time.Millisecond, err == nil && ms > 0 && ms < int64(math.MaxInt64/time.Millisecond)
+	}
+	if most, ok := limit("transaction.max.timeout.ms"); ok && o.c.Cycle.Guarantee == "exactly_once" && o.c.Cycle.TransactionTimeout > most {
+		o.r.fault(prefix+"TRANSACTION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", o.c.Cycle.TransactionTimeout, most), "lower it, or raise the brokers' transaction.max.timeout.ms")
+	}
+	session := o.c.Group.SessionTimeout
+	if least, ok := limit("group.min.session.timeout.ms"); ok && session < least {
+		o.r.fault(prefix+"SESSION_TIMEOUT", fmt.Sprintf("%v is below what the brokers allow, %v", session, least), "raise it")
+	}
+	if most, ok := limit("group.max.session.timeout.ms"); ok && session > most {
+		o.r.fault(prefix+"SESSION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", session, most), "lower it")
+	}
 }
 
 func secured(c *Config) string {
@@ -158,7 +185,7 @@ func (o *onlineCheck) retention(ctx context.Context, topic string) string {
 		o.r.warn("topic "+topic, "it is compacted: records that vanish before they are read are never scored, and state is rebuilt from what is left",
 			"use cleanup.policy=delete for an input topic")
 	}
-	limit := o.c.Cycle.ReplayLimit
+	limit, kept := o.c.Cycle.ReplayLimit, ""
 	if ms, err := strconv.ParseInt(conf["retention.ms"], 10, 64); err == nil && ms >= 0 && strings.Contains(conf["cleanup.policy"], "delete") {
 		keeps := time.Duration(min(ms, int64(1<<62)/int64(time.Millisecond))) * time.Millisecond
 		why := fmt.Sprintf("keeps records for %v, and a restart may have to read %v of input again", keeps, limit)
@@ -168,9 +195,13 @@ func (o *onlineCheck) retention(ctx context.Context, topic string) string {
 		case keeps < 20*limit || keeps < time.Hour:
 			o.r.warn("topic "+topic, why+": an outage that is longer loses input", "raise retention.ms")
 		}
-		return fmt.Sprintf(", keeps %v", keeps)
+		kept = fmt.Sprintf(", keeps %v", keeps)
 	}
-	return ""
+	if n, err := strconv.ParseInt(conf["retention.bytes"], 10, 64); err == nil && n >= 0 && strings.Contains(conf["cleanup.policy"], "delete") {
+		o.r.warn("topic "+topic, fmt.Sprintf("keeps %d bytes a partition (retention.bytes): at what rate that is less than %v of input is not known here", n, limit),
+			"set retention.bytes=-1, or make sure that it holds much more than "+prefix+"REPLAY_LIMIT")
+	}
+	return kept
 }
 
 // outputs checks the topics that the worker writes.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,7 +127,11 @@ func testCheckOnline(t *testing.T, c *brokertest.Cluster) {
 		t.Fatal(err)
 	}
 	expect("retention", exitFailed, environ, "keeps records for 40s", "ODRADEK_REPLAY_LIMIT")
-	if err := c.Admin().SetTopicConfig(ctx, topic, map[string]string{"retention.ms": "604800000"}); err != nil {
+	if err := c.Admin().SetTopicConfig(ctx, topic, map[string]string{"retention.ms": "604800000", "retention.bytes": "1000000"}); err != nil {
+		t.Fatal(err)
+	}
+	expect("retention by size", exitOK, environ, "keeps 1000000 bytes a partition")
+	if err := c.Admin().SetTopicConfig(ctx, topic, map[string]string{"retention.bytes": "-1"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Admin().CreateTopic(ctx, topic+"-g-"+topic+"-changelog", 3, 1, map[string]string{"cleanup.policy": "delete"}); err != nil {
@@ -145,6 +150,23 @@ func testCheckOnline(t *testing.T, c *brokertest.Cluster) {
 	}
 	if _, out := runCheck(t, environ); !strings.Contains(out, "would be dead letters (magic)") || !strings.Contains(out, " at offset ") {
 		t.Errorf("rubbish: %s", out)
+	}
+}
+
+// Timeouts that the brokers do not allow.
+func TestCheckLimits(t *testing.T) {
+	cfg, _, _ := ParseConfig(append(minimal(), "ODRADEK_SESSION_TIMEOUT=20s", "ODRADEK_TRANSACTION_TIMEOUT=15s"))
+	for _, c := range []struct{ name, ms, want string }{
+		{"transaction.max.timeout.ms", "15000", ""}, {"transaction.max.timeout.ms", "14999", "ODRADEK_TRANSACTION_TIMEOUT"},
+		{"group.min.session.timeout.ms", "20000", ""}, {"group.min.session.timeout.ms", "20001", "ODRADEK_SESSION_TIMEOUT"},
+		{"group.max.session.timeout.ms", "20000", ""}, {"group.max.session.timeout.ms", "19999", "ODRADEK_SESSION_TIMEOUT"},
+		{"transaction.max.timeout.ms", "unknown", ""},
+	} {
+		o := &onlineCheck{r: &report{}, c: cfg}
+		o.limits(map[string]string{c.name: c.ms})
+		if got := fmt.Sprint(o.r.findings); (c.want == "") != (len(o.r.findings) == 0) || !strings.Contains(got, c.want) {
+			t.Errorf("%s=%s: %s", c.name, c.ms, got)
+		}
 	}
 }
 

@@ -62,8 +62,15 @@ func (t terminal) version(_ context.Context, args []string) int {
 	return exitOK
 }
 
-// buildVersion is the module's version, or the commit it was built from.
+// version is what a build names itself where there is no repository around it to
+// ask: -ldflags "-X main.version=v1.2.3", as the Dockerfile has it.
+var version string
+
+// buildVersion is version, the module's version, or the commit it was built from.
 func buildVersion() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

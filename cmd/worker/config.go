@@ -25,6 +25,7 @@ const prefix = "ODRADEK_"
 //	oneof      the values that are allowed
 //	min, max   limits of a number, a size or a duration, inclusive
 //	doc        one or two sentences for docs/configuration.md
+//	alarm      of an op's parameter: a threshold's, which no state depends on
 //	url        may carry a user and a password, which are never printed
 //	derived    the default in words, where it depends on other settings
 type Config struct {
@@ -99,7 +100,7 @@ type keySettings struct {
 
 type detectSettings struct {
 	Anomalies bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id tell how it goes on and that it is over."`
-	Silence   time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0 looks for none. Whatever the partition's newest event time says is what the time is: where all series of a partition stop, nobody is silent."`
+	Silence   time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0 looks for none. What time it is the partition's newest event time says: where all its series stop, none is silent. A record whose values are null is a sign of life."`
 	Names     []string      `env:"DETECTORS" envDefault:"change" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
 }
 

@@ -20,17 +20,17 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op     string   `env:"OP" envDefault:"ikasst" oneof:"ikasst|knn|lof|zscore" doc:"Method. ikasst: change score by singular spectrum transformation. knn: summed distances to the nearest of the samples before. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. zscore: distance of a sample to the mean of those before it, in standard deviations."`
+	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|knn|lof|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. knn: summed distances to the nearest of the samples before. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. zscore: distance of a sample to the mean of those before it, in standard deviations."`
 	Fields []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
 	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For knn and lof the points that a score is among, at least 2K and 65536 at most. For zscore the samples a score reads, the scored one included."`
+	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For knn and lof the points that a score is among, at least 2K and 65536 at most. For zscore the samples a score reads, the scored one included. flatline has none."`
 	Stride int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
 	Alarm  alarmSettings
 }
 
 type ikasstParams struct {
-	Rank       int     `env:"RANK" envDefault:"3" min:"1" max:"32" doc:"ikasst: directions of the past that the present is compared with (r in the paper)."`
-	Krylov     int     `env:"KRYLOV" envDefault:"0" min:"0" max:"64" doc:"ikasst: dimension of the Krylov subspace (k); 0 means 2r for even r, 2r-1 for odd."`
+	Rank       int     `env:"RANK" envDefault:"3" min:"1" max:"31" doc:"ikasst: directions of the past that the present is compared with (r in the paper)."`
+	Krylov     int     `env:"KRYLOV" envDefault:"0" min:"0" max:"32" doc:"ikasst: dimension of the Krylov subspace (k); at least r+1; 0 means 2r for even r, 2r-1 for odd, 32 at most."`
 	Gamma      int     `env:"GAMMA" envDefault:"0" min:"0" max:"65536" doc:"ikasst: samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples lie between them."`
 	PowerSteps int     `env:"POWER_STEPS" envDefault:"2" min:"1" max:"100" doc:"ikasst: steps of the power method for a score, from the direction that the last score left."`
 	Epsilon    float64 `env:"EPSILON" envDefault:"0.001" min:"1e-9" max:"1" doc:"ikasst: share of the fixed start vector in the direction that is handed on, so that it can leave a stale one."`
@@ -44,18 +44,23 @@ func buildIKASST(window int, params any) (detectors.Detector, error) {
 }
 
 type lofParams struct {
-	K        int  `env:"K" envDefault:"20" min:"1" max:"1024" doc:"lof: neighbours that a point is compared with; at most half of the window."`
-	Embed    int  `env:"EMBED" envDefault:"1" min:"1" max:"1024" doc:"lof: successive samples that make a point. 1 judges samples by themselves, more judges the shape of a stretch."`
-	ZNorm    bool `env:"ZNORM" envDefault:"false" doc:"lof: bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."`
-	Warmup   int  `env:"WARMUP" envDefault:"0" min:"0" max:"65536" doc:"lof: points that there must be before the first score; 0 means the window."`
-	Tumbling bool `env:"TUMBLING" envDefault:"false" doc:"lof: windows that do not overlap, each scored when it is full. STRIDE must be the window."`
-	Strict   bool `env:"STRICT" envDefault:"false" doc:"lof: leave out the 1e-10 that keeps densities finite where more than K points are equal; beside such a spot scores are then as large as they can be."`
+	K        int     `env:"K" envDefault:"20" min:"1" max:"1024" doc:"lof: neighbours that a point is compared with; at most half of the window."`
+	Embed    int     `env:"EMBED" envDefault:"1" min:"1" max:"1024" doc:"lof: successive samples that make a point. 1 judges samples by themselves, more judges the shape of a stretch."`
+	ZNorm    bool    `env:"ZNORM" envDefault:"false" doc:"lof: bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."`
+	Warmup   int     `env:"MIN_POINTS" envDefault:"0" min:"0" max:"65536" doc:"lof: points that there must be before the first score; 0 means the window."`
+	Tumbling bool    `env:"TUMBLING" envDefault:"false" doc:"lof: windows that do not overlap, each scored when it is full. STRIDE must be the window."`
+	Bins     int     `env:"BINS" envDefault:"0" min:"0" max:"1024" doc:"lof: keep a summary of what has left the window, in so many cells per field, so that a return to an earlier state is no outlier; 0 for none. Needs EMBED=1. Scores are then dearer: all points of the window are needed for each."`
+	Decay    float64 `env:"DECAY" envDefault:"0.9" min:"0.000001" max:"0.999999" doc:"lof: what a window's worth of samples elsewhere leaves of the weight of a part of the summary."`
+	MaxBins  int     `env:"MAX_BINS" envDefault:"256" min:"1" max:"4096" doc:"lof: parts of the summary of a series, at most; each takes 16 bytes a field and 24 more."`
+	Alpha    float64 `env:"ALPHA" envDefault:"0" min:"0" max:"1e30" doc:"lof: the density of a part of the summary with C samples is ALPHA log C, as the paper has it; 0 scales it to the densities in the window, so that it suits any unit."`
+	Strict   bool    `env:"STRICT" envDefault:"false" doc:"lof: leave out the 1e-10 that keeps densities finite where more than K points are equal; beside such a spot scores are then as large as they can be."`
 }
 
 func buildLOF(window int, params any) (detectors.Detector, error) {
 	p := params.(*lofParams)
 	return detectors.NewLOF(detectors.LOFParams{
 		Window: window, K: p.K, Embed: p.Embed, ZNorm: p.ZNorm, Warmup: p.Warmup, Tumbling: p.Tumbling, Strict: p.Strict,
+		Cells: p.Bins, Decay: p.Decay, MaxBins: p.MaxBins, Alpha: p.Alpha,
 	})
 }
 
@@ -71,6 +76,11 @@ func buildKNN(window int, params any) (detectors.Detector, error) {
 
 type zscoreParams struct{}
 
+type flatlineParams struct {
+	After     int     `env:"AFTER" envDefault:"30" min:"1" max:"16000000" alarm:"true" doc:"flatline: samples in a row without a change that are too many. Where THRESHOLD is not set it is the one that says so."`
+	Tolerance float64 `env:"TOLERANCE" envDefault:"0" min:"0" max:"1e30" doc:"flatline: a value has not changed if it is within this of the value that its run began with."`
+}
+
 // opSettings is what the configuration knows of an op.
 type opSettings struct {
 	params func() any                                               // defaults come from the tags
@@ -78,6 +88,9 @@ type opSettings struct {
 }
 
 var ops = map[string]opSettings{
+	"flatline": {func() any { return new(flatlineParams) }, func(_ int, params any) (detectors.Detector, error) {
+		return detectors.NewFlatline(params.(*flatlineParams).Tolerance)
+	}},
 	"ikasst": {func() any { return new(ikasstParams) }, buildIKASST},
 	"lof":    {func() any { return new(lofParams) }, buildLOF},
 	"knn":    {func() any { return new(knnParams) }, buildKNN},
@@ -116,11 +129,14 @@ func (k *checker) detectors() {
 	}
 	k.addAll("DETECTORS", problems, "a name is a letter, then letters, digits, - and _, 64 at most, and stands there once")
 	before := len(k.faults)
+	buildable := true
 	k.silence()
 	for i := range c.Detectors {
-		k.detector(&c.Detectors[i])
+		d := &c.Detectors[i]
+		k.detector(d)
+		buildable = buildable && k.ok(d.settingNames(strings.TrimPrefix(detectorPrefix(d.Name), prefix))...)
 	}
-	if len(problems) > 0 || len(k.faults) > before || !k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS") {
+	if len(problems) > 0 || !buildable || len(k.faults) > before || !k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS") {
 		return
 	}
 	ks, err := c.KeystateConfig()
@@ -152,7 +168,7 @@ func (k *checker) detector(d *DetectorSettings) {
 		if _, err := op.build(d.Window, d.params); err != nil {
 			var problems []string
 			for _, err := range unjoin(err) {
-				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "lof: ", "", "\n", ", ").Replace(err.Error()))
+				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "lof: ", "", "bins: ", "", "\n", ", ").Replace(err.Error()))
 			}
 			k.addAll(short+"WINDOW", problems, "")
 		}
@@ -178,7 +194,9 @@ func (d *DetectorSettings) canonical() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "detector;1;op=%s;window=%d;stride=%d;fields=%q", d.Op, d.Window, d.Stride, d.Fields)
 	for _, s := range collectParams(d.params, "") {
-		fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+		if s.tag.Get("alarm") == "" {
+			fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+		}
 	}
 	return b.String()
 }

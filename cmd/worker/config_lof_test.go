@@ -21,7 +21,8 @@ func TestLOFSettings(t *testing.T) {
 		return fmt.Sprint(faults)
 	}
 	for _, good := range [][]string{
-		nil, {"WINDOW=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"}, {"WINDOW=200", "EMBED=8", "ZNORM=true", "WARMUP=20", "STRICT=true"}, {"WINDOW=2", "K=1"},
+		nil, {"WINDOW=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"}, {"WINDOW=200", "EMBED=8", "ZNORM=true", "MIN_POINTS=20", "STRICT=true"}, {"WINDOW=2", "K=1"},
+		{"BINS=10", "DECAY=0.98", "MAX_BINS=100", "ALPHA=0.5"}, {"BINS=1", "WINDOW=64", "TUMBLING=true", "STRIDE=64"},
 	} {
 		if faults := parse(good...); faults != "[]" {
 			t.Errorf("%v: %s", good, faults)
@@ -31,7 +32,9 @@ func TestLOFSettings(t *testing.T) {
 		"use at least 2k = 40":         {"WINDOW=39"},
 		"STRIDE":                       {"WINDOW=64", "TUMBLING=true"},
 		"use an embedding of at least": {"ZNORM=true"},
-		"warm-up is 60":                {"WARMUP=60"},
+		"embedding of 1":               {"BINS=10", "EMBED=2"},
+		"DECAY":                        {"BINS=10", "DECAY=1"},
+		"warm-up is 60":                {"MIN_POINTS=60"},
 		"K":                            {"K=2000", "WINDOW=5000"},
 	} {
 		if faults := parse(bad...); !strings.Contains(faults, want) {

@@ -276,6 +276,14 @@ func TestFingerprints(t *testing.T) {
 	if a2, b2 := of("ODRADEK_DETECTOR_A_THRESHOLD=fixed:3", "ODRADEK_DETECTOR_A_HISTORY=99", "ODRADEK_DETECTOR_A_OPEN_AFTER=3", "ODRADEK_SILENCE=1h", "ODRADEK_DETECTOR_A_KEYS=x*", "ODRADEK_WORKERS=3"); a2 != a || b2 != b {
 		t.Error("a threshold, key patterns or an unrelated setting change a fingerprint")
 	}
+	flat := "ODRADEK_DETECTOR_B_OP=flatline"
+	_, b1 := of(flat)
+	if _, b2 := of(flat, "ODRADEK_DETECTOR_B_AFTER=9"); b2 != b1 {
+		t.Error("flatline's AFTER, which is a threshold, changes the fingerprint")
+	}
+	if _, b2 := of(flat, "ODRADEK_DETECTOR_B_TOLERANCE=0.5"); b2 == b1 {
+		t.Error("flatline's TOLERANCE does not change the fingerprint")
+	}
 	for _, change := range []string{"WINDOW=60", "STRIDE=2", "RANK=4", "GAMMA=7", "POWER_STEPS=3", "EPSILON=0.1", "KRYLOV=7"} {
 		if a2, b2 := of("ODRADEK_DETECTOR_A_" + change); a2 == a || b2 != b {
 			t.Errorf("%s: changed a %v, b %v", change, a2 != a, b2 != b)
@@ -295,6 +303,17 @@ func TestOpsAreDocumented(t *testing.T) {
 		}
 	}
 	t.Fatal("no setting OP")
+}
+
+// A faulty setting of a detector alone, with everything else in order, is that
+// one fault.
+func TestDetectorFaultAlone(t *testing.T) {
+	for _, kv := range []string{"ODRADEK_DETECTOR_CHANGE_OP=zscroe", "ODRADEK_DETECTOR_CHANGE_WINDOW=1", "ODRADEK_DETECTOR_CHANGE_STRIDE=0", "ODRADEK_DETECTOR_CHANGE_RANK=99"} {
+		_, faults, warnings := ParseConfig(minimal(kv))
+		if name, _, _ := strings.Cut(kv, "="); len(faults) != 1 || len(warnings) != 0 || faults[0].Name != name {
+			t.Errorf("%s: faults %v, warnings %v", kv, faults, warnings)
+		}
+	}
 }
 
 // Thresholds and the rules of anomalies reach the state as they are set; with
@@ -326,6 +345,9 @@ func TestAlarmSettings(t *testing.T) {
 	}
 	if got, want := *ks.Detectors[1].Threshold, (threshold.Rule{Kind: threshold.Fixed, Value: 3.5, History: 512}); got != want || ks.Silence != 300e6 {
 		t.Errorf("%+v, want %+v; silence %d", got, want, ks.Silence)
+	}
+	if _, ks = of("ODRADEK_DETECTOR_A_OP=flatline", "ODRADEK_DETECTOR_A_AFTER=8"); ks.Detectors[0].Threshold.Value != 7 || ks.Detectors[0].Threshold.Warmup != 0 {
+		t.Errorf("%+v", ks.Detectors[0].Threshold)
 	}
 	c, ks = of("ODRADEK_ANOMALIES=false")
 	if d := ks.Detectors[0]; d.Threshold != nil || d.Events != nil || c.anomalies() {

@@ -64,11 +64,12 @@ const (
 func demoDetectors() []string {
 	return []string{
 		"ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time", "ODRADEK_VALUE_FIELDS=value", "ODRADEK_MAX_FUTURE=0s",
-		"ODRADEK_DETECTORS=level,shape",
+		"ODRADEK_DETECTORS=level,shape,flat",
 		"ODRADEK_DETECTOR_LEVEL_OP=zscore", "ODRADEK_DETECTOR_LEVEL_WINDOW=128", "ODRADEK_DETECTOR_LEVEL_THRESHOLD=fixed:2.2",
-		"ODRADEK_DETECTOR_LEVEL_RELEASE=0.9", "ODRADEK_DETECTOR_LEVEL_CLOSE_AFTER=16",
+		"ODRADEK_DETECTOR_LEVEL_RELEASE=0.9", "ODRADEK_DETECTOR_LEVEL_CLOSE_AFTER=16", "ODRADEK_DETECTOR_LEVEL_MERGE_GAP=8m",
 		"ODRADEK_DETECTOR_SHAPE_OP=ikasst", "ODRADEK_DETECTOR_SHAPE_WINDOW=32", "ODRADEK_DETECTOR_SHAPE_RANK=2",
-		"ODRADEK_DETECTOR_SHAPE_THRESHOLD=fixed:0.12", "ODRADEK_DETECTOR_SHAPE_RELEASE=0.8", "ODRADEK_DETECTOR_SHAPE_CLOSE_AFTER=16",
+		"ODRADEK_DETECTOR_SHAPE_THRESHOLD=fixed:0.12", "ODRADEK_DETECTOR_SHAPE_RELEASE=0.5", "ODRADEK_DETECTOR_SHAPE_CLOSE_AFTER=24", "ODRADEK_DETECTOR_SHAPE_MERGE_GAP=8m",
+		"ODRADEK_DETECTOR_FLAT_OP=flatline", "ODRADEK_DETECTOR_FLAT_AFTER=8",
 		fmt.Sprintf("ODRADEK_SILENCE=%v", 16*demoInterval),
 	}
 }
@@ -132,7 +133,7 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	go func() { generated <- quiet.runGenerate(ctx, c, &g, model) }()
 
 	start, _ := time.Parse(time.RFC3339Nano, g.start)
-	v := &demoView{t: t, o: o, began: began, made: made, truth: newDemoTruth(c, model, o.sensors, start), live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
+	v := &demoView{t: t, o: o, began: began, made: made, truth: newDemoTruth(model, o.sensors, start), live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
 	client, err := demoClient(ctx, c)
 	if err != nil {
 		return err

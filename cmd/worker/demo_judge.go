@@ -25,30 +25,17 @@ const demoInterval = 5 * time.Second
 // have found it.
 const promptSteps = 32
 
-// demoReach is how many rows each detector looks at: so long after a fault's end
-// what it says may be about the fault.
-func demoReach(c *Config) map[string]int64 {
-	reach := map[string]int64{"silence": int64(c.Detect.Silence / demoInterval)}
-	for i := range c.Detectors {
-		if det, err := c.Detectors[i].Build(); err == nil {
-			reach[c.Detectors[i].Name] = int64(det.Window())
-		}
-	}
-	return reach
-}
-
 // demoTruth is what was planted.
 type demoTruth struct {
 	model   *signalModel
 	start   time.Time
-	sensors map[string]int // by name
-	reach   map[string]int64
+	sensors map[string]int   // by name
 	faults  [][]plantedFault // by sensor
 	made    int64            // steps that faults has been listed for
 }
 
-func newDemoTruth(c *Config, model *signalModel, sensors int, start time.Time) *demoTruth {
-	d := &demoTruth{model: model, start: start, sensors: map[string]int{}, reach: demoReach(c), faults: make([][]plantedFault, sensors)}
+func newDemoTruth(model *signalModel, sensors int, start time.Time) *demoTruth {
+	d := &demoTruth{model: model, start: start, sensors: map[string]int{}, faults: make([][]plantedFault, sensors)}
 	for i := range sensors {
 		d.sensors[sensorName(i)] = i
 	}
@@ -72,25 +59,36 @@ func (d *demoTruth) step(us int64) int64 {
 	return (us - d.start.UnixMicro()) / demoInterval.Microseconds()
 }
 
-// near is the fault that an anomaly is about: the one that some row of those its
-// detector looked at belongs to. found says that it opened during the fault or
-// promptly after it.
-func (d *demoTruth) near(a *demoAnomaly) (f *plantedFault, found bool) {
+// near is the fault that an anomaly has found: it opened while the fault lasted or
+// promptly after it. nil: it is false.
+func (d *demoTruth) near(a *demoAnomaly) *plantedFault {
 	i, ok := d.sensors[a.sensor]
 	if !ok {
-		return nil, false
+		return nil
 	}
-	opened, start, end := d.step(a.OpenedAt), d.step(a.Start), d.step(a.End)
+	opened := d.step(a.OpenedAt)
 	for j := range d.faults[i] {
-		p := &d.faults[i][j]
-		switch {
-		case opened >= p.from && opened <= p.to+promptSteps:
-			return p, true
-		case start <= p.to+d.reach[a.Detector] && max(end, opened) >= p.from:
-			f = p
+		if f := &d.faults[i][j]; opened >= f.from && opened <= f.to+promptSteps {
+			return f
 		}
 	}
-	return f, false
+	return nil
+}
+
+// told says what an anomaly is about, for the screen.
+func (d *demoTruth) told(a *demoAnomaly) string {
+	if f := d.near(a); f != nil {
+		return "planted: " + f.kind.String()
+	}
+	if i, ok := d.sensors[a.sensor]; ok {
+		opened := d.step(a.OpenedAt)
+		for j := len(d.faults[i]) - 1; j >= 0; j-- {
+			if f := &d.faults[i][j]; f.to < opened {
+				return fmt.Sprintf("false, %d readings after a %v", opened-f.to, f.kind)
+			}
+		}
+	}
+	return "false"
 }
 
 // demoAnomaly is an anomaly as the records of its id tell it.
@@ -168,13 +166,11 @@ func (d *demoTruth) judge(list []*demoAnomaly, steps int64) demoResult {
 	r := demoResult{Sensors: len(d.faults), Kinds: map[string]demoKind{}, FalseBy: map[string]int{}, Lifecycle: []string{}, Anomalies: len(list)}
 	found := map[*plantedFault]bool{}
 	for _, a := range list {
-		f, prompt := d.near(a)
-		switch {
-		case f == nil:
+		if f := d.near(a); f != nil {
+			found[f] = true
+		} else {
 			r.False++
 			r.FalseBy[a.Detector]++
-		case prompt:
-			found[f] = true
 		}
 	}
 	for i := range d.faults {
@@ -222,7 +218,7 @@ func (r *demoResult) table(w io.Writer) {
 		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t\n", name, k.Planted, k.Found, k.Missed, k.Sensors, k.SensorsFound)
 	}
 	tw.Flush()
-	fmt.Fprintf(w, "false: %d anomalies where nothing was planted, %.3f per sensor-hour of event time", r.False, r.FalseRate)
+	fmt.Fprintf(w, "false: %d anomalies that opened where no fault was, %.3f per sensor-hour of event time", r.False, r.FalseRate)
 	for _, d := range slices.SortedFunc(maps.Keys(r.FalseBy), func(a, b string) int { return cmp.Compare(r.FalseBy[b], r.FalseBy[a]) }) {
 		fmt.Fprintf(w, "; %s %d", d, r.FalseBy[d])
 	}

@@ -168,11 +168,7 @@ func (v *demoView) describe(a *demoAnomaly) string {
 		state = "over"
 	}
 	v.truth.upTo(v.made.Load()/int64(v.o.sensors) + 1)
-	planted := "nothing was planted"
-	if f, _ := v.truth.near(a); f != nil {
-		planted = "planted: " + f.kind.String()
-	}
-	return fmt.Sprintf("%-13s  %-8s  %3d %-8s  %-4s  %s", a.sensor, a.Detector, a.Severity, schemas.SeverityBands[a.Band], state, planted)
+	return fmt.Sprintf("%-13s  %-8s  %3d %-8s  %-4s  %s", a.sensor, a.Detector, a.Severity, schemas.SeverityBands[a.Band], state, v.truth.told(a))
 }
 
 // tableRows is how many anomalies the table shows.

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	brokertest.Main(m)
+	brokertest.Main(allTests{m})
 }
 
 // fleet is a group of workers on a cluster with one input topic.

@@ -33,6 +33,7 @@ type generateOptions struct {
 	labels      string
 	labelsTopic string
 	plant, unit string
+	http        string
 
 	headStart int64         // records made at full speed before the rate holds
 	made      *atomic.Int64 // how many records were sent, those left out included; nil: nobody asks
@@ -69,6 +70,7 @@ without a registry records are in Avro's single-object encoding.`,
 	fs.StringVar(&o.labelsTopic, "labels-topic", "", "topic for the labels, JSON, keyed by sensor")
 	fs.StringVar(&o.plant, "plant", "demo", "plant named in the records")
 	fs.StringVar(&o.unit, "unit", "mm/s", "unit named in the records")
+	fs.StringVar(&o.http, "http", "", "address for /healthz, for containers: fails when nothing was written for 30s; empty for none")
 	if code, done := parse(fs, args); done {
 		return code
 	}
@@ -175,8 +177,16 @@ func (t terminal) runGenerate(ctx context.Context, c *Config, o *generateOptions
 	if err := producer.Init(ctx); err != nil {
 		return err
 	}
+	p := newPulse(o.rate)
+	if o.http != "" {
+		stop, err := p.serve(o.http)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	begin := time.Now()
-	err = g.run(ctx, func() *kafka.Batches { return kafka.NewBatches(int(c.Output.MaxMessage), codec) }, producer.Produce)
+	err = g.run(ctx, func() *kafka.Batches { return kafka.NewBatches(int(c.Output.MaxMessage), codec) }, p.watch(producer.Produce))
 	took := time.Since(begin)
 	fmt.Fprintf(t.err, "%d records of %d sensors in %v (%.0f/s), %d faults\n", g.next, o.sensors, took.Round(time.Millisecond), float64(g.next)/took.Seconds(), g.labels)
 	return err

@@ -178,6 +178,22 @@ func tally(list []told) map[string]int {
 	return n
 }
 
+// guest makes the records of a sensor that goes off at its end and is not heard of
+// again, so that it is evicted with its anomaly open.
+func guest(t *testing.T, m *measurements, topic string, rng *rand.Rand, i int) []brokertest.Record {
+	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	recs := make([]brokertest.Record, 24)
+	for j := range recs {
+		v := 0.1 * rng.NormFloat64()
+		if j >= 21 {
+			v += 10
+		}
+		recs[j] = m.record(t, topic, fmt.Sprintf("guest-%03d", i), begin.Add(time.Duration(m.n)*time.Second), v)
+		m.n++
+	}
+	return recs
+}
+
 // TestLivesUnderKills: two workers, one or the other killed again and again while
 // the input comes in. The lives of the anomalies are whole, and those of the
 // undisturbed run, record for record; also where series are evicted with
@@ -187,10 +203,16 @@ func TestLivesUnderKills(t *testing.T) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 4)
 		m := newMeasurements(t, c.RegistryURL(t), input)
-		env := append(slices.Clone(alarms), "MAX_KEYS=8") // of about 10 in a partition
+		env := append(slices.Clone(alarms), "MAX_KEYS=16") // about 8 in a partition that stay
 		f := newFleet(t, c, input, input+"-g", env...)
+		guests := 0
 		produce := func(n int) {
-			_, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 40, n))
+			recs := walk(t, m, input, rng, 32, n)
+			for range 4 {
+				guests++
+				recs = append(recs, guest(t, m, input, rng, guests)...)
+			}
+			_, err := c.ProduceAcked(context.Background(), recs)
 			must(t, err)
 		}
 		produce(3000)
@@ -218,7 +240,7 @@ func TestLivesUnderKills(t *testing.T) {
 		noFaults(t, "against the undisturbed run", sameLives(want, got))
 		n := tally(got)
 		t.Log(len(got), n)
-		for _, kind := range []string{"level open ", "level update ", "level close recovered", "level close evicted", "change open ", "change close recovered", "silence open "} {
+		for _, kind := range []string{"level open ", "level update ", "level close recovered", "level close evicted", "silence close evicted", "change open ", "change close recovered", "silence open "} {
 			if n[kind] == 0 {
 				t.Errorf("no %s: the test shows too little", kind)
 			}

@@ -128,7 +128,7 @@ func TestReplayGivesTheScoresOfTheDetector(t *testing.T) {
 	}
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
-	got, err := replay(context.Background(), ks, exec, &s)
+	got, err := replaySeries(context.Background(), ks, exec, &s)
 	if err != nil {
 		t.Fatal(err)
 	}

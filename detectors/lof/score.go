@@ -334,12 +334,10 @@ func (s *Scorer) findKDist(i int, d *vec.Distances) {
 	}
 	places, m, below := s.places[:n], 0, 0
 	for a, d := range s.near[:n] {
-		j := places[a]
 		if d < low {
 			below++
-		}
-		places[m] = j
-		if d >= low && d <= high && int(j) != i {
+		} else if j := places[a]; d <= high && int(j) != i {
+			places[m] = j
 			m++
 		}
 	}
@@ -347,7 +345,9 @@ func (s *Scorer) findKDist(i int, d *vec.Distances) {
 		below-- // i itself
 	}
 	squares := s.squares(i, places[:m])
-	slices.Sort(squares)
+	if m > 1 {
+		slices.Sort(squares)
+	}
 	s.kdist[i] = squares[s.k-below-1]
 }
 

@@ -129,8 +129,9 @@ func AtMost(at []int32, near, d []float32, t float32) int {
 func SqDists64(d []float64, x []float32, at []int32, q []float64) {
 	same(len(d), len(at))
 	dim := len(q)
+	n := uint(len(x) / dim)
 	for _, p := range at {
-		if uint(p) >= uint(len(x)/dim) {
+		if uint(p) >= n {
 			panic("vec: no such point")
 		}
 	}

@@ -33,7 +33,9 @@ type Options struct {
 	SASL   bool
 	HeapMB int    // of each node; default 400
 	Dir    string // data and logs; default a temporary folder that Close removes
-	// Config is broker configuration over the defaults here, for every node.
+	// Config is broker configuration over the defaults here, for every node. In
+	// its values {port0} to {port3} stand for free ports of the node's own, of
+	// which the first is that of Addr and the second the controller's.
 	Config map[string]string
 	JVM    []string // further flags of each node's Java
 }
@@ -154,7 +156,12 @@ func (c *Cluster) lay(o Options, jvm, jars, format string) error {
 		}
 		p["listeners"] = listeners
 		p["advertised.listeners"] = advertised
-		maps.Copy(p, o.Config)
+		for k, v := range o.Config {
+			for l := range 4 {
+				v = strings.ReplaceAll(v, fmt.Sprintf("{port%d}", l), strconv.Itoa(ports[4*i+l]))
+			}
+			p[k] = v
+		}
 		if err := writeProperties(filepath.Join(dir, "server.properties"), p); err != nil {
 			return err
 		}

@@ -129,7 +129,7 @@ func restartKeepsData(t *testing.T, c *Cluster) {
 
 // TestSingleNode starts a cluster as the benchmarks do: one node of its own, plain.
 func TestSingleNode(t *testing.T) {
-	skipAsked(t, "kafka")
+	SkipAsked(t, "kafka")
 	ctx := limit(t, 3*time.Minute)
 	c, err := StartKafka(ctx, Options{Nodes: 1, HeapMB: 1000, Dir: t.TempDir(), Config: map[string]string{"num.partitions": "7"}})
 	if err != nil {

@@ -42,8 +42,10 @@ func StartFakeRegistry(opts ...srfake.Option) (*RegistryServer, error) {
 }
 
 // StartRegistry starts Apicurio Registry, resolved from Maven Central, and waits
-// until it answers. Its database is a file, so that it survives a restart.
-func StartRegistry(ctx context.Context) (*RegistryServer, error) {
+// until it answers. Its database is a file, so that it survives a restart;
+// unless variables (NAME=value) are given, as its container image takes them:
+// they say where it keeps its schemas.
+func StartRegistry(ctx context.Context, variables ...string) (*RegistryServer, error) {
 	jvm, err := java()
 	if err != nil {
 		return nil, &MissingError{"registry", err}
@@ -62,12 +64,15 @@ func StartRegistry(ctx context.Context) (*RegistryServer, error) {
 	}
 	r := &RegistryServer{Dir: dir, addr: "127.0.0.1:" + strconv.Itoa(ports[0])}
 	r.URL = "http://" + r.addr + "/apis/ccompat/v7"
-	r.args = []string{
-		jvm, "-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-		"-Dquarkus.http.host=127.0.0.1", "-Dquarkus.http.port=" + strconv.Itoa(ports[0]),
-		"-Dapicurio.datasource.url=jdbc:h2:file:" + filepath.Join(dir, "registry") + ";WRITE_DELAY=0", // Stop may come right after a write
-		"-jar", filepath.Join(jars, "apicurio-registry-app-"+registryVersion+"-runner.jar"),
+	if len(variables) > 0 {
+		r.args = append([]string{"env"}, variables...)
 	}
+	r.args = append(r.args, jvm, "-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-Dquarkus.http.host=127.0.0.1", "-Dquarkus.http.port="+strconv.Itoa(ports[0]))
+	if len(variables) == 0 {
+		r.args = append(r.args, "-Dapicurio.datasource.url=jdbc:h2:file:"+filepath.Join(dir, "registry")+";WRITE_DELAY=0") // Stop may come right after a write
+	}
+	r.args = append(r.args, "-jar", filepath.Join(jars, "apicurio-registry-app-"+registryVersion+"-runner.jar"))
 	if err := r.Start(ctx); err != nil {
 		r.Close()
 		return nil, err
@@ -166,4 +171,12 @@ func (r *RegistryServer) Close() {
 	if r.Dir != "" && os.Getenv("ODRADEK_TEST_KEEP") == "" {
 		os.RemoveAll(r.Dir)
 	}
+}
+
+// Program is the file of a registry that this process started; "" for others.
+func (r *RegistryServer) Program() string {
+	if len(r.args) == 0 {
+		return ""
+	}
+	return r.args[len(r.args)-1]
 }

@@ -100,7 +100,8 @@ func Missing(t TB, part string, why error) {
 	t.Skipf("skipped part %s: %v", part, why)
 }
 
-func skipAsked(t TB, part string) {
+// SkipAsked skips the test where ODRADEK_SKIP names the part.
+func SkipAsked(t TB, part string) {
 	t.Helper()
 	if listed("ODRADEK_SKIP", part) {
 		t.Skipf("skipped part %s: ODRADEK_SKIP names it", part)
@@ -140,7 +141,7 @@ func Fake(t TB, o FakeOptions) *Cluster {
 // other test runs in parallel; they are up again for the next.
 func Kafka(t TB, version string) *Cluster {
 	t.Helper()
-	skipAsked(t, "kafka")
+	SkipAsked(t, "kafka")
 	shared.mu.Lock()
 	o := shared.clusters[version]
 	if o == nil {
@@ -183,7 +184,7 @@ func Kafka(t TB, version string) *Cluster {
 // ODRADEK_REQUIRE names "registry". It is shared: use subjects of your own.
 func Registry(t TB) *RegistryServer {
 	t.Helper()
-	skipAsked(t, "registry")
+	SkipAsked(t, "registry")
 	shared.mu.Lock()
 	if shared.registry == nil {
 		shared.registry = new(once[*RegistryServer])

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -349,12 +350,24 @@ func (c *Client) toController(ctx context.Context, f func(broker int32) error) e
 // TopicConfig returns a topic's effective configuration by name, such as
 // retention.ms and cleanup.policy. Values that are secret are left out.
 func (c *Client) TopicConfig(ctx context.Context, topic string) (map[string]string, error) {
-	const topicResource = 2
+	return c.describeConfig(ctx, -1, 2, topic, fmt.Sprintf("topic %q", topic))
+}
+
+// BrokerConfig returns the effective configuration of one of the brokers, such
+// as transaction.max.timeout.ms. Values that are secret are left out.
+func (c *Client) BrokerConfig(ctx context.Context) (map[string]string, error) {
+	c.mu.RLock()
+	id := c.ctrl
+	c.mu.RUnlock()
+	return c.describeConfig(ctx, id, 4, strconv.Itoa(int(id)), fmt.Sprintf("broker %d", id))
+}
+
+func (c *Client) describeConfig(ctx context.Context, broker int32, resource int8, name, what string) (map[string]string, error) {
 	delay := retryDelay{first: 20 * time.Millisecond, max: 500 * time.Millisecond}
 	start := time.Now()
 	for {
-		m, err := c.roundTrip(ctx, -1, &describeconfigs.Request{
-			Resources: []describeconfigs.RequestResource{{ResourceType: topicResource, ResourceName: topic}},
+		m, err := c.roundTrip(ctx, broker, &describeconfigs.Request{
+			Resources: []describeconfigs.RequestResource{{ResourceType: resource, ResourceName: name}},
 		})
 		if err != nil {
 			return nil, err
@@ -370,13 +383,13 @@ func (c *Client) TopicConfig(ctx context.Context, topic string) (map[string]stri
 				}
 				return out, nil
 			case r.ErrorMessage != "":
-				err = fmt.Errorf("kafka: configuration of topic %q: %s: %w", topic, r.ErrorMessage, code)
+				err = fmt.Errorf("kafka: configuration of %s: %s: %w", what, r.ErrorMessage, code)
 			default:
-				err = fmt.Errorf("kafka: configuration of topic %q: %w", topic, code)
+				err = fmt.Errorf("kafka: configuration of %s: %w", what, code)
 			}
 		}
 		if err == nil {
-			return nil, fmt.Errorf("kafka: configuration of topic %q: not in the broker's answer", topic)
+			return nil, fmt.Errorf("kafka: configuration of %s: not in the broker's answer", what)
 		}
 		// A broker that has not heard of a new topic yet.
 		if !errors.Is(err, kafkago.UnknownTopicOrPartition) || time.Since(start) > time.Second || delay.wait(ctx) != nil {

@@ -47,7 +47,11 @@ type Batches struct {
 	done  []body // closed, in order
 	spare []body // memory of earlier rounds
 	count int    // records in all
-	bytes int    // encoded, uncompressed bytes in all
+	// Of the record between Open and Close: where its value begins in open.buf, and
+	// its timestamp.
+	valueAt int
+	valueTS int64
+	bytes   int // encoded, uncompressed bytes in all
 }
 
 // body is one batch: size prefix, header and records.
@@ -137,6 +141,65 @@ func (b *Batches) Append(timestampMs int64, key, value []byte, headers []Header)
 	b.count++
 	b.bytes += whole
 	return nil
+}
+
+// Open begins a record whose value the caller encodes in place, in at most most
+// bytes, and ends it with Close: it returns the memory for the value. Between the
+// two b must not be used otherwise. A record that might not fit into a batch
+// of its own is refused as by Append.
+func (b *Batches) Open(timestampMs int64, key []byte, most int) ([]byte, error) {
+	o := &b.open
+	// The record with its length, and nothing in it at its smallest.
+	whole := 3*binary.MaxVarintLen32 + 2*binary.MaxVarintLen64 + 2 + len(key) + most
+	if o.records > 0 && len(o.buf)-sizePrefix+whole > b.max {
+		b.closeOpen()
+	}
+	if o.records == 0 {
+		if batchHeader+whole > b.max {
+			return nil, fmt.Errorf("kafka: record of up to %d bytes in a batch of at most %d: %w", whole, b.max, ErrTooLarge)
+		}
+		b.begin(timestampMs)
+	}
+	n := len(o.buf)
+	if cap(o.buf)-n < whole {
+		o.buf = growBody(o.buf, whole, b.max+sizePrefix)
+	}
+	p := o.buf[n : n+whole]
+	i := 2 // the length as it mostly is
+	p[i] = 0
+	i = putUvarint(p, i+1, zigzag(timestampMs-o.firstTS))
+	i = putUvarint(p, i, zigzag(int64(o.records)))
+	i = putBytes(p, i, key)
+	b.valueAt = n + i + 2
+	b.valueTS = timestampMs
+	return p[i+2 : i+2+most], nil
+}
+
+// Close ends the record that Open began; its value has n bytes.
+func (b *Batches) Close(n int) {
+	o := &b.open
+	start, at := len(o.buf), b.valueAt
+	buf := o.buf[:cap(o.buf)]
+	length := uint64(n) << 1
+	if w := uvarintSize(length); w != 2 {
+		copy(buf[at-2+w:], buf[at:at+n])
+		at += w - 2
+	}
+	putUvarint(buf, at-uvarintSize(length), length)
+	end := at + n
+	buf[end] = 0 // no headers
+	end++
+	size := zigzag(int64(end - start - 2))
+	if w := uvarintSize(size); w != 2 {
+		copy(buf[start+w:], buf[start+2:end])
+		end += w - 2
+	}
+	putUvarint(buf, start, size)
+	o.buf = buf[:end]
+	o.records++
+	o.maxTimestamp = max(o.maxTimestamp, b.valueTS)
+	b.count++
+	b.bytes += end - start
 }
 
 // begin makes the open batch ready for its first record.

@@ -139,9 +139,19 @@ type Iterator struct {
 	tp       TP
 	txns     []AbortedTxn // rest of the chunk's, by first offset
 	aborted  []int64      // producers whose records are being dropped
+	skipped  Skipped
 	inflated []byte
 	err      error
 }
+
+// Skipped are records that are in the log and not visible.
+type Skipped struct {
+	Aborted int64 // of aborted transactions
+	Control int64 // markers
+}
+
+// Skipped returns what has been passed over since Reset.
+func (it *Iterator) Skipped() Skipped { return it.skipped }
 
 // maxKept is how much memory for decompression an iterator keeps from one chunk
 // to the next.
@@ -312,11 +322,13 @@ func (it *Iterator) openBatch() bool {
 					it.aborted = slices.Delete(it.aborted, i, i+1)
 				}
 			}
+			it.skipped.Control++
 			it.next = base + last + 1
 			continue
 		}
 		n := int32(be.Uint32(b[57:]))
 		if n == 0 || attrs&attrTransactional != 0 && slices.Contains(it.aborted, producer) {
+			it.skipped.Aborted += int64(max(n, 0))
 			it.next = base + last + 1
 			continue
 		}

@@ -3,14 +3,15 @@ package keystate
 import (
 	"math"
 
+	"odradek/detectors/threshold"
 	"odradek/processor/events"
 )
 
 // alerts is the end of a head of version 2:
 //
 //	judged detectors that remember something: number, and for each
-//	    name, fingerprint, the window's fingerprint,
-//	    the threshold's state, what events remember (package events)
+//	    name, fingerprint, the window's fingerprint, the threshold's kind and value,
+//	    the front of its state, what events remember (package events)
 //	1 if the key is silent, and the anomaly
 //	anomalies that nothing continues: number, and for each
 //	    name, 1 if of silence, reason, the anomaly
@@ -31,7 +32,10 @@ func (e *encoder) alerts(s *State, k *Key) {
 			e.string(d.Name)
 			e.bits(d.Fingerprint)
 			e.bits(s.cfg.Windows[d.Window].Fingerprint)
-			e.sparse(k.alerts.dets[d.alert].history)
+			e.byte(byte(d.Threshold.Kind))
+			e.bits(math.Float64bits(d.Threshold.Value))
+			history := k.alerts.dets[d.alert].history
+			e.sparse(history[:min(len(history), d.Threshold.Stored())])
 			e.b = k.alerts.dets[d.alert].events.Append(e.b)
 		}
 	}
@@ -122,7 +126,7 @@ func (d *decoder) anomaly() events.Anomaly {
 // startHead is start for a head: the version.
 func (d *decoder) startHead() byte {
 	v := d.byte()
-	if v != version && v != versionAlerts {
+	if v != version && v != versionAlerts && v != versionSummaries {
 		d.fail()
 	}
 	return v
@@ -132,7 +136,7 @@ func (d *decoder) startHead() byte {
 func (s *State) clearAlerts(k *Key) {
 	if k.alerts != nil {
 		clear(k.alerts.dets)
-		k.alerts.silent, k.alerts.orphans = nil, nil
+		k.alerts.silent, k.alerts.orphans, k.alerts.summaries = nil, nil, nil
 	}
 }
 
@@ -142,8 +146,9 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 	if k.alerts == nil {
 		k.alerts = newAlerts(k.shape.alerts)
 	}
-	for range d.len(19) {
+	for range d.len(28) {
 		name, print, window := d.string(), d.bits(), d.bits()
+		kind, value := threshold.Kind(d.byte()), math.Float64frombits(d.bits())
 		history := d.sparse()
 		ev, rest, err := events.Decode(d.b)
 		if d.b = rest; err != nil {
@@ -160,8 +165,13 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 			reason = events.Reset
 		default:
 			a := &k.alerts.dets[det.alert]
-			if len(history) == det.history {
-				a.history = history
+			if rule := det.Threshold; len(history) == rule.Stored() {
+				a.history = make([]float32, det.history)
+				copy(a.history, history)
+				if !rule.Restore(a.history, kind != rule.Kind || value != rule.Value) {
+					d.fail()
+					return
+				}
 			}
 			if det.Events != nil {
 				a.events = ev
@@ -195,6 +205,18 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 func (s *State) addOrphan(k *Key, o orphan) {
 	k.alerts.orphans = append(k.alerts.orphans, o)
 	s.load.rewrite[k] = struct{}{}
+}
+
+// ruleOf is the threshold of a key's i-th judged detector.
+func (s *State) ruleOf(k *Key, i int) *threshold.Rule {
+	for w := range k.shape.wins {
+		for j := range k.shape.wins[w].dets {
+			if d := &k.shape.wins[w].dets[j]; d.judged && d.alert == i {
+				return d.Threshold
+			}
+		}
+	}
+	panic("keystate: a key has no such threshold")
 }
 
 // detector is the one of that name; nil if there is none.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"odradek/detectors"
+	"odradek/detectors/threshold"
 	"odradek/processor/events"
 )
 
@@ -15,18 +16,21 @@ import (
 // puts its key's head into the same cycle (Snapshot), so that no sample after that
 // head has changed anything, unless a replay's scores are another executor's.
 
-// alerts are what thresholds, anomalies and silence remember of a key.
+// alerts are what thresholds, anomalies and silence remember of a key, and the
+// summaries of what has left its windows.
 type alerts struct {
 	dets    []alert         // one for each of the shape's judged detectors
 	silent  *events.Anomaly // while the key is silent; replaced, never changed
 	orphans []orphan        // open anomalies to be closed with the next live sample; replaced
+
+	summaries map[int]*summary // by mark; see summary.go
 }
 
 // alert is one detector's.
 type alert struct {
 	history []float32 // of the threshold; nil before the first score
 	events  events.State
-	unit    uint64 // the undo unit that has a copy
+	unit    uint64 // the undo unit that has a copy of events
 }
 
 // orphan is an open anomaly of a detector that cannot go on with it.
@@ -39,7 +43,7 @@ type orphan struct {
 
 // Sizes for State.Bytes; TestSizes compares them.
 const (
-	alertsBytes = 56
+	alertsBytes = 64
 	alertBytes  = 40
 )
 
@@ -60,6 +64,9 @@ func (a *alerts) size() int64 {
 	for i := range a.dets {
 		n += 4 * int64(cap(a.dets[i].history))
 	}
+	for _, m := range a.summaries {
+		n += m.size()
+	}
 	return n
 }
 
@@ -76,8 +83,8 @@ func (a *alerts) empty() bool {
 	return a.silent == nil && len(a.orphans) == 0
 }
 
-// used reports whether a score has been judged: a threshold counts what it has seen
-// near the front of its state, and a pending or open anomaly has a history.
+// used reports whether there is anything to remember: a threshold begins with the
+// number of its scores.
 func (a *alert) used() bool {
 	if !a.events.Idle() {
 		return true
@@ -130,11 +137,10 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	}
 }
 
-// alertOf is what a detector remembers of a key, to be changed: saved, and with a
-// history. A key that was evicted after the sample is judged like any other.
+// alertOf is what a detector remembers of a key, with a history. A key that was
+// evicted after the sample is judged like any other.
 func (s *State) alertOf(k *Key, d *shapeDet) *alert {
 	a := &k.alerts.dets[d.alert]
-	s.saveAlert(k, d.alert, a)
 	if a.history == nil {
 		a.history = make([]float32, d.history)
 		if !k.dead {
@@ -144,25 +150,30 @@ func (s *State) alertOf(k *Key, d *shapeDet) *alert {
 	return a
 }
 
-// saveAlert keeps an alert's first state in the open unit.
-func (s *State) saveAlert(k *Key, i int, a *alert) {
+// saveEvents keeps what events remember as it is at first in the open unit. Of the
+// history, each judgement is saved by itself: it is much, and little of it changes.
+func (s *State) saveEvents(k *Key, i int, a *alert) {
 	if a.unit == s.unit {
 		return
 	}
 	a.unit = s.unit
 	if !s.replaying {
-		s.cur.floats = append(s.cur.floats, a.history...)
 		s.cur.alerts = append(s.cur.alerts, a.events.Clone())
-		s.cur.add(opAlert, k, i, len(a.history))
+		s.cur.add(opAlert, k, i, 0)
 	}
 }
 
 // judgeRow judges the score of r, of the task's i-th fresh row.
 func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row) {
 	d := p.det
-	v := d.Threshold.Judge(a.history, r.Score)
-	if r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold; r.Score != r.Score {
-		r.Threshold = nan
+	var v threshold.Verdict
+	if r.Threshold = nan; r.Score == r.Score {
+		if !s.replaying {
+			s.cur.floats = d.Threshold.Save(s.cur.floats, a.history)
+			s.cur.add(opJudged, p.key, d.alert, threshold.Saved)
+		}
+		v = d.Threshold.Judge(a.history, r.Score)
+		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
 	}
 	if !s.replaying {
 		s.Rows = append(s.Rows, *r)
@@ -174,6 +185,7 @@ func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row
 		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Score, Threshold: v.Threshold,
 		Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: p.key.name, Source: s.source,
 	}
+	s.saveEvents(p.key, d.alert, a)
 	if d.explain != nil && v.Exceeds && a.events.Peak(r.Score) {
 		s.explain(p, b, i, &in)
 	}
@@ -274,7 +286,7 @@ func (s *State) endAlerts(k *Key, reason events.Reason, time, offset int64) {
 			if a.events.Idle() {
 				continue
 			}
-			s.saveAlert(k, d.alert, a)
+			s.saveEvents(k, d.alert, a)
 			if c, ok := a.events.End(reason, time, offset); ok {
 				s.addEvent(&EventRow{k, d.index, d.Name, c})
 			}

@@ -91,6 +91,9 @@ func (d *drive) samples(n, chunk int) {
 			left = chunk
 			d.apply()
 			d.s.Mark(d.offset)
+			if err := d.s.Snapshot(math.MinInt64, -1, func(k, v []byte) error { return nil }); err != nil {
+				panic(err)
+			}
 			d.s.Committed(d.offset)
 		}
 	}
@@ -99,7 +102,7 @@ func (d *drive) samples(n, chunk int) {
 func (d *drive) apply() {
 	d.s.Apply(d.b)
 	d.b.Reset()
-	d.s.Rows = d.s.Rows[:0]
+	d.s.Rows, d.s.Events = d.s.Rows[:0], d.s.Events[:0]
 }
 
 func newDrive(cfg *Config, keys int) *drive {

@@ -16,6 +16,9 @@ var ErrCorrupt = errors.New("the changelog is damaged")
 const (
 	version       = 1
 	versionAlerts = 2
+	// versionSummaries is that of a head that ends with summaries. Before them
+	// is 1 and what a head of versionAlerts ends with, or 0.
+	versionSummaries = 3
 )
 
 // Types of changelog records: the first byte of the key.
@@ -78,10 +81,13 @@ func (e *encoder) floats(v []float32) {
 // headStart begins a head and each of its parts: version, number of parts with
 // their generation, asOf, born.
 func (e *encoder) headStart(k *Key, asOf int64) {
-	if k.alerts.empty() {
-		e.byte(version)
-	} else {
+	switch {
+	case k.summarised():
+		e.byte(versionSummaries)
+	case !k.alerts.empty():
 		e.byte(versionAlerts)
+	default:
+		e.byte(version)
 	}
 	e.uint(uint64(k.parts)*generations + uint64(k.gen))
 	e.uint(uint64(asOf))
@@ -101,6 +107,7 @@ func (e *encoder) headStart(k *Key, asOf int64) {
 //	held samples: number, and if there are any
 //	    fingerprint of the values, values a sample, and for each time, offset, values
 //	thresholds, anomalies and silence, if the version is 2: see alertcodec.go
+//	1 and these, or 0, and summaries, if the version is 3: see summary.go
 func (e *encoder) head(s *State, k *Key) {
 	e.int(k.lastOffset)
 	e.int(k.lastTime)
@@ -138,8 +145,19 @@ func (e *encoder) head(s *State, k *Key) {
 	for i := range n {
 		e.held(k.held.at(i))
 	}
-	if !k.alerts.empty() {
+	full, summarised := !k.alerts.empty(), k.summarised()
+	if summarised {
+		flag := byte(0)
+		if full {
+			flag = 1
+		}
+		e.byte(flag)
+	}
+	if full {
 		e.alerts(s, k)
+	}
+	if summarised {
+		e.summaries(s, k)
 	}
 }
 

@@ -13,7 +13,8 @@
 //	         held until the watermark reaches it, if Lateness > 0 (reorder.go)
 //	         row into the key's windows (window.go), detectors' marks moved on,
 //	         tasks that became due packed into the batch (pack.go)
-//	Apply    scores of the executed batch to Rows, carries to their keys (pack.go)
+//	Apply    scores of the executed batch judged and to Rows, what they change of an
+//	         anomaly to Events (alerts.go), carries to their keys (pack.go)
 //	Mark     the samples so far are an undo unit that ends at an offset (journal.go)
 //	Snapshot changelog records for the cycle that commits that offset (snapshot.go)
 //	Floor    where a replay has to begin if the cycle is committed
@@ -34,9 +35,14 @@
 //	for !s.Fits(b) {
 //		execute(b); s.Apply(b); b.Reset()
 //	}
-//	execute(b); s.Apply(b); b.Reset() // s.Rows now has all rows of the chunk
+//	execute(b); s.Apply(b); b.Reset() // s.Rows and s.Events have all of the chunk
 //	s.Mark(next)
-//	s.Snapshot(want, maxBytes, emit)
+//	s.Snapshot(want, maxBytes, emit) // in every cycle: it has what must be in this one
+//
+// Before the first sample, or the first changelog record, SetSource says which
+// input partition it is: it goes into the ids of anomalies. Rows and Events are the
+// caller's to write and to empty, and Events belong to the cycle that commits the
+// mark after them.
 //
 // Fits is asked in a loop because one sample can move the watermark over more
 // held samples than a batch has room for; it releases the rest, a batch at a
@@ -67,11 +73,26 @@
 //   - Evictions are decided once. LRU order needs keys that a replay does not
 //     see, so replay takes evictions from the log and decides none; Snapshot
 //     always emits them in the cycle that commits them.
+//   - A change of an anomaly puts its key's head into the next Snapshot, whatever
+//     want and maxBytes say. So replay, which begins behind the head of each key,
+//     has no change to tell, and tells of none: the published ones win also where
+//     the executor that replays would see them elsewhere.
+//   - A silence opens and closes by the times of samples alone (silence.go). Its
+//     state is set at once, but the change is handed out behind the tasks that
+//     wait, as is the end of an evicted key, so that the order of Events does not
+//     depend on the batches either.
+//   - Anomalies of a detector that is gone, or that is another one now, stay with
+//     their key until the first live sample closes them: restore itself has no
+//     cycle to tell it in. A key that no detector looks at any more is kept for it.
+//   - A changed threshold keeps the scores it has seen, unless it keeps another
+//     number of them; then it begins anew. Anomalies go on either way.
 //   - Warming-up rows go straight to Rows unless a task of this State waits for
 //     its scores; then they queue behind it, so that the order of rows does not
 //     depend on the batches.
 //   - The rows and the ring positions of a window follow its count of samples, so
 //     undo needs only the rows that were overwritten.
+//   - A summary of what has left a detector's window (summary.go) is folded when
+//     a task is due, so that it changes once a stride, and by a replay too.
 //   - A task's float32 rows are centred on a value of their own (pack.go). An
 //     origin kept from earlier would be that of a spike or of the level before a
 //     shift, and cost digits for a whole window.

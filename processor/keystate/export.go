@@ -44,6 +44,9 @@ func (s *State) Export(dst []byte) []byte {
 		if !k.alerts.empty() {
 			e.alerts(s, k)
 		}
+		if k.summarised() {
+			e.summaries(s, k)
+		}
 	}
 	return e.b
 }

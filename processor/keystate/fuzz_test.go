@@ -5,12 +5,20 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
 )
 
 // fuzzConfig has everything a head can hold.
 func fuzzConfig() *Config {
 	cfg := twoWindows()
-	cfg.Lateness, cfg.KeepMismatched, cfg.MaxRecord = 500, true, 600
+	cfg.Lateness, cfg.KeepMismatched, cfg.MaxRecord, cfg.Silence = 500, true, 600, 3000
+	for i := range cfg.Detectors[:3] {
+		rule := threshold.New(threshold.Quantile, 0.8)
+		rule.History = 32
+		cfg.Detectors[i].Threshold = &rule
+		cfg.Detectors[i].Events = &events.Rule{OpenAfter: 1, CloseAfter: 2, Release: 1, UpdateEvery: 3}
+	}
 	return cfg
 }
 

@@ -59,26 +59,36 @@ const (
 	opLogged   // an eviction was emitted
 	opLeftover // and once more
 	opForget   // an eviction was deleted from the log
-	opAlert    // what a threshold and events remember was changed
+	opJudged   // a score was added to a threshold's history
+	opAlert    // what events remember of a detector was changed
 	opSilent   // a silence was opened or closed
 	opOrphans  // anomalies that nothing continued were closed
+	opSummary  // a summary was changed
 )
 
 // reset empties the unit for what follows the state as it is.
 func (u *unit) reset(s *State) {
 	*u = unit{
-		ops: trim(u.ops), words: trim(u.words), floats: trim(u.floats), evictions: trim(u.evictions), stale: trim(u.stale),
-		alerts: trim(u.alerts), silent: trim(u.silent), orphans: trim(u.orphans),
+		ops: trim(u.ops, true), words: trim(u.words, false), floats: trim(u.floats, false),
+		evictions: trim(u.evictions, true), stale: trim(u.stale, true),
+		alerts: trim(u.alerts, true), silent: trim(u.silent, true), orphans: trim(u.orphans, true),
 		maxTime: s.maxTime, heldN: s.heldN, counts: s.Counts, evicted: s.EvictedKeys,
 	}
 }
 
-// trim empties a stack. Memory of a burst is not kept.
-func trim[T any](a []T) []T {
+// spareUnits is how many units are kept for use again: those of the cycle that
+// is committed and of the next one, at full load.
+const spareUnits = 32
+
+// trim empties a stack; pointers in it are let go of. Memory of a burst is not
+// kept.
+func trim[T any](a []T, pointers bool) []T {
 	if cap(a) > 1<<16 && len(a) < cap(a)/4 {
 		return nil
 	}
-	clear(a)
+	if pointers {
+		clear(a)
+	}
 	return a[:0]
 }
 
@@ -208,7 +218,7 @@ func (s *State) undo(u *unit) {
 		o := &u.ops[i]
 		k := o.key
 		var w []uint64
-		if o.kind != opCarry && o.kind != opAlert {
+		if o.kind != opCarry && o.kind != opJudged {
 			w = pop(&u.words, int(o.n))
 		}
 		switch o.kind {
@@ -219,10 +229,12 @@ func (s *State) undo(u *unit) {
 		case opCarry:
 			m := &k.marks[o.what]
 			m.carry = append(m.carry[:0], pop(&u.floats, int(o.n))...)
+		case opSummary:
+			s.undoSummary(k.summary(int(o.what)), w)
+		case opJudged:
+			s.ruleOf(k, int(o.what)).Undo(k.alerts.dets[o.what].history, pop(&u.floats, int(o.n)))
 		case opAlert:
-			a := &k.alerts.dets[o.what]
-			clear(a.history[copy(a.history, pop(&u.floats, int(o.n))):])
-			a.events = pop(&u.alerts, 1)[0]
+			k.alerts.dets[o.what].events = pop(&u.alerts, 1)[0]
 		case opSilent:
 			k.alerts.silent = pop(&u.silent, 1)[0]
 		case opOrphans:
@@ -370,7 +382,7 @@ func (s *State) Committed(next int64) {
 	for _, u := range s.units[:n] {
 		s.commitUnit(u, len(u.ops))
 		s.base, s.committed, s.implicit = u.end, u.floor.Offset, false
-		if len(s.spare) < 4 {
+		if len(s.spare) < spareUnits {
 			s.spare = append(s.spare, u)
 		}
 	}
@@ -447,7 +459,7 @@ func (s *State) Rollback(to int64) error {
 		s.undo(s.units[i])
 		s.spare = append(s.spare, s.units[i])
 	}
-	s.spare = s.spare[:min(len(s.spare), 4)]
+	s.spare = s.spare[:min(len(s.spare), spareUnits)]
 	s.units = s.units[:first]
 	for len(s.marks) > 1 && s.marks[len(s.marks)-1].Offset > at {
 		s.marks = s.marks[:len(s.marks)-1]

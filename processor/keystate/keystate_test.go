@@ -18,6 +18,19 @@ func compareRows(t *testing.T, got, want []flat) {
 	}
 }
 
+// compareEvents is compareRows for changes of anomalies.
+func compareEvents(t *testing.T, got, want []flatEvent) {
+	t.Helper()
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			t.Fatalf("change %d is\n%+v, undisturbed\n%+v", i, got[i], want[i])
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d changes of anomalies, undisturbed %d", len(got), len(want))
+	}
+}
+
 // TestScoresAreAFunctionOfTheLog: whatever chunks, batches, snapshots, aborts
 // and crashes, rows and state are those of one undisturbed fold.
 func TestScoresAreAFunctionOfTheLog(t *testing.T) {
@@ -26,7 +39,7 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 	if testing.Short() {
 		worlds = 9
 	}
-	aborts, crashes, rows := 0, 0, 0
+	aborts, crashes, rows, changes := 0, 0, 0, 0
 	for range worlds {
 		w := newWorld(t, r, 300+r.IntN(1500))
 		for range schedules {
@@ -34,6 +47,8 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 			x.mandatory = r.IntN(4) == 0
 			x.all([]int{0, 2, 10}[r.IntN(3)])
 			compareRows(t, x.rows, w.rows)
+			compareEvents(t, x.events, w.told)
+			changes += len(x.events)
 			x.check("end", x.s)
 			if x.counts != w.count || x.s.Held() != w.held {
 				t.Fatalf("counted %v and %d held, undisturbed %v and %d", x.counts, x.s.Held(), w.count, w.held)
@@ -41,5 +56,5 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 			aborts, crashes, rows = aborts+x.aborts, crashes+x.crashes, rows+len(x.rows)
 		}
 	}
-	t.Logf("%d schedules, %d rows, %d aborts, %d crashes", worlds*schedules, rows, aborts, crashes)
+	t.Logf("%d schedules, %d rows, %d changes of anomalies, %d aborts, %d crashes", worlds*schedules, rows, changes, aborts, crashes)
 }

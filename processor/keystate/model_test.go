@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/processor/events"
 )
 
 // model is the package in its plainest form: every row of every key is kept, the
@@ -19,6 +20,7 @@ type model struct {
 	keys  []*modelKey
 	held  []Sample
 	rows  []flat
+	told  []flatEvent
 	count Counts
 }
 
@@ -29,7 +31,11 @@ type modelKey struct {
 	wins         []modelWin
 	fresh        [][]modelRow // by detector
 	carry        [][]float32
-	ready        []bool
+	history      [][]float32
+	summary      [][]float64
+	left         []int // rows in it
+	events       []events.State
+	silent       *events.Anomaly
 }
 
 type modelRow struct {
@@ -82,22 +88,25 @@ func (m *model) sample(sm Sample) {
 		return
 	}
 	m.release()
+	var expired []*modelKey
 	if m.cfg.TTL > 0 && old != NoTime {
 		step := float64(max(1, m.cfg.TTL/8))
 		if math.Floor(float64(m.wm())/step) != math.Floor(float64(old-m.cfg.Lateness)/step) {
 			m.keys = slices.DeleteFunc(m.keys, func(k *modelKey) bool {
-				last := int64(math.MinInt64)
-				if k.any {
-					last = k.last
+				gone := m.newest(k) < m.wm()-m.cfg.TTL
+				if gone {
+					expired = append(expired, k)
 				}
-				for _, h := range m.held {
-					if bytes.Equal(h.Key, k.name) {
-						last = max(last, h.Time)
-					}
-				}
-				return last < m.wm()-m.cfg.TTL
+				return gone
 			})
 		}
+	}
+	slices.SortFunc(expired, func(a, b *modelKey) int { return int(a.offset - b.offset) })
+	for _, k := range expired {
+		m.end(k, events.Expired, sm.Offset)
+	}
+	if m.cfg.Silence > 0 && m.max > old && old != NoTime {
+		m.silences(sm.Offset)
 	}
 	if filtered {
 		m.count[Filtered]++
@@ -118,13 +127,17 @@ func (m *model) sample(sm Sample) {
 				}
 				return gone
 			})
+			m.end(m.keys[i], events.Evicted, sm.Offset)
 			m.keys = slices.Delete(m.keys, i, i+1)
 		}
 		n := len(m.cfg.Detectors)
-		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([][]float32, n)}
+		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([][]float32, n), history: make([][]float32, n), summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)
 	}
 	k.offset = sm.Offset
+	if k.silent != nil && sm.Time >= m.wm()-m.cfg.Silence {
+		m.sound(k, events.Recovered, sm.Time, sm.Offset)
+	}
 	if m.cfg.Lateness > 0 {
 		m.held = append(m.held, sm)
 		m.release()
@@ -192,7 +205,7 @@ func (m *model) row(sm Sample) {
 			w := &k.wins[wi]
 			n := len(w.rows)
 			if n < f.least {
-				m.rows = append(m.rows, flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time, sm.Time})
+				m.rows = append(m.rows, flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time, sm.Time, false, 0, math.Float32bits(float32(math.NaN()))})
 				continue
 			}
 			out = Scored
@@ -218,12 +231,21 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	t.Params, dst = b.GrowF32(3)
 	copy(dst, f.Params())
 	t.X, dst = b.GrowF32(len(x) * dim)
+	centers := make([]float64, dim)
 	for c := range dim {
 		three := []float64{x[0].v[c], x[len(x)/2].v[c], x[len(x)-1].v[c]}
 		slices.Sort(three)
+		centers[c] = three[1]
 		for r := range x {
 			dst[r*dim+c] = float32(x[r].v[c] - three[1])
 		}
+	}
+	if p := f.Summary(dim); p != nil {
+		for ; k.left[i] < len(w.rows)-(f.window-1); k.left[i]++ {
+			k.summary[i] = p.Add(k.summary[i], w.rows[k.left[i]].v)
+		}
+		t.Bins, dst = b.GrowF32(p.Count(k.summary[i]) * (dim + 1))
+		p.Pack(dst, k.summary[i], centers)
 	}
 	t.Carry, dst = b.GrowF32(len(k.carry[i]))
 	copy(dst, k.carry[i])
@@ -235,7 +257,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	k.carry[i] = slices.Clone(rows.Next)
 	finds := f.AppendFindings(nil, rows)
 	for j, r := range k.fresh[i] {
-		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), r.offset, r.time, r.time, r.time}
+		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), r.offset, r.time, r.time, r.time, false, 0, math.Float32bits(float32(math.NaN()))}
 		if r.imputed {
 			row.state = RowImputed
 		}
@@ -244,7 +266,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 			if fi.Fresh == j {
 				any = true
 				row.score, row.about, row.till = math.Float32bits(float32(fi.Score)), x[fi.From].time, x[fi.To].time
-				m.rows = append(m.rows, row)
+				m.rows = append(m.rows, m.judged(k, i, row, rows, j, centers))
 			}
 		}
 		if !any {
@@ -253,9 +275,111 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	}
 }
 
+// judged is a row with its verdict, and what becomes of the key's anomaly.
+func (m *model) judged(k *modelKey, i int, row flat, r detectors.Rows, fresh int, centers []float64) flat {
+	d := &m.cfg.Detectors[i]
+	if d.Threshold == nil {
+		return row
+	}
+	if k.history[i] == nil {
+		k.history[i] = make([]float32, d.Threshold.Size())
+	}
+	score := math.Float32frombits(row.score)
+	v := d.Threshold.Judge(k.history[i], score)
+	row.exceeds, row.severity, row.threshold = v.Exceeds, v.Severity, math.Float32bits(v.Threshold)
+	if d.Events == nil {
+		return row
+	}
+	in := events.Input{
+		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
+		Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name,
+	}
+	at := r.Len() - r.Fresh + fresh
+	for c := range r.Dim {
+		if d.Detector.(*fake).id%2 == 0 {
+			in.Expected = append(in.Expected, float32(float64(r.X[max(0, at-1)*r.Dim+c])+centers[c]))
+			in.Actual = append(in.Actual, float32(float64(r.X[at*r.Dim+c])+centers[c]))
+			in.Contribution = append(in.Contribution, 1/float32(r.Dim))
+		}
+	}
+	if c, ok := k.events[i].Step(d.Events, &in, true); ok {
+		m.tell(k, int32(i), d.Name, c)
+	}
+	return row
+}
+
+func (m *model) tell(k *modelKey, det int32, name string, c events.Change) {
+	m.told = append(m.told, flatEvent{string(k.name), name, det, c.Kind, c.Reason, c.Time, c.Offset, string(c.Anomaly.Append(nil))})
+}
+
+// end is the end of a key.
+func (m *model) end(k *modelKey, reason events.Reason, offset int64) {
+	for wi := range m.cfg.Windows {
+		for _, i := range m.looks(k.name) {
+			if m.cfg.Detectors[i].Window != wi {
+				continue
+			}
+			if c, ok := k.events[i].End(reason, m.wm(), offset); ok {
+				m.tell(k, int32(i), m.cfg.Detectors[i].Name, c)
+			}
+		}
+	}
+	if k.silent != nil {
+		m.sound(k, reason, m.wm(), offset)
+	}
+}
+
+// newest is the time of a key's newest sample.
+func (m *model) newest(k *modelKey) int64 {
+	last := int64(math.MinInt64)
+	if k.any {
+		last = k.last
+	}
+	for _, h := range m.held {
+		if bytes.Equal(h.Key, k.name) {
+			last = max(last, h.Time)
+		}
+	}
+	return last
+}
+
+// silences opens those that are due.
+func (m *model) silences(offset int64) {
+	byOffset := slices.Clone(m.keys)
+	slices.SortFunc(byOffset, func(a, b *modelKey) int { return int(a.offset - b.offset) })
+	for _, k := range byOffset {
+		from := m.newest(k)
+		if k.silent != nil || from >= m.wm()-m.cfg.Silence {
+			continue
+		}
+		k.silent = &events.Anomaly{ID: events.ID("silence", k.name, nil, m.wm(), offset), Start: from, OpenedAt: m.wm(), Threshold: float32(float64(m.cfg.Silence) / 1e6)}
+		m.silence(k, events.Change{Kind: events.Open, Time: m.wm(), Offset: offset})
+	}
+}
+
+// sound ends a silence.
+func (m *model) sound(k *modelKey, reason events.Reason, time, offset int64) {
+	m.silence(k, events.Change{Kind: events.Close, Reason: reason, Time: time, Offset: offset})
+	k.silent = nil
+}
+
+func (m *model) silence(k *modelKey, c events.Change) {
+	a := k.silent
+	a.Revision++
+	a.End, a.PeakTime = c.Time, c.Time
+	a.PeakScore = float32(float64(c.Time-a.Start) / 1e6)
+	a.Severity = 50
+	for times := int64(2); c.Time-a.Start >= times*m.cfg.Silence && a.Severity < 100; times *= 2 {
+		a.Severity = min(100, a.Severity+17)
+	}
+	c.Anomaly = *a
+	m.tell(k, SilenceDetector, SilenceName, c)
+}
+
 // TestModel compares the undisturbed fold with the model.
 func TestModel(t *testing.T) {
 	r := seedOf(t)
+	changes, silent, kinds, reasons := 0, 0, [3]int{}, [5]int{}
 	for range 60 {
 		w := newWorld(t, r, 100+r.IntN(900))
 		m := &model{cfg: w.cfg, max: NoTime}
@@ -263,8 +387,18 @@ func TestModel(t *testing.T) {
 			m.sample(sm)
 		}
 		compareRows(t, w.rows, m.rows)
+		compareEvents(t, w.told, m.told)
+		changes += len(w.told)
+		for _, c := range w.told {
+			kinds[c.kind]++
+			reasons[c.reason]++
+			if c.det == SilenceDetector {
+				silent++
+			}
+		}
 		if w.count != m.count || w.held != len(m.held) {
 			t.Fatalf("counts %v and %d held, the model has %v and %d", w.count, w.held, m.count, len(m.held))
 		}
 	}
+	t.Logf("%d changes of anomalies, %d of silences; by kind %v, by reason %v", changes, silent, kinds, reasons)
 }

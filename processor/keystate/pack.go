@@ -60,6 +60,9 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	if rows != d.full {
 		scores, carry, _ = d.Detector.Size(detectors.View{Dim: d.dim, Rows: int(rows), Fresh: int(d.stride)})
 	}
+	if d.summary != nil {
+		s.summarise(k, w, d)
+	}
 	if s.replaying && !d.replays {
 		return // nothing would remember it
 	}
@@ -102,6 +105,9 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 			dst[len(x)+i] = count(math.Float64frombits(v))
 		}
 	}
+	if d.summary != nil {
+		s.packSummary(t, d, k.summary(d.mark), x, y, b)
+	}
 	if d.maxCarry > 0 {
 		if m.task != 0 {
 			t.After = m.task
@@ -121,25 +127,26 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	s.pend = append(s.pend, pending{})
 	p := &s.pend[len(s.pend)-1]
 	p.key, p.det, p.task, p.times, p.at = k, d, int32(len(b.Tasks))-1, times, uint32(len(s.ptimes))
-	if times == 1 {
+	if times == 1 && d.explain == nil {
 		s.ptimes = append(s.ptimes, uint64(k.lastTime), word)
-	} else {
-		p, q := w.times(times)
-		s.ptimes = append(append(s.ptimes, p...), q...)
-		if m.n > 0 {
-			s.ptimes = append(s.ptimes, w.fresh(sw, d)[:m.n]...)
-		}
-		s.ptimes = append(s.ptimes, word)
+		return
 	}
+	x, y = w.times(times)
+	s.ptimes = append(append(s.ptimes, x...), y...)
+	if m.n > 0 {
+		s.ptimes = append(s.ptimes, w.fresh(sw, d)[:m.n]...)
+	}
+	s.ptimes = append(s.ptimes, word)
 	if d.explain != nil {
-		s.keepCenters(d, x, y)
+		s.keepCenters(w, d, rows)
 	}
 }
 
-// keepCenters puts the columns' centers of rows x and then y, which Apply needs to
-// say what was expected, behind the times.
-func (s *State) keepCenters(d *shapeDet, x, y []uint64) {
-	n := (len(x) + len(y)) / d.dim
+// keepCenters puts the columns' centers of the last rows, which Apply needs to say
+// what was expected, behind the times.
+func (s *State) keepCenters(w *win, d *shapeDet, rows int32) {
+	x, y := w.values(d.dim, rows)
+	n := int(rows)
 	at := func(i int) float64 {
 		if i < len(x) {
 			return math.Float64frombits(x[i])

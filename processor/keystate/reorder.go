@@ -132,6 +132,43 @@ func (s *State) releaseFirst(b *detectors.Batch) {
 	}
 }
 
+// loadHeld reads the held samples of a head.
+func (s *State) loadHeld(d *decoder, k *Key) {
+	n := d.len(2)
+	if n == 0 {
+		return
+	}
+	layout, dim := d.bits(), d.small()
+	if d.bad || dim < 1 || dim > maxDim || n > len(d.b)/(2+8*dim) {
+		d.fail()
+		return
+	}
+	if layout == s.layout && dim == s.cfg.Dim {
+		k.held = &heldList{size: 2 + dim, words: make([]uint64, 0, n*(2+dim))}
+	} else {
+		s.mismatched(k, "the value fields are others, and samples were held")
+	}
+	lastTime, lastOffset := int64(minTime), int64(minTime)
+	for range n {
+		time, offset := d.int(), d.int()
+		if time < lastTime || time == lastTime && offset <= lastOffset || offset < 0 {
+			d.fail()
+		}
+		lastTime, lastOffset = time, offset
+		if k.held != nil {
+			k.held.words = append(k.held.words, uint64(time), uint64(offset))
+		}
+		for range dim {
+			if v := d.bits(); k.held != nil {
+				k.held.words = append(k.held.words, v)
+			}
+		}
+	}
+	if d.bad {
+		k.held = nil
+	}
+}
+
 // heldFirst is a key's earliest held sample, in a heap of all keys'.
 type heldFirst struct {
 	time, offset int64

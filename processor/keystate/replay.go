@@ -226,7 +226,8 @@ func (s *State) loadHead(name, value []byte) error {
 		return nil
 	}
 	d := decoder{b: value}
-	full := d.startHead() == versionAlerts
+	v := d.startHead()
+	full := v != version
 	parts, asOf, born := d.small(), d.offset(), d.offset()
 	gen := parts % generations
 	parts /= generations
@@ -277,8 +278,11 @@ func (s *State) loadHead(name, value []byte) error {
 		s.loadMarks(&d, k)
 		s.loadHeld(&d, k)
 		s.clearAlerts(k)
-		if full {
+		if full && (v == versionAlerts || d.byte() != 0) {
 			s.loadAlerts(&d, k)
+		}
+		if v == versionSummaries {
+			s.loadSummaries(&d, k)
 		}
 		if d.bad || len(d.b) > 0 {
 			err = ErrCorrupt
@@ -457,42 +461,6 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 				}
 			}
 		}
-	}
-}
-
-func (s *State) loadHeld(d *decoder, k *Key) {
-	n := d.len(2)
-	if n == 0 {
-		return
-	}
-	layout, dim := d.bits(), d.small()
-	if d.bad || dim < 1 || dim > maxDim || n > len(d.b)/(2+8*dim) {
-		d.fail()
-		return
-	}
-	if layout == s.layout && dim == s.cfg.Dim {
-		k.held = &heldList{size: 2 + dim, words: make([]uint64, 0, n*(2+dim))}
-	} else {
-		s.mismatched(k, "the value fields are others, and samples were held")
-	}
-	lastTime, lastOffset := int64(minTime), int64(minTime)
-	for range n {
-		time, offset := d.int(), d.int()
-		if time < lastTime || time == lastTime && offset <= lastOffset || offset < 0 {
-			d.fail()
-		}
-		lastTime, lastOffset = time, offset
-		if k.held != nil {
-			k.held.words = append(k.held.words, uint64(time), uint64(offset))
-		}
-		for range dim {
-			if v := d.bits(); k.held != nil {
-				k.held.words = append(k.held.words, v)
-			}
-		}
-	}
-	if d.bad {
-		k.held = nil
 	}
 }
 

@@ -95,6 +95,7 @@ func TestAtLeastOnce(t *testing.T) {
 			committed = w.log[0].Offset
 			floor     string
 			rows      = map[flat]bool{}
+			told      = map[flatEvent]bool{}
 		)
 		flush := func() { execute(b); s.Apply(b); b.Reset() }
 		s.Mark(committed)
@@ -113,7 +114,10 @@ func TestAtLeastOnce(t *testing.T) {
 			for _, f := range flatten(s.Rows) { // outputs first
 				rows[f] = true
 			}
-			s.Rows = s.Rows[:0]
+			for _, f := range flattenEvents(s.Events) {
+				told[f] = true
+			}
+			s.Rows, s.Events = s.Rows[:0], s.Events[:0]
 			next := w.log[n-1].Offset + 1
 			s.Mark(next)
 			var log []record
@@ -169,6 +173,11 @@ func TestAtLeastOnce(t *testing.T) {
 		for _, f := range w.rows {
 			if exact && !rows[f] {
 				t.Fatalf("row %+v is missing", f)
+			}
+		}
+		for _, f := range w.told {
+			if exact && !told[f] {
+				t.Fatalf("change %+v is missing", f)
 			}
 		}
 	}

@@ -356,6 +356,9 @@ func TestSizes(t *testing.T) {
 	if k, w, m := size(Key{}), size(win{}), size(mark{}); k > keyBytes-32 || k < keyBytes-48 || w != winBytes || m != markBytes {
 		t.Errorf("Key has %d bytes, win %d, mark %d", k, w, m)
 	}
+	if a, d := size(alerts{}), size(alert{}); a != alertsBytes || d != alertBytes {
+		t.Errorf("alerts has %d bytes, alert %d", a, d)
+	}
 }
 
 // Emitted slices are the caller's until emit returns, and an error stops.

@@ -1,6 +1,9 @@
 package keystate
 
-import "odradek/detectors"
+import (
+	"odradek/detectors"
+	"odradek/detectors/bins"
+)
 
 // shape is what keys with the same set of detectors share.
 type shape struct {
@@ -57,7 +60,8 @@ type detector struct {
 	judged  bool // has a threshold
 	history int  // numbers of its threshold's state
 	explain detectors.Explainer
-	replays bool // has something to remember of each task
+	replays bool         // has something to remember of each task
+	summary *bins.Params // of what leaves its window; nil: none
 }
 
 func newDetector(index int, c *DetectorConfig, dim int) *detector {
@@ -65,6 +69,9 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 	d := &detector{
 		DetectorConfig: *c, index: int32(index), op: op, elem: op.Elem(), dim: dim, stride: int32(c.Stride),
 		full: int32(c.Detector.Window() + c.Stride - 1), params: c.Detector.Params(),
+	}
+	if z, ok := c.Detector.(detectors.Summarizer); ok {
+		d.summary = z.Summary(dim)
 	}
 	d.times = d.full
 	if r, ok := c.Detector.(Steady); ok {
@@ -104,6 +111,9 @@ func (d *detector) addNeed(n *detectors.Need) {
 	n.Tasks++
 	n.F32 += len(d.params) + d.maxCarry
 	n.Out += d.maxScores + d.maxCarry
+	if d.summary != nil {
+		n.F32 += d.summary.Max * (d.dim + 1)
+	}
 	x := int(d.full) * d.dim
 	switch d.elem {
 	case detectors.F32:

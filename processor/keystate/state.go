@@ -117,6 +117,16 @@ func (c *Config) Check() error {
 		case newDetector(0, &d, len(c.Windows[d.Window].Columns)).minRows == 0:
 			bad("detector %q scores no sample of a full window of %d rows", d.Name, d.Detector.Window())
 		}
+		if z, ok := d.Detector.(detectors.Summarizer); ok && d.Window >= 0 && d.Window < len(c.Windows) {
+			columns := len(c.Windows[d.Window].Columns)
+			if p := z.Summary(columns); p != nil {
+				if err := p.Defaults(); err != nil {
+					bad("detector %q: %w", d.Name, err)
+				} else if p.Dim != columns || d.Detector.Op().Elem() != detectors.F32 || d.Detector.Window() < 2 {
+					bad("detector %q: a summary is of rows of float32, and of a window of at least 2 rows", d.Name)
+				}
+			}
+		}
 		if d.Name == SilenceName {
 			bad("detector %q: the name is that of the events of silence", d.Name)
 		}
@@ -280,6 +290,7 @@ type State struct {
 	accepted Outcome
 	sweepDue bool
 	scratch  []float64
+	point    []float64 // of a summary
 
 	// Eviction and silence.
 	nextSweep int64 // the watermark at which either is looked for: the less of

@@ -2,7 +2,6 @@ package keystate
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/bins"
+	"odradek/processor/events"
 )
 
 func init() { replayStride = 50 } // the logs of the tests are short
@@ -29,6 +30,16 @@ func seedOf(t testing.TB) *rand.Rand {
 // was given, and in which order.
 type fake struct {
 	id, window, least, carry, lag int
+	bins                          *bins.Params // nil: no summary
+}
+
+func (f *fake) Summary(dim int) *bins.Params {
+	if f.bins == nil {
+		return nil
+	}
+	b := *f.bins
+	b.Dim = dim
+	return &b
 }
 
 func (f *fake) Op() detectors.Op { return detectors.ZScore }
@@ -68,6 +79,16 @@ func (f *fake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detec
 	return dst
 }
 
+// Explain: half of the fakes expect the row before.
+func (f *fake) Explain(r detectors.Rows, fresh int, expected, contribution []float32) bool {
+	row := max(0, r.Len()-r.Fresh+fresh-1)
+	copy(expected, r.X[row*r.Dim:(row+1)*r.Dim])
+	for i := range contribution {
+		contribution[i] = 1 / float32(r.Dim)
+	}
+	return f.id%2 == 0
+}
+
 // execute is the executor of the tests.
 func execute(b *detectors.Batch) {
 	for i := range b.Out {
@@ -77,6 +98,9 @@ func execute(b *detectors.Batch) {
 		r := b.Rows(i)
 		h := r.Params[0] + 0.5
 		for _, c := range r.Carry {
+			h = h*0.75 + c
+		}
+		for _, c := range r.Bins {
 			h = h*0.75 + c
 		}
 		n := r.Len() - r.Fresh + 1
@@ -101,12 +125,34 @@ type flat struct {
 	state                     RowState
 	score                     uint32
 	offset, time, about, till int64
+	exceeds                   bool
+	severity                  uint8
+	threshold                 uint32
 }
 
 func flatten(rows []Row) []flat {
 	out := make([]flat, 0, len(rows))
 	for _, r := range rows {
-		out = append(out, flat{string(r.Key.Name()), r.Detector, r.State, math.Float32bits(r.Score), r.Offset, r.Time, r.About, r.Until})
+		out = append(out, flat{string(r.Key.Name()), r.Detector, r.State, math.Float32bits(r.Score), r.Offset, r.Time, r.About, r.Until, r.Exceeds, r.Severity, math.Float32bits(r.Threshold)})
+	}
+	return out
+}
+
+// flatEvent is an EventRow that can be compared.
+type flatEvent struct {
+	key, name    string
+	det          int32
+	kind         events.Kind
+	reason       events.Reason
+	time, offset int64
+	anomaly      string
+}
+
+func flattenEvents(rows []EventRow) []flatEvent {
+	out := make([]flatEvent, 0, len(rows))
+	for _, r := range rows {
+		c := &r.Change
+		out = append(out, flatEvent{string(r.Key.Name()), r.Name, r.Detector, c.Kind, c.Reason, c.Time, c.Offset, string(c.Anomaly.Append(nil))})
 	}
 	return out
 }
@@ -119,6 +165,7 @@ type world struct {
 	log   []Sample
 	end   int64
 	rows  []flat
+	told  []flatEvent
 	count Counts
 	held  int
 	state map[int64]reference
@@ -130,106 +177,12 @@ type reference struct {
 	held   int
 }
 
-func randomConfig(r *rand.Rand) *Config {
-	cfg := &Config{Dim: 1 + r.IntN(3), Hold: r.IntN(2) == 0, DropDuplicates: r.IntN(2) == 0}
-	for i := range 1 + r.IntN(2) {
-		w := WindowConfig{Fingerprint: uint64(100 + i)}
-		for range 1 + r.IntN(cfg.Dim) {
-			w.Columns = append(w.Columns, r.IntN(cfg.Dim))
-		}
-		cfg.Windows = append(cfg.Windows, w)
-	}
-	for i := range 1 + r.IntN(4) {
-		f := &fake{id: i, window: 1 + r.IntN(30), lag: r.IntN(4)}
-		if r.IntN(3) == 0 {
-			f.window = 100 + r.IntN(200)
-		}
-		f.least = 1 + r.IntN(min(f.window, 20))
-		if r.IntN(2) == 0 {
-			f.carry = 1 + r.IntN(5)
-		}
-		d := DetectorConfig{
-			Name: fmt.Sprint("d", i), Detector: f, Window: r.IntN(len(cfg.Windows)),
-			Stride: []int{1, 1, 3, 16}[r.IntN(4)], Fingerprint: uint64(i),
-		}
-		if n := byte(r.IntN(4)); r.IntN(3) == 0 {
-			d.Keys = func(key []byte) bool { return len(key) > 0 && key[0]%4 != n }
-		}
-		cfg.Detectors = append(cfg.Detectors, d)
-	}
-	if r.IntN(2) == 0 {
-		cfg.Lateness = int64(1 + r.IntN(200))
-	}
-	if r.IntN(2) == 0 {
-		cfg.TTL = int64(1 + r.IntN(3000))
-	}
-	if r.IntN(2) == 0 {
-		cfg.MaxKeys = 1 + r.IntN(12)
-	}
-	if r.IntN(2) == 0 {
-		cfg.MaxRecord = 300 + r.IntN(1500)
-	}
-	if err := cfg.Check(); err != nil {
-		panic(err)
-	}
-	return cfg
-}
-
-func randomLog(r *rand.Rand, cfg *Config, n int) []Sample {
-	names := [][]byte{{}, {0}, {0, 0}, []byte("a"), []byte("ab"), bytes.Repeat([]byte{7}, 300)}
-	for range r.IntN(30) {
-		name := make([]byte, 1+r.IntN(20))
-		for j := range name {
-			name[j] = byte(r.Uint32())
-		}
-		if !slices.ContainsFunc(names, func(o []byte) bool { return bytes.Equal(o, name) }) {
-			names = append(names, name)
-		}
-	}
-	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	names = names[:1+r.IntN(len(names))]
-	var (
-		log    []Sample
-		offset = int64(r.IntN(1000))
-		now    = int64(r.IntN(5000)) - 2500
-		few    = 1 + r.IntN(len(names))
-		jitter = []int{1, 3, 50, 400}[r.IntN(4)]
-		nan    = []float64{0, 0.02, 0.3}[r.IntN(3)]
-	)
-	for range n {
-		switch r.IntN(200) {
-		case 0:
-			now += int64(r.IntN(4000)) // a gap
-		case 1:
-			few = 1 + r.IntN(len(names)) // other keys are busy
-		case 2:
-			offset += int64(r.IntN(50)) // dead letters
-		}
-		now += int64(r.IntN(4))
-		name := names[r.IntN(few)]
-		if r.IntN(10) == 0 {
-			name = names[r.IntN(len(names))]
-		}
-		s := Sample{Key: name, Time: now - int64(r.IntN(jitter)), Offset: offset}
-		for range cfg.Dim {
-			v := 1e6 + r.NormFloat64()*10
-			if r.Float64() < nan {
-				v = math.NaN()
-			}
-			s.Values = append(s.Values, v)
-		}
-		log = append(log, s)
-		offset += 1 + int64(r.IntN(2)*r.IntN(2))
-	}
-	return log
-}
-
 func newWorld(t testing.TB, r *rand.Rand, n int) *world {
 	cfg := randomConfig(r)
 	w := &world{cfg: cfg, log: randomLog(r, cfg, n), state: map[int64]reference{}}
 	w.end = w.log[len(w.log)-1].Offset + 1
 	s := w.fold(w.end)
-	w.rows, w.count, w.held = flatten(s.Rows), s.Counts, s.Held()
+	w.rows, w.told, w.count, w.held = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held()
 	var sum int64
 	for _, c := range s.Counts {
 		sum += c
@@ -287,6 +240,7 @@ type run struct {
 	floor     string
 	changelog []record
 	rows      []flat
+	events    []flatEvent
 	counts    Counts
 
 	// What the worker has.
@@ -307,6 +261,7 @@ type part struct {
 	floor     string
 	changelog []record
 	rows      []flat
+	events    []flatEvent
 	counts    Counts
 }
 
@@ -332,7 +287,8 @@ func (x *run) flush() {
 	x.s.Apply(x.b)
 	x.b.Reset()
 	x.cycle.rows = append(x.cycle.rows, flatten(x.s.Rows)...)
-	x.s.Rows = x.s.Rows[:0]
+	x.cycle.events = append(x.cycle.events, flattenEvents(x.s.Events)...)
+	x.s.Rows, x.s.Events = x.s.Rows[:0], x.s.Events[:0]
 }
 
 // chunk folds n samples; false: the log has ended.
@@ -418,6 +374,7 @@ func (x *run) land() {
 	x.committed, x.floor = c.next, c.floor
 	x.changelog = append(x.changelog, c.changelog...)
 	x.rows = append(x.rows, c.rows...)
+	x.events = append(x.events, c.events...)
 	for o := range c.counts {
 		x.counts[o] += c.counts[o]
 	}
@@ -495,7 +452,7 @@ func (x *run) restored(changelog []record) *State {
 	}
 	flush()
 	s.EndReplay()
-	if len(s.Rows) > 0 || s.Counts != (Counts{}) {
+	if len(s.Rows) > 0 || len(s.Events) > 0 || s.Counts != (Counts{}) {
 		x.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Counts)
 	}
 	return s
@@ -548,16 +505,22 @@ func (x *run) check(what string, s *State) {
 func (x *run) invariants(s *State) {
 	x.t.Helper()
 	var size int64
-	dirty, held := 0, 0
+	dirty, held, silent := 0, 0, 0
 	for k := range s.keys.all {
 		size += s.keySize(k)
 		if k.dirty {
 			dirty++
 		}
 		held += k.held.len()
+		if k.isSilent() {
+			silent++
+		}
 		if k.held.len() > 0 && s.heap[k.held.place].key != k {
 			x.t.Fatalf("key %q is not where the heap has it", k.name)
 		}
+	}
+	if silent != s.silentN || len(s.orphaned) > 0 {
+		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silentN, silent, len(s.orphaned))
 	}
 	if size != s.bytes || dirty != s.dirtyN || held != s.heldN || s.keys.n > 0 && x.w.cfg.MaxKeys > 0 && s.keys.n > x.w.cfg.MaxKeys {
 		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.bytes, size, s.dirtyN, dirty, s.heldN, held, s.keys.n)

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+const composeFile = "../../docker-compose.yml"
+
+// loadCompose loads docker-compose.yml with every profile, after replacing text
+// in it: old, new, ...
+func loadCompose(t *testing.T, replace ...string) *types.Project {
+	t.Helper()
+	b, err := os.ReadFile(composeFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for i := 0; i+1 < len(replace); i += 2 {
+		if !strings.Contains(text, replace[i]) {
+			t.Fatalf("docker-compose.yml has no %q", replace[i])
+		}
+		text = strings.ReplaceAll(text, replace[i], replace[i+1])
+	}
+	dir, err := filepath.Abs(filepath.Dir(composeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := loader.LoadWithContext(context.Background(), types.ConfigDetails{
+		WorkingDir:  dir,
+		ConfigFiles: []types.ConfigFile{{Filename: composeFile, Content: []byte(text)}},
+	}, func(o *loader.Options) {
+		o.SetProjectName("odradek", false)
+		o.Profiles = []string{"*"}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// environOf is the environment that a service's container gets, NAME=value.
+func environOf(s types.ServiceConfig) []string {
+	var list []string
+	for name, value := range s.Environment {
+		if value != nil { // nil: as on the host
+			list = append(list, name+"="+*value)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// imageRE is an image with a version in its tag.
+var imageRE = regexp.MustCompile(`^[a-z0-9./-]+:v?\d+\.\d+\.\d+[a-z0-9.-]*$`)
+
+// composeFaults lists what is wrong with the file, by service.
+func composeFaults(p *types.Project) (faults []string) {
+	add := func(s types.ServiceConfig, format string, args ...any) {
+		faults = append(faults, s.Name+": "+fmt.Sprintf(format, args...))
+	}
+	oneShot := map[string]bool{} // whose end others wait for
+	for _, s := range p.Services {
+		for name, d := range s.DependsOn {
+			if d.Condition == types.ServiceConditionCompletedSuccessfully {
+				oneShot[name] = true
+			}
+		}
+	}
+	for _, s := range p.Services {
+		ours := s.Build != nil
+		switch {
+		case ours && s.Image == "":
+			add(s, "the image that is built has no name")
+		case !ours && !imageRE.MatchString(s.Image):
+			add(s, "image %q is not pinned to a version", s.Image)
+		}
+		switch h := s.HealthCheck; {
+		case oneShot[s.Name]:
+			if h == nil || !h.Disable {
+				add(s, "it ends, so the image's healthcheck has to be disabled")
+			}
+			if s.Restart != "" && s.Restart != types.RestartPolicyNo {
+				add(s, "it ends, and restart is %q", s.Restart)
+			}
+		case h == nil || h.Disable || len(h.Test) < 2:
+			add(s, "no healthcheck")
+		case h.Test[0] != "CMD":
+			add(s, "the healthcheck needs a shell: %v", h.Test)
+		case ours && (h.Test[1] != "/worker" || h.Test[2] != "healthcheck"):
+			add(s, "the healthcheck is %v", h.Test)
+		}
+		for name, d := range s.DependsOn {
+			want := types.ServiceConditionHealthy
+			if oneShot[name] {
+				want = types.ServiceConditionCompletedSuccessfully
+			}
+			if d.Condition != want {
+				add(s, "depends on %s with condition %s, not %s", name, d.Condition, want)
+			}
+		}
+		if s.ContainerName != "" {
+			add(s, "container_name %q keeps it from being scaled", s.ContainerName)
+		}
+		if !ours {
+			for _, kv := range environOf(s) {
+				if strings.HasPrefix(kv, prefix) {
+					add(s, "%s means nothing to this image", kv)
+				}
+			}
+			continue
+		}
+		if !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") {
+			add(s, "needs neither a writable root nor capabilities")
+		}
+		env := environOf(s)
+		c, bad, warnings := ParseConfig(env)
+		for _, f := range append(bad, warnings...) {
+			add(s, "%v", f)
+		}
+		var out bytes.Buffer
+		if code := (terminal{&out, &out, env}).check(context.Background(), nil); code != exitOK {
+			add(s, "worker check exits with %d: %s", code, &out)
+		}
+		if len(s.Command) == 0 || !slices.ContainsFunc(commands(), func(c command) bool { return c.name == s.Command[0] }) {
+			add(s, "the program has no command %v", s.Command)
+			continue
+		}
+		if s.Command[0] != "run" {
+			continue
+		}
+		for _, port := range s.Ports {
+			add(s, "a port of the host (%s) keeps it from being scaled", port.Published)
+		}
+		if c.Group.InstanceID != "" {
+			add(s, "one instance id for all of its containers")
+		}
+		if s.StopGracePeriod == nil || time.Duration(*s.StopGracePeriod) <= c.Program.DrainTimeout {
+			add(s, "stop_grace_period is %v, the drain may take %v", s.StopGracePeriod, c.Program.DrainTimeout)
+		}
+		if !slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool {
+			return v.Type == types.VolumeTypeVolume && v.Target == c.Registry.CacheDir
+		}) {
+			add(s, "no volume at the schema cache, %q", c.Registry.CacheDir)
+		}
+		if slices.Contains(s.Profiles, "gpu") {
+			gpu := false
+			if s.Deploy != nil && s.Deploy.Resources.Reservations != nil {
+				for _, d := range s.Deploy.Resources.Reservations.Devices {
+					gpu = gpu || d.Driver == "nvidia" && slices.Contains(d.Capabilities, "gpu")
+				}
+			}
+			if !gpu {
+				add(s, "the profile gpu reserves no GPU")
+			}
+		}
+	}
+	for _, name := range []string{"kafka", "registry", "setup", "generator", "worker", "worker-gpu", "prometheus"} {
+		if _, ok := p.Services[name]; !ok {
+			faults = append(faults, name+": no such service")
+		}
+	}
+	for name, s := range p.Services {
+		if (name == "worker-gpu") != (len(s.Profiles) > 0) {
+			add(s, "profiles %v", s.Profiles)
+		}
+	}
+	// One broker cannot keep three copies, which is what Kafka asks for by default.
+	kafka := p.Services["kafka"]
+	for _, name := range []string{"OFFSETS_TOPIC_REPLICATION_FACTOR", "TRANSACTION_STATE_LOG_REPLICATION_FACTOR", "TRANSACTION_STATE_LOG_MIN_ISR"} {
+		if v := kafka.Environment["KAFKA_"+name]; v == nil || *v != "1" {
+			add(kafka, "KAFKA_%s is not 1", name)
+		}
+	}
+	return faults
+}
+
+// TestComposeFile holds docker-compose.yml to its own rules and to the program's
+// configuration.
+func TestComposeFile(t *testing.T) {
+	p := loadCompose(t)
+	for _, f := range composeFaults(p) {
+		t.Error(f)
+	}
+	// What the comment on worker-gpu says of today's build.
+	c, _, _ := ParseConfig(environOf(p.Services["worker-gpu"]))
+	exec, kind, err := newExecutor(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec.Close()
+	if kind != "cpu" || c.Fetch.Executor != "auto" {
+		t.Errorf("worker-gpu scores on %s with %s: the comment in docker-compose.yml says the CPU with auto", kind, c.Fetch.Executor)
+	}
+}
+
+// TestComposeRules holds that the rules bite: each change of the file is found,
+// as the fault that it is.
+func TestComposeRules(t *testing.T) {
+	for _, c := range []struct{ old, new, want string }{
+		{"ODRADEK_GROUP:", "ODRADEK_GRUOP:", "worker: ODRADEK_GROUP"},
+		{"ODRADEK_DRAIN_TIMEOUT:", "ODRADEK_DRIAN_TIMEOUT:", "ODRADEK_DRIAN_TIMEOUT"},
+		{"ODRADEK_DETECTOR_LEVEL_OP: zscore", "ODRADEK_DETECTOR_LEVEL_OP: zscroe", "ODRADEK_DETECTOR_LEVEL_OP"},
+		{`ODRADEK_DETECTOR_SHAPE_STRIDE: "4"`, `ODRADEK_DETECTOR_SHAPE_STRIDE: "four"`, "ODRADEK_DETECTOR_SHAPE_STRIDE"},
+		{"ODRADEK_DETECTORS: level,shape,flat", "ODRADEK_DETECTORS: shape,flat", "ODRADEK_DETECTOR_LEVEL_"},
+		{"ODRADEK_EXECUTOR: auto", "ODRADEK_EXECUTOR: cuda", "worker-gpu: ODRADEK_EXECUTOR"},
+		{"ODRADEK_LOG_FORMAT: json", "ODRADEK_LOG_FORMAT: json\n  ODRADEK_INSTANCE_ID: one", "worker: one instance id"},
+		{"image: apache/kafka:4.1.1", "image: apache/kafka:latest", `kafka: image "apache/kafka:latest" is not pinned`},
+		{"image: prom/prometheus:v3.5.0", "image: prom/prometheus", "prometheus: image"},
+		{"image: apicurio/apicurio-registry:3.0.9", "image: apicurio/apicurio-registry:3", "registry: image"},
+		{"test: [CMD, /worker, healthcheck]", "test: /worker healthcheck", "worker: the healthcheck needs a shell"},
+		{"test: [CMD, /worker, healthcheck]", "test: [CMD, /bin/sh, healthcheck]", "worker: the healthcheck is"},
+		{"test: [CMD, /bin/promtool, check, healthy, \"--url=http://localhost:9090\"]", "disable: true", "prometheus: no healthcheck"},
+		{"condition: service_completed_successfully", "condition: service_started", "depends on setup with condition"},
+		{"condition: service_healthy", "condition: service_started", "depends on kafka with condition"},
+		{`expose: ["9464"]`, `ports: ["9464:9464"]`, "worker: a port of the host (9464)"},
+		{"  worker:\n    <<: *worker", "  worker:\n    container_name: worker\n    <<: *worker", `worker: container_name "worker"`},
+		{"stop_grace_period: 35s", "stop_grace_period: 10s", "worker: stop_grace_period is 10s"},
+		{"schema-cache:/var/cache/odradek", "schema-cache:/var/cache", "worker: no volume"},
+		{"capabilities: [gpu]", "capabilities: [utility]", "worker-gpu: the profile gpu reserves no GPU"},
+		{"profiles: [gpu]", "profiles: []", "worker-gpu: profiles"},
+		{"command: [run]", "command: [rnu]", "worker: the program has no command"},
+		{"  generator:\n", "  generate:\n", "generator: no such service"},
+		{"KAFKA_TRANSACTION_STATE_LOG_MIN_ISR", "KAFKA_TRANSACTION_STATE_MIN_ISR", "kafka: KAFKA_TRANSACTION_STATE_LOG_MIN_ISR is not 1"},
+		{"read_only: true", "read_only: false", "worker: needs neither"},
+		{"CLUSTER_ID:", "ODRADEK_CLUSTER_ID:", "kafka: ODRADEK_CLUSTER_ID"},
+	} {
+		got := composeFaults(loadCompose(t, c.old, c.new))
+		if !slices.ContainsFunc(got, func(f string) bool { return strings.Contains(f, c.want) }) {
+			t.Errorf("%q for %q: want a fault with %q, got %q", c.new, c.old, c.want, got)
+		}
+	}
+}

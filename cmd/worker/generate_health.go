@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/web"
+)
+
+// generatorStall is how long a generator may write nothing and be called
+// healthy; at low rates two records' time longer.
+const generatorStall = 30 * time.Second
+
+// pulse is when a generator last wrote something.
+type pulse struct {
+	last  atomic.Int64 // Unix nanoseconds
+	limit time.Duration
+}
+
+func newPulse(rate float64) *pulse {
+	p := &pulse{limit: generatorStall}
+	if rate > 0 {
+		p.limit += time.Duration(2 / rate * float64(time.Second))
+	}
+	p.last.Store(time.Now().UnixNano())
+	return p
+}
+
+// watch notes each call of send that succeeds.
+func (p *pulse) watch(send func(context.Context, map[kafka.TP]*kafka.Batches) error) func(context.Context, map[kafka.TP]*kafka.Batches) error {
+	return func(ctx context.Context, m map[kafka.TP]*kafka.Batches) error {
+		err := send(ctx, m)
+		if err == nil && len(m) > 0 {
+			p.last.Store(time.Now().UnixNano())
+		}
+		return err
+	}
+}
+
+// serve answers /healthz on addr until stop is called.
+func (p *pulse) serve(addr string) (stop func(), err error) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		ago := time.Since(time.Unix(0, p.last.Load()))
+		if ago > p.limit {
+			http.Error(w, fmt.Sprintf("generate: nothing was written for %v", ago.Round(time.Second)), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	s, err := web.Serve(addr, mux)
+	if err != nil {
+		return nil, fmt.Errorf("generate: -http: %w", err)
+	}
+	return func() { _ = s.Close() }, nil
+}

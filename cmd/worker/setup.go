@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"odradek/processor/kafka"
+	"odradek/processor/web"
+	"odradek/schemas"
+)
+
+// setupOptions are the flags of `setup`.
+type setupOptions struct {
+	inputPartitions  int
+	inputReplication int
+}
+
+// setup makes what run would make at its start, and more: it may create the
+// input topics.
+func (t terminal) setup(ctx context.Context, args []string) int {
+	fs := t.flags("setup", `Creates the output topics and changelogs that are missing and registers the schemas of what is published, then ends:
+once, before the workers, so that these can do with ODRADEK_CREATE_TOPICS=false. What is there is left as it is. While brokers or
+registry do not answer it tries again, for two minutes.`,
+		"  worker setup\n  worker setup -input-partitions 8    # the input topics, too")
+	var o setupOptions
+	fs.IntVar(&o.inputPartitions, "input-partitions", 0, "create missing input topics with this many partitions; 0: they have to be there")
+	fs.IntVar(&o.inputReplication, "input-replication", -1, "replication factor of created input topics; -1 for the brokers' default")
+	if code, done := parse(fs, args); done {
+		return code
+	}
+	if o.inputPartitions < 0 || o.inputPartitions > 100_000 {
+		fmt.Fprintf(t.err, "worker setup: -input-partitions %d: use 0 to 100000\n", o.inputPartitions)
+		return exitUsage
+	}
+	c, code, ok := t.configFor()
+	if !ok {
+		return code
+	}
+	c.Output.CreateTopics = true // ODRADEK_CREATE_TOPICS speaks of run
+	log := newLogger(t.err, c, web.NewFaults(1))
+	if err := retryStart(ctx, log, func(ctx context.Context) error { return o.run(ctx, c, log) }); err != nil {
+		return t.fail(fmt.Errorf("setup: %w", err))
+	}
+	return exitOK
+}
+
+func (o *setupOptions) run(ctx context.Context, c *Config, log *slog.Logger) error {
+	cfg, err := c.KafkaConfig()
+	if err != nil {
+		return permanent(err)
+	}
+	client, err := kafka.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if o.inputPartitions > 0 {
+		for _, topic := range c.Group.Topics {
+			have, err := client.Topics(ctx, topic)
+			if err != nil {
+				return fmt.Errorf("look up topic %q: %w", topic, err)
+			}
+			if have[topic].Exists {
+				continue
+			}
+			if err := client.CreateTopic(ctx, topic, o.inputPartitions, o.inputReplication, nil); err != nil {
+				return fmt.Errorf("create input topic %q: %w", topic, err)
+			}
+			log.Info("created topic", "topic", topic, "partitions", o.inputPartitions)
+		}
+	}
+	if err := createTopics(ctx, c, client, log); err != nil {
+		return err
+	}
+	registry, err := c.NewRegistry()
+	if err != nil {
+		return permanent(err)
+	}
+	if registry == nil {
+		return nil
+	}
+	defer registry.Close()
+	for _, out := range outputSchemas(c) {
+		subject := schemas.Subject(out.topic)
+		id, err := registry.Register(ctx, subject, out.schema)
+		if err != nil {
+			return fmt.Errorf("register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.what, subject, err)
+		}
+		log.Info("registered schema", "subject", subject, "id", id)
+	}
+	return nil
+}

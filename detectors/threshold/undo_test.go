@@ -1,0 +1,90 @@
+package threshold
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestUndo: judgements that are taken back leave the state as it was, to the bit,
+// and the front of a state is enough to have all of it again.
+func TestUndo(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	bits := func(v []float32) []uint32 {
+		out := make([]uint32, len(v))
+		for i := range v {
+			out[i] = math.Float32bits(v[i])
+		}
+		return out
+	}
+	for _, k := range []Kind{Fixed, Mean, Quantile, MAD, Conformal} {
+		for range 20 {
+			r := New(k, []float64{0, 5, 1.5, 0.9, 3, 0.001}[k])
+			r.History, r.Warmup = 32+rng.IntN(40), rng.IntN(10)
+			state := make([]float32, r.Size())
+			ties := rng.IntN(2) == 0
+			score := func() float32 {
+				switch rng.IntN(20) {
+				case 0:
+					return float32(math.Copysign(0, -1))
+				case 1:
+					return float32(math.Inf(1 - 2*rng.IntN(2)))
+				}
+				if ties {
+					return float32(rng.IntN(4))
+				}
+				return float32(rng.NormFloat64())
+			}
+			for range 30 {
+				before := slices.Clone(state)
+				var saved []float32
+				n := rng.IntN(50)
+				for range n {
+					saved = r.Save(saved, state)
+					r.Judge(state, score())
+				}
+				for i := n - 1; i >= 0; i-- {
+					r.Undo(state, saved[i*Saved:(i+1)*Saved])
+				}
+				if !slices.Equal(bits(before), bits(state)) {
+					t.Fatalf("kind %d, history %d: %d judgements taken back leave another state", k, r.History, n)
+				}
+				for range rng.IntN(20) {
+					r.Judge(state, score())
+				}
+				again := make([]float32, r.Size())
+				copy(again, state[:r.Stored()])
+				if !r.Restore(again, false) || !slices.Equal(bits(again), bits(state)) {
+					t.Fatalf("kind %d: the state is another one when it is restored", k)
+				}
+			}
+		}
+	}
+	old, now := New(MAD, 3), New(Mean, 1.5)
+	state := make([]float32, old.Size())
+	for i := range 700 {
+		old.Judge(state, float32(10+i%3))
+	}
+	if v := (Verdict{}); !now.Restore(state, true) {
+		t.Error("the state of another rule is not taken")
+	} else if v = now.Judge(state, 17); !v.Exceeds || v.Threshold < 16 {
+		t.Errorf("the mean of another rule's history: %+v", v)
+	}
+	r := New(MAD, 3)
+	if first := r.Save(nil, nil); len(first) != Saved {
+		t.Errorf("%d numbers saved", len(first))
+	}
+	for i, bad := range []float32{float32(math.NaN()), -1, 0.5, float32(math.Inf(1)), digit} {
+		state := make([]float32, r.Size())
+		state[atCount] = bad
+		if r.Restore(state, false) {
+			t.Errorf("bad count %d is taken", i)
+		}
+		if state[atCount], state[head] = 1, bad; r.Restore(state, false) != (bad == -1 || bad == 0.5 || bad == digit) {
+			t.Errorf("score %v", bad)
+		}
+	}
+}

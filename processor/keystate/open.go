@@ -1,0 +1,26 @@
+package keystate
+
+// OpenAnomalies counts the anomalies that are open, by the name of their detector.
+// It looks at every key.
+func (s *State) OpenAnomalies() map[string]int64 {
+	n := map[string]int64{}
+	for k := range s.keys.all {
+		if k.alerts == nil {
+			continue
+		}
+		for i := range k.shape.wins {
+			for j := range k.shape.wins[i].dets {
+				if d := &k.shape.wins[i].dets[j]; d.judged && k.alerts.dets[d.alert].events.Open() {
+					n[d.Name]++
+				}
+			}
+		}
+		if k.alerts.silent != nil {
+			n[SilenceName]++
+		}
+		for i := range k.alerts.orphans {
+			n[k.alerts.orphans[i].name]++
+		}
+	}
+	return n
+}

@@ -1,0 +1,135 @@
+package keystate
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"odradek/detectors/bins"
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
+)
+
+func randomConfig(r *rand.Rand) *Config {
+	cfg := &Config{Dim: 1 + r.IntN(3), Hold: r.IntN(2) == 0, DropDuplicates: r.IntN(2) == 0}
+	for i := range 1 + r.IntN(2) {
+		w := WindowConfig{Fingerprint: uint64(100 + i)}
+		for range 1 + r.IntN(cfg.Dim) {
+			w.Columns = append(w.Columns, r.IntN(cfg.Dim))
+		}
+		cfg.Windows = append(cfg.Windows, w)
+	}
+	for i := range 1 + r.IntN(4) {
+		f := &fake{id: i, window: 1 + r.IntN(30), lag: r.IntN(4)}
+		if r.IntN(3) == 0 {
+			f.window = 100 + r.IntN(200)
+		}
+		f.least = 1 + r.IntN(min(f.window, 20))
+		if r.IntN(2) == 0 {
+			f.carry = 1 + r.IntN(5)
+		}
+		if f.window > 1 && r.IntN(3) == 0 {
+			f.bins = &bins.Params{Dim: 1, Cells: 1 + r.IntN(9), Period: 1 + r.IntN(40), Max: 1 + r.IntN(10), Decay: 0.1 + 0.8*r.Float64()}
+		}
+		d := DetectorConfig{
+			Name: fmt.Sprint("d", i), Detector: f, Window: r.IntN(len(cfg.Windows)),
+			Stride: []int{1, 1, 3, 16}[r.IntN(4)], Fingerprint: uint64(i),
+		}
+		if n := byte(r.IntN(4)); r.IntN(3) == 0 {
+			d.Keys = func(key []byte) bool { return len(key) > 0 && key[0]%4 != n }
+		}
+		if r.IntN(3) > 0 {
+			randomAlerts(r, &d)
+		}
+		cfg.Detectors = append(cfg.Detectors, d)
+	}
+	if r.IntN(2) == 0 {
+		cfg.Silence = int64(1 + r.IntN(1500))
+	}
+	if r.IntN(2) == 0 {
+		cfg.Lateness = int64(1 + r.IntN(200))
+	}
+	if r.IntN(2) == 0 {
+		cfg.TTL = int64(1 + r.IntN(3000))
+	}
+	if r.IntN(2) == 0 {
+		cfg.MaxKeys = 1 + r.IntN(12)
+	}
+	if r.IntN(2) == 0 {
+		cfg.MaxRecord = 300 + r.IntN(1500)
+	}
+	if err := cfg.Check(); err != nil {
+		panic(err)
+	}
+	return cfg
+}
+
+// randomAlerts gives a detector a threshold and, mostly, events. Scores of fakes
+// are about as large as the noise of the log, 10, around 0.
+func randomAlerts(r *rand.Rand, d *DetectorConfig) {
+	kinds := []struct {
+		kind  threshold.Kind
+		value float64
+	}{{threshold.Fixed, 20 * r.Float64()}, {threshold.Mean, 1 + 2*r.Float64()}, {threshold.Quantile, 0.8 + 0.19*r.Float64()}, {threshold.MAD, 1 + r.Float64()}, {threshold.Conformal, 0.05}}
+	k := kinds[r.IntN(len(kinds))]
+	rule := threshold.New(k.kind, k.value)
+	rule.History, rule.Warmup = 32+r.IntN(20), r.IntN(20)
+	d.Threshold = &rule
+	if r.IntN(4) > 0 {
+		d.Events = &events.Rule{
+			OpenAfter: 1 + r.IntN(3), CloseAfter: 1 + r.IntN(5), Release: 0.5 + 0.5*r.Float64(),
+			MinDuration: int64(r.IntN(2) * r.IntN(30)), MergeGap: int64(r.IntN(2) * r.IntN(300)), UpdateEvery: r.IntN(2) * r.IntN(10),
+		}
+	}
+}
+
+func randomLog(r *rand.Rand, cfg *Config, n int) []Sample {
+	names := [][]byte{{}, {0}, {0, 0}, []byte("a"), []byte("ab"), bytes.Repeat([]byte{7}, 300)}
+	for range r.IntN(30) {
+		name := make([]byte, 1+r.IntN(20))
+		for j := range name {
+			name[j] = byte(r.Uint32())
+		}
+		if !slices.ContainsFunc(names, func(o []byte) bool { return bytes.Equal(o, name) }) {
+			names = append(names, name)
+		}
+	}
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	names = names[:1+r.IntN(len(names))]
+	var (
+		log    []Sample
+		offset = int64(r.IntN(1000))
+		now    = int64(r.IntN(5000)) - 2500
+		few    = 1 + r.IntN(len(names))
+		jitter = []int{1, 3, 50, 400}[r.IntN(4)]
+		nan    = []float64{0, 0.02, 0.3}[r.IntN(3)]
+	)
+	for range n {
+		switch r.IntN(200) {
+		case 0:
+			now += int64(r.IntN(4000)) // a gap
+		case 1:
+			few = 1 + r.IntN(len(names)) // other keys are busy
+		case 2:
+			offset += int64(r.IntN(50)) // dead letters
+		}
+		now += int64(r.IntN(4))
+		name := names[r.IntN(few)]
+		if r.IntN(10) == 0 {
+			name = names[r.IntN(len(names))]
+		}
+		s := Sample{Key: name, Time: now - int64(r.IntN(jitter)), Offset: offset}
+		for range cfg.Dim {
+			v := 1e6 + r.NormFloat64()*10
+			if r.Float64() < nan {
+				v = math.NaN()
+			}
+			s.Values = append(s.Values, v)
+		}
+		log = append(log, s)
+		offset += 1 + int64(r.IntN(2)*r.IntN(2))
+	}
+	return log
+}
