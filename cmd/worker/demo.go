@@ -165,7 +165,7 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	r.Seconds, r.Records, r.FirstSecond = time.Since(began).Seconds(), made.Load(), v.first.Seconds()
 	r.Lifecycle = append(r.Lifecycle, log.faults...)
 	v.clear()
-	fmt.Fprintf(t.out, "%d records of %d sensors, %.1f hours of event time; of the faults that were planted and over:\n\n", r.Records, r.Sensors, r.EventHours)
+	fmt.Fprintf(t.out, "%d readings of %d sensors, %.1f hours of event time; of the faults that were planted and over:\n\n", r.Records, r.Sensors, r.EventHours)
 	r.table(t.out)
 	for _, f := range r.Lifecycle {
 		fmt.Fprintln(t.out, "life cycle:", f)

@@ -148,7 +148,7 @@ type demoKind struct {
 type demoResult struct {
 	Seconds     float64             `json:"seconds"`
 	Sensors     int                 `json:"sensors"`
-	Records     int64               `json:"records"`
+	Records     int64               `json:"readings"`    // those left out in a dropout included
 	EventHours  float64             `json:"event_hours"` // of each sensor
 	FirstSecond float64             `json:"first_anomaly_seconds"`
 	Anomalies   int                 `json:"anomalies"`
