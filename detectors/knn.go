@@ -1,9 +1,11 @@
 package detectors
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"odradek/detectors/knn"
@@ -80,6 +82,47 @@ func (d *knnDetector) AppendFindings(dst []Finding, r Rows) []Finding {
 		dst = append(dst, Finding{i, first + i - d.p.Embed + 1, first + i, float64(s)})
 	}
 	return dst
+}
+
+// Explain expects the mean of the last rows of the nearest points. A value's share is
+// that in the squared distances to them.
+func (d *knnDetector) Explain(r Rows, fresh int, expected, contribution []float32) bool {
+	from, to := knnRun(&r, fresh)
+	x := r.X[from*r.Dim : to*r.Dim]
+	if knnSpoilt(x) {
+		return false
+	}
+	m := d.p.Embed
+	last := to - from - m
+	q := x[last*r.Dim:]
+	points, squares := make([]int, max(last, 0)), make([]float64, max(last, 0))
+	for i := range points {
+		points[i] = i
+		for c, v := range q {
+			e := float64(v) - float64(x[i*r.Dim+c])
+			squares[i] += e * e
+		}
+	}
+	slices.SortStableFunc(points, func(a, b int) int { return cmp.Compare(squares[a], squares[b]) })
+	points = points[:min(d.p.K, len(points))]
+	mean, share, total := make([]float64, r.Dim), make([]float64, r.Dim), 0.0
+	for _, i := range points {
+		for c, v := range q {
+			e := float64(v) - float64(x[i*r.Dim+c])
+			share[c%r.Dim] += e * e
+			total += e * e
+		}
+		for c := range mean {
+			mean[c] += float64(x[(i+m-1)*r.Dim+c]) / float64(len(points))
+		}
+	}
+	if total == 0 {
+		return false
+	}
+	for c := range mean {
+		expected[c], contribution[c] = float32(mean[c]), float32(share[c]/total)
+	}
+	return true
 }
 
 // knnRun is where the rows begin and end that fresh row i is scored from.

@@ -160,7 +160,7 @@ func (t terminal) scoreSet(ctx context.Context, name, format string, set []quali
 			}
 		}
 		begin := time.Now()
-		said, err := replay(ctx, ks, exec, s)
+		said, err := replaySeries(ctx, ks, exec, s)
 		if err != nil {
 			return nil, fmt.Errorf("series %s: %w", s.Name, err)
 		}

@@ -26,9 +26,9 @@ type replayed struct {
 // on it.
 const replayBatch = 256
 
-// replay runs a series through the state of a partition, as the worker does with
+// replaySeries runs a series through the state of a partition, as the worker does with
 // records of one key, and returns what each detector said.
-func replay(ctx context.Context, cfg *keystate.Config, exec executor, s *quality.Series) ([]replayed, error) {
+func replaySeries(ctx context.Context, cfg *keystate.Config, exec executor, s *quality.Series) ([]replayed, error) {
 	state := keystate.New(cfg)
 	batch := exec.Batch()
 	defer exec.Release(batch)

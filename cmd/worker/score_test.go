@@ -38,7 +38,7 @@ func score(t *testing.T, env []string, args ...string) []map[string]any {
 
 var scoreEnv = []string{
 	"ODRADEK_DETECTORS=near,level", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=128", "ODRADEK_DETECTOR_NEAR_K=3",
-	"ODRADEK_DETECTOR_NEAR_CLOSE_AFTER=30", "ODRADEK_DETECTOR_LEVEL_OP=zscore", "ODRADEK_DETECTOR_LEVEL_WINDOW=64", "ODRADEK_DETECTOR_LEVEL_THRESHOLD=fixed:1e9",
+	"ODRADEK_DETECTOR_NEAR_THRESHOLD=mad:100", "ODRADEK_DETECTOR_NEAR_CLOSE_AFTER=30", "ODRADEK_DETECTOR_LEVEL_OP=zscore", "ODRADEK_DETECTOR_LEVEL_WINDOW=64", "ODRADEK_DETECTOR_LEVEL_THRESHOLD=fixed:1e9",
 }
 
 // A corpus in NAB's shape with one plain fault in each series: one detector finds
@@ -128,7 +128,7 @@ func TestReplayGivesTheScoresOfTheDetector(t *testing.T) {
 	}
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
-	got, err := replay(context.Background(), ks, exec, &s)
+	got, err := replaySeries(context.Background(), ks, exec, &s)
 	if err != nil {
 		t.Fatal(err)
 	}
