@@ -202,3 +202,27 @@ func lofCases(rng *rand.Rand) []Case {
 	add(LOFParams{Window: 64, K: 10}, 1, []int{1}, signals(rng)[0]).Bench = true
 	return cases
 }
+
+func knnCases(rng *rand.Rand) []Case {
+	var cases []Case
+	add := func(p KNNParams, dim, extra int, fresh []int, values ...signal) *Case {
+		cases = append(cases, newCase(rng, fmt.Sprintf("window %d k=%d embed %d", p.Window, p.K, p.Embed), must(NewKNN(p)), dim, extra, fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	for _, s := range signals(rng) {
+		add(KNNParams{Window: 24, K: 3, Embed: 4}, 1, rng.IntN(3), []int{1, 1, 5, 16}, s)
+	}
+	for _, dim := range []int{2, 3, 8} {
+		s := signals(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(KNNParams{Window: 16, K: 1 + rng.IntN(8), Embed: 1 + rng.IntN(4)}, dim, 0, []int{3, 1}, s...)
+	}
+	// The smallest; windows that are not full yet.
+	add(KNNParams{Window: 2, K: 1, Embed: 1}, 1, 0, []int{1, 9}, signals(rng)[0])
+	for _, missing := range []int{1, 20, 50} {
+		add(KNNParams{Window: 64, K: 5, Embed: 7}, 1, -missing, []int{1, 4}, signals(rng)[rng.IntN(3)])
+	}
+	add(KNNParams{Window: 1024, K: 10, Embed: 19}, 1, 0, []int{1}, signals(rng)[0]).Bench = true
+	add(KNNParams{Window: 256, K: 10, Embed: 1}, 8, 0, []int{16}, signals(rng)[0]).Bench = true
+	return cases
+}

@@ -32,6 +32,9 @@ const (
 	LOF
 	// Flatline: samples without a change.
 	Flatline
+	// KNN: summed distances of a sample, or of a run of samples, to the nearest of
+	// those before it.
+	KNN
 	opCount
 )
 
@@ -77,6 +80,7 @@ var specs = [opCount]Spec{
 	LOF:    {Name: "lof", Elem: F32, Score: lofScore, CPU: lofCPU, Cost: lofCost, Compare: lofCompare, Cases: lofCases},
 
 	Flatline: {Name: "flatline", Elem: F64, Score: flatlineScore, CPU: flatlineCPU, Cost: flatlineCost, Compare: flatlineCompare, Cases: flatlineCases},
+	KNN:      {Name: "knn", Elem: F32, Score: knnScore, CPU: knnCPU, Cost: knnCost, Compare: knnCompare, Cases: knnCases},
 }
 
 // Spec is the op's row of the table.

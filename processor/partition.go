@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,31 +82,6 @@ const (
 	startOver         // restore from what is committed
 	stopSoon          // finish the chunk in hand, join it, end
 )
-
-// counts is one chunk's share of the accounting equation (DESIGN 3.6).
-type counts struct {
-	consumed, bytes, dead, forwarded int64
-	aborted, control                 int64 // input records that were passed over
-	evicted                          int64 // keys
-	outcomes                         keystate.Counts
-	changes                          changeCounts
-}
-
-func (c *counts) add(d *counts) {
-	c.consumed += d.consumed
-	c.bytes += d.bytes
-	c.dead += d.dead
-	c.forwarded += d.forwarded
-	c.aborted += d.aborted
-	c.control += d.control
-	c.evicted += d.evicted
-	for i := range c.outcomes {
-		c.outcomes[i] += d.outcomes[i]
-	}
-	for name, n := range d.changes {
-		c.changes.add(name, n)
-	}
-}
 
 func (p *Processor) newPartition(tp kafka.TP) *partition {
 	pt := &partition{
@@ -622,37 +596,4 @@ func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
 		return err
 	}
 	return pt.restore(ctx, offs[pt.tp])
-}
-
-// arrivals remembers when offsets arrived, about once a second, to turn the
-// replay limit (a time) into an offset.
-type arrivals struct {
-	at []arrival
-}
-
-type arrival struct {
-	offset int64
-	t      time.Time
-}
-
-func (a *arrivals) add(offset int64, t time.Time) {
-	if n := len(a.at); n > 0 && t.Sub(a.at[n-1].t) < time.Second {
-		return
-	}
-	a.at = append(a.at, arrival{offset, t})
-}
-
-// before is the newest remembered offset that arrived before t, or the lowest
-// offset if none did.
-func (a *arrivals) before(t time.Time) int64 {
-	i := 0
-	for i < len(a.at) && a.at[i].t.Before(t) {
-		i++
-	}
-	if i == 0 {
-		return math.MinInt64
-	}
-	off := a.at[i-1].offset
-	a.at = append(a.at[:0], a.at[i-1:]...)
-	return off
 }

@@ -33,6 +33,7 @@ var benchmarks = []benchmark{
 	{"lof-stride1", "LOF of one fresh sample a task on one core", false, (*bench).lofStride},
 	{"path-cpu", "CPU per record of a worker, fetch to committed score, exactly once", true, (*bench).pathCPU},
 	{"path-rate", "records a second of the same; against Kafka Streams and franz-go", true, (*bench).pathRate},
+	{"events", "the same with LOF of 64 samples, thresholds and anomalies, by part", true, (*bench).events},
 	{"latency", "event to visible score at half of that rate", true, (*bench).latency},
 	{"memory", "resident bytes per key beyond what its window needs", false, (*bench).memory},
 	{"restore", "changelog and replay after SIGKILL", true, (*bench).restore},

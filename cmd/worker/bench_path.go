@@ -188,13 +188,13 @@ func (b *bench) path(ctx context.Context) (*pathResult, error) {
 
 // pathRun lets a worker read the whole input and returns its pace. With verify
 // the scores are read back by an independent client: one for each record.
-func (b *bench) pathRun(ctx context.Context, in *benchInput, name string, verify bool) (pace, error) {
-	w, err := b.startWorker(ctx, in, in.topic+"-"+name)
+func (b *bench) pathRun(ctx context.Context, in *benchInput, name string, verify bool, settings ...string) (pace, error) {
+	w, err := b.startWorker(ctx, in, in.topic+"-"+name, settings...)
 	if err != nil {
 		return pace{}, err
 	}
 	defer w.kill()
-	defer b.drop(w.scores, w.changelog, w.group+"-dlq", w.group+"-late")
+	defer b.drop(w.scores, w.group+"-anomalies", w.changelog, w.group+"-dlq", w.group+"-late")
 	if err := w.ready(ctx); err != nil {
 		return pace{}, err
 	}

@@ -20,6 +20,7 @@ const module = "odradek"
 // matches counts. Tests may import anything but what never and only forbid.
 var within = []struct{ dir, imports string }{
 	{"cmd/worker", "*"},
+	{"cmd/worker/quality", ""},
 	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors detectors/threshold schemas"},
 	{"processor/keystate", "processor/events detectors detectors/threshold detectors/bins"},
 	{"processor/events", "detectors/threshold"},

@@ -113,11 +113,11 @@ type image struct {
 // they are not here to be copied.
 var outside = []string{"/etc/ssl/certs/ca-certificates.crt"}
 
-// replay does what a builder would do with a Dockerfile and its context, in a
+// replayDockerfile does what a builder would do with a Dockerfile and its context, in a
 // folder for each stage's root instead of a container: a path that a RUN line
 // names below / is one below that folder if its first part was made by the
 // Dockerfile.
-func replay(ctx context.Context, dockerfile, contextDir, work string, args map[string]string) (*image, error) {
+func replayDockerfile(ctx context.Context, dockerfile, contextDir, work string, args map[string]string) (*image, error) {
 	b, err := os.ReadFile(dockerfile)
 	if err != nil {
 		return nil, err
@@ -347,7 +347,7 @@ func buildImage(t *testing.T) *image {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		began := time.Now()
-		built.img, built.err = replay(ctx, filepath.Join(repository, "Dockerfile"), repository, built.dir, map[string]string{"VERSION": imageVersion})
+		built.img, built.err = replayDockerfile(ctx, filepath.Join(repository, "Dockerfile"), repository, built.dir, map[string]string{"VERSION": imageVersion})
 		t.Logf("the Dockerfile's steps took %v", time.Since(began).Round(time.Millisecond))
 	})
 	if built.err != nil {
@@ -463,7 +463,7 @@ func TestDockerfileRules(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		img, err := replay(t.Context(), file, tree, dir, nil)
+		img, err := replayDockerfile(t.Context(), file, tree, dir, nil)
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = strings.Join(imageFaults(img), "; ")
@@ -476,7 +476,7 @@ func TestDockerfileRules(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(tree, ".dockerignore"), []byte("*\n!go.mod\n!cmd\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err = replay(t.Context(), filepath.Join(repository, "Dockerfile"), tree, t.TempDir(), nil)
+	_, err = replayDockerfile(t.Context(), filepath.Join(repository, "Dockerfile"), tree, t.TempDir(), nil)
 	if err == nil || !strings.Contains(err.Error(), "go.sum") {
 		t.Errorf("go.sum is ignored, and the build says %v", err)
 	}

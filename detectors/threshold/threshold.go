@@ -2,10 +2,13 @@
 // history of scores.
 //
 // A score is judged against the scores before it and then added to them, exceeding
-// or not. What a key remembers is a flat []float32 that starts all zero: the count
-// of its scores, their running mean, a ring of the last History of them, and the
-// same scores sorted, so that a quantile, a median, a median deviation and a rank
-// cost a look-up or a binary search.
+// or not: a history without those that exceed would call every sample after a change
+// of level an anomaly, for ever (docs/quality.md has the figures).
+//
+// What a key remembers is a flat []float32 that starts all zero: the count of its
+// scores, their running mean, a ring of the last History of them, and the same
+// scores sorted, so that a quantile, a median, a median deviation and a rank cost a
+// look-up or a binary search.
 //
 // All comparisons are strict: a score equal to the bound does not exceed, and ties
 // with the history count as being at least as high. So a score that has just been

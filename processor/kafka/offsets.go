@@ -115,6 +115,7 @@ func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]
 	tps = slices.Clone(tps)
 	slices.SortFunc(tps, compareTP)
 	delay := retryDelay{first: 10 * time.Millisecond, max: 200 * time.Millisecond}
+	var before error // what the last try was answered
 	for {
 		o := &offsetFetch{group: group, tps: tps}
 		err := c.toCoordinator(ctx, groupCoordinator, group, o)
@@ -149,9 +150,13 @@ func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]
 		if err == nil {
 			return out, nil
 		}
+		if before != nil && ctx.Err() != nil {
+			return nil, fmt.Errorf("%w; then: %w", before, err) // the end of ctx is not the reason
+		}
 		if !c.retryCoordinator(groupCoordinator, group, err) {
 			return nil, err
 		}
+		before = err
 		if delay.wait(ctx) != nil {
 			return nil, err
 		}

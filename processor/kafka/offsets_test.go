@@ -112,7 +112,7 @@ func TestCommittedWaitsForTransaction(t *testing.T) {
 			t.Fatal(res, err)
 		}
 
-		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 		if got, err := c.Committed(short, "g", []TP{tp}); !errors.Is(err, kafkago.UnstableOffsetCommit) {
 			t.Fatalf("%v, %v", got, err)
 		} else {

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/cmd/worker/quality"
+	"odradek/detectors"
+)
+
+// score runs the subcommand and returns its lines.
+func score(t *testing.T, env []string, args ...string) []map[string]any {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := (terminal{&out, &errs, env}).score(context.Background(), append(args, "-json")); code != exitOK {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	var lines []map[string]any
+	for dec := json.NewDecoder(&out); dec.More(); {
+		var l map[string]any
+		if err := dec.Decode(&l); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+var scoreEnv = []string{
+	"ODRADEK_DETECTORS=near,level", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=128", "ODRADEK_DETECTOR_NEAR_K=3",
+	"ODRADEK_DETECTOR_NEAR_THRESHOLD=mad:100", "ODRADEK_DETECTOR_NEAR_CLOSE_AFTER=30", "ODRADEK_DETECTOR_LEVEL_OP=zscore", "ODRADEK_DETECTOR_LEVEL_WINDOW=64", "ODRADEK_DETECTOR_LEVEL_THRESHOLD=fixed:1e9",
+}
+
+// A corpus in NAB's shape with one plain fault in each series: one detector finds
+// them all at once, the other, which never says anything, has 0.
+func TestScoreOfACorpus(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "labels"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	windows := map[string][][2]string{}
+	for s := range 3 {
+		name := fmt.Sprintf("made/%d.csv", s)
+		text := "timestamp,value\n"
+		begin := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+		at := 500 + rnd.IntN(300)
+		for i := range 1000 {
+			v := math.Sin(float64(i)/5) + 0.1*rnd.NormFloat64()
+			if i >= at && i < at+20 {
+				v += 30 // so that the first sample is the worst, and later ones are among their like
+			}
+			text += fmt.Sprintf("%s,%v\n", begin.Add(time.Duration(i)*time.Minute).Format(time.DateTime), v)
+		}
+		stamp := func(i int) string {
+			return begin.Add(time.Duration(i)*time.Minute).Format(time.DateTime) + ".000000"
+		}
+		windows[name] = [][2]string{{stamp(at), stamp(at + 40)}}
+		if err := os.MkdirAll(filepath.Join(dir, "data", "made"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "data", name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, _ := json.Marshal(windows)
+	if err := os.WriteFile(filepath.Join(dir, "labels", "combined_windows.json"), b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	lines := score(t, scoreEnv, "-data", dir)
+	if len(lines) != 2 || lines[0]["detector"] != "near" || lines[0]["format"] != "nab" {
+		t.Fatalf("%v", lines)
+	}
+	near, level := lines[0]["nab"].(map[string]any)["standard"].(map[string]any), lines[1]["nab"].(map[string]any)["standard"].(map[string]any)
+	if near["score"].(float64) < 90 || near["found"] != 3.0 || near["windows"] != 3.0 {
+		t.Errorf("three plain faults: %v", near)
+	}
+	if level["score"] != 0.0 || level["configured"] != 0.0 || lines[1]["anomalies_opened"] != 0.0 {
+		t.Errorf("a detector that says nothing: %v", lines[1])
+	}
+	if one := score(t, scoreEnv, "-data", dir, "-series", "1"); one[0]["series"] != 1.0 {
+		t.Errorf("%v", one[0])
+	}
+}
+
+func TestScoreOfTheOtherFormats(t *testing.T) {
+	for _, set := range []string{"tcpd", "rows", "nab"} {
+		for _, l := range score(t, scoreEnv, "-data", "quality/testdata/"+set) {
+			if l["set"] != set || l["format"] != set {
+				t.Errorf("%v", l)
+			}
+			if _, ok := l["covering"]; ok != (set == "tcpd") {
+				t.Errorf("%s: %v", set, l)
+			}
+			if _, ok := l["auc_roc"]; ok == (set == "tcpd") {
+				t.Errorf("%s: %v", set, l)
+			}
+		}
+	}
+}
+
+// How many samples are scored together is of no account.
+func TestReplayGivesTheScoresOfTheDetector(t *testing.T) {
+	n := 700
+	s := quality.Series{Name: "s", Dim: 2}
+	rnd := rand.New(rand.NewPCG(5, 1))
+	for i := range n {
+		s.Times = append(s.Times, int64(i)*1e6)
+		s.Values = append(s.Values, rnd.NormFloat64(), rnd.NormFloat64())
+	}
+	s.Values[2*600] = math.NaN()
+	env := []string{"ODRADEK_DETECTORS=near", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=40", "ODRADEK_DETECTOR_NEAR_K=1"}
+	_, ks, err := terminal{environ: env}.scoreConfig(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := detectors.NewCPU(1)
+	defer exec.Close()
+	got, err := replaySeries(context.Background(), ks, exec, &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, score := range got[0].scores {
+		want := math.Inf(1)
+		for j := max(0, i-39); j < i; j++ {
+			if d := math.Hypot(s.Values[2*i]-s.Values[2*j], s.Values[2*i+1]-s.Values[2*j+1]); d < want {
+				want = d
+			}
+		}
+		switch {
+		case i < 1 || i == 600:
+			if score != quality.Never {
+				t.Errorf("sample %d has the score %v", i, score)
+			}
+		case i < 600 && math.Abs(score-want) > 1e-5*(1+want):
+			t.Errorf("sample %d: got %v, want %v", i, score, want)
+		}
+	}
+	if slices.Contains(got[0].exceeds[:64], true) {
+		t.Error("a score exceeds while the threshold warms up")
+	}
+}
+
+func TestScoreRefuses(t *testing.T) {
+	f := func(want string, env []string, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := (terminal{&out, &errs, env}).score(context.Background(), args); code == exitOK || !strings.Contains(errs.String(), want) {
+			t.Errorf("%v: exit %d, %q", args, code, errs.String())
+		}
+	}
+	f("-data is needed", nil)
+	f("no such file", nil, "-data", "quality/testdata/none")
+	f("no data set", nil, "-data", "quality/testdata/nab/data")
+	f("no series matches", nil, "-data", "quality/testdata/rows", "-series", "b")
+	f("DETECTOR_CHANGE_STRIDE", []string{"ODRADEK_DETECTOR_CHANGE_STRIDE=0"}, "-data", "quality/testdata/rows")
+	f("mad:6", []string{"ODRADEK_DETECTOR_CHANGE_THRESHOLD=mad"}, "-data", "quality/testdata/rows")
+}

@@ -1,0 +1,28 @@
+package processor
+
+import "odradek/processor/keystate"
+
+// counts is one chunk's share of the accounting equation (DESIGN 3.6).
+type counts struct {
+	consumed, bytes, dead, forwarded int64
+	aborted, control                 int64 // input records that were passed over
+	evicted                          int64 // keys
+	outcomes                         keystate.Counts
+	changes                          changeCounts
+}
+
+func (c *counts) add(d *counts) {
+	c.consumed += d.consumed
+	c.bytes += d.bytes
+	c.dead += d.dead
+	c.forwarded += d.forwarded
+	c.aborted += d.aborted
+	c.control += d.control
+	c.evicted += d.evicted
+	for i := range c.outcomes {
+		c.outcomes[i] += d.outcomes[i]
+	}
+	for name, n := range d.changes {
+		c.changes.add(name, n)
+	}
+}
