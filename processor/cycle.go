@@ -356,7 +356,7 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 func (p *Processor) firstOffsets(ctx context.Context, gen kafka.Generation, c *cycle) error {
 	first := map[kafka.TP]kafka.Offset{}
 	for pt := range c.parts {
-		if pt.fresh.Load() && !pt.forward {
+		if pt.fresh.Load() && !pt.forward && !pt.begun { // later ones may be on their way
 			at := pt.committed.Load()
 			first[pt.tp] = kafka.Offset{Offset: at, Metadata: keystate.Floor{Offset: at, MaxTime: keystate.NoTime}.String()}
 		}
@@ -364,7 +364,13 @@ func (p *Processor) firstOffsets(ctx context.Context, gen kafka.Generation, c *c
 	if len(first) == 0 {
 		return nil
 	}
-	return p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, first)
+	if err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, first); err != nil {
+		return err
+	}
+	for pt := range c.parts {
+		pt.begun = true
+	}
+	return nil
 }
 
 // recover brings every partition back to its committed offset after a cycle

@@ -35,6 +35,7 @@ type partition struct {
 	committedAt atomic.Int64 // unix ns
 	behindAt    atomic.Int64 // unix ns; when there was first something to commit again
 	fresh       atomic.Bool  // the group has no committed offset for it yet
+	begun       bool         // at least once: its first offset is committed; main goroutine only
 	running     atomic.Bool  // restored; has or may have uncommitted results
 	position    atomic.Int64 // next offset to fold
 	end         atomic.Int64 // last stable offset seen
