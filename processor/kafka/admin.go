@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -235,7 +236,8 @@ func (c *Client) coordinatorWithin(ctx context.Context, kind int8, key string) (
 	}
 }
 
-// CreateTopic makes a topic and waits until its partitions have leaders. A
+// CreateTopic makes a topic and waits until its partitions have leaders and, for
+// a while, until every broker in reach knows it: the next program may ask any. A
 // topic that is there already is no error, whatever its shape. replication -1 is
 // the brokers' default (Kafka 2.4).
 func (c *Client) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
@@ -272,6 +274,7 @@ func (c *Client) CreateTopic(ctx context.Context, name string, partitions, repli
 			return err
 		}
 		if err = c.allLed(name); err == nil {
+			c.awaitEverywhere(ctx, name)
 			return nil
 		}
 		if errors.Is(err, kafkago.TopicAuthorizationFailed) {
@@ -279,6 +282,35 @@ func (c *Client) CreateTopic(ctx context.Context, name string, partitions, repli
 		}
 		if delay.wait(ctx) != nil {
 			return fmt.Errorf("kafka: created topic %q, but it is not ready: %w", name, err)
+		}
+	}
+}
+
+// everywhereLimit is how long CreateTopic waits for the last broker.
+const everywhereLimit = 3 * time.Second
+
+// awaitEverywhere waits until no broker that answers says that the topic is
+// unknown. One that lags for long, or does not answer, is left to the retries
+// of who asks it.
+func (c *Client) awaitEverywhere(ctx context.Context, topic string) {
+	ctx, cancel := context.WithTimeout(ctx, everywhereLimit)
+	defer cancel()
+	c.mu.RLock()
+	left := slices.Collect(maps.Keys(c.nodes))
+	c.mu.RUnlock()
+	delay := retryDelay{first: 10 * time.Millisecond, max: 200 * time.Millisecond}
+	for {
+		left = slices.DeleteFunc(left, func(broker int32) bool {
+			m, err := c.roundTrip(ctx, broker, &metadata.Request{TopicNames: []string{topic}})
+			if err != nil {
+				return true
+			}
+			return !slices.ContainsFunc(m.(*metadata.Response).Topics, func(t metadata.ResponseTopic) bool {
+				return kafkago.Error(t.ErrorCode) == kafkago.UnknownTopicOrPartition || len(t.Partitions) == 0
+			})
+		})
+		if len(left) == 0 || delay.wait(ctx) != nil {
+			return
 		}
 	}
 }
