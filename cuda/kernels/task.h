@@ -1,0 +1,33 @@
+// The memory of a batch as kernels see it: Go's side is detectors.Task and
+// cuda/plan.go, held equal by a test.
+#pragma once
+#include <stdint.h>
+
+// Span is a run of elements of an arena.
+struct Span { uint32_t off, len; };
+
+// Task is one detector's work on one key, in the plan's order.
+struct Task {
+    uint32_t op, dim, fresh;
+    uint32_t after;        // 0: carry lies in f32, 1: in out, where the task before left it
+    Span params, x, bins;  // in f32
+    Span carry;            // empty at a key's first task
+    Span scores, next;     // in out
+};
+
+// Tile is what a block works on: tasks first to first+count-1 of the plan.
+struct Tile {
+    uint32_t first, count;
+    uint32_t part;     // of the task, where several blocks share one
+    uint32_t scratch;  // in units of 256 bytes
+};
+
+// Launch is one kernel launch of a batch.
+struct Launch {
+    uint32_t kernel;  // index into kernels.Names
+    uint32_t grid, block, shared;
+    uint32_t firstTile, tiles;
+    uint32_t pad[2];
+};
+
+static_assert(sizeof(Task) == 64 && sizeof(Tile) == 16 && sizeof(Launch) == 32, "layout");
