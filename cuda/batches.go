@@ -66,17 +66,25 @@ func (e *Executor) release(h *held) {
 func (e *Executor) drop(ms *[]*memory) {
 	for _, m := range *ms {
 		e.shared -= int64(len(m.bytes))
-		for _, d := range e.devices {
-			if c := d.serving(); c != nil {
-				e.running.Go(func() { c.forget(m.id, e.o.Deadline) })
+		e.running.Go(func() {
+			for _, d := range e.devices {
+				if c := d.serving(); c != nil {
+					c.forget(m.id, d.allowance)
+				}
 			}
-		}
+			e.mu.Lock()
+			e.ids = append(e.ids, m.id)
+			e.mu.Unlock()
+		})
 		if err := m.free(); err != nil {
 			e.log.Error("memory of a batch is not freed", "err", err)
 		}
 	}
 	*ms = (*ms)[:0]
 }
+
+// maxMemories is how many a child can have; their ids are below it.
+const maxMemories = 4096
 
 var errMemory = errors.New("the limit of memory shared with devices is reached")
 
@@ -93,9 +101,13 @@ func (e *Executor) share(l limits) (*memory, error) {
 		delete(e.held, h.Batch)
 		e.release(h)
 	}
-	e.ids++
-	m, err := newMemory(e.ids, l)
+	if len(e.ids) == 0 {
+		return nil, fmt.Errorf("cuda: more than %d batches", maxMemories)
+	}
+	last := len(e.ids) - 1
+	m, err := newMemory(e.ids[last], l)
 	if err == nil {
+		e.ids = e.ids[:last]
 		e.shared += int64(size)
 	}
 	return m, err
@@ -115,7 +127,7 @@ func (e *Executor) settle(h *held) bool {
 	if m := h.memory; m != nil && m.holds(b) {
 		more := limits{grown(used.f32, m.f32, largest.f32), grown(used.out, m.out, largest.out), grown(used.tasks, m.tasks, largest.tasks)}
 		if more != m.limits {
-			e.move(h, more, false)
+			e.move(h, more, false) // it is well where it is, too
 		}
 		return true
 	}
@@ -124,7 +136,11 @@ func (e *Executor) settle(h *held) bool {
 		return false
 	}
 	want := limits{room(used.f32, smallest.f32), room(used.out, smallest.out), room(used.tasks, smallest.tasks)}
-	return e.move(h, want, false)
+	if err := e.move(h, want, false); err != nil {
+		e.refuse(h, err)
+		return false
+	}
+	return true
 }
 
 // grown is the limit for an arena with used of limit elements in use.
@@ -140,17 +156,17 @@ func room(used, least int) int { return max(least, 1<<bits.Len(uint(max(used, 1)
 
 // move copies a batch to another memory. With abandon set, the old one is left
 // to the child that has it, for good.
-func (e *Executor) move(h *held, l limits, abandon bool) bool {
+func (e *Executor) move(h *held, l limits, abandon bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m, err := e.share(l)
 	if err != nil {
-		return false
+		return err
 	}
 	if h.memory != nil && !abandon {
 		h.retired = append(h.retired, h.memory) // a caller's slices of it are good until the next Execute
 	}
 	h.memory = m
 	m.take(h.Batch)
-	return true
+	return nil
 }

@@ -10,12 +10,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"odradek/cuda/kernels"
 )
 
 // child is one run of the child program: a device of its own, lanes to it. It
@@ -48,8 +51,9 @@ func spawn(ctx context.Context, o *Options, device int) (*child, error) {
 	c := &child{
 		lanes: make(chan *lane, o.Lanes), dead: make(chan struct{}), gone: make(chan struct{}), mapped: map[uint32]bool{},
 	}
-	c.cmd = exec.Command(o.Child, o.Args...)
-	c.cmd.Env = append(append(os.Environ(), o.Env...), "ODRADEK_CUDA_DEVICE="+strconv.Itoa(device), "ODRADEK_CUDA_LANES="+strconv.Itoa(o.Lanes))
+	args := []string{"-device", strconv.Itoa(device), "-lanes", strconv.Itoa(o.Lanes)}
+	c.cmd = exec.Command(o.Child, append(slices.Clone(o.Args), args...)...)
+	c.cmd.Env = append(os.Environ(), o.Env...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.said, &c.said
 	c.cmd.WaitDelay = 500 * time.Millisecond
 	c.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true} // an interrupt at the terminal is the worker's to handle
@@ -91,6 +95,9 @@ func spawn(ctx context.Context, o *Options, device int) (*child, error) {
 	}
 	if err == nil && r.code != codeOK {
 		err = errors.New(r.text)
+	}
+	if v := kernels.Version(); err == nil && r.nanos != 0 && r.nanos != v {
+		err = fmt.Errorf("%s is of another build: it has kernels %x, this program %x", o.Child, r.nanos, v)
 	}
 	if err != nil {
 		c.fail(err)
@@ -158,10 +165,8 @@ func (c *child) ask(l *lane, q *request, path string, deadline time.Time) (reply
 	switch {
 	case err == nil && r.seq != q.seq:
 		err = fmt.Errorf("reply %d to request %d", r.seq, q.seq)
-	case err == nil && r.code == codeBroken:
-		err = fmt.Errorf("the device failed: %s", r.text)
-	case err == nil && r.code != codeOK && r.code != codeRefused:
-		err = fmt.Errorf("reply with code %d: %s", r.code, r.text)
+	case err == nil && r.broken():
+		err = fmt.Errorf("the device failed: %s (%d)", r.text, r.code)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errors.New("no answer before the deadline")
 	}
@@ -219,7 +224,7 @@ func (c *child) share(l *lane, m *memory, deadline time.Time) (refused, err erro
 }
 
 // forget unmaps a memory in the child.
-func (c *child) forget(id uint32, timeout time.Duration) {
+func (c *child) forget(id uint32, allowance func() time.Duration) {
 	c.mu.Lock()
 	known := c.mapped[id]
 	delete(c.mapped, id)
@@ -228,7 +233,7 @@ func (c *child) forget(id uint32, timeout time.Duration) {
 		return
 	}
 	if l, err := c.take(context.Background()); err == nil {
-		c.ask(l, &request{kind: kindUnmap, batch: id}, "", time.Now().Add(timeout))
+		c.ask(l, &request{kind: kindUnmap, batch: id}, "", time.Now().Add(allowance()))
 		c.lanes <- l
 	}
 }

@@ -110,3 +110,11 @@ func (d *device) count(tasks int, nanos uint64) {
 	d.stats.Busy += time.Duration(nanos)
 	d.mu.Unlock()
 }
+
+// slack is how many times longer than planned a batch may take.
+const slack = 20
+
+// allowance is how long a request may take now that this much work is there.
+func (d *device) allowance() time.Duration {
+	return d.o.Deadline + time.Duration(slack*d.load.Load())
+}

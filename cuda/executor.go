@@ -31,8 +31,8 @@ type Executor struct {
 	mu     sync.Mutex
 	held   map[*detectors.Batch]*held
 	free   []*held
-	shared int64 // bytes of all memories
-	ids    uint32
+	shared int64     // bytes of all memories
+	ids    []uint32  // that are free
 	told   time.Time // when a refused batch was last logged
 }
 
@@ -64,7 +64,10 @@ func Open(o Options) (*Executor, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Executor{
-		o: o, log: o.Log, cpu: detectors.NewCPU(o.Workers), helpers: make(chan struct{}, o.Workers-1), stop: stop, held: map[*detectors.Batch]*held{},
+		o: o, log: o.Log, ids: make([]uint32, maxMemories), cpu: detectors.NewCPU(o.Workers), helpers: make(chan struct{}, o.Workers-1), stop: stop, held: map[*detectors.Batch]*held{},
+	}
+	for i := range e.ids {
+		e.ids[i] = uint32(maxMemories - 1 - i)
 	}
 	faults := make([]error, len(o.Devices))
 	for i, index := range o.Devices {
@@ -109,12 +112,13 @@ func (e *Executor) Close() error {
 		}
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	for _, h := range e.held {
 		e.release(h)
 	}
 	clear(e.held)
 	e.free = nil
+	e.mu.Unlock()
+	e.running.Wait()
 	return errors.Join(append(faults, e.cpu.Close())...)
 }
 
@@ -243,7 +247,7 @@ func (e *Executor) onDevice(ctx context.Context, h *held, n int, copyOut bool) (
 		case <-c.gone:
 		case <-time.After(goneTimeout):
 			// It may yet write to this memory: leave it there for good.
-			if !e.move(h, h.memory.limits, true) {
+			if e.move(h, h.memory.limits, true) != nil {
 				h.memory = nil
 				h.F32, h.Out = slices.Clone(h.F32), slices.Clone(h.Out)
 				return false, nil
@@ -261,8 +265,8 @@ func (e *Executor) onDevice(ctx context.Context, h *held, n int, copyOut bool) (
 // alone costs more than its share of a full device.
 const chainWeight = 128
 
-// slack is how many times longer than planned a batch may take.
-const slack = 20
+// mapTime is what locking a batch's memory may take besides: 1 GiB takes 0.3 s.
+const mapTime = 5 * time.Second
 
 // onChild executes a request on a child. An error is that of ctx, or the child
 // is done with.
@@ -273,18 +277,18 @@ func (e *Executor) onChild(ctx context.Context, d *device, c *child, h *held, q 
 	}
 	defer func() { c.lanes <- l }()
 	m := h.memory
-	if refused, err = c.share(l, m, time.Now().Add(e.o.Deadline+5*time.Second)); refused != nil || err != nil {
+	if refused, err = c.share(l, m, time.Now().Add(d.allowance()+mapTime)); refused != nil || err != nil {
 		return refused, err
 	}
 	status := view[uint32](m.bytes, int(q.statusOff), int(q.tasks))
 	for i := range status {
 		status[i] = notWritten
 	}
-	r, err := c.ask(l, q, "", time.Now().Add(e.o.Deadline+time.Duration(slack*d.load.Load())))
+	r, err := c.ask(l, q, "", time.Now().Add(d.allowance()))
 	if err != nil {
 		return nil, err
 	}
-	if r.code == codeRefused {
+	if r.code != codeOK {
 		return errors.New(r.text), nil
 	}
 	if err := h.plan.settle(h.Batch, status); err != nil {
@@ -321,7 +325,7 @@ func (e *Executor) write(h *held, n int) (q request, ok bool) {
 		}
 		bigger := m.limits
 		bigger.tasks += (end - m.outOff + planBytes - 1) / planBytes
-		if !e.move(h, bigger, false) {
+		if e.move(h, bigger, false) != nil {
 			return q, false
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,7 +65,7 @@ func (c *goChild) run() {
 		fmt.Fprintln(os.Stderr, "no CUDA-capable device is detected")
 		os.Exit(1)
 	}
-	lanes, err := strconv.Atoi(os.Getenv("ODRADEK_CUDA_LANES"))
+	lanes, err := strconv.Atoi(os.Args[slices.Index(os.Args, "-lanes")+1])
 	if err != nil {
 		os.Exit(2)
 	}
@@ -93,7 +94,6 @@ func encodeReply(m *[messageBytes]byte, r *reply) {
 	le.PutUint32(m[0:], magic)
 	le.PutUint32(m[4:], r.seq)
 	le.PutUint32(m[8:], r.code)
-	le.PutUint32(m[12:], r.driver)
 	le.PutUint64(m[16:], r.nanos)
 	le.PutUint64(m[24:], r.a)
 	le.PutUint64(m[32:], r.b)
@@ -119,7 +119,7 @@ func (c *goChild) answer(f io.Reader, m *[messageBytes]byte) reply {
 	}
 	switch q.kind {
 	case kindHello:
-		r.text, r.a, r.b, r.driver = "Go test child", 1<<30, 2|90<<16|1<<32, 13000
+		r.text, r.a, r.b, r.nanos = "Go test child", 1<<30, 2<<32|90, kernels.Version()
 	case kindMap:
 		var n [4]byte
 		io.ReadFull(f, n[:])
@@ -127,12 +127,12 @@ func (c *goChild) answer(f io.Reader, m *[messageBytes]byte) reply {
 		io.ReadFull(f, path)
 		file, err := os.OpenFile(string(path), os.O_RDWR, 0)
 		if err != nil {
-			return fail(codeRefused, err)
+			return fail(codeNoMemory, err)
 		}
 		b, err := unix.Mmap(int(file.Fd()), 0, int(q.inBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		file.Close()
 		if err != nil {
-			return fail(codeRefused, err)
+			return fail(codeNoMemory, err)
 		}
 		c.mu.Lock()
 		c.maps[q.batch] = b
@@ -150,17 +150,17 @@ func (c *goChild) answer(f io.Reader, m *[messageBytes]byte) reply {
 		began := time.Now()
 		fault := c.fault()
 		if fault == "refuse" {
-			return fail(codeRefused, errors.New("out of memory"))
+			return fail(codeNoMemory, errors.New("out of memory"))
 		}
 		if err := execute(b, &q, fault); err != nil {
-			return fail(codeBroken, err)
+			return fail(700, err)
 		}
 		r.nanos = uint64(time.Since(began))
 		if fault == "seq" {
 			r.seq++
 		}
 	default:
-		return fail(codeBroken, fmt.Errorf("request of kind %d", q.kind))
+		return fail(700, fmt.Errorf("request of kind %d", q.kind))
 	}
 	return r
 }
@@ -183,7 +183,7 @@ func (c *goChild) fault() string {
 		fmt.Fprintln(os.Stderr, "a test made it die")
 		unix.Kill(os.Getpid(), unix.SIGKILL)
 	case "silent":
-		select {}
+		time.Sleep(time.Hour)
 	case "garbage":
 		os.NewFile(3, "lane").Write(make([]byte, 77))
 		os.NewFile(4, "lane").Write(make([]byte, 300))

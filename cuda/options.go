@@ -37,7 +37,6 @@ type Info struct {
 	SMs    int
 	// Capability is ten times the major compute capability and the minor: 90 for 9.0.
 	Capability int
-	Driver     int // version, 12080 for 12.8; 0: unknown
 }
 
 // Stats are an executor's counts since Open.

@@ -23,7 +23,9 @@ const (
 	kindMap     requestKind = 2 // a path of the memory follows: uint32 length, bytes
 	kindExecute requestKind = 3
 	kindUnmap   requestKind = 4
-	// kindFault is for tests: batch says which faultInjected is to happen. A child
+	// kindMeasure executes, then repeats the launches on copies of the buffers, cold.
+	kindMeasure requestKind = 5
+	// kindFault is for tests: launches says which fault is to happen. A child
 	// does it only if ODRADEK_CUDA_FAULTS is 1 in its environment.
 	kindFault requestKind = 9
 )
@@ -32,7 +34,6 @@ const (
 const (
 	faultAddress = 1 // a kernel writes where it may not
 	faultEndless = 2 // a kernel that does not end
-	faultExit    = 3 // the child ends
 )
 
 // request is what the parent says. [inOff, inOff+inBytes) is copied to the
@@ -50,6 +51,7 @@ type request struct {
 	scratchBytes                    uint64 // on the device
 	copyOut                         bool   // Out as it is has to be on the device first
 	seq                             uint32 // comes back in the reply
+	repeat, rotate                  uint32 // kindMeasure: launches, copies of the buffers
 }
 
 func (r *request) encode(m *[messageBytes]byte) {
@@ -65,21 +67,32 @@ func (r *request) encode(m *[messageBytes]byte) {
 		m[96] = 1
 	}
 	le.PutUint32(m[100:], r.seq)
+	le.PutUint32(m[104:], r.repeat)
+	le.PutUint32(m[108:], r.rotate)
 }
 
-// The codes of replies.
+// The codes of replies: a CUresult, or one of our own.
 const (
-	codeOK      = 0
-	codeBroken  = 1 // the device or the child is not to be used any more
-	codeRefused = 2 // not this batch (no memory for it); the child is well
+	codeOK       = 0
+	codeNoMemory = 2     // of the device, for this batch; the child is well
+	codeNonsense = 10001 // the request; the child is well
 )
+
+// broken reports whether the child is not to be used any more: after any other
+// error of a device its process has lost it.
+func (r *reply) broken() bool {
+	return r.code != codeOK && r.code != codeNoMemory && r.code != codeNonsense
+}
 
 // reply is what the child says.
 type reply struct {
-	seq, code, driver uint32
-	nanos             uint64 // on the device
-	a, b              uint64 // hello: memory; SMs, capability << 16, devices << 32
-	text              string // hello: the device's name; else what is wrong
+	seq, code uint32
+	// hello: kernels.Version of the child; execute: time from the copy in to the
+	// copy out; measure: the median time of the launches
+	nanos uint64
+	a     uint64 // hello: memory; execute: time of the launches; measure: the fastest
+	b     uint64 // hello: SMs << 32, capability; measure: copies of the buffers
+	text  string // hello: the device's name; else what is wrong
 }
 
 func decodeReply(m *[messageBytes]byte) (r reply, err error) {
@@ -87,7 +100,7 @@ func decodeReply(m *[messageBytes]byte) (r reply, err error) {
 	if got := le.Uint32(m[0:]); got != magic {
 		return r, fmt.Errorf("reply begins with %#x", got)
 	}
-	r.seq, r.code, r.driver = le.Uint32(m[4:]), le.Uint32(m[8:]), le.Uint32(m[12:])
+	r.seq, r.code = le.Uint32(m[4:]), le.Uint32(m[8:])
 	r.nanos, r.a, r.b = le.Uint64(m[16:]), le.Uint64(m[24:]), le.Uint64(m[32:])
 	text := m[40:]
 	if i := bytes.IndexByte(text, 0); i >= 0 {
@@ -99,6 +112,6 @@ func decodeReply(m *[messageBytes]byte) (r reply, err error) {
 
 func (r *reply) info() Info {
 	return Info{
-		Name: r.text, Memory: int64(r.a), SMs: int(r.b & 0xffff), Capability: int(r.b >> 16 & 0xffff), Driver: int(r.driver),
+		Name: r.text, Memory: int64(r.a), SMs: int(r.b >> 32), Capability: int(r.b & 0xffff),
 	}
 }

@@ -4,3 +4,6 @@ package kernels
 
 // Names are the kernels; a Launch names one by its index.
 var Names = []string{"ikasst", "lof"}
+
+// Version differs between builds that do not understand each other's launches.
+func Version() uint64 { return 1 }
