@@ -1,0 +1,2 @@
+// Package cuda runs batches on NVIDIA devices: see Open.
+package cuda

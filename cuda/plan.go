@@ -1,0 +1,393 @@
+package cuda
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"odradek/cuda/kernels"
+	"odradek/detectors"
+)
+
+// Tile is what a block works on, as task.h has it.
+type Tile struct {
+	First, Count uint32 // tasks in plan order
+	Part         uint32 // of the task, where several blocks share one
+	Scratch      uint32 // offset of its scratch, in units of 256 bytes
+}
+
+// Launch is one kernel launch, as task.h has it.
+type Launch struct {
+	Kernel                 uint32 // index into kernels.Names
+	Grid, Block, Shared    uint32 // blocks, threads a block, bytes of dynamic shared memory
+	FirstTile, Tiles, _, _ uint32
+}
+
+// Class says which launches a task goes into: tasks of one class share them. A,
+// B are the op's own, such as sizes that a kernel is made for.
+type Class struct {
+	Op            detectors.Op
+	Variant, A, B uint32
+}
+
+// chain is a run of tasks in plan order that one block has to work through in
+// order, each one's carry being what the one before leaves.
+type chain struct {
+	first, count uint32
+	cost         int
+}
+
+// opPlan is how an op gets to the device.
+type opPlan struct {
+	// class is the task's class and its rough device time in nanoseconds when the
+	// device is full; ok is false where the CPU is to score it. It looks at the
+	// task's dimension, fresh rows and lengths and at its parameters only: never at
+	// offsets, never at the carry. So a task's kernel, and with it every bit of its
+	// result, depends on that task alone.
+	class func(t *detectors.Task, params []float32) (c Class, cost int, ok bool)
+	// launches adds the tiles and launches of a class (planner.tile,
+	// planner.launch). The chains lie in plan order and by falling cost, so that
+	// the long ones begin first.
+	launches func(c Class, p *planner, chains []chain)
+}
+
+// opPlans are the ops that there are kernels for.
+var opPlans = map[detectors.Op]*opPlan{
+	detectors.IKASST: &ikasstPlan,
+	detectors.LOF:    &lofPlan,
+}
+
+// byOp is opPlans by number.
+var byOp = func() []*opPlan {
+	ops := make([]*opPlan, len(detectors.Ops()))
+	for op, p := range opPlans {
+		ops[op] = p
+	}
+	return ops
+}()
+
+// kernel is the index of a kernel.
+func kernel(name string) uint32 {
+	i := slices.Index(kernels.Names, name)
+	if i < 0 {
+		panic(fmt.Sprintf("cuda: no kernel %q; go generate ./cuda", name))
+	}
+	return uint32(i)
+}
+
+// place is where a task is in an Execute.
+type place uint8
+
+const (
+	waiting  place = iota // for the task that its carry comes from
+	onDevice              // in this round's plan
+	onCPU                 // in this round, after the device
+	done
+)
+
+// planner makes the plans of one batch's Execute: see doc.go. It is reused.
+type planner struct {
+	f32          []float32
+	tasks        []detectors.Task // in plan order, in the batch's memory
+	tiles        []Tile
+	launched     int // tiles that belong to a launch
+	launches     []Launch
+	scratchBytes uint64
+
+	order         []int32 // batch index of each task in plan order
+	cpu           []int32 // tasks for the CPU in this round, by index
+	places        []place // by batch index
+	forced        []bool  // by batch index: a kernel did not take it; nil for none
+	left          int     // tasks not done
+	segment       []int32 // by batch index: its segment; valid on the device only
+	next          []int32 // by batch index: the next task of its segment, -1 at the end
+	segments      []segment
+	byCost        []int32 // segments by falling cost
+	sorted        []int32 // segments by group, then by falling cost
+	groups        []int32 // where each group begins in sorted
+	chains        []chain
+	cost, longest int // ns: all of the device's tasks, the costliest chain
+
+	classes []Class
+	index   map[Class]int32
+	waves   int32
+	shapes  [64]shapeClass
+	serial  uint32
+}
+
+// segment is a run of linked tasks of one class: a chain, or a part of one where
+// its tasks have several classes. A later part is in a later launch.
+type segment struct {
+	class, wave int32
+	head, last  int32
+	count       uint32
+	cost        int
+}
+
+// shape is all that a task's class depends on, but for the parameters' content,
+// which is that of the span for as long as the batch is.
+type shape struct {
+	op                                detectors.Op
+	dim, fresh, x, bins, scores, next uint32
+	params                            detectors.Span
+}
+
+// shapeClass remembers the class of a shape: most tasks are like others.
+type shapeClass struct {
+	shape
+	serial uint32 // of the planner, when it was filled
+	class  int32  // -1: for the CPU
+	cost   int
+}
+
+// start begins an Execute.
+func (p *planner) start(b *detectors.Batch) {
+	n := len(b.Tasks)
+	p.places = slices.Grow(p.places[:0], n)[:n]
+	clear(p.places)
+	p.segment = slices.Grow(p.segment[:0], n)[:n]
+	p.next = slices.Grow(p.next[:0], n)[:n]
+	p.forced = nil
+	p.left = n
+	p.serial++
+	p.classes = p.classes[:0]
+	if p.index == nil {
+		p.index = map[Class]int32{}
+	}
+	clear(p.index)
+}
+
+// before is the task whose Next is task i's carry, -1 for none. A link to a task
+// that leaves no carry means nothing.
+func before(b *detectors.Batch, i int) int32 {
+	after := b.Tasks[i].After
+	if after == 0 {
+		return -1
+	}
+	if int(after) > i {
+		panic(fmt.Sprintf("cuda: task %d is linked after task %d", i, after-1))
+	}
+	if b.Tasks[after-1].Next.Len == 0 {
+		return -1
+	}
+	return int32(after) - 1
+}
+
+// assign finds a place for every task that is not done, and the segments of those
+// that go to the device in this round. A task waits for another round where its
+// carry comes from a task that the CPU has to score first: which side scores a
+// task is a matter of that task alone.
+func (p *planner) assign(b *detectors.Batch) {
+	p.f32 = b.F32
+	p.cpu, p.segments = p.cpu[:0], p.segments[:0]
+	p.waves, p.cost, p.longest = 0, 0, 0
+	for i := range b.Tasks {
+		if p.places[i] == done {
+			continue
+		}
+		class, cost := p.classOf(&b.Tasks[i])
+		if p.forced != nil && p.forced[i] {
+			class = -1
+		}
+		from := before(b, i)
+		at := done
+		if from >= 0 {
+			at = p.places[from]
+		}
+		switch {
+		case at == waiting, at == onCPU && class >= 0:
+			p.places[i] = waiting
+		case class < 0:
+			p.places[i] = onCPU
+			p.cpu = append(p.cpu, int32(i))
+		default:
+			p.places[i] = onDevice
+			p.next[i] = -1
+			p.cost += cost
+			wave := int32(0)
+			if at == onDevice {
+				k := p.segment[from]
+				s := &p.segments[k]
+				if s.class == class && s.last == from {
+					p.next[from], s.last = int32(i), int32(i)
+					s.count++
+					s.cost += cost
+					p.longest = max(p.longest, s.cost)
+					p.segment[i] = k
+					continue
+				}
+				wave = s.wave
+				if class <= s.class {
+					wave++
+				}
+				p.waves = max(p.waves, wave)
+			}
+			p.segment[i] = int32(len(p.segments))
+			p.segments = append(p.segments, segment{class, wave, int32(i), int32(i), 1, cost})
+			p.longest = max(p.longest, cost)
+		}
+	}
+}
+
+// classOf is the index of a task's class, -1 for the CPU, and its cost.
+func (p *planner) classOf(t *detectors.Task) (int32, int) {
+	op := byOp[t.Op]
+	if op == nil {
+		return -1, 0
+	}
+	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Params}
+	e := &p.shapes[(t.X.Len*7+t.Fresh*5+t.Params.Off*3+t.Bins.Len+uint32(t.Op))%uint32(len(p.shapes))]
+	if e.serial == p.serial && e.shape == s {
+		return e.class, e.cost
+	}
+	e.shape, e.serial, e.class = s, p.serial, -1
+	c, cost, ok := op.class(t, p.f32[t.Params.Off:t.Params.Off+t.Params.Len])
+	if ok {
+		k, known := p.index[c]
+		if !known {
+			k = int32(len(p.classes))
+			p.classes = append(p.classes, c)
+			p.index[c] = k
+		}
+		e.class, e.cost = k, max(cost, 1)
+	}
+	return e.class, e.cost
+}
+
+// device is the number of tasks of this round's plan.
+func (p *planner) device() int {
+	n := 0
+	for i := range p.segments {
+		n += int(p.segments[i].count)
+	}
+	return n
+}
+
+// lay writes the device's tasks in plan order to tasks, which has room for all of
+// them, and makes tiles and launches: class by class in each wave, chains by
+// falling cost.
+func (p *planner) lay(b *detectors.Batch, tasks []detectors.Task) {
+	p.tasks = tasks
+	p.order = p.order[:0]
+	p.tiles, p.launches, p.launched, p.scratchBytes = p.tiles[:0], p.launches[:0], 0, 0
+	p.sort()
+	for g := 0; g+1 < len(p.groups); g++ {
+		lo, hi := p.groups[g], p.groups[g+1]
+		if lo == hi {
+			continue
+		}
+		p.chains = p.chains[:0]
+		for _, k := range p.sorted[lo:hi] {
+			s := &p.segments[k]
+			p.chains = append(p.chains, chain{uint32(len(p.order)), s.count, s.cost})
+			for i := s.head; i >= 0; i = p.next[i] {
+				t := &p.tasks[len(p.order)]
+				*t = b.Tasks[i]
+				t.After = 0
+				if b.Tasks[i].After != 0 {
+					t.Carry = detectors.Span{}
+					if from := before(b, int(i)); from >= 0 {
+						t.After, t.Carry = 1, b.Tasks[from].Next
+					}
+				}
+				p.order = append(p.order, i)
+			}
+		}
+		c := p.classes[g%len(p.classes)]
+		byOp[c.Op].launches(c, p, p.chains)
+		if p.launched != len(p.tiles) {
+			panic(fmt.Sprintf("cuda: tiles of %v without a launch", c))
+		}
+	}
+}
+
+// sort puts the segments in order: by wave and class, then by falling cost, in
+// steps of an eighth, then as they came. A counting sort: there may be 100,000.
+func (p *planner) sort() {
+	groups := (int(p.waves) + 1) * len(p.classes)
+	p.groups = slices.Grow(p.groups[:0], groups+1)[:groups+1]
+	clear(p.groups)
+	group := func(s *segment) int { return int(s.wave)*len(p.classes) + int(s.class) }
+	for i := range p.segments {
+		p.groups[group(&p.segments[i])+1]++
+	}
+	for g := range groups {
+		p.groups[g+1] += p.groups[g]
+	}
+	p.sorted = slices.Grow(p.sorted[:0], len(p.segments))[:len(p.segments)]
+	falls := [costSteps + 1]int32{}
+	for i := range p.segments {
+		falls[costSteps-costStep(p.segments[i].cost)]++
+	}
+	at := int32(0)
+	for i, n := range falls {
+		falls[i] = at
+		at += n
+	}
+	p.byCost = slices.Grow(p.byCost[:0], len(p.segments))[:len(p.segments)]
+	for i := range p.segments {
+		k := costSteps - costStep(p.segments[i].cost)
+		p.byCost[falls[k]] = int32(i)
+		falls[k]++
+	}
+	for _, i := range p.byCost {
+		g := group(&p.segments[i])
+		p.sorted[p.groups[g]] = i
+		p.groups[g]++
+	}
+	for g := groups; g > 0; g-- {
+		p.groups[g] = p.groups[g-1]
+	}
+	p.groups[0] = 0
+}
+
+const costSteps = 64 * 8
+
+// costStep is larger for larger costs: eight steps a doubling.
+func costStep(cost int) int {
+	n := bits.Len(uint(cost))
+	if n < 4 {
+		return cost
+	}
+	return n<<3 | cost>>(n-4)&7
+}
+
+// tile adds a block's share of work to the launch that will come.
+func (p *planner) tile(t Tile) { p.tiles = append(p.tiles, t) }
+
+// launch adds a launch of the tiles since the one before, a block each.
+func (p *planner) launch(kernel uint32, block, shared int) {
+	p.launchGrid(kernel, len(p.tiles)-p.launched, block, shared)
+}
+
+// launchGrid is launch for a kernel whose blocks find their tiles themselves.
+func (p *planner) launchGrid(kernel uint32, grid, block, shared int) {
+	if p.launched == len(p.tiles) {
+		return
+	}
+	p.launches = append(p.launches, Launch{
+		Kernel: kernel, Grid: uint32(grid), Block: uint32(block), Shared: uint32(shared),
+		FirstTile: uint32(p.launched), Tiles: uint32(len(p.tiles) - p.launched),
+	})
+	p.launched = len(p.tiles)
+}
+
+// again adds a launch of another kernel on the tiles of the last launch: an op's
+// next phase.
+func (p *planner) again(kernel uint32, grid, block, shared int) {
+	l := p.launches[len(p.launches)-1]
+	l.Kernel, l.Grid, l.Block, l.Shared = kernel, uint32(grid), uint32(block), uint32(shared)
+	p.launches = append(p.launches, l)
+}
+
+// scratch is room for n bytes on the device, undefined and the batch's own; the
+// offset is in units of 256 bytes, as tiles have it.
+func (p *planner) scratch(n int) uint32 {
+	at := p.scratchBytes
+	p.scratchBytes += uint64(align(n))
+	return uint32(at / alignment)
+}
+
+const alignment = 256
+
+func align(n int) int { return (n + alignment - 1) &^ (alignment - 1) }
