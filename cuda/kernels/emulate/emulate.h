@@ -1,0 +1,410 @@
+// CUDA C++ on the CPU, as much of it as the kernels here use, so that their own
+// source is checked where there is no device. Blocks run one after the other.
+// The threads of a block are fibers of one thread of the system; they change
+// only at barriers and warp operations, in an order drawn anew each round, so
+// that a missing barrier shows. A block whose threads wait for each other for
+// ever ends the program with what they wait for.
+//
+// Not the same as a device: nothing runs at once, so a race between two accesses
+// without a barrier in between may stay hidden (compute-sanitizer on a device
+// finds those); arithmetic is the host's, with -ffp-contract=off and fma where the
+// source says so.
+#pragma once
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static
+#define __shared__ static
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(n) __attribute__((aligned(n)))
+#define DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(emulate::shared)
+
+struct dim3 { unsigned x, y, z; };
+struct float2 { float x, y; };
+struct float3 { float x, y, z; };
+struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(16) double2 { double x, y; };
+struct int2 { int x, y; };
+struct alignas(16) int4 { int x, y, z, w; };
+struct uint2 { unsigned x, y; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+static inline float2 make_float2(float x, float y) { return {x, y}; }
+static inline float3 make_float3(float x, float y, float z) { return {x, y, z}; }
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static inline double2 make_double2(double x, double y) { return {x, y}; }
+static inline int2 make_int2(int x, int y) { return {x, y}; }
+static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+namespace emulate {
+
+constexpr int maxThreads = 1024, stackBytes = 256 << 10;
+constexpr size_t sharedBytes = 232 << 10;
+
+// Fiber is one thread of a block.
+struct Fiber {
+    void *sp;
+    dim3 index;
+    bool done;
+    const char *waits;  // for what, while it does
+};
+
+// Collective is a warp operation that lanes of one mask meet in.
+struct Collective {
+    uint32_t mask, arrived, left;
+    uint64_t value[32];
+};
+
+inline Fiber fibers[maxThreads];
+inline Fiber *self;
+inline void *scheduler;
+inline dim3 block, grid, blockSize;
+alignas(128) inline unsigned char shared[sharedBytes];
+inline char *stacks;
+inline int live;                              // threads that have not ended
+inline unsigned barrier, arrived, votes[2];   // block barriers passed; threads at the next; its votes
+inline uint64_t progress, order = 0x9e3779b97f4a7c15;
+inline Collective collectives[32][64];
+inline void (*entry)();
+
+// change saves the running context in *from and goes on with to.
+extern "C" void odradek_change(void **from, void *to);
+asm(R"(
+.text
+.global odradek_change
+.type odradek_change,@function
+odradek_change:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+.size odradek_change,.-odradek_change
+)");
+
+inline void yield() { odradek_change(&self->sp, scheduler); }
+
+inline void wait(const char *what, bool &ready) {
+    self->waits = what;
+    while (!ready) yield();
+    self->waits = nullptr;
+}
+
+inline void trampoline() {
+    entry();
+    self->done = true;
+    live--;
+    progress++;
+    for (;;) yield();
+}
+
+inline int lane() { return self->index.x & 31; }
+inline int warp() { return self->index.x >> 5; }
+
+// syncthreads is a block barrier; it returns how many threads came with a vote,
+// or'ed in the upper half: whether any did.
+inline unsigned syncthreads(bool vote = false) {
+    unsigned mine = barrier;
+    votes[mine & 1] += vote;
+    arrived++;
+    self->waits = "__syncthreads";
+    for (;;) {
+        if (barrier != mine) break;
+        if (arrived == static_cast<unsigned>(live)) {
+            arrived = 0;
+            barrier++;
+            votes[barrier & 1] = 0;
+            progress++;
+            break;
+        }
+        yield();
+    }
+    self->waits = nullptr;
+    return votes[mine & 1];
+}
+
+// meet hands value in and gives the collective with everyone's.
+inline Collective *meet(uint32_t mask, uint64_t value) {
+    uint32_t bit = 1u << lane();
+    if (!(mask & bit)) {
+        fprintf(stderr, "emulate: thread %u of block %u is not in its own mask %08x\n", self->index.x, block.x, mask);
+        abort();
+    }
+    Collective *c = nullptr;
+    for (Collective &o : collectives[warp()]) {
+        if (o.mask == mask && o.arrived != mask && !(o.arrived & bit)) {
+            c = &o;
+            break;
+        }
+    }
+    if (!c) {
+        for (Collective &o : collectives[warp()]) {
+            if (!o.mask) {
+                c = &o;
+                break;
+            }
+        }
+        if (!c) abort();
+        c->mask = mask;
+        c->arrived = c->left = 0;
+    }
+    c->value[lane()] = value;
+    c->arrived |= bit;
+    if (c->arrived == mask) progress++;
+    self->waits = "a warp operation";
+    while (c->arrived != mask) yield();
+    self->waits = nullptr;
+    return c;
+}
+
+// leave ends what meet began.
+inline void leave(Collective *c) {
+    c->left |= 1u << lane();
+    if (c->left == c->mask) c->mask = 0;
+}
+
+template <class T> uint64_t bits(T v) {
+    static_assert(sizeof(T) <= 8);
+    uint64_t b = 0;
+    memcpy(&b, &v, sizeof v);
+    return b;
+}
+
+template <class T> T from(uint64_t b) {
+    T v;
+    memcpy(&v, &b, sizeof v);
+    return v;
+}
+
+template <class T> T shuffle(uint32_t mask, T v, int source) {
+    Collective *c = meet(mask, bits(v));
+    if (source < 0 || source > 31 || !(mask >> source & 1)) source = lane();
+    T got = from<T>(c->value[source]);
+    leave(c);
+    return got;
+}
+
+template <class T, class F> T reduce(uint32_t mask, T v, F f) {
+    Collective *c = meet(mask, bits(v));
+    bool first = true;
+    T sum{};
+    for (int i = 0; i < 32; i++) {
+        if (mask >> i & 1) {
+            T o = from<T>(c->value[i]);
+            sum = first ? o : f(sum, o);
+            first = false;
+        }
+    }
+    leave(c);
+    return sum;
+}
+
+// launch runs kernel() for each block; its arguments are the closure's.
+template <class K> void launch(unsigned blocks, unsigned threads, size_t dynamicShared, K kernel) {
+    if (threads < 1 || threads > maxThreads || dynamicShared > sharedBytes - (5 << 10)) {
+        fprintf(stderr, "emulate: a launch of %u threads with %zu bytes of shared memory\n", threads, dynamicShared);
+        abort();
+    }
+    if (!stacks) stacks = static_cast<char *>(aligned_alloc(4096, static_cast<size_t>(maxThreads) * stackBytes));
+    static K *current;
+    current = &kernel;
+    entry = [] { (*current)(); };
+    grid = {blocks, 1, 1};
+    blockSize = {threads, 1, 1};
+    for (unsigned b = 0; b < blocks; b++) {
+        block = {b, 0, 0};
+        memset(shared, 0xff, dynamicShared);  // NaN
+        live = static_cast<int>(threads);
+        arrived = votes[0] = votes[1] = 0;
+        memset(collectives, 0, sizeof collectives);
+        for (unsigned t = 0; t < threads; t++) {
+            Fiber &f = fibers[t];
+            f.index = {t, 0, 0};
+            f.done = false;
+            f.waits = nullptr;
+            void **top = reinterpret_cast<void **>(stacks + static_cast<size_t>(t + 1) * stackBytes);
+            *--top = nullptr;  // the alignment that a call leaves
+            *--top = reinterpret_cast<void *>(trampoline);
+            for (int i = 0; i < 6; i++) *--top = nullptr;
+            f.sp = top;
+        }
+        while (live > 0) {
+            uint64_t before = progress;
+            order = order * 6364136223846793005u + 1442695040888963407u;
+            unsigned start = static_cast<unsigned>(order >> 33) % threads, back = order >> 63;
+            for (unsigned i = 0; i < threads; i++) {
+                Fiber &f = fibers[back ? (start + threads - i) % threads : (start + i) % threads];
+                if (f.done) continue;
+                self = &f;
+                odradek_change(&scheduler, f.sp);
+            }
+            if (progress == before && live > 0) {
+                fprintf(stderr, "emulate: block %u of %u waits for ever:\n", b, blocks);
+                for (unsigned t = 0; t < threads; t++) {
+                    if (!fibers[t].done) fprintf(stderr, "  thread %u at %s\n", t, fibers[t].waits ? fibers[t].waits : "?");
+                }
+                abort();
+            }
+        }
+    }
+}
+
+}  // namespace emulate
+
+#define threadIdx (emulate::self->index)
+#define blockIdx (emulate::block)
+#define blockDim (emulate::blockSize)
+#define gridDim (emulate::grid)
+constexpr int warpSize = 32;
+
+static inline void __syncthreads() { emulate::syncthreads(); }
+static inline int __syncthreads_count(int v) { return static_cast<int>(emulate::syncthreads(v != 0)); }
+static inline int __syncthreads_or(int v) { return emulate::syncthreads(v != 0) > 0; }
+static inline int __syncthreads_and(int v) { return emulate::syncthreads(v == 0) == 0; }
+static inline void __syncwarp(unsigned mask = 0xffffffffu) { emulate::leave(emulate::meet(mask, 0)); }
+static inline void __threadfence() {}
+static inline void __threadfence_block() {}
+
+template <class T> T __shfl_sync(unsigned m, T v, int src, int width = 32) {
+    return emulate::shuffle(m, v, (emulate::lane() & ~(width - 1)) | (src & (width - 1)));
+}
+template <class T> T __shfl_xor_sync(unsigned m, T v, int x, int width = 32) {
+    int s = emulate::lane() ^ x;
+    return emulate::shuffle(m, v, (s & ~(width - 1)) > (emulate::lane() & ~(width - 1)) ? emulate::lane() : s);
+}
+template <class T> T __shfl_up_sync(unsigned m, T v, unsigned d, int width = 32) {
+    int l = emulate::lane(), s = l - static_cast<int>(d);
+    return emulate::shuffle(m, v, s < (l & ~(width - 1)) ? l : s);
+}
+template <class T> T __shfl_down_sync(unsigned m, T v, unsigned d, int width = 32) {
+    int l = emulate::lane(), s = l + static_cast<int>(d);
+    return emulate::shuffle(m, v, s > (l | (width - 1)) ? l : s);
+}
+static inline unsigned __ballot_sync(unsigned m, int v) {
+    return emulate::reduce<unsigned>(m, v ? 1u << emulate::lane() : 0, [](unsigned a, unsigned b) { return a | b; });
+}
+static inline int __any_sync(unsigned m, int v) { return __ballot_sync(m, v) != 0; }
+static inline int __all_sync(unsigned m, int v) { return __ballot_sync(m, v) == m; }
+template <class T> unsigned __match_any_sync(unsigned m, T v) {
+    emulate::Collective *c = emulate::meet(m, emulate::bits(v));
+    unsigned same = 0;
+    for (int i = 0; i < 32; i++) {
+        if ((m >> i & 1) && c->value[i] == emulate::bits(v)) same |= 1u << i;
+    }
+    emulate::leave(c);
+    return same;
+}
+template <class T> T __reduce_add_sync(unsigned m, T v) { return emulate::reduce(m, v, [](T a, T b) { return a + b; }); }
+template <class T> T __reduce_min_sync(unsigned m, T v) { return emulate::reduce(m, v, [](T a, T b) { return a < b ? a : b; }); }
+template <class T> T __reduce_max_sync(unsigned m, T v) { return emulate::reduce(m, v, [](T a, T b) { return a > b ? a : b; }); }
+template <class T> T __reduce_or_sync(unsigned m, T v) { return emulate::reduce(m, v, [](T a, T b) { return a | b; }); }
+static inline unsigned __activemask() {  // of lanes that have not ended
+    unsigned m = 0;
+    for (int i = 0; i < 32; i++) {
+        unsigned t = emulate::warp() * 32 + i;
+        if (t < emulate::blockSize.x && !emulate::fibers[t].done) m |= 1u << i;
+    }
+    return m;
+}
+
+template <class T, class U> T atomicAdd(T *p, U v) { T o = *p; *p = o + static_cast<T>(v); return o; }
+template <class T, class U> T atomicSub(T *p, U v) { T o = *p; *p = o - static_cast<T>(v); return o; }
+template <class T, class U> T atomicMax(T *p, U v) { T o = *p; *p = std::max(o, static_cast<T>(v)); return o; }
+template <class T, class U> T atomicMin(T *p, U v) { T o = *p; *p = std::min(o, static_cast<T>(v)); return o; }
+template <class T, class U> T atomicOr(T *p, U v) { T o = *p; *p = o | static_cast<T>(v); return o; }
+template <class T, class U> T atomicAnd(T *p, U v) { T o = *p; *p = o & static_cast<T>(v); return o; }
+template <class T, class U> T atomicExch(T *p, U v) { T o = *p; *p = static_cast<T>(v); return o; }
+template <class T, class U, class V> T atomicCAS(T *p, U c, V v) { T o = *p; if (o == static_cast<T>(c)) *p = static_cast<T>(v); return o; }
+
+template <class T> T __ldg(const T *p) { return *p; }
+template <class T> T __ldcg(const T *p) { return *p; }
+template <class T> T __ldcs(const T *p) { return *p; }
+template <class T> void __stcg(T *p, T v) { *p = v; }
+template <class T> void __stcs(T *p, T v) { *p = v; }
+
+static inline int __popc(unsigned v) { return __builtin_popcount(v); }
+static inline int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
+static inline int __ffs(int v) { return __builtin_ffs(v); }
+static inline int __ffsll(long long v) { return __builtin_ffsll(v); }
+static inline int __clz(int v) { return v ? __builtin_clz(static_cast<unsigned>(v)) : 32; }
+static inline int __clzll(long long v) { return v ? __builtin_clzll(static_cast<unsigned long long>(v)) : 64; }
+static inline unsigned __brev(unsigned v) {
+    unsigned r = 0;
+    for (int i = 0; i < 32; i++) r |= (v >> i & 1) << (31 - i);
+    return r;
+}
+static inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(static_cast<uint64_t>(a) * b >> 32); }
+
+static inline unsigned __float_as_uint(float v) { return emulate::from<unsigned>(emulate::bits(v)); }
+static inline int __float_as_int(float v) { return emulate::from<int>(emulate::bits(v)); }
+static inline float __uint_as_float(unsigned v) { return emulate::from<float>(v); }
+static inline float __int_as_float(int v) { return emulate::from<float>(static_cast<unsigned>(v)); }
+static inline long long __double_as_longlong(double v) { return emulate::from<long long>(emulate::bits(v)); }
+static inline double __longlong_as_double(long long v) { return emulate::from<double>(static_cast<uint64_t>(v)); }
+static inline int __double2hiint(double v) { return static_cast<int>(emulate::bits(v) >> 32); }
+static inline int __double2loint(double v) { return static_cast<int>(emulate::bits(v)); }
+
+static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+static inline float __fadd_rn(float a, float b) { return a + b; }
+static inline float __fsub_rn(float a, float b) { return a - b; }
+static inline float __fmul_rn(float a, float b) { return a * b; }
+static inline float __fdiv_rn(float a, float b) { return a / b; }
+static inline float __fdividef(float a, float b) { return a / b; }
+static inline float __fsqrt_rn(float a) { return sqrtf(a); }
+static inline float __frcp_rn(float a) { return 1 / a; }
+static inline float __frsqrt_rn(float a) { return 1 / sqrtf(a); }
+static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
+static inline double __dadd_rn(double a, double b) { return a + b; }
+static inline double __dsub_rn(double a, double b) { return a - b; }
+static inline double __dmul_rn(double a, double b) { return a * b; }
+static inline double __ddiv_rn(double a, double b) { return a / b; }
+static inline double __dsqrt_rn(double a) { return sqrt(a); }
+static inline double __drcp_rn(double a) { return 1 / a; }
+static inline float __double2float_rn(double v) { return static_cast<float>(v); }
+static inline float __double2float_ru(double v) {
+    float f = static_cast<float>(v);
+    return static_cast<double>(f) < v ? nextafterf(f, INFINITY) : f;
+}
+static inline float __double2float_rd(double v) {
+    float f = static_cast<float>(v);
+    return static_cast<double>(f) > v ? nextafterf(f, -INFINITY) : f;
+}
+static inline float __int2float_rn(int v) { return static_cast<float>(v); }
+static inline float __uint2float_rn(unsigned v) { return static_cast<float>(v); }
+static inline float rsqrtf(float a) { return 1 / sqrtf(a); }
+static inline double rsqrt(double a) { return 1 / sqrt(a); }
+static inline float __saturatef(float a) { return fminf(fmaxf(a, 0), 1); }
+
+template <class A, class B> std::common_type_t<A, B> max(A a, B b) {
+    using T = std::common_type_t<A, B>;
+    if constexpr (std::is_floating_point_v<T>) return fmax(static_cast<T>(a), static_cast<T>(b));
+    return static_cast<T>(a) > static_cast<T>(b) ? static_cast<T>(a) : static_cast<T>(b);
+}
+template <class A, class B> std::common_type_t<A, B> min(A a, B b) {
+    using T = std::common_type_t<A, B>;
+    if constexpr (std::is_floating_point_v<T>) return fmin(static_cast<T>(a), static_cast<T>(b));
+    return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(a) : static_cast<T>(b);
+}
