@@ -344,3 +344,46 @@ func (e *Executor) refuse(h *held, why error) {
 		e.log.Warn("a batch is scored on the CPU: the GPU has no room for it", "err", why, "tasks", len(h.Tasks), "bytes", 4*(len(h.F32)+len(h.Out)))
 	}
 }
+
+// Measurement is how long a batch's launches take by themselves.
+type Measurement struct {
+	Median, Fastest time.Duration
+	Copies          int // of the buffers that were used in turn, so that the L2 was cold
+}
+
+// Measure executes what a device takes of a batch, then its launches repeat times
+// more, on up to rotate copies of its buffers in turn. For benchmarks.
+func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rotate int) (m Measurement, err error) {
+	e.mu.Lock()
+	h := e.held[b]
+	e.mu.Unlock()
+	d, c := e.pick(nil)
+	if h == nil || d == nil || !e.settle(h) {
+		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
+	}
+	p := &h.plan
+	p.start(b)
+	p.assign(b)
+	q, ok := e.write(h, p.device())
+	if !ok || q.tasks == 0 {
+		return m, errors.New("cuda: measure: no device takes a task of this batch, or there is no room for its plan")
+	}
+	l, err := c.take(ctx)
+	if err != nil {
+		return m, fmt.Errorf("cuda: measure: %w", err)
+	}
+	defer func() { c.lanes <- l }()
+	limit := time.Now().Add(e.o.Deadline + mapTime + slack*time.Duration(repeat+1)*time.Duration(p.cost+chainWeight*p.longest))
+	if refused, err := c.share(l, h.memory, limit); err != nil || refused != nil {
+		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))
+	}
+	q.kind, q.copyOut, q.repeat, q.rotate = kindMeasure, true, uint32(repeat), uint32(rotate)
+	r, err := c.ask(l, &q, "", limit)
+	if err == nil && r.code != codeOK {
+		err = errors.New(r.text)
+	}
+	if err != nil {
+		return m, fmt.Errorf("cuda: measure: %w", err)
+	}
+	return Measurement{time.Duration(r.nanos), time.Duration(r.a), int(r.b)}, nil
+}

@@ -30,6 +30,7 @@ type load struct {
 	keys, chain int
 	rows        []float32
 	want        []float32
+	tolerance   float64 // of a number; 0: to the bit
 }
 
 func newLoad(t testing.TB, rng *rand.Rand, keys, chain int) *load {
@@ -85,7 +86,7 @@ func (l *load) run(t testing.TB, e *Executor, n int) {
 			return
 		}
 		for i, want := range l.want {
-			if math.Float32bits(b.Out[i]) != math.Float32bits(want) {
+			if math.Float32bits(b.Out[i]) != math.Float32bits(want) && !(math.Abs(float64(b.Out[i]-want)) <= l.tolerance) {
 				t.Errorf("number %d is %v, want %v", i, b.Out[i], want)
 				return
 			}

@@ -5,6 +5,7 @@ package cuda
 import (
 	"context"
 	"errors"
+	"time"
 
 	"odradek/detectors"
 )
@@ -18,6 +19,17 @@ func Open(Options) (*Executor, error) {
 }
 
 func (e *Executor) Execute(context.Context, *detectors.Batch) error { panic("cuda: not open") }
+
+// Measurement is how long a batch's launches take by themselves.
+type Measurement struct {
+	Median, Fastest time.Duration
+	Copies          int
+}
+
+// Measure has nothing to measure.
+func (e *Executor) Measure(context.Context, *detectors.Batch, int, int) (m Measurement, err error) {
+	return m, errors.New("cuda: not open")
+}
 
 // Stats are empty.
 func (e *Executor) Stats() Stats { return Stats{} }
