@@ -34,8 +34,9 @@ var within = []struct{ dir, imports string }{
 	{"detectors/bins", ""},
 	{"detectors/threshold", ""},
 	{"detectors/*", "detectors/vec"}, // the methods
-	{"cuda", "detectors"},
-	{"cuda/device", "cuda"},
+	{"cuda", "cuda/kernels detectors"},
+	{"cuda/device", "cuda/kernels"},
+	{"cuda/kernels", ""},
 	{"schemas", ""},
 }
 
@@ -54,7 +55,7 @@ var only = []struct {
 	{"github.com/caarlos0/env/...", "cmd/worker/*", false},
 	{"github.com/prometheus/...", "processor/* processor/web/* cmd/worker/*", true},
 	{"gorgonia.org/cu/...", "cuda/device/*", false},
-	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go", false},
+	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go cmd/worker/bench_ops.go", false},
 	{"C", "cuda/* cuda/device/*", false},
 	{"unsafe", "cuda/* cuda/device/* detectors/vec/*", true},
 	{"testing", "detectors/executortest/*", true},

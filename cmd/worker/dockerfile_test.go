@@ -113,9 +113,9 @@ type image struct {
 // they are not here to be copied.
 var outside = []string{"/etc/ssl/certs/ca-certificates.crt"}
 
-// elsewhere is the stage that is not replayed: it installs packages of its
+// childStage is the stage that is not replayed: it installs packages of its
 // Debian. What it builds, .ci/run builds with the same make child.
-const elsewhere = "child"
+const childStage = "child"
 
 // replayDockerfile does what a builder would do with a Dockerfile and its context, in a
 // folder for each stage's root instead of a container: a path that a RUN line
@@ -144,7 +144,7 @@ func replayDockerfile(ctx context.Context, dockerfile, contextDir, work string, 
 		if s.name != "" {
 			roots[s.name] = img.root
 		}
-		if s.name == elsewhere {
+		if s.name == childStage {
 			continue
 		}
 		if err := os.MkdirAll(img.root, 0o755); err != nil {
@@ -188,7 +188,7 @@ func replayDockerfile(ctx context.Context, dockerfile, contextDir, work string, 
 						return nil, fmt.Errorf("COPY --from=%s: no such stage", i.flags["from"])
 					}
 				}
-				if i.flags["from"] == elsewhere && base != "" {
+				if i.flags["from"] == childStage && base != "" {
 					continue
 				}
 				words := strings.Fields(i.text)

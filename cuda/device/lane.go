@@ -75,8 +75,8 @@ func newLane() (*C.Lane, error) {
 	}
 	lane := (*C.Lane)(C.calloc(1, C.sizeof_Lane))
 	lane.stream = *(*C.CUstream)(unsafe.Pointer(&stream))
-	for _, to := range []*C.CUevent{&lane.begin, &lane.in, &lane.launched, &lane.end} {
-		event, err := cu.MakeEvent(cu.BlockingSyncEvent)
+	for _, to := range []*C.CUevent{&lane.begin, &lane.end} {
+		event, err := cu.MakeEvent(cu.DefaultEvent)
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ typedef struct {
 // is in flight at most.
 typedef struct {
     CUstream stream;
-    CUevent begin, in, launched, end;
+    CUevent begin, end;
     Buffer input, output, scratch;
 } Lane;
 
