@@ -1,9 +1,43 @@
 // Package kernels is the device's code: one .cu per op, built by go generate
-// ./cuda into fatbins that are part of the worker and its child.
+// ./cuda into fatbins that are part of odradek-cuda (cuda/device).
 package kernels
 
-// Names are the kernels; a Launch names one by its index.
+import (
+	"embed"
+	"fmt"
+	"hash/fnv"
+	"strings"
+)
+
+// Names are the kernels; a Launch names one by its index. A kernel is in the .cu
+// that its name begins with, up to the first underscore.
 var Names = []string{"ikasst", "lof"}
 
+// layout changes with task.h and the protocol of parent and child.
+const layout = 1
+
+//go:embed *.fatbin
+var fatbins embed.FS
+
+// Fatbin is the code that was built of NAME.cu: for several architectures, and as
+// PTX for those to come.
+func Fatbin(name string) (string, error) {
+	b, err := fatbins.ReadFile(name + ".fatbin")
+	if err != nil {
+		return "", fmt.Errorf("kernels: no %s.fatbin; go generate ./cuda", name)
+	}
+	return string(b), nil
+}
+
+// Source is the name of the .cu that has the kernel, without the ending.
+func Source(kernel string) string {
+	s, _, _ := strings.Cut(kernel, "_")
+	return s
+}
+
 // Version differs between builds that do not understand each other's launches.
-func Version() uint64 { return 1 }
+func Version() uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, layout, Names)
+	return h.Sum64()
+}
