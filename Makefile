@@ -8,7 +8,7 @@ TESTFLAGS ?= -p 1 -timeout 25m
 FUZZTIME  ?= 20s
 FOLDERS   := $(wildcard cmd processor detectors cuda schemas)
 
-.PHONY: build child vet-child kernels test race fuzz lint fmt demo bench up image clean
+.PHONY: build child device-kit vet-child kernels test race fuzz lint fmt demo bench up image clean
 
 build: ## the worker, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/worker ./cmd/worker
@@ -23,6 +23,12 @@ $(KIT)/lib/libcuda.so: cuda/device/toolkit.sh
 
 child: $(KIT)/lib/libcuda.so ## the worker's child on a GPU, bin/odradek-cuda; needs gcc, and Python's pip the first time
 	$(CHILDENV) $(GO) build -tags cuda -o bin/odradek-cuda ./cuda/device
+
+device-kit: child ## bin/device: all that scripts/device.sh needs on a machine with a GPU
+	mkdir -p bin/device
+	cp bin/odradek-cuda scripts/device.sh docs/benchmarks/torch_ops.py bin/device/
+	CGO_ENABLED=0 $(GO) build -o bin/device/worker ./cmd/worker
+	CGO_ENABLED=0 $(GO) test -c -o bin/device/cuda.test ./cuda
 
 vet-child: child ## vet and tests of the child's code, without a device
 	$(CHILDENV) $(GO) vet -tags cuda ./cuda/...

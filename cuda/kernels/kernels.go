@@ -10,7 +10,7 @@ import (
 )
 
 // Names are the kernels; a Launch names one by its index. A kernel is in the .cu
-// that its name begins with, up to the first underscore.
+// whose name its own begins with.
 var Names = []string{"ikasst", "lof"}
 
 // layout changes with task.h and the protocol of parent and child.
@@ -29,10 +29,17 @@ func Fatbin(name string) (string, error) {
 	return string(b), nil
 }
 
-// Source is the name of the .cu that has the kernel, without the ending.
-func Source(kernel string) string {
-	s, _, _ := strings.Cut(kernel, "_")
-	return s
+// Source is the name of the .cu that has the kernel, without the ending; "" for
+// none.
+func Source(kernel string) (source string) {
+	files, _ := fatbins.ReadDir(".") // of what was embedded: it cannot fail
+	for _, f := range files {
+		name := strings.TrimSuffix(f.Name(), ".fatbin")
+		if strings.HasPrefix(kernel, name) && len(name) > len(source) {
+			source = name
+		}
+	}
+	return source
 }
 
 // Version differs between builds that do not understand each other's launches.
