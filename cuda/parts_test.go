@@ -92,6 +92,9 @@ func deviceOptions(t *testing.T) Options {
 		missing(t, "cuda", "no child program (ODRADEK_CUDA_CHILD): "+err.Error())
 	}
 	o := Options{Child: path}
+	if d, err := time.ParseDuration(os.Getenv("ODRADEK_TEST_CUDA_DEADLINE")); err == nil { // under a tool that slows it down
+		o.Deadline, o.StartTimeout = d, d
+	}
 	e, err := Open(o)
 	if err != nil {
 		missing(t, "cuda", err.Error())
