@@ -194,7 +194,7 @@ func TestComposeFile(t *testing.T) {
 	for _, f := range composeFaults(p) {
 		t.Error(f)
 	}
-	// What the comment on worker-gpu says of today's build.
+	// What the comment on worker-gpu says of a place without a GPU.
 	c, _, _ := ParseConfig(environOf(p.Services["worker-gpu"]))
 	exec, kind, err := newExecutor(c, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -202,7 +202,7 @@ func TestComposeFile(t *testing.T) {
 	}
 	exec.Close()
 	if kind != "cpu" || c.Fetch.Executor != "auto" {
-		t.Errorf("worker-gpu scores on %s with %s: the comment in docker-compose.yml says the CPU with auto", kind, c.Fetch.Executor)
+		t.Errorf("worker-gpu scores on %s with %s: the comment in docker-compose.yml says the CPU where there is no GPU", kind, c.Fetch.Executor)
 	}
 }
 
