@@ -114,11 +114,11 @@ func TestDeviceFaults(t *testing.T) {
 	o.Deadline = 300 * time.Millisecond
 	for _, c := range []struct {
 		name  string
-		fault func(*child)
+		fault func(*testing.T, *child)
 	}{
-		{"killed", func(c *child) { unix.Kill(c.cmd.Process.Pid, unix.SIGKILL) }},
-		{"illegal address", func(c *child) { inject(c, faultAddress) }},
-		{"endless kernel", func(c *child) { inject(c, faultEndless) }},
+		{"killed", func(_ *testing.T, c *child) { unix.Kill(c.cmd.Process.Pid, unix.SIGKILL) }},
+		{"illegal address", func(t *testing.T, c *child) { inject(t, c, faultAddress) }},
+		{"endless kernel", func(t *testing.T, c *child) { inject(t, c, faultEndless) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := o
@@ -135,8 +135,11 @@ func TestDeviceFaults(t *testing.T) {
 			}
 			time.Sleep(5 * time.Millisecond)
 			began := time.Now()
-			c.fault(e.devices[0].serving())
+			c.fault(t, e.devices[0].serving())
 			for e.Stats().Devices[0].Faults == 0 {
+				if time.Since(began) > 10*time.Second {
+					t.Fatal("the fault was not noticed")
+				}
 				time.Sleep(time.Millisecond)
 			}
 			found := time.Since(began)
@@ -159,9 +162,12 @@ func TestDeviceFaults(t *testing.T) {
 
 // inject makes a fault happen on a lane of its own; the answer is the end of the
 // child, or nothing.
-func inject(c *child, fault uint32) {
+func inject(t *testing.T, c *child, fault uint32) {
 	if l, err := c.take(context.Background()); err == nil {
-		c.ask(l, &request{kind: kindFault, batch: fault, launches: fault}, "", time.Now().Add(300*time.Millisecond))
+		r, err := c.ask(l, &request{kind: kindFault, launches: fault}, "", time.Now().Add(300*time.Millisecond))
+		if err == nil {
+			t.Errorf("the child lives: %+v", r)
+		}
 	}
 }
 

@@ -62,7 +62,9 @@ sanitize() {
 
 bench() {
 	timeout 300 ./worker bench -json -v ops >"$out/bench.jsonl" 2>"$out/bench.txt"
-	result bench $? "$out/bench.txt"
+	local code=$?
+	if grep -q '"skipped"' "$out/bench.jsonl"; then code=91; fi
+	result bench $code "$out/bench.txt"
 }
 
 torch() {
