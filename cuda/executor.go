@@ -156,7 +156,7 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 			if round == 0 && !e.settle(h) {
 				return e.onCPU(ctx, b)
 			}
-			switch taken, err := e.onDevice(ctx, h, n, round > 0); {
+			switch taken, err := e.onDevice(ctx, h, n); {
 			case err != nil:
 				return fmt.Errorf("cuda: execute: %w", err)
 			case !taken && round == 0:
@@ -209,14 +209,14 @@ const notWritten = 0xffffffff
 // onDevice executes the plan of this round, n tasks, on the device with the
 // least work. A device that fails loses the batch to the next one, once; taken is
 // false where the CPU has to score it. The error is that of ctx.
-func (e *Executor) onDevice(ctx context.Context, h *held, n int, copyOut bool) (taken bool, err error) {
+func (e *Executor) onDevice(ctx context.Context, h *held, n int) (taken bool, err error) {
 	p := &h.plan
 	q, ok := e.write(h, n)
 	if !ok {
 		e.refuse(h, errors.New("its plan is too large"))
 		return false, nil
 	}
-	q.copyOut = copyOut || p.outputs != len(h.Out)
+	q.copyOut = p.outputs != len(h.Out) // gaps, and what rounds before have left
 	cost := int64(p.cost) + chainWeight*int64(p.longest)
 	var tried []*device
 	for len(tried) < 2 {
