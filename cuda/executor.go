@@ -50,7 +50,7 @@ func Open(o Options) (*Executor, error) {
 	if o.Child == "" {
 		return nil, errors.New("cuda: no child program given")
 	}
-	def(&o.Lanes, 2)
+	def(&o.Lanes, 4)
 	def(&o.Workers, runtime.GOMAXPROCS(0))
 	def(&o.Deadline, 2*time.Second)
 	def(&o.StartTimeout, 20*time.Second)
@@ -270,7 +270,7 @@ func (e *Executor) onChild(ctx context.Context, d *device, c *child, h *held, q 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { c.lanes <- l }()
+	defer c.give(l)
 	m := h.memory
 	if refused, err = c.share(l, m, time.Now().Add(d.allowance()+mapTime)); refused != nil || err != nil {
 		return refused, err
@@ -367,7 +367,7 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	if err != nil {
 		return m, fmt.Errorf("cuda: measure: %w", err)
 	}
-	defer func() { c.lanes <- l }()
+	defer c.give(l)
 	limit := time.Now().Add(e.o.Deadline + mapTime + slack*time.Duration(repeat+1)*time.Duration(p.cost+chainWeight*p.longest))
 	if refused, err := c.share(l, h.memory, limit); err != nil || refused != nil {
 		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))

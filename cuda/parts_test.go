@@ -190,7 +190,7 @@ func BenchmarkDevice(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		c.lanes <- l
+		c.give(l)
 	})
 	executortest.Bench(b, func() detectors.Executor { return open(b, Options{Child: path}) })
 }
