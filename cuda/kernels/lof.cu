@@ -215,32 +215,34 @@ template <int D, int C> __device__ __forceinline__ void squares(float (&sum)[4][
 }
 
 template <int D> __device__ __forceinline__ void loadQueries(float (&q)[4][D ? D : 1], const float *query, int wide) {
-    if (D == 0) return;
+    if constexpr (D > 0) {
 #pragma unroll
-    for (int c = 0; c < D; c++) {
-        float4 f = *reinterpret_cast<const float4 *>(query + c * wide);
-        q[0][D ? c : 0] = f.x, q[1][D ? c : 0] = f.y, q[2][D ? c : 0] = f.z, q[3][D ? c : 0] = f.w;
+        for (int c = 0; c < D; c++) {
+            float4 f = *reinterpret_cast<const float4 *>(query + c * wide);
+            q[0][c] = f.x, q[1][c] = f.y, q[2][c] = f.z, q[3][c] = f.w;
+        }
     }
 }
 
 // minima leaves the least squared distance of each query to each group in s.low.
 template <int D> __device__ __forceinline__ void minima(const Search &s) {
     constexpr int C = D ? 4 : 8;
-    const Geometry &g = s.g;
-    int lanes = g.wide / 4, lane = threadIdx.x & (lanes - 1), slice = threadIdx.x / lanes, slices = blockDim.x / lanes;
-    int group = 1 << g.log, unit = max(group, 32), pitch = g.wide + 16;
-    const float *query = s.query + lane * 4;
+    int wide = s.g.wide, log = s.g.log, padded = s.g.padded, dim = D ? D : s.dim;
+    int lanes = wide / 4, lane = threadIdx.x & (lanes - 1), slice = threadIdx.x / lanes, slices = blockDim.x / lanes;
+    int group = 1 << log, unit = max(group, 32), pitch = wide + 16;
+    const float *query = s.query + lane * 4, *columns = s.columns;
+    float *lowest = s.low + lane * 4;
     float q[4][D ? D : 1];
-    loadQueries<D>(q, query, g.wide);
-    for (int first = slice * unit; first < g.padded; first += slices * unit) {
+    loadQueries<D>(q, query, wide);
+    for (int first = slice * unit; first < padded; first += slices * unit) {
         float low[4] = {infinity, infinity, infinity, infinity};
         auto put = [&](int place) {
-            *reinterpret_cast<float4 *>(s.low + (place >> g.log) * pitch + lane * 4) = make_float4(low[0], low[1], low[2], low[3]);
+            *reinterpret_cast<float4 *>(lowest + (place >> log) * pitch) = make_float4(low[0], low[1], low[2], low[3]);
             low[0] = low[1] = low[2] = low[3] = infinity;
         };
         for (int place = first; place < first + unit; place += C) {
             float sum[4][C] = {};
-            squares<D, C>(sum, s.columns + cell(s.dim, place, 0), q, query, s.dim, g.wide);
+            squares<D, C>(sum, columns + cell(dim, place, 0), q, query, dim, wide);
             if (group >= C) {
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
@@ -263,12 +265,13 @@ template <int D> __device__ __forceinline__ void minima(const Search &s) {
 // mark sets the bits of the places within the queries' bounds.
 template <int D> __device__ __forceinline__ void mark(const Search &s) {
     constexpr int C = D ? 4 : 8;
-    const Geometry &g = s.g;
-    int lanes = g.wide / 4, lane = threadIdx.x & (lanes - 1), slice = threadIdx.x / lanes, slices = blockDim.x / lanes;
-    int words = g.padded / 32, pitch = words | 1;
-    const float *query = s.query + lane * 4;
+    int wide = s.g.wide, dim = D ? D : s.dim;
+    int lanes = wide / 4, lane = threadIdx.x & (lanes - 1), slice = threadIdx.x / lanes, slices = blockDim.x / lanes;
+    int words = s.g.padded / 32, pitch = words | 1;
+    const float *query = s.query + lane * 4, *columns = s.columns;
+    uint32_t *within = s.within + lane * 4 * pitch;
     float q[4][D ? D : 1];
-    loadQueries<D>(q, query, g.wide);
+    loadQueries<D>(q, query, wide);
     float4 f = *reinterpret_cast<const float4 *>(s.bound + lane * 4);
     float bound[4] = {f.x, f.y, f.z, f.w};
     for (int word = slice; word < words; word += slices) {
@@ -280,7 +283,7 @@ template <int D> __device__ __forceinline__ void mark(const Search &s) {
 #pragma unroll
                 for (int o = 0; o < C; o++) sum[i][o] = -bound[i];
             }
-            squares<D, C>(sum, s.columns + cell(s.dim, word * 32 + e, 0), q, query, s.dim, g.wide);
+            squares<D, C>(sum, columns + cell(dim, word * 32 + e, 0), q, query, dim, wide);
 #pragma unroll
             for (int o = 0; o < C; o++) {
 #pragma unroll
@@ -288,7 +291,7 @@ template <int D> __device__ __forceinline__ void mark(const Search &s) {
             }
         }
 #pragma unroll
-        for (int i = 0; i < 4; i++) s.within[(lane * 4 + i) * pitch + word] = mask[i];
+        for (int i = 0; i < 4; i++) within[i * pitch + word] = mask[i];
     }
 }
 
@@ -567,7 +570,7 @@ template <int R> __device__ inline void decide(const Search &s, int q, int own, 
 
 // search finds the neighbours of count queries, at most g.wide: places from
 // first on, or those in list. Their lists go to slots from first on, where
-// lists is set. The block calls it, and must meet before and after.
+// lists is set. The block calls it.
 template <int D> __device__ __forceinline__ void search(const Search &s, const uint16_t *list, int first, int count, bool lists) {
     const Geometry &g = s.g;
     for (int i = threadIdx.x; i < g.wide; i += blockDim.x) {
@@ -590,6 +593,7 @@ template <int D> __device__ __forceinline__ void search(const Search &s, const u
         if (D == 0 && g.k > smallK) decide<6>(s, i, place, slot);
         else decide<2>(s, i, place, slot);
     }
+    __syncthreads();
 }
 
 // density sets the lrd of the point at a place from its list.
@@ -665,65 +669,55 @@ __device__ inline int rounded(int bytes) { return (bytes + 15) & ~15; }
 
 // carve lays out shared memory, as lofShared in cuda/lof.go sizes it; it returns
 // what is behind.
-__device__ inline unsigned char *carve(Search &s, unsigned char *shared) {
-    const Geometry &g = s.g;
+__device__ inline unsigned char *carve(const Geometry &g, int dim, Search &s, unsigned char *shared) {
     int low = (g.padded >> g.log) * (g.wide + 16) * 4, within = g.wide * (g.padded / 32 | 1) * 4;
     int region = max(max(low, within), g.padded <= onChip ? g.padded * 8 : 0);
-    s.low = reinterpret_cast<float *>(shared);
-    s.within = reinterpret_cast<uint32_t *>(shared);
-    shared += rounded(region);
-    s.query = reinterpret_cast<float *>(shared);
-    shared += s.dim * g.wide * 4;
-    s.bound = reinterpret_cast<float *>(shared);
-    shared += g.wide * 4;
-    s.place = reinterpret_cast<uint16_t *>(shared);
-    shared += g.wide * 2;
-    s.warps = shared;
-    return shared + (blockDim.x >> 5) * (g.k > smallK ? sizeof(Found<6>) : sizeof(Found<2>));
+    unsigned char *query = shared + rounded(region), *bound = query + dim * g.wide * 4, *place = bound + g.wide * 4, *warps = place + g.wide * 2;
+    if (threadIdx.x == 0) {
+        s.low = reinterpret_cast<float *>(shared);
+        s.within = reinterpret_cast<uint32_t *>(shared);
+        s.query = reinterpret_cast<float *>(query);
+        s.bound = reinterpret_cast<float *>(bound);
+        s.place = reinterpret_cast<uint16_t *>(place);
+        s.warps = warps;
+    }
+    return warps + (blockDim.x >> 5) * (g.k > smallK ? sizeof(Found<6>) : sizeof(Found<2>));
 }
 
 // window scores the tasks of a tile, one after the other.
 template <int D> __device__ __forceinline__ void window(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status,
                                                         unsigned char *scratch) {
     DYNAMIC_SHARED(unsigned char, shared);
+    __shared__ Search s;
+    __shared__ int count;
     const Tile &tile = tiles[blockIdx.x];
     for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
         __syncthreads();
         const Task &t = tasks[i];
         const float *p = f32 + t.params.off;
-        Search s;
-        Geometry &g = s.g;
-        g = geometry(t, p);
-        s.points = pointsOf(t, g, f32);
-        s.dim = D ? D : g.dim;
-        unsigned char *memory = scratch + static_cast<size_t>(tile.scratch) * 256, *chip = carve(s, shared);
-        float *columns;
-        if (D) {
-            columns = reinterpret_cast<float *>(chip);
-            chip += g.padded * D * 4;
-        } else {
-            columns = reinterpret_cast<float *>(memory);
-            memory += static_cast<size_t>(g.padded) * g.dim * 4;
-        }
-        s.columns = columns;
+        Geometry g = geometry(t, p);
+        int fresh = t.fresh, slots = g.some ? fresh * (g.k + 1) : g.padded;
+        unsigned char *memory = scratch + static_cast<size_t>(tile.scratch) * 256, *chip = carve(g, D ? D : g.dim, s, shared);
+        float *columns = reinterpret_cast<float *>(D ? chip : memory);
+        (D ? chip : memory) += static_cast<size_t>(g.padded) * (D ? D : g.dim) * 4;
+        Store to;
+        to.lrd = reinterpret_cast<double *>(shared);  // over s.low
+        to.kdist = reinterpret_cast<double *>(chip);
         if (g.padded <= onChip) {
-            s.to.lrd = reinterpret_cast<double *>(shared);  // over s.low
-            s.to.kdist = reinterpret_cast<double *>(chip);
             chip += g.padded * 8;
         } else {
-            s.to.lrd = reinterpret_cast<double *>(memory);
-            s.to.kdist = s.to.lrd + g.padded;
+            to.lrd = reinterpret_cast<double *>(memory);
+            to.kdist = to.lrd + g.padded;
             memory += g.padded * 16;
         }
-        int fresh = t.fresh, slots = g.some ? fresh * (g.k + 1) : g.padded;
-        s.to.distance = reinterpret_cast<double *>(memory);
-        s.to.neighbour = reinterpret_cast<uint16_t *>(memory + static_cast<size_t>(slots) * g.k * 8);
-        uint16_t *order = reinterpret_cast<uint16_t *>(chip);  // places to search from
-        unsigned char *known = chip + g.padded * 2;            // 1: in order
+        to.distance = reinterpret_cast<double *>(memory);
+        to.neighbour = reinterpret_cast<uint16_t *>(memory + static_cast<size_t>(slots) * g.k * 8);
+        uint32_t *known = reinterpret_cast<uint32_t *>(chip);  // a bit a place: listed in order
+        uint16_t *order = reinterpret_cast<uint16_t *>(known + g.padded / 32);  // places to search from
 
-        s.scale = fill(columns, s.dim, g, s.points, 0, g.padded);
-        if (s.scale <= 0) {
-            if (s.scale == 0) even(t, out, nan);
+        float scale = fill(columns, D ? D : g.dim, g, pointsOf(t, g, f32), 0, g.padded);
+        if (scale <= 0) {
+            if (scale == 0) even(t, out, nan);
             else if (threadIdx.x == 0) status[i] = 1;
             continue;
         }
@@ -731,56 +725,51 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
             even(t, out, 1);
             continue;
         }
-        bool strict = p[paramStrict] != 0;
-        int lists = g.padded;
-        if (!g.some) {
-            for (int first = 0; first < g.padded; first += g.wide) {
-                search<D>(s, nullptr, first, min(g.wide, g.padded - first), true);
-                __syncthreads();
-            }
-        } else {
-            // The fresh points, their neighbours: these have lists. Then the neighbours of
-            // all of them.
-            __shared__ int count;
-            for (int a = threadIdx.x; a < g.padded; a += blockDim.x) known[a] = 0;
-            if (threadIdx.x == 0) count = fresh;
+        if (threadIdx.x == 0) {
+            s.g = g;
+            s.points = pointsOf(t, g, f32);
+            s.dim = D ? D : g.dim;
+            s.scale = scale;
+            s.columns = columns;
+            s.to = to;
+            count = g.some ? fresh : g.padded;
+        }
+        if (g.some) {
+            for (int a = threadIdx.x; a < g.padded / 32; a += blockDim.x) known[a] = 0;
             __syncthreads();
             for (int f = threadIdx.x; f < fresh; f += blockDim.x) {
                 int place = placeOf(g, g.n - fresh + f);
                 order[f] = static_cast<uint16_t>(place);
-                known[place] = 1;
-            }
-            __syncthreads();
-            for (int from = 0, round = 0; round < 3; round++) {
-                int end = count;
-                __syncthreads();
-                if (round < 2) lists = end;
-                for (int first = from; first < end; first += g.wide) {
-                    search<D>(s, order, first, min(g.wide, end - first), round < 2);
-                    __syncthreads();
-                }
-                // Threads that find the same place write the same; one of them lists it.
-                if (round < 2) {
-                    int begin = round == 0 ? 0 : 0;
-                    for (int e = begin * g.k + threadIdx.x; e < end * g.k; e += blockDim.x) {
-                        int place = s.to.neighbour[e];
-                        if (round == 0 && pointAt(g, place) >= g.n) continue;
-                        uint32_t *word = reinterpret_cast<uint32_t *>(known + (place & ~3)), bit = 1u << (place & 3) * 8;
-                        if (atomicOr(word, bit) & bit) continue;
-                        order[atomicAdd(&count, 1)] = static_cast<uint16_t>(place);
-                    }
-                }
-                from = end;
-                __syncthreads();
+                atomicOr(known + place / 32, 1u << (place & 31));
             }
         }
+        __syncthreads();
+        // All places in one round; or the fresh points, then their neighbours, which
+        // have lists, then the neighbours of all of these.
+        int lists = count;
+        for (int from = 0, round = 0; round < (g.some ? 3 : 1); round++) {
+            int end = count;
+            if (round == 1) lists = end;
+            for (int first = from; first < end; first += g.wide) search<D>(s, g.some ? order : nullptr, first, min(g.wide, end - first), round < 2);
+            if (g.some && round < 2) {
+                for (int e = threadIdx.x; e < end * g.k; e += blockDim.x) {
+                    int place = to.neighbour[e];
+                    if (round == 0 && pointAt(g, place) >= g.n) continue;
+                    uint32_t bit = 1u << (place & 31);
+                    if (!(atomicOr(known + place / 32, bit) & bit)) order[atomicAdd(&count, 1)] = static_cast<uint16_t>(place);
+                }
+                __syncthreads();
+            }
+            from = end;
+        }
+        bool strict = p[paramStrict] != 0;
         for (int a = threadIdx.x; a < lists; a += blockDim.x) {
             int place = g.some ? order[a] : a;
-            if (pointAt(g, place) < g.n) density(g, s.to, strict, place, a);
+            if (pointAt(g, place) < g.n) density(g, to, strict, place, a);
         }
         __syncthreads();
         if (g.total > g.n) {
-            if (!virtualDensities(g, s.to, s.points.virtuals + (g.total - g.n) * g.dim, p[paramAlpha])) {
+            if (!virtualDensities(g, to, f32 + t.bins.off + (g.total - g.n) * g.dim, p[paramAlpha])) {
                 if (threadIdx.x == 0) status[i] = 1;
                 continue;
             }
@@ -788,7 +777,7 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
         }
         for (int f = threadIdx.x; f < fresh; f += blockDim.x) {
             int place = placeOf(g, g.n - fresh + f);
-            out[t.scores.off + f] = factor(g, s.to, place, g.some ? f : place);
+            out[t.scores.off + f] = factor(g, to, place, g.some ? f : place);
         }
     }
 }
@@ -804,7 +793,9 @@ constexpr int partPlaces = 128;  // places a block of a large window works for
 struct Part {
     const Task *task;
     const float *params;
-    Search s;
+    Geometry g;
+    Points points;
+    Store store;
     Head *head;
     float *columns;
     int from, to;
@@ -815,19 +806,16 @@ __device__ inline Part partOf(const Task *tasks, const Tile *tiles, const float 
     Part part;
     part.task = tasks + tile.first;
     part.params = f32 + part.task->params.off;
-    Search &s = part.s;
-    Geometry &g = s.g;
+    Geometry &g = part.g;
     g = geometry(*part.task, part.params);
-    s.points = pointsOf(*part.task, g, f32);
-    s.dim = g.dim;
+    part.points = pointsOf(*part.task, g, f32);
     unsigned char *memory = scratch + static_cast<size_t>(tile.scratch) * 256;
     part.head = reinterpret_cast<Head *>(memory);
     part.columns = reinterpret_cast<float *>(memory + 256);
-    s.columns = part.columns;
-    s.to.lrd = reinterpret_cast<double *>(part.columns + static_cast<size_t>(g.padded) * g.dim);
-    s.to.kdist = s.to.lrd + g.padded;
-    s.to.distance = s.to.kdist + g.padded;
-    s.to.neighbour = reinterpret_cast<uint16_t *>(s.to.distance + static_cast<size_t>(g.padded) * g.k);
+    part.store.lrd = reinterpret_cast<double *>(part.columns + static_cast<size_t>(g.padded) * g.dim);
+    part.store.kdist = part.store.lrd + g.padded;
+    part.store.distance = part.store.kdist + g.padded;
+    part.store.neighbour = reinterpret_cast<uint16_t *>(part.store.distance + static_cast<size_t>(g.padded) * g.k);
     part.from = tile.part * partPlaces;
     part.to = min(part.from + partPlaces, g.padded);
     return part;
@@ -835,7 +823,7 @@ __device__ inline Part partOf(const Task *tasks, const Tile *tiles, const float 
 
 __device__ inline void loadPart(const Task *tasks, const Tile *tiles, const float *f32, uint32_t *status, unsigned char *scratch) {
     Part part = partOf(tasks, tiles, f32, scratch);
-    float scale = fill(part.columns, part.s.dim, part.s.g, part.s.points, part.from, part.to);
+    float scale = fill(part.columns, part.g.dim, part.g, part.points, part.from, part.to);
     if (part.from == 0 && threadIdx.x == 0) {
         part.head->scale = scale;
         if (scale < 0) status[tiles[blockIdx.x].first] = 1;
@@ -845,43 +833,49 @@ __device__ inline void loadPart(const Task *tasks, const Tile *tiles, const floa
 template <int D> __device__ __forceinline__ void searchPart(const Task *tasks, const Tile *tiles, const float *f32, unsigned char *scratch) {
     DYNAMIC_SHARED(unsigned char, shared);
     Part part = partOf(tasks, tiles, f32, scratch);
-    Search &s = part.s;
-    s.scale = part.head->scale;
-    if (s.scale <= 0) return;
-    carve(s, shared);
-    for (int first = part.from; first < part.to; first += s.g.wide) {
-        search<D>(s, nullptr, first, min(s.g.wide, part.to - first), true);
-        __syncthreads();
+    __shared__ Search s;
+    if (part.head->scale <= 0) return;
+    carve(part.g, part.g.dim, s, shared);
+    if (threadIdx.x == 0) {
+        s.g = part.g;
+        s.points = part.points;
+        s.dim = part.g.dim;
+        s.scale = part.head->scale;
+        s.columns = part.columns;
+        s.to = part.store;
     }
+    __syncthreads();
+    int wide = part.g.wide;
+    for (int first = part.from; first < part.to; first += wide) search<D>(s, nullptr, first, min(wide, part.to - first), true);
 }
 
 __device__ inline void densityPart(const Task *tasks, const Tile *tiles, const float *f32, unsigned char *scratch) {
     Part part = partOf(tasks, tiles, f32, scratch);
     if (part.head->scale <= 0) return;
     for (int place = part.from + threadIdx.x; place < part.to; place += blockDim.x) {
-        if (pointAt(part.s.g, place) < part.s.g.n) density(part.s.g, part.s.to, part.params[paramStrict] != 0, place, place);
+        if (pointAt(part.g, place) < part.g.n) density(part.g, part.store, part.params[paramStrict] != 0, place, place);
     }
 }
 
-// virtualPart is for a block a task.
+// virtualPart is work for the first block of a task.
 __device__ inline void virtualPart(const Task *tasks, const Tile *tiles, const float *f32, uint32_t *status, unsigned char *scratch) {
     Part part = partOf(tasks, tiles, f32, scratch);
-    const Geometry &g = part.s.g;
-    if (part.head->scale <= 0) return;
-    bool usual = virtualDensities(g, part.s.to, part.s.points.virtuals + static_cast<size_t>(g.total - g.n) * g.dim, part.params[paramAlpha]);
+    const Geometry &g = part.g;
+    if (part.from != 0 || part.head->scale <= 0) return;
+    bool usual = virtualDensities(g, part.store, part.points.virtuals + static_cast<size_t>(g.total - g.n) * g.dim, part.params[paramAlpha]);
     if (!usual && threadIdx.x == 0) status[tiles[blockIdx.x].first] = 1;
 }
 
 __device__ inline void scorePart(const Task *tasks, const Tile *tiles, const float *f32, float *out, unsigned char *scratch) {
     Part part = partOf(tasks, tiles, f32, scratch);
-    const Geometry &g = part.s.g;
+    const Geometry &g = part.g;
     const Task &t = *part.task;
     if (part.head->scale < 0) return;
     int first = g.n - static_cast<int>(t.fresh);
     for (int place = part.from + threadIdx.x; place < part.to; place += blockDim.x) {
         int i = pointAt(g, place);
         if (i < first || i >= g.n) continue;
-        out[t.scores.off + i - first] = part.head->scale == 0 ? nan : factor(g, part.s.to, place, place);
+        out[t.scores.off + i - first] = part.head->scale == 0 ? nan : factor(g, part.store, place, place);
     }
 }
 
