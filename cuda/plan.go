@@ -99,6 +99,7 @@ type planner struct {
 	places        []place // by batch index
 	forced        []bool  // by batch index: a kernel did not take it; nil for none
 	left          int     // tasks not done
+	declined      int     // tasks that their kernels left alone
 	segment       []int32 // by batch index: its segment; valid on the device only
 	next          []int32 // by batch index: the next task of its segment, -1 at the end
 	segments      []segment
@@ -106,6 +107,7 @@ type planner struct {
 	sorted        []int32 // segments by group, then by falling cost
 	groups        []int32 // where each group begins in sorted
 	chains        []chain
+	outputs       int // numbers that the device's tasks leave
 	cost, longest int // ns: all of the device's tasks, the costliest chain
 
 	classes []Class
@@ -147,7 +149,7 @@ func (p *planner) start(b *detectors.Batch) {
 	clear(p.places)
 	p.segment = slices.Grow(p.segment[:0], n)[:n]
 	p.next = slices.Grow(p.next[:0], n)[:n]
-	p.forced = nil
+	p.forced, p.declined = nil, 0
 	p.left = n
 	p.serial++
 	p.classes = p.classes[:0]
@@ -270,6 +272,7 @@ func (p *planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 	p.tasks = tasks
 	p.order = p.order[:0]
 	p.tiles, p.launches, p.launched, p.scratchBytes = p.tiles[:0], p.launches[:0], 0, 0
+	p.outputs = 0
 	p.sort()
 	for g := 0; g+1 < len(p.groups); g++ {
 		lo, hi := p.groups[g], p.groups[g+1]
@@ -290,6 +293,7 @@ func (p *planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 						t.After, t.Carry = 1, b.Tasks[from].Next
 					}
 				}
+				p.outputs += int(t.Scores.Len + t.Next.Len)
 				p.order = append(p.order, i)
 			}
 		}

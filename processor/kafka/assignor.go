@@ -333,30 +333,36 @@ func parseSubscription(b []byte) (subscription, error) {
 	return s, nil
 }
 
-func appendAssignment(b []byte, tps []TP, digest uint64) []byte {
+// appendAssignment writes what a member gets. owes says that it claimed more, which
+// others may be waiting for: when it has handed that over it has to join again.
+func appendAssignment(b []byte, tps []TP, digest uint64, owes bool) []byte {
 	b = binary.BigEndian.AppendUint16(b, 1)
 	b = appendPartitions(b, tps)
-	b = binary.BigEndian.AppendUint32(b, 8)
-	return binary.BigEndian.AppendUint64(b, digest)
+	b = binary.BigEndian.AppendUint32(b, 9)
+	b = binary.BigEndian.AppendUint64(b, digest)
+	if owes {
+		return append(b, 1)
+	}
+	return append(b, 0)
 }
 
 // parseAssignment reads what the leader gave this member. No bytes at all are no
 // partitions: brokers answer so to a member that the leader's plan left out.
-func parseAssignment(b []byte) (tps []TP, digest uint64, err error) {
+func parseAssignment(b []byte) (tps []TP, digest uint64, owes bool, err error) {
 	if len(b) == 0 {
-		return nil, 0, nil
+		return nil, 0, false, nil
 	}
 	r := readerOf(b)
 	r.int16()
 	tps = readPartitions(r)
-	if user := readUserData(r); len(user) == 8 {
-		digest = binary.BigEndian.Uint64(user)
+	if user := readUserData(r); len(user) >= 8 {
+		digest, owes = binary.BigEndian.Uint64(user), len(user) > 8 && user[8]&1 != 0
 	}
 	if r.err != nil {
-		return nil, 0, fmt.Errorf("kafka: group assignment: %w", r.err)
+		return nil, 0, false, fmt.Errorf("kafka: group assignment: %w", r.err)
 	}
 	slices.SortFunc(tps, compareTP)
-	return slices.Compact(tps), digest, nil
+	return slices.Compact(tps), digest, owes, nil
 }
 
 func appendString(b []byte, s string) []byte {

@@ -290,8 +290,9 @@ func TestMetadataRoundTrip(t *testing.T) {
 			t.Fatalf("%+v, %v; want %+v", got, err, s)
 		}
 		digest := r.Uint64()
-		tps, d, err := parseAssignment(appendAssignment(nil, s.owned, digest))
-		if err != nil || d != digest || !reflect.DeepEqual(tps, s.owned) {
+		owes := r.IntN(2) == 0
+		tps, d, o, err := parseAssignment(appendAssignment(nil, s.owned, digest, owes))
+		if err != nil || o != owes || d != digest || !reflect.DeepEqual(tps, s.owned) {
 			t.Fatalf("%v, %d, %v; want %v, %d", tps, d, err, s.owned, digest)
 		}
 	}
@@ -336,19 +337,19 @@ func FuzzParseSubscription(f *testing.F) {
 }
 
 func FuzzParseAssignment(f *testing.F) {
-	f.Add(appendAssignment(nil, []TP{{"a", 0}, {"a", 3}, {"b", 1}}, 42))
+	f.Add(appendAssignment(nil, []TP{{"a", 0}, {"a", 3}, {"b", 1}}, 42, true))
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 0, 0, 0, 1, 0, 1, 'a', 0x40, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		tps, digest, err := parseAssignment(b)
+		tps, digest, owes, err := parseAssignment(b)
 		if err != nil {
 			return
 		}
 		if len(tps)*4 > len(b) {
 			t.Fatalf("%d partitions from %d bytes", len(tps), len(b))
 		}
-		again, d, err := parseAssignment(appendAssignment(nil, tps, digest))
-		if err != nil || d != digest || !slices.Equal(again, tps) {
+		again, d, o, err := parseAssignment(appendAssignment(nil, tps, digest, owes))
+		if err != nil || o != owes || d != digest || !slices.Equal(again, tps) {
 			t.Fatalf("%v, %d, %v; want %v, %d", again, d, err, tps, digest)
 		}
 	})

@@ -217,6 +217,30 @@ func TestGroupStaticRestart(t *testing.T) {
 	})
 }
 
+// TestGroupStaticKilledHandingOver: a static member dies between being asked for
+// partitions and joining again without them, and comes back. No one else would
+// ever make it join, and those partitions would be nobody's.
+func TestGroupStaticKilledHandingOver(t *testing.T) {
+	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+		in := k.Topic(t, "in", 4)
+		c := open(t, k.Brokers)
+		l := newLedger(t)
+		cfg := func(id string) GroupConfig {
+			return GroupConfig{Group: "g-" + in, Topics: []string{in}, InstanceID: id, SessionTimeout: 20 * time.Second}
+		}
+		asked, forever := make(chan struct{}), make(chan struct{})
+		one := startConsumer(t, l, c, "one", cfg("one"), func(*consumer, Event) { close(asked); <-forever })
+		l.wait(4)
+		startConsumer(t, l, c, "two", cfg("two"), nil)
+		<-asked
+		one.kill()
+		close(forever)
+		<-one.done
+		startConsumer(t, l, open(t, k.Brokers), "one", cfg("one"), nil)
+		l.wait(2, 2)
+	})
+}
+
 // TestGroupTopicsChange: partitions are added, a topic appears, a static member
 // comes back with another subscription. Each is noticed.
 func TestGroupTopicsChange(t *testing.T) {

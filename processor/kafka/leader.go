@@ -33,9 +33,10 @@ func (m *Member) plan(ctx context.Context, members []joingroup.ResponseMember) (
 	out := make([]syncgroup.RequestAssignment, len(candidates))
 	for i := range candidates {
 		id := candidates[i].id
+		owes := len(without(candidates[i].owned, plan[id])) > 0
 		out[i] = syncgroup.RequestAssignment{
 			MemberID:   id,
-			Assignment: appendAssignment(nil, plan[id], countsDigest(candidates[i].topics, counts)),
+			Assignment: appendAssignment(nil, plan[id], countsDigest(candidates[i].topics, counts), owes),
 		}
 	}
 	return out, nil

@@ -388,11 +388,18 @@ func (s *membership) answered(ctx context.Context, r result) error {
 			"leader", s.leader, "members", len(r.join.Members))
 		s.synchronize(ctx, r.join.Members)
 	case "sync":
-		tps, digest, err := parseAssignment(r.sync.Assignments)
+		tps, digest, owes, err := parseAssignment(r.sync.Assignments)
 		if err != nil {
 			return s.failed(call, result{sent: r.sent, err: err}, now)
 		}
 		s.target, s.digest, s.strange = tps, digest, 0
+		if owes && len(without(s.held, tps)) == 0 {
+			// The claim was another's: a static member that was to hand partitions
+			// over and join again, and died. This one has come back in its place, got
+			// its old assignment, and holds nothing of what others wait for.
+			s.log.Info("nothing is left of what was to be handed over; rejoining", "generation", s.generation)
+			s.mustJoin = true
+		}
 		s.alive = now
 		s.beatAt = now.Add(s.m.cfg.HeartbeatInterval)
 		s.recovered()

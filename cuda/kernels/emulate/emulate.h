@@ -72,7 +72,7 @@ inline Fiber fibers[maxThreads];
 inline Fiber *self;
 inline void *scheduler;
 inline dim3 block, grid, blockSize;
-inline alignas(128) unsigned char shared[sharedBytes];
+alignas(128) inline unsigned char shared[sharedBytes];
 inline char *stacks;
 inline int live;                              // threads that have not ended
 inline unsigned barrier, arrived, votes[2];   // block barriers passed; threads at the next; its votes

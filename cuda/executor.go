@@ -1,0 +1,389 @@
+//go:build linux
+
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"odradek/detectors"
+)
+
+// Executor runs batches on devices and, what these do not take, on the CPU.
+type Executor struct {
+	o       Options
+	log     *slog.Logger
+	cpu     detectors.Executor
+	helpers chan struct{} // a token for each goroutine that helps to score
+	devices []*device
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	cpuBatches, cpuTasks, lost, refused, declined atomic.Uint64
+
+	mu     sync.Mutex
+	held   map[*detectors.Batch]*held
+	free   []*held
+	shared int64     // bytes of all memories
+	ids    []uint32  // that are free
+	told   time.Time // when a refused batch was last logged
+}
+
+// held is a batch with its memory.
+type held struct {
+	*detectors.Batch
+	memory  *memory   // nil: none was to be had, the batch is in the heap
+	retired []*memory // what it lay in before this Execute
+	plan    planner
+}
+
+// Open starts a child for each device. Its error says why there is none that
+// can be used.
+func Open(o Options) (*Executor, error) {
+	if o.Child == "" {
+		return nil, errors.New("cuda: no child program given")
+	}
+	def(&o.Lanes, 2)
+	def(&o.Workers, runtime.GOMAXPROCS(0))
+	def(&o.Deadline, 2*time.Second)
+	def(&o.StartTimeout, 20*time.Second)
+	def(&o.Retry, 500*time.Millisecond)
+	def(&o.Memory, 1<<30)
+	if len(o.Devices) == 0 {
+		o.Devices = []int{0}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	e := &Executor{
+		o: o, log: o.Log, ids: make([]uint32, maxMemories), cpu: detectors.NewCPU(o.Workers), helpers: make(chan struct{}, o.Workers-1), stop: stop, held: map[*detectors.Batch]*held{},
+	}
+	for i := range e.ids {
+		e.ids[i] = uint32(maxMemories - 1 - i)
+	}
+	faults := make([]error, len(o.Devices))
+	for i, index := range o.Devices {
+		d := &device{o: &e.o, index: index}
+		d.stats.Index = index
+		e.devices = append(e.devices, d)
+		e.running.Go(func() { faults[i] = d.start(ctx) })
+	}
+	e.running.Wait()
+	if err := errors.Join(faults...); err != nil {
+		e.Close()
+		return nil, err
+	}
+	for _, d := range e.devices {
+		e.running.Go(func() { d.keep(ctx, e.log) })
+	}
+	return e, nil
+}
+
+func def[T int | int64 | time.Duration](p *T, v T) {
+	if *p <= 0 {
+		*p = v
+	}
+}
+
+// Close ends the children and gives all memory back.
+func (e *Executor) Close() error {
+	e.stop()
+	e.running.Wait()
+	var faults []error
+	for _, d := range e.devices {
+		if c := d.serving(); c != nil {
+			c.fail(errors.New("closed"))
+			select {
+			case <-c.gone:
+			case <-time.After(goneTimeout):
+				faults = append(faults, fmt.Errorf("cuda: the child of device %d does not end", d.index))
+			}
+			d.mu.Lock()
+			d.child, d.stats.Up, d.stats.Pid = nil, false, 0
+			d.mu.Unlock()
+		}
+	}
+	e.mu.Lock()
+	for _, h := range e.held {
+		e.release(h)
+	}
+	clear(e.held)
+	e.free = nil
+	e.mu.Unlock()
+	e.running.Wait()
+	return errors.Join(append(faults, e.cpu.Close())...)
+}
+
+// Stats are the counts so far.
+func (e *Executor) Stats() Stats {
+	s := Stats{
+		CPUBatches: e.cpuBatches.Load(), CPUTasks: e.cpuTasks.Load(), Lost: e.lost.Load(), Refused: e.refused.Load(), Declined: e.declined.Load(),
+	}
+	for _, d := range e.devices {
+		d.mu.Lock()
+		s.Devices = append(s.Devices, d.stats)
+		d.mu.Unlock()
+	}
+	e.mu.Lock()
+	s.Shared = e.shared
+	e.mu.Unlock()
+	return s
+}
+
+// Execute is the path of a launch: see doc.go.
+//
+// When ctx ends, a batch that is on a device is waited for: the device writes
+// to its memory.
+func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("cuda: execute: %w", err)
+	}
+	e.mu.Lock()
+	h := e.held[b]
+	e.mu.Unlock()
+	if h == nil || !e.inService() {
+		return e.onCPU(ctx, b)
+	}
+	p := &h.plan
+	p.start(b)
+	defer func() { e.declined.Add(uint64(p.declined)) }()
+	for round := 0; p.left > 0; round++ {
+		p.assign(b)
+		if n := p.device(); n > 0 {
+			if round == 0 && !e.settle(h) {
+				return e.onCPU(ctx, b)
+			}
+			switch taken, err := e.onDevice(ctx, h, n, round > 0); {
+			case err != nil:
+				return fmt.Errorf("cuda: execute: %w", err)
+			case !taken && round == 0:
+				return e.onCPU(ctx, b)
+			case !taken:
+				p.force()
+				continue
+			}
+		} else if round == 0 {
+			return e.onCPU(ctx, b)
+		}
+		if p.left == 0 {
+			break
+		}
+		if err := e.score(ctx, p, b); err != nil {
+			return fmt.Errorf("cuda: execute: %w", err)
+		}
+	}
+	return nil
+}
+
+// onCPU scores all of a batch on the CPU.
+func (e *Executor) onCPU(ctx context.Context, b *detectors.Batch) error {
+	e.cpuBatches.Add(1)
+	e.cpuTasks.Add(uint64(len(b.Tasks)))
+	return e.cpu.Execute(ctx, b)
+}
+
+func (e *Executor) inService() bool {
+	return slices.ContainsFunc(e.devices, func(d *device) bool { return d.serving() != nil })
+}
+
+// pick is the device in service with the least work, nil for none; tried are
+// those not to take.
+func (e *Executor) pick(tried []*device) (best *device, c *child) {
+	for _, d := range e.devices {
+		if slices.Contains(tried, d) {
+			continue
+		}
+		if s := d.serving(); s != nil && (best == nil || d.load.Load() < best.load.Load()) {
+			best, c = d, s
+		}
+	}
+	return best, c
+}
+
+// notWritten is what a status word is before the device writes it.
+const notWritten = 0xffffffff
+
+// onDevice executes the plan of this round, n tasks, on the device with the
+// least work. A device that fails loses the batch to the next one, once; taken is
+// false where the CPU has to score it. The error is that of ctx.
+func (e *Executor) onDevice(ctx context.Context, h *held, n int, copyOut bool) (taken bool, err error) {
+	p := &h.plan
+	q, ok := e.write(h, n)
+	if !ok {
+		e.refuse(h, errors.New("its plan is too large"))
+		return false, nil
+	}
+	q.copyOut = copyOut || p.outputs != len(h.Out)
+	cost := int64(p.cost) + chainWeight*int64(p.longest)
+	var tried []*device
+	for len(tried) < 2 {
+		d, c := e.pick(tried)
+		if d == nil {
+			return false, nil
+		}
+		tried = append(tried, d)
+		d.load.Add(cost)
+		refused, err := e.onChild(ctx, d, c, h, &q)
+		d.load.Add(-cost)
+		switch {
+		case err == nil && refused == nil:
+			return true, nil
+		case err == nil:
+			e.refuse(h, refused)
+			return false, nil
+		case ctx.Err() != nil && c.failed() == nil:
+			return false, err
+		}
+		e.lost.Add(1)
+		select {
+		case <-c.gone:
+		case <-time.After(goneTimeout):
+			// It may yet write to this memory: leave it there for good.
+			if e.move(h, h.memory.limits, true) != nil {
+				h.memory = nil
+				h.F32, h.Out = slices.Clone(h.F32), slices.Clone(h.Out)
+				return false, nil
+			}
+			if q, ok = e.write(h, n); !ok {
+				return false, nil
+			}
+			q.copyOut = true
+		}
+	}
+	return false, nil
+}
+
+// chainWeight is how many chains a device works on at once, about: what a chain
+// alone costs more than its share of a full device.
+const chainWeight = 128
+
+// mapTime is what locking a batch's memory may take besides: 1 GiB takes 0.3 s.
+const mapTime = 5 * time.Second
+
+// onChild executes a request on a child. An error is that of ctx, or the child
+// is done with.
+func (e *Executor) onChild(ctx context.Context, d *device, c *child, h *held, q *request) (refused, err error) {
+	l, err := c.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { c.lanes <- l }()
+	m := h.memory
+	if refused, err = c.share(l, m, time.Now().Add(d.allowance()+mapTime)); refused != nil || err != nil {
+		return refused, err
+	}
+	status := view[uint32](m.bytes, int(q.statusOff), int(q.tasks))
+	for i := range status {
+		status[i] = notWritten
+	}
+	r, err := c.ask(l, q, "", time.Now().Add(d.allowance()))
+	if err != nil {
+		return nil, err
+	}
+	if r.code != codeOK {
+		return errors.New(r.text), nil
+	}
+	if err := h.plan.settle(h.Batch, status); err != nil {
+		c.fail(err)
+		return nil, c.failed()
+	}
+	d.count(len(status), r.nanos)
+	return nil, nil
+}
+
+// write writes the plan behind the used part of F32. False: there is no room.
+func (e *Executor) write(h *held, n int) (q request, ok bool) {
+	p := &h.plan
+	for {
+		m := h.memory
+		tasks := align(4 * len(h.F32))
+		if tasks+64*n > m.outOff {
+			return q, false
+		}
+		p.lay(h.Batch, view[detectors.Task](m.bytes, tasks, n))
+		tiles := align(tasks + 64*n)
+		launches := align(tiles + 16*len(p.tiles))
+		end := launches + 32*len(p.launches)
+		if end <= m.outOff {
+			copy(view[Tile](m.bytes, tiles, len(p.tiles)), p.tiles)
+			copy(view[Launch](m.bytes, launches, len(p.launches)), p.launches)
+			status := m.outOff + align(4*len(h.Out))
+			return request{
+				kind: kindExecute, batch: m.id, launches: uint32(len(p.launches)),
+				inBytes: uint64(end), tasksOff: uint64(tasks), tilesOff: uint64(tiles), launchesOff: uint64(launches),
+				outOff: uint64(m.outOff), outBytes: uint64(status + 4*n - m.outOff), statusOff: uint64(status),
+				tasks: uint64(n), scratchBytes: p.scratchBytes,
+			}, true
+		}
+		bigger := m.limits
+		bigger.tasks += (end - m.outOff + planBytes - 1) / planBytes
+		if e.move(h, bigger, false) != nil {
+			return q, false
+		}
+	}
+}
+
+// refuse counts and logs a batch that found no room.
+func (e *Executor) refuse(h *held, why error) {
+	e.refused.Add(1)
+	e.mu.Lock()
+	quiet := time.Since(e.told) < time.Minute
+	if !quiet {
+		e.told = time.Now()
+	}
+	e.mu.Unlock()
+	if !quiet {
+		e.log.Warn("a batch is scored on the CPU: the GPU has no room for it", "err", why, "tasks", len(h.Tasks), "bytes", 4*(len(h.F32)+len(h.Out)))
+	}
+}
+
+// Measurement is how long a batch's launches take by themselves.
+type Measurement struct {
+	Median, Fastest time.Duration
+	Copies          int // of the buffers that were used in turn, so that the L2 was cold
+}
+
+// Measure executes what a device takes of a batch, then its launches repeat times
+// more, on up to rotate copies of its buffers in turn. For benchmarks.
+func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rotate int) (m Measurement, err error) {
+	e.mu.Lock()
+	h := e.held[b]
+	e.mu.Unlock()
+	d, c := e.pick(nil)
+	if h == nil || d == nil || !e.settle(h) {
+		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
+	}
+	p := &h.plan
+	p.start(b)
+	p.assign(b)
+	q, ok := e.write(h, p.device())
+	if !ok || q.tasks == 0 {
+		return m, errors.New("cuda: measure: no device takes a task of this batch, or there is no room for its plan")
+	}
+	l, err := c.take(ctx)
+	if err != nil {
+		return m, fmt.Errorf("cuda: measure: %w", err)
+	}
+	defer func() { c.lanes <- l }()
+	limit := time.Now().Add(e.o.Deadline + mapTime + slack*time.Duration(repeat+1)*time.Duration(p.cost+chainWeight*p.longest))
+	if refused, err := c.share(l, h.memory, limit); err != nil || refused != nil {
+		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))
+	}
+	q.kind, q.copyOut, q.repeat, q.rotate = kindMeasure, true, uint32(repeat), uint32(rotate)
+	r, err := c.ask(l, &q, "", limit)
+	if err == nil && r.code != codeOK {
+		err = errors.New(r.text)
+	}
+	if err != nil {
+		return m, fmt.Errorf("cuda: measure: %w", err)
+	}
+	return Measurement{time.Duration(r.nanos), time.Duration(r.a), int(r.b)}, nil
+}

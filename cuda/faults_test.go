@@ -1,0 +1,405 @@
+//go:build linux
+
+package cuda
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"odradek/detectors"
+)
+
+// load is a batch of random tasks, made anew at each pack, and what the CPU says
+// of it.
+type load struct {
+	detector    detectors.Detector
+	keys, chain int
+	rows        []float32
+	want        []float32
+	tolerance   float64 // of a number; 0: to the bit
+}
+
+func newLoad(t testing.TB, rng *rand.Rand, keys, chain int) *load {
+	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &load{detector: d, keys: keys, chain: chain, rows: make([]float32, keys*chain*(d.Window()+3))}
+	for i := range l.rows {
+		l.rows[i] = float32(rng.NormFloat64())
+	}
+	b := &detectors.Batch{}
+	l.pack(b)
+	if err := detectors.NewCPU(0).Execute(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	l.want = append(l.want, b.Out...)
+	return l
+}
+
+func (l *load) pack(b *detectors.Batch) {
+	b.Reset()
+	params, f := b.GrowF32(len(l.detector.Params()))
+	copy(f, l.detector.Params())
+	n := l.detector.Window() + 3
+	for k := range l.keys {
+		for c := range l.chain {
+			t := detectors.Task{Op: l.detector.Op(), Dim: 1, Fresh: 4, Params: params}
+			t.X, f = b.GrowF32(n)
+			copy(f, l.rows[(k*l.chain+c)*n:])
+			scores, carry, _ := l.detector.Size(detectors.View{Dim: 1, Rows: n, Fresh: 4})
+			t.Scores, t.Next = b.GrowOut(scores), b.GrowOut(carry)
+			if c > 0 {
+				t.After = uint32(len(b.Tasks))
+			}
+			b.Tasks = append(b.Tasks, t)
+		}
+	}
+}
+
+// run packs and executes n times and compares with the CPU, which a Go child is
+// equal to, to the bit.
+func (l *load) run(t testing.TB, e *Executor, n int) {
+	b := e.Batch()
+	defer e.Release(b)
+	for range n {
+		l.pack(b)
+		for i := range b.Out {
+			b.Out[i] = -77
+		}
+		if err := e.Execute(context.Background(), b); err != nil {
+			t.Errorf("execute: %v", err)
+			return
+		}
+		for i, want := range l.want {
+			if math.Float32bits(b.Out[i]) != math.Float32bits(want) && !(math.Abs(float64(b.Out[i]-want)) <= l.tolerance) {
+				t.Errorf("number %d is %v, want %v", i, b.Out[i], want)
+				return
+			}
+		}
+	}
+}
+
+func seeded(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// waitUp waits until all devices are in service again.
+func waitUp(t testing.TB, e *Executor, limit time.Duration) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		s := e.Stats()
+		if !s.Fallback() {
+			return
+		}
+		if time.Since(began) > limit {
+			t.Fatalf("not in service again after %v: %+v", limit, s.Devices)
+		}
+	}
+}
+
+// TestFaults makes a child go wrong in the middle of several executions: all of
+// them have the right scores, and the device is in service again at once.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct{ fault, says string }{
+		{"die@3", "signal: killed"},
+		{"error@3", "an illegal memory access"},
+		{"silent@3", "no answer before the deadline"},
+		{"garbage@3", "reply begins with 0x0"},
+		{"seq@3", "to request"},
+		{"status@3", "status 0x7"},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			var said bytes.Buffer
+			o := goChildOptions(t, c.fault)
+			o.Deadline = 300 * time.Millisecond
+			o.Log = slog.New(slog.NewTextHandler(&said, nil))
+			e := open(t, o)
+			l := newLoad(t, seeded(t), 40, 3)
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() { l.run(t, e, 5) })
+			}
+			wg.Wait()
+			waitUp(t, e, 1500*time.Millisecond)
+			before := e.Stats()
+			l.run(t, e, 2)
+			s := e.Stats()
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+			d := s.Devices[0]
+			if d.Faults != 1 || d.Starts != 2 || s.Lost < 1 || !strings.Contains(d.LastFault, c.says) {
+				t.Errorf("%+v, want one fault that says %q", s, c.says)
+			}
+			if d.Batches != before.Devices[0].Batches+2 {
+				t.Error("the device does nothing after its return")
+			}
+			for _, part := range []string{"GPU child failed", c.says, "GPU in service again"} {
+				if !strings.Contains(said.String(), part) {
+					t.Errorf("the log does not say %q:\n%s", part, said.String())
+				}
+			}
+			if c.fault == "die@3" && !strings.Contains(said.String(), "a test made it die") {
+				t.Errorf("the log does not say what the child wrote:\n%s", said.String())
+			}
+		})
+	}
+}
+
+// TestRefused has a child that finds no memory for a batch: it is scored on the
+// CPU, and nothing is killed for it.
+func TestRefused(t *testing.T) {
+	e := open(t, goChildOptions(t, "refuse@2"))
+	defer e.Close()
+	newLoad(t, seeded(t), 10, 1).run(t, e, 4)
+	if s := e.Stats(); s.Refused != 1 || s.Devices[0].Faults != 0 || s.CPUBatches != 1 || s.Devices[0].Batches != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestOftenKilled kills the child again and again.
+func TestOftenKilled(t *testing.T) {
+	o := goChildOptions(t, "")
+	o.Retry = 5 * time.Millisecond
+	e := open(t, o)
+	defer e.Close()
+	l := newLoad(t, seeded(t), 100, 2)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() { l.run(t, e, 60) })
+	}
+	stop := make(chan struct{})
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(30 * time.Millisecond):
+				if pid := e.Stats().Devices[0].Pid; pid > 0 {
+					unix.Kill(pid, unix.SIGKILL)
+				}
+			}
+		}
+	})
+	wg.Wait()
+	close(stop)
+	killer.Wait()
+	s := e.Stats()
+	t.Logf("%+v", s)
+	if s.Devices[0].Faults == 0 || s.Devices[0].Batches == 0 {
+		t.Errorf("nothing was tried: %+v", s)
+	}
+}
+
+// TestDevices spreads batches over two devices, one of which fails.
+func TestDevices(t *testing.T) {
+	o := goChildOptions(t, "die@5")
+	o.Devices = []int{0, 1}
+	e := open(t, o)
+	defer e.Close()
+	l := newLoad(t, seeded(t), 100, 2)
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() { l.run(t, e, 20) })
+	}
+	wg.Wait()
+	s := e.Stats()
+	t.Logf("%+v", s)
+	if s.Devices[0].Batches == 0 || s.Devices[1].Batches == 0 || s.Devices[0].Faults+s.Devices[1].Faults != 1 {
+		t.Errorf("%+v, want both devices used, one fault", s)
+	}
+	if s.CPUBatches > s.Lost {
+		t.Errorf("%d batches were on the CPU, %d were lost", s.CPUBatches, s.Lost)
+	}
+}
+
+// TestOpenFaults: what Open says when there is nothing to open.
+func TestOpenFaults(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		says string
+	}{
+		{Options{}, "no child program"},
+		{Options{Child: "/nonexistent/odradek-cuda"}, "no such file"},
+		{goChildOptions(t, "nodevice"), "no CUDA-capable device"},
+		{Options{Child: "/bin/cat"}, "reply begins with"}, // or the end of it
+		{Options{Child: "/bin/sh", Args: []string{"-c", "exec sleep 100"}, StartTimeout: 50 * time.Millisecond}, "no answer before the deadline"},
+	} {
+		began := time.Now()
+		e, err := Open(c.o)
+		if err == nil {
+			e.Close()
+			t.Errorf("%+v was opened", c.o)
+			continue
+		}
+		if c.o.Child != "/bin/cat" && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q, want %q", err, c.says)
+		}
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("%v took %v", err, d)
+		}
+	}
+}
+
+// TestParentDies: a child ends when its parent is killed.
+func TestParentDies(t *testing.T) {
+	if os.Getenv("ODRADEK_CUDA_TEST_PARENT") != "" {
+		e := open(t, goChildOptions(t, ""))
+		fmt.Printf("child %d\n", e.Stats().Devices[0].Pid)
+		os.Stdout.Sync()
+		time.Sleep(time.Minute)
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestParentDies$")
+	cmd.Env = append(os.Environ(), "ODRADEK_CUDA_TEST_PARENT=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := 0
+	for line := make([]byte, 0, 100); pid == 0; {
+		var b [1]byte
+		if _, err := out.Read(b[:]); err != nil {
+			t.Fatal(err)
+		}
+		if line = append(line, b[0]); b[0] == '\n' {
+			fmt.Sscanf(string(line), "child %d", &pid)
+			line = line[:0]
+		}
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if errors.Is(err, os.ErrNotExist) || err == nil && strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Since(began) > 2*time.Second {
+			unix.Kill(pid, unix.SIGKILL)
+			t.Fatalf("the child is there: %s %v", stat, err)
+		}
+	}
+}
+
+// TestCancelled: an Execute that waits for a lane ends with its context.
+func TestCancelled(t *testing.T) {
+	o := goChildOptions(t, "silent@1")
+	o.Lanes, o.Deadline = 1, time.Second
+	e := open(t, o)
+	defer e.Close()
+	l := newLoad(t, seeded(t), 1, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { l.run(t, e, 1) })
+	for e.devices[0].load.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	b := e.Batch()
+	l.pack(b)
+	began := time.Now()
+	if err := e.Execute(ctx, b); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want the context's error", err)
+	}
+	if d := time.Since(began); d > 300*time.Millisecond {
+		t.Errorf("took %v", d)
+	}
+	e.Release(b)
+	wg.Wait()
+}
+
+// TestMemory has batches that outgrow their memory, the limit of all memory, and
+// what a device takes at all.
+func TestMemory(t *testing.T) {
+	o := goChildOptions(t, "")
+	o.Memory = 24 << 20
+	e := open(t, o)
+	defer e.Close()
+	rng := seeded(t)
+	small, big := newLoad(t, rng, 10, 1), newLoad(t, rng, 9000, 1)
+	small.run(t, e, 2)
+	big.run(t, e, 3) // from the heap into memory of its own
+	if s := e.Stats(); s.CPUBatches != 0 || s.Refused != 0 || s.Devices[0].Batches != 5 {
+		t.Errorf("%+v", s)
+	}
+	var wg sync.WaitGroup
+	for range 6 { // more than the limit allows: some are scored on the CPU
+		wg.Go(func() { big.run(t, e, 2) })
+	}
+	wg.Wait()
+	s := e.Stats()
+	t.Logf("%+v", s)
+	if s.CPUBatches == 0 || s.Refused != s.CPUBatches || s.Shared > o.Memory {
+		t.Errorf("%+v with %d bytes allowed", s, o.Memory)
+	}
+	old := largest
+	defer func() { largest = old }()
+	largest = limits{1 << 18, 1 << 16, 1 << 12}
+	e = open(t, o)
+	defer e.Close()
+	big.run(t, e, 1)
+	if s := e.Stats(); s.Refused != 1 {
+		t.Errorf("%+v, want the batch refused", s)
+	}
+	small.run(t, e, 1)
+}
+
+// BenchmarkDoorbell is a request and its reply with nothing to do.
+func BenchmarkDoorbell(b *testing.B) {
+	e := open(b, goChildOptions(b, ""))
+	defer e.Close()
+	c := e.devices[0].serving()
+	l, err := c.take(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := c.ask(l, &request{kind: kindHello}, "", time.Now().Add(time.Second)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	c.lanes <- l
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{1000, 65536} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			l := newLoad(b, seeded(b), n, 1)
+			var batch detectors.Batch
+			l.pack(&batch)
+			var p planner
+			tasks := make([]detectors.Task, n)
+			b.ReportAllocs()
+			for b.Loop() {
+				p.start(&batch)
+				p.assign(&batch)
+				p.lay(&batch, tasks)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/task")
+		})
+	}
+}

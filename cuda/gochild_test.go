@@ -1,0 +1,282 @@
+//go:build linux
+
+package cuda
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"odradek/cuda/kernels"
+	"odradek/detectors"
+)
+
+// The child of these tests is this test binary: it speaks the protocol and runs
+// the tasks of the plan, as its launches and tiles name them, with the CPU forms,
+// on copies of the two blocks as a device does it. So it checks the plan, and its
+// results are the CPU's to the bit.
+//
+// What it should do wrong is in its environment: childFault is a fault and the
+// number of the execute request at which it happens ("die@3"), childOnce a file
+// that is made then, so that it happens once among all children that have it.
+const (
+	childMode  = "ODRADEK_CUDA_TEST_CHILD"
+	childFault = "ODRADEK_CUDA_TEST_FAULT"
+	childOnce  = "ODRADEK_CUDA_TEST_ONCE"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childMode) != "" {
+		(&goChild{maps: map[uint32][]byte{}}).run()
+	}
+	os.Exit(m.Run())
+}
+
+// goChildOptions are those of an executor on a Go child.
+func goChildOptions(t testing.TB, fault string) Options {
+	o := Options{Child: os.Args[0], Env: []string{childMode + "=1"}, Retry: 50 * time.Millisecond}
+	if fault != "" {
+		o.Env = append(o.Env, childFault+"="+fault, childOnce+"="+filepath.Join(t.TempDir(), "once"))
+	}
+	return o
+}
+
+type goChild struct {
+	mu       sync.Mutex
+	maps     map[uint32][]byte
+	executes atomic.Int64
+}
+
+func (c *goChild) run() {
+	if os.Getenv(childFault) == "nodevice" {
+		fmt.Fprintln(os.Stderr, "no CUDA-capable device is detected")
+		os.Exit(1)
+	}
+	lanes, err := strconv.Atoi(os.Args[slices.Index(os.Args, "-lanes")+1])
+	if err != nil {
+		os.Exit(2)
+	}
+	for i := range lanes {
+		f := os.NewFile(uintptr(3+i), "lane")
+		go func() {
+			for {
+				var m [messageBytes]byte
+				if _, err := io.ReadFull(f, m[:]); err != nil {
+					os.Exit(0) // the parent is gone
+				}
+				r := c.answer(f, &m)
+				encodeReply(&m, &r)
+				if _, err := f.Write(m[:]); err != nil {
+					os.Exit(0)
+				}
+			}
+		}()
+	}
+	select {}
+}
+
+func encodeReply(m *[messageBytes]byte, r *reply) {
+	clear(m[:])
+	le := binary.LittleEndian
+	le.PutUint32(m[0:], magic)
+	le.PutUint32(m[4:], r.seq)
+	le.PutUint32(m[8:], r.code)
+	le.PutUint64(m[16:], r.nanos)
+	le.PutUint64(m[24:], r.a)
+	le.PutUint64(m[32:], r.b)
+	copy(m[40:], r.text)
+}
+
+func decodeRequest(m *[messageBytes]byte) (q request) {
+	le := binary.LittleEndian
+	q.kind, q.batch, q.launches = requestKind(le.Uint32(m[4:])), le.Uint32(m[8:]), le.Uint32(m[12:])
+	for i, p := range []*uint64{&q.inOff, &q.inBytes, &q.tasksOff, &q.tilesOff, &q.launchesOff, &q.outOff, &q.outBytes, &q.statusOff, &q.tasks, &q.scratchBytes} {
+		*p = le.Uint64(m[16+8*i:])
+	}
+	q.copyOut, q.seq = m[96] != 0, le.Uint32(m[100:])
+	return q
+}
+
+func (c *goChild) answer(f io.Reader, m *[messageBytes]byte) reply {
+	q := decodeRequest(m)
+	r := reply{seq: q.seq}
+	fail := func(code uint32, err error) reply {
+		r.code, r.text = code, err.Error()
+		return r
+	}
+	switch q.kind {
+	case kindHello:
+		r.text, r.a, r.b, r.nanos = "Go test child", 1<<30, 2<<32|90, kernels.Version()
+	case kindMap:
+		var n [4]byte
+		io.ReadFull(f, n[:])
+		path := make([]byte, binary.LittleEndian.Uint32(n[:]))
+		io.ReadFull(f, path)
+		file, err := os.OpenFile(string(path), os.O_RDWR, 0)
+		if err != nil {
+			return fail(codeNoMemory, err)
+		}
+		b, err := unix.Mmap(int(file.Fd()), 0, int(q.inBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		file.Close()
+		if err != nil {
+			return fail(codeNoMemory, err)
+		}
+		c.mu.Lock()
+		c.maps[q.batch] = b
+		c.mu.Unlock()
+	case kindUnmap:
+		c.mu.Lock()
+		b := c.maps[q.batch]
+		delete(c.maps, q.batch)
+		c.mu.Unlock()
+		unix.Munmap(b)
+	case kindExecute:
+		c.mu.Lock()
+		b := c.maps[q.batch]
+		c.mu.Unlock()
+		began := time.Now()
+		fault := c.fault()
+		if fault == "refuse" {
+			return fail(codeNoMemory, errors.New("out of memory"))
+		}
+		if err := execute(b, &q, fault); err != nil {
+			return fail(700, err)
+		}
+		r.nanos = uint64(time.Since(began))
+		if fault == "seq" {
+			r.seq++
+		}
+	default:
+		return fail(700, fmt.Errorf("request of kind %d", q.kind))
+	}
+	return r
+}
+
+// fault is the fault to happen at this execute request, if any. Some end here.
+func (c *goChild) fault() string {
+	name, at, ok := strings.Cut(os.Getenv(childFault), "@")
+	if n := c.executes.Add(1); ok {
+		if k, _ := strconv.Atoi(at); n < int64(k) {
+			return ""
+		}
+		f, err := os.OpenFile(os.Getenv(childOnce), os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return ""
+		}
+		f.Close()
+	}
+	switch name {
+	case "die":
+		fmt.Fprintln(os.Stderr, "a test made it die")
+		unix.Kill(os.Getpid(), unix.SIGKILL)
+	case "silent":
+		time.Sleep(time.Hour)
+	case "garbage":
+		os.NewFile(3, "lane").Write(make([]byte, 77))
+		os.NewFile(4, "lane").Write(make([]byte, 300))
+	}
+	return name
+}
+
+// execute does what a device does with a plan, and checks it.
+func execute(b []byte, q *request, fault string) error {
+	if q.inOff != 0 || q.inBytes > q.outOff || q.outOff+q.outBytes > uint64(len(b)) || q.statusOff+4*q.tasks != q.outOff+q.outBytes {
+		return fmt.Errorf("blocks do not fit: %+v in %d bytes", q, len(b))
+	}
+	if (q.tasksOff|q.tilesOff|q.launchesOff|q.outOff|q.statusOff)%alignment != 0 {
+		return fmt.Errorf("not aligned: %+v", q)
+	}
+	in, outBlock := append([]byte(nil), b[:q.inBytes]...), make([]byte, q.outBytes)
+	f32 := view[float32](in, 0, int(q.tasksOff/4))
+	tasks := view[detectors.Task](in, int(q.tasksOff), int(q.tasks))
+	launches := view[Launch](in, int(q.launchesOff), int(q.launches))
+	out, status := view[float32](outBlock, 0, int(q.statusOff-q.outOff)/4), view[uint32](outBlock, int(q.statusOff-q.outOff), int(q.tasks))
+	if q.copyOut {
+		copy(outBlock, b[q.outOff:q.statusOff])
+	} else {
+		for i := range out {
+			out[i] = math.Float32frombits(0x7fbadbad) // and it should be seen
+		}
+	}
+	const notRun, declined = 0, 1
+	state := make([]int, len(tasks)) // 0, or 1 + the status
+	at := uint32(0)
+	for i, l := range launches {
+		if l.FirstTile != at || l.Tiles == 0 || l.Grid == 0 || l.Block == 0 || l.Block > 1024 || int(l.Kernel) >= len(kernels.Names) {
+			return fmt.Errorf("launch %d is %+v, tile %d is due", i, l, at)
+		}
+		at += l.Tiles
+		for k, tile := range view[Tile](in, int(q.tilesOff)+16*int(l.FirstTile), int(l.Tiles)) {
+			if tile.Part > 0 {
+				continue
+			}
+			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.tasks || uint64(tile.Scratch)*alignment > q.scratchBytes {
+				return fmt.Errorf("launch %d, tile %d is %+v of %d tasks", i, k, tile, q.tasks)
+			}
+			for n := tile.First; n < tile.First+tile.Count; n++ {
+				if state[n] != notRun {
+					return fmt.Errorf("task %d is in a second tile", n)
+				}
+				state[n] = 1
+				t := &tasks[n]
+				if status[n] = decline(t, f32, fault); status[n] == 0 && t.After == 1 && n > tile.First && tasks[n-1].Next == t.Carry {
+					status[n] = status[n-1] // of one chain
+				}
+				if status[n] == declined {
+					continue
+				}
+				r := detectors.Rows{
+					Dim: int(t.Dim), Fresh: int(t.Fresh), Params: of(f32, t.Params), X: of(f32, t.X), Bins: of(f32, t.Bins),
+					Carry: of(f32, t.Carry), Scores: of(out, t.Scores), Next: of(out, t.Next),
+				}
+				if t.After == 1 {
+					r.Carry = of(out, t.Carry)
+				}
+				t.Op.Spec().CPU(&r)
+			}
+		}
+	}
+	for n, s := range state {
+		if s == notRun {
+			return fmt.Errorf("task %d of %d is in no tile", n, len(tasks))
+		}
+	}
+	if fault == "status" {
+		status[len(status)-1] = 7
+	}
+	copy(b[q.outOff:], outBlock)
+	if fault == "error" {
+		return errors.New("an illegal memory access was encountered")
+	}
+	return nil
+}
+
+// decline is the status of a task that is not taken for what is in it.
+func decline(t *detectors.Task, f32 []float32, fault string) uint32 {
+	if fault != "flag" {
+		return 0
+	}
+	h := uint32(t.Fresh) + t.Dim
+	for _, v := range of(f32, t.X) {
+		h = h*16777619 ^ math.Float32bits(v)
+	}
+	if h>>7%3 == 0 {
+		return 1
+	}
+	return 0
+}
+
+func of(a []float32, s detectors.Span) []float32 { return a[s.Off : s.Off+s.Len : s.Off+s.Len] }

@@ -1,0 +1,171 @@
+// A child that scores batches as odradek-cuda does, with the same kernels, on
+// the CPU: for tests where there is no device. The test that uses it builds it:
+//
+//	g++ -std=c++17 -O2 -ffp-contract=off -DODRADEK_EMULATE '-DKERNELS=K(ikasst) K(lof) ...' -o child child.cpp
+//
+// KERNELS are kernels.Names in order. See cuda/protocol.go for the protocol.
+#include "../device.h"
+
+namespace ikasst_cu {
+#include "../ikasst.cu"
+}
+namespace lof_cu {
+#include "../lof.cu"
+}
+using namespace ikasst_cu;
+using namespace lof_cu;
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+struct Request {
+    uint32_t magic, kind, batch, launches;
+    uint64_t inOff, inBytes, tasksOff, tilesOff, launchesOff, outOff, outBytes, statusOff, tasks, scratchBytes;
+    uint32_t copyOut, seq;
+    char pad[24];
+};
+static_assert(sizeof(Request) == 128, "layout");
+
+struct Reply {
+    uint32_t magic, seq, code, pad;
+    uint64_t nanos, a, b;
+    char text[88];
+};
+static_assert(sizeof(Reply) == 128, "layout");
+
+constexpr uint32_t magic = 0x6f647261;
+enum { kindHello = 1, kindMap, kindExecute, kindUnmap };
+
+typedef void (*Kernel)(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *);
+struct Named { const char *name; Kernel run; };
+#define K(name) {#name, name},
+const Named kernels[] = {KERNELS};
+#undef K
+
+struct Mapping { char *at; size_t bytes; };
+std::mutex mutex;  // one batch at a time, and the mappings
+std::map<uint32_t, Mapping> mappings;
+
+bool all(int fd, void *to, size_t n, bool in) {
+    for (char *p = static_cast<char *>(to); n > 0;) {
+        ssize_t got = in ? read(fd, p, n) : write(fd, p, n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        p += got;
+        n -= got;
+    }
+    return true;
+}
+
+// fail makes the reply an error.
+void fail(Reply &r, const char *what) {
+    r.code = 1;
+    snprintf(r.text, sizeof r.text, "%s", what);
+}
+
+// execute has copies of what goes to a device and comes from it, so that a
+// kernel that writes where it must not is found out, and one that does not
+// write leaves NaN.
+void execute(const Request &q, Reply &r) {
+    auto found = mappings.find(q.batch);
+    if (found == mappings.end()) return fail(r, "no such batch");
+    char *base = found->second.at;
+    size_t size = found->second.bytes;
+    if (q.inOff + q.inBytes > size || q.outOff + q.outBytes > size) return fail(r, "a block lies outside of the batch's memory");
+    std::vector<char> in(base + q.inOff, base + q.inOff + q.inBytes), out(q.outBytes, '\xff');
+    std::vector<char> before = in;
+    auto at = [&](uint64_t off) { return in.data() + (off - q.inOff); };
+    size_t numbers = (q.statusOff - q.outOff) / 4;
+    float *outs = reinterpret_cast<float *>(out.data());
+    uint32_t *status = reinterpret_cast<uint32_t *>(out.data() + (q.statusOff - q.outOff));
+    if (q.copyOut) memcpy(out.data(), base + q.outOff, numbers * 4);
+    memset(status, 0, q.tasks * 4);
+    std::vector<unsigned char> scratch(q.scratchBytes + 256, 0xff);
+    unsigned char *aligned = scratch.data() + (256 - reinterpret_cast<uintptr_t>(scratch.data()) % 256) % 256;
+    const Launch *launches = reinterpret_cast<const Launch *>(base + q.launchesOff);
+    const Task *tasks = reinterpret_cast<const Task *>(at(q.tasksOff));
+    const Tile *tiles = reinterpret_cast<const Tile *>(at(q.tilesOff));
+    for (uint32_t i = 0; i < q.launches; i++) {
+        const Launch &l = launches[i];
+        if (l.kernel >= sizeof kernels / sizeof *kernels) return fail(r, "no such kernel");
+        emulate::launch(l.grid, l.block, l.shared, [&] {
+            kernels[l.kernel].run(tasks, tiles + l.firstTile, reinterpret_cast<const float *>(at(q.inOff)), outs, status, aligned);
+        });
+    }
+    if (in != before) return fail(r, "a kernel has changed its input");
+    memcpy(base + q.outOff, out.data(), q.outBytes);
+}
+
+void answer(const Request &q, const std::string &path, Reply &r) {
+    std::lock_guard<std::mutex> lock(mutex);
+    switch (q.kind) {
+    case kindHello:
+        r.a = 1 << 30;
+        r.b = 1 << 16 | 90;
+        snprintf(r.text, sizeof r.text, "emulation on the CPU");
+        return;
+    case kindMap: {
+        int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+        void *p = fd < 0 ? MAP_FAILED : mmap(nullptr, q.inBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (fd >= 0) close(fd);
+        if (p == MAP_FAILED) return fail(r, strerror(errno));
+        mappings[q.batch] = {static_cast<char *>(p), q.inBytes};
+        return;
+    }
+    case kindExecute:
+        return execute(q, r);
+    case kindUnmap: {
+        auto found = mappings.find(q.batch);
+        if (found == mappings.end()) return fail(r, "no such batch");
+        munmap(found->second.at, found->second.bytes);
+        mappings.erase(found);
+        return;
+    }
+    default:
+        return fail(r, "no such request");
+    }
+}
+
+void serve(int fd) {
+    for (Request q; all(fd, &q, sizeof q, true) && q.magic == magic;) {
+        std::string path;
+        if (q.kind == kindMap) {
+            uint32_t n;
+            if (!all(fd, &n, 4, true) || n > 4096) return;
+            path.resize(n);
+            if (!all(fd, &path[0], n, true)) return;
+        }
+        Reply r{};
+        r.magic = magic;
+        r.seq = q.seq;
+        answer(q, path, r);
+        if (!all(fd, &r, sizeof r, false)) return;
+    }
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    int lanes = 1;
+    for (int i = 1; i + 1 < argc; i++) {
+        if (!strcmp(argv[i], "-lanes")) lanes = atoi(argv[i + 1]);
+    }
+    std::vector<std::thread> threads;
+    for (int i = 0; i < lanes; i++) {
+        threads.emplace_back([i] {
+            serve(3 + i);
+            _exit(0);  // the parent has gone
+        });
+    }
+    for (std::thread &t : threads) t.join();
+}

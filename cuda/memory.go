@@ -1,0 +1,104 @@
+//go:build linux
+
+package cuda
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"odradek/detectors"
+)
+
+// limits are how much a batch's memory holds.
+type limits struct{ f32, out, tasks int }
+
+// A batch begins small, so that a worker with many partitions does not lock
+// memory that it does not need, and grows while it is more than half full.
+// Largest is what a device works through in some hundred milliseconds.
+var (
+	smallest = limits{1 << 18, 1 << 16, 1 << 12}
+	largest  = limits{1 << 26, 1 << 25, 1 << 18}
+)
+
+// planBytes is the room for a task's part in the plan: the task, and two tiles
+// or what is as large.
+const planBytes = 64 + 32
+
+// planSlack is room in the plan besides.
+const planSlack = 64 << 10
+
+// memory is a batch's memory, shared with the children by a file that has no
+// name: F32, behind its used part the plan; Out, behind its used part the status
+// words. It is never moved or resized: a batch that needs more gets another one.
+type memory struct {
+	limits
+	id     uint32 // in the children
+	file   *os.File
+	bytes  []byte
+	outOff int // where Out begins; the plan may reach up to here
+}
+
+func (l limits) sizes() (in, size int) {
+	in = align(4*l.f32) + align(l.tasks*planBytes) + planSlack
+	size = in + align(4*l.out) + align(4*l.tasks)
+	page := os.Getpagesize()
+	return in, (size + page - 1) / page * page
+}
+
+func newMemory(id uint32, l limits) (*memory, error) {
+	in, size := l.sizes()
+	fd, err := unix.MemfdCreate("odradek-batch", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("cuda: memory for a batch: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "odradek-batch")
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("cuda: %d bytes for a batch: %w", size, err)
+	}
+	b, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("cuda: map %d bytes for a batch: %w", size, err)
+	}
+	return &memory{l, id, file, b, in}, nil
+}
+
+// path is where a child of this process finds the memory.
+func (m *memory) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.file.Fd()) }
+
+func (m *memory) free() error {
+	m.file.Close()
+	return unix.Munmap(m.bytes)
+}
+
+func (m *memory) f32Arena() []float32 { return view[float32](m.bytes, 0, m.f32) }
+func (m *memory) outArena() []float32 { return view[float32](m.bytes, m.outOff, m.out) }
+
+// holds reports whether the batch lies in m, and nothing of it was moved to the
+// heap for having grown too large.
+func (m *memory) holds(b *detectors.Batch) bool {
+	return len(b.Tasks) <= m.tasks &&
+		unsafe.SliceData(b.F32) == unsafe.SliceData(m.f32Arena()) && unsafe.SliceData(b.Out) == unsafe.SliceData(m.outArena())
+}
+
+// take makes m the batch's memory, with what the batch has in it.
+func (m *memory) take(b *detectors.Batch) {
+	f32, out := m.f32Arena(), m.outArena()
+	f32, out = f32[:copy(f32, b.F32)], out[:copy(out, b.Out)]
+	b.F32, b.Out = f32, out
+	b.MaxTasks, b.MaxF32, b.MaxOut = m.tasks, m.f32, m.out
+}
+
+// view is n elements at a byte offset.
+func view[T any](b []byte, off, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	var t T
+	_ = b[off : off+n*int(unsafe.Sizeof(t))]
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[off])), n)
+}

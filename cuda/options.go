@@ -1,0 +1,80 @@
+package cuda
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Options are what Open needs to know. Zero values mean the defaults.
+type Options struct {
+	Child string   // path of the child program odradek-cuda. No default
+	Args  []string // its arguments; it needs none
+	Env   []string // its environment, besides the worker's own
+	// Devices are the indices of the devices to use, a child each; default 0 alone.
+	Devices []int
+	Lanes   int // batches in flight a device, default 2
+	Workers int // goroutines that score what a device does not, default GOMAXPROCS
+	// Deadline is the least time that a batch may take on a device, default 2 s. A
+	// batch's own deadline is this and twenty times what its plan says that it and
+	// the batches in flight with it cost.
+	Deadline time.Duration
+	// StartTimeout is how long a child may take until it answers, default 20 s.
+	StartTimeout time.Duration
+	// Retry is how long to wait before a child is started again that did not live
+	// long, default 500 ms; it doubles up to 64 times that. After a fault in good
+	// health the first try is at once.
+	Retry time.Duration
+	// Memory is the most memory shared with the devices, of all batches together,
+	// default 1 GiB; it is locked in RAM. Batches that find none are scored on the CPU.
+	Memory int64
+	Log    *slog.Logger // default: none
+}
+
+// Info is what a child says of its device.
+type Info struct {
+	Name   string
+	Memory int64 // bytes
+	SMs    int
+	// Capability is ten times the major compute capability and the minor: 90 for 9.0.
+	Capability int
+}
+
+// Stats are an executor's counts since Open.
+type Stats struct {
+	Devices []DeviceStats
+	// CPUBatches were scored on the CPU as a whole, CPUTasks are those and the tasks
+	// that no kernel takes.
+	CPUBatches, CPUTasks uint64
+	// Lost batches were on a device when it failed, and were scored elsewhere.
+	Lost uint64
+	// Refused batches found no room in shared memory or on the device.
+	Refused uint64
+	// Declined tasks were planned for a device, whose kernel left them to the CPU.
+	Declined uint64
+	Shared   int64 // bytes of memory shared with the devices now
+}
+
+// DeviceStats are one device's.
+type DeviceStats struct {
+	Index int
+	Info
+	Up        bool
+	Pid       int    // of the child, 0 where there is none
+	Starts    uint64 // of children, the first included
+	Faults    uint64 // children that died, answered with an error or overran a deadline
+	LastFault string
+	Batches   uint64
+	Tasks     uint64
+	Busy      time.Duration // as the device's own clock has it
+}
+
+// Fallback reports whether a device is out of service, so that batches may be
+// scored elsewhere.
+func (s *Stats) Fallback() bool {
+	for _, d := range s.Devices {
+		if !d.Up {
+			return true
+		}
+	}
+	return false
+}

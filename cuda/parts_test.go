@@ -1,0 +1,178 @@
+//go:build linux
+
+package cuda
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"odradek/cuda/kernels"
+	"odradek/detectors"
+	"odradek/detectors/executortest"
+)
+
+// missing ends a test that lacks a part: a skip, or a failure where
+// ODRADEK_REQUIRE names the part.
+func missing(t *testing.T, part, why string) {
+	t.Helper()
+	asked := strings.FieldsFunc(os.Getenv("ODRADEK_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' })
+	if slices.Contains(asked, part) {
+		t.Fatalf("%s is required (ODRADEK_REQUIRE) and missing: %s", part, why)
+	}
+	t.Skipf("skipped part %s: %s", part, why)
+}
+
+// TestEmulated runs the kernels on the CPU, in a child built from their sources
+// by g++: what they compute, and that they keep to their own outputs.
+func TestEmulated(t *testing.T) {
+	compiler, err := exec.LookPath("g++")
+	if err != nil {
+		missing(t, "emulate", "no g++")
+	}
+	source, err := filepath.Abs("kernels/emulate")
+	if _, err2 := os.Stat(filepath.Join(source, "child.cpp")); err != nil || err2 != nil {
+		missing(t, "emulate", "the sources of the kernels are not here")
+	}
+	list := ""
+	for _, name := range kernels.Names {
+		list += "K(" + name + ") "
+	}
+	child := filepath.Join(t.TempDir(), "child")
+	build := exec.Command(compiler, "-std=c++17", "-O2", "-ffp-contract=off", "-pthread", "-DODRADEK_EMULATE", "-DKERNELS="+list, "-o", child, "child.cpp")
+	build.Dir = source
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	conformance(t, Options{Child: child, Deadline: 5 * time.Minute})
+}
+
+// conformance runs the suite of all executors on a child that runs kernels.
+func conformance(t *testing.T, o Options) {
+	var tasks uint64
+	executortest.Run(t, func() detectors.Executor {
+		return checked{open(t, o), t, func(t testing.TB, s Stats) {
+			noFault(t, s)
+			for _, d := range s.Devices {
+				tasks += d.Tasks
+			}
+		}}
+	})
+	t.Logf("%d tasks were on the device", tasks)
+	if tasks == 0 {
+		t.Error("nothing was on the device")
+	}
+}
+
+// deviceOptions are those of an executor on a device: its child is the one that
+// ODRADEK_CUDA_CHILD names, or odradek-cuda beside this program.
+func deviceOptions(t *testing.T) Options {
+	path := os.Getenv("ODRADEK_CUDA_CHILD")
+	if path == "" {
+		path = filepath.Join(filepath.Dir(os.Args[0]), "odradek-cuda")
+	}
+	if _, err := os.Stat(path); err != nil {
+		missing(t, "cuda", "no child program (ODRADEK_CUDA_CHILD): "+err.Error())
+	}
+	o := Options{Child: path}
+	e, err := Open(o)
+	if err != nil {
+		missing(t, "cuda", err.Error())
+	}
+	t.Logf("%+v", e.Stats().Devices[0].Info)
+	e.Close()
+	return o
+}
+
+// TestDevice holds the kernels on a device to the definitions.
+func TestDevice(t *testing.T) { conformance(t, deviceOptions(t)) }
+
+// TestDeviceFaults breaks the device's child in every way, in the middle of work.
+func TestDeviceFaults(t *testing.T) {
+	o := deviceOptions(t)
+	o.Env = []string{"ODRADEK_CUDA_FAULTS=1"}
+	o.Deadline = 300 * time.Millisecond
+	for _, c := range []struct {
+		name  string
+		fault func(*child)
+	}{
+		{"killed", func(c *child) { unix.Kill(c.cmd.Process.Pid, unix.SIGKILL) }},
+		{"illegal address", func(c *child) { inject(c, faultAddress) }},
+		{"endless kernel", func(c *child) { inject(c, faultEndless) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := o
+			o.Log = testLog(t)
+			e := open(t, o)
+			defer e.Close()
+			rng := seeded(t)
+			l := newLoad(t, rng, 2000, 2)
+			l.tolerance = 1e-3
+			l.run(t, e, 2)
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() { l.run(t, e, 30) })
+			}
+			time.Sleep(5 * time.Millisecond)
+			began := time.Now()
+			c.fault(e.devices[0].serving())
+			for e.Stats().Devices[0].Faults == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			found := time.Since(began)
+			waitUp(t, e, 5*time.Second)
+			back := time.Since(began)
+			wg.Wait()
+			before := e.Stats()
+			l.run(t, e, 2)
+			after := e.Stats()
+			t.Logf("found after %v, in service again after %v: %+v", found, back, after)
+			if after.Devices[0].Batches != before.Devices[0].Batches+2 || after.Devices[0].Faults != 1 {
+				t.Errorf("%+v, want one fault and the device in use", after)
+			}
+			if back > o.Deadline+1500*time.Millisecond {
+				t.Errorf("in service again %v after the fault", back)
+			}
+		})
+	}
+}
+
+// inject makes a fault happen on a lane of its own; the answer is the end of the
+// child, or nothing.
+func inject(c *child, fault uint32) {
+	if l, err := c.take(context.Background()); err == nil {
+		c.ask(l, &request{kind: kindFault, batch: fault, launches: fault}, "", time.Now().Add(300*time.Millisecond))
+	}
+}
+
+// BenchmarkDevice is a request and its reply with nothing to do, and whole batches.
+func BenchmarkDevice(b *testing.B) {
+	path := os.Getenv("ODRADEK_CUDA_CHILD")
+	if path == "" {
+		b.Skip("no ODRADEK_CUDA_CHILD")
+	}
+	e := open(b, Options{Child: path})
+	defer e.Close()
+	b.Run("doorbell", func(b *testing.B) {
+		c := e.devices[0].serving()
+		l, err := c.take(context.Background())
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if _, err := c.ask(l, &request{kind: kindHello}, "", time.Now().Add(time.Second)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		c.lanes <- l
+	})
+	executortest.Bench(b, func() detectors.Executor { return open(b, Options{Child: path}) })
+}

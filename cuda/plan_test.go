@@ -1,0 +1,327 @@
+//go:build linux
+
+package cuda
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"odradek/cuda/kernels"
+	"odradek/detectors"
+)
+
+// TestLayout holds the structs of task.h and their twins in Go equal: fields,
+// their order, their places.
+func TestLayout(t *testing.T) {
+	b, err := os.ReadFile("kernels/task.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := regexp.MustCompile(`//.*`).ReplaceAllString(string(b), "")
+	words := map[string]int{"uint32_t": 4, "Span": 8}
+	for name, twin := range map[string]reflect.Type{
+		"Span": reflect.TypeFor[detectors.Span](), "Task": reflect.TypeFor[detectors.Task](),
+		"Tile": reflect.TypeFor[Tile](), "Launch": reflect.TypeFor[Launch](),
+	} {
+		body := regexp.MustCompile(`(?s)struct ` + name + ` \{(.*?)\}`).FindStringSubmatch(source)
+		if body == nil {
+			t.Fatalf("task.h has no struct %s", name)
+		}
+		off, n := 0, 0
+		for _, decl := range strings.Split(body[1], ";") {
+			typ, names, ok := strings.Cut(strings.TrimSpace(decl), " ")
+			if !ok {
+				continue
+			}
+			for _, field := range strings.Split(names, ",") {
+				field = strings.TrimSpace(field)
+				count := 1
+				if base, size, ok := strings.Cut(field, "["); ok {
+					field = base
+					fmt.Sscanf(size, "%d]", &count)
+				}
+				for range count {
+					if n >= twin.NumField() {
+						t.Fatalf("%s: %s is not in Go", name, field)
+					}
+					f := twin.Field(n)
+					if f.Offset != uintptr(off) || int(f.Type.Size()) != words[typ] || !strings.EqualFold(f.Name, field) && field != "pad" {
+						t.Errorf("%s: %s %s at %d in C, %s of %d bytes at %d in Go", name, typ, field, off, f.Name, f.Type.Size(), f.Offset)
+					}
+					off += words[typ]
+					n++
+				}
+			}
+		}
+		if n != twin.NumField() || off != int(twin.Size()) {
+			t.Errorf("%s: %d fields, %d bytes in C; %d, %d in Go", name, n, off, twin.NumField(), twin.Size())
+		}
+	}
+	if unsafe.Sizeof(detectors.Task{}) != 64 {
+		t.Error("a task has not 64 bytes")
+	}
+}
+
+// testPlan puts a plan in place of an op's for a test. The class of a task is its
+// number of fresh rows, those of 13 are for the CPU; the cost is the length of X.
+func testPlan(t testing.TB, ops ...detectors.Op) {
+	old := slices.Clone(byOp)
+	t.Cleanup(func() { copy(byOp, old) })
+	for i := range byOp {
+		byOp[i] = nil
+	}
+	for _, op := range ops {
+		byOp[op] = &opPlan{
+			class: func(t *detectors.Task, params []float32) (Class, int, bool) {
+				return Class{Op: op, A: t.Fresh, B: uint32(params[0])}, int(t.X.Len), t.Fresh != 13
+			},
+			launches: func(c Class, p *planner, chains []chain) {
+				for _, c := range chains {
+					p.tile(Tile{First: c.first, Count: c.count, Scratch: p.scratch(10)})
+				}
+				p.launch(c.A%uint32(len(kernels.Names)), 32, 0)
+			},
+		}
+	}
+}
+
+// task appends a task of an op with a carry of 2 numbers.
+func addTask(b *detectors.Batch, op detectors.Op, fresh, rows, after int) {
+	t := detectors.Task{Op: op, Dim: 1, Fresh: uint32(fresh), After: uint32(after)}
+	t.Params, _ = b.GrowF32(1)
+	b.F32[t.Params.Off] = 0
+	t.X, _ = b.GrowF32(rows)
+	t.Scores, t.Next = b.GrowOut(fresh), b.GrowOut(2)
+	b.Tasks = append(b.Tasks, t)
+}
+
+// planned is one round: the batch's task numbers by launch and tile, and those
+// for the CPU.
+func planned(p *planner, b *detectors.Batch) string {
+	p.assign(b)
+	tasks := make([]detectors.Task, p.device())
+	p.lay(b, tasks)
+	s := ""
+	for _, l := range p.launches {
+		s += "["
+		for k, tile := range p.tiles[l.FirstTile : l.FirstTile+l.Tiles] {
+			if k > 0 {
+				s += " "
+			}
+			for n := range tile.Count {
+				if n > 0 {
+					s += ">"
+				}
+				s += fmt.Sprint(p.order[tile.First+n])
+				if tasks[tile.First+n].After == 1 && n == 0 {
+					s += "'" // its carry is in out, from an earlier launch
+				}
+			}
+		}
+		s += "]"
+	}
+	return fmt.Sprint(s, p.cpu)
+}
+
+func TestPlan(t *testing.T) {
+	const A, B = detectors.IKASST, detectors.ZScore // B has no kernel
+	type task struct {
+		op                 detectors.Op
+		fresh, rows, after int
+	}
+	for _, c := range []struct {
+		name  string
+		tasks []task
+		want  []string // of each round
+	}{
+		{"nothing", nil, nil},
+		{"no kernel", []task{{B, 1, 5, 0}, {B, 1, 5, 1}}, []string{"[0 1]"}},
+		{"falling cost", []task{{A, 1, 10, 0}, {A, 1, 90, 0}, {A, 1, 40, 0}}, []string{"[1 2 0][]"}},
+		{"chains stay together", []task{{A, 1, 10, 0}, {A, 1, 30, 0}, {A, 1, 10, 1}, {A, 1, 30, 2}, {A, 1, 10, 3}}, []string{"[1>3 0>2>4][]"}},
+		{"classes", []task{{A, 1, 9, 0}, {A, 2, 9, 0}, {A, 1, 9, 0}, {A, 2, 9, 0}}, []string{"[0 2][1 3][]"}},
+		{"a chain of two classes", []task{{A, 1, 9, 0}, {A, 2, 9, 1}, {A, 2, 9, 2}, {A, 1, 9, 3}, {A, 2, 50, 0}}, []string{"[0][4 1'>2][3'][]"}},
+		{"the CPU in a chain", []task{{A, 1, 9, 0}, {A, 13, 9, 1}, {A, 13, 9, 2}, {A, 1, 9, 3}, {A, 1, 9, 0}}, []string{"[0 4][1 2]", "[3'][]"}},
+		{"the CPU first", []task{{A, 13, 9, 0}, {A, 1, 9, 1}}, []string{"[0]", "[1'][]"}},
+	} {
+		testPlan(t, A)
+		b := &detectors.Batch{}
+		for _, x := range c.tasks {
+			addTask(b, x.op, x.fresh, x.rows, x.after)
+		}
+		var p planner
+		p.start(b)
+		for round := 0; p.left > 0; round++ {
+			got := planned(&p, b)
+			if round >= len(c.want) || got != c.want[round] {
+				t.Errorf("%s: round %d is %s, want %v", c.name, round, got, c.want)
+				break
+			}
+			if err := p.settle(b, make([]uint32, len(p.order))); err != nil {
+				t.Error(err)
+			}
+			finishCPU(&p, b)
+		}
+	}
+}
+
+// finishCPU does what Executor.score does, but for the scores.
+func finishCPU(p *planner, b *detectors.Batch) (ran []int32) {
+	heads, _ := p.runs(b)
+	for _, h := range heads {
+		for i := h; i >= 0; i = p.next[i] {
+			ran = append(ran, i)
+		}
+	}
+	for _, i := range p.cpu {
+		if p.places[i] == onCPU {
+			p.places[i] = done
+			p.left--
+		}
+	}
+	return ran
+}
+
+// TestPlanRandom makes random batches, with random tasks that kernels decline:
+// every task runs once, after the one that its carry comes from, on its own side,
+// and the plan is in the order that it should be.
+func TestPlanRandom(t *testing.T) {
+	testPlan(t, detectors.IKASST, detectors.LOF)
+	rng := seeded(t)
+	var p planner
+	for range 300 {
+		b := &detectors.Batch{}
+		var lasts []int
+		for range rng.IntN(200) {
+			after := 0
+			if len(lasts) > 0 && rng.IntN(2) == 0 {
+				k := rng.IntN(len(lasts))
+				after = lasts[k]
+				lasts = slices.Delete(lasts, k, k+1)
+			}
+			fresh := 1 + rng.IntN(3)
+			if rng.IntN(10) == 0 {
+				fresh = 13
+			}
+			addTask(b, []detectors.Op{detectors.IKASST, detectors.LOF, detectors.KNN}[rng.IntN(3)], fresh, 1+rng.IntN(5)*rng.IntN(100), after)
+			if rng.IntN(5) == 0 {
+				b.Tasks[len(b.Tasks)-1].Next.Len = 0
+			}
+			b.F32[b.Tasks[len(b.Tasks)-1].Params.Off] = float32(rng.IntN(2))
+			lasts = append(lasts, len(b.Tasks))
+		}
+		decline := make([]bool, len(b.Tasks))
+		for i := range decline {
+			decline[i] = rng.IntN(8) == 0
+		}
+		ran := make([]bool, len(b.Tasks))
+		run := func(i int32) {
+			if ran[i] {
+				t.Fatalf("task %d runs twice", i)
+			}
+			if from := before(b, int(i)); from >= 0 && !ran[from] {
+				t.Fatalf("task %d runs before task %d", i, from)
+			}
+			ran[i] = true
+		}
+		p.start(b)
+		for rounds := 0; p.left > 0; rounds++ {
+			if rounds > len(b.Tasks)+1 {
+				t.Fatalf("%d tasks are left", p.left)
+			}
+			p.assign(b)
+			tasks := make([]detectors.Task, p.device())
+			p.lay(b, tasks)
+			status := make([]uint32, len(tasks))
+			seen := 0
+			for _, l := range p.launches {
+				for _, tile := range p.tiles[l.FirstTile : l.FirstTile+l.Tiles] {
+					for n := tile.First; n < tile.First+tile.Count; n++ {
+						if int(n) != seen {
+							t.Fatalf("task %d of the plan, %d is due", n, seen)
+						}
+						seen++
+						i := p.order[n]
+						bt, pt := b.Tasks[i], tasks[n]
+						if bt.Fresh == 13 || bt.Op == detectors.KNN {
+							t.Fatalf("task %d is on the device", i)
+						}
+						from := before(b, int(i))
+						if pt.After == 1 != (from >= 0) || from >= 0 && pt.Carry != b.Tasks[from].Next || pt.X != bt.X || pt.Scores != bt.Scores {
+							t.Fatalf("task %d is %+v in the plan, %+v in the batch", i, pt, bt)
+						}
+						switch {
+						case n > tile.First && status[n-1] == 1:
+							status[n] = 1
+						case decline[i]:
+							status[n] = 1
+						case from < 0 || ran[from]:
+							run(i)
+						}
+					}
+				}
+			}
+			if seen != len(tasks) {
+				t.Fatalf("%d tasks in tiles of %d", seen, len(tasks))
+			}
+			if err := p.settle(b, status); err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range finishCPU(&p, b) {
+				if tk := b.Tasks[i]; tk.Fresh != 13 && tk.Op != detectors.KNN && !decline[i] {
+					t.Fatalf("task %d is on the CPU", i)
+				}
+				run(i)
+			}
+		}
+		if i := slices.Index(ran, false); i >= 0 {
+			t.Fatalf("task %d did not run", i)
+		}
+	}
+}
+
+// TestCostOrder: the sort is by falling cost, to an eighth, and stable.
+func TestCostOrder(t *testing.T) {
+	testPlan(t, detectors.LOF)
+	rng := rand.New(rand.NewPCG(1, 2))
+	b := &detectors.Batch{}
+	for range 5000 {
+		addTask(b, detectors.LOF, 1, 1+rng.IntN(1<<rng.IntN(12)), 0)
+	}
+	var p planner
+	p.start(b)
+	p.assign(b)
+	p.lay(b, make([]detectors.Task, p.device()))
+	for k := 1; k < len(p.order); k++ {
+		x, y := b.Tasks[p.order[k-1]].X.Len, b.Tasks[p.order[k]].X.Len
+		if x < y-y/8 {
+			t.Fatalf("cost %d before %d", x, y)
+		}
+		if x == y && p.order[k-1] > p.order[k] {
+			t.Fatal("not stable")
+		}
+	}
+	for c := range 1 << 16 {
+		if costStep(c+1) < costStep(c) {
+			t.Fatalf("costStep(%d) is %d, of %d it is %d", c, costStep(c), c+1, costStep(c+1))
+		}
+	}
+	if costStep(1<<62) > costSteps {
+		t.Fatal("a step too large")
+	}
+}
+
+// TestKernelNames: a plan's kernels are those that were built.
+func TestKernelNames(t *testing.T) {
+	for op := range opPlans {
+		if !slices.ContainsFunc(kernels.Names, func(n string) bool { return strings.HasPrefix(n, op.String()) }) {
+			t.Errorf("op %s has a plan and no kernel", op)
+		}
+	}
+}
