@@ -3,6 +3,9 @@
 // are decided in float64 from the original float32 coordinates, ties by index.
 #include "device.h"
 
+#ifndef LOF_BLOCKS
+#define LOF_BLOCKS 3
+#endif
 namespace lof {
 
 constexpr uint32_t all = 0xffffffffu;
@@ -310,6 +313,15 @@ template <int P, int Q, int R, int D, int N> __device__ __forceinline__ void ord
     else if constexpr (P > 1) order<P / 2, N / 2, 0, P / 2>(a);
 }
 
+// descend leaves the number of rank k of a[0..2H), which rises, then falls, or the
+// reverse, in a[0].
+template <int H> __device__ __forceinline__ void descend(float (&a)[32], int k) {
+    bool upper = k & H;
+#pragma unroll
+    for (int r = 0; r < H; r++) a[r] = upper ? fmaxf(a[r], a[r + H]) : fminf(a[r], a[r + H]);
+    if constexpr (H > 1) descend<H / 2>(a, k);
+}
+
 // widened is a bound that float32 rounding of the distances to neighbours, and
 // of those in mark, stays within: squares of 4(d+4) roundings, twice.
 __device__ inline float widened(float t, int dim) {
@@ -329,17 +341,11 @@ __device__ __forceinline__ void limit(const Search &s) {
             a[r] = group < slots ? s.low[group * pitch + (i >> 1)] : infinity;
         }
         order<16, 16, 0, 16>(a);
-        // The lower half of both, which first falls, then rises or the reverse; then
-        // the half of it that has rank k, and so on.
+        // The lower half of both, which rises, then falls or the reverse.
         float b[32];
 #pragma unroll
         for (int r = 0; r < 32; r++) b[r] = fminf(a[r], __shfl_xor_sync(all, a[31 - r], 1));
-#pragma unroll
-        for (int half = 16; half > 0; half >>= 1) {
-            bool upper = g.k & half;
-#pragma unroll
-            for (int r = 0; r < half; r++) b[r] = upper ? fmaxf(b[r], b[r + half]) : fminf(b[r], b[r + half]);
-        }
+        descend<16>(b, g.k);
         if ((i & 1) == 0) s.bound[i >> 1] = widened(b[0], g.dim);
     }
 }
@@ -885,27 +891,27 @@ __device__ inline void scorePart(const Task *tasks, const Tile *tiles, const flo
 // each, those above a task's dim 0) or in scratch (D = 0: as many as the task
 // has).
 
-extern "C" __global__ void __launch_bounds__(256, 3) lof_window(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_window(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                 uint32_t *status, unsigned char *scratch) {
     lof::window<0>(tasks, tiles, f32, out, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 3) lof_window_1(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_window_1(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                   uint32_t *status, unsigned char *scratch) {
     lof::window<1>(tasks, tiles, f32, out, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 3) lof_window_2(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_window_2(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                   uint32_t *status, unsigned char *scratch) {
     lof::window<2>(tasks, tiles, f32, out, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 3) lof_window_4(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_window_4(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                   uint32_t *status, unsigned char *scratch) {
     lof::window<4>(tasks, tiles, f32, out, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 3) lof_window_8(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_window_8(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                   uint32_t *status, unsigned char *scratch) {
     lof::window<8>(tasks, tiles, f32, out, status, scratch);
 }
@@ -914,32 +920,32 @@ extern "C" __global__ void __launch_bounds__(256, 3) lof_window_8(const Task *ta
 // points, the neighbours, the densities and the scores, several blocks a task.
 // The tile's part says which of them a block is; scratch is the task's.
 
-extern "C" __global__ void __launch_bounds__(256, 3) lof_load(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_load(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                               uint32_t *status, unsigned char *scratch) {
     lof::loadPart(tasks, tiles, f32, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 3) lof_search(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_search(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                 uint32_t *status, unsigned char *scratch) {
     lof::searchPart<0>(tasks, tiles, f32, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 3) lof_search_8(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_search_8(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                   uint32_t *status, unsigned char *scratch) {
     lof::searchPart<8>(tasks, tiles, f32, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 3) lof_density(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_density(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                  uint32_t *status, unsigned char *scratch) {
     lof::densityPart(tasks, tiles, f32, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 3) lof_virtual(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_virtual(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                  uint32_t *status, unsigned char *scratch) {
     lof::virtualPart(tasks, tiles, f32, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 3) lof_score(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_score(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                uint32_t *status, unsigned char *scratch) {
     lof::scorePart(tasks, tiles, f32, out, scratch);
 }
