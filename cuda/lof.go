@@ -13,7 +13,7 @@ const (
 // Constants of lof.cu.
 const (
 	lofSmallK     = 31
-	lofCandidates = 256
+	lofCandidates = 128
 	lofOnChip     = 1024
 	lofPartPlaces = 128
 )
@@ -74,7 +74,7 @@ func lofShapeOf(t *detectors.Task, params []float32) (g lofShape, ok bool) {
 	median := virtuals > 0 && params[lofParamAlpha] == 0
 	g.some = !median && g.fresh*(g.k+1)*2 <= g.total
 	g.wide = 64
-	if g.some || g.k > lofSmallK {
+	if g.some || g.k > lofSmallK || g.total <= 64 {
 		g.wide = 32
 	}
 	return g, true
@@ -114,10 +114,14 @@ func (g *lofShape) searchBytes(dim, threads int) int {
 // resident with dim numbers a point, or with dim 0.
 func (g *lofShape) windowBytes(dim int) (shared, scratch int) {
 	if dim > 0 {
-		shared = g.searchBytes(dim, g.threads()) + g.padded*dim*4
+		rows := dim
+		if dim >= 4 {
+			rows++ // the norms
+		}
+		shared = g.searchBytes(dim, g.threads()) + g.padded*rows*4
 	} else {
 		shared = g.searchBytes(g.dim, g.threads())
-		scratch = g.padded * g.dim * 4
+		scratch = g.padded * (g.dim + 1) * 4
 	}
 	if g.padded <= lofOnChip {
 		shared += g.padded * 8
@@ -132,7 +136,7 @@ func (g *lofShape) windowBytes(dim int) (shared, scratch int) {
 
 // partBytes is windowBytes for the kernels that share a task.
 func (g *lofShape) partBytes() (shared, scratch int) {
-	return g.searchBytes(g.dim, g.threads()), 256 + g.padded*(g.dim*4+16+g.k*10)
+	return g.searchBytes(g.dim, g.threads()), 256 + g.padded*((g.dim+1)*4+16+g.k*10)
 }
 
 // parts is the number of blocks of a task that is shared.
