@@ -34,6 +34,12 @@ func missing(t *testing.T, part, why string) {
 // TestEmulated runs the kernels on the CPU, in a child built from their sources
 // by g++: what they compute, and that they keep to their own outputs.
 func TestEmulated(t *testing.T) {
+	conformance(t, Options{Child: emulated(t), Deadline: 5 * time.Minute})
+}
+
+// emulated builds a child that runs the kernels on the CPU.
+func emulated(t *testing.T) string {
+	t.Helper()
 	compiler, err := exec.LookPath("g++")
 	if err != nil {
 		missing(t, "emulate", "no g++")
@@ -52,7 +58,7 @@ func TestEmulated(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	conformance(t, Options{Child: child, Deadline: 5 * time.Minute})
+	return child
 }
 
 // conformance runs the suite of all executors on a child that runs kernels.
