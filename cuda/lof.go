@@ -13,7 +13,6 @@ const (
 // Constants of lof.cu.
 const (
 	lofSmallK     = 31
-	lofCandidates = 128
 	lofOnChip     = 1024
 	lofPartPlaces = 128
 )
@@ -103,9 +102,9 @@ func (g *lofShape) searchBytes(dim, threads int) int {
 	if g.padded <= lofOnChip {
 		region = max(region, g.padded*8)
 	}
-	found := 64*10 + lofCandidates*2
+	found := 64*10 + 128*2
 	if g.k > lofSmallK {
-		found = 192*10 + lofCandidates*2
+		found = 192 * 12
 	}
 	return (region+15)&^15 + dim*g.wide*4 + g.wide*6 + threads/32*found
 }

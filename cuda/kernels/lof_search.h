@@ -4,8 +4,6 @@
 
 namespace lof {
 
-constexpr int candidates = 128;  // places a warp lists before it looks at them
-
 // Store is where a task's intermediate results are. Places have k-distances and
 // densities; slots, which are places or numbers in a list of places, have lists.
 struct Store {
@@ -311,14 +309,24 @@ template <int D> __device__ __forceinline__ float rough(const float *columns, in
     return sum;
 }
 
+// equal says whether two places are on one spot.
+template <int D> __device__ __forceinline__ bool equal(const float *columns, int rows, int dim, int a, int b) {
+    const float *x = columns + cell(rows, a, 0), *y = columns + cell(rows, b, 0);
+    bool same = true;
+    for (int c = 0; c < (D ? D : dim); c++) same = same && x[c * 32] == y[c * 32];
+    return same;
+}
+
 constexpr float least = 0x1p-100f;
 constexpr int roughDim = 16;  // up to here rough is good enough for a distance
 
-// Found are a warp's candidates: squared distances and places, 32R of them.
+// Found are a warp's candidates: squared distances and places, 32R of them; and
+// places listed before they are looked at.
 template <int R> struct Found {
+    static constexpr int most = R > 2 ? 32 * R : 128;
     double square[32 * R];
     uint16_t place[32 * R];
-    uint16_t listed[candidates];
+    uint16_t listed[most];
 };
 
 __device__ inline double maxOf(double v) {
@@ -407,9 +415,9 @@ template <int R> __device__ __forceinline__ double nearest(const Search &s, Foun
     return most;
 }
 
-// listed appends the places of a word a lane to the warp's list, in order, unless
-// they are too many. It returns how many there are.
-__device__ __forceinline__ int list(uint16_t *listed, int have, int at, uint32_t mask) {
+// list appends the places of a word a lane to a warp's list, in order, unless they
+// are more than most. It returns how many there are.
+__device__ __forceinline__ int list(uint16_t *listed, int most, int have, int at, uint32_t mask) {
     int lane = threadIdx.x & 31, before = __popc(mask), own = before;
 #pragma unroll
     for (int o = 1; o < 32; o <<= 1) {
@@ -417,7 +425,7 @@ __device__ __forceinline__ int list(uint16_t *listed, int have, int at, uint32_t
         if (lane >= o) before += v;
     }
     int sum = __shfl_sync(all, before, 31);
-    if (have + sum > candidates) return sum;
+    if (have + sum > most) return sum;
     uint16_t *to = listed + have + before - own;
     int first = (at + lane) * 32;
     while (mask) {
@@ -444,12 +452,12 @@ template <int D, int R> __device__ __attribute__((noinline)) void decideSlow(con
         if (at < words) {
             int span = 32;
             uint32_t mask = at + lane < words ? within[at + lane] : 0;
-            int sum = list(found.listed, listed, at, mask);
-            if (sum > candidates) {
-                span = candidates / 32;
-                sum = list(found.listed, listed, at, lane < span ? mask : 0);
+            int sum = list(found.listed, found.most, listed, at, mask);
+            if (sum > found.most) {
+                span = found.most / 32;
+                sum = list(found.listed, found.most, listed, at, lane < span ? mask : 0);
             }
-            if (listed + sum <= candidates) {
+            if (listed + sum <= found.most) {
                 listed += sum;
                 at += span;
                 if (at < words) continue;
@@ -520,7 +528,12 @@ template <int D, int R> __device__ __forceinline__ bool decideFast(const Search 
         key[r] = there ? __float_as_uint(near[r]) + 1 : 0;
         small = small || (there && near[r] < least);
     }
-    if (__any_sync(all, small)) return false;
+    if (__any_sync(all, small)) {  // fine on one spot
+        bool off = false;
+#pragma unroll
+        for (int r = 0; r < R; r++) off = off || (near[r] < least && !equal<D>(columns, rows, dim, own, place[r]));
+        if (__any_sync(all, off)) return false;
+    }
     uint32_t dropped = 0x7f800001u, top;
     for (int drop = count - k;;) {
         top = key[0];
@@ -569,6 +582,33 @@ template <int D, int R> __device__ __forceinline__ bool decideFast(const Search 
     return true;
 }
 
+// decideSpot finds the neighbours of a query that has k others on its spot: the
+// first of these in time. False: it has not. What order they are listed in does
+// not matter, as they all have the same k-distance and density.
+template <int D> __device__ __forceinline__ bool decideSpot(const Search &s, const float *columns, int own, int slot) {
+    const Geometry &g = s.g;
+    int lane = threadIdx.x & 31, rows = D ? D + expands(D) : s.rows, count = 0;
+    for (int row = 0; row < 1 << g.log && count < g.k; row++) {
+        int turned = turn * row % g.groups;
+        for (int first = 0; first < g.groups && count < g.k; first += 32) {
+            int group = first + lane - turned, place = own;  // in order of time
+            if (group < 0) group += g.groups;
+            if (first + lane < g.groups) place = group << g.log | row;
+            bool there = place != own && equal<D>(columns, rows, g.dim, own, place);
+            uint32_t b = __ballot_sync(all, there);
+            int a = count + __popc(b & ((1u << lane) - 1));
+            if (there && a < g.k && slot >= 0) {
+                s.to.neighbour[slot * g.k + a] = static_cast<uint16_t>(place);
+                s.to.distance[slot * g.k + a] = 0;
+            }
+            count += __popc(b);
+        }
+    }
+    if (count < g.k) return false;
+    if (lane == 0) s.to.kdist[own] = 0;
+    return true;
+}
+
 // decide finds the neighbours of a query among the places marked for it.
 template <int D, int R> __device__ __forceinline__ void decide(const Search &s, const float *columns, int q, int own, int slot) {
     int lane = threadIdx.x & 31, words = s.g.padded / 32, count = 0;
@@ -576,14 +616,16 @@ template <int D, int R> __device__ __forceinline__ void decide(const Search &s, 
         const uint32_t *within = inShared<uint32_t>(0) + q * (words | 1);
         uint16_t *listed = inShared<Found<R>>(s.warps)[threadIdx.x >> 5].listed;
         __syncwarp();
-        for (int at = 0; at < words && count <= candidates; at += 32) {
+        for (int at = 0; at < words && count <= Found<R>::most; at += 32) {
             uint32_t mask = at + lane < words ? within[at + lane] : 0;
             if (own >> 5 == at + lane) mask &= ~(0x80000000u >> (own & 31));
-            count += list(listed, count, at, mask);
+            count += list(listed, Found<R>::most, count, at, mask);
         }
         __syncwarp();
         if (count <= 32 && decideFast<D, 1>(s, columns, listed, count, own, slot)) return;
         if (count > 32 && count <= 64 && decideFast<D, 2>(s, columns, listed, count, own, slot)) return;
+        if (R > 2 && count > 64 && count <= 32 * R && decideFast<D, R>(s, columns, listed, count, own, slot)) return;
+        if (count > 64 && decideSpot<D>(s, columns, own, slot)) return;
     }
     decideSlow<D, R>(s, columns, q, own, slot);
 }
@@ -618,7 +660,7 @@ template <int D> __device__ __forceinline__ void search(Search &s, const float *
     __syncthreads();
     for (int i = threadIdx.x >> 5; i < count; i += blockDim.x >> 5) {
         int place = places[i];
-        if (pointAt(g, place) >= g.total) continue;
+        if (columns[cell(rows, place, 0)] == away) continue;
         int slot = lists ? first + i : -1;
         if (D == 0 && g.k > smallK) decide<D, 6>(s, columns, i, place, slot);
         else decide<D, 2>(s, columns, i, place, slot);
