@@ -27,7 +27,8 @@ __device__ inline float factor(const Geometry &g, const Store &to, int place, in
     for (int a = 0; a < g.k; a++) sum = __dadd_rn(sum, to.lrd[neighbour[a]]);
     double lrd = to.lrd[place];
     if (lrd == __longlong_as_double(0x7ff0000000000000)) return 1;
-    return static_cast<float>(fmin(sum / g.k / lrd, static_cast<double>(3.40282346638528859811704183484516925e+38f)));
+    double score = sum / g.k / lrd, most = 3.40282346638528859811704183484516925e+38;
+    return static_cast<float>(score > most ? most : score);
 }
 
 // middle is the lower median of count doubles, 0 or above; the block calls it.
@@ -156,6 +157,7 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
         int lists = count;
         for (int from = 0, round = 0; round < (g.some ? 3 : 1); round++) {
             int end = count;
+            __syncthreads();  // before any thread counts on
             if (round == 1) lists = end;
             for (int first = from; first < end; first += g.wide) search<D>(s, columns, g.some ? order : nullptr, first, min(g.wide, end - first), round < 2);
             if (g.some && round < 2) {
