@@ -39,6 +39,16 @@ func missing(t *testing.T, part, why string) {
 // by g++: what they compute, and that they keep to their own outputs. The whole
 // suite runs where ODRADEK_REQUIRE names emulate.
 func TestEmulated(t *testing.T) {
+	var without []string
+	if !required("emulate") { // a minute and a half, of two
+		without = []string{"sizes", "concurrent"}
+	}
+	conformance(t, Options{Child: emulated(t), Deadline: 5 * time.Minute}, without...)
+}
+
+// emulated builds a child that runs the kernels on the CPU.
+func emulated(t *testing.T) string {
+	t.Helper()
 	compiler, err := exec.LookPath("g++")
 	if err != nil {
 		missing(t, "emulate", "no g++")
@@ -57,11 +67,7 @@ func TestEmulated(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	var without []string
-	if !required("emulate") { // a minute and a half, of two
-		without = []string{"sizes", "concurrent"}
-	}
-	conformance(t, Options{Child: child, Deadline: 5 * time.Minute}, without...)
+	return child
 }
 
 // conformance runs the suite of all executors on a child that runs kernels.
