@@ -11,6 +11,6 @@ var lofPlan = opPlan{
 		for _, c := range chains {
 			p.tile(Tile{First: c.first, Count: c.count, Scratch: p.scratch(1)})
 		}
-		p.launch(0, 128, 0)
+		p.launch(kernel("lof"), 128, 0)
 	},
 }

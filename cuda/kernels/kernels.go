@@ -3,7 +3,7 @@
 package kernels
 
 // Names are the kernels; a Launch names one by its index.
-var Names = []string{"ikasst", "lof"}
+var Names = []string{"ikasst8", "ikasst10", "ikasst13", "ikasst16", "ikasst20", "ikasst26", "ikasst32", "lof"}
 
 // Version differs between builds that do not understand each other's launches.
 func Version() uint64 { return 1 }

@@ -1,0 +1,477 @@
+// IKA-SST: the change score of package detectors/sst.
+//
+// A group of G lanes of a warp (G a power of 2) scores one series: a value of the
+// rows of one key, through a chain of tasks, one score after the other. Each lane
+// has T consecutive rows of every vector, G*T >= w. S = 32/G series lie side by
+// side in the warp; a block is one warp, so there is no block barrier, and there
+// are about a dozen blocks on a multiprocessor.
+//
+// A product with a Hankel matrix, y[i] = sum over j of x[i+j] v[j], takes T*T
+// multiply-adds a lane for T values of x and T of v from shared memory: the lane
+// slides a window of T values of x along in registers, one new a step, and v is
+// the same for all of a group's lanes. Memory for x is cut into blocks of T
+// values that lie P = T|1 apart: lanes read at an odd stride, without conflicts.
+//
+// Every score centres its own values in float64 and rounds them once, scaled by
+// a power of two where float32 needs that, as detectors/sst/score.go does: no
+// sums are slid along, so nothing decays and one kernel takes all data. Vectors
+// and products are float32; Lanczos has one full re-orthogonalisation pass. The
+// tridiagonal matrices wait in shared memory until there are 32, a lane each
+// (float64, implicit QL, first components only).
+//
+// Whatever else is in a warp, a series' arithmetic is the same.
+#include "device.h"
+
+namespace {
+
+constexpr unsigned all = 0xffffffffu;
+constexpr float breakdown = 1e-5f;   // of the largest element of T: a beta up to it ends Lanczos
+constexpr double faint = 1e-8;       // squared component of mu: Ritz values with less are left out
+constexpr double negligible = 1e-5;  // of the largest Ritz value: directions up to it do not count
+constexpr double settled = 0x1p-40;  // of its neighbours: an element beside the diagonal that is 0
+constexpr float largest = 3.402823466e38f;
+constexpr uint32_t nowhere = 0xffffffffu;
+constexpr int header = 6;  // parameters before a0: w, r, k, gamma, p, epsilon
+
+// Group is this lane's place: lane number at of size, beside 32/size-1 others.
+struct Group {
+    int size, at;
+    unsigned mask;  // its lanes
+
+    __device__ float sum(float v) const {
+        for (int o = size >> 1; o > 0; o >>= 1) v += __shfl_xor_sync(all, v, o);
+        return v;
+    }
+    __device__ double sum(double v) const {
+        for (int o = size >> 1; o > 0; o >>= 1) v += __shfl_xor_sync(all, v, o);
+        return v;
+    }
+    __device__ float max(float v) const {
+        for (int o = size >> 1; o > 0; o >>= 1) v = fmaxf(v, __shfl_xor_sync(all, v, o));
+        return v;
+    }
+    __device__ bool any(bool v) const { return __ballot_sync(all, v) & mask; }
+};
+
+__device__ int roundUp32(int n) { return (n + 31) & ~31; }
+
+// largestOfWarp is the largest v of all lanes.
+__device__ int largestOfWarp(int v) {
+    for (int o = 16; o > 0; o >>= 1) {
+        int other = __shfl_xor_sync(all, v, o);
+        v = v > other ? v : other;
+    }
+    return v;
+}
+
+// Memory is the block's shared memory, as bytes in ikasst.go counts it.
+template <int T> struct Memory {
+    static constexpr int P = T | 1;         // from block to block of T values of x
+    static constexpr int V = (T + 3) & ~3;  // of v
+
+    float *v;       // [S][roundUp32(G*V) + 4]: the factor, T numbers a lane; another bank for each group
+    float *q;       // [k][T][32]: the basis; for the tridiagonal problem d, e, z, double [3][k][32]
+    float *a;       // [T][32]: the feedback
+    float *ab;      // [2k][32]: alpha and beta in turn, of 32 scores
+    uint32_t *to;   // [32]: where the score goes
+    int *size;      // [32]: rows of T; 0: a score by rule, in ab[0]; rank << 8
+    float *window;  // [S][G*P + roundUp32(G*P)]: x, centred; lane by lane another bank across the groups
+
+    __device__ Memory(float *at, int G, int k) {
+        int S = 32 / G;
+        v = at, at += S * (roundUp32(G * V) + 4);
+        q = at, at += k * T * 32;
+        a = at, at += T * 32;
+        ab = at, at += 2 * k * 32;
+        to = reinterpret_cast<uint32_t *>(at), at += 32;
+        size = reinterpret_cast<int *>(at), at += 32;
+        window = at;
+    }
+};
+
+// hankel sets y to the lane's T rows of the product of the Hankel matrix of x
+// with v: x is the lane's first block of the window, v the group's, both of as
+// many blocks of columns.
+template <int T> __device__ __forceinline__ void hankel(float (&y)[T], const float *x, const float *v, int blocks) {
+    constexpr int P = Memory<T>::P, V = Memory<T>::V;
+    float u[T];
+#pragma unroll
+    for (int t = 0; t < T; t++) {
+        y[t] = 0;
+        u[t] = x[t];
+    }
+#pragma unroll 1
+    for (int b = 0; b < blocks; b++) {
+        x += P;
+        float f[V];
+#pragma unroll
+        for (int j = 0; j < V; j += 4) {
+            float4 g = *reinterpret_cast<const float4 *>(v + j);
+            f[j] = g.x, f[j + 1] = g.y, f[j + 2] = g.z, f[j + 3] = g.w;
+        }
+        v += V;
+#pragma unroll
+        for (int j = 0; j < T; j++) {
+#pragma unroll
+            for (int t = 0; t < T; t++) y[t] = fmaf(u[(t + j) % T], f[j], y[t]);
+            u[j] = x[j];
+        }
+    }
+}
+
+// store writes the lane's rows of v.
+template <int T> __device__ __forceinline__ void store(float *v, const float (&y)[T]) {
+    constexpr int V = Memory<T>::V;
+#pragma unroll
+    for (int t = 0; t < V; t += 4) {
+        float4 g = make_float4(y[t], t + 1 < T ? y[t + 1 < T ? t + 1 : 0] : 0, t + 2 < T ? y[t + 2 < T ? t + 2 : 0] : 0, t + 3 < T ? y[t + 3 < T ? t + 3 : 0] : 0);
+        *reinterpret_cast<float4 *>(v + t) = g;
+    }
+}
+
+// square sets y to H H v, where H is the Hankel matrix of the window; v is lost.
+// rows is how many of the lane's rows there are.
+template <int T>
+__device__ __forceinline__ void square(float (&y)[T], const float *x, float *v, const Group &group, int blocks, int rows) {
+#pragma unroll 1
+    for (int half = 0; half < 2; half++) {
+        if (half) {
+            __syncwarp();
+            store<T>(v + group.at * Memory<T>::V, y);
+        }
+        __syncwarp();
+        hankel<T>(y, x, v, blocks);
+#pragma unroll
+        for (int t = 0; t < T; t++) y[t] = t < rows ? y[t] : 0;
+    }
+    __syncwarp();
+}
+
+template <int T> __device__ __forceinline__ float dot(const float (&x)[T], const float (&y)[T]) {
+    float s0 = 0, s1 = 0;
+#pragma unroll
+    for (int t = 0; t < T; t += 2) {
+        s0 = fmaf(x[t], y[t], s0);
+        if (t + 1 < T) s1 = fmaf(x[t + 1 < T ? t + 1 : 0], y[t + 1 < T ? t + 1 : 0], s1);
+    }
+    return s0 + s1;
+}
+
+// reciprocalRoot is 1/sqrt(v), 0 for 0.
+__device__ float reciprocalRoot(float v) { return v > 0 ? static_cast<float>(1 / sqrt(static_cast<double>(v))) : 0; }
+
+// centre sets the window to n values of x less their mean, times a power of two
+// that keeps products within float32. It is false where nothing is left.
+template <int T>
+__device__ __forceinline__ bool centre(float *window, const float *x, int dim, int n, double mean, const Group &group, bool live) {
+    constexpr int P = Memory<T>::P;
+    if (!live) n = 0;
+    float peak = 0;
+#pragma unroll 4
+    for (int i = group.at; i < n; i += group.size) {
+        float c = static_cast<float>(static_cast<double>(x[i * dim]) - mean);
+        window[i / T * P + i % T] = c;
+        peak = fmaxf(peak, fabsf(c));
+    }
+    peak = group.max(peak);
+    if (peak > 0 && (peak < 0x1p-3f || peak > 0x1p12f)) {
+        // Where the difference is beyond float32, its exponent is 128.
+        int exponent = peak > largest ? 128 : (__double2hiint(static_cast<double>(peak)) >> 20) - 1023;
+        double scale = __longlong_as_double(static_cast<long long>(1023 - exponent) << 52);
+        for (int i = group.at; i < n; i += group.size) {
+            window[i / T * P + i % T] = static_cast<float>((static_cast<double>(x[i * dim]) - mean) * scale);
+        }
+    }
+    __syncwarp();
+    return peak > 0;
+}
+
+// outside is the score of the tridiagonal matrix d, e of n rows, elements 32
+// apart, with room for z: 1 less the squares of the eigenvectors' first
+// components over the rank largest eigenvalues that count. Implicit QL (Golub
+// and Welsch 1969).
+__device__ float outside(double *d, double *e, double *z, int n, int rank) {
+    for (int l = 0; l < n; l++) {
+        for (int tries = 0; tries < 60; tries++) {
+            int m = l;
+            while (m < n - 1 && fabs(e[m * 32]) > settled * (fabs(d[m * 32]) + fabs(d[m * 32 + 32]))) m++;
+            if (m == l) break;
+            // Wilkinson's shift: the eigenvalue of the leading two rows that is
+            // closer to the first.
+            double el = e[l * 32], h = (d[l * 32 + 32] - d[l * 32]) / (2 * el);
+            double g = d[m * 32] - d[l * 32] + el / (h + copysign(sqrt(h * h + 1), h));
+            double sin = 1, cos = 1, p = 0;
+            double dj = d[m * 32], zj = z[m * 32];
+            for (int i = m - 1; i >= l; i--) {
+                double ei = e[i * 32], di = d[i * 32], zi = z[i * 32];
+                double f = sin * ei, b = cos * ei, square = f * f + g * g;
+                sin = 0, cos = 1;
+                double r = 0;
+                if (square > 1e-290) {
+                    double inverse = rsqrt(square);
+                    r = square * inverse;
+                    sin = f * inverse;
+                    cos = g * inverse;
+                }
+                e[i * 32 + 32] = r;
+                double x = dj - p;
+                r = (di - x) * sin + 2 * cos * b;
+                p = sin * r;
+                d[i * 32 + 32] = x + p;
+                g = cos * r - b;
+                z[i * 32 + 32] = sin * zi + cos * zj;
+                zj = cos * zi - sin * zj;
+                dj = di;
+            }
+            z[l * 32] = zj;
+            d[l * 32] = dj - p;
+            e[l * 32] = g;
+            e[m * 32] = 0;
+        }
+    }
+    double score = 1, least = -1e300;
+    for (int taken = 0; taken < rank; taken++) {
+        int top = -1;
+        double value = least;
+        for (int i = 0; i < n; i++) {
+            double w = z[i * 32];
+            if (d[i * 32] > value && w * w > faint) top = i, value = d[i * 32];
+        }
+        if (top < 0) break;
+        if (taken == 0) least = negligible * value;
+        score -= z[top * 32] * z[top * 32];
+        z[top * 32] = 0;
+    }
+    return static_cast<float>(score < 0 ? 0 : score > 1 ? 1 : score);
+}
+
+// flush scores what waits: the warp's 32 tridiagonal matrices.
+template <int T> __device__ void flush(const Memory<T> &m, int k, bool joined, float *out, int lane) {
+    __syncwarp();
+    uint32_t to = m.to[lane];
+    if (to != nowhere) {
+        int n = m.size[lane] & 0xff, rank = m.size[lane] >> 8;
+        double *d = reinterpret_cast<double *>(m.q) + lane, *e = d + k * 32, *z = e + k * 32;
+        for (int i = 0; i < n; i++) {
+            d[i * 32] = m.ab[2 * i * 32 + lane];
+            e[i * 32] = i + 1 < n ? m.ab[(2 * i + 1) * 32 + lane] : 0;
+            z[i * 32] = i == 0;
+        }
+        float score = n > 0 ? outside(d, e, z, n, rank) : m.ab[lane];
+        // Scores are not negative, and a NaN has the larger bits: the order of
+        // numbers is that of their bits.
+        if (joined) atomicMax(reinterpret_cast<int *>(out + to), __float_as_int(score));
+        else out[to] = score;
+    }
+    __syncwarp();
+    m.to[lane] = nowhere;
+    __syncwarp();
+}
+
+// ikasst is the kernel for T rows a lane. A tile is a chain; all tiles of the
+// launch have the same part: chains a block, log2 G << 16, k << 24, and as
+// scratch the number of tiles. All tasks have the same dim and k.
+template <int T>
+__device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, const float *f32, float *out, float *memory) {
+    constexpr int P = Memory<T>::P, V = Memory<T>::V;
+    const int lane = threadIdx.x;
+    const uint32_t part = tiles->part, chains = part & 0xffff, k = part >> 24;
+    const int logG = part >> 16 & 0xff, G = 1 << logG, S = 32 >> logG, own = lane >> logG;
+    const Group group = {G, lane & (G - 1), (G == 32 ? all : (1u << G) - 1) << (own << logG)};
+    const Memory<T> m(memory, G, k);
+    const int stride = G * P + roundUp32(G * P);
+    float *window = m.window + own * stride, *v = m.v + own * (roundUp32(G * V) + 4), *mine = v + group.at * V;
+    const float *x = window + group.at * P;
+    float *q = m.q + lane, *a = m.a + lane;
+
+    const uint32_t first = blockIdx.x * chains;
+    tiles += first;
+    const uint32_t dim = tasks[tiles->first].dim;
+    const uint32_t series = (tiles->scratch - first < chains ? tiles->scratch - first : chains) * dim;
+    if (dim > 1) {
+        for (uint32_t c = 0; c < series / dim; c++) {
+            for (uint32_t i = tiles[c].first; i < tiles[c].first + tiles[c].count; i++) {
+                for (uint32_t s = lane; s < tasks[i].scores.len; s += 32) out[tasks[i].scores.off + s] = 0;
+            }
+        }
+    }
+    m.to[lane] = nowhere;
+    int waiting = 0;  // scores of a series that do
+
+    for (uint32_t begin = 0; begin < series; begin += S) {
+        const bool some = begin + own < series;
+        const uint32_t column = (begin + own) % dim;
+        uint32_t number = 0, end = 0, sample = 0, fresh = 0, scores = 0;
+        const float *params = f32, *from = f32;
+        int w = 2, rank = 0, gamma = 0, steps = 0;
+        for (int i = group.at; i < stride; i += G) window[i] = 0;
+
+        if (some) {
+            const Tile tile = tiles[(begin + own) / dim];
+            number = tile.first, end = tile.first + tile.count;
+        }
+        for (bool next = some, opening = true;;) {
+            if (next) {  // task number begins
+                const Task *t = tasks + number;
+                params = f32 + t->params.off;
+                w = static_cast<int>(params[0]), rank = static_cast<int>(params[1]);
+                gamma = static_cast<int>(params[3]), steps = static_cast<int>(params[4]);
+                sample = 0, fresh = t->fresh, scores = t->scores.off;
+                from = f32 + t->x.off + (t->x.len / dim - fresh + 1 - (2 * w - 1 + gamma)) * dim + column;
+                if (opening) {
+                    const float *carry = params + header;
+                    if (t->carry.len > 0) carry = (t->after ? out : f32) + t->carry.off + column * w;
+                    for (int i = 0; i < T; i++) {
+                        int row = group.at * T + i;
+                        a[i * 32] = row < w ? carry[row] : 0;
+                    }
+                }
+                opening = false;
+            }
+            const bool active = number < end;
+            if (!__any_sync(all, active)) break;
+            const int blocks = (w + T - 1) / T, rows = w - group.at * T, n = 2 * w - 1;
+            __syncwarp();
+
+            // The mean, and whether all are numbers.
+            double total = 0;
+            bool bad = false;
+            if (active) {
+                const float *current = from + static_cast<size_t>(gamma) * dim;
+#pragma unroll 4
+                for (int i = group.at; i < n; i += G) {
+                    float h1 = from[i * dim], h2 = current[i * dim];
+                    total += static_cast<double>(h1) + static_cast<double>(h2);
+                    bad |= !(fabsf(h1) <= largest) | !(fabsf(h2) <= largest);
+                }
+                for (int i = n + group.at; i < gamma; i += G) bad |= !(fabsf(from[static_cast<size_t>(i) * dim]) <= largest);
+            }
+            bad = group.any(bad);
+            const double mean = group.sum(total) / (2 * n);
+
+            // The power method.
+            bool live = active && !bad;
+            live &= centre<T>(window, from + static_cast<size_t>(gamma) * dim, dim, n, mean, group, live);
+            float y[T];
+#pragma unroll
+            for (int t = 0; t < T; t++) y[t] = a[t * 32];
+            store<T>(mine, y);
+            const int mostSteps = largestOfWarp(live ? steps : 0);
+            for (int step = 0; step < mostSteps; step++) {
+                square<T>(y, x, v, group, blocks, rows);
+                float size = group.sum(dot<T>(y, y));
+                if (step < steps) {
+                    live &= size > 0;
+                    float inverse = reciprocalRoot(size);
+#pragma unroll
+                    for (int t = 0; t < T; t++) q[t * 32] = y[t] *= inverse;
+                }
+                store<T>(mine, y);
+            }
+
+            // The feedback.
+#pragma unroll
+            for (int t = 0; t < T; t++) y[t] = live ? q[t * 32] : 0;
+            store<T>(mine, y);
+            if (live) {
+                const float epsilon = params[5];
+#pragma unroll
+                for (int t = 0; t < T; t++) {
+                    if (t < rows) y[t] = fmaf(epsilon, params[header + group.at * T + t], y[t]);
+                }
+            }
+            float inverse = reciprocalRoot(group.sum(dot<T>(y, y)));
+            if (live) {
+#pragma unroll
+                for (int t = 0; t < T; t++) a[t * 32] = y[t] * inverse;
+            }
+
+            // Lanczos.
+            live &= centre<T>(window, from, dim, n, mean, group, live);
+            const int slot = waiting * S + own;
+            int size = 0;
+            bool running = live;
+            float beta = 0, limit = 0;
+            for (int s = 0; s < static_cast<int>(k) && __any_sync(all, running); s++) {
+                square<T>(y, x, v, group, blocks, rows);
+                float *qs = q + s * T * 32, r[T];
+#pragma unroll
+                for (int t = 0; t < T; t++) r[t] = qs[t * 32];
+                const float alpha = group.sum(dot<T>(r, y));
+#pragma unroll
+                for (int t = 0; t < T; t++) y[t] = fmaf(-alpha, r[t], y[t]);
+                if (s > 0) {
+#pragma unroll
+                    for (int t = 0; t < T; t++) y[t] = fmaf(-beta, qs[(t - T) * 32], y[t]);
+                }
+                for (float *qi = q; qi <= qs; qi += T * 32) {
+#pragma unroll
+                    for (int t = 0; t < T; t++) r[t] = qi[t * 32];
+                    const float h = group.sum(dot<T>(r, y));
+#pragma unroll
+                    for (int t = 0; t < T; t++) y[t] = fmaf(-h, r[t], y[t]);
+                }
+                beta = sqrtf(group.sum(dot<T>(y, y)));
+                float scale = 0;
+                if (running) {
+                    size = s + 1;
+                    limit = fmaxf(limit, breakdown * fabsf(alpha));
+                    running = beta > limit;
+                    limit = fmaxf(limit, breakdown * beta);
+                    scale = running ? 1 / beta : 0;
+                    if (group.at == 0) {
+                        m.ab[2 * s * 32 + slot] = alpha;
+                        m.ab[(2 * s + 1) * 32 + slot] = beta;
+                    }
+                }
+                if (s + 1 < static_cast<int>(k)) {
+#pragma unroll
+                    for (int t = 0; t < T; t++) qs[(t + T) * 32] = y[t] *= scale;
+                    store<T>(mine, y);
+                }
+            }
+            if (active && group.at == 0) {
+                m.to[slot] = scores + sample;
+                m.size[slot] = size | rank << 8;
+                if (size == 0) m.ab[slot] = bad ? __int_as_float(0x7fc00000) : 0;
+            }
+            if (++waiting == 32 / S) {
+                flush<T>(m, k, dim > 1, out, lane);
+                waiting = 0;
+            }
+
+            // On to the next.
+            next = false;
+            if (active) {
+                sample++;
+                from += dim;
+                if (sample == fresh) {
+                    float *left = out + tasks[number].next.off + column * w;
+#pragma unroll
+                    for (int t = 0; t < T; t++) {
+                        if (t < rows) left[group.at * T + t] = a[t * 32];
+                    }
+                    next = ++number < end;
+                }
+            }
+        }
+    }
+    if (waiting) flush<T>(m, k, dim > 1, out, lane);
+}
+
+}  // namespace
+
+#define KERNEL(T, blocks)                                                                                                                            \
+    extern "C" __global__ void __launch_bounds__(32, blocks)                                                                                         \
+        ikasst##T(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *) {                                 \
+        DYNAMIC_SHARED(float4, memory);                                                                                                              \
+        ikasst<T>(tasks, tiles, f32, out, reinterpret_cast<float *>(memory));                                                                        \
+    }
+
+KERNEL(8, 16)
+KERNEL(10, 16)
+KERNEL(13, 12)
+KERNEL(16, 12)
+KERNEL(20, 9)
+KERNEL(26, 8)
+KERNEL(32, 8)
