@@ -124,8 +124,41 @@ func (c *child) fail(cause error) {
 	}
 	c.cause = cause
 	close(c.dead)
-	c.cmd.Process.Kill()
+	c.kill()
 	c.closeLanes()
+}
+
+// kill ends the process, and what it may have started in its group.
+func (c *child) kill() {
+	select {
+	case <-c.gone: // its number may be another's
+	default:
+		unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
+	}
+}
+
+// end lets the child end by itself, as one whose parent is gone does; one that
+// does not is killed. It must be idle.
+func (c *child) end(patience time.Duration) error {
+	c.mu.Lock()
+	if c.cause == nil {
+		c.cause = errors.New("closed")
+		close(c.dead)
+		c.closeLanes()
+	}
+	c.mu.Unlock()
+	select {
+	case <-c.gone:
+		return nil
+	case <-time.After(patience):
+	}
+	c.kill()
+	select {
+	case <-c.gone:
+		return nil
+	case <-time.After(goneTimeout):
+		return fmt.Errorf("cuda: child %d does not end", c.cmd.Process.Pid)
+	}
 }
 
 func (c *child) failed() error {

@@ -100,12 +100,7 @@ func (e *Executor) Close() error {
 	var faults []error
 	for _, d := range e.devices {
 		if c := d.serving(); c != nil {
-			c.fail(errors.New("closed"))
-			select {
-			case <-c.gone:
-			case <-time.After(goneTimeout):
-				faults = append(faults, fmt.Errorf("cuda: the child of device %d does not end", d.index))
-			}
+			faults = append(faults, c.end(e.o.Deadline))
 			d.mu.Lock()
 			d.child, d.stats.Up, d.stats.Pid = nil, false, 0
 			d.mu.Unlock()
