@@ -35,10 +35,10 @@ func missing(t *testing.T, part, why string) {
 	t.Skipf("skipped part %s: %s", part, why)
 }
 
-// TestEmulated runs the kernels on the CPU, in a child built from their sources
-// by g++: what they compute, and that they keep to their own outputs. The whole
-// suite runs where ODRADEK_REQUIRE names emulate.
-func TestEmulated(t *testing.T) {
+// emulated is an executor on a child that runs the kernels on the CPU, built from
+// their sources by g++.
+func emulated(t *testing.T) Options {
+	t.Helper()
 	compiler, err := exec.LookPath("g++")
 	if err != nil {
 		missing(t, "emulate", "no g++")
@@ -57,11 +57,18 @@ func TestEmulated(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return Options{Child: child, Deadline: 5 * time.Minute}
+}
+
+// TestEmulated runs the kernels on the CPU: what they compute, and that they keep
+// to their own outputs. The whole suite runs where ODRADEK_REQUIRE names emulate.
+func TestEmulated(t *testing.T) {
+	o := emulated(t)
 	var without []string
 	if !required("emulate") { // a minute and a half, of two
 		without = []string{"sizes", "concurrent"}
 	}
-	conformance(t, Options{Child: child, Deadline: 5 * time.Minute}, without...)
+	conformance(t, o, without...)
 }
 
 // conformance runs the suite of all executors on a child that runs kernels.
