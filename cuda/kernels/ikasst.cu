@@ -31,6 +31,10 @@
 
 namespace {
 
+#ifndef UNROLL
+#define UNROLL 1
+#endif
+constexpr int unrolled = UNROLL;
 constexpr unsigned all = 0xffffffffu;
 constexpr float breakdown = 1e-5f;   // of the largest element of T: a beta up to it ends Lanczos
 constexpr double faint = 1e-8;       // squared component of mu: Ritz values with less are left out
@@ -46,8 +50,12 @@ struct Group {
     int size, at;
     unsigned mask;  // its lanes
 
-    __device__ float sum(float v) const {
-        for (int o = size >> 1; o > 0; o >>= 1) v += __shfl_xor_sync(all, v, o);
+    __device__ __forceinline__ float sum(float v) const {
+        if (size >= 2) v += __shfl_xor_sync(all, v, 1);
+        if (size >= 4) v += __shfl_xor_sync(all, v, 2);
+        if (size >= 8) v += __shfl_xor_sync(all, v, 4);
+        if (size >= 16) v += __shfl_xor_sync(all, v, 8);
+        if (size >= 32) v += __shfl_xor_sync(all, v, 16);
         return v;
     }
     __device__ double sum(double v) const {
@@ -78,9 +86,8 @@ template <int T> struct Memory {
     static constexpr int V = (T + 3) & ~3;  // of v
 
     float *v;       // [S][roundUp32(G*V) + 4]: the factor, T numbers a lane; another bank for each group
-    float *q;       // [k][T][32]: the basis; for the tridiagonal problem d, e, z, double [3][k][32]
-    float *a;       // [T][32]: the feedback
-    float *ab;      // [2k][32]: alpha and beta in turn, of 32 scores
+    float *q;       // [k-1][T][32]: the basis but for its last; or d, e, z, double [3][k][32]
+    float *ab;      // [2k-1][32]: alpha and beta in turn, of 32 scores
     uint32_t *to;   // [32]: where the score goes
     int *size;      // [32]: rows of T; 0: a score by rule, in ab[0]; rank << 8
     float *window;  // [S][G*P + roundUp32(G*P)]: x, centred; lane by lane another bank across the groups
@@ -88,9 +95,8 @@ template <int T> struct Memory {
     __device__ Memory(float *at, int G, int k) {
         int S = 32 / G;
         v = at, at += S * (roundUp32(G * V) + 4);
-        q = at, at += k * T * 32;
-        a = at, at += T * 32;
-        ab = at, at += 2 * k * 32;
+        q = at, at += (k - 1) * T * 32 > 192 * k ? (k - 1) * T * 32 : 192 * k;
+        ab = at, at += (2 * k - 1) * 32;
         to = reinterpret_cast<uint32_t *>(at), at += 32;
         size = reinterpret_cast<int *>(at), at += 32;
         window = at;
@@ -108,7 +114,7 @@ template <int T> __device__ __forceinline__ void hankel(float (&y)[T], const flo
         y[t] = 0;
         u[t] = x[t];
     }
-#pragma unroll 1
+#pragma unroll unrolled
     for (int b = 0; b < blocks; b++) {
         x += P;
         float f[V];
@@ -165,8 +171,12 @@ template <int T> __device__ __forceinline__ float dot(const float (&x)[T], const
     return s0 + s1;
 }
 
-// reciprocalRoot is 1/sqrt(v), 0 for 0.
-__device__ float reciprocalRoot(float v) { return v > 0 ? static_cast<float>(1 / sqrt(static_cast<double>(v))) : 0; }
+// reciprocalRoot is 1/sqrt(v), 0 for 0: the approximation and one step of Newton.
+__device__ __forceinline__ float reciprocalRoot(float v) {
+    if (!(v > 0)) return 0;
+    float r = rsqrtf(v), h = 0.5f * r;
+    return fmaf(h, fmaf(-v * r, r, 1), r);
+}
 
 // centre sets the window to n values of x less their mean, times a power of two
 // that keeps products within float32. It is false where nothing is left.
@@ -178,7 +188,7 @@ __device__ __forceinline__ bool centre(float *window, const float *x, int dim, i
 #pragma unroll 4
     for (int i = group.at; i < n; i += group.size) {
         float c = static_cast<float>(static_cast<double>(x[i * dim]) - mean);
-        window[i / T * P + i % T] = c;
+        window[i + i / T * (P - T)] = c;
         peak = fmaxf(peak, fabsf(c));
     }
     peak = group.max(peak);
@@ -187,7 +197,7 @@ __device__ __forceinline__ bool centre(float *window, const float *x, int dim, i
         int exponent = peak > largest ? 128 : (__double2hiint(static_cast<double>(peak)) >> 20) - 1023;
         double scale = __longlong_as_double(static_cast<long long>(1023 - exponent) << 52);
         for (int i = group.at; i < n; i += group.size) {
-            window[i / T * P + i % T] = static_cast<float>((static_cast<double>(x[i * dim]) - mean) * scale);
+            window[i + i / T * (P - T)] = static_cast<float>((static_cast<double>(x[i * dim]) - mean) * scale);
         }
     }
     __syncwarp();
@@ -290,7 +300,7 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
     const int stride = G * P + roundUp32(G * P);
     float *window = m.window + own * stride, *v = m.v + own * (roundUp32(G * V) + 4), *mine = v + group.at * V;
     const float *x = window + group.at * P;
-    float *q = m.q + lane, *a = m.a + lane;
+    float *q = m.q + lane;
     // Half of the rows, as a hash of their numbers has it, one bit each.
     uint32_t uneven = 0;
 #pragma unroll
@@ -308,6 +318,7 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
         }
     }
     m.to[lane] = nowhere;
+    float a[T];       // the feedback
     int waiting = 0;  // scores of a series that do
 
     for (uint32_t begin = 0; begin < series; begin += S) {
@@ -332,9 +343,10 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
                 if (opening) {
                     const float *carry = params + header;
                     if (t->carry.len > 0) carry = (t->after ? out : f32) + t->carry.off + column * w;
-                    for (int i = 0; i < T; i++) {
-                        int row = group.at * T + i;
-                        a[i * 32] = row < w ? carry[row] : 0;
+#pragma unroll
+                    for (int t = 0; t < T; t++) {
+                        int row = group.at * T + t;
+                        a[t] = row < w ? carry[row] : 0;
                     }
                 }
                 opening = false;
@@ -363,10 +375,10 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
             // The power method.
             bool live = active && !bad;
             live &= centre<T>(window, from + static_cast<size_t>(gamma) * dim, dim, n, mean, group, live);
-            float y[T];
+            float y[T], r[T];  // a product; its factor
 #pragma unroll
-            for (int t = 0; t < T; t++) y[t] = a[t * 32];
-            store<T>(mine, y);
+            for (int t = 0; t < T; t++) r[t] = 0;
+            store<T>(mine, a);
             const int mostSteps = largestOfWarp(live ? steps : 0);
             for (int step = 0; step < mostSteps; step++) {
                 square<T>(y, x, v, group, blocks, rows);
@@ -375,26 +387,26 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
                     live &= size > 0;
                     float inverse = reciprocalRoot(size);
 #pragma unroll
-                    for (int t = 0; t < T; t++) q[t * 32] = y[t] *= inverse;
+                    for (int t = 0; t < T; t++) r[t] = y[t] *= inverse;
                 }
                 store<T>(mine, y);
             }
 
             // The feedback.
+            store<T>(mine, r);
 #pragma unroll
-            for (int t = 0; t < T; t++) y[t] = live ? q[t * 32] : 0;
-            store<T>(mine, y);
+            for (int t = 0; t < T; t++) y[t] = r[t];
             if (live) {
-                const float epsilon = params[5];
+                const float epsilon = params[5], *a0 = params + header + group.at * T;
 #pragma unroll
                 for (int t = 0; t < T; t++) {
-                    if (t < rows) y[t] = fmaf(epsilon, params[header + group.at * T + t], y[t]);
+                    if (t < rows) y[t] = fmaf(epsilon, a0[t], y[t]);
                 }
             }
-            float inverse = reciprocalRoot(group.sum(dot<T>(y, y)));
+            const float inverse = reciprocalRoot(group.sum(dot<T>(y, y)));
             if (live) {
 #pragma unroll
-                for (int t = 0; t < T; t++) a[t * 32] = y[t] * inverse;
+                for (int t = 0; t < T; t++) a[t] = y[t] * inverse;
             }
 
             // Lanczos.
@@ -407,23 +419,25 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
                 square<T>(y, x, v, group, blocks, rows);
 #pragma unroll
                 for (int t = 0; t < T; t++) y[t] *= uneven >> t & 1 ? above1 : 1;
-                float *qs = q + s * T * 32, r[T];
-#pragma unroll
-                for (int t = 0; t < T; t++) r[t] = qs[t * 32];
                 const float alpha = group.sum(dot<T>(r, y));
 #pragma unroll
                 for (int t = 0; t < T; t++) y[t] = fmaf(-alpha, r[t], y[t]);
+                float *qs = q + s * T * 32;
                 if (s > 0) {
 #pragma unroll
                     for (int t = 0; t < T; t++) y[t] = fmaf(-beta, qs[(t - T) * 32], y[t]);
                 }
-                for (float *qi = q; qi <= qs; qi += T * 32) {
+                for (float *qi = q; qi < qs; qi += T * 32) {
+                    float f[T];
 #pragma unroll
-                    for (int t = 0; t < T; t++) r[t] = qi[t * 32];
-                    const float h = group.sum(dot<T>(r, y));
+                    for (int t = 0; t < T; t++) f[t] = qi[t * 32];
+                    const float h = group.sum(dot<T>(f, y));
 #pragma unroll
-                    for (int t = 0; t < T; t++) y[t] = fmaf(-h, r[t], y[t]);
+                    for (int t = 0; t < T; t++) y[t] = fmaf(-h, f[t], y[t]);
                 }
+                const float h = group.sum(dot<T>(r, y));
+#pragma unroll
+                for (int t = 0; t < T; t++) y[t] = fmaf(-h, r[t], y[t]);
                 beta = sqrtf(group.sum(dot<T>(y, y)));
                 float scale = 0;
                 if (running) {
@@ -434,13 +448,16 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
                     scale = running ? 1 / beta : 0;
                     if (group.at == 0) {
                         m.ab[2 * s * 32 + slot] = alpha;
-                        m.ab[(2 * s + 1) * 32 + slot] = beta;
+                        if (s + 1 < static_cast<int>(k)) m.ab[(2 * s + 1) * 32 + slot] = beta;
                     }
                 }
                 if (s + 1 < static_cast<int>(k)) {
 #pragma unroll
-                    for (int t = 0; t < T; t++) qs[(t + T) * 32] = y[t] *= scale;
-                    store<T>(mine, y);
+                    for (int t = 0; t < T; t++) {
+                        qs[t * 32] = r[t];
+                        r[t] = y[t] * scale;
+                    }
+                    store<T>(mine, r);
                 }
             }
             if (active && group.at == 0) {
@@ -462,7 +479,7 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
                     float *left = out + tasks[number].next.off + column * w;
 #pragma unroll
                     for (int t = 0; t < T; t++) {
-                        if (t < rows) left[group.at * T + t] = a[t * 32];
+                        if (t < rows) left[group.at * T + t] = a[t];
                     }
                     next = ++number < end;
                 }
