@@ -19,8 +19,8 @@
 // tridiagonal matrices wait in shared memory until there are 32, a lane each
 // (float64, implicit QL, first components only).
 //
-// The product of Lanczos has every other row, as a hash has it, one unit in the
-// last place up. A signal with an exact symmetry, such as a square wave whose
+// The product of Lanczos has every other row, in neighbouring lanes the others, one
+// unit in the last place up. A signal with an exact symmetry, such as a square wave whose
 // period divides w, gives vectors with that symmetry to the bit, and rounding
 // errors that have it too; they add up to second copies of Ritz values where
 // Lanczos should have ended: 0.7 % of such scores were off by up to 1e-3, with
@@ -50,13 +50,21 @@ struct Group {
     int size, at;
     unsigned mask;  // its lanes
 
+    // Without branches: a warp has little else to do while it waits for a sum.
+    template <int n> __device__ __forceinline__ void sum(float (&v)[n]) const {
+#pragma unroll
+        for (int o = 1; o < 32; o *= 2) {
+#pragma unroll
+            for (int i = 0; i < n; i++) {
+                float other = __shfl_xor_sync(all, v[i], o);
+                if (size > o) v[i] += other;
+            }
+        }
+    }
     __device__ __forceinline__ float sum(float v) const {
-        if (size >= 2) v += __shfl_xor_sync(all, v, 1);
-        if (size >= 4) v += __shfl_xor_sync(all, v, 2);
-        if (size >= 8) v += __shfl_xor_sync(all, v, 4);
-        if (size >= 16) v += __shfl_xor_sync(all, v, 8);
-        if (size >= 32) v += __shfl_xor_sync(all, v, 16);
-        return v;
+        float one[1] = {v};
+        sum(one);
+        return one[0];
     }
     __device__ double sum(double v) const {
         for (int o = size >> 1; o > 0; o >>= 1) v += __shfl_xor_sync(all, v, o);
@@ -144,9 +152,9 @@ template <int T> __device__ __forceinline__ void store(float *v, const float (&y
 }
 
 // square sets y to H H v, where H is the Hankel matrix of the window; v is lost.
-// rows is how many of the lane's rows there are.
+// valid has a bit for each of the lane's rows that there is.
 template <int T>
-__device__ __forceinline__ void square(float (&y)[T], const float *x, float *v, const Group &group, int blocks, int rows) {
+__device__ __forceinline__ void square(float (&y)[T], const float *x, float *v, const Group &group, int blocks, uint32_t valid) {
 #pragma unroll 1
     for (int half = 0; half < 2; half++) {
         if (half) {
@@ -156,7 +164,7 @@ __device__ __forceinline__ void square(float (&y)[T], const float *x, float *v, 
         __syncwarp();
         hankel<T>(y, x, v, blocks);
 #pragma unroll
-        for (int t = 0; t < T; t++) y[t] = t < rows ? y[t] : 0;
+        for (int t = 0; t < T; t++) y[t] = valid >> t & 1 ? y[t] : 0;
     }
     __syncwarp();
 }
@@ -178,24 +186,39 @@ __device__ __forceinline__ float reciprocalRoot(float v) {
     return fmaf(h, fmaf(-v * r, r, 1), r);
 }
 
+// fetch reads some of the n values of x at once: numbers i, i + group.size and so
+// on; 0 where there is none.
+template <int some> __device__ __forceinline__ void fetch(float (&h)[some], const float *x, uint32_t dim, int i, int n, const Group &group) {
+#pragma unroll
+    for (int m = 0; m < some; m++, i += group.size) h[m] = i < n ? x[i * dim] : 0;
+}
+
 // centre sets the window to n values of x less their mean, times a power of two
 // that keeps products within float32. It is false where nothing is left.
 template <int T>
-__device__ __forceinline__ bool centre(float *window, const float *x, int dim, int n, double mean, const Group &group, bool live) {
-    constexpr int P = Memory<T>::P;
-    if (!live) n = 0;
+__device__ __forceinline__ bool centre(float *window, const float *x, uint32_t dim, int n, double mean, const Group &group) {
+    constexpr int P = Memory<T>::P, some = T < 16 ? T : 16;
     float peak = 0;
-#pragma unroll 4
-    for (int i = group.at; i < n; i += group.size) {
-        float c = static_cast<float>(static_cast<double>(x[i * dim]) - mean);
-        window[i + i / T * (P - T)] = c;
-        peak = fmaxf(peak, fabsf(c));
+#pragma unroll 1
+    for (int at = group.at; at < n; at += some * group.size) {
+        float h[some];
+        fetch(h, x, dim, at, n, group);
+        int i = at;
+#pragma unroll
+        for (int m = 0; m < some; m++, i += group.size) {
+            if (i < n) {
+                float c = static_cast<float>(static_cast<double>(h[m]) - mean);
+                window[i + i / T * (P - T)] = c;
+                peak = fmaxf(peak, fabsf(c));
+            }
+        }
     }
     peak = group.max(peak);
     if (peak > 0 && (peak < 0x1p-3f || peak > 0x1p12f)) {
         // Where the difference is beyond float32, its exponent is 128.
         int exponent = peak > largest ? 128 : (__double2hiint(static_cast<double>(peak)) >> 20) - 1023;
         double scale = __longlong_as_double(static_cast<long long>(1023 - exponent) << 52);
+#pragma unroll 1
         for (int i = group.at; i < n; i += group.size) {
             window[i + i / T * (P - T)] = static_cast<float>((static_cast<double>(x[i * dim]) - mean) * scale);
         }
@@ -291,7 +314,7 @@ template <int T> __device__ void flush(const Memory<T> &m, int k, bool joined, f
 // scratch the number of tiles. All tasks have the same dim and k.
 template <int T>
 __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, const float *f32, float *out, float *memory) {
-    constexpr int P = Memory<T>::P, V = Memory<T>::V;
+    constexpr int P = Memory<T>::P, V = Memory<T>::V, some = T < 16 ? T : 16;  // values to fetch at once
     const int lane = threadIdx.x;
     const uint32_t part = tiles->part, chains = part & 0xffff, k = part >> 24;
     const int logG = part >> 16 & 0xff, G = 1 << logG, S = 32 >> logG, own = lane >> logG;
@@ -301,10 +324,8 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
     float *window = m.window + own * stride, *v = m.v + own * (roundUp32(G * V) + 4), *mine = v + group.at * V;
     const float *x = window + group.at * P;
     float *q = m.q + lane;
-    // Half of the rows, as a hash of their numbers has it, one bit each.
-    uint32_t uneven = 0;
-#pragma unroll
-    for (int t = 0; t < T; t++) uneven |= (static_cast<uint32_t>(group.at * T + t + 1) * 2654435769u >> 31) << t;
+    // Factors of the even and the odd rows: see above. Neighbouring lanes differ.
+    const float even = __popc(group.at) & 1 ? above1 : 1, odd = __popc(group.at) & 1 ? 1 : above1;
 
     const uint32_t first = blockIdx.x * chains;
     tiles += first;
@@ -322,17 +343,17 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
     int waiting = 0;  // scores of a series that do
 
     for (uint32_t begin = 0; begin < series; begin += S) {
-        const bool some = begin + own < series;
+        const bool mineToo = begin + own < series;
         const uint32_t column = (begin + own) % dim;
         uint32_t number = 0, end = 0, sample = 0, fresh = 0, scores = 0;
         const float *params = f32, *from = f32;
         int w = 2, rank = 0, gamma = 0, steps = 0;
         for (int i = group.at; i < stride; i += G) window[i] = 0;
-        if (some) {
+        if (mineToo) {
             const Tile tile = tiles[(begin + own) / dim];
             number = tile.first, end = tile.first + tile.count;
         }
-        for (bool next = some, opening = true;;) {
+        for (bool next = mineToo, opening = true;;) {
             if (next) {  // task number begins
                 const Task *t = tasks + number;
                 params = f32 + t->params.off;
@@ -354,19 +375,25 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
             const bool active = number < end;
             if (!__any_sync(all, active)) break;
             const int blocks = (w + T - 1) / T, rows = w - group.at * T, n = 2 * w - 1;
+            const uint32_t valid = rows <= 0 ? 0 : rows < T ? (1u << (rows & 31)) - 1 : all;
             __syncwarp();
 
             // The mean, and whether all are numbers.
+            const float *current = from + static_cast<size_t>(gamma) * dim;
             double total = 0;
             bool bad = false;
-            if (active) {
-                const float *current = from + static_cast<size_t>(gamma) * dim;
-#pragma unroll 4
-                for (int i = group.at; i < n; i += G) {
-                    float h1 = from[i * dim], h2 = current[i * dim];
-                    total += static_cast<double>(h1) + static_cast<double>(h2);
-                    bad |= !(fabsf(h1) <= largest) | !(fabsf(h2) <= largest);
+#pragma unroll 1
+            for (int i = group.at; i < (active ? n : 0); i += some * G) {
+                float h1[some], h2[some];
+                fetch(h1, from, dim, i, n, group);
+                fetch(h2, current, dim, i, n, group);
+#pragma unroll
+                for (int m = 0; m < some; m++) {
+                    bad |= !(fabsf(h1[m]) <= largest) | !(fabsf(h2[m]) <= largest);
+                    total += static_cast<double>(h1[m]) + static_cast<double>(h2[m]);
                 }
+            }
+            if (active) {
                 for (int i = n + group.at; i < gamma; i += G) bad |= !(fabsf(from[static_cast<size_t>(i) * dim]) <= largest);
             }
             bad = group.any(bad);
@@ -374,14 +401,14 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
 
             // The power method.
             bool live = active && !bad;
-            live &= centre<T>(window, from + static_cast<size_t>(gamma) * dim, dim, n, mean, group, live);
+            live &= centre<T>(window, current, dim, live ? n : 0, mean, group);
             float y[T], r[T];  // a product; its factor
 #pragma unroll
             for (int t = 0; t < T; t++) r[t] = 0;
             store<T>(mine, a);
             const int mostSteps = largestOfWarp(live ? steps : 0);
             for (int step = 0; step < mostSteps; step++) {
-                square<T>(y, x, v, group, blocks, rows);
+                square<T>(y, x, v, group, blocks, valid);
                 float size = group.sum(dot<T>(y, y));
                 if (step < steps) {
                     live &= size > 0;
@@ -410,55 +437,61 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
             }
 
             // Lanczos.
-            live &= centre<T>(window, from, dim, n, mean, group, live);
+            live &= centre<T>(window, from, dim, live ? n : 0, mean, group);
             const int slot = waiting * S + own;
             int size = 0;
             bool running = live;
             float beta = 0, limit = 0;
-            for (int s = 0; s < static_cast<int>(k) && __any_sync(all, running); s++) {
-                square<T>(y, x, v, group, blocks, rows);
+            for (int s = 0; __any_sync(all, running); s++) {
+                const bool last = s + 1 == static_cast<int>(k);
+                square<T>(y, x, v, group, blocks, valid);
 #pragma unroll
-                for (int t = 0; t < T; t++) y[t] *= uneven >> t & 1 ? above1 : 1;
+                for (int t = 0; t < T; t++) y[t] *= t & 1 ? odd : even;
                 const float alpha = group.sum(dot<T>(r, y));
-#pragma unroll
-                for (int t = 0; t < T; t++) y[t] = fmaf(-alpha, r[t], y[t]);
+                if (running) {
+                    size = s + 1;
+                    limit = fmaxf(limit, breakdown * fabsf(alpha));
+                    if (group.at == 0) m.ab[2 * s * 32 + slot] = alpha;
+                }
+                if (last) break;
                 float *qs = q + s * T * 32;
+#pragma unroll
+                for (int t = 0; t < T; t++) {
+                    y[t] = fmaf(-alpha, r[t], y[t]);
+                    qs[t * 32] = r[t];
+                }
                 if (s > 0) {
 #pragma unroll
                     for (int t = 0; t < T; t++) y[t] = fmaf(-beta, qs[(t - T) * 32], y[t]);
                 }
-                for (float *qi = q; qi < qs; qi += T * 32) {
-                    float f[T];
+                for (int i = 0; i <= s; i += 4) {
+                    const float *qi = q + i * T * 32;
+                    float c[4] = {0, 0, 0, 0};
 #pragma unroll
-                    for (int t = 0; t < T; t++) f[t] = qi[t * 32];
-                    const float h = group.sum(dot<T>(f, y));
+                    for (int j = 0; j < 4; j++) {
+                        if (i + j > s) break;
 #pragma unroll
-                    for (int t = 0; t < T; t++) y[t] = fmaf(-h, f[t], y[t]);
+                        for (int t = 0; t < T; t++) c[j] = fmaf(qi[(j * T + t) * 32], y[t], c[j]);
+                    }
+                    group.sum(c);
+#pragma unroll
+                    for (int j = 0; j < 4; j++) {
+                        if (i + j > s) break;
+#pragma unroll
+                        for (int t = 0; t < T; t++) y[t] = fmaf(-c[j], qi[(j * T + t) * 32], y[t]);
+                    }
                 }
-                const float h = group.sum(dot<T>(r, y));
-#pragma unroll
-                for (int t = 0; t < T; t++) y[t] = fmaf(-h, r[t], y[t]);
                 beta = sqrtf(group.sum(dot<T>(y, y)));
                 float scale = 0;
                 if (running) {
-                    size = s + 1;
-                    limit = fmaxf(limit, breakdown * fabsf(alpha));
                     running = beta > limit;
                     limit = fmaxf(limit, breakdown * beta);
                     scale = running ? 1 / beta : 0;
-                    if (group.at == 0) {
-                        m.ab[2 * s * 32 + slot] = alpha;
-                        if (s + 1 < static_cast<int>(k)) m.ab[(2 * s + 1) * 32 + slot] = beta;
-                    }
+                    if (group.at == 0) m.ab[(2 * s + 1) * 32 + slot] = beta;
                 }
-                if (s + 1 < static_cast<int>(k)) {
 #pragma unroll
-                    for (int t = 0; t < T; t++) {
-                        qs[t * 32] = r[t];
-                        r[t] = y[t] * scale;
-                    }
-                    store<T>(mine, r);
-                }
+                for (int t = 0; t < T; t++) r[t] = y[t] * scale;
+                store<T>(mine, r);
             }
             if (active && group.at == 0) {
                 m.to[slot] = scores + sample;
@@ -500,7 +533,7 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
 
 KERNEL(8, 16)
 KERNEL(10, 16)
-KERNEL(13, 12)
+KERNEL(13, 16)
 KERNEL(16, 12)
 KERNEL(20, 9)
 KERNEL(26, 8)
