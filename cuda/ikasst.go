@@ -18,29 +18,38 @@ const (
 var ikasstRows = []int{8, 10, 13, 16, 20, 26, 32}
 
 // ikasstShape is how a window is laid over lanes.
-type ikasstShape struct {
-	rows, lanes int
-	work        int // warp instructions of a product with a Hankel matrix, for one series, times 32
-}
+type ikasstShape struct{ rows, lanes int }
 
-// ikasstShapes are the best shapes by w.
-var ikasstShapes = func() (shapes [ikasstMaxWindow + 1]ikasstShape) {
-	for w := 2; w <= ikasstMaxWindow; w++ {
-		for _, rows := range ikasstRows {
-			blocks := (w + rows - 1) / rows
-			lanes := 1 << bits.Len(uint(blocks-1))
-			if lanes > 32 {
-				continue
-			}
-			// Multiply-adds, loads of x and of v; and some for each product.
-			work := lanes * (blocks*(rows*rows+rows+(rows+3)/4) + 8*rows)
-			if s := &shapes[w]; s.rows == 0 || work < s.work {
-				*s = ikasstShape{rows, lanes, work}
-			}
+// ikasstBest is the best shape for a task's parameters, and the picoseconds that
+// a score of a series takes on a full device, an H200.
+func ikasstBest(w, k, steps int) (best ikasstShape, ps int) {
+	for _, rows := range ikasstRows {
+		blocks := (w + rows - 1) / rows
+		lanes := 1 << bits.Len(uint(blocks-1))
+		if lanes > 32 {
+			continue
+		}
+		// Warp instructions of a round, 32/lanes scores: products, with loads
+		// of x and of v; means and centring; Lanczos but for its products; the
+		// tridiagonal problem.
+		products := 2 * (steps + k) * (blocks*(rows*rows+rows+(rows+3)/4+7) + 5*rows + 20)
+		others := 40*(2*w/lanes+1) + k*(6*rows+80) + k*k*2*rows + 120*k*k/lanes
+		// 132 multiprocessors issue 4 a cycle, at 1.98 GHz, if they have warps
+		// enough.
+		warps := min(ikasstWarps[rows], ikasstSharedMemory/(ikasstShared(rows, lanes, k)+1024))
+		t := (products + others) * lanes * (warps + 3) / (32 * warps)
+		if best.rows == 0 || t < ps {
+			best, ps = ikasstShape{rows, lanes}, t
 		}
 	}
-	return shapes
-}()
+	return best, ps * 96 / 100
+}
+
+// ikasstWarps are the warps that a multiprocessor has registers for, by rows,
+// ikasstSharedMemory the bytes that it has for them, a KiB of which goes to each.
+var ikasstWarps = map[int]int{8: 16, 10: 16, 13: 16, 16: 12, 20: 12, 26: 8, 32: 8}
+
+const ikasstSharedMemory = 227 << 10
 
 // ikasstShared is the bytes of shared memory of a warp with a lane's rows,
 // lanes a series, k vectors: struct Memory in ikasst.cu.
@@ -62,10 +71,8 @@ var ikasstPlan = opPlan{
 			int(t.X.Len) < int(t.Dim)*(2*w-2+gamma+int(t.Fresh)) {
 			return Class{}, 0, false
 		}
-		s := ikasstShapes[w]
-		// An H200 issues 1e12 warp instructions a second.
-		cost := int(t.Dim*t.Fresh) * (2*(steps+k)*s.work + 8*w*w/s.rows) / 32 / 800
-		return Class{Op: detectors.IKASST, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8)}, cost, true
+		s, ps := ikasstBest(w, k, steps)
+		return Class{Op: detectors.IKASST, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8)}, int(t.Dim*t.Fresh) * ps / 1000, true
 	},
 	launches: func(c Class, p *planner, chains []chain) {
 		dim, lanes, k := int(c.A), int(c.B&0xff), int(c.B>>8)

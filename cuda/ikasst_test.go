@@ -14,14 +14,18 @@ import (
 )
 
 func TestIKASSTShapes(t *testing.T) {
-	const most = 227 << 10 // bytes of shared memory of a block on a Hopper
 	for w := 2; w <= ikasstMaxWindow; w++ {
-		s := ikasstShapes[w]
-		if s.rows*s.lanes < w || s.lanes > 32 || s.lanes&(s.lanes-1) != 0 || !slices.Contains(ikasstRows, s.rows) {
-			t.Errorf("w=%d: %+v", w, s)
-		}
-		if n := ikasstShared(s.rows, s.lanes, ikasstMaxKrylov); n > most {
-			t.Errorf("w=%d, k=%d: %d bytes of shared memory", w, ikasstMaxKrylov, n)
+		for _, k := range []int{2, 5, min(w, ikasstMaxKrylov)} {
+			s, ps := ikasstBest(w, k, 2)
+			if s.rows*s.lanes < w || s.lanes > 32 || s.lanes&(s.lanes-1) != 0 || !slices.Contains(ikasstRows, s.rows) {
+				t.Errorf("w=%d: %+v", w, s)
+			}
+			if n := ikasstShared(s.rows, s.lanes, k); n > ikasstSharedMemory {
+				t.Errorf("w=%d, k=%d: %d bytes of shared memory", w, k, n)
+			}
+			if ps < 100 || ps > 10_000_000 {
+				t.Errorf("w=%d, k=%d: %d ps", w, k, ps)
+			}
 		}
 	}
 	for _, rows := range ikasstRows {
@@ -49,9 +53,8 @@ func ikasstShapesOn(t *testing.T, o Options, shapes int) {
 	var runs []*ikasstRun
 	seen := map[ikasstShape]bool{}
 	for w := 2; w <= ikasstMaxWindow; w++ { // the last w of each shape
-		s := ikasstShapes[w]
-		s.work = 0
-		if next := ikasstShapes[min(w+1, ikasstMaxWindow)]; w == ikasstMaxWindow || next.rows != s.rows || next.lanes != s.lanes {
+		s, _ := ikasstBest(w, 5, 2)
+		if next, _ := ikasstBest(w+1, 5, 2); next != s {
 			if !seen[s] && w <= 512 || w == ikasstMaxWindow {
 				runs = append(runs, newIKASSTRun(rng, w))
 			}

@@ -31,6 +31,9 @@
 
 namespace {
 
+#ifndef SOME
+#define SOME 7
+#endif
 #ifndef UNROLL
 #define UNROLL 1
 #endif
@@ -197,7 +200,7 @@ template <int some> __device__ __forceinline__ void fetch(float (&h)[some], cons
 // that keeps products within float32. It is false where nothing is left.
 template <int T>
 __device__ __forceinline__ bool centre(float *window, const float *x, uint32_t dim, int n, double mean, const Group &group) {
-    constexpr int P = Memory<T>::P, some = T < 16 ? T : 16;
+    constexpr int P = Memory<T>::P, some = SOME;
     float peak = 0;
 #pragma unroll 1
     for (int at = group.at; at < n; at += some * group.size) {
@@ -314,7 +317,7 @@ template <int T> __device__ void flush(const Memory<T> &m, int k, bool joined, f
 // scratch the number of tiles. All tasks have the same dim and k.
 template <int T>
 __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, const float *f32, float *out, float *memory) {
-    constexpr int P = Memory<T>::P, V = Memory<T>::V, some = T < 16 ? T : 16;  // values to fetch at once
+    constexpr int P = Memory<T>::P, V = Memory<T>::V, some = SOME;  // values to fetch at once
     const int lane = threadIdx.x;
     const uint32_t part = tiles->part, chains = part & 0xffff, k = part >> 24;
     const int logG = part >> 16 & 0xff, G = 1 << logG, S = 32 >> logG, own = lane >> logG;
@@ -399,99 +402,102 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
             bad = group.any(bad);
             const double mean = group.sum(total) / (2 * n);
 
-            // The power method.
+            // Two phases in one loop, so that there is one hot loop in the
+            // instruction cache: the power method, then Lanczos.
             bool live = active && !bad;
-            live &= centre<T>(window, current, dim, live ? n : 0, mean, group);
-            float y[T], r[T];  // a product; its factor
+            float y[T], r[T];  // a product; its factor, in the end
 #pragma unroll
             for (int t = 0; t < T; t++) r[t] = 0;
             store<T>(mine, a);
-            const int mostSteps = largestOfWarp(live ? steps : 0);
-            for (int step = 0; step < mostSteps; step++) {
-                square<T>(y, x, v, group, blocks, valid);
-                float size = group.sum(dot<T>(y, y));
-                if (step < steps) {
-                    live &= size > 0;
-                    float inverse = reciprocalRoot(size);
-#pragma unroll
-                    for (int t = 0; t < T; t++) r[t] = y[t] *= inverse;
-                }
-                store<T>(mine, y);
-            }
-
-            // The feedback.
-            store<T>(mine, r);
-#pragma unroll
-            for (int t = 0; t < T; t++) y[t] = r[t];
-            if (live) {
-                const float epsilon = params[5], *a0 = params + header + group.at * T;
-#pragma unroll
-                for (int t = 0; t < T; t++) {
-                    if (t < rows) y[t] = fmaf(epsilon, a0[t], y[t]);
-                }
-            }
-            const float inverse = reciprocalRoot(group.sum(dot<T>(y, y)));
-            if (live) {
-#pragma unroll
-                for (int t = 0; t < T; t++) a[t] = y[t] * inverse;
-            }
-
-            // Lanczos.
-            live &= centre<T>(window, from, dim, live ? n : 0, mean, group);
             const int slot = waiting * S + own;
-            int size = 0;
-            bool running = live;
+            int size = 0, count = largestOfWarp(live ? steps : 0);
+            bool running = true;
             float beta = 0, limit = 0;
-            for (int s = 0; __any_sync(all, running); s++) {
-                const bool last = s + 1 == static_cast<int>(k);
-                square<T>(y, x, v, group, blocks, valid);
+#pragma unroll 1
+            for (int phase = 0; phase < 2; phase++) {
+                const float *values = phase ? from : current;
+                live &= centre<T>(window, values, dim, live ? n : 0, mean, group);
+                if (phase) running = live, count = k;
+#pragma unroll 1
+                for (int s = 0; s < count && __any_sync(all, running); s++) {
+                    square<T>(y, x, v, group, blocks, valid);
+                    if (!phase) {
+                        const float energy = group.sum(dot<T>(y, y));
+                        if (s < steps) {
+                            live &= energy > 0;
+                            const float scale = reciprocalRoot(energy);
 #pragma unroll
-                for (int t = 0; t < T; t++) y[t] *= t & 1 ? odd : even;
-                const float alpha = group.sum(dot<T>(r, y));
-                if (running) {
-                    size = s + 1;
-                    limit = fmaxf(limit, breakdown * fabsf(alpha));
-                    if (group.at == 0) m.ab[2 * s * 32 + slot] = alpha;
-                }
-                if (last) break;
-                float *qs = q + s * T * 32;
-#pragma unroll
-                for (int t = 0; t < T; t++) {
-                    y[t] = fmaf(-alpha, r[t], y[t]);
-                    qs[t * 32] = r[t];
-                }
-                if (s > 0) {
-#pragma unroll
-                    for (int t = 0; t < T; t++) y[t] = fmaf(-beta, qs[(t - T) * 32], y[t]);
-                }
-                for (int i = 0; i <= s; i += 4) {
-                    const float *qi = q + i * T * 32;
-                    float c[4] = {0, 0, 0, 0};
-#pragma unroll
-                    for (int j = 0; j < 4; j++) {
-                        if (i + j > s) break;
-#pragma unroll
-                        for (int t = 0; t < T; t++) c[j] = fmaf(qi[(j * T + t) * 32], y[t], c[j]);
+                            for (int t = 0; t < T; t++) r[t] = y[t] * scale;
+                        }
+                        store<T>(mine, r);
+                        continue;
                     }
-                    group.sum(c);
 #pragma unroll
-                    for (int j = 0; j < 4; j++) {
-                        if (i + j > s) break;
+                    for (int t = 0; t < T; t++) y[t] *= t & 1 ? odd : even;
+                    const float alpha = group.sum(dot<T>(r, y));
+                    if (running) {
+                        size = s + 1;
+                        limit = fmaxf(limit, breakdown * fabsf(alpha));
+                        if (group.at == 0) m.ab[2 * s * 32 + slot] = alpha;
+                    }
+                    if (s + 1 == count) break;
+                    float *qs = q + s * T * 32;
 #pragma unroll
-                        for (int t = 0; t < T; t++) y[t] = fmaf(-c[j], qi[(j * T + t) * 32], y[t]);
+                    for (int t = 0; t < T; t++) {
+                        y[t] = fmaf(-alpha, r[t], y[t]);
+                        qs[t * 32] = r[t];
+                    }
+                    if (s > 0) {
+#pragma unroll
+                        for (int t = 0; t < T; t++) y[t] = fmaf(-beta, qs[(t - T) * 32], y[t]);
+                    }
+#pragma unroll 1
+                    for (int i = 0; i <= s; i += 4) {
+                        const float *qi = q + i * T * 32;
+                        float c[4] = {0, 0, 0, 0};
+#pragma unroll
+                        for (int j = 0; j < 4; j++) {
+                            if (i + j > s) break;
+#pragma unroll
+                            for (int t = 0; t < T; t++) c[j] = fmaf(qi[(j * T + t) * 32], y[t], c[j]);
+                        }
+                        group.sum(c);
+#pragma unroll
+                        for (int j = 0; j < 4; j++) {
+                            if (i + j > s) break;
+#pragma unroll
+                            for (int t = 0; t < T; t++) y[t] = fmaf(-c[j], qi[(j * T + t) * 32], y[t]);
+                        }
+                    }
+                    beta = sqrtf(group.sum(dot<T>(y, y)));
+                    float scale = 0;
+                    if (running) {
+                        running = beta > limit;
+                        limit = fmaxf(limit, breakdown * beta);
+                        scale = running ? 1 / beta : 0;
+                        if (group.at == 0) m.ab[(2 * s + 1) * 32 + slot] = beta;
+                    }
+#pragma unroll
+                    for (int t = 0; t < T; t++) r[t] = y[t] * scale;
+                    store<T>(mine, r);
+                }
+                if (phase) break;
+
+                // The feedback.
+#pragma unroll
+                for (int t = 0; t < T; t++) y[t] = r[t];
+                if (live) {
+                    const float epsilon = params[5], *a0 = params + header + group.at * T;
+#pragma unroll
+                    for (int t = 0; t < T; t++) {
+                        if (t < rows) y[t] = fmaf(epsilon, a0[t], y[t]);
                     }
                 }
-                beta = sqrtf(group.sum(dot<T>(y, y)));
-                float scale = 0;
-                if (running) {
-                    running = beta > limit;
-                    limit = fmaxf(limit, breakdown * beta);
-                    scale = running ? 1 / beta : 0;
-                    if (group.at == 0) m.ab[(2 * s + 1) * 32 + slot] = beta;
-                }
+                const float scale = reciprocalRoot(group.sum(dot<T>(y, y)));
+                if (live) {
 #pragma unroll
-                for (int t = 0; t < T; t++) r[t] = y[t] * scale;
-                store<T>(mine, r);
+                    for (int t = 0; t < T; t++) a[t] = y[t] * scale;
+                }
             }
             if (active && group.at == 0) {
                 m.to[slot] = scores + sample;
