@@ -219,16 +219,25 @@ func execute(b []byte, q *request, fault string) error {
 	state := make([]int, len(tasks)) // 0, or 1 + the status
 	at := uint32(0)
 	for i, l := range launches {
-		if l.FirstTile != at || l.Tiles == 0 || l.Grid == 0 || l.Block == 0 || l.Block > 1024 || int(l.Kernel) >= len(kernels.Names) {
+		again := i > 0 && l.FirstTile == launches[i-1].FirstTile && l.Tiles == launches[i-1].Tiles // a later phase of the same tasks
+		if l.FirstTile != at && !again || l.Tiles == 0 || l.Grid == 0 || l.Block == 0 || l.Block > 1024 || int(l.Kernel) >= len(kernels.Names) {
 			return fmt.Errorf("launch %d is %+v, tile %d is due", i, l, at)
+		}
+		if again {
+			continue
 		}
 		at += l.Tiles
 		for k, tile := range view[Tile](in, int(q.tilesOff)+16*int(l.FirstTile), int(l.Tiles)) {
-			if tile.Part > 0 {
-				continue
-			}
-			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.tasks || uint64(tile.Scratch)*alignment > q.scratchBytes {
+			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.tasks {
 				return fmt.Errorf("launch %d, tile %d is %+v of %d tasks", i, k, tile, q.tasks)
+			}
+			if tasks[tile.First].Op == detectors.LOF { // those of IKA-SST say how chains share a block
+				if uint64(tile.Scratch)*alignment > q.scratchBytes {
+					return fmt.Errorf("launch %d, tile %d: scratch at %d of %d bytes", i, k, tile.Scratch*alignment, q.scratchBytes)
+				}
+				if tile.Part > 0 {
+					continue
+				}
 			}
 			for n := tile.First; n < tile.First+tile.Count; n++ {
 				if state[n] != notRun {

@@ -12,7 +12,7 @@ import (
 // Tile is what a block works on, as task.h has it.
 type Tile struct {
 	First, Count uint32 // tasks in plan order
-	Part         uint32 // of the task, where several blocks share one
+	Part         uint32 // of the task, where several blocks share one; or what the op says
 	Scratch      uint32 // offset of its scratch, in units of 256 bytes
 }
 
