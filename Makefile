@@ -8,17 +8,41 @@ TESTFLAGS ?= -p 1 -timeout 25m
 FUZZTIME  ?= 20s
 FOLDERS   := $(wildcard cmd processor detectors cuda schemas)
 
-.PHONY: build test race fuzz lint fmt demo bench up image clean
+.PHONY: build child device-kit vet-child kernels test race fuzz lint fmt demo bench up image clean
 
 build: ## the worker, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/worker ./cmd/worker
+
+# What odradek-cuda is compiled with: cuda.h and the names in libcuda.so. The
+# program itself needs the driver of an NVIDIA device where it runs.
+KIT     := bin/cuda
+CHILDENV = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/$(KIT)/include" CGO_LDFLAGS="-L$(CURDIR)/$(KIT)/lib"
+
+$(KIT)/lib/libcuda.so: cuda/device/toolkit.sh
+	cuda/device/toolkit.sh $(KIT)
+
+child: $(KIT)/lib/libcuda.so ## the worker's child on a GPU, bin/odradek-cuda; needs gcc, and Python's pip the first time
+	$(CHILDENV) $(GO) build -tags cuda -o bin/odradek-cuda ./cuda/device
+
+device-kit: child ## bin/device: all that scripts/device.sh needs on a machine with a GPU
+	mkdir -p bin/device
+	cp bin/odradek-cuda scripts/device.sh docs/benchmarks/torch_ops.py bin/device/
+	CGO_ENABLED=0 $(GO) build -o bin/device/worker ./cmd/worker
+	CGO_ENABLED=0 $(GO) test -c -o bin/device/cuda.test ./cuda
+
+vet-child: child ## vet and tests of the child's code, without a device
+	$(CHILDENV) $(GO) vet -tags cuda ./cuda/...
+	LD_LIBRARY_PATH=$(CURDIR)/$(KIT)/lib $(CHILDENV) $(GO) test -tags cuda ./cuda/device ./cuda/kernels
+
+kernels: ## cuda/kernels/*.fatbin of the .cu beside them; needs nvcc 11.8, see cuda/kernels/gen.go
+	$(GO) generate ./cuda
 
 test: ## vet and all tests; what is missing here is skipped and named at the end
 	$(GO) vet $(PACKAGES)
 	$(GO) run .ci/testsum.go $(TESTFLAGS) $(PACKAGES)
 
 # Without keystate, whose states are each for one goroutine.
-RACE := ./processor ./processor/kafka ./processor/web ./processor/brokertest ./detectors ./schemas
+RACE := ./cuda ./processor ./processor/kafka ./processor/web ./processor/brokertest ./detectors ./schemas
 
 race: ## what has goroutines under the race detector, on kfake alone; needs a C compiler
 	CGO_ENABLED=1 ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry \

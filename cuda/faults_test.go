@@ -264,7 +264,7 @@ func TestOpenFaults(t *testing.T) {
 
 // TestParentDies: a child ends when its parent is killed.
 func TestParentDies(t *testing.T) {
-	if os.Getenv("ODRADEK_CUDA_TEST_PARENT") != "" {
+	if os.Getenv("ODRADEK_TEST_CUDA_PARENT") != "" {
 		e := open(t, goChildOptions(t, ""))
 		fmt.Printf("child %d\n", e.Stats().Devices[0].Pid)
 		os.Stdout.Sync()
@@ -272,7 +272,7 @@ func TestParentDies(t *testing.T) {
 		return
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestParentDies$")
-	cmd.Env = append(os.Environ(), "ODRADEK_CUDA_TEST_PARENT=1")
+	cmd.Env = append(os.Environ(), "ODRADEK_TEST_CUDA_PARENT=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +382,7 @@ func BenchmarkDoorbell(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	c.lanes <- l
+	c.give(l)
 }
 
 func BenchmarkPlan(b *testing.B) {

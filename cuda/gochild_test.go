@@ -33,9 +33,9 @@ import (
 // number of the execute request at which it happens ("die@3"), childOnce a file
 // that is made then, so that it happens once among all children that have it.
 const (
-	childMode  = "ODRADEK_CUDA_TEST_CHILD"
-	childFault = "ODRADEK_CUDA_TEST_FAULT"
-	childOnce  = "ODRADEK_CUDA_TEST_ONCE"
+	childMode  = "ODRADEK_TEST_CUDA_CHILD"
+	childFault = "ODRADEK_TEST_CUDA_FAULT"
+	childOnce  = "ODRADEK_TEST_CUDA_ONCE"
 )
 
 func TestMain(m *testing.M) {

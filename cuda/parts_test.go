@@ -20,21 +20,30 @@ import (
 	"odradek/detectors/executortest"
 )
 
+func required(part string) bool {
+	asked := strings.FieldsFunc(os.Getenv("ODRADEK_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' })
+	return slices.Contains(asked, part)
+}
+
 // missing ends a test that lacks a part: a skip, or a failure where
 // ODRADEK_REQUIRE names the part.
 func missing(t *testing.T, part, why string) {
 	t.Helper()
-	asked := strings.FieldsFunc(os.Getenv("ODRADEK_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' })
-	if slices.Contains(asked, part) {
+	if required(part) {
 		t.Fatalf("%s is required (ODRADEK_REQUIRE) and missing: %s", part, why)
 	}
 	t.Skipf("skipped part %s: %s", part, why)
 }
 
 // TestEmulated runs the kernels on the CPU, in a child built from their sources
-// by g++: what they compute, and that they keep to their own outputs.
+// by g++: what they compute, and that they keep to their own outputs. The whole
+// suite runs where ODRADEK_REQUIRE names emulate.
 func TestEmulated(t *testing.T) {
-	conformance(t, Options{Child: emulated(t), Deadline: 5 * time.Minute})
+	var without []string
+	if !required("emulate") { // a minute and a half, of two
+		without = []string{"sizes", "concurrent"}
+	}
+	conformance(t, Options{Child: emulated(t), Deadline: 5 * time.Minute}, without...)
 }
 
 // emulated builds a child that runs the kernels on the CPU.
@@ -62,7 +71,7 @@ func emulated(t *testing.T) string {
 }
 
 // conformance runs the suite of all executors on a child that runs kernels.
-func conformance(t *testing.T, o Options) {
+func conformance(t *testing.T, o Options, without ...string) {
 	var tasks uint64
 	executortest.Run(t, func() detectors.Executor {
 		return checked{open(t, o), t, func(t testing.TB, s Stats) {
@@ -71,7 +80,7 @@ func conformance(t *testing.T, o Options) {
 				tasks += d.Tasks
 			}
 		}}
-	})
+	}, without...)
 	t.Logf("%d tasks were on the device", tasks)
 	if tasks == 0 {
 		t.Error("nothing was on the device")
@@ -89,6 +98,9 @@ func deviceOptions(t *testing.T) Options {
 		missing(t, "cuda", "no child program (ODRADEK_CUDA_CHILD): "+err.Error())
 	}
 	o := Options{Child: path}
+	if d, err := time.ParseDuration(os.Getenv("ODRADEK_TEST_CUDA_DEADLINE")); err == nil { // under a tool that slows it down
+		o.Deadline, o.StartTimeout = d, d
+	}
 	e, err := Open(o)
 	if err != nil {
 		missing(t, "cuda", err.Error())
@@ -108,11 +120,11 @@ func TestDeviceFaults(t *testing.T) {
 	o.Deadline = 300 * time.Millisecond
 	for _, c := range []struct {
 		name  string
-		fault func(*child)
+		fault func(*testing.T, *child)
 	}{
-		{"killed", func(c *child) { unix.Kill(c.cmd.Process.Pid, unix.SIGKILL) }},
-		{"illegal address", func(c *child) { inject(c, faultAddress) }},
-		{"endless kernel", func(c *child) { inject(c, faultEndless) }},
+		{"killed", func(_ *testing.T, c *child) { unix.Kill(c.cmd.Process.Pid, unix.SIGKILL) }},
+		{"illegal address", func(t *testing.T, c *child) { inject(t, c, faultAddress) }},
+		{"endless kernel", func(t *testing.T, c *child) { inject(t, c, faultEndless) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := o
@@ -129,8 +141,11 @@ func TestDeviceFaults(t *testing.T) {
 			}
 			time.Sleep(5 * time.Millisecond)
 			began := time.Now()
-			c.fault(e.devices[0].serving())
+			c.fault(t, e.devices[0].serving())
 			for e.Stats().Devices[0].Faults == 0 {
+				if time.Since(began) > 10*time.Second {
+					t.Fatal("the fault was not noticed")
+				}
 				time.Sleep(time.Millisecond)
 			}
 			found := time.Since(began)
@@ -153,9 +168,12 @@ func TestDeviceFaults(t *testing.T) {
 
 // inject makes a fault happen on a lane of its own; the answer is the end of the
 // child, or nothing.
-func inject(c *child, fault uint32) {
+func inject(t *testing.T, c *child, fault uint32) {
 	if l, err := c.take(context.Background()); err == nil {
-		c.ask(l, &request{kind: kindFault, batch: fault, launches: fault}, "", time.Now().Add(300*time.Millisecond))
+		r, err := c.ask(l, &request{kind: kindFault, launches: fault}, "", time.Now().Add(300*time.Millisecond))
+		if err == nil {
+			t.Errorf("the child lives: %+v", r)
+		}
 	}
 }
 
@@ -178,7 +196,7 @@ func BenchmarkDevice(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		c.lanes <- l
+		c.give(l)
 	})
 	executortest.Bench(b, func() detectors.Executor { return open(b, Options{Child: path}) })
 }

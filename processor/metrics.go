@@ -59,6 +59,7 @@ type Metrics struct {
 	partitions map[kafka.TP]*PartitionMetrics
 	status     func() []PartitionStatus
 	registry   func() schemas.RegistryStats
+	executor   func() ExecutorStats
 	rate       meter
 }
 

@@ -47,6 +47,9 @@ var (
 )
 
 func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range executorDescs {
+		ch <- d
+	}
 	for _, d := range []*prometheus.Desc{
 		registryRequestsDesc, registryFailuresDesc, registryHitsDesc, registryUpDesc,
 		assignedDesc, restoringDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
@@ -58,7 +61,7 @@ func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	m := (*Metrics)(s)
 	m.mu.Lock()
-	status, registry := m.status, m.registry
+	status, registry, executor := m.status, m.registry, m.executor
 	m.mu.Unlock()
 	if registry != nil {
 		st, up := registry(), 0.0
@@ -69,6 +72,10 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
 		}
 		ch <- prometheus.MustNewConstMetric(registryUpDesc, prometheus.GaugeValue, up)
+	}
+	if executor != nil {
+		stats := executor()
+		stats.collect(ch)
 	}
 	if status == nil {
 		return

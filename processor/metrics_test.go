@@ -24,6 +24,9 @@ func TestMetricsDoc(t *testing.T) {
 		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8, Watermark: 1e15, Open: map[string]int64{"level": 2}}, {Topic: "in", Partition: 3}}
 	})
 	m.WatchRegistry(func() schemas.RegistryStats { return schemas.RegistryStats{Requests: 1} })
+	m.WatchExecutor(func() ExecutorStats {
+		return ExecutorStats{Kind: "cuda", Devices: []DeviceStats{{Device: "0", Name: "H", Starts: 1}}}
+	})
 	m.SetInfo("v", "go", "cpu")
 	pt := &partition{tp: tp}
 	c := &cycle{parts: map[*partition]*part{pt: {fetched: time.Now(), samples: []int64{time.Now().UnixMicro()}, counts: counts{consumed: 1, changes: changeCounts{"level": {1, 0, 2}}}}}}

@@ -31,6 +31,7 @@ var benchmarks = []benchmark{
 	{"ikasst-cpu", "IKA-SST on one core; against numpy", false, (*bench).ikasst},
 	{"lof-cpu", "LOF of whole windows on one core; against scikit-learn", false, (*bench).lofWindows},
 	{"lof-stride1", "LOF of one fresh sample a task on one core", false, (*bench).lofStride},
+	{"ops", "each op on a GPU, kernel alone and Execute from Go; against the CPU", false, (*bench).opsOnDevice},
 	{"path-cpu", "CPU per record of a worker, fetch to committed score, exactly once", true, (*bench).pathCPU},
 	{"path-rate", "records a second of the same; against Kafka Streams and franz-go", true, (*bench).pathRate},
 	{"events", "the same with LOF of 64 samples, thresholds and anomalies, by part", true, (*bench).events},
@@ -54,6 +55,8 @@ type benchOptions struct {
 	python   string
 	compress string
 	profile  string
+	child    string
+	lanes    int
 	set      settingList
 	verbose  bool
 }
@@ -103,6 +106,8 @@ func cmdBench(ctx context.Context, args []string) int {
 	fs.StringVar(&o.python, "python", "python3", "Python with numpy, for ikasst-cpu, and scikit-learn, for lof-cpu")
 	fs.StringVar(&o.compress, "compression", "", "compression of what the worker and its peers write; default: the worker's")
 	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to")
+	fs.StringVar(&o.child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
+	fs.IntVar(&o.lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")
 	fs.Var(&o.set, "set", "a setting for the worker, `ODRADEK_NAME=value`; may be repeated")
 	fs.BoolVar(&o.verbose, "v", false, "say on standard error what is going on")
 	wanted, code, done := benchNames(fs, args)
@@ -184,7 +189,7 @@ func (t terminal) runBench(ctx context.Context, o benchOptions, wanted []string,
 				return exitFailed
 			}
 			// A machine without a part is no failure; everything else is.
-			if missing := (*brokertest.MissingError)(nil); !errors.As(err, &missing) {
+			if missing := (*brokertest.MissingError)(nil); !errors.As(err, &missing) && !errors.Is(err, errNoGPU) {
 				code = exitFailed
 				fmt.Fprintf(t.err, "worker bench: %s: %v\n", m.name, err)
 			}

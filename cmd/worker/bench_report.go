@@ -28,6 +28,8 @@ type benchRow struct {
 	Met          *bool    `json:"met,omitempty"`
 	Note         string   `json:"note,omitempty"`
 	Skipped      string   `json:"skipped,omitempty"`
+	Floor        *float64 `json:"of_floor,omitempty"` // fraction of what the device could do at most
+	Device       string   `json:"device,omitempty"`
 	CPU          string   `json:"cpu"`
 	Command      string   `json:"command"`
 }

@@ -122,6 +122,7 @@ func checkOffline(r *report, environ []string) *Config {
 			}
 		}
 		r.ok("configuration", "%d settings, %d of them given", len(c.settings), given)
+		checkExecutor(r, c)
 	}
 	if k := &c.Kafka; k.SASLMechanism == "PLAIN" && !k.TLS {
 		r.warn(prefix+"KAFKA_SASL_MECHANISM", "PLAIN without TLS sends the password readable", "set "+prefix+"KAFKA_TLS=true or use SCRAM")

@@ -38,6 +38,7 @@ type Config struct {
 	Output   outputSettings   `section:"Output topics"`
 	Cycle    cycleSettings    `section:"Guarantee and commit cycle"`
 	Fetch    fetchSettings    `section:"Fetching and scoring"`
+	GPU      gpuSettings      `envPrefix:"CUDA_" section:"GPU"`
 	Program  programSettings  `section:"Program"`
 
 	// Detectors are the settings of each name of ODRADEK_DETECTORS, in order.
@@ -135,7 +136,14 @@ type fetchSettings struct {
 	MaxBytes       ByteSize      `env:"FETCH_MAX_BYTES" envDefault:"8MiB" min:"64KiB" max:"1GiB" doc:"Most bytes of one fetch response."`
 	PartitionBytes ByteSize      `env:"PARTITION_BYTES" envDefault:"1MiB" min:"16KiB" max:"1GiB" doc:"Most bytes of one partition in a fetch response; twice this much is buffered per partition."`
 	Workers        int           `env:"WORKERS" envDefault:"0" min:"0" max:"4096" doc:"Goroutines that score; 0 means one per CPU (GOMAXPROCS)."`
-	Executor       string        `env:"EXECUTOR" envDefault:"auto" oneof:"auto|cpu|cuda" doc:"Where batches are scored. auto takes a GPU where this build has one, else the CPU."`
+	Executor       string        `env:"EXECUTOR" envDefault:"auto" oneof:"auto|cpu|cuda" doc:"Where batches are scored. auto takes a GPU where there is one that can be used, else the CPU, and the log says why; cuda does not start without. What no kernel takes, and every batch while the GPU is out of service, is scored on the CPU."`
+}
+
+type gpuSettings struct {
+	Child    string        `env:"CHILD" derived:"odradek-cuda beside the worker" doc:"The program that has the GPU: a process of its own, so that a fault of the device is not the worker's end."`
+	Devices  []string      `env:"DEVICES" envDefault:"0" doc:"Indices of the GPUs to use, a child each."`
+	Memory   ByteSize      `env:"MEMORY" envDefault:"1GiB" min:"16MiB" max:"1024GiB" doc:"Most memory for batches, which is shared with the GPU and locked in RAM. Batches that find none are scored on the CPU."`
+	Deadline time.Duration `env:"DEADLINE" envDefault:"2s" min:"10ms" max:"5m" doc:"Least time that a batch may take on the GPU; large ones get more, by their estimated work. A child that overruns it is killed and started again."`
 }
 
 type programSettings struct {
@@ -329,7 +337,7 @@ func collect(v reflect.Value, pre, section string) []setting {
 
 // trim removes the spaces and empty items that lists written by hand have.
 func (c *Config) trim() {
-	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields, &c.Detect.Names} {
+	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields, &c.Detect.Names, &c.GPU.Devices} {
 		*l = cleanList(*l)
 	}
 }

@@ -344,8 +344,12 @@ func (k *checker) cycle() {
 			k.add("FETCH_MIN_BYTES", fmt.Sprintf("%v is more than %sFETCH_MAX_BYTES=%v", f.MinBytes, prefix, f.MaxBytes), "")
 		}
 	}
-	if f.Executor == "cuda" {
-		k.add("EXECUTOR", "this build has no GPU executor", "use auto or cpu")
+	for i, d := range k.c.GPU.Devices {
+		if n, err := strconv.Atoi(d); err != nil || n < 0 || n > 255 {
+			k.add("CUDA_DEVICES", fmt.Sprintf("%q is not the index of a GPU", d), "write indices like 0,1")
+		} else if slices.Contains(k.c.GPU.Devices[:i], d) {
+			k.add("CUDA_DEVICES", fmt.Sprintf("GPU %s is there twice", d), "")
+		}
 	}
 }
 

@@ -85,6 +85,19 @@ func demoConfig(more ...string) (*Config, error) {
 	return c, nil
 }
 
+// executorSettings are those of the demo's own environment that say where to
+// score; nothing else of it counts.
+func executorSettings(environ []string) (settings []string) {
+	for _, v := range environ {
+		for _, name := range []string{"EXECUTOR=", "WORKERS=", "CUDA_"} {
+			if strings.HasPrefix(v, prefix+name) {
+				settings = append(settings, v)
+			}
+		}
+	}
+	return settings
+}
+
 func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	began := time.Now()
 	dir, err := os.MkdirTemp("", "odradek-demo-")
@@ -106,8 +119,8 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	}
 	var configs []*Config
 	for i, addr := range addrs {
-		c, err := demoConfig("ODRADEK_KAFKA_BROKERS="+strings.Join(cluster.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+cluster.Registry,
-			"ODRADEK_HTTP_ADDR="+addr, fmt.Sprintf("ODRADEK_INSTANCE_ID=worker-%d", i+1))
+		c, err := demoConfig(append(executorSettings(t.environ), "ODRADEK_KAFKA_BROKERS="+strings.Join(cluster.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+cluster.Registry,
+			"ODRADEK_HTTP_ADDR="+addr, fmt.Sprintf("ODRADEK_INSTANCE_ID=worker-%d", i+1))...)
 		if err != nil {
 			return err
 		}

@@ -74,13 +74,12 @@ func TestDemo(t *testing.T) {
 
 // foldDemo is the demo's detection without Kafka: what one worker tells of one
 // partition with all records.
-func foldDemo(t *testing.T, c *Config, model *signalModel, sensors int, steps int64, start time.Time) *demoLog {
+func foldDemo(t *testing.T, c *Config, model *signalModel, sensors int, steps int64, start time.Time, exec detectors.Executor) *demoLog {
 	t.Helper()
 	cfg, err := c.KeystateConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
-	exec := detectors.NewCPU(0)
 	defer exec.Close()
 	s, b, log := keystate.New(cfg), exec.Batch(), new(demoLog)
 	s.SetSource(demoTopic, 0)
@@ -155,7 +154,7 @@ func TestDemoFindsAnySeed(t *testing.T) {
 	for _, seed := range seeds {
 		const sensors, steps = 60, 3350 // as a minute of the demo
 		model := &signalModel{seed: seed, faultEvery: demoFaultEvery, faults: all}
-		log := foldDemo(t, c, model, sensors, steps, start)
+		log := foldDemo(t, c, model, sensors, steps, start, detectors.NewCPU(0))
 		r := newDemoTruth(model, sensors, start).judge(log.list, steps)
 		r.Lifecycle = append(r.Lifecycle, log.faults...)
 		var table strings.Builder
@@ -176,7 +175,7 @@ func TestDemoJudgeCanFail(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	const sensors, steps = 20, 2000
 	model := &signalModel{seed: rand.Uint64(), faultEvery: demoFaultEvery, faults: all}
-	log := foldDemo(t, c, model, sensors, steps, start)
+	log := foldDemo(t, c, model, sensors, steps, start, detectors.NewCPU(0))
 	truth := newDemoTruth(model, sensors, start)
 	whole := truth.judge(log.list, steps)
 	without := func(detectors ...string) []*demoAnomaly {

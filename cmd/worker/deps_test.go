@@ -34,8 +34,9 @@ var within = []struct{ dir, imports string }{
 	{"detectors/bins", ""},
 	{"detectors/threshold", ""},
 	{"detectors/*", "detectors/vec"}, // the methods
-	{"cuda", "detectors"},
-	{"cuda/device", "cuda"},
+	{"cuda", "cuda/kernels detectors"},
+	{"cuda/device", "cuda/kernels"},
+	{"cuda/kernels", ""},
 	{"schemas", ""},
 }
 
@@ -54,8 +55,8 @@ var only = []struct {
 	{"github.com/caarlos0/env/...", "cmd/worker/*", false},
 	{"github.com/prometheus/...", "processor/* processor/web/* cmd/worker/*", true},
 	{"gorgonia.org/cu/...", "cuda/device/*", false},
-	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go", false},
-	{"C", "cuda/* cuda/device/*", false},
+	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go cmd/worker/bench_ops.go", false},
+	{"C", "cuda/device/*", false},
 	{"unsafe", "cuda/* cuda/device/* detectors/vec/*", true},
 	{"testing", "detectors/executortest/*", true},
 	{"github.com/compose-spec/...", "", true}, // for tests alone
@@ -248,6 +249,11 @@ func TestImportRules(t *testing.T) {
 		{"processor/kafka/fetch.go", "unsafe", false},
 		{"cuda/executor.go", "odradek/detectors", true},
 		{"cuda/executor.go", "odradek/processor", false},
+		{"cuda/executor.go", "odradek/cuda/kernels", true},
+		{"cuda/executor.go", "C", false},
+		{"cuda/device/main.go", "odradek/cuda/kernels", true},
+		{"cuda/kernels/kernels.go", "odradek/cuda", false},
+		{"cmd/worker/bench_path.go", "odradek/cuda", false},
 	} {
 		if fault := importFault(c.file, c.imported); (fault == "") != c.ok {
 			t.Errorf("%s importing %s: %q, want it allowed: %t", c.file, c.imported, fault, c.ok)

@@ -113,6 +113,10 @@ type image struct {
 // they are not here to be copied.
 var outside = []string{"/etc/ssl/certs/ca-certificates.crt"}
 
+// childStage is the stage that is not replayed: it installs packages of its
+// Debian. What it builds, .ci/run builds with the same make child.
+const childStage = "child"
+
 // replayDockerfile does what a builder would do with a Dockerfile and its context, in a
 // folder for each stage's root instead of a container: a path that a RUN line
 // names below / is one below that folder if its first part was made by the
@@ -139,6 +143,9 @@ func replayDockerfile(ctx context.Context, dockerfile, contextDir, work string, 
 		img = &image{root: filepath.Join(work, fmt.Sprintf("stage-%d", n)), owners: map[string]string{}}
 		if s.name != "" {
 			roots[s.name] = img.root
+		}
+		if s.name == childStage {
+			continue
 		}
 		if err := os.MkdirAll(img.root, 0o755); err != nil {
 			return nil, err
@@ -180,6 +187,9 @@ func replayDockerfile(ctx context.Context, dockerfile, contextDir, work string, 
 					if from = base; base == "" {
 						return nil, fmt.Errorf("COPY --from=%s: no such stage", i.flags["from"])
 					}
+				}
+				if i.flags["from"] == childStage && base != "" {
+					continue
 				}
 				words := strings.Fields(i.text)
 				to := words[len(words)-1]

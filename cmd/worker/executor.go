@@ -1,23 +1,121 @@
 package main
 
 import (
-	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 
+	"odradek/cuda"
 	"odradek/detectors"
+	"odradek/processor"
 )
 
 type executor = detectors.Executor
 
+// childProgram is the name of the GPU's child program, which is looked for beside
+// the worker's own.
+const childProgram = "odradek-cuda"
+
 // newExecutor makes the executor that the configuration asks for; kind names it
-// in logs and metrics.
-func newExecutor(c *Config) (exec executor, kind string, err error) {
-	if c.Fetch.Executor == "cuda" {
-		return nil, "", errors.New("worker: ODRADEK_EXECUTOR=cuda: this build has no CUDA executor; use auto or cpu")
-	}
+// in logs and metrics. With auto, it is the CPU's where there is no GPU, and the
+// log says why.
+func newExecutor(c *Config, log *slog.Logger) (exec executor, kind string, err error) {
 	n := c.Fetch.Workers
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	return detectors.NewCPU(n), "cpu", nil
+	cpu := func() (executor, string, error) { return detectors.NewCPU(n), "cpu", nil }
+	if c.Fetch.Executor == "cpu" {
+		return cpu()
+	}
+	gpu, err := openGPU(c, log)
+	switch {
+	case err == nil:
+		for _, d := range gpu.Stats().Devices {
+			log.Info("scoring on a GPU", "device", d.Index, "name", d.Name, "memory", ByteSize(d.Memory), "SMs", d.SMs)
+		}
+		return gpu, "cuda", nil
+	case c.Fetch.Executor == "cuda":
+		return nil, "", fmt.Errorf("worker: %sEXECUTOR=cuda: %w; use auto or cpu to score without a GPU", prefix, err)
+	}
+	log.Info("scoring on the CPU: there is no GPU to use", "why", err)
+	return cpu()
+}
+
+// openGPU starts the child program.
+func openGPU(c *Config, log *slog.Logger) (*cuda.Executor, error) {
+	g := &c.GPU
+	o := cuda.Options{Child: g.Child, Workers: c.Fetch.Workers, Deadline: g.Deadline, Memory: int64(g.Memory), Log: log}
+	if o.Child == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find this program: %w", err)
+		}
+		o.Child = filepath.Join(filepath.Dir(self), childProgram)
+	}
+	if _, err := os.Stat(o.Child); err != nil {
+		if g.Child != "" {
+			return nil, fmt.Errorf("%sCUDA_CHILD: %w", prefix, err)
+		}
+		return nil, fmt.Errorf("no program %s (%sCUDA_CHILD names another place)", o.Child, prefix)
+	}
+	for _, d := range g.Devices {
+		i, err := strconv.Atoi(d)
+		if err != nil {
+			return nil, fmt.Errorf("%sCUDA_DEVICES: %w", prefix, err)
+		}
+		o.Devices = append(o.Devices, i)
+	}
+	return cuda.Open(o)
+}
+
+// watchExecutor gives the metrics what an executor with devices has counted.
+func watchExecutor(m *processor.Metrics, exec executor) {
+	gpu, ok := exec.(*cuda.Executor)
+	if !ok {
+		return
+	}
+	m.WatchExecutor(func() processor.ExecutorStats {
+		s := gpu.Stats()
+		out := processor.ExecutorStats{
+			Kind: "cuda", Fallback: s.Fallback(), CPUBatches: s.CPUBatches, CPUTasks: s.CPUTasks,
+			Lost: s.Lost, Refused: s.Refused, Declined: s.Declined, Shared: s.Shared,
+		}
+		for _, d := range s.Devices {
+			out.Devices = append(out.Devices, processor.DeviceStats{
+				Device: strconv.Itoa(d.Index), Name: d.Name, Up: d.Up, Starts: d.Starts, Faults: d.Faults, Batches: d.Batches, Tasks: d.Tasks, Busy: d.Busy,
+			})
+		}
+		return out
+	})
+}
+
+// checkExecutor reports what run would score on.
+func checkExecutor(r *report, c *Config) {
+	what := prefix + "EXECUTOR"
+	if c.Fetch.Executor == "cpu" {
+		r.ok(what, "the CPU")
+		return
+	}
+	gpu, err := openGPU(c, slog.New(slog.DiscardHandler))
+	switch {
+	case err == nil:
+		var names []string
+		for _, d := range gpu.Stats().Devices {
+			names = append(names, fmt.Sprintf("device %d, %s, %d MiB, %d SMs, compute capability %d.%d", d.Index, d.Name, d.Memory>>20, d.SMs, d.Capability/10, d.Capability%10))
+		}
+		err = gpu.Close()
+		r.ok(what, "%s", strings.Join(names, "; "))
+		if err != nil {
+			r.warn(what, err.Error(), "")
+		}
+	case c.Fetch.Executor == "cuda":
+		r.fault(what, err.Error(), "use auto or cpu to score without a GPU")
+	default:
+		r.ok(what, "the CPU, for there is no GPU to use: %v", err)
+	}
 }

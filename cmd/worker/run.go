@@ -42,12 +42,13 @@ func cmdRun(ctx context.Context, args []string) int {
 // runWorker runs one worker until ctx ends and it has drained.
 func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Faults) error {
 	metrics := processor.NewMetrics()
-	exec, kind, err := newExecutor(c)
+	exec, kind, err := newExecutor(c, log)
 	if err != nil {
 		return err
 	}
 	defer exec.Close()
 	metrics.SetInfo(buildVersion(), runtime.Version(), kind)
+	watchExecutor(metrics, exec)
 
 	w := &worker{c: c, started: time.Now(), metrics: metrics, executor: kind, faults: faults}
 	stop, err := w.serve(log)

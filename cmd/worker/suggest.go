@@ -7,7 +7,7 @@ import (
 
 // elsewhere is what the ODRADEK_ names begin with that are for the tests and
 // benchmarks.
-var elsewhere = []string{prefix + "REQUIRE", prefix + "SKIP", prefix + "SEED", prefix + "TEST_", prefix + "BENCH_"}
+var elsewhere = []string{prefix + "REQUIRE", prefix + "SKIP", prefix + "SEED", prefix + "TEST_", prefix + "BENCH_", prefix + "CUDA_FAULTS"}
 
 // unknownNames reports the variables with our prefix that mean nothing, each
 // with the known name nearest to it.

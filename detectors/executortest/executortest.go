@@ -28,8 +28,14 @@ const (
 	sentinel = 0x7fc5ca1e
 )
 
-// Run tests the executor that newExecutor makes.
-func Run(t *testing.T, newExecutor func() detectors.Executor) {
+// Run tests the executor that newExecutor makes, without the parts that are
+// named: mixed, sizes, concurrent, cancelled.
+func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string) {
+	part := func(name string, f func(t *testing.T)) {
+		if !slices.Contains(without, name) {
+			t.Run(name, f)
+		}
+	}
 	seed := uint64(time.Now().UnixNano())
 	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
 		seed = s
@@ -55,7 +61,7 @@ func Run(t *testing.T, newExecutor func() detectors.Executor) {
 	if t.Failed() {
 		return
 	}
-	t.Run("mixed", func(t *testing.T) {
+	part("mixed", func(t *testing.T) {
 		e := newExecutor()
 		defer shut(t, e)
 		execute(t, e, all)
@@ -65,14 +71,14 @@ func Run(t *testing.T, newExecutor func() detectors.Executor) {
 		rng.Shuffle(len(reversed), func(i, j int) { reversed[i], reversed[j] = reversed[j], reversed[i] })
 		execute(t, e, reversed)
 	})
-	t.Run("sizes", func(t *testing.T) {
+	part("sizes", func(t *testing.T) {
 		e := newExecutor()
 		defer shut(t, e)
 		for _, n := range []int{0, 1, 2, 3, 31, 32, 33, 255, 256, 257, 1023, 1025} {
 			execute(t, e, pick(rng, all, n))
 		}
 	})
-	t.Run("concurrent", func(t *testing.T) {
+	part("concurrent", func(t *testing.T) {
 		e := newExecutor()
 		defer shut(t, e)
 		var wg sync.WaitGroup
@@ -86,7 +92,7 @@ func Run(t *testing.T, newExecutor func() detectors.Executor) {
 		}
 		wg.Wait()
 	})
-	t.Run("cancelled", func(t *testing.T) {
+	part("cancelled", func(t *testing.T) {
 		e := newExecutor()
 		defer shut(t, e)
 		ctx, cancel := context.WithCancel(context.Background())

@@ -1,0 +1,225 @@
+//go:build cuda
+
+// Odradek-cuda runs batches on one CUDA device for the worker that has started
+// it. It is a process of its own because a device fault leaves a process without
+// the device, and because a kernel that hangs ends with its process only.
+//
+// The worker is at the other end of a socket for each lane, from file 3 on, and
+// shares the memory of its batches. What they say to each other is in lane.h and
+// in the worker's cuda/protocol.go. The process ends when a lane's other end is
+// closed.
+//
+// The path of a batch:
+//
+//  1. main opens the device and makes a context (open), loads the fatbins and
+//     finds the kernels (load), and starts the lanes, each a thread of the system
+//     (serve).
+//  2. map: the memory of a batch is mapped and registered as pinned (mapBatch).
+//  3. execute: laneServe reads the request and copies in, launches, copies out and
+//     waits on the lane's stream (execute in lane.c), then replies.
+package main
+
+/*
+#include "lane.h"
+*/
+import "C"
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"odradek/cuda/kernels"
+)
+
+// errExit is the exit code of a start that failed; the reason is on standard error.
+const errExit = 1
+
+func main() {
+	index := flag.Int("device", 0, "index of the device")
+	lanes := flag.Int("lanes", 1, "lanes: sockets from file 3 on")
+	memory := flag.Uint64("memory", 0, "most `bytes` of the device's memory for buffers; 0: what there is")
+	list := flag.Bool("list", false, "list the devices and end")
+	flag.Parse()
+	// The worker says when to end, by closing a lane: an interrupt at a terminal
+	// reaches both, and the worker still has batches to finish.
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	var err error
+	if *list {
+		err = printDevices()
+	} else {
+		err = run(*index, *lanes, *memory)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "odradek-cuda:", err)
+		os.Exit(errExit)
+	}
+}
+
+// device is the device of this process.
+type device struct {
+	name       string
+	ctx        cu.CUContext
+	memory     int64
+	sms        int
+	capability int // 90 for 9.0
+	shared     int // most shared memory of a block, bytes
+	faults     map[uint32]cu.Function
+}
+
+// run serves the lanes until the worker is gone.
+func run(index, lanes int, memory uint64) error {
+	if lanes < 1 {
+		return fmt.Errorf("-lanes %d: at least 1", lanes)
+	}
+	d, err := open(index)
+	if err != nil {
+		return err
+	}
+	C.memoryMost = C.uint64_t(memory)
+	if err := d.load(); err != nil {
+		return err
+	}
+	ended := make(chan error)
+	for i := range lanes {
+		go func() { ended <- d.serve(3 + i) }()
+	}
+	return <-ended
+}
+
+// open makes a context on a device. gorgonia.org/cu has called cuInit already and
+// has ended the process if that failed.
+func open(index int) (*device, error) {
+	n, err := cu.NumDevices()
+	if err != nil {
+		return nil, err
+	}
+	if index < 0 || index >= n {
+		return nil, fmt.Errorf("no device %d: there are %d", index, n)
+	}
+	dev, err := cu.GetDevice(index)
+	if err != nil {
+		return nil, err
+	}
+	d := &device{}
+	if err := d.describe(dev); err != nil {
+		return nil, err
+	}
+	if d.ctx, err = dev.MakeContext(cu.SchedBlockingSync); err != nil {
+		return nil, fmt.Errorf("context on device %d, %s: %w", index, d.name, err)
+	}
+	return d, nil
+}
+
+// describe asks what the device is.
+func (d *device) describe(dev cu.Device) (err error) {
+	if d.name, err = dev.Name(); err != nil {
+		return err
+	}
+	if d.memory, err = dev.TotalMem(); err != nil {
+		return err
+	}
+	var major, minor int
+	for attribute, to := range map[cu.DeviceAttribute]*int{
+		cu.MultiprocessorCount:                                  &d.sms,
+		cu.ComputeCapabilityMajor:                               &major,
+		cu.ComputeCapabilityMinor:                               &minor,
+		C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: &d.shared,
+	} {
+		if *to, err = dev.Attribute(attribute); err != nil {
+			return err
+		}
+	}
+	d.capability = 10*major + minor
+	return nil
+}
+
+func printDevices() error {
+	n, err := cu.NumDevices()
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("no device")
+	}
+	for i := range n {
+		dev, err := cu.GetDevice(i)
+		if err != nil {
+			return err
+		}
+		var d device
+		if err := d.describe(dev); err != nil {
+			return err
+		}
+		fmt.Printf("%d: %s, %d MiB, %d multiprocessors, capability %d.%d\n", i, d.name, d.memory>>20, d.sms, d.capability/10, d.capability%10)
+	}
+	return nil
+}
+
+// load loads the modules and finds the kernels, in the order of kernels.Names.
+func (d *device) load() error {
+	if len(kernels.Names) > C.maxKernels {
+		return fmt.Errorf("%d kernels, at most %d", len(kernels.Names), C.maxKernels)
+	}
+	modules := map[string]cu.Module{}
+	for i, name := range kernels.Names {
+		f, err := function(modules, kernels.Source(name), name)
+		if err != nil {
+			return err
+		}
+		if r := C.allowShared(raw(f), C.int(d.shared), &C.sharedMost[i]); r != 0 {
+			return fmt.Errorf("shared memory of kernel %s: %s", name, errorName(r))
+		}
+		C.kernelFunctions[i] = raw(f)
+	}
+	C.kernelCount = C.uint32_t(len(kernels.Names))
+	if os.Getenv("ODRADEK_CUDA_FAULTS") != "1" {
+		return nil
+	}
+	d.faults = map[uint32]cu.Function{}
+	for i, name := range []string{"fault_address", "fault_endless"} {
+		f, err := function(modules, "fault", name)
+		if err != nil {
+			return err
+		}
+		d.faults[uint32(i+1)] = f
+	}
+	return nil
+}
+
+// function finds a kernel and loads its module the first time.
+func function(modules map[string]cu.Module, source, name string) (cu.Function, error) {
+	m, ok := modules[source]
+	if !ok {
+		image, err := kernels.Fatbin(source)
+		if err != nil {
+			return cu.Function{}, err
+		}
+		if m, err = cu.LoadData(image); err != nil {
+			return cu.Function{}, fmt.Errorf("%s.fatbin: %w", source, err)
+		}
+		modules[source] = m
+	}
+	f, err := m.Function(name)
+	if err != nil {
+		return f, fmt.Errorf("kernel %s of %s.fatbin: %w", name, source, err)
+	}
+	return f, nil
+}
+
+// raw is the driver's handle of a function: gorgonia.org/cu keeps it to itself,
+// in a struct of that one field.
+func raw(f cu.Function) C.CUfunction { return *(*C.CUfunction)(unsafe.Pointer(&f)) }
+
+func errorName(r C.CUresult) string {
+	var name *C.char
+	if C.cuGetErrorName(r, &name) != 0 || name == nil {
+		return fmt.Sprintf("CUDA error %d", r)
+	}
+	return C.GoString(name)
+}
