@@ -41,14 +41,52 @@
 //	  into shared memory instead of pointers
 //	padding told by a coordinate                    1.90     21.3     0.43
 //
-// 1.90 us are 539 M points/s, 31 % of the floor's rate; 42 instructions a pair at
-// 61 % of the issue slots. Two blocks of 128 registers a thread instead of three of
+// 1.90 us are 539 M points/s, 31 % of the floor's rate: 38 instructions a pair at 61 %
+// of the issue slots. Two blocks of 128 registers a thread instead of three of
 // 80 were 3 % slower. By samples: 1 and 3 take 35 %, 4 a third, barriers at the end
 // of a batch of queries 10 %. Ties (three values, d=1) took 8.1 us before spots were
 // special, 1.1 after.
-#include "lof_search.h"
+#include "lof_decide.h"
 
 namespace lof {
+
+// search finds the neighbours of count queries, at most g.wide: places from
+// first on, or those in list. Their lists go to slots from first on, where
+// lists is set. The block calls it.
+template <int D> __device__ __forceinline__ void search(Search &s, const float *columns, const uint16_t *from, int first, int count, bool lists) {
+    const Geometry &g = s.g;
+    int wide = g.wide, rows = D ? D + expands(D) : s.rows;
+    uint16_t *places = inShared<uint16_t>(s.place);
+    float *query = inShared<float>(s.query);
+    for (int i = threadIdx.x; i < wide; i += blockDim.x) {
+        int place = i < count ? (from ? from[first + i] : first + i) : 0;
+        places[i] = static_cast<uint16_t>(place);
+        for (int c = 0; c < (D ? D : g.dim); c++) query[c * wide + i] = -2 * columns[cell(rows, place, c)];
+    }
+    bool direct = !expands(D) || s.direct;
+    __syncthreads();
+    for (;;) {
+        if (direct) minima<D, false>(s, columns);
+        else if constexpr (expands(D)) minima<D, true>(s, columns);
+        __syncthreads();
+        bool fine = D == 0 && g.k > smallK ? limitMany(s, columns, !direct) : limit(s, columns, !direct);
+        bool coarse = __syncthreads_or(!fine);
+        if (!coarse) break;
+        direct = true;
+        if (threadIdx.x == 0) s.direct = 1;
+    }
+    if (direct) mark<D, false>(s, columns);
+    else if constexpr (expands(D)) mark<D, true>(s, columns);
+    __syncthreads();
+    for (int i = threadIdx.x >> 5; i < count; i += blockDim.x >> 5) {
+        int place = places[i];
+        if (columns[cell(rows, place, 0)] == away) continue;
+        int slot = lists ? first + i : -1;
+        if (D == 0 && g.k > smallK) decide<D, 6>(s, columns, i, place, slot);
+        else decide<D, 2>(s, columns, i, place, slot);
+    }
+    __syncthreads();
+}
 
 // density sets the lrd of the point at a place from its list.
 __device__ inline void density(const Geometry &g, const Store &to, bool strict, int place, int slot) {
