@@ -1,16 +1,95 @@
 package cuda
 
-import "odradek/detectors"
+import (
+	"fmt"
+	"math/bits"
 
+	"odradek/detectors"
+)
+
+// ikasstMaxWindow is the largest w that there is a kernel for, ikasstMaxKrylov
+// the largest k.
+const (
+	ikasstMaxWindow = 1024
+	ikasstMaxKrylov = 32
+)
+
+// ikasstRows are the kernels: rows of a vector that a lane has.
+var ikasstRows = []int{8, 10, 13, 16, 20, 26, 32}
+
+// ikasstShape is how a window is laid over lanes.
+type ikasstShape struct{ rows, lanes int }
+
+// ikasstBest is the best shape for a task's parameters, and the picoseconds that
+// a score of a series takes on a full device, an H200.
+func ikasstBest(w, k, steps int) (best ikasstShape, ps int) {
+	for _, rows := range ikasstRows {
+		blocks := (w + rows - 1) / rows
+		lanes := 1 << bits.Len(uint(blocks-1))
+		if lanes > 32 {
+			continue
+		}
+		// Warp instructions of a round, 32/lanes scores: products, with loads
+		// of x and of v; means and centring; Lanczos but for its products; the
+		// tridiagonal problem.
+		products := 2 * (steps + k) * (blocks*(rows*rows+rows+(rows+3)/4+7) + 5*rows + 20)
+		others := 40*(2*w/lanes+1) + k*(6*rows+80) + k*k*2*rows + 120*k*k/lanes
+		// 132 multiprocessors issue 4 a cycle, at 1.98 GHz, if they have warps
+		// enough.
+		warps := min(ikasstWarps[rows], ikasstSharedMemory/(ikasstShared(rows, lanes, k)+1024))
+		t := (products + others) * lanes * (warps + 3) / (32 * warps)
+		if best.rows == 0 || t < ps {
+			best, ps = ikasstShape{rows, lanes}, t
+		}
+	}
+	return best, ps * 96 / 100
+}
+
+// ikasstWarps are the warps that a multiprocessor has registers for, by rows,
+// ikasstSharedMemory the bytes that it has for them, a KiB of which goes to each.
+var ikasstWarps = map[int]int{8: 16, 10: 16, 13: 16, 16: 12, 20: 12, 26: 8, 32: 8}
+
+const ikasstSharedMemory = 227 << 10
+
+// ikasstShared is the bytes of shared memory of a warp with a lane's rows,
+// lanes a series, k vectors: struct Memory in ikasst.cu.
+func ikasstShared(rows, lanes, k int) int {
+	up := func(n int) int { return (n + 31) &^ 31 }
+	series, p, v := 32/lanes, rows|1, (rows+3)&^3
+	floats := series*(up(lanes*v)+4) + max((k-1)*rows*32, 192*k) + (2*k-1)*32 + 64 + series*(lanes*p+up(lanes*p))
+	return 4 * floats
+}
+
+// ikasstFull is the number of blocks that keep a large device busy.
+const ikasstFull = 4096
+
+// Of a class, Variant is the kernel's rows, A the dimension, B lanes | k << 8.
 var ikasstPlan = opPlan{
 	class: func(t *detectors.Task, params []float32) (Class, int, bool) {
-		w := int(params[0])
-		return Class{Op: detectors.IKASST, A: uint32(w)}, int(t.Dim*t.Fresh) * w, w <= 1024
+		w, k, gamma, steps := int(params[0]), int(params[2]), int(params[3]), int(params[4])
+		if w < 2 || w > ikasstMaxWindow || k > ikasstMaxKrylov || t.Fresh == 0 || t.Scores.Len != t.Fresh || t.Next.Len != t.Dim*uint32(w) ||
+			int(t.X.Len) < int(t.Dim)*(2*w-2+gamma+int(t.Fresh)) {
+			return Class{}, 0, false
+		}
+		s, ps := ikasstBest(w, k, steps)
+		return Class{Op: detectors.IKASST, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8)}, int(t.Dim*t.Fresh) * ps / 1000, true
 	},
 	launches: func(c Class, p *planner, chains []chain) {
-		for _, c := range chains {
-			p.tile(Tile{First: c.first, Count: c.count})
+		dim, lanes, k := int(c.A), int(c.B&0xff), int(c.B>>8)
+		series := 32 / lanes
+		// A block's series fill a warp once; several times, where there are
+		// blocks enough and few scores, so that 32 tridiagonal problems come
+		// together.
+		share := max(series/dim, 1)
+		scores := int(p.tasks[chains[0].first].Fresh) * int(chains[0].count)
+		for scores < lanes && share*2*ikasstFull <= len(chains) {
+			scores, share = scores*2, share*2
 		}
-		p.launch(0, 128, 0)
+		share = min(share, 1<<15)
+		part := uint32(share | bits.Len(uint(lanes-1))<<16 | k<<24)
+		for _, c := range chains {
+			p.tile(Tile{First: c.first, Count: c.count, Part: part, Scratch: uint32(len(chains))})
+		}
+		p.launchGrid(kernel(fmt.Sprint("ikasst", c.Variant)), (len(chains)+share-1)/share, 32, ikasstShared(int(c.Variant), lanes, k))
 	},
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"odradek/detectors"
 )
@@ -107,7 +106,7 @@ func lofDraws(rng *rand.Rand) map[string]func(int) float32 {
 // kernels, limits of their sizes, every kind of number.
 func TestLOFEmulated(t *testing.T) {
 	rng := seeded(t)
-	e := open(t, Options{Child: emulated(t), Deadline: 5 * time.Minute})
+	e := open(t, emulated(t))
 	defer e.Close()
 	draws := lofDraws(rng)
 	for _, kind := range slices.Sorted(maps.Keys(draws)) {

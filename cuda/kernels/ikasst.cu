@@ -1,0 +1,546 @@
+// IKA-SST: the change score of package detectors/sst.
+//
+// A group of G lanes of a warp (G a power of 2) scores one series: a value of the
+// rows of one key, through a chain of tasks, one score after the other. Each lane
+// has T consecutive rows of every vector, G*T >= w. S = 32/G series lie side by
+// side in the warp; a block is one warp, so there is no block barrier, and there
+// are about a dozen blocks on a multiprocessor.
+//
+// A product with a Hankel matrix, y[i] = sum over j of x[i+j] v[j], takes T*T
+// multiply-adds a lane for T values of x and T of v from shared memory: the lane
+// slides a window of T values of x along in registers, one new a step, and v is
+// the same for all of a group's lanes. Memory for x is cut into blocks of T
+// values that lie P = T|1 apart: lanes read at an odd stride, without conflicts.
+//
+// Every score centres its own values in float64 and rounds them once, scaled by
+// a power of two where float32 needs that, as detectors/sst/score.go does: no
+// sums are slid along, so nothing decays and one kernel takes all data. Vectors
+// and products are float32; Lanczos has one full re-orthogonalisation pass. The
+// tridiagonal matrices wait in shared memory until there are 32, a lane each
+// (float64, implicit QL, first components only).
+//
+// The product of Lanczos has every other row, in neighbouring lanes the others, one
+// unit in the last place up. A signal with an exact symmetry, such as a square wave whose
+// period divides w, gives vectors with that symmetry to the bit, and rounding
+// errors that have it too; they add up to second copies of Ritz values where
+// Lanczos should have ended: 0.7 % of such scores were off by up to 1e-3, with
+// float64 products as well; none of 9,600 with uneven rows.
+//
+// Whatever else is in a warp, a series' arithmetic is the same.
+#include "device.h"
+
+namespace {
+
+#ifndef SOME
+#define SOME 7
+#endif
+#ifndef UNROLL
+#define UNROLL 1
+#endif
+constexpr int unrolled = UNROLL;
+constexpr unsigned all = 0xffffffffu;
+constexpr float breakdown = 1e-5f;   // of the largest element of T: a beta up to it ends Lanczos
+constexpr double faint = 1e-8;       // squared component of mu: Ritz values with less are left out
+constexpr double negligible = 1e-5;  // of the largest Ritz value: directions up to it do not count
+constexpr double settled = 0x1p-40;  // of its neighbours: an element beside the diagonal that is 0
+constexpr float largest = 3.402823466e38f;
+constexpr uint32_t nowhere = 0xffffffffu;
+constexpr float above1 = 1 + 0x1p-23f;  // the number after 1
+constexpr int header = 6;  // parameters before a0: w, r, k, gamma, p, epsilon
+
+// Group is this lane's place: lane number at of size, beside 32/size-1 others.
+struct Group {
+    int size, at;
+    unsigned mask;  // its lanes
+
+    // Without branches: a warp has little else to do while it waits for a sum.
+    template <int n> __device__ __forceinline__ void sum(float (&v)[n]) const {
+#pragma unroll
+        for (int o = 1; o < 32; o *= 2) {
+#pragma unroll
+            for (int i = 0; i < n; i++) {
+                float other = __shfl_xor_sync(all, v[i], o);
+                if (size > o) v[i] += other;
+            }
+        }
+    }
+    __device__ __forceinline__ float sum(float v) const {
+        float one[1] = {v};
+        sum(one);
+        return one[0];
+    }
+    __device__ double sum(double v) const {
+        for (int o = size >> 1; o > 0; o >>= 1) v += __shfl_xor_sync(all, v, o);
+        return v;
+    }
+    __device__ float max(float v) const {
+        for (int o = size >> 1; o > 0; o >>= 1) v = fmaxf(v, __shfl_xor_sync(all, v, o));
+        return v;
+    }
+    __device__ bool any(bool v) const { return __ballot_sync(all, v) & mask; }
+};
+
+__device__ int roundUp32(int n) { return (n + 31) & ~31; }
+
+// largestOfWarp is the largest v of all lanes.
+__device__ int largestOfWarp(int v) {
+    for (int o = 16; o > 0; o >>= 1) {
+        int other = __shfl_xor_sync(all, v, o);
+        v = v > other ? v : other;
+    }
+    return v;
+}
+
+// Memory is the block's shared memory, as bytes in ikasst.go counts it.
+template <int T> struct Memory {
+    static constexpr int P = T | 1;         // from block to block of T values of x
+    static constexpr int V = (T + 3) & ~3;  // of v
+
+    float *v;       // [S][roundUp32(G*V) + 4]: the factor, T numbers a lane; another bank for each group
+    float *q;       // [k-1][T][32]: the basis but for its last; or d, e, z, double [3][k][32]
+    float *ab;      // [2k-1][32]: alpha and beta in turn, of 32 scores
+    uint32_t *to;   // [32]: where the score goes
+    int *size;      // [32]: rows of T; 0: a score by rule, in ab[0]; rank << 8
+    float *window;  // [S][G*P + roundUp32(G*P)]: x, centred; lane by lane another bank across the groups
+
+    __device__ Memory(float *at, int G, int k) {
+        int S = 32 / G;
+        v = at, at += S * (roundUp32(G * V) + 4);
+        q = at, at += (k - 1) * T * 32 > 192 * k ? (k - 1) * T * 32 : 192 * k;
+        ab = at, at += (2 * k - 1) * 32;
+        to = reinterpret_cast<uint32_t *>(at), at += 32;
+        size = reinterpret_cast<int *>(at), at += 32;
+        window = at;
+    }
+};
+
+// hankel sets y to the lane's T rows of the product of the Hankel matrix of x
+// with v: x is the lane's first block of the window, v the group's, both of as
+// many blocks of columns.
+template <int T> __device__ __forceinline__ void hankel(float (&y)[T], const float *x, const float *v, int blocks) {
+    constexpr int P = Memory<T>::P, V = Memory<T>::V;
+    float u[T];
+#pragma unroll
+    for (int t = 0; t < T; t++) {
+        y[t] = 0;
+        u[t] = x[t];
+    }
+#pragma unroll unrolled
+    for (int b = 0; b < blocks; b++) {
+        x += P;
+        float f[V];
+#pragma unroll
+        for (int j = 0; j < V; j += 4) {
+            float4 g = *reinterpret_cast<const float4 *>(v + j);
+            f[j] = g.x, f[j + 1] = g.y, f[j + 2] = g.z, f[j + 3] = g.w;
+        }
+        v += V;
+#pragma unroll
+        for (int j = 0; j < T; j++) {
+#pragma unroll
+            for (int t = 0; t < T; t++) y[t] = fmaf(u[(t + j) % T], f[j], y[t]);
+            u[j] = x[j];
+        }
+    }
+}
+
+// store writes the lane's rows of v.
+template <int T> __device__ __forceinline__ void store(float *v, const float (&y)[T]) {
+    constexpr int V = Memory<T>::V;
+#pragma unroll
+    for (int t = 0; t < V; t += 4) {
+        float4 g = make_float4(y[t], t + 1 < T ? y[t + 1 < T ? t + 1 : 0] : 0, t + 2 < T ? y[t + 2 < T ? t + 2 : 0] : 0, t + 3 < T ? y[t + 3 < T ? t + 3 : 0] : 0);
+        *reinterpret_cast<float4 *>(v + t) = g;
+    }
+}
+
+// square sets y to H H v, where H is the Hankel matrix of the window; v is lost.
+// valid has a bit for each of the lane's rows that there is.
+template <int T>
+__device__ __forceinline__ void square(float (&y)[T], const float *x, float *v, const Group &group, int blocks, uint32_t valid) {
+#pragma unroll 1
+    for (int half = 0; half < 2; half++) {
+        if (half) {
+            __syncwarp();
+            store<T>(v + group.at * Memory<T>::V, y);
+        }
+        __syncwarp();
+        hankel<T>(y, x, v, blocks);
+#pragma unroll
+        for (int t = 0; t < T; t++) y[t] = valid >> t & 1 ? y[t] : 0;
+    }
+    __syncwarp();
+}
+
+template <int T> __device__ __forceinline__ float dot(const float (&x)[T], const float (&y)[T]) {
+    float s0 = 0, s1 = 0;
+#pragma unroll
+    for (int t = 0; t < T; t += 2) {
+        s0 = fmaf(x[t], y[t], s0);
+        if (t + 1 < T) s1 = fmaf(x[t + 1 < T ? t + 1 : 0], y[t + 1 < T ? t + 1 : 0], s1);
+    }
+    return s0 + s1;
+}
+
+// reciprocalRoot is 1/sqrt(v), 0 for 0: the approximation and one step of Newton.
+__device__ __forceinline__ float reciprocalRoot(float v) {
+    if (!(v > 0)) return 0;
+    float r = rsqrtf(v), h = 0.5f * r;
+    return fmaf(h, fmaf(-v * r, r, 1), r);
+}
+
+// fetch reads some of the n values of x at once: numbers i, i + group.size and so
+// on; 0 where there is none.
+template <int some> __device__ __forceinline__ void fetch(float (&h)[some], const float *x, uint32_t dim, int i, int n, const Group &group) {
+#pragma unroll
+    for (int m = 0; m < some; m++, i += group.size) h[m] = i < n ? x[i * dim] : 0;
+}
+
+// centre sets the window to n values of x less their mean, times a power of two
+// that keeps products within float32. It is false where nothing is left.
+template <int T>
+__device__ __forceinline__ bool centre(float *window, const float *x, uint32_t dim, int n, double mean, const Group &group) {
+    constexpr int P = Memory<T>::P, some = SOME;
+    float peak = 0;
+#pragma unroll 1
+    for (int at = group.at; at < n; at += some * group.size) {
+        float h[some];
+        fetch(h, x, dim, at, n, group);
+        int i = at;
+#pragma unroll
+        for (int m = 0; m < some; m++, i += group.size) {
+            if (i < n) {
+                float c = static_cast<float>(static_cast<double>(h[m]) - mean);
+                window[i + i / T * (P - T)] = c;
+                peak = fmaxf(peak, fabsf(c));
+            }
+        }
+    }
+    peak = group.max(peak);
+    if (peak > 0 && (peak < 0x1p-3f || peak > 0x1p12f)) {
+        // Where the difference is beyond float32, its exponent is 128.
+        int exponent = peak > largest ? 128 : (__double2hiint(static_cast<double>(peak)) >> 20) - 1023;
+        double scale = __longlong_as_double(static_cast<long long>(1023 - exponent) << 52);
+#pragma unroll 1
+        for (int i = group.at; i < n; i += group.size) {
+            window[i + i / T * (P - T)] = static_cast<float>((static_cast<double>(x[i * dim]) - mean) * scale);
+        }
+    }
+    __syncwarp();
+    return peak > 0;
+}
+
+// outside is the score of the tridiagonal matrix d, e of n rows, elements 32
+// apart, with room for z: 1 less the squares of the eigenvectors' first
+// components over the rank largest eigenvalues that count. Implicit QL (Golub
+// and Welsch 1969).
+__device__ float outside(double *d, double *e, double *z, int n, int rank) {
+    for (int l = 0; l < n; l++) {
+        for (int tries = 0; tries < 60; tries++) {
+            int m = l;
+            while (m < n - 1 && fabs(e[m * 32]) > settled * (fabs(d[m * 32]) + fabs(d[m * 32 + 32]))) m++;
+            if (m == l) break;
+            // Wilkinson's shift: the eigenvalue of the leading two rows that is
+            // closer to the first.
+            double el = e[l * 32], h = (d[l * 32 + 32] - d[l * 32]) / (2 * el);
+            double g = d[m * 32] - d[l * 32] + el / (h + copysign(sqrt(h * h + 1), h));
+            double sin = 1, cos = 1, p = 0;
+            double dj = d[m * 32], zj = z[m * 32];
+            for (int i = m - 1; i >= l; i--) {
+                double ei = e[i * 32], di = d[i * 32], zi = z[i * 32];
+                double f = sin * ei, b = cos * ei, square = f * f + g * g;
+                sin = 0, cos = 1;
+                double r = 0;
+                if (square > 1e-290) {
+                    double inverse = rsqrt(square);
+                    r = square * inverse;
+                    sin = f * inverse;
+                    cos = g * inverse;
+                }
+                e[i * 32 + 32] = r;
+                double x = dj - p;
+                r = (di - x) * sin + 2 * cos * b;
+                p = sin * r;
+                d[i * 32 + 32] = x + p;
+                g = cos * r - b;
+                z[i * 32 + 32] = sin * zi + cos * zj;
+                zj = cos * zi - sin * zj;
+                dj = di;
+            }
+            z[l * 32] = zj;
+            d[l * 32] = dj - p;
+            e[l * 32] = g;
+            e[m * 32] = 0;
+        }
+    }
+    double score = 1, least = -1e300;
+    for (int taken = 0; taken < rank; taken++) {
+        int top = -1;
+        double value = least;
+        for (int i = 0; i < n; i++) {
+            double w = z[i * 32];
+            if (d[i * 32] > value && w * w > faint) top = i, value = d[i * 32];
+        }
+        if (top < 0) break;
+        if (taken == 0) least = negligible * value;
+        score -= z[top * 32] * z[top * 32];
+        z[top * 32] = 0;
+    }
+    return static_cast<float>(score < 0 ? 0 : score > 1 ? 1 : score);
+}
+
+// flush scores what waits: the warp's 32 tridiagonal matrices.
+template <int T> __device__ void flush(const Memory<T> &m, int k, bool joined, float *out, int lane) {
+    __syncwarp();
+    uint32_t to = m.to[lane];
+    if (to != nowhere) {
+        int n = m.size[lane] & 0xff, rank = m.size[lane] >> 8;
+        double *d = reinterpret_cast<double *>(m.q) + lane, *e = d + k * 32, *z = e + k * 32;
+        for (int i = 0; i < n; i++) {
+            d[i * 32] = m.ab[2 * i * 32 + lane];
+            e[i * 32] = i + 1 < n ? m.ab[(2 * i + 1) * 32 + lane] : 0;
+            z[i * 32] = i == 0;
+        }
+        float score = n > 0 ? outside(d, e, z, n, rank) : m.ab[lane];
+        // Scores are not negative, and a NaN has the larger bits: the order of
+        // numbers is that of their bits.
+        if (joined) atomicMax(reinterpret_cast<int *>(out + to), __float_as_int(score));
+        else out[to] = score;
+    }
+    __syncwarp();
+    m.to[lane] = nowhere;
+    __syncwarp();
+}
+
+// ikasst is the kernel for T rows a lane. A tile is a chain; all tiles of the
+// launch have the same part: chains a block, log2 G << 16, k << 24, and as
+// scratch the number of tiles. All tasks have the same dim and k.
+template <int T>
+__device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, const float *f32, float *out, float *memory) {
+    constexpr int P = Memory<T>::P, V = Memory<T>::V, some = SOME;  // values to fetch at once
+    const int lane = threadIdx.x;
+    const uint32_t part = tiles->part, chains = part & 0xffff, k = part >> 24;
+    const int logG = part >> 16 & 0xff, G = 1 << logG, S = 32 >> logG, own = lane >> logG;
+    const Group group = {G, lane & (G - 1), (G == 32 ? all : (1u << G) - 1) << (own << logG)};
+    const Memory<T> m(memory, G, k);
+    const int stride = G * P + roundUp32(G * P);
+    float *window = m.window + own * stride, *v = m.v + own * (roundUp32(G * V) + 4), *mine = v + group.at * V;
+    const float *x = window + group.at * P;
+    float *q = m.q + lane;
+    // Factors of the even and the odd rows: see above. Neighbouring lanes differ.
+    const float even = __popc(group.at) & 1 ? above1 : 1, odd = __popc(group.at) & 1 ? 1 : above1;
+
+    const uint32_t first = blockIdx.x * chains;
+    tiles += first;
+    const uint32_t dim = tasks[tiles->first].dim;
+    const uint32_t series = (tiles->scratch - first < chains ? tiles->scratch - first : chains) * dim;
+    if (dim > 1) {
+        for (uint32_t c = 0; c < series / dim; c++) {
+            for (uint32_t i = tiles[c].first; i < tiles[c].first + tiles[c].count; i++) {
+                for (uint32_t s = lane; s < tasks[i].scores.len; s += 32) out[tasks[i].scores.off + s] = 0;
+            }
+        }
+    }
+    m.to[lane] = nowhere;
+    float a[T];       // the feedback
+    int waiting = 0;  // scores of a series that do
+
+    for (uint32_t begin = 0; begin < series; begin += S) {
+        const bool mineToo = begin + own < series;
+        const uint32_t column = (begin + own) % dim;
+        uint32_t number = 0, end = 0, sample = 0, fresh = 0, scores = 0;
+        const float *params = f32, *from = f32;
+        int w = 2, rank = 0, gamma = 0, steps = 0;
+        for (int i = group.at; i < stride; i += G) window[i] = 0;
+        if (mineToo) {
+            const Tile tile = tiles[(begin + own) / dim];
+            number = tile.first, end = tile.first + tile.count;
+        }
+        for (bool next = mineToo, opening = true;;) {
+            if (next) {  // task number begins
+                const Task *t = tasks + number;
+                params = f32 + t->params.off;
+                w = static_cast<int>(params[0]), rank = static_cast<int>(params[1]);
+                gamma = static_cast<int>(params[3]), steps = static_cast<int>(params[4]);
+                sample = 0, fresh = t->fresh, scores = t->scores.off;
+                from = f32 + t->x.off + (t->x.len / dim - fresh + 1 - (2 * w - 1 + gamma)) * dim + column;
+                if (opening) {
+                    const float *carry = params + header;
+                    if (t->carry.len > 0) carry = (t->after ? out : f32) + t->carry.off + column * w;
+#pragma unroll
+                    for (int t = 0; t < T; t++) {
+                        int row = group.at * T + t;
+                        a[t] = row < w ? carry[row] : 0;
+                    }
+                }
+                opening = false;
+            }
+            const bool active = number < end;
+            if (!__any_sync(all, active)) break;
+            const int blocks = (w + T - 1) / T, rows = w - group.at * T, n = 2 * w - 1;
+            const uint32_t valid = rows <= 0 ? 0 : rows < T ? (1u << (rows & 31)) - 1 : all;
+            __syncwarp();
+
+            // The mean, and whether all are numbers.
+            const float *current = from + static_cast<size_t>(gamma) * dim;
+            double total = 0;
+            bool bad = false;
+#pragma unroll 1
+            for (int i = group.at; i < (active ? n : 0); i += some * G) {
+                float h1[some], h2[some];
+                fetch(h1, from, dim, i, n, group);
+                fetch(h2, current, dim, i, n, group);
+#pragma unroll
+                for (int m = 0; m < some; m++) {
+                    bad |= !(fabsf(h1[m]) <= largest) | !(fabsf(h2[m]) <= largest);
+                    total += static_cast<double>(h1[m]) + static_cast<double>(h2[m]);
+                }
+            }
+            if (active) {
+                for (int i = n + group.at; i < gamma; i += G) bad |= !(fabsf(from[static_cast<size_t>(i) * dim]) <= largest);
+            }
+            bad = group.any(bad);
+            const double mean = group.sum(total) / (2 * n);
+
+            // Two phases in one loop, so that there is one hot loop in the
+            // instruction cache: the power method, then Lanczos.
+            bool live = active && !bad;
+            float y[T], r[T];  // a product; its factor, in the end
+#pragma unroll
+            for (int t = 0; t < T; t++) r[t] = 0;
+            store<T>(mine, a);
+            const int slot = waiting * S + own;
+            int size = 0, count = largestOfWarp(live ? steps : 0);
+            bool running = true;
+            float beta = 0, limit = 0;
+#pragma unroll 1
+            for (int phase = 0; phase < 2; phase++) {
+                const float *values = phase ? from : current;
+                live &= centre<T>(window, values, dim, live ? n : 0, mean, group);
+                if (phase) running = live, count = k;
+#pragma unroll 1
+                for (int s = 0; s < count && __any_sync(all, running); s++) {
+                    square<T>(y, x, v, group, blocks, valid);
+                    if (!phase) {
+                        const float energy = group.sum(dot<T>(y, y));
+                        if (s < steps) {
+                            live &= energy > 0;
+                            const float scale = reciprocalRoot(energy);
+#pragma unroll
+                            for (int t = 0; t < T; t++) r[t] = y[t] * scale;
+                        }
+                        store<T>(mine, r);
+                        continue;
+                    }
+#pragma unroll
+                    for (int t = 0; t < T; t++) y[t] *= t & 1 ? odd : even;
+                    const float alpha = group.sum(dot<T>(r, y));
+                    if (running) {
+                        size = s + 1;
+                        limit = fmaxf(limit, breakdown * fabsf(alpha));
+                        if (group.at == 0) m.ab[2 * s * 32 + slot] = alpha;
+                    }
+                    if (s + 1 == count) break;
+                    float *qs = q + s * T * 32;
+#pragma unroll
+                    for (int t = 0; t < T; t++) {
+                        y[t] = fmaf(-alpha, r[t], y[t]);
+                        qs[t * 32] = r[t];
+                    }
+                    if (s > 0) {
+#pragma unroll
+                        for (int t = 0; t < T; t++) y[t] = fmaf(-beta, qs[(t - T) * 32], y[t]);
+                    }
+#pragma unroll 1
+                    for (int i = 0; i <= s; i += 4) {
+                        const float *qi = q + i * T * 32;
+                        float c[4] = {0, 0, 0, 0};
+#pragma unroll
+                        for (int j = 0; j < 4; j++) {
+                            if (i + j > s) break;
+#pragma unroll
+                            for (int t = 0; t < T; t++) c[j] = fmaf(qi[(j * T + t) * 32], y[t], c[j]);
+                        }
+                        group.sum(c);
+#pragma unroll
+                        for (int j = 0; j < 4; j++) {
+                            if (i + j > s) break;
+#pragma unroll
+                            for (int t = 0; t < T; t++) y[t] = fmaf(-c[j], qi[(j * T + t) * 32], y[t]);
+                        }
+                    }
+                    beta = sqrtf(group.sum(dot<T>(y, y)));
+                    float scale = 0;
+                    if (running) {
+                        running = beta > limit;
+                        limit = fmaxf(limit, breakdown * beta);
+                        scale = running ? 1 / beta : 0;
+                        if (group.at == 0) m.ab[(2 * s + 1) * 32 + slot] = beta;
+                    }
+#pragma unroll
+                    for (int t = 0; t < T; t++) r[t] = y[t] * scale;
+                    store<T>(mine, r);
+                }
+                if (phase) break;
+
+                // The feedback.
+#pragma unroll
+                for (int t = 0; t < T; t++) y[t] = r[t];
+                if (live) {
+                    const float epsilon = params[5], *a0 = params + header + group.at * T;
+#pragma unroll
+                    for (int t = 0; t < T; t++) {
+                        if (t < rows) y[t] = fmaf(epsilon, a0[t], y[t]);
+                    }
+                }
+                const float scale = reciprocalRoot(group.sum(dot<T>(y, y)));
+                if (live) {
+#pragma unroll
+                    for (int t = 0; t < T; t++) a[t] = y[t] * scale;
+                }
+            }
+            if (active && group.at == 0) {
+                m.to[slot] = scores + sample;
+                m.size[slot] = size | rank << 8;
+                if (size == 0) m.ab[slot] = bad ? __int_as_float(0x7fc00000) : 0;
+            }
+            if (++waiting == 32 / S) {
+                flush<T>(m, k, dim > 1, out, lane);
+                waiting = 0;
+            }
+
+            // On to the next.
+            next = false;
+            if (active) {
+                sample++;
+                from += dim;
+                if (sample == fresh) {
+                    float *left = out + tasks[number].next.off + column * w;
+#pragma unroll
+                    for (int t = 0; t < T; t++) {
+                        if (t < rows) left[group.at * T + t] = a[t];
+                    }
+                    next = ++number < end;
+                }
+            }
+        }
+    }
+    if (waiting) flush<T>(m, k, dim > 1, out, lane);
+}
+
+}  // namespace
+
+#define KERNEL(T, blocks)                                                                                                                            \
+    extern "C" __global__ void __launch_bounds__(32, blocks)                                                                                         \
+        ikasst##T(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *) {                                 \
+        DYNAMIC_SHARED(float4, memory);                                                                                                              \
+        ikasst<T>(tasks, tiles, f32, out, reinterpret_cast<float *>(memory));                                                                        \
+    }
+
+KERNEL(8, 16)
+KERNEL(10, 16)
+KERNEL(13, 16)
+KERNEL(16, 12)
+KERNEL(20, 9)
+KERNEL(26, 8)
+KERNEL(32, 8)
