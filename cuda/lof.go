@@ -141,9 +141,9 @@ func (g *lofShape) partBytes() (shared, scratch int) {
 // parts is the number of blocks of a task that is shared.
 func (g *lofShape) parts() int { return (g.padded + lofPartPlaces - 1) / lofPartPlaces }
 
-// lofResident is the most shared memory that a resident window is worth: two
-// blocks on a multiprocessor of 227 KB.
-const lofResident = 112 << 10
+// lofResident is the most shared memory of a resident window: what cards of all
+// capabilities but 7.5 give a block, and two blocks on an H100.
+const lofResident = 96 << 10
 
 // lofWave is the most scratch for the tasks of a launch: more take turns.
 const lofWave = 512 << 20

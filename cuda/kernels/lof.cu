@@ -1,12 +1,92 @@
-// Op LOF with virtual points: package detectors/lof has the definition. Results
-// are the definition's but for rounding of sums: the neighbours of every point
-// are decided in float64 from the original float32 coordinates, ties by index.
-#include "lof_search.h"
+// Op LOF with virtual points: package detectors/lof has the definition.
+//
+// Results are the definition's but for the rounding of distances and sums: the
+// neighbours of every point are those of float64, ties by index. Of one point the
+// result is the same to the bit, whichever points are asked for with it.
+//
+// A window's points lie in tiles of 32 places (lof_points.h). A block searches
+// from 64 (or 32) queries at a time, four a thread, whose lanes share the places
+// out (lof_search.h):
+//
+//  1. minima: squared distances to all places; what is kept are the minima of 64
+//     groups of places.
+//  2. limit: two threads sort a query's minima in registers. At least k+1 points
+//     (itself is one) are within the k+1st; that and the rounding errors bound the
+//     neighbours: about 1.2 k places are within, whatever the number of points.
+//  3. mark: the distances again; a bit a place that is within, which is the sign of
+//     distance - bound, one shift a pair.
+//  4. decide: a warp lists a query's bits, computes these distances anew without
+//     cancellation, and drops the farthest one by one. Where float32 does not keep
+//     the k-th and the k+1st apart, where there are many, or a distance is tiny:
+//     float64 and the points' order in time decide. Points with k others on their
+//     spot, which tied data is full of, take the first of these.
+//
+// The distances of 1 and 3 are |y|^2 - 2xy, half the arithmetic of the sum of
+// (x-y)^2, where the error that the largest norm allows is under 1/64 of every
+// query's bound; else, for the rest of the block, the sum (spots, far outliers).
+// Then densities and scores, a thread a point, in float64.
+//
+// Scores of a few fresh points need their neighbours' lists and the k-distances of
+// these ones' neighbours only: 100 to 400 searches instead of 1,024 for one.
+//
+// Floor, n=1024 d=8 k=20 on an H200 (33.5e12 FMA/s): 2 x 8 FMA a pair, 0.50 us a
+// window; with the minimum, the subtraction and the shift 19 instructions, 0.60 us.
+//
+// Measured there, kernels alone, 128 MB of windows, nvcc 13.0 (11.8: 4 to 6 %
+// slower), us a window:
+//
+//	                                              1024x8   4096x8   1024x8, one score
+//	sum of (x-y)^2 in 1 and 3, float64 in 4         3.03     33.8     0.63
+//	float32 first in 4, |y|^2 - 2xy, offsets        1.97     21.4     0.44
+//	  into shared memory instead of pointers
+//	padding told by a coordinate                    1.90     21.3     0.43
+//
+// 1.90 us are 539 M points/s, 31 % of the floor's rate: 38 instructions a pair at 61 %
+// of the issue slots. Two blocks of 128 registers a thread instead of three of
+// 80 were 3 % slower. By samples: 1 and 3 take 35 %, 4 a third, barriers at the end
+// of a batch of queries 10 %. Ties (three values, d=1) took 8.1 us before spots were
+// special, 1.1 after.
+#include "lof_decide.h"
 
-#ifndef LOF_BLOCKS
-#define LOF_BLOCKS 3
-#endif
 namespace lof {
+
+// search finds the neighbours of count queries, at most g.wide: places from
+// first on, or those in list. Their lists go to slots from first on, where
+// lists is set. The block calls it.
+template <int D> __device__ __forceinline__ void search(Search &s, const float *columns, const uint16_t *from, int first, int count, bool lists) {
+    const Geometry &g = s.g;
+    int wide = g.wide, rows = D ? D + expands(D) : s.rows;
+    uint16_t *places = inShared<uint16_t>(s.place);
+    float *query = inShared<float>(s.query);
+    for (int i = threadIdx.x; i < wide; i += blockDim.x) {
+        int place = i < count ? (from ? from[first + i] : first + i) : 0;
+        places[i] = static_cast<uint16_t>(place);
+        for (int c = 0; c < (D ? D : g.dim); c++) query[c * wide + i] = -2 * columns[cell(rows, place, c)];
+    }
+    bool direct = !expands(D) || s.direct;
+    __syncthreads();
+    for (;;) {
+        if (direct) minima<D, false>(s, columns);
+        else if constexpr (expands(D)) minima<D, true>(s, columns);
+        __syncthreads();
+        bool fine = D == 0 && g.k > smallK ? limitMany(s, columns, !direct) : limit(s, columns, !direct);
+        bool coarse = __syncthreads_or(!fine);
+        if (!coarse) break;
+        direct = true;
+        if (threadIdx.x == 0) s.direct = 1;
+    }
+    if (direct) mark<D, false>(s, columns);
+    else if constexpr (expands(D)) mark<D, true>(s, columns);
+    __syncthreads();
+    for (int i = threadIdx.x >> 5; i < count; i += blockDim.x >> 5) {
+        int place = places[i];
+        if (columns[cell(rows, place, 0)] == away) continue;
+        int slot = lists ? first + i : -1;
+        if (D == 0 && g.k > smallK) decide<D, 6>(s, columns, i, place, slot);
+        else decide<D, 2>(s, columns, i, place, slot);
+    }
+    __syncthreads();
+}
 
 // density sets the lrd of the point at a place from its list.
 __device__ inline void density(const Geometry &g, const Store &to, bool strict, int place, int slot) {
@@ -287,31 +367,30 @@ __device__ inline void scorePart(const Task *tasks, const Tile *tiles, const flo
 
 }  // namespace lof
 
-// A whole task in a block: the points in shared memory (resident, D numbers
-// each, those above a task's dim 0) or in scratch (D = 0: as many as the task
-// has).
+// A whole task in a block: the points in shared memory (1 to 8 numbers each, those
+// above the task's dim 0), or in scratch, as many as the task has.
 
-extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_window(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, 3) lof_window(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                 uint32_t *status, unsigned char *scratch) {
     lof::window<0>(tasks, tiles, f32, out, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_window_1(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, 3) lof_window_1(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                   uint32_t *status, unsigned char *scratch) {
     lof::window<1>(tasks, tiles, f32, out, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_window_2(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, 3) lof_window_2(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                   uint32_t *status, unsigned char *scratch) {
     lof::window<2>(tasks, tiles, f32, out, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_window_4(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, 3) lof_window_4(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                   uint32_t *status, unsigned char *scratch) {
     lof::window<4>(tasks, tiles, f32, out, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_window_8(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, 3) lof_window_8(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                   uint32_t *status, unsigned char *scratch) {
     lof::window<8>(tasks, tiles, f32, out, status, scratch);
 }
@@ -320,32 +399,32 @@ extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_window_8(const
 // points, the neighbours, the densities and the scores, several blocks a task.
 // The tile's part says which of them a block is; scratch is the task's.
 
-extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_load(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, 3) lof_load(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                               uint32_t *status, unsigned char *scratch) {
     lof::loadPart(tasks, tiles, f32, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_search(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, 3) lof_search(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                 uint32_t *status, unsigned char *scratch) {
     lof::searchPart<0>(tasks, tiles, f32, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_search_8(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, 3) lof_search_8(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                   uint32_t *status, unsigned char *scratch) {
     lof::searchPart<8>(tasks, tiles, f32, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_density(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, 3) lof_density(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                  uint32_t *status, unsigned char *scratch) {
     lof::densityPart(tasks, tiles, f32, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_virtual(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, 3) lof_virtual(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                  uint32_t *status, unsigned char *scratch) {
     lof::virtualPart(tasks, tiles, f32, status, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(256, LOF_BLOCKS) lof_score(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+extern "C" __global__ void __launch_bounds__(256, 3) lof_score(const Task *tasks, const Tile *tiles, const float *f32, float *out,
                                                                uint32_t *status, unsigned char *scratch) {
     lof::scorePart(tasks, tiles, f32, out, scratch);
 }
