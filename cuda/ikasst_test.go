@@ -23,7 +23,7 @@ func TestIKASSTShapes(t *testing.T) {
 			if n := ikasstShared(s.rows, s.lanes, k); n > ikasstSharedMemory {
 				t.Errorf("w=%d, k=%d: %d bytes of shared memory", w, k, n)
 			}
-			if ps < 100 || ps > 10_000_000 {
+			if ps < 10 || ps > 100_000_000 {
 				t.Errorf("w=%d, k=%d: %d ps", w, k, ps)
 			}
 		}
