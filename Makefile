@@ -42,7 +42,7 @@ test: ## vet and all tests; what is missing here is skipped and named at the end
 	$(GO) run .ci/testsum.go $(TESTFLAGS) $(PACKAGES)
 
 # Without keystate, whose states are each for one goroutine.
-RACE := ./processor ./processor/kafka ./processor/web ./processor/brokertest ./detectors ./schemas
+RACE := ./cuda ./processor ./processor/kafka ./processor/web ./processor/brokertest ./detectors ./schemas
 
 race: ## what has goroutines under the race detector, on kfake alone; needs a C compiler
 	CGO_ENABLED=1 ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry \

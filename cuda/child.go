@@ -27,12 +27,13 @@ type child struct {
 	Info
 	cmd   *exec.Cmd
 	all   []*lane
-	lanes chan *lane    // those that are free
+	free  chan struct{} // one for each of idle
 	dead  chan struct{} // closed by fail
 	gone  chan struct{} // closed when the process has ended and the device lets go of our memory
 	ready time.Time
 
 	mu     sync.Mutex
+	idle   []*lane // the one used last is at the end
 	cause  error
 	mapped map[uint32]bool // memory by id
 
@@ -49,7 +50,7 @@ type lane struct {
 // spawn starts a child for a device and waits until it has answered.
 func spawn(ctx context.Context, o *Options, device int) (*child, error) {
 	c := &child{
-		lanes: make(chan *lane, o.Lanes), dead: make(chan struct{}), gone: make(chan struct{}), mapped: map[uint32]bool{},
+		free: make(chan struct{}, o.Lanes), dead: make(chan struct{}), gone: make(chan struct{}), mapped: map[uint32]bool{},
 	}
 	args := []string{"-device", strconv.Itoa(device), "-lanes", strconv.Itoa(o.Lanes)}
 	c.cmd = exec.Command(o.Child, append(slices.Clone(o.Args), args...)...)
@@ -110,7 +111,7 @@ func spawn(ctx context.Context, o *Options, device int) (*child, error) {
 	c.Info = r.info()
 	c.ready = time.Now()
 	for _, l := range c.all {
-		c.lanes <- l
+		c.give(l)
 	}
 	return c, nil
 }
@@ -173,21 +174,39 @@ func (c *child) closeLanes() {
 	}
 }
 
-// take waits for a lane.
+// take waits for a lane. Of several it is the one used last: its thread in the
+// child has not slept for long (one task after the other over four lanes in turn
+// had a p99 of 371 us, over one lane 109 us).
 func (c *child) take(ctx context.Context) (*lane, error) {
 	select {
-	case l := <-c.lanes:
-		return l, nil
+	case <-c.free:
+		return c.latest(), nil
 	default:
 	}
 	select {
-	case l := <-c.lanes:
-		return l, nil
+	case <-c.free:
+		return c.latest(), nil
 	case <-c.dead:
 		return nil, c.failed()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+func (c *child) latest() *lane {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.idle[len(c.idle)-1]
+	c.idle = c.idle[:len(c.idle)-1]
+	return l
+}
+
+// give gives a lane back.
+func (c *child) give(l *lane) {
+	c.mu.Lock()
+	c.idle = append(c.idle, l)
+	c.mu.Unlock()
+	c.free <- struct{}{}
 }
 
 // ask sends a request and waits for the reply. Any error is the end of the child.
@@ -267,7 +286,7 @@ func (c *child) forget(id uint32, allowance func() time.Duration) {
 	}
 	if l, err := c.take(context.Background()); err == nil {
 		c.ask(l, &request{kind: kindUnmap, batch: id}, "", time.Now().Add(allowance()))
-		c.lanes <- l
+		c.give(l)
 	}
 }
 

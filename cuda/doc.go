@@ -33,7 +33,9 @@
 // killed (child.fail). Its batches wait until the process is gone, so that the
 // device writes to their memory no more, and are executed on another device, once,
 // or on the CPU. device.keep starts a new child: at once, then after 500 ms and
-// twice that each time.
+// twice that each time. On an H200 a killed child's device is in service again after
+// 0.3 s, after an illegal address 0.45 s, after an endless kernel 0.3 s past its
+// deadline; a start takes 0.2 s (TestDeviceFaults).
 //
 // # How to add a kernel
 //
@@ -74,7 +76,8 @@
 //   - A class looked up for each task: assign took 3.5 ms for 65,536, and takes 2.4 ms
 //     with 64 shapes remembered, with an op whose lookup does next to nothing.
 //   - A blocking system call for the reply in place of Go's poller: 22 us for a request
-//     and its reply where the poller takes 16, on a busy machine of two cores.
+//     and its reply where the poller takes 16, on a busy machine of two cores; 15 us
+//     beside an H200.
 //   - One limit for all batches from the start: with many partitions most of the locked
 //     memory is never used. Batches begin at 2 MiB and grow while more than half full.
 package cuda

@@ -50,7 +50,7 @@ func Open(o Options) (*Executor, error) {
 	if o.Child == "" {
 		return nil, errors.New("cuda: no child program given")
 	}
-	def(&o.Lanes, 2)
+	def(&o.Lanes, 4)
 	def(&o.Workers, runtime.GOMAXPROCS(0))
 	def(&o.Deadline, 2*time.Second)
 	def(&o.StartTimeout, 20*time.Second)
@@ -156,7 +156,7 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 			if round == 0 && !e.settle(h) {
 				return e.onCPU(ctx, b)
 			}
-			switch taken, err := e.onDevice(ctx, h, n, round > 0); {
+			switch taken, err := e.onDevice(ctx, h, n); {
 			case err != nil:
 				return fmt.Errorf("cuda: execute: %w", err)
 			case !taken && round == 0:
@@ -209,14 +209,14 @@ const notWritten = 0xffffffff
 // onDevice executes the plan of this round, n tasks, on the device with the
 // least work. A device that fails loses the batch to the next one, once; taken is
 // false where the CPU has to score it. The error is that of ctx.
-func (e *Executor) onDevice(ctx context.Context, h *held, n int, copyOut bool) (taken bool, err error) {
+func (e *Executor) onDevice(ctx context.Context, h *held, n int) (taken bool, err error) {
 	p := &h.plan
 	q, ok := e.write(h, n)
 	if !ok {
 		e.refuse(h, errors.New("its plan is too large"))
 		return false, nil
 	}
-	q.copyOut = copyOut || p.outputs != len(h.Out)
+	q.copyOut = p.outputs != len(h.Out) // gaps, and what rounds before have left
 	cost := int64(p.cost) + chainWeight*int64(p.longest)
 	var tried []*device
 	for len(tried) < 2 {
@@ -270,7 +270,7 @@ func (e *Executor) onChild(ctx context.Context, d *device, c *child, h *held, q 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { c.lanes <- l }()
+	defer c.give(l)
 	m := h.memory
 	if refused, err = c.share(l, m, time.Now().Add(d.allowance()+mapTime)); refused != nil || err != nil {
 		return refused, err
@@ -367,7 +367,7 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	if err != nil {
 		return m, fmt.Errorf("cuda: measure: %w", err)
 	}
-	defer func() { c.lanes <- l }()
+	defer c.give(l)
 	limit := time.Now().Add(e.o.Deadline + mapTime + slack*time.Duration(repeat+1)*time.Duration(p.cost+chainWeight*p.longest))
 	if refused, err := c.share(l, h.memory, limit); err != nil || refused != nil {
 		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))

@@ -382,7 +382,7 @@ func BenchmarkDoorbell(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	c.lanes <- l
+	c.give(l)
 }
 
 func BenchmarkPlan(b *testing.B) {

@@ -42,7 +42,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childMode) != "" {
 		(&goChild{maps: map[uint32][]byte{}}).run()
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if builtHere != "" {
+		os.RemoveAll(builtHere)
+	}
+	os.Exit(code)
 }
 
 // goChildOptions are those of an executor on a Go child.

@@ -2,15 +2,246 @@ package cuda
 
 import "odradek/detectors"
 
-var lofPlan = opPlan{
-	class: func(t *detectors.Task, params []float32) (Class, int, bool) {
-		n := int(t.X.Len / t.Dim)
-		return Class{Op: detectors.LOF}, n * 10, n <= 4096
-	},
-	launches: func(c Class, p *planner, chains []chain) {
-		for _, c := range chains {
-			p.tile(Tile{First: c.first, Count: c.count, Scratch: p.scratch(1)})
-		}
-		p.launch(kernel("lof"), 128, 0)
-	},
+// Limits of what the kernels of lof.cu take.
+const (
+	lofPoints   = 4096 // real points
+	lofVirtuals = 256
+	lofDim      = 64 // numbers a point
+	lofK        = 128
+)
+
+// Constants of lof.cu.
+const (
+	lofSmallK     = 31
+	lofOnChip     = 1024
+	lofPartPlaces = 128
+)
+
+// The parameters of a task, as detectors/lof.go lays them.
+const (
+	lofParamK = iota
+	lofParamPoints
+	lofParamEmbed
+	lofParamZNorm
+	lofParamStrict
+	lofParamAlpha
+	lofParamCount
+)
+
+// lofShape is lof.cu's Geometry.
+type lofShape struct {
+	n, total, dim, k    int
+	log, groups, padded int
+	wide                int
+	some                bool
+	fresh               int
 }
+
+// lofShapeOf is the shape of a task; false where the kernels do not take it.
+func lofShapeOf(t *detectors.Task, params []float32) (g lofShape, ok bool) {
+	if len(params) != lofParamCount || t.Dim < 1 || t.Dim > lofDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
+		return g, false
+	}
+	m, points := int(params[lofParamEmbed]), int(params[lofParamPoints])
+	if m < 1 || m > lofDim || params[lofParamK] < 1 || params[lofParamK] > lofK {
+		return g, false
+	}
+	g.fresh = int(t.Fresh)
+	rows := int(t.X.Len / t.Dim)
+	if points > 0 {
+		rows = min(rows, max(points, g.fresh)+m-1)
+	}
+	g.dim = int(t.Dim) * m
+	g.n = rows - m + 1
+	virtuals := int(t.Bins.Len) / (g.dim + 1)
+	if g.n < g.fresh || g.n > lofPoints || virtuals > lofVirtuals || g.dim > lofDim || int(t.Bins.Len) != virtuals*(g.dim+1) {
+		return g, false
+	}
+	g.total = g.n + virtuals
+	g.k = min(int(params[lofParamK]), g.total-1)
+	most := 64
+	if g.k > lofSmallK {
+		most = 256
+	}
+	for most<<g.log < g.total {
+		g.log++
+	}
+	group := 1 << g.log
+	unit := max(group, 32)
+	g.groups = (g.total + group - 1) / group
+	g.padded = (g.groups*group + unit - 1) / unit * unit
+	median := virtuals > 0 && params[lofParamAlpha] == 0
+	g.some = !median && g.fresh*(g.k+1)*2 <= g.total
+	g.wide = 64
+	if g.some || g.k > lofSmallK || g.total <= 64 {
+		g.wide = 32
+	}
+	return g, true
+}
+
+// threads is the size of a block: as many as there are units of places to share
+// out, four queries a thread.
+func (g *lofShape) threads() int {
+	units := g.padded / max(1<<g.log, 32)
+	return max(min(units*g.wide/4, 256)/32*32, 32)
+}
+
+// slots is the number of lists of neighbours.
+func (g *lofShape) slots() int {
+	if g.some {
+		return g.fresh * (g.k + 1)
+	}
+	return g.padded
+}
+
+// searchBytes is the shared memory of lof.cu's carve, with dim numbers a query.
+func (g *lofShape) searchBytes(dim, threads int) int {
+	low := (g.padded >> g.log) * (g.wide + 16) * 4
+	within := g.wide * (g.padded/32 | 1) * 4
+	region := max(low, within)
+	if g.padded <= lofOnChip {
+		region = max(region, g.padded*8)
+	}
+	found := 64*10 + 128*2
+	if g.k > lofSmallK {
+		found = 192 * 12
+	}
+	return (region+15)&^15 + dim*g.wide*4 + g.wide*6 + threads/32*found
+}
+
+// windowBytes are shared memory and scratch of a kernel that takes a whole task:
+// resident with dim numbers a point, or with dim 0.
+func (g *lofShape) windowBytes(dim int) (shared, scratch int) {
+	if dim > 0 {
+		rows := dim
+		if dim >= 4 {
+			rows++ // the norms
+		}
+		shared = g.searchBytes(dim, g.threads()) + g.padded*rows*4
+	} else {
+		shared = g.searchBytes(g.dim, g.threads())
+		scratch = g.padded * (g.dim + 1) * 4
+	}
+	if g.padded <= lofOnChip {
+		shared += g.padded * 8
+	} else {
+		scratch += g.padded * 16
+	}
+	if g.some {
+		shared += g.padded/8 + g.padded*2
+	}
+	return shared, scratch + g.slots()*g.k*10
+}
+
+// partBytes is windowBytes for the kernels that share a task.
+func (g *lofShape) partBytes() (shared, scratch int) {
+	return g.searchBytes(g.dim, g.threads()), 256 + g.padded*((g.dim+1)*4+16+g.k*10)
+}
+
+// parts is the number of blocks of a task that is shared.
+func (g *lofShape) parts() int { return (g.padded + lofPartPlaces - 1) / lofPartPlaces }
+
+// lofResident is the most shared memory that a resident window is worth: two
+// blocks on a multiprocessor of 227 KB.
+const lofResident = 112 << 10
+
+// lofWave is the most scratch for the tasks of a launch: more take turns.
+const lofWave = 512 << 20
+
+// lofKernels, by variant.
+var lofKernels = []string{"lof_window", "lof_window_1", "lof_window_2", "lof_window_4", "lof_window_8", "lof_search", "lof_search_8"}
+
+// lofVirtual is set in the variant of a shared task with virtual points.
+const lofVirtual = 0x80
+
+const (
+	lofWindow  = 0 // variants from here: a block a task; dim 0, 1, 2, 4, 8
+	lofShared  = 5 // a block a part
+	lofShared8 = 6
+)
+
+// A class of LOF: Variant is a kernel, and threads a block << 8; A are shared
+// memory in KB and, << 16, the blocks of a task; B is scratch in 256 bytes.
+func lofClass(t *detectors.Task, params []float32) (Class, int, bool) {
+	g, ok := lofShapeOf(t, params)
+	if !ok {
+		return Class{}, 0, false
+	}
+	var shared, scratch, variant int
+	parts := 1
+	if !g.some && g.padded > 2048 {
+		variant, parts = lofShared, g.parts()
+		if g.dim == 8 && g.k <= lofSmallK {
+			variant = lofShared8
+		}
+		shared, scratch = g.partBytes()
+		if g.total > g.n {
+			variant |= lofVirtual
+		}
+	} else {
+		variant = lofWindow
+		shared, scratch = g.windowBytes(0)
+		if g.dim <= 8 && g.k <= lofSmallK {
+			log := 0
+			for 1<<log < g.dim {
+				log++
+			}
+			if s, o := g.windowBytes(1 << log); s <= lofResident {
+				variant, shared, scratch = lofWindow+1+log, s, o
+			}
+		}
+	}
+	// Rounded, so that there are not too many classes.
+	scratch = (scratch + 255) / 256
+	for step := 1; scratch > 8*step; step *= 2 {
+		scratch = (scratch + step - 1) / step * step
+	}
+	c := Class{Op: detectors.LOF, Variant: uint32(variant | g.threads()<<8), A: uint32((shared+1023)/1024 | parts<<16), B: uint32(scratch)}
+	searches := g.padded
+	if g.some {
+		searches = min(searches, g.fresh*(g.k+1)*(g.k+1)/2)
+	}
+	return c, searches*(g.padded*(4*g.dim+6)+8000)/20000 + 1, true
+}
+
+func lofLaunches(c Class, p *planner, chains []chain) {
+	variant, threads := int(c.Variant&0x7f), int(c.Variant>>8)
+	shared, parts, scratch := int(c.A&0xffff)<<10, c.A>>16, int(c.B)*256
+	most := max(1, lofWave/max(scratch, 1))
+	at := make([]uint32, 0, min(most, len(chains)))
+	wave := 0
+	end := func() {
+		if wave == 0 {
+			return
+		}
+		wave = 0
+		if variant < lofShared {
+			p.launch(kernel(lofKernels[variant]), threads, shared)
+			return
+		}
+		blocks := len(p.tiles) - p.launched
+		p.launch(kernel("lof_load"), 256, 0)
+		p.again(kernel(lofKernels[variant]), blocks, threads, shared)
+		p.again(kernel("lof_density"), blocks, lofPartPlaces, 0)
+		if c.Variant&lofVirtual != 0 {
+			p.again(kernel("lof_virtual"), blocks, 256, 0)
+		}
+		p.again(kernel("lof_score"), blocks, lofPartPlaces, 0)
+	}
+	for _, ch := range chains {
+		for i := range ch.count {
+			if len(at) <= wave {
+				at = append(at, p.scratch(scratch))
+			}
+			for part := range parts {
+				p.tile(Tile{First: ch.first + i, Count: 1, Part: part, Scratch: at[wave]})
+			}
+			if wave++; wave == most {
+				end()
+			}
+		}
+	}
+	end()
+}
+
+var lofPlan = opPlan{class: lofClass, launches: lofLaunches}

@@ -12,7 +12,7 @@ type Options struct {
 	Env   []string // its environment, besides the worker's own
 	// Devices are the indices of the devices to use, a child each; default 0 alone.
 	Devices []int
-	Lanes   int // batches in flight a device, default 2
+	Lanes   int // batches in flight a device, default 4: copies, launches and the way there and back of small batches overlap
 	Workers int // goroutines that score what a device does not, default GOMAXPROCS
 	// Deadline is the least time that a batch may take on a device, default 2 s. A
 	// batch's own deadline is this and twenty times what its plan says that it and

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,26 +40,40 @@ func missing(t *testing.T, part, why string) {
 // their sources by g++.
 func emulated(t *testing.T) Options {
 	t.Helper()
-	compiler, err := exec.LookPath("g++")
-	if err != nil {
+	if _, err := exec.LookPath("g++"); err != nil {
 		missing(t, "emulate", "no g++")
 	}
-	source, err := filepath.Abs("kernels/emulate")
-	if _, err2 := os.Stat(filepath.Join(source, "child.cpp")); err != nil || err2 != nil {
+	if _, err := os.Stat(emulation + "/child.cpp"); err != nil {
 		missing(t, "emulate", "the sources of the kernels are not here")
 	}
+	child, err := buildEmulated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Child: child, Deadline: 5 * time.Minute}
+}
+
+const emulation = "kernels/emulate"
+
+// buildEmulated builds the child once for all tests; TestMain removes it.
+var buildEmulated = sync.OnceValues(func() (child string, err error) {
 	list := ""
 	for _, name := range kernels.Names {
 		list += "K(" + name + ") "
 	}
-	child := filepath.Join(t.TempDir(), "child")
-	build := exec.Command(compiler, "-std=c++17", "-O2", "-ffp-contract=off", "-pthread", "-DODRADEK_EMULATE", "-DKERNELS="+list, "-o", child, "child.cpp")
-	build.Dir = source
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if builtHere, err = os.MkdirTemp("", "odradek-emulated"); err != nil {
+		return "", err
 	}
-	return Options{Child: child, Deadline: 5 * time.Minute}
-}
+	child = filepath.Join(builtHere, "child")
+	build := exec.Command("g++", "-std=c++17", "-O2", "-ffp-contract=off", "-pthread", "-DODRADEK_EMULATE", "-DKERNELS="+list, "-o", child, "child.cpp")
+	build.Dir = emulation
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return child, nil
+})
+
+var builtHere string // the folder of what tests have built
 
 // TestEmulated runs the kernels on the CPU: what they compute, and that they keep
 // to their own outputs. The whole suite runs where ODRADEK_REQUIRE names emulate.
@@ -191,7 +206,7 @@ func BenchmarkDevice(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		c.lanes <- l
+		c.give(l)
 	})
 	executortest.Bench(b, func() detectors.Executor { return open(b, Options{Child: path}) })
 }

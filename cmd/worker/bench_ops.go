@@ -135,6 +135,9 @@ func (b *bench) opsOnDevice(ctx context.Context) ([]benchRow, error) {
 	return rows, nil
 }
 
+// errNoGPU is that this machine has none, or no child program for it: no failure.
+var errNoGPU = errors.New("no GPU to measure")
+
 // openDevice starts the child on the first device.
 func (b *bench) openDevice() (*cuda.Executor, error) {
 	child := b.o.child
@@ -146,9 +149,13 @@ func (b *bench) openDevice() (*cuda.Executor, error) {
 		child = filepath.Join(filepath.Dir(self), "odradek-cuda")
 	}
 	if _, err := exec.LookPath(child); err != nil {
-		return nil, fmt.Errorf("no child program for a GPU (-child): %w", err)
+		return nil, fmt.Errorf("%w (-child): %w", errNoGPU, err)
 	}
-	return cuda.Open(cuda.Options{Child: child, Lanes: b.o.lanes, Memory: 8 << 30, Deadline: 10 * time.Second})
+	e, err := cuda.Open(cuda.Options{Child: child, Lanes: b.o.lanes, Memory: 8 << 30, Deadline: 10 * time.Second})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoGPU, err)
+	}
+	return e, nil
 }
 
 // opsInput is what tasks of a shape are packed from: windows as a worker keeps
@@ -213,7 +220,8 @@ func (in *opsInput) pack(b *detectors.Batch, tasks int) {
 	}
 }
 
-// execute packs and executes until the batch's memory has grown to what it needs.
+// settle packs and executes until the batch's memory has grown to what it needs, and
+// makes the carry that the tasks begin with.
 func (in *opsInput) settle(ctx context.Context, e detectors.Executor, batch *detectors.Batch, tasks int) error {
 	for range 4 {
 		in.pack(batch, tasks)

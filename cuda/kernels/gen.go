@@ -5,8 +5,10 @@
 //
 //	NVCC=/usr/local/cuda-11.8/bin/nvcc go generate ./cuda
 //
-// nvcc comes from $NVCC or the path, further flags for it from $NVCC_FLAGS. The
-// fatbins are the same to the byte on every run of one nvcc.
+// nvcc comes from $NVCC or the path (Debian 12: nvidia-cuda-toolkit, non-free),
+// further flags for it from $NVCC_FLAGS, such as -ccbin g++-11. The fatbins are the
+// same to the byte from any folder and with any host compiler, and whether the latter
+// is one that nvcc knows (-allow-unsupported-compiler) makes no difference.
 package main
 
 import (
@@ -24,8 +26,11 @@ import (
 	"sync"
 )
 
-// release is the nvcc that makes what is committed: see "Which compiler" in
-// cuda/doc.go.
+// release is the nvcc that makes what is committed. That of 13.0 builds nothing for
+// V100, and what it builds needs a driver of 580 or later; what 11.8 builds runs on
+// every driver from 520 on, those of newer devices included. Measured with both on an
+// H200, driver 580: 13.0's code is 2 to 3 % faster for IKA-SST with w up to 320, 4 %
+// slower with w=1024, and within 2 % for LOF either way.
 const release = "11.8"
 
 // targets are the architectures that there is machine code for. It runs on the

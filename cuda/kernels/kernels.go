@@ -11,7 +11,11 @@ import (
 
 // Names are the kernels; a Launch names one by its index. A kernel is in the .cu
 // whose name its own begins with.
-var Names = []string{"ikasst8", "ikasst10", "ikasst13", "ikasst16", "ikasst20", "ikasst26", "ikasst32", "lof"}
+var Names = []string{
+	"ikasst8", "ikasst10", "ikasst13", "ikasst16", "ikasst20", "ikasst26", "ikasst32", "lof_density",
+	"lof_load", "lof_score", "lof_search", "lof_search_8", "lof_virtual", "lof_window", "lof_window_1",
+	"lof_window_2", "lof_window_4", "lof_window_8",
+}
 
 // layout changes with task.h and the protocol of parent and child.
 const layout = 1

@@ -54,6 +54,10 @@ func TestGenerated(t *testing.T) {
 // TestNames looks for every kernel in its source and in its fatbin.
 func TestNames(t *testing.T) {
 	for _, name := range Names {
+		if Source(name) == "" {
+			t.Errorf("no .fatbin has a name that kernel %s begins with: go generate ./cuda", name)
+			continue
+		}
 		source, err := os.ReadFile(Source(name) + ".cu")
 		if err != nil {
 			t.Error(err)

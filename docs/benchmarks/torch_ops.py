@@ -62,7 +62,8 @@ def ikasst(x, feedback, a0, w, fresh):
             beta = torch.linalg.vector_norm(r, dim=1)
             t[:, j, j + 1] = t[:, j + 1, j] = beta
             q.append(r / beta.unsqueeze(1))
-        vectors = torch.linalg.eigh(t)[1]
+        # cuSOLVER's batched solver fails on 65,536 at once.
+        vectors = torch.cat([torch.linalg.eigh(part)[1] for part in t.split(16384)])
         scores.append(1 - (vectors[:, 0, -RANK:] ** 2).sum(1))
         feedback = unit(mu + EPSILON * a0)
     return torch.stack(scores, 1), feedback

@@ -1,0 +1,169 @@
+// Op LOF: the shape of a task, and its points as the search wants them.
+#pragma once
+#include "device.h"
+
+namespace lof {
+
+constexpr uint32_t all = 0xffffffffu;
+constexpr float infinity = __builtin_huge_valf();
+constexpr int smallK = 31;    // up to here 64 groups and a sort, above 256 groups and a bisection
+
+// Parameters of a task, as detectors/lof.go has them.
+enum { paramK, paramPoints, paramEmbed, paramZNorm, paramStrict, paramAlpha };
+
+// Geometry of a task: what follows from its shape. cuda/lof.go has the same.
+//
+// Points are dealt to places: a group of consecutive places holds points that
+// are apart in time, since points that follow each other are often close. What
+// lies behind the last point is padding, infinitely far from everything.
+struct Geometry {
+    int n, total, dim, k;       // real points, all, numbers a point, neighbours
+    int log, groups, padded;    // places a group (log2), groups, places: a multiple of 32 and of a group
+    int wide;                   // queries a block searches from at once, 4 a thread
+    bool some;                  // only what the fresh points need, not all
+};
+
+__device__ inline Geometry geometry(const Task &t, const float *p) {
+    Geometry g;
+    int m = static_cast<int>(p[paramEmbed]), rows = t.x.len / t.dim, points = static_cast<int>(p[paramPoints]);
+    if (points > 0) rows = min(rows, max(points, static_cast<int>(t.fresh)) + m - 1);
+    g.dim = t.dim * m;
+    g.n = rows - m + 1;
+    int virtuals = t.bins.len / (g.dim + 1);
+    g.total = g.n + virtuals;
+    g.k = min(static_cast<int>(p[paramK]), g.total - 1);
+    int most = g.k > smallK ? 256 : 64;
+    g.log = 0;
+    while (most << g.log < g.total) g.log++;
+    int group = 1 << g.log, unit = max(group, 32);
+    g.groups = (g.total + group - 1) / group;
+    g.padded = (g.groups * group + unit - 1) / unit * unit;
+    bool median = virtuals > 0 && p[paramAlpha] == 0;
+    g.some = !median && static_cast<int>(t.fresh) * (g.k + 1) * 2 <= g.total;
+    g.wide = g.some || g.k > smallK || g.total <= 64 ? 32 : 64;
+    return g;
+}
+
+// turn spreads a group's points over phases, so that points a period apart are
+// not all in one group.
+constexpr int turn = 11;
+
+// pointAt is the point at a place; total or more: none.
+__device__ inline int pointAt(const Geometry &g, int place) {
+    int row = place & ((1 << g.log) - 1), group = place >> g.log;
+    if (group >= g.groups) return g.total;
+    return row * g.groups + (group + turn * row) % g.groups;
+}
+
+__device__ inline int placeOf(const Geometry &g, int point) {
+    int row = point / g.groups, group = (point - row * g.groups - turn * row) % g.groups;
+    if (group < 0) group += g.groups;
+    return group << g.log | row;
+}
+
+// Points gives a task's numbers as they came.
+struct Points {
+    const float *x, *virtuals;
+    int n, dim, row, embed;
+    bool znorm;
+
+    // at is number c of a point. Rows that make a point lie one behind the other.
+    __device__ float at(int point, int c) const {
+        if (point >= n) return virtuals[static_cast<size_t>(point - n) * dim + c];
+        const float *first = x + static_cast<size_t>(point) * row;
+        if (!znorm) return first[c];
+        return normal(first, c);
+    }
+
+    // normal is lof.Embed's, to the bit.
+    __device__ float normal(const float *first, int c) const {
+        int v = c % row;
+        double mean = 0, sd = 0, count = embed;
+        bool equal = true;
+        for (int i = 0; i < embed; i++) {
+            mean = __dadd_rn(mean, __ddiv_rn(static_cast<double>(first[i * row + v]), count));
+            equal = equal && first[i * row + v] == first[v];
+        }
+        if (equal) return 0;
+        for (int i = 0; i < embed; i++) {
+            double e = __dsub_rn(static_cast<double>(first[i * row + v]), mean);
+            sd = __dadd_rn(sd, __dmul_rn(e, e));
+        }
+        sd = __dsqrt_rn(__ddiv_rn(sd, count));
+        if (sd == 0) return 0;
+        return static_cast<float>(__ddiv_rn(__dsub_rn(static_cast<double>(first[c]), mean), sd));
+    }
+};
+
+__device__ inline Points pointsOf(const Task &t, const Geometry &g, const float *f32) {
+    const float *p = f32 + t.params.off;
+    int embed = static_cast<int>(p[paramEmbed]), rows = g.n + embed - 1;
+    return {f32 + t.x.off + t.x.len - static_cast<size_t>(rows) * t.dim, f32 + t.bins.off,
+            g.n, g.dim, static_cast<int>(t.dim), embed, p[paramZNorm] != 0};
+}
+
+// Columns are the coordinates by place, in tiles of 32 places: a row of 32 for
+// each of dim numbers, and, where there are more rows, one of the squared norms.
+// They are brought to a size whose squares are floats by a power of two, which is
+// 1 for usual data: then they are as they came.
+__device__ inline int cell(int rows, int place, int c) { return ((place >> 5) * rows + c) * 32 + (place & 31); }
+
+// Filled says how a task's numbers are: the power of two, 0 where one of them is
+// not finite, below 0 where the CPU is to score the task; the largest norm that
+// there may be, squared.
+struct Filled {
+    float scale, norm;
+};
+
+// away is the coordinate of padding: its square is finite, and beyond all others.
+constexpr float away = 0x1p62f;
+
+__device__ inline uint32_t maxOf(uint32_t v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    for (int o = 16; o > 0; o >>= 1) v = max(v, __shfl_xor_sync(all, v, o));
+    return v;
+#else
+    return __reduce_max_sync(all, v);
+#endif
+}
+
+// fill writes the columns of places [from, to), with dim >= g.dim numbers and rows
+// dim or dim + 1. The block calls it, and meets in it.
+__device__ inline Filled fill(float *columns, int dim, int rows, const Geometry &g, const Points &points, int from, int to) {
+    __shared__ uint32_t most;
+    if (threadIdx.x == 0) most = 0;
+    __syncthreads();
+    uint32_t peak = 0;
+    auto see = [&](float v) { peak = max(peak, __float_as_uint(v) & 0x7fffffffu); };
+    if (points.znorm) {
+        for (int e = threadIdx.x; e < g.n * g.dim; e += blockDim.x) see(points.at(e / g.dim, e % g.dim));
+    } else {
+        for (int e = threadIdx.x; e < (g.n + points.embed - 1) * points.row; e += blockDim.x) see(points.x[e]);
+    }
+    for (int e = threadIdx.x; e < (g.total - g.n) * g.dim; e += blockDim.x) see(points.virtuals[e]);
+    peak = maxOf(peak);
+    if ((threadIdx.x & 31) == 0) atomicMax(&most, peak);
+    __syncthreads();
+    peak = most;
+    if (peak >= 0x7f800000u) return {0, 0};
+    float top = __uint_as_float(peak), scale = 1;
+    if (peak != 0 && !(top >= 0x1p-20f && top <= 0x1p40f)) {
+        if (points.znorm) return {-1, 0};
+        int exponent = peak < 0x800000u ? -127 : static_cast<int>(peak >> 23) - 127;
+        scale = __uint_as_float(static_cast<uint32_t>(min(20 - exponent, 120) + 127) << 23);
+    }
+    for (int place = from + threadIdx.x; place < to; place += blockDim.x) {
+        int i = pointAt(g, place);
+        float norm = 0;
+        for (int c = 0; c < dim; c++) {
+            float v = i >= g.total ? away : c < g.dim ? points.at(i, c) * scale : 0.0f;
+            columns[cell(rows, place, c)] = v;
+            norm = fmaf(v, v, norm);
+        }
+        if (rows > dim) columns[cell(rows, place, dim)] = i >= g.total ? infinity : norm;
+    }
+    __syncthreads();
+    return {scale, top * scale * (top * scale) * g.dim};
+}
+
+}  // namespace lof

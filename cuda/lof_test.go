@@ -1,0 +1,165 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"odradek/detectors"
+)
+
+// lofTask is a task of n points, drawn by draw, in a batch.
+func lofTask(t testing.TB, b *detectors.Batch, p detectors.LOFParams, n, dim, fresh, virtuals int, draw func(i int) float32) *detectors.Task {
+	t.Helper()
+	d, err := detectors.NewLOF(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := detectors.Task{Op: detectors.LOF, Dim: uint32(dim), Fresh: uint32(fresh)}
+	var s []float32
+	task.Params, s = b.GrowF32(len(d.Params()))
+	copy(s, d.Params())
+	embed := max(p.Embed, 1)
+	task.X, s = b.GrowF32((n + embed - 1) * dim)
+	for i := range s {
+		s[i] = draw(i)
+	}
+	if virtuals > 0 {
+		task.Bins, s = b.GrowF32(virtuals * (dim*embed + 1))
+		for i := range s {
+			s[i] = draw(i)
+			if i >= virtuals*dim*embed {
+				s[i] = float32(i%7) / 2
+			}
+		}
+	}
+	task.Scores = b.GrowOut(fresh)
+	b.Tasks = append(b.Tasks, task)
+	return &b.Tasks[len(b.Tasks)-1]
+}
+
+// TestLOFClass holds classes to the limits, and launches to what a device has.
+func TestLOFClass(t *testing.T) {
+	draw := func(int) float32 { return 0 }
+	rng := seeded(t)
+	for _, c := range []struct {
+		n, dim, embed, k, fresh, virtuals int
+		ok                                bool
+	}{
+		{1024, 8, 1, 20, 1024, 0, true}, {4096, 64, 1, 128, 4096, 256, true}, {4096, 4, 16, 128, 1, 256, true},
+		{4097, 8, 1, 20, 1, 0, false}, {1024, 65, 1, 20, 1, 0, false}, {1024, 13, 5, 20, 1, 0, false},
+		{1024, 8, 1, 129, 1, 0, false}, {1024, 8, 1, 20, 1, 257, false}, {2, 1, 1, 1, 2, 0, true}, {1, 1, 1, 1, 1, 0, true},
+	} {
+		b := &detectors.Batch{}
+		task := lofTask(t, b, detectors.LOFParams{Window: max(c.n, 2*c.k), K: c.k, Embed: c.embed, Warmup: 2}, c.n, c.dim, c.fresh, c.virtuals, draw)
+		if _, _, ok := lofClass(task, b.Rows(0).Params); ok != c.ok {
+			t.Errorf("%+v: taken is %v", c, ok)
+		}
+	}
+	for range 2000 {
+		n := 1 + rng.IntN(1<<(1+rng.IntN(12)))
+		k := 1 + rng.IntN(min(n/2+1, lofK))
+		dim := 1 + rng.IntN(1<<(1+rng.IntN(6)))
+		fresh, virtuals := 1+rng.IntN(n), rng.IntN(2)*rng.IntN(257)
+		b := &detectors.Batch{}
+		task := lofTask(t, b, detectors.LOFParams{Window: max(n, 2*k), K: k, Warmup: 2}, n, dim, fresh, virtuals, draw)
+		c, cost, ok := lofClass(task, b.Rows(0).Params)
+		if !ok {
+			if dim <= lofDim {
+				t.Fatalf("n=%d dim=%d k=%d fresh=%d virtual=%d is not taken", n, dim, k, fresh, virtuals)
+			}
+			continue
+		}
+		var p planner
+		lofLaunches(c, &p, []chain{{0, 1, cost}, {1, 1, cost}})
+		for _, l := range p.launches {
+			if l.Grid < 2 || l.Block < 32 || l.Block > 256 || l.Block%32 != 0 || l.Shared > 226<<10 || cost < 1 {
+				t.Fatalf("n=%d dim=%d k=%d fresh=%d virtual=%d: %+v, cost %d", n, dim, k, fresh, virtuals, l, cost)
+			}
+		}
+	}
+}
+
+// lofDraws are ways to draw a number.
+func lofDraws(rng *rand.Rand) map[string]func(int) float32 {
+	walk := [64]float64{}
+	return map[string]func(int) float32{
+		"noise":    func(int) float32 { return float32(rng.NormFloat64()) },
+		"tied":     func(int) float32 { return float32(rng.IntN(3)) },
+		"tenths":   func(int) float32 { return float32(rng.IntN(40)) / 10 },
+		"constant": func(int) float32 { return 0.1 },
+		"mostly":   func(int) float32 { return float32(max(0, rng.NormFloat64()-1)) },
+		"far":      func(int) float32 { return 1e6 + 0.1*float32(rng.IntN(9)) },
+		"huge":     func(int) float32 { return float32(1e37 * rng.NormFloat64()) },
+		"tiny":     func(int) float32 { return float32(1e-38 * rng.NormFloat64()) },
+		"grain":    func(int) float32 { return float32(rng.IntN(5)) * 0x1p-149 },
+		"walk":     func(i int) float32 { walk[i%7] += rng.NormFloat64(); return float32(walk[i%7]) },
+		"spikes":   func(int) float32 { return float32(rng.NormFloat64()) * float32(1+rng.IntN(50)/49*1000000) },
+		"two":      func(int) float32 { return float32(1e-12*rng.NormFloat64() + float64(rng.IntN(2))) },
+	}
+}
+
+// TestLOFEmulated runs shapes that the suite has not on kernels on the CPU: all
+// kernels, limits of their sizes, every kind of number.
+func TestLOFEmulated(t *testing.T) {
+	rng := seeded(t)
+	e := open(t, emulated(t))
+	defer e.Close()
+	draws := lofDraws(rng)
+	for _, kind := range slices.Sorted(maps.Keys(draws)) {
+		draw := draws[kind]
+		t.Run(kind, func(t *testing.T) {
+			b := e.Batch()
+			defer e.Release(b)
+			var names []string
+			add := func(n, dim, embed, k, fresh, virtuals int) {
+				p := detectors.LOFParams{
+					Window: max(n, 2*k), K: k, Embed: embed, Warmup: 2, Strict: rng.IntN(3) == 0,
+					ZNorm: embed > 2 && rng.IntN(2) == 0, Alpha: float64(rng.IntN(2)) * rng.Float64(),
+				}
+				lofTask(t, b, p, n, dim, fresh, virtuals, draw)
+				names = append(names, fmt.Sprintf("n=%d dim=%d %+v fresh=%d virtual=%d", n, dim, p, fresh, virtuals))
+			}
+			for range 12 {
+				n := 1 + rng.IntN(300)
+				add(n, 1+rng.IntN(10), 1, 1+rng.IntN(min(n, lofK)), 1+rng.IntN(n), rng.IntN(2)*rng.IntN(60))
+			}
+			for _, n := range []int{32, 33, 64, 65, 128, 129, 256, 257, 512, 513} {
+				add(n, 1+rng.IntN(4), 1, 1+rng.IntN(min(n/2, 40)), 1+rng.IntN(3), 0)
+			}
+			add(90, 1+rng.IntN(3), 1+rng.IntN(16), 1+rng.IntN(20), 90, rng.IntN(20))
+			add(1+rng.IntN(1100), 8, 1, 1+rng.IntN(31), 1, 0)
+			switch rng.IntN(4) { // one large
+			case 0:
+				add(2000+rng.IntN(150), 1+rng.IntN(8), 1, 1+rng.IntN(31), 700, rng.IntN(2)*rng.IntN(100))
+			case 1:
+				add(2000+rng.IntN(150), 1+rng.IntN(20), 1, 32+rng.IntN(90), 2, 0)
+			case 2:
+				add(3900+rng.IntN(197), 1+rng.IntN(60), 1, 1+rng.IntN(20), 1, 0)
+			case 3:
+				add(1024, 8, 1, 20, 1024, 0)
+			}
+			if err := e.Execute(context.Background(), b); err != nil {
+				t.Fatal(err)
+			}
+			for i, name := range names {
+				r := b.Rows(i)
+				got, want := r, r
+				want.Scores = make([]float32, len(r.Scores))
+				detectors.LOF.Spec().CPU(&want)
+				if err := detectors.LOF.Spec().Compare(&r, detectors.Result{Scores: got.Scores}, detectors.Result{Scores: want.Scores}); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+	s := e.Stats()
+	noFault(t, s)
+	t.Logf("%d tasks on the device, %d declined", s.Devices[0].Tasks, s.Declined)
+	if s.Declined > 40 {
+		t.Error("too many tasks were declined")
+	}
+}
