@@ -45,7 +45,7 @@ test: ## vet and all tests; what is missing here is skipped and named at the end
 RACE := ./cuda ./processor ./processor/kafka ./processor/web ./processor/brokertest ./detectors ./schemas
 
 race: ## what has goroutines under the race detector, on kfake alone; needs a C compiler
-	CGO_ENABLED=1 ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry \
+	CGO_ENABLED=1 ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry,emulate \
 		$(GO) run .ci/testsum.go -race $(TESTFLAGS) $(RACE)
 
 fuzz: ## each fuzz target for FUZZTIME

@@ -40,6 +40,9 @@ func missing(t *testing.T, part, why string) {
 // their sources by g++.
 func emulated(t *testing.T) Options {
 	t.Helper()
+	if strings.Contains(os.Getenv("ODRADEK_SKIP"), "emulate") {
+		t.Skip("skipped part emulate: ODRADEK_SKIP names it")
+	}
 	if _, err := exec.LookPath("g++"); err != nil {
 		missing(t, "emulate", "no g++")
 	}
@@ -76,14 +79,12 @@ var buildEmulated = sync.OnceValues(func() (child string, err error) {
 var builtHere string // the folder of what tests have built
 
 // TestEmulated runs the kernels on the CPU: what they compute, and that they keep
-// to their own outputs. The whole suite runs where ODRADEK_REQUIRE names emulate.
+// to their own outputs.
 func TestEmulated(t *testing.T) {
 	o := emulated(t)
-	var without []string
-	if !required("emulate") { // a minute and a half, of two
-		without = []string{"sizes", "concurrent"}
-	}
-	conformance(t, o, without...)
+	// These two take a minute and a half and show the executor more than kernels;
+	// TestConformance has them.
+	conformance(t, o, "sizes", "concurrent")
 }
 
 // conformance runs the suite of all executors on a child that runs kernels.
