@@ -30,10 +30,11 @@ func ikasstBest(w, k, steps int) (best ikasstShape, ps int) {
 			continue
 		}
 		// Warp instructions of a round, 32/lanes scores: products, with loads
-		// of x and of v; means and centring; Lanczos but for its products; the
+		// of x and of v; means and centring, and the wait for values of many
+		// series; Lanczos but for its products; the
 		// tridiagonal problem.
 		products := 2 * (steps + k) * (blocks*(rows*rows+rows+(rows+3)/4+7) + 5*rows + 20)
-		others := 40*(2*w/lanes+1) + k*(6*rows+80) + k*k*2*rows + 120*k*k/lanes
+		others := 1500 + (40+320/lanes)*(2*w/lanes+1) + k*(6*rows+80) + k*k*2*rows + 300*k*k/lanes
 		// 132 multiprocessors issue 4 a cycle, at 1.98 GHz, if they have warps
 		// enough.
 		warps := min(ikasstWarps[rows], ikasstSharedMemory/(ikasstShared(rows, lanes, k)+1024))

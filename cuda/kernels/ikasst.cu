@@ -27,17 +27,40 @@
 // float64 products as well; none of 9,600 with uneven rows.
 //
 // Whatever else is in a warp, a series' arithmetic is the same.
+//
+// Floor: 2(p+k) products of w*w multiply-adds a score, at 33.5e12 a second on an
+// H200. Measured there (65,536 tasks of 16 fresh, p=2, k=5; nvcc 11.8; loads cold),
+// in million scores a second, and the fraction of the floor:
+//
+//     w      20     50     64    100    128    200    320    512    800   1024
+//         1,065    360    250    126     84     35   15.9    6.3   2.54   1.54
+//          18 %   38 %   43 %   53 %   58 %   59 %   68 %   69 %   68 %   67 %
+//
+// with one fresh row a task 99 at w=100; k=24 at w=320 2.7 (42 %). Lanes that have
+// no row (104 of 100 twice: 8 %), loads and loop (12 % of the hot loop), all but the
+// products (20 % of the instructions) and cycles without a warp to issue (22 %) are
+// the rest at w=100.
+//
+// Tried at w=100, M scores/s:
+//
+//   - first form, 13 rows a lane, basis and feedback in shared memory, 12 warps on
+//     a multiprocessor: 111. 7 rows: 97 (more loads), 16 rows: 85 (128 rows for
+//     100), 25 rows: 83 (7 warps).
+//   - newest vector and feedback in registers, so 15 warps: 118.
+//   - no branches in sums, one reduction for four dot products, half of the loads
+//     in flight at once: instructions fell by 2 %, waits as well, and yet 115: the
+//     code had grown.
+//   - the power method and Lanczos share one product loop in the code: 121; 126
+//     with 4 values fetched at once in place of 7. The instruction cache is what
+//     counts: the loop over blocks unrolled twice 103 to 118, four times 74; at
+//     w=1024 the one loop made 1.26 to 1.57 (its body is 17 KB).
+//
+// Not tried: the Gram matrix that the scores of a run share (run.go; a third fewer
+// multiply-adds at w=100, a Gram of 53 KB a series), FFT for large w.
 #include "device.h"
 
 namespace {
 
-#ifndef SOME
-#define SOME 7
-#endif
-#ifndef UNROLL
-#define UNROLL 1
-#endif
-constexpr int unrolled = UNROLL;
 constexpr unsigned all = 0xffffffffu;
 constexpr float breakdown = 1e-5f;   // of the largest element of T: a beta up to it ends Lanczos
 constexpr double faint = 1e-8;       // squared component of mu: Ritz values with less are left out
@@ -46,6 +69,7 @@ constexpr double settled = 0x1p-40;  // of its neighbours: an element beside the
 constexpr float largest = 3.402823466e38f;
 constexpr uint32_t nowhere = 0xffffffffu;
 constexpr float above1 = 1 + 0x1p-23f;  // the number after 1
+constexpr int some = 4;    // values of a series that a lane fetches at once
 constexpr int header = 6;  // parameters before a0: w, r, k, gamma, p, epsilon
 
 // Group is this lane's place: lane number at of size, beside 32/size-1 others.
@@ -125,7 +149,7 @@ template <int T> __device__ __forceinline__ void hankel(float (&y)[T], const flo
         y[t] = 0;
         u[t] = x[t];
     }
-#pragma unroll unrolled
+#pragma unroll 1
     for (int b = 0; b < blocks; b++) {
         x += P;
         float f[V];
@@ -191,7 +215,7 @@ __device__ __forceinline__ float reciprocalRoot(float v) {
 
 // fetch reads some of the n values of x at once: numbers i, i + group.size and so
 // on; 0 where there is none.
-template <int some> __device__ __forceinline__ void fetch(float (&h)[some], const float *x, uint32_t dim, int i, int n, const Group &group) {
+__device__ __forceinline__ void fetch(float (&h)[some], const float *x, uint32_t dim, int i, int n, const Group &group) {
 #pragma unroll
     for (int m = 0; m < some; m++, i += group.size) h[m] = i < n ? x[i * dim] : 0;
 }
@@ -200,7 +224,7 @@ template <int some> __device__ __forceinline__ void fetch(float (&h)[some], cons
 // that keeps products within float32. It is false where nothing is left.
 template <int T>
 __device__ __forceinline__ bool centre(float *window, const float *x, uint32_t dim, int n, double mean, const Group &group) {
-    constexpr int P = Memory<T>::P, some = SOME;
+    constexpr int P = Memory<T>::P;
     float peak = 0;
 #pragma unroll 1
     for (int at = group.at; at < n; at += some * group.size) {
@@ -317,7 +341,7 @@ template <int T> __device__ void flush(const Memory<T> &m, int k, bool joined, f
 // scratch the number of tiles. All tasks have the same dim and k.
 template <int T>
 __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, const float *f32, float *out, float *memory) {
-    constexpr int P = Memory<T>::P, V = Memory<T>::V, some = SOME;  // values to fetch at once
+    constexpr int P = Memory<T>::P, V = Memory<T>::V;
     const int lane = threadIdx.x;
     const uint32_t part = tiles->part, chains = part & 0xffff, k = part >> 24;
     const int logG = part >> 16 & 0xff, G = 1 << logG, S = 32 >> logG, own = lane >> logG;
@@ -346,17 +370,17 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
     int waiting = 0;  // scores of a series that do
 
     for (uint32_t begin = 0; begin < series; begin += S) {
-        const bool mineToo = begin + own < series;
+        const bool busy = begin + own < series;
         const uint32_t column = (begin + own) % dim;
         uint32_t number = 0, end = 0, sample = 0, fresh = 0, scores = 0;
         const float *params = f32, *from = f32;
         int w = 2, rank = 0, gamma = 0, steps = 0;
         for (int i = group.at; i < stride; i += G) window[i] = 0;
-        if (mineToo) {
+        if (busy) {
             const Tile tile = tiles[(begin + own) / dim];
             number = tile.first, end = tile.first + tile.count;
         }
-        for (bool next = mineToo, opening = true;;) {
+        for (bool next = busy, opening = true;;) {
             if (next) {  // task number begins
                 const Task *t = tasks + number;
                 params = f32 + t->params.off;
