@@ -28,6 +28,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"os/signal"
 	"syscall"
 	"unsafe"
@@ -77,6 +78,9 @@ func run(index, lanes int, memory uint64) error {
 	if lanes < 1 {
 		return fmt.Errorf("-lanes %d: at least 1", lanes)
 	}
+	// A context is current on the thread that made it, and loading a module of a
+	// few MB takes long enough for the scheduler to go on with another.
+	runtime.LockOSThread()
 	d, err := open(index)
 	if err != nil {
 		return err
