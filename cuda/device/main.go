@@ -28,8 +28,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"unsafe"
 
