@@ -66,15 +66,14 @@ func opsLOF(n, fresh, tasks int, kernel, whole float64) opShape {
 		s.name, s.unit = s.name+", stride 1", "records/s"
 	}
 	// Each point whose neighbours count against all others, two instructions a
-	// dimension and two for the selection; k(1+ln(N/k)) insertions a point, that
-	// many of them on random order, of some 200 instructions. One fresh point needs
-	// its neighbours' neighbours and theirs.
+	// dimension and three for the selection (the head of lof.cu). One fresh point
+	// takes 160 of 1,024 points (detectors/lof/score.go).
 	s.floor = func() float64 {
 		rows := float64(n)
 		if fresh == 1 {
-			rows = min(rows, 1+opsK+opsK*opsK)
+			rows = min(rows, 160)
 		}
-		return rows * (float64(n)*(2*opsDim+2) + 200*opsK*(1+math.Log(float64(n)/opsK)))
+		return rows * float64(n) * (2*opsDim + 3)
 	}
 	return s
 }
