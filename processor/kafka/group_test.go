@@ -228,13 +228,12 @@ func TestGroupStaticKilledHandingOver(t *testing.T) {
 		cfg := func(id string) GroupConfig {
 			return GroupConfig{Group: "g-" + in, Topics: []string{in}, InstanceID: id, SessionTimeout: 20 * time.Second}
 		}
-		asked, forever := make(chan struct{}), make(chan struct{})
-		one := startConsumer(t, l, c, "one", cfg("one"), func(*consumer, Event) { close(asked); <-forever })
+		asked := make(chan struct{})
+		one := startConsumer(t, l, c, "one", cfg("one"), func(*consumer, Event) { close(asked); select {} })
 		l.wait(4)
 		startConsumer(t, l, c, "two", cfg("two"), nil)
 		<-asked
 		one.kill()
-		close(forever)
 		<-one.done
 		startConsumer(t, l, open(t, k.Brokers), "one", cfg("one"), nil)
 		l.wait(2, 2)
