@@ -23,6 +23,7 @@ type Executor struct {
 	cpu     detectors.Executor
 	helpers chan struct{} // a token for each goroutine that helps to score
 	devices []*device
+	least   int // shared memory of a block, in bytes, on the device that has the least; 0: not known
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
@@ -80,6 +81,11 @@ func Open(o Options) (*Executor, error) {
 	if err := errors.Join(faults...); err != nil {
 		e.Close()
 		return nil, err
+	}
+	for _, d := range e.devices {
+		if n := d.stats.Shared; n > 0 && (e.least == 0 || n < e.least) {
+			e.least = n
+		}
 	}
 	for _, d := range e.devices {
 		e.running.Go(func() { d.keep(ctx, e.log) })
@@ -148,6 +154,7 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 		return e.onCPU(ctx, b)
 	}
 	p := &h.plan
+	p.shared = e.least
 	p.start(b)
 	defer func() { e.declined.Add(uint64(p.declined)) }()
 	for round := 0; p.left > 0; round++ {
@@ -357,6 +364,7 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
 	}
 	p := &h.plan
+	p.shared = e.least
 	p.start(b)
 	p.assign(b)
 	q, ok := e.write(h, p.device())

@@ -215,6 +215,22 @@ func TestOftenKilled(t *testing.T) {
 	}
 }
 
+// TestSharedMemory: tasks whose launch wants more shared memory than a block has on
+// the device are scored on the CPU, by themselves; others are not.
+func TestSharedMemory(t *testing.T) {
+	l := newLoad(t, seeded(t), 20, 1)
+	for _, c := range []struct{ shared, tasks int }{{4, 0}, {48, 20}, {0, 20}} {
+		o := goChildOptions(t, "")
+		o.Env = append(o.Env, fmt.Sprint(childShared, "=", c.shared))
+		e := open(t, o)
+		l.run(t, e, 1)
+		if s := e.Stats(); s.Devices[0].Shared != c.shared<<10 || s.Devices[0].Tasks != uint64(c.tasks) || s.Lost+s.Refused != 0 {
+			t.Errorf("%d KiB: %+v", c.shared, s)
+		}
+		e.Close()
+	}
+}
+
 // TestDevices spreads batches over two devices, one of which fails.
 func TestDevices(t *testing.T) {
 	o := goChildOptions(t, "die@5")

@@ -36,6 +36,8 @@ const (
 	childMode  = "ODRADEK_TEST_CUDA_CHILD"
 	childFault = "ODRADEK_TEST_CUDA_FAULT"
 	childOnce  = "ODRADEK_TEST_CUDA_ONCE"
+
+	childShared = "ODRADEK_TEST_CUDA_SHARED" // KiB of shared memory that its device has, 0 or nothing: it does not say
 )
 
 func TestMain(m *testing.M) {
@@ -123,7 +125,8 @@ func (c *goChild) answer(f io.Reader, m *[messageBytes]byte) reply {
 	}
 	switch q.kind {
 	case kindHello:
-		r.text, r.a, r.b, r.nanos = "Go test child", 1<<30, 2<<32|90, kernels.Version()
+		shared, _ := strconv.ParseUint(os.Getenv(childShared), 10, 16)
+		r.text, r.a, r.b, r.nanos = "Go test child", 1<<30, 2<<32|shared<<16|90, kernels.Version()
 	case kindMap:
 		var n [4]byte
 		io.ReadFull(f, n[:])

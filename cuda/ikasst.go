@@ -75,6 +75,7 @@ var ikasstPlan = opPlan{
 		s, ps := ikasstBest(w, k, steps)
 		return Class{Op: detectors.IKASST, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8)}, int(t.Dim*t.Fresh) * ps / 1000, true
 	},
+	shared: func(c Class) int { return ikasstShared(int(c.Variant), int(c.B&0xff), int(c.B>>8)) },
 	launches: func(c Class, p *planner, chains []chain) {
 		dim, lanes, k := int(c.A), int(c.B&0xff), int(c.B>>8)
 		series := 32 / lanes

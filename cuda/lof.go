@@ -206,7 +206,7 @@ func lofClass(t *detectors.Task, params []float32) (Class, int, bool) {
 
 func lofLaunches(c Class, p *planner, chains []chain) {
 	variant, threads := int(c.Variant&0x7f), int(c.Variant>>8)
-	shared, parts, scratch := int(c.A&0xffff)<<10, c.A>>16, int(c.B)*256
+	shared, parts, scratch := lofSharedBytes(c), c.A>>16, int(c.B)*256
 	most := max(1, lofWave/max(scratch, 1))
 	at := make([]uint32, 0, min(most, len(chains)))
 	wave := 0
@@ -244,4 +244,7 @@ func lofLaunches(c Class, p *planner, chains []chain) {
 	end()
 }
 
-var lofPlan = opPlan{class: lofClass, launches: lofLaunches}
+// lofSharedBytes is what lofLaunches asks for.
+func lofSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
+
+var lofPlan = opPlan{class: lofClass, shared: lofSharedBytes, launches: lofLaunches}

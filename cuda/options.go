@@ -35,6 +35,7 @@ type Info struct {
 	Name   string
 	Memory int64 // bytes
 	SMs    int
+	Shared int // bytes of shared memory that a block may have, 0 where that is not known
 	// Capability is ten times the major compute capability and the minor: 90 for 9.0.
 	Capability int
 }

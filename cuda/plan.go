@@ -45,6 +45,9 @@ type opPlan struct {
 	// offsets, never at the carry. So a task's kernel, and with it every bit of its
 	// result, depends on that task alone.
 	class func(t *detectors.Task, params []float32) (c Class, cost int, ok bool)
+	// shared is the most shared memory of a launch of the class, in bytes: a device
+	// that has not so much leaves its tasks to the CPU.
+	shared func(c Class) int
 	// launches adds the tiles and launches of a class (planner.tile,
 	// planner.launch). The chains lie in plan order and by falling cost, so that
 	// the long ones begin first.
@@ -87,6 +90,7 @@ const (
 
 // planner makes the plans of one batch's Execute: see doc.go. It is reused.
 type planner struct {
+	shared       int // bytes that a block may have on each of the devices, 0 for no limit
 	f32          []float32
 	tasks        []detectors.Task // in plan order, in the batch's memory
 	tiles        []Tile
@@ -244,7 +248,7 @@ func (p *planner) classOf(t *detectors.Task) (int32, int) {
 	}
 	e.shape, e.serial, e.class = s, p.serial, -1
 	c, cost, ok := op.class(t, p.f32[t.Params.Off:t.Params.Off+t.Params.Len])
-	if ok {
+	if ok && (p.shared == 0 || op.shared(c) <= p.shared) {
 		k, known := p.index[c]
 		if !known {
 			k = int32(len(p.classes))

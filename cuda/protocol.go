@@ -91,7 +91,7 @@ type reply struct {
 	// copy out; measure: the median time of the launches
 	nanos uint64
 	a     uint64 // hello: memory; execute: time of the launches; measure: the fastest
-	b     uint64 // hello: SMs << 32, capability; measure: copies of the buffers
+	b     uint64 // hello: SMs << 32, KiB of shared memory << 16, capability; measure: copies of the buffers
 	text  string // hello: the device's name; else what is wrong
 }
 
@@ -112,6 +112,6 @@ func decodeReply(m *[messageBytes]byte) (r reply, err error) {
 
 func (r *reply) info() Info {
 	return Info{
-		Name: r.text, Memory: int64(r.a), SMs: int(r.b >> 32), Capability: int(r.b & 0xffff),
+		Name: r.text, Memory: int64(r.a), SMs: int(r.b >> 32), Shared: int(r.b>>16&0xffff) << 10, Capability: int(r.b & 0xffff),
 	}
 }

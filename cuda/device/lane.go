@@ -43,7 +43,7 @@ func (d *device) serve(fd int) error {
 		case C.kindHello:
 			r.nanos = C.uint64_t(kernels.Version())
 			r.a = C.uint64_t(d.memory)
-			r.b = C.uint64_t(d.sms)<<32 | C.uint64_t(d.capability)
+			r.b = C.uint64_t(d.sms)<<32 | C.uint64_t(d.shared>>10)<<16 | C.uint64_t(d.capability)
 			say(&r, 0, d.name)
 		case C.kindMap:
 			path, err := readPath(socket)

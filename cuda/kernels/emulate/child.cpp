@@ -111,7 +111,7 @@ void answer(const Request &q, const std::string &path, Reply &r) {
     switch (q.kind) {
     case kindHello:
         r.a = 1 << 30;
-        r.b = 1 << 16 | 90;
+        r.b = 1ull << 32 | 227 << 16 | 90;
         snprintf(r.text, sizeof r.text, "emulation on the CPU");
         return;
     case kindMap: {
