@@ -19,8 +19,12 @@ elif ! [[ -s $dir/include/cuda.h ]]; then
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
 	printf '%s --hash=%s\n' "$package" "$hash" >"$work/wanted"
-	python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: \
-		--platform manylinux2014_x86_64 --require-hashes -r "$work/wanted" -d "$work"
+	for try in 1 2 3; do
+		python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: \
+			--platform manylinux2014_x86_64 --require-hashes -r "$work/wanted" -d "$work" && break
+		[[ $try == 3 ]] && exit 1
+		sleep 5
+	done
 	python3 -m zipfile -e "$work"/*.whl "$work"
 	cp "$work/nvidia/cuda_runtime/include/cuda.h" "$dir/include/cuda.h"
 fi
