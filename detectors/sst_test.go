@@ -1,0 +1,46 @@
+package detectors
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestIKASSTSymmetry scores series with an exact symmetry, whose rounding errors
+// have it too, by each of the CPU's paths.
+func TestIKASSTSymmetry(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 600 {
+		half := 1 + rng.IntN(6)
+		w := 2 * half * (1 + rng.IntN(3))
+		if w < 4 {
+			continue
+		}
+		d := must(NewIKASST(IKASSTParams{Window: w, Seed: rng.Uint32()}))
+		fresh := []int{1, 3, 16}[rng.IntN(3)]
+		r := Rows{
+			Dim: 1, Fresh: fresh, Params: d.Params(), X: make([]float32, d.Window()+fresh-1),
+			Scores: make([]float32, fresh), Next: make([]float32, w),
+		}
+		phase := rng.IntN(2 * half)
+		for i := range r.X {
+			r.X[i] = float32((i + phase) / half % 2)
+		}
+		if rng.IntN(2) == 0 {
+			r.Carry = make([]float32, w)
+			for i := range r.Carry {
+				r.Carry[i] = float32(rng.NormFloat64())
+			}
+		}
+		want := Result{make([]float32, fresh), make([]float32, w)}
+		exact := r
+		exact.Scores, exact.Next = want.Scores, want.Next
+		ikasstScore(exact)
+		ikasstCPU(&r)
+		if err := ikasstCompare(&r, Result{r.Scores, r.Next}, want); err != nil {
+			t.Errorf("w=%d, %d fresh, half a period of %d: %v", w, fresh, half, err)
+		}
+	}
+}
