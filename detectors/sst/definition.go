@@ -38,8 +38,19 @@ func Spread(p *Params, x []float64, fresh int, a []float64, rng *rand.Rand) (sco
 	const roundings = 32
 	// Errors of the vector lean to the directions of large eigenvalues, those
 	// of the product to none.
-	size := 0.0
+	size, random := 0.0, true
 	rough := func(m [][]float64, v []float64) []float64 {
+		if !random {
+			// As rounding does, the same each time: it keeps an exact symmetry of
+			// the series, and finds the other of two equal eigenvalues.
+			y := times(m, v)
+			if unit := size * math.Sqrt(dot(y, y)); unit > 0 {
+				for i := range y {
+					y[i] = math.Round(y[i]/unit) * unit
+				}
+			}
+			return y
+		}
 		in, out := size*float64(rng.IntN(2)), size*float64(rng.IntN(2))
 		v = append([]float64(nil), v...)
 		length := math.Sqrt(dot(v, v))
@@ -66,6 +77,9 @@ func Spread(p *Params, x []float64, fresh int, a []float64, rng *rand.Rand) (sco
 			size = 0x1p-22 // two units in the last place
 			if spectrum.Least < 1e-2 {
 				size *= math.Exp2(float64(k % 8))
+			}
+			if random = k/8%2 == 0; !random {
+				size *= 1 + float64(k)/roundings
 			}
 			got, _ := m.score(p, a, rough)
 			scores[i] = max(scores[i], math.Abs(got-want))

@@ -89,13 +89,6 @@ func (s *Scorer) lanes(p *Params, scores, x []float32, at, n int) bool {
 		}
 		vec.LaneShift(r, &h, &byOnes, sums)
 		clip(r, w, n)
-		for i := range size {
-			if odd(i) { // see uneven
-				for l, v := range r[i*vec.Lanes : (i+1)*vec.Lanes] {
-					r[i*vec.Lanes+l] = v * above1
-				}
-			}
-		}
 
 		vec.LaneDot(&alpha, q(k), r)
 		h = negative(alpha)

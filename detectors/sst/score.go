@@ -2,7 +2,6 @@ package sst
 
 import (
 	"math"
-	"math/bits"
 
 	"odradek/detectors/vec"
 )
@@ -195,7 +194,6 @@ func (s *Scorer) alone(p *Params, score *float32, mu, past []float32, mean float
 	for {
 		vec.Hankel(s.half, s.window, q(n))
 		vec.Hankel(s.r, s.window, s.half)
-		uneven(s.r)
 		alpha := vec.Dot(q(n), s.r)
 		vec.Axpy(-alpha, q(n), s.r)
 		if n > 0 {
@@ -223,21 +221,3 @@ func (s *Scorer) alone(p *Params, score *float32, mu, past []float32, mean float
 	s.t.solve(1)
 	*score = s.t.outside(0, p.Rank)
 }
-
-// uneven puts numbers one unit in the last place up, those whose index has an odd
-// number of bits: a pattern without a period. A series with an exact symmetry,
-// such as a square wave whose period divides w, gives vectors that have it to the
-// bit, and so do their rounding errors: these add up to second copies of Ritz
-// values where Lanczos should have ended, and 1.8 % of such scores were off by up
-// to 1e-3.
-func uneven(r []float32) {
-	for i := range r {
-		if odd(i) {
-			r[i] *= above1
-		}
-	}
-}
-
-func odd(i int) bool { return bits.OnesCount(uint(i))&1 != 0 }
-
-const above1 = 1 + 0x1p-23 // the number after 1
