@@ -20,7 +20,7 @@
 //     (opPlan.launches). Executor.write adds those: one block of memory to copy in.
 //  5. Executor.onDevice takes the device with the least planned work; child.take one
 //     of its lanes. The child learns of the memory the first time (child.share).
-//  6. child.ask sends the request, 128 bytes on the lane's socket, and waits for the
+//  6. child.ask sends the request, 192 bytes on the lane's socket, and waits for the
 //     reply until the deadline. The child copies the block in, launches, and copies
 //     Out and a status word a task back, on the lane's stream; other lanes do the same
 //     meanwhile.

@@ -112,6 +112,9 @@ func decodeRequest(m *[messageBytes]byte) (q request) {
 	for i, p := range []*uint64{&q.inOff, &q.inBytes, &q.tasksOff, &q.tilesOff, &q.launchesOff, &q.outOff, &q.outBytes, &q.statusOff, &q.tasks, &q.scratchBytes} {
 		*p = le.Uint64(m[16+8*i:])
 	}
+	for i, p := range []*uint64{&q.inFrom, &q.inTo, &q.outFrom, &q.outTo, &q.room} {
+		*p = le.Uint64(m[112+8*i:])
+	}
 	q.copyOut, q.seq = m[96] != 0, le.Uint32(m[100:])
 	return q
 }
@@ -206,13 +209,21 @@ func execute(b []byte, q *request, fault string) error {
 	if (q.tasksOff|q.tilesOff|q.launchesOff|q.outOff|q.statusOff)%alignment != 0 {
 		return fmt.Errorf("not aligned: %+v", q)
 	}
-	in, outBlock := append([]byte(nil), b[:q.inBytes]...), make([]byte, q.outBytes)
-	f32 := view[float32](in, 0, int(q.tasksOff/4))
+	if q.inFrom > q.inTo || q.inTo > q.tasksOff || q.outFrom < q.outOff || q.outFrom > q.outTo || q.outTo > q.statusOff {
+		return fmt.Errorf("what to copy does not fit: %+v", q)
+	}
+	in, outBlock := make([]byte, max(q.inBytes, q.room)), make([]byte, q.outBytes)
+	f32 := view[float32](in, 0, len(in)/4)
+	for i := range f32 {
+		f32[i] = math.Float32frombits(0x7fbadbad)
+	}
+	copy(in[q.inFrom:], b[q.inFrom:q.inTo])
+	copy(in[q.tasksOff:], b[q.tasksOff:q.inBytes])
 	tasks := view[detectors.Task](in, int(q.tasksOff), int(q.tasks))
 	launches := view[Launch](in, int(q.launchesOff), int(q.launches))
 	out, status := view[float32](outBlock, 0, int(q.statusOff-q.outOff)/4), view[uint32](outBlock, int(q.statusOff-q.outOff), int(q.tasks))
 	if q.copyOut {
-		copy(outBlock, b[q.outOff:q.statusOff])
+		copy(outBlock[q.outFrom-q.outOff:], b[q.outFrom:q.outTo])
 	} else {
 		for i := range out {
 			out[i] = math.Float32frombits(0x7fbadbad) // and it should be seen
@@ -273,7 +284,8 @@ func execute(b []byte, q *request, fault string) error {
 	if fault == "status" {
 		status[len(status)-1] = 7
 	}
-	copy(b[q.outOff:], outBlock)
+	copy(b[q.outFrom:q.outTo], outBlock[q.outFrom-q.outOff:])
+	copy(b[q.statusOff:], outBlock[q.statusOff-q.outOff:])
 	if fault == "error" {
 		return errors.New("an illegal memory access was encountered")
 	}

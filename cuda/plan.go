@@ -119,6 +119,10 @@ type planner struct {
 	waves   int32
 	shapes  [64]shapeClass
 	serial  uint32
+
+	part   bool             // of a batch that is split: see split.go
+	params []detectors.Span // of a part's tasks
+	q      request          // what asks for this round's plan
 }
 
 // segment is a run of linked tasks of one class: a chain, or a part of one where

@@ -18,7 +18,7 @@ var Names = []string{
 }
 
 // layout changes with task.h and the protocol of parent and child.
-const layout = 1
+const layout = 2
 
 //go:embed *.fatbin
 var fatbins embed.FS
