@@ -151,18 +151,23 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	e.mu.Lock()
 	h := e.held[b]
 	e.mu.Unlock()
+	whole := func() error { return e.onCPU(ctx, b) }
+	if len(b.Runs) > 0 {
+		whole = func() error { return fmt.Errorf("cuda: execute: %w", detectors.ErrForgotten) }
+	}
 	if h == nil || !e.inService() {
-		return e.onCPU(ctx, b)
+		return whole()
 	}
 	p := &h.plan
 	p.shared = e.least
 	p.start(b)
+	p.brought = b.Runs
 	defer func() { e.declined.Add(uint64(p.declined)) }()
 	for round := 0; p.left > 0; round++ {
 		p.assign(b)
 		if n := p.device(); n > 0 {
 			if round == 0 && !e.settle(h) {
-				return e.onCPU(ctx, b)
+				return whole()
 			}
 			end := e.beside(ctx, p, b)
 			taken, err := e.onDevice(ctx, h, n)
@@ -173,14 +178,15 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 			case err != nil:
 				return fmt.Errorf("cuda: execute: %w", err)
 			case !taken && round == 0:
-				return e.onCPU(ctx, b)
+				return whole()
 			case !taken:
 				p.force()
 				continue
 			}
 		} else if round == 0 {
-			return e.onCPU(ctx, b)
+			return whole()
 		}
+		p.brought = nil
 		if p.left == 0 {
 			break
 		}
@@ -188,6 +194,7 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 			return fmt.Errorf("cuda: execute: %w", err)
 		}
 	}
+	b.Known()
 	return nil
 }
 
@@ -239,6 +246,9 @@ const (
 // score it. The error is that of ctx.
 func (e *Executor) onDevice(ctx context.Context, h *held, n int) (taken bool, err error) {
 	p := &h.plan
+	if len(p.brought) > 0 {
+		return e.onKeeper(ctx, h, n)
+	}
 	if done, err := e.onDevices(ctx, h); done || err != nil {
 		return done, err
 	}
@@ -349,6 +359,9 @@ func (e *Executor) write(h *held, plans ...*planner) bool {
 			return true
 		}
 		bigger := m.limits
+		if len(h.plan.brought) > 0 { // it is for rows, which take F32 where they are not kept
+			bigger.f32 = max(2*m.f32, room(m.f32+(end-m.outOff+3)/4, 0))
+		}
 		bigger.tasks += (end - m.outOff + planBytes - 1) / planBytes
 		if e.move(h, bigger, false) != nil {
 			return false
@@ -365,17 +378,23 @@ func (p *planner) write(b *detectors.Batch, m *memory, at, status int) (end, sta
 	if tiles > m.outOff {
 		return tiles + 32*n, status
 	}
+	p.away = uint32(m.outOff / 4)
 	p.lay(b, view[detectors.Task](m.bytes, at, n))
-	params := align(tiles + 16*len(p.tiles))
-	launches := params
+	behind := align(tiles + 16*len(p.tiles)) // what comes with the plan
+	launches := behind
 	if p.part {
-		launches = align(params + 4*p.paramsLen(b.F32))
+		launches = align(behind + 4*p.paramsLen(b.F32))
+	} else if len(p.brought) > 0 {
+		launches = align(behind + 8*p.freshLen())
 	}
 	end = align(launches + 32*len(p.launches))
 	if end > m.outOff {
 		return end, status
 	}
 	copy(view[Tile](m.bytes, tiles, len(p.tiles)), p.tiles)
+	if len(p.brought) > 0 {
+		p.writeRuns(b, view[run](m.bytes, tiles, len(p.brought)), view[float64](m.bytes, behind, (launches-behind)/8), uint32(behind/4))
+	}
 	copy(view[Launch](m.bytes, launches, len(p.launches)), p.launches)
 	p.q = request{
 		kind: kindExecute, batch: m.id, launches: uint32(len(p.launches)),
@@ -385,8 +404,11 @@ func (p *planner) write(b *detectors.Batch, m *memory, at, status int) (end, sta
 		inTo: uint64(at), outFrom: uint64(m.outOff), outTo: uint64(status),
 		copyOut: p.outputs != len(b.Out), // gaps, and what rounds before have left
 	}
+	if len(p.brought) > 0 {
+		p.q.room = uint64(m.outOff + 4*b.AwayX)
+	}
 	if p.part {
-		p.narrow(b, m, params)
+		p.narrow(b, m, behind)
 	}
 	return end, align(status + 4*n)
 }
@@ -418,12 +440,16 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	h := e.held[b]
 	e.mu.Unlock()
 	d, c := e.pick(nil)
+	if s, ok := b.KeptIn().(*share); ok {
+		d, c = s.d, s.c
+	}
 	if h == nil || d == nil || !e.settle(h) {
 		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
 	}
 	p := &h.plan
 	p.shared = e.least
 	p.start(b)
+	p.brought = b.Runs
 	p.assign(b)
 	if p.device() == 0 || !e.write(h, p) {
 		return m, errors.New("cuda: measure: no device takes a task of this batch, or there is no room for its plan")

@@ -12,6 +12,10 @@ namespace ikasst_cu {
 namespace lof_cu {
 #include "../lof.cu"
 }
+namespace resident_cu {
+#include "../resident.cu"
+}
+using namespace resident_cu;
 using namespace ikasst_cu;
 using namespace lof_cu;
 
