@@ -8,7 +8,8 @@
 #   bin/device/device.sh OUT [STEP...]    # there; results in OUT
 #
 # Steps, default all that the machine has the tools for: suite memcheck racecheck
-# bench torch demo.
+# bench torch demo; besides, resident (windows that stay on the device, against
+# windows that travel) and scale (one GPU against several; DEVICES=1,2,4).
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?usage: device.sh OUT [STEP...]}
@@ -67,6 +68,20 @@ bench() {
 	result bench $code "$out/bench.txt"
 }
 
+resident() {
+	timeout 200 ./worker bench -json -v ops-resident >"$out/resident.jsonl" 2>"$out/resident.txt"
+	local code=$?
+	if grep -q '"skipped"' "$out/resident.jsonl"; then code=91; fi
+	result resident $code "$out/resident.txt"
+}
+
+scale() {
+	timeout 300 ./worker bench -json -v ${DEVICES:+-devices "$DEVICES"} ops-scale >"$out/scale.jsonl" 2>"$out/scale.txt"
+	local code=$?
+	if grep -q '"skipped"' "$out/scale.jsonl"; then code=91; fi
+	result scale $code "$out/scale.txt"
+}
+
 torch() {
 	if ! python3 -c 'import torch' 2>/dev/null; then
 		echo "torch      python3 has no torch: skipped"
@@ -104,7 +119,7 @@ demo() {
 
 for step in $steps; do
 	case $step in
-	suite | bench | torch | demo) $step ;;
+	suite | bench | resident | scale | torch | demo) $step ;;
 	memcheck | racecheck) sanitize "$step" ;;
 	*) echo "no step $step" >&2 && exit 2 ;;
 	esac
