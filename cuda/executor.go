@@ -361,8 +361,9 @@ func (e *Executor) write(h *held, plans ...*planner) bool {
 		bigger := m.limits
 		if len(h.plan.brought) > 0 { // it is for rows, which take F32 where they are not kept
 			bigger.f32 = max(2*m.f32, room(m.f32+(end-m.outOff+3)/4, 0))
+		} else {
+			bigger.tasks += (end - m.outOff + planBytes - 1) / planBytes
 		}
-		bigger.tasks += (end - m.outOff + planBytes - 1) / planBytes
 		if e.move(h, bigger, false) != nil {
 			return false
 		}

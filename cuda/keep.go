@@ -4,7 +4,7 @@ package cuda
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync"
 
 	"odradek/detectors"
@@ -113,11 +113,11 @@ func (e *Executor) onKeeper(ctx context.Context, h *held, n int) (taken bool, er
 	}
 	for i := range p.brought {
 		if p.places[p.brought[i].Task] != onDevice {
-			panic(fmt.Sprintf("cuda: the window of task %d is kept and the task is not the device's", p.brought[i].Task))
+			return false, nil
 		}
 	}
 	if !e.write(h, p) {
-		e.refuse(h, fmt.Errorf("its plan is too large"))
+		e.refuse(h, errors.New("its plan is too large"))
 		return false, nil
 	}
 	cost := h.work(p)

@@ -88,7 +88,7 @@ func (o *owner) pack(b *detectors.Batch, dues []due, shelf *detectors.Shelf) {
 		if ok {
 			span, raw := b.GrowF64(bring * o.dim)
 			copy(raw, x[len(x)-len(raw):])
-			t.X = shelf.Add(b, &s.place, int64(d.count), span)
+			t.X = shelf.Add(b, &s.place, int64(d.count), span, len(b.Tasks))
 		} else {
 			t.X, f = b.GrowF32(len(x))
 			center(f, x, o.dim)
@@ -317,7 +317,7 @@ func TestShelf(t *testing.T) {
 		n, ok := shelf.Bring(b, &w.place, int64(w.count))
 		if ok {
 			span, _ := b.GrowF64(n)
-			b.Tasks = append(b.Tasks, detectors.Task{X: shelf.Add(b, &w.place, int64(w.count), span), Dim: 1})
+			b.Tasks = append(b.Tasks, detectors.Task{X: shelf.Add(b, &w.place, int64(w.count), span, len(b.Tasks)), Dim: 1})
 			r := b.Runs[len(b.Runs)-1]
 			if memory[r.At] == nil {
 				memory[r.At] = map[int]int{}

@@ -61,10 +61,18 @@ func fits(have, more, limit int) bool { return limit == 0 || have+more <= limit 
 func (b *Batch) Reset() {
 	b.Tasks, b.F32, b.F64, b.I64, b.Out = b.Tasks[:0], b.F32[:0], b.F64[:0], b.I64[:0], b.Out[:0]
 	b.Serial++
+	if !b.known {
+		b.Forgotten()
+	} else if b.Kept != nil {
+		b.Runs, b.AwayX, b.Kept, b.memory, b.known = b.Runs[:0], 0, nil, nil, false
+	}
+}
+
+// Forgotten takes the Runs back and has their owner forget what is kept. The X of
+// their tasks have to be packed before the batch is executed.
+func (b *Batch) Forgotten() {
 	if b.Kept != nil {
-		if !b.known {
-			b.Kept.Forget()
-		}
+		b.Kept.Forget()
 		b.Runs, b.AwayX, b.Kept, b.memory, b.known = b.Runs[:0], 0, nil, nil, false
 	}
 }

@@ -58,6 +58,9 @@ func (k *Keep) Memory() KeepMemory { return k.memory }
 // Forget makes all windows unknown. It has to be called where an owner's windows go
 // back to an earlier state.
 func (k *Keep) Forget() {
+	if k == nil {
+		return
+	}
 	for _, s := range k.shelves {
 		for i := range s.slots {
 			s.slots[i].stamp = 0
@@ -68,6 +71,9 @@ func (k *Keep) Forget() {
 
 // Close gives the memory back.
 func (k *Keep) Close() {
+	if k == nil {
+		return
+	}
 	k.leave()
 	k.shelves = nil
 }
@@ -175,23 +181,16 @@ func (s *Shelf) Bring(b *Batch, p *Place, count int64) (rows int, ok bool) {
 // newcomer would leave no hits at all. So the hand moves on with every eighth
 // newcomer only, and takes a slot that nobody has used since it came by before.
 func (s *Shelf) take(b *Batch) (at int, ok bool) {
-	if !s.full && s.empty == 0 {
-		first, n := s.keep.memory.Extend(s.bytes())
-		s.hand = len(s.slots)
-		for i := range n {
-			s.slots = append(s.slots, slot{at: first + uint64(i*s.bytes())})
-		}
-		s.empty, s.full = n, n == 0
-		if n == 0 {
-			s.hand = 0
-		}
-	}
-	if len(s.slots) == 0 {
-		return 0, false
-	}
 	if s.empty == 0 {
-		if s.misses++; s.misses%8 != 0 {
+		if s.misses++; s.full && s.misses%8 != 0 {
 			return 0, false
+		}
+		first, n := s.keep.memory.Extend(s.bytes()) // again, for others give theirs back
+		if s.full = n == 0; !s.full {
+			s.hand, s.empty = len(s.slots), n
+			for i := range n {
+				s.slots = append(s.slots, slot{at: first + uint64(i*s.bytes())})
+			}
 		}
 	}
 	for range len(s.slots) {
@@ -219,12 +218,12 @@ func (s *Shelf) bytes() int { return (8*s.rows*s.dim + 255) &^ 255 }
 // never is the count of a place that nothing was brought to.
 const never = -1 << 62
 
-// Add adds the run of a task that is appended next, and gives the task's X. fresh
-// are the rows that Bring asked for, in F64.
-func (s *Shelf) Add(b *Batch, p *Place, count int64, fresh Span) (x Span) {
+// Add adds the run of a task of the batch and gives the task's X. fresh are the
+// rows that Bring asked for, in F64.
+func (s *Shelf) Add(b *Batch, p *Place, count int64, fresh Span, task int) (x Span) {
 	t := &s.slots[p.slot]
 	r := Run{
-		At: t.at, Rows: fresh, Task: uint32(len(b.Tasks)),
+		At: t.at, Rows: fresh, Task: uint32(task),
 		First: uint32(uint64(count-int64(s.rows)) % uint64(s.rows)),
 	}
 	if p.run > 0 && p.batch == b.Serial {

@@ -49,6 +49,7 @@ type partition struct {
 	// Owned by the goroutine.
 	state      *keystate.State
 	batch      *detectors.Batch
+	kept       *detectors.Keep // nil: the executor keeps no windows
 	dec        *schemas.Decoder
 	enc        *schemas.ScoreEncoder
 	anomalyEnc *schemas.AnomalyEncoder
@@ -114,6 +115,7 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 			err = pt.run(ctx, offs[pt.tp])
 		}
 		pt.closeSource()
+		pt.kept.Close()
 		if pt.batch != nil {
 			pt.p.cfg.Executor.Release(pt.batch)
 		}
@@ -410,7 +412,12 @@ func (pt *partition) finish(ctx context.Context) error {
 func (pt *partition) score(ctx context.Context) error {
 	if n := len(pt.batch.Tasks); n > 0 {
 		began := time.Now()
-		if err := pt.p.cfg.Executor.Execute(ctx, pt.batch); err != nil {
+		err := pt.p.cfg.Executor.Execute(ctx, pt.batch)
+		if errors.Is(err, detectors.ErrForgotten) {
+			pt.state.Repack(pt.batch)
+			err = pt.p.cfg.Executor.Execute(ctx, pt.batch)
+		}
+		if err != nil {
 			return fmt.Errorf("processor: %s/%d: score: %w", pt.tp.Topic, pt.tp.Partition, err)
 		}
 		pt.p.cfg.Metrics.executed(n, time.Since(began))

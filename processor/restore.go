@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"odradek/detectors"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
 	"odradek/schemas"
@@ -68,6 +69,11 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 func (pt *partition) newState() *keystate.State {
 	s := keystate.New(pt.p.cfg.State)
 	s.SetSource(pt.tp.Topic, pt.tp.Partition)
+	pt.kept.Close()
+	if k, ok := pt.p.cfg.Executor.(detectors.Keeper); ok {
+		pt.kept = k.Keep()
+		s.SetKeep(pt.kept)
+	}
 	return s
 }
 

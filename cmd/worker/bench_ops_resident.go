@@ -105,7 +105,7 @@ func (o *residentOwner) pack(n int) {
 			for i := range raw {
 				raw[i] = ring[(oldest+o.rows-bring+i)%o.rows]
 			}
-			t.X = o.shelf.Add(b, &o.places[k], count, span)
+			t.X = o.shelf.Add(b, &o.places[k], count, span, len(b.Tasks))
 		} else {
 			t.X, p = b.GrowF32(o.rows)
 			x, y := ring[oldest:], ring[:oldest]
