@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -170,7 +171,13 @@ func residentTest(t *testing.T, o Options, n, dim, fresh, rounds int, between fu
 			}
 			dues = append(dues, due{k, len(kept.series[k].rows) / dim})
 		}
+		before := e.Stats().CPUTasks
 		got, want := kept.score(b, dues), travel.score(whole, dues)
+		// The CPU's bits are those of a Go child, and not of one that runs kernels.
+		tolerance := 0.0
+		if o.Child != os.Args[0] && e.Stats().CPUTasks > before {
+			tolerance = 1e-3
+		}
 		for i, task := range b.Tasks {
 			for _, s := range []detectors.Span{task.Scores, task.Next} {
 				w := whole.Tasks[i].Scores
@@ -178,10 +185,15 @@ func residentTest(t *testing.T, o Options, n, dim, fresh, rounds int, between fu
 					w = whole.Tasks[i].Next
 				}
 				for j := range s.Len {
-					if g, w := got[s.Off+j], want[w.Off+j]; math.Float32bits(g) != math.Float32bits(w) {
+					if g, w := got[s.Off+j], want[w.Off+j]; math.Float32bits(g) != math.Float32bits(w) && !(math.Abs(float64(g-w)) <= tolerance) {
 						t.Fatalf("round %d, task %d of %d: number %d is %v, with whole windows %v", round, i, len(dues), j, g, w)
 					}
 				}
+			}
+		}
+		if tolerance > 0 {
+			for k, s := range kept.series {
+				travel.series[k].carry = slices.Clone(s.carry)
 			}
 		}
 	}
@@ -280,6 +292,28 @@ func TestResidentEmulated(t *testing.T) {
 	}
 }
 
+// TestDeviceResident is the same on a device, also where its child is killed.
+func TestDeviceResident(t *testing.T) {
+	o := deviceOptions(t)
+	for _, dim := range []int{1, 3} {
+		for _, resident := range []int64{1 << 26, 200 * windowBytes} {
+			o.Resident = resident
+			residentTest(t, o, 1000, dim, 1+dim, 20, nil)
+		}
+	}
+	o.Resident = 1 << 26
+	_, _, repacked := residentTest(t, o, 1000, 1, 1, 12, func(round int, e *Executor, kept *owner) {
+		if round%4 == 3 {
+			waitUp(t, e, 10*time.Second)
+			unix.Kill(e.Stats().Devices[0].Pid, unix.SIGKILL)
+		}
+		if round%4 == 0 {
+			waitUp(t, e, 10*time.Second) // both owners on the device again: bits of one class
+		}
+	})
+	t.Logf("%d batches packed again", repacked)
+}
+
 // TestShelf: what a shelf thinks it has is what it was given, whatever comes.
 func TestShelf(t *testing.T) {
 	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 8})
@@ -344,5 +378,63 @@ func TestShelf(t *testing.T) {
 	}
 	if keep.Close(); len(k.free) != 1 || !slices.Contains(k.free, 4096) {
 		t.Errorf("free after Close: %v", k.free)
+	}
+}
+
+// BenchmarkWrite is what Execute does on a core before a device begins: 4,096 tasks
+// of one fresh sample, planned and written, with windows that travel and that stay.
+func BenchmarkWrite(b *testing.B) {
+	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 100})
+	if err != nil {
+		b.Fatal(err)
+	}
+	const tasks = 4096
+	for _, stay := range []bool{false, true} {
+		b.Run(fmt.Sprintf("stay=%v", stay), func(b *testing.B) {
+			m, err := newMemory(0, limits{1 << 22, 1 << 20, tasks})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer m.free()
+			h := &held{Batch: &detectors.Batch{}, memory: m}
+			m.take(h.Batch)
+			memory := &share{kept: newKept(nil, &child{dead: make(chan struct{})}, 4096, 64<<20)}
+			keep := detectors.NewKeep(func() detectors.KeepMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
+			shelf := keep.Shelf(d, 1, 1)
+			params, f := h.GrowF32(len(d.Params()))
+			copy(f, d.Params())
+			places := make([]detectors.Place, tasks)
+			for round := range 2 {
+				h.Known()
+				h.Batch.Reset()
+				h.GrowF32(len(d.Params()))
+				for k := range tasks {
+					t := detectors.Task{Op: d.Op(), Dim: 1, Fresh: 1, Params: params}
+					if n, ok := 0, false; stay {
+						if n, ok = shelf.Bring(h.Batch, &places[k], int64(d.Window()+round)); !ok {
+							b.Fatal("no room")
+						}
+						span, _ := h.GrowF64(n)
+						t.X = shelf.Add(h.Batch, &places[k], int64(d.Window()+round), span, k)
+					} else {
+						t.X, _ = h.GrowF32(d.Window())
+					}
+					t.Carry, _ = h.GrowF32(100)
+					t.Scores, t.Next = h.GrowOut(1), h.GrowOut(100)
+					h.Tasks = append(h.Tasks, t)
+				}
+			}
+			e, p := &Executor{}, &h.plan
+			for b.Loop() {
+				p.start(h.Batch)
+				p.brought = h.Runs
+				p.assign(h.Batch)
+				if !e.write(h, p) {
+					b.Fatal("no room")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tasks, "ns/task")
+			b.ReportMetric(float64(p.q.inBytes-p.q.inFrom)/tasks, "B/task")
+		})
 	}
 }

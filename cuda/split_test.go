@@ -87,6 +87,40 @@ func TestSplitEmulated(t *testing.T) {
 	}
 }
 
+// TestDeviceSplit is the same on two devices.
+func TestDeviceSplit(t *testing.T) {
+	o := deviceOptions(t)
+	o.Devices = []int{0, 1}
+	if e, err := Open(o); err != nil {
+		t.Skipf("skipped part cuda: a second device: %v", err)
+	} else {
+		e.Close()
+	}
+	o.Devices = []int{0}
+	one := open(t, o)
+	l := newLoad(t, seeded(t), 20000, 1)
+	b := one.Batch()
+	l.pack(b)
+	if err := one.Execute(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	l.want = slices.Clone(b.Out)
+	one.Release(b)
+	one.Close()
+	splitAlways(t)
+	o.Devices = []int{0, 1}
+	e := open(t, o)
+	defer e.Close()
+	l.run(t, e, 5)
+	s := e.Stats()
+	noFault(t, s)
+	for _, d := range s.Devices {
+		if d.Batches != 5 || d.Tasks < 5*9000 {
+			t.Errorf("%d tasks in %d batches on device %d", d.Tasks, d.Batches, d.Index)
+		}
+	}
+}
+
 // TestCut: parts are of about the same cost, have each task once, and no chain
 // crosses from one into the next.
 func TestCut(t *testing.T) {
