@@ -295,11 +295,18 @@ func TestResidentEmulated(t *testing.T) {
 // TestDeviceResident is the same on a device, also where its child is killed.
 func TestDeviceResident(t *testing.T) {
 	o := deviceOptions(t)
+	n := 1000
+	if testing.Short() {
+		n = 200
+	}
 	for _, dim := range []int{1, 3} {
 		for _, resident := range []int64{1 << 26, 200 * windowBytes} {
 			o.Resident = resident
-			residentTest(t, o, 1000, dim, 1+dim, 20, nil)
+			residentTest(t, o, n, dim, 1+dim, 20, nil)
 		}
+	}
+	if testing.Short() { // under a tool that does not outlive its child
+		return
 	}
 	o.Resident = 1 << 26
 	_, _, repacked := residentTest(t, o, 1000, 1, 1, 12, func(round int, e *Executor, kept *owner) {
