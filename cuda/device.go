@@ -31,6 +31,9 @@ func (d *device) serving() *child {
 // start starts a child and puts the device in service.
 func (d *device) start(ctx context.Context) error {
 	c, err := spawn(ctx, d.o, d.index)
+	if err == nil && d.o.Resident > 0 {
+		err = d.keepOn(c)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stats.Starts++
@@ -41,6 +44,24 @@ func (d *device) start(ctx context.Context) error {
 	d.child = c
 	d.stats.Info, d.stats.Up, d.stats.Pid = c.Info, true, c.cmd.Process.Pid
 	return nil
+}
+
+// keepOn takes memory for windows on a child that has just started. A device that
+// has none does without.
+func (d *device) keepOn(c *child) error {
+	l, err := c.take(context.Background())
+	if err != nil {
+		return err
+	}
+	size := d.o.Resident / alignment * alignment
+	r, err := c.ask(l, &request{kind: kindKeep, inBytes: uint64(size)}, "", time.Now().Add(d.o.StartTimeout))
+	c.give(l)
+	if err == nil && r.code == codeOK {
+		c.kept = newKept(d, c, r.a, size)
+	} else if err == nil && d.o.Log != nil {
+		d.o.Log.Warn("the GPU has no memory for windows, they travel with every batch", "device", d.index, "bytes", size, "err", r.text)
+	}
+	return err
 }
 
 // healthy is how long a child has to live for its fault to be the first one.

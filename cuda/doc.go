@@ -18,14 +18,16 @@
 //  4. planner.lay writes the tasks of a class side by side, chains by falling cost,
 //     right behind the used part of F32, and has the op make tiles and launches
 //     (opPlan.launches). Executor.write adds those: one block of memory to copy in.
-//  5. Executor.onDevice takes the device with the least planned work; child.take one
-//     of its lanes. The child learns of the memory the first time (child.share).
-//  6. child.ask sends the request, 128 bytes on the lane's socket, and waits for the
+//  5. Executor.onDevice takes the device with the least planned work, or cuts a long
+//     plan into parts for all devices that have nothing to do (split.go); child.take
+//     takes a lane. The child learns of the memory the first time (child.share).
+//  6. child.ask sends the request, 192 bytes on the lane's socket, and waits for the
 //     reply until the deadline. The child copies the block in, launches, and copies
 //     Out and a status word a task back, on the lane's stream; other lanes do the same
 //     meanwhile.
 //  7. planner.settle reads the status words. A task that its kernel left alone goes to
-//     the CPU, with the tasks that are the CPU's anyway (Executor.score).
+//     the CPU, with those of its own that had to wait for the device (Executor.score);
+//     the others it has scored meanwhile (Executor.beside).
 //  8. Tasks whose carry comes from one of those have waited: they are planned again,
 //     until none is left. Most batches have one round.
 //
@@ -36,6 +38,65 @@
 // twice that each time. On an H200 a killed child's device is in service again after
 // 0.3 s, after an illegal address 0.45 s, after an endless kernel 0.3 s past its
 // deadline; a start takes 0.2 s (TestDeviceFaults).
+//
+// # Several devices
+//
+// Batches are spread as they come, each to the device with the least planned work;
+// the processor has one in flight for each partition, so with more partitions than
+// devices these all have something to do. With fewer, a batch of a millisecond or
+// more is cut into runs of tasks by their index, of about the same cost, one for each
+// idle device. Each part has a plan of its own behind F32, with its parameters, and
+// brings the part of F32 and of Out that its tasks lie in; a task's result depends on
+// that task alone, so the bits are those of one device. No chain crosses a cut: where
+// the keys of a batch have several tasks with a carry each, in turn, there is none,
+// and the batch stays whole. A device that is lost takes its own part with it, which
+// is planned again in the next round; the other parts are done.
+//
+// On a host of several sockets a batch's memory lies where its owner first wrote to
+// it, and a device on the other socket copies across; nothing here places either.
+// What a device asks of the host is in "Windows that stay": a core packs so much, and
+// bench ops-scale says what several devices make of it.
+//
+// # Windows that stay
+//
+// With one fresh sample a task, nearly all that is copied in was copied in before.
+// With Options.Resident, a device keeps windows as rings of float64 (keep.go): the
+// owner's detectors.Shelf knows what lies where, a task brings its newest rows, and
+// the kernel resident makes X of the ring, by the operations of keystate's packing, so
+// that it does not matter for the bits. X is centred anew for each task, on values of
+// its own, which is why float32 rows could not stay. The directory is with the owner,
+// who alone knows which rows it means: a Place has the window's address and how many
+// rows the series had, everything else is a miss, and a miss brings all rows the same
+// way. The owner forgets all Places when it rolls back, when a batch was packed and
+// not executed, and when the child is gone; then Execute says detectors.ErrForgotten,
+// since such a batch cannot be scored anywhere else, and the owner packs it again
+// (keystate.State.Repack). Owners take the device's memory by the megabyte. Where
+// there are more windows than room, the ones that have it keep it, for series come
+// round in turn and the oldest is the next; one newcomer in eight moves the hand of a
+// clock that finds those no longer used.
+//
+// Floors at w=100 of IKA-SST, 406 rows, one fresh sample a task:
+//
+//	                             windows travel           windows stay
+//	bytes in, a task             2,104                    536: X is 8 of a sample and 48 of a run
+//	bytes out                    408                      408
+//	link, 55 GB/s each way       26 M/s                   103 M/s in, 135 M/s out
+//	launches alone               101 M/s                  91 M/s: 4.9 KB more of the device's memory
+//	host memory, by cores        10 KB: ring, X, carries  2.5 KB: carries, the end of the ring
+//	on the device, a key         0                        3.3 KB
+//
+//	a core of the owner, packing  410 ns                   90 ns
+//	a core in Execute             72 ns                    102 ns
+//	16 cores of these two         33 M/s                   83 M/s
+//
+// (BenchmarkResidentPack of cmd/worker with 200,000 keys and BenchmarkWrite, the least
+// of several runs on a busy EPYC: 406 differences and roundings one by one are what
+// packing takes, in cache or not.) So the link bounds windows that travel (24.4 M/s
+// were measured, 93 %), and the owner's packing is not far beyond. That is why the
+// directory is not with the child, the whole window being packed as ever and only not
+// copied: the cores would be the bound at once. Windows that stay leave the link half
+// idle at 60 M/s; the cores have little to spare there, with 25 ns more to take a
+// carry over and what the owner does besides.
 //
 // # How to add a kernel
 //
@@ -65,6 +126,8 @@
 //     for slices that its owner still has.
 //   - A batch that a killed child may still write to (its process does not end within
 //     five seconds) is moved, and that memory left alone for good.
+//   - An X whose offset has the bit detectors.Away is in no arena. The planner puts it
+//     behind everything that is copied, where the kernel resident writes it.
 //   - Out goes to the device first only if it has gaps that are no task's, or in a
 //     second round: what comes back is one block, and would overwrite them.
 //

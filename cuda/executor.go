@@ -43,6 +43,7 @@ type held struct {
 	memory  *memory   // nil: none was to be had, the batch is in the heap
 	retired []*memory // what it lay in before this Execute
 	plan    planner
+	parts   []*part // of a plan that is split
 }
 
 // Open starts a child for each device. Its error says why there is none that
@@ -150,31 +151,42 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	e.mu.Lock()
 	h := e.held[b]
 	e.mu.Unlock()
+	whole := func() error { return e.onCPU(ctx, b) }
+	if len(b.Runs) > 0 {
+		whole = func() error { return fmt.Errorf("cuda: execute: %w", detectors.ErrForgotten) }
+	}
 	if h == nil || !e.inService() {
-		return e.onCPU(ctx, b)
+		return whole()
 	}
 	p := &h.plan
 	p.shared = e.least
 	p.start(b)
+	p.brought = b.Runs
 	defer func() { e.declined.Add(uint64(p.declined)) }()
 	for round := 0; p.left > 0; round++ {
 		p.assign(b)
 		if n := p.device(); n > 0 {
 			if round == 0 && !e.settle(h) {
-				return e.onCPU(ctx, b)
+				return whole()
 			}
-			switch taken, err := e.onDevice(ctx, h, n); {
+			end := e.beside(ctx, p, b)
+			taken, err := e.onDevice(ctx, h, n)
+			if also := end(taken && err == nil); err == nil {
+				err = also
+			}
+			switch {
 			case err != nil:
 				return fmt.Errorf("cuda: execute: %w", err)
 			case !taken && round == 0:
-				return e.onCPU(ctx, b)
+				return whole()
 			case !taken:
 				p.force()
 				continue
 			}
 		} else if round == 0 {
-			return e.onCPU(ctx, b)
+			return whole()
 		}
+		p.brought = nil
 		if p.left == 0 {
 			break
 		}
@@ -182,6 +194,7 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 			return fmt.Errorf("cuda: execute: %w", err)
 		}
 	}
+	b.Known()
 	return nil
 }
 
@@ -213,18 +226,37 @@ func (e *Executor) pick(tried []*device) (best *device, c *child) {
 // notWritten is what a status word is before the device writes it.
 const notWritten = 0xffffffff
 
+// work is about how long a device has to do with a plan, in nanoseconds: its
+// arithmetic and, one after the other with it for a batch alone, its copies.
+func (h *held) work(p *planner) int64 {
+	return int64(p.cost) + chainWeight*int64(p.longest) + int64(4*(len(h.F32)+len(h.Out)))/copyRate
+}
+
+// chainWeight is how many chains a device works on at once, about: what a chain
+// alone costs more than its share of a full device. copyRate is bytes a nanosecond
+// to or from a device (PCIe of the fifth generation, measured).
+const (
+	chainWeight = 128
+	copyRate    = 50
+)
+
 // onDevice executes the plan of this round, n tasks, on the device with the
-// least work. A device that fails loses the batch to the next one, once; taken is
-// false where the CPU has to score it. The error is that of ctx.
+// least work, or on all that have none, where that is worth it. A device that
+// fails loses the batch to the next one, once; taken is false where the CPU has to
+// score it. The error is that of ctx.
 func (e *Executor) onDevice(ctx context.Context, h *held, n int) (taken bool, err error) {
 	p := &h.plan
-	q, ok := e.write(h, n)
-	if !ok {
+	if len(p.brought) > 0 {
+		return e.onKeeper(ctx, h, n)
+	}
+	if done, err := e.onDevices(ctx, h); done || err != nil {
+		return done, err
+	}
+	if !e.write(h, p) {
 		e.refuse(h, errors.New("its plan is too large"))
 		return false, nil
 	}
-	q.copyOut = p.outputs != len(h.Out) // gaps, and what rounds before have left
-	cost := int64(p.cost) + chainWeight*int64(p.longest)
+	cost := h.work(p)
 	var tried []*device
 	for len(tried) < 2 {
 		d, c := e.pick(tried)
@@ -233,10 +265,11 @@ func (e *Executor) onDevice(ctx context.Context, h *held, n int) (taken bool, er
 		}
 		tried = append(tried, d)
 		d.load.Add(cost)
-		refused, err := e.onChild(ctx, d, c, h, &q)
+		refused, err := e.onChild(ctx, d, c, h.memory, &p.q)
 		d.load.Add(-cost)
 		switch {
 		case err == nil && refused == nil:
+			p.settle(h.Batch, view[uint32](h.memory.bytes, int(p.q.statusOff), n))
 			return true, nil
 		case err == nil:
 			e.refuse(h, refused)
@@ -245,40 +278,48 @@ func (e *Executor) onDevice(ctx context.Context, h *held, n int) (taken bool, er
 			return false, err
 		}
 		e.lost.Add(1)
-		select {
-		case <-c.gone:
-		case <-time.After(goneTimeout):
-			// It may yet write to this memory: leave it there for good.
-			if e.move(h, h.memory.limits, true) != nil {
-				h.memory = nil
-				h.F32, h.Out = slices.Clone(h.F32), slices.Clone(h.Out)
+		if !c.ends() {
+			if !e.abandon(h) || !e.write(h, p) {
 				return false, nil
 			}
-			if q, ok = e.write(h, n); !ok {
-				return false, nil
-			}
-			q.copyOut = true
+			p.q.copyOut = true
 		}
 	}
 	return false, nil
 }
 
-// chainWeight is how many chains a device works on at once, about: what a chain
-// alone costs more than its share of a full device.
-const chainWeight = 128
+// ends waits until the device lets go of our memory; false: it takes too long.
+func (c *child) ends() bool {
+	select {
+	case <-c.gone:
+		return true
+	case <-time.After(goneTimeout):
+		return false
+	}
+}
+
+// abandon moves a batch that a killed child may yet write to, and leaves that
+// memory there for good. False: there is no other, the batch is in the heap.
+func (e *Executor) abandon(h *held) bool {
+	if e.move(h, h.memory.limits, true) == nil {
+		return true
+	}
+	h.memory = nil
+	h.F32, h.Out = slices.Clone(h.F32), slices.Clone(h.Out)
+	return false
+}
 
 // mapTime is what locking a batch's memory may take besides: 1 GiB takes 0.3 s.
 const mapTime = 5 * time.Second
 
 // onChild executes a request on a child. An error is that of ctx, or the child
-// is done with.
-func (e *Executor) onChild(ctx context.Context, d *device, c *child, h *held, q *request) (refused, err error) {
+// is done with. Without one, the status words are 0 or 1.
+func (e *Executor) onChild(ctx context.Context, d *device, c *child, m *memory, q *request) (refused, err error) {
 	l, err := c.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer c.give(l)
-	m := h.memory
 	if refused, err = c.share(l, m, time.Now().Add(d.allowance()+mapTime)); refused != nil || err != nil {
 		return refused, err
 	}
@@ -293,44 +334,84 @@ func (e *Executor) onChild(ctx context.Context, d *device, c *child, h *held, q 
 	if r.code != codeOK {
 		return errors.New(r.text), nil
 	}
-	if err := h.plan.settle(h.Batch, status); err != nil {
-		c.fail(err)
-		return nil, c.failed()
+	for k, s := range status {
+		if s > statusLeft {
+			c.fail(fmt.Errorf("status %#x of task %d of %d", s, k, len(status)))
+			return nil, c.failed()
+		}
 	}
 	d.count(len(status), r.nanos)
 	return nil, nil
 }
 
-// write writes the plan behind the used part of F32. False: there is no room.
-func (e *Executor) write(h *held, n int) (q request, ok bool) {
-	p := &h.plan
+// write writes plans, which have no task in common, behind the used part of F32,
+// each with what asks for it. False: there is no room.
+func (e *Executor) write(h *held, plans ...*planner) bool {
 	for {
 		m := h.memory
-		tasks := align(4 * len(h.F32))
-		if tasks+64*n > m.outOff {
-			return q, false
+		end, status := align(4*len(h.F32)), m.outOff+align(4*len(h.Out))
+		for _, p := range plans {
+			if end, status = p.write(h.Batch, m, end, status); end > m.outOff {
+				break
+			}
 		}
-		p.lay(h.Batch, view[detectors.Task](m.bytes, tasks, n))
-		tiles := align(tasks + 64*n)
-		launches := align(tiles + 16*len(p.tiles))
-		end := launches + 32*len(p.launches)
 		if end <= m.outOff {
-			copy(view[Tile](m.bytes, tiles, len(p.tiles)), p.tiles)
-			copy(view[Launch](m.bytes, launches, len(p.launches)), p.launches)
-			status := m.outOff + align(4*len(h.Out))
-			return request{
-				kind: kindExecute, batch: m.id, launches: uint32(len(p.launches)),
-				inBytes: uint64(end), tasksOff: uint64(tasks), tilesOff: uint64(tiles), launchesOff: uint64(launches),
-				outOff: uint64(m.outOff), outBytes: uint64(status + 4*n - m.outOff), statusOff: uint64(status),
-				tasks: uint64(n), scratchBytes: p.scratchBytes,
-			}, true
+			return true
 		}
 		bigger := m.limits
-		bigger.tasks += (end - m.outOff + planBytes - 1) / planBytes
+		if len(h.plan.brought) > 0 { // it is for rows, which take F32 where they are not kept
+			bigger.f32 = max(2*m.f32, room(m.f32+(end-m.outOff+3)/4, 0))
+		} else {
+			bigger.tasks += (end - m.outOff + planBytes - 1) / planBytes
+		}
 		if e.move(h, bigger, false) != nil {
-			return q, false
+			return false
 		}
 	}
+}
+
+// write writes the plan of this round from byte at of the memory on, its status
+// words being at status, and returns where the next one's lie. Nothing beyond
+// m.outOff is written: an end beyond that says how much room is missing.
+func (p *planner) write(b *detectors.Batch, m *memory, at, status int) (end, statusEnd int) {
+	n := p.device()
+	tiles := align(at + 64*n)
+	if tiles > m.outOff {
+		return tiles + 32*n, status
+	}
+	p.away = uint32(m.outOff / 4)
+	p.lay(b, view[detectors.Task](m.bytes, at, n))
+	behind := align(tiles + 16*len(p.tiles)) // what comes with the plan
+	launches := behind
+	if p.part {
+		launches = align(behind + 4*p.paramsLen(b.F32))
+	} else if len(p.brought) > 0 {
+		launches = align(behind + 8*p.freshLen())
+	}
+	end = align(launches + 32*len(p.launches))
+	if end > m.outOff {
+		return end, status
+	}
+	copy(view[Tile](m.bytes, tiles, len(p.tiles)), p.tiles)
+	if len(p.brought) > 0 {
+		p.writeRuns(b, view[run](m.bytes, tiles, len(p.brought)), view[float64](m.bytes, behind, (launches-behind)/8), uint32(behind/4))
+	}
+	copy(view[Launch](m.bytes, launches, len(p.launches)), p.launches)
+	p.q = request{
+		kind: kindExecute, batch: m.id, launches: uint32(len(p.launches)),
+		inBytes: uint64(end), tasksOff: uint64(at), tilesOff: uint64(tiles), launchesOff: uint64(launches),
+		outOff: uint64(m.outOff), outBytes: uint64(status + 4*n - m.outOff), statusOff: uint64(status),
+		tasks: uint64(n), scratchBytes: p.scratchBytes,
+		inTo: uint64(at), outFrom: uint64(m.outOff), outTo: uint64(status),
+		copyOut: p.outputs != len(b.Out), // gaps, and what rounds before have left
+	}
+	if len(p.brought) > 0 {
+		p.q.room = uint64(m.outOff + 4*b.AwayX)
+	}
+	if p.part {
+		p.narrow(b, m, behind)
+	}
+	return end, align(status + 4*n)
 }
 
 // refuse counts and logs a batch that found no room.
@@ -360,17 +441,21 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	h := e.held[b]
 	e.mu.Unlock()
 	d, c := e.pick(nil)
+	if s, ok := b.KeptIn().(*share); ok {
+		d, c = s.d, s.c
+	}
 	if h == nil || d == nil || !e.settle(h) {
 		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
 	}
 	p := &h.plan
 	p.shared = e.least
 	p.start(b)
+	p.brought = b.Runs
 	p.assign(b)
-	q, ok := e.write(h, p.device())
-	if !ok || q.tasks == 0 {
+	if p.device() == 0 || !e.write(h, p) {
 		return m, errors.New("cuda: measure: no device takes a task of this batch, or there is no room for its plan")
 	}
+	q := &p.q
 	l, err := c.take(ctx)
 	if err != nil {
 		return m, fmt.Errorf("cuda: measure: %w", err)
@@ -381,7 +466,7 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))
 	}
 	q.kind, q.copyOut, q.repeat, q.rotate = kindMeasure, true, uint32(repeat), uint32(rotate)
-	r, err := c.ask(l, &q, "", limit)
+	r, err := c.ask(l, q, "", limit)
 	if err == nil && r.code != codeOK {
 		err = errors.New(r.text)
 	}

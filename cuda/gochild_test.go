@@ -64,6 +64,7 @@ type goChild struct {
 	mu       sync.Mutex
 	maps     map[uint32][]byte
 	executes atomic.Int64
+	kept     []float64
 }
 
 func (c *goChild) run() {
@@ -112,6 +113,9 @@ func decodeRequest(m *[messageBytes]byte) (q request) {
 	for i, p := range []*uint64{&q.inOff, &q.inBytes, &q.tasksOff, &q.tilesOff, &q.launchesOff, &q.outOff, &q.outBytes, &q.statusOff, &q.tasks, &q.scratchBytes} {
 		*p = le.Uint64(m[16+8*i:])
 	}
+	for i, p := range []*uint64{&q.inFrom, &q.inTo, &q.outFrom, &q.outTo, &q.room} {
+		*p = le.Uint64(m[112+8*i:])
+	}
 	q.copyOut, q.seq = m[96] != 0, le.Uint32(m[100:])
 	return q
 }
@@ -159,13 +163,19 @@ func (c *goChild) answer(f io.Reader, m *[messageBytes]byte) reply {
 		if fault == "refuse" {
 			return fail(codeNoMemory, errors.New("out of memory"))
 		}
-		if err := execute(b, &q, fault); err != nil {
+		if err := execute(b, &q, fault, c.kept); err != nil {
 			return fail(700, err)
 		}
 		r.nanos = uint64(time.Since(began))
 		if fault == "seq" {
 			r.seq++
 		}
+	case kindKeep:
+		c.kept = make([]float64, q.inBytes/8)
+		for i := range c.kept {
+			c.kept[i] = math.NaN()
+		}
+		r.a = keptAt
 	default:
 		return fail(700, fmt.Errorf("request of kind %d", q.kind))
 	}
@@ -199,20 +209,28 @@ func (c *goChild) fault() string {
 }
 
 // execute does what a device does with a plan, and checks it.
-func execute(b []byte, q *request, fault string) error {
+func execute(b []byte, q *request, fault string, kept []float64) error {
 	if q.inOff != 0 || q.inBytes > q.outOff || q.outOff+q.outBytes > uint64(len(b)) || q.statusOff+4*q.tasks != q.outOff+q.outBytes {
 		return fmt.Errorf("blocks do not fit: %+v in %d bytes", q, len(b))
 	}
 	if (q.tasksOff|q.tilesOff|q.launchesOff|q.outOff|q.statusOff)%alignment != 0 {
 		return fmt.Errorf("not aligned: %+v", q)
 	}
-	in, outBlock := append([]byte(nil), b[:q.inBytes]...), make([]byte, q.outBytes)
-	f32 := view[float32](in, 0, int(q.tasksOff/4))
+	if q.inFrom > q.inTo || q.inTo > q.tasksOff || q.outFrom < q.outOff || q.outFrom > q.outTo || q.outTo > q.statusOff {
+		return fmt.Errorf("what to copy does not fit: %+v", q)
+	}
+	in, outBlock := make([]byte, max(q.inBytes, q.room)), make([]byte, q.outBytes)
+	f32 := view[float32](in, 0, len(in)/4)
+	for i := range f32 {
+		f32[i] = math.Float32frombits(0x7fbadbad)
+	}
+	copy(in[q.inFrom:], b[q.inFrom:q.inTo])
+	copy(in[q.tasksOff:], b[q.tasksOff:q.inBytes])
 	tasks := view[detectors.Task](in, int(q.tasksOff), int(q.tasks))
 	launches := view[Launch](in, int(q.launchesOff), int(q.launches))
 	out, status := view[float32](outBlock, 0, int(q.statusOff-q.outOff)/4), view[uint32](outBlock, int(q.statusOff-q.outOff), int(q.tasks))
 	if q.copyOut {
-		copy(outBlock, b[q.outOff:q.statusOff])
+		copy(outBlock[q.outFrom-q.outOff:], b[q.outFrom:q.outTo])
 	} else {
 		for i := range out {
 			out[i] = math.Float32frombits(0x7fbadbad) // and it should be seen
@@ -230,6 +248,12 @@ func execute(b []byte, q *request, fault string) error {
 			continue
 		}
 		at += l.Tiles
+		if kernels.Names[l.Kernel] == "resident" {
+			if err := resident(f32, view[run](in, int(q.tilesOff)+16*int(l.FirstTile), int(l.Tiles)/runTiles), kept); err != nil {
+				return err
+			}
+			continue
+		}
 		for k, tile := range view[Tile](in, int(q.tilesOff)+16*int(l.FirstTile), int(l.Tiles)) {
 			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.tasks {
 				return fmt.Errorf("launch %d, tile %d is %+v of %d tasks", i, k, tile, q.tasks)
@@ -273,11 +297,57 @@ func execute(b []byte, q *request, fault string) error {
 	if fault == "status" {
 		status[len(status)-1] = 7
 	}
-	copy(b[q.outOff:], outBlock)
+	copy(b[q.outFrom:q.outTo], outBlock[q.outFrom-q.outOff:])
+	copy(b[q.statusOff:], outBlock[q.statusOff-q.outOff:])
 	if fault == "error" {
 		return errors.New("an illegal memory access was encountered")
 	}
 	return nil
+}
+
+// keptAt is where the memory for windows lies on the device that is not there.
+const keptAt = 1 << 40
+
+// resident is the kernel of that name.
+func resident(f32 []float32, runs []run, kept []float64) error {
+	done := map[uint32]bool{}
+	for i := range runs {
+		if runs[i].flags != runWindow {
+			continue
+		}
+		for k := uint32(i); ; k = runs[k].next - 1 {
+			r := &runs[k]
+			if done[k] || (k == uint32(i)) != (r.flags&runLater == 0) || r.n > r.rows || r.first >= r.rows || r.fresh%2 > 0 {
+				return fmt.Errorf("run %d is %+v", k, r)
+			}
+			done[k] = true
+			n := int(r.rows * r.dim)
+			ring, x := kept[(r.ring-keptAt)/8:][:n], f32[r.x:][:n]
+			first, old := int(r.first*r.dim), int((r.rows-r.n)*r.dim)
+			for j := old; j < n; j++ {
+				lo, hi := math.Float32bits(f32[int(r.fresh)+2*(j-old)]), math.Float32bits(f32[int(r.fresh)+2*(j-old)+1])
+				ring[(first+j)%n] = math.Float64frombits(uint64(hi)<<32 | uint64(lo))
+			}
+			rows := append(slices.Clone(ring[first:]), ring[:first]...)
+			center(x, rows, int(r.dim))
+			if r.next == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// center is the X of a window.
+func center(x []float32, rows []float64, dim int) {
+	n := len(rows) / dim
+	for c := range dim {
+		three := []float64{rows[c], rows[n/2*dim+c], rows[(n-1)*dim+c]}
+		slices.Sort(three)
+		for i := c; i < len(rows); i += dim {
+			x[i] = float32(rows[i] - three[1])
+		}
+	}
 }
 
 // decline is the status of a task that is not taken for what is in it.

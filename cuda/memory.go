@@ -43,7 +43,7 @@ type memory struct {
 
 func (l limits) sizes() (in, size int) {
 	in = align(4*l.f32) + align(l.tasks*planBytes) + planSlack
-	size = in + align(4*l.out) + align(4*l.tasks)
+	size = in + align(4*l.out) + align(4*l.tasks) + maxParts*alignment
 	page := os.Getpagesize()
 	return in, (size + page - 1) / page * page
 }

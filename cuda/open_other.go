@@ -33,3 +33,6 @@ func (e *Executor) Measure(context.Context, *detectors.Batch, int, int) (m Measu
 
 // Stats are empty.
 func (e *Executor) Stats() Stats { return Stats{} }
+
+// Keep is nothing.
+func (e *Executor) Keep() *detectors.Keep { return nil }

@@ -27,7 +27,10 @@ type Options struct {
 	// Memory is the most memory shared with the devices, of all batches together,
 	// default 1 GiB; it is locked in RAM. Batches that find none are scored on the CPU.
 	Memory int64
-	Log    *slog.Logger // default: none
+	// Resident is how many bytes of each device windows take that stay there between
+	// batches (Keep); default 0, every window travels with its task.
+	Resident int64
+	Log      *slog.Logger // default: none
 }
 
 // Info is what a child says of its device.

@@ -52,6 +52,9 @@ type opPlan struct {
 	// planner.launch). The chains lie in plan order and by falling cost, so that
 	// the long ones begin first.
 	launches func(c Class, p *planner, chains []chain)
+	// keeps is that its kernels take every task of their classes, whatever is in it,
+	// so that the windows may be kept on the device (resident.go).
+	keeps bool
 }
 
 // opPlans are the ops that there are kernels for.
@@ -119,6 +122,12 @@ type planner struct {
 	waves   int32
 	shapes  [64]shapeClass
 	serial  uint32
+
+	brought []detectors.Run  // of this round
+	away    uint32           // element of F32 on the device where the X begin that are not in the batch
+	part    bool             // of a batch that is split: see split.go
+	params  []detectors.Span // of a part's tasks
+	q       request          // what asks for this round's plan
 }
 
 // segment is a run of linked tasks of one class: a chain, or a part of one where
@@ -277,6 +286,9 @@ func (p *planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 	p.order = p.order[:0]
 	p.tiles, p.launches, p.launched, p.scratchBytes = p.tiles[:0], p.launches[:0], 0, 0
 	p.outputs = 0
+	if len(p.brought) > 0 {
+		p.launchRuns()
+	}
 	p.sort()
 	for g := 0; g+1 < len(p.groups); g++ {
 		lo, hi := p.groups[g], p.groups[g+1]
@@ -291,6 +303,9 @@ func (p *planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 				t := &p.tasks[len(p.order)]
 				*t = b.Tasks[i]
 				t.After = 0
+				if t.X.Off >= detectors.Away {
+					t.X.Off += p.away - detectors.Away
+				}
 				if b.Tasks[i].After != 0 {
 					t.Carry = detectors.Span{}
 					if from := before(b, int(i)); from >= 0 {

@@ -12,7 +12,7 @@ import (
 // passes the socket.
 
 const (
-	messageBytes = 128
+	messageBytes = 192
 	magic        = 0x6f647261
 )
 
@@ -25,6 +25,9 @@ const (
 	kindUnmap   requestKind = 4
 	// kindMeasure executes, then repeats the launches on copies of the buffers, cold.
 	kindMeasure requestKind = 5
+	// kindKeep takes inBytes of the device's memory for windows, for as long as the
+	// child lives; the reply's a is their address on the device.
+	kindKeep requestKind = 6
 	// kindFault is for tests: launches says which fault is to happen. A child
 	// does it only if ODRADEK_CUDA_FAULTS is 1 in its environment.
 	kindFault requestKind = 9
@@ -36,10 +39,12 @@ const (
 	faultEndless = 2 // a kernel that does not end
 )
 
-// request is what the parent says. [inOff, inOff+inBytes) is copied to the
-// device: the used part of the F32 arena, then tasks, tiles and launches.
-// [outOff, outOff+outBytes) comes back: the used part of Out, then a status word a
-// task.
+// request is what the parent says. [inOff, inOff+inBytes) is the input: the used
+// part of the F32 arena, then tasks, tiles and launches. Of the arena, [inFrom,
+// inTo) is copied to the device. [outOff, outOff+outBytes) is the output: the used
+// part of Out, of which [outFrom, outTo) comes back, then a status word a task.
+// Where a batch is split over devices, those are what a part's tasks read and
+// write; else all of it.
 type request struct {
 	kind                            requestKind
 	batch                           uint32 // which memory
@@ -52,6 +57,8 @@ type request struct {
 	copyOut                         bool   // Out as it is has to be on the device first
 	seq                             uint32 // comes back in the reply
 	repeat, rotate                  uint32 // kindMeasure: launches, copies of the buffers
+	inFrom, inTo, outFrom, outTo    uint64
+	room                            uint64 // bytes of the input on the device, where that is more than inBytes
 }
 
 func (r *request) encode(m *[messageBytes]byte) {
@@ -69,6 +76,9 @@ func (r *request) encode(m *[messageBytes]byte) {
 	le.PutUint32(m[100:], r.seq)
 	le.PutUint32(m[104:], r.repeat)
 	le.PutUint32(m[108:], r.rotate)
+	for i, v := range []uint64{r.inFrom, r.inTo, r.outFrom, r.outTo, r.room} {
+		le.PutUint64(m[112+8*i:], v)
+	}
 }
 
 // The codes of replies: a CUresult, or one of our own.
@@ -90,7 +100,7 @@ type reply struct {
 	// hello: kernels.Version of the child; execute: time from the copy in to the
 	// copy out; measure: the median time of the launches
 	nanos uint64
-	a     uint64 // hello: memory; execute: time of the launches; measure: the fastest
+	a     uint64 // hello: memory; execute: time of the launches; measure: the fastest; keep: the address
 	b     uint64 // hello: SMs << 32, KiB of shared memory << 16, capability; measure: copies of the buffers
 	text  string // hello: the device's name; else what is wrong
 }

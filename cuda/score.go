@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,23 +11,26 @@ import (
 	"odradek/detectors"
 )
 
+// The status words of tasks.
+const (
+	statusDone = 0
+	statusLeft = 1 // the kernel left it alone
+	statusLost = 2 // never the device's word: its part was lost
+)
+
 // settle takes the status words of this round, in plan order. A task that its
 // kernel left alone is the CPU's, those behind it in its chain wait for another
-// round.
-func (p *planner) settle(b *detectors.Batch, status []uint32) error {
+// round, and so do those that were lost.
+func (p *planner) settle(b *detectors.Batch, status []uint32) {
 	taken := 0
-	for k, s := range status {
-		switch s {
-		case 0:
+	for _, s := range status {
+		if s == statusDone {
 			taken++
-		case 1:
-		default:
-			return fmt.Errorf("status %#x of task %d of %d", s, k, len(status))
 		}
 	}
 	if taken == p.left {
 		p.left = 0
-		return nil
+		return
 	}
 	left := false
 	for k, i := range p.order {
@@ -36,9 +38,11 @@ func (p *planner) settle(b *detectors.Batch, status []uint32) error {
 		switch {
 		case from >= 0 && p.places[from] != done:
 			p.places[i] = waiting
-		case status[k] == 0:
+		case status[k] == statusDone:
 			p.places[i] = done
 			p.left--
+		case status[k] == statusLost:
+			p.places[i] = waiting
 		default:
 			if p.forced == nil {
 				p.forced = make([]bool, len(b.Tasks))
@@ -53,7 +57,6 @@ func (p *planner) settle(b *detectors.Batch, status []uint32) error {
 	if left {
 		slices.Sort(p.cpu)
 	}
-	return nil
 }
 
 // force leaves all tasks that are not done to the CPU.
@@ -91,24 +94,22 @@ func (p *planner) runs(b *detectors.Batch) (heads, last []int32) {
 // portion is how many nanoseconds of work a goroutine takes at a time.
 const portion = 20_000
 
-// score scores the CPU's tasks of this round, on as many goroutines as are free.
-func (e *Executor) score(ctx context.Context, p *planner, b *detectors.Batch) error {
-	heads, _ := p.runs(b)
-	if len(heads) == 0 {
-		return nil
+// portions is how many of the runs of tasks that begin at heads a goroutine takes
+// at a time.
+func portions(b *detectors.Batch, tasks, heads []int32) int {
+	cost := 0
+	step := (len(tasks) + 63) / 64
+	for k := 0; k < len(tasks); k += step {
+		i := tasks[k]
+		r := b.Rows(int(i))
+		cost += step * b.Tasks[i].Op.Spec().Cost(&r)
 	}
-	cost, tasks := 0, 0
-	step := (len(p.cpu) + 63) / 64
-	for k, i := range p.cpu {
-		if k%step == 0 {
-			r := b.Rows(int(i))
-			cost += step * b.Tasks[i].Op.Spec().Cost(&r)
-		}
-		if p.places[i] == onCPU {
-			tasks++
-		}
-	}
-	each := max(1, len(heads)*portion/max(cost, 1))
+	return max(1, len(heads)*portion/max(cost, 1))
+}
+
+// deal calls one with the tasks of all runs, each run in order, on as many
+// goroutines as are free and on the caller's.
+func (e *Executor) deal(ctx context.Context, heads, next []int32, each int, one func(r *detectors.Rows, i int32)) {
 	var at atomic.Int64
 	work := func() {
 		r := rowsPool.Get().(*detectors.Rows)
@@ -120,9 +121,8 @@ func (e *Executor) score(ctx context.Context, p *planner, b *detectors.Batch) er
 				return
 			}
 			for _, head := range heads[lo:min(hi, len(heads))] {
-				for i := head; i >= 0; i = p.next[i] {
-					*r = b.Rows(int(i))
-					b.Tasks[i].Op.Spec().CPU(r)
+				for i := head; i >= 0; i = next[i] {
+					one(r, i)
 				}
 			}
 		}
@@ -142,17 +142,94 @@ helpers:
 	}
 	work()
 	wg.Wait()
+}
+
+// score scores the CPU's tasks of this round.
+func (e *Executor) score(ctx context.Context, p *planner, b *detectors.Batch) error {
+	heads, _ := p.runs(b)
+	if len(heads) == 0 {
+		return nil
+	}
+	e.deal(ctx, heads, p.next, portions(b, p.cpu, heads), func(r *detectors.Rows, i int32) {
+		*r = b.Rows(int(i))
+		b.Tasks[i].Op.Spec().CPU(r)
+	})
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e.cpuTasks.Add(uint64(tasks))
 	for _, i := range p.cpu {
 		if p.places[i] == onCPU {
 			p.places[i] = done
 			p.left--
+			e.cpuTasks.Add(1)
 		}
 	}
 	return nil
+}
+
+// beside begins to score those of the CPU's tasks of this round that do not wait for
+// the device, while that works. Out comes back from there as one block, so what they
+// leave is kept apart until then. The function returned waits for them, and with
+// keep puts it into its place.
+func (e *Executor) beside(ctx context.Context, p *planner, b *detectors.Batch) (end func(keep bool) error) {
+	heads, _ := p.runs(b)
+	var mine, others []int32
+	for _, i := range p.cpu {
+		if p.places[i] == onCPU {
+			mine = append(mine, i)
+		} else {
+			p.places[i] = onCPU // after the device, as ever
+			others = append(others, i)
+		}
+	}
+	if len(mine) == 0 {
+		return func(bool) error { return nil }
+	}
+	p.cpu = append(p.cpu[:0], others...)
+	at := make(map[int32]uint32, len(mine))
+	n := uint32(0)
+	for _, i := range mine {
+		at[i] = n
+		n += b.Tasks[i].Scores.Len + b.Tasks[i].Next.Len
+	}
+	// Where the batch lies now; it may move, and this stays until the next Execute.
+	here, aside, next := *b, make([]float32, n), p.next
+	outputs := func(i int32) (scores, next []float32) {
+		t := &here.Tasks[i]
+		o := aside[at[i]:][:t.Scores.Len+t.Next.Len]
+		return o[:t.Scores.Len:t.Scores.Len], o[t.Scores.Len:]
+	}
+	each := portions(&here, mine, heads)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.deal(ctx, heads, next, each, func(r *detectors.Rows, i int32) {
+			*r = here.Rows(int(i))
+			r.Scores, r.Next = outputs(i)
+			if from := before(&here, int(i)); from >= 0 {
+				if _, apart := at[from]; apart {
+					_, r.Carry = outputs(from)
+				}
+			}
+			here.Tasks[i].Op.Spec().CPU(r)
+		})
+	}()
+	return func(keep bool) error {
+		<-ended
+		if err := ctx.Err(); err != nil || !keep {
+			return err
+		}
+		for _, i := range mine {
+			t := &b.Tasks[i]
+			scores, next := outputs(i)
+			copy(b.Out[t.Scores.Off:], scores)
+			copy(b.Out[t.Next.Off:], next)
+			p.places[i] = done
+			p.left--
+		}
+		e.cpuTasks.Add(uint64(len(mine)))
+		return nil
+	}
 }
 
 var rowsPool = sync.Pool{New: func() any { return new(detectors.Rows) }}

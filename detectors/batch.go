@@ -36,6 +36,14 @@ type Batch struct {
 	// Serial changes with every Reset, so that spans kept from an earlier use
 	// (a detector's parameters) are known to be stale.
 	Serial uint64
+
+	// Runs are the windows that the executor keeps and tasks read, whose X, AwayX
+	// elements together, are not here: see Shelf.
+	Runs   []Run
+	AwayX  int
+	Kept   *Keep // nil without Runs
+	memory KeepMemory
+	known  bool // the executor has what Runs bring
 }
 
 // Need is what a task takes of a batch's arenas.
@@ -53,7 +61,28 @@ func fits(have, more, limit int) bool { return limit == 0 || have+more <= limit 
 func (b *Batch) Reset() {
 	b.Tasks, b.F32, b.F64, b.I64, b.Out = b.Tasks[:0], b.F32[:0], b.F64[:0], b.I64[:0], b.Out[:0]
 	b.Serial++
+	if !b.known {
+		b.Forgotten()
+	} else if b.Kept != nil {
+		b.Runs, b.AwayX, b.Kept, b.memory, b.known = b.Runs[:0], 0, nil, nil, false
+	}
 }
+
+// Forgotten takes the Runs back and has their owner forget what is kept. The X of
+// their tasks have to be packed before the batch is executed.
+func (b *Batch) Forgotten() {
+	if b.Kept != nil {
+		b.Kept.Forget()
+		b.Runs, b.AwayX, b.Kept, b.memory, b.known = b.Runs[:0], 0, nil, nil, false
+	}
+}
+
+// KeptIn is the memory that Runs are in; nil without any.
+func (b *Batch) KeptIn() KeepMemory { return b.memory }
+
+// Known says that the executor has what Runs bring. Without it, Reset makes the owner
+// forget what it thinks is kept. For executors.
+func (b *Batch) Known() { b.known = true }
 
 // GrowF32 appends n elements of undefined content and returns where they are.
 // The slice is valid until the next Grow of the same arena.
@@ -124,7 +153,9 @@ func (b *Batch) resolve(i int, r *Rows) {
 	r.X, r.X64, r.XI = nil, nil, nil
 	switch t.Op.Elem() {
 	case F32:
-		r.X = at(b.F32, t.X)
+		if t.X.Off < Away { // the executor alone has the others
+			r.X = at(b.F32, t.X)
+		}
 	case F64:
 		r.X64 = at(b.F64, t.X)
 	case I64:

@@ -49,6 +49,7 @@ type partition struct {
 	// Owned by the goroutine.
 	state      *keystate.State
 	batch      *detectors.Batch
+	kept       *detectors.Keep // nil: the executor keeps no windows
 	dec        *schemas.Decoder
 	enc        *schemas.ScoreEncoder
 	anomalyEnc *schemas.AnomalyEncoder
@@ -114,6 +115,7 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 			err = pt.run(ctx, offs[pt.tp])
 		}
 		pt.closeSource()
+		pt.kept.Close()
 		if pt.batch != nil {
 			pt.p.cfg.Executor.Release(pt.batch)
 		}
@@ -410,7 +412,12 @@ func (pt *partition) finish(ctx context.Context) error {
 func (pt *partition) score(ctx context.Context) error {
 	if n := len(pt.batch.Tasks); n > 0 {
 		began := time.Now()
-		if err := pt.p.cfg.Executor.Execute(ctx, pt.batch); err != nil {
+		err := pt.p.cfg.Executor.Execute(ctx, pt.batch)
+		if errors.Is(err, detectors.ErrForgotten) {
+			pt.state.Repack(pt.batch)
+			err = pt.p.cfg.Executor.Execute(ctx, pt.batch)
+		}
+		if err != nil {
 			return fmt.Errorf("processor: %s/%d: score: %w", pt.tp.Topic, pt.tp.Partition, err)
 		}
 		pt.p.cfg.Metrics.executed(n, time.Since(began))
@@ -575,26 +582,4 @@ func (pt *partition) enter(ctx context.Context) (*cycle, error) {
 			return nil, ctx.Err()
 		}
 	}
-}
-
-// fetchError handles a chunk that is an error. If the position is not in the log
-// any more, all before it is committed first; then the partition is restored from
-// there, which finds the gap and does what ODRADEK_OFFSET_LOST says.
-func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
-	var oor *kafka.OffsetOutOfRangeError
-	if !errors.As(c.Err, &oor) {
-		return fmt.Errorf("processor: fetch %s/%d: %w", pt.tp.Topic, pt.tp.Partition, c.Err)
-	}
-	for pt.committed.Load() < pt.position.Load() {
-		pt.announce()
-		if stop, err := pt.hold(ctx, time.Millisecond); stop || err != nil || pt.stale() {
-			pt.closeSource()
-			return err
-		}
-	}
-	offs, err := pt.p.committedOffsets(ctx, []kafka.TP{pt.tp})
-	if err != nil {
-		return err
-	}
-	return pt.restore(ctx, offs[pt.tp])
 }

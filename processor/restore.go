@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"odradek/detectors"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
 	"odradek/schemas"
@@ -68,6 +69,11 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 func (pt *partition) newState() *keystate.State {
 	s := keystate.New(pt.p.cfg.State)
 	s.SetSource(pt.tp.Topic, pt.tp.Partition)
+	pt.kept.Close()
+	if k, ok := pt.p.cfg.Executor.(detectors.Keeper); ok {
+		pt.kept = k.Keep()
+		s.SetKeep(pt.kept)
+	}
 	return s
 }
 
@@ -408,4 +414,26 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
+}
+
+// fetchError handles a chunk that is an error. If the position is not in the log
+// any more, all before it is committed first; then the partition is restored from
+// there, which finds the gap and does what ODRADEK_OFFSET_LOST says.
+func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
+	var oor *kafka.OffsetOutOfRangeError
+	if !errors.As(c.Err, &oor) {
+		return fmt.Errorf("processor: fetch %s/%d: %w", pt.tp.Topic, pt.tp.Partition, c.Err)
+	}
+	for pt.committed.Load() < pt.position.Load() {
+		pt.announce()
+		if stop, err := pt.hold(ctx, time.Millisecond); stop || err != nil || pt.stale() {
+			pt.closeSource()
+			return err
+		}
+	}
+	offs, err := pt.p.committedOffsets(ctx, []kafka.TP{pt.tp})
+	if err != nil {
+		return err
+	}
+	return pt.restore(ctx, offs[pt.tp])
 }

@@ -8,7 +8,8 @@
 #   bin/device/device.sh OUT [STEP...]    # there; results in OUT
 #
 # Steps, default all that the machine has the tools for: suite memcheck racecheck
-# bench torch demo.
+# bench torch demo; besides, resident (windows that stay on the device, against
+# windows that travel) and scale (one GPU against several; DEVICES=1,2,4).
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?usage: device.sh OUT [STEP...]}
@@ -50,7 +51,7 @@ sanitize() {
 		exec compute-sanitizer --tool $tool --error-exitcode 86 --log-file "$out/$tool-%p.log" "$here/odradek-cuda" "\$@"
 	END
 	chmod +x "$out/child-$tool.sh"
-	ODRADEK_TEST_CUDA_DEADLINE=120s ODRADEK_CUDA_CHILD=$out/child-$tool.sh timeout "${SANITIZE_SECONDS:-240}" ./cuda.test -test.v -test.short -test.run '^TestDevice$/^(ikasst|lof)$' >"$log" 2>&1
+	ODRADEK_TEST_CUDA_DEADLINE=120s ODRADEK_CUDA_CHILD=$out/child-$tool.sh timeout "${SANITIZE_SECONDS:-240}" ./cuda.test -test.v -test.short -test.run '^TestDevice$/^(ikasst|lof)$|^TestDeviceResident$' >"$log" 2>&1
 	code=$?
 	rm "$out/child-$tool.sh"
 	cat "$out/$tool"-*.log >>"$log" 2>/dev/null
@@ -65,6 +66,20 @@ bench() {
 	local code=$?
 	if grep -q '"skipped"' "$out/bench.jsonl"; then code=91; fi
 	result bench $code "$out/bench.txt"
+}
+
+resident() {
+	timeout 200 ./worker bench -json -v ops-resident >"$out/resident.jsonl" 2>"$out/resident.txt"
+	local code=$?
+	if grep -q '"skipped"' "$out/resident.jsonl"; then code=91; fi
+	result resident $code "$out/resident.txt"
+}
+
+scale() {
+	timeout 300 ./worker bench -json -v ${DEVICES:+-devices "$DEVICES"} ops-scale >"$out/scale.jsonl" 2>"$out/scale.txt"
+	local code=$?
+	if grep -q '"skipped"' "$out/scale.jsonl"; then code=91; fi
+	result scale $code "$out/scale.txt"
 }
 
 torch() {
@@ -104,7 +119,7 @@ demo() {
 
 for step in $steps; do
 	case $step in
-	suite | bench | torch | demo) $step ;;
+	suite | bench | resident | scale | torch | demo) $step ;;
 	memcheck | racecheck) sanitize "$step" ;;
 	*) echo "no step $step" >&2 && exit 2 ;;
 	esac

@@ -32,6 +32,8 @@ var benchmarks = []benchmark{
 	{"lof-cpu", "LOF of whole windows on one core; against scikit-learn", false, (*bench).lofWindows},
 	{"lof-stride1", "LOF of one fresh sample a task on one core", false, (*bench).lofStride},
 	{"ops", "each op on a GPU, kernel alone and Execute from Go; against the CPU", false, (*bench).opsOnDevice},
+	{"ops-resident", "windows of a million keys kept on the GPU, against windows that travel with every task", false, (*bench).opsResident},
+	{"ops-scale", "Execute on several GPUs of this host, as a ratio to one", false, (*bench).opsScale},
 	{"path-cpu", "CPU per record of a worker, fetch to committed score, exactly once", true, (*bench).pathCPU},
 	{"path-rate", "records a second of the same; against Kafka Streams and franz-go", true, (*bench).pathRate},
 	{"events", "the same with LOF of 64 samples, thresholds and anomalies, by part", true, (*bench).events},
@@ -57,6 +59,7 @@ type benchOptions struct {
 	profile  string
 	child    string
 	lanes    int
+	devices  string
 	set      settingList
 	verbose  bool
 }
@@ -90,7 +93,7 @@ func cmdBench(ctx context.Context, args []string) int {
 	}
 	var names strings.Builder
 	for _, m := range benchmarks {
-		fmt.Fprintf(&names, "  %-12s %s\n", m.name, m.what)
+		fmt.Fprintf(&names, "  %-13s %s\n", m.name, m.what)
 	}
 	var o benchOptions
 	fs := t.flags("bench", "Measures this build against its baselines and prints a table. Names, default all:\n\n"+names.String(), benchExamples)
@@ -108,6 +111,7 @@ func cmdBench(ctx context.Context, args []string) int {
 	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to")
 	fs.StringVar(&o.child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
 	fs.IntVar(&o.lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")
+	fs.StringVar(&o.devices, "devices", "", "numbers of GPUs for ops-scale, such as `1,2,4`; default: 1, 2, 4 and so on, as many as there are")
 	fs.Var(&o.set, "set", "a setting for the worker, `ODRADEK_NAME=value`; may be repeated")
 	fs.BoolVar(&o.verbose, "v", false, "say on standard error what is going on")
 	wanted, code, done := benchNames(fs, args)

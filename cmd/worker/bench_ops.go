@@ -101,7 +101,7 @@ const (
 // opsOnDevice is the ops on a GPU: launches alone on cold buffers, and all of
 // Execute with packing and transfers by as many goroutines as there are cores.
 func (b *bench) opsOnDevice(ctx context.Context) ([]benchRow, error) {
-	e, err := b.openDevice()
+	e, err := b.openDevice(cuda.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -137,24 +137,34 @@ func (b *bench) opsOnDevice(ctx context.Context) ([]benchRow, error) {
 // errNoGPU is that this machine has none, or no child program for it: no failure.
 var errNoGPU = errors.New("no GPU to measure")
 
-// openDevice starts the child on the first device.
-func (b *bench) openDevice() (*cuda.Executor, error) {
-	child := b.o.child
-	if child == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		child = filepath.Join(filepath.Dir(self), "odradek-cuda")
+// openDevice starts the children; o is what is not the same for all.
+func (b *bench) openDevice(o cuda.Options) (*cuda.Executor, error) {
+	child, err := b.deviceChild()
+	if err != nil {
+		return nil, err
 	}
-	if _, err := exec.LookPath(child); err != nil {
-		return nil, fmt.Errorf("%w (-child): %w", errNoGPU, err)
-	}
-	e, err := cuda.Open(cuda.Options{Child: child, Lanes: b.o.lanes, Memory: 8 << 30, Deadline: 10 * time.Second})
+	o.Child, o.Lanes, o.Memory, o.Deadline = child, b.o.lanes, 8<<30, 10*time.Second
+	e, err := cuda.Open(o)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoGPU, err)
 	}
 	return e, nil
+}
+
+// deviceChild finds the child program.
+func (b *bench) deviceChild() (string, error) {
+	child := b.o.child
+	if child == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return "", err
+		}
+		child = filepath.Join(filepath.Dir(self), "odradek-cuda")
+	}
+	if _, err := exec.LookPath(child); err != nil {
+		return "", fmt.Errorf("%w (-child): %w", errNoGPU, err)
+	}
+	return child, nil
 }
 
 // opsInput is what tasks of a shape are packed from: windows as a worker keeps
@@ -318,8 +328,12 @@ func (s *opShape) least(sms, bytes int) (seconds float64, bound string) {
 // opsWhole measures Execute from Go: goroutines, each with a batch of its own,
 // pack and execute again and again.
 func (b *bench) opsWhole(ctx context.Context, e *cuda.Executor, in *opsInput) (r benchRow, err error) {
+	return b.opsExecute(ctx, e, in, max(in.tasks/runtime.GOMAXPROCS(0), 1))
+}
+
+// opsExecute is opsWhole with batches of so many tasks.
+func (b *bench) opsExecute(ctx context.Context, e *cuda.Executor, in *opsInput, tasks int) (r benchRow, err error) {
 	n := runtime.GOMAXPROCS(0)
-	tasks := max(in.tasks/n, 1)
 	batches := make([]*detectors.Batch, n)
 	for i := range batches {
 		batches[i] = e.Batch()

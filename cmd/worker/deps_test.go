@@ -55,7 +55,7 @@ var only = []struct {
 	{"github.com/caarlos0/env/...", "cmd/worker/*", false},
 	{"github.com/prometheus/...", "processor/* processor/web/* cmd/worker/*", true},
 	{"gorgonia.org/cu/...", "cuda/device/*", false},
-	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go cmd/worker/bench_ops.go", false},
+	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go cmd/worker/bench_ops*.go", false},
 	{"C", "cuda/device/*", false},
 	{"unsafe", "cuda/* cuda/device/* detectors/vec/*", true},
 	{"testing", "detectors/executortest/*", true},

@@ -49,7 +49,7 @@ func newExecutor(c *Config, log *slog.Logger) (exec executor, kind string, err e
 // openGPU starts the child program.
 func openGPU(c *Config, log *slog.Logger) (*cuda.Executor, error) {
 	g := &c.GPU
-	o := cuda.Options{Child: g.Child, Workers: c.Fetch.Workers, Deadline: g.Deadline, Memory: int64(g.Memory), Log: log}
+	o := cuda.Options{Child: g.Child, Workers: c.Fetch.Workers, Deadline: g.Deadline, Memory: int64(g.Memory), Resident: int64(g.Resident), Log: log}
 	if o.Child == "" {
 		self, err := os.Executable()
 		if err != nil {

@@ -111,6 +111,8 @@ static CUresult check(const Request *q, const Mapping *m, Reply *r) {
     if (q->tasks > UINT32_MAX || !inside(q->tasksOff, q->tasks * taskBytes, q->inOff, q->inBytes))
         return refuse(r, "tasks are not in the input");
     if (!inside(q->statusOff, q->tasks * 4, q->outOff, q->outBytes)) return refuse(r, "the status words are not in the output");
+    if (q->inFrom < q->inOff || q->inFrom > q->inTo || q->inTo > q->tasksOff || q->outFrom < q->outOff || q->outFrom > q->outTo || q->outTo > q->statusOff)
+        return refuse(r, "what to copy is not in the input or the output");
     if (q->launches > 1 << 20 || !inside(q->launchesOff, (uint64_t)q->launches * sizeof(Launch), 0, m->bytes) || q->launchesOff % 4)
         return refuse(r, "launches are not in the batch's memory");
     if ((q->inOff | q->tasksOff | q->tilesOff | q->outOff | q->statusOff) % 16) return refuse(r, "an offset is not a multiple of 16");
@@ -176,22 +178,36 @@ static CUresult elapsed(CUevent from, CUevent to, uint64_t *nanos, Reply *r) {
     return CUDA_SUCCESS;
 }
 
+// copy is cuMemcpyHtoDAsync or cuMemcpyDtoHAsync of a block's part, and what lies
+// behind it: one copy where they touch.
+static CUresult copy(Lane *l, CUdeviceptr device, unsigned char *host, uint64_t from, uint64_t to, uint64_t behind, uint64_t end, int in) {
+    if (to == behind) behind = from, from = to;
+    for (int i = 0; i < 2; i++, from = behind, to = end) {
+        CUresult e = CUDA_SUCCESS;
+        if (from < to && in) e = cuMemcpyHtoDAsync(device + from, host + from, to - from, l->stream);
+        if (from < to && !in) e = cuMemcpyDtoHAsync(host + from, device + from, to - from, l->stream);
+        if (e != CUDA_SUCCESS) return e;
+    }
+    return CUDA_SUCCESS;
+}
+
 // execute runs one batch. The input's block goes in with one copy, output and
-// status come back with another.
+// status come back with another, unless it is a part of a batch that is split.
 static CUresult execute(Lane *l, const Request *q, Reply *r) {
     if (q->batch >= maxBatches || !mappings[q->batch].base) return refuse(r, "no such batch");
     const Mapping *m = &mappings[q->batch];
     CUresult e = check(q, m, r);
     if (e != CUDA_SUCCESS || q->tasks == 0) return e;
-    if ((e = grow(&l->input, q->inBytes, r, "the input")) != CUDA_SUCCESS) return e;
+    if ((e = grow(&l->input, q->room > q->inBytes ? q->room : q->inBytes, r, "the input")) != CUDA_SUCCESS) return e;
     if ((e = grow(&l->output, q->outBytes, r, "the output")) != CUDA_SUCCESS) return e;
     if ((e = grow(&l->scratch, q->scratchBytes, r, "the scratch memory")) != CUDA_SUCCESS) return e;
     TRY(cuEventRecord(l->begin, l->stream));
-    TRY(cuMemcpyHtoDAsync(l->input.p, m->base + q->inOff, q->inBytes, l->stream));
-    if (q->copyOut) TRY(cuMemcpyHtoDAsync(l->output.p, m->base + q->outOff, q->outBytes, l->stream));
+    TRY(copy(l, l->input.p - q->inOff, m->base, q->inFrom, q->inTo, q->tasksOff, q->inOff + q->inBytes, 1));
+    if (q->copyOut && q->outFrom < q->outTo)
+        TRY(cuMemcpyHtoDAsync(l->output.p + (q->outFrom - q->outOff), m->base + q->outFrom, q->outTo - q->outFrom, l->stream));
     TRY(cuMemsetD32Async(l->output.p + (q->statusOff - q->outOff), 0, q->tasks, l->stream));
     if ((e = launchAll(l, q, (const Launch *)(m->base + q->launchesOff), l->input.p, l->output.p, r)) != CUDA_SUCCESS) return e;
-    TRY(cuMemcpyDtoHAsync(m->base + q->outOff, l->output.p, q->outBytes, l->stream));
+    TRY(copy(l, l->output.p - q->outOff, m->base, q->outFrom, q->outTo, q->statusOff, q->outOff + q->outBytes, 0));
     TRY(cuEventRecord(l->end, l->stream));
     if ((e = waitEnd(l, r)) != CUDA_SUCCESS) return e;
     return elapsed(l->begin, l->end, &r->nanos, r);
@@ -211,7 +227,7 @@ static CUresult measure(Lane *l, const Request *q, Reply *r) {
     uint32_t repeat = q->repeat < 1 ? 1 : q->repeat > 10000 ? 10000 : q->repeat;
     uint32_t rotate = q->rotate < 1 ? 1 : q->rotate > maxRotate ? maxRotate : q->rotate;
     const Launch *launches = (const Launch *)(mappings[q->batch].base + q->launchesOff);
-    uint64_t inBytes = (q->inBytes + 255) & ~(uint64_t)255, outBytes = (q->outBytes + 255) & ~(uint64_t)255;
+    uint64_t inBytes = ((q->room > q->inBytes ? q->room : q->inBytes) + 255) & ~(uint64_t)255, outBytes = (q->outBytes + 255) & ~(uint64_t)255;
     Buffer copies = {0, 0};
     if ((e = grow(&copies, rotate * (inBytes + outBytes), r, "the copies to measure with")) != CUDA_SUCCESS) return e;
     uint64_t *times = calloc(repeat, sizeof *times);
@@ -296,6 +312,16 @@ CUresult unmapBatch(const Request *q, Reply *r) {
     mappings[q->batch] = (Mapping){0};
     TRY(cuMemHostUnregister(m.base));
     munmap(m.base, m.bytes);
+    return CUDA_SUCCESS;
+}
+
+// keepMemory takes memory for windows that stay. It is asked for once in the life
+// of a process, and given back with it.
+CUresult keepMemory(const Request *q, Reply *r) {
+    static CUdeviceptr kept;
+    if (kept) return refuse(r, "there is memory for windows already");
+    TRY(cuMemAlloc(&kept, q->inBytes));
+    r->a = kept;
     return CUDA_SUCCESS;
 }
 

@@ -10,13 +10,14 @@ typedef struct {
     uint64_t inOff, inBytes, tasksOff, tilesOff, launchesOff, outOff, outBytes, statusOff, tasks, scratchBytes;
     uint32_t copyOut, seq;
     uint32_t repeat, rotate;  // of measure
-    uint8_t pad[16];
+    uint64_t inFrom, inTo, outFrom, outTo, room;
+    uint8_t pad[40];
 } Request;
 
 typedef struct {
     uint32_t magic, seq, code, pad;
     uint64_t nanos, a, b;
-    char text[88];
+    char text[152];
 } Reply;
 
 // Launch is that of kernels/task.h.
@@ -24,10 +25,10 @@ typedef struct {
     uint32_t kernel, grid, block, shared, firstTile, tiles, pad[2];
 } Launch;
 
-_Static_assert(sizeof(Request) == 128 && sizeof(Reply) == 128 && sizeof(Launch) == 32, "layout");
+_Static_assert(sizeof(Request) == 192 && sizeof(Reply) == 192 && sizeof(Launch) == 32, "layout");
 
 enum { magic = 0x6f647261, badRequest = 10001 };
-enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindFault = 9 };
+enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindKeep, kindFault = 9 };
 enum { taskBytes = 64, tileBytes = 16 };
 
 // Buffer is device memory that grows on demand; its content does not survive that.
@@ -62,5 +63,6 @@ int laneReply(int fd, const Request *q, Reply *r);
 void replyError(Reply *r, CUresult code, const char *doing);
 CUresult mapBatch(const Request *q, const char *path, Reply *r);
 CUresult unmapBatch(const Request *q, Reply *r);
+CUresult keepMemory(const Request *q, Reply *r);
 CUresult allowShared(CUfunction f, int most, uint32_t *dynamic);
 CUresult launchFault(Lane *l, CUfunction f);

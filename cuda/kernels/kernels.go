@@ -15,10 +15,11 @@ var Names = []string{
 	"ikasst8", "ikasst10", "ikasst13", "ikasst16", "ikasst20", "ikasst26", "ikasst32", "lof_density",
 	"lof_load", "lof_score", "lof_search", "lof_search_8", "lof_virtual", "lof_window", "lof_window_1",
 	"lof_window_2", "lof_window_4", "lof_window_8",
+	"resident",
 }
 
 // layout changes with task.h and the protocol of parent and child.
-const layout = 1
+const layout = 2
 
 //go:embed *.fatbin
 var fatbins embed.FS

@@ -285,6 +285,9 @@ func (s *State) keySize(k *Key) int64 {
 	}
 	for i := range k.marks {
 		n += 4 * int64(cap(k.marks[i].carry))
+		if k.marks[i].place != nil {
+			n += placeBytes
+		}
 	}
 	if k.held != nil {
 		n += 8 * int64(cap(k.held.words))

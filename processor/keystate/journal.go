@@ -454,6 +454,7 @@ func (s *State) Rollback(to int64) error {
 		}
 	}
 	s.dropPending()
+	s.keep.Forget()
 	s.Rows, s.Events = s.Rows[:0], s.Events[:0]
 	s.forgetMust()
 	s.lruBuilt = false

@@ -10,9 +10,10 @@ import (
 // mark is one detector's place in one key's window, and its carry.
 type mark struct {
 	carry []float32
-	unit  uint64 // the undo unit that has a copy of carry
-	n     int32  // fresh rows so far
-	task  uint32 // 1 + the key's last task in the batch, whose Next will be the carry; 0: none
+	unit  uint64           // the undo unit that has a copy of carry
+	n     int32            // fresh rows so far
+	task  uint32           // 1 + the key's last task in the batch, whose Next will be the carry; 0: none
+	place *detectors.Place // of the window, where the executor keeps it; nil: nowhere
 }
 
 // pending is a task whose scores are not there yet, or what has to wait behind
@@ -73,6 +74,9 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	x, y := w.values(d.dim, rows)
 	switch d.elem {
 	case detectors.F32:
+		if d.shelf != nil && s.packKept(t, w, d, m, b) {
+			break
+		}
 		var dst []float32
 		n := len(x) + len(y)
 		if o := len(b.F32); o+n <= cap(b.F32) { // GrowF32 as far as it can be inlined
@@ -304,7 +308,7 @@ func (s *State) applyOther(p *pending) {
 }
 
 func (s *State) dropPending() {
-	s.pend, s.ptimes = s.pend[:0], s.ptimes[:0]
+	s.pend, s.ptimes, s.away = s.pend[:0], s.ptimes[:0], s.away[:0]
 	clear(s.later)
 	s.later = s.later[:0]
 	s.batch = nil

@@ -60,8 +60,9 @@ type detector struct {
 	judged  bool // has a threshold
 	history int  // numbers of its threshold's state
 	explain detectors.Explainer
-	replays bool         // has something to remember of each task
-	summary *bins.Params // of what leaves its window; nil: none
+	replays bool             // has something to remember of each task
+	summary *bins.Params     // of what leaves its window; nil: none
+	shelf   *detectors.Shelf // where the executor keeps windows; nil: nowhere
 }
 
 func newDetector(index int, c *DetectorConfig, dim int) *detector {
@@ -118,6 +119,9 @@ func (d *detector) addNeed(n *detectors.Need) {
 	switch d.elem {
 	case detectors.F32:
 		n.F32 += x
+		if d.shelf != nil {
+			n.F64 += x
+		}
 	case detectors.F64:
 		n.F64 += x
 	case detectors.I64:

@@ -319,6 +319,8 @@ type State struct {
 	finds  []detectors.Finding
 	batch  *detectors.Batch // whose parameters are in place
 	serial uint64
+	keep   *detectors.Keep // nil: windows travel with their tasks
+	away   []awayTask
 
 	// Undo and dirty keys.
 	unit      uint64

@@ -18,7 +18,9 @@ type win struct {
 const (
 	keyBytes  = 192 + 32 // with its slot in the table
 	winBytes  = 64
-	markBytes = 40
+	markBytes = 48
+	// placeBytes is a window's place with the executor, where that keeps windows.
+	placeBytes = 32
 )
 
 // slots hands out rings of the final size from large pieces of memory: an

@@ -178,7 +178,10 @@ type reference struct {
 }
 
 func newWorld(t testing.TB, r *rand.Rand, n int) *world {
-	cfg := randomConfig(r)
+	return newWorldOf(t, r, randomConfig(r), n)
+}
+
+func newWorldOf(t testing.TB, r *rand.Rand, cfg *Config, n int) *world {
 	w := &world{cfg: cfg, log: randomLog(r, cfg, n), state: map[int64]reference{}}
 	w.end = w.log[len(w.log)-1].Offset + 1
 	s := w.fold(w.end)
@@ -254,6 +257,7 @@ type run struct {
 	breakIt   func(f *Floor) // for the negative control
 	maxBytes  int
 	mandatory bool // only what Snapshot must emit, for long
+	keeper    *keeper
 }
 
 type part struct {
@@ -283,7 +287,11 @@ func newRun(t *testing.T, r *rand.Rand, w *world) *run {
 }
 
 func (x *run) flush() {
-	execute(x.b)
+	if x.keeper != nil {
+		x.keeper.execute(x.s, x.b)
+	} else {
+		execute(x.b)
+	}
 	x.s.Apply(x.b)
 	x.b.Reset()
 	x.cycle.rows = append(x.cycle.rows, flatten(x.s.Rows)...)
@@ -470,6 +478,9 @@ func (x *run) crash() {
 	x.s = x.restored(x.compacted())
 	x.told = x.committed
 	x.restart()
+	if x.keeper != nil {
+		x.keeper.serve(x.s)
+	}
 	x.check("crash", x.s)
 }
 

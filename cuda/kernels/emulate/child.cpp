@@ -12,10 +12,15 @@ namespace ikasst_cu {
 namespace lof_cu {
 #include "../lof.cu"
 }
+namespace resident_cu {
+#include "../resident.cu"
+}
+using namespace resident_cu;
 using namespace ikasst_cu;
 using namespace lof_cu;
 
 #include <errno.h>
+#include <algorithm>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -31,20 +36,21 @@ namespace {
 struct Request {
     uint32_t magic, kind, batch, launches;
     uint64_t inOff, inBytes, tasksOff, tilesOff, launchesOff, outOff, outBytes, statusOff, tasks, scratchBytes;
-    uint32_t copyOut, seq;
-    char pad[24];
+    uint32_t copyOut, seq, repeat, rotate;
+    uint64_t inFrom, inTo, outFrom, outTo, room;
+    char pad[40];
 };
-static_assert(sizeof(Request) == 128, "layout");
+static_assert(sizeof(Request) == 192, "layout");
 
 struct Reply {
     uint32_t magic, seq, code, pad;
     uint64_t nanos, a, b;
-    char text[88];
+    char text[152];
 };
-static_assert(sizeof(Reply) == 128, "layout");
+static_assert(sizeof(Reply) == 192, "layout");
 
 constexpr uint32_t magic = 0x6f647261;
-enum { kindHello = 1, kindMap, kindExecute, kindUnmap };
+enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindKeep = 6 };
 
 typedef void (*Kernel)(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *);
 struct Named { const char *name; Kernel run; };
@@ -82,13 +88,17 @@ void execute(const Request &q, Reply &r) {
     char *base = found->second.at;
     size_t size = found->second.bytes;
     if (q.inOff + q.inBytes > size || q.outOff + q.outBytes > size) return fail(r, "a block lies outside of the batch's memory");
-    std::vector<char> in(base + q.inOff, base + q.inOff + q.inBytes), out(q.outBytes, '\xff');
-    std::vector<char> before = in;
+    if (q.inFrom < q.inOff || q.inFrom > q.inTo || q.inTo > q.tasksOff || q.outFrom < q.outOff || q.outFrom > q.outTo || q.outTo > q.statusOff)
+        return fail(r, "what to copy is not in the input or the output");
+    // What is not copied is NaN, on the way there and back.
+    std::vector<char> in(q.room > q.inBytes ? q.room : q.inBytes, '\xff'), out(q.outBytes, '\xff');
+    memcpy(in.data() + (q.inFrom - q.inOff), base + q.inFrom, q.inTo - q.inFrom);
+    memcpy(in.data() + (q.tasksOff - q.inOff), base + q.tasksOff, q.inOff + q.inBytes - q.tasksOff);
+    std::vector<char> before(in.begin(), in.begin() + q.inBytes);
     auto at = [&](uint64_t off) { return in.data() + (off - q.inOff); };
-    size_t numbers = (q.statusOff - q.outOff) / 4;
     float *outs = reinterpret_cast<float *>(out.data());
     uint32_t *status = reinterpret_cast<uint32_t *>(out.data() + (q.statusOff - q.outOff));
-    if (q.copyOut) memcpy(out.data(), base + q.outOff, numbers * 4);
+    if (q.copyOut) memcpy(out.data() + (q.outFrom - q.outOff), base + q.outFrom, q.outTo - q.outFrom);
     memset(status, 0, q.tasks * 4);
     std::vector<unsigned char> scratch(q.scratchBytes + 256, 0xff);
     unsigned char *aligned = scratch.data() + (256 - reinterpret_cast<uintptr_t>(scratch.data()) % 256) % 256;
@@ -102,8 +112,9 @@ void execute(const Request &q, Reply &r) {
             kernels[l.kernel].run(tasks, tiles + l.firstTile, reinterpret_cast<const float *>(at(q.inOff)), outs, status, aligned);
         });
     }
-    if (in != before) return fail(r, "a kernel has changed its input");
-    memcpy(base + q.outOff, out.data(), q.outBytes);
+    if (!std::equal(before.begin(), before.end(), in.begin())) return fail(r, "a kernel has changed its input");
+    memcpy(base + q.outFrom, out.data() + (q.outFrom - q.outOff), q.outTo - q.outFrom);
+    memcpy(base + q.statusOff, status, q.tasks * 4);
 }
 
 void answer(const Request &q, const std::string &path, Reply &r) {
@@ -124,6 +135,9 @@ void answer(const Request &q, const std::string &path, Reply &r) {
     }
     case kindExecute:
         return execute(q, r);
+    case kindKeep:  // for the life of the process, as NaN
+        r.a = reinterpret_cast<uint64_t>(memset(aligned_alloc(256, q.inBytes), 0xff, q.inBytes));
+        return;
     case kindUnmap: {
         auto found = mappings.find(q.batch);
         if (found == mappings.end()) return fail(r, "no such batch");

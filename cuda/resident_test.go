@@ -1,0 +1,447 @@
+//go:build linux
+
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"odradek/detectors"
+)
+
+// owner has the windows of some series, as keystate has a partition's.
+type owner struct {
+	t        testing.TB
+	rng      *rand.Rand
+	detector detectors.Detector
+	dim      int
+	fresh    int
+	series   []*series
+	e        *Executor
+	keep     *detectors.Keep // nil: all windows travel
+	shelf    *detectors.Shelf
+	repacked int
+}
+
+type series struct {
+	rows  []float64 // all there ever were
+	place detectors.Place
+	carry []float32
+}
+
+// due is a task that a batch is to have: of series k, when it had so many rows.
+type due struct{ k, count int }
+
+func newOwner(t testing.TB, rng *rand.Rand, e *Executor, d detectors.Detector, n, dim, fresh int, resident bool) *owner {
+	o := &owner{t: t, rng: rng, detector: d, dim: dim, fresh: fresh, e: e}
+	for range n {
+		o.series = append(o.series, &series{})
+	}
+	if resident {
+		o.keep = e.Keep()
+		if o.shelf = o.keep.Shelf(d, dim, fresh); o.shelf == nil {
+			t.Fatal("nothing is kept")
+		}
+	}
+	return o
+}
+
+// push gives a series n more rows.
+func (o *owner) push(rng *rand.Rand, k, n int) {
+	s := o.series[k]
+	level := 1e6 * float64(k)
+	for range n * o.dim {
+		v := level + rng.NormFloat64()
+		if rng.IntN(50) == 0 {
+			v = level
+		}
+		if rng.IntN(300) == 0 {
+			v *= 1e30
+		}
+		s.rows = append(s.rows, v)
+	}
+}
+
+// pack packs the tasks, with the shelf or without.
+func (o *owner) pack(b *detectors.Batch, dues []due, shelf *detectors.Shelf) {
+	b.Reset()
+	params, f := b.GrowF32(len(o.detector.Params()))
+	copy(f, o.detector.Params())
+	last := map[int]uint32{}
+	rows := o.detector.Window() + o.fresh - 1
+	for _, d := range dues {
+		s := o.series[d.k]
+		x := s.rows[(d.count-rows)*o.dim : d.count*o.dim]
+		t := detectors.Task{Op: o.detector.Op(), Dim: uint32(o.dim), Fresh: uint32(o.fresh), Params: params}
+		bring, ok := 0, false
+		if shelf != nil {
+			bring, ok = shelf.Bring(b, &s.place, int64(d.count))
+		}
+		if ok {
+			span, raw := b.GrowF64(bring * o.dim)
+			copy(raw, x[len(x)-len(raw):])
+			t.X = shelf.Add(b, &s.place, int64(d.count), span, len(b.Tasks))
+		} else {
+			t.X, f = b.GrowF32(len(x))
+			center(f, x, o.dim)
+		}
+		if after := last[d.k]; after > 0 {
+			t.After = after
+		} else if len(s.carry) > 0 {
+			t.Carry, f = b.GrowF32(len(s.carry))
+			copy(f, s.carry)
+		}
+		scores, carry, size := o.detector.Size(detectors.View{Dim: o.dim, Rows: rows, Fresh: o.fresh})
+		if !size {
+			o.t.Fatal("too little history")
+		}
+		t.Scores, t.Next = b.GrowOut(scores), b.GrowOut(carry)
+		b.Tasks = append(b.Tasks, t)
+		last[d.k] = uint32(len(b.Tasks))
+	}
+}
+
+// score packs and executes the tasks, again as a whole where windows are gone, and
+// takes the carries.
+func (o *owner) score(b *detectors.Batch, dues []due) []float32 {
+	o.pack(b, dues, o.shelf)
+	for i := range b.Out {
+		b.Out[i] = -77
+	}
+	err := o.e.Execute(context.Background(), b)
+	if errors.Is(err, detectors.ErrForgotten) {
+		o.repacked++
+		o.pack(b, dues, nil)
+		err = o.e.Execute(context.Background(), b)
+	}
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for i, d := range dues {
+		next := b.Tasks[i].Next
+		o.series[d.k].carry = append(o.series[d.k].carry[:0], b.Out[next.Off:next.Off+next.Len]...)
+	}
+	return b.Out
+}
+
+// resident drives two owners with the same series, one whose windows stay on the
+// device and one whose windows travel, and demands the same bits. between is called
+// before each round.
+func residentTest(t *testing.T, o Options, n, dim, fresh, rounds int, between func(round int, e *Executor, kept *owner)) (hits, misses uint64, repacked int) {
+	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := open(t, o)
+	defer e.Close()
+	rng := seeded(t)
+	kept, travel := newOwner(t, rng, e, d, n, dim, fresh, true), newOwner(t, rng, e, d, n, dim, fresh, false)
+	push := func(k, rows int) {
+		seed := rng.Uint64()
+		kept.push(rand.New(rand.NewPCG(seed, 1)), k, rows)
+		travel.push(rand.New(rand.NewPCG(seed, 1)), k, rows)
+	}
+	rows := d.Window() + fresh - 1
+	for k := range n {
+		push(k, rows+rng.IntN(rows))
+	}
+	b, whole := e.Batch(), e.Batch()
+	for round := range rounds {
+		if between != nil {
+			between(round, e, kept)
+		}
+		var dues []due
+		for range n {
+			k := rng.IntN(n)
+			switch rng.IntN(20) {
+			case 0: // more than a window
+				push(k, rows+rng.IntN(3))
+			case 1: // the same window again
+			default:
+				push(k, fresh+rng.IntN(3))
+			}
+			dues = append(dues, due{k, len(kept.series[k].rows) / dim})
+		}
+		before := e.Stats().CPUTasks
+		got, want := kept.score(b, dues), travel.score(whole, dues)
+		// The CPU's bits are those of a Go child, and not of one that runs kernels.
+		tolerance := 0.0
+		if o.Child != os.Args[0] && e.Stats().CPUTasks > before {
+			tolerance = 1e-3
+		}
+		for i, task := range b.Tasks {
+			for _, s := range []detectors.Span{task.Scores, task.Next} {
+				w := whole.Tasks[i].Scores
+				if s == task.Next {
+					w = whole.Tasks[i].Next
+				}
+				for j := range s.Len {
+					if g, w := got[s.Off+j], want[w.Off+j]; math.Float32bits(g) != math.Float32bits(w) && !(math.Abs(float64(g-w)) <= tolerance) {
+						t.Fatalf("round %d, task %d of %d: number %d is %v, with whole windows %v", round, i, len(dues), j, g, w)
+					}
+				}
+			}
+		}
+		if tolerance > 0 {
+			for k, s := range kept.series {
+				travel.series[k].carry = slices.Clone(s.carry)
+			}
+		}
+	}
+	t.Logf("%d hits, %d misses, %d batches packed again, %+v", kept.shelf.Hits, kept.shelf.Misses, kept.repacked, e.Stats())
+	return kept.shelf.Hits, kept.shelf.Misses, kept.repacked
+}
+
+// windowBytes is what a window of these tests takes.
+const windowBytes = 512
+
+// TestResident: windows that stay give the bits of windows that travel, where all
+// find room, where few do, through rollbacks of their owner, and where their device
+// is lost.
+func TestResident(t *testing.T) {
+	for _, dim := range []int{1, 3} {
+		t.Run(fmt.Sprintf("room/dim=%d", dim), func(t *testing.T) {
+			o := goChildOptions(t, "")
+			o.Resident = 1 << 20
+			hits, misses, _ := residentTest(t, o, 50, dim, 1+dim, 40, nil)
+			if hits < 8*misses {
+				t.Error("few hits")
+			}
+		})
+	}
+	t.Run("little room", func(t *testing.T) {
+		o := goChildOptions(t, "")
+		o.Resident = 20 * windowBytes
+		hits, misses, _ := residentTest(t, o, 50, 1, 1, 100, nil)
+		if hits < 300 || misses < 300 {
+			t.Error("few of both")
+		}
+	})
+	t.Run("forgotten", func(t *testing.T) {
+		o := goChildOptions(t, "")
+		o.Resident = 1 << 20
+		residentTest(t, o, 30, 1, 1, 40, func(round int, e *Executor, kept *owner) {
+			if round%7 == 0 {
+				kept.keep.Forget()
+			}
+			if round%9 == 0 { // packed and never executed
+				b := e.Batch()
+				kept.pack(b, []due{{0, len(kept.series[0].rows)}}, kept.shelf)
+				b.Reset()
+				e.Release(b)
+			}
+		})
+	})
+	t.Run("killed", func(t *testing.T) {
+		o := goChildOptions(t, "")
+		o.Resident, o.Retry, o.Devices = 1<<20, time.Millisecond, []int{0, 1}
+		_, _, repacked := residentTest(t, o, 30, 2, 1, 60, func(round int, e *Executor, kept *owner) {
+			if round%6 != 5 {
+				return
+			}
+			for _, d := range e.Stats().Devices {
+				if s, ok := kept.keep.Memory().(*share); ok && d.Pid > 0 && d.Index == s.d.index {
+					unix.Kill(d.Pid, unix.SIGKILL)
+				}
+			}
+			if round%12 == 5 { // else it is in the middle of the next
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+		if repacked == 0 {
+			t.Error("nothing was packed again")
+		}
+	})
+	t.Run("dies in a batch", func(t *testing.T) {
+		o := goChildOptions(t, "die@9")
+		o.Resident = 1 << 20
+		if _, _, repacked := residentTest(t, o, 30, 1, 2, 20, nil); repacked == 0 {
+			t.Error("nothing was packed again")
+		}
+	})
+	t.Run("none", func(t *testing.T) {
+		e := open(t, goChildOptions(t, ""))
+		defer e.Close()
+		if e.Keep() != nil {
+			t.Error("windows are kept without a limit for them")
+		}
+		var k *detectors.Keep
+		if k.Shelf(nil, 1, 1) != nil {
+			t.Error("a shelf of nothing")
+		}
+	})
+}
+
+// TestResidentEmulated is the same with the kernel that makes X.
+func TestResidentEmulated(t *testing.T) {
+	o := emulated(t)
+	for _, dim := range []int{1, 3} {
+		for _, resident := range []int64{1 << 20, 8 * windowBytes} {
+			o.Resident = resident
+			residentTest(t, o, 12, dim, 2, 12, nil)
+		}
+	}
+}
+
+// TestDeviceResident is the same on a device, also where its child is killed.
+func TestDeviceResident(t *testing.T) {
+	o := deviceOptions(t)
+	n := 1000
+	if testing.Short() {
+		n = 200
+	}
+	for _, dim := range []int{1, 3} {
+		for _, resident := range []int64{1 << 26, 200 * windowBytes} {
+			o.Resident = resident
+			residentTest(t, o, n, dim, 1+dim, 20, nil)
+		}
+	}
+	if testing.Short() { // under a tool that does not outlive its child
+		return
+	}
+	o.Resident = 1 << 26
+	_, _, repacked := residentTest(t, o, 1000, 1, 1, 12, func(round int, e *Executor, kept *owner) {
+		if round%4 == 3 {
+			waitUp(t, e, 10*time.Second)
+			unix.Kill(e.Stats().Devices[0].Pid, unix.SIGKILL)
+		}
+		if round%4 == 0 {
+			waitUp(t, e, 10*time.Second) // both owners on the device again: bits of one class
+		}
+	})
+	t.Logf("%d batches packed again", repacked)
+}
+
+// TestShelf: what a shelf thinks it has is what it was given, whatever comes.
+func TestShelf(t *testing.T) {
+	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &child{dead: make(chan struct{})}
+	k := newKept(nil, c, 4096, 30*windowBytes)
+	s := &share{kept: k}
+	keep := detectors.NewKeep(func() detectors.KeepMemory { return s }, func(detectors.Detector, int, int) bool { return true })
+	shelf := keep.Shelf(d, 1, 1)
+	rows := d.Window()
+	rng := seeded(t)
+	type window struct {
+		place detectors.Place
+		count int
+	}
+	windows := make([]window, 60)
+	for i := range windows {
+		windows[i].count = rows + i
+	}
+	memory := map[uint64]map[int]int{} // by address and row of the ring: series << 20 | row
+	b := &detectors.Batch{}
+	for range 5000 {
+		i := min(rng.IntN(60), rng.IntN(60))
+		w := &windows[i]
+		w.count += rng.IntN(4)
+		switch rng.IntN(200) {
+		case 0:
+			keep.Forget()
+		case 1:
+			w.count -= rng.IntN(3)
+			keep.Forget()
+		}
+		n, ok := shelf.Bring(b, &w.place, int64(w.count))
+		if ok {
+			span, _ := b.GrowF64(n)
+			b.Tasks = append(b.Tasks, detectors.Task{X: shelf.Add(b, &w.place, int64(w.count), span, len(b.Tasks)), Dim: 1})
+			r := b.Runs[len(b.Runs)-1]
+			if memory[r.At] == nil {
+				memory[r.At] = map[int]int{}
+			}
+			for row := w.count - n; row < w.count; row++ {
+				memory[r.At][row%rows] = i<<20 | row
+			}
+			for row := w.count - rows; row < w.count; row++ {
+				if got := memory[r.At][row%rows]; got != i<<20|row {
+					t.Fatalf("series %d at %d: row %d is row %d of series %d", i, w.count, row, got&(1<<20-1), got>>20)
+				}
+			}
+			if int(r.First) != (w.count-rows)%rows {
+				t.Fatalf("the oldest row is %d of the ring, want %d", r.First, (w.count-rows)%rows)
+			}
+		}
+		if rng.IntN(20) == 0 {
+			b.Known()
+			b.Reset()
+		}
+	}
+	if len(memory) > 30 || shelf.Hits < 500 {
+		t.Errorf("%d windows are kept, %d hits, %d misses", len(memory), shelf.Hits, shelf.Misses)
+	}
+	if keep.Close(); len(k.free) != 1 || !slices.Contains(k.free, 4096) {
+		t.Errorf("free after Close: %v", k.free)
+	}
+}
+
+// BenchmarkWrite is what Execute does on a core before a device begins: 4,096 tasks
+// of one fresh sample, planned and written, with windows that travel and that stay.
+func BenchmarkWrite(b *testing.B) {
+	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 100})
+	if err != nil {
+		b.Fatal(err)
+	}
+	const tasks = 4096
+	for _, stay := range []bool{false, true} {
+		b.Run(fmt.Sprintf("stay=%v", stay), func(b *testing.B) {
+			m, err := newMemory(0, limits{1 << 22, 1 << 20, tasks})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer m.free()
+			h := &held{Batch: &detectors.Batch{}, memory: m}
+			m.take(h.Batch)
+			memory := &share{kept: newKept(nil, &child{dead: make(chan struct{})}, 4096, 64<<20)}
+			keep := detectors.NewKeep(func() detectors.KeepMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
+			shelf := keep.Shelf(d, 1, 1)
+			params, f := h.GrowF32(len(d.Params()))
+			copy(f, d.Params())
+			places := make([]detectors.Place, tasks)
+			for round := range 2 {
+				h.Known()
+				h.Batch.Reset()
+				h.GrowF32(len(d.Params()))
+				for k := range tasks {
+					t := detectors.Task{Op: d.Op(), Dim: 1, Fresh: 1, Params: params}
+					if n, ok := 0, false; stay {
+						if n, ok = shelf.Bring(h.Batch, &places[k], int64(d.Window()+round)); !ok {
+							b.Fatal("no room")
+						}
+						span, _ := h.GrowF64(n)
+						t.X = shelf.Add(h.Batch, &places[k], int64(d.Window()+round), span, k)
+					} else {
+						t.X, _ = h.GrowF32(d.Window())
+					}
+					t.Carry, _ = h.GrowF32(100)
+					t.Scores, t.Next = h.GrowOut(1), h.GrowOut(100)
+					h.Tasks = append(h.Tasks, t)
+				}
+			}
+			e, p := &Executor{}, &h.plan
+			for b.Loop() {
+				p.start(h.Batch)
+				p.brought = h.Runs
+				p.assign(h.Batch)
+				if !e.write(h, p) {
+					b.Fatal("no room")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tasks, "ns/task")
+			b.ReportMetric(float64(p.q.inBytes-p.q.inFrom)/tasks, "B/task")
+		})
+	}
+}

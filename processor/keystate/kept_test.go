@@ -1,0 +1,139 @@
+package keystate
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"odradek/detectors"
+)
+
+// keeper is an executor that keeps windows, and loses them now and then.
+type keeper struct {
+	t                  *testing.T
+	r                  *rand.Rand
+	keep               *detectors.Keep
+	memory             *keptMemory
+	hits, misses, lost int
+}
+
+// keptMemory is rings by address.
+type keptMemory struct {
+	next  uint64
+	room  int // windows
+	gone  bool
+	rings map[uint64][]float64
+}
+
+func (m *keptMemory) Extend(bytes int) (first uint64, n int) {
+	first, n = m.next+256, min(m.room, 4)
+	m.next += uint64(n*bytes) + 256
+	m.room -= n
+	return first, n
+}
+func (m *keptMemory) Release()   { m.rings = nil }
+func (m *keptMemory) Gone() bool { return m.gone }
+
+// serve makes a state use the keeper.
+func (k *keeper) serve(s *State) {
+	k.keep.Close()
+	k.keep = detectors.NewKeep(func() detectors.KeepMemory {
+		if k.r.IntN(20) == 0 {
+			return nil
+		}
+		k.memory = &keptMemory{room: 1 + k.r.IntN(40), rings: map[uint64][]float64{}}
+		return k.memory
+	}, func(detectors.Detector, int, int) bool { return true })
+	s.SetKeep(k.keep)
+}
+
+func (k *keeper) execute(s *State, b *detectors.Batch) {
+	if len(b.Runs) > 0 && k.r.IntN(6) == 0 {
+		k.memory.gone = true
+		k.lost++
+		s.Repack(b)
+		if len(b.Runs) > 0 {
+			k.t.Fatal("runs are left after Repack")
+		}
+	}
+	c := *b
+	c.Tasks, c.F32 = slices.Clone(b.Tasks), slices.Clone(b.F32)
+	for i := range b.Runs {
+		r := &b.Runs[i]
+		t := &c.Tasks[r.Task]
+		n, dim := int(t.X.Len), int(t.Dim)
+		ring := k.memory.rings[r.At]
+		if len(ring) != n {
+			ring = make([]float64, n)
+			for j := range ring {
+				ring[j] = math.NaN()
+			}
+			k.memory.rings[r.At] = ring
+		}
+		if r.Rows.Len == t.X.Len {
+			k.misses++
+		} else {
+			k.hits++
+		}
+		first, old := int(r.First)*dim, n-int(r.Rows.Len)
+		for j := old; j < n; j++ {
+			ring[(first+j)%n] = b.F64[int(r.Rows.Off)+j-old]
+		}
+		rows := make([]uint64, n)
+		for j := range rows {
+			rows[j] = math.Float64bits(ring[(first+j)%n])
+		}
+		var x []float32
+		t.X, x = c.GrowF32(n)
+		packN(x, rows, nil, dim)
+	}
+	execute(&c)
+	b.Known()
+	if k.memory != nil && k.r.IntN(40) == 0 {
+		k.memory.gone = true
+	}
+}
+
+// steadyFake is a fake whose windows may be kept: it explains and summarises nothing.
+type steadyFake struct{ f *fake }
+
+func (s steadyFake) Op() detectors.Op                       { return s.f.Op() }
+func (s steadyFake) Params() []float32                      { return s.f.Params() }
+func (s steadyFake) Window() int                            { return s.f.Window() }
+func (s steadyFake) Size(v detectors.View) (int, int, bool) { return s.f.Size(v) }
+func (s steadyFake) Reach() (from, to int)                  { return 0, 0 }
+func (s steadyFake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
+	return s.f.AppendFindings(dst, r)
+}
+
+// TestKept: rows, state and anomalies are those of windows that travel, whatever is
+// kept, forgotten and lost, through rollbacks and restores.
+func TestKept(t *testing.T) {
+	r := seedOf(t)
+	hits, misses, lost := 0, 0, 0
+	for range 20 {
+		cfg := randomConfig(r)
+		for i := range cfg.Detectors {
+			f := cfg.Detectors[i].Detector.(*fake)
+			if f.lag = 0; r.IntN(4) > 0 {
+				cfg.Detectors[i].Detector = steadyFake{f}
+			}
+		}
+		w := newWorldOf(t, r, cfg, 300+r.IntN(1500))
+		for range 4 {
+			x := newRun(t, rand.New(rand.NewPCG(r.Uint64(), 2)), w)
+			x.keeper = &keeper{t: t, r: x.r}
+			x.keeper.serve(x.s)
+			x.all([]int{0, 2, 10}[r.IntN(3)])
+			compareRows(t, x.rows, w.rows)
+			compareEvents(t, x.events, w.told)
+			x.check("end", x.s)
+			hits, misses, lost = hits+x.keeper.hits, misses+x.keeper.misses, lost+x.keeper.lost
+		}
+	}
+	t.Logf("%d hits, %d misses, %d batches packed again", hits, misses, lost)
+	if hits < 1000 || misses < 100 || lost < 50 {
+		t.Error("that is too few to tell")
+	}
+}
