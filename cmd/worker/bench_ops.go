@@ -137,20 +137,26 @@ func (b *bench) opsOnDevice(ctx context.Context) ([]benchRow, error) {
 // errNoGPU is that this machine has none, or no child program for it: no failure.
 var errNoGPU = errors.New("no GPU to measure")
 
-// openDevice starts the child on the first device.
-func (b *bench) openDevice() (*cuda.Executor, error) {
-	child := b.o.child
-	if child == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		child = filepath.Join(filepath.Dir(self), "odradek-cuda")
+// gpuChild is the path of the program of the GPU, as a worker in another folder
+// finds it, too.
+func (b *bench) gpuChild() (string, error) {
+	if b.o.child != "" {
+		return filepath.Abs(b.o.child)
+	}
+	self, err := os.Executable()
+	return filepath.Join(filepath.Dir(self), childProgram), err
+}
+
+// openDevice starts the child on these devices, or on the first.
+func (b *bench) openDevice(devices ...int) (*cuda.Executor, error) {
+	child, err := b.gpuChild()
+	if err != nil {
+		return nil, err
 	}
 	if _, err := exec.LookPath(child); err != nil {
 		return nil, fmt.Errorf("%w (-child): %w", errNoGPU, err)
 	}
-	e, err := cuda.Open(cuda.Options{Child: child, Lanes: b.o.lanes, Memory: 8 << 30, Deadline: 10 * time.Second})
+	e, err := cuda.Open(cuda.Options{Child: child, Devices: devices, Lanes: b.o.lanes, Memory: 8 << 30, Deadline: 10 * time.Second})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoGPU, err)
 	}
