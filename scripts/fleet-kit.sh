@@ -19,14 +19,14 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 
 # The jars, stored instead of deflated, so that xz sees through them; of native
-# libraries only those of this machine. Left out is what no broker of one plain node
-# loads: log4j (the log is slf4j-simple's), Scala's reflection, formats of tools.
+# libraries only those of this machine. Without log4j-core, log4j's API logs errors
+# itself and java.desktop is not needed; Scala's reflection is for compilers.
 mkdir -p "$stage/cache/kafka-$version/lib" "$stage/cache/kafka-$version-formatted"
 cp -r "$cache/kafka-$version-formatted/data" "$stage/cache/kafka-$version-formatted/"
 python3 - "$cache/kafka-$version/lib" "$stage/cache/kafka-$version/lib" <<'END'
 import os, re, sys, zipfile
 src, dst = sys.argv[1:]
-out = re.compile(r"^(log4j-|scala-reflect|snakeyaml|jackson-dataformat-(csv|yaml)|commons-(validator|digester|beanutils|collections)|jose4j)")
+out = re.compile(r"^(log4j-core|scala-reflect)-")
 native = re.compile(r"\.(so|dll|dylib|jnilib|a)$")
 here = re.compile(r"(^|/)(linux/amd64|linux/x86_64|Linux/x86_64)/")
 for name in sorted(os.listdir(src)):

@@ -9,7 +9,7 @@
 # Steps, default fleet and capacity:
 #
 #   fleet      IKA-SST w=100 and LOF N=1024 of every sample, CPU and GPU
-#   heavy      the same with w=320 and N=4096, fewer sensors
+#   heavy      the same with w=1024, fewer sensors
 #   capacity   sensors at one sample in 100 ms
 #   gpus       fleet and capacity on 1, 2, 4, ... GPUs, as many as there are
 #   device     scripts/device.sh with its own steps (DEVICE_STEPS)
@@ -67,7 +67,7 @@ measure() {
 for step in $steps; do
 	case $step in
 	fleet) measure fleet 280 fleet ;;
-	heavy) measure heavy 280 -sst 320 -lof 4096 -sensors 5000 fleet ;;
+	heavy) measure heavy 280 -sst 1024 -sensors 5000 fleet ;;
 	capacity) measure capacity 420 capacity ;;
 	gpus)
 		counts=1

@@ -164,6 +164,7 @@ func (r *fleetRun) caughtUp(ctx context.Context, limit time.Duration) error {
 // measured is what was seen of a worker while it worked off input that was there.
 type measured struct {
 	pace
+	whole   bool    // start and end are in it
 	gpuBusy float64 // time of batches on the devices, of one device's time; more than one batch at a time counts more than once
 	gpuUtil float64 // share of the time in which a kernel ran, as the driver has it; NaN where it does not say
 	onCPU   float64 // share of the tasks that the CPU scored all the same
@@ -239,7 +240,12 @@ func (r *fleetRun) throughput(ctx context.Context, span time.Duration) (m measur
 		return m, err
 	}
 	if m.pace, err = steady(ticks, fleetFrom, fleetTo); err != nil {
-		return m, err
+		// A slow executor commits few and large cycles: then it is the whole, start
+		// and end included.
+		m.whole = true
+		if m.pace, err = steady(ticks, 0, 1); err != nil {
+			return m, err
+		}
 	}
 	if gpu1 != nil && r.side.gpus > 0 {
 		d := func(name string) float64 { return gpu1[name] - gpu0[name] }
@@ -376,6 +382,9 @@ func (b *bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, s
 		return nil, 0, err
 	}
 	all := row(side.name, m.rate, "records/s").noted("worker %s us of processor time a record, broker %s us; cores %.0f%% idle", figure(m.cpu/1000), figure(m.broker/1000), 100*m.idle)
+	if m.whole {
+		all = all.noted("start and end are in it")
+	}
 	if side.gpus > 0 {
 		all = all.noted("%.2f batches at a time on a GPU, %s tasks each", m.gpuBusy, figure(m.batch))
 		if m.onCPU > 0 {
