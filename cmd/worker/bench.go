@@ -202,20 +202,22 @@ func (t terminal) runBench(ctx context.Context, o benchOptions, wanted []string,
 			continue
 		}
 		rows, err := b.one(ctx, m)
+		for i := range rows {
+			rows[i].Name = m.name
+		}
+		if ctx.Err() != nil {
+			report.add(rows) // what there is
+			report.end()
+			fmt.Fprintln(t.err, "worker bench: stopped")
+			return exitFailed
+		}
 		if err != nil {
-			if ctx.Err() != nil {
-				fmt.Fprintln(t.err, "worker bench: stopped")
-				return exitFailed
-			}
 			// A machine without a part is no failure; everything else is.
 			if missing := (*brokertest.MissingError)(nil); !errors.As(err, &missing) && !errors.Is(err, errNoGPU) {
 				code = exitFailed
 				fmt.Fprintf(t.err, "worker bench: %s: %v\n", m.name, err)
 			}
-			rows = append(rows, benchRow{Skipped: firstLine(err.Error())})
-		}
-		for i := range rows {
-			rows[i].Name = m.name
+			rows = append(rows, benchRow{Name: m.name, Skipped: firstLine(err.Error())})
 		}
 		report.add(rows)
 	}

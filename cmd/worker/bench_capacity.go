@@ -34,7 +34,11 @@ func (b *bench) capacity(ctx context.Context) (rows []benchRow, err error) {
 		}
 		c, err := b.capacityOf(ctx, f, &side, settings, window, start)
 		if err != nil {
-			return rows, fmt.Errorf("%s: %w", side.name, err)
+			err = fmt.Errorf("%s: %w", side.name, err)
+			if c.fits == 0 {
+				return rows, err
+			}
+			c.says += "; the search broke off"
 		}
 		r := row(side.name, float64(c.fits), "sensors").noted("%s", c.says).noted("%s", note)
 		if side.gpus == 0 {
@@ -47,6 +51,9 @@ func (b *bench) capacity(ctx context.Context) (rows []benchRow, err error) {
 		}
 		r.Device = side.device
 		rows = append(rows, r)
+		if err != nil {
+			return rows, err
+		}
 	}
 	return rows, nil
 }
