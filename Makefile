@@ -8,7 +8,7 @@ TESTFLAGS ?= -p 1 -timeout 25m
 FUZZTIME  ?= 20s
 FOLDERS   := $(wildcard cmd processor detectors cuda schemas)
 
-.PHONY: build child device-kit vet-child kernels test race fuzz lint fmt demo bench up image clean
+.PHONY: build child device-kit fleet-kit vet-child kernels test race fuzz lint fmt demo bench up image clean
 
 build: ## the worker, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/worker ./cmd/worker
@@ -29,6 +29,10 @@ device-kit: child ## bin/device: all that scripts/device.sh needs on a machine w
 	cp bin/odradek-cuda scripts/device.sh docs/benchmarks/torch_ops.py bin/device/
 	CGO_ENABLED=0 $(GO) build -o bin/device/worker ./cmd/worker
 	CGO_ENABLED=0 $(GO) test -c -o bin/device/cuda.test ./cuda
+
+fleet-kit: device-kit ## bin/fleet: all that scripts/fleet.sh needs there, a broker and its JRE included
+	CGO_ENABLED=0 $(GO) build -ldflags=-s -o bin/worker ./cmd/worker
+	scripts/fleet-kit.sh bin/worker bin/odradek-cuda bin/device/cuda.test bin/fleet
 
 vet-child: child ## vet and tests of the child's code, without a device
 	$(CHILDENV) $(GO) vet -tags cuda ./cuda/...

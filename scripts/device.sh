@@ -9,7 +9,7 @@
 #
 # Steps, default all that the machine has the tools for: suite memcheck racecheck
 # bench torch demo; besides, resident (windows that stay on the device, against
-# windows that travel) and scale (one GPU against several; DEVICES=1,2,4).
+# windows that travel) and scale (one GPU against several; GPUS=1,2,4).
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?usage: device.sh OUT [STEP...]}
@@ -76,7 +76,7 @@ resident() {
 }
 
 scale() {
-	timeout 300 ./worker bench -json -v ${DEVICES:+-devices "$DEVICES"} ops-scale >"$out/scale.jsonl" 2>"$out/scale.txt"
+	timeout 300 ./worker bench -json -v ${GPUS:+-gpus "$GPUS"} ops-scale >"$out/scale.jsonl" 2>"$out/scale.txt"
 	local code=$?
 	if grep -q '"skipped"' "$out/scale.jsonl"; then code=91; fi
 	result scale $code "$out/scale.txt"

@@ -23,24 +23,27 @@ import (
 type benchmark struct {
 	name, what string
 	kafka      bool // needs brokers
+	asked      bool // only where it is named
 	run        func(b *bench, ctx context.Context) ([]benchRow, error)
 }
 
 var benchmarks = []benchmark{
-	{"decode", "reading 3 of 5 fields, nested and with unions; against goavro", false, (*bench).decode},
-	{"ikasst-cpu", "IKA-SST on one core; against numpy", false, (*bench).ikasst},
-	{"lof-cpu", "LOF of whole windows on one core; against scikit-learn", false, (*bench).lofWindows},
-	{"lof-stride1", "LOF of one fresh sample a task on one core", false, (*bench).lofStride},
-	{"ops", "each op on a GPU, kernel alone and Execute from Go; against the CPU", false, (*bench).opsOnDevice},
-	{"ops-resident", "windows of a million keys kept on the GPU, against windows that travel with every task", false, (*bench).opsResident},
-	{"ops-scale", "Execute on several GPUs of this host, as a ratio to one", false, (*bench).opsScale},
-	{"path-cpu", "CPU per record of a worker, fetch to committed score, exactly once", true, (*bench).pathCPU},
-	{"path-rate", "records a second of the same; against Kafka Streams and franz-go", true, (*bench).pathRate},
-	{"events", "the same with LOF of 64 samples, thresholds and anomalies, by part", true, (*bench).events},
-	{"latency", "event to visible score at half of that rate", true, (*bench).latency},
-	{"memory", "resident bytes per key beyond what its window needs", false, (*bench).memory},
-	{"restore", "changelog and replay after SIGKILL", true, (*bench).restore},
-	{"skew", "latency of partitions beside one with a hot key", true, (*bench).skew},
+	{"decode", "reading 3 of 5 fields, nested and with unions; against goavro", false, false, (*bench).decode},
+	{"ikasst-cpu", "IKA-SST on one core; against numpy", false, false, (*bench).ikasst},
+	{"lof-cpu", "LOF of whole windows on one core; against scikit-learn", false, false, (*bench).lofWindows},
+	{"lof-stride1", "LOF of one fresh sample a task on one core", false, false, (*bench).lofStride},
+	{"ops", "each op on a GPU, kernel alone and Execute from Go; against the CPU", false, false, (*bench).opsOnDevice},
+	{"ops-resident", "windows of a million keys kept on the GPU, against windows that travel with every task", false, false, (*bench).opsResident},
+	{"ops-scale", "Execute on several GPUs of this host, as a ratio to one", false, false, (*bench).opsScale},
+	{"path-cpu", "CPU per record of a worker, fetch to committed score, exactly once", true, false, (*bench).pathCPU},
+	{"path-rate", "records a second of the same; against Kafka Streams and franz-go", true, false, (*bench).pathRate},
+	{"events", "the same with LOF of 64 samples, thresholds and anomalies, by part", true, false, (*bench).events},
+	{"latency", "event to visible score at half of that rate", true, false, (*bench).latency},
+	{"memory", "resident bytes per key beyond what its window needs", false, false, (*bench).memory},
+	{"restore", "changelog and replay after SIGKILL", true, false, (*bench).restore},
+	{"skew", "latency of partitions beside one with a hot key", true, false, (*bench).skew},
+	{"fleet", "records a second of a worker with IKA-SST and LOF of every sample, CPU against GPU", true, true, (*bench).fleet},
+	{"capacity", "sensors at one sample in 100 ms that a worker serves, p99 <= 250 ms", true, true, (*bench).capacity},
 }
 
 // benchOptions are the flags.
@@ -59,9 +62,14 @@ type benchOptions struct {
 	profile  string
 	child    string
 	lanes    int
-	devices  string
 	set      settingList
 	verbose  bool
+
+	// Of fleet and capacity.
+	executors, gpus     string
+	sensors, partitions int
+	sst, lof            int
+	budget              time.Duration
 }
 
 // settingList collects -set flags.
@@ -81,6 +89,7 @@ func (l *settingList) Set(s string) error {
 const benchExamples = `  worker bench
   worker bench -json decode path-cpu path-rate > rows.jsonl
   worker bench -brokers broker:9092 path-rate
+  worker bench -v -gpus 1,2 fleet capacity
   worker bench -profile prof path-cpu && go tool pprof -top worker prof/path-1.cpu`
 
 // cmdBench measures and prints a table, or with -json one object a line.
@@ -96,7 +105,7 @@ func cmdBench(ctx context.Context, args []string) int {
 		fmt.Fprintf(&names, "  %-13s %s\n", m.name, m.what)
 	}
 	var o benchOptions
-	fs := t.flags("bench", "Measures this build against its baselines and prints a table. Names, default all:\n\n"+names.String(), benchExamples)
+	fs := t.flags("bench", "Measures this build against its baselines and prints a table. Names, default all but fleet and capacity:\n\n"+names.String(), benchExamples)
 	fs.BoolVar(&o.json, "json", false, "one JSON object a line")
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the records: to try it out, not to quote")
 	fs.StringVar(&o.kafka, "kafka", brokertest.Versions[0], "version of Apache Kafka to start, one node; or kfake")
@@ -111,7 +120,13 @@ func cmdBench(ctx context.Context, args []string) int {
 	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to")
 	fs.StringVar(&o.child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
 	fs.IntVar(&o.lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")
-	fs.StringVar(&o.devices, "devices", "", "numbers of GPUs for ops-scale, such as `1,2,4`; default: 1, 2, 4 and so on, as many as there are")
+	fs.StringVar(&o.executors, "executors", "cpu,cuda", "executors of fleet and capacity")
+	fs.StringVar(&o.gpus, "gpus", "", "numbers of GPUs for fleet, capacity and ops-scale, such as `1,2,4`; default: 1, and for ops-scale 1, 2, 4 and so on, as many as there are")
+	fs.IntVar(&o.sensors, "sensors", 0, "sensors of fleet, and those that capacity begins with; 0: 20,000 and 5,000")
+	fs.IntVar(&o.partitions, "partitions", 16, "partitions of fleet and capacity")
+	fs.IntVar(&o.sst, "sst", fleetSST, "window of IKA-SST in fleet and capacity; 0: without")
+	fs.IntVar(&o.lof, "lof", -1, "window of LOF in fleet and capacity; 0: without, -1: 1,024 and 256")
+	fs.DurationVar(&o.budget, "budget", 100*time.Second, "time for capacity to look with one executor; a look that has begun is ended")
 	fs.Var(&o.set, "set", "a setting for the worker, `ODRADEK_NAME=value`; may be repeated")
 	fs.BoolVar(&o.verbose, "v", false, "say on standard error what is going on")
 	wanted, code, done := benchNames(fs, args)
@@ -173,7 +188,9 @@ func (t terminal) runBench(ctx context.Context, o benchOptions, wanted []string,
 	defer b.close()
 	if len(wanted) == 0 {
 		for _, m := range benchmarks {
-			wanted = append(wanted, m.name)
+			if !m.asked {
+				wanted = append(wanted, m.name)
+			}
 		}
 	}
 	// The process that measures must not be what is measured: a collection of
@@ -187,20 +204,22 @@ func (t terminal) runBench(ctx context.Context, o benchOptions, wanted []string,
 			continue
 		}
 		rows, err := b.one(ctx, m)
+		for i := range rows {
+			rows[i].Name = m.name
+		}
+		if ctx.Err() != nil {
+			report.add(rows) // what there is
+			report.end()
+			fmt.Fprintln(t.err, "worker bench: stopped")
+			return exitFailed
+		}
 		if err != nil {
-			if ctx.Err() != nil {
-				fmt.Fprintln(t.err, "worker bench: stopped")
-				return exitFailed
-			}
 			// A machine without a part is no failure; everything else is.
 			if missing := (*brokertest.MissingError)(nil); !errors.As(err, &missing) && !errors.Is(err, errNoGPU) {
 				code = exitFailed
 				fmt.Fprintf(t.err, "worker bench: %s: %v\n", m.name, err)
 			}
-			rows = append(rows, benchRow{Skipped: firstLine(err.Error())})
-		}
-		for i := range rows {
-			rows[i].Name = m.name
+			rows = append(rows, benchRow{Name: m.name, Skipped: firstLine(err.Error())})
 		}
 		report.add(rows)
 	}
@@ -256,6 +275,7 @@ func benchBroker(version, dir string) brokertest.Options {
 			"log.cleaner.backoff.ms":          "15000",
 			"log.retention.check.interval.ms": "300000",
 			"log.initial.task.delay.ms":       "30000",
+			"log.segment.delete.delay.ms":     "1000", // one benchmark's topics make room for the next one's
 			"log.cleaner.dedupe.buffer.size":  "134217728",
 			"log.cleaner.io.buffer.size":      "524288",
 		},

@@ -56,7 +56,10 @@ const inputPartitions = 4
 // newInput creates a topic for series keys that are spread evenly over its
 // partitions, by the hash that every client uses, and registers its schema.
 func (b *bench) newInput(ctx context.Context, name string, keys int) (*benchInput, error) {
-	in := &benchInput{topic: fmt.Sprintf("bench-%s-%04x", name, rand.IntN(1<<16)), keys: make([][][]byte, inputPartitions)}
+	in, err := b.newInputOf(ctx, name, inputPartitions)
+	if err != nil {
+		return nil, err
+	}
 	quota := (keys + inputPartitions - 1) / inputPartitions
 	for i, n := 0, 0; n < keys; i++ {
 		key := fmt.Appendf(nil, "press-%05d/bearing", i)
@@ -65,7 +68,13 @@ func (b *bench) newInput(ctx context.Context, name string, keys int) (*benchInpu
 			n++
 		}
 	}
-	if err := b.cluster.Admin().CreateTopic(ctx, in.topic, inputPartitions, 0, nil); err != nil {
+	return in, nil
+}
+
+// newInputOf is newInput without keys yet.
+func (b *bench) newInputOf(ctx context.Context, name string, partitions int) (*benchInput, error) {
+	in := &benchInput{topic: fmt.Sprintf("bench-%s-%04x", name, rand.IntN(1<<16)), keys: make([][][]byte, partitions)}
+	if err := b.cluster.Admin().CreateTopic(ctx, in.topic, partitions, 0, nil); err != nil {
 		return nil, err
 	}
 	b.topics = append(b.topics, in.topic)

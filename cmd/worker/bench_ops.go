@@ -151,15 +151,17 @@ func (b *bench) openDevice(o cuda.Options) (*cuda.Executor, error) {
 	return e, nil
 }
 
-// deviceChild finds the child program.
+// deviceChild is the path of the program of the GPU, as a worker in another folder
+// finds it, too.
 func (b *bench) deviceChild() (string, error) {
-	child := b.o.child
-	if child == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return "", err
-		}
-		child = filepath.Join(filepath.Dir(self), "odradek-cuda")
+	child, err := b.o.child, error(nil)
+	if child != "" {
+		child, err = filepath.Abs(child)
+	} else if child, err = os.Executable(); err == nil {
+		child = filepath.Join(filepath.Dir(child), childProgram)
+	}
+	if err != nil {
+		return "", err
 	}
 	if _, err := exec.LookPath(child); err != nil {
 		return "", fmt.Errorf("%w (-child): %w", errNoGPU, err)

@@ -117,16 +117,16 @@ func (b *bench) scaleCounts() (counts []int, err error) {
 		return nil, fmt.Errorf("%w: %w", errNoGPU, err)
 	}
 	there := bytes.Count(listed, []byte("\n"))
-	if b.o.devices == "" {
+	if b.o.gpus == "" {
 		for n := 1; n <= there; n *= 2 {
 			counts = append(counts, n)
 		}
 		return counts, nil
 	}
-	for _, f := range strings.Split(b.o.devices, ",") {
+	for _, f := range strings.Split(b.o.gpus, ",") {
 		n, err := strconv.Atoi(f)
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("-devices %s: write numbers of GPUs like 1,2,4", b.o.devices)
+			return nil, fmt.Errorf("-gpus %s: write numbers of GPUs like 1,2,4", b.o.gpus)
 		}
 		if n <= there {
 			counts = append(counts, n)
@@ -135,7 +135,7 @@ func (b *bench) scaleCounts() (counts []int, err error) {
 		}
 	}
 	if len(counts) == 0 {
-		return nil, fmt.Errorf("%w: %d are here, -devices %s asks for more", errNoGPU, there, b.o.devices)
+		return nil, fmt.Errorf("%w: %d are here, -gpus %s asks for more", errNoGPU, there, b.o.gpus)
 	}
 	slices.Sort(counts)
 	return counts, nil

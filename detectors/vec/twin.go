@@ -54,6 +54,12 @@ func centreGo(dst, x []float32, mean float64) (peak float32) {
 	return peak
 }
 
+func narrowGo(dst []float32, x []uint64, center float64) {
+	for i, v := range x {
+		dst[i] = float32(math.Float64frombits(v) - center)
+	}
+}
+
 func hankelGo(y, x, v []float32) {
 	for i := range y {
 		y[i] = dotGo(x[i:i+len(v)], v)

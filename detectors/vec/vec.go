@@ -72,6 +72,17 @@ func Centre(dst, x []float32, mean float64) (peak float32) {
 	return centreGo(dst, x, mean)
 }
 
+// Narrow sets dst[i] to x[i]-center, a difference in float64; x are float64 by their
+// bits.
+func Narrow(dst []float32, x []uint64, center float64) {
+	same(len(dst), len(x))
+	if hasAVX2 {
+		narrowAVX2(dst, x, center)
+		return
+	}
+	narrowGo(dst, x, center)
+}
+
 // Hankel sets y[i] to the sum over j of x[i+j]*v[j]: y is the product of the
 // Hankel matrix of x with v. len(x) = len(y)+len(v)-1.
 func Hankel(y, x, v []float32) {

@@ -27,6 +27,9 @@ func scaleAVX2(a float32, x []float32)
 func centreAVX2(dst, x []float32, mean float64) float32
 
 //go:noescape
+func narrowAVX2(dst []float32, x []uint64, center float64)
+
+//go:noescape
 func slideAVX2(dst []float64, low []float32, src, in, out []float64, p, q float64)
 
 //go:noescape

@@ -333,6 +333,69 @@ done:
 	VZEROUPPER
 	RET
 
+// func narrowAVX2(dst []float32, x []uint64, center float64)
+TEXT ·narrowAVX2(SB), NOSPLIT, $0-56
+	MOVQ dst_base+0(FP), DI
+	MOVQ x_base+24(FP), SI
+	MOVQ x_len+32(FP), CX
+	VBROADCASTSD center+48(FP), Y15
+	SUBQ $16, CX
+	JLT by4
+
+by16:
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+	VMOVUPD 64(SI), Y2
+	VMOVUPD 96(SI), Y3
+	VSUBPD Y15, Y0, Y0
+	VSUBPD Y15, Y1, Y1
+	VSUBPD Y15, Y2, Y2
+	VSUBPD Y15, Y3, Y3
+	VCVTPD2PSY Y0, X0
+	VCVTPD2PSY Y1, X1
+	VCVTPD2PSY Y2, X2
+	VCVTPD2PSY Y3, X3
+	VMOVUPS X0, (DI)
+	VMOVUPS X1, 16(DI)
+	VMOVUPS X2, 32(DI)
+	VMOVUPS X3, 48(DI)
+	ADDQ $128, SI
+	ADDQ $64, DI
+	SUBQ $16, CX
+	JGE by16
+
+by4:
+	ADDQ $12, CX
+	JLT rest
+
+each4:
+	VMOVUPD (SI), Y0
+	VSUBPD Y15, Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS X0, (DI)
+	ADDQ $32, SI
+	ADDQ $16, DI
+	SUBQ $4, CX
+	JGE each4
+
+rest:
+	ADDQ $4, CX
+	JZ done
+
+each1:
+	VMOVSD (SI), X0
+	VSUBSD X15, X0, X0
+	VCVTSD2SS X0, X0, X0
+	VMOVSS X0, (DI)
+	ADDQ $8, SI
+	ADDQ $4, DI
+	DECQ CX
+	JNZ each1
+
+done:
+	VZEROUPPER
+	RET
+
 // func slideAVX2(dst []float64, low []float32, src, in, out []float64, p, q float64)
 TEXT ·slideAVX2(SB), NOSPLIT, $0-136
 	MOVQ dst_base+0(FP), DI

@@ -10,6 +10,7 @@ func sumAVX2(x []float32) float64                                 { panic("vec: 
 func axpyAVX2(a float32, x, y []float32)                          { panic("vec: no assembly") }
 func scaleAVX2(a float32, x []float32)                            { panic("vec: no assembly") }
 func centreAVX2(dst, x []float32, mean float64) float32           { panic("vec: no assembly") }
+func narrowAVX2(dst []float32, x []uint64, center float64)        { panic("vec: no assembly") }
 func hankelAVX2(y, x, v []float32)                                { panic("vec: no assembly") }
 func laneMulAVX2(y, m []float32, stride int, v []float32)         { panic("vec: no assembly") }
 func laneDotAVX2(h *[Lanes]float32, x, y []float32)               { panic("vec: no assembly") }

@@ -19,6 +19,7 @@ type impl struct {
 	axpy      func(a float32, x, y []float32)
 	scale     func(a float32, x []float32)
 	centre    func(dst, x []float32, mean float64) float32
+	narrow    func(dst []float32, x []uint64, center float64)
 	hankel    func(y, x, v []float32)
 	hankel64  func(y, x, v []float64)
 	slide     func(dst []float64, low []float32, src, in, out []float64, p, q float64)
@@ -32,8 +33,8 @@ type impl struct {
 
 // impls are the exported functions (assembly, where there is any) and the twin.
 var impls = []impl{
-	{"exported", Dot, SqDist, Sum, Axpy, Scale, Centre, Hankel, Hankel64, Slide, LaneMul, LaneDot, LaneAxpy, LaneScale, LaneMoments, LaneShift},
-	{"twin", dotGo, sqDistGo, sumGo, axpyGo, scaleGo, centreGo, hankelGo, hankel64Go, slideGo, laneMulGo, laneDotGo, laneAxpyGo, laneScaleGo, laneMomentsGo, laneShiftGo},
+	{"exported", Dot, SqDist, Sum, Axpy, Scale, Centre, Narrow, Hankel, Hankel64, Slide, LaneMul, LaneDot, LaneAxpy, LaneScale, LaneMoments, LaneShift},
+	{"twin", dotGo, sqDistGo, sumGo, axpyGo, scaleGo, centreGo, narrowGo, hankelGo, hankel64Go, slideGo, laneMulGo, laneDotGo, laneAxpyGo, laneScaleGo, laneMomentsGo, laneShiftGo},
 }
 
 func newRand(t testing.TB) *rand.Rand {
@@ -173,6 +174,29 @@ func TestSums(t *testing.T) {
 		dist.near(t, im.sqDist(x, y), n)
 		if got := im.sum(x); math.Abs(got-total.value) > 1e-14*total.size {
 			t.Errorf("sum: got %v, want %v", got, total.value)
+		}
+	})
+}
+
+func TestNarrow(t *testing.T) {
+	each(t, func(t *testing.T, im impl, a *arena, n int) {
+		x, dst := make([]uint64, n), a.floats(n, false)
+		center := 1e9 * a.rng.NormFloat64()
+		for i := range x {
+			v := center + a.rng.NormFloat64()
+			switch a.rng.IntN(8) {
+			case 0:
+				v = math.Ldexp(v, a.rng.IntN(2000)-1000) // denormal and infinite as float32
+			case 1:
+				v = math.Inf(1 - 2*a.rng.IntN(2))
+			}
+			x[i] = math.Float64bits(v)
+		}
+		im.narrow(dst, x, center)
+		for i, v := range x {
+			if want := float32(math.Float64frombits(v) - center); dst[i] != want {
+				t.Errorf("narrow: got %v, want %v", dst[i], want)
+			}
 		}
 	})
 }
@@ -356,6 +380,7 @@ func TestLengthsThatDoNotFitPanic(t *testing.T) {
 	f("SqDist", func() { SqDist(x, y) })
 	f("Axpy", func() { Axpy(1, x, y) })
 	f("Centre", func() { Centre(x, y, 0) })
+	f("Narrow", func() { Narrow(x, make([]uint64, 9), 0) })
 	f("Hankel", func() { Hankel(x, y, y) })
 	f("LaneDot", func() { LaneDot(&[Lanes]float32{}, y, y) })
 	f("LaneAxpy", func() { LaneAxpy(&[Lanes]float32{}, x, y) })

@@ -103,21 +103,21 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	d := p.det
 	end := int(p.at) + int(p.times)
 	times, words := s.ptimes[p.at:end], s.ptimes[end:][:d.stride]
-	fresh := times[len(times)-len(words):]
 	a := s.alertOf(p.key, d)
 	t := &b.Tasks[p.task]
-	if d.steady && int(t.Scores.Len) == len(words) {
+	if p.steady {
+		fresh, about, until := d.spoken(times)
 		scores := b.Out[t.Scores.Off:][:len(words)]
 		for i, word := range words {
-			at := len(times) - len(words) + i
 			r := Row{
 				Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: scores[i],
-				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(times[at-d.from]), Until: int64(times[at-d.to]),
+				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
 			}
 			s.judgeRow(p, b, a, i, &r)
 		}
 		return
 	}
+	fresh := times[len(times)-len(words):]
 	s.finds = d.Detector.AppendFindings(s.finds[:0], b.Rows(int(p.task)))
 	finds := s.finds
 	order(finds)

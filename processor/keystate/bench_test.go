@@ -123,6 +123,33 @@ func BenchmarkFold(b *testing.B) {
 	}
 }
 
+// BenchmarkFoldWide is BenchmarkFold with IKA-SST of 406 and LOF of 1,024 samples for
+// each: what a worker with a GPU does itself of a record. The windows of 1,250 keys
+// are 20 MB.
+func BenchmarkFoldWide(b *testing.B) {
+	sst, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 100, Rank: 3, PowerSteps: 2, Epsilon: 1e-3})
+	if err != nil {
+		b.Fatal(err)
+	}
+	lof, err := detectors.NewLOF(detectors.LOFParams{Window: 1024, K: 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cfg := benchConfig(8, 1)
+	cfg.Detectors = []DetectorConfig{{Name: "change", Detector: sst, Stride: 1, Fingerprint: 1}, {Name: "rare", Detector: lof, Stride: 1, Fingerprint: 2}}
+	for _, keys := range []int{10, 1250} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			d := newDrive(cfg, keys)
+			d.b.MaxF32 = 4 << 20
+			d.samples(keys*1200, 10000)
+			b.ReportAllocs()
+			b.ResetTimer()
+			defer cpu(b, 1)()
+			d.samples(b.N, 10000)
+		})
+	}
+}
+
 // BenchmarkFoldLate is Fold with samples held for order.
 func BenchmarkFoldLate(b *testing.B) {
 	cfg := benchConfig(8, 1)

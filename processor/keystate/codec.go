@@ -202,7 +202,7 @@ func (e *encoder) rows(w *win, cols int, first, end int64) {
 	// The run of rows that ends at end is the last of what was there then.
 	then := *w
 	then.unpush(w.count - end)
-	a, b := then.times(int32(n))
+	a, b := then.times(int32(n), 0)
 	last, step := int64(a[0]), int64(0)
 	e.int(last)
 	for _, run := range [2][]uint64{a[1:], b} {

@@ -17,16 +17,18 @@ type mark struct {
 }
 
 // pending is a task whose scores are not there yet, or what has to wait behind
-// one. What it says of samples is in State.ptimes from at on: the times of the last
-// rows of X, the words of the fresh ones and, for a detector that explains, the
-// columns' centers; or time and word of the one row; or time and offset of the end.
+// one. What it says of samples is in State.ptimes from at on: times, the words of the
+// fresh rows and, for a detector that explains, the columns' centers; or time and
+// offset of the end. The times are those of X, or of a steady detector only those
+// that its rows speak of (spoken).
 type pending struct {
 	key    *Key
 	det    *shapeDet
 	task   int32 // in the batch, or one of the below
-	times  int32 // how many rows of X have their times kept
+	times  int32 // how many times are kept
 	at     uint32
 	reason events.Reason // of an end
+	steady bool
 }
 
 const (
@@ -127,16 +129,22 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		t.Next = b.GrowOut(carry)
 	}
 	// The ring moves on before the scores are there, so times are copied now.
-	times := min(rows, d.times)
 	s.pend = append(s.pend, pending{})
 	p := &s.pend[len(s.pend)-1]
-	p.key, p.det, p.task, p.times, p.at = k, d, int32(len(b.Tasks))-1, times, uint32(len(s.ptimes))
-	if times == 1 && d.explain == nil {
-		s.ptimes = append(s.ptimes, uint64(k.lastTime), word)
-		return
+	p.key, p.det, p.task, p.steady, p.at = k, d, int32(len(b.Tasks))-1, d.steady && scores == int(d.stride), uint32(len(s.ptimes))
+	switch {
+	case !p.steady:
+		s.keepTimes(w, rows, 0)
+	case d.stride == 1 && d.from == 0:
+		s.ptimes = append(s.ptimes, uint64(k.lastTime))
+	default:
+		s.keepTimes(w, d.stride, 0)
+		if d.from > 0 {
+			s.keepTimes(w, d.stride, int32(d.from))
+			s.keepTimes(w, d.stride, int32(d.to))
+		}
 	}
-	x, y = w.times(times)
-	s.ptimes = append(append(s.ptimes, x...), y...)
+	p.times = int32(len(s.ptimes)) - int32(p.at)
 	if m.n > 0 {
 		s.ptimes = append(s.ptimes, w.fresh(sw, d)[:m.n]...)
 	}
@@ -144,6 +152,23 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	if d.explain != nil {
 		s.keepCenters(w, d, rows)
 	}
+}
+
+// keepTimes keeps the times of so many rows, the last of which is skip rows before
+// the newest.
+func (s *State) keepTimes(w *win, rows, skip int32) {
+	x, y := w.times(rows, skip)
+	s.ptimes = append(append(s.ptimes, x...), y...)
+}
+
+// spoken are the times that the rows of a steady detector's task are of, begin at
+// and end at, of those that pack has kept.
+func (d *shapeDet) spoken(times []uint64) (fresh, about, until []uint64) {
+	n := d.stride
+	if d.from == 0 {
+		return times, times, times
+	}
+	return times[:n], times[n : 2*n], times[2*n:]
 }
 
 // keepCenters puts the columns' centers of the last rows, which Apply needs to say
@@ -199,13 +224,8 @@ func pack1(dst []float32, x, y []uint64) {
 	}
 	center := median(math.Float64frombits(x[0]), math.Float64frombits(mid), math.Float64frombits(last[len(last)-1]))
 	dst = dst[:n]
-	for i, v := range x {
-		dst[i] = float32(math.Float64frombits(v) - center)
-	}
-	dst = dst[len(x):]
-	for i, v := range y {
-		dst[i] = float32(math.Float64frombits(v) - center)
-	}
+	detectors.Narrow(dst[:len(x)], x, center)
+	detectors.Narrow(dst[len(x):], y, center)
 }
 
 // packN packs rows of dim values.
@@ -337,8 +357,8 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 	t := &b.Tasks[p.task]
 	end := int(p.at) + int(p.times)
 	times, words := s.ptimes[p.at:end], s.ptimes[end:][:d.stride]
-	fresh := times[len(times)-len(words):]
-	if d.steady && int(t.Scores.Len) == len(words) {
+	if p.steady {
+		fresh, about, until := d.spoken(times)
 		scores := b.Out[t.Scores.Off:][:len(words)]
 		for i, word := range words {
 			s.Rows = append(s.Rows, Row{})
@@ -346,11 +366,11 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 			r.Key, r.Detector, r.State = p.key, d.index, RowState(word&1)*RowImputed
 			r.Score, r.Threshold = scores[i], nan
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
-			at := len(times) - len(words) + i
-			r.About, r.Until = int64(times[at-d.from]), int64(times[at-d.to])
+			r.About, r.Until = int64(about[i]), int64(until[i])
 		}
 		return
 	}
+	fresh := times[len(times)-len(words):]
 	s.finds = d.Detector.AppendFindings(s.finds[:0], b.Rows(int(p.task)))
 	finds := s.finds
 	order(finds)

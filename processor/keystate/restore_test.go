@@ -364,7 +364,7 @@ func TestResizedWindow(t *testing.T) {
 		if want := min(window+3, 153+300); int(w.rows) != want || w.count != 1300 {
 			t.Errorf("window %d: %d rows of %d, want %d", window, w.rows, w.count, want)
 		}
-		ts, more := w.times(w.rows)
+		ts, more := w.times(w.rows, 0)
 		ts = append(slices.Clone(ts), more...)
 		for i, at := range ts {
 			if want := uint64(10 * (n + 900 - 1 - 3*(len(ts)-1-i))); at != want {

@@ -45,7 +45,6 @@ type detector struct {
 	dim    int
 	stride int32
 	full   int32 // rows of a task on a full window
-	times  int32 // of these, the last whose times findings may need
 	// See Steady.
 	steady   bool
 	from, to int
@@ -74,11 +73,9 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 	if z, ok := c.Detector.(detectors.Summarizer); ok {
 		d.summary = z.Summary(dim)
 	}
-	d.times = d.full
 	if r, ok := c.Detector.(Steady); ok {
 		d.steady = true
 		d.from, d.to = r.Reach()
-		d.times = min(d.full, int32(d.from+c.Stride))
 	}
 	for rows := 1; rows <= c.Detector.Window() && d.minRows == 0; rows++ {
 		if _, _, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: rows, Fresh: 1}); ok {

@@ -75,7 +75,7 @@ func (s *State) grow(sw *shapeWin, w *win, atLeast int32) {
 	}
 	s.bytes += 8 * int64(len(slab)-len(w.slab))
 	if w.rows > 0 {
-		a, b := w.times(w.rows)
+		a, b := w.times(w.rows, 0)
 		copy(slab[copy(slab, a):], b)
 		a, b = w.values(int(nc), w.rows)
 		to := slab[size:]
@@ -136,17 +136,18 @@ func (w *win) first(rows int32) int32 {
 	return from
 }
 
-// times returns the times of the last rows rows, oldest first, in two runs.
-func (w *win) times(rows int32) (a, b []uint64) {
+// times returns the times of rows rows, oldest first, in two runs; the last of them
+// is skip rows before the newest.
+func (w *win) times(rows, skip int32) (a, b []uint64) {
 	ring := w.slab[:w.cap]
-	from := w.first(rows)
+	from := w.first(rows + skip)
 	if over := from + rows - w.cap; over > 0 {
 		return ring[from:], ring[:over]
 	}
 	return ring[from : from+rows], nil
 }
 
-// values is times for the values.
+// values is times for the values of the last rows rows.
 func (w *win) values(cols int, rows int32) (a, b []uint64) {
 	ring := w.slab[w.cap : int(w.cap)*(1+cols)]
 	from := w.first(rows)

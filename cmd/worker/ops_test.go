@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/processor/brokertest"
+)
+
+// opDetectors are settings of a detector of each op: small windows, so that every
+// sensor gets scores of full ones.
+var opDetectors = map[string]string{
+	"flatline": "TOLERANCE=0.5",
+	"ikasst":   "WINDOW=8",
+	"knn":      "WINDOW=24 K=4",
+	"lof":      "WINDOW=24 K=4",
+	"zscore":   "WINDOW=16",
+}
+
+// TestEveryOp: each op, with tasks of one sample and of three, gives the scores of
+// an undisturbed run although its worker is killed and comes back, another joins, and
+// one leaves: whatever an op carries from task to task is in the state, or follows
+// from it.
+func TestEveryOp(t *testing.T) {
+	names, env := []string{"change", "level"}, []string{}
+	for _, op := range detectors.Ops() {
+		name := op.Spec().Name
+		settings, ok := opDetectors[name]
+		if !ok {
+			t.Errorf("op %s has no settings in opDetectors", name)
+			continue
+		}
+		for _, stride := range []string{"1", "3"} {
+			d := name + stride
+			names = append(names, d)
+			for _, s := range append(strings.Fields(settings), "OP="+name, "STRIDE="+stride) {
+				env = append(env, "DETECTOR_"+envName(d)+"_"+s)
+			}
+		}
+	}
+	env = append(env, "DETECTORS="+strings.Join(names, ","))
+	for _, kind := range []string{brokertest.KindFake, brokertest.Kinds[1]} {
+		t.Run(kind, func(t *testing.T) { testEveryOp(t, brokertest.Open(t, kind), names, env) })
+	}
+}
+
+func testEveryOp(t *testing.T, c *brokertest.Cluster, names, env []string) {
+	rng := newRand(t)
+	input := c.Topic(t, "in", 4)
+	m := newMeasurements(t, c.RegistryURL(t), input)
+	f := newFleet(t, c, input, input+"-g", env...)
+	produce := func() {
+		if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 12, 600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const static = "INSTANCE_ID=" // comes back under its name
+	produce()
+	a := f.start("a", static+"a")
+	a.waitReady(t)
+	produce()
+	b := f.start("b", static+"b")
+	produce()
+	b.waitReady(t)
+	a.kill()
+	produce()
+	a = f.start("a-again", static+"a")
+	a.waitReady(t)
+	produce()
+	if code := b.drain(t); code != exitOK {
+		t.Errorf("the leaving worker ended with %d", code)
+	}
+	produce()
+	f.waitDone(recovery)
+	if code := a.drain(t); code != exitOK {
+		t.Errorf("drain ended with %d", code)
+	}
+	got, doubled := f.scores()
+	if len(doubled) > 0 {
+		t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
+	}
+	compare(t, "every op", undisturbed(t, c, input, env...), got)
+	scores := map[string]int{}
+	for id, s := range got {
+		if !math.IsNaN(s.value()) {
+			scores[id.detector]++
+		}
+	}
+	for _, d := range names {
+		if scores[d] < len(got)/len(names)/2 {
+			t.Errorf("detector %s: %d scores of %d records", d, scores[d], len(got)/len(names))
+		}
+	}
+}
