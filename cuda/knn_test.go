@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"odradek/detectors"
+	"odradek/detectors/knn"
 )
 
 // knnTask is a task of n points, drawn by draw, in a batch; all are to be scored in a
@@ -143,4 +146,58 @@ func TestKNNEmulated(t *testing.T) {
 	if s.Declined > 0 {
 		t.Error("tasks were declined")
 	}
+}
+
+// TestDeviceKNN searches large sets, and compares some points' weights and neighbours
+// with the CPU's.
+func TestDeviceKNN(t *testing.T) {
+	o := deviceOptions(t)
+	o.Memory, o.Deadline = 4<<30, time.Minute
+	rng := seeded(t)
+	e := open(t, o)
+	defer e.Close()
+	draws := lofDraws(rng)
+	noise, walk := draws["noise"], 0.0
+	for _, c := range []struct {
+		name      string
+		n, dim, k int
+		draw      func(int) float32
+	}{
+		{"normal", 1 << 20, 2, 50, noise}, {"normal", 581012, 10, 50, noise}, {"normal", 30000, 8, 20, noise}, {"normal", 100000, 40, 20, noise},
+		{"normal", 20000, 3, 1024, noise}, {"tied", 100000, 3, 20, draws["tied"]}, {"grid", 200000, 2, 30, func(int) float32 { return float32(rng.IntN(300)) }},
+		{"rising", 300000, 1, 50, func(i int) float32 { return float32(i) }},
+		{"walk", 300000, 4, 50, func(int) float32 { walk += rng.NormFloat64(); return float32(walk) }},
+		{"spikes", 100000, 6, 50, draws["spikes"]}, {"far", 100000, 5, 50, draws["far"]},
+	} {
+		t.Run(fmt.Sprintf("%s %dx%d k=%d", c.name, c.n, c.dim, c.k), func(t *testing.T) {
+			b := e.Batch()
+			defer e.Release(b)
+			listed := c.n*c.k <= 1<<24
+			knnTask(t, b, detectors.KNNParams{K: c.k, Tumbling: true, Neighbours: listed}, c.n, c.dim, c.n, c.draw)
+			began := time.Now()
+			if err := e.Execute(context.Background(), b); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("Execute with everything: %v", time.Since(began))
+			r := b.Rows(0)
+			var s knn.Scorer
+			s.Load(r.X, r.Dim, 1)
+			for range 100 {
+				i := rng.IntN(c.n)
+				w, same := make([]float64, 1), true
+				s.Weights(w, c.k, false, func(int) knn.Query { return knn.Query{At: i, To: c.n} }, func(_ int, near []knn.Neighbour) {
+					for a, o := range near {
+						same = same && (!listed || math.Float32bits(r.Next[i*c.k+a]) == uint32(o.At))
+					}
+				})
+				if got := float64(r.Scores[i]); !(math.Abs(got-w[0]) <= 1e-6*w[0]) || !same {
+					t.Fatalf("point %d has weight %v, want %v; the neighbours are right: %v", i, got, w[0], same)
+				}
+			}
+		})
+	}
+	if s := e.Stats(); s.CPUTasks > 0 {
+		t.Errorf("%d tasks were scored on the CPU", s.CPUTasks)
+	}
+	noFault(t, e.Stats())
 }
