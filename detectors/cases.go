@@ -240,9 +240,9 @@ func knnCases(rng *rand.Rand) []Case {
 		add(KNNParams{Window: n, K: 1 + rng.IntN(n/2), Tumbling: true, Neighbours: flip()}, 1+rng.IntN(3), 0, []int{n}, s[rng.IntN(len(s))])
 		add(KNNParams{Window: n, K: 1 + rng.IntN(n/2), Neighbours: flip()}, 1+rng.IntN(3), 0, []int{2}, s[rng.IntN(2)+3])
 	}
-	add(KNNParams{Window: 800, K: 300, Tumbling: true, Neighbours: true}, 3, 0, []int{700}, signals(rng)[7])
+	add(KNNParams{Window: 400, K: 150, Tumbling: true, Neighbours: true}, 3, 0, []int{330}, signals(rng)[7])
 	add(KNNParams{Window: 600, K: 40, Tumbling: true, Neighbours: flip()}, 20, 0, []int{600}, signals(rng)[rng.IntN(14)])
-	add(KNNParams{Window: 3000, K: 12, Tumbling: true, Neighbours: true}, 2, 0, []int{2500}, signals(rng)[rng.IntN(2)])
+	add(KNNParams{Window: 3000, K: 12, Tumbling: true}, 2, 0, []int{2100}, signals(rng)[rng.IntN(2)])
 	add(KNNParams{Window: 1024, K: 10, Embed: 19}, 1, 0, []int{1}, signals(rng)[0]).Bench = true
 	add(KNNParams{Window: 256, K: 10, Embed: 1}, 8, 0, []int{16}, signals(rng)[0]).Bench = true
 	add(KNNParams{Window: 1024, K: 20, Tumbling: true}, 8, 0, []int{1024}, signals(rng)[0]).Bench = true
