@@ -256,10 +256,12 @@ func execute(b []byte, q *request, fault string) error {
 				}
 				r := detectors.Rows{
 					Dim: int(t.Dim), Fresh: int(t.Fresh), Params: of(f32, t.Params), X: of(f32, t.X), Bins: of(f32, t.Bins),
-					Carry: of(f32, t.Carry), Scores: of(out, t.Scores), Next: of(out, t.Next),
+					Scores: of(out, t.Scores), Next: of(out, t.Next),
 				}
 				if t.After == 1 {
 					r.Carry = of(out, t.Carry)
+				} else {
+					r.Carry = of(f32, t.Carry)
 				}
 				t.Op.Spec().CPU(&r)
 			}
