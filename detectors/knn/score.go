@@ -329,12 +329,70 @@ func (s *Scorer) decide(l int, q Query, n, lo, hi int) {
 		}
 	}
 	if len(top) > n {
-		slices.SortFunc(top, nearer)
-		top = top[:n]
-		slices.SortFunc(top, func(a, b Neighbour) int { return int(a.At) - int(b.At) })
+		top = s.cut(top, n)
 	}
 	s.top[l] = top
 	s.places = s.places[:cap(s.places)]
+}
+
+// cut leaves the n nearest of top, in order, of those equally far the first.
+func (s *Scorer) cut(top []Neighbour, n int) []Neighbour {
+	s.square = s.square[:0]
+	for _, o := range top {
+		s.square = append(s.square, o.Square)
+	}
+	far := smallest(s.square, n)
+	last := n // of those at the largest distance
+	for _, o := range top {
+		if o.Square < far {
+			last--
+		}
+	}
+	m := 0
+	for _, o := range top {
+		if o.Square > far || o.Square == far && last == 0 {
+			continue
+		}
+		if o.Square == far {
+			last--
+		}
+		top[m] = o
+		m++
+	}
+	return top[:m]
+}
+
+// smallest is the n-th smallest of d, which it puts in another order (Hoare's FIND,
+// 1961). There must be no NaN.
+func smallest(d []float64, n int) float64 {
+	for lo, hi := 0, len(d)-1; lo < hi; {
+		// The median of three keeps sorted and equal distances from being the worst case.
+		a, b, c := d[lo], d[(lo+hi)/2], d[hi]
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := lo, hi
+		for i <= j {
+			for d[i] < pivot {
+				i++
+			}
+			for d[j] > pivot {
+				j--
+			}
+			if i <= j {
+				d[i], d[j] = d[j], d[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case n-1 <= j:
+			hi = j
+		case n-1 >= i:
+			lo = i
+		default:
+			return d[n-1]
+		}
+	}
+	return d[n-1]
 }
 
 // squares sets s.square to the distances of a point to places, as the definition
