@@ -355,16 +355,18 @@ template <int D, bool E, bool X> __device__ __forceinline__ void look(const Set 
             float sum[Q][C];
             sums<D, E, X>(sum, mine.q, tile + r);
             bool hit = false;
+            float low[Q];
 #pragma unroll
             for (int i = 0; i < Q; i++) {
-                float low = sum[i][0];
+                low[i] = sum[i][0];
 #pragma unroll
-                for (int e = 1; e < C; e++) low = fminf(low, sum[i][e]);
-                hit = hit || low <= mine.bound[i];
+                for (int e = 1; e < C; e++) low[i] = fminf(low[i], sum[i][e]);
+                hit = hit || low[i] <= mine.bound[i];
             }
             if (!__any_sync(full, hit)) continue;
 #pragma unroll
             for (int i = 0; i < Q; i++) {
+                if (!(low[i] <= mine.bound[i])) continue;
                 uint32_t within = 0;
 #pragma unroll
                 for (int e = 0; e < C; e++) within |= sum[i][e] <= mine.bound[i] ? 1u << e : 0;
