@@ -258,11 +258,11 @@ func execute(b []byte, q *request, fault string, kept []float64) error {
 			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.tasks {
 				return fmt.Errorf("launch %d, tile %d is %+v of %d tasks", i, k, tile, q.tasks)
 			}
-			if tasks[tile.First].Op == detectors.LOF { // those of IKA-SST say how chains share a block
+			if tasks[tile.First].Op != detectors.IKASST { // those of IKA-SST say how chains share a block
 				if uint64(tile.Scratch)*alignment > q.scratchBytes {
 					return fmt.Errorf("launch %d, tile %d: scratch at %d of %d bytes", i, k, tile.Scratch*alignment, q.scratchBytes)
 				}
-				if tile.Part > 0 {
+				if tile.Part&0xffff > 0 { // KNN has the number of parts above
 					continue
 				}
 			}
@@ -280,10 +280,12 @@ func execute(b []byte, q *request, fault string, kept []float64) error {
 				}
 				r := detectors.Rows{
 					Dim: int(t.Dim), Fresh: int(t.Fresh), Params: of(f32, t.Params), X: of(f32, t.X), Bins: of(f32, t.Bins),
-					Carry: of(f32, t.Carry), Scores: of(out, t.Scores), Next: of(out, t.Next),
+					Scores: of(out, t.Scores), Next: of(out, t.Next),
 				}
 				if t.After == 1 {
 					r.Carry = of(out, t.Carry)
+				} else {
+					r.Carry = of(f32, t.Carry)
 				}
 				t.Op.Spec().CPU(&r)
 			}

@@ -61,6 +61,7 @@ type opPlan struct {
 var opPlans = map[detectors.Op]*opPlan{
 	detectors.IKASST: &ikasstPlan,
 	detectors.LOF:    &lofPlan,
+	detectors.KNN:    &knnPlan,
 }
 
 // byOp is opPlans by number.

@@ -16,7 +16,22 @@ type KNNParams struct {
 	Window int // points that a score is among, its own included; at least 2K. No default
 	K      int // neighbours, default 10
 	Embed  int // successive rows that make a point, default 1
+	// Tumbling scores batches of Window points among themselves, each among all
+	// others; see NewKNN.
+	Tumbling    bool
+	IncludeSelf bool // a point is its own first neighbour, at distance 0
+	// Neighbours makes a task leave the neighbours: K numbers a score in its Next, each
+	// the bits of a uint32, nearest first, see NoNeighbour. It is for what builds on
+	// them and for tests; a task is then linked to the key's one before for nothing.
+	Neighbours bool
 }
+
+// NoNeighbour is in the place of a neighbour where there is none. The others count
+// from 0 at the oldest point of the task's X; a point has the number of its first row.
+const NoNeighbour = math.MaxUint32
+
+// KNNMaxWindow is the largest window of op KNN, in points.
+const KNNMaxWindow = 1 << 20
 
 type knnDetector struct {
 	params []float32
@@ -28,14 +43,23 @@ const (
 	knnK = iota
 	knnPoints
 	knnEmbed
+	knnSelf
+	knnNeighbours
 	knnParamCount
 )
 
-// NewKNN is the detector of op KNN: the weight of a point among those before it, see
-// package knn. A score reads the last Window points up to its own, or as many as
-// there are, 2K at least. It does not depend on later rows, so not on the stride.
-// There is no carry; a score speaks of the rows of its point. It is capped at the
-// largest float32. The error names every fault of the parameters.
+// NewKNN is the detector of op KNN: the weight of a point, see package knn. A score
+// reads the last Window points up to its own, or as many as there are, 2K at least,
+// and is among those before it. It does not depend on later rows, so not on the
+// stride.
+//
+// A Tumbling detector scores the points of a task's fresh rows among all of them,
+// later ones too, and reads no rows before the fresh ones but those that its first
+// point begins with: with a stride of Window, which its caller has to see to, windows
+// do not overlap.
+//
+// A score speaks of the rows of its point. It is capped at the largest float32. There
+// is no carry. The error names every fault of the parameters.
 func NewKNN(p KNNParams) (Detector, error) {
 	if p.K == 0 {
 		p.K = 10
@@ -48,8 +72,8 @@ func NewKNN(p KNNParams) (Detector, error) {
 	if p.K < 1 || p.K > knn.MaxK {
 		fault("k is %d, use 1 to %d", p.K, knn.MaxK)
 	}
-	if p.Window < 2 || p.Window > 1<<16 {
-		fault("window is %d points, use 2 to %d", p.Window, 1<<16)
+	if p.Window < 2 || p.Window > KNNMaxWindow {
+		fault("window is %d points, use 2 to %d", p.Window, KNNMaxWindow)
 	} else if p.K >= 1 && p.Window < 2*p.K {
 		fault("window of %d points is too small for k = %d: use at least 2k = %d, or a smaller k", p.Window, p.K, 2*p.K)
 	}
@@ -59,21 +83,40 @@ func NewKNN(p KNNParams) (Detector, error) {
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: knn: %w", errors.Join(faults...))
 	}
-	return &knnDetector{[]float32{knnK: float32(p.K), knnPoints: float32(p.Window), knnEmbed: float32(p.Embed)}, p}, nil
+	d := &knnDetector{make([]float32, knnParamCount), p}
+	d.params[knnK], d.params[knnEmbed] = float32(p.K), float32(p.Embed)
+	d.params[knnSelf], d.params[knnNeighbours] = number(p.IncludeSelf), number(p.Neighbours)
+	if !p.Tumbling {
+		d.params[knnPoints] = float32(p.Window)
+	}
+	return d, nil
 }
 
 func (d *knnDetector) Op() Op            { return KNN }
 func (d *knnDetector) Params() []float32 { return d.params }
-func (d *knnDetector) Window() int       { return d.p.Window + d.p.Embed - 1 }
+
+func (d *knnDetector) Window() int {
+	if d.p.Tumbling {
+		return d.p.Embed
+	}
+	return d.p.Window + d.p.Embed - 1
+}
 
 // Reach says that a score speaks of the rows of its point.
 func (d *knnDetector) Reach() (from, to int) { return d.p.Embed - 1, 0 }
 
 func (d *knnDetector) Size(v View) (scores, carry int, ok bool) {
-	if v.Fresh < 1 || v.Rows-v.Fresh+1 < 2*d.p.K+d.p.Embed-1 {
+	need := 2*d.p.K + d.p.Embed - 1
+	if d.p.Tumbling {
+		need = d.p.Embed
+	}
+	if v.Fresh < 1 || v.Rows-v.Fresh+1 < need {
 		return 0, 0, false
 	}
-	return v.Fresh, 0, true
+	if d.p.Neighbours {
+		carry = v.Fresh * d.p.K
+	}
+	return v.Fresh, carry, true
 }
 
 func (d *knnDetector) AppendFindings(dst []Finding, r Rows) []Finding {
@@ -87,19 +130,20 @@ func (d *knnDetector) AppendFindings(dst []Finding, r Rows) []Finding {
 // Explain expects the mean of the last rows of the nearest points. A value's share is
 // that in the squared distances to them.
 func (d *knnDetector) Explain(r Rows, fresh int, expected, contribution []float32) bool {
-	from, to := knnRun(&r, fresh)
-	x := r.X[from*r.Dim : to*r.Dim]
-	if knnSpoilt(x) {
+	m := d.p.Embed
+	q := knnQuery(&r, fresh)
+	if knnSpoilt(r.X[q.From*r.Dim:(q.To+m-1)*r.Dim]) || knnSpoilt(r.X[q.At*r.Dim:(q.At+m)*r.Dim]) {
 		return false
 	}
-	m := d.p.Embed
-	last := to - from - m
-	q := x[last*r.Dim:]
-	points, squares := make([]int, max(last, 0)), make([]float64, max(last, 0))
-	for i := range points {
-		points[i] = i
-		for c, v := range q {
-			e := float64(v) - float64(x[i*r.Dim+c])
+	at := r.X[q.At*r.Dim : (q.At+m)*r.Dim]
+	points, squares := make([]int, 0, q.To-q.From), make([]float64, r.Len())
+	for i := q.From; i < q.To; i++ {
+		if i == q.At {
+			continue
+		}
+		points = append(points, i)
+		for c, v := range at {
+			e := float64(v) - float64(r.X[i*r.Dim+c])
 			squares[i] += e * e
 		}
 	}
@@ -107,13 +151,13 @@ func (d *knnDetector) Explain(r Rows, fresh int, expected, contribution []float3
 	points = points[:min(d.p.K, len(points))]
 	mean, share, total := make([]float64, r.Dim), make([]float64, r.Dim), 0.0
 	for _, i := range points {
-		for c, v := range q {
-			e := float64(v) - float64(x[i*r.Dim+c])
+		for c, v := range at {
+			e := float64(v) - float64(r.X[i*r.Dim+c])
 			share[c%r.Dim] += e * e
 			total += e * e
 		}
 		for c := range mean {
-			mean[c] += float64(x[(i+m-1)*r.Dim+c]) / float64(len(points))
+			mean[c] += float64(r.X[(i+m-1)*r.Dim+c]) / float64(len(points))
 		}
 	}
 	if total == 0 {
@@ -125,46 +169,73 @@ func (d *knnDetector) Explain(r Rows, fresh int, expected, contribution []float3
 	return true
 }
 
-// knnRun is where the rows begin and end that fresh row i is scored from.
-func knnRun(r *Rows, i int) (from, to int) {
-	to = r.Len() - r.Fresh + i + 1
-	return max(0, to-int(r.Params[knnPoints])-int(r.Params[knnEmbed])+1), to
+// knnQuery is what fresh row i asks for: its point among those before it in its
+// window, or among all.
+func knnQuery(r *Rows, i int) knn.Query {
+	m, points := int(r.Params[knnEmbed]), int(r.Params[knnPoints])
+	at := r.Len() - r.Fresh + i + 1 - m
+	if points == 0 {
+		return knn.Query{At: at, To: r.Len() - m + 1}
+	}
+	return knn.Query{At: at, From: max(0, at+1-points), To: max(0, at)}
+}
+
+// knnLeave puts neighbours of fresh row i into Next: count of them.
+func knnLeave(r *Rows, i, count int, number func(a int) int) {
+	k := int(r.Params[knnK])
+	next := r.Next[i*k : (i+1)*k]
+	for a := range next {
+		next[a] = math.Float32frombits(NoNeighbour)
+		if a < count {
+			next[a] = math.Float32frombits(uint32(number(a)))
+		}
+	}
 }
 
 func knnScore(r Rows) {
+	x := make([]float64, len(r.X))
+	for i, v := range r.X {
+		x[i] = float64(v)
+	}
 	for i := range r.Scores {
-		from, to := knnRun(&r, i)
-		x := make([]float64, 0, (to-from)*r.Dim)
-		for _, v := range r.X[from*r.Dim : to*r.Dim] {
-			x = append(x, float64(v))
+		w, near := knn.Define(x, r.Dim, int(r.Params[knnEmbed]), int(r.Params[knnK]), r.Params[knnSelf] != 0, knnQuery(&r, i))
+		r.Scores[i] = float32(min(w, math.MaxFloat32))
+		if r.Params[knnNeighbours] != 0 {
+			knnLeave(&r, i, len(near), func(a int) int { return near[a] })
 		}
-		r.Scores[i] = float32(min(knn.Define(x, r.Dim, int(r.Params[knnEmbed]), int(r.Params[knnK])), math.MaxFloat32))
 	}
 }
 
 type knnMemory struct {
-	scorer knn.Scorer
-	x      []float64
+	scorer  knn.Scorer
+	weights []float64
 }
 
 var knnPool = sync.Pool{New: func() any { return new(knnMemory) }}
 
 func knnCPU(r *Rows) {
 	m := knnPool.Get().(*knnMemory)
-	m.x = m.x[:0]
-	bad := 0 // rows up to here have a NaN or an infinity among them
-	for i, v := range r.X {
-		m.x = append(m.x, float64(v))
-		if v-v != 0 {
-			bad = i/r.Dim + 1
+	m.scorer.Load(r.X, r.Dim, int(r.Params[knnEmbed]))
+	m.weights = slices.Grow(m.weights[:0], len(r.Scores))[:len(r.Scores)]
+	self := r.Params[knnSelf] != 0
+	query := func(i int) knn.Query { return knnQuery(r, i) }
+	var found func(int, []knn.Neighbour)
+	if r.Params[knnNeighbours] != 0 {
+		found = func(i int, near []knn.Neighbour) {
+			own := 0
+			if self && m.weights[i] == m.weights[i] {
+				own = 1
+			}
+			knnLeave(r, i, own+len(near), func(a int) int {
+				if a < own {
+					return query(i).At
+				}
+				return int(near[a-own].At)
+			})
 		}
 	}
-	for i := range r.Scores {
-		from, to := knnRun(r, i)
-		w := math.NaN()
-		if bad <= from || !knnSpoilt(r.X[from*r.Dim:to*r.Dim]) {
-			w = m.scorer.Weight(m.x[from*r.Dim:to*r.Dim], r.Dim, int(r.Params[knnEmbed]), int(r.Params[knnK]))
-		}
+	m.scorer.Weights(m.weights, int(r.Params[knnK]), self, query, found)
+	for i, w := range m.weights {
 		r.Scores[i] = float32(min(w, math.MaxFloat32))
 	}
 	knnPool.Put(m)
@@ -180,10 +251,23 @@ func knnSpoilt(x []float32) bool {
 }
 
 func knnCost(r *Rows) int {
-	n := min(r.Len(), int(r.Params[knnPoints]))
-	return 2*r.Len()*r.Dim + r.Fresh*n*(5+r.Dim*int(r.Params[knnEmbed])/2)
+	n, width := r.Len(), r.Dim*int(r.Params[knnEmbed])
+	load := n * (1 + width)
+	if points := int(r.Params[knnPoints]); points > 0 {
+		n = min(n, points)
+	}
+	return load/2 + r.Fresh*(400+n*(8+2*width)/100)
 }
 
+// knnCompare wants the neighbours to be the definition's.
 func knnCompare(_ *Rows, got, want Result) error {
-	return errors.Join(compareScores(got.Scores, want.Scores, 0, 1e-6), compareScores(got.Next, want.Next, 0, 0))
+	if len(got.Next) != len(want.Next) {
+		return fmt.Errorf("detectors: %d neighbours where the definition gives %d", len(got.Next), len(want.Next))
+	}
+	for i, w := range want.Next {
+		if g, w := math.Float32bits(got.Next[i]), math.Float32bits(w); g != w {
+			return fmt.Errorf("detectors: neighbour %d is %d, the definition gives %d", i, g, w)
+		}
+	}
+	return compareScores(got.Scores, want.Scores, 0, 1e-6)
 }

@@ -33,7 +33,7 @@ const (
 	// Flatline: samples without a change.
 	Flatline
 	// KNN: summed distances of a sample, or of a run of samples, to the nearest of
-	// those before it.
+	// those before it, or of all of a window.
 	KNN
 	opCount
 )

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/cuda"
 	"odradek/processor/brokertest"
 )
 
@@ -72,7 +71,7 @@ func (b *bench) gpuSide(n int) fleetSide {
 	for i := range n {
 		devices, indices = append(devices, strconv.Itoa(i)), append(indices, i)
 	}
-	e, err := b.openDevice(cuda.Options{Devices: indices})
+	e, err := b.openDevices(indices...)
 	if err != nil {
 		s.err = err
 		return s

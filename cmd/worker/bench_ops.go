@@ -78,6 +78,32 @@ func opsLOF(n, fresh, tasks int, kernel, whole float64) opShape {
 	return s
 }
 
+// opsKNN is the weights of all points of a window among themselves.
+func opsKNN(n, dim, k, tasks int, kernel, whole float64) opShape {
+	s := opShape{
+		name: fmt.Sprintf("knn N=%d d=%d k=%d", n, dim, k), unit: "points/s", dim: dim, fresh: n, tasks: tasks, kernel: kernel, whole: whole,
+		det: func() (detectors.Detector, error) {
+			return detectors.NewKNN(detectors.KNNParams{Window: n, K: k, Tumbling: true})
+		},
+	}
+	// A pair of a small window is looked at twice, as LOF's (the head of knn.cu); one of
+	// a large set once, with differences in few dimensions, else expanded.
+	s.floor = func() float64 {
+		pair := float64(dim + 2)
+		switch {
+		case n <= opsSmall:
+			pair = float64(2*dim + 3)
+		case dim < 4:
+			pair = float64(2*dim + 1)
+		}
+		return float64(n) * float64(n) * pair
+	}
+	return s
+}
+
+// opsSmall is the largest window that is a small one.
+const opsSmall = 2048
+
 var opShapes = []opShape{
 	opsSST(100, 16, 65536, 120e6, 80e6),
 	opsSST(100, 1, 65536, 0, 12e6),
@@ -87,6 +113,10 @@ var opShapes = []opShape{
 	opsLOF(1024, 1024, 2048, 340e6, 250e6),
 	opsLOF(4096, 4096, 512, 100e6, 0),
 	opsLOF(1024, 1, 4096, 0, 250e3),
+	opsKNN(1024, 8, 20, 8000, 340e6, 250e6),
+	opsKNN(16384, 8, 20, 16, 0, 0),
+	opsKNN(1000000, 2, 50, 1, 1000000/0.5, 0),
+	opsKNN(581012, 10, 50, 1, 581012/0.5, 0),
 }
 
 // The ceilings of an H100 or H200 that floors are of: its clock, lanes that add
@@ -151,6 +181,11 @@ func (b *bench) openDevice(o cuda.Options) (*cuda.Executor, error) {
 	return e, nil
 }
 
+// openDevices is openDevice for these devices only.
+func (b *bench) openDevices(indices ...int) (*cuda.Executor, error) {
+	return b.openDevice(cuda.Options{Devices: indices})
+}
+
 // deviceChild is the path of the program of the GPU, as a worker in another folder
 // finds it, too.
 func (b *bench) deviceChild() (string, error) {
@@ -192,7 +227,7 @@ func (s *opShape) input() (*opsInput, error) {
 		return nil, errors.New("too little history in the benchmark's task")
 	}
 	rng := rand.New(rand.NewPCG(5, 6))
-	for k := range 64 {
+	for k := range max(1, min(64, 1<<23/(rows*s.dim))) {
 		x := make([]float64, rows*s.dim)
 		for i := range x {
 			if x[i] = rng.NormFloat64(); s.dim == 1 {
@@ -253,6 +288,14 @@ func (b *bench) opsShape(ctx context.Context, e *cuda.Executor, s *opShape) ([]b
 	if err != nil {
 		return nil, err
 	}
+	if in.large() { // a CPU takes minutes
+		kernel, err := b.opsKernel(ctx, e, in)
+		if err != nil {
+			return nil, err
+		}
+		whole, err := b.opsWhole(ctx, e, in)
+		return []benchRow{kernel, whole}, err
+	}
 	cpu, err := b.opsCPU(ctx, in)
 	if err != nil {
 		return nil, err
@@ -269,6 +312,9 @@ func (b *bench) opsShape(ctx context.Context, e *cuda.Executor, s *opShape) ([]b
 	}
 	return []benchRow{kernel, whole.against(baseline, cpu, false)}, nil
 }
+
+// large is set where one task is a device's work for a good part of a second.
+func (s *opShape) large() bool { return s.floor() > 1e12 }
 
 // opsCPU is the CPU executor's rate on all cores.
 func (b *bench) opsCPU(ctx context.Context, in *opsInput) (rate float64, err error) {
@@ -300,7 +346,11 @@ func (b *bench) opsKernel(ctx context.Context, e *cuda.Executor, in *opsInput) (
 	}
 	// Copies of the buffers of half a gigabyte together: eight times an H200's L2.
 	bytes := 4 * (len(batch.F32) + len(batch.Out))
-	m, err := e.Measure(ctx, batch, 30, max(2, min(64, 512<<20/bytes)))
+	repeat := 30
+	if in.large() {
+		repeat = 5
+	}
+	m, err := e.Measure(ctx, batch, repeat, max(2, min(64, 512<<20/bytes)))
 	if err != nil {
 		return r, err
 	}
@@ -335,7 +385,7 @@ func (b *bench) opsWhole(ctx context.Context, e *cuda.Executor, in *opsInput) (r
 
 // opsExecute is opsWhole with batches of so many tasks.
 func (b *bench) opsExecute(ctx context.Context, e *cuda.Executor, in *opsInput, tasks int) (r benchRow, err error) {
-	n := runtime.GOMAXPROCS(0)
+	n := min(runtime.GOMAXPROCS(0), in.tasks)
 	batches := make([]*detectors.Batch, n)
 	for i := range batches {
 		batches[i] = e.Batch()

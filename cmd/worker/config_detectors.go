@@ -20,10 +20,10 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|knn|lof|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. knn: summed distances to the nearest of the samples before. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. zscore: distance of a sample to the mean of those before it, in standard deviations."`
+	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|knn|lof|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. knn: summed distances to the nearest of the samples before, or of a window. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. zscore: distance of a sample to the mean of those before it, in standard deviations."`
 	Fields []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
 	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For knn and lof the points that a score is among, at least 2K and 65536 at most. For zscore the samples a score reads, the scored one included. flatline has none."`
+	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For knn and lof the points that a score is among, at least 2K, and 1048576 (knn) or 65536 (lof) at most. For zscore the samples a score reads, the scored one included. flatline has none."`
 	Stride int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
 	Alarm  alarmSettings
 }
@@ -67,11 +67,25 @@ func buildLOF(window int, params any) (detectors.Detector, error) {
 type knnParams struct {
 	K     int `env:"K" envDefault:"10" min:"1" max:"1024" doc:"knn: neighbours whose distances are summed; at most half of the window."`
 	Embed int `env:"EMBED" envDefault:"1" min:"1" max:"1024" doc:"knn: successive samples that make a point, as for lof."`
+
+	Tumbling    bool `env:"TUMBLING" envDefault:"false" doc:"knn: score windows one after the other, each sample among all others of its window, instead of each among those before it; STRIDE must be WINDOW."`
+	IncludeSelf bool `env:"INCLUDE_SELF" envDefault:"false" doc:"knn: a point is its own first neighbour, at distance 0, so that K-1 others count, as the paper's figures have it."`
 }
 
 func buildKNN(window int, params any) (detectors.Detector, error) {
 	p := params.(*knnParams)
-	return detectors.NewKNN(detectors.KNNParams{Window: window, K: p.K, Embed: p.Embed})
+	return detectors.NewKNN(detectors.KNNParams{Window: window, K: p.K, Embed: p.Embed, Tumbling: p.Tumbling, IncludeSelf: p.IncludeSelf})
+}
+
+// tumbling reports whether an op's parameters ask for windows that do not overlap.
+func tumbling(params any) bool {
+	switch p := params.(type) {
+	case *lofParams:
+		return p.Tumbling
+	case *knnParams:
+		return p.Tumbling
+	}
+	return false
 }
 
 type zscoreParams struct{}
@@ -161,14 +175,14 @@ func (k *checker) detector(d *DetectorSettings) {
 		k.add(short+"KEYS", err.Error(), "")
 	}
 	k.alarm(short, d)
-	if p, ok := d.params.(*lofParams); ok && p.Tumbling && d.Stride != d.Window {
+	if tumbling(d.params) && d.Stride != d.Window {
 		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window), fmt.Sprintf("set it to %d", d.Window))
 	}
 	if op, ok := ops[d.Op]; ok && k.ok(d.settingNames(short)...) {
 		if _, err := op.build(d.Window, d.params); err != nil {
 			var problems []string
 			for _, err := range unjoin(err) {
-				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "lof: ", "", "bins: ", "", "\n", ", ").Replace(err.Error()))
+				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "lof: ", "", "knn: ", "", "bins: ", "", "\n", ", ").Replace(err.Error()))
 			}
 			k.addAll(short+"WINDOW", problems, "")
 		}

@@ -14,7 +14,9 @@ import (
 var Names = []string{
 	"ikasst8", "ikasst10", "ikasst13", "ikasst16", "ikasst20", "ikasst26", "ikasst32", "lof_density",
 	"lof_load", "lof_score", "lof_search", "lof_search_8", "lof_virtual", "lof_window", "lof_window_1",
-	"lof_window_2", "lof_window_4", "lof_window_8",
+	"lof_window_2", "lof_window_4", "lof_window_8", "knn_before", "knn_finish", "knn_load", "knn_peaks",
+	"knn_scan_2", "knn_scan_4", "knn_scan_6", "knn_scan_8", "knn_scan_10", "knn_scan_16", "knn_scan_32", "knn_scan_64",
+	"knn_window", "knn_window_2", "knn_window_4", "knn_window_8",
 	"resident",
 }
 

@@ -39,7 +39,7 @@ func SqDists(a, b *Distances, x []float32, stride int) {
 	if n%Group != 0 || groups%Group != 0 || groups == 0 {
 		panic("vec: not whole groups")
 	}
-	if dim == 0 || n == 0 || stride < n || len(x) < (dim-1)*stride+n {
+	if dim == 0 || n == 0 || stride < 1 || len(x) < (dim-1)*stride+n {
 		panic("vec: too few points")
 	}
 	for j := 0; j < groups; j += Group {

@@ -180,3 +180,26 @@ func BenchmarkNear(b *testing.B) {
 		b.ReportMetric(float64(found)/float64(2*b.N), "places")
 	})
 }
+
+// The coordinates of runs of a series lie one place apart.
+func TestSqDistsOfRuns(t *testing.T) {
+	rng := newRand(t)
+	for _, dim := range []int{1, 2, 7, 19} {
+		x := make([]float32, 2*Group+dim-1)
+		for i := range x {
+			x[i] = float32(rng.IntN(5))
+		}
+		a := Distances{slices.Clone(x[3:][:dim]), make([]float32, 2*Group), make([]float32, Group)}
+		b := Distances{slices.Clone(x[9:][:dim]), make([]float32, 2*Group), make([]float32, Group)}
+		SqDists(&a, &b, x, 1)
+		for i, v := range a.D {
+			want := float32(0)
+			for c, q := range a.Q {
+				want += (q - x[i+c]) * (q - x[i+c])
+			}
+			if v != want {
+				t.Fatalf("dim %d: distance %d is %v, want %v", dim, i, v, want)
+			}
+		}
+	}
+}

@@ -1,7 +1,8 @@
 # The ops of `worker bench ops` with torch on the same GPU, batched over keys, data
 # already on the device: what one gets without a kernel of one's own. Prints JSON
 # lines with the same names of cases. IKA-SST by products with Hankel matrices
-# through real FFTs of all keys at once; LOF by torch.cdist and topk.
+# through real FFTs of all keys at once; LOF and kNN weights by torch.cdist and topk,
+# of large sets in parts.
 #
 #   python3 docs/benchmarks/torch_ops.py
 import json
@@ -80,6 +81,22 @@ def lof(x, k):
     return density.gather(1, flat).view_as(near).mean(2) / density
 
 
+def knn(x, k):
+    """x: windows by points by dimensions. Summed distances to the k nearest others."""
+    d = torch.cdist(x, x)
+    d.diagonal(dim1=1, dim2=2).fill_(math.inf)
+    return d.topk(k, dim=2, largest=False)[0].sum(2)
+
+
+def knn_large(x, k, rows=4096):
+    """x: points by dimensions, too many for all distances at once."""
+    weights = []
+    for part in x.split(rows):
+        near = torch.cdist(part, x).topk(k + 1, dim=1, largest=False)[0]
+        weights.append(near[:, 1:].sum(1))  # the first is the point itself
+    return torch.cat(weights)
+
+
 def median_seconds(f, inputs, repeat):
     """Median time of f by the device's events, on inputs in turn."""
     for x in inputs:
@@ -115,6 +132,12 @@ def main():
         inputs = [torch.randn(windows, n, DIM, device=device) for _ in range(4)]
         seconds = median_seconds(lambda x: lof(x, K), inputs, 9)
         say(f"lof N={n} d={DIM} k={K}", windows * n / seconds, "points/s", f"cdist and topk, {windows} windows at once")
+    inputs = [torch.randn(1024, 1024, DIM, device=device) for _ in range(4)]
+    say(f"knn N=1024 d={DIM} k={K}", 1024 * 1024 / median_seconds(lambda x: knn(x, K), inputs, 9), "points/s", "cdist and topk, 1024 windows at once")
+    for n, dim in ((1000000, 2), (581012, 10)):
+        inputs = [torch.randn(n, dim, device=device)]
+        seconds = median_seconds(lambda x: knn_large(x, 50), inputs, 3)
+        say(f"knn N={n} d={dim} k=50", n / seconds, "points/s", f"cdist and topk, 4096 rows at once, {seconds:.2f} s")
 
 
 if __name__ == "__main__":

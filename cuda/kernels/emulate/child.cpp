@@ -18,6 +18,10 @@ namespace resident_cu {
 using namespace resident_cu;
 using namespace ikasst_cu;
 using namespace lof_cu;
+namespace knn_cu {  // needs lof_cu's
+#include "../knn.cu"
+}
+using namespace knn_cu;
 
 #include <errno.h>
 #include <algorithm>

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestKNNSettings(t *testing.T) {
+	parse := func(more ...string) string {
+		list := []string{"ODRADEK_DETECTORS=a", "ODRADEK_DETECTOR_A_OP=knn"}
+		for _, m := range more {
+			list = append(list, "ODRADEK_DETECTOR_A_"+m)
+		}
+		c, faults, _ := ParseConfig(minimal(list...))
+		if len(faults) == 0 {
+			if _, err := c.Detectors[0].Build(); err != nil {
+				t.Error(err)
+			}
+		}
+		return fmt.Sprint(faults)
+	}
+	for _, good := range [][]string{
+		nil, {"WINDOW=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"}, {"WINDOW=200", "EMBED=8", "K=100", "INCLUDE_SELF=true"},
+	} {
+		if faults := parse(good...); faults != "[]" {
+			t.Errorf("%v: %s", good, faults)
+		}
+	}
+	for want, bad := range map[string][]string{
+		"use at least 2k = 40": {"WINDOW=39", "K=20"},
+		"STRIDE":               {"WINDOW=64", "TUMBLING=true"},
+		"K":                    {"K=2000", "WINDOW=5000"},
+		"use 2 to 1048576":     {"WINDOW=1048577"},
+	} {
+		if faults := parse(bad...); !strings.Contains(faults, want) {
+			t.Errorf("%v: %s does not speak of %q", bad, faults, want)
+		}
+	}
+}

@@ -1,0 +1,494 @@
+// Op KNN: all points of a set of any size, by many blocks. See knn.cu.
+#pragma once
+#include "knn_pick.h"
+
+namespace knn {
+
+constexpr int lanes = 128;       // threads of a scanning block
+constexpr int unit = 512;        // places come in multiples of these
+constexpr float away = 0x1p62f;  // a coordinate of padding: its square is finite, and beyond all others
+constexpr float start = 0x1p100f;  // squares of points are below, of padding above
+
+// Set is what follows from a task's shape and its tile; cuda/knn.go has the same. A
+// place is where a point lies in the columns: the order of places has nothing to do
+// with that of time, so that the distance to what is seen next is that to any point.
+struct Set {
+    const Task *task;
+    const float *x;         // rows as they came
+    int n, row, width;      // points, numbers a row and a point
+    int padded;             // places
+    int most;               // numbers a point in the columns, zeros behind the point's own
+    int rows;               // of 32 in a tile of columns: with the norm
+    int queries;            // of an item
+    int blocks, block;      // of the task, this one
+    int parts, items;       // an item is the search of so many queries among a part of the places
+    int cap;                // entries that a query has room for
+    Wanted wanted;
+    struct Header *header;
+    uint4 *peaks;           // by block: largest number's bits; the values whose centring rounds, as two words
+    uint32_t *order;        // by place: the point
+    float *columns;         // [tile of 32 places][row][place]
+    uint2 *lists;           // [query][part][cap], or, with one part, [block][query][cap]: squares and places
+    uint32_t *counts;       // [query][part]
+    double *wide;           // of this block: by warp, [parts*cap]
+};
+
+// Header begins the scratch.
+struct Header {
+    uint32_t next;    // item
+    uint32_t spoilt;  // a number is not finite
+    float scale;      // a power of two, so that squares are floats
+};
+
+__device__ constexpr int queriesOf(int most) { return (most <= 16 ? 4 : most <= 32 ? 2 : 1) * lanes; }
+__device__ constexpr bool expands(int most) { return most >= 4; }
+
+__device__ inline unsigned char *take(unsigned char *&memory, size_t bytes) {
+    unsigned char *at = memory;
+    memory += (bytes + 255) & ~static_cast<size_t>(255);
+    return at;
+}
+
+// mostOf is the least number of coordinates that there is a scanning kernel for.
+__device__ inline int mostOf(int width) {
+    return width <= 10 ? (width + 1) / 2 * 2 : width <= 16 ? 16 : width <= 32 ? 32 : 64;
+}
+
+// setOf reads a tile: its part is the block, and, << 16, the blocks of the task.
+__device__ inline Set setOf(const Task *tasks, const Tile *tiles, const float *f32, unsigned char *scratch) {
+    const Tile &tile = tiles[blockIdx.x];
+    Set s;
+    s.task = tasks + tile.first;
+    const float *p = f32 + s.task->params.off;
+    int m = static_cast<int>(p[paramEmbed]);
+    s.x = f32 + s.task->x.off;
+    s.row = s.task->dim;
+    s.width = s.row * m;
+    s.n = s.task->x.len / s.task->dim - m + 1;
+    s.padded = (s.n + unit - 1) / unit * unit;
+    s.most = mostOf(s.width);
+    s.rows = s.most + expands(s.most);
+    s.queries = queriesOf(s.most);
+    s.blocks = tile.part >> 16;
+    s.block = tile.part & 0xffff;
+    int groups = (s.n + s.queries - 1) / s.queries;
+    s.parts = max(1, s.blocks / groups);
+    s.items = groups * s.parts;
+    s.wanted = wantedOf(p, s.n - 1);
+    s.cap = max(64, (2 * s.wanted.k + 28 + 31) / 32 * 32);
+    unsigned char *memory = scratch + static_cast<size_t>(tile.scratch) * 256;
+    s.header = reinterpret_cast<Header *>(take(memory, sizeof(Header)));
+    s.peaks = reinterpret_cast<uint4 *>(take(memory, s.blocks * sizeof(uint4)));
+    s.order = reinterpret_cast<uint32_t *>(take(memory, static_cast<size_t>(s.padded) * 4));
+    s.columns = reinterpret_cast<float *>(take(memory, static_cast<size_t>(s.padded) * s.rows * 4));
+    size_t lists = s.parts > 1 ? static_cast<size_t>(s.items) : s.blocks;
+    s.lists = reinterpret_cast<uint2 *>(take(memory, lists * s.queries * s.cap * 8));
+    s.counts = reinterpret_cast<uint32_t *>(take(memory, lists * s.queries * 4));
+    s.wide = reinterpret_cast<double *>(memory) + static_cast<size_t>(s.block) * (lanes / 32) * s.parts * s.cap;
+    return s;
+}
+
+__device__ inline size_t cell(int rows, int place, int c) { return (static_cast<size_t>(place >> 5) * rows + c) * 32 + (place & 31); }
+
+constexpr int samples = 64, rowMost = 64;
+
+// centre sets to[c], c < row, to the mean of some rows; the block calls it, and meets
+// in it.
+__device__ inline void centre(const Set &s, float *to) {
+    int count = s.task->x.len / s.row;
+    for (int c = threadIdx.x; c < s.row; c += blockDim.x) {
+        double sum = 0;
+        for (int a = 0; a < samples; a++) {
+            size_t i = static_cast<size_t>(count - 1) * a / (samples - 1);
+            sum += static_cast<double>(s.x[i * s.row + c]);
+        }
+        to[c] = static_cast<float>(sum / samples);
+    }
+    __syncthreads();
+}
+
+// peaks looks at the numbers: how large they are, and which of the values of a row can
+// be centred without a rounding. A block looks at its share.
+__device__ inline void peaks(const Set &s) {
+    __shared__ float mean[rowMost];
+    __shared__ uint32_t seen[3];
+    if (threadIdx.x < 3) seen[threadIdx.x] = 0;
+    centre(s, mean);
+    uint32_t peak = 0, rounds[2] = {0, 0}, length = s.task->x.len;
+    for (uint32_t e = s.block * blockDim.x + threadIdx.x; e < length; e += s.blocks * blockDim.x) {
+        float v = s.x[e];
+        int c = static_cast<int>(e % static_cast<uint32_t>(s.row));
+        peak = max(peak, __float_as_uint(v) & 0x7fffffffu);
+        if (static_cast<double>(v - mean[c]) != static_cast<double>(v) - static_cast<double>(mean[c])) rounds[c >> 5] |= 1u << (c & 31);
+    }
+    atomicMax(&seen[0], peak);
+    atomicOr(&seen[1], rounds[0]);
+    atomicOr(&seen[2], rounds[1]);
+    __syncthreads();
+    if (threadIdx.x == 0) s.peaks[s.block] = make_uint4(seen[0], seen[1], seen[2], 0);
+}
+
+// shrunk makes a norm smaller, by what the expanded square of a difference can be too
+// large: with u = 2^-24 by less than 2(dim+1)u of the sum of both norms.
+__device__ inline float shrunk(double norm, int most) { return __double2float_rd(norm * (1 - (4 * most + 16) * 0x1p-24)); }
+
+// load writes the columns of the block's share of the places.
+__device__ inline void load(const Set &s, float *out) {
+    __shared__ float mean[rowMost];
+    __shared__ uint32_t seen[3], step;
+    if (threadIdx.x < 3) seen[threadIdx.x] = 0;
+    centre(s, mean);
+    for (int b = threadIdx.x; b < s.blocks; b += blockDim.x) {
+        uint4 p = s.peaks[b];
+        atomicMax(&seen[0], p.x);
+        atomicOr(&seen[1], p.y);
+        atomicOr(&seen[2], p.z);
+    }
+    if (threadIdx.x == 0) {
+        // A step through the points of about the golden section, so that places near
+        // each other have points that are far apart.
+        uint32_t a = max(1u, static_cast<uint32_t>(s.n * 0.6180339887));
+        for (;; a++) {
+            uint32_t x = a, y = s.n;
+            while (y) {
+                uint32_t r = x % y;
+                x = y, y = r;
+            }
+            if (x == 1) break;
+        }
+        step = a;
+    }
+    __syncthreads();
+    uint32_t peak = seen[0];
+    bool spoilt = peak >= 0x7f800000u;
+    float top = __uint_as_float(peak), scale = 1;
+    if (!spoilt && peak != 0 && !(top >= 0x1p-20f && top <= 0x1p40f)) {
+        int exponent = peak < 0x800000u ? -127 : static_cast<int>(peak >> 23) - 127;
+        scale = __uint_as_float(static_cast<uint32_t>(min(20 - exponent, 120) + 127) << 23);
+    }
+    if (s.block == 0 && threadIdx.x == 0) *s.header = {0, spoilt, scale};
+    const Wanted &w = s.wanted;
+    if (spoilt) {
+        size_t all = static_cast<size_t>(s.n) * w.k;
+        for (size_t e = s.block * blockDim.x + threadIdx.x; e < all; e += s.blocks * blockDim.x) {
+            if (e < static_cast<size_t>(s.n)) out[s.task->scores.off + e] = nan;
+            if (w.listed) out[s.task->next.off + e] = __uint_as_float(none);
+        }
+        return;
+    }
+    for (int place = s.block * blockDim.x + threadIdx.x; place < s.padded; place += s.blocks * blockDim.x) {
+        bool there = place < s.n;
+        uint32_t point = there ? static_cast<uint32_t>(static_cast<unsigned long long>(place) * step % static_cast<uint32_t>(s.n)) : 0;
+        s.order[place] = point;
+        const float *x = s.x + static_cast<size_t>(point) * s.row;
+        double norm = 0;
+        for (int c = 0; c < s.most; c++) {
+            float v = there ? 0 : away;
+            if (there && c < s.width) {
+                int r = c % s.row;
+                v = (seen[1 + (r >> 5)] >> (r & 31) & 1 ? x[c] : x[c] - mean[r]) * scale;
+            }
+            s.columns[cell(s.rows, place, c)] = v;
+            norm += static_cast<double>(v) * static_cast<double>(v);
+        }
+        if (s.rows > s.most) s.columns[cell(s.rows, place, s.most)] = there ? shrunk(norm, s.most) : __uint_as_float(0x7f800000u);
+    }
+}
+
+// wider is a float32 square that no neighbour's is above, if that of the last one is
+// t: each is off by less than (dim+2) 2^-24 of itself.
+__device__ inline float wider(float t, int width) { return fmaf(t, 1 + (width + 4) * 0x1p-21f, 8 * (width + 1) * 0x1p-149f); }
+
+// Kept is a list that has been cut: how long it is, and the largest square that an
+// entry may have.
+struct Kept {
+    int count;
+    float accept;
+};
+
+// measure sets wide to the squares of the list's entries as the definition has them.
+__device__ inline void measure(const Set &s, const uint2 *list, int count, int place, double *wide) {
+    const float *own = s.x + static_cast<size_t>(s.order[place]) * s.row;
+    for (int a = threadIdx.x & 31; a < count; a += 32) wide[a] = squareOf(own, s.x + static_cast<size_t>(s.order[list[a].y]) * s.row, s.width);
+    __syncwarp();
+}
+
+// near drops what float32 says is no neighbour.
+__device__ inline Kept near(const Set &s, uint2 *list, int count, int slack) {
+    int others = s.wanted.others;
+    float high = wider(__uint_as_float(rank<uint32_t>(count, others, slack, [&](int a) { return list[a].x; })), s.width);
+    return {keep(list, count, [&](int a) { return __uint_as_float(list[a].x) <= high; }), high};
+}
+
+// shrink makes room in a list; a warp does it. Where float32 does not, since many are
+// equally far, float64 leaves those that are wanted and no more.
+__device__ __attribute__((noinline)) Kept shrink(const Set &s, uint2 *list, int count, int place, double *wide) {
+    int others = s.wanted.others, room = (s.cap - others) / 2;
+    Kept kept = near(s, list, count, others / 8);
+    if (kept.count <= s.cap - room) return kept;
+    count = kept.count;
+    measure(s, list, count, place, wide);
+    Bits last = rank<Bits>(count, others, 0, [&](int a) { return bitsOf(wide[a]); });
+    double far = doubleOf(last);
+    int drop = others - countOf(count, [&](int a) { return wide[a] < far; });  // so many of those at the last square stay
+    uint32_t point = rank<uint32_t>(count, drop, 0, [&](int a) { return wide[a] == far ? s.order[list[a].y] : 0x7fffffffu; });
+    kept.count = keep(list, count, [&](int a) { return wide[a] < far || (wide[a] == far && s.order[list[a].y] <= point); });
+    double scale = s.header->scale;
+    kept.accept = wider(__double2float_ru(far * scale * scale), s.width);
+    if (far == 0 && !s.wanted.listed) kept.accept = -1;  // nothing is closer
+    return kept;
+}
+
+// finish scores a point from its list; a warp does it.
+__device__ __attribute__((noinline)) void finish(const Set &s, uint2 *list, int count, int place, double *wide, float *out) {
+    const Wanted &w = s.wanted;
+    int lane = threadIdx.x & 31, point = s.order[place];
+    double sum = 0;
+    Bits last = 0;
+    if (w.others > 0) {
+        if (count > w.others) count = near(s, list, count, 0).count;
+        measure(s, list, count, place, wide);
+        last = rank<Bits>(count, w.others, 0, [&](int a) { return bitsOf(wide[a]); });
+        double far = doubleOf(last);
+        int nearer = 0;
+        for (int a = lane; a < count; a += 32) {
+            if (wide[a] < far) {
+                nearer++;
+                sum = __dadd_rn(sum, __dsqrt_rn(wide[a]));
+            }
+        }
+        nearer = sumOf(nearer);
+        sum = __dadd_rn(sumOf(sum), __dmul_rn(static_cast<double>(w.others - nearer), __dsqrt_rn(far)));
+    }
+    if (lane == 0) out[s.task->scores.off + point] = weight(w, sum);
+    if (w.listed) {
+        leave(out + s.task->next.off + static_cast<size_t>(point) * w.k, w, false, point, count, last, [&](int a) { return bitsOf(wide[a]); },
+              [&](int a) { return static_cast<int>(s.order[list[a].y]); });
+    }
+    __syncwarp();
+}
+
+// Scan are the sizes of a scanning kernel: queries a thread, places a step and in
+// shared memory.
+template <int D> struct Scan {
+    static constexpr int queries = queriesOf(D) / lanes, step = D <= 4 ? 8 : 4, chunk = D <= 8 ? 512 : D <= 32 ? 256 : 128;
+    static constexpr int rows = D + expands(D);
+};
+
+// sums sets sum to the squared distances of a thread's queries to a step's places, at
+// their first in a tile. E: expanded, q being the queries times -2, and without the
+// queries' norms. X: q is times -2 anyway.
+template <int D, bool E, bool X> __device__ __forceinline__ void sums(float (&sum)[Scan<D>::queries][Scan<D>::step], const float (&q)[Scan<D>::queries][D], const float *at) {
+    constexpr int Q = Scan<D>::queries, C = Scan<D>::step;
+#pragma unroll
+    for (int c = E ? -1 : 0; c < D; c++) {
+        float v[C];
+#pragma unroll
+        for (int e = 0; e < C; e += 4) {
+            float4 f = *reinterpret_cast<const float4 *>(at + (c < 0 ? D : c) * 32 + e);
+            v[e] = f.x, v[e + 1] = f.y, v[e + 2] = f.z, v[e + 3] = f.w;
+        }
+#pragma unroll
+        for (int i = 0; i < Q; i++) {
+#pragma unroll
+            for (int e = 0; e < C; e++) {
+                if (c < 0) {
+                    sum[i][e] = v[e];
+                } else if (E) {
+                    sum[i][e] = fmaf(q[i][c < 0 ? 0 : c], v[e], sum[i][e]);
+                } else {
+                    float t = X ? fmaf(-0.5f, q[i][c < 0 ? 0 : c], -v[e]) : q[i][c < 0 ? 0 : c] - v[e];
+                    sum[i][e] = c == 0 ? t * t : fmaf(t, t, sum[i][e]);
+                }
+            }
+        }
+    }
+}
+
+// Query is what a thread knows of each of its points: the bound of sums, which is
+// accept without the norm for the expanded ones.
+template <int D> struct Mine {
+    float q[Scan<D>::queries][D];
+    float accept[Scan<D>::queries], bound[Scan<D>::queries], norm[Scan<D>::queries];
+    int count[Scan<D>::queries];
+    uint2 *list;       // of the first
+    int pitch;         // from one's list to the next one's
+    int place;         // of the first; the next are lanes apart
+    int wasted;        // sums within the bound whose squares were not
+
+    __device__ __forceinline__ void limit(int i, float a, bool expanded) {
+        accept[i] = a;
+        bound[i] = expanded ? __double2float_ru(static_cast<double>(a) - static_cast<double>(norm[i])) : a;
+        if (a < 0) bound[i] = -__uint_as_float(0x7f800000u);
+    }
+};
+
+// room shrinks the lists that have none for a step more; the warp calls it.
+template <int D> __device__ __forceinline__ void room(const Set &s, Mine<D> &mine, double *wide, bool expanded) {
+    int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int i = 0; i < Scan<D>::queries; i++) {
+        uint32_t tight = __ballot_sync(full, mine.count[i] > s.cap - Scan<D>::step);
+        if (tight) __syncwarp();
+        while (tight) {
+            int from = __ffs(static_cast<int>(tight)) - 1;
+            tight &= tight - 1;
+            uint2 *list = mine.list + static_cast<ptrdiff_t>(i * lanes + from - lane) * mine.pitch;
+            Kept kept = shrink(s, list, __shfl_sync(full, mine.count[i], from), mine.place + i * lanes + from - lane, wide);
+            if (lane == from) {
+                mine.count[i] = kept.count;
+                mine.limit(i, kept.accept, expanded);
+            }
+            __syncwarp();
+        }
+    }
+}
+
+// look scans the places in shared memory, of which the first is first.
+template <int D, bool E, bool X> __device__ __forceinline__ void look(const Set &s, Mine<D> &mine, const float *tiles, int first, double *wide) {
+    constexpr int Q = Scan<D>::queries, C = Scan<D>::step;
+#pragma unroll 1
+    for (int t = 0; t < Scan<D>::chunk; t += 32) {
+        const float *tile = tiles + t * Scan<D>::rows;
+#pragma unroll 1
+        for (int r = 0; r < 32; r += C) {
+            float sum[Q][C];
+            sums<D, E, X>(sum, mine.q, tile + r);
+            bool hit = false;
+            float low[Q];
+#pragma unroll
+            for (int i = 0; i < Q; i++) {
+                low[i] = sum[i][0];
+#pragma unroll
+                for (int e = 1; e < C; e++) low[i] = fminf(low[i], sum[i][e]);
+                hit = hit || low[i] <= mine.bound[i];
+            }
+            if (!__any_sync(full, hit)) continue;
+#pragma unroll
+            for (int i = 0; i < Q; i++) {
+                if (!(low[i] <= mine.bound[i])) continue;
+                uint32_t within = 0;
+#pragma unroll
+                for (int e = 0; e < C; e++) within |= sum[i][e] <= mine.bound[i] ? 1u << e : 0;
+                uint2 *list = mine.list + static_cast<ptrdiff_t>(i * lanes) * mine.pitch;
+                while (within) {
+                    int e = __ffs(static_cast<int>(within)) - 1, place = first + t + r + e;
+                    within &= within - 1;
+                    float square = 0;
+#pragma unroll
+                    for (int c = 0; c < D; c++) {
+                        float v = tile[c * 32 + r + e], d = X ? fmaf(-0.5f, mine.q[i][c], -v) : mine.q[i][c] - v;
+                        square = c == 0 ? d * d : fmaf(d, d, square);
+                    }
+                    if (square <= mine.accept[i]) {
+                        if (place != mine.place + i * lanes) list[mine.count[i]++] = make_uint2(__float_as_uint(square), static_cast<uint32_t>(place));
+                    } else {
+                        mine.wasted++;
+                    }
+                }
+            }
+            room<D>(s, mine, wide, E);
+        }
+    }
+}
+
+// scan works on items until there are none.
+template <int D> __device__ __forceinline__ void scan(const Task *tasks, const Tile *tiles, const float *f32, float *out, unsigned char *scratch) {
+    constexpr int Q = Scan<D>::queries, chunk = Scan<D>::chunk, rows = Scan<D>::rows;
+    constexpr bool X = expands(D);
+    __shared__ Set s;
+    __shared__ float4 columns[chunk * rows / 4];
+    __shared__ int item;
+    if (threadIdx.x == 0) s = setOf(tasks, tiles, f32, scratch);
+    __syncthreads();
+    if (s.header->spoilt) return;
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    double *wide = s.wide + static_cast<size_t>(warp) * s.parts * s.cap;
+    for (;;) {
+        __syncthreads();
+        if (threadIdx.x == 0) item = static_cast<int>(atomicAdd(&s.header->next, 1u));
+        __syncthreads();
+        if (item >= s.items) return;
+        int group = item / s.parts, part = item - group * s.parts, chunks = s.padded / chunk;
+        Mine<D> mine;
+        mine.place = group * s.queries + static_cast<int>(threadIdx.x);
+        mine.pitch = s.parts * s.cap;
+        size_t slot = static_cast<size_t>(s.parts > 1 ? group : s.block) * s.queries + threadIdx.x;
+        mine.list = s.lists + slot * mine.pitch + static_cast<size_t>(part) * s.cap;
+#pragma unroll
+        for (int i = 0; i < Q; i++) {
+            int place = mine.place + i * lanes;
+            bool there = place < s.n;
+            double norm = 0;
+#pragma unroll
+            for (int c = 0; c < D; c++) {
+                float v = there ? s.columns[cell(rows, place, c)] : 0;
+                norm += static_cast<double>(v) * static_cast<double>(v);
+                mine.q[i][c] = X ? -2 * v : v;
+            }
+            mine.norm[i] = shrunk(norm, D);
+            mine.count[i] = 0;
+            mine.limit(i, there && s.wanted.others > 0 ? start : -1, X);
+        }
+        bool expanded = X;  // until that is too coarse
+        int from = static_cast<int>(static_cast<long long>(chunks) * part / s.parts), to = static_cast<int>(static_cast<long long>(chunks) * (part + 1) / s.parts);
+        for (int at = from; at < to; at++) {
+            __syncthreads();
+            const float4 *source = reinterpret_cast<const float4 *>(s.columns + static_cast<size_t>(at) * chunk * rows);
+            for (int e = threadIdx.x; e < chunk * rows / 4; e += lanes) columns[e] = source[e];
+            __syncthreads();
+            const float *tile = reinterpret_cast<const float *>(columns);
+            mine.wasted = 0;
+            if constexpr (X) {
+                if (expanded) {
+                    look<D, true, true>(s, mine, tile, at * chunk, wide);
+                    if (sumOf(mine.wasted) > chunk * Q * 32 / 32) {
+                        expanded = false;
+#pragma unroll
+                        for (int i = 0; i < Q; i++) mine.limit(i, mine.accept[i], false);
+                    }
+                    continue;
+                }
+            }
+            look<D, false, X>(s, mine, tile, at * chunk, wide);
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < Q; i++) {
+            if (s.parts > 1) {
+                s.counts[(slot + i * lanes) * s.parts + part] = static_cast<uint32_t>(mine.count[i]);
+                continue;
+            }
+            for (int l = 0; l < 32; l++) {
+                int place = mine.place + i * lanes + l - lane, count = __shfl_sync(full, mine.count[i], l);
+                if (place < s.n) finish(s, mine.list + static_cast<ptrdiff_t>(i * lanes + l - lane) * mine.pitch, count, place, wide, out);
+            }
+        }
+    }
+}
+
+// finishParts scores points whose neighbours were searched in parts.
+__device__ inline void finishParts(const Set &s, float *out) {
+    if (s.header->spoilt || s.parts == 1) return;
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    double *wide = s.wide + static_cast<size_t>(warp) * s.parts * s.cap;
+    for (int place = s.block * (lanes / 32) + warp; place < s.n; place += s.blocks * (lanes / 32)) {
+        uint2 *list = s.lists + static_cast<size_t>(place) * s.parts * s.cap;
+        int count = s.counts[static_cast<size_t>(place) * s.parts];
+        for (int part = 1; part < s.parts; part++) {
+            int more = s.counts[static_cast<size_t>(place) * s.parts + part];
+            const uint2 *from = list + part * s.cap;
+            for (int first = 0; first < more; first += 32) {
+                bool there = first + lane < more;
+                uint2 v = from[there ? first + lane : 0];
+                __syncwarp();
+                if (there) list[count + first + lane] = v;
+                __syncwarp();
+            }
+            count += more;
+        }
+        finish(s, list, count, place, wide, out);
+    }
+}
+
+}  // namespace knn

@@ -1,0 +1,253 @@
+package cuda
+
+import (
+	"fmt"
+
+	"odradek/detectors"
+)
+
+// Limits of what the kernels of knn.cu take.
+const (
+	knnPoints  = 1 << 20 // of a set
+	knnDim     = 64      // numbers a point
+	knnK       = 1 << 10
+	knnBefore  = 1 << 12 // points before a scored one
+	knnWindow  = 2048    // points of a window that a block has for itself
+	knnWindowK = 128
+)
+
+// Constants of knn.cu.
+const (
+	knnLanes  = 128 // threads of a scanning block
+	knnUnit   = 512
+	knnBlocks = 132 * 3   // of a set: as many as an H200 runs at once
+	knnParts  = 16        // parts that the places of a small set are searched in, at most
+	knnPart   = 1 << 10   // places of a part, at least
+	knnLists  = 512 << 20 // bytes of the lists of a set, at most
+)
+
+// knnScans are the kernels by numbers a point.
+var knnScans = []int{2, 4, 6, 8, 10, 16, 32, 64}
+
+// The parameters of a task, as detectors/knn.go lays them.
+const (
+	knnParamK = iota
+	knnParamPoints
+	knnParamEmbed
+	knnParamSelf
+	knnParamNeighbours
+	knnParamCount
+)
+
+// knnShape is what follows from a task's shape.
+type knnShape struct {
+	rows, fresh, n, width int // rows, points to score, points, numbers a point
+	k, others, points     int // neighbours; of them others; the window, 0 for a tumbling one
+}
+
+// knnShapeOf is the shape of a task; false where the kernels do not take it.
+func knnShapeOf(t *detectors.Task, params []float32) (s knnShape, ok bool) {
+	if len(params) != knnParamCount || t.Dim < 1 || t.Dim > knnDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
+		return s, false
+	}
+	m := int(params[knnParamEmbed])
+	if m < 1 || m > knnDim || params[knnParamK] < 1 || params[knnParamK] > knnK {
+		return s, false
+	}
+	s.rows, s.fresh, s.width = int(t.X.Len/t.Dim), int(t.Fresh), int(t.Dim)*m
+	s.n, s.k, s.points = s.rows-m+1, int(params[knnParamK]), int(params[knnParamPoints])
+	if s.width > knnDim || s.n < s.fresh || s.n > knnPoints || params[knnParamNeighbours] != 0 && int(t.Next.Len) != s.fresh*s.k {
+		return s, false
+	}
+	s.others = max(0, min(s.k-int(params[knnParamSelf]), s.n-1))
+	if s.points == 0 {
+		return s, s.fresh == s.n
+	}
+	return s, s.before() <= knnBefore
+}
+
+// before is the most points before a scored one.
+func (s *knnShape) before() int { return max(min(s.points-1, s.n-1), 1) }
+
+// search is the shape of lof.cu's search.
+func (s *knnShape) search() (g lofShape) {
+	g.n, g.total, g.dim, g.k, g.fresh = s.n, s.n, s.width, s.others, s.fresh
+	most := 64
+	if g.k > lofSmallK {
+		most = 256
+	}
+	for most<<g.log < g.total {
+		g.log++
+	}
+	group := 1 << g.log
+	unit := max(group, 32)
+	g.groups = (g.total + group - 1) / group
+	g.padded = (g.groups*group + unit - 1) / unit * unit
+	g.wide = 64
+	if g.k > lofSmallK || g.total <= 64 {
+		g.wide = 32
+	}
+	return g
+}
+
+// window are shared memory and scratch of a block that has a window for itself, in
+// shared memory with dim numbers a point, or with dim 0.
+func (s *knnShape) window(dim int) (shared, scratch int) {
+	g := s.search()
+	scratch = g.padded*8 + g.wide*g.k*10
+	if dim == 0 {
+		return g.searchBytes(g.dim, g.threads()), scratch + g.padded*(g.dim+1)*4
+	}
+	rows := dim
+	if dim >= 4 {
+		rows++ // the norms
+	}
+	return g.searchBytes(dim, g.threads()) + g.padded*rows*4, scratch
+}
+
+// knnSet is how a large set is shared out: knn_scan.h's Set.
+type knnSet struct {
+	most, queries, groups, parts, blocks, room int
+	scratch                                    int
+}
+
+func (s *knnShape) set() (g knnSet) {
+	for _, g.most = range knnScans {
+		if g.most >= s.width {
+			break
+		}
+	}
+	g.queries = 4 * knnLanes
+	if g.most > 16 {
+		g.queries = 64 / g.most * knnLanes
+	}
+	g.groups = (s.n + g.queries - 1) / g.queries
+	g.room = max(64, (2*s.k+28+31)/32*32)
+	entries := g.queries * g.room * 8
+	g.parts = max(1, min(knnBlocks/g.groups, knnParts, s.n/knnPart, knnLists/entries/g.groups))
+	g.blocks = g.groups * g.parts
+	if g.parts == 1 {
+		g.blocks = max(1, min(g.groups, knnBlocks, knnLists/entries))
+	}
+	padded := (s.n + knnUnit - 1) / knnUnit * knnUnit
+	rows := g.most
+	if rows >= 4 {
+		rows++
+	}
+	g.scratch = align(12) + align(g.blocks*16) + align(padded*4) + align(padded*rows*4) + align(g.blocks*entries) +
+		align(g.blocks*g.queries*4) + g.blocks*knnLanes/32*g.parts*g.room*8
+	return g
+}
+
+// Variants of a class.
+const (
+	knnIsBefore = iota
+	knnIsWindow // 0, 2, 4, 8 numbers a point
+	knnIsScan   = knnIsWindow + 4
+)
+
+// A class of KNN: Variant is one of the above, a kernel's number among its kind, and
+// threads a block << 8; A are shared memory in KB and, << 16, the blocks of a task; B is
+// scratch in 256 bytes.
+func knnClass(t *detectors.Task, params []float32) (Class, int, bool) {
+	s, ok := knnShapeOf(t, params)
+	if !ok {
+		return Class{}, 0, false
+	}
+	if s.points > 0 {
+		n := s.before()
+		warps := max(1, min(4, s.fresh, 1<<12/n))
+		c := Class{Op: detectors.KNN, Variant: uint32(knnIsBefore | 32*warps<<8), A: uint32((warps*n*8+1023)/1024 | 1<<16)}
+		return c, s.fresh*(n*(s.width+40)+4000)/20000 + 1, true
+	}
+	cost := int(float64(s.n)*float64(s.n)*float64(2*s.width+8)/20000) + s.n/2 + 1
+	if s.n <= knnWindow && s.others <= knnWindowK {
+		g := s.search()
+		variant := knnIsWindow
+		shared, scratch := s.window(0)
+		if s.width <= 8 && s.others <= lofSmallK {
+			log := 1
+			for 1<<log < s.width {
+				log++
+			}
+			if a, b := s.window(1 << log); a <= lofResident {
+				variant, shared, scratch = knnIsWindow+log, a, b
+			}
+		}
+		return Class{Op: detectors.KNN, Variant: uint32(variant | g.threads()<<8), A: uint32((shared+1023)/1024 | 1<<16), B: uint32(knnRounded(scratch))}, cost, true
+	}
+	g := s.set()
+	variant := knnIsScan
+	for knnScans[variant-knnIsScan] != g.most {
+		variant++
+	}
+	return Class{Op: detectors.KNN, Variant: uint32(variant | knnLanes<<8), A: uint32(g.blocks << 16), B: uint32(knnRounded(g.scratch))}, cost, true
+}
+
+// knnRounded is scratch in 256 bytes, rounded so that there are not too many classes.
+func knnRounded(bytes int) int {
+	scratch := (bytes + 255) / 256
+	for step := 1; scratch > 16*step; step *= 2 {
+		scratch = (scratch + step - 1) / step * step
+	}
+	return scratch
+}
+
+// knnWave is the most scratch for the tasks of a launch, if there are several: more
+// take turns.
+const knnWave = 512 << 20
+
+func knnLaunches(c Class, p *planner, chains []chain) {
+	variant, threads := int(c.Variant&0xff), int(c.Variant>>8)
+	shared, blocks, scratch := knnSharedBytes(c), c.A>>16, int(c.B)*256
+	if variant == knnIsBefore {
+		for _, ch := range chains {
+			p.tile(Tile{First: ch.first, Count: ch.count})
+		}
+		p.launch(kernel("knn_before"), threads, shared)
+		return
+	}
+	name := "knn_window"
+	if variant >= knnIsScan {
+		name = fmt.Sprint("knn_scan_", knnScans[variant-knnIsScan])
+	} else if variant > knnIsWindow {
+		name = fmt.Sprint("knn_window_", 1<<(variant-knnIsWindow))
+	}
+	most := max(1, knnWave/max(scratch, 1))
+	at := make([]uint32, 0, min(most, len(chains)))
+	wave := 0
+	end := func() {
+		if wave == 0 {
+			return
+		}
+		wave = 0
+		if variant < knnIsScan {
+			p.launch(kernel(name), threads, shared)
+			return
+		}
+		grid := len(p.tiles) - p.launched
+		p.launch(kernel("knn_peaks"), 256, 0)
+		p.again(kernel("knn_load"), grid, 256, 0)
+		p.again(kernel(name), grid, knnLanes, 0)
+		p.again(kernel("knn_finish"), grid, knnLanes, 0)
+	}
+	for _, ch := range chains {
+		for i := range ch.count {
+			if len(at) <= wave {
+				at = append(at, p.scratch(scratch))
+			}
+			for block := range blocks {
+				p.tile(Tile{First: ch.first + i, Count: 1, Part: block | blocks<<16, Scratch: at[wave]})
+			}
+			if wave++; wave == most {
+				end()
+			}
+		}
+	}
+	end()
+}
+
+// knnSharedBytes is what knnLaunches asks for.
+func knnSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
+
+var knnPlan = opPlan{class: knnClass, shared: knnSharedBytes, launches: knnLaunches}

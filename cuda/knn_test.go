@@ -1,0 +1,202 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"odradek/detectors"
+	"odradek/detectors/knn"
+)
+
+// knnTask is a task of n points, drawn by draw, in a batch; all are to be scored in a
+// tumbling window.
+func knnTask(t testing.TB, b *detectors.Batch, p detectors.KNNParams, n, dim, fresh int, draw func(i int) float32) *detectors.Task {
+	t.Helper()
+	p.Window = max(n, 2*p.K, 2)
+	d, err := detectors.NewKNN(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := detectors.Task{Op: detectors.KNN, Dim: uint32(dim), Fresh: uint32(fresh)}
+	var s []float32
+	task.Params, s = b.GrowF32(len(d.Params()))
+	copy(s, d.Params())
+	task.X, s = b.GrowF32((n + max(p.Embed, 1) - 1) * dim)
+	for i := range s {
+		s[i] = draw(i)
+	}
+	task.Scores = b.GrowOut(fresh)
+	if p.Neighbours {
+		task.Next = b.GrowOut(fresh * p.K)
+	}
+	b.Tasks = append(b.Tasks, task)
+	return &b.Tasks[len(b.Tasks)-1]
+}
+
+// TestKNNClass holds classes to the limits, and launches to what a device has.
+func TestKNNClass(t *testing.T) {
+	draw := func(int) float32 { return 0 }
+	rng := seeded(t)
+	for _, c := range []struct {
+		n, dim, embed, k, fresh int
+		tumbling, ok            bool
+	}{
+		{1024, 8, 1, 20, 1024, true, true}, {1 << 16, 64, 1, 1024, 1 << 16, true, true}, {5000, 4, 16, 128, 5000, true, true},
+		{1000, 65, 1, 20, 1000, true, false}, {1000, 13, 5, 20, 1000, true, false}, {1000, 1, 1, 20, 999, true, false},
+		{2, 1, 1, 1, 2, true, true}, {1, 1, 1, 1, 1, true, true}, {1024, 1, 19, 10, 1, false, true}, {4098, 1, 1, 10, 1, false, false},
+		{100, 1, 65, 10, 1, false, false}, {4096, 64, 1, 1024, 9, false, true},
+	} {
+		b := &detectors.Batch{}
+		task := knnTask(t, b, detectors.KNNParams{K: c.k, Embed: c.embed, Tumbling: c.tumbling}, c.n, c.dim, c.fresh, draw)
+		if _, _, ok := knnClass(task, b.Rows(0).Params); ok != c.ok {
+			t.Errorf("%+v: taken is %v", c, ok)
+		}
+	}
+	for range 500 {
+		n := 1 + rng.IntN(1<<(1+rng.IntN(17)))
+		k := 1 + rng.IntN(min(n/2+1, knnK))
+		dim := 1 + rng.IntN(1<<(1+rng.IntN(6)))%knnDim
+		p := detectors.KNNParams{K: k, Tumbling: rng.IntN(2) == 0}
+		fresh := n
+		if !p.Tumbling {
+			n = min(n, knnBefore)
+			k = min(k, n/2+1)
+			fresh = 1 + rng.IntN(n)
+		}
+		b := &detectors.Batch{}
+		task := knnTask(t, b, p, n, dim, fresh, draw)
+		c, cost, ok := knnClass(task, b.Rows(0).Params)
+		if !ok {
+			t.Fatalf("n=%d dim=%d %+v is not taken", n, dim, p)
+		}
+		var pl planner
+		knnLaunches(c, &pl, []chain{{0, 1, cost}, {1, 1, cost}})
+		for _, l := range pl.launches {
+			if l.Grid < 1 || l.Block < 32 || l.Block > 256 || l.Block%32 != 0 || l.Shared > lofResident || cost < 1 || pl.scratchBytes > 5<<30 {
+				t.Fatalf("n=%d dim=%d %+v: %+v, cost %d, scratch %d", n, dim, p, l, cost, pl.scratchBytes)
+			}
+		}
+	}
+}
+
+// TestKNNEmulated runs shapes that the suite has not on kernels on the CPU: all
+// kernels, limits of their sizes, every kind of number.
+func TestKNNEmulated(t *testing.T) {
+	rng := seeded(t)
+	e := open(t, emulated(t))
+	defer e.Close()
+	draws := lofDraws(rng)
+	draws["rising"] = func(i int) float32 { return float32(i) }
+	draws["falling"] = func(i int) float32 { return -float32(i) / 7 }
+	draws["grid"] = func(i int) float32 { return float32(i % 60) }
+	draws["offset"] = func(int) float32 { return 100 + 0.01*float32(rng.NormFloat64()) }
+	for _, kind := range slices.Sorted(maps.Keys(draws)) {
+		draw := draws[kind]
+		t.Run(kind, func(t *testing.T) {
+			b := e.Batch()
+			defer e.Release(b)
+			var names []string
+			add := func(p detectors.KNNParams, n, dim, fresh int) {
+				p.Neighbours, p.IncludeSelf = rng.IntN(3) > 0, rng.IntN(3) == 0
+				knnTask(t, b, p, n, dim, fresh, draw)
+				names = append(names, fmt.Sprintf("n=%d dim=%d %+v fresh=%d", n, dim, p, fresh))
+			}
+			for range 4 {
+				n := 1 + rng.IntN(300)
+				add(detectors.KNNParams{K: 1 + rng.IntN(n), Tumbling: true}, n, 1+rng.IntN(10), n)
+				add(detectors.KNNParams{K: 1 + rng.IntN(n)}, n, 1+rng.IntN(10), 1+rng.IntN(min(n, 9)))
+			}
+			for range 4 {
+				n := []int{32, 33, 64, 65, 128, 129, 256, 257, 512, 513}[rng.IntN(10)]
+				add(detectors.KNNParams{K: 1 + rng.IntN(min(n/2, 40)), Tumbling: true}, n, 1+rng.IntN(8), n)
+			}
+			add(detectors.KNNParams{K: 1 + rng.IntN(20), Embed: 1 + rng.IntN(16), Tumbling: true}, 200, 1+rng.IntN(3), 200)
+			// What goes by knn_scan: many neighbours, or many points.
+			many := 300 + rng.IntN(300)
+			add(detectors.KNNParams{K: 129 + rng.IntN(100), Tumbling: true}, many, 1+rng.IntN(64), many)
+			switch n := 2049 + rng.IntN(100); rng.IntN(3) {
+			case 0:
+				add(detectors.KNNParams{K: 1 + rng.IntN(30), Tumbling: true}, n, 1+rng.IntN(17), n)
+			case 1:
+				add(detectors.KNNParams{K: 1 + rng.IntN(20), Tumbling: true, Embed: 1 + rng.IntN(6)}, n, 1+rng.IntN(6), n)
+			}
+			if err := e.Execute(context.Background(), b); err != nil {
+				t.Fatal(err)
+			}
+			for i, name := range names {
+				r := b.Rows(i)
+				want := r
+				want.Scores, want.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
+				detectors.KNN.Spec().CPU(&want)
+				if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next}, detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+	s := e.Stats()
+	noFault(t, s)
+	t.Logf("%d tasks on the device, %d declined", s.Devices[0].Tasks, s.Declined)
+	if s.Declined > 0 {
+		t.Error("tasks were declined")
+	}
+}
+
+// TestDeviceKNN searches large sets, and compares some points' weights and neighbours
+// with the CPU's.
+func TestDeviceKNN(t *testing.T) {
+	o := deviceOptions(t)
+	o.Memory, o.Deadline = 4<<30, time.Minute
+	rng := seeded(t)
+	e := open(t, o)
+	defer e.Close()
+	draws := lofDraws(rng)
+	noise, walk := draws["noise"], 0.0
+	for _, c := range []struct {
+		name      string
+		n, dim, k int
+		draw      func(int) float32
+	}{
+		{"normal", 1 << 20, 2, 50, noise}, {"normal", 581012, 10, 50, noise}, {"normal", 30000, 8, 20, noise}, {"normal", 100000, 40, 20, noise},
+		{"normal", 20000, 3, 1024, noise}, {"tied", 100000, 3, 20, draws["tied"]}, {"grid", 200000, 2, 30, func(int) float32 { return float32(rng.IntN(300)) }},
+		{"rising", 300000, 1, 50, func(i int) float32 { return float32(i) }},
+		{"walk", 300000, 4, 50, func(int) float32 { walk += rng.NormFloat64(); return float32(walk) }},
+		{"spikes", 100000, 6, 50, draws["spikes"]}, {"far", 100000, 5, 50, draws["far"]},
+	} {
+		t.Run(fmt.Sprintf("%s %dx%d k=%d", c.name, c.n, c.dim, c.k), func(t *testing.T) {
+			b := e.Batch()
+			defer e.Release(b)
+			listed := c.n*c.k <= 1<<24
+			knnTask(t, b, detectors.KNNParams{K: c.k, Tumbling: true, Neighbours: listed}, c.n, c.dim, c.n, c.draw)
+			began := time.Now()
+			if err := e.Execute(context.Background(), b); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("Execute with everything: %v", time.Since(began))
+			r := b.Rows(0)
+			var s knn.Scorer
+			s.Load(r.X, r.Dim, 1)
+			for range 100 {
+				i := rng.IntN(c.n)
+				w, same := make([]float64, 1), true
+				s.Weights(w, c.k, false, func(int) knn.Query { return knn.Query{At: i, To: c.n} }, func(_ int, near []knn.Neighbour) {
+					for a, o := range near {
+						same = same && (!listed || math.Float32bits(r.Next[i*c.k+a]) == uint32(o.At))
+					}
+				})
+				if got := float64(r.Scores[i]); !(math.Abs(got-w[0]) <= 1e-6*w[0]) || !same {
+					t.Fatalf("point %d has weight %v, want %v; the neighbours are right: %v", i, got, w[0], same)
+				}
+			}
+		})
+	}
+	if s := e.Stats(); s.CPUTasks > 0 {
+		t.Errorf("%d tasks were scored on the CPU", s.CPUTasks)
+	}
+	noFault(t, e.Stats())
+}
