@@ -238,7 +238,7 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 		}
 		name := row.Key.Name()
 		if row.Key.Tag == 0 {
-			row.Key.Tag = 1 + uint64(kafka.Partition(name, int(n)))
+			row.Key.Tag = 1 + uint32(kafka.Partition(name, int(n)))
 		}
 		if to := int(row.Key.Tag - 1); to != part {
 			if cur != nil {

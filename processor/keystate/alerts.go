@@ -300,7 +300,7 @@ func (s *State) closeOrphans(sm *Sample) {
 	list := s.orphaned
 	slices.SortFunc(list, func(a, b *Key) int { return bytes.Compare(a.name, b.name) })
 	for _, k := range list {
-		if k.unit != s.unit {
+		if k.unit != uint32(s.unit) {
 			s.touch(k)
 		}
 		a := k.alerts

@@ -47,7 +47,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 			return Duplicate
 		}
 	}
-	if k.unit != s.unit {
+	if k.unit != uint32(s.unit) {
 		s.touch(k)
 	}
 	k.lastOffset = sm.Offset
@@ -183,7 +183,7 @@ func (s *State) acceptSample(sm *Sample, b *detectors.Batch) {
 	if k == nil {
 		k = s.create(sm)
 	}
-	if k.unit != s.unit {
+	if k.unit != uint32(s.unit) {
 		s.touch(k)
 	}
 	k.lastOffset = sm.Offset
@@ -213,7 +213,7 @@ func (s *State) create(sm *Sample) *Key {
 	}
 	k := s.newKey(sm.Key, sh)
 	k.born, k.lastOffset = sm.Offset, sm.Offset
-	k.unit = s.unit
+	k.unit = uint32(s.unit)
 	s.insert(k)
 	s.markDirty(k)
 	s.oldest = min(s.oldest, sm.Time)

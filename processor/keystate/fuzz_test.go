@@ -74,7 +74,7 @@ func FuzzLoad(f *testing.F) {
 		execute(b)
 		s.Apply(b)
 		for k := range s.keys.all {
-			if k.unit != s.unit {
+			if k.unit != uint32(s.unit) {
 				s.touch(k)
 			}
 		}

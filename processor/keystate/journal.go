@@ -102,7 +102,7 @@ func (u *unit) add(kind opKind, k *Key, what int, n int) {
 
 // touch records a key's first change in the open unit.
 func (s *State) touch(k *Key) {
-	k.unit = s.unit
+	k.unit = uint32(s.unit)
 	if !s.replaying {
 		s.cur.saveHead(k)
 	}
@@ -361,7 +361,7 @@ func (s *State) Mark(next int64) {
 
 // newUnit opens a unit that begins at a mark.
 func (s *State) newUnit(start int64) {
-	s.unit++
+	s.nextUnit()
 	if n := len(s.spare); n > 0 {
 		s.cur, s.spare = s.spare[n-1], s.spare[:n-1]
 	} else {
@@ -369,6 +369,16 @@ func (s *State) newUnit(start int64) {
 	}
 	s.cur.reset(s)
 	s.cur.start = start
+}
+
+// nextUnit counts units. Keys have the lower half of a unit's number.
+func (s *State) nextUnit() {
+	if s.unit++; uint32(s.unit) == 0 {
+		for k := range s.keys.all {
+			k.unit = 0
+		}
+		s.unit++
+	}
 }
 
 // Committed says that everything up to the mark at next is committed, with what

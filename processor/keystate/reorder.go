@@ -105,7 +105,7 @@ func (s *State) holdBack(k *Key, time, offset int64, values []float64) {
 // releaseFirst folds the earliest held sample.
 func (s *State) releaseFirst(b *detectors.Batch) {
 	k := s.heap[0].key
-	if k.unit != s.unit {
+	if k.unit != uint32(s.unit) {
 		s.touch(k)
 	}
 	w := k.held.at(0)

@@ -559,7 +559,7 @@ func (s *State) replayStep(sm *Sample) {
 	}
 	if s.replayed++; s.replayed%replayStride == 0 {
 		s.marks = append(s.marks, Floor{sm.Offset, s.maxTime})
-		s.unit++
+		s.nextUnit()
 	}
 }
 

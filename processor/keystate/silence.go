@@ -104,7 +104,7 @@ func (s *State) quietAt(newest int64) int64 {
 }
 
 func (s *State) openSilence(k *Key, wm, offset int64) {
-	if k.unit != s.unit {
+	if k.unit != uint32(s.unit) {
 		s.touch(k)
 	}
 	if k.alerts == nil {

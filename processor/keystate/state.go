@@ -225,11 +225,11 @@ type EventRow struct {
 
 // Key is what is remembered of one series key.
 type Key struct {
-	Tag uint64 // the caller's; 0 at first, not part of the state
+	Tag  uint32 // the caller's; 0 at first, not part of the state
+	unit uint32 // the undo unit that has a copy of the head, its lower half
 
 	name  []byte
 	short [24]byte // where name is, if it fits: one cache line less to visit
-	unit  uint64   // the undo unit that has a copy of the head
 
 	lastTime   int64 // of the last sample folded; minTime before the first
 	lastOffset int64 // of the last sample folded or held

@@ -16,7 +16,7 @@ type win struct {
 
 // Sizes for State.Bytes; TestSizes compares them.
 const (
-	keyBytes  = 192 + 32 // with its slot in the table
+	keyBytes  = 176 + 32 + 8 // with its slot in the table
 	winBytes  = 64
 	markBytes = 48
 	// placeBytes is a window's place with the executor, where that keeps windows.
