@@ -58,6 +58,7 @@ type opPlan struct {
 var opPlans = map[detectors.Op]*opPlan{
 	detectors.IKASST: &ikasstPlan,
 	detectors.LOF:    &lofPlan,
+	detectors.SVDSST: &svdsstPlan,
 }
 
 // byOp is opPlans by number.

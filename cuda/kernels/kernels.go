@@ -15,6 +15,7 @@ var Names = []string{
 	"ikasst8", "ikasst10", "ikasst13", "ikasst16", "ikasst20", "ikasst26", "ikasst32", "lof_density",
 	"lof_load", "lof_score", "lof_search", "lof_search_8", "lof_virtual", "lof_window", "lof_window_1",
 	"lof_window_2", "lof_window_4", "lof_window_8",
+	"svdsst2", "svdsst4", "svdsst7", "svdsst10", "svdsst13", "svdsst16",
 }
 
 // layout changes with task.h and the protocol of parent and child.

@@ -12,8 +12,12 @@ namespace ikasst_cu {
 namespace lof_cu {
 #include "../lof.cu"
 }
+namespace svdsst_cu {
+#include "../svdsst.cu"
+}
 using namespace ikasst_cu;
 using namespace lof_cu;
+using namespace svdsst_cu;
 
 #include <errno.h>
 #include <fcntl.h>
