@@ -30,7 +30,7 @@ constexpr unsigned all = 0xffffffffu;
 constexpr float largest = 3.402823466e38f;
 constexpr double negligible = 1e-5;      // of the square of the largest singular value: directions up to it do not count
 constexpr float exhausted = 1e-6f;       // of T's largest element: a beta up to it ends a Krylov space
-constexpr float reduced = 1.0f / 64;     // of its square: a vector that became so short is made orthogonal again
+constexpr float reduced = 1e-3f;         // of T's largest element: a vector with a beta up to it is made orthogonal again
 constexpr int beyond = 4;                // Ritz values beyond the r-th that are looked at
 constexpr double nearest = 1e-4;         // of the largest: distances of eigenvalues count as no less
 constexpr double enough = 1e-6;          // of a score: what it may be off by for want of steps
@@ -167,26 +167,24 @@ template <int T> __device__ __forceinline__ void hankel(float (&y)[T], const flo
     }
 }
 
-// together adds the warps' shares to y times keep, without rows that there are not;
-// after gets the sum of the squares, a warp each.
-template <class M> __device__ __forceinline__ void together(const M &m, int w, float keep, float sign, float *after) {
-    constexpr int W = M::threads / 32;
-    float energy = 0;
+// together gives the sum of the warps' shares at a position of a vector, 0 for a row
+// that there is not.
+template <class M> __device__ __forceinline__ float together(const M &m, int w, int at) {
+    float s = 0;
 #pragma unroll
-    for (int i = 0; i < M::own; i++) {
-        int at = threadIdx.x + i * M::threads;
-        if (at < M::N) {
-            float s = 0;
-#pragma unroll
-            for (int k = 0; k < W; k++) s += m.work[k * M::N + at];
-            s = M::rowOf(at) < w ? fmaf(keep, m.y[at], sign * s) : 0;
-            m.y[at] = s;
-            energy = fmaf(s, s, energy);
-        }
-    }
-    energy = sumOfWarp(energy);
-    if ((threadIdx.x & 31) == 0) after[threadIdx.x >> 5] = energy;
+    for (int k = 0; k < M::threads / 32; k++) s += m.work[k * M::N + at];
+    return M::rowOf(at) < w ? s : 0;
+}
+
+// total leaves the sum of all threads' v; of belongs to it alone until the next barrier.
+template <class M> __device__ __forceinline__ float total(const M &, float *of, float v) {
+    v = sumOfWarp(v);
+    if ((threadIdx.x & 31) == 0) of[threadIdx.x >> 5] = v;
     __syncthreads();
+    float s = 0;
+#pragma unroll
+    for (int k = 0; k < M::threads / 32; k++) s += of[k];
+    return s;
 }
 
 // project subtracts from what is in y its part along n vectors of the basis: their
@@ -217,8 +215,8 @@ template <int T, int W> __device__ __forceinline__ float project(float (&u)[T], 
 }
 
 // orthogonal takes from y its parts along the n vectors of the basis, and adds the
-// last of them to *along.
-template <int T, int W> __device__ __forceinline__ void orthogonal(const Memory<T, W> &m, int w, int n, float *along) {
+// last of them to *along. It gives the square of what is left.
+template <int T, int W> __device__ __forceinline__ float orthogonal(const Memory<T, W> &m, int w, int n, float *along) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     float y[T], u[T];
 #pragma unroll
@@ -237,24 +235,30 @@ template <int T, int W> __device__ __forceinline__ void orthogonal(const Memory<
 #pragma unroll
     for (int t = 0; t < T; t++) m.work[warp * m.N + t * 32 + lane] = u[t];
     __syncthreads();
-    together(m, w, 1, -1, m.after);
-}
-
-template <class M> __device__ __forceinline__ float total(const M &, const float *of) {
-    float s = 0;
+    float energy = 0;
 #pragma unroll
-    for (int k = 0; k < M::threads / 32; k++) s += of[k];
-    return s;
+    for (int i = 0; i < m.own; i++) {
+        int at = threadIdx.x + i * m.threads;
+        if (at < m.N) {
+            float s = m.y[at] - together(m, w, at);
+            m.y[at] = s;
+            energy = fmaf(s, s, energy);
+        }
+    }
+    return total(m, m.after, energy);
 }
 
-// append makes y, times scale, vector number n of the basis and the next factor.
-template <class M> __device__ __forceinline__ void append(const M &m, int n, float scale) {
+// append makes y, times scale, vector number n of the basis and the next factor; now
+// is what the thread has of it, before what it had of the one before.
+template <class M> __device__ __forceinline__ void append(const M &m, int n, float scale, float (&now)[M::own], float (&before)[M::own]) {
     float *q = m.column(n);
 #pragma unroll
     for (int i = 0; i < M::own; i++) {
         int at = threadIdx.x + i * M::threads;
         if (at < M::N) {
             float s = m.y[at] * scale;
+            before[i] = now[i];
+            now[i] = s;
             q[at] = s;
             m.v[(at & 31) * M::V + (at >> 5)] = s;
         }
@@ -264,17 +268,17 @@ template <class M> __device__ __forceinline__ void append(const M &m, int n, flo
 
 // another makes vector number n of the basis one that has nothing to do with those
 // before.
-template <int T, int W> __device__ void another(const Memory<T, W> &m, int w, int n) {
-    float ignored = 0;
+template <int T, int W> __device__ __forceinline__ void another(const Memory<T, W> &m, int w, int n, float (&now)[Memory<T, W>::own], float (&before)[Memory<T, W>::own]) {
+    float ignored = 0, square = 0;
     const float size = sqrtf(3.0f / w);
     for (int at = threadIdx.x; at < m.N; at += m.threads) {
         int row = m.rowOf(at);
         m.y[at] = row < w ? scatter(n, row) * size : 0;
     }
     __syncthreads();
-    for (int pass = 0; pass < 2; pass++) orthogonal<T, W>(m, w, n, &ignored);
-    float scale = rsqrtf(total(m, m.after));
-    append(m, n, scale);
+#pragma unroll 1
+    for (int pass = 0; pass < 2; pass++) square = orthogonal<T, W>(m, w, n, &ignored);
+    append(m, n, rsqrtf(square), now, before);
 }
 
 // Series is one column of a task's rows, at what one score reads.
@@ -354,22 +358,34 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
         double rest = energy[0];
         int steps = 0, continued = 0, known = 0, next = min(w, past ? 2 * rank + 6 : 12);
         Pairs found;
-        another<T, W>(m, w, 0);
+        float now[m.own] = {}, before[m.own] = {};  // the last two vectors
+        another<T, W>(m, w, 0, now, before);
         for (;;) {
             float y[T];
             hankel<T>(y, m.window + (lane + from) * m.P, m.v + from * m.V, share);
 #pragma unroll
             for (int t = 0; t < T; t++) m.work[warp * m.N + t * 32 + lane] = y[t];
-            if (threadIdx.x == 0) m.alpha[steps] = 0;
             __syncthreads();
-            together(m, w, 0, 1, m.before);
-            steps++;
-            orthogonal<T, W>(m, w, steps, m.alpha + steps - 1);
-            float square = total(m, m.after);
-            if (square < reduced * total(m, m.before)) {
-                orthogonal<T, W>(m, w, steps, m.alpha + steps - 1);
-                square = total(m, m.after);
+            // First without what is along the last two vectors, as what is left of the
+            // basis' own deviations is in proportion to what there is to subtract.
+            float mine[m.own], along = 0;
+#pragma unroll
+            for (int i = 0; i < m.own; i++) {
+                int at = threadIdx.x + i * m.threads;
+                mine[i] = at < m.N ? fmaf(-last, before[i], together(m, w, at)) : 0;
+                along = fmaf(mine[i], now[i], along);
             }
+            along = total(m, m.before, along);
+#pragma unroll
+            for (int i = 0; i < m.own; i++) {
+                int at = threadIdx.x + i * m.threads;
+                if (at < m.N) m.y[at] = fmaf(-along, now[i], mine[i]);
+            }
+            if (threadIdx.x == 0) m.alpha[steps] = along;
+            __syncthreads();
+            steps++;
+            float square = orthogonal<T, W>(m, w, steps, m.alpha + steps - 1);
+            if (square < reduced * reduced * size * size) square = orthogonal<T, W>(m, w, steps, m.alpha + steps - 1);
             const float alpha = m.alpha[steps - 1], beta = sqrtf(square);
             size = fmaxf(size, fmaxf(fabsf(alpha), beta));
             rest -= static_cast<double>(alpha) * alpha;
@@ -378,11 +394,11 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
             if (!complete && beta > exhausted * size) {
                 rest -= 2 * static_cast<double>(beta) * beta;
                 last = beta;
-                if (steps < m.steps) append(m, steps, 1 / beta);
+                if (steps < m.steps) append(m, steps, 1 / beta, now, before);
             } else if (!complete) {
                 complete = rest <= negligible * size * size;
                 continued = steps;
-                if (!complete && steps < m.steps) another<T, W>(m, w, steps);
+                if (!complete && steps < m.steps) another<T, W>(m, w, steps, now, before);
             }
             if (threadIdx.x == 0) m.beta[steps - 1] = last;
             if (steps < next && steps < m.steps && !complete) continue;

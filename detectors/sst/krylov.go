@@ -12,7 +12,7 @@ import (
 // is the dense way for what does not converge before.
 const (
 	exhausted = 1e-13 // of T's largest element: a beta up to it ends a Krylov space
-	reduced   = 1e-3  // of itself: a vector that became so short is made orthogonal again
+	reduced   = 1e-6  // of T's largest element: a vector with a beta up to it is made orthogonal again
 	beyond    = 4     // Ritz values beyond the r-th that are looked at
 	nearest   = 1e-4  // of the largest: distances of eigenvalues count as no less
 	enough    = 1e-8  // of a score: what it may be off by for want of steps
@@ -143,11 +143,17 @@ func (k *krylov) step(mu []float64) {
 		k.coordinates = append(k.coordinates, dot(q, mu))
 	}
 	vec.Hankel64(k.y, k.x, q)
-	before := math.Sqrt(dot(k.y, k.y))
+	// First without what is along the last two vectors, as what is left of the
+	// basis' own deviations is in proportion to what there is to subtract.
+	alpha := dot(q, k.y)
+	subtract(k.y, alpha, q)
+	if k.n > 0 && k.beta[k.n-1] != 0 {
+		subtract(k.y, k.beta[k.n-1], k.q(k.n-1))
+	}
 	k.n++
-	alpha := k.orthogonal()
+	alpha += k.orthogonal()
 	beta := math.Sqrt(dot(k.y, k.y))
-	if beta < reduced*before {
+	if beta <= reduced*k.size {
 		alpha += k.orthogonal()
 		beta = math.Sqrt(dot(k.y, k.y))
 	}
