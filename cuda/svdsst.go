@@ -39,7 +39,7 @@ func svdsstShapeOf(w int) svdsstShape {
 // that it has no room for: struct Memory in svdsst.cu.
 func (s svdsstShape) memory(w, rank int) (shared, scratch int) {
 	steps := min(w, svdsstSteps)
-	most, n := (steps+3)&^3, 32*s.rows
+	most, n := (steps+7)&^7, 32*s.rows
 	doubles := 3*most + 32 + 24*s.warps + 64
 	floats := 32*((s.rows+3)&^3) + 2*n + 3*most + 128 + 16 + 64*(s.rows|1) + max(s.warps*n, 2*most*(rank+svdsstBeyond))
 	fixed := 8*doubles + 4*floats

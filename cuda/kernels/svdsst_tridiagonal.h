@@ -31,22 +31,22 @@ struct Pairs {
 };
 
 // beyondBoth is how many eigenvalues of the tridiagonal matrix of n rows, of diagonal
-// d and squared subdiagonal e, are above s and below -s, the former in the upper half.
+// d and squared subdiagonal e, are above s, in the upper half, and below -s. n is a
+// multiple of eight.
 __device__ __forceinline__ uint32_t beyondBoth(const double *d, const double *e, int n, double s) {
     double p = 1, before = 0, q = 1, beforeQ = 0, b = 0;
-    uint32_t above = 0, below = 0;
+    uint32_t changes = 0, changesQ = 0;
 #pragma unroll 1
     for (int i = 0; i < n; i += 8) {
-        int end = n - i < 8 ? n : i + 8;
-#pragma unroll 1
-        for (int j = i; j < end; j++) {
-            double t = d[j], pn = fma(t - s, p, -b * before), qn = fma(t + s, q, -b * beforeQ);
-            above += (__double2hiint(pn) ^ __double2hiint(p)) >= 0;
-            below += (__double2hiint(qn) ^ __double2hiint(q)) < 0;
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            double t = d[i + j], pn = fma(t - s, p, -b * before), qn = fma(t + s, q, -b * beforeQ);
+            changes += static_cast<uint32_t>(__double2hiint(pn) ^ __double2hiint(p)) >> 31;
+            changesQ += static_cast<uint32_t>(__double2hiint(qn) ^ __double2hiint(q)) >> 31;
             before = p, p = pn, beforeQ = q, q = qn;
-            b = e[j];
+            b = e[i + j];
         }
-        // Eight rows change a number by 2^-240 to 2^20 at most.
+        // Eight rows change a number by 2^-800 to 2^20 at most.
         auto scale = [](double &u, double &v) {
             int a = __double2hiint(u) >> 20 & 0x7ff, b = __double2hiint(v) >> 20 & 0x7ff;
             double by = __longlong_as_double(static_cast<long long>(2046 - (a > b ? a : b)) << 52);
@@ -55,7 +55,7 @@ __device__ __forceinline__ uint32_t beyondBoth(const double *d, const double *e,
         scale(p, before);
         scale(q, beforeQ);
     }
-    return above << 16 | below;
+    return (n - changes) << 16 | changesQ;
 }
 
 // reciprocal is 1/v to 1e-13 for v in float32's range.
@@ -148,9 +148,10 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     for (int i = lane; i < n; i += 32) bound = fmaxf(bound, fabsf(m.alpha[i]) + (i > 0 ? m.beta[i - 1] : 0) + (i < n - 1 ? m.beta[i] : 0));
     for (int o = 16; o > 0; o >>= 1) bound = fmaxf(bound, __shfl_xor_sync(all, bound, o));
     const double over = bound > 0 ? 1 / static_cast<double>(bound) : 1, last = k.last * over;
-    for (int i = threadIdx.x; i < n; i += m.threads) {
+    const int padded = (n + 7) & ~7;  // with values above all others
+    for (int i = threadIdx.x; i < padded; i += m.threads) {
         double e = i < n - 1 ? m.beta[i] * over : 0;
-        m.d[i] = m.alpha[i] * over;
+        m.d[i] = i < n ? m.alpha[i] * over : 2;
         m.e[i] = e;
         m.square[i] = e * e > 1e-60 ? e * e : 1e-60;  // so that no sequence ends
     }
@@ -167,23 +168,23 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     double low = 0, high = 1;
     if (warp << 5 >> log < values) {
 #pragma unroll 1
-        for (double width = 1; width > 0x1p-44; width /= lanes + 1) {
+        for (double width = 1; width > 0x1p-40; width /= lanes + 1) {
             double step = (high - low) / (lanes + 1);
-            uint32_t c = beyondBoth(m.d, m.square, n, low + step * ((lane & (lanes - 1)) + 1));
-            int beyond = __popc(__ballot_sync(all, static_cast<int>((c >> 16) + (c & 0xffff)) > number) & group);
+            uint32_t c = beyondBoth(m.d, m.square, padded, low + step * ((lane & (lanes - 1)) + 1));
+            int beyond = __popc(__ballot_sync(all, static_cast<int>((c >> 16) + (c & 0xffff)) - (padded - n) > number) & group);
             low += step * beyond;
             high = low + step;
         }
-        uint32_t atLow = beyondBoth(m.d, m.square, n, low), atHigh = beyondBoth(m.d, m.square, n, high);
+        uint32_t atLow = beyondBoth(m.d, m.square, padded, low), atHigh = beyondBoth(m.d, m.square, padded, high);
         if ((lane & (lanes - 1)) == 0 && number < values) {
-            int place = number - static_cast<int>((atHigh >> 16) + (atHigh & 0xffff));
+            int place = number + padded - n - static_cast<int>((atHigh >> 16) + (atHigh & 0xffff));
             bool positive = place < static_cast<int>((atLow >> 16) - (atHigh >> 16));
             m.value[number] = positive ? 0.5 * (low + high) : -0.5 * (low + high);
         }
     }
     __syncthreads();
 
-    float *up = m.work, *down = up + ((m.steps + 3) & ~3) * m.values;
+    float *up = m.work, *down = up + ((m.steps + 7) & ~7) * m.values;
     for (int item = threadIdx.x; item < 2 * values; item += m.threads) {
         const int a = item < values ? item : item - values;
         const bool above = item < values;
@@ -257,7 +258,7 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     if (!k.complete && (values < wanted || n - k.continued < values)) return found;
     if (past) {
         for (int a = 0; a < counts; a++) {
-            for (int b = a + 1; b < counts && b <= a + 3; b++) found.close |= fabs(m.value[a] - m.value[b]) < 1e-7 * size;
+            for (int b = a + 1; b < counts && b <= a + 3; b++) found.close |= fabs(m.value[a] - m.value[b]) < 1e-6 * size;
         }
     }
     if (found.close) {
