@@ -62,6 +62,7 @@ var opPlans = map[detectors.Op]*opPlan{
 	detectors.IKASST: &ikasstPlan,
 	detectors.LOF:    &lofPlan,
 	detectors.KNN:    &knnPlan,
+	detectors.SVDSST: &svdsstPlan,
 }
 
 // byOp is opPlans by number.

@@ -248,3 +248,36 @@ func knnCases(rng *rand.Rand) []Case {
 	add(KNNParams{Window: 1024, K: 20, Tumbling: true}, 8, 0, []int{1024}, signals(rng)[0]).Bench = true
 	return cases
 }
+
+func svdsstCases(rng *rand.Rand) []Case {
+	var cases []Case
+	add := func(p SVDSSTParams, dim int, fresh []int, values ...signal) *Case {
+		cases = append(cases, newCase(rng, fmt.Sprintf("%+v", p), must(NewSVDSST(p)), dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	for _, s := range signals(rng) {
+		add(SVDSSTParams{Window: 20}, 1, []int{8, 1, 3}, s)
+		add(SVDSSTParams{Window: 31, Rank: 6}, 1, []int{4}, s)
+	}
+	for _, fresh := range []int{1, 2, 7, 16, 17} {
+		add(SVDSSTParams{Window: 12, Rank: 2}, 1, []int{fresh}, signals(rng)[rng.IntN(3)])
+	}
+	add(SVDSSTParams{Window: 2, Rank: 1}, 1, []int{16, 3}, signals(rng)[0])
+	add(SVDSSTParams{Window: 3, Rank: 2}, 1, []int{16, 3}, signals(rng)[0])
+	add(SVDSSTParams{Window: 4, Rank: 3}, 1, []int{16, 3}, signals(rng)[1])
+	// Around the sizes that kernels are made for.
+	for _, w := range []int{5, 17, 32, 33, 63, 64, 65, 100, 128, 129} {
+		add(SVDSSTParams{Window: w, Rank: 1 + rng.IntN(min(w-1, 16)), Gamma: 1 + rng.IntN(3*w)}, 1, []int{3, 2}, signals(rng)[rng.IntN(3)])
+	}
+	add(SVDSSTParams{Window: 40, Rank: 16}, 1, []int{4}, signals(rng)[0])
+	add(SVDSSTParams{Window: 40, Rank: 30}, 1, []int{2}, signals(rng)[2])
+	for _, dim := range []int{2, 5} {
+		s := signals(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(SVDSSTParams{Window: 12}, dim, []int{8, 1}, s...)
+	}
+	add(SVDSSTParams{Window: 100}, 1, []int{1}, signals(rng)[2]).Bench = true
+	add(SVDSSTParams{Window: 100, Rank: 12}, 1, []int{2}, signals(rng)[0]).Bench = true
+	add(SVDSSTParams{Window: 320, Rank: 12}, 1, []int{1}, signals(rng)[2]).Bench = true
+	return cases
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -131,6 +132,31 @@ func TestIKASSTOfSeveralValues(t *testing.T) {
 	for i, v := range append(first.Next, second.Next...) {
 		if both.Next[i] != v {
 			t.Fatalf("carry %d is %v, want %v", i, both.Next[i], v)
+		}
+	}
+}
+
+func TestSVDSSTSizes(t *testing.T) {
+	d := must(NewSVDSST(SVDSSTParams{Window: 100}))
+	if got := d.Window(); got != 406 {
+		t.Errorf("window of %d rows, want 4w+6 = 406", got)
+	}
+	if _, _, ok := d.Size(View{Dim: 1, Rows: 420, Fresh: 16}); ok {
+		t.Error("one row too few is enough")
+	}
+	scores, carry, ok := d.Size(View{Dim: 3, Rows: 421, Fresh: 16})
+	if !ok || scores != 16 || carry != 0 {
+		t.Errorf("Size = %d, %d, %v; want 16, 0, true", scores, carry, ok)
+	}
+	x := make([]float32, 407)
+	same := must(NewIKASST(IKASSTParams{Window: 100})).AppendFindings(nil, Rows{Dim: 1, Fresh: 2, X: x, Scores: []float32{0.25, 0.5}})
+	if f := d.AppendFindings(nil, Rows{Dim: 1, Fresh: 2, X: x, Scores: []float32{0.25, 0.5}}); !slices.Equal(f, same) {
+		t.Errorf("findings %v, those of ikasst are %v", f, same)
+	}
+	_, err := NewSVDSST(SVDSSTParams{Window: 5, Rank: 5, Gamma: -1})
+	for _, want := range []string{"rank", "gamma"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not speak of %s: %v", want, err)
 		}
 	}
 }

@@ -35,6 +35,9 @@ const (
 	// KNN: summed distances of a sample, or of a run of samples, to the nearest of
 	// those before it, or of all of a window.
 	KNN
+	// SVDSST: change score by the singular spectrum transformation with exact
+	// singular vectors.
+	SVDSST
 	opCount
 )
 
@@ -81,6 +84,7 @@ var specs = [opCount]Spec{
 
 	Flatline: {Name: "flatline", Elem: F64, Score: flatlineScore, CPU: flatlineCPU, Cost: flatlineCost, Compare: flatlineCompare, Cases: flatlineCases},
 	KNN:      {Name: "knn", Elem: F32, Score: knnScore, CPU: knnCPU, Cost: knnCost, Compare: knnCompare, Cases: knnCases},
+	SVDSST:   {Name: "svdsst", Elem: F32, Score: svdsstScore, CPU: svdsstCPU, Cost: svdsstCost, Compare: svdsstCompare, Cases: svdsstCases},
 }
 
 // Spec is the op's row of the table.

@@ -117,6 +117,17 @@ var opShapes = []opShape{
 	opsKNN(16384, 8, 20, 16, 0, 0),
 	opsKNN(1000000, 2, 50, 1, 1000000/0.5, 0),
 	opsKNN(581012, 10, 50, 1, 581012/0.5, 0),
+	opsSVD(320, 12, 16, 2048, 0.8e6, 0.6e6),
+	// The windows of Ueno and Suzumura's table, with either form.
+	opsSVD(20, 3, 16, 16384, 0, 0),
+	opsSVD(50, 3, 16, 8192, 0, 0),
+	opsSVD(100, 3, 16, 4096, 0, 0),
+	opsSVD(200, 3, 16, 2048, 0, 0),
+	opsSVD(320, 3, 16, 1024, 0, 0),
+	opsSVD(500, 3, 16, 512, 0, 0),
+	opsSST(50, 16, 65536, 0, 0),
+	opsSST(200, 16, 32768, 0, 0),
+	opsSST(500, 16, 8192, 0, 0),
 }
 
 // The ceilings of an H100 or H200 that floors are of: its clock, lanes that add

@@ -20,10 +20,10 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|knn|lof|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. knn: summed distances to the nearest of the samples before, or of a window. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. zscore: distance of a sample to the mean of those before it, in standard deviations."`
+	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|knn|lof|svdsst|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. knn: summed distances to the nearest of the samples before, or of a window. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. svdsst: change score by singular spectrum transformation with exact singular vectors, dearer than ikasst. zscore: distance of a sample to the mean of those before it, in standard deviations."`
 	Fields []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
 	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst the length w of a subsequence, 4096 at most: a score reads 2w-1+GAMMA samples. For knn and lof the points that a score is among, at least 2K, and 1048576 (knn) or 65536 (lof) at most. For zscore the samples a score reads, the scored one included. flatline has none."`
+	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst and svdsst the length w of a subsequence, 4096 and 1024 at most: a score reads 2w-1+GAMMA samples. For knn and lof the points that a score is among, at least 2K, and 1048576 (knn) or 65536 (lof) at most. For zscore the samples a score reads, the scored one included. flatline has none."`
 	Stride int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
 	Alarm  alarmSettings
 }
@@ -88,6 +88,16 @@ func tumbling(params any) bool {
 	return false
 }
 
+type svdsstParams struct {
+	Rank  int `env:"RANK" envDefault:"3" min:"1" max:"1023" doc:"svdsst: directions of the past that the present is compared with (r in the paper)."`
+	Gamma int `env:"GAMMA" envDefault:"0" min:"0" max:"65536" doc:"svdsst: samples from the past to the present that is compared with it, as for ikasst."`
+}
+
+func buildSVDSST(window int, params any) (detectors.Detector, error) {
+	p := params.(*svdsstParams)
+	return detectors.NewSVDSST(detectors.SVDSSTParams{Window: window, Rank: p.Rank, Gamma: p.Gamma})
+}
+
 type zscoreParams struct{}
 
 type flatlineParams struct {
@@ -108,6 +118,7 @@ var ops = map[string]opSettings{
 	"ikasst": {func() any { return new(ikasstParams) }, buildIKASST},
 	"lof":    {func() any { return new(lofParams) }, buildLOF},
 	"knn":    {func() any { return new(knnParams) }, buildKNN},
+	"svdsst": {func() any { return new(svdsstParams) }, buildSVDSST},
 	"zscore": {func() any { return new(zscoreParams) }, func(window int, _ any) (detectors.Detector, error) {
 		return detectors.NewZScore(window)
 	}},

@@ -17,6 +17,7 @@ var opDetectors = map[string]string{
 	"ikasst":   "WINDOW=8",
 	"knn":      "WINDOW=24 K=4",
 	"lof":      "WINDOW=24 K=4",
+	"svdsst":   "WINDOW=8",
 	"zscore":   "WINDOW=16",
 }
 

@@ -1,8 +1,8 @@
 # The ops of `worker bench ops` with torch on the same GPU, batched over keys, data
 # already on the device: what one gets without a kernel of one's own. Prints JSON
 # lines with the same names of cases. IKA-SST by products with Hankel matrices
-# through real FFTs of all keys at once; LOF and kNN weights by torch.cdist and topk,
-# of large sets in parts.
+# through real FFTs of all keys at once; SVD-SST by torch.linalg.svd; LOF and kNN
+# weights by torch.cdist and topk, of large sets in parts.
 #
 #   python3 docs/benchmarks/torch_ops.py
 import json
@@ -70,6 +70,16 @@ def ikasst(x, feedback, a0, w, fresh):
     return torch.stack(scores, 1), feedback
 
 
+def svdsst(x, w, rank, driver):
+    """x: keys by reads samples. Singular value decompositions of both trajectory matrices."""
+    gamma = 2 * w - 1 + 8
+    past, present = x[:, : 2 * w - 1], x[:, gamma:]
+    mean = (past.sum(1, keepdim=True) + present.sum(1, keepdim=True)) / (2 * (2 * w - 1))
+    u1, _, _ = torch.linalg.svd((past - mean).unfold(1, w, 1).contiguous(), driver=driver)
+    u2, _, _ = torch.linalg.svd((present - mean).unfold(1, w, 1).contiguous(), driver=driver)
+    return 1 - ((u1[:, :, :rank].transpose(1, 2) @ u2[:, :, :1]) ** 2).sum((1, 2))
+
+
 def lof(x, k):
     """x: windows by points by dimensions. Local outlier factors of all points."""
     d = torch.cdist(x, x)
@@ -128,6 +138,19 @@ def main():
         a0 = unit(torch.randn(keys, w, device=device))
         seconds = median_seconds(lambda x: ikasst(x, a0, a0, w, fresh), inputs, 5)
         say(f"ikasst w={w}, {fresh} fresh", keys * fresh / seconds, "scores/s", f"rfft, {keys} keys at once")
+    for w, rank, keys, driver in ((320, 12, 16, None), (320, 12, 512, "gesvda"), (100, 3, 512, "gesvda"), (20, 3, 4096, None), (20, 3, 4096, "gesvda")):
+        samples = 2 * (2 * w - 1) + 8
+        i = torch.arange(samples, device=device)
+        shift = torch.arange(keys, device=device).unsqueeze(1)
+        base = torch.sin(i / 9) + torch.sin((i + shift) / 23)
+        inputs = [base + 0.1 * torch.randn(keys, samples, device=device) for _ in range(2)]
+        name = driver or "its own driver"
+        try:
+            seconds = median_seconds(lambda x: svdsst(x, w, rank, driver), inputs, 3)
+        except RuntimeError as fault:  # gesvda gives up on a batch for one bad matrix
+            say(f"svdsst w={w} r={rank}", None, "scores/s", f"linalg.svd, {name}: {str(fault).splitlines()[0]}")
+            continue
+        say(f"svdsst w={w} r={rank}", keys / seconds, "scores/s", f"linalg.svd, {name}, {keys} keys at once")
     for n, windows in ((1024, 1024), (4096, 64)):
         inputs = [torch.randn(windows, n, DIM, device=device) for _ in range(4)]
         seconds = median_seconds(lambda x: lof(x, K), inputs, 9)

@@ -12,6 +12,10 @@ namespace ikasst_cu {
 namespace lof_cu {
 #include "../lof.cu"
 }
+namespace svdsst_cu {
+#include "../svdsst.cu"
+}
+using namespace svdsst_cu;
 namespace resident_cu {
 #include "../resident.cu"
 }

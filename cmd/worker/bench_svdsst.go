@@ -1,0 +1,80 @@
+//go:build !nobench
+
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"odradek/detectors"
+)
+
+// The parameters of the svdsst-cpu figure.
+const (
+	svdWindow = 320
+	svdRank   = 12
+	// svdNumpy is what bench_svdsst.py gave with numpy 2.5 on one core of an AMD
+	// EPYC (Zen 4): the baseline where numpy is not installed.
+	svdNumpy = 27
+)
+
+//go:embed bench_svdsst.py
+var svdsstProgram string
+
+// svdsst measures SVD-SST on one core, tasks of one fresh sample.
+func (b *bench) svdsst(ctx context.Context) ([]benchRow, error) {
+	s := opsSVD(svdWindow, svdRank, 1, 64, 0, 0)
+	in, err := s.input()
+	if err != nil {
+		return nil, err
+	}
+	exec := detectors.NewCPU(1)
+	defer exec.Close()
+	batch := exec.Batch()
+	in.pack(batch, in.tasks)
+	var rates []float64
+	for range b.o.repeat {
+		var fault error
+		ns, _ := perItem(b.span(time.Second), in.tasks, func() {
+			if err := exec.Execute(ctx, batch); err != nil {
+				fault = err
+			}
+		})
+		if fault != nil {
+			return nil, fault
+		}
+		rates = append(rates, 1e9/ns)
+	}
+	v, spread := median(rates)
+	name, base := "numpy", float64(svdNumpy)
+	if out, err := b.runPython(ctx, "numpy", svdsstProgram, svdWindow, svdRank); err != nil {
+		b.say("numpy: %v", err)
+		name = "numpy, stored figure (" + firstLine(err.Error()) + ")"
+	} else if len(out) == 1 {
+		base = out[0]
+	}
+	r := row("", v, "scores/s").against(name, base, false)
+	return []benchRow{r.noted("w=%d r=%d, one fresh sample a task, %d keys; median of %d, spread %.0f%%", svdWindow, svdRank, in.tasks, b.o.repeat, spread)}, nil
+}
+
+func opsSVD(w, rank, fresh, tasks int, kernel, whole float64) opShape {
+	return opShape{
+		name: fmt.Sprintf("svdsst w=%d r=%d, %d fresh", w, rank, fresh), unit: "scores/s", dim: 1, fresh: fresh, tasks: tasks, kernel: kernel, whole: whole,
+		det: func() (detectors.Detector, error) {
+			return detectors.NewSVDSST(detectors.SVDSSTParams{Window: w, Rank: rank})
+		},
+		// A Krylov space that has the leading vectors: of noise, w=320, 64 steps
+		// for 12 of them and 24 for one. A step is a product with a Hankel matrix,
+		// and a dot product and a sum with each vector before.
+		floor: func() float64 {
+			n := float64(w)
+			steps := func(k float64) float64 {
+				k = min(k, n)
+				return k*n*n + k*k*n
+			}
+			return float64(fresh) * (steps(40+2*float64(rank)) + steps(24))
+		},
+	}
+}

@@ -1,0 +1,461 @@
+// SVD-SST: the change score with exact singular vectors, detectors/sst/svd.go.
+//
+// A block scores a row of a task, one after the other of those in its tile. It takes
+// Lanczos steps on the Hankel matrix of the current until the leading Ritz pair is
+// exact, which gives mu; then on that of the past, until the r leading pairs are.
+// See svdsst_tridiagonal.h for the eigenvalues of T and when there are steps enough,
+// svdsst_refine.h for what float32 leaves open and float64 settles.
+//
+// The block is W warps, each lane has T consecutive rows of a vector, 32 T >= w. In a
+// product with the matrix a warp takes a share of the columns for all rows: the lane
+// slides a window of T values of x along in registers, T*T multiply-adds for T values
+// of x and T of the vector from shared memory. The shares are summed through shared
+// memory. To make a vector orthogonal to the basis a warp takes a share of the
+// basis: it reads a vector of it once for its coordinate and to subtract. In shared
+// memory vectors lie with the lanes' first rows side by side, then the second, so
+// that no access meets a bank twice. The basis' first vectors are in shared memory,
+// the others, which hardly a score needs, in scratch.
+//
+// Vectors and products are float32, T and what comes of it float64. A score that
+// is not exact after 128 steps is the CPU's, as nothing short of a decomposition of
+// the whole matrix would help: a matrix with as many equal singular values.
+//
+// Floor: w*w multiply-adds a step and 2w for each vector before, on an H200 33.5e12
+// a second: 3.2 M scores a second at w=320, r=12, for 64 steps on the past and 24 on
+// the current. Not measured yet.
+#include "device.h"
+
+namespace {
+
+constexpr unsigned all = 0xffffffffu;
+constexpr float largest = 3.402823466e38f;
+constexpr double negligible = 1e-5;      // of the square of the largest singular value: directions up to it do not count
+constexpr float exhausted = 1e-6f;       // of T's largest element: a beta up to it ends a Krylov space
+constexpr float reduced = 1e-3f;         // of T's largest element: a vector with a beta up to it is made orthogonal again
+constexpr int beyond = 4;                // Ritz values beyond the r-th that are looked at
+constexpr double nearest = 1e-4;         // of the largest: distances of eigenvalues count as no less
+constexpr double enough = 1e-6;          // of a score: what it may be off by for want of steps
+constexpr int mostSteps = 128;
+
+__device__ __forceinline__ float sumOfWarp(float v) {
+#pragma unroll
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(all, v, o);
+    return v;
+}
+__device__ __forceinline__ double sumOfWarp(double v) {
+#pragma unroll
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(all, v, o);
+    return v;
+}
+
+// Memory is the block's shared memory, as svdsst.go counts it.
+template <int T, int W> struct Memory {
+    static constexpr int blocks = T == 2 ? 8 : T == 4 ? 5 : T == 7 ? 3 : 2;  // that a multiprocessor has room for
+    static constexpr int room = (227 / blocks - 1) * 1024;                   // bytes of each
+    static constexpr int P = T | 1;         // from block to block of T values of x
+    static constexpr int V = (T + 3) & ~3;  // of the factor of a product
+    static constexpr int N = 32 * T, threads = 32 * W;
+    static constexpr int own = (N + threads - 1) / threads;  // positions of a vector that a thread has
+
+    double *d, *e, *square;  // [steps]: T over its bound, its subdiagonal's squares
+    double *value;           // [values]: Ritz values over the bound
+    double *sums;            // [W][24]
+    double *small;           // [64]
+    float *window;           // [64 P]: x, centred
+    float *v;                // [32 V]: the factor
+    float *y, *mu;           // [N]
+    float *alpha, *beta;     // [steps]
+    float *g;                // [steps]: mu's coordinates along the basis
+    float *along, *residual, *unit;  // [values], each of 32
+    int *row;                // [32]
+    float *before, *after;   // [W], each of 8
+    float *work;             // [W][N]: shares of a sum; or two of [steps][values]
+    float *q;                // [kept][N]: the basis; or what refining takes
+    float *tail;             // the rest of the basis
+    int kept, steps, values;
+
+    __device__ __forceinline__ Memory(unsigned char *scratch, int w, int rank) {
+        DYNAMIC_SHARED(float4, memory);
+        steps = w < mostSteps ? w : mostSteps;
+        values = rank + beyond;
+        int most = (steps + 7) & ~7, shares = W * N, pairs = 2 * most * values;
+        d = reinterpret_cast<double *>(memory), e = d + most, square = e + most;
+        value = square + most, sums = value + 32, small = sums + 24 * W;
+        float *at = reinterpret_cast<float *>(small + 64);
+        v = at, at += 32 * V;
+        y = at, at += N;
+        mu = at, at += N;
+        alpha = at, at += most;
+        beta = at, at += most;
+        g = at, at += most;
+        along = at, residual = at + 32, unit = at + 64, row = reinterpret_cast<int *>(at + 96), at += 128;
+        before = at, after = at + 8, at += 16;
+        window = at, at += 64 * P;
+        work = at, at += shares > pairs ? shares : pairs;
+        q = at;
+        kept = (room - static_cast<int>(reinterpret_cast<char *>(at) - reinterpret_cast<char *>(memory))) / (4 * N);
+        kept = kept < steps ? kept : steps;
+        tail = reinterpret_cast<float *>(scratch) - kept * N;
+    }
+    __device__ float *column(int j) const { return (j < kept ? q : tail) + j * N; }
+    // rowOf is the row of a vector at a position.
+    static __device__ int rowOf(int position) { return (position & 31) * T + (position >> 5); }
+};
+
+// sumOfBlock leaves the sums of all threads' v in v.
+template <int n, class M> __device__ void sumOfBlock(const M &m, double (&v)[n]) {
+    constexpr int W = M::threads / 32;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < n; i++) {
+        double s = sumOfWarp(v[i]);
+        if ((threadIdx.x & 31) == 0) m.sums[(threadIdx.x >> 5) * 24 + i] = s;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < n; i++) {
+        v[i] = 0;
+        for (int k = 0; k < W; k++) v[i] += m.sums[k * 24 + i];
+    }
+}
+
+template <class M> __device__ float maxOfBlock(const M &m, float v) {
+    constexpr int W = M::threads / 32;
+    for (int o = 16; o > 0; o >>= 1) v = fmaxf(v, __shfl_xor_sync(all, v, o));
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) m.before[threadIdx.x >> 5] = v;
+    __syncthreads();
+    for (int k = 0; k < W; k++) v = fmaxf(v, m.before[k]);
+    return v;
+}
+
+// scatter is a number of splitmix64 from -1 to 1: see krylov.go.
+__device__ inline float scatter(uint32_t of, uint32_t row) {
+    uint64_t z = (static_cast<uint64_t>(of) << 32 | row) + 1;
+    z *= 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return static_cast<float>(static_cast<int32_t>((z ^ z >> 31) >> 32)) * 0x1p-31f;
+}
+
+// hankel sets y to T rows of the product of the Hankel matrix of x with v: x is the
+// lane's first block of the window, both of as many blocks of columns.
+template <int T> __device__ __forceinline__ void hankel(float (&y)[T], const float *x, const float *v, int blocks) {
+    constexpr int P = T | 1, V = (T + 3) & ~3;
+    float u[T];
+#pragma unroll
+    for (int t = 0; t < T; t++) {
+        y[t] = 0;
+        u[t] = x[t];
+    }
+#pragma unroll 1
+    for (int b = 0; b < blocks; b++) {
+        x += P;
+        float f[V];
+#pragma unroll
+        for (int j = 0; j < V; j += 4) {
+            float4 g = *reinterpret_cast<const float4 *>(v + j);
+            f[j] = g.x, f[j + 1] = g.y, f[j + 2] = g.z, f[j + 3] = g.w;
+        }
+        v += V;
+#pragma unroll
+        for (int j = 0; j < T; j++) {
+#pragma unroll
+            for (int t = 0; t < T; t++) y[t] = fmaf(u[(t + j) % T], f[j], y[t]);
+            u[j] = x[j];
+        }
+    }
+}
+
+// together gives the sum of the warps' shares at a position of a vector, 0 for a row
+// that there is not.
+template <class M> __device__ __forceinline__ float together(const M &m, int w, int at) {
+    float s = 0;
+#pragma unroll
+    for (int k = 0; k < M::threads / 32; k++) s += m.work[k * M::N + at];
+    return M::rowOf(at) < w ? s : 0;
+}
+
+// total leaves the sum of all threads' v; of belongs to it alone until the next barrier.
+template <class M> __device__ __forceinline__ float total(const M &, float *of, float v) {
+    v = sumOfWarp(v);
+    if ((threadIdx.x & 31) == 0) of[threadIdx.x >> 5] = v;
+    __syncthreads();
+    float s = 0;
+#pragma unroll
+    for (int k = 0; k < M::threads / 32; k++) s += of[k];
+    return s;
+}
+
+// project subtracts from what is in y its part along n vectors of the basis: their
+// multiples are added to u. It gives the part along the last of them.
+template <int T, int W> __device__ __forceinline__ float project(float (&u)[T], const float (&y)[T], const float *q, int j, int n) {
+    constexpr int N = 32 * T;
+    float last = 0;
+#pragma unroll 1
+    for (; j < n; j += 2 * W) {
+        const float *a = q + j * N + (threadIdx.x & 31), *b = j + W < n ? a + W * N : a;
+        float qa[T], qb[T], ca = 0, cb = 0;
+#pragma unroll
+        for (int t = 0; t < T; t++) {
+            qa[t] = a[t * 32], qb[t] = b[t * 32];
+            ca = fmaf(qa[t], y[t], ca), cb = fmaf(qb[t], y[t], cb);
+        }
+#pragma unroll
+        for (int o = 16; o > 0; o >>= 1) {
+            ca += __shfl_xor_sync(all, ca, o);
+            cb += __shfl_xor_sync(all, cb, o);
+        }
+        last = ca;
+        if (j + W < n) last = cb; else cb = 0;
+#pragma unroll
+        for (int t = 0; t < T; t++) u[t] = fmaf(cb, qb[t], fmaf(ca, qa[t], u[t]));
+    }
+    return last;
+}
+
+// orthogonal takes from y its parts along the n vectors of the basis, and adds the
+// last of them to *along. It gives the square of what is left.
+template <int T, int W> __device__ __forceinline__ float orthogonal(const Memory<T, W> &m, int w, int n, float *along) {
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    float y[T], u[T];
+#pragma unroll
+    for (int t = 0; t < T; t++) {
+        y[t] = m.y[t * 32 + lane];
+        u[t] = 0;
+    }
+    float last = project<T, W>(u, y, m.q, warp, n < m.kept ? n : m.kept);
+    if (n > m.kept) {
+        // The first of the warp's vectors that are not in shared memory.
+        int j = m.kept + (warp - m.kept % W + W) % W;
+        float further = project<T, W>(u, y, m.tail, j, n);
+        if (j < n) last = further;
+    }
+    if (lane == 0 && (n - 1) % W == warp) *along += last;
+#pragma unroll
+    for (int t = 0; t < T; t++) m.work[warp * m.N + t * 32 + lane] = u[t];
+    __syncthreads();
+    float energy = 0;
+#pragma unroll
+    for (int i = 0; i < m.own; i++) {
+        int at = threadIdx.x + i * m.threads;
+        if (at < m.N) {
+            float s = m.y[at] - together(m, w, at);
+            m.y[at] = s;
+            energy = fmaf(s, s, energy);
+        }
+    }
+    return total(m, m.after, energy);
+}
+
+// append makes y, times scale, vector number n of the basis and the next factor; now
+// is what the thread has of it, before what it had of the one before.
+template <class M> __device__ __forceinline__ void append(const M &m, int n, float scale, float (&now)[M::own], float (&before)[M::own]) {
+    float *q = m.column(n);
+#pragma unroll
+    for (int i = 0; i < M::own; i++) {
+        int at = threadIdx.x + i * M::threads;
+        if (at < M::N) {
+            float s = m.y[at] * scale;
+            before[i] = now[i];
+            now[i] = s;
+            q[at] = s;
+            m.v[(at & 31) * M::V + (at >> 5)] = s;
+        }
+    }
+    __syncthreads();
+}
+
+// another makes vector number n of the basis one that has nothing to do with those
+// before.
+template <int T, int W> __device__ __forceinline__ void another(const Memory<T, W> &m, int w, int n, float (&now)[Memory<T, W>::own], float (&before)[Memory<T, W>::own]) {
+    float ignored = 0, square = 0;
+    const float size = sqrtf(3.0f / w);
+    for (int at = threadIdx.x; at < m.N; at += m.threads) {
+        int row = m.rowOf(at);
+        m.y[at] = row < w ? scatter(n, row) * size : 0;
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int pass = 0; pass < 2; pass++) square = orthogonal<T, W>(m, w, n, &ignored);
+    append(m, n, rsqrtf(square), now, before);
+}
+
+// Series is one column of a task's rows, at what one score reads.
+struct Series {
+    const float *x;
+    uint32_t dim;
+    int w, gamma;
+    double mean;
+    __device__ float at(int i) const { return x[static_cast<size_t>(i) * dim]; }
+};
+
+}  // namespace
+
+#include "svdsst_tridiagonal.h"
+#include "svdsst_refine.h"
+
+namespace {
+
+// centre sets the window to 2w-1 values from first on less the mean, times a power of
+// two that keeps products within float32, which it gives; 0 where nothing is left.
+template <class M> __device__ double centre(const M &m, const Series &s, int first) {
+    constexpr int T = M::N / 32;
+    const int n = 2 * s.w - 1;
+    float peak = 0;
+    for (int i = threadIdx.x; i < 64 * T; i += M::threads) {
+        float c = i < n ? static_cast<float>(static_cast<double>(s.at(first + i)) - s.mean) : 0;
+        m.window[i + i / T * (M::P - T)] = c;
+        peak = fmaxf(peak, fabsf(c));
+    }
+    peak = maxOfBlock(m, peak);
+    double scale = peak > 0 ? 1 : 0;
+    if (peak > 0 && (peak < 0x1p-3f || peak > 0x1p12f)) {
+        // Where the difference is beyond float32, its exponent is 128.
+        int exponent = peak > largest ? 128 : (__double2hiint(static_cast<double>(peak)) >> 20) - 1023;
+        scale = __longlong_as_double(static_cast<long long>(1023 - exponent) << 52);
+        for (int i = threadIdx.x; i < n; i += M::threads) {
+            m.window[i + i / T * (M::P - T)] = static_cast<float>((static_cast<double>(s.at(first + i)) - s.mean) * scale);
+        }
+    }
+    __syncthreads();
+    return scale;
+}
+
+// scoreOf is the score of a series; below 0 where it is the CPU's.
+template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T, W> &m, unsigned char *scratch, Series s, int rank) {
+    const int w = s.w, n = 2 * w - 1, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    bool bad = false;
+    double sums[1] = {0};
+    for (int i = threadIdx.x; i < n; i += m.threads) {
+        float a = s.at(i), b = s.at(s.gamma + i);
+        bad |= !(fabsf(a) <= largest) | !(fabsf(b) <= largest);
+        sums[0] += static_cast<double>(a) + static_cast<double>(b);
+    }
+    for (int i = n + threadIdx.x; i < s.gamma; i += m.threads) bad |= !(fabsf(s.at(i)) <= largest);
+    if (__syncthreads_or(bad)) return __int_as_float(0x7fc00000);
+    sumOfBlock(m, sums);
+    s.mean = sums[0] / (2 * n);
+
+    // Of the column blocks of T a warp has its share.
+    const int blocks = (w + T - 1) / T, from = blocks * warp / W, share = blocks * (warp + 1) / W - from;
+    float score = 1;
+#pragma unroll 1
+    for (int past = 0; past < 2; past++) {
+        const int first = past ? 0 : s.gamma;
+        if (!past && !(centre(m, s, 0) > 0)) return 0;
+        const double scale = centre(m, s, first);
+        if (!(scale > 0)) return 0;
+        double energy[1] = {0};
+        for (int i = threadIdx.x; i < n; i += m.threads) {
+            double c = m.window[i + i / T * (m.P - T)];
+            energy[0] += c * c * (i < w ? i + 1 : n - i);
+        }
+        sumOfBlock(m, energy);
+        // T's largest element, its last beta; the square of all elements of the matrix
+        // less that of T's; steps, and those before the space was last continued.
+        float size = 0, last = 0;
+        double rest = energy[0];
+        int steps = 0, continued = 0, known = 0, next = min(w, past ? 3 * rank + 8 : 12);
+        Pairs found;
+        float now[m.own] = {}, before[m.own] = {};  // the last two vectors
+        another<T, W>(m, w, 0, now, before);
+        for (;;) {
+            float y[T];
+            hankel<T>(y, m.window + (lane + from) * m.P, m.v + from * m.V, share);
+#pragma unroll
+            for (int t = 0; t < T; t++) m.work[warp * m.N + t * 32 + lane] = y[t];
+            __syncthreads();
+            // First without what is along the last two vectors, as what is left of the
+            // basis' own deviations is in proportion to what there is to subtract.
+            float mine[m.own], along = 0;
+#pragma unroll
+            for (int i = 0; i < m.own; i++) {
+                int at = threadIdx.x + i * m.threads;
+                mine[i] = at < m.N ? fmaf(-last, before[i], together(m, w, at)) : 0;
+                along = fmaf(mine[i], now[i], along);
+            }
+            along = total(m, m.before, along);
+#pragma unroll
+            for (int i = 0; i < m.own; i++) {
+                int at = threadIdx.x + i * m.threads;
+                if (at < m.N) m.y[at] = fmaf(-along, now[i], mine[i]);
+            }
+            if (threadIdx.x == 0) m.alpha[steps] = along;
+            __syncthreads();
+            steps++;
+            float square = orthogonal<T, W>(m, w, steps, m.alpha + steps - 1);
+            if (square < reduced * reduced * size * size) square = orthogonal<T, W>(m, w, steps, m.alpha + steps - 1);
+            const float alpha = m.alpha[steps - 1], beta = sqrtf(square);
+            size = fmaxf(size, fmaxf(fabsf(alpha), beta));
+            rest -= static_cast<double>(alpha) * alpha;
+            last = 0;
+            bool complete = steps == w;
+            if (!complete && beta > exhausted * size) {
+                rest -= 2 * static_cast<double>(beta) * beta;
+                last = beta;
+                if (steps < m.steps) append(m, steps, 1 / beta, now, before);
+            } else if (!complete) {
+                complete = rest <= negligible * size * size;
+                continued = steps;
+                if (!complete && steps < m.steps) another<T, W>(m, w, steps, now, before);
+            }
+            if (threadIdx.x == 0) m.beta[steps - 1] = last;
+            if (steps < next && steps < m.steps && !complete) continue;
+            found = pairs<T, W>(scratch, rank, Krylov{w, past ? rank : 1, steps, continued, past ? known : -1, last, complete});
+            known = steps;
+            if (found.doubt <= enough) break;
+            if (steps == m.steps || complete) return -1;
+            next = min(steps + (found.doubt > 1e-2 ? 16 : 8), m.steps);
+        }
+        score = settle<T, W>(scratch, rank, steps, past, found, s, first, scale);
+    }
+    return score;
+}
+
+// svdsst is the kernel for T rows a lane, W warps a block. A tile is some tasks with
+// all of their rows, or one with some: the first of them and, above 16 bits, how many.
+// All tasks of the launch have the same w and rank.
+template <int T, int W>
+__device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
+    const Tile tile = tiles[blockIdx.x];
+    const float *params = f32 + tasks[tile.first].params.off;
+    const int w = static_cast<int>(params[0]), rank = static_cast<int>(params[1]);
+    scratch += static_cast<size_t>(tile.scratch) * 256;
+    const Memory<T, W> m(scratch, w, rank);
+#pragma unroll 1
+    for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
+        const Task *t = tasks + i;
+        const int gamma = static_cast<int>(f32[t->params.off + 2]);
+        const uint32_t dim = t->dim, fresh = t->fresh;
+        const uint32_t begin = tile.count > 1 ? 0 : tile.part & 0xffff, end = tile.count > 1 ? fresh : begin + (tile.part >> 16);
+        const float *x = f32 + t->x.off + (t->x.len / dim - fresh + 1 - (2 * w - 1 + gamma)) * dim;
+#pragma unroll 1
+        for (uint32_t row = begin; row < end; row++) {
+            float most = 0;
+#pragma unroll 1
+            for (uint32_t c = 0; c < dim; c++) {
+                float score = scoreOf<T, W>(m, scratch, Series{x + row * dim + c, dim, w, gamma, 0}, rank);
+                if (score < 0 && threadIdx.x == 0) status[i] = 1;
+                most = score > most || score != score ? score : most;
+                if (score != score) break;
+            }
+            if (threadIdx.x == 0) out[t->scores.off + row] = most;
+        }
+    }
+}
+
+}  // namespace
+
+#define KERNEL(T, W)                                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(32 * W, Memory<T, W>::blocks)                                                                  \
+        svdsst##T(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {                    \
+        svdsst<T, W>(tasks, tiles, f32, out, status, scratch);                                                                                       \
+    }
+
+KERNEL(2, 2)
+KERNEL(4, 4)
+KERNEL(7, 8)
+KERNEL(10, 8)
+KERNEL(13, 8)
+KERNEL(16, 8)

@@ -1,0 +1,281 @@
+// Op SVDSST: the leading Ritz pairs, and whether they are exact enough. See
+// svdsst.cu; detectors/sst/krylov.go has the same estimate.
+//
+// Of the values largest in magnitude each gets a group of lanes, which count at
+// points between its bounds how many are beyond (Sturm's sequence, for both signs at
+// once) and take the part that it is in, until the bounds meet in float64. Vectors
+// come of twisted factorisations, a lane for the pivots from above and one for
+// those from below. Only where two values that both count are so close that such
+// vectors are not orthogonal, one lane does implicit QL with mu's coordinates as the
+// row that it turns.
+#pragma once
+
+namespace {
+
+// Krylov is how far a Krylov space is.
+struct Krylov {
+    int w, rank, n;  // vectors: n
+    int continued;   // n when the space was last continued
+    int known;       // vectors that mu's coordinates are known of; below 0: there is no mu yet
+    float last;      // beta of the last vector
+    bool complete;   // nothing that counts is missing
+};
+
+// Pairs is what pairs has found.
+struct Pairs {
+    double doubt;    // how far a score may be off for want of steps
+    double outside;  // the score, where close
+    int values;      // pairs that there are
+    int counts;      // leading ones that count, of the rank
+    bool close;      // two of those are too close
+};
+
+// beyondBoth is how many eigenvalues of the tridiagonal matrix of n rows, of diagonal
+// d and squared subdiagonal e, are above s, in the upper half, and below -s. n is a
+// multiple of eight.
+__device__ __forceinline__ uint32_t beyondBoth(const double *d, const double *e, int n, double s) {
+    double p = 1, before = 0, q = 1, beforeQ = 0, b = 0;
+    uint32_t changes = 0, changesQ = 0;
+#pragma unroll 1
+    for (int i = 0; i < n; i += 8) {
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            double t = d[i + j], pn = fma(t - s, p, -b * before), qn = fma(t + s, q, -b * beforeQ);
+            changes += static_cast<uint32_t>(__double2hiint(pn) ^ __double2hiint(p)) >> 31;
+            changesQ += static_cast<uint32_t>(__double2hiint(qn) ^ __double2hiint(q)) >> 31;
+            before = p, p = pn, beforeQ = q, q = qn;
+            b = e[i + j];
+        }
+        // Eight rows change a number by 2^-800 to 2^20 at most.
+        auto scale = [](double &u, double &v) {
+            int a = __double2hiint(u) >> 20 & 0x7ff, b = __double2hiint(v) >> 20 & 0x7ff;
+            double by = __longlong_as_double(static_cast<long long>(2046 - (a > b ? a : b)) << 52);
+            u *= by, v *= by;
+        };
+        scale(p, before);
+        scale(q, beforeQ);
+    }
+    return (n - changes) << 16 | changesQ;
+}
+
+// reciprocal is 1/v to 1e-13 for v in float32's range.
+__device__ __forceinline__ double reciprocal(double v) {
+    double r = static_cast<double>(__frcp_rn(static_cast<float>(v)));
+    return r * fma(-v, r, 2.0);
+}
+
+// turned is implicit QL (Golub and Welsch 1969) on the diagonal d and subdiagonal e of
+// n rows, which turns the rows g and l of a matrix.
+__device__ inline void turned(double *d, double *e, double *g, double *l, int n) {
+    e[n - 1] = 0;
+    for (int at = 0; at < n; at++) {
+        for (int tries = 0; tries < 80; tries++) {
+            int end = at;
+            while (end < n - 1 && fabs(e[end]) > 0x1p-53 * (fabs(d[end]) + fabs(d[end + 1]))) end++;
+            if (end == at) break;
+            double h = (d[at + 1] - d[at]) / (2 * e[at]);
+            double f = d[end] - d[at] + e[at] / (h + copysign(sqrt(h * h + 1), h));
+            double sin = 1, cos = 1, p = 0;
+            for (int i = end - 1; i >= at; i--) {
+                double a = sin * e[i], b = cos * e[i], r = sqrt(a * a + f * f);
+                e[i + 1] = r;
+                sin = 0, cos = 1;
+                if (r > 0) sin = a / r, cos = f / r;
+                double x = d[i + 1] - p;
+                r = (d[i] - x) * sin + 2 * cos * b;
+                p = sin * r;
+                d[i + 1] = x + p;
+                f = cos * r - b;
+                double gi = g[i], li = l[i];
+                g[i] = cos * gi - sin * g[i + 1], g[i + 1] = sin * gi + cos * g[i + 1];
+                l[i] = cos * li - sin * l[i + 1], l[i + 1] = sin * li + cos * l[i + 1];
+            }
+            d[at] -= p;
+            e[at] = f;
+            e[end] = 0;
+        }
+    }
+}
+
+// closely finds the score by QL.
+template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &found, double last) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        double *g = reinterpret_cast<double *>(m.work), *l = g + k.n;
+        for (int i = 0; i < k.n; i++) g[i] = m.g[i], l[i] = i == k.n - 1 ? last : 0;
+        turned(m.d, m.e, g, l, k.n);
+        double score = 1, doubt = 0, size = 0, rest = fabs(m.value[found.values - 1]);
+        int counts = 0;
+        for (; counts < k.rank; counts++) {
+            int top = 0;
+            for (int i = 1; i < k.n; i++) {
+                if (fabs(m.d[i]) > fabs(m.d[top])) top = i;
+            }
+            double value = fabs(m.d[top]);
+            if (counts == 0) size = value;
+            if (!(value * value > negligible * size * size)) break;
+            score -= g[top] * g[top];
+            doubt += 2 * fabs(g[top] * l[top]) / fmax(value - rest, nearest * size);
+            m.d[top] = 0;
+        }
+        m.small[0] = score, m.small[1] = k.complete ? 0 : doubt, m.small[2] = counts;
+    }
+    __syncthreads();
+    found.outside = m.small[0], found.doubt = m.small[1], found.counts = static_cast<int>(m.small[2]);
+}
+
+// pairs finds the leading Ritz pairs: values, over a bound, in m.value; in m.along
+// mu's coordinates, in m.residual what the vectors' residuals are; in m.work the
+// vectors' coordinates along the basis, times m.unit, Pairs.values side by side. It
+// gives how far a score may be off that is made of them: in first order by what the
+// leading vectors miss, in second by what those on both sides of the rank exchange
+// by way of it. taskRank is the rank of the task.
+template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scratch, int taskRank, Krylov k) {
+    const Memory<T, W> m(scratch, k.w, taskRank);
+    Pairs found = {1, 0, 0, 0, false};
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, n = k.n;
+    const bool past = k.known >= 0;
+    if (past) {
+        for (int j = k.known + warp; j < n; j += W) {
+            const float *q = m.column(j);
+            float s = 0;
+            for (int t = 0; t < T; t++) s = fmaf(q[t * 32 + lane], m.mu[t * 32 + lane], s);
+            s = sumOfWarp(s);
+            if (lane == 0) m.g[j] = s;
+        }
+    }
+    float bound = 0;
+    for (int i = lane; i < n; i += 32) bound = fmaxf(bound, fabsf(m.alpha[i]) + (i > 0 ? m.beta[i - 1] : 0) + (i < n - 1 ? m.beta[i] : 0));
+    for (int o = 16; o > 0; o >>= 1) bound = fmaxf(bound, __shfl_xor_sync(all, bound, o));
+    const double over = bound > 0 ? 1 / static_cast<double>(bound) : 1, last = k.last * over;
+    const int padded = (n + 7) & ~7;  // with values above all others
+    for (int i = threadIdx.x; i < padded; i += m.threads) {
+        double e = i < n - 1 ? m.beta[i] * over : 0;
+        m.d[i] = i < n ? m.alpha[i] * over : 2;
+        m.e[i] = e;
+        m.square[i] = e * e > 1e-60 ? e * e : 1e-60;  // so that no sequence ends
+    }
+    __syncthreads();
+
+    const int wanted = k.rank + beyond, values = min(n, wanted);
+    found.values = values;
+    // Not all lanes there are: that would save a fifth of the rounds, for twice the work.
+    constexpr int busy = Memory<T, W>::threads < 128 ? Memory<T, W>::threads : 128;
+    int log = 5;
+    while ((values << log) > busy) log--;
+    const int lanes = 1 << log, number = threadIdx.x >> log;
+    const unsigned group = (lanes == 32 ? all : (1u << lanes) - 1) << (lane >> log << log);
+    double low = 0, high = 1;
+    if (warp << 5 >> log < values) {
+#pragma unroll 1
+        for (double width = 1; width > 0x1p-40; width /= lanes + 1) {
+            double step = (high - low) / (lanes + 1);
+            uint32_t c = beyondBoth(m.d, m.square, padded, low + step * ((lane & (lanes - 1)) + 1));
+            int beyond = __popc(__ballot_sync(all, static_cast<int>((c >> 16) + (c & 0xffff)) - (padded - n) > number) & group);
+            low += step * beyond;
+            high = low + step;
+        }
+        uint32_t atLow = beyondBoth(m.d, m.square, padded, low), atHigh = beyondBoth(m.d, m.square, padded, high);
+        if ((lane & (lanes - 1)) == 0 && number < values) {
+            int place = number + padded - n - static_cast<int>((atHigh >> 16) + (atHigh & 0xffff));
+            bool positive = place < static_cast<int>((atLow >> 16) - (atHigh >> 16));
+            m.value[number] = positive ? 0.5 * (low + high) : -0.5 * (low + high);
+        }
+    }
+    __syncthreads();
+
+    float *up = m.work, *down = up + ((m.steps + 7) & ~7) * m.values;
+    for (int item = threadIdx.x; item < 2 * values; item += m.threads) {
+        const int a = item < values ? item : item - values;
+        const bool above = item < values;
+        const double t = m.value[a];
+        double coupled = 0;
+        for (int i = 0; i < n - 1; i++) {
+            int row = above ? i : n - 1 - i, edge = above ? i : n - 2 - i;
+            double pivot = m.d[row] - t - coupled, e = m.e[edge];
+            if (fabs(pivot) < 1e-30) pivot = 1e-30;
+            double ratio = e * reciprocal(pivot);
+            (above ? up : down)[edge * values + a] = static_cast<float>(ratio);
+            coupled = e * ratio;
+        }
+    }
+    __syncthreads();
+    for (int a = warp; a < values; a += W) {
+        const double t = m.value[a];
+        float least = largest;
+        int row = 0;
+        for (int i = lane; i < n; i += 32) {
+            double meet = m.d[i] - t;
+            if (i > 0) meet -= m.e[i - 1] * up[(i - 1) * values + a];
+            if (i < n - 1) meet -= m.e[i] * down[i * values + a];
+            float size = fabsf(static_cast<float>(meet));
+            if (size < least) least = size, row = i;
+        }
+        for (int o = 16; o > 0; o >>= 1) {
+            float other = __shfl_xor_sync(all, least, o);
+            int at = __shfl_xor_sync(all, row, o);
+            if (other < least || (other == least && at < row)) least = other, row = at;
+        }
+        if (lane == 0) m.row[a] = row;
+    }
+    __syncthreads();
+    for (int item = threadIdx.x; item < 2 * values; item += m.threads) {
+        const int a = item < values ? item : item - values, row = m.row[a];
+        float z = 1;
+        if (item < values) {
+            for (int i = row - 1; i >= 0; i--) up[i * values + a] = z *= -up[i * values + a];
+        } else {
+            for (int i = row; i < n - 1; i++) down[i * values + a] = z *= -down[i * values + a];
+        }
+    }
+    __syncthreads();
+    for (int a = warp; a < values; a += W) {
+        const int row = m.row[a];
+        double square = 0, along = 0;
+        float end = 0;
+        for (int i = lane; i < n; i += 32) {
+            float z = i < row ? up[i * values + a] : i > row ? down[(i - 1) * values + a] : 1;
+            if (i >= row) up[i * values + a] = z;
+            square += static_cast<double>(z) * z;
+            if (past) along += static_cast<double>(z) * m.g[i];
+            if (i == n - 1) end = z;
+        }
+        square = sumOfWarp(square), along = sumOfWarp(along), end = sumOfWarp(end);
+        if (lane == 0) {
+            double unit = rsqrt(square);
+            m.unit[a] = static_cast<float>(unit);
+            m.along[a] = past ? static_cast<float>(along * unit) : 1;
+            m.residual[a] = static_cast<float>(fabs(last * end) * unit);
+        }
+    }
+    __syncthreads();
+
+    const int rank = min(k.rank, values);
+    const double size = fabs(m.value[0]), rest = fabs(m.value[values - 1]), floor = nearest * size;
+    int counts = 0;
+    while (counts < rank && m.value[counts] * m.value[counts] > negligible * size * size) counts++;
+    found.counts = counts;
+    if (!k.complete && (values < wanted || n - k.continued < values)) return found;
+    if (past) {
+        for (int a = 0; a < counts; a++) {
+            for (int b = a + 1; b < counts && b <= a + 3; b++) found.close |= fabs(m.value[a] - m.value[b]) < 1e-6 * size;
+        }
+    }
+    if (found.close) {
+        closely(m, k, found, last);
+        return found;
+    }
+    double doubt = 0;
+    if (lane < rank && !(lane > counts && m.value[lane] * m.value[lane] < 0.5 * negligible * size * size)) {
+        const double value = m.value[lane], along = fabsf(m.along[lane]), residual = m.residual[lane];
+        const double gap = fmax(fabs(value) - rest, floor);
+        doubt = 2 * along * residual / gap;
+        for (int b = lane < counts ? counts : lane + 1; b < values; b++) {
+            doubt += 2 * along * fabsf(m.along[b]) * residual * m.residual[b] / (gap * fmax(fabs(value - m.value[b]), nearest * floor));
+        }
+    }
+    found.doubt = k.complete ? 0 : sumOfWarp(doubt);
+    return found;
+}
+
+}  // namespace

@@ -1,0 +1,108 @@
+package cuda
+
+import (
+	"fmt"
+
+	"odradek/detectors"
+)
+
+// svdsstMaxWindow is the largest w that there is a kernel for, svdsstMaxRank the
+// largest r.
+const (
+	svdsstMaxWindow = 512
+	svdsstMaxRank   = 16
+)
+
+// svdsstShape is a kernel of svdsst.cu: rows of a vector that a lane has, warps a
+// block, blocks that a multiprocessor has room for.
+type svdsstShape struct{ rows, warps, blocks int }
+
+var svdsstShapes = []svdsstShape{{2, 2, 8}, {4, 4, 5}, {7, 8, 3}, {10, 8, 2}, {13, 8, 2}, {16, 8, 2}}
+
+// Constants of svdsst.cu.
+const (
+	svdsstSteps  = 128
+	svdsstBeyond = 4
+)
+
+// svdsstShapeOf is the kernel for a window.
+func svdsstShapeOf(w int) svdsstShape {
+	for _, s := range svdsstShapes {
+		if 32*s.rows >= w {
+			return s
+		}
+	}
+	panic(fmt.Sprintf("cuda: no kernel of svdsst for a window of %d", w))
+}
+
+// memory is the bytes of shared memory of a block, and of scratch for the vectors
+// that it has no room for: struct Memory in svdsst.cu.
+func (s svdsstShape) memory(w, rank int) (shared, scratch int) {
+	steps := min(w, svdsstSteps)
+	most, n := (steps+7)&^7, 32*s.rows
+	doubles := 3*most + 32 + 24*s.warps + 64
+	floats := 32*((s.rows+3)&^3) + 2*n + 3*most + 128 + 16 + 64*(s.rows|1) + max(s.warps*n, 2*most*(rank+svdsstBeyond))
+	fixed := 8*doubles + 4*floats
+	kept := min(((227/s.blocks-1)<<10-fixed)/(4*n), steps)
+	return fixed + 4*n*kept, 4 * n * (steps - kept)
+}
+
+// svdsstTiles is the number of blocks that keep a large device busy to the end.
+const svdsstTiles = 1056
+
+// Of a class, Variant is the kernel's rows, A the dimension, B w | r << 16.
+var svdsstPlan = opPlan{
+	class: func(t *detectors.Task, params []float32) (Class, int, bool) {
+		w, rank, gamma := int(params[0]), int(params[1]), int(params[2])
+		if w < 2 || w > svdsstMaxWindow || rank < 1 || rank >= w || rank > svdsstMaxRank || t.Dim < 1 || t.Fresh == 0 || t.Fresh > 1<<15 ||
+			t.Scores.Len != t.Fresh || t.Next.Len != 0 || int(t.X.Len) < int(t.Dim)*(2*w-2+gamma+int(t.Fresh)) {
+			return Class{}, 0, false
+		}
+		cost := 100 + w*w*(40+2*rank)/5000
+		return Class{Op: detectors.SVDSST, Variant: uint32(svdsstShapeOf(w).rows), A: t.Dim, B: uint32(w | rank<<16)}, int(t.Dim*t.Fresh) * cost, true
+	},
+	shared: func(c Class) int {
+		w := int(c.B & 0xffff)
+		shared, _ := svdsstShapeOf(w).memory(w, int(c.B>>16))
+		return shared
+	},
+	launches: func(c Class, p *planner, chains []chain) {
+		w := int(c.B & 0xffff)
+		s := svdsstShapeOf(w)
+		shared, scratch := s.memory(w, int(c.B>>16))
+		first, end, rows := chains[0].first, chains[0].first, 0
+		for _, c := range chains {
+			end += c.count
+		}
+		for i := first; i < end; i++ {
+			rows += int(p.tasks[i].Fresh)
+		}
+		// A block has so many rows: of several tasks, or some of one.
+		share := uint32((rows + svdsstTiles - 1) / svdsstTiles)
+		tile := func(first, count, part uint32) {
+			t := Tile{First: first, Count: count, Part: part}
+			if scratch > 0 {
+				t.Scratch = p.scratch(scratch)
+			}
+			p.tile(t)
+		}
+		for i := first; i < end; {
+			fresh := p.tasks[i].Fresh
+			if fresh >= share {
+				for at := uint32(0); at < fresh; at += share {
+					tile(i, 1, at|min(share, fresh-at)<<16)
+				}
+				i++
+				continue
+			}
+			n, next := fresh, i+1
+			for next < end && n+p.tasks[next].Fresh <= share {
+				n += p.tasks[next].Fresh
+				next++
+			}
+			tile(i, next-i, fresh<<16)
+			i = next
+		}
+		p.launch(kernel(fmt.Sprint("svdsst", s.rows)), 32*s.warps, shared)
+	},
+}

@@ -1,0 +1,298 @@
+package sst
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// SVD-SST is the transformation without an approximation: Idé and Inoue,
+// Knowledge discovery from heterogeneous dynamic systems using change-point
+// correlations, SDM 2005; Ueno and Suzumura, section 2.1. It reads the values
+// that IKA-SST reads, centred as there. Then
+//
+//   - mu is the left singular vector of the largest singular value of H2,
+//   - u_1 to u_r are those of the r largest singular values of H1,
+//   - the score is 1 minus the sum of the squares of mu'u_i, in [0, 1].
+//
+// No score depends on another. Where IKA-SST has rules for degenerate input they
+// are the same: a NaN or an infinity among the values read makes a score NaN, a
+// current or a past that is constantly the mean makes it 0, and a direction does
+// not count whose squared singular value is not above 1e-5 of the largest.
+//
+// A trajectory matrix is symmetric, so that its singular vectors are its
+// eigenvectors and its singular values the absolute eigenvalues: two eigenvalues
+// l and -l are two directions of one singular value. Where the r-th and the
+// next singular value are equal, or the two largest of H2, the method leaves the
+// score open, and so does every program for it; here it is one of those
+// possible, the same each time. See SVDSpread.
+
+// MaxSVDWindow is the largest w of SVD-SST.
+const MaxSVDWindow = 1024
+
+// SVDParams of SVD-SST. The zero value of a field after Window means its default.
+type SVDParams struct {
+	Window int // w: rows and columns of the trajectory matrices
+	Rank   int // r: directions of the past; default 3
+	Gamma  int // lag from the past to the current; default 2w-1+8
+}
+
+// Defaults fills in what is 0 and reports all that is wrong.
+func (p *SVDParams) Defaults() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("sst: "+format, args...)) }
+	if p.Rank == 0 {
+		p.Rank = 3
+	}
+	if p.Gamma == 0 && p.Window > 0 {
+		p.Gamma = 2*p.Window - 1 + 8
+	}
+	if p.Window < 2 || p.Window > MaxSVDWindow {
+		fault("window is %d, use 2 to %d", p.Window, MaxSVDWindow)
+	}
+	if p.Rank < 1 || p.Rank >= max(p.Window, 2) {
+		fault("rank is %d, use 1 to window-1", p.Rank)
+	}
+	if p.Gamma < 1 || p.Gamma > 1<<16 {
+		fault("gamma is %d, use 1 to %d", p.Gamma, 1<<16)
+	}
+	return errors.Join(faults...)
+}
+
+// Reads is the number of values that one score reads.
+func (p *SVDParams) Reads() int { return 2*p.Window - 1 + p.Gamma }
+
+// About is Params.About.
+func (p *SVDParams) About(newest int) (from, to int) {
+	return (&Params{Window: p.Window, Gamma: p.Gamma}).About(newest)
+}
+
+// SVD is what a score of SVD-SST was read off: singular values, largest first,
+// and singular vectors of H1 and H2. It is empty for a score by rule.
+type SVD struct {
+	Past, Current          []float64
+	PastLeft, CurrentLeft  [][]float64 // a vector each
+	Weight                 []float64   // squares of mu's coordinates along PastLeft
+	Count                  int         // how many of them count as the past's directions
+	pastSigned, currSigned []float64   // eigenvalues
+}
+
+// DefineSVD is the definition of the scores of the last fresh values of x, which
+// has at least p.Reads()+fresh-1: singular value decompositions of explicit
+// matrices, in float64.
+func DefineSVD(p *SVDParams, x []float64, fresh int) (scores []float64, decompositions []SVD) {
+	for newest := len(x) - fresh; newest < len(x); newest++ {
+		score, d := defineSVD(p, x[newest+1-p.Reads():newest+1])
+		scores, decompositions = append(scores, score), append(decompositions, d)
+	}
+	return scores, decompositions
+}
+
+func defineSVD(p *SVDParams, x []float64) (float64, SVD) {
+	for _, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return math.NaN(), SVD{}
+		}
+	}
+	past, current := x[:2*p.Window-1], x[p.Gamma:]
+	mean := 0.0
+	for i := range past {
+		mean += past[i] + current[i]
+	}
+	mean /= float64(2 * len(past))
+	h1, h2 := trajectory(past, mean), trajectory(current, mean)
+	if isZero(h1) || isZero(h2) {
+		return 0, SVD{}
+	}
+	var d SVD
+	d.Past, d.pastSigned, d.PastLeft = singular(h1)
+	d.Current, d.currSigned, d.CurrentLeft = singular(h2)
+	score := 1.0
+	for i, u := range d.PastLeft {
+		c := dot(d.CurrentLeft[0], u)
+		d.Weight = append(d.Weight, c*c)
+		if i < p.Rank && d.Past[i]*d.Past[i] > negligible*d.Past[0]*d.Past[0] {
+			score -= c * c
+			d.Count++
+		}
+	}
+	return min(max(score, 0), 1), d
+}
+
+// singular gives the singular values of a symmetric matrix, largest first, the
+// eigenvalues whose absolute values they are, and the left singular vectors. Of
+// equal ones a positive eigenvalue comes first.
+func singular(h [][]float64) (values, signed []float64, vectors [][]float64) {
+	signed, vectors = symmetric(h)
+	order(signed, vectors)
+	for _, v := range signed {
+		values = append(values, math.Abs(v))
+	}
+	return values, signed, vectors
+}
+
+// order sorts eigenvalues by falling absolute value, with what belongs to them.
+func order[T any](values []float64, of []T) {
+	for i := range values {
+		top := i
+		for k := i + 1; k < len(values); k++ {
+			if a, b := math.Abs(values[k]), math.Abs(values[top]); a > b || a == b && values[k] > values[top] {
+				top = k
+			}
+		}
+		values[i], values[top] = values[top], values[i]
+		of[i], of[top] = of[top], of[i]
+	}
+}
+
+// symmetric gives the eigenvalues of the symmetric matrix h, unordered, and its
+// eigenvectors: Householder's reduction to a tridiagonal matrix, then implicit QL
+// (Golub and Van Loan, Matrix Computations, 4th edition, section 8.3). h is lost.
+func symmetric(h [][]float64) (values []float64, vectors [][]float64) {
+	n := len(h)
+	d, e := make([]float64, n), make([]float64, n)
+	reflectors := make([][]float64, n) // v of 1 - 2vv', from row k+1 on
+	p := make([]float64, n)
+	for k := range n - 1 {
+		d[k] = h[k][k]
+		v := make([]float64, n)
+		for i := k + 1; i < n; i++ {
+			v[i] = h[i][k]
+		}
+		size := math.Sqrt(dot(v, v))
+		e[k] = size
+		if v[k+1] > 0 {
+			e[k] = -size
+		}
+		v[k+1] -= e[k]
+		if !normalise(v) {
+			continue
+		}
+		reflectors[k] = v
+		// The rest becomes itself less 2(vw' + wv'), w = p - (v'p)v, p = hv.
+		for i := k + 1; i < n; i++ {
+			p[i] = dot(h[i][k+1:], v[k+1:])
+		}
+		subtract(p[k+1:], dot(v[k+1:], p[k+1:]), v[k+1:])
+		for i := k + 1; i < n; i++ {
+			subtract(h[i][k+1:], 2*v[i], p[k+1:])
+			subtract(h[i][k+1:], 2*p[i], v[k+1:])
+		}
+	}
+	d[n-1] = h[n-1][n-1]
+	// Columns of the product of the reflections.
+	vectors = make([][]float64, n)
+	for i := range vectors {
+		z := make([]float64, n)
+		z[i] = 1
+		for k := i - 1; k >= 0; k-- {
+			if v := reflectors[k]; v != nil {
+				subtract(z, 2*dot(v, z), v)
+			}
+		}
+		vectors[i] = z
+	}
+	implicitQL(d, e, vectors)
+	return d, vectors
+}
+
+// implicitQL turns the diagonal d of a tridiagonal matrix into its eigenvalues;
+// e, its subdiagonal and one more, is lost. Row i of z becomes row i of S'z,
+// where the columns of S are the eigenvectors.
+func implicitQL(d, e []float64, z [][]float64) {
+	n := len(d)
+	e[n-1] = 0
+	for l := range n {
+		for range 80 {
+			m := l
+			for m < n-1 && math.Abs(e[m]) > 0x1p-53*(math.Abs(d[m])+math.Abs(d[m+1])) {
+				m++
+			}
+			if m == l {
+				break
+			}
+			h := (d[l+1] - d[l]) / (2 * e[l])
+			g := d[m] - d[l] + e[l]/(h+math.Copysign(math.Hypot(h, 1), h))
+			sin, cos, p := 1.0, 1.0, 0.0
+			for i := m - 1; i >= l; i-- {
+				f, b := sin*e[i], cos*e[i]
+				r := math.Sqrt(f*f + g*g)
+				if r < 1e-150 || r > 1e150 {
+					r = math.Hypot(f, g)
+				}
+				e[i+1] = r
+				sin, cos = 0, 1
+				if r != 0 {
+					sin, cos = f/r, g/r
+				}
+				x := d[i+1] - p
+				r = (d[i]-x)*sin + 2*cos*b
+				p = sin * r
+				d[i+1] = x + p
+				g = cos*r - b
+				low, high := z[i], z[i+1]
+				high = high[:len(low)]
+				for k, v := range low {
+					low[k], high[k] = cos*v-sin*high[k], sin*v+cos*high[k]
+				}
+			}
+			d[l] -= p
+			e[l] = g
+			e[m] = 0
+		}
+	}
+}
+
+// Shares of the largest singular value: how close two may be for SVDSpread to
+// call what lies between them open.
+const (
+	openPast    = 1e-6
+	openCurrent = 1e-3
+)
+
+// SVDSpread is how far from the definition's a score may be where the method
+// leaves it open, 0 elsewhere. A score is open by the weights of the past's
+// directions whose singular values are within 1e-6 of the largest from the r-th's
+// or from the bound below which they do not count, as any of them, or mixtures,
+// may be the ones that count. And it is by mu, where singular values of H2
+// follow the first at less than 1e-3 of it: mu may be turned towards their
+// vectors by 1e-8 of it over their distance, which makes 1e-5 at 1e-3.
+func SVDSpread(p *SVDParams, d *SVD) float64 {
+	if len(d.Past) == 0 {
+		return 0
+	}
+	spread := 0.0
+	near := func(bound float64) {
+		inside := 0.0
+		for i, s := range d.Past {
+			if math.Abs(s-bound) <= openPast*d.Past[0] {
+				inside += d.Weight[i]
+			}
+		}
+		spread += inside
+	}
+	if d.Past[p.Rank-1]-d.Past[p.Rank] <= openPast*d.Past[0] {
+		near(d.Past[p.Rank-1])
+	}
+	if threshold := math.Sqrt(negligible) * d.Past[0]; d.Past[p.Rank-1] <= (1+openPast)*threshold {
+		near(threshold)
+	}
+	outside := func(u, v []float64) float64 {
+		s := dot(u, v)
+		for _, b := range d.PastLeft[:d.Count] {
+			s -= dot(u, b) * dot(v, b)
+		}
+		return s
+	}
+	mu := d.CurrentLeft[0]
+	for j := 1; j < len(d.Current); j++ {
+		gap := (d.Current[0] - d.Current[j]) / d.Current[0]
+		if gap > openCurrent {
+			break
+		}
+		turn := min(1, 1e-8/max(gap, 1e-8))
+		u := d.CurrentLeft[j]
+		spread += turn * (2*math.Abs(outside(mu, u)) + turn*math.Abs(outside(u, u)-outside(mu, mu)))
+	}
+	return spread
+}

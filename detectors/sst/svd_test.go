@@ -1,0 +1,191 @@
+package sst
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func newSVD(t testing.TB, p SVDParams) *SVDParams {
+	t.Helper()
+	if err := p.Defaults(); err != nil {
+		t.Fatal(err)
+	}
+	return &p
+}
+
+// The definition and the fast form against LAPACK; see testdata/svd.py.
+func TestSVDGolden(t *testing.T) {
+	data, err := os.ReadFile("testdata/svd.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Name                  string
+		Window, Rank, Gamma   int
+		X                     []float64 // in 1/1024
+		Scores, Current, Past []float64
+	}
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	worst := 0.0
+	for _, c := range cases {
+		p := newSVD(t, SVDParams{c.Window, c.Rank, c.Gamma})
+		x32 := make([]float32, len(c.X))
+		for i := range c.X {
+			c.X[i] /= 1024
+			x32[i] = float32(c.X[i])
+		}
+		scores, _ := DefineSVD(p, c.X, len(c.Scores))
+		got := make([]float32, len(c.Scores))
+		new(SVDScorer).Score(p, got, x32)
+		for i, z := range c.Scores {
+			if !(c.Current[i] > openCurrent && c.Past[i] > openPast) {
+				t.Logf("%s: score %d is open", c.Name, i)
+				continue
+			}
+			if d := math.Abs(scores[i] - z); d > 1e-9 {
+				t.Errorf("%s: score %d: the definition gives %v, LAPACK %v", c.Name, i, scores[i], z)
+			}
+			d := math.Abs(float64(got[i]) - z)
+			if d > 1e-6 {
+				t.Errorf("%s: score %d: the fast form gives %v, LAPACK %v", c.Name, i, got[i], z)
+			}
+			worst = max(worst, d)
+		}
+	}
+	t.Logf("the fast form is within %.1e of LAPACK", worst)
+}
+
+// The fast form is within 1e-6 of the definition, and where the method leaves
+// the score open within what is open.
+func TestFastSVDIsTheDefinition(t *testing.T) {
+	rng := newRand(t)
+	var differences []float64
+	open, all := 0, 0
+	var s SVDScorer
+	for _, c := range []SVDParams{{Window: 2, Rank: 1}, {Window: 3, Rank: 2}, {Window: 8, Rank: 1}, {Window: 20, Rank: 2}, {Window: 50}, {Window: 50, Gamma: 20}, {Window: 60, Rank: 12}, {Window: 100, Rank: 16}} {
+		p := newSVD(t, c)
+		fresh := 5
+		for name, x := range signals(rng, p.Reads()+fresh-1) {
+			x32 := narrow(x)
+			want, decompositions := DefineSVD(p, x, fresh)
+			got := make([]float32, fresh)
+			s.Score(p, got, x32)
+			for i, g := range got {
+				d := math.Abs(float64(g) - want[i])
+				spread := SVDSpread(p, &decompositions[i])
+				all++
+				if spread < 1e-5 {
+					differences = append(differences, d)
+				} else {
+					open++
+				}
+				if !(d <= 1e-6+spread) {
+					t.Errorf("w=%d r=%d gamma=%d %s: score %d is %v, the definition's %v, open by %.3g", p.Window, p.Rank, p.Gamma, name, i, g, want[i], spread)
+				}
+			}
+		}
+	}
+	slices.Sort(differences)
+	for _, q := range []float64{0.5, 0.9, 0.99, 1} {
+		t.Logf("difference to the definition, quantile %v: %.1e", q, differences[min(int(q*float64(len(differences))), len(differences)-1)])
+	}
+	t.Logf("%d of %d scores are open", open, all)
+}
+
+func TestSVDFaultsAreReportedTogether(t *testing.T) {
+	err := (&SVDParams{Window: 1, Rank: 3, Gamma: -1}).Defaults()
+	for _, want := range []string{"window", "rank", "gamma"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not speak of %s: %v", want, err)
+		}
+	}
+	if err := (&SVDParams{Window: 5, Rank: 5}).Defaults(); err == nil {
+		t.Error("a rank of the window's size is no error")
+	}
+}
+
+// Input that leaves directions equal, or hardly any, ends, in [0, 1] and the
+// same each time.
+func TestSVDDegenerate(t *testing.T) {
+	rng := newRand(t)
+	f := func(name string, w, r int, at func(i int) float64) float32 {
+		t.Helper()
+		p := newSVD(t, SVDParams{Window: w, Rank: r})
+		x := make([]float64, p.Reads())
+		for i := range x {
+			x[i] = at(i)
+		}
+		x32 := narrow(x)
+		var a, b [1]float32
+		new(SVDScorer).Score(p, a[:], x32)
+		new(SVDScorer).Score(p, b[:], x32)
+		want, d := DefineSVD(p, x, 1)
+		if a != b && a[0] == a[0] {
+			t.Errorf("%s: %v, then %v", name, a, b)
+		}
+		if want[0] != want[0] {
+			if a[0] == a[0] {
+				t.Errorf("%s: %v, want NaN", name, a)
+			}
+			return a[0]
+		}
+		if spread := SVDSpread(p, &d[0]); !(math.Abs(float64(a[0])-want[0]) <= 1e-6+spread) || !(a[0] >= 0 && a[0] <= 1) {
+			t.Errorf("%s, w=%d r=%d: %v, the definition gives %v, open by %v", name, w, r, a, want, spread)
+		}
+		return a[0]
+	}
+	for _, w := range []int{4, 16, 30, 64, 100} {
+		for _, r := range []int{1, 2, 3} {
+			if z := f("constant", w, r, func(int) float64 { return 0.1 }); z != 0 {
+				t.Errorf("constant: %v", z)
+			}
+			f("a sinusoid", w, r, func(i int) float64 { return math.Sin(0.31 * float64(i)) })
+			f("a sinusoid of whole periods", w, r, func(i int) float64 { return math.Sin(2 * math.Pi * float64(i) / 8) })
+			f("a square", w, r, func(i int) float64 { return float64(i / 4 % 2) })
+			f("alternating", w, r, func(i int) float64 { return float64(i % 2) })
+			f("a spike in the past's middle", w, r, func(i int) float64 { return float64(max(0, 1-max(i-w+1, w-1-i))) })
+			f("a spike in each", w, r, func(i int) float64 { return float64(max(0, 1-max((i-w/2)%(2*w), -(i-w/2)))) })
+			f("spikes", w, r, func(i int) float64 { return float64(1 - min(1, i*i%17)) })
+			f("drift", w, r, func(i int) float64 { return float64(i) })
+			f("huge", w, r, func(int) float64 { return 1e38 * rng.Float64() })
+			f("tiny", w, r, func(int) float64 { return 1e-38 * rng.NormFloat64() })
+			f("spike far above noise", w, r, func(i int) float64 { return 1e9*float64(max(0, 1-max(i-w, w-i))) + rng.NormFloat64() })
+			if z := f("not a number between", w, r, func(i int) float64 {
+				if i == 2*w {
+					return math.NaN()
+				}
+				return rng.Float64()
+			}); z == z {
+				t.Errorf("not a number between past and current: %v", z)
+			}
+		}
+	}
+}
+
+func BenchmarkSVDScore(b *testing.B) {
+	for _, c := range []struct{ w, r int }{{50, 3}, {100, 3}, {100, 12}, {320, 12}, {500, 12}} {
+		for _, name := range []string{"noise", "walk", "tones and noise"} {
+			b.Run(fmt.Sprintf("w=%d,r=%d,%s", c.w, c.r, name), func(b *testing.B) {
+				p := newSVD(b, SVDParams{Window: c.w, Rank: c.r})
+				x := narrow(signals(rand.New(rand.NewPCG(1, 1)), p.Reads())[name])
+				scores := make([]float32, 1)
+				var s SVDScorer
+				b.ReportAllocs()
+				for b.Loop() {
+					s.Score(p, scores, x)
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "scores/s")
+				b.ReportMetric(float64(s.past.n), "steps")
+				b.ReportMetric(float64(s.current.n), "steps2")
+			})
+		}
+	}
+}

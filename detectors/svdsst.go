@@ -1,0 +1,156 @@
+package detectors
+
+import (
+	"fmt"
+	"sync"
+
+	"odradek/detectors/sst"
+)
+
+// SVDSSTParams are the parameters of op SVDSST; 0 means the default. See
+// sst.SVDParams for what they do.
+type SVDSSTParams struct {
+	Window int // w; a score reads 2w-1+gamma rows. No default
+	Rank   int // r, default 3
+	Gamma  int // default 2w-1+8
+}
+
+type svdsst struct {
+	params []float32
+	sst    sst.SVDParams
+}
+
+// NewSVDSST is the detector of op SVDSST. Its error names every fault of the
+// parameters.
+//
+// The values of a row are series of their own; the row's score is the largest of
+// theirs. It speaks of the rows that one of IKASST with the same window and gamma
+// speaks of. There is no carry.
+func NewSVDSST(p SVDSSTParams) (Detector, error) {
+	sp := sst.SVDParams{Window: p.Window, Rank: p.Rank, Gamma: p.Gamma}
+	if err := sp.Defaults(); err != nil {
+		return nil, fmt.Errorf("detectors: svdsst: %w", err)
+	}
+	return &svdsst{[]float32{float32(sp.Window), float32(sp.Rank), float32(sp.Gamma)}, sp}, nil
+}
+
+// svdsstParams reads a task's parameters.
+func svdsstParams(f []float32) sst.SVDParams {
+	return sst.SVDParams{Window: int(f[0]), Rank: int(f[1]), Gamma: int(f[2])}
+}
+
+func (d *svdsst) Op() Op            { return SVDSST }
+func (d *svdsst) Params() []float32 { return d.params }
+func (d *svdsst) Window() int       { return d.sst.Reads() }
+
+// Reach says how many rows before its own the interval begins and ends that a
+// score speaks of.
+func (d *svdsst) Reach() (from, to int) {
+	from, to = d.sst.About(0)
+	return -from, -to
+}
+
+func (d *svdsst) Size(v View) (scores, carry int, ok bool) {
+	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.sst.Reads() {
+		return 0, 0, false
+	}
+	return v.Fresh, 0, true
+}
+
+func (d *svdsst) AppendFindings(dst []Finding, r Rows) []Finding {
+	first := r.Len() - r.Fresh
+	for i, s := range r.Scores {
+		from, to := d.sst.About(first + i)
+		dst = append(dst, Finding{i, from, to, float64(s)})
+	}
+	return dst
+}
+
+// svdsstDefine calls f with the definition's scores of each column.
+func svdsstDefine(r *Rows, f func(p *sst.SVDParams, scores []float64, of []sst.SVD)) {
+	p := svdsstParams(r.Params)
+	x := make([]float64, r.Len())
+	for c := range r.Dim {
+		for i := range x {
+			x[i] = float64(r.X[i*r.Dim+c])
+		}
+		scores, of := sst.DefineSVD(&p, x, r.Fresh)
+		f(&p, scores, of)
+	}
+}
+
+// svdsstScore is the definition.
+func svdsstScore(r Rows) {
+	clear(r.Scores)
+	svdsstDefine(&r, func(_ *sst.SVDParams, scores []float64, _ []sst.SVD) {
+		for i, s := range scores {
+			r.Scores[i] = max(r.Scores[i], float32(s))
+		}
+	})
+}
+
+// svdsstMemory is what the CPU form works in.
+type svdsstMemory struct {
+	scorer         sst.SVDScorer
+	column, scores []float32
+}
+
+var svdsstPool = sync.Pool{New: func() any { return new(svdsstMemory) }}
+
+func svdsstCPU(r *Rows) {
+	p := svdsstParams(r.Params)
+	m := svdsstPool.Get().(*svdsstMemory)
+	defer svdsstPool.Put(m)
+	if r.Dim == 1 {
+		m.scorer.Score(&p, r.Scores, r.X)
+		return
+	}
+	clear(r.Scores)
+	for c := range r.Dim {
+		m.column = m.column[:0]
+		for i := c; i < len(r.X); i += r.Dim {
+			m.column = append(m.column, r.X[i])
+		}
+		m.scores = append(m.scores[:0], r.Scores...)
+		m.scorer.Score(&p, m.scores, m.column)
+		for i, s := range m.scores {
+			r.Scores[i] = max(r.Scores[i], s)
+		}
+	}
+}
+
+func svdsstCost(r *Rows) int {
+	p := svdsstParams(r.Params)
+	return r.Dim * r.Fresh * (50_000 + 15*p.Window*p.Window)
+}
+
+// svdsstCompare allows 1e-5 and, where the method leaves a score open, what is
+// open (sst.SVDSpread).
+func svdsstCompare(r *Rows, got, want Result) error {
+	const tol = 1e-5
+	if len(got.Next) != 0 {
+		return fmt.Errorf("detectors: a carry of %d numbers, svdsst leaves none", len(got.Next))
+	}
+	quick := compareScores(got.Scores, want.Scores, tol, 0)
+	if quick == nil || len(got.Scores) != len(want.Scores) {
+		return quick
+	}
+	// The largest of scores that are each open: between the largest of what each
+	// is at least, and of what each is at most.
+	low, high := make([]float64, r.Fresh), make([]float64, r.Fresh)
+	svdsstDefine(r, func(p *sst.SVDParams, scores []float64, of []sst.SVD) {
+		for i, s := range scores {
+			spread := sst.SVDSpread(p, &of[i])
+			low[i], high[i] = max(low[i], s-spread), max(high[i], s+spread)
+		}
+	})
+	for i, g := range got.Scores {
+		if v := float64(g); v == v && low[i]-tol <= v && v <= high[i]+tol {
+			continue
+		}
+		if err := compareScores(got.Scores[i:i+1], want.Scores[i:i+1], tol, 0); err != nil {
+			return fmt.Errorf("score %d, from %v to %v: %w", i, low[i], high[i], err)
+		}
+	}
+	return nil
+}
