@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -54,7 +53,7 @@ func (c *container) start(t *testing.T) {
 	defer out.Close()
 	c.cmd = c.img.command(context.Background(), c.mapped(environOf(c.s)), c.mapped(c.s.Command)...)
 	c.cmd.Stdout, c.cmd.Stderr = out, out
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	brokertest.DieWithParent(c.cmd)
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func (f *fleet) start(name string, more ...string) *child {
 	w.cmd = exec.Command(os.Args[0], "run")
 	w.cmd.Env = append(f.settings(append(more, "HTTP_ADDR="+addr)...), runWorkerEnv+"=1")
 	w.cmd.Stdout, w.cmd.Stderr = out, out
-	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	brokertest.DieWithParent(w.cmd)
 	if err := w.cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func spawn(dir, log string, name string, args ...string) (*process, error) {
 	defer f.Close()
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, f, f
-	dieWithParent(cmd)
+	DieWithParent(cmd)
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error)
 	spawner() <- func() { started <- cmd.Start() }

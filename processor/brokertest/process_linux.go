@@ -5,6 +5,8 @@ import (
 	"syscall"
 )
 
-func dieWithParent(cmd *exec.Cmd) {
+// DieWithParent has the system kill the command, not yet started, when this
+// process ends: on Linux, elsewhere nothing.
+func DieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -4,4 +4,6 @@ package brokertest
 
 import "os/exec"
 
-func dieWithParent(*exec.Cmd) {}
+// DieWithParent has the system kill the command, not yet started, when this
+// process ends: on Linux, elsewhere nothing.
+func DieWithParent(*exec.Cmd) {}
