@@ -30,6 +30,7 @@ type krylov struct {
 	size        float64   // T's largest element
 	continued   int       // steps when the space was last continued
 	complete    bool      // nothing that counts is missing
+	repeats     bool      // the matrix may have an eigenvalue many times, or almost: only the complete basis will do
 
 	h    []float64
 	ritz []ritz
@@ -50,7 +51,7 @@ func (k *krylov) begin(x []float64) {
 	}
 	k.y = k.y[:k.w]
 	k.alpha, k.beta, k.coordinates = k.alpha[:0], k.beta[:0], k.coordinates[:0]
-	k.energy, k.size, k.continued, k.complete = 0, 0, 0, false
+	k.energy, k.size, k.continued, k.complete, k.repeats = 0, 0, 0, false, false
 	for i, v := range x {
 		k.energy += float64(min(i+1, len(x)-i)) * v * v
 	}

@@ -54,6 +54,7 @@ func (s *SVDScorer) score(p *SVDParams, x []float32) float64 {
 	s.current.leading(s.mu)
 	s.centre(past, mean)
 	s.past.begin(s.window)
+	s.past.repeats = repeats(past)
 	counts := s.past.until(p.Rank, min(w, 2*p.Rank+8), s.mu)
 	score := 1.0
 	for _, r := range s.past.ritz[:counts] {
@@ -72,6 +73,34 @@ func (s *SVDScorer) centre(x []float32, mean float64) bool {
 	return some
 }
 
+// repeats reports whether more than a third of the values are the same but for
+// what is small beside the others: spikes on a still ground. A spike's anti-diagonal
+// alone has two eigenvalues, many times each; with what is small they are not quite
+// equal, and a Krylov space ends before it has seen all of them.
+func repeats(x []float32) bool {
+	low, high := x[0], x[0]
+	for _, v := range x {
+		low, high = min(low, v), max(high, v)
+	}
+	near := small * (float64(high) - float64(low))
+	const grounds = 16 // values that are tried
+	for i := range grounds {
+		ground, n := float64(x[(2*i+1)*len(x)/(2*grounds)]), 0
+		for _, v := range x {
+			if math.Abs(float64(v)-ground) <= near {
+				n++
+			}
+		}
+		if 3*n > len(x) {
+			return true
+		}
+	}
+	return false
+}
+
+// small is how small, as a share of the span of the values.
+const small = 1e-4
+
 // until takes steps, the first of them before it looks at the pairs, until the
 // rank leading pairs are known well enough to say how many of them count.
 func (k *krylov) until(rank, first int, mu []float64) int {
@@ -86,7 +115,7 @@ func (k *krylov) until(rank, first int, mu []float64) int {
 			}
 		}
 		counts, doubt := k.doubt(rank)
-		if doubt <= enough {
+		if doubt <= enough && (k.complete || !k.repeats) {
 			return counts
 		}
 		more := 4 + k.n/16
@@ -94,5 +123,8 @@ func (k *krylov) until(rank, first int, mu []float64) int {
 			more *= 2
 		}
 		next = min(k.n+more, k.w)
+		if k.repeats {
+			next = k.w
+		}
 	}
 }
