@@ -322,6 +322,33 @@ template <class M> __device__ double centre(const M &m, const Series &s, int fir
     return scale;
 }
 
+// repeats is that of svdscore.go: of an eigenvalue that comes many times, almost, a
+// Krylov space does not show how often. The CPU completes the basis.
+template <class M> __device__ __noinline__ bool repeats(const M &m, const Series &s) {
+    const int n = 2 * s.w - 1;
+    float low = largest, high = -largest;
+    for (int i = threadIdx.x; i < n; i += M::threads) {
+        low = fminf(low, s.at(i));
+        high = fmaxf(high, s.at(i));
+    }
+    high = maxOfBlock(m, high);
+    low = -maxOfBlock(m, -low);
+    const double near = 1e-4 * (static_cast<double>(high) - static_cast<double>(low));
+    double same[4] = {0, 0, 0, 0};  // 16 counts of 12 bits
+#pragma unroll
+    for (int g = 0; g < 16; g++) {
+        const double ground = s.at((2 * g + 1) * n / 32);
+        for (int i = threadIdx.x; i < n; i += M::threads) {
+            if (fabs(static_cast<double>(s.at(i)) - ground) <= near) same[g / 4] += static_cast<double>(1ull << 12 * (g % 4));
+        }
+    }
+    sumOfBlock(m, same);
+    bool found = false;
+#pragma unroll
+    for (int g = 0; g < 16; g++) found |= 3 * (static_cast<uint64_t>(same[g / 4]) >> 12 * (g % 4) & 4095) > n;
+    return found;
+}
+
 // scoreOf is the score of a series; below 0 where it is the CPU's.
 template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T, W> &m, unsigned char *scratch, Series s, int rank) {
     const int w = s.w, n = 2 * w - 1, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -343,7 +370,10 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
 #pragma unroll 1
     for (int past = 0; past < 2; past++) {
         const int first = past ? 0 : s.gamma;
-        if (!past && !(centre(m, s, 0) > 0)) return 0;
+        if (!past) {
+            if (!(centre(m, s, 0) > 0)) return 0;
+            if (repeats(m, s)) return -1;
+        }
         const double scale = centre(m, s, first);
         if (!(scale > 0)) return 0;
         double energy[1] = {0};
