@@ -154,7 +154,6 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 		return e.onCPU(ctx, b)
 	}
 	p := &h.plan
-	p.shared = e.least
 	p.start(b)
 	defer func() { e.declined.Add(uint64(p.declined)) }()
 	for round := 0; p.left > 0; round++ {
@@ -364,7 +363,6 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
 	}
 	p := &h.plan
-	p.shared = e.least
 	p.start(b)
 	p.assign(b)
 	q, ok := e.write(h, p.device())
