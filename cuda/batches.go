@@ -21,6 +21,7 @@ func (e *Executor) Batch() *detectors.Batch {
 		return h.Batch
 	}
 	h := &held{Batch: &detectors.Batch{MaxF64: heapMaxF64, MaxI64: heapMaxF64}}
+	h.plan.shared = e.least
 	if m, err := e.share(smallest); err == nil {
 		h.memory = m
 		m.take(h.Batch)

@@ -159,7 +159,6 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 		return whole()
 	}
 	p := &h.plan
-	p.shared = e.least
 	p.start(b)
 	p.brought = b.Runs
 	defer func() { e.declined.Add(uint64(p.declined)) }()
@@ -448,7 +447,6 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
 	}
 	p := &h.plan
-	p.shared = e.least
 	p.start(b)
 	p.brought = b.Runs
 	p.assign(b)

@@ -31,9 +31,9 @@ func Define(p *Params, x []float64, fresh int, a []float64) (scores []float64, s
 
 // Spread is how far the definition's scores and its last feedback move when its
 // products with a matrix are as inexact as a careless float32 implementation's:
-// the largest deviations, of each, that a number of random errors show. Where
-// Ritz values lie close together, one is close to what counts, or a beta to
-// what ends Lanczos, that is far more than a rounding.
+// the largest deviations, of each, that a number of random errors and of coarse
+// roundings show. Where Ritz values lie close together, one is close to what
+// counts, or a beta to what ends Lanczos, that is far more than a rounding.
 func Spread(p *Params, x []float64, fresh int, a []float64, rng *rand.Rand) (scores, next []float64) {
 	const roundings = 32
 	// Errors of the vector lean to the directions of large eigenvalues, those

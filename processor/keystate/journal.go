@@ -83,7 +83,7 @@ const spareUnits = 32
 // trim empties a stack; pointers in it are let go of. Memory of a burst is not
 // kept.
 func trim[T any](a []T, pointers bool) []T {
-	if cap(a) > 1<<12 && len(a) < cap(a)/2 {
+	if cap(a) > 1<<16 && len(a) < cap(a)/2 {
 		return nil
 	}
 	if pointers {
@@ -112,11 +112,6 @@ func (s *State) touch(k *Key) {
 func (s *State) markDirty(k *Key) {
 	if !k.dirty {
 		k.dirty, k.since = true, s.marks[len(s.marks)-1].Offset
-		if s.qhead > 1<<10 && s.qhead > len(s.queue)/2 {
-			n := copy(s.queue, s.queue[s.qhead:])
-			clear(s.queue[n:])
-			s.queue, s.qhead = s.queue[:n], 0
-		}
 		s.queue = append(s.queue, dirtyKey{k, k.since})
 		s.dirtyN++
 	}

@@ -74,6 +74,11 @@ func (s *State) oldestDirty() *Key {
 	for s.qhead < len(s.queue) {
 		q := &s.queue[s.qhead]
 		if k := q.key; !k.dead && k.dirty && k.since == q.since {
+			if s.qhead > 1<<10 && s.qhead > len(s.queue)/2 { // a busy partition's queue is never empty
+				n := copy(s.queue, s.queue[s.qhead:])
+				clear(s.queue[n:])
+				s.queue, s.qhead = s.queue[:n], 0
+			}
 			return k
 		}
 		*q = dirtyKey{}
