@@ -10,6 +10,7 @@
 # Steps, default all that the machine has the tools for: suite memcheck racecheck
 # bench torch demo; besides, resident (windows that stay on the device, against
 # windows that travel) and scale (one GPU against several; GPUS=1,2,4).
+# SHAPES is a regular expression of the names of shapes that bench measures.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?usage: device.sh OUT [STEP...]}
@@ -62,7 +63,7 @@ sanitize() {
 }
 
 bench() {
-	timeout 300 ./worker bench -json -v ops >"$out/bench.jsonl" 2>"$out/bench.txt"
+	timeout 300 ./worker bench -json -v ${SHAPES:+-shapes "$SHAPES"} ops >"$out/bench.jsonl" 2>"$out/bench.txt"
 	local code=$?
 	if grep -q '"skipped"' "$out/bench.jsonl"; then code=91; fi
 	result bench $code "$out/bench.txt"

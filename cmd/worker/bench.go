@@ -62,6 +62,7 @@ type benchOptions struct {
 	compress string
 	profile  string
 	child    string
+	shapes   string
 	lanes    int
 	set      settingList
 	verbose  bool
@@ -120,6 +121,7 @@ func cmdBench(ctx context.Context, args []string) int {
 	fs.StringVar(&o.compress, "compression", "", "compression of what the worker and its peers write; default: the worker's")
 	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to")
 	fs.StringVar(&o.child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
+	fs.StringVar(&o.shapes, "shapes", "", "of ops, only the shapes whose name matches this `regexp`, and no latency")
 	fs.IntVar(&o.lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")
 	fs.StringVar(&o.executors, "executors", "cpu,cuda", "executors of fleet and capacity")
 	fs.StringVar(&o.gpus, "gpus", "", "numbers of GPUs for fleet, capacity and ops-scale, such as `1,2,4`; default: 1, and for ops-scale 1, 2, 4 and so on, as many as there are")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"sync"
@@ -147,9 +148,16 @@ func (b *bench) opsOnDevice(ctx context.Context) ([]benchRow, error) {
 		return nil, err
 	}
 	defer e.Close()
+	wanted, err := regexp.Compile(b.o.shapes)
+	if err != nil {
+		return nil, fmt.Errorf("-shapes: %w", err)
+	}
 	var rows []benchRow
 	for i := range opShapes {
 		s := opShapes[i]
+		if !wanted.MatchString(s.name) {
+			continue
+		}
 		if b.o.quick {
 			s.tasks = max(s.tasks/8, 1)
 		}
@@ -160,10 +168,12 @@ func (b *bench) opsOnDevice(ctx context.Context) ([]benchRow, error) {
 		}
 		rows = append(rows, more...)
 	}
-	more, err := b.opsLatency(ctx, e)
-	rows = append(rows, more...)
-	if err != nil {
-		return rows, err
+	if b.o.shapes == "" {
+		more, err := b.opsLatency(ctx, e)
+		rows = append(rows, more...)
+		if err != nil {
+			return rows, err
+		}
 	}
 	info := e.Stats().Devices[0]
 	if info.Faults > 0 {
