@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -66,6 +67,10 @@ func TestNames(t *testing.T) {
 		// As it is, or put together by a macro.
 		if !regexp.MustCompile(`\b` + name + `\s*[(,)]|\b` + Source(name) + `(_\w*)?##`).Match(source) {
 			t.Errorf("%s.cu has no kernel %s", Source(name), name)
+		}
+		// Else the module has it under another name, which only a device would tell.
+		if n := bytes.Count(source, []byte("__global__")); n != bytes.Count(source, []byte(`extern "C" __global__`)) {
+			t.Errorf("%s.cu has a kernel without extern \"C\"", Source(name))
 		}
 		if b, err := Fatbin(Source(name)); err != nil || len(b) == 0 {
 			t.Errorf("kernel %s: %v", name, err)

@@ -39,7 +39,7 @@ __device__ double median(double a, double b, double c) {
 
 }  // namespace
 
-__global__ void resident(const Task *, const Tile *tiles, const float *f32, float *, uint32_t *, unsigned char *) {
+extern "C" __global__ void resident(const Task *, const Tile *tiles, const float *f32, float *, uint32_t *, unsigned char *) {
     const Run *runs = reinterpret_cast<const Run *>(tiles);
     uint32_t at = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (runs[at].flags != 1) return;
