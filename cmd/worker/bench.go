@@ -63,6 +63,8 @@ type benchOptions struct {
 	profile  string
 	child    string
 	shapes   string
+	owners   int
+	tasks    int
 	lanes    int
 	set      settingList
 	verbose  bool
@@ -119,9 +121,11 @@ func cmdBench(ctx context.Context, args []string) int {
 	fs.StringVar(&o.streams, "streams", "docs/benchmarks/peers/kafka-streams", "folder of the Kafka Streams program")
 	fs.StringVar(&o.python, "python", "python3", "Python with numpy, for ikasst-cpu and svdsst-cpu, and scikit-learn, for lof-cpu")
 	fs.StringVar(&o.compress, "compression", "", "compression of what the worker and its peers write; default: the worker's")
-	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to")
+	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to, and of ops-resident")
 	fs.StringVar(&o.child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
-	fs.StringVar(&o.shapes, "shapes", "", "of ops, only the shapes whose name matches this `regexp`, and no latency")
+	fs.StringVar(&o.shapes, "shapes", "", "of ops and ops-resident, only what matches this `regexp`, and no latency")
+	fs.IntVar(&o.owners, "owners", 0, "goroutines of ops-resident, with the keys' share each; 0: one a core")
+	fs.IntVar(&o.tasks, "tasks", 4096, "tasks of a batch of ops-resident")
 	fs.IntVar(&o.lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")
 	fs.StringVar(&o.executors, "executors", "cpu,cuda", "executors of fleet and capacity")
 	fs.StringVar(&o.gpus, "gpus", "", "numbers of GPUs for fleet, capacity and ops-scale, such as `1,2,4`; default: 1, and for ops-scale 1, 2, 4 and so on, as many as there are")

@@ -7,7 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
+	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -17,9 +21,8 @@ import (
 
 // The shape of ops-resident: one fresh sample a task, a million keys.
 const (
-	residentKeys  = 1 << 20
-	residentTasks = 4096 // of a batch
-	residentWant  = 60e6
+	residentKeys = 1 << 20
+	residentWant = 60e6
 )
 
 // residentOwner has the windows and carries of some keys as a partition has them: a
@@ -35,6 +38,7 @@ type residentOwner struct {
 	places  []detectors.Place
 	count   int64 // rows that each key has had, but for those of this round that come later
 	next    int   // the key that comes next
+	tasks   int   // of a batch
 	batch   *detectors.Batch
 	shelf   *detectors.Shelf // nil: windows travel
 	keep    *detectors.Keep
@@ -142,7 +146,7 @@ func (o *residentOwner) take(n int) {
 
 // round scores the next keys.
 func (o *residentOwner) round(ctx context.Context, e detectors.Executor) error {
-	n := min(residentTasks, len(o.places)-o.next)
+	n := min(o.tasks, len(o.places)-o.next)
 	t0 := time.Now()
 	o.push(n)
 	t1 := time.Now()
@@ -163,7 +167,14 @@ func (o *residentOwner) round(ctx context.Context, e detectors.Executor) error {
 
 // opsResident compares windows that stay on the device with windows that travel.
 func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
-	keys, n := b.scale(residentKeys), runtime.GOMAXPROCS(0)
+	wanted, err := regexp.Compile(b.o.shapes)
+	if err != nil {
+		return nil, fmt.Errorf("-shapes: %w", err)
+	}
+	keys, n := b.scale(residentKeys), b.o.owners
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
 	shape := opsSST(100, 1, keys, 0, 0)
 	det, err := shape.det()
 	if err != nil {
@@ -177,10 +188,11 @@ func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
 		if owners[i], err = newResidentOwner(det, (keys+n-1-i)/n); err != nil {
 			return nil, err
 		}
+		owners[i].tasks = b.o.tasks
 	}
 	window := int64(8*det.Window()+255) &^ 255
 	var base, first []float32
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name string
 		room int64 // windows on the device
 	}{
@@ -188,12 +200,15 @@ func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
 		{"windows stay", int64(keys) * 5 / 4},
 		{"half of them stay", int64(keys) / 2},
 	} {
+		if !wanted.MatchString(c.name) {
+			continue
+		}
 		e, err := b.openDevice(cuda.Options{Resident: c.room * window})
 		if err != nil {
 			return rows, err
 		}
 		b.say("%s", c.name)
-		r, scores, err := b.residentForm(ctx, e, owners, c.room > 0)
+		r, scores, err := b.residentForm(ctx, e, owners, c.room > 0, fmt.Sprint("resident-", i))
 		info := e.Stats().Devices[0]
 		e.Close()
 		if err == nil && info.Faults > 0 {
@@ -223,7 +238,7 @@ func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
 
 // residentForm is the rate of pushing, packing, executing and taking the carries
 // over, by all owners at once, and the scores of each owner's first rounds.
-func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*residentOwner, kept bool) (r benchRow, scores []float32, err error) {
+func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*residentOwner, kept bool, name string) (r benchRow, scores []float32, err error) {
 	all := func(f func(o *residentOwner) error) error {
 		faults := make([]error, len(owners))
 		var wait sync.WaitGroup
@@ -255,7 +270,7 @@ func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*re
 			if err := o.round(ctx, e); err != nil {
 				return err
 			}
-			if o.count == int64(o.rows)+1 && len(first[at[o]]) < 4*residentTasks {
+			if o.count == int64(o.rows)+1 && len(first[at[o]]) < 1<<14 {
 				for i := range o.batch.Tasks {
 					first[at[o]] = append(first[at[o]], o.batch.Out[o.batch.Tasks[i].Scores.Off])
 				}
@@ -274,6 +289,11 @@ func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*re
 		o.pushed, o.packed, o.executed, o.taken, o.scored = 0, 0, 0, 0, 0
 	}
 	total := 0
+	stop, err := b.profileOps(name)
+	if err != nil {
+		return r, nil, err
+	}
+	spent, child := processCPU(os.Getpid()), processCPU(e.Stats().Devices[0].Pid)
 	for range b.o.repeat {
 		began := time.Now()
 		end := began.Add(b.span(time.Second))
@@ -294,6 +314,8 @@ func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*re
 		rates = append(rates, float64(sum-total)/took)
 		total = sum
 	}
+	stop()
+	spent, child = processCPU(os.Getpid())-spent, processCPU(e.Stats().Devices[0].Pid)-child
 	rate, spread := median(rates)
 	r = row("", rate, "scores/s")
 	var pushed, packed, executed, taken time.Duration
@@ -307,6 +329,7 @@ func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*re
 	each := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(total) }
 	r = r.noted("%d goroutines; ns of one of them a task: %.0f pushing the sample, %.0f packing, %.0f in Execute, %.0f taking the carry; %.1fM/s of packing and Execute alone; median of %d, spread %.0f%%",
 		len(owners), each(pushed), each(packed), each(executed), each(taken), 1e3*float64(len(owners))/(each(packed)+each(executed)), b.o.repeat, spread)
+	r = r.noted("%.0f ns a task of this process's processor time, %.0f of the child's", each(spent), each(child))
 	if kept {
 		r = r.noted("%.1f%% of the windows were there, of those after the first round %.1f%%",
 			100*float64(hits)/float64(hits+misses), 100*min(1, float64(hits)/float64(hits+misses-uint64(b.scale(residentKeys)))))
@@ -323,6 +346,27 @@ func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*re
 		e.Release(o.batch)
 	}
 	return r, scores, nil
+}
+
+// profileOps begins a CPU profile of this process where -profile names a folder.
+func (b *bench) profileOps(name string) (stop func(), err error) {
+	if b.o.profile == "" {
+		return func() {}, nil
+	}
+	if err := os.MkdirAll(b.o.profile, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.Create(filepath.Join(b.o.profile, name+".cpu"))
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+	}, nil
 }
 
 // residentKernels is the rate of the launches alone, of a batch of all keys of one

@@ -35,6 +35,7 @@ func BenchmarkResidentPack(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
+				o.tasks = 4096
 				o.begin()
 				o.batch = &detectors.Batch{}
 				if kept {
@@ -50,7 +51,7 @@ func BenchmarkResidentPack(b *testing.B) {
 				o.pushed, o.packed, o.taken = 0, 0, 0
 				tasks := 0
 				for b.Loop() {
-					n := min(residentTasks, keys-o.next)
+					n := min(o.tasks, keys-o.next)
 					if err := o.round(b.Context(), known{}); err != nil {
 						b.Fatal(err)
 					}
