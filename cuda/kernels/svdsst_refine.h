@@ -94,9 +94,9 @@ __device__ __forceinline__ float share(double score) {
 
 // settle leaves mu in m.mu, or gives the score; below 0 where it is the CPU's.
 template <int T, int W> __device__ __noinline__ float settle(unsigned char *scratch, int taskRank, int steps, bool past, Pairs found, Series s, int first, double scale) {
-    if (found.close) return share(found.outside);
     const int w = s.w, values = found.values, counts = found.counts;
     const Memory<T, W> m(scratch, w, taskRank);
+    if (found.close) return share(m.small[0]);
     const double size = fabs(m.value[0]);
     int low = counts, high = counts - 1;
     double left = 0, score = 1;

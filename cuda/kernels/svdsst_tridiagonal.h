@@ -29,11 +29,10 @@ struct Krylov {
 
 // Pairs is what pairs has found.
 struct Pairs {
-    double doubt;    // how far a score may be off for want of steps
-    double outside;  // the score, where close
-    int values;      // pairs that there are
-    int counts;      // leading ones that count, of the rank
-    bool close;      // two of those are too close
+    float doubt;  // how far a score may be off for want of steps
+    int values;   // pairs that there are
+    int counts;   // leading ones that count, of the rank
+    bool close;   // two of those are too close: small[0] is the score
 };
 
 // beyondBoth is how many eigenvalues of the tridiagonal matrix of n rows, of diagonal
@@ -139,7 +138,7 @@ template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &f
         m.small[0] = score, m.small[1] = ended ? doubt : 1, m.small[2] = counts;
     }
     __syncthreads();
-    found.outside = m.small[0], found.doubt = m.small[1], found.counts = static_cast<int>(m.small[2]);
+    found.doubt = static_cast<float>(m.small[1]), found.counts = static_cast<int>(m.small[2]);
 }
 
 // pairs finds the leading Ritz pairs: values, over a bound, in m.value; in m.along
@@ -150,7 +149,7 @@ template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &f
 // by way of it. taskRank is the rank of the task.
 template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scratch, int taskRank, Krylov k) {
     const Memory<T, W> m(scratch, k.w, taskRank);
-    Pairs found = {1, 0, 0, 0, false};
+    Pairs found = {1, 0, 0, false};
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, n = k.n;
     const bool past = k.known >= 0;
     if (past) {
@@ -301,7 +300,8 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
             doubt += 2 * along * fabsf(m.along[b]) * residual * m.residual[b] / (gap * fmax(fabs(value - m.value[b]), nearest * floor));
         }
     }
-    found.doubt = sumOfWarp(doubt);
+    // Where steps do no more, it is of betas alone that are no part of T.
+    found.doubt = static_cast<float>((k.complete ? 0.25 : 1) * sumOfWarp(doubt));
     return found;
 }
 
