@@ -17,6 +17,7 @@ constexpr double apart = 1e-5;      // of the largest: the vectors of closer val
 constexpr double undecided = 4e-7;  // of the largest: values as close are as good as each other to the definition
 constexpr double roundings = 1e-8;  // of T's size: what they are between two Ritz vectors
 constexpr double common = 2e-6;     // of a score: what vectors that are not quite orthogonal may do to it
+constexpr double moves = 1e-6;      // of the largest: residuals up to it are float32's
 constexpr float meets = 1e-5f;      // over the bound: an eigenvector's residual in T
 
 // Krylov is how far a Krylov space is.
@@ -128,6 +129,10 @@ template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &f
             m.d[top] = m.d[counts], g[top] = g[counts], l[top] = l[counts];
             m.d[counts] = t, g[counts] = along;
             least = value;
+        }
+        for (int j = counts; j < k.n; j++) {
+            const double value = fabs(m.d[j]), residual = fabs(l[j]);
+            if (value >= rest && residual > moves * size && value + residual > (counts < k.rank ? 0.00316 * size : least)) doubt += 1;
         }
         for (int i = 0; i < counts; i++) {
             for (int j = counts; j < k.n; j++) {
@@ -291,11 +296,15 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
         if (past) closely(m, k, found, over);
         return found;
     }
-    doubt = 0;
+    // An eigenvalue may be as far from a value as its vector's residual: one more that
+    // counts, instead of another.
+    const double least = counts < rank ? 0.00316 * size : fabs(m.value[counts - 1]);
+    const bool passes = lane >= counts && lane < values && m.residual[lane] > moves * size && fabs(m.value[lane]) + m.residual[lane] > least;
+    doubt = passes ? 1 : 0;
     if (lane < rank && !(lane > counts && m.value[lane] * m.value[lane] < 0.5 * negligible * size * size)) {
         const double value = m.value[lane], along = fabsf(m.along[lane]), residual = m.residual[lane];
         const double gap = fmax(fabs(value) - rest, floor);
-        doubt = 2 * along * residual / gap;
+        doubt += 2 * along * residual / gap;
         for (int b = lane < counts ? counts : lane + 1; b < values; b++) {
             doubt += 2 * along * fabsf(m.along[b]) * residual * m.residual[b] / (gap * fmax(fabs(value - m.value[b]), nearest * floor));
         }
