@@ -96,6 +96,7 @@ func svdsstOn(t *testing.T, o Options, windows []int, more int, device bool) {
 	for range more {
 		runs = append(runs, newSVDSSTRun(rng, 2+int(math.Exp2(7*rng.Float64())), device))
 	}
+	runs = append(runs, onBound())
 	worst := 0.0
 	for _, r := range runs {
 		worst = max(worst, svdsstExecute(t, e, r))
@@ -126,6 +127,29 @@ type svdsstRun struct {
 	d          detectors.Detector
 	dim, fresh int
 	x, scores  []float32
+}
+
+// onBound is noise of which a singular value lies on a bound of the kernel's bisection
+// but for rounding: a count there took it for one of the other sign.
+func onBound() *svdsstRun {
+	d, err := detectors.NewSVDSST(detectors.SVDSSTParams{Window: 31, Rank: 6})
+	if err != nil {
+		panic(err)
+	}
+	r := &svdsstRun{name: "a value on a bound", d: d, dim: 1, fresh: 1}
+	for _, v := range boundNoise {
+		r.x = append(r.x, float32(v)*0x1p-23)
+	}
+	return r
+}
+
+var boundNoise = []int32{
+	555, 1499, 811, 4241, 1519, -3856, -12688, 13553, -8793, 3160, -3261, 16665, 7421, -8300, -9951, 20838, -2127, -5413, 16338, 5751, 798, -948, 12327,
+	2337, 3433, -5689, -5244, 2371, -2100, -6769, -783, 1192, -18030, 15931, -12492, 5223, 3305, -1813, 13222, 3314, -1857, 12046, 10284, -9957, -13347,
+	402, 571, -8888, 2477, -11576, -2784, 10173, 9088, -13678, 251, -8851, -14403, 8673, -5729, 6395, 3217, -4851, -6616, -10182, -15366, 10929, 8678,
+	-1768, -11005, -285, 1476, 16015, -3464, -4995, 917, -4478, -732, 3952, -6055, 10282, 6138, 1553, 17166, -5255, 4531, 723, -506, -1505, -459, 8919,
+	-9355, -7664, 3534, -1937, -4335, -10228, -1128, -6983, 1244, -3464, 13528, 6210, -6468, -1204, -8045, 3689, -2373, 14180, -4271, 10527, 1036, 6711,
+	-635, 270, 9467, 1940, 3787, -7975, -12418, 5131, 6102, -12745, 19526, -7797, 5962, 7801, -11511, -603, 4616, 6613,
 }
 
 func newSVDSSTRun(rng *rand.Rand, w int, device bool) *svdsstRun {

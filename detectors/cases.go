@@ -249,6 +249,20 @@ func knnCases(rng *rand.Rand) []Case {
 	return cases
 }
 
+// flatSpectrum has a period of which all tones are as loud, but for noise.
+func flatSpectrum(rng *rand.Rand, period int, noise float64) signal {
+	shape := make([]float64, period)
+	for f := 1; f <= period/2; f++ {
+		phase := 2 * math.Pi * rng.Float64()
+		for i := range shape {
+			shape[i] += math.Sin(2*math.Pi*float64(f*i)/float64(period) + phase)
+		}
+	}
+	return signal{fmt.Sprintf("flat spectrum of period %d, noise %g", period, noise), func(i, n int) float64 {
+		return shape[i%period] + noise*rng.NormFloat64()
+	}}
+}
+
 func svdsstCases(rng *rand.Rand) []Case {
 	var cases []Case
 	add := func(p SVDSSTParams, dim int, fresh []int, values ...signal) *Case {
@@ -268,6 +282,12 @@ func svdsstCases(rng *rand.Rand) []Case {
 	// Around the sizes that kernels are made for.
 	for _, w := range []int{5, 17, 32, 33, 63, 64, 65, 100, 128, 129} {
 		add(SVDSSTParams{Window: w, Rank: 1 + rng.IntN(min(w-1, 16)), Gamma: 1 + rng.IntN(3*w)}, 1, []int{3, 2}, signals(rng)[rng.IntN(3)])
+	}
+	// Singular values that are equal but for what is small, many times.
+	for _, p := range []SVDSSTParams{{Window: 11, Rank: 1}, {Window: 34, Rank: 15}, {Window: 61, Rank: 12}} {
+		for _, noise := range []float64{0, 1e-8, 1e-6, 1e-4} {
+			add(p, 1, []int{2}, flatSpectrum(rng, p.Window/(1+rng.IntN(2)), noise))
+		}
 	}
 	add(SVDSSTParams{Window: 40, Rank: 16}, 1, []int{4}, signals(rng)[0])
 	add(SVDSSTParams{Window: 40, Rank: 30}, 1, []int{2}, signals(rng)[2])

@@ -34,7 +34,7 @@ constexpr float exhausted = 1e-6f;       // of T's largest element: a beta up to
 constexpr float reduced = 1e-3f;         // of T's largest element: a vector with a beta up to it is made orthogonal again
 constexpr int beyond = 4;                // Ritz values beyond the r-th that are looked at
 constexpr double nearest = 1e-4;         // of the largest: distances of eigenvalues count as no less
-constexpr double enough = 1e-6;          // of a score: what it may be off by for want of steps
+constexpr float enough = 1e-6f;          // of a score: what it may be off by for want of steps
 constexpr int mostSteps = 128;
 
 __device__ __forceinline__ float sumOfWarp(float v) {
@@ -424,21 +424,25 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
             if (!complete && beta > exhausted * size) {
                 rest -= 2 * static_cast<double>(beta) * beta;
                 last = beta;
-                if (steps < m.steps) append(m, steps, 1 / beta, now, before);
             } else if (!complete) {
                 complete = rest <= negligible * size * size;
                 continued = steps;
-                if (!complete && steps < m.steps) another<T, W>(m, w, steps, now, before);
             }
-            if (threadIdx.x == 0) m.beta[steps - 1] = last;
+            // Below 0 where it is no part of T.
+            if (threadIdx.x == 0) m.beta[steps - 1] = complete ? 0 : last > 0 ? last : -beta;
+            if (steps < m.steps && !complete) {
+                if (last > 0) append(m, steps, 1 / last, now, before);
+                else another<T, W>(m, w, steps, now, before);
+            }
             if (steps < next && steps < m.steps && !complete) continue;
-            found = pairs<T, W>(scratch, rank, Krylov{w, past ? rank : 1, steps, continued, past ? known : -1, last, complete});
+            found = pairs<T, W>(scratch, rank, Krylov{w, past ? rank : 1, steps, continued, past ? known : -1, complete});
             known = steps;
             if (found.doubt <= enough) break;
             if (steps == m.steps || complete) return -1;
             next = min(steps + (found.doubt > 1e-2 ? 16 : 8), m.steps);
         }
         score = settle<T, W>(scratch, rank, steps, past, found, s, first, scale);
+        if (score < 0) return -1;
     }
     return score;
 }

@@ -10,18 +10,19 @@
 
 namespace {
 
-constexpr double roundings = 1e-8;  // of T's size: what they are between two Ritz vectors
 constexpr double turns = 2e-7;      // of a score: what two vectors may do to it as they are
 constexpr int most = 4;             // vectors of the small problem
 
 // smallProblem solves K c = l G c for n by n matrices, G close to 1, both lost: the
-// columns of c by falling |l| in small[32 + 4a + b].
-__device__ inline void smallProblem(double *small, int n) {
+// columns of c by falling |l| in small[32 + 4a + b]. It is false where G is not: of
+// vectors that are not n directions.
+__device__ inline bool smallProblem(double *small, int n) {
     double *K = small, *G = small + 16, *C = small + 32;
     for (int j = 0; j < n; j++) {  // G = L L'
         for (int i = 0; i < j; i++) {
             for (int a = j; a < n; a++) G[a * 4 + j] -= G[a * 4 + i] * G[j * 4 + i];
         }
+        if (!(fabs(G[j * 4 + j] - 1) < 0.5)) return false;
         double root = sqrt(G[j * 4 + j]);
         for (int a = j; a < n; a++) G[a * 4 + j] /= root;
     }
@@ -82,15 +83,20 @@ __device__ inline void smallProblem(double *small, int n) {
             C[a * 4 + b] = s / G[a * 4 + a];
         }
     }
+    return true;
 }
 
-__device__ __forceinline__ float share(double score) { return static_cast<float>(score < 0 ? 0 : score > 1 ? 1 : score); }
+// share is a score as it is given; below 0 where it is none, not a number or that of
+// vectors that are not orthogonal.
+__device__ __forceinline__ float share(double score) {
+    return score > 1 ? 1 : score > 0 ? static_cast<float>(score) : score > -2e-5 ? 0 : -1;
+}
 
 // settle leaves mu in m.mu, or gives the score; below 0 where it is the CPU's.
 template <int T, int W> __device__ __noinline__ float settle(unsigned char *scratch, int taskRank, int steps, bool past, Pairs found, Series s, int first, double scale) {
-    if (found.close) return share(found.outside);
     const int w = s.w, values = found.values, counts = found.counts;
     const Memory<T, W> m(scratch, w, taskRank);
+    if (found.close) return share(m.small[0]);
     const double size = fabs(m.value[0]);
     int low = counts, high = counts - 1;
     double left = 0, score = 1;
@@ -104,6 +110,10 @@ template <int T, int W> __device__ __noinline__ float settle(unsigned char *scra
         for (int j = counts; j < values; j++) {
             if (effect(i, j) > turns) low = min(low, i), high = max(high, j);
         }
+        if (i == counts - 1 && values < steps) {  // what those may do that are not looked at, each
+            double weight = past ? fabs(static_cast<double>(m.along[i])) : 1;
+            left = 2 * weight * roundings * size / fmax(fabs(m.value[i]) - fabs(m.value[values - 1]), 1e-12 * size);
+        }
     }
     const bool refine = low < counts;
     if (refine && high - low >= most) {
@@ -113,9 +123,8 @@ template <int T, int W> __device__ __noinline__ float settle(unsigned char *scra
         for (int i = 0; i < counts; i++) {
             for (int j = counts; j < values; j++) left += i >= low && j <= high ? 0 : fmin(effect(i, j), 1.0);
         }
-        // What is open anyway, mu's direction between equal singular values, need not be settled.
-        if (past && left > 8e-6) return -1;
     }
+    if (!(left < 8e-6)) return -1;
     if (!refine) {
         if (past) return share(score);
         for (int at = threadIdx.x; at < m.N; at += m.threads) {
@@ -194,9 +203,10 @@ template <int T, int W> __device__ __noinline__ float settle(unsigned char *scra
                 m.small[16 + a * 4 + b] = m.small[16 + b * 4 + a] = sums[10 + at];
             }
         }
-        smallProblem(m.small, n);
+        m.small[48] = smallProblem(m.small, n);
     }
     __syncthreads();
+    if (m.small[48] == 0) return -1;
     const double *c = m.small + 32;
     if (past) {
         score = 1;

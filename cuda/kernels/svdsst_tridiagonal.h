@@ -5,29 +5,35 @@
 // points between its bounds how many are beyond (Sturm's sequence, for both signs at
 // once) and take the part that it is in, until the bounds meet in float64. Vectors
 // come of twisted factorisations, a lane for the pivots from above and one for
-// those from below. Only where two values that both count are so close that such
-// vectors are not orthogonal, one lane does implicit QL with mu's coordinates as the
-// row that it turns.
+// those from below; each has to have next to no residual in T, which tells a value of
+// the wrong sign, too. Where one has some, or two values that both count are so close
+// that such vectors are not orthogonal, one lane does implicit QL with mu's coordinates
+// as the row that it turns.
 #pragma once
 
 namespace {
+
+constexpr double apart = 1e-5;      // of the largest: the vectors of closer values are not
+constexpr double undecided = 4e-7;  // of the largest: values as close are as good as each other to the definition
+constexpr double roundings = 1e-8;  // of T's size: what they are between two Ritz vectors
+constexpr double common = 2e-6;     // of a score: what vectors that are not quite orthogonal may do to it
+constexpr double moves = 1e-6;      // of the largest: residuals up to it are float32's
+constexpr float meets = 1e-5f;      // over the bound: an eigenvector's residual in T
 
 // Krylov is how far a Krylov space is.
 struct Krylov {
     int w, rank, n;  // vectors: n
     int continued;   // n when the space was last continued
     int known;       // vectors that mu's coordinates are known of; below 0: there is no mu yet
-    float last;      // beta of the last vector
     bool complete;   // nothing that counts is missing
 };
 
 // Pairs is what pairs has found.
 struct Pairs {
-    double doubt;    // how far a score may be off for want of steps
-    double outside;  // the score, where close
-    int values;      // pairs that there are
-    int counts;      // leading ones that count, of the rank
-    bool close;      // two of those are too close
+    float doubt;  // how far a score may be off for want of steps
+    int values;   // pairs that there are
+    int counts;   // leading ones that count, of the rank
+    bool close;   // two of those are too close: small[0] is the score
 };
 
 // beyondBoth is how many eigenvalues of the tridiagonal matrix of n rows, of diagonal
@@ -65,14 +71,15 @@ __device__ __forceinline__ double reciprocal(double v) {
 }
 
 // turned is implicit QL (Golub and Welsch 1969) on the diagonal d and subdiagonal e of
-// n rows, which turns the rows g and l of a matrix.
-__device__ inline void turned(double *d, double *e, double *g, double *l, int n) {
+// n rows, which turns the rows g and l of a matrix. It is false where that has no end.
+__device__ inline bool turned(double *d, double *e, double *g, double *l, int n) {
     e[n - 1] = 0;
     for (int at = 0; at < n; at++) {
-        for (int tries = 0; tries < 80; tries++) {
+        for (int tries = 0;; tries++) {
             int end = at;
             while (end < n - 1 && fabs(e[end]) > 0x1p-53 * (fabs(d[end]) + fabs(d[end + 1]))) end++;
             if (end == at) break;
+            if (tries == 80) return false;
             double h = (d[at + 1] - d[at]) / (2 * e[at]);
             double f = d[end] - d[at] + e[at] / (h + copysign(sqrt(h * h + 1), h));
             double sin = 1, cos = 1, p = 0;
@@ -95,33 +102,48 @@ __device__ inline void turned(double *d, double *e, double *g, double *l, int n)
             e[end] = 0;
         }
     }
+    return true;
 }
 
-// closely finds the score by QL.
-template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &found, double last) {
+// closely finds the score by QL. It does not undo what float32 has left in T: where
+// that may turn a vector that counts towards one that does not, the score is in doubt,
+// unless the definition leaves it open between them.
+template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &found, double over) {
     __syncthreads();
     if (threadIdx.x == 0) {
         double *g = reinterpret_cast<double *>(m.work), *l = g + k.n;
-        for (int i = 0; i < k.n; i++) g[i] = m.g[i], l[i] = i == k.n - 1 ? last : 0;
-        turned(m.d, m.e, g, l, k.n);
-        double score = 1, doubt = 0, size = 0, rest = fabs(m.value[found.values - 1]);
+        for (int i = 0; i < k.n; i++) g[i] = m.g[i], l[i] = i == k.n - 1 || m.beta[i] < 0 ? m.beta[i] * over : 0;
+        const bool ended = turned(m.d, m.e, g, l, k.n);
+        double score = 1, doubt = 0, size = 0, least = 0, rest = fabs(m.value[found.values - 1]);
         int counts = 0;
-        for (; counts < k.rank; counts++) {
-            int top = 0;
-            for (int i = 1; i < k.n; i++) {
+        for (; counts < min(k.rank, k.n); counts++) {
+            int top = counts;
+            for (int i = counts + 1; i < k.n; i++) {
                 if (fabs(m.d[i]) > fabs(m.d[top])) top = i;
             }
-            double value = fabs(m.d[top]);
+            const double t = m.d[top], value = fabs(t), along = g[top];
             if (counts == 0) size = value;
             if (!(value * value > negligible * size * size)) break;
-            score -= g[top] * g[top];
-            doubt += 2 * fabs(g[top] * l[top]) / fmax(value - rest, nearest * size);
-            m.d[top] = 0;
+            score -= along * along;
+            doubt += 2 * fabs(along * l[top]) / fmax(value - rest, nearest * size);
+            m.d[top] = m.d[counts], g[top] = g[counts], l[top] = l[counts];
+            m.d[counts] = t, g[counts] = along;
+            least = value;
         }
-        m.small[0] = score, m.small[1] = k.complete ? 0 : doubt, m.small[2] = counts;
+        for (int j = counts; j < k.n; j++) {
+            const double value = fabs(m.d[j]), residual = fabs(l[j]);
+            if (value >= rest && residual > moves * size && value + residual > (counts < k.rank ? 0.00316 * size : least)) doubt += 1;
+        }
+        for (int i = 0; i < counts; i++) {
+            for (int j = counts; j < k.n; j++) {
+                if (fabs(m.d[i]) - least < undecided * size && least - fabs(m.d[j]) < undecided * size) continue;
+                doubt += 2 * roundings * size * fabs(g[i] * g[j]) / fmax(fabs(m.d[i] - m.d[j]), roundings * size);
+            }
+        }
+        m.small[0] = score, m.small[1] = ended ? doubt : 1, m.small[2] = counts;
     }
     __syncthreads();
-    found.outside = m.small[0], found.doubt = m.small[1], found.counts = static_cast<int>(m.small[2]);
+    found.doubt = static_cast<float>(m.small[1]), found.counts = static_cast<int>(m.small[2]);
 }
 
 // pairs finds the leading Ritz pairs: values, over a bound, in m.value; in m.along
@@ -132,7 +154,7 @@ template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &f
 // by way of it. taskRank is the rank of the task.
 template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scratch, int taskRank, Krylov k) {
     const Memory<T, W> m(scratch, k.w, taskRank);
-    Pairs found = {1, 0, 0, 0, false};
+    Pairs found = {1, 0, 0, false};
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, n = k.n;
     const bool past = k.known >= 0;
     if (past) {
@@ -145,12 +167,12 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
         }
     }
     float bound = 0;
-    for (int i = lane; i < n; i += 32) bound = fmaxf(bound, fabsf(m.alpha[i]) + (i > 0 ? m.beta[i - 1] : 0) + (i < n - 1 ? m.beta[i] : 0));
+    for (int i = lane; i < n; i += 32) bound = fmaxf(bound, fabsf(m.alpha[i]) + (i > 0 ? fabsf(m.beta[i - 1]) : 0) + (i < n - 1 ? fabsf(m.beta[i]) : 0));
     for (int o = 16; o > 0; o >>= 1) bound = fmaxf(bound, __shfl_xor_sync(all, bound, o));
-    const double over = bound > 0 ? 1 / static_cast<double>(bound) : 1, last = k.last * over;
+    const double over = bound > 0 ? 1 / static_cast<double>(bound) : 1;
     const int padded = (n + 7) & ~7;  // with values above all others
     for (int i = threadIdx.x; i < padded; i += m.threads) {
-        double e = i < n - 1 ? m.beta[i] * over : 0;
+        double e = i < n - 1 && m.beta[i] > 0 ? m.beta[i] * over : 0;
         m.d[i] = i < n ? m.alpha[i] * over : 2;
         m.e[i] = e;
         m.square[i] = e * e > 1e-60 ? e * e : 1e-60;  // so that no sequence ends
@@ -175,7 +197,9 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
             low += step * beyond;
             high = low + step;
         }
-        uint32_t atLow = beyondBoth(m.d, m.square, padded, low), atHigh = beyondBoth(m.d, m.square, padded, high);
+        // Where a bound is a value but for rounding, a count there is either.
+        const double margin = 0x1p-44;
+        uint32_t atLow = beyondBoth(m.d, m.square, padded, low - margin), atHigh = beyondBoth(m.d, m.square, padded, high + margin);
         if ((lane & (lanes - 1)) == 0 && number < values) {
             int place = number + padded - n - static_cast<int>((atHigh >> 16) + (atHigh & 0xffff));
             bool positive = place < static_cast<int>((atLow >> 16) - (atHigh >> 16));
@@ -216,7 +240,7 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
             int at = __shfl_xor_sync(all, row, o);
             if (other < least || (other == least && at < row)) least = other, row = at;
         }
-        if (lane == 0) m.row[a] = row;
+        if (lane == 0) m.row[a] = row, m.unit[a] = least;
     }
     __syncthreads();
     for (int item = threadIdx.x; item < 2 * values; item += m.threads) {
@@ -232,20 +256,21 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     for (int a = warp; a < values; a += W) {
         const int row = m.row[a];
         double square = 0, along = 0;
-        float end = 0;
+        float missing = 0;
         for (int i = lane; i < n; i += 32) {
             float z = i < row ? up[i * values + a] : i > row ? down[(i - 1) * values + a] : 1;
             if (i >= row) up[i * values + a] = z;
             square += static_cast<double>(z) * z;
             if (past) along += static_cast<double>(z) * m.g[i];
-            if (i == n - 1) end = z;
+            if (i == n - 1 || m.beta[i] < 0) missing += fabsf(m.beta[i] * z);
         }
-        square = sumOfWarp(square), along = sumOfWarp(along), end = sumOfWarp(end);
+        square = sumOfWarp(square), along = sumOfWarp(along), missing = sumOfWarp(missing);
         if (lane == 0) {
             double unit = rsqrt(square);
+            if (!(m.unit[a] * unit < meets && unit > 1e-12)) unit = 2;  // not an eigenvector of T
             m.unit[a] = static_cast<float>(unit);
             m.along[a] = past ? static_cast<float>(along * unit) : 1;
-            m.residual[a] = static_cast<float>(fabs(last * end) * unit);
+            m.residual[a] = static_cast<float>(missing * over * unit);
         }
     }
     __syncthreads();
@@ -256,25 +281,36 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     while (counts < rank && m.value[counts] * m.value[counts] > negligible * size * size) counts++;
     found.counts = counts;
     if (!k.complete && (values < wanted || n - k.continued < values)) return found;
-    if (past) {
-        for (int a = 0; a < counts; a++) {
-            for (int b = a + 1; b < counts && b <= a + 3; b++) found.close |= fabs(m.value[a] - m.value[b]) < 1e-6 * size;
+    bool wrong = lane < values && m.unit[lane] > 1;
+    double doubt = 0;
+    if (past && lane < counts) {
+        for (int b = lane + 1; b < counts; b++) {
+            double gap = fabs(m.value[lane] - m.value[b]);
+            wrong |= gap < apart * size;
+            doubt += fabs(m.along[lane] * m.along[b]) / gap;
         }
     }
-    if (found.close) {
-        closely(m, k, found, last);
+    wrong |= !(2 * roundings * size * sumOfWarp(doubt) < common);
+    if (__any_sync(all, wrong)) {
+        found.close = past;
+        if (past) closely(m, k, found, over);
         return found;
     }
-    double doubt = 0;
+    // An eigenvalue may be as far from a value as its vector's residual: one more that
+    // counts, instead of another.
+    const double least = counts < rank ? 0.00316 * size : fabs(m.value[counts - 1]);
+    const bool passes = lane >= counts && lane < values && m.residual[lane] > moves * size && fabs(m.value[lane]) + m.residual[lane] > least;
+    doubt = passes ? 1 : 0;
     if (lane < rank && !(lane > counts && m.value[lane] * m.value[lane] < 0.5 * negligible * size * size)) {
         const double value = m.value[lane], along = fabsf(m.along[lane]), residual = m.residual[lane];
         const double gap = fmax(fabs(value) - rest, floor);
-        doubt = 2 * along * residual / gap;
+        doubt += 2 * along * residual / gap;
         for (int b = lane < counts ? counts : lane + 1; b < values; b++) {
             doubt += 2 * along * fabsf(m.along[b]) * residual * m.residual[b] / (gap * fmax(fabs(value - m.value[b]), nearest * floor));
         }
     }
-    found.doubt = k.complete ? 0 : sumOfWarp(doubt);
+    // Where steps do no more, it is of betas alone that are no part of T.
+    found.doubt = static_cast<float>((k.complete ? 0.25 : 1) * sumOfWarp(doubt));
     return found;
 }
 

@@ -222,6 +222,17 @@ func (k *krylov) doubt(rank int) (counts int, doubt float64) {
 	if k.n < end || k.n-k.continued < end {
 		return counts, 1
 	}
+	// An eigenvalue may be as far from a value as its residual: one more that counts,
+	// instead of another.
+	bound := math.Sqrt(negligible) * size
+	if counts == rank {
+		bound = math.Abs(k.ritz[counts-1].value)
+	}
+	for _, p := range k.ritz[counts:end] {
+		if p.residual > openPast*size && math.Abs(p.value)+p.residual > bound {
+			return counts, 1
+		}
+	}
 	floor := nearest * size
 	rest := math.Abs(k.ritz[end-1].value)
 	for i, p := range k.ritz[:rank] {
