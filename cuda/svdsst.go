@@ -17,12 +17,13 @@ const (
 // block, blocks that a multiprocessor has room for.
 type svdsstShape struct{ rows, warps, blocks int }
 
-var svdsstShapes = []svdsstShape{{2, 2, 8}, {4, 4, 5}, {7, 8, 3}, {10, 8, 2}, {13, 8, 2}, {16, 8, 2}}
+var svdsstShapes = []svdsstShape{{2, 1, 16}, {4, 2, 8}, {7, 2, 6}, {10, 2, 6}, {13, 2, 4}, {16, 2, 4}}
 
 // Constants of svdsst.cu.
 const (
 	svdsstSteps  = 128
 	svdsstBeyond = 4
+	svdsstHeld   = 80
 )
 
 // svdsstShapeOf is the kernel for a window.
@@ -40,15 +41,28 @@ func svdsstShapeOf(w int) svdsstShape {
 func (s svdsstShape) memory(w, rank int) (shared, scratch int) {
 	steps := min(w, svdsstSteps)
 	most, n := (steps+7)&^7, 32*s.rows
+	pitch, window := (rank+svdsstBeyond)|1, 64*(s.rows|1)
+	shares := max(s.warps*n, 2*min(most, svdsstHeld)*pitch)
 	doubles := 3*most + 32 + 24*s.warps + 64
-	floats := 32*((s.rows+3)&^3) + 2*n + 3*most + 128 + 16 + 64*(s.rows|1) + max(s.warps*n, 2*most*(rank+svdsstBeyond))
+	floats := 32*((s.rows+3)&^3) + 2*n + 3*most + 128 + 16 + window + shares
 	fixed := 8*doubles + 4*floats
-	kept := min(((227/s.blocks-1)<<10-fixed)/(4*n), steps)
-	return fixed + 4*n*kept, 4 * n * (steps - kept)
+	kept := max(min(((227/s.blocks-1)<<10-fixed)/(4*n), steps), (12*w-window-shares+n-1)/n, 0)
+	if kept < steps {
+		scratch = 4 * n * (steps - kept)
+	}
+	if most > svdsstHeld {
+		scratch += 8 * most * pitch
+	}
+	return fixed + 4*n*kept, scratch
 }
 
-// svdsstTiles is the number of blocks that keep a large device busy to the end.
-const svdsstTiles = 1056
+// A launch has as many blocks as a device of svdsstSMs multiprocessors has room for
+// twice, and eight tiles for each: scores take very different times, and neighbours
+// in a series alike.
+const (
+	svdsstSMs   = 132
+	svdsstTiles = 8
+)
 
 // Of a class, Variant is the kernel's rows, A the dimension, B w | r << 16.
 var svdsstPlan = opPlan{
@@ -77,12 +91,15 @@ var svdsstPlan = opPlan{
 		for i := first; i < end; i++ {
 			rows += int(p.tasks[i].Fresh)
 		}
-		// A block has so many rows: of several tasks, or some of one.
-		share := uint32((rows + svdsstTiles - 1) / svdsstTiles)
+		// A tile has so many rows: of several tasks, or some of one.
+		most, grid := 2*s.blocks*svdsstSMs, 0
+		share := uint32((rows + svdsstTiles*most - 1) / (svdsstTiles * most))
 		tile := func(first, count, part uint32) {
 			t := Tile{First: first, Count: count, Part: part}
-			if scratch > 0 {
-				t.Scratch = p.scratch(scratch)
+			if grid < most {
+				if grid++; scratch > 0 {
+					t.Scratch = p.scratch(scratch)
+				}
 			}
 			p.tile(t)
 		}
@@ -103,6 +120,9 @@ var svdsstPlan = opPlan{
 			tile(i, next-i, fresh<<16)
 			i = next
 		}
-		p.launch(kernel(fmt.Sprint("svdsst", s.rows)), 32*s.warps, shared)
+		for range grid { // where blocks end
+			p.tile(Tile{})
+		}
+		p.launchGrid(kernel(fmt.Sprint("svdsst", s.rows)), grid, 32*s.warps, shared)
 	},
 }

@@ -34,7 +34,7 @@ constexpr float exhausted = 1e-6f;       // of T's largest element: a beta up to
 constexpr float reduced = 1e-3f;         // of T's largest element: a vector with a beta up to it is made orthogonal again
 constexpr int beyond = 4;                // Ritz values beyond the r-th that are looked at
 constexpr double nearest = 1e-4;         // of the largest: distances of eigenvalues count as no less
-constexpr float enough = 1e-6f;          // of a score: what it may be off by for want of steps
+constexpr float enough = 2e-6f;          // of a score: what it may be off by for want of steps
 constexpr int mostSteps = 128;
 
 __device__ __forceinline__ float sumOfWarp(float v) {
@@ -50,8 +50,8 @@ __device__ __forceinline__ double sumOfWarp(double v) {
 
 // Memory is the block's shared memory, as svdsst.go counts it.
 template <int T, int W> struct Memory {
-    static constexpr int blocks = T == 2 ? 8 : T == 4 ? 5 : T == 7 ? 3 : 2;  // that a multiprocessor has room for
-    static constexpr int room = (227 / blocks - 1) * 1024;                   // bytes of each
+    static constexpr int blocks = T == 2 ? 16 : T == 4 ? 8 : T == 7 || T == 10 ? 6 : 4;  // that a multiprocessor has room for
+    static constexpr int room = (227 / blocks - 1) * 1024;                               // bytes of each
     static constexpr int P = T | 1;         // from block to block of T values of x
     static constexpr int V = (T + 3) & ~3;  // of the factor of a product
     static constexpr int N = 32 * T, threads = 32 * W;
@@ -69,16 +69,20 @@ template <int T, int W> struct Memory {
     float *along, *residual, *unit;  // [values], each of 32
     int *row;                // [32]
     float *before, *after;   // [W], each of 8
-    float *work;             // [W][N]: shares of a sum; or two of [steps][values]
-    float *q;                // [kept][N]: the basis; or what refining takes
+    float *work;             // [W][N]: shares of a sum; or two of [held][pitch]
+    float *q;                // [kept][N]: the basis
     float *tail;             // the rest of the basis
-    int kept, steps, values;
+    float *spare;            // work's two, where they are longer
+    int kept, steps, values, pitch, held;
 
     __device__ __forceinline__ Memory(unsigned char *scratch, int w, int rank) {
         DYNAMIC_SHARED(float4, memory);
         steps = w < mostSteps ? w : mostSteps;
         values = rank + beyond;
-        int most = (steps + 7) & ~7, shares = W * N, pairs = 2 * most * values;
+        pitch = values | 1;
+        int most = (steps + 7) & ~7;
+        held = most < 80 ? most : 80;
+        int shares = W * N > 2 * held * pitch ? W * N : 2 * held * pitch;
         d = reinterpret_cast<double *>(memory), e = d + most, square = e + most;
         value = square + most, sums = value + 32, small = sums + 24 * W;
         float *at = reinterpret_cast<float *>(small + 64);
@@ -91,13 +95,19 @@ template <int T, int W> struct Memory {
         along = at, residual = at + 32, unit = at + 64, row = reinterpret_cast<int *>(at + 96), at += 128;
         before = at, after = at + 8, at += 16;
         window = at, at += 64 * P;
-        work = at, at += shares > pairs ? shares : pairs;
+        work = at, at += shares;
         q = at;
         kept = (room - static_cast<int>(reinterpret_cast<char *>(at) - reinterpret_cast<char *>(memory))) / (4 * N);
         kept = kept < steps ? kept : steps;
+        int least = (12 * w - 64 * P - shares + N - 1) / N;  // for refining, which takes window, work and this
+        kept = kept > least ? kept : least;
+        kept = kept > 0 ? kept : 0;
         tail = reinterpret_cast<float *>(scratch) - kept * N;
+        spare = kept < steps ? tail + steps * N : reinterpret_cast<float *>(scratch);
     }
     __device__ float *column(int j) const { return (j < kept ? q : tail) + j * N; }
+    // coordinates is where those of Ritz vectors are in a space of n steps, pitch side by side.
+    __device__ float *coordinates(int n) const { return n <= held ? work : spare; }
     // rowOf is the row of a vector at a position.
     static __device__ int rowOf(int position) { return (position & 31) * T + (position >> 5); }
 };
@@ -439,7 +449,8 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
             known = steps;
             if (found.doubt <= enough) break;
             if (steps == m.steps || complete) return -1;
-            next = min(steps + (found.doubt > 1e-2 ? 16 : 8), m.steps);
+            // It falls to 1/e in some six steps.
+            next = min(steps + max(static_cast<int>(6 * logf(fminf(found.doubt / enough, 55))), 6), m.steps);
         }
         score = settle<T, W>(scratch, rank, steps, past, found, s, first, scale);
         if (score < 0) return -1;
@@ -449,32 +460,37 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
 
 // svdsst is the kernel for T rows a lane, W warps a block. A tile is some tasks with
 // all of their rows, or one with some: the first of them and, above 16 bits, how many.
-// All tasks of the launch have the same w and rank.
+// A block has every so many of the tiles, to an empty one, and the scratch of its
+// first. All tasks of the launch have the same w and rank.
 template <int T, int W>
 __device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
-    const Tile tile = tiles[blockIdx.x];
-    const float *params = f32 + tasks[tile.first].params.off;
+    const uint32_t first = tiles[blockIdx.x].first;
+    const float *params = f32 + tasks[first].params.off;
     const int w = static_cast<int>(params[0]), rank = static_cast<int>(params[1]);
-    scratch += static_cast<size_t>(tile.scratch) * 256;
+    scratch += static_cast<size_t>(tiles[blockIdx.x].scratch) * 256;
     const Memory<T, W> m(scratch, w, rank);
 #pragma unroll 1
-    for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
-        const Task *t = tasks + i;
-        const int gamma = static_cast<int>(f32[t->params.off + 2]);
-        const uint32_t dim = t->dim, fresh = t->fresh;
-        const uint32_t begin = tile.count > 1 ? 0 : tile.part & 0xffff, end = tile.count > 1 ? fresh : begin + (tile.part >> 16);
-        const float *x = f32 + t->x.off + (t->x.len / dim - fresh + 1 - (2 * w - 1 + gamma)) * dim;
+    for (uint32_t at = blockIdx.x; tiles[at].count > 0; at += gridDim.x) {
+        const Tile tile = tiles[at];
 #pragma unroll 1
-        for (uint32_t row = begin; row < end; row++) {
-            float most = 0;
+        for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
+            const Task *t = tasks + i;
+            const int gamma = static_cast<int>(f32[t->params.off + 2]);
+            const uint32_t dim = t->dim, fresh = t->fresh;
+            const uint32_t begin = tile.count > 1 ? 0 : tile.part & 0xffff, end = tile.count > 1 ? fresh : begin + (tile.part >> 16);
+            const float *x = f32 + t->x.off + (t->x.len / dim - fresh + 1 - (2 * w - 1 + gamma)) * dim;
 #pragma unroll 1
-            for (uint32_t c = 0; c < dim; c++) {
-                float score = scoreOf<T, W>(m, scratch, Series{x + row * dim + c, dim, w, gamma, 0}, rank);
-                if (score < 0 && threadIdx.x == 0) status[i] = 1;
-                most = score > most || score != score ? score : most;
-                if (score != score) break;
+            for (uint32_t row = begin; row < end; row++) {
+                float most = 0;
+#pragma unroll 1
+                for (uint32_t c = 0; c < dim; c++) {
+                    float score = scoreOf<T, W>(m, scratch, Series{x + row * dim + c, dim, w, gamma, 0}, rank);
+                    if (score < 0 && threadIdx.x == 0) status[i] = 1;
+                    most = score > most || score != score ? score : most;
+                    if (score != score) break;
+                }
+                if (threadIdx.x == 0) out[t->scores.off + row] = most;
             }
-            if (threadIdx.x == 0) out[t->scores.off + row] = most;
         }
     }
 }
@@ -487,9 +503,9 @@ __device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, con
         svdsst<T, W>(tasks, tiles, f32, out, status, scratch);                                                                                       \
     }
 
-KERNEL(2, 2)
-KERNEL(4, 4)
-KERNEL(7, 8)
-KERNEL(10, 8)
-KERNEL(13, 8)
-KERNEL(16, 8)
+KERNEL(2, 1)
+KERNEL(4, 2)
+KERNEL(7, 2)
+KERNEL(10, 2)
+KERNEL(13, 2)
+KERNEL(16, 2)

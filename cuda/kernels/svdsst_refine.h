@@ -13,74 +13,113 @@ namespace {
 constexpr double turns = 2e-7;      // of a score: what two vectors may do to it as they are
 constexpr int most = 4;             // vectors of the small problem
 
+// byMagnitude exchanges columns i and j of c, and their values, where the later one's is
+// the larger.
+__device__ __forceinline__ void byMagnitude(double &a, double &b, double (&c)[most][most], int i, int j) {
+    if (fabs(b) > fabs(a)) {
+        double s = a;
+        a = b, b = s;
+#pragma unroll
+        for (int k = 0; k < most; k++) s = c[k][i], c[k][i] = c[k][j], c[k][j] = s;
+    }
+}
+
 // smallProblem solves K c = l G c for n by n matrices, G close to 1, both lost: the
 // columns of c by falling |l| in small[32 + 4a + b]. It is false where G is not: of
-// vectors that are not n directions.
-__device__ inline bool smallProblem(double *small, int n) {
-    double *K = small, *G = small + 16, *C = small + 32;
-    for (int j = 0; j < n; j++) {  // G = L L'
+// vectors that are not n directions. All of it is in registers, as of four rows, those
+// beyond n being of values 0.
+__device__ __forceinline__ bool smallProblem(double *small, int n) {
+    double K[most][most], L[most][most], C[most][most];
+#pragma unroll
+    for (int a = 0; a < most; a++) {
+#pragma unroll
+        for (int b = 0; b < most; b++) {
+            const bool in = a < n && b < n;
+            K[a][b] = in ? small[a * 4 + b] : 0;
+            L[a][b] = in ? small[16 + a * 4 + b] : a == b;
+            C[a][b] = a == b;
+        }
+    }
+    double over[most];  // 1 / L's diagonal
+    bool sound = true;
+#pragma unroll
+    for (int j = 0; j < most; j++) {  // G = L L'
+#pragma unroll
         for (int i = 0; i < j; i++) {
-            for (int a = j; a < n; a++) G[a * 4 + j] -= G[a * 4 + i] * G[j * 4 + i];
+#pragma unroll
+            for (int a = j; a < most; a++) L[a][j] -= L[a][i] * L[j][i];
         }
-        if (!(fabs(G[j * 4 + j] - 1) < 0.5)) return false;
-        double root = sqrt(G[j * 4 + j]);
-        for (int a = j; a < n; a++) G[a * 4 + j] /= root;
+        sound &= fabs(L[j][j] - 1) < 0.5;
+        over[j] = rsqrt(L[j][j]);
+#pragma unroll
+        for (int a = j + 1; a < most; a++) L[a][j] *= over[j];
     }
+    if (!sound) return false;
+#pragma unroll
     for (int side = 0; side < 2; side++) {  // K to L^-1 K L^-T: L^-1 from the left, then the same of the transpose
-        for (int b = 0; b < n; b++) {
-            for (int a = 0; a < n; a++) {
-                double s = K[a * 4 + b];
-                for (int i = 0; i < a; i++) s -= G[a * 4 + i] * K[i * 4 + b];
-                K[a * 4 + b] = s / G[a * 4 + a];
+#pragma unroll
+        for (int b = 0; b < most; b++) {
+#pragma unroll
+            for (int a = 0; a < most; a++) {
+                double s = K[a][b];
+#pragma unroll
+                for (int i = 0; i < a; i++) s -= L[a][i] * K[i][b];
+                K[a][b] = s * over[a];
             }
         }
-        for (int a = 0; a < n; a++) {
+#pragma unroll
+        for (int a = 0; a < most; a++) {
+#pragma unroll
             for (int b = 0; b < a; b++) {
-                double s = K[a * 4 + b];
-                K[a * 4 + b] = K[b * 4 + a], K[b * 4 + a] = s;
+                double s = K[a][b];
+                K[a][b] = K[b][a], K[b][a] = s;
             }
         }
     }
-    for (int a = 0; a < n; a++) {
-        for (int b = 0; b < n; b++) C[a * 4 + b] = a == b;
-    }
-    for (int sweep = 0; sweep < 12; sweep++) {  // Jacobi's rotations
-        for (int p = 0; p < n; p++) {
-            for (int q = p + 1; q < n; q++) {
-                double off = 0.5 * (K[p * 4 + q] + K[q * 4 + p]);
-                if (off == 0) continue;
-                double tau = (K[q * 4 + q] - K[p * 4 + p]) / (2 * off);
-                double tan = (tau < 0 ? -1 : 1) / (fabs(tau) + sqrt(1 + tau * tau)), cos = 1 / sqrt(1 + tan * tan), sin = tan * cos;
-                for (int i = 0; i < n; i++) {
-                    double a = K[i * 4 + p], b = K[i * 4 + q];
-                    K[i * 4 + p] = cos * a - sin * b, K[i * 4 + q] = sin * a + cos * b;
+    // Jacobi's rotations. An angle need not be exact, its sine and cosine be of one.
+#pragma unroll 1
+    for (int sweep = 0; sweep < 12; sweep++) {
+        bool turned = false;
+#pragma unroll
+        for (int p = 0; p < most; p++) {
+#pragma unroll
+            for (int q = p + 1; q < most; q++) {
+                const double off = 0.5 * (K[p][q] + K[q][p]), apart = K[q][q] - K[p][p];
+                if (!(fabs(off) > 1e-10 * fabs(apart))) continue;
+                turned = true;
+                const float tau = static_cast<float>(apart / (2 * off));
+                const double tan = copysignf(1.0f, tau) / (fabsf(tau) + sqrtf(fmaf(tau, tau, 1.0f)));
+                const double cos = rsqrt(fma(tan, tan, 1.0)), sin = tan * cos;
+#pragma unroll
+                for (int i = 0; i < most; i++) {
+                    double a = K[i][p], b = K[i][q];
+                    K[i][p] = cos * a - sin * b, K[i][q] = sin * a + cos * b;
                 }
-                for (int i = 0; i < n; i++) {
-                    double a = K[p * 4 + i], b = K[q * 4 + i];
-                    K[p * 4 + i] = cos * a - sin * b, K[q * 4 + i] = sin * a + cos * b;
-                }
-                for (int i = 0; i < n; i++) {
-                    double a = C[i * 4 + p], b = C[i * 4 + q];
-                    C[i * 4 + p] = cos * a - sin * b, C[i * 4 + q] = sin * a + cos * b;
+#pragma unroll
+                for (int i = 0; i < most; i++) {
+                    double a = K[p][i], b = K[q][i];
+                    K[p][i] = cos * a - sin * b, K[q][i] = sin * a + cos * b;
+                    a = C[i][p], b = C[i][q];
+                    C[i][p] = cos * a - sin * b, C[i][q] = sin * a + cos * b;
                 }
             }
         }
+        if (!turned) break;
     }
-    for (int b = 0; b < n; b++) {
-        int top = b;
-        for (int i = b + 1; i < n; i++) {
-            if (fabs(K[i * 4 + i]) > fabs(K[top * 4 + top])) top = i;
-        }
-        double s = K[b * 4 + b];
-        K[b * 4 + b] = K[top * 4 + top], K[top * 4 + top] = s;
-        for (int a = 0; a < n; a++) {
-            s = C[a * 4 + b];
-            C[a * 4 + b] = C[a * 4 + top], C[a * 4 + top] = s;
-        }
-        for (int a = n - 1; a >= 0; a--) {  // L^-T
-            s = C[a * 4 + b];
-            for (int i = a + 1; i < n; i++) s -= G[i * 4 + a] * C[i * 4 + b];
-            C[a * 4 + b] = s / G[a * 4 + a];
+#pragma unroll
+    for (int b = 0; b < most; b++) {
+#pragma unroll
+        for (int i = b + 1; i < most; i++) byMagnitude(K[b][b], K[i][i], C, b, i);
+    }
+#pragma unroll
+    for (int b = 0; b < most; b++) {
+#pragma unroll
+        for (int a = most - 1; a >= 0; a--) {  // L^-T
+            double s = C[a][b];
+#pragma unroll
+            for (int i = a + 1; i < most; i++) s -= L[i][a] * C[i][b];
+            C[a][b] = s * over[a];
+            small[32 + a * 4 + b] = C[a][b];
         }
     }
     return true;
@@ -98,45 +137,52 @@ template <int T, int W> __device__ __noinline__ float settle(unsigned char *scra
     const Memory<T, W> m(scratch, w, taskRank);
     if (found.close) return share(m.small[0]);
     const double size = fabs(m.value[0]);
+    const float *coordinates = m.coordinates(steps);
+    const int pitch = m.pitch;
+    const int lane = threadIdx.x & 31, others = values - counts;
     int low = counts, high = counts - 1;
-    double left = 0, score = 1;
-    auto effect = [&](int i, int j) {
+    auto effect = [&](int item) {
+        int i = item / others, j = counts + item % others;
         double a = m.along[i], b = m.along[j], apart = fabs(m.value[i] - m.value[j]);
         double turn = 2 * fabs(a * b) * roundings * size / fmax(apart, 1e-12 * size);
         return fabs(m.value[i]) - fabs(m.value[j]) < 1e-6 * size ? fmax(turn, fmax(a * a, b * b)) : turn;
     };
-    for (int i = 0; i < counts; i++) {
-        score -= static_cast<double>(m.along[i]) * m.along[i];
-        for (int j = counts; j < values; j++) {
-            if (effect(i, j) > turns) low = min(low, i), high = max(high, j);
-        }
-        if (i == counts - 1 && values < steps) {  // what those may do that are not looked at, each
-            double weight = past ? fabs(static_cast<double>(m.along[i])) : 1;
-            left = 2 * weight * roundings * size / fmax(fabs(m.value[i]) - fabs(m.value[values - 1]), 1e-12 * size);
-        }
+    for (int item = lane; item < counts * others; item += 32) {
+        if (effect(item) > turns) low = min(low, item / others), high = max(high, counts + item % others);
+    }
+    for (int o = 16; o > 0; o >>= 1) {
+        low = min(low, __shfl_xor_sync(all, low, o));
+        high = max(high, __shfl_xor_sync(all, high, o));
+    }
+    double score = 1 - sumOfWarp(lane < counts ? static_cast<double>(m.along[lane]) * m.along[lane] : 0), left = 0;
+    if (counts > 0 && values < steps) {  // what those may do that are not looked at, each
+        double weight = past ? fabs(static_cast<double>(m.along[counts - 1])) : 1;
+        left = 2 * weight * roundings * size / fmax(fabs(m.value[counts - 1]) - fabs(m.value[values - 1]), 1e-12 * size);
     }
     const bool refine = low < counts;
     if (refine && high - low >= most) {
         low = max(low, counts - most / 2);
         high = min(high, low + most - 1);
         low = max(min(low, high - most + 1), 0);
-        for (int i = 0; i < counts; i++) {
-            for (int j = counts; j < values; j++) left += i >= low && j <= high ? 0 : fmin(effect(i, j), 1.0);
+        double turn = 0;
+        for (int item = lane; item < counts * others; item += 32) {
+            turn += item / others >= low && counts + item % others <= high ? 0 : fmin(effect(item), 1.0);
         }
+        left += sumOfWarp(turn);
     }
     if (!(left < 8e-6)) return -1;
     if (!refine) {
         if (past) return share(score);
         for (int at = threadIdx.x; at < m.N; at += m.threads) {
             double v = 0;
-            for (int i = 0; i < steps; i++) v += static_cast<double>(m.column(i)[at]) * m.work[i * values];
+            for (int i = 0; i < steps; i++) v += static_cast<double>(m.column(i)[at]) * coordinates[i * pitch];
             m.mu[at] = static_cast<float>(v * m.unit[0]);
         }
         __syncthreads();
         return 0;
     }
 
-    // The vectors, in float64, where the basis was.
+    // The vectors, in float64, where the window and all after it was.
     const int n = high - low + 1;
     double sums[24], own[m.own][most];
     for (int i = 0; i < 24; i++) sums[i] = 0;
@@ -150,12 +196,12 @@ template <int T, int W> __device__ __noinline__ float settle(unsigned char *scra
             const double f = m.column(i)[at];
 #pragma unroll
             for (int a = 0; a < most; a++) {
-                if (a < n) own[p][a] += f * m.work[i * values + low + a];
+                if (a < n) own[p][a] += f * coordinates[i * pitch + low + a];
             }
         }
     }
     __syncthreads();
-    double *x = reinterpret_cast<double *>(m.q), *y = x + 2 * w;
+    double *x = reinterpret_cast<double *>(m.window), *y = x + 2 * w;
 #pragma unroll
     for (int p = 0; p < m.own; p++) {
         const int at = threadIdx.x + p * m.threads;
@@ -174,6 +220,7 @@ template <int T, int W> __device__ __noinline__ float settle(unsigned char *scra
         double h[most];
 #pragma unroll
         for (int a = 0; a < most; a++) h[a] = 0;
+#pragma unroll 4
         for (int j = 0; j < w; j++) {
             const double f = x[row + j];
 #pragma unroll

@@ -41,17 +41,19 @@ struct Pairs {
 // multiple of eight.
 __device__ __forceinline__ uint32_t beyondBoth(const double *d, const double *e, int n, double s) {
     double p = 1, before = 0, q = 1, beforeQ = 0, b = 0;
-    uint32_t changes = 0, changesQ = 0;
+    uint32_t changes = 0, changesQ = 0, signs = 0, signsQ = 0;  // signs: those of the last rows, a bit each
 #pragma unroll 1
     for (int i = 0; i < n; i += 8) {
 #pragma unroll
         for (int j = 0; j < 8; j++) {
             double t = d[i + j], pn = fma(t - s, p, -b * before), qn = fma(t + s, q, -b * beforeQ);
-            changes += static_cast<uint32_t>(__double2hiint(pn) ^ __double2hiint(p)) >> 31;
-            changesQ += static_cast<uint32_t>(__double2hiint(qn) ^ __double2hiint(q)) >> 31;
+            signs = signs << 1 | static_cast<uint32_t>(__double2hiint(pn)) >> 31;
+            signsQ = signsQ << 1 | static_cast<uint32_t>(__double2hiint(qn)) >> 31;
             before = p, p = pn, beforeQ = q, q = qn;
             b = e[i + j];
         }
+        changes += __popc((signs ^ signs >> 1) & 0xff);
+        changesQ += __popc((signsQ ^ signsQ >> 1) & 0xff);
         // Eight rows change a number by 2^-800 to 2^20 at most.
         auto scale = [](double &u, double &v) {
             int a = __double2hiint(u) >> 20 & 0x7ff, b = __double2hiint(v) >> 20 & 0x7ff;
@@ -64,9 +66,14 @@ __device__ __forceinline__ uint32_t beyondBoth(const double *d, const double *e,
     return (n - changes) << 16 | changesQ;
 }
 
-// reciprocal is 1/v to 1e-13 for v in float32's range.
+// reciprocal is 1/v to 1e-12 for v in float32's range.
 __device__ __forceinline__ double reciprocal(double v) {
+#ifdef ODRADEK_EMULATE
     double r = static_cast<double>(__frcp_rn(static_cast<float>(v)));
+#else
+    double r;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(v));
+#endif
     return r * fma(-v, r, 2.0);
 }
 
@@ -147,8 +154,8 @@ template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &f
 }
 
 // pairs finds the leading Ritz pairs: values, over a bound, in m.value; in m.along
-// mu's coordinates, in m.residual what the vectors' residuals are; in m.work the
-// vectors' coordinates along the basis, times m.unit, Pairs.values side by side. It
+// mu's coordinates, in m.residual what the vectors' residuals are; in m.coordinates the
+// vectors' along the basis, times m.unit. It
 // gives how far a score may be off that is made of them: in first order by what the
 // leading vectors miss, in second by what those on both sides of the rank exchange
 // by way of it. taskRank is the rank of the task.
@@ -208,19 +215,26 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     }
     __syncthreads();
 
-    float *up = m.work, *down = up + ((m.steps + 7) & ~7) * m.values;
+    const int pitch = m.pitch;
+    float *up = m.coordinates(n), *down = up + padded * pitch;
     for (int item = threadIdx.x; item < 2 * values; item += m.threads) {
         const int a = item < values ? item : item - values;
         const bool above = item < values;
         const double t = m.value[a];
-        double coupled = 0;
+        const int by = above ? 1 : -1;
+        const double *d = m.d + (above ? 0 : n - 1), *e = m.e + (above ? 0 : n - 2);
+        float *to = above ? up + a : down + (n - 2) * pitch + a;
+        double coupled = 0, level = *d - t;
+#pragma unroll 1
         for (int i = 0; i < n - 1; i++) {
-            int row = above ? i : n - 1 - i, edge = above ? i : n - 2 - i;
-            double pivot = m.d[row] - t - coupled, e = m.e[edge];
+            double pivot = level - coupled, edge = *e;
+            d += by;
+            level = *d - t;
             if (fabs(pivot) < 1e-30) pivot = 1e-30;
-            double ratio = e * reciprocal(pivot);
-            (above ? up : down)[edge * values + a] = static_cast<float>(ratio);
-            coupled = e * ratio;
+            double ratio = edge * reciprocal(pivot);
+            coupled = edge * ratio;
+            *to = static_cast<float>(ratio);
+            e += by, to += by * pitch;
         }
     }
     __syncthreads();
@@ -230,8 +244,8 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
         int row = 0;
         for (int i = lane; i < n; i += 32) {
             double meet = m.d[i] - t;
-            if (i > 0) meet -= m.e[i - 1] * up[(i - 1) * values + a];
-            if (i < n - 1) meet -= m.e[i] * down[i * values + a];
+            if (i > 0) meet -= m.e[i - 1] * up[(i - 1) * pitch + a];
+            if (i < n - 1) meet -= m.e[i] * down[i * pitch + a];
             float size = fabsf(static_cast<float>(meet));
             if (size < least) least = size, row = i;
         }
@@ -245,12 +259,18 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     __syncthreads();
     for (int item = threadIdx.x; item < 2 * values; item += m.threads) {
         const int a = item < values ? item : item - values, row = m.row[a];
-        float z = 1;
-        if (item < values) {
-            for (int i = row - 1; i >= 0; i--) up[i * values + a] = z *= -up[i * values + a];
-        } else {
-            for (int i = row; i < n - 1; i++) down[i * values + a] = z *= -down[i * values + a];
+        // Four at a time, so that a load does not wait for the store before it.
+        const int by = item < values ? -pitch : pitch;
+        float z = 1, *at = item < values ? up + (row - 1) * pitch + a : down + row * pitch + a;
+        int left = item < values ? row : n - 1 - row;
+        for (; left >= 4; left -= 4, at += 4 * by) {
+            float f[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) f[i] = at[i * by];
+#pragma unroll
+            for (int i = 0; i < 4; i++) at[i * by] = z *= -f[i];
         }
+        for (; left > 0; left--, at += by) *at = z *= -*at;
     }
     __syncthreads();
     for (int a = warp; a < values; a += W) {
@@ -258,8 +278,8 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
         double square = 0, along = 0;
         float missing = 0;
         for (int i = lane; i < n; i += 32) {
-            float z = i < row ? up[i * values + a] : i > row ? down[(i - 1) * values + a] : 1;
-            if (i >= row) up[i * values + a] = z;
+            float z = i < row ? up[i * pitch + a] : i > row ? down[(i - 1) * pitch + a] : 1;
+            if (i >= row) up[i * pitch + a] = z;
             square += static_cast<double>(z) * z;
             if (past) along += static_cast<double>(z) * m.g[i];
             if (i == n - 1 || m.beta[i] < 0) missing += fabsf(m.beta[i] * z);
