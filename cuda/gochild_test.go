@@ -51,9 +51,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// goChildOptions are those of an executor on a Go child.
+// goChildOptions are those of an executor on a Go child. With the race detector a
+// program takes a second to end, unless told otherwise.
 func goChildOptions(t testing.TB, fault string) Options {
-	o := Options{Child: os.Args[0], Env: []string{childMode + "=1"}, Retry: 50 * time.Millisecond}
+	o := Options{Child: os.Args[0], Env: []string{childMode + "=1", "GORACE=" + os.Getenv("GORACE") + " atexit_sleep_ms=0"}, Retry: 50 * time.Millisecond}
 	if fault != "" {
 		o.Env = append(o.Env, childFault+"="+fault, childOnce+"="+filepath.Join(t.TempDir(), "once"))
 	}
