@@ -56,11 +56,10 @@ func (s svdsstShape) memory(w, rank int) (shared, scratch int) {
 	return fixed + 4*n*kept, scratch
 }
 
-// A launch has as many blocks as a device of svdsstSMs multiprocessors has room for
-// twice, and eight tiles for each: scores take very different times, and neighbours
-// in a series alike.
+// A launch has as many blocks as a large device has room for, and eight tiles for each:
+// scores take very different times, and neighbours in a series alike.
 const (
-	svdsstSMs   = 132
+	svdsstSMs   = 148
 	svdsstTiles = 8
 )
 
@@ -92,7 +91,8 @@ var svdsstPlan = opPlan{
 			rows += int(p.tasks[i].Fresh)
 		}
 		// A tile has so many rows: of several tasks, or some of one.
-		most, grid := 2*s.blocks*svdsstSMs, 0
+		most, grid, head := s.blocks*svdsstSMs, 0, len(p.tiles)
+		p.tile(Tile{})
 		share := uint32((rows + svdsstTiles*most - 1) / (svdsstTiles * most))
 		tile := func(first, count, part uint32) {
 			t := Tile{First: first, Count: count, Part: part}
@@ -120,9 +120,7 @@ var svdsstPlan = opPlan{
 			tile(i, next-i, fresh<<16)
 			i = next
 		}
-		for range grid { // where blocks end
-			p.tile(Tile{})
-		}
+		p.tiles[head].Scratch = uint32(len(p.tiles) - head - 1)
 		p.launchGrid(kernel(fmt.Sprint("svdsst", s.rows)), grid, 32*s.warps, shared)
 	},
 }

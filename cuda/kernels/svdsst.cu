@@ -201,28 +201,41 @@ template <class M> __device__ __forceinline__ float total(const M &, float *of, 
 }
 
 // project subtracts from what is in y its part along n vectors of the basis: their
-// multiples are added to u. It gives the part along the last of them.
+// multiples are added to u. It gives the part along the last of them. Four vectors at
+// a time, as most of the time is for sums and for vectors to come.
 template <int T, int W> __device__ __forceinline__ float project(float (&u)[T], const float (&y)[T], const float *q, int j, int n) {
-    constexpr int N = 32 * T;
+    constexpr int N = 32 * T, G = 4;
     float last = 0;
 #pragma unroll 1
-    for (; j < n; j += 2 * W) {
-        const float *a = q + j * N + (threadIdx.x & 31), *b = j + W < n ? a + W * N : a;
-        float qa[T], qb[T], ca = 0, cb = 0;
+    for (; j < n; j += G * W) {
+        float v[G][T], c[G];
 #pragma unroll
-        for (int t = 0; t < T; t++) {
-            qa[t] = a[t * 32], qb[t] = b[t * 32];
-            ca = fmaf(qa[t], y[t], ca), cb = fmaf(qb[t], y[t], cb);
+        for (int g = 0; g < G; g++) {
+            const float *a = q + (j + g * W < n ? j + g * W : j) * N + (threadIdx.x & 31);
+#pragma unroll
+            for (int t = 0; t < T; t++) v[g][t] = a[t * 32];
+        }
+#pragma unroll
+        for (int g = 0; g < G; g++) {
+            c[g] = 0;
+#pragma unroll
+            for (int t = 0; t < T; t++) c[g] = fmaf(v[g][t], y[t], c[g]);
         }
 #pragma unroll
         for (int o = 16; o > 0; o >>= 1) {
-            ca += __shfl_xor_sync(all, ca, o);
-            cb += __shfl_xor_sync(all, cb, o);
-        }
-        last = ca;
-        if (j + W < n) last = cb; else cb = 0;
 #pragma unroll
-        for (int t = 0; t < T; t++) u[t] = fmaf(cb, qb[t], fmaf(ca, qa[t], u[t]));
+            for (int g = 0; g < G; g++) c[g] += __shfl_xor_sync(all, c[g], o);
+        }
+        last = c[0];
+#pragma unroll
+        for (int g = 1; g < G; g++) {
+            if (j + g * W < n) last = c[g]; else c[g] = 0;
+        }
+#pragma unroll
+        for (int g = 0; g < G; g++) {
+#pragma unroll
+            for (int t = 0; t < T; t++) u[t] = fmaf(c[g], v[g][t], u[t]);
+        }
     }
     return last;
 }
@@ -463,17 +476,26 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
 
 // svdsst is the kernel for T rows a lane, W warps a block. A tile is some tasks with
 // all of their rows, or one with some: the first of them and, above 16 bits, how many.
-// A block has every so many of the tiles, to an empty one, and the scratch of its
-// first. All tasks of the launch have the same w and rank.
+// Blocks take the next tile when they are done with one, for scores take very
+// different times. The launch's first tile is none: first counts those taken, part the
+// blocks that have ended, the last of which sets both back; scratch is how many there
+// are. As many of the others as there are blocks have scratch, a block each. All tasks
+// of the launch have the same w and rank.
 template <int T, int W>
 __device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
-    const uint32_t first = tiles[blockIdx.x].first;
-    const float *params = f32 + tasks[first].params.off;
+    Tile *head = const_cast<Tile *>(tiles++);
+    const uint32_t count = head->scratch;
+    const float *params = f32 + tasks[tiles->first].params.off;
     const int w = static_cast<int>(params[0]), rank = static_cast<int>(params[1]);
     scratch += static_cast<size_t>(tiles[blockIdx.x].scratch) * 256;
     const Memory<T, W> m(scratch, w, rank);
 #pragma unroll 1
-    for (uint32_t at = blockIdx.x; tiles[at].count > 0; at += gridDim.x) {
+    for (;;) {
+        if (threadIdx.x == 0) *m.row = atomicAdd(&head->first, 1u);
+        __syncthreads();
+        const uint32_t at = *m.row;
+        __syncthreads();
+        if (at >= count) break;
         const Tile tile = tiles[at];
 #pragma unroll 1
         for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
@@ -496,6 +518,7 @@ __device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, con
             }
         }
     }
+    if (threadIdx.x == 0 && atomicAdd(&head->part, 1u) == gridDim.x - 1) head->first = head->part = 0;
 }
 
 }  // namespace

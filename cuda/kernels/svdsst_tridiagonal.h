@@ -91,10 +91,9 @@ __device__ inline bool turned(double *d, double *e, double *g, double *l, int n)
             double f = d[end] - d[at] + e[at] / (h + copysign(sqrt(h * h + 1), h));
             double sin = 1, cos = 1, p = 0;
             for (int i = end - 1; i >= at; i--) {
-                double a = sin * e[i], b = cos * e[i], r = sqrt(a * a + f * f);
-                e[i + 1] = r;
-                sin = 0, cos = 1;
-                if (r > 0) sin = a / r, cos = f / r;
+                double a = sin * e[i], b = cos * e[i], r = a * a + f * f, over = r > 1e-300 ? rsqrt(r) : 0;
+                e[i + 1] = r * over;
+                sin = a * over, cos = r > 1e-300 ? f * over : 1;
                 double x = d[i + 1] - p;
                 r = (d[i] - x) * sin + 2 * cos * b;
                 p = sin * r;
