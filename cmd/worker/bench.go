@@ -270,7 +270,7 @@ func (b *bench) open(ctx context.Context) (err error) {
 
 // benchBroker is a broker as its own start script runs it, not one cut down
 // for tests: a heap of 1 GiB, the script's collector flags, the optimising
-// compiler, Kafka's default thread counts and cleaning intervals.
+// compiler, Kafka's default thread counts and cleaning intervals, but for what a benchmark deletes.
 func benchBroker(version, dir string) brokertest.Options {
 	return brokertest.Options{
 		Version: version, Nodes: 1, HeapMB: 1024, Dir: dir,
@@ -280,7 +280,7 @@ func benchBroker(version, dir string) brokertest.Options {
 			"num.io.threads":                  "8",
 			"background.threads":              "10",
 			"log.cleaner.backoff.ms":          "15000",
-			"log.retention.check.interval.ms": "300000",
+			"log.retention.check.interval.ms": "20000",
 			"log.initial.task.delay.ms":       "30000",
 			"log.segment.delete.delay.ms":     "1000", // one benchmark's topics make room for the next one's
 			"log.cleaner.dedupe.buffer.size":  "134217728",

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"odradek/processor/brokertest"
 )
 
 // capacity is how many sensors with a sample in 100 ms each a worker serves with a
@@ -91,6 +93,9 @@ func (b *bench) capacityOf(ctx context.Context, f *fleetInput, side *fleetSide, 
 			if err := b.addSensors(ctx, r, n, window); err != nil {
 				return c, err
 			}
+			if err := r.forget(ctx); err != nil {
+				return c, err
+			}
 			perSensor = time.Since(began) / time.Duration(more)
 		}
 		rate := float64(n) * sensorRate
@@ -152,6 +157,24 @@ func (b *bench) addSensors(ctx context.Context, r *fleetRun, n, window int) erro
 			return err
 		}
 		return r.caughtUp(ctx, 5*time.Minute)
+	}
+	return nil
+}
+
+// forget deletes what has been read and what was written of it, for the windows of a
+// million sensors fill a disk.
+func (r *fleetRun) forget(ctx context.Context) error {
+	admin := r.b.cluster.Admin()
+	for _, topic := range []string{r.f.topic, r.group + "-scores"} {
+		ends, err := admin.Ends(ctx, topic, brokertest.LastStable)
+		if err != nil {
+			return err
+		}
+		for p, end := range ends {
+			if err := admin.DeleteRecords(ctx, topic, p, end); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
