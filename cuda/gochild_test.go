@@ -256,6 +256,9 @@ func execute(b []byte, q *request, fault string, kept []float64) error {
 			continue
 		}
 		for k, tile := range view[Tile](in, int(q.tilesOff)+16*int(l.FirstTile), int(l.Tiles)) {
+			if head := strings.HasPrefix(kernels.Names[l.Kernel], "svdsst") && k == 0; head && tile == (Tile{Scratch: l.Tiles - 1}) {
+				continue // where its blocks count
+			}
 			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.tasks {
 				return fmt.Errorf("launch %d, tile %d is %+v of %d tasks", i, k, tile, q.tasks)
 			}
