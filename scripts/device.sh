@@ -10,7 +10,7 @@
 # Steps, default all that the machine has the tools for: suite memcheck racecheck
 # bench torch demo; besides, resident (windows that stay on the device, against
 # windows that travel) and scale (one GPU against several; GPUS=1,2,4).
-# SHAPES is a regular expression of the names of shapes that bench measures.
+# SHAPES is a regular expression of the names of shapes that bench and scale measure.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?usage: device.sh OUT [STEP...]}
@@ -77,7 +77,7 @@ resident() {
 }
 
 scale() {
-	timeout 300 ./worker bench -json -v ${GPUS:+-gpus "$GPUS"} ops-scale >"$out/scale.jsonl" 2>"$out/scale.txt"
+	timeout 400 ./worker bench -json -v ${SHAPES:+-shapes "$SHAPES"} ${GPUS:+-gpus "$GPUS"} ops-scale >"$out/scale.jsonl" 2>"$out/scale.txt"
 	local code=$?
 	if grep -q '"skipped"' "$out/scale.jsonl"; then code=91; fi
 	result scale $code "$out/scale.txt"

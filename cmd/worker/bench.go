@@ -123,7 +123,7 @@ func cmdBench(ctx context.Context, args []string) int {
 	fs.StringVar(&o.compress, "compression", "", "compression of what the worker and its peers write; default: the worker's")
 	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to, and of ops-resident")
 	fs.StringVar(&o.child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
-	fs.StringVar(&o.shapes, "shapes", "", "of ops and ops-resident, only what matches this `regexp`, and no latency")
+	fs.StringVar(&o.shapes, "shapes", "", "of ops, ops-resident and ops-scale, only what matches this `regexp`, and no latency")
 	fs.IntVar(&o.owners, "owners", 0, "goroutines of ops-resident, with the keys' share each; 0: one a core")
 	fs.IntVar(&o.tasks, "tasks", 4096, "tasks of a batch of ops-resident")
 	fs.IntVar(&o.lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")
