@@ -48,9 +48,9 @@ test: ## vet and all tests; what is missing here is skipped and named at the end
 # Without keystate, whose states are each for one goroutine.
 RACE := ./cuda ./processor ./processor/kafka ./processor/web ./processor/brokertest ./detectors ./schemas
 
-race: ## what has goroutines under the race detector, on kfake alone; needs a C compiler
+race: ## what has goroutines, several of them, under the race detector, on kfake alone; needs a C compiler
 	CGO_ENABLED=1 ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry,emulate \
-		$(GO) run .ci/testsum.go -race $(TESTFLAGS) $(RACE)
+		$(GO) run .ci/testsum.go -race $(TESTFLAGS) -skip '^TestCPU$$/^one_core$$' $(RACE)
 
 fuzz: ## each fuzz target for FUZZTIME
 	@for pkg in $$($(GO) list $(PACKAGES)); do \

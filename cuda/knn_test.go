@@ -108,12 +108,12 @@ func TestKNNEmulated(t *testing.T) {
 				knnTask(t, b, p, n, dim, fresh, draw)
 				names = append(names, fmt.Sprintf("n=%d dim=%d %+v fresh=%d", n, dim, p, fresh))
 			}
-			for range 4 {
+			for range 2 {
 				n := 1 + rng.IntN(300)
 				add(detectors.KNNParams{K: 1 + rng.IntN(n), Tumbling: true}, n, 1+rng.IntN(10), n)
 				add(detectors.KNNParams{K: 1 + rng.IntN(n)}, n, 1+rng.IntN(10), 1+rng.IntN(min(n, 9)))
 			}
-			for range 4 {
+			for range 2 {
 				n := []int{32, 33, 64, 65, 128, 129, 256, 257, 512, 513}[rng.IntN(10)]
 				add(detectors.KNNParams{K: 1 + rng.IntN(min(n/2, 40)), Tumbling: true}, n, 1+rng.IntN(8), n)
 			}

@@ -125,7 +125,7 @@ func TestLOFEmulated(t *testing.T) {
 				lofTask(t, b, p, n, dim, fresh, virtuals, draw)
 				names = append(names, fmt.Sprintf("n=%d dim=%d %+v fresh=%d virtual=%d", n, dim, p, fresh, virtuals))
 			}
-			for range 12 {
+			for range 6 {
 				n := 1 + rng.IntN(300)
 				add(n, 1+rng.IntN(10), 1, 1+rng.IntN(min(n, lofK)), 1+rng.IntN(n), rng.IntN(2)*rng.IntN(60))
 			}
