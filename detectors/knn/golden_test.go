@@ -1,8 +1,13 @@
 package knn
 
 import (
+	"archive/zip"
+	"bytes"
 	"cmp"
+	"encoding/binary"
+	"encoding/csv"
 	"encoding/json"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,8 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"odradek/detectors/tables"
 )
 
 func near(got, want, rel float64) bool {
@@ -73,24 +76,44 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// shared is where data and figures lie beside the repository.
+func shared(t *testing.T, file string) string {
+	for up, i := "..", 0; i < 6; up, i = filepath.Join(up, ".."), i+1 {
+		if _, err := os.Stat(filepath.Join(up, "shared", "reference", file)); err == nil {
+			return filepath.Join(up, "shared")
+		}
+	}
+	t.Skip("no ../shared/reference/" + file)
+	return ""
+}
+
 // AUROC and average precision on tables of the ADBench collection, k = 50, columns
 // z-scored, as an independent program computed them.
 func TestTables(t *testing.T) {
-	at, rows := tables.Reference(t, "tabular_reference_zscored_dev.csv")
-	for _, row := range rows {
+	at := shared(t, "tabular_reference_zscored_dev.csv")
+	f, err := os.Open(filepath.Join(at, "reference", "tabular_reference_zscored_dev.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows[1:] {
 		path := filepath.Join(at, "data", "tabular", row[1], row[0])
 		if _, err := os.Stat(path); err != nil {
 			t.Logf("no %s", path)
 			continue
 		}
-		x, n := tables.ReadNPY(t, path, "X")
+		x, n := readNPY(t, path, "X")
 		if n > 12_000 {
 			continue
 		}
-		y, _ := tables.ReadNPY(t, path, "y")
-		tables.Standardise(x, n)
+		y, _ := readNPY(t, path, "y")
+		standardise(x, n)
 		weights, _ := all(narrow(x), len(x)/n, 50, false)
-		area, precision := tables.Ranking(weights, y)
+		area, precision := ranking(weights, y)
 		for i, got := range []float64{area, precision} {
 			if want, _ := strconv.ParseFloat(row[6+i], 64); math.Abs(got-want) > 0.001 {
 				t.Errorf("%s: AUROC, average precision %.4f, %.4f, want %s, %s", row[0], area, precision, row[6], row[7])
@@ -104,7 +127,7 @@ func TestTables(t *testing.T) {
 // computed them.
 func TestLargest(t *testing.T) {
 	const file = "knn_weight_topn_raw_k50_selfexcluded.txt"
-	at := tables.Shared(t, file)
+	at := shared(t, file)
 	text, err := os.ReadFile(filepath.Join(at, "reference", file))
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +140,7 @@ func TestLargest(t *testing.T) {
 			t.Logf("no %s.npz", name)
 			continue
 		}
-		x, n := tables.ReadNPY(t, paths[0], "X")
+		x, n := readNPY(t, paths[0], "X")
 		y := narrow(x)
 		exact := true
 		for i, v := range y {
@@ -156,4 +179,107 @@ func TestLargest(t *testing.T) {
 			}
 		}
 	}
+}
+
+// standardise brings columns to mean 0 and deviation 1.
+func standardise(x []float64, n int) {
+	dim := len(x) / n
+	for c := range dim {
+		var sum, sq float64
+		for i := c; i < len(x); i += dim {
+			sum += x[i]
+		}
+		mean := sum / float64(n)
+		for i := c; i < len(x); i += dim {
+			sq += (x[i] - mean) * (x[i] - mean)
+		}
+		for i := c; i < len(x); i += dim {
+			if x[i] -= mean; sq > 0 {
+				x[i] /= math.Sqrt(sq / float64(n))
+			}
+		}
+	}
+}
+
+// ranking gives the area under the curve of scores against labels, and the
+// average precision.
+func ranking(scores, y []float64) (area, precision float64) {
+	order := make([]int, len(scores))
+	positive := 0.0
+	for i := range order {
+		order[i] = i
+		positive += y[i]
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	hits, seen := 0.0, 0.0
+	for len(order) > 0 {
+		n, hit := 0, 0.0
+		for n < len(order) && scores[order[n]] == scores[order[0]] {
+			hit += y[order[n]]
+			n++
+		}
+		misses := float64(n) - hit
+		area += misses * (hits + hit/2)
+		hits, seen = hits+hit, seen+float64(n)
+		precision += hit * hits / seen
+		order = order[n:]
+	}
+	return area / (positive * (float64(len(y)) - positive)), precision / positive
+}
+
+// readNPY reads an array of an npz file and its first dimension.
+func readNPY(t *testing.T, path, name string) ([]float64, int) {
+	t.Helper()
+	z, err := zip.OpenReader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	f, err := z.Open(name + ".npy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := 10 + int(binary.LittleEndian.Uint16(b[8:]))
+	m := regexp.MustCompile(`'descr': '[<|](..)'.*'shape': \((\d+)`).FindSubmatch(b[:head])
+	if m == nil {
+		t.Fatalf("%s: %s", path, b[:head])
+	}
+	n, _ := strconv.Atoi(string(m[2]))
+	kind, size := string(m[1]), int(m[1][1]-'0')
+	var x []float64
+	for b := b[head:]; len(b) >= size; b = b[size:] {
+		le := binary.LittleEndian
+		switch kind {
+		case "f8":
+			x = append(x, math.Float64frombits(le.Uint64(b)))
+		case "f4":
+			x = append(x, float64(math.Float32frombits(le.Uint32(b))))
+		case "i8":
+			x = append(x, float64(int64(le.Uint64(b))))
+		case "i4":
+			x = append(x, float64(int32(le.Uint32(b))))
+		case "i2":
+			x = append(x, float64(int16(le.Uint16(b))))
+		case "i1":
+			x = append(x, float64(int8(b[0])))
+		case "u1", "b1":
+			x = append(x, float64(b[0]))
+		default:
+			t.Fatalf("%s: %s", path, kind)
+		}
+	}
+	if bytes.Contains(b[:head], []byte("'fortran_order': True")) {
+		columns := x
+		x = make([]float64, 0, len(columns))
+		for i := range n {
+			for c := i; c < len(columns); c += n {
+				x = append(x, columns[c])
+			}
+		}
+	}
+	return x, n
 }
