@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -62,7 +63,7 @@ type benchOptions struct {
 	compress string
 	profile  string
 	child    string
-	shapes   string
+	shapes   *regexp.Regexp // nil: all
 	owners   int
 	tasks    int
 	lanes    int
@@ -74,6 +75,11 @@ type benchOptions struct {
 	sensors, partitions int
 	sst, lof            int
 	budget              time.Duration
+}
+
+// wants is whether a shape is to be measured.
+func (o *benchOptions) wants(shape string) bool {
+	return o.shapes == nil || o.shapes.MatchString(shape)
 }
 
 // settingList collects -set flags.
@@ -123,7 +129,10 @@ func cmdBench(ctx context.Context, args []string) int {
 	fs.StringVar(&o.compress, "compression", "", "compression of what the worker and its peers write; default: the worker's")
 	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to, and of ops-resident")
 	fs.StringVar(&o.child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
-	fs.StringVar(&o.shapes, "shapes", "", "of ops, ops-resident and ops-scale, only what matches this `regexp`, and no latency")
+	fs.Func("shapes", "of ops, ops-resident and ops-scale, only what matches this `regexp`, and no latency", func(text string) (err error) {
+		o.shapes, err = regexp.Compile(text)
+		return err
+	})
 	fs.IntVar(&o.owners, "owners", 0, "goroutines of ops-resident, with the keys' share each; 0: one a core")
 	fs.IntVar(&o.tasks, "tasks", 4096, "tasks of a batch of ops-resident")
 	fs.IntVar(&o.lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")
@@ -139,6 +148,10 @@ func cmdBench(ctx context.Context, args []string) int {
 	wanted, code, done := benchNames(fs, args)
 	if done {
 		return code
+	}
+	if o.owners < 0 || o.tasks < 1 {
+		fmt.Fprintf(t.err, "worker bench: -owners %d, -tasks %d: owners are 0 or more, tasks 1 or more\n", o.owners, o.tasks)
+		return exitUsage
 	}
 	return t.runBench(ctx, o, wanted, strings.Join(append([]string{"worker", "bench"}, args...), " "))
 }
@@ -270,7 +283,8 @@ func (b *bench) open(ctx context.Context) (err error) {
 
 // benchBroker is a broker as its own start script runs it, not one cut down
 // for tests: a heap of 1 GiB, the script's collector flags, the optimising
-// compiler, Kafka's default thread counts and cleaning intervals, but for what a benchmark deletes.
+// compiler, Kafka's default thread counts and cleaning intervals, but for what a
+// benchmark deletes.
 func benchBroker(version, dir string) brokertest.Options {
 	return brokertest.Options{
 		Version: version, Nodes: 1, HeapMB: 1024, Dir: dir,

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"runtime/pprof"
 	"sync"
@@ -167,10 +166,6 @@ func (o *residentOwner) round(ctx context.Context, e detectors.Executor) error {
 
 // opsResident compares windows that stay on the device with windows that travel.
 func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
-	wanted, err := regexp.Compile(b.o.shapes)
-	if err != nil {
-		return nil, fmt.Errorf("-shapes: %w", err)
-	}
 	keys, n := b.scale(residentKeys), b.o.owners
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
@@ -200,7 +195,7 @@ func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
 		{"windows stay", int64(keys) * 5 / 4},
 		{"half of them stay", int64(keys) / 2},
 	} {
-		if !wanted.MatchString(c.name) {
+		if !b.o.wants(c.name) {
 			continue
 		}
 		e, err := b.openDevice(cuda.Options{Resident: c.room * window})

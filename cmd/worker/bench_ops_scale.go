@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -18,26 +17,14 @@ import (
 )
 
 // scaleShapes are shapes that show what bounds several devices: arithmetic, the
-// copies, and both.
-var scaleShapes = []opShape{
+// copies, and both; and the table's.
+var scaleShapes = append([]opShape{
 	opsSST(100, 16, 65536, 0, 0),
 	opsSST(100, 1, 65536, 0, 0),
 	opsSST(320, 16, 16384, 0, 0),
 	opsLOF(1024, 1024, 2048, 0, 0),
-	// The other windows of Ueno and Suzumura's table, and SVD-SST's.
-	opsSST(20, 16, 65536, 0, 0),
-	opsSST(50, 16, 65536, 0, 0),
-	opsSST(200, 16, 32768, 0, 0),
-	opsSST(500, 16, 8192, 0, 0),
-	opsSST(1024, 16, 2048, 0, 0),
-	opsSVD(20, 3, 16, 16384, 0, 0),
-	opsSVD(50, 3, 16, 16384, 0, 0),
-	opsSVD(100, 3, 16, 16384, 0, 0),
-	opsSVD(200, 3, 16, 8192, 0, 0),
-	opsSVD(320, 3, 16, 8192, 0, 0),
-	opsSVD(320, 12, 16, 8192, 0, 0),
-	opsSVD(500, 3, 16, 4096, 0, 0),
-}
+	opsSVD(320, 12, 16, 2048, 0, 0),
+}, tableShapes...)
 
 // aloneShapes are shapes whose batches are split where there is one at a time.
 var aloneShapes = []opShape{
@@ -51,10 +38,6 @@ var scaleTargets = map[int]float64{2: 1.9, 4: 3.6}
 // opsScale is the rate of Execute on some of this host's devices, with as many
 // goroutines as there are cores, and with one batch at a time.
 func (b *bench) opsScale(ctx context.Context) (rows []benchRow, err error) {
-	wanted, err := regexp.Compile(b.o.shapes)
-	if err != nil {
-		return nil, fmt.Errorf("-shapes: %w", err)
-	}
 	counts, err := b.scaleCounts()
 	if err != nil {
 		return nil, err
@@ -70,7 +53,7 @@ func (b *bench) opsScale(ctx context.Context) (rows []benchRow, err error) {
 			return rows, err
 		}
 		add := func(what string, s opShape, measure func(in *opsInput) (benchRow, error)) {
-			if !wanted.MatchString(s.name) {
+			if !b.o.wants(s.name) {
 				return
 			}
 			if b.o.quick {
