@@ -312,7 +312,7 @@ func TestConnectionsCut(t *testing.T) {
 // TestChangelogCompactedWhileRead: the log's start moves past the position of a
 // restore that has just begun.
 func TestChangelogCompactedWhileRead(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{Config: map[string]string{"log.cleaner.backoff.ms": "3600000"}})
+	c := brokertest.Fake(t, brokertest.FakeOptions{})
 	o := newOrdeal(t, c, 1, "REPLAY_LIMIT=100ms", "INSTANCE_ID=one")
 	wire := newWire(t, c, o.rng)
 	w := o.start("first", wire.setting())

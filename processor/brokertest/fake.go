@@ -30,9 +30,12 @@ type FakeOptions struct {
 // registry (srfake). Topics are not created on demand. Groups accept sessions
 // from 100 ms. It stands in for Kafka where one process must hold everything;
 // what it does otherwise than Kafka: an offset fetch of an unknown group answers
-// GROUP_ID_NOT_FOUND, each join restarts the rebalance timer, compaction ignores
-// open transactions, and a transaction ends at once (CONCURRENT_TRANSACTIONS
-// is never seen).
+// GROUP_ID_NOT_FOUND, each join restarts the rebalance timer, and a transaction
+// ends at once (CONCURRENT_TRANSACTIONS is never seen). Its cleaner lets a record
+// of an open transaction replace a committed one, which is gone when that
+// transaction aborts: so it comes around once an hour, and a test that is about
+// compaction calls Cluster.Fake.Compact while no transaction is open. Real Kafka's
+// cleaner runs in all tests.
 func StartFake(o FakeOptions) (*Cluster, error) {
 	began := time.Now()
 	if o.Brokers == 0 {
@@ -40,8 +43,7 @@ func StartFake(o FakeOptions) (*Cluster, error) {
 	}
 	c := &Cluster{Kind: KindFake, Version: KindFake, Dir: o.Dir}
 	config := map[string]string{
-		"log.retention.ms":           "-1",   // as on the real nodes: replayed data has old timestamps
-		"log.cleaner.backoff.ms":     "1000", // its default of an hour keeps a topic's retention from ever being applied
+		"log.retention.ms":           "-1", // as on the real nodes: replayed data has old timestamps
 		"transaction.max.timeout.ms": "900000",
 	}
 	for k, v := range o.Config {
