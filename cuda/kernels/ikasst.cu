@@ -58,6 +58,7 @@
 // Not tried: the Gram matrix that the scores of a run share (run.go; a third fewer
 // multiply-adds at w=100, a Gram of 53 KB a series), FFT for large w.
 #include "device.h"
+#include "hankel.h"
 
 namespace {
 
@@ -137,36 +138,6 @@ template <int T> struct Memory {
         window = at;
     }
 };
-
-// hankel sets y to the lane's T rows of the product of the Hankel matrix of x
-// with v: x is the lane's first block of the window, v the group's, both of as
-// many blocks of columns.
-template <int T> __device__ __forceinline__ void hankel(float (&y)[T], const float *x, const float *v, int blocks) {
-    constexpr int P = Memory<T>::P, V = Memory<T>::V;
-    float u[T];
-#pragma unroll
-    for (int t = 0; t < T; t++) {
-        y[t] = 0;
-        u[t] = x[t];
-    }
-#pragma unroll 1
-    for (int b = 0; b < blocks; b++) {
-        x += P;
-        float f[V];
-#pragma unroll
-        for (int j = 0; j < V; j += 4) {
-            float4 g = *reinterpret_cast<const float4 *>(v + j);
-            f[j] = g.x, f[j + 1] = g.y, f[j + 2] = g.z, f[j + 3] = g.w;
-        }
-        v += V;
-#pragma unroll
-        for (int j = 0; j < T; j++) {
-#pragma unroll
-            for (int t = 0; t < T; t++) y[t] = fmaf(u[(t + j) % T], f[j], y[t]);
-            u[j] = x[j];
-        }
-    }
-}
 
 // store writes the lane's rows of v.
 template <int T> __device__ __forceinline__ void store(float *v, const float (&y)[T]) {

@@ -39,6 +39,7 @@
 // shared memory to 16 vectors instead of 9, for five blocks instead of six, -7 %; seven
 // blocks, 1 %.
 #include "device.h"
+#include "hankel.h"
 
 namespace {
 
@@ -161,35 +162,6 @@ __device__ inline float scatter(uint32_t of, uint32_t row) {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ z >> 27) * 0x94d049bb133111ebull;
     return static_cast<float>(static_cast<int32_t>((z ^ z >> 31) >> 32)) * 0x1p-31f;
-}
-
-// hankel sets y to T rows of the product of the Hankel matrix of x with v: x is the
-// lane's first block of the window, both of as many blocks of columns.
-template <int T> __device__ __forceinline__ void hankel(float (&y)[T], const float *x, const float *v, int blocks) {
-    constexpr int P = T | 1, V = (T + 3) & ~3;
-    float u[T];
-#pragma unroll
-    for (int t = 0; t < T; t++) {
-        y[t] = 0;
-        u[t] = x[t];
-    }
-#pragma unroll 1
-    for (int b = 0; b < blocks; b++) {
-        x += P;
-        float f[V];
-#pragma unroll
-        for (int j = 0; j < V; j += 4) {
-            float4 g = *reinterpret_cast<const float4 *>(v + j);
-            f[j] = g.x, f[j + 1] = g.y, f[j + 2] = g.z, f[j + 3] = g.w;
-        }
-        v += V;
-#pragma unroll
-        for (int j = 0; j < T; j++) {
-#pragma unroll
-            for (int t = 0; t < T; t++) y[t] = fmaf(u[(t + j) % T], f[j], y[t]);
-            u[j] = x[j];
-        }
-    }
 }
 
 // together gives the sum of the warps' shares at a position of a vector, 0 for a row

@@ -79,33 +79,45 @@ __device__ __forceinline__ double reciprocal(double v) {
 
 // turned is implicit QL (Golub and Welsch 1969) on the diagonal d and subdiagonal e of
 // n rows, which turns the rows g and l of a matrix. It is false where that has no end.
+// A warp looks for where e is nothing; one lane turns, with what it will need next on
+// its way already.
 __device__ inline bool turned(double *d, double *e, double *g, double *l, int n) {
-    e[n - 1] = 0;
+    const int lane = threadIdx.x & 31;
     for (int at = 0; at < n; at++) {
         for (int tries = 0;; tries++) {
             int end = at;
-            while (end < n - 1 && fabs(e[end]) > 0x1p-53 * (fabs(d[end]) + fabs(d[end + 1]))) end++;
+            for (unsigned none = 0; none == 0;) {
+                const int i = end + lane;
+                none = __ballot_sync(all, i >= n - 1 || !(fabs(e[i]) > 0x1p-53 * (fabs(d[i]) + fabs(d[i + 1]))));
+                end += none == 0 ? 32 : __ffs(static_cast<int>(none)) - 1;
+            }
             if (end == at) break;
             if (tries == 80) return false;
-            double h = (d[at + 1] - d[at]) / (2 * e[at]);
-            double f = d[end] - d[at] + e[at] / (h + copysign(sqrt(h * h + 1), h));
-            double sin = 1, cos = 1, p = 0;
-            for (int i = end - 1; i >= at; i--) {
-                double a = sin * e[i], b = cos * e[i], r = a * a + f * f, over = r > 1e-300 ? rsqrt(r) : 0;
-                e[i + 1] = r * over;
-                sin = a * over, cos = r > 1e-300 ? f * over : 1;
-                double x = d[i + 1] - p;
-                r = (d[i] - x) * sin + 2 * cos * b;
-                p = sin * r;
-                d[i + 1] = x + p;
-                f = cos * r - b;
-                double gi = g[i], li = l[i];
-                g[i] = cos * gi - sin * g[i + 1], g[i + 1] = sin * gi + cos * g[i + 1];
-                l[i] = cos * li - sin * l[i + 1], l[i + 1] = sin * li + cos * l[i + 1];
+            if (lane == 0) {
+                const double h = (d[at + 1] - d[at]) / (2 * e[at]);
+                double f = d[end] - d[at] + e[at] / (h + copysign(sqrt(h * h + 1), h));
+                double sin = 1, cos = 1, p = 0;
+                double below = d[end], gb = g[end], lb = l[end];  // of row i + 1
+                double ei = e[end - 1], di = d[end - 1], gi = g[end - 1], li = l[end - 1];
+#pragma unroll 1
+                for (int i = end - 1; i >= at; i--) {
+                    const int j = i > at ? i - 1 : i;
+                    const double ej = e[j], dj = d[j], gj = g[j], lj = l[j];
+                    const double a = sin * ei, b = cos * ei, square = fma(a, a, f * f), over = square > 1e-300 ? rsqrt(square) : 0;
+                    sin = a * over, cos = square > 1e-300 ? f * over : 1;
+                    const double x = below - p, r = fma(di - x, sin, 2 * cos * b);
+                    p = sin * r;
+                    f = fma(cos, r, -b);
+                    e[i + 1] = square * over;
+                    d[i + 1] = x + p;
+                    g[i + 1] = sin * gi + cos * gb, gb = cos * gi - sin * gb;
+                    l[i + 1] = sin * li + cos * lb, lb = cos * li - sin * lb;
+                    below = di, ei = ej, di = dj, gi = gj, li = lj;
+                }
+                d[at] = below - p, g[at] = gb, l[at] = lb;
+                e[at] = f, e[end] = 0;
             }
-            d[at] -= p;
-            e[at] = f;
-            e[end] = 0;
+            __syncwarp();
         }
     }
     return true;
@@ -116,37 +128,54 @@ __device__ inline bool turned(double *d, double *e, double *g, double *l, int n)
 // unless the definition leaves it open between them.
 template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &found, double over) {
     __syncthreads();
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < 32) {
+        const int lane = threadIdx.x;
         double *g = reinterpret_cast<double *>(m.work), *l = g + k.n;
-        for (int i = 0; i < k.n; i++) g[i] = m.g[i], l[i] = i == k.n - 1 || m.beta[i] < 0 ? m.beta[i] * over : 0;
+        for (int i = lane; i < k.n; i += 32) {
+            g[i] = m.g[i], l[i] = i == k.n - 1 || m.beta[i] < 0 ? m.beta[i] * over : 0;
+            if (i == k.n - 1) m.e[i] = 0;
+        }
+        __syncwarp();
         const bool ended = turned(m.d, m.e, g, l, k.n);
-        double score = 1, doubt = 0, size = 0, least = 0, rest = fabs(m.value[found.values - 1]);
+        double score = 1, doubt = 0, size = 0, least = 0;
+        const double rest = fabs(m.value[found.values - 1]);
         int counts = 0;
         for (; counts < min(k.rank, k.n); counts++) {
+            double value = 0;
             int top = counts;
-            for (int i = counts + 1; i < k.n; i++) {
-                if (fabs(m.d[i]) > fabs(m.d[top])) top = i;
+            for (int i = counts + lane; i < k.n; i += 32) {
+                if (fabs(m.d[i]) > value) value = fabs(m.d[i]), top = i;
             }
-            const double t = m.d[top], value = fabs(t), along = g[top];
+            for (int o = 16; o > 0; o >>= 1) {
+                const double other = __shfl_xor_sync(all, value, o);
+                const int at = __shfl_xor_sync(all, top, o);
+                if (other > value || (other == value && at < top)) value = other, top = at;
+            }
             if (counts == 0) size = value;
             if (!(value * value > negligible * size * size)) break;
+            const double along = g[top];
             score -= along * along;
             doubt += 2 * fabs(along * l[top]) / fmax(value - rest, nearest * size);
-            m.d[top] = m.d[counts], g[top] = g[counts], l[top] = l[counts];
-            m.d[counts] = t, g[counts] = along;
             least = value;
+            __syncwarp();
+            if (lane == 0) {
+                const double t = m.d[top];
+                m.d[top] = m.d[counts], g[top] = g[counts], l[top] = l[counts];
+                m.d[counts] = t, g[counts] = along;
+            }
+            __syncwarp();
         }
-        for (int j = counts; j < k.n; j++) {
+        double other = 0;
+        for (int j = counts + lane; j < k.n; j += 32) {
             const double value = fabs(m.d[j]), residual = fabs(l[j]);
-            if (value >= rest && residual > moves * size && value + residual > (counts < k.rank ? 0.00316 * size : least)) doubt += 1;
-        }
-        for (int i = 0; i < counts; i++) {
-            for (int j = counts; j < k.n; j++) {
-                if (fabs(m.d[i]) - least < undecided * size && least - fabs(m.d[j]) < undecided * size) continue;
-                doubt += 2 * roundings * size * fabs(g[i] * g[j]) / fmax(fabs(m.d[i] - m.d[j]), roundings * size);
+            if (value >= rest && residual > moves * size && value + residual > (counts < k.rank ? 0.00316 * size : least)) other += 1;
+            for (int i = 0; i < counts; i++) {
+                if (fabs(m.d[i]) - least < undecided * size && least - value < undecided * size) continue;
+                other += 2 * roundings * size * fabs(g[i] * g[j]) / fmax(fabs(m.d[i] - m.d[j]), roundings * size);
             }
         }
-        m.small[0] = score, m.small[1] = ended ? doubt : 1, m.small[2] = counts;
+        doubt += sumOfWarp(other);
+        if (lane == 0) m.small[0] = score, m.small[1] = ended ? doubt : 1, m.small[2] = counts;
     }
     __syncthreads();
     found.doubt = static_cast<float>(m.small[1]), found.counts = static_cast<int>(m.small[2]);
