@@ -12,15 +12,16 @@ namespace ikasst_cu {
 namespace lof_cu {
 #include "../lof.cu"
 }
-namespace svdsst_cu {
-#include "../svdsst.cu"
-}
-using namespace svdsst_cu;
 namespace resident_cu {
 #include "../resident.cu"
 }
 using namespace resident_cu;
 using namespace ikasst_cu;
+#undef KERNEL
+namespace svdsst_cu {  // needs ikasst_cu's
+#include "../svdsst.cu"
+}
+using namespace svdsst_cu;
 using namespace lof_cu;
 namespace knn_cu {  // needs lof_cu's
 #include "../knn.cu"
