@@ -262,7 +262,9 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 		return nil
 	}
 	p.lastCommit = time.Now()
+	resent := p.producer.Resent()
 	err := p.commit(ctx, c)
+	p.cfg.Metrics.resent(p.producer.Resent() - resent)
 	if err != nil {
 		p.cfg.Metrics.aborted(err)
 		return p.recover(ctx, c, err)

@@ -47,6 +47,7 @@ type Metrics struct {
 	cycleRecords, cycleBytes prometheus.Histogram
 
 	scoresPublished, changelogRecords, changelogBytes, tasks prometheus.Counter
+	batchesResent                                            prometheus.Counter
 
 	recent recentAnomalies
 
@@ -137,6 +138,7 @@ func NewMetrics() *Metrics {
 	m.executorInfo = gauge("executor_info", "1 for the executor in use.", "executor")
 	m.buildInfo = gauge("build_info", "1 for this build.", "version", "goversion")
 
+	m.batchesResent = plain("batches_resent_total", "Batches of output or state that a broker could not take when they came, so that they were sent again.")
 	m.scoresPublished = plain("scores_published_total", "Records written to the scores topic by committed cycles.")
 	m.changelogRecords = plain("changelog_records_total", "Records written to changelogs by committed cycles.")
 	m.changelogBytes = plain("changelog_bytes_total", "Bytes written to changelogs by committed cycles, before compression.")
@@ -296,6 +298,13 @@ func (m *Metrics) changed(r *part) {
 		}
 	}
 	m.recent.add(r.recent)
+}
+
+// resent counts batches of a cycle that were sent again.
+func (m *Metrics) resent(n int64) {
+	if m != nil {
+		m.batchesResent.Add(float64(n))
+	}
 }
 
 // aborted counts a cycle whose commit failed or had no certain outcome.

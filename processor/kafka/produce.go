@@ -59,7 +59,7 @@ func (p *Producer) produce(ctx context.Context, ready []*outgoing) error {
 		stuck   []*outgoing // to be sent again, after a while
 		failed  []error     // what ends Produce, when everything under way is answered
 		answers = make(chan produceAnswer, len(ready))
-		flying  = map[int32]int{} // requests by leader
+		flying  = map[int32]*flight{} // by leader
 		total   int
 		retry   *patience
 	)
@@ -75,13 +75,18 @@ func (p *Producer) produce(ctx context.Context, ready []*outgoing) error {
 		if total > 0 {
 			a := <-answers
 			total--
-			flying[a.sent[0].leader]--
+			f := flying[a.sent[0].leader]
+			f.requests--
+			if a.first {
+				f.first = false
+			}
 			for _, o := range a.sent {
 				err := p.take(o, a.res, a.err)
 				switch {
 				case err != nil:
 					failed = append(failed, err)
 				case o.last != nil:
+					p.resent.Add(1)
 					stuck = append(stuck, o)
 				case o.batch < o.batches:
 					ready = append(ready, o)
@@ -153,30 +158,50 @@ func topicsOf(todo []*outgoing) []string {
 	return slices.Compact(topics)
 }
 
+// flight is what a leader has under way.
+type flight struct {
+	requests int
+	first    bool // one of them has first batches
+}
+
 // produceAnswer is what came of a request.
 type produceAnswer struct {
-	sent []*outgoing
-	res  *produceResponse
-	err  error
+	sent  []*outgoing
+	first bool // the request had first batches
+	res   *produceResponse
+	err   error
 }
+
+// isFirst reports a batch that would be the transaction's first in its partition.
+func (p *Producer) isFirst(o *outgoing) bool { return p.transactional() && !p.added[o.tp] }
 
 // send starts requests with the current batches of the partitions, in their
 // order, as far as their leaders have room, and returns those that have to wait
 // and how many requests there are. A request holds about requestBytes, so that the
 // leader works on several at a time and none waits for a large one to be sealed.
-func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32]int, answers chan<- produceAnswer) (rest []*outgoing, requests int) {
+// First batches go in one request at a time, beside others (Producer.gates).
+func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32]*flight, answers chan<- produceAnswer) (rest []*outgoing, requests int) {
 	for len(ready) > 0 {
-		leader := ready[0].leader
-		if flying[leader] == leaderRequests {
+		leader, first := ready[0].leader, p.isFirst(ready[0])
+		f := flying[leader]
+		if f == nil {
+			f = &flight{}
+			flying[leader] = f
+		}
+		if f.requests == leaderRequests || first && f.first {
 			rest = append(rest, ready[0])
 			ready = ready[1:]
 			continue
+		}
+		limit := requestBytes
+		if first {
+			limit = firstRequestBytes
 		}
 		var sent, others []*outgoing
 		size := 0
 		for _, o := range ready {
 			n := o.b.size(o.batch)
-			if o.leader != leader || len(sent) > 0 && size+n > requestBytes {
+			if o.leader != leader || p.isFirst(o) != first || len(sent) > 0 && size+n > limit {
 				others = append(others, o)
 				continue
 			}
@@ -186,28 +211,34 @@ func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32
 		}
 		ready = others
 		slices.SortFunc(sent, func(a, b *outgoing) int { return compareTP(a.tp, b.tp) }) // a topic may stand in a request once
-		flying[leader]++
+		f.requests++
+		f.first = f.first || first
 		requests++
-		go func() { answers <- p.exchange(ctx, leader, sent) }()
+		go func() { answers <- p.exchange(ctx, leader, first, sent) }()
 	}
 	return rest, requests
 }
 
 // exchange seals the batches, which compresses them the first time, and sends
 // them to their leader.
-func (p *Producer) exchange(ctx context.Context, leader int32, sent []*outgoing) produceAnswer {
+func (p *Producer) exchange(ctx context.Context, leader int32, first bool, sent []*outgoing) produceAnswer {
 	size := 0
 	for _, o := range sent {
 		o.sealed = o.b.seal(o.batch, p.id, p.epoch, o.next, p.transactional())
 		size += len(o.sealed)
 	}
 	req := p.request(sent, size)
+	if first {
+		g := p.gate(leader)
+		g.Lock()
+		defer g.Unlock()
+	}
 	m, err := p.c.roundTripWithin(ctx, replicationTimeout+5*time.Second, leader, req)
 	if err != nil {
-		return produceAnswer{sent: sent, err: err} // a connection may still be reading the buffer
+		return produceAnswer{sent: sent, first: first, err: err} // a connection may still be reading the buffer
 	}
 	p.recycle(req.buf)
-	return produceAnswer{sent: sent, res: m.(*produceResponse)}
+	return produceAnswer{sent: sent, first: first, res: m.(*produceResponse)}
 }
 
 // route finds the leaders, asking for metadata once if some are not known.
@@ -305,6 +336,9 @@ func (p *Producer) take(o *outgoing, res *produceResponse, err error) error {
 		// A duplicate is a batch that an earlier try has written.
 		p.next[o.tp] = int32(uint32(p.next[o.tp]+int32(records)) & 0x7fffffff)
 		o.batch++
+		if p.transactional() {
+			p.added[o.tp] = true
+		}
 		o.unknown, o.last, o.waited = 0, nil, false
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -39,8 +40,10 @@ const (
 	// requestBytes is about what a Produce request holds: a batch of the default
 	// max.message.bytes, or several smaller ones.
 	requestBytes = 1 << 20
-	// leaderRequests is how many Produce requests a leader has at a time.
-	leaderRequests = 4
+	// leaderRequests is how many Produce requests a leader has at a time, of which
+	// one may have first batches of a transaction (see gates), and holds more.
+	leaderRequests    = 4
+	firstRequestBytes = 4 << 20
 	// unknownRetries is how often an idempotent producer sends a batch again whose
 	// fate it does not know.
 	unknownRetries = 5
@@ -70,7 +73,7 @@ type Producer struct {
 	epoch int16
 
 	next  map[TP]int32    // the next sequence number, where it is not 0
-	added map[TP]struct{} // partitions in the open transaction
+	added map[TP]bool     // partitions in the open transaction; true: it has a batch there
 	group map[string]bool // groups in the open transaction
 
 	// Send runs Produce and CommitOffsets at the same time; what both write is here.
@@ -81,6 +84,31 @@ type Producer struct {
 	broken  error // why Init has to come first
 
 	buffers [][]byte // memory of requests that are over
+
+	// Before a broker takes a transaction's first batch of a partition, or its
+	// offsets, it asks the transaction's coordinator whether they are part of it
+	// (KIP-890), for one request of a transaction at a time: while it asks for a
+	// second, the first fails with NOT_ENOUGH_REPLICAS or COORDINATOR_LOAD_IN_PROGRESS,
+	// and a retry is a wait of 20 ms and more. So a broker gets these one by one.
+	gates map[int32]*sync.Mutex // by broker
+
+	resent atomic.Int64
+}
+
+// Resent is how many batches a broker could not take when they came, so that they
+// were sent again.
+func (p *Producer) Resent() int64 { return p.resent.Load() }
+
+// gate is held around a request that a broker verifies.
+func (p *Producer) gate(broker int32) *sync.Mutex {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.gates[broker]
+	if g == nil {
+		g = new(sync.Mutex)
+		p.gates[broker] = g
+	}
+	return g
 }
 
 // NewProducer returns a producer that has to be initialised.
@@ -93,7 +121,7 @@ func (c *Client) NewProducer(cfg ProducerConfig) *Producer {
 	}
 	return &Producer{
 		c: c, cfg: cfg, id: -1, epoch: -1,
-		next: map[TP]int32{}, added: map[TP]struct{}{}, group: map[string]bool{},
+		next: map[TP]int32{}, added: map[TP]bool{}, group: map[string]bool{}, gates: map[int32]*sync.Mutex{},
 		broken: &classed{Abortable, errors.New("kafka: producer has not been initialised")},
 	}
 }

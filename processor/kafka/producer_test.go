@@ -337,6 +337,39 @@ func TestLargeProduce(t *testing.T) {
 	}
 }
 
+// TestFirstBatches: a broker verifies a transaction's first batches and its offsets
+// one request at a time, so a transaction of many requests beside its offsets has
+// none refused. With four requests of first batches at a time some are, in each
+// transaction.
+func TestFirstBatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs real Kafka")
+	}
+	k := brokertest.Open(t, brokertest.KindKafka411)
+	c := open(t, k.Brokers)
+	in, out := k.Topic(t, "in", 4), k.Topic(t, "out", 24)
+	p := newProducer(t, c, brokertest.Unique("tx"))
+	set, offsets := map[TP]*Batches{}, map[TP]Offset{}
+	for q := range int32(24) {
+		b := NewBatches(900<<10, CodecSnappy)
+		for i := range 1600 { // two batches
+			must(t, b.Append(1, fmt.Appendf(nil, "%d", i), make([]byte, 1000), nil))
+		}
+		set[TP{out, q}], offsets[TP{in, q % 4}] = b, Offset{int64(q), ""}
+	}
+	ctx := within(t, 60*time.Second)
+	must(t, p.AddPartitions(ctx, keys(set)))
+	must(t, p.End(ctx, true)) // every leader knows of its partitions by now
+	for range 8 {
+		before := p.Resent()
+		must(t, p.Send(ctx, set, noGroup, brokertest.Unique("g"), offsets))
+		must(t, p.End(ctx, true))
+		if n := p.Resent() - before; n > 0 {
+			t.Errorf("%d of %d batches were refused at first", n, 2*len(set))
+		}
+	}
+}
+
 func BenchmarkTransaction(b *testing.B) {
 	kind := brokertest.KindFake
 	if os.Getenv("ODRADEK_BENCH_KAFKA") != "" {

@@ -64,7 +64,7 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 		return err
 	}
 	for _, tp := range fresh {
-		p.added[tp] = struct{}{}
+		p.added[tp] = false
 	}
 	return nil
 }
@@ -110,7 +110,15 @@ func (p *Producer) call(ctx context.Context, kind int8, key string, req protocol
 		node, err := p.findCoordinator(ctx, kind, key)
 		if err == nil {
 			var m protocol.Message
-			if m, err = p.c.roundTrip(ctx, node, req); err != nil {
+			if kind == groupCoordinator { // offsets
+				g := p.gate(node)
+				g.Lock()
+				m, err = p.c.roundTrip(ctx, node, req)
+				g.Unlock()
+			} else {
+				m, err = p.c.roundTrip(ctx, node, req)
+			}
+			if err != nil {
 				p.c.forgetCoordinator(kind, key)
 			} else if err = check(m); movedCoordinator(err) {
 				p.c.forgetCoordinator(kind, key)
