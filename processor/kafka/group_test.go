@@ -244,6 +244,7 @@ func TestGroupStaticKilledHandingOver(t *testing.T) {
 // comes back with another subscription. Each is noticed.
 func TestGroupTopicsChange(t *testing.T) {
 	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+		t.Parallel() // it waits, for sessions that run out
 		ctx := within(t, 60*time.Second)
 		in, late := k.Topic(t, "in", 2), brokertest.Unique("late")
 		c := open(t, k.Brokers)
