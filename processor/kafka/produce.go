@@ -193,15 +193,11 @@ func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32
 			ready = ready[1:]
 			continue
 		}
-		limit := requestBytes
-		if first {
-			limit = firstRequestBytes
-		}
 		var sent, others []*outgoing
 		size := 0
 		for _, o := range ready {
 			n := o.b.size(o.batch)
-			if o.leader != leader || p.isFirst(o) != first || len(sent) > 0 && size+n > limit {
+			if o.leader != leader || p.isFirst(o) != first || len(sent) > 0 && size+n > requestBytes {
 				others = append(others, o)
 				continue
 			}
