@@ -96,8 +96,9 @@ func (p *benchProcess) stop(limit time.Duration) error {
 	}
 }
 
-// cpu is the processor time that the process has used, user and system.
-func (p *benchProcess) cpu() time.Duration { return processCPU(p.cmd.Process.Pid) }
+// cpu is the processor time that the process and its children have used, user and
+// system.
+func (p *benchProcess) cpu() time.Duration { return familyCPU(p.cmd.Process.Pid) }
 
 // workerProcess is a worker under measurement: `run` of this same program.
 type workerProcess struct {

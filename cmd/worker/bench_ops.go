@@ -115,7 +115,7 @@ var opShapes = append([]opShape{
 	opsKNN(16384, 8, 20, 16, 0, 0),
 	opsKNN(1000000, 2, 50, 1, 1000000/0.5, 0),
 	opsKNN(581012, 10, 50, 1, 581012/0.5, 0),
-	opsSVD(320, 12, 16, 2048, 0.8e6, 0.6e6),
+	opsSVD(320, 12, 16, 8192, 0.8e6, 0.6e6),
 }, tableShapes...)
 
 // tableShapes are the windows of Ueno and Suzumura's table, with either form, but for

@@ -20,18 +20,40 @@ const clockTick = 10 * time.Millisecond
 
 // processCPU is the user and system time of a process and all its threads.
 func processCPU(pid int) time.Duration {
+	used, _ := processStat(pid)
+	return used
+}
+
+// processStat is the user and system time of a process, and its parent.
+func processStat(pid int) (used time.Duration, parent int) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0
+		return 0, 0
 	}
 	// The second field is the name in parentheses and may hold anything.
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	parent, _ = strconv.Atoi(string(fields[1]))
 	var ticks int64
 	for _, i := range []int{11, 12} { // utime, stime
 		n, _ := strconv.ParseInt(string(fields[i]), 10, 64)
 		ticks += n
 	}
-	return time.Duration(ticks) * clockTick
+	return time.Duration(ticks) * clockTick, parent
+}
+
+// familyCPU is processCPU of a process and those that it has started and that
+// are alive: a worker's child on each GPU.
+func familyCPU(pid int) time.Duration {
+	sum := processCPU(pid)
+	all, _ := os.ReadDir("/proc")
+	for _, e := range all {
+		if p, err := strconv.Atoi(e.Name()); err == nil {
+			if used, parent := processStat(p); parent == pid {
+				sum += used
+			}
+		}
+	}
+	return sum
 }
 
 // machineCPU is the time that all cores together were busy and idle.

@@ -11,6 +11,8 @@ import (
 
 func processCPU(int) time.Duration { return 0 }
 
+func familyCPU(int) time.Duration { return 0 }
+
 func machineCPU() (busy, idle time.Duration) { return 0, 0 }
 
 func residentBytes(int) int64 { return 0 }

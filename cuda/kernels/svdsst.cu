@@ -25,10 +25,11 @@
 //
 // Floor: w*w multiply-adds a step and 2w for each vector before, on an H200 33.5e12
 // a second: 3.2 M scores a second at w=320, r=12, for 64 steps on the past and 24 on
-// the current. Measured: 0.58 M, 18 %, of 68 and 12 steps and 3.2 looks at Ritz values;
-// 0.74 M built by nvcc 13.0. A multiprocessor issues in half of its cycles. Of a
-// block's, the step's product takes a fifth, its sums and the basis from the L2 a half,
-// Ritz values a quarter.
+// the current. Measured: 0.71 M, 22 %, of 68 and 12 steps and 3.2 looks at Ritz values,
+// in launches of 8,192 tasks; 0.61 M in such of 2,048, for the last blocks leave the
+// others idle, and 0.79 M with several launches at a time. A multiprocessor issues in half
+// of its cycles. Of a block's, the step's product takes a fifth, its sums and the basis
+// from the L2 a half, Ritz values a quarter.
 //
 // Tried at w=320, r=12, in thousands of scores a second: eight warps a block and two
 // blocks a multiprocessor, as a product has work for, 430; four and four 675, two and
