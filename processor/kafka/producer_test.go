@@ -360,7 +360,7 @@ func TestFirstBatches(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	must(t, p.AddPartitions(ctx, keys(set)))
 	must(t, p.End(ctx, true)) // every leader knows of its partitions by now
-	refused := 0 // transactions; a busy machine's replicas may fall behind, once
+	refused := 0              // transactions; a busy machine's replicas may fall behind, once
 	for range 8 {
 		before := p.Resent()
 		must(t, p.Send(ctx, set, noGroup, brokertest.Unique("g"), offsets))
