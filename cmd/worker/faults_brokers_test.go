@@ -77,7 +77,7 @@ func TestBrokersFail(t *testing.T) {
 // TestLeadersMove: leaders of input, scores and changelogs and, where they can be
 // moved, the coordinators move again and again under load.
 func TestLeadersMove(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
 		o := newOrdeal(t, c, 4)
 		o.start("static", "INSTANCE_ID=static").waitReady(t)
 		o.start("dynamic").waitReady(t)

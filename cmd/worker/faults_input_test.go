@@ -161,7 +161,7 @@ func TestRestoreHeld(t *testing.T) {
 // never scored, also not in a replay, an open one is waited for, and the lag comes
 // to 0 although the last offsets are those of aborted records and markers.
 func TestAbortedInput(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
 		const partitions = 3
 		o := newOrdeal(t, c, partitions)
 		p, err := brokertest.NewTxnProducer(c.Brokers, o.input+"-input")
@@ -239,7 +239,7 @@ func TestAbortedInput(t *testing.T) {
 // worker that runs and one that starts end with an explanation, and the command
 // that it names mends it. Where records are keyed anew anyhow, it goes on.
 func TestPartitionsGrow(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
 		o := newOrdeal(t, c, 2, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
 		o.produce(500)
 		running := o.start("running")
@@ -287,7 +287,7 @@ func TestPartitionsGrow(t *testing.T) {
 // to read. It goes on where its setting says, with empty state, or ends with an
 // explanation.
 func TestOffsetsLostWhileRunning(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
 		o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=20s", "DETECTORS=level")
 		w := o.start("goes-on", "INSTANCE_ID=one", "OFFSET_LOST=earliest")
 		w.waitReady(t)
@@ -403,7 +403,7 @@ func TestTopicMadeAnew(t *testing.T) {
 // their value, key or headers, arrive truncated and say so; nothing stops. Then a limit
 // is lowered further while the worker runs.
 func TestLowLimits(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
 		o := newOrdeal(t, c, 2)
 		for name, config := range map[string]map[string]string{
 			"scores":               {"max.message.bytes": "4096"},

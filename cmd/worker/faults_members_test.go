@@ -66,53 +66,47 @@ func (o *ordeal) waitMembers(n int) {
 // the first goes on, too, where it was. What it had in hand must not count; it
 // comes back as a member, or ends where its instance id has a new owner.
 func TestZombie(t *testing.T) {
-	kinds := brokertest.Kinds[:2]
-	if *faultRounds > 1 {
-		kinds = brokertest.Kinds
-	}
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			o := newOrdeal(t, brokertest.Open(t, kind), 3,
-				"SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
-			o.load(1500)
-			round := 0
-			begin := func(id string) (zombie, successor *child) {
-				round++
-				zombie = o.start(fmt.Sprintf("zombie-%d", round), "INSTANCE_ID="+id)
-				zombie.waitReady(t)
-				o.goesOn("the start")
-				o.suspend(zombie)
-				began := time.Now()
-				successor = o.start(fmt.Sprintf("successor-%d", round), "INSTANCE_ID=")
-				successor.waitReady(t)
-				o.waitMembers(1)
-				o.goesOn("the takeover")
-				t.Logf("taken over within %v", time.Since(began).Round(10*time.Millisecond))
-				return zombie, successor
-			}
-			for range *faultRounds {
-				for _, id := range []string{"", "static"} {
-					zombie, successor := begin(id)
-					o.resume(zombie)
-					o.waitMembers(2)
-					o.goesOn("the return")
-					if code := zombie.drain(t); code != exitOK {
-						t.Errorf("zombie with instance id %q drained with %d", id, code)
-					}
-					if code := successor.drain(t); code != exitOK {
-						t.Errorf("successor drained with %d", code)
-					}
+	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
+		o := newOrdeal(t, c, 3,
+			"SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
+		o.load(1500)
+		round := 0
+		begin := func(id string) (zombie, successor *child) {
+			round++
+			zombie = o.start(fmt.Sprintf("zombie-%d", round), "INSTANCE_ID="+id)
+			zombie.waitReady(t)
+			o.goesOn("the start")
+			o.suspend(zombie)
+			began := time.Now()
+			successor = o.start(fmt.Sprintf("successor-%d", round), "INSTANCE_ID=")
+			successor.waitReady(t)
+			o.waitMembers(1)
+			o.goesOn("the takeover")
+			t.Logf("taken over within %v", time.Since(began).Round(10*time.Millisecond))
+			return zombie, successor
+		}
+		for range *faultRounds {
+			for _, id := range []string{"", "static"} {
+				zombie, successor := begin(id)
+				o.resume(zombie)
+				o.waitMembers(2)
+				o.goesOn("the return")
+				if code := zombie.drain(t); code != exitOK {
+					t.Errorf("zombie with instance id %q drained with %d", id, code)
+				}
+				if code := successor.drain(t); code != exitOK {
+					t.Errorf("successor drained with %d", code)
 				}
 			}
-			o.start("last").waitReady(t)
-			o.end("zombie")
-		})
-	}
+		}
+		o.start("last").waitReady(t)
+		o.end("zombie")
+	})
 }
 
 // TestRebalanceStorm: dynamic members come and go faster than a rebalance ends.
 func TestRebalanceStorm(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
 		o := newOrdeal(t, c, 8)
 		members := []*child{o.start("w0")}
 		members[0].waitReady(t)
@@ -167,7 +161,7 @@ func (f *fleet) remove(id string) {
 // its former member id, which the coordinator refuses as that of another owner of
 // the instance id.
 func TestMembersRemoved(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
 		o := newOrdeal(t, c, 4)
 		wire := newWire(t, c, o.rng)
 		static := o.start("static", "INSTANCE_ID=static", wire.setting())

@@ -17,6 +17,18 @@ import (
 
 var faultRounds = flag.Int("faultrounds", 1, "how often the tests of faults do what they do; with more than 1 also on versions left out otherwise")
 
+// eachFault runs a test of faults on kfake and on the newest real version, and with
+// -faultrounds on the others too.
+func eachFault(t *testing.T, f func(t *testing.T, c *brokertest.Cluster)) {
+	kinds := brokertest.Kinds[:2]
+	if *faultRounds > 1 {
+		kinds = brokertest.Kinds
+	}
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) { f(t, brokertest.Open(t, kind)) })
+	}
+}
+
 // recovery is how long the workers may take, after the last fault is over, to
 // have scored all input.
 const recovery = 30 * time.Second
