@@ -24,9 +24,7 @@ func eachFault(t *testing.T, f func(t *testing.T, c *brokertest.Cluster)) {
 	if *faultRounds > 1 {
 		kinds = brokertest.Kinds
 	}
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) { f(t, brokertest.Open(t, kind)) })
-	}
+	eachOf(t, kinds, f)
 }
 
 // recovery is how long the workers may take, after the last fault is over, to

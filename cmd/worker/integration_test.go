@@ -17,7 +17,11 @@ var kills = flag.Int("kills", 20, "SIGKILLs of TestKilledAtRandom")
 
 // eachCluster runs a test on kfake and on each real version.
 func eachCluster(t *testing.T, f func(t *testing.T, c *brokertest.Cluster)) {
-	for _, kind := range brokertest.Kinds {
+	eachOf(t, brokertest.Kinds, f)
+}
+
+func eachOf(t *testing.T, kinds []string, f func(t *testing.T, c *brokertest.Cluster)) {
+	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) { f(t, brokertest.Open(t, kind)) })
 	}
 }

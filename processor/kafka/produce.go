@@ -77,7 +77,7 @@ func (p *Producer) produce(ctx context.Context, ready []*outgoing) error {
 			total--
 			f := flying[a.sent[0].leader]
 			f.requests--
-			if a.first {
+			if p.isFirst(a.sent[0]) { // still, for take has not been told
 				f.first = false
 			}
 			for _, o := range a.sent {
@@ -166,10 +166,9 @@ type flight struct {
 
 // produceAnswer is what came of a request.
 type produceAnswer struct {
-	sent  []*outgoing
-	first bool // the request had first batches
-	res   *produceResponse
-	err   error
+	sent []*outgoing
+	res  *produceResponse
+	err  error
 }
 
 // isFirst reports a batch that would be the transaction's first in its partition.
@@ -231,10 +230,10 @@ func (p *Producer) exchange(ctx context.Context, leader int32, first bool, sent 
 	}
 	m, err := p.c.roundTripWithin(ctx, replicationTimeout+5*time.Second, leader, req)
 	if err != nil {
-		return produceAnswer{sent: sent, first: first, err: err} // a connection may still be reading the buffer
+		return produceAnswer{sent: sent, err: err} // a connection may still be reading the buffer
 	}
 	p.recycle(req.buf)
-	return produceAnswer{sent: sent, first: first, res: m.(*produceResponse)}
+	return produceAnswer{sent: sent, res: m.(*produceResponse)}
 }
 
 // route finds the leaders, asking for metadata once if some are not known.
