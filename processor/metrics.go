@@ -118,7 +118,7 @@ func NewMetrics() *Metrics {
 	m.warmingUp = counter("records_warming_up_total", "Records of series with too little history for a score.", "topic", "partition")
 	m.missing = counter("records_missing_total", "Records without a value that every detector needs, left out by ODRADEK_MISSING=skip.", "topic", "partition")
 	m.filtered = counter("records_filtered_total", "Records whose series no detector looks at.", "topic", "partition")
-	m.late = counter("records_late_total", "Records later than ODRADEK_LATENESS allows, sent to the late topic.", "topic", "partition")
+	m.late = counter("records_late_total", "Records later than ODRADEK_LATENESS allows (with 0: older than the newest of their series), sent to the late topic.", "topic", "partition")
 	m.duplicate = counter("records_duplicate_total", "Records dropped by ODRADEK_DUPLICATES=drop.", "topic", "partition")
 	m.deadLettered = counter("records_dead_lettered_total", "Records sent to the dead-letter topic.", "topic", "partition")
 	m.forwarded = counter("records_forwarded_total", "Records sent on to the internal topic of ODRADEK_REKEY.", "topic", "partition")

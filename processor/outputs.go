@@ -162,6 +162,7 @@ func (pt *partition) deadLetter(rec *kafka.Record, cause error) {
 
 // lateRecord keeps rec for the side topic of late records.
 func (pt *partition) lateRecord(rec *kafka.Record) {
+	pt.lates.add(pt.reading.Key, rec)
 	h := pt.originalHeaders(rec)
 	own := len(h)
 	h = append(h, pt.sourceHeaders("odradek.source.", rec.Offset)...)

@@ -44,6 +44,7 @@ type partition struct {
 	maxTime     atomic.Int64 // largest event time folded, us; keystate.NoTime without one
 	remaining   atomic.Int64 // offsets that the restore has yet to read, of the log it is reading
 	heldNow     atomic.Int64
+	lateNow     atomic.Int64                     // late records since the state was restored
 	openNow     atomic.Pointer[map[string]int64] // anomalies by detector
 
 	// Owned by the goroutine.
@@ -70,6 +71,7 @@ type partition struct {
 	wiped      bool             // wipe is in an uncommitted result already
 	arrivals   arrivals
 	work       restoreWork
+	lates      lateLog
 
 	lastDeadLog time.Time
 	again       bool // fold the iterator's current record once more
@@ -468,6 +470,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	r.floor = s.Floor()
 	pt.position.Store(next)
 	pt.look()
+	pt.logLate(fetched)
 	pt.resetChunk()
 	c.add(pt, r, bytes)
 	pt.announce()
@@ -478,6 +481,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 func (pt *partition) look() {
 	pt.keys.Store(int64(pt.state.Keys()))
 	pt.heldNow.Store(int64(pt.state.Held()))
+	pt.lateNow.Store(pt.state.Counts[keystate.Late])
 	pt.bytes.Store(pt.state.Bytes())
 	pt.maxTime.Store(pt.state.MaxTime())
 }

@@ -109,8 +109,9 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// run runs a processor until the input is committed, then drains it.
-func (b *bench) run(cfg Config) {
+// run runs a processor until the input is committed, then drains it. It returns
+// the status between the two.
+func (b *bench) run(cfg Config) []PartitionStatus {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -128,6 +129,7 @@ func (b *bench) run(cfg Config) {
 	if err := b.c.Admin().WaitCommitted(wctx, "g", b.input); err != nil {
 		b.t.Errorf("the input is not committed: %v", err)
 	}
+	status := p.Status()
 	cancel()
 	select {
 	case err := <-ended:
@@ -137,6 +139,7 @@ func (b *bench) run(cfg Config) {
 	case <-time.After(30 * time.Second):
 		b.t.Fatal("Run does not drain")
 	}
+	return status
 }
 
 // ledger reads the scores and requires one for each input.

@@ -477,12 +477,12 @@ func (o *onlineCheck) judge(in kafka.TopicInfo, s *liveSample) {
 	if in.Partitions > 1 && !o.c.Cycle.Rekey {
 		switch {
 		case s.scattered != "":
-			o.r.fault(what, "a series lies in several partitions, so each has a part of it only", "set "+prefix+"REKEY=true, or key the topic by series")
+			o.r.fault(what, "a series lies in several partitions, so each has a part of it only", "set "+prefix+"REKEY=true and "+prefix+"LATENESS, or key the topic by series")
 		case s.nullKey > 0:
-			o.r.fault(what, fmt.Sprintf("%d of %d have no record key: a series' records may go to any partition", s.nullKey, s.records), "set "+prefix+"REKEY=true, or key the topic by series")
+			o.r.fault(what, fmt.Sprintf("%d of %d have no record key: a series' records may go to any partition", s.nullKey, s.records), "set "+prefix+"REKEY=true and "+prefix+"LATENESS, or key the topic by series")
 		case s.otherKey > 0:
 			o.r.warn(what, fmt.Sprintf("%d of %d have a record key that is not the series key; no series was seen in two partitions", s.otherKey, s.records),
-				"if the record key does not decide the series, set "+prefix+"REKEY=true")
+				"if the record key does not decide the series, set "+prefix+"REKEY=true and "+prefix+"LATENESS")
 		}
 	}
 	if len(o.r.findings) == before {

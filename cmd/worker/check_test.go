@@ -122,7 +122,7 @@ func testCheckOnline(t *testing.T, c *brokertest.Cluster) {
 	expect("no creation", exitFailed, with("ODRADEK_CREATE_TOPICS=false"), "ODRADEK_CREATE_TOPICS is false")
 	expect("other key", exitOK, with("ODRADEK_KEY_FIELD=site.plant+sensor"), "record key that is not the series key", "ODRADEK_REKEY=true")
 	expect("scattered series", exitFailed, with("ODRADEK_KEY_FIELD=site.plant"), "a series lies in several partitions", "ODRADEK_REKEY=true")
-	expect("rekey", exitOK, with("ODRADEK_KEY_FIELD=site.plant", "ODRADEK_REKEY=true"), "-rekey")
+	expect("rekey", exitOK, with("ODRADEK_KEY_FIELD=site.plant", "ODRADEK_REKEY=true", "ODRADEK_LATENESS=1m"), "-rekey")
 	expect("no broker", exitFailed, with("ODRADEK_KAFKA_BROKERS=127.0.0.1:1"), "ODRADEK_KAFKA_BROKERS")
 	expect("no registry", exitFailed, with("ODRADEK_SCHEMA_REGISTRY_URL=http://127.0.0.1:1"), "schema registry", "ODRADEK_SCHEMA_REGISTRY_URL")
 

@@ -93,7 +93,7 @@ type mappingSettings struct {
 }
 
 type keySettings struct {
-	Lateness  time.Duration `env:"LATENESS" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time within this bound behind the partition's largest event time; older ones go to the late topic. 0 takes samples in order of arrival."`
+	Lateness  time.Duration `env:"LATENESS" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time within this bound behind the partition's largest event time; older ones go to the late topic. 0 holds nothing back: a sample older than the newest of its series is late."`
 	TTL       time.Duration `env:"TTL" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0 keeps it for ever."`
 	MaxKeys   int           `env:"MAX_KEYS" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit."`
 	MaxFuture time.Duration `env:"MAX_FUTURE" envDefault:"1h" min:"0s" doc:"An event time further ahead of the record's Kafka timestamp than this is a dead letter, so that one bad clock cannot move the watermark. 0 for no limit."`
@@ -110,7 +110,7 @@ type outputSettings struct {
 	AnomaliesTopic  string   `env:"ANOMALIES_TOPIC" derived:"<group>-anomalies" doc:"Topic of the anomalies."`
 	ScoresTopic     string   `env:"SCORES_TOPIC" derived:"<group>-scores" doc:"Topic of the scores."`
 	DLQTopic        string   `env:"DLQ_TOPIC" derived:"<group>-dlq" doc:"Dead-letter topic: records that could not be read, byte for byte, with the reason in their headers."`
-	LateTopic       string   `env:"LATE_TOPIC" derived:"<group>-late" doc:"Topic of the records that came later than ODRADEK_LATENESS allows."`
+	LateTopic       string   `env:"LATE_TOPIC" derived:"<group>-late" doc:"Topic of late records: older than ODRADEK_LATENESS allows, or, with 0, than the newest of their series."`
 	RekeyTopic      string   `env:"REKEY_TOPIC" derived:"<group>-rekey" doc:"Internal topic of ODRADEK_REKEY."`
 	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>" doc:"Each input topic's state is kept in the compacted topic <prefix>-<topic>-changelog."`
 	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing. If false, a missing one stops the start."`
@@ -127,7 +127,7 @@ type cycleSettings struct {
 	ReplayLimit        time.Duration `env:"REPLAY_LIMIT" envDefault:"30s" min:"100ms" max:"24h" doc:"How much input a restart may have to read again to rebuild state, as a time at the present rate. Smaller means more state written in each cycle. The input topics must keep records for much longer."`
 	StateLost          string        `env:"STATE_LOST" envDefault:"fail" oneof:"fail|reset" doc:"State that cannot be rebuilt (no replay floor with the committed offset, a floor that retention has passed, a grown partition count): fail stops the worker with exit code 4, reset goes on with empty state."`
 	StateMismatch      string        `env:"STATE_MISMATCH" envDefault:"stop" oneof:"stop|reset" doc:"Stored state that was made with another mapping or other detector parameters: stop with exit code 4, or empty just what the change touches."`
-	Rekey              bool          `env:"REKEY" envDefault:"false" doc:"Send records through an internal topic keyed by series first. For inputs whose record key is not the series key, so that a series' records lie in several partitions."`
+	Rekey              bool          `env:"REKEY" envDefault:"false" doc:"Send records through an internal topic keyed by series first. For inputs whose record key is not the series key, so that a series' records lie in several partitions. Needs ODRADEK_LATENESS above 0, because the internal topic interleaves the source partitions."`
 }
 
 type fetchSettings struct {

@@ -335,6 +335,10 @@ func (k *checker) cycle() {
 	if k.ok("COMMIT_INTERVAL", "REPLAY_LIMIT") && s.ReplayLimit < s.CommitInterval {
 		k.add("REPLAY_LIMIT", fmt.Sprintf("%v is less than the commit interval %v", s.ReplayLimit, s.CommitInterval), "state is written with commits: use several intervals")
 	}
+	if s.Rekey && k.ok("LATENESS") && k.c.Keys.Lateness == 0 {
+		k.add("REKEY", "true, but "+prefix+"LATENESS is 0: the internal topic interleaves several source partitions, so a series' records come out of order and many would be late",
+			"set "+prefix+"LATENESS to how far the source partitions may be apart in event time, for example 1m")
+	}
 	f := &k.c.Fetch
 	if k.ok("FETCH_MIN_BYTES", "FETCH_MAX_BYTES", "PARTITION_BYTES") {
 		if f.PartitionBytes > f.MaxBytes {

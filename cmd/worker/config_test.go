@@ -110,6 +110,18 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
+// TestRekeyNeedsLateness: the internal topic interleaves source partitions, so
+// without a lateness a part of its records would be late without a word.
+func TestRekeyNeedsLateness(t *testing.T) {
+	_, faults, _ := ParseConfig(minimal("ODRADEK_REKEY=true"))
+	if len(faults) != 1 || faults[0].Name != "ODRADEK_REKEY" || !strings.Contains(faults[0].String(), "interleaves") || !strings.Contains(faults[0].Fix, "ODRADEK_LATENESS") {
+		t.Errorf("faults %v, want one of ODRADEK_REKEY", faults)
+	}
+	if _, faults, _ = ParseConfig(minimal("ODRADEK_REKEY=true", "ODRADEK_LATENESS=1m")); len(faults) > 0 {
+		t.Errorf("with a lateness: %v", faults)
+	}
+}
+
 func TestUnknownNames(t *testing.T) {
 	for _, c := range []struct{ name, fix string }{
 		{"ODRADEK_KAFKA_BROKER", "did you mean ODRADEK_KAFKA_BROKERS?"},

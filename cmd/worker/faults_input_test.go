@@ -244,7 +244,7 @@ func TestPartitionsGrow(t *testing.T) {
 		o.produce(500)
 		running := o.start("running")
 		running.waitReady(t)
-		rekeyed := newFleet(t, c, o.input, o.input+"-rekeyed", "REKEY=true")
+		rekeyed := newFleet(t, c, o.input, o.input+"-rekeyed", "REKEY=true", "LATENESS=1m")
 		rw := rekeyed.start("rekeyed")
 		rw.waitReady(t)
 		rekeyed.waitDone(recovery)

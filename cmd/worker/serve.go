@@ -110,7 +110,7 @@ func (w *worker) status() web.Status {
 	}
 	for _, ps := range p.Status() {
 		s.Partitions = append(s.Partitions, web.Partition{Topic: ps.Topic, Partition: ps.Partition, Running: ps.Running,
-			Committed: ps.Committed, End: ps.End, Lag: ps.Lag, Keys: ps.Keys, Held: ps.Held,
+			Committed: ps.Committed, End: ps.End, Lag: ps.Lag, Keys: ps.Keys, Held: ps.Held, Late: ps.Late,
 			Rate: w.metrics.Partition(ps.TP()).Rate(), CommittedAt: ps.CommittedAt})
 	}
 	return s

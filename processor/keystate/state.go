@@ -56,7 +56,8 @@ type Config struct {
 
 	// Lateness in microseconds is how far behind the partition's largest event
 	// time a sample may come; samples are held until then and released in order
-	// of time and offset. 0: order of arrival, nothing is held.
+	// of time and offset. 0: nothing is held, and a sample older than the newest
+	// of its key is late.
 	Lateness int64
 	TTL      int64 // microseconds without a sample after which a key is forgotten; 0: never
 	MaxKeys  int   // keys of the partition; 0: no limit

@@ -1,0 +1,50 @@
+package processor
+
+import (
+	"hash/maphash"
+	"time"
+
+	"odradek/processor/kafka"
+)
+
+// lateLog gathers the late records of a partition for its log, which has a line
+// of them a minute at most. It names no series: how many there are tells one
+// slow clock from a lateness that is too small for the topic.
+type lateLog struct {
+	records int64
+	offset  int64 // of the last one
+	series  map[uint64]struct{}
+	told    time.Time
+}
+
+const (
+	lateLogEvery  = time.Minute
+	lateLogSeries = 1 << 14 // series told apart in a line, at most
+)
+
+var lateSeed = maphash.MakeSeed()
+
+func (l *lateLog) add(key []byte, rec *kafka.Record) {
+	l.records++
+	l.offset = rec.Offset
+	if l.series == nil {
+		l.series = map[uint64]struct{}{}
+	}
+	if len(l.series) < lateLogSeries {
+		l.series[maphash.Bytes(lateSeed, key)] = struct{}{}
+	}
+}
+
+// logLate logs the late records since its last line, if that is long enough ago.
+func (pt *partition) logLate(now time.Time) {
+	l := &pt.lates
+	if l.records == 0 || now.Sub(l.told) < lateLogEvery {
+		return
+	}
+	why := "their series have newer samples, and ODRADEK_LATENESS is 0"
+	if pt.p.cfg.State.Lateness > 0 {
+		why = "they are further behind the partition's newest event time than ODRADEK_LATENESS"
+	}
+	pt.log.Warn("late records", "records", l.records, "series", len(l.series), "last_offset", l.offset, "sent_to", pt.p.cfg.LateTopic, "why", why)
+	*l = lateLog{told: now}
+}
