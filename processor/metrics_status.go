@@ -43,6 +43,8 @@ var (
 	behindDesc     = partitionGauge("watermark_lag_seconds", "How far the watermark is behind the clock.")
 	remainingDesc  = partitionGauge("restore_remaining_records", "Offsets that the restore has yet to read of the log it is reading.")
 	idleDesc       = prometheus.NewDesc(metricPrefix+"idle_partitions", "Assigned partitions without lag that have had nothing to commit for a minute.", nil, nil)
+	onHoldDesc     = prometheus.NewDesc(metricPrefix+"held_partitions", "Assigned partitions that wait for something outside of Kafka: the schema registry.", nil, nil)
+	holdTimeDesc   = partitionGauge("partition_held_seconds", "How long the partition has been waiting for something outside of Kafka; 0 when it is not held.")
 	keysDesc       = partitionGauge("state_keys", "Series in the partition's state.")
 )
 
@@ -52,7 +54,7 @@ func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		registryRequestsDesc, registryFailuresDesc, registryHitsDesc, registryUpDesc,
-		assignedDesc, restoringDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
+		assignedDesc, restoringDesc, onHoldDesc, holdTimeDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
 	} {
 		ch <- d
 	}
@@ -80,7 +82,7 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	if status == nil {
 		return
 	}
-	parts, now, restoring, idle := status(), time.Now(), 0, 0
+	parts, now, restoring, idle, onHold := status(), time.Now(), 0, 0, 0
 	open := map[string]int64{}
 	for i := range parts {
 		p := &parts[i]
@@ -93,6 +95,12 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(keysDesc, float64(p.Keys))
 		gauge(heldDesc, float64(p.Held))
 		gauge(bytesDesc, float64(p.Bytes))
+		waiting := time.Duration(0)
+		if p.Hold != "" {
+			onHold++
+			waiting = now.Sub(p.HoldSince)
+		}
+		gauge(holdTimeDesc, waiting.Seconds())
 		if !p.Running {
 			restoring++
 			gauge(remainingDesc, float64(p.Remaining))
@@ -125,6 +133,7 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(openDesc, prometheus.GaugeValue, float64(n), detector)
 	}
 	ch <- prometheus.MustNewConstMetric(assignedDesc, prometheus.GaugeValue, float64(len(parts)))
+	ch <- prometheus.MustNewConstMetric(onHoldDesc, prometheus.GaugeValue, float64(onHold))
 	ch <- prometheus.MustNewConstMetric(idleDesc, prometheus.GaugeValue, float64(idle))
 	ch <- prometheus.MustNewConstMetric(restoringDesc, prometheus.GaugeValue, float64(restoring))
 }

@@ -46,6 +46,7 @@ type partition struct {
 	heldNow     atomic.Int64
 	lateNow     atomic.Int64                     // late records since the state was restored
 	openNow     atomic.Pointer[map[string]int64] // anomalies by detector
+	onHold      atomic.Pointer[holding]          // nil: not held
 
 	// Owned by the goroutine.
 	state      *keystate.State
@@ -299,6 +300,9 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 		next := pt.it.NextOffset()
 		if retry != nil {
 			next = pt.it.Record().Offset
+			pt.held(heldForRegistry, next, retry)
+		} else {
+			pt.released()
 		}
 		if next > pt.position.Load() {
 			if err := pt.join(ctx, next, now); err != nil {
@@ -310,7 +314,6 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 		}
 		// The writer schema of this record is not known and the registry cannot
 		// be asked: hold the partition here, everything before it is joined.
-		pt.log.Warn("partition held, the schema registry does not answer", "offset", next, "err", retry)
 		if stop, err := pt.hold(ctx, time.Second); stop || err != nil {
 			// The rest of this chunk is given up, so the next one must not come
 			// before the command does: every command says where to fetch from.

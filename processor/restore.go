@@ -19,6 +19,7 @@ import (
 func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	begin := time.Now()
 	pt.running.Store(false)
+	pt.onHold.Store(nil)
 	pt.closeSource()
 	pt.wipe, pt.wiped, pt.arrivals, pt.work = nil, false, arrivals{}, restoreWork{}
 	for try := 0; ; try++ {
@@ -216,12 +217,13 @@ func (pt *partition) replay(ctx context.Context, floor, end int64) error {
 			err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &pt.reading)
 			var de *schemas.DecodeError
 			if errors.As(err, &de) && de.Retry {
-				pt.log.Warn("restore is held, the schema registry does not answer", "offset", rec.Offset, "err", err)
+				pt.held(heldForRegistry, rec.Offset, err)
 				if err := sleep(ctx, wait); err != nil {
 					return err
 				}
 				continue
 			}
+			pt.released()
 			if err != nil || pt.checkReading(rec) != nil {
 				return nil // it was a dead letter when it was live
 			}

@@ -28,6 +28,8 @@ type PartitionStatus struct {
 	Late        int64 // records sent to the late topic since the state was restored
 	CommittedAt time.Time
 	Since       time.Time // the later of CommittedAt and when there was something to commit again
+	Hold        string    // what outside of Kafka the partition waits for; empty: for nothing
+	HoldSince   time.Time
 }
 
 // TP is the partition's name.
@@ -52,6 +54,9 @@ func (p *Processor) Status() []PartitionStatus {
 		}
 		if open := pt.openNow.Load(); open != nil {
 			s.Open = *open
+		}
+		if h := pt.onHold.Load(); h != nil {
+			s.Hold, s.HoldSince = h.why, h.since
 		}
 		if s.Running {
 			s.Lag = max(0, s.End-s.Committed)
@@ -80,10 +85,10 @@ func (p *Processor) Ready() bool {
 }
 
 // Stalled names a partition that has had input for longer than limit without
-// committing any; nil when there is none.
+// committing any; nil when there is none. One that is held does not count.
 func (p *Processor) Stalled(limit time.Duration) error {
 	for _, s := range p.Status() {
-		if idle := time.Since(s.Since); s.Running && s.Lag > 0 && idle > limit {
+		if idle := time.Since(s.Since); s.Running && s.Hold == "" && s.Lag > 0 && idle > limit {
 			return fmt.Errorf("processor: %s/%d: %d records behind and nothing committed for %s", s.Topic, s.Partition, s.Lag, idle.Round(time.Second))
 		}
 	}

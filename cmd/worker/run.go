@@ -15,8 +15,12 @@ import (
 )
 
 // startLimit is how long a start goes on trying where trying can help: brokers
-// or a registry that are not up yet, a topic that someone is about to make.
-const startLimit = 2 * time.Minute
+// or a registry that are not up yet, a topic that someone is about to make. The
+// attempt under way at its end may take up to startGrace.
+const (
+	startLimit = 2 * time.Minute
+	startGrace = time.Minute
+)
 
 func cmdRun(ctx context.Context, args []string) int {
 	t := stdTerminal()
@@ -63,7 +67,8 @@ func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Fau
 			client.Close()
 		}
 	}()
-	err = retryStart(ctx, log, func(ctx context.Context) error {
+	until := w.started.Add(startLimit)
+	err = retryStart(ctx, log, until, func(ctx context.Context) error {
 		cfg, err := c.KafkaConfig()
 		if err != nil {
 			return permanent(err)
@@ -82,7 +87,7 @@ func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Fau
 		metrics.WatchRegistry(registry.Stats)
 	}
 	var p *processor.Processor
-	err = retryStart(ctx, log, func(ctx context.Context) error {
+	err = retryStart(ctx, log, until, func(ctx context.Context) error {
 		p, err = newProcessor(ctx, c, client, registry, exec, metrics, log)
 		return err
 	})
@@ -262,10 +267,9 @@ func (e permanentError) Unwrap() error { return e.error }
 
 func permanent(err error) error { return permanentError{err} }
 
-// retryStart calls f until it succeeds, says something final, or startLimit is
-// over. Each failure is logged.
-func retryStart(ctx context.Context, log *slog.Logger, f func(context.Context) error) error {
-	deadline := time.Now().Add(startLimit)
+// retryStart calls f until it succeeds, says something final, or the time is
+// past deadline. Each failure is logged.
+func retryStart(ctx context.Context, log *slog.Logger, deadline time.Time, f func(context.Context) error) error {
 	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := f(ctx)
 		var final permanentError

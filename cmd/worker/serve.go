@@ -77,7 +77,7 @@ func (w *worker) ready() bool {
 func (w *worker) healthy() error {
 	p := w.p.Load()
 	if p == nil {
-		if d := time.Since(w.started); d > startLimit {
+		if time.Since(w.started) > startLimit+startGrace { // else it ends by itself
 			return errors.New("worker: not started yet")
 		}
 		return nil
@@ -111,7 +111,8 @@ func (w *worker) status() web.Status {
 	for _, ps := range p.Status() {
 		s.Partitions = append(s.Partitions, web.Partition{Topic: ps.Topic, Partition: ps.Partition, Running: ps.Running,
 			Committed: ps.Committed, End: ps.End, Lag: ps.Lag, Keys: ps.Keys, Held: ps.Held, Late: ps.Late,
-			Rate: w.metrics.Partition(ps.TP()).Rate(), CommittedAt: ps.CommittedAt})
+			Rate: w.metrics.Partition(ps.TP()).Rate(), CommittedAt: ps.CommittedAt,
+			Hold: ps.Hold, HoldSince: ps.HoldSince})
 	}
 	return s
 }

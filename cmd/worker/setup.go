@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"odradek/processor/kafka"
 	"odradek/processor/web"
@@ -39,7 +40,7 @@ registry do not answer it tries again, for two minutes.`,
 	}
 	c.Output.CreateTopics = true // ODRADEK_CREATE_TOPICS speaks of run
 	log := newLogger(t.err, c, web.NewFaults(1))
-	if err := retryStart(ctx, log, func(ctx context.Context) error { return o.run(ctx, c, log) }); err != nil {
+	if err := retryStart(ctx, log, time.Now().Add(startLimit), func(ctx context.Context) error { return o.run(ctx, c, log) }); err != nil {
 		return t.fail(fmt.Errorf("setup: %w", err))
 	}
 	return exitOK

@@ -37,6 +37,8 @@ type Partition struct {
 	Late        int64     `json:"late"` // since its state was restored
 	Rate        float64   `json:"records_per_second"`
 	CommittedAt time.Time `json:"committed_at"`
+	Hold        string    `json:"hold,omitempty"` // what outside of Kafka it waits for
+	HoldSince   time.Time `json:"hold_since,omitzero"`
 }
 
 // Detector is one configured detector.
@@ -139,7 +141,9 @@ td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 </div>
 <h2>Partitions</h2>
 {{if .Partitions}}<table><tr><th>topic</th><th class="n">partition</th><th>state</th><th class="n">committed</th><th class="n">end</th><th class="n">lag</th><th class="n">records/s</th><th class="n">series</th><th class="n">held</th><th class="n">late</th><th>committed</th></tr>
-{{range .Partitions}}<tr><td>{{.Topic}}</td><td class="n">{{.Partition}}</td><td>{{if .Running}}running{{else}}<span class="warn">restoring</span>{{end}}</td><td class="n">{{n .Committed}}</td><td class="n">{{n .End}}</td><td class="n">{{n .Lag}}</td><td class="n">{{rate .Rate}}</td><td class="n">{{n .Keys}}</td><td class="n">{{n .Held}}</td><td class="n">{{if .Late}}<span class="warn">{{n .Late}}</span>{{else}}0{{end}}</td><td>{{ago $.Now .CommittedAt}}</td></tr>
+{{range .Partitions}}<tr><td>{{.Topic}}</td><td class="n">{{.Partition}}</td>
+<td>{{if .Running}}running{{else}}<span class="warn">restoring</span>{{end}}{{if .Hold}}, <span class="warn">held since {{ago $.Now .HoldSince}}: {{.Hold}}</span>{{end}}</td>
+<td class="n">{{n .Committed}}</td><td class="n">{{n .End}}</td><td class="n">{{n .Lag}}</td><td class="n">{{rate .Rate}}</td><td class="n">{{n .Keys}}</td><td class="n">{{n .Held}}</td><td class="n">{{if .Late}}<span class="warn">{{n .Late}}</span>{{else}}0{{end}}</td><td>{{ago $.Now .CommittedAt}}</td></tr>
 {{end}}</table>{{else}}<p>None assigned.</p>{{end}}
 <h2>Detectors</h2>
 <table><tr><th>name</th><th>method</th><th>fields</th><th>series</th><th class="n">window</th><th class="n">stride</th><th>threshold</th></tr>
