@@ -1,5 +1,7 @@
 package detectors
 
+import "sync/atomic"
+
 // Span is a run of elements of one of a batch's arenas.
 type Span struct{ Off, Len uint32 }
 
@@ -33,9 +35,8 @@ type Batch struct {
 	// Limits of the arenas' lengths; an append past the capacity is refused by
 	// Fits. A batch without limits (all zero) grows.
 	MaxTasks, MaxF32, MaxF64, MaxI64, MaxOut int
-	// Serial changes with every Reset, so that spans kept from an earlier use
-	// (a detector's parameters) are known to be stale.
-	Serial uint64
+
+	serial uint64 // 0: none yet
 
 	// Runs are the windows that the executor keeps and tasks read, whose X, AwayX
 	// elements together, are not here: see Shelf.
@@ -44,6 +45,19 @@ type Batch struct {
 	Kept   *Keep // nil without Runs
 	memory KeepMemory
 	known  bool // the executor has what Runs bring
+}
+
+// serials is the last Serial of any batch of the process.
+var serials atomic.Uint64
+
+// Serial numbers the batch's content: no other batch of the process has the same, nor
+// has this one after a Reset. So what is kept of a batch (the spans of a detector's
+// parameters, the place of a window's last Run) is known to be stale.
+func (b *Batch) Serial() uint64 {
+	if b.serial == 0 {
+		b.serial = serials.Add(1)
+	}
+	return b.serial
 }
 
 // Need is what a task takes of a batch's arenas.
@@ -60,7 +74,7 @@ func fits(have, more, limit int) bool { return limit == 0 || have+more <= limit 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
 	b.Tasks, b.F32, b.F64, b.I64, b.Out = b.Tasks[:0], b.F32[:0], b.F64[:0], b.I64[:0], b.Out[:0]
-	b.Serial++
+	b.serial = 0
 	if !b.known {
 		b.Forgotten()
 	} else if b.Kept != nil {

@@ -204,7 +204,7 @@ func (s *Shelf) take(b *Batch) (at int, ok bool) {
 		if s.empty > 0 {
 			continue
 		}
-		used := t.used || t.batch == b.Serial
+		used := t.used || t.batch == b.Serial()
 		t.used = false
 		return at, !used
 	}
@@ -226,13 +226,13 @@ func (s *Shelf) Add(b *Batch, p *Place, count int64, fresh Span, task int) (x Sp
 		At: t.at, Rows: fresh, Task: uint32(task),
 		First: uint32(uint64(count-int64(s.rows)) % uint64(s.rows)),
 	}
-	if p.run > 0 && p.batch == b.Serial {
+	if p.run > 0 && p.batch == b.Serial() {
 		b.Runs[p.run-1].Next = uint32(len(b.Runs)) + 1
 		r.Later = true
 	}
 	b.Runs = append(b.Runs, r)
-	p.count, p.batch, p.run = count, b.Serial, uint32(len(b.Runs))
-	t.used, t.batch = true, b.Serial
+	p.count, p.batch, p.run = count, b.Serial(), uint32(len(b.Runs))
+	t.used, t.batch = true, b.Serial()
 	b.Kept, b.memory = s.keep, s.keep.memory
 	n := s.rows * s.dim
 	b.AwayX += n

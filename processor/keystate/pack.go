@@ -263,7 +263,7 @@ func count(v float64) int64 {
 // params is where the detector's parameters are in the batch; they are put
 // there once between two Resets.
 func (s *State) params(d *detector, b *detectors.Batch) detectors.Span {
-	if s.batch != b || s.serial != b.Serial {
+	if s.batch != b || s.serial != b.Serial() {
 		s.unplace(b)
 	}
 	if d.placed {
@@ -273,7 +273,7 @@ func (s *State) params(d *detector, b *detectors.Batch) detectors.Span {
 }
 
 func (s *State) unplace(b *detectors.Batch) {
-	s.batch, s.serial = b, b.Serial
+	s.batch, s.serial = b, b.Serial()
 	for _, d := range s.dets {
 		d.placed = false
 	}
