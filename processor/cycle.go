@@ -296,30 +296,26 @@ func (p *Processor) settled(parts map[*partition]*part) {
 
 // commit makes the cycle's results visible together. A nil error is the only
 // definite outcome.
-func (p *Processor) commit(ctx context.Context, c *cycle) error {
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.TransactionTimeout)
+func (p *Processor) commit(work context.Context, c *cycle) error {
+	ctx, cancel := context.WithTimeout(work, p.cfg.TransactionTimeout)
 	defer cancel()
 	outs, logs, _ := c.batches()
-	gen := p.member.Generation()
 	if p.cfg.Guarantee == ExactlyOnce {
 		for tp, b := range logs {
 			outs[tp] = b
 		}
 		offs := sourceOffsets(c.parts)
 		failpoint("before-send")
-		err := p.producer.Send(ctx, outs, gen, p.cfg.Group, offs)
-		for class := kafka.ClassOf(err); class == kafka.Rebalance || class == kafka.InstanceFenced; class = kafka.ClassOf(err) {
-			// The group has a new generation that we do not know of yet, or our
-			// instance id has a new member, which may be ourselves after a session
-			// that was lost. What this cycle holds is still ours until a Revoked event
-			// is done or a Lost one comes, so the offsets go again with the newer
-			// generation.
-			var newer error
-			if gen, newer = p.member.Newer(ctx, gen); newer != nil {
-				break
+		// A rebalance may be in the way of the offsets. What this cycle holds is still
+		// ours until a Revoked event is done or a Lost one comes, so they go again.
+		sent := false
+		err := p.member.Commit(ctx, func(gen kafka.Generation) error {
+			if sent {
+				return p.producer.CommitOffsets(ctx, gen, p.cfg.Group, offs)
 			}
-			err = p.producer.CommitOffsets(ctx, gen, p.cfg.Group, offs)
-		}
+			sent = true
+			return p.producer.Send(ctx, outs, gen, p.cfg.Group, offs)
+		})
 		if err != nil {
 			return fmt.Errorf("processor: send cycle: %w", err)
 		}
@@ -333,7 +329,7 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 	// At least once: the outputs must be there before the state that has
 	// forgotten them, and both before the offsets (offsets.go).
 	if brokenOffsetsFirst {
-		if err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, sourceOffsets(c.parts)); err != nil {
+		if err := p.commitOutside(work, sourceOffsets(c.parts)); err != nil {
 			return err
 		}
 		failpoint("offsets-first")
@@ -342,9 +338,11 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 		return fmt.Errorf("processor: produce outputs: %w", err)
 	}
 	failpoint("before-changelog")
-	if err := p.firstOffsets(ctx, gen, c); err != nil {
+	if err := p.firstOffsets(work, c); err != nil {
 		return fmt.Errorf("processor: commit the first offsets: %w", err)
 	}
+	ctx, stop := context.WithTimeout(work, p.cfg.TransactionTimeout) // a rebalance may have used up the first one
+	defer stop()
 	if err := p.producer.Produce(ctx, logs); err != nil {
 		return fmt.Errorf("processor: produce state: %w", err)
 	}
@@ -355,7 +353,7 @@ func (p *Processor) commit(ctx context.Context, c *cycle) error {
 // firstOffsets commits where partitions began that have no committed offset yet:
 // a worker that is killed after the state and before the offsets would leave state
 // that belongs to no offset.
-func (p *Processor) firstOffsets(ctx context.Context, gen kafka.Generation, c *cycle) error {
+func (p *Processor) firstOffsets(ctx context.Context, c *cycle) error {
 	first := map[kafka.TP]kafka.Offset{}
 	for pt := range c.parts {
 		if pt.fresh.Load() && !pt.forward && !pt.begun { // later ones may be on their way
@@ -366,7 +364,7 @@ func (p *Processor) firstOffsets(ctx context.Context, gen kafka.Generation, c *c
 	if len(first) == 0 {
 		return nil
 	}
-	if err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, first); err != nil {
+	if err := p.commitOutside(ctx, first); err != nil {
 		return err
 	}
 	for pt := range c.parts {

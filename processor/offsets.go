@@ -48,24 +48,25 @@ func (p *Processor) commitOffsets(ctx context.Context) {
 	q.done = make(chan error, 1)
 	offs, done := sourceOffsets(q.sent), q.done
 	go func() {
-		ctx, cancel := context.WithTimeout(ctx, p.cfg.TransactionTimeout)
-		defer cancel()
-		gen := p.member.Generation()
-		err := p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, offs)
-		for class := kafka.ClassOf(err); class == kafka.Rebalance || class == kafka.InstanceFenced; class = kafka.ClassOf(err) {
-			// As in a transaction: what is still ours is committed again with the
-			// generation that we did not know of yet.
-			var newer error
-			if gen, newer = p.member.Newer(ctx, gen); newer != nil {
-				break
-			}
-			err = p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, offs)
-		}
+		err := p.commitOutside(ctx, offs)
 		if err != nil {
 			err = fmt.Errorf("processor: commit offsets: %w", err)
 		}
 		done <- err
 	}()
+}
+
+// commitOutside commits offsets outside of a transaction. A request has the time of
+// a transaction; a rebalance may take the group's own time-outs: for as long as the
+// member keeps its partitions, giving up would only bring outputs a second time.
+func (p *Processor) commitOutside(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.TransactionTimeout+p.cfg.Session+p.cfg.Rebalance)
+	defer cancel()
+	return p.member.Commit(ctx, func(gen kafka.Generation) error {
+		ctx, cancel := context.WithTimeout(ctx, p.cfg.TransactionTimeout)
+		defer cancel()
+		return p.cfg.Client.CommitOffsets(ctx, gen, p.cfg.Group, offs)
+	})
 }
 
 // offsetsCommitted takes in what came of the commit under way. An error is one

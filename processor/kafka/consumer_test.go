@@ -181,20 +181,11 @@ func commit(ctx context.Context, p *Producer, m *Member, group string, tps []TP,
 	for _, tp := range tps {
 		offsets[tp] = Offset{offset, m.Generation().MemberID}
 	}
-	gen := m.Generation()
-	for {
-		err := p.CommitOffsets(ctx, gen, group, offsets)
-		if ClassOf(err) == Rebalance {
-			if newer, nerr := m.Newer(ctx, gen); nerr == nil {
-				gen = newer
-				continue
-			}
-		}
-		if err != nil {
-			return err
-		}
-		return p.End(ctx, true)
+	err := m.Commit(ctx, func(gen Generation) error { return p.CommitOffsets(ctx, gen, group, offsets) })
+	if err != nil {
+		return err
 	}
+	return p.End(ctx, true)
 }
 
 func heldBy(l *ledger, name string) []TP {

@@ -188,6 +188,41 @@ func (m *Member) Newer(ctx context.Context, old Generation) (Generation, error) 
 	}
 }
 
+// Commit calls commit, which commits offsets with the generation that it is given,
+// and calls it again where the group refuses that generation and the member still
+// holds what it held. There are two such answers:
+//
+//   - REBALANCE_IN_PROGRESS: the generation is the newest, its members have joined,
+//     and the coordinator waits for the leader's SyncGroup. The answer changes when
+//     that has come, and no newer generation need follow, so the same generation is
+//     tried again after a pause, or a newer one as soon as there is one.
+//   - The generation or the member is another one by now: Newer tells which.
+//
+// It returns what commit returned last: nil, an error of another class, or the
+// refusal when the partitions are lost or ctx has ended.
+func (m *Member) Commit(ctx context.Context, commit func(Generation) error) error {
+	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	for gen := m.Generation(); ; {
+		err := commit(gen)
+		if class := ClassOf(err); class != Rebalance && class != InstanceFenced {
+			return err
+		}
+		pause, stop := ctx, context.CancelFunc(func() {})
+		syncing := errors.Is(err, kafkago.RebalanceInProgress)
+		if syncing {
+			pause, stop = context.WithTimeout(ctx, delay.duration())
+		}
+		newer, ended := m.Newer(pause, gen)
+		stop()
+		switch {
+		case ended == nil:
+			gen = newer
+		case errors.Is(ended, ErrLost), !syncing, ctx.Err() != nil:
+			return err
+		}
+	}
+}
+
 // Leave ends the membership: everything is revoked, and when that is done, or
 // when the context ends, a dynamic member leaves the group, so that others go on
 // at once. Someone has to receive the events meanwhile. It returns Err, or the

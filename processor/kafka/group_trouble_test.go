@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,6 +114,93 @@ func TestGroupCommitMeetsRebalance(t *testing.T) {
 		if len(got) != 1 || got[brokertest.TP{Topic: kept.Topic, Partition: kept.Partition}].Offset != 5 {
 			t.Errorf("%v", got)
 		}
+	})
+}
+
+// TestGroupCommitWhileCompleting: the leader of a new generation has not sent its
+// SyncGroup. The coordinator answers a commit of that generation
+// REBALANCE_IN_PROGRESS, and takes the same commit once the SyncGroup is there.
+func TestGroupCommitWhileCompleting(t *testing.T) {
+	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+		in, group := k.Topic(t, "in", 1), brokertest.Unique("g")
+		c := open(t, k.Brokers)
+		ctx := within(t, 60*time.Second)
+		cl := franzOf(t, k)
+
+		// A leader that sends its SyncGroup when the test says so.
+		meta := kmsg.NewConsumerMemberMetadata()
+		meta.Topics = []string{in}
+		join := kmsg.NewPtrJoinGroupRequest()
+		join.Group, join.ProtocolType = group, "consumer"
+		join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = 30_000, 30_000
+		protocol := kmsg.NewJoinGroupRequestProtocol()
+		protocol.Name, protocol.Metadata = protocolName, meta.AppendTo(nil)
+		join.Protocols = []kmsg.JoinGroupRequestProtocol{protocol}
+		lead := func() *kmsg.JoinGroupResponse {
+			t.Helper()
+			res, err := join.RequestWith(ctx, cl)
+			must(t, err)
+			if res.ErrorCode == kerr.MemberIDRequired.Code {
+				join.MemberID = res.MemberID
+				res, err = join.RequestWith(ctx, cl)
+				must(t, err)
+			}
+			must(t, kerr.ErrorForCode(res.ErrorCode))
+			if res.LeaderID != res.MemberID {
+				t.Fatal("the first member does not lead")
+			}
+			join.MemberID = res.MemberID
+			return res
+		}
+		synchronize := func(res *kmsg.JoinGroupResponse) error {
+			t.Helper()
+			assignment := kmsg.NewConsumerMemberAssignment()
+			sync := kmsg.NewPtrSyncGroupRequest()
+			sync.Group, sync.Generation, sync.MemberID = group, res.Generation, res.MemberID
+			sync.ProtocolType, sync.Protocol = &join.ProtocolType, &protocol.Name
+			for _, m := range res.Members {
+				a := kmsg.NewSyncGroupRequestGroupAssignment()
+				a.MemberID, a.MemberAssignment = m.MemberID, assignment.AppendTo(nil)
+				sync.GroupAssignment = append(sync.GroupAssignment, a)
+			}
+			res2, err := sync.RequestWith(ctx, cl)
+			must(t, err)
+			return kerr.ErrorForCode(res2.ErrorCode)
+		}
+		must(t, synchronize(lead()))
+		m := c.JoinGroup(ctx, GroupConfig{Group: group, Topics: []string{in}})
+		var joined *kmsg.JoinGroupResponse
+		for joined == nil || len(joined.Members) < 2 {
+			if joined != nil {
+				_ = synchronize(joined) // may meet the other's join
+			}
+			joined = lead()
+		}
+		eventually(t, "the new generation", func() bool { return m.Generation().ID == joined.Generation })
+
+		var refused atomic.Int32
+		committed := make(chan error, 1)
+		go func() {
+			committed <- m.Commit(ctx, func(gen Generation) error {
+				if gen.ID != joined.Generation {
+					t.Errorf("commit with generation %d during %d", gen.ID, joined.Generation)
+				}
+				err := c.CommitOffsets(ctx, gen, group, map[TP]Offset{{in, 0}: {7, ""}})
+				if errors.Is(err, kafkago.RebalanceInProgress) {
+					refused.Add(1)
+				}
+				return err
+			})
+		}()
+		eventually(t, "two refusals", func() bool { return refused.Load() >= 2 })
+		// A transaction's offsets need no completed generation, or wait as well.
+		p := newProducer(t, c, brokertest.Unique("tx"))
+		sent := make(chan error, 1)
+		go func() { sent <- commit(ctx, p, m, group, []TP{{in, 0}}, 7) }()
+		time.Sleep(20 * time.Millisecond)
+		must(t, synchronize(joined))
+		must(t, <-committed)
+		must(t, <-sent)
 	})
 }
 
