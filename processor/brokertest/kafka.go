@@ -240,6 +240,10 @@ func properties(o Options) map[string]string {
 			"listener.name.ssl.ssl.client.auth":              "required",
 			"listener.name.sasl_ssl.sasl.enabled.mechanisms": strings.Join(Mechanisms, ","),
 
+			// SASL sessions end after 3 s, so that a client that does not
+			// authenticate again in time loses connections in every longer test.
+			"connections.max.reauth.ms": "3000",
+
 			"authorizer.class.name":          "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 			"allow.everyone.if.no.acl.found": "true",
 			"super.users":                    "User:ANONYMOUS", // whoever comes by the plain listener, nodes too

@@ -42,9 +42,10 @@ type Config struct {
 // coordinators, and sends a request to a broker by its id. It is safe for use by
 // several goroutines.
 //
-// Connections, TLS, SASL and version negotiation are kafka-go's, by one
-// Transport for each broker address; routing is the client's own, because
-// kafka-go's follows a metadata cache that nothing but time renews.
+// Connections and version negotiation are kafka-go's, by one Transport for each
+// broker address; routing is the client's own, because kafka-go's follows a
+// metadata cache that nothing but time renews. So is the SASL exchange (see
+// saslConn), with kafka-go's mechanisms.
 type Client struct {
 	cfg      Config
 	versions map[protocol.ApiKey]versionRange // of the broker that Open spoke to

@@ -16,8 +16,6 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
-	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
-	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
@@ -231,7 +229,11 @@ func (c *Client) probe(ctx context.Context, addr string) (map[protocol.ApiKey]ve
 	}
 	pc.SetVersions(agreed)
 	if c.cfg.SASL != nil {
-		if err := c.authenticate(ctx, pc, addr); err != nil {
+		if _, err := c.authenticate(ctx, pc, addr); err != nil {
+			if errors.Is(err, errLoginCut) {
+				// Brokers close the connection on wrong credentials, some time later.
+				err = c.refused(addr, kafkago.SASLAuthenticationFailed)
+			}
 			return nil, err
 		}
 	}
@@ -245,50 +247,4 @@ func (c *Client) probe(ctx context.Context, addr string) (map[protocol.ApiKey]ve
 		return nil, fmt.Errorf("kafka: %s closed the connection on the first request: %w; %s", addr, err, hint)
 	}
 	return spoken, nil
-}
-
-// authenticate runs the SASL exchange (KIP-43, KIP-152).
-func (c *Client) authenticate(ctx context.Context, pc *protocol.Conn, addr string) error {
-	name := c.cfg.SASL.Name()
-	m, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: name})
-	if err != nil {
-		return fmt.Errorf("kafka: %s: SASL handshake: %w; if the listener has no SASL, unset %s", addr, err, envSASL)
-	}
-	if hs := m.(*saslhandshake.Response); hs.ErrorCode != 0 && len(hs.Mechanisms) == 0 {
-		return fmt.Errorf("kafka: the listener %s has no SASL: %w; unset %s", addr, kafkago.Error(hs.ErrorCode), envSASL)
-	} else if hs.ErrorCode != 0 {
-		return fmt.Errorf("kafka: %s does not take SASL %s, only %s: %w; check %s",
-			addr, name, strings.Join(hs.Mechanisms, ", "), kafkago.Error(hs.ErrorCode), envSASL)
-	}
-	host, _, _ := net.SplitHostPort(addr)
-	ctx = sasl.WithMetadata(ctx, &sasl.Metadata{Host: host})
-	refused := func(why error) error {
-		return fmt.Errorf("kafka: %s refused user name or password (SASL %s): %w; check %s and %s",
-			addr, name, why, envSASLUser, envSASLPass)
-	}
-	session, state, err := c.cfg.SASL.Start(ctx)
-	if err != nil {
-		return refused(err)
-	}
-	for done := false; !done; {
-		m, err := pc.RoundTrip(&saslauthenticate.Request{AuthBytes: state})
-		if err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				// Brokers close the connection on wrong credentials, some time later.
-				return refused(kafkago.SASLAuthenticationFailed)
-			}
-			return fmt.Errorf("kafka: %s: SASL %s: %w", addr, name, err)
-		}
-		res := m.(*saslauthenticate.Response)
-		if res.ErrorCode != 0 {
-			if res.ErrorMessage != "" {
-				return refused(fmt.Errorf("%s: %w", res.ErrorMessage, kafkago.SASLAuthenticationFailed))
-			}
-			return refused(kafkago.Error(res.ErrorCode))
-		}
-		if done, state, err = session.Next(ctx, res.AuthBytes); err != nil {
-			return refused(err)
-		}
-	}
-	return nil
 }

@@ -72,7 +72,7 @@ func (c *Client) newNode(id int32, addr string) *node {
 	return &node{
 		id: id, addr: addr, netAddr: kafkago.TCP(addr),
 		transport: &kafkago.Transport{
-			Dial:        c.dial,
+			Dial:        c.connect,
 			DialTimeout: c.cfg.DialTimeout,
 			// Shorter than what brokers (10 minutes) and load balancers (about 4) allow.
 			IdleTimeout: 2 * time.Minute,
@@ -81,7 +81,6 @@ func (c *Client) newNode(id int32, addr string) *node {
 			MetadataTTL:    c.cfg.RequestTimeout,
 			MetadataTopics: []string{},
 			ClientID:       c.cfg.ClientID,
-			SASL:           c.cfg.SASL,
 		},
 	}
 }

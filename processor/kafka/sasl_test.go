@@ -1,0 +1,369 @@
+package kafka
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
+	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
+	"github.com/segmentio/kafka-go/protocol/saslhandshake"
+
+	"odradek/processor/brokertest"
+)
+
+// loginServer is the broker's side of SASL PLAIN, with sessions that a test ends.
+// A request outside of a session ends the connection, as a broker does; any other
+// is answered with its own body.
+type loginServer struct {
+	net.Listener
+	lifetime atomic.Int64 // of a session, in milliseconds, as told to the client
+	refuse   atomic.Bool  // the next logins
+	cut      atomic.Bool  // the connection at the next login
+
+	mu       sync.Mutex
+	logins   int
+	expired  bool
+	requests [][]byte
+}
+
+func newLoginServer(t *testing.T) *loginServer {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	s := &loginServer{Listener: l}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.serve(nc)
+		}
+	}()
+	return s
+}
+
+func (s *loginServer) serve(nc net.Conn) {
+	defer nc.Close()
+	authenticating := true
+	for {
+		var size [4]byte
+		if _, err := io.ReadFull(nc, size[:]); err != nil {
+			return
+		}
+		frame := make([]byte, binary.BigEndian.Uint32(size[:]))
+		if _, err := io.ReadFull(nc, frame); err != nil {
+			return
+		}
+		key, version := protocol.ApiKey(binary.BigEndian.Uint16(frame)), int16(binary.BigEndian.Uint16(frame[2:]))
+		correlation := int32(binary.BigEndian.Uint32(frame[4:]))
+		var res protocol.Message
+		switch key {
+		case protocol.ApiVersions:
+			res = &apiversions.Response{ApiKeys: []apiversions.ApiKeyResponse{
+				{ApiKey: int16(protocol.SaslHandshake), MaxVersion: 1}, {ApiKey: int16(protocol.SaslAuthenticate), MaxVersion: 2}}}
+		case protocol.SaslHandshake:
+			if s.cut.Load() {
+				return
+			}
+			authenticating = true
+			res = &saslhandshake.Response{Mechanisms: []string{"PLAIN"}}
+		case protocol.SaslAuthenticate:
+			if !authenticating {
+				return
+			}
+			r := &saslauthenticate.Response{SessionLifetimeMs: s.lifetime.Load()}
+			if s.refuse.Load() {
+				r = &saslauthenticate.Response{ErrorCode: int16(kafkago.SASLAuthenticationFailed), ErrorMessage: "no longer"}
+			} else {
+				s.mu.Lock()
+				s.logins++
+				s.expired = false
+				s.mu.Unlock()
+				authenticating = false
+			}
+			res = r
+		default:
+			s.mu.Lock()
+			refused := s.expired || authenticating
+			if !refused {
+				s.requests = append(s.requests, frame)
+			}
+			s.mu.Unlock()
+			if refused {
+				return
+			}
+			nc.Write(append(size[:], frame...))
+			continue
+		}
+		if err := protocol.WriteResponse(nc, version, correlation, res); err != nil {
+			return
+		}
+	}
+}
+
+func (s *loginServer) expire() {
+	s.mu.Lock()
+	s.expired = true
+	s.mu.Unlock()
+}
+
+func (s *loginServer) counts() (logins, requests int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logins, len(s.requests)
+}
+
+// login connects to the server with a client of its own.
+func (s *loginServer) login(t *testing.T) *saslConn {
+	c := &Client{cfg: Config{ClientID: "test", SASL: mustSASL(t, "PLAIN", "u", "pw"), DialTimeout: 10 * time.Second}, conns: map[*trackedConn]struct{}{}}
+	nc, err := c.connect(testContext(t), "tcp", s.Addr().String())
+	must(t, err)
+	t.Cleanup(func() { nc.Close() })
+	must(t, nc.SetDeadline(time.Now().Add(10*time.Second)))
+	return nc.(*saslConn)
+}
+
+// request is a frame of n bytes that loginServer sends back.
+func request(n int) []byte {
+	b := make([]byte, 4+n)
+	binary.BigEndian.PutUint32(b, uint32(n))
+	binary.BigEndian.PutUint16(b[4:], uint16(protocol.Heartbeat))
+	return b
+}
+
+// TestSessionRenewal: a session is renewed at the first byte of a request, when
+// its time has come and nothing else is on the connection, however requests and
+// responses are cut; no request meets its end.
+func TestSessionRenewal(t *testing.T) {
+	r := seeded(t)
+	s := newLoginServer(t)
+	s.lifetime.Store(60_000)
+	c := s.login(t)
+	due := func() { c.renew = time.Now().Add(-time.Second) }
+	logins := func(want int) {
+		t.Helper()
+		if got, _ := s.counts(); got != want {
+			t.Fatalf("%d logins, want %d", got, want)
+		}
+	}
+	logins(1)
+	for i := range 50 {
+		s.expire()
+		due()
+		req := request(8 + r.IntN(20000))
+		for b := req; len(b) > 0; {
+			n := min(1+r.IntN(len(b)), len(b))
+			if _, err := c.Write(b[:n]); err != nil {
+				t.Fatal(err)
+			}
+			b = b[n:]
+			due() // within a request: not yet
+		}
+		got := make([]byte, len(req))
+		half := r.IntN(len(req))
+		if _, err := io.ReadFull(c, got[:half]); err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		logins(i + 2)
+		if _, err := io.ReadFull(c, got[half:]); err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != string(req) {
+			t.Fatal("another response")
+		}
+	}
+
+	// A response that is not read to its end is in the way of the exchange.
+	c.renew = time.Time{}
+	_, err := c.Write(request(100))
+	must(t, err)
+	_, err = io.ReadFull(c, make([]byte, 50))
+	must(t, err)
+	due()
+	_, err = c.Write(request(100))
+	must(t, err)
+	_, err = io.ReadFull(c, make([]byte, 54+104))
+	must(t, err)
+	logins(51)
+	_, err = c.Write(request(100))
+	must(t, err)
+	_, err = io.ReadFull(c, make([]byte, 104))
+	must(t, err)
+	logins(52)
+}
+
+// TestSessionTime: when a session is renewed by what the broker says of its end.
+func TestSessionTime(t *testing.T) {
+	s := newLoginServer(t)
+	for _, tc := range []struct{ lifetime, from, to time.Duration }{
+		{10 * time.Second, 7 * time.Second, 8500 * time.Millisecond},
+		{time.Hour, 42 * time.Minute, 51 * time.Minute},
+		{time.Second, minReauthentication, minReauthentication},
+	} {
+		s.lifetime.Store(tc.lifetime.Milliseconds())
+		before := time.Now()
+		c := s.login(t)
+		if from, to := c.renew.Sub(time.Now()), c.renew.Sub(before); to < tc.from || from > tc.to {
+			t.Errorf("session of %v: renewed after %v to %v", tc.lifetime, from, to)
+		}
+	}
+	s.lifetime.Store(0)
+	if c := s.login(t); !c.renew.IsZero() {
+		t.Errorf("a session without end is renewed at %v", c.renew)
+	}
+}
+
+// TestSessionRefused: a request is not sent where the session cannot be renewed,
+// and the error says so by its class.
+func TestSessionRefused(t *testing.T) {
+	s := newLoginServer(t)
+	s.lifetime.Store(60_000)
+	fail := func(c *saslConn) error {
+		t.Helper()
+		c.renew = time.Now().Add(-time.Second)
+		n, err := c.Write(request(10))
+		if _, requests := s.counts(); n != 0 || err == nil || requests != 0 {
+			t.Fatalf("%d bytes written, %d requests arrived: %v", n, requests, err)
+		}
+		t.Log(err)
+		return &BrokerError{Err: err}
+	}
+	c := s.login(t)
+	s.refuse.Store(true)
+	if err := fail(c); ClassOf(err) != Fatal || !errors.Is(err, kafkago.SASLAuthenticationFailed) || !strings.Contains(err.Error(), envSASLPass) {
+		t.Errorf("%v: %v", ClassOf(err), err)
+	}
+	s.refuse.Store(false)
+	c = s.login(t)
+	s.cut.Store(true)
+	if err := fail(c); ClassOf(err) != Retriable {
+		t.Errorf("%v: %v", ClassOf(err), err)
+	}
+}
+
+// TestBrokersReauthentication: a group's member, a fetcher and a transactional
+// producer work past the ends of their sessions on brokers that let a session last
+// 3 s. Nothing fails, and no connection is lost.
+func TestBrokersReauthentication(t *testing.T) {
+	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+		if k.Security == nil || !k.Real() {
+			t.Skip("kfake has no sessions that end")
+		}
+		ctx := within(t, 60*time.Second)
+		tlsCfg := mustTLS(t, TLSConfig{CA: k.Security.CAFile})
+		var all sync.WaitGroup
+		for _, mechanism := range brokertest.Mechanisms {
+			u := k.Security.User(mechanism)
+			c, err := Open(ctx, Config{Brokers: k.Security.SASLBrokers, TLS: tlsCfg, SASL: mustSASL(t, mechanism, u.Name, u.Password)})
+			must(t, err)
+			defer c.Close()
+			in, out := k.Topic(t, "in", 3), k.Topic(t, "out", 3)
+			all.Go(func() {
+				if err := workPastSessions(ctx, t, c, in, out, 6*time.Second); err != nil {
+					t.Errorf("%s: %v", mechanism, err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func workPastSessions(ctx context.Context, t *testing.T, c *Client, in, out string, d time.Duration) error {
+	group := brokertest.Unique("g")
+	m := c.JoinGroup(ctx, GroupConfig{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: group, Topics: []string{in},
+		SessionTimeout: 10 * time.Second, HeartbeatInterval: 200 * time.Millisecond})
+	assigned := make(chan struct{}, 10)
+	go func() {
+		for e := range m.Events() {
+			if e.Kind == Assigned {
+				assigned <- struct{}{}
+			}
+			e.Done()
+		}
+	}()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if err := m.Leave(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-assigned
+	f := c.NewFetcher(FetcherConfig{ReadCommitted: true})
+	defer f.Close()
+	var read atomic.Int64
+	for p := range int32(3) {
+		s := f.Add(TP{out, p}, 0)
+		go func() {
+			var it Iterator
+			for ch := range s.C() {
+				if ch.Err != nil {
+					t.Error(ch.Err)
+					return
+				}
+				for it.Reset(ch); it.Next(); {
+					read.Add(1)
+				}
+				ch.Release()
+			}
+		}()
+	}
+	p := c.NewProducer(ProducerConfig{TransactionalID: brokertest.Unique("tx"), TransactionTimeout: 10 * time.Second, Timeout: 10 * time.Second})
+	if err := p.Init(ctx); err != nil {
+		return err
+	}
+	connections := func() map[*trackedConn]struct{} {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return maps.Clone(c.conns)
+	}
+	var before map[*trackedConn]struct{}
+	n := 0
+	for end := time.Now().Add(time.Hour); time.Now().Before(end); n++ {
+		set := map[TP]*Batches{}
+		for q := range int32(3) {
+			b := NewBatches(1<<20, CodecNone)
+			if err := b.Append(1, nil, fmt.Append(nil, n), nil); err != nil {
+				return err
+			}
+			set[TP{out, q}] = b
+		}
+		if err := p.Send(ctx, set, m.Generation(), group, map[TP]Offset{{in, 0}: {int64(n + 1), ""}}); err != nil {
+			return fmt.Errorf("transaction %d: %w", n, err)
+		}
+		if err := p.End(ctx, true); err != nil {
+			return fmt.Errorf("end of transaction %d: %w", n, err)
+		}
+		if n == 1 {
+			before, end = connections(), time.Now().Add(d)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	now := connections()
+	gone := 0
+	for nc := range before {
+		if _, ok := now[nc]; !ok {
+			gone++
+		}
+	}
+	if gone > 0 || len(before) == 0 {
+		return fmt.Errorf("%d of %d connections were lost in %v", gone, len(before), d)
+	}
+	eventually(t, "everything is read", func() bool { return read.Load() == int64(3*n) })
+	t.Logf("%d transactions, %d connections, %d at the end", n, len(before), len(now))
+	return nil
+}
