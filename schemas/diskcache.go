@@ -30,7 +30,8 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // openDiskCache opens the part of dir that belongs to the registry at these
-// addresses: ids mean nothing elsewhere.
+// addresses: ids mean nothing elsewhere. With a folder that can be read and not
+// written there is a cache as well as an error.
 func openDiskCache(dir string, urls []*url.URL) (*diskCache, error) {
 	var texts []string
 	for _, u := range urls {
@@ -41,8 +42,12 @@ func openDiskCache(dir string, urls []*url.URL) (*diskCache, error) {
 	slices.Sort(texts)
 	sum := sha256.Sum256([]byte(strings.Join(texts, "\n")))
 	c := &diskCache{filepath.Join(dir, "registry-"+hex.EncodeToString(sum[:8]))}
+	const setting = "schemas: ODRADEK_SCHEMA_REGISTRY_CACHE_DIR"
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
-		return nil, fmt.Errorf("schemas: ODRADEK_SCHEMA_REGISTRY_CACHE_DIR: %w", err)
+		return nil, fmt.Errorf("%s: schemas are not kept, a start needs the registry: %w", setting, err)
+	}
+	if err := c.put("probe", nil); err != nil {
+		return c, fmt.Errorf("%s: new schemas are not kept, a start that meets one needs the registry: %w", setting, err)
 	}
 	return c, nil
 }

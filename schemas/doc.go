@@ -7,8 +7,8 @@
 //     Confluent's magic byte and id, a GUID, the single-object marker and a
 //     fingerprint, or nothing (bare Avro with a configured schema). The id of
 //     the record before is remembered, and is nearly always the same.
-//  2. An id met for the first time goes to Registry.SchemaByID: memory, disk,
-//     then the network. An outage makes an error with Retry set; only the
+//  2. An id met for the first time goes to Registry.SchemaByID: memory, the
+//     network, in an outage the disk, else an error with Retry set; only the
 //     answer that there is no such schema makes a dead letter.
 //  3. newProjection compiles that writer's schema and the Mapping into a flat
 //     program, once (projection.go). Where a path does not exist, or leads to

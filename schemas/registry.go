@@ -25,7 +25,8 @@ type RegistryConfig struct {
 	BearerToken        string // or a token
 	TLS                *tls.Config
 	// CacheDir keeps what was fetched across restarts; "" keeps nothing. It may
-	// be shared by several workers and registries.
+	// be shared by several workers and registries. One that cannot be used is no
+	// error: see CacheFault.
 	CacheDir string
 	Timeout  time.Duration // of one request; 0 means 5 s
 	// NegativeTTL is how long an answer that there is no such schema is believed;
@@ -92,10 +93,12 @@ type Registry struct {
 	urls   []*url.URL
 	client *http.Client
 	disk   *diskCache // nil: none
+	fault  error      // of CacheDir
 	first  atomic.Int32
 
 	requests, failures, hits, diskHits atomic.Int64
 	up                                 atomic.Bool
+	silentUntil                        atomic.Int64 // unix ns; see silentPause
 
 	mu      sync.Mutex
 	schemas map[string]*Schema // by "id-7", "guid-...", "crc-..."
@@ -122,6 +125,7 @@ const (
 	maxAbsent      = 10_000
 	maxReferences  = 64
 	outagePause    = 500 * time.Millisecond // how long a failed request stands for others of the same schema
+	silentPause    = 10 * time.Second       // how long what the disk has is not asked for again after a request without an answer
 	maxAnswerBytes = 2 * maxSchemaBytes
 )
 
@@ -165,16 +169,17 @@ func NewRegistry(c RegistryConfig) (*Registry, error) {
 		r.config.NegativeTTL = 10 * time.Second
 	}
 	if c.CacheDir != "" {
-		var err error
-		if r.disk, err = openDiskCache(c.CacheDir, r.urls); err != nil {
-			return nil, err
-		}
+		r.disk, r.fault = openDiskCache(c.CacheDir, r.urls)
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = c.TLS
 	r.client = &http.Client{Transport: t}
 	return r, nil
 }
+
+// CacheFault says why CacheDir cannot be used, or can be read and not written; nil
+// where all is well. The registry is of use either way.
+func (r *Registry) CacheFault() error { return r.fault }
 
 func redact(u string) string {
 	if i := strings.LastIndexByte(u, '@'); i >= 0 {
@@ -201,8 +206,8 @@ func (r *Registry) Stats() RegistryStats {
 // errNoRegistry condemns a record that needs a registry where there is none.
 var errNoRegistry = fmt.Errorf("%w: no registry is configured, set ODRADEK_SCHEMA_REGISTRY_URL", ErrUnknownSchema)
 
-// SchemaByID is the schema of an id, from memory, else from disk, else from
-// the registry. It is ErrUnknownSchema if the registry has none; any other
+// SchemaByID is the schema of an id, from memory, else from the registry, else
+// from disk. It is ErrUnknownSchema if the registry has none; any other
 // error means that it could not be asked, and asking again later may help.
 func (r *Registry) SchemaByID(ctx context.Context, id int32) (*Schema, error) {
 	if r == nil {
@@ -355,22 +360,40 @@ func (r *Registry) cached(ctx context.Context, name string, fetch func(context.C
 	}
 }
 
+// load asks the registry, and answers from disk when the registry does not: it is
+// down, or knows the schema no more. The registry comes first because one that was
+// set up anew at the same address gives old ids to other schemas.
 func (r *Registry) load(ctx context.Context, name string, fetch func(context.Context) (*Schema, error)) (*Schema, error) {
-	if r.disk != nil {
-		if b, ok := r.disk.get(name); ok {
-			s := &Schema{}
-			if json.Unmarshal(b, s) == nil && s.JSON != "" {
-				r.diskHits.Add(1)
-				return s, nil
-			}
-		}
+	kept := r.kept(name)
+	if kept != nil && time.Now().UnixNano() < r.silentUntil.Load() {
+		r.diskHits.Add(1)
+		return kept, nil
 	}
 	s, err := fetch(ctx)
-	if err == nil && r.disk != nil {
-		b, _ := json.Marshal(s)
-		r.disk.put(name, b) // a full disk must not stop the worker; the next start fetches again
+	switch {
+	case err == nil:
+		if r.disk != nil && (kept == nil || *kept != *s) {
+			b, _ := json.Marshal(s)
+			_ = r.disk.put(name, b) // a full disk must not stop the worker; the next start fetches again
+		}
+	case kept != nil && ctx.Err() == nil:
+		r.diskHits.Add(1)
+		return kept, nil
 	}
 	return s, err
+}
+
+// kept is what the disk has under a name, or nil.
+func (r *Registry) kept(name string) *Schema {
+	if r.disk == nil {
+		return nil
+	}
+	b, ok := r.disk.get(name)
+	s := &Schema{}
+	if !ok || json.Unmarshal(b, s) != nil || s.JSON == "" {
+		return nil
+	}
+	return s
 }
 
 // answer is what the registry sends for a schema.

@@ -7,12 +7,14 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,7 +83,6 @@ func TestRegistryConfig(t *testing.T) {
 		{RegistryConfig{URLs: []string{"http://u:p@h"}, Username: "u"}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
 		{RegistryConfig{URLs: []string{"http://h"}, Password: "p"}, "ODRADEK_SCHEMA_REGISTRY_PASSWORD without"},
 		{RegistryConfig{URLs: []string{"http://h"}, Username: "u", BearerToken: "t"}, "ODRADEK_SCHEMA_REGISTRY_TOKEN"},
-		{RegistryConfig{URLs: []string{"http://h"}, CacheDir: "/dev/null/x"}, "ODRADEK_SCHEMA_REGISTRY_CACHE_DIR"},
 	} {
 		_, err := NewRegistry(c.c)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
@@ -300,6 +301,84 @@ func TestRegistryDiskCache(t *testing.T) {
 	}
 }
 
+// A registry that was set up anew at the same address gives old ids to other
+// schemas: what it says counts, and the disk stands in only when it says nothing.
+func TestRegistryBeforeDisk(t *testing.T) {
+	var text atomic.Pointer[string]
+	requests := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		switch s := text.Load(); {
+		case s == nil:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case *s == "":
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"error_code":40403,"message":"Schema not found"}`))
+		default:
+			_, _ = w.Write([]byte(`{"schema":` + strconv.Quote(*s) + `}`))
+		}
+	}))
+	defer srv.Close()
+	c := RegistryConfig{URLs: []string{srv.URL}, CacheDir: t.TempDir()}
+	gone, one, two := "", plantSchema, benchSchema
+	for i, x := range []struct{ says, want *string }{{&one, &one}, {nil, &one}, {&gone, &one}, {&two, &two}, {nil, &two}} {
+		text.Store(x.says)
+		s, err := open(t, c).SchemaByID(t.Context(), 1)
+		if err != nil || s.JSON != *x.want {
+			t.Errorf("round %d: %v %v", i, s, err)
+		}
+	}
+	// In an outage one request shows it for all that the disk has.
+	r := open(t, c)
+	for id := range int32(3) {
+		name := fmt.Sprintf("id-%d", id)
+		if err := r.disk.put(name, []byte(`{"ID":`+fmt.Sprint(id)+`,"JSON":"\"int\""}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requests = 0
+	for id := range int32(3) {
+		if s, err := r.SchemaByID(t.Context(), id); err != nil || s.JSON != `"int"` {
+			t.Error(s, err)
+		}
+	}
+	if requests != 1 || r.Stats().DiskHits != 3 {
+		t.Errorf("%d requests, %+v", requests, r.Stats())
+	}
+}
+
+// A cache that cannot be used is said and done without.
+func TestRegistryCacheFault(t *testing.T) {
+	f := newFaulty(t)
+	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, RegistryConfig{URLs: []string{f.URL()}, CacheDir: filepath.Join(file, "x")})
+	if err := r.CacheFault(); err == nil || !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_CACHE_DIR") {
+		t.Error(err)
+	}
+	if _, err := r.SchemaByID(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	// Readable and no more; root may write everywhere, so a folder stands in the way.
+	c := RegistryConfig{URLs: []string{f.URL()}, CacheDir: t.TempDir()}
+	r = open(t, c)
+	if _, err := r.SchemaByID(t.Context(), id); err != nil || r.CacheFault() != nil {
+		t.Fatal(err, r.CacheFault())
+	}
+	probe := r.disk.path("probe")
+	if err := errors.Join(os.Remove(probe), os.MkdirAll(filepath.Join(probe, "x"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	f.status.Store(503)
+	r = open(t, c)
+	if s, err := r.SchemaByID(t.Context(), id); err != nil || s.JSON != plantSchema || r.CacheFault() == nil {
+		t.Error(s, err, r.CacheFault())
+	}
+}
+
 func TestRegistryAuth(t *testing.T) {
 	basic := "Basic " + "dXNlcjpwYXNz" // user:pass
 	f := newFaulty(t, srfake.WithAuth(basic))
@@ -356,6 +435,9 @@ func TestRegistryReferences(t *testing.T) {
 	})
 	dir := t.TempDir()
 	for i := range 2 { // from the registry, then from disk
+		if i == 1 {
+			f.status.Store(503)
+		}
 		r := open(t, RegistryConfig{URLs: []string{f.URL()}, CacheDir: dir})
 		d, err := NewDecoder(Mapping{Key: "site.plant+site.unit", Time: "t", Fields: []string{"v"}}, r, DecoderOptions{})
 		if err != nil {
@@ -367,8 +449,8 @@ func TestRegistryReferences(t *testing.T) {
 		if err := d.Decode(t.Context(), nil, value, 0, nil, &out); err != nil || string(out.Key) != "x/F" || out.Values[0] != 2.56 || out.Time != 9 {
 			t.Errorf("round %d: %q %v %v", i, out.Key, out, err)
 		}
-		if n := r.Stats().Requests; n != int64(3-3*i) {
-			t.Errorf("round %d: %d requests", i, n)
+		if n := r.Stats(); n.Requests != int64(3-2*i) || n.DiskHits != int64(i) {
+			t.Errorf("round %d: %+v", i, n)
 		}
 		s, _ := r.SchemaByID(t.Context(), id)
 		if faults := (Mapping{Fields: []string{"v"}}).Check(s.JSON); faults != nil {

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Subject is the subject of a topic's values under the TopicName strategy.
@@ -136,6 +137,7 @@ func (r *Registry) call(ctx context.Context, op, method, path string, body, into
 		err := r.send(ctx, r.urls[k], op, method, path, sent, into)
 		if err == nil || !err.temporary() {
 			r.first.Store(int32(k))
+			r.silentUntil.Store(0)
 			if err == nil {
 				return nil
 			}
@@ -143,9 +145,10 @@ func (r *Registry) call(ctx context.Context, op, method, path string, body, into
 		}
 		last = err
 		if ctx.Err() != nil {
-			break
+			return last
 		}
 	}
+	r.silentUntil.Store(time.Now().Add(silentPause).UnixNano())
 	return last
 }
 

@@ -303,6 +303,9 @@ func (o *onlineCheck) registry(ctx context.Context) {
 		return
 	}
 	o.reg = reg
+	if err := reg.CacheFault(); err != nil {
+		o.r.warn("schema cache", err.Error(), "make the folder writable, set "+prefix+"SCHEMA_REGISTRY_CACHE_DIR to another, or to off")
+	}
 	if err := reg.Ping(ctx); err != nil {
 		o.r.fault("schema registry", err.Error(), "")
 		return

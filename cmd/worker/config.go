@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +79,7 @@ type registrySettings struct {
 	Password Secret        `env:"PASSWORD" doc:"Password for basic authentication."`
 	Token    Secret        `env:"TOKEN" doc:"Bearer token, instead of user name and password."`
 	CAFile   string        `env:"CA_FILE" doc:"PEM file of the certificate authorities to trust for https."`
-	CacheDir string        `env:"CACHE_DIR" doc:"Folder that keeps every schema ever fetched, so that a start survives an outage of the registry; empty for none."`
+	CacheDir string        `env:"CACHE_DIR" derived:"the platform's cache folder" doc:"Folder that keeps every schema ever fetched, so that a start survives an outage of the registry; off for none. By default schemas in systemd's CACHE_DIRECTORY or STATE_DIRECTORY, else odradek/schemas in the user's cache folder (XDG_CACHE_HOME, ~/.cache). One that cannot be written is a warning, no fault."`
 	Timeout  time.Duration `env:"TIMEOUT" envDefault:"5s" min:"10ms" max:"5m" doc:"Time limit of one request."`
 }
 
@@ -199,6 +200,9 @@ func ParseConfig(environ []string) (c *Config, faults, warnings []Fault) {
 		c.settings[i].source = sourceOf(c.settings[i], given)
 	}
 	c.derive()
+	if c.Registry.CacheDir == "" {
+		c.Registry.CacheDir = platformCacheDir(env.ToMap(environ), runtime.GOOS)
+	}
 	faults = c.validate(faults)
 	c.fill()
 	return c, faults, unknownNames(given, known, c.Detect.Names)

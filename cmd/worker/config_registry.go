@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"odradek/schemas"
 )
@@ -18,6 +20,9 @@ func (c *Config) RegistryConfig() (cfg schemas.RegistryConfig, ok bool, err erro
 	cfg = schemas.RegistryConfig{
 		URLs: s.URLs, Username: s.Username, Password: s.Password.Reveal(), BearerToken: s.Token.Reveal(),
 		CacheDir: s.CacheDir, Timeout: s.Timeout,
+	}
+	if cfg.CacheDir == off {
+		cfg.CacheDir = ""
 	}
 	if s.CAFile != "" {
 		pool, err := certPool(s.CAFile)
@@ -37,6 +42,32 @@ func (c *Config) NewRegistry() (*schemas.Registry, error) {
 		return nil, err
 	}
 	return schemas.NewRegistry(cfg)
+}
+
+// platformCacheDir is where a program of this platform may keep what it can do
+// without, by its environment: what systemd makes for the service, else the user's
+// cache folder; empty where there is none.
+func platformCacheDir(env map[string]string, goos string) string {
+	for _, name := range []string{"CACHE_DIRECTORY", "STATE_DIRECTORY"} {
+		if dir, _, _ := strings.Cut(env[name], ":"); filepath.IsAbs(dir) {
+			return filepath.Join(dir, "schemas")
+		}
+	}
+	var user string
+	switch home := env["HOME"]; {
+	case goos == "windows":
+		user = env["LocalAppData"]
+	case goos == "darwin" && home != "":
+		user = filepath.Join(home, "Library", "Caches")
+	case goos != "darwin":
+		if user = env["XDG_CACHE_HOME"]; user == "" && home != "" {
+			user = filepath.Join(home, ".cache")
+		}
+	}
+	if !filepath.IsAbs(user) {
+		return ""
+	}
+	return filepath.Join(user, "odradek", "schemas")
 }
 
 // DecoderOptions are what the decoder of input records needs beside the mapping.

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caarlos0/env/v10"
+
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate"
@@ -378,5 +380,36 @@ func TestAlarmSettings(t *testing.T) {
 	}
 	if _, faults, _ := ParseConfig(minimal("ODRADEK_ANOMALIES=false", "ODRADEK_SILENCE=1m")); len(faults) != 1 || faults[0].Name != "ODRADEK_SILENCE" {
 		t.Errorf("silence without anomalies: %v", faults)
+	}
+}
+
+// The schema cache is kept wherever the platform has a place for it.
+func TestPlatformCacheDir(t *testing.T) {
+	for _, c := range []struct {
+		goos, env, want string
+	}{
+		{"linux", "HOME=/home/o", "/home/o/.cache/odradek/schemas"},
+		{"linux", "HOME=/home/o XDG_CACHE_HOME=/c", "/c/odradek/schemas"},
+		{"linux", "HOME=/home/o XDG_CACHE_HOME=c", ""}, // not absolute: to be ignored, says the XDG specification
+		{"linux", "HOME=/home/o CACHE_DIRECTORY=/var/cache/odradek:/x STATE_DIRECTORY=/s", "/var/cache/odradek/schemas"},
+		{"linux", "HOME=/home/o STATE_DIRECTORY=/var/lib/odradek", "/var/lib/odradek/schemas"},
+		{"darwin", "HOME=/Users/o", "/Users/o/Library/Caches/odradek/schemas"},
+		{"linux", "", ""},
+	} {
+		environ := strings.Fields(c.env)
+		if got := platformCacheDir(env.ToMap(environ), c.goos); got != c.want {
+			t.Errorf("%s %q: %q, want %q", c.goos, c.env, got, c.want)
+		}
+	}
+	get := func(environ ...string) string {
+		c, faults, _ := ParseConfig(append(environ, "ODRADEK_GROUP=g", "ODRADEK_TOPICS=in", "ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081", "STATE_DIRECTORY=/s"))
+		reg, _, err := c.RegistryConfig()
+		if len(faults) > 0 || err != nil {
+			t.Error(faults, err)
+		}
+		return reg.CacheDir
+	}
+	if a, b, c := get(), get("ODRADEK_SCHEMA_REGISTRY_CACHE_DIR=/mine"), get("ODRADEK_SCHEMA_REGISTRY_CACHE_DIR=off"); a != "/s/schemas" || b != "/mine" || c != "" {
+		t.Errorf("default %q, set %q, off %q", a, b, c)
 	}
 }

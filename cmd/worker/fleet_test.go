@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	// The default is a folder of whoever runs the tests.
+	os.Setenv(prefix+"SCHEMA_REGISTRY_CACHE_DIR", off)
 	brokertest.Main(allTests{m})
 }
 

@@ -84,6 +84,9 @@ func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Fau
 		return err
 	}
 	if registry != nil {
+		if err := registry.CacheFault(); err != nil {
+			log.Warn("no schema cache", "err", err)
+		}
 		metrics.WatchRegistry(registry.Stats)
 	}
 	var p *processor.Processor
