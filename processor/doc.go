@@ -22,6 +22,16 @@
 // producer and every partition returns to its committed offset: partition.rollback
 // in memory, partition.restore from the changelog where another member was here.
 //
+// # Decisions
+//
+// A partition's state after an offset is a fold of its records and of its decisions
+// up to there. What the records do not decide (which key leaves for want of memory,
+// what the registry answered about a schema) is decided once, by the partition's
+// owner, at the offset of a record; it is written to the changelog in the transaction
+// that commits that offset, read by every replay, and deleted once no replay can
+// need it. keystate/decisions.go has the rules and the kinds, and a replay asks
+// nobody: not the registry, not the clock.
+//
 // # Non-obvious
 //
 //   - A partition's state belongs to its goroutine. The main goroutine says

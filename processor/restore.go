@@ -239,6 +239,7 @@ func (pt *partition) replay(ctx context.Context, floor, end int64) error {
 	if err != nil {
 		return err
 	}
+	s.EndInput()
 	return pt.finish(ctx)
 }
 

@@ -27,12 +27,13 @@ const (
 	recPart     = 'P'
 	recSegment  = 'S'
 	recEviction = 'E'
+	recDecision = 'D' // its name is the kind, a byte, and the subject
 )
 
 // suffixes is how many numbers of 8 bytes, big-endian, follow the name.
 func suffixes(kind byte) int {
 	switch kind {
-	case recPart:
+	case recPart, recDecision:
 		return 1
 	case recSegment:
 		return 2

@@ -2,8 +2,8 @@
 // series key a window of rows, what its detectors need of the past, and the
 // samples that wait for their turn. It is pure: no Kafka, no clock, no log.
 //
-// A State is a fold of the partition's samples in offset order and of nothing
-// else: not of how they were cut into chunks and batches, of when scores came
+// A State is a fold of the partition's samples and decisions in offset order and of
+// nothing else: not of how they were cut into chunks and batches, of when scores came
 // back, of what was snapshotted or rolled back. Rows, state and evictions are
 // the same for the same log, to the bit, on one class of executor.
 //
@@ -21,8 +21,8 @@
 //
 // and later either Committed, which forgets how to undo, or Rollback. A worker
 // that takes the partition over calls Load for every changelog record,
-// BeginReplay, Fold for the input from the floor to the committed offset, and
-// EndReplay (replay.go). Rollback and restore lead to the same bytes of Export.
+// BeginReplay, Fold for the input from the floor to the committed offset, EndInput
+// and EndReplay (replay.go). Rollback and restore lead to the same bytes of Export.
 //
 // # How to drive it
 //
@@ -48,6 +48,14 @@
 // held samples than a batch has room for; it releases the rest, a batch at a
 // time. A State is for one goroutine at a time.
 //
+// # Decisions
+//
+// What the samples alone do not say (a key evicted for want of memory, a schema that
+// the registry does not have) is decided once, live, and then part of the log:
+// Decide, and Standing for those that hold from an offset on. decisions.go is their
+// reference: offset, life, changelog, what a replay does with them, and how to
+// add a kind.
+//
 // # The changelog
 //
 // Keys are a type byte, the series key, and for some types numbers of eight
@@ -57,6 +65,7 @@
 //	P name part           a part of a head that is too large for one record
 //	S name window number  segment: rows of the window, written once when full
 //	E name                eviction: the key's samples below an offset are forgotten
+//	D kind subject offset another decision
 //
 // A value begins with a version byte (codec.go). A head names its segments, so
 // rows that it does not name are not there. Segments come before the head that
@@ -70,9 +79,9 @@
 //     release its held samples. Replay skips the key's records below asOf.
 //   - The replay floor takes only offsets of marks, whose largest event time is
 //     remembered; with it the watermark is the same in replay as when live.
-//   - Evictions are decided once. LRU order needs keys that a replay does not
-//     see, so replay takes evictions from the log and decides none; Snapshot
-//     always emits them in the cycle that commits them.
+//   - Evictions are decisions. LRU order needs keys that a replay does not see, so
+//     replay takes evictions from the log and makes none; Snapshot always emits
+//     them in the cycle that commits them.
 //   - A change of an anomaly puts its key's head into the next Snapshot, whatever
 //     want and maxBytes say. So replay, which begins behind the head of each key,
 //     has no change to tell, and tells of none: the published ones win also where

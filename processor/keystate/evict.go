@@ -8,16 +8,8 @@ import (
 	"odradek/processor/events"
 )
 
-// eviction is the log's record of a forgotten key.
-type eviction struct {
-	name   []byte
-	offset int64 // of the sample that caused it; the key's samples below are gone
-	key    *Key  // whose changelog records are to be deleted; nil once they are
-	logged bool
-}
-
-// evict forgets a key at offset. Its held samples go with it; its fresh ones
-// that wait for their stride get no score.
+// evict forgets a key at offset, which is a decision: see decisions.go. Its held
+// samples go with it; its fresh ones that wait for their stride get no score.
 func (s *State) evict(k *Key, offset int64, reason events.Reason) {
 	s.endKey(k, reason, offset)
 	if n := k.held.len(); n > 0 {
@@ -26,10 +18,8 @@ func (s *State) evict(k *Key, offset int64, reason events.Reason) {
 	}
 	s.EvictedKeys++
 	s.remove(k)
-	e := &eviction{name: k.name, offset: offset, key: k}
-	s.cur.saveEvict(k, s.evicted[string(k.name)])
-	s.evicted[string(k.name)] = e
-	s.unlogged = append(s.unlogged, e)
+	s.cur.add(opEvict, k, 0, 0)
+	s.decide(&decision{kind: Eviction, subject: k.name, offset: offset, key: k})
 }
 
 // lruEntry is a key's last offset as it was when the entry was made: never too

@@ -71,6 +71,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	if s.replaying {
 		s.replayStep(sm)
 	}
+	s.applyDecisions(sm.Offset)
 	s.next = sm.Offset + 1
 	if len(s.orphaned) > 0 && !s.replaying {
 		s.closeOrphans(sm)
@@ -105,7 +106,7 @@ func (s *State) judge(sm *Sample) Outcome {
 		if k != nil && sm.Offset < k.asOf {
 			return Duplicate // it is in the key's snapshot
 		}
-		if e := s.evicted[string(sm.Key)]; e != nil && sm.Offset < e.offset {
+		if d := s.latest(Eviction, sm.Key); d != nil && sm.Offset < d.offset {
 			return Duplicate // it was forgotten with the key
 		}
 	}

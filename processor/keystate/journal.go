@@ -11,7 +11,7 @@ import (
 )
 
 // unit is what it takes to undo the changes between two marks. Operations are
-// undone last first; what they need lies on the stacks words, floats, evictions
+// undone last first; what they need lies on the stacks words, floats, decisions
 // and stale, and is popped.
 type unit struct {
 	start, end int64
@@ -24,7 +24,7 @@ type unit struct {
 	ops       []op
 	words     []uint64
 	floats    []float32
-	evictions []*eviction
+	decisions []*decision
 	stale     [][]staleSegment
 	alerts    []events.State
 	silent    []*events.Anomaly
@@ -56,9 +56,11 @@ const (
 	opCreate
 	opEvict
 	opSnapshot // the key was snapshotted
-	opLogged   // an eviction was emitted
+	opDecide   // a decision was made
+	opLogged   // and emitted
 	opLeftover // and once more
-	opForget   // an eviction was deleted from the log
+	opForget   // and deleted from the log
+	opRevoke   // or deleted after it was undone
 	opJudged   // a score was added to a threshold's history
 	opAlert    // what events remember of a detector was changed
 	opSilent   // a silence was opened or closed
@@ -70,7 +72,7 @@ const (
 func (u *unit) reset(s *State) {
 	*u = unit{
 		ops: trim(u.ops, true), words: trim(u.words, false), floats: trim(u.floats, false),
-		evictions: trim(u.evictions, true), stale: trim(u.stale, true),
+		decisions: trim(u.decisions, true), stale: trim(u.stale, true),
 		alerts: trim(u.alerts, true), silent: trim(u.silent, true), orphans: trim(u.orphans, true),
 		maxTime: s.maxTime, heldN: s.heldN, counts: s.Counts, evicted: s.EvictedKeys,
 	}
@@ -206,12 +208,6 @@ func (u *unit) saveHeldOut(k *Key, sample []uint64) {
 	u.add(opHeldOut, k, 0, len(sample))
 }
 
-// saveEvict pushes the eviction that this one takes the place of, or nil.
-func (u *unit) saveEvict(k *Key, before *eviction) {
-	u.evictions = append(u.evictions, before)
-	u.add(opEvict, k, 0, 0)
-}
-
 // undo takes a unit's operations back.
 func (s *State) undo(u *unit) {
 	for i := len(u.ops) - 1; i >= u.keep; i-- {
@@ -249,19 +245,11 @@ func (s *State) undo(u *unit) {
 				s.freeRing(&k.shape.wins[i], &k.wins[i])
 			}
 		case opEvict:
-			s.undoEvict(k, pop(&u.evictions, 1)[0])
+			s.insert(k)
 		case opSnapshot:
 			s.undoSnapshot(k, w, u)
-		case opLogged:
-			pop(&u.evictions, 1)[0].logged = false
-		case opLeftover:
-			s.leftover = append(s.leftover, pop(&u.evictions, 1)[0])
-		case opForget:
-			e := pop(&u.evictions, 1)[0]
-			if o.what == forgetLogged {
-				s.evicted[string(e.name)] = e
-			}
-			s.evictions = append(s.evictions, e) // rebuild sorts
+		case opDecide, opLogged, opLeftover, opForget, opRevoke:
+			s.undoDecision(o.kind, pop(&u.decisions, 1)[0])
 		}
 	}
 	s.maxTime, s.heldN, s.Counts, s.EvictedKeys = u.maxTime, u.heldN, u.counts, u.evicted
@@ -272,20 +260,6 @@ func pop[T any](stack *[]T, n int) []T {
 	top := (*stack)[at:]
 	*stack = (*stack)[:at]
 	return top
-}
-
-// undone is the offset of an eviction that was taken back.
-const undone = math.MaxInt64
-
-func (s *State) undoEvict(k *Key, before *eviction) {
-	e := s.evicted[string(k.name)]
-	if before == nil {
-		delete(s.evicted, string(k.name))
-	} else {
-		s.evicted[string(k.name)] = before
-	}
-	e.offset = undone // rebuild drops it
-	s.insert(k)
 }
 
 // unhold takes back that a sample was held.
@@ -336,13 +310,15 @@ func (s *State) Mark(next int64) {
 	case len(s.pend) > 0 || s.waiting:
 		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
 	case len(s.unlogged) > 0 && s.unlogged[0].offset < s.cur.start:
-		panic("keystate: Mark before Snapshot has emitted the evictions of the last mark")
+		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
 	case len(s.must) > 0 && s.mustSince < s.cur.start:
 		panic("keystate: Mark before Snapshot has emitted the keys whose anomalies have changed")
 	case next < s.next:
 		panic(fmt.Sprintf("keystate: mark at %d, but %d is folded", next, s.next-1))
 	case next == s.cur.start:
 		return
+	case len(s.unlogged) > 0 && s.unlogged[len(s.unlogged)-1].offset >= next:
+		panic(fmt.Sprintf("keystate: mark at %d, not above the decision at %d", next, s.unlogged[len(s.unlogged)-1].offset))
 	}
 	s.next = next
 	s.marks = append(s.marks, Floor{next, s.maxTime})
@@ -380,7 +356,7 @@ func (s *State) nextUnit() {
 // Snapshot has emitted for it; how to undo it is forgotten.
 func (s *State) Committed(next int64) {
 	if len(s.unlogged) > 0 && s.unlogged[0].offset < next {
-		panic("keystate: evictions were committed that Snapshot has not emitted")
+		panic("keystate: decisions were committed that Snapshot has not emitted")
 	}
 	if len(s.must) > 0 && s.mustSince < next {
 		panic("keystate: changes of anomalies were committed whose keys Snapshot has not emitted")
@@ -413,21 +389,21 @@ func (s *State) Committed(next int64) {
 
 // commitUnit lets go of what only an undo would need of the first n operations.
 func (s *State) commitUnit(u *unit, n int) {
-	e := 0 // place in u.evictions
+	at := 0 // in u.decisions
 	for i := range u.ops[:n] {
 		switch o := &u.ops[i]; o.kind {
 		case opEvict:
-			if e++; i >= u.keep {
+			if i >= u.keep {
 				for j := range o.key.wins {
 					s.freeRing(&o.key.shape.wins[j], &o.key.wins[j])
 				}
 			}
 		case opLogged, opLeftover:
-			delete(s.stale, u.evictions[e].key)
-			u.evictions[e].key = nil
-			e++
-		case opForget:
-			e++
+			delete(s.stale, u.decisions[at].key)
+			u.decisions[at].key = nil
+			at++
+		case opDecide, opForget, opRevoke:
+			at++
 		}
 	}
 }
@@ -487,7 +463,7 @@ func (s *State) Rollback(to int64) error {
 }
 
 // rebuild makes what follows from the keys: the queue of dirty ones, the heap
-// of those with held samples, the evictions in order.
+// of those with held samples, the queues of decisions.
 func (s *State) rebuild() {
 	clear(s.queue)
 	s.queue, s.qhead, s.dirtyN = s.queue[:0], 0, 0
@@ -514,10 +490,7 @@ func (s *State) rebuild() {
 	slices.SortFunc(s.queue, func(a, b dirtyKey) int {
 		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.key.lastOffset, b.key.lastOffset))
 	})
-	gone := func(e *eviction) bool { return e.offset == undone }
-	s.unlogged = slices.DeleteFunc(s.unlogged, gone)
-	s.evictions = slices.DeleteFunc(s.evictions, gone)
-	slices.SortStableFunc(s.evictions, func(a, b *eviction) int { return cmp.Compare(a.offset, b.offset) })
+	s.rebuildDecisions()
 	s.lru, s.lruBuilt = nil, false
 	s.oldest, s.quietBuilt = NoTime, false
 	s.planSweep()

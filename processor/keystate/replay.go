@@ -76,27 +76,14 @@ func (s *State) Load(key, value []byte) error {
 		err = s.loadSegment(name, value, suffix[0], suffix[1])
 	case recEviction:
 		err = s.loadEviction(name, value)
+	case recDecision:
+		err = s.loadDecision(name, value, suffix[0])
 	default:
 		err = fmt.Errorf("type %q: %w", kind, ErrCorrupt)
 	}
 	if err != nil {
 		return fmt.Errorf("keystate: changelog record %c of key %.40q: %w", kind, name, err)
 	}
-	return nil
-}
-
-func (s *State) loadEviction(name, value []byte) error {
-	if value == nil {
-		delete(s.evicted, string(name))
-		return nil
-	}
-	d := decoder{b: value}
-	d.start()
-	offset := d.offset()
-	if d.bad || len(d.b) > 0 {
-		return ErrCorrupt
-	}
-	s.evicted[string(name)] = &eviction{name: slices.Clone(name), offset: offset, logged: true}
 	return nil
 }
 
@@ -488,11 +475,11 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	changed, example := 0, (*Key)(nil)
 	top := int64(math.MinInt64)
 	for k := range s.keys.all {
-		if e := s.evicted[string(k.name)]; !k.inLog || e != nil && k.asOf <= e.offset {
+		if d := s.latest(Eviction, k.name); !k.inLog || d != nil && k.asOf <= d.offset {
 			if drop = append(drop, k); k.inLog {
 				// An eviction that was cut off before it had deleted the key.
-				e.key = k
-				s.leftover = append(s.leftover, e)
+				d.key = k
+				s.leftover = append(s.leftover, d)
 			}
 			continue
 		}
@@ -512,22 +499,18 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	if changed > 0 && !s.cfg.KeepMismatched {
 		return fmt.Errorf("keystate: %s (%d keys, for example %.40q): %w", s.load.mismatch[example], changed, example.name, ErrMismatch)
 	}
-	for _, e := range s.evicted {
-		if top = max(top, e.offset); e.offset >= committed && !ahead {
-			return fmt.Errorf("keystate: key %.40q was evicted at offset %d, the committed offset is %d: %w", e.name, e.offset, committed, ErrAhead)
-		}
-		s.evictions = append(s.evictions, e)
+	last, err := s.beginDecisions(f, committed, ahead)
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(s.evictions, func(a, b *eviction) int {
-		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(string(a.name), string(b.name)))
-	})
+	top = max(top, last)
 	for _, k := range drop {
 		stale := s.stale[k]
 		if s.unload(k); k.inLog && len(stale) > 0 {
 			s.stale[k] = stale
 		}
 	}
-	slices.SortFunc(s.leftover, func(a, b *eviction) int { return cmp.Compare(a.offset, b.offset) })
+	slices.SortFunc(s.leftover, func(a, b *decision) int { return cmp.Compare(a.offset, b.offset) })
 	s.replaying, s.replayEnd = true, committed
 	if top > committed {
 		s.ahead = top
@@ -563,12 +546,17 @@ func (s *State) replayStep(sm *Sample) {
 	}
 }
 
+// EndInput says that a replay has folded all of the input: it applies the decisions
+// behind the last sample. Fits has to be asked once more after it.
+func (s *State) EndInput() { s.applyDecisions(s.replayEnd - 1) }
+
 // EndReplay ends the replay; the state is that of the committed offset, which
-// is the first mark. All tasks must have been applied, and Fits been true.
+// is the first mark. EndInput comes before it. All tasks must have been applied, and Fits been true.
 func (s *State) EndReplay() {
 	if !s.replaying || len(s.pend) > 0 || s.waiting {
 		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
+	s.EndInput()
 	s.replaying = false
 	s.next, s.base = s.replayEnd, s.replayEnd
 	if last := s.marks[len(s.marks)-1]; last.Offset < s.replayEnd {

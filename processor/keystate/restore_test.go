@@ -442,8 +442,8 @@ func TestEvictionIsDeletedFromTheLog(t *testing.T) {
 		}
 		s.Committed(i + 1)
 	}
-	if s.EvictedKeys < 2 || len(s.evicted) != 0 || len(s.evictions) != 0 {
-		t.Errorf("%d keys evicted, %d evictions remembered", s.EvictedKeys, len(s.evicted))
+	if s.EvictedKeys < 2 || s.Decisions(Eviction) != 0 || len(s.decisions) != 0 {
+		t.Errorf("%d keys evicted, %d evictions remembered", s.EvictedKeys, s.Decisions(Eviction))
 	}
 	for k := range log {
 		if k[0] == recEviction || strings.Contains(k, "once") {

@@ -248,13 +248,16 @@ func TestMisusePanics(t *testing.T) {
 		s.Fold(&Sample{Key: []byte("k"), Time: o, Offset: o, Values: []float64{1}}, b)
 	}
 	for name, f := range map[string]func(s *State, b *detectors.Batch){
-		"offset goes back":    func(s *State, b *detectors.Batch) { sample(s, b, 7); sample(s, b, 7) },
-		"mark goes back":      func(s *State, b *detectors.Batch) { s.Mark(5); sample(s, b, 7); s.Mark(6) },
-		"mark before apply":   func(s *State, b *detectors.Batch) { sample(s, b, 1); sample(s, b, 2); s.Mark(3) },
-		"snapshot, no mark":   func(s *State, b *detectors.Batch) { s.Mark(0); sample(s, b, 1); s.Snapshot(9, 0, nil) },
-		"replay of too much":  func(s *State, b *detectors.Batch) { s.BeginReplay(Floor{}, 1, false); sample(s, b, 1) },
-		"end without a begin": func(s *State, b *detectors.Batch) { s.EndReplay() },
-		"mark in replay":      func(s *State, b *detectors.Batch) { s.BeginReplay(Floor{}, 1, false); s.Mark(1) },
+		"offset goes back":           func(s *State, b *detectors.Batch) { sample(s, b, 7); sample(s, b, 7) },
+		"mark goes back":             func(s *State, b *detectors.Batch) { s.Mark(5); sample(s, b, 7); s.Mark(6) },
+		"mark before apply":          func(s *State, b *detectors.Batch) { sample(s, b, 1); sample(s, b, 2); s.Mark(3) },
+		"snapshot, no mark":          func(s *State, b *detectors.Batch) { s.Mark(0); sample(s, b, 1); s.Snapshot(9, 0, nil) },
+		"replay of too much":         func(s *State, b *detectors.Batch) { s.BeginReplay(Floor{}, 1, false); sample(s, b, 1) },
+		"end without a begin":        func(s *State, b *detectors.Batch) { s.EndReplay() },
+		"mark in replay":             func(s *State, b *detectors.Batch) { s.BeginReplay(Floor{}, 1, false); s.Mark(1) },
+		"decision of what is folded": func(s *State, b *detectors.Batch) { sample(s, b, 7); s.Decide(Verdict, nil, nil, 7) },
+		"mark at a decision":         func(s *State, b *detectors.Batch) { s.Mark(0); s.Decide(Verdict, nil, nil, 7); s.Mark(7) },
+		"decision in replay":         func(s *State, b *detectors.Batch) { s.BeginReplay(Floor{}, 1, false); s.Decide(Verdict, nil, nil, 0) },
 		"unlogged evictions": func(s *State, b *detectors.Batch) {
 			s.Mark(0)
 			s.Fold(&Sample{Key: []byte("other"), Time: 1, Offset: 1, Values: []float64{1}}, b)

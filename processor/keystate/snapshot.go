@@ -107,14 +107,14 @@ func (s *State) Floor() Floor {
 }
 
 // Snapshot emits changelog records for the cycle that commits the last mark: the
-// evictions since the last Snapshot, deletions of what is not needed any more,
+// decisions since the last Snapshot, deletions of what is not needed any more,
 // the keys of which an anomaly has changed, and the keys that have been dirty for
 // longest, until the floor is at want or maxBytes of the last kind are emitted (0: no
 // limit, negative: none). At least one key is emitted if the floor is below want.
 // value is nil for a deletion; both slices are valid until emit returns.
 //
 // It has to be called between every Mark and the commit of its cycle, because
-// evictions and changes of anomalies are emitted in no other, and before anything
+// decisions and changes of anomalies are emitted in no other, and before anything
 // else is folded. Once
 // the mark is Committed it may be called again without a new one, to bring the
 // floor of an idle partition to the committed offset: that cycle commits the
@@ -134,20 +134,11 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 	if u.snapped || u == s.cur && u.prefix > u.keep {
 		panic("keystate: a second Snapshot before the first is Committed")
 	}
+	if s.crowded() {
+		want = math.MaxInt64
+	}
 	c := emitter{emit: emit}
-	for _, e := range s.leftover {
-		s.logEviction(&c, e)
-		u.evictions = append(u.evictions, e)
-		u.add(opLeftover, e.key, 0, 0)
-	}
-	s.leftover = s.leftover[:0]
-	for _, e := range s.unlogged {
-		s.logEviction(&c, e)
-		u.evictions = append(u.evictions, e)
-		u.add(opLogged, e.key, 0, 0)
-	}
-	s.evictions = append(s.evictions, s.unlogged...)
-	s.unlogged = s.unlogged[:0]
+	s.logDecisions(&c, u)
 	s.forget(&c, u, maxBytes)
 	// Not within maxBytes, and not counted: the floor has to rise all the same.
 	bytes := c.bytes
@@ -181,6 +172,7 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 type emitter struct {
 	emit  func(key, value []byte) error
 	key   []byte
+	name  []byte
 	bytes int
 	err   error
 }
@@ -214,13 +206,12 @@ func (c *emitter) deleteParts(name []byte, gen uint8, parts uint16) {
 }
 
 // logEviction emits an eviction and deletes everything else of the key.
-func (s *State) logEviction(c *emitter, e *eviction) {
+func (s *State) logEviction(c *emitter, d *decision) {
 	s.enc.reset()
 	s.enc.byte(version)
-	s.enc.uint(uint64(e.offset))
-	c.put(recEviction, e.name, s.enc.b)
-	e.logged = true
-	k := e.key
+	s.enc.uint(uint64(d.offset))
+	c.putDecision(d, s.enc.b)
+	k := d.key
 	if k.inLog {
 		c.put(recHead, k.name, nil)
 		c.deleteParts(k.name, k.gen, k.parts)
@@ -233,34 +224,6 @@ func (s *State) logEviction(c *emitter, e *eviction) {
 	}
 	for _, old := range s.stale[k] {
 		c.put(recSegment, k.name, nil, old.window, old.id)
-	}
-}
-
-// What an opForget did with State.evicted.
-const (
-	forgetSuperseded = iota // nothing: there is a later eviction of the name
-	forgetLogged
-)
-
-// forget deletes evictions from the log that no replay can need.
-func (s *State) forget(c *emitter, u *unit, maxBytes int) {
-	n := 0
-	for ; n < len(s.evictions) && c.err == nil; n++ {
-		e := s.evictions[n]
-		if e.offset > s.committed || maxBytes > 0 && c.bytes >= maxBytes {
-			break
-		}
-		what := forgetSuperseded
-		if s.evicted[string(e.name)] == e {
-			what = forgetLogged
-			delete(s.evicted, string(e.name))
-			c.put(recEviction, e.name, nil)
-		}
-		u.evictions = append(u.evictions, e)
-		u.add(opForget, nil, what, 0)
-	}
-	if n > 0 {
-		s.evictions = append(s.evictions[:0], s.evictions[n:]...)
 	}
 }
 

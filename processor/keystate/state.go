@@ -300,10 +300,16 @@ type State struct {
 	oldest    int64 // no key's last sample is older
 	lru       []lruEntry
 	lruBuilt  bool
-	evicted   map[string]*eviction // last eviction of a name, while the log has it
-	evictions []*eviction          // in order of offset, to be deleted from the log
-	unlogged  []*eviction          // not emitted yet
-	leftover  []*eviction          // emitted, but their keys' records are in the log again
+
+	// Decisions.
+	decided     [numKinds]map[string]*decision // the last one of a subject, while the log has it
+	decisions   []*decision                    // those in the log, in the order of due
+	unlogged    []*decision                    // not emitted yet
+	leftover    []*decision                    // emitted, but their keys' records are in the log again
+	revoked     []*decision                    // emitted and undone: their records are to be deleted
+	toApply     []*decision                    // loaded ones that act on the state, in order
+	applied     int                            // how many of these have
+	decisionSeq uint64
 
 	// Silence and anomalies.
 	quiet      []quietKey // a heap of the keys that are not silent
@@ -353,7 +359,7 @@ func New(cfg *Config) *State {
 		panic(err)
 	}
 	s := &State{
-		cfg: cfg, shapes: map[string]*shape{}, pools: map[int]*slots{}, evicted: map[string]*eviction{},
+		cfg: cfg, shapes: map[string]*shape{}, pools: map[int]*slots{},
 		keys: newTable(), maxTime: NoTime, next: math.MinInt64, base: math.MinInt64,
 		committed: math.MinInt64, slow: true, unit: 1, cur: new(unit), stale: map[*Key][]staleSegment{},
 		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64, nextTTL: math.MaxInt64, nextQuiet: math.MaxInt64, oldest: math.MaxInt64,

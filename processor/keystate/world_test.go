@@ -169,6 +169,8 @@ type world struct {
 	count Counts
 	held  int
 	state map[int64]reference
+
+	decided []decided // committed; what the undisturbed fold is made with
 }
 
 // reference is the undisturbed state at an offset.
@@ -201,11 +203,20 @@ func newWorldOf(t testing.TB, r *rand.Rand, cfg *Config, n int) *world {
 func (w *world) fold(end int64) *State {
 	s, b := New(w.cfg), &detectors.Batch{}
 	flush := func() { execute(b); s.Apply(b); b.Reset() }
+	condemned := map[int64]bool{}
+	todo := w.decided
 	for i := range w.log {
 		for !s.Fits(b) {
 			flush()
 		}
-		if w.log[i].Offset < end {
+		if w.log[i].Offset >= end {
+			continue
+		}
+		for len(todo) > 0 && todo[0].offset <= w.log[i].Offset {
+			todo[0].make(s, condemned)
+			todo = todo[1:]
+		}
+		if !condemned[w.log[i].Offset] {
 			s.Fold(&w.log[i], b)
 		}
 	}
@@ -254,7 +265,10 @@ type run struct {
 	flight    *part
 	aborts    int
 	crashes   int
-	breakIt   func(f *Floor) // for the negative control
+	breakIt   func(f *Floor)  // for the negative control
+	absent    map[string]bool // by subjectOf: what the registry does not have
+	verdicts  int
+	decides   int // one of so many samples has a decision before it; 0: none
 	maxBytes  int
 	mandatory bool // only what Snapshot must emit, for long
 	keeper    *keeper
@@ -267,10 +281,11 @@ type part struct {
 	rows      []flat
 	events    []flatEvent
 	counts    Counts
+	decided   []decided
 }
 
 func newRun(t *testing.T, r *rand.Rand, w *world) *run {
-	x := &run{t: t, r: r, w: w, b: &detectors.Batch{}}
+	x := &run{t: t, r: r, w: w, b: &detectors.Batch{}, absent: map[string]bool{}}
 	if r.IntN(3) > 0 {
 		x.b.MaxTasks = 1 + r.IntN(40)
 	}
@@ -311,11 +326,14 @@ func (x *run) chunk(n int, mark bool) bool {
 			x.flush()
 		}
 		sm := x.w.log[i]
+		x.position = sm.Offset + 1
+		if x.decides > 0 && x.decide(&sm) {
+			continue
+		}
 		sm.Key, sm.Values = slices.Clone(sm.Key), slices.Clone(sm.Values)
 		x.s.Fold(&sm, x.b)
 		clear(sm.Key) // the caller's memory is its own
 		clear(sm.Values)
-		x.position = sm.Offset + 1
 		if x.r.IntN(30) == 0 {
 			x.flush()
 		}
@@ -383,6 +401,10 @@ func (x *run) land() {
 	x.changelog = append(x.changelog, c.changelog...)
 	x.rows = append(x.rows, c.rows...)
 	x.events = append(x.events, c.events...)
+	if len(c.decided) > 0 {
+		x.w.decided = append(x.w.decided, c.decided...)
+		clear(x.w.state)
+	}
 	for o := range c.counts {
 		x.counts[o] += c.counts[o]
 	}
@@ -453,8 +475,12 @@ func (x *run) restored(changelog []record) *State {
 		for !s.Fits(b) {
 			flush()
 		}
-		s.Fold(&x.w.log[i], b)
+		sm := &x.w.log[i]
+		if s.Standing(Verdict, subjectOf(sm.Key), sm.Offset) == nil {
+			s.Fold(sm, b)
+		}
 	}
+	s.EndInput()
 	for !s.Fits(b) {
 		flush()
 	}

@@ -1,0 +1,293 @@
+package keystate
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/processor/events"
+)
+
+// kindTest is a kind that acts on the state in its order: it moves the largest
+// event time to its content, as an idle partition's advance would. What moves
+// with the watermark beside held samples is not in it.
+const kindTest Kind = numKinds - 1
+
+func init() {
+	kinds[kindTest] = kind{name: "test", apply: func(s *State, d *decision) {
+		s.maxTime = max(s.maxTime, int64(binary.BigEndian.Uint64(d.content)))
+	}}
+}
+
+// decided is a decision as the tests remember it.
+type decided struct {
+	kind    Kind
+	subject []byte
+	content []byte
+	offset  int64
+}
+
+// make makes the decision in an undisturbed fold. A verdict there is one for each
+// record that was condemned: no state of the package is asked.
+func (d *decided) make(s *State, condemned map[int64]bool) {
+	switch d.kind {
+	case Eviction:
+		s.evict(s.keys.get(d.subject), d.offset, events.Evicted)
+	case Verdict:
+		condemned[d.offset] = true
+	default:
+		s.Decide(d.kind, d.subject, d.content, d.offset)
+	}
+}
+
+// subjectOf is what stands for the schema of a sample.
+func subjectOf(key []byte) []byte {
+	if len(key) == 0 {
+		return []byte("none")
+	}
+	return []byte{key[0] % 4}
+}
+
+// decide makes random decisions before a sample and reports whether it is
+// condemned.
+func (x *run) decide(sm *Sample) bool {
+	told := func(k Kind, subject, content []byte) {
+		x.cycle.decided = append(x.cycle.decided, decided{k, bytes.Clone(subject), content, sm.Offset})
+	}
+	subject := subjectOf(sm.Key)
+	for x.r.IntN(x.decides) == 0 {
+		switch x.r.IntN(3) {
+		case 0:
+			if x.s.keys.n == 0 {
+				continue
+			}
+			x.s.evictOldest(sm.Offset)
+			told(Eviction, x.s.unlogged[len(x.s.unlogged)-1].subject, nil)
+		case 1: // the registry gets a schema, or loses it
+			x.absent[string(subject)] = !x.absent[string(subject)]
+		case 2:
+			if x.w.cfg.TTL > 0 || x.w.cfg.Silence > 0 || x.s.maxTime == NoTime {
+				continue
+			}
+			content := binary.BigEndian.AppendUint64(nil, uint64(x.s.maxTime+int64(x.r.IntN(300))))
+			x.s.Decide(kindTest, nil, content, sm.Offset)
+			told(kindTest, nil, content)
+		}
+	}
+	absent, standing := x.absent[string(subject)], x.s.Standing(Verdict, subject, sm.Offset) != nil
+	if absent != standing {
+		var content []byte
+		if absent {
+			content = []byte("no such schema")
+		}
+		x.s.Decide(Verdict, subject, content, sm.Offset)
+		x.verdicts++
+	}
+	if absent {
+		x.s.Standing(Verdict, subject, sm.Offset)
+		told(Verdict, subject, nil)
+	}
+	return absent
+}
+
+// TestDecisions: with random decisions of every kind, at random offsets, the
+// state after aborts and crashes is that of one undisturbed fold of the same
+// samples and the decisions that were committed.
+func TestDecisions(t *testing.T) {
+	r := seedOf(t)
+	aborts, crashes, made, verdicts := 0, 0, [numKinds]int{}, 0
+	for range 40 {
+		cfg := randomConfig(r)
+		if r.IntN(2) == 0 {
+			cfg.TTL, cfg.Silence = 0, 0
+		}
+		w := newWorldOf(t, r, cfg, 200+r.IntN(600))
+		x := newRun(t, rand.New(rand.NewPCG(r.Uint64(), 5)), w)
+		clear(w.state)
+		x.decides = 5 + r.IntN(40)
+		x.mandatory = r.IntN(4) == 0
+		x.all(5)
+		x.check("end", x.s)
+		s := w.fold(w.end)
+		compareRows(t, x.rows, flatten(s.Rows))
+		compareEvents(t, x.events, flattenEvents(s.Events))
+		if x.counts != s.Counts {
+			t.Fatalf("counted %v, undisturbed %v", x.counts, s.Counts)
+		}
+		aborts, crashes, verdicts = aborts+x.aborts, crashes+x.crashes, verdicts+x.verdicts
+		for _, d := range w.decided {
+			made[d.kind]++
+		}
+	}
+	t.Logf("%d evictions, %d verdicts on %d samples, %d of the test's kind; %d aborts, %d crashes",
+		made[Eviction], verdicts, made[Verdict], made[kindTest], aborts, crashes)
+	if made[Eviction] == 0 || made[Verdict] == 0 || made[kindTest] == 0 || aborts == 0 || crashes == 0 || verdicts == 0 {
+		t.Error("something did not happen")
+	}
+}
+
+// steps drives a state of one key a sample at a time and keeps the changelog.
+type steps struct {
+	t   *testing.T
+	s   *State
+	b   *detectors.Batch
+	log []record
+}
+
+func newSteps(t *testing.T) *steps {
+	x := &steps{t: t, s: New(one(&fake{window: 4, least: 2}, 1)), b: &detectors.Batch{}}
+	x.s.Mark(0)
+	return x
+}
+
+// cycle folds a sample at offset unless it is condemned, commits and snapshots all
+// if want is.
+func (x *steps) cycle(offset int64, fold, all bool) {
+	if fold {
+		x.s.Fold(&Sample{Key: []byte("k"), Time: offset, Offset: offset, Values: []float64{1}}, x.b)
+	}
+	execute(x.b)
+	x.s.Apply(x.b)
+	x.b.Reset()
+	x.s.Rows = x.s.Rows[:0]
+	x.s.Mark(offset + 1)
+	want := int64(0)
+	if all {
+		want = offset + 1
+	}
+	if err := x.s.Snapshot(want, 0, func(k, v []byte) error {
+		x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
+		return nil
+	}); err != nil {
+		x.t.Fatal(err)
+	}
+	x.s.Committed(offset + 1)
+}
+
+// stored is the number of decisions that the changelog has.
+func (x *steps) stored() (n int) {
+	for _, r := range compact(x.log, x.log, false) {
+		if r.key[0] == recDecision {
+			n++
+		}
+	}
+	return n
+}
+
+// TestVerdictLapses: a verdict is kept while a replay may meet a record that it
+// condemned, and not for longer; its withdrawal holds for what comes after.
+func TestVerdictLapses(t *testing.T) {
+	x := newSteps(t)
+	id := []byte("id-7")
+	x.cycle(0, true, false)
+	if x.s.Standing(Verdict, id, 1) != nil {
+		t.Fatal("a verdict that nobody made")
+	}
+	x.s.Decide(Verdict, id, []byte("no such schema"), 1)
+	if string(x.s.Standing(Verdict, id, 1)) != "no such schema" || x.s.Standing(Verdict, id, 0) != nil {
+		t.Fatal("the verdict does not stand from its offset on")
+	}
+	x.cycle(1, false, false)
+	for o := int64(2); o < 6; o++ { // one more that it condemns
+		x.s.Standing(Verdict, id, o)
+		x.cycle(o, false, false)
+	}
+	if x.stored() != 1 {
+		t.Fatalf("%d decisions in the log", x.stored())
+	}
+	x.s.Decide(Verdict, id, nil, 6) // it is there now
+	if x.s.Standing(Verdict, id, 6) != nil || x.s.Standing(Verdict, id, 5) == nil {
+		t.Fatal("the withdrawal does not hold from its offset on")
+	}
+	x.cycle(6, true, false)
+	if x.stored() != 2 {
+		t.Fatalf("%d decisions in the log", x.stored())
+	}
+	again, err := replayed(x.log, Floor{0, NoTime}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for o, want := range []bool{false, true, true, true, true, true, false, false} {
+		if got := again.Standing(Verdict, id, int64(o)) != nil; got != want {
+			t.Errorf("restored: condemned at %d is %v", o, got)
+		}
+	}
+	x.cycle(7, true, true) // the floor passes
+	x.cycle(8, true, true)
+	x.cycle(9, true, true)
+	if x.stored() != 0 || x.s.Decisions(Verdict) != 0 || len(x.s.decisions) != 0 {
+		t.Errorf("%d decisions left in the log, %d remembered", x.stored(), x.s.Decisions(Verdict))
+	}
+}
+
+func replayed(log []record, f Floor, committed int64) (*State, error) {
+	s := New(one(&fake{window: 4, least: 2}, 1))
+	for _, r := range log {
+		if err := s.Load(r.key, r.value); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.BeginReplay(f, committed, false)
+}
+
+// TestDecisionsOfOthers: what a newer version decided is refused, not dropped; a
+// decision above the committed offset is of a commit that has not been seen.
+func TestDecisionsOfOthers(t *testing.T) {
+	key := func(k Kind) []byte { return recordKey(nil, recDecision, []byte{byte(k), 'x'}, 5) }
+	for _, k := range []Kind{0, Eviction, 9, numKinds, 255} {
+		err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(k), []byte{version, 1})
+		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "newer version") {
+			t.Errorf("kind %d: %v", k, err)
+		}
+		if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(k), nil); err != nil {
+			t.Errorf("deletion of kind %d: %v", k, err)
+		}
+	}
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{version + 1, 1}); !errors.Is(err, ErrNewer) {
+		t.Errorf("format: %v", err)
+	}
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{version}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("cut off: %v", err)
+	}
+	log := []record{{key(Verdict), []byte{version, 1, 'n', 'o'}}}
+	if _, err := replayed(log, Floor{0, NoTime}, 5); !errors.Is(err, ErrAhead) {
+		t.Errorf("decision at the committed offset: %v", err)
+	}
+	if s, err := replayed(log, Floor{0, NoTime}, 6); err != nil || string(s.Standing(Verdict, []byte("x"), 5)) != "no" {
+		t.Errorf("decision below the committed offset: %v", err)
+	}
+}
+
+// TestDecisionOfAnUndoneCycle: at least once, the record of a decision that was
+// taken back may be in the changelog. If it is not made again, it is deleted.
+func TestDecisionOfAnUndoneCycle(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		x := newSteps(t)
+		x.cycle(0, true, false)
+		x.s.Decide(Verdict, []byte("x"), []byte("no"), 1)
+		x.s.Mark(2)
+		if err := x.s.Snapshot(0, 0, func(k, v []byte) error {
+			x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.s.Rollback(1); err != nil {
+			t.Fatal(err)
+		}
+		if x.s.Standing(Verdict, []byte("x"), 1) != nil || x.stored() != 1 {
+			t.Fatal("the decision stands after the rollback, or was not logged")
+		}
+		if again {
+			x.s.Decide(Verdict, []byte("x"), []byte("no"), 1)
+		}
+		x.cycle(1, !again, false)
+		if want := map[bool]int{true: 1}[again]; x.stored() != want {
+			t.Errorf("made again %v: %d decisions in the log", again, x.stored())
+		}
+	}
+}
