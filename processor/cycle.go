@@ -35,6 +35,15 @@ import (
 // cycle's (it was committed, the reply was lost), or the previous ones (it was
 // not). Each partition goes back to the mark that equals them; a partition
 // whose offsets are neither has been taken by another member and is dropped.
+//
+// EndTxn(commit) alone is repeated when its outcome is not known, with the same
+// epoch (kafka/end.go): a coordinator that dies with it in hand may have told some
+// partitions already, and Init at its successor could abort the rest. If a
+// repetition is answered with success, the cycle is committed and nothing goes back.
+// But a request of before may still be on its way, and would end the transaction
+// that follows: Init comes first then, too (commitOpen). What a repetition is
+// refused with, or no answer until the transaction's time-out is near, leaves the
+// outcome open: Init, and the offsets tell.
 
 // cycle collects the results of one transaction.
 type cycle struct {
@@ -260,6 +269,11 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 	if len(c.parts) == 0 {
 		p.spare = c
 		return nil
+	}
+	if p.producer.NeedsInit() { // after a commit that took more than one request
+		if err := p.reinit(ctx); err != nil {
+			return err
+		}
 	}
 	p.lastCommit = time.Now()
 	resent := p.producer.Resent()

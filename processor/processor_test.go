@@ -9,11 +9,14 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"odradek/detectors"
 	"odradek/processor/brokertest"
@@ -177,23 +180,73 @@ func TestRollbackEqualsRestore(t *testing.T) {
 	}
 	handed, restored := map[kafka.TP]seen{}, map[kafka.TP]seen{}
 	failures, rng := 0, rand.New(rand.NewPCG(b.rng.Uint64(), 1))
-	// Every few EndTxn(commit): the answer is lost after the broker has done it,
-	// or it is refused, or the connection is cut before.
+	// carryOut does what a request asks for, with the answer to no one.
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(int16(kmsg.EndTxn), 3) // as the worker's, without a new epoch
+	direct, err := brokertest.NewAdmin(b.c.Brokers, kgo.MaxVersions(versions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	var carrying atomic.Bool
+	carryOut := func(r *kmsg.EndTxnRequest) {
+		b.c.Fake.SleepControl(func() {
+			carrying.Store(true)
+			defer carrying.Store(false)
+			req := *r
+			res, err := req.RequestWith(context.Background(), direct.Client())
+			if err == nil {
+				err = kerr.ErrorForCode(res.ErrorCode)
+			}
+			if err != nil {
+				t.Errorf("carry out: %v", err)
+			}
+		})
+	}
+	var then []*kerr.Error // answers to the requests that follow
+	// Every few EndTxn(commit): the connection is cut before, it is refused, or it is
+	// carried out, or not, and the answer says to look elsewhere; what it is repeated
+	// with is answered truly, or refused.
 	b.c.Fake.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		b.c.Fake.KeepControl()
+		if carrying.Load() {
+			return nil, nil, false
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		r := req.(*kmsg.EndTxnRequest)
-		if !r.Commit || rng.IntN(3) == 0 || failures >= 25 {
+		answer := func(err *kerr.Error) (kmsg.Response, error, bool) {
+			resp := r.ResponseKind().(*kmsg.EndTxnResponse)
+			resp.ErrorCode = err.Code
+			return resp, nil, true
+		}
+		if len(then) > 0 {
+			err := then[0]
+			then = then[1:]
+			return answer(err)
+		}
+		if !r.Commit || rng.IntN(3) == 0 || failures >= 30 {
 			return nil, nil, false
 		}
 		failures++
-		if rng.IntN(2) == 0 {
+		switch rng.IntN(6) {
+		case 0:
+			return nil, fmt.Errorf("cut"), true
+		case 1:
+			carryOut(r)
+			return answer(kerr.NotCoordinator)
+		case 2:
+			then = append(then, kerr.InvalidTxnState)
+			return answer(kerr.NotCoordinator)
+		case 3:
+			carryOut(r)
+			then = append(then, []*kerr.Error{kerr.InvalidTxnState, kerr.ProducerFenced}[rng.IntN(2)])
+			return answer(kerr.CoordinatorNotAvailable)
+		case 4:
+			carryOut(r)
 			return nil, fmt.Errorf("cut"), true
 		}
-		resp := r.ResponseKind().(*kmsg.EndTxnResponse)
-		resp.ErrorCode = kerr.OperationNotAttempted.Code
-		return resp, nil, true
+		return answer(kerr.OperationNotAttempted)
 	})
 	cfg := b.config("one")
 	cfg.export = func(tp kafka.TP, wasRestored bool, offset int64, state []byte) {

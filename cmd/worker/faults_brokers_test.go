@@ -5,13 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"odradek/processor/brokertest"
 )
 
 // TestBrokersFail: under load the node that leads an input partition, the one
-// that coordinates the group and the one that coordinates a worker's transactions
-// are killed or hang, for less and for more time than the cluster takes to notice;
-// then all nodes are restarted in turn.
+// that coordinates the group and the one that coordinates a worker's transactions,
+// with the commit of one in hand, are killed or hang, for less and for more time
+// than the cluster takes to notice; then all nodes are restarted in turn.
 func TestBrokersFail(t *testing.T) {
 	kinds := brokertest.Kinds[1:2]
 	if *faultRounds > 1 {
@@ -23,10 +25,13 @@ func TestBrokersFail(t *testing.T) {
 			if len(c.Nodes()) < 3 {
 				t.Skip("the nodes of the cluster in use belong to another process")
 			}
-			o := newOrdeal(t, c, 6)
-			o.start("static", "INSTANCE_ID=static").waitReady(t)
+			// A transaction outlasts the time that the cluster takes to notice.
+			o := newOrdeal(t, c, 6, "TRANSACTION_TIMEOUT=15s", "SESSION_TIMEOUT=15s")
+			w := newWire(t, c, o.rng)
+			o.start("static", "INSTANCE_ID=static", w.setting()).waitReady(t)
 			o.start("dynamic").waitReady(t)
 			o.load(500)
+			const coordinator = "transaction coordinator"
 			roles := []struct {
 				name string
 				node func() (int32, error)
@@ -36,7 +41,7 @@ func TestBrokersFail(t *testing.T) {
 					return ps[0].Leader, err
 				}},
 				{"group coordinator", func() (int32, error) { return c.Admin().Coordinator(o.ctx, o.group, false) }},
-				{"transaction coordinator", func() (int32, error) { return c.Admin().Coordinator(o.ctx, o.group+"-static", true) }},
+				{coordinator, func() (int32, error) { return c.Admin().Coordinator(o.ctx, o.group+"-static", true) }},
 			}
 			for range *faultRounds {
 				hung := o.rng.IntN(len(roles))
@@ -53,6 +58,12 @@ func TestBrokersFail(t *testing.T) {
 						down = 7 * time.Second
 					}
 					t.Logf("%s: node %d, down for %v, hangs %t", role.name, id, down, i == hung)
+					if role.name == coordinator {
+						f := w.disturb(kmsg.EndTxn, held)
+						w.wait(kmsg.EndTxn, f)
+						close(f.free)
+						o.pause(0, 5*time.Millisecond)
+					}
 					if i == hung {
 						n.Pause()
 					} else {

@@ -354,8 +354,8 @@ func TestRestoredDuringRecovery(t *testing.T) {
 		o.load(500)
 		o.goesOn("the start of the other partition")
 		beginning := wire.disturb(kmsg.InitProducerID, held)
-		ending := wire.disturb(kmsg.EndTxn, cutAfter)
-		wire.wait(kmsg.EndTxn, ending)
+		offsets := wire.disturb(kmsg.TxnOffsetCommit, cutAfter)
+		wire.wait(kmsg.TxnOffsetCommit, offsets)
 		wire.wait(kmsg.InitProducerID, beginning)
 		close(listing.free)
 		for end := time.Now().Add(recovery); w.count("msg=restored") < 2; time.Sleep(10 * time.Millisecond) {

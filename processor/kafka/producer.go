@@ -77,10 +77,11 @@ type Producer struct {
 
 	// Send runs Produce and CommitOffsets at the same time; what both write is here.
 	mu      sync.Mutex
-	begun   bool  // the coordinator may have a transaction open
-	outputs error // why the open transaction must not be committed: its records
-	offsets error // ... its offsets; a later CommitOffsets may mend this one
-	broken  error // why Init has to come first
+	begun   bool      // the coordinator may have a transaction open
+	since   time.Time // when begun was set: the coordinator's time-out begins later
+	outputs error     // why the open transaction must not be committed: its records
+	offsets error     // ... its offsets; a later CommitOffsets may mend this one
+	broken  error     // why Init has to come first
 
 	buffers [][]byte // memory of requests that are over
 

@@ -11,7 +11,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
-	"github.com/segmentio/kafka-go/protocol/endtxn"
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
 )
 
@@ -71,8 +70,10 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 
 func (p *Producer) open() {
 	p.mu.Lock()
-	p.begun = true
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	if !p.begun {
+		p.begun, p.since = true, time.Now()
+	}
 }
 
 // partitionError is a code for one partition of a request about several.
@@ -249,65 +250,6 @@ func codeError(code int16) error {
 		return nil
 	}
 	return kafkago.Error(code)
-}
-
-// End commits or aborts the transaction. Without one it does nothing. A commit
-// is refused if something in the transaction has failed. An error of class
-// Unknown leaves open which way the transaction went: after Init the committed
-// offsets tell.
-//
-// When End returns, the outcome is decided and will become visible; the
-// coordinator may still be telling the partitions.
-func (p *Producer) End(ctx context.Context, commit bool) error {
-	if err := p.usable(); err != nil {
-		return err
-	}
-	if !p.begun {
-		return nil
-	}
-	reason := p.outputs
-	if reason == nil {
-		reason = p.offsets
-	}
-	if commit && reason != nil {
-		return &classed{ClassOf(reason), fmt.Errorf("kafka: transaction of %q cannot be committed: %w", p.cfg.TransactionalID, reason)}
-	}
-	err := p.call(ctx, txnCoordinator, p.cfg.TransactionalID, &endtxn.Request{
-		TransactionalID: p.cfg.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, Committed: commit,
-	}, func(m protocol.Message) error { return codeError(m.(*endtxn.Response).ErrorCode) })
-	if err == nil {
-		p.reset()
-		return nil
-	}
-	what := "abort"
-	if commit {
-		what = "commit"
-	}
-	err = fmt.Errorf("kafka: %s transaction of %q: %w", what, p.cfg.TransactionalID, err)
-	if ClassOf(err) == Retriable {
-		// A coordinator that could not replicate its decision answers "not
-		// available"; the decision may stand all the same.
-		err = &classed{Unknown, err}
-	}
-	p.note(err, &p.outputs)
-	return err
-}
-
-// Abort gives the transaction up and leaves the producer ready for the next one:
-// by End where that is possible, else by Init. Not after an error of class Fenced,
-// where Init would take the id back from the producer that has it now: then it
-// returns that error.
-func (p *Producer) Abort(ctx context.Context) error {
-	err := p.usable()
-	if err == nil {
-		if err = p.End(ctx, false); err == nil {
-			return nil
-		}
-	}
-	if c := ClassOf(err); c == Fenced || c == Fatal {
-		return err
-	}
-	return p.Init(ctx)
 }
 
 // Send does all of a transaction but its end: it adds the partitions, produces

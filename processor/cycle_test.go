@@ -1,0 +1,64 @@
+package processor
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestCommitRepeated: a commit that is repeated and then answered with success is
+// a success. Nothing goes back, and the next transaction has a new epoch, so that
+// a request of the former one that is still on its way cannot end it.
+func TestCommitRepeated(t *testing.T) {
+	b := newBench(t, 2)
+	b.produce(5000)
+	var mu sync.Mutex
+	var ended *kmsg.EndTxnRequest // the last one
+	disturbed := map[int16]bool{} // epochs whose EndTxn was
+	b.c.Fake.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.c.Fake.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		r := req.(*kmsg.EndTxnRequest)
+		if !r.Commit {
+			t.Error("a transaction was aborted")
+		}
+		before := ended
+		ended = r
+		if before != nil && before.ProducerEpoch == r.ProducerEpoch && disturbed[r.ProducerEpoch] || len(disturbed) >= 4 {
+			return nil, nil, false
+		}
+		disturbed[r.ProducerEpoch] = true
+		if len(disturbed)%2 == 0 {
+			return nil, fmt.Errorf("cut"), true
+		}
+		resp := r.ResponseKind().(*kmsg.EndTxnResponse)
+		resp.ErrorCode = kerr.NotCoordinator.Code
+		return resp, nil, true
+	})
+	b.c.Fake.ControlKey(int16(kmsg.AddPartitionsToTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.c.Fake.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		if epoch := req.(*kmsg.AddPartitionsToTxnRequest).ProducerEpoch; disturbed[epoch] {
+			t.Errorf("a transaction begins with epoch %d, whose last EndTxn was repeated", epoch)
+		}
+		return nil, nil, false
+	})
+	var log logBuffer
+	cfg := b.config("one")
+	cfg.Fetch.PartitionBytes = 1 << 10
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	b.run(cfg)
+	if len(disturbed) < 2 { // one of each kind
+		t.Errorf("%d commits were disturbed", len(disturbed))
+	}
+	for _, line := range log.lines("cycle failed") {
+		t.Error(line)
+	}
+	b.ledger()
+}
