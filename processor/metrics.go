@@ -59,6 +59,7 @@ type Metrics struct {
 	mu         sync.Mutex
 	partitions map[kafka.TP]*PartitionMetrics
 	status     func() []PartitionStatus
+	ready      func() error
 	registry   func() schemas.RegistryStats
 	executor   func() ExecutorStats
 	rate       meter
@@ -164,6 +165,13 @@ const metricPrefix = "odradek_"
 func (m *Metrics) Watch(status func() []PartitionStatus) {
 	m.mu.Lock()
 	m.status = status
+	m.mu.Unlock()
+}
+
+// WatchReady takes from notReady at each scrape whether the worker does its work.
+func (m *Metrics) WatchReady(notReady func() error) {
+	m.mu.Lock()
+	m.ready = notReady
 	m.mu.Unlock()
 }
 

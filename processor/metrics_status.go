@@ -43,6 +43,10 @@ var (
 	behindDesc     = partitionGauge("watermark_lag_seconds", "How far the watermark is behind the clock.")
 	remainingDesc  = partitionGauge("restore_remaining_records", "Offsets that the restore has yet to read of the log it is reading.")
 	idleDesc       = prometheus.NewDesc(metricPrefix+"idle_partitions", "Assigned partitions without lag that have had nothing to commit for a minute.", nil, nil)
+	readyDesc      = prometheus.NewDesc(metricPrefix+"ready", "1 while the worker does its work: it is in the group, all it was assigned is restored, brokers answer.", nil, nil)
+	fetchAgeDesc   = partitionGauge("fetch_age_seconds", "How long no fetch of the partition, or of its changelog while it is restored, has been answered.")
+	highDesc       = partitionGauge("high_watermark_offset", "Where the log ends, with what open transactions have written.")
+	highLagDesc    = partitionGauge("high_watermark_lag_records", "Offsets from the committed one to the high watermark.")
 	onHoldDesc     = prometheus.NewDesc(metricPrefix+"held_partitions", "Assigned partitions that wait for something outside of Kafka: the schema registry.", nil, nil)
 	holdTimeDesc   = partitionGauge("partition_held_seconds", "How long the partition has been waiting for something outside of Kafka; 0 when it is not held.")
 	keysDesc       = partitionGauge("state_keys", "Series in the partition's state.")
@@ -54,7 +58,7 @@ func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		registryRequestsDesc, registryFailuresDesc, registryHitsDesc, registryUpDesc,
-		assignedDesc, restoringDesc, onHoldDesc, holdTimeDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
+		assignedDesc, restoringDesc, readyDesc, fetchAgeDesc, highDesc, highLagDesc, onHoldDesc, holdTimeDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
 	} {
 		ch <- d
 	}
@@ -63,7 +67,7 @@ func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	m := (*Metrics)(s)
 	m.mu.Lock()
-	status, registry, executor := m.status, m.registry, m.executor
+	status, ready, registry, executor := m.status, m.ready, m.registry, m.executor
 	m.mu.Unlock()
 	if registry != nil {
 		st, up := registry(), 0.0
@@ -78,6 +82,13 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	if executor != nil {
 		stats := executor()
 		stats.collect(ch)
+	}
+	if ready != nil {
+		v := 0.0
+		if ready() == nil {
+			v = 1
+		}
+		ch <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, v)
 	}
 	if status == nil {
 		return
@@ -101,6 +112,18 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 			waiting = now.Sub(p.HoldSince)
 		}
 		gauge(holdTimeDesc, waiting.Seconds())
+		if p.Fetching {
+			gauge(fetchAgeDesc, p.FetchAge.Seconds())
+		}
+		if p.LagKnown {
+			gauge(lagDesc, float64(p.Lag))
+			gauge(committedDesc, float64(p.Committed))
+			gauge(endDesc, float64(p.End))
+		}
+		if p.HighLagKnown {
+			gauge(highDesc, float64(p.HighWatermark))
+			gauge(highLagDesc, float64(p.HighLag))
+		}
 		if !p.Running {
 			restoring++
 			gauge(remainingDesc, float64(p.Remaining))
@@ -113,10 +136,7 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(watermarkDesc, float64(p.Watermark)/1e6)
 			gauge(behindDesc, now.Sub(time.UnixMicro(p.Watermark)).Seconds())
 		}
-		gauge(lagDesc, float64(p.Lag))
-		gauge(committedDesc, float64(p.Committed))
 		gauge(positionDesc, float64(p.Position))
-		gauge(endDesc, float64(p.End))
 		pm := m.Partition(kafka.TP{Topic: p.Topic, Partition: p.Partition})
 		pm.mu.Lock()
 		lag, eventTime := pm.ends.lag(now, p.Committed, p.End), pm.eventTime

@@ -21,8 +21,9 @@ func TestMetricsDoc(t *testing.T) {
 	m := NewMetrics()
 	tp := kafka.TP{Topic: "in", Partition: 2}
 	m.Watch(func() []PartitionStatus {
-		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8, Watermark: 1e15, Open: map[string]int64{"level": 2}}, {Topic: "in", Partition: 3}}
+		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8, LagKnown: true, HighWatermark: 9, HighLag: 4, HighLagKnown: true, Fetching: true, Watermark: 1e15, Open: map[string]int64{"level": 2}}, {Topic: "in", Partition: 3}}
 	})
+	m.WatchReady(func() error { return nil })
 	m.WatchRegistry(func() schemas.RegistryStats { return schemas.RegistryStats{Requests: 1} })
 	m.WatchExecutor(func() ExecutorStats {
 		return ExecutorStats{Kind: "cuda", Devices: []DeviceStats{{Device: "0", Name: "H", Starts: 1}}}

@@ -47,6 +47,8 @@ type partition struct {
 	lateNow     atomic.Int64                     // late records since the state was restored
 	openNow     atomic.Pointer[map[string]int64] // anomalies by detector
 	onHold      atomic.Pointer[holding]          // nil: not held
+	watched     atomic.Pointer[kafka.Source]     // what is being fetched now: the partition, or its changelog
+	restoring   restoring
 
 	// Owned by the goroutine.
 	state      *keystate.State
@@ -97,6 +99,9 @@ func (p *Processor) newPartition(tp kafka.TP) *partition {
 		dec:     p.cfg.Decoder.Clone(),
 		forward: p.cfg.RekeyTopic != "" && tp.Topic != p.cfg.RekeyTopic,
 	}
+	pt.restoring.committed.Store(-1)
+	pt.restoring.stable.Store(-1)
+	pt.restoring.high.Store(-1)
 	pt.reading.Values = make([]float64, p.cfg.State.Dim)
 	names := make([]string, len(p.cfg.State.Detectors))
 	for i := range names {
@@ -202,6 +207,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			}
 		case c, ok := <-chunks:
 			if !ok {
+				pt.watched.Store(nil)
 				pt.source = nil
 				continue
 			}
@@ -226,6 +232,7 @@ func (pt *partition) exportState(restored bool) {
 
 func (pt *partition) closeSource() {
 	if pt.source != nil {
+		pt.watched.Store(nil)
 		pt.source.Close()
 		pt.source = nil
 	}
@@ -236,6 +243,7 @@ func (pt *partition) seek(offset int64) {
 	pt.closeSource()
 	pt.position.Store(offset)
 	pt.source = pt.p.fetcher.Add(pt.tp, offset)
+	pt.watched.Store(pt.source)
 }
 
 // rollback returns to the committed mark: the in-memory twin of restore.
@@ -283,12 +291,12 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 	if c.Err != nil {
 		return pt.fetchError(ctx, c)
 	}
-	pt.end.Store(c.LastStable)
 	now := time.Now()
 	pt.settle()
 	if pt.position.Load() == pt.committed.Load() {
 		pt.behindAt.Store(now.UnixNano())
 	}
+	pt.end.Store(c.LastStable) // after behindAt: Stalled reads them the other way round
 	pt.it.Reset(c)
 	pt.skipped = kafka.Skipped{}
 	pt.again = false

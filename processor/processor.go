@@ -150,9 +150,8 @@ type Processor struct {
 	offsets    offsetQueue // main goroutine only
 	cycleBytes int         // size of a full cycle; main goroutine only
 
-	statusMu sync.Mutex
-	status   map[kafka.TP]*partition // for Status, Ready and Healthy
-	joined   bool
+	statusMu sync.Mutex              // member's write, too
+	status   map[kafka.TP]*partition // for Status
 }
 
 // New checks the topics and makes what is missing. Nothing is consumed yet.
@@ -209,11 +208,14 @@ func (p *Processor) Run(ctx context.Context) error {
 	if p.cfg.RekeyTopic != "" {
 		topics = append(append([]string(nil), topics...), p.cfg.RekeyTopic)
 	}
-	p.member = p.cfg.Client.JoinGroup(work, kafka.GroupConfig{
+	member := p.cfg.Client.JoinGroup(work, kafka.GroupConfig{
 		Group: p.cfg.Group, InstanceID: p.cfg.InstanceID, Topics: topics,
 		SessionTimeout: p.cfg.Session, RebalanceTimeout: p.cfg.Rebalance, HeartbeatInterval: p.cfg.Heartbeat,
 		Log: p.log,
 	})
+	p.statusMu.Lock()
+	p.member = member
+	p.statusMu.Unlock()
 	err := p.loop(ctx, work)
 	if err != nil {
 		p.giveUp(work, err)

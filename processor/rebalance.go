@@ -18,7 +18,6 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 	case kafka.Assigned:
 		p.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
 		p.cfg.Metrics.rebalanced("assigned")
-		p.setJoined()
 		if len(ev.Partitions) == 0 {
 			return nil
 		}
@@ -131,12 +130,6 @@ func (p *Processor) remove(pt *partition) {
 	delete(p.status, pt.tp)
 	p.statusMu.Unlock()
 	p.cfg.Metrics.dropPartition(pt.tp)
-}
-
-func (p *Processor) setJoined() {
-	p.statusMu.Lock()
-	p.joined = true
-	p.statusMu.Unlock()
 }
 
 // stillMember waits a heartbeat to learn whether the group still knows this

@@ -22,7 +22,11 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.onHold.Store(nil)
 	pt.closeSource()
 	pt.wipe, pt.wiped, pt.arrivals, pt.work = nil, false, arrivals{}, restoreWork{}
+	fctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go pt.restoring.follow(fctx, pt.p.cfg.Client, pt.tp)
 	for try := 0; ; try++ {
+		pt.restoring.committed.Store(off.Offset)
 		err := pt.tryRestore(ctx, off)
 		if err == nil {
 			break
@@ -251,6 +255,8 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 	}
 	src := pt.p.fetcher.Add(tp, from)
 	defer src.Close()
+	pt.watched.Store(src)
+	defer pt.watched.Store(nil)
 	pt.remaining.Store(to - from)
 	defer pt.remaining.Store(0)
 	var it kafka.Iterator

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,7 +18,7 @@ type PartitionStatus struct {
 	Running     bool  // restored
 	Position    int64 // next offset to fold
 	Committed   int64
-	End         int64 // last stable offset seen
+	End         int64 // last stable offset seen; -1: not known yet
 	Lag         int64
 	Keys        int64
 	Bytes       int64            // memory of the state, about
@@ -27,9 +28,20 @@ type PartitionStatus struct {
 	Held        int64
 	Late        int64 // records sent to the late topic since the state was restored
 	CommittedAt time.Time
-	Since       time.Time // the later of CommittedAt and when there was something to commit again
+	Since       time.Time // the latest of CommittedAt, when there was something to commit again, and when brokers were back
 	Hold        string    // what outside of Kafka the partition waits for; empty: for nothing
 	HoldSince   time.Time
+
+	LagKnown      bool          // Committed, End and Lag are known; while it is restored that takes a moment
+	HighWatermark int64         // where the log ends, what open transactions have written included; -1: not known yet
+	HighLag       int64         // offsets from Committed to HighWatermark
+	HighLagKnown  bool          //
+	Fetching      bool          // something is being fetched: the partition, or its changelog
+	FetchAge      time.Duration // how long no fetch of it has been answered
+	Lost          bool          // for longer than brokers take to come back
+
+	behind int64     // offsets to the last stable one that the partition's goroutine has taken in hand
+	back   time.Time // when it was last not Lost any more
 }
 
 // TP is the partition's name.
@@ -58,10 +70,14 @@ func (p *Processor) Status() []PartitionStatus {
 		if h := pt.onHold.Load(); h != nil {
 			s.Hold, s.HoldSince = h.why, h.since
 		}
+		s.behind = s.End - s.Committed
+		s.seenEnds(pt)
 		if s.Running {
-			s.Lag = max(0, s.End-s.Committed)
 			s.CommittedAt = time.Unix(0, pt.committedAt.Load())
 			s.Since = time.Unix(0, max(pt.committedAt.Load(), pt.behindAt.Load()))
+			if s.back.After(s.Since) {
+				s.Since = s.back
+			}
 		}
 		out = append(out, s)
 	}
@@ -71,25 +87,40 @@ func (p *Processor) Status() []PartitionStatus {
 	return out
 }
 
-// Ready reports whether the worker is in the group and all it was assigned is
-// restored.
-func (p *Processor) Ready() bool {
-	p.statusMu.Lock()
-	defer p.statusMu.Unlock()
-	for _, pt := range p.status {
-		if !pt.running.Load() {
-			return false
+// Ready reports whether the worker does its work: see NotReady.
+func (p *Processor) Ready() bool { return p.NotReady() == nil }
+
+// NotReady says why the worker does not do its work: it is not in the group, a
+// partition is being restored, or the brokers do not answer. It is nil for a member
+// that the group has no partition for.
+func (p *Processor) NotReady() error {
+	parts := p.Status()
+	if len(parts) == 0 {
+		p.statusMu.Lock()
+		member := p.member
+		p.statusMu.Unlock()
+		if member == nil || !member.Spare() {
+			return errors.New("processor: not in the group")
 		}
 	}
-	return p.joined
+	for i := range parts {
+		switch s := &parts[i]; {
+		case !s.Running:
+			return fmt.Errorf("processor: %s/%d: its state is being restored", s.Topic, s.Partition)
+		case s.Lost:
+			return fmt.Errorf("processor: %s/%d: no fetch has been answered for %s", s.Topic, s.Partition, s.FetchAge.Round(time.Second))
+		}
+	}
+	return nil
 }
 
 // Stalled names a partition that has had input for longer than limit without
-// committing any; nil when there is none. One that is held does not count.
+// committing any; nil when there is none. One that is held does not count, nor one
+// whose broker does not answer: a worker that is started anew is no better off.
 func (p *Processor) Stalled(limit time.Duration) error {
 	for _, s := range p.Status() {
-		if idle := time.Since(s.Since); s.Running && s.Hold == "" && s.Lag > 0 && idle > limit {
-			return fmt.Errorf("processor: %s/%d: %d records behind and nothing committed for %s", s.Topic, s.Partition, s.Lag, idle.Round(time.Second))
+		if idle := time.Since(s.Since); s.Running && s.Hold == "" && !s.Lost && s.behind > 0 && idle > limit {
+			return fmt.Errorf("processor: %s/%d: %d records behind and nothing committed for %s", s.Topic, s.Partition, s.behind, idle.Round(time.Second))
 		}
 	}
 	return nil

@@ -55,6 +55,7 @@ func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Fau
 	watchExecutor(metrics, exec)
 
 	w := &worker{c: c, started: time.Now(), metrics: metrics, executor: kind, faults: faults}
+	metrics.WatchReady(w.ready)
 	stop, err := w.serve(log)
 	if err != nil {
 		return err

@@ -69,9 +69,12 @@ func (w *worker) serve(log *slog.Logger) (stop func(), err error) {
 	return stop, nil
 }
 
-func (w *worker) ready() bool {
+func (w *worker) ready() error {
 	p := w.p.Load()
-	return p != nil && p.Ready()
+	if p == nil {
+		return errors.New("worker: starting")
+	}
+	return p.NotReady()
 }
 
 func (w *worker) healthy() error {
@@ -112,7 +115,7 @@ func (w *worker) status() web.Status {
 		s.Partitions = append(s.Partitions, web.Partition{Topic: ps.Topic, Partition: ps.Partition, Running: ps.Running,
 			Committed: ps.Committed, End: ps.End, Lag: ps.Lag, Keys: ps.Keys, Held: ps.Held, Late: ps.Late,
 			Rate: w.metrics.Partition(ps.TP()).Rate(), CommittedAt: ps.CommittedAt,
-			Hold: ps.Hold, HoldSince: ps.HoldSince})
+			Hold: ps.Hold, HoldSince: ps.HoldSince, HighWatermark: ps.HighWatermark, FetchAge: web.Duration(ps.FetchAge), Lost: ps.Lost})
 	}
 	return s
 }

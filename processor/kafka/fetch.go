@@ -22,6 +22,10 @@ type FetcherConfig struct {
 	PartitionBytes int           // of one partition in one response, default 1 MiB; a larger batch comes whole all the same
 	BufferedChunks int           // of one partition, fetched or being fetched and not yet released; default 2
 
+	// LostAfter is how long a partition may wait for an answer before its broker
+	// counts as lost; default the larger of 10 s and three times MaxWait.
+	LostAfter time.Duration
+
 	Log *slog.Logger // brokers that go away and come back; nil: none
 }
 
@@ -79,6 +83,8 @@ type Source struct {
 	failing      bool
 	unknownSince time.Time // zero: the topic is known
 
+	seen seen
+
 	told           bool // a chunk was sent
 	toldAt         time.Time
 	toldHW, toldLS int64
@@ -134,6 +140,9 @@ func (c *Chunk) Release() {
 	s := c.source
 	s.f.mu.Lock()
 	s.held--
+	if s.held == s.f.cfg.BufferedChunks-1 {
+		s.seen.waits(time.Now())
+	}
 	if s.broker != nil {
 		s.broker.cond.Broadcast()
 	}
@@ -156,6 +165,9 @@ func (c *Client) NewFetcher(cfg FetcherConfig) *Fetcher {
 	}
 	if cfg.BufferedChunks <= 0 {
 		cfg.BufferedChunks = 2
+	}
+	if cfg.LostAfter <= 0 {
+		cfg.LostAfter = max(10*time.Second, 3*cfg.MaxWait)
 	}
 	f := &Fetcher{
 		c: c, cfg: cfg, log: cfg.Log,
@@ -181,6 +193,7 @@ func (f *Fetcher) Add(tp TP, offset int64) *Source {
 		// chunks with data, one without, and an error.
 		ch:       make(chan *Chunk, f.cfg.BufferedChunks+2),
 		maxBytes: f.cfg.PartitionBytes,
+		seen:     seen{high: -1, stable: -1, since: time.Now()},
 		delay:    retryDelay{first: 20 * time.Millisecond, max: time.Second},
 	}
 	f.mu.Lock()

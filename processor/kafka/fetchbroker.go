@@ -261,6 +261,7 @@ func (b *fetchBroker) answer(s *Source, p *fetchPart) {
 		return
 	}
 	s.failing, s.delay.next = false, 0
+	s.seen.answered(time.Now(), f.cfg.LostAfter, p)
 	switch {
 	case p.whole > 0:
 		s.send(p)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -108,6 +109,7 @@ type Member struct {
 	events chan Event
 	leave  chan context.Context
 	ended  chan struct{}
+	spare  atomic.Bool
 
 	mu         sync.Mutex
 	generation Generation
@@ -223,6 +225,10 @@ func (m *Member) Commit(ctx context.Context, commit func(Generation) error) erro
 	}
 }
 
+// Spare reports whether the member is in the group and the group has no partition
+// for it. It ends when the coordinator has not been heard for SessionTimeout.
+func (m *Member) Spare() bool { return m.spare.Load() }
+
 // Leave ends the membership: everything is revoked, and when that is done, or
 // when the context ends, a dynamic member leaves the group, so that others go on
 // at once. Someone has to receive the events meanwhile. It returns Err, or the
@@ -266,6 +272,7 @@ func (m *Member) run(ctx context.Context) {
 	m.err = err
 	m.lost = true
 	m.mu.Unlock()
+	m.spare.Store(false)
 	if err != nil && ClassOf(err) != Unknown { // not for a context that ended
 		m.cfg.Log.Error("group membership ended", "error", err)
 	}

@@ -49,6 +49,7 @@ type membership struct {
 	strange int // looks in a row that did not fit the assignment
 
 	mustJoin bool
+	synced   bool      // the last generation was completed, and nothing has failed since but heartbeats
 	alive    time.Time // the coordinator's patience began here, or later
 	retryAt  time.Time // not before this, after an error
 	beatAt   time.Time
@@ -100,6 +101,8 @@ func (s *membership) loop(ctx context.Context) error {
 		s.expire(now)
 		s.start(ctx, now)
 		timer.Reset(time.Until(s.next()))
+		s.m.spare.Store(s.synced && len(s.held) == 0 && len(s.queue) == 0 &&
+			(s.waiting() || now.Sub(s.alive) <= s.m.cfg.SessionTimeout))
 
 		// Channels that do not apply at the moment are nil: select passes them over.
 		var deliver chan<- Event
@@ -215,7 +218,7 @@ func (s *membership) lose(why string) {
 		s.lastLost, s.passed = s.push(Lost, s.held), false
 	}
 	s.held, s.target, s.revoking, s.pending = nil, nil, nil, nil
-	s.generation, s.leader, s.mustJoin = -1, false, true
+	s.generation, s.leader, s.mustJoin, s.synced = -1, false, true, false
 }
 
 // expire gives up the session when the coordinator has not been heard for as
@@ -392,7 +395,7 @@ func (s *membership) answered(ctx context.Context, r result) error {
 		if err != nil {
 			return s.failed(call, result{sent: r.sent, err: err}, now)
 		}
-		s.target, s.digest, s.strange = tps, digest, 0
+		s.target, s.digest, s.strange, s.synced = tps, digest, 0, true
 		if owes && len(without(s.held, tps)) == 0 {
 			// The claim was another's: a static member that was to hand partitions
 			// over and join again, and died. This one has come back in its place, got
@@ -421,7 +424,7 @@ func (s *membership) failed(call string, r result, now time.Time) error {
 	var code kafkago.Error
 	errors.As(r.err, &code)
 	if call != "heartbeat" {
-		s.mustJoin = true // whatever it was, the generation was not completed
+		s.mustJoin, s.synced = true, false // whatever it was, the generation was not completed
 	}
 	switch code {
 	case kafkago.MemberIDRequired: // KIP-394: the first join of a dynamic member only names it

@@ -5,7 +5,6 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -20,7 +19,7 @@ import (
 // goroutines at once and returns within milliseconds.
 type Source struct {
 	Status  func() Status
-	Ready   func() bool  // in the group and everything assigned is restored
+	Ready   func() error // nil in the group, with everything assigned restored and brokers that answer
 	Healthy func() error // nil while there is progress or nothing to do
 	Metrics prometheus.Gatherer
 }
@@ -30,7 +29,7 @@ type Source struct {
 //	/             the status page
 //	/status.json  the same as JSON
 //	/healthz      200, or 503 with the reason where the worker makes no progress: restart it
-//	/readyz       200 once the worker does its work, 503 before
+//	/readyz       200 while the worker does its work, else 503 with the reason
 //	/metrics      Prometheus
 func Handler(src Source) http.Handler {
 	mux := http.NewServeMux()
@@ -49,9 +48,9 @@ func Handler(src Source) http.Handler {
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, src.Healthy()) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		var err error
-		if !src.Ready() {
-			err = errors.New("not ready: joining the group or restoring state")
+		err := src.Ready()
+		if err != nil {
+			err = fmt.Errorf("not ready: %w", err)
 		}
 		answer(w, err)
 	})

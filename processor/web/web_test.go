@@ -30,13 +30,19 @@ func testSource() (Source, *bool, *error) {
 				Partitions: []Partition{
 					{Topic: "in", Partition: 3, Running: true, Committed: 10, End: 1010, Lag: 1000, Keys: 5, CommittedAt: time.Now()},
 					{Topic: "in", Partition: 4, Hold: "the <registry> is away", HoldSince: time.Now().Add(-time.Hour)},
+					{Topic: "in", Partition: 5, Running: true, FetchAge: Duration(90 * time.Second), Lost: true},
 				},
 				Detectors: []Detector{{Name: "change", Op: "ikasst", Fields: "value", Keys: "*", Window: 50, Stride: 1, Threshold: "conformal:0.001"}},
 				Anomalies: []Anomaly{{Time: time.Date(2026, 3, 1, 2, 3, 4, 0, time.UTC), Kind: "open", Series: "pump<1>", Detector: "change", Severity: 83, Band: "critical"}},
 				Faults:    []FaultRecord{{Time: time.Now(), Level: "WARN", Text: "dead letter & <b>", Count: 7}},
 			}
 		},
-		Ready:   func() bool { return *ready },
+		Ready: func() error {
+			if !*ready {
+				return errors.New("in/3: its state is being restored")
+			}
+			return nil
+		},
 		Healthy: func() error { return *fault },
 		Metrics: reg,
 	}, ready, fault
@@ -62,7 +68,7 @@ func TestEndpoints(t *testing.T) {
 	defer s.Close()
 	base := "http://" + s.Addr
 
-	if code, body := get(t, base, "/readyz"); code != 503 || !strings.Contains(body, "not ready") {
+	if code, body := get(t, base, "/readyz"); code != 503 || !strings.Contains(body, "not ready: in/3") {
 		t.Errorf("readyz before: %d %q", code, body)
 	}
 	*ready = true
@@ -83,7 +89,7 @@ func TestEndpoints(t *testing.T) {
 	if code != 200 {
 		t.Fatalf("page: %d", code)
 	}
-	for _, want := range []string{"g&lt;script&gt;", "1\u202f234\u202f567", "restoring", "1.5ms / 2s", "held since 1h0m0s ago: the &lt;registry&gt; is away", "dead letter &amp; &lt;b&gt;", "1\u202f010", "conformal:0.001", "2026-03-01 02:03:04", "pump&lt;1&gt;", "critical", "</html>"} {
+	for _, want := range []string{"g&lt;script&gt;", "1\u202f234\u202f567", "restoring", "1.5ms / 2s", "no answer from its broker for 1m30s", "held since 1h0m0s ago: the &lt;registry&gt; is away", "dead letter &amp; &lt;b&gt;", "1\u202f010", "conformal:0.001", "2026-03-01 02:03:04", "pump&lt;1&gt;", "critical", "</html>"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q", want)
 		}
