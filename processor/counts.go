@@ -7,6 +7,7 @@ type counts struct {
 	consumed, bytes, dead, forwarded int64
 	aborted, control                 int64 // input records that were passed over
 	evicted                          int64 // keys
+	early                            int64 // records released before the watermark reached them
 	outcomes                         keystate.Counts
 	changes                          changeCounts
 }
@@ -19,6 +20,7 @@ func (c *counts) add(d *counts) {
 	c.aborted += d.aborted
 	c.control += d.control
 	c.evicted += d.evicted
+	c.early += d.early
 	for i := range c.outcomes {
 		c.outcomes[i] += d.outcomes[i]
 	}

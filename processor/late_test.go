@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"odradek/processor/brokertest"
+	"odradek/processor/kafka"
 	"odradek/schemas"
 )
 
@@ -107,5 +110,26 @@ func TestLateIsLogged(t *testing.T) {
 				t.Errorf("status %+v, want %d late records", status, c.records)
 			}
 		})
+	}
+}
+
+// TestReleasedEarly: samples that nothing but ODRADEK_MAX_HELD releases are counted,
+// and the accounting is whole.
+func TestReleasedEarly(t *testing.T) {
+	b := newBench(t, 1)
+	var in []sent
+	for i := range 40 {
+		in = append(in, sent{key: fmt.Sprint("sensor-", i%2), at: time.UnixMilli(1700000000000 + int64(i))})
+	}
+	b.send(in...)
+	cfg := b.config("one")
+	cfg.State.Lateness, cfg.State.MaxHeld, cfg.Metrics = 60e6, 10, NewMetrics()
+	status := b.run(cfg)
+	if len(status) != 1 || status[0].Held != 10 {
+		t.Errorf("status %+v, 10 are to be held", status)
+	}
+	pm, v := cfg.Metrics.Partition(kafka.TP{Topic: b.input, Partition: 0}), testutil.ToFloat64
+	if v(pm.Early) != 30 || v(pm.Scored)+v(pm.WarmingUp) < v(pm.Early) || v(pm.Late) > 0 {
+		t.Errorf("%v released early, %v scored, %v warming up and %v late", v(pm.Early), v(pm.Scored), v(pm.WarmingUp), v(pm.Late))
 	}
 }

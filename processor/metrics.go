@@ -34,7 +34,7 @@ type Metrics struct {
 	consumed, consumedBytes                                        *prometheus.CounterVec // topic, partition
 	scored, warmingUp, missing, filtered, late, duplicate          *prometheus.CounterVec
 	deadLettered, forwarded, heldAssigned, heldRevoked, lostOffset *prometheus.CounterVec
-	heldEvicted, skipAborted, control, evictions                   *prometheus.CounterVec
+	heldEvicted, skipAborted, control, evictions, early            *prometheus.CounterVec
 
 	decodeErrors *prometheus.CounterVec // topic, reason
 	transactions *prometheus.CounterVec // outcome
@@ -70,7 +70,7 @@ type PartitionMetrics struct {
 	Consumed, ConsumedBytes                                        prometheus.Counter
 	Scored, WarmingUp, Missing, Filtered, Late, Duplicate          prometheus.Counter
 	DeadLettered, Forwarded, HeldAssigned, HeldRevoked, LostOffset prometheus.Counter
-	HeldEvicted, Aborted, Control, Evictions                       prometheus.Counter
+	HeldEvicted, Aborted, Control, Evictions, Early                prometheus.Counter
 
 	rate meter
 
@@ -126,6 +126,7 @@ func NewMetrics() *Metrics {
 	m.heldAssigned = counter("records_held_assigned_total", "Records that were held for order in the state of a partition when it was assigned.", "topic", "partition")
 	m.heldRevoked = counter("records_held_revoked_total", "Records that were held for order when a partition was handed over.", "topic", "partition")
 	m.heldEvicted = counter("records_held_evicted_total", "Records that were held for order when their series was evicted.", "topic", "partition")
+	m.early = counter("records_released_early_total", "Records that were held for order and released by ODRADEK_MAX_HELD, before ODRADEK_LATENESS had passed.", "topic", "partition")
 	m.skipAborted = counter("aborted_records_skipped_total", "Input records of aborted transactions that were passed over.", "topic", "partition")
 	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were passed over.", "topic", "partition")
 	m.evictions = counter("state_evictions_total", "Series evicted from the state by ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
@@ -203,7 +204,7 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 			Scored: of(m.scored), WarmingUp: of(m.warmingUp), Missing: of(m.missing), Filtered: of(m.filtered),
 			Late: of(m.late), Duplicate: of(m.duplicate), DeadLettered: of(m.deadLettered), Forwarded: of(m.forwarded),
 			HeldAssigned: of(m.heldAssigned), HeldRevoked: of(m.heldRevoked), LostOffset: of(m.lostOffset),
-			HeldEvicted: of(m.heldEvicted), Aborted: of(m.skipAborted), Control: of(m.control), Evictions: of(m.evictions),
+			HeldEvicted: of(m.heldEvicted), Aborted: of(m.skipAborted), Control: of(m.control), Evictions: of(m.evictions), Early: of(m.early),
 		}
 		m.partitions[tp] = pm
 	}
@@ -273,6 +274,7 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 	add(pm.Aborted, n.aborted)
 	add(pm.Control, n.control)
 	add(pm.Evictions, n.evicted)
+	add(pm.Early, n.early)
 	m.changed(r)
 	m.rate.add(now, n.consumed)
 	pm.rate.add(now, n.consumed)

@@ -66,6 +66,7 @@ type partition struct {
 	counts     counts
 	counted    keystate.Counts // state's counts already joined
 	evicted    int64           // state's EvictedKeys already joined
+	early      int64           // and its Early
 	skipped    kafka.Skipped   // of the chunk, already joined
 	side       []sideRecord    // dead letters, late records and forwarded records of the chunk
 	value      []byte
@@ -257,7 +258,7 @@ func (pt *partition) rollback() error {
 	pt.countOpen()
 	pt.batch.Reset()
 	pt.wiped = false
-	pt.counted, pt.evicted = pt.state.Counts, pt.state.EvictedKeys
+	pt.counted, pt.evicted, pt.early = pt.state.Counts, pt.state.EvictedKeys, pt.state.Early
 	pt.setEpoch()
 	pt.seek(to)
 	return nil
@@ -470,6 +471,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	}
 	pt.counted = s.Counts
 	r.counts.evicted, pt.evicted = s.EvictedKeys-pt.evicted, s.EvictedKeys
+	r.counts.early, pt.early = s.Early-pt.early, s.Early
 	skipped := pt.it.Skipped()
 	r.counts.aborted, r.counts.control = skipped.Aborted-pt.skipped.Aborted, skipped.Control-pt.skipped.Control
 	pt.skipped = skipped

@@ -51,7 +51,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.resetChunk()
 	pt.batch.Reset()
 	pt.countOpen()
-	pt.counted, pt.evicted = pt.state.Counts, pt.state.EvictedKeys
+	pt.counted, pt.evicted, pt.early = pt.state.Counts, pt.state.EvictedKeys, pt.state.Early
 	at := pt.committed.Load()
 	pt.settled = at
 	pt.look()

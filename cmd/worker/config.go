@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v10"
+
+	"odradek/processor/keystate"
 )
 
 // prefix is what every setting's name begins with.
@@ -95,6 +97,7 @@ type mappingSettings struct {
 
 type keySettings struct {
 	Lateness  time.Duration `env:"LATENESS" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time within this bound behind the partition's largest event time; older ones go to the late topic. 0 holds nothing back: a sample older than the newest of its series is late."`
+	MaxHeld   int           `env:"MAX_HELD" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Samples of a partition held for ODRADEK_LATENESS, at most. A sample that the partition's log is this many offsets past is released before its time; what comes later and is older than the newest released of its series is late."`
 	TTL       time.Duration `env:"TTL" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0 keeps it for ever."`
 	MaxKeys   int           `env:"MAX_KEYS" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit."`
 	MaxFuture time.Duration `env:"MAX_FUTURE" envDefault:"1h" min:"0s" doc:"An event time further ahead of the record's Kafka timestamp than this is a dead letter, so that one bad clock cannot move the watermark. 0 for no limit."`
@@ -357,6 +360,11 @@ func cleanList(l []string) []string {
 	return out
 }
 
+// isDefault reports whether the setting of that name, without prefix, is not set.
+func (c *Config) isDefault(name string) bool {
+	return slices.ContainsFunc(c.settings, func(s setting) bool { return s.name == prefix+name && s.source == "default" })
+}
+
 // derive fills the defaults that depend on other settings.
 func (c *Config) derive() {
 	g, o := c.Group.Group, &c.Output
@@ -371,13 +379,14 @@ func (c *Config) derive() {
 	set(&o.LateTopic, g+"-late")
 	set(&o.RekeyTopic, g+"-rekey")
 	set(&o.ChangelogPrefix, g)
-	for _, s := range c.settings {
-		if s.name == prefix+"COMMIT_INTERVAL" && s.source == "default" {
-			c.Cycle.CommitInterval = 50 * time.Millisecond
-			if c.Cycle.Guarantee == "at_least_once" {
-				c.Cycle.CommitInterval = 5 * time.Millisecond
-			}
+	if c.isDefault("COMMIT_INTERVAL") {
+		c.Cycle.CommitInterval = 50 * time.Millisecond
+		if c.Cycle.Guarantee == "at_least_once" {
+			c.Cycle.CommitInterval = 5 * time.Millisecond
 		}
+	}
+	if c.Keys.MaxHeld == 0 && c.isDefault("MAX_HELD") {
+		c.Keys.MaxHeld = keystate.DefaultMaxHeld(c.SchemaMapping().Width())
 	}
 	for i := range c.Detectors {
 		d := &c.Detectors[i]

@@ -22,6 +22,7 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 	ks := &keystate.Config{
 		Dim:            mapping.Width(),
 		Lateness:       c.Keys.Lateness.Microseconds(),
+		MaxHeld:        c.Keys.MaxHeld,
 		TTL:            c.Keys.TTL.Microseconds(),
 		MaxKeys:        c.Keys.MaxKeys,
 		Hold:           c.Mapping.Missing == "hold",

@@ -73,6 +73,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.applyDecisions(sm.Offset)
 	s.next = sm.Offset + 1
+	s.overdue = sm.Offset - int64(s.cfg.MaxHeld)
 	if len(s.orphaned) > 0 && !s.replaying {
 		s.closeOrphans(sm)
 	}
@@ -112,10 +113,12 @@ func (s *State) judge(sm *Sample) Outcome {
 	}
 	if s.cfg.Lateness > 0 {
 		switch {
-		case sm.Time < s.watermark():
+		case sm.Time < s.watermark() || k != nil && sm.Time < k.lastTime:
 			return Late
 		case s.cfg.DropDuplicates && k != nil && (k.lastTime == sm.Time || k.held.has(sm.Time)):
 			return Duplicate
+		case k != nil && k.lastTime == sm.Time:
+			return Scored // what it holds is later
 		}
 		return Held
 	}
@@ -151,8 +154,8 @@ func (s *State) room(b *detectors.Batch) bool {
 	return len(b.Tasks) == 0 || len(s.pend) < maxPending/8 && len(s.ptimes) < maxPending && b.Fits(s.need)
 }
 
-// release folds the held samples that the watermark has reached and then does
-// what else the sample being folded asks for. False: b has no room for more.
+// release folds the held samples that the watermark has reached, then does what
+// else the sample being folded asks for, and then folds those that are overdue. False: b has no room for more.
 func (s *State) release(b *detectors.Batch, limited bool) bool {
 	for {
 		wm := s.watermark()
@@ -161,10 +164,13 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 				s.waiting = true
 				return false
 			}
-			s.releaseFirst(b)
+			s.releaseFirst(s.heap[0].key, b)
 		}
 		if !s.waiting {
-			return true
+			// Last, so that it does not depend on the sample's own outcome and the
+			// next one is judged by what it leaves.
+			s.waiting = !s.releaseOverdue(b, limited)
+			return !s.waiting
 		}
 		s.waiting = false
 		if s.sweepDue {

@@ -20,6 +20,7 @@ type unit struct {
 	heldN      int
 	counts     Counts
 	evicted    int64
+	early      int64
 
 	ops       []op
 	words     []uint64
@@ -74,7 +75,7 @@ func (u *unit) reset(s *State) {
 		ops: trim(u.ops, true), words: trim(u.words, false), floats: trim(u.floats, false),
 		decisions: trim(u.decisions, true), stale: trim(u.stale, true),
 		alerts: trim(u.alerts, true), silent: trim(u.silent, true), orphans: trim(u.orphans, true),
-		maxTime: s.maxTime, heldN: s.heldN, counts: s.Counts, evicted: s.EvictedKeys,
+		maxTime: s.maxTime, heldN: s.heldN, counts: s.Counts, evicted: s.EvictedKeys, early: s.Early,
 	}
 }
 
@@ -252,7 +253,7 @@ func (s *State) undo(u *unit) {
 			s.undoDecision(o.kind, pop(&u.decisions, 1)[0])
 		}
 	}
-	s.maxTime, s.heldN, s.Counts, s.EvictedKeys = u.maxTime, u.heldN, u.counts, u.evicted
+	s.maxTime, s.heldN, s.Counts, s.EvictedKeys, s.Early = u.maxTime, u.heldN, u.counts, u.evicted, u.early
 }
 
 func pop[T any](stack *[]T, n int) []T {
@@ -469,6 +470,7 @@ func (s *State) rebuild() {
 	s.queue, s.qhead, s.dirtyN = s.queue[:0], 0, 0
 	clear(s.heap)
 	s.heap = s.heap[:0]
+	s.rebuildArrivals()
 	s.silentN, s.orphaned = 0, s.orphaned[:0]
 	for k := range s.keys.all {
 		if k.dirty {

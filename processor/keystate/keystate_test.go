@@ -39,7 +39,7 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 	if testing.Short() {
 		worlds = 9
 	}
-	aborts, crashes, rows, changes := 0, 0, 0, 0
+	aborts, crashes, rows, changes, early := 0, 0, 0, 0, int64(0)
 	for range worlds {
 		w := newWorld(t, r, 300+r.IntN(1500))
 		for range schedules {
@@ -50,11 +50,12 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 			compareEvents(t, x.events, w.told)
 			changes += len(x.events)
 			x.check("end", x.s)
-			if x.counts != w.count || x.s.Held() != w.held {
-				t.Fatalf("counted %v and %d held, undisturbed %v and %d", x.counts, x.s.Held(), w.count, w.held)
+			if x.counts != w.count || x.early != w.early || x.s.Held() != w.held {
+				t.Fatalf("counted %v, %d early and %d held, undisturbed %v, %d and %d", x.counts, x.early, x.s.Held(), w.count, w.early, w.held)
 			}
+			early += x.early
 			aborts, crashes, rows = aborts+x.aborts, crashes+x.crashes, rows+len(x.rows)
 		}
 	}
-	t.Logf("%d schedules, %d rows, %d changes of anomalies, %d aborts, %d crashes", worlds*schedules, rows, changes, aborts, crashes)
+	t.Logf("%d schedules, %d rows, %d changes of anomalies, %d aborts, %d crashes, %d samples released early", worlds*schedules, rows, changes, aborts, crashes, early)
 }

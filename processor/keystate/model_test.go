@@ -22,6 +22,7 @@ type model struct {
 	rows  []flat
 	told  []flatEvent
 	count Counts
+	early int64
 }
 
 type modelKey struct {
@@ -67,6 +68,32 @@ func (m *model) looks(name []byte) (d []int) {
 }
 
 func (m *model) sample(sm Sample) {
+	m.take(sm)
+	m.overdue(sm.Offset)
+}
+
+// overdue releases what has waited for too many offsets.
+func (m *model) overdue(offset int64) {
+	for m.cfg.MaxHeld > 0 {
+		byOffset := slices.Clone(m.held)
+		slices.SortFunc(byOffset, func(a, b Sample) int { return cmp.Compare(a.Offset, b.Offset) })
+		if len(byOffset) == 0 || byOffset[0].Offset > offset-int64(m.cfg.MaxHeld) {
+			return
+		}
+		first := byOffset[0]
+		m.sort()
+		m.held = slices.DeleteFunc(m.held, func(h Sample) bool {
+			goes := bytes.Equal(h.Key, first.Key) && h.Time <= first.Time
+			if goes {
+				m.early++
+				m.row(h)
+			}
+			return goes
+		})
+	}
+}
+
+func (m *model) take(sm Sample) {
 	filtered := len(m.looks(sm.Key)) == 0
 	late := !filtered && m.cfg.Lateness > 0 && m.max != NoTime && sm.Time < m.wm()
 	old := m.max
@@ -77,7 +104,7 @@ func (m *model) sample(sm Sample) {
 	switch same := func(o Sample) bool { return bytes.Equal(o.Key, sm.Key) && o.Time == sm.Time }; {
 	case filtered:
 	case late:
-	case m.cfg.Lateness == 0 && k != nil && k.any && sm.Time < k.last:
+	case k != nil && k.any && sm.Time < k.last:
 		late = true
 	case m.cfg.DropDuplicates && (k != nil && k.any && sm.Time == k.last || slices.ContainsFunc(m.held, same)):
 		m.count[Duplicate]++
@@ -138,7 +165,7 @@ func (m *model) sample(sm Sample) {
 	if k.silent != nil && sm.Time >= m.wm()-m.cfg.Silence {
 		m.sound(k, events.Recovered, sm.Time, sm.Offset)
 	}
-	if m.cfg.Lateness > 0 {
+	if m.cfg.Lateness > 0 && !(k.any && sm.Time == k.last) {
 		m.held = append(m.held, sm)
 		m.release()
 		return
@@ -146,8 +173,12 @@ func (m *model) sample(sm Sample) {
 	m.row(sm)
 }
 
-func (m *model) release() {
+func (m *model) sort() {
 	slices.SortFunc(m.held, func(a, b Sample) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
+}
+
+func (m *model) release() {
+	m.sort()
 	for len(m.held) > 0 && m.held[0].Time <= m.wm() {
 		sm := m.held[0]
 		m.held = m.held[1:]
@@ -379,7 +410,7 @@ func (m *model) silence(k *modelKey, c events.Change) {
 // TestModel compares the undisturbed fold with the model.
 func TestModel(t *testing.T) {
 	r := seedOf(t)
-	changes, silent, kinds, reasons := 0, 0, [3]int{}, [5]int{}
+	changes, silent, kinds, reasons, early := 0, 0, [3]int{}, [5]int{}, int64(0)
 	for range 60 {
 		w := newWorld(t, r, 100+r.IntN(900))
 		m := &model{cfg: w.cfg, max: NoTime}
@@ -396,9 +427,13 @@ func TestModel(t *testing.T) {
 				silent++
 			}
 		}
-		if w.count != m.count || w.held != len(m.held) {
-			t.Fatalf("counts %v and %d held, the model has %v and %d", w.count, w.held, m.count, len(m.held))
+		if w.count != m.count || w.held != len(m.held) || w.early != m.early {
+			t.Fatalf("counts %v, %d held and %d early, the model has %v, %d and %d", w.count, w.held, w.early, m.count, len(m.held), m.early)
 		}
+		early += m.early
 	}
-	t.Logf("%d changes of anomalies, %d of silences; by kind %v, by reason %v", changes, silent, kinds, reasons)
+	t.Logf("%d changes of anomalies, %d of silences; by kind %v, by reason %v; %d samples released early", changes, silent, kinds, reasons, early)
+	if early == 0 {
+		t.Error("no sample was released early: the test tests too little")
+	}
 }

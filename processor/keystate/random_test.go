@@ -50,6 +50,12 @@ func randomConfig(r *rand.Rand) *Config {
 	}
 	if r.IntN(2) == 0 {
 		cfg.Lateness = int64(1 + r.IntN(200))
+		if r.IntN(4) == 0 {
+			cfg.Lateness = 1e6 // nothing but MaxHeld releases
+		}
+	}
+	if r.IntN(2) == 0 {
+		cfg.MaxHeld = 1 + r.IntN(150)
 	}
 	if r.IntN(2) == 0 {
 		cfg.TTL = int64(1 + r.IntN(3000))

@@ -76,6 +76,7 @@ func (h *heldList) drop(i int) {
 func (s *State) hold(k *Key, sm *Sample) {
 	s.holdBack(k, sm.Time, sm.Offset, sm.Values)
 	s.heldN++
+	s.arrived(k, sm.Time, sm.Offset)
 	if !s.replaying {
 		s.cur.saveHeldIn(k, sm.Time, sm.Offset)
 	}
@@ -102,9 +103,8 @@ func (s *State) holdBack(k *Key, time, offset int64, values []float64) {
 	}
 }
 
-// releaseFirst folds the earliest held sample.
-func (s *State) releaseFirst(b *detectors.Batch) {
-	k := s.heap[0].key
+// releaseFirst folds a key's earliest held sample.
+func (s *State) releaseFirst(k *Key, b *detectors.Batch) {
 	if k.unit != uint32(s.unit) {
 		s.touch(k)
 	}
@@ -119,8 +119,9 @@ func (s *State) releaseFirst(b *detectors.Batch) {
 	s.heldN--
 	if k.held.drop(0); k.held.len() > 0 {
 		w = k.held.at(0)
-		s.heap[0].time, s.heap[0].offset = int64(w[0]), int64(w[1])
-		s.heapDown(0)
+		i := int(k.held.place)
+		s.heap[i].time, s.heap[i].offset = int64(w[0]), int64(w[1])
+		s.heapDown(i)
 	} else {
 		s.unheap(k)
 		s.bytes -= 8 * int64(cap(k.held.words))

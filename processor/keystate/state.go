@@ -59,8 +59,11 @@ type Config struct {
 	// of time and offset. 0: nothing is held, and a sample older than the newest
 	// of its key is late.
 	Lateness int64
-	TTL      int64 // microseconds without a sample after which a key is forgotten; 0: never
-	MaxKeys  int   // keys of the partition; 0: no limit
+	// MaxHeld is how many offsets of the partition's log a held sample waits at most,
+	// and so how many samples are held at most; 0: no limit. See overdue.go.
+	MaxHeld int
+	TTL     int64 // microseconds without a sample after which a key is forgotten; 0: never
+	MaxKeys int   // keys of the partition; 0: no limit
 
 	// Silence in microseconds is how far a key's last sample may be behind the
 	// watermark before a silence of the key is opened; 0: never. See silence.go.
@@ -84,8 +87,8 @@ func (c *Config) Check() error {
 	if c.Dim < 1 || c.Dim > maxDim {
 		bad("%d values a sample, use 1 to %d", c.Dim, maxDim)
 	}
-	if c.Lateness < 0 || c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxRecord < 0 {
-		bad("lateness, ttl, silence, key limit and record limit must not be negative")
+	if c.Lateness < 0 || c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxHeld < 0 || c.MaxRecord < 0 {
+		bad("lateness, ttl, silence, key limit, limit of held samples and record limit must not be negative")
 	}
 	prints := map[uint64]bool{}
 	for i, w := range c.Windows {
@@ -264,6 +267,9 @@ type State struct {
 	// Counts are the samples by outcome since New, less what was rolled back.
 	// Replay counts nothing.
 	Counts Counts
+	// Early are the held samples released since New because MaxHeld offsets had passed
+	// them, before the watermark had; less what was rolled back.
+	Early int64
 	// EvictedKeys are the keys evicted since New, less what was rolled back.
 	EvictedKeys int64
 
@@ -285,9 +291,12 @@ type State struct {
 
 	// Lateness.
 	heap     []heldFirst
-	deferred Sample // folded but not accepted yet: releases come first
-	waiting  bool   // deferred is set, or Filtered, and releases are left
-	accept   bool   // deferred is to be accepted
+	arrivals arrivals // what was held since the state was loaded or rolled back
+	loaded   arrivals // what was held then
+	overdue  int64    // samples of offsets up to here have waited long enough
+	deferred Sample   // folded but not accepted yet: releases come first
+	waiting  bool     // deferred is set, or Filtered, and releases are left
+	accept   bool     // deferred is to be accepted
 	accepted Outcome
 	sweepDue bool
 	scratch  []float64
@@ -363,7 +372,7 @@ func New(cfg *Config) *State {
 		keys: newTable(), maxTime: NoTime, next: math.MinInt64, base: math.MinInt64,
 		committed: math.MinInt64, slow: true, unit: 1, cur: new(unit), stale: map[*Key][]staleSegment{},
 		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64, nextTTL: math.MaxInt64, nextQuiet: math.MaxInt64, oldest: math.MaxInt64,
-		ahead: math.MinInt64,
+		ahead: math.MinInt64, overdue: math.MinInt64,
 	}
 	filtered := false
 	for i := range cfg.Detectors {
@@ -405,8 +414,10 @@ func (s *State) Held() int { return s.heldN }
 // Dirty is the number of keys with changes that no snapshot has.
 func (s *State) Dirty() int { return s.dirtyN }
 
-// Bytes is about the memory of keys, windows and carries.
-func (s *State) Bytes() int64 { return s.bytes }
+// Bytes is about the memory of keys, windows, carries and held samples.
+func (s *State) Bytes() int64 {
+	return s.bytes + arrivalBytes*int64(cap(s.arrivals.list)+cap(s.loaded.list))
+}
 
 // MaxTime is the largest event time folded, NoTime without one.
 func (s *State) MaxTime() int64 { return s.maxTime }

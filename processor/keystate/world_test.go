@@ -168,6 +168,7 @@ type world struct {
 	told  []flatEvent
 	count Counts
 	held  int
+	early int64
 	state map[int64]reference
 
 	decided []decided // committed; what the undisturbed fold is made with
@@ -187,7 +188,7 @@ func newWorldOf(t testing.TB, r *rand.Rand, cfg *Config, n int) *world {
 	w := &world{cfg: cfg, log: randomLog(r, cfg, n), state: map[int64]reference{}}
 	w.end = w.log[len(w.log)-1].Offset + 1
 	s := w.fold(w.end)
-	w.rows, w.told, w.count, w.held = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held()
+	w.rows, w.told, w.count, w.held, w.early = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held(), s.Early
 	var sum int64
 	for _, c := range s.Counts {
 		sum += c
@@ -256,22 +257,24 @@ type run struct {
 	rows      []flat
 	events    []flatEvent
 	counts    Counts
+	early     int64
 
 	// What the worker has.
-	position  int64
-	told      int64 // State knows of this commit
-	counted   Counts
-	cycle     part // in the making
-	flight    *part
-	aborts    int
-	crashes   int
-	breakIt   func(f *Floor)  // for the negative control
-	absent    map[string]bool // by subjectOf: what the registry does not have
-	verdicts  int
-	decides   int // one of so many samples has a decision before it; 0: none
-	maxBytes  int
-	mandatory bool // only what Snapshot must emit, for long
-	keeper    *keeper
+	position     int64
+	told         int64 // State knows of this commit
+	counted      Counts
+	countedEarly int64
+	cycle        part // in the making
+	flight       *part
+	aborts       int
+	crashes      int
+	breakIt      func(f *Floor)  // for the negative control
+	absent       map[string]bool // by subjectOf: what the registry does not have
+	verdicts     int
+	decides      int // one of so many samples has a decision before it; 0: none
+	maxBytes     int
+	mandatory    bool // only what Snapshot must emit, for long
+	keeper       *keeper
 }
 
 type part struct {
@@ -282,6 +285,7 @@ type part struct {
 	events    []flatEvent
 	counts    Counts
 	decided   []decided
+	early     int64
 }
 
 func newRun(t *testing.T, r *rand.Rand, w *world) *run {
@@ -351,7 +355,8 @@ func (x *run) chunk(n int, mark bool) bool {
 	for o := range x.s.Counts {
 		x.cycle.counts[o] += x.s.Counts[o] - x.counted[o]
 	}
-	x.counted = x.s.Counts
+	x.cycle.early += x.s.Early - x.countedEarly
+	x.counted, x.countedEarly = x.s.Counts, x.s.Early
 	x.s.Mark(x.position)
 	want := x.position - int64(x.r.IntN(500))
 	limit := x.maxBytes
@@ -408,6 +413,7 @@ func (x *run) land() {
 	for o := range c.counts {
 		x.counts[o] += c.counts[o]
 	}
+	x.early += c.early
 	if x.r.IntN(4) > 0 {
 		x.tell()
 	}
@@ -486,7 +492,7 @@ func (x *run) restored(changelog []record) *State {
 	}
 	flush()
 	s.EndReplay()
-	if len(s.Rows) > 0 || len(s.Events) > 0 || s.Counts != (Counts{}) {
+	if len(s.Rows) > 0 || len(s.Events) > 0 || s.Counts != (Counts{}) || s.Early != 0 {
 		x.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Counts)
 	}
 	return s
@@ -495,7 +501,7 @@ func (x *run) restored(changelog []record) *State {
 func (x *run) restart() {
 	x.cycle, x.flight = part{}, nil
 	x.position = x.committed
-	x.counted = x.s.Counts
+	x.counted, x.countedEarly = x.s.Counts, x.s.Early
 	x.b.Reset()
 }
 
@@ -555,6 +561,9 @@ func (x *run) invariants(s *State) {
 		if k.held.len() > 0 && s.heap[k.held.place].key != k {
 			x.t.Fatalf("key %q is not where the heap has it", k.name)
 		}
+	}
+	if most := x.w.cfg.MaxHeld; most > 0 && held > most {
+		x.t.Fatalf("%d samples are held, the limit is %d", held, most)
 	}
 	if silent != s.silentN || len(s.orphaned) > 0 {
 		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silentN, silent, len(s.orphaned))
