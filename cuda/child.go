@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +48,27 @@ type lane struct {
 	conn *os.File
 	seq  uint32
 	m    [messageBytes]byte
+}
+
+// errGone is in the cause of a child whose process has ended.
+var errGone = errors.New("the child is gone")
+
+// killed reports whether a child's end was a signal that people, orchestrators and
+// the kernel's out-of-memory killer send, and no fault of the device nor ours.
+func killed(cause error) bool {
+	var exit *exec.ExitError
+	if !errors.Is(cause, errGone) || !errors.As(cause, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() {
+		return false
+	}
+	switch status.Signal() {
+	case unix.SIGKILL, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT:
+		return true
+	}
+	return false
 }
 
 // spawn starts a child for a device and waits until it has answered.
@@ -89,7 +111,7 @@ func spawn(ctx context.Context, o *Options, device int) (*child, error) {
 		if err == nil {
 			err = errors.New("it ended by itself")
 		}
-		c.fail(fmt.Errorf("the child is gone: %w", err))
+		c.fail(fmt.Errorf("%w: %w", errGone, err))
 	}()
 	stop := context.AfterFunc(ctx, func() { c.fail(ctx.Err()) })
 	r, err := c.ask(c.all[0], &request{kind: kindHello}, "", time.Now().Add(o.StartTimeout))

@@ -18,7 +18,8 @@ type device struct {
 	load atomic.Int64
 
 	mu    sync.Mutex
-	child *child // nil: out of service
+	child *child        // nil: out of service
+	up    chan struct{} // closed while in service
 	stats DeviceStats
 }
 
@@ -26,6 +27,29 @@ func (d *device) serving() *child {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.child
+}
+
+// inService is closed once the device is in service.
+func (d *device) inService() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.up
+}
+
+// open is start for Open: a child that somebody kills while it starts is no reason to
+// go without its device, so it is started again within the StartTimeout.
+func (d *device) open(ctx context.Context) error {
+	for deadline := time.Now().Add(d.o.StartTimeout); ; {
+		err := d.start(ctx)
+		if err == nil || !killed(err) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(d.o.Retry / 8):
+		}
+	}
 }
 
 // start starts a child and puts the device in service.
@@ -42,6 +66,8 @@ func (d *device) start(ctx context.Context) error {
 		return err
 	}
 	d.child = c
+	close(d.up)
+	d.stats.NextTry = time.Time{}
 	d.stats.Info, d.stats.Up, d.stats.Pid = c.Info, true, c.cmd.Process.Pid
 	return nil
 }
@@ -64,15 +90,53 @@ func (d *device) keepOn(c *child) error {
 	return err
 }
 
-// healthy is how long a child has to live for its fault to be the first one.
-const healthy = 30 * time.Second
+// backoff says how long a device stays out of service. A batch that breaks it every
+// time, or a driver that is being replaced, should not keep a core busy: where one
+// fault follows the other, the wait doubles. A child that somebody has killed says
+// nothing about the device and is replaced at once, so that a worker whose children
+// are killed every few seconds goes on with its GPU.
+type backoff struct {
+	retry  time.Duration // the first wait
+	faults int           // that followed one another
+}
 
-// keep starts a child again whenever one is gone, until ctx ends. A child that
-// lived for long is replaced at once. Where one fault follows the other, the wait
-// doubles: a batch that breaks the device every time, or a driver that is being
-// replaced, should not keep a core busy.
+// most is the number of times that the wait doubles.
+const most = 6
+
+// wait is how long to wait before the next child.
+func (b *backoff) wait() time.Duration {
+	if b.faults == 0 {
+		return 0
+	}
+	return b.retry << min(b.faults-1, most)
+}
+
+// after is how long to wait before the first start after a child that lived for so
+// long. Its death is the first of a row if it had lived for longer than twice the
+// wait before it.
+func (b *backoff) after(lived time.Duration, killed bool) time.Duration {
+	if lived > 2*max(b.wait(), b.retry) {
+		b.faults = 0
+	}
+	switch {
+	case killed && lived >= b.retry:
+		return 0
+	case killed:
+		return b.retry
+	}
+	defer func() { b.faults++ }()
+	return b.wait()
+}
+
+// again is how long to wait after a child that did not come up.
+func (b *backoff) again() time.Duration {
+	b.faults++
+	return b.wait()
+}
+
+// keep starts a child again whenever one is gone, until ctx ends.
 func (d *device) keep(ctx context.Context, log *slog.Logger) {
-	faults := 0
+	back := backoff{retry: d.o.Retry}
 	for {
 		c := d.serving()
 		select {
@@ -81,14 +145,11 @@ func (d *device) keep(ctx context.Context, log *slog.Logger) {
 		case <-c.dead:
 		}
 		d.mu.Lock()
-		d.child = nil
-		d.stats.Up, d.stats.Pid = false, 0
+		d.child, d.up = nil, make(chan struct{})
+		d.stats.Up, d.stats.Pid, d.stats.NextTry = false, 0, time.Now()
 		d.stats.Faults++
 		d.stats.LastFault = c.failed().Error()
 		d.mu.Unlock()
-		if time.Since(c.ready) > healthy {
-			faults = 0
-		}
 		attrs := []any{"device", d.index, "err", c.failed(), "pid", c.cmd.Process.Pid}
 		if s := c.said.last(); s != "" {
 			attrs = append(attrs, "stderr", s)
@@ -98,12 +159,15 @@ func (d *device) keep(ctx context.Context, log *slog.Logger) {
 		case <-c.gone:
 		case <-time.After(goneTimeout): // a new one may find the device busy; it will be tried again
 		}
-		for began := time.Now(); ; faults++ {
-			if faults > 0 {
+		began := time.Now()
+		for wait := back.after(began.Sub(c.ready), killed(c.failed())); ; wait = back.again() {
+			if wait > 0 {
+				log.Info("GPU out of service", "device", d.index, "next try in", wait)
+				d.outUntil(time.Now().Add(wait))
 				select {
 				case <-ctx.Done():
 					return
-				case <-time.After(d.o.Retry << min(faults-1, 6)):
+				case <-time.After(wait):
 				}
 			}
 			err := d.start(ctx)
@@ -112,12 +176,18 @@ func (d *device) keep(ctx context.Context, log *slog.Logger) {
 			}
 			if err == nil {
 				log.Info("GPU in service again", "device", d.index, "after", time.Since(began).Round(time.Millisecond))
-				faults++
 				break
 			}
-			log.Error("GPU child did not start", "device", d.index, "err", err, "next try in", d.o.Retry<<min(faults, 6))
+			log.Error("GPU child did not start", "device", d.index, "err", err)
 		}
 	}
+}
+
+// outUntil notes when a device that is out of service is tried again.
+func (d *device) outUntil(t time.Time) {
+	d.mu.Lock()
+	d.stats.NextTry = t
+	d.mu.Unlock()
 }
 
 // goneTimeout is how long a killed child may take to end. It is 0.1 s, but a

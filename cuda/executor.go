@@ -44,6 +44,7 @@ type held struct {
 	retired []*memory // what it lay in before this Execute
 	plan    planner
 	parts   []*part // of a plan that is split
+	refused bool    // the device found no room for the plan
 }
 
 // Open starts a child for each device. Its error says why there is none that
@@ -73,10 +74,10 @@ func Open(o Options) (*Executor, error) {
 	}
 	faults := make([]error, len(o.Devices))
 	for i, index := range o.Devices {
-		d := &device{o: &e.o, index: index}
+		d := &device{o: &e.o, index: index, up: make(chan struct{})}
 		d.stats.Index = index
 		e.devices = append(e.devices, d)
-		e.running.Go(func() { faults[i] = d.start(ctx) })
+		e.running.Go(func() { faults[i] = d.open(ctx) })
 	}
 	e.running.Wait()
 	if err := errors.Join(faults...); err != nil {
@@ -155,18 +156,53 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	if len(b.Runs) > 0 {
 		whole = func() error { return fmt.Errorf("cuda: execute: %w", detectors.ErrForgotten) }
 	}
-	if h == nil || !e.inService() {
+	if h == nil || !e.o.Wait && !e.inService() {
 		return whole()
 	}
+	for deaths := 0; ; deaths++ {
+		lost, err := e.execute(ctx, h, whole)
+		if !lost {
+			return err
+		}
+		// Not for ever: it may be this batch that breaks the device.
+		if len(b.Runs) > 0 || !e.o.Wait || deaths == mostDeaths {
+			return whole()
+		}
+		if err := e.await(ctx); err != nil {
+			return fmt.Errorf("cuda: execute: wait for a GPU: %w", err)
+		}
+	}
+}
+
+// mostDeaths is how often a batch goes to a device again that was lost with it.
+const mostDeaths = 3
+
+// await waits until a device is in service.
+func (e *Executor) await(ctx context.Context) error {
+	for !e.inService() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.devices[0].inService():
+		case <-time.After(10 * time.Millisecond): // another one
+		}
+	}
+	return nil
+}
+
+// execute is Execute on a device, or whole where none takes the batch. lost: no device
+// was there for it, or not to the end, and it is to be done from the beginning.
+func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lost bool, err error) {
+	b := h.Batch
 	p := &h.plan
 	p.start(b)
 	p.brought = b.Runs
-	defer func() { e.declined.Add(uint64(p.declined)) }()
+	h.refused = false
 	for round := 0; p.left > 0; round++ {
 		p.assign(b)
 		if n := p.device(); n > 0 {
 			if round == 0 && !e.settle(h) {
-				return whole()
+				return false, whole()
 			}
 			end := e.beside(ctx, p, b)
 			taken, err := e.onDevice(ctx, h, n)
@@ -175,26 +211,29 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 			}
 			switch {
 			case err != nil:
-				return fmt.Errorf("cuda: execute: %w", err)
+				return false, fmt.Errorf("cuda: execute: %w", err)
+			case !taken && !h.refused && (round == 0 || e.o.Wait):
+				return true, nil
 			case !taken && round == 0:
-				return whole()
+				return false, whole()
 			case !taken:
 				p.force()
 				continue
 			}
 		} else if round == 0 {
-			return whole()
+			return false, whole()
 		}
 		p.brought = nil
 		if p.left == 0 {
 			break
 		}
 		if err := e.score(ctx, p, b); err != nil {
-			return fmt.Errorf("cuda: execute: %w", err)
+			return false, fmt.Errorf("cuda: execute: %w", err)
 		}
 	}
+	e.declined.Add(uint64(p.declined))
 	b.Known()
-	return nil
+	return false, nil
 }
 
 // onCPU scores all of a batch on the CPU.
@@ -416,6 +455,7 @@ func (p *planner) write(b *detectors.Batch, m *memory, at, status int) (end, sta
 // refuse counts and logs a batch that found no room.
 func (e *Executor) refuse(h *held, why error) {
 	e.refused.Add(1)
+	h.refused = true
 	e.mu.Lock()
 	quiet := time.Since(e.told) < time.Minute
 	if !quiet {

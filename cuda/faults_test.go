@@ -215,6 +215,51 @@ func TestOftenKilled(t *testing.T) {
 	}
 }
 
+// TestKilledAtStart kills the first child before it has answered: Open starts another.
+func TestKilledAtStart(t *testing.T) {
+	e := open(t, goChildOptions(t, "killed"))
+	defer e.Close()
+	newLoad(t, seeded(t), 10, 1).run(t, e, 1)
+	if d := e.Stats().Devices[0]; d.Starts != 2 || !d.Up || d.Batches != 1 {
+		t.Errorf("%+v, want a second start and a batch", d)
+	}
+}
+
+// TestWait: with Options.Wait, batches that are lost with their device and those that
+// find it out of service are the next child's, and none is the CPU's.
+func TestWait(t *testing.T) {
+	o := goChildOptions(t, "")
+	o.Wait, o.Retry = true, 5*time.Millisecond
+	e := open(t, o)
+	defer e.Close()
+	l := newLoad(t, seeded(t), 60, 2)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() { l.run(t, e, 10) })
+	}
+	for range 4 {
+		if d := e.Stats().Devices[0]; d.Pid > 0 {
+			unix.Kill(d.Pid, unix.SIGKILL)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	wg.Wait()
+	s := e.Stats()
+	t.Logf("%+v", s)
+	if s.CPUBatches != 0 || s.CPUTasks != 0 || s.Devices[0].Batches != 30 || s.Devices[0].Faults == 0 {
+		t.Errorf("%+v, want 30 batches on the device, none on the CPU", s)
+	}
+	// A batch that breaks the device each time is not tried for ever.
+	o = goChildOptions(t, "die")
+	o.Wait, o.Retry = true, 5*time.Millisecond
+	always := open(t, o)
+	defer always.Close()
+	l.run(t, always, 1)
+	if s := always.Stats(); s.CPUBatches != 1 || s.Lost != mostDeaths+1 {
+		t.Errorf("%+v, want the batch on the CPU after %d children", s, mostDeaths+1)
+	}
+}
+
 // TestSharedMemory: tasks whose launch wants more shared memory than a block has on
 // the device are scored on the CPU, by themselves; others are not.
 func TestSharedMemory(t *testing.T) {

@@ -22,7 +22,7 @@ type Options struct {
 	StartTimeout time.Duration
 	// Retry is how long to wait before a child is started again that did not live
 	// long, default 500 ms; it doubles up to 64 times that. After a fault in good
-	// health the first try is at once.
+	// health the first try is at once, and so it is for a child that was killed.
 	Retry time.Duration
 	// Memory is the most memory shared with the devices, of all batches together,
 	// default 1 GiB; it is locked in RAM. Batches that find none are scored on the CPU.
@@ -30,7 +30,12 @@ type Options struct {
 	// Resident is how many bytes of each device windows take that stay there between
 	// batches (Keep); default 0, every window travels with its task.
 	Resident int64
-	Log      *slog.Logger // default: none
+	// Wait has a batch wait for a device that is out of service, and for the next one
+	// where it was lost with its device, so that all scores come from one class of
+	// executor; otherwise the CPU scores it. What no kernel takes, what finds no room,
+	// and a batch that several children died with are the CPU's all the same.
+	Wait bool
+	Log  *slog.Logger // default: none
 }
 
 // Info is what a child says of its device.
@@ -67,6 +72,7 @@ type DeviceStats struct {
 	Starts    uint64 // of children, the first included
 	Faults    uint64 // children that died, answered with an error or overran a deadline
 	LastFault string
+	NextTry   time.Time // when a device that is out of service is started again; zero while it is up
 	Batches   uint64
 	Tasks     uint64
 	Busy      time.Duration // as the device's own clock has it

@@ -20,6 +20,7 @@ type ExecutorStats struct {
 type DeviceStats struct {
 	Device, Name                   string
 	Up                             bool
+	NextTry                        time.Time // where it is not up
 	Starts, Faults, Batches, Tasks uint64
 	Busy                           time.Duration
 }
@@ -45,6 +46,7 @@ var (
 	byTasksDesc   = executorDesc("executor_scored_tasks_total", "Tasks by what scored them.", "executor")
 	gpuInfoDesc   = executorDesc("gpu_info", "1 for each GPU in use.", "device", "name")
 	gpuUpDesc     = executorDesc("gpu_up", "1 while the GPU is in service.", "device")
+	gpuRetryDesc  = executorDesc("gpu_next_try_seconds", "Seconds until a GPU that is out of service is tried again; 0 while it is tried, and while it is up.", "device")
 	gpuBusyDesc   = executorDesc("gpu_busy_seconds_total", "Time of batches on the GPU, copies included.", "device")
 	gpuFaultsDesc = executorDesc("gpu_faults_total", "Children that died, answered with an error or overran a deadline.", "device")
 	gpuStartsDesc = executorDesc("gpu_restarts_total", "Starts of a child after the first.", "device")
@@ -74,6 +76,11 @@ func (s *ExecutorStats) collect(ch chan<- prometheus.Metric) {
 		batches, tasks = batches+d.Batches, tasks+d.Tasks
 		gauge(gpuInfoDesc, true, d.Device, d.Name)
 		gauge(gpuUpDesc, d.Up, d.Device)
+		wait := 0.0
+		if !d.Up {
+			wait = max(0, time.Until(d.NextTry).Seconds())
+		}
+		metric(gpuRetryDesc, prometheus.GaugeValue, wait, d.Device)
 		metric(gpuBusyDesc, prometheus.CounterValue, d.Busy.Seconds(), d.Device)
 		count(gpuFaultsDesc, d.Faults, d.Device)
 		count(gpuStartsDesc, max(d.Starts, 1)-1, d.Device)

@@ -49,7 +49,7 @@ func newExecutor(c *Config, log *slog.Logger) (exec executor, kind string, err e
 // openGPU starts the child program.
 func openGPU(c *Config, log *slog.Logger) (*cuda.Executor, error) {
 	g := &c.GPU
-	o := cuda.Options{Child: g.Child, Workers: c.Fetch.Workers, Deadline: g.Deadline, Memory: int64(g.Memory), Resident: int64(g.Resident), Log: log}
+	o := cuda.Options{Child: g.Child, Workers: c.Fetch.Workers, Deadline: g.Deadline, Memory: int64(g.Memory), Resident: int64(g.Resident), Wait: g.Fallback == "wait", Log: log}
 	if o.Child == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -87,7 +87,7 @@ func watchExecutor(m *processor.Metrics, exec executor) {
 		}
 		for _, d := range s.Devices {
 			out.Devices = append(out.Devices, processor.DeviceStats{
-				Device: strconv.Itoa(d.Index), Name: d.Name, Up: d.Up, Starts: d.Starts, Faults: d.Faults, Batches: d.Batches, Tasks: d.Tasks, Busy: d.Busy,
+				Device: strconv.Itoa(d.Index), Name: d.Name, Up: d.Up, NextTry: d.NextTry, Starts: d.Starts, Faults: d.Faults, Batches: d.Batches, Tasks: d.Tasks, Busy: d.Busy,
 			})
 		}
 		return out

@@ -7,7 +7,7 @@
 // The worker is at the other end of a socket for each lane, from file 3 on, and
 // shares the memory of its batches. What they say to each other is in lane.h and
 // in the worker's cuda/protocol.go. The process ends when a lane's other end is
-// closed.
+// closed, within patience even while a kernel hangs.
 //
 // The path of a batch:
 //
@@ -31,8 +31,10 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
 	"gorgonia.org/cu"
 
 	"odradek/cuda/kernels"
@@ -89,11 +91,32 @@ func run(index, lanes int, memory uint64) error {
 	if err := d.load(); err != nil {
 		return err
 	}
+	go func() {
+		awaitHangUp(3)
+		time.Sleep(patience)
+		os.Exit(errExit)
+	}()
 	ended := make(chan error)
 	for i := range lanes {
 		go func() { ended <- d.serve(3 + i) }()
 	}
 	return <-ended
+}
+
+// patience is how long lanes have to end by themselves once the worker is gone.
+const patience = 2 * time.Second
+
+// awaitHangUp returns when the worker has closed its end of a lane, or is dead. A lane
+// notices that itself when it reads its next request; one whose kernel never ends
+// does not, and would hold the GPU for good.
+func awaitHangUp(fd int) {
+	fds := []unix.PollFd{{Fd: int32(fd)}} // no events: a hang-up is always told
+	for {
+		n, err := unix.Poll(fds, -1)
+		if n > 0 || err != nil && err != unix.EINTR {
+			return
+		}
+	}
 }
 
 // open makes a context on a device. gorgonia.org/cu has called cuInit already and

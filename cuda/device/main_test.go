@@ -7,6 +7,9 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestMain is odradek-cuda itself where a test has started it as a child.
@@ -33,6 +36,34 @@ func TestStart(t *testing.T) {
 		if err := cmd.Run(); err == nil || !strings.Contains(said.String(), c.want) {
 			t.Errorf("%s: %v, %q; want %q", c.args, err, said.String(), c.want)
 		}
+	}
+}
+
+// TestAwaitHangUp: data to be read is no hang-up, the other end's close is one.
+func TestAwaitHangUp(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pair[1])
+	if _, err := unix.Write(pair[0], []byte("a request")); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan bool)
+	go func() {
+		awaitHangUp(pair[1])
+		close(over)
+	}()
+	select {
+	case <-over:
+		t.Fatal("unread data is taken for a hang-up")
+	case <-time.After(50 * time.Millisecond):
+	}
+	unix.Close(pair[0])
+	select {
+	case <-over:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the close is not noticed")
 	}
 }
 
