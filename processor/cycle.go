@@ -264,7 +264,7 @@ func (p *Processor) closeOpen() *cycle {
 func (p *Processor) commitOpen(ctx context.Context) error {
 	c := p.closeOpen()
 	if c.spoilt != nil {
-		return c.spoilt
+		return p.discard(ctx, c)
 	}
 	if len(c.parts) == 0 {
 		p.spare = c
@@ -401,7 +401,11 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 			return fmt.Errorf("%w: %w", ErrInstanceFenced, cause)
 		}
 	case kafka.Fatal:
-		return cause
+		if !p.blame(cause) {
+			return cause
+		}
+	case kafka.Abortable:
+		p.blame(cause)
 	}
 	// Refuse further results before the producer is touched: partitions see the
 	// new epoch at their next join and throw away what they have.
@@ -486,7 +490,7 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 	if len(tps) == 0 {
 		return nil
 	}
-	offs, err := p.committedOffsets(ctx, tps)
+	offs, err := p.known(ctx, tps)
 	if err != nil {
 		return err
 	}

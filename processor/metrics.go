@@ -337,12 +337,12 @@ func (m *Metrics) executed(tasks int, took time.Duration) {
 	m.tasks.Add(float64(tasks))
 }
 
-// deadLetter counts a record that could not be read, before its commit.
-func (m *Metrics) deadLetter(tp kafka.TP, reason string) {
+// deadLetters counts n records that could not be read, before their commit.
+func (m *Metrics) deadLetters(tp kafka.TP, reason string, n int64) {
 	if m == nil {
 		return
 	}
-	m.decodeErrors.WithLabelValues(tp.Topic, reason).Inc()
+	m.decodeErrors.WithLabelValues(tp.Topic, reason).Add(float64(n))
 }
 
 // restored counts a partition whose state is there, with held samples in it.

@@ -22,6 +22,9 @@ var (
 	assignedDesc  = prometheus.NewDesc(metricPrefix+"assigned_partitions", "Partitions assigned to this worker.", nil, nil)
 	restoringDesc = prometheus.NewDesc(metricPrefix+"restoring_partitions", "Assigned partitions whose state is still being restored.", nil, nil)
 
+	quarantinedDesc = prometheus.NewDesc(metricPrefix+"quarantined_partitions", "Assigned partitions that are paused because they cannot go on.", nil, nil)
+	quarantineDesc  = prometheus.NewDesc(metricPrefix+"partition_quarantined", "1 for a partition that is paused because it cannot go on, by reason.", []string{"topic", "partition", "reason"}, nil)
+
 	registryRequestsDesc = prometheus.NewDesc(metricPrefix+"schema_registry_requests_total", "Requests to the schema registry.", nil, nil)
 	registryFailuresDesc = prometheus.NewDesc(metricPrefix+"schema_registry_failures_total", "Requests to the schema registry that failed.", nil, nil)
 	registryHitsDesc     = prometheus.NewDesc(metricPrefix+"schema_cache_hits_total", "Schemas answered from memory or disk.", nil, nil)
@@ -58,7 +61,7 @@ func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		registryRequestsDesc, registryFailuresDesc, registryHitsDesc, registryUpDesc,
-		assignedDesc, restoringDesc, readyDesc, fetchAgeDesc, highDesc, highLagDesc, onHoldDesc, holdTimeDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
+		assignedDesc, restoringDesc, readyDesc, fetchAgeDesc, highDesc, highLagDesc, onHoldDesc, holdTimeDesc, quarantinedDesc, quarantineDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
 	} {
 		ch <- d
 	}
@@ -93,7 +96,7 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	if status == nil {
 		return
 	}
-	parts, now, restoring, idle, onHold := status(), time.Now(), 0, 0, 0
+	parts, now, restoring, idle, onHold, quarantined := status(), time.Now(), 0, 0, 0, 0
 	open := map[string]int64{}
 	for i := range parts {
 		p := &parts[i]
@@ -124,8 +127,14 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(highDesc, float64(p.HighWatermark))
 			gauge(highLagDesc, float64(p.HighLag))
 		}
+		if q := p.Quarantine; q != nil {
+			quarantined++
+			ch <- prometheus.MustNewConstMetric(quarantineDesc, prometheus.GaugeValue, 1, p.Topic, strconv.Itoa(int(p.Partition)), q.Reason)
+		}
 		if !p.Running {
-			restoring++
+			if p.Quarantine == nil {
+				restoring++
+			}
 			gauge(remainingDesc, float64(p.Remaining))
 			continue
 		}
@@ -154,6 +163,7 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(assignedDesc, prometheus.GaugeValue, float64(len(parts)))
 	ch <- prometheus.MustNewConstMetric(onHoldDesc, prometheus.GaugeValue, float64(onHold))
+	ch <- prometheus.MustNewConstMetric(quarantinedDesc, prometheus.GaugeValue, float64(quarantined))
 	ch <- prometheus.MustNewConstMetric(idleDesc, prometheus.GaugeValue, float64(idle))
 	ch <- prometheus.MustNewConstMetric(restoringDesc, prometheus.GaugeValue, float64(restoring))
 }

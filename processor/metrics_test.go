@@ -21,7 +21,7 @@ func TestMetricsDoc(t *testing.T) {
 	m := NewMetrics()
 	tp := kafka.TP{Topic: "in", Partition: 2}
 	m.Watch(func() []PartitionStatus {
-		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8, LagKnown: true, HighWatermark: 9, HighLag: 4, HighLagKnown: true, Fetching: true, Watermark: 1e15, Open: map[string]int64{"level": 2}}, {Topic: "in", Partition: 3}}
+		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8, LagKnown: true, HighWatermark: 9, HighLag: 4, HighLagKnown: true, Fetching: true, Watermark: 1e15, Open: map[string]int64{"level": 2}}, {Topic: "in", Partition: 3, Quarantine: &Quarantine{Reason: reasonUnreadable}}}
 	})
 	m.WatchReady(func() error { return nil })
 	m.WatchRegistry(func() schemas.RegistryStats { return schemas.RegistryStats{Requests: 1} })
@@ -36,7 +36,7 @@ func TestMetricsDoc(t *testing.T) {
 		m.committedPart(pt, r)
 	}
 	m.aborted(errors.New("x"))
-	m.deadLetter(tp, "magic")
+	m.deadLetters(tp, "magic", 1)
 	m.executed(3, time.Millisecond)
 	m.restored(pt, time.Second)
 	m.offsetLost(tp, 3)
@@ -130,7 +130,7 @@ func TestNilMetrics(t *testing.T) {
 	m.committed(&cycle{}, 0)
 	m.committedPart(&partition{}, &part{})
 	m.aborted(nil)
-	m.deadLetter(kafka.TP{}, "x")
+	m.deadLetters(kafka.TP{}, "x", 1)
 	m.restored(&partition{}, 0)
 	m.dropPartition(kafka.TP{})
 	m.offsetLost(kafka.TP{}, 1)

@@ -143,21 +143,26 @@ func (pt *partition) deadLetter(rec *kafka.Record, cause error) {
 		class, field = de.Class, de.Field
 	}
 	text := fmt.Sprintf("%s/%d at offset %d: %v", pt.tp.Topic, pt.tp.Partition, rec.Offset, cause)
-	pt.p.cfg.Metrics.deadLetter(pt.tp, class)
+	pt.p.cfg.Metrics.deadLetters(pt.tp, class, 1)
 	pt.logDead(class, text)
 	h := pt.originalHeaders(rec)
 	own := len(h)
-	h = append(h,
-		kafka.Header{Key: "__streams.errors.exception", Value: []byte("odradek." + class)},
-		kafka.Header{Key: "__streams.errors.stacktrace", Value: nil},
-		kafka.Header{Key: "__streams.errors.message", Value: []byte(text[:min(len(text), maxErrorText)])},
-	)
-	h = append(h, pt.sourceHeaders("__streams.errors.", rec.Offset)...)
-	h = append(h, kafka.Header{Key: "odradek.error.class", Value: []byte(class)})
+	h = append(h, pt.reason(class, text, rec.Offset)...)
 	if field != "" {
 		h = append(h, kafka.Header{Key: "odradek.error.field", Value: []byte(field)})
 	}
 	pt.side = append(pt.side, sideRecord{kind: sideDead, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h, own: own})
+}
+
+// reason is the headers of KIP-1034 that say why there is a dead letter.
+func (pt *partition) reason(class, text string, offset int64) []kafka.Header {
+	h := []kafka.Header{
+		{Key: "__streams.errors.exception", Value: []byte("odradek." + class)},
+		{Key: "__streams.errors.stacktrace", Value: nil},
+		{Key: "__streams.errors.message", Value: []byte(text[:min(len(text), maxErrorText)])},
+	}
+	h = append(h, pt.sourceHeaders("__streams.errors.", offset)...)
+	return append(h, kafka.Header{Key: "odradek.error.class", Value: []byte(class)})
 }
 
 // lateRecord keeps rec for the side topic of late records.

@@ -49,6 +49,7 @@ type partition struct {
 	onHold      atomic.Pointer[holding]          // nil: not held
 	watched     atomic.Pointer[kafka.Source]     // what is being fetched now: the partition, or its changelog
 	restoring   restoring
+	confined    atomic.Pointer[Quarantine] // nil: it goes on
 
 	// Owned by the goroutine.
 	state      *keystate.State
@@ -120,7 +121,12 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 	go func() {
 		defer close(pt.done)
 		offs, err := offsets()
-		if err == nil {
+		if kafka.Unauthorized(err) { // of one topic, and others may have been asked for with it
+			if offs, err = pt.p.committedOffsets(ctx, []kafka.TP{pt.tp}); kafka.Unauthorized(err) {
+				err = &stuckError{reasonUnauthorized, err}
+			}
+		}
+		if err == nil || pt.quarantine(err) {
 			err = pt.run(ctx, offs[pt.tp])
 		}
 		pt.closeSource()
@@ -167,8 +173,10 @@ func (pt *partition) take() command {
 // run is the goroutine.
 func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 	pt.batch = pt.p.cfg.Executor.Batch()
-	if err := pt.restore(ctx, off); err != nil {
-		return err
+	if pt.confined.Load() == nil {
+		if err := pt.restore(ctx, off); err != nil && !pt.quarantine(err) {
+			return err
+		}
 	}
 	for {
 		var chunks <-chan *kafka.Chunk
@@ -180,6 +188,9 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			return ctx.Err()
 		case <-pt.mail:
 			cmd := pt.take()
+			if cmd == goBack && !pt.running.Load() {
+				cmd = goOn // quarantined without a state
+			}
 			if (cmd == goBack || cmd == startOver) && !pt.stale() {
 				// Restored since the command was given: nothing here is of before, and
 				// what has been joined counts.
@@ -199,7 +210,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 				if err != nil {
 					return err
 				}
-				if err := pt.restore(ctx, offs[pt.tp]); err != nil {
+				if err := pt.restore(ctx, offs[pt.tp]); err != nil && !pt.quarantine(err) {
 					return err
 				}
 			default:
@@ -218,7 +229,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			case errors.Is(err, errStaleEpoch):
 				// The main goroutine is on its way to say where to go on.
 				pt.closeSource()
-			case err != nil:
+			case err != nil && !pt.quarantine(err):
 				return err
 			}
 		}
@@ -239,10 +250,15 @@ func (pt *partition) closeSource() {
 	}
 }
 
-// seek fetches from offset on; nothing fetched before can arrive any more.
+// seek fetches from offset on; nothing fetched before can arrive any more. In
+// quarantine nothing is fetched.
 func (pt *partition) seek(offset int64) {
 	pt.closeSource()
 	pt.position.Store(offset)
+	if pt.confined.Load() != nil {
+		pt.watched.Store(nil)
+		return
+	}
 	pt.source = pt.p.fetcher.Add(pt.tp, offset)
 	pt.watched.Store(pt.source)
 }
@@ -307,7 +323,7 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 			return err
 		}
 		next := pt.it.NextOffset()
-		if retry != nil {
+		if retry != nil && pt.it.Err() == nil {
 			next = pt.it.Record().Offset
 			pt.held(heldForRegistry, next, retry)
 		} else {
@@ -319,7 +335,13 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 			}
 		}
 		if retry == nil {
+			if pt.it.Cut() {
+				pt.seek(next)
+			}
 			return nil
+		}
+		if pt.it.Err() != nil {
+			return stuckFetch(retry)
 		}
 		// The writer schema of this record is not known and the registry cannot
 		// be asked: hold the partition here, everything before it is joined.
@@ -358,7 +380,7 @@ func (pt *partition) hold(ctx context.Context, d time.Duration) (stop bool, err 
 // stop before the iterator's current record and to try it again.
 func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 	s := pt.state
-	for pt.again || pt.it.Next() {
+	for pt.again || pt.nextRecord() {
 		pt.again = false
 		rec := pt.it.Record()
 		if pt.header == nil {
@@ -397,10 +419,7 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 			pt.lateRecord(rec)
 		}
 	}
-	if err := pt.it.Err(); err != nil {
-		return nil, fmt.Errorf("processor: %s/%d at offset %d: %w", pt.tp.Topic, pt.tp.Partition, pt.it.NextOffset(), err)
-	}
-	return nil, pt.finish(ctx)
+	return pt.it.Err(), pt.finish(ctx)
 }
 
 // makeRoom scores until the batch has room for the tasks of one more sample.
@@ -477,7 +496,8 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	pt.skipped = skipped
 	bytes, err := pt.write(c, &r)
 	if err != nil {
-		c.spoil(err) // some of the results are in it, and their offset must not be without the rest
+		err = stuckWrite(err)
+		pt.spoil(c, err) // some of the results are in it, and their offset must not be without the rest
 		return err
 	}
 	r.floor = s.Floor()
@@ -533,7 +553,7 @@ const handOverBytes = 16 << 20
 // snapshot, and this one is of the cycle that comes after.
 func (pt *partition) lastSnapshot(ctx context.Context) error {
 	at := pt.position.Load()
-	if pt.forward || pt.state.Dirty() == 0 {
+	if pt.forward || pt.confined.Load() != nil || pt.state.Dirty() == 0 {
 		return nil
 	}
 	for pt.committed.Load() < at {
@@ -553,7 +573,11 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 	defer pt.p.joinMu.RUnlock()
 	bytes, err := pt.writeState(c, at, handOverBytes)
 	if err != nil {
-		c.spoil(err)
+		err = stuckWrite(err)
+		pt.spoil(c, err)
+		if pt.quarantine(err) {
+			return nil // the next owner replays more, that is all
+		}
 		return err
 	}
 	c.add(pt, part{next: at, floor: pt.state.Floor(), fetched: time.Now()}, bytes)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
@@ -37,10 +38,10 @@ type bench struct {
 	rng    *rand.Rand
 }
 
-func newBench(t *testing.T, partitions int) *bench {
+func newBench(t *testing.T, partitions int, opts ...kfake.Opt) *bench {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	c := brokertest.Fake(t, brokertest.FakeOptions{Opts: opts})
 	b := &bench{t: t, c: c, input: c.Topic(t, "in", partitions), rng: rand.New(rand.NewPCG(seed, 7))}
 	client, err := kafka.Open(context.Background(), kafka.Config{Brokers: c.Brokers, ClientID: "test"})
 	if err != nil {
@@ -63,12 +64,18 @@ func newBench(t *testing.T, partitions int) *bench {
 // the reading schema.
 func (b *bench) produce(n int) {
 	b.t.Helper()
+	b.produceTo(-1, n)
+}
+
+// produceTo does so in one partition, or by key in -1.
+func (b *bench) produceTo(partition int32, n int) {
+	b.t.Helper()
 	enc := schemas.NewReadingEncoder(-1, "plant", "mm")
 	recs := make([]brokertest.Record, n)
 	for i := range recs {
 		name := fmt.Sprintf("s%02d", b.rng.IntN(30))
 		v := math.Sin(float64(b.n)/9) + 0.1*b.rng.NormFloat64()
-		recs[i] = brokertest.Record{Topic: b.input, Partition: -1, Key: []byte(name), Time: 1700000000000 + int64(b.n)*1000,
+		recs[i] = brokertest.Record{Topic: b.input, Partition: partition, Key: []byte(name), Time: 1700000000000 + int64(b.n)*1000,
 			Value: enc.Append(nil, []byte(name), 1700000000000000+int64(b.n)*1e6, v, int64(b.n))}
 		b.n++
 	}

@@ -20,6 +20,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	begin := time.Now()
 	pt.running.Store(false)
 	pt.onHold.Store(nil)
+	pt.confined.Store(nil)
 	pt.closeSource()
 	pt.wipe, pt.wiped, pt.arrivals, pt.work = nil, false, arrivals{}, restoreWork{}
 	fctx, stop := context.WithCancel(ctx)
@@ -248,13 +249,15 @@ func (pt *partition) replay(ctx context.Context, floor, end int64) error {
 }
 
 // read calls fn for the visible records of tp in [from, to). It ends by
-// position: the last records may be markers, aborted or compacted away.
+// position: the last records may be markers, aborted or compacted away. A batch of
+// the input that cannot be read is passed over, as it was live; state that cannot
+// be read is the operator's to decide about.
 func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn func(*kafka.Record) error) error {
 	if from >= to {
 		return nil
 	}
 	src := pt.p.fetcher.Add(tp, from)
-	defer src.Close()
+	defer func() { src.Close() }()
 	pt.watched.Store(src)
 	defer pt.watched.Store(nil)
 	pt.remaining.Store(to - from)
@@ -273,20 +276,24 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 			return fmt.Errorf("processor: read %s/%d: the fetcher ended", tp.Topic, tp.Partition)
 		}
 		if c.Err != nil {
-			return fmt.Errorf("processor: read %s/%d: %w", tp.Topic, tp.Partition, c.Err)
+			return pt.unread(tp, fmt.Errorf("processor: read %s/%d: %w", tp.Topic, tp.Partition, c.Err))
 		}
 		it.Reset(c)
 		pt.remaining.Store(to - c.From)
 		var err error
-		for err == nil && it.Next() {
+		advance := it.Next
+		if tp == pt.tp {
+			advance = func() bool { return nextReplayed(&it) }
+		}
+		for err == nil && advance() {
 			rec := it.Record()
 			if rec.Offset >= to {
 				break
 			}
 			err = fn(rec)
 		}
-		if err == nil {
-			err = it.Err()
+		if err == nil && it.Err() != nil {
+			err = pt.unread(tp, it.Err())
 		}
 		next := it.NextOffset()
 		c.Release()
@@ -295,6 +302,11 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 		}
 		if next >= to {
 			return nil
+		}
+		if it.Cut() {
+			src.Close()
+			src = pt.p.fetcher.Add(tp, next)
+			pt.watched.Store(src)
 		}
 	}
 }
@@ -407,7 +419,11 @@ func (pt *partition) list(ctx context.Context, tp kafka.TP, at int64) (int64, er
 			return 0, ctx.Err()
 		}
 		if c := kafka.ClassOf(err); c == kafka.Fatal {
-			return 0, fmt.Errorf("processor: offsets of %s/%d: %w", tp.Topic, tp.Partition, err)
+			err = fmt.Errorf("processor: offsets of %s/%d: %w", tp.Topic, tp.Partition, err)
+			if kafka.Unauthorized(err) {
+				err = &stuckError{reasonUnauthorized, err}
+			}
+			return 0, err
 		}
 		pt.log.Warn("offsets not to be had yet", "of", tp.Topic, "err", err)
 		if err := sleep(ctx, wait); err != nil {
@@ -431,7 +447,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
 	var oor *kafka.OffsetOutOfRangeError
 	if !errors.As(c.Err, &oor) {
-		return fmt.Errorf("processor: fetch %s/%d: %w", pt.tp.Topic, pt.tp.Partition, c.Err)
+		return stuckFetch(fmt.Errorf("processor: fetch %s/%d: %w", pt.tp.Topic, pt.tp.Partition, c.Err))
 	}
 	for pt.committed.Load() < pt.position.Load() {
 		pt.announce()

@@ -31,6 +31,7 @@ type PartitionStatus struct {
 	Since       time.Time // the latest of CommittedAt, when there was something to commit again, and when brokers were back
 	Hold        string    // what outside of Kafka the partition waits for; empty: for nothing
 	HoldSince   time.Time
+	Quarantine  *Quarantine // nil: it goes on; read only
 
 	LagKnown      bool          // Committed, End and Lag are known; while it is restored that takes a moment
 	HighWatermark int64         // where the log ends, what open transactions have written included; -1: not known yet
@@ -59,7 +60,7 @@ func (p *Processor) Status() []PartitionStatus {
 			Topic: tp.Topic, Partition: tp.Partition, Running: pt.running.Load(),
 			Position: pt.position.Load(), Committed: pt.committed.Load(), End: pt.end.Load(),
 			Keys: pt.keys.Load(), Held: pt.heldNow.Load(), Late: pt.lateNow.Load(), Bytes: pt.bytes.Load(), Remaining: pt.remaining.Load(),
-			Watermark: keystate.NoTime,
+			Watermark: keystate.NoTime, Quarantine: pt.confined.Load(),
 		}
 		if t := pt.maxTime.Load(); t != 0 && t > keystate.NoTime+p.cfg.State.Lateness {
 			s.Watermark = t - p.cfg.State.Lateness
@@ -92,7 +93,7 @@ func (p *Processor) Ready() bool { return p.NotReady() == nil }
 
 // NotReady says why the worker does not do its work: it is not in the group, a
 // partition is being restored, or the brokers do not answer. It is nil for a member
-// that the group has no partition for.
+// that the group has no partition for, and a partition in quarantine does not count.
 func (p *Processor) NotReady() error {
 	parts := p.Status()
 	if len(parts) == 0 {
@@ -105,6 +106,7 @@ func (p *Processor) NotReady() error {
 	}
 	for i := range parts {
 		switch s := &parts[i]; {
+		case s.Quarantine != nil:
 		case !s.Running:
 			return fmt.Errorf("processor: %s/%d: its state is being restored", s.Topic, s.Partition)
 		case s.Lost:
@@ -115,11 +117,11 @@ func (p *Processor) NotReady() error {
 }
 
 // Stalled names a partition that has had input for longer than limit without
-// committing any; nil when there is none. One that is held does not count, nor one
-// whose broker does not answer: a worker that is started anew is no better off.
+// committing any; nil when there is none. One that is held or in quarantine does not
+// count, nor one whose broker does not answer: a worker that is started anew is no better off.
 func (p *Processor) Stalled(limit time.Duration) error {
 	for _, s := range p.Status() {
-		if idle := time.Since(s.Since); s.Running && s.Hold == "" && !s.Lost && s.behind > 0 && idle > limit {
+		if idle := time.Since(s.Since); s.Running && s.Hold == "" && s.Quarantine == nil && !s.Lost && s.behind > 0 && idle > limit {
 			return fmt.Errorf("processor: %s/%d: %d records behind and nothing committed for %s", s.Topic, s.Partition, s.behind, idle.Round(time.Second))
 		}
 	}

@@ -112,7 +112,7 @@ func (w *worker) status() web.Status {
 		s.State = "restoring"
 	}
 	for _, ps := range p.Status() {
-		s.Partitions = append(s.Partitions, web.Partition{Topic: ps.Topic, Partition: ps.Partition, Running: ps.Running,
+		s.Partitions = append(s.Partitions, web.Partition{Quarantine: (*web.Quarantine)(ps.Quarantine), Topic: ps.Topic, Partition: ps.Partition, Running: ps.Running,
 			Committed: ps.Committed, End: ps.End, Lag: ps.Lag, Keys: ps.Keys, Held: ps.Held, Late: ps.Late,
 			Rate: w.metrics.Partition(ps.TP()).Rate(), CommittedAt: ps.CommittedAt,
 			Hold: ps.Hold, HoldSince: ps.HoldSince, HighWatermark: ps.HighWatermark, FetchAge: web.Duration(ps.FetchAge), Lost: ps.Lost})

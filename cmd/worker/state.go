@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -25,7 +26,8 @@ const stateExamples = `  worker state list
   worker state list -topic sensors -partition 3 -keys
   worker state export -topic sensors -key pump-17 > pump-17.jsonl
   worker state reset -topic sensors -to committed -yes   # forget all series, go on where the group was
-  worker state reset -to earliest -yes                   # score everything again`
+  worker state reset -to earliest -yes                   # score everything again
+  worker state reset -topic sensors -partition 3 -to 4711 -yes   # step over what partition 3 cannot read`
 
 // stateOptions are the flags of `state`.
 type stateOptions struct {
@@ -36,8 +38,16 @@ type stateOptions struct {
 	keys      bool
 	asJSON    bool
 	to        string
+	at        int64 // of -to, where it is an offset
 	yes       bool
 	timeout   time.Duration
+}
+
+// offset reports that -to is an offset, and keeps it.
+func (o *stateOptions) offset() bool {
+	at, err := strconv.ParseInt(o.to, 10, 64)
+	o.at = at
+	return err == nil && at >= 0
 }
 
 func (t terminal) state(ctx context.Context, args []string) int {
@@ -48,7 +58,7 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	fs.StringVar(&o.key, "key", "", "list, export: only this series")
 	fs.BoolVar(&o.keys, "keys", false, "list: a line for each series")
 	fs.BoolVar(&o.asJSON, "json", false, "list: one JSON object a line")
-	fs.StringVar(&o.to, "to", "committed", "reset: where to begin: committed, earliest or latest; a partition without a committed offset begins at ODRADEK_START")
+	fs.StringVar(&o.to, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is named; a partition without a committed offset begins at ODRADEK_START")
 	fs.BoolVar(&o.yes, "yes", false, "reset: do it; without it only what would be done is printed")
 	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time limit")
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -66,8 +76,10 @@ func (t terminal) state(ctx context.Context, args []string) int {
 		return usage("say list, export or reset; worker state -h tells more")
 	case !slices.Contains([]string{"list", "export", "reset"}, o.action):
 		return usage("no action %q; use list, export or reset", o.action)
-	case !slices.Contains([]string{"committed", "earliest", "latest"}, o.to):
-		return usage("-to %q is not one of committed, earliest, latest", o.to)
+	case !slices.Contains([]string{"committed", "earliest", "latest"}, o.to) && !o.offset():
+		return usage("-to %q is not one of committed, earliest, latest, nor an offset", o.to)
+	case o.offset() && o.partition < 0:
+		return usage("-to %s is an offset of one partition: name it with -partition, and its topic with -topic where there are several", o.to)
 	case o.action == "reset" && o.key != "":
 		return usage("reset empties whole partitions: -key goes with list and export")
 	}

@@ -142,6 +142,16 @@ func testStateCommands(t *testing.T, c *brokertest.Cluster) {
 			t.Errorf("partition %d was %+v, is %+v", i, before[i], p)
 		}
 	}
+	// To an offset goes one partition, and only to one that there is.
+	if code, out := reset("-partition", "1", "-to", fmt.Sprint(before[1].Committed+1_000_000), "-yes"); code != exitFailed || !strings.Contains(out, "is not in the log") {
+		t.Errorf("to an offset past the log: exit %d, %s", code, out)
+	}
+	if code, out := reset("-partition", "1", "-to", fmt.Sprint(before[1].Committed-3), "-yes"); code != exitOK {
+		t.Fatalf("exit %d, %s", code, out)
+	}
+	if p, _ := stateLines(t, environ); p[1].Committed != before[1].Committed-3 || p[1].Floor != fmt.Sprint(p[1].Committed) || p[1].Series != 0 {
+		t.Errorf("after the reset to %d: %+v", before[1].Committed-3, p[1])
+	}
 	// A worker goes on from there, and scores that partition again.
 	scores := topic + "-g-scores"
 	count := func() (n int, of2 int) {
@@ -153,7 +163,7 @@ func testStateCommands(t *testing.T, c *brokertest.Cluster) {
 	}
 	was, extra := count()
 	runUntil(t, c, environ, topic, nil)
-	if now, _ := count(); now < was+extra*9/10 || now > was+extra {
+	if now, _ := count(); now < was+extra*9/10 || now > was+extra+3 {
 		t.Errorf("%d scores, then %d; the partition has %d records", was, now, extra)
 	}
 }
@@ -193,7 +203,7 @@ func testStateResetOfGrownTopic(t *testing.T, c *brokertest.Cluster) {
 }
 
 func TestStateUsage(t *testing.T) {
-	for _, args := range []string{"", "explode", "reset -to nowhere", "reset -key x", "list surplus"} {
+	for _, args := range []string{"", "explode", "reset -to nowhere", "reset -to 5", "reset -to -5 -partition 1", "reset -key x", "list surplus"} {
 		term, _, errs := console(minimal()...)
 		if code := term.state(context.Background(), strings.Fields(args)); code != exitUsage || errs.Len() == 0 {
 			t.Errorf("%q: exit %d, %s", args, code, errs)

@@ -205,7 +205,7 @@ func (b *fetchBroker) finish(q *fetchRequest, taken []*Source, third bool) {
 		p := &q.parts[i]
 		p.next, p.whole = p.offset, 0
 		if p.records != nil {
-			p.next, p.whole, p.need, p.err = scan(p.records.b, p.offset)
+			p.next, p.whole, p.need, p.err = scan(p.records.b, p.offset, p.highWatermark)
 		}
 	}
 	f := b.f

@@ -102,6 +102,7 @@ var (
 	errHeaders  = errors.New("record headers are malformed")
 	errCount    = errors.New("record count of the batch does not match its content")
 	errSequence = errors.New("offsets do not ascend")
+	errNowhere  = errors.New("batch header leads past the end of the log, and no batch follows that would say where to go on")
 )
 
 func errMagic(m byte) error {
@@ -126,6 +127,7 @@ type Iterator struct {
 
 	recs  []byte // rest of the open batch, decompressed
 	left  int    // records in it
+	open  int    // records that were left in it when it turned out to be unreadable
 	delta int64  // the last record's offset delta, -1 before the first
 	last  int64  // the batch's last offset delta
 	base  int64
@@ -133,7 +135,11 @@ type Iterator struct {
 	fixed bool  // log append time: every record has the timestamp first
 
 	raw      []byte // rest of the chunk
+	batch    []byte // the batch opened last; nil: what is next in raw cannot be told apart
+	damaged  bool   // it does not match its CRC: nothing in its header is sure
+	cut      bool   // see Cut
 	from     int64
+	until    int64 // the chunk's Next
 	next     int64
 	end      int64 // after the last batch seen, visible or not
 	tp       TP
@@ -163,7 +169,7 @@ func (it *Iterator) Reset(c *Chunk) {
 	if cap(inflated) > maxKept {
 		inflated = nil
 	}
-	*it = Iterator{raw: c.Raw, from: c.From, next: c.From, tp: c.TP, txns: c.Aborted, inflated: inflated, aborted: aborted}
+	*it = Iterator{raw: c.Raw, from: c.From, next: c.From, until: c.Next, tp: c.TP, txns: c.Aborted, inflated: inflated, aborted: aborted}
 }
 
 // Record returns the record that Next found.
@@ -292,21 +298,29 @@ func (it *Iterator) openBatch() bool {
 			it.raw, it.recs = nil, nil
 			return false
 		}
-		it.raw = rest
+		it.raw, it.batch = rest, nil
 		base := int64(be.Uint64(b))
 		last := int64(int32(be.Uint32(b[23:])))
-		if base < 0 || last < 0 || base > math.MaxInt64-last-1 {
+		if base < 0 || base > math.MaxInt64-math.MaxInt32-1 {
 			return it.fail(errLength)
 		}
 		if base < it.end {
 			return it.fail(errSequence)
 		}
+		it.batch, it.base = b, base
+		// The CRC comes first: without it not even the last offset is sure.
+		if it.damaged = crc32.Checksum(b[21:], castagnoli) != be.Uint32(b[17:]); it.damaged {
+			if len(rest) >= 8 && int64(be.Uint64(rest)) <= it.from {
+				continue // all of it is before the position
+			}
+			return it.fail(errCRC)
+		}
+		if last < 0 {
+			return it.fail(errLength)
+		}
 		it.end = base + last + 1
 		if base+last < it.from {
 			continue
-		}
-		if crc32.Checksum(b[21:], castagnoli) != be.Uint32(b[17:]) {
-			return it.fail(errCRC)
 		}
 		attrs := be.Uint16(b[21:])
 		producer := int64(be.Uint64(b[43:]))
@@ -356,7 +370,7 @@ func (it *Iterator) openBatch() bool {
 // fail ends the iteration. It always returns false.
 func (it *Iterator) fail(err error) bool {
 	it.err = &CorruptError{TP: it.tp, Offset: it.next, Err: err}
-	it.left, it.recs, it.raw = 0, nil, nil
+	it.open, it.left, it.recs = it.left, 0, nil
 	return false
 }
 
@@ -421,8 +435,10 @@ func longVarint(p []byte, i int) (int64, int) {
 
 // scan walks the batch headers of a fetch response. next is the offset after the
 // last whole batch (from when there is none), whole how many bytes those take,
-// and need the size of a batch that did not fit, 0 if nothing was cut off.
-func scan(raw []byte, from int64) (next int64, whole, need int, err error) {
+// and need the size of a batch that did not fit, 0 if nothing was cut off. end is
+// where the log ends: a header that leads past it, or past the batch that follows,
+// is damaged, and the batch that follows says where to go on.
+func scan(raw []byte, from, end int64) (next int64, whole, need int, err error) {
 	next = from
 	rest := raw
 	for {
@@ -436,11 +452,33 @@ func scan(raw []byte, from int64) (next int64, whole, need int, err error) {
 			}
 			return next, whole, need, nil
 		}
-		last := int64(binary.BigEndian.Uint64(b)) + int64(int32(binary.BigEndian.Uint32(b[23:])))
-		next = max(next, last+1)
+		after := batchEnd(b, r, end)
+		if after < 0 {
+			return next, whole, 0, errNowhere
+		}
+		next = max(next, after)
 		whole += len(b)
 		rest = r
 	}
+}
+
+// batchEnd returns the offset after batch b: what its header says, unless that is
+// past the batch at the beginning of rest, or past end where nothing follows. Then
+// it is where the next batch begins, and -1 if that is not known.
+func batchEnd(b, rest []byte, end int64) int64 {
+	be := binary.BigEndian
+	base, last := int64(be.Uint64(b)), int64(int32(be.Uint32(b[23:])))
+	after, follows := base+last+1, len(rest) >= 8
+	if follows {
+		end = int64(be.Uint64(rest))
+	}
+	switch {
+	case last >= 0 && after <= end:
+		return after
+	case follows && end > base:
+		return end
+	}
+	return -1
 }
 
 // errTruncated is a response that ends before it should.

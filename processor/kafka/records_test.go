@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -295,7 +296,7 @@ func TestIteratorVisibility(t *testing.T) {
 			if err != nil || !slices.Equal(got, tc.want) || next != tc.next {
 				t.Fatalf("offsets %v, next %d, %v; want %v, next %d", got, next, err, tc.want, tc.next)
 			}
-			if pos, _, _, err := scan(tc.raw, tc.from); err != nil || pos != tc.next {
+			if pos, _, _, err := scan(tc.raw, tc.from, math.MaxInt64); err != nil || pos != tc.next {
 				t.Fatalf("position by headers %d, %v; want %d", pos, err, tc.next)
 			}
 		})
@@ -512,7 +513,7 @@ func FuzzIterator(f *testing.F) {
 		if it.NextOffset() <= last || it.Next() {
 			t.Fatalf("next %d after %d", it.NextOffset(), last)
 		}
-		next, whole, _, err := scan(raw, from)
+		next, whole, _, err := scan(raw, from, math.MaxInt64)
 		if whole > len(raw) || next < from {
 			t.Fatal(next, whole)
 		}

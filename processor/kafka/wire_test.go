@@ -157,7 +157,7 @@ func FuzzFetchResponse(f *testing.F) {
 			total += 16 * len(p.aborted)
 			if p.records != nil {
 				total += len(p.records.b)
-				scan(p.records.b, p.offset)
+				scan(p.records.b, p.offset, p.highWatermark)
 			}
 		}
 		if err == nil && total > len(body) {

@@ -43,6 +43,16 @@ type Partition struct {
 	HighWatermark int64    `json:"high_watermark"`    // -1: not known yet
 	FetchAge      Duration `json:"fetch_age_seconds"` // how long no fetch has been answered
 	Lost          bool     `json:"lost"`              // for longer than brokers take to come back
+
+	Quarantine *Quarantine `json:"quarantine,omitempty"`
+}
+
+// Quarantine is why a partition is paused.
+type Quarantine struct {
+	Reason string    `json:"reason"`
+	Detail string    `json:"detail"`
+	Offset int64     `json:"offset"` // where it would go on
+	Since  time.Time `json:"since"`
 }
 
 // Detector is one configured detector.
@@ -146,9 +156,11 @@ td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 <h2>Partitions</h2>
 {{if .Partitions}}<table><tr><th>topic</th><th class="n">partition</th><th>state</th><th class="n">committed</th><th class="n">end</th><th class="n">lag</th><th class="n">records/s</th><th class="n">series</th><th class="n">held</th><th class="n">late</th><th>committed</th></tr>
 {{range .Partitions}}<tr><td>{{.Topic}}</td><td class="n">{{.Partition}}</td>
-<td>{{if .Running}}running{{else}}<span class="warn">restoring</span>{{end}}{{if .Lost}}, <span class="warn">no answer from its broker for {{.FetchAge}}</span>{{end}}{{if .Hold}}, <span class="warn">held since {{ago $.Now .HoldSince}}: {{.Hold}}</span>{{end}}</td>
+<td>{{if .Quarantine}}<span class="warn">quarantined: {{.Quarantine.Reason}} at {{n .Quarantine.Offset}}</span>{{else if .Running}}running{{else}}<span class="warn">restoring</span>{{end}}{{if .Lost}}, <span class="warn">no answer from its broker for {{.FetchAge}}</span>{{end}}{{if .Hold}}, <span class="warn">held since {{ago $.Now .HoldSince}}: {{.Hold}}</span>{{end}}</td>
 <td class="n">{{n .Committed}}</td><td class="n">{{n .End}}</td><td class="n">{{n .Lag}}</td><td class="n">{{rate .Rate}}</td><td class="n">{{n .Keys}}</td><td class="n">{{n .Held}}</td><td class="n">{{if .Late}}<span class="warn">{{n .Late}}</span>{{else}}0{{end}}</td><td>{{ago $.Now .CommittedAt}}</td></tr>
-{{end}}</table>{{else}}<p>None assigned.</p>{{end}}
+{{end}}</table>
+{{range .Partitions}}{{if .Quarantine}}<p class="warn">{{.Topic}}/{{.Partition}} is paused since {{date .Quarantine.Since}}: {{.Quarantine.Detail}}</p>
+{{end}}{{end}}{{else}}<p>None assigned.</p>{{end}}
 <h2>Detectors</h2>
 <table><tr><th>name</th><th>method</th><th>fields</th><th>series</th><th class="n">window</th><th class="n">stride</th><th>threshold</th></tr>
 {{range .Detectors}}<tr><td>{{.Name}}</td><td>{{.Op}}</td><td>{{.Fields}}</td><td>{{.Keys}}</td><td class="n">{{.Window}}</td><td class="n">{{.Stride}}</td><td>{{.Threshold}}</td></tr>

@@ -1,0 +1,45 @@
+package kafka
+
+import (
+	"errors"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+// Blame is what an error that repeating does not help is about.
+type Blame struct {
+	TP           TP
+	Unauthorized bool // the client may not do it on any partition of the topic
+}
+
+// BlameOf returns the partition whose batch or offset is refused for good: the same
+// again gets the same answer. ok is false for an error that names none, and for one
+// that may go away.
+func BlameOf(err error) (b Blame, ok bool) {
+	var produce *ProduceError
+	var offset *OffsetError
+	var part partitionError
+	switch {
+	case errors.As(err, &produce):
+		b.TP = produce.TP
+	case errors.As(err, &offset):
+		b.TP = offset.TP
+	case errors.As(err, &part):
+		b.TP = part.tp
+	default:
+		return Blame{}, false
+	}
+	var code kafkago.Error
+	errors.As(err, &code)
+	switch code {
+	case kafkago.TopicAuthorizationFailed:
+		b.Unauthorized = true
+		return b, true
+	case kafkago.OffsetMetadataTooLarge, kafkago.InvalidCommitOffsetSize, kafkago.InvalidRecord, kafkago.InvalidTimestamp, kafkago.PolicyViolation:
+		return b, true
+	}
+	return Blame{}, false
+}
+
+// Unauthorized reports that the client may not do on a topic what it tried.
+func Unauthorized(err error) bool { return errors.Is(err, kafkago.TopicAuthorizationFailed) }
