@@ -68,6 +68,7 @@ type cycle struct {
 type part struct {
 	next    int64 // offset after the last record
 	floor   keystate.Floor
+	log     string // the changelog's incarnation
 	counts  counts
 	samples []int64 // event times (us) of a sample of the rows, for the latency
 	recent  []RecentAnomaly
@@ -175,6 +176,7 @@ func (c *cycle) add(pt *partition, r part, bytes int) {
 		c.parts[pt] = have
 	}
 	have.extend(&r)
+	have.log = pt.owner.now.Incarnation
 	c.bytes += bytes
 	c.records += int(r.counts.consumed)
 	c.full = c.bytes >= c.limit || c.records >= cycleRecords
@@ -222,11 +224,7 @@ func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.T
 func sourceOffsets(parts map[*partition]*part) map[kafka.TP]kafka.Offset {
 	m := make(map[kafka.TP]kafka.Offset, len(parts))
 	for pt, r := range parts {
-		meta := r.floor.String()
-		if pt.forward {
-			meta = forwarded
-		}
-		m[pt.tp] = kafka.Offset{Offset: r.next, Metadata: meta}
+		m[pt.tp] = kafka.Offset{Offset: r.next, Metadata: pt.metadata(r)}
 	}
 	return m
 }
@@ -305,6 +303,9 @@ func (p *Processor) settled(parts map[*partition]*part) {
 		pt.committed.Store(r.next)
 		pt.committedAt.Store(time.Now().UnixNano())
 		pt.fresh.Store(false)
+		if pt.starting.Swap(false) {
+			pt.send(goOn)
+		}
 	}
 }
 
@@ -319,7 +320,7 @@ func (p *Processor) commit(work context.Context, c *cycle) error {
 			outs[tp] = b
 		}
 		offs := sourceOffsets(c.parts)
-		failpoint("before-send")
+		c.failpoint("before-send")
 		// A rebalance may be in the way of the offsets. What this cycle holds is still
 		// ours until a Revoked event is done or a Lost one comes, so they go again.
 		sent := false
@@ -333,11 +334,11 @@ func (p *Processor) commit(work context.Context, c *cycle) error {
 		if err != nil {
 			return fmt.Errorf("processor: send cycle: %w", err)
 		}
-		failpoint("before-end")
+		c.failpoint("before-end")
 		if err := p.producer.End(ctx, true); err != nil {
 			return fmt.Errorf("processor: commit transaction: %w", err)
 		}
-		failpoint("after-end")
+		c.failpoint("after-end")
 		return nil
 	}
 	// At least once: the outputs must be there before the state that has
@@ -346,44 +347,16 @@ func (p *Processor) commit(work context.Context, c *cycle) error {
 		if err := p.commitOutside(work, sourceOffsets(c.parts)); err != nil {
 			return err
 		}
-		failpoint("offsets-first")
+		c.failpoint("offsets-first")
 	}
 	if err := p.producer.Produce(ctx, outs); err != nil {
 		return fmt.Errorf("processor: produce outputs: %w", err)
 	}
-	failpoint("before-changelog")
-	if err := p.firstOffsets(work, c); err != nil {
-		return fmt.Errorf("processor: commit the first offsets: %w", err)
-	}
-	ctx, stop := context.WithTimeout(work, p.cfg.TransactionTimeout) // a rebalance may have used up the first one
-	defer stop()
+	c.failpoint("before-changelog")
 	if err := p.producer.Produce(ctx, logs); err != nil {
 		return fmt.Errorf("processor: produce state: %w", err)
 	}
-	failpoint("before-offsets")
-	return nil
-}
-
-// firstOffsets commits where partitions began that have no committed offset yet:
-// a worker that is killed after the state and before the offsets would leave state
-// that belongs to no offset.
-func (p *Processor) firstOffsets(ctx context.Context, c *cycle) error {
-	first := map[kafka.TP]kafka.Offset{}
-	for pt := range c.parts {
-		if pt.fresh.Load() && !pt.forward && !pt.begun { // later ones may be on their way
-			at := pt.committed.Load()
-			first[pt.tp] = kafka.Offset{Offset: at, Metadata: keystate.Floor{Offset: at, MaxTime: keystate.NoTime}.String()}
-		}
-	}
-	if len(first) == 0 {
-		return nil
-	}
-	if err := p.commitOutside(ctx, first); err != nil {
-		return err
-	}
-	for pt := range c.parts {
-		pt.begun = true
-	}
+	c.failpoint("before-offsets")
 	return nil
 }
 

@@ -44,6 +44,9 @@
 //     sees the other.
 //   - handOver keeps committing while partitions stop, because a stopping one
 //     may wait for room in a full cycle that only a commit makes.
+//   - A partition fetches nothing before its start and the owner record of its
+//     changelog are committed (owner.go, goFrom). State that belongs to no
+//     offset, or an offset without its changelog, could not be told from a new group.
 //   - Offsets are asked for after the producer has its new epoch, never before:
 //     until then the old transaction's end is not decided.
 //   - Records of an output carry the time of writing as Kafka timestamp, not

@@ -35,6 +35,15 @@ func parseFailpoint(s string) *armedFailpoint {
 	return f
 }
 
+// failpoint names the points of cycles without records, which only say where
+// partitions start, idle-<name>: how many there are depends on timing.
+func (c *cycle) failpoint(name string) {
+	if c.records == 0 {
+		name = "idle-" + name
+	}
+	failpoint(name)
+}
+
 func failpoint(name string) {
 	if armed == nil || armed.name != name {
 		return

@@ -339,28 +339,24 @@ const maxSourceName = 249
 // snapshotBytes bounds the state that one chunk adds to a cycle.
 const snapshotBytes = 4 << 20
 
-// writeState snapshots the keys that hold the replay floor back until it is at
-// want, and deletes what a given-up state left in the changelog.
-func (pt *partition) writeState(c *cycle, want int64, limit int) (bytes int, err error) {
-	t := c.outs.changelogs[pt.tp.Topic]
+// changelog locks the cycle's batches for the partition's changelog.
+func (pt *partition) changelog(c *cycle) (s *sink, b *kafka.Batches, t *topic) {
+	t = c.outs.changelogs[pt.tp.Topic]
 	tp := kafka.TP{Topic: t.name, Partition: pt.tp.Partition}
 	v, ok := c.changelog.Load(tp)
 	if !ok {
 		v, _ = c.changelog.LoadOrStore(tp, new(sink))
 	}
-	s := v.(*sink)
-	b := c.lock(s, t)
+	s = v.(*sink)
+	return s, c.lock(s, t), t
+}
+
+// writeState snapshots the keys that hold the replay floor back until it is at
+// want.
+func (pt *partition) writeState(c *cycle, want int64, limit int) (bytes int, err error) {
+	s, b, t := pt.changelog(c)
 	defer s.mu.Unlock()
 	ms := time.Now().UnixMilli()
-	// Once: a later result may have written a new snapshot of the same key.
-	for i := 0; i < len(pt.wipe) && !pt.wiped; i++ {
-		key := pt.wipe[i]
-		if err := b.Append(ms, key, nil, nil); err != nil {
-			return bytes, fmt.Errorf("processor: write to %s: %w", t.name, err)
-		}
-		bytes += len(key)
-	}
-	pt.wiped = true
 	err = pt.state.Snapshot(want, limit, func(key, value []byte) error {
 		bytes += len(key) + len(value)
 		return b.Append(ms, key, value, nil)

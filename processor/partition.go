@@ -35,7 +35,7 @@ type partition struct {
 	committedAt atomic.Int64 // unix ns
 	behindAt    atomic.Int64 // unix ns; when there was first something to commit again
 	fresh       atomic.Bool  // the group has no committed offset for it yet
-	begun       bool         // at least once: its first offset is committed; main goroutine only
+	starting    atomic.Bool  // where it starts, or whose its changelog is, is not committed yet
 	running     atomic.Bool  // restored; has or may have uncommitted results
 	position    atomic.Int64 // next offset to fold
 	end         atomic.Int64 // last stable offset seen
@@ -72,8 +72,9 @@ type partition struct {
 	side       []sideRecord    // dead letters, late records and forwarded records of the chunk
 	value      []byte
 	open       map[string]int64 // anomalies by detector
-	wipe       [][]byte         // changelog keys to delete (state given up), until that is committed
-	wiped      bool             // wipe is in an uncommitted result already
+	owner      owned
+	waiting    bool     // for the commit of the start: nothing is fetched
+	wipe       [][]byte // changelog keys to delete (state given up), until that is committed
 	arrivals   arrivals
 	work       restoreWork
 	lates      lateLog
@@ -195,14 +196,15 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 				// Restored since the command was given: nothing here is of before, and
 				// what has been joined counts.
 				cmd = goOn
-				if pt.source == nil { // a hold was given up for the command
+				if pt.source == nil && !pt.waiting { // a hold was given up for the command
 					pt.seek(pt.position.Load())
 				}
 			}
 			switch cmd {
 			case goOn:
+				pt.started()
 			case goBack:
-				if err := pt.rollback(); err != nil {
+				if err := pt.rollback(ctx); err != nil && !pt.quarantine(err) {
 					return err
 				}
 			case startOver:
@@ -264,7 +266,7 @@ func (pt *partition) seek(offset int64) {
 }
 
 // rollback returns to the committed mark: the in-memory twin of restore.
-func (pt *partition) rollback() error {
+func (pt *partition) rollback(ctx context.Context) error {
 	pt.resetChunk()
 	to := pt.committed.Load()
 	if err := pt.state.Rollback(to); err != nil {
@@ -273,11 +275,9 @@ func (pt *partition) rollback() error {
 	pt.settle()
 	pt.countOpen()
 	pt.batch.Reset()
-	pt.wiped = false
 	pt.counted, pt.evicted, pt.early = pt.state.Counts, pt.state.EvictedKeys, pt.state.Early
 	pt.setEpoch()
-	pt.seek(to)
-	return nil
+	return pt.goFrom(ctx, to)
 }
 
 func (pt *partition) setEpoch() {
@@ -291,7 +291,6 @@ func (pt *partition) settle() {
 	if c := pt.committed.Load(); c > pt.settled {
 		pt.state.Committed(c)
 		pt.settled = c
-		pt.wipe = nil
 	}
 }
 

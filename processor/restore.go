@@ -22,7 +22,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.onHold.Store(nil)
 	pt.confined.Store(nil)
 	pt.closeSource()
-	pt.wipe, pt.wiped, pt.arrivals, pt.work = nil, false, arrivals{}, restoreWork{}
+	pt.wipe, pt.arrivals, pt.work = nil, arrivals{}, restoreWork{}
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go pt.restoring.follow(fctx, pt.p.cfg.Client, pt.tp)
@@ -61,7 +61,9 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	// running, so either it tells us to go back or we have the new epoch.
 	pt.running.Store(true)
 	pt.setEpoch()
-	pt.seek(at)
+	if err := pt.goFrom(ctx, at); err != nil {
+		return err
+	}
 	pt.exportState(true)
 	pt.p.cfg.Metrics.restored(pt, time.Since(begin))
 	w := &pt.work
@@ -99,17 +101,18 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 			if err != nil {
 				return err
 			}
-			return pt.begin(at)
+			return pt.begin(at, true)
 		}
 		if _, lost, err := pt.bounds(ctx, off.Offset); lost || err != nil {
 			return err
 		}
-		return pt.begin(off.Offset)
+		return pt.begin(off.Offset, false)
 	}
 	stored, err := pt.loadChangelog(ctx)
 	if err != nil {
 		return err
 	}
+	same := pt.identify(off.Metadata)
 	if off.Offset < 0 {
 		if len(stored) > 0 {
 			return pt.giveUp(ctx, stored, "the group has no committed offset for it (they expire when a group is away for long), but there is state", StartEarliest, false)
@@ -118,7 +121,7 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		if err != nil {
 			return err
 		}
-		return pt.begin(at)
+		return pt.begin(at, true)
 	}
 	floor, err := keystate.ParseFloor(off.Metadata)
 	if err != nil {
@@ -128,6 +131,9 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 	switch {
 	case lost || err != nil:
 		return err
+	case !same:
+		return pt.giveUp(ctx, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
+			pt.changelogTP(), off.Offset), off.Offset, true)
 	case floor.Offset < starts && floor.Offset < off.Offset:
 		return pt.giveUp(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset, starts), off.Offset, true)
 	}
@@ -146,16 +152,12 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 	}
 	pt.work.replayed, pt.work.replayTook = off.Offset-floor.Offset, time.Since(began)
 	pt.state.EndReplay()
-	return pt.begin(off.Offset)
+	return pt.begin(off.Offset, false)
 }
 
-// begin makes at the committed mark of the state as it is.
-func (pt *partition) begin(at int64) error {
-	pt.state.Mark(at)
-	pt.state.Committed(at)
-	pt.committed.Store(at)
-	pt.settled = at
-	return nil
+// changelogTP is the partition's changelog.
+func (pt *partition) changelogTP() kafka.TP {
+	return kafka.TP{Topic: pt.p.outputs.changelogs[pt.tp.Topic].name, Partition: pt.tp.Partition}
 }
 
 // loadChangelog feeds the partition's changelog to the state, which is empty,
@@ -175,7 +177,8 @@ func (pt *partition) loadChangelog(ctx context.Context) (map[string]struct{}, er
 }
 
 func (pt *partition) readChangelog(ctx context.Context) (map[string]struct{}, error) {
-	tp := kafka.TP{Topic: pt.p.outputs.changelogs[pt.tp.Topic].name, Partition: pt.tp.Partition}
+	tp := pt.changelogTP()
+	pt.owner = owned{}
 	from, err := pt.list(ctx, tp, StartEarliest)
 	if err != nil {
 		return nil, err
@@ -193,6 +196,9 @@ func (pt *partition) readChangelog(ctx context.Context) (map[string]struct{}, er
 		pt.work.bytes += int64(len(rec.Key) + len(rec.Value))
 		if rec.Key == nil {
 			return nil
+		}
+		if string(rec.Key) == OwnerKey {
+			return pt.loadOwner(tp, rec.Value)
 		}
 		if rec.Value == nil {
 			delete(stored, string(rec.Key))
@@ -370,10 +376,10 @@ func (pt *partition) giveUp(ctx context.Context, stored map[string]struct{}, rea
 }
 
 // empty goes on at offset at without state; what the changelog holds is deleted
-// in the transaction of the next cycle.
+// in the transaction that commits that.
 func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at int64) error {
 	if pt.forward {
-		return pt.begin(at)
+		return pt.begin(at, true)
 	}
 	if stored == nil {
 		pt.state = pt.newState()
@@ -381,14 +387,14 @@ func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at i
 		if stored, err = pt.loadChangelog(ctx); err != nil {
 			return err
 		}
+		pt.identify("")
 	}
 	pt.state = pt.newState()
 	pt.wipe = make([][]byte, 0, len(stored))
 	for k := range stored {
 		pt.wipe = append(pt.wipe, []byte(k))
 	}
-	pt.wiped = false
-	return pt.begin(at)
+	return pt.begin(at, true)
 }
 
 // startOffset is where ODRADEK_START points.

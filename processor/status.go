@@ -16,6 +16,7 @@ type PartitionStatus struct {
 	Topic       string
 	Partition   int32
 	Running     bool  // restored
+	Starting    bool  // where it starts is not committed yet, and nothing is fetched before
 	Position    int64 // next offset to fold
 	Committed   int64
 	End         int64 // last stable offset seen; -1: not known yet
@@ -57,7 +58,7 @@ func (p *Processor) Status() []PartitionStatus {
 	out := make([]PartitionStatus, 0, len(p.status))
 	for tp, pt := range p.status {
 		s := PartitionStatus{
-			Topic: tp.Topic, Partition: tp.Partition, Running: pt.running.Load(),
+			Topic: tp.Topic, Partition: tp.Partition, Running: pt.running.Load(), Starting: pt.starting.Load(),
 			Position: pt.position.Load(), Committed: pt.committed.Load(), End: pt.end.Load(),
 			Keys: pt.keys.Load(), Held: pt.heldNow.Load(), Late: pt.lateNow.Load(), Bytes: pt.bytes.Load(), Remaining: pt.remaining.Load(),
 			Watermark: keystate.NoTime, Quarantine: pt.confined.Load(),
@@ -92,8 +93,9 @@ func (p *Processor) Status() []PartitionStatus {
 func (p *Processor) Ready() bool { return p.NotReady() == nil }
 
 // NotReady says why the worker does not do its work: it is not in the group, a
-// partition is being restored, or the brokers do not answer. It is nil for a member
-// that the group has no partition for, and a partition in quarantine does not count.
+// partition is being restored or its start is not committed yet, or the brokers do
+// not answer. It is nil for a member that the group has no partition for, and a
+// partition in quarantine does not count.
 func (p *Processor) NotReady() error {
 	parts := p.Status()
 	if len(parts) == 0 {
@@ -109,6 +111,8 @@ func (p *Processor) NotReady() error {
 		case s.Quarantine != nil:
 		case !s.Running:
 			return fmt.Errorf("processor: %s/%d: its state is being restored", s.Topic, s.Partition)
+		case s.Starting:
+			return fmt.Errorf("processor: %s/%d: its start is not committed yet", s.Topic, s.Partition)
 		case s.Lost:
 			return fmt.Errorf("processor: %s/%d: no fetch has been answered for %s", s.Topic, s.Partition, s.FetchAge.Round(time.Second))
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/schemas"
 )
@@ -280,6 +281,7 @@ func (o *onlineCheck) changelog(ctx context.Context, name, of string, have, need
 		o.r.fault(what, fmt.Sprintf("it has %d partitions and %s has %d: series may lie in other partitions than their state", have, of, need),
 			"worker state reset -topic "+of)
 	}
+	o.emptied(ctx, name, of, have)
 	conf, err := o.client.TopicConfig(ctx, name)
 	if err != nil {
 		return // the warning on the input topic has said it
@@ -289,6 +291,34 @@ func (o *onlineCheck) changelog(ctx context.Context, name, of string, have, need
 		o.r.fault(what, "cleanup.policy="+policy+" deletes state by age", "set cleanup.policy=compact")
 	case !strings.Contains(policy, "compact"):
 		o.r.fault(what, "cleanup.policy="+policy+": it grows without end", "set cleanup.policy=compact")
+	}
+}
+
+// emptied reports a changelog partition without a record though the committed
+// offset says that there is state. What cannot be asked shows at the start.
+func (o *onlineCheck) emptied(ctx context.Context, name, of string, partitions int) {
+	var inputs, logs []kafka.TP
+	for p := range int32(partitions) {
+		inputs, logs = append(inputs, kafka.TP{Topic: of, Partition: p}), append(logs, kafka.TP{Topic: name, Partition: p})
+	}
+	committed, err := o.client.Committed(ctx, o.c.Group.Group, inputs)
+	if err != nil {
+		return
+	}
+	first, err := o.client.ListOffsets(ctx, logs, kafka.Earliest)
+	if err != nil {
+		return
+	}
+	last, err := o.client.ListOffsets(ctx, logs, kafka.Latest)
+	if err != nil {
+		return
+	}
+	for i, log := range logs {
+		if processor.Incarnation(committed[inputs[i]].Metadata) != "" && first[log] == last[log] {
+			o.r.fault("topic "+name, fmt.Sprintf("partition %d is empty, and offset %d of %s is committed with state: it was deleted and made again, or its records were deleted",
+				log.Partition, committed[inputs[i]].Offset, inputs[i]), "worker state reset -topic "+of+", or "+prefix+"STATE_LOST=reset")
+			return
+		}
 	}
 }
 

@@ -143,7 +143,7 @@ func TestRestoreHeld(t *testing.T) {
 	o.waitMembers(2)
 	c.RegistryServer.Stop()
 	first.kill()
-	second.waitLogged(t, "restore is held", 20*time.Second)
+	second.waitLogged(t, "partition held, the schema registry", 20*time.Second)
 	began := time.Now()
 	if code := second.drain(t); code != exitOK {
 		t.Errorf("drained with %d", code)

@@ -128,7 +128,7 @@ func TestFailpoints(t *testing.T) {
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g", "INSTANCE_ID=only")
 		ctx := context.Background()
-		for _, point := range []string{"before-send", "before-end", "after-end", "before-end", "before-send", "after-end"} {
+		for _, point := range []string{"idle-before-end", "before-send", "before-end", "after-end", "before-end", "before-send", "after-end"} {
 			if _, err := c.ProduceAcked(ctx, walk(t, m, input, rng, 20, 3000)); err != nil {
 				t.Fatal(err)
 			}
@@ -196,7 +196,7 @@ func TestAtLeastOnce(t *testing.T) {
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g", "GUARANTEE=at_least_once", "INSTANCE_ID=only")
-		for _, point := range []string{"before-changelog", "before-offsets"} {
+		for _, point := range []string{"idle-before-offsets", "before-changelog", "before-offsets"} {
 			if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 20, 3000)); err != nil {
 				t.Fatal(err)
 			}

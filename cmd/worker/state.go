@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
 )
@@ -225,7 +226,7 @@ func (s *stateTool) read(ctx context.Context, log kafka.TP, values bool) ([]*sto
 		switch {
 		case rec.Value == nil:
 			r.bytes = -1 // a tombstone
-		case values:
+		case values || r.key == processor.OwnerKey:
 			r.value = append([]byte{}, rec.Value...)
 		}
 		return true, nil
@@ -238,7 +239,7 @@ func (s *stateTool) read(ctx context.Context, log kafka.TP, values bool) ([]*sto
 var recordKinds = map[byte]struct {
 	name    string
 	numbers int
-}{'H': {"head", 0}, 'P': {"part", 1}, 'S': {"segment", 2}, 'E': {"eviction", 0}}
+}{'H': {"head", 0}, 'P': {"part", 1}, 'S': {"segment", 2}, 'E': {"eviction", 0}, 'O': {"owner", 0}}
 
 // splitRecordKey takes a changelog key apart; a key of another form is all series.
 func splitRecordKey(key string) (kind, series string, numbers []uint64) {
@@ -264,7 +265,8 @@ type partitionState struct {
 	Floor     string           `json:"replay_floor"`
 	Replay    int64            `json:"replay_records"`
 	Series    int              `json:"series"`
-	Records   map[string]int   `json:"records"` // by kind
+	Records   map[string]int   `json:"records"`         // by kind
+	Owner     string           `json:"owner,omitempty"` // the group whose state the changelog holds
 	Bytes     int64            `json:"bytes"`
 	Keys      map[string]int64 `json:"keys,omitempty"` // bytes of each series
 }
@@ -299,6 +301,16 @@ func (s *stateTool) list(ctx context.Context, t terminal) error {
 					p.Series++
 				}
 				p.Records[kind]++
+				if r.key == processor.OwnerKey {
+					owner, err := processor.ParseOwner(r.value)
+					if err == nil {
+						p.Owner, err = owner.Group, owner.Foreign(log.Topic, s.c.Group.Group, tp)
+					}
+					if err != nil {
+						fmt.Fprintln(t.err, "warning:", err)
+					}
+					continue
+				}
 				p.Bytes += int64(r.bytes)
 				keys[series] += int64(r.bytes)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
 )
@@ -24,6 +25,9 @@ const resetting = "reset in progress"
 func (s *stateTool) reset(ctx context.Context, t terminal) error {
 	targets, err := s.targets(ctx)
 	if err != nil {
+		return err
+	}
+	if err := s.own(ctx); err != nil {
 		return err
 	}
 	remake := s.mismatched()
@@ -62,6 +66,51 @@ func (s *stateTool) reset(ctx context.Context, t terminal) error {
 	}
 	fmt.Fprintf(t.err, "reset %d partitions, %d state records deleted\n", len(s.tps), n)
 	return nil
+}
+
+// own refuses changelogs that hold the state of another group or topic.
+func (s *stateTool) own(ctx context.Context) error {
+	for topic := range s.counts {
+		if !s.stateOf[topic] {
+			continue
+		}
+		for p := range int32(s.logs[topic]) {
+			log := kafka.TP{Topic: s.c.ChangelogTopic(topic), Partition: p}
+			o, err := s.owner(ctx, log)
+			if err == nil && o != nil {
+				err = o.Foreign(log.Topic, s.c.Group.Group, kafka.TP{Topic: topic, Partition: p})
+			}
+			if err != nil {
+				return fmt.Errorf("state: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// owner reads the first owner record of a changelog partition, which is near its
+// front; nil without one.
+func (s *stateTool) owner(ctx context.Context, log kafka.TP) (owner *processor.Owner, err error) {
+	first, err := s.client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
+	if err != nil {
+		return nil, err
+	}
+	last, err := s.client.ListOffsets(ctx, []kafka.TP{log}, kafka.Latest)
+	if err != nil {
+		return nil, err
+	}
+	err = readRange(ctx, s.fetcher, log, first[log], last[log], func(rec *kafka.Record) (bool, error) {
+		if string(rec.Key) != processor.OwnerKey || rec.Value == nil {
+			return true, nil
+		}
+		o, err := processor.ParseOwner(rec.Value)
+		if err != nil {
+			return false, fmt.Errorf("changelog %s at offset %d: %w", log, rec.Offset, err)
+		}
+		owner = &o
+		return false, nil
+	})
+	return owner, err
 }
 
 // targets is the offset at which each partition is to begin.
@@ -189,7 +238,7 @@ func (s *stateTool) remake(ctx context.Context, topic string) error {
 	}
 }
 
-// wipe writes a tombstone for every live record of the changelogs.
+// wipe writes a tombstone for every live record of the changelogs but the owner's.
 func (s *stateTool) wipe(ctx context.Context) (records int, err error) {
 	producer := s.client.NewProducer(kafka.ProducerConfig{})
 	if err := producer.Init(ctx); err != nil {
@@ -217,6 +266,9 @@ func (s *stateTool) wipe(ctx context.Context) (records int, err error) {
 		}
 		now := time.Now().UnixMilli()
 		for _, r := range live {
+			if r.key == processor.OwnerKey {
+				continue
+			}
 			if err := b.Append(now, []byte(r.key), nil, nil); err != nil {
 				return records, fmt.Errorf("state: %w", err)
 			}

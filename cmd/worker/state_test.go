@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,50 @@ func testStateResetOfGrownTopic(t *testing.T, c *brokertest.Cluster) {
 		t.Errorf("%d partitions", len(lines))
 	}
 	runUntil(t, c, environ, topic, nil)
+}
+
+// A changelog of another group is left alone by a reset, and one that has lost its
+// records is a fault of check.
+func TestStateOfOthers(t *testing.T) {
+	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	topic, environ := stateFixture(t, c)
+	runUntil(t, c, environ, topic, nil)
+	log := topic + "-g-" + topic + "-changelog"
+	records := func() int {
+		recs, err := c.Admin().ReadAll(context.Background(), log, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(recs)
+	}
+	before := records()
+	other := append(slices.Clone(environ), "ODRADEK_GROUP=other", "ODRADEK_CHANGELOG_PREFIX="+topic+"-g")
+	term, _, errs := console(other...)
+	code := term.state(context.Background(), []string{"reset", "-yes"})
+	if code != exitRefused || !strings.Contains(errs.String(), `group "`+topic+`-g"`) || !strings.Contains(errs.String(), `group "other"`) {
+		t.Errorf("a reset of another group's state: exit %d, %s", code, errs)
+	}
+	if offs, err := c.Admin().Offsets(context.Background(), "other", true); err != nil || len(offs) > 0 {
+		t.Errorf("offsets were committed: %v (%v)", offs, err)
+	}
+	if n := records(); n != before {
+		t.Errorf("%d records in the changelog, %d before", n, before)
+	}
+	term, _, errs = console(other...)
+	if code := term.state(context.Background(), []string{"list"}); code != exitOK || !strings.Contains(errs.String(), `group "other"`) {
+		t.Errorf("list says nothing of the owner: exit %d, %s", code, errs)
+	}
+
+	ends, err := c.Admin().Ends(context.Background(), log, brokertest.HighWatermark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Admin().DeleteRecords(context.Background(), log, 2, ends[2]); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := runCheck(t, environ); code != exitFailed || !strings.Contains(out, "partition 2 is empty") {
+		t.Errorf("check: exit %d, %s", code, out)
+	}
 }
 
 func TestStateUsage(t *testing.T) {
