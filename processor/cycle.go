@@ -52,7 +52,8 @@ type cycle struct {
 	scores    []sink // by partition of the scores topic
 	anomalies []sink
 	rekey     []sink
-	dlq, late sink
+	dlq       []sink
+	late      []sink
 	changelog sync.Map // kafka.TP of the changelog -> *sink
 
 	mu      sync.Mutex
@@ -104,6 +105,8 @@ func newCycle(o *outputs, codec kafka.Codec) *cycle {
 		scores:    make([]sink, o.scores.partitions),
 		anomalies: make([]sink, o.anomalies.partitions),
 		rekey:     make([]sink, o.rekey.partitions),
+		dlq:       make([]sink, o.dlq.partitions),
+		late:      make([]sink, o.late.partitions),
 		parts:     map[*partition]*part{},
 	}
 }
@@ -134,8 +137,12 @@ func (c *cycle) reset() {
 	for i := range c.rekey {
 		each(&c.rekey[i])
 	}
-	each(&c.dlq)
-	each(&c.late)
+	for i := range c.dlq {
+		each(&c.dlq[i])
+	}
+	for i := range c.late {
+		each(&c.late[i])
+	}
 	c.changelog.Range(func(_, v any) bool {
 		each(v.(*sink))
 		return true
@@ -210,8 +217,12 @@ func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.T
 	for i := range c.rekey {
 		put(outs, kafka.TP{Topic: c.outs.rekey.name, Partition: int32(i)}, &c.rekey[i])
 	}
-	put(outs, kafka.TP{Topic: c.outs.dlq.name}, &c.dlq)
-	put(outs, kafka.TP{Topic: c.outs.late.name}, &c.late)
+	for i := range c.dlq {
+		put(outs, kafka.TP{Topic: c.outs.dlq.name, Partition: int32(i)}, &c.dlq[i])
+	}
+	for i := range c.late {
+		put(outs, kafka.TP{Topic: c.outs.late.name, Partition: int32(i)}, &c.late[i])
+	}
 	c.changelog.Range(func(k, v any) bool {
 		put(logs, k.(kafka.TP), v.(*sink))
 		return true

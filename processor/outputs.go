@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -53,7 +54,7 @@ const topicSlack = 4 << 10
 // open looks the topics up; cmd/worker has created what was to be created.
 func (o *outputs) open(ctx context.Context, cfg *Config) error {
 	var errs []error
-	find := func(name, setting string) topic {
+	find := func(name, setting string, most int) topic {
 		if name == "" {
 			return topic{}
 		}
@@ -68,25 +69,26 @@ func (o *outputs) open(ctx context.Context, cfg *Config) error {
 		t := topic{name: name, partitions: infos[name].Partitions, batchBytes: cfg.MaxMessageBytes}
 		if conf, err := cfg.Client.TopicConfig(ctx, name); err == nil {
 			if n, err := strconv.Atoi(conf["max.message.bytes"]); err == nil {
-				t.batchBytes = min(t.batchBytes, max(n-topicSlack, n/2, leastBatch))
+				t.batchBytes = min(most, max(n-topicSlack, n/2, leastBatch))
 			}
 		}
 		return t
 	}
 	if cfg.Scores != ScoresNone {
-		o.scores = find(cfg.ScoresTopic, "ODRADEK_SCORES_TOPIC")
+		o.scores = find(cfg.ScoresTopic, "ODRADEK_SCORES_TOPIC", cfg.MaxMessageBytes)
 	}
-	o.anomalies = find(cfg.AnomaliesTopic, "ODRADEK_ANOMALIES_TOPIC")
-	o.dlq = find(cfg.DLQTopic, "ODRADEK_DLQ_TOPIC")
-	o.late = find(cfg.LateTopic, "ODRADEK_LATE_TOPIC")
-	o.rekey = find(cfg.RekeyTopic, "ODRADEK_REKEY")
+	o.anomalies = find(cfg.AnomaliesTopic, "ODRADEK_ANOMALIES_TOPIC", cfg.MaxMessageBytes)
+	// What goes here is as large as the records of the input are.
+	o.dlq = find(cfg.DLQTopic, "ODRADEK_DLQ_TOPIC", math.MaxInt32)
+	o.late = find(cfg.LateTopic, "ODRADEK_LATE_TOPIC", math.MaxInt32)
+	o.rekey = find(cfg.RekeyTopic, "ODRADEK_REKEY", math.MaxInt32)
 	o.changelogs = map[string]*topic{}
 	inputs := cfg.Topics
 	if cfg.RekeyTopic != "" {
 		inputs = []string{cfg.RekeyTopic}
 	}
 	for _, in := range inputs {
-		t := find(cfg.Changelog(in), "the changelog of "+in)
+		t := find(cfg.Changelog(in), "the changelog of "+in, cfg.MaxMessageBytes)
 		o.changelogs[in] = &t
 		infos, err := cfg.Client.Topics(ctx, in)
 		switch {
@@ -151,7 +153,7 @@ func (pt *partition) deadLetter(rec *kafka.Record, cause error) {
 	if field != "" {
 		h = append(h, kafka.Header{Key: "odradek.error.field", Value: []byte(field)})
 	}
-	pt.side = append(pt.side, sideRecord{kind: sideDead, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h, own: own})
+	pt.side = append(pt.side, sideRecord{kind: sideDead, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h, own: own, partition: pt.sidePartition(rec.Key, &pt.p.outputs.dlq)})
 }
 
 // reason is the headers of KIP-1034 that say why there is a dead letter.
@@ -171,15 +173,31 @@ func (pt *partition) lateRecord(rec *kafka.Record) {
 	h := pt.originalHeaders(rec)
 	own := len(h)
 	h = append(h, pt.sourceHeaders("odradek.source.", rec.Offset)...)
-	pt.side = append(pt.side, sideRecord{kind: sideLate, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h, own: own})
+	pt.side = append(pt.side, sideRecord{kind: sideLate, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h, own: own, partition: pt.sidePartition(rec.Key, &pt.p.outputs.late)})
 }
 
-// forwardRecord sends rec on to the internal topic, keyed by its series.
+// sidePartition keeps the records of a key in order, as any producer does; those
+// without one stay with their source partition.
+func (pt *partition) sidePartition(key []byte, t *topic) int32 {
+	if key == nil {
+		return pt.tp.Partition % int32(t.partitions)
+	}
+	return kafka.Partition(key, t.partitions)
+}
+
+// forwardRecord sends rec on to the internal topic, keyed by its series. What that
+// topic does not hold is a dead letter here, whole: its end must not be cut off on
+// the way to the decoder.
 func (pt *partition) forwardRecord(rec *kafka.Record) {
-	pt.counts.forwarded++
 	h := pt.originalHeaders(rec)
 	own := len(h)
 	h = append(h, pt.sourceHeaders("odradek.source.", rec.Offset)...)
+	if size := kafka.RecordBatchSize(pt.reading.Key, rec.Value, h); size > pt.forwardMost {
+		pt.deadLetter(rec, &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("the record takes %d bytes in the internal topic of ODRADEK_REKEY, of at most %d: raise max.message.bytes of %s",
+			size, pt.forwardMost, pt.p.outputs.rekey.name)})
+		return
+	}
+	pt.counts.forwarded++
 	pt.side = append(pt.side, sideRecord{kind: sideForward, timestamp: rec.Timestamp,
 		key: pt.keep(pt.reading.Key), value: pt.keep(rec.Value), headers: h, own: own,
 		partition: kafka.Partition(pt.reading.Key, pt.p.outputs.rekey.partitions)})
@@ -274,16 +292,17 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 func (pt *partition) writeSide(c *cycle) (bytes int, err error) {
 	for i := range pt.side {
 		r := &pt.side[i]
-		s, t := &c.dlq, &c.outs.dlq
+		sinks, t := c.dlq, &c.outs.dlq
 		switch r.kind {
 		case sideLate:
-			s, t = &c.late, &c.outs.late
+			sinks, t = c.late, &c.outs.late
 		case sideForward:
-			s, t = &c.rekey[r.partition], &c.outs.rekey
+			sinks, t = c.rekey, &c.outs.rekey
 		}
+		s := &sinks[r.partition]
 		b := c.lock(s, t)
 		err := b.Append(r.timestamp, r.key, r.value, r.headers)
-		if errors.Is(err, kafka.ErrTooLarge) {
+		if errors.Is(err, kafka.ErrTooLarge) && r.kind != sideForward {
 			err = appendTruncated(b, t, r)
 		}
 		s.mu.Unlock()

@@ -81,6 +81,7 @@ type partition struct {
 
 	lastDeadLog time.Time
 	again       bool // fold the iterator's current record once more
+	forwardMost int  // largest batch of the internal topic, as of the chunk's begin
 	forward     bool // an input partition under ODRADEK_REKEY: records go to the internal topic
 }
 
@@ -313,6 +314,11 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 		pt.behindAt.Store(now.UnixNano())
 	}
 	pt.end.Store(c.LastStable) // after behindAt: Stalled reads them the other way round
+	if pt.forward {
+		pt.p.joinMu.RLock()
+		pt.forwardMost = pt.p.outputs.rekey.batchBytes
+		pt.p.joinMu.RUnlock()
+	}
 	pt.it.Reset(c)
 	pt.skipped = kafka.Skipped{}
 	pt.again = false

@@ -257,6 +257,11 @@ func (o *onlineCheck) outputs(ctx context.Context) {
 			need = append(need, kafka.OpRead)
 		}
 		o.may(what, "writing it", info.Operations, need...)
+		if t.setting == "REKEY_TOPIC" {
+			if short := tooSmall(ctx, o.c, o.client); short != "" {
+				o.r.warn(what, short+": larger records become dead letters", "raise its max.message.bytes")
+			}
+		}
 		if t.of != "" {
 			o.changelog(ctx, t.name, t.of, info.Partitions, t.partitions)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strconv"
 	"time"
 
 	"odradek/processor"
@@ -226,7 +227,9 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 		partitions int
 		configs    map[string]string
 	}
-	plans := []plan{{c.Output.DLQTopic, 1, nil}, {c.Output.LateTopic, 1, nil}}
+	// Records come here as they are in the input, with headers on top.
+	large := map[string]string{"max.message.bytes": strconv.Itoa(largestInput(ctx, c, client) + forwardSlack)}
+	plans := []plan{{c.Output.DLQTopic, partitions, large}, {c.Output.LateTopic, partitions, large}}
 	if c.Output.Scores != "none" {
 		plans = append(plans, plan{c.Output.ScoresTopic, partitions, nil})
 	}
@@ -235,7 +238,7 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 	}
 	stateOf := map[string]int{}
 	if c.Cycle.Rekey {
-		plans = append(plans, plan{c.Output.RekeyTopic, partitions, nil})
+		plans = append(plans, plan{c.Output.RekeyTopic, partitions, large})
 		stateOf[c.Output.RekeyTopic] = partitions
 		if info, err := client.Topics(ctx, c.Output.RekeyTopic); err == nil && info[c.Output.RekeyTopic].Exists {
 			stateOf[c.Output.RekeyTopic] = info[c.Output.RekeyTopic].Partitions
@@ -254,6 +257,11 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 			return fmt.Errorf("worker: look up topic %q: %w", p.name, err)
 		}
 		if have[p.name].Exists {
+			if c.Cycle.Rekey && p.name == c.Output.RekeyTopic {
+				if short := tooSmall(ctx, c, client); short != "" {
+					log.Warn("the internal topic of ODRADEK_REKEY does not hold the input's largest records: those become dead letters", "topic", p.name, "why", short)
+				}
+			}
 			continue
 		}
 		if err := client.CreateTopic(ctx, p.name, p.partitions, c.Output.Replication, p.configs); err != nil {
@@ -262,6 +270,45 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 		log.Info("created topic", "topic", p.name, "partitions", p.partitions)
 	}
 	return nil
+}
+
+// forwardSlack is what a record may grow by on its way to the internal, late or
+// dead-letter topic: by a series key of 8 KiB, the headers that say where it came
+// from and why, and what the processor leaves free of a topic's limit.
+const forwardSlack = 16 << 10
+
+// defaultMessage is the brokers' default of max.message.bytes.
+const defaultMessage = 1048588
+
+// largestInput is the largest max.message.bytes of the input topics, as far as
+// brokers tell.
+func largestInput(ctx context.Context, c *Config, client *kafka.Client) int {
+	most := 0
+	for _, name := range c.Group.Topics {
+		n := defaultMessage
+		if conf, err := client.TopicConfig(ctx, name); err == nil {
+			if v, err := strconv.Atoi(conf["max.message.bytes"]); err == nil {
+				n = v
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// tooSmall says in which way the internal topic of ODRADEK_REKEY, which exists,
+// holds less than the input does; empty where it does not, or brokers do not tell.
+func tooSmall(ctx context.Context, c *Config, client *kafka.Client) string {
+	conf, err := client.TopicConfig(ctx, c.Output.RekeyTopic)
+	if err != nil {
+		return ""
+	}
+	have, err := strconv.Atoi(conf["max.message.bytes"])
+	need := largestInput(ctx, c, client)
+	if err != nil || have >= need {
+		return ""
+	}
+	return fmt.Sprintf("its max.message.bytes is %d, and the input has records of up to %d; %d leaves room for headers", have, need, need+forwardSlack)
 }
 
 // permanentError is a fault that trying again does not mend.

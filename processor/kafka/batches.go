@@ -89,6 +89,12 @@ func (b *Batches) Reset() {
 	b.count, b.bytes = 0, 0
 }
 
+// RecordBatchSize is how large a batch must be for this record alone.
+func RecordBatchSize(key, value []byte, headers []Header) int {
+	size := 3 + bytesSize(key) + bytesSize(value) + headersSize(headers) // attributes and deltas take a byte each
+	return batchHeader + size + uvarintSize(zigzag(int64(size)))
+}
+
 // Append adds a record: a timestamp in ms since the epoch, key and value (nil
 // is null, empty is not) and headers. An error wraps ErrTooLarge, leaves b as it
 // was, and means that no batch can hold the record.

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+
+	"odradek/processor/brokertest"
+	"odradek/processor/kafka"
+)
+
+// TestTopicsForInput: topics that records of the input come to as they are take
+// records as large, and have as many partitions as the scores. One that exists with
+// a lower limit is told of.
+func TestTopicsForInput(t *testing.T) {
+	c := brokertest.Open(t, brokertest.KindFake)
+	ctx := context.Background()
+	input := c.Topic(t, "in", 3, "max.message.bytes=3000000")
+	client, err := kafka.Open(ctx, kafka.Config{Brokers: c.Brokers, ClientID: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	cfg, faults, _ := ParseConfig([]string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t),
+		"ODRADEK_GROUP=" + input + "-g", "ODRADEK_TOPICS=" + input, "ODRADEK_REKEY=true", "ODRADEK_LATENESS=10s", "ODRADEK_REPLICATION=1"})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if err := createTopics(ctx, cfg, client, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{cfg.Output.RekeyTopic, cfg.Output.DLQTopic, cfg.Output.LateTopic} {
+		conf, err := client.TopicConfig(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		infos, err := client.Topics(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := strconv.Atoi(conf["max.message.bytes"]); n < 3000000+10000 || infos[name].Partitions != 3 {
+			t.Errorf("%s: max.message.bytes %s, %d partitions", name, conf["max.message.bytes"], infos[name].Partitions)
+		}
+	}
+	if short := tooSmall(ctx, cfg, client); short != "" {
+		t.Error(short)
+	}
+	if err := c.Admin().SetTopicConfig(ctx, cfg.Output.RekeyTopic, map[string]string{"max.message.bytes": "1000000"}); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	if err := createTopics(ctx, cfg, client, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "3000000") {
+		t.Errorf("the start says %q", &log)
+	}
+}
