@@ -17,7 +17,7 @@ import (
 func TestTopicsForInput(t *testing.T) {
 	c := brokertest.Open(t, brokertest.KindFake)
 	ctx := context.Background()
-	input := c.Topic(t, "in", 3, "max.message.bytes=3000000")
+	input := c.Topic(t, "in", 3, "max.message.bytes", "3000000")
 	client, err := kafka.Open(ctx, kafka.Config{Brokers: c.Brokers, ClientID: "test"})
 	if err != nil {
 		t.Fatal(err)
