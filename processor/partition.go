@@ -80,9 +80,11 @@ type partition struct {
 	lates      lateLog
 
 	lastDeadLog time.Time
-	again       bool // fold the iterator's current record once more
-	forwardMost int  // largest batch of the internal topic, as of the chunk's begin
-	forward     bool // an input partition under ODRADEK_REKEY: records go to the internal topic
+	patience    patience
+	ref         []byte // of the record's schema
+	again       bool   // fold the iterator's current record once more
+	forwardMost int    // largest batch of the internal topic, as of the chunk's begin
+	forward     bool   // an input partition under ODRADEK_REKEY: records go to the internal topic
 }
 
 type command int
@@ -328,9 +330,10 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 			return err
 		}
 		next := pt.it.NextOffset()
+		why, pause := whyHeld(retry)
 		if retry != nil && pt.it.Err() == nil {
 			next = pt.it.Record().Offset
-			pt.held(heldForRegistry, next, retry)
+			pt.held(why, next, retry)
 		} else {
 			pt.released()
 		}
@@ -348,9 +351,9 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 		if pt.it.Err() != nil {
 			return stuckFetch(retry)
 		}
-		// The writer schema of this record is not known and the registry cannot
-		// be asked: hold the partition here, everything before it is joined.
-		if stop, err := pt.hold(ctx, time.Second); stop || err != nil {
+		// The writer schema of this record is not known (yet): hold the partition
+		// here, everything before it is joined.
+		if stop, err := pt.hold(ctx, pause); stop || err != nil {
 			// The rest of this chunk is given up, so the next one must not come
 			// before the command does: every command says where to fetch from.
 			pt.closeSource()
@@ -399,7 +402,7 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 		}
 		if err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &pt.reading); err != nil {
 			var de *schemas.DecodeError
-			if errors.As(err, &de) && de.Retry {
+			if errors.As(err, &de) && (de.Retry || de.Absent) && !pt.condemn(rec, header, de) {
 				pt.counts.consumed--
 				pt.counts.bytes -= int64(len(rec.Key) + len(rec.Value))
 				pt.again = true
@@ -407,6 +410,9 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 			}
 			pt.deadLetter(rec, err)
 			continue
+		}
+		if pt.state.Decisions(keystate.Verdict) > 0 {
+			pt.acquit(rec, header)
 		}
 		if err := pt.checkReading(rec); err != nil {
 			pt.deadLetter(rec, err)

@@ -66,10 +66,13 @@ type Config struct {
 
 	Session, Rebalance, Heartbeat time.Duration
 
-	Decoder   *schemas.Decoder // cloned for each partition
-	State     *keystate.Config
-	Executor  detectors.Executor
-	MaxFuture time.Duration // how far an event time may be past the record's Kafka timestamp; 0: any
+	Decoder  *schemas.Decoder // cloned for each partition
+	State    *keystate.Config
+	Executor detectors.Executor
+	// SchemaGrace is how long a record waits for a schema that the registry says it
+	// does not have; RegistryConfig.Grace of the decoder's registry.
+	SchemaGrace time.Duration
+	MaxFuture   time.Duration // how far an event time may be past the record's Kafka timestamp; 0: any
 
 	Guarantee          Guarantee
 	TransactionTimeout time.Duration

@@ -224,11 +224,15 @@ func (pt *partition) replay(ctx context.Context, floor, end int64) error {
 	}
 	s := pt.state
 	err := pt.read(ctx, pt.tp, floor, end, func(rec *kafka.Record) error {
+		if pt.condemned(rec, header(rec)) {
+			return nil // it was when it was live
+		}
 		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 			err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &pt.reading)
 			var de *schemas.DecodeError
-			if errors.As(err, &de) && de.Retry {
-				pt.held(heldForRegistry, rec.Offset, err)
+			if errors.As(err, &de) && de.Retry && !pt.gone(rec, de) {
+				why, _ := whyHeld(err)
+				pt.held(why, rec.Offset, err)
 				if err := sleep(ctx, wait); err != nil {
 					return err
 				}

@@ -300,10 +300,16 @@ func share[K comparable](s *decoderShared, known map[K]*projection, key K, fetch
 	return p, nil
 }
 
-// unavailable makes an error of a schema that could not be had. Only an answer
-// of the registry that it has none condemns the record; anything else may pass.
+// unavailable makes an error of a schema that could not be had. Only the final
+// answer of the registry that it has none condemns the record; anything else may
+// pass.
 func unavailable(id int32, err error) error {
-	return &DecodeError{Class: ClassUnknownSchema, SchemaID: id, Err: err, Retry: !errors.Is(err, ErrUnknownSchema)}
+	e := &DecodeError{Class: ClassUnknownSchema, SchemaID: id, Err: err, Retry: !errors.Is(err, ErrUnknownSchema)}
+	var a *AbsentError
+	if errors.As(err, &a) {
+		e.Absent, e.Retry = true, !a.Final
+	}
+	return e
 }
 
 // read decodes the Avro bytes of a record.

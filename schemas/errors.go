@@ -31,6 +31,9 @@ type DecodeError struct {
 	// Retry: the record may be fine, but its schema cannot be had at present.
 	// The caller waits and tries again; all other records are dead letters.
 	Retry bool
+	// Absent: the registry has answered that it does not have the schema. With
+	// Retry, not for long enough to be sure.
+	Absent bool
 }
 
 func (e *DecodeError) Error() string {

@@ -29,6 +29,9 @@ type RegistryConfig struct {
 	// error: see CacheFault.
 	CacheDir string
 	Timeout  time.Duration // of one request; 0 means 5 s
+	// Grace is how long the registry has to answer that there is no such schema
+	// before that is final; 0: the first answer is.
+	Grace time.Duration
 	// NegativeTTL is how long an answer that there is no such schema is believed;
 	// 0 means 10 s.
 	NegativeTTL time.Duration
@@ -102,15 +105,9 @@ type Registry struct {
 
 	mu      sync.Mutex
 	schemas map[string]*Schema // by "id-7", "guid-...", "crc-..."
-	absent  map[string]absence
+	absents map[string]absence
 	flights map[string]*flight
 	scanned map[string]bool // "subject/version" whose fingerprints are in schemas
-}
-
-// absence is an error that is believed for a while.
-type absence struct {
-	err   error
-	until time.Time
 }
 
 // flight is a request in progress; the others that want the same wait for it.
@@ -122,17 +119,15 @@ type flight struct {
 
 // Limits of the registry client.
 const (
-	maxAbsent      = 10_000
 	maxReferences  = 64
-	outagePause    = 500 * time.Millisecond // how long a failed request stands for others of the same schema
-	silentPause    = 10 * time.Second       // how long what the disk has is not asked for again after a request without an answer
+	silentPause    = 10 * time.Second // how long what the disk has is not asked for again after a request without an answer
 	maxAnswerBytes = 2 * maxSchemaBytes
 )
 
 // NewRegistry checks the configuration and opens the disk cache; it does not
 // ask the registry anything. An error names the setting at fault.
 func NewRegistry(c RegistryConfig) (*Registry, error) {
-	r := &Registry{config: c, schemas: map[string]*Schema{}, absent: map[string]absence{}, flights: map[string]*flight{}, scanned: map[string]bool{}}
+	r := &Registry{config: c, schemas: map[string]*Schema{}, absents: map[string]absence{}, flights: map[string]*flight{}, scanned: map[string]bool{}}
 	var faults []error
 	for _, u := range c.URLs {
 		if u = strings.TrimSpace(u); u == "" {
@@ -309,13 +304,10 @@ func (r *Registry) cached(ctx context.Context, name string, fetch func(context.C
 			r.hits.Add(1)
 			return s, nil
 		}
-		if a, ok := r.absent[name]; ok {
-			if time.Now().Before(a.until) {
-				r.mu.Unlock()
-				r.hits.Add(1)
-				return nil, a.err
-			}
-			delete(r.absent, name)
+		if a, ok := r.absents[name]; ok && time.Now().Before(a.until) {
+			r.mu.Unlock()
+			r.hits.Add(1)
+			return nil, a.err
 		}
 		f, waits := r.flights[name]
 		if !waits {
@@ -343,16 +335,10 @@ func (r *Registry) cached(ctx context.Context, name string, fetch func(context.C
 		switch {
 		case f.err == nil:
 			r.schemas[name] = f.schema
+			delete(r.absents, name)
 		case ctx.Err() != nil: // says nothing about the registry
 		default:
-			ttl := outagePause
-			if errors.Is(f.err, ErrUnknownSchema) {
-				ttl = r.config.NegativeTTL
-			}
-			if len(r.absent) >= maxAbsent { // ids out of corrupt records
-				clear(r.absent)
-			}
-			r.absent[name] = absence{f.err, time.Now().Add(ttl)}
+			f.err = r.absent(name, f.err)
 		}
 		r.mu.Unlock()
 		close(f.done)

@@ -583,3 +583,123 @@ func TestRegistrySubjects(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An answer that there is no such schema is final when it was given for the grace
+// period, and every address of the registry has been asked.
+func TestRegistryGrace(t *testing.T) {
+	f, lagging := newFaulty(t), newFaulty(t)
+	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	both := open(t, RegistryConfig{URLs: []string{lagging.URL(), f.URL()}})
+	for range 2 {
+		if s, err := both.SchemaByID(t.Context(), id); err != nil || s.JSON != plantSchema {
+			t.Errorf("one replica has it: %v", err)
+		}
+	}
+	before := [2]int64{lagging.requests.Load(), f.requests.Load()}
+	var a *AbsentError
+	if _, err := both.SchemaByID(t.Context(), id+1); !errors.As(err, &a) || !a.Final || !errors.Is(err, ErrUnknownSchema) {
+		t.Errorf("no replica has it, no grace period: %v", err)
+	}
+	if lagging.requests.Load()-before[0] != 1 || f.requests.Load()-before[1] != 1 {
+		t.Error("not every replica was asked")
+	}
+	dead := open(t, RegistryConfig{URLs: []string{lagging.URL(), closed}})
+	if _, err := dead.SchemaByID(t.Context(), id+1); !errors.As(err, &a) {
+		t.Errorf("one replica is down: %v", err)
+	}
+
+	const grace = 600 * time.Millisecond
+	r := open(t, RegistryConfig{URLs: []string{f.URL()}, Grace: grace})
+	d, err := NewDecoder(benchMapping, r, DecoderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone := d.Clone()
+	value := testRecords(t)[0]
+	decode := func(d *Decoder, id int32) (e *DecodeError) {
+		binary.BigEndian.PutUint32(value[1:], uint32(id))
+		errors.As(d.Decode(t.Context(), nil, value, 0, nil, new(Reading)), &e)
+		return e
+	}
+	first := time.Now()
+	if e := decode(d, 77); e == nil || !e.Absent || !e.Retry || e.Class != ClassUnknownSchema {
+		t.Fatalf("first answer: %v", e)
+	}
+	for e := decode(clone, 77); e.Retry; e = decode(clone, 77) {
+		if time.Since(first) > 20*grace {
+			t.Fatal("never final")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if waited := time.Since(first); waited < grace {
+		t.Errorf("final after %s of %s", waited, grace)
+	}
+	if n := r.Stats().Requests; n < 3 || n > 6 {
+		t.Errorf("asked %d times", n)
+	}
+	if e := decode(d, 77); e == nil || !e.Absent || e.Retry {
+		t.Errorf("another decoder does not know that it is final: %v", e)
+	}
+	if e := decode(d, 78); e == nil || !e.Retry {
+		t.Errorf("another id: %v", e)
+	}
+	f.SeedSchema("late-value", 1, 78, sr.Schema{Schema: benchSchema + " "})
+	for e := decode(d, 78); e != nil; e = decode(d, 78) {
+		if !e.Retry {
+			t.Fatalf("condemned though it is there: %v", e)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	// An outage is no answer, and does not set the clock back.
+	if e := decode(d, 79); e == nil || !e.Absent {
+		t.Fatal(e)
+	}
+	f.status.Store(503)
+	time.Sleep(grace)
+	if e := decode(d, 79); e == nil || !e.Retry || e.Absent {
+		t.Errorf("outage: %v", e)
+	}
+	f.status.Store(0)
+	time.Sleep(outagePause)
+	if e := decode(d, 79); e == nil || !e.Absent || e.Retry {
+		t.Errorf("after the outage: %v", e)
+	}
+}
+
+// TestRef: records of one schema have one ref, however it is framed, and no other
+// schema has it.
+func TestRef(t *testing.T) {
+	d, err := NewDecoder(benchMapping, open(t, RegistryConfig{URLs: []string{closed}}), DecoderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := func(v []byte) func(string) ([]byte, bool) {
+		return func(name string) ([]byte, bool) { return v, name == SchemaIDHeader }
+	}
+	id := []byte{0, 0, 0, 0, 7}
+	a, ok := d.Ref(append(id, 1, 2), nil)
+	b, ok2 := d.Ref([]byte{9, 9}, header(id))
+	if !ok || !ok2 || a != b || string(a.Append(nil)) != "i\x00\x00\x00\x07" {
+		t.Errorf("%v %v, %v %v", a, ok, b, ok2)
+	}
+	seen := map[SchemaRef]bool{a: true}
+	for _, v := range [][]byte{{0, 0, 0, 0, 8}, append([]byte{1}, make([]byte, 16)...), append([]byte{0xc3, 1}, make([]byte, 8)...), append([]byte{0xc3, 1, 1}, make([]byte, 7)...)} {
+		r, ok := d.Ref(v, nil)
+		if !ok || seen[r] {
+			t.Errorf("% x: %v %v", v, r, ok)
+		}
+		seen[r] = true
+	}
+	for _, v := range [][]byte{nil, {}, {0, 0, 0, 0}, {7, 0, 0, 0, 0}, {0xc3, 1, 0}} {
+		if r, ok := d.Ref(v, nil); ok {
+			t.Errorf("% x has the ref %v", v, r)
+		}
+	}
+	bare, err := NewDecoder(benchMapping, nil, DecoderOptions{Bare: benchSchema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, ok := bare.Ref(id, nil); ok {
+		t.Errorf("a bare value has the ref %v", r)
+	}
+}

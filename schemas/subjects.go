@@ -121,7 +121,8 @@ func (e *RegistryError) temporary() bool {
 }
 
 // call sends one request to the registry's addresses in turn, the one that
-// answered last first, until one gives an answer that another would not change.
+// answered last first, until one gives an answer that another would not change. What
+// does not exist has to be unknown to all that answer.
 func (r *Registry) call(ctx context.Context, op, method, path string, body, into any) error {
 	if r == nil {
 		return errNoRegistry
@@ -132,9 +133,14 @@ func (r *Registry) call(ctx context.Context, op, method, path string, body, into
 	}
 	first := int(r.first.Load())
 	var last error
+	var absent *RegistryError
 	for i := range r.urls {
 		k := (first + i) % len(r.urls)
 		err := r.send(ctx, r.urls[k], op, method, path, sent, into)
+		if method == http.MethodGet && err != nil && errors.Is(err, ErrUnknownSchema) {
+			absent = err // of a replica that lags, perhaps
+			continue
+		}
 		if err == nil || !err.temporary() {
 			r.first.Store(int32(k))
 			r.silentUntil.Store(0)
@@ -149,6 +155,9 @@ func (r *Registry) call(ctx context.Context, op, method, path string, body, into
 		}
 	}
 	r.silentUntil.Store(time.Now().Add(silentPause).UnixNano())
+	if absent != nil {
+		return absent
+	}
 	return last
 }
 

@@ -83,7 +83,7 @@ func TestBadInput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := newFleet(t, c, input, input+"-g")
+		f := newFleet(t, c, input, input+"-g", "SCHEMA_REGISTRY_GRACE=500ms")
 		w := f.start("w")
 		w.waitReady(t)
 		f.waitDone(time.Minute)

@@ -83,6 +83,7 @@ type registrySettings struct {
 	CAFile   string        `env:"CA_FILE" doc:"PEM file of the certificate authorities to trust for https."`
 	CacheDir string        `env:"CACHE_DIR" derived:"the platform's cache folder" doc:"Folder that keeps every schema ever fetched, so that a start survives an outage of the registry; off for none. By default schemas in systemd's CACHE_DIRECTORY or STATE_DIRECTORY, else odradek/schemas in the user's cache folder (XDG_CACHE_HOME, ~/.cache). One that cannot be written is a warning, no fault."`
 	Timeout  time.Duration `env:"TIMEOUT" envDefault:"5s" min:"10ms" max:"5m" doc:"Time limit of one request."`
+	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record waits, and its partition with it, for a schema that the registry says it does not have: a replica of the registry may lag. After that the record is a dead letter, and those of the same schema after it at once. 0 condemns at the first answer."`
 }
 
 type mappingSettings struct {

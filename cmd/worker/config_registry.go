@@ -19,7 +19,7 @@ func (c *Config) RegistryConfig() (cfg schemas.RegistryConfig, ok bool, err erro
 	}
 	cfg = schemas.RegistryConfig{
 		URLs: s.URLs, Username: s.Username, Password: s.Password.Reveal(), BearerToken: s.Token.Reveal(),
-		CacheDir: s.CacheDir, Timeout: s.Timeout,
+		CacheDir: s.CacheDir, Timeout: s.Timeout, Grace: s.Grace,
 	}
 	if cfg.CacheDir == off {
 		cfg.CacheDir = ""

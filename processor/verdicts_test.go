@@ -1,0 +1,264 @@
+package processor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/schemas"
+)
+
+// registry is a schema registry that has the schemas it is told to have.
+type registry struct {
+	*httptest.Server
+	mu    sync.Mutex
+	has   map[int]bool // the ids that have the reading schema; all others have none
+	down  bool
+	asked map[int]int // requests by id
+}
+
+func newRegistry(t *testing.T) *registry {
+	r := &registry{has: map[int]bool{}, asked: map[int]int{}}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		id, _ := strconv.Atoi(q.URL.Path[strings.LastIndexByte(q.URL.Path, '/')+1:])
+		r.asked[id]++
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.down:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.has[id]:
+			_, _ = w.Write([]byte(`{"schema":` + strconv.Quote(schemas.ReadingSchema) + `}`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"error_code":40403,"message":"Schema not found"}`))
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *registry) set(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
+func (r *registry) requests(id int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked[id]
+}
+
+// begin starts a processor whose decoder has a client of its own for the registry.
+func (r *registry) begin(b *bench, grace time.Duration, change func(*Config)) (*Processor, func(error)) {
+	b.t.Helper()
+	reg, err := schemas.NewRegistry(schemas.RegistryConfig{URLs: []string{r.URL}, Grace: grace, NegativeTTL: 200 * time.Millisecond})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	cfg := b.config("one")
+	cfg.Decoder, err = schemas.NewDecoder(schemas.ReadingMapping, reg, schemas.DecoderOptions{Schemas: []string{schemas.ReadingSchema}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	cfg.ReplayLimit = time.Hour // all is replayed
+	cfg.SchemaGrace = grace
+	if change != nil {
+		change(&cfg)
+	}
+	return b.start(cfg)
+}
+
+// letters are the dead letters' values.
+func (b *bench) letters() (values [][]byte) {
+	b.t.Helper()
+	recs, err := b.c.Admin().ReadAll(context.Background(), "dlq", true)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for i := range recs {
+		values = append(values, recs[i].Value)
+	}
+	return values
+}
+
+func (b *bench) committed(p *Processor, offset int64) {
+	b.t.Helper()
+	waitFor(b.t, fmt.Sprintf("offset %d is committed", offset), 20*time.Second, func() bool {
+		l := p.Status()
+		return len(l) == 1 && l[0].Running && l[0].Committed >= offset
+	})
+}
+
+// A replica of the registry that lags answers 404 for a schema that was just
+// registered. The record waits for it; nothing becomes a dead letter.
+func TestLaggingRegistry(t *testing.T) {
+	b, r := newBench(t, 1), newRegistry(t)
+	b.produce(50)
+	b.framed(9)
+	p, stop := r.begin(b, time.Minute, nil)
+	waitFor(t, "the partition is held for the schema", 10*time.Second, func() bool {
+		l := p.Status()
+		return len(l) == 1 && l[0].Hold == heldForSchema && r.requests(9) > 1
+	})
+	if err := p.Stalled(0); err != nil {
+		t.Errorf("held for a schema, and Stalled says %v", err)
+	}
+	r.set(func() { r.has[9] = true })
+	b.committed(p, 51)
+	stop(nil)
+	if n := len(b.letters()); n > 0 {
+		t.Errorf("%d dead letters for a schema that came late", n)
+	}
+}
+
+// An id that never exists costs the grace period once. Then its records are dead
+// letters at once, as are those of other such ids: a burst of corrupt records does
+// not hold the partition for each of them.
+func TestUnknownSchemaIsCondemned(t *testing.T) {
+	b, r := newBench(t, 1), newRegistry(t)
+	const grace = 700 * time.Millisecond
+	b.produce(20)
+	const bad = 40
+	for i := range int32(bad) {
+		b.framed(1000 + i/2)
+	}
+	b.produce(20)
+	began := time.Now()
+	p, stop := r.begin(b, grace, nil)
+	b.committed(p, 40+bad)
+	took := time.Since(began)
+	stop(nil)
+	if n := len(b.letters()); n != bad {
+		t.Errorf("%d dead letters of %d", n, bad)
+	}
+	if took < grace || took > 10*time.Second {
+		t.Errorf("%d records of %d unknown schemas took %s at a grace period of %s", bad, bad/2, took, grace)
+	}
+	if r.requests(1000) < 2 {
+		t.Error("condemned at the first answer")
+	}
+}
+
+// A replay condemns what was condemned, and nothing else, without asking the
+// registry: it is down at first, and has the schema later on.
+func TestReplayAsksNobody(t *testing.T) {
+	b, r := newBench(t, 1), newRegistry(t)
+	b.produce(100)
+	b.framed(9)
+	b.framed(9)
+	b.produce(20)
+	var mu sync.Mutex
+	var state []byte
+	export := func(c *Config) {
+		c.export = func(_ kafka.TP, restored bool, _ int64, s []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			if restored {
+				state = s
+			}
+		}
+	}
+	p, stop := r.begin(b, 0, nil)
+	b.committed(p, 122)
+	stop(errors.New("crash")) // without a last snapshot
+	if n := len(b.letters()); n != 2 {
+		t.Fatalf("%d dead letters", n)
+	}
+
+	r.set(func() { r.down, r.asked = true, map[int]int{} })
+	p, stop = r.begin(b, time.Minute, export)
+	waitFor(t, "it is ready while the registry is down", 10*time.Second, p.Ready)
+	if n := r.requests(9); n > 0 {
+		t.Errorf("the replay has asked the registry %d times", n)
+	}
+	without := state
+	stop(errors.New("crash"))
+
+	// Now the registry has it. What was a dead letter stays one; what comes is read.
+	r.set(func() { r.down, r.has[9] = false, true })
+	p, stop = r.begin(b, time.Minute, export)
+	waitFor(t, "it is ready again", 10*time.Second, p.Ready)
+	if !bytes.Equal(state, without) || bytes.Contains(state, []byte("framed")) {
+		t.Errorf("the restored state has changed with the registry: %d and %d bytes", len(without), len(state))
+	}
+	b.framed(9)
+	b.produce(20)
+	b.committed(p, 143)
+	stop(errors.New("crash"))
+
+	// The withdrawal is a decision, too.
+	p, stop = r.begin(b, time.Minute, export)
+	waitFor(t, "it is ready once more", 10*time.Second, p.Ready)
+	if !bytes.Contains(state, []byte("framed")) {
+		t.Error("the record that was read after the verdict is not in the restored state")
+	}
+	stop(nil)
+	if n := len(b.letters()); n != 2 {
+		t.Errorf("%d dead letters in the end", n)
+	}
+}
+
+// A replay that meets a schema which the registry does not have, and no verdict,
+// goes on after the grace period: an older version has condemned the record.
+func TestReplayWithoutVerdict(t *testing.T) {
+	b, r := newBench(t, 1), newRegistry(t)
+	b.produce(30)
+	b.framed(9)
+	b.produce(10)
+	r.set(func() { r.has[9] = true })
+	p, stop := r.begin(b, time.Minute, nil)
+	b.committed(p, 41)
+	stop(errors.New("crash"))
+	r.set(func() { r.has[9] = false; r.asked = map[int]int{} })
+	p, stop = r.begin(b, 300*time.Millisecond, nil)
+	waitFor(t, "it is ready", 20*time.Second, p.Ready)
+	if n := r.requests(9); n < 2 {
+		t.Errorf("given up after %d answers", n)
+	}
+	stop(nil)
+}
+
+func TestPatience(t *testing.T) {
+	var p patience
+	now := time.Unix(0, 0)
+	const grace = 30 * time.Second
+	wait := func(offset int64) (held time.Duration) {
+		for ; !p.spent(offset, grace, now); held += time.Second {
+			now = now.Add(time.Second)
+		}
+		return held
+	}
+	if got := wait(1); got < grace || got > 2*grace {
+		t.Errorf("the first schema holds for %s", got)
+	}
+	for o := int64(2); o < 100; o++ {
+		if got := wait(o); got > 0 {
+			t.Errorf("schema %d of a burst holds for %s", o, got)
+		}
+	}
+	now = now.Add(time.Hour)
+	if got := wait(100); got < grace {
+		t.Errorf("an hour later a schema has only %s", got)
+	}
+	var held time.Duration
+	began := now
+	for o := int64(101); o < 500; o++ { // one every 10 s for an hour
+		now = now.Add(10 * time.Second)
+		held += wait(o)
+	}
+	if share := float64(held) / float64(now.Sub(began)); share > 0.15 {
+		t.Errorf("a stream of unknown schemas holds the partition for %.0f %% of the time", 100*share)
+	}
+}
