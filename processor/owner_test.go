@@ -354,3 +354,17 @@ func TestForeignChangelog(t *testing.T) {
 		t.Errorf("%d records in the changelog, %d before the others came", len(after), len(before))
 	}
 }
+
+func TestTransactionalIDs(t *testing.T) {
+	seen := map[string]string{}
+	for _, c := range [][2]string{{"plant", "eu-1"}, {"plant-eu", "1"}, {"plant-eu-1", "1"}, {"plant", "eu-1-1"}, {"plant", ""}, {"plant-eu", ""}, {"plant-eu", ""}} {
+		id := TransactionalID(c[0], c[1])
+		if other := seen[id]; other != "" || !strings.HasPrefix(id, c[0]+"-") {
+			t.Errorf("%q has the transactional id %q, as %s", c, id, other)
+		}
+		seen[id] = strings.Join(c[:], " and ")
+	}
+	if id := TransactionalID("plant", "eu-1"); id != TransactionalID("plant", "eu-1") {
+		t.Errorf("%q is not stable", id)
+	}
+}

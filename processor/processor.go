@@ -3,6 +3,8 @@ package processor
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -195,7 +197,7 @@ func (p *Processor) Run(ctx context.Context) error {
 
 	pc := kafka.ProducerConfig{TransactionTimeout: p.cfg.TransactionTimeout, Timeout: p.cfg.TransactionTimeout}
 	if p.cfg.Guarantee == ExactlyOnce {
-		pc.TransactionalID = p.transactionalID()
+		pc.TransactionalID = TransactionalID(p.cfg.Group, p.cfg.InstanceID)
 	}
 	p.producer = p.cfg.Client.NewProducer(pc)
 	if err := p.producer.Init(ctx); err != nil {
@@ -329,15 +331,17 @@ func (p *Processor) memberEnded() error {
 	return fmt.Errorf("processor: group %q: %w", p.cfg.Group, err)
 }
 
-// transactionalID is one per worker. With an instance id it is stable, so that
+// TransactionalID is that of one worker. With an instance id it is stable, so that
 // a restarted worker fences its predecessor and ends its open transaction at
 // once; without one it is unique, and a crashed worker's open transaction ends
-// by its timeout.
-func (p *Processor) transactionalID() string {
-	if p.cfg.InstanceID != "" {
-		return p.cfg.Group + "-" + p.cfg.InstanceID
+// by its timeout. It ends with a hash of both names: with plain ones, plant-eu and
+// 1 would fence plant and eu-1.
+func TransactionalID(group, instance string) string {
+	if instance == "" {
+		return group + "-" + randomID()
 	}
-	return p.cfg.Group + "-" + randomID()
+	sum := sha256.Sum256([]byte(group + "\x00" + instance))
+	return group + "-" + instance + "-" + hex.EncodeToString(sum[:4])
 }
 
 // fail ends Run with err.

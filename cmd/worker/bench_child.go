@@ -152,7 +152,7 @@ func (b *bench) startWorker(ctx context.Context, in *benchInput, group string, s
 	if err != nil {
 		return nil, err
 	}
-	w := &workerProcess{addr: ports[0], pprof: ports[1], group: group, scores: group + "-scores", changelog: group + "-" + in.topic + "-changelog",
+	w := &workerProcess{addr: ports[0], pprof: ports[1], group: group, scores: group + "-scores", changelog: changelogName(changelogPrefix(group), in.topic),
 		http: &http.Client{Timeout: 30 * time.Second}}
 	env := b.workerEnv(in, group, settings...)
 	env = append(env, prefix+"HTTP_ADDR="+w.addr)

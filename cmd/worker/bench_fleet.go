@@ -139,7 +139,7 @@ func (b *bench) startFleet(ctx context.Context, f *fleetInput, side *fleetSide, 
 // dropFleet deletes what a fleet wrote, which is gigabytes.
 func (b *bench) dropFleet(f *fleetInput) {
 	group := f.topic + "-g"
-	b.drop(f.topic, group+"-scores", group+"-"+f.topic+"-changelog", group+"-dlq", group+"-late")
+	b.drop(f.topic, group+"-scores", changelogName(changelogPrefix(group), f.topic), group+"-dlq", group+"-late")
 }
 
 // caughtUp waits until all that was written is scored and committed.

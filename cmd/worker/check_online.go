@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strconv"
@@ -126,7 +127,10 @@ func (o *onlineCheck) group(ctx context.Context) {
 	if o.c.Cycle.Guarantee == "exactly_once" {
 		// The worker's id begins with the group's name; without an instance id
 		// the rest is random, so the permission has to be one by prefix.
-		id := o.c.Group.Group + "-" + o.c.Group.InstanceID
+		id := o.c.Group.Group + "-"
+		if o.c.Group.InstanceID != "" {
+			id = processor.TransactionalID(o.c.Group.Group, o.c.Group.InstanceID)
+		}
 		ops, err := o.client.Operations(ctx, kafka.ResourceTransactionalID, id)
 		switch {
 		case err != nil:
@@ -207,6 +211,9 @@ func (o *onlineCheck) retention(ctx context.Context, topic string) string {
 
 // outputs checks the topics that the worker writes.
 func (o *onlineCheck) outputs(ctx context.Context) {
+	if err := o.c.keepChangelogs(ctx, o.client, slog.New(slog.DiscardHandler)); err != nil {
+		o.r.fault("changelogs", err.Error(), "")
+	}
 	type output struct {
 		name, setting string
 		partitions    int    // needed; 0 for any

@@ -137,7 +137,7 @@ func testCheckOnline(t *testing.T, c *brokertest.Cluster) {
 	if err := c.Admin().SetTopicConfig(ctx, topic, map[string]string{"retention.bytes": "-1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Admin().CreateTopic(ctx, topic+"-g-"+topic+"-changelog", 3, 1, map[string]string{"cleanup.policy": "delete"}); err != nil {
+	if err := c.Admin().CreateTopic(ctx, changelogName(topic+"-g-", topic), 3, 1, map[string]string{"cleanup.policy": "delete"}); err != nil {
 		t.Fatal(err)
 	}
 	expect("changelog", exitFailed, environ, "3 partitions and "+topic+" has 4", "worker state reset -topic "+topic, "deletes state by age")

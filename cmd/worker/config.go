@@ -47,6 +47,8 @@ type Config struct {
 	// Detectors are the settings of each name of ODRADEK_DETECTORS, in order.
 	Detectors []DetectorSettings
 
+	changelogs map[string]string // by input topic: those that keep another name than they would get now
+
 	settings []setting // every setting with its value and source, in the order of the docs
 }
 
@@ -117,7 +119,7 @@ type outputSettings struct {
 	DLQTopic        string   `env:"DLQ_TOPIC" derived:"<group>-dlq" doc:"Dead-letter topic: records that could not be read, byte for byte, with the reason in their headers."`
 	LateTopic       string   `env:"LATE_TOPIC" derived:"<group>-late" doc:"Topic of late records: older than ODRADEK_LATENESS allows, or, with 0, than the newest of their series."`
 	RekeyTopic      string   `env:"REKEY_TOPIC" derived:"<group>-rekey" doc:"Internal topic of ODRADEK_REKEY."`
-	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>" doc:"Each input topic's state is kept in the compacted topic <prefix>-<topic>-changelog."`
+	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"Each input topic's state is kept in the compacted topic <prefix>-<topic>-changelog, which no other group may use. One that is there under <group>-<topic>-changelog keeps its name."`
 	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing. If false, a missing one stops the start."`
 	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1 takes the brokers' default."`
 	Partitions      int      `env:"PARTITIONS" envDefault:"0" min:"0" max:"100000" doc:"Partitions of created output topics; 0 takes the largest partition count of the input topics. Changelogs always have their input topic's."`
@@ -380,7 +382,7 @@ func (c *Config) derive() {
 	set(&o.DLQTopic, g+"-dlq")
 	set(&o.LateTopic, g+"-late")
 	set(&o.RekeyTopic, g+"-rekey")
-	set(&o.ChangelogPrefix, g)
+	set(&o.ChangelogPrefix, changelogPrefix(g))
 	if c.isDefault("COMMIT_INTERVAL") {
 		c.Cycle.CommitInterval = 50 * time.Millisecond
 		if c.Cycle.Guarantee == "at_least_once" {
@@ -496,9 +498,4 @@ func collectParams(params any, pre string) []setting {
 		return nil
 	}
 	return collect(reflect.ValueOf(params).Elem(), pre, "")
-}
-
-// ChangelogTopic is the name of an input topic's changelog.
-func (c *Config) ChangelogTopic(topic string) string {
-	return c.Output.ChangelogPrefix + "-" + topic + "-changelog"
 }

@@ -93,7 +93,7 @@ func TestLeadersMove(t *testing.T) {
 		o.start("static", "INSTANCE_ID=static").waitReady(t)
 		o.start("dynamic").waitReady(t)
 		o.load(2000)
-		topics := []string{o.input, o.group + "-scores", o.group + "-" + o.input + "-changelog"}
+		topics := []string{o.input, o.group + "-scores", changelogName(o.group+"-", o.input)}
 		nodes, err := c.Admin().Nodes(o.ctx)
 		must(t, err)
 		moves := 0

@@ -406,10 +406,10 @@ func TestLowLimits(t *testing.T) {
 	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
 		o := newOrdeal(t, c, 2)
 		for name, config := range map[string]map[string]string{
-			"scores":               {"max.message.bytes": "4096"},
-			"dlq":                  {"max.message.bytes": "8192"},
-			"late":                 {"max.message.bytes": "16384"},
-			o.input + "-changelog": {"max.message.bytes": "2048", "cleanup.policy": "compact"},
+			"scores":                     {"max.message.bytes": "4096"},
+			"dlq":                        {"max.message.bytes": "8192"},
+			"late":                       {"max.message.bytes": "16384"},
+			"-" + o.input + "-changelog": {"max.message.bytes": "2048", "cleanup.policy": "compact"},
 		} {
 			n := 2
 			if name == "dlq" || name == "late" {

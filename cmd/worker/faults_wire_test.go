@@ -323,7 +323,7 @@ func TestChangelogCompactedWhileRead(t *testing.T) {
 	}
 	o.waitDone(recovery)
 	w.kill()
-	changelog := o.group + "-" + o.input + "-changelog"
+	changelog := changelogName(o.group+"-", o.input)
 	f := wire.disturb(kmsg.Fetch, held)
 	w = o.start("second", wire.setting())
 	wire.wait(kmsg.Fetch, f)

@@ -215,6 +215,9 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 		}
 		most = max(most, inputs[name].Partitions)
 	}
+	if err := c.keepChangelogs(ctx, client, log); err != nil {
+		return err
+	}
 	if !c.Output.CreateTopics {
 		return nil
 	}

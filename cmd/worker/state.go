@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,6 +155,9 @@ func (s *stateTool) find(ctx context.Context) error {
 			return fmt.Errorf("state: %q is none of the group's topics %s", s.o.topic, strings.Join(topics, ", "))
 		}
 		topics = []string{s.o.topic}
+	}
+	if err := s.c.keepChangelogs(ctx, s.client, slog.New(slog.DiscardHandler)); err != nil {
+		return err
 	}
 	all := slices.Clone(topics)
 	for _, t := range topics {

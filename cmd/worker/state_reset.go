@@ -76,7 +76,7 @@ func (s *stateTool) own(ctx context.Context) error {
 		}
 		for p := range int32(s.logs[topic]) {
 			log := kafka.TP{Topic: s.c.ChangelogTopic(topic), Partition: p}
-			o, err := s.owner(ctx, log)
+			o, err := changelogOwner(ctx, s.client, s.fetcher, log)
 			if err == nil && o != nil {
 				err = o.Foreign(log.Topic, s.c.Group.Group, kafka.TP{Topic: topic, Partition: p})
 			}
@@ -86,31 +86,6 @@ func (s *stateTool) own(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// owner reads the first owner record of a changelog partition, which is near its
-// front; nil without one.
-func (s *stateTool) owner(ctx context.Context, log kafka.TP) (owner *processor.Owner, err error) {
-	first, err := s.client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
-	if err != nil {
-		return nil, err
-	}
-	last, err := s.client.ListOffsets(ctx, []kafka.TP{log}, kafka.Latest)
-	if err != nil {
-		return nil, err
-	}
-	err = readRange(ctx, s.fetcher, log, first[log], last[log], func(rec *kafka.Record) (bool, error) {
-		if string(rec.Key) != processor.OwnerKey || rec.Value == nil {
-			return true, nil
-		}
-		o, err := processor.ParseOwner(rec.Value)
-		if err != nil {
-			return false, fmt.Errorf("changelog %s at offset %d: %w", log, rec.Offset, err)
-		}
-		owner = &o
-		return false, nil
-	})
-	return owner, err
 }
 
 // targets is the offset at which each partition is to begin.

@@ -209,7 +209,7 @@ func TestStateOfOthers(t *testing.T) {
 	c := brokertest.Fake(t, brokertest.FakeOptions{})
 	topic, environ := stateFixture(t, c)
 	runUntil(t, c, environ, topic, nil)
-	log := topic + "-g-" + topic + "-changelog"
+	log := changelogName(topic+"-g-", topic)
 	records := func() int {
 		recs, err := c.Admin().ReadAll(context.Background(), log, true)
 		if err != nil {
@@ -218,7 +218,7 @@ func TestStateOfOthers(t *testing.T) {
 		return len(recs)
 	}
 	before := records()
-	other := append(slices.Clone(environ), "ODRADEK_GROUP=other", "ODRADEK_CHANGELOG_PREFIX="+topic+"-g")
+	other := append(slices.Clone(environ), "ODRADEK_GROUP=other", "ODRADEK_CHANGELOG_PREFIX="+topic+"-g-")
 	term, _, errs := console(other...)
 	code := term.state(context.Background(), []string{"reset", "-yes"})
 	if code != exitRefused || !strings.Contains(errs.String(), `group "`+topic+`-g"`) || !strings.Contains(errs.String(), `group "other"`) {

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"odradek/processor"
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+)
+
+// changelogPrefix is the prefix of a group's changelogs if none is set. With a
+// single '-' between the two, plant and eu-in would have the changelog of plant-eu
+// and in. Behind a name with a '-' it is doubled: the name stays below the prefix
+// <group>- that permissions are given for.
+func changelogPrefix(group string) string {
+	if strings.Contains(group, "-") {
+		return group + "-"
+	}
+	return group
+}
+
+// changelogName is the changelog of a topic below a prefix.
+func changelogName(prefix, topic string) string { return prefix + "-" + topic + "-changelog" }
+
+// ChangelogTopic is the name of an input topic's changelog.
+func (c *Config) ChangelogTopic(topic string) string {
+	if name, ok := c.changelogs[topic]; ok {
+		return name
+	}
+	return changelogName(c.Output.ChangelogPrefix, topic)
+}
+
+// keepChangelogs makes a group go on with changelogs that have the name of a
+// version before, which did not double the '-' (changelogPrefix). One of another
+// group may have that name as well: the group's own is the one of a topic that it
+// has committed with state, or whose owner record names it.
+func (c *Config) keepChangelogs(ctx context.Context, client *kafka.Client, log *slog.Logger) error {
+	group := c.Group.Group
+	if group == "" || c.Output.ChangelogPrefix != changelogPrefix(group) || c.Output.ChangelogPrefix == group {
+		return nil
+	}
+	topics := c.Group.Topics
+	if c.Cycle.Rekey {
+		topics = []string{c.Output.RekeyTopic}
+	}
+	for _, topic := range topics {
+		now, before := changelogName(c.Output.ChangelogPrefix, topic), changelogName(group, topic)
+		infos, err := client.Topics(ctx, now, before)
+		if err != nil {
+			return fmt.Errorf("worker: look up the changelog of %q: %w", topic, err)
+		}
+		if infos[now].Exists || !infos[before].Exists {
+			continue
+		}
+		own, err := ownChangelog(ctx, client, group, topic, before, infos[before].Partitions)
+		if err != nil {
+			return fmt.Errorf("worker: whose changelog %q is: %w", before, err)
+		}
+		if !own {
+			log.Warn("the topic that a version before would have used as changelog is not of this group and topic, and is left alone", "topic", before, "changelog", now)
+			continue
+		}
+		log.Info("the changelog keeps its name", "topic", topic, "changelog", before)
+		if c.changelogs == nil {
+			c.changelogs = map[string]string{}
+		}
+		c.changelogs[topic] = before
+	}
+	return nil
+}
+
+func ownChangelog(ctx context.Context, client *kafka.Client, group, topic, changelog string, partitions int) (bool, error) {
+	var inputs []kafka.TP
+	for p := range int32(partitions) {
+		inputs = append(inputs, kafka.TP{Topic: topic, Partition: p})
+	}
+	committed, err := client.Committed(ctx, group, inputs)
+	if err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(inputs, func(tp kafka.TP) bool {
+		_, err := keystate.ParseFloor(committed[tp].Metadata)
+		return committed[tp].Offset >= 0 && err == nil
+	}) {
+		return true, nil
+	}
+	f := client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true})
+	defer f.Close()
+	for _, tp := range inputs {
+		o, err := changelogOwner(ctx, client, f, kafka.TP{Topic: changelog, Partition: tp.Partition})
+		if o != nil || err != nil {
+			return err == nil && o.Foreign(changelog, group, tp) == nil, err
+		}
+	}
+	return false, nil
+}
+
+// changelogOwner reads the first owner record of a changelog partition, which is
+// near its front; nil without one.
+func changelogOwner(ctx context.Context, client *kafka.Client, f *kafka.Fetcher, log kafka.TP) (owner *processor.Owner, err error) {
+	first, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
+	if err != nil {
+		return nil, err
+	}
+	last, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Latest)
+	if err != nil {
+		return nil, err
+	}
+	err = readRange(ctx, f, log, first[log], last[log], func(rec *kafka.Record) (bool, error) {
+		if string(rec.Key) != processor.OwnerKey || rec.Value == nil {
+			return true, nil
+		}
+		o, err := processor.ParseOwner(rec.Value)
+		if err != nil {
+			return false, fmt.Errorf("changelog %s at offset %d: %w", log, rec.Offset, err)
+		}
+		owner = &o
+		return false, nil
+	})
+	return owner, err
+}

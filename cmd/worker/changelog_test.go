@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"odradek/processor/brokertest"
+)
+
+func TestChangelogNames(t *testing.T) {
+	seen := map[string][2]string{}
+	for _, c := range [][2]string{{"plant", "eu-in"}, {"plant-eu", "in"}, {"plant", "in"}, {"plant-eu-in", "x"}, {"plant-eu", "in-x"}, {"plant", "eu-in-x"}} {
+		cfg, faults, _ := ParseConfig(append(minimal(), "ODRADEK_GROUP="+c[0], "ODRADEK_TOPICS="+c[1]))
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		name := cfg.ChangelogTopic(c[1])
+		if other, taken := seen[name]; taken || !strings.HasPrefix(name, c[0]+"-") {
+			t.Errorf("%q has the changelog %s, as %q", c, name, other)
+		}
+		seen[name] = c
+	}
+	if cfg, _, _ := ParseConfig(append(minimal(), "ODRADEK_GROUP=plant-eu", "ODRADEK_CHANGELOG_PREFIX=p")); cfg.ChangelogTopic("in") != "p-in-changelog" {
+		t.Errorf("with a prefix of its own the changelog is %s", cfg.ChangelogTopic("in"))
+	}
+}
+
+// TestChangelogKept: a group goes on with its changelog under the name that a
+// version before gave it, by its offsets or by the owner record, and leaves one of
+// another group under that name alone.
+func TestChangelogKept(t *testing.T) {
+	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	topic, environ := stateFixture(t, c)
+	group := topic + "-g"
+	before, now := changelogName(group, topic), changelogName(group+"-", topic)
+	exists := func(name string) bool {
+		recs, err := c.Admin().ReadAll(context.Background(), name, true)
+		return err == nil && len(recs) > 0
+	}
+	runUntil(t, c, append(slices.Clone(environ), "ODRADEK_CHANGELOG_PREFIX="+group), topic, nil)
+	runUntil(t, c, environ, topic, nil)
+	if !exists(before) || exists(now) {
+		t.Fatalf("the group does not go on with %s", before)
+	}
+	if lines, _ := stateLines(t, environ); len(lines) != 4 || lines[0].Owner != group || lines[0].Series == 0 {
+		t.Errorf("state list: %+v", lines)
+	}
+	// The offsets are gone, as after offsets.retention.minutes.
+	offs, err := c.Admin().Offsets(context.Background(), group, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tp, o := range offs {
+		o.Metadata = ""
+		offs[tp] = o
+	}
+	if err := c.Admin().SetOffsets(context.Background(), group, offs); err != nil {
+		t.Fatal(err)
+	}
+	if lines, _ := stateLines(t, environ); len(lines) != 4 || lines[0].Owner != group {
+		t.Errorf("state list by the owner record: %+v", lines)
+	}
+
+	// Another group whose name and topic join to the same.
+	own := append(slices.Clone(environ), "ODRADEK_GROUP="+group+"-2", "ODRADEK_TOPICS="+topic)
+	squatter := changelogName(group+"-2", topic)
+	if err := c.Admin().CreateTopic(context.Background(), squatter, 4, 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
+		t.Fatal(err)
+	}
+	foreign := []byte(`{"version":1,"group":"` + group + `","topic":"2-` + topic + `","incarnation":"x"}`)
+	if _, err := c.ProduceAcked(context.Background(), []brokertest.Record{{Topic: squatter, Key: []byte("O"), Value: foreign}}); err != nil {
+		t.Fatal(err)
+	}
+	runUntil(t, c, own, topic, nil)
+	if recs, err := c.Admin().ReadAll(context.Background(), squatter, true); err != nil || len(recs) != 1 || !exists(changelogName(group+"-2-", topic)) {
+		t.Errorf("the other group's changelog has %d records (%v)", len(recs), err)
+	}
+}
