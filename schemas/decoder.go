@@ -164,7 +164,7 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 		if id, ok := header(SchemaIDHeader); ok {
 			p, rest, err := d.prefix(ctx, id)
 			if err == nil && (p == nil || len(rest) > 0) {
-				err = &DecodeError{Class: ClassMagic, SchemaID: -1, Err: fmt.Errorf("header %s has neither an id nor a GUID: % x", SchemaIDHeader, shorten(id))}
+				err = &DecodeError{Class: ClassMagic, SchemaID: -1, Err: fmt.Errorf("header %s has neither an id nor a GUID in its %d bytes", SchemaIDHeader, len(id))}
 			}
 			return p, value, err
 		}
@@ -183,14 +183,12 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 	if err != nil || p != nil {
 		return p, rest, err
 	}
-	e := &DecodeError{Class: ClassMagic, SchemaID: -1, Err: fmt.Errorf("the value starts with % x, which is no known framing", shorten(value))}
+	e := &DecodeError{Class: ClassMagic, SchemaID: -1, Err: fmt.Errorf("the value of %d bytes starts with no known framing", len(value))}
 	if len(value) == 0 || value[0] == magicID || value[0] == magicGUID || value[0] == singleObject0 && (len(value) == 1 || value[1] == singleObject1) {
 		e.Class, e.Err = ClassTruncated, errors.New("the value ends before its schema id does")
 	}
 	return nil, nil, e
 }
-
-func shorten(b []byte) []byte { return b[:min(len(b), 8)] }
 
 // prefix reads a schema id in front of b. The projection is nil where there is none.
 func (d *Decoder) prefix(ctx context.Context, b []byte) (*projection, []byte, error) {

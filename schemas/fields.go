@@ -18,7 +18,7 @@ func unframe(b []byte, fingerprint uint64) ([]byte, error) {
 		}
 		return b[10:], nil
 	}
-	return nil, fmt.Errorf("starts with % x, which is no known framing", shorten(b))
+	return nil, errors.New("starts with no known framing")
 }
 
 // fieldReader reads the fields of a record of known schema one by one. After

@@ -45,6 +45,11 @@ type stateOptions struct {
 	timeout   time.Duration
 }
 
+// wants reports that -key names the series, by itself or by its digest.
+func (o *stateOptions) wants(series string) bool {
+	return o.key == "" || o.key == series || o.key == keystate.Digest([]byte(series))
+}
+
 // offset reports that -to is an offset, and keeps it.
 func (o *stateOptions) offset() bool {
 	at, err := strconv.ParseInt(o.to, 10, 64)
@@ -57,7 +62,7 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	fs := t.flags("state list|export|reset", stateAbout, stateExamples)
 	fs.StringVar(&o.topic, "topic", "", "input topic; default: all that the group has state of")
 	fs.IntVar(&o.partition, "partition", -1, "partition; -1 for all")
-	fs.StringVar(&o.key, "key", "", "list, export: only this series")
+	fs.StringVar(&o.key, "key", "", "list, export: only this series; its digest, as errors have it, will do")
 	fs.BoolVar(&o.keys, "keys", false, "list: a line for each series")
 	fs.BoolVar(&o.asJSON, "json", false, "list: one JSON object a line")
 	fs.StringVar(&o.to, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is named; a partition without a committed offset begins at ODRADEK_START")
@@ -298,7 +303,7 @@ func (s *stateTool) list(ctx context.Context, t terminal) error {
 			}
 			for _, r := range recs {
 				kind, series, _ := splitRecordKey(r.key)
-				if s.o.key != "" && series != s.o.key {
+				if !s.o.wants(series) {
 					continue
 				}
 				if kind == "head" {
@@ -339,7 +344,7 @@ func (s *stateTool) list(ctx context.Context, t terminal) error {
 		}
 		slices.Sort(names)
 		for _, k := range names {
-			fmt.Fprintf(w, "\t\t\t\t\t%q\t\t%d\n", k, p.Keys[k])
+			fmt.Fprintf(w, "\t\t\t\t%s\t%q\t\t%d\n", keystate.Digest([]byte(k)), k, p.Keys[k])
 		}
 	}
 	return nil
@@ -352,6 +357,7 @@ type exported struct {
 	Offset    int64    `json:"offset"` // in the changelog
 	Kind      string   `json:"kind"`
 	Series    string   `json:"series"`
+	Digest    string   `json:"digest"` // of the series, as errors name it
 	Numbers   []uint64 `json:"numbers,omitempty"`
 	Key       []byte   `json:"key"` // base64, as the value
 	Value     []byte   `json:"value"`
@@ -371,10 +377,10 @@ func (s *stateTool) export(ctx context.Context, t terminal) error {
 		}
 		for _, r := range recs {
 			kind, series, numbers := splitRecordKey(r.key)
-			if s.o.key != "" && series != s.o.key {
+			if !s.o.wants(series) {
 				continue
 			}
-			if err := enc.Encode(exported{tp.Topic, tp.Partition, r.offset, kind, series, numbers, []byte(r.key), r.value}); err != nil {
+			if err := enc.Encode(exported{tp.Topic, tp.Partition, r.offset, kind, series, keystate.Digest([]byte(series)), numbers, []byte(r.key), r.value}); err != nil {
 				return err
 			}
 		}

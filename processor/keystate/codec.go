@@ -61,7 +61,7 @@ func splitKey(key []byte) (kind byte, name []byte, suffix [2]uint64, err error) 
 			return kind, key[1:end], suffix, nil
 		}
 	}
-	return 0, nil, suffix, fmt.Errorf("keystate: changelog key %.40q: %w", key, ErrCorrupt)
+	return 0, nil, suffix, fmt.Errorf("keystate: changelog key %s: %w", Digest(key), ErrCorrupt)
 }
 
 // encoder appends to b. Integers are varints, floats their bits, little-endian.

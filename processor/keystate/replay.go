@@ -82,7 +82,7 @@ func (s *State) Load(key, value []byte) error {
 		err = fmt.Errorf("type %q: %w", kind, ErrCorrupt)
 	}
 	if err != nil {
-		return fmt.Errorf("keystate: changelog record %c of key %.40q: %w", kind, name, err)
+		return fmt.Errorf("keystate: changelog record %c of key %s: %w", kind, Digest(name), err)
 	}
 	return nil
 }
@@ -468,7 +468,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	}
 	for k, b := range s.load.broken {
 		if err := s.loadHead(k.name, b.value); err != nil {
-			return fmt.Errorf("keystate: changelog record H of key %.40q: %w", k.name, err)
+			return fmt.Errorf("keystate: changelog record H of key %s: %w", Digest(k.name), err)
 		}
 	}
 	var drop []*Key
@@ -484,10 +484,10 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 			continue
 		}
 		if top = max(top, k.asOf); k.asOf > committed && !ahead {
-			return fmt.Errorf("keystate: key %.40q is at offset %d, the committed offset is %d: %w", k.name, k.asOf, committed, ErrAhead)
+			return fmt.Errorf("keystate: key %s is at offset %d, the committed offset is %d: %w", Digest(k.name), k.asOf, committed, ErrAhead)
 		}
 		if b, ok := s.load.broken[k]; ok {
-			return fmt.Errorf("keystate: key %.40q: %w", k.name, b.err)
+			return fmt.Errorf("keystate: key %s: %w", Digest(k.name), b.err)
 		}
 		if s.load.mismatch[k] != "" {
 			changed++
@@ -497,7 +497,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		}
 	}
 	if changed > 0 && !s.cfg.KeepMismatched {
-		return fmt.Errorf("keystate: %s (%d keys, for example %.40q): %w", s.load.mismatch[example], changed, example.name, ErrMismatch)
+		return fmt.Errorf("keystate: %s (%d keys, for example %s): %w", s.load.mismatch[example], changed, Digest(example.name), ErrMismatch)
 	}
 	last, err := s.beginDecisions(f, committed, ahead)
 	if err != nil {
