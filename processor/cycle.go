@@ -58,7 +58,7 @@ type cycle struct {
 
 	mu      sync.Mutex
 	parts   map[*partition]*part
-	limit   int // bytes at which it is full
+	room    room
 	bytes   int
 	records int
 	full    bool
@@ -151,28 +151,6 @@ func (c *cycle) reset() {
 	c.bytes, c.records, c.full = 0, 0, false
 }
 
-// The size at which partitions wait for the next cycle: what the brokers have
-// taken in commitTarget lately, within bounds. A transaction has waits of its own
-// of 10 to 30 ms, so small ones leave processors idle at full load; large ones of
-// slow brokers would come near the transaction's timeout.
-const (
-	leastCycleBytes = 8 << 20
-	firstCycleBytes = 32 << 20
-	mostCycleBytes  = 96 << 20
-	cycleRecords    = 1 << 21
-	commitTarget    = 500 * time.Millisecond
-)
-
-// adapt sets the size of the cycles to come after one of so many bytes was
-// committed.
-func (p *Processor) adapt(bytes int, took time.Duration) {
-	if bytes < leastCycleBytes {
-		return // waits, not the brokers' rate
-	}
-	fits := float64(bytes) / max(took.Seconds(), 1e-3) * commitTarget.Seconds()
-	p.cycleBytes = int(min(max(fits, leastCycleBytes), mostCycleBytes))
-}
-
 // add makes a partition's results up to r.next part of the cycle.
 func (c *cycle) add(pt *partition, r part, bytes int) {
 	c.mu.Lock()
@@ -186,7 +164,7 @@ func (c *cycle) add(pt *partition, r part, bytes int) {
 	have.log = pt.owner.now.Incarnation
 	c.bytes += bytes
 	c.records += int(r.counts.consumed)
-	c.full = c.bytes >= c.limit || c.records >= cycleRecords
+	c.full = c.bytes >= c.room.bytes || c.records >= cycleRecords
 }
 
 // spoil keeps the cycle from being committed.
@@ -260,7 +238,7 @@ func (p *Processor) closeOpen() *cycle {
 	if p.open = p.spare; p.open == nil {
 		p.open = newCycle(&p.outputs, p.cfg.Codec)
 	}
-	p.open.limit = p.cycleBytes
+	p.open.room = p.pace.room(len(p.parts))
 	p.spare = nil
 	close(p.swapped)
 	p.swapped = make(chan struct{})
@@ -288,13 +266,14 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 	resent := p.producer.Resent()
 	err := p.commit(ctx, c)
 	p.cfg.Metrics.resent(p.producer.Resent() - resent)
+	took := time.Since(p.lastCommit)
 	if err != nil {
+		p.pace.failed(c.bytes, c.records, took)
 		p.cfg.Metrics.aborted(err)
 		return p.recover(ctx, c, err)
 	}
-	took := time.Since(p.lastCommit)
 	p.cfg.Metrics.committed(c, took)
-	p.adapt(c.bytes, took)
+	p.pace.committed(c.bytes, c.records, took)
 	if p.cfg.Guarantee == ExactlyOnce {
 		p.settled(c.parts)
 	} else {
@@ -421,7 +400,7 @@ func (p *Processor) stopJoins() {
 	p.joinMu.Lock()
 	p.epoch++
 	p.open = newCycle(&p.outputs, p.cfg.Codec)
-	p.open.limit = p.cycleBytes
+	p.open.room = p.pace.room(len(p.parts))
 	close(p.swapped)
 	p.swapped = make(chan struct{})
 	p.joinMu.Unlock()

@@ -83,6 +83,7 @@ type partition struct {
 	patience    patience
 	ref         []byte // of the record's schema
 	again       bool   // fold the iterator's current record once more
+	more        bool   // the chunk has more records than a cycle had room for
 	forwardMost int    // largest batch of the internal topic, as of the chunk's begin
 	forward     bool   // an input partition under ODRADEK_REKEY: records go to the internal topic
 }
@@ -342,6 +343,13 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 				return err
 			}
 		}
+		if pt.more {
+			if stop, err := pt.hold(ctx, 0); stop || err != nil {
+				pt.closeSource() // as below
+				return err
+			}
+			continue
+		}
 		if retry == nil {
 			if pt.it.Cut() {
 				pt.seek(next)
@@ -384,11 +392,14 @@ func (pt *partition) hold(ctx context.Context, d time.Duration) (stop bool, err 
 	}
 }
 
-// foldChunk folds and scores what is left of the chunk. retry is the reason to
-// stop before the iterator's current record and to try it again.
+// foldChunk folds and scores what is left of the chunk, or as much as a cycle has
+// room for at a time: then there is more. retry is the reason to stop before the
+// iterator's current record and to try it again.
 func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 	s := pt.state
-	for pt.again || pt.nextRecord() {
+	limit := pt.p.roomNow().records
+	pt.more = false
+	for pt.counts.consumed < limit && (pt.again || pt.nextRecord()) {
 		pt.again = false
 		rec := pt.it.Record()
 		if pt.header == nil {
@@ -429,6 +440,9 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 		if s.Fold(&sample, pt.batch) == keystate.Late {
 			pt.lateRecord(rec)
 		}
+	}
+	if pt.it.Err() == nil {
+		pt.more = pt.counts.consumed >= limit
 	}
 	return pt.it.Err(), pt.finish(ctx)
 }
@@ -551,7 +565,7 @@ func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
 	}
 	pt.arrivals.add(r.next, r.fetched)
 	want := pt.arrivals.before(r.fetched.Add(-pt.p.cfg.ReplayLimit * 3 / 4))
-	state, err := pt.writeState(c, want, snapshotBytes)
+	state, err := pt.writeState(c, want, c.room.state)
 	return scores + anomalies + side + state, err
 }
 
@@ -582,7 +596,7 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 		return err
 	}
 	defer pt.p.joinMu.RUnlock()
-	bytes, err := pt.writeState(c, at, handOverBytes)
+	bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.room.state))
 	if err != nil {
 		err = stuckWrite(err)
 		pt.spoil(c, err)

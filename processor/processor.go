@@ -153,7 +153,7 @@ type Processor struct {
 
 	lastCommit time.Time
 	offsets    offsetQueue // main goroutine only
-	cycleBytes int         // size of a full cycle; main goroutine only
+	pace       pace        // main goroutine only
 
 	statusMu sync.Mutex              // member's write, too
 	status   map[kafka.TP]*partition // for Status
@@ -181,9 +181,9 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 		state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.batchBytes-256, leastBatch/2))
 		p.cfg.State = &state
 	}
-	p.cycleBytes = firstCycleBytes
+	p.pace = newPace(cfg.TransactionTimeout)
 	p.open = newCycle(&p.outputs, p.cfg.Codec)
-	p.open.limit = p.cycleBytes
+	p.open.room = p.pace.room(1)
 	return p, nil
 }
 
