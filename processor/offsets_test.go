@@ -112,7 +112,7 @@ func TestOffsetsDuringRebalance(t *testing.T) {
 	var log logBuffer
 	worker := func(client *kafka.Client) (*Processor, func()) {
 		cfg := b.config("")
-		cfg.Client, cfg.Guarantee, cfg.CommitInterval, cfg.TransactionTimeout = client, AtLeastOnce, 5*time.Millisecond, 2*time.Second
+		cfg.Client, cfg.Guarantee, cfg.CommitInterval, cfg.TransactionTimeout = client, AtLeastOnce, 5*time.Millisecond, 5*time.Second
 		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 		return b.launch(cfg)
 	}
