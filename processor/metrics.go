@@ -60,6 +60,7 @@ type Metrics struct {
 	partitions map[kafka.TP]*PartitionMetrics
 	status     func() []PartitionStatus
 	ready      func() error
+	budget     int64
 	registry   func() schemas.RegistryStats
 	executor   func() ExecutorStats
 	rate       meter
@@ -129,7 +130,7 @@ func NewMetrics() *Metrics {
 	m.early = counter("records_released_early_total", "Records that were held for order and released by ODRADEK_MAX_HELD, before ODRADEK_LATENESS had passed.", "topic", "partition")
 	m.skipAborted = counter("aborted_records_skipped_total", "Input records of aborted transactions that were passed over.", "topic", "partition")
 	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were passed over.", "topic", "partition")
-	m.evictions = counter("state_evictions_total", "Series evicted from the state by ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
+	m.evictions = counter("state_evictions_total", "Series evicted from the state by ODRADEK_STATE_BYTES, ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
 	m.lostOffset = counter("lost_offsets_total", "Offsets that retention deleted before they were read.", "topic", "partition")
 
 	m.decodeErrors = counter("decode_errors_total", "Records that could not be read, by reason; one that is read again after a rollback counts again.", "topic", "reason")
@@ -166,6 +167,13 @@ const metricPrefix = "odradek_"
 func (m *Metrics) Watch(status func() []PartitionStatus) {
 	m.mu.Lock()
 	m.status = status
+	m.mu.Unlock()
+}
+
+// SetBudget sets the gauge of Config.StateBytes; 0: there is none.
+func (m *Metrics) SetBudget(bytes int64) {
+	m.mu.Lock()
+	m.budget = bytes
 	m.mu.Unlock()
 }
 

@@ -41,6 +41,7 @@ var (
 	replayDesc     = partitionGauge("replay_records", "Input that a restore would have to read again: offsets from the replay floor to the committed one.")
 	replayTimeDesc = partitionGauge("replay_seconds", "The same as time: how long ago the first of them was committed. ODRADEK_REPLAY_LIMIT bounds it while there is input.")
 	eventTimeDesc  = partitionGauge("event_time_seconds", "Newest event time among the scores that were sampled.")
+	budgetDesc     = prometheus.NewDesc(metricPrefix+"state_budget_bytes", "What the states of all partitions may take.", nil, nil)
 	bytesDesc      = partitionGauge("state_bytes", "Memory of the partition's state, about.")
 	watermarkDesc  = partitionGauge("watermark_seconds", "Event time behind which nothing is expected, as a Unix time.")
 	behindDesc     = partitionGauge("watermark_lag_seconds", "How far the watermark is behind the clock.")
@@ -61,7 +62,7 @@ func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		registryRequestsDesc, registryFailuresDesc, registryHitsDesc, registryUpDesc,
-		assignedDesc, restoringDesc, readyDesc, fetchAgeDesc, highDesc, highLagDesc, onHoldDesc, holdTimeDesc, quarantinedDesc, quarantineDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
+		assignedDesc, restoringDesc, readyDesc, budgetDesc, fetchAgeDesc, highDesc, highLagDesc, onHoldDesc, holdTimeDesc, quarantinedDesc, quarantineDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
 	} {
 		ch <- d
 	}
@@ -70,7 +71,7 @@ func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	m := (*Metrics)(s)
 	m.mu.Lock()
-	status, ready, registry, executor := m.status, m.ready, m.registry, m.executor
+	status, ready, registry, executor, budget := m.status, m.ready, m.registry, m.executor, m.budget
 	m.mu.Unlock()
 	if registry != nil {
 		st, up := registry(), 0.0
@@ -92,6 +93,9 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 			v = 1
 		}
 		ch <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, v)
+	}
+	if budget > 0 {
+		ch <- prometheus.MustNewConstMetric(budgetDesc, prometheus.GaugeValue, float64(budget))
 	}
 	if status == nil {
 		return

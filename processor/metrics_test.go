@@ -23,6 +23,7 @@ func TestMetricsDoc(t *testing.T) {
 	m.Watch(func() []PartitionStatus {
 		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8, LagKnown: true, HighWatermark: 9, HighLag: 4, HighLagKnown: true, Fetching: true, Watermark: 1e15, Open: map[string]int64{"level": 2}}, {Topic: "in", Partition: 3, Quarantine: &Quarantine{Reason: reasonUnreadable}}}
 	})
+	m.SetBudget(1 << 30)
 	m.WatchReady(func() error { return nil })
 	m.WatchRegistry(func() schemas.RegistryStats { return schemas.RegistryStats{Requests: 1} })
 	m.WatchExecutor(func() ExecutorStats {

@@ -79,6 +79,9 @@ type partition struct {
 	work       restoreWork
 	lates      lateLog
 
+	limit       int64 // of the state's bytes, as of the last chunk; see budget
+	trimmedAt   time.Time
+	trimmedN    int // keys evicted since, for the log
 	lastDeadLog time.Time
 	patience    patience
 	ref         []byte // of the record's schema
@@ -436,6 +439,9 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 		if err := pt.makeRoom(ctx); err != nil {
 			return nil, err
 		}
+		if pt.state.Bytes() > pt.limit {
+			pt.trim(rec.Offset)
+		}
 		sample := keystate.Sample{Key: pt.reading.Key, Time: pt.reading.Time, Offset: rec.Offset, Values: pt.reading.Values}
 		if s.Fold(&sample, pt.batch) == keystate.Late {
 			pt.lateRecord(rec)
@@ -541,6 +547,7 @@ func (pt *partition) look() {
 	pt.heldNow.Store(int64(pt.state.Held()))
 	pt.lateNow.Store(pt.state.Counts[keystate.Late])
 	pt.bytes.Store(pt.state.Bytes())
+	pt.limit = pt.p.budget.limit(pt.tp, pt.state.Bytes())
 	pt.maxTime.Store(pt.state.MaxTime())
 }
 

@@ -71,6 +71,9 @@ type Config struct {
 	Decoder  *schemas.Decoder // cloned for each partition
 	State    *keystate.Config
 	Executor detectors.Executor
+	// StateBytes is what the states of all partitions may take, by State.Bytes;
+	// 0: no limit.
+	StateBytes int64
 	// SchemaGrace is how long a record waits for a schema that the registry says it
 	// does not have; RegistryConfig.Grace of the decoder's registry.
 	SchemaGrace time.Duration
@@ -136,6 +139,7 @@ type Processor struct {
 	member   *kafka.Member
 	fetcher  *kafka.Fetcher
 
+	budget  budget
 	outputs outputs // topics and partition counts of what is written
 
 	// joinMu: partitions add to the open cycle under RLock; closing the cycle
@@ -164,6 +168,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	p := &Processor{
 		cfg:     cfg,
 		log:     cfg.Log,
+		budget:  budget{total: cfg.StateBytes},
 		swapped: make(chan struct{}),
 		ready:   make(chan struct{}, 1),
 		fatal:   make(chan error, 1),

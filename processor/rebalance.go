@@ -120,6 +120,7 @@ func (p *Processor) add(pt *partition) {
 	p.parts[pt.tp] = pt
 	p.statusMu.Lock()
 	p.status[pt.tp] = pt
+	p.budget.join(pt.tp)
 	p.statusMu.Unlock()
 }
 
@@ -128,6 +129,7 @@ func (p *Processor) remove(pt *partition) {
 	delete(p.parts, pt.tp)
 	p.statusMu.Lock()
 	delete(p.status, pt.tp)
+	p.budget.leave(pt.tp)
 	p.statusMu.Unlock()
 	p.cfg.Metrics.dropPartition(pt.tp)
 }

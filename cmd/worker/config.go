@@ -102,7 +102,8 @@ type keySettings struct {
 	Lateness  time.Duration `env:"LATENESS" envDefault:"0s" min:"0s" max:"168h" doc:"Samples are held and put into order of event time within this bound behind the partition's largest event time; older ones go to the late topic. 0 holds nothing back: a sample older than the newest of its series is late."`
 	MaxHeld   int           `env:"MAX_HELD" derived:"as many as 16 MiB hold: 349525 samples of one value" min:"1" max:"100000000" doc:"Samples of a partition held for ODRADEK_LATENESS, at most. A sample that the partition's log is this many offsets past is released before its time; what comes later and is older than the newest released of its series is late."`
 	TTL       time.Duration `env:"TTL" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time, is forgotten. 0 keeps it for ever."`
-	MaxKeys   int           `env:"MAX_KEYS" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit."`
+	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of all partitions of the worker. A partition may use an equal share, and beyond it what the others leave; over that it evicts its least recently used series. The default goes by the limit of the container (cgroup) or service, else by the machine's memory. 0 for no limit."`
+	MaxKeys   int           `env:"MAX_KEYS" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit. ODRADEK_STATE_BYTES bounds memory, whatever a series takes."`
 	MaxFuture time.Duration `env:"MAX_FUTURE" envDefault:"1h" min:"0s" doc:"An event time further ahead of the record's Kafka timestamp than this is a dead letter, so that one bad clock cannot move the watermark. 0 for no limit."`
 }
 
@@ -388,6 +389,9 @@ func (c *Config) derive() {
 		if c.Cycle.Guarantee == "at_least_once" {
 			c.Cycle.CommitInterval = 5 * time.Millisecond
 		}
+	}
+	if c.Keys.Bytes == 0 && c.isDefault("STATE_BYTES") {
+		c.Keys.Bytes = ByteSize(memoryLimit() / 5 * 3)
 	}
 	if c.Keys.MaxHeld == 0 && c.isDefault("MAX_HELD") {
 		c.Keys.MaxHeld = keystate.DefaultMaxHeld(c.SchemaMapping().Width())

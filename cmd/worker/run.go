@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"strconv"
 	"time"
@@ -46,6 +47,7 @@ func cmdRun(ctx context.Context, args []string) int {
 
 // runWorker runs one worker until ctx ends and it has drained.
 func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Faults) error {
+	limitHeap(os.Getenv)
 	metrics := processor.NewMetrics()
 	exec, kind, err := newExecutor(c, log)
 	if err != nil {
@@ -99,6 +101,7 @@ func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Fau
 	if err != nil {
 		return endOf(ctx, err)
 	}
+	metrics.SetBudget(int64(c.Keys.Bytes))
 	metrics.Watch(p.Status)
 	w.p.Store(p)
 	return withDrainLimit(ctx, c.Program.DrainTimeout, p.Run)
@@ -150,7 +153,7 @@ func newProcessor(ctx context.Context, c *Config, client *kafka.Client, registry
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
 		Start: start, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
-		Decoder: dec, State: state, Executor: exec, MaxFuture: c.Keys.MaxFuture, SchemaGrace: c.Registry.Grace,
+		Decoder: dec, State: state, StateBytes: int64(c.Keys.Bytes), Executor: exec, MaxFuture: c.Keys.MaxFuture, SchemaGrace: c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
 		ScoreSchemaID: scoreID, ScoresTopic: c.Output.ScoresTopic, DLQTopic: c.Output.DLQTopic, LateTopic: c.Output.LateTopic,
 		Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),

@@ -2,6 +2,7 @@ package keystate
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -58,6 +59,20 @@ func (s *State) evictOldest(offset int64) {
 		e.offset = e.key.lastOffset
 		s.lruDown()
 	}
+}
+
+// Trim evicts the least recently used keys, but not the last one, until Bytes is
+// at most limit, and returns how many. They go before the record at offset, of which
+// nothing may have been folded; Fits must have returned true.
+func (s *State) Trim(limit, offset int64) (n int) {
+	if s.replaying || offset < s.next {
+		panic(fmt.Sprintf("keystate: Trim at %d during replay, or behind %d, which is folded", offset, s.next-1))
+	}
+	for s.Bytes() > limit && s.keys.n > 1 {
+		s.evictOldest(offset)
+		n++
+	}
+	return n
 }
 
 func (s *State) lruPush(k *Key) {

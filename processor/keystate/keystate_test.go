@@ -41,7 +41,7 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 	}
 	aborts, crashes, rows, changes, early := 0, 0, 0, 0, int64(0)
 	for range worlds {
-		w := newWorld(t, r, 300+r.IntN(1500))
+		w := newTrimmedWorld(t, r, 300+r.IntN(1500))
 		for range schedules {
 			x := newRun(t, rand.New(rand.NewPCG(r.Uint64(), 2)), w)
 			x.mandatory = r.IntN(4) == 0

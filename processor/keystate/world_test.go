@@ -172,6 +172,20 @@ type world struct {
 	state map[int64]reference
 
 	decided []decided // committed; what the undisturbed fold is made with
+	trims   int64     // before one in so many offsets up to 3 keys are evicted; 0: none
+}
+
+// trim evicts before a sample what a budget would, by the offset alone so that all
+// folds of the log do the same.
+func (w *world) trim(s *State, offset int64) {
+	if w.trims == 0 || offset%w.trims != 0 {
+		return
+	}
+	for n := offset / w.trims % 4; n > 0 && s.Keys() > 1; n-- {
+		if s.Trim(s.Bytes()-1, offset) != 1 {
+			panic("one key less is not one byte less")
+		}
+	}
 }
 
 // reference is the undisturbed state at an offset.
@@ -187,6 +201,21 @@ func newWorld(t testing.TB, r *rand.Rand, n int) *world {
 func newWorldOf(t testing.TB, r *rand.Rand, cfg *Config, n int) *world {
 	w := &world{cfg: cfg, log: randomLog(r, cfg, n), state: map[int64]reference{}}
 	w.end = w.log[len(w.log)-1].Offset + 1
+	w.fill(t)
+	return w
+}
+
+// newTrimmedWorld is newWorld with keys that a budget evicts, in one of three.
+func newTrimmedWorld(t testing.TB, r *rand.Rand, n int) *world {
+	w := newWorld(t, r, n)
+	if r.IntN(3) == 0 {
+		w.trims = 1 + r.Int64N(50)
+		w.fill(t)
+	}
+	return w
+}
+
+func (w *world) fill(t testing.TB) {
 	s := w.fold(w.end)
 	w.rows, w.told, w.count, w.held, w.early = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held(), s.Early
 	var sum int64
@@ -196,7 +225,6 @@ func newWorldOf(t testing.TB, r *rand.Rand, cfg *Config, n int) *world {
 	if sum+int64(s.Held()) != int64(len(w.log)) {
 		t.Fatalf("%d samples became %v and %d held", len(w.log), s.Counts, s.Held())
 	}
-	return w
 }
 
 // fold is the undisturbed fold of the samples below end: one chunk, batches
@@ -218,6 +246,7 @@ func (w *world) fold(end int64) *State {
 			todo = todo[1:]
 		}
 		if !condemned[w.log[i].Offset] {
+			w.trim(s, w.log[i].Offset)
 			s.Fold(&w.log[i], b)
 		}
 	}
@@ -334,6 +363,7 @@ func (x *run) chunk(n int, mark bool) bool {
 		if x.decides > 0 && x.decide(&sm) {
 			continue
 		}
+		x.w.trim(x.s, sm.Offset)
 		sm.Key, sm.Values = slices.Clone(sm.Key), slices.Clone(sm.Values)
 		x.s.Fold(&sm, x.b)
 		clear(sm.Key) // the caller's memory is its own
