@@ -248,9 +248,11 @@ func (s *stateTool) read(ctx context.Context, log kafka.TP, values bool) ([]*sto
 var recordKinds = map[byte]struct {
 	name    string
 	numbers int
-}{'H': {"head", 0}, 'P': {"part", 1}, 'S': {"segment", 2}, 'E': {"eviction", 0}, 'O': {"owner", 0}}
+}{'H': {"head", 0}, 'P': {"part", 1}, 'S': {"segment", 2}, 'E': {"eviction", 0}, 'D': {"decision", 1}, 'O': {"owner", 0}}
 
-// splitRecordKey takes a changelog key apart; a key of another form is all series.
+// splitRecordKey takes a changelog key apart; a key of another form is all series. A
+// decision has no series but a subject, which is left out, and the numbers of its
+// kind and its offset.
 func splitRecordKey(key string) (kind, series string, numbers []uint64) {
 	if key == "" {
 		return "unknown", key, nil
@@ -262,6 +264,9 @@ func splitRecordKey(key string) (kind, series string, numbers []uint64) {
 	}
 	for i := range k.numbers {
 		numbers = append(numbers, binary.BigEndian.Uint64([]byte(key[end+8*i:])))
+	}
+	if key[0] == 'D' && end > 1 {
+		return k.name, "", append([]uint64{uint64(key[1])}, numbers...)
 	}
 	return k.name, key[1:end], numbers
 }
@@ -320,8 +325,9 @@ func (s *stateTool) list(ctx context.Context, t terminal) error {
 					}
 					continue
 				}
-				p.Bytes += int64(r.bytes)
-				keys[series] += int64(r.bytes)
+				if p.Bytes += int64(r.bytes); kind != "decision" {
+					keys[series] += int64(r.bytes)
+				}
 			}
 		}
 		if s.o.keys || s.o.key != "" {

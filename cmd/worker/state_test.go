@@ -278,16 +278,24 @@ func TestRecordKeys(t *testing.T) {
 		s.Mark(i + 1)
 		s.Committed(i + 1)
 	}
+	s.Decide(keystate.Verdict, []byte("a schema"), []byte("none"), 6000)
+	s.Mark(6001)
 	kinds := map[string]int{}
 	err = s.Snapshot(1<<40, 1<<30, func(key, value []byte) error {
 		kind, series, numbers := splitRecordKey(string(key))
 		kinds[kind]++
+		if kind == "decision" {
+			if series != "" || !slices.Equal(numbers, []uint64{uint64(keystate.Verdict), 6000}) {
+				t.Errorf("decision of %q with %v", series, numbers)
+			}
+			return nil
+		}
 		if !strings.HasPrefix(series, "series/") || len(series) != len("series/0") {
 			t.Errorf("key %q is a %s of %q with %v", key, kind, series, numbers)
 		}
 		return nil
 	})
-	if err != nil || kinds["head"] != 3 || kinds["segment"] == 0 || kinds["unknown"] > 0 {
+	if err != nil || kinds["head"] != 3 || kinds["segment"] == 0 || kinds["decision"] != 1 || kinds["unknown"] > 0 {
 		t.Errorf("%v, %v", kinds, err)
 	}
 }

@@ -291,3 +291,73 @@ func TestDecisionOfAnUndoneCycle(t *testing.T) {
 		}
 	}
 }
+
+// TestDecisionAhead: at least once, a decision may be in the changelog whose offset
+// was not committed. It takes effect when its offset is reached, again after a
+// rollback, and at the committed offset itself, too.
+func TestDecisionAhead(t *testing.T) {
+	for _, committed := range []int64{2, 5} {
+		time := binary.BigEndian.AppendUint64(nil, 1000)
+		s, b := New(one(&fake{window: 4, least: 2}, 1)), &detectors.Batch{}
+		for _, r := range []record{
+			{recordKey(nil, recDecision, []byte{byte(Verdict), 'x'}, 5), []byte{version, 1, 'n', 'o'}},
+			{recordKey(nil, recDecision, []byte{byte(kindTest)}, 5), append([]byte{version, 2}, time...)},
+		} {
+			if err := s.Load(r.key, r.value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.BeginReplay(Floor{0, NoTime}, committed, true); err != nil {
+			t.Fatal(err)
+		}
+		s.EndInput()
+		s.EndReplay()
+		if s.maxTime == 1000 {
+			t.Fatal("applied before its offset")
+		}
+		for range 2 {
+			for o := committed; o < 8; o++ {
+				s.Fold(&Sample{Key: []byte("k"), Time: o, Offset: o, Values: []float64{1}}, b)
+				for !s.Fits(b) {
+					t.Fatal("no room")
+				}
+				if got := s.maxTime == 1000; got != (o >= 5) {
+					t.Errorf("committed %d: at %d applied is %v", committed, o, got)
+				}
+				if got := s.Standing(Verdict, []byte("x"), o) != nil; got != (o >= 5) {
+					t.Errorf("committed %d: at %d the verdict stands is %v", committed, o, got)
+				}
+			}
+			execute(b)
+			s.Apply(b)
+			b.Reset()
+			if err := s.Rollback(committed); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestCrowdOfDecisions: verdicts are as many as corrupt records want. They do not
+// pile up for as long as a key stays dirty.
+func TestCrowdOfDecisions(t *testing.T) {
+	x := newSteps(t)
+	x.cycle(0, true, false)
+	for i := range maxDecisions + 10 {
+		o := int64(i + 1)
+		subject := binary.BigEndian.AppendUint32(nil, uint32(i))
+		x.s.Decide(Verdict, subject, []byte("no"), o)
+		x.s.Standing(Verdict, subject, o)
+		if i%100 == 99 {
+			x.cycle(o, false, false)
+		}
+	}
+	x.cycle(maxDecisions+20, false, false)
+	x.cycle(maxDecisions+30, false, false)
+	if n := x.s.Decisions(Verdict); n > 200 {
+		t.Errorf("%d verdicts wait", n)
+	}
+	if f := x.s.Floor(); f.Offset < maxDecisions {
+		t.Errorf("the floor is at %d", f.Offset)
+	}
+}

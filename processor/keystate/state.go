@@ -424,7 +424,7 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.started || s.replaying || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead || len(s.orphaned) > 0
+	s.slow = !s.started || s.replaying || s.applied < len(s.toApply) || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead || len(s.orphaned) > 0
 }
 
 // watermark is the time behind which nothing is expected any more.
