@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"net"
 	"reflect"
 	"regexp"
 	"runtime"
@@ -157,7 +158,8 @@ type gpuSettings struct {
 }
 
 type programSettings struct {
-	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:":9464" doc:"Address of the status page, /metrics, /healthz and /readyz; off turns them off."`
+	HTTPAddr     string        `env:"HTTP_ADDR" envDefault:":9464" doc:"Address of /metrics, /healthz and /readyz; off turns them off."`
+	PageAddr     string        `env:"PAGE_ADDR" derived:"ODRADEK_HTTP_ADDR where that is a loopback address, else 127.0.0.1 and the port after that one's" doc:"Address of the status page and /status.json, which show names of series; off turns them off. The same as ODRADEK_HTTP_ADDR: one server has all."`
 	PprofAddr    string        `env:"PPROF_ADDR" envDefault:"off" doc:"Address of /debug/pprof, loopback only, such as 127.0.0.1:6060; off by default."`
 	StallTimeout time.Duration `env:"STALL_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"/healthz fails when there is lag and nothing was committed for this long."`
 	LogLevel     string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug|info|warn|error" doc:"Least level that is logged."`
@@ -370,6 +372,20 @@ func (c *Config) isDefault(name string) bool {
 	return slices.ContainsFunc(c.settings, func(s setting) bool { return s.name == prefix+name && s.source == "default" })
 }
 
+// pageAddr is where the status page is by default: nowhere but on loopback,
+// because it shows names of series.
+func pageAddr(http string) string {
+	if http == off || loopback(http) {
+		return http
+	}
+	_, port, err := net.SplitHostPort(http)
+	n, bad := strconv.Atoi(port)
+	if err != nil || bad != nil || n >= 65535 {
+		return off // HTTP_ADDR is a fault, or has no port after its own
+	}
+	return fmt.Sprintf("127.0.0.1:%d", n+1)
+}
+
 // derive fills the defaults that depend on other settings.
 func (c *Config) derive() {
 	g, o := c.Group.Group, &c.Output
@@ -384,6 +400,9 @@ func (c *Config) derive() {
 	set(&o.LateTopic, g+"-late")
 	set(&o.RekeyTopic, g+"-rekey")
 	set(&o.ChangelogPrefix, changelogPrefix(g))
+	if c.Program.PageAddr == "" {
+		c.Program.PageAddr = pageAddr(c.Program.HTTPAddr)
+	}
 	if c.isDefault("COMMIT_INTERVAL") {
 		c.Cycle.CommitInterval = 50 * time.Millisecond
 		if c.Cycle.Guarantee == "at_least_once" {

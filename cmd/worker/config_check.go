@@ -367,6 +367,11 @@ func (k *checker) program() {
 			k.add("HTTP_ADDR", fmt.Sprintf("%q is not an address", s.HTTPAddr), "write :9464 or 127.0.0.1:9464, or off")
 		}
 	}
+	if s.PageAddr != off {
+		if _, port, err := net.SplitHostPort(s.PageAddr); err != nil || port == "" {
+			k.add("PAGE_ADDR", fmt.Sprintf("%q is not an address", s.PageAddr), "write 127.0.0.1:9465, or off")
+		}
+	}
 	if s.PprofAddr != off && !loopback(s.PprofAddr) {
 		k.add("PPROF_ADDR", fmt.Sprintf("%q is not a loopback address", s.PprofAddr), "profiles show memory: use 127.0.0.1:6060 and reach it by a tunnel, or off")
 	}

@@ -57,7 +57,13 @@ func (w *worker) serve(log *slog.Logger) (stop func(), err error) {
 		return nil
 	}
 	src := web.Source{Status: w.status, Ready: w.ready, Healthy: w.healthy, Metrics: w.metrics.Registry}
-	if err := start(w.c.Program.HTTPAddr, web.Handler(src), web.Serve); err != nil {
+	probes := web.Probes(src)
+	if w.c.Program.PageAddr == w.c.Program.HTTPAddr {
+		probes = web.Handler(src)
+	} else if err := start(w.c.Program.PageAddr, web.Handler(src), web.Serve); err != nil {
+		return nil, errors.Join(errors.New("worker: ODRADEK_PAGE_ADDR"), err)
+	}
+	if err := start(w.c.Program.HTTPAddr, probes, web.Serve); err != nil {
 		stop()
 		return nil, errors.Join(errors.New("worker: ODRADEK_HTTP_ADDR"), err)
 	}
@@ -65,7 +71,7 @@ func (w *worker) serve(log *slog.Logger) (stop func(), err error) {
 		stop()
 		return nil, errors.Join(errors.New("worker: ODRADEK_PPROF_ADDR"), err)
 	}
-	log.Info("started", "version", buildVersion(), "group", w.c.Group.Group, "http", w.c.Program.HTTPAddr)
+	log.Info("started", "version", buildVersion(), "group", w.c.Group.Group, "http", w.c.Program.HTTPAddr, "page", w.c.Program.PageAddr)
 	return stop, nil
 }
 

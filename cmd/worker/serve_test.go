@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
+
+	"odradek/processor"
+	"odradek/processor/web"
 )
 
 // The worker ends by itself when brokers or registry do not answer within
@@ -37,6 +41,39 @@ func TestHealthyWhileStarting(t *testing.T) {
 		})
 		if !errors.Is(err, down) || attempts != c.attempts {
 			t.Errorf("started %s ago: %d attempts: %v", c.started, attempts, err)
+		}
+	}
+}
+
+// TestPageAddr: the page, which shows names of series, is on loopback unless a
+// setting says otherwise; metrics and probes are where HTTP_ADDR says.
+func TestPageAddr(t *testing.T) {
+	for addr, want := range map[string]string{":9464": "127.0.0.1:9465", "0.0.0.0:80": "127.0.0.1:81", "127.0.0.1:7000": "127.0.0.1:7000", "localhost:7000": "localhost:7000", "off": "off"} {
+		c, faults, _ := ParseConfig(append(minimal(), "ODRADEK_HTTP_ADDR="+addr))
+		if len(faults) > 0 || c.Program.PageAddr != want {
+			t.Errorf("with %s the page is at %s, want %s (%v)", addr, c.Program.PageAddr, want, faults)
+		}
+	}
+	probes, page := freeAddr(t), freeAddr(t)
+	c, faults, _ := ParseConfig(append(minimal(), "ODRADEK_HTTP_ADDR="+probes, "ODRADEK_PAGE_ADDR="+page))
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	w := &worker{c: c, started: time.Now(), metrics: processor.NewMetrics(), faults: web.NewFaults(10)}
+	stop, err := w.serve(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for url, want := range map[string]int{probes + "/": 404, probes + "/status.json": 404, probes + "/metrics": 200, probes + "/healthz": 200, probes + "/readyz": 503,
+		page + "/": 200, page + "/status.json": 200, page + "/metrics": 200, page + "/healthz": 200} {
+		res, err := http.Get("http://" + url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%s: %d, want %d", url, res.StatusCode, want)
 		}
 	}
 }

@@ -33,6 +33,7 @@ type Source struct {
 //	/metrics      Prometheus
 func Handler(src Source) http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("GET /", Probes(src))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
@@ -46,6 +47,12 @@ func Handler(src Source) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(src.Status())
 	})
+	return mux
+}
+
+// Probes answers /healthz, /readyz and /metrics, which tell nothing of a series.
+func Probes(src Source) http.Handler {
+	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, src.Healthy()) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		err := src.Ready()
