@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor"
 	"odradek/processor/brokertest"
 )
 
@@ -324,6 +326,13 @@ func TestChangelogCompactedWhileRead(t *testing.T) {
 	o.waitDone(recovery)
 	w.kill()
 	changelog := changelogName(o.group+"-", o.input)
+	recs, err := c.Admin().ReadAll(o.ctx, changelog, true)
+	must(t, err)
+	i := slices.IndexFunc(recs, func(r brokertest.Record) bool { return string(r.Key) == processor.OwnerKey })
+	for range 2 { // the first one keeps the log's start where it is, and the last batch is not compacted
+		_, err = c.ProduceAcked(o.ctx, []brokertest.Record{{Topic: changelog, Key: recs[i].Key, Value: recs[i].Value}})
+		must(t, err)
+	}
 	f := wire.disturb(kmsg.Fetch, held)
 	w = o.start("second", wire.setting())
 	wire.wait(kmsg.Fetch, f)
