@@ -68,6 +68,7 @@ type cycle struct {
 // part is what one partition has in a cycle.
 type part struct {
 	next    int64 // offset after the last record
+	leader  kafka.Epoch
 	floor   keystate.Floor
 	log     string // the changelog's incarnation
 	counts  counts
@@ -81,7 +82,7 @@ const latencyRows = 256
 
 // extend adds the results that follow.
 func (have *part) extend(r *part) {
-	have.next, have.floor = r.next, r.floor
+	have.next, have.leader, have.floor = r.next, r.leader, r.floor
 	have.counts.add(&r.counts)
 	have.recent = append(have.recent, r.recent...)
 	if over := len(have.recent) - maxRecent; over > 0 {
@@ -213,7 +214,7 @@ func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.T
 func sourceOffsets(parts map[*partition]*part) map[kafka.TP]kafka.Offset {
 	m := make(map[kafka.TP]kafka.Offset, len(parts))
 	for pt, r := range parts {
-		m[pt.tp] = kafka.Offset{Offset: r.next, Metadata: pt.metadata(r)}
+		m[pt.tp] = kafka.Offset{Offset: r.next, Metadata: pt.metadata(r), Epoch: r.leader}
 	}
 	return m
 }

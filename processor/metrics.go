@@ -131,7 +131,7 @@ func NewMetrics() *Metrics {
 	m.skipAborted = counter("aborted_records_skipped_total", "Input records of aborted transactions that were passed over.", "topic", "partition")
 	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were passed over.", "topic", "partition")
 	m.evictions = counter("state_evictions_total", "Series evicted from the state by ODRADEK_STATE_BYTES, ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
-	m.lostOffset = counter("lost_offsets_total", "Offsets that retention deleted before they were read.", "topic", "partition")
+	m.lostOffset = counter("lost_offsets_total", "Offsets that retention deleted before they were read, or that were read and then lost in an unclean leader election.", "topic", "partition")
 
 	m.decodeErrors = counter("decode_errors_total", "Records that could not be read, by reason; one that is read again after a rollback counts again.", "topic", "reason")
 	m.transactions = counter("transactions_total", "Commit cycles by outcome: committed, aborted.", "outcome")

@@ -172,7 +172,7 @@ func (pt *partition) joinStart(ctx context.Context) error {
 		return err
 	}
 	defer pt.p.joinMu.RUnlock()
-	r := part{next: pt.position.Load(), fetched: time.Now()}
+	r := part{next: pt.position.Load(), leader: pt.leader, fetched: time.Now()}
 	bytes := 0
 	if !pt.forward {
 		if bytes, err = pt.writeStart(c); err != nil {

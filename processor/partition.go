@@ -62,6 +62,7 @@ type partition struct {
 	reading    schemas.Reading
 	header     func(string) ([]byte, bool)
 	source     *kafka.Source
+	leader     kafka.Epoch // that wrote the last record read
 	epoch      uint64
 	settled    int64 // committed offset that the state has been told of
 	counts     counts
@@ -268,7 +269,7 @@ func (pt *partition) seek(offset int64) {
 		pt.watched.Store(nil)
 		return
 	}
-	pt.source = pt.p.fetcher.Add(pt.tp, offset)
+	pt.source = pt.p.fetcher.Resume(pt.tp, offset, pt.leader)
 	pt.watched.Store(pt.source)
 }
 
@@ -314,6 +315,7 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 	if c.Err != nil {
 		return pt.fetchError(ctx, c)
 	}
+	pt.leader = max(pt.leader, c.Epoch) // of any position in the chunk: it is one log up to its end
 	now := time.Now()
 	pt.settle()
 	if pt.position.Load() == pt.committed.Load() {
@@ -514,7 +516,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 		return err
 	}
 	defer pt.p.joinMu.RUnlock()
-	r := part{next: next, fetched: fetched}
+	r := part{next: next, leader: pt.leader, fetched: fetched}
 	r.counts = pt.counts
 	for i := range r.counts.outcomes {
 		r.counts.outcomes[i] = s.Counts[i] - pt.counted[i]
@@ -612,7 +614,7 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 		}
 		return err
 	}
-	c.add(pt, part{next: at, floor: pt.state.Floor(), fetched: time.Now()}, bytes)
+	c.add(pt, part{next: at, leader: pt.leader, floor: pt.state.Floor(), fetched: time.Now()}, bytes)
 	pt.announce()
 	return nil
 }

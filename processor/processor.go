@@ -63,7 +63,7 @@ type Config struct {
 	// Start is where a partition without a committed offset begins:
 	// StartEarliest, StartLatest or a Kafka timestamp in milliseconds.
 	Start      int64
-	OffsetLost Policy // a committed offset that retention has deleted: Fail, Earliest, Latest
+	OffsetLost Policy // a committed offset that is not in the log, or follows records that are not: Fail, Earliest, Latest
 	StateLost  Policy // state that cannot be rebuilt: Fail, Reset
 
 	Session, Rebalance, Heartbeat time.Duration

@@ -66,9 +66,8 @@ func stuckFetch(err error) error {
 // its changelog.
 func (pt *partition) unread(tp kafka.TP, err error) error {
 	var corrupt *kafka.CorruptError
-	var gone *kafka.OffsetOutOfRangeError
 	switch {
-	case errors.As(err, &gone): // the caller knows what to do
+	case kafka.OffsetLost(err): // the caller knows what to do
 		return err
 	case tp != pt.tp && errors.As(err, &corrupt):
 		return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("its changelog cannot be read: %v", err),

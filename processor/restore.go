@@ -32,7 +32,8 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, keystate.ErrAhead) {
+		// Input that goes while it is replayed is found missing by the next try.
+		if !errors.Is(err, keystate.ErrAhead) && (try == 20 || !kafka.OffsetLost(err)) {
 			return err
 		}
 		if try == 20 {
@@ -93,6 +94,7 @@ type restoreWork struct {
 
 func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 	pt.state = pt.newState()
+	pt.leader = off.Epoch
 	pt.fresh.Store(off.Offset < 0)
 	if pt.forward {
 		// Nothing is remembered of a partition that is only sent on.
@@ -103,7 +105,7 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 			}
 			return pt.begin(at, true)
 		}
-		if _, lost, err := pt.bounds(ctx, off.Offset); lost || err != nil {
+		if _, lost, err := pt.bounds(ctx, off); lost || err != nil {
 			return err
 		}
 		return pt.begin(off.Offset, false)
@@ -127,7 +129,7 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 	if err != nil {
 		return pt.giveUp(ctx, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)", off.Offset), off.Offset, true)
 	}
-	starts, lost, err := pt.bounds(ctx, off.Offset)
+	starts, lost, err := pt.bounds(ctx, off)
 	switch {
 	case lost || err != nil:
 		return err
@@ -165,13 +167,13 @@ func (pt *partition) changelogTP() kafka.TP {
 func (pt *partition) loadChangelog(ctx context.Context) (map[string]struct{}, error) {
 	for {
 		stored, err := pt.readChangelog(ctx)
-		var gone *kafka.OffsetOutOfRangeError
-		if !errors.As(err, &gone) {
+		if !kafka.OffsetLost(err) {
 			return stored, err
 		}
-		// The log's start has moved past what was being read: compaction or
-		// retention. What was deleted may supersede what is loaded already.
-		pt.log.Info("the changelog was cut while it was read, beginning again", "offset", gone.Offset, "log_start", gone.LogStart)
+		// The log's start has moved past what was being read (compaction or
+		// retention), or a new leader's log is another one. What was deleted may
+		// supersede what is loaded already.
+		pt.log.Info("the changelog was cut while it was read, beginning again", "err", err)
 		pt.state = pt.newState()
 	}
 }
@@ -321,9 +323,13 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 	}
 }
 
-// bounds returns where the log begins. lost reports that offset is not in it, and
-// that ODRADEK_OFFSET_LOST has been applied.
-func (pt *partition) bounds(ctx context.Context, offset int64) (start int64, lost bool, err error) {
+// bounds returns where the log begins. lost reports that the offset is not in it,
+// or follows records that are not, and that ODRADEK_OFFSET_LOST has been applied.
+func (pt *partition) bounds(ctx context.Context, off kafka.Offset) (start int64, lost bool, err error) {
+	if lost, err := pt.diverged(ctx, off); lost || err != nil {
+		return 0, lost, err
+	}
+	offset := off.Offset
 	if start, err = pt.listOffset(ctx, StartEarliest); err != nil {
 		return 0, false, err
 	}
@@ -333,34 +339,18 @@ func (pt *partition) bounds(ctx context.Context, offset int64) (start int64, los
 		case err != nil:
 			return 0, false, err
 		case offset < start:
-			return start, true, pt.offsetLost(ctx, offset, start, fmt.Sprintf("begins at %d: retention has deleted input that was not read", start))
+			return start, true, pt.offsetLost(ctx, lostOffset{offset: offset, logStart: start, earliest: start, count: start - offset,
+				why: fmt.Sprintf("offset %d is not in the log, which begins at %d: retention has deleted input that was not read", offset, start)})
 		case offset <= end:
 			return start, false, nil
 		case try == 2: // a leader that has just been elected may not know its end
-			return start, true, pt.offsetLost(ctx, offset, start, fmt.Sprintf("ends at %d: the topic was made anew, or its last records were lost", end))
+			return start, true, pt.offsetLost(ctx, lostOffset{offset: offset, logStart: start, earliest: start,
+				why: fmt.Sprintf("offset %d is not in the log, which ends at %d: the topic was made anew, or its last records were lost", offset, end)})
 		}
 		if err := sleep(ctx, time.Second); err != nil {
 			return 0, false, err
 		}
 	}
-}
-
-// offsetLost applies ODRADEK_OFFSET_LOST: the offset to go on at is not there.
-func (pt *partition) offsetLost(ctx context.Context, offset, logStart int64, why string) error {
-	pt.p.cfg.Metrics.offsetLost(pt.tp, logStart-offset)
-	at := logStart
-	switch pt.p.cfg.OffsetLost {
-	case Fail:
-		return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("offset %d is not in the log, which %s", offset, why),
-			Decide: "ODRADEK_OFFSET_LOST=earliest or latest, or worker state reset"}
-	case Latest:
-		var err error
-		if at, err = pt.listOffset(ctx, StartLatest); err != nil {
-			return err
-		}
-	}
-	pt.log.Error("offset lost, going on with empty state", "offset", offset, "log_start", logStart, "at", at)
-	return pt.empty(ctx, nil, at)
 }
 
 // giveUp applies ODRADEK_STATE_LOST: state that cannot be rebuilt is an
@@ -382,6 +372,7 @@ func (pt *partition) giveUp(ctx context.Context, stored map[string]struct{}, rea
 // empty goes on at offset at without state; what the changelog holds is deleted
 // in the transaction that commits that.
 func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at int64) error {
+	pt.leader = 0
 	if pt.forward {
 		return pt.begin(at, true)
 	}
@@ -452,11 +443,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // fetchError handles a chunk that is an error. If the position is not in the log
-// any more, all before it is committed first; then the partition is restored from
-// there, which finds the gap and does what ODRADEK_OFFSET_LOST says.
+// any more, or the log is another one, all before it is committed first; then the
+// partition is restored from there, which finds the gap and does what
+// ODRADEK_OFFSET_LOST says.
 func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
-	var oor *kafka.OffsetOutOfRangeError
-	if !errors.As(c.Err, &oor) {
+	if !kafka.OffsetLost(c.Err) {
 		return stuckFetch(fmt.Errorf("processor: fetch %s/%d: %w", pt.tp.Topic, pt.tp.Partition, c.Err))
 	}
 	for pt.committed.Load() < pt.position.Load() {

@@ -72,7 +72,7 @@ type groupSettings struct {
 	InstanceID        string        `env:"INSTANCE_ID" doc:"Makes the membership static: a worker that comes back under this id within the session timeout gets its partitions back without a rebalance. Unique in the group; a second worker with the id fences the first (exit code 3)."`
 	Topics            []string      `env:"TOPICS" doc:"Input topics. Required."`
 	Start             string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition for which the group has no offset: earliest, latest, or a time (RFC 3339)."`
-	OffsetLost        string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"What to do where retention has deleted the committed offset: fail stops the worker with exit code 4; earliest and latest go on from there with the partition's state emptied, and say so."`
+	OffsetLost        string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"What to do where retention has deleted the committed offset, or an unclean leader election has lost records before it: fail stops the worker with exit code 4; earliest and latest go on from there with the partition's state emptied, and say so."`
 	SessionTimeout    time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" min:"1s" max:"30m" doc:"A member without a heartbeat for this long loses its partitions. Brokers accept 6s to 30m by default."`
 	RebalanceTimeout  time.Duration `env:"REBALANCE_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"How long a rebalance waits for a member to finish its cycle and hand over."`
 	HeartbeatInterval time.Duration `env:"HEARTBEAT_INTERVAL" envDefault:"3s" min:"100ms" max:"10m" doc:"Time between heartbeats; at most a third of the session timeout."`

@@ -280,14 +280,14 @@ func TestBrokersAdmin(t *testing.T) {
 		if err != nil || got[tps[1]].Offset != -1 {
 			t.Fatal(got, err)
 		}
-		if err := c.CommitOffsets(ctx, noGroup, group, map[TP]Offset{tps[1]: {42, "1;2;3"}}); err != nil {
+		if err := c.CommitOffsets(ctx, noGroup, group, map[TP]Offset{tps[1]: {Offset: 42, Metadata: "1;2;3"}}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err = c.Committed(ctx, group, tps); err != nil || got[tps[1]] != (Offset{42, "1;2;3"}) || got[tps[0]].Offset != -1 {
+		if got, err = c.Committed(ctx, group, tps); err != nil || got[tps[1]] != (Offset{Offset: 42, Metadata: "1;2;3"}) || got[tps[0]].Offset != -1 {
 			t.Fatal(got, err)
 		}
 		var oe *OffsetError
-		if err := c.CommitOffsets(ctx, noGroup, group, map[TP]Offset{tps[1]: {43, strings.Repeat("x", 5000)}}); k.Real() && !errors.As(err, &oe) {
+		if err := c.CommitOffsets(ctx, noGroup, group, map[TP]Offset{tps[1]: {Offset: 43, Metadata: strings.Repeat("x", 5000)}}); k.Real() && !errors.As(err, &oe) {
 			t.Error(err)
 		} else {
 			t.Log(err)

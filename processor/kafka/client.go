@@ -83,6 +83,7 @@ type topicState struct {
 
 type partitionState struct {
 	leader int32 // -1: none at the moment
+	epoch  Epoch // of the leader
 	code   kafkago.Error
 }
 
@@ -282,22 +283,29 @@ func (c *Client) leader(ctx context.Context, tp TP) (int32, error) {
 }
 
 func (c *Client) cachedLeader(tp TP) (int32, error) {
+	p, err := c.cachedPartition(tp)
+	return p.leader, err
+}
+
+// cachedPartition returns the partition's leader and its epoch.
+func (c *Client) cachedPartition(tp TP) (partitionState, error) {
+	none := partitionState{leader: -1}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	t := c.topics[tp.Topic]
 	switch {
 	case t == nil:
-		return -1, kafkago.UnknownTopicOrPartition
+		return none, kafkago.UnknownTopicOrPartition
 	case t.code != 0:
-		return -1, t.code
+		return none, t.code
 	case tp.Partition < 0 || int(tp.Partition) >= len(t.partitions):
-		return -1, kafkago.UnknownTopicOrPartition
+		return none, kafkago.UnknownTopicOrPartition
 	}
 	p := t.partitions[tp.Partition]
 	if p.leader < 0 {
-		return -1, kafkago.LeaderNotAvailable
+		return none, kafkago.LeaderNotAvailable
 	}
-	return p.leader, nil
+	return p, nil
 }
 
 // partitionCount returns the number of partitions of a topic, from the cache if
@@ -376,6 +384,7 @@ func (c *Client) known(topics []string) bool {
 // learn takes brokers and leaders from a metadata response.
 func (c *Client) learn(res *metadata.Response) {
 	var gone []*node
+	epochs := c.versions[protocol.Metadata].max >= 7 // else they are not in the response
 	c.mu.Lock()
 	c.ctrl = res.ControllerID
 	for _, b := range res.Brokers {
@@ -402,7 +411,11 @@ func (c *Client) learn(res *metadata.Response) {
 			if int(p.PartitionIndex) < 0 || int(p.PartitionIndex) >= len(ts.partitions) {
 				continue // a broker that does not number from 0: not Kafka
 			}
-			ts.partitions[p.PartitionIndex] = partitionState{leader: p.LeaderID, code: kafkago.Error(p.ErrorCode)}
+			ps := partitionState{leader: p.LeaderID, code: kafkago.Error(p.ErrorCode)}
+			if epochs {
+				ps.epoch = epochOf(p.LeaderEpoch)
+			}
+			ts.partitions[p.PartitionIndex] = ps
 		}
 		c.topics[t.Name] = ts
 	}

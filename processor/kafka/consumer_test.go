@@ -179,7 +179,7 @@ func (x *consumer) stop(t testing.TB) {
 func commit(ctx context.Context, p *Producer, m *Member, group string, tps []TP, offset int64) error {
 	offsets := map[TP]Offset{}
 	for _, tp := range tps {
-		offsets[tp] = Offset{offset, m.Generation().MemberID}
+		offsets[tp] = Offset{Offset: offset, Metadata: m.Generation().MemberID}
 	}
 	err := m.Commit(ctx, func(gen Generation) error { return p.CommitOffsets(ctx, gen, group, offsets) })
 	if err != nil {

@@ -39,6 +39,13 @@
 // delta), never by the records seen: compaction removes records from a batch's
 // end, whole batches, and all records of a batch whose header it keeps.
 //
+// A position carries the leader epoch of the record before it (Epoch). A Fetch and
+// a ListOffsets name the epoch that metadata gave the leader, and one that has
+// another term refuses them, so that every new term is noticed; then the leader is
+// asked where the position's epoch ends in its log, before it is fetched from.
+// Any epoch of a batch at or just behind a position serves for it as well as the
+// one before: where the log still has that, it has all before it.
+//
 // The list of aborted transactions comes with each response and is complete for
 // its range, also for transactions that began before it. It is not in order.
 //

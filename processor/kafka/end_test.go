@@ -191,7 +191,7 @@ func TestEndRepeated(t *testing.T) {
 		t.Helper()
 		n++
 		p := newProducer(t, c, brokertest.Unique("tx"))
-		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, name), noGroup, "g", map[TP]Offset{{in, 0}: {n, ""}}))
+		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, name), noGroup, "g", map[TP]Offset{{in, 0}: {Offset: n}}))
 		wire.expect(fates...)
 		for _, code := range codes {
 			k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: code})

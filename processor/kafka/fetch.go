@@ -40,7 +40,8 @@ type FetcherConfig struct {
 // BufferedChunks*PartitionBytes.
 //
 // A moved leader, a broker that is down, a partition without a leader are waited
-// for, for ever.
+// for, for ever. A new leader is first asked whether it has what was read from
+// those before it (see DivergedError).
 type Fetcher struct {
 	c      *Client
 	cfg    FetcherConfig
@@ -72,10 +73,14 @@ type Source struct {
 	// All below is guarded by Fetcher.mu.
 	position int64        // of the next request
 	held     int          // chunks sent and not released
-	broker   *fetchBroker // whom it is asked from; nil: homeless or ended
+	broker   *fetchBroker // whom it is asked from; nil: homeless, being checked, or ended
 	ended    bool         // an error chunk was sent
 	closed   bool
 	maxBytes int
+
+	leaderEpoch Epoch // of the leader that is asked; it refuses another
+	read        Epoch // of the last record before position
+	checked     Epoch // of the leader whose log has what was read before position
 
 	doubt        bool      // metadata must be asked again before the next attempt
 	retryAt      time.Time // not before
@@ -94,9 +99,10 @@ type Source struct {
 // Chunk is what one request brought for one partition: whole record batches, or
 // none and just the offsets, or the error that ended the source.
 type Chunk struct {
-	TP   TP
-	From int64 // the position asked for: records before it are not meant
-	Next int64 // the position after the batches
+	TP    TP
+	From  int64 // the position asked for: records before it are not meant
+	Next  int64 // the position after the batches
+	Epoch Epoch // of the leader that wrote the last of the batches: what Next is to be committed with
 
 	HighWatermark int64 // the offset that the next record written gets
 	LastStable    int64 // where an open transaction begins, or HighWatermark
@@ -105,7 +111,7 @@ type Chunk struct {
 	Raw     []byte       // record batches; see Iterator
 	Aborted []AbortedTxn // in read-committed mode, by first offset
 	Empty   bool         // no batches
-	Err     error        // *OffsetOutOfRangeError, *CorruptError, authorisation, unknown topic; nothing comes after it
+	Err     error        // *OffsetOutOfRangeError, *DivergedError, *CorruptError, authorisation, unknown topic; nothing comes after it
 
 	source *Source
 	buf    atomic.Pointer[buffer]
@@ -186,9 +192,14 @@ func (c *Client) NewFetcher(cfg FetcherConfig) *Fetcher {
 }
 
 // Add begins to fetch a partition at an offset.
-func (f *Fetcher) Add(tp TP, offset int64) *Source {
+func (f *Fetcher) Add(tp TP, offset int64) *Source { return f.Resume(tp, offset, 0) }
+
+// Resume fetches a partition on from an offset. The epoch is that of the last
+// record before it: where the log has another one there, the source ends with a
+// DivergedError.
+func (f *Fetcher) Resume(tp TP, offset int64, read Epoch) *Source {
 	s := &Source{
-		f: f, tp: tp, position: offset,
+		f: f, tp: tp, position: offset, read: read,
 		// Room for all that can be sent at once, so that sending never blocks:
 		// chunks with data, one without, and an error.
 		ch:       make(chan *Chunk, f.cfg.BufferedChunks+2),
@@ -310,6 +321,7 @@ func (f *Fetcher) findLeaders() {
 				return
 			}
 		}
+		check := map[int32][]*Source{}
 		f.mu.Lock()
 		for _, s := range due {
 			if s.closed {
@@ -319,15 +331,22 @@ func (f *Fetcher) findLeaders() {
 				f.putOff(s, refreshErr)
 				continue
 			}
-			id, err := f.c.cachedLeader(s.tp)
+			ps, err := f.c.cachedPartition(s.tp)
 			if err != nil {
 				f.noLeader(s, err)
 				continue
 			}
-			s.doubt, s.unknownSince = false, time.Time{}
-			f.attach(s, id)
+			s.doubt, s.unknownSince, s.leaderEpoch = false, time.Time{}, ps.epoch
+			if s.read > 0 && ps.epoch > 0 && s.checked != ps.epoch && f.c.keepsEpochs() {
+				check[ps.leader] = append(check[ps.leader], s)
+				continue
+			}
+			f.attach(s, ps.leader)
 		}
 		f.mu.Unlock()
+		for id, sources := range check {
+			f.wg.Go(func() { f.check(id, sources) })
+		}
 	}
 }
 

@@ -168,7 +168,7 @@ func (b *fetchBroker) pick(q *fetchRequest, taken []*Source, n int) []*Source {
 		if !s.told { // its offsets are wanted at once, data or not
 			q.maxWait = min(shortWait, q.maxWait)
 		}
-		q.parts = append(q.parts, fetchPart{tp: s.tp, offset: s.position, maxBytes: s.maxBytes})
+		q.parts = append(q.parts, fetchPart{tp: s.tp, offset: s.position, leader: s.leaderEpoch, maxBytes: s.maxBytes})
 		taken = append(taken, s)
 	}
 	clear(b.ready[len(kept):])
@@ -206,6 +206,7 @@ func (b *fetchBroker) finish(q *fetchRequest, taken []*Source, third bool) {
 		p.next, p.whole = p.offset, 0
 		if p.records != nil {
 			p.next, p.whole, p.need, p.err = scan(p.records.b, p.offset, p.highWatermark)
+			p.epoch = min(lastEpoch(p.records.b[:p.whole]), p.leader)
 		}
 	}
 	f := b.f
@@ -254,8 +255,8 @@ func (b *fetchBroker) answer(s *Source, p *fetchPart) {
 		s.end(fmt.Errorf("kafka: fetch %s: %w", s.tp, p.code))
 		return
 	default:
-		// The leader has moved, or something is wrong at the broker that only time
-		// can settle. An unknown topic is judged by metadata.
+		// The leader has moved or begun a new term, or something is wrong at the
+		// broker that only time can settle. An unknown topic is judged by metadata.
 		s.broker = nil
 		f.putOff(s, p.code)
 		return
@@ -292,7 +293,7 @@ func (s *Source) ask(need int) {
 
 // send hands out batches. Fetcher.mu is held.
 func (s *Source) send(p *fetchPart) {
-	c := &Chunk{TP: s.tp, From: s.position, Next: p.next, HighWatermark: p.highWatermark, LastStable: p.stable,
+	c := &Chunk{TP: s.tp, From: s.position, Next: p.next, Epoch: p.epoch, HighWatermark: p.highWatermark, LastStable: p.stable,
 		LogStart: p.logStart, Raw: p.records.b[:p.whole], Aborted: p.aborted, source: s}
 	c.buf.Store(p.records)
 	if p.next <= s.position {
@@ -303,6 +304,9 @@ func (s *Source) send(p *fetchPart) {
 		return
 	}
 	s.position = p.next
+	if p.epoch > 0 {
+		s.read, s.checked = max(s.read, p.epoch), p.leader
+	}
 	s.held++
 	s.remember(p)
 	s.ch <- c

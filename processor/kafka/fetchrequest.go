@@ -35,6 +35,7 @@ type fetchRequest struct {
 type fetchPart struct {
 	tp       TP
 	offset   int64
+	leader   Epoch // of the leader as we know it
 	maxBytes int
 
 	answered                        bool
@@ -45,6 +46,7 @@ type fetchPart struct {
 
 	// What the batch headers say, see scan.
 	next        int64
+	epoch       Epoch // of the last batch
 	whole, need int
 	err         error
 }
@@ -99,7 +101,7 @@ func (q *fetchRequest) encode(b []byte, version int16, correlation int32, client
 			p := &rest[i]
 			b = be.AppendUint32(b, uint32(p.tp.Partition))
 			if version >= 9 {
-				b = be.AppendUint32(b, 0xffffffff) // leader epoch: not checked
+				b = be.AppendUint32(b, uint32(p.leader.number()))
 			}
 			b = be.AppendUint64(b, uint64(p.offset))
 			if version >= 5 {
@@ -136,7 +138,7 @@ func (q *fetchRequest) decode(from io.Reader, version int16, correlation int32) 
 			tp := TP{topic, r.int32()}
 			var p *fetchPart
 			p, at = q.part(tp, at)
-			*p = fetchPart{tp: tp, offset: p.offset, maxBytes: p.maxBytes, answered: true}
+			*p = fetchPart{tp: tp, offset: p.offset, leader: p.leader, maxBytes: p.maxBytes, answered: true}
 			p.code = kafkago.Error(r.int16())
 			p.highWatermark = r.int64()
 			p.stable = r.int64()

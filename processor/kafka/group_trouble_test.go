@@ -37,7 +37,7 @@ func TestGroupLostGeneration(t *testing.T) {
 			t.Fatalf("%v in %v", e, old)
 		}
 		p := newProducer(t, c, "tx-"+code.Message)
-		offsets := map[TP]Offset{{in, 0}: {1, ""}}
+		offsets := map[TP]Offset{{in, 0}: {Offset: 1}}
 		must(t, p.CommitOffsets(ctx, old, group, offsets))
 		must(t, p.End(ctx, true))
 
@@ -97,7 +97,7 @@ func TestGroupCommitMeetsRebalance(t *testing.T) {
 		startConsumer(t, l, c, "two", cfg, nil)
 		l.wait(2, 2)
 		kept := heldBy(l, "one")[0]
-		err := p.Send(ctx, batchesOf(t, out, 1, 10, "x"), gen, cfg.Group, map[TP]Offset{kept: {5, "m"}})
+		err := p.Send(ctx, batchesOf(t, out, 1, 10, "x"), gen, cfg.Group, map[TP]Offset{kept: {Offset: 5, Metadata: "m"}})
 		wantClass(t, "send with the old generation", err, Rebalance)
 		var oe *OffsetError
 		if !errors.As(err, &oe) || oe.TP != kept || oe.Group != cfg.Group {
@@ -106,7 +106,7 @@ func TestGroupCommitMeetsRebalance(t *testing.T) {
 		wantClass(t, "commit of it", p.End(ctx, true), Rebalance)
 		newer, err := one.m.Newer(ctx, gen)
 		must(t, err)
-		must(t, p.CommitOffsets(ctx, newer, cfg.Group, map[TP]Offset{kept: {5, "m"}}))
+		must(t, p.CommitOffsets(ctx, newer, cfg.Group, map[TP]Offset{kept: {Offset: 5, Metadata: "m"}}))
 		must(t, p.End(ctx, true))
 		wantValues(t, k, out, 1, 10, "x")
 		got, err := k.Admin().Offsets(ctx, cfg.Group, true)
@@ -185,7 +185,7 @@ func TestGroupCommitWhileCompleting(t *testing.T) {
 				if gen.ID != joined.Generation {
 					t.Errorf("commit with generation %d during %d", gen.ID, joined.Generation)
 				}
-				err := c.CommitOffsets(ctx, gen, group, map[TP]Offset{{in, 0}: {7, ""}})
+				err := c.CommitOffsets(ctx, gen, group, map[TP]Offset{{in, 0}: {Offset: 7}})
 				if errors.Is(err, kafkago.RebalanceInProgress) {
 					refused.Add(1)
 				}

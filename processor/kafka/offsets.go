@@ -20,6 +20,7 @@ import (
 type Offset struct {
 	Offset   int64
 	Metadata string
+	Epoch    Epoch // of the last record before it
 }
 
 // Special times for ListOffsets.
@@ -84,7 +85,7 @@ func (o *offsetFetch) exchange(rw io.ReadWriter, _ int16, correlation int32, cli
 		for n := r.compactCount(16); n > 0 && r.err == nil; n-- {
 			tp := TP{topic, r.int32()}
 			off := Offset{Offset: r.int64()}
-			r.int32() // leader epoch
+			off.Epoch = epochOf(r.int32())
 			off.Metadata = string(r.compactString())
 			if code := r.int16(); code != 0 {
 				o.codes[tp] = kafkago.Error(code)
@@ -190,7 +191,7 @@ func (c *Client) CommitOffsets(ctx context.Context, gen Generation, group string
 		t.Partitions = append(t.Partitions, offsetcommit.RequestPartition{
 			PartitionIndex:       tp.Partition,
 			CommittedOffset:      offsets[tp].Offset,
-			CommittedLeaderEpoch: -1, // kafka-go's zero value would claim epoch 0
+			CommittedLeaderEpoch: offsets[tp].Epoch.number(),
 			CommittedMetadata:    offsets[tp].Metadata,
 		})
 	}
@@ -281,12 +282,13 @@ func (c *Client) listOffsets(ctx context.Context, tps []TP, at int64, isolation 
 	err := c.eachLeader(ctx, tps, func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error) {
 		req := &listoffsets.Request{ReplicaID: -1, IsolationLevel: isolation}
 		for _, tp := range tps {
+			ps, _ := c.cachedPartition(tp)
 			if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != tp.Topic {
 				req.Topics = append(req.Topics, listoffsets.RequestTopic{Topic: tp.Topic})
 			}
 			t := &req.Topics[len(req.Topics)-1]
 			t.Partitions = append(t.Partitions, listoffsets.RequestPartition{
-				Partition: tp.Partition, CurrentLeaderEpoch: -1, Timestamp: at,
+				Partition: tp.Partition, CurrentLeaderEpoch: ps.epoch.number(), Timestamp: at,
 			})
 		}
 		m, err := c.roundTrip(ctx, broker, req)

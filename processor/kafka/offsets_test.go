@@ -26,7 +26,7 @@ func TestCommitAndCommitted(t *testing.T) {
 	if err != nil || len(got) != 4 || got[tps[0]].Offset != -1 {
 		t.Fatalf("unknown group: %v, %v", got, err)
 	}
-	want := map[TP]Offset{{"a", 2}: {7, "1;2;3"}, {"b", 3}: {1 << 40, ""}}
+	want := map[TP]Offset{{"a", 2}: {Offset: 7, Metadata: "1;2;3"}, {"b", 3}: {Offset: 1 << 40}}
 	if err := c.CommitOffsets(ctx, noGroup, "g", want); err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +62,11 @@ func TestCommitAndCommitted(t *testing.T) {
 	// A coordinator that moves, and one that is not ready.
 	fake.RehashCoordinators()
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch, kmsg.OffsetCommit}, Group: "g", Err: kerr.CoordinatorLoadInProgress, Count: 3})
-	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{{"a", 2}: {8, "x"}}); err != nil {
+	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{{"a", 2}: {Offset: 8, Metadata: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Group: "g", Err: kerr.NotCoordinator, Count: 2})
-	if got, err = c.Committed(ctx, "g", tps); err != nil || got[TP{"a", 2}] != (Offset{8, "x"}) {
+	if got, err = c.Committed(ctx, "g", tps); err != nil || got[TP{"a", 2}] != (Offset{Offset: 8, Metadata: "x"}) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	// Outside of the membership, a commit is refused and says so.
@@ -85,7 +85,7 @@ func TestCommittedWaitsForTransaction(t *testing.T) {
 	fake := cluster(t, kfake.SeedTopics(1, "in"))
 	c := open(t, fake.ListenAddrs())
 	tp := TP{"in", 0}
-	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{tp: {1, "before"}}); err != nil {
+	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{tp: {Offset: 1, Metadata: "before"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, commit := range []bool{false, true} {
@@ -119,9 +119,9 @@ func TestCommittedWaitsForTransaction(t *testing.T) {
 			t.Log(err)
 		}
 		cancel()
-		how, want := kgo.TryAbort, Offset{1, "before"}
+		how, want := kgo.TryAbort, Offset{Offset: 1, Metadata: "before"}
 		if commit {
-			how, want = kgo.TryCommit, Offset{2, "after"}
+			how, want = kgo.TryCommit, Offset{Offset: 2, Metadata: "after"}
 		}
 		time.AfterFunc(200*time.Millisecond, func() {
 			if err := x.EndTransaction(ctx, how); err != nil {

@@ -152,7 +152,7 @@ func TestTransaction(t *testing.T) {
 		group := brokertest.Unique("g")
 		p := newProducer(t, c, brokertest.Unique("tx"))
 		offsets := func(n int64) map[TP]Offset {
-			return map[TP]Offset{{in, 0}: {n, fmt.Sprint("floor ", n)}, {in, 1}: {n + 1, ""}}
+			return map[TP]Offset{{in, 0}: {Offset: n, Metadata: fmt.Sprint("floor ", n)}, {in, 1}: {Offset: n + 1}}
 		}
 		committed := func() map[brokertest.TP]brokertest.Committed {
 			got, err := k.Admin().Offsets(ctx, group, false)
@@ -211,7 +211,7 @@ func TestZombie(t *testing.T) {
 		c, c2 := open(t, k.Brokers), open(t, k.Brokers)
 		in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 3)
 		group, id := brokertest.Unique("g"), brokertest.Unique("tx")
-		offsets := map[TP]Offset{{in, 0}: {10, ""}}
+		offsets := map[TP]Offset{{in, 0}: {Offset: 10}}
 
 		for _, op := range []struct {
 			name string
@@ -355,7 +355,7 @@ func TestFirstBatches(t *testing.T) {
 		for i := range 1600 { // two batches
 			must(t, b.Append(1, fmt.Appendf(nil, "%d", i), make([]byte, 1000), nil))
 		}
-		set[TP{out, q}], offsets[TP{in, q % 4}] = b, Offset{int64(q), ""}
+		set[TP{out, q}], offsets[TP{in, q % 4}] = b, Offset{Offset: int64(q)}
 	}
 	ctx := within(t, 60*time.Second)
 	must(t, p.AddPartitions(ctx, keys(set)))
@@ -394,7 +394,7 @@ func BenchmarkTransaction(b *testing.B) {
 				for range n {
 					must(b, set[TP{out, i}].Append(1, []byte("key-0001"), make([]byte, 60), nil))
 				}
-				offsets[TP{in, i}] = Offset{1, ""}
+				offsets[TP{in, i}] = Offset{Offset: 1}
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -42,7 +42,7 @@ func TestFaults(t *testing.T) {
 					must(t, p.Produce(ctx, batchesOf(t, out, 3, 100, prefix)))
 					continue
 				}
-				must(t, p.Send(ctx, batchesOf(t, out, 3, 100, prefix), noGroup, "g", map[TP]Offset{{in, 0}: {int64(len(prefix)), ""}}))
+				must(t, p.Send(ctx, batchesOf(t, out, 3, 100, prefix), noGroup, "g", map[TP]Offset{{in, 0}: {Offset: int64(len(prefix))}}))
 				must(t, p.End(ctx, true))
 				if p.NeedsInit() {
 					must(t, p.Init(ctx))
@@ -144,7 +144,7 @@ func TestLeadersMove(t *testing.T) {
 		prefix := fmt.Sprint("t", i)
 		prefixes = append(prefixes, prefix)
 		set := batchesOf(t, out, 6, 50, prefix)
-		offsets := map[TP]Offset{{in, 0}: {int64(i), ""}}
+		offsets := map[TP]Offset{{in, 0}: {Offset: int64(i)}}
 		disturb := func() {
 			switch r.IntN(3) {
 			case 0:
@@ -213,7 +213,7 @@ func TestLostAnswer(t *testing.T) {
 	})}})
 	c := open(t, k.Brokers)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 1)
-	offsets := map[TP]Offset{{in, 0}: {1, ""}}
+	offsets := map[TP]Offset{{in, 0}: {Offset: 1}}
 	steps := []struct {
 		name string
 		f    func(p *Producer) error
@@ -376,7 +376,7 @@ func TestUseWithoutTransaction(t *testing.T) {
 	must(t, p.Abort(ctx))
 	must(t, p.Produce(ctx, nil))
 	p = newProducer(t, c, "")
-	if err := p.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{{out, 0}: {1, ""}}); err == nil {
+	if err := p.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{{out, 0}: {Offset: 1}}); err == nil {
 		t.Error("offsets without transactions")
 	}
 	must(t, p.End(ctx, true))

@@ -342,7 +342,7 @@ func workPastSessions(ctx context.Context, t *testing.T, c *Client, in, out stri
 			}
 			set[TP{out, q}] = b
 		}
-		if err := p.Send(ctx, set, m.Generation(), group, map[TP]Offset{{in, 0}: {int64(n + 1), ""}}); err != nil {
+		if err := p.Send(ctx, set, m.Generation(), group, map[TP]Offset{{in, 0}: {Offset: int64(n + 1)}}); err != nil {
 			return fmt.Errorf("transaction %d: %w", n, err)
 		}
 		if err := p.End(ctx, true); err != nil {

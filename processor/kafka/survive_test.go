@@ -127,7 +127,7 @@ func survive(t *testing.T, k *brokertest.Cluster, transactions int, disturb func
 		}
 		octx, cancel := context.WithTimeout(ctx, 15*time.Second)
 		defer cancel()
-		if err := p.Send(octx, set, m.Generation(), group, map[TP]Offset{source: {int64(i + 1), ""}}); err != nil {
+		if err := p.Send(octx, set, m.Generation(), group, map[TP]Offset{source: {Offset: int64(i + 1)}}); err != nil {
 			return err
 		}
 		return p.End(octx, true)

@@ -226,7 +226,7 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 		t := &req.Topics[len(req.Topics)-1]
 		o := offsets[tp]
 		t.Partitions = append(t.Partitions, txnoffsetcommit.RequestPartition{
-			Partition: tp.Partition, CommittedOffset: o.Offset, CommittedLeaderEpoch: -1, CommittedMetadata: o.Metadata})
+			Partition: tp.Partition, CommittedOffset: o.Offset, CommittedLeaderEpoch: o.Epoch.number(), CommittedMetadata: o.Metadata})
 	}
 	err := p.call(ctx, groupCoordinator, group, req, func(m protocol.Message) error {
 		var errs []error

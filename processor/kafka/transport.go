@@ -93,9 +93,9 @@ func (c *Client) timeoutOf(m protocol.Message) time.Duration {
 		return c.cfg.RequestTimeout + time.Duration(r.RebalanceTimeoutMS)*time.Millisecond
 	case *syncgroup.Request:
 		return c.cfg.RequestTimeout + time.Minute
-	case *metadata.Request, *findcoordinator.Request:
-		// Asked of any broker, answered from memory, and needed to get away from a
-		// broker that hangs: try the next one early.
+	case *metadata.Request, *findcoordinator.Request, *epochEnds:
+		// Answered from memory, and needed to get away from a broker that hangs: try
+		// again, or another one, early.
 		return c.cfg.RequestTimeout / 6
 	}
 	return c.cfg.RequestTimeout

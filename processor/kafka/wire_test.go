@@ -200,7 +200,7 @@ func TestOffsetFetchWire(t *testing.T) {
 	if req.Group != "g" || !req.RequireStable || len(req.Topics) != 2 || req.Topics[1].Topic != "b" || len(req.Topics[1].Partitions) != 2 {
 		t.Fatalf("%+v", req)
 	}
-	if len(o.offsets) != 4 || o.offsets[TP{"b", 0}] != (Offset{100, "1;2;3"}) || o.codes[TP{"b", 1}] != 88 || len(o.codes) != 2 || o.code != 0 {
+	if len(o.offsets) != 4 || o.offsets[TP{"b", 0}] != (Offset{Offset: 100, Metadata: "1;2;3"}) || o.codes[TP{"b", 1}] != 88 || len(o.codes) != 2 || o.code != 0 {
 		t.Fatalf("%+v", o)
 	}
 }
