@@ -267,6 +267,7 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 	resent := p.producer.Resent()
 	err := p.commit(ctx, c)
 	p.cfg.Metrics.resent(p.producer.Resent() - resent)
+	p.trouble.over(p.log, "cycle")
 	took := time.Since(p.lastCommit)
 	if err != nil {
 		p.pace.failed(c.bytes, c.records, took)
@@ -356,7 +357,7 @@ func (p *Processor) commit(work context.Context, c *cycle) error {
 func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 	p.giveUpOffsets()
 	class := kafka.ClassOf(cause)
-	p.log.Warn("cycle failed, going back to the committed offsets", "err", cause, "class", class.String())
+	p.trouble.warn(p.log, "cycle: "+class.String(), "cycle failed, going back to the committed offsets", "err", cause, "class", class.String())
 	switch class {
 	case kafka.InstanceFenced:
 		// While the membership lasts, the instance id is ours: the commit carried
@@ -386,7 +387,7 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 	if p.cfg.Guarantee == ExactlyOnce && class != kafka.Unknown && class != kafka.Fenced {
 		actx, cancel := context.WithTimeout(ctx, p.cfg.TransactionTimeout)
 		if err := p.producer.End(actx, false); err != nil {
-			p.log.Warn("abort failed, the producer is abandoned", "err", err)
+			p.trouble.warn(p.log, "cycle: abort", "abort failed, the producer is abandoned", "err", err)
 		}
 		cancel()
 	}
@@ -433,7 +434,7 @@ func (p *Processor) reinit(ctx context.Context) error {
 		if kafka.ClassOf(err) == kafka.Fatal || ctx.Err() != nil {
 			return fmt.Errorf("processor: restart the producer: %w", err)
 		}
-		p.log.Warn("producer restart failed, trying again", "err", err)
+		p.trouble.warn(p.log, "cycle: restart", "producer restart failed, trying again", "err", err)
 		select {
 		case <-time.After(wait):
 		case err := <-p.fatal:
@@ -496,6 +497,7 @@ func (p *Processor) committedOffsets(ctx context.Context, tps []kafka.TP) (map[k
 		offs, err := p.cfg.Client.Committed(cctx, p.cfg.Group, tps)
 		cancel()
 		if err == nil {
+			p.trouble.over(p.log, "committed")
 			return offs, nil
 		}
 		if ctx.Err() != nil {
@@ -504,7 +506,7 @@ func (p *Processor) committedOffsets(ctx context.Context, tps []kafka.TP) (map[k
 		if kafka.ClassOf(err) == kafka.Fatal {
 			return nil, fmt.Errorf("processor: read committed offsets of group %q: %w", p.cfg.Group, err)
 		}
-		p.log.Warn("committed offsets not to be had yet", "err", err)
+		p.trouble.warn(p.log, "committed", "committed offsets cannot be read yet", "err", err)
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

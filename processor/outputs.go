@@ -219,15 +219,10 @@ func (pt *partition) sourceHeaders(prefix string, offset int64) []kafka.Header {
 	}
 }
 
-// logDead logs one dead letter of a class a second and partition, so that a
-// poisoned topic does not flood the log.
+// logDead logs the first dead letter of a class and partition, and then how many
+// there were, once a minute, so that a poisoned topic does not flood the log.
 func (pt *partition) logDead(class, text string) {
-	now := time.Now()
-	if now.Sub(pt.lastDeadLog) < time.Second {
-		return
-	}
-	pt.lastDeadLog = now
-	pt.log.Warn("dead letter", "class", class, "err", text)
+	pt.trouble.warn(pt.log, class, "dead letter", "class", class, "err", text)
 }
 
 // latencySamples is how many rows of a chunk have their latency observed.

@@ -83,7 +83,7 @@ type partition struct {
 	limit       int64 // of the state's bytes, as of the last chunk; see budget
 	trimmedAt   time.Time
 	trimmedN    int // keys evicted since, for the log
-	lastDeadLog time.Time
+	trouble     trouble
 	patience    patience
 	ref         []byte // of the record's schema
 	again       bool   // fold the iterator's current record once more

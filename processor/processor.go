@@ -159,6 +159,7 @@ type Processor struct {
 	offsets    offsetQueue // main goroutine only
 	pace       pace        // main goroutine only
 
+	trouble  trouble
 	statusMu sync.Mutex              // member's write, too
 	status   map[kafka.TP]*partition // for Status
 }

@@ -408,6 +408,7 @@ func (pt *partition) list(ctx context.Context, tp kafka.TP, at int64) (int64, er
 		m, err := pt.p.cfg.Client.ListOffsets(cctx, []kafka.TP{tp}, at)
 		cancel()
 		if err == nil {
+			pt.trouble.over(pt.log, "offsets "+tp.Topic)
 			if off, ok := m[tp]; ok && off >= 0 {
 				return off, nil
 			}
@@ -426,7 +427,7 @@ func (pt *partition) list(ctx context.Context, tp kafka.TP, at int64) (int64, er
 			}
 			return 0, err
 		}
-		pt.log.Warn("offsets not to be had yet", "of", tp.Topic, "err", err)
+		pt.trouble.warn(pt.log, "offsets "+tp.Topic, "offsets cannot be listed yet", "of", tp.Topic, "err", err)
 		if err := sleep(ctx, wait); err != nil {
 			return 0, err
 		}

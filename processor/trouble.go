@@ -1,0 +1,80 @@
+package processor
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// summaryEvery is how often a trouble that lasts is told of again.
+const summaryEvery = time.Minute
+
+// calm is how long nothing has gone wrong when a trouble is over: what fails every
+// other time is one trouble.
+const calm = 10 * time.Second
+
+// trouble keeps what goes wrong again and again from flooding the log: a line when
+// it begins, one a minute with how often it happened since, and one when it is over.
+type trouble struct {
+	mu   sync.Mutex
+	open map[string]*episode
+	now  func() time.Time // nil: the clock
+}
+
+// episode is one trouble from its begin to its end.
+type episode struct {
+	msg           string
+	began, told   time.Time
+	last          time.Time
+	untold, total int
+}
+
+// warn tells of what happened, unless a line of the same kind was written less than
+// a minute ago.
+func (t *trouble) warn(log *slog.Logger, kind, msg string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock()
+	e := t.open[kind]
+	if e == nil {
+		if t.open == nil {
+			t.open = map[string]*episode{}
+		}
+		e = &episode{msg: msg, began: now}
+		t.open[kind] = e
+	}
+	e.total++
+	e.last = now
+	if e.untold++; e.total > 1 && now.Sub(e.told) < summaryEvery {
+		return
+	}
+	if e.total > 1 {
+		args = append(args, "times", e.untold, "since", e.began.UTC().Format(time.RFC3339))
+	}
+	e.told, e.untold = now, 0
+	log.Warn(msg, args...)
+}
+
+// over ends the troubles whose kind begins with prefix, once it is calm. It is
+// called whenever what they are about succeeds. One that happened once has had its line.
+func (t *trouble) over(log *slog.Logger, prefix string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for kind, e := range t.open {
+		if !strings.HasPrefix(kind, prefix) || t.clock().Sub(e.last) < calm {
+			continue
+		}
+		delete(t.open, kind)
+		if e.total > 1 {
+			log.Info("over: "+e.msg, "times", e.total, "lasted", t.clock().Sub(e.began).Round(time.Millisecond))
+		}
+	}
+}
+
+func (t *trouble) clock() time.Time {
+	if t.now != nil {
+		return t.now()
+	}
+	return time.Now()
+}
