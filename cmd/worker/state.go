@@ -248,7 +248,7 @@ func (s *stateTool) read(ctx context.Context, log kafka.TP, values bool) ([]*sto
 var recordKinds = map[byte]struct {
 	name    string
 	numbers int
-}{'H': {"head", 0}, 'P': {"part", 1}, 'S': {"segment", 2}, 'E': {"eviction", 0}, 'D': {"decision", 1}, 'O': {"owner", 0}}
+}{'H': {"head", 0}, 'P': {"part", 1}, 'S': {"segment", 2}, 'B': {"held samples", 2}, 'E': {"eviction", 0}, 'D': {"decision", 1}, 'O': {"owner", 0}}
 
 // splitRecordKey takes a changelog key apart; a key of another form is all series. A
 // decision has no series but a subject, which is left out, and the numbers of its

@@ -126,7 +126,7 @@ func (d *decoder) anomaly() events.Anomaly {
 // startHead is start for a head: the version.
 func (d *decoder) startHead() byte {
 	v := d.byte()
-	if v != version && v != versionAlerts && v != versionSummaries {
+	if v != version && v != versionAlerts && v != versionSummaries && v != versionHeld {
 		d.fail()
 	}
 	return v

@@ -19,6 +19,9 @@ const (
 	// versionSummaries is that of a head that ends with summaries. Before them
 	// is 1 and what a head of versionAlerts ends with, or 0.
 	versionSummaries = 3
+	// versionHeld is that of a head with held samples: see heldblocks.go. Before its
+	// anomalies and summaries are 1 or 0 for each, and then those that there are.
+	versionHeld = 4
 )
 
 // Types of changelog records: the first byte of the key.
@@ -27,6 +30,7 @@ const (
 	recPart     = 'P'
 	recSegment  = 'S'
 	recEviction = 'E'
+	recHeld     = 'B'
 	recDecision = 'D' // its name is the kind, a byte, and the subject
 )
 
@@ -35,7 +39,7 @@ func suffixes(kind byte) int {
 	switch kind {
 	case recPart, recDecision:
 		return 1
-	case recSegment:
+	case recSegment, recHeld:
 		return 2
 	}
 	return 0
@@ -83,6 +87,8 @@ func (e *encoder) floats(v []float32) {
 // their generation, asOf, born.
 func (e *encoder) headStart(k *Key, asOf int64) {
 	switch {
+	case k.held.len() > 0:
+		e.byte(versionHeld)
 	case k.summarised():
 		e.byte(versionSummaries)
 	case !k.alerts.empty():
@@ -105,7 +111,8 @@ func (e *encoder) headStart(k *Key, asOf int64) {
 //	detectors: number, and for each
 //	    hash of the name, fingerprint, the window's fingerprint,
 //	    offsets of the fresh rows, carry
-//	held samples: number, and if there are any
+//	held samples, if the version is 4: see heldblocks.go; before, their number,
+//	    and if there are any, which versions before 4 have written,
 //	    fingerprint of the values, values a sample, and for each time, offset, values
 //	thresholds, anomalies and silence, if the version is 2: see alertcodec.go
 //	1 and these, or 0, and summaries, if the version is 3: see summary.go
@@ -137,28 +144,31 @@ func (e *encoder) head(s *State, k *Key) {
 			e.mark(&k.wins[i], &k.shape.wins[i], d, &k.marks[d.mark])
 		}
 	}
-	n := k.held.len()
-	e.uint(uint64(n))
-	if n > 0 {
-		e.bits(s.layout)
-		e.uint(uint64(s.cfg.Dim))
+	full, summarised, held := !k.alerts.empty(), k.summarised(), k.held.len() > 0
+	if held {
+		e.heldSamples(s, k)
+	} else {
+		e.uint(0)
 	}
-	for i := range n {
-		e.held(k.held.at(i))
+	if held || summarised {
+		e.flag(full)
 	}
-	full, summarised := !k.alerts.empty(), k.summarised()
-	if summarised {
-		flag := byte(0)
-		if full {
-			flag = 1
-		}
-		e.byte(flag)
+	if held {
+		e.flag(summarised)
 	}
 	if full {
 		e.alerts(s, k)
 	}
 	if summarised {
 		e.summaries(s, k)
+	}
+}
+
+func (e *encoder) flag(v bool) {
+	if v {
+		e.byte(1)
+	} else {
+		e.byte(0)
 	}
 }
 

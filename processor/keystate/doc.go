@@ -64,6 +64,7 @@
 //	H name                head: everything about the key but full segments
 //	P name part           a part of a head that is too large for one record
 //	S name window number  segment: rows of the window, written once when full
+//	B name offset sum     block: held samples, written once when full (heldblocks.go)
 //	E name                eviction: the key's samples below an offset are forgotten
 //	D kind subject offset another decision
 //

@@ -39,7 +39,7 @@ func FuzzLoad(f *testing.F) {
 			old := heads[string(name)]
 			f.Add(old.key, old.value, r.key, r.value)
 		}
-		if r.key[0] == recPart || r.key[0] == recSegment {
+		if r.key[0] == recPart || r.key[0] == recSegment || r.key[0] == recHeld {
 			heads[string(name)] = r
 		}
 	}

@@ -27,6 +27,7 @@ type unit struct {
 	floats    []float32
 	decisions []*decision
 	stale     [][]staleSegment
+	blocks    [][]heldBlock
 	alerts    []events.State
 	silent    []*events.Anomaly
 	orphans   [][]orphan
@@ -73,7 +74,7 @@ const (
 func (u *unit) reset(s *State) {
 	*u = unit{
 		ops: trim(u.ops, true), words: trim(u.words, false), floats: trim(u.floats, false),
-		decisions: trim(u.decisions, true), stale: trim(u.stale, true),
+		decisions: trim(u.decisions, true), stale: trim(u.stale, true), blocks: trim(u.blocks, true),
 		alerts: trim(u.alerts, true), silent: trim(u.silent, true), orphans: trim(u.orphans, true),
 		maxTime: s.maxTime, heldN: s.heldN, counts: s.Counts, evicted: s.EvictedKeys, early: s.Early,
 	}
@@ -401,6 +402,7 @@ func (s *State) commitUnit(u *unit, n int) {
 			}
 		case opLogged, opLeftover:
 			delete(s.stale, u.decisions[at].key)
+			delete(s.blocks, u.decisions[at].key)
 			u.decisions[at].key = nil
 			at++
 		case opDecide, opForget, opRevoke:

@@ -39,9 +39,14 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 	if testing.Short() {
 		worlds = 9
 	}
-	aborts, crashes, rows, changes, early := 0, 0, 0, 0, int64(0)
-	for range worlds {
+	aborts, crashes, rows, changes, early, blocks := 0, 0, 0, 0, int64(0), 0
+	for i := range worlds {
 		w := newTrimmedWorld(t, r, 300+r.IntN(1500))
+		if i < 2 { // a key holds more than a block, and MaxHeld releases
+			cfg := randomConfig(r)
+			cfg.Lateness, cfg.MaxHeld, cfg.MaxRecord = 1e6, 100, 400
+			w = newWorldOf(t, r, cfg, 300+r.IntN(1500))
+		}
 		for range schedules {
 			x := newRun(t, rand.New(rand.NewPCG(r.Uint64(), 2)), w)
 			x.mandatory = r.IntN(4) == 0
@@ -54,8 +59,13 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 				t.Fatalf("counted %v, %d early and %d held, undisturbed %v, %d and %d", x.counts, x.early, x.s.Held(), w.count, w.early, w.held)
 			}
 			early += x.early
+			for _, r := range x.changelog {
+				if r.key[0] == recHeld && r.value != nil {
+					blocks++
+				}
+			}
 			aborts, crashes, rows = aborts+x.aborts, crashes+x.crashes, rows+len(x.rows)
 		}
 	}
-	t.Logf("%d schedules, %d rows, %d changes of anomalies, %d aborts, %d crashes, %d samples released early", worlds*schedules, rows, changes, aborts, crashes, early)
+	t.Logf("%d schedules, %d rows, %d changes of anomalies, %d aborts, %d crashes, %d samples released early, %d blocks of held ones", worlds*schedules, rows, changes, aborts, crashes, early, blocks)
 }

@@ -23,11 +23,12 @@ var (
 
 // loading is what only a restore needs.
 type loading struct {
-	parts    map[string]map[uint64][]byte // heads' parts whose head has not come
-	staged   map[string][]staged          // by name: segments since the last head
-	mismatch map[*Key]string              // what the last head had of another configuration
-	rewrite  map[*Key]struct{}            // keys to write again because of it
-	broken   map[*Key]broken              // keys whose last head is not complete
+	parts    map[string]map[uint64][]byte    // heads' parts whose head has not come
+	staged   map[string][]staged             // by name: segments since the last head
+	blocks   map[string]map[blockName][]byte // by name: those of held samples
+	mismatch map[*Key]string                 // what the last head had of another configuration
+	rewrite  map[*Key]struct{}               // keys to write again because of it
+	broken   map[*Key]broken                 // keys whose last head is not complete
 	times    []uint64
 	fresh    []uint64
 }
@@ -59,7 +60,7 @@ func (s *State) Load(key, value []byte) error {
 	}
 	if s.load == nil {
 		s.load = &loading{
-			parts: map[string]map[uint64][]byte{}, staged: map[string][]staged{},
+			parts: map[string]map[uint64][]byte{}, staged: map[string][]staged{}, blocks: map[string]map[blockName][]byte{},
 			mismatch: map[*Key]string{}, rewrite: map[*Key]struct{}{}, broken: map[*Key]broken{},
 		}
 	}
@@ -74,6 +75,8 @@ func (s *State) Load(key, value []byte) error {
 		err = s.loadPart(name, value, suffix[0])
 	case recSegment:
 		err = s.loadSegment(name, value, suffix[0], suffix[1])
+	case recHeld:
+		err = s.loadHeldBlock(name, value, suffix[0], suffix[1])
 	case recEviction:
 		err = s.loadEviction(name, value)
 	case recDecision:
@@ -210,6 +213,7 @@ func (s *State) loadHead(name, value []byte) error {
 			s.unload(k)
 		}
 		delete(s.load.staged, string(name))
+		delete(s.load.blocks, string(name))
 		return nil
 	}
 	d := decoder{b: value}
@@ -256,6 +260,7 @@ func (s *State) loadHead(name, value []byte) error {
 	delete(s.load.mismatch, k)
 	delete(s.load.rewrite, k)
 	delete(s.stale, k)
+	delete(s.blocks, k)
 	before := s.bytes - s.keySize(k)
 	k.asOf, k.parts, k.gen, k.inLog = asOf, uint16(parts), uint8(gen), true
 	k.held = nil
@@ -263,12 +268,23 @@ func (s *State) loadHead(name, value []byte) error {
 	err := s.loadWindows(&d, k, list)
 	if err == nil {
 		s.loadMarks(&d, k)
-		s.loadHeld(&d, k)
+		alerts, summaries := v == versionAlerts, v == versionSummaries
+		if v == versionHeld {
+			s.loadHeldSamples(&d, k)
+		} else {
+			s.loadHeld(&d, k)
+		}
 		s.clearAlerts(k)
-		if full && (v == versionAlerts || d.byte() != 0) {
+		if v == versionHeld || v == versionSummaries {
+			alerts = d.byte() != 0
+		}
+		if v == versionHeld {
+			summaries = d.byte() != 0
+		}
+		if alerts {
 			s.loadAlerts(&d, k)
 		}
-		if v == versionSummaries {
+		if summaries {
 			s.loadSummaries(&d, k)
 		}
 		if d.bad || len(d.b) > 0 {
@@ -323,6 +339,7 @@ func (s *State) unload(k *Key) {
 	delete(s.load.rewrite, k)
 	delete(s.load.broken, k)
 	delete(s.stale, k)
+	delete(s.blocks, k)
 }
 
 func (s *State) mismatched(k *Key, format string, args ...any) {
@@ -364,7 +381,7 @@ func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 		})
 		if at < 0 || seen[at] || k.shape.wins[at].seg != seg {
 			for first := range segs.all(seg) {
-				s.stale[k] = append(s.stale[k], staleSegment{print, segmentID(seg, first)})
+				s.stale[k] = append(s.stale[k], staleSegment{recSegment, print, segmentID(seg, first)})
 			}
 			s.load.rewrite[k] = struct{}{}
 		}
@@ -505,7 +522,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	}
 	top = max(top, last)
 	for _, k := range drop {
-		stale := s.stale[k]
+		stale := s.allStale(k)
 		if s.unload(k); k.inLog && len(stale) > 0 {
 			s.stale[k] = stale
 		}

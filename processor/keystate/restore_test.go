@@ -326,7 +326,7 @@ func TestChangedConfiguration(t *testing.T) {
 			}
 			for _, r := range compact(after, after, false) {
 				kind, name, suffix, _ := splitKey(r.key)
-				if kind == recSegment && !again.hasSegment(again.keys.get(name), staleSegment{suffix[0], suffix[1]}) {
+				if (kind == recSegment || kind == recHeld) && !again.hasSegment(again.keys.get(name), staleSegment{kind, suffix[0], suffix[1]}) {
 					t.Errorf("segment %d of window %d is left over", suffix[1], suffix[0])
 				}
 			}

@@ -188,8 +188,11 @@ func (c *emitter) put(kind byte, name, value []byte, suffix ...uint64) {
 }
 
 // staleSegment is a segment of a window that is not there any more, or not in
-// segments of this size.
-type staleSegment struct{ window, id uint64 }
+// segments of this size; or a block of held samples that no head names.
+type staleSegment struct {
+	kind       byte   // recSegment or recHeld
+	window, id uint64 // or the block's name
+}
 
 // segmentID names the segment of seg rows that begins with row first, and says
 // all about its content: segments of different sizes, or of which the beginning
@@ -222,14 +225,16 @@ func (s *State) logEviction(c *emitter, d *decision) {
 			c.put(recSegment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
 		}
 	}
-	for _, old := range s.stale[k] {
-		c.put(recSegment, k.name, nil, old.window, old.id)
+	for _, old := range s.allStale(k) {
+		c.put(old.kind, k.name, nil, old.window, old.id)
 	}
 }
 
 // snapshot emits a key: new full segments, its head, and then deletions.
 func (s *State) snapshot(c *emitter, u *unit, k *Key) {
 	s.saveSnapshot(u, k)
+	blocks := s.blocks[k]
+	s.emitHeld(c, k)
 	var few [8]segments
 	old := few[:0]
 	for i := range k.wins {
@@ -250,9 +255,10 @@ func (s *State) snapshot(c *emitter, u *unit, k *Key) {
 			}
 		}
 	}
+	s.deleteBlocks(c, k, blocks)
 	for _, seg := range s.stale[k] {
 		if !s.hasSegment(k, seg) {
-			c.put(recSegment, k.name, nil, seg.window, seg.id)
+			c.put(seg.kind, k.name, nil, seg.window, seg.id)
 		}
 	}
 	delete(s.stale, k)
@@ -261,9 +267,22 @@ func (s *State) snapshot(c *emitter, u *unit, k *Key) {
 	s.dirtyN--
 }
 
+// allStale are the records of an evicted key, but for its windows' segments, that
+// are in the log beside its head.
+func (s *State) allStale(k *Key) []staleSegment {
+	all := slices.Clone(s.stale[k])
+	for _, b := range s.blocks[k] {
+		all = append(all, staleSegment{recHeld, uint64(b.first), b.sum})
+	}
+	return all
+}
+
 // hasSegment reports whether the key's head names the segment: it may have been
 // stale and become good again.
 func (s *State) hasSegment(k *Key, seg staleSegment) bool {
+	if seg.kind == recHeld {
+		return s.hasBlock(k, int64(seg.window), seg.id)
+	}
 	for i := range k.wins {
 		w, sw := &k.wins[i], &k.shape.wins[i]
 		if s.cfg.Windows[sw.index].Fingerprint == seg.window {
@@ -361,6 +380,10 @@ func (s *State) saveSnapshot(u *unit, k *Key) {
 		stale = 1
 		u.stale = append(u.stale, old)
 	}
+	if blocks := s.blocks[k]; len(blocks) > 0 {
+		stale |= 2
+		u.blocks = append(u.blocks, blocks)
+	}
 	from := len(u.words)
 	u.words = append(u.words, stale, uint64(k.since))
 	for i := range k.wins {
@@ -375,16 +398,27 @@ func (s *State) saveSnapshot(u *unit, k *Key) {
 // one whose head and parts have to be deleted, and no segment is relied on.
 func (s *State) undoSnapshot(k *Key, w []uint64, u *unit) {
 	var stale []staleSegment
-	if w[0] != 0 {
+	if w[0]&1 != 0 {
 		stale = pop(&u.stale, 1)[0]
 	}
-	stale = append(slices.Clone(stale), s.stale[k]...)
+	more := s.allStale(k)
+	if w[0]&2 != 0 {
+		s.blocks[k] = pop(&u.blocks, 1)[0]
+		more = append(more, s.allStale(k)[len(s.stale[k]):]...)
+	}
+	delete(s.blocks, k)
+	stale = slices.Clone(stale)
+	for _, seg := range more {
+		if !slices.Contains(stale, seg) {
+			stale = append(stale, seg)
+		}
+	}
 	k.dirty, k.since = true, int64(w[1])
 	for i := range k.wins {
 		win, sw := &k.wins[i], &k.shape.wins[i]
 		for _, g := range []segments{{int64(w[2+2*i]), int64(w[3+2*i])}, win.segs} {
 			for first := range g.all(sw.seg) {
-				seg := staleSegment{s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first)}
+				seg := staleSegment{recSegment, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first)}
 				if !slices.Contains(stale, seg) {
 					stale = append(stale, seg)
 				}

@@ -352,6 +352,8 @@ type State struct {
 	dirtyN    int
 	committed int64 // the last committed floor
 	stale     map[*Key][]staleSegment
+	blocks    map[*Key][]heldBlock // that its head names
+	tail      []heldTail           // of the key whose head is being written
 
 	// Restore.
 	load      *loading
@@ -370,7 +372,7 @@ func New(cfg *Config) *State {
 	s := &State{
 		cfg: cfg, shapes: map[string]*shape{}, pools: map[int]*slots{},
 		keys: newTable(), maxTime: NoTime, next: math.MinInt64, base: math.MinInt64,
-		committed: math.MinInt64, slow: true, unit: 1, cur: new(unit), stale: map[*Key][]staleSegment{},
+		committed: math.MinInt64, slow: true, unit: 1, cur: new(unit), stale: map[*Key][]staleSegment{}, blocks: map[*Key][]heldBlock{},
 		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64, nextTTL: math.MaxInt64, nextQuiet: math.MaxInt64, oldest: math.MaxInt64,
 		ahead: math.MinInt64, overdue: math.MinInt64,
 	}
@@ -416,7 +418,7 @@ func (s *State) Dirty() int { return s.dirtyN }
 
 // Bytes is about the memory of keys, windows, carries and held samples.
 func (s *State) Bytes() int64 {
-	return s.bytes + arrivalBytes*int64(cap(s.arrivals.list)+cap(s.loaded.list))
+	return s.bytes + arrivalBytes*int64(s.heldN)
 }
 
 // MaxTime is the largest event time folded, NoTime without one.
