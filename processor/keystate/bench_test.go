@@ -224,7 +224,7 @@ func BenchmarkRestore(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		if err := s.BeginReplay(Floor{end, 0}, end, false); err != nil {
+		if err := s.BeginReplay(Floor{Offset: end}, end, false); err != nil {
 			b.Fatal(err)
 		}
 		s.EndReplay()
@@ -259,7 +259,7 @@ func BenchmarkSnapshot(b *testing.B) {
 // BenchmarkReplay folds a log in replay; a detector without carry.
 func BenchmarkReplay(b *testing.B) {
 	s := New(benchConfig(8, 1))
-	if err := s.BeginReplay(Floor{0, NoTime}, math.MaxInt64, false); err != nil {
+	if err := s.BeginReplay(Floor{MaxTime: NoTime}, math.MaxInt64, false); err != nil {
 		b.Fatal(err)
 	}
 	batch := &detectors.Batch{}

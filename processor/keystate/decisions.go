@@ -123,7 +123,7 @@ func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
 		panic(fmt.Sprintf("keystate: decision of kind %d at %d during replay, or behind %d, which is folded", k, offset, s.next-1))
 	}
 	if !s.started {
-		s.begin(Floor{offset, NoTime})
+		s.begin(Floor{Offset: offset, MaxTime: NoTime})
 		s.implicit = true
 		s.route()
 	}

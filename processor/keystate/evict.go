@@ -1,6 +1,7 @@
 package keystate
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -30,21 +31,40 @@ type lruEntry struct {
 	key    *Key
 }
 
+// compare is by offset; several keys may have had a sample in one turn.
+func (a *lruEntry) compare(b *lruEntry) int {
+	if a.offset != b.offset {
+		return cmp.Compare(a.offset, b.offset)
+	}
+	return bytes.Compare(a.key.name, b.key.name)
+}
+
+// byLastOffset compares keys by their last sample.
+func byLastOffset(a, b *Key) int {
+	return cmp.Or(cmp.Compare(a.lastOffset, b.lastOffset), bytes.Compare(a.name, b.name))
+}
+
 // evictOldest evicts the key whose last sample came first. The heap is built
 // when it is first needed, so that a partition below its limit pays nothing.
-func (s *State) evictOldest(offset int64) {
+//
+// It returns false where that is a key of the sample at offset or of another whose
+// turn came with it.
+func (s *State) evictOldest(offset int64) bool {
 	if !s.lruBuilt || len(s.lru) > 2*s.keys.n+64 {
 		s.lru = s.lru[:0]
 		for k := range s.keys.all {
 			s.lru = append(s.lru, lruEntry{k.lastOffset, k})
 		}
-		slices.SortFunc(s.lru, func(a, b lruEntry) int { return cmp.Compare(a.offset, b.offset) })
+		slices.SortFunc(s.lru, func(a, b lruEntry) int { return a.compare(&b) })
 		s.lruBuilt = true
 	}
 	for {
 		e := &s.lru[0]
 		if e.key.dead || e.offset == e.key.lastOffset {
 			k := e.key
+			if !k.dead && k.lastOffset == offset {
+				return false
+			}
 			last := len(s.lru) - 1
 			s.lru[0] = s.lru[last]
 			s.lru[last] = lruEntry{}
@@ -54,7 +74,7 @@ func (s *State) evictOldest(offset int64) {
 				continue
 			}
 			s.evict(k, offset, events.Evicted)
-			return
+			return true
 		}
 		e.offset = e.key.lastOffset
 		s.lruDown()
@@ -79,7 +99,7 @@ func (s *State) lruPush(k *Key) {
 	s.lru = append(s.lru, lruEntry{k.lastOffset, k})
 	for i := len(s.lru) - 1; i > 0; {
 		p := (i - 1) / 2
-		if s.lru[p].offset <= s.lru[i].offset {
+		if s.lru[p].compare(&s.lru[i]) <= 0 {
 			return
 		}
 		s.lru[i], s.lru[p] = s.lru[p], s.lru[i]
@@ -93,10 +113,10 @@ func (s *State) lruDown() {
 		if c >= len(s.lru) {
 			return
 		}
-		if c+1 < len(s.lru) && s.lru[c+1].offset < s.lru[c].offset {
+		if c+1 < len(s.lru) && s.lru[c+1].compare(&s.lru[c]) < 0 {
 			c++
 		}
-		if s.lru[i].offset <= s.lru[c].offset {
+		if s.lru[i].compare(&s.lru[c]) <= 0 {
 			return
 		}
 		s.lru[i], s.lru[c] = s.lru[c], s.lru[i]
@@ -156,13 +176,13 @@ func (s *State) expire(offset int64) {
 	s.oldest = math.MaxInt64
 	for k := range s.keys.all {
 		last := k.newest()
-		if last < limit {
+		if last < limit && k.lastOffset < offset {
 			gone = append(gone, k)
 		} else {
 			s.oldest = min(s.oldest, last)
 		}
 	}
-	slices.SortFunc(gone, func(a, b *Key) int { return cmp.Compare(a.lastOffset, b.lastOffset) })
+	slices.SortFunc(gone, byLastOffset)
 	for _, k := range gone {
 		s.evict(k, offset, events.Expired)
 	}

@@ -2,6 +2,7 @@ package keystate
 
 import (
 	"bytes"
+	"math"
 	"slices"
 )
 
@@ -14,6 +15,19 @@ func (s *State) Export(dst []byte) []byte {
 	e.byte(version)
 	e.int(s.maxTime)
 	e.uint(s.layout)
+	e.uint(uint64(len(s.suspects)))
+	for i := range s.suspects {
+		u := &s.suspects[i]
+		e.int(u.Offset)
+		e.int(u.Time)
+		e.byte(u.votes)
+		e.byte(u.agree)
+		e.uint(uint64(len(u.Key)))
+		e.b = append(e.b, u.Key...)
+		for _, v := range u.Values {
+			e.bits(math.Float64bits(v))
+		}
+	}
 	keys := make([]*Key, 0, s.keys.n)
 	for k := range s.keys.all {
 		keys = append(keys, k)

@@ -3,6 +3,7 @@ package keystate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"odradek/detectors"
 )
@@ -26,6 +27,9 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.next = sm.Offset + 1
 	if sm.Time > s.maxTime {
+		if uint64(sm.Time)-uint64(s.maxTime) > s.reach {
+			return s.foldSlow(sm, b) // a suspect
+		}
 		s.maxTime = sm.Time
 		if sm.Time >= s.nextSweep {
 			s.sweep(sm.Offset)
@@ -59,12 +63,12 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	return out
 }
 
-// foldSlow is Fold where something is held, replayed or ahead, or may be. The
-// watermark moves first, then held samples are released, keys past their TTL
-// evicted, and last the sample itself is accepted.
+// foldSlow is Fold where something is held, replayed or ahead, or may be. With
+// each sample whose turn it is the watermark moves first, then held samples are
+// released, keys past their TTL evicted, and last the sample itself is accepted.
 func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	if !s.started {
-		s.begin(Floor{sm.Offset, NoTime})
+		s.begin(Floor{Offset: sm.Offset, MaxTime: NoTime})
 		s.implicit = true
 	}
 	s.release(b, false) // nothing is left to do where Fits was asked
@@ -74,26 +78,47 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	s.applyDecisions(sm.Offset)
 	s.next = sm.Offset + 1
 	s.overdue = sm.Offset - int64(s.cfg.MaxHeld)
-	if len(s.orphaned) > 0 && !s.replaying {
+	held := false
+	if len(s.suspects) > 0 || s.beyond(sm.Time, s.maxTime) {
+		held = s.weigh(sm)
+	} else {
+		s.line = append(s.line, turn{Sample: *sm, out: s.judge(sm)})
+	}
+	if len(s.orphaned) > 0 && !s.replaying && !held {
 		s.closeOrphans(sm)
 	}
-	out := s.judge(sm)
-	accept := out == Held || out == Scored
-	if !accept && !s.replaying {
-		s.Counts[out]++
+	s.outcome = Held
+	for i := range s.line {
+		if t := &s.line[i]; t.Offset == sm.Offset {
+			s.outcome = t.out
+		}
 	}
-	if sm.Time > s.maxTime {
-		s.maxTime = sm.Time
-		s.sweepDue = s.watermark() >= s.nextSweep
-	}
-	s.waiting, s.accept = true, accept
-	s.accepted, s.deferred = out, *sm
-	if !s.release(b, true) && s.accept {
-		s.deferred.Key = append([]byte(nil), sm.Key...)
-		s.deferred.Values = append([]float64(nil), sm.Values...)
+	if !s.release(b, true) {
+		s.deferred.keep()
+		for i := range s.line {
+			s.line[i].keep()
+		}
 	}
 	s.route()
-	return s.accepted
+	return s.outcome
+}
+
+// step begins the next turn of the line.
+func (s *State) step() {
+	t := s.line[0]
+	s.line = slices.Delete(s.line, 0, 1)
+	accept := t.out == Held || t.out == Scored
+	if !accept && !s.replaying {
+		s.Counts[t.out]++
+	}
+	if t.out == Late && t.Offset < s.next-1 {
+		s.refuse(&t.Sample, t.record, Late)
+	}
+	if t.Time > s.maxTime {
+		s.maxTime = t.Time
+		s.sweepDue = s.watermark() >= s.nextSweep
+	}
+	s.waiting, s.accept, s.deferred = true, accept, t
 }
 
 // judge says what becomes of a sample: Held and Scored are accepted, Scored
@@ -103,11 +128,11 @@ func (s *State) judge(sm *Sample) Outcome {
 	if (k == nil || k.shape == noShape) && s.shapeFor(sm.Key) == nil {
 		return Filtered
 	}
-	if s.replaying || sm.Offset < s.ahead {
-		if k != nil && sm.Offset < k.asOf {
+	if at := s.next - 1; s.replaying || at < s.ahead {
+		if k != nil && at < k.asOf {
 			return Duplicate // it is in the key's snapshot
 		}
-		if d := s.latest(Eviction, sm.Key); d != nil && sm.Offset < d.offset {
+		if d := s.latest(Eviction, sm.Key); d != nil && at < d.offset {
 			return Duplicate // it was forgotten with the key
 		}
 	}
@@ -167,6 +192,13 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 			s.releaseFirst(s.heap[0].key, b)
 		}
 		if !s.waiting {
+			if len(s.line) > 0 {
+				if limited && !s.room(b) {
+					return false
+				}
+				s.step()
+				continue
+			}
 			// Last, so that it does not depend on the sample's own outcome and the
 			// next one is judged by what it leaves.
 			s.waiting = !s.releaseOverdue(b, limited)
@@ -185,7 +217,8 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 }
 
 // acceptSample folds or holds a sample.
-func (s *State) acceptSample(sm *Sample, b *detectors.Batch) {
+func (s *State) acceptSample(t *turn, b *detectors.Batch) {
+	sm := &t.Sample
 	k := s.keys.get(sm.Key)
 	if k == nil {
 		k = s.create(sm)
@@ -193,17 +226,20 @@ func (s *State) acceptSample(sm *Sample, b *detectors.Batch) {
 	if k.unit != uint32(s.unit) {
 		s.touch(k)
 	}
-	k.lastOffset = sm.Offset
+	k.lastOffset = s.next - 1
 	if s.silentN > 0 && !s.replaying {
 		s.heard(k, sm)
 	}
-	if s.accepted == Held {
+	if t.out == Held {
 		s.hold(k, sm)
 		return
 	}
-	s.accepted = s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
+	out := s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
+	if sm.Offset == s.next-1 {
+		s.outcome = out
+	}
 	if !s.replaying {
-		s.Counts[s.accepted]++
+		s.Counts[out]++
 	}
 }
 
@@ -213,13 +249,13 @@ func (s *State) create(sm *Sample) *Key {
 	if sh == nil {
 		return nil
 	}
+	at := s.next - 1 // the turn
 	if s.cfg.MaxKeys > 0 && !s.replaying {
-		for s.keys.n >= s.cfg.MaxKeys {
-			s.evictOldest(sm.Offset)
+		for s.keys.n >= s.cfg.MaxKeys && s.evictOldest(at) {
 		}
 	}
 	k := s.newKey(sm.Key, sh)
-	k.born, k.lastOffset = sm.Offset, sm.Offset
+	k.born, k.lastOffset = at, at
 	k.unit = uint32(s.unit)
 	s.insert(k)
 	s.markDirty(k)

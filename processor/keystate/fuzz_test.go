@@ -52,7 +52,7 @@ func FuzzLoad(f *testing.F) {
 		if s.Load(k1, v1) != nil || k2 != nil && s.Load(k2, v2) != nil {
 			return
 		}
-		if s.BeginReplay(Floor{end, 1000}, end, false) != nil {
+		if s.BeginReplay(Floor{Offset: end, MaxTime: 1000}, end, false) != nil {
 			return
 		}
 		s.EndReplay()
@@ -100,12 +100,14 @@ func FuzzFloor(f *testing.F) {
 	f.Add("1;12;-5;more")
 	f.Add("1;9223372036854775807;9223372036854775807")
 	f.Add("2;1;1")
+	f.Add("1;12;7;jump=5;suspects=3:1:0,11:0:0")
+	f.Add("1;12;7;jump=5:20:0;other=x")
 	f.Fuzz(func(t *testing.T, text string) {
 		fl, err := ParseFloor(text)
 		if err != nil {
 			return
 		}
-		if again, err := ParseFloor(fl.String()); err != nil || again != fl {
+		if again, err := ParseFloor(fl.String()); err != nil || again.String() != fl.String() {
 			t.Fatalf("%q: %v, then %v, %v", text, fl, again, err)
 		}
 	})

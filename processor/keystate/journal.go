@@ -21,6 +21,8 @@ type unit struct {
 	counts     Counts
 	evicted    int64
 	early      int64
+	suspects   []suspect
+	suspected  SuspectCounts
 
 	ops       []op
 	words     []uint64
@@ -77,6 +79,7 @@ func (u *unit) reset(s *State) {
 		decisions: trim(u.decisions, true), stale: trim(u.stale, true), blocks: trim(u.blocks, true),
 		alerts: trim(u.alerts, true), silent: trim(u.silent, true), orphans: trim(u.orphans, true),
 		maxTime: s.maxTime, heldN: s.heldN, counts: s.Counts, evicted: s.EvictedKeys, early: s.Early,
+		suspects: s.suspects, suspected: s.Suspects,
 	}
 }
 
@@ -255,6 +258,7 @@ func (s *State) undo(u *unit) {
 		}
 	}
 	s.maxTime, s.heldN, s.Counts, s.EvictedKeys, s.Early = u.maxTime, u.heldN, u.counts, u.evicted, u.early
+	s.suspects, s.Suspects = u.suspects, u.suspected
 }
 
 func pop[T any](stack *[]T, n int) []T {
@@ -294,6 +298,7 @@ func (s *State) begin(f Floor) {
 	s.marks = append(s.marks[:0], f)
 	s.cur.start = f.Offset
 	s.cur.maxTime = f.MaxTime
+	s.beginSuspects(f)
 	s.planSweep()
 }
 
@@ -302,14 +307,14 @@ func (s *State) begin(f Floor) {
 // must have been applied. The first Mark of a new State says where it begins.
 func (s *State) Mark(next int64) {
 	if !s.started {
-		s.begin(Floor{next, NoTime})
+		s.begin(Floor{Offset: next, MaxTime: NoTime})
 		s.route()
 		return
 	}
 	switch {
 	case s.replaying:
 		panic("keystate: Mark during replay")
-	case len(s.pend) > 0 || s.waiting:
+	case len(s.pend) > 0 || s.waiting || len(s.line) > 0:
 		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
 	case len(s.unlogged) > 0 && s.unlogged[0].offset < s.cur.start:
 		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
@@ -323,7 +328,7 @@ func (s *State) Mark(next int64) {
 		panic(fmt.Sprintf("keystate: mark at %d, not above the decision at %d", next, s.unlogged[len(s.unlogged)-1].offset))
 	}
 	s.next = next
-	s.marks = append(s.marks, Floor{next, s.maxTime})
+	s.marks = append(s.marks, s.floorAt(next))
 	u := s.cur
 	u.end = next
 	s.units = append(s.units, u)
@@ -439,7 +444,8 @@ func (s *State) Rollback(to int64) error {
 	}
 	s.dropPending()
 	s.keep.Forget()
-	s.Rows, s.Events = s.Rows[:0], s.Events[:0]
+	s.Rows, s.Events, s.Refused = s.Rows[:0], s.Events[:0], s.Refused[:0]
+	s.line = s.line[:0]
 	s.forgetMust()
 	s.lruBuilt = false
 	s.waiting, s.accept, s.sweepDue = false, false, false

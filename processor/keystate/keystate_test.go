@@ -2,6 +2,7 @@ package keystate
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -53,6 +54,14 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 			x.all([]int{0, 2, 10}[r.IntN(3)])
 			compareRows(t, x.rows, w.rows)
 			compareEvents(t, x.events, w.told)
+			if !slices.Equal(x.refused, w.refused) {
+				t.Fatalf("refused %v, undisturbed %v", x.refused, w.refused)
+			}
+			for _, u := range x.refused {
+				if u.Record != u.Offset {
+					t.Fatalf("the suspect at %d is refused with the record of %v", u.Offset, u.Record)
+				}
+			}
 			changes += len(x.events)
 			x.check("end", x.s)
 			if x.counts != w.count || x.early != w.early || x.s.Held() != w.held {

@@ -23,6 +23,58 @@ type model struct {
 	told  []flatEvent
 	count Counts
 	early int64
+
+	suspects []modelSuspect
+	refused  []int64
+}
+
+type modelSuspect struct {
+	Sample
+	votes, agree int
+}
+
+// offer takes a sample of the log: the suspects first.
+func (m *model) offer(sm Sample) {
+	all := append(slices.Clone(m.suspects), modelSuspect{Sample: sm})
+	for i := range all[:len(all)-1] {
+		all[i].votes++
+		if sm.Time >= all[i].Time-m.cfg.MaxJump {
+			all[i].agree++
+		}
+	}
+	top, taken := m.max, map[int64]bool{}
+	var line []Sample
+	for again := true; again; {
+		again = false
+		for _, u := range all {
+			near := m.cfg.MaxJump == 0 || top != NoTime && u.Time <= top+m.cfg.MaxJump
+			if !taken[u.Offset] && (u.agree >= 2 || near) {
+				taken[u.Offset], again = true, true
+				line, top = append(line, u.Sample), max(top, u.Time)
+			}
+		}
+	}
+	m.suspects = nil
+	for _, u := range all {
+		switch {
+		case taken[u.Offset]:
+		case u.votes-u.agree >= 2:
+			m.count[Rejected]++
+			m.refused = append(m.refused, u.Offset)
+		default:
+			m.suspects = append(m.suspects, u)
+		}
+	}
+	slices.SortFunc(line, func(a, b Sample) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
+	for _, taken := range line {
+		m.sample(taken, sm.Offset)
+	}
+	m.overdue(sm.Offset)
+}
+
+// older compares keys by their last turn.
+func (k *modelKey) older(o *modelKey) int {
+	return cmp.Or(cmp.Compare(k.offset, o.offset), bytes.Compare(k.name, o.name))
 }
 
 type modelKey struct {
@@ -67,11 +119,6 @@ func (m *model) looks(name []byte) (d []int) {
 	return d
 }
 
-func (m *model) sample(sm Sample) {
-	m.take(sm)
-	m.overdue(sm.Offset)
-}
-
 // overdue releases what has waited for too many offsets.
 func (m *model) overdue(offset int64) {
 	for m.cfg.MaxHeld > 0 {
@@ -93,7 +140,8 @@ func (m *model) overdue(offset int64) {
 	}
 }
 
-func (m *model) take(sm Sample) {
+// sample takes a sample in its turn.
+func (m *model) sample(sm Sample, turn int64) {
 	filtered := len(m.looks(sm.Key)) == 0
 	late := !filtered && m.cfg.Lateness > 0 && m.max != NoTime && sm.Time < m.wm()
 	old := m.max
@@ -120,7 +168,7 @@ func (m *model) take(sm Sample) {
 		step := float64(max(1, m.cfg.TTL/8))
 		if math.Floor(float64(m.wm())/step) != math.Floor(float64(old-m.cfg.Lateness)/step) {
 			m.keys = slices.DeleteFunc(m.keys, func(k *modelKey) bool {
-				gone := m.newest(k) < m.wm()-m.cfg.TTL
+				gone := m.newest(k) < m.wm()-m.cfg.TTL && k.offset < turn
 				if gone {
 					expired = append(expired, k)
 				}
@@ -128,12 +176,12 @@ func (m *model) take(sm Sample) {
 			})
 		}
 	}
-	slices.SortFunc(expired, func(a, b *modelKey) int { return int(a.offset - b.offset) })
+	slices.SortFunc(expired, (*modelKey).older)
 	for _, k := range expired {
-		m.end(k, events.Expired, sm.Offset)
+		m.end(k, events.Expired, turn)
 	}
 	if m.cfg.Silence > 0 && m.max > old && old != NoTime {
-		m.silences(sm.Offset)
+		m.silences(turn)
 	}
 	if filtered {
 		m.count[Filtered]++
@@ -143,9 +191,12 @@ func (m *model) take(sm Sample) {
 		for m.cfg.MaxKeys > 0 && len(m.keys) >= m.cfg.MaxKeys {
 			i := 0
 			for j := range m.keys {
-				if m.keys[j].offset < m.keys[i].offset {
+				if m.keys[j].older(m.keys[i]) < 0 {
 					i = j
 				}
+			}
+			if m.keys[i].offset == turn {
+				break
 			}
 			m.held = slices.DeleteFunc(m.held, func(h Sample) bool {
 				gone := bytes.Equal(h.Key, m.keys[i].name)
@@ -154,14 +205,14 @@ func (m *model) take(sm Sample) {
 				}
 				return gone
 			})
-			m.end(m.keys[i], events.Evicted, sm.Offset)
+			m.end(m.keys[i], events.Evicted, turn)
 			m.keys = slices.Delete(m.keys, i, i+1)
 		}
 		n := len(m.cfg.Detectors)
 		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([][]float32, n), history: make([][]float32, n), summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)
 	}
-	k.offset = sm.Offset
+	k.offset = turn
 	if k.silent != nil && sm.Time >= m.wm()-m.cfg.Silence {
 		m.sound(k, events.Recovered, sm.Time, sm.Offset)
 	}
@@ -377,7 +428,7 @@ func (m *model) newest(k *modelKey) int64 {
 // silences opens those that are due.
 func (m *model) silences(offset int64) {
 	byOffset := slices.Clone(m.keys)
-	slices.SortFunc(byOffset, func(a, b *modelKey) int { return int(a.offset - b.offset) })
+	slices.SortFunc(byOffset, (*modelKey).older)
 	for _, k := range byOffset {
 		from := m.newest(k)
 		if k.silent != nil || from >= m.wm()-m.cfg.Silence {
@@ -410,12 +461,12 @@ func (m *model) silence(k *modelKey, c events.Change) {
 // TestModel compares the undisturbed fold with the model.
 func TestModel(t *testing.T) {
 	r := seedOf(t)
-	changes, silent, kinds, reasons, early := 0, 0, [3]int{}, [5]int{}, int64(0)
+	rejected, changes, silent, kinds, reasons, early := 0, 0, 0, [3]int{}, [5]int{}, int64(0)
 	for range 60 {
 		w := newWorld(t, r, 100+r.IntN(900))
 		m := &model{cfg: w.cfg, max: NoTime}
 		for _, sm := range w.log {
-			m.sample(sm)
+			m.offer(sm)
 		}
 		compareRows(t, w.rows, m.rows)
 		compareEvents(t, w.told, m.told)
@@ -427,12 +478,20 @@ func TestModel(t *testing.T) {
 				silent++
 			}
 		}
-		if w.count != m.count || w.held != len(m.held) || w.early != m.early {
-			t.Fatalf("counts %v, %d held and %d early, the model has %v, %d and %d", w.count, w.held, w.early, m.count, len(m.held), m.early)
+		if w.count != m.count || w.held != len(m.held)+len(m.suspects) || w.early != m.early {
+			t.Fatalf("counts %v, %d held and %d early, the model has %v, %d and %d", w.count, w.held, w.early, m.count, len(m.held)+len(m.suspects), m.early)
 		}
 		early += m.early
+		var refused []int64
+		for _, u := range w.refused {
+			refused = append(refused, u.Offset)
+		}
+		if !slices.Equal(refused, m.refused) {
+			t.Fatalf("suspects %v are refused, the model has %v", refused, m.refused)
+		}
+		rejected += len(refused)
 	}
-	t.Logf("%d changes of anomalies, %d of silences; by kind %v, by reason %v; %d samples released early", changes, silent, kinds, reasons, early)
+	t.Logf("%d suspects rejected, %d changes of anomalies, %d of silences; by kind %v, by reason %v; %d samples released early", rejected, changes, silent, kinds, reasons, early)
 	if early == 0 {
 		t.Error("no sample was released early: the test tests too little")
 	}

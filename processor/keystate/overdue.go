@@ -67,6 +67,9 @@ func (q *arrivals) add(a arrival, held int) {
 		q.list, q.at = q.list[:n], 0
 	}
 	q.list = append(q.list, a)
+	for i := len(q.list) - 1; i > q.at && q.list[i-1].offset > a.offset; i-- { // an accepted suspect
+		q.list[i-1], q.list[i] = q.list[i], q.list[i-1]
+	}
 }
 
 // arrived notes a held sample.

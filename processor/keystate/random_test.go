@@ -64,6 +64,12 @@ func randomConfig(r *rand.Rand) *Config {
 		cfg.MaxKeys = 1 + r.IntN(12)
 	}
 	if r.IntN(2) == 0 {
+		cfg.MaxJump = int64(1 + r.IntN(5000))
+		if r.IntN(3) == 0 {
+			cfg.MaxJump = int64(1 + r.IntN(100))
+		}
+	}
+	if r.IntN(2) == 0 {
 		cfg.MaxRecord = 300 + r.IntN(1500)
 	}
 	if err := cfg.Check(); err != nil {
@@ -111,6 +117,7 @@ func randomLog(r *rand.Rand, cfg *Config, n int) []Sample {
 		few    = 1 + r.IntN(len(names))
 		jitter = []int{1, 3, 50, 400}[r.IntN(4)]
 		nan    = []float64{0, 0.02, 0.3}[r.IntN(3)]
+		ahead  = 0 // samples that a bad clock has yet to send
 	)
 	for range n {
 		switch r.IntN(200) {
@@ -127,6 +134,13 @@ func randomLog(r *rand.Rand, cfg *Config, n int) []Sample {
 			name = names[r.IntN(len(names))]
 		}
 		s := Sample{Key: name, Time: now - int64(r.IntN(jitter)), Offset: offset}
+		if cfg.MaxJump > 0 && r.IntN(60) == 0 {
+			ahead = 1 + r.IntN(2)
+		}
+		if ahead > 0 && r.IntN(3) > 0 {
+			ahead--
+			s.Time += cfg.MaxJump*int64(r.IntN(4)) + int64(r.IntN(2)*r.IntN(1e9))
+		}
 		for range cfg.Dim {
 			v := 1e6 + r.NormFloat64()*10
 			if r.Float64() < nan {

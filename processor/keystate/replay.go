@@ -469,8 +469,8 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 }
 
 // BeginReplay ends loading. f is the floor in the metadata of the committed
-// offset. The input from f.Offset to committed follows through Fold, then
-// EndReplay. With ahead (at least once) the changelog may be ahead of the
+// offset. The input from f.From to f.Offset follows through Recall, that to
+// committed through Fold, then EndReplay. With ahead (at least once) the changelog may be ahead of the
 // offset: what a key's state has already is then not folded again, and counted
 // as Duplicate. The state cannot be used after an error.
 func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
@@ -557,8 +557,10 @@ func (s *State) replayStep(sm *Sample) {
 	if sm.Offset >= s.replayEnd {
 		panic(fmt.Sprintf("keystate: replay of offset %d, the committed offset is %d", sm.Offset, s.replayEnd))
 	}
+	s.recalled()
+	s.setJump(s.jumps.at(sm.Offset))
 	if s.replayed++; s.replayed%replayStride == 0 {
-		s.marks = append(s.marks, Floor{sm.Offset, s.maxTime})
+		s.marks = append(s.marks, s.floorAt(sm.Offset))
 		s.nextUnit()
 	}
 }
@@ -570,14 +572,19 @@ func (s *State) EndInput() { s.applyDecisions(s.replayEnd - 1) }
 // EndReplay ends the replay; the state is that of the committed offset, which
 // is the first mark. EndInput comes before it. All tasks must have been applied, and Fits been true.
 func (s *State) EndReplay() {
-	if !s.replaying || len(s.pend) > 0 || s.waiting {
+	if !s.replaying || len(s.pend) > 0 || s.waiting || len(s.line) > 0 {
 		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
 	s.EndInput()
 	s.replaying = false
+	s.recalled()
+	if s.jumps.Now != s.cfg.MaxJump {
+		s.jumps = Jumps{Now: s.cfg.MaxJump, From: s.replayEnd, Before: s.jumps.Now}
+	}
+	s.setJump(s.cfg.MaxJump)
 	s.next, s.base = s.replayEnd, s.replayEnd
 	if last := s.marks[len(s.marks)-1]; last.Offset < s.replayEnd {
-		s.marks = append(s.marks, Floor{s.replayEnd, s.maxTime})
+		s.marks = append(s.marks, s.floorAt(s.replayEnd))
 	}
 	s.newUnit(s.replayEnd)
 	s.oldest, s.quietBuilt = NoTime, false

@@ -75,7 +75,7 @@ func (s *State) findSilent(offset int64) {
 		}
 		s.quietDown()
 	}
-	slices.SortFunc(due, func(a, b *Key) int { return cmp.Compare(a.lastOffset, b.lastOffset) })
+	slices.SortFunc(due, byLastOffset)
 	for _, k := range due {
 		s.openSilence(k, wm, offset)
 	}

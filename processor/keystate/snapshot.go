@@ -1,67 +1,13 @@
 package keystate
 
 import (
-	"encoding"
 	"fmt"
 	"iter"
 	"math"
 	"math/bits"
 	"slices"
 	"sort"
-	"strconv"
-	"strings"
 )
-
-// Floor is where a replay begins: the input offset, and the largest event time
-// before it, which the watermark is made of.
-type Floor struct {
-	Offset  int64
-	MaxTime int64 // microseconds; NoTime if there was no sample
-}
-
-var (
-	_ encoding.TextMarshaler   = Floor{}
-	_ encoding.TextUnmarshaler = (*Floor)(nil)
-)
-
-// MarshalText is the floor as it goes into the metadata of an offset commit:
-// "1;offset;max time in us", and "-" for no time.
-func (f Floor) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
-// String is MarshalText.
-func (f Floor) String() string {
-	t := "-"
-	if f.MaxTime != NoTime {
-		t = strconv.FormatInt(f.MaxTime, 10)
-	}
-	return "1;" + strconv.FormatInt(f.Offset, 10) + ";" + t
-}
-
-// UnmarshalText is the opposite of MarshalText. Further fields are ignored.
-func (f *Floor) UnmarshalText(text []byte) error {
-	p := strings.Split(string(text), ";")
-	if len(p) < 3 || p[0] != "1" {
-		return fmt.Errorf("keystate: %.40q is not a replay floor of version 1", text)
-	}
-	offset, err := strconv.ParseInt(p[1], 10, 64)
-	if err != nil || offset < 0 {
-		return fmt.Errorf("keystate: %.40q has no offset of a replay floor", text)
-	}
-	t := int64(NoTime)
-	if p[2] != "-" {
-		if t, err = strconv.ParseInt(p[2], 10, 64); err != nil {
-			return fmt.Errorf("keystate: %.40q has no time of a replay floor", text)
-		}
-	}
-	*f = Floor{offset, t}
-	return nil
-}
-
-// ParseFloor reads what MarshalText wrote.
-func ParseFloor(text string) (f Floor, err error) {
-	err = f.UnmarshalText([]byte(text))
-	return f, err
-}
 
 // dirtyKey is a place in the queue of dirty keys, valid while since is the key's.
 type dirtyKey struct {
@@ -92,18 +38,17 @@ func (s *State) oldestDirty() *Key {
 // Snapshot has emitted so far.
 func (s *State) Floor() Floor {
 	if !s.started {
-		return Floor{0, NoTime}
+		return Floor{MaxTime: NoTime}
 	}
-	last := s.marks[len(s.marks)-1]
-	k := s.oldestDirty()
-	if k == nil || k.since >= last.Offset {
-		return last
+	f := s.marks[len(s.marks)-1]
+	if k := s.oldestDirty(); k != nil && k.since < f.Offset {
+		i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].Offset >= k.since })
+		if f = s.marks[i]; f.Offset != k.since {
+			panic(fmt.Sprintf("keystate: no mark at %d where a key became dirty", k.since))
+		}
 	}
-	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].Offset >= k.since })
-	if i == len(s.marks) || s.marks[i].Offset != k.since {
-		panic(fmt.Sprintf("keystate: no mark at %d where a key became dirty", k.since))
-	}
-	return s.marks[i]
+	f.Jumps = s.jumps
+	return f
 }
 
 // Snapshot emits changelog records for the cycle that commits the last mark: the

@@ -65,6 +65,10 @@ type Config struct {
 	TTL     int64 // microseconds without a sample after which a key is forgotten; 0: never
 	MaxKeys int   // keys of the partition; 0: no limit
 
+	// MaxJump in microseconds is how far past the partition's largest event time
+	// a sample may be without a word of others; 0: any. See suspects.go.
+	MaxJump int64
+
 	// Silence in microseconds is how far a key's last sample may be behind the
 	// watermark before a silence of the key is opened; 0: never. See silence.go.
 	Silence int64
@@ -87,8 +91,8 @@ func (c *Config) Check() error {
 	if c.Dim < 1 || c.Dim > maxDim {
 		bad("%d values a sample, use 1 to %d", c.Dim, maxDim)
 	}
-	if c.Lateness < 0 || c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxHeld < 0 || c.MaxRecord < 0 {
-		bad("lateness, ttl, silence, key limit, limit of held samples and record limit must not be negative")
+	if c.Lateness < 0 || c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxHeld < 0 || c.MaxRecord < 0 || c.MaxJump < 0 {
+		bad("lateness, ttl, silence, jump, key limit, limit of held samples and record limit must not be negative")
 	}
 	prints := map[uint64]bool{}
 	for i, w := range c.Windows {
@@ -170,12 +174,13 @@ type Outcome uint8
 const (
 	Scored    Outcome = iota // at least one detector has, or will have with its stride, a score for it
 	WarmingUp                // no detector has enough of the past
-	Held                     // waits for the watermark; counted as something else when released
+	Held                     // waits for the watermark, or is a suspect; counted as something else when released
 	Missing                  // every window lacks a value
 	Filtered                 // no detector looks at its key
 	Late                     // older than order allows; not folded
 	Duplicate                // same key and time as another; not folded
 	Evicted                  // was held when its key was evicted; never returned by Fold
+	Rejected                 // was held as a suspect, and is not folded; never returned by Fold
 	outcomes
 )
 
@@ -270,6 +275,13 @@ type State struct {
 	// Early are the held samples released since New because MaxHeld offsets had passed
 	// them, before the watermark had; less what was rolled back.
 	Early int64
+	// Refused are suspects that were not folded, in the order of the samples that
+	// decided it. The caller empties it as it does Rows; Rollback does, too.
+	Refused []Refusal
+	// Suspects are the samples that were held as suspects.
+	Suspects SuspectCounts
+	// LostSuspects is how many suspects of the floor the replay did not find.
+	LostSuspects int
 	// EvictedKeys are the keys evicted since New, less what was rolled back.
 	EvictedKeys int64
 
@@ -294,13 +306,21 @@ type State struct {
 	arrivals arrivals // what was held since the state was loaded or rolled back
 	loaded   arrivals // what was held then
 	overdue  int64    // samples of offsets up to here have waited long enough
-	deferred Sample   // folded but not accepted yet: releases come first
+	deferred turn     // folded but not accepted yet: releases come first
 	waiting  bool     // deferred is set, or Filtered, and releases are left
 	accept   bool     // deferred is to be accepted
-	accepted Outcome
+	outcome  Outcome
 	sweepDue bool
 	scratch  []float64
 	point    []float64 // of a summary
+
+	// Suspects.
+	jumps    Jumps
+	jump     int64     // the one in force
+	reach    uint64    // the same; all there is without one
+	suspects []suspect // in order of offset; replaced, never changed in place
+	line     []turn    // samples whose turn it is
+	recall   []SuspectMark
 
 	// Eviction and silence.
 	nextSweep int64 // the watermark at which either is looked for: the less of
@@ -376,6 +396,7 @@ func New(cfg *Config) *State {
 		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64, nextTTL: math.MaxInt64, nextQuiet: math.MaxInt64, oldest: math.MaxInt64,
 		ahead: math.MinInt64, overdue: math.MinInt64,
 	}
+	s.setJump(cfg.MaxJump)
 	filtered := false
 	for i := range cfg.Detectors {
 		d := &cfg.Detectors[i]
@@ -410,8 +431,8 @@ func (s *State) Need() detectors.Need { return s.need }
 // Keys is the number of keys.
 func (s *State) Keys() int { return s.keys.n }
 
-// Held is the number of samples that wait for the watermark.
-func (s *State) Held() int { return s.heldN }
+// Held is the number of samples that wait for the watermark or are suspects.
+func (s *State) Held() int { return s.heldN + len(s.suspects) }
 
 // Dirty is the number of keys with changes that no snapshot has.
 func (s *State) Dirty() int { return s.dirtyN }
@@ -426,7 +447,8 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.started || s.replaying || s.applied < len(s.toApply) || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead || len(s.orphaned) > 0
+	s.slow = !s.started || s.replaying || s.applied < len(s.toApply) || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead || len(s.orphaned) > 0 ||
+		len(s.line) > 0 || len(s.suspects) > 0 || s.jump > 0 && s.maxTime == NoTime
 }
 
 // watermark is the time behind which nothing is expected any more.

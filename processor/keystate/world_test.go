@@ -161,15 +161,16 @@ type record struct{ key, value []byte }
 
 // world is a log, a configuration, and what an undisturbed fold makes of them.
 type world struct {
-	cfg   *Config
-	log   []Sample
-	end   int64
-	rows  []flat
-	told  []flatEvent
-	count Counts
-	held  int
-	early int64
-	state map[int64]reference
+	cfg     *Config
+	log     []Sample
+	end     int64
+	rows    []flat
+	told    []flatEvent
+	count   Counts
+	held    int
+	early   int64
+	refused []Refusal
+	state   map[int64]reference
 
 	decided []decided // committed; what the undisturbed fold is made with
 	trims   int64     // before one in so many offsets up to 3 keys are evicted; 0: none
@@ -218,6 +219,7 @@ func newTrimmedWorld(t testing.TB, r *rand.Rand, n int) *world {
 func (w *world) fill(t testing.TB) {
 	s := w.fold(w.end)
 	w.rows, w.told, w.count, w.held, w.early = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held(), s.Early
+	w.refused = s.Refused
 	var sum int64
 	for _, c := range s.Counts {
 		sum += c
@@ -238,16 +240,20 @@ func (w *world) fold(end int64) *State {
 		for !s.Fits(b) {
 			flush()
 		}
-		if w.log[i].Offset >= end {
+		o := w.log[i].Offset
+		if o >= end {
 			continue
 		}
-		for len(todo) > 0 && todo[0].offset <= w.log[i].Offset {
+		for len(todo) > 0 && todo[0].offset <= o {
 			todo[0].make(s, condemned)
 			todo = todo[1:]
 		}
-		if !condemned[w.log[i].Offset] {
-			w.trim(s, w.log[i].Offset)
+		if !condemned[o] {
+			w.trim(s, o)
 			s.Fold(&w.log[i], b)
+		}
+		if s.Suspect(o) {
+			s.Attach(o, o)
 		}
 	}
 	for !s.Fits(b) {
@@ -285,6 +291,7 @@ type run struct {
 	changelog []record
 	rows      []flat
 	events    []flatEvent
+	refused   []Refusal
 	counts    Counts
 	early     int64
 
@@ -312,6 +319,7 @@ type part struct {
 	changelog []record
 	rows      []flat
 	events    []flatEvent
+	refused   []Refusal
 	counts    Counts
 	decided   []decided
 	early     int64
@@ -344,7 +352,8 @@ func (x *run) flush() {
 	x.b.Reset()
 	x.cycle.rows = append(x.cycle.rows, flatten(x.s.Rows)...)
 	x.cycle.events = append(x.cycle.events, flattenEvents(x.s.Events)...)
-	x.s.Rows, x.s.Events = x.s.Rows[:0], x.s.Events[:0]
+	x.cycle.refused = append(x.cycle.refused, x.s.Refused...)
+	x.s.Rows, x.s.Events, x.s.Refused = x.s.Rows[:0], x.s.Events[:0], x.s.Refused[:0]
 }
 
 // chunk folds n samples; false: the log has ended.
@@ -366,6 +375,9 @@ func (x *run) chunk(n int, mark bool) bool {
 		x.w.trim(x.s, sm.Offset)
 		sm.Key, sm.Values = slices.Clone(sm.Key), slices.Clone(sm.Values)
 		x.s.Fold(&sm, x.b)
+		if x.s.Suspect(sm.Offset) {
+			x.s.Attach(sm.Offset, sm.Offset)
+		}
 		clear(sm.Key) // the caller's memory is its own
 		clear(sm.Values)
 		if x.r.IntN(30) == 0 {
@@ -436,6 +448,7 @@ func (x *run) land() {
 	x.changelog = append(x.changelog, c.changelog...)
 	x.rows = append(x.rows, c.rows...)
 	x.events = append(x.events, c.events...)
+	x.refused = append(x.refused, c.refused...)
 	if len(c.decided) > 0 {
 		x.w.decided = append(x.w.decided, c.decided...)
 		clear(x.w.state)
@@ -507,13 +520,19 @@ func (x *run) restored(changelog []record) *State {
 		x.t.Fatal(err)
 	}
 	flush := func() { execute(b); s.Apply(b); b.Reset() }
-	for i := x.w.from(f.Offset); i < len(x.w.log) && x.w.log[i].Offset < x.committed; i++ {
-		for !s.Fits(b) {
-			flush()
+	for i := x.w.from(f.From()); i < len(x.w.log) && x.w.log[i].Offset < x.committed; i++ {
+		if x.w.log[i].Offset < f.Offset {
+			s.Recall(&x.w.log[i])
+		} else {
+			for !s.Fits(b) {
+				flush()
+			}
+			if sm := &x.w.log[i]; s.Standing(Verdict, subjectOf(sm.Key), sm.Offset) == nil {
+				s.Fold(sm, b)
+			}
 		}
-		sm := &x.w.log[i]
-		if s.Standing(Verdict, subjectOf(sm.Key), sm.Offset) == nil {
-			s.Fold(sm, b)
+		if o := x.w.log[i].Offset; s.Suspect(o) {
+			s.Attach(o, o)
 		}
 	}
 	s.EndInput()
@@ -522,7 +541,7 @@ func (x *run) restored(changelog []record) *State {
 	}
 	flush()
 	s.EndReplay()
-	if len(s.Rows) > 0 || len(s.Events) > 0 || s.Counts != (Counts{}) || s.Early != 0 {
+	if len(s.Rows) > 0 || len(s.Events) > 0 || len(s.Refused) > 0 || s.LostSuspects > 0 || s.Suspects != (SuspectCounts{}) || s.Counts != (Counts{}) || s.Early != 0 {
 		x.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Counts)
 	}
 	return s
@@ -598,7 +617,7 @@ func (x *run) invariants(s *State) {
 	if silent != s.silentN || len(s.orphaned) > 0 {
 		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silentN, silent, len(s.orphaned))
 	}
-	if size != s.bytes || dirty != s.dirtyN || held != s.heldN || s.keys.n > 0 && x.w.cfg.MaxKeys > 0 && s.keys.n > x.w.cfg.MaxKeys {
+	if size != s.bytes || dirty != s.dirtyN || held != s.heldN || s.keys.n > 0 && x.w.cfg.MaxKeys > 0 && s.keys.n > max(x.w.cfg.MaxKeys, jurors+1) {
 		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.bytes, size, s.dirtyN, dirty, s.heldN, held, s.keys.n)
 	}
 }

@@ -1,0 +1,145 @@
+package keystate
+
+import (
+	"encoding"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Floor is where a replay begins: the input offset, and what is known of the input
+// before it that is in no key: the largest event time, which the watermark is made
+// of, and the suspects.
+type Floor struct {
+	Offset   int64
+	MaxTime  int64 // microseconds; NoTime if there was no sample
+	Jumps    Jumps
+	Suspects []SuspectMark // in order of offset, at most jurors
+}
+
+var (
+	_ encoding.TextMarshaler   = Floor{}
+	_ encoding.TextUnmarshaler = (*Floor)(nil)
+)
+
+// From is the offset that the input is read from: that of the first suspect, if
+// there is one.
+func (f *Floor) From() int64 {
+	if len(f.Suspects) > 0 {
+		return f.Suspects[0].Offset
+	}
+	return f.Offset
+}
+
+// MarshalText is the floor as it goes into the metadata of an offset commit:
+// "1;offset;max time in us", with "-" for no time, and then, where there are any,
+// "jump=us", or "jump=us:from offset:us before", and "suspects=" with
+// offset:votes:in favour for each, separated by commas.
+func (f Floor) MarshalText() ([]byte, error) {
+	t := []byte("1;")
+	t = strconv.AppendInt(t, f.Offset, 10)
+	t = append(t, ';')
+	if f.MaxTime == NoTime {
+		t = append(t, '-')
+	} else {
+		t = strconv.AppendInt(t, f.MaxTime, 10)
+	}
+	if j := f.Jumps; j.From > f.Offset {
+		t = fmt.Appendf(t, ";jump=%d:%d:%d", j.Now, j.From, j.Before)
+	} else if j.Now > 0 {
+		t = fmt.Appendf(t, ";jump=%d", j.Now)
+	}
+	for i, m := range f.Suspects {
+		if i == 0 {
+			t = append(t, ";suspects="...)
+		} else {
+			t = append(t, ',')
+		}
+		t = fmt.Appendf(t, "%d:%d:%d", m.Offset, m.Votes, m.Agree)
+	}
+	return t, nil
+}
+
+// String is MarshalText.
+func (f Floor) String() string {
+	t, _ := f.MarshalText()
+	return string(t)
+}
+
+// UnmarshalText is the opposite of MarshalText. Fields of other names are ignored.
+// Without the field jump, which versions before it did not write, nothing is a
+// suspect.
+func (f *Floor) UnmarshalText(text []byte) error {
+	p := strings.Split(string(text), ";")
+	if len(p) < 3 || p[0] != "1" {
+		return fmt.Errorf("keystate: %.40q is not a replay floor of version 1", text)
+	}
+	offset, err := strconv.ParseInt(p[1], 10, 64)
+	if err != nil || offset < 0 {
+		return fmt.Errorf("keystate: %.40q has no offset of a replay floor", text)
+	}
+	g := Floor{Offset: offset, MaxTime: NoTime}
+	if p[2] != "-" {
+		if g.MaxTime, err = strconv.ParseInt(p[2], 10, 64); err != nil {
+			return fmt.Errorf("keystate: %.40q has no time of a replay floor", text)
+		}
+	}
+	for _, field := range p[3:] {
+		name, value, _ := strings.Cut(field, "=")
+		ok := true
+		switch name {
+		case "jump":
+			ok = g.parseJumps(value)
+		case "suspects":
+			ok = g.parseSuspects(value)
+		}
+		if !ok {
+			return fmt.Errorf("keystate: the field %s of the replay floor %.80q cannot be read", name, text)
+		}
+	}
+	*f = g
+	return nil
+}
+
+// numbers reads n numbers that are not negative, separated by colons.
+func numbers(text string, n int) (list []int64, ok bool) {
+	for _, p := range strings.Split(text, ":") {
+		v, err := strconv.ParseInt(p, 10, 64)
+		if err != nil || v < 0 {
+			return nil, false
+		}
+		list = append(list, v)
+	}
+	return list, len(list) == n
+}
+
+func (f *Floor) parseJumps(text string) bool {
+	if n, ok := numbers(text, 1); ok {
+		f.Jumps = Jumps{Now: n[0]}
+		return true
+	}
+	n, ok := numbers(text, 3)
+	if ok {
+		f.Jumps = Jumps{n[0], n[1], n[2]}
+	}
+	return ok
+}
+
+func (f *Floor) parseSuspects(text string) bool {
+	last := int64(-1)
+	for _, p := range strings.Split(text, ",") {
+		n, ok := numbers(p, 3)
+		if !ok || n[0] <= last || n[0] >= f.Offset || n[1] >= jurors || n[2] > n[1] || len(f.Suspects) == jurors {
+			return false
+		}
+		last = n[0]
+		f.Suspects = append(f.Suspects, SuspectMark{n[0], uint8(n[1]), uint8(n[2])})
+	}
+	return true
+}
+
+// ParseFloor reads what MarshalText wrote.
+func ParseFloor(text string) (f Floor, err error) {
+	err = f.UnmarshalText([]byte(text))
+	return f, err
+}

@@ -1,0 +1,244 @@
+package keystate
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+)
+
+// One bad clock must not move the watermark. A sample whose time is more than
+// Config.MaxJump past the partition's largest one, and every sample of a partition
+// that has no largest one yet, is a suspect: it is held, moves nothing, and the next
+// jurors samples of the partition, of whichever key, vote on it. A vote is for it
+// if its own time is not earlier than the suspect's less MaxJump. The majority
+// accepts or rejects it; it is accepted, too, as soon as the largest time has come
+// within MaxJump of it. A suspect votes like any other sample, so a partition that
+// was quiet for a week goes on with the third sample after.
+//
+// A suspect is folded with the sample that decides it, the turn: after that
+// sample, if it is none itself, and in order of time and offset. Its rows, scores
+// and events have the offset of its own record. All else that asks for an order in
+// the log (how far a snapshot goes, what an eviction has forgotten, which key was
+// used least recently) has the offset of the turn, by which replay comes to the
+// same. No key is evicted in the turn in which it had a sample.
+
+// jurors is the number of samples that vote on a suspect, and the most suspects
+// that are held at once.
+const jurors = 3
+
+// suspect is a sample that waits for the votes.
+type suspect struct {
+	Sample           // with memory of its own
+	record       any // see Attach
+	votes, agree uint8
+}
+
+// SuspectMark is a suspect that is held at a mark: its offset, the votes so far, and
+// how many of them are in its favour.
+type SuspectMark struct {
+	Offset       int64
+	Votes, Agree uint8
+}
+
+// SuspectCounts are the samples that were held as suspects since New, and those of
+// them that were accepted, less what was rolled back. Counts[Rejected] has those
+// that were rejected.
+type SuspectCounts struct{ Held, Accepted int64 }
+
+// Refusal is a suspect that was not folded: it is Rejected, or Late where its key
+// had a later sample.
+type Refusal struct {
+	Offset, Time int64
+	Max          int64 // the partition's largest event time; NoTime without one
+	Outcome      Outcome
+	Record       any // from Attach
+}
+
+// Jumps says which Config.MaxJump samples were judged by: Now from offset From on,
+// Before below it. A replay judges as it was judged when live, also where the setting
+// was changed in between; of several changes above one floor, by the last.
+type Jumps struct{ Now, From, Before int64 }
+
+func (j Jumps) at(offset int64) int64 {
+	if offset < j.From {
+		return j.Before
+	}
+	return j.Now
+}
+
+// setJump makes jump what samples are judged by.
+func (s *State) setJump(jump int64) {
+	s.jump, s.reach = jump, math.MaxUint64
+	if jump > 0 {
+		s.reach = uint64(jump)
+	}
+}
+
+// turn is a sample whose turn has come.
+type turn struct {
+	Sample
+	record any
+	out    Outcome // of judge
+}
+
+// keep gives a turn that outlasts its Fold memory of its own.
+func (t *turn) keep() { t.Sample = t.Sample.clone() }
+
+func (sm *Sample) clone() Sample {
+	c := *sm
+	c.Key, c.Values = slices.Clone(sm.Key), slices.Clone(sm.Values)
+	return c
+}
+
+// beyond reports whether a sample of that time is a suspect where top is the
+// largest one.
+func (s *State) beyond(time, top int64) bool {
+	switch {
+	case s.jump == 0:
+		return false
+	case top == NoTime:
+		return true
+	}
+	return time > top && uint64(time)-uint64(top) > s.reach
+}
+
+// weigh takes the vote of sm on each suspect and puts the samples whose turn it
+// is, judged, into s.line. It reports whether sm is a suspect from now on.
+func (s *State) weigh(sm *Sample) (held bool) {
+	top := s.maxTime
+	list := make([]suspect, 0, len(s.suspects)+1) // units refer to the old one
+	take := func(u *suspect) {
+		s.line = append(s.line, turn{Sample: u.Sample, record: u.record})
+		top = max(top, u.Time)
+		if u.Offset != sm.Offset && !s.replaying {
+			s.Suspects.Accepted++
+		}
+	}
+	for _, u := range s.suspects {
+		u.votes++
+		if sm.Time >= minus(u.Time, s.jump) {
+			u.agree++
+		}
+		if u.agree > jurors/2 {
+			take(&u)
+		} else {
+			list = append(list, u)
+		}
+	}
+	list = append(list, suspect{Sample: *sm})
+	for n := len(list) + 1; len(list) < n; {
+		n = len(list)
+		list = slices.DeleteFunc(list, func(u suspect) bool {
+			if s.beyond(u.Time, top) {
+				return false
+			}
+			take(&u)
+			return true
+		})
+	}
+	list = slices.DeleteFunc(list, func(u suspect) bool {
+		if u.votes-u.agree <= jurors/2 {
+			return false
+		}
+		s.refuse(&u.Sample, u.record, Rejected)
+		return true
+	})
+	if n := len(list); n > 0 && list[n-1].Offset == sm.Offset {
+		held = true
+		list[n-1].Sample = sm.clone()
+		if !s.replaying {
+			s.Suspects.Held++
+		}
+	}
+	s.suspects = list
+	slices.SortFunc(s.line, func(a, b turn) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
+	for i := range s.line {
+		t := &s.line[i]
+		t.out = s.judge(&t.Sample)
+		if t.out != Held && t.out != Scored {
+			continue
+		}
+		same := func(o turn) bool { return o.Time == t.Time && bytes.Equal(o.Key, t.Key) }
+		if s.cfg.DropDuplicates && slices.ContainsFunc(s.line[:i], same) {
+			t.out = Duplicate
+		}
+	}
+	return held
+}
+
+// refuse tells the caller of a suspect that is not folded.
+func (s *State) refuse(sm *Sample, record any, out Outcome) {
+	if s.replaying {
+		return
+	}
+	if out == Rejected { // others are counted where they are judged
+		s.Counts[Rejected]++
+	}
+	s.Refused = append(s.Refused, Refusal{sm.Offset, sm.Time, s.maxTime, out, record})
+}
+
+// beginSuspects takes what is outstanding at the floor that the state begins at.
+func (s *State) beginSuspects(f Floor) {
+	s.suspects, s.recall = nil, slices.Clone(f.Suspects)
+	s.jumps = Jumps{Now: s.cfg.MaxJump}
+	s.setJump(s.cfg.MaxJump)
+	if s.replaying {
+		s.jumps = f.Jumps
+	}
+}
+
+// Recall takes a sample of the input below the floor of BeginReplay, before
+// the first that goes to Fold, from Floor.From on: suspects that were held at the
+// floor are held again. The others are ignored.
+func (s *State) Recall(sm *Sample) {
+	if !s.replaying || sm.Offset >= s.next {
+		panic("keystate: Recall of a sample that is not below the floor of a replay")
+	}
+	i := slices.IndexFunc(s.recall, func(m SuspectMark) bool { return m.Offset == sm.Offset })
+	if i < 0 {
+		return
+	}
+	s.suspects = append(s.suspects, suspect{Sample: sm.clone(), votes: s.recall[i].Votes, agree: s.recall[i].Agree})
+	s.recall = slices.Delete(s.recall, i, i+1)
+}
+
+// recalled counts the suspects of the floor that the input does not have any more.
+func (s *State) recalled() {
+	s.LostSuspects += len(s.recall)
+	s.recall = nil
+}
+
+// Suspect reports whether the sample at offset is held as a suspect.
+func (s *State) Suspect(offset int64) bool {
+	for i := range s.suspects {
+		if s.suspects[i].Offset == offset {
+			return true
+		}
+	}
+	return false
+}
+
+// Attach keeps record with a suspect, for the Refusal. It has to follow the Fold or
+// the Recall of that sample.
+func (s *State) Attach(offset int64, record any) {
+	for i := range s.suspects {
+		if s.suspects[i].Offset == offset {
+			s.suspects[i].record = record
+		}
+	}
+}
+
+// HeldSuspects is the number of samples that are held as suspects; Held has them,
+// too.
+func (s *State) HeldSuspects() int { return len(s.suspects) }
+
+// floorAt is the floor of a mark here, but for Jumps.
+func (s *State) floorAt(offset int64) Floor {
+	f := Floor{Offset: offset, MaxTime: s.maxTime}
+	for i := range s.suspects {
+		u := &s.suspects[i]
+		f.Suspects = append(f.Suspects, SuspectMark{u.Offset, u.votes, u.agree})
+	}
+	return f
+}
