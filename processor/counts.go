@@ -8,6 +8,7 @@ type counts struct {
 	aborted, control                 int64 // input records that were passed over
 	evicted                          int64 // keys
 	early                            int64 // records released before the watermark reached them
+	suspects                         suspectNews
 	outcomes                         keystate.Counts
 	changes                          changeCounts
 }
@@ -21,6 +22,9 @@ func (c *counts) add(d *counts) {
 	c.control += d.control
 	c.evicted += d.evicted
 	c.early += d.early
+	for i := range c.suspects {
+		c.suspects[i] += d.suspects[i]
+	}
 	for i := range c.outcomes {
 		c.outcomes[i] += d.outcomes[i]
 	}

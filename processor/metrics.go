@@ -35,6 +35,7 @@ type Metrics struct {
 	scored, warmingUp, missing, filtered, late, duplicate          *prometheus.CounterVec
 	deadLettered, forwarded, heldAssigned, heldRevoked, lostOffset *prometheus.CounterVec
 	heldEvicted, skipAborted, control, evictions, early            *prometheus.CounterVec
+	suspects, suspectsRejected, suspectsLost                       *prometheus.CounterVec
 
 	decodeErrors *prometheus.CounterVec // topic, reason
 	transactions *prometheus.CounterVec // outcome
@@ -72,6 +73,7 @@ type PartitionMetrics struct {
 	Scored, WarmingUp, Missing, Filtered, Late, Duplicate          prometheus.Counter
 	DeadLettered, Forwarded, HeldAssigned, HeldRevoked, LostOffset prometheus.Counter
 	HeldEvicted, Aborted, Control, Evictions, Early                prometheus.Counter
+	Suspects, SuspectsRejected, SuspectsLost                       prometheus.Counter
 
 	rate meter
 
@@ -132,6 +134,9 @@ func NewMetrics() *Metrics {
 	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were passed over.", "topic", "partition")
 	m.evictions = counter("state_evictions_total", "Series evicted from the state by ODRADEK_STATE_BYTES, ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
 	m.lostOffset = counter("lost_offsets_total", "Offsets that retention deleted before they were read, or that were read and then lost in an unclean leader election.", "topic", "partition")
+	m.suspects = counter("suspects_total", "Records that were held because their event time is further past the newest of their partition than ODRADEK_MAX_JUMP.", "topic", "partition")
+	m.suspectsRejected = counter("suspects_rejected_total", "Suspects that the next records disagreed with: dead letters.", "topic", "partition")
+	m.suspectsLost = counter("suspects_lost_total", "Suspects that retention deleted before the next owner of the partition could read them again.", "topic", "partition")
 
 	m.decodeErrors = counter("decode_errors_total", "Records that could not be read, by reason; one that is read again after a rollback counts again.", "topic", "reason")
 	m.transactions = counter("transactions_total", "Commit cycles by outcome: committed, aborted.", "outcome")
@@ -213,6 +218,7 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 			Late: of(m.late), Duplicate: of(m.duplicate), DeadLettered: of(m.deadLettered), Forwarded: of(m.forwarded),
 			HeldAssigned: of(m.heldAssigned), HeldRevoked: of(m.heldRevoked), LostOffset: of(m.lostOffset),
 			HeldEvicted: of(m.heldEvicted), Aborted: of(m.skipAborted), Control: of(m.control), Evictions: of(m.evictions), Early: of(m.early),
+			Suspects: of(m.suspects), SuspectsRejected: of(m.suspectsRejected), SuspectsLost: of(m.suspectsLost),
 		}
 		m.partitions[tp] = pm
 	}
@@ -283,6 +289,8 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 	add(pm.Control, n.control)
 	add(pm.Evictions, n.evicted)
 	add(pm.Early, n.early)
+	add(pm.Suspects, n.suspects[0])
+	add(pm.SuspectsRejected, n.suspects[2])
 	m.changed(r)
 	m.rate.add(now, n.consumed)
 	pm.rate.add(now, n.consumed)
@@ -343,6 +351,13 @@ func (m *Metrics) executed(tasks int, took time.Duration) {
 	l.Observe(took.Microseconds())
 	m.executeDuration.add(&l)
 	m.tasks.Add(float64(tasks))
+}
+
+// lostSuspects counts suspects that a restore has not found.
+func (m *Metrics) lostSuspects(tp kafka.TP, n int) {
+	if m != nil {
+		m.Partition(tp).SuspectsLost.Add(float64(n))
+	}
 }
 
 // deadLetters counts n records that could not be read, before their commit.

@@ -33,6 +33,7 @@ var (
 	openDesc = prometheus.NewDesc(metricPrefix+"anomalies_open", "Anomalies that are open in the partitions assigned to this worker.", []string{"detector"}, nil)
 
 	heldDesc       = partitionGauge("records_held", "Records held for order of event time.")
+	suspectsDesc   = partitionGauge("suspects_held", "Of those, records whose event time is not believed yet (ODRADEK_MAX_JUMP).")
 	lagDesc        = partitionGauge("consumer_lag_records", "Offsets from the committed one to the last stable one.")
 	lagSecondsDesc = partitionGauge("consumer_lag_seconds", "How long ago the first uncommitted record was first seen; 0 without lag.")
 	committedDesc  = partitionGauge("committed_offset", "Committed offset.")
@@ -62,7 +63,7 @@ func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		registryRequestsDesc, registryFailuresDesc, registryHitsDesc, registryUpDesc,
-		assignedDesc, restoringDesc, readyDesc, budgetDesc, fetchAgeDesc, highDesc, highLagDesc, onHoldDesc, holdTimeDesc, quarantinedDesc, quarantineDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
+		assignedDesc, restoringDesc, readyDesc, budgetDesc, fetchAgeDesc, highDesc, highLagDesc, onHoldDesc, holdTimeDesc, quarantinedDesc, quarantineDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, suspectsDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
 	} {
 		ch <- d
 	}
@@ -112,6 +113,7 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(keysDesc, float64(p.Keys))
 		gauge(heldDesc, float64(p.Held))
+		gauge(suspectsDesc, float64(p.Suspects))
 		gauge(bytesDesc, float64(p.Bytes))
 		waiting := time.Duration(0)
 		if p.Hold != "" {

@@ -168,8 +168,8 @@ func (pt *partition) reason(class, text string, offset int64) []kafka.Header {
 }
 
 // lateRecord keeps rec for the side topic of late records.
-func (pt *partition) lateRecord(rec *kafka.Record) {
-	pt.lates.add(pt.reading.Key, rec)
+func (pt *partition) lateRecord(rec *kafka.Record, series []byte) {
+	pt.lates.add(series, rec)
 	h := pt.originalHeaders(rec)
 	own := len(h)
 	h = append(h, pt.sourceHeaders("odradek.source.", rec.Offset)...)

@@ -44,6 +44,7 @@ type partition struct {
 	maxTime     atomic.Int64 // largest event time folded, us; keystate.NoTime without one
 	remaining   atomic.Int64 // offsets that the restore has yet to read, of the log it is reading
 	heldNow     atomic.Int64
+	suspectNow  atomic.Int64
 	lateNow     atomic.Int64                     // late records since the state was restored
 	openNow     atomic.Pointer[map[string]int64] // anomalies by detector
 	onHold      atomic.Pointer[holding]          // nil: not held
@@ -79,6 +80,7 @@ type partition struct {
 	arrivals   arrivals
 	work       restoreWork
 	lates      lateLog
+	suspects   suspectLog
 
 	limit       int64 // of the state's bytes, as of the last chunk; see budget
 	trimmedAt   time.Time
@@ -284,6 +286,7 @@ func (pt *partition) rollback(ctx context.Context) error {
 	pt.countOpen()
 	pt.batch.Reset()
 	pt.counted, pt.evicted, pt.early = pt.state.Counts, pt.state.EvictedKeys, pt.state.Early
+	pt.resetSuspects()
 	pt.setEpoch()
 	return pt.goFrom(ctx, to)
 }
@@ -445,8 +448,14 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 			pt.trim(rec.Offset)
 		}
 		sample := keystate.Sample{Key: pt.reading.Key, Time: pt.reading.Time, Offset: rec.Offset, Values: pt.reading.Values}
-		if s.Fold(&sample, pt.batch) == keystate.Late {
-			pt.lateRecord(rec)
+		switch s.Fold(&sample, pt.batch) {
+		case keystate.Late:
+			pt.lateRecord(rec, pt.reading.Key)
+		case keystate.Held:
+			pt.holdSuspect(rec)
+		}
+		if len(s.Refused) > 0 {
+			pt.sendRefused()
 		}
 	}
 	if pt.it.Err() == nil {
@@ -522,6 +531,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 		r.counts.outcomes[i] = s.Counts[i] - pt.counted[i]
 	}
 	pt.counted = s.Counts
+	r.counts.suspects = pt.countSuspects(fetched)
 	r.counts.evicted, pt.evicted = s.EvictedKeys-pt.evicted, s.EvictedKeys
 	r.counts.early, pt.early = s.Early-pt.early, s.Early
 	skipped := pt.it.Skipped()
@@ -547,6 +557,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 func (pt *partition) look() {
 	pt.keys.Store(int64(pt.state.Keys()))
 	pt.heldNow.Store(int64(pt.state.Held()))
+	pt.suspectNow.Store(int64(pt.state.HeldSuspects()))
 	pt.lateNow.Store(pt.state.Counts[keystate.Late])
 	pt.bytes.Store(pt.state.Bytes())
 	pt.limit = pt.p.budget.limit(pt.tp, pt.state.Bytes())

@@ -54,6 +54,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.batch.Reset()
 	pt.countOpen()
 	pt.counted, pt.evicted, pt.early = pt.state.Counts, pt.state.EvictedKeys, pt.state.Early
+	pt.resetSuspects()
 	at := pt.committed.Load()
 	pt.settled = at
 	pt.look()
@@ -149,11 +150,12 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		return fmt.Errorf("processor: %s/%d: restore: %w", pt.tp.Topic, pt.tp.Partition, err)
 	}
 	began := time.Now()
-	if err := pt.replay(ctx, floor.Offset, off.Offset); err != nil {
+	if err := pt.replay(ctx, &floor, max(floor.From(), starts), off.Offset); err != nil {
 		return err
 	}
 	pt.work.replayed, pt.work.replayTook = off.Offset-floor.Offset, time.Since(began)
 	pt.state.EndReplay()
+	pt.lostSuspects(&floor)
 	return pt.begin(off.Offset, false)
 }
 
@@ -216,8 +218,9 @@ func (pt *partition) readChangelog(ctx context.Context) (map[string]struct{}, er
 	return stored, err
 }
 
-// replay folds the input from floor to end, scoring where carries need it.
-func (pt *partition) replay(ctx context.Context, floor, end int64) error {
+// replay folds the input from floor to end, scoring where carries need it. It
+// begins to read at the first suspect of the floor.
+func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, end int64) error {
 	header := func(rec *kafka.Record) func(string) ([]byte, bool) {
 		if pt.header == nil {
 			pt.header = rec.Header
@@ -225,7 +228,10 @@ func (pt *partition) replay(ctx context.Context, floor, end int64) error {
 		return pt.header
 	}
 	s := pt.state
-	err := pt.read(ctx, pt.tp, floor, end, func(rec *kafka.Record) error {
+	err := pt.read(ctx, pt.tp, from, end, func(rec *kafka.Record) error {
+		if rec.Offset < floor.Offset && !floor.Suspect(rec.Offset) {
+			return nil
+		}
 		if pt.condemned(rec, header(rec)) {
 			return nil // it was when it was live
 		}
@@ -250,7 +256,12 @@ func (pt *partition) replay(ctx context.Context, floor, end int64) error {
 			return err
 		}
 		sample := keystate.Sample{Key: pt.reading.Key, Time: pt.reading.Time, Offset: rec.Offset, Values: pt.reading.Values}
-		s.Fold(&sample, pt.batch)
+		if rec.Offset < floor.Offset {
+			s.Recall(&sample)
+		} else {
+			s.Fold(&sample, pt.batch)
+		}
+		pt.holdSuspect(rec)
 		return nil
 	})
 	if err != nil {

@@ -27,6 +27,7 @@ type PartitionStatus struct {
 	Remaining   int64            // while restoring: offsets yet to be read
 	Open        map[string]int64 // anomalies that are open, by detector; read only
 	Held        int64
+	Suspects    int64 // of Held: those whose event time is not believed yet
 	Late        int64 // records sent to the late topic since the state was restored
 	CommittedAt time.Time
 	Since       time.Time // the latest of CommittedAt, when there was something to commit again, and when brokers were back
@@ -60,7 +61,7 @@ func (p *Processor) Status() []PartitionStatus {
 		s := PartitionStatus{
 			Topic: tp.Topic, Partition: tp.Partition, Running: pt.running.Load(), Starting: pt.starting.Load(),
 			Position: pt.position.Load(), Committed: pt.committed.Load(), End: pt.end.Load(),
-			Keys: pt.keys.Load(), Held: pt.heldNow.Load(), Late: pt.lateNow.Load(), Bytes: pt.bytes.Load(), Remaining: pt.remaining.Load(),
+			Keys: pt.keys.Load(), Held: pt.heldNow.Load(), Late: pt.lateNow.Load(), Suspects: pt.suspectNow.Load(), Bytes: pt.bytes.Load(), Remaining: pt.remaining.Load(),
 			Watermark: keystate.NoTime, Quarantine: pt.confined.Load(),
 		}
 		if t := pt.maxTime.Load(); t != 0 && t > keystate.NoTime+p.cfg.State.Lateness {

@@ -207,7 +207,7 @@ func TestVerdictLapses(t *testing.T) {
 	if x.stored() != 2 {
 		t.Fatalf("%d decisions in the log", x.stored())
 	}
-	again, err := replayed(x.log, Floor{0, NoTime}, 7)
+	again, err := replayed(x.log, Floor{MaxTime: NoTime}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,10 +254,10 @@ func TestDecisionsOfOthers(t *testing.T) {
 		t.Errorf("cut off: %v", err)
 	}
 	log := []record{{key(Verdict), []byte{version, 1, 'n', 'o'}}}
-	if _, err := replayed(log, Floor{0, NoTime}, 5); !errors.Is(err, ErrAhead) {
+	if _, err := replayed(log, Floor{MaxTime: NoTime}, 5); !errors.Is(err, ErrAhead) {
 		t.Errorf("decision at the committed offset: %v", err)
 	}
-	if s, err := replayed(log, Floor{0, NoTime}, 6); err != nil || string(s.Standing(Verdict, []byte("x"), 5)) != "no" {
+	if s, err := replayed(log, Floor{MaxTime: NoTime}, 6); err != nil || string(s.Standing(Verdict, []byte("x"), 5)) != "no" {
 		t.Errorf("decision below the committed offset: %v", err)
 	}
 }
@@ -307,7 +307,7 @@ func TestDecisionAhead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.BeginReplay(Floor{0, NoTime}, committed, true); err != nil {
+		if err := s.BeginReplay(Floor{MaxTime: NoTime}, committed, true); err != nil {
 			t.Fatal(err)
 		}
 		s.EndInput()

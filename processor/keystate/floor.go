@@ -31,6 +31,16 @@ func (f *Floor) From() int64 {
 	return f.Offset
 }
 
+// Suspect reports whether the record at offset was a suspect.
+func (f *Floor) Suspect(offset int64) bool {
+	for i := range f.Suspects {
+		if f.Suspects[i].Offset == offset {
+			return true
+		}
+	}
+	return false
+}
+
 // MarshalText is the floor as it goes into the metadata of an offset commit:
 // "1;offset;max time in us", with "-" for no time, and then, where there are any,
 // "jump=us", or "jump=us:from offset:us before", and "suspects=" with

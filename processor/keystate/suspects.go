@@ -52,6 +52,7 @@ type Refusal struct {
 	Offset, Time int64
 	Max          int64 // the partition's largest event time; NoTime without one
 	Outcome      Outcome
+	Key          []byte
 	Record       any // from Attach
 }
 
@@ -175,7 +176,7 @@ func (s *State) refuse(sm *Sample, record any, out Outcome) {
 	if out == Rejected { // others are counted where they are judged
 		s.Counts[Rejected]++
 	}
-	s.Refused = append(s.Refused, Refusal{sm.Offset, sm.Time, s.maxTime, out, record})
+	s.Refused = append(s.Refused, Refusal{sm.Offset, sm.Time, s.maxTime, out, sm.Key, record})
 }
 
 // beginSuspects takes what is outstanding at the floor that the state begins at.

@@ -1,0 +1,100 @@
+package processor
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/schemas"
+)
+
+// holdSuspect keeps rec with its sample where that is a suspect: it is a dead letter,
+// byte for byte, if the votes go against it.
+func (pt *partition) holdSuspect(rec *kafka.Record) {
+	if pt.state.HeldSuspects() == 0 || !pt.state.Suspect(rec.Offset) {
+		return
+	}
+	own := *rec
+	own.Key, own.Value, own.Headers = pt.keep(rec.Key), pt.keep(rec.Value), bytes.Clone(rec.Headers)
+	pt.state.Attach(rec.Offset, &own)
+}
+
+// sendRefused sends the suspects that were not folded where they belong.
+func (pt *partition) sendRefused() {
+	refused := pt.state.Refused
+	for i := range refused {
+		r := &refused[i]
+		rec := r.Record.(*kafka.Record)
+		if r.Outcome == keystate.Late {
+			pt.lateRecord(rec, r.Key)
+			continue
+		}
+		past := "of a partition that has none yet"
+		if r.Max != keystate.NoTime {
+			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(pt.p.cfg.State.MaxJump)*time.Microsecond)
+		}
+		pt.deadLetter(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf("its event time is %s, and most of the records after it are earlier (ODRADEK_MAX_JUMP)", past)})
+	}
+	clear(refused)
+	pt.state.Refused = refused[:0]
+}
+
+// suspectLog has what the log has said of suspects: of each kind of news a line a
+// minute at most, with the number since the line before.
+type suspectLog struct {
+	seen suspectNews // joined
+	told suspectNews // in the log
+	at   [3]time.Time
+}
+
+// suspectNews are counts of a state: held, accepted, rejected.
+type suspectNews [3]int64
+
+func newsOf(s *keystate.State) suspectNews {
+	return suspectNews{s.Suspects.Held, s.Suspects.Accepted, s.Counts[keystate.Rejected]}
+}
+
+const suspectLogEvery = time.Minute
+
+// countSuspects returns what is new since the last join and logs it.
+func (pt *partition) countSuspects(now time.Time) (n suspectNews) {
+	l, all := &pt.suspects, newsOf(pt.state)
+	for i := range n {
+		n[i], l.seen[i] = all[i]-l.seen[i], all[i]
+	}
+	if all == l.told {
+		return n
+	}
+	for i, what := range [...]string{
+		"event times far past the newest of the partition, held until the next records show whether to believe them",
+		"event times that were held are accepted: the next records agree",
+		"event times that were held are rejected: the next records disagree; dead letters",
+	} {
+		if fresh := all[i] - l.told[i]; fresh != 0 && now.Sub(l.at[i]) >= suspectLogEvery {
+			l.at[i], l.told[i] = now, all[i]
+			log := pt.log.Info
+			if i > 1 {
+				log = pt.log.Warn
+			}
+			log(what, "records", fresh, "before_offset", pt.position.Load(), "held", pt.state.HeldSuspects(), "setting", "ODRADEK_MAX_JUMP")
+		}
+	}
+	return n
+}
+
+// resetSuspects begins to count anew where the state was rolled back or restored.
+func (pt *partition) resetSuspects() {
+	all := newsOf(pt.state)
+	pt.suspects.seen, pt.suspects.told = all, all
+}
+
+// lostSuspects tells of suspects that a restore could not read again.
+func (pt *partition) lostSuspects(floor *keystate.Floor) {
+	if n := pt.state.LostSuspects; n > 0 {
+		pt.p.cfg.Metrics.lostSuspects(pt.tp, n)
+		pt.log.Warn("records that were held for their event time (ODRADEK_MAX_JUMP) are not in the log any more, going on without them",
+			"records", n, "from_offset", floor.From(), "below", floor.Offset)
+	}
+}

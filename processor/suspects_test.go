@@ -1,0 +1,179 @@
+package processor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/processor/brokertest"
+	"odradek/schemas"
+)
+
+// poison is a record of the year 2199, with a header, in partition 0.
+func (b *bench) poison() brokertest.Record {
+	b.t.Helper()
+	far := time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)
+	rec := brokertest.Record{Topic: b.input, Partition: 0, Key: []byte("bad"), Time: far.UnixMilli(), Headers: []brokertest.Header{{Key: "site", Value: []byte("x")}},
+		Value: schemas.NewReadingEncoder(-1, "plant", "mm").Append(nil, []byte("bad"), far.UnixMicro(), 1, 1)}
+	if _, err := b.c.ProduceAcked(context.Background(), []brokertest.Record{rec}); err != nil {
+		b.t.Fatal(err)
+	}
+	return rec
+}
+
+func (b *bench) read(topic string) []brokertest.Record {
+	b.t.Helper()
+	recs, err := b.c.Admin().ReadAll(context.Background(), topic, true)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return recs
+}
+
+// gathered is the sum of a metric over its labels.
+func gathered(t *testing.T, m *Metrics, name string) (sum float64) {
+	t.Helper()
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, v := range f.GetMetric() {
+				sum += v.GetCounter().GetValue() + v.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+const minute = int64(60e6)
+
+// rejected requires one dead letter, which is rec byte for byte.
+func (b *bench) rejected(rec brokertest.Record, offset int64) {
+	b.t.Helper()
+	dead := b.read("dlq")
+	if len(dead) != 1 {
+		b.t.Fatalf("%d dead letters, want 1", len(dead))
+	}
+	d := &dead[0]
+	class, _ := d.Header("odradek.error.class")
+	at, _ := d.Header("__streams.errors.offset")
+	site, _ := d.Header("site")
+	if !bytes.Equal(d.Key, rec.Key) || !bytes.Equal(d.Value, rec.Value) || d.Time != rec.Time || string(site) != "x" ||
+		string(class) != "future_time" || string(at) != fmt.Sprint(offset) {
+		b.t.Errorf("the dead letter has key %q, %d bytes, time %d of %d, class %s, offset %s", d.Key, len(d.Value), d.Time, rec.Time, class, at)
+	}
+}
+
+// TestPoisonTime: one record of the year 2199 moves nothing but itself: it makes
+// no other late and evicts no series, neither live nor after a restart.
+func TestPoisonTime(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(cfg *Config)
+	}{
+		{"lateness", func(cfg *Config) { cfg.State.Lateness = 1e6 }},
+		{"ttl", func(cfg *Config) { cfg.State.TTL = 24 * 60 * minute }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, 1)
+			b.produce(500)
+			rec := b.poison()
+			b.produce(1000)
+			configure := func() Config {
+				cfg := b.config("one")
+				cfg.MaxFuture = time.Hour
+				c.change(&cfg)
+				cfg.State.MaxJump = 10 * minute
+				return cfg
+			}
+			cfg := configure()
+			l := cfg.capture()
+			b.run(cfg)
+			late := func() int { return len(b.read("late")) }
+			if n, evicted := late(), gathered(t, cfg.Metrics, "odradek_state_evictions_total"); n > 0 || evicted > 0 {
+				t.Errorf("%d records after it are late, %v series are evicted", n, evicted)
+			}
+			b.rejected(rec, 500)
+			// The first record of a partition is one, too: there is nothing to compare it with.
+			for name, want := range map[string]float64{"suspects_total": 3, "suspects_rejected_total": 1, "suspects_held": 0, "records_dead_lettered_total": 1} {
+				if got := gathered(t, cfg.Metrics, "odradek_"+name); got != want {
+					t.Errorf("%s is %v, want %v", name, got, want)
+				}
+			}
+			for _, words := range []string{"held until", "are accepted", "are rejected"} {
+				if lines := l.with("event times", words); len(lines) != 1 || !strings.Contains(lines[0], "topic="+b.input) {
+					t.Errorf("the log says %q", lines)
+				}
+			}
+			if lines := l.with("key=bad"); len(lines) > 0 {
+				t.Errorf("the log names a series: %q", lines)
+			}
+			b.produce(300)
+			b.run(configure())
+			if n := late(); n > 0 {
+				t.Errorf("after a restart %d records are late", n)
+			}
+		})
+	}
+}
+
+// TestSuspectIsHandedOver: a suspect that is held when its partition is handed over
+// is decided by the next owner, who reads the record again from the input.
+func TestSuspectIsHandedOver(t *testing.T) {
+	b := newBench(t, 1)
+	configure := func() Config {
+		cfg := b.config("one")
+		cfg.State.MaxJump = 10 * minute
+		return cfg
+	}
+	b.produce(200)
+	rec := b.poison()
+	status := b.run(configure())
+	if len(status) != 1 || status[0].Suspects != 1 || status[0].Held != 1 {
+		t.Fatalf("%+v, want one suspect held", status)
+	}
+	if n := len(b.read("dlq")); n > 0 {
+		t.Fatalf("%d dead letters before it is decided", n)
+	}
+	b.produce(1)
+	b.run(configure())
+	b.produce(1)
+	if status = b.run(configure()); status[0].Suspects != 0 || status[0].Late != 0 {
+		t.Errorf("%+v, want no suspect held", status)
+	}
+	b.rejected(rec, 200)
+}
+
+// TestSuspectIsLost: retention deletes a suspect between two owners. The next goes on
+// without it and says so.
+func TestSuspectIsLost(t *testing.T) {
+	b := newBench(t, 1)
+	configure := func() Config {
+		cfg := b.config("one")
+		cfg.State.MaxJump = 10 * minute
+		return cfg
+	}
+	b.produce(200)
+	b.poison()
+	b.run(configure())
+	if err := b.c.Admin().DeleteRecords(context.Background(), b.input, 0, 201); err != nil {
+		t.Fatal(err)
+	}
+	b.produce(100)
+	cfg := configure()
+	l := cfg.capture()
+	if status := b.run(cfg); status[0].Suspects != 0 || status[0].Late != 0 {
+		t.Errorf("%+v, want no suspect", status)
+	}
+	if lines := l.with("WARN", "not in the log any more", "records=1"); len(lines) != 1 || gathered(t, cfg.Metrics, "odradek_suspects_lost_total") != 1 {
+		t.Errorf("the log says %q", lines)
+	}
+	if n := len(b.read("dlq")) + len(b.read("late")); n > 0 {
+		t.Errorf("%d dead letters and late records", n)
+	}
+}
