@@ -106,6 +106,7 @@ type keySettings struct {
 	Bytes     ByteSize      `env:"STATE_BYTES" derived:"60 % of the memory limit" min:"0" doc:"Memory for the state of all partitions of the worker. A partition may use an equal share, and beyond it what the others leave; over that it evicts its least recently used series. The default goes by the limit of the container (cgroup) or service, else by the machine's memory. 0 for no limit."`
 	MaxKeys   int           `env:"MAX_KEYS" envDefault:"1000000" min:"0" doc:"Series per partition; one more evicts the least recently used. 0 for no limit. ODRADEK_STATE_BYTES bounds memory, whatever a series takes."`
 	MaxFuture time.Duration `env:"MAX_FUTURE" envDefault:"1h" min:"0s" doc:"An event time further ahead of the record's Kafka timestamp than this is a dead letter, so that one bad clock cannot move the watermark. 0 for no limit."`
+	MaxJump   time.Duration `env:"MAX_JUMP" derived:"24h; less with LATENESS, SILENCE or TTL" min:"0s" doc:"A record whose event time is further than this past the newest of its partition is held until two of the next three records of the partition, of any series, say whether to believe it: it is accepted if they are not earlier than it by more than this, else it is a dead letter. So are the first records of a partition, which have nothing to be compared with. Set it above the usual pause between two records of a partition. By default 24h, or, with ODRADEK_LATENESS or ODRADEK_SILENCE, the larger of 10m and ten times those, and with ODRADEK_TTL no more than half of it, nor less than 10m. 0 for no limit."`
 }
 
 type detectSettings struct {
@@ -415,6 +416,7 @@ func (c *Config) derive() {
 	if c.Keys.MaxHeld == 0 && c.isDefault("MAX_HELD") {
 		c.Keys.MaxHeld = keystate.DefaultMaxHeld(c.SchemaMapping().Width())
 	}
+	c.deriveMaxJump()
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		c.deriveAlarm(d)
@@ -429,6 +431,28 @@ func (c *Config) derive() {
 				}
 			}
 		}
+	}
+}
+
+// deriveMaxJump sets the default of MAX_JUMP. The less a watermark that is too far
+// ahead does, the more it may be: with a lateness or a silence a record this far ahead
+// makes others late, or silent, for as long; a TTL evicts those that have been
+// quiet for what is left of it.
+func (c *Config) deriveMaxJump() {
+	if !c.isDefault("MAX_JUMP") {
+		return
+	}
+	k, least := &c.Keys, 10*time.Minute
+	k.MaxJump = 24 * time.Hour
+	silence := time.Duration(0)
+	if c.Detect.Anomalies {
+		silence = c.Detect.Silence
+	}
+	if of := max(k.Lateness, silence); of > 0 {
+		k.MaxJump = max(least, 10*of)
+	}
+	if k.TTL > 0 {
+		k.MaxJump = min(k.MaxJump, max(least, k.TTL/2))
 	}
 }
 

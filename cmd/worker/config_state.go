@@ -24,6 +24,7 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		Lateness:       c.Keys.Lateness.Microseconds(),
 		MaxHeld:        c.Keys.MaxHeld,
 		TTL:            c.Keys.TTL.Microseconds(),
+		MaxJump:        c.Keys.MaxJump.Microseconds(),
 		MaxKeys:        c.Keys.MaxKeys,
 		Hold:           c.Mapping.Missing == "hold",
 		DropDuplicates: c.Mapping.Duplicates == "drop",

@@ -112,6 +112,37 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
+func TestMaxJumpDefault(t *testing.T) {
+	for _, c := range []struct {
+		settings []string
+		want     time.Duration
+	}{
+		{nil, 24 * time.Hour},
+		{[]string{"LATENESS=15s"}, 10 * time.Minute},
+		{[]string{"LATENESS=2m"}, 20 * time.Minute},
+		{[]string{"LATENESS=15s", "SILENCE=1h"}, 10 * time.Hour},
+		{[]string{"TTL=24h"}, 12 * time.Hour},
+		{[]string{"TTL=720h"}, 24 * time.Hour},
+		{[]string{"TTL=5m"}, 10 * time.Minute},
+		{[]string{"TTL=24h", "LATENESS=15s"}, 10 * time.Minute},
+		{[]string{"MAX_JUMP=0", "LATENESS=15s"}, 0},
+		{[]string{"MAX_JUMP=3s", "LATENESS=15s"}, 3 * time.Second},
+	} {
+		var environ []string
+		for _, s := range c.settings {
+			environ = append(environ, "ODRADEK_"+s)
+		}
+		cfg, faults, _ := ParseConfig(minimal(environ...))
+		if len(faults) > 0 {
+			t.Fatal(c.settings, faults)
+		}
+		ks, err := cfg.KeystateConfig()
+		if err != nil || cfg.Keys.MaxJump != c.want || ks.MaxJump != c.want.Microseconds() {
+			t.Errorf("%v: %v, want %v (%v)", c.settings, cfg.Keys.MaxJump, c.want, err)
+		}
+	}
+}
+
 // TestRekeyNeedsLateness: the internal topic interleaves source partitions, so
 // without a lateness a part of its records would be late without a word.
 func TestRekeyNeedsLateness(t *testing.T) {

@@ -123,7 +123,7 @@ func (t terminal) scoreConfig(dim int) (*Config, *keystate.Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	ks.TTL, ks.MaxKeys, ks.Lateness = 0, 0, 0
+	ks.TTL, ks.MaxKeys, ks.Lateness, ks.MaxJump = 0, 0, 0, 0
 	return c, ks, ks.Check()
 }
 
