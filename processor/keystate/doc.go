@@ -9,7 +9,8 @@
 //
 // # The path of a sample
 //
-//	Fold     key looked up, order and duplicates checked (fold.go)
+//	Fold     held if its time is not believed yet (suspects.go)
+//	         key looked up, order and duplicates checked (fold.go)
 //	         held until the watermark reaches it, if Lateness > 0 (reorder.go)
 //	         row into the key's windows (window.go), detectors' marks moved on,
 //	         tasks that became due packed into the batch (pack.go)
@@ -21,7 +22,7 @@
 //
 // and later either Committed, which forgets how to undo, or Rollback. A worker
 // that takes the partition over calls Load for every changelog record,
-// BeginReplay, Fold for the input from the floor to the committed offset, EndInput
+// BeginReplay, Recall for suspects below the floor, Fold for the input from the floor to the committed offset, EndInput
 // and EndReplay (replay.go). Rollback and restore lead to the same bytes of Export.
 //
 // # How to drive it
@@ -78,8 +79,9 @@
 //   - A head says up to which offset it holds the input (asOf), which can be far
 //     past the key's last record: with Lateness the records of other keys
 //     release its held samples. Replay skips the key's records below asOf.
-//   - The replay floor takes only offsets of marks, whose largest event time is
-//     remembered; with it the watermark is the same in replay as when live.
+//   - The replay floor takes only offsets of marks, whose largest event time and
+//     suspects are remembered; with them the watermark is the same in replay as
+//     when live.
 //   - Evictions are decisions. LRU order needs keys that a replay does not see, so
 //     replay takes evictions from the log and makes none; Snapshot always emits
 //     them in the cycle that commits them.
