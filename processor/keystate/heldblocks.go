@@ -88,6 +88,29 @@ func (s *State) emitHeld(c *emitter, k *Key) {
 	}
 }
 
+// unblock takes the samples behind offset out of their blocks, because one of that
+// offset is held from now on. The next head names blocks that have it.
+func (s *State) unblock(k *Key, offset int64) {
+	blocks := s.blocks[k]
+	n := len(blocks)
+	for n > 0 && blocks[n-1].last > offset {
+		n--
+	}
+	if n == len(blocks) {
+		return
+	}
+	stale := slices.Clone(s.stale[k])
+	for _, b := range blocks[n:] {
+		stale = append(stale, staleSegment{recHeld, uint64(b.first), b.sum})
+	}
+	s.stale[k] = stale
+	if n == 0 {
+		delete(s.blocks, k)
+	} else {
+		s.blocks[k] = blocks[:n:n]
+	}
+}
+
 // heldBlock is a block's value: version, born, fingerprint of the values, values a
 // sample, and the samples.
 func (e *encoder) heldBlock(s *State, k *Key, tail []heldTail) heldBlock {

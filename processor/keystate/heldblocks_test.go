@@ -143,7 +143,7 @@ func TestHeldBlocksAreDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := again.s.BeginReplay(Floor{at, (at - 1 ^ 5 | 7) * 1e6}, at, false); err != nil {
+	if err := again.s.BeginReplay(Floor{Offset: at, MaxTime: (at - 1 ^ 5 | 7) * 1e6}, at, false); err != nil {
 		t.Fatal(err)
 	}
 	again.s.EndReplay()

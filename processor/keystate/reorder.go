@@ -74,6 +74,9 @@ func (h *heldList) drop(i int) {
 
 // hold puts a sample among its key's held ones.
 func (s *State) hold(k *Key, sm *Sample) {
+	if sm.Offset < s.next-1 { // an accepted suspect
+		s.unblock(k, sm.Offset)
+	}
 	s.holdBack(k, sm.Time, sm.Offset, sm.Values)
 	s.heldN++
 	s.arrived(k, sm.Time, sm.Offset)
