@@ -262,7 +262,7 @@ func TestRecordKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := keystate.New(&keystate.Config{Dim: 1, Windows: []keystate.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+	s := keystate.New(&keystate.Config{Dim: 1, Lateness: 3000, Windows: []keystate.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
 		Detectors: []keystate.DetectorConfig{{Name: "x", Detector: det, Stride: 1, Fingerprint: 2}}})
 	exec := detectors.NewCPU(1)
 	b := exec.Batch()
@@ -295,7 +295,7 @@ func TestRecordKeys(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || kinds["head"] != 3 || kinds["segment"] == 0 || kinds["decision"] != 1 || kinds["unknown"] > 0 {
+	if err != nil || kinds["head"] != 3 || kinds["segment"] == 0 || kinds["held samples"] == 0 || kinds["decision"] != 1 || kinds["unknown"] > 0 {
 		t.Errorf("%v, %v", kinds, err)
 	}
 }

@@ -152,14 +152,18 @@ func BenchmarkFoldWide(b *testing.B) {
 
 // BenchmarkFoldLate is Fold with samples held for order.
 func BenchmarkFoldLate(b *testing.B) {
-	cfg := benchConfig(8, 1)
-	cfg.Lateness = 5_000_000 // 5 samples of each key
-	d := newDrive(cfg, 1000)
-	d.samples(20000, 10000)
-	b.ReportAllocs()
-	b.ResetTimer()
-	defer cpu(b, 1)()
-	d.samples(b.N, 10000)
+	for _, most := range []int{0, 1 << 20, 2500} { // no bound, one that is far, one that releases
+		b.Run(fmt.Sprintf("most=%d", most), func(b *testing.B) {
+			cfg := benchConfig(8, 1)
+			cfg.Lateness, cfg.MaxHeld = 5_000_000, most // 5 samples of each key
+			d := newDrive(cfg, 1000)
+			d.samples(20000, 10000)
+			b.ReportAllocs()
+			b.ResetTimer()
+			defer cpu(b, 1)()
+			d.samples(b.N, 10000)
+		})
+	}
 }
 
 // BenchmarkRollback undoes 10,000 samples of 1,000 keys; time a sample.
