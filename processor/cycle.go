@@ -263,6 +263,7 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 			return err
 		}
 	}
+	p.recountOnce(ctx)
 	p.lastCommit = time.Now()
 	resent := p.producer.Resent()
 	err := p.commit(ctx, c)

@@ -26,14 +26,12 @@ type topic struct {
 
 // outgrown refuses a partition that its changelog does not have: the input topic
 // has got more partitions since the start, or since the metadata that New saw.
-func (o *outputs) outgrown(tp kafka.TP) error {
+func (o *outputs) outgrown(cfg *Config, tp kafka.TP) error {
 	t := o.changelogs[tp.Topic]
 	if t == nil || int(tp.Partition) < t.partitions { // nil: its records are only sent on
 		return nil
 	}
-	return &RefusedError{TP: tp,
-		Reason: fmt.Sprintf("the topic has been given more partitions than its changelog %s has (%d); keys have moved between partitions", t.name, t.partitions),
-		Decide: "worker state reset --topic " + tp.Topic}
+	return refuseGrown(cfg, tp.Topic, t, int(tp.Partition)+1)
 }
 
 // all lists the topics.
@@ -97,9 +95,9 @@ func (o *outputs) open(ctx context.Context, cfg *Config) error {
 		case !infos[in].Exists:
 			errs = append(errs, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS) does not exist", in))
 		case t.name != "" && infos[in].Partitions != t.partitions:
-			errs = append(errs, &RefusedError{TP: kafka.TP{Topic: in},
-				Reason: fmt.Sprintf("it has %d partitions and its changelog %s has %d; keys may have moved between partitions", infos[in].Partitions, t.name, t.partitions),
-				Decide: "worker state reset --topic " + in})
+			if err := o.fit(ctx, cfg, in, &t, infos[in].Partitions); err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -32,6 +32,7 @@ type Owner struct {
 	Group       string `json:"group"`
 	Topic       string `json:"topic"`
 	Incarnation string `json:"incarnation"`
+	Partitions  int    `json:"partitions,omitempty"` // of the topic, when the record was made
 }
 
 const ownerVersion = 1
@@ -110,7 +111,10 @@ func (pt *partition) loadOwner(log kafka.TP, value []byte) error {
 // names, if it names one.
 func (pt *partition) identify(metadata string) (same bool) {
 	w, id := &pt.owner, Incarnation(metadata)
-	w.now = Owner{Version: ownerVersion, Group: pt.p.cfg.Group, Topic: pt.tp.Topic}
+	w.now = Owner{Version: ownerVersion, Group: pt.p.cfg.Group, Topic: pt.tp.Topic, Partitions: int(pt.siblings.Load())}
+	if n := len(w.log); n > 0 {
+		w.now.Partitions = w.log[n-1].Partitions
+	}
 	switch n := len(w.log); {
 	case n > 0 && (id == "" || w.log[n-1].Incarnation == id):
 		w.now.Incarnation, w.lack = w.log[n-1].Incarnation, false

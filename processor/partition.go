@@ -35,6 +35,7 @@ type partition struct {
 	committedAt atomic.Int64 // unix ns
 	behindAt    atomic.Int64 // unix ns; when there was first something to commit again
 	fresh       atomic.Bool  // the group has no committed offset for it yet
+	siblings    atomic.Int32 // partitions of the topic
 	starting    atomic.Bool  // where it starts, or whose its changelog is, is not committed yet
 	running     atomic.Bool  // restored; has or may have uncommitted results
 	position    atomic.Int64 // next offset to fold
@@ -75,6 +76,7 @@ type partition struct {
 	value      []byte
 	open       map[string]int64 // anomalies by detector
 	owner      owned
+	growing    bool     // the topic has grown, and the next sample's offset is where that is decided
 	waiting    bool     // for the commit of the start: nothing is fetched
 	wipe       [][]byte // changelog keys to delete (state given up), until that is committed
 	arrivals   arrivals
@@ -115,6 +117,9 @@ func (p *Processor) newPartition(tp kafka.TP) *partition {
 	pt.restoring.committed.Store(-1)
 	pt.restoring.stable.Store(-1)
 	pt.restoring.high.Store(-1)
+	if t := p.outputs.changelogs[tp.Topic]; t != nil {
+		pt.siblings.Store(int32(t.partitions))
+	}
 	pt.reading.Values = make([]float64, p.cfg.State.Dim)
 	names := make([]string, len(p.cfg.State.Detectors))
 	for i := range names {
@@ -333,6 +338,7 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 	pt.it.Reset(c)
 	pt.skipped = kafka.Skipped{}
 	pt.again = false
+	pt.growing = pt.grown(pt.position.Load())
 	for {
 		retry, err := pt.foldChunk(ctx)
 		if err != nil {
@@ -446,6 +452,9 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 		}
 		if pt.state.Bytes() > pt.limit {
 			pt.trim(rec.Offset)
+		}
+		if pt.growing {
+			pt.decideGrown(rec.Offset)
 		}
 		sample := keystate.Sample{Key: pt.reading.Key, Time: pt.reading.Time, Offset: rec.Offset, Values: pt.reading.Values}
 		switch s.Fold(&sample, pt.batch) {

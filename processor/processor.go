@@ -156,6 +156,7 @@ type Processor struct {
 	parts map[kafka.TP]*partition // main goroutine only
 
 	lastCommit time.Time
+	counted    int32       // generation in which partitions were counted; main goroutine only
 	offsets    offsetQueue // main goroutine only
 	pace       pace        // main goroutine only
 

@@ -18,11 +18,14 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 	case kafka.Assigned:
 		p.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
 		p.cfg.Metrics.rebalanced("assigned")
+		if err := p.recount(ctx); err != nil {
+			return err
+		}
 		if len(ev.Partitions) == 0 {
 			return nil
 		}
 		for _, tp := range ev.Partitions {
-			if err := p.outputs.outgrown(tp); err != nil {
+			if err := p.outputs.outgrown(&p.cfg, tp); err != nil {
 				return err
 			}
 		}

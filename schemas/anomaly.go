@@ -18,7 +18,7 @@ var AnomalySchema string
 // The symbols of the schema's enums, in its order.
 var (
 	AnomalyKinds  = []string{"open", "update", "close"}
-	CloseReasons  = []string{"recovered", "evicted", "expired", "detector_removed", "reset"}
+	CloseReasons  = []string{"recovered", "evicted", "expired", "detector_removed", "reset", "moved"}
 	SeverityBands = []string{"info", "minor", "major", "critical"}
 )
 

@@ -61,6 +61,7 @@ const (
 	Expired                       // the key had no sample for its time to live
 	DetectorRemoved               // its detector is not configured any more
 	Reset                         // its detector's state was given up
+	Moved                         // the key has moved to another partition of a topic that grew
 )
 
 // Anomaly is what is known of an anomaly at a change.

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/createpartitions"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 	"github.com/segmentio/kafka-go/protocol/deletetopics"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
@@ -282,6 +284,50 @@ func (c *Client) CreateTopic(ctx context.Context, name string, partitions, repli
 		}
 		if delay.wait(ctx) != nil {
 			return fmt.Errorf("kafka: created topic %q, but it is not ready: %w", name, err)
+		}
+	}
+}
+
+// CreatePartitions gives a topic partitions until it has total, and waits until
+// they have leaders. One that has as many already is no error: another may have
+// done the same.
+func (c *Client) CreatePartitions(ctx context.Context, name string, total int) error {
+	err := c.toController(ctx, func(broker int32) error {
+		m, err := c.roundTrip(ctx, broker, &createpartitions.Request{
+			Topics:    []createpartitions.RequestTopic{{Name: name, Count: int32(total)}},
+			TimeoutMs: int32(c.cfg.RequestTimeout.Milliseconds()),
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range m.(*createpartitions.Response).Results {
+			switch code := kafkago.Error(r.ErrorCode); {
+			case code == 0:
+			case r.ErrorMessage != "":
+				return fmt.Errorf("kafka: partitions of topic %q: %s: %w", name, r.ErrorMessage, code)
+			default:
+				return fmt.Errorf("kafka: partitions of topic %q: %w", name, code)
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, kafkago.InvalidPartitionNumber) {
+		return err
+	}
+	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	for {
+		infos, terr := c.Topics(ctx, name)
+		if terr == nil && infos[name].Partitions >= total && infos[name].Leaderless == 0 {
+			if terr = c.refresh(ctx, name); terr == nil {
+				c.awaitEverywhere(ctx, name)
+				return nil
+			}
+		}
+		if err != nil { // refused, and not because another was first
+			return err
+		}
+		if delay.wait(ctx) != nil {
+			return fmt.Errorf("kafka: topic %q was given partitions, but they are not ready: %w", name, cmp.Or(terr, ctx.Err()))
 		}
 	}
 }

@@ -66,7 +66,11 @@ const (
 	// the registry does not have it. The content is the reason that their dead
 	// letters give. Withdrawn when the schema is there after all.
 	Verdict Kind = 2
-	// 3: the topic's number of partitions, which grew.
+	// Grown: the input topic has been given more partitions, and keys have moved to
+	// others than this one. The content is the number there is, one subject. Of a key
+	// that has no sample from the offset on, what is here is a stale copy: it
+	// leaves by TTL, and its anomalies close for that reason. See evict.go.
+	Grown Kind = 3
 	// 4: the thresholds in force.
 	// 5: an advance of the watermark of an idle partition.
 	// 6: feedback on an anomaly.
@@ -89,6 +93,7 @@ type kind struct {
 var kinds = [numKinds]kind{
 	Eviction: {name: "eviction"},
 	Verdict:  {name: "verdict", standing: true, lapses: true},
+	Grown:    {name: "growth", standing: true},
 }
 
 // ErrNewer is in the error for changelog records that a newer version wrote.

@@ -183,7 +183,24 @@ func (s *State) expire(offset int64) {
 		}
 	}
 	slices.SortFunc(gone, byLastOffset)
+	grown := s.grownAt(offset)
 	for _, k := range gone {
-		s.evict(k, offset, events.Expired)
+		reason := events.Expired
+		if k.lastOffset < grown {
+			reason = events.Moved
+		}
+		s.evict(k, offset, reason)
 	}
+}
+
+// grownAt is where the topic was last known to have grown, at a sample at offset.
+func (s *State) grownAt(offset int64) int64 {
+	d := s.decided[Grown][""]
+	for d != nil && d.offset > offset {
+		d = d.before
+	}
+	if d == nil {
+		return 0
+	}
+	return d.offset
 }

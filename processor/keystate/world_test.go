@@ -305,6 +305,7 @@ type run struct {
 	aborts       int
 	crashes      int
 	breakIt      func(f *Floor)  // for the negative control
+	grown        int             // times
 	absent       map[string]bool // by subjectOf: what the registry does not have
 	verdicts     int
 	decides      int // one of so many samples has a decision before it; 0: none
