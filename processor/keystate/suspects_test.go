@@ -288,3 +288,28 @@ func TestChangedMaxJump(t *testing.T) {
 		})
 	}
 }
+
+// TestSuspectBehindABlock: a suspect is accepted after samples behind it have been
+// written to the changelog, in blocks that are in order of offset.
+func TestSuspectBehindABlock(t *testing.T) {
+	cfg := jumpConfig(600 * second)
+	cfg.Lateness, cfg.MaxRecord = hour, 400
+	f := newPartitionLog(cfg)
+	n := New(cfg).heldBlockSamples()
+	f.add("a", timesFrom(0, second, n-1)...)
+	f.add("a", 1000*second) // the suspect
+	f.add("a", int64(n)*second)
+	log, _ := f.commit(t, true)
+	if len(f.blocks) != 1 {
+		t.Fatalf("%d keys have blocks, want 1: the test tests nothing", len(f.blocks))
+	}
+	f.add("b", 1000*second, 1001*second)
+	if f.Suspects.Accepted != 4 || f.HeldSuspects() > 0 { // the first two of the partition, it, and the first of b
+		t.Fatalf("%+v, want 4 accepted", f.Suspects)
+	}
+	more, floor := f.commit(t, true)
+	g := f.restored(t, cfg, compact(append(log, more...), append(log, more...), false), floor, 0)
+	if !bytes.Equal(g.Export(nil), f.Export(nil)) {
+		t.Errorf("%d samples are held after a restore, %d before", g.Held(), f.Held())
+	}
+}
