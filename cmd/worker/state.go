@@ -22,7 +22,9 @@ const stateAbout = `Looks at or resets what a group remembers of its series: the
 
   list     state by partition: committed offset, replay floor, records and bytes; -keys lists the series
   export   the changelog's live records as JSON lines
-  reset    empties the state and commits a position to begin at; the group must not be running`
+  reset    empties the state and commits a position to begin at; the group must not be running
+  watermark  the newest event time and the watermark by partition; with -to and -yes sets back what a wrong clock has put ahead:
+             the newest event time, and the series with a later sample, which are forgotten; the group must not be running`
 
 const stateExamples = `  worker state list
   worker state list -topic sensors -partition 3 -keys
@@ -30,6 +32,10 @@ const stateExamples = `  worker state list
   worker state reset -topic sensors -to committed -yes   # forget all series, go on where the group was
   worker state reset -to earliest -yes                   # score everything again
   worker state reset -topic sensors -partition 3 -to 4711 -yes   # step over what partition 3 cannot read`
+
+const stateWatermarkExamples = `
+  worker state watermark -topic sensors
+  worker state watermark -topic sensors -to 2026-01-31T08:00:00Z -yes   # after a clock of the year 2999`
 
 // stateOptions are the flags of `state`.
 type stateOptions struct {
@@ -40,7 +46,8 @@ type stateOptions struct {
 	keys      bool
 	asJSON    bool
 	to        string
-	at        int64 // of -to, where it is an offset
+	at        int64     // of -to, where it is an offset
+	toTime    time.Time // of -to, for watermark
 	yes       bool
 	timeout   time.Duration
 }
@@ -59,14 +66,14 @@ func (o *stateOptions) offset() bool {
 
 func (t terminal) state(ctx context.Context, args []string) int {
 	var o stateOptions
-	fs := t.flags("state list|export|reset", stateAbout, stateExamples)
+	fs := t.flags("state list|export|reset|watermark", stateAbout, stateExamples+stateWatermarkExamples)
 	fs.StringVar(&o.topic, "topic", "", "input topic; default: all that the group has state of")
 	fs.IntVar(&o.partition, "partition", -1, "partition; -1 for all")
 	fs.StringVar(&o.key, "key", "", "list, export: only this series; its digest, as errors have it, will do")
 	fs.BoolVar(&o.keys, "keys", false, "list: a line for each series")
-	fs.BoolVar(&o.asJSON, "json", false, "list: one JSON object a line")
-	fs.StringVar(&o.to, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is named; a partition without a committed offset begins at ODRADEK_START")
-	fs.BoolVar(&o.yes, "yes", false, "reset: do it; without it only what would be done is printed")
+	fs.BoolVar(&o.asJSON, "json", false, "list, watermark: one JSON object a line")
+	fs.StringVar(&o.to, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is named; a partition without a committed offset begins at ODRADEK_START. watermark: the latest event time that is believed, like 2026-01-31T08:00:00Z")
+	fs.BoolVar(&o.yes, "yes", false, "reset, watermark: do it; without it only what would be done is printed")
 	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time limit")
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		o.action, args = args[0], args[1:]
@@ -79,10 +86,20 @@ func (t terminal) state(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	switch {
+	case o.action == "watermark":
+		if o.to != "committed" {
+			at, err := time.Parse(time.RFC3339Nano, o.to)
+			if err != nil {
+				return usage("watermark: -to %q is not a time like 2026-01-31T08:00:00Z", o.to)
+			}
+			o.toTime = at
+		} else if o.yes {
+			return usage("watermark: -yes needs -to, the latest event time that is believed")
+		}
 	case o.action == "":
-		return usage("say list, export or reset; worker state -h tells more")
+		return usage("say list, export, reset or watermark; worker state -h tells more")
 	case !slices.Contains([]string{"list", "export", "reset"}, o.action):
-		return usage("no action %q; use list, export or reset", o.action)
+		return usage("no action %q; use list, export, reset or watermark", o.action)
 	case !slices.Contains([]string{"committed", "earliest", "latest"}, o.to) && !o.offset():
 		return usage("-to %q is not one of committed, earliest, latest, nor an offset", o.to)
 	case o.offset() && o.partition < 0:
@@ -106,6 +123,8 @@ func (t terminal) state(ctx context.Context, args []string) int {
 		err = s.list(ctx, t)
 	case "export":
 		err = s.export(ctx, t)
+	case "watermark":
+		err = s.watermark(ctx, t)
 	default:
 		err = s.reset(ctx, t)
 	}

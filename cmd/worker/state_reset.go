@@ -56,7 +56,7 @@ func (s *stateTool) reset(ctx context.Context, t terminal) error {
 			return err
 		}
 	}
-	n, err := s.wipe(ctx)
+	n, err := s.wipe(ctx, func(kafka.TP, string) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -213,8 +213,8 @@ func (s *stateTool) remake(ctx context.Context, topic string) error {
 	}
 }
 
-// wipe writes a tombstone for every live record of the changelogs but the owner's.
-func (s *stateTool) wipe(ctx context.Context) (records int, err error) {
+// wipe writes a tombstone for every live record of the changelogs that which names but the owner's.
+func (s *stateTool) wipe(ctx context.Context, which func(tp kafka.TP, key string) bool) (records int, err error) {
 	producer := s.client.NewProducer(kafka.ProducerConfig{})
 	if err := producer.Init(ctx); err != nil {
 		return 0, fmt.Errorf("state: %w", err)
@@ -241,7 +241,7 @@ func (s *stateTool) wipe(ctx context.Context) (records int, err error) {
 		}
 		now := time.Now().UnixMilli()
 		for _, r := range live {
-			if r.key == processor.OwnerKey {
+			if r.key == processor.OwnerKey || !which(tp, r.key) {
 				continue
 			}
 			if err := b.Append(now, []byte(r.key), nil, nil); err != nil {

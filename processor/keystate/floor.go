@@ -153,3 +153,22 @@ func ParseFloor(text string) (f Floor, err error) {
 	err = f.UnmarshalText([]byte(text))
 	return f, err
 }
+
+// Repaired is the metadata text of an offset commit with another largest event time,
+// for a partition that a wrong clock has put ahead. The replay from there on judges
+// by jump, as a live fold would, so that it does not believe that clock again. Fields
+// that are no part of the floor stay.
+func Repaired(text string, maxTime, jump int64) (string, error) {
+	f, err := ParseFloor(text)
+	if err != nil {
+		return "", err
+	}
+	f.MaxTime, f.Jumps = maxTime, Jumps{Now: jump}
+	repaired := f.String()
+	for _, field := range strings.Split(text, ";")[3:] {
+		if !strings.HasPrefix(field, "jump=") && !strings.HasPrefix(field, "suspects=") {
+			repaired += ";" + field
+		}
+	}
+	return repaired, nil
+}

@@ -24,3 +24,14 @@ func (s *State) OpenAnomalies() map[string]int64 {
 	}
 	return n
 }
+
+// NamesAfter lists the keys whose newest sample, folded or held, is later than t.
+// It may be asked while the state is loaded.
+func (s *State) NamesAfter(t int64) (names [][]byte) {
+	for k := range s.keys.all {
+		if k.newest() > t {
+			names = append(names, k.name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"odradek/processor"
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+)
+
+// partitionWatermark is a line of `state watermark`.
+type partitionWatermark struct {
+	Topic     string     `json:"topic"`
+	Partition int32      `json:"partition"`
+	Committed int64      `json:"committed"`        // -1: none
+	Floor     int64      `json:"replay_floor"`     // -1: none
+	Newest    *time.Time `json:"newest,omitempty"` // event time below the floor
+	Watermark *time.Time `json:"watermark"`        // Newest less ODRADEK_LATENESS
+	Lag       float64    `json:"lag_seconds"`      // of the watermark behind the clock
+	Suspects  int        `json:"suspects"`         // held below the floor
+	Ahead     *int       `json:"ahead,omitempty"`  // with -to: series with a sample after it
+	names     [][]byte   // of these
+	commit    kafka.Offset
+}
+
+// watermark shows the watermark of each partition, as of its replay floor, and with
+// -to and -yes repairs those that are later: see repair.
+func (s *stateTool) watermark(ctx context.Context, t terminal) error {
+	committed, err := s.client.Committed(ctx, s.c.Group.Group, s.tps)
+	if err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	now := time.Now()
+	lines := map[kafka.TP]*partitionWatermark{}
+	var order []kafka.TP
+	for _, tp := range s.tps {
+		if !s.stateOf[tp.Topic] {
+			continue
+		}
+		p := &partitionWatermark{Topic: tp.Topic, Partition: tp.Partition, Committed: committed[tp].Offset, Floor: -1, commit: committed[tp]}
+		lines[tp], order = p, append(order, tp)
+		if f, err := keystate.ParseFloor(p.commit.Metadata); err == nil && p.Committed >= 0 {
+			p.Floor, p.Suspects = f.Offset, len(f.Suspects)
+			if f.MaxTime != keystate.NoTime {
+				newest := time.UnixMicro(f.MaxTime).UTC()
+				wm := newest.Add(-s.c.Keys.Lateness)
+				p.Newest, p.Watermark, p.Lag = &newest, &wm, now.Sub(wm).Seconds()
+			}
+		}
+		if !s.o.toTime.IsZero() {
+			if p.names, err = s.namesAfter(ctx, tp, s.o.toTime.UnixMicro()); err != nil {
+				return err
+			}
+			n := len(p.names)
+			p.Ahead = &n
+		}
+	}
+	if err := showWatermarks(t, s.o, order, lines); err != nil || s.o.toTime.IsZero() {
+		return err
+	}
+	return s.repair(ctx, t, order, lines)
+}
+
+func showWatermarks(t terminal, o *stateOptions, order []kafka.TP, lines map[kafka.TP]*partitionWatermark) error {
+	if o.asJSON {
+		enc := json.NewEncoder(t.out)
+		for _, tp := range order {
+			if err := enc.Encode(lines[tp]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "topic\tpartition\tcommitted\treplay from\tnewest event time\twatermark\tbehind the clock\tsuspects\tseries ahead")
+	for _, tp := range order {
+		p := lines[tp]
+		newest, watermark, lag, ahead := "none", "none", "", ""
+		if p.Newest != nil {
+			newest, watermark = p.Newest.Format(time.RFC3339), p.Watermark.Format(time.RFC3339)
+			lag = time.Duration(p.Lag * float64(time.Second)).Round(time.Second).String()
+		}
+		if p.Ahead != nil {
+			ahead = fmt.Sprint(*p.Ahead)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", p.Topic, p.Partition, p.Committed, p.Floor, newest, watermark, lag, p.Suspects, ahead)
+	}
+	return w.Flush()
+}
+
+// namesAfter lists the series of a partition with a sample after t.
+func (s *stateTool) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]byte, error) {
+	log, ok := s.changelog(tp)
+	if !ok {
+		return nil, nil
+	}
+	cfg, err := s.c.KeystateConfig()
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	cfg.KeepMismatched = true
+	recs, err := s.read(ctx, log, true)
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	state := keystate.New(cfg)
+	for _, r := range recs {
+		if r.key == "" || r.key == processor.OwnerKey {
+			continue
+		}
+		if err := state.Load([]byte(r.key), r.value); err != nil {
+			return nil, fmt.Errorf("state: changelog %s at offset %d: %w", log, r.offset, err)
+		}
+	}
+	return state.NamesAfter(t), nil
+}
+
+// repair sets back what a wrong clock has put ahead: the newest event time of
+// partitions in the commit's metadata, at the same offset, and the series that have
+// a sample after it, which are forgotten: all of their samples would be late.
+// It may be interrupted and run again. The offsets come first, because brokers refuse
+// that commit while the group has members.
+func (s *stateTool) repair(ctx context.Context, t terminal, order []kafka.TP, lines map[kafka.TP]*partitionWatermark) error {
+	if err := s.own(ctx); err != nil {
+		return err
+	}
+	to := s.o.toTime.UnixMicro()
+	offs, series := map[kafka.TP]kafka.Offset{}, map[kafka.TP]map[string]bool{}
+	forgotten := 0
+	for _, tp := range order {
+		p := lines[tp]
+		if p.Floor < 0 {
+			fmt.Fprintf(t.err, "%s has no replay floor: nothing to repair\n", tp)
+			continue
+		}
+		names := map[string]bool{}
+		for _, name := range p.names {
+			names[string(name)] = true
+		}
+		late := p.Newest != nil && p.Newest.After(s.o.toTime)
+		if !late && len(names) == 0 {
+			continue
+		}
+		offs[tp], series[tp] = p.commit, names
+		if late {
+			off := p.commit
+			var err error
+			if off.Metadata, err = keystate.Repaired(off.Metadata, to, s.c.Keys.MaxJump.Microseconds()); err != nil {
+				return fmt.Errorf("state: %w", err)
+			}
+			offs[tp] = off
+		}
+		forgotten += len(names)
+		if late {
+			fmt.Fprintf(t.err, "%s: the newest event time is set back from %s to %s\n", tp, p.Newest.Format(time.RFC3339), s.o.toTime.UTC().Format(time.RFC3339))
+		}
+		if len(names) > 0 {
+			fmt.Fprintf(t.err, "%s: %d series with a later sample are forgotten; they warm up again, and their open anomalies are not closed\n", tp, len(names))
+		}
+	}
+	switch {
+	case len(offs) == 0:
+		fmt.Fprintln(t.err, "no partition and no series is later: nothing to repair")
+		return nil
+	case s.c.Keys.MaxJump == 0:
+		fmt.Fprintln(t.err, "ODRADEK_MAX_JUMP is 0: where the record with the wrong time is replayed, or the next one comes, all is as before")
+	}
+	if !s.o.yes {
+		fmt.Fprintln(t.err, "nothing was changed; add -yes to do it")
+		return nil
+	}
+	err := s.client.CommitOffsets(ctx, kafka.Generation{ID: -1}, s.c.Group.Group, offs)
+	switch kafka.ClassOf(err) {
+	case kafka.None:
+	case kafka.Rebalance, kafka.InstanceFenced:
+		return errGroupActive
+	default:
+		return fmt.Errorf("state: commit offsets of group %s: %w", s.c.Group.Group, err)
+	}
+	n, err := s.wipe(ctx, func(tp kafka.TP, key string) bool {
+		kind, name, _ := splitRecordKey(key)
+		return kind != "eviction" && kind != "decision" && series[tp][name]
+	})
+	if err != nil {
+		return fmt.Errorf("%w; the repair is not finished: run it again", err)
+	}
+	fmt.Fprintf(t.err, "repaired %d partitions, %d series forgotten, %d state records deleted; to forget all series of a topic there is worker state reset\n", len(offs), forgotten, n)
+	return nil
+}
