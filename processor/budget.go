@@ -1,11 +1,14 @@
 package processor
 
 import (
+	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/keystate"
 )
 
 // budget divides the bytes of state that a worker may hold among its partitions.
@@ -62,6 +65,9 @@ func (b *budget) limit(tp kafka.TP, bytes int64) int64 {
 // its limit, and a little more so that not every record has to.
 func (pt *partition) trim(offset int64) {
 	s := pt.state
+	if n := s.Shed(offset); n > 0 {
+		pt.log.Warn("series that there was no room for when the partition was restored are evicted (ODRADEK_STATE_BYTES)", "offset", offset, "evicted", n)
+	}
 	pt.limit = pt.p.budget.limit(pt.tp, s.Bytes())
 	if s.Bytes() <= pt.limit {
 		return
@@ -73,4 +79,71 @@ func (pt *partition) trim(offset int64) {
 			"offset", offset, "evicted", pt.trimmedN, "bytes", s.Bytes(), "limit", pt.limit)
 		pt.trimmedAt, pt.trimmedN = time.Now(), 0
 	}
+}
+
+// A changelog may hold more than there is room for: the budget is smaller than it
+// was, or partitions of several workers have come to one. So it is loaded within the
+// partition's limit. Nearly always everything fits. Where it does not, loading is
+// given up and the changelog read once more to see what each key takes (keystate.Survey);
+// then those that were used last are loaded, and the others evicted with the first
+// record that is folded. An estimate that was too low makes the next one lower.
+
+// fitting is how far that has come.
+type fitting struct {
+	tries    int
+	granted  int64 // the limit when it was first passed, which is kept for the partition
+	estimate int64 // what the last survey was told to fit into
+}
+
+var errOverBudget = errors.New("the state does not fit into the budget")
+
+const mostFittings = 3
+
+// fits fails when the state that is being loaded has passed its limit by an eighth,
+// keys that are left out not counted.
+func (pt *partition) fits(f *fitting) error {
+	bytes := pt.state.Bytes()
+	pt.bytes.Store(bytes)
+	limit := pt.p.budget.limit(pt.tp, max(bytes, f.granted))
+	if f.tries > 0 {
+		limit = f.granted
+	}
+	if bytes -= pt.state.LeftOut(); bytes-bytes/8 <= limit || f.tries == mostFittings {
+		return nil
+	}
+	return errOverBudget
+}
+
+// measure makes an empty state that will take only what fits.
+func (pt *partition) measure(ctx context.Context, f *fitting) error {
+	if f.tries++; f.tries == 1 {
+		f.granted = pt.p.budget.limit(pt.tp, pt.state.Bytes())
+		f.estimate = f.granted
+	}
+	f.estimate -= f.estimate / 8
+	pt.state = pt.newState()
+	tp := pt.changelogTP()
+	from, err := pt.list(ctx, tp, StartEarliest)
+	if err != nil {
+		return err
+	}
+	to, err := pt.list(ctx, tp, StartLatest)
+	if err != nil {
+		return err
+	}
+	survey := keystate.NewSurvey(pt.p.cfg.State)
+	err = pt.read(ctx, tp, from, to, func(rec *kafka.Record) error {
+		if rec.Key != nil && string(rec.Key) != OwnerKey {
+			survey.Add(rec.Key, rec.Value)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	keep, drop := survey.Cut(f.estimate)
+	pt.log.Warn("the changelog holds more than the budget (ODRADEK_STATE_BYTES), the least recently used series are left out",
+		"limit", f.granted, "kept", keep, "left_out", drop)
+	pt.state.DropLoaded(survey)
+	return nil
 }

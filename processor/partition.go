@@ -287,6 +287,7 @@ func (pt *partition) rollback(ctx context.Context) error {
 	if err := pt.state.Rollback(to); err != nil {
 		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
 	}
+	pt.limit = -1 // trim looks before the first record
 	pt.settle()
 	pt.countOpen()
 	pt.batch.Reset()

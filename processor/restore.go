@@ -58,6 +58,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	at := pt.committed.Load()
 	pt.settled = at
 	pt.look()
+	pt.limit = -1 // trim looks before the first record
 	pt.committedAt.Store(time.Now().UnixNano())
 	// In this order: the main goroutine raises the epoch and then looks at
 	// running, so either it tells us to go back or we have the new epoch.
@@ -111,7 +112,7 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		}
 		return pt.begin(off.Offset, false)
 	}
-	stored, err := pt.loadChangelog(ctx)
+	stored, err := pt.loadChangelog(ctx, off.Offset < 0)
 	if err != nil {
 		return err
 	}
@@ -165,10 +166,16 @@ func (pt *partition) changelogTP() kafka.TP {
 }
 
 // loadChangelog feeds the partition's changelog to the state, which is empty,
-// and returns the keys that are stored in it.
-func (pt *partition) loadChangelog(ctx context.Context) (map[string]struct{}, error) {
+// and returns the keys that are stored in it if they are wanted: they take memory.
+func (pt *partition) loadChangelog(ctx context.Context, wanted bool) (map[string]struct{}, error) {
+	var fit fitting
 	for {
-		stored, err := pt.readChangelog(ctx)
+		stored, err := pt.readChangelog(ctx, wanted, &fit)
+		if errors.Is(err, errOverBudget) {
+			if err = pt.measure(ctx, &fit); err == nil {
+				continue
+			}
+		}
 		if !kafka.OffsetLost(err) {
 			return stored, err
 		}
@@ -176,11 +183,11 @@ func (pt *partition) loadChangelog(ctx context.Context) (map[string]struct{}, er
 		// retention), or a new leader's log is another one. What was deleted may
 		// supersede what is loaded already.
 		pt.log.Info("the changelog was cut while it was read, beginning again", "err", err)
-		pt.state = pt.newState()
+		pt.state, fit = pt.newState(), fitting{}
 	}
 }
 
-func (pt *partition) readChangelog(ctx context.Context) (map[string]struct{}, error) {
+func (pt *partition) readChangelog(ctx context.Context, wanted bool, fit *fitting) (map[string]struct{}, error) {
 	tp := pt.changelogTP()
 	pt.owner = owned{}
 	from, err := pt.list(ctx, tp, StartEarliest)
@@ -195,7 +202,10 @@ func (pt *partition) readChangelog(ctx context.Context) (map[string]struct{}, er
 	}
 	began := time.Now()
 	defer func() { pt.work.loadTook = time.Since(began) }()
-	stored := map[string]struct{}{}
+	var stored map[string]struct{}
+	if wanted {
+		stored = map[string]struct{}{}
+	}
 	err = pt.read(ctx, tp, from, to, func(rec *kafka.Record) error {
 		pt.work.bytes += int64(len(rec.Key) + len(rec.Value))
 		if rec.Key == nil {
@@ -206,14 +216,14 @@ func (pt *partition) readChangelog(ctx context.Context) (map[string]struct{}, er
 		}
 		if rec.Value == nil {
 			delete(stored, string(rec.Key))
-		} else if _, ok := stored[string(rec.Key)]; !ok {
+		} else if _, ok := stored[string(rec.Key)]; !ok && wanted {
 			stored[string(rec.Key)] = struct{}{}
 		}
 		if err := pt.state.Load(rec.Key, rec.Value); err != nil {
 			return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
 				Decide: "worker state reset, or ODRADEK_STATE_MISMATCH=reset"}
 		}
-		return nil
+		return pt.fits(fit)
 	})
 	return stored, err
 }
@@ -390,7 +400,7 @@ func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at i
 	if stored == nil {
 		pt.state = pt.newState()
 		var err error
-		if stored, err = pt.loadChangelog(ctx); err != nil {
+		if stored, err = pt.loadChangelog(ctx, true); err != nil {
 			return err
 		}
 		pt.identify("")

@@ -300,25 +300,29 @@ func (s *State) closeOrphans(sm *Sample) {
 	list := s.orphaned
 	slices.SortFunc(list, func(a, b *Key) int { return bytes.Compare(a.name, b.name) })
 	for _, k := range list {
-		if k.unit != uint32(s.unit) {
-			s.touch(k)
-		}
-		a := k.alerts
-		s.cur.orphans = append(s.cur.orphans, a.orphans)
-		s.cur.add(opOrphans, k, 0, 0)
-		for _, o := range a.orphans {
-			o.Revision++
-			s.addEvent(&EventRow{k, s.detectorOf(&o), o.name, events.Change{
-				Kind: events.Close, Reason: o.reason, Time: sm.Time, Offset: sm.Offset, Anomaly: o.Anomaly,
-			}})
-		}
-		a.orphans = nil
+		s.closeOrphansOf(k, sm.Time, sm.Offset)
 		if k.shape == noShape {
 			s.evict(k, sm.Offset, events.DetectorRemoved)
 		}
 	}
 	clear(list)
 	s.orphaned = list[:0]
+}
+
+func (s *State) closeOrphansOf(k *Key, time, offset int64) {
+	if k.unit != uint32(s.unit) {
+		s.touch(k)
+	}
+	a := k.alerts
+	s.cur.orphans = append(s.cur.orphans, a.orphans)
+	s.cur.add(opOrphans, k, 0, 0)
+	for _, o := range a.orphans {
+		o.Revision++
+		s.addEvent(&EventRow{k, s.detectorOf(&o), o.name, events.Change{
+			Kind: events.Close, Reason: o.reason, Time: time, Offset: offset, Anomaly: o.Anomaly,
+		}})
+	}
+	a.orphans = nil
 }
 
 func (s *State) detectorOf(o *orphan) int32 {

@@ -129,8 +129,8 @@ func (s *State) judge(sm *Sample) Outcome {
 		return Filtered
 	}
 	if at := s.next - 1; s.replaying || at < s.ahead {
-		if k != nil && at < k.asOf {
-			return Duplicate // it is in the key's snapshot
+		if k != nil && (at < k.asOf || k.dropped) {
+			return Duplicate // it is in the key's snapshot, or goes with the key
 		}
 		if d := s.latest(Eviction, sm.Key); d != nil && at < d.offset {
 			return Duplicate // it was forgotten with the key

@@ -389,6 +389,9 @@ func (s *State) Committed(next int64) {
 		open.keep = open.prefix
 		s.committed = max(s.committed, open.prefixFloor)
 	}
+	if s.shedAt < next {
+		s.dropped, s.shedAt = nil, math.MaxInt64
+	}
 	// Floors are marks; those behind the committed one are not needed again.
 	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].Offset >= s.committed })
 	s.marks = slices.Delete(s.marks, 0, min(i, len(s.marks)-1))

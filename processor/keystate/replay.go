@@ -31,6 +31,8 @@ type loading struct {
 	broken   map[*Key]broken                 // keys whose last head is not complete
 	times    []uint64
 	fresh    []uint64
+	bytes    int64 // of parts and segments
+	leftOut  int64 // bytes of dropped keys
 }
 
 // broken is a head of which segments or parts are missing. They may come yet: a
@@ -96,6 +98,7 @@ func (s *State) loadPart(name, value []byte, i uint64) error {
 		return ErrCorrupt
 	}
 	p := s.load.parts[string(name)]
+	s.load.bytes -= int64(len(p[i]))
 	if value == nil {
 		delete(p, i)
 		return nil
@@ -105,6 +108,7 @@ func (s *State) loadPart(name, value []byte, i uint64) error {
 		s.load.parts[string(name)] = p
 	}
 	p[i] = slices.Clone(value)
+	s.load.bytes += int64(len(value))
 	return nil
 }
 
@@ -129,7 +133,7 @@ func (s *State) assemble(name, start []byte, parts, gen, size int) ([]byte, erro
 // loadSegment keeps a segment until a head names it: what a cycle wrote that was
 // cut off before its head (at least once) must not get into the window.
 func (s *State) loadSegment(name, value []byte, window, id uint64) error {
-	if value == nil {
+	if value == nil || s.drops != nil && s.drops(name) {
 		return nil // heads say which segments count
 	}
 	d := decoder{b: value}
@@ -139,6 +143,7 @@ func (s *State) loadSegment(name, value []byte, window, id uint64) error {
 		return ErrCorrupt
 	}
 	list := s.load.staged[string(name)]
+	s.load.bytes += int64(len(d.b)) + stagedBytes
 	s.load.staged[string(name)] = append(list, staged{window, id, born, first, cols, slices.Clone(d.b)})
 	return nil
 }
@@ -212,7 +217,7 @@ func (s *State) loadHead(name, value []byte) error {
 		if k := s.keys.get(name); k != nil {
 			s.unload(k)
 		}
-		delete(s.load.staged, string(name))
+		s.unstage(name)
 		delete(s.load.blocks, string(name))
 		return nil
 	}
@@ -262,6 +267,9 @@ func (s *State) loadHead(name, value []byte) error {
 	delete(s.stale, k)
 	delete(s.blocks, k)
 	before := s.bytes - s.keySize(k)
+	if k.dropped {
+		s.load.leftOut -= s.keySize(k)
+	}
 	k.asOf, k.parts, k.gen, k.inLog = asOf, uint16(parts), uint8(gen), true
 	k.held = nil
 	k.lastOffset, k.lastTime = d.int(), d.int()
@@ -291,6 +299,10 @@ func (s *State) loadHead(name, value []byte) error {
 			err = ErrCorrupt
 		}
 	}
+	if err == nil && s.drops != nil && s.drops(name) {
+		s.strip(k)
+		s.load.leftOut += s.keySize(k)
+	}
 	s.bytes = before + s.keySize(k)
 	if k.shape == noShape && !s.keepNoShape(k) {
 		return err
@@ -298,8 +310,8 @@ func (s *State) loadHead(name, value []byte) error {
 	if b, ok := s.load.broken[k]; ok {
 		s.load.broken[k] = broken{b.err, slices.Clone(value)}
 	} else {
-		delete(s.load.staged, string(name))
-		delete(s.load.parts, string(name))
+		s.unstage(name)
+		s.forgetParts(name)
 	}
 	return err
 }
@@ -330,6 +342,9 @@ func (s *State) unload(k *Key) {
 	if k.held != nil {
 		s.bytes -= 8 * int64(cap(k.held.words))
 		k.held = nil
+	}
+	if k.dropped {
+		s.load.leftOut -= s.keySize(k)
 	}
 	s.remove(k)
 	for i := range k.wins {
@@ -536,7 +551,8 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	for k := range s.load.rewrite {
 		s.markDirty(k)
 	}
-	s.load = nil
+	s.load, s.drops = nil, nil
+	s.findDropped()
 	s.rebuild() // finds what is silent or orphaned, too
 	for k := range s.keys.all {
 		s.heldN += k.held.len()

@@ -257,6 +257,8 @@ type Key struct {
 	inLog bool // has a head in the changelog
 	dead  bool // evicted or undone; only journal and pending rows still know it
 	must  bool // in State.must
+
+	dropped bool // while loading, for want of room; see survey.go
 }
 
 // Name is the series key. The caller must not change it.
@@ -377,6 +379,9 @@ type State struct {
 
 	// Restore.
 	load      *loading
+	drops     func(name []byte) bool // keys that are not loaded; nil: none
+	dropped   []*Key                 // such keys, until their evictions are committed
+	shedAt    int64                  // where that was last decided
 	replaying bool
 	replayEnd int64
 	replayed  int
@@ -394,7 +399,7 @@ func New(cfg *Config) *State {
 		keys: newTable(), maxTime: NoTime, next: math.MinInt64, base: math.MinInt64,
 		committed: math.MinInt64, slow: true, unit: 1, cur: new(unit), stale: map[*Key][]staleSegment{}, blocks: map[*Key][]heldBlock{},
 		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64, nextTTL: math.MaxInt64, nextQuiet: math.MaxInt64, oldest: math.MaxInt64,
-		ahead: math.MinInt64, overdue: math.MinInt64,
+		ahead: math.MinInt64, shedAt: math.MaxInt64, overdue: math.MinInt64,
 	}
 	s.setJump(cfg.MaxJump)
 	filtered := false
@@ -437,9 +442,14 @@ func (s *State) Held() int { return s.heldN + len(s.suspects) }
 // Dirty is the number of keys with changes that no snapshot has.
 func (s *State) Dirty() int { return s.dirtyN }
 
-// Bytes is about the memory of keys, windows, carries and held samples.
+// Bytes is about the memory of keys, windows, carries and held samples, and while
+// loading of what waits for its head.
 func (s *State) Bytes() int64 {
-	return s.bytes + arrivalBytes*int64(s.heldN)
+	n := s.bytes + arrivalBytes*int64(s.heldN)
+	if s.load != nil {
+		n += s.load.bytes
+	}
+	return n
 }
 
 // MaxTime is the largest event time folded, NoTime without one.

@@ -1,0 +1,206 @@
+package keystate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"odradek/processor/events"
+)
+
+// Survey measures a changelog without building its state: it finds which keys fit
+// into a limit where all of them do not. It takes about 50 bytes a key.
+type Survey struct {
+	s    *State // for shapes and hashes
+	keys map[uint64]surveyed
+	cut  int64 // keys last used before are dropped
+}
+
+// surveyed is a key, by the hash of its name. Two keys of one hash are one.
+type surveyed struct {
+	last     int64 // offset of its last sample, as of its last head
+	segments int64 // bytes of its segments
+	size     int64 // estimate of its memory
+}
+
+// NewSurvey begins one.
+func NewSurvey(cfg *Config) *Survey {
+	return &Survey{s: New(cfg), keys: map[uint64]surveyed{}}
+}
+
+// Add takes a record as Load does. What is wrong with one is Load's to say.
+func (v *Survey) Add(key, value []byte) {
+	kind, name, suffix, err := splitKey(key)
+	if err != nil || kind != recHead && kind != recPart && kind != recSegment {
+		return
+	}
+	h := v.s.keys.hash(name)
+	e := v.keys[h]
+	switch {
+	case value == nil:
+		if kind == recHead {
+			delete(v.keys, h)
+		}
+		return
+	case kind == recSegment:
+		e.segments += int64(len(value))
+	case kind == recPart && suffix[0]&0xffff != 0:
+		e.segments += int64(len(value))
+	default: // a head, or its first part: the last offset is the body's first number
+		d := decoder{b: value}
+		d.startHead()
+		parts, _, _ := d.small(), d.offset(), d.offset()
+		if kind == recPart || parts < generations {
+			e.last = d.int()
+		}
+		e.size = v.size(name, int64(len(value)), e.segments)
+	}
+	v.keys[h] = e
+}
+
+// size estimates the memory of a key whose records have so many bytes. Rows take up
+// to twice as much in memory as in the log, but never more than a full window; a
+// threshold's history has its final size from the first score on.
+func (v *Survey) size(name []byte, head, segments int64) int64 {
+	sh := v.s.shapeFor(name)
+	if sh == nil {
+		return keyBytes + head
+	}
+	full, alerts := int64(0), newAlerts(sh.alerts).size()
+	for i := range sh.wins {
+		sw := &sh.wins[i]
+		full += 8 * (int64(sw.need)*int64(1+len(sw.cols)) + int64(sw.tail))
+		for j := range sw.dets {
+			if d := &sw.dets[j]; d.judged {
+				alerts += 4 * int64(d.history)
+			}
+		}
+	}
+	return int64(sh.fixed+len(name)) + alerts + min(2*(head+segments), full+head)
+}
+
+// Cut drops the least recently used keys, by what their heads say, so that the rest
+// is estimated to fit into limit. It returns how many stay and how many go.
+func (v *Survey) Cut(limit int64) (keep, drop int) {
+	list := make([]surveyed, 0, len(v.keys))
+	for _, e := range v.keys {
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b surveyed) int { return cmp.Compare(b.last, a.last) })
+	for keep < len(list) && list[keep].size <= limit {
+		limit -= list[keep].size
+		keep++
+	}
+	v.cut = NoTime
+	if keep < len(list) {
+		v.cut = list[keep].last + 1
+	}
+	return keep, len(list) - keep
+}
+
+func (v *Survey) drops(name []byte) bool {
+	e, ok := v.keys[v.s.keys.hash(name)]
+	return ok && e.last < v.cut
+}
+
+// DropLoaded says before the first Load which keys there is no room for. Of these
+// nothing is loaded but what their eviction needs: what the changelog has of them,
+// and the anomalies that are open. They take no samples, and Shed evicts them.
+func (s *State) DropLoaded(v *Survey) { s.drops = v.drops }
+
+// strip takes what a dropped key does not need out of it.
+func (s *State) strip(k *Key) {
+	for i := range k.wins {
+		w := &k.wins[i]
+		s.freeRing(&k.shape.wins[i], w)
+		*w = win{segs: w.segs}
+	}
+	for i := range k.marks {
+		k.marks[i] = mark{}
+	}
+	k.held = nil
+	if a := k.alerts; a != nil {
+		open := a.silent != nil || len(a.orphans) > 0
+		for i := range a.dets {
+			a.dets[i].history = nil
+			open = open || a.dets[i].events.Open()
+		}
+		if a.summaries = nil; !open {
+			k.alerts = nil
+		}
+	}
+	k.dropped = true
+	delete(s.load.broken, k)
+	delete(s.load.mismatch, k)
+	delete(s.load.rewrite, k)
+}
+
+// LeftOut is the part of Bytes that dropped keys take while loading.
+func (s *State) LeftOut() int64 {
+	if s.load == nil {
+		return 0
+	}
+	return s.load.leftOut
+}
+
+// Dropped is the number of keys that wait for Shed.
+func (s *State) Dropped() (n int) {
+	for _, k := range s.dropped {
+		if !k.dead {
+			n++
+		}
+	}
+	return n
+}
+
+// Shed evicts the keys that were dropped while loading, before the record at offset,
+// as Trim does. After a Rollback it has to be called again.
+func (s *State) Shed(offset int64) (n int) {
+	if s.replaying || offset < s.next {
+		panic(fmt.Sprintf("keystate: Shed at %d during replay, or behind %d, which is folded", offset, s.next-1))
+	}
+	for _, k := range s.dropped {
+		if k.dead {
+			continue
+		}
+		if k.alerts != nil && len(k.alerts.orphans) > 0 {
+			s.closeOrphansOf(k, s.maxTime, offset)
+			s.orphaned = slices.DeleteFunc(s.orphaned, func(o *Key) bool { return o == k })
+		}
+		s.evict(k, offset, events.Evicted)
+		n++
+	}
+	s.shedAt = offset
+	return n
+}
+
+// findDropped lists the dropped keys when loading ends.
+func (s *State) findDropped() {
+	for k := range s.keys.all {
+		if k.dropped {
+			s.dropped = append(s.dropped, k)
+		}
+	}
+	slices.SortFunc(s.dropped, func(a, b *Key) int {
+		return cmp.Or(cmp.Compare(a.lastOffset, b.lastOffset), cmp.Compare(string(a.name), string(b.name)))
+	})
+}
+
+// unstage forgets the segments that wait for a head.
+func (s *State) unstage(name []byte) {
+	for i := range s.load.staged[string(name)] {
+		s.load.bytes -= int64(len(s.load.staged[string(name)][i].rows)) + stagedBytes
+	}
+	delete(s.load.staged, string(name))
+}
+
+// stagedBytes is the size of a staged without its rows.
+const stagedBytes = 80
+
+// forgetParts forgets the parts of a head that has come.
+func (s *State) forgetParts(name []byte) {
+	for _, p := range s.load.parts[string(name)] {
+		s.load.bytes -= int64(len(p))
+	}
+	delete(s.load.parts, string(name))
+}
