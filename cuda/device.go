@@ -18,8 +18,7 @@ type device struct {
 	load atomic.Int64
 
 	mu    sync.Mutex
-	child *child        // nil: out of service
-	up    chan struct{} // closed while in service
+	child *child // nil: out of service
 	stats DeviceStats
 }
 
@@ -29,11 +28,13 @@ func (d *device) serving() *child {
 	return d.child
 }
 
-// inService is closed once the device is in service.
-func (d *device) inService() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.up
+// healthy is the child that serves it, nil where that has failed and is not taken out
+// of service yet: a batch that was lost with it must not meet it again.
+func (d *device) healthy() *child {
+	if c := d.serving(); c != nil && c.failed() == nil {
+		return c
+	}
+	return nil
 }
 
 // open is start for Open: a child that somebody kills while it starts is no reason to
@@ -66,7 +67,6 @@ func (d *device) start(ctx context.Context) error {
 		return err
 	}
 	d.child = c
-	close(d.up)
 	d.stats.NextTry = time.Time{}
 	d.stats.Info, d.stats.Up, d.stats.Pid = c.Info, true, c.cmd.Process.Pid
 	return nil
@@ -145,7 +145,7 @@ func (d *device) keep(ctx context.Context, log *slog.Logger) {
 		case <-c.dead:
 		}
 		d.mu.Lock()
-		d.child, d.up = nil, make(chan struct{})
+		d.child = nil
 		d.stats.Up, d.stats.Pid, d.stats.NextTry = false, 0, time.Now()
 		d.stats.Faults++
 		d.stats.LastFault = c.failed().Error()

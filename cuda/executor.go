@@ -45,6 +45,7 @@ type held struct {
 	plan    planner
 	parts   []*part // of a plan that is split
 	refused bool    // the device found no room for the plan
+	deaths  int     // children that it was lost with in this Execute
 }
 
 // Open starts a child for each device. Its error says why there is none that
@@ -74,7 +75,7 @@ func Open(o Options) (*Executor, error) {
 	}
 	faults := make([]error, len(o.Devices))
 	for i, index := range o.Devices {
-		d := &device{o: &e.o, index: index, up: make(chan struct{})}
+		d := &device{o: &e.o, index: index}
 		d.stats.Index = index
 		e.devices = append(e.devices, d)
 		e.running.Go(func() { faults[i] = d.open(ctx) })
@@ -159,13 +160,13 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	if h == nil || !e.o.Wait && !e.inService() {
 		return whole()
 	}
-	for deaths := 0; ; deaths++ {
+	for h.deaths = 0; ; {
 		lost, err := e.execute(ctx, h, whole)
 		if !lost {
 			return err
 		}
 		// Not for ever: it may be this batch that breaks the device.
-		if len(b.Runs) > 0 || !e.o.Wait || deaths == mostDeaths {
+		if len(b.Runs) > 0 || !e.o.Wait || h.deaths >= mostDeaths {
 			return whole()
 		}
 		if err := e.await(ctx); err != nil {
@@ -174,17 +175,17 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	}
 }
 
-// mostDeaths is how often a batch goes to a device again that was lost with it.
-const mostDeaths = 3
+// mostDeaths is how many children a batch may be lost with before the CPU scores it.
+const mostDeaths = 4
 
-// await waits until a device is in service.
+// await waits until a device is in service: 0.3 s or more, so that it may as well look
+// now and then.
 func (e *Executor) await(ctx context.Context) error {
 	for !e.inService() {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-e.devices[0].inService():
-		case <-time.After(10 * time.Millisecond): // another one
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	return nil
@@ -244,7 +245,7 @@ func (e *Executor) onCPU(ctx context.Context, b *detectors.Batch) error {
 }
 
 func (e *Executor) inService() bool {
-	return slices.ContainsFunc(e.devices, func(d *device) bool { return d.serving() != nil })
+	return slices.ContainsFunc(e.devices, func(d *device) bool { return d.healthy() != nil })
 }
 
 // pick is the device in service with the least work, nil for none; tried are
@@ -254,7 +255,7 @@ func (e *Executor) pick(tried []*device) (best *device, c *child) {
 		if slices.Contains(tried, d) {
 			continue
 		}
-		if s := d.serving(); s != nil && (best == nil || d.load.Load() < best.load.Load()) {
+		if s := d.healthy(); s != nil && (best == nil || d.load.Load() < best.load.Load()) {
 			best, c = d, s
 		}
 	}
@@ -316,6 +317,7 @@ func (e *Executor) onDevice(ctx context.Context, h *held, n int) (taken bool, er
 			return false, err
 		}
 		e.lost.Add(1)
+		h.deaths++
 		if !c.ends() {
 			if !e.abandon(h) || !e.write(h, p) {
 				return false, nil

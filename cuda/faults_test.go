@@ -237,13 +237,24 @@ func TestWait(t *testing.T) {
 	for range 3 {
 		wg.Go(func() { l.run(t, e, 10) })
 	}
-	for range 4 {
-		if d := e.Stats().Devices[0]; d.Pid > 0 {
+	over := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(over)
+	}()
+	for last, busy := uint64(0), true; busy; {
+		select {
+		case <-over:
+			busy = false
+		case <-time.After(time.Millisecond):
+		}
+		// One that has done something since the last died: a batch may be lost a few
+		// times only.
+		if d := e.Stats().Devices[0]; d.Pid > 0 && d.Batches >= last+4 && last < 16 {
+			last = d.Batches
 			unix.Kill(d.Pid, unix.SIGKILL)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
-	wg.Wait()
 	s := e.Stats()
 	t.Logf("%+v", s)
 	if s.CPUBatches != 0 || s.CPUTasks != 0 || s.Devices[0].Batches != 30 || s.Devices[0].Faults == 0 {
@@ -255,8 +266,8 @@ func TestWait(t *testing.T) {
 	always := open(t, o)
 	defer always.Close()
 	l.run(t, always, 1)
-	if s := always.Stats(); s.CPUBatches != 1 || s.Lost != mostDeaths+1 {
-		t.Errorf("%+v, want the batch on the CPU after %d children", s, mostDeaths+1)
+	if s := always.Stats(); s.CPUBatches != 1 || s.Lost < mostDeaths || s.Lost > mostDeaths+1 {
+		t.Errorf("%+v, want the batch on the CPU after %d children", s, mostDeaths)
 	}
 }
 

@@ -135,6 +135,7 @@ func (e *Executor) onKeeper(ctx context.Context, h *held, n int) (taken bool, er
 		return false, err
 	}
 	e.lost.Add(1)
+	h.deaths++
 	if !s.c.ends() {
 		e.abandon(h)
 	}

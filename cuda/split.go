@@ -86,6 +86,7 @@ func (e *Executor) onDevices(ctx context.Context, h *held) (done bool, err error
 			err = t.err
 		default:
 			e.lost.Add(1)
+			h.deaths++
 			stuck = stuck || t.stuck
 		}
 		for range t.order {
@@ -116,7 +117,7 @@ func (e *Executor) claim(h *held) []*part {
 	most := min(int(work/leastPart), maxParts)
 	n := 0
 	for _, d := range e.devices {
-		c := d.serving()
+		c := d.healthy()
 		if n == most || c == nil || !d.load.CompareAndSwap(0, leastPart) {
 			continue
 		}

@@ -170,6 +170,15 @@ func TestReplayAsksNobody(t *testing.T) {
 			}
 		}
 	}
+	restored := func() (s []byte) {
+		waitFor(t, "the restored state is exported", 10*time.Second, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			s, state = state, nil
+			return s != nil
+		})
+		return s
+	}
 	p, stop := r.begin(b, 0, nil)
 	b.committed(p, 122)
 	stop(errors.New("crash")) // without a last snapshot
@@ -183,15 +192,15 @@ func TestReplayAsksNobody(t *testing.T) {
 	if n := r.requests(9); n > 0 {
 		t.Errorf("the replay has asked the registry %d times", n)
 	}
-	without := state
+	without := restored()
 	stop(errors.New("crash"))
 
 	// Now the registry has it. What was a dead letter stays one; what comes is read.
 	r.set(func() { r.down, r.has[9] = false, true })
 	p, stop = r.begin(b, time.Minute, export)
 	waitFor(t, "it is ready again", 10*time.Second, p.Ready)
-	if !bytes.Equal(state, without) || bytes.Contains(state, []byte("framed")) {
-		t.Errorf("the restored state has changed with the registry: %d and %d bytes", len(without), len(state))
+	if with := restored(); !bytes.Equal(with, without) || bytes.Contains(with, []byte("framed")) {
+		t.Errorf("the restored state has changed with the registry: %d and %d bytes", len(without), len(with))
 	}
 	b.framed(9)
 	b.produce(20)
@@ -201,7 +210,7 @@ func TestReplayAsksNobody(t *testing.T) {
 	// The withdrawal is a decision, too.
 	p, stop = r.begin(b, time.Minute, export)
 	waitFor(t, "it is ready once more", 10*time.Second, p.Ready)
-	if !bytes.Contains(state, []byte("framed")) {
+	if !bytes.Contains(restored(), []byte("framed")) {
 		t.Error("the record that was read after the verdict is not in the restored state")
 	}
 	stop(nil)
