@@ -16,7 +16,7 @@ import (
 // A cycle is a set of results: for each partition that has joined it, the
 // outputs of the records from its last committed offset to `next`, the
 // snapshots of some of its keys, and the replay floor. Partitions add to the
-// open cycle as they finish chunks (partition.go, join); the main goroutine
+// open cycle as they finish chunks (join.go); the main goroutine
 // closes it, puts a fresh one in its place and commits:
 //
 //	partitions    fold score encode -> open cycle n+1 ...

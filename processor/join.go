@@ -1,0 +1,165 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"odradek/processor/keystate"
+)
+
+// How a partition puts what it has done into the open cycle. The main goroutine
+// closes and commits it (cycle.go).
+
+// join makes everything folded so far a result of the open cycle.
+func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) error {
+	s := pt.state
+	c, err := pt.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer pt.p.joinMu.RUnlock()
+	r := part{next: next, leader: pt.leader, fetched: fetched}
+	r.counts = pt.counts
+	for i := range r.counts.outcomes {
+		r.counts.outcomes[i] = s.Counts[i] - pt.counted[i]
+	}
+	pt.counted = s.Counts
+	r.counts.suspects = pt.countSuspects(fetched)
+	r.counts.evicted, pt.evicted = s.EvictedKeys-pt.evicted, s.EvictedKeys
+	r.counts.early, pt.early = s.Early-pt.early, s.Early
+	skipped := pt.it.Skipped()
+	r.counts.aborted, r.counts.control = skipped.Aborted-pt.skipped.Aborted, skipped.Control-pt.skipped.Control
+	pt.skipped = skipped
+	bytes, err := pt.write(c, &r)
+	if err != nil {
+		err = stuckWrite(err)
+		pt.spoil(c, err) // some of the results are in it, and their offset must not be without the rest
+		return err
+	}
+	r.floor = s.Floor()
+	pt.position.Store(next)
+	pt.look()
+	pt.logLate(fetched)
+	pt.resetChunk()
+	c.add(pt, r, bytes)
+	pt.announce()
+	return nil
+}
+
+// look shows the state as it is to Status.
+func (pt *partition) look() {
+	pt.keys.Store(int64(pt.state.Keys()))
+	pt.heldNow.Store(int64(pt.state.Held()))
+	pt.suspectNow.Store(int64(pt.state.HeldSuspects()))
+	pt.lateNow.Store(pt.state.Counts[keystate.Late])
+	pt.bytes.Store(pt.state.Bytes())
+	pt.limit = pt.p.budget.limit(pt.tp, pt.state.Bytes())
+	pt.maxTime.Store(pt.state.MaxTime())
+}
+
+// write puts the chunk's outputs and the state that is due into the cycle.
+func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
+	now := time.Now()
+	scores, err := pt.writeScores(c, r, now)
+	if err != nil {
+		return 0, err
+	}
+	anomalies, err := pt.writeAnomalies(c, r, now)
+	if err != nil {
+		return 0, err
+	}
+	side, err := pt.writeSide(c)
+	if err != nil {
+		return 0, err
+	}
+	pt.state.Mark(r.next)
+	if pt.forward {
+		return side, nil
+	}
+	pt.arrivals.add(r.next, r.fetched)
+	want := pt.arrivals.before(r.fetched.Add(-pt.p.cfg.ReplayLimit * 3 / 4))
+	state, err := pt.writeState(c, want, c.room.state)
+	return scores + anomalies + side + state, err
+}
+
+// handOverBytes bounds the state that is written at a hand-over.
+const handOverBytes = 16 << 20
+
+// lastSnapshot brings the changelog up to date before the partition is handed
+// over, as far as that is quick, so that the next owner has little to replay. It
+// waits until everything else of the partition is committed: a mark has one
+// snapshot, and this one is of the cycle that comes after.
+func (pt *partition) lastSnapshot(ctx context.Context) error {
+	at := pt.position.Load()
+	if pt.forward || pt.confined.Load() != nil || pt.state.Dirty() == 0 {
+		return nil
+	}
+	for pt.committed.Load() < at {
+		pt.announce()
+		if stale, err := pt.hold(ctx, time.Millisecond); stale || err != nil || pt.stale() {
+			return err // what is not committed is the next owner's to do again
+		}
+	}
+	pt.settle()
+	c, err := pt.enter(ctx)
+	if errors.Is(err, errStaleEpoch) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer pt.p.joinMu.RUnlock()
+	bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.room.state))
+	if err != nil {
+		err = stuckWrite(err)
+		pt.spoil(c, err)
+		if pt.quarantine(err) {
+			return nil // the next owner replays more, that is all
+		}
+		return err
+	}
+	c.add(pt, part{next: at, leader: pt.leader, floor: pt.state.Floor(), fetched: time.Now()}, bytes)
+	pt.announce()
+	return nil
+}
+
+// announce tells the main goroutine that the open cycle has something.
+func (pt *partition) announce() {
+	select {
+	case pt.p.ready <- struct{}{}:
+	default:
+	}
+}
+
+// stale reports whether the partition's results are of an abandoned epoch.
+func (pt *partition) stale() bool {
+	pt.p.joinMu.RLock()
+	defer pt.p.joinMu.RUnlock()
+	return pt.epoch != pt.p.epoch
+}
+
+// enter waits for room in the open cycle and returns it with joinMu read-locked.
+func (pt *partition) enter(ctx context.Context) (*cycle, error) {
+	p := pt.p
+	for {
+		p.joinMu.RLock()
+		if p.epoch != pt.epoch {
+			p.joinMu.RUnlock()
+			return nil, errStaleEpoch
+		}
+		c, swapped := p.open, p.swapped
+		c.mu.Lock()
+		full := c.full
+		c.mu.Unlock()
+		if !full {
+			return c, nil
+		}
+		p.joinMu.RUnlock()
+		select {
+		case <-swapped:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
