@@ -128,7 +128,7 @@ func divergedLog(t *testing.T, guarantee Guarantee, running bool) {
 	if at := b.committedAt(); at != 900 {
 		t.Errorf("offset %d is committed, the log has 900", at)
 	}
-	if n := counterValue(t, cfg.Metrics, "odradek_lost_offsets_total"); n != 200 {
+	if n := gathered(t, cfg.Metrics, "odradek_lost_offsets_total"); n != 200 {
 		t.Errorf("%v lost offsets are told, not 200", n)
 	}
 	recs, err := b.c.Admin().ReadAll(context.Background(), "scores", true)
@@ -156,23 +156,6 @@ func divergedLog(t *testing.T, guarantee Guarantee, running bool) {
 		t.Error("no offset between the point of divergence and the committed offset is scored again")
 	}
 	b.run(config()) // what was emptied is a state like any other
-}
-
-// counterValue is the sum of a counter in a scrape.
-func counterValue(t *testing.T, m *Metrics, name string) (sum float64) {
-	t.Helper()
-	families, err := m.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			for _, x := range f.Metric {
-				sum += x.GetCounter().GetValue()
-			}
-		}
-	}
-	return sum
 }
 
 func (b *bench) committedAt() int64 {

@@ -114,10 +114,10 @@ func TestHeldIsNotStalled(t *testing.T) {
 			t.Errorf("%s: held for the registry, and Stalled says %v", what, err)
 		}
 		time.Sleep(10 * time.Millisecond)
-		if n := gaugeValue(t, m, "odradek_held_partitions"); n != 1 {
+		if n := gathered(t, m, "odradek_held_partitions"); n != 1 {
 			t.Errorf("%s: odradek_held_partitions is %v", what, n)
 		}
-		if n := gaugeValue(t, m, "odradek_partition_held_seconds"); n <= 0 {
+		if n := gathered(t, m, "odradek_partition_held_seconds"); n <= 0 {
 			t.Errorf("%s: odradek_partition_held_seconds is %v", what, n)
 		}
 	}
@@ -127,7 +127,7 @@ func TestHeldIsNotStalled(t *testing.T) {
 			s := p.Status()[0]
 			return s.Running && s.Lag == 0 && s.Committed >= 201
 		})
-		if s := p.Status()[0]; s.Hold != "" || gaugeValue(t, m, "odradek_held_partitions") != 0 || gaugeValue(t, m, "odradek_partition_held_seconds") != 0 {
+		if s := p.Status()[0]; s.Hold != "" || gathered(t, m, "odradek_held_partitions") != 0 || gathered(t, m, "odradek_partition_held_seconds") != 0 {
 			t.Errorf("%s: held for %q after the registry is back", what, s.Hold)
 		}
 	}
@@ -155,21 +155,4 @@ func (b *bench) framed(id int32) {
 	if _, err := b.c.ProduceAcked(context.Background(), []brokertest.Record{{Topic: b.input, Partition: 0, Key: []byte("framed"), Value: v}}); err != nil {
 		b.t.Fatal(err)
 	}
-}
-
-// gaugeValue is the sum of a metric's values in a scrape.
-func gaugeValue(t *testing.T, m *Metrics, name string) (sum float64) {
-	t.Helper()
-	families, err := m.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			for _, x := range f.Metric {
-				sum += x.GetGauge().GetValue()
-			}
-		}
-	}
-	return sum
 }

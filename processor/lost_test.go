@@ -34,7 +34,7 @@ func TestNotReadyWithoutBrokers(t *testing.T) {
 		})
 	}
 	ready("at first")
-	if gaugeValue(t, cfg.Metrics, "odradek_ready") != 1 {
+	if gathered(t, cfg.Metrics, "odradek_ready") != 1 {
 		t.Error("odradek_ready is not 1")
 	}
 
@@ -61,7 +61,7 @@ func TestNotReadyWithoutBrokers(t *testing.T) {
 	if err := p.NotReady(); err == nil || !strings.Contains(err.Error(), "no fetch has been answered") {
 		t.Errorf("not ready: %v", err)
 	}
-	if age := gaugeValue(t, cfg.Metrics, "odradek_fetch_age_seconds"); age < 0.3 || gaugeValue(t, cfg.Metrics, "odradek_ready") != 0 {
+	if age := gathered(t, cfg.Metrics, "odradek_fetch_age_seconds"); age < 0.3 || gathered(t, cfg.Metrics, "odradek_ready") != 0 {
 		t.Errorf("fetch ages of %v s together, ready", age)
 	}
 	if err := p.Stalled(0); err != nil {
@@ -101,7 +101,7 @@ func TestEndsAreKnown(t *testing.T) {
 	p, stop := b.start(cfg)
 	cfg.Metrics.Watch(p.Status)
 	lags := func(m *Metrics) [2]float64 {
-		return [2]float64{gaugeValue(t, m, "odradek_consumer_lag_records"), gaugeValue(t, m, "odradek_high_watermark_lag_records")}
+		return [2]float64{gathered(t, m, "odradek_consumer_lag_records"), gathered(t, m, "odradek_high_watermark_lag_records")}
 	}
 	waitFor(t, "all is committed", 10*time.Second, func() bool {
 		l := p.Status()
