@@ -339,14 +339,22 @@ func TestOpenFaults(t *testing.T) {
 
 // TestParentDies: a child ends when its parent is killed.
 func TestParentDies(t *testing.T) {
+	parentDies(t, func() Options { return goChildOptions(t, "") }, func(*child) {})
+}
+
+// parentDies runs the test t a second time as a parent, which opens a device, does
+// something with its child and is killed. The child has to end.
+func parentDies(t *testing.T, options func() Options, do func(*child)) {
 	if os.Getenv("ODRADEK_TEST_CUDA_PARENT") != "" {
-		e := open(t, goChildOptions(t, ""))
-		fmt.Printf("child %d\n", e.Stats().Devices[0].Pid)
+		e := open(t, options())
+		c := e.devices[0].serving()
+		do(c)
+		fmt.Printf("child %d\n", c.cmd.Process.Pid)
 		os.Stdout.Sync()
 		time.Sleep(time.Minute)
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestParentDies$")
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), "ODRADEK_TEST_CUDA_PARENT=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -371,9 +379,10 @@ func TestParentDies(t *testing.T) {
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if errors.Is(err, os.ErrNotExist) || err == nil && strings.Contains(string(stat), ") Z ") {
+			t.Logf("the child ended after %v", time.Since(began))
 			return
 		}
-		if time.Since(began) > 2*time.Second {
+		if time.Since(began) > 5*time.Second {
 			unix.Kill(pid, unix.SIGKILL)
 			t.Fatalf("the child is there: %s %v", stat, err)
 		}

@@ -180,6 +180,25 @@ func TestDeviceFaults(t *testing.T) {
 	}
 }
 
+// TestDeviceParentDies: a child ends when its parent is killed, also while all of its
+// lanes wait for kernels that never end.
+func TestDeviceParentDies(t *testing.T) {
+	parentDies(t, func() Options {
+		o := deviceOptions(t)
+		o.Env = []string{"ODRADEK_CUDA_FAULTS=1"}
+		return o
+	}, func(c *child) {
+		for range c.all {
+			l, err := c.take(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			go c.ask(l, &request{kind: kindFault, batch: faultEndless, launches: faultEndless}, "", time.Now().Add(time.Minute))
+		}
+		time.Sleep(200 * time.Millisecond)
+	})
+}
+
 // inject makes a fault happen on a lane of its own; the answer is the end of the
 // child, or nothing.
 func inject(c *child, fault uint32) {
