@@ -240,7 +240,7 @@ func TestCompose(t *testing.T) {
 		t.Errorf("the registry's topic has %d records (%v) and keeps them for %s ms", len(journal), err, keep["retention.ms"])
 	}
 	input := c.Group.Topics[0]
-	for topic, partitions := range map[string]int{input: 8, c.Output.ScoresTopic: 8, c.Output.DLQTopic: 1, c.Output.LateTopic: 1, c.ChangelogTopic(input): 8} {
+	for topic, partitions := range map[string]int{input: 8, c.Output.ScoresTopic: 8, c.Output.DLQTopic: 8, c.Output.LateTopic: 8, c.ChangelogTopic(input): 8} {
 		if list, err := kafka.Admin().Partitions(ctx, topic); err != nil || len(list) != partitions {
 			t.Errorf("setup made %d partitions of %s, want %d: %v", len(list), topic, partitions, err)
 		}

@@ -85,7 +85,7 @@ func TestRegistryOutage(t *testing.T) {
 				must(t, err)
 				b := binary.BigEndian.AppendUint32([]byte{0}, register(t, registry.URL, fmt.Sprintf("%s-%d-value", o.input, i), text))
 				b, err = codec.BinaryFromNative(b, map[string]any{"sensor": "new", "site": map[string]any{"hall": 3, "line": nil},
-					"time": time.Date(2026, 4, i, 0, 0, 0, 0, time.UTC), "value": goavro.Union("double", 1.5), fmt.Sprintf("unit%d", i): nil})
+					"time": time.Date(2026, 3, 1, 0, 0, o.m.n, 0, time.UTC), "value": goavro.Union("double", 1.5), fmt.Sprintf("unit%d", i): nil})
 				must(t, err)
 				return brokertest.Record{Topic: o.input, Partition: 0, Key: []byte("new"), Value: b}
 			}
