@@ -339,14 +339,14 @@ func TestOpenFaults(t *testing.T) {
 
 // TestParentDies: a child ends when its parent is killed.
 func TestParentDies(t *testing.T) {
-	parentDies(t, func() Options { return goChildOptions(t, "") }, func(*child) {})
+	parentDies(t, goChildOptions(t, ""), func(*child) {})
 }
 
 // parentDies runs the test t a second time as a parent, which opens a device, does
 // something with its child and is killed. The child has to end.
-func parentDies(t *testing.T, options func() Options, do func(*child)) {
+func parentDies(t *testing.T, o Options, do func(*child)) {
 	if os.Getenv("ODRADEK_TEST_CUDA_PARENT") != "" {
-		e := open(t, options())
+		e := open(t, o)
 		c := e.devices[0].serving()
 		do(c)
 		fmt.Printf("child %d\n", c.cmd.Process.Pid)

@@ -183,11 +183,9 @@ func TestDeviceFaults(t *testing.T) {
 // TestDeviceParentDies: a child ends when its parent is killed, also while all of its
 // lanes wait for kernels that never end.
 func TestDeviceParentDies(t *testing.T) {
-	parentDies(t, func() Options {
-		o := deviceOptions(t)
-		o.Env = []string{"ODRADEK_CUDA_FAULTS=1"}
-		return o
-	}, func(c *child) {
+	o := deviceOptions(t)
+	o.Env = []string{"ODRADEK_CUDA_FAULTS=1"}
+	parentDies(t, o, func(c *child) {
 		for range c.all {
 			l, err := c.take(context.Background())
 			if err != nil {
