@@ -16,7 +16,7 @@ import (
 	"odradek/schemas"
 )
 
-// produceKeys writes n samples of each of so many keys, key by key in turn.
+// produceKeys writes n samples of each of a number of keys, key by key in turn.
 func (b *bench) produceKeys(from, keys, n int) {
 	b.t.Helper()
 	enc := schemas.NewReadingEncoder(-1, "plant", "mm")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// summaryEvery is how often a trouble that lasts is told of again.
+// summaryEvery is the time between two log lines of a trouble that lasts.
 const summaryEvery = time.Minute
 
 // calm is how long nothing has gone wrong when a trouble is over: what fails every

@@ -13,7 +13,7 @@ import (
 
 // TestTopicsForInput: topics that records of the input come to as they are take
 // records as large, and have as many partitions as the scores. One that exists with
-// a lower limit is told of.
+// a lower limit is named in the log.
 func TestTopicsForInput(t *testing.T) {
 	c := brokertest.Open(t, brokertest.KindFake)
 	ctx := context.Background()

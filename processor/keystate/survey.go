@@ -58,7 +58,7 @@ func (v *Survey) Add(key, value []byte) {
 	v.keys[h] = e
 }
 
-// size estimates the memory of a key whose records have so many bytes. Rows take up
+// size estimates the memory of a key from the bytes of its records. Rows take up
 // to twice as much in memory as in the log, but never more than a full window; a
 // threshold's history has its final size from the first score on.
 func (v *Survey) size(name []byte, head, segments int64) int64 {

@@ -173,7 +173,7 @@ type world struct {
 	state   map[int64]reference
 
 	decided []decided // committed; what the undisturbed fold is made with
-	trims   int64     // before one in so many offsets up to 3 keys are evicted; 0: none
+	trims   int64     // mean distance of the offsets before which up to 3 keys are evicted; 0: none
 }
 
 // trim evicts before a sample what a budget would, by the offset alone so that all
@@ -308,7 +308,7 @@ type run struct {
 	grown        int             // times
 	absent       map[string]bool // by subjectOf: what the registry does not have
 	verdicts     int
-	decides      int // one of so many samples has a decision before it; 0: none
+	decides      int // mean distance of the samples with a decision before them; 0: none
 	maxBytes     int
 	mandatory    bool // only what Snapshot must emit, for long
 	keeper       *keeper
