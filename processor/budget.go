@@ -74,7 +74,7 @@ func (pt *partition) trim(offset int64) {
 	}
 	n := s.Trim(pt.limit-pt.limit/64, offset)
 	pt.p.budget.limit(pt.tp, s.Bytes())
-	if pt.trimmedN += n; n > 0 && time.Since(pt.trimmedAt) > time.Minute {
+	if pt.trimmedN += n; n > 0 && time.Since(pt.trimmedAt) > summaryEvery {
 		pt.log.Warn("the state is over its budget (ODRADEK_STATE_BYTES), the least recently used series are evicted",
 			"offset", offset, "evicted", pt.trimmedN, "bytes", s.Bytes(), "limit", pt.limit)
 		pt.trimmedAt, pt.trimmedN = time.Now(), 0

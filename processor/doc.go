@@ -6,7 +6,8 @@
 //  1. kafka.Fetcher asks each leader for its partitions, a few requests ahead,
 //     and delivers raw chunks (kafka/fetch.go). A full buffer pauses a partition.
 //  2. partition.process takes a chunk; kafka.Iterator walks its batches: CRC,
-//     decompression, control and aborted batches dropped (kafka/records.go).
+//     decompression, control and aborted batches dropped (kafka/records.go). One
+//     that it cannot read is a dead letter as a whole (badbatch.go).
 //  3. schemas.Decoder reads just the mapped fields from the Avro bytes. What
 //     cannot be read goes to the dead-letter topic (outputs.go, deadLetter).
 //  4. keystate.State.Fold appends the sample to its key's window and packs the
@@ -47,6 +48,8 @@
 //   - A partition fetches nothing before its start and the owner record of its
 //     changelog are committed (owner.go, goFrom). State that belongs to no
 //     offset, or an offset without its changelog, could not be told from a new group.
+//   - A partition that cannot go on by itself is paused in quarantine, with its
+//     goroutine: commands of rollbacks and rebalances still reach it (quarantine.go).
 //   - Offsets are asked for after the producer has its new epoch, never before:
 //     until then the old transaction's end is not decided.
 //   - Records of an output carry the time of writing as Kafka timestamp, not

@@ -17,10 +17,8 @@ type lateLog struct {
 	told    time.Time
 }
 
-const (
-	lateLogEvery  = time.Minute
-	lateLogSeries = 1 << 14 // series told apart in a line, at most
-)
+// lateLogSeries is the most series that a line tells apart.
+const lateLogSeries = 1 << 14
 
 var lateSeed = maphash.MakeSeed()
 
@@ -38,7 +36,7 @@ func (l *lateLog) add(key []byte, rec *kafka.Record) {
 // logLate logs the late records since its last line, if that is long enough ago.
 func (pt *partition) logLate(now time.Time) {
 	l := &pt.lates
-	if l.records == 0 || now.Sub(l.told) < lateLogEvery {
+	if l.records == 0 || now.Sub(l.told) < summaryEvery {
 		return
 	}
 	why := "their series have newer samples, and ODRADEK_LATENESS is 0"

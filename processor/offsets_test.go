@@ -38,31 +38,6 @@ func (l *logBuffer) lines(text string) (found []string) {
 	return found
 }
 
-// launch runs a processor in the background. stop drains it.
-func (b *bench) launch(cfg Config) (p *Processor, stop func()) {
-	b.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	p, err := New(ctx, cfg)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		select {
-		case err := <-ended:
-			if err != nil {
-				b.t.Errorf("Run: %v", err)
-			}
-		case <-time.After(30 * time.Second):
-			b.t.Error("Run does not drain")
-		}
-	})
-	b.t.Cleanup(stop)
-	return p, stop
-}
-
 // TestOffsetsDuringRebalance: at least once, a second worker joins while the first
 // commits, and the leader's SyncGroup is late. Until it comes the coordinator answers
 // commits of the new generation REBALANCE_IN_PROGRESS, and no newer generation
@@ -110,11 +85,11 @@ func TestOffsetsDuringRebalance(t *testing.T) {
 	})
 
 	var log logBuffer
-	worker := func(client *kafka.Client) (*Processor, func()) {
+	worker := func(client *kafka.Client) (*Processor, func(error)) {
 		cfg := b.config("")
 		cfg.Client, cfg.Guarantee, cfg.CommitInterval, cfg.TransactionTimeout = client, AtLeastOnce, 5*time.Millisecond, 5*time.Second
 		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
-		return b.launch(cfg)
+		return b.start(cfg)
 	}
 	other, err := kafka.Open(context.Background(), kafka.Config{Brokers: b.c.Brokers, ClientID: "two"})
 	if err != nil {
@@ -139,13 +114,13 @@ func TestOffsetsDuringRebalance(t *testing.T) {
 	if err := b.c.Admin().WaitCommitted(ctx, "g", b.input); err != nil {
 		t.Error(err)
 	}
-	stopOne()
-	stopTwo()
+	stopOne(nil)
+	stopTwo(nil)
 	if late == 0 {
 		t.Fatal("no SyncGroup was late")
 	}
 	for _, line := range log.lines("cycle failed") {
 		t.Error(line)
 	}
-	b.ledger() // tells of doubled scores
+	b.ledger() // finds doubled scores
 }

@@ -56,8 +56,6 @@ func newsOf(s *keystate.State) suspectNews {
 	return suspectNews{s.Suspects.Held, s.Suspects.Accepted, s.Counts[keystate.Rejected]}
 }
 
-const suspectLogEvery = time.Minute
-
 // countSuspects returns what is new since the last join and logs it.
 func (pt *partition) countSuspects(now time.Time) (n suspectNews) {
 	l, all := &pt.suspects, newsOf(pt.state)
@@ -72,7 +70,7 @@ func (pt *partition) countSuspects(now time.Time) (n suspectNews) {
 		"event times that were held are accepted: the next records agree",
 		"event times that were held are rejected: the next records disagree; dead letters",
 	} {
-		if fresh := all[i] - l.told[i]; fresh != 0 && now.Sub(l.at[i]) >= suspectLogEvery {
+		if fresh := all[i] - l.told[i]; fresh != 0 && now.Sub(l.at[i]) >= summaryEvery {
 			l.at[i], l.told[i] = now, all[i]
 			log := pt.log.Info
 			if i > 1 {

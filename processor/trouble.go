@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// summaryEvery is the time between two log lines of a trouble that lasts.
+// summaryEvery is the least time between two log lines about what goes on: a trouble,
+// late records, suspects, evictions.
 const summaryEvery = time.Minute
 
 // calm is how long nothing has gone wrong when a trouble is over: what fails every
