@@ -229,8 +229,12 @@ func knnCases(rng *rand.Rand) []Case {
 	add(KNNParams{Window: 2, K: 1, Embed: 1}, 1, 0, []int{1, 9}, signals(rng)[0])
 	add(KNNParams{Window: 2, K: 1, Tumbling: true, IncludeSelf: true, Neighbours: true}, 2, 0, []int{1, 2, 3}, signals(rng)[0])
 	for _, missing := range []int{1, 20, 50} {
-		add(KNNParams{Window: 64, K: 5, Embed: 7}, 1, -missing, []int{1, 4}, signals(rng)[rng.IntN(3)])
+		add(KNNParams{Window: 64, K: 5, Embed: 7, MinPoints: 10}, 1, -missing, []int{1, 4}, signals(rng)[rng.IntN(3)])
 	}
+	// A start: the first task has just the points that a score needs.
+	add(KNNParams{Window: 600, K: 5, Embed: 7, Neighbours: flip()}, 1, KNNMinPoints-600, []int{1, 4, 17}, signals(rng)[rng.IntN(3)])
+	add(KNNParams{Window: 90, K: 12, Embed: 2, MinPoints: 24, IncludeSelf: flip()}, 3, 24-90, []int{3, 1}, signals(rng)[rng.IntN(3)])
+	add(KNNParams{Window: 90, K: 12, MinPoints: 90}, 1, 0, []int{1, 2}, signals(rng)[rng.IntN(14)])
 	for _, n := range []int{1, 2, 19, 20, 21, 22} {
 		add(KNNParams{Window: 40, K: 20, Tumbling: true, IncludeSelf: flip(), Neighbours: true}, 2, 0, []int{n}, signals(rng)[rng.IntN(3)*7/2])
 	}

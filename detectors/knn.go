@@ -16,6 +16,10 @@ type KNNParams struct {
 	Window int // points that a score is among, its own included; at least 2K. No default
 	K      int // neighbours, default 10
 	Embed  int // successive rows that make a point, default 1
+	// MinPoints are the points, the scored one included, that there must be for a
+	// score; at least 2K. Default KNNMinPoints or 2K+Embed, whichever is more, but
+	// not more than Window.
+	MinPoints int
 	// Tumbling scores batches of Window points among themselves, each among all
 	// others; see NewKNN.
 	Tumbling    bool
@@ -29,6 +33,12 @@ type KNNParams struct {
 // NoNeighbour is in the place of a neighbour where there is none. The others count
 // from 0 at the oldest point of the task's X; a point has the number of its first row.
 const NoNeighbour = math.MaxUint32
+
+// KNNMinPoints is the least default of MinPoints. Among few points the K nearest are
+// far, above all where the series has a period that is not over: such scores are many
+// times those of a full window, and a history that begins with them gives a bound that
+// hardly any fault exceeds.
+const KNNMinPoints = 256
 
 // KNNMaxWindow is the largest window of op KNN, in points.
 const KNNMaxWindow = 1 << 20
@@ -49,8 +59,8 @@ const (
 )
 
 // NewKNN is the detector of op KNN: the weight of a point, see package knn. A score
-// reads the last Window points up to its own, or as many as there are, 2K at least,
-// and is among those before it. It does not depend on later rows, so not on the
+// reads the last Window points up to its own, or as many as there are, MinPoints at
+// least, and is among those before it. It does not depend on later rows, so not on the
 // stride.
 //
 // A Tumbling detector scores the points of a task's fresh rows among all of them,
@@ -67,6 +77,11 @@ func NewKNN(p KNNParams) (Detector, error) {
 	if p.Embed == 0 {
 		p.Embed = 1
 	}
+	least := p.MinPoints
+	if least == 0 {
+		// 2K points besides those that share rows with the scored one.
+		least = min(p.Window, max(KNNMinPoints, 2*p.K+p.Embed))
+	}
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if p.K < 1 || p.K > knn.MaxK {
@@ -80,9 +95,17 @@ func NewKNN(p KNNParams) (Detector, error) {
 	if p.Embed < 1 || p.Embed > 1<<10 {
 		fault("embedding is %d rows, use 1 to %d", p.Embed, 1<<10)
 	}
+	switch {
+	case p.MinPoints == 0:
+	case p.Tumbling && p.MinPoints != p.Window:
+		fault("%d points before a score, but tumbling windows are scored whole: leave the least number of points at 0", p.MinPoints)
+	case p.MinPoints < 2*p.K || p.MinPoints > p.Window:
+		fault("%d points before a score are too few or too many: use 2k = %d to the window, or 0 for the default", p.MinPoints, 2*p.K)
+	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: knn: %w", errors.Join(faults...))
 	}
+	p.MinPoints = least
 	d := &knnDetector{make([]float32, knnParamCount), p}
 	d.params[knnK], d.params[knnEmbed] = float32(p.K), float32(p.Embed)
 	d.params[knnSelf], d.params[knnNeighbours] = number(p.IncludeSelf), number(p.Neighbours)
@@ -106,7 +129,7 @@ func (d *knnDetector) Window() int {
 func (d *knnDetector) Reach() (from, to int) { return d.p.Embed - 1, 0 }
 
 func (d *knnDetector) Size(v View) (scores, carry int, ok bool) {
-	need := 2*d.p.K + d.p.Embed - 1
+	need := d.p.MinPoints + d.p.Embed - 1
 	if d.p.Tumbling {
 		need = d.p.Embed
 	}

@@ -30,19 +30,40 @@ func TestKNNExplain(t *testing.T) {
 }
 
 func TestKNNRefuses(t *testing.T) {
-	for _, p := range []KNNParams{{}, {Window: 1}, {Window: 19}, {Window: 1<<20 + 1}, {Window: 64, K: -1}, {Window: 64, K: 33}, {Window: 64, Embed: -1}, {Window: 64, Embed: 1025}, {Window: 4096, K: 1025}} {
+	for _, p := range []KNNParams{{}, {Window: 1}, {Window: 19}, {Window: 1<<20 + 1}, {Window: 64, K: -1}, {Window: 64, K: 33}, {Window: 64, Embed: -1}, {Window: 64, Embed: 1025}, {Window: 4096, K: 1025},
+		{Window: 64, MinPoints: 19}, {Window: 64, MinPoints: 65}, {Window: 64, MinPoints: -1}, {Window: 64, MinPoints: 40, Tumbling: true}} {
 		if _, err := NewKNN(p); err == nil {
 			t.Errorf("%+v passes", p)
 		}
 	}
-	d, err := NewKNN(KNNParams{Window: 64, K: 3, Embed: 5})
-	if err != nil {
-		t.Fatal(err)
+}
+
+func TestKNNSizes(t *testing.T) {
+	f := func(p KNNParams, rows, fresh int, ok bool) {
+		t.Helper()
+		if scores, _, got := must(NewKNN(p)).Size(View{Dim: 1, Rows: rows, Fresh: fresh}); got != ok || ok && scores != fresh {
+			t.Errorf("%+v: %d rows, %d fresh: %d scores, %v", p, rows, fresh, scores, got)
+		}
 	}
-	if _, _, ok := d.Size(View{Dim: 1, Rows: 9, Fresh: 1}); ok || d.Window() != 68 {
-		t.Error("nine rows are five points, too few for 2k")
-	}
-	if n, _, ok := d.Size(View{Dim: 1, Rows: 12, Fresh: 3}); n != 3 || !ok {
-		t.Error("ten rows are six points, enough")
+	// With few points the nearest are far: by default there are 256, or a full window.
+	f(KNNParams{Window: 1024, K: 10}, 255, 1, false)
+	f(KNNParams{Window: 1024, K: 10}, 256, 1, true)
+	f(KNNParams{Window: 1024, K: 10, Embed: 19}, 256+17, 1, false)
+	f(KNNParams{Window: 1024, K: 10, Embed: 19}, 256+18, 1, true)
+	f(KNNParams{Window: 1024, K: 10, Embed: 19}, 256+18+3, 4, true)
+	f(KNNParams{Window: 64, K: 3, Embed: 5}, 67, 1, false)
+	f(KNNParams{Window: 64, K: 3, Embed: 5}, 70, 3, true)
+	// 2K besides the points that share rows with the scored one.
+	f(KNNParams{Window: 4096, K: 200, Embed: 100}, 499+99, 1, false)
+	f(KNNParams{Window: 4096, K: 200, Embed: 100}, 500+99, 1, true)
+	f(KNNParams{Window: 1024, K: 10, MinPoints: 20}, 19, 1, false)
+	f(KNNParams{Window: 1024, K: 10, MinPoints: 20}, 20, 1, true)
+	f(KNNParams{Window: 1024, K: 10, MinPoints: 1024}, 1023, 1, false)
+	// A tumbling window is scored among itself, and its caller has it whole.
+	f(KNNParams{Window: 64, K: 3, Embed: 5, Tumbling: true}, 68, 64, true)
+	f(KNNParams{Window: 64, K: 3, Embed: 5, Tumbling: true, MinPoints: 64}, 68, 64, true)
+	f(KNNParams{Window: 64, K: 3, Embed: 5, Tumbling: true}, 67, 64, false)
+	if n := must(NewKNN(KNNParams{Window: 64, K: 3, Embed: 5})).Window(); n != 68 {
+		t.Errorf("a score reads %d rows", n)
 	}
 }

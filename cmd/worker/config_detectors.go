@@ -68,13 +68,14 @@ type knnParams struct {
 	K     int `env:"K" envDefault:"10" min:"1" max:"1024" doc:"knn: neighbours whose distances are summed; at most half of the window."`
 	Embed int `env:"EMBED" envDefault:"1" min:"1" max:"1024" doc:"knn: successive samples that make a point, as for lof."`
 
+	MinPoints   int  `env:"MIN_POINTS" envDefault:"0" min:"0" max:"1048576" doc:"knn: points that there must be before the first score, from 2K to WINDOW; 0 means 256, or 2K+EMBED if that is more, or WINDOW if that is less. Among few points the nearest are far, and the high scores of a start would be what later ones are judged by."`
 	Tumbling    bool `env:"TUMBLING" envDefault:"false" doc:"knn: score windows one after the other, each sample among all others of its window, instead of each among those before it; STRIDE must be WINDOW."`
 	IncludeSelf bool `env:"INCLUDE_SELF" envDefault:"false" doc:"knn: a point is its own first neighbour, at distance 0, so that K-1 others count, as the paper's figures have it."`
 }
 
 func buildKNN(window int, params any) (detectors.Detector, error) {
 	p := params.(*knnParams)
-	return detectors.NewKNN(detectors.KNNParams{Window: window, K: p.K, Embed: p.Embed, Tumbling: p.Tumbling, IncludeSelf: p.IncludeSelf})
+	return detectors.NewKNN(detectors.KNNParams{Window: window, K: p.K, Embed: p.Embed, MinPoints: p.MinPoints, Tumbling: p.Tumbling, IncludeSelf: p.IncludeSelf})
 }
 
 // tumbling reports whether an op's parameters ask for windows that do not overlap.

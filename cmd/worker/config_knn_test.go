@@ -21,7 +21,7 @@ func TestKNNSettings(t *testing.T) {
 		return fmt.Sprint(faults)
 	}
 	for _, good := range [][]string{
-		nil, {"WINDOW=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"}, {"WINDOW=200", "EMBED=8", "K=100", "INCLUDE_SELF=true"},
+		nil, {"WINDOW=1024"}, {"WINDOW=1024", "MIN_POINTS=20"}, {"WINDOW=1024", "MIN_POINTS=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"}, {"WINDOW=200", "EMBED=8", "K=100", "INCLUDE_SELF=true"},
 	} {
 		if faults := parse(good...); faults != "[]" {
 			t.Errorf("%v: %s", good, faults)
@@ -30,6 +30,9 @@ func TestKNNSettings(t *testing.T) {
 	for want, bad := range map[string][]string{
 		"use at least 2k = 40": {"WINDOW=39", "K=20"},
 		"STRIDE":               {"WINDOW=64", "TUMBLING=true"},
+		"use 2k = 20":          {"WINDOW=64", "MIN_POINTS=19"},
+		"to the window":        {"WINDOW=64", "MIN_POINTS=65"},
+		"scored whole":         {"WINDOW=64", "TUMBLING=true", "STRIDE=64", "MIN_POINTS=30"},
 		"K":                    {"K=2000", "WINDOW=5000"},
 		"use 2 to 1048576":     {"WINDOW=1048577"},
 	} {
