@@ -38,7 +38,7 @@ type Explainer interface {
 	// method would have expected, on the scale of X, and which share each value has
 	// in the score; the shares sum up to 1. Both have Dim numbers. False: it cannot
 	// say.
-	Explain(r Rows, fresh int, expected, contribution []float32) bool
+	Explain(r Rows, fresh int, expected, contribution []float64) bool
 }
 
 // Summarizer is a Detector that wants to know what has left its window.

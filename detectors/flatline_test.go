@@ -59,11 +59,11 @@ func TestFlatlineCounts(t *testing.T) {
 func TestZScoreExplains(t *testing.T) {
 	d := mustZScore(t, 5).(Explainer)
 	r := Rows{Dim: 2, Fresh: 2, Params: d.Params(), X: []float32{1, 10, 3, 10, 1, 20, 3, 20, 4, 15, 2, 30}}
-	expected, share := make([]float32, 2), make([]float32, 2)
-	if !d.Explain(r, 0, expected, share) || !slices.Equal(expected, []float32{2, 15}) || !slices.Equal(share, []float32{1, 0}) {
+	expected, share := make([]float64, 2), make([]float64, 2)
+	if !d.Explain(r, 0, expected, share) || !slices.Equal(expected, []float64{2, 15}) || !slices.Equal(share, []float64{1, 0}) {
 		t.Errorf("expected %v, shares %v", expected, share)
 	}
-	if !d.Explain(r, 1, expected, share) || !slices.Equal(expected, []float32{2.75, 16.25}) || math.Abs(float64(share[0]+share[1])-1) > 1e-6 || share[1] < share[0] {
+	if !d.Explain(r, 1, expected, share) || !slices.Equal(expected, []float64{2.75, 16.25}) || math.Abs(share[0]+share[1]-1) > 1e-12 || share[1] < share[0] {
 		t.Errorf("expected %v, shares %v", expected, share)
 	}
 	r.X[10] = float32(math.NaN())

@@ -152,7 +152,7 @@ func (d *knnDetector) AppendFindings(dst []Finding, r Rows) []Finding {
 
 // Explain expects the mean of the last rows of the nearest points. A value's share is
 // that in the squared distances to them.
-func (d *knnDetector) Explain(r Rows, fresh int, expected, contribution []float32) bool {
+func (d *knnDetector) Explain(r Rows, fresh int, expected, contribution []float64) bool {
 	m := d.p.Embed
 	q := knnQuery(&r, fresh)
 	if knnSpoilt(r.X[q.From*r.Dim:(q.To+m-1)*r.Dim]) || knnSpoilt(r.X[q.At*r.Dim:(q.At+m)*r.Dim]) {
@@ -187,7 +187,7 @@ func (d *knnDetector) Explain(r Rows, fresh int, expected, contribution []float3
 		return false
 	}
 	for c := range mean {
-		expected[c], contribution[c] = float32(mean[c]), float32(share[c]/total)
+		expected[c], contribution[c] = mean[c], share[c]/total
 	}
 	return true
 }

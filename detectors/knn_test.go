@@ -11,12 +11,12 @@ func TestKNNExplain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := Rows{Dim: 2, Fresh: 1, Params: d.Params(), X: []float32{0, 0, 2, 0, 50, 50, 90, 90, 1, 6}}
-	expected, contribution := make([]float32, 2), make([]float32, 2)
+	expected, contribution := make([]float64, 2), make([]float64, 2)
 	if !d.(Explainer).Explain(r, 0, expected, contribution) {
 		t.Fatal("no explanation")
 	}
 	// The nearest are (0, 0) and (2, 0): 1 and 36 of squared distance each.
-	if expected[0] != 1 || expected[1] != 0 || contribution[0] != float32(1.0/37) || contribution[1] != float32(36.0/37) {
+	if expected[0] != 1 || expected[1] != 0 || contribution[0] != 1.0/37 || contribution[1] != 36.0/37 {
 		t.Errorf("expected %v, contribution %v", expected, contribution)
 	}
 	r.X[4] = float32(math.NaN())

@@ -246,7 +246,7 @@ func lofCompare(_ *Rows, got, want Result) error {
 
 // Explain gives the mean of the neighbours' last rows, and for each value its
 // share in the squared distances to the neighbours.
-func (d *lofDetector) Explain(r Rows, fresh int, expected, contribution []float32) bool {
+func (d *lofDetector) Explain(r Rows, fresh int, expected, contribution []float64) bool {
 	t := newLOFTask(&r, nil)
 	n := len(t.points) / t.dim
 	at := n - r.Fresh + fresh
@@ -284,7 +284,7 @@ func (d *lofDetector) Explain(r Rows, fresh int, expected, contribution []float3
 			middle, sd := lof.Moments(run, c, r.Dim)
 			mean[c] = middle + sd*mean[c]
 		}
-		expected[c], contribution[c] = float32(mean[c]), float32(share[c]/total)
+		expected[c], contribution[c] = mean[c], share[c]/total
 	}
 	return true
 }

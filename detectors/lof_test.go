@@ -68,15 +68,15 @@ func TestLOFExplains(t *testing.T) {
 		usual := r.X[at]
 		r.X[at] += 5
 		lofCPU(&r)
-		expected, contribution := make([]float32, dim), make([]float32, dim)
+		expected, contribution := make([]float64, dim), make([]float64, dim)
 		if !d.(Explainer).Explain(r, 1, expected, contribution) {
 			t.Fatalf("%+v: no explanation", p)
 		}
 		sum := contribution[0] + contribution[1] + contribution[2]
-		if !p.ZNorm && r.Scores[1] < 2*r.Scores[0] || contribution[1] < 0.4 || math.Abs(float64(sum)-1) > 1e-5 {
+		if !p.ZNorm && r.Scores[1] < 2*r.Scores[0] || contribution[1] < 0.4 || math.Abs(sum-1) > 1e-12 {
 			t.Errorf("%+v: scores %v, contributions %v", p, r.Scores, contribution)
 		}
-		if p.Embed == 4 && math.Abs(float64(expected[1]-usual)) > 0.6 {
+		if p.Embed == 4 && math.Abs(expected[1]-float64(usual)) > 0.6 {
 			t.Errorf("%+v: expected %v, usual is %v", p, expected[1], usual)
 		}
 		// All equal: there is nothing to explain.

@@ -51,7 +51,7 @@ func (z *zscore) AppendFindings(dst []Finding, r Rows) []Finding {
 
 // Explain expects the mean of the rows before. A value's share is that of its own
 // score.
-func (z *zscore) Explain(r Rows, fresh int, expected, contribution []float32) bool {
+func (z *zscore) Explain(r Rows, fresh int, expected, contribution []float64) bool {
 	n := z.Window() - 1
 	row := r.Len() - r.Fresh + fresh
 	var own [1]float32
@@ -66,14 +66,14 @@ func (z *zscore) Explain(r Rows, fresh int, expected, contribution []float32) bo
 			}
 		}
 		zscoreScore(Rows{Dim: 1, Fresh: 1, Params: z.params, X: x, Scores: own[:]})
-		expected[c], contribution[c] = float32(mean), own[0]
+		expected[c], contribution[c] = mean, float64(own[0])
 		sum += float64(own[0])
 	}
 	if !(sum > 0) {
 		return false
 	}
 	for c := range contribution {
-		contribution[c] = float32(float64(contribution[c]) / sum)
+		contribution[c] /= sum
 	}
 	return true
 }

@@ -39,7 +39,7 @@ type Anomaly struct {
 	PeakScore, Threshold float64 // NaN: none (null)
 	Samples              uint32
 
-	Expected, Actual, Contribution []float32 // nil: not known (null)
+	Expected, Actual, Contribution []float64 // nil: not known (null)
 
 	Topic     string // of the input record that caused the change, with Partition and Offset
 	Partition int32
@@ -97,7 +97,7 @@ func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
 	dst = appendOptional(dst, a.PeakScore)
 	dst = appendOptional(dst, a.Threshold)
 	dst = appendLong(dst, int64(a.Samples))
-	for _, list := range [...][]float32{a.Expected, a.Actual, a.Contribution} {
+	for _, list := range [...][]float64{a.Expected, a.Actual, a.Contribution} {
 		dst = appendDoubles(dst, list)
 	}
 	dst = append(dst, e.source...)
@@ -113,7 +113,7 @@ func appendOptional(dst []byte, v float64) []byte {
 }
 
 // appendDoubles appends an array of doubles that may be null: nil.
-func appendDoubles(dst []byte, list []float32) []byte {
+func appendDoubles(dst []byte, list []float64) []byte {
 	if list == nil {
 		return append(dst, 0)
 	}
@@ -121,7 +121,7 @@ func appendDoubles(dst []byte, list []float32) []byte {
 	if len(list) > 0 {
 		dst = appendLong(dst, int64(len(list)))
 		for _, v := range list {
-			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(float64(v)))
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}
 	}
 	return append(dst, 0)

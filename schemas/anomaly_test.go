@@ -14,13 +14,13 @@ import (
 )
 
 func randomAnomaly(r *rand.Rand) Anomaly {
-	list := func() []float32 {
+	list := func() []float64 {
 		if r.IntN(3) == 0 {
 			return nil
 		}
-		l := make([]float32, r.IntN(5))
+		l := make([]float64, r.IntN(5))
 		for i := range l {
-			l[i] = float32(r.NormFloat64())
+			l[i] = r.NormFloat64()
 		}
 		return l
 	}
@@ -53,17 +53,17 @@ func sameAnomaly(a, b Anomaly) bool {
 	a.PeakScore, a.Threshold, b.PeakScore, b.Threshold = 0, 0, 0, 0
 	key := bytes.Equal(a.Key, b.Key)
 	a.Key, b.Key = nil, nil
-	bits := func(l []float32) (out []uint32) {
+	bits := func(l []float64) (out []uint64) {
 		for _, v := range l {
 			if v == v {
-				out = append(out, math.Float32bits(v))
+				out = append(out, math.Float64bits(v))
 			} else {
-				out = append(out, math.Float32bits(float32(math.NaN())))
+				out = append(out, math.Float64bits(math.NaN()))
 			}
 		}
 		return out
 	}
-	for _, l := range [][2]*[]float32{{&a.Expected, &b.Expected}, {&a.Actual, &b.Actual}, {&a.Contribution, &b.Contribution}} {
+	for _, l := range [][2]*[]float64{{&a.Expected, &b.Expected}, {&a.Actual, &b.Actual}, {&a.Contribution, &b.Contribution}} {
 		numbers = numbers && (*l[0] == nil) == (*l[1] == nil) && slices.Equal(bits(*l[0]), bits(*l[1]))
 		*l[0], *l[1] = nil, nil
 	}
@@ -110,11 +110,11 @@ func TestAnomalyEncoder(t *testing.T) {
 					want[name] = goavro.Union("double", v)
 				}
 			}
-			for name, l := range map[string][]float32{"expected": a.Expected, "actual": a.Actual, "contribution": a.Contribution} {
+			for name, l := range map[string][]float64{"expected": a.Expected, "actual": a.Actual, "contribution": a.Contribution} {
 				if l != nil {
 					items := []any{}
 					for _, v := range l {
-						items = append(items, float64(v))
+						items = append(items, v)
 					}
 					want[name] = goavro.Union("array", items)
 				}

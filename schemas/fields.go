@@ -108,11 +108,11 @@ func (r *fieldReader) optional() float64 {
 }
 
 // doubles reads a union of null and an array of doubles; null is nil.
-func (r *fieldReader) doubles() []float32 {
+func (r *fieldReader) doubles() []float64 {
 	if r.index(2) == 0 {
 		return nil
 	}
-	list := []float32{}
+	list := []float64{}
 	for r.st == statusOK {
 		n := r.long()
 		if n < 0 { // the block's size in bytes follows
@@ -127,7 +127,7 @@ func (r *fieldReader) doubles() []float32 {
 			break
 		}
 		for range n {
-			list = append(list, float32(r.double()))
+			list = append(list, r.double())
 		}
 	}
 	return list

@@ -51,9 +51,24 @@ func (a *Anomaly) Append(b []byte) []byte {
 		b = binary.AppendVarint(b, t)
 	}
 	b = appendFloats(b, a.PeakScore, a.Threshold)
-	for _, v := range [...][]float32{a.Expected, a.Actual, a.Contribution} {
-		b = binary.AppendUvarint(b, uint64(len(v)))
-		b = appendFloats(b, v...)
+	for _, v := range [...][]float64{a.Expected, a.Actual, a.Contribution} {
+		b = appendDoubles(b, v)
+	}
+	return b
+}
+
+// doubles marks a list of float64: it is added to its length. The lists of earlier
+// versions are of float32, with their length alone; those versions take a marked
+// length for one of more numbers than there are, and refuse it.
+const doubles = 1 << 31
+
+func appendDoubles(b []byte, v []float64) []byte {
+	if len(v) == 0 {
+		return append(b, 0)
+	}
+	b = binary.AppendUvarint(b, doubles+uint64(len(v)))
+	for _, f := range v {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
 	}
 	return b
 }
@@ -127,17 +142,26 @@ func (d *reader) float() float32 {
 	return 0
 }
 
-func (d *reader) floats() []float32 {
-	n := int(d.uint32())
-	if n == 0 || n > len(d.b)/4 {
-		if n > 0 {
+// doubles reads what appendDoubles wrote, or the float32 of an earlier version.
+func (d *reader) doubles() []float64 {
+	n, wide := d.uint32(), false
+	size := 4
+	if n >= doubles {
+		n, wide, size = n-doubles, true, 8
+	}
+	if n == 0 || int(n) > len(d.b)/size {
+		if n > 0 || wide {
 			d.fail()
 		}
 		return nil
 	}
-	v := make([]float32, n)
+	v := make([]float64, n)
 	for i := range v {
-		v[i] = d.float()
+		if wide {
+			v[i] = math.Float64frombits(binary.LittleEndian.Uint64(d.take(8)))
+		} else {
+			v[i] = float64(d.float())
+		}
 	}
 	return v
 }
@@ -147,5 +171,5 @@ func (d *reader) anomaly(a *Anomaly) {
 	a.Revision, a.Severity, a.Samples = d.uint32(), d.byte(), d.uint32()
 	a.Start, a.End, a.PeakTime, a.OpenedAt = d.int(), d.int(), d.int(), d.int()
 	a.PeakScore, a.Threshold = d.float(), d.float()
-	a.Expected, a.Actual, a.Contribution = d.floats(), d.floats(), d.floats()
+	a.Expected, a.Actual, a.Contribution = d.doubles(), d.doubles(), d.doubles()
 }

@@ -78,7 +78,7 @@ type Anomaly struct {
 	PeakScore, Threshold float32 // threshold: when the peak was judged
 
 	// At the peak, for each value of the row; nil where the detector does not know.
-	Expected, Actual, Contribution []float32
+	Expected, Actual, Contribution []float64
 }
 
 // Change is one step in the life of an anomaly.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -219,7 +220,7 @@ func TestDefinition(t *testing.T) {
 				in.Severity = uint8(r.IntN(30))
 			}
 			if in.Exceeds && s.Peak(in.Score) {
-				in.Actual = []float32{in.Score}
+				in.Actual = []float64{float64(in.Score) / 3}
 			}
 			want, wanted := def.step(in)
 			got, ok := s.Step(&rule, &in, true)
@@ -331,9 +332,29 @@ func TestRuleCheck(t *testing.T) {
 	}
 }
 
+// TestListsOfEarlierVersions: an open anomaly whose lists are of float32 is read, and
+// written with float64, which keeps every bit.
+func TestListsOfEarlierVersions(t *testing.T) {
+	a := Anomaly{Revision: 3, PeakScore: 1, Expected: []float64{1, 0.5}, Actual: []float64{1e8, -2}}
+	want := a.Append(nil)
+	front := len(want) - (5 + 16) - (5 + 16) - 1
+	old := append(slices.Clone(want[:front]), 2)
+	old = appendFloats(old, 1, 0.5)
+	old = appendFloats(append(old, 2), 1e8, -2)
+	old = append(old, 0)
+	back, rest, err := DecodeAnomaly(old)
+	if err != nil || len(rest) != 0 || !bytes.Equal(back.Append(nil), want) {
+		t.Errorf("%+v, %d bytes left, %v; want %+v", back, len(rest), err, a)
+	}
+	a.Actual[0], a.Contribution = 1e8+0.1, []float64{1. / 3, 2. / 3}
+	if back, _, err = DecodeAnomaly(a.Append(nil)); err != nil || !reflect.DeepEqual(back, a) {
+		t.Errorf("%+v, want %+v: %v", back, a, err)
+	}
+}
+
 // FuzzDecode: any bytes are refused or written again as they were read.
 func FuzzDecode(f *testing.F) {
-	s := State{&life{open: true, Anomaly: Anomaly{Revision: 3, Expected: []float32{1, 2}}}}
+	s := State{&life{open: true, Anomaly: Anomaly{Revision: 3, Expected: []float64{1, 2}}}}
 	f.Add(s.Append(nil))
 	f.Add([]byte{0})
 	f.Fuzz(func(t *testing.T, b []byte) {

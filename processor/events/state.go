@@ -23,7 +23,7 @@ type Input struct {
 
 	// Of a score for which Peak is true, where the detector knows; kept, so they
 	// must not be changed later.
-	Expected, Actual, Contribution []float32
+	Expected, Actual, Contribution []float64
 }
 
 // State is what is remembered between two scores. The zero value has nothing

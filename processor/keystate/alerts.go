@@ -194,31 +194,21 @@ func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row
 	}
 }
 
-// explain asks the detector what it expected of the i-th fresh row. Rows were
-// centered when they were packed.
+// explain asks the detector what it expected of the i-th fresh row. The rows of the
+// task were centred and rounded to float32 when they were packed; what was measured
+// is taken from the values that pack has kept beside them.
 func (s *State) explain(p *pending, b *detectors.Batch, i int, in *events.Input) {
 	d := p.det
-	r := b.Rows(int(p.task))
-	v := make([]float32, 3*d.dim)
+	v := make([]float64, 3*d.dim)
 	expected, actual, share := v[:d.dim:d.dim], v[d.dim:2*d.dim:2*d.dim], v[2*d.dim:]
-	if !d.explain.Explain(r, i, expected, share) {
+	if !d.explain.Explain(b.Rows(int(p.task)), i, expected, share) {
 		return
 	}
-	row := r.Len() - r.Fresh + i
-	centers := s.ptimes[int(p.at)+int(p.times)+int(d.stride):][:d.dim]
+	kept := s.ptimes[int(p.at)+int(p.times)+int(d.stride):]
+	row := kept[(1+i)*d.dim:]
 	for c := range d.dim {
-		var x float64
-		switch at := row*d.dim + c; d.elem {
-		case detectors.F32:
-			x = float64(r.X[at])
-		case detectors.F64:
-			x = r.X64[at]
-		case detectors.I64:
-			x = float64(r.XI[at])
-		}
-		center := floatOf(centers[c])
-		expected[c] = float32(float64(expected[c]) + center)
-		actual[c] = float32(x + center)
+		expected[c] += floatOf(kept[c])
+		actual[c] = floatOf(row[c])
 	}
 	in.Expected, in.Actual, in.Contribution = expected, actual, share
 }

@@ -400,7 +400,7 @@ func TestExplanation(t *testing.T) {
 		t.Fatalf("%+v", s.Events)
 	}
 	a := s.Events[0].Change.Anomaly
-	if !slices.Equal(a.Actual, []float32{1e6 + 40, 1}) || !slices.Equal(a.Expected, []float32{1e6 + 2.25, 0.5}) || a.Contribution[0] < 0.9 {
+	if !slices.Equal(a.Actual, []float64{1e6 + 40, 1}) || !slices.Equal(a.Expected, []float64{1e6 + 2.25, 0.5}) || a.Contribution[0] < 0.9 {
 		t.Errorf("expected %v, actual %v, contribution %v", a.Expected, a.Actual, a.Contribution)
 	}
 }

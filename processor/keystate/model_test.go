@@ -348,7 +348,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 			if fi.Fresh == j {
 				any = true
 				row.score, row.about, row.till = math.Float32bits(float32(fi.Score)), x[fi.From].time, x[fi.To].time
-				m.rows = append(m.rows, m.judged(k, i, row, rows, j, centers))
+				m.rows = append(m.rows, m.judged(k, i, row, rows, j, centers, r.v))
 			}
 		}
 		if !any {
@@ -358,7 +358,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 }
 
 // judged is a row with its verdict, and what becomes of the key's anomaly.
-func (m *model) judged(k *modelKey, i int, row flat, r detectors.Rows, fresh int, centers []float64) flat {
+func (m *model) judged(k *modelKey, i int, row flat, r detectors.Rows, fresh int, centers, actual []float64) flat {
 	d := &m.cfg.Detectors[i]
 	if d.Threshold == nil {
 		return row
@@ -379,9 +379,9 @@ func (m *model) judged(k *modelKey, i int, row flat, r detectors.Rows, fresh int
 	at := r.Len() - r.Fresh + fresh
 	for c := range r.Dim {
 		if d.Detector.(*fake).id%2 == 0 {
-			in.Expected = append(in.Expected, float32(float64(r.X[max(0, at-1)*r.Dim+c])+centers[c]))
-			in.Actual = append(in.Actual, float32(float64(r.X[at*r.Dim+c])+centers[c]))
-			in.Contribution = append(in.Contribution, 1/float32(r.Dim))
+			in.Expected = append(in.Expected, float64(r.X[max(0, at-1)*r.Dim+c])+centers[c])
+			in.Actual = append(in.Actual, actual[c])
+			in.Contribution = append(in.Contribution, 1/float64(r.Dim))
 		}
 	}
 	if c, ok := k.events[i].Step(d.Events, &in, true); ok {

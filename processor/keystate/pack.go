@@ -18,8 +18,8 @@ type mark struct {
 
 // pending is a task whose scores are not there yet, or what has to wait behind
 // one. What it says of samples is in State.ptimes from at on: times, the words of the
-// fresh rows and, for a detector that explains, the columns' centers; or time and
-// offset of the end. The times are those of X, or of a steady detector only those
+// fresh rows and, for a detector that explains, the columns' centers and the fresh
+// rows' values; or time and offset of the end. The times are those of X, or of a steady detector only those
 // that its rows speak of (spoken).
 type pending struct {
 	key    *Key
@@ -150,7 +150,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	}
 	s.ptimes = append(s.ptimes, word)
 	if d.explain != nil {
-		s.keepCenters(w, d, rows)
+		s.keepValues(w, d, rows)
 	}
 }
 
@@ -171,9 +171,9 @@ func (d *shapeDet) spoken(times []uint64) (fresh, about, until []uint64) {
 	return times[:n], times[n : 2*n], times[2*n:]
 }
 
-// keepCenters puts the columns' centers of the last rows, which Apply needs to say
-// what was expected, behind the times.
-func (s *State) keepCenters(w *win, d *shapeDet, rows int32) {
+// keepValues puts what Apply needs to say what was expected and what was measured
+// behind the times: the columns' centers of the last rows, and the fresh rows.
+func (s *State) keepValues(w *win, d *shapeDet, rows int32) {
 	x, y := w.values(d.dim, rows)
 	n := int(rows)
 	at := func(i int) float64 {
@@ -189,6 +189,8 @@ func (s *State) keepCenters(w *win, d *shapeDet, rows int32) {
 		}
 		s.ptimes = append(s.ptimes, math.Float64bits(center))
 	}
+	x, y = w.values(d.dim, d.stride)
+	s.ptimes = append(append(s.ptimes, x...), y...)
 }
 
 // Float32 rows are centred, column by column, on the median of the task's first,

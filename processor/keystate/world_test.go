@@ -80,11 +80,10 @@ func (f *fake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detec
 }
 
 // Explain: half of the fakes expect the row before.
-func (f *fake) Explain(r detectors.Rows, fresh int, expected, contribution []float32) bool {
+func (f *fake) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	row := max(0, r.Len()-r.Fresh+fresh-1)
-	copy(expected, r.X[row*r.Dim:(row+1)*r.Dim])
 	for i := range contribution {
-		contribution[i] = 1 / float32(r.Dim)
+		expected[i], contribution[i] = float64(r.X[row*r.Dim+i]), 1/float64(r.Dim)
 	}
 	return f.id%2 == 0
 }
