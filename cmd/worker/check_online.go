@@ -104,15 +104,8 @@ func (o *onlineCheck) may(what, why string, ops kafka.Operations, need ...kafka.
 		}
 	}
 	if len(missing) > 0 {
-		o.r.fault(what, why+" is not permitted", "allow "+strings.Join(missing, ", ")+" to "+o.principal())
+		o.r.fault(what, why+" is not permitted", "allow "+strings.Join(missing, ", ")+" to "+o.c.principal())
 	}
-}
-
-func (o *onlineCheck) principal() string {
-	if o.c.Kafka.Username != "" {
-		return "User:" + o.c.Kafka.Username
-	}
-	return "this client"
 }
 
 func (o *onlineCheck) group(ctx context.Context) {
@@ -137,7 +130,7 @@ func (o *onlineCheck) group(ctx context.Context) {
 			o.r.fault("transactional id "+id, err.Error(), "")
 		case ops.Known && !ops.Has(kafka.OpDescribe):
 			o.r.fault("transactional id "+id, "transactions are not permitted",
-				fmt.Sprintf("allow Describe and Write on transactional ids that begin with %q to %s, or set %sGUARANTEE=at_least_once", o.c.Group.Group+"-", o.principal(), prefix))
+				fmt.Sprintf("allow Describe and Write on transactional ids that begin with %q to %s, or set %sGUARANTEE=at_least_once", o.c.Group.Group+"-", o.c.principal(), prefix))
 		}
 	}
 	if len(o.r.findings) == before {
@@ -150,22 +143,15 @@ func (o *onlineCheck) topics(ctx context.Context) {
 	if len(o.c.Group.Topics) == 0 {
 		return
 	}
-	infos, err := o.client.Topics(ctx, o.c.Group.Topics...)
+	inputs, faults, err := o.c.inputTopics(ctx, o.client)
 	if err != nil {
 		o.r.fault(prefix+"TOPICS", err.Error(), "")
 		return
 	}
-	for _, name := range o.c.Group.Topics {
-		info, what := infos[name], "topic "+name
-		switch {
-		case !info.Authorized:
-			o.r.fault(what, "may not be described", "allow Describe and Read to "+o.principal())
-			continue
-		case !info.Exists:
-			o.r.fault(what, "does not exist", "create it, or correct "+prefix+"TOPICS")
-			continue
-		}
-		o.inputs = append(o.inputs, info)
+	o.inputs = inputs
+	o.r.findings = append(o.r.findings, faults...)
+	for _, info := range inputs {
+		name, what := info.Name, "topic "+info.Name
 		before := len(o.r.findings)
 		o.may(what, "reading it", info.Operations, kafka.OpRead, kafka.OpDescribe)
 		if info.Leaderless > 0 {
@@ -183,7 +169,7 @@ func (o *onlineCheck) topics(ctx context.Context) {
 func (o *onlineCheck) retention(ctx context.Context, topic string) string {
 	conf, err := o.client.TopicConfig(ctx, topic)
 	if err != nil {
-		o.r.warn("topic "+topic, "its configuration cannot be read, so its retention is not known: "+err.Error(), "allow DescribeConfigs to "+o.principal())
+		o.r.warn("topic "+topic, "its configuration cannot be read, so its retention is not known: "+err.Error(), "allow DescribeConfigs to "+o.c.principal())
 		return ""
 	}
 	if strings.Contains(conf["cleanup.policy"], "compact") {
@@ -250,7 +236,7 @@ func (o *onlineCheck) outputs(ctx context.Context) {
 		before := len(o.r.findings)
 		switch {
 		case !info.Authorized:
-			o.r.fault(what, "may not be described", "allow Describe and Write to "+o.principal())
+			o.r.fault(what, "may not be described", "allow Describe and Write to "+o.c.principal())
 			continue
 		case !info.Exists && !out.CreateTopics:
 			o.r.fault(what, "does not exist, and "+prefix+"CREATE_TOPICS is false", "create it, or correct "+prefix+t.setting)

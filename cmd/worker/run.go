@@ -17,7 +17,7 @@ import (
 )
 
 // startLimit is how long a start goes on trying where trying can help: brokers
-// or a registry that are not up yet, a topic that someone is about to make. The
+// or a registry that are not up yet, an output topic that someone is about to make. The
 // attempt under way at its end may take up to startGrace.
 const (
 	startLimit = 2 * time.Minute
@@ -207,16 +207,16 @@ func policyOf(s string) processor.Policy {
 // createTopics makes what is missing of the output topics and changelogs, if
 // that is allowed. Input topics are never made.
 func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slog.Logger) error {
-	inputs, err := client.Topics(ctx, c.Group.Topics...)
+	inputs, faults, err := c.inputTopics(ctx, client)
 	if err != nil {
-		return fmt.Errorf("worker: look up the input topics (ODRADEK_TOPICS): %w", err)
+		return fmt.Errorf("worker: %w", err)
+	}
+	if len(faults) > 0 {
+		return permanent(&startError{faults})
 	}
 	most := 0
-	for _, name := range c.Group.Topics {
-		if !inputs[name].Exists {
-			return fmt.Errorf("worker: input topic %q (ODRADEK_TOPICS) does not exist; create it, or correct the name", name)
-		}
-		most = max(most, inputs[name].Partitions)
+	for _, in := range inputs {
+		most = max(most, in.Partitions)
 	}
 	if err := c.keepChangelogs(ctx, client, log); err != nil {
 		return err
@@ -250,8 +250,8 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 			stateOf[c.Output.RekeyTopic] = info[c.Output.RekeyTopic].Partitions
 		}
 	} else {
-		for _, name := range c.Group.Topics {
-			stateOf[name] = inputs[name].Partitions
+		for _, in := range inputs {
+			stateOf[in.Name] = in.Partitions
 		}
 	}
 	for name, n := range stateOf {

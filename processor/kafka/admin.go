@@ -150,6 +150,22 @@ func (c *Client) Topics(ctx context.Context, names ...string) (map[string]TopicI
 	return out, nil
 }
 
+// Unknown reports whether every broker that answers says that there is no such
+// topic. A single broker may say so of a topic that was made just now.
+func (c *Client) Unknown(ctx context.Context, topic string) bool {
+	ctx, cancel := context.WithTimeout(ctx, everywhereLimit)
+	defer cancel()
+	c.mu.RLock()
+	brokers := slices.Collect(maps.Keys(c.nodes))
+	c.mu.RUnlock()
+	return !slices.ContainsFunc(brokers, func(broker int32) bool {
+		m, err := c.roundTrip(ctx, broker, &metadata.Request{TopicNames: []string{topic}})
+		return err == nil && slices.ContainsFunc(m.(*metadata.Response).Topics, func(t metadata.ResponseTopic) bool {
+			return t.Name == topic && kafkago.Error(t.ErrorCode) != kafkago.UnknownTopicOrPartition
+		})
+	})
+}
+
 // topicOperations knows that a broker before Kafka 2.3 (Metadata v8) leaves the
 // field at zero.
 func (c *Client) topicOperations(bits int32) Operations {

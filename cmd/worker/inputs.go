@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"odradek/processor/kafka"
+)
+
+// inputTopics looks the input topics up. Those that a worker cannot read come back
+// as faults: a topic that no broker knows, since nobody but the operator makes input
+// topics, and one that may not be described, of which nothing else is known. A topic
+// that has no leader yet, or that some brokers know and others do not, is an error that
+// may pass.
+func (c *Config) inputTopics(ctx context.Context, client *kafka.Client) (found []kafka.TopicInfo, faults []finding, err error) {
+	infos, err := client.Topics(ctx, c.Group.Topics...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look up the input topics (%sTOPICS): %w", prefix, err)
+	}
+	for _, name := range c.Group.Topics {
+		info := infos[name]
+		if info.Authorized && !info.Exists && !client.Unknown(ctx, name) {
+			return nil, nil, fmt.Errorf("look up input topic %q (%sTOPICS): not every broker knows it yet", name, prefix)
+		}
+		switch {
+		case !info.Authorized:
+			faults = append(faults, finding{Level: levelFault, What: "topic " + name, Detail: "may not be described", Fix: "allow Describe and Read to " + c.principal()})
+		case !info.Exists:
+			fix := "create it (worker setup -input-partitions N does), or correct " + prefix + "TOPICS"
+			if near := c.nearTopic(ctx, client, name); near != "" {
+				fix += ": did you mean " + near + "?"
+			}
+			faults = append(faults, finding{Level: levelFault, What: "topic " + name, Detail: "does not exist", Fix: fix})
+		default:
+			found = append(found, info)
+		}
+	}
+	return found, faults, nil
+}
+
+// nearTopic is the topic whose name is nearest to that of a missing one; empty if
+// none is near.
+func (c *Config) nearTopic(ctx context.Context, client *kafka.Client, missing string) string {
+	all, err := client.Topics(ctx)
+	if err != nil {
+		return ""
+	}
+	names := map[string]bool{}
+	for name, info := range all {
+		if info.Exists && !info.Internal {
+			names[name] = true
+		}
+	}
+	near, d := nearest(missing, names)
+	if d > max(2, len(missing)/5) {
+		return ""
+	}
+	return near
+}
+
+// principal is who the brokers have to give a permission to.
+func (c *Config) principal() string {
+	if c.Kafka.Username != "" {
+		return "User:" + c.Kafka.Username
+	}
+	return "this client"
+}
+
+// startError is the faults that keep a worker from its start.
+type startError struct{ faults []finding }
+
+func (e *startError) Error() string {
+	s := "worker: "
+	for i, f := range e.faults {
+		if i > 0 {
+			s += "; and "
+		}
+		s += f.What + ": " + f.Detail
+		if f.Fix != "" {
+			s += "; " + f.Fix
+		}
+	}
+	return s
+}
