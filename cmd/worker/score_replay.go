@@ -33,7 +33,7 @@ func replaySeries(ctx context.Context, cfg *keystate.Config, exec executor, s *q
 	batch := exec.Batch()
 	defer exec.Release(batch)
 	out := make([]replayed, len(cfg.Detectors))
-	about := make([]map[int64]int, len(out)) // time of a score -> sample it speaks of
+	about := make([]map[int64]int, len(out)) // last time that a score speaks of -> first sample it speaks of
 	for d := range out {
 		out[d].scores = slices.Repeat([]float64{quality.Never}, s.Len())
 		out[d].opened = slices.Clone(out[d].scores)
@@ -60,7 +60,7 @@ func replaySeries(ctx context.Context, cfg *keystate.Config, exec executor, s *q
 			}
 			o.scores[r.Offset], o.exceeds[r.Offset] = float64(r.Score), r.Exceeds
 			if at, ok := sampleAt[r.About]; ok {
-				about[r.Detector][r.Time] = at
+				about[r.Detector][r.Until] = at
 			}
 		}
 		state.Rows = state.Rows[:0]

@@ -170,6 +170,7 @@ func (d *reader) anomaly(a *Anomaly) {
 	copy(a.ID[:], d.take(len(a.ID)))
 	a.Revision, a.Severity, a.Samples = d.uint32(), d.byte(), d.uint32()
 	a.Start, a.End, a.PeakTime, a.OpenedAt = d.int(), d.int(), d.int(), d.int()
+	a.PeakTime = max(a.Start, min(a.End, a.PeakTime)) // earlier versions have the sample that completed the score
 	a.PeakScore, a.Threshold = d.float(), d.float()
 	a.Expected, a.Actual, a.Contribution = d.doubles(), d.doubles(), d.doubles()
 }

@@ -19,8 +19,11 @@
 //	         MergeGap of the last one belongs to the same anomaly, and nothing
 //	         that was closed is ever opened again.
 //
-// Start and End are of the intervals that the scores speak of, not of the samples
-// that made them possible.
+// Start, End and PeakTime are of the intervals that the scores speak of, not of the
+// samples that made them possible, which come long after them with a change score.
+// The peak is at the end of the highest score's interval: scores of overlapping
+// intervals are highest first when a fault is in them as a whole, and then the newest
+// sample that they speak of is the fault's.
 //
 // # Replay
 //

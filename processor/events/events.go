@@ -72,7 +72,8 @@ type Anomaly struct {
 	Samples  uint32 // over the threshold so far
 
 	// Event times in microseconds: of the first and the last sample it covers, of
-	// the highest score, and of the sample that opened it.
+	// the last sample that the highest score speaks of, which is between these two,
+	// and of the sample that opened it.
 	Start, End, PeakTime, OpenedAt int64
 
 	PeakScore, Threshold float32 // threshold: when the peak was judged

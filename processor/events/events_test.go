@@ -159,7 +159,7 @@ func (n *naive) change(k Kind, in Input) Change {
 		a.Samples++
 		a.Severity, a.Start, a.End = max(a.Severity, o.Severity), min(a.Start, o.About), max(a.End, o.Until)
 		if o.Score > a.PeakScore {
-			a.PeakScore, a.PeakTime, a.Threshold, a.Expected, a.Actual, a.Contribution = o.Score, o.Time, o.Threshold, o.Expected, o.Actual, o.Contribution
+			a.PeakScore, a.PeakTime, a.Threshold, a.Expected, a.Actual, a.Contribution = o.Score, o.Until, o.Threshold, o.Expected, o.Actual, o.Contribution
 		}
 	}
 	n.last, n.sev = len(n.ins)-1, a.Severity

@@ -123,7 +123,7 @@ func (l *life) over(in *Input) {
 	l.Start, l.End = min(l.Start, in.About), max(l.End, in.Until)
 	l.Severity = max(l.Severity, in.Severity)
 	if in.Score > l.PeakScore {
-		l.PeakScore, l.PeakTime, l.Threshold = in.Score, in.Time, in.Threshold
+		l.PeakScore, l.PeakTime, l.Threshold = in.Score, in.Until, in.Threshold
 		l.Expected, l.Actual, l.Contribution = in.Expected, in.Actual, in.Contribution
 	}
 }
