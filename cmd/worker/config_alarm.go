@@ -13,8 +13,8 @@ import (
 // alarmSettings say which scores of a detector are too high, and when they make
 // an anomaly.
 type alarmSettings struct {
-	Threshold   string        `env:"THRESHOLD" derived:"conformal:0.001; with flatline what AFTER says" doc:"Which scores are too high. fixed:3.5: those above 3.5. The others go by the series' own earlier scores: conformal:0.001 is a false-alarm rate of one score in a thousand, quantile:0.995 the bound that this share of scores is not above (quantile:0.995*1.2 has a margin), mad:6 the median and 6 scaled median absolute deviations, mean:1.5 a multiple of the mean. off judges nothing."`
-	History     int           `env:"HISTORY" envDefault:"512" min:"32" max:"65536" doc:"Scores of a series that its threshold and the severity go by; kept in its state at 8 bytes each."`
+	Threshold   string        `env:"THRESHOLD" derived:"conformal:0.001; with flatline what AFTER says" doc:"Which scores are too high. fixed:3.5: those above 3.5. The others go by the series' own earlier scores: conformal:0.001 is a false-alarm rate of one score in a thousand (below 1/(scores in the history) it goes by an extrapolated tail with a margin, and below a tenth of that no score is too high), quantile:0.995 the bound that this share of scores is not above (quantile:0.995*1.2 has a margin), mad:6 the median and 6 scaled median absolute deviations, mean:1.5 a multiple of the mean. off judges nothing."`
+	History     int           `env:"HISTORY" envDefault:"512" min:"32" max:"65536" doc:"Scores of a series that its threshold and the severity go by; kept in its state at 8 bytes each. A conformal rate needs at least a tenth of 1/rate of them, and better the whole."`
 	Warmup      int           `env:"WARMUP" derived:"64; 0 with a fixed threshold" min:"0" max:"1048576" doc:"Scores of a series before one can be too high."`
 	OpenAfter   int           `env:"OPEN_AFTER" envDefault:"1" min:"1" max:"65536" doc:"Samples in a row with a score that is too high that open an anomaly."`
 	CloseAfter  int           `env:"CLOSE_AFTER" envDefault:"8" min:"1" max:"65536" doc:"Samples in a row with an ordinary score that close it."`

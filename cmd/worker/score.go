@@ -43,6 +43,8 @@ type scoreLine struct {
 	// are means over the Ranked series that have samples of both kinds.
 	*labelMeasures
 
+	Rates *rateMeasures `json:"false_alarms,omitempty"` // of a conformal threshold
+
 	NAB map[string]nabMeasure `json:"nab,omitempty"` // by profile
 
 	*changeMeasures
@@ -137,6 +139,7 @@ type scoreTally struct {
 	all, adj quality.Confusion
 	label    labelMeasures
 	change   changeMeasures
+	warmup   int
 	nab      []quality.Scored
 }
 
@@ -156,7 +159,12 @@ func (t terminal) scoreSet(ctx context.Context, name, format string, set []quali
 		if tallies == nil {
 			tallies = make([]scoreTally, len(c.Detectors))
 			for d := range tallies {
-				tallies[d].line = scoreLine{Set: name, Format: format, Detector: c.Detectors[d].Name, Settings: describe(c, &c.Detectors[d])}
+				det := &c.Detectors[d]
+				tallies[d].line = scoreLine{Set: name, Format: format, Detector: det.Name, Settings: describe(c, det)}
+				if format != quality.TCPDFormat {
+					tallies[d].line.Rates = ratesOf(det)
+				}
+				tallies[d].warmup = det.Alarm.Warmup
 			}
 		}
 		begin := time.Now()
@@ -196,6 +204,9 @@ func (t *scoreTally) add(s *quality.Series, r *replayed) {
 		t.change.NoneCovering += none.Covering
 		t.change.NoneF1 += none.F1
 		return
+	}
+	if m := t.line.Rates; m != nil {
+		m.add(s, r, t.warmup)
 	}
 	labels, exceeds := s.Labels[from:], r.exceeds[from:]
 	adjusted := quality.Adjust(exceeds, labels)
@@ -262,6 +273,9 @@ func printScores(out io.Writer, lines []scoreLine) {
 			row("anomalies", "%d opened; %d of %d labelled ones found, %d false", l.Opened, m.Found, m.Runs, m.False)
 			row("by sample", "precision %.3f, recall %.3f, F1 %.3f; point-adjusted F1 %.3f", m.Precision, m.Recall, m.F1, m.AdjustedF1)
 			row("ranks", "AUC-ROC %.3f, average precision %.3f, means of %d series", m.AUC, m.AP, m.Ranked)
+		}
+		if l.Rates != nil {
+			l.Rates.print(w)
 		}
 		if m := l.changeMeasures; m != nil {
 			row("change points", "%d found; covering %.3f (%.3f for none), F1 %.3f (%.3f for none)", l.Opened, m.Covering, m.NoneCovering, m.ChangeF1, m.NoneF1)

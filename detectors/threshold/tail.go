@@ -5,6 +5,11 @@ import "math"
 // fitLeast is the least history that a tail is fitted to.
 const fitLeast = 32
 
+// supported is the smallest rate, in units of 1/(n+1), that a history of n scores is
+// asked for: one decade below what its ranks show. For lower ones its tail says
+// nothing that is worth an alarm, so that no score exceeds.
+const supported = 0.1
+
 // leastTail is the smallest rank that is told; the extrapolation means nothing there.
 const leastTail = 1e-12
 
@@ -22,6 +27,11 @@ func fitted(n int) int { return max(8, n/16) }
 // Wallis 1987). The shape is kept at 1/k or above: with scale known only from k
 // excesses, the predictive tail of even an exponential distribution is the Pareto
 // one with shape 1/k, and a bounded tail would call every new maximum impossible.
+//
+// The shape itself is known from k excesses, too, and an extrapolation goes by its
+// exponential: an error downwards gives many times the false alarms that one upwards
+// saves. So the tail is the one with the shape a standard error higher, (1+shape)/sqrt(k)
+// (Smith 1987): wide while the history is short, and closer as it grows.
 func fit(sorted []float32) tail {
 	n := len(sorted)
 	k := fitted(n)
@@ -41,11 +51,12 @@ func fit(sorted []float32) tail {
 		shape = max(shape, min(maxShape, 2-a0/d))
 	}
 	s := a0 * (1 - shape)
+	shape += (1 + shape) / math.Sqrt(kf)
 	s = max(s, grain*math.Abs(float64(sorted[n-1])), math.SmallestNonzeroFloat32)
 	return tail{u: u, share: float64(k+1) / float64(n+1), shape: shape, scale: s}
 }
 
-// maxShape keeps the mean of the fitted distribution finite.
+// maxShape keeps the mean of the estimated distribution finite.
 const maxShape = 0.9
 
 // rank is P(score >= s) for s >= u.

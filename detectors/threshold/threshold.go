@@ -18,7 +18,8 @@
 // p-value (1 + number of them >= score) / (n + 1) (Vovk, Gammerman & Shafer 2005;
 // for streams Burnaev & Ishimtsev 2016), which for exchangeable scores is at most a
 // with probability at most a. It cannot go below 1/(n+1); above the highest score
-// of the history the tail is extrapolated, see tail.go.
+// of the history the tail is extrapolated, see tail.go, with a margin and not further
+// than by one decade.
 package threshold
 
 import (
@@ -67,22 +68,26 @@ type Verdict struct {
 	Severity  uint8   // 0 to 100, from the rank; 0 while warming up
 }
 
-// New returns a rule with the default history and warm-up (none for Fixed).
+// New returns a rule with the default history, or a longer one that supports the rate,
+// and the default warm-up (none for Fixed).
 func New(k Kind, value float64) Rule {
 	r := Rule{Kind: k, Value: value, History: DefaultHistory, Warmup: DefaultWarmup}
+	if k == Conformal && value >= minRate {
+		r.History = max(r.History, least(value))
+	}
 	if k == Fixed || k == Off {
 		r.Warmup = 0
 	}
 	return r
 }
 
-// The limits of a rule. A rate below minRate would lie four decades beyond what a
-// history can show.
+// The limits of a rule. A rate below minRate is beyond what the longest history
+// supports.
 const (
 	minHistory = fitLeast
 	maxHistory = 1 << 16
 	maxWarmup  = 1 << 20
-	minRate    = 1e-6
+	minRate    = 2e-6
 	maxRate    = 0.5
 )
 
@@ -114,6 +119,10 @@ func (r *Rule) Check() error {
 	case Conformal:
 		if !(v >= minRate && v <= maxRate) {
 			return fmt.Errorf("threshold: false-alarm rate %v must be from %v to %v", v, minRate, maxRate)
+		}
+		if r.History >= minHistory && !supports(r.History, v) {
+			return fmt.Errorf("threshold: a history of %d scores says nothing about a false-alarm rate of %v: use a history of at least %d, or a rate of at least %.2g",
+				r.History, v, least(v), math.Ceil(1e6*supported/float64(r.History+1))/1e6)
 		}
 	default:
 		return fmt.Errorf("threshold: unknown kind %d", r.Kind)
@@ -235,7 +244,7 @@ func (r *Rule) bound(state, sorted []float32) float32 {
 		if m >= 0 {
 			return sorted[n-1-m]
 		}
-		if n < fitLeast {
+		if n < fitLeast || !supports(n, r.Value) {
 			return float32(math.Inf(1))
 		}
 		if state[atBoundKnown] == 1 {
@@ -261,6 +270,18 @@ func (r *Rule) keepBound(state, sorted []float32, old, score, bound float32) {
 	if u := sorted[n-fitted(n)-1]; old < u && score < u {
 		state[atBound], state[atBoundKnown] = bound, 1
 	}
+}
+
+// supports reports whether n scores say anything about a false-alarm rate.
+func supports(n int, rate float64) bool { return rate*float64(n+1) >= supported }
+
+// least is the shortest history that supports a rate.
+func least(rate float64) int {
+	n := max(minHistory, int(supported/rate)-1)
+	for !supports(n, rate) {
+		n++
+	}
+	return n
 }
 
 // quantileIndex is where the q-quantile of n sorted scores is: the smallest score

@@ -84,7 +84,7 @@ func naive(r Rule, all []float64, score float64) Verdict {
 		b = m + r.Value*math.Max(s, math.Abs(m)/1024)
 	case r.Kind == Conformal:
 		if r.Value*float64(n+1) < 1 {
-			if f != nil {
+			if f != nil && r.Value*float64(n+1) >= 0.1 {
 				b = math.Max(hist[n-1], f.u+f.scale/f.shape*(math.Pow(f.share/r.Value, f.shape)-1))
 			}
 			break
@@ -127,6 +127,7 @@ func naiveTail(hist []float64) *tail {
 		f.shape = math.Max(f.shape, math.Min(0.9, 2-a0/(a0-2*a1)))
 	}
 	f.scale = math.Max(math.Max(a0*(1-f.shape), math.Abs(hist[n-1])/1024), math.SmallestNonzeroFloat32)
+	f.shape += (1 + f.shape) / math.Sqrt(float64(k)) // a standard error
 	return f
 }
 
@@ -176,6 +177,9 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 	}
 	for _, r := range rules {
 		r.History = 32 + rnd.IntN(80)
+		if r.Kind == Conformal {
+			r.History = max(r.History, least(r.Value))
+		}
 		r.Warmup = []int{0, 10, 64}[rnd.IntN(3)]
 		if err := r.Check(); err != nil {
 			t.Fatal(err)
@@ -224,8 +228,8 @@ func TestAScoreOfTheHistoryIsNoAnomaly(t *testing.T) {
 	}
 }
 
-// Rates below 1/513 come from the extrapolated tail: bounded tails give none, heavy
-// ones somewhat more than asked for.
+// Rates below 1/513 come from the extrapolated tail with its margin: bounded tails give
+// none, heavy ones less than asked for.
 func TestFalseAlarmRateOfExchangeableScores(t *testing.T) {
 	rnd := source(t)
 	dists := map[string]func() float64{
@@ -237,7 +241,7 @@ func TestFalseAlarmRateOfExchangeableScores(t *testing.T) {
 	}
 	const n = 400_000
 	for name, dist := range dists {
-		for _, c := range []struct{ rate, low, high float64 }{{0.05, 0.9, 1.1}, {0.01, 0.8, 1.2}, {0.002, 0.4, 1.5}, {0.001, 0, 2}, {0.0001, 0, 7}} {
+		for _, c := range []struct{ rate, low, high float64 }{{0.05, 0.9, 1.1}, {0.01, 0.8, 1.2}, {0.002, 0.4, 1.5}, {0.001, 0, 1}, {0.0001, 0, 1.5}} {
 			r := New(Conformal, c.rate)
 			state := make([]float32, r.Size())
 			alarms := 0
@@ -293,6 +297,16 @@ func TestCheck(t *testing.T) {
 	}
 	bad(New(Quantile, 1))
 	bad(New(Conformal, 1e-7))
+	bad(Rule{Kind: Conformal, Value: 0.0001, History: 998})
+	if r := (Rule{Kind: Conformal, Value: 0.0001, History: 999}); r.Check() != nil {
+		t.Error(r.Check())
+	}
+	if r := New(Conformal, 0.0001); r.History != 999 || r.Check() != nil {
+		t.Errorf("%+v: %v", r, r.Check())
+	}
+	if r := New(Conformal, minRate); r.Check() != nil {
+		t.Errorf("%+v: %v", r, r.Check())
+	}
 	bad(New(Conformal, 0.6))
 	bad(New(Kind(9), 1))
 	bad(Rule{Kind: Quantile, Value: 0.5, Margin: nan, History: 512})
