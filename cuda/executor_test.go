@@ -41,6 +41,32 @@ func (c checked) Close() error {
 	return err
 }
 
+// placed is one that has to say where its tasks were scored.
+type placed struct{ checked }
+
+func (p placed) Placed() executortest.Placed { return placedBy(p.Stats()) }
+
+func (p placed) Takes(op detectors.Op) bool { return opPlans[op] != nil }
+
+func placedBy(s Stats) executortest.Placed {
+	var tasks uint64
+	for _, d := range s.Devices {
+		tasks += d.Tasks
+	}
+	return executortest.Placed{Device: tasks - s.Declined, Declined: s.Declined, CPU: s.CPUTasks}
+}
+
+// byKernels demands that kernels scored the tasks so far, but for a share that they may
+// have left to the CPU.
+func byKernels(t testing.TB, s Stats, most float64) {
+	t.Helper()
+	p := placedBy(s)
+	t.Logf("%d tasks were scored on the device, %d declined", p.Device, p.Declined)
+	if p.Device == 0 || float64(p.CPU) > most*float64(p.Device+p.CPU) {
+		t.Errorf("%d tasks were scored on the device, %d on the CPU, of them %d declined; %.0f %% are allowed", p.Device, p.CPU, p.Declined, 100*most)
+	}
+}
+
 func noFault(t testing.TB, s Stats) {
 	for _, d := range s.Devices {
 		if d.Faults > 0 {
@@ -57,11 +83,15 @@ func TestConformance(t *testing.T) {
 	for _, fault := range []string{"", "flag"} {
 		t.Run("fault="+fault, func(t *testing.T) {
 			executortest.Run(t, func() detectors.Executor {
-				return checked{open(t, goChildOptions(t, fault)), t, func(t testing.TB, s Stats) {
+				e := checked{open(t, goChildOptions(t, fault)), t, func(t testing.TB, s Stats) {
 					noFault(t, s)
 					tasks += s.Devices[0].Tasks
 					declined += s.Declined
 				}}
+				if fault == "" {
+					return placed{e}
+				}
+				return e
 			})
 		})
 	}

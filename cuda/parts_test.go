@@ -91,12 +91,12 @@ func TestEmulated(t *testing.T) {
 func conformance(t *testing.T, o Options, without ...string) {
 	var tasks uint64
 	executortest.Run(t, func() detectors.Executor {
-		return checked{open(t, o), t, func(t testing.TB, s Stats) {
+		return placed{checked{open(t, o), t, func(t testing.TB, s Stats) {
 			noFault(t, s)
 			for _, d := range s.Devices {
 				tasks += d.Tasks
 			}
-		}}
+		}}}
 	}, without...)
 	t.Logf("%d tasks were on the device", tasks)
 	if tasks == 0 {

@@ -112,11 +112,7 @@ func svdsstOn(t *testing.T, o Options, windows []int, more int, device bool) {
 			t.Errorf("%s: the result among others is not the one it has alone", r.name)
 		}
 	}
-	s := e.Stats()
-	if s.Devices[0].Tasks == 0 {
-		t.Error("nothing was on the device")
-	}
-	t.Logf("%d tasks on the device, %d on the CPU", s.Devices[0].Tasks, s.CPUTasks)
+	byKernels(t, e.Stats(), 0.1)
 }
 
 // svdsstRun is a task.

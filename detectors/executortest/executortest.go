@@ -2,8 +2,8 @@
 // measured by: all ops on all of their cases.
 //
 // Run holds an executor to the definitions, to the promise that a task's result
-// depends on that task alone, to the bit, and to leaving alone what is not its
-// own. Inputs are drawn anew each time; ODRADEK_TEST_SEED repeats a run.
+// depends on that task alone, to the bit, to leaving alone what is not its own, and,
+// where it has a device (Placer), to scoring there what its kernels are for. Inputs are drawn anew each time; ODRADEK_TEST_SEED repeats a run.
 package executortest
 
 import (
@@ -55,8 +55,13 @@ func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string)
 		t.Run(op.String(), func(t *testing.T) {
 			e := newExecutor()
 			defer shut(t, e)
+			where := follow(e, op)
 			for _, c := range chains {
 				c.define(t, e, !slices.Contains(without, "definitions"))
+				where.scored(c.Name, len(c.tasks))
+			}
+			for _, err := range where.end() {
+				t.Error(err)
 			}
 		})
 	}

@@ -1,0 +1,101 @@
+package executortest
+
+import (
+	"fmt"
+	"regexp"
+
+	"odradek/detectors"
+)
+
+// Placed are how many tasks an executor has scored so far, by where.
+type Placed struct {
+	Device   uint64 // by kernels of a device
+	Declined uint64 // by the CPU, after a kernel had left them alone
+	CPU      uint64 // by the CPU, those included
+}
+
+func (p Placed) less(q Placed) Placed {
+	return Placed{p.Device - q.Device, p.Declined - q.Declined, p.CPU - q.CPU}
+}
+
+// Placer is an executor with a device beside the CPU. A comparison of results cannot
+// tell a kernel that works from one that leaves every task to the CPU, so a Placer is
+// held to its counts as well.
+type Placer interface {
+	detectors.Executor
+	Placed() Placed
+	Takes(detectors.Op) bool // there is a kernel for the op
+}
+
+// mayDecline are the cases whose tasks a kernel may leave to the CPU, by their name.
+// It has to score every task of any other case.
+var mayDecline = map[detectors.Op]*regexp.Regexp{
+	// Singular values that are equal, or are but for rounding: svdsst.cu.
+	detectors.SVDSST: regexp.MustCompile(`level|tied|square|spikes|flat spectrum|Rank:1\d .*tones|Window:[234] `),
+}
+
+// mostDeclined is the share of an op's tasks that a kernel may leave to the CPU, over
+// all cases: 19 to 26 % of svdsst's in 60 runs.
+var mostDeclined = map[detectors.Op]float64{detectors.SVDSST: 0.3}
+
+// overLimits is the share of an op's tasks that may be of shapes which no kernel takes.
+const overLimits = 0.05
+
+// placements follows where an op's cases are scored, one after the other.
+type placements struct {
+	e      Placer
+	op     detectors.Op
+	at     Placed // before the case in hand
+	sum    Placed
+	tasks  int
+	faults []error
+}
+
+// follow returns nil for an executor that does not say where it scores a task.
+func follow(e detectors.Executor, op detectors.Op) *placements {
+	p, ok := e.(Placer)
+	if !ok {
+		return nil
+	}
+	return &placements{e: p, op: op, at: p.Placed()}
+}
+
+// scored counts the tasks of a case, each executed in a batch of its own.
+func (p *placements) scored(name string, tasks int) {
+	if p == nil {
+		return
+	}
+	now := p.e.Placed()
+	of := now.less(p.at)
+	p.at, p.tasks = now, p.tasks+tasks
+	p.sum = Placed{p.sum.Device + of.Device, p.sum.Declined + of.Declined, p.sum.CPU + of.CPU}
+	if of.Device+of.CPU != uint64(tasks) {
+		p.faultf("%s: of %d tasks the device scored %d and the CPU %d", name, tasks, of.Device, of.CPU)
+	}
+	if may := mayDecline[p.op]; of.Declined > 0 && (may == nil || !may.MatchString(name)) {
+		p.faultf("%s: the kernel left %d of %d tasks to the CPU, where it has to score all", name, of.Declined, tasks)
+	}
+}
+
+func (p *placements) faultf(format string, a ...any) {
+	p.faults = append(p.faults, fmt.Errorf(format, a...))
+}
+
+// end returns what is wrong with where the op's tasks were scored.
+func (p *placements) end() []error {
+	if p == nil {
+		return nil
+	}
+	s, over := p.sum, p.sum.CPU-p.sum.Declined
+	switch takes := p.e.Takes(p.op); {
+	case !takes && s.Device+s.Declined > 0:
+		p.faultf("%v: the device had %d tasks, but has no kernel for the op", p.op, s.Device+s.Declined)
+	case takes && s.Device == 0:
+		p.faultf("%v: the device scored none of %d tasks, its kernel left %d to the CPU", p.op, p.tasks, s.Declined)
+	case takes && float64(s.Declined) > mostDeclined[p.op]*float64(p.tasks):
+		p.faultf("%v: the kernel left %d of %d tasks to the CPU, more than %.0f %%", p.op, s.Declined, p.tasks, 100*mostDeclined[p.op])
+	case takes && float64(over) > overLimits*float64(p.tasks):
+		p.faultf("%v: no kernel takes %d of %d tasks", p.op, over, p.tasks)
+	}
+	return p.faults
+}
