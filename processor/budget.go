@@ -133,7 +133,7 @@ func (pt *partition) measure(ctx context.Context, f *fitting) error {
 	}
 	survey := keystate.NewSurvey(pt.p.cfg.State)
 	err = pt.read(ctx, tp, from, to, func(rec *kafka.Record) error {
-		if rec.Key != nil && string(rec.Key) != OwnerKey {
+		if rec.Key != nil && !AboutLog(string(rec.Key)) {
 			survey.Add(rec.Key, rec.Value)
 		}
 		return nil

@@ -23,7 +23,8 @@ import (
 // before anything is folded, and is left alone from then on: it stays near the
 // front of the log, where a deletion of old records takes it first.
 
-// OwnerKey is the key of the owner record. No key of keystate begins with it.
+// OwnerKey is the key of the owner record. Keys of other records about the changelog
+// begin with it, and no key of keystate does: see AboutLog.
 const OwnerKey = "O"
 
 // Owner is the value of an owner record.
@@ -136,7 +137,7 @@ func (pt *partition) begin(at int64, start bool) error {
 	pt.state.Committed(at)
 	pt.committed.Store(at)
 	pt.settled = at
-	pt.starting.Store(start || !pt.forward && pt.owner.lack)
+	pt.starting.Store(start || !pt.forward && (pt.owner.lack || pt.lacksSettings()))
 	return nil
 }
 
@@ -168,7 +169,7 @@ func (pt *partition) started() {
 }
 
 // joinStart makes the start of the partition a result of the open cycle: its
-// offset with a replay floor, the owner record, and deletions of what a state that
+// offset with a replay floor, the owner and settings records, and deletions of what a state that
 // was given up has left in the changelog.
 func (pt *partition) joinStart(ctx context.Context) error {
 	c, err := pt.enter(ctx)
@@ -205,6 +206,11 @@ func (pt *partition) writeStart(c *cycle) (bytes int, err error) {
 	}
 	if pt.owner.lack {
 		put([]byte(OwnerKey), pt.owner.now.value())
+	}
+	if err == nil && pt.lacksSettings() {
+		var n int
+		n, err = pt.putSettings(b)
+		bytes += n
 	}
 	if err != nil {
 		err = stuckWrite(fmt.Errorf("processor: %s/%d: write to %s: %w", pt.tp.Topic, pt.tp.Partition, t.name, err))

@@ -76,9 +76,10 @@ type partition struct {
 	value      []byte
 	open       map[string]int64 // anomalies by detector
 	owner      owned
-	growing    bool     // the topic has grown, and the next sample's offset is where that is decided
-	waiting    bool     // for the commit of the start: nothing is fetched
-	wipe       [][]byte // changelog keys to delete (state given up), until that is committed
+	made       []StateSettings // that the changelog's settings record has
+	growing    bool            // the topic has grown, and the next sample's offset is where that is decided
+	waiting    bool            // for the commit of the start: nothing is fetched
+	wipe       [][]byte        // changelog keys to delete (state given up), until that is committed
 	arrivals   arrivals
 	work       restoreWork
 	lates      lateLog

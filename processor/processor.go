@@ -71,6 +71,9 @@ type Config struct {
 	Decoder  *schemas.Decoder // cloned for each partition
 	State    *keystate.Config
 	Executor detectors.Executor
+	// Settings are behind the fingerprints of State, an entry for each detector and
+	// one for held samples; nil: refusals of state name no setting.
+	Settings []StateSettings
 	// StateBytes is what the states of all partitions may take, by State.Bytes;
 	// 0: no limit.
 	StateBytes int64

@@ -146,10 +146,11 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		case errors.Is(err, keystate.ErrAhead):
 			return err
 		case errors.Is(err, keystate.ErrMismatch):
-			return &RefusedError{TP: pt.tp, Reason: err.Error(), Decide: "ODRADEK_STATE_MISMATCH=reset, which empties just what the change covers, or worker state reset"}
+			return pt.refuseMismatched(err)
 		}
 		return fmt.Errorf("processor: %s/%d: restore: %w", pt.tp.Topic, pt.tp.Partition, err)
 	}
+	pt.tellMismatched()
 	began := time.Now()
 	if err := pt.replay(ctx, &floor, max(floor.From(), starts), off.Offset); err != nil {
 		return err
@@ -189,7 +190,7 @@ func (pt *partition) loadChangelog(ctx context.Context, wanted bool) (map[string
 
 func (pt *partition) readChangelog(ctx context.Context, wanted bool, fit *fitting) (map[string]struct{}, error) {
 	tp := pt.changelogTP()
-	pt.owner = owned{}
+	pt.owner, pt.made = owned{}, nil
 	from, err := pt.list(ctx, tp, StartEarliest)
 	if err != nil {
 		return nil, err
@@ -211,8 +212,14 @@ func (pt *partition) readChangelog(ctx context.Context, wanted bool, fit *fittin
 		if rec.Key == nil {
 			return nil
 		}
-		if string(rec.Key) == OwnerKey {
+		switch key := string(rec.Key); {
+		case key == OwnerKey:
 			return pt.loadOwner(tp, rec.Value)
+		case key == SettingsKey:
+			pt.loadSettings(rec.Value)
+			return nil
+		case AboutLog(key):
+			return nil // of a later version
 		}
 		if rec.Value == nil {
 			delete(stored, string(rec.Key))

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"odradek/processor"
 	"odradek/processor/keystate"
 	"odradek/schemas"
 )
@@ -69,16 +71,59 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 	return ks, nil
 }
 
+// StateSettings are the settings behind the fingerprints of ks, which KeystateConfig
+// has made: what canonicalWindow and canonical put into words, setting by setting.
+func (c *Config) StateSettings(ks *keystate.Config) []processor.StateSettings {
+	source := map[string]string{}
+	for _, s := range c.settings {
+		source[s.name] = s.source
+	}
+	key, at := c.Mapping.keyAndTime()
+	mapping := []processor.Setting{
+		{Name: prefix + "KEY_FIELD", Value: key}, {Name: prefix + "TIME_FIELD", Value: at}, {Name: prefix + "TIME_UNIT", Value: c.Mapping.TimeUnit},
+	}
+	held := append(slices.Clone(mapping), processor.Setting{Name: prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")})
+	var list []processor.StateSettings
+	for i := range c.Detectors {
+		d, dc := &c.Detectors[i], &ks.Detectors[i]
+		fields := processor.Setting{Name: detectorPrefix(d.Name) + "FIELDS", Value: strings.Join(d.Fields, ",")}
+		if source[fields.Name] == "default" {
+			fields.Shown = prefix + "VALUE_FIELDS"
+		}
+		held = append(held, fields)
+		s := processor.StateSettings{Detector: d.Name, Window: processor.Fingerprint(ks.Windows[dc.Window].Fingerprint), Params: processor.Fingerprint(dc.Fingerprint),
+			Fields: append(slices.Clone(mapping), fields)}
+		op := func(name, value string) {
+			s.Op = append(s.Op, processor.Setting{Name: detectorPrefix(d.Name) + name, Value: value})
+		}
+		op("OP", d.Op)
+		op("WINDOW", strconv.Itoa(d.Window))
+		op("STRIDE", strconv.Itoa(d.Stride))
+		for _, p := range collectParams(d.params, "") {
+			if p.tag.Get("alarm") == "" {
+				op(p.name, formatValue(p.field))
+			}
+		}
+		list = append(list, s)
+	}
+	return append(list, processor.StateSettings{Window: processor.Fingerprint(ks.Layout()), Fields: held})
+}
+
+// keyAndTime are the two fields, a default by its name.
+func (m *mappingSettings) keyAndTime() (key, at string) {
+	if key = m.KeyField; key == "" {
+		key = "@key"
+	}
+	if at = m.TimeField; at == "" {
+		at = "@timestamp"
+	}
+	return key, at
+}
+
 // canonicalWindow is the text that a window's fingerprint is made of: how a
 // record becomes the rows of the window.
 func (c *Config) canonicalWindow(fields []string) string {
 	m := &c.Mapping
-	key, at := m.KeyField, m.TimeField
-	if key == "" {
-		key = "@key"
-	}
-	if at == "" {
-		at = "@timestamp"
-	}
+	key, at := m.keyAndTime()
 	return fmt.Sprintf("window;1;key=%q;time=%q;unit=%s;fields=%q", key, at, m.TimeUnit, fields)
 }

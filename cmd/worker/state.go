@@ -276,6 +276,9 @@ func splitRecordKey(key string) (kind, series string, numbers []uint64) {
 	if key == "" {
 		return "unknown", key, nil
 	}
+	if key == processor.SettingsKey {
+		return "settings", "", nil
+	}
 	k, ok := recordKinds[key[0]]
 	end := len(key) - 8*k.numbers
 	if !ok || end < 1 {
@@ -334,6 +337,9 @@ func (s *stateTool) list(ctx context.Context, t terminal) error {
 					p.Series++
 				}
 				p.Records[kind]++
+				if processor.AboutLog(r.key) && r.key != processor.OwnerKey {
+					continue
+				}
 				if r.key == processor.OwnerKey {
 					owner, err := processor.ParseOwner(r.value)
 					if err == nil {

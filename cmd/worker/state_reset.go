@@ -241,7 +241,7 @@ func (s *stateTool) wipe(ctx context.Context, which func(tp kafka.TP, key string
 		}
 		now := time.Now().UnixMilli()
 		for _, r := range live {
-			if r.key == processor.OwnerKey || !which(tp, r.key) {
+			if processor.AboutLog(r.key) || !which(tp, r.key) {
 				continue
 			}
 			if err := b.Append(now, []byte(r.key), nil, nil); err != nil {

@@ -109,7 +109,7 @@ func (s *stateTool) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]b
 	}
 	state := keystate.New(cfg)
 	for _, r := range recs {
-		if r.key == "" || r.key == processor.OwnerKey {
+		if r.key == "" || processor.AboutLog(r.key) {
 			continue
 		}
 		if err := state.Load([]byte(r.key), r.value); err != nil {

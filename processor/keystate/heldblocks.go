@@ -298,7 +298,7 @@ func (s *State) loadHeldSamples(d *decoder, k *Key) {
 		return
 	}
 	if !same {
-		s.mismatched(k, "the value fields are others, and samples were held")
+		s.mismatched(k, Mismatch{Fields: true, Window: layout})
 		return
 	}
 	if missing {

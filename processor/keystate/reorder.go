@@ -150,7 +150,7 @@ func (s *State) loadHeld(d *decoder, k *Key) {
 	if layout == s.layout && dim == s.cfg.Dim {
 		k.held = &heldList{size: 2 + dim, words: make([]uint64, 0, n*(2+dim))}
 	} else {
-		s.mismatched(k, "the value fields are others, and samples were held")
+		s.mismatched(k, Mismatch{Fields: true, Window: layout})
 	}
 	lastTime, lastOffset := int64(minTime), int64(minTime)
 	for range n {

@@ -16,9 +16,6 @@ var (
 	// member has committed since the offset was read, or offset and changelog do
 	// not belong together. Read the committed offset again.
 	ErrAhead = errors.New("the changelog is ahead of the committed offset")
-	// ErrMismatch: the state was made by another configuration. Config.KeepMismatched
-	// drops just what the change covers.
-	ErrMismatch = errors.New("the stored state was made by another configuration")
 )
 
 // loading is what only a restore needs.
@@ -26,7 +23,7 @@ type loading struct {
 	parts    map[string]map[uint64][]byte    // heads' parts whose head has not come
 	staged   map[string][]staged             // by name: segments since the last head
 	blocks   map[string]map[blockName][]byte // by name: those of held samples
-	mismatch map[*Key]string                 // what the last head had of another configuration
+	mismatch map[*Key][]Mismatch             // what the last head had of another configuration
 	rewrite  map[*Key]struct{}               // keys to write again because of it
 	broken   map[*Key]broken                 // keys whose last head is not complete
 	times    []uint64
@@ -63,7 +60,7 @@ func (s *State) Load(key, value []byte) error {
 	if s.load == nil {
 		s.load = &loading{
 			parts: map[string]map[uint64][]byte{}, staged: map[string][]staged{}, blocks: map[string]map[blockName][]byte{},
-			mismatch: map[*Key]string{}, rewrite: map[*Key]struct{}{}, broken: map[*Key]broken{},
+			mismatch: map[*Key][]Mismatch{}, rewrite: map[*Key]struct{}{}, broken: map[*Key]broken{},
 		}
 	}
 	kind, name, suffix, err := splitKey(key)
@@ -357,13 +354,6 @@ func (s *State) unload(k *Key) {
 	delete(s.blocks, k)
 }
 
-func (s *State) mismatched(k *Key, format string, args ...any) {
-	if s.load.mismatch[k] == "" {
-		s.load.mismatch[k] = fmt.Sprintf(format, args...)
-	}
-	s.load.rewrite[k] = struct{}{}
-}
-
 // maxSegments bounds the segments of a window: a fault in the rest of a head
 // must not ask for endless deletions.
 const maxSegments = 1 << 17
@@ -466,9 +456,9 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 				}
 				switch {
 				case s.cfg.Windows[det.Window].Fingerprint != window:
-					s.mismatched(k, "the fields of detector %s are others", det.Name)
+					s.mismatched(k, Mismatch{Detector: det.Name, Fields: true, Window: window, Params: print})
 				case det.Fingerprint != print:
-					s.mismatched(k, "the parameters of detector %s are others", det.Name)
+					s.mismatched(k, Mismatch{Detector: det.Name, Window: window, Params: print})
 				case len(fresh) >= int(det.stride) || len(carry) > det.maxCarry || len(fresh) > 0 && k.wins[i].rows == 0 && s.load.broken[k].err == nil:
 					d.fail()
 				default:
@@ -504,7 +494,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		}
 	}
 	var drop []*Key
-	changed, example := 0, (*Key)(nil)
+	var differ mismatches
 	top := int64(math.MinInt64)
 	for k := range s.keys.all {
 		if d := s.latest(Eviction, k.name); !k.inLog || d != nil && k.asOf <= d.offset {
@@ -521,16 +511,12 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		if b, ok := s.load.broken[k]; ok {
 			return fmt.Errorf("keystate: key %s: %w", Digest(k.name), b.err)
 		}
-		if s.load.mismatch[k] != "" {
-			changed++
-			if example == nil || string(k.name) < string(example.name) {
-				example = k
-			}
-		}
+		differ.add(k, s.load.mismatch[k])
 	}
-	if changed > 0 && !s.cfg.KeepMismatched {
-		return fmt.Errorf("keystate: %s (%d keys, for example %s): %w", s.load.mismatch[example], changed, Digest(example.name), ErrMismatch)
+	if err := differ.err(); err != nil && !s.cfg.KeepMismatched {
+		return err
 	}
+	s.Mismatched = differ.list()
 	last, err := s.beginDecisions(f, committed, ahead)
 	if err != nil {
 		return err

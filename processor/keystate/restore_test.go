@@ -291,6 +291,22 @@ func TestChangedConfiguration(t *testing.T) {
 			if s, err = loaded(cfg, log, n); err != nil {
 				t.Fatal(err)
 			}
+			told := 0
+			for _, m := range s.Mismatched {
+				if m.Keys != s.Keys() || m.Detector == "" || m.Window == 0 || m.Params == 0 {
+					t.Errorf("%+v of %d keys", m, s.Keys())
+				}
+				told++
+			}
+			changed := 0
+			for i, want := range c.marks {
+				if !want && cfg.Detectors[i].Name != "new" {
+					changed++
+				}
+			}
+			if told != changed {
+				t.Errorf("%d differences are told of, want %d: %v", told, changed, s.Mismatched)
+			}
 			for w, want := range c.rows {
 				if got := rows(s, w); (got > 0) != want {
 					t.Errorf("window %d has %d rows", w, got)

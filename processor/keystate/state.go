@@ -284,6 +284,9 @@ type State struct {
 	Suspects SuspectCounts
 	// LostSuspects is how many suspects of the floor the replay did not find.
 	LostSuspects int
+	// Mismatched is what BeginReplay has dropped because another configuration made
+	// it (Config.KeepMismatched).
+	Mismatched []Mismatch
 	// EvictedKeys are the keys evicted since New, less what was rolled back.
 	EvictedKeys int64
 
@@ -413,12 +416,7 @@ func New(cfg *Config) *State {
 	if !filtered {
 		s.all = s.shapeOf(func(int) bool { return true })
 	}
-	h := fnv.New64a()
-	fmt.Fprint(h, cfg.Dim)
-	for _, w := range cfg.Windows {
-		fmt.Fprint(h, ";", w.Fingerprint, w.Columns)
-	}
-	s.layout = h.Sum64()
+	s.layout = cfg.Layout()
 	s.cur.reset(s)
 	return s
 }

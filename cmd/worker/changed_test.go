@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/processor"
+	"odradek/processor/brokertest"
+)
+
+// lines are the lines of the worker's log that have the text.
+func (w *child) lines(text string) (list []string) {
+	b, _ := os.ReadFile(w.log)
+	for line := range strings.SplitSeq(string(b), "\n") {
+		if strings.Contains(line, text) {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// TestChangedSetting: a start that is refused because of a changed setting names the
+// setting, its value then and now; with ODRADEK_STATE_MISMATCH=reset one line a
+// partition says what was emptied and why. Of state without a settings record, as a
+// version before has written it, the settings that it may be are named.
+func TestChangedSetting(t *testing.T) {
+	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	rng := newRand(t)
+	ctx := context.Background()
+	const partitions = 2
+	input := c.Topic(t, "in", partitions)
+	m := newMeasurements(t, c.RegistryURL(t), input)
+	f := newFleet(t, c, input, input+"-g", "INSTANCE_ID=one")
+	again := func(name string, env ...string) {
+		t.Helper()
+		_, err := c.ProduceAcked(ctx, walk(t, m, input, rng, 6, 400))
+		must(t, err)
+		w := f.start(name, env...)
+		w.waitReady(t)
+		f.waitDone(time.Minute)
+		if code := w.drain(t); code != exitOK {
+			t.Errorf("%s drained with %d", name, code)
+		}
+	}
+	refused := func(name string, env []string, want ...string) {
+		t.Helper()
+		w := f.start(name, env...)
+		if code := w.exit(t, 30*time.Second); code != exitRefused {
+			t.Errorf("%s: exit code %d, want %d", name, code, exitRefused)
+		}
+		end := strings.Join(w.lines("worker ended"), "")
+		for _, text := range append(want, "ODRADEK_STATE_MISMATCH=reset") {
+			if !strings.Contains(end, text) {
+				t.Errorf("%s: the last line lacks %q:\n%s", name, text, end)
+			}
+		}
+		if strings.Contains(end, "sensor-0") {
+			t.Errorf("%s: the last line has a series key:\n%s", name, end)
+		}
+	}
+	again("first")
+	refused("key", []string{"KEY_FIELD=@key"}, "ODRADEK_KEY_FIELD was sensor and is @key (state of detector change, detector level)")
+	refused("time", []string{"TIME_FIELD=@timestamp", "TIME_UNIT=us"}, "ODRADEK_TIME_FIELD was time and is @timestamp, ODRADEK_TIME_UNIT was auto and is us")
+	refused("values", []string{"VALUE_FIELDS=value,sequence"}, "ODRADEK_VALUE_FIELDS was value and is value,sequence")
+	refused("fields", []string{"VALUE_FIELDS=value,sequence", "DETECTOR_CHANGE_FIELDS=value", "DETECTOR_LEVEL_FIELDS=sequence"},
+		"ODRADEK_DETECTOR_LEVEL_FIELDS was value and is sequence (state of detector level)")
+	refused("parameter", []string{"DETECTOR_CHANGE_RANK=2"}, "ODRADEK_DETECTOR_CHANGE_RANK was 3 and is 2 (state of detector change)")
+
+	again("reset", "KEY_FIELD=@key", "STATE_MISMATCH=reset")
+	w := f.workers[len(f.workers)-1]
+	told := w.lines("is emptied")
+	if len(told) != partitions {
+		t.Errorf("%d lines say what was emptied, want one for each of %d partitions:\n%s", len(told), partitions, strings.Join(told, "\n"))
+	}
+	for _, line := range told {
+		for _, text := range []string{"level=WARN", "ODRADEK_STATE_MISMATCH=reset", "window, scores and thresholds of detector change of ", " series", "ODRADEK_KEY_FIELD was sensor and is @key"} {
+			if !strings.Contains(line, text) {
+				t.Errorf("the line lacks %q:\n%s", text, line)
+			}
+		}
+		if strings.Contains(line, "sensor-0") {
+			t.Errorf("the line has a series key:\n%s", line)
+		}
+	}
+	again("same", "KEY_FIELD=@key", "STATE_MISMATCH=reset")
+	if told := f.workers[len(f.workers)-1].lines("is emptied"); len(told) > 0 {
+		t.Errorf("nothing was changed, and the log says\n%s", strings.Join(told, "\n"))
+	}
+
+	for p := range int32(partitions) {
+		_, err := c.ProduceAcked(ctx, []brokertest.Record{{Topic: changelogName(changelogPrefix(f.group), input), Partition: p, Key: []byte(processor.SettingsKey)}})
+		must(t, err)
+	}
+	refused("no record", []string{"TIME_UNIT=s"}, "one of ODRADEK_KEY_FIELD=sensor, ODRADEK_TIME_FIELD=time, ODRADEK_TIME_UNIT=s, ODRADEK_VALUE_FIELDS=value", "a version before")
+}
