@@ -7,7 +7,7 @@
 #   make device-kit                       # here: bin/device, about 60 MB
 #   bin/device/device.sh OUT [STEP...]    # there; results in OUT
 #
-# Steps, default all that the machine has the tools for: suite memcheck racecheck
+# Steps, default all that the machine has the tools for: suite windows memcheck racecheck
 # bench torch demo; besides, resident (windows that stay on the device, against
 # windows that travel) and scale (one GPU against several; GPUS=1,2,4).
 # SHAPES is a regular expression of the names of shapes that bench and scale measure.
@@ -15,7 +15,7 @@ set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?usage: device.sh OUT [STEP...]}
 shift
-steps=${*:-suite memcheck racecheck bench torch demo}
+steps=${*:-suite windows memcheck racecheck bench torch demo}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 cd "$here" || exit 1
@@ -35,8 +35,20 @@ result() { # STEP CODE LOG
 nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv,noheader >>"$out/device.txt" 2>&1
 
 suite() {
-	timeout 300 ./cuda.test -test.v -test.run '^TestDevice' >"$out/suite.txt" 2>&1
+	timeout 300 ./cuda.test -test.v -test.run '^TestDevice' -test.skip '^TestDeviceWindows$' >"$out/suite.txt" 2>&1
 	result suite $? "$out/suite.txt"
+}
+
+# windows says what the kernels leave to the CPU, of made windows and, with windows.gz
+# (`make device-kit DATA=FOLDER`), of recordings.
+windows() {
+	local code
+	[[ -f windows.gz ]] || echo "windows    windows.gz is not here: recordings are skipped"
+	ODRADEK_TEST_WINDOWS=$([[ -f windows.gz ]] && echo "$here/windows.gz") \
+		timeout 400 ./cuda.test -test.v -test.run '^TestDeviceWindows$' >"$out/windows.txt" 2>&1
+	code=$?
+	grep -oE 'TestDeviceWindows/[a-z_/]+$|[a-z]+ (w|N)=.*declined.*' "$out/windows.txt"
+	result windows $code "$out/windows.txt"
 }
 
 # sanitize runs the suite's device part in a child under one of compute-sanitizer's
@@ -120,7 +132,7 @@ demo() {
 
 for step in $steps; do
 	case $step in
-	suite | bench | resident | scale | torch | demo) $step ;;
+	suite | windows | bench | resident | scale | torch | demo) $step ;;
 	memcheck | racecheck) sanitize "$step" ;;
 	*) echo "no step $step" >&2 && exit 2 ;;
 	esac

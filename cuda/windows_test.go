@@ -1,0 +1,49 @@
+//go:build linux
+
+package cuda
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"odradek/detectors/executortest"
+)
+
+// recordings names the file of pieces of recordings; scripts/windows.go makes it of
+// data sets that are no part of the repository.
+const recordings = "ODRADEK_TEST_WINDOWS"
+
+// TestEmulatedWindows counts what kernels leave to the CPU of windows like those of
+// recordings, and of recordings.
+func TestEmulatedWindows(t *testing.T) { windowsOn(t, emulated(t), 3, 40, 1, 0) }
+
+// TestDeviceWindows does so on a device, with more of them.
+func TestDeviceWindows(t *testing.T) {
+	windowsOn(t, deviceOptions(t), 100, 1<<20, 4, 200*time.Millisecond)
+}
+
+// windowsOn scores each series of a made kind, and most of a recorded set, at so many
+// places of a series.
+func windowsOn(t *testing.T, o Options, each, most, places int, measured time.Duration) {
+	e := placed{checked{open(t, o), t, noFault}}
+	defer e.Close()
+	executortest.Windows(t, e, executortest.LikeRecordings(seeded(t), each, 640), places, measured)
+	t.Run("recordings", func(t *testing.T) {
+		path := os.Getenv(recordings)
+		if path == "" {
+			missing(t, "windows", recordings+" names no file (scripts/windows.go makes one)")
+		}
+		all, err := executortest.ReadSeries(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken := map[string]int{}
+		all = slices.DeleteFunc(all, func(s executortest.Series) bool {
+			taken[s.Set]++
+			return taken[s.Set] > most
+		})
+		executortest.Windows(t, e, all, places, measured)
+	})
+}
