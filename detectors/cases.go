@@ -103,6 +103,19 @@ func zscoreCases(rng *rand.Rand) []Case {
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 		add(8, dim, []int{3, 1}, s...)
 	}
+	missing := func(s signal, share float64) signal {
+		return signal{fmt.Sprintf("%s, %v missing", s.name, share), func(i, n int) float64 {
+			if v := s.at(i, n); rng.Float64() >= share {
+				return v
+			}
+			return math.NaN()
+		}}
+	}
+	for _, share := range []float64{0.1, 0.5, 0.9} {
+		s := signals(rng)
+		add(9, 1, []int{5, 16}, missing(s[rng.IntN(len(s))], share))
+		add(8, 3, []int{1, 16}, missing(s[0], share), s[2], missing(s[4], share))
+	}
 	add(8, 1, []int{1}, signals(rng)[0]).Bench = true
 	add(8, 1, []int{16}, signals(rng)[0]).Bench = true
 	add(256, 1, []int{16}, signals(rng)[0]).Bench = true

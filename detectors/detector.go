@@ -41,6 +41,13 @@ type Explainer interface {
 	Explain(r Rows, fresh int, expected, contribution []float64) bool
 }
 
+// Incomplete is a Detector that takes rows of which some values are missing: these are
+// NaN in X.
+type Incomplete interface {
+	Detector
+	Incomplete()
+}
+
 // Summarizer is a Detector that wants to know what has left its window.
 type Summarizer interface {
 	Detector

@@ -67,6 +67,10 @@ func TestZScoreExplains(t *testing.T) {
 		t.Errorf("expected %v, shares %v", expected, share)
 	}
 	r.X[10] = float32(math.NaN())
+	if !d.Explain(r, 1, expected, share) || !slices.Equal(expected, []float64{2.75, 16.25}) || !slices.Equal(share, []float64{0, 1}) {
+		t.Errorf("a value is missing: expected %v, shares %v", expected, share)
+	}
+	r.X[11] = float32(math.NaN())
 	if d.Explain(r, 1, expected, share) {
 		t.Error("a score that is not a number is explained")
 	}

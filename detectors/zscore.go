@@ -15,11 +15,16 @@ type zscore struct{ params []float32 }
 // NewZScore is the detector of op ZScore with the given window in rows, the
 // scored one included; at least 3.
 //
-// The score of a sample x is min(|x - mean| / sd, 1e6), mean and (population)
-// standard deviation taken over the window-1 rows before it, and averaged over
-// the values of a row. Where sd is 0 it is 0 if x equals the mean and 1e6 if
-// not. A NaN in the window makes the score NaN. Rows may be centred on any
-// origin. There is no carry; each score speaks of its own sample.
+// The score of a value x is min(|x - mean| / sd, 1e6), mean and (population)
+// standard deviation taken over the same field's values in the window-1 rows
+// before it. Where sd is 0 it is 0 if x equals the mean and 1e6 if not. The score
+// of a row is the largest of its values'.
+//
+// A NaN is a missing value, which is left out: a field has no score where x is
+// missing, where fewer than half of the values before it are there, or fewer than
+// two, or where one of these is infinite. A row none of whose fields has a score
+// scores NaN. Rows may be centred on any origin. There is no carry; each score
+// speaks of its own sample.
 func NewZScore(window int) (Detector, error) {
 	if window < 3 || window > 1<<24 {
 		return nil, fmt.Errorf("detectors: zscore: window is %d, use 3 to %d", window, 1<<24)
@@ -49,25 +54,23 @@ func (z *zscore) AppendFindings(dst []Finding, r Rows) []Finding {
 	return dst
 }
 
-// Explain expects the mean of the rows before. A value's share is that of its own
-// score.
+// Incomplete says that a missing value is left out.
+func (z *zscore) Incomplete() {}
+
+// Explain expects the mean of the values before, where there are enough of them. A
+// value's share is that of its own score in the sum of all: the row's score is that
+// of the value with the largest share.
 func (z *zscore) Explain(r Rows, fresh int, expected, contribution []float64) bool {
 	n := z.Window() - 1
 	row := r.Len() - r.Fresh + fresh
-	var own [1]float32
 	sum := 0.0
-	x := make([]float32, n+1)
 	for c := range r.Dim {
-		mean := 0.0
-		for i := range x {
-			x[i] = r.X[(row-n+i)*r.Dim+c]
-			if i < n {
-				mean += float64(x[i]) / float64(n)
-			}
+		z, mean := zscoreField(r.X[(row-n)*r.Dim+c:], r.Dim, n)
+		if z != z {
+			z = 0
 		}
-		zscoreScore(Rows{Dim: 1, Fresh: 1, Params: z.params, X: x, Scores: own[:]})
-		expected[c], contribution[c] = mean, float64(own[0])
-		sum += float64(own[0])
+		expected[c], contribution[c] = mean, z
+		sum += z
 	}
 	if !(sum > 0) {
 		return false
@@ -78,39 +81,62 @@ func (z *zscore) Explain(r Rows, fresh int, expected, contribution []float64) bo
 	return true
 }
 
-// zscoreScore is the definition, in two passes.
+// zscoreLeast is how many of the n values before one must be there for a score.
+func zscoreLeast(n int) int { return max(2, (n+1)/2) }
+
+// zscoreScore is the definition: the values that are there, in two passes.
 func zscoreScore(r Rows) {
 	n := int(r.Params[0]) - 1
 	for i := range r.Scores {
 		at := r.Len() - r.Fresh + i
-		sum := 0.0
+		score := math.NaN()
 		for d := range r.Dim {
-			value := func(row int) float64 { return float64(r.X[row*r.Dim+d]) }
-			mean, ss := 0.0, 0.0
+			var before []float64
 			for row := at - n; row < at; row++ {
-				mean += value(row) / float64(n)
+				if v := float64(r.X[row*r.Dim+d]); v == v {
+					before = append(before, v)
+				}
 			}
-			constant := true
-			for row := at - n; row < at; row++ {
-				constant = constant && value(row) == value(at-n)
-				ss += (value(row) - mean) * (value(row) - mean)
-			}
-			switch x := value(at); {
-			case constant && x == value(at-n):
-			case constant && x == x:
-				sum += zscoreCap
-			default:
-				sum += min(math.Abs(x-mean)/math.Sqrt(ss/float64(n)), zscoreCap)
+			if z := zscoreDefined(before, float64(r.X[at*r.Dim+d]), zscoreLeast(n)); !(z <= score) && z == z {
+				score = z
 			}
 		}
-		r.Scores[i] = float32(sum / float64(r.Dim))
+		r.Scores[i] = float32(score)
 	}
+}
+
+func zscoreDefined(before []float64, x float64, least int) float64 {
+	if len(before) < least {
+		return math.NaN()
+	}
+	n, mean, ss := float64(len(before)), 0.0, 0.0
+	for _, v := range before {
+		if math.IsInf(v, 0) {
+			return math.NaN()
+		}
+		mean += v / n
+	}
+	constant := true
+	for _, v := range before {
+		constant = constant && v == before[0]
+		ss += (v - mean) * (v - mean)
+	}
+	switch {
+	case x != x:
+		return x
+	case constant && x == before[0]:
+		return 0
+	case constant:
+		return zscoreCap
+	}
+	return min(math.Abs(x-mean)/math.Sqrt(ss/n), zscoreCap)
 }
 
 // zscoreCPU makes one pass over differences from the window's first row x0.
 // With q the sum of squares about x0 and s the sum, n*var = q - s*s/n; as x0 is
 // one of the n rows, (mean-x0)^2 <= (n-1) var (Samuelson 1968), so at most a
-// factor n of precision is lost, and a constant window gives exactly 0.
+// factor n of precision is lost, and a constant window gives exactly 0. A missing
+// value makes the result NaN; only then the field is gone over again.
 func zscoreCPU(r *Rows) {
 	n := int(r.Params[0]) - 1
 	inv := 1 / float64(n)
@@ -126,12 +152,16 @@ func zscoreCPU(r *Rows) {
 				s += d
 				q += d * d
 			}
-			r.Scores[i] = float32(zscoreOf(float64(w[n])-x0, s, q, inv))
+			z := zscoreOf(float64(w[n])-x0, s, q, inv)
+			if z != z {
+				z, _ = zscoreField(w, 1, n)
+			}
+			r.Scores[i] = float32(z)
 		}
 		return
 	}
 	for i := range r.Scores {
-		sum := 0.0
+		score := math.NaN()
 		for c := range dim {
 			x0 := float64(x[i*dim+c])
 			var s, q float64
@@ -140,10 +170,40 @@ func zscoreCPU(r *Rows) {
 				s += d
 				q += d * d
 			}
-			sum += zscoreOf(float64(x[(i+n)*dim+c])-x0, s, q, inv)
+			z := zscoreOf(float64(x[(i+n)*dim+c])-x0, s, q, inv)
+			if z != z {
+				z, _ = zscoreField(x[i*dim+c:], dim, n)
+			}
+			if z > score || score != score {
+				score = z
+			}
 		}
-		r.Scores[i] = float32(sum / float64(dim))
+		r.Scores[i] = float32(score)
 	}
+}
+
+// zscoreField is the score of the last of n+1 values that lie dim apart, and the mean
+// of those before it, without those that are missing; NaN where there is none.
+func zscoreField(x []float32, dim, n int) (z, mean float64) {
+	var x0, s, q float64
+	m := 0
+	for i := range n {
+		v := float64(x[i*dim])
+		if v != v {
+			continue
+		}
+		if m == 0 {
+			x0 = v
+		}
+		m++
+		s += v - x0
+		q += (v - x0) * (v - x0)
+	}
+	if m < zscoreLeast(n) {
+		return math.NaN(), math.NaN()
+	}
+	inv := 1 / float64(m)
+	return zscoreOf(float64(x[n*dim])-x0, s, q, inv), x0 + s*inv
 }
 
 // zscoreOf is the score of a value d from x0, for n = 1/inv rows before it

@@ -3,6 +3,7 @@ package detectors
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -34,9 +35,56 @@ func TestZScoreOfKnownWindows(t *testing.T) {
 	f(0, 3, 3, 3, 3)
 	f(zscoreCap, 3, 3, 3, 3.0000002)
 	f(zscoreCap, 0, 1e-30, 0, 1e9)
-	f(math.NaN(), 1, nan, 2, 3)
 	f(math.NaN(), 1, 1, 1, nan)
-	f(math.NaN(), nan, 1, 1, 1)
+	f(math.NaN(), nan, nan, nan, 1, 1)
+	f(math.NaN(), 1, float32(math.Inf(1)), 2, 3)
+	f(zscoreCap, 1, 2, 3, float32(math.Inf(-1)))
+	f(3, 1, nan, 2, 3)
+	f(0, nan, 1, 1, 1)
+	f(2, nan, 2, 4, 4, nan, nan, 4, 5, 5, 7, nan, 9, 1)
+	f(math.NaN(), nan, nan, nan, nan)
+}
+
+// TestZScoreOfVectors: one value of 40 that is 50 standard deviations off scores 50,
+// is the one with the largest share, and goes on doing so where others are missing.
+func TestZScoreOfVectors(t *testing.T) {
+	const n, dim, off = 101, 40, 17
+	d, nan := mustZScore(t, n), float32(math.NaN())
+	row := func(x []float32, i int) []float32 { return x[i*dim : (i+1)*dim] }
+	for name, spoil := range map[string]func(x []float32){
+		"all there":            func([]float32) {},
+		"one null beside it":   func(x []float32) { row(x, n-1)[3] = nan },
+		"nulls before":         func(x []float32) { row(x, 5)[3], row(x, 6)[off], row(x, 40)[off] = nan, nan, nan },
+		"a field is not there": func(x []float32) { each(n, func(i int) { row(x, i)[39] = nan }) },
+	} {
+		x := make([]float32, n*dim)
+		for i := range n {
+			for c := range dim {
+				row(x, i)[c] = float32(1 - 2*(i%2)) // mean 0, deviation 1
+			}
+		}
+		row(x, n-1)[off] = 50
+		spoil(x)
+		out := []float32{-1, -1}
+		r := Rows{Dim: dim, Fresh: 1, Params: d.Params(), X: x}
+		r.Scores = out[:1]
+		zscoreScore(r)
+		r.Scores = out[1:]
+		zscoreCPU(&r)
+		if out[0] < 49 || out[0] > 51 || math.Abs(float64(out[0]-out[1])) > 1e-4 {
+			t.Errorf("%s: scores %v by the definition, %v by the fast form", name, out[0], out[1])
+		}
+		expected, share := make([]float64, dim), make([]float64, dim)
+		if !d.(Explainer).Explain(r, 0, expected, share) || slices.Index(share, slices.Max(share)) != off || math.Abs(expected[off]) > 0.1 {
+			t.Errorf("%s: expected %v, shares %v", name, expected, share)
+		}
+	}
+}
+
+func each(n int, f func(i int)) {
+	for i := range n {
+		f(i)
+	}
 }
 
 func BenchmarkZScore(b *testing.B) {

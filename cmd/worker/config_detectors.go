@@ -20,7 +20,7 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|knn|lof|svdsst|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. knn: summed distances to the nearest of the samples before, or of a window. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. svdsst: change score by singular spectrum transformation with exact singular vectors, dearer than ikasst. zscore: distance of a sample to the mean of those before it, in standard deviations."`
+	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|knn|lof|svdsst|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. knn: summed distances to the nearest of the samples before, or of a window. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. svdsst: change score by singular spectrum transformation with exact singular vectors, dearer than ikasst. zscore: distance of a sample to the mean of those before it, in standard deviations; of several fields the largest, without those that are missing."`
 	Fields []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
 	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
 	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst and svdsst the length w of a subsequence, 4096 and 1024 at most: a score reads 2w-1+GAMMA samples. For knn and lof the points that a score is among, at least 2K, and 1048576 (knn) or 65536 (lof) at most. For zscore the samples a score reads, the scored one included. flatline has none."`
@@ -110,19 +110,21 @@ type flatlineParams struct {
 type opSettings struct {
 	params func() any                                               // defaults come from the tags
 	build  func(window int, params any) (detectors.Detector, error) // from parsed parameters
+	// version counts how often the op's scores have changed; it is in the fingerprint.
+	version int
 }
 
 var ops = map[string]opSettings{
-	"flatline": {func() any { return new(flatlineParams) }, func(_ int, params any) (detectors.Detector, error) {
+	"flatline": {params: func() any { return new(flatlineParams) }, build: func(_ int, params any) (detectors.Detector, error) {
 		return detectors.NewFlatline(params.(*flatlineParams).Tolerance)
 	}},
-	"ikasst": {func() any { return new(ikasstParams) }, buildIKASST},
-	"lof":    {func() any { return new(lofParams) }, buildLOF},
-	"knn":    {func() any { return new(knnParams) }, buildKNN},
-	"svdsst": {func() any { return new(svdsstParams) }, buildSVDSST},
-	"zscore": {func() any { return new(zscoreParams) }, func(window int, _ any) (detectors.Detector, error) {
+	"ikasst": {params: func() any { return new(ikasstParams) }, build: buildIKASST},
+	"lof":    {params: func() any { return new(lofParams) }, build: buildLOF},
+	"knn":    {params: func() any { return new(knnParams) }, build: buildKNN},
+	"svdsst": {params: func() any { return new(svdsstParams) }, build: buildSVDSST},
+	"zscore": {params: func() any { return new(zscoreParams) }, build: func(window int, _ any) (detectors.Detector, error) {
 		return detectors.NewZScore(window)
-	}},
+	}, version: 1}, // the largest of a row's scores, which was their mean
 }
 
 // detectorPrefix is what the names of a detector's settings begin with.
@@ -219,6 +221,9 @@ func (d *DetectorSettings) Build() (detectors.Detector, error) {
 func (d *DetectorSettings) canonical() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "detector;1;op=%s;window=%d;stride=%d;fields=%q", d.Op, d.Window, d.Stride, d.Fields)
+	if v := ops[d.Op].version; v > 0 {
+		fmt.Fprintf(&b, ";version=%d", v)
+	}
 	for _, s := range collectParams(d.params, "") {
 		if s.tag.Get("alarm") == "" {
 			fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))

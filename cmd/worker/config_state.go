@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"odradek/detectors"
 	"odradek/processor"
 	"odradek/processor/keystate"
 	"odradek/schemas"
@@ -18,7 +19,9 @@ func (c *Config) SchemaMapping() schemas.Mapping {
 }
 
 // KeystateConfig is the configuration of the state: one window for each
-// distinct list of fields, in order of first use, and the detectors on them.
+// distinct list of fields, in order of first use, and the detectors on them. A
+// detector that leaves out missing values has another window than those that do not:
+// the rows that lack some of several values are in it.
 func (c *Config) KeystateConfig() (*keystate.Config, error) {
 	mapping := c.SchemaMapping()
 	ks := &keystate.Config{
@@ -38,20 +41,25 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 	var windows []string
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
-		fields := strings.Join(d.Fields, ",")
-		w := slices.Index(windows, fields)
-		if w < 0 {
-			cols, err := mapping.Columns(d.Fields)
-			if err != nil {
-				return nil, fmt.Errorf("%sFIELDS: %w", detectorPrefix(d.Name), err)
-			}
-			w = len(windows)
-			windows = append(windows, fields)
-			ks.Windows = append(ks.Windows, keystate.WindowConfig{Columns: cols, Fingerprint: fingerprint(c.canonicalWindow(d.Fields))})
+		cols, err := mapping.Columns(d.Fields)
+		if err != nil {
+			return nil, fmt.Errorf("%sFIELDS: %w", detectorPrefix(d.Name), err)
 		}
 		det, err := d.Build()
 		if err != nil {
 			return nil, fmt.Errorf("%sWINDOW: %w", detectorPrefix(d.Name), err)
+		}
+		_, incomplete := det.(detectors.Incomplete)
+		incomplete = incomplete && len(cols) > 1
+		canonical := c.canonicalWindow(d.Fields)
+		if incomplete {
+			canonical += ";incomplete"
+		}
+		w := slices.Index(windows, canonical)
+		if w < 0 {
+			w = len(windows)
+			windows = append(windows, canonical)
+			ks.Windows = append(ks.Windows, keystate.WindowConfig{Columns: cols, Fingerprint: fingerprint(canonical), Incomplete: incomplete})
 		}
 		keys, err := keyPatterns(d.Keys)
 		if err != nil {
@@ -93,6 +101,9 @@ func (c *Config) StateSettings(ks *keystate.Config) []processor.StateSettings {
 		held = append(held, fields)
 		s := processor.StateSettings{Detector: d.Name, Window: processor.Fingerprint(ks.Windows[dc.Window].Fingerprint), Params: processor.Fingerprint(dc.Fingerprint),
 			Fields: append(slices.Clone(mapping), fields)}
+		if len(ks.Windows[dc.Window].Columns) > 1 { // the op says whether rows may lack values
+			s.Fields = append(s.Fields, processor.Setting{Name: detectorPrefix(d.Name) + "OP", Value: d.Op})
+		}
 		op := func(name, value string) {
 			s.Op = append(s.Op, processor.Setting{Name: detectorPrefix(d.Name) + name, Value: value})
 		}

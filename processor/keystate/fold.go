@@ -356,14 +356,13 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 	for i := range sh.wins {
 		sw, w := &sh.wins[i], &k.wins[i]
 		word := uint64(offset) << 1 // with the lowest bit for imputed
-		for _, c := range sw.cols {
-			if v := values[c]; v-v != 0 { // NaN, Inf
+		if missing := sw.missing(values); missing > 0 {
+			switch {
+			case s.cfg.Hold && w.rows > 0:
 				word |= 1
-				break
+			case s.cfg.Hold || !sw.incomplete || missing == len(sw.cols):
+				continue
 			}
-		}
-		if word&1 != 0 && (!s.cfg.Hold || w.rows == 0) {
-			continue
 		}
 		if w.rows == sw.need && !s.replaying {
 			s.cur.saveRow(k, i, sw, w)
@@ -447,10 +446,36 @@ func (s *State) pushRow(sw *shapeWin, w *win, time int64, values []float64, impu
 	}
 	last := ring[(at-1)*nc:]
 	for j, c := range sw.cols {
-		if v := values[c]; v-v == 0 {
+		switch v := values[c]; {
+		case v-v == 0:
 			row[j] = math.Float64bits(v)
-		} else {
+		case imputed:
 			row[j] = last[j]
+		default:
+			row[j] = missingValue
 		}
 	}
+}
+
+// missing is how many of the window's values a sample lacks: NaN and infinite ones.
+func (sw *shapeWin) missing(values []float64) int {
+	n := 0
+	for _, c := range sw.cols {
+		if v := values[c]; v-v != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// missingValue stands for a missing value in a row of an incomplete window.
+var missingValue = math.Float64bits(math.NaN())
+
+// takesIncomplete reports whether a detector scores rows with missing values.
+func takesIncomplete(d detectors.Detector, columns int) bool {
+	if z, ok := d.(detectors.Summarizer); ok && z.Summary(columns) != nil {
+		return false // of whole rows
+	}
+	_, ok := d.(detectors.Incomplete)
+	return ok && d.Op().Elem() != detectors.I64
 }

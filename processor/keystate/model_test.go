@@ -264,6 +264,17 @@ func (m *model) row(sm Sample) {
 			}
 			r.v = append(r.v, v)
 		}
+		if r.imputed && m.cfg.Windows[wi].Incomplete && !m.cfg.Hold {
+			r.imputed, r.v = false, nil
+			there := false
+			for _, c := range m.cfg.Windows[wi].Columns {
+				r.v = append(r.v, sm.Values[c])
+				there = there || !math.IsNaN(sm.Values[c])
+			}
+			if !there {
+				continue
+			}
+		}
 		if r.imputed && (!m.cfg.Hold || len(w.rows) == 0) {
 			continue
 		}
@@ -316,10 +327,20 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	centers := make([]float64, dim)
 	for c := range dim {
 		three := []float64{x[0].v[c], x[len(x)/2].v[c], x[len(x)-1].v[c]}
-		slices.Sort(three)
+		slices.Sort(three) // NaN first
 		centers[c] = three[1]
+		if math.IsNaN(three[0]) {
+			centers[c] = 0
+			column := []float64{x[0].v[c], x[len(x)/2].v[c], x[len(x)-1].v[c]}
+			for r := range x {
+				column = append(column, x[r].v[c])
+			}
+			if i := slices.IndexFunc(column, func(v float64) bool { return v == v }); i >= 0 {
+				centers[c] = column[i]
+			}
+		}
 		for r := range x {
-			dst[r*dim+c] = float32(x[r].v[c] - three[1])
+			dst[r*dim+c] = float32(x[r].v[c] - centers[c])
 		}
 	}
 	if p := f.Summary(dim); p != nil {

@@ -175,17 +175,10 @@ func (d *shapeDet) spoken(times []uint64) (fresh, about, until []uint64) {
 // behind the times: the columns' centers of the last rows, and the fresh rows.
 func (s *State) keepValues(w *win, d *shapeDet, rows int32) {
 	x, y := w.values(d.dim, rows)
-	n := int(rows)
-	at := func(i int) float64 {
-		if i < len(x) {
-			return math.Float64frombits(x[i])
-		}
-		return math.Float64frombits(y[i-len(x)])
-	}
 	for c := range d.dim {
 		center := 0.0
 		if d.elem == detectors.F32 {
-			center = median(at(c), at(n/2*d.dim+c), at((n-1)*d.dim+c))
+			center = centerOf(x, y, d.dim, c)
 		}
 		s.ptimes = append(s.ptimes, math.Float64bits(center))
 	}
@@ -211,6 +204,36 @@ func median(a, b, c float64) float64 {
 	return c
 }
 
+// centerOf is the center of a column of rows x and then y. Where one of the three is
+// missing it is the first of them that is there, and where all are, the first value
+// of the column.
+func centerOf(x, y []uint64, dim, c int) float64 {
+	n := (len(x) + len(y)) / dim
+	first, middle, last := valueOf(x, y, c), valueOf(x, y, n/2*dim+c), valueOf(x, y, (n-1)*dim+c)
+	if first == first && middle == middle && last == last {
+		return median(first, middle, last)
+	}
+	for _, v := range [...]float64{first, middle, last} {
+		if v == v {
+			return v
+		}
+	}
+	for i := c; i < n*dim; i += dim {
+		if v := valueOf(x, y, i); v == v {
+			return v
+		}
+	}
+	return 0
+}
+
+// valueOf is the i-th number of x and then y.
+func valueOf(x, y []uint64, i int) float64 {
+	if i < len(x) {
+		return math.Float64frombits(x[i])
+	}
+	return math.Float64frombits(y[i-len(x)])
+}
+
 // pack1 packs rows of one value, x and then y.
 func pack1(dst []float32, x, y []uint64) {
 	n := len(x) + len(y)
@@ -232,15 +255,8 @@ func pack1(dst []float32, x, y []uint64) {
 
 // packN packs rows of dim values.
 func packN(dst []float32, x, y []uint64, dim int) {
-	n := (len(x) + len(y)) / dim
-	at := func(i int) float64 {
-		if i < len(x) {
-			return math.Float64frombits(x[i])
-		}
-		return math.Float64frombits(y[i-len(x)])
-	}
 	for c := range dim {
-		center := median(at(c), at(n/2*dim+c), at((n-1)*dim+c))
+		center := centerOf(x, y, dim, c)
 		for i := c; i < len(x); i += dim {
 			dst[i] = float32(math.Float64frombits(x[i]) - center)
 		}

@@ -45,6 +45,10 @@ func randomConfig(r *rand.Rand) *Config {
 		}
 		cfg.Detectors = append(cfg.Detectors, d)
 	}
+	for i := range cfg.Windows {
+		whole := func(d DetectorConfig) bool { return d.Window == i && d.Detector.(*fake).bins != nil }
+		cfg.Windows[i].Incomplete = r.IntN(2) == 0 && !slices.ContainsFunc(cfg.Detectors, whole)
+	}
 	if r.IntN(2) == 0 {
 		cfg.Silence = int64(1 + r.IntN(1500))
 	}

@@ -16,13 +16,14 @@ type shape struct {
 
 // shapeWin is a window as the shape's detectors need it.
 type shapeWin struct {
-	index int // into Config.Windows
-	cols  []int
-	need  int32 // rows to keep: the most of Window()+Stride-1
-	seg   int64 // rows of a segment, a power of two; 0: all rows are in the head
-	dets  []shapeDet
-	tail  int    // words after the ring, for the detectors' fresh rows
-	pool  *slots // slabs of the final size
+	index      int // into Config.Windows
+	cols       []int
+	need       int32 // rows to keep: the most of Window()+Stride-1
+	seg        int64 // rows of a segment, a power of two; 0: all rows are in the head
+	dets       []shapeDet
+	tail       int    // words after the ring, for the detectors' fresh rows
+	incomplete bool   // rows may lack values
+	pool       *slots // slabs of the final size
 }
 
 type shapeDet struct {
@@ -159,7 +160,7 @@ func (s *State) shapeOf(looks func(detector int) bool) *shape {
 	}
 	sh := &shape{}
 	for w, wc := range s.cfg.Windows {
-		sw := shapeWin{index: w, cols: wc.Columns}
+		sw := shapeWin{index: w, cols: wc.Columns, incomplete: wc.Incomplete}
 		for i, d := range s.dets {
 			if d.Window == w && set[i/8]>>(i%8)&1 != 0 {
 				sw.dets = append(sw.dets, shapeDet{d, sh.marks, sw.tail, sh.alerts})

@@ -31,6 +31,9 @@ type WindowConfig struct {
 	// Fingerprint stands for all that makes a record into these rows. Stored rows
 	// of another fingerprint are not used. No two windows have the same.
 	Fingerprint uint64
+	// Incomplete keeps a row of which at least one value is there; those that are
+	// missing are NaN. Without Hold only; the detectors must be detectors.Incomplete.
+	Incomplete bool
 }
 
 // DetectorConfig is one detector on one window.
@@ -124,6 +127,9 @@ func (c *Config) Check() error {
 			bad("detector %q: window %d and stride %d, use 1 to %d", d.Name, d.Detector.Window(), d.Stride, maxRows)
 		case newDetector(0, &d, len(c.Windows[d.Window].Columns)).minRows == 0:
 			bad("detector %q scores no sample of a full window of %d rows", d.Name, d.Detector.Window())
+		}
+		if d.Detector != nil && d.Window >= 0 && d.Window < len(c.Windows) && c.Windows[d.Window].Incomplete && !takesIncomplete(d.Detector, len(c.Windows[d.Window].Columns)) {
+			bad("detector %q takes no rows with missing values", d.Name)
 		}
 		if z, ok := d.Detector.(detectors.Summarizer); ok && d.Window >= 0 && d.Window < len(c.Windows) {
 			columns := len(c.Windows[d.Window].Columns)
