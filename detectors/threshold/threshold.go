@@ -1,14 +1,17 @@
 // Package threshold says which scores of a key are too high, from the key's own
 // history of scores.
 //
-// A score is judged against the scores before it and then added to them, exceeding
-// or not: a history without those that exceed would call every sample after a change
-// of level an anomaly, for ever (docs/quality.md has the figures).
+// A score is judged against the history and then added to it. Of consecutive scores
+// that exceed, only the first and then each Decluster-th is added: neighbouring
+// scores that speak of the same samples repeat one event, and would take the ranks
+// that the next event needs. A history without any of them would call every sample
+// after a change of level an anomaly, for ever (docs/quality.md has the figures).
+// So what a key remembers depends on the rule it was judged by.
 //
-// What a key remembers is a flat []float32 that starts all zero: the count of its
-// scores, their running mean, a ring of the last History of them, and the same
-// scores sorted, so that a quantile, a median, a median deviation and a rank cost a
-// look-up or a binary search.
+// What a key remembers is a flat []float32 that starts all zero: the count of the
+// scores added, the place in a run of those that exceed, a running mean, a ring of
+// the last History scores, and the same scores sorted, so that a quantile, a median,
+// a median deviation and a rank cost a look-up or a binary search.
 //
 // All comparisons are strict: a score equal to the bound does not exceed, and ties
 // with the history count as being at least as high. So a score that has just been
@@ -34,7 +37,7 @@ type Kind uint8
 const (
 	Off       Kind = iota
 	Fixed          // Value is the bound
-	Mean           // Value times the mean of all scores so far
+	Mean           // Value times the mean of all scores added so far
 	Quantile       // the Value-quantile of the history, times Margin
 	MAD            // the median of the history plus Value scaled median absolute deviations
 	Conformal      // Value is the false-alarm rate: the score's upper-tail rank must not be above it
@@ -58,6 +61,10 @@ type Rule struct {
 
 	History int // scores kept of a key, 32 to 65536
 	Warmup  int // scores of a key before any can exceed
+
+	// Decluster is the distance of the scores that are added of a run of consecutive
+	// scores that exceed, the first included; 0 and 1: all are.
+	Decluster int
 }
 
 // Verdict is what a rule says of one score.
@@ -87,6 +94,7 @@ const (
 	minHistory = fitLeast
 	maxHistory = 1 << 16
 	maxWarmup  = 1 << 20
+	maxApart   = 1 << 16
 	minRate    = 2e-6
 	maxRate    = 0.5
 )
@@ -133,6 +141,9 @@ func (r *Rule) Check() error {
 	if r.Warmup < 0 || r.Warmup > maxWarmup {
 		return fmt.Errorf("threshold: warm-up %d must be from 0 to %d scores", r.Warmup, maxWarmup)
 	}
+	if r.Decluster < 0 || r.Decluster > maxApart {
+		return fmt.Errorf("threshold: distance %d of added scores must be from 0 to %d", r.Decluster, maxApart)
+	}
 	return nil
 }
 
@@ -140,7 +151,8 @@ func (r *Rule) Check() error {
 const (
 	atCount      = iota // scores added, modulo digit
 	atCountHigh         // and by digit
-	atMean              // mean of all of them, rounded to float32
+	atRun               // scores that exceed since the last one added, itself included; 0: the last did not exceed
+	atMean              // mean of all that were added, rounded to float32
 	atMeanRest          // and what the rounding left
 	atBound             // bound of an extrapolated rate, as long as the scores it rests on stay
 	atBoundKnown        // 1: atBound is that
@@ -166,9 +178,10 @@ func Count(state []float32) int {
 	return int(state[atCount]) + digit*int(state[atCountHigh])
 }
 
-// Judge judges a score against the history in state and then adds it. A NaN, which
-// says that there is no score, gives the zero Verdict and adds nothing; infinite
-// scores are taken as the largest finite ones. It panics if state is not Size long.
+// Judge judges a score against the history in state and then adds it, but for what
+// Decluster leaves out. A NaN, which says that there is no score, gives the zero
+// Verdict and changes nothing; infinite scores are taken as the largest finite ones.
+// It panics if state is not Size long.
 func (r *Rule) Judge(state []float32, score float32) Verdict {
 	if r.Kind == Off || score != score {
 		return Verdict{}
@@ -184,6 +197,9 @@ func (r *Rule) Judge(state []float32, score float32) Verdict {
 	below := lower(sorted[:n], score)
 
 	v := r.verdict(state, sorted[:n], count, below, score)
+	if !r.adds(state, v.Exceeds) {
+		return v
+	}
 
 	at := count
 	if count >= h {
@@ -200,6 +216,21 @@ func (r *Rule) Judge(state []float32, score float32) Verdict {
 		state[atCountHigh]++
 	}
 	return v
+}
+
+// adds reports whether a score is added, and moves on in the run. A rule that adds
+// all keeps no run.
+func (r *Rule) adds(state []float32, exceeds bool) bool {
+	if !exceeds || r.Decluster < 2 {
+		state[atRun] = 0
+		return true
+	}
+	if run := state[atRun]; run > 0 && run < float32(r.Decluster) {
+		state[atRun] = run + 1
+		return false
+	}
+	state[atRun] = 1
+	return true
 }
 
 func (r *Rule) verdict(state, sorted []float32, count, below int, score float32) Verdict {

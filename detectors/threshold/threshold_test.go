@@ -181,12 +181,14 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 			r.History = max(r.History, least(r.Value))
 		}
 		r.Warmup = []int{0, 10, 64}[rnd.IntN(3)]
+		r.Decluster = []int{0, 1, 2, 7}[rnd.IntN(4)]
 		if err := r.Check(); err != nil {
 			t.Fatal(err)
 		}
 		for name, x := range streams(rnd, 400) {
 			state := make([]float32, r.Size())
 			var all []float64
+			run := 0 // of scores that exceed
 			for i, s := range x {
 				got, want := r.Judge(state, s), naive(r, all, math.Max(-math.MaxFloat32, math.Min(math.MaxFloat32, float64(s))))
 				ok := near(got.Threshold, want.Threshold, 1e-5) && near(got.Tail, want.Tail, 1e-4) &&
@@ -194,7 +196,15 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 				if !ok && !(name == "mixed" && r.Kind == Mean) { // the sum of both infinities
 					t.Fatalf("%v history %d warm-up %d, %s, score %d (%v):\ngot  %+v\nwant %+v", r, r.History, r.Warmup, name, i, s, got, want)
 				}
-				if s == s {
+				switch {
+				case s != s:
+					continue
+				case got.Exceeds:
+					run++
+				default:
+					run = 0
+				}
+				if run == 0 || r.Decluster == 0 || (run-1)%r.Decluster == 0 {
 					all = append(all, math.Max(-math.MaxFloat32, math.Min(math.MaxFloat32, float64(s))))
 				}
 			}
@@ -259,6 +269,21 @@ func TestFalseAlarmRateOfExchangeableScores(t *testing.T) {
 	}
 }
 
+// Of a run of scores that exceed, the first and then each Decluster-th is added, and
+// the next run begins anew.
+func TestDecluster(t *testing.T) {
+	r := New(Fixed, 10)
+	r.History, r.Decluster = 32, 3
+	state := make([]float32, r.Size())
+	for _, s := range []float32{1, 20, 21, 22, 23, 24, 25, 26, 2, 30, 31, float32(math.NaN()), 32, 33, 3} {
+		r.Judge(state, s)
+	}
+	want := []float32{1, 20, 23, 26, 2, 30, 33, 3}
+	if got := state[head : head+Count(state)]; !slices.Equal(got, want) {
+		t.Errorf("added %v, want %v", got, want)
+	}
+}
+
 func TestWarmup(t *testing.T) {
 	r := New(Conformal, 0.01)
 	state := make([]float32, r.Size())
@@ -310,6 +335,7 @@ func TestCheck(t *testing.T) {
 	bad(New(Conformal, 0.6))
 	bad(New(Kind(9), 1))
 	bad(Rule{Kind: Quantile, Value: 0.5, Margin: nan, History: 512})
+	bad(Rule{Kind: MAD, Value: 5, History: 512, Decluster: -1})
 	if r := (Rule{}); r.Check() != nil || r.Size() != 0 || r.Judge(nil, 5) != (Verdict{}) {
 		t.Error("off")
 	}

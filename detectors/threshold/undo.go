@@ -11,6 +11,13 @@ import (
 // Saved is the number of numbers that Save appends.
 const Saved = head + 1
 
+// Layout is the version of a state's front; Upgrade makes one of a version before.
+const Layout = 1
+
+// Head is the length of what comes before the scores of a state: all that Adopt
+// changes of a state of the same length.
+const Head = head
+
 // Save appends to dst what Undo needs to take back the next Judge of a score that is
 // not NaN. state may be nil before the first.
 func (r *Rule) Save(dst, state []float32) []float32 {
@@ -24,7 +31,10 @@ func (r *Rule) Save(dst, state []float32) []float32 {
 // Undo takes back the last Judge, before which Save gave saved. Later ones must have
 // been taken back before.
 func (r *Rule) Undo(state, saved []float32) {
-	copy(state, saved[:head])
+	added := state[atCount] != saved[atCount] || state[atCountHigh] != saved[atCountHigh]
+	if copy(state, saved[:head]); !added {
+		return
+	}
 	h, n := r.History, Count(state)
 	at := head + n%h
 	x, old := state[at], saved[head]
@@ -47,13 +57,11 @@ func (r *Rule) Stored() int {
 	return head + r.History
 }
 
-// Restore makes the rest of a state whose front is there. With another, the front is
-// of a rule of another kind or value: its scores are kept, and what follows from the
-// rule is made anew; the mean is then that of the history. False: it is the front of
+// Restore makes the rest of a state whose front is there. False: it is the front of
 // no state; Judge might panic.
-func (r *Rule) Restore(state []float32, another bool) bool {
+func (r *Rule) Restore(state []float32) bool {
 	whole := func(v float32) bool { return v >= 0 && v < digit && v == float32(int(v)) }
-	if r.Kind == Off || len(state) != r.Size() || !whole(state[atCount]) || !whole(state[atCountHigh]) {
+	if r.Kind == Off || len(state) != r.Size() || !whole(state[atCount]) || !whole(state[atCountHigh]) || !whole(state[atRun]) {
 		return false
 	}
 	n := min(Count(state), r.History)
@@ -71,11 +79,36 @@ func (r *Rule) Restore(state []float32, another bool) bool {
 	sorted := state[head+r.History:]
 	clear(sorted[copy(sorted, ring[:n]):])
 	slices.Sort(sorted[:n])
-	if another {
-		clear(state[atMean:head])
-		for i, v := range ring[:n] {
-			r.addMean(state, i, v)
-		}
-	}
 	return true
+}
+
+// Sound reports whether a rule that was stored can judge: it may be one that Check has
+// come to advise against.
+func (r *Rule) Sound() bool {
+	v := r.Value
+	return r.Kind > Off && r.Kind <= Conformal && v-v == 0 && r.Margin-r.Margin == 0 && (r.Kind != Conformal || v > 0 && v <= maxRate) &&
+		r.History >= minHistory && r.History <= maxHistory && r.Warmup >= 0 && r.Warmup <= maxWarmup && r.Decluster >= 0 && r.Decluster <= maxApart
+}
+
+// Like reports whether a state of r is one of the other rule as it is.
+func (r *Rule) Like(o *Rule) bool {
+	return r.Kind == o.Kind && r.History == o.History && math.Float64bits(r.Value) == math.Float64bits(o.Value)
+}
+
+// Adopt makes a state of another rule with as long a history one of r: its scores are
+// kept, and what follows from the rule is made anew; the mean is then that of the
+// history.
+func (r *Rule) Adopt(state []float32) {
+	clear(state[atMean:head])
+	for i, v := range state[head:][:min(Count(state), r.History)] {
+		r.addMean(state, i, v)
+	}
+}
+
+// Upgrade makes a front of layout 0, which had no run, one of Layout.
+func Upgrade(front []float32) []float32 {
+	if len(front) < atRun {
+		return front
+	}
+	return slices.Insert(front, atRun, 0)
 }

@@ -23,7 +23,7 @@ func TestUndo(t *testing.T) {
 	for _, k := range []Kind{Fixed, Mean, Quantile, MAD, Conformal} {
 		for range 20 {
 			r := New(k, []float64{0, 5, 1.5, 0.9, 3, 0.001}[k])
-			r.History, r.Warmup = 32+rng.IntN(40), rng.IntN(10)
+			r.History, r.Warmup, r.Decluster = 32+rng.IntN(40), rng.IntN(10), rng.IntN(5)
 			state := make([]float32, r.Size())
 			ties := rng.IntN(2) == 0
 			score := func() float32 {
@@ -57,7 +57,7 @@ func TestUndo(t *testing.T) {
 				}
 				again := make([]float32, r.Size())
 				copy(again, state[:r.Stored()])
-				if !r.Restore(again, false) || !slices.Equal(bits(again), bits(state)) {
+				if !r.Restore(again) || !slices.Equal(bits(again), bits(state)) {
 					t.Fatalf("kind %d: the state is another one when it is restored", k)
 				}
 			}
@@ -68,9 +68,9 @@ func TestUndo(t *testing.T) {
 	for i := range 700 {
 		old.Judge(state, float32(10+i%3))
 	}
-	if v := (Verdict{}); !now.Restore(state, true) {
-		t.Error("the state of another rule is not taken")
-	} else if v = now.Judge(state, 17); !v.Exceeds || v.Threshold < 16 {
+	if now.Adopt(state); now.Like(&old) || !now.Like(&now) {
+		t.Error("rules of two kinds are alike")
+	} else if v := now.Judge(state, 17); !v.Exceeds || v.Threshold < 16 {
 		t.Errorf("the mean of another rule's history: %+v", v)
 	}
 	r := New(MAD, 3)
@@ -80,11 +80,14 @@ func TestUndo(t *testing.T) {
 	for i, bad := range []float32{float32(math.NaN()), -1, 0.5, float32(math.Inf(1)), digit} {
 		state := make([]float32, r.Size())
 		state[atCount] = bad
-		if r.Restore(state, false) {
+		if r.Restore(state) {
 			t.Errorf("bad count %d is taken", i)
 		}
-		if state[atCount], state[head] = 1, bad; r.Restore(state, false) != (bad == -1 || bad == 0.5 || bad == digit) {
+		if state[atCount], state[head] = 1, bad; r.Restore(state) != (bad == -1 || bad == 0.5 || bad == digit) {
 			t.Errorf("score %v", bad)
+		}
+		if state[head], state[atRun] = 0, bad; r.Restore(state) {
+			t.Errorf("bad run %d is taken", i)
 		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 // alerts is the end of a head of version 2:
 //
 //	judged detectors that remember something: number, and for each
-//	    name, fingerprint, the window's fingerprint, the threshold's kind and value,
+//	    name, fingerprint, the window's fingerprint, kind (and in the upper half of the
+//	    byte threshold.Layout) and value of the threshold that judged the last score,
 //	    the front of its state, what events remember (package events)
 //	1 if the key is silent, and the anomaly
 //	anomalies that nothing continues: number, and for each
@@ -32,11 +33,15 @@ func (e *encoder) alerts(s *State, k *Key) {
 			e.string(d.Name)
 			e.bits(d.Fingerprint)
 			e.bits(s.cfg.Windows[d.Window].Fingerprint)
-			e.byte(byte(d.Threshold.Kind))
-			e.bits(math.Float64bits(d.Threshold.Value))
-			history := k.alerts.dets[d.alert].history
-			e.sparse(history[:min(len(history), d.Threshold.Stored())])
-			e.b = k.alerts.dets[d.alert].events.Append(e.b)
+			a := &k.alerts.dets[d.alert]
+			rule := a.rule
+			if rule == nil {
+				rule = new(threshold.Rule)
+			}
+			e.byte(byte(rule.Kind) | threshold.Layout<<4)
+			e.bits(math.Float64bits(rule.Value))
+			e.sparse(a.history[:rule.Stored()])
+			e.b = a.events.Append(e.b)
 		}
 	}
 	if k.alerts.silent == nil {
@@ -148,8 +153,15 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 	}
 	for range d.len(28) {
 		name, print, window := d.string(), d.bits(), d.bits()
-		kind, value := threshold.Kind(d.byte()), math.Float64frombits(d.bits())
-		history := d.sparse()
+		kind, value := d.byte(), floatOf(d.bits())
+		front := d.sparse()
+		switch layout := kind >> 4; {
+		case layout > threshold.Layout:
+			d.newer = true
+			d.fail()
+		case layout < threshold.Layout:
+			front = threshold.Upgrade(front)
+		}
 		ev, rest, err := events.Decode(d.b)
 		if d.b = rest; err != nil {
 			d.fail()
@@ -165,10 +177,14 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 			reason = events.Reset
 		default:
 			a := &k.alerts.dets[det.alert]
-			if rule := det.Threshold; len(history) == rule.Stored() {
-				a.history = make([]float32, det.history)
-				copy(a.history, history)
-				if !rule.Restore(a.history, kind != rule.Kind || value != rule.Value) {
+			if len(front) > 0 {
+				a.rule = s.ruleLike(det.detector, threshold.Kind(kind&15), value, len(front)-threshold.Head)
+				if a.rule == nil {
+					d.fail()
+					return
+				}
+				a.history = make([]float32, a.rule.Size())
+				if copy(a.history, front); !a.rule.Restore(a.history) {
 					d.fail()
 					return
 				}
@@ -205,18 +221,6 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 func (s *State) addOrphan(k *Key, o orphan) {
 	k.alerts.orphans = append(k.alerts.orphans, o)
 	s.load.rewrite[k] = struct{}{}
-}
-
-// ruleOf is the threshold of a key's i-th judged detector.
-func (s *State) ruleOf(k *Key, i int) *threshold.Rule {
-	for w := range k.shape.wins {
-		for j := range k.shape.wins[w].dets {
-			if d := &k.shape.wins[w].dets[j]; d.judged && d.alert == i {
-				return d.Threshold
-			}
-		}
-	}
-	panic("keystate: a key has no such threshold")
 }
 
 // detector is the one of that name; nil if there is none.

@@ -28,7 +28,8 @@ type alerts struct {
 
 // alert is one detector's.
 type alert struct {
-	history []float32 // of the threshold; nil before the first score
+	history []float32       // of the threshold; nil before the first score
+	rule    *threshold.Rule // as whose the history is; nil as long as there is none
 	events  events.State
 	unit    uint64 // the undo unit that has a copy of events
 }
@@ -44,7 +45,7 @@ type orphan struct {
 // Sizes for State.Bytes; TestSizes compares them.
 const (
 	alertsBytes = 64
-	alertBytes  = 40
+	alertBytes  = 48
 )
 
 func newAlerts(dets int) *alerts {
@@ -137,15 +138,16 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	}
 }
 
-// alertOf is what a detector remembers of a key, with a history. A key that was
-// evicted after the sample is judged like any other.
+// alertOf is what a detector remembers of a key, with a history of the rule in force.
+// A key that was evicted after the sample is judged like any other.
 func (s *State) alertOf(k *Key, d *shapeDet) *alert {
 	a := &k.alerts.dets[d.alert]
-	if a.history == nil {
-		a.history = make([]float32, d.history)
-		if !k.dead {
-			s.bytes += 4 * int64(d.history)
-		}
+	switch {
+	case a.history == nil:
+		a.rule = d.rule
+		s.setHistory(k, a, make([]float32, d.rule.Size()))
+	case a.rule != d.rule:
+		s.follow(k, d, a)
 	}
 	return a
 }
@@ -169,10 +171,10 @@ func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row
 	var v threshold.Verdict
 	if r.Threshold = nan; r.Score == r.Score {
 		if !s.replaying {
-			s.cur.floats = d.Threshold.Save(s.cur.floats, a.history)
+			s.cur.floats = a.rule.Save(s.cur.floats, a.history)
 			s.cur.add(opJudged, p.key, d.alert, threshold.Saved)
 		}
-		v = d.Threshold.Judge(a.history, r.Score)
+		v = a.rule.Judge(a.history, r.Score)
 		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
 	}
 	if !s.replaying {

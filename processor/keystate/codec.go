@@ -234,8 +234,9 @@ func (e *encoder) rows(w *win, cols int, first, end int64) {
 // decoder reads what encoder wrote. After the first fault it gives zeros and
 // bad is set; no number it gives is larger than what follows can hold.
 type decoder struct {
-	b   []byte
-	bad bool
+	b     []byte
+	bad   bool
+	newer bool // why: a newer version wrote it
 }
 
 func (d *decoder) fail() {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"odradek/detectors/threshold"
 )
 
 // This file is the reference of decisions: what the input cannot decide is decided
@@ -71,7 +73,9 @@ const (
 	// that has no sample from the offset on, what is here is a stale copy: it
 	// leaves by TTL, and its anomalies close for that reason. See evict.go.
 	Grown Kind = 3
-	// 4: the thresholds in force.
+	// Thresholds: scores of the detector that is the subject are judged by the
+	// threshold that is the content. See thresholds.go.
+	Thresholds Kind = 4
 	// 5: an advance of the watermark of an idle partition.
 	// 6: feedback on an anomaly.
 	// 7: a calendar.
@@ -88,12 +92,15 @@ type kind struct {
 	// the log says of keys, or where the decision is asked for. It must not
 	// depend on what undo does not restore.
 	apply func(s *State, d *decision)
+	// read says what is wrong with a loaded decision's content; nil: nothing can be.
+	read func(d *decision) error
 }
 
 var kinds = [numKinds]kind{
-	Eviction: {name: "eviction"},
-	Verdict:  {name: "verdict", standing: true, lapses: true},
-	Grown:    {name: "growth", standing: true},
+	Eviction:   {name: "eviction"},
+	Verdict:    {name: "verdict", standing: true, lapses: true},
+	Grown:      {name: "growth", standing: true},
+	Thresholds: {name: "threshold", standing: true, apply: (*State).force, read: readRule},
 }
 
 // ErrNewer is in the error for changelog records that a newer version wrote.
@@ -105,11 +112,12 @@ type decision struct {
 	subject []byte
 	content []byte
 	offset  int64
-	seq     uint64    // order of those at one offset
-	asked   int64     // lapses: a record below was the last under it
-	due     int64     // its place in State.decisions: no later than its end
-	before  *decision // of the same kind and subject
-	key     *Key      // eviction: whose changelog records are to be deleted; nil once they are
+	seq     uint64          // order of those at one offset
+	asked   int64           // lapses: a record below was the last under it
+	due     int64           // its place in State.decisions: no later than its end
+	before  *decision       // of the same kind and subject
+	key     *Key            // eviction: whose changelog records are to be deleted; nil once they are
+	rule    *threshold.Rule // of Thresholds: the content
 }
 
 // undone is the offset of a decision that was taken back.
@@ -121,7 +129,7 @@ const never = math.MaxInt64
 // Decide makes a decision: it takes effect before the record at offset, of which
 // nothing may have been folded. It keeps neither slice.
 func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
-	if k == Eviction || kinds[k].name == "" {
+	if k == Eviction || k == Thresholds || kinds[k].name == "" {
 		panic(fmt.Sprintf("keystate: kind %d is not the caller's to decide", k))
 	}
 	if s.replaying || s.started && offset < s.next {
@@ -414,6 +422,11 @@ func (s *State) loadDecision(name, value []byte, offset uint64) error {
 	d.content = slices.Clone(dec.b)
 	if dec.bad {
 		return ErrCorrupt
+	}
+	if read := kinds[d.kind].read; read != nil {
+		if err := read(d); err != nil {
+			return err
+		}
 	}
 	s.link(d)
 	return nil

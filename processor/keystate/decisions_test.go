@@ -39,6 +39,8 @@ func (d *decided) make(s *State, condemned map[int64]bool) {
 		s.evict(s.keys.get(d.subject), d.offset, events.Evicted)
 	case Verdict:
 		condemned[d.offset] = true
+	case Thresholds:
+		makeRule(s, d)
 	default:
 		s.Decide(d.kind, d.subject, d.content, d.offset)
 	}

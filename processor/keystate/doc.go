@@ -97,7 +97,9 @@
 //     their key until the first live sample closes them: restore itself has no
 //     cycle to tell it in. A key that no detector looks at any more is kept for it.
 //   - A changed threshold keeps the scores it has seen, unless it keeps another
-//     number of them; then it begins anew. Anomalies go on either way.
+//     number of them; then it begins anew. Anomalies go on either way. What a
+//     history has seen depends on the thresholds, so those in force are decisions
+//     (thresholds.go), and a key's history follows a change with its next score.
 //   - Warming-up rows go straight to Rows unless a task of this State waits for
 //     its scores; then they queue behind it, so that the order of rows does not
 //     depend on the batches.

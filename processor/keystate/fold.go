@@ -76,6 +76,9 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 		s.replayStep(sm)
 	}
 	s.applyDecisions(sm.Offset)
+	if s.unruled && !s.replaying {
+		s.decideRules(sm.Offset)
+	}
 	s.next = sm.Offset + 1
 	s.overdue = sm.Offset - int64(s.cfg.MaxHeld)
 	held := false

@@ -33,6 +33,7 @@ type unit struct {
 	alerts    []events.State
 	silent    []*events.Anomaly
 	orphans   [][]orphan
+	rules     []formerRule
 
 	// The operations of Snapshot are the last of the unit whose mark it follows.
 	// Without a new mark, they are the first ones of the open unit, prefix in
@@ -70,6 +71,7 @@ const (
 	opSilent   // a silence was opened or closed
 	opOrphans  // anomalies that nothing continued were closed
 	opSummary  // a summary was changed
+	opRule     // a history was made one of another threshold
 )
 
 // reset empties the unit for what follows the state as it is.
@@ -77,7 +79,7 @@ func (u *unit) reset(s *State) {
 	*u = unit{
 		ops: trim(u.ops, true), words: trim(u.words, false), floats: trim(u.floats, false),
 		decisions: trim(u.decisions, true), stale: trim(u.stale, true), blocks: trim(u.blocks, true),
-		alerts: trim(u.alerts, true), silent: trim(u.silent, true), orphans: trim(u.orphans, true),
+		alerts: trim(u.alerts, true), silent: trim(u.silent, true), orphans: trim(u.orphans, true), rules: trim(u.rules, true),
 		maxTime: s.maxTime, heldN: s.heldN, counts: s.Counts, evicted: s.EvictedKeys, early: s.Early,
 		suspects: s.suspects, suspected: s.Suspects,
 	}
@@ -233,7 +235,10 @@ func (s *State) undo(u *unit) {
 		case opSummary:
 			s.undoSummary(k.summary(int(o.what)), w)
 		case opJudged:
-			s.ruleOf(k, int(o.what)).Undo(k.alerts.dets[o.what].history, pop(&u.floats, int(o.n)))
+			a := &k.alerts.dets[o.what]
+			a.rule.Undo(a.history, pop(&u.floats, int(o.n)))
+		case opRule:
+			s.undoRule(k, &k.alerts.dets[o.what], pop(&u.rules, 1)[0])
 		case opAlert:
 			k.alerts.dets[o.what].events = pop(&u.alerts, 1)[0]
 		case opSilent:
@@ -299,6 +304,7 @@ func (s *State) begin(f Floor) {
 	s.cur.start = f.Offset
 	s.cur.maxTime = f.MaxTime
 	s.beginSuspects(f)
+	s.rebuildRules()
 	s.planSweep()
 }
 
@@ -504,6 +510,7 @@ func (s *State) rebuild() {
 		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.key.lastOffset, b.key.lastOffset))
 	})
 	s.rebuildDecisions()
+	s.rebuildRules()
 	s.lru, s.lruBuilt = nil, false
 	s.oldest, s.quietBuilt = NoTime, false
 	s.planSweep()

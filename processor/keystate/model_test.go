@@ -388,7 +388,9 @@ func (m *model) judged(k *modelKey, i int, row flat, r detectors.Rows, fresh int
 		k.history[i] = make([]float32, d.Threshold.Size())
 	}
 	score := math.Float32frombits(row.score)
-	v := d.Threshold.Judge(k.history[i], score)
+	rule := *d.Threshold
+	rule.Decluster = max(1, rule.Decluster) // fakes say nothing of their reach
+	v := rule.Judge(k.history[i], score)
 	row.exceeds, row.severity, row.threshold = v.Exceeds, v.Severity, math.Float32bits(v.Threshold)
 	if d.Events == nil {
 		return row

@@ -35,6 +35,7 @@ const (
 	pendingRow   = -1 - iota // a warming-up row
 	pendingEnd               // the key's anomalies are closed
 	pendingEvent             // State.later[at]
+	pendingRule              // State.rulings[at] takes effect
 )
 
 // warm makes the row of a sample that comes too early for a score.
@@ -342,13 +343,16 @@ func (s *State) applyOther(p *pending) {
 		s.endAlerts(p.key, p.reason, int64(s.ptimes[p.at]), int64(s.ptimes[p.at+1]))
 	case pendingEvent:
 		s.addEvent(&s.later[p.at])
+	case pendingRule:
+		r := &s.rulings[p.at]
+		r.det.rule = r.rule
 	}
 }
 
 func (s *State) dropPending() {
 	s.pend, s.ptimes, s.away = s.pend[:0], s.ptimes[:0], s.away[:0]
 	clear(s.later)
-	s.later = s.later[:0]
+	s.later, s.rulings = s.later[:0], s.rulings[:0]
 	s.batch = nil
 }
 

@@ -91,7 +91,7 @@ func randomAlerts(r *rand.Rand, d *DetectorConfig) {
 	}{{threshold.Fixed, 20 * r.Float64()}, {threshold.Mean, 1 + 2*r.Float64()}, {threshold.Quantile, 0.8 + 0.19*r.Float64()}, {threshold.MAD, 1 + r.Float64()}, {threshold.Conformal, 0.05}}
 	k := kinds[r.IntN(len(kinds))]
 	rule := threshold.New(k.kind, k.value)
-	rule.History, rule.Warmup = 32+r.IntN(20), r.IntN(20)
+	rule.History, rule.Warmup, rule.Decluster = 32+r.IntN(20), r.IntN(20), r.IntN(5)
 	d.Threshold = &rule
 	if r.IntN(4) > 0 {
 		d.Events = &events.Rule{

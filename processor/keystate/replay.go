@@ -295,6 +295,9 @@ func (s *State) loadHead(name, value []byte) error {
 		if d.bad || len(d.b) > 0 {
 			err = ErrCorrupt
 		}
+		if d.newer {
+			err = ErrNewer
+		}
 	}
 	if err == nil && s.drops != nil && s.drops(name) {
 		s.strip(k)
@@ -589,6 +592,7 @@ func (s *State) EndReplay() {
 		s.marks = append(s.marks, s.floorAt(s.replayEnd))
 	}
 	s.newUnit(s.replayEnd)
+	s.rebuildRules()
 	s.oldest, s.quietBuilt = NoTime, false
 	s.planSweep()
 	s.route()

@@ -3,6 +3,7 @@ package keystate
 import (
 	"odradek/detectors"
 	"odradek/detectors/bins"
+	"odradek/detectors/threshold"
 )
 
 // shape is what keys with the same set of detectors share.
@@ -57,8 +58,10 @@ type detector struct {
 	span                detectors.Span // of params in State.batch
 	placed              bool           // span is valid
 
-	judged  bool // has a threshold
-	history int  // numbers of its threshold's state
+	judged  bool              // has a threshold
+	rule    *threshold.Rule   // in force for the score that Apply judges next
+	ruled   *threshold.Rule   // and for the sample that Fold takes next
+	former  []*threshold.Rule // of other histories
 	explain detectors.Explainer
 	replays bool             // has something to remember of each task
 	summary *bins.Params     // of what leaves its window; nil: none
@@ -86,10 +89,11 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 	if d.minRows == 0 {
 		return d
 	}
-	if d.Threshold != nil {
-		d.history = d.Threshold.Size()
+	if d.judged = d.Threshold != nil && d.Threshold.Size() > 0; d.judged {
+		d.Threshold = d.configured()
+		d.ruled = d.Threshold
 	}
-	if d.judged = d.history > 0; d.judged && d.Events != nil {
+	if d.judged && d.Events != nil {
 		d.explain, _ = d.Detector.(detectors.Explainer)
 	}
 	for rows := d.minRows + d.stride - 1; rows <= d.full; rows++ {

@@ -44,11 +44,13 @@ type DetectorConfig struct {
 	Keys     func(key []byte) bool // which series it looks at; nil: all
 	Stride   int                   // samples a task scores, at least 1
 	// Fingerprint stands for the op, its parameters and the stride. Threshold and
-	// Events are not in it: changed ones hold from the next score on.
+	// Events are not in it: changed ones hold from the next live score on.
 	Fingerprint uint64
 
-	Threshold *threshold.Rule // judges its scores; nil: none exceeds
-	Events    *events.Rule    // makes anomalies of those that exceed; nil: no events
+	// Threshold judges its scores; nil: none exceeds. Where Decluster is 0, it is the
+	// rows from the first that a score speaks of (Steady) to its own, 1 at least.
+	Threshold *threshold.Rule
+	Events    *events.Rule // makes anomalies of those that exceed; nil: no events
 }
 
 // Config is what a State is made for. It is read only after New.
@@ -350,6 +352,8 @@ type State struct {
 	toApply     []*decision                    // loaded ones that act on the state, in order
 	applied     int                            // how many of these have
 	decisionSeq uint64
+	unruled     bool     // a configured threshold is not in force
+	rulings     []ruling // that wait for tasks before them
 
 	// Silence and anomalies.
 	quiet      []quietKey // a heap of the keys that are not silent
@@ -423,6 +427,7 @@ func New(cfg *Config) *State {
 		s.all = s.shapeOf(func(int) bool { return true })
 	}
 	s.layout = cfg.Layout()
+	s.rebuildRules()
 	s.cur.reset(s)
 	return s
 }
@@ -462,7 +467,7 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 // route chooses between the two ways through Fold.
 func (s *State) route() {
 	s.slow = !s.started || s.replaying || s.applied < len(s.toApply) || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead || len(s.orphaned) > 0 ||
-		len(s.line) > 0 || len(s.suspects) > 0 || s.jump > 0 && s.maxTime == NoTime
+		len(s.line) > 0 || len(s.suspects) > 0 || s.unruled || s.jump > 0 && s.maxTime == NoTime
 }
 
 // watermark is the time behind which nothing is expected any more.

@@ -13,7 +13,10 @@ import (
 type Survey struct {
 	s    *State // for shapes and hashes
 	keys map[uint64]surveyed
-	cut  int64 // keys last used before are dropped
+	// histories are the longest states, by detector, of the thresholds that were in
+	// force: a key keeps one until its next score.
+	histories map[string]int
+	cut       int64 // keys last used before are dropped
 }
 
 // surveyed is a key, by the hash of its name. Two keys of one hash are one.
@@ -25,12 +28,15 @@ type surveyed struct {
 
 // NewSurvey begins one.
 func NewSurvey(cfg *Config) *Survey {
-	return &Survey{s: New(cfg), keys: map[uint64]surveyed{}}
+	return &Survey{s: New(cfg), keys: map[uint64]surveyed{}, histories: map[string]int{}}
 }
 
 // Add takes a record as Load does. What is wrong with one is Load's to say.
 func (v *Survey) Add(key, value []byte) {
 	kind, name, suffix, err := splitKey(key)
+	if err == nil && kind == recDecision && value != nil && len(name) > 0 && Kind(name[0]) == Thresholds {
+		v.addRule(string(name[1:]), value)
+	}
 	if err != nil || kind != recHead && kind != recPart && kind != recSegment {
 		return
 	}
@@ -72,11 +78,21 @@ func (v *Survey) size(name []byte, head, segments int64) int64 {
 		full += 8 * (int64(sw.need)*int64(1+len(sw.cols)) + int64(sw.tail))
 		for j := range sw.dets {
 			if d := &sw.dets[j]; d.judged {
-				alerts += 4 * int64(d.history)
+				alerts += 4 * int64(max(d.Threshold.Size(), v.histories[d.Name]))
 			}
 		}
 	}
 	return int64(sh.fixed+len(name)) + alerts + min(2*(head+segments), full+head)
+}
+
+// addRule takes a threshold that was in force.
+func (v *Survey) addRule(name string, value []byte) {
+	dec := decoder{b: value}
+	dec.byte()
+	dec.uint()
+	if d := (decision{content: dec.b}); !dec.bad && readRule(&d) == nil {
+		v.histories[name] = max(v.histories[name], d.rule.Size())
+	}
 }
 
 // Cut drops the least recently used keys, by what their heads say, so that the rest

@@ -284,11 +284,12 @@ func (w *world) from(offset int64) int {
 
 // run drives a State through the log as a worker does, with faults.
 type run struct {
-	t *testing.T
-	r *rand.Rand
-	w *world
-	s *State
-	b *detectors.Batch
+	t   *testing.T
+	r   *rand.Rand
+	w   *world
+	cfg *Config // of the worker that runs now
+	s   *State
+	b   *detectors.Batch
 
 	// What the brokers have.
 	committed int64
@@ -313,7 +314,8 @@ type run struct {
 	grown        int             // times
 	absent       map[string]bool // by subjectOf: what the registry does not have
 	verdicts     int
-	decides      int // mean distance of the samples with a decision before them; 0: none
+	decides      int  // mean distance of the samples with a decision before them; 0: none
+	changes      bool // a worker may have other thresholds than the one before
 	maxBytes     int
 	mandatory    bool // only what Snapshot must emit, for long
 	keeper       *keeper
@@ -332,7 +334,7 @@ type part struct {
 }
 
 func newRun(t *testing.T, r *rand.Rand, w *world) *run {
-	x := &run{t: t, r: r, w: w, b: &detectors.Batch{}, absent: map[string]bool{}}
+	x := &run{t: t, r: r, w: w, cfg: w.cfg, b: &detectors.Batch{}, absent: map[string]bool{}}
 	if r.IntN(3) > 0 {
 		x.b.MaxTasks = 1 + r.IntN(40)
 	}
@@ -381,6 +383,9 @@ func (x *run) chunk(n int, mark bool) bool {
 		x.w.trim(x.s, sm.Offset)
 		sm.Key, sm.Values = slices.Clone(sm.Key), slices.Clone(sm.Values)
 		x.s.Fold(&sm, x.b)
+		if x.changes {
+			x.noteRules(sm.Offset)
+		}
 		if x.s.Suspect(sm.Offset) {
 			x.s.Attach(sm.Offset, sm.Offset)
 		}
@@ -502,7 +507,7 @@ func compact(part, all []record, tombstones bool) (out []record) {
 
 // restored is a state restored from what the brokers have.
 func (x *run) restored(changelog []record) *State {
-	s, b := New(x.w.cfg), &detectors.Batch{MaxTasks: x.b.MaxTasks}
+	s, b := New(x.cfg), &detectors.Batch{MaxTasks: x.b.MaxTasks}
 	if x.floor == "" { // nothing was committed
 		s.Mark(x.committed)
 		return s
@@ -562,6 +567,9 @@ func (x *run) restart() {
 
 func (x *run) crash() {
 	x.crashes++
+	if x.changes {
+		x.changeRules()
+	}
 	x.s = x.restored(x.compacted())
 	x.told = x.committed
 	x.restart()
