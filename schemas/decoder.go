@@ -150,7 +150,23 @@ func (d *Decoder) Decode(ctx context.Context, key, value []byte, timestampMs int
 		return &DecodeError{Class: ClassTooLarge, SchemaID: p.schemaID,
 			Err: fmt.Errorf("a value of %d bytes, %d at most", len(value), d.shared.options.MaxBytes)}
 	}
-	return p.read(key, body, timestampMs, out)
+	err := p.read(key, body, timestampMs, out)
+	if err != nil && p == d.shared.bare {
+		return guessed(err, value)
+	}
+	return err
+}
+
+// guessed adds to the error of a bare value what the value looks like.
+func guessed(err error, value []byte) error {
+	if like := looksLike(value); like != "" {
+		if e, ok := err.(*DecodeError); ok {
+			told := *e // a projection's own is shared
+			told.Err = fmt.Errorf("%w; the value looks like %s", e.Err, like)
+			return &told
+		}
+	}
+	return err
 }
 
 // frame finds the schema of a value and where its Avro bytes start. What a
@@ -184,6 +200,9 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 		return p, rest, err
 	}
 	e := &DecodeError{Class: ClassMagic, SchemaID: -1, Err: fmt.Errorf("the value of %d bytes starts with no known framing", len(value))}
+	if like := looksLike(value); like != "" {
+		e.Err = fmt.Errorf("%w; it looks like %s", e.Err, like)
+	}
 	if len(value) == 0 || value[0] == magicID || value[0] == magicGUID || value[0] == singleObject0 && (len(value) == 1 || value[1] == singleObject1) {
 		e.Class, e.Err = ClassTruncated, errors.New("the value ends before its schema id does")
 	}
@@ -211,7 +230,10 @@ func (d *Decoder) id(ctx context.Context, id int32) (*projection, error) {
 	if !ok {
 		var err error
 		p, err = share(d.shared, d.shared.byID, id, func() (*Schema, error) {
-			if id <= 0 {
+			if id == 0 {
+				return nil, fmt.Errorf("schema id 0: %w; is it Apicurio's own framing, with an id of 8 bytes? Have its serializer write ids of 4 bytes", ErrUnknownSchema)
+			}
+			if id < 0 {
 				return nil, fmt.Errorf("schema id %d: %w", id, ErrUnknownSchema)
 			}
 			return d.shared.registry.SchemaByID(ctx, id)
