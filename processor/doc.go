@@ -48,6 +48,8 @@
 //   - A partition fetches nothing before its start and the owner record of its
 //     changelog are committed (owner.go, goFrom). State that belongs to no
 //     offset, or an offset without its changelog, could not be told from a new group.
+//   - partition.takeUp is all that decides whether stored state can be gone on from.
+//     Examine runs it without a group, for `worker check`.
 //   - A partition that cannot go on by itself is paused in quarantine, with its
 //     goroutine: commands of rollbacks and rebalances still reach it (quarantine.go).
 //   - Offsets are asked for after the producer has its new epoch, never before:

@@ -33,13 +33,22 @@ func refuseGrown(cfg *Config, in string, t *topic, partitions int) error {
 	return e
 }
 
+// MisfitOf returns why a worker does not start with an input topic and a changelog of
+// these numbers of partitions; nil where it does, or extends the changelog.
+func MisfitOf(cfg *Config, in string, partitions int, changelog string, have int) error {
+	if partitions == have || partitions > have && cfg.StateLost == Reset && cfg.State.TTL > 0 {
+		return nil
+	}
+	return refuseGrown(cfg, in, &topic{name: changelog, partitions: have}, partitions)
+}
+
 // fit makes the changelog t as wide as its input topic, or says why not.
 func (o *outputs) fit(ctx context.Context, cfg *Config, in string, t *topic, partitions int) error {
 	if partitions == t.partitions {
 		return nil
 	}
-	if partitions < t.partitions || cfg.StateLost != Reset || cfg.State.TTL == 0 {
-		return refuseGrown(cfg, in, t, partitions)
+	if err := MisfitOf(cfg, in, partitions, t.name, t.partitions); err != nil {
+		return err
 	}
 	if err := cfg.Client.CreatePartitions(ctx, t.name, partitions); err != nil {
 		return fmt.Errorf("processor: extend the changelog %s to the %d partitions of %s: %w; do it yourself, or allow Alter on it", t.name, partitions, in, err)

@@ -95,6 +95,31 @@ type restoreWork struct {
 }
 
 func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
+	g, err := pt.takeUp(ctx, off)
+	if g == nil || err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := pt.replay(ctx, &g.floor, max(g.floor.From(), g.starts), off.Offset); err != nil {
+		return err
+	}
+	pt.work.replayed, pt.work.replayTook = off.Offset-g.floor.Offset, time.Since(began)
+	pt.state.EndReplay()
+	pt.lostSuspects(&g.floor)
+	return pt.begin(off.Offset, false)
+}
+
+// ground is where a replay begins.
+type ground struct {
+	floor  keystate.Floor
+	starts int64 // the log's start
+}
+
+// takeUp decides how the partition goes on from what is committed, and loads the state
+// for it. Everything that is refused is refused here, whoever asks: a restore, or
+// Examine, which `worker check` shows. It writes nothing. ground is nil where no input
+// is to be replayed.
+func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, error) {
 	pt.state = pt.newState()
 	pt.leader = off.Epoch
 	pt.fresh.Store(off.Offset < 0)
@@ -103,62 +128,55 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 		if off.Offset < 0 {
 			at, err := pt.startOffset(ctx)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			return pt.begin(at, true)
+			return nil, pt.begin(at, true)
 		}
 		if _, lost, err := pt.bounds(ctx, off); lost || err != nil {
-			return err
+			return nil, err
 		}
-		return pt.begin(off.Offset, false)
+		return nil, pt.begin(off.Offset, false)
 	}
 	stored, err := pt.loadChangelog(ctx, off.Offset < 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	same := pt.identify(off.Metadata)
 	if off.Offset < 0 {
 		if len(stored) > 0 {
-			return pt.giveUp(ctx, stored, "the group has no committed offset for it (they expire when a group is away for long), but there is state", StartEarliest, false)
+			return nil, pt.giveUp(ctx, stored, "the group has no committed offset for it (they expire when a group is away for long), but there is state", StartEarliest, false)
 		}
 		at, err := pt.startOffset(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return pt.begin(at, true)
+		return nil, pt.begin(at, true)
 	}
 	floor, err := keystate.ParseFloor(off.Metadata)
 	if err != nil {
-		return pt.giveUp(ctx, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)", off.Offset), off.Offset, true)
+		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)", off.Offset), off.Offset, true)
 	}
 	starts, lost, err := pt.bounds(ctx, off)
 	switch {
 	case lost || err != nil:
-		return err
+		return nil, err
 	case !same:
-		return pt.giveUp(ctx, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
+		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
 			pt.changelogTP(), off.Offset), off.Offset, true)
 	case floor.Offset < starts && floor.Offset < off.Offset:
-		return pt.giveUp(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset, starts), off.Offset, true)
+		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset, starts), off.Offset, true)
 	}
 	if err := pt.state.BeginReplay(floor, off.Offset, pt.p.cfg.Guarantee == AtLeastOnce); err != nil {
 		switch {
 		case errors.Is(err, keystate.ErrAhead):
-			return err
+			return nil, err
 		case errors.Is(err, keystate.ErrMismatch):
-			return pt.refuseMismatched(err)
+			return nil, pt.refuseMismatched(err)
 		}
-		return fmt.Errorf("processor: %s/%d: restore: %w", pt.tp.Topic, pt.tp.Partition, err)
+		return nil, fmt.Errorf("processor: %s/%d: restore: %w", pt.tp.Topic, pt.tp.Partition, err)
 	}
 	pt.tellMismatched()
-	began := time.Now()
-	if err := pt.replay(ctx, &floor, max(floor.From(), starts), off.Offset); err != nil {
-		return err
-	}
-	pt.work.replayed, pt.work.replayTook = off.Offset-floor.Offset, time.Since(began)
-	pt.state.EndReplay()
-	pt.lostSuspects(&floor)
-	return pt.begin(off.Offset, false)
+	return &ground{floor, starts}, nil
 }
 
 // changelogTP is the partition's changelog.
@@ -191,6 +209,9 @@ func (pt *partition) loadChangelog(ctx context.Context, wanted bool) (map[string
 func (pt *partition) readChangelog(ctx context.Context, wanted bool, fit *fitting) (map[string]struct{}, error) {
 	tp := pt.changelogTP()
 	pt.owner, pt.made = owned{}, nil
+	if int(tp.Partition) >= pt.p.outputs.changelogs[pt.tp.Topic].partitions {
+		return nil, nil // Examine, before the changelog is made
+	}
 	from, err := pt.list(ctx, tp, StartEarliest)
 	if err != nil {
 		return nil, err

@@ -64,9 +64,9 @@ func TestChangedSetting(t *testing.T) {
 	again("first")
 	refused("key", []string{"KEY_FIELD=@key"}, "ODRADEK_KEY_FIELD was sensor and is @key (state of detector change, detector level)")
 	refused("time", []string{"TIME_FIELD=@timestamp", "TIME_UNIT=us"}, "ODRADEK_TIME_FIELD was time and is @timestamp, ODRADEK_TIME_UNIT was auto and is us")
-	refused("values", []string{"VALUE_FIELDS=value,sequence"}, "ODRADEK_VALUE_FIELDS was value and is value,sequence")
-	refused("fields", []string{"VALUE_FIELDS=value,sequence", "DETECTOR_CHANGE_FIELDS=value", "DETECTOR_LEVEL_FIELDS=sequence"},
-		"ODRADEK_DETECTOR_LEVEL_FIELDS was value and is sequence (state of detector level)")
+	refused("values", []string{"VALUE_FIELDS=value,site.hall"}, "ODRADEK_VALUE_FIELDS was value and is value,site.hall")
+	refused("fields", []string{"VALUE_FIELDS=value,site.hall", "DETECTOR_CHANGE_FIELDS=value", "DETECTOR_LEVEL_FIELDS=site.hall"},
+		"ODRADEK_DETECTOR_LEVEL_FIELDS was value and is site.hall (state of detector level)")
 	refused("parameter", []string{"DETECTOR_CHANGE_RANK=2"}, "ODRADEK_DETECTOR_CHANGE_RANK was 3 and is 2 (state of detector change)")
 
 	again("reset", "KEY_FIELD=@key", "STATE_MISMATCH=reset")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"odradek/processor/kafka"
 )
 
 // level is how bad a finding of `check` is.
@@ -16,7 +18,7 @@ type level string
 const (
 	levelOK    level = "ok"
 	levelWarn  level = "warn"  // it will work, perhaps not as meant
-	levelFault level = "fault" // it will not work
+	levelFault level = "fault" // it will not work: run does not start, unless finding.Starts says otherwise
 )
 
 // finding is one line of `check`.
@@ -25,21 +27,46 @@ type finding struct {
 	What   string `json:"what"`   // the setting, topic or part
 	Detail string `json:"detail"` // what was found
 	Fix    string `json:"fix,omitempty"`
+	// Starts: run starts in spite of the fault, and does other than is meant.
+	Starts bool `json:"run_starts,omitempty"`
+
+	err     error // behind a fault; it says whether trying again may help
+	suspect bool  // of a warning: it belongs into run's log
 }
 
 // report is what `check` has found so far.
 type report struct{ findings []finding }
 
 func (r *report) ok(what, format string, args ...any) {
-	r.findings = append(r.findings, finding{levelOK, what, fmt.Sprintf(format, args...), ""})
+	r.findings = append(r.findings, finding{Level: levelOK, What: what, Detail: fmt.Sprintf(format, args...)})
 }
 
 func (r *report) warn(what, detail, fix string) {
-	r.findings = append(r.findings, finding{levelWarn, what, detail, fix})
+	r.findings = append(r.findings, finding{Level: levelWarn, What: what, Detail: detail, Fix: fix})
 }
 
 func (r *report) fault(what, detail, fix string) {
-	r.findings = append(r.findings, finding{levelFault, what, detail, fix})
+	r.findings = append(r.findings, finding{Level: levelFault, What: what, Detail: detail, Fix: fix})
+}
+
+// wrong is a fault in spite of which run starts.
+func (r *report) wrong(what, detail, fix string) {
+	r.findings = append(r.findings, finding{Level: levelFault, What: what, Detail: detail, Fix: fix, Starts: true})
+}
+
+// broken is the fault of a request that run needs.
+func (r *report) broken(what string, err error, fix string) {
+	r.findings = append(r.findings, finding{Level: levelFault, What: what, Detail: err.Error(), Fix: fix, err: err})
+}
+
+// unasked is a request that run does without: a refusal of it is a fault, but what
+// brokers cannot answer yet run waits for.
+func (r *report) unasked(what string, err error) {
+	if kafka.ClassOf(err) == kafka.Fatal {
+		r.broken(what, err, "")
+		return
+	}
+	r.warn(what, "cannot be asked: "+err.Error(), "")
 }
 
 func (r *report) faulty() bool {
@@ -57,6 +84,9 @@ func (r *report) print(w io.Writer) {
 		detail := strings.ReplaceAll(f.Detail, "\n", "; ")
 		if f.Fix != "" {
 			detail += " -> " + f.Fix
+		}
+		if f.Starts {
+			detail += " (run starts all the same)"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\n", f.Level, f.What, detail)
 	}
@@ -76,8 +106,9 @@ func (r *report) printJSON(w io.Writer) error {
 
 func (t terminal) check(ctx context.Context, args []string) int {
 	fs := t.flags("check", `Names every fault of the configuration at once. With -online it also asks the cluster and the schema registry:
-brokers, TLS and SASL, topics, permissions, retention against the replay limit, changelogs, schemas, and a few live records.
-Nothing is written anywhere. Exits with 1 if there is a fault.`,
+brokers, TLS and SASL, topics, permissions, retention against the replay limit, schemas, a few live records, and whether the state
+that is stored can be gone on from. Nothing is written anywhere. Exits with 1 if there is a fault: run does not start with it, or
+the fault says that it does. run makes the same checks at its start.`,
 		"  worker check\n  worker check -online\n  worker check -online -json | jq 'select(.level != \"ok\")'")
 	online := fs.Bool("online", false, "ask the cluster and the schema registry, too")
 	asJSON := fs.Bool("json", false, "print one JSON object a line")
@@ -112,7 +143,7 @@ func checkOffline(r *report, environ []string) *Config {
 		r.fault(f.Name, f.Problem, f.Fix)
 	}
 	for _, f := range warnings {
-		r.fault(f.Name, f.Problem, f.Fix)
+		r.wrong(f.Name, f.Problem, f.Fix)
 	}
 	if len(faults) == 0 {
 		given := 0

@@ -133,14 +133,14 @@ func TestRegistryOutage(t *testing.T) {
 // worker from handing its partitions over and leaving.
 func TestRestoreHeld(t *testing.T) {
 	c := brokertest.Fake(t, brokertest.FakeOptions{})
-	o := newOrdeal(t, c, 2, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms", "REPLAY_LIMIT=10m")
+	o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms", "REPLAY_LIMIT=10m")
 	first := o.start("first")
 	first.waitReady(t)
-	o.produce(1000)
-	o.waitDone(recovery)
-	second := o.start("second") // is given a partition with nothing to replay, and so learns of no schema
+	second := o.start("second") // is given no partition and finds no record at its start, and so learns of no schema
 	second.waitReady(t)
 	o.waitMembers(2)
+	o.produce(1000)
+	o.waitDone(recovery)
 	c.RegistryServer.Stop()
 	first.kill()
 	second.waitLogged(t, "partition held, the schema registry", 20*time.Second)

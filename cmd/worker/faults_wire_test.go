@@ -335,8 +335,11 @@ func TestChangelogCompactedWhileRead(t *testing.T) {
 			must(t, err)
 		}
 	}
-	f := wire.disturb(kmsg.Fetch, held)
+	joining := wire.disturb(kmsg.JoinGroup, held) // what the start fetches is not the changelog
 	w = o.start("second", wire.setting())
+	wire.wait(kmsg.JoinGroup, joining)
+	f := wire.disturb(kmsg.Fetch, held)
+	close(joining.free)
 	wire.wait(kmsg.Fetch, f)
 	c.Fake.Compact()
 	if start, err := c.Admin().Ends(o.ctx, changelog, brokertest.Earliest); err != nil || start[0] == 0 {

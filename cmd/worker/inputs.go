@@ -82,3 +82,13 @@ func (e *startError) Error() string {
 	}
 	return s
 }
+
+// Unwrap gives the errors behind the faults: they decide the exit code.
+func (e *startError) Unwrap() (errs []error) {
+	for _, f := range e.faults {
+		if f.err != nil {
+			errs = append(errs, f.err)
+		}
+	}
+	return errs
+}

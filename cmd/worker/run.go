@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"runtime"
 	"strconv"
@@ -95,7 +96,9 @@ func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Fau
 	}
 	var p *processor.Processor
 	err = retryStart(ctx, log, until, func(ctx context.Context) error {
-		p, err = newProcessor(ctx, c, client, registry, exec, metrics, log)
+		if err = examineStart(ctx, c, client, registry, log); err == nil {
+			p, err = newProcessor(ctx, c, client, registry, exec, metrics, log)
+		}
 		return err
 	})
 	if err != nil {
@@ -129,37 +132,48 @@ func newProcessor(ctx context.Context, c *Config, client *kafka.Client, registry
 			anomalyID = id
 		}
 	}
-	opts, err := c.DecoderOptions()
+	cfg, err := processorConfig(c, client, registry)
 	if err != nil {
 		return nil, permanent(err)
+	}
+	cfg.Executor, cfg.Metrics, cfg.Log = exec, metrics, log
+	cfg.ScoreSchemaID, cfg.AnomalySchemaID = scoreID, anomalyID
+	return processor.New(ctx, cfg)
+}
+
+// processorConfig is what the configuration says of a processor. An error is a fault of
+// the configuration.
+func processorConfig(c *Config, client *kafka.Client, registry *schemas.Registry) (cfg processor.Config, err error) {
+	opts, err := c.DecoderOptions()
+	if err != nil {
+		return cfg, err
 	}
 	dec, err := schemas.NewDecoder(c.SchemaMapping(), registry, opts)
 	if err != nil {
-		return nil, permanent(err)
+		return cfg, err
 	}
 	state, err := c.KeystateConfig()
 	if err != nil {
-		return nil, permanent(err)
+		return cfg, err
 	}
 	codec, err := kafka.ParseCodec(c.Output.Compression)
 	if err != nil {
-		return nil, permanent(err)
+		return cfg, err
 	}
 	start, err := c.StartAt()
 	if err != nil {
-		return nil, permanent(err)
+		return cfg, err
 	}
-	cfg := processor.Config{
+	cfg = processor.Config{
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
 		Start: start, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
-		Decoder: dec, State: state, Settings: c.StateSettings(state), StateBytes: int64(c.Keys.Bytes), Executor: exec, MaxFuture: c.Keys.MaxFuture, SchemaGrace: c.Registry.Grace,
+		Decoder: dec, State: state, Settings: c.StateSettings(state), StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture, SchemaGrace: c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
-		ScoreSchemaID: scoreID, ScoresTopic: c.Output.ScoresTopic, DLQTopic: c.Output.DLQTopic, LateTopic: c.Output.LateTopic,
+		ScoresTopic: c.Output.ScoresTopic, DLQTopic: c.Output.DLQTopic, LateTopic: c.Output.LateTopic,
 		Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
 		Fetch: kafka.FetcherConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
 			MaxBytes: int(c.Fetch.MaxBytes), PartitionBytes: int(c.Fetch.PartitionBytes)},
-		Metrics: metrics, Log: log,
 	}
 	if c.Cycle.Guarantee == "at_least_once" {
 		cfg.Guarantee = processor.AtLeastOnce
@@ -174,9 +188,9 @@ func newProcessor(ctx context.Context, c *Config, client *kafka.Client, registry
 		cfg.Scores = processor.ScoresAnomalous
 	}
 	if c.anomalies() {
-		cfg.AnomaliesTopic, cfg.AnomalySchemaID = c.Output.AnomaliesTopic, anomalyID
+		cfg.AnomaliesTopic = c.Output.AnomaliesTopic
 	}
-	return processor.New(ctx, cfg)
+	return cfg, nil
 }
 
 // outputSchema is one of our schemas with the topic that is written in it.
@@ -214,56 +228,19 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 	if len(faults) > 0 {
 		return permanent(&startError{faults})
 	}
-	most := 0
-	for _, in := range inputs {
-		most = max(most, in.Partitions)
-	}
 	if err := c.keepChangelogs(ctx, client, log); err != nil {
 		return err
 	}
 	if !c.Output.CreateTopics {
 		return nil
 	}
-	partitions := c.Output.Partitions
-	if partitions == 0 {
-		partitions = most
-	}
-	type plan struct {
-		name       string
-		partitions int
-		configs    map[string]string
-	}
-	// Records come here as they are in the input, with headers on top.
-	large := map[string]string{"max.message.bytes": strconv.Itoa(largestInput(ctx, c, client) + forwardSlack)}
-	plans := []plan{{c.Output.DLQTopic, partitions, large}, {c.Output.LateTopic, partitions, large}}
-	if c.Output.Scores != "none" {
-		plans = append(plans, plan{c.Output.ScoresTopic, partitions, nil})
-	}
-	if c.anomalies() {
-		plans = append(plans, plan{c.Output.AnomaliesTopic, partitions, nil})
-	}
-	stateOf := map[string]int{}
-	if c.Cycle.Rekey {
-		plans = append(plans, plan{c.Output.RekeyTopic, partitions, large})
-		stateOf[c.Output.RekeyTopic] = partitions
-		if info, err := client.Topics(ctx, c.Output.RekeyTopic); err == nil && info[c.Output.RekeyTopic].Exists {
-			stateOf[c.Output.RekeyTopic] = info[c.Output.RekeyTopic].Partitions
-		}
-	} else {
-		for _, in := range inputs {
-			stateOf[in.Name] = in.Partitions
-		}
-	}
-	for name, n := range stateOf {
-		plans = append(plans, plan{c.ChangelogTopic(name), n, changelogConfigs()})
+	plans, err := c.topicPlans(ctx, client, inputs)
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
 	}
 	for _, p := range plans {
-		have, err := client.Topics(ctx, p.name)
-		if err != nil {
-			return fmt.Errorf("worker: look up topic %q: %w", p.name, err)
-		}
-		if have[p.name].Exists {
-			if c.Cycle.Rekey && p.name == c.Output.RekeyTopic {
+		if p.info.Exists {
+			if p.setting == "REKEY_TOPIC" {
 				if short := tooSmall(ctx, c, client); short != "" {
 					log.Warn("the internal topic of ODRADEK_REKEY does not hold the input's largest records: those become dead letters", "topic", p.name, "why", short)
 				}
@@ -271,11 +248,70 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 			continue
 		}
 		if err := client.CreateTopic(ctx, p.name, p.partitions, c.Output.Replication, p.configs); err != nil {
-			return fmt.Errorf("worker: create topic %q: %w; create it yourself and set ODRADEK_CREATE_TOPICS=false, or allow it", p.name, err)
+			return fmt.Errorf("worker: create topic %q: %w; %s", p.name, err, creationFix(err))
 		}
 		log.Info("created topic", "topic", p.name, "partitions", p.partitions)
 	}
 	return nil
+}
+
+// topicPlan is a topic that the worker writes, as it is or as it is to be made.
+type topicPlan struct {
+	name, setting string
+	partitions    int // of a new one; a changelog has to have them
+	configs       map[string]string
+	of            string          // input topic of a changelog
+	info          kafka.TopicInfo // what there is
+}
+
+// topicPlans lists the topics that the worker writes.
+func (c *Config) topicPlans(ctx context.Context, client *kafka.Client, inputs []kafka.TopicInfo) ([]topicPlan, error) {
+	partitions := c.Output.Partitions
+	if partitions == 0 {
+		for _, in := range inputs {
+			partitions = max(partitions, in.Partitions)
+		}
+	}
+	partitions = max(partitions, 1) // check goes on without an input topic
+	// Records come here as they are in the input, with headers on top.
+	large := map[string]string{"max.message.bytes": strconv.Itoa(largestInput(ctx, c, client) + forwardSlack)}
+	out := &c.Output
+	plans := []topicPlan{{name: out.DLQTopic, setting: "DLQ_TOPIC", partitions: partitions, configs: large},
+		{name: out.LateTopic, setting: "LATE_TOPIC", partitions: partitions, configs: large}}
+	if out.Scores != "none" {
+		plans = append(plans, topicPlan{name: out.ScoresTopic, setting: "SCORES_TOPIC", partitions: partitions})
+	}
+	if c.anomalies() {
+		plans = append(plans, topicPlan{name: out.AnomaliesTopic, setting: "ANOMALIES_TOPIC", partitions: partitions})
+	}
+	stateOf := inputs
+	if c.Cycle.Rekey {
+		plans = append(plans, topicPlan{name: out.RekeyTopic, setting: "REKEY_TOPIC", partitions: partitions, configs: large})
+		infos, err := client.Topics(ctx, out.RekeyTopic)
+		if err != nil {
+			return nil, fmt.Errorf("look up topic %q: %w", out.RekeyTopic, err)
+		}
+		rekey := kafka.TopicInfo{Name: out.RekeyTopic, Partitions: partitions}
+		if infos[rekey.Name].Exists {
+			rekey = infos[rekey.Name]
+		}
+		stateOf = []kafka.TopicInfo{rekey}
+	}
+	for _, in := range stateOf {
+		plans = append(plans, topicPlan{name: c.ChangelogTopic(in.Name), setting: "CHANGELOG_PREFIX", partitions: in.Partitions, configs: changelogConfigs(), of: in.Name})
+	}
+	names := make([]string, len(plans))
+	for i := range plans {
+		names[i] = plans[i].name
+	}
+	infos, err := client.Topics(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("look up the output topics: %w", err)
+	}
+	for i := range plans {
+		plans[i].info = infos[plans[i].name]
+	}
+	return plans, nil
 }
 
 // forwardSlack is what a record may grow by on its way to the internal, late or
@@ -329,14 +365,12 @@ func permanent(err error) error { return permanentError{err} }
 func retryStart(ctx context.Context, log *slog.Logger, deadline time.Time, f func(context.Context) error) error {
 	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := f(ctx)
-		var final permanentError
-		var refused *processor.RefusedError
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.As(err, &final), errors.As(err, &refused), kafka.ClassOf(err) == kafka.Fatal, time.Now().After(deadline):
+		case final(err), time.Now().After(deadline):
 			return err
 		}
 		log.Warn("not started yet, trying again", "err", err, "in", wait)
@@ -346,6 +380,15 @@ func retryStart(ctx context.Context, log *slog.Logger, deadline time.Time, f fun
 		case <-time.After(wait):
 		}
 	}
+}
+
+// final reports whether trying again cannot mend err.
+func final(err error) bool {
+	var never permanentError
+	var refused *processor.RefusedError
+	var registry *schemas.RegistryError
+	return errors.As(err, &never) || errors.As(err, &refused) || kafka.ClassOf(err) == kafka.Fatal ||
+		errors.As(err, &registry) && (registry.Status == http.StatusUnauthorized || registry.Status == http.StatusForbidden)
 }
 
 // endOf makes a start that was told to stop a clean end.

@@ -45,6 +45,9 @@ func StartFake(o FakeOptions) (*Cluster, error) {
 	config := map[string]string{
 		"log.retention.ms":           "-1", // as on the real nodes: replayed data has old timestamps
 		"transaction.max.timeout.ms": "900000",
+		// What is told of the limits below.
+		"group.min.session.timeout.ms": "100",
+		"group.max.session.timeout.ms": "1800000",
 	}
 	for k, v := range o.Config {
 		config[k] = v

@@ -259,14 +259,44 @@ func (c *Client) coordinatorWithin(ctx context.Context, kind int8, key string) (
 // topic that is there already is no error, whatever its shape. replication -1 is
 // the brokers' default (Kafka 2.4).
 func (c *Client) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
+	if err := c.createTopic(ctx, name, partitions, replication, configs, false); err != nil {
+		return err
+	}
+	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	for {
+		// Another broker than the controller may not know the topic yet.
+		if err := c.refresh(ctx, name); err != nil {
+			return err
+		}
+		err := c.allLed(name)
+		if err == nil {
+			c.awaitEverywhere(ctx, name)
+			return nil
+		}
+		if errors.Is(err, kafkago.TopicAuthorizationFailed) {
+			return nil // created, but not ours to describe
+		}
+		if delay.wait(ctx) != nil {
+			return fmt.Errorf("kafka: created topic %q, but it is not ready: %w", name, err)
+		}
+	}
+}
+
+// MayCreateTopic is the answer that CreateTopic would get, without the topic being made:
+// permission, replication factor, the brokers' own policy.
+func (c *Client) MayCreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
+	return c.createTopic(ctx, name, partitions, replication, configs, true)
+}
+
+func (c *Client) createTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string, only bool) error {
 	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(partitions), ReplicationFactor: int16(replication)}
 	for k, v := range configs {
 		t.Configs = append(t.Configs, createtopics.RequestConfig{Name: k, Value: v})
 	}
 	slices.SortFunc(t.Configs, func(a, b createtopics.RequestConfig) int { return strings.Compare(a.Name, b.Name) })
-	err := c.toController(ctx, func(broker int32) error {
+	return c.toController(ctx, func(broker int32) error {
 		m, err := c.roundTrip(ctx, broker, &createtopics.Request{
-			Topics: []createtopics.RequestTopic{t}, TimeoutMs: int32(c.cfg.RequestTimeout.Milliseconds()),
+			Topics: []createtopics.RequestTopic{t}, TimeoutMs: int32(c.cfg.RequestTimeout.Milliseconds()), ValidateOnly: only,
 		})
 		if err != nil {
 			return err
@@ -282,26 +312,6 @@ func (c *Client) CreateTopic(ctx context.Context, name string, partitions, repli
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
-	for {
-		// Another broker than the controller may not know the topic yet.
-		if err := c.refresh(ctx, name); err != nil {
-			return err
-		}
-		if err = c.allLed(name); err == nil {
-			c.awaitEverywhere(ctx, name)
-			return nil
-		}
-		if errors.Is(err, kafkago.TopicAuthorizationFailed) {
-			return nil // created, but not ours to describe
-		}
-		if delay.wait(ctx) != nil {
-			return fmt.Errorf("kafka: created topic %q, but it is not ready: %w", name, err)
-		}
-	}
 }
 
 // CreatePartitions gives a topic partitions until it has total, and waits until

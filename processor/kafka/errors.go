@@ -211,6 +211,10 @@ func handshakeFailed(err error) bool {
 		errors.As(err, &host) || errors.As(err, &invalid)
 }
 
+// BadReplication reports whether err is of a topic that was to have more replicas than
+// there are brokers.
+func BadReplication(err error) bool { return errors.Is(err, kafkago.InvalidReplicationFactor) }
+
 // gravity orders the classes by how much the caller has to give up.
 var gravity = []Class{None, Retriable, Abortable, TooLarge, Rebalance, Unknown, Fenced, Fatal, InstanceFenced}
 

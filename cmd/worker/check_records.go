@@ -1,0 +1,321 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/schemas"
+)
+
+// registry checks that the schema registry answers. A start survives its outage where
+// the ids of the outputs' schemas are in the cache.
+func (e *examination) registry(ctx context.Context) {
+	reg := e.reg
+	if reg == nil {
+		return
+	}
+	if err := reg.CacheFault(); err != nil {
+		e.r.warn("schema cache", err.Error(), "make the folder writable, set "+prefix+"SCHEMA_REGISTRY_CACHE_DIR to another, or to off")
+	}
+	err := reg.Ping(ctx)
+	if err == nil {
+		e.r.ok("schema registry", "%s: reached", redactURLs(strings.Join(e.c.Registry.URLs, ",")))
+		return
+	}
+	// What a start needs is less than a list of all subjects.
+	for _, out := range outputSchemas(e.c) {
+		if _, lookup := reg.Lookup(ctx, schemas.Subject(out.topic), out.schema); lookup != nil && !errors.Is(lookup, schemas.ErrUnknownSchema) {
+			e.r.findings = append(e.r.findings, finding{Level: levelFault, What: "schema registry", Detail: err.Error(), err: err})
+			e.reg = nil
+			return
+		}
+	}
+	w := finding{Level: levelWarn, What: "schema registry", Detail: err.Error(), Fix: "the schemas of the outputs are known from the cache or from other calls: a start is possible, and records of schemas that were never seen wait", suspect: true}
+	e.r.findings = append(e.r.findings, w)
+	e.down = true
+}
+
+// schemas checks the mapping against the newest schema of each input topic, and
+// that those of the outputs can be registered. Whether a field that the schema lacks
+// is a fault the records decide (judge).
+func (e *examination) schemas(ctx context.Context) {
+	e.unfit = map[string][]finding{}
+	if e.reg == nil || e.down {
+		return
+	}
+	for _, in := range e.inputs {
+		subject := schemas.Subject(in.Name)
+		s, err := e.reg.Latest(ctx, subject)
+		switch {
+		case e.c.Mapping.SchemaFile != "":
+			// The file is the schema of records without one.
+		case errors.Is(err, schemas.ErrUnknownSchema):
+			e.r.warn("subject "+subject, "the registry has no such subject", "fine if the topic's schemas go by record name or ids; the live records tell")
+		case err != nil:
+			e.r.warn("subject "+subject, "cannot be asked for: "+err.Error(), "")
+		default:
+			e.unfit[in.Name] = e.fits(fmt.Sprintf("subject %s version %d", subject, s.Version), s)
+		}
+	}
+	for _, out := range outputSchemas(e.c) {
+		subject := schemas.Subject(out.topic)
+		switch ok, reasons, err := e.reg.Compatible(ctx, subject, out.schema); {
+		case err != nil:
+			e.r.warn("subject "+subject, "compatibility of the schema of "+out.what+" cannot be asked: "+err.Error(), "")
+		case !ok:
+			e.r.fault("subject "+subject, "it does not take the schema of "+out.what+": "+strings.Join(reasons, "; "), "use another topic ("+prefix+out.setting+") or change the subject's compatibility")
+		}
+	}
+}
+
+// fits returns which paths of the mapping a schema lacks.
+func (e *examination) fits(what string, s *schemas.Schema) (faults []finding) {
+	if s.Type != "" && s.Type != "AVRO" {
+		return []finding{{Level: levelFault, What: what, Detail: "it is a schema of " + s.Type + ", and only Avro is read"}}
+	}
+	for _, err := range e.c.SchemaMapping().Check(s.JSON) {
+		faults = append(faults, finding{Level: levelFault, What: what, Detail: strings.TrimPrefix(err.Error(), "schemas: "),
+			Fix: "correct " + prefix + "KEY_FIELD, _TIME_FIELD or _VALUE_FIELDS"})
+	}
+	if len(faults) == 0 {
+		e.r.ok(what, "has all mapped fields")
+	}
+	return faults
+}
+
+// How many live records are looked at.
+const (
+	samplePartitions = 16
+	sampleRecords    = 25 // of a partition, the newest
+	sampleLimit      = 10 * time.Second
+)
+
+// fewRecords are no evidence of what a topic holds: where fewer than these cannot be
+// read, and none can, run starts.
+const fewRecords = 5
+
+// liveSample is what a few records of a topic show.
+type liveSample struct {
+	records   int
+	read      int               // that can be read
+	unread    int               // that the group would read, and cannot
+	started   bool              // the group has committed offsets in the topic, or may have
+	failed    map[string]int    // by class
+	example   map[string]string // of a class
+	schemas   map[int32]bool
+	future    int
+	otherKey  int              // series key differs from the record key
+	nullKey   int              // no record key
+	places    map[string]int32 // partition in which a series was seen
+	scattered string           // a series that was seen in two
+}
+
+// atFault reports whether what cannot be read is a fault of the configuration. It is
+// where a group is about to begin with a topic of which nothing that it would read
+// can be read: run would make dead letters of everything and look healthy. Bad input
+// stops no group that has begun, and a few bad records behind good ones nobody:
+// those are dead letters.
+func (s *liveSample) atFault() bool { return !s.started && s.read == 0 && s.unread >= fewRecords }
+
+// records decodes a few of the newest records of each input topic.
+func (e *examination) records(ctx context.Context) {
+	if e.reg == nil && len(e.c.Registry.URLs) > 0 {
+		return // it does not answer: nothing is known of any record
+	}
+	ctx, cancel := context.WithTimeout(ctx, sampleLimit)
+	defer cancel()
+	opts, err := e.c.DecoderOptions()
+	if err != nil {
+		return // a fault of the configuration, said there
+	}
+	dec, err := schemas.NewDecoder(e.c.SchemaMapping(), e.reg, opts)
+	if err != nil {
+		return
+	}
+	f := e.client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
+	defer f.Close()
+	for _, in := range e.inputs {
+		s, err := e.sample(ctx, f, dec, in)
+		if err != nil {
+			e.r.warn("records of "+in.Name, "cannot be looked at: "+err.Error(), "")
+			e.r.findings = append(e.r.findings, e.unfit[in.Name]...)
+			continue
+		}
+		e.judge(in, s)
+	}
+}
+
+func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec *schemas.Decoder, in kafka.TopicInfo) (*liveSample, error) {
+	s := &liveSample{failed: map[string]int{}, example: map[string]string{}, schemas: map[int32]bool{}, places: map[string]int32{}}
+	var tps []kafka.TP
+	for p := range min(in.Partitions, samplePartitions) {
+		tps = append(tps, kafka.TP{Topic: in.Name, Partition: int32(p)})
+	}
+	first, err := e.client.ListOffsets(ctx, tps, kafka.Earliest)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := e.client.ListStable(ctx, tps)
+	if err != nil {
+		return nil, err
+	}
+	begin, err := e.begins(ctx, tps, first, ends)
+	s.started = begin == nil
+	if err != nil {
+		return nil, err
+	}
+	var reading schemas.Reading
+	for _, tp := range tps {
+		// Markers and aborted records may fill the last offsets, so a partition
+		// can show fewer records than asked for, or none.
+		from := max(first[tp], ends[tp]-sampleRecords)
+		err := readRange(ctx, f, tp, from, ends[tp], func(rec *kafka.Record) (bool, error) {
+			s.records++
+			if err := dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, rec.Header, &reading); err != nil {
+				class := "malformed"
+				var de *schemas.DecodeError
+				if errors.As(err, &de) {
+					class = de.Class
+					if de.Retry && !de.Absent {
+						s.records--
+						return true, nil // the registry cannot be asked
+					}
+				}
+				if class != schemas.ClassTombstone && !s.started && rec.Offset >= begin[tp] {
+					s.unread++
+				}
+				s.failed[class]++
+				s.example[class] = fmt.Sprintf("%s at offset %d: %s", tp, rec.Offset, strings.TrimPrefix(err.Error(), "schemas: "))
+				return true, nil
+			}
+			s.read++
+			s.schemas[reading.Schema] = true
+			if m := e.c.Keys.MaxFuture; m > 0 && reading.Time > rec.Timestamp*1000+m.Microseconds() {
+				s.future++
+			}
+			key := string(reading.Key)
+			switch {
+			case rec.Key == nil:
+				s.nullKey++
+			case key != string(rec.Key):
+				s.otherKey++
+			}
+			if place, seen := s.places[key]; !seen {
+				s.places[key] = tp.Partition
+			} else if place != tp.Partition {
+				s.scattered = key
+			}
+			return true, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// begins is where a group that has no offsets in the topic begins, by ODRADEK_START; nil
+// for one that has, or of which it is not known: its offsets may wait for the
+// transaction of a worker that is gone.
+func (e *examination) begins(ctx context.Context, tps []kafka.TP, first, ends map[kafka.TP]int64) (map[kafka.TP]int64, error) {
+	cctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	committed, err := e.client.Committed(cctx, e.c.Group.Group, tps)
+	if err != nil || slices.ContainsFunc(tps, func(tp kafka.TP) bool { return committed[tp].Offset >= 0 }) {
+		return nil, nil
+	}
+	switch at, err := e.c.StartAt(); {
+	case err != nil || at == kafka.Latest:
+		return ends, nil
+	case at == kafka.Earliest:
+		return first, nil
+	default:
+		offs, err := e.client.ListOffsets(ctx, tps, at)
+		for tp, off := range offs {
+			if off < 0 { // nothing that late yet
+				offs[tp] = ends[tp]
+			}
+		}
+		return offs, err
+	}
+}
+
+// judge reports on a topic's sample, and on the newest schema, which counts where
+// the records do not show that it is not the one in use.
+func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
+	what := "records of " + in.Name
+	for _, f := range e.unfit[in.Name] {
+		if s.read > 0 {
+			f.Level, f.Detail, f.suspect = levelWarn, f.Detail+"; but newer records can be read", true
+		}
+		e.r.findings = append(e.r.findings, f)
+	}
+	if s.records == 0 {
+		e.r.warn(what, "there are none to look at", "")
+		return
+	}
+	before := len(e.r.findings)
+	classes := make([]string, 0, len(s.failed))
+	for c := range s.failed {
+		classes = append(classes, c)
+	}
+	slices.Sort(classes)
+	for _, c := range classes {
+		detail := fmt.Sprintf("%d of %d would be dead letters (%s), such as %s", s.failed[c], s.records, c, s.example[c])
+		f := finding{Level: levelWarn, What: what, Detail: detail, suspect: s.read == 0}
+		if s.read == 0 {
+			f.Fix = unreadableFix(c)
+		}
+		if s.atFault() {
+			f.Level = levelFault
+			f.Fix += "; to go on behind them set " + prefix + "START=latest"
+		}
+		e.r.findings = append(e.r.findings, f)
+	}
+	if s.future > 0 {
+		e.r.warn(what, fmt.Sprintf("%d of %d have an event time more than %v ahead: they would be dead letters", s.future, s.records, e.c.Keys.MaxFuture),
+			"see "+prefix+"TIME_FIELD, _TIME_UNIT, _MAX_FUTURE")
+	}
+	if in.Partitions > 1 && !e.c.Cycle.Rekey {
+		switch {
+		case s.scattered != "":
+			e.r.wrong(what, "a series lies in several partitions, so each has a part of it only", "set "+prefix+"REKEY=true and "+prefix+"LATENESS, or key the topic by series")
+		case s.nullKey > 0:
+			e.r.wrong(what, fmt.Sprintf("%d of %d have no record key: a series' records may go to any partition", s.nullKey, s.records), "set "+prefix+"REKEY=true and "+prefix+"LATENESS, or key the topic by series")
+		case s.otherKey > 0:
+			e.r.warn(what, fmt.Sprintf("%d of %d have a record key that is not the series key; no series was seen in two partitions", s.otherKey, s.records),
+				"if the record key does not decide the series, set "+prefix+"REKEY=true and "+prefix+"LATENESS")
+		}
+	}
+	if len(e.r.findings) == before {
+		ids := make([]string, 0, len(s.schemas))
+		for id := range s.schemas {
+			if id >= 0 {
+				ids = append(ids, strconv.Itoa(int(id)))
+			}
+		}
+		slices.Sort(ids)
+		of := ""
+		if len(ids) > 0 {
+			of = ", schema ids " + strings.Join(ids, ",")
+		}
+		e.r.ok(what, "%d looked at, all can be read%s", s.records, of)
+	}
+}
+
+// unreadableFix is what to do where no record can be read for a reason of this class.
+func unreadableFix(class string) string {
+	switch class {
+	case schemas.ClassMagic, schemas.ClassTruncated, schemas.ClassTrailingBytes, schemas.ClassMalformed:
+		return "correct " + prefix + "TOPICS, have the producers write Avro with a schema registry's serializer, or name the schema of bare Avro in " + prefix + "SCHEMA_FILE"
+	case schemas.ClassUnknownSchema:
+		return "correct " + prefix + "SCHEMA_REGISTRY_URL: it has to be the registry that the producers use"
+	}
+	return "see the mapping settings, " + prefix + "KEY_FIELD, _TIME_FIELD, _TIME_UNIT, _VALUE_FIELDS"
+}

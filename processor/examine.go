@@ -1,0 +1,120 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+)
+
+// Examined is what a worker would do about one partition.
+type Examined struct {
+	TP kafka.TP
+	// Err is why the worker would end (RefusedError), or pause the partition
+	// (Quarantines), or why it could not be found out.
+	Err error
+	// Notes are what it would log in going on: state that a policy empties.
+	Notes []string
+}
+
+// Quarantines reports whether err pauses one partition and leaves the others running.
+func Quarantines(err error) bool {
+	var stuck *stuckError
+	return errors.As(err, &stuck)
+}
+
+// Examine says of input partitions what a worker with this configuration would do with
+// what is committed and stored of them, by the same code that restores a partition, up
+// to the replay. It joins no group and writes nothing. Partitions that have a topic
+// without a changelog yet are examined as if that were empty. tell is called for each;
+// cfg needs no outputs.
+func Examine(ctx context.Context, cfg Config, tps []kafka.TP, tell func(Examined)) error {
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics()
+	}
+	p := &Processor{cfg: cfg, log: slog.New(slog.DiscardHandler), budget: budget{total: cfg.StateBytes}}
+	p.outputs.changelogs = map[string]*topic{}
+	for _, tp := range tps {
+		if p.outputs.changelogs[tp.Topic] != nil || cfg.RekeyTopic != "" && tp.Topic != cfg.RekeyTopic {
+			continue
+		}
+		name := cfg.Changelog(tp.Topic)
+		infos, err := cfg.Client.Topics(ctx, name)
+		if err != nil {
+			return fmt.Errorf("processor: examine: %w", err)
+		}
+		p.outputs.changelogs[tp.Topic] = &topic{name: name, partitions: infos[name].Partitions}
+	}
+	p.fetcher = cfg.Client.NewFetcher(cfg.Fetch)
+	defer p.fetcher.Close()
+	for _, tp := range tps {
+		x, err := p.examine(ctx, tp)
+		if err != nil {
+			return fmt.Errorf("processor: examine %s: %w", tp, err)
+		}
+		tell(x)
+	}
+	return nil
+}
+
+// examineTries is how often a partition is looked at that a running worker commits
+// meanwhile.
+const examineTries = 5
+
+func (p *Processor) examine(ctx context.Context, tp kafka.TP) (Examined, error) {
+	x := Examined{TP: tp}
+	for try := range examineTries {
+		offs, err := p.committedOffsets(ctx, []kafka.TP{tp})
+		if err != nil {
+			return x, err
+		}
+		var notes notes
+		p.budget.join(tp)
+		pt := p.newPartition(tp)
+		pt.log = slog.New(&notes)
+		_, x.Err = pt.takeUp(ctx, offs[tp])
+		pt.kept.Close()
+		p.budget.leave(tp)
+		if ctx.Err() != nil {
+			return x, ctx.Err()
+		}
+		x.Notes = notes.lines
+		if !errors.Is(x.Err, keystate.ErrAhead) && !kafka.OffsetLost(x.Err) {
+			return x, nil
+		}
+		if err := sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
+			return x, err
+		}
+	}
+	return x, nil
+}
+
+// notes is a log handler that keeps warnings and errors as texts.
+type notes struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (n *notes) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+func (n *notes) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += fmt.Sprintf("; %s: %v", strings.ReplaceAll(a.Key, "_", " "), a.Value)
+		return true
+	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, text)
+	return nil
+}
+
+func (n *notes) WithAttrs([]slog.Attr) slog.Handler { return n }
+
+func (n *notes) WithGroup(string) slog.Handler { return n }
