@@ -100,8 +100,15 @@ torch() {
 		echo "torch      python3 has no torch: skipped"
 		return
 	fi
-	timeout 200 python3 ./torch_ops.py >"$out/torch.jsonl" 2>"$out/torch.txt"
+	timeout 400 python3 ./torch_ops.py >"$out/torch.jsonl" 2>"$out/torch.txt"
 	result torch $? "$out/torch.txt"
+}
+
+# cpu measures the ops on one core, against numpy, scipy and scikit-learn where
+# python3 has them.
+cpu() {
+	timeout 200 ./worker bench -json -v ikasst-cpu svdsst-cpu lof-cpu >"$out/cpu.jsonl" 2>"$out/cpu.txt"
+	result cpu $? "$out/cpu.txt"
 }
 
 # demo runs the demo on the CPU and on the device, whose child is killed in the
@@ -132,7 +139,7 @@ demo() {
 
 for step in $steps; do
 	case $step in
-	suite | windows | bench | resident | scale | torch | demo) $step ;;
+	suite | windows | bench | resident | scale | torch | cpu | demo) $step ;;
 	memcheck | racecheck) sanitize "$step" ;;
 	*) echo "no step $step" >&2 && exit 2 ;;
 	esac

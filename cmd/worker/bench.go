@@ -33,7 +33,7 @@ var benchmarks = []benchmark{
 	{"ikasst-cpu", "IKA-SST on one core; against numpy", false, false, (*bench).ikasst},
 	{"lof-cpu", "LOF of whole windows on one core; against scikit-learn", false, false, (*bench).lofWindows},
 	{"lof-stride1", "LOF of one fresh sample a task on one core", false, false, (*bench).lofStride},
-	{"svdsst-cpu", "SVD-SST on one core; against numpy", false, false, (*bench).svdsst},
+	{"svdsst-cpu", "SVD-SST on one core; against numpy and scipy", false, false, (*bench).svdsst},
 	{"ops", "each op on a GPU, kernel alone and Execute from Go; against the CPU", false, false, (*bench).opsOnDevice},
 	{"ops-resident", "windows of a million keys kept on the GPU, against windows that travel with every task", false, false, (*bench).opsResident},
 	{"ops-scale", "Execute on several GPUs of this host, as a ratio to one", false, false, (*bench).opsScale},
@@ -125,7 +125,7 @@ func cmdBench(ctx context.Context, args []string) int {
 	fs.Float64Var(&o.rate, "rate", 0, "records/s for latency and skew; 0: half of path-rate, measured first")
 	fs.BoolVar(&o.peers, "peers", true, "run the baselines that need other programs (Kafka Streams, franz-go, numpy)")
 	fs.StringVar(&o.streams, "streams", "docs/benchmarks/peers/kafka-streams", "folder of the Kafka Streams program")
-	fs.StringVar(&o.python, "python", "python3", "Python with numpy, for ikasst-cpu and svdsst-cpu, and scikit-learn, for lof-cpu")
+	fs.StringVar(&o.python, "python", "python3", "Python with numpy, for ikasst-cpu and svdsst-cpu, scipy, for svdsst-cpu, and scikit-learn, for lof-cpu")
 	fs.StringVar(&o.compress, "compression", "", "compression of what the worker and its peers write; default: the worker's")
 	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to, and of ops-resident")
 	fs.StringVar(&o.child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")

@@ -1,8 +1,10 @@
 # The ops of `worker bench ops` with torch on the same GPU, batched over keys, data
 # already on the device: what one gets without a kernel of one's own. Prints JSON
 # lines with the same names of cases. IKA-SST by products with Hankel matrices
-# through real FFTs of all keys at once; SVD-SST by torch.linalg.svd; LOF and kNN
-# weights by torch.cdist and topk, of large sets in parts.
+# through real FFTs of all keys at once; SVD-SST by torch.linalg.svd, by eigh of the
+# w x w Gram matrices and by eigh of the trajectory matrices themselves, which are
+# symmetric, each with every driver or library there is: the best one is the baseline.
+# LOF and kNN weights by torch.cdist and topk, of large sets in parts.
 #
 #   python3 docs/benchmarks/torch_ops.py
 import json
@@ -70,14 +72,68 @@ def ikasst(x, feedback, a0, w, fresh):
     return torch.stack(scores, 1), feedback
 
 
-def svdsst(x, w, rank, driver):
-    """x: keys by reads samples. Singular value decompositions of both trajectory matrices."""
+def by_svd(h, r, driver):
+    return torch.linalg.svd(h, driver=driver)[0][:, :, :r]
+
+
+def by_gram(h, r, _):
+    return torch.linalg.eigh(h @ h.transpose(1, 2))[1][:, :, -r:]
+
+
+def by_symmetric(h, r, _):
+    """h is symmetric: its singular values are the magnitudes of its eigenvalues."""
+    values, vectors = torch.linalg.eigh(h)
+    top = values.abs().topk(r, dim=1)[1].unsqueeze(1).expand(-1, h.shape[1], -1)
+    return vectors.gather(2, top)
+
+
+def svdsst(x, w, rank, leading, driver):
+    """x: keys by reads samples. The trajectory matrices are views of x, no copies."""
     gamma = 2 * w - 1 + 8
     past, present = x[:, : 2 * w - 1], x[:, gamma:]
     mean = (past.sum(1, keepdim=True) + present.sum(1, keepdim=True)) / (2 * (2 * w - 1))
-    u1, _, _ = torch.linalg.svd((past - mean).unfold(1, w, 1).contiguous(), driver=driver)
-    u2, _, _ = torch.linalg.svd((present - mean).unfold(1, w, 1).contiguous(), driver=driver)
-    return 1 - ((u1[:, :, :rank].transpose(1, 2) @ u2[:, :, :1]) ** 2).sum((1, 2))
+    u1 = leading((past - mean).unfold(1, w, 1), rank, driver)
+    u2 = leading((present - mean).unfold(1, w, 1), 1, driver)
+    return 1 - ((u1.transpose(1, 2) @ u2) ** 2).sum((1, 2))
+
+
+# The forms of SVD-SST: name, leading vectors, driver of linalg.svd, library of eigh.
+FORMS = [
+    ("linalg.svd, its own driver", by_svd, None, "default"),
+    ("linalg.svd, gesvd", by_svd, "gesvd", "default"),
+    ("linalg.svd, gesvdj", by_svd, "gesvdj", "default"),
+    ("linalg.svd, gesvda", by_svd, "gesvda", "default"),
+    ("eigh of the Gram matrix, cusolver", by_gram, None, "cusolver"),
+    ("eigh of the Gram matrix, magma", by_gram, None, "magma"),
+    ("eigh of the trajectory matrix, cusolver", by_symmetric, None, "cusolver"),
+    ("eigh of the trajectory matrix, magma", by_symmetric, None, "magma"),
+]
+
+
+def svdsst_forms(w, rank, keys):
+    """Says each form's rate: on as many keys as it does in about half a second, at most keys."""
+    samples = 2 * (2 * w - 1) + 8
+    i = torch.arange(samples, device=device)
+    shift = torch.arange(keys, device=device).unsqueeze(1)
+    base = torch.sin(i / 9) + torch.sin((i + shift) / 23)
+    inputs = [base + 0.1 * torch.randn(keys, samples, device=device) for _ in range(2)]
+    exact = svdsst(inputs[0][:4].double(), w, rank, by_svd, None)
+    for name, leading, driver, library in FORMS:
+        case = f"svdsst w={w} r={rank}"
+        try:
+            torch.backends.cuda.preferred_linalg_library(library)
+            score = lambda x: svdsst(x, w, rank, leading, driver)  # noqa: B023
+            few = min(keys, 8)
+            each = median_seconds(lambda x: score(x[:few]), inputs, 1) / few
+            some = max(few, min(keys, int(0.5 / each)))
+            off = (score(inputs[0][:4]).double() - exact).abs().max().item()
+            seconds = median_seconds(lambda x: score(x[:some]), inputs, 3)
+        except (RuntimeError, ValueError) as fault:  # gesvda gives up on a batch for one bad matrix
+            say(case, None, "scores/s", f"{name}: {str(fault).splitlines()[0]}")
+        else:
+            say(case, some / seconds, "scores/s", f"{name}, {some} keys at once, scores off by up to {off:.1e}")
+        finally:
+            torch.backends.cuda.preferred_linalg_library("default")
 
 
 def lof(x, k):
@@ -138,19 +194,8 @@ def main():
         a0 = unit(torch.randn(keys, w, device=device))
         seconds = median_seconds(lambda x: ikasst(x, a0, a0, w, fresh), inputs, 5)
         say(f"ikasst w={w}, {fresh} fresh", keys * fresh / seconds, "scores/s", f"rfft, {keys} keys at once")
-    for w, rank, keys, driver in ((320, 12, 16, None), (320, 12, 512, "gesvda"), (100, 3, 512, "gesvda"), (20, 3, 4096, None), (20, 3, 4096, "gesvda")):
-        samples = 2 * (2 * w - 1) + 8
-        i = torch.arange(samples, device=device)
-        shift = torch.arange(keys, device=device).unsqueeze(1)
-        base = torch.sin(i / 9) + torch.sin((i + shift) / 23)
-        inputs = [base + 0.1 * torch.randn(keys, samples, device=device) for _ in range(2)]
-        name = driver or "its own driver"
-        try:
-            seconds = median_seconds(lambda x: svdsst(x, w, rank, driver), inputs, 3)
-        except RuntimeError as fault:  # gesvda gives up on a batch for one bad matrix
-            say(f"svdsst w={w} r={rank}", None, "scores/s", f"linalg.svd, {name}: {str(fault).splitlines()[0]}")
-            continue
-        say(f"svdsst w={w} r={rank}", keys / seconds, "scores/s", f"linalg.svd, {name}, {keys} keys at once")
+    for w, rank, keys in ((320, 12, 512), (100, 3, 2048), (20, 3, 16384)):
+        svdsst_forms(w, rank, keys)
     for n, windows in ((1024, 1024), (4096, 64)):
         inputs = [torch.randn(windows, n, DIM, device=device) for _ in range(4)]
         seconds = median_seconds(lambda x: lof(x, K), inputs, 9)
