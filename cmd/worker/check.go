@@ -30,8 +30,9 @@ type finding struct {
 	// Starts: run starts in spite of the fault, and does other than is meant.
 	Starts bool `json:"run_starts,omitempty"`
 
-	err     error // behind a fault; it says whether trying again may help
-	suspect bool  // of a warning: it belongs into run's log
+	err     error  // behind a fault; it says whether trying again may help
+	suspect bool   // of a warning: it belongs into run's log
+	key     string // see alike
 }
 
 // report is what `check` has found so far.

@@ -278,6 +278,7 @@ func (e *examination) outputs(ctx context.Context) {
 		return
 	}
 	var missing []string
+	var refused creations
 	for _, p := range plans {
 		info, what := p.info, "topic "+p.name
 		before := len(e.r.findings)
@@ -290,9 +291,8 @@ func (e *examination) outputs(ctx context.Context) {
 			e.r.broken(what, errors.New("does not exist, and "+prefix+"CREATE_TOPICS is false"), "create it (worker setup does), or correct "+prefix+p.setting)
 			continue
 		case !info.Exists:
-			err := e.client.MayCreateTopic(ctx, p.name, p.partitions, e.c.Output.Replication, p.configs)
-			if err != nil {
-				e.r.broken(what, fmt.Errorf("does not exist and cannot be created: %w", err), creationFix(err))
+			if err := e.client.MayCreateTopic(ctx, p.name, p.partitions, e.c.Output.Replication, p.configs); err != nil {
+				refused.add(p.name, err)
 				continue
 			}
 			missing = append(missing, p.name)
@@ -304,7 +304,7 @@ func (e *examination) outputs(ctx context.Context) {
 		}
 		e.may(what, "writing it", info.Operations, need...)
 		if p.setting == "REKEY_TOPIC" {
-			if short := tooSmall(ctx, e.c, e.client); short != "" {
+			if short := tooSmall(ctx, e.c, e.client, e.inputs); short != "" {
 				e.r.warn(what, short+": larger records become dead letters", "raise its max.message.bytes")
 			}
 		}
@@ -315,8 +315,39 @@ func (e *examination) outputs(ctx context.Context) {
 			e.r.ok(what, "%d partitions", info.Partitions)
 		}
 	}
+	refused.report(e.r)
 	if len(missing) > 0 {
 		e.r.ok("missing topics", "%s will be created", strings.Join(missing, ", "))
+	}
+}
+
+// creations are topics that cannot be created, by what to do about it: most often it is
+// the same for all.
+type creations struct {
+	fixes []string
+	names map[string][]string
+	errs  map[string]error // of the first
+}
+
+func (c *creations) add(name string, err error) {
+	fix := creationFix(err)
+	if c.names == nil {
+		c.names, c.errs = map[string][]string{}, map[string]error{}
+	}
+	if c.names[fix] == nil {
+		c.fixes = append(c.fixes, fix)
+		c.errs[fix] = err
+	}
+	c.names[fix] = append(c.names[fix], name)
+}
+
+func (c *creations) report(r *report) {
+	for _, fix := range c.fixes {
+		what, verb := "topic ", "does not exist and cannot be created"
+		if len(c.names[fix]) > 1 {
+			what, verb = "topics ", "do not exist and cannot be created"
+		}
+		r.broken(what+strings.Join(c.names[fix], ", "), fmt.Errorf("%s: %w", verb, c.errs[fix]), fix)
 	}
 }
 
@@ -378,32 +409,71 @@ func (e *examination) state(ctx context.Context) {
 		}
 	}
 	seen, before := 0, len(e.r.findings)
-	told := map[string]bool{}
+	var same alike
 	err = processor.Examine(ctx, cfg, tps, func(x processor.Examined) {
 		seen++
 		var refused *processor.RefusedError
-		what := "state of " + x.TP.String()
-		switch {
-		case errors.As(x.Err, &refused):
-			if !told[refused.Reason] { // of each partition, most often
-				e.r.findings = append(e.r.findings, finding{Level: levelFault, What: what, Detail: refused.Reason, Fix: refused.Decide, err: x.Err})
-			}
-			told[refused.Reason] = true
-		case processor.Quarantines(x.Err):
-			e.r.wrong(what, "the partition would be quarantined: "+x.Err.Error(), "")
-		case errors.Is(x.Err, keystate.ErrAhead), kafka.OffsetLost(x.Err):
-			e.r.warn(what, "it changes while it is looked at: the group is running", "")
-		case x.Err != nil:
-			e.r.warn(what, "cannot be looked at: "+x.Err.Error(), "")
+		f := finding{Level: levelWarn, What: "state of " + x.TP.String()}
+		add := func(detail string) {
+			f.Detail = detail
+			same.add(f)
 		}
 		for _, note := range x.Notes {
-			e.r.warn(what, note, "")
+			add(note)
+		}
+		switch {
+		case errors.As(x.Err, &refused):
+			f.Level, f.Fix, f.err = levelFault, refused.Decide, x.Err
+			add(refused.Reason)
+		case processor.Quarantines(x.Err):
+			f.Level, f.Starts = levelFault, true
+			add("the partition would be quarantined: " + x.Err.Error())
+		case errors.Is(x.Err, keystate.ErrAhead), kafka.OffsetLost(x.Err):
+			add("it changes while it is looked at: the group is running")
+		case x.Err != nil:
+			add("cannot be looked at: " + x.Err.Error())
 		}
 	})
+	e.r.findings = append(e.r.findings, same.list()...)
 	switch {
 	case err != nil:
 		e.r.warn("stored state", fmt.Sprintf("%d of %d partitions were looked at: %v", seen, len(tps), err), "give -timeout more time")
 	case len(e.r.findings) == before:
 		e.r.ok("stored state", "of %d partitions can be gone on from", seen)
 	}
+}
+
+// alike are findings of partitions. Those that say the same, but for numbers, are one.
+type alike struct {
+	findings []finding
+	others   map[string]int // of the same text
+}
+
+func (a *alike) add(f finding) {
+	text := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, f.Detail)
+	if _, there := a.others[text]; there {
+		a.others[text]++
+		return
+	}
+	if a.others == nil {
+		a.others = map[string]int{}
+	}
+	a.others[text] = 0
+	f.key = text
+	a.findings = append(a.findings, f)
+}
+
+func (a *alike) list() []finding {
+	for i := range a.findings {
+		f := &a.findings[i]
+		if n := a.others[f.key]; n > 0 {
+			f.What += fmt.Sprintf(" and %d more", n)
+		}
+	}
+	return a.findings
 }

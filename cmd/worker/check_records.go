@@ -272,7 +272,8 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		if s.read == 0 {
 			f.Fix = unreadableFix(c)
 		}
-		if s.atFault() {
+		lacks := len(e.unfit[in.Name]) > 0 && (c == schemas.ClassMissingField || c == schemas.ClassBadType) // said of the schema
+		if s.atFault() && !lacks {
 			f.Level = levelFault
 			f.Fix += "; to go on behind them set " + prefix + "START=latest"
 		}

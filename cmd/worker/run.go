@@ -241,7 +241,7 @@ func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slo
 	for _, p := range plans {
 		if p.info.Exists {
 			if p.setting == "REKEY_TOPIC" {
-				if short := tooSmall(ctx, c, client); short != "" {
+				if short := tooSmall(ctx, c, client, inputs); short != "" {
 					log.Warn("the internal topic of ODRADEK_REKEY does not hold the input's largest records: those become dead letters", "topic", p.name, "why", short)
 				}
 			}
@@ -274,7 +274,7 @@ func (c *Config) topicPlans(ctx context.Context, client *kafka.Client, inputs []
 	}
 	partitions = max(partitions, 1) // check goes on without an input topic
 	// Records come here as they are in the input, with headers on top.
-	large := map[string]string{"max.message.bytes": strconv.Itoa(largestInput(ctx, c, client) + forwardSlack)}
+	large := map[string]string{"max.message.bytes": strconv.Itoa(largestInput(ctx, client, inputs) + forwardSlack)}
 	out := &c.Output
 	plans := []topicPlan{{name: out.DLQTopic, setting: "DLQ_TOPIC", partitions: partitions, configs: large},
 		{name: out.LateTopic, setting: "LATE_TOPIC", partitions: partitions, configs: large}}
@@ -324,11 +324,14 @@ const defaultMessage = 1048588
 
 // largestInput is the largest max.message.bytes of the input topics, as far as
 // brokers tell.
-func largestInput(ctx context.Context, c *Config, client *kafka.Client) int {
+func largestInput(ctx context.Context, client *kafka.Client, inputs []kafka.TopicInfo) int {
+	if len(inputs) == 0 {
+		return defaultMessage
+	}
 	most := 0
-	for _, name := range c.Group.Topics {
+	for _, in := range inputs {
 		n := defaultMessage
-		if conf, err := client.TopicConfig(ctx, name); err == nil {
+		if conf, err := client.TopicConfig(ctx, in.Name); err == nil {
 			if v, err := strconv.Atoi(conf["max.message.bytes"]); err == nil {
 				n = v
 			}
@@ -340,13 +343,13 @@ func largestInput(ctx context.Context, c *Config, client *kafka.Client) int {
 
 // tooSmall says in which way the internal topic of ODRADEK_REKEY, which exists,
 // holds less than the input does; empty where it does not, or brokers do not tell.
-func tooSmall(ctx context.Context, c *Config, client *kafka.Client) string {
+func tooSmall(ctx context.Context, c *Config, client *kafka.Client, inputs []kafka.TopicInfo) string {
 	conf, err := client.TopicConfig(ctx, c.Output.RekeyTopic)
 	if err != nil {
 		return ""
 	}
 	have, err := strconv.Atoi(conf["max.message.bytes"])
-	need := largestInput(ctx, c, client)
+	need := largestInput(ctx, client, inputs)
 	if err != nil || have >= need {
 		return ""
 	}

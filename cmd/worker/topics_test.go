@@ -44,7 +44,11 @@ func TestTopicsForInput(t *testing.T) {
 			t.Errorf("%s: max.message.bytes %s, %d partitions", name, conf["max.message.bytes"], infos[name].Partitions)
 		}
 	}
-	if short := tooSmall(ctx, cfg, client); short != "" {
+	inputs, missing, err := cfg.inputTopics(ctx, client)
+	if err != nil || len(missing) > 0 {
+		t.Fatal(missing, err)
+	}
+	if short := tooSmall(ctx, cfg, client, inputs); short != "" {
 		t.Error(short)
 	}
 	if err := c.Admin().SetTopicConfig(ctx, cfg.Output.RekeyTopic, map[string]string{"max.message.bytes": "1000000"}); err != nil {
