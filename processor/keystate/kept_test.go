@@ -103,6 +103,7 @@ func (s steadyFake) Params() []float32                      { return s.f.Params(
 func (s steadyFake) Window() int                            { return s.f.Window() }
 func (s steadyFake) Size(v detectors.View) (int, int, bool) { return s.f.Size(v) }
 func (s steadyFake) Reach() (from, to int)                  { return 0, 0 }
+func (s steadyFake) Incomplete()                            {}
 func (s steadyFake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
 	return s.f.AppendFindings(dst, r)
 }
