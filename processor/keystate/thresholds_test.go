@@ -369,6 +369,7 @@ func TestContentOfAThreshold(t *testing.T) {
 		{append([]byte{ruleFormat + 1}, good[1:]...), ErrNewer},
 		{append([]byte{ruleFormat, 99}, good[2:]...), ErrCorrupt},
 		{appendRule(nil, &threshold.Rule{}), ErrCorrupt},
+		{appendRule(nil, ruleOf(threshold.Conformal, 1e-6, 40, 3)), nil}, // a version before may have let it pass
 	} {
 		err := New(watched()).Load(recordKey(nil, recDecision, []byte("\x04high"), 5), append([]byte{version, 1}, c.content...))
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
