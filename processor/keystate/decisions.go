@@ -298,22 +298,36 @@ func (s *State) logDecisions(c *emitter, u *unit) {
 		u.saveDecision(opRevoke, d)
 	}
 	s.revoked = s.revoked[:0]
+	for _, d := range s.relog {
+		s.logDecision(c, d)
+		u.saveDecision(opRelog, d)
+	}
+	s.relog = s.relog[:0]
 	n := 0
 	for ; n < len(s.unlogged) && s.unlogged[n].offset < s.cur.start; n++ {
 		d := s.unlogged[n]
 		if d.kind == Eviction {
 			s.logEviction(c, d)
 		} else {
-			s.enc.reset()
-			s.enc.byte(version)
-			s.enc.uint(d.seq)
-			s.enc.b = append(s.enc.b, d.content...)
-			c.putDecision(d, s.enc.b)
+			s.logDecision(c, d)
 		}
 		u.saveDecision(opLogged, d)
 		s.enqueue(d)
 	}
 	s.unlogged = slices.Delete(s.unlogged, 0, n)
+}
+
+// logDecision emits a decision.
+func (s *State) logDecision(c *emitter, d *decision) {
+	s.enc.reset()
+	s.enc.byte(version)
+	if d.kind == Eviction {
+		s.enc.uint(uint64(d.offset))
+	} else {
+		s.enc.uint(d.seq)
+		s.enc.b = append(s.enc.b, d.content...)
+	}
+	c.putDecision(d, s.enc.b)
 }
 
 // putDecision emits a decision's record, or deletes it.
@@ -378,9 +392,15 @@ func (s *State) undoDecision(kind opKind, d *decision) {
 		s.revoked = append(s.revoked, d)
 	case opLeftover:
 		s.leftover = append(s.leftover, d)
+	case opRelog:
+		s.relog = append(s.relog, d)
 	case opForget:
 		s.link(d)
 		s.decisions = append(s.decisions, d)
+		// Its record may be deleted all the same, where no new offset tells.
+		if !s.shared(d) {
+			s.relog = append(s.relog, d)
+		}
 	}
 }
 
@@ -389,6 +409,7 @@ func (s *State) rebuildDecisions() {
 	gone := func(d *decision) bool { return d.offset == undone }
 	s.unlogged = slices.DeleteFunc(s.unlogged, gone)
 	s.decisions = slices.DeleteFunc(s.decisions, gone)
+	s.relog = slices.DeleteFunc(s.relog, gone)
 	for _, d := range s.decisions {
 		d.due = s.end(d)
 	}

@@ -299,6 +299,41 @@ func TestDecisionOfAnUndoneCycle(t *testing.T) {
 	}
 }
 
+// TestForgottenAndUndone: the cycle that deleted a decision may have been committed
+// although it is rolled back, where it had no new offset to tell by. If the decision
+// is asked for again, it has to be in the log again.
+func TestForgottenAndUndone(t *testing.T) {
+	x := newSteps(t)
+	id := []byte("id-7")
+	x.cycle(0, true, true)
+	x.s.Decide(Verdict, id, []byte("no such schema"), 1)
+	x.s.Standing(Verdict, id, 1)
+	x.cycle(1, false, false)
+	if err := x.s.Snapshot(2, 0, func(k, v []byte) error { // without new input
+		x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if x.stored() != 0 {
+		t.Fatalf("%d decisions in the log, it should be forgotten", x.stored())
+	}
+	if err := x.s.Rollback(2); err != nil {
+		t.Fatal(err)
+	}
+	if x.s.Standing(Verdict, id, 2) == nil {
+		t.Fatal("the verdict does not stand after the rollback")
+	}
+	x.cycle(2, false, false)
+	again, err := replayed(x.log, x.s.Floor(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Standing(Verdict, id, 2) == nil {
+		t.Error("restored: the verdict does not stand")
+	}
+}
+
 // TestDecisionAhead: at least once, a decision may be in the changelog whose offset
 // was not committed. It takes effect when its offset is reached, again after a
 // rollback, and at the committed offset itself, too.

@@ -66,6 +66,7 @@ const (
 	opLeftover // and once more
 	opForget   // and deleted from the log
 	opRevoke   // or deleted after it was undone
+	opRelog    // or emitted again after its deletion was undone
 	opJudged   // a score was added to a threshold's history
 	opAlert    // what events remember of a detector was changed
 	opSilent   // a silence was opened or closed
@@ -258,7 +259,7 @@ func (s *State) undo(u *unit) {
 			s.insert(k)
 		case opSnapshot:
 			s.undoSnapshot(k, w, u)
-		case opDecide, opLogged, opLeftover, opForget, opRevoke:
+		case opDecide, opLogged, opLeftover, opForget, opRevoke, opRelog:
 			s.undoDecision(o.kind, pop(&u.decisions, 1)[0])
 		}
 	}
@@ -419,7 +420,7 @@ func (s *State) commitUnit(u *unit, n int) {
 			delete(s.blocks, u.decisions[at].key)
 			u.decisions[at].key = nil
 			at++
-		case opDecide, opForget, opRevoke:
+		case opDecide, opForget, opRevoke, opRelog:
 			at++
 		}
 	}

@@ -155,10 +155,7 @@ func (c *emitter) deleteParts(name []byte, gen uint8, parts uint16) {
 
 // logEviction emits an eviction and deletes everything else of the key.
 func (s *State) logEviction(c *emitter, d *decision) {
-	s.enc.reset()
-	s.enc.byte(version)
-	s.enc.uint(uint64(d.offset))
-	c.putDecision(d, s.enc.b)
+	s.logDecision(c, d)
 	k := d.key
 	if k.inLog {
 		c.put(recHead, k.name, nil)

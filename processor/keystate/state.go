@@ -349,6 +349,7 @@ type State struct {
 	unlogged    []*decision                    // not emitted yet
 	leftover    []*decision                    // emitted, but their keys' records are in the log again
 	revoked     []*decision                    // emitted and undone: their records are to be deleted
+	relog       []*decision                    // forgotten and undone: their records are to be emitted again
 	toApply     []*decision                    // loaded ones that act on the state, in order
 	applied     int                            // how many of these have
 	decisionSeq uint64
