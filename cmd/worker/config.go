@@ -419,11 +419,12 @@ func (c *Config) derive() {
 	c.deriveMaxJump()
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
-		c.deriveAlarm(d)
 		d.Fields = cleanList(d.Fields)
 		if len(d.Fields) == 0 {
 			d.Fields = slices.Clone(c.Mapping.ValueFields)
 		}
+		c.deriveDetector(d)
+		c.deriveAlarm(d)
 		for i, f := range d.Fields { // accel stands for accel[3], so that both have one fingerprint
 			for _, v := range c.Mapping.ValueFields {
 				if f == arrayLengthRE.ReplaceAllString(v, "") {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"odradek/detectors"
+	"odradek/detectors/threshold"
 	"odradek/processor/keystate"
 )
 
@@ -20,10 +21,10 @@ type DetectorSettings struct {
 }
 
 type detectorCommon struct {
-	Op     string   `env:"OP" envDefault:"ikasst" oneof:"flatline|ikasst|knn|lof|svdsst|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. knn: summed distances to the nearest of the samples before, or of a window. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. svdsst: change score by singular spectrum transformation with exact singular vectors, dearer than ikasst. zscore: distance of a sample to the mean of those before it, in standard deviations; of several fields the largest, without those that are missing."`
+	Op     string   `env:"OP" envDefault:"knn" oneof:"flatline|ikasst|knn|lof|svdsst|zscore" doc:"Method. flatline: samples that have not changed. ikasst: change score by singular spectrum transformation. knn: summed distances to the nearest of the stretches of samples before, or of a window: readings, and courses of them, that are like none before. lof: local outlier factor, how much sparser the samples lie around this one than around those nearest to it. svdsst: change score by singular spectrum transformation with exact singular vectors, dearer than ikasst. zscore: distance of a sample to the mean of those before it, in standard deviations; of several fields the largest, without those that are missing."`
 	Fields []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
 	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window int      `env:"WINDOW" envDefault:"50" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst and svdsst the length w of a subsequence, 4096 and 1024 at most: a score reads 2w-1+GAMMA samples. For knn and lof the points that a score is among, at least 2K, and 1048576 (knn) or 65536 (lof) at most. For zscore the samples a score reads, the scored one included. flatline has none."`
+	Window int      `env:"WINDOW" derived:"50; 1024 with knn" min:"2" max:"16777216" doc:"Window of the method, in samples. For ikasst and svdsst the length w of a subsequence, 4096 and 1024 at most: a score reads 2w-1+GAMMA samples. For knn and lof the points that a score is among, at least 2K, and 1048576 (knn) or 65536 (lof) at most. For zscore the samples a score reads, the scored one included. flatline has none."`
 	Stride int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later."`
 	Alarm  alarmSettings
 }
@@ -66,7 +67,7 @@ func buildLOF(window int, params any) (detectors.Detector, error) {
 
 type knnParams struct {
 	K     int `env:"K" envDefault:"10" min:"1" max:"1024" doc:"knn: neighbours whose distances are summed; at most half of the window."`
-	Embed int `env:"EMBED" envDefault:"1" min:"1" max:"1024" doc:"knn: successive samples that make a point, as for lof."`
+	Embed int `env:"EMBED" derived:"16, or what makes 64 values of FIELDS; 1 with TUMBLING" min:"1" max:"1024" doc:"knn: successive samples that make a point, as for lof. A GPU takes points of 64 values at most."`
 
 	MinPoints   int  `env:"MIN_POINTS" envDefault:"0" min:"0" max:"1048576" doc:"knn: points that there must be before the first score, from 2K to WINDOW; 0 means 256, or 2K+EMBED if that is more, or WINDOW if that is less. Among few points the nearest are far, and the high scores of a start would be what later ones are judged by."`
 	Tumbling    bool `env:"TUMBLING" envDefault:"false" doc:"knn: score windows one after the other, each sample among all others of its window, instead of each among those before it; STRIDE must be WINDOW."`
@@ -76,6 +77,42 @@ type knnParams struct {
 func buildKNN(window int, params any) (detectors.Detector, error) {
 	p := params.(*knnParams)
 	return detectors.NewKNN(detectors.KNNParams{Window: window, K: p.K, Embed: p.Embed, MinPoints: p.MinPoints, Tumbling: p.Tumbling, IncludeSelf: p.IncludeSelf})
+}
+
+// The defaults of knn: measured in docs/quality.md, on streams of one value, and
+// 16 KiB a series with HISTORY. embedValues is also what a kernel takes of a point.
+const (
+	knnWindow   = 1024
+	knnHistory  = 1024
+	knnEmbed    = 16
+	embedValues = 64
+)
+
+// deriveDetector fills the defaults of d that depend on its op and its fields.
+func (c *Config) deriveDetector(d *DetectorSettings) {
+	short := strings.TrimPrefix(detectorPrefix(d.Name), prefix)
+	p, near := d.params.(*knnParams)
+	set := func(name string, field *int, value, valueNear int) {
+		if !c.isDefault(short + name) {
+			return
+		}
+		if *field = value; near {
+			*field = valueNear
+		}
+	}
+	set("WINDOW", &d.Window, 50, knnWindow)
+	set("HISTORY", &d.Alarm.History, threshold.DefaultHistory, knnHistory)
+	if near {
+		embed := 1
+		if !p.Tumbling {
+			columns, _ := c.SchemaMapping().Columns(d.Fields) // a fault is told of by validate
+			embed = max(1, min(knnEmbed, embedValues/max(1, len(columns))))
+		}
+		set("EMBED", &p.Embed, 0, embed)
+		set("CLOSE_AFTER", &d.Alarm.CloseAfter, 0, max(closeAfter, 4*p.Embed))
+		return
+	}
+	set("CLOSE_AFTER", &d.Alarm.CloseAfter, closeAfter, 0)
 }
 
 // tumbling reports whether an op's parameters ask for windows that do not overlap.
@@ -219,51 +256,17 @@ func (d *DetectorSettings) Build() (detectors.Detector, error) {
 // canonical is the text that the detector's fingerprint is made of: all that its
 // carry and its marks depend on, and nothing else (not the name, not the threshold).
 func (d *DetectorSettings) canonical() string {
-	return d.canonicalOf(ops[d.Op].version, d.stateParams())
-}
-
-func (d *DetectorSettings) canonicalOf(version int, params []setting) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "detector;1;op=%s;window=%d;stride=%d;fields=%q", d.Op, d.Window, d.Stride, d.Fields)
-	if version > 0 {
-		fmt.Fprintf(&b, ";version=%d", version)
+	if v := ops[d.Op].version; v > 0 {
+		fmt.Fprintf(&b, ";version=%d", v)
 	}
-	for _, s := range params {
-		fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+	for _, s := range collectParams(d.params, "") {
+		if s.tag.Get("alarm") == "" {
+			fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+		}
 	}
 	return b.String()
-}
-
-// stateParams are the op's parameters that state depends on.
-func (d *DetectorSettings) stateParams() []setting {
-	return slices.DeleteFunc(collectParams(d.params, ""), func(s setting) bool { return s.tag.Get("alarm") != "" })
-}
-
-// earlier reports whether a version before has made a fingerprint of the same settings:
-// with other scores of the op, or without some of the parameters, which it did not
-// have yet and which have their defaults.
-func (d *DetectorSettings) earlier(print uint64) bool {
-	params := d.stateParams()
-	var free []int // may be left out
-	for i, s := range params {
-		if s.source == "default" || s.def == formatValue(s.field) {
-			free = append(free, i)
-		}
-	}
-	for version := range ops[d.Op].version + 1 {
-		for set := range 1 << len(free) {
-			var kept []setting
-			for i, s := range params {
-				if at := slices.Index(free, i); at < 0 || set>>at&1 == 0 {
-					kept = append(kept, s)
-				}
-			}
-			if fingerprint(d.canonicalOf(version, kept)) == print {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // fingerprint is FNV-1a of a canonical text.

@@ -309,7 +309,7 @@ func TestGlob(t *testing.T) {
 
 // Fingerprints change with what the state depends on and with nothing else.
 func TestFingerprints(t *testing.T) {
-	base := []string{"ODRADEK_DETECTORS=a,b", "ODRADEK_DETECTOR_B_OP=zscore"}
+	base := []string{"ODRADEK_DETECTORS=a,b", "ODRADEK_DETECTOR_A_OP=ikasst", "ODRADEK_DETECTOR_B_OP=zscore"}
 	of := func(more ...string) (a, b uint64) {
 		c, faults, _ := ParseConfig(minimal(append(slices.Clone(base), more...)...))
 		if len(faults) != 0 {
@@ -376,7 +376,7 @@ func TestAlarmSettings(t *testing.T) {
 		return c, ks
 	}
 	c, ks := of()
-	if d := ks.Detectors[0]; d.Threshold.Kind != threshold.Conformal || d.Threshold.Value != 0.001 || d.Threshold.History != 512 || d.Threshold.Warmup != 64 || d.Events == nil || ks.Silence != 0 || !c.anomalies() {
+	if d := ks.Detectors[0]; d.Threshold.Kind != threshold.Conformal || d.Threshold.Value != 0.002 || d.Threshold.History != 1024 || d.Threshold.Warmup != 64 || d.Events == nil || ks.Silence != 0 || !c.anomalies() {
 		t.Errorf("%+v %+v", d.Threshold, d.Events)
 	}
 	_, ks = of("ODRADEK_DETECTOR_A_THRESHOLD=quantile:0.99*2", "ODRADEK_DETECTOR_A_HISTORY=100", "ODRADEK_DETECTOR_A_WARMUP=7", "ODRADEK_DETECTOR_A_OPEN_AFTER=2",

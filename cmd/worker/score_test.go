@@ -37,7 +37,7 @@ func score(t *testing.T, env []string, args ...string) []map[string]any {
 }
 
 var scoreEnv = []string{
-	"ODRADEK_DETECTORS=near,level", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=128", "ODRADEK_DETECTOR_NEAR_K=3",
+	"ODRADEK_DETECTORS=near,level", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=128", "ODRADEK_DETECTOR_NEAR_K=3", "ODRADEK_DETECTOR_NEAR_EMBED=1",
 	"ODRADEK_DETECTOR_NEAR_THRESHOLD=mad:100", "ODRADEK_DETECTOR_NEAR_CLOSE_AFTER=30", "ODRADEK_DETECTOR_LEVEL_OP=zscore", "ODRADEK_DETECTOR_LEVEL_WINDOW=64", "ODRADEK_DETECTOR_LEVEL_THRESHOLD=fixed:1e9",
 }
 
@@ -121,7 +121,7 @@ func TestReplayGivesTheScoresOfTheDetector(t *testing.T) {
 		s.Values = append(s.Values, rnd.NormFloat64(), rnd.NormFloat64())
 	}
 	s.Values[2*600] = math.NaN()
-	env := []string{"ODRADEK_DETECTORS=near", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=40", "ODRADEK_DETECTOR_NEAR_K=1", "ODRADEK_DETECTOR_NEAR_MIN_POINTS=2"}
+	env := []string{"ODRADEK_DETECTORS=near", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=40", "ODRADEK_DETECTOR_NEAR_K=1", "ODRADEK_DETECTOR_NEAR_MIN_POINTS=2", "ODRADEK_DETECTOR_NEAR_EMBED=1"}
 	_, ks, err := terminal{environ: env}.scoreConfig(2)
 	if err != nil {
 		t.Fatal(err)

@@ -33,20 +33,20 @@ func insert(sorted []float32, n, h int, old, x float32, to int) {
 	}
 }
 
-// median of sorted, the mean of the middle two when there are two.
-func median(sorted []float32) float64 {
+// median of sorted, opened, the mean of the middle two when there are two.
+func (r *Rule) median(sorted []float32) float64 {
 	n := len(sorted)
-	return (float64(sorted[(n-1)/2]) + float64(sorted[n/2])) / 2
+	return (r.open(sorted[(n-1)/2]) + r.open(sorted[n/2])) / 2
 }
 
 // deviation is the median distance of the scores from their median m: the distances
 // below and above m are two sorted lists, and how many of the smaller half of all
 // of them lie below is found by bisection.
-func deviation(sorted []float32, m float64) float64 {
+func (r *Rule) deviation(sorted []float32, m float64) float64 {
 	n := len(sorted)
 	down, up := sorted[:n/2], sorted[n/2:]
-	below := func(i int) float64 { return m - float64(down[len(down)-1-i]) }
-	above := func(i int) float64 { return float64(up[i]) - m }
+	below := func(i int) float64 { return m - r.open(down[len(down)-1-i]) }
+	above := func(i int) float64 { return r.open(up[i]) - m }
 	k := (n + 1) / 2
 	lo, hi := k-len(up), len(down)
 	for lo < hi {
@@ -88,13 +88,13 @@ var quarters = [...]struct{ q, scale float64 }{{0.9, 0.7803041}, {0.99, 0.429858
 // the first of the 0.9, the 0.99 quantile and the maximum that lies above the
 // median gives the scale as it would for a normal distribution. It is never below
 // grain of the median, so that rounding is no anomaly.
-func scale(sorted []float32) float64 {
+func (r *Rule) scale(sorted []float32) float64 {
 	n := len(sorted)
-	m := median(sorted)
-	s := deviation(sorted, m) * madScale
+	m := r.median(sorted)
+	s := r.deviation(sorted, m) * madScale
 	for i := 0; s == 0 && i < len(quarters); i++ {
 		q := quarters[i]
-		s = (float64(sorted[quantileIndex(q.q, n)]) - m) * q.scale
+		s = (r.open(sorted[quantileIndex(q.q, n)]) - m) * q.scale
 	}
 	return max(s, grain*math.Abs(m))
 }

@@ -23,7 +23,7 @@ type tail struct {
 // fitted is how many of n scores are above u.
 func fitted(n int) int { return max(8, n/16) }
 
-// fit estimates the tail of a history by probability-weighted moments (Hosking &
+// fit estimates the tail of a history, of opened scores, by probability-weighted moments (Hosking &
 // Wallis 1987). The shape is kept at 1/k or above: with scale known only from k
 // excesses, the predictive tail of even an exponential distribution is the Pareto
 // one with shape 1/k, and a bounded tail would call every new maximum impossible.
@@ -32,14 +32,14 @@ func fitted(n int) int { return max(8, n/16) }
 // exponential: an error downwards gives many times the false alarms that one upwards
 // saves. So the tail is the one with the shape a standard error higher, (1+shape)/sqrt(k)
 // (Smith 1987): wide while the history is short, and closer as it grows.
-func fit(sorted []float32) tail {
+func (r *Rule) fit(sorted []float32) tail {
 	n := len(sorted)
 	k := fitted(n)
 	top := sorted[n-k:]
-	u := float64(sorted[n-k-1])
+	u := r.open(sorted[n-k-1])
 	var sum, weighted float64
 	for i, x := range top {
-		e := float64(x) - u
+		e := r.open(x) - u
 		sum += e
 		weighted += e * float64(k-1-i)
 	}
@@ -52,19 +52,19 @@ func fit(sorted []float32) tail {
 	}
 	s := a0 * (1 - shape)
 	shape += (1 + shape) / math.Sqrt(kf)
-	s = max(s, grain*math.Abs(float64(sorted[n-1])), math.SmallestNonzeroFloat32)
+	s = max(s, grain*math.Abs(r.open(sorted[n-1])), math.SmallestNonzeroFloat32)
 	return tail{u: u, share: float64(k+1) / float64(n+1), shape: shape, scale: s}
 }
 
 // maxShape keeps the mean of the estimated distribution finite.
 const maxShape = 0.9
 
-// rank is P(score >= s) for s >= u.
+// rank is P(score >= s) for an opened score s >= u.
 func (t *tail) rank(s float64) float64 {
 	return t.share * math.Exp(-math.Log(1+t.shape*(s-t.u)/t.scale)/t.shape)
 }
 
-// bound is the score of which rank is p.
+// bound is the opened score of which rank is p.
 func (t *tail) bound(p float64) float64 {
 	return t.u + t.scale/t.shape*(math.Exp(t.shape*math.Log(t.share/p))-1)
 }

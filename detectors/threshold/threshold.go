@@ -65,6 +65,8 @@ type Rule struct {
 	// Decluster is the distance of the scores that are added of a run of consecutive
 	// scores that exceed, the first included; 0 and 1: all are.
 	Decluster int
+
+	Bounded bool // scores lie in [0, 1]; see bounded.go
 }
 
 // Verdict is what a rule says of one score.
@@ -152,7 +154,7 @@ const (
 	atCount      = iota // scores added, modulo digit
 	atCountHigh         // and by digit
 	atRun               // scores that exceed since the last one added, itself included; 0: the last did not exceed
-	atMean              // mean of all that were added, rounded to float32
+	atMean              // mean of all that were added, opened, rounded to float32
 	atMeanRest          // and what the rounding left
 	atBound             // bound of an extrapolated rate, as long as the scores it rests on stay
 	atBoundKnown        // 1: atBound is that
@@ -237,8 +239,8 @@ func (r *Rule) verdict(state, sorted []float32, count, below int, score float32)
 	n := len(sorted)
 	v := Verdict{Tail: float32(float64(n-below+1) / float64(n+1))}
 	if below == n && n >= fitLeast {
-		t := fit(sorted)
-		v.Tail = float32(max(leastTail, min(float64(v.Tail), t.rank(float64(score)))))
+		t := r.fit(sorted)
+		v.Tail = float32(max(leastTail, min(float64(v.Tail), t.rank(r.open(score)))))
 	}
 	if count < r.Warmup {
 		v.Threshold = float32(math.Inf(1))
@@ -264,12 +266,13 @@ func (r *Rule) bound(state, sorted []float32) float32 {
 	case Mean:
 		b = r.Value * (float64(state[atMean]) + float64(state[atMeanRest]))
 	case Quantile:
-		b = float64(sorted[quantileIndex(r.Value, n)])
-		if r.Margin != 0 {
-			b *= r.Margin
+		q := sorted[quantileIndex(r.Value, n)]
+		if r.Margin == 0 || r.Margin == 1 {
+			return q
 		}
+		b = r.open(q) * r.Margin
 	case MAD:
-		b = median(sorted) + r.Value*scale(sorted)
+		b = r.median(sorted) + r.Value*r.scale(sorted)
 	case Conformal:
 		m := int(r.Value*float64(n+1)) - 1 // at most so many scores may be as high
 		if m >= 0 {
@@ -281,10 +284,10 @@ func (r *Rule) bound(state, sorted []float32) float32 {
 		if state[atBoundKnown] == 1 {
 			return state[atBound]
 		}
-		t := fit(sorted)
-		b = max(float64(sorted[n-1]), t.bound(r.Value))
+		t := r.fit(sorted)
+		return max(sorted[n-1], r.close(t.bound(r.Value)))
 	}
-	return float32(max(-math.MaxFloat32, min(math.MaxFloat32, b)))
+	return r.close(b)
 }
 
 // keepBound remembers the bound of an extrapolated rate while neither the score that
@@ -328,7 +331,7 @@ func (r *Rule) addMean(state []float32, count int, score float32) {
 		return
 	}
 	m := float64(state[atMean]) + float64(state[atMeanRest])
-	m += (float64(score) - m) / float64(count+1)
+	m += (r.open(score) - m) / float64(count+1)
 	state[atMean] = float32(m)
 	state[atMeanRest] = float32(m - float64(float32(m)))
 }

@@ -20,6 +20,27 @@ func naive(r Rule, all []float64, score float64) Verdict {
 	if math.IsNaN(score) {
 		return Verdict{}
 	}
+	if r.Bounded {
+		open := func(z float64) float64 {
+			if z == 1 {
+				return 25 * math.Ln2
+			}
+			return -math.Log1p(-z)
+		}
+		var opened []float64
+		for _, z := range all {
+			opened = append(opened, open(z))
+		}
+		r.Bounded = false
+		v := naive(r, opened, open(score))
+		if !math.IsInf(float64(v.Threshold), 1) {
+			if r.Kind != Fixed {
+				v.Threshold = float32(-math.Expm1(-float64(v.Threshold)))
+			}
+			v.Exceeds = float32(score) > v.Threshold
+		}
+		return v
+	}
 	n := min(len(all), r.History)
 	hist := slices.Clone(all[len(all)-n:])
 	slices.Sort(hist)
@@ -180,6 +201,7 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 		if r.Kind == Conformal {
 			r.History = max(r.History, least(r.Value))
 		}
+		r.Bounded = rnd.IntN(2) == 0
 		r.Warmup = []int{0, 10, 64}[rnd.IntN(3)]
 		r.Decluster = []int{0, 1, 2, 7}[rnd.IntN(4)]
 		if err := r.Check(); err != nil {
@@ -190,6 +212,9 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 			var all []float64
 			run := 0 // of scores that exceed
 			for i, s := range x {
+				if r.Bounded && s == s {
+					s = float32(1 - math.Exp(-math.Abs(float64(s))))
+				}
 				got, want := r.Judge(state, s), naive(r, all, math.Max(-math.MaxFloat32, math.Min(math.MaxFloat32, float64(s))))
 				ok := near(got.Threshold, want.Threshold, 1e-5) && near(got.Tail, want.Tail, 1e-4) &&
 					(got.Exceeds == want.Exceeds || near(s, want.Threshold, 1e-5)) && max(got.Severity, want.Severity)-min(got.Severity, want.Severity) <= 1

@@ -92,7 +92,7 @@ func (r *Rule) Sound() bool {
 
 // Like reports whether a state of r is one of the other rule as it is.
 func (r *Rule) Like(o *Rule) bool {
-	return r.Kind == o.Kind && r.History == o.History && math.Float64bits(r.Value) == math.Float64bits(o.Value)
+	return r.Kind == o.Kind && r.History == o.History && r.Bounded == o.Bounded && math.Float64bits(r.Value) == math.Float64bits(o.Value)
 }
 
 // Adopt makes a state of another rule with as long a history one of r: its scores are

@@ -17,8 +17,8 @@ import (
 // turn, at the turn.
 //
 // Below a partition's first decision, a version that made none has judged. It added
-// every score; a replay does the same, by the rule of that first decision, or before
-// it is made, of the configuration.
+// every score, and judged bounded ones as any others; a replay does the same, by the
+// rule of that first decision, or before it is made, of the configuration.
 //
 // A history stays as the rule has left it that judged its key's last score (alert.rule)
 // until the next one: what a changed rule asks for is then done in the key's turn,
@@ -32,7 +32,7 @@ import (
 const ruleFormat = 1
 
 // appendRule is the content of a decision: format, kind, value, margin, history,
-// warm-up, distance of added scores.
+// warm-up, distance of added scores, whether scores are bounded.
 func appendRule(dst []byte, r *threshold.Rule) []byte {
 	e := encoder{dst}
 	e.byte(ruleFormat)
@@ -42,6 +42,11 @@ func appendRule(dst []byte, r *threshold.Rule) []byte {
 	e.uint(uint64(r.History))
 	e.uint(uint64(r.Warmup))
 	e.uint(uint64(r.Decluster))
+	bounded := byte(0)
+	if r.Bounded {
+		bounded = 1
+	}
+	e.byte(bounded)
 	return e.b
 }
 
@@ -53,7 +58,7 @@ func readRule(d *decision) error {
 	}
 	r := &threshold.Rule{
 		Kind: threshold.Kind(dec.byte()), Value: floatOf(dec.bits()), Margin: floatOf(dec.bits()),
-		History: dec.small(), Warmup: dec.small(), Decluster: dec.small(),
+		History: dec.small(), Warmup: dec.small(), Decluster: dec.small(), Bounded: dec.byte() == 1,
 	}
 	if dec.bad || len(dec.b) > 0 || !r.Sound() {
 		return ErrCorrupt
@@ -88,7 +93,7 @@ func (s *State) ruleAt(d *detector, next int64) *threshold.Rule {
 		first = at.rule
 	}
 	all := *first
-	all.Decluster = 0
+	all.Decluster, all.Bounded = 0, false
 	return &all
 }
 
