@@ -53,8 +53,11 @@ func appendRule(dst []byte, r *threshold.Rule) []byte {
 // readRule reads the content of a decision that was loaded.
 func readRule(d *decision) error {
 	dec := decoder{b: d.content}
-	if v := dec.byte(); v > ruleFormat {
+	switch v := dec.byte(); {
+	case v > ruleFormat:
 		return fmt.Errorf("a threshold of format %d: %w", v, ErrNewer)
+	case v < ruleFormat:
+		return ErrCorrupt
 	}
 	r := &threshold.Rule{
 		Kind: threshold.Kind(dec.byte()), Value: floatOf(dec.bits()), Margin: floatOf(dec.bits()),

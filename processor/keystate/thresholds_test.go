@@ -364,6 +364,7 @@ func TestContentOfAThreshold(t *testing.T) {
 	}{
 		{good, nil},
 		{nil, ErrCorrupt},
+		{append([]byte{0}, good[1:]...), ErrCorrupt},
 		{good[:len(good)-1], ErrCorrupt},
 		{append(slices.Clone(good), 0), ErrCorrupt},
 		{append([]byte{ruleFormat + 1}, good[1:]...), ErrNewer},
