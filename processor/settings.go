@@ -51,6 +51,9 @@ type StateSettings struct {
 	Params   fingerprint `json:"params"`
 	Fields   []Setting   `json:"fields"`       // behind Window
 	Op       []Setting   `json:"op,omitempty"` // behind Params
+	// Earlier reports whether a version before has made the fingerprint by which m
+	// differs of the same settings; nil: no.
+	Earlier func(m *keystate.Mismatch) bool `json:"-"`
 }
 
 // fingerprint is written in hexadecimal: JSON numbers lose digits.
@@ -148,13 +151,17 @@ func (pt *partition) cause(m *keystate.Mismatch) string {
 	was := find(pt.made, func(s *StateSettings) bool {
 		return m.Fields && s.Window == fingerprint(m.Window) || !m.Fields && s.Params == fingerprint(m.Params)
 	})
+	const otherwise = "no setting was changed, but this version of the worker computes it in another way"
+	if was == nil && now.Earlier != nil && now.Earlier(m) {
+		return otherwise
+	}
 	if was == nil {
-		return fmt.Sprintf("one of %s had another value; which one is not known of state that a version before has written", listed(part(now)))
+		return fmt.Sprintf("one of %s had another value, set or by the default of a version before; which one is not known of state that such a version has written", listed(part(now)))
 	}
 	if diff := differences(part(was), part(now)); diff != "" {
 		return diff
 	}
-	return "no setting was changed, but this version of the worker computes it in another way"
+	return otherwise
 }
 
 // differences names the settings that are not equal.

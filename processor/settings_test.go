@@ -49,6 +49,10 @@ func TestSettingsRecord(t *testing.T) {
 	if got := pt.why([]keystate.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got, "one of X_RANK=3 had another value") {
 		t.Errorf("without a record why is %q", got)
 	}
+	pt.p.cfg.Settings[0].Earlier = func(m *keystate.Mismatch) bool { return m.Params == 8 }
+	if got := pt.why([]keystate.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got, "no setting was changed") {
+		t.Errorf("without a record, of another version of the op, why is %q", got)
+	}
 	pt.loadSettings([]byte(`{"version":1,"state":[{"detector":"x","window":"64","params":"8","fields":[],"op":[{"name":"X_RANK","value":"3"}]}]}`))
 	if got := pt.why([]keystate.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got, "no setting was changed") {
 		t.Errorf("of another version of the op why is %q", got)

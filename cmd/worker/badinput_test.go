@@ -69,6 +69,7 @@ func TestBadInput(t *testing.T) {
 			{"infinite", "infinite_value", m.record(t, input, "s", time.UnixMilli(1772323200000), math.Inf(1)).Value},
 			{"year 9999", "", year9999},
 			{"gigantic length", "", longString},
+			{"JSON", "magic", []byte(`{"sensor":"s","value":1.5}`)},
 		}
 		recs := good(300)
 		sent := map[string]bad{}
@@ -132,7 +133,11 @@ func TestBadInput(t *testing.T) {
 			if class := head("odradek.error.class"); b.class != "" && class != b.class {
 				t.Errorf("%s: class %s, want %s (%s)", b.name, class, b.class, head("__streams.errors.message"))
 			}
-			t.Logf("%s: %s", b.name, head("__streams.errors.message"))
+			text := head("__streams.errors.message")
+			if b.name == "JSON" && !strings.Contains(text, "it looks like JSON, and only Avro is read") {
+				t.Errorf("%s: the reason does not say so: %s", b.name, text)
+			}
+			t.Logf("%s: %s", b.name, text)
 		}
 		if code := w.drain(t); code != exitOK {
 			t.Errorf("drain ended with %d", code)

@@ -28,12 +28,10 @@ type opShape struct {
 	det    func() (detectors.Detector, error)
 	dim    int
 	fresh  int
-	tasks  int     // of all batches together
-	kernel float64 // target of the launches alone; 0: none
-	whole  float64 // target of Execute; 0: none
-	// floor is the least that a task costs a device: float32 instructions of one
-	// lane, a fused multiply-add being one.
-	floor func() float64
+	tasks  int         // of all batches together
+	kernel float64     // target of the launches alone; 0: none
+	whole  float64     // target of Execute; 0: none
+	floor  func() work // the least known that a task costs
 }
 
 // The parameters of the ops figures.
@@ -49,9 +47,7 @@ func opsSST(w, fresh, tasks int, kernel, whole float64) opShape {
 		det: func() (detectors.Detector, error) {
 			return detectors.NewIKASST(detectors.IKASSTParams{Window: w, Rank: sstRank, PowerSteps: sstSteps, Epsilon: 1e-5})
 		},
-		// Two products with a Hankel matrix for each power step and each Krylov
-		// step, done directly.
-		floor: func() float64 { return float64(fresh) * 2 * (sstSteps + opsKrylov) * float64(w) * float64(w) },
+		floor: func() work { return sstWork(w, fresh) },
 	}
 }
 
@@ -65,16 +61,7 @@ func opsLOF(n, fresh, tasks int, kernel, whole float64) opShape {
 	if fresh == 1 {
 		s.name, s.unit = s.name+", stride 1", "records/s"
 	}
-	// Each point whose neighbours count against all others, two instructions a
-	// dimension and three for the selection (the head of lof.cu). One fresh point
-	// takes 160 of 1,024 points (detectors/lof/score.go).
-	s.floor = func() float64 {
-		rows := float64(n)
-		if fresh == 1 {
-			rows = min(rows, 160)
-		}
-		return rows * float64(n) * (2*opsDim + 3)
-	}
+	s.floor = func() work { return lofWork(n, opsDim, opsK, fresh == 1) }
 	return s
 }
 
@@ -86,23 +73,9 @@ func opsKNN(n, dim, k, tasks int, kernel, whole float64) opShape {
 			return detectors.NewKNN(detectors.KNNParams{Window: n, K: k, Tumbling: true})
 		},
 	}
-	// A pair of a small window is looked at twice, as LOF's (the head of knn.cu); one of
-	// a large set once, with differences in few dimensions, else expanded.
-	s.floor = func() float64 {
-		pair := float64(dim + 2)
-		switch {
-		case n <= opsSmall:
-			pair = float64(2*dim + 3)
-		case dim < 4:
-			pair = float64(2*dim + 1)
-		}
-		return float64(n) * float64(n) * pair
-	}
+	s.floor = func() work { return searchWork(n, dim, k) }
 	return s
 }
-
-// opsSmall is the largest window that is a small one.
-const opsSmall = 2048
 
 var opShapes = append([]opShape{
 	opsSST(100, 16, 65536, 120e6, 80e6),
@@ -334,7 +307,7 @@ func (b *bench) opsShape(ctx context.Context, e *cuda.Executor, s *opShape) ([]b
 }
 
 // large is set where one task is a device's work for a good part of a second.
-func (s *opShape) large() bool { return s.floor() > 1e12 }
+func (s *opShape) large() bool { return s.fresh > 1<<18 }
 
 // opsCPU is the CPU executor's rate on all cores.
 func (b *bench) opsCPU(ctx context.Context, in *opsInput) (rate float64, err error) {
@@ -383,18 +356,19 @@ func (b *bench) opsKernel(ctx context.Context, e *cuda.Executor, in *opsInput) (
 	least, bound := in.least(e.Stats().Devices[0].SMs, bytes)
 	fraction := least / m.Median.Seconds()
 	r.Floor = &fraction
-	return r.noted("%d tasks in %v (fastest %v), %.0f%% of the floor (%s), %d copies of %d MB in turn",
+	return r.noted("%d tasks in %v (fastest %v), %.2g%% of the floor (%s), %d copies of %d MB in turn",
 		in.tasks, m.Median.Round(time.Microsecond), m.Fastest.Round(time.Microsecond), 100*fraction, bound, m.Copies, bytes>>20), nil
 }
 
 // least is the floor of a batch in seconds: its arithmetic at the rate of the
 // lanes, or its bytes once through the device's memory.
 func (s *opShape) least(sms, bytes int) (seconds float64, bound string) {
-	compute := float64(s.tasks) * s.floor() / (float64(sms) * opsLanes * opsClock)
+	floor := s.floor()
+	compute := float64(s.tasks) * floor.ops / (float64(sms) * opsLanes * opsClock)
 	if memory := float64(bytes) / opsBytes; memory > compute {
-		return memory, "memory"
+		return memory, "memory: all bytes once"
 	}
-	return compute, "arithmetic"
+	return compute, floor.by
 }
 
 // opsWhole measures Execute from Go: goroutines, each with a batch of its own,

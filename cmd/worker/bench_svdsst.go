@@ -79,16 +79,6 @@ func opsSVD(w, rank, fresh, tasks int, kernel, whole float64) opShape {
 		det: func() (detectors.Detector, error) {
 			return detectors.NewSVDSST(detectors.SVDSSTParams{Window: w, Rank: rank})
 		},
-		// A Krylov space that has the leading vectors: of noise, w=320, 64 steps
-		// for 12 of them and 24 for one. A step is a product with a Hankel matrix,
-		// and a dot product and a sum with each vector before.
-		floor: func() float64 {
-			n := float64(w)
-			steps := func(k float64) float64 {
-				k = min(k, n)
-				return k*n*n + k*k*n
-			}
-			return float64(fresh) * (steps(40+2*float64(rank)) + steps(24))
-		},
+		floor: func() work { return svdWork(w, rank, fresh) },
 	}
 }

@@ -256,17 +256,51 @@ func (d *DetectorSettings) Build() (detectors.Detector, error) {
 // canonical is the text that the detector's fingerprint is made of: all that its
 // carry and its marks depend on, and nothing else (not the name, not the threshold).
 func (d *DetectorSettings) canonical() string {
+	return d.canonicalOf(ops[d.Op].version, d.stateParams())
+}
+
+func (d *DetectorSettings) canonicalOf(version int, params []setting) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "detector;1;op=%s;window=%d;stride=%d;fields=%q", d.Op, d.Window, d.Stride, d.Fields)
-	if v := ops[d.Op].version; v > 0 {
-		fmt.Fprintf(&b, ";version=%d", v)
+	if version > 0 {
+		fmt.Fprintf(&b, ";version=%d", version)
 	}
-	for _, s := range collectParams(d.params, "") {
-		if s.tag.Get("alarm") == "" {
-			fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
-		}
+	for _, s := range params {
+		fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
 	}
 	return b.String()
+}
+
+// stateParams are the op's parameters that state depends on.
+func (d *DetectorSettings) stateParams() []setting {
+	return slices.DeleteFunc(collectParams(d.params, ""), func(s setting) bool { return s.tag.Get("alarm") != "" })
+}
+
+// earlier reports whether a version before has made a fingerprint of the same settings:
+// with other scores of the op, or without some of the parameters, which it did not
+// have yet and which have their defaults.
+func (d *DetectorSettings) earlier(print uint64) bool {
+	params := d.stateParams()
+	var free []int // may be left out
+	for i, s := range params {
+		if s.source == "default" || s.def == formatValue(s.field) {
+			free = append(free, i)
+		}
+	}
+	for version := range ops[d.Op].version + 1 {
+		for set := range 1 << len(free) {
+			var kept []setting
+			for i, s := range params {
+				if at := slices.Index(free, i); at < 0 || set>>at&1 == 0 {
+					kept = append(kept, s)
+				}
+			}
+			if fingerprint(d.canonicalOf(version, kept)) == print {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // fingerprint is FNV-1a of a canonical text.

@@ -110,10 +110,12 @@ func (c *Config) StateSettings(ks *keystate.Config) []processor.StateSettings {
 		op("OP", d.Op)
 		op("WINDOW", strconv.Itoa(d.Window))
 		op("STRIDE", strconv.Itoa(d.Stride))
-		for _, p := range collectParams(d.params, "") {
-			if p.tag.Get("alarm") == "" {
-				op(p.name, formatValue(p.field))
-			}
+		for _, p := range d.stateParams() {
+			op(p.name, formatValue(p.field))
+		}
+		whole := fingerprint(c.canonicalWindow(d.Fields)) // of versions that knew no rows that lack values
+		s.Earlier = func(m *keystate.Mismatch) bool {
+			return m.Fields && m.Window == whole || !m.Fields && d.earlier(m.Params)
 		}
 		list = append(list, s)
 	}
