@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -94,7 +95,7 @@ func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int
 	ms := now.UnixMilli()
 	for i := range pt.state.Events {
 		row := &pt.state.Events[i]
-		a := anomalyOf(row)
+		a := anomalyOf(row, pt.p.cfg.State)
 		var n [changeKinds]int64
 		n[row.Change.Kind]++
 		r.counts.changes.add(row.Name, n)
@@ -152,14 +153,39 @@ func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, a *schemas.Anoma
 	return len(pt.value) + len(a.Key) + 12, nil
 }
 
-func anomalyOf(row *keystate.EventRow) schemas.Anomaly {
+func anomalyOf(row *keystate.EventRow, cfg *keystate.Config) schemas.Anomaly {
 	ch := &row.Change
 	a := &ch.Anomaly
+	rank := float64(a.Rank)
+	if rank == 0 {
+		rank = math.NaN()
+	}
 	return schemas.Anomaly{
 		ID: a.ID, Revision: a.Revision, Kind: uint8(ch.Kind), Reason: uint8(ch.Reason), Key: row.Key.Name(), Detector: row.Name,
 		Severity: a.Severity, Band: bandIndex[a.Severity],
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
-		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Samples: a.Samples,
+		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Rank: rank, Field: largestField(row, cfg), Samples: a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: ch.Offset,
 	}
+}
+
+// largestField is the name of the field with the largest share in the peak; empty where
+// that is not known. One that closes because its detector's state was given up may be
+// of other fields than the detector has now.
+func largestField(row *keystate.EventRow, cfg *keystate.Config) string {
+	share := row.Change.Anomaly.Contribution
+	if row.Detector < 0 || row.Change.Kind == events.Close && row.Change.Reason == events.Reset {
+		return ""
+	}
+	names := cfg.Detectors[row.Detector].Fields
+	if len(share) == 0 || len(names) != len(share) {
+		return ""
+	}
+	most := 0
+	for i, v := range share {
+		if v > share[most] {
+			most = i
+		}
+	}
+	return names[most]
 }

@@ -36,10 +36,11 @@ type Anomaly struct {
 
 	Start, End, PeakTime, OpenedAt, EventTime int64
 
-	PeakScore, Threshold float64 // NaN: none (null)
-	Samples              uint32
+	PeakScore, Threshold, Rank float64 // NaN: none (null)
+	Samples                    uint32
 
 	Expected, Actual, Contribution []float64 // nil: not known (null)
+	Field                          string    // empty: not known (null)
 
 	Topic     string // of the input record that caused the change, with Partition and Offset
 	Partition int32
@@ -65,7 +66,7 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 	e := &AnomalyEncoder{head: frameHead(schemaID, anomalyFingerprint)}
 	e.source = appendLong(appendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
-	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 2*9 + 3 + len(e.source)
+	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source)
 	return e
 }
 
@@ -76,7 +77,7 @@ func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
 	if !utf8.Valid(key) {
 		key = hexKey(key)
 	}
-	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+3*2*binary.MaxVarintLen64+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)))
+	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+len(a.Field)+3*2*binary.MaxVarintLen64+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)))
 	dst = append(dst, e.head...)
 	dst = appendLong(dst, 2*int64(len(a.ID)))
 	dst = hex.AppendEncode(dst, a.ID[:])
@@ -96,9 +97,15 @@ func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
 	}
 	dst = appendOptional(dst, a.PeakScore)
 	dst = appendOptional(dst, a.Threshold)
+	dst = appendOptional(dst, a.Rank)
 	dst = appendLong(dst, int64(a.Samples))
 	for _, list := range [...][]float64{a.Expected, a.Actual, a.Contribution} {
 		dst = appendDoubles(dst, list)
+	}
+	if a.Field == "" {
+		dst = append(dst, 0)
+	} else {
+		dst = appendText(append(dst, 2), a.Field)
 	}
 	dst = append(dst, e.source...)
 	return appendLong(dst, a.Offset)
@@ -157,9 +164,12 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 	for _, t := range [...]*int64{&a.Start, &a.End, &a.PeakTime, &a.OpenedAt, &a.EventTime} {
 		*t = r.long()
 	}
-	a.PeakScore, a.Threshold = r.optional(), r.optional()
+	a.PeakScore, a.Threshold, a.Rank = r.optional(), r.optional(), r.optional()
 	a.Samples = uint32(r.upTo(math.MaxUint32))
 	a.Expected, a.Actual, a.Contribution = r.doubles(), r.doubles(), r.doubles()
+	if r.index(2) == 1 {
+		a.Field = string(r.text())
+	}
 	a.Topic = string(r.text())
 	a.Partition = r.int()
 	a.Offset = r.long()

@@ -34,7 +34,7 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 	a := Anomaly{
 		Revision: uint32(r.Uint64() >> (32 + r.IntN(32))), Kind: uint8(r.IntN(3)), Key: []byte("press-7 ü")[:r.IntN(9)],
 		Severity: uint8(r.IntN(101)), Band: uint8(r.IntN(4)),
-		Start: at(), End: at(), PeakTime: at(), OpenedAt: at(), EventTime: at(), PeakScore: number(), Threshold: number(),
+		Start: at(), End: at(), PeakTime: at(), OpenedAt: at(), EventTime: at(), PeakScore: number(), Threshold: number(), Rank: number(), Field: []string{"", "motor.x", "ü[3]"}[r.IntN(3)],
 		Samples: uint32(r.Uint64() >> (32 + r.IntN(32))), Expected: list(), Actual: list(), Contribution: list(),
 		Topic: "plant.readings", Partition: 12, Offset: int64(r.Uint64() >> (1 + r.IntN(63))),
 	}
@@ -49,8 +49,8 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 
 // sameAnomaly holds NaN equal to NaN.
 func sameAnomaly(a, b Anomaly) bool {
-	numbers := equal([]float64{a.PeakScore, a.Threshold}, []float64{b.PeakScore, b.Threshold})
-	a.PeakScore, a.Threshold, b.PeakScore, b.Threshold = 0, 0, 0, 0
+	numbers := equal([]float64{a.PeakScore, a.Threshold, a.Rank}, []float64{b.PeakScore, b.Threshold, b.Rank})
+	a.PeakScore, a.Threshold, a.Rank, b.PeakScore, b.Threshold, b.Rank = 0, 0, 0, 0, 0, 0
 	key := bytes.Equal(a.Key, b.Key)
 	a.Key, b.Key = nil, nil
 	bits := func(l []float64) (out []uint64) {
@@ -99,16 +99,19 @@ func TestAnomalyEncoder(t *testing.T) {
 				"id": hex.EncodeToString(a.ID[:]), "revision": int64(a.Revision), "kind": AnomalyKinds[a.Kind], "reason": nil,
 				"series_key": string(a.Key), "detector": a.Detector, "severity": int32(a.Severity), "band": SeverityBands[a.Band],
 				"start": a.Start, "end": a.End, "peak_time": a.PeakTime, "opened_at": a.OpenedAt, "event_time": a.EventTime,
-				"peak_score": nil, "threshold": nil, "samples": int64(a.Samples), "expected": nil, "actual": nil, "contribution": nil,
+				"peak_score": nil, "threshold": nil, "rank": nil, "field": nil, "samples": int64(a.Samples), "expected": nil, "actual": nil, "contribution": nil,
 				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset},
 			}
 			if a.Kind == closeKind {
 				want["reason"] = goavro.Union("io.odradek.CloseReason", CloseReasons[a.Reason])
 			}
-			for name, v := range map[string]float64{"peak_score": a.PeakScore, "threshold": a.Threshold} {
+			for name, v := range map[string]float64{"peak_score": a.PeakScore, "threshold": a.Threshold, "rank": a.Rank} {
 				if v == v {
 					want[name] = goavro.Union("double", v)
 				}
+			}
+			if a.Field != "" {
+				want["field"] = goavro.Union("string", a.Field)
 			}
 			for name, l := range map[string][]float64{"expected": a.Expected, "actual": a.Actual, "contribution": a.Contribution} {
 				if l != nil {
@@ -139,7 +142,7 @@ func TestAnomalyEncoder(t *testing.T) {
 			if _, err := DecodeAnomaly(append(b[:len(b):len(b)], 0)); err == nil {
 				t.Fatal("a byte more")
 			}
-			if n := len(b); n > e.room+len(a.Key)+len(a.Detector)+60+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
+			if n := len(b); n > e.room+len(a.Key)+len(a.Detector)+len(a.Field)+60+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
 				t.Fatalf("%d bytes, more than the encoder makes room for", n)
 			}
 		}

@@ -130,6 +130,31 @@ func (m Mapping) Columns(fields []string) ([]int, error) {
 	return out, nil
 }
 
+// ColumnNames are the names of columns: the field's, and for an element of an array the
+// field with the element's index in the place of the count.
+func (m Mapping) ColumnNames(columns []int) []string {
+	l, err := m.layout()
+	if err != nil {
+		return nil
+	}
+	names := make([]string, 0, len(columns))
+	for _, c := range columns {
+		for i := range l.sinks {
+			s := &l.sinks[i]
+			if s.role != roleValue || c < s.slot || c >= s.slot+s.n {
+				continue
+			}
+			name := s.text
+			if from, to := strings.IndexByte(name, '['), strings.IndexByte(name, ']'); 0 <= from && from < to {
+				name = name[:from+1] + strconv.Itoa(c-s.slot) + name[to:]
+			}
+			names = append(names, name)
+			break
+		}
+	}
+	return names
+}
+
 func withoutCount(path string) string {
 	i := strings.IndexByte(path, '[')
 	j := strings.IndexByte(path, ']')

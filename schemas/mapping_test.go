@@ -29,6 +29,9 @@ func TestMappingLayout(t *testing.T) {
 			t.Errorf("%q: %v, %v", c.fields, got, err)
 		}
 	}
+	if got, want := m.ColumnNames([]int{0, 6, 1, 3, 4, 5}), []string{"temp", "chan[1].x", "accel[0]", "accel[2]", `tags.a\.b`, "chan[0].x"}; !slices.Equal(got, want) {
+		t.Errorf("columns %q, want %q", got, want)
+	}
 	if _, err := m.Columns([]string{"tmp"}); err == nil || !strings.Contains(err.Error(), "tmp") {
 		t.Error(err)
 	}

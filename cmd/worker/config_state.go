@@ -66,7 +66,7 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 			return nil, fmt.Errorf("%sKEYS: %w", detectorPrefix(d.Name), err)
 		}
 		dc := keystate.DetectorConfig{
-			Name: d.Name, Detector: det, Window: w, Keys: keys, Stride: d.Stride, Fingerprint: fingerprint(d.canonical()),
+			Name: d.Name, Detector: det, Window: w, Fields: mapping.ColumnNames(cols), Keys: keys, Stride: d.Stride, Fingerprint: fingerprint(d.canonical()),
 		}
 		if dc.Threshold, err = c.thresholdOf(d); err != nil {
 			return nil, fmt.Errorf("%sTHRESHOLD: %w", detectorPrefix(d.Name), err)

@@ -2,24 +2,63 @@ package threshold
 
 import "math"
 
-// severity is 100/6 for each decade of the rank: 50 for one score in a thousand, 100
-// for one in a million.
-func severity(tail float32) uint8 {
-	if tail >= 1 {
+// A score's severity is how far it is above the threshold, in units of the spread of
+// the series' ordinary scores. It is not their rank: the first of several equal faults
+// has none as high before it, and the second has. So what is compared with must not
+// move when faults have entered the history. The spread goes by its median and 0.9
+// quantile, which a tenth of the history cannot move up, and of a threshold that is a
+// quantile itself, which a few faults do move up, see usual.
+
+// severity is 50 for one spread over the threshold and 100/3 for each decade: 67 for
+// 3.2 spreads, 83 for 10, 100 for 32.
+func severity(spreads float64) uint8 {
+	if !(spreads > 0) {
 		return 0
 	}
-	return uint8(min(100, 0.5-math.Log(float64(tail))*(100/(6*math.Ln10))))
+	return uint8(max(0, min(100, 50.5+math.Log10(spreads)*(100.0/3))))
 }
 
-// The lower ends of the bands: a rank of 1e-3, 1e-4 and 1e-5.
+// severity of a score above the bound, both as they are judged (open); 0 where the history is too short to have a
+// spread.
+func (r *Rule) severity(sorted []float32, score, bound float32) uint8 {
+	if len(sorted) < fitLeast {
+		return 0
+	}
+	m, s := r.median(sorted), r.spread(sorted)
+	return severity((r.open(score) - r.usual(m, s, r.open(bound))) / s)
+}
+
+// usual is where the bound would be without faults in the history. Of a quantile, in
+// which a conformal bound is one, that is the quantile of an exponential tail through
+// the median m and the 0.9 quantile, whose spread is s, if it is lower than the bound:
+// faults raise the bound up to their own height. A multiple of the mean, or median
+// deviations, are moved little.
+func (r *Rule) usual(m, s, bound float64) float64 {
+	tail := r.Value
+	switch r.Kind {
+	case Conformal:
+	case Quantile:
+		tail = 1 - r.Value
+	default:
+		return bound
+	}
+	const perSpread = 1 / 0.7803041 // the 0.9 quantile is so many spreads above the median
+	u := m + s*perSpread*math.Log(0.5/tail)/math.Log(0.5/0.1)
+	if r.Kind == Quantile && r.Margin != 0 {
+		u *= r.Margin
+	}
+	return min(u, bound)
+}
+
+// The lower ends of the bands: 1, 3.2 and 10 spreads over the threshold.
 const (
 	minor    = 50
 	major    = 67
 	critical = 83
 )
 
-// Band is the name of a severity: info, minor (once in a thousand scores), major (in
-// ten thousand), critical (in a hundred thousand).
+// Band is the name of a severity: info, minor (one spread over the threshold), major
+// (3.2), critical (10).
 func Band(severity uint8) string {
 	switch {
 	case severity >= critical:

@@ -80,21 +80,30 @@ func (r *Rule) deviation(sorted []float32, m float64) float64 {
 // standard deviation: 1/Phi^-1(3/4).
 const madScale = 1.482602218505602
 
-// quarters are quantiles with 1/Phi^-1 of them: what scale falls back to.
+// quarters are quantiles with 1/Phi^-1 of them: what spread goes by.
 var quarters = [...]struct{ q, scale float64 }{{0.9, 0.7803041}, {0.99, 0.4298583}, {1, 0.3333333}}
 
 // scale is the scaled median absolute deviation of sorted. Where more than half of
 // the scores are equal it is zero and would make everything else an anomaly; then
-// the first of the 0.9, the 0.99 quantile and the maximum that lies above the
-// median gives the scale as it would for a normal distribution. It is never below
-// grain of the median, so that rounding is no anomaly.
+// the spread of the upper scores is the scale. It is never below grain of the median,
+// so that rounding is no anomaly.
 func (r *Rule) scale(sorted []float32) float64 {
-	n := len(sorted)
 	m := r.median(sorted)
 	s := r.deviation(sorted, m) * madScale
+	if s == 0 {
+		return r.spread(sorted)
+	}
+	return max(s, grain*math.Abs(m))
+}
+
+// spread is how far the upper scores of sorted lie above their median, as a normal
+// distribution's standard deviation: by the first of the 0.9, the 0.99 quantile and
+// the maximum that is above the median; not below grain of it.
+func (r *Rule) spread(sorted []float32) float64 {
+	m, s := r.median(sorted), 0.0
 	for i := 0; s == 0 && i < len(quarters); i++ {
 		q := quarters[i]
-		s = (r.open(sorted[quantileIndex(q.q, n)]) - m) * q.scale
+		s = (r.open(sorted[quantileIndex(q.q, len(sorted))]) - m) * q.scale
 	}
 	return max(s, grain*math.Abs(m))
 }

@@ -74,7 +74,7 @@ type Verdict struct {
 	Threshold float32 // the bound when the score was judged; +Inf while warming up
 	Exceeds   bool    // the score is above it
 	Tail      float32 // upper-tail rank of the score in the history, in (0, 1]
-	Severity  uint8   // 0 to 100, from the rank; 0 while warming up
+	Severity  uint8   // 0 to 100, how far above, see severity.go; 0 if it does not exceed
 }
 
 // New returns a rule with the default history, or a longer one that supports the rate,
@@ -248,7 +248,9 @@ func (r *Rule) verdict(state, sorted []float32, count, below int, score float32)
 	}
 	v.Threshold = r.bound(state, sorted)
 	v.Exceeds = score > v.Threshold
-	v.Severity = severity(v.Tail)
+	if v.Exceeds {
+		v.Severity = r.severity(sorted, score, v.Threshold)
+	}
 	return v
 }
 

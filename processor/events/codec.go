@@ -45,17 +45,28 @@ func Decode(b []byte) (s State, rest []byte, err error) {
 func (a *Anomaly) Append(b []byte) []byte {
 	b = append(b, a.ID[:]...)
 	b = binary.AppendUvarint(b, uint64(a.Revision))
-	b = append(b, a.Severity)
+	severity := a.Severity
+	if a.Rank != 0 {
+		severity |= ranked
+	}
+	b = append(b, severity)
 	b = binary.AppendUvarint(b, uint64(a.Samples))
 	for _, t := range [...]int64{a.Start, a.End, a.PeakTime, a.OpenedAt} {
 		b = binary.AppendVarint(b, t)
 	}
 	b = appendFloats(b, a.PeakScore, a.Threshold)
+	if a.Rank != 0 {
+		b = appendFloats(b, a.Rank)
+	}
 	for _, v := range [...][]float64{a.Expected, a.Actual, a.Contribution} {
 		b = appendDoubles(b, v)
 	}
 	return b
 }
+
+// ranked is added to the severity, which is 100 at most, of an anomaly with a rank;
+// those of earlier versions have none.
+const ranked = 1 << 7
 
 // doubles marks a list of float64: it is added to its length. The lists of earlier
 // versions are of float32, with their length alone; those versions take a marked
@@ -169,8 +180,13 @@ func (d *reader) doubles() []float64 {
 func (d *reader) anomaly(a *Anomaly) {
 	copy(a.ID[:], d.take(len(a.ID)))
 	a.Revision, a.Severity, a.Samples = d.uint32(), d.byte(), d.uint32()
+	hasRank := a.Severity&ranked != 0
+	a.Severity &^= ranked
 	a.Start, a.End, a.PeakTime, a.OpenedAt = d.int(), d.int(), d.int(), d.int()
 	a.PeakTime = max(a.Start, min(a.End, a.PeakTime)) // earlier versions have the sample that completed the score
 	a.PeakScore, a.Threshold = d.float(), d.float()
+	if hasRank {
+		a.Rank = d.float()
+	}
 	a.Expected, a.Actual, a.Contribution = d.doubles(), d.doubles(), d.doubles()
 }

@@ -76,7 +76,9 @@ type Anomaly struct {
 	// and of the sample that opened it.
 	Start, End, PeakTime, OpenedAt int64
 
-	PeakScore, Threshold float32 // threshold: when the peak was judged
+	// Of the peak: its score, the threshold when it was judged, and its upper-tail rank
+	// in the history then, 0 where there is none.
+	PeakScore, Threshold, Rank float32
 
 	// At the peak, for each value of the row; nil where the detector does not know.
 	Expected, Actual, Contribution []float64

@@ -159,7 +159,7 @@ func (n *naive) change(k Kind, in Input) Change {
 		a.Samples++
 		a.Severity, a.Start, a.End = max(a.Severity, o.Severity), min(a.Start, o.About), max(a.End, o.Until)
 		if o.Score > a.PeakScore {
-			a.PeakScore, a.PeakTime, a.Threshold, a.Expected, a.Actual, a.Contribution = o.Score, o.Until, o.Threshold, o.Expected, o.Actual, o.Contribution
+			a.PeakScore, a.PeakTime, a.Threshold, a.Rank, a.Expected, a.Actual, a.Contribution = o.Score, o.Until, o.Threshold, o.Rank, o.Expected, o.Actual, o.Contribution
 		}
 	}
 	n.last, n.sev = len(n.ins)-1, a.Severity
@@ -215,7 +215,7 @@ func TestDefinition(t *testing.T) {
 				in.Score = in.Threshold // a tie
 			}
 			in.Exceeds = in.Score > in.Threshold
-			in.Severity = uint8(r.IntN(101))
+			in.Severity, in.Rank = uint8(r.IntN(101)), float32(r.IntN(3))/2
 			if r.IntN(10) > 0 {
 				in.Severity = uint8(r.IntN(30))
 			}

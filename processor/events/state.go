@@ -14,6 +14,7 @@ type Input struct {
 	About, Until int64 // first and last event time that the score speaks of
 	Score        float32
 	Threshold    float32
+	Rank         float32 // upper-tail rank of the score, 0 for none
 	Exceeds      bool
 	Severity     uint8
 
@@ -123,7 +124,7 @@ func (l *life) over(in *Input) {
 	l.Start, l.End = min(l.Start, in.About), max(l.End, in.Until)
 	l.Severity = max(l.Severity, in.Severity)
 	if in.Score > l.PeakScore {
-		l.PeakScore, l.PeakTime, l.Threshold = in.Score, in.Until, in.Threshold
+		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, in.Until, in.Threshold, in.Rank
 		l.Expected, l.Actual, l.Contribution = in.Expected, in.Actual, in.Contribution
 	}
 }

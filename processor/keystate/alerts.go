@@ -185,7 +185,7 @@ func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row
 	}
 	in := events.Input{
 		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Score, Threshold: v.Threshold,
-		Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: p.key.name, Source: s.source,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: p.key.name, Source: s.source,
 	}
 	s.saveEvents(p.key, d.alert, a)
 	if d.explain != nil && v.Exceeds && a.events.Peak(r.Score) {

@@ -397,7 +397,7 @@ func (m *model) judged(k *modelKey, i int, row flat, r detectors.Rows, fresh int
 	}
 	in := events.Input{
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
-		Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name,
 	}
 	at := r.Len() - r.Fresh + fresh
 	for c := range r.Dim {

@@ -41,6 +41,7 @@ type DetectorConfig struct {
 	Name     string // unique; finds its stored marks and carries again
 	Detector detectors.Detector
 	Window   int                   // index into Config.Windows
+	Fields   []string              // names of the window's columns, for whoever tells of its anomalies; no part of the state
 	Keys     func(key []byte) bool // which series it looks at; nil: all
 	Stride   int                   // samples a task scores, at least 1
 	// Fingerprint stands for the op, its parameters and the stride. Threshold and

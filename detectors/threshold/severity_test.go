@@ -1,0 +1,87 @@
+package threshold
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestBands(t *testing.T) {
+	for _, c := range []struct {
+		spreads float64
+		want    string
+	}{{-1, "info"}, {0, "info"}, {0.9, "info"}, {1.1, "minor"}, {3, "minor"}, {3.3, "major"}, {9, "major"}, {10, "critical"}, {1e300, "critical"}, {math.Inf(1), "critical"}} {
+		if got := Band(severity(c.spreads)); got != c.want {
+			t.Errorf("%v spreads over the threshold: %s, want %s", c.spreads, got, c.want)
+		}
+	}
+}
+
+// TestSeverityOfRecurringFaults: the same fault has the same severity each time but
+// for what the spread of a history varies by, and so lands in the same band unless that
+// is about the end of one, also when those before it have become a part of the history.
+func TestSeverityOfRecurringFaults(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 9))
+	ordinary := []struct {
+		name string
+		next func() float64
+	}{
+		{"normal", func() float64 { return 100 + rnd.NormFloat64() }},
+		{"half normal", func() float64 { return math.Abs(rnd.NormFloat64()) }},
+		{"exponential", rnd.ExpFloat64},
+		{"log-normal", func() float64 { return math.Exp(rnd.NormFloat64() / 2) }},
+	}
+	rule := func(k Kind, v float64, history int) Rule {
+		r := New(k, v)
+		r.History = max(r.History, history)
+		return r
+	}
+	rules := []Rule{rule(Conformal, 0.001, 512), rule(Conformal, 0.01, 512), rule(Conformal, 0.02, 1024), rule(Quantile, 0.995, 512), rule(MAD, 6, 512), rule(Mean, 4, 512), rule(Fixed, 8, 512)}
+	for _, o := range ordinary {
+		name, next := o.name, o.next
+		for _, r := range rules {
+			if name == "normal" && r.Kind == Mean || name == "normal" && r.Kind == Fixed {
+				continue // below the level
+			}
+			// How far the fault is above the median, in spreads; how many there are, and how
+			// many scores apart.
+			for _, c := range []struct {
+				height  float64
+				n, each int
+			}{{40, 3, 100}, {30, 380, 30}, {7, 100, 150}} {
+				state := make([]float32, r.Size())
+				for range 1024 {
+					r.Judge(state, float32(next()))
+				}
+				n := min(Count(state), r.History)
+				sorted := state[head+r.History:][:n]
+				fault := r.median(sorted) + c.height*0.7803041*(float64(sorted[quantileIndex(0.9, n)])-r.median(sorted))
+				bands, first, told, low, high := map[string]int{}, "", 0, 100, 0
+				for i := range c.n {
+					// Each a grain higher, so that one after another exceeds a history of them.
+					v := r.Judge(state, float32(fault*(1+1e-6*float64(i))))
+					if v.Exceeds {
+						if told++; first == "" {
+							first = Band(v.Severity)
+						}
+						bands[Band(v.Severity)]++
+						low, high = min(low, int(v.Severity)), max(high, int(v.Severity))
+					}
+					for range c.each - 1 {
+						r.Judge(state, float32(next()))
+					}
+				}
+				t.Logf("%-12s %-15v %3v spreads high every %3d: %3d told, severities %d to %d, %v", name, r, c.height, c.each, told, low, high, bands)
+				if c.height < 10 { // most of it lies below the threshold, and the rest varies the more
+					if told > 0 && high-low > 20 && (r.Kind == Conformal || r.Kind == Quantile) {
+						t.Errorf("%s scores, %v, a fault %v spreads high: severities %d to %d", name, r, c.height, low, high)
+					}
+					continue
+				}
+				if told == 0 || told > 0 && high-low > 12 || len(bands) != 1 {
+					t.Errorf("%s scores, %v, a fault %v spreads high every %d: the first is %s, of %d told of %d are not: %v", name, r, c.height, c.each, first, told, told-bands[first], bands)
+				}
+			}
+		}
+	}
+}
