@@ -24,7 +24,7 @@ $(KIT)/lib/libcuda.so: cuda/device/toolkit.sh
 child: $(KIT)/lib/libcuda.so ## the worker's child on a GPU, bin/odradek-cuda; needs gcc, and Python's pip the first time
 	$(CHILDENV) $(GO) build -tags cuda -o bin/odradek-cuda ./cuda/device
 
-# Recordings to cut windows from, which the repository has not: see scripts/windows.go.
+# Recordings to cut windows from, which the repository has not: see detectors/executortest/recordings.go.
 DATA ?= ../shared/data
 
 device-kit: child ## bin/device: all that scripts/device.sh needs on a machine with a GPU
@@ -32,7 +32,7 @@ device-kit: child ## bin/device: all that scripts/device.sh needs on a machine w
 	cp bin/odradek-cuda scripts/device.sh docs/benchmarks/torch_ops.py bin/device/
 	CGO_ENABLED=0 $(GO) build -o bin/device/worker ./cmd/worker
 	CGO_ENABLED=0 $(GO) test -c -o bin/device/cuda.test ./cuda
-	if [ -d "$(DATA)" ]; then $(GO) run scripts/windows.go "$(DATA)" bin/device/windows.gz; else echo "no folder $(DATA): the kit has no windows of recordings"; fi
+	if [ -d "$(DATA)" ]; then $(GO) run detectors/executortest/recordings.go "$(DATA)" bin/device/windows.gz; else echo "no folder $(DATA): the kit has no windows of recordings"; fi
 
 fleet-kit: device-kit ## bin/fleet: all that scripts/fleet.sh needs there, a broker and its JRE included
 	CGO_ENABLED=0 $(GO) build -ldflags=-s -o bin/worker ./cmd/worker

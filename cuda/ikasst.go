@@ -57,7 +57,7 @@ const ikasstSharedMemory = 227 << 10
 func ikasstShared(rows, lanes, k int) int {
 	up := func(n int) int { return (n + 31) &^ 31 }
 	series, p, v := 32/lanes, rows|1, (rows+3)&^3
-	floats := series*(up(lanes*v)+4) + max((k-1)*rows*32, 192*k) + (2*k-1)*32 + 64 + series*(lanes*p+up(lanes*p))
+	floats := series*(up(lanes*v)+4) + max((k-1)*rows*32, 192*k) + (2*k-1)*32 + 96 + series*(lanes*p+up(lanes*p))
 	return 4 * floats
 }
 

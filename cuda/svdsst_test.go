@@ -35,7 +35,7 @@ func TestSVDSSTTiles(t *testing.T) {
 	}
 	for range 50 {
 		b := &detectors.Batch{}
-		params, p := b.GrowF32(3)
+		params, p := b.GrowF32(len(d.Params()))
 		copy(p, d.Params())
 		for range 1 + rng.IntN(2500) {
 			fresh := 1 + rng.IntN(1+rng.IntN(20))*rng.IntN(1+rng.IntN(20))
@@ -147,7 +147,7 @@ var boundNoise = []int32{
 }
 
 func newSVDSSTRun(rng *rand.Rand, w int, device bool) *svdsstRun {
-	p := detectors.SVDSSTParams{Window: w, Rank: 1 + rng.IntN(min(w-1, svdsstMaxRank))}
+	p := detectors.SVDSSTParams{Window: w, Rank: 1 + rng.IntN(min(w-1, svdsstMaxRank)), Negligible: []float64{0, 1e-3, 0.01}[rng.IntN(3)]}
 	if rng.IntN(2) == 0 {
 		p.Gamma = 1 + rng.IntN(3*w)
 	}

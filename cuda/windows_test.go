@@ -11,7 +11,7 @@ import (
 	"odradek/detectors/executortest"
 )
 
-// recordings names the file of pieces of recordings; scripts/windows.go makes it of
+// recordings names the file of pieces of recordings; detectors/executortest/recordings.go makes it of
 // data sets that are no part of the repository.
 const recordings = "ODRADEK_TEST_WINDOWS"
 
@@ -33,7 +33,7 @@ func windowsOn(t *testing.T, o Options, each, most, places int, measured time.Du
 	t.Run("recordings", func(t *testing.T) {
 		path := os.Getenv(recordings)
 		if path == "" {
-			missing(t, "windows", recordings+" names no file (scripts/windows.go makes one)")
+			missing(t, "windows", recordings+" names no file (detectors/executortest/recordings.go makes one)")
 		}
 		all, err := executortest.ReadSeries(path)
 		if err != nil {

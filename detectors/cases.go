@@ -280,7 +280,21 @@ func flatSpectrum(rng *rand.Rand, period int, noise float64) signal {
 	}}
 }
 
+// fading has tones of which each is a tenth as loud as the one before, and no noise.
+func fading(rng *rand.Rand) signal {
+	turn := 0.4 + 0.1*rng.Float64()
+	return signal{"fading tones", func(i, n int) float64 {
+		sum, loud := 0.0, 1.0
+		for f := range 6 {
+			sum += loud * math.Sin(turn*float64((1+f)*i))
+			loud /= 10
+		}
+		return sum
+	}}
+}
+
 func svdsstCases(rng *rand.Rand) []Case {
+	const coarse = 0.0032 // with which float32 tells which directions of a past of low rank count
 	var cases []Case
 	add := func(p SVDSSTParams, dim int, fresh []int, values ...signal) *Case {
 		cases = append(cases, newCase(rng, fmt.Sprintf("%+v", p), must(NewSVDSST(p)), dim, rng.IntN(3), fresh, values...))
@@ -288,7 +302,7 @@ func svdsstCases(rng *rand.Rand) []Case {
 	}
 	for _, s := range signals(rng) {
 		add(SVDSSTParams{Window: 20}, 1, []int{8, 1, 3}, s)
-		add(SVDSSTParams{Window: 31, Rank: 6}, 1, []int{4}, s)
+		add(SVDSSTParams{Window: 31, Rank: 6, Negligible: coarse}, 1, []int{4}, s)
 	}
 	for _, fresh := range []int{1, 2, 7, 16, 17} {
 		add(SVDSSTParams{Window: 12, Rank: 2}, 1, []int{fresh}, signals(rng)[rng.IntN(3)])
@@ -306,12 +320,16 @@ func svdsstCases(rng *rand.Rand) []Case {
 			add(p, 1, []int{2}, flatSpectrum(rng, p.Window/(1+rng.IntN(2)), noise))
 		}
 	}
+	// Directions of a past that fades, decade by decade, and a bound above most.
+	for _, negligible := range []float64{0, 1e-4, 0.01} {
+		add(SVDSSTParams{Window: 24, Rank: 5, Negligible: negligible}, 1, []int{3}, fading(rng))
+	}
 	add(SVDSSTParams{Window: 40, Rank: 16}, 1, []int{4}, signals(rng)[0])
 	add(SVDSSTParams{Window: 40, Rank: 30}, 1, []int{2}, signals(rng)[2])
 	for _, dim := range []int{2, 5} {
 		s := signals(rng)
 		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
-		add(SVDSSTParams{Window: 12}, dim, []int{8, 1}, s...)
+		add(SVDSSTParams{Window: 12, Negligible: coarse}, dim, []int{8, 1}, s...)
 	}
 	add(SVDSSTParams{Window: 100}, 1, []int{1}, signals(rng)[2]).Bench = true
 	add(SVDSSTParams{Window: 100, Rank: 12}, 1, []int{2}, signals(rng)[0]).Bench = true

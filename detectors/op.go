@@ -1,6 +1,7 @@
 package detectors
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -123,6 +124,12 @@ func OpByName(name string) (Op, bool) {
 	}
 	return 0, false
 }
+
+// ErrOpen is in the error of Spec.Compare where a result is further from the
+// definition's than the op's tolerance goes, and roundings move the definition itself
+// as far: it leaves the result open. There are few such results, or the definition is
+// at fault; whoever compares counts them.
+var ErrOpen = errors.New("detectors: the definition leaves the score open")
 
 // compareScores accepts scores that differ by at most abs + rel*|want|; NaN
 // equals NaN only.

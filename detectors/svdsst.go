@@ -13,6 +13,9 @@ type SVDSSTParams struct {
 	Window int // w; a score reads 2w-1+gamma rows. No default
 	Rank   int // r, default 3
 	Gamma  int // default 2w-1+8
+	// Negligible is the share of the past's largest singular value up to which
+	// directions do not count, default 1e-6.
+	Negligible float64
 }
 
 type svdsst struct {
@@ -27,16 +30,16 @@ type svdsst struct {
 // theirs. It speaks of the rows that one of IKASST with the same window and gamma
 // speaks of. There is no carry.
 func NewSVDSST(p SVDSSTParams) (Detector, error) {
-	sp := sst.SVDParams{Window: p.Window, Rank: p.Rank, Gamma: p.Gamma}
+	sp := sst.SVDParams{Window: p.Window, Rank: p.Rank, Gamma: p.Gamma, Negligible: p.Negligible}
 	if err := sp.Defaults(); err != nil {
 		return nil, fmt.Errorf("detectors: svdsst: %w", err)
 	}
-	return &svdsst{[]float32{float32(sp.Window), float32(sp.Rank), float32(sp.Gamma)}, sp}, nil
+	return &svdsst{[]float32{float32(sp.Window), float32(sp.Rank), float32(sp.Gamma), float32(sp.Negligible)}, sp}, nil
 }
 
 // svdsstParams reads a task's parameters.
 func svdsstParams(f []float32) sst.SVDParams {
-	return sst.SVDParams{Window: int(f[0]), Rank: int(f[1]), Gamma: int(f[2])}
+	return sst.SVDParams{Window: int(f[0]), Rank: int(f[1]), Gamma: int(f[2]), Negligible: float64(f[3])}
 }
 
 func (d *svdsst) Op() Op            { return SVDSST }

@@ -129,11 +129,13 @@ func tumbling(params any) bool {
 type svdsstParams struct {
 	Rank  int `env:"RANK" envDefault:"3" min:"1" max:"1023" doc:"svdsst: directions of the past that the present is compared with (r in the paper)."`
 	Gamma int `env:"GAMMA" envDefault:"0" min:"0" max:"65536" doc:"svdsst: samples from the past to the present that is compared with it, as for ikasst."`
+
+	Negligible float64 `env:"NEGLIGIBLE" envDefault:"1e-6" min:"1e-7" max:"0.5" doc:"svdsst: share of the past's largest singular value up to which directions do not count, so that what rounding adds to a past of lower rank explains nothing. 0.0032 leaves out what a device cannot tell in float32: fewer scores are left to the CPU."`
 }
 
 func buildSVDSST(window int, params any) (detectors.Detector, error) {
 	p := params.(*svdsstParams)
-	return detectors.NewSVDSST(detectors.SVDSSTParams{Window: window, Rank: p.Rank, Gamma: p.Gamma})
+	return detectors.NewSVDSST(detectors.SVDSSTParams{Window: window, Rank: p.Rank, Gamma: p.Gamma, Negligible: p.Negligible})
 }
 
 type zscoreParams struct{}
@@ -155,7 +157,7 @@ var ops = map[string]opSettings{
 	"flatline": {params: func() any { return new(flatlineParams) }, build: func(_ int, params any) (detectors.Detector, error) {
 		return detectors.NewFlatline(params.(*flatlineParams).Tolerance)
 	}},
-	"ikasst": {params: func() any { return new(ikasstParams) }, build: buildIKASST},
+	"ikasst": {params: func() any { return new(ikasstParams) }, build: buildIKASST, version: 1}, // the floor is of the past, and copies share a place
 	"lof":    {params: func() any { return new(lofParams) }, build: buildLOF},
 	"knn":    {params: func() any { return new(knnParams) }, build: buildKNN},
 	"svdsst": {params: func() any { return new(svdsstParams) }, build: buildSVDSST},

@@ -63,9 +63,11 @@
 namespace {
 
 constexpr unsigned all = 0xffffffffu;
+constexpr double still = 1e-12;      // of the mean: a series that is no further from it is constantly the mean
 constexpr float breakdown = 1e-5f;   // of the largest element of T: a beta up to it ends Lanczos
-constexpr double faint = 1e-8;       // squared component of mu: Ritz values with less are left out
-constexpr double negligible = 1e-5;  // of the largest Ritz value: directions up to it do not count
+constexpr double faint = 1e-8;       // squared component of mu: Ritz values with less take part of a place
+constexpr float negligible = 1e-5f;  // of the trace of C: directions up to it do not count
+constexpr double apart = 1e-3;       // of itself: how far below the one before a Ritz value takes a place of its own
 constexpr double settled = 0x1p-40;  // of its neighbours: an element beside the diagonal that is 0
 constexpr float largest = 3.402823466e38f;
 constexpr uint32_t nowhere = 0xffffffffu;
@@ -126,6 +128,7 @@ template <int T> struct Memory {
     float *ab;      // [2k-1][32]: alpha and beta in turn, of 32 scores
     uint32_t *to;   // [32]: where the score goes
     int *size;      // [32]: rows of T; 0: a score by rule, in ab[0]; rank << 8
+    float *floor;   // [32]: Ritz values up to it do not count
     float *window;  // [S][G*P + roundUp32(G*P)]: x, centred; lane by lane another bank across the groups
 
     __device__ Memory(float *at, int G, int k) {
@@ -135,6 +138,7 @@ template <int T> struct Memory {
         ab = at, at += (2 * k - 1) * 32;
         to = reinterpret_cast<uint32_t *>(at), at += 32;
         size = reinterpret_cast<int *>(at), at += 32;
+        floor = at, at += 32;
         window = at;
     }
 };
@@ -222,14 +226,34 @@ __device__ __forceinline__ bool centre(float *window, const float *x, uint32_t d
         }
     }
     __syncwarp();
-    return peak > 0;
+    return static_cast<double>(peak) > still * fabs(mean);
+}
+
+// trace is the lane's part of that of H H', where H is the Hankel matrix of the
+// window: the sum of the squares of its elements, of which value i has as many as its
+// antidiagonal is long, i + 1 or n - i.
+template <int T> __device__ __forceinline__ float trace(const float *window, int n, const Group &group) {
+    constexpr int P = Memory<T>::P;
+    const float edge = n + 1;
+    float sum = 0;
+#pragma unroll 1
+    for (int block = group.at; block * T < n; block += group.size) {
+        const float *x = window + block * P;
+        const float first = block * T + 1;
+#pragma unroll
+        for (int t = 0; t < T; t++) {
+            const float place = first + t;
+            sum = fmaf(x[t] * x[t], fminf(place, edge - place), sum);
+        }
+    }
+    return sum;
 }
 
 // outside is the score of the tridiagonal matrix d, e of n rows, elements 32
 // apart, with room for z: 1 less the squares of the eigenvectors' first
-// components over the rank largest eigenvalues that count. Implicit QL (Golub
-// and Welsch 1969).
-__device__ float outside(double *d, double *e, double *z, int n, int rank) {
+// components over the rank largest eigenvalues that count, those above floor, with
+// the places that sst.go describes. Implicit QL (Golub and Welsch 1969).
+__device__ float outside(double *d, double *e, double *z, int n, int rank, float floor) {
     for (int l = 0; l < n; l++) {
         for (int tries = 0; tries < 60; tries++) {
             int m = l;
@@ -268,17 +292,19 @@ __device__ float outside(double *d, double *e, double *z, int n, int rank) {
             e[m * 32] = 0;
         }
     }
-    double score = 1, least = -1e300;
-    for (int taken = 0; taken < rank; taken++) {
+    double score = 1, places = rank, last = 1e300;
+    while (places > 0) {
         int top = -1;
-        double value = least;
+        double value = floor;
         for (int i = 0; i < n; i++) {
-            double w = z[i * 32];
-            if (d[i * 32] > value && w * w > faint) top = i, value = d[i * 32];
+            if (d[i * 32] > value && z[i * 32] != 0) top = i, value = d[i * 32];
         }
         if (top < 0) break;
-        if (taken == 0) least = negligible * value;
-        score -= z[top * 32] * z[top * 32];
+        double weight = z[top * 32] * z[top * 32], takes = 1;
+        if (last - value < apart * value) takes = (last - value) / (apart * value);
+        if (weight < faint) takes *= weight / faint;
+        score -= takes > places ? weight * places / takes : weight;
+        places -= takes, last = value;
         z[top * 32] = 0;
     }
     return static_cast<float>(score < 0 ? 0 : score > 1 ? 1 : score);
@@ -296,7 +322,7 @@ template <int T> __device__ void flush(const Memory<T> &m, int k, bool joined, f
             e[i * 32] = i + 1 < n ? m.ab[(2 * i + 1) * 32 + lane] : 0;
             z[i * 32] = i == 0;
         }
-        float score = n > 0 ? outside(d, e, z, n, rank) : m.ab[lane];
+        float score = n > 0 ? outside(d, e, z, n, rank, m.floor[lane]) : m.ab[lane];
         // Scores are not negative, and a NaN has the larger bits: the order of
         // numbers is that of their bits.
         if (joined) atomicMax(reinterpret_cast<int *>(out + to), __float_as_int(score));
@@ -412,7 +438,11 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
             for (int phase = 0; phase < 2; phase++) {
                 const float *values = phase ? from : current;
                 live &= centre<T>(window, values, dim, live ? n : 0, mean, group);
-                if (phase) running = live, count = k;
+                if (phase) {
+                    running = live, count = k;
+                    const float energy = group.sum(trace<T>(window, live ? n : 0, group));
+                    if (group.at == 0) m.floor[slot] = negligible * energy;
+                }
 #pragma unroll 1
                 for (int s = 0; s < count && __any_sync(all, running); s++) {
                     square<T>(y, x, v, group, blocks, valid);

@@ -21,7 +21,9 @@
 // the whole matrix would help: a matrix with as many equal singular values. So is one
 // whose vectors do not prove to be what they should: eigenvectors of T, of the rank's
 // values and no others, orthogonal, and apart from the rest by more than float32 has
-// left open. And no score is given that is not a number.
+// left open. And one whose past has fewer than r singular values that are above 1/316
+// of the largest, unless the task counts no smaller ones. And no score is given that is
+// not a number.
 //
 // Floor: w*w multiply-adds a step and 2w for each vector before, on an H200 33.5e12
 // a second: 3.2 M scores a second at w=320, r=12, for 64 steps on the past and 24 on
@@ -46,7 +48,8 @@ namespace {
 
 constexpr unsigned all = 0xffffffffu;
 constexpr float largest = 3.402823466e38f;
-constexpr double negligible = 1e-5;      // of the square of the largest singular value: directions up to it do not count
+constexpr double still = 1e-12;          // of the mean: a series that is no further from it is constantly the mean
+constexpr double certain = 0.00316;      // of the largest singular value: what float32 tells of smaller ones is too little
 constexpr float exhausted = 1e-6f;       // of T's largest element: a beta up to it ends a Krylov space
 constexpr float reduced = 1e-3f;         // of T's largest element: a vector with a beta up to it is made orthogonal again
 constexpr int beyond = 4;                // Ritz values beyond the r-th that are looked at
@@ -320,8 +323,9 @@ template <class M> __device__ double centre(const M &m, const Series &s, int fir
         peak = fmaxf(peak, fabsf(c));
     }
     peak = maxOfBlock(m, peak);
-    double scale = peak > 0 ? 1 : 0;
-    if (peak > 0 && (peak < 0x1p-3f || peak > 0x1p12f)) {
+    const bool moves = static_cast<double>(peak) > still * fabs(s.mean);
+    double scale = moves ? 1 : 0;
+    if (moves && (peak < 0x1p-3f || peak > 0x1p12f)) {
         // Where the difference is beyond float32, its exponent is 128.
         int exponent = peak > largest ? 128 : (__double2hiint(static_cast<double>(peak)) >> 20) - 1023;
         scale = __longlong_as_double(static_cast<long long>(1023 - exponent) << 52);
@@ -361,7 +365,8 @@ template <class M> __device__ __noinline__ bool repeats(const M &m, const Series
 }
 
 // scoreOf is the score of a series; below 0 where it is the CPU's.
-template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T, W> &m, unsigned char *scratch, Series s, int rank) {
+template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T, W> &m, unsigned char *scratch, Series s, int rank, double negligible) {
+    const double least = fmax(negligible, certain);
     const int w = s.w, n = 2 * w - 1, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     bool bad = false;
     double sums[1] = {0};
@@ -436,7 +441,7 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
                 rest -= 2 * static_cast<double>(beta) * beta;
                 last = beta;
             } else if (!complete) {
-                complete = rest <= negligible * size * size;
+                complete = rest <= least * least * size * size;
                 continued = steps;
             }
             // Below 0 where it is no part of T.
@@ -446,13 +451,14 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
                 else another<T, W>(m, w, steps, now, before);
             }
             if (steps < next && steps < m.steps && !complete) continue;
-            found = pairs<T, W>(scratch, rank, Krylov{w, past ? rank : 1, steps, continued, past ? known : -1, complete});
+            found = pairs<T, W>(scratch, rank, Krylov{w, past ? rank : 1, steps, continued, past ? known : -1, least, complete});
             known = steps;
             if (found.doubt <= enough) break;
             if (steps == m.steps || complete) return -1;
             // It falls to 1/e in some six steps.
             next = min(steps + max(static_cast<int>(6 * logf(fminf(found.doubt / enough, 55))), 6), m.steps);
         }
+        if (past && found.counts < rank && negligible < certain) return -1;
         score = settle<T, W>(scratch, rank, steps, past, found, s, first, scale);
         if (score < 0) return -1;
     }
@@ -486,6 +492,7 @@ __device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, con
         for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
             const Task *t = tasks + i;
             const int gamma = static_cast<int>(f32[t->params.off + 2]);
+            const double negligible = f32[t->params.off + 3];
             const uint32_t dim = t->dim, fresh = t->fresh;
             const uint32_t begin = tile.count > 1 ? 0 : tile.part & 0xffff, end = tile.count > 1 ? fresh : begin + (tile.part >> 16);
             const float *x = f32 + t->x.off + (t->x.len / dim - fresh + 1 - (2 * w - 1 + gamma)) * dim;
@@ -494,7 +501,7 @@ __device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, con
                 float most = 0;
 #pragma unroll 1
                 for (uint32_t c = 0; c < dim; c++) {
-                    float score = scoreOf<T, W>(m, scratch, Series{x + row * dim + c, dim, w, gamma, 0}, rank);
+                    float score = scoreOf<T, W>(m, scratch, Series{x + row * dim + c, dim, w, gamma, 0}, rank, negligible);
                     if (score < 0 && threadIdx.x == 0) status[i] = 1;
                     most = score > most || score != score ? score : most;
                     if (score != score) break;

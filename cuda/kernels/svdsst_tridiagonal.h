@@ -25,6 +25,7 @@ struct Krylov {
     int w, rank, n;  // vectors: n
     int continued;   // n when the space was last continued
     int known;       // vectors that mu's coordinates are known of; below 0: there is no mu yet
+    double least;    // of the largest: values up to it do not count
     bool complete;   // nothing that counts is missing
 };
 
@@ -152,7 +153,7 @@ template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &f
                 if (other > value || (other == value && at < top)) value = other, top = at;
             }
             if (counts == 0) size = value;
-            if (!(value * value > negligible * size * size)) break;
+            if (!(value > k.least * size)) break;
             const double along = g[top];
             score -= along * along;
             doubt += 2 * fabs(along * l[top]) / fmax(value - rest, nearest * size);
@@ -168,7 +169,7 @@ template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &f
         double other = 0;
         for (int j = counts + lane; j < k.n; j += 32) {
             const double value = fabs(m.d[j]), residual = fabs(l[j]);
-            if (value >= rest && residual > moves * size && value + residual > (counts < k.rank ? 0.00316 * size : least)) other += 1;
+            if (value >= rest && residual > moves * size && value + residual > (counts < k.rank ? k.least * size : least)) other += 1;
             for (int i = 0; i < counts; i++) {
                 if (fabs(m.d[i]) - least < undecided * size && least - value < undecided * size) continue;
                 other += 2 * roundings * size * fabs(g[i] * g[j]) / fmax(fabs(m.d[i] - m.d[j]), roundings * size);
@@ -326,7 +327,7 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     const int rank = min(k.rank, values);
     const double size = fabs(m.value[0]), rest = fabs(m.value[values - 1]), floor = nearest * size;
     int counts = 0;
-    while (counts < rank && m.value[counts] * m.value[counts] > negligible * size * size) counts++;
+    while (counts < rank && fabs(m.value[counts]) > k.least * size) counts++;
     found.counts = counts;
     if (!k.complete && (values < wanted || n - k.continued < values)) return found;
     bool wrong = lane < values && m.unit[lane] > 1;
@@ -346,10 +347,10 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     }
     // An eigenvalue may be as far from a value as its vector's residual: one more that
     // counts, instead of another.
-    const double least = counts < rank ? 0.00316 * size : fabs(m.value[counts - 1]);
+    const double least = counts < rank ? k.least * size : fabs(m.value[counts - 1]);
     const bool passes = lane >= counts && lane < values && m.residual[lane] > moves * size && fabs(m.value[lane]) + m.residual[lane] > least;
     doubt = passes ? 1 : 0;
-    if (lane < rank && !(lane > counts && m.value[lane] * m.value[lane] < 0.5 * negligible * size * size)) {
+    if (lane < rank && !(lane > counts && fabs(m.value[lane]) < 0.7 * k.least * size)) {
         const double value = m.value[lane], along = fabsf(m.along[lane]), residual = m.residual[lane];
         const double gap = fmax(fabs(value) - rest, floor);
         doubt += 2 * along * residual / gap;

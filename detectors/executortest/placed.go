@@ -30,9 +30,9 @@ type Placer interface {
 // mayDecline are the cases whose tasks a kernel may leave to the CPU, by their name.
 // It has to score every task of any other case.
 var mayDecline = map[detectors.Op]*regexp.Regexp{
-	// Singular values that are equal, or are but for rounding, which all are beyond the
-	// rank of a series: svdsst.cu.
-	detectors.SVDSST: regexp.MustCompile(`level|tied|square|spikes|spike at the end|drift|pure tone|flat spectrum|Rank:1\d .*tones|Window:[234] `),
+	// Singular values that are equal, or are but for rounding, and a past of lower rank
+	// than the task's where small directions count: svdsst.cu.
+	detectors.SVDSST: regexp.MustCompile(`level|tied|square|spikes|flat spectrum|Rank:1\d .*tones|Window:[234] |Negligible:0}.*(pure tone|drift|spike at)|fading`),
 }
 
 // mostDeclined is the share of an op's tasks that a kernel may leave to the CPU, over

@@ -8,7 +8,7 @@ import (
 // Spectrum is what a score was read off: mu's coordinates along the Ritz
 // vectors of the past.
 type Spectrum struct {
-	Ritz   []float64 // Ritz values, largest first, without the faint
+	Ritz   []float64 // Ritz values, largest first
 	Weight []float64 // the squares of mu's coordinates; their sum is almost 1
 	Count  int       // how many of them count as the past's directions
 	// Least is the smallest beta as a share of T's largest element, 0 where
@@ -96,7 +96,8 @@ func Spread(p *Params, x []float64, fresh int, a []float64, rng *rand.Rand) (sco
 // matrices are what a score's values make: H1 H1' and H2 H2'.
 type matrices struct {
 	past, current          [][]float64
-	noPast, noCurrent, bad bool // H1 or H2 is 0; a value is not a number
+	floor                  float64 // Ritz values up to it do not count
+	noPast, noCurrent, bad bool    // H1 or H2 is 0; a value is not a number
 }
 
 func read(p *Params, x []float64) (m matrices) {
@@ -110,8 +111,11 @@ func read(p *Params, x []float64) (m matrices) {
 		m.bad = m.bad || math.IsNaN(v) || math.IsInf(v, 0)
 	}
 	h1, h2 := trajectory(past, mean), trajectory(current, mean)
-	m.noPast, m.noCurrent = isZero(h1), isZero(h2)
+	m.noPast, m.noCurrent = isStill(h1, mean), isStill(h2, mean)
 	m.past, m.current = square(h1), square(h2)
+	for i, row := range m.past {
+		m.floor += negligible * row[i]
+	}
 	return m
 }
 
@@ -187,13 +191,19 @@ func (m matrices) score(p *Params, a []float64, times func(m [][]float64, v []fl
 				top = i
 			}
 		}
-		if weight := vectors[0][top] * vectors[0][top]; weight > faint {
+		if weight := vectors[0][top] * vectors[0][top]; weight > 0 {
 			s.Ritz, s.Weight = append(s.Ritz, values[top]), append(s.Weight, weight)
 		}
 		values[top] = math.Inf(-1)
 	}
-	for s.Count < min(p.Rank, len(s.Ritz)) && s.Ritz[s.Count] > negligible*s.Ritz[0] {
-		score -= s.Weight[s.Count]
+	places, last := float64(p.Rank), math.Inf(1)
+	for i, v := range s.Ritz {
+		if places <= 0 || v <= m.floor {
+			break
+		}
+		takes := min(1, (last-v)/(apart*v)) * min(1, s.Weight[i]/faint)
+		score -= min(1, places/takes) * s.Weight[i]
+		places, last = places-takes, v
 		s.Count++
 	}
 	return min(max(score, 0), 1), s
@@ -225,10 +235,11 @@ func square(h [][]float64) [][]float64 {
 	return c
 }
 
-func isZero(h [][]float64) bool {
+// isStill reports whether the series that made h is constantly the mean.
+func isStill(h [][]float64, mean float64) bool {
 	for _, row := range h {
 		for _, v := range row {
-			if v != 0 {
+			if math.Abs(v) > still*math.Abs(mean) {
 				return false
 			}
 		}

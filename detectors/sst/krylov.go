@@ -30,6 +30,7 @@ type krylov struct {
 	size        float64   // T's largest element
 	continued   int       // steps when the space was last continued
 	complete    bool      // nothing that counts is missing
+	least       float64   // of the largest singular value: those up to it do not count
 	repeats     bool      // the matrix may have an eigenvalue many times, or almost: only the complete basis will do
 
 	h    []float64
@@ -174,7 +175,7 @@ func (k *krylov) step(mu []float64) {
 		}
 		return
 	}
-	k.complete = k.energy <= negligible*k.size*k.size
+	k.complete = k.energy <= k.least*k.least*k.size*k.size
 	if !k.complete {
 		k.another()
 	}
@@ -212,7 +213,7 @@ func (k *krylov) pairs() {
 func (k *krylov) doubt(rank int) (counts int, doubt float64) {
 	rank = min(rank, k.n)
 	size := math.Abs(k.ritz[0].value)
-	for counts < rank && k.ritz[counts].value*k.ritz[counts].value > negligible*size*size {
+	for counts < rank && math.Abs(k.ritz[counts].value) > k.least*size {
 		counts++
 	}
 	if k.complete {
@@ -224,7 +225,7 @@ func (k *krylov) doubt(rank int) (counts int, doubt float64) {
 	}
 	// An eigenvalue may be as far from a value as its residual: one more that counts,
 	// instead of another.
-	bound := math.Sqrt(negligible) * size
+	bound := k.least * size
 	if counts == rank {
 		bound = math.Abs(k.ritz[counts-1].value)
 	}
@@ -236,7 +237,7 @@ func (k *krylov) doubt(rank int) (counts int, doubt float64) {
 	floor := nearest * size
 	rest := math.Abs(k.ritz[end-1].value)
 	for i, p := range k.ritz[:rank] {
-		if i > counts && p.value*p.value < negligible/2*size*size {
+		if i > counts && math.Abs(p.value) < k.least/2*size {
 			break
 		}
 		gap := max(math.Abs(p.value)-rest, floor)

@@ -90,26 +90,24 @@ func (t *tridiagonals) solve(count int) {
 }
 
 // outside is the score of matrix k, solved: 1 less the squares of the first
-// components that count.
-func (t *tridiagonals) outside(k, rank int) float32 {
-	score, floor := 1.0, math.Inf(-1)
+// components that count, those of eigenvalues above floor.
+func (t *tridiagonals) outside(k, rank int, floor float64) float32 {
+	score, places, last := 1.0, float64(rank), math.Inf(1)
 	var taken [MaxKrylov]bool
-	for range min(rank, t.n) {
+	for places > 0 {
 		top, value, weight := 0, floor, 0.0
 		for i := range t.n {
 			w := t.z[i][k] * t.z[i][k]
-			if v := t.d[i][k]; v > value && w > faint && !taken[i] {
+			if v := t.d[i][k]; v > value && w > 0 && !taken[i] {
 				top, value, weight = i, v, w
 			}
 		}
 		if weight == 0 {
 			break
 		}
-		if floor < 0 {
-			floor = negligible * value
-		}
-		score -= weight
-		taken[top] = true
+		takes := min(1, (last-value)/(apart*value)) * min(1, weight/faint)
+		score -= min(1, places/takes) * weight
+		places, last, taken[top] = places-takes, value, true
 	}
 	return float32(min(max(score, 0), 1))
 }

@@ -33,6 +33,8 @@ type gram struct {
 	m       []float32    // the matrix
 	stride  int          // floats from row to row
 	sums    []float32    // S
+	traces  []float64    // sums of the first elements of the diagonal
+	totals  []float64    // and of S
 	basis   []float32    // k lane arrays
 	r       []float32    // a lane array
 	origin  float64
@@ -131,9 +133,16 @@ func (s *Scorer) lanes(p *Params, scores, x []float32, at, n int) bool {
 	}
 	t.solve(n)
 	for l := range n {
-		scores[at+l] = t.outside(l, p.Rank)
+		scores[at+l] = t.outside(l, p.Rank, negligible*g.trace(at+l, float64(offset[l])))
 	}
 	return true
+}
+
+// trace is that of the C of the score with number i, whose mean is d above the
+// origin.
+func (g *gram) trace(i int, d float64) float64 {
+	w := float64(g.w)
+	return g.traces[i+g.w] - g.traces[i] - 2*d*(g.totals[i+g.w]-g.totals[i]) + w*w*d*d
 }
 
 // clip clears the rows of each lane outside of its score's w.
@@ -183,6 +192,8 @@ func (s *Scorer) build(p *Params, x []float32, n int) bool {
 		g.m[i] = float32(v)
 	}
 	g.sums[0] = float32(sum)
+	g.traces[0], g.totals[0] = 0, 0
+	g.traces[1], g.totals[1] = row[0], sum
 	for a := 1; a < size; a++ {
 		next := g.rows[a&1][:size]
 		low := g.m[a*g.stride : a*g.stride+size]
@@ -192,6 +203,7 @@ func (s *Scorer) build(p *Params, x []float32, n int) bool {
 		row = next
 		sum += y[a+w-1] - y[a-1]
 		g.sums[a] = float32(sum)
+		g.traces[a+1], g.totals[a+1] = g.traces[a]+row[a], g.totals[a]+sum
 	}
 	return true
 }
@@ -245,10 +257,12 @@ func (g *gram) reserve(w, k int) {
 	l.add(&g.r, (w+vec.Lanes-1)*vec.Lanes)
 	l.add(&g.basis, k*(w+vec.Lanes-1)*vec.Lanes)
 	l.cut(&g.floats)
-	if n := 5*size + w; len(g.doubles) < n {
+	if n := 6*size + w + 2; len(g.doubles) < n {
 		g.doubles = make([]float64, n)
 	}
 	d := g.doubles
 	g.y, d = d[:size+w-1], d[size+w-1:]
 	g.head, g.rows[0], g.rows[1] = d[:size], d[size:2*size], d[2*size:3*size]
+	d = d[3*size:]
+	g.traces, g.totals = d[:size+1], d[size+1:2*size+2]
 }

@@ -157,17 +157,34 @@ func (s *Scorer) current(p *Params, score *float32, mean *float64, mu, x, a []fl
 // products of it within float32: scores do not depend on the unit of x. It is
 // false where nothing is left.
 func centre(dst, x []float32, mean float64) bool {
-	peak := vec.Centre(dst, x, mean)
-	if peak == 0 {
+	peak := float64(vec.Centre(dst, x, mean))
+	if peak <= still*math.Abs(mean) {
 		return false
 	}
 	if peak < 0x1p-3 || peak > 0x1p12 {
-		scale := math.Ldexp(1, -math.Ilogb(float64(peak)))
+		exponent := 128 // of a difference that is beyond float32
+		if !math.IsInf(peak, 0) {
+			exponent = math.Ilogb(peak)
+		}
+		scale := math.Ldexp(1, -exponent)
 		for i, v := range x {
 			dst[i] = float32((float64(v) - mean) * scale)
 		}
 	}
 	return true
+}
+
+// trace is that of C = H H', where H is the Hankel matrix of window: the sum of the
+// squares of its elements, of which value i has as many as its antidiagonal is long.
+func trace(window []float32) float64 {
+	w, sum := (len(window)+1)/2, 0.0
+	for i, v := range window[:w] {
+		sum += float64(i+1) * float64(v) * float64(v)
+	}
+	for i, v := range window[w:] {
+		sum += float64(w-1-i) * float64(v) * float64(v)
+	}
+	return sum
 }
 
 // unit makes x a unit vector, or is false where it is 0.
@@ -219,5 +236,5 @@ func (s *Scorer) alone(p *Params, score *float32, mu, past []float32, mean float
 	}
 	s.t.n = n
 	s.t.solve(1)
-	*score = s.t.outside(0, p.Rank)
+	*score = s.t.outside(0, p.Rank, negligible*trace(s.window))
 }

@@ -17,8 +17,10 @@ import (
 //
 // No score depends on another. Where IKA-SST has rules for degenerate input they
 // are the same: a NaN or an infinity among the values read makes a score NaN, a
-// current or a past that is constantly the mean makes it 0, and a direction does
-// not count whose squared singular value is not above 1e-5 of the largest.
+// current or a past that is constantly the mean makes it 0. A direction of the past
+// does not count whose singular value is not above Negligible of the largest, by
+// default what float32 leaves of one that is 0: a past of lower rank than r, a
+// sinusoid say, spans less, and what rounding adds to it must not explain anything.
 //
 // A trajectory matrix is symmetric, so that its singular vectors are its
 // eigenvectors and its singular values the absolute eigenvalues: two eigenvalues
@@ -35,7 +37,18 @@ type SVDParams struct {
 	Window int // w: rows and columns of the trajectory matrices
 	Rank   int // r: directions of the past; default 3
 	Gamma  int // lag from the past to the current; default 2w-1+8
+	// Negligible is a share of the past's largest singular value: directions with
+	// singular values up to it do not count. At least LeastNegligible; default
+	// DefaultNegligible.
+	Negligible float64
 }
+
+// The least share, and the default: in values rounded to float32, 1e-8 to 1e-7 is
+// left of a direction that is not there.
+const (
+	LeastNegligible   = 1e-7
+	DefaultNegligible = 1e-6
+)
 
 // Defaults fills in what is 0 and reports all that is wrong.
 func (p *SVDParams) Defaults() error {
@@ -47,6 +60,9 @@ func (p *SVDParams) Defaults() error {
 	if p.Gamma == 0 && p.Window > 0 {
 		p.Gamma = 2*p.Window - 1 + 8
 	}
+	if p.Negligible == 0 {
+		p.Negligible = DefaultNegligible
+	}
 	if p.Window < 2 || p.Window > MaxSVDWindow {
 		fault("window is %d, use 2 to %d", p.Window, MaxSVDWindow)
 	}
@@ -55,6 +71,9 @@ func (p *SVDParams) Defaults() error {
 	}
 	if p.Gamma < 1 || p.Gamma > 1<<16 {
 		fault("gamma is %d, use 1 to %d", p.Gamma, 1<<16)
+	}
+	if !(p.Negligible >= LeastNegligible && p.Negligible < 1) {
+		fault("negligible is %v, use %v up to less than 1", p.Negligible, LeastNegligible)
 	}
 	return errors.Join(faults...)
 }
@@ -101,7 +120,7 @@ func defineSVD(p *SVDParams, x []float64) (float64, SVD) {
 	}
 	mean /= float64(2 * len(past))
 	h1, h2 := trajectory(past, mean), trajectory(current, mean)
-	if isZero(h1) || isZero(h2) {
+	if isStill(h1, mean) || isStill(h2, mean) {
 		return 0, SVD{}
 	}
 	var d SVD
@@ -111,7 +130,7 @@ func defineSVD(p *SVDParams, x []float64) (float64, SVD) {
 	for i, u := range d.PastLeft {
 		c := dot(d.CurrentLeft[0], u)
 		d.Weight = append(d.Weight, c*c)
-		if i < p.Rank && d.Past[i]*d.Past[i] > negligible*d.Past[0]*d.Past[0] {
+		if i < p.Rank && d.Past[i] > p.Negligible*d.Past[0] {
 			score -= c * c
 			d.Count++
 		}
@@ -274,7 +293,7 @@ func SVDSpread(p *SVDParams, d *SVD) float64 {
 	if d.Past[p.Rank-1]-d.Past[p.Rank] <= openPast*d.Past[0] {
 		near(d.Past[p.Rank-1])
 	}
-	if threshold := math.Sqrt(negligible) * d.Past[0]; d.Past[p.Rank-1] <= (1+openPast)*threshold {
+	if threshold := p.Negligible * d.Past[0]; d.Past[p.Rank-1] <= (1+openPast)*threshold {
 		near(threshold)
 	}
 	outside := func(u, v []float64) float64 {

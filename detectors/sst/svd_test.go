@@ -36,7 +36,7 @@ func TestSVDGolden(t *testing.T) {
 	}
 	worst := 0.0
 	for _, c := range cases {
-		p := newSVD(t, SVDParams{c.Window, c.Rank, c.Gamma})
+		p := newSVD(t, SVDParams{Window: c.Window, Rank: c.Rank, Gamma: c.Gamma})
 		x32 := make([]float32, len(c.X))
 		for i := range c.X {
 			c.X[i] /= 1024

@@ -50,11 +50,12 @@ func (s *SVDScorer) score(p *SVDParams, x []float32) float64 {
 		return 0
 	}
 	s.current.begin(s.window)
+	s.current.least = 1e-3
 	s.current.until(1, min(w, 16), nil)
 	s.current.leading(s.mu)
 	s.centre(past, mean)
 	s.past.begin(s.window)
-	s.past.repeats = repeats(past)
+	s.past.repeats, s.past.least = repeats(past), p.Negligible
 	counts := s.past.until(p.Rank, min(w, 2*p.Rank+8), s.mu)
 	score := 1.0
 	for _, r := range s.past.ritz[:counts] {
@@ -68,7 +69,7 @@ func (s *SVDScorer) centre(x []float32, mean float64) bool {
 	some := false
 	for i, v := range x {
 		s.window[i] = float64(v) - mean
-		some = some || s.window[i] != 0
+		some = some || math.Abs(s.window[i]) > still*math.Abs(mean)
 	}
 	return some
 }

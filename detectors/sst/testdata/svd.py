@@ -18,7 +18,7 @@ def score(y, w, r, gamma):
     i = np.add.outer(np.arange(w), np.arange(w))
     u1, s1, _ = np.linalg.svd(past[i] - mean)
     u2, s2, _ = np.linalg.svd(current[i] - mean)
-    count = min(r, int((s1 * s1 > 1e-5 * s1[0] * s1[0]).sum()))
+    count = min(r, int((s1 > 1e-6 * s1[0]).sum()))
     z = 1 - ((u1[:, :count].T @ u2[:, 0]) ** 2).sum()
     return z, (s2[0] - s2[1]) / s2[0], (s1[count - 1] - s1[count]) / s1[0]
 
@@ -55,6 +55,10 @@ def main():
             case(f"{name}, w={w} r={r}", series, w, r)
     case("tones, overlapping, w=30 r=4", tones, 30, 4, gamma=11)
     case("two tones without noise, w=40 r=3", lambda t, n: np.sin(0.31 * t) + 0.5 * np.sin(0.83 * t), 40, 3)
+    def faint(t, n):
+        return np.where(t < n // 2, 4000 * np.sin(0.31 * t) + 4 * np.sin(0.83 * t), 4000 * np.sin(0.83 * t))
+
+    case("a faint tone becomes the only one, w=40 r=4", faint, 40, 4)
     for name, series in (("tones", tones), ("noise", noise), ("chirp and noise", chirp)):
         case(f"{name}, w=320 r=12", series, 320, 12, fresh=2)
 

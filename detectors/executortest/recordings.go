@@ -1,9 +1,9 @@
 //go:build ignore
 
-// Windows writes pieces of recordings to a file, for TestDeviceWindows of package
+// Recordings writes pieces of recordings to a file, for TestDeviceWindows of package
 // cuda: what kernels leave to the CPU depends on what they are given.
 //
-//	go run scripts/windows.go DATA FILE
+//	go run detectors/executortest/recordings.go DATA FILE
 //
 // DATA has the folders nab, smd, asd and smap_msl, as `worker score` reads them, or
 // some of these. The same data give the same file.
@@ -33,7 +33,7 @@ const (
 
 func main() {
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: go run scripts/windows.go DATA FILE")
+		fmt.Fprintln(os.Stderr, "usage: go run detectors/executortest/recordings.go DATA FILE")
 		os.Exit(2)
 	}
 	if err := write(os.Args[1], os.Args[2]); err != nil {
