@@ -72,6 +72,7 @@ type part struct {
 	floor   keystate.Floor
 	log     string // the changelog's incarnation
 	counts  counts
+	held    int64   // samples that are held for order after the last record
 	samples []int64 // event times (us) of a sample of the rows, for the latency
 	recent  []RecentAnomaly
 	fetched time.Time
@@ -82,7 +83,7 @@ const latencyRows = 256
 
 // extend adds the results that follow.
 func (have *part) extend(r *part) {
-	have.next, have.leader, have.floor = r.next, r.leader, r.floor
+	have.next, have.leader, have.floor, have.held = r.next, r.leader, r.floor, r.held
 	have.counts.add(&r.counts)
 	have.recent = append(have.recent, r.recent...)
 	if over := len(have.recent) - maxRecent; over > 0 {

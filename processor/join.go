@@ -37,7 +37,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 		pt.spoil(c, err) // some of the results are in it, and their offset must not be without the rest
 		return err
 	}
-	r.floor = s.Floor()
+	r.floor, r.held = s.Floor(), int64(s.Held())
 	pt.position.Store(next)
 	pt.look()
 	pt.logLate(fetched)
@@ -119,7 +119,7 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 		}
 		return err
 	}
-	c.add(pt, part{next: at, leader: pt.leader, floor: pt.state.Floor(), fetched: time.Now()}, bytes)
+	c.add(pt, part{next: at, leader: pt.leader, floor: pt.state.Floor(), held: int64(pt.state.Held()), fetched: time.Now()}, bytes)
 	pt.announce()
 	return nil
 }

@@ -306,7 +306,7 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 		m.ingestToScore.add(&m.ingest)
 	}
 	pm.mu.Lock()
-	pm.held = pt.heldNow.Load()
+	pm.held = r.held // not heldNow: the state may be ahead of what is committed
 	pm.eventTime = max(pm.eventTime, newest)
 	pm.ends.add(now, pt.end.Load())
 	pm.floor, pm.next = r.floor.Offset, r.next

@@ -104,7 +104,8 @@ func TestAccounting(t *testing.T) {
 		for o, n := range outcomes {
 			r.counts.outcomes[o] = n
 		}
-		pt.heldNow.Store(held)
+		r.held = held
+		pt.heldNow.Store(3) // of a state that has gone on: it may go back
 		m.committedPart(pt, r)
 		if in, out := sides(); in != out {
 			t.Errorf("%v in, %v out", in, out)
@@ -118,6 +119,7 @@ func TestAccounting(t *testing.T) {
 	pt.heldNow.Store(9) // another worker has had it
 	m.restored(pt, 0)
 	commit(10, 1, 0, nil)
+	pt.heldNow.Store(10)
 	m.restored(pt, 0) // restored in place
 	commit(0, 0, 0, map[keystate.Outcome]int64{keystate.Scored: 10})
 	m.dropPartition(tp)

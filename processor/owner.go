@@ -177,7 +177,7 @@ func (pt *partition) joinStart(ctx context.Context) error {
 		return err
 	}
 	defer pt.p.joinMu.RUnlock()
-	r := part{next: pt.position.Load(), leader: pt.leader, fetched: time.Now()}
+	r := part{next: pt.position.Load(), leader: pt.leader, held: int64(pt.state.Held()), fetched: time.Now()}
 	bytes := 0
 	if !pt.forward {
 		if bytes, err = pt.writeStart(c); err != nil {
