@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sys/cpu"
+
+	"odradek/detectors"
+	"odradek/processor/brokertest"
+)
+
+// The golden ledger is what a run with fixed input leaves on every topic, by key, to
+// the byte: a rebuilt part of the worker writes what the former one wrote, or the test
+// names the first record that differs. Each op takes part, as do records out of order,
+// late ones, bad ones, series that fall silent and are evicted, a worker that is
+// drained, one that is killed and a transaction that is aborted.
+//
+// What depends on time is given or waited for: records have timestamps of their own,
+// and a worker has committed all of a step before the next step is written. A step is
+// one batch of no more records than a partition adds to a cycle at once, so that each
+// step is a transaction of its own.
+//
+//	go test ./cmd/worker -run TestGoldenLedger -update   # writes testdata/golden.txt anew
+const (
+	goldenFile  = "testdata/golden.txt"
+	goldenSteps = 40
+	goldenStep  = 30 // records of a step
+)
+
+func TestGoldenLedger(t *testing.T) {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		brokertest.Missing(t, "golden", &brokertest.MissingError{What: "the ledger", Err: errors.New("it was made on a processor with AVX2 and FMA, and scores round otherwise on this one")})
+	}
+	got := goldenRun(t)
+	for _, name := range []string{`golden-in-changelog "Es5"`, `golden-dlq "s5"`, `golden-late "s0"`, `golden-anomalies "s4"`} {
+		if got[name] == nil {
+			t.Errorf("nothing at %s", name)
+		}
+	}
+	if s := got[`golden-anomalies "s4"`]; s != nil && !slices.ContainsFunc(s.records, func(r []byte) bool { return bytes.Contains(r, []byte("silence")) }) {
+		t.Error("no anomaly of silence")
+	}
+	if *update {
+		if err := os.WriteFile(goldenFile, []byte(got.text()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(goldenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, difference := range got.differences(string(want)) {
+		t.Error(difference)
+	}
+}
+
+// goldenSeries is what a run has left of a topic and key.
+type goldenSeries struct {
+	records [][]byte
+	chain   []byte // of each record two bytes of the hash of all up to it
+	sum     [sha256.Size]byte
+}
+
+// goldenLedger is by topic and key.
+type goldenLedger map[string]*goldenSeries
+
+func (l goldenLedger) add(topic string, key, record []byte) {
+	name := fmt.Sprintf("%s %q", topic, key)
+	s := l[name]
+	if s == nil {
+		s = &goldenSeries{}
+		l[name] = s
+	}
+	s.records = append(s.records, record)
+	s.sum = sha256.Sum256(append(s.sum[:], record...))
+	s.chain = append(s.chain, s.sum[0], s.sum[1])
+}
+
+// text is a line for each topic and key, in order: the number of records, the hash of
+// all, and the chain.
+func (l goldenLedger) text() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		s := l[name]
+		fmt.Fprintf(&b, "%s\t%d\t%x\t%x\n", name, len(s.records), s.sum, s.chain)
+	}
+	return b.String()
+}
+
+// differences are from the text of another ledger, with the first record of each topic
+// and key that differs.
+func (l goldenLedger) differences(text string) (all []string) {
+	seen := map[string]bool{}
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		fields := strings.Split(line, "\t")
+		if len(fields) != 4 {
+			return []string{fmt.Sprintf("%s: a line of %d fields", goldenFile, len(fields))}
+		}
+		name := fields[0]
+		seen[name] = true
+		s := l[name]
+		if s == nil {
+			all = append(all, fmt.Sprintf("%s: no record, the ledger has %s", name, fields[1]))
+			continue
+		}
+		if fmt.Sprintf("%d\t%x", len(s.records), s.sum) == fields[1]+"\t"+fields[2] {
+			continue
+		}
+		chain, _ := hex.DecodeString(fields[3])
+		at := 0
+		for at < len(s.records) && 2*at < len(chain) && bytes.Equal(s.chain[2*at:2*at+2], chain[2*at:2*at+2]) {
+			at++
+		}
+		what := fmt.Sprintf("%s: %d records, the ledger has %s; record %d is the first that differs", name, len(s.records), fields[1], at)
+		if at < len(s.records) {
+			what += fmt.Sprintf(":\n%q", s.records[at])
+		}
+		all = append(all, what)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		if !seen[name] {
+			all = append(all, fmt.Sprintf("%s: %d records, the ledger has none; the first:\n%q", name, len(l[name].records), l[name].records[0]))
+		}
+	}
+	return all
+}
+
+// goldenRun runs workers over the input and collects what they leave.
+func goldenRun(t *testing.T) goldenLedger {
+	t.Helper()
+	c, err := brokertest.StartFake(brokertest.FakeOptions{Brokers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	const input, group = "in", "golden"
+	if err := c.Admin().CreateTopic(ctx, input, 1, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	names, env := []string{}, []string{
+		"EXECUTOR=cpu", "WORKERS=2", "LATENESS=5s", "SILENCE=40s", "TTL=90s", "MAX_JUMP=0s", "MAX_FUTURE=0s", "REPLAY_LIMIT=1m", "COMMIT_INTERVAL=0s",
+		"FETCH_MAX_WAIT=20ms", "MISSING=skip", "INSTANCE_ID=golden", // who is killed comes back at once
+	}
+	for i, op := range detectors.Ops() {
+		name := op.Spec().Name
+		for _, stride := range []string{"1", "3"} {
+			d := name + stride
+			names = append(names, d)
+			settings := append(strings.Fields(opDetectors[name]), "OP="+name, "STRIDE="+stride, "HISTORY=64", "WARMUP=8", "CLOSE_AFTER=4", "UPDATE_EVERY=5",
+				"THRESHOLD="+[]string{"conformal:0.03", "quantile:0.98", "mad:9", "mean:6"}[(i+len(stride))%4])
+			if name == "knn" {
+				settings = append(settings, "MIN_POINTS=12")
+			}
+			for _, s := range settings {
+				env = append(env, "DETECTOR_"+envName(d)+"_"+s)
+			}
+		}
+	}
+	m := newMeasurements(t, c.RegistryURL(t), input)
+	f := newFleet(t, c, input, group, append(env, "DETECTORS="+strings.Join(names, ","))...)
+	source := newGoldenInput(m)
+
+	// The commit of one step in ten is refused: the cycle goes back and comes again.
+	var refuse atomic.Bool
+	var refused atomic.Int32
+	c.Fake.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.Fake.KeepControl()
+		r := req.(*kmsg.EndTxnRequest)
+		if !r.Commit || !refuse.CompareAndSwap(true, false) {
+			return nil, nil, false
+		}
+		refused.Add(1)
+		resp := r.ResponseKind().(*kmsg.EndTxnResponse)
+		resp.ErrorCode = kerr.InvalidTxnState.Code
+		return resp, nil, true
+	})
+	w := f.start("first")
+	w.waitReady(t)
+	for step := range goldenSteps {
+		switch step {
+		case goldenSteps / 3:
+			if code := w.drain(t); code != exitOK {
+				t.Fatalf("the drained worker ended with %d", code)
+			}
+			w = f.start("second")
+			w.waitReady(t)
+		case 2 * goldenSteps / 3:
+			w.kill()
+			w = f.start("third")
+			w.waitReady(t)
+		}
+		refuse.Store(step%10 == 7)
+		if _, err := c.ProduceAcked(ctx, source.step(t, input), kgo.ManualFlushing()); err != nil {
+			t.Fatal(err)
+		}
+		f.waitDone(30 * time.Second)
+	}
+	if code := w.drain(t); code != exitOK {
+		t.Fatalf("the last worker ended with %d", code)
+	}
+	if n := refused.Load(); n != goldenSteps/10 {
+		t.Errorf("%d commits were refused, want %d", n, goldenSteps/10)
+	}
+
+	l := goldenLedger{}
+	for _, topic := range []string{group + "-scores", group + "-anomalies", group + "-dlq", group + "-late", group + "-" + input + "-changelog"} {
+		if err := c.Admin().WaitStable(ctx, topic); err != nil {
+			t.Fatal(err)
+		}
+		recs, err := c.Admin().ReadAll(ctx, topic, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range recs {
+			r := &recs[i]
+			if strings.HasSuffix(topic, "-changelog") && string(r.Key) == "O" {
+				continue // the changelog's owner: drawn anew by each run
+			}
+			var b []byte
+			for _, h := range r.Headers {
+				b = fmt.Appendf(b, "%s=%q ", h.Key, h.Value)
+			}
+			l.add(topic, r.Key, append(b, r.Value...))
+		}
+	}
+	return l
+}
+
+// goldenInput makes the steps: sensors that walk, jump and stop.
+type goldenInput struct {
+	m     *measurements
+	rng   *rand.Rand
+	at    time.Time
+	n     int
+	value map[string]float64
+}
+
+func newGoldenInput(m *measurements) *goldenInput {
+	return &goldenInput{m: m, rng: rand.New(rand.NewPCG(2024, 7)), at: time.UnixMilli(1_700_000_000_000).UTC(), value: map[string]float64{}}
+}
+
+func (g *goldenInput) step(t *testing.T, topic string) []brokertest.Record {
+	t.Helper()
+	var all []brokertest.Record
+	for len(all) < goldenStep {
+		g.n++
+		g.at = g.at.Add(200 * time.Millisecond)
+		sensor := fmt.Sprintf("s%d", g.n%10)
+		if sensor == "s4" && g.n/300%2 == 1 { // silent for a minute
+			continue
+		}
+		if sensor == "s5" && g.n > 400 && g.n < 1000 { // for two: evicted
+			continue
+		}
+		v := g.value[sensor] + 0.2*g.rng.NormFloat64()
+		g.value[sensor] = 0.9 * v
+		if g.rng.IntN(60) == 0 {
+			g.value[sensor] += 8
+		}
+		if g.n/10%50 > 40 && sensor == "s3" { // at rest
+			v = 1
+		}
+		if g.rng.IntN(50) == 0 {
+			v = math.NaN() // null
+		}
+		at := g.at
+		switch g.rng.IntN(40) {
+		case 0:
+			at = at.Add(-3 * time.Second) // out of order
+		case 1:
+			at = at.Add(-time.Minute) // late
+		}
+		r := g.m.record(t, topic, sensor, at, v)
+		if g.rng.IntN(70) == 0 {
+			r.Value = r.Value[:len(r.Value)/2] // damaged
+		}
+		r.Partition, r.Time = 0, g.at.UnixMilli()
+		all = append(all, r)
+	}
+	return all
+}
