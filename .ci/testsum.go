@@ -106,9 +106,11 @@ func (s *summary) add(e event) {
 		}
 	case "pass", "fail", "skip":
 		if e.Test == "" {
-			if e.Action == "fail" && !slices.ContainsFunc(s.order, func(o key) bool { return o.pkg == e.Package && s.ended[o] == "fail" }) {
+			if e.Action == "fail" {
 				s.unended(e.Package)
-				s.broken = append(s.broken, e.Package)
+				if !slices.ContainsFunc(s.order, func(o key) bool { return o.pkg == e.Package && s.ended[o] == "fail" }) {
+					s.broken = append(s.broken, e.Package)
+				}
 			}
 			return
 		}
