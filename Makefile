@@ -4,7 +4,7 @@
 GO        ?= go
 PACKAGES  ?= ./...
 # One package at a time: two clusters at once starve each other on two cores.
-TESTFLAGS ?= -p 1 -timeout 25m
+TESTFLAGS ?= -p 1 -timeout 35m
 FUZZTIME  ?= 20s
 FOLDERS   := $(wildcard cmd processor detectors cuda schemas)
 
