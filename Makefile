@@ -6,9 +6,16 @@ PACKAGES  ?= ./...
 # One package at a time: two clusters at once starve each other on two cores.
 TESTFLAGS ?= -p 1 -timeout 35m
 FUZZTIME  ?= 20s
+
+.DEFAULT_GOAL := build
+
 FOLDERS   := $(wildcard cmd processor detectors cuda schemas)
 
-.PHONY: build child device-kit fleet-kit vet-child kernels test race fuzz lint fmt demo bench up image clean
+help: ## what can be made
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
+		while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
+
+.PHONY: help build child device-kit fleet-kit vet-child kernels test race fuzz lint fmt demo bench up image clean
 
 build: ## the worker, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/worker ./cmd/worker
