@@ -364,17 +364,26 @@ func (a *Admin) Ends(ctx context.Context, topic string, which int64) (map[int32]
 		req.IsolationLevel = 1
 	}
 	req.Topics = append(req.Topics, t)
-	r, err := req.RequestWith(ctx, a.cl)
-	if err != nil {
-		return nil, fmt.Errorf("brokertest: offsets of %s: %w", topic, err)
-	}
 	ends := make(map[int32]int64)
-	for _, t := range r.Topics {
-		for _, p := range t.Partitions {
-			if err := failed(fmt.Sprintf("offset of %s/%d", topic, p.Partition), p.ErrorCode, nil); err != nil {
-				return nil, err
+	for again := true; again; { // what a leader that was just elected does not know yet
+		r, err := req.RequestWith(ctx, a.cl)
+		if err != nil {
+			return nil, fmt.Errorf("brokertest: offsets of %s: %w", topic, err)
+		}
+		again = false
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				if err := failed(fmt.Sprintf("offset of %s/%d", topic, p.Partition), p.ErrorCode, nil); err != nil {
+					if p.ErrorCode != kerr.OffsetNotAvailable.Code || ctx.Err() != nil {
+						return nil, err
+					}
+					again = true
+				}
+				ends[p.Partition] = p.Offset
 			}
-			ends[p.Partition] = p.Offset
+		}
+		if again {
+			time.Sleep(50 * time.Millisecond)
 		}
 	}
 	if len(ends) != len(ps) {
