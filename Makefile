@@ -1,5 +1,5 @@
 # Targets for people and CI. Only Go is needed; real Kafka and a registry join
-# the tests where Java 17 and Maven are there (see processor/brokertest/doc.go).
+# the tests where Java 17 and Maven are there (see processor/kafkatest/doc.go).
 
 GO        ?= go
 PACKAGES  ?= ./...
@@ -57,7 +57,7 @@ test: ## vet and all tests; what is missing here is skipped and named at the end
 	$(GO) run .ci/testsum.go $(TESTFLAGS) $(PACKAGES)
 
 # Without keystate, whose states are each for one goroutine.
-RACE := ./cuda ./processor ./processor/kafka ./processor/web ./processor/brokertest ./detectors ./schemas
+RACE := ./cuda ./processor ./processor/kafka ./processor/web ./processor/kafkatest ./detectors ./schemas
 
 race: ## what has goroutines, several of them, under the race detector, on kfake alone; needs a C compiler
 	CGO_ENABLED=1 ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry,emulate \
@@ -85,7 +85,7 @@ bench: build ## the table of docs/benchmarks.md
 	./bin/worker bench $(BENCHFLAGS)
 
 up: ## real Kafka and a registry, to share among test runs; ends at an interrupt
-	$(GO) run ./processor/brokertest/up
+	$(GO) run ./processor/kafkatest/up
 
 image: ## the container image odradek:local; needs Docker
 	docker build --build-arg VERSION=$$(git describe --tags --always --dirty) -t odradek:local .

@@ -11,8 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -20,11 +20,11 @@ import (
 func (b *bench) produceKeys(from, keys, n int) {
 	b.t.Helper()
 	enc := schemas.NewReadingEncoder(-1, "plant", "mm")
-	var recs []brokertest.Record
+	var recs []kafkatest.Record
 	for range n {
 		for k := from; k < from+keys; k++ {
 			name := fmt.Sprintf("device-%06d", k)
-			recs = append(recs, brokertest.Record{Topic: b.input, Partition: -1, Key: []byte(name), Time: 1700000000000 + int64(b.n)*1000,
+			recs = append(recs, kafkatest.Record{Topic: b.input, Partition: -1, Key: []byte(name), Time: 1700000000000 + int64(b.n)*1000,
 				Value: enc.Append(nil, []byte(name), 1700000000000000+int64(b.n)*1e6, math.Sin(float64(b.n)), int64(b.n))})
 			b.n++
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -164,7 +164,7 @@ func (b *bench) committedAt() int64 {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return offs[brokertest.TP{Topic: b.input}].Offset
+	return offs[kafkatest.TP{Topic: b.input}].Offset
 }
 
 // TestLeaderMovesCleanly: new leaders that have every record disturb nothing, while
@@ -208,7 +208,7 @@ func TestUncleanElection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real Kafka is left out with -short")
 	}
-	c := brokertest.Open(t, brokertest.KindKafka411)
+	c := kafkatest.Open(t, kafkatest.KindKafka411)
 	if len(c.Nodes()) < 3 {
 		t.Skip("the nodes are not this process's to kill")
 	}
@@ -223,7 +223,7 @@ func TestUncleanElection(t *testing.T) {
 	client, err := kafka.Open(ctx, kafka.Config{Brokers: c.Brokers, ClientID: "test"})
 	must(err)
 	defer client.Close()
-	b := &bench{t: t, c: c, client: client, input: brokertest.Unique("in"), rng: rand.New(rand.NewPCG(1, 1))}
+	b := &bench{t: t, c: c, client: client, input: kafkatest.Unique("in"), rng: rand.New(rand.NewPCG(1, 1))}
 	must(c.Admin().CreateTopic(ctx, b.input, 1, 2, map[string]string{"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}))
 	group := b.input + "-g"
 	for _, name := range []string{"scores", "dlq", "late", "changelog"} {
@@ -235,7 +235,7 @@ func TestUncleanElection(t *testing.T) {
 		cfg.Changelog = func(string) string { return group + "-changelog" }
 		return cfg
 	}
-	tp := brokertest.TP{Topic: b.input}
+	tp := kafkatest.TP{Topic: b.input}
 	committed := func(offset int64) {
 		t.Helper()
 		waitFor(t, "the input is committed", 90*time.Second, func() bool {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -152,7 +152,7 @@ func TestHeldIsNotStalled(t *testing.T) {
 func (b *bench) framed(id int32) {
 	b.t.Helper()
 	v := schemas.NewReadingEncoder(id, "plant", "mm").Append(nil, []byte("framed"), 1700000000000000+int64(b.n)*1e6, 1, int64(b.n))
-	if _, err := b.c.ProduceAcked(context.Background(), []brokertest.Record{{Topic: b.input, Partition: 0, Key: []byte("framed"), Value: v}}); err != nil {
+	if _, err := b.c.ProduceAcked(context.Background(), []kafkatest.Record{{Topic: b.input, Partition: 0, Key: []byte("framed"), Value: v}}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -56,9 +56,9 @@ func (cfg *Config) capture() *logLines {
 func (b *bench) send(samples ...sent) {
 	b.t.Helper()
 	enc := schemas.NewReadingEncoder(-1, "plant", "mm")
-	recs := make([]brokertest.Record, len(samples))
+	recs := make([]kafkatest.Record, len(samples))
 	for i, s := range samples {
-		recs[i] = brokertest.Record{Topic: b.input, Partition: 0, Key: []byte(s.key), Time: s.at.UnixMilli(),
+		recs[i] = kafkatest.Record{Topic: b.input, Partition: 0, Key: []byte(s.key), Time: s.at.UnixMilli(),
 			Headers: s.headers, Value: enc.Append(nil, []byte(s.key), s.at.UnixMicro(), 1, int64(i))}
 	}
 	if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {
@@ -69,7 +69,7 @@ func (b *bench) send(samples ...sent) {
 type sent struct {
 	key     string
 	at      time.Time
-	headers []brokertest.Header
+	headers []kafkatest.Header
 }
 
 // TestLateIsLogged: a sensor whose clock is behind has all its records late. The

@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // A worker whose brokers do not answer is not ready, says so, and is ready again by
@@ -107,12 +107,12 @@ func TestEndsAreKnown(t *testing.T) {
 		l := p.Status()
 		return len(l) == 1 && l[0].Committed == 100 && l[0].Lag == 0
 	})
-	txn, err := brokertest.NewTxnProducer(b.c.Brokers, "dead")
+	txn, err := kafkatest.NewTxnProducer(b.c.Brokers, "dead")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer txn.Close()
-	rec := brokertest.Record{Topic: b.input, Partition: 0, Key: []byte("k"), Value: []byte("x")}
+	rec := kafkatest.Record{Topic: b.input, Partition: 0, Key: []byte("k"), Value: []byte("x")}
 	if err := txn.Write(context.Background(), rec, rec, rec); err != nil {
 		t.Fatal(err)
 	}

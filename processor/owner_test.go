@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -75,7 +75,7 @@ func (b *bench) changelog() string { return "g-" + b.input + "-changelog" }
 // tombstone deletes a key of the changelog's partition 0.
 func (b *bench) tombstone(key string) {
 	b.t.Helper()
-	if _, err := b.c.ProduceAcked(b.t.Context(), []brokertest.Record{{Topic: b.changelog(), Key: []byte(key)}}); err != nil {
+	if _, err := b.c.ProduceAcked(b.t.Context(), []kafkatest.Record{{Topic: b.changelog(), Key: []byte(key)}}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -133,7 +133,7 @@ func TestStateBeforeOwners(t *testing.T) {
 		cfg := b.config("")
 		cfg.Guarantee = g
 		b.run(cfg)
-		tp := brokertest.TP{Topic: b.input}
+		tp := kafkatest.TP{Topic: b.input}
 		offs, err := b.c.Admin().Offsets(t.Context(), "g", true)
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +144,7 @@ func TestStateBeforeOwners(t *testing.T) {
 			t.Fatalf("the metadata %q names no incarnation", c.Metadata)
 		}
 		c.Metadata = strings.Join(strings.Split(c.Metadata, ";")[:3], ";")
-		if err := b.c.Admin().SetOffsets(t.Context(), "g", map[brokertest.TP]brokertest.Committed{tp: c}); err != nil {
+		if err := b.c.Admin().SetOffsets(t.Context(), "g", map[kafkatest.TP]kafkatest.Committed{tp: c}); err != nil {
 			t.Fatal(err)
 		}
 		b.tombstone(OwnerKey)
@@ -320,7 +320,7 @@ func TestStartRefusedCommits(t *testing.T) {
 	if recs, err = b.c.Admin().ReadAll(t.Context(), b.changelog(), true); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(slices.DeleteFunc(recs, func(r brokertest.Record) bool { return string(r.Key) != OwnerKey })); n != 1 {
+	if n := len(slices.DeleteFunc(recs, func(r kafkatest.Record) bool { return string(r.Key) != OwnerKey })); n != 1 {
 		t.Errorf("%d owner records were written", n)
 	}
 }

@@ -20,18 +20,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"odradek/detectors"
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
 	"odradek/schemas"
 )
 
-func TestMain(m *testing.M) { brokertest.Main(m) }
+func TestMain(m *testing.M) { kafkatest.Main(m) }
 
 // bench is one processor's surroundings on kfake.
 type bench struct {
 	t      *testing.T
-	c      *brokertest.Cluster
+	c      *kafkatest.Cluster
 	client *kafka.Client
 	input  string
 	n      int
@@ -41,7 +41,7 @@ type bench struct {
 func newBench(t *testing.T, partitions int, opts ...kfake.Opt) *bench {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	c := brokertest.Fake(t, brokertest.FakeOptions{Opts: opts})
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{Opts: opts})
 	b := &bench{t: t, c: c, input: c.Topic(t, "in", partitions), rng: rand.New(rand.NewPCG(seed, 7))}
 	client, err := kafka.Open(context.Background(), kafka.Config{Brokers: c.Brokers, ClientID: "test"})
 	if err != nil {
@@ -71,11 +71,11 @@ func (b *bench) produce(n int) {
 func (b *bench) produceTo(partition int32, n int) {
 	b.t.Helper()
 	enc := schemas.NewReadingEncoder(-1, "plant", "mm")
-	recs := make([]brokertest.Record, n)
+	recs := make([]kafkatest.Record, n)
 	for i := range recs {
 		name := fmt.Sprintf("s%02d", b.rng.IntN(30))
 		v := math.Sin(float64(b.n)/9) + 0.1*b.rng.NormFloat64()
-		recs[i] = brokertest.Record{Topic: b.input, Partition: partition, Key: []byte(name), Time: 1700000000000 + int64(b.n)*1000,
+		recs[i] = kafkatest.Record{Topic: b.input, Partition: partition, Key: []byte(name), Time: 1700000000000 + int64(b.n)*1000,
 			Value: enc.Append(nil, []byte(name), 1700000000000000+int64(b.n)*1e6, v, int64(b.n))}
 		b.n++
 	}
@@ -190,7 +190,7 @@ func TestRollbackEqualsRestore(t *testing.T) {
 	// carryOut does what a request asks for, with the answer to no one.
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(int16(kmsg.EndTxn), 3) // as the worker's, without a new epoch
-	direct, err := brokertest.NewAdmin(b.c.Brokers, kgo.MaxVersions(versions))
+	direct, err := kafkatest.NewAdmin(b.c.Brokers, kgo.MaxVersions(versions))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -106,7 +106,7 @@ func (b *bench) raw(topic string, partition int32, bt *kafka.Batches) {
 }
 
 // dead reads the dead letters.
-func (b *bench) dead() []brokertest.Record {
+func (b *bench) dead() []kafkatest.Record {
 	b.t.Helper()
 	recs, err := b.c.Admin().ReadAll(context.Background(), "dlq", true)
 	if err != nil {
@@ -115,7 +115,7 @@ func (b *bench) dead() []brokertest.Record {
 	return recs
 }
 
-func head(r *brokertest.Record, name string) string {
+func head(r *kafkatest.Record, name string) string {
 	v, ok := r.Header(name)
 	if !ok {
 		return "(none)"
@@ -316,8 +316,8 @@ func longKey(b *bench) {
 	}
 	name := bytes.Repeat([]byte("x"), 4000)
 	value := schemas.NewReadingEncoder(-1, "plant", "mm").Append(nil, name, 1700000000000000, 1, 0)
-	rec := brokertest.Record{Topic: b.input, Partition: 1, Key: name, Time: 1700000000000, Value: value}
-	if _, err := b.c.ProduceAcked(context.Background(), []brokertest.Record{rec}); err != nil {
+	rec := kafkatest.Record{Topic: b.input, Partition: 1, Key: name, Time: 1700000000000, Value: value}
+	if _, err := b.c.ProduceAcked(context.Background(), []kafkatest.Record{rec}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/linkedin/goavro/v2"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
 	"odradek/schemas"
 )
@@ -68,13 +68,13 @@ func TestNoPayloadIsTold(t *testing.T) {
 	for i := range 40 { // state for the changelog
 		values = append(values, record(text(secret+"-1"), at(2000+i), number))
 	}
-	var recs []brokertest.Record
+	var recs []kafkatest.Record
 	for _, v := range values {
-		recs = append(recs, brokertest.Record{Topic: b.input, Partition: 0, Key: []byte(secret + "-key"), Time: 1700000000000, Value: v,
-			Headers: []brokertest.Header{{Key: "h", Value: []byte(secret)}}})
+		recs = append(recs, kafkatest.Record{Topic: b.input, Partition: 0, Key: []byte(secret + "-key"), Time: 1700000000000, Value: v,
+			Headers: []kafkatest.Header{{Key: "h", Value: []byte(secret)}}})
 	}
-	recs = append(recs, brokertest.Record{Topic: b.input, Partition: 0, Key: []byte(secret), Time: 1700000000000, Value: good,
-		Headers: []brokertest.Header{{Key: schemas.SchemaIDHeader, Value: []byte(secret)}}})
+	recs = append(recs, kafkatest.Record{Topic: b.input, Partition: 0, Key: []byte(secret), Time: 1700000000000, Value: good,
+		Headers: []kafkatest.Header{{Key: schemas.SchemaIDHeader, Value: []byte(secret)}}})
 	if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 	for i := range logged {
 		if r := &logged[i]; len(r.Value) > 0 && bytes.Contains(r.Key, []byte(secret)) {
 			spoilt++
-			if _, err := b.c.ProduceAcked(context.Background(), []brokertest.Record{{Topic: name, Partition: 0, Key: r.Key, Value: []byte(secret)}}); err != nil {
+			if _, err := b.c.ProduceAcked(context.Background(), []kafkatest.Record{{Topic: name, Partition: 0, Key: r.Key, Value: []byte(secret)}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -33,7 +33,7 @@ func TestRekeyLarge(t *testing.T) {
 			b.produce(20)
 			// A text of 950 KB is above MaxMessageBytes, and below the topics' limits.
 			value := schemas.NewReadingEncoder(-1, "plant", strings.Repeat("x", 950<<10)).Append(nil, []byte("s00"), 1700000100000000, 1, 1)
-			if _, err := b.c.ProduceAcked(ctx, []brokertest.Record{{Topic: b.input, Partition: 0, Key: []byte("s00"), Time: 1700000100000, Value: value}}); err != nil {
+			if _, err := b.c.ProduceAcked(ctx, []kafkatest.Record{{Topic: b.input, Partition: 0, Key: []byte("s00"), Time: 1700000100000, Value: value}}); err != nil {
 				t.Fatal(err)
 			}
 			cfg := b.config("")
@@ -75,20 +75,20 @@ func TestSidePartitions(t *testing.T) {
 		}
 	}
 	enc := schemas.NewReadingEncoder(-1, "plant", "mm")
-	var recs []brokertest.Record
+	var recs []kafkatest.Record
 	want := map[string]int32{}
 	for i := range 40 {
 		key := []byte(fmt.Sprintf("k%d", i))
 		partition := int32(i % 3)
-		recs = append(recs, brokertest.Record{Topic: b.input, Partition: partition, Key: key, Time: 1700000000000, Value: []byte("bad" + string(key))})
+		recs = append(recs, kafkatest.Record{Topic: b.input, Partition: partition, Key: key, Time: 1700000000000, Value: []byte("bad" + string(key))})
 		want["bad"+string(key)] = kafka.Partition(key, 5)
-		recs = append(recs, brokertest.Record{Topic: b.input, Partition: partition, Key: key, Time: 1700000000000, Value: enc.Append(nil, key, 1700000001000000, 1, 2)})
+		recs = append(recs, kafkatest.Record{Topic: b.input, Partition: partition, Key: key, Time: 1700000000000, Value: enc.Append(nil, key, 1700000001000000, 1, 2)})
 		late := enc.Append(nil, key, 1700000000000000, 1, int64(i))
-		recs = append(recs, brokertest.Record{Topic: b.input, Partition: partition, Key: key, Time: 1700000000000, Value: late})
+		recs = append(recs, kafkatest.Record{Topic: b.input, Partition: partition, Key: key, Time: 1700000000000, Value: late})
 		want[string(late)] = kafka.Partition(key, 5)
 	}
 	for p := range int32(3) {
-		recs = append(recs, brokertest.Record{Topic: b.input, Partition: p, Time: 1700000000000, Value: []byte(fmt.Sprint("null", p))})
+		recs = append(recs, kafkatest.Record{Topic: b.input, Partition: p, Time: 1700000000000, Value: []byte(fmt.Sprint("null", p))})
 		want[fmt.Sprint("null", p)] = p
 	}
 	if _, err := b.c.ProduceAcked(ctx, recs); err != nil {

@@ -8,23 +8,23 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
 // poison is a record of the year 2199, with a header, in partition 0.
-func (b *bench) poison() brokertest.Record {
+func (b *bench) poison() kafkatest.Record {
 	b.t.Helper()
 	far := time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)
-	rec := brokertest.Record{Topic: b.input, Partition: 0, Key: []byte("bad"), Time: far.UnixMilli(), Headers: []brokertest.Header{{Key: "site", Value: []byte("x")}},
+	rec := kafkatest.Record{Topic: b.input, Partition: 0, Key: []byte("bad"), Time: far.UnixMilli(), Headers: []kafkatest.Header{{Key: "site", Value: []byte("x")}},
 		Value: schemas.NewReadingEncoder(-1, "plant", "mm").Append(nil, []byte("bad"), far.UnixMicro(), 1, 1)}
-	if _, err := b.c.ProduceAcked(context.Background(), []brokertest.Record{rec}); err != nil {
+	if _, err := b.c.ProduceAcked(context.Background(), []kafkatest.Record{rec}); err != nil {
 		b.t.Fatal(err)
 	}
 	return rec
 }
 
-func (b *bench) read(topic string) []brokertest.Record {
+func (b *bench) read(topic string) []kafkatest.Record {
 	b.t.Helper()
 	recs, err := b.c.Admin().ReadAll(context.Background(), topic, true)
 	if err != nil {
@@ -53,7 +53,7 @@ func gathered(t *testing.T, m *Metrics, name string) (sum float64) {
 const minute = int64(60e6)
 
 // rejected requires one dead letter, which is rec byte for byte.
-func (b *bench) rejected(rec brokertest.Record, offset int64) {
+func (b *bench) rejected(rec kafkatest.Record, offset int64) {
 	b.t.Helper()
 	dead := b.read("dlq")
 	if len(dead) != 1 {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // scrape reads the metrics of a worker, by name and labels as they are printed.
@@ -37,7 +37,7 @@ func scrape(t *testing.T, addr string) map[string]float64 {
 // the parts are those that the input has: dead letters, late, missing, filtered,
 // duplicate and held records. The sums agree with the topics.
 func TestEverythingIsAccountedFor(t *testing.T) {
-	c := brokertest.Open(t, brokertest.KindFake)
+	c := kafkatest.Open(t, kafkatest.KindFake)
 	addr := freePort("127.0.0.1:0")
 	topic, environ := checkFixture(t, c,
 		"ODRADEK_HTTP_ADDR="+addr, "ODRADEK_KEY_FIELD=sensor", "ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8",
@@ -48,11 +48,11 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more := []brokertest.Record{}
+	more := []kafkatest.Record{}
 	for i := range 10 {
 		first, last := recs[i], recs[len(recs)-1-i]
 		first.Partition, last.Partition = -1, -1 // by key, as they were
-		more = append(more, first, last, brokertest.Record{Topic: topic, Partition: -1, Key: first.Key, Value: []byte("rubbish")})
+		more = append(more, first, last, kafkatest.Record{Topic: topic, Partition: -1, Key: first.Key, Value: []byte("rubbish")})
 	}
 	if _, err := c.ProduceAcked(ctx, more); err != nil {
 		t.Fatal(err)

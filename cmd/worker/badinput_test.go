@@ -12,18 +12,18 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // TestBadInput: everything that cannot be read goes to the dead-letter topic byte
 // for byte, says why, and stops nothing.
 func TestBadInput(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		ctx := context.Background()
 		input := c.Topic(t, "in", 2)
 		m := newMeasurements(t, c.RegistryURL(t), input)
-		good := func(n int) []brokertest.Record { return walk(t, m, input, rng, 5, n) }
+		good := func(n int) []kafkatest.Record { return walk(t, m, input, rng, 5, n) }
 
 		head := func(id uint32) []byte { return binary.BigEndian.AppendUint32([]byte{0}, id) }
 		body := m.record(t, input, "s", time.UnixMilli(1772323200000), 1).Value[5:]
@@ -76,8 +76,8 @@ func TestBadInput(t *testing.T) {
 		for i, b := range bads {
 			key := fmt.Sprintf("bad-%d", i)
 			sent[key] = b
-			recs = append(recs, brokertest.Record{Topic: input, Partition: int32(i % 2), Key: []byte(key), Value: b.value,
-				Headers: []brokertest.Header{{Key: "trace", Value: []byte{0, 1, 255}}, {Key: "none"}}})
+			recs = append(recs, kafkatest.Record{Topic: input, Partition: int32(i % 2), Key: []byte(key), Value: b.value,
+				Headers: []kafkatest.Header{{Key: "trace", Value: []byte{0, 1, 255}}, {Key: "none"}}})
 			recs = append(recs, good(5)...)
 		}
 		acked, err := c.ProduceAcked(ctx, recs)
@@ -101,7 +101,7 @@ func TestBadInput(t *testing.T) {
 		if len(dead) != len(bads) {
 			t.Errorf("%d dead letters, want %d", len(dead), len(bads))
 		}
-		at := map[string]brokertest.Record{}
+		at := map[string]kafkatest.Record{}
 		for _, r := range acked {
 			at[string(r.Key)] = r
 		}
@@ -148,7 +148,7 @@ func TestBadInput(t *testing.T) {
 // TestRekey: the record key is not the series key, so a series' records lie in
 // several partitions; through the internal topic every series has one window.
 func TestRekey(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 4)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -174,7 +174,7 @@ func TestRekey(t *testing.T) {
 		w = f.start("again")
 		w.waitReady(t)
 		// Later records move the watermark past all that is held.
-		flush := make([]brokertest.Record, 0, 64)
+		flush := make([]kafkatest.Record, 0, 64)
 		for i := range 64 {
 			r := m.record(t, input, fmt.Sprintf("flush-%d", i), time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), 1)
 			r.Partition, r.Key = int32(i%4), nil

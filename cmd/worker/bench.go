@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // benchmark is one name that `worker bench` knows. Its run returns one row or
@@ -118,7 +118,7 @@ func cmdBench(ctx context.Context, args []string) int {
 	fs := t.flags("bench", "Measures this build against its baselines and prints a table. Names, default all but fleet and capacity:\n\n"+names.String(), benchExamples)
 	fs.BoolVar(&o.json, "json", false, "one JSON object a line")
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the records: to try it out, not to quote")
-	fs.StringVar(&o.kafka, "kafka", brokertest.Versions[0], "version of Apache Kafka to start, one node; or kfake")
+	fs.StringVar(&o.kafka, "kafka", kafkatest.Versions[0], "version of Apache Kafka to start, one node; or kfake")
 	fs.StringVar(&o.brokers, "brokers", "", "use these brokers, host:port,..., instead of starting one")
 	fs.IntVar(&o.repeat, "repeat", 3, "times to measure what varies; the median counts")
 	fs.IntVar(&o.procs, "procs", 0, "GOMAXPROCS of the worker; 0: all cores")
@@ -190,8 +190,8 @@ type bench struct {
 	t   terminal
 	dir string // logs and data of the children; removed at the end
 
-	cluster  *brokertest.Cluster
-	registry *brokertest.RegistryServer
+	cluster  *kafkatest.Cluster
+	registry *kafkatest.RegistryServer
 
 	warm     *benchInput // the input of path-rate, once the brokers are warm
 	paths    *pathResult // of path-cpu and path-rate, measured once
@@ -235,7 +235,7 @@ func (t terminal) runBench(ctx context.Context, o benchOptions, wanted []string,
 		}
 		if err != nil {
 			// A machine without a part is no failure; everything else is.
-			if missing := (*brokertest.MissingError)(nil); !errors.As(err, &missing) && !errors.Is(err, errNoGPU) {
+			if missing := (*kafkatest.MissingError)(nil); !errors.As(err, &missing) && !errors.Is(err, errNoGPU) {
 				code = exitFailed
 				fmt.Fprintf(t.err, "worker bench: %s: %v\n", m.name, err)
 			}
@@ -263,17 +263,17 @@ func (b *bench) open(ctx context.Context) (err error) {
 		return nil
 	}
 	if b.registry == nil {
-		if b.registry, err = brokertest.StartFakeRegistry(); err != nil {
+		if b.registry, err = kafkatest.StartFakeRegistry(); err != nil {
 			return err
 		}
 	}
 	switch {
 	case b.o.brokers != "":
-		b.cluster, err = brokertest.Attach(ctx, "of -brokers", b.o.brokers)
-	case b.o.kafka == brokertest.KindFake:
-		b.cluster, err = brokertest.StartFake(brokertest.FakeOptions{Brokers: 1, NoRegistry: true, Dir: filepath.Join(b.dir, "kfake")})
+		b.cluster, err = kafkatest.Attach(ctx, "of -brokers", b.o.brokers)
+	case b.o.kafka == kafkatest.KindFake:
+		b.cluster, err = kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1, NoRegistry: true, Dir: filepath.Join(b.dir, "kfake")})
 	default:
-		b.cluster, err = brokertest.StartKafka(ctx, benchBroker(b.o.kafka, filepath.Join(b.dir, "kafka")))
+		b.cluster, err = kafkatest.StartKafka(ctx, benchBroker(b.o.kafka, filepath.Join(b.dir, "kafka")))
 	}
 	if err == nil {
 		b.say("brokers %s at %s, ready in %v", b.cluster.Kind, strings.Join(b.cluster.Brokers, ","), b.cluster.Took.Round(time.Millisecond))
@@ -285,8 +285,8 @@ func (b *bench) open(ctx context.Context) (err error) {
 // for tests: a heap of 1 GiB, the script's collector flags, the optimising
 // compiler, Kafka's default thread counts and cleaning intervals, but for what a
 // benchmark deletes.
-func benchBroker(version, dir string) brokertest.Options {
-	return brokertest.Options{
+func benchBroker(version, dir string) kafkatest.Options {
+	return kafkatest.Options{
 		Version: version, Nodes: 1, HeapMB: 1024, Dir: dir,
 		JVM: []string{"-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"},
 		Config: map[string]string{

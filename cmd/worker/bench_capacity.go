@@ -9,7 +9,7 @@ import (
 	"math"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // capacity is how many sensors with a sample in 100 ms each a worker serves with a
@@ -166,7 +166,7 @@ func (b *bench) addSensors(ctx context.Context, r *fleetRun, n, window int) erro
 func (r *fleetRun) forget(ctx context.Context) error {
 	admin := r.b.cluster.Admin()
 	for _, topic := range []string{r.f.topic, r.group + "-scores"} {
-		ends, err := admin.Ends(ctx, topic, brokertest.LastStable)
+		ends, err := admin.Ends(ctx, topic, kafkatest.LastStable)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/linkedin/goavro/v2"
 
 	"odradek/detectors"
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -51,7 +51,7 @@ func (b *bench) decode(ctx context.Context) ([]benchRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := brokertest.StartFakeRegistry()
+	server, err := kafkatest.StartFakeRegistry()
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // The figures of fleet and capacity.
@@ -147,7 +147,7 @@ func (r *fleetRun) caughtUp(ctx context.Context, limit time.Duration) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	ends, err := r.b.cluster.Admin().Ends(ctx, r.f.topic, brokertest.HighWatermark)
+	ends, err := r.b.cluster.Admin().Ends(ctx, r.f.topic, kafkatest.HighWatermark)
 	if err != nil {
 		return err
 	}

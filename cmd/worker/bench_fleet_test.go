@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 )
 
 func TestFleetInput(t *testing.T) {
@@ -91,7 +91,7 @@ func TestBenchFleet(t *testing.T) {
 			t.Fatal(err)
 		}
 		// No more than all that was written in all of the time.
-		ends, err := b.cluster.Admin().Ends(ctx, f.topic, brokertest.HighWatermark)
+		ends, err := b.cluster.Admin().Ends(ctx, f.topic, kafkatest.HighWatermark)
 		if err != nil {
 			t.Fatal(err)
 		}

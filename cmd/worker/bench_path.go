@@ -9,7 +9,7 @@ import (
 	"math/bits"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -235,7 +235,7 @@ func (b *bench) verify(ctx context.Context, w *workerProcess, in *benchInput) er
 	if err := admin.WaitStable(ctx, w.scores); err != nil {
 		return err
 	}
-	ends, err := admin.Ends(ctx, in.topic, brokertest.HighWatermark)
+	ends, err := admin.Ends(ctx, in.topic, kafkatest.HighWatermark)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (b *bench) verify(ctx context.Context, w *workerProcess, in *benchInput) er
 		seen[p] = make([]uint64, (ends[int32(p)]+63)/64)
 	}
 	scores := 0
-	err = admin.Read(ctx, w.scores, true, func(r *brokertest.Record) error {
+	err = admin.Read(ctx, w.scores, true, func(r *kafkatest.Record) error {
 		s, err := schemas.DecodeScore(r.Value)
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // The Kafka Streams baseline is the program in docs/benchmarks/peers/kafka-streams,
@@ -55,7 +55,7 @@ func (b *bench) streamsPace(ctx context.Context, in *benchInput) (pace, error) {
 // kept between runs.
 func (b *bench) buildStreams(ctx context.Context) (classPath string, err error) {
 	missing := func(format string, args ...any) error {
-		return &brokertest.MissingError{What: "Kafka Streams program", Err: fmt.Errorf(format, args...)}
+		return &kafkatest.MissingError{What: "Kafka Streams program", Err: fmt.Errorf(format, args...)}
 	}
 	src, err := filepath.Abs(b.o.streams)
 	if err != nil {

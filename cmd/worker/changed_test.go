@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"odradek/processor"
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
 )
 
@@ -28,7 +28,7 @@ func (w *child) lines(text string) (list []string) {
 // partition says what was emptied and why. Of state without a settings record, as a
 // version before has written it, the settings that it may be are named.
 func TestChangedSetting(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	rng := newRand(t)
 	ctx := context.Background()
 	const partitions = 2
@@ -92,7 +92,7 @@ func TestChangedSetting(t *testing.T) {
 	}
 
 	for p := range int32(partitions) {
-		_, err := c.ProduceAcked(ctx, []brokertest.Record{{Topic: changelogName(changelogPrefix(f.group), input), Partition: p, Key: []byte(processor.SettingsKey)}})
+		_, err := c.ProduceAcked(ctx, []kafkatest.Record{{Topic: changelogName(changelogPrefix(f.group), input), Partition: p, Key: []byte(processor.SettingsKey)}})
 		must(t, err)
 	}
 	refused("no record", []string{"TIME_UNIT=s"}, "one of ODRADEK_KEY_FIELD=sensor, ODRADEK_TIME_FIELD=time, ODRADEK_TIME_UNIT=s, ODRADEK_VALUE_FIELDS=value", "a version before")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 func TestChangelogNames(t *testing.T) {
@@ -31,7 +31,7 @@ func TestChangelogNames(t *testing.T) {
 // version before gave it, by its offsets or by the owner record, and leaves one of
 // another group under that name alone.
 func TestChangelogKept(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	topic, environ := stateFixture(t, c)
 	group := topic + "-g"
 	before, now := changelogName(group, topic), changelogName(group+"-", topic)
@@ -70,7 +70,7 @@ func TestChangelogKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign := []byte(`{"version":1,"group":"` + group + `","topic":"2-` + topic + `","incarnation":"x"}`)
-	if _, err := c.ProduceAcked(context.Background(), []brokertest.Record{{Topic: squatter, Key: []byte("O"), Value: foreign}}); err != nil {
+	if _, err := c.ProduceAcked(context.Background(), []kafkatest.Record{{Topic: squatter, Key: []byte("O"), Value: foreign}}); err != nil {
 		t.Fatal(err)
 	}
 	runUntil(t, c, own, topic, nil)

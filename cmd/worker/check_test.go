@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -68,16 +68,16 @@ func TestCheckOfASchemaFile(t *testing.T) {
 }
 
 // onEachKind runs f on kfake and on each real version.
-func onEachKind(t *testing.T, f func(t *testing.T, c *brokertest.Cluster)) {
-	for _, kind := range brokertest.Kinds {
-		t.Run(kind, func(t *testing.T) { f(t, brokertest.Open(t, kind)) })
+func onEachKind(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
+	for _, kind := range kafkatest.Kinds {
+		t.Run(kind, func(t *testing.T) { f(t, kafkatest.Open(t, kind)) })
 	}
 }
 
 // checkFixture is a topic with generated records.
-func checkFixture(t *testing.T, c *brokertest.Cluster, more ...string) (topic string, environ []string) {
+func checkFixture(t *testing.T, c *kafkatest.Cluster, more ...string) (topic string, environ []string) {
 	t.Helper()
-	topic = brokertest.Unique("check")
+	topic = kafkatest.Unique("check")
 	environ = []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t)}
 	term, _, errs := console(environ...)
 	if code := term.generate(context.Background(), []string{"-topic", topic, "-partitions", "4", "-replication", "1", "-sensors", "20", "-records", "6000", "-fault-every", "100"}); code != exitOK {
@@ -95,7 +95,7 @@ func runCheck(t *testing.T, environ []string) (int, string) {
 
 func TestCheckOnline(t *testing.T) { onEachKind(t, testCheckOnline) }
 
-func testCheckOnline(t *testing.T, c *brokertest.Cluster) {
+func testCheckOnline(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := checkFixture(t, c)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -143,9 +143,9 @@ func testCheckOnline(t *testing.T, c *brokertest.Cluster) {
 	expect("changelog", exitFailed, environ, "it has 4 partitions and its changelog", "has 3; keys may have moved", "worker state reset -topic "+topic, "deletes state by age")
 
 	// Every other record is rubbish, and some have no key.
-	var recs []brokertest.Record
+	var recs []kafkatest.Record
 	for i := range 40 {
-		r := brokertest.Record{Topic: topic, Partition: int32(i % 4), Value: []byte("rubbish")}
+		r := kafkatest.Record{Topic: topic, Partition: int32(i % 4), Value: []byte("rubbish")}
 		recs = append(recs, r)
 	}
 	if _, err := c.ProduceAcked(ctx, recs); err != nil {
@@ -175,8 +175,8 @@ func TestCheckLimits(t *testing.T) {
 
 // The right password gets in, a wrong one is named as that, and neither is shown.
 func TestCheckWrongPassword(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{SASL: true})
-	u := c.Security.User(brokertest.ScramSHA256)
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{SASL: true})
+	u := c.Security.User(kafkatest.ScramSHA256)
 	environ := []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_GROUP=g", "ODRADEK_TOPICS=nowhere",
 		"ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t), "ODRADEK_KAFKA_SASL_MECHANISM=" + u.Mechanism, "ODRADEK_KAFKA_USERNAME=" + u.Name,
 		"ODRADEK_KAFKA_TLS=true", "ODRADEK_KAFKA_TLS_CA_FILE=" + c.Security.CAFile}
@@ -194,7 +194,7 @@ func TestCheckPermissions(t *testing.T) {
 	grant := func(r kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfake.ACL {
 		return kfake.ACL{Resource: r, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
 	}
-	c := brokertest.Fake(t, brokertest.FakeOptions{SASL: true, Opts: []kfake.Opt{
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{SASL: true, Opts: []kfake.Opt{
 		kfake.EnableACLs(),
 		kfake.User("PLAIN", "poor", "poor1234",
 			grant(kmsg.ACLResourceTypeTopic, "in", kmsg.ACLOperationDescribe),

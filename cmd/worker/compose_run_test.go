@@ -17,7 +17,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -53,7 +53,7 @@ func (c *container) start(t *testing.T) {
 	defer out.Close()
 	c.cmd = c.img.command(context.Background(), c.mapped(environOf(c.s)), c.mapped(c.s.Command)...)
 	c.cmd.Stdout, c.cmd.Stderr = out, out
-	brokertest.DieWithParent(c.cmd)
+	kafkatest.DieWithParent(c.cmd)
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +114,9 @@ func brokerProperties(s types.ServiceConfig) map[string]string {
 
 // composeKafka starts the broker of the compose file: its properties, on ports
 // that are free here.
-func composeKafka(ctx context.Context, t *testing.T, s types.ServiceConfig) *brokertest.Cluster {
+func composeKafka(ctx context.Context, t *testing.T, s types.ServiceConfig) *kafkatest.Cluster {
 	t.Helper()
-	// What brokertest sets for its own brokers goes back to Kafka's defaults.
+	// What kafkatest sets for its own brokers goes back to Kafka's defaults.
 	config := map[string]string{
 		"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2",
 		"default.replication.factor": "1", "min.insync.replicas": "1", "auto.create.topics.enable": "true",
@@ -131,9 +131,9 @@ func composeKafka(ctx context.Context, t *testing.T, s types.ServiceConfig) *bro
 		}
 	}
 	_, version, _ := strings.Cut(s.Image, ":")
-	c, err := brokertest.StartKafka(ctx, brokertest.Options{Version: version, Nodes: 1, Config: config})
+	c, err := kafkatest.StartKafka(ctx, kafkatest.Options{Version: version, Nodes: 1, Config: config})
 	if err != nil {
-		brokertest.Missing(t, "kafka", err)
+		kafkatest.Missing(t, "kafka", err)
 	}
 	t.Cleanup(c.Close)
 	t.Logf("broker ready in %v", c.Took.Round(time.Millisecond))
@@ -148,7 +148,7 @@ func composeKafka(ctx context.Context, t *testing.T, s types.ServiceConfig) *bro
 
 // configOf is the configuration of a broker or topic, without names that Kafka
 // does not know.
-func configOf(ctx context.Context, t *testing.T, c *brokertest.Cluster, kind kmsg.ConfigResourceType, name string) map[string]string {
+func configOf(ctx context.Context, t *testing.T, c *kafkatest.Cluster, kind kmsg.ConfigResourceType, name string) map[string]string {
 	t.Helper()
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	res := kmsg.NewDescribeConfigsRequestResource()
@@ -169,15 +169,15 @@ func configOf(ctx context.Context, t *testing.T, c *brokertest.Cluster, kind kms
 
 // composeRegistry starts the registry of the compose file and asks it what its
 // healthcheck asks.
-func composeRegistry(ctx context.Context, t *testing.T, s types.ServiceConfig, broker string) *brokertest.RegistryServer {
+func composeRegistry(ctx context.Context, t *testing.T, s types.ServiceConfig, broker string) *kafkatest.RegistryServer {
 	t.Helper()
 	var variables []string
 	for _, kv := range environOf(s) {
 		variables = append(variables, strings.ReplaceAll(kv, "kafka:19092", broker))
 	}
-	r, err := brokertest.StartRegistry(ctx, variables...)
+	r, err := kafkatest.StartRegistry(ctx, variables...)
 	if err != nil {
-		brokertest.Missing(t, "registry", err)
+		kafkatest.Missing(t, "registry", err)
 	}
 	t.Cleanup(r.Close)
 	t.Logf("registry ready in %v", r.Took.Round(time.Millisecond))
@@ -207,8 +207,8 @@ func composeRegistry(ctx context.Context, t *testing.T, s types.ServiceConfig, b
 // from the program that the Dockerfile's steps make. Only addresses and paths
 // differ. The workers score and are healthy, and end when told to.
 func TestCompose(t *testing.T) {
-	brokertest.SkipAsked(t, "kafka")
-	brokertest.SkipAsked(t, "registry")
+	kafkatest.SkipAsked(t, "kafka")
+	kafkatest.SkipAsked(t, "registry")
 	if testing.Short() {
 		t.Skip("short")
 	}

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 	"odradek/processor/web"
 )
 
@@ -105,7 +105,7 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	cluster, err := brokertest.StartFake(brokertest.FakeOptions{Brokers: 1, Dir: dir})
+	cluster, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1, Dir: dir})
 	if err != nil {
 		return err
 	}

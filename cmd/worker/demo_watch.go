@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -27,7 +27,7 @@ type demoView struct {
 	truth   *demoTruth
 	live    bool // a table that is drawn over and over
 	addrs   []string
-	cluster *brokertest.Cluster
+	cluster *kafkatest.Cluster
 
 	log   demoLog
 	first time.Duration // from the start to the first anomaly on the screen

@@ -10,13 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // TestBrokersAnswerErrors: each request is answered with each error that a broker
 // in trouble gives, a few times in a row.
 func TestBrokersAnswerErrors(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	o := newOrdeal(t, c, 4)
 	o.start("static", "INSTANCE_ID=static").waitReady(t)
 	o.start("dynamic").waitReady(t)
@@ -102,7 +102,7 @@ func TestBrokersAnswerErrors(t *testing.T) {
 // the group's leader asks when it shares partitions out does not know it yet. The
 // leader must not settle for nothing until it happens to look again.
 func TestTopicNotKnownYet(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	o := newOrdeal(t, c, 2)
 	var joined atomic.Bool
 	c.Fake.Fault(

@@ -7,7 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // TestBrokersFail: under load the node that leads an input partition and the one
@@ -16,13 +16,13 @@ import (
 // killed with the commit of one in hand, and others take over. Then all nodes are
 // restarted in turn.
 func TestBrokersFail(t *testing.T) {
-	kinds := brokertest.Kinds[1:2]
+	kinds := kafkatest.Kinds[1:2]
 	if *faultRounds > 1 {
-		kinds = brokertest.Kinds[1:]
+		kinds = kafkatest.Kinds[1:]
 	}
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			c := brokertest.Open(t, kind)
+			c := kafkatest.Open(t, kind)
 			if len(c.Nodes()) < 3 {
 				t.Skip("the nodes of the cluster in use belong to another process")
 			}
@@ -89,7 +89,7 @@ func TestBrokersFail(t *testing.T) {
 // TestLeadersMove: leaders of input, scores and changelogs and, where they can be
 // moved, the coordinators move again and again under load.
 func TestLeadersMove(t *testing.T) {
-	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 4)
 		o.start("static", "INSTANCE_ID=static").waitReady(t)
 		o.start("dynamic").waitReady(t)

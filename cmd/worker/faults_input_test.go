@@ -13,7 +13,7 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // produce writes records of the usual kind and waits until they are acknowledged.
@@ -22,7 +22,7 @@ func (o *ordeal) produce(n int) {
 	o.write(walk(o.t, o.m, o.input, o.rng, 40, n)...)
 }
 
-func (o *ordeal) write(recs ...brokertest.Record) []brokertest.Record {
+func (o *ordeal) write(recs ...kafkatest.Record) []kafkatest.Record {
 	o.t.Helper()
 	acked, err := o.c.ProduceAcked(o.ctx, recs)
 	must(o.t, err)
@@ -65,9 +65,9 @@ func (o *ordeal) waitNoLag(w *child, n int) {
 // committed, and it is no dead letter. Draining and starting are possible
 // meanwhile.
 func TestRegistryOutage(t *testing.T) {
-	for _, kind := range brokertest.Kinds[:2] {
+	for _, kind := range kafkatest.Kinds[:2] {
 		t.Run(kind, func(t *testing.T) {
-			c := brokertest.Open(t, kind)
+			c := kafkatest.Open(t, kind)
 			o := newOrdeal(t, c, 2)
 			registry := c.RegistryServer
 			if registry == nil || registry.Fake == nil && registry.Dir == "" {
@@ -78,7 +78,7 @@ func TestRegistryOutage(t *testing.T) {
 			o.produce(500)
 			o.waitDone(recovery)
 			// unknown makes a record of a schema that no worker has seen.
-			unknown := func(i int) brokertest.Record {
+			unknown := func(i int) kafkatest.Record {
 				t.Helper()
 				text := strings.Replace(sensorSchema, `"name":"unit"`, fmt.Sprintf(`"name":"unit%d"`, i), 1)
 				codec, err := goavro.NewCodec(text)
@@ -87,17 +87,17 @@ func TestRegistryOutage(t *testing.T) {
 				b, err = codec.BinaryFromNative(b, map[string]any{"sensor": "new", "site": map[string]any{"hall": 3, "line": nil},
 					"time": time.Date(2026, 3, 1, 0, 0, o.m.n, 0, time.UTC), "value": goavro.Union("double", 1.5), fmt.Sprintf("unit%d", i): nil})
 				must(t, err)
-				return brokertest.Record{Topic: o.input, Partition: 0, Key: []byte("new"), Value: b}
+				return kafkatest.Record{Topic: o.input, Partition: 0, Key: []byte("new"), Value: b}
 			}
 			// hold stops the registry and waits until rec holds partition 0, and only that.
-			hold := func(rec brokertest.Record) {
+			hold := func(rec kafkatest.Record) {
 				t.Helper()
 				registry.Stop()
 				o.produce(300)
 				o.waitDone(recovery)
 				at := o.write(rec)[0].Offset
 				o.produce(300)
-				ends, err := c.Admin().Ends(o.ctx, o.input, brokertest.HighWatermark)
+				ends, err := c.Admin().Ends(o.ctx, o.input, kafkatest.HighWatermark)
 				must(t, err)
 				ctx, cancel := context.WithTimeout(o.ctx, recovery)
 				defer cancel()
@@ -105,7 +105,7 @@ func TestRegistryOutage(t *testing.T) {
 				o.pause(time.Second, 2*time.Second)
 				offs, err := c.Admin().Offsets(o.ctx, o.group, true)
 				must(t, err)
-				if got := offs[brokertest.TP{Topic: o.input}].Offset; got != at {
+				if got := offs[kafkatest.TP{Topic: o.input}].Offset; got != at {
 					t.Errorf("partition 0 is committed to %d, the record of an unknown schema is at %d", got, at)
 				}
 				if up := scrape(t, w.http)["odradek_schema_registry_up"]; up != 0 {
@@ -132,7 +132,7 @@ func TestRegistryOutage(t *testing.T) {
 // TestRestoreHeld: a restore that waits for the schema registry does not keep the
 // worker from handing its partitions over and leaving.
 func TestRestoreHeld(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms", "REPLAY_LIMIT=10m")
 	first := o.start("first")
 	first.waitReady(t)
@@ -161,13 +161,13 @@ func TestRestoreHeld(t *testing.T) {
 // never scored, also not in a replay, an open one is waited for, and the lag comes
 // to 0 although the last offsets are those of aborted records and markers.
 func TestAbortedInput(t *testing.T) {
-	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *kafkatest.Cluster) {
 		const partitions = 3
 		o := newOrdeal(t, c, partitions)
-		p, err := brokertest.NewTxnProducer(c.Brokers, o.input+"-input")
+		p, err := kafkatest.NewTxnProducer(c.Brokers, o.input+"-input")
 		must(t, err)
 		defer p.Close()
-		plain, aborted := []brokertest.Record{}, 0
+		plain, aborted := []kafkatest.Record{}, 0
 		transaction := func(commit bool) {
 			t.Helper()
 			recs := walk(t, o.m, o.input, o.rng, 40, 5+o.rng.IntN(30))
@@ -239,7 +239,7 @@ func TestAbortedInput(t *testing.T) {
 // worker that runs and one that starts end with an explanation, and the command
 // that it names mends it. Where records are keyed anew anyhow, it goes on.
 func TestPartitionsGrow(t *testing.T) {
-	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 2, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
 		o.produce(500)
 		running := o.start("running")
@@ -287,7 +287,7 @@ func TestPartitionsGrow(t *testing.T) {
 // to read. It goes on where its setting says, with empty state, or ends with an
 // explanation.
 func TestOffsetsLostWhileRunning(t *testing.T) {
-	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=20s", "DETECTORS=level")
 		w := o.start("goes-on", "INSTANCE_ID=one", "OFFSET_LOST=earliest")
 		w.waitReady(t)
@@ -298,7 +298,7 @@ func TestOffsetsLostWhileRunning(t *testing.T) {
 			must(t, w.cmd.Process.Signal(syscall.SIGSTOP))
 			time.Sleep(300 * time.Millisecond) // no fetch waits at the broker any more
 			o.produce(1000)
-			ends, err := c.Admin().Ends(o.ctx, o.input, brokertest.HighWatermark)
+			ends, err := c.Admin().Ends(o.ctx, o.input, kafkatest.HighWatermark)
 			must(t, err)
 			start = ends[0] - 600
 			must(t, c.Admin().DeleteRecords(o.ctx, o.input, 0, start))
@@ -347,11 +347,11 @@ func TestOffsetsLostWhileRunning(t *testing.T) {
 // Where the offsets are there still, they are past the log's end, as they are when
 // a partition loses its last records.
 func TestTopicMadeAnew(t *testing.T) {
-	for _, kind := range brokertest.Kinds[:2] {
+	for _, kind := range kafkatest.Kinds[:2] {
 		t.Run(kind, func(t *testing.T) {
-			c := brokertest.Open(t, kind)
+			c := kafkatest.Open(t, kind)
 			o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
-			tp := brokertest.TP{Topic: o.input}
+			tp := kafkatest.TP{Topic: o.input}
 			refused := func(name, setting string) {
 				t.Helper()
 				w := o.start(name)
@@ -377,7 +377,7 @@ func TestTopicMadeAnew(t *testing.T) {
 			}
 			o.produce(100)
 			refused("no-offset", "ODRADEK_STATE_LOST")
-			must(t, c.Admin().SetOffsets(o.ctx, o.group, map[brokertest.TP]brokertest.Committed{tp: before[tp]}))
+			must(t, c.Admin().SetOffsets(o.ctx, o.group, map[kafkatest.TP]kafkatest.Committed{tp: before[tp]}))
 			refused("past-the-end", "ODRADEK_OFFSET_LOST")
 			w = o.start("after", "OFFSET_LOST=earliest")
 			w.waitReady(t)
@@ -403,7 +403,7 @@ func TestTopicMadeAnew(t *testing.T) {
 // their value, key or headers, arrive truncated and say so; nothing stops. Then a limit
 // is lowered further while the worker runs.
 func TestLowLimits(t *testing.T) {
-	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 2)
 		for name, config := range map[string]map[string]string{
 			"scores":                     {"max.message.bytes": "4096"},
@@ -419,26 +419,26 @@ func TestLowLimits(t *testing.T) {
 		}
 		const huge = 900_000
 		filler := func(b byte, n int) []byte { return bytes.Repeat([]byte{b}, n) }
-		many := []brokertest.Header{}
+		many := []kafkatest.Header{}
 		for i := range 60 {
-			many = append(many, brokertest.Header{Key: fmt.Sprintf("h%d", i), Value: filler('h', huge/60)})
+			many = append(many, kafkatest.Header{Key: fmt.Sprintf("h%d", i), Value: filler('h', huge/60)})
 		}
-		bads := map[string]brokertest.Record{
+		bads := map[string]kafkatest.Record{
 			"value":               {Value: filler('v', huge)},
 			"key":                 {Key: filler('k', huge), Value: []byte("x")},
 			"headers":             {Value: []byte("xy"), Headers: many},
-			"one header":          {Value: []byte("xy"), Headers: []brokertest.Header{{Key: "big", Value: filler('h', huge)}}},
+			"one header":          {Value: []byte("xy"), Headers: []kafkatest.Header{{Key: "big", Value: filler('h', huge)}}},
 			"tombstone, headers":  {Headers: many},
-			"tombstone, header":   {Headers: []brokertest.Header{{Key: "big", Value: filler('h', huge)}}},
+			"tombstone, header":   {Headers: []kafkatest.Header{{Key: "big", Value: filler('h', huge)}}},
 			"tombstone, key":      {Key: filler('t', huge)},
-			"empty value, header": {Value: []byte{}, Headers: []brokertest.Header{{Key: "big", Value: filler('h', huge)}}},
-			"header name":         {Value: []byte("z"), Headers: []brokertest.Header{{Key: string(filler('n', 20_000))}}},
+			"empty value, header": {Value: []byte{}, Headers: []kafkatest.Header{{Key: "big", Value: filler('h', huge)}}},
+			"header name":         {Value: []byte("z"), Headers: []kafkatest.Header{{Key: string(filler('n', 20_000))}}},
 		}
 		w := o.start("first")
 		w.waitReady(t)
 		o.produce(3000)
 		at := map[string]string{} // partition/offset -> name
-		sent := map[string]brokertest.Record{}
+		sent := map[string]kafkatest.Record{}
 		for name, r := range bads {
 			r.Topic, r.Partition = o.input, int32(o.rng.IntN(2))
 			r = o.write(r)[0]
@@ -451,7 +451,7 @@ func TestLowLimits(t *testing.T) {
 			"sensor": "sensor-001", "site": map[string]any{"hall": 3, "line": nil}, "time": time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC),
 			"value": goavro.Union("double", 1.0), "unit": goavro.Union("string", string(filler('u', huge)))})
 		must(t, err)
-		o.write(brokertest.Record{Topic: o.input, Partition: -1, Key: []byte("sensor-001"), Value: body})
+		o.write(kafkatest.Record{Topic: o.input, Partition: -1, Key: []byte("sensor-001"), Value: body})
 		o.produce(500)
 		o.waitDone(recovery)
 		must(t, c.Admin().SetTopicConfig(o.ctx, o.group+"-scores", map[string]string{"max.message.bytes": "1200"}))

@@ -12,17 +12,17 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 var faultRounds = flag.Int("faultrounds", 1, "how often the tests of faults do what they do; with more than 1 also on versions left out otherwise")
 
 // eachFault runs a test of faults on kfake and on the newest real version, and with
 // -faultrounds on the others too.
-func eachFault(t *testing.T, f func(t *testing.T, c *brokertest.Cluster)) {
-	kinds := brokertest.Kinds[:2]
+func eachFault(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
+	kinds := kafkatest.Kinds[:2]
 	if *faultRounds > 1 {
-		kinds = brokertest.Kinds
+		kinds = kafkatest.Kinds
 	}
 	eachOf(t, kinds, f)
 }
@@ -52,7 +52,7 @@ type ordeal struct {
 
 // newOrdeal makes a fresh input topic and the fleet for it; env holds for the
 // disturbed workers and for the undisturbed one.
-func newOrdeal(t *testing.T, c *brokertest.Cluster, partitions int, env ...string) *ordeal {
+func newOrdeal(t *testing.T, c *kafkatest.Cluster, partitions int, env ...string) *ordeal {
 	t.Helper()
 	rng := newRand(t)
 	input := c.Topic(t, "in", partitions)
@@ -68,7 +68,7 @@ func newOrdeal(t *testing.T, c *brokertest.Cluster, partitions int, env ...strin
 // how long the group goes without a commit.
 func (o *ordeal) load(rate int) {
 	o.t.Helper()
-	p, err := brokertest.NewProducer(o.c.Brokers)
+	p, err := kafkatest.NewProducer(o.c.Brokers)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func (o *ordeal) compare(what string) {
 }
 
 // deadLetters reads the group's dead letters.
-func (o *ordeal) deadLetters() []brokertest.Record {
+func (o *ordeal) deadLetters() []kafkatest.Record {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/processor"
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // wire stands between workers and brokers and disturbs connections. It has a
@@ -53,7 +53,7 @@ type tear struct {
 	free chan struct{} // held: closed to let it go
 }
 
-func newWire(t *testing.T, c *brokertest.Cluster, rng *rand.Rand) *wire {
+func newWire(t *testing.T, c *kafkatest.Cluster, rng *rand.Rand) *wire {
 	t.Helper()
 	w := &wire{t: t, ports: map[int32]int32{}, rng: rand.New(rand.NewPCG(rng.Uint64(), 3)),
 		armed: map[kmsg.Key][]*tear{}, torn: map[disturbance]int{}, conns: map[net.Conn]struct{}{}}
@@ -266,7 +266,7 @@ func (w *wire) redirect(a asked, answer []byte) []byte {
 // TestConnectionsCut: every request that a worker sends is lost once on its way,
 // and its answer once; then connections break and stall at random.
 func TestConnectionsCut(t *testing.T) {
-	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 4)
 		w := newWire(t, c, o.rng)
 		o.start("static", "INSTANCE_ID=static", w.setting()).waitReady(t)
@@ -314,7 +314,7 @@ func TestConnectionsCut(t *testing.T) {
 // TestChangelogCompactedWhileRead: the log's start moves past the position of a
 // restore that has just begun.
 func TestChangelogCompactedWhileRead(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	o := newOrdeal(t, c, 1, "REPLAY_LIMIT=100ms", "INSTANCE_ID=one")
 	wire := newWire(t, c, o.rng)
 	w := o.start("first", wire.setting())
@@ -328,10 +328,10 @@ func TestChangelogCompactedWhileRead(t *testing.T) {
 	changelog := changelogName(o.group+"-", o.input)
 	recs, err := c.Admin().ReadAll(o.ctx, changelog, true)
 	must(t, err)
-	recs = slices.DeleteFunc(recs, func(r brokertest.Record) bool { return !processor.AboutLog(string(r.Key)) })
+	recs = slices.DeleteFunc(recs, func(r kafkatest.Record) bool { return !processor.AboutLog(string(r.Key)) })
 	for range 2 { // the first ones keep the log's start where it is, and the last batch is not compacted
 		for _, r := range recs {
-			_, err = c.ProduceAcked(o.ctx, []brokertest.Record{{Topic: changelog, Key: r.Key, Value: r.Value}})
+			_, err = c.ProduceAcked(o.ctx, []kafkatest.Record{{Topic: changelog, Key: r.Key, Value: r.Value}})
 			must(t, err)
 		}
 	}
@@ -342,7 +342,7 @@ func TestChangelogCompactedWhileRead(t *testing.T) {
 	close(joining.free)
 	wire.wait(kmsg.Fetch, f)
 	c.Fake.Compact()
-	if start, err := c.Admin().Ends(o.ctx, changelog, brokertest.Earliest); err != nil || start[0] == 0 {
+	if start, err := c.Admin().Ends(o.ctx, changelog, kafkatest.Earliest); err != nil || start[0] == 0 {
 		t.Fatalf("nothing was compacted: the log begins at %d, %v", start[0], err)
 	}
 	close(f.free)
@@ -358,7 +358,7 @@ func TestChangelogCompactedWhileRead(t *testing.T) {
 // producer epoch and tells its partitions to go back, another partition has been
 // restored and has results already. They are of after the failure and count once.
 func TestRestoredDuringRecovery(t *testing.T) {
-	eachFault(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachFault(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 2)
 		o.produce(1000)
 		wire := newWire(t, c, o.rng)

@@ -22,7 +22,7 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // A test starts workers as processes of their own: this test binary, which runs
@@ -36,13 +36,13 @@ func TestMain(m *testing.M) {
 	}
 	// The default is a folder of whoever runs the tests.
 	os.Setenv(prefix+"SCHEMA_REGISTRY_CACHE_DIR", off)
-	brokertest.Main(allTests{m})
+	kafkatest.Main(allTests{m})
 }
 
 // fleet is a group of workers on a cluster with one input topic.
 type fleet struct {
 	t        *testing.T
-	c        *brokertest.Cluster
+	c        *kafkatest.Cluster
 	registry string
 	input    string
 	group    string
@@ -63,7 +63,7 @@ type child struct {
 	err  error
 }
 
-func newFleet(t *testing.T, c *brokertest.Cluster, input, group string, env ...string) *fleet {
+func newFleet(t *testing.T, c *kafkatest.Cluster, input, group string, env ...string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, c: c, registry: c.RegistryURL(t), input: input, group: group, env: env, dir: t.TempDir()}
 	t.Cleanup(func() {
@@ -120,7 +120,7 @@ func (f *fleet) start(name string, more ...string) *child {
 	w.cmd = exec.Command(os.Args[0], "run")
 	w.cmd.Env = append(f.settings(append(more, "HTTP_ADDR="+addr)...), runWorkerEnv+"=1")
 	w.cmd.Stdout, w.cmd.Stderr = out, out
-	brokertest.DieWithParent(w.cmd)
+	kafkatest.DieWithParent(w.cmd)
 	if err := w.cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func newMeasurements(t *testing.T, url, topic string) *measurements {
 	return &measurements{codec: codec, id: register(t, url, topic+"-value", sensorSchema)}
 }
 
-func (m *measurements) record(t *testing.T, topic, sensor string, at time.Time, value float64) brokertest.Record {
+func (m *measurements) record(t *testing.T, topic, sensor string, at time.Time, value float64) kafkatest.Record {
 	t.Helper()
 	var v any
 	if !math.IsNaN(value) {
@@ -371,7 +371,7 @@ func (m *measurements) record(t *testing.T, topic, sensor string, at time.Time, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return brokertest.Record{Topic: topic, Partition: -1, Key: []byte(sensor), Value: b}
+	return kafkatest.Record{Topic: topic, Partition: -1, Key: []byte(sensor), Value: b}
 }
 
 // compare fails the test where two runs differ.

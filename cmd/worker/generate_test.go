@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
 
@@ -81,8 +81,8 @@ func TestGenerateFlags(t *testing.T) {
 // sees it; labels go to file and topic alike and are those of the model.
 func TestGenerate(t *testing.T) { onEachKind(t, testGenerate) }
 
-func testGenerate(t *testing.T, c *brokertest.Cluster) {
-	topic := brokertest.Unique("generated")
+func testGenerate(t *testing.T, c *kafkatest.Cluster) {
+	topic := kafkatest.Unique("generated")
 	url := c.RegistryURL(t)
 	file := filepath.Join(t.TempDir(), "labels.jsonl")
 	const sensors, records, seed = 13, 26_003, 99
@@ -185,8 +185,8 @@ func testGenerate(t *testing.T, c *brokertest.Cluster) {
 // At a rate the records come at that rate, with event times that fit it, and
 // the end of the context ends the run with everything sent.
 func TestGenerateAtARate(t *testing.T) {
-	c := brokertest.Open(t, brokertest.KindFake)
-	topic := brokertest.Unique("rate")
+	c := kafkatest.Open(t, kafkatest.KindFake)
+	topic := kafkatest.Unique("rate")
 	term, _, errs := console("ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","))
 	ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
 	defer cancel()

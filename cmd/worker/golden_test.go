@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"odradek/detectors"
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // The golden ledger is what a run with fixed input leaves on every topic, by key, to
@@ -46,7 +46,7 @@ const (
 
 func TestGoldenLedger(t *testing.T) {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
-		brokertest.Missing(t, "golden", &brokertest.MissingError{What: "the ledger", Err: errors.New("it was made on a processor with AVX2 and FMA, and scores round otherwise on this one")})
+		kafkatest.Missing(t, "golden", &kafkatest.MissingError{What: "the ledger", Err: errors.New("it was made on a processor with AVX2 and FMA, and scores round otherwise on this one")})
 	}
 	got := goldenRun(t)
 	for _, name := range []string{`golden-in-changelog "Es5"`, `golden-dlq "s5"`, `golden-late "s0"`, `golden-anomalies "s4"`} {
@@ -145,7 +145,7 @@ func (l goldenLedger) differences(text string) (all []string) {
 // goldenRun runs workers over the input and collects what they leave.
 func goldenRun(t *testing.T) goldenLedger {
 	t.Helper()
-	c, err := brokertest.StartFake(brokertest.FakeOptions{Brokers: 1})
+	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,9 +258,9 @@ func newGoldenInput(m *measurements) *goldenInput {
 	return &goldenInput{m: m, rng: rand.New(rand.NewPCG(2024, 7)), at: time.UnixMilli(1_700_000_000_000).UTC(), value: map[string]float64{}}
 }
 
-func (g *goldenInput) step(t *testing.T, topic string) []brokertest.Record {
+func (g *goldenInput) step(t *testing.T, topic string) []kafkatest.Record {
 	t.Helper()
-	var all []brokertest.Record
+	var all []kafkatest.Record
 	for len(all) < goldenStep {
 		g.n++
 		g.at = g.at.Add(200 * time.Millisecond)

@@ -10,19 +10,19 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 var kills = flag.Int("kills", 20, "SIGKILLs of TestKilledAtRandom")
 
 // eachCluster runs a test on kfake and on each real version.
-func eachCluster(t *testing.T, f func(t *testing.T, c *brokertest.Cluster)) {
-	eachOf(t, brokertest.Kinds, f)
+func eachCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
+	eachOf(t, kafkatest.Kinds, f)
 }
 
-func eachOf(t *testing.T, kinds []string, f func(t *testing.T, c *brokertest.Cluster)) {
+func eachOf(t *testing.T, kinds []string, f func(t *testing.T, c *kafkatest.Cluster)) {
 	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) { f(t, brokertest.Open(t, kind)) })
+		t.Run(kind, func(t *testing.T) { f(t, kafkatest.Open(t, kind)) })
 	}
 }
 
@@ -34,10 +34,10 @@ func newRand(t *testing.T) *rand.Rand {
 }
 
 // walk makes n records of some sensors: noise, level shifts, missing values.
-func walk(t *testing.T, m *measurements, topic string, rng *rand.Rand, sensors, n int) []brokertest.Record {
+func walk(t *testing.T, m *measurements, topic string, rng *rand.Rand, sensors, n int) []kafkatest.Record {
 	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	level := make([]float64, sensors)
-	recs := make([]brokertest.Record, 0, n)
+	recs := make([]kafkatest.Record, 0, n)
 	for range n {
 		i := m.n // time goes on from call to call
 		m.n++
@@ -55,7 +55,7 @@ func walk(t *testing.T, m *measurements, topic string, rng *rand.Rand, sensors, 
 }
 
 // undisturbed scores the input with one worker that nothing happens to.
-func undisturbed(t *testing.T, c *brokertest.Cluster, input string, env ...string) map[scoreID]scored {
+func undisturbed(t *testing.T, c *kafkatest.Cluster, input string, env ...string) map[scoreID]scored {
 	t.Helper()
 	f := newFleet(t, c, input, input+"-undisturbed", env...)
 	w := f.start("undisturbed")
@@ -75,7 +75,7 @@ func undisturbed(t *testing.T, c *brokertest.Cluster, input string, env ...strin
 // the input comes in, one joining late, one leaving: the scores equal those of an
 // undisturbed run, record for record.
 func TestKilledAtRandom(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 6)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -122,7 +122,7 @@ func TestKilledAtRandom(t *testing.T) {
 
 // TestFailpoints kills a worker at each step of the commit.
 func TestFailpoints(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -155,9 +155,9 @@ func TestFailpoints(t *testing.T) {
 // offsets before its outputs loses scores when it is killed in between, and the
 // comparison must say so.
 func TestOffsetsFirstIsCaught(t *testing.T) {
-	for _, kind := range []string{brokertest.KindFake, brokertest.Kinds[1]} {
+	for _, kind := range []string{kafkatest.KindFake, kafkatest.Kinds[1]} {
 		t.Run(kind, func(t *testing.T) {
-			c := brokertest.Open(t, kind)
+			c := kafkatest.Open(t, kind)
 			rng := newRand(t)
 			input := c.Topic(t, "in", 2)
 			m := newMeasurements(t, c.RegistryURL(t), input)
@@ -191,7 +191,7 @@ func TestOffsetsFirstIsCaught(t *testing.T) {
 // TestAtLeastOnce: doubled scores are allowed after a kill, with the same id and
 // the same content; none may be missing.
 func TestAtLeastOnce(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -218,7 +218,7 @@ func TestAtLeastOnce(t *testing.T) {
 // TestFence: a second worker with the same instance id ends the first, and no
 // score is doubled.
 func TestFence(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -247,7 +247,7 @@ func TestFence(t *testing.T) {
 // TestDrain: SIGTERM under load ends with exit code 0, and the next worker goes
 // on without a gap and without replaying much.
 func TestDrain(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // told is a record of the anomalies topic as goavro reads it.
@@ -155,7 +155,7 @@ var alarms = []string{
 }
 
 // calm is what the undisturbed worker tells of the input.
-func calm(t *testing.T, c *brokertest.Cluster, input string, env ...string) []told {
+func calm(t *testing.T, c *kafkatest.Cluster, input string, env ...string) []told {
 	t.Helper()
 	f := newFleet(t, c, input, input+"-calm", env...)
 	w := f.start("calm")
@@ -180,9 +180,9 @@ func tally(list []told) map[string]int {
 
 // guest makes the records of a sensor that goes off at its end and is not heard of
 // again, so that it is evicted with its anomaly open.
-func guest(t *testing.T, m *measurements, topic string, rng *rand.Rand, i int) []brokertest.Record {
+func guest(t *testing.T, m *measurements, topic string, rng *rand.Rand, i int) []kafkatest.Record {
 	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	recs := make([]brokertest.Record, 24)
+	recs := make([]kafkatest.Record, 24)
 	for j := range recs {
 		v := 0.1 * rng.NormFloat64()
 		if j >= 21 {
@@ -199,7 +199,7 @@ func guest(t *testing.T, m *measurements, topic string, rng *rand.Rand, i int) [
 // undisturbed run, record for record; also where series are evicted with
 // anomalies open.
 func TestLivesUnderKills(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 4)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -290,7 +290,7 @@ func controls(t *testing.T, rng *rand.Rand, want, got []told) {
 // may come again with the same content; without the repeats the lives are whole
 // and those of the undisturbed run.
 func TestLivesAtLeastOnce(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -318,7 +318,7 @@ func TestLivesAtLeastOnce(t *testing.T) {
 // with the next revision; one whose detector is not configured any more is closed
 // for that reason; nothing is told of it after that.
 func TestLivesAcrossRestarts(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -380,7 +380,7 @@ func TestLivesAcrossRestarts(t *testing.T) {
 // undisturbed run to compare with; the counts of what began and ended are held
 // against each other.
 func TestLivesRekeyed(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)

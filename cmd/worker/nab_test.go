@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"odradek/detectors/sst"
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // nabSeries is one stream of the Numenta Anomaly Benchmark.
@@ -206,7 +206,7 @@ func TestNAB(t *testing.T) {
 			nabOnce.defined = append(nabOnce.defined, nabOnce.series[i].define())
 		}
 	})
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		series, want := nabOnce.series, nabOnce.defined
 		input := c.Topic(t, "nab", 6)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -226,7 +226,7 @@ func TestNAB(t *testing.T) {
 			}
 		}
 		slices.SortStableFunc(order, func(a, b at) int { return a.i - b.i })
-		var recs []brokertest.Record
+		var recs []kafkatest.Record
 		for _, o := range order {
 			s := &series[o.series]
 			recs = append(recs, m.record(t, input, s.name, s.times[o.i], s.values[o.i]))

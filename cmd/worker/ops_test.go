@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // opDetectors are settings of a detector of each op: small windows, so that every
@@ -43,12 +43,12 @@ func TestEveryOp(t *testing.T) {
 		}
 	}
 	env = append(env, "DETECTORS="+strings.Join(names, ","))
-	for _, kind := range []string{brokertest.KindFake, brokertest.Kinds[1]} {
-		t.Run(kind, func(t *testing.T) { testEveryOp(t, brokertest.Open(t, kind), names, env) })
+	for _, kind := range []string{kafkatest.KindFake, kafkatest.Kinds[1]} {
+		t.Run(kind, func(t *testing.T) { testEveryOp(t, kafkatest.Open(t, kind), names, env) })
 	}
 }
 
-func testEveryOp(t *testing.T, c *brokertest.Cluster, names, env []string) {
+func testEveryOp(t *testing.T, c *kafkatest.Cluster, names, env []string) {
 	rng := newRand(t)
 	input := c.Topic(t, "in", 4)
 	m := newMeasurements(t, c.RegistryURL(t), input)

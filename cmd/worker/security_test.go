@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // TestSecurity: the worker over SASL_SSL with each mechanism and over mutual TLS,
 // exactly once as in the plain; wrong credentials end the start with the setting
 // that is wrong.
 func TestSecurity(t *testing.T) {
-	for _, kind := range brokertest.Kinds[1:] {
+	for _, kind := range kafkatest.Kinds[1:] {
 		t.Run(kind, func(t *testing.T) {
-			c := brokertest.Open(t, kind)
+			c := kafkatest.Open(t, kind)
 			rng := newRand(t)
 			input := c.Topic(t, "in", 2)
 			m := newMeasurements(t, c.RegistryURL(t), input)
@@ -25,7 +25,7 @@ func TestSecurity(t *testing.T) {
 			}
 			s := c.Security
 			sasl := strings.Join(s.SASLBrokers, ",")
-			for _, mech := range brokertest.Mechanisms {
+			for _, mech := range kafkatest.Mechanisms {
 				u := s.User(mech)
 				secret := t.TempDir() + "/password"
 				if err := os.WriteFile(secret, []byte(u.Password+"\n"), 0o600); err != nil {
@@ -70,7 +70,7 @@ func TestSecurity(t *testing.T) {
 // TestStartFaults: what is missing at the start is named by its setting; what may
 // come later is waited for.
 func TestStartFaults(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	rng := newRand(t)
 	input := c.Topic(t, "in", 2)
 	m := newMeasurements(t, c.RegistryURL(t), input)
@@ -134,7 +134,7 @@ func TestStartFaults(t *testing.T) {
 // TestOffsetsLost: retention deletes what was not read: the policy decides, never
 // a silent skip.
 func TestOffsetsLost(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 1)
 		m := newMeasurements(t, c.RegistryURL(t), input)

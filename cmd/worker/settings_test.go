@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // TestLate: out of order within the bound, the scores are those of the ordered
 // input; beyond it, records go to the late topic and are counted.
 func TestLate(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		ctx := context.Background()
 		input, ordered := c.Topic(t, "in", 2), c.Topic(t, "ordered", 2)
@@ -25,7 +25,7 @@ func TestLate(t *testing.T) {
 		end := m.record(t, input, "end", time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), 1)
 		late := m.record(t, input, "sensor-001", time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), 1)
 
-		inOrder := make([]brokertest.Record, len(recs))
+		inOrder := make([]kafkatest.Record, len(recs))
 		for i, r := range recs {
 			r.Topic = ordered
 			inOrder[i] = r
@@ -39,7 +39,7 @@ func TestLate(t *testing.T) {
 			order[i] = i
 		}
 		slices.SortStableFunc(order, func(a, b int) int { return place[a] - place[b] })
-		var shuffled []brokertest.Record
+		var shuffled []kafkatest.Record
 		for _, i := range order {
 			shuffled = append(shuffled, recs[i])
 		}
@@ -117,7 +117,7 @@ func TestLate(t *testing.T) {
 // TestChangedDetector: stored state of other parameters stops the worker, or
 // empties just what the change touches.
 func TestChangedDetector(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		ctx := context.Background()
 		input := c.Topic(t, "in", 2)
@@ -176,7 +176,7 @@ func TestChangedDetector(t *testing.T) {
 
 // TestStart: earliest, latest and a time, for a group without offsets.
 func TestStart(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		ctx := context.Background()
 		input := c.Topic(t, "in", 1)
@@ -197,7 +197,7 @@ func TestStart(t *testing.T) {
 			w := f.start("w")
 			w.waitReady(t)
 			more := m.record(t, input, fmt.Sprintf("new-%d", i), time.Now(), 1)
-			acked, err := c.ProduceAcked(ctx, []brokertest.Record{more})
+			acked, err := c.ProduceAcked(ctx, []kafkatest.Record{more})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -218,7 +218,7 @@ func TestStart(t *testing.T) {
 // TestScoresMode: none publishes no scores and still keeps state and offsets;
 // anomalous publishes those above the threshold, with the same values as all.
 func TestScoresMode(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	rng := newRand(t)
 	input := c.Topic(t, "in", 2)
 	m := newMeasurements(t, c.RegistryURL(t), input)

@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 )
 
 // setup makes what a worker that may not create topics needs, as often as it is
 // called; without -input-partitions the input has to be there.
 func TestSetup(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *brokertest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		ctx := context.Background()
-		group, input := brokertest.Unique("setup"), brokertest.Unique("setup-in")
+		group, input := kafkatest.Unique("setup"), kafkatest.Unique("setup-in")
 		term, out, errs := console("ODRADEK_KAFKA_BROKERS="+strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+c.RegistryURL(t),
 			"ODRADEK_GROUP="+group, "ODRADEK_TOPICS="+input, "ODRADEK_CREATE_TOPICS=false")
 		for range 2 {
@@ -49,7 +49,7 @@ func TestSetup(t *testing.T) {
 		limited, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		term, out, errs = console("ODRADEK_KAFKA_BROKERS="+strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+c.RegistryURL(t),
-			"ODRADEK_GROUP="+group+"2", "ODRADEK_TOPICS="+brokertest.Unique("absent"))
+			"ODRADEK_GROUP="+group+"2", "ODRADEK_TOPICS="+kafkatest.Unique("absent"))
 		if code := term.setup(limited, nil); code != exitFailed || !strings.Contains(errs.String(), "does not exist") {
 			t.Errorf("without the input: exit %d: %s%s", code, out, errs)
 		}

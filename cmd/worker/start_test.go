@@ -10,14 +10,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 )
 
 // TestMissingInputTopic: an input topic that no broker knows ends the start at
 // once, with what to do about it. Nobody makes it meanwhile.
 func TestMissingInputTopic(t *testing.T) {
-	onEachKind(t, func(t *testing.T, c *brokertest.Cluster) {
+	onEachKind(t, func(t *testing.T, c *kafkatest.Cluster) {
 		input := c.Topic(t, "in", 1)
 		missing := input[:len(input)-1] + "-"
 		f := newFleet(t, c, missing, input+"-g")
@@ -49,7 +49,7 @@ func TestMissingInputTopic(t *testing.T) {
 // TestHiddenInputTopic: a topic that the worker may not describe is not called
 // missing, and ends the start at once as well.
 func TestHiddenInputTopic(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{SASL: true, Opts: []kfake.Opt{kfake.EnableACLs(), kfake.User("PLAIN", "poor", "poor1234")}})
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{SASL: true, Opts: []kfake.Opt{kfake.EnableACLs(), kfake.User("PLAIN", "poor", "poor1234")}})
 	input := c.Topic(t, "in", 1)
 	f := newFleet(t, c, input, "g", "KAFKA_SASL_MECHANISM=PLAIN", "KAFKA_USERNAME=poor", "KAFKA_PASSWORD=poor1234",
 		"KAFKA_TLS=true", "KAFKA_TLS_CA_FILE="+c.Security.CAFile)
@@ -65,9 +65,9 @@ func TestHiddenInputTopic(t *testing.T) {
 // TestUnsettledInputTopic: a topic without a leader, and one that a broker has not
 // heard of yet, are no reason to give up: the error is one to try again after.
 func TestUnsettledInputTopic(t *testing.T) {
-	for name, answer := range map[string]func(c *brokertest.Cluster) int16{
-		"no leader": func(*brokertest.Cluster) int16 { return kerr.LeaderNotAvailable.Code },
-		"not everywhere": func(c *brokertest.Cluster) int16 {
+	for name, answer := range map[string]func(c *kafkatest.Cluster) int16{
+		"no leader": func(*kafkatest.Cluster) int16 { return kerr.LeaderNotAvailable.Code },
+		"not everywhere": func(c *kafkatest.Cluster) int16 {
 			if c.Fake.CurrentNode() == 0 {
 				return 0
 			}
@@ -75,7 +75,7 @@ func TestUnsettledInputTopic(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := brokertest.Fake(t, brokertest.FakeOptions{})
+			c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 			cfg, faults, _ := ParseConfig(minimal("ODRADEK_TOPICS="+c.Topic(t, "in", 1), "ODRADEK_KAFKA_BROKERS="+strings.Join(c.Brokers, ",")))
 			if len(faults) > 0 {
 				t.Fatal(faults)

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"odradek/detectors"
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
 	"odradek/processor/web"
 )
 
 // runUntil runs a worker in this process until the group has committed the
 // topic to its end, and while inside is running, then drains it.
-func runUntil(t *testing.T, c *brokertest.Cluster, environ []string, topic string, inside func()) {
+func runUntil(t *testing.T, c *kafkatest.Cluster, environ []string, topic string, inside func()) {
 	t.Helper()
 	cfg, faults, _ := ParseConfig(environ)
 	if len(faults) > 0 {
@@ -48,7 +48,7 @@ func runUntil(t *testing.T, c *brokertest.Cluster, environ []string, topic strin
 	}
 }
 
-func stateFixture(t *testing.T, c *brokertest.Cluster) (topic string, environ []string) {
+func stateFixture(t *testing.T, c *kafkatest.Cluster) (topic string, environ []string) {
 	t.Helper()
 	return checkFixture(t, c,
 		"ODRADEK_HTTP_ADDR=off", "ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8", "ODRADEK_REPLICATION=1",
@@ -75,7 +75,7 @@ func stateLines(t *testing.T, environ []string, args ...string) (lines []partiti
 
 func TestStateCommands(t *testing.T) { onEachKind(t, testStateCommands) }
 
-func testStateCommands(t *testing.T, c *brokertest.Cluster) {
+func testStateCommands(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)
 	reset := func(args ...string) (int, string) {
 		term, _, errs := console(environ...)
@@ -172,7 +172,7 @@ func testStateCommands(t *testing.T, c *brokertest.Cluster) {
 // A changelog with another number of partitions is made anew.
 func TestStateResetOfGrownTopic(t *testing.T) { onEachKind(t, testStateResetOfGrownTopic) }
 
-func testStateResetOfGrownTopic(t *testing.T, c *brokertest.Cluster) {
+func testStateResetOfGrownTopic(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)
 	runUntil(t, c, environ, topic, nil)
 	if err := c.Admin().AddPartitions(context.Background(), topic, 6); err != nil {
@@ -206,7 +206,7 @@ func testStateResetOfGrownTopic(t *testing.T, c *brokertest.Cluster) {
 // A changelog of another group is left alone by a reset, and one that has lost its
 // records is a fault of check.
 func TestStateOfOthers(t *testing.T) {
-	c := brokertest.Fake(t, brokertest.FakeOptions{})
+	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	topic, environ := stateFixture(t, c)
 	runUntil(t, c, environ, topic, nil)
 	log := changelogName(topic+"-g-", topic)
@@ -235,7 +235,7 @@ func TestStateOfOthers(t *testing.T) {
 		t.Errorf("list says nothing of the owner: exit %d, %s", code, errs)
 	}
 
-	ends, err := c.Admin().Ends(context.Background(), log, brokertest.HighWatermark)
+	ends, err := c.Admin().Ends(context.Background(), log, kafkatest.HighWatermark)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // TestStateWatermark: three records of the year 2199 in a row are believed. The
 // command shows it and sets it back, and the records that come then are not late.
 func TestStateWatermark(t *testing.T) {
-	c := brokertest.Open(t, brokertest.KindFake)
+	c := kafkatest.Open(t, kafkatest.KindFake)
 	topic, environ := checkFixture(t, c, "ODRADEK_HTTP_ADDR=off", "ODRADEK_KEY_FIELD=sensor", "ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8",
 		"ODRADEK_REPLICATION=1", "ODRADEK_LATENESS=5s", "ODRADEK_TIME_FIELD=", "ODRADEK_MAX_FUTURE=0")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -25,7 +25,7 @@ func TestStateWatermark(t *testing.T) {
 	}
 	produce := func(n int, at time.Time) {
 		t.Helper()
-		var more []brokertest.Record
+		var more []kafkatest.Record
 		for i := range n {
 			r := recs[0]
 			r.Time = at.Add(time.Duration(i) * time.Second).UnixMilli()

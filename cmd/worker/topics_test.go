@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/brokertest"
 	"odradek/processor/kafka"
+	"odradek/processor/kafkatest"
 )
 
 // TestTopicsForInput: topics that records of the input come to as they are take
 // records as large, and have as many partitions as the scores. One that exists with
 // a lower limit is named in the log.
 func TestTopicsForInput(t *testing.T) {
-	c := brokertest.Open(t, brokertest.KindFake)
+	c := kafkatest.Open(t, kafkatest.KindFake)
 	ctx := context.Background()
 	input := c.Topic(t, "in", 3, "max.message.bytes", "3000000")
 	client, err := kafka.Open(ctx, kafka.Config{Brokers: c.Brokers, ClientID: "test"})

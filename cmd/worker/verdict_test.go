@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // verdict starts a worker and returns why it does not start; "" once it is ready. A
@@ -88,9 +88,9 @@ func TestOneVerdict(t *testing.T) {
 		w.drain(b.t)
 	}
 	raw := func(b *bed, n int, value string) {
-		var recs []brokertest.Record
+		var recs []kafkatest.Record
 		for i := range n {
-			recs = append(recs, brokertest.Record{Topic: b.input, Partition: int32(i % 2), Key: []byte("k"), Value: []byte(value)})
+			recs = append(recs, kafkatest.Record{Topic: b.input, Partition: int32(i % 2), Key: []byte("k"), Value: []byte(value)})
 		}
 		_, err := b.c.ProduceAcked(ctx, recs)
 		must(b.t, err)
@@ -128,7 +128,7 @@ func TestOneVerdict(t *testing.T) {
 			ran(b)
 			produce(b, 100)
 			for p := range int32(2) {
-				ends, err := b.c.Admin().Ends(ctx, b.input, brokertest.HighWatermark)
+				ends, err := b.c.Admin().Ends(ctx, b.input, kafkatest.HighWatermark)
 				must(b.t, err)
 				must(b.t, b.c.Admin().DeleteRecords(ctx, b.input, p, ends[p]))
 			}
@@ -156,13 +156,13 @@ func TestOneVerdict(t *testing.T) {
 		{"JSON before good records", func(b *bed) { asJSON(b, 20); produce(b, 20) }, nil, starts, []string{"looks like JSON"}},
 		{"JSON since the group began", func(b *bed) { ran(b); asJSON(b, 60) }, nil, starts, []string{"looks like JSON"}},
 		{"deletions alone", func(b *bed) {
-			_, err := b.c.ProduceAcked(ctx, slices.Repeat([]brokertest.Record{{Topic: b.input, Key: []byte("k")}}, 20))
+			_, err := b.c.ProduceAcked(ctx, slices.Repeat([]kafkatest.Record{{Topic: b.input, Key: []byte("k")}}, 20))
 			must(b.t, err)
 		}, nil, starts, []string{"tombstone"}},
 		{"no registry", func(b *bed) { b.registry = "http://127.0.0.1:1" }, nil, refuses, []string{"schema registry", "ODRADEK_SCHEMA_REGISTRY_URL"}},
 		{"no registry, with a cache", func(b *bed) {
 			b.env = append(b.env, "SCHEMA_REGISTRY_CACHE_DIR="+b.cache)
-			r, err := brokertest.StartFakeRegistry()
+			r, err := kafkatest.StartFakeRegistry()
 			must(b.t, err)
 			b.registry = r.URL
 			b.m = newMeasurements(b.t, r.URL, b.input)
@@ -172,7 +172,7 @@ func TestOneVerdict(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := brokertest.Fake(t, brokertest.FakeOptions{})
+			c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 			input := c.Topic(t, "in", 2)
 			b := &bed{cache: t.TempDir(), fleet: newFleet(t, c, input, input+"-g", "INSTANCE_ID=one")}
 			b.m = newMeasurements(t, b.registry, b.input)

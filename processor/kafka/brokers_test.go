@@ -14,13 +14,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // The tests of this file run on every kind of broker, for what kfake does not
 // do: logs on disk, replication, elections, an authorizer, throttled metadata.
 
-func franzOf(t testing.TB, k *brokertest.Cluster, opts ...kgo.Opt) *kgo.Client {
+func franzOf(t testing.TB, k *kafkatest.Cluster, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(k.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(time.Millisecond)}, opts...)...)
@@ -34,7 +34,7 @@ func franzOf(t testing.TB, k *brokertest.Cluster, opts ...kgo.Opt) *kgo.Client {
 // TestBrokersFetchTransactions: every codec, committed and aborted transactions
 // on three partitions, read by several fetchers with odd limits.
 func TestBrokersFetchTransactions(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		r := seeded(t)
 		ctx := within(t, 120*time.Second)
 		topic := k.Topic(t, "in", 3)
@@ -42,7 +42,7 @@ func TestBrokersFetchTransactions(t *testing.T) {
 		want := map[int32][]plainRecord{}
 		codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
 		for i, codec := range codecs {
-			cl := franzOf(t, k, kgo.TransactionalID(brokertest.Unique("tx")), kgo.ProducerBatchCompression(codec), kgo.ProducerBatchMaxBytes(30_000))
+			cl := franzOf(t, k, kgo.TransactionalID(kafkatest.Unique("tx")), kgo.ProducerBatchCompression(codec), kgo.ProducerBatchMaxBytes(30_000))
 			for round := range 4 {
 				if err := cl.BeginTransaction(); err != nil {
 					t.Fatal(err)
@@ -145,7 +145,7 @@ func cloneHeaders(r *Record) []Header {
 // TestBrokersFetchThroughFailures: leaders move, and on real Kafka a node is
 // killed and another frozen, while records are written and read.
 func TestBrokersFetchThroughFailures(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		r := seeded(t)
 		ctx := within(t, 180*time.Second)
 		topic := k.Topic(t, "in", 6)
@@ -241,10 +241,10 @@ func TestBrokersFetchThroughFailures(t *testing.T) {
 
 // TestBrokersAdmin: topics, configurations, commits and permissions.
 func TestBrokersAdmin(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		ctx := within(t, 120*time.Second)
 		c := open(t, k.Brokers)
-		name, group := brokertest.Unique("log"), brokertest.Unique("g")
+		name, group := kafkatest.Unique("log"), kafkatest.Unique("g")
 		if err := c.CreateTopic(ctx, name, 3, -1, map[string]string{"cleanup.policy": "compact", "retention.ms": "123456"}); err != nil {
 			t.Fatal(err)
 		}
@@ -314,14 +314,14 @@ func TestBrokersAdmin(t *testing.T) {
 // TestBrokersSecurity: the secured listeners, by each mechanism, with wrong
 // passwords, and with rules that forbid.
 func TestBrokersSecurity(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		if k.Security == nil || !k.Real() {
 			t.Skip("kfake's secured listener has tests of its own")
 		}
 		ctx := within(t, 120*time.Second)
 		topic := k.Topic(t, "in", 1)
 		tlsCfg := mustTLS(t, TLSConfig{CA: k.Security.CAFile})
-		for _, mechanism := range brokertest.Mechanisms {
+		for _, mechanism := range kafkatest.Mechanisms {
 			u := k.Security.User(mechanism)
 			m, err := NewSASL(mechanism, u.Name, u.Password)
 			if err != nil {
@@ -371,9 +371,9 @@ func TestBrokersSecurity(t *testing.T) {
 		}
 
 		// Rules: the user may describe, but not read.
-		u := k.Security.User(brokertest.Plain)
+		u := k.Security.User(kafkatest.Plain)
 		a := k.Admin()
-		group, txn := brokertest.Unique("g"), brokertest.Unique("tx")
+		group, txn := kafkatest.Unique("g"), kafkatest.Unique("tx")
 		for _, err := range []error{
 			a.Rule(ctx, u.Name, kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationDescribe, true),
 			a.Rule(ctx, u.Name, kmsg.ACLResourceTypeGroup, group, kmsg.ACLOperationDescribe, true),
@@ -386,7 +386,7 @@ func TestBrokersSecurity(t *testing.T) {
 		defer a.DropRules(ctx, kmsg.ACLResourceTypeTopic, topic)
 		defer a.DropRules(ctx, kmsg.ACLResourceTypeGroup, group)
 		defer a.DropRules(ctx, kmsg.ACLResourceTypeTransactionalId, txn)
-		c, err := Open(ctx, Config{Brokers: k.Security.SASLBrokers, TLS: tlsCfg, SASL: mustSASL(t, brokertest.Plain, u.Name, u.Password)})
+		c, err := Open(ctx, Config{Brokers: k.Security.SASLBrokers, TLS: tlsCfg, SASL: mustSASL(t, kafkatest.Plain, u.Name, u.Password)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // tap stands between a client and its brokers and does something to EndTxn
@@ -150,13 +150,13 @@ func (c *tappedConn) Write(b []byte) (int, error) {
 // repeated, and arrives after the next transaction has begun. That one is neither
 // committed in part nor ended by it.
 func TestEndDelivered(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		ctx := within(t, 60*time.Second)
 		c := open(t, k.Brokers)
 		var wire tap
 		wire.on(c)
 		out := k.Topic(t, "out", 3)
-		p := newProducer(t, c, brokertest.Unique("tx"))
+		p := newProducer(t, c, kafkatest.Unique("tx"))
 		wire.expect(keep)
 		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, "a"), noGroup, "", nil))
 		must(t, p.End(ctx, true))
@@ -179,7 +179,7 @@ func TestEndDelivered(t *testing.T) {
 // TestEndRepeated: a commit is repeated with the same epoch until the answer is
 // definite, and then stands; the producer begins anew before the next transaction.
 func TestEndRepeated(t *testing.T) {
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	ctx := within(t, 60*time.Second)
 	c := open(t, k.Brokers)
 	var wire tap
@@ -190,7 +190,7 @@ func TestEndRepeated(t *testing.T) {
 	f := func(name string, commit bool, fates []fate, codes ...*kerr.Error) {
 		t.Helper()
 		n++
-		p := newProducer(t, c, brokertest.Unique("tx"))
+		p := newProducer(t, c, kafkatest.Unique("tx"))
 		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, name), noGroup, "g", map[TP]Offset{{in, 0}: {Offset: n}}))
 		wire.expect(fates...)
 		for _, code := range codes {
@@ -227,7 +227,7 @@ func TestEndRepeated(t *testing.T) {
 	}
 	f("answer lost, moved", true, []fate{loseDone}, kerr.NotCoordinator)
 	wantValues(t, k, out, 3, 100, want...)
-	if got, err := k.Admin().Offsets(ctx, "g", true); err != nil || got[brokertest.TP{Topic: in}].Offset != n {
+	if got, err := k.Admin().Offsets(ctx, "g", true); err != nil || got[kafkatest.TP{Topic: in}].Offset != n {
 		t.Errorf("committed offsets %v, %v; want %d", got, err, n)
 	}
 }
@@ -235,7 +235,7 @@ func TestEndRepeated(t *testing.T) {
 // TestEndRefused: what a repeated commit is refused with does not tell what became
 // of the requests before it. The first one's refusal does.
 func TestEndRefused(t *testing.T) {
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	ctx := within(t, 60*time.Second)
 	c := open(t, k.Brokers)
 	var wire tap
@@ -255,7 +255,7 @@ func TestEndRefused(t *testing.T) {
 			{"after an answer", nil, []*kerr.Error{kerr.NotCoordinator}, false},
 		} {
 			name := fmt.Sprintf("%s %s", code.Message, x.name)
-			p := newProducer(t, c, brokertest.Unique("tx"))
+			p := newProducer(t, c, kafkatest.Unique("tx"))
 			must(t, p.Send(ctx, batchesOf(t, out, 3, 100, name), noGroup, "", nil))
 			wire.expect(x.fates...)
 			skip := 0
@@ -289,7 +289,7 @@ func TestEndRefused(t *testing.T) {
 // transaction's time-out, one that hangs leaves time for others, and the outcome
 // is open.
 func TestEndGivesUp(t *testing.T) {
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	ctx := within(t, 60*time.Second)
 	c := open(t, k.Brokers)
 	var wire tap

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // TestEpochWire: request and response of OffsetForLeaderEpoch against franz-go's
@@ -252,17 +252,17 @@ func TestFetchEpochs(t *testing.T) {
 // TestCommittedEpoch: the epoch of a position is committed with it, in a
 // transaction or not, and comes back; so do positions without one.
 func TestCommittedEpoch(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		ctx := within(t, 60*time.Second)
 		c := open(t, k.Brokers)
 		in := k.Topic(t, "in", 3)
-		group := brokertest.Unique("g")
+		group := kafkatest.Unique("g")
 		want := map[TP]Offset{{in, 0}: {Offset: 7, Metadata: "m", Epoch: epochOf(3)}, {in, 1}: {Offset: 8}, {in, 2}: {Offset: 9, Epoch: epochOf(0)}}
 		tps := []TP{{in, 0}, {in, 1}, {in, 2}}
 		for _, commit := range []func() error{
 			func() error { return c.CommitOffsets(ctx, noGroup, group, want) },
 			func() error {
-				p := newProducer(t, c, brokertest.Unique("tx"))
+				p := newProducer(t, c, kafkatest.Unique("tx"))
 				for tp, off := range want {
 					off.Offset += 10
 					want[tp] = off

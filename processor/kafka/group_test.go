@@ -9,19 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // TestGroupJoinAndLeave: members come and go, what moves is handed over with a
 // commit, and no more moves than must.
 func TestGroupJoinAndLeave(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		a, b := k.Topic(t, "a", 7), k.Topic(t, "b", 3)
-		cfg := GroupConfig{Group: brokertest.Unique("g"), Topics: []string{a, b}}
+		cfg := GroupConfig{Group: kafkatest.Unique("g"), Topics: []string{a, b}}
 		c := open(t, k.Brokers)
 		l := newLedger(t)
 		hand := func(x *consumer, e Event) {
-			p := newProducer(t, c, brokertest.Unique("tx"))
+			p := newProducer(t, c, kafkatest.Unique("tx"))
 			if err := commit(within(t, 20*time.Second), p, x.m, cfg.Group, e.Partitions, 7); err != nil {
 				t.Errorf("%s: commit in the hand-over: %v", x.name, err)
 			}
@@ -66,7 +66,7 @@ func TestGroupJoinAndLeave(t *testing.T) {
 // is taken.
 func TestGroupSlowHandOver(t *testing.T) {
 	t.Parallel()
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	in := k.Topic(t, "in", 6)
 	c := open(t, k.Brokers)
 	l := newLedger(t)
@@ -103,7 +103,7 @@ func TestGroupSlowHandOver(t *testing.T) {
 // was for leaves again. The first owner finishes and is granted it anew.
 func TestGroupGivesBack(t *testing.T) {
 	t.Parallel()
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	in := k.Topic(t, "in", 4)
 	c := open(t, k.Brokers)
 	l := newLedger(t)
@@ -137,7 +137,7 @@ func TestGroupGivesBack(t *testing.T) {
 // not lose its membership, and gets them in order when it comes back.
 func TestGroupSlowConsumer(t *testing.T) {
 	t.Parallel()
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	in := k.Topic(t, "in", 4)
 	c := open(t, k.Brokers)
 	l := newLedger(t)
@@ -169,7 +169,7 @@ func TestGroupSlowConsumer(t *testing.T) {
 // TestGroupStaticRestart: a static member that comes back in time gets its
 // partitions back, and no one else notices.
 func TestGroupStaticRestart(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		in := k.Topic(t, "in", 6)
 		c := open(t, k.Brokers)
 		l := newLedger(t)
@@ -221,7 +221,7 @@ func TestGroupStaticRestart(t *testing.T) {
 // partitions and joining again without them, and comes back. No one else would
 // ever make it join, and those partitions would be nobody's.
 func TestGroupStaticKilledHandingOver(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		in := k.Topic(t, "in", 4)
 		c := open(t, k.Brokers)
 		l := newLedger(t)
@@ -243,10 +243,10 @@ func TestGroupStaticKilledHandingOver(t *testing.T) {
 // TestGroupTopicsChange: partitions are added, a topic appears, a static member
 // comes back with another subscription. Each is noticed.
 func TestGroupTopicsChange(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		t.Parallel() // it waits, for sessions that run out
 		ctx := within(t, 60*time.Second)
-		in, late := k.Topic(t, "in", 2), brokertest.Unique("late")
+		in, late := k.Topic(t, "in", 2), kafkatest.Unique("late")
 		c := open(t, k.Brokers)
 		l := newLedger(t)
 		cfg := func(id string, topics ...string) GroupConfig {
@@ -279,7 +279,7 @@ func TestGroupTopicsChange(t *testing.T) {
 // TestGroupKilled: a dynamic member ends without a word; after the session
 // time-out the others have its partitions.
 func TestGroupKilled(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		in := k.Topic(t, "in", 6)
 		l := newLedger(t)
 		cfg := GroupConfig{Group: "g-" + in, Topics: []string{in}, SessionTimeout: 2 * time.Second}
@@ -300,12 +300,12 @@ func TestGroupKilled(t *testing.T) {
 // TestGroupInstanceFenced: the second live worker with an identity shuts the
 // first one out, which ends.
 func TestGroupInstanceFenced(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		in := k.Topic(t, "in", 4)
 		c := open(t, k.Brokers)
 		l := newLedger(t)
 		cfg := GroupConfig{Group: "g-" + in, Topics: []string{in}, InstanceID: "same"}
-		p := newProducer(t, c, brokertest.Unique("tx"))
+		p := newProducer(t, c, kafkatest.Unique("tx"))
 		one := startConsumer(t, l, c, "one", cfg, nil)
 		l.wait(4)
 		gen := one.m.Generation()

@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // TestGroupLostGeneration: a member is expelled and joins again before its
@@ -24,7 +24,7 @@ import (
 // generation, and be refused.
 func TestGroupLostGeneration(t *testing.T) {
 	t.Parallel()
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	in := k.Topic(t, "in", 2)
 	c := open(t, k.Brokers)
 	ctx := within(t, 30*time.Second)
@@ -84,7 +84,7 @@ func TestGroupLostGeneration(t *testing.T) {
 // TestGroupCommitMeetsRebalance: a transaction is under way when the generation
 // changes. What the member keeps it can commit, with the newer generation.
 func TestGroupCommitMeetsRebalance(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		in, out := k.Topic(t, "in", 4), k.Topic(t, "out", 1)
 		c := open(t, k.Brokers)
 		ctx := within(t, 60*time.Second)
@@ -92,7 +92,7 @@ func TestGroupCommitMeetsRebalance(t *testing.T) {
 		cfg := GroupConfig{Group: "g-" + in, Topics: []string{in}}
 		one := startConsumer(t, l, c, "one", cfg, nil)
 		l.wait(4)
-		p := newProducer(t, c, brokertest.Unique("tx"))
+		p := newProducer(t, c, kafkatest.Unique("tx"))
 		gen := one.m.Generation()
 		startConsumer(t, l, c, "two", cfg, nil)
 		l.wait(2, 2)
@@ -111,7 +111,7 @@ func TestGroupCommitMeetsRebalance(t *testing.T) {
 		wantValues(t, k, out, 1, 10, "x")
 		got, err := k.Admin().Offsets(ctx, cfg.Group, true)
 		must(t, err)
-		if len(got) != 1 || got[brokertest.TP{Topic: kept.Topic, Partition: kept.Partition}].Offset != 5 {
+		if len(got) != 1 || got[kafkatest.TP{Topic: kept.Topic, Partition: kept.Partition}].Offset != 5 {
 			t.Errorf("%v", got)
 		}
 	})
@@ -121,8 +121,8 @@ func TestGroupCommitMeetsRebalance(t *testing.T) {
 // SyncGroup. The coordinator answers a commit of that generation
 // REBALANCE_IN_PROGRESS, and takes the same commit once the SyncGroup is there.
 func TestGroupCommitWhileCompleting(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
-		in, group := k.Topic(t, "in", 1), brokertest.Unique("g")
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		in, group := k.Topic(t, "in", 1), kafkatest.Unique("g")
 		c := open(t, k.Brokers)
 		ctx := within(t, 60*time.Second)
 		cl := franzOf(t, k)
@@ -194,7 +194,7 @@ func TestGroupCommitWhileCompleting(t *testing.T) {
 		}()
 		eventually(t, "two refusals", func() bool { return refused.Load() >= 2 })
 		// A transaction's offsets need no completed generation, or wait as well.
-		p := newProducer(t, c, brokertest.Unique("tx"))
+		p := newProducer(t, c, kafkatest.Unique("tx"))
 		sent := make(chan error, 1)
 		go func() { sent <- commit(ctx, p, m, group, []TP{{in, 0}}, 7) }()
 		time.Sleep(20 * time.Millisecond)
@@ -208,7 +208,7 @@ func TestGroupCommitWhileCompleting(t *testing.T) {
 // the member goes on without losing anything.
 func TestGroupCoordinatorTrouble(t *testing.T) {
 	t.Parallel()
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	in := k.Topic(t, "in", 4)
 	c := open(t, k.Brokers)
 	l := newLedger(t)
@@ -246,7 +246,7 @@ func TestGroupCoordinatorTrouble(t *testing.T) {
 // member says Lost, goes on trying, and comes back with the brokers.
 func TestGroupBrokersDown(t *testing.T) {
 	t.Parallel()
-	k := brokertest.Fake(t, brokertest.FakeOptions{Dir: t.TempDir()})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{Dir: t.TempDir()})
 	in := k.Topic(t, "in", 4)
 	l := newLedger(t)
 	one := startConsumer(t, l, open(t, k.Brokers), "one", GroupConfig{Group: "g", Topics: []string{in}, SessionTimeout: 2 * time.Second}, nil)
@@ -267,7 +267,7 @@ func TestGroupBrokersDown(t *testing.T) {
 // TestGroupErrors: what trying again does not help ends the membership, with
 // words that say what to change.
 func TestGroupErrors(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		in := k.Topic(t, "in", 4)
 		c := open(t, k.Brokers)
 		f := func(name string, cfg GroupConfig, wants ...string) {
@@ -292,7 +292,7 @@ func TestGroupErrors(t *testing.T) {
 				t.Errorf("leave: %v", err)
 			}
 		}
-		group := brokertest.Unique("g")
+		group := kafkatest.Unique("g")
 		f("session", GroupConfig{Group: group, Topics: []string{in}, SessionTimeout: 10 * time.Millisecond}, "10ms", envSessionTimeout)
 
 		// Another program's consumers, with another assignor.
@@ -309,7 +309,7 @@ func TestGroupErrors(t *testing.T) {
 // TestGroupFatalWhileHolding: the end comes with a Lost event.
 func TestGroupFatalWhileHolding(t *testing.T) {
 	t.Parallel()
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	in := k.Topic(t, "in", 4)
 	l := newLedger(t)
 	x := startConsumer(t, l, open(t, k.Brokers), "one", GroupConfig{Group: "g", Topics: []string{in}}, nil)
@@ -328,7 +328,7 @@ func TestGroupFatalWhileHolding(t *testing.T) {
 // for longer than its context, and the group goes on at once.
 func TestGroupLeaveCutShort(t *testing.T) {
 	t.Parallel()
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	in := k.Topic(t, "in", 4)
 	c := open(t, k.Brokers)
 	cfg := GroupConfig{Group: "g", Topics: []string{in}, SessionTimeout: 30 * time.Second, HeartbeatInterval: 100 * time.Millisecond}
@@ -362,7 +362,7 @@ func TestGroupLeaveCutShort(t *testing.T) {
 func TestGroupChurn(t *testing.T) {
 	t.Parallel()
 	r := seeded(t)
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	a, b := k.Topic(t, "a", 9), k.Topic(t, "b", 4)
 	l := newLedger(t)
 	c := open(t, k.Brokers)

@@ -3,7 +3,7 @@ package kafka
 import (
 	"testing"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
-func TestMain(m *testing.M) { brokertest.Main(m) }
+func TestMain(m *testing.M) { kafkatest.Main(m) }

@@ -10,17 +10,17 @@ import (
 	"testing"
 	"time"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // kinds runs a test on kfake and, unless -short, on real Kafka.
-func kinds(t *testing.T, f func(t *testing.T, k *brokertest.Cluster)) {
-	for _, kind := range brokertest.Kinds {
+func kinds(t *testing.T, f func(t *testing.T, k *kafkatest.Cluster)) {
+	for _, kind := range kafkatest.Kinds {
 		t.Run(kind, func(t *testing.T) {
-			if kind != brokertest.KindFake && testing.Short() {
+			if kind != kafkatest.KindFake && testing.Short() {
 				t.Skip("real Kafka is left out with -short")
 			}
-			f(t, brokertest.Open(t, kind))
+			f(t, kafkatest.Open(t, kind))
 		})
 	}
 }
@@ -69,7 +69,7 @@ func keys(out map[TP]*Batches) []TP {
 
 // values reads a topic with franz-go and returns the values by partition, in
 // the log's order.
-func values(t testing.TB, k *brokertest.Cluster, topic string, committed bool) map[int32][]string {
+func values(t testing.TB, k *kafkatest.Cluster, topic string, committed bool) map[int32][]string {
 	t.Helper()
 	rs, err := k.Admin().ReadAll(within(t, 60*time.Second), topic, committed)
 	if err != nil {
@@ -85,7 +85,7 @@ func values(t testing.TB, k *brokertest.Cluster, topic string, committed bool) m
 // wantValues checks that a topic holds what batchesOf made, for each prefix in
 // turn, and nothing else. Real Kafka shows a transaction some milliseconds after
 // End.
-func wantValues(t testing.TB, k *brokertest.Cluster, topic string, partitions, n int, prefixes ...string) {
+func wantValues(t testing.TB, k *kafkatest.Cluster, topic string, partitions, n int, prefixes ...string) {
 	t.Helper()
 	wrong := ""
 	for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
@@ -145,16 +145,16 @@ func wantClass(t testing.TB, what string, err error, want Class) {
 // TestTransaction: outputs and offsets are visible together after the commit,
 // and not at all before it or after an abort.
 func TestTransaction(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		ctx := within(t, 90*time.Second)
 		c := open(t, k.Brokers)
 		in, out := k.Topic(t, "in", 2), k.Topic(t, "out", 5)
-		group := brokertest.Unique("g")
-		p := newProducer(t, c, brokertest.Unique("tx"))
+		group := kafkatest.Unique("g")
+		p := newProducer(t, c, kafkatest.Unique("tx"))
 		offsets := func(n int64) map[TP]Offset {
 			return map[TP]Offset{{in, 0}: {Offset: n, Metadata: fmt.Sprint("floor ", n)}, {in, 1}: {Offset: n + 1}}
 		}
-		committed := func() map[brokertest.TP]brokertest.Committed {
+		committed := func() map[kafkatest.TP]kafkatest.Committed {
 			got, err := k.Admin().Offsets(ctx, group, false)
 			must(t, err)
 			return got
@@ -169,13 +169,13 @@ func TestTransaction(t *testing.T) {
 		}
 		must(t, p.End(ctx, true))
 		wantValues(t, k, out, 5, 200, "a")
-		want := brokertest.Committed{Offset: 10, Metadata: "floor 10"}
-		eventually(t, "offsets", func() bool { return committed()[brokertest.TP{Topic: in, Partition: 0}] == want })
+		want := kafkatest.Committed{Offset: 10, Metadata: "floor 10"}
+		eventually(t, "offsets", func() bool { return committed()[kafkatest.TP{Topic: in, Partition: 0}] == want })
 
 		must(t, p.Send(ctx, batchesOf(t, out, 5, 200, "aborted"), noGroup, group, offsets(20)))
 		must(t, p.End(ctx, false))
 		wantValues(t, k, out, 5, 200, "a")
-		if got := committed()[brokertest.TP{Topic: in, Partition: 0}]; got != want {
+		if got := committed()[kafkatest.TP{Topic: in, Partition: 0}]; got != want {
 			t.Fatalf("after an abort: %v", got)
 		}
 		// The same, read without isolation, to show that there was something to abort.
@@ -190,7 +190,7 @@ func TestTransaction(t *testing.T) {
 		must(t, p.Send(ctx, nil, noGroup, group, offsets(30)))
 		must(t, p.End(ctx, true))
 		wantValues(t, k, out, 5, 200, "a", "b")
-		eventually(t, "offsets", func() bool { return committed()[brokertest.TP{Topic: in, Partition: 1}].Offset == 31 })
+		eventually(t, "offsets", func() bool { return committed()[kafkatest.TP{Topic: in, Partition: 1}].Offset == 31 })
 	})
 }
 
@@ -206,11 +206,11 @@ func eventually(t testing.TB, what string, f func() bool) {
 // TestZombie: a second Init of the same id takes the first producer's
 // transaction back and shuts it out.
 func TestZombie(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		ctx := within(t, 90*time.Second)
 		c, c2 := open(t, k.Brokers), open(t, k.Brokers)
 		in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 3)
-		group, id := brokertest.Unique("g"), brokertest.Unique("tx")
+		group, id := kafkatest.Unique("g"), kafkatest.Unique("tx")
 		offsets := map[TP]Offset{{in, 0}: {Offset: 10}}
 
 		for _, op := range []struct {
@@ -252,7 +252,7 @@ func TestZombie(t *testing.T) {
 // transaction time-out finds itself fenced, and goes on after Init.
 func TestTransactionTimesOut(t *testing.T) {
 	ctx := within(t, 60*time.Second)
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 3)
 	p := c.NewProducer(ProducerConfig{TransactionalID: "tx", TransactionTimeout: 300 * time.Millisecond})
@@ -269,11 +269,11 @@ func TestTransactionTimesOut(t *testing.T) {
 // TestTooLarge: the error names the partition; the transaction can be aborted
 // and the next one needs no Init.
 func TestTooLarge(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		ctx := within(t, 90*time.Second)
 		c := open(t, k.Brokers)
 		out, small := k.Topic(t, "out", 3), k.Topic(t, "small", 1, "max.message.bytes", "2000")
-		p := newProducer(t, c, brokertest.Unique("tx"))
+		p := newProducer(t, c, kafkatest.Unique("tx"))
 		set := batchesOf(t, out, 3, 100, "x")
 		big := NewBatches(1<<20, CodecNone)
 		for range 3 {
@@ -305,7 +305,7 @@ func TestTooLarge(t *testing.T) {
 // TestLargeProduce: more than one request to a leader, batches sealed on every
 // processor, and all of it arrives.
 func TestLargeProduce(t *testing.T) {
-	k := brokertest.Fake(t, brokertest.FakeOptions{Brokers: 1})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{Brokers: 1})
 	c := open(t, k.Brokers)
 	const partitions, records = 20, 900
 	out := k.Topic(t, "out", partitions)
@@ -345,10 +345,10 @@ func TestFirstBatches(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs real Kafka")
 	}
-	k := brokertest.Open(t, brokertest.KindKafka411)
+	k := kafkatest.Open(t, kafkatest.KindKafka411)
 	c := open(t, k.Brokers)
 	in, out := k.Topic(t, "in", 4), k.Topic(t, "out", 24)
-	p := newProducer(t, c, brokertest.Unique("tx"))
+	p := newProducer(t, c, kafkatest.Unique("tx"))
 	set, offsets := map[TP]*Batches{}, map[TP]Offset{}
 	for q := range int32(24) {
 		b := NewBatches(900<<10, CodecSnappy)
@@ -363,7 +363,7 @@ func TestFirstBatches(t *testing.T) {
 	refused := 0              // transactions; a busy machine's replicas may fall behind, once
 	for range 8 {
 		before := p.Resent()
-		must(t, p.Send(ctx, set, noGroup, brokertest.Unique("g"), offsets))
+		must(t, p.Send(ctx, set, noGroup, kafkatest.Unique("g"), offsets))
 		must(t, p.End(ctx, true))
 		if n := p.Resent() - before; n > 0 {
 			t.Logf("%d of %d batches were refused at first", n, 2*len(set))
@@ -376,14 +376,14 @@ func TestFirstBatches(t *testing.T) {
 }
 
 func BenchmarkTransaction(b *testing.B) {
-	kind := brokertest.KindFake
+	kind := kafkatest.KindFake
 	if os.Getenv("ODRADEK_BENCH_KAFKA") != "" {
-		kind = brokertest.KindKafka411
+		kind = kafkatest.KindKafka411
 	}
-	k := brokertest.Open(b, kind)
+	k := kafkatest.Open(b, kind)
 	c := open(b, k.Brokers)
 	in, out := k.Topic(b, "in", 8), k.Topic(b, "out", 8)
-	p := newProducer(b, c, brokertest.Unique("tx"))
+	p := newProducer(b, c, kafkatest.Unique("tx"))
 	ctx := context.Background()
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("records=%dx8", n), func(b *testing.B) {

@@ -16,14 +16,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // TestFaults injects the answers that a broker may give and expects the log to
 // hold every record once.
 func TestFaults(t *testing.T) {
 	ctx := within(t, 120*time.Second)
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	in := k.Topic(t, "in", 1)
 	keys := func(ks ...kmsg.Key) []kmsg.Key { return ks }
@@ -32,7 +32,7 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out := k.Topic(t, "out", 3)
 			if id != "" {
-				id = brokertest.Unique(id)
+				id = kafkatest.Unique(id)
 			}
 			h := k.Fake.Fault(faults...)
 			defer h.Remove()
@@ -81,7 +81,7 @@ func TestFaults(t *testing.T) {
 // whether the sequence numbers can still be trusted.
 func TestGivingUp(t *testing.T) {
 	ctx := within(t, 60*time.Second)
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 3)
 	for _, x := range []struct {
@@ -97,7 +97,7 @@ func TestGivingUp(t *testing.T) {
 		{kerr.InvalidTimestamp, Abortable, false},
 	} {
 		t.Run(x.err.Message, func(t *testing.T) {
-			p := c.NewProducer(ProducerConfig{TransactionalID: brokertest.Unique("tx"), Timeout: 300 * time.Millisecond})
+			p := c.NewProducer(ProducerConfig{TransactionalID: kafkatest.Unique("tx"), Timeout: 300 * time.Millisecond})
 			must(t, p.Init(ctx))
 			h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: out, Partitions: []int32{1}, Err: x.err, Count: -1})
 			err := p.Send(ctx, batchesOf(t, out, 3, 100, "lost"), noGroup, "", nil)
@@ -135,7 +135,7 @@ func TestGivingUp(t *testing.T) {
 func TestLeadersMove(t *testing.T) {
 	r := seeded(t)
 	ctx := within(t, 60*time.Second)
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 6)
 	p := newProducer(t, c, "tx")
@@ -168,7 +168,7 @@ func TestLeadersMove(t *testing.T) {
 	wantValues(t, k, out, 6, 50, prefixes...)
 	got, err := k.Admin().Offsets(ctx, "g", true)
 	must(t, err)
-	if o := got[brokertest.TP{Topic: in, Partition: 0}].Offset; o != 19 {
+	if o := got[kafkatest.TP{Topic: in, Partition: 0}].Offset; o != 19 {
 		t.Fatalf("committed %d, want 19", o)
 	}
 }
@@ -207,7 +207,7 @@ func (c cutConn) Write(b []byte) (int, error) {
 func TestLostAnswer(t *testing.T) {
 	ctx := within(t, 60*time.Second)
 	var cut atomic.Int32
-	k := brokertest.Fake(t, brokertest.FakeOptions{Opts: []kfake.Opt{kfake.ListenFn(func(network, addr string) (net.Listener, error) {
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{Opts: []kfake.Opt{kfake.ListenFn(func(network, addr string) (net.Listener, error) {
 		l, err := net.Listen(network, addr)
 		return cutter{l, &cut}, err
 	})}})
@@ -289,7 +289,7 @@ func TestLostAnswer(t *testing.T) {
 // TestCancelled: a context that ends in the middle leaves the fate open, and
 // what is still on its way must not be torn by what the caller does next.
 func TestCancelled(t *testing.T) {
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 3)
 	p := newProducer(t, c, "tx")
@@ -316,7 +316,7 @@ func TestCancelled(t *testing.T) {
 // TestInitErrors: wrong settings and missing permissions are told at once, and
 // in words.
 func TestInitErrors(t *testing.T) {
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	f := func(code *kerr.Error, want Class, text string) {
 		t.Helper()
@@ -347,11 +347,11 @@ func TestSequenceWraps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs real Kafka")
 	}
-	k := brokertest.Open(t, brokertest.KindKafka411)
+	k := kafkatest.Open(t, kafkatest.KindKafka411)
 	ctx := within(t, 60*time.Second)
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 1)
-	p := newProducer(t, c, brokertest.Unique("tx"))
+	p := newProducer(t, c, kafkatest.Unique("tx"))
 	p.next[TP{out, 0}] = 1<<31 - 250
 	for _, prefix := range []string{"a", "b", "c"} {
 		must(t, p.Send(ctx, batchesOf(t, out, 1, 200, prefix), noGroup, "", nil))
@@ -365,7 +365,7 @@ func TestSequenceWraps(t *testing.T) {
 
 // TestUseWithoutTransaction: mistakes of the caller are told.
 func TestUseWithoutTransaction(t *testing.T) {
-	k := brokertest.Fake(t, brokertest.FakeOptions{})
+	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 1)
 	ctx := within(t, 10*time.Second)

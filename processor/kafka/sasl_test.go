@@ -21,7 +21,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // loginServer is the broker's side of SASL PLAIN, with sessions that a test ends.
@@ -259,14 +259,14 @@ func TestSessionRefused(t *testing.T) {
 // producer work past the ends of their sessions on brokers that let a session last
 // 3 s. Nothing fails, and no connection is lost.
 func TestBrokersReauthentication(t *testing.T) {
-	kinds(t, func(t *testing.T, k *brokertest.Cluster) {
+	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		if k.Security == nil || !k.Real() {
 			t.Skip("kfake has no sessions that end")
 		}
 		ctx := within(t, 60*time.Second)
 		tlsCfg := mustTLS(t, TLSConfig{CA: k.Security.CAFile})
 		var all sync.WaitGroup
-		for _, mechanism := range brokertest.Mechanisms {
+		for _, mechanism := range kafkatest.Mechanisms {
 			u := k.Security.User(mechanism)
 			c, err := Open(ctx, Config{Brokers: k.Security.SASLBrokers, TLS: tlsCfg, SASL: mustSASL(t, mechanism, u.Name, u.Password)})
 			must(t, err)
@@ -283,7 +283,7 @@ func TestBrokersReauthentication(t *testing.T) {
 }
 
 func workPastSessions(ctx context.Context, t *testing.T, c *Client, in, out string, d time.Duration) error {
-	group := brokertest.Unique("g")
+	group := kafkatest.Unique("g")
 	m := c.JoinGroup(ctx, GroupConfig{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: group, Topics: []string{in},
 		SessionTimeout: 10 * time.Second, HeartbeatInterval: 200 * time.Millisecond})
 	assigned := make(chan struct{}, 10)
@@ -322,7 +322,7 @@ func workPastSessions(ctx context.Context, t *testing.T, c *Client, in, out stri
 			}
 		}()
 	}
-	p := c.NewProducer(ProducerConfig{TransactionalID: brokertest.Unique("tx"), TransactionTimeout: 10 * time.Second, Timeout: 10 * time.Second})
+	p := c.NewProducer(ProducerConfig{TransactionalID: kafkatest.Unique("tx"), TransactionTimeout: 10 * time.Second, Timeout: 10 * time.Second})
 	if err := p.Init(ctx); err != nil {
 		return err
 	}

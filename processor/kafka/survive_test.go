@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 // TestTransactionsSurvive is the worker's cycle without the work: transaction i
@@ -24,8 +24,8 @@ import (
 // the committed offset says where to go on. In the end every partition has every
 // number once and in order.
 func TestTransactionsSurvive(t *testing.T) {
-	t.Run(brokertest.KindFake, func(t *testing.T) {
-		k := brokertest.Fake(t, brokertest.FakeOptions{})
+	t.Run(kafkatest.KindFake, func(t *testing.T) {
+		k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 		errs := []*kerr.Error{kerr.RequestTimedOut, kerr.NotLeaderForPartition, kerr.NotEnoughReplicasAfterAppend, kerr.UnknownServerError,
 			kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.ConcurrentTransactions, kerr.OutOfOrderSequenceNumber,
 			kerr.InvalidProducerEpoch, kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.MessageTooLarge}
@@ -43,11 +43,11 @@ func TestTransactionsSurvive(t *testing.T) {
 			time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
 		})
 	})
-	t.Run(brokertest.KindKafka411, func(t *testing.T) {
+	t.Run(kafkatest.KindKafka411, func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("real Kafka is left out with -short")
 		}
-		k := brokertest.Open(t, brokertest.KindKafka411)
+		k := kafkatest.Open(t, kafkatest.KindKafka411)
 		if len(k.Nodes()) == 0 {
 			t.Skip("the nodes are not this process's to kill")
 		}
@@ -72,11 +72,11 @@ func TestTransactionsSurvive(t *testing.T) {
 	})
 }
 
-func survive(t *testing.T, k *brokertest.Cluster, transactions int, disturb func(context.Context, *rand.Rand)) {
+func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(context.Context, *rand.Rand)) {
 	r := seeded(t)
 	ctx := within(t, 4*time.Minute)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 4)
-	group, id := brokertest.Unique("g"), brokertest.Unique("tx")
+	group, id := kafkatest.Unique("g"), kafkatest.Unique("tx")
 	c := open(t, k.Brokers)
 	m := c.JoinGroup(ctx, GroupConfig{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: group, Topics: []string{in}, InstanceID: "i", SessionTimeout: 20 * time.Second, HeartbeatInterval: 200 * time.Millisecond})
 	lost := make(chan struct{}, 100)

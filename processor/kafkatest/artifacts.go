@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"archive/tar"
@@ -124,7 +124,7 @@ type MissingError struct {
 	Err  error
 }
 
-func (e *MissingError) Error() string { return "brokertest: " + e.What + ": " + e.Err.Error() }
+func (e *MissingError) Error() string { return "kafkatest: " + e.What + ": " + e.Err.Error() }
 func (e *MissingError) Unwrap() error { return e.Err }
 
 // kafkaJars returns the folder with Apache Kafka's jars, from the cache or from

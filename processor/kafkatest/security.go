@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"crypto/ecdsa"
@@ -52,17 +52,17 @@ func (s *Security) User(mechanism string) User {
 			return u
 		}
 	}
-	panic("brokertest: no user with mechanism " + mechanism)
+	panic("kafkatest: no user with mechanism " + mechanism)
 }
 
 func (s *Security) pool() *x509.CertPool {
 	b, err := os.ReadFile(s.CAFile)
 	if err != nil {
-		panic(fmt.Sprintf("brokertest: the cluster's authority: %v", err))
+		panic(fmt.Sprintf("kafkatest: the cluster's authority: %v", err))
 	}
 	p := x509.NewCertPool()
 	if !p.AppendCertsFromPEM(b) {
-		panic("brokertest: no certificate in " + s.CAFile)
+		panic("kafkatest: no certificate in " + s.CAFile)
 	}
 	return p
 }
@@ -78,7 +78,7 @@ func (s *Security) MutualTLS() *tls.Config {
 	c := s.ClientTLS()
 	cert, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
 	if err != nil {
-		panic(fmt.Sprintf("brokertest: the client's certificate: %v", err))
+		panic(fmt.Sprintf("kafkatest: the client's certificate: %v", err))
 	}
 	c.Certificates = []tls.Certificate{cert}
 	return c
@@ -104,7 +104,7 @@ func SASL(u User) kgo.Opt {
 	case ScramSHA512:
 		return kgo.SASL(scram.Auth{User: u.Name, Pass: u.Password}.AsSha512Mechanism())
 	}
-	panic("brokertest: no mechanism " + u.Mechanism)
+	panic("kafkatest: no mechanism " + u.Mechanism)
 }
 
 // adminOpts is what the cluster's own client needs: nothing where the plain

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package brokertest
+package kafkatest
 
 import "os/exec"
 

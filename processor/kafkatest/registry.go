@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"context"
@@ -91,7 +91,7 @@ func (r *RegistryServer) Start(ctx context.Context) error {
 		}
 		l, err := net.Listen("tcp", r.addr)
 		if err != nil {
-			return fmt.Errorf("brokertest: registry: %w", err)
+			return fmt.Errorf("kafkatest: registry: %w", err)
 		}
 		r.server = &http.Server{Handler: r.Fake.Handler(), ReadHeaderTimeout: 10 * time.Second}
 		go func(s *http.Server) { _ = s.Serve(l) }(r.server) // ends with Close
@@ -106,7 +106,7 @@ func (r *RegistryServer) Start(ctx context.Context) error {
 		}
 		r.proc = p
 		if err := poll(ctx, 50*time.Millisecond, p, r.answers); err != nil {
-			return fmt.Errorf("brokertest: registry: %w\n%s", err, strings.Join(tail(log, 20, nil), "\n"))
+			return fmt.Errorf("kafkatest: registry: %w\n%s", err, strings.Join(tail(log, 20, nil), "\n"))
 		}
 	default:
 		return r.answers(ctx) // of another process

@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"bytes"
@@ -92,7 +92,7 @@ func StartKafka(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	if err := c.lay(o, jvm, jars, format); err != nil {
 		c.Close()
-		return nil, fmt.Errorf("brokertest: Kafka %s: %w", o.Version, err)
+		return nil, fmt.Errorf("kafkatest: Kafka %s: %w", o.Version, err)
 	}
 	for _, n := range c.nodes {
 		if err := n.launch(); err != nil {
@@ -329,7 +329,7 @@ func formatted(ctx context.Context, jvm, jars, version string) (string, error) {
 		return nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("brokertest: Kafka %s: %w", version, err)
+		return "", fmt.Errorf("kafkatest: Kafka %s: %w", version, err)
 	}
 	return filepath.Join(dir, "data"), nil
 }
@@ -433,7 +433,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		n.proc.kill()
-		return fmt.Errorf("brokertest: node %d did not stop in time and was killed: %w", n.ID, ctx.Err())
+		return fmt.Errorf("kafkatest: node %d did not stop in time and was killed: %w", n.ID, ctx.Err())
 	}
 }
 
@@ -501,7 +501,7 @@ func (n *Node) ready(ctx context.Context, nodes int) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("brokertest: node %d is not ready: %w\nthe end of %s:\n%s", n.ID, err, n.LogFile,
+		return fmt.Errorf("kafkatest: node %d is not ready: %w\nthe end of %s:\n%s", n.ID, err, n.LogFile,
 			strings.Join(tail(n.LogFile, 20, nil), "\n"))
 	}
 	return nil

@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"crypto/tls"
@@ -102,7 +102,7 @@ func StartFake(o FakeOptions) (*Cluster, error) {
 	start := func() error {
 		f, err := kfake.NewCluster(opts...)
 		if err != nil {
-			return fmt.Errorf("brokertest: kfake: %w", err)
+			return fmt.Errorf("kafkatest: kfake: %w", err)
 		}
 		c.Fake = f
 		return nil

@@ -1,7 +1,7 @@
 // Command up starts the clusters and the registry that the tests start for
 // themselves, and leaves them up, so that many runs share them:
 //
-//	go run ./processor/brokertest/up [version ...]
+//	go run ./processor/kafkatest/up [version ...]
 //
 // It prints what to export, and ends them all at an interrupt.
 package main
@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"odradek/processor/brokertest"
+	"odradek/processor/kafkatest"
 )
 
 func main() {
@@ -28,9 +28,9 @@ func main() {
 
 func run(ctx context.Context, versions []string) error {
 	if len(versions) == 0 {
-		versions = brokertest.Versions
+		versions = kafkatest.Versions
 	}
-	r, err := brokertest.StartRegistry(ctx)
+	r, err := kafkatest.StartRegistry(ctx)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func run(ctx context.Context, versions []string) error {
 	fmt.Printf("export ODRADEK_TEST_REGISTRY=%s\n", r.URL)
 	died := make(chan error)
 	for _, v := range versions {
-		c, err := brokertest.StartKafka(ctx, brokertest.Options{Version: v, SASL: true})
+		c, err := kafkatest.StartKafka(ctx, kafkatest.Options{Version: v, SASL: true})
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"context"
@@ -52,11 +52,11 @@ func (o *once[T]) get(f func() (T, error)) (T, error) {
 
 // Main runs a package's tests, ends what they shared, and exits:
 //
-//	func TestMain(m *testing.M) { brokertest.Main(m) }
+//	func TestMain(m *testing.M) { kafkatest.Main(m) }
 func Main(m interface{ Run() int }) {
 	code := m.Run()
 	if code != 0 && os.Getenv("ODRADEK_TEST_KEEP") == "" && os.Getenv("CI") == "" {
-		fmt.Fprintln(os.Stderr, "brokertest: set ODRADEK_TEST_KEEP=1 to keep the brokers' logs")
+		fmt.Fprintln(os.Stderr, "kafkatest: set ODRADEK_TEST_KEEP=1 to keep the brokers' logs")
 	}
 	CloseShared()
 	os.Exit(code)
@@ -118,7 +118,7 @@ func Open(t TB, kind string) *Cluster {
 	}
 	version, ok := strings.CutPrefix(kind, "kafka-")
 	if !ok {
-		t.Fatalf("brokertest: no kind of cluster %q: there are %v", kind, Kinds)
+		t.Fatalf("kafkatest: no kind of cluster %q: there are %v", kind, Kinds)
 	}
 	return Kafka(t, version)
 }
@@ -166,14 +166,14 @@ func Kafka(t TB, version string) *Cluster {
 		Missing(t, "kafka", err)
 	}
 	if first {
-		t.Logf("brokertest: %s, %d nodes, ready in %v, %s", c.Kind, len(c.nodes), c.Took.Round(time.Millisecond), c.Dir)
+		t.Logf("kafkatest: %s, %d nodes, ready in %v, %s", c.Kind, len(c.nodes), c.Took.Round(time.Millisecond), c.Dir)
 	}
 	if err := c.Heal(ctx); err != nil {
-		t.Fatalf("brokertest: nodes left down by an earlier test do not start again: %v", err)
+		t.Fatalf("kafkatest: nodes left down by an earlier test do not start again: %v", err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("brokertest: %s in %s; warnings:\n%s", c.Kind, c.Dir, c.Logs(10))
+			t.Logf("kafkatest: %s in %s; warnings:\n%s", c.Kind, c.Dir, c.Logs(10))
 		}
 	})
 	return c
@@ -204,10 +204,10 @@ func Registry(t TB) *RegistryServer {
 		Missing(t, "registry", err)
 	}
 	if first {
-		t.Logf("brokertest: registry at %s, ready in %v", r.URL, r.Took.Round(time.Millisecond))
+		t.Logf("kafkatest: registry at %s, ready in %v", r.URL, r.Took.Round(time.Millisecond))
 	}
 	if err := r.Heal(ctx); err != nil {
-		t.Fatalf("brokertest: the registry left down by an earlier test does not start again: %v", err)
+		t.Fatalf("kafkatest: the registry left down by an earlier test does not start again: %v", err)
 	}
 	return r
 }

@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"context"
@@ -94,11 +94,11 @@ func ProduceAcked(ctx context.Context, brokers []string, records []Record, opts 
 	defer p.Close()
 	p.Produce(ctx, records...)
 	if err := p.Flush(ctx); err != nil {
-		return nil, fmt.Errorf("brokertest: produce: %w", err)
+		return nil, fmt.Errorf("kafkatest: produce: %w", err)
 	}
 	acked := p.led.Acked()
 	if len(acked) != len(records) {
-		return acked, fmt.Errorf("brokertest: produce: %d of %d records acknowledged, %d refused, %d unknown",
+		return acked, fmt.Errorf("kafkatest: produce: %d of %d records acknowledged, %d refused, %d unknown",
 			len(acked), len(records), len(p.led.Refused()), len(p.led.Unknown()))
 	}
 	return acked, nil
@@ -132,7 +132,7 @@ func NewTxnProducer(brokers []string, id string, opts ...kgo.Opt) (*TxnProducer,
 func (p *TxnProducer) Write(ctx context.Context, records ...Record) error {
 	if !p.open {
 		if err := p.cl.BeginTransaction(); err != nil {
-			return fmt.Errorf("brokertest: begin transaction: %w", err)
+			return fmt.Errorf("kafkatest: begin transaction: %w", err)
 		}
 		p.open = true
 	}
@@ -140,12 +140,12 @@ func (p *TxnProducer) Write(ctx context.Context, records ...Record) error {
 		p.cl.Produce(ctx, kgoRecord(&records[i]), p.txn.note)
 	}
 	if err := p.cl.Flush(ctx); err != nil {
-		return fmt.Errorf("brokertest: produce in a transaction: %w", err)
+		return fmt.Errorf("kafkatest: produce in a transaction: %w", err)
 	}
 	p.txn.mu.Lock()
 	defer p.txn.mu.Unlock()
 	if n := len(p.txn.refused) + len(p.txn.unknown); n > 0 {
-		return fmt.Errorf("brokertest: produce in a transaction: %d records not acknowledged", n)
+		return fmt.Errorf("kafkatest: produce in a transaction: %d records not acknowledged", n)
 	}
 	return nil
 }
@@ -153,10 +153,10 @@ func (p *TxnProducer) Write(ctx context.Context, records ...Record) error {
 // End commits or aborts the open transaction.
 func (p *TxnProducer) End(ctx context.Context, commit bool) error {
 	if !p.open {
-		return errors.New("brokertest: end transaction: none is open")
+		return errors.New("kafkatest: end transaction: none is open")
 	}
 	if err := p.cl.EndTransaction(ctx, kgo.TransactionEndTry(commit)); err != nil {
-		return fmt.Errorf("brokertest: end transaction: %w", err)
+		return fmt.Errorf("kafkatest: end transaction: %w", err)
 	}
 	p.open = false
 	p.led.mu.Lock()

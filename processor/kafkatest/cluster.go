@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func (c *Cluster) Admin() *Admin {
 	if c.admin == nil {
 		a, err := NewAdmin(c.Brokers, c.Security.adminOpts(c)...)
 		if err != nil {
-			panic(fmt.Sprintf("brokertest: admin client: %v", err)) // only wrong options can do that
+			panic(fmt.Sprintf("kafkatest: admin client: %v", err)) // only wrong options can do that
 		}
 		c.admin = a
 	}
@@ -97,12 +97,12 @@ func (c *Cluster) Admin() *Admin {
 func (c *Cluster) Restart(ctx context.Context) error {
 	if c.Kind == KindFake {
 		if c.restart == nil {
-			return errors.New("brokertest: restart: this kfake keeps its data in memory; set FakeOptions.Dir")
+			return errors.New("kafkatest: restart: this kfake keeps its data in memory; set FakeOptions.Dir")
 		}
 		return c.restart()
 	}
 	if len(c.nodes) == 0 {
-		return errors.New("brokertest: restart: the cluster was started by another process")
+		return errors.New("kafkatest: restart: the cluster was started by another process")
 	}
 	for _, n := range c.nodes {
 		n.Kill()
@@ -213,14 +213,14 @@ func Attach(ctx context.Context, version, where string) (*Cluster, error) {
 	if strings.HasSuffix(where, ".json") {
 		b, err := os.ReadFile(where)
 		if err != nil {
-			return nil, fmt.Errorf("brokertest: attach: %w", err)
+			return nil, fmt.Errorf("kafkatest: attach: %w", err)
 		}
 		var d description
 		if err := json.Unmarshal(b, &d); err != nil {
-			return nil, fmt.Errorf("brokertest: attach: %s: %w", where, err)
+			return nil, fmt.Errorf("kafkatest: attach: %s: %w", where, err)
 		}
 		if d.Version != version {
-			return nil, fmt.Errorf("brokertest: attach: %s describes Kafka %s, not %s", where, d.Version, version)
+			return nil, fmt.Errorf("kafkatest: attach: %s describes Kafka %s, not %s", where, d.Version, version)
 		}
 		c.Brokers, c.Security, c.Registry = d.Brokers, d.Security, d.Registry
 	} else {
@@ -231,7 +231,7 @@ func Attach(ctx context.Context, version, where string) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if _, err := c.Admin().Nodes(ctx); err != nil {
-		return nil, fmt.Errorf("brokertest: attach: no answer from %v: %w", c.Brokers, err)
+		return nil, fmt.Errorf("kafkatest: attach: no answer from %v: %w", c.Brokers, err)
 	}
 	return c, nil
 }

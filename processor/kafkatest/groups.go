@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"context"
@@ -31,13 +31,13 @@ func (a *Admin) Group(ctx context.Context, name string) (Group, error) {
 	req.Groups = []string{name}
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return Group{}, fmt.Errorf("brokertest: group %s: %w", name, err)
+		return Group{}, fmt.Errorf("kafkatest: group %s: %w", name, err)
 	}
 	d := r.Groups[0]
 	if err := kerr.ErrorForCode(d.ErrorCode); errors.Is(err, kerr.GroupIDNotFound) {
 		return Group{State: "Dead"}, nil
 	} else if err != nil {
-		return Group{}, fmt.Errorf("brokertest: group %s: %w", name, err)
+		return Group{}, fmt.Errorf("kafkatest: group %s: %w", name, err)
 	}
 	g := Group{State: d.State, Protocol: d.Protocol}
 	for _, m := range d.Members {
@@ -103,7 +103,7 @@ func (a *Admin) WaitGroup(ctx context.Context, name string, members int, topics 
 		return nil
 	})
 	if err != nil {
-		return g, fmt.Errorf("brokertest: group %s: %w", name, err)
+		return g, fmt.Errorf("kafkatest: group %s: %w", name, err)
 	}
 	return g, nil
 }
@@ -166,7 +166,7 @@ func (a *Admin) Offsets(ctx context.Context, group string, stable bool) (map[TP]
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("brokertest: offsets of group %s: %w", group, err)
+		return nil, fmt.Errorf("kafkatest: offsets of group %s: %w", group, err)
 	}
 	return out, nil
 }
@@ -208,7 +208,7 @@ func (a *Admin) WaitCommittedTo(ctx context.Context, group, topic string, ends m
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("brokertest: group %s has not read all: %w", group, err)
+		return fmt.Errorf("kafkatest: group %s has not read all: %w", group, err)
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (a *Admin) SetOffsets(ctx context.Context, group string, offsets map[TP]Com
 	}
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return fmt.Errorf("brokertest: set offsets of %s: %w", group, err)
+		return fmt.Errorf("kafkatest: set offsets of %s: %w", group, err)
 	}
 	for _, t := range r.Topics {
 		for _, p := range t.Partitions {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package brokertest
+package kafkatest
 
 import (
 	"errors"

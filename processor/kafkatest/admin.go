@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"context"
@@ -49,9 +49,9 @@ func failed(what string, code int16, message *string) error {
 		return nil
 	}
 	if message != nil {
-		return fmt.Errorf("brokertest: %s: %w: %s", what, err, *message)
+		return fmt.Errorf("kafkatest: %s: %w: %s", what, err, *message)
 	}
-	return fmt.Errorf("brokertest: %s: %w", what, err)
+	return fmt.Errorf("kafkatest: %s: %w", what, err)
 }
 
 // Nodes returns the ids of the brokers that the cluster counts in, in order.
@@ -78,7 +78,7 @@ func (a *Admin) metadata(ctx context.Context, topics ...string) (*kmsg.MetadataR
 	}
 	m, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return nil, fmt.Errorf("brokertest: metadata: %w", err)
+		return nil, fmt.Errorf("kafkatest: metadata: %w", err)
 	}
 	return m, nil
 }
@@ -100,7 +100,7 @@ func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replic
 	req.Topics = append(req.Topics, t)
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return fmt.Errorf("brokertest: create topic %s: %w", name, err)
+		return fmt.Errorf("kafkatest: create topic %s: %w", name, err)
 	}
 	for _, t := range r.Topics {
 		if err := failed("create topic "+name, t.ErrorCode, t.ErrorMessage); err != nil {
@@ -154,7 +154,7 @@ func (a *Admin) DeleteTopic(ctx context.Context, name string) error {
 	req.Topics = append(req.Topics, t)
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return fmt.Errorf("brokertest: delete topic %s: %w", name, err)
+		return fmt.Errorf("kafkatest: delete topic %s: %w", name, err)
 	}
 	for _, t := range r.Topics {
 		if err := failed("delete topic "+name, t.ErrorCode, t.ErrorMessage); err != nil {
@@ -172,7 +172,7 @@ func (a *Admin) AddPartitions(ctx context.Context, topic string, total int) erro
 	req.Topics = append(req.Topics, t)
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return fmt.Errorf("brokertest: add partitions to %s: %w", topic, err)
+		return fmt.Errorf("kafkatest: add partitions to %s: %w", topic, err)
 	}
 	if err := failed("add partitions to "+topic, r.Topics[0].ErrorCode, r.Topics[0].ErrorMessage); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (a *Admin) DeleteRecords(ctx context.Context, topic string, partition int32
 	req.Topics = append(req.Topics, t)
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return fmt.Errorf("brokertest: delete records of %s: %w", topic, err)
+		return fmt.Errorf("kafkatest: delete records of %s: %w", topic, err)
 	}
 	return failed("delete records of "+topic, r.Topics[0].Partitions[0].ErrorCode, nil)
 }
@@ -211,7 +211,7 @@ func (a *Admin) SetTopicConfig(ctx context.Context, topic string, configs map[st
 	req.Resources = append(req.Resources, res)
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return fmt.Errorf("brokertest: configure %s: %w", topic, err)
+		return fmt.Errorf("kafkatest: configure %s: %w", topic, err)
 	}
 	if err := failed("configure "+topic, r.Resources[0].ErrorCode, r.Resources[0].ErrorMessage); err != nil {
 		return err
@@ -291,7 +291,7 @@ func (a *Admin) moveLeader(ctx context.Context, topic string, partition, node in
 		return err
 	}
 	if int(partition) >= len(ps) || !slices.Contains(ps[partition].Replicas, node) {
-		return fmt.Errorf("brokertest: move leader: %s/%d has no replica on node %d", topic, partition, node)
+		return fmt.Errorf("kafkatest: move leader: %s/%d has no replica on node %d", topic, partition, node)
 	}
 	order := []int32{node}
 	for _, r := range ps[partition].Replicas {
@@ -308,7 +308,7 @@ func (a *Admin) moveLeader(ctx context.Context, topic string, partition, node in
 	req.Topics = append(req.Topics, t)
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return fmt.Errorf("brokertest: move leader: %w", err)
+		return fmt.Errorf("kafkatest: move leader: %w", err)
 	}
 	if err := failed("move leader", r.ErrorCode, r.ErrorMessage); err != nil {
 		return err
@@ -368,7 +368,7 @@ func (a *Admin) Ends(ctx context.Context, topic string, which int64) (map[int32]
 	for again := true; again; { // what a leader that was just elected does not know yet
 		r, err := req.RequestWith(ctx, a.cl)
 		if err != nil {
-			return nil, fmt.Errorf("brokertest: offsets of %s: %w", topic, err)
+			return nil, fmt.Errorf("kafkatest: offsets of %s: %w", topic, err)
 		}
 		again = false
 		for _, t := range r.Topics {
@@ -387,7 +387,7 @@ func (a *Admin) Ends(ctx context.Context, topic string, which int64) (map[int32]
 		}
 	}
 	if len(ends) != len(ps) {
-		return nil, fmt.Errorf("brokertest: offsets of %s: %d of %d partitions answered", topic, len(ends), len(ps))
+		return nil, fmt.Errorf("kafkatest: offsets of %s: %d of %d partitions answered", topic, len(ends), len(ps))
 	}
 	return ends, nil
 }
@@ -413,7 +413,7 @@ func (a *Admin) WaitStable(ctx context.Context, topics ...string) error {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("brokertest: open transactions: %w", err)
+			return fmt.Errorf("kafkatest: open transactions: %w", err)
 		}
 	}
 	return nil
@@ -459,7 +459,7 @@ func (a *Admin) Rule(ctx context.Context, user string, resource kmsg.ACLResource
 	req.Creations = append(req.Creations, c)
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return fmt.Errorf("brokertest: access rule: %w", err)
+		return fmt.Errorf("kafkatest: access rule: %w", err)
 	}
 	return failed("access rule", r.Results[0].ErrorCode, r.Results[0].ErrorMessage)
 }
@@ -473,7 +473,7 @@ func (a *Admin) DropRules(ctx context.Context, resource kmsg.ACLResourceType, na
 	req.Filters = append(req.Filters, f)
 	r, err := req.RequestWith(ctx, a.cl)
 	if err != nil {
-		return fmt.Errorf("brokertest: drop access rules: %w", err)
+		return fmt.Errorf("kafkatest: drop access rules: %w", err)
 	}
 	return failed("drop access rules", r.Results[0].ErrorCode, r.Results[0].ErrorMessage)
 }

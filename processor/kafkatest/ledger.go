@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"bytes"
@@ -151,7 +151,7 @@ func (a *Admin) ReadRange(ctx context.Context, topic string, committed bool, fro
 						rp := &t.Partitions[i]
 						if err := kerr.ErrorForCode(rp.ErrorCode); err != nil {
 							if !kerr.IsRetriable(err) {
-								return fmt.Errorf("brokertest: read %s/%d at %d: %w", topic, rp.Partition, at[rp.Partition], err)
+								return fmt.Errorf("kafkatest: read %s/%d at %d: %w", topic, rp.Partition, at[rp.Partition], err)
 							}
 							moved = true
 							continue
@@ -160,7 +160,7 @@ func (a *Admin) ReadRange(ctx context.Context, topic string, committed bool, fro
 							Offset: at[rp.Partition], IsolationLevel: isolation, Topic: topic, Partition: rp.Partition,
 						}, rp, decompress, nil)
 						if fp.Err != nil {
-							return fmt.Errorf("brokertest: read %s/%d at %d: %w", topic, rp.Partition, at[rp.Partition], fp.Err)
+							return fmt.Errorf("kafkatest: read %s/%d at %d: %w", topic, rp.Partition, at[rp.Partition], fp.Err)
 						}
 						for _, r := range fp.Records {
 							if r.Offset < to[rp.Partition] {
@@ -188,7 +188,7 @@ func (a *Admin) ReadRange(ctx context.Context, topic string, committed bool, fro
 		if len(at) > 0 && moved {
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("brokertest: read %s: %w at %v of %v", topic, ctx.Err(), at, to)
+				return fmt.Errorf("kafkatest: read %s: %w at %v of %v", topic, ctx.Err(), at, to)
 			case <-time.After(100 * time.Millisecond):
 			}
 		}

@@ -1,4 +1,4 @@
-package brokertest
+package kafkatest
 
 import (
 	"bufio"
@@ -52,7 +52,7 @@ func spawn(dir, log string, name string, args ...string) (*process, error) {
 	started := make(chan error)
 	spawner() <- func() { started <- cmd.Start() }
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("brokertest: starting %s: %w", name, err)
+		return nil, fmt.Errorf("kafkatest: starting %s: %w", name, err)
 	}
 	go func() {
 		_ = cmd.Wait() // how it ended is in its log
@@ -112,7 +112,7 @@ func freePorts(n int) ([]int, error) {
 	var ports []int
 	for try := 0; len(ports) < n; try++ {
 		if try > 1000 {
-			return nil, errors.New("brokertest: no free ports on 127.0.0.1")
+			return nil, errors.New("kafkatest: no free ports on 127.0.0.1")
 		}
 		p := 15000 + rand.IntN(17000)
 		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p))
