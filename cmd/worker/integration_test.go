@@ -54,19 +54,62 @@ func walk(t *testing.T, m *measurements, topic string, rng *rand.Rand, sensors, 
 	return recs
 }
 
-// undisturbed scores the input with one worker that nothing happens to.
+// copied puts the input into a kfake cluster of its own, under the same name and
+// with the registry of c, so that what a run leaves there can be compared with
+// what it leaves on c: two kinds of broker, one result. Each partition has the same
+// records in the same order; the map gives the original's offset for that of each
+// copy, which differ where the original has offsets without a committed record.
+func copied(t *testing.T, c *kafkatest.Cluster, input string) (*kafkatest.Cluster, map[kafkatest.TP]map[int64]int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	must(t, c.Admin().WaitStable(ctx, input))
+	original, err := c.Admin().ReadAll(ctx, input, true)
+	must(t, err)
+	partitions, err := c.Admin().Partitions(ctx, input)
+	must(t, err)
+	fake := kafkatest.Fake(t, kafkatest.FakeOptions{NoRegistry: true})
+	fake.Registry = c.RegistryURL(t)
+	must(t, fake.Admin().CreateTopic(ctx, input, len(partitions), 0, nil))
+	acked, err := fake.ProduceAcked(ctx, original)
+	must(t, err)
+	offsets := map[kafkatest.TP]map[int64]int64{}
+	for i := range original { // both in order of partition and offset
+		o, r := &original[i], &acked[i]
+		if r.TP() != o.TP() || r.Time != o.Time || !r.Equal(o) {
+			t.Fatalf("record %d of the copy is not that of the original: %v offset %d, %v offset %d", i, r.TP(), r.Offset, o.TP(), o.Offset)
+		}
+		if offsets[o.TP()] == nil {
+			offsets[o.TP()] = map[int64]int64{}
+		}
+		offsets[o.TP()][r.Offset] = o.Offset
+	}
+	return fake, offsets
+}
+
+// undisturbed scores a copy of the input with one worker that nothing happens to.
 func undisturbed(t *testing.T, c *kafkatest.Cluster, input string, env ...string) map[scoreID]scored {
 	t.Helper()
-	f := newFleet(t, c, input, input+"-undisturbed", env...)
+	fake, offsets := copied(t, c, input)
+	f := newFleet(t, fake, input, input+"-undisturbed", env...)
 	w := f.start("undisturbed")
 	w.waitReady(t)
 	f.waitDone(2 * time.Minute)
 	if code := w.drain(t); code != exitOK {
 		t.Fatalf("the undisturbed worker ended with %d", code)
 	}
-	got, doubled := f.scores()
+	scores, doubled := f.scores()
 	if len(doubled) > 0 {
 		t.Fatalf("the undisturbed run doubled %d scores, such as %v", len(doubled), doubled[0])
+	}
+	got := make(map[scoreID]scored, len(scores))
+	for id, s := range scores {
+		at, ok := offsets[kafkatest.TP{Topic: id.topic, Partition: id.partition}][id.offset]
+		if !ok {
+			t.Fatalf("the undisturbed run has a score for %v, which is no record of the input", id)
+		}
+		id.offset = at
+		got[id] = s
 	}
 	return got
 }

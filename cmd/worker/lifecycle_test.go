@@ -154,10 +154,19 @@ var alarms = []string{
 	"DETECTOR_CHANGE_CLOSE_AFTER=2", "DETECTOR_CHANGE_MERGE_GAP=1m",
 }
 
-// calm is what the undisturbed worker tells of the input.
+// calm is what the undisturbed worker tells of a copy of the input. Ids and content
+// of anomalies have offsets in them, so the copy must have those of the original.
 func calm(t *testing.T, c *kafkatest.Cluster, input string, env ...string) []told {
 	t.Helper()
-	f := newFleet(t, c, input, input+"-calm", env...)
+	fake, offsets := copied(t, c, input)
+	for tp, of := range offsets {
+		for copied, original := range of {
+			if copied != original {
+				t.Fatalf("%v: offset %d of the copy is %d in the original", tp, copied, original)
+			}
+		}
+	}
+	f := newFleet(t, fake, input, input+"-calm", env...)
 	w := f.start("calm")
 	w.waitReady(t)
 	f.waitDone(2 * time.Minute)
