@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 	"odradek/processor/web"
@@ -130,8 +131,11 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 
 	// The workers outlive the generator until they have scored everything.
 	made := new(atomic.Int64)
-	g := generateOptions{topic: demoTopic, sensors: o.sensors, rate: o.rate, duration: o.duration, seed: o.seed, faults: "all", interval: demoInterval,
-		faultEvery: demoFaultEvery, headStart: demoHeadStart * int64(o.sensors), dropout: dropoutAbsent, plant: "demo", unit: "mm/s", start: began.UTC().Truncate(time.Second).Format(time.RFC3339Nano), made: made}
+	g := generateOptions{
+		Options: sensors.Options{Topic: demoTopic, Sensors: o.sensors, Rate: o.rate, Duration: o.duration, Interval: demoInterval, HeadStart: demoHeadStart * int64(o.sensors),
+			Dropout: sensors.DropoutAbsent, Plant: "demo", Unit: "mm/s", Made: made},
+		seed: o.seed, faults: "all", faultEvery: demoFaultEvery, start: began.UTC().Truncate(time.Second).Format(time.RFC3339Nano),
+	}
 	model, err := g.check()
 	if err != nil {
 		return err
@@ -146,8 +150,7 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	quiet := terminal{t.out, nopCloser{discard{}}, t.environ}
 	go func() { generated <- quiet.runGenerate(ctx, c, &g, model) }()
 
-	start, _ := time.Parse(time.RFC3339Nano, g.start)
-	v := &demoView{t: t, o: o, began: began, made: made, truth: newDemoTruth(model, o.sensors, start), live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
+	v := &demoView{t: t, o: o, began: began, made: made, truth: newDemoTruth(model, o.sensors, g.Start), live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
 	client, err := demoClient(ctx, c)
 	if err != nil {
 		return err

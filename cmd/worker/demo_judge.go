@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"odradek/cmd/worker/sensors"
 	"odradek/schemas"
 )
 
@@ -27,17 +28,17 @@ const promptSteps = 32
 
 // demoTruth is what was planted.
 type demoTruth struct {
-	model   *signalModel
+	model   *sensors.Model
 	start   time.Time
-	sensors map[string]int   // by name
-	faults  [][]plantedFault // by sensor
-	made    int64            // steps that faults has been listed for
+	sensors map[string]int    // by name
+	faults  [][]sensors.Fault // by sensor
+	made    int64             // steps that faults has been listed for
 }
 
-func newDemoTruth(model *signalModel, sensors int, start time.Time) *demoTruth {
-	d := &demoTruth{model: model, start: start, sensors: map[string]int{}, faults: make([][]plantedFault, sensors)}
-	for i := range sensors {
-		d.sensors[sensorName(i)] = i
+func newDemoTruth(model *sensors.Model, n int, start time.Time) *demoTruth {
+	d := &demoTruth{model: model, start: start, sensors: map[string]int{}, faults: make([][]sensors.Fault, n)}
+	for i := range n {
+		d.sensors[sensors.Name(i)] = i
 	}
 	return d
 }
@@ -48,8 +49,8 @@ func (d *demoTruth) upTo(steps int64) {
 		return
 	}
 	for i := range d.faults {
-		s := d.model.sensor(i)
-		d.faults[i] = s.faultsUntil(steps)
+		s := d.model.Sensor(i)
+		d.faults[i] = s.FaultsUntil(steps)
 	}
 	d.made = steps
 }
@@ -61,14 +62,14 @@ func (d *demoTruth) step(us int64) int64 {
 
 // near is the fault that an anomaly has found: it opened while the fault lasted or
 // promptly after it. nil: it is false.
-func (d *demoTruth) near(a *demoAnomaly) *plantedFault {
+func (d *demoTruth) near(a *demoAnomaly) *sensors.Fault {
 	i, ok := d.sensors[a.sensor]
 	if !ok {
 		return nil
 	}
 	opened := d.step(a.OpenedAt)
 	for j := range d.faults[i] {
-		if f := &d.faults[i][j]; opened >= f.from && opened <= f.to+promptSteps {
+		if f := &d.faults[i][j]; opened >= f.From && opened <= f.To+promptSteps {
 			return f
 		}
 	}
@@ -78,13 +79,13 @@ func (d *demoTruth) near(a *demoAnomaly) *plantedFault {
 // told says what an anomaly is about, for the screen.
 func (d *demoTruth) told(a *demoAnomaly) string {
 	if f := d.near(a); f != nil {
-		return "planted: " + f.kind.String()
+		return "planted: " + f.Kind.String()
 	}
 	if i, ok := d.sensors[a.sensor]; ok {
 		opened := d.step(a.OpenedAt)
 		for j := len(d.faults[i]) - 1; j >= 0; j-- {
-			if f := &d.faults[i][j]; f.to < opened {
-				return fmt.Sprintf("false, %d readings after a %v", opened-f.to, f.kind)
+			if f := &d.faults[i][j]; f.To < opened {
+				return fmt.Sprintf("false, %d readings after a %v", opened-f.To, f.Kind)
 			}
 		}
 	}
@@ -164,7 +165,7 @@ type demoResult struct {
 func (d *demoTruth) judge(list []*demoAnomaly, steps int64) demoResult {
 	d.upTo(steps)
 	r := demoResult{Sensors: len(d.faults), Kinds: map[string]demoKind{}, FalseBy: map[string]int{}, Lifecycle: []string{}, Anomalies: len(list)}
-	found := map[*plantedFault]bool{}
+	found := map[*sensors.Fault]bool{}
 	for _, a := range list {
 		if f := d.near(a); f != nil {
 			found[f] = true
@@ -174,24 +175,24 @@ func (d *demoTruth) judge(list []*demoAnomaly, steps int64) demoResult {
 		}
 	}
 	for i := range d.faults {
-		var missed, had [faultKinds]bool
+		var missed, had [sensors.Kinds]bool
 		for j := range d.faults[i] {
 			f := &d.faults[i][j]
-			if f.to+promptSteps >= steps {
+			if f.To+promptSteps >= steps {
 				continue
 			}
-			k := r.Kinds[f.kind.String()]
-			had[f.kind] = true
+			k := r.Kinds[f.Kind.String()]
+			had[f.Kind] = true
 			k.Planted++
 			if found[f] {
 				k.Found++
 			} else {
 				k.Missed++
-				missed[f.kind] = true
+				missed[f.Kind] = true
 			}
-			r.Kinds[f.kind.String()] = k
+			r.Kinds[f.Kind.String()] = k
 		}
-		for kind := range faultKinds {
+		for kind := range sensors.Kinds {
 			if had[kind] {
 				k := r.Kinds[kind.String()]
 				k.Sensors++
@@ -213,7 +214,7 @@ func (d *demoTruth) judge(list []*demoAnomaly, steps int64) demoResult {
 func (r *demoResult) table(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "fault\tplanted\tfound\tmissed\tsensors\tall found\t")
-	for _, name := range faultNames {
+	for _, name := range sensors.KindNames {
 		k := r.Kinds[name]
 		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t\n", name, k.Planted, k.Found, k.Missed, k.Sensors, k.SensorsFound)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/sensors"
 	"odradek/detectors"
 	"odradek/processor/keystate"
 	"odradek/schemas"
@@ -22,7 +23,7 @@ import (
 // sensor-hour of event time.
 func bounds(t *testing.T, r *demoResult, least int) {
 	t.Helper()
-	for _, name := range faultNames {
+	for _, name := range sensors.KindNames {
 		k := r.Kinds[name]
 		if k.Sensors < least || k.Planted < k.Sensors || k.Found+k.Missed != k.Planted {
 			t.Errorf("%s: %+v: too few to show anything", name, k)
@@ -74,7 +75,7 @@ func TestDemo(t *testing.T) {
 
 // foldDemo is the demo's detection without Kafka: what one worker tells of one
 // partition with all records.
-func foldDemo(t *testing.T, c *Config, model *signalModel, sensors int, steps int64, start time.Time, exec detectors.Executor) *demoLog {
+func foldDemo(t *testing.T, c *Config, model *sensors.Model, count int, steps int64, start time.Time, exec detectors.Executor) *demoLog {
 	t.Helper()
 	cfg, err := c.KeystateConfig()
 	if err != nil {
@@ -96,16 +97,16 @@ func foldDemo(t *testing.T, c *Config, model *signalModel, sensors int, steps in
 		}
 		s.Rows, s.Events = s.Rows[:0], s.Events[:0]
 	}
-	list := make([]sensor, sensors)
-	names := make([][]byte, sensors)
+	list := make([]sensors.Sensor, count)
+	names := make([][]byte, count)
 	for i := range list {
-		list[i], names[i] = model.sensor(i), []byte(sensorName(i))
+		list[i], names[i] = model.Sensor(i), []byte(sensors.Name(i))
 	}
 	offset, values := int64(0), make([]float64, 1)
 	for n := range steps {
 		us := start.Add(time.Duration(n) * demoInterval).UnixMicro()
 		for i := range list {
-			v, ok := list[i].at(n)
+			v, ok := list[i].At(n)
 			if !ok {
 				continue
 			}
@@ -148,14 +149,14 @@ func TestDemoFindsAnySeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, _ := parseFaults("all")
+	all, _ := sensors.ParseKinds("all")
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	seeds := []uint64{1, 2, 3, 4, rand.Uint64(), rand.Uint64()}
 	for _, seed := range seeds {
-		const sensors, steps = 60, 3350 // as a minute of the demo
-		model := &signalModel{seed: seed, faultEvery: demoFaultEvery, faults: all}
-		log := foldDemo(t, c, model, sensors, steps, start, detectors.NewCPU(0))
-		r := newDemoTruth(model, sensors, start).judge(log.list, steps)
+		const count, steps = 60, 3350 // as a minute of the demo
+		model := &sensors.Model{Seed: seed, FaultEvery: demoFaultEvery, Faults: all}
+		log := foldDemo(t, c, model, count, steps, start, detectors.NewCPU(0))
+		r := newDemoTruth(model, count, start).judge(log.list, steps)
 		r.Lifecycle = append(r.Lifecycle, log.faults...)
 		var table strings.Builder
 		r.table(&table)
@@ -171,12 +172,12 @@ func TestDemoJudgeCanFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, _ := parseFaults("all")
+	all, _ := sensors.ParseKinds("all")
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	const sensors, steps = 20, 2000
-	model := &signalModel{seed: rand.Uint64(), faultEvery: demoFaultEvery, faults: all}
-	log := foldDemo(t, c, model, sensors, steps, start, detectors.NewCPU(0))
-	truth := newDemoTruth(model, sensors, start)
+	const count, steps = 20, 2000
+	model := &sensors.Model{Seed: rand.Uint64(), FaultEvery: demoFaultEvery, Faults: all}
+	log := foldDemo(t, c, model, count, steps, start, detectors.NewCPU(0))
+	truth := newDemoTruth(model, count, start)
 	whole := truth.judge(log.list, steps)
 	without := func(detectors ...string) []*demoAnomaly {
 		return slices.DeleteFunc(slices.Clone(log.list), func(a *demoAnomaly) bool { return slices.Contains(detectors, a.Detector) })

@@ -21,6 +21,7 @@ const module = "odradek"
 var within = []struct{ dir, imports string }{
 	{"cmd/worker", "*"},
 	{"cmd/worker/quality", ""},
+	{"cmd/worker/sensors", "processor/kafka schemas"},
 	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors detectors/threshold schemas"},
 	{"processor/keystate", "processor/events detectors detectors/threshold detectors/bins"},
 	{"processor/events", "detectors/threshold"},

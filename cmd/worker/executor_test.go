@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/sensors"
 	"odradek/cuda"
 	"odradek/detectors"
 )
@@ -118,12 +119,12 @@ func TestDemoDetectionWithKills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, _ := parseFaults("all")
+	all, _ := sensors.ParseKinds("all")
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	const sensors, steps = 20, 1500
-	model := &signalModel{seed: uint64(time.Now().UnixNano()), faultEvery: demoFaultEvery, faults: all}
-	t.Logf("seed %d", model.seed)
-	want := foldDemo(t, c, model, sensors, steps, start, detectors.NewCPU(0))
+	const count, steps = 20, 1500
+	model := &sensors.Model{Seed: uint64(time.Now().UnixNano()), FaultEvery: demoFaultEvery, Faults: all}
+	t.Logf("seed %d", model.Seed)
+	want := foldDemo(t, c, model, count, steps, start, detectors.NewCPU(0))
 	gpu, err := cuda.Open(cuda.Options{Child: child, Retry: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +144,7 @@ func TestDemoDetectionWithKills(t *testing.T) {
 		}
 	})
 	stats := make(chan cuda.Stats, 1)
-	got := foldDemo(t, c, model, sensors, steps, start, executorHook{gpu, func() { close(stop); killer.Wait(); stats <- gpu.Stats() }})
+	got := foldDemo(t, c, model, count, steps, start, executorHook{gpu, func() { close(stop); killer.Wait(); stats <- gpu.Stats() }})
 	s := <-stats
 	t.Logf("%d anomalies, %+v", len(want.list), s)
 	if d := s.Devices[0]; d.Faults == 0 || d.Tasks == 0 {

@@ -8,42 +8,25 @@ import (
 	"io"
 	"math"
 	"os"
-	"sync/atomic"
 	"time"
 
+	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafka"
 	"odradek/schemas"
 )
 
 // generateOptions are the flags of `generate`.
 type generateOptions struct {
-	topic       string
+	sensors.Options
 	partitions  int
 	replication int
-	sensors     int
-	rate        float64
-	records     int64
-	duration    time.Duration
 	seed        uint64
 	start       string
-	interval    time.Duration
 	faults      string
 	faultEvery  int64
-	dropout     string
 	labels      string
-	labelsTopic string
-	plant, unit string
 	http        string
-
-	headStart int64         // records made at full speed before the rate holds
-	made      *atomic.Int64 // how many records were sent, those left out included; nil: nobody asks
 }
-
-// The values of -dropout.
-const (
-	dropoutNull   = "null"
-	dropoutAbsent = "absent"
-)
 
 func (t terminal) generate(ctx context.Context, args []string) int {
 	fs := t.flags("generate", `Writes Avro sensor records (schemas/sensor_reading.avsc), keyed by sensor, with planted faults and their labels.
@@ -53,23 +36,23 @@ without a registry records are in Avro's single-object encoding.`,
   worker generate -topic sensors -sensors 10000 -records 50000000             # full speed
   worker generate -faults spike,stuck -fault-every 500 -duration 10m -rate 200`)
 	var o generateOptions
-	fs.StringVar(&o.topic, "topic", "sensors", "topic to write; created if missing")
+	fs.StringVar(&o.Topic, "topic", "sensors", "topic to write; created if missing")
 	fs.IntVar(&o.partitions, "partitions", 8, "partitions of a created topic")
 	fs.IntVar(&o.replication, "replication", -1, "replication factor of a created topic; -1 for the brokers' default")
-	fs.IntVar(&o.sensors, "sensors", 100, "number of sensors")
-	fs.Float64Var(&o.rate, "rate", 0, "records per second, all sensors together; 0 for full speed")
-	fs.Int64Var(&o.records, "records", 0, "records to write; 0 for no end")
-	fs.DurationVar(&o.duration, "duration", 0, "how long to write; 0 for no end")
+	fs.IntVar(&o.Sensors, "sensors", 100, "number of sensors")
+	fs.Float64Var(&o.Rate, "rate", 0, "records per second, all sensors together; 0 for full speed")
+	fs.Int64Var(&o.Records, "records", 0, "records to write; 0 for no end")
+	fs.DurationVar(&o.Duration, "duration", 0, "how long to write; 0 for no end")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the signals and faults")
 	fs.StringVar(&o.start, "start-time", "", "event time of the first step, RFC 3339; default: now with -rate, else 2026-01-01T00:00:00Z")
-	fs.DurationVar(&o.interval, "interval", 0, "event time from a sensor's step to the next; default: what -rate gives, else 1s")
+	fs.DurationVar(&o.Interval, "interval", 0, "event time from a sensor's step to the next; default: what -rate gives, else 1s")
 	fs.StringVar(&o.faults, "faults", "all", "kinds of faults to plant, of spike,level_shift,frequency,stuck,drift,dropout; or all, or none")
 	fs.Int64Var(&o.faultEvery, "fault-every", 1000, "steps of a sensor per fault, at least 100")
-	fs.StringVar(&o.dropout, "dropout", dropoutNull, "what a sensor sends that gives no value: null for records with a null value, absent for no records")
+	fs.StringVar(&o.Dropout, "dropout", sensors.DropoutNull, "what a sensor sends that gives no value: null for records with a null value, absent for no records")
 	fs.StringVar(&o.labels, "labels", "", "file for the labels, JSON lines; - for standard output")
-	fs.StringVar(&o.labelsTopic, "labels-topic", "", "topic for the labels, JSON, keyed by sensor")
-	fs.StringVar(&o.plant, "plant", "demo", "plant named in the records")
-	fs.StringVar(&o.unit, "unit", "mm/s", "unit named in the records")
+	fs.StringVar(&o.LabelsTopic, "labels-topic", "", "topic for the labels, JSON, keyed by sensor")
+	fs.StringVar(&o.Plant, "plant", "demo", "plant named in the records")
+	fs.StringVar(&o.Unit, "unit", "mm/s", "unit named in the records")
 	fs.StringVar(&o.http, "http", "", "address for /healthz, for containers: fails when nothing was written for 30s; empty for none")
 	if code, done := parse(fs, args); done {
 		return code
@@ -90,42 +73,42 @@ without a registry records are in Avro's single-object encoding.`,
 }
 
 // check fills what depends on other flags and makes the model.
-func (o *generateOptions) check() (*signalModel, error) {
+func (o *generateOptions) check() (*sensors.Model, error) {
 	var errs []error
-	faults, err := parseFaults(o.faults)
+	faults, err := sensors.ParseKinds(o.faults)
 	errs = append(errs, err)
 	bad := func(is bool, format string, args ...any) {
 		if is {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(topicFault(o.topic) != "", "-topic %q %s", o.topic, topicFault(o.topic))
-	bad(o.labelsTopic != "" && topicFault(o.labelsTopic) != "", "-labels-topic %q %s", o.labelsTopic, topicFault(o.labelsTopic))
-	bad(o.sensors < 1 || o.sensors > 10_000_000, "-sensors %d: use 1 to 10000000", o.sensors)
-	bad(!(o.rate >= 0) || math.IsInf(o.rate, 0), "-rate %v: use 0 for full speed, or more", o.rate)
-	bad(o.records < 0, "-records %d is negative", o.records)
-	bad(o.interval < 0, "-interval %v is negative", o.interval)
-	bad(o.faultEvery < minFaultEvery, "-fault-every %d: use at least %d", o.faultEvery, minFaultEvery)
-	bad(o.dropout != dropoutNull && o.dropout != dropoutAbsent && o.dropout != "", "-dropout %q: use null or absent", o.dropout)
-	if o.interval == 0 {
-		o.interval = time.Second
-		if o.rate > 0 {
-			o.interval = time.Duration(float64(o.sensors) / o.rate * float64(time.Second))
+	bad(topicFault(o.Topic) != "", "-topic %q %s", o.Topic, topicFault(o.Topic))
+	bad(o.LabelsTopic != "" && topicFault(o.LabelsTopic) != "", "-labels-topic %q %s", o.LabelsTopic, topicFault(o.LabelsTopic))
+	bad(o.Sensors < 1 || o.Sensors > 10_000_000, "-sensors %d: use 1 to 10000000", o.Sensors)
+	bad(!(o.Rate >= 0) || math.IsInf(o.Rate, 0), "-rate %v: use 0 for full speed, or more", o.Rate)
+	bad(o.Records < 0, "-records %d is negative", o.Records)
+	bad(o.Interval < 0, "-interval %v is negative", o.Interval)
+	bad(o.faultEvery < sensors.MinFaultEvery, "-fault-every %d: use at least %d", o.faultEvery, sensors.MinFaultEvery)
+	bad(o.Dropout != sensors.DropoutNull && o.Dropout != sensors.DropoutAbsent && o.Dropout != "", "-dropout %q: use null or absent", o.Dropout)
+	if o.Interval == 0 {
+		o.Interval = time.Second
+		if o.Rate > 0 {
+			o.Interval = time.Duration(float64(o.Sensors) / o.Rate * float64(time.Second))
 		}
 	}
 	if o.start == "" {
 		o.start = "2026-01-01T00:00:00Z"
-		if o.rate > 0 {
+		if o.Rate > 0 {
 			o.start = time.Now().UTC().Format(time.RFC3339Nano)
 		}
 	}
-	if _, err := time.Parse(time.RFC3339Nano, o.start); err != nil {
+	if o.Start, err = time.Parse(time.RFC3339Nano, o.start); err != nil {
 		errs = append(errs, fmt.Errorf("-start-time %q is not a time like 2026-01-31T08:00:00Z", o.start))
 	}
-	return &signalModel{seed: o.seed, faultEvery: o.faultEvery, faults: faults}, errors.Join(errs...)
+	return &sensors.Model{Seed: o.seed, FaultEvery: o.faultEvery, Faults: faults}, errors.Join(errs...)
 }
 
-func (t terminal) runGenerate(ctx context.Context, c *Config, o *generateOptions, m *signalModel) (err error) {
+func (t terminal) runGenerate(ctx context.Context, c *Config, o *generateOptions, m *sensors.Model) (err error) {
 	kc, err := c.KafkaConfig()
 	if err != nil {
 		return err
@@ -135,9 +118,9 @@ func (t terminal) runGenerate(ctx context.Context, c *Config, o *generateOptions
 		return err
 	}
 	defer client.Close()
-	topics := []string{o.topic}
-	if o.labelsTopic != "" {
-		topics = append(topics, o.labelsTopic)
+	topics := []string{o.Topic}
+	if o.LabelsTopic != "" {
+		topics = append(topics, o.LabelsTopic)
 	}
 	for _, topic := range topics {
 		if err := client.CreateTopic(ctx, topic, o.partitions, o.replication, nil); err != nil {
@@ -155,7 +138,7 @@ func (t terminal) runGenerate(ctx context.Context, c *Config, o *generateOptions
 	}
 	if reg != nil {
 		defer reg.Close()
-		if schemaID, err = reg.Register(ctx, schemas.Subject(o.topic), schemas.ReadingSchema); err != nil {
+		if schemaID, err = reg.Register(ctx, schemas.Subject(o.Topic), schemas.ReadingSchema); err != nil {
 			return err
 		}
 	}
@@ -163,21 +146,21 @@ func (t terminal) runGenerate(ctx context.Context, c *Config, o *generateOptions
 	if err != nil {
 		return err
 	}
-	g := newRecordSource(o, m, schemaID, infos[o.topic].Partitions)
-	g.labelPartitions = infos[o.labelsTopic].Partitions
+	g := sensors.NewSource(o.Options, m, schemaID, infos[o.Topic].Partitions)
+	g.LabelPartitions = infos[o.LabelsTopic].Partitions
 	if o.labels != "" {
 		w, err := openLabels(o.labels, t.out)
 		if err != nil {
 			return err
 		}
-		g.labelFile = bufio.NewWriter(w)
-		defer func() { err = errors.Join(err, g.labelFile.Flush(), w.Close()) }()
+		g.LabelFile = bufio.NewWriter(w)
+		defer func() { err = errors.Join(err, g.LabelFile.Flush(), w.Close()) }()
 	}
 	producer := client.NewProducer(kafka.ProducerConfig{})
 	if err := producer.Init(ctx); err != nil {
 		return err
 	}
-	p := newPulse(o.rate)
+	p := newPulse(o.Rate)
 	if o.http != "" {
 		stop, err := p.serve(o.http)
 		if err != nil {
@@ -186,9 +169,9 @@ func (t terminal) runGenerate(ctx context.Context, c *Config, o *generateOptions
 		defer stop()
 	}
 	begin := time.Now()
-	err = g.run(ctx, func() *kafka.Batches { return kafka.NewBatches(int(c.Output.MaxMessage), codec) }, p.watch(producer.Produce))
+	err = g.Run(ctx, func() *kafka.Batches { return kafka.NewBatches(int(c.Output.MaxMessage), codec) }, p.watch(producer.Produce))
 	took := time.Since(begin)
-	fmt.Fprintf(t.err, "%d records of %d sensors in %v (%.0f/s), %d faults\n", g.next, o.sensors, took.Round(time.Millisecond), float64(g.next)/took.Seconds(), g.labels)
+	fmt.Fprintf(t.err, "%d records of %d sensors in %v (%.0f/s), %d faults\n", g.Next, o.Sensors, took.Round(time.Millisecond), float64(g.Next)/took.Seconds(), g.Labels)
 	return err
 }
 

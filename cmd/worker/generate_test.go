@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
@@ -20,41 +20,6 @@ import (
 func console(environ ...string) (t terminal, out, err *bytes.Buffer) {
 	out, err = new(bytes.Buffer), new(bytes.Buffer)
 	return terminal{out, err, environ}, out, err
-}
-
-func testSource(t *testing.T, o generateOptions) *recordSource {
-	t.Helper()
-	if o.topic == "" {
-		o.topic, o.sensors, o.faults, o.faultEvery = "in", 7, "all", 200
-	}
-	m, err := o.check()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newRecordSource(&o, m, 3, 4)
-}
-
-// The records of a run are a function of the seed, to the byte; another seed
-// gives others.
-func TestGenerateIsDeterministic(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	of := func(seed uint64) []byte {
-		g := testSource(t, generateOptions{topic: "in", sensors: 7, faults: "all", faultEvery: 200, seed: seed, start: "2026-01-01T00:00:00Z"})
-		var all []byte
-		for i := range int64(20_000) {
-			_, v, _ := g.record(i)
-			all = append(all, v...)
-		}
-		return all
-	}
-	a := of(seed)
-	if !bytes.Equal(a, of(seed)) {
-		t.Error("one seed, two runs")
-	}
-	if bytes.Equal(a, of(seed+1)) {
-		t.Error("two seeds, one run")
-	}
 }
 
 func TestGenerateFlags(t *testing.T) {
@@ -85,11 +50,11 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 	topic := kafkatest.Unique("generated")
 	url := c.RegistryURL(t)
 	file := filepath.Join(t.TempDir(), "labels.jsonl")
-	const sensors, records, seed = 13, 26_003, 99
+	const count, records, seed = 13, 26_003, 99
 	term, _, errs := console("ODRADEK_KAFKA_BROKERS="+strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+url)
 	code := term.generate(context.Background(), strings.Fields(fmt.Sprintf(
 		"-topic %s -partitions 3 -replication 1 -sensors %d -records %d -seed %d -fault-every 300 -labels %s -labels-topic %s-labels -interval 250ms",
-		topic, sensors, records, seed, file, topic)))
+		topic, count, records, seed, file, topic)))
 	if code != exitOK {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -109,24 +74,24 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := &signalModel{seed: seed, faultEvery: 300}
-	model.faults, _ = parseFaults("all")
+	model := &sensors.Model{Seed: seed, FaultEvery: 300}
+	model.Faults, _ = sensors.ParseKinds("all")
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	seq := map[string]int64{}
 	where := map[string]int32{}
-	all := map[string]*sensor{}
+	all := map[string]*sensors.Sensor{}
 	want := map[string]int{} // labels
-	for i := range sensors {
-		s := model.sensor(i)
+	for i := range count {
+		s := model.Sensor(i)
 		name := fmt.Sprintf("sensor-%05d", i)
 		all[name] = &s
-		steps := int64(records / sensors)
-		if i < records%sensors {
+		steps := int64(records / count)
+		if i < records%count {
 			steps++
 		}
-		for _, f := range s.faultsUntil(steps) {
-			b, _ := json.Marshal(Label{name, f.kind.String(), f.from, f.to, begin.Add(time.Duration(f.from) * 250 * time.Millisecond),
-				begin.Add(time.Duration(f.to) * 250 * time.Millisecond), f.size})
+		for _, f := range s.FaultsUntil(steps) {
+			b, _ := json.Marshal(sensors.Label{Sensor: name, Fault: f.Kind.String(), FromSeq: f.From, ToSeq: f.To, From: begin.Add(time.Duration(f.From) * 250 * time.Millisecond),
+				To: begin.Add(time.Duration(f.To) * 250 * time.Millisecond), Size: f.Size})
 			want[string(b)]++
 		}
 	}
@@ -146,7 +111,7 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 		where[name] = rec.Partition
 		n := seq[name]
 		seq[name]++
-		v, ok := all[name].at(n)
+		v, ok := all[name].At(n)
 		if ok != (r.Values[0] == r.Values[0]) || ok && v != r.Values[0] {
 			t.Fatalf("%s step %d is %v, want %v %v", name, n, r.Values[0], v, ok)
 		}
@@ -154,7 +119,7 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 			t.Fatalf("%s step %d is at %d, want %d", name, n, r.Time, at)
 		}
 	}
-	if len(seq) != sensors {
+	if len(seq) != count {
 		t.Errorf("%d sensors", len(seq))
 	}
 	b, _ := os.ReadFile(file)
@@ -217,19 +182,4 @@ func TestGenerateAtARate(t *testing.T) {
 	if n != len(recs) {
 		t.Errorf("it says %d records, the topic has %d", n, len(recs))
 	}
-}
-
-func BenchmarkGenerate(b *testing.B) {
-	o := generateOptions{topic: "in", sensors: 1000, faults: "all", faultEvery: 1000}
-	m, err := o.check()
-	if err != nil {
-		b.Fatal(err)
-	}
-	g := newRecordSource(&o, m, 3, 4)
-	bytes := 0
-	for i := range b.N {
-		_, v, _ := g.record(int64(i))
-		bytes += len(v)
-	}
-	b.SetBytes(int64(bytes / b.N))
 }

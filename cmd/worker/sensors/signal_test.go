@@ -1,4 +1,4 @@
-package main
+package sensors
 
 import (
 	"math"
@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-func testModel(t *testing.T) *signalModel {
+func testModel(t *testing.T) *Model {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	all, _ := parseFaults("all")
-	return &signalModel{seed: seed, faultEvery: 800, faults: all}
+	all, _ := ParseKinds("all")
+	return &Model{Seed: seed, FaultEvery: 800, Faults: all}
 }
 
 // A step's reading is a function of seed, sensor and step: whatever is asked
@@ -18,10 +18,10 @@ func testModel(t *testing.T) *signalModel {
 func TestSignalIsAFunctionOfTheStep(t *testing.T) {
 	m := testModel(t)
 	for i := range 20 {
-		a, b := m.sensor(i), m.sensor(i)
+		a, b := m.Sensor(i), m.Sensor(i)
 		values := make([]float64, 5000)
 		for n := range values {
-			v, ok := a.at(int64(n))
+			v, ok := a.At(int64(n))
 			if !ok {
 				v = math.NaN()
 			}
@@ -29,16 +29,16 @@ func TestSignalIsAFunctionOfTheStep(t *testing.T) {
 		}
 		for range 5000 {
 			n := rand.IntN(len(values))
-			v, ok := b.at(int64(n))
+			v, ok := b.At(int64(n))
 			if ok != !math.IsNaN(values[n]) || ok && v != values[n] {
 				t.Fatalf("sensor %d step %d: %v %v, in order %v", i, n, v, ok, values[n])
 			}
 		}
 	}
-	a, b := m.sensor(1), m.sensor(2)
-	other := &signalModel{seed: m.seed + 1}
-	c := other.sensor(1)
-	if va, _ := a.at(7); func() bool { vb, _ := b.at(7); vc, _ := c.at(7); return va == vb || va == vc }() {
+	a, b := m.Sensor(1), m.Sensor(2)
+	other := &Model{Seed: m.Seed + 1}
+	c := other.Sensor(1)
+	if va, _ := a.At(7); func() bool { vb, _ := b.At(7); vc, _ := c.At(7); return va == vb || va == vc }() {
 		t.Error("sensors or seeds share their signal")
 	}
 }
@@ -47,22 +47,22 @@ func TestSignalIsAFunctionOfTheStep(t *testing.T) {
 // readings outside of labels are healthy.
 func TestFaultsAreWhatTheLabelsSay(t *testing.T) {
 	m := testModel(t)
-	healthy := &signalModel{seed: m.seed}
-	seen := map[faultKind]int{}
+	healthy := &Model{Seed: m.Seed}
+	seen := map[Kind]int{}
 	const end = 40_000
 	for i := range 40 {
-		s, h := m.sensor(i), healthy.sensor(i)
-		labels := s.faultsUntil(end)
+		s, h := m.Sensor(i), healthy.Sensor(i)
+		labels := s.FaultsUntil(end)
 		at := 0
 		for n := int64(0); n < end; n++ {
-			for at < len(labels) && labels[at].to < n {
+			for at < len(labels) && labels[at].To < n {
 				at++
 			}
-			if at < len(labels) && n >= labels[at].from {
+			if at < len(labels) && n >= labels[at].From {
 				continue
 			}
-			v, ok := s.at(n)
-			want, _ := h.at(n)
+			v, ok := s.At(n)
+			want, _ := h.At(n)
 			if !ok || v != want {
 				t.Fatalf("sensor %d step %d is not healthy and has no label", i, n)
 			}
@@ -71,64 +71,64 @@ func TestFaultsAreWhatTheLabelsSay(t *testing.T) {
 			}
 		}
 		for j, f := range labels {
-			seen[f.kind]++
-			if f.to < f.from || j > 0 && f.from <= labels[j-1].to+m.faultEvery/4 {
+			seen[f.Kind]++
+			if f.To < f.From || j > 0 && f.From <= labels[j-1].To+m.FaultEvery/4 {
 				t.Fatalf("sensor %d: fault %+v too near to the one before", i, f)
 			}
 			checkFault(t, &s, &h, f)
 		}
 	}
-	for k := range faultKinds {
+	for k := range Kinds {
 		if seen[k] < 100 {
 			t.Errorf("%d faults of kind %v", seen[k], k)
 		}
 	}
 }
 
-func checkFault(t *testing.T, s, h *sensor, f plantedFault) {
+func checkFault(t *testing.T, s, h *Sensor, f Fault) {
 	t.Helper()
-	length := float64(f.to - f.from + 1)
+	length := float64(f.To - f.From + 1)
 	var sum, shift float64
 	crossings := 0
 	last := 0.0
-	first, _ := s.at(f.from)
-	for n := f.from; n <= f.to; n++ {
-		v, ok := s.at(n)
-		base, _ := h.at(n)
-		if ok == (f.kind == dropout) {
-			t.Fatalf("%v: ok is %v", f.kind, ok)
+	first, _ := s.At(f.From)
+	for n := f.From; n <= f.To; n++ {
+		v, ok := s.At(n)
+		base, _ := h.At(n)
+		if ok == (f.Kind == Dropout) {
+			t.Fatalf("%v: ok is %v", f.Kind, ok)
 		}
 		sum += v
 		shift += v - base
-		if n > f.from && (v-s.level)*(last-s.level) < 0 {
+		if n > f.From && (v-s.level)*(last-s.level) < 0 {
 			crossings++
 		}
 		last = v
-		switch f.kind {
-		case stuck:
+		switch f.Kind {
+		case Stuck:
 			if v != first {
 				t.Fatalf("stuck, but %v follows %v", v, first)
 			}
-		case drift:
-			want := f.size * float64(n-f.from+1) / length
+		case Drift:
+			want := f.Size * float64(n-f.From+1) / length
 			if math.Abs(v-base-want) > 1e-9 {
-				t.Fatalf("drift at step %d is %v, want %v", n-f.from, v-base, want)
+				t.Fatalf("drift at step %d is %v, want %v", n-f.From, v-base, want)
 			}
 		}
 	}
 	shift /= length
-	switch f.kind {
-	case spike:
+	switch f.Kind {
+	case Spike:
 		if length != 1 || math.Abs(shift) < 3*s.amplitude-1e-9 {
 			t.Fatalf("spike of %v for %v steps, amplitude %v", shift, length, s.amplitude)
 		}
-	case levelShift:
-		if math.Abs(shift-f.size) > 1e-9 || math.Abs(shift) < 2*s.amplitude-1e-9 {
-			t.Fatalf("level shift of %v, label says %v", shift, f.size)
+	case LevelShift:
+		if math.Abs(shift-f.Size) > 1e-9 || math.Abs(shift) < 2*s.amplitude-1e-9 {
+			t.Fatalf("level shift of %v, label says %v", shift, f.Size)
 		}
-	case frequency:
+	case Frequency:
 		// Two zero crossings a period; noise adds some near the crossings.
-		want := 2 * length * f.size / s.period
+		want := 2 * length * f.Size / s.period
 		if float64(crossings) < want-2 {
 			t.Fatalf("%d crossings in %v steps, want about %v", crossings, length, want)
 		}
@@ -136,8 +136,8 @@ func checkFault(t *testing.T, s, h *sensor, f plantedFault) {
 }
 
 func TestNoiseIsWhatItSays(t *testing.T) {
-	m := &signalModel{seed: rand.Uint64()}
-	s := m.sensor(0)
+	m := &Model{Seed: rand.Uint64()}
+	s := m.Sensor(0)
 	var sum, sq float64
 	const n = 200_000
 	for i := range int64(n) {
@@ -146,28 +146,28 @@ func TestNoiseIsWhatItSays(t *testing.T) {
 		sq += v * v
 	}
 	if mean, sd := sum/n, math.Sqrt(sq/n); math.Abs(mean) > 0.02 || math.Abs(sd-1) > 0.02 {
-		t.Errorf("seed %d: mean %v, standard deviation %v", m.seed, mean, sd)
+		t.Errorf("seed %d: mean %v, standard deviation %v", m.Seed, mean, sd)
 	}
 }
 
 func TestParseFaults(t *testing.T) {
-	if k, err := parseFaults("spike, stuck"); err != nil || len(k) != 2 || k[1] != stuck {
+	if k, err := ParseKinds("spike, stuck"); err != nil || len(k) != 2 || k[1] != Stuck {
 		t.Errorf("%v %v", k, err)
 	}
-	if k, err := parseFaults("none"); err != nil || len(k) != 0 {
+	if k, err := ParseKinds("none"); err != nil || len(k) != 0 {
 		t.Errorf("%v %v", k, err)
 	}
-	if _, err := parseFaults("spike,explosion"); err == nil {
+	if _, err := ParseKinds("spike,explosion"); err == nil {
 		t.Error("no error")
 	}
 }
 
 func BenchmarkSignal(b *testing.B) {
-	m := &signalModel{seed: 1, faultEvery: 1000, faults: []faultKind{spike, levelShift, frequency, stuck, drift, dropout}}
-	s := m.sensor(1)
+	m := &Model{Seed: 1, FaultEvery: 1000, Faults: []Kind{Spike, LevelShift, Frequency, Stuck, Drift, Dropout}}
+	s := m.Sensor(1)
 	var sum float64
 	for i := range b.N {
-		v, _ := s.at(int64(i))
+		v, _ := s.At(int64(i))
 		sum += v
 	}
 	sink = sum

@@ -1,0 +1,271 @@
+package sensors
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/schemas"
+)
+
+// Label is one planted fault, as written to the labels.
+type Label struct {
+	Sensor  string    `json:"sensor"`
+	Fault   string    `json:"fault"`
+	FromSeq int64     `json:"from_seq"`
+	ToSeq   int64     `json:"to_seq"` // the last one of the fault
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`
+	Size    float64   `json:"size,omitempty"` // added to the value; of a frequency the factor
+}
+
+// Options say what a Source makes.
+type Options struct {
+	Topic       string        // for the readings
+	LabelsTopic string        // for the labels; empty: none
+	Sensors     int           // number of sensors
+	Rate        float64       // records a second, all sensors together; 0 for full speed
+	Records     int64         // records to make; 0 for no end
+	Duration    time.Duration // how long to make records; 0 for no end
+	Start       time.Time     // event time of the first step
+	Interval    time.Duration // event time from a sensor's step to the next
+	Dropout     string        // DropoutNull or DropoutAbsent
+	Plant, Unit string        // named in the records
+
+	HeadStart int64         // records made at full speed before Rate holds
+	Made      *atomic.Int64 // how many records were sent, those left out included; may be nil
+}
+
+// What a sensor sends that gives no value.
+const (
+	DropoutNull   = "null"   // records with a null value
+	DropoutAbsent = "absent" // no records
+)
+
+// Source turns steps into records. The records of a run are a function of the
+// options and the model; how they fall into batches is not.
+type Source struct {
+	LabelFile       *bufio.Writer // for the labels; nil: none
+	LabelPartitions int           // of the topic for the labels; 0: none
+	Labels          int64         // written
+	Next            int64         // records made
+
+	o       Options
+	sensors []Sensor
+	names   [][]byte
+	target  []int32 // partition of each sensor
+	parts   int
+	enc     *schemas.ReadingEncoder
+	value   []byte
+}
+
+// round is what is sent together.
+type round struct {
+	readings, labels []*kafka.Batches
+	next             int64 // records made with it
+}
+
+// NewSource makes a source for a topic with that number of partitions. With a
+// schemaID below 0, values are in Avro's single-object encoding.
+func NewSource(o Options, m *Model, schemaID int32, partitions int) *Source {
+	g := &Source{
+		o: o, enc: schemas.NewReadingEncoder(schemaID, o.Plant, o.Unit), parts: partitions,
+		sensors: make([]Sensor, o.Sensors), names: make([][]byte, o.Sensors), target: make([]int32, o.Sensors),
+	}
+	for i := range g.sensors {
+		g.sensors[i] = m.Sensor(i)
+		g.names[i] = []byte(Name(i))
+		g.target[i] = kafka.Partition(g.names[i], partitions)
+	}
+	return g
+}
+
+// Name is the name of sensor i, the key of its records.
+func Name(i int) string { return fmt.Sprintf("sensor-%05d", i) }
+
+// at is the event time of a step.
+func (g *Source) at(step int64) time.Time {
+	return g.o.Start.Add(time.Duration(step) * g.o.Interval)
+}
+
+// record encodes record i: sensor i mod n, step i div n. The value is valid until
+// the next call. ok is false where the sensor says nothing: its value is null.
+func (g *Source) record(i int64) (sensor int, value []byte, ok bool) {
+	n := int64(len(g.sensors))
+	sensor, step := int(i%n), i/n
+	v, ok := g.sensors[sensor].At(step)
+	if !ok {
+		v = math.NaN()
+	}
+	us := g.o.Start.UnixMicro() + step*g.o.Interval.Nanoseconds()/1000
+	g.value = g.enc.Append(g.value[:0], g.names[sensor], us, v, step)
+	return sensor, g.value, ok
+}
+
+// fill appends n more records to r, and the labels of the faults that end in
+// them.
+func (g *Source) fill(r *round, n, kafkaTime int64) error {
+	for range n {
+		sensor, value, ok := g.record(g.Next)
+		if ok || g.o.Dropout != DropoutAbsent {
+			if err := r.readings[g.target[sensor]].Append(kafkaTime, g.names[sensor], value, nil); err != nil {
+				return fmt.Errorf("generate: %w", err)
+			}
+		}
+		s := &g.sensors[sensor]
+		if step := g.Next / int64(len(g.sensors)); s.slot > 0 && step == s.fault.To && !s.fault.none {
+			if err := g.label(r, sensor, s.fault); err != nil {
+				return err
+			}
+		}
+		g.Next++
+	}
+	r.next = g.Next
+	return nil
+}
+
+// finish writes the labels of the faults that have begun and not ended.
+func (g *Source) finish(r *round) error {
+	n := int64(len(g.sensors))
+	for i := range min(n, g.Next) {
+		s := &g.sensors[i]
+		last := (g.Next - 1 - i) / n // the last step that was made
+		if f := s.fault; s.slot > 0 && !f.none && f.From <= last && last < f.To {
+			f.To = last
+			if err := g.label(r, int(i), f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (g *Source) label(r *round, sensor int, f Fault) error {
+	g.Labels++
+	if g.LabelFile == nil && g.LabelPartitions == 0 {
+		return nil
+	}
+	b, err := json.Marshal(Label{string(g.names[sensor]), f.Kind.String(), f.From, f.To, g.at(f.From), g.at(f.To), f.Size})
+	if err != nil {
+		return err
+	}
+	if g.LabelPartitions > 0 {
+		p := kafka.Partition(g.names[sensor], g.LabelPartitions)
+		if err := r.labels[p].Append(time.Now().UnixMilli(), g.names[sensor], b, nil); err != nil {
+			return fmt.Errorf("generate: label: %w", err)
+		}
+	}
+	if g.LabelFile != nil {
+		if _, err := g.LabelFile.Write(append(b, '\n')); err != nil {
+			return fmt.Errorf("generate: label: %w", err)
+		}
+	}
+	return nil
+}
+
+const (
+	roundRecords = 1 << 17              // most records of a round
+	tick         = 5 * time.Millisecond // between rounds at a rate
+)
+
+// Run makes records until the options or ctx end it, and sends everything that
+// it has made. A round is filled while the one before it is sent. batches makes an
+// empty buffer for one partition.
+func (g *Source) Run(ctx context.Context, batches func() *kafka.Batches, send func(context.Context, map[kafka.TP]*kafka.Batches) error) error {
+	list := func(n int) []*kafka.Batches {
+		l := make([]*kafka.Batches, n)
+		for i := range l {
+			l[i] = batches()
+		}
+		return l
+	}
+	free, full := make(chan *round, 2), make(chan *round)
+	for range cap(free) {
+		free <- &round{readings: list(g.parts), labels: list(g.LabelPartitions)}
+	}
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	sent := make(chan error, 1)
+	go func() {
+		var failed error
+		for r := range full {
+			if failed == nil {
+				if failed = send(work, g.collect(r)); failed != nil {
+					cancel() // ends the loop below
+				} else if g.o.Made != nil {
+					g.o.Made.Store(r.next)
+				}
+			}
+			for _, b := range append(r.readings, r.labels...) {
+				b.Reset()
+			}
+			free <- r
+		}
+		sent <- failed
+	}()
+
+	var err error
+	begin := time.Now()
+	for err == nil {
+		n := g.due(time.Since(begin))
+		if n < 0 || ctx.Err() != nil || work.Err() != nil {
+			r := <-free
+			err = g.finish(r)
+			full <- r
+			break
+		}
+		if n == 0 {
+			select {
+			case <-time.After(tick):
+			case <-ctx.Done():
+			case <-work.Done():
+			}
+			continue
+		}
+		r := <-free
+		err = g.fill(r, n, time.Now().UnixMilli())
+		full <- r
+	}
+	close(full)
+	return errors.Join(err, <-sent)
+}
+
+// due is how many records to make after elapsed; below 0 where it is the end.
+func (g *Source) due(elapsed time.Duration) int64 {
+	n := int64(roundRecords)
+	if g.o.Rate > 0 {
+		n = min(n, g.o.HeadStart+int64(elapsed.Seconds()*g.o.Rate)-g.Next)
+	}
+	if g.o.Records > 0 {
+		left := g.o.Records - g.Next
+		if left == 0 {
+			return -1
+		}
+		n = min(n, left)
+	}
+	if g.o.Duration > 0 && elapsed >= g.o.Duration {
+		return -1
+	}
+	return max(n, 0)
+}
+
+// collect lists what a round has to send.
+func (g *Source) collect(r *round) map[kafka.TP]*kafka.Batches {
+	out := make(map[kafka.TP]*kafka.Batches, len(r.readings)+len(r.labels))
+	put := func(topic string, list []*kafka.Batches) {
+		for i, b := range list {
+			if b.Count() > 0 {
+				out[kafka.TP{Topic: topic, Partition: int32(i)}] = b
+			}
+		}
+	}
+	put(g.o.Topic, r.readings)
+	put(g.o.LabelsTopic, r.labels)
+	return out
+}
