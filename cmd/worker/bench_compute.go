@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -143,11 +142,7 @@ const (
 var ikasstProgram string
 
 func (b *bench) ikasst(ctx context.Context) ([]benchRow, error) {
-	op, ok := ops["ikasst"]
-	if !ok {
-		return nil, errors.New("this build has no ikasst")
-	}
-	det, err := op.build(sstWindow, &ikasstParams{Rank: sstRank, PowerSteps: sstSteps, Epsilon: 1e-5})
+	det, err := detectors.NewIKASST(detectors.IKASSTParams{Window: sstWindow, Rank: sstRank, PowerSteps: sstSteps, Epsilon: 1e-5})
 	if err != nil {
 		return nil, err
 	}

@@ -5,40 +5,17 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
 )
 
-// changelogPrefix is the prefix of a group's changelogs if none is set. With a
-// single '-' between the two, plant and eu-in would have the changelog of plant-eu
-// and in. Behind a name with a '-' it is doubled: the name stays below the prefix
-// <group>- that permissions are given for.
-func changelogPrefix(group string) string {
-	if strings.Contains(group, "-") {
-		return group + "-"
-	}
-	return group
-}
-
-// changelogName is the changelog of a topic below a prefix.
-func changelogName(prefix, topic string) string { return prefix + "-" + topic + "-changelog" }
-
-// ChangelogTopic is the name of an input topic's changelog.
-func (c *Config) ChangelogTopic(topic string) string {
-	if name, ok := c.changelogs[topic]; ok {
-		return name
-	}
-	return changelogName(c.Output.ChangelogPrefix, topic)
-}
-
 // keepChangelogs makes a group go on with changelogs that have the name of a
 // version before, which did not double the '-' (changelogPrefix). One of another
 // group may have that name as well: the group's own is the one of a topic that it
 // has committed with state, or whose owner record names it.
-func (c *Config) keepChangelogs(ctx context.Context, client *kafka.Client, log *slog.Logger) error {
+func keepChangelogs(ctx context.Context, c *Config, client *kafka.Client, log *slog.Logger) error {
 	group := c.Group.Group
 	if group == "" || c.Output.ChangelogPrefix != changelogPrefix(group) || c.Output.ChangelogPrefix == group {
 		return nil
@@ -65,10 +42,7 @@ func (c *Config) keepChangelogs(ctx context.Context, client *kafka.Client, log *
 			continue
 		}
 		log.Info("the changelog keeps its name", "topic", topic, "changelog", before)
-		if c.changelogs == nil {
-			c.changelogs = map[string]string{}
-		}
-		c.changelogs[topic] = before
+		c.KeepChangelog(topic, before)
 	}
 	return nil
 }

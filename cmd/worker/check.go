@@ -147,13 +147,8 @@ func checkOffline(r *report, environ []string) *Config {
 		r.wrong(f.Name, f.Problem, f.Fix)
 	}
 	if len(faults) == 0 {
-		given := 0
-		for _, s := range c.settings {
-			if s.source != "default" {
-				given++
-			}
-		}
-		r.ok("configuration", "%d settings, %d of them given", len(c.settings), given)
+		all, given := c.Count()
+		r.ok("configuration", "%d settings, %d of them given", all, given)
 		checkExecutor(r, c)
 	}
 	if k := &c.Kafka; k.SASLMechanism == "PLAIN" && !k.TLS {
@@ -163,7 +158,7 @@ func checkOffline(r *report, environ []string) *Config {
 		r.warn(prefix+"KAFKA_TLS_INSECURE", "the brokers' certificates are not verified", "for tests only")
 	}
 	for _, u := range c.Registry.URLs {
-		if strings.HasPrefix(u, "http://") && (c.Registry.Password.value != "" || c.Registry.Token.value != "" || strings.Contains(u, "@")) {
+		if strings.HasPrefix(u, "http://") && (c.Registry.Password.Reveal() != "" || c.Registry.Token.Reveal() != "" || strings.Contains(u, "@")) {
 			r.warn(prefix+"SCHEMA_REGISTRY_URL", "credentials go over http, readable", "use https")
 		}
 	}

@@ -160,7 +160,7 @@ func secured(c *Config) string {
 // may reports on one permission.
 func (e *examination) may(what, why string, ops kafka.Operations, need ...kafka.Operation) {
 	if missing := lacking(ops, need...); missing != "" {
-		e.r.fault(what, why+" is not permitted", "allow "+missing+" to "+e.c.principal())
+		e.r.fault(what, why+" is not permitted", "allow "+missing+" to "+principal(e.c))
 	}
 }
 
@@ -198,7 +198,7 @@ func (e *examination) group(ctx context.Context) {
 			e.r.unasked("transactional id "+id, err)
 		case ops.Known && !ops.Has(kafka.OpDescribe):
 			e.r.fault("transactional id "+id, "transactions are not permitted",
-				fmt.Sprintf("allow Describe and Write on transactional ids that begin with %q to %s, or set %sGUARANTEE=at_least_once", e.c.Group.Group+"-", e.c.principal(), prefix))
+				fmt.Sprintf("allow Describe and Write on transactional ids that begin with %q to %s, or set %sGUARANTEE=at_least_once", e.c.Group.Group+"-", principal(e.c), prefix))
 		}
 	}
 	if len(e.r.findings) == before {
@@ -211,7 +211,7 @@ func (e *examination) topics(ctx context.Context) {
 	if len(e.c.Group.Topics) == 0 {
 		return
 	}
-	inputs, faults, err := e.c.inputTopics(ctx, e.client)
+	inputs, faults, err := inputTopics(ctx, e.c, e.client)
 	if err != nil {
 		e.r.broken(prefix+"TOPICS", err, "")
 		return
@@ -222,7 +222,7 @@ func (e *examination) topics(ctx context.Context) {
 		name, what := info.Name, "topic "+info.Name
 		before := len(e.r.findings)
 		if missing := lacking(info.Operations, kafka.OpRead, kafka.OpDescribe); missing != "" { // its partitions are quarantined
-			e.r.wrong(what, "reading it is not permitted", "allow "+missing+" to "+e.c.principal())
+			e.r.wrong(what, "reading it is not permitted", "allow "+missing+" to "+principal(e.c))
 		}
 		if info.Leaderless > 0 {
 			e.r.wrong(what, fmt.Sprintf("%d of %d partitions have no leader", info.Leaderless, info.Partitions), "see to the brokers")
@@ -239,7 +239,7 @@ func (e *examination) topics(ctx context.Context) {
 func (e *examination) retention(ctx context.Context, topic string) string {
 	conf, err := e.client.TopicConfig(ctx, topic)
 	if err != nil {
-		e.r.warn("topic "+topic, "its configuration cannot be read, so its retention is not known: "+err.Error(), "allow DescribeConfigs to "+e.c.principal())
+		e.r.warn("topic "+topic, "its configuration cannot be read, so its retention is not known: "+err.Error(), "allow DescribeConfigs to "+principal(e.c))
 		return ""
 	}
 	if strings.Contains(conf["cleanup.policy"], "compact") {
@@ -268,11 +268,11 @@ func (e *examination) retention(ctx context.Context, topic string) string {
 // outputs checks the topics that the worker writes, and that those that are missing
 // can be made.
 func (e *examination) outputs(ctx context.Context) {
-	if err := e.c.keepChangelogs(ctx, e.client, slog.New(slog.DiscardHandler)); err != nil {
+	if err := keepChangelogs(ctx, e.c, e.client, slog.New(slog.DiscardHandler)); err != nil {
 		e.r.broken("changelogs", err, "")
 		return
 	}
-	plans, err := e.c.topicPlans(ctx, e.client, e.inputs)
+	plans, err := topicPlans(ctx, e.c, e.client, e.inputs)
 	if err != nil {
 		e.r.broken("output topics", err, "")
 		return
@@ -284,7 +284,7 @@ func (e *examination) outputs(ctx context.Context) {
 		before := len(e.r.findings)
 		switch {
 		case !info.Authorized:
-			e.r.fault(what, "may not be described", "allow Describe and Write to "+e.c.principal())
+			e.r.fault(what, "may not be described", "allow Describe and Write to "+principal(e.c))
 			continue
 		case !info.Exists && !e.c.Output.CreateTopics:
 			// Someone may be about to make it.

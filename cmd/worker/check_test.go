@@ -230,3 +230,11 @@ func TestCheckPermissions(t *testing.T) {
 		t.Log("\n" + out)
 	}
 }
+
+func names(faults []Fault) []string {
+	var out []string
+	for _, f := range faults {
+		out = append(out, strings.TrimPrefix(f.Name, prefix))
+	}
+	return out
+}

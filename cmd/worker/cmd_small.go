@@ -8,27 +8,8 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 )
-
-// faultsOf keeps the faults of settings that begin with one of names; all
-// without names.
-func faultsOf(faults []Fault, names []string) []Fault {
-	if len(names) == 0 {
-		return faults
-	}
-	var kept []Fault
-	for _, f := range faults {
-		for _, n := range names {
-			if strings.HasPrefix(f.Name, prefix+n) {
-				kept = append(kept, f)
-				break
-			}
-		}
-	}
-	return kept
-}
 
 func (t terminal) config(_ context.Context, args []string) int {
 	fs := t.flags("config", "Prints the effective configuration with where each value comes from. Secrets are hidden.",

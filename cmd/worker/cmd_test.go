@@ -18,6 +18,13 @@ import (
 	"odradek/processor"
 )
 
+// minimal is the least environment that is without fault.
+func minimal(more ...string) []string {
+	return append([]string{
+		"ODRADEK_GROUP=g", "ODRADEK_TOPICS=a,b", "ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081", "PATH=/bin",
+	}, more...)
+}
+
 func TestDispatch(t *testing.T) {
 	var ran []string
 	cmds := []command{{"run", "runs", func(_ context.Context, args []string) int { ran = args; return 7 }}, {"check", "checks", nil}}

@@ -420,3 +420,21 @@ func unjoin(err error) []error {
 	}
 	return []error{err}
 }
+
+// faultsOf keeps the faults of settings that begin with one of names; all
+// without names.
+func faultsOf(faults []Fault, names []string) []Fault {
+	if len(names) == 0 {
+		return faults
+	}
+	var kept []Fault
+	for _, f := range faults {
+		for _, n := range names {
+			if strings.HasPrefix(f.Name, prefix+n) {
+				kept = append(kept, f)
+				break
+			}
+		}
+	}
+	return kept
+}

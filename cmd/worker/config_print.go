@@ -38,3 +38,26 @@ func (c *Config) PrintEnv() string {
 	}
 	return b.String()
 }
+
+// Changed is the settings of a detector that are not the default, as NAME=value without
+// the detector's prefix.
+func (c *Config) Changed(d *DetectorSettings) string {
+	var parts []string
+	short := detectorPrefix(d.Name)
+	for _, s := range c.settings {
+		if name, ok := strings.CutPrefix(s.name, short); ok && s.source != "default" {
+			parts = append(parts, name+"="+formatValue(s.field))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// Count is the number of settings, and how many of them are given by environment or file.
+func (c *Config) Count() (all, given int) {
+	for _, s := range c.settings {
+		if s.source != "default" {
+			given++
+		}
+	}
+	return len(c.settings), given
+}

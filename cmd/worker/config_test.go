@@ -19,21 +19,6 @@ import (
 	"odradek/processor/keystate"
 )
 
-// minimal is the least environment that is without fault.
-func minimal(more ...string) []string {
-	return append([]string{
-		"ODRADEK_GROUP=g", "ODRADEK_TOPICS=a,b", "ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081", "PATH=/bin",
-	}, more...)
-}
-
-func names(faults []Fault) []string {
-	var out []string
-	for _, f := range faults {
-		out = append(out, strings.TrimPrefix(f.Name, prefix))
-	}
-	return out
-}
-
 func TestDefaults(t *testing.T) {
 	c, faults, warnings := ParseConfig(minimal())
 	if len(faults)+len(warnings) != 0 {

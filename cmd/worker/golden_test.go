@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math"
@@ -43,6 +44,8 @@ const (
 	goldenSteps = 40
 	goldenStep  = 30 // records of a step
 )
+
+var update = flag.Bool("update", false, "write testdata/golden.txt anew")
 
 func TestGoldenLedger(t *testing.T) {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
@@ -171,7 +174,7 @@ func goldenRun(t *testing.T) goldenLedger {
 				settings = append(settings, "MIN_POINTS=12")
 			}
 			for _, s := range settings {
-				env = append(env, "DETECTOR_"+envName(d)+"_"+s)
+				env = append(env, "DETECTOR_"+strings.ToUpper(d)+"_"+s)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // topics, and one that may not be described, of which nothing else is known. A topic
 // that has no leader yet, or that some brokers know and others do not, is an error that
 // may pass.
-func (c *Config) inputTopics(ctx context.Context, client *kafka.Client) (found []kafka.TopicInfo, faults []finding, err error) {
+func inputTopics(ctx context.Context, c *Config, client *kafka.Client) (found []kafka.TopicInfo, faults []finding, err error) {
 	infos, err := client.Topics(ctx, c.Group.Topics...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up the input topics (%sTOPICS): %w", prefix, err)
@@ -24,10 +24,10 @@ func (c *Config) inputTopics(ctx context.Context, client *kafka.Client) (found [
 		}
 		switch {
 		case !info.Authorized:
-			faults = append(faults, finding{Level: levelFault, What: "topic " + name, Detail: "may not be described", Fix: "allow Describe and Read to " + c.principal()})
+			faults = append(faults, finding{Level: levelFault, What: "topic " + name, Detail: "may not be described", Fix: "allow Describe and Read to " + principal(c)})
 		case !info.Exists:
 			fix := "create it (worker setup -input-partitions N does), or correct " + prefix + "TOPICS"
-			if near := c.nearTopic(ctx, client, name); near != "" {
+			if near := nearTopic(ctx, client, name); near != "" {
 				fix += ": did you mean " + near + "?"
 			}
 			faults = append(faults, finding{Level: levelFault, What: "topic " + name, Detail: "does not exist", Fix: fix})
@@ -40,7 +40,7 @@ func (c *Config) inputTopics(ctx context.Context, client *kafka.Client) (found [
 
 // nearTopic is the topic whose name is nearest to that of a missing one; empty if
 // none is near.
-func (c *Config) nearTopic(ctx context.Context, client *kafka.Client, missing string) string {
+func nearTopic(ctx context.Context, client *kafka.Client, missing string) string {
 	all, err := client.Topics(ctx)
 	if err != nil {
 		return ""
@@ -59,7 +59,7 @@ func (c *Config) nearTopic(ctx context.Context, client *kafka.Client, missing st
 }
 
 // principal is who the brokers have to give a permission to.
-func (c *Config) principal() string {
+func principal(c *Config) string {
 	if c.Kafka.Username != "" {
 		return "User:" + c.Kafka.Username
 	}

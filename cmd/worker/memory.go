@@ -1,66 +1,6 @@
 package main
 
-import (
-	"math"
-	"os"
-	"path"
-	"runtime/debug"
-	"strconv"
-	"strings"
-	"sync"
-)
-
-// memoryLimit is how much memory the process may use: the least limit of its
-// cgroup and those above it, or the machine's memory; 0 where neither is known.
-var memoryLimit = sync.OnceValue(func() int64 {
-	return memoryLimitIn(func(file string) string {
-		b, _ := os.ReadFile(file)
-		return string(b)
-	})
-})
-
-// memoryLimitIn is memoryLimit by the files that read returns, which are empty
-// where there are none.
-func memoryLimitIn(read func(file string) string) int64 {
-	limit := int64(math.MaxInt64)
-	least := func(text string) {
-		// "max" in version 2, and a number near the largest in version 1, are none.
-		if n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64); err == nil && n > 0 {
-			limit = min(limit, n)
-		}
-	}
-	for _, line := range strings.Split(read("/proc/self/cgroup"), "\n") {
-		p := strings.SplitN(line, ":", 3)
-		if len(p) < 3 {
-			continue
-		}
-		root, file := "/sys/fs/cgroup", "memory.max"
-		if p[0] != "0" || p[1] != "" {
-			if !strings.Contains(","+p[1]+",", ",memory,") {
-				continue
-			}
-			root, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
-		}
-		// In a container the path is as the host sees it, and the limit at the root.
-		for dir := path.Clean("/" + p[2]); ; dir = path.Dir(dir) {
-			least(read(path.Join(root, dir, file)))
-			if dir == "/" {
-				break
-			}
-		}
-	}
-	for _, line := range strings.Split(read("/proc/meminfo"), "\n") {
-		if kib, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			if n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(kib), "kB")), 10, 64); err == nil {
-				limit = min(limit, n<<10)
-			}
-		}
-	}
-	if limit == math.MaxInt64 {
-		return 0
-	}
-	return limit
-}
+import "runtime/debug"
 
 // limitHeap makes the garbage collector work harder before the process is killed
 // for its memory, unless GOMEMLIMIT says where.

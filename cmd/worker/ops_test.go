@@ -38,7 +38,7 @@ func TestEveryOp(t *testing.T) {
 			d := name + stride
 			names = append(names, d)
 			for _, s := range append(strings.Fields(settings), "OP="+name, "STRIDE="+stride) {
-				env = append(env, "DETECTOR_"+envName(d)+"_"+s)
+				env = append(env, "DETECTOR_"+strings.ToUpper(d)+"_"+s)
 			}
 		}
 	}

@@ -221,20 +221,20 @@ func policyOf(s string) processor.Policy {
 // createTopics makes what is missing of the output topics and changelogs, if
 // that is allowed. Input topics are never made.
 func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slog.Logger) error {
-	inputs, faults, err := c.inputTopics(ctx, client)
+	inputs, faults, err := inputTopics(ctx, c, client)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	if len(faults) > 0 {
 		return permanent(&startError{faults})
 	}
-	if err := c.keepChangelogs(ctx, client, log); err != nil {
+	if err := keepChangelogs(ctx, c, client, log); err != nil {
 		return err
 	}
 	if !c.Output.CreateTopics {
 		return nil
 	}
-	plans, err := c.topicPlans(ctx, client, inputs)
+	plans, err := topicPlans(ctx, c, client, inputs)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -265,7 +265,7 @@ type topicPlan struct {
 }
 
 // topicPlans lists the topics that the worker writes.
-func (c *Config) topicPlans(ctx context.Context, client *kafka.Client, inputs []kafka.TopicInfo) ([]topicPlan, error) {
+func topicPlans(ctx context.Context, c *Config, client *kafka.Client, inputs []kafka.TopicInfo) ([]topicPlan, error) {
 	partitions := c.Output.Partitions
 	if partitions == 0 {
 		for _, in := range inputs {

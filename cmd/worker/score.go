@@ -160,7 +160,7 @@ func (t terminal) scoreSet(ctx context.Context, name, format string, set []quali
 			tallies = make([]scoreTally, len(c.Detectors))
 			for d := range tallies {
 				det := &c.Detectors[d]
-				tallies[d].line = scoreLine{Set: name, Format: format, Detector: det.Name, Settings: describe(c, det)}
+				tallies[d].line = scoreLine{Set: name, Format: format, Detector: det.Name, Settings: c.Changed(det)}
 				if format != quality.TCPDFormat {
 					tallies[d].line.Rates = ratesOf(det)
 				}

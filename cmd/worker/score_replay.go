@@ -133,15 +133,3 @@ type configError struct{ faults []Fault }
 func (e *configError) Error() string {
 	return fmt.Sprintf("the configuration has %d fault(s)", len(e.faults))
 }
-
-// describe is a detector's settings that are not the default, for the report.
-func describe(c *Config, d *DetectorSettings) string {
-	var parts []string
-	short := detectorPrefix(d.Name)
-	for _, s := range c.settings {
-		if name, ok := strings.CutPrefix(s.name, short); ok && s.source != "default" {
-			parts = append(parts, name+"="+formatValue(s.field))
-		}
-	}
-	return strings.Join(parts, " ")
-}

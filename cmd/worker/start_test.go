@@ -98,7 +98,7 @@ func TestUnsettledInputTopic(t *testing.T) {
 				return res, nil, true
 			})
 			for range 20 { // some are answered by the broker that knows it
-				found, faults, err := cfg.inputTopics(t.Context(), client)
+				found, faults, err := inputTopics(t.Context(), cfg, client)
 				if len(faults) > 0 {
 					t.Fatalf("faults %v", faults)
 				}

@@ -180,7 +180,7 @@ func (s *stateTool) find(ctx context.Context) error {
 		}
 		topics = []string{s.o.topic}
 	}
-	if err := s.c.keepChangelogs(ctx, s.client, slog.New(slog.DiscardHandler)); err != nil {
+	if err := keepChangelogs(ctx, s.c, s.client, slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	all := slices.Clone(topics)

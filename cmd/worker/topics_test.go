@@ -44,7 +44,7 @@ func TestTopicsForInput(t *testing.T) {
 			t.Errorf("%s: max.message.bytes %s, %d partitions", name, conf["max.message.bytes"], infos[name].Partitions)
 		}
 	}
-	inputs, missing, err := cfg.inputTopics(ctx, client)
+	inputs, missing, err := inputTopics(ctx, cfg, client)
 	if err != nil || len(missing) > 0 {
 		t.Fatal(missing, err)
 	}

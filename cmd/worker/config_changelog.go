@@ -1,0 +1,34 @@
+package main
+
+import "strings"
+
+// changelogPrefix is the prefix of a group's changelogs if none is set. With a
+// single '-' between the two, plant and eu-in would have the changelog of plant-eu
+// and in. Behind a name with a '-' it is doubled: the name stays below the prefix
+// <group>- that permissions are given for.
+func changelogPrefix(group string) string {
+	if strings.Contains(group, "-") {
+		return group + "-"
+	}
+	return group
+}
+
+// changelogName is the changelog of a topic below a prefix.
+func changelogName(prefix, topic string) string { return prefix + "-" + topic + "-changelog" }
+
+// ChangelogTopic is the name of an input topic's changelog.
+func (c *Config) ChangelogTopic(topic string) string {
+	if name, ok := c.changelogs[topic]; ok {
+		return name
+	}
+	return changelogName(c.Output.ChangelogPrefix, topic)
+}
+
+// KeepChangelog makes ChangelogTopic return changelog for an input topic: one that keeps
+// the name that a version before has given it.
+func (c *Config) KeepChangelog(topic, changelog string) {
+	if c.changelogs == nil {
+		c.changelogs = map[string]string{}
+	}
+	c.changelogs[topic] = changelog
+}
