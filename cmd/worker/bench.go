@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -89,7 +90,7 @@ func (l *settingList) String() string { return strings.Join(*l, " ") }
 
 func (l *settingList) Set(s string) error {
 	name, _, ok := strings.Cut(s, "=")
-	if !ok || !strings.HasPrefix(name, prefix) {
+	if !ok || !strings.HasPrefix(name, config.Prefix) {
 		return errors.New("write it as ODRADEK_NAME=value")
 	}
 	*l = append(*l, s)
@@ -174,7 +175,7 @@ func benchNames(fs *flag.FlagSet, args []string) (wanted []string, code int, don
 			break
 		}
 		if !known[args[0]] {
-			near, _ := nearest(args[0], known)
+			near, _ := config.Nearest(args[0], known)
 			fmt.Fprintf(fs.Output(), "worker bench: no benchmark %q; did you mean %s? worker bench -h lists them\n", args[0], near)
 			return nil, exitUsage, true
 		}

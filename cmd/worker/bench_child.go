@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"odradek/cmd/worker/config"
 )
 
 // benchProcess is a process under measurement.
@@ -115,11 +117,11 @@ type workerProcess struct {
 func (b *bench) workerEnv(in *benchInput, group string, settings ...string) []string {
 	env := make([]string, 0, 64)
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, prefix) || strings.HasPrefix(e, prefix+"TEST_") {
+		if !strings.HasPrefix(e, config.Prefix) || strings.HasPrefix(e, config.Prefix+"TEST_") {
 			env = append(env, e)
 		}
 	}
-	set := func(name, value string) { env = append(env, prefix+name+"="+value) }
+	set := func(name, value string) { env = append(env, config.Prefix+name+"="+value) }
 	set("KAFKA_BROKERS", strings.Join(b.cluster.Brokers, ","))
 	set("SCHEMA_REGISTRY_URL", b.registry.URL)
 	set("GROUP", group)
@@ -152,12 +154,12 @@ func (b *bench) startWorker(ctx context.Context, in *benchInput, group string, s
 	if err != nil {
 		return nil, err
 	}
-	w := &workerProcess{addr: ports[0], pprof: ports[1], group: group, scores: group + "-scores", changelog: changelogName(changelogPrefix(group), in.topic),
+	w := &workerProcess{addr: ports[0], pprof: ports[1], group: group, scores: group + "-scores", changelog: config.ChangelogName(config.ChangelogPrefix(group), in.topic),
 		http: &http.Client{Timeout: 30 * time.Second}}
 	env := b.workerEnv(in, group, settings...)
-	env = append(env, prefix+"HTTP_ADDR="+w.addr)
+	env = append(env, config.Prefix+"HTTP_ADDR="+w.addr)
 	if b.o.profile != "" {
-		env = append(env, prefix+"PPROF_ADDR="+w.pprof)
+		env = append(env, config.Prefix+"PPROF_ADDR="+w.pprof)
 	}
 	if w.benchProcess, err = b.spawn("worker", env, nil, self, "run"); err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"odradek/cmd/worker/config"
 )
 
 // eventsRecords is the input of events: LOF takes microseconds a score.
@@ -20,7 +22,7 @@ func (b *bench) events(ctx context.Context) ([]benchRow, error) {
 	if err := b.fill(ctx, in, b.scale(eventsRecords)); err != nil {
 		return nil, err
 	}
-	level := prefix + "DETECTOR_LEVEL_"
+	level := config.Prefix + "DETECTOR_LEVEL_"
 	lof := []string{level + "OP=lof", level + "WINDOW=64", level + "K=10"}
 	cases := []struct {
 		name, part string
@@ -28,7 +30,7 @@ func (b *bench) events(ctx context.Context) ([]benchRow, error) {
 	}{
 		{"zscore", "", nil},
 		{"lof", "lof of 64 samples instead of zscore of 8", lof},
-		{"anomalies", "threshold (conformal), severity, anomalies and their state", append(lof[:len(lof):len(lof)], prefix+"ANOMALIES=true")},
+		{"anomalies", "threshold (conformal), severity, anomalies and their state", append(lof[:len(lof):len(lof)], config.Prefix+"ANOMALIES=true")},
 	}
 	var rows []benchRow
 	before := 0.0

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -49,7 +50,7 @@ func (b *bench) sides() []fleetSide {
 	var sides []fleetSide
 	for name := range strings.SplitSeq(b.o.executors, ",") {
 		if name != "cuda" {
-			sides = append(sides, fleetSide{name: name + " executor", settings: []string{prefix + "EXECUTOR=" + name}})
+			sides = append(sides, fleetSide{name: name + " executor", settings: []string{config.Prefix + "EXECUTOR=" + name}})
 			continue
 		}
 		for count := range strings.SplitSeq(cmp.Or(b.o.gpus, "1"), ",") {
@@ -84,15 +85,15 @@ func (b *bench) gpuSide(n int) fleetSide {
 	child, err := b.deviceChild()
 	s.err = err
 	s.settings = []string{
-		prefix + "EXECUTOR=cuda", prefix + "CUDA_CHILD=" + child, prefix + "CUDA_DEVICES=" + strings.Join(devices, ","),
-		prefix + "CUDA_MEMORY=" + strconv.Itoa(8*n) + "GiB",
+		config.Prefix + "EXECUTOR=cuda", config.Prefix + "CUDA_CHILD=" + child, config.Prefix + "CUDA_DEVICES=" + strings.Join(devices, ","),
+		config.Prefix + "CUDA_MEMORY=" + strconv.Itoa(8*n) + "GiB",
 	}
 	return s
 }
 
 // fleetDetectors are the settings of the detectors: both score every sample.
 func (b *bench) fleetDetectors(lof int) (settings []string, rows int, note string) {
-	set := func(name, value string) { settings = append(settings, prefix+name+"="+value) }
+	set := func(name, value string) { settings = append(settings, config.Prefix+name+"="+value) }
 	var names, notes []string
 	rows = 1
 	if w := b.o.sst; w > 0 {
@@ -139,7 +140,7 @@ func (b *bench) startFleet(ctx context.Context, f *fleetInput, side *fleetSide, 
 // dropFleet deletes what a fleet wrote, which is gigabytes.
 func (b *bench) dropFleet(f *fleetInput) {
 	group := f.topic + "-g"
-	b.drop(f.topic, group+"-scores", changelogName(changelogPrefix(group), f.topic), group+"-dlq", group+"-late")
+	b.drop(f.topic, group+"-scores", config.ChangelogName(config.ChangelogPrefix(group), f.topic), group+"-dlq", group+"-late")
 }
 
 // caughtUp waits until all that was written is scored and committed.

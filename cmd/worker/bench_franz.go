@@ -18,6 +18,8 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"odradek/cmd/worker/config"
 )
 
 // The franz-go baseline is what one would write with the fastest general Go
@@ -72,7 +74,7 @@ func (b *bench) franzPace(ctx context.Context, in *benchInput) (pace, error) {
 
 // compression is what the worker and the peers write with.
 func (b *bench) compression() string {
-	c, _, _ := ParseConfig(b.workerEnv(&benchInput{topic: "none"}, "none"))
+	c, _, _ := config.Parse(b.workerEnv(&benchInput{topic: "none"}, "none"))
 	return c.Output.Compression
 }
 

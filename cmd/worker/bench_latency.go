@@ -16,6 +16,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
 	"odradek/schemas"
 )
@@ -265,7 +266,7 @@ func (b *bench) latency(ctx context.Context) ([]benchRow, error) {
 		settings     []string
 	}{
 		{"exactly once", "<= 150 ms", 150, nil},
-		{"at least once", "<= 20 ms", 20, []string{prefix + "GUARANTEE=at_least_once", prefix + "COMMIT_INTERVAL=5ms"}},
+		{"at least once", "<= 20 ms", 20, []string{config.Prefix + "GUARANTEE=at_least_once", config.Prefix + "COMMIT_INTERVAL=5ms"}},
 	} {
 		l, err := b.typical(ctx, "latency", (*benchInput).evenMix, rate, c.settings...)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/detectors"
 	"odradek/processor/keystate"
 )
@@ -218,9 +219,9 @@ func (b *bench) restore(ctx context.Context) ([]benchRow, error) {
 		return nil, err
 	}
 	group := in.topic + "-g"
-	settings := []string{prefix + "INSTANCE_ID=bench", prefix + "DETECTOR_LEVEL_WINDOW=" + strconv.Itoa(restoreWindow), prefix + "LOG_FORMAT=text"}
+	settings := []string{config.Prefix + "INSTANCE_ID=bench", config.Prefix + "DETECTOR_LEVEL_WINDOW=" + strconv.Itoa(restoreWindow), config.Prefix + "LOG_FORMAT=text"}
 	if b.o.quick { // or nothing would be in the changelog yet
-		settings = append(settings, prefix+"REPLAY_LIMIT=3s")
+		settings = append(settings, config.Prefix+"REPLAY_LIMIT=3s")
 	}
 	w, err := b.startWorker(ctx, in, group, settings...)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafkatest"
 )
@@ -91,7 +92,7 @@ func TestChangedSetting(t *testing.T) {
 	}
 
 	for p := range int32(partitions) {
-		_, err := c.ProduceAcked(ctx, []kafkatest.Record{{Topic: changelogName(changelogPrefix(f.group), input), Partition: p, Key: []byte(processor.SettingsKey)}})
+		_, err := c.ProduceAcked(ctx, []kafkatest.Record{{Topic: config.ChangelogName(config.ChangelogPrefix(f.group), input), Partition: p, Key: []byte(processor.SettingsKey)}})
 		must(t, err)
 	}
 	refused("no record", []string{"TIME_UNIT=s"}, "one of ODRADEK_KEY_FIELD=sensor, ODRADEK_TIME_FIELD=time, ODRADEK_TIME_UNIT=s, ODRADEK_VALUE_FIELDS=value", "a version before")

@@ -6,18 +6,19 @@ import (
 	"log/slog"
 	"slices"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
 )
 
 // keepChangelogs makes a group go on with changelogs that have the name of a
-// version before, which did not double the '-' (changelogPrefix). One of another
+// version before, which did not double the '-' (config.ChangelogPrefix). One of another
 // group may have that name as well: the group's own is the one of a topic that it
 // has committed with state, or whose owner record names it.
-func keepChangelogs(ctx context.Context, c *Config, client *kafka.Client, log *slog.Logger) error {
+func keepChangelogs(ctx context.Context, c *config.Config, client *kafka.Client, log *slog.Logger) error {
 	group := c.Group.Group
-	if group == "" || c.Output.ChangelogPrefix != changelogPrefix(group) || c.Output.ChangelogPrefix == group {
+	if group == "" || c.Output.ChangelogPrefix != config.ChangelogPrefix(group) || c.Output.ChangelogPrefix == group {
 		return nil
 	}
 	topics := c.Group.Topics
@@ -25,7 +26,7 @@ func keepChangelogs(ctx context.Context, c *Config, client *kafka.Client, log *s
 		topics = []string{c.Output.RekeyTopic}
 	}
 	for _, topic := range topics {
-		now, before := changelogName(c.Output.ChangelogPrefix, topic), changelogName(group, topic)
+		now, before := config.ChangelogName(c.Output.ChangelogPrefix, topic), config.ChangelogName(group, topic)
 		infos, err := client.Topics(ctx, now, before)
 		if err != nil {
 			return fmt.Errorf("worker: look up the changelog of %q: %w", topic, err)

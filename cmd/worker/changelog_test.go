@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -15,7 +16,7 @@ func TestChangelogKept(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	topic, environ := stateFixture(t, c)
 	group := topic + "-g"
-	before, now := changelogName(group, topic), changelogName(group+"-", topic)
+	before, now := config.ChangelogName(group, topic), config.ChangelogName(group+"-", topic)
 	exists := func(name string) bool {
 		recs, err := c.Admin().ReadAll(context.Background(), name, true)
 		return err == nil && len(recs) > 0
@@ -46,7 +47,7 @@ func TestChangelogKept(t *testing.T) {
 
 	// Another group whose name and topic join to the same.
 	own := append(slices.Clone(environ), "ODRADEK_GROUP="+group+"-2", "ODRADEK_TOPICS="+topic)
-	squatter := changelogName(group+"-2", topic)
+	squatter := config.ChangelogName(group+"-2", topic)
 	if err := c.Admin().CreateTopic(context.Background(), squatter, 4, 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestChangelogKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	runUntil(t, c, own, topic, nil)
-	if recs, err := c.Admin().ReadAll(context.Background(), squatter, true); err != nil || len(recs) != 1 || !exists(changelogName(group+"-2-", topic)) {
+	if recs, err := c.Admin().ReadAll(context.Background(), squatter, true); err != nil || len(recs) != 1 || !exists(config.ChangelogName(group+"-2-", topic)) {
 		t.Errorf("the other group's changelog has %d records (%v)", len(recs), err)
 	}
 }

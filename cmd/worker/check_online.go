@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
@@ -22,7 +23,7 @@ import (
 // they cannot disagree. It changes nothing.
 type examination struct {
 	r      *report
-	c      *Config
+	c      *config.Config
 	client *kafka.Client
 	reg    *schemas.Registry    // nil: none is configured, or it does not answer
 	inputs []kafka.TopicInfo    // that exist
@@ -32,7 +33,7 @@ type examination struct {
 
 // checkOnline reports on brokers, topics, permissions, schemas, live records and
 // stored state. It goes as far as it can with a faulty configuration.
-func checkOnline(ctx context.Context, r *report, c *Config) {
+func checkOnline(ctx context.Context, r *report, c *config.Config) {
 	e := &examination{r: r, c: c}
 	var err error
 	if e.reg, err = c.NewRegistry(); err != nil {
@@ -74,7 +75,7 @@ const startLook = 30 * time.Second
 
 // examineStart is run's part: nil where a worker can start. What was found of the
 // records and their schemas, and is no fault, goes to the log.
-func examineStart(ctx context.Context, c *Config, client *kafka.Client, reg *schemas.Registry, log *slog.Logger) error {
+func examineStart(ctx context.Context, c *config.Config, client *kafka.Client, reg *schemas.Registry, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, startLook)
 	defer cancel()
 	e := &examination{r: &report{}, c: c, client: client, reg: reg}
@@ -132,18 +133,18 @@ func (e *examination) limits(conf map[string]string) {
 		return time.Duration(ms) * time.Millisecond, err == nil && ms > 0 && ms < int64(math.MaxInt64/time.Millisecond)
 	}
 	if most, ok := limit("transaction.max.timeout.ms"); ok && e.c.Cycle.Guarantee == "exactly_once" && e.c.Cycle.TransactionTimeout > most {
-		e.r.fault(prefix+"TRANSACTION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", e.c.Cycle.TransactionTimeout, most), "lower it, or raise the brokers' transaction.max.timeout.ms")
+		e.r.fault(config.Prefix+"TRANSACTION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", e.c.Cycle.TransactionTimeout, most), "lower it, or raise the brokers' transaction.max.timeout.ms")
 	}
 	session := e.c.Group.SessionTimeout
 	if least, ok := limit("group.min.session.timeout.ms"); ok && session < least {
-		e.r.fault(prefix+"SESSION_TIMEOUT", fmt.Sprintf("%v is below what the brokers allow, %v", session, least), "raise it")
+		e.r.fault(config.Prefix+"SESSION_TIMEOUT", fmt.Sprintf("%v is below what the brokers allow, %v", session, least), "raise it")
 	}
 	if most, ok := limit("group.max.session.timeout.ms"); ok && session > most {
-		e.r.fault(prefix+"SESSION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", session, most), "lower it")
+		e.r.fault(config.Prefix+"SESSION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", session, most), "lower it")
 	}
 }
 
-func secured(c *Config) string {
+func secured(c *config.Config) string {
 	var with []string
 	if c.Kafka.TLS {
 		with = append(with, "TLS")
@@ -198,7 +199,7 @@ func (e *examination) group(ctx context.Context) {
 			e.r.unasked("transactional id "+id, err)
 		case ops.Known && !ops.Has(kafka.OpDescribe):
 			e.r.fault("transactional id "+id, "transactions are not permitted",
-				fmt.Sprintf("allow Describe and Write on transactional ids that begin with %q to %s, or set %sGUARANTEE=at_least_once", e.c.Group.Group+"-", principal(e.c), prefix))
+				fmt.Sprintf("allow Describe and Write on transactional ids that begin with %q to %s, or set %sGUARANTEE=at_least_once", e.c.Group.Group+"-", principal(e.c), config.Prefix))
 		}
 	}
 	if len(e.r.findings) == before {
@@ -213,7 +214,7 @@ func (e *examination) topics(ctx context.Context) {
 	}
 	inputs, faults, err := inputTopics(ctx, e.c, e.client)
 	if err != nil {
-		e.r.broken(prefix+"TOPICS", err, "")
+		e.r.broken(config.Prefix+"TOPICS", err, "")
 		return
 	}
 	e.inputs = inputs
@@ -252,7 +253,7 @@ func (e *examination) retention(ctx context.Context, topic string) string {
 		why := fmt.Sprintf("keeps records for %v, and a restart may have to read %v of input again", keeps, limit)
 		switch {
 		case keeps < 2*limit:
-			e.r.wrong("topic "+topic, why, "raise retention.ms or lower "+prefix+"REPLAY_LIMIT")
+			e.r.wrong("topic "+topic, why, "raise retention.ms or lower "+config.Prefix+"REPLAY_LIMIT")
 		case keeps < 20*limit || keeps < time.Hour:
 			e.r.warn("topic "+topic, why+": an outage that is longer loses input", "raise retention.ms")
 		}
@@ -260,7 +261,7 @@ func (e *examination) retention(ctx context.Context, topic string) string {
 	}
 	if n, err := strconv.ParseInt(conf["retention.bytes"], 10, 64); err == nil && n >= 0 && strings.Contains(conf["cleanup.policy"], "delete") {
 		e.r.warn("topic "+topic, fmt.Sprintf("keeps %d bytes a partition (retention.bytes): at what rate that is less than %v of input is not known here", n, limit),
-			"set retention.bytes=-1, or make sure that it holds much more than "+prefix+"REPLAY_LIMIT")
+			"set retention.bytes=-1, or make sure that it holds much more than "+config.Prefix+"REPLAY_LIMIT")
 	}
 	return kept
 }
@@ -288,7 +289,7 @@ func (e *examination) outputs(ctx context.Context) {
 			continue
 		case !info.Exists && !e.c.Output.CreateTopics:
 			// Someone may be about to make it.
-			e.r.broken(what, errors.New("does not exist, and "+prefix+"CREATE_TOPICS is false"), "create it (worker setup does), or correct "+prefix+p.setting)
+			e.r.broken(what, errors.New("does not exist, and "+config.Prefix+"CREATE_TOPICS is false"), "create it (worker setup does), or correct "+config.Prefix+p.setting)
 			continue
 		case !info.Exists:
 			if err := e.client.MayCreateTopic(ctx, p.name, p.partitions, e.c.Output.Replication, p.configs); err != nil {
@@ -355,11 +356,11 @@ func (c *creations) report(r *report) {
 func creationFix(err error) string {
 	switch {
 	case kafka.BadReplication(err):
-		return "set " + prefix + "REPLICATION to at most the number of brokers, or to -1 for their default"
+		return "set " + config.Prefix + "REPLICATION to at most the number of brokers, or to -1 for their default"
 	case kafka.Unauthorized(err):
-		return "allow Create on it, or create it yourself (worker setup does, with more rights) and set " + prefix + "CREATE_TOPICS=false"
+		return "allow Create on it, or create it yourself (worker setup does, with more rights) and set " + config.Prefix + "CREATE_TOPICS=false"
 	}
-	return "create it yourself and set " + prefix + "CREATE_TOPICS=false, or mend what the brokers say"
+	return "create it yourself and set " + config.Prefix + "CREATE_TOPICS=false, or mend what the brokers say"
 }
 
 func (e *examination) changelog(ctx context.Context, p topicPlan) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
 	"odradek/schemas"
 )
@@ -21,11 +22,11 @@ func (e *examination) registry(ctx context.Context) {
 		return
 	}
 	if err := reg.CacheFault(); err != nil {
-		e.r.warn("schema cache", err.Error(), "make the folder writable, set "+prefix+"SCHEMA_REGISTRY_CACHE_DIR to another, or to off")
+		e.r.warn("schema cache", err.Error(), "make the folder writable, set "+config.Prefix+"SCHEMA_REGISTRY_CACHE_DIR to another, or to off")
 	}
 	err := reg.Ping(ctx)
 	if err == nil {
-		e.r.ok("schema registry", "%s: reached", redactURLs(strings.Join(e.c.Registry.URLs, ",")))
+		e.r.ok("schema registry", "%s: reached", config.RedactURLs(strings.Join(e.c.Registry.URLs, ",")))
 		return
 	}
 	// What a start needs is less than a list of all subjects.
@@ -69,7 +70,7 @@ func (e *examination) schemas(ctx context.Context) {
 		case err != nil:
 			e.r.warn("subject "+subject, "compatibility of the schema of "+out.what+" cannot be asked: "+err.Error(), "")
 		case !ok:
-			e.r.fault("subject "+subject, "it does not take the schema of "+out.what+": "+strings.Join(reasons, "; "), "use another topic ("+prefix+out.setting+") or change the subject's compatibility")
+			e.r.fault("subject "+subject, "it does not take the schema of "+out.what+": "+strings.Join(reasons, "; "), "use another topic ("+config.Prefix+out.setting+") or change the subject's compatibility")
 		}
 	}
 }
@@ -81,7 +82,7 @@ func (e *examination) fits(what string, s *schemas.Schema) (faults []finding) {
 	}
 	for _, err := range e.c.SchemaMapping().Check(s.JSON) {
 		faults = append(faults, finding{Level: levelFault, What: what, Detail: strings.TrimPrefix(err.Error(), "schemas: "),
-			Fix: "correct " + prefix + "KEY_FIELD, _TIME_FIELD or _VALUE_FIELDS"})
+			Fix: "correct " + config.Prefix + "KEY_FIELD, _TIME_FIELD or _VALUE_FIELDS"})
 	}
 	if len(faults) == 0 {
 		e.r.ok(what, "has all mapped fields")
@@ -275,23 +276,23 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		lacks := len(e.unfit[in.Name]) > 0 && (c == schemas.ClassMissingField || c == schemas.ClassBadType) // said of the schema
 		if s.atFault() && !lacks {
 			f.Level = levelFault
-			f.Fix += "; to go on behind them set " + prefix + "START=latest"
+			f.Fix += "; to go on behind them set " + config.Prefix + "START=latest"
 		}
 		e.r.findings = append(e.r.findings, f)
 	}
 	if s.future > 0 {
 		e.r.warn(what, fmt.Sprintf("%d of %d have an event time more than %v ahead: they would be dead letters", s.future, s.records, e.c.Keys.MaxFuture),
-			"see "+prefix+"TIME_FIELD, _TIME_UNIT, _MAX_FUTURE")
+			"see "+config.Prefix+"TIME_FIELD, _TIME_UNIT, _MAX_FUTURE")
 	}
 	if in.Partitions > 1 && !e.c.Cycle.Rekey {
 		switch {
 		case s.scattered != "":
-			e.r.wrong(what, "a series lies in several partitions, so each has a part of it only", "set "+prefix+"REKEY=true and "+prefix+"LATENESS, or key the topic by series")
+			e.r.wrong(what, "a series lies in several partitions, so each has a part of it only", "set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS, or key the topic by series")
 		case s.nullKey > 0:
-			e.r.wrong(what, fmt.Sprintf("%d of %d have no record key: a series' records may go to any partition", s.nullKey, s.records), "set "+prefix+"REKEY=true and "+prefix+"LATENESS, or key the topic by series")
+			e.r.wrong(what, fmt.Sprintf("%d of %d have no record key: a series' records may go to any partition", s.nullKey, s.records), "set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS, or key the topic by series")
 		case s.otherKey > 0:
 			e.r.warn(what, fmt.Sprintf("%d of %d have a record key that is not the series key; no series was seen in two partitions", s.otherKey, s.records),
-				"if the record key does not decide the series, set "+prefix+"REKEY=true and "+prefix+"LATENESS")
+				"if the record key does not decide the series, set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS")
 		}
 	}
 	if len(e.r.findings) == before {
@@ -314,9 +315,9 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 func unreadableFix(class string) string {
 	switch class {
 	case schemas.ClassMagic, schemas.ClassTruncated, schemas.ClassTrailingBytes, schemas.ClassMalformed:
-		return "correct " + prefix + "TOPICS, have the producers write Avro with a schema registry's serializer, or name the schema of bare Avro in " + prefix + "SCHEMA_FILE"
+		return "correct " + config.Prefix + "TOPICS, have the producers write Avro with a schema registry's serializer, or name the schema of bare Avro in " + config.Prefix + "SCHEMA_FILE"
 	case schemas.ClassUnknownSchema:
-		return "correct " + prefix + "SCHEMA_REGISTRY_URL: it has to be the registry that the producers use"
+		return "correct " + config.Prefix + "SCHEMA_REGISTRY_URL: it has to be the registry that the producers use"
 	}
-	return "see the mapping settings, " + prefix + "KEY_FIELD, _TIME_FIELD, _TIME_UNIT, _VALUE_FIELDS"
+	return "see the mapping settings, " + config.Prefix + "KEY_FIELD, _TIME_FIELD, _TIME_UNIT, _VALUE_FIELDS"
 }

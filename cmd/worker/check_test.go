@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
@@ -54,14 +55,14 @@ func TestCheckOfASchemaFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.avsc")
 	os.WriteFile(file, []byte(schemas.ReadingSchema), 0o600)
 	base := []string{"ODRADEK_GROUP=g", "ODRADEK_TOPICS=a", "ODRADEK_SCHEMA_FILE=" + file}
-	if _, faults, _ := ParseConfig(append(base, "ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time")); len(faults) != 0 {
+	if _, faults, _ := config.Parse(append(base, "ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time")); len(faults) != 0 {
 		t.Errorf("faults %v", faults)
 	}
-	_, faults, _ := ParseConfig(append(base, "ODRADEK_KEY_FIELD=sensro", "ODRADEK_VALUE_FIELDS=value,site.plant"))
+	_, faults, _ := config.Parse(append(base, "ODRADEK_KEY_FIELD=sensro", "ODRADEK_VALUE_FIELDS=value,site.plant"))
 	if len(faults) != 1 || faults[0].Name != "ODRADEK_SCHEMA_FILE" || !strings.Contains(faults[0].Problem, "sensro") || !strings.Contains(faults[0].Problem, "site.plant") {
 		t.Errorf("faults %v", faults)
 	}
-	_, faults, _ = ParseConfig(append(base, "ODRADEK_KEY_FIELD=a..b", "ODRADEK_TIME_FIELD=t[", "ODRADEK_VALUE_FIELDS=x[]"))
+	_, faults, _ = config.Parse(append(base, "ODRADEK_KEY_FIELD=a..b", "ODRADEK_TIME_FIELD=t[", "ODRADEK_VALUE_FIELDS=x[]"))
 	if got := strings.Join(names(faults), " "); got != "KEY_FIELD TIME_FIELD VALUE_FIELDS" {
 		t.Errorf("faults %v", faults)
 	}
@@ -137,7 +138,7 @@ func testCheckOnline(t *testing.T, c *kafkatest.Cluster) {
 	if err := c.Admin().SetTopicConfig(ctx, topic, map[string]string{"retention.bytes": "-1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Admin().CreateTopic(ctx, changelogName(topic+"-g-", topic), 3, 1, map[string]string{"cleanup.policy": "delete"}); err != nil {
+	if err := c.Admin().CreateTopic(ctx, config.ChangelogName(topic+"-g-", topic), 3, 1, map[string]string{"cleanup.policy": "delete"}); err != nil {
 		t.Fatal(err)
 	}
 	expect("changelog", exitFailed, environ, "it has 4 partitions and its changelog", "has 3; keys may have moved", "worker state reset -topic "+topic, "deletes state by age")
@@ -158,7 +159,7 @@ func testCheckOnline(t *testing.T, c *kafkatest.Cluster) {
 
 // Timeouts that the brokers do not allow.
 func TestCheckLimits(t *testing.T) {
-	cfg, _, _ := ParseConfig(append(minimal(), "ODRADEK_SESSION_TIMEOUT=20s", "ODRADEK_TRANSACTION_TIMEOUT=15s"))
+	cfg, _, _ := config.Parse(append(minimal(), "ODRADEK_SESSION_TIMEOUT=20s", "ODRADEK_TRANSACTION_TIMEOUT=15s"))
 	for _, c := range []struct{ name, ms, want string }{
 		{"transaction.max.timeout.ms", "15000", ""}, {"transaction.max.timeout.ms", "14999", "ODRADEK_TRANSACTION_TIMEOUT"},
 		{"group.min.session.timeout.ms", "20000", ""}, {"group.min.session.timeout.ms", "20001", "ODRADEK_SESSION_TIMEOUT"},
@@ -231,10 +232,10 @@ func TestCheckPermissions(t *testing.T) {
 	}
 }
 
-func names(faults []Fault) []string {
+func names(faults []config.Fault) []string {
 	var out []string
 	for _, f := range faults {
-		out = append(out, strings.TrimPrefix(f.Name, prefix))
+		out = append(out, strings.TrimPrefix(f.Name, config.Prefix))
 	}
 	return out
 }

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"odradek/cmd/worker/config"
 )
 
 func (t terminal) config(_ context.Context, args []string) int {
@@ -18,7 +20,7 @@ func (t terminal) config(_ context.Context, args []string) int {
 	if code, done := parse(fs, args); done {
 		return code
 	}
-	c, faults, warnings := ParseConfig(t.environ)
+	c, faults, warnings := config.Parse(t.environ)
 	if *asEnv {
 		fmt.Fprint(t.out, c.PrintEnv())
 	} else {
@@ -88,7 +90,7 @@ func (t terminal) healthcheck(ctx context.Context, args []string) int {
 		if !ok {
 			return code
 		}
-		if c.Program.HTTPAddr == off {
+		if c.Program.HTTPAddr == config.Off {
 			fmt.Fprintln(t.err, "worker: ODRADEK_HTTP_ADDR is off: there is nothing to ask")
 			return exitUsage
 		}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor"
 )
 
@@ -80,8 +81,8 @@ func TestConfigCommand(t *testing.T) {
 	// What -env prints gives the same configuration, secrets aside.
 	term, env, _ := console(minimal("ODRADEK_WORKERS=3", "ODRADEK_FETCH_MAX_BYTES=3MiB", "ODRADEK_DETECTORS=a-b", "ODRADEK_DETECTOR_A_B_WINDOW=20")...)
 	term.config(context.Background(), []string{"-env"})
-	a, faults, warnings := ParseConfig(strings.Split(env.String(), "\n"))
-	b, _, _ := ParseConfig(minimal("ODRADEK_WORKERS=3", "ODRADEK_FETCH_MAX_BYTES=3MiB", "ODRADEK_DETECTORS=a-b", "ODRADEK_DETECTOR_A_B_WINDOW=20"))
+	a, faults, warnings := config.Parse(strings.Split(env.String(), "\n"))
+	b, _, _ := config.Parse(minimal("ODRADEK_WORKERS=3", "ODRADEK_FETCH_MAX_BYTES=3MiB", "ODRADEK_DETECTORS=a-b", "ODRADEK_DETECTOR_A_B_WINDOW=20"))
 	if len(faults)+len(warnings) > 0 || a.PrintEnv() != b.PrintEnv() {
 		t.Errorf("%v %v\n%s\n%s", faults, warnings, a.PrintEnv(), b.PrintEnv())
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
@@ -230,7 +231,7 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	t.Logf("setup twice after %v", time.Since(began).Round(time.Millisecond))
-	c, faults, warnings := ParseConfig(setup.mapped(environOf(setup.s)))
+	c, faults, warnings := config.Parse(setup.mapped(environOf(setup.s)))
 	if len(faults)+len(warnings) > 0 {
 		t.Fatalf("%v %v", faults, warnings)
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
+
+	"odradek/cmd/worker/config"
 )
 
 const composeFile = "../../docker-compose.yml"
@@ -116,7 +118,7 @@ func composeFaults(p *types.Project) (faults []string) {
 		}
 		if !ours {
 			for _, kv := range environOf(s) {
-				if strings.HasPrefix(kv, prefix) {
+				if strings.HasPrefix(kv, config.Prefix) {
 					add(s, "%s means nothing to this image", kv)
 				}
 			}
@@ -126,7 +128,7 @@ func composeFaults(p *types.Project) (faults []string) {
 			add(s, "needs neither a writable root nor capabilities")
 		}
 		env := environOf(s)
-		c, bad, warnings := ParseConfig(env)
+		c, bad, warnings := config.Parse(env)
 		for _, f := range append(bad, warnings...) {
 			add(s, "%v", f)
 		}
@@ -198,7 +200,7 @@ func TestComposeFile(t *testing.T) {
 		t.Error(f)
 	}
 	// What the comment on worker-gpu says: it runs without a GPU, too.
-	c, _, _ := ParseConfig(environOf(p.Services["worker-gpu"]))
+	c, _, _ := config.Parse(environOf(p.Services["worker-gpu"]))
 	exec, kind, err := newExecutor(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
@@ -77,8 +78,8 @@ func demoDetectors() []string {
 }
 
 // demoConfig is the configuration of one of the demo's workers.
-func demoConfig(more ...string) (*Config, error) {
-	c, faults, warnings := ParseConfig(append(append(demoDetectors(), "ODRADEK_GROUP="+demoGroup, "ODRADEK_TOPICS="+demoTopic,
+func demoConfig(more ...string) (*config.Config, error) {
+	c, faults, warnings := config.Parse(append(append(demoDetectors(), "ODRADEK_GROUP="+demoGroup, "ODRADEK_TOPICS="+demoTopic,
 		"ODRADEK_REPLICATION=1", "ODRADEK_LOG_LEVEL=warn"), more...))
 	if faults = append(faults, warnings...); len(faults) > 0 {
 		return nil, fmt.Errorf("demo: %v", faults)
@@ -91,7 +92,7 @@ func demoConfig(more ...string) (*Config, error) {
 func executorSettings(environ []string) (settings []string) {
 	for _, v := range environ {
 		for _, name := range []string{"EXECUTOR=", "WORKERS=", "CUDA_"} {
-			if strings.HasPrefix(v, prefix+name) {
+			if strings.HasPrefix(v, config.Prefix+name) {
 				settings = append(settings, v)
 			}
 		}
@@ -118,7 +119,7 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	for len(addrs) < demoWorkers {
 		addrs = append(addrs, freePort("127.0.0.1:0"))
 	}
-	var configs []*Config
+	var configs []*config.Config
 	for i, addr := range addrs {
 		c, err := demoConfig(append(executorSettings(t.environ), "ODRADEK_KAFKA_BROKERS="+strings.Join(cluster.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+cluster.Registry,
 			"ODRADEK_HTTP_ADDR="+addr, fmt.Sprintf("ODRADEK_INSTANCE_ID=worker-%d", i+1))...)
@@ -194,7 +195,7 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-func demoClient(ctx context.Context, c *Config) (*kafka.Client, error) {
+func demoClient(ctx context.Context, c *config.Config) (*kafka.Client, error) {
 	kc, err := c.KafkaConfig()
 	if err != nil {
 		return nil, err

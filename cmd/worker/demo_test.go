@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/sensors"
 	"odradek/detectors"
 	"odradek/processor/keystate"
@@ -75,7 +76,7 @@ func TestDemo(t *testing.T) {
 
 // foldDemo is the demo's detection without Kafka: what one worker tells of one
 // partition with all records.
-func foldDemo(t *testing.T, c *Config, model *sensors.Model, count int, steps int64, start time.Time, exec detectors.Executor) *demoLog {
+func foldDemo(t *testing.T, c *config.Config, model *sensors.Model, count int, steps int64, start time.Time, exec detectors.Executor) *demoLog {
 	t.Helper()
 	cfg, err := c.KeystateConfig()
 	if err != nil {

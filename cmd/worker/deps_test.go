@@ -20,6 +20,7 @@ const module = "odradek"
 // matches counts. Tests may import anything but what never and only forbid.
 var within = []struct{ dir, imports string }{
 	{"cmd/worker", "*"},
+	{"cmd/worker/config", "processor processor/kafka processor/keystate processor/events detectors detectors/threshold schemas"},
 	{"cmd/worker/quality", ""},
 	{"cmd/worker/sensors", "processor/kafka schemas"},
 	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors detectors/threshold schemas"},
@@ -53,7 +54,7 @@ var only = []struct {
 	{"github.com/twmb/franz-go/...", "processor/kafkatest/* cmd/worker/bench*.go", true},
 	{module + "/processor/kafkatest", "processor/kafkatest/up/* cmd/worker/bench*.go cmd/worker/demo*.go", true},
 	{module + "/detectors/executortest", "", true},
-	{"github.com/caarlos0/env/...", "cmd/worker/*", false},
+	{"github.com/caarlos0/env/...", "cmd/worker/config/*", false},
 	{"github.com/prometheus/...", "processor/* processor/web/* cmd/worker/*", true},
 	{"gorgonia.org/cu/...", "cuda/device/*", false},
 	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go cmd/worker/bench_ops*.go", false},
@@ -231,6 +232,10 @@ func TestImportRules(t *testing.T) {
 		{"cmd/worker/demo.go", "odradek/processor/kafkatest", true},
 		{"cmd/worker/run.go", "odradek/processor/kafkatest", false},
 		{"cmd/worker/run.go", "odradek/cuda", false},
+		{"cmd/worker/run.go", "github.com/caarlos0/env/v10", false},
+		{"cmd/worker/config/config.go", "github.com/caarlos0/env/v10", true},
+		{"cmd/worker/config/state.go", "odradek/processor/keystate", true},
+		{"cmd/worker/config/state.go", "odradek/cmd/worker/quality", false},
 		{"cmd/worker/run.go", "github.com/compose-spec/compose-go/v2/loader", false},
 		{"cmd/worker/compose_test.go", "github.com/compose-spec/compose-go/v2/loader", true},
 		{"cmd/worker/executor.go", "odradek/cuda", true},

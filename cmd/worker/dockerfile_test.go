@@ -21,6 +21,8 @@ import (
 
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
+
+	"odradek/cmd/worker/config"
 )
 
 const repository = "../.."
@@ -377,7 +379,7 @@ func imageFaults(m *image) (faults []string) {
 	if !slices.Equal(m.cmd, []string{"run"}) || !slices.Equal(m.health, []string{"/worker", "healthcheck"}) {
 		faults = append(faults, fmt.Sprintf("CMD %q, HEALTHCHECK %q", m.cmd, m.health))
 	}
-	c, _, _ := ParseConfig(m.env)
+	c, _, _ := config.Parse(m.env)
 	cache := c.Registry.CacheDir
 	if info, err := os.Stat(filepath.Join(m.root, cache)); cache == "" || err != nil || !info.IsDir() || !slices.Contains(m.volumes, cache) || m.owners[cache] != m.user {
 		faults = append(faults, fmt.Sprintf("the schema cache %q is not a folder of the user's and a volume: %v", cache, err))

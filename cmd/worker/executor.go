@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"odradek/cmd/worker/config"
 	"odradek/cuda"
 	"odradek/detectors"
 	"odradek/processor"
@@ -23,7 +24,7 @@ const childProgram = "odradek-cuda"
 // newExecutor makes the executor that the configuration asks for; kind names it
 // in logs and metrics. With auto, it is the CPU's where there is no GPU, and the
 // log says why.
-func newExecutor(c *Config, log *slog.Logger) (exec executor, kind string, err error) {
+func newExecutor(c *config.Config, log *slog.Logger) (exec executor, kind string, err error) {
 	n := c.Fetch.Workers
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
@@ -36,18 +37,18 @@ func newExecutor(c *Config, log *slog.Logger) (exec executor, kind string, err e
 	switch {
 	case err == nil:
 		for _, d := range gpu.Stats().Devices {
-			log.Info("scoring on a GPU", "device", d.Index, "name", d.Name, "memory", ByteSize(d.Memory), "SMs", d.SMs)
+			log.Info("scoring on a GPU", "device", d.Index, "name", d.Name, "memory", config.ByteSize(d.Memory), "SMs", d.SMs)
 		}
 		return gpu, "cuda", nil
 	case c.Fetch.Executor == "cuda":
-		return nil, "", fmt.Errorf("worker: %sEXECUTOR=cuda: %w; use auto or cpu to score without a GPU", prefix, err)
+		return nil, "", fmt.Errorf("worker: %sEXECUTOR=cuda: %w; use auto or cpu to score without a GPU", config.Prefix, err)
 	}
 	log.Info("scoring on the CPU: there is no GPU to use", "why", err)
 	return cpu()
 }
 
 // openGPU starts the child program.
-func openGPU(c *Config, log *slog.Logger) (*cuda.Executor, error) {
+func openGPU(c *config.Config, log *slog.Logger) (*cuda.Executor, error) {
 	g := &c.GPU
 	o := cuda.Options{Child: g.Child, Workers: c.Fetch.Workers, Deadline: g.Deadline, Memory: int64(g.Memory), Resident: int64(g.Resident), Wait: g.Fallback == "wait", Log: log}
 	if o.Child == "" {
@@ -59,14 +60,14 @@ func openGPU(c *Config, log *slog.Logger) (*cuda.Executor, error) {
 	}
 	if _, err := os.Stat(o.Child); err != nil {
 		if g.Child != "" {
-			return nil, fmt.Errorf("%sCUDA_CHILD: %w", prefix, err)
+			return nil, fmt.Errorf("%sCUDA_CHILD: %w", config.Prefix, err)
 		}
-		return nil, fmt.Errorf("no program %s (%sCUDA_CHILD names another place)", o.Child, prefix)
+		return nil, fmt.Errorf("no program %s (%sCUDA_CHILD names another place)", o.Child, config.Prefix)
 	}
 	for _, d := range g.Devices {
 		i, err := strconv.Atoi(d)
 		if err != nil {
-			return nil, fmt.Errorf("%sCUDA_DEVICES: %w", prefix, err)
+			return nil, fmt.Errorf("%sCUDA_DEVICES: %w", config.Prefix, err)
 		}
 		o.Devices = append(o.Devices, i)
 	}
@@ -95,8 +96,8 @@ func watchExecutor(m *processor.Metrics, exec executor) {
 }
 
 // checkExecutor reports what run would score on.
-func checkExecutor(r *report, c *Config) {
-	what := prefix + "EXECUTOR"
+func checkExecutor(r *report, c *config.Config) {
+	what := config.Prefix + "EXECUTOR"
 	if c.Fetch.Executor == "cpu" {
 		r.ok(what, "the CPU")
 		return

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/sensors"
 	"odradek/cuda"
 	"odradek/detectors"
@@ -89,7 +90,7 @@ func TestNewExecutor(t *testing.T) {
 		{"ODRADEK_EXECUTOR=cuda ODRADEK_CUDA_CHILD=/bin/false", "", "exit status 1", ""},
 	} {
 		var said bytes.Buffer
-		cfg, faults, _ := ParseConfig(minimal(strings.Fields(c.environ)...))
+		cfg, faults, _ := config.Parse(minimal(strings.Fields(c.environ)...))
 		if len(faults) > 0 {
 			t.Fatal(faults)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -94,7 +95,7 @@ func TestLeadersMove(t *testing.T) {
 		o.start("static", "INSTANCE_ID=static").waitReady(t)
 		o.start("dynamic").waitReady(t)
 		o.load(2000)
-		topics := []string{o.input, o.group + "-scores", changelogName(o.group+"-", o.input)}
+		topics := []string{o.input, o.group + "-scores", config.ChangelogName(o.group+"-", o.input)}
 		nodes, err := c.Admin().Nodes(o.ctx)
 		must(t, err)
 		moves := 0

@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafkatest"
 )
@@ -325,7 +326,7 @@ func TestChangelogCompactedWhileRead(t *testing.T) {
 	}
 	o.waitDone(recovery)
 	w.kill()
-	changelog := changelogName(o.group+"-", o.input)
+	changelog := config.ChangelogName(o.group+"-", o.input)
 	recs, err := c.Admin().ReadAll(o.ctx, changelog, true)
 	must(t, err)
 	recs = slices.DeleteFunc(recs, func(r kafkatest.Record) bool { return !processor.AboutLog(string(r.Key)) })

@@ -22,6 +22,7 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// The default is a folder of whoever runs the tests.
-	os.Setenv(prefix+"SCHEMA_REGISTRY_CACHE_DIR", off)
+	os.Setenv(config.Prefix+"SCHEMA_REGISTRY_CACHE_DIR", config.Off)
 	kafkatest.Main(allTests{m})
 }
 
@@ -101,7 +102,7 @@ func (f *fleet) settings(more ...string) []string {
 	}, f.env...)
 	env := os.Environ()
 	for _, kv := range append(list, more...) {
-		env = append(env, prefix+kv)
+		env = append(env, config.Prefix+kv)
 	}
 	return env
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafka"
 	"odradek/schemas"
@@ -82,8 +83,8 @@ func (o *generateOptions) check() (*sensors.Model, error) {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(topicFault(o.Topic) != "", "-topic %q %s", o.Topic, topicFault(o.Topic))
-	bad(o.LabelsTopic != "" && topicFault(o.LabelsTopic) != "", "-labels-topic %q %s", o.LabelsTopic, topicFault(o.LabelsTopic))
+	bad(config.TopicFault(o.Topic) != "", "-topic %q %s", o.Topic, config.TopicFault(o.Topic))
+	bad(o.LabelsTopic != "" && config.TopicFault(o.LabelsTopic) != "", "-labels-topic %q %s", o.LabelsTopic, config.TopicFault(o.LabelsTopic))
 	bad(o.Sensors < 1 || o.Sensors > 10_000_000, "-sensors %d: use 1 to 10000000", o.Sensors)
 	bad(!(o.Rate >= 0) || math.IsInf(o.Rate, 0), "-rate %v: use 0 for full speed, or more", o.Rate)
 	bad(o.Records < 0, "-records %d is negative", o.Records)
@@ -108,7 +109,7 @@ func (o *generateOptions) check() (*sensors.Model, error) {
 	return &sensors.Model{Seed: o.seed, FaultEvery: o.faultEvery, Faults: faults}, errors.Join(errs...)
 }
 
-func (t terminal) runGenerate(ctx context.Context, c *Config, o *generateOptions, m *sensors.Model) (err error) {
+func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generateOptions, m *sensors.Model) (err error) {
 	kc, err := c.KafkaConfig()
 	if err != nil {
 		return err

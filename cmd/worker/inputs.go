@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
 )
 
@@ -12,21 +13,21 @@ import (
 // topics, and one that may not be described, of which nothing else is known. A topic
 // that has no leader yet, or that some brokers know and others do not, is an error that
 // may pass.
-func inputTopics(ctx context.Context, c *Config, client *kafka.Client) (found []kafka.TopicInfo, faults []finding, err error) {
+func inputTopics(ctx context.Context, c *config.Config, client *kafka.Client) (found []kafka.TopicInfo, faults []finding, err error) {
 	infos, err := client.Topics(ctx, c.Group.Topics...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("look up the input topics (%sTOPICS): %w", prefix, err)
+		return nil, nil, fmt.Errorf("look up the input topics (%sTOPICS): %w", config.Prefix, err)
 	}
 	for _, name := range c.Group.Topics {
 		info := infos[name]
 		if info.Authorized && !info.Exists && !client.Unknown(ctx, name) {
-			return nil, nil, fmt.Errorf("look up input topic %q (%sTOPICS): not every broker knows it yet", name, prefix)
+			return nil, nil, fmt.Errorf("look up input topic %q (%sTOPICS): not every broker knows it yet", name, config.Prefix)
 		}
 		switch {
 		case !info.Authorized:
 			faults = append(faults, finding{Level: levelFault, What: "topic " + name, Detail: "may not be described", Fix: "allow Describe and Read to " + principal(c)})
 		case !info.Exists:
-			fix := "create it (worker setup -input-partitions N does), or correct " + prefix + "TOPICS"
+			fix := "create it (worker setup -input-partitions N does), or correct " + config.Prefix + "TOPICS"
 			if near := nearTopic(ctx, client, name); near != "" {
 				fix += ": did you mean " + near + "?"
 			}
@@ -51,7 +52,7 @@ func nearTopic(ctx context.Context, client *kafka.Client, missing string) string
 			names[name] = true
 		}
 	}
-	near, d := nearest(missing, names)
+	near, d := config.Nearest(missing, names)
 	if d > max(2, len(missing)/5) {
 		return ""
 	}
@@ -59,7 +60,7 @@ func nearTopic(ctx context.Context, client *kafka.Client, missing string) string
 }
 
 // principal is who the brokers have to give a permission to.
-func principal(c *Config) string {
+func principal(c *config.Config) string {
 	if c.Kafka.Username != "" {
 		return "User:" + c.Kafka.Username
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor"
 )
 
@@ -110,7 +111,7 @@ func dispatch(ctx context.Context, args []string, out, stderr io.Writer, cmds []
 	case "-v", "-version", "--version":
 		return dispatch(ctx, []string{"version"}, out, stderr, cmds)
 	}
-	near, _ := nearest(args[0], known)
+	near, _ := config.Nearest(args[0], known)
 	fmt.Fprintf(stderr, "worker: no command %q; did you mean %s? worker -h lists them\n", args[0], near)
 	return exitUsage
 }
@@ -209,9 +210,9 @@ func (t terminal) fail(err error) int {
 // configFor reads the configuration for a command that needs only some of it:
 // faults of settings that begin with none of names are left alone. Without names
 // everything has to be right.
-func (t terminal) configFor(names ...string) (*Config, int, bool) {
-	c, faults, warnings := ParseConfig(t.environ)
-	faults = faultsOf(faults, names)
+func (t terminal) configFor(names ...string) (*config.Config, int, bool) {
+	c, faults, warnings := config.Parse(t.environ)
+	faults = config.FaultsOf(faults, names)
 	for _, w := range warnings {
 		fmt.Fprintln(t.err, "warning:", w)
 	}
@@ -222,7 +223,7 @@ func (t terminal) configFor(names ...string) (*Config, int, bool) {
 	return c, 0, true
 }
 
-func printFaults(w io.Writer, faults []Fault) {
+func printFaults(w io.Writer, faults []config.Fault) {
 	fmt.Fprintf(w, "worker: the configuration has %d fault(s):\n", len(faults))
 	for _, f := range faults {
 		fmt.Fprintln(w, " ", f)

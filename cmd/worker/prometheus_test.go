@@ -11,6 +11,8 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 	"go.yaml.in/yaml/v4"
+
+	"odradek/cmd/worker/config"
 )
 
 var (
@@ -129,7 +131,7 @@ func TestPrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var config struct {
+	var scrape struct {
 		RuleFiles     []string `yaml:"rule_files"`
 		ScrapeConfigs []struct {
 			Job string `yaml:"job_name"`
@@ -140,7 +142,7 @@ func TestPrometheus(t *testing.T) {
 			} `yaml:"dns_sd_configs"`
 		} `yaml:"scrape_configs"`
 	}
-	if err := yaml.Unmarshal(b, &config); err != nil {
+	if err := yaml.Unmarshal(b, &scrape); err != nil {
 		t.Fatal(err)
 	}
 	p := loadCompose(t)
@@ -152,7 +154,7 @@ func TestPrometheus(t *testing.T) {
 	}
 	var jobs []string
 	found := map[string]bool{} // services that are scraped
-	for _, s := range config.ScrapeConfigs {
+	for _, s := range scrape.ScrapeConfigs {
 		jobs = append(jobs, s.Job)
 		for _, d := range s.DNS {
 			for _, s := range p.Services {
@@ -160,7 +162,7 @@ func TestPrometheus(t *testing.T) {
 				if n := s.Networks["default"]; n != nil {
 					aliases = append(aliases, n.Aliases...)
 				}
-				c, _, _ := ParseConfig(environOf(s))
+				c, _, _ := config.Parse(environOf(s))
 				if d.Type == "A" && strings.HasSuffix(c.Program.HTTPAddr, fmt.Sprintf(":%d", d.Port)) && slices.ContainsFunc(d.Names, func(n string) bool { return slices.Contains(aliases, n) }) {
 					found[s.Name] = true
 				}
@@ -171,7 +173,7 @@ func TestPrometheus(t *testing.T) {
 		t.Errorf("scraped by name are %v, want worker and worker-gpu", found)
 	}
 	metrics := documentedMetrics(t)
-	for _, name := range config.RuleFiles {
+	for _, name := range scrape.RuleFiles {
 		b, err := os.ReadFile(filepath.Join(repository, "deploy/prometheus", name))
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/web"
@@ -47,7 +48,7 @@ func cmdRun(ctx context.Context, args []string) int {
 }
 
 // runWorker runs one worker until ctx ends and it has drained.
-func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Faults) error {
+func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *web.Faults) error {
 	limitHeap(os.Getenv)
 	metrics := processor.NewMetrics()
 	exec, kind, err := newExecutor(c, log)
@@ -112,7 +113,7 @@ func runWorker(ctx context.Context, c *Config, log *slog.Logger, faults *web.Fau
 
 // newProcessor makes the topics and schemas that are missing and builds the
 // processor.
-func newProcessor(ctx context.Context, c *Config, client *kafka.Client, registry *schemas.Registry, exec executor, metrics *processor.Metrics, log *slog.Logger) (*processor.Processor, error) {
+func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *schemas.Registry, exec executor, metrics *processor.Metrics, log *slog.Logger) (*processor.Processor, error) {
 	if err := createTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}
@@ -143,7 +144,7 @@ func newProcessor(ctx context.Context, c *Config, client *kafka.Client, registry
 
 // processorConfig is what the configuration says of a processor. An error is a fault of
 // the configuration.
-func processorConfig(c *Config, client *kafka.Client, registry *schemas.Registry) (cfg processor.Config, err error) {
+func processorConfig(c *config.Config, client *kafka.Client, registry *schemas.Registry) (cfg processor.Config, err error) {
 	opts, err := c.DecoderOptions()
 	if err != nil {
 		return cfg, err
@@ -187,7 +188,7 @@ func processorConfig(c *Config, client *kafka.Client, registry *schemas.Registry
 	case "anomalous":
 		cfg.Scores = processor.ScoresAnomalous
 	}
-	if c.anomalies() {
+	if c.Anomalies() {
 		cfg.AnomaliesTopic = c.Output.AnomaliesTopic
 	}
 	return cfg, nil
@@ -196,11 +197,11 @@ func processorConfig(c *Config, client *kafka.Client, registry *schemas.Registry
 // outputSchema is one of our schemas with the topic that is written in it.
 type outputSchema struct{ what, topic, setting, schema string }
 
-func outputSchemas(c *Config) (list []outputSchema) {
+func outputSchemas(c *config.Config) (list []outputSchema) {
 	if c.Output.Scores != "none" {
 		list = append(list, outputSchema{"the scores", c.Output.ScoresTopic, "SCORES_TOPIC", schemas.ScoreSchema})
 	}
-	if c.anomalies() {
+	if c.Anomalies() {
 		list = append(list, outputSchema{"the anomalies", c.Output.AnomaliesTopic, "ANOMALIES_TOPIC", schemas.AnomalySchema})
 	}
 	return list
@@ -220,7 +221,7 @@ func policyOf(s string) processor.Policy {
 
 // createTopics makes what is missing of the output topics and changelogs, if
 // that is allowed. Input topics are never made.
-func createTopics(ctx context.Context, c *Config, client *kafka.Client, log *slog.Logger) error {
+func createTopics(ctx context.Context, c *config.Config, client *kafka.Client, log *slog.Logger) error {
 	inputs, faults, err := inputTopics(ctx, c, client)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -265,7 +266,7 @@ type topicPlan struct {
 }
 
 // topicPlans lists the topics that the worker writes.
-func topicPlans(ctx context.Context, c *Config, client *kafka.Client, inputs []kafka.TopicInfo) ([]topicPlan, error) {
+func topicPlans(ctx context.Context, c *config.Config, client *kafka.Client, inputs []kafka.TopicInfo) ([]topicPlan, error) {
 	partitions := c.Output.Partitions
 	if partitions == 0 {
 		for _, in := range inputs {
@@ -281,7 +282,7 @@ func topicPlans(ctx context.Context, c *Config, client *kafka.Client, inputs []k
 	if out.Scores != "none" {
 		plans = append(plans, topicPlan{name: out.ScoresTopic, setting: "SCORES_TOPIC", partitions: partitions})
 	}
-	if c.anomalies() {
+	if c.Anomalies() {
 		plans = append(plans, topicPlan{name: out.AnomaliesTopic, setting: "ANOMALIES_TOPIC", partitions: partitions})
 	}
 	stateOf := inputs
@@ -343,7 +344,7 @@ func largestInput(ctx context.Context, client *kafka.Client, inputs []kafka.Topi
 
 // tooSmall says in which way the internal topic of ODRADEK_REKEY, which exists,
 // holds less than the input does; empty where it does not, or brokers do not tell.
-func tooSmall(ctx context.Context, c *Config, client *kafka.Client, inputs []kafka.TopicInfo) string {
+func tooSmall(ctx context.Context, c *config.Config, client *kafka.Client, inputs []kafka.TopicInfo) string {
 	conf, err := client.TopicConfig(ctx, c.Output.RekeyTopic)
 	if err != nil {
 		return ""

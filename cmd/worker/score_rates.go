@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/quality"
 	"odradek/detectors/threshold"
 )
@@ -37,7 +38,7 @@ func (s *rateShare) times(rate float64) (scores, runs float64) {
 }
 
 // ratesOf begins the measures of a detector; nil where its threshold is no rate.
-func ratesOf(d *DetectorSettings) *rateMeasures {
+func ratesOf(d *config.DetectorSettings) *rateMeasures {
 	if r, err := threshold.Parse(d.Alarm.Threshold); err == nil && r.Kind == threshold.Conformal {
 		return &rateMeasures{Asked: r.Value}
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/quality"
 	"odradek/processor/events"
 	"odradek/processor/keystate"
@@ -109,14 +110,14 @@ func replaySeries(ctx context.Context, cfg *keystate.Config, exec executor, s *q
 
 // scoreConfig is the configuration for series of dim values: that of the
 // environment with value fields x0, x1, ... of their number, and with anomalies.
-func (t terminal) scoreConfig(dim int) (*Config, *keystate.Config, error) {
+func (t terminal) scoreConfig(dim int) (*config.Config, *keystate.Config, error) {
 	fields := make([]string, dim)
 	for i := range fields {
 		fields[i] = "x" + strconv.Itoa(i)
 	}
-	environ := append(slices.Clone(t.environ), prefix+"VALUE_FIELDS="+strings.Join(fields, ","), prefix+"ANOMALIES=true")
-	c, faults, _ := ParseConfig(environ)
-	if faults = faultsOf(faults, []string{"DETECTOR", "MISSING", "LATENESS"}); len(faults) > 0 {
+	environ := append(slices.Clone(t.environ), config.Prefix+"VALUE_FIELDS="+strings.Join(fields, ","), config.Prefix+"ANOMALIES=true")
+	c, faults, _ := config.Parse(environ)
+	if faults = config.FaultsOf(faults, []string{"DETECTOR", "MISSING", "LATENESS"}); len(faults) > 0 {
 		return nil, nil, &configError{faults}
 	}
 	ks, err := c.KeystateConfig()
@@ -128,7 +129,7 @@ func (t terminal) scoreConfig(dim int) (*Config, *keystate.Config, error) {
 }
 
 // configError is a configuration with faults.
-type configError struct{ faults []Fault }
+type configError struct{ faults []config.Fault }
 
 func (e *configError) Error() string {
 	return fmt.Sprintf("the configuration has %d fault(s)", len(e.faults))

@@ -10,13 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/web"
 )
 
 // worker is what the status page and the probes are made of.
 type worker struct {
-	c        *Config
+	c        *config.Config
 	started  time.Time
 	metrics  *processor.Metrics
 	executor string
@@ -26,7 +27,7 @@ type worker struct {
 
 func stdTerminal() terminal { return terminal{os.Stdout, os.Stderr, os.Environ()} }
 
-func newLogger(w io.Writer, c *Config, faults *web.Faults) *slog.Logger {
+func newLogger(w io.Writer, c *config.Config, faults *web.Faults) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Program.LogLevel)) // checked with the configuration
 	opts := &slog.HandlerOptions{Level: level}
@@ -46,7 +47,7 @@ func (w *worker) serve(log *slog.Logger) (stop func(), err error) {
 		}
 	}
 	start := func(addr string, h http.Handler, serve func(string, http.Handler) (*web.Server, error)) error {
-		if addr == off || addr == "" {
+		if addr == config.Off || addr == "" {
 			return nil
 		}
 		s, err := serve(addr, h)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/web"
 )
@@ -49,13 +50,13 @@ func TestHealthyWhileStarting(t *testing.T) {
 // setting says otherwise; metrics and probes are where HTTP_ADDR says.
 func TestPageAddr(t *testing.T) {
 	for addr, want := range map[string]string{":9464": "127.0.0.1:9465", "0.0.0.0:80": "127.0.0.1:81", "127.0.0.1:7000": "127.0.0.1:7000", "localhost:7000": "localhost:7000", "off": "off"} {
-		c, faults, _ := ParseConfig(append(minimal(), "ODRADEK_HTTP_ADDR="+addr))
+		c, faults, _ := config.Parse(append(minimal(), "ODRADEK_HTTP_ADDR="+addr))
 		if len(faults) > 0 || c.Program.PageAddr != want {
 			t.Errorf("with %s the page is at %s, want %s (%v)", addr, c.Program.PageAddr, want, faults)
 		}
 	}
 	probes, page := freeAddr(t), freeAddr(t)
-	c, faults, _ := ParseConfig(append(minimal(), "ODRADEK_HTTP_ADDR="+probes, "ODRADEK_PAGE_ADDR="+page))
+	c, faults, _ := config.Parse(append(minimal(), "ODRADEK_HTTP_ADDR="+probes, "ODRADEK_PAGE_ADDR="+page))
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
 	"odradek/processor/web"
 	"odradek/schemas"
@@ -46,7 +47,7 @@ registry do not answer it tries again, for two minutes.`,
 	return exitOK
 }
 
-func (o *setupOptions) run(ctx context.Context, c *Config, log *slog.Logger) error {
+func (o *setupOptions) run(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	cfg, err := c.KafkaConfig()
 	if err != nil {
 		return permanent(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 )
@@ -27,7 +28,7 @@ func TestSetup(t *testing.T) {
 				t.Fatalf("exit %d: %s%s", code, out, errs)
 			}
 		}
-		for topic, want := range map[string]int{input: 3, group + "-scores": 3, group + "-anomalies": 3, group + "-dlq": 3, group + "-late": 3, changelogName(group+"-", input): 3} {
+		for topic, want := range map[string]int{input: 3, group + "-scores": 3, group + "-anomalies": 3, group + "-dlq": 3, group + "-late": 3, config.ChangelogName(group+"-", input): 3} {
 			if list, err := c.Admin().Partitions(ctx, topic); err != nil || len(list) != want {
 				t.Errorf("%s has %d partitions, want %d: %v", topic, len(list), want, err)
 			}

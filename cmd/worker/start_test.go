@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 )
@@ -76,7 +77,7 @@ func TestUnsettledInputTopic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := kafkatest.Fake(t, kafkatest.FakeOptions{})
-			cfg, faults, _ := ParseConfig(minimal("ODRADEK_TOPICS="+c.Topic(t, "in", 1), "ODRADEK_KAFKA_BROKERS="+strings.Join(c.Brokers, ",")))
+			cfg, faults, _ := config.Parse(minimal("ODRADEK_TOPICS="+c.Topic(t, "in", 1), "ODRADEK_KAFKA_BROKERS="+strings.Join(c.Brokers, ",")))
 			if len(faults) > 0 {
 				t.Fatal(faults)
 			}

@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
@@ -136,7 +137,7 @@ func (t terminal) state(ctx context.Context, args []string) int {
 
 // stateTool reads and resets the state of a group.
 type stateTool struct {
-	c       *Config
+	c       *config.Config
 	o       *stateOptions
 	client  *kafka.Client
 	fetcher *kafka.Fetcher
@@ -146,7 +147,7 @@ type stateTool struct {
 	stateOf map[string]bool // input topics that have state; the others only offsets
 }
 
-func openStateTool(ctx context.Context, c *Config, o *stateOptions) (*stateTool, error) {
+func openStateTool(ctx context.Context, c *config.Config, o *stateOptions) (*stateTool, error) {
 	s := &stateTool{c: c, o: o, counts: map[string]int{}, logs: map[string]int{}, stateOf: map[string]bool{}}
 	kc, err := c.KafkaConfig()
 	if err != nil {

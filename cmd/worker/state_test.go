@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/detectors"
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
@@ -22,7 +23,7 @@ import (
 // topic to its end, and while inside is running, then drains it.
 func runUntil(t *testing.T, c *kafkatest.Cluster, environ []string, topic string, inside func()) {
 	t.Helper()
-	cfg, faults, _ := ParseConfig(environ)
+	cfg, faults, _ := config.Parse(environ)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
@@ -178,7 +179,7 @@ func testStateResetOfGrownTopic(t *testing.T, c *kafkatest.Cluster) {
 	if err := c.Admin().AddPartitions(context.Background(), topic, 6); err != nil {
 		t.Fatal(err)
 	}
-	cfg, _, _ := ParseConfig(environ)
+	cfg, _, _ := config.Parse(environ)
 	err := runWorker(context.Background(), cfg, slog.New(slog.DiscardHandler), web.NewFaults(10))
 	if exitCode(err) != exitRefused || !strings.Contains(err.Error(), "worker state reset") {
 		t.Fatalf("a worker on a grown topic: %v", err)
@@ -209,7 +210,7 @@ func TestStateOfOthers(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	topic, environ := stateFixture(t, c)
 	runUntil(t, c, environ, topic, nil)
-	log := changelogName(topic+"-g-", topic)
+	log := config.ChangelogName(topic+"-g-", topic)
 	records := func() int {
 		recs, err := c.Admin().ReadAll(context.Background(), log, true)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 )
@@ -23,7 +24,7 @@ func TestTopicsForInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	cfg, faults, _ := ParseConfig([]string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t),
+	cfg, faults, _ := config.Parse([]string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t),
 		"ODRADEK_GROUP=" + input + "-g", "ODRADEK_TOPICS=" + input, "ODRADEK_REKEY=true", "ODRADEK_LATENESS=10s", "ODRADEK_REPLICATION=1"})
 	if len(faults) > 0 {
 		t.Fatal(faults)

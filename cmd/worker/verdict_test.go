@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -96,7 +97,7 @@ func TestOneVerdict(t *testing.T) {
 		must(b.t, err)
 	}
 	asJSON := func(b *bed, n int) { raw(b, n, `{"sensor":"secret-pump","value":1.5}`) }
-	changelog := func(b *bed) string { return changelogName(changelogPrefix(b.group), b.input) }
+	changelog := func(b *bed) string { return config.ChangelogName(config.ChangelogPrefix(b.group), b.input) }
 	never := func(*bed) {}
 
 	for _, tt := range []struct {
@@ -113,7 +114,7 @@ func TestOneVerdict(t *testing.T) {
 		{"more replicas than brokers", never, []string{"REPLICATION=5"}, refuses, []string{"-scores", "do not exist and cannot be created", "ODRADEK_REPLICATION"}},
 		{"another group's changelog", func(b *bed) {
 			ran(b)
-			b.env = append(b.env, "CHANGELOG_PREFIX="+changelogPrefix(b.group))
+			b.env = append(b.env, "CHANGELOG_PREFIX="+config.ChangelogPrefix(b.group))
 			b.group += "2"
 		}, nil, refuses, []string{"holds the state of group", "ODRADEK_CHANGELOG_PREFIX"}},
 		{"another key", ran, []string{"KEY_FIELD=@key"}, refuses, []string{"ODRADEK_KEY_FIELD was sensor and is @key", "ODRADEK_STATE_MISMATCH=reset"}},

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 // TestEarlierFingerprint: state that a version before has made with the same settings
 // is known as such, although its fingerprint is another one, and that of others is not.
 func TestEarlierFingerprint(t *testing.T) {
-	c, faults, _ := ParseConfig(minimal("ODRADEK_VALUE_FIELDS=a,b", "ODRADEK_DETECTORS=near,level",
+	c, faults, _ := Parse(minimal("ODRADEK_VALUE_FIELDS=a,b", "ODRADEK_DETECTORS=near,level",
 		"ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=50", "ODRADEK_DETECTOR_NEAR_EMBED=1", "ODRADEK_DETECTOR_LEVEL_OP=zscore",
 		"ODRADEK_DETECTOR_LEVEL_WINDOW=16"))
 	if len(faults) > 0 {

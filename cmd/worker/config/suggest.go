@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 
 // elsewhere is what the ODRADEK_ names begin with that are for the tests and
 // benchmarks.
-var elsewhere = []string{prefix + "REQUIRE", prefix + "SKIP", prefix + "SEED", prefix + "TEST_", prefix + "BENCH_", prefix + "CUDA_FAULTS"}
+var elsewhere = []string{Prefix + "REQUIRE", Prefix + "SKIP", Prefix + "SEED", Prefix + "TEST_", Prefix + "BENCH_", Prefix + "CUDA_FAULTS"}
 
 // unknownNames reports the variables with our prefix that mean nothing, each
 // with the known name nearest to it.
@@ -17,12 +17,12 @@ func unknownNames(given map[string]string, known map[string]bool, detectors []st
 			continue
 		}
 		f := Fault{Name: name, Problem: "no such setting"}
-		rest, isDetector := strings.CutPrefix(name, prefix+"DETECTOR_")
-		if near, d := nearest(name, known); near != "" && d <= max(2, len(name)/5) {
+		rest, isDetector := strings.CutPrefix(name, Prefix+"DETECTOR_")
+		if near, d := Nearest(name, known); near != "" && d <= max(2, len(name)/5) {
 			f.Fix = "did you mean " + near + "?"
 		} else if isDetector {
-			f.Problem = "no detector in " + prefix + "DETECTORS has the name that this begins with"
-			f.Fix = "add it to " + prefix + "DETECTORS=" + strings.Join(detectors, ",") + " or remove " + name + " (" + rest + ")"
+			f.Problem = "no detector in " + Prefix + "DETECTORS has the name that this begins with"
+			f.Fix = "add it to " + Prefix + "DETECTORS=" + strings.Join(detectors, ",") + " or remove " + name + " (" + rest + ")"
 		} else {
 			f.Fix = "see docs/configuration.md"
 		}
@@ -32,9 +32,9 @@ func unknownNames(given map[string]string, known map[string]bool, detectors []st
 	return faults
 }
 
-// nearest returns the candidate with the least edit distance; of several the
+// Nearest returns the candidate with the least edit distance; of several the
 // first in order.
-func nearest(name string, candidates map[string]bool) (best string, distance int) {
+func Nearest(name string, candidates map[string]bool) (best string, distance int) {
 	for c := range candidates {
 		d := levenshtein(name, c)
 		if best == "" || d < distance || d == distance && c < best {

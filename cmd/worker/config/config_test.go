@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"encoding/json"
@@ -19,8 +19,23 @@ import (
 	"odradek/processor/keystate"
 )
 
+// minimal is the least environment that is without fault.
+func minimal(more ...string) []string {
+	return append([]string{
+		"ODRADEK_GROUP=g", "ODRADEK_TOPICS=a,b", "ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081", "PATH=/bin",
+	}, more...)
+}
+
+func names(faults []Fault) []string {
+	var out []string
+	for _, f := range faults {
+		out = append(out, strings.TrimPrefix(f.Name, Prefix))
+	}
+	return out
+}
+
 func TestDefaults(t *testing.T) {
-	c, faults, warnings := ParseConfig(minimal())
+	c, faults, warnings := Parse(minimal())
 	if len(faults)+len(warnings) != 0 {
 		t.Fatalf("faults %v, warnings %v", faults, warnings)
 	}
@@ -41,7 +56,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	os.WriteFile(empty, []byte("\n"), 0o600)
 	notPEM := filepath.Join(dir, "ca.pem")
 	os.WriteFile(notPEM, []byte("nothing"), 0o600)
-	_, faults, warnings := ParseConfig([]string{
+	_, faults, warnings := Parse([]string{
 		"ODRADEK_KAFKA_BROKERS=one:9092,two",
 		"ODRADEK_KAFKA_TLS=yes please",
 		"ODRADEK_KAFKA_SASL_MECHANISM=MAGIC",
@@ -117,7 +132,7 @@ func TestMaxJumpDefault(t *testing.T) {
 		for _, s := range c.settings {
 			environ = append(environ, "ODRADEK_"+s)
 		}
-		cfg, faults, _ := ParseConfig(minimal(environ...))
+		cfg, faults, _ := Parse(minimal(environ...))
 		if len(faults) > 0 {
 			t.Fatal(c.settings, faults)
 		}
@@ -131,11 +146,11 @@ func TestMaxJumpDefault(t *testing.T) {
 // TestRekeyNeedsLateness: the internal topic interleaves source partitions, so
 // without a lateness a part of its records would be late without a word.
 func TestRekeyNeedsLateness(t *testing.T) {
-	_, faults, _ := ParseConfig(minimal("ODRADEK_REKEY=true"))
+	_, faults, _ := Parse(minimal("ODRADEK_REKEY=true"))
 	if len(faults) != 1 || faults[0].Name != "ODRADEK_REKEY" || !strings.Contains(faults[0].String(), "interleaves") || !strings.Contains(faults[0].Fix, "ODRADEK_LATENESS") {
 		t.Errorf("faults %v, want one of ODRADEK_REKEY", faults)
 	}
-	if _, faults, _ = ParseConfig(minimal("ODRADEK_REKEY=true", "ODRADEK_LATENESS=1m")); len(faults) > 0 {
+	if _, faults, _ = Parse(minimal("ODRADEK_REKEY=true", "ODRADEK_LATENESS=1m")); len(faults) > 0 {
 		t.Errorf("with a lateness: %v", faults)
 	}
 }
@@ -150,12 +165,12 @@ func TestUnknownNames(t *testing.T) {
 		{"ODRADEK_DETECTOR_SOMETHINGELSE_OP", "add it to ODRADEK_DETECTORS=change"},
 		{"ODRADEK_WHOLLY_OTHER_THING", "see docs"},
 	} {
-		_, faults, warnings := ParseConfig(minimal(c.name + "=1"))
+		_, faults, warnings := Parse(minimal(c.name + "=1"))
 		if len(faults) != 0 || len(warnings) != 1 || warnings[0].Name != c.name || !strings.Contains(warnings[0].Fix, c.fix) {
 			t.Errorf("%s: faults %v, warnings %v", c.name, faults, warnings)
 		}
 	}
-	if _, _, w := ParseConfig(minimal("ODRADEK_REQUIRE=kafka")); len(w) != 0 {
+	if _, _, w := Parse(minimal("ODRADEK_REQUIRE=kafka")); len(w) != 0 {
 		t.Errorf("the tests' own variable is reported: %v", w)
 	}
 }
@@ -183,7 +198,7 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	environ := minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u", "ODRADEK_KAFKA_PASSWORD="+secret,
 		"ODRADEK_SCHEMA_REGISTRY_TOKEN_FILE="+file, "ODRADEK_SCHEMA_REGISTRY_PASSWORD="+secret, // a fault: no user name
 		"ODRADEK_SCHEMA_REGISTRY_URL=http://me:"+secret+"@r:8081,"+secret+"@r")
-	c, faults, warnings := ParseConfig(environ)
+	c, faults, warnings := Parse(environ)
 	if c.Kafka.Password.Reveal() != secret || c.Registry.Token.Reveal() != secret {
 		t.Fatal("the secret was not read")
 	}
@@ -225,13 +240,13 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 func TestSources(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pw")
 	os.WriteFile(file, []byte("pw\n"), 0o600)
-	c, faults, _ := ParseConfig(minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u", "ODRADEK_KAFKA_PASSWORD_FILE="+file, "ODRADEK_TTL="))
+	c, faults, _ := Parse(minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u", "ODRADEK_KAFKA_PASSWORD_FILE="+file, "ODRADEK_TTL="))
 	if len(faults) != 0 || c.Kafka.Password.Reveal() != "pw" {
 		t.Fatalf("%v", faults)
 	}
 	for _, s := range c.settings {
 		want := "default"
-		switch strings.TrimPrefix(s.name, prefix) {
+		switch strings.TrimPrefix(s.name, Prefix) {
 		case "GROUP", "TOPICS", "SCHEMA_REGISTRY_URL", "KAFKA_SASL_MECHANISM", "KAFKA_USERNAME":
 			want = "env"
 		case "KAFKA_PASSWORD":
@@ -296,7 +311,7 @@ func TestGlob(t *testing.T) {
 func TestFingerprints(t *testing.T) {
 	base := []string{"ODRADEK_DETECTORS=a,b", "ODRADEK_DETECTOR_A_OP=ikasst", "ODRADEK_DETECTOR_B_OP=zscore"}
 	of := func(more ...string) (a, b uint64) {
-		c, faults, _ := ParseConfig(minimal(append(slices.Clone(base), more...)...))
+		c, faults, _ := Parse(minimal(append(slices.Clone(base), more...)...))
 		if len(faults) != 0 {
 			t.Fatal(faults)
 		}
@@ -323,7 +338,7 @@ func TestFingerprints(t *testing.T) {
 
 // The oneof of OP and the table of ops name the same methods.
 func TestOpsAreDocumented(t *testing.T) {
-	c, _, _ := ParseConfig(minimal())
+	c, _, _ := Parse(minimal())
 	for _, s := range c.settings {
 		if strings.HasSuffix(s.name, "_CHANGE_OP") {
 			if want := strings.Join(opNames(), "|"); s.tag.Get("oneof") != want {
@@ -339,7 +354,7 @@ func TestOpsAreDocumented(t *testing.T) {
 // one fault.
 func TestDetectorFaultAlone(t *testing.T) {
 	for _, kv := range []string{"ODRADEK_DETECTOR_CHANGE_OP=zscroe", "ODRADEK_DETECTOR_CHANGE_WINDOW=1", "ODRADEK_DETECTOR_CHANGE_STRIDE=0", "ODRADEK_DETECTOR_CHANGE_RANK=99"} {
-		_, faults, warnings := ParseConfig(minimal(kv))
+		_, faults, warnings := Parse(minimal(kv))
 		if name, _, _ := strings.Cut(kv, "="); len(faults) != 1 || len(warnings) != 0 || faults[0].Name != name {
 			t.Errorf("%s: faults %v, warnings %v", kv, faults, warnings)
 		}
@@ -350,7 +365,7 @@ func TestDetectorFaultAlone(t *testing.T) {
 // nobody to tell of verdicts nothing is judged.
 func TestAlarmSettings(t *testing.T) {
 	of := func(more ...string) (*Config, *keystate.Config) {
-		c, faults, warnings := ParseConfig(minimal(append([]string{"ODRADEK_DETECTORS=a,b", "ODRADEK_DETECTOR_B_OP=zscore"}, more...)...))
+		c, faults, warnings := Parse(minimal(append([]string{"ODRADEK_DETECTORS=a,b", "ODRADEK_DETECTOR_B_OP=zscore"}, more...)...))
 		if len(faults)+len(warnings) != 0 {
 			t.Fatal(faults, warnings)
 		}
@@ -361,7 +376,7 @@ func TestAlarmSettings(t *testing.T) {
 		return c, ks
 	}
 	c, ks := of()
-	if d := ks.Detectors[0]; d.Threshold.Kind != threshold.Conformal || d.Threshold.Value != 0.002 || d.Threshold.History != 1024 || d.Threshold.Warmup != 64 || d.Events == nil || ks.Silence != 0 || !c.anomalies() {
+	if d := ks.Detectors[0]; d.Threshold.Kind != threshold.Conformal || d.Threshold.Value != 0.002 || d.Threshold.History != 1024 || d.Threshold.Warmup != 64 || d.Events == nil || ks.Silence != 0 || !c.Anomalies() {
 		t.Errorf("%+v %+v", d.Threshold, d.Events)
 	}
 	_, ks = of("ODRADEK_DETECTOR_A_THRESHOLD=quantile:0.99*2", "ODRADEK_DETECTOR_A_HISTORY=100", "ODRADEK_DETECTOR_A_WARMUP=7", "ODRADEK_DETECTOR_A_OPEN_AFTER=2",
@@ -380,21 +395,21 @@ func TestAlarmSettings(t *testing.T) {
 		t.Errorf("%+v", ks.Detectors[0].Threshold)
 	}
 	c, ks = of("ODRADEK_ANOMALIES=false")
-	if d := ks.Detectors[0]; d.Threshold != nil || d.Events != nil || c.anomalies() {
+	if d := ks.Detectors[0]; d.Threshold != nil || d.Events != nil || c.Anomalies() {
 		t.Errorf("%+v %+v", d.Threshold, d.Events)
 	}
 	c, ks = of("ODRADEK_ANOMALIES=false", "ODRADEK_SCORES=anomalous")
-	if d := ks.Detectors[0]; d.Threshold == nil || d.Events != nil || c.anomalies() {
+	if d := ks.Detectors[0]; d.Threshold == nil || d.Events != nil || c.Anomalies() {
 		t.Errorf("%+v %+v", d.Threshold, d.Events)
 	}
 	c, ks = of("ODRADEK_DETECTOR_A_THRESHOLD=off", "ODRADEK_DETECTOR_B_THRESHOLD=off")
-	if d := ks.Detectors[0]; d.Threshold != nil || d.Events != nil || c.anomalies() {
+	if d := ks.Detectors[0]; d.Threshold != nil || d.Events != nil || c.Anomalies() {
 		t.Errorf("%+v %+v", d.Threshold, d.Events)
 	}
-	if _, faults, _ := ParseConfig(minimal("ODRADEK_DETECTORS=silence")); len(faults) != 1 || faults[0].Name != "ODRADEK_DETECTORS" {
+	if _, faults, _ := Parse(minimal("ODRADEK_DETECTORS=silence")); len(faults) != 1 || faults[0].Name != "ODRADEK_DETECTORS" {
 		t.Errorf("a detector may be called silence: %v", faults)
 	}
-	if _, faults, _ := ParseConfig(minimal("ODRADEK_ANOMALIES=false", "ODRADEK_SILENCE=1m")); len(faults) != 1 || faults[0].Name != "ODRADEK_SILENCE" {
+	if _, faults, _ := Parse(minimal("ODRADEK_ANOMALIES=false", "ODRADEK_SILENCE=1m")); len(faults) != 1 || faults[0].Name != "ODRADEK_SILENCE" {
 		t.Errorf("silence without anomalies: %v", faults)
 	}
 }
@@ -418,7 +433,7 @@ func TestPlatformCacheDir(t *testing.T) {
 		}
 	}
 	get := func(environ ...string) string {
-		c, faults, _ := ParseConfig(append(environ, "ODRADEK_GROUP=g", "ODRADEK_TOPICS=in", "ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081", "STATE_DIRECTORY=/s"))
+		c, faults, _ := Parse(append(environ, "ODRADEK_GROUP=g", "ODRADEK_TOPICS=in", "ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081", "STATE_DIRECTORY=/s"))
 		reg, _, err := c.RegistryConfig()
 		if len(faults) > 0 || err != nil {
 			t.Error(faults, err)

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -79,7 +79,7 @@ func (k *checker) alarm(short string, d *DetectorSettings) {
 		k.add(short+"THRESHOLD", strings.TrimPrefix(err.Error(), "threshold: "), "")
 		return
 	case r.Kind == threshold.Off && k.c.Output.Scores == "anomalous":
-		k.add(short+"THRESHOLD", "off, but "+prefix+"SCORES=anomalous", "set which scores are anomalous, such as conformal:0.002")
+		k.add(short+"THRESHOLD", "off, but "+Prefix+"SCORES=anomalous", "set which scores are anomalous, such as conformal:0.002")
 		return
 	}
 	if r.Kind == threshold.Off || !k.ok(short+"HISTORY", short+"WARMUP") {
@@ -93,12 +93,12 @@ func (k *checker) alarm(short string, d *DetectorSettings) {
 	}
 }
 
-// anomalies reports whether there can be any, so that their topic is needed.
-func (c *Config) anomalies() bool {
+// Anomalies reports whether there can be anomalies, so that their topic is needed.
+func (c *Config) Anomalies() bool {
 	if !c.Detect.Anomalies || c.Detect.Silence > 0 {
 		return c.Detect.Anomalies
 	}
-	return slices.ContainsFunc(c.Detectors, func(d DetectorSettings) bool { return d.Alarm.Threshold != off })
+	return slices.ContainsFunc(c.Detectors, func(d DetectorSettings) bool { return d.Alarm.Threshold != Off })
 }
 
 func (k *checker) silence() {
@@ -108,9 +108,9 @@ func (k *checker) silence() {
 	}
 	switch {
 	case !k.c.Detect.Anomalies:
-		k.add("SILENCE", "set, but "+prefix+"ANOMALIES is false", "set "+prefix+"ANOMALIES=true or remove it")
+		k.add("SILENCE", "set, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
 	case ttl > 0 && after >= ttl:
-		k.add("SILENCE", fmt.Sprintf("%v is not less than %sTTL=%v: a series is forgotten before it is silent", after, prefix, ttl), "lower it, or raise "+prefix+"TTL")
+		k.add("SILENCE", fmt.Sprintf("%v is not less than %sTTL=%v: a series is forgotten before it is silent", after, Prefix, ttl), "lower it, or raise "+Prefix+"TTL")
 	case after.Microseconds() == 0:
 		k.add("SILENCE", fmt.Sprintf("%v is less than a microsecond", after), "")
 	}

@@ -1,4 +1,4 @@
-package main
+package config
 
 import "testing"
 
@@ -24,10 +24,10 @@ func TestMemoryLimit(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
-	if c, _, _ := ParseConfig(minimal("ODRADEK_STATE_BYTES=0")); c.Keys.Bytes != 0 {
+	if c, _, _ := Parse(minimal("ODRADEK_STATE_BYTES=0")); c.Keys.Bytes != 0 {
 		t.Errorf("0 became %v", c.Keys.Bytes)
 	}
-	if c, _, _ := ParseConfig(minimal()); int64(c.Keys.Bytes) != memoryLimit()/5*3 {
-		t.Errorf("the default is %v of %d", c.Keys.Bytes, memoryLimit())
+	if c, _, _ := Parse(minimal()); int64(c.Keys.Bytes) != MemoryLimit()/5*3 {
+		t.Errorf("the default is %v of %d", c.Keys.Bytes, MemoryLimit())
 	}
 }

@@ -1,7 +1,8 @@
-package main
+package config
 
 import (
 	"bytes"
+	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,8 +13,10 @@ import (
 	"testing"
 )
 
+var update = flag.Bool("update", false, "write docs/configuration.md anew")
+
 func TestConfigurationDoc(t *testing.T) {
-	const file = "../../docs/configuration.md"
+	const file = "../../../docs/configuration.md"
 	want := configurationDoc()
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
@@ -25,9 +28,9 @@ func TestConfigurationDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s is not what the tags say: run go generate ./cmd/worker", file)
+		t.Errorf("%s is not what the tags say: run go generate ./cmd/worker/config", file)
 	}
-	c, _, _ := ParseConfig(minimal())
+	c, _, _ := Parse(minimal())
 	for _, s := range c.settings {
 		if s.tag.Get("doc") == "" {
 			t.Errorf("%s has no doc", s.name)
@@ -41,13 +44,13 @@ func TestConfigurationDoc(t *testing.T) {
 // Every setting that a message, a comment or a page names is one that there is.
 func TestNamedSettingsExist(t *testing.T) {
 	known := map[string]bool{}
-	for _, s := range collect(reflect.ValueOf(new(Config)).Elem(), prefix, "") {
+	for _, s := range collect(reflect.ValueOf(new(Config)).Elem(), Prefix, "") {
 		known[s.name] = true
 		known[s.name+fileSuffix] = s.secret || known[s.name+fileSuffix]
 	}
-	name := regexp.MustCompile(prefix + `[A-Z0-9_]*[A-Z0-9]\b`)
+	name := regexp.MustCompile(Prefix + `[A-Z0-9_]*[A-Z0-9]\b`)
 	files := 0
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -67,7 +70,7 @@ func TestNamedSettingsExist(t *testing.T) {
 		for _, at := range name.FindAllIndex(text, -1) {
 			n := string(text[at[0]:at[1]])
 			isTests := slices.ContainsFunc(elsewhere, func(p string) bool { return strings.HasPrefix(n, p) })
-			if !known[n] && !isTests && n != prefix+"NAME" && !strings.HasPrefix(n, prefix+"DETECTOR_") && !bytes.HasPrefix(text[at[1]:], []byte("_")) {
+			if !known[n] && !isTests && n != Prefix+"NAME" && !strings.HasPrefix(n, Prefix+"DETECTOR_") && !bytes.HasPrefix(text[at[1]:], []byte("_")) {
 				t.Errorf("%s names %s, which is no setting", path, n)
 			}
 		}

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"crypto/x509"
@@ -41,7 +41,7 @@ func (c *Config) StartAt() (int64, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, c.Group.Start)
 	if err != nil {
-		return 0, fmt.Errorf("%sSTART: %w", prefix, err)
+		return 0, fmt.Errorf("%sSTART: %w", Prefix, err)
 	}
 	return t.UnixMilli(), nil
 }
@@ -54,7 +54,7 @@ func (s *kafkaSettings) tlsConfig() kafka.TLSConfig {
 func (s *kafkaSettings) tlsFaults() (faults []Fault) {
 	if s.TLSCAFile != "" {
 		if _, err := certPool(s.TLSCAFile); err != nil {
-			faults = append(faults, Fault{prefix + "KAFKA_TLS_CA_FILE", err.Error(), ""})
+			faults = append(faults, Fault{Prefix + "KAFKA_TLS_CA_FILE", err.Error(), ""})
 		}
 	}
 	if s.TLSCertFile == "" || s.TLSKeyFile == "" {
@@ -62,7 +62,7 @@ func (s *kafkaSettings) tlsFaults() (faults []Fault) {
 	}
 	for _, f := range [][2]string{{"KAFKA_TLS_CERT_FILE", s.TLSCertFile}, {"KAFKA_TLS_KEY_FILE", s.TLSKeyFile}} {
 		if _, err := os.ReadFile(f[1]); err != nil {
-			return append(faults, Fault{prefix + f[0], err.Error(), "name a file that the worker may read"})
+			return append(faults, Fault{Prefix + f[0], err.Error(), "name a file that the worker may read"})
 		}
 	}
 	if _, err := kafka.NewTLS(kafka.TLSConfig{Cert: s.TLSCertFile, Key: s.TLSKeyFile}); err != nil {
@@ -70,7 +70,7 @@ func (s *kafkaSettings) tlsFaults() (faults []Fault) {
 		if i := strings.Index(msg, "tls: "); i >= 0 {
 			msg = msg[i:]
 		}
-		faults = append(faults, Fault{prefix + "KAFKA_TLS_CERT_FILE", s.TLSCertFile + " and " + s.TLSKeyFile + ": " + msg, ""})
+		faults = append(faults, Fault{Prefix + "KAFKA_TLS_CERT_FILE", s.TLSCertFile + " and " + s.TLSKeyFile + ": " + msg, ""})
 	}
 	return faults
 }

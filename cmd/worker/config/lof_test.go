@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ func TestLOFSettings(t *testing.T) {
 		for _, m := range more {
 			list = append(list, "ODRADEK_DETECTOR_A_"+m)
 		}
-		c, faults, _ := ParseConfig(minimal(list...))
+		c, faults, _ := Parse(minimal(list...))
 		if len(faults) == 0 {
 			if _, err := c.Detectors[0].Build(); err != nil {
 				t.Error(err)

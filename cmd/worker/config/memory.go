@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"math"
@@ -9,16 +9,16 @@ import (
 	"sync"
 )
 
-// memoryLimit is how much memory the process may use: the least limit of its
+// MemoryLimit is how much memory the process may use: the least limit of its
 // cgroup and those above it, or the machine's memory; 0 where neither is known.
-var memoryLimit = sync.OnceValue(func() int64 {
+var MemoryLimit = sync.OnceValue(func() int64 {
 	return memoryLimitIn(func(file string) string {
 		b, _ := os.ReadFile(file)
 		return string(b)
 	})
 })
 
-// memoryLimitIn is memoryLimit by the files that read returns, which are empty
+// memoryLimitIn is MemoryLimit by the files that read returns, which are empty
 // where there are none.
 func memoryLimitIn(read func(file string) string) int64 {
 	limit := int64(math.MaxInt64)

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -88,15 +88,15 @@ func (c *Config) StateSettings(ks *keystate.Config) []processor.StateSettings {
 	}
 	key, at := c.Mapping.keyAndTime()
 	mapping := []processor.Setting{
-		{Name: prefix + "KEY_FIELD", Value: key}, {Name: prefix + "TIME_FIELD", Value: at}, {Name: prefix + "TIME_UNIT", Value: c.Mapping.TimeUnit},
+		{Name: Prefix + "KEY_FIELD", Value: key}, {Name: Prefix + "TIME_FIELD", Value: at}, {Name: Prefix + "TIME_UNIT", Value: c.Mapping.TimeUnit},
 	}
-	held := append(slices.Clone(mapping), processor.Setting{Name: prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")})
+	held := append(slices.Clone(mapping), processor.Setting{Name: Prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")})
 	var list []processor.StateSettings
 	for i := range c.Detectors {
 		d, dc := &c.Detectors[i], &ks.Detectors[i]
 		fields := processor.Setting{Name: detectorPrefix(d.Name) + "FIELDS", Value: strings.Join(d.Fields, ",")}
 		if source[fields.Name] == "default" {
-			fields.Shown = prefix + "VALUE_FIELDS"
+			fields.Shown = Prefix + "VALUE_FIELDS"
 		}
 		held = append(held, fields)
 		s := processor.StateSettings{Detector: d.Name, Window: processor.Fingerprint(ks.Windows[dc.Window].Fingerprint), Params: processor.Fingerprint(dc.Fingerprint),

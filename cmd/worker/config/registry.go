@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"crypto/tls"
@@ -21,13 +21,13 @@ func (c *Config) RegistryConfig() (cfg schemas.RegistryConfig, ok bool, err erro
 		URLs: s.URLs, Username: s.Username, Password: s.Password.Reveal(), BearerToken: s.Token.Reveal(),
 		CacheDir: s.CacheDir, Timeout: s.Timeout, Grace: s.Grace,
 	}
-	if cfg.CacheDir == off {
+	if cfg.CacheDir == Off {
 		cfg.CacheDir = ""
 	}
 	if s.CAFile != "" {
 		pool, err := certPool(s.CAFile)
 		if err != nil {
-			return cfg, true, fmt.Errorf("%sSCHEMA_REGISTRY_CA_FILE: %w", prefix, err)
+			return cfg, true, fmt.Errorf("%sSCHEMA_REGISTRY_CA_FILE: %w", Prefix, err)
 		}
 		cfg.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
@@ -75,7 +75,7 @@ func (c *Config) DecoderOptions() (opts schemas.DecoderOptions, err error) {
 	if f := c.Mapping.SchemaFile; f != "" {
 		text, err := os.ReadFile(f)
 		if err != nil {
-			return opts, fmt.Errorf("%sSCHEMA_FILE: %w", prefix, err)
+			return opts, fmt.Errorf("%sSCHEMA_FILE: %w", Prefix, err)
 		}
 		opts.Bare, opts.Schemas = string(text), []string{string(text)}
 	}

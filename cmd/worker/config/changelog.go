@@ -1,27 +1,27 @@
-package main
+package config
 
 import "strings"
 
-// changelogPrefix is the prefix of a group's changelogs if none is set. With a
+// ChangelogPrefix is the prefix of a group's changelogs if none is set. With a
 // single '-' between the two, plant and eu-in would have the changelog of plant-eu
 // and in. Behind a name with a '-' it is doubled: the name stays below the prefix
 // <group>- that permissions are given for.
-func changelogPrefix(group string) string {
+func ChangelogPrefix(group string) string {
 	if strings.Contains(group, "-") {
 		return group + "-"
 	}
 	return group
 }
 
-// changelogName is the changelog of a topic below a prefix.
-func changelogName(prefix, topic string) string { return prefix + "-" + topic + "-changelog" }
+// ChangelogName is the changelog of a topic below a prefix.
+func ChangelogName(prefix, topic string) string { return prefix + "-" + topic + "-changelog" }
 
 // ChangelogTopic is the name of an input topic's changelog.
 func (c *Config) ChangelogTopic(topic string) string {
 	if name, ok := c.changelogs[topic]; ok {
 		return name
 	}
-	return changelogName(c.Output.ChangelogPrefix, topic)
+	return ChangelogName(c.Output.ChangelogPrefix, topic)
 }
 
 // KeepChangelog makes ChangelogTopic return changelog for an input topic: one that keeps

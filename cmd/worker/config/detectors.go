@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -90,7 +90,7 @@ const (
 
 // deriveDetector fills the defaults of d that depend on its op and its fields.
 func (c *Config) deriveDetector(d *DetectorSettings) {
-	short := strings.TrimPrefix(detectorPrefix(d.Name), prefix)
+	short := strings.TrimPrefix(detectorPrefix(d.Name), Prefix)
 	p, near := d.params.(*knnParams)
 	set := func(name string, field *int, value, valueNear int) {
 		if !c.isDefault(short + name) {
@@ -168,7 +168,7 @@ var ops = map[string]opSettings{
 
 // detectorPrefix is what the names of a detector's settings begin with.
 func detectorPrefix(name string) string {
-	return prefix + "DETECTOR_" + envName(name) + "_"
+	return Prefix + "DETECTOR_" + envName(name) + "_"
 }
 
 func envName(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
@@ -184,7 +184,7 @@ func (k *checker) detectors() {
 	seen := map[string]string{}
 	for _, n := range c.Detect.Names {
 		if n == keystate.SilenceName {
-			problems = append(problems, fmt.Sprintf("%q is what anomalies of %sSILENCE are called", n, prefix))
+			problems = append(problems, fmt.Sprintf("%q is what anomalies of %sSILENCE are called", n, Prefix))
 		}
 		if !detectorNameRE.MatchString(n) {
 			problems = append(problems, fmt.Sprintf("%q is not a detector's name", n))
@@ -201,7 +201,7 @@ func (k *checker) detectors() {
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		k.detector(d)
-		buildable = buildable && k.ok(d.settingNames(strings.TrimPrefix(detectorPrefix(d.Name), prefix))...)
+		buildable = buildable && k.ok(d.settingNames(strings.TrimPrefix(detectorPrefix(d.Name), Prefix))...)
 	}
 	if len(problems) > 0 || !buildable || len(k.faults) > before || !k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS") {
 		return
@@ -216,11 +216,11 @@ func (k *checker) detectors() {
 }
 
 func (k *checker) detector(d *DetectorSettings) {
-	short := strings.TrimPrefix(detectorPrefix(d.Name), prefix)
+	short := strings.TrimPrefix(detectorPrefix(d.Name), Prefix)
 	problems := twice(d.Fields)
 	for _, f := range d.Fields {
 		if !slices.Contains(k.c.Mapping.ValueFields, f) && k.ok("VALUE_FIELDS") {
-			problems = append(problems, fmt.Sprintf("%q is not one of %sVALUE_FIELDS", f, prefix))
+			problems = append(problems, fmt.Sprintf("%q is not one of %sVALUE_FIELDS", f, Prefix))
 		}
 	}
 	k.addAll(short+"FIELDS", problems, "use some of "+strings.Join(k.c.Mapping.ValueFields, ","))

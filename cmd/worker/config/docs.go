@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ func configurationDoc() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-<!-- made by go generate ./cmd/worker from the tags in cmd/worker/config.go; do not edit -->
+<!-- made by go generate ./cmd/worker/config from the tags there; do not edit -->
 
 Every setting is an environment variable. ` + "`worker check`" + ` names every fault of a configuration at once,
 ` + "`worker check --online`" + ` asks the cluster too, and ` + "`worker config`" + ` prints what is in effect.
@@ -39,7 +39,7 @@ Every setting is an environment variable. ` + "`worker check`" + ` names every f
 	head := func(title, intro string) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s| name | default | values | what it does |\n|---|---|---|---|\n", title, intro)
 	}
-	for _, s := range collect(reflect.ValueOf(c).Elem(), prefix, "") {
+	for _, s := range collect(reflect.ValueOf(c).Elem(), Prefix, "") {
 		if s.section != section {
 			section = s.section
 			head(section, "")
@@ -47,7 +47,7 @@ Every setting is an environment variable. ` + "`worker check`" + ` names every f
 		row(s)
 	}
 	head("Each detector", "For each name of `ODRADEK_DETECTORS`; the name in upper case, with `-` as `_`, stands for `<NAME>`.\n\n")
-	pre := prefix + "DETECTOR_<NAME>_"
+	pre := Prefix + "DETECTOR_<NAME>_"
 	list := collect(reflect.ValueOf(new(detectorCommon)).Elem(), pre, "")
 	for _, op := range opNames() {
 		list = append(list, collectParams(ops[op].params(), pre)...)

@@ -1,4 +1,8 @@
-package main
+// Package config has the settings of the worker: it reads them from the environment,
+// fills in the defaults, names everything that is wrong with them, and documents them.
+// Methods of Config turn them into the configuration of the Kafka client, the schema
+// registry, the decoder and the state.
+package config
 
 import (
 	"fmt"
@@ -17,8 +21,8 @@ import (
 	"odradek/processor/keystate"
 )
 
-// prefix is what every setting's name begins with.
-const prefix = "ODRADEK_"
+// Prefix is what every setting's name begins with.
+const Prefix = "ODRADEK_"
 
 // Config is every setting of the worker. The tags are the single source of
 // names, defaults, limits and descriptions: docs/configuration.md, `config` and
@@ -198,11 +202,11 @@ type setting struct {
 	field   reflect.Value
 }
 
-// ParseConfig reads the configuration from environment lines (NAME=value). It
+// Parse reads the configuration from environment lines (NAME=value). It
 // returns every fault that can be found without a network, and for each
 // ODRADEK_ name that means nothing a warning with the nearest name. The Config
 // is usable only without faults.
-func ParseConfig(environ []string) (c *Config, faults, warnings []Fault) {
+func Parse(environ []string) (c *Config, faults, warnings []Fault) {
 	c = new(Config)
 	vars := own(environ)
 	given := maps.Clone(vars)
@@ -223,7 +227,7 @@ func ParseConfig(environ []string) (c *Config, faults, warnings []Fault) {
 func own(environ []string) map[string]string {
 	vars := make(map[string]string)
 	for k, v := range env.ToMap(environ) {
-		if strings.HasPrefix(k, prefix) {
+		if strings.HasPrefix(k, Prefix) {
 			vars[k] = v
 		}
 	}
@@ -246,7 +250,7 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 		*faults = append(*faults, parseInto(v, pre, list, vars)...)
 		c.settings = append(c.settings, list...)
 	}
-	into(c, prefix, "")
+	into(c, Prefix, "")
 	c.trim()
 	// The settings keep references to the fields, so the slice must not move.
 	c.Detectors = make([]DetectorSettings, len(c.Detect.Names))
@@ -370,19 +374,19 @@ func cleanList(l []string) []string {
 
 // isDefault reports whether the setting of that name, without prefix, is not set.
 func (c *Config) isDefault(name string) bool {
-	return slices.ContainsFunc(c.settings, func(s setting) bool { return s.name == prefix+name && s.source == "default" })
+	return slices.ContainsFunc(c.settings, func(s setting) bool { return s.name == Prefix+name && s.source == "default" })
 }
 
 // pageAddr is where the status page is by default: nowhere but on loopback,
 // because it shows names of series.
 func pageAddr(http string) string {
-	if http == off || loopback(http) {
+	if http == Off || loopback(http) {
 		return http
 	}
 	_, port, err := net.SplitHostPort(http)
 	n, bad := strconv.Atoi(port)
 	if err != nil || bad != nil || n >= 65535 {
-		return off // HTTP_ADDR is a fault, or has no port after its own
+		return Off // HTTP_ADDR is a fault, or has no port after its own
 	}
 	return fmt.Sprintf("127.0.0.1:%d", n+1)
 }
@@ -400,7 +404,7 @@ func (c *Config) derive() {
 	set(&o.DLQTopic, g+"-dlq")
 	set(&o.LateTopic, g+"-late")
 	set(&o.RekeyTopic, g+"-rekey")
-	set(&o.ChangelogPrefix, changelogPrefix(g))
+	set(&o.ChangelogPrefix, ChangelogPrefix(g))
 	if c.Program.PageAddr == "" {
 		c.Program.PageAddr = pageAddr(c.Program.HTTPAddr)
 	}
@@ -411,7 +415,7 @@ func (c *Config) derive() {
 		}
 	}
 	if c.Keys.Bytes == 0 && c.isDefault("STATE_BYTES") {
-		c.Keys.Bytes = ByteSize(memoryLimit() / 5 * 3)
+		c.Keys.Bytes = ByteSize(MemoryLimit() / 5 * 3)
 	}
 	if c.Keys.MaxHeld == 0 && c.isDefault("MAX_HELD") {
 		c.Keys.MaxHeld = keystate.DefaultMaxHeld(c.SchemaMapping().Width())
@@ -465,7 +469,7 @@ func (c *Config) fill() {
 		s := &c.settings[i]
 		s.value = formatValue(s.field)
 		if s.tag.Get("url") != "" {
-			s.value = redactURLs(s.value)
+			s.value = RedactURLs(s.value)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -48,7 +48,7 @@ func (c *Config) validate(faults []Fault) []Fault {
 
 // add records a fault of the setting called name without its prefix.
 func (k *checker) add(name, problem, fix string) {
-	name = prefix + name
+	name = Prefix + name
 	if k.bad[name] {
 		return
 	}
@@ -66,7 +66,7 @@ func (k *checker) addAll(name string, problems []string, fix string) {
 // ok reports that none of the settings has a fault.
 func (k *checker) ok(names ...string) bool {
 	for _, n := range names {
-		if k.bad[prefix+n] {
+		if k.bad[Prefix+n] {
 			return false
 		}
 	}
@@ -76,7 +76,7 @@ func (k *checker) ok(names ...string) bool {
 // limits checks every setting against its tags oneof, min and max.
 func (k *checker) limits() {
 	for _, s := range k.c.settings {
-		short := strings.TrimPrefix(s.name, prefix)
+		short := strings.TrimPrefix(s.name, Prefix)
 		if allowed := s.tag.Get("oneof"); allowed != "" {
 			if v := s.field.String(); !slices.Contains(strings.Split(allowed, "|"), v) {
 				k.add(short, fmt.Sprintf("%q is not one of the values", v), "use "+strings.ReplaceAll(strings.TrimPrefix(allowed, "|"), "|", ", "))
@@ -154,30 +154,30 @@ func (k *checker) kafka() {
 		}{{"TLS_CA_FILE", s.TLSCAFile != ""}, {"TLS_CERT_FILE", s.TLSCertFile != ""}, {"TLS_KEY_FILE", s.TLSKeyFile != ""},
 			{"TLS_SERVER_NAME", s.TLSServerName != ""}, {"TLS_INSECURE", s.TLSInsecure}} {
 			if f.set && k.ok("KAFKA_TLS") {
-				k.add("KAFKA_"+f.name, "set, but "+prefix+"KAFKA_TLS is false", "set "+prefix+"KAFKA_TLS=true or remove it")
+				k.add("KAFKA_"+f.name, "set, but "+Prefix+"KAFKA_TLS is false", "set "+Prefix+"KAFKA_TLS=true or remove it")
 			}
 		}
 	}
 	switch {
 	case s.TLSCertFile != "" && s.TLSKeyFile == "":
-		k.add("KAFKA_TLS_KEY_FILE", "not set, but "+prefix+"KAFKA_TLS_CERT_FILE is", "set both for mutual TLS")
+		k.add("KAFKA_TLS_KEY_FILE", "not set, but "+Prefix+"KAFKA_TLS_CERT_FILE is", "set both for mutual TLS")
 	case s.TLSCertFile == "" && s.TLSKeyFile != "":
-		k.add("KAFKA_TLS_CERT_FILE", "not set, but "+prefix+"KAFKA_TLS_KEY_FILE is", "set both for mutual TLS")
+		k.add("KAFKA_TLS_CERT_FILE", "not set, but "+Prefix+"KAFKA_TLS_KEY_FILE is", "set both for mutual TLS")
 	}
 	if s.TLS && k.ok("KAFKA_TLS_CA_FILE", "KAFKA_TLS_CERT_FILE", "KAFKA_TLS_KEY_FILE") {
 		k.faults = append(k.faults, s.tlsFaults()...)
 	}
 	switch {
 	case s.SASLMechanism == "" && s.Username != "":
-		k.add("KAFKA_SASL_MECHANISM", "not set, but "+prefix+"KAFKA_USERNAME is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_USERNAME is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
 	case s.SASLMechanism == "" && s.Password.value != "":
-		k.add("KAFKA_SASL_MECHANISM", "not set, but "+prefix+"KAFKA_PASSWORD is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+		k.add("KAFKA_SASL_MECHANISM", "not set, but "+Prefix+"KAFKA_PASSWORD is", "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
 	case s.SASLMechanism != "":
 		if s.Username == "" {
-			k.add("KAFKA_USERNAME", "not set, but "+prefix+"KAFKA_SASL_MECHANISM is", "")
+			k.add("KAFKA_USERNAME", "not set, but "+Prefix+"KAFKA_SASL_MECHANISM is", "")
 		}
 		if s.Password.value == "" {
-			k.add("KAFKA_PASSWORD", "not set, but "+prefix+"KAFKA_SASL_MECHANISM is", "set it or "+prefix+"KAFKA_PASSWORD_FILE")
+			k.add("KAFKA_PASSWORD", "not set, but "+Prefix+"KAFKA_SASL_MECHANISM is", "set it or "+Prefix+"KAFKA_PASSWORD_FILE")
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (k *checker) group() {
 	}
 	problems := twice(s.Topics)
 	for _, t := range s.Topics {
-		if why := topicFault(t); why != "" {
+		if why := TopicFault(t); why != "" {
 			problems = append(problems, fmt.Sprintf("%q %s", t, why))
 		}
 	}
@@ -235,8 +235,8 @@ func twice(list []string) (problems []string) {
 
 var topicRE = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
-// topicFault says why a name is not a legal topic name, "" if it is.
-func topicFault(name string) string {
+// TopicFault says why a name is not a legal topic name, "" if it is.
+func TopicFault(name string) string {
 	switch {
 	case name == "." || name == "..":
 		return "is not a topic name"
@@ -254,7 +254,7 @@ func (k *checker) registry() {
 	for _, u := range s.URLs {
 		p, err := url.Parse(u)
 		if err != nil || p.Host == "" || p.Scheme != "http" && p.Scheme != "https" {
-			problems = append(problems, fmt.Sprintf("%q is not an http or https URL", redactURLs(u)))
+			problems = append(problems, fmt.Sprintf("%q is not an http or https URL", RedactURLs(u)))
 		}
 	}
 	k.addAll("SCHEMA_REGISTRY_URL", problems, "write it like https://registry:8081")
@@ -263,10 +263,10 @@ func (k *checker) registry() {
 		if s.Username == "" {
 			missing, have = have, missing
 		}
-		k.add("SCHEMA_REGISTRY_"+missing, "not set, but "+prefix+"SCHEMA_REGISTRY_"+have+" is", "")
+		k.add("SCHEMA_REGISTRY_"+missing, "not set, but "+Prefix+"SCHEMA_REGISTRY_"+have+" is", "")
 	}
 	if s.Token.value != "" && s.Username != "" {
-		k.add("SCHEMA_REGISTRY_TOKEN", "set together with "+prefix+"SCHEMA_REGISTRY_USERNAME", "keep one of them")
+		k.add("SCHEMA_REGISTRY_TOKEN", "set together with "+Prefix+"SCHEMA_REGISTRY_USERNAME", "keep one of them")
 	}
 	if s.CAFile != "" {
 		if _, err := certPool(s.CAFile); err != nil {
@@ -285,7 +285,7 @@ func (k *checker) registry() {
 			k.addAll("SCHEMA_FILE", problems, "")
 		}
 	} else if len(s.URLs) == 0 {
-		k.add("SCHEMA_FILE", "not set, nor "+prefix+"SCHEMA_REGISTRY_URL", "records cannot be read without a schema: set one of them")
+		k.add("SCHEMA_FILE", "not set, nor "+Prefix+"SCHEMA_REGISTRY_URL", "records cannot be read without a schema: set one of them")
 	}
 }
 
@@ -293,21 +293,21 @@ func (k *checker) topics() {
 	o := &k.c.Output
 	named := map[string]string{}
 	for _, t := range k.c.Group.Topics {
-		named[t] = prefix + "TOPICS"
+		named[t] = Prefix + "TOPICS"
 	}
 	check := func(setting, topic string, used bool) {
 		if topic == "" || !used {
 			return
 		}
-		if why := topicFault(topic); why != "" {
-			k.add(setting, fmt.Sprintf("%q %s", topic, why), "name the topic here; its default comes from "+prefix+"GROUP")
+		if why := TopicFault(topic); why != "" {
+			k.add(setting, fmt.Sprintf("%q %s", topic, why), "name the topic here; its default comes from "+Prefix+"GROUP")
 		} else if other := named[topic]; other != "" {
 			k.add(setting, fmt.Sprintf("topic %q is %s already", topic, other), "give each its own topic")
 		}
-		named[topic] = prefix + setting
+		named[topic] = Prefix + setting
 	}
 	check("SCORES_TOPIC", o.ScoresTopic, o.Scores != "none")
-	check("ANOMALIES_TOPIC", o.AnomaliesTopic, k.c.anomalies())
+	check("ANOMALIES_TOPIC", o.AnomaliesTopic, k.c.Anomalies())
 	check("DLQ_TOPIC", o.DLQTopic, true)
 	check("LATE_TOPIC", o.LateTopic, true)
 	check("REKEY_TOPIC", o.RekeyTopic, k.c.Cycle.Rekey)
@@ -326,7 +326,7 @@ func (k *checker) cycle() {
 	if s.Guarantee == "exactly_once" && k.ok("TRANSACTION_TIMEOUT", "COMMIT_INTERVAL", "SESSION_TIMEOUT") {
 		if s.TransactionTimeout > k.c.Group.SessionTimeout {
 			k.add("TRANSACTION_TIMEOUT", fmt.Sprintf("%v is more than the session timeout %v", s.TransactionTimeout, k.c.Group.SessionTimeout),
-				"lower it, or raise "+prefix+"SESSION_TIMEOUT: a dead worker's open transaction holds its successor back")
+				"lower it, or raise "+Prefix+"SESSION_TIMEOUT: a dead worker's open transaction holds its successor back")
 		}
 		if 2*s.CommitInterval > s.TransactionTimeout {
 			k.add("COMMIT_INTERVAL", fmt.Sprintf("%v is more than half of the transaction timeout %v", s.CommitInterval, s.TransactionTimeout), "")
@@ -336,16 +336,16 @@ func (k *checker) cycle() {
 		k.add("REPLAY_LIMIT", fmt.Sprintf("%v is less than the commit interval %v", s.ReplayLimit, s.CommitInterval), "state is written with commits: use several intervals")
 	}
 	if s.Rekey && k.ok("LATENESS") && k.c.Keys.Lateness == 0 {
-		k.add("REKEY", "true, but "+prefix+"LATENESS is 0: the internal topic interleaves several source partitions, so a series' records come out of order and many would be late",
-			"set "+prefix+"LATENESS to how far the source partitions may be apart in event time, for example 1m")
+		k.add("REKEY", "true, but "+Prefix+"LATENESS is 0: the internal topic interleaves several source partitions, so a series' records come out of order and many would be late",
+			"set "+Prefix+"LATENESS to how far the source partitions may be apart in event time, for example 1m")
 	}
 	f := &k.c.Fetch
 	if k.ok("FETCH_MIN_BYTES", "FETCH_MAX_BYTES", "PARTITION_BYTES") {
 		if f.PartitionBytes > f.MaxBytes {
-			k.add("PARTITION_BYTES", fmt.Sprintf("%v is more than %sFETCH_MAX_BYTES=%v", f.PartitionBytes, prefix, f.MaxBytes), "")
+			k.add("PARTITION_BYTES", fmt.Sprintf("%v is more than %sFETCH_MAX_BYTES=%v", f.PartitionBytes, Prefix, f.MaxBytes), "")
 		}
 		if f.MinBytes > f.MaxBytes {
-			k.add("FETCH_MIN_BYTES", fmt.Sprintf("%v is more than %sFETCH_MAX_BYTES=%v", f.MinBytes, prefix, f.MaxBytes), "")
+			k.add("FETCH_MIN_BYTES", fmt.Sprintf("%v is more than %sFETCH_MAX_BYTES=%v", f.MinBytes, Prefix, f.MaxBytes), "")
 		}
 	}
 	for i, d := range k.c.GPU.Devices {
@@ -357,22 +357,22 @@ func (k *checker) cycle() {
 	}
 }
 
-// off is what turns an address off.
-const off = "off"
+// Off is what turns an address off.
+const Off = "off"
 
 func (k *checker) program() {
 	s := &k.c.Program
-	if s.HTTPAddr != off {
+	if s.HTTPAddr != Off {
 		if _, port, err := net.SplitHostPort(s.HTTPAddr); err != nil || port == "" {
 			k.add("HTTP_ADDR", fmt.Sprintf("%q is not an address", s.HTTPAddr), "write :9464 or 127.0.0.1:9464, or off")
 		}
 	}
-	if s.PageAddr != off {
+	if s.PageAddr != Off {
 		if _, port, err := net.SplitHostPort(s.PageAddr); err != nil || port == "" {
 			k.add("PAGE_ADDR", fmt.Sprintf("%q is not an address", s.PageAddr), "write 127.0.0.1:9465, or off")
 		}
 	}
-	if s.PprofAddr != off && !loopback(s.PprofAddr) {
+	if s.PprofAddr != Off && !loopback(s.PprofAddr) {
 		k.add("PPROF_ADDR", fmt.Sprintf("%q is not a loopback address", s.PprofAddr), "profiles show memory: use 127.0.0.1:6060 and reach it by a tunnel, or off")
 	}
 }
@@ -421,16 +421,16 @@ func unjoin(err error) []error {
 	return []error{err}
 }
 
-// faultsOf keeps the faults of settings that begin with one of names; all
+// FaultsOf keeps the faults of settings that begin with one of names; all
 // without names.
-func faultsOf(faults []Fault, names []string) []Fault {
+func FaultsOf(faults []Fault, names []string) []Fault {
 	if len(names) == 0 {
 		return faults
 	}
 	var kept []Fault
 	for _, f := range faults {
 		for _, n := range names {
-			if strings.HasPrefix(f.Name, prefix+n) {
+			if strings.HasPrefix(f.Name, Prefix+n) {
 				kept = append(kept, f)
 				break
 			}

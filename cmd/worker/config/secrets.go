@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -68,8 +68,8 @@ func readSecretFiles(list []setting, vars map[string]string) (faults []Fault) {
 	return faults
 }
 
-// redactURLs hides user and password in a comma-separated list of URLs.
-func redactURLs(list string) string {
+// RedactURLs hides user and password in a comma-separated list of URLs.
+func RedactURLs(list string) string {
 	parts := strings.Split(list, ",")
 	for i, p := range parts {
 		at := strings.LastIndexByte(p, '@')
