@@ -314,7 +314,7 @@ func (p *Processor) commit(work context.Context, c *cycle) error {
 			outs[tp] = b
 		}
 		offs := sourceOffsets(c.parts)
-		c.failpoint("before-send")
+		p.cfg.Hooks.step(BeforeSend, c)
 		// A rebalance may be in the way of the offsets. What this cycle holds is still
 		// ours until a Revoked event is done or a Lost one comes, so they go again.
 		sent := false
@@ -328,29 +328,27 @@ func (p *Processor) commit(work context.Context, c *cycle) error {
 		if err != nil {
 			return fmt.Errorf("processor: send cycle: %w", err)
 		}
-		c.failpoint("before-end")
+		p.cfg.Hooks.step(BeforeEnd, c)
 		if err := p.producer.End(ctx, true); err != nil {
 			return fmt.Errorf("processor: commit transaction: %w", err)
 		}
-		c.failpoint("after-end")
+		p.cfg.Hooks.step(AfterEnd, c)
 		return nil
 	}
 	// At least once: the outputs must be there before the state that has
 	// forgotten them, and both before the offsets (offsets.go).
-	if brokenOffsetsFirst {
-		if err := p.commitOutside(work, sourceOffsets(c.parts)); err != nil {
-			return err
-		}
-		c.failpoint("offsets-first")
+	err := p.cfg.Hooks.beforeOutputs(c, func() error { return p.commitOutside(work, sourceOffsets(c.parts)) })
+	if err != nil {
+		return err
 	}
 	if err := p.producer.Produce(ctx, outs); err != nil {
 		return fmt.Errorf("processor: produce outputs: %w", err)
 	}
-	c.failpoint("before-changelog")
+	p.cfg.Hooks.step(BeforeChangelog, c)
 	if err := p.producer.Produce(ctx, logs); err != nil {
 		return fmt.Errorf("processor: produce state: %w", err)
 	}
-	c.failpoint("before-offsets")
+	p.cfg.Hooks.step(BeforeOffsets, c)
 	return nil
 }
 

@@ -105,6 +105,8 @@ type Config struct {
 	Metrics *Metrics
 	Log     *slog.Logger
 
+	Hooks Hooks // for tests
+
 	// export is shown the state of a partition after a restore and at a
 	// hand-over, for the tests that hold the two equal.
 	export func(tp kafka.TP, restored bool, offset int64, state []byte)

@@ -111,6 +111,10 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 	return withDrainLimit(ctx, c.Program.DrainTimeout, p.Run)
 }
 
+// hooks are the processor's. Only tests set them, in a process that runs main of
+// the test binary.
+var hooks processor.Hooks
+
 // newProcessor makes the topics and schemas that are missing and builds the
 // processor.
 func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *schemas.Registry, exec executor, metrics *processor.Metrics, log *slog.Logger) (*processor.Processor, error) {
@@ -139,6 +143,7 @@ func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, r
 	}
 	cfg.Executor, cfg.Metrics, cfg.Log = exec, metrics, log
 	cfg.ScoreSchemaID, cfg.AnomalySchemaID = scoreID, anomalyID
+	cfg.Hooks = hooks
 	return processor.New(ctx, cfg)
 }
 

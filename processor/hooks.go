@@ -1,0 +1,44 @@
+package processor
+
+// Step names a moment of a commit.
+type Step string
+
+// The steps of a commit, in their order: the first three of ExactlyOnce, the others of AtLeastOnce.
+const (
+	BeforeSend Step = "before-send" // nothing of the cycle is on its way
+	BeforeEnd  Step = "before-end"  // outputs, state and offsets are sent, the transaction is open
+	AfterEnd   Step = "after-end"   // the transaction is committed
+
+	BeforeChangelog Step = "before-changelog" // the outputs are written
+	BeforeOffsets   Step = "before-offsets"   // the outputs and the state are written
+)
+
+// Hooks lets a test act within a commit, such as end the process between two
+// steps. Its functions run in the goroutine that commits. The zero value does
+// nothing; no program sets another.
+type Hooks struct {
+	// Step is called at each step of the commit of a cycle. records is how many
+	// source records the cycle has consumed: 0 where it only says where partitions
+	// start, and how many cycles do that depends on timing.
+	Step func(step Step, records int)
+	// BeforeOutputs is called with AtLeastOnce before the outputs of a cycle are
+	// written. commitOffsets commits the cycle's source offsets, which breaks the
+	// guarantee: it is the negative control that a check of the outputs has to catch.
+	// An error fails the commit.
+	BeforeOutputs func(records int, commitOffsets func() error) error
+}
+
+// step calls the hook for a step of c's commit.
+func (h *Hooks) step(step Step, c *cycle) {
+	if h.Step != nil {
+		h.Step(step, c.records)
+	}
+}
+
+// beforeOutputs calls the hook of that name for c.
+func (h *Hooks) beforeOutputs(c *cycle, commitOffsets func() error) error {
+	if h.BeforeOutputs == nil {
+		return nil
+	}
+	return h.BeforeOutputs(c.records, commitOffsets)
+}
