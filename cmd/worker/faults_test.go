@@ -171,12 +171,6 @@ func (o *ordeal) end(what string) {
 	o.settle(what)
 	o.drainAll(what)
 	o.compare(what)
-	if d := os.Getenv("DBG_LOGS"); d != "" {
-		for _, w := range o.workers {
-			b, _ := os.ReadFile(w.log)
-			os.WriteFile(d+"/"+o.input+"-"+w.name+".log", b, 0o600)
-		}
-	}
 }
 
 // running lists the workers whose process has not ended.
