@@ -133,7 +133,7 @@ func TestDevice(t *testing.T) { conformance(t, deviceOptions(t)) }
 // TestDeviceFaults breaks the device's child in every way, in the middle of work.
 func TestDeviceFaults(t *testing.T) {
 	o := deviceOptions(t)
-	o.Env = []string{"ODRADEK_CUDA_FAULTS=1"}
+	o.Args = []string{"-faults"}
 	o.Deadline = 300 * time.Millisecond
 	for _, c := range []struct {
 		name  string
@@ -184,7 +184,7 @@ func TestDeviceFaults(t *testing.T) {
 // lanes wait for kernels that never end.
 func TestDeviceParentDies(t *testing.T) {
 	o := deviceOptions(t)
-	o.Env = []string{"ODRADEK_CUDA_FAULTS=1"}
+	o.Args = []string{"-faults"}
 	parentDies(t, o, func(c *child) {
 		for range c.all {
 			l, err := c.take(context.Background())

@@ -29,7 +29,7 @@ const (
 	// child lives; the reply's a is their address on the device.
 	kindKeep requestKind = 6
 	// kindFault is for tests: launches says which fault is to happen. A child
-	// does it only if ODRADEK_CUDA_FAULTS is 1 in its environment.
+	// does it only if it was started with -faults.
 	kindFault requestKind = 9
 )
 

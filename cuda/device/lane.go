@@ -106,7 +106,7 @@ func readPath(r io.Reader) (string, error) {
 func (d *device) fault(lane *C.Lane, which uint32, r *C.Reply) {
 	f, ok := d.faults[which]
 	if !ok {
-		say(r, C.badRequest, "faults need ODRADEK_CUDA_FAULTS=1 and a number from 1 to 2")
+		say(r, C.badRequest, "faults need the flag -faults and a number from 1 to 2")
 		return
 	}
 	if e := C.launchFault(lane, raw(f)); e != 0 {

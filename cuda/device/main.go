@@ -48,6 +48,7 @@ func main() {
 	lanes := flag.Int("lanes", 1, "lanes: sockets from file 3 on")
 	memory := flag.Uint64("memory", 0, "most `bytes` of the device's memory for buffers; 0: what there is")
 	list := flag.Bool("list", false, "list the devices and end")
+	faults := flag.Bool("faults", false, "break the device when asked to, for tests")
 	flag.Parse()
 	// The worker says when to end, by closing a lane: an interrupt at a terminal
 	// reaches both, and the worker still has batches to finish.
@@ -56,7 +57,7 @@ func main() {
 	if *list {
 		err = printDevices()
 	} else {
-		err = run(*index, *lanes, *memory)
+		err = run(*index, *lanes, *memory, *faults)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "odradek-cuda:", err)
@@ -76,7 +77,7 @@ type device struct {
 }
 
 // run serves the lanes until the worker is gone.
-func run(index, lanes int, memory uint64) error {
+func run(index, lanes int, memory uint64, faults bool) error {
 	if lanes < 1 {
 		return fmt.Errorf("-lanes %d: at least 1", lanes)
 	}
@@ -88,7 +89,7 @@ func run(index, lanes int, memory uint64) error {
 		return err
 	}
 	C.memoryMost = C.uint64_t(memory)
-	if err := d.load(); err != nil {
+	if err := d.load(faults); err != nil {
 		return err
 	}
 	go func() {
@@ -188,8 +189,9 @@ func printDevices() error {
 	return nil
 }
 
-// load loads the modules and finds the kernels, in the order of kernels.Names.
-func (d *device) load() error {
+// load loads the modules and finds the kernels, in the order of kernels.Names, and
+// those that break the device if faults is set.
+func (d *device) load(faults bool) error {
 	if len(kernels.Names) > C.maxKernels {
 		return fmt.Errorf("%d kernels, at most %d", len(kernels.Names), C.maxKernels)
 	}
@@ -205,7 +207,7 @@ func (d *device) load() error {
 		C.kernelFunctions[i] = raw(f)
 	}
 	C.kernelCount = C.uint32_t(len(kernels.Names))
-	if os.Getenv("ODRADEK_CUDA_FAULTS") != "1" {
+	if !faults {
 		return nil
 	}
 	d.faults = map[uint32]cu.Function{}

@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 func TestStart(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-device 99", "no device 99"},
+		{"-faults -device 99", "no device 99"},
 		{"-lanes 0", "-lanes 0: at least 1"},
 		{"-nonsense", "flag provided but not defined"},
 	} {

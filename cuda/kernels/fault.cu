@@ -1,5 +1,5 @@
 // Faults on demand: what a broken kernel does to its process, for tests of the
-// worker's recovery. odradek-cuda launches these only with ODRADEK_CUDA_FAULTS=1.
+// worker's recovery. odradek-cuda launches these only with its flag -faults.
 #include "device.h"
 
 // fault_address writes where no memory is: CUDA_ERROR_ILLEGAL_ADDRESS.
