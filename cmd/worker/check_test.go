@@ -68,13 +68,6 @@ func TestCheckOfASchemaFile(t *testing.T) {
 	}
 }
 
-// onEachKind runs f on kfake and on each real version.
-func onEachKind(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
-	for _, kind := range kafkatest.Kinds {
-		t.Run(kind, func(t *testing.T) { f(t, kafkatest.Open(t, kind)) })
-	}
-}
-
 // checkFixture is a topic with generated records.
 func checkFixture(t *testing.T, c *kafkatest.Cluster, more ...string) (topic string, environ []string) {
 	t.Helper()
@@ -94,7 +87,7 @@ func runCheck(t *testing.T, environ []string) (int, string) {
 	return code, out.String() + errs.String()
 }
 
-func TestCheckOnline(t *testing.T) { onEachKind(t, testCheckOnline) }
+func TestCheckOnline(t *testing.T) { everyCluster(t, testCheckOnline) }
 
 func testCheckOnline(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := checkFixture(t, c)

@@ -65,68 +65,65 @@ func (o *ordeal) waitNoLag(w *child, n int) {
 // committed, and it is no dead letter. Draining and starting are possible
 // meanwhile.
 func TestRegistryOutage(t *testing.T) {
-	for _, kind := range kafkatest.Kinds[:2] {
-		t.Run(kind, func(t *testing.T) {
-			c := kafkatest.Open(t, kind)
-			o := newOrdeal(t, c, 2)
-			registry := c.RegistryServer
-			if registry == nil || registry.Fake == nil && registry.Dir == "" {
-				t.Skip("the registry belongs to another process")
-			}
-			w := o.start("first")
-			w.waitReady(t)
-			o.produce(500)
-			o.waitDone(recovery)
-			// unknown makes a record of a schema that no worker has seen.
-			unknown := func(i int) kafkatest.Record {
-				t.Helper()
-				text := strings.Replace(sensorSchema, `"name":"unit"`, fmt.Sprintf(`"name":"unit%d"`, i), 1)
-				codec, err := goavro.NewCodec(text)
-				must(t, err)
-				b := binary.BigEndian.AppendUint32([]byte{0}, register(t, registry.URL, fmt.Sprintf("%s-%d-value", o.input, i), text))
-				b, err = codec.BinaryFromNative(b, map[string]any{"sensor": "new", "site": map[string]any{"hall": 3, "line": nil},
-					"time": time.Date(2026, 3, 1, 0, 0, o.m.n, 0, time.UTC), "value": goavro.Union("double", 1.5), fmt.Sprintf("unit%d", i): nil})
-				must(t, err)
-				return kafkatest.Record{Topic: o.input, Partition: 0, Key: []byte("new"), Value: b}
-			}
-			// hold stops the registry and waits until rec holds partition 0, and only that.
-			hold := func(rec kafkatest.Record) {
-				t.Helper()
-				registry.Stop()
-				o.produce(300)
-				o.waitDone(recovery)
-				at := o.write(rec)[0].Offset
-				o.produce(300)
-				ends, err := c.Admin().Ends(o.ctx, o.input, kafkatest.HighWatermark)
-				must(t, err)
-				ctx, cancel := context.WithTimeout(o.ctx, recovery)
-				defer cancel()
-				must(t, c.Admin().WaitCommittedTo(ctx, o.group, o.input, map[int32]int64{0: at, 1: ends[1]}))
-				o.pause(time.Second, 2*time.Second)
-				offs, err := c.Admin().Offsets(o.ctx, o.group, true)
-				must(t, err)
-				if got := offs[kafkatest.TP{Topic: o.input}].Offset; got != at {
-					t.Errorf("partition 0 is committed to %d, the record of an unknown schema is at %d", got, at)
-				}
-				if up := scrape(t, w.http)["odradek_schema_registry_up"]; up != 0 {
-					t.Errorf("odradek_schema_registry_up is %v", up)
-				}
-			}
-			hold(unknown(1))
-			must(t, registry.Start(o.ctx))
-			o.waitDone(recovery)
-			hold(unknown(2))
-			if code := w.drain(t); code != exitOK {
-				t.Errorf("drain while held ended with %d", code)
-			}
-			w = o.start("second")
-			w.waitLogged(t, "ODRADEK_SCHEMA_REGISTRY_URL", 20*time.Second)
-			must(t, registry.Start(o.ctx))
-			w.waitReady(t)
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+		o := newOrdeal(t, c, 2)
+		registry := c.RegistryServer
+		if registry == nil || registry.Fake == nil && registry.Dir == "" {
+			t.Skip("the registry belongs to another process")
+		}
+		w := o.start("first")
+		w.waitReady(t)
+		o.produce(500)
+		o.waitDone(recovery)
+		// unknown makes a record of a schema that no worker has seen.
+		unknown := func(i int) kafkatest.Record {
+			t.Helper()
+			text := strings.Replace(sensorSchema, `"name":"unit"`, fmt.Sprintf(`"name":"unit%d"`, i), 1)
+			codec, err := goavro.NewCodec(text)
+			must(t, err)
+			b := binary.BigEndian.AppendUint32([]byte{0}, register(t, registry.URL, fmt.Sprintf("%s-%d-value", o.input, i), text))
+			b, err = codec.BinaryFromNative(b, map[string]any{"sensor": "new", "site": map[string]any{"hall": 3, "line": nil},
+				"time": time.Date(2026, 3, 1, 0, 0, o.m.n, 0, time.UTC), "value": goavro.Union("double", 1.5), fmt.Sprintf("unit%d", i): nil})
+			must(t, err)
+			return kafkatest.Record{Topic: o.input, Partition: 0, Key: []byte("new"), Value: b}
+		}
+		// hold stops the registry and waits until rec holds partition 0, and only that.
+		hold := func(rec kafkatest.Record) {
+			t.Helper()
+			registry.Stop()
 			o.produce(300)
-			o.end("registry outage")
-		})
-	}
+			o.waitDone(recovery)
+			at := o.write(rec)[0].Offset
+			o.produce(300)
+			ends, err := c.Admin().Ends(o.ctx, o.input, kafkatest.HighWatermark)
+			must(t, err)
+			ctx, cancel := context.WithTimeout(o.ctx, recovery)
+			defer cancel()
+			must(t, c.Admin().WaitCommittedTo(ctx, o.group, o.input, map[int32]int64{0: at, 1: ends[1]}))
+			o.pause(time.Second, 2*time.Second)
+			offs, err := c.Admin().Offsets(o.ctx, o.group, true)
+			must(t, err)
+			if got := offs[kafkatest.TP{Topic: o.input}].Offset; got != at {
+				t.Errorf("partition 0 is committed to %d, the record of an unknown schema is at %d", got, at)
+			}
+			if up := scrape(t, w.http)["odradek_schema_registry_up"]; up != 0 {
+				t.Errorf("odradek_schema_registry_up is %v", up)
+			}
+		}
+		hold(unknown(1))
+		must(t, registry.Start(o.ctx))
+		o.waitDone(recovery)
+		hold(unknown(2))
+		if code := w.drain(t); code != exitOK {
+			t.Errorf("drain while held ended with %d", code)
+		}
+		w = o.start("second")
+		w.waitLogged(t, "ODRADEK_SCHEMA_REGISTRY_URL", 20*time.Second)
+		must(t, registry.Start(o.ctx))
+		w.waitReady(t)
+		o.produce(300)
+		o.end("registry outage")
+	})
 }
 
 // TestRestoreHeld: a restore that waits for the schema registry does not keep the
@@ -161,7 +158,7 @@ func TestRestoreHeld(t *testing.T) {
 // never scored, also not in a replay, an open one is waited for, and the lag comes
 // to 0 although the last offsets are those of aborted records and markers.
 func TestAbortedInput(t *testing.T) {
-	eachFault(t, func(t *testing.T, c *kafkatest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		const partitions = 3
 		o := newOrdeal(t, c, partitions)
 		p, err := kafkatest.NewTxnProducer(c.Brokers, o.input+"-input")
@@ -239,7 +236,7 @@ func TestAbortedInput(t *testing.T) {
 // worker that runs and one that starts end with an explanation, and the command
 // that it names mends it. Where records are keyed anew anyhow, it goes on.
 func TestPartitionsGrow(t *testing.T) {
-	eachFault(t, func(t *testing.T, c *kafkatest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 2, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
 		o.produce(500)
 		running := o.start("running")
@@ -287,7 +284,7 @@ func TestPartitionsGrow(t *testing.T) {
 // to read. It goes on where its setting says, with empty state, or ends with an
 // explanation.
 func TestOffsetsLostWhileRunning(t *testing.T) {
-	eachFault(t, func(t *testing.T, c *kafkatest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=20s", "DETECTORS=level")
 		w := o.start("goes-on", "INSTANCE_ID=one", "OFFSET_LOST=earliest")
 		w.waitReady(t)
@@ -347,55 +344,52 @@ func TestOffsetsLostWhileRunning(t *testing.T) {
 // Where the offsets are there still, they are past the log's end, as they are when
 // a partition loses its last records.
 func TestTopicMadeAnew(t *testing.T) {
-	for _, kind := range kafkatest.Kinds[:2] {
-		t.Run(kind, func(t *testing.T) {
-			c := kafkatest.Open(t, kind)
-			o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
-			tp := kafkatest.TP{Topic: o.input}
-			refused := func(name, setting string) {
-				t.Helper()
-				w := o.start(name)
-				if code := w.exit(t, recovery); code != exitRefused || !w.logged(setting) {
-					b, _ := os.ReadFile(w.log)
-					t.Errorf("%s ended with %d, want %d and %s:\n%s", name, code, exitRefused, setting, b)
-				}
-				o.waitMembers(0)
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+		o := newOrdeal(t, c, 1, "SESSION_TIMEOUT=2s", "TRANSACTION_TIMEOUT=2s", "HEARTBEAT_INTERVAL=200ms")
+		tp := kafkatest.TP{Topic: o.input}
+		refused := func(name, setting string) {
+			t.Helper()
+			w := o.start(name)
+			if code := w.exit(t, recovery); code != exitRefused || !w.logged(setting) {
+				b, _ := os.ReadFile(w.log)
+				t.Errorf("%s ended with %d, want %d and %s:\n%s", name, code, exitRefused, setting, b)
 			}
-			o.produce(500)
-			w := o.start("before")
-			w.waitReady(t)
-			o.waitDone(recovery)
-			if code := w.drain(t); code != exitOK {
-				t.Errorf("drained with %d", code)
-			}
-			before, err := c.Admin().Offsets(o.ctx, o.group, true)
+			o.waitMembers(0)
+		}
+		o.produce(500)
+		w := o.start("before")
+		w.waitReady(t)
+		o.waitDone(recovery)
+		if code := w.drain(t); code != exitOK {
+			t.Errorf("drained with %d", code)
+		}
+		before, err := c.Admin().Offsets(o.ctx, o.group, true)
+		must(t, err)
+		must(t, c.Admin().DeleteTopic(o.ctx, o.input))
+		for c.Admin().CreateTopic(o.ctx, o.input, 1, 0, nil) != nil {
+			time.Sleep(100 * time.Millisecond) // it takes a while to be gone
+			must(t, o.ctx.Err())
+		}
+		o.produce(100)
+		refused("no-offset", "ODRADEK_STATE_LOST")
+		must(t, c.Admin().SetOffsets(o.ctx, o.group, map[kafkatest.TP]kafkatest.Committed{tp: before[tp]}))
+		refused("past-the-end", "ODRADEK_OFFSET_LOST")
+		w = o.start("after", "OFFSET_LOST=earliest")
+		w.waitReady(t)
+		for end := time.Now().Add(recovery); ; time.Sleep(50 * time.Millisecond) {
+			offs, err := c.Admin().Offsets(o.ctx, o.group, true)
 			must(t, err)
-			must(t, c.Admin().DeleteTopic(o.ctx, o.input))
-			for c.Admin().CreateTopic(o.ctx, o.input, 1, 0, nil) != nil {
-				time.Sleep(100 * time.Millisecond) // it takes a while to be gone
-				must(t, o.ctx.Err())
+			if offs[tp].Offset == 100 {
+				break
 			}
-			o.produce(100)
-			refused("no-offset", "ODRADEK_STATE_LOST")
-			must(t, c.Admin().SetOffsets(o.ctx, o.group, map[kafkatest.TP]kafkatest.Committed{tp: before[tp]}))
-			refused("past-the-end", "ODRADEK_OFFSET_LOST")
-			w = o.start("after", "OFFSET_LOST=earliest")
-			w.waitReady(t)
-			for end := time.Now().Add(recovery); ; time.Sleep(50 * time.Millisecond) {
-				offs, err := c.Admin().Offsets(o.ctx, o.group, true)
-				must(t, err)
-				if offs[tp].Offset == 100 {
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatalf("the committed offset is %d, the log has 100 records", offs[tp].Offset)
-				}
+			if time.Now().After(end) {
+				t.Fatalf("the committed offset is %d, the log has 100 records", offs[tp].Offset)
 			}
-			if code := w.drain(t); code != exitOK {
-				t.Errorf("drained with %d", code)
-			}
-		})
-	}
+		}
+		if code := w.drain(t); code != exitOK {
+			t.Errorf("drained with %d", code)
+		}
+	})
 }
 
 // TestLowLimits: topics take little in one message (max.message.bytes). Scores and
@@ -403,7 +397,7 @@ func TestTopicMadeAnew(t *testing.T) {
 // their value, key or headers, arrive truncated and say so; nothing stops. Then a limit
 // is lowered further while the worker runs.
 func TestLowLimits(t *testing.T) {
-	eachFault(t, func(t *testing.T, c *kafkatest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		o := newOrdeal(t, c, 2)
 		for name, config := range map[string]map[string]string{
 			"scores":                     {"max.message.bytes": "4096"},

@@ -15,17 +15,7 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-var faultRounds = flag.Int("faultrounds", 1, "how often the tests of faults do what they do; with more than 1 also on versions left out otherwise")
-
-// eachFault runs a test of faults on kfake and on the newest real version, and with
-// -faultrounds on the others too.
-func eachFault(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
-	kinds := kafkatest.Kinds[:2]
-	if *faultRounds > 1 {
-		kinds = kafkatest.Kinds
-	}
-	eachOf(t, kinds, f)
-}
+var faultRounds = flag.Int("faultrounds", short(1, 3), "how often the tests of faults do what they do")
 
 // recovery is how long the workers may take, after the last fault is over, to
 // have scored all input.
@@ -58,7 +48,7 @@ func newOrdeal(t *testing.T, c *kafkatest.Cluster, partitions int, env ...string
 	input := c.Topic(t, "in", partitions)
 	o := &ordeal{rng: rng, m: newMeasurements(t, c.RegistryURL(t), input), stop: func() {}, prepared: env}
 	o.fleet = newFleet(t, c, input, input+"-g", env...)
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*faultRounds)*4*time.Minute)
 	o.ctx = ctx
 	t.Cleanup(func() { o.stop(); cancel(); o.wg.Wait() })
 	return o

@@ -13,14 +13,42 @@ import (
 	"odradek/processor/kafkatest"
 )
 
-var kills = flag.Int("kills", 20, "SIGKILLs of TestKilledAtRandom")
+var kills = flag.Int("kills", short(20, 60), "SIGKILLs of TestKilledAtRandom")
 
-// eachCluster runs a test on kfake and on each real version.
+// short returns the first of two sizes, or the second in a long run.
+func short(size, long int) int {
+	if kafkatest.Long() {
+		return long
+	}
+	return size
+}
+
+// eachCluster runs a test on kfake and the newest real version. The older versions
+// are left to long runs: everyCluster has the tests that stand for them.
 func eachCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
 	eachOf(t, kafkatest.Kinds, f)
 }
 
 func eachOf(t *testing.T, kinds []string, f func(t *testing.T, c *kafkatest.Cluster)) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			if kind != kafkatest.KindFake && kind != kafkatest.KindNewest {
+				kafkatest.LongOnly(t)
+			}
+			f(t, kafkatest.Open(t, kind))
+		})
+	}
+}
+
+// everyCluster runs a test on kfake and on each real version, in short runs too. The
+// tests that call it prove that the worker keeps its promises on the oldest tested
+// version: kills, fencing, drains, secured connections, leaders that move, state
+// restored, topics made and checked.
+func everyCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
+	everyOf(t, kafkatest.Kinds, f)
+}
+
+func everyOf(t *testing.T, kinds []string, f func(t *testing.T, c *kafkatest.Cluster)) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) { f(t, kafkatest.Open(t, kind)) })
 	}
@@ -118,7 +146,7 @@ func undisturbed(t *testing.T, c *kafkatest.Cluster, input string, env ...string
 // the input comes in, one joining late, one leaving: the scores equal those of an
 // undisturbed run, record for record.
 func TestKilledAtRandom(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 6)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -165,7 +193,7 @@ func TestKilledAtRandom(t *testing.T) {
 
 // TestFailpoints kills a worker at each step of the commit.
 func TestFailpoints(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -198,37 +226,34 @@ func TestFailpoints(t *testing.T) {
 // offsets before its outputs loses scores when it is killed in between, and the
 // comparison must say so.
 func TestOffsetsFirstIsCaught(t *testing.T) {
-	for _, kind := range []string{kafkatest.KindFake, kafkatest.Kinds[1]} {
-		t.Run(kind, func(t *testing.T) {
-			c := kafkatest.Open(t, kind)
-			rng := newRand(t)
-			input := c.Topic(t, "in", 2)
-			m := newMeasurements(t, c.RegistryURL(t), input)
-			if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 10, 2000)); err != nil {
-				t.Fatal(err)
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+		rng := newRand(t)
+		input := c.Topic(t, "in", 2)
+		m := newMeasurements(t, c.RegistryURL(t), input)
+		if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 10, 2000)); err != nil {
+			t.Fatal(err)
+		}
+		f := newFleet(t, c, input, input+"-g", "GUARANTEE=at_least_once", "INSTANCE_ID=only", "STATE_LOST=reset")
+		w := f.start("broken", "TEST_BROKEN=offsets-first", "TEST_FAILPOINT=offsets-first:1")
+		if code := w.exit(t, time.Minute); code != -1 {
+			t.Fatalf("the broken worker ended with %d, not by SIGKILL", code)
+		}
+		w = f.start("next")
+		w.waitReady(t)
+		f.waitDone(time.Minute)
+		w.drain(t)
+		got, _ := f.scores()
+		missing := 0
+		for id := range undisturbed(t, c, input) {
+			if _, ok := got[id]; !ok {
+				missing++
 			}
-			f := newFleet(t, c, input, input+"-g", "GUARANTEE=at_least_once", "INSTANCE_ID=only", "STATE_LOST=reset")
-			w := f.start("broken", "TEST_BROKEN=offsets-first", "TEST_FAILPOINT=offsets-first:1")
-			if code := w.exit(t, time.Minute); code != -1 {
-				t.Fatalf("the broken worker ended with %d, not by SIGKILL", code)
-			}
-			w = f.start("next")
-			w.waitReady(t)
-			f.waitDone(time.Minute)
-			w.drain(t)
-			got, _ := f.scores()
-			missing := 0
-			for id := range undisturbed(t, c, input) {
-				if _, ok := got[id]; !ok {
-					missing++
-				}
-			}
-			if missing == 0 {
-				t.Fatal("the checker did not notice that offsets were committed before outputs")
-			}
-			t.Logf("the broken variant lost %d scores, as it must", missing)
-		})
-	}
+		}
+		if missing == 0 {
+			t.Fatal("the checker did not notice that offsets were committed before outputs")
+		}
+		t.Logf("the broken variant lost %d scores, as it must", missing)
+	})
 }
 
 // TestAtLeastOnce: doubled scores are allowed after a kill, with the same id and
@@ -261,7 +286,7 @@ func TestAtLeastOnce(t *testing.T) {
 // TestFence: a second worker with the same instance id ends the first, and no
 // score is doubled.
 func TestFence(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -290,7 +315,7 @@ func TestFence(t *testing.T) {
 // TestDrain: SIGTERM under load ends with exit code 0, and the next worker goes
 // on without a gap and without replaying much.
 func TestDrain(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)

@@ -327,7 +327,7 @@ func TestLivesAtLeastOnce(t *testing.T) {
 // with the next revision; one whose detector is not configured any more is closed
 // for that reason; nothing is told of it after that.
 func TestLivesAcrossRestarts(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)

@@ -43,9 +43,7 @@ func TestEveryOp(t *testing.T) {
 		}
 	}
 	env = append(env, "DETECTORS="+strings.Join(names, ","))
-	for _, kind := range []string{kafkatest.KindFake, kafkatest.Kinds[1]} {
-		t.Run(kind, func(t *testing.T) { testEveryOp(t, kafkatest.Open(t, kind), names, env) })
-	}
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) { testEveryOp(t, c, names, env) })
 }
 
 func testEveryOp(t *testing.T, c *kafkatest.Cluster, names, env []string) {

@@ -14,57 +14,54 @@ import (
 // exactly once as in the plain; wrong credentials end the start with the setting
 // that is wrong.
 func TestSecurity(t *testing.T) {
-	for _, kind := range kafkatest.Kinds[1:] {
-		t.Run(kind, func(t *testing.T) {
-			c := kafkatest.Open(t, kind)
-			rng := newRand(t)
-			input := c.Topic(t, "in", 2)
-			m := newMeasurements(t, c.RegistryURL(t), input)
-			if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 5, 500)); err != nil {
+	everyOf(t, kafkatest.Kinds[1:], func(t *testing.T, c *kafkatest.Cluster) {
+		rng := newRand(t)
+		input := c.Topic(t, "in", 2)
+		m := newMeasurements(t, c.RegistryURL(t), input)
+		if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 5, 500)); err != nil {
+			t.Fatal(err)
+		}
+		s := c.Security
+		sasl := strings.Join(s.SASLBrokers, ",")
+		for _, mech := range kafkatest.Mechanisms {
+			u := s.User(mech)
+			secret := t.TempDir() + "/password"
+			if err := os.WriteFile(secret, []byte(u.Password+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s := c.Security
-			sasl := strings.Join(s.SASLBrokers, ",")
-			for _, mech := range kafkatest.Mechanisms {
-				u := s.User(mech)
-				secret := t.TempDir() + "/password"
-				if err := os.WriteFile(secret, []byte(u.Password+"\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				f := newFleet(t, c, input, input+"-"+mech, "KAFKA_BROKERS="+sasl, "KAFKA_TLS=true", "KAFKA_TLS_CA_FILE="+s.CAFile,
-					"KAFKA_SASL_MECHANISM="+mech, "KAFKA_USERNAME="+u.Name)
-				w := f.start("good", "KAFKA_PASSWORD_FILE="+secret)
-				w.waitReady(t)
-				f.waitDone(time.Minute)
-				if code := w.drain(t); code != exitOK {
-					t.Errorf("%s: drain ended with %d", mech, code)
-				}
-				if got, doubled := f.scores(); len(got) == 0 || len(doubled) > 0 {
-					t.Errorf("%s: %d scores, %d doubled", mech, len(got), len(doubled))
-				}
-				w = f.start("bad", "KAFKA_PASSWORD=wrong")
-				if code := w.exit(t, 30*time.Second); code != exitFailed || !w.logged("ODRADEK_KAFKA_PASSWORD") && !w.logged("ODRADEK_KAFKA_USERNAME") {
-					b, _ := os.ReadFile(w.log)
-					t.Errorf("%s: a wrong password ended with %d and:\n%s", mech, code, b)
-				}
-			}
-			mutual := []string{"KAFKA_BROKERS=" + strings.Join(s.TLSBrokers, ","), "KAFKA_TLS=true", "KAFKA_TLS_CA_FILE=" + s.CAFile}
-			f := newFleet(t, c, input, input+"-mtls", mutual...)
-			w := f.start("mtls", "KAFKA_TLS_CERT_FILE="+s.CertFile, "KAFKA_TLS_KEY_FILE="+s.KeyFile)
+			f := newFleet(t, c, input, input+"-"+mech, "KAFKA_BROKERS="+sasl, "KAFKA_TLS=true", "KAFKA_TLS_CA_FILE="+s.CAFile,
+				"KAFKA_SASL_MECHANISM="+mech, "KAFKA_USERNAME="+u.Name)
+			w := f.start("good", "KAFKA_PASSWORD_FILE="+secret)
 			w.waitReady(t)
 			f.waitDone(time.Minute)
-			w.drain(t)
-			if got, _ := f.scores(); len(got) == 0 {
-				t.Error("mutual TLS: no scores")
+			if code := w.drain(t); code != exitOK {
+				t.Errorf("%s: drain ended with %d", mech, code)
 			}
-			// A certificate that nobody trusts, and none where one is asked for.
-			w = f.start("untrusting", "KAFKA_TLS_CA_FILE="+s.CertFile, "KAFKA_TLS_CERT_FILE="+s.CertFile, "KAFKA_TLS_KEY_FILE="+s.KeyFile)
-			if code := w.exit(t, 30*time.Second); code != exitFailed || !w.logged("ODRADEK_KAFKA_TLS") {
+			if got, doubled := f.scores(); len(got) == 0 || len(doubled) > 0 {
+				t.Errorf("%s: %d scores, %d doubled", mech, len(got), len(doubled))
+			}
+			w = f.start("bad", "KAFKA_PASSWORD=wrong")
+			if code := w.exit(t, 30*time.Second); code != exitFailed || !w.logged("ODRADEK_KAFKA_PASSWORD") && !w.logged("ODRADEK_KAFKA_USERNAME") {
 				b, _ := os.ReadFile(w.log)
-				t.Errorf("an unknown authority ended with %d and:\n%s", code, b)
+				t.Errorf("%s: a wrong password ended with %d and:\n%s", mech, code, b)
 			}
-		})
-	}
+		}
+		mutual := []string{"KAFKA_BROKERS=" + strings.Join(s.TLSBrokers, ","), "KAFKA_TLS=true", "KAFKA_TLS_CA_FILE=" + s.CAFile}
+		f := newFleet(t, c, input, input+"-mtls", mutual...)
+		w := f.start("mtls", "KAFKA_TLS_CERT_FILE="+s.CertFile, "KAFKA_TLS_KEY_FILE="+s.KeyFile)
+		w.waitReady(t)
+		f.waitDone(time.Minute)
+		w.drain(t)
+		if got, _ := f.scores(); len(got) == 0 {
+			t.Error("mutual TLS: no scores")
+		}
+		// A certificate that nobody trusts, and none where one is asked for.
+		w = f.start("untrusting", "KAFKA_TLS_CA_FILE="+s.CertFile, "KAFKA_TLS_CERT_FILE="+s.CertFile, "KAFKA_TLS_KEY_FILE="+s.KeyFile)
+		if code := w.exit(t, 30*time.Second); code != exitFailed || !w.logged("ODRADEK_KAFKA_TLS") {
+			b, _ := os.ReadFile(w.log)
+			t.Errorf("an unknown authority ended with %d and:\n%s", code, b)
+		}
+	})
 }
 
 // TestStartFaults: what is missing at the start is named by its setting; what may

@@ -18,7 +18,7 @@ import (
 // TestMissingInputTopic: an input topic that no broker knows ends the start at
 // once, with what to do about it. Nobody makes it meanwhile.
 func TestMissingInputTopic(t *testing.T) {
-	onEachKind(t, func(t *testing.T, c *kafkatest.Cluster) {
+	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		input := c.Topic(t, "in", 1)
 		missing := input[:len(input)-1] + "-"
 		f := newFleet(t, c, missing, input+"-g")

@@ -74,7 +74,7 @@ func stateLines(t *testing.T, environ []string, args ...string) (lines []partiti
 	}
 }
 
-func TestStateCommands(t *testing.T) { onEachKind(t, testStateCommands) }
+func TestStateCommands(t *testing.T) { everyCluster(t, testStateCommands) }
 
 func testStateCommands(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)
@@ -171,7 +171,7 @@ func testStateCommands(t *testing.T, c *kafkatest.Cluster) {
 }
 
 // A changelog with another number of partitions is made anew.
-func TestStateResetOfGrownTopic(t *testing.T) { onEachKind(t, testStateResetOfGrownTopic) }
+func TestStateResetOfGrownTopic(t *testing.T) { eachCluster(t, testStateResetOfGrownTopic) }
 
 func testStateResetOfGrownTopic(t *testing.T, c *kafkatest.Cluster) {
 	topic, environ := stateFixture(t, c)

@@ -19,6 +19,7 @@ const (
 	KindFake     = "kfake"
 	KindKafka411 = "kafka-4.1.1"
 	KindKafka391 = "kafka-3.9.1"
+	KindNewest   = KindKafka411
 )
 
 // Kinds lists every kind of cluster, the cheapest first.

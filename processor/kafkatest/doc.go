@@ -24,6 +24,7 @@
 //
 //	ODRADEK_REQUIRE=kafka,registry     a missing part fails the test instead of skipping it
 //	ODRADEK_SKIP=kafka,registry        skip these parts, by name, although they could run
+//	ODRADEK_LONG=1                     a long run: all tests on all kinds of cluster, more faults
 //	ODRADEK_TEST_CACHE=DIR             where jars are kept (~/.cache/odradek-test)
 //	ODRADEK_TEST_KEEP=1                keep the clusters' folders, with their logs
 //	ODRADEK_TEST_KAFKA_4_1_1=WHERE     use a running cluster: host:port,... or the cluster.json

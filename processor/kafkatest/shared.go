@@ -100,6 +100,19 @@ func Missing(t TB, part string, why error) {
 	t.Skipf("skipped part %s: %v", part, why)
 }
 
+// Long reports whether ODRADEK_LONG asks for a long run: all tests on all kinds of
+// cluster, more seeds, more faults.
+func Long() bool { return os.Getenv("ODRADEK_LONG") != "" }
+
+// LongOnly skips what only a long run does, with the same words each time, so that
+// a summary can count it.
+func LongOnly(t TB) {
+	t.Helper()
+	if !Long() {
+		t.Skipf("left to a long run (ODRADEK_LONG=1)")
+	}
+}
+
 // SkipAsked skips the test where ODRADEK_SKIP names the part.
 func SkipAsked(t TB, part string) {
 	t.Helper()
