@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -16,65 +17,73 @@ import (
 const module = "odradek"
 
 // within says which packages of the module a package's code may import: a
-// pattern of its folder, then those of the folders it may import. The first that
-// matches counts. Tests may import anything but what never and only forbid.
-var within = []struct{ dir, imports string }{
-	{"cmd/worker", "*"},
-	{"cmd/worker/config", "processor processor/kafka processor/keystate processor/events detectors detectors/threshold schemas"},
-	{"cmd/worker/quality", ""},
-	{"cmd/worker/sensors", "processor/kafka schemas"},
-	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors detectors/threshold schemas"},
-	{"processor/keystate", "processor/events detectors detectors/threshold detectors/bins"},
-	{"processor/events", "detectors/threshold"},
-	{"processor/kafka", ""},
-	{"processor/web", ""},
-	{"processor/kafkatest", ""},
-	{"processor/kafkatest/up", "processor/kafkatest"},
-	{"detectors", "detectors/*"},
-	{"detectors/executortest", "detectors detectors/*"},
-	{"detectors/vec", ""},
-	{"detectors/bins", ""},
-	{"detectors/threshold", ""},
-	{"detectors/*", "detectors/vec"}, // the methods
-	{"cuda", "cuda/kernels detectors"},
-	{"cuda/device", "cuda/kernels"},
-	{"cuda/kernels", ""},
-	{"schemas", ""},
+// pattern of its folder, those of the folders it may import, and why no others.
+// The first that matches counts. Tests may import anything but what never and only
+// forbid.
+var within = []struct{ dir, imports, why string }{
+	{"cmd/worker", "*", "the program puts everything together"},
+	{"cmd/worker/config", "processor processor/kafka processor/keystate processor/events detectors detectors/threshold schemas",
+		"settings are read and checked without a device, a broker or a command"},
+	{"cmd/worker/quality", "", "it compares scores with labels, wherever both come from"},
+	{"cmd/worker/sensors", "processor/kafka schemas", "signals are made and written to Kafka; nothing is scored here"},
+	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors detectors/threshold schemas",
+		"the processor is handed an Executor and knows no device; cmd puts the two together"},
+	{"processor/keystate", "processor/events detectors detectors/threshold detectors/bins",
+		"state is a fold of the log, without Kafka and without a wire format, so that replay gives the same scores"},
+	{"processor/events", "detectors/threshold", "the life of an anomaly follows from scores and thresholds alone"},
+	{"processor/kafka", "", "the client carries bytes and knows nothing of what is in them"},
+	{"processor/web", "", "pages show what they are handed"},
+	{"processor/kafkatest", "", "what judges the product shares no code with it, and every package's tests can import it"},
+	{"processor/kafkatest/up", "processor/kafkatest", "it starts brokers for tests and nothing else"},
+	{"detectors", "detectors/*", "scores follow from rows of numbers alone: no Kafka, no Avro, no device"},
+	{"detectors/executortest", "detectors detectors/*", "the suite serves any executor"},
+	{"detectors/vec", "", "every method imports it: it is the leaf"},
+	{"detectors/bins", "", "methods and keystate import it: it is a leaf"},
+	{"detectors/threshold", "", "keystate, events and settings import it: it is a leaf"},
+	{"detectors/*", "detectors/vec", "a method takes slices and gives slices, so that it can be read beside its paper"},
+	{"cuda", "cuda/kernels detectors", "an executor sees tasks, not where they come from"},
+	{"cuda/device", "cuda/kernels", "the child is a program of its own, which knows memory and kernels"},
+	{"cuda/kernels", "", "both sides of the protocol embed it"},
+	{"schemas", "", "the wire format stands alone"},
 }
 
 // only says where alone something may be imported: a pattern of the imported
-// path ("..." for everything below), then those of files. With tests set, tests
-// may import it anywhere.
+// path ("..." for everything below), those of files, and why nowhere else. With
+// tests set, tests may import it anywhere.
 var only = []struct {
 	imported, files string
 	tests           bool
+	why             string
 }{
-	{"github.com/segmentio/kafka-go/...", "processor/kafka/*", false},
-	{"github.com/linkedin/goavro/...", "schemas/* cmd/worker/bench*.go", true},
-	{"github.com/twmb/franz-go/...", "processor/kafkatest/* cmd/worker/bench*.go", true},
-	{module + "/processor/kafkatest", "processor/kafkatest/up/* cmd/worker/bench*.go cmd/worker/demo*.go", true},
-	{module + "/detectors/executortest", "", true},
-	{"github.com/caarlos0/env/...", "cmd/worker/config/*", false},
-	{"github.com/prometheus/...", "processor/* processor/web/* cmd/worker/*", true},
-	{"gorgonia.org/cu/...", "cuda/device/*", false},
-	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go cmd/worker/bench_ops*.go", false},
-	{"C", "cuda/device/*", false},
-	{"unsafe", "cuda/* cuda/device/* detectors/vec/*", true},
-	{"testing", "detectors/executortest/*", true},
-	{"github.com/compose-spec/...", "", true}, // for tests alone
-	{"github.com/moby/...", "", true},
-	{"go.yaml.in/...", "", true},
+	{"github.com/segmentio/kafka-go/...", "processor/kafka/*", false, "one package answers for the client's faults and for its protocol"},
+	{"github.com/linkedin/goavro/...", "schemas/* cmd/worker/bench*.go", true, "the wire format has one home"},
+	{"github.com/twmb/franz-go/...", "processor/kafkatest/* cmd/worker/bench*.go", true, "the product has one Kafka client; the second one is there to judge it"},
+	{module + "/processor/kafkatest", "processor/kafkatest/up/* cmd/worker/bench*.go cmd/worker/demo*.go", true,
+		"the product carries no broker: 12 MB and a second client"},
+	{module + "/detectors/executortest", "", true, "it imports testing, which puts its flags on every program"},
+	{"github.com/caarlos0/env/...", "cmd/worker/config/*", false, "a setting that is read elsewhere is neither checked nor documented"},
+	{"github.com/prometheus/...", "processor/* processor/web/* cmd/worker/*", true, "what is pure counts nothing; its caller does"},
+	{"gorgonia.org/cu/...", "cuda/device/*", false, "it needs cgo, and ends the process where there is no device: only the child can afford that"},
+	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go cmd/worker/bench_ops*.go", false,
+		"one place picks the executor; everything else has the interface"},
+	{"C", "cuda/device/*", false, "the worker is static, built without cgo"},
+	{"unsafe", "cuda/* cuda/device/* detectors/vec/*", true, "memory is reinterpreted where it is shared with a device or read by assembly, nowhere else"},
+	{"testing", "detectors/executortest/*", true, "it puts its flags on every program that imports it"},
+	{"github.com/compose-spec/...", "", true, "it serves the tests of docker-compose.yml"},
+	{"github.com/moby/...", "", true, "it serves the tests of .dockerignore"},
+	{"go.yaml.in/...", "", true, "it serves the tests of the configuration of Prometheus"},
 }
 
-// never says what the code (not the tests) in a folder and below may not import:
-// no clock, no logger and no random source of the process where results must
-// follow from the input alone. The first that matches counts.
-var never = []struct{ dir, imports string }{
-	{"detectors/executortest", ""}, // for tests, which measure time and print seeds
-	{"detectors/...", "time log log/slog math/rand crypto/rand net net/http os"},
-	{"processor/keystate/...", "time log log/slog math/rand math/rand/v2 crypto/rand net net/http os"},
-	{"processor/events/...", "time log log/slog math/rand math/rand/v2 crypto/rand net net/http os"},
+// never says what the code (not the tests) in a folder and below may not import,
+// and why. The first that matches counts.
+var never = []struct{ dir, imports, why string }{
+	{"detectors/executortest", "", "it measures time and prints seeds"},
+	{"detectors/...", "time log log/slog math/rand crypto/rand net net/http os", pure},
+	{"processor/keystate/...", "time log log/slog math/rand math/rand/v2 crypto/rand net net/http os", pure},
+	{"processor/events/...", "time log log/slog math/rand math/rand/v2 crypto/rand net net/http os", pure},
 }
+
+const pure = "results follow from the input alone: no clock, no log, no random source of the process"
 
 // seeded are the names of math/rand/v2 that use no source of the process.
 var seeded = []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "PCG", "ChaCha8", "Zipf", "Source"}
@@ -99,7 +108,7 @@ func importFault(file, imported string) string {
 	dir, test := path.Dir(file), strings.HasSuffix(file, "_test.go")
 	for _, r := range only {
 		if matches(r.imported, imported) && !anyMatches(r.files, file) && !(test && r.tests) {
-			return "may be imported only by " + r.files
+			return "may be imported only by " + cmp.Or(r.files, "tests") + ": " + r.why
 		}
 	}
 	if test {
@@ -108,7 +117,7 @@ func importFault(file, imported string) string {
 	for _, r := range never {
 		if matches(r.dir, dir) {
 			if slices.Contains(strings.Fields(r.imports), imported) {
-				return "no code below " + r.dir + " may import it"
+				return "no code in " + r.dir + " may import it: " + r.why
 			}
 			break
 		}
@@ -117,7 +126,7 @@ func importFault(file, imported string) string {
 		for _, r := range within {
 			if matches(r.dir, dir) {
 				if !anyMatches(r.imports, target) {
-					return "of the module " + dir + " may import only: " + r.imports
+					return dir + " may import " + cmp.Or(r.imports, "nothing") + " of the module: " + r.why
 				}
 				return ""
 			}
@@ -152,7 +161,7 @@ func TestImports(t *testing.T) {
 		}
 		rel = filepath.ToSlash(rel)
 		files++
-		if !slices.ContainsFunc(within, func(r struct{ dir, imports string }) bool { return matches(r.dir, path.Dir(rel)) }) {
+		if !slices.ContainsFunc(within, func(r struct{ dir, imports, why string }) bool { return matches(r.dir, path.Dir(rel)) }) {
 			t.Errorf("%s: the design has no folder %s", rel, path.Dir(rel))
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
@@ -261,8 +270,29 @@ func TestImportRules(t *testing.T) {
 		{"cuda/kernels/kernels.go", "odradek/cuda", false},
 		{"cmd/worker/bench_path.go", "odradek/cuda", false},
 	} {
-		if fault := importFault(c.file, c.imported); (fault == "") != c.ok {
+		fault := importFault(c.file, c.imported)
+		if (fault == "") != c.ok {
 			t.Errorf("%s importing %s: %q, want it allowed: %t", c.file, c.imported, fault, c.ok)
 		}
+		if fault != "" && !strings.Contains(fault, ": ") {
+			t.Errorf("%s importing %s: %q gives no reason", c.file, c.imported, fault)
+		}
+	}
+	for _, r := range within {
+		reason(t, r.dir, r.why)
+	}
+	for _, r := range only {
+		reason(t, r.imported, r.why)
+	}
+	for _, r := range never {
+		reason(t, r.dir, r.why)
+	}
+}
+
+// reason fails the test where a rule has none.
+func reason(t *testing.T, rule, why string) {
+	t.Helper()
+	if len(strings.Fields(why)) < 3 {
+		t.Errorf("the rule of %s has no reason: %q", rule, why)
 	}
 }
