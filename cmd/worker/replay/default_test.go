@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func TestTheDefaultFindsFaults(t *testing.T) {
 	found, planted, opened := 0, 0, 0
 	for dim := range 3 {
 		dim++
-		_, ks, err := terminal{}.scoreConfig(dim)
+		c, err := Settings(nil, dim)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,20 +43,20 @@ func TestTheDefaultFindsFaults(t *testing.T) {
 				s.Values = append(s.Values, v)
 			}
 		}
-		got, err := replaySeries(context.Background(), ks, exec, &s)
+		got, err := Series(context.Background(), c, exec, &s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		planted += len(faults)
 		for _, f := range faults {
-			for _, at := range got[0].opens {
+			for _, at := range got[0].Opens {
 				if at >= f && at < f+60 {
 					found++
 					break
 				}
 			}
 		}
-		opened += len(got[0].opens)
+		opened += len(got[0].Opens)
 	}
 	if 3*found < 2*planted || opened > 3*planted {
 		t.Errorf("%d of %d faults found, %d anomalies", found, planted, opened)

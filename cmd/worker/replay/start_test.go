@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	"context"
@@ -37,18 +37,18 @@ func TestScoresOfAStartSetNoBound(t *testing.T) {
 		for _, s := range settings {
 			env = append(env, "ODRADEK_DETECTOR_NEAR_"+s)
 		}
-		_, ks, err := terminal{environ: env}.scoreConfig(2)
+		c, err := Settings(env, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := replaySeries(context.Background(), ks, exec, &s)
+		got, err := Series(context.Background(), c, exec, &s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := 0
 		for _, f := range faults {
 			for i := f; i < f+2; i++ {
-				if got[0].exceeds[i] {
+				if got[0].Exceeds[i] {
 					n++
 					break
 				}

@@ -1,0 +1,71 @@
+package replay
+
+import (
+	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/quality"
+	"odradek/detectors/threshold"
+)
+
+// RateMeasures compare the false-alarm rate that a conformal threshold was asked for
+// with what came of it: the share of unlabelled samples whose score exceeded, among
+// the first scores of each series after the warm-up, while its history is short, and
+// among the later ones. A run of scores that exceed counts in Runs once.
+type RateMeasures struct {
+	Asked float64   `json:"asked"`
+	First RateShare `json:"first_256"`
+	After RateShare `json:"after"`
+}
+
+// RateShare counts scores of a part of the series.
+type RateShare struct {
+	Judged  int `json:"judged"`
+	Exceeds int `json:"exceed"`
+	Runs    int `json:"runs"`
+}
+
+// FirstScores is how many scores of a series count as its first ones.
+const FirstScores = 256
+
+// Times returns how many times as often as rate says a score exceeded, counting scores
+// and counting runs of them; 0 where none was judged.
+func (s *RateShare) Times(rate float64) (scores, runs float64) {
+	if s.Judged == 0 {
+		return 0, 0
+	}
+	expected := rate * float64(s.Judged)
+	return float64(s.Exceeds) / expected, float64(s.Runs) / expected
+}
+
+// ratesOf begins the measures of a detector; nil where its threshold is no rate.
+func ratesOf(d *config.DetectorSettings) *RateMeasures {
+	if r, err := threshold.Parse(d.Alarm.Threshold); err == nil && r.Kind == threshold.Conformal {
+		return &RateMeasures{Asked: r.Value}
+	}
+	return nil
+}
+
+// add counts a series of which the first warmup scores were not judged.
+func (m *RateMeasures) add(s *quality.Series, r *Verdicts, warmup int) {
+	scores, running := 0, false
+	for i, score := range r.Scores {
+		if score == quality.Never {
+			continue
+		}
+		if scores++; scores <= warmup || s.Labels[i] {
+			running = r.Exceeds[i]
+			continue
+		}
+		part := &m.After
+		if scores <= FirstScores {
+			part = &m.First
+		}
+		part.Judged++
+		if r.Exceeds[i] {
+			part.Exceeds++
+			if !running {
+				part.Runs++
+			}
+		}
+		running = r.Exceeds[i]
+	}
+}

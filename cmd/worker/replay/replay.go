@@ -1,0 +1,154 @@
+// Package replay runs recorded series through the state of a partition, the executor,
+// the thresholds and the anomalies of the worker, and gives what each detector says of
+// them. Score measures that against the labels of a data set.
+package replay
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/quality"
+	"odradek/detectors"
+	"odradek/processor/events"
+	"odradek/processor/keystate"
+)
+
+// Verdicts are what one detector says of one series. Scores, Exceeds and Opened are by
+// sample, Opens and Peaks by anomaly.
+type Verdicts struct {
+	Scores  []float64 // quality.Never where there is none
+	Exceeds []bool    // the score is above the threshold
+	Opened  []float64 // severity where an anomaly opened; quality.Never elsewhere
+	Opens   []int     // samples at which anomalies opened
+	Peaks   []int     // sample that each closed or still open anomaly's highest score speaks of
+}
+
+// batchSamples is how many samples are scored together; the scores do not depend
+// on it.
+const batchSamples = 256
+
+// Series runs a series through the state of a partition, as the worker does with
+// records of one key, and returns what each detector of c says, in the order of
+// c.Detectors. A row of s has a value for each value field of c. Lateness, TTL, the
+// largest jump and the largest number of series are left out: rows count as they come.
+func Series(ctx context.Context, c *config.Config, exec detectors.Executor, s *quality.Series) ([]Verdicts, error) {
+	cfg, err := stateOf(c)
+	if err != nil {
+		return nil, err
+	}
+	state := keystate.New(cfg)
+	batch := exec.Batch()
+	defer exec.Release(batch)
+	out := make([]Verdicts, len(cfg.Detectors))
+	about := make([]map[int64]int, len(out)) // last time that a score speaks of -> first sample it speaks of
+	for d := range out {
+		out[d].Scores = slices.Repeat([]float64{quality.Never}, s.Len())
+		out[d].Opened = slices.Clone(out[d].Scores)
+		out[d].Exceeds = make([]bool, s.Len())
+		about[d] = map[int64]int{}
+	}
+	sampleAt := make(map[int64]int, s.Len())
+	for i, t := range s.Times {
+		if _, ok := sampleAt[t]; !ok {
+			sampleAt[t] = i
+		}
+	}
+	finish := func(next int64) error {
+		if err := exec.Execute(ctx, batch); err != nil {
+			return err
+		}
+		state.Apply(batch)
+		batch.Reset()
+		for i := range state.Rows {
+			r := &state.Rows[i]
+			o := &out[r.Detector]
+			if r.State == keystate.RowWarmingUp || math.IsNaN(float64(r.Score)) {
+				continue
+			}
+			o.Scores[r.Offset], o.Exceeds[r.Offset] = float64(r.Score), r.Exceeds
+			if at, ok := sampleAt[r.About]; ok {
+				about[r.Detector][r.Until] = at
+			}
+		}
+		state.Rows = state.Rows[:0]
+		for i := range state.Events {
+			e := &state.Events[i]
+			if e.Detector < 0 {
+				continue
+			}
+			o, a := &out[e.Detector], &e.Change.Anomaly
+			peak, ok := about[e.Detector][a.PeakTime]
+			if !ok {
+				peak = int(e.Change.Offset)
+			}
+			switch e.Change.Kind {
+			case events.Open:
+				o.Opens = append(o.Opens, int(e.Change.Offset))
+				o.Peaks = append(o.Peaks, peak)
+				o.Opened[e.Change.Offset] = float64(a.Severity)
+			default:
+				o.Peaks[len(o.Peaks)-1] = peak
+			}
+		}
+		state.Events = state.Events[:0]
+		state.Mark(next)
+		// Keys with changed anomalies have to be in the cycle's snapshot.
+		if err := state.Snapshot(math.MinInt64, 4<<20, func(_, _ []byte) error { return nil }); err != nil {
+			return err
+		}
+		state.Committed(next)
+		return nil
+	}
+	state.Mark(0)
+	state.Committed(0)
+	sm := keystate.Sample{Key: []byte(s.Name)}
+	for i := range s.Len() {
+		if i%batchSamples == 0 && i > 0 || !state.Fits(batch) {
+			if err := finish(int64(i)); err != nil {
+				return nil, err
+			}
+		}
+		sm.Time, sm.Offset, sm.Values = s.Times[i], int64(i), s.Row(i)
+		state.Fold(&sm, batch)
+	}
+	return out, finish(int64(s.Len()))
+}
+
+// stateOf is the configuration of the state without the limits of time and number.
+func stateOf(c *config.Config) (*keystate.Config, error) {
+	ks, err := c.KeystateConfig()
+	if err != nil {
+		return nil, err
+	}
+	ks.TTL, ks.MaxKeys, ks.Lateness, ks.MaxJump = 0, 0, 0, 0
+	return ks, ks.Check()
+}
+
+// Settings returns the settings for series of dim values: those of the environment lines
+// (NAME=value), with value fields x0, x1, ... and with anomalies. The error is a
+// *ConfigError if settings of detectors, missing values or lateness have faults; a replay
+// does not need the others, and their faults do not count.
+func Settings(environ []string, dim int) (*config.Config, error) {
+	fields := make([]string, dim)
+	for i := range fields {
+		fields[i] = "x" + strconv.Itoa(i)
+	}
+	environ = append(slices.Clone(environ), config.Prefix+"VALUE_FIELDS="+strings.Join(fields, ","), config.Prefix+"ANOMALIES=true")
+	c, faults, _ := config.Parse(environ)
+	if faults = config.FaultsOf(faults, []string{"DETECTOR", "MISSING", "LATENESS"}); len(faults) > 0 {
+		return nil, &ConfigError{faults}
+	}
+	return c, nil
+}
+
+// ConfigError is the error of a configuration with faults.
+type ConfigError struct{ Faults []config.Fault }
+
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("the configuration has %d fault(s)", len(e.Faults))
+}
