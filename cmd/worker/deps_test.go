@@ -142,6 +142,33 @@ func importFault(file, imported string) string {
 // detectors -> methods -> vec; one home each for the Kafka client, Avro, the
 // environment and the device.
 func TestImports(t *testing.T) {
+	eachFile(t, func(rel string, f *ast.File) {
+		if !slices.ContainsFunc(within, func(r struct{ dir, imports, why string }) bool { return matches(r.dir, path.Dir(rel)) }) {
+			t.Errorf("%s: the design has no folder %s", rel, path.Dir(rel))
+		}
+		if generator(f) {
+			return
+		}
+		for _, i := range f.Imports {
+			p, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fault := importFault(rel, p); fault != "" {
+				t.Errorf("%s imports %s: %s", rel, p, fault)
+			}
+			if p == "math/rand/v2" && strings.HasPrefix(rel, "detectors/") && !strings.HasSuffix(rel, "_test.go") {
+				for _, use := range unseeded(f, i) {
+					t.Errorf("%s uses rand.%s, the random source of the process", rel, use)
+				}
+			}
+		}
+	})
+}
+
+// eachFile calls see with every Go file of the module and its path in it.
+func eachFile(t *testing.T, see func(rel string, f *ast.File)) {
+	t.Helper()
 	root := filepath.Join("..", "..")
 	files := 0
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -161,32 +188,12 @@ func TestImports(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		rel = filepath.ToSlash(rel)
 		files++
-		if !slices.ContainsFunc(within, func(r struct{ dir, imports, why string }) bool { return matches(r.dir, path.Dir(rel)) }) {
-			t.Errorf("%s: the design has no folder %s", rel, path.Dir(rel))
-		}
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			return err
 		}
-		if generator(f) {
-			return nil
-		}
-		for _, i := range f.Imports {
-			p, err := strconv.Unquote(i.Path.Value)
-			if err != nil {
-				return err
-			}
-			if fault := importFault(rel, p); fault != "" {
-				t.Errorf("%s imports %s: %s", rel, p, fault)
-			}
-			if p == "math/rand/v2" && strings.HasPrefix(rel, "detectors/") && !strings.HasSuffix(rel, "_test.go") {
-				for _, use := range unseeded(f, i) {
-					t.Errorf("%s uses rand.%s, the random source of the process", rel, use)
-				}
-			}
-		}
+		see(filepath.ToSlash(rel), f)
 		return nil
 	})
 	if err != nil {
