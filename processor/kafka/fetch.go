@@ -90,6 +90,9 @@ type Source struct {
 
 	seen seen
 
+	pastAt int64 // position of a batch that leads past the end of the log
+	past   int   // answers in a row that said so
+
 	told           bool // a chunk was sent
 	toldAt         time.Time
 	toldHW, toldLS int64

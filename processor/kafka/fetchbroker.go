@@ -275,6 +275,9 @@ func (b *fetchBroker) answer(s *Source, p *fetchPart) {
 	default:
 		s.tell(p)
 	}
+	if p.err == errNowhere && s.mayLag() {
+		p.err = nil
+	}
 	if p.err != nil {
 		// Before s.position, everything was good.
 		s.broker = nil
@@ -284,6 +287,22 @@ func (b *fetchBroker) answer(s *Source, p *fetchPart) {
 	s.ask(p.need)
 	b.ready = append(b.ready, s)
 }
+
+// mayLag reports whether a batch at the position that leads past the end of the log
+// may be good all the same. A broker takes the high watermark of its answer before it
+// reads, and what is appended meanwhile lies past it; a new leader's may lag as well.
+// The answer to a later request has one that is later. Fetcher.mu is held.
+func (s *Source) mayLag() bool {
+	if s.pastAt != s.position {
+		s.pastAt, s.past = s.position, 0
+	}
+	s.past++
+	return s.past < mostPast
+}
+
+// mostPast is how many answers in a row have to say that a batch leads past the end of
+// the log before it is taken to be damaged.
+const mostPast = 5
 
 // ask sets how much the next request asks for: enough for a batch that is known
 // to come, whatever the limit.
