@@ -66,30 +66,3 @@ func principal(c *config.Config) string {
 	}
 	return "this client"
 }
-
-// startError is the faults that keep a worker from its start.
-type startError struct{ faults []finding }
-
-func (e *startError) Error() string {
-	s := "worker: "
-	for i, f := range e.faults {
-		if i > 0 {
-			s += "; and "
-		}
-		s += f.What + ": " + f.Detail
-		if f.Fix != "" {
-			s += "; " + f.Fix
-		}
-	}
-	return s
-}
-
-// Unwrap gives the errors behind the faults: they decide the exit code.
-func (e *startError) Unwrap() (errs []error) {
-	for _, f := range e.faults {
-		if f.err != nil {
-			errs = append(errs, f.err)
-		}
-	}
-	return errs
-}

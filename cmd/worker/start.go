@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"odradek/processor"
+	"odradek/processor/kafka"
+	"odradek/schemas"
+)
+
+// startLimit is how long a start goes on trying where trying can help: brokers
+// or a registry that are not up yet, an output topic that someone is about to make. The
+// attempt under way at its end may take up to startGrace.
+const (
+	startLimit = 2 * time.Minute
+	startGrace = time.Minute
+)
+
+// permanentError is a fault that trying again does not mend.
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+
+func permanent(err error) error { return permanentError{err} }
+
+// retryStart calls f until it succeeds, says something final, or the time is
+// past deadline. Each failure is logged.
+func retryStart(ctx context.Context, log *slog.Logger, deadline time.Time, f func(context.Context) error) error {
+	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		err := f(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case final(err), time.Now().After(deadline):
+			return err
+		}
+		log.Warn("not started yet, trying again", "err", err, "in", wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// final reports whether trying again cannot mend err.
+func final(err error) bool {
+	var never permanentError
+	var refused *processor.RefusedError
+	var registry *schemas.RegistryError
+	return errors.As(err, &never) || errors.As(err, &refused) || kafka.ClassOf(err) == kafka.Fatal ||
+		errors.As(err, &registry) && (registry.Status == http.StatusUnauthorized || registry.Status == http.StatusForbidden)
+}
+
+// endOf makes a start that was told to stop a clean end.
+func endOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// startError is the faults that keep a worker from its start.
+type startError struct{ faults []finding }
+
+func (e *startError) Error() string {
+	s := "worker: "
+	for i, f := range e.faults {
+		if i > 0 {
+			s += "; and "
+		}
+		s += f.What + ": " + f.Detail
+		if f.Fix != "" {
+			s += "; " + f.Fix
+		}
+	}
+	return s
+}
+
+// Unwrap gives the errors behind the faults: they decide the exit code.
+func (e *startError) Unwrap() (errs []error) {
+	for _, f := range e.faults {
+		if f.err != nil {
+			errs = append(errs, f.err)
+		}
+	}
+	return errs
+}
