@@ -47,7 +47,7 @@ func TestDispatch(t *testing.T) {
 	}
 }
 
-// Every command of the issue is there and has help with an example.
+// TestHelp holds that every command is there and has help with an example.
 func TestHelp(t *testing.T) {
 	have := map[string]command{}
 	for _, c := range commands() {

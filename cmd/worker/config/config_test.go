@@ -444,3 +444,14 @@ func TestPlatformCacheDir(t *testing.T) {
 		t.Errorf("default %q, set %q, off %q", a, b, c)
 	}
 }
+
+// TestPageAddr holds that the page, which shows names of series, is on loopback unless a
+// setting says otherwise.
+func TestPageAddr(t *testing.T) {
+	for addr, want := range map[string]string{":9464": "127.0.0.1:9465", "0.0.0.0:80": "127.0.0.1:81", "127.0.0.1:7000": "127.0.0.1:7000", "localhost:7000": "localhost:7000", "off": "off"} {
+		c, faults, _ := Parse(append(minimal(), "ODRADEK_HTTP_ADDR="+addr))
+		if len(faults) > 0 || c.Program.PageAddr != want {
+			t.Errorf("with %s the page is at %s, want %s (%v)", addr, c.Program.PageAddr, want, faults)
+		}
+	}
+}
