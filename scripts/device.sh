@@ -121,8 +121,8 @@ demo() {
 	ODRADEK_EXECUTOR=cuda timeout 100 ./worker demo -plain -for "${DEMO_SECONDS:-20}s" >>"$log" 2>&1 &
 	local worker=$!
 	sleep "$((${DEMO_SECONDS:-20} / 2))"
-	# The children of the demo just started: timeout's child is the worker.
-	for p in $(pgrep -P "$(pgrep -P $worker)" odradek-cuda | head -n 1); do
+	# timeout's child is the demo, whose children are the workers, whose children are killed: one of them.
+	for p in $(pgrep -P "$(pgrep -d, -P "$(pgrep -P $worker)")" odradek-cuda | head -n 1); do
 		echo "device.sh: killed child $p" >>"$log"
 		kill -KILL "$p"
 	done

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/processor/web"
+	"odradek/schemas"
 )
 
 // demoOptions are the flags of `demo`.
@@ -27,11 +28,12 @@ type demoOptions struct {
 	seed     uint64
 	http     string
 	plain    bool
+	worker   string // the program to start as workers; empty: worker beside this one
 }
 
 func (t terminal) demo(ctx context.Context, args []string) int {
-	fs := t.flags("demo", `Runs everything in one process: a Kafka broker and a schema registry, a generator of sensor records with planted
-faults, and two workers of one group that find them. Shows the anomalies as they open, and at the end which of the planted
+	fs := t.flags("demo", `Runs all that it takes: a Kafka broker and a schema registry in memory, a generator of sensor records with planted
+faults, and two workers of one group, processes of their own, that find them. Shows the anomalies as they open, and at the end which of the planted
 faults were found, which were missed and what was false; the last line of the output is the same as JSON.`,
 		"  worker demo\n  worker demo -for 0          # until interrupted\n  worker demo -for 30s -plain | tail -n 1")
 	var o demoOptions
@@ -41,8 +43,13 @@ faults were found, which were missed and what was false; the last line of the ou
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the signals and faults")
 	fs.StringVar(&o.http, "http", "127.0.0.1:9464", "address of the first worker's status page; another port is taken where this one is in use")
 	fs.BoolVar(&o.plain, "plain", false, "lines instead of a table that is drawn over and over; so it is anyway where the output is no terminal")
+	fs.StringVar(&o.worker, "worker", "", "`program` to start as workers; default: worker, beside this program")
 	if code, done := parse(fs, args); done {
 		return code
+	}
+	if err := o.check(); err != nil {
+		fmt.Fprintln(t.err, "worker demo:", err)
+		return exitUsage
 	}
 	if err := t.runDemo(ctx, &o); err != nil {
 		return t.fail(err)
@@ -50,10 +57,22 @@ faults were found, which were missed and what was false; the last line of the ou
 	return exitOK
 }
 
+// check says what is wrong with the flags.
+func (o *demoOptions) check() (err error) {
+	if o.sensors < 1 || o.sensors > 10_000_000 {
+		err = fmt.Errorf("-sensors %d: use 1 to 10000000", o.sensors)
+	}
+	if !(o.rate >= 0) || math.IsInf(o.rate, 0) {
+		err = errors.Join(err, fmt.Errorf("-rate %v: use 0 for full speed, or more", o.rate))
+	}
+	return err
+}
+
 // The generator's side of the demo: a fault in every 400 steps of a sensor, and
 // a head start, at full speed, of most of the first 400, in which there are none.
 const (
 	demoTopic      = "sensors"
+	demoPartitions = 4
 	demoGroup      = "demo"
 	demoFaultEvery = 400
 	demoHeadStart  = 350
@@ -77,10 +96,15 @@ func demoDetectors() []string {
 	}
 }
 
-// demoConfig is the configuration of one of the demo's workers.
-func demoConfig(more ...string) (*config.Config, error) {
-	c, faults, warnings := config.Parse(append(append(demoDetectors(), "ODRADEK_GROUP="+demoGroup, "ODRADEK_TOPICS="+demoTopic,
-		"ODRADEK_REPLICATION=1", "ODRADEK_LOG_LEVEL=warn"), more...))
+// demoSettings are the settings of one of the demo's workers.
+func demoSettings(more ...string) []string {
+	return append(append(demoDetectors(), "ODRADEK_GROUP="+demoGroup, "ODRADEK_TOPICS="+demoTopic,
+		"ODRADEK_REPLICATION=1", "ODRADEK_LOG_LEVEL=warn"), more...)
+}
+
+// demoConfig is the configuration that settings make.
+func demoConfig(settings []string) (*config.Config, error) {
+	c, faults, warnings := config.Parse(settings)
 	if faults = append(faults, warnings...); len(faults) > 0 {
 		return nil, fmt.Errorf("demo: %v", faults)
 	}
@@ -102,6 +126,10 @@ func executorSettings(environ []string) (settings []string) {
 
 func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	began := time.Now()
+	program, err := workerProgram(o.worker)
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "odradek-demo-")
 	if err != nil {
 		return err
@@ -112,64 +140,61 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 		return err
 	}
 	defer cluster.Close()
-	if err := cluster.Admin().CreateTopic(ctx, demoTopic, 4, 1, nil); err != nil {
+	if err := cluster.Admin().CreateTopic(ctx, demoTopic, demoPartitions, 1, nil); err != nil {
 		return err
 	}
 	addrs := []string{freePort(o.http)}
 	for len(addrs) < demoWorkers {
 		addrs = append(addrs, freePort("127.0.0.1:0"))
 	}
-	var configs []*config.Config
+	var settings [][]string
+	var c *config.Config // of the first worker
 	for i, addr := range addrs {
-		c, err := demoConfig(append(executorSettings(t.environ), "ODRADEK_KAFKA_BROKERS="+strings.Join(cluster.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+cluster.Registry,
+		s := demoSettings(append(executorSettings(t.environ), "ODRADEK_KAFKA_BROKERS="+strings.Join(cluster.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+cluster.Registry,
 			"ODRADEK_HTTP_ADDR="+addr, fmt.Sprintf("ODRADEK_INSTANCE_ID=worker-%d", i+1))...)
+		parsed, err := demoConfig(s)
 		if err != nil {
 			return err
 		}
-		configs = append(configs, c)
+		if i == 0 {
+			c = parsed
+		}
+		settings = append(settings, s)
 	}
-	c := configs[0]
 
 	// The workers outlive the generator until they have scored everything.
 	made := new(atomic.Int64)
-	g := generateOptions{
-		Options: sensors.Options{Topic: demoTopic, Sensors: o.sensors, Rate: o.rate, Duration: o.duration, Interval: demoInterval, HeadStart: demoHeadStart * int64(o.sensors),
-			Dropout: sensors.DropoutAbsent, Plant: "demo", Unit: "mm/s", Made: made},
-		seed: o.seed, faults: "all", faultEvery: demoFaultEvery, start: began.UTC().Truncate(time.Second).Format(time.RFC3339Nano),
-	}
-	model, err := g.check()
+	all, err := sensors.ParseKinds("all")
 	if err != nil {
 		return err
 	}
+	model := &sensors.Model{Seed: o.seed, FaultEvery: demoFaultEvery, Faults: all}
+	readings := sensors.Options{Topic: demoTopic, Sensors: o.sensors, Rate: o.rate, Duration: o.duration, Start: began.UTC().Truncate(time.Second), Interval: demoInterval,
+		HeadStart: demoHeadStart * int64(o.sensors), Dropout: sensors.DropoutAbsent, Plant: "demo", Unit: "mm/s", Made: made}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	worked, generated := make(chan error, demoWorkers), make(chan error, 1)
-	recent := web.NewFaults(20)
-	for _, c := range configs {
-		go func() { worked <- runWorker(working, c, newLogger(t.err, c, recent), recent) }()
+	workers, err := startWorkers(program, workerEnviron(t.environ), settings, t.err)
+	if err != nil {
+		return err
 	}
-	quiet := terminal{t.out, nopCloser{discard{}}, t.environ}
-	go func() { generated <- quiet.runGenerate(ctx, c, &g, model) }()
+	defer workers.kill()
+	generated := make(chan error, 1)
+	go func() { generated <- generateReadings(ctx, c, readings, model) }()
 
-	v := &demoView{t: t, o: o, began: began, made: made, truth: newDemoTruth(model, o.sensors, g.Start), live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
+	v := &demoView{t: t, o: o, began: began, made: made, truth: newDemoTruth(model, o.sensors, readings.Start), live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
 	client, err := demoClient(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	err = v.watch(working, client, c.Output.AnomaliesTopic, generated, worked)
+	err = v.watch(working, client, c.Output.AnomaliesTopic, generated, workers.ended)
 	if err == nil {
 		wait, cancel := context.WithTimeout(working, 30*time.Second)
 		err = cluster.Admin().WaitCommitted(wait, demoGroup, demoTopic)
 		cancel()
 	}
-	stop()
-	for range configs {
-		select {
-		case werr := <-worked:
-			err = errors.Join(err, werr)
-		case <-time.After(c.Program.DrainTimeout):
-		}
+	if failed := workers.stop(c.Program.DrainTimeout + drainGrace); err == nil {
+		err = failed
 	}
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
@@ -191,9 +216,32 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	return r.json(t.out)
 }
 
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
+// generateReadings writes readings until ctx or their duration ends.
+func generateReadings(ctx context.Context, c *config.Config, o sensors.Options, m *sensors.Model) error {
+	client, err := demoClient(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	registry, err := c.NewRegistry()
+	if err != nil {
+		return err
+	}
+	defer registry.Close()
+	id, err := registry.Register(ctx, schemas.Subject(o.Topic), schemas.ReadingSchema)
+	if err != nil {
+		return err
+	}
+	codec, err := kafka.ParseCodec(c.Output.Compression)
+	if err != nil {
+		return err
+	}
+	producer := client.NewProducer(kafka.ProducerConfig{})
+	if err := producer.Init(ctx); err != nil {
+		return err
+	}
+	return sensors.NewSource(o, m, id, demoPartitions).Run(ctx, func() *kafka.Batches { return kafka.NewBatches(int(c.Output.MaxMessage), codec) }, producer.Produce)
+}
 
 func demoClient(ctx context.Context, c *config.Config) (*kafka.Client, error) {
 	kc, err := c.KafkaConfig()

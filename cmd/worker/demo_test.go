@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -44,8 +45,9 @@ func bounds(t *testing.T, r *demoResult, least int) {
 // The demo runs to its end by itself; what it says last is what it promises, from
 // the topic itself, and the first anomaly is on the screen in time.
 func TestDemo(t *testing.T) {
-	term, out, errs := console()
-	if code := term.demo(context.Background(), []string{"-for", "12s", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "50"}); code != exitOK {
+	t.Setenv(runWorkerEnv, "1") // the workers are this test binary
+	term, out, errs := console(os.Environ()...)
+	if code := term.demo(context.Background(), []string{"-worker", os.Args[0], "-for", "12s", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "50"}); code != exitOK {
 		t.Fatalf("exit %d: %s\n%s", code, errs, out)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -146,7 +148,7 @@ func demoRecord(e *keystate.EventRow) schemas.Anomaly {
 
 // The bounds hold for any seed, not just the demo's.
 func TestDemoFindsAnySeed(t *testing.T) {
-	c, err := demoConfig("ODRADEK_SCHEMA_REGISTRY_URL=http://none")
+	c, err := demoConfig(demoSettings("ODRADEK_SCHEMA_REGISTRY_URL=http://none"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +171,7 @@ func TestDemoFindsAnySeed(t *testing.T) {
 // What is held against the faults can fail: without its detector a kind is missed,
 // and anomalies at another time are false.
 func TestDemoJudgeCanFail(t *testing.T) {
-	c, err := demoConfig("ODRADEK_SCHEMA_REGISTRY_URL=http://none")
+	c, err := demoConfig(demoSettings("ODRADEK_SCHEMA_REGISTRY_URL=http://none"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -54,18 +55,13 @@ func goChildProgram(t *testing.T) string {
 	return goChild.path
 }
 
-// children are the processes of a program that this one has started.
-func children(program string) (pids []int) {
+// running lists the processes that run a program.
+func running(program string) (pids []int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
-		stat, _ := os.ReadFile(dir + "/stat")
 		line, _ := os.ReadFile(dir + "/cmdline")
-		var pid, parent int
-		if _, after, ok := bytes.Cut(stat, []byte(") ")); ok {
-			fmt.Sscanf(string(after[2:]), "%d", &parent)
-		}
-		fmt.Sscanf(filepath.Base(dir), "%d", &pid)
-		if parent == os.Getpid() && strings.HasPrefix(string(line), program+"\x00") {
+		if strings.HasPrefix(string(line), program+"\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
 			pids = append(pids, pid)
 		}
 	}
@@ -116,7 +112,7 @@ func TestNewExecutor(t *testing.T) {
 // and in a child that computes as the CPU does and is killed now and then.
 func TestDemoDetectionWithKills(t *testing.T) {
 	child := goChildProgram(t)
-	c, err := demoConfig("ODRADEK_SCHEMA_REGISTRY_URL=http://none")
+	c, err := demoConfig(demoSettings("ODRADEK_SCHEMA_REGISTRY_URL=http://none"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,16 +167,17 @@ func (h executorHook) Close() error {
 func TestDemoOnCUDA(t *testing.T) {
 	child := goChildProgram(t)
 	term, out, errs := console()
-	term.environ = append(term.environ, "ODRADEK_EXECUTOR=cuda", "ODRADEK_CUDA_CHILD="+child)
+	t.Setenv(runWorkerEnv, "1") // the workers are this test binary
+	term.environ = append(os.Environ(), "ODRADEK_EXECUTOR=cuda", "ODRADEK_CUDA_CHILD="+child)
 	killed := make(chan int, 1)
 	time.AfterFunc(5*time.Second, func() {
-		pids := children(child)
+		pids := running(child)
 		for _, pid := range pids {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		killed <- len(pids)
 	})
-	if code := term.demo(context.Background(), []string{"-for", "12s", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "50"}); code != exitOK {
+	if code := term.demo(context.Background(), []string{"-worker", os.Args[0], "-for", "12s", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "50"}); code != exitOK {
 		t.Fatalf("exit %d: %s\n%s", code, errs, out)
 	}
 	if n := <-killed; n != demoWorkers {
@@ -189,7 +186,7 @@ func TestDemoOnCUDA(t *testing.T) {
 	if n := strings.Count(errs.String(), "GPU child failed"); n != demoWorkers {
 		t.Errorf("%d faults are in the log, want %d:\n%s", n, demoWorkers, errs)
 	}
-	if left := children(child); len(left) > 0 {
+	if left := running(child); len(left) > 0 {
 		t.Errorf("children %v are left", left)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

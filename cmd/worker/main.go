@@ -36,7 +36,7 @@ func commands() []command {
 	t := stdTerminal()
 	return []command{
 		{"run", "consume, score and publish until told to stop", cmdRun},
-		{"demo", "broker, generator and worker in one process", t.demo},
+		{"demo", "broker, generator and two workers, to try it out", t.demo},
 		{"generate", "write sensor records with planted faults", t.generate},
 		{"check", "name every fault of the configuration; --online asks the cluster too", t.check},
 		{"setup", "create the topics and register the schemas that run needs", t.setup},

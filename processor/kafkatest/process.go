@@ -37,6 +37,15 @@ var spawner = sync.OnceValue(func() chan<- func() {
 	return ch
 })
 
+// Start starts a command, which is killed when this process dies, however that
+// comes about, where the system can do that (Linux).
+func Start(cmd *exec.Cmd) error {
+	DieWithParent(cmd)
+	started := make(chan error)
+	spawner() <- func() { started <- cmd.Start() }
+	return <-started
+}
+
 // spawn starts a command whose output is appended to the file log. The child is
 // killed when this process dies, where the system can do that (Linux).
 func spawn(dir, log string, name string, args ...string) (*process, error) {
@@ -47,11 +56,8 @@ func spawn(dir, log string, name string, args ...string) (*process, error) {
 	defer f.Close()
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, f, f
-	DieWithParent(cmd)
 	p := &process{cmd: cmd, exited: make(chan struct{})}
-	started := make(chan error)
-	spawner() <- func() { started <- cmd.Start() }
-	if err := <-started; err != nil {
+	if err := Start(cmd); err != nil {
 		return nil, fmt.Errorf("kafkatest: starting %s: %w", name, err)
 	}
 	go func() {

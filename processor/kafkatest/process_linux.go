@@ -8,5 +8,8 @@ import (
 // DieWithParent has the system kill the command, not yet started, when this
 // process ends: on Linux, elsewhere nothing.
 func DieWithParent(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
