@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -24,9 +23,7 @@ func TestLatencyBuckets(t *testing.T) {
 }
 
 func TestLatencyQuantilesAndHistogram(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := newRand(t)
 	h := newLatencyHistogram("x_seconds", "x")
 	var l Latency
 	var all []int64

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,9 +76,7 @@ func TestPace(t *testing.T) {
 // TestPaceSettles: brokers of any rate, with some noise, take most of what they
 // could, and after the first few cycles none fails.
 func TestPaceSettles(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 5))
+	rng := newRand(t)
 	for range 300 {
 		limit := time.Duration(1+rng.IntN(30)) * time.Second
 		rate := math.Exp(math.Log(256<<10) + rng.Float64()*math.Log(1<<12)) // 256 KiB/s to 1 GiB/s

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,11 +40,19 @@ type bench struct {
 	rng    *rand.Rand
 }
 
-func newBench(t *testing.T, partitions int, opts ...kfake.Opt) *bench {
+// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
+func newRand(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 7))
+}
+
+func newBench(t *testing.T, partitions int, opts ...kfake.Opt) *bench {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{Opts: opts})
-	b := &bench{t: t, c: c, input: c.Topic(t, "in", partitions), rng: rand.New(rand.NewPCG(seed, 7))}
+	b := &bench{t: t, c: c, input: c.Topic(t, "in", partitions), rng: newRand(t)}
 	client, err := kafka.Open(context.Background(), kafka.Config{Brokers: c.Brokers, ClientID: "test"})
 	if err != nil {
 		t.Fatal(err)

@@ -76,9 +76,7 @@ func TestAnomalyEncoder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Log("seed", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := newRand(t)
 	names := []string{"vibration", "level", "ü", "silence"}
 	for id := int32(-1); id < 2; id++ {
 		e := NewAnomalyEncoder(id, "plant.readings", 12)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -155,15 +157,23 @@ func damage(body, edit []byte) []byte {
 	return b
 }
 
+// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
+func newRand(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
 // TestProjectionEqualsGoavro runs random schemas, mappings and records.
 func TestProjectionEqualsGoavro(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
 	rounds := 20000
 	if testing.Short() {
 		rounds = 2000
 	}
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := newRand(t)
 	outcomes := map[string]int{}
 	for range rounds {
 		edit := make([]byte, 3*(1+r.IntN(3)))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -18,9 +17,7 @@ func TestScoreEncoder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Log("seed", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := newRand(t)
 	names := []string{"vibration", "level", "ü"}
 	for id := int32(-1); id < 2; id++ {
 		e := NewScoreEncoder(id, "plant.readings", 12, names)

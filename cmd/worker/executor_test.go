@@ -119,8 +119,7 @@ func TestDemoDetectionWithKills(t *testing.T) {
 	all, _ := sensors.ParseKinds("all")
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	const count, steps = 20, 1500
-	model := &sensors.Model{Seed: uint64(time.Now().UnixNano()), FaultEvery: demoFaultEvery, Faults: all}
-	t.Logf("seed %d", model.Seed)
+	model := &sensors.Model{Seed: newRand(t).Uint64(), FaultEvery: demoFaultEvery, Faults: all}
 	want := foldDemo(t, c, model, count, steps, start, detectors.NewCPU(0))
 	gpu, err := cuda.Open(cuda.Options{Child: child, Retry: 10 * time.Millisecond})
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,10 +56,13 @@ func everyOf(t *testing.T, kinds []string, f func(t *testing.T, c *kafkatest.Clu
 	}
 }
 
-// newRand prints the seed, so that a failure can be repeated.
-func newRand(t *testing.T) *rand.Rand {
+// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
+func newRand(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 1))
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,9 +39,7 @@ var scoreEnv = []string{
 // A corpus in NAB's shape with one plain fault in each series: one detector finds
 // them all at once, the other, which never says anything, has 0.
 func TestScoreOfACorpus(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	rnd := newRand(t)
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "labels"), 0o755); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 // scores of AR(0.99) are not exchangeable: of them just the first 256 are held to a
 // bound, where the margin outweighs their dependence.
 func TestRatesOfAShortHistory(t *testing.T) {
-	rnd := source(t)
+	rnd := newRand(t)
 	const runs, length, history = 150, 1200, 1024
 	level := 0.0
 	dists := []struct {

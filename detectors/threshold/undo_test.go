@@ -2,7 +2,6 @@ package threshold
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -10,9 +9,7 @@ import (
 // TestUndo: judgements that are taken back leave the state as it was, to the bit,
 // and the front of a state is enough to have all of it again.
 func TestUndo(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := newRand(t)
 	bits := func(v []float32) []uint32 {
 		out := make([]uint32, len(v))
 		for i := range v {

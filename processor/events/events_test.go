@@ -17,10 +17,10 @@ import (
 
 func seedOf(t testing.TB) *rand.Rand {
 	seed := rand.Uint64()
-	if v := os.Getenv("EVENTS_SEED"); v != "" {
+	if v := os.Getenv("ODRADEK_TEST_SEED"); v != "" {
 		seed, _ = strconv.ParseUint(v, 10, 64)
 	}
-	t.Logf("EVENTS_SEED=%d", seed)
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 1))
 }
 

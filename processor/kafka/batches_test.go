@@ -3,17 +3,13 @@ package kafka
 import (
 	"bytes"
 	"errors"
-	"math/rand/v2"
 	"testing"
-	"time"
 )
 
 // Records whose values are encoded in place are to the byte those that Append
 // copies, at all widths of the lengths.
 func TestBatchesInPlace(t *testing.T) {
-	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(uint64(seed), 1))
+	r := seeded(t)
 	for range 50 {
 		limit := 1 << (12 + r.IntN(9))
 		a, b := NewBatches(limit, CodecNone), NewBatches(limit, CodecNone)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +20,13 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// seeded returns a generator whose seed is in the test's log.
+// seeded prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
 func seeded(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 

@@ -16,13 +16,13 @@ import (
 
 func init() { replayStride = 50 } // the logs of the tests are short
 
-// seedOf prints the seed of a test; KEYSTATE_SEED repeats a run.
+// seedOf prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
 func seedOf(t testing.TB) *rand.Rand {
 	seed := rand.Uint64()
-	if v := os.Getenv("KEYSTATE_SEED"); v != "" {
+	if v := os.Getenv("ODRADEK_TEST_SEED"); v != "" {
 		seed, _ = strconv.ParseUint(v, 10, 64)
 	}
-	t.Logf("KEYSTATE_SEED=%d", seed)
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 1))
 }
 

@@ -3,14 +3,20 @@ package quality
 import (
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
 
-func source(t testing.TB) *rand.Rand {
+// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
+func newRand(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
@@ -87,7 +93,7 @@ func TestNABRules(t *testing.T) {
 }
 
 func TestNABOfKnownDetectors(t *testing.T) {
-	rnd := source(t)
+	rnd := newRand(t)
 	var perfect, null, random []Scored
 	for range 20 {
 		n := 1000 + rnd.IntN(4000)
@@ -139,7 +145,7 @@ func TestRank(t *testing.T) {
 	if _, ok := RankOf([]float64{1, 2}, []bool{true, true}); ok {
 		t.Error("one class has a rank")
 	}
-	rnd := source(t)
+	rnd := newRand(t)
 	scores, labels := make([]float64, 200), make([]bool, 200)
 	for i := range scores {
 		scores[i], labels[i] = float64(rnd.IntN(30)), rnd.IntN(4) == 0

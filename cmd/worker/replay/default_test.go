@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,12 +13,20 @@ import (
 	"odradek/detectors"
 )
 
+// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
+func newRand(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
 // TestTheDefaultFindsFaults replays streams with nothing configured: most of what is
 // plainly wrong opens an anomaly, and little else does.
 func TestTheDefaultFindsFaults(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	rnd := newRand(t)
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
 	found, planted, opened := 0, 0, 0

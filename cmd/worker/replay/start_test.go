@@ -3,9 +3,7 @@ package replay
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	"odradek/cmd/worker/quality"
 	"odradek/detectors"
@@ -15,9 +13,7 @@ import (
 // over, every reading is far from those before. With these scores in the history, the
 // bound stays above every fault of the run.
 func TestScoresOfAStartSetNoBound(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	rnd := newRand(t)
 	s := quality.Series{Name: "s", Dim: 2}
 	faults := []int{450, 650, 850, 1050}
 	for i := range 1200 {

@@ -2,7 +2,6 @@ package sensors
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -20,8 +19,7 @@ func testSource(tb testing.TB, n int, seed uint64, every int64) *Source {
 // The records of a run are a function of the seed, to the byte; another seed
 // gives others.
 func TestGenerateIsDeterministic(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := newRand(t).Uint64()
 	of := func(seed uint64) []byte {
 		g := testSource(t, 7, seed, 200)
 		var all []byte
