@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// ChangelogPrefix is the prefix of a group's changelogs if none is set. With a
+// ChangelogPrefix returns the prefix of a group's changelogs if none is set. With a
 // single '-' between the two, plant and eu-in would have the changelog of plant-eu
 // and in. Behind a name with a '-' it is doubled: the name stays below the prefix
 // <group>- that permissions are given for.
@@ -13,10 +13,10 @@ func ChangelogPrefix(group string) string {
 	return group
 }
 
-// ChangelogName is the changelog of a topic below a prefix.
+// ChangelogName returns the name of the changelog of an input topic below a prefix.
 func ChangelogName(prefix, topic string) string { return prefix + "-" + topic + "-changelog" }
 
-// ChangelogTopic is the name of an input topic's changelog.
+// ChangelogTopic returns the name of an input topic's changelog.
 func (c *Config) ChangelogTopic(topic string) string {
 	if name, ok := c.changelogs[topic]; ok {
 		return name
@@ -25,7 +25,7 @@ func (c *Config) ChangelogTopic(topic string) string {
 }
 
 // KeepChangelog makes ChangelogTopic return changelog for an input topic: one that keeps
-// the name that a version before has given it.
+// the name that an earlier version has given it.
 func (c *Config) KeepChangelog(topic, changelog string) {
 	if c.changelogs == nil {
 		c.changelogs = map[string]string{}

@@ -235,7 +235,8 @@ func twice(list []string) (problems []string) {
 
 var topicRE = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
-// TopicFault says why a name is not a legal topic name, "" if it is.
+// TopicFault returns why a name is not a legal topic name, to stand after the name in a
+// message; "" if it is one.
 func TopicFault(name string) string {
 	switch {
 	case name == "." || name == "..":
@@ -357,7 +358,7 @@ func (k *checker) cycle() {
 	}
 }
 
-// Off is what turns an address off.
+// Off is the value of an address or a folder that turns off what would use it.
 const Off = "off"
 
 func (k *checker) program() {
@@ -421,8 +422,8 @@ func unjoin(err error) []error {
 	return []error{err}
 }
 
-// FaultsOf keeps the faults of settings that begin with one of names; all
-// without names.
+// FaultsOf returns the faults of settings whose names, less Prefix, begin with one of
+// names; all faults if there are no names.
 func FaultsOf(faults []Fault, names []string) []Fault {
 	if len(names) == 0 {
 		return faults

@@ -11,7 +11,8 @@ import (
 	"odradek/processor/kafka"
 )
 
-// KafkaConfig is the client's configuration. The error names the setting.
+// KafkaConfig returns the configuration of the Kafka client. The error is that of a
+// certificate file or of an unknown SASL mechanism, which Parse reports as faults.
 func (c *Config) KafkaConfig() (kafka.Config, error) {
 	s := &c.Kafka
 	cfg := kafka.Config{Brokers: s.Brokers, ClientID: s.ClientID}
@@ -30,7 +31,7 @@ func (c *Config) KafkaConfig() (kafka.Config, error) {
 	return cfg, nil
 }
 
-// StartAt is where to begin without a committed offset: a Kafka timestamp in
+// StartAt returns where to begin without a committed offset: a Kafka timestamp in
 // milliseconds, or one of the processor's special values.
 func (c *Config) StartAt() (int64, error) {
 	switch c.Group.Start {

@@ -9,9 +9,12 @@ import (
 	"sync"
 )
 
-// MemoryLimit is how much memory the process may use: the least limit of its
-// cgroup and those above it, or the machine's memory; 0 where neither is known.
-var MemoryLimit = sync.OnceValue(func() int64 {
+// MemoryLimit returns how many bytes of memory the process may use: the least limit of
+// its cgroup and those above it, or the machine's memory; 0 where neither is known. It
+// looks once.
+func MemoryLimit() int64 { return memoryLimit() }
+
+var memoryLimit = sync.OnceValue(func() int64 {
 	return memoryLimitIn(func(file string) string {
 		b, _ := os.ReadFile(file)
 		return string(b)

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// Print is the effective configuration as a table: name, value, where the value
+// Print returns the effective configuration as a table: name, value, where the value
 // comes from. Secrets are hidden.
 func (c *Config) Print() string {
 	var b strings.Builder
@@ -23,7 +23,7 @@ func (c *Config) Print() string {
 	return b.String()
 }
 
-// PrintEnv is the effective configuration as environment lines, ready for
+// PrintEnv returns the effective configuration as environment lines, ready for
 // `docker run --env-file`. Secrets are left out, as comments.
 func (c *Config) PrintEnv() string {
 	var b strings.Builder
@@ -39,8 +39,8 @@ func (c *Config) PrintEnv() string {
 	return b.String()
 }
 
-// Changed is the settings of a detector that are not the default, as NAME=value without
-// the detector's prefix.
+// Changed returns the settings of a detector that are given, as NAME=value without the
+// detector's prefix, separated by spaces.
 func (c *Config) Changed(d *DetectorSettings) string {
 	var parts []string
 	short := detectorPrefix(d.Name)
@@ -52,7 +52,7 @@ func (c *Config) Changed(d *DetectorSettings) string {
 	return strings.Join(parts, " ")
 }
 
-// Count is the number of settings, and how many of them are given by environment or file.
+// Count returns the number of settings, and of those that the environment or a file gives.
 func (c *Config) Count() (all, given int) {
 	for _, s := range c.settings {
 		if s.source != "default" {

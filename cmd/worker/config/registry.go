@@ -10,8 +10,8 @@ import (
 	"odradek/schemas"
 )
 
-// RegistryConfig is the configuration of the schema registry; ok is false where
-// there is none.
+// RegistryConfig returns the configuration of the schema registry's client; ok is false
+// where no registry is set. The error is that of the file of certificate authorities.
 func (c *Config) RegistryConfig() (cfg schemas.RegistryConfig, ok bool, err error) {
 	s := &c.Registry
 	if len(s.URLs) == 0 {
@@ -34,8 +34,8 @@ func (c *Config) RegistryConfig() (cfg schemas.RegistryConfig, ok bool, err erro
 	return cfg, true, nil
 }
 
-// NewRegistry makes the client of the schema registry; nil where there is none.
-// Nothing is asked of it yet.
+// NewRegistry makes the client of the schema registry; nil where none is set. It sends no
+// request yet.
 func (c *Config) NewRegistry() (*schemas.Registry, error) {
 	cfg, ok, err := c.RegistryConfig()
 	if !ok || err != nil {
@@ -70,7 +70,8 @@ func platformCacheDir(env map[string]string, goos string) string {
 	return filepath.Join(user, "odradek", "schemas")
 }
 
-// DecoderOptions are what the decoder of input records needs beside the mapping.
+// DecoderOptions returns what the decoder of input records needs beside the mapping. The
+// error is that of reading the schema file.
 func (c *Config) DecoderOptions() (opts schemas.DecoderOptions, err error) {
 	if f := c.Mapping.SchemaFile; f != "" {
 		text, err := os.ReadFile(f)

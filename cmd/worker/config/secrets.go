@@ -68,7 +68,7 @@ func readSecretFiles(list []setting, vars map[string]string) (faults []Fault) {
 	return faults
 }
 
-// RedactURLs hides user and password in a comma-separated list of URLs.
+// RedactURLs returns a comma-separated list of URLs with each user and password hidden.
 func RedactURLs(list string) string {
 	parts := strings.Split(list, ",")
 	for i, p := range parts {

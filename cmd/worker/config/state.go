@@ -12,16 +12,17 @@ import (
 	"odradek/schemas"
 )
 
-// SchemaMapping is the mapping of a record onto a reading.
+// SchemaMapping returns the mapping of a record onto a reading.
 func (c *Config) SchemaMapping() schemas.Mapping {
 	m := &c.Mapping
 	return schemas.Mapping{Key: m.KeyField, Time: m.TimeField, Fields: m.ValueFields, TimeUnit: m.TimeUnit}
 }
 
-// KeystateConfig is the configuration of the state: one window for each
+// KeystateConfig returns the configuration of the state: one window for each
 // distinct list of fields, in order of first use, and the detectors on them. A
 // detector that leaves out missing values has another window than those that do not:
-// the rows that lack some of several values are in it.
+// the rows that lack some of several values are in it. The error names the setting; there
+// is none after a Parse without faults.
 func (c *Config) KeystateConfig() (*keystate.Config, error) {
 	mapping := c.SchemaMapping()
 	ks := &keystate.Config{
@@ -79,7 +80,7 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 	return ks, nil
 }
 
-// StateSettings are the settings behind the fingerprints of ks, which KeystateConfig
+// StateSettings returns the settings behind the fingerprints of ks, which KeystateConfig
 // has made: what canonicalWindow and canonical put into words, setting by setting.
 func (c *Config) StateSettings(ks *keystate.Config) []processor.StateSettings {
 	source := map[string]string{}

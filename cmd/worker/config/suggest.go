@@ -32,8 +32,9 @@ func unknownNames(given map[string]string, known map[string]bool, detectors []st
 	return faults
 }
 
-// Nearest returns the candidate with the least edit distance; of several the
-// first in order.
+// Nearest returns the candidate with the least edit distance to name, in bytes that are
+// inserted, deleted or replaced; of several the first in alphabetical order; "" without
+// candidates.
 func Nearest(name string, candidates map[string]bool) (best string, distance int) {
 	for c := range candidates {
 		d := levenshtein(name, c)
