@@ -85,7 +85,7 @@ func changelogOwner(ctx context.Context, client *kafka.Client, f *kafka.Fetcher,
 	if err != nil {
 		return nil, err
 	}
-	err = readRange(ctx, f, log, first[log], last[log], func(rec *kafka.Record) (bool, error) {
+	err = f.ReadRange(ctx, log, first[log], last[log], func(rec *kafka.Record) (bool, error) {
 		if string(rec.Key) != processor.OwnerKey || rec.Value == nil {
 			return true, nil
 		}

@@ -176,7 +176,7 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec *schemas
 		// Markers and aborted records may fill the last offsets, so a partition
 		// can show fewer records than asked for, or none.
 		from := max(first[tp], ends[tp]-sampleRecords)
-		err := readRange(ctx, f, tp, from, ends[tp], func(rec *kafka.Record) (bool, error) {
+		err := f.ReadRange(ctx, tp, from, ends[tp], func(rec *kafka.Record) (bool, error) {
 			s.records++
 			if err := dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, rec.Header, &reading); err != nil {
 				class := "malformed"

@@ -98,7 +98,7 @@ func followAnomalies(ctx context.Context, client *kafka.Client, topic string, ne
 	}
 	for p := range partitions {
 		go func() {
-			_ = readRange(ctx, f, kafka.TP{Topic: topic, Partition: int32(p)}, 0, math.MaxInt64, func(rec *kafka.Record) (bool, error) {
+			_ = f.ReadRange(ctx, kafka.TP{Topic: topic, Partition: int32(p)}, 0, math.MaxInt64, func(rec *kafka.Record) (bool, error) {
 				a, err := schemas.DecodeAnomaly(rec.Value)
 				if err != nil {
 					return false, err
@@ -141,7 +141,7 @@ func readAnomalies(ctx context.Context, client *kafka.Client, topic string) (*de
 	defer f.Close()
 	log := new(demoLog)
 	for _, tp := range tps {
-		err := readRange(ctx, f, tp, 0, ends[tp], func(rec *kafka.Record) (bool, error) {
+		err := f.ReadRange(ctx, tp, 0, ends[tp], func(rec *kafka.Record) (bool, error) {
 			a, err := schemas.DecodeAnomaly(rec.Value)
 			if err == nil {
 				log.add(a)

@@ -244,7 +244,7 @@ func (s *stateTool) read(ctx context.Context, log kafka.TP, values bool) ([]*sto
 	}
 	live := map[string]*stored{}
 	var order []*stored
-	err = readRange(ctx, s.fetcher, log, first[log], last[log], func(rec *kafka.Record) (bool, error) {
+	err = s.fetcher.ReadRange(ctx, log, first[log], last[log], func(rec *kafka.Record) (bool, error) {
 		r := live[string(rec.Key)]
 		if r == nil {
 			r = &stored{key: string(rec.Key)}

@@ -1,24 +1,22 @@
-package main
+package kafka
 
 import (
 	"context"
 	"fmt"
-
-	"odradek/processor/kafka"
 )
 
-// readRange calls fn for the visible records of a partition in [from, to), until
+// ReadRange calls fn for the visible records of a partition in [from, to), until
 // it returns false. It ends by position: the last records may be markers, aborted
 // or compacted away. fn must copy what it keeps.
-func readRange(ctx context.Context, f *kafka.Fetcher, tp kafka.TP, from, to int64, fn func(*kafka.Record) (more bool, err error)) error {
+func (f *Fetcher) ReadRange(ctx context.Context, tp TP, from, to int64, fn func(*Record) (more bool, err error)) error {
 	if from >= to {
 		return nil
 	}
 	src := f.Add(tp, from)
 	defer src.Close()
-	var it kafka.Iterator
+	var it Iterator
 	for {
-		var c *kafka.Chunk
+		var c *Chunk
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("read %s: %w", tp, ctx.Err())
