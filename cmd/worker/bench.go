@@ -63,6 +63,7 @@ type benchOptions struct {
 	python   string
 	compress string
 	profile  string
+	worker   string
 	child    string
 	shapes   *regexp.Regexp // nil: all
 	owners   int
@@ -108,7 +109,7 @@ const benchExamples = `  worker bench
 // run here is left out and the row says why.
 func cmdBench(ctx context.Context, args []string) int {
 	t := stdTerminal()
-	if len(args) > 1 && args[0] == benchChildFlag {
+	if len(args) > 1 && args[0] == benchChild {
 		return t.benchChild(ctx, args[1], args[2:])
 	}
 	var names strings.Builder
@@ -129,6 +130,7 @@ func cmdBench(ctx context.Context, args []string) int {
 	fs.StringVar(&o.python, "python", "python3", "Python with numpy, for ikasst-cpu and svdsst-cpu, scipy, for svdsst-cpu, and scikit-learn, for lof-cpu")
 	fs.StringVar(&o.compress, "compression", "", "compression of what the worker and its peers write; default: the worker's")
 	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to, and of ops-resident")
+	fs.StringVar(&o.worker, "worker", "", "`program` to measure as the worker; default: worker, beside this program")
 	fs.StringVar(&o.child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
 	fs.Func("shapes", "of ops, ops-resident and ops-scale, only what matches this `regexp`, and no latency", func(text string) (err error) {
 		o.shapes, err = regexp.Compile(text)
@@ -358,9 +360,9 @@ func firstLine(s string) string {
 	return s
 }
 
-// benchChildFlag makes this program one of the processes that a benchmark runs
-// beside the worker: a peer, or something whose memory is measured.
-const benchChildFlag = "-child"
+// benchChild, as the first argument, makes this program one of the processes that a
+// benchmark runs beside the worker: a peer, or something whose memory is measured.
+const benchChild = "child"
 
 func (t terminal) benchChild(ctx context.Context, what string, args []string) int {
 	var err error

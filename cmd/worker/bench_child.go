@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/processor/kafkatest"
 )
 
 // benchProcess is a process under measurement.
@@ -46,7 +47,7 @@ func (b *bench) spawn(name string, env []string, stdout io.Writer, program strin
 	if stdout == nil {
 		p.cmd.Stdout = f
 	}
-	if err := startTied(p.cmd); err != nil {
+	if err := kafkatest.Start(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {
@@ -102,7 +103,7 @@ func (p *benchProcess) stop(limit time.Duration) error {
 // system.
 func (p *benchProcess) cpu() time.Duration { return familyCPU(p.cmd.Process.Pid) }
 
-// workerProcess is a worker under measurement: `run` of this same program.
+// workerProcess is a worker under measurement: `worker run`.
 type workerProcess struct {
 	*benchProcess
 	addr, pprof string
@@ -146,7 +147,7 @@ func (b *bench) workerEnv(in *benchInput, group string, settings ...string) []st
 // startWorker starts a worker; settings are lines NAME=value that win over the
 // defaults of workerEnv.
 func (b *bench) startWorker(ctx context.Context, in *benchInput, group string, settings ...string) (*workerProcess, error) {
-	self, err := os.Executable()
+	program, err := workerProgram(b.o.worker)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func (b *bench) startWorker(ctx context.Context, in *benchInput, group string, s
 	if b.o.profile != "" {
 		env = append(env, config.Prefix+"PPROF_ADDR="+w.pprof)
 	}
-	if w.benchProcess, err = b.spawn("worker", env, nil, self, "run"); err != nil {
+	if w.benchProcess, err = b.spawn("worker", env, nil, program, "run"); err != nil {
 		return nil, err
 	}
 	b.say("worker %s: pid %d, log %s", group, w.cmd.Process.Pid, w.log)

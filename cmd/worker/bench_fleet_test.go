@@ -48,7 +48,7 @@ func TestBenchFleet(t *testing.T) {
 	t.Setenv(runWorkerEnv, "1") // the children are this test binary
 	var out, log bytes.Buffer
 	b := &bench{
-		o: benchOptions{quick: true, kafka: "kfake", child: child, executors: "cpu,cuda", gpus: "1,0,2", partitions: 3, sst: 8, verbose: true},
+		o: benchOptions{quick: true, kafka: "kfake", worker: os.Args[0], child: child, executors: "cpu,cuda", gpus: "1,0,2", partitions: 3, sst: 8, verbose: true},
 		t: terminal{&out, &log, os.Environ()}, dir: t.TempDir(),
 	}
 	defer b.close()

@@ -54,7 +54,7 @@ func (b *bench) franzPace(ctx context.Context, in *benchInput) (pace, error) {
 		env = append(env, fmt.Sprintf("GOMAXPROCS=%d", b.o.procs))
 	}
 	var count counter
-	p, err := b.spawn("franz-go", env, &count, self, "bench", benchChildFlag, "franz-go",
+	p, err := b.spawn("franz-go", env, &count, self, "bench", benchChild, "franz-go",
 		"-brokers", strings.Join(b.cluster.Brokers, ","), "-in", in.topic, "-out", out, "-group", group, "-compression", b.compression())
 	if err != nil {
 		return pace{}, err

@@ -6,11 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
 	"strconv"
-	"sync"
-	"syscall"
 	"time"
 )
 
@@ -87,24 +83,3 @@ func residentBytes(pid int) int64 {
 	n, _ := strconv.ParseInt(string(fields[1]), 10, 64)
 	return n * int64(os.Getpagesize())
 }
-
-// startTied starts a command that is killed when this process dies. The kernel
-// sends that signal when the thread that forked ends, so one thread that never
-// ends forks them all.
-func startTied(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	forker() <- func() { started <- cmd.Start() }
-	return <-started
-}
-
-var forker = sync.OnceValue(func() chan<- func() {
-	ch := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for f := range ch {
-			f()
-		}
-	}()
-	return ch
-})

@@ -7,12 +7,14 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"odradek/processor/kafkatest"
 )
 
 // TestFamilyCPU: a worker's processor time is that of its children too.
 func TestFamilyCPU(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "(while :; do :; done) & wait")
-	must(t, startTied(cmd))
+	must(t, kafkatest.Start(cmd))
 	defer func() {
 		_ = exec.Command("pkill", "-P", strconv.Itoa(cmd.Process.Pid)).Run()
 		_ = cmd.Process.Kill()

@@ -79,7 +79,7 @@ func (b *bench) memoryOf(ctx context.Context, keys int, profile string) (m memor
 		return m, err
 	}
 	defer out.Close()
-	p, err := b.spawn("memory", os.Environ(), out, self, "bench", benchChildFlag, "memory", strconv.Itoa(keys), profile)
+	p, err := b.spawn("memory", os.Environ(), out, self, "bench", benchChild, "memory", strconv.Itoa(keys), profile)
 	if err != nil {
 		return m, err
 	}

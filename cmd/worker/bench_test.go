@@ -38,6 +38,10 @@ func TestBenchNames(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d", bad, code, exitUsage)
 		}
 	}
+	// -child is a flag, wherever it stands.
+	if code := cmdBench(t.Context(), []string{"-child", "/none/odradek-cuda", "decoder"}); code != exitUsage {
+		t.Errorf("-child and no benchmark: exit code %d, want %d", code, exitUsage)
+	}
 	if names, _, _, done := parse(); done || names != nil {
 		t.Errorf("without arguments: %v", names)
 	}
@@ -215,7 +219,7 @@ func TestBenchPath(t *testing.T) {
 	}
 	t.Setenv(runWorkerEnv, "1") // the children are this test binary
 	var out, log bytes.Buffer
-	b := &bench{o: benchOptions{quick: true, kafka: "kfake", repeat: 1}, t: terminal{&out, &log, os.Environ()}, dir: t.TempDir()}
+	b := &bench{o: benchOptions{quick: true, kafka: "kfake", repeat: 1, worker: os.Args[0]}, t: terminal{&out, &log, os.Environ()}, dir: t.TempDir()}
 	defer b.close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()

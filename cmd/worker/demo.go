@@ -128,7 +128,7 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	began := time.Now()
 	program, err := workerProgram(o.worker)
 	if err != nil {
-		return err
+		return fmt.Errorf("demo: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "odradek-demo-")
 	if err != nil {

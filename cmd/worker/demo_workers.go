@@ -28,7 +28,7 @@ func workerProgram(named string) (string, error) {
 	if name == "" {
 		self, err := os.Executable()
 		if err != nil {
-			return "", fmt.Errorf("demo: find this program: %w", err)
+			return "", fmt.Errorf("find this program: %w", err)
 		}
 		name = filepath.Join(filepath.Dir(self), "worker")
 	}
@@ -37,7 +37,7 @@ func workerProgram(named string) (string, error) {
 		path, err = exec.LookPath(path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("demo: no worker to start: %w; `make build` and `go build -o %s ./cmd/worker` make one, -worker names another place", err, name)
+		return "", fmt.Errorf("no worker to start: %w; `make build` and `go build -o %s ./cmd/worker` make one, -worker names another place", err, name)
 	}
 	return path, nil
 }
