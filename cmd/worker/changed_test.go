@@ -35,17 +35,7 @@ func TestChangedSetting(t *testing.T) {
 	input := c.Topic(t, "in", partitions)
 	m := newMeasurements(t, c.RegistryURL(t), input)
 	f := newFleet(t, c, input, input+"-g", "INSTANCE_ID=one")
-	again := func(name string, env ...string) {
-		t.Helper()
-		_, err := c.ProduceAcked(ctx, walk(t, m, input, rng, 6, 400))
-		must(t, err)
-		w := f.start(name, env...)
-		w.waitReady(t)
-		f.waitDone(time.Minute)
-		if code := w.drain(t); code != exitOK {
-			t.Errorf("%s drained with %d", name, code)
-		}
-	}
+	some := func() []kafkatest.Record { return walk(t, m, input, rng, 6, 400) }
 	refused := func(name string, env []string, want ...string) {
 		t.Helper()
 		w := f.start(name, env...)
@@ -62,7 +52,7 @@ func TestChangedSetting(t *testing.T) {
 			t.Errorf("%s: the last line has a series key:\n%s", name, end)
 		}
 	}
-	again("first")
+	f.add(some(), "first")
 	refused("key", []string{"KEY_FIELD=@key"}, "ODRADEK_KEY_FIELD was sensor and is @key (state of detector change, detector level)")
 	refused("time", []string{"TIME_FIELD=@timestamp", "TIME_UNIT=us"}, "ODRADEK_TIME_FIELD was time and is @timestamp, ODRADEK_TIME_UNIT was auto and is us")
 	refused("values", []string{"VALUE_FIELDS=value,site.hall"}, "ODRADEK_VALUE_FIELDS was value and is value,site.hall")
@@ -70,8 +60,7 @@ func TestChangedSetting(t *testing.T) {
 		"ODRADEK_DETECTOR_LEVEL_FIELDS was value and is site.hall (state of detector level)")
 	refused("parameter", []string{"DETECTOR_CHANGE_RANK=2"}, "ODRADEK_DETECTOR_CHANGE_RANK was 3 and is 2 (state of detector change)")
 
-	again("reset", "KEY_FIELD=@key", "STATE_MISMATCH=reset")
-	w := f.workers[len(f.workers)-1]
+	w := f.add(some(), "reset", "KEY_FIELD=@key", "STATE_MISMATCH=reset")
 	told := w.lines("is emptied")
 	if len(told) != partitions {
 		t.Errorf("%d lines say what was emptied, want one for each of %d partitions:\n%s", len(told), partitions, strings.Join(told, "\n"))
@@ -86,8 +75,8 @@ func TestChangedSetting(t *testing.T) {
 			t.Errorf("the line has a series key:\n%s", line)
 		}
 	}
-	again("same", "KEY_FIELD=@key", "STATE_MISMATCH=reset")
-	if told := f.workers[len(f.workers)-1].lines("is emptied"); len(told) > 0 {
+	w = f.add(some(), "same", "KEY_FIELD=@key", "STATE_MISMATCH=reset")
+	if told := w.lines("is emptied"); len(told) > 0 {
 		t.Errorf("nothing was changed, and the log says\n%s", strings.Join(told, "\n"))
 	}
 

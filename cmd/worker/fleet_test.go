@@ -221,6 +221,21 @@ func (f *fleet) waitDone(limit time.Duration) {
 	}
 }
 
+// add writes records to the input, runs a worker until the group has committed
+// them all, and drains it.
+func (f *fleet) add(recs []kafkatest.Record, name string, more ...string) *child {
+	f.t.Helper()
+	_, err := f.c.ProduceAcked(context.Background(), recs)
+	must(f.t, err)
+	w := f.start(name, more...)
+	w.waitReady(f.t)
+	f.waitDone(time.Minute)
+	if code := w.drain(f.t); code != exitOK {
+		f.t.Errorf("%s drained with %d", name, code)
+	}
+	return w
+}
+
 // scoreID is what a score is identified by.
 type scoreID struct {
 	topic     string

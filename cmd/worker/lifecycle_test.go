@@ -333,18 +333,9 @@ func TestLivesAcrossRestarts(t *testing.T) {
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		env := append(slices.Clone(alarms), "DETECTOR_LEVEL_CLOSE_AFTER=100", "DETECTOR_CHANGE_CLOSE_AFTER=100") // many stay open
 		f := newFleet(t, c, input, input+"-g", env...)
-		step := func(name string, more ...string) {
-			_, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 20, 2000))
-			must(t, err)
-			w := f.start(name, more...)
-			w.waitReady(t)
-			f.waitDone(time.Minute)
-			if code := w.drain(t); code != exitOK {
-				t.Errorf("%s drained with %d", name, code)
-			}
-		}
-		step("first")
-		step("second")
+		some := func() []kafkatest.Record { return walk(t, m, input, rng, 20, 2000) }
+		f.add(some(), "first")
+		f.add(some(), "second")
 		before := f.anomalies()
 		open := map[string]told{}
 		for _, a := range before {
@@ -354,7 +345,7 @@ func TestLivesAcrossRestarts(t *testing.T) {
 			}
 		}
 		noFaults(t, "restarted", sameLives(calm(t, c, input, env...), before))
-		step("without", "DETECTORS=level")
+		f.add(some(), "without", "DETECTORS=level")
 		after := f.anomalies()
 		noFaults(t, "lives", lifeFaults(after))
 		closed, goOn := 0, 0
