@@ -3,7 +3,8 @@
 //
 // Run holds an executor to the definitions, to the promise that a task's result
 // depends on that task alone, to the bit, to leaving alone what is not its own, and,
-// where it has a device (Placer), to scoring there what its kernels are for. Inputs are drawn anew each time; ODRADEK_TEST_SEED repeats a run.
+// where it has a device (Placer), to scoring there what its kernels are for. Inputs
+// are drawn anew each time; ODRADEK_TEST_SEED repeats a run.
 package executortest
 
 import (

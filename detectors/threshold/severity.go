@@ -18,8 +18,8 @@ func severity(spreads float64) uint8 {
 	return uint8(max(0, min(100, 50.5+math.Log10(spreads)*(100.0/3))))
 }
 
-// severity of a score above the bound, both as they are judged (open); 0 where the history is too short to have a
-// spread.
+// severity returns that of a score above the bound, both as they are judged
+// (open); 0 where the history is too short to have a spread.
 func (r *Rule) severity(sorted []float32, score, bound float32) uint8 {
 	if len(sorted) < fitLeast {
 		return 0

@@ -22,8 +22,9 @@
 //
 // and later either Committed, which forgets how to undo, or Rollback. A worker
 // that takes the partition over calls Load for every changelog record,
-// BeginReplay, Recall for suspects below the floor, Fold for the input from the floor to the committed offset, EndInput
-// and EndReplay (replay.go). Rollback and restore lead to the same bytes of Export.
+// BeginReplay, Recall for suspects below the floor, Fold for the input from the
+// floor to the committed offset, EndInput and EndReplay (replay.go). Rollback and
+// restore lead to the same bytes of Export.
 //
 // # How to drive it
 //
