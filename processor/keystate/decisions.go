@@ -287,7 +287,8 @@ func (s *State) crowded() bool { return len(s.decided[Verdict]) > maxDecisions }
 // logDecisions emits what was decided before the last mark.
 func (s *State) logDecisions(c *emitter, u *unit) {
 	for _, d := range s.leftover {
-		s.logEviction(c, d)
+		s.logDecision(c, d)
+		s.deleteKey(c, d.key)
 		u.saveDecision(opLeftover, d)
 	}
 	s.leftover = s.leftover[:0]
@@ -306,10 +307,9 @@ func (s *State) logDecisions(c *emitter, u *unit) {
 	n := 0
 	for ; n < len(s.unlogged) && s.unlogged[n].offset < s.cur.start; n++ {
 		d := s.unlogged[n]
+		s.logDecision(c, d)
 		if d.kind == Eviction {
-			s.logEviction(c, d)
-		} else {
-			s.logDecision(c, d)
+			s.deleteKey(c, d.key)
 		}
 		u.saveDecision(opLogged, d)
 		s.enqueue(d)

@@ -153,10 +153,8 @@ func (c *emitter) deleteParts(name []byte, gen uint8, parts uint16) {
 	}
 }
 
-// logEviction emits an eviction and deletes everything else of the key.
-func (s *State) logEviction(c *emitter, d *decision) {
-	s.logDecision(c, d)
-	k := d.key
+// deleteKey deletes everything of an evicted key but the eviction.
+func (s *State) deleteKey(c *emitter, k *Key) {
 	if k.inLog {
 		c.put(recHead, k.name, nil)
 		c.deleteParts(k.name, k.gen, k.parts)
