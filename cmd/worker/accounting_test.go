@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"math"
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,7 +16,7 @@ import (
 // scrape reads the metrics of a worker, by name and labels as they are printed.
 func scrape(t *testing.T, addr string) map[string]float64 {
 	t.Helper()
-	res, err := http.Get("http://" + addr + "/metrics")
+	res, err := client.Get("http://" + addr + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

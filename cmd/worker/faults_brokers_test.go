@@ -17,7 +17,8 @@ import (
 // killed with the commit of one in hand, and others take over. Then all nodes are
 // restarted in turn.
 func TestBrokersFail(t *testing.T) {
-	eachOf(t, kafkatest.Kinds[1:], func(t *testing.T, c *kafkatest.Cluster) {
+	eachOf(t, kafkatest.Kinds[1:], func(t *testing.T, kind string) {
+		c := kafkatest.Open(t, kind)
 		if len(c.Nodes()) < 3 {
 			t.Skip("the nodes of the cluster in use belong to another process")
 		}

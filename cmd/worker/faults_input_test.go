@@ -65,7 +65,8 @@ func (o *ordeal) waitNoLag(w *child, n int) {
 // committed, and it is no dead letter. Draining and starting are possible
 // meanwhile.
 func TestRegistryOutage(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
+	eachOf(t, kafkatest.Kinds, func(t *testing.T, kind string) { // in turn: real clusters share a registry
+		c := kafkatest.Open(t, kind)
 		o := newOrdeal(t, c, 2)
 		registry := c.RegistryServer
 		if registry == nil || registry.Fake == nil && registry.Dir == "" {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -40,6 +41,10 @@ func TestMain(m *testing.M) {
 	os.Setenv(config.Prefix+"SCHEMA_REGISTRY_CACHE_DIR", config.Off)
 	kafkatest.Main(allTests{m})
 }
+
+// client asks workers and registries. One that does not answer, such as a worker whose
+// process a test has stopped, fails the test that asks and not the whole run.
+var client = &http.Client{Timeout: 30 * time.Second}
 
 // fleet is a group of workers on a cluster with one input topic.
 type fleet struct {
@@ -136,14 +141,19 @@ func (f *fleet) start(name string, more ...string) *child {
 	return w
 }
 
+// freeAddr finds a port that nothing listens on, below those that the kernel gives to
+// outgoing connections, and kafkatest to brokers: it is still free when a worker that
+// starts gets to it.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(5000))); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port on 127.0.0.1")
+	return ""
 }
 
 func (w *child) kill() {
@@ -164,8 +174,13 @@ func (w *child) exit(t *testing.T, limit time.Duration) int {
 	select {
 	case <-w.done:
 	case <-time.After(limit):
+		_ = w.cmd.Process.Signal(syscall.SIGCONT) // where a test has stopped it, the other signal waits for this one
 		_ = w.cmd.Process.Signal(syscall.SIGQUIT)
-		<-w.done
+		select {
+		case <-w.done:
+		case <-time.After(10 * time.Second):
+			w.kill()
+		}
 		t.Fatalf("%s did not end within %s", w.name, limit)
 	}
 	var ee *exec.ExitError
@@ -176,7 +191,7 @@ func (w *child) exit(t *testing.T, limit time.Duration) int {
 }
 
 func (w *child) get(path string) (int, string) {
-	res, err := http.Get("http://" + w.http + path)
+	res, err := client.Get("http://" + w.http + path)
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -316,7 +331,7 @@ func micros(v any) int64 {
 
 func registryCodec(t *testing.T, url string, id uint32) *goavro.Codec {
 	t.Helper()
-	res, err := http.Get(fmt.Sprintf("%s/schemas/ids/%d", url, id))
+	res, err := client.Get(fmt.Sprintf("%s/schemas/ids/%d", url, id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +351,7 @@ func registryCodec(t *testing.T, url string, id uint32) *goavro.Codec {
 func register(t *testing.T, url, subject, schema string) uint32 {
 	t.Helper()
 	body, _ := json.Marshal(map[string]string{"schema": schema})
-	res, err := http.Post(url+"/subjects/"+subject+"/versions", "application/vnd.schemaregistry.v1+json", bytes.NewReader(body))
+	res, err := client.Post(url+"/subjects/"+subject+"/versions", "application/vnd.schemaregistry.v1+json", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

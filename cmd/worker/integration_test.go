@@ -28,16 +28,22 @@ func short(size, long int) int {
 // eachCluster runs a test on kfake and the newest real version. The older versions
 // are left to long runs: everyCluster has the tests that stand for them.
 func eachCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
-	eachOf(t, kafkatest.Kinds, f)
+	eachOf(t, kafkatest.Kinds, func(t *testing.T, kind string) {
+		t.Parallel()
+		f(t, kafkatest.Open(t, kind))
+	})
 }
 
-func eachOf(t *testing.T, kinds []string, f func(t *testing.T, c *kafkatest.Cluster)) {
+// eachOf calls f with each of the kinds that eachCluster has. Where f calls t.Parallel
+// the kinds are tested beside each other: they share no broker, and the tests wait much
+// of their time. One test is over before the next begins.
+func eachOf(t *testing.T, kinds []string, f func(t *testing.T, kind string)) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			if kind != kafkatest.KindFake && kind != kafkatest.KindNewest {
 				kafkatest.LongOnly(t)
 			}
-			f(t, kafkatest.Open(t, kind))
+			f(t, kind)
 		})
 	}
 }
@@ -52,7 +58,10 @@ func everyCluster(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
 
 func everyOf(t *testing.T, kinds []string, f func(t *testing.T, c *kafkatest.Cluster)) {
 	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) { f(t, kafkatest.Open(t, kind)) })
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel() // see eachOf
+			f(t, kafkatest.Open(t, kind))
+		})
 	}
 }
 

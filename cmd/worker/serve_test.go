@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"testing"
 	"time"
 
@@ -62,7 +61,7 @@ func TestPageServer(t *testing.T) {
 	defer stop()
 	for url, want := range map[string]int{probes + "/": 404, probes + "/status.json": 404, probes + "/metrics": 200, probes + "/healthz": 200, probes + "/readyz": 503,
 		page + "/": 200, page + "/status.json": 200, page + "/metrics": 200, page + "/healthz": 200} {
-		res, err := http.Get("http://" + url)
+		res, err := client.Get("http://" + url)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +69,7 @@ func TestSetup(t *testing.T) {
 // subjectsOf lists the registry's subjects that begin with a group's name.
 func subjectsOf(t *testing.T, url, group string) (list []string) {
 	t.Helper()
-	res, err := http.Get(url + "/subjects")
+	res, err := client.Get(url + "/subjects")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +100,7 @@ func TestGeneratorHealth(t *testing.T) {
 	}
 	defer stop()
 	code := func() int {
-		res, err := http.Get("http://" + addr + "/healthz")
+		res, err := client.Get("http://" + addr + "/healthz")
 		if err != nil {
 			t.Fatal(err)
 		}
