@@ -40,6 +40,9 @@ func missing(t *testing.T, part, why string) {
 // their sources by g++.
 func emulated(t *testing.T) Options {
 	t.Helper()
+	if !strings.Contains(t.Name(), "Emulated") {
+		t.Fatal("a test of emulated kernels needs Emulated in its name: .ci/run selects them by it")
+	}
 	if strings.Contains(os.Getenv("ODRADEK_SKIP"), "emulate") {
 		t.Skip("skipped part emulate: ODRADEK_SKIP names it")
 	}
