@@ -57,19 +57,7 @@ func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string)
 		t.Run(op.String(), func(t *testing.T) {
 			e := newExecutor()
 			defer shut(t, e)
-			where := follow(e, op)
-			open, tasks := 0, 0
-			for _, c := range chains {
-				open += c.define(t, e, !slices.Contains(without, "definitions"))
-				tasks += len(c.tasks)
-				where.scored(c.Name, len(c.tasks))
-			}
-			if open > mostOpen(tasks) {
-				t.Errorf("the definition leaves %d of %d tasks open", open, tasks)
-			}
-			for _, err := range where.end() {
-				t.Error(err)
-			}
+			define(t, e, op, chains, !slices.Contains(without, "definitions"))
 		})
 	}
 	if t.Failed() {
@@ -119,6 +107,56 @@ func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string)
 		b.execute(t, e)
 		e.Release(b.Batch)
 	})
+}
+
+// CheckOp holds an executor to the definition of one op, on cases drawn from rng:
+// each task alone, and then all in one batch, where a task must have the result that
+// it had alone. The error joins everything that is wrong. It is for whoever works on
+// an op; Run is what an executor has to pass.
+func CheckOp(e detectors.Executor, op detectors.Op, rng *rand.Rand) error {
+	var f faults
+	var chains []*chain
+	for _, c := range op.Spec().Cases(rng) {
+		chains = append(chains, newChain(c))
+	}
+	define(&f, e, op, chains, true)
+	if len(f) == 0 {
+		execute(&f, e, chains)
+	}
+	return errors.Join(f...)
+}
+
+// reporter is what checks need of a *testing.T.
+type reporter interface {
+	Logf(format string, a ...any)
+	Errorf(format string, a ...any)
+}
+
+// faults are what checks without a *testing.T report.
+type faults []error
+
+func (f *faults) Logf(string, ...any) {}
+
+func (f *faults) Errorf(format string, a ...any) {
+	*f = append(*f, fmt.Errorf("executortest: "+format, a...))
+}
+
+// define executes the chains of an op task by task, and compares each result with
+// the definition's if it is to.
+func define(t reporter, e detectors.Executor, op detectors.Op, chains []*chain, compare bool) {
+	where := follow(e, op)
+	open, tasks := 0, 0
+	for _, c := range chains {
+		open += c.define(t, e, compare)
+		tasks += len(c.tasks)
+		where.scored(c.Name, len(c.tasks))
+	}
+	if open > mostOpen(tasks) {
+		t.Errorf("the definition leaves %d of %d tasks open", open, tasks)
+	}
+	for _, err := range where.end() {
+		t.Errorf("%v", err)
+	}
 }
 
 func shut(t *testing.T, e detectors.Executor) {
@@ -202,7 +240,7 @@ func mostOpen(tasks int) int { return tasks / 50 }
 // define executes the chain task by task, the carry passed by hand, and compares
 // each result with the definition's of the same task if it is to. It returns how many
 // are open.
-func (c *chain) define(t *testing.T, e detectors.Executor, compare bool) (open int) {
+func (c *chain) define(t reporter, e detectors.Executor, compare bool) (open int) {
 	op := c.Detector.Op()
 	var carry []float32
 	for i, in := range c.tasks {
@@ -246,9 +284,9 @@ func (c *chain) define(t *testing.T, e detectors.Executor, compare bool) (open i
 
 // execute runs the chains in one batch, their tasks linked, and demands the
 // results that each task gave alone.
-func execute(t *testing.T, e detectors.Executor, chains []*chain) { run(t, e, pack(e, chains)) }
+func execute(t reporter, e detectors.Executor, chains []*chain) { run(t, e, pack(e, chains)) }
 
-func run(t *testing.T, e detectors.Executor, b *batch) {
+func run(t reporter, e detectors.Executor, b *batch) {
 	b.execute(t, e)
 	task := 0
 	for _, link := range b.order {
@@ -378,7 +416,7 @@ func (b *batch) guards() {
 
 // execute executes the batch and checks that all of the outputs and nothing
 // else was written.
-func (b *batch) execute(t *testing.T, e detectors.Executor) {
+func (b *batch) execute(t reporter, e detectors.Executor) {
 	for i := range b.Out {
 		b.Out[i] = math.Float32frombits(sentinel)
 	}
@@ -403,7 +441,7 @@ func (b *batch) execute(t *testing.T, e detectors.Executor) {
 	}
 	same64 := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
 	if !slices.Equal(tasks, b.Tasks) || !equal(f32, b.F32) || !slices.EqualFunc(f64, b.F64, same64) || !slices.Equal(i64, b.I64) {
-		t.Error("an input was changed")
+		t.Errorf("an input was changed")
 	}
 }
 
