@@ -17,8 +17,8 @@ help: ## what can be made
 
 .PHONY: help build child device-kit fleet-kit vet-child kernels test race fuzz lint fmt demo bench up image clean
 
-build: ## the worker, in bin/, static
-	CGO_ENABLED=0 $(GO) build -o bin/worker ./cmd/worker
+build: ## the worker and the demo, in bin/, static
+	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo
 
 # What odradek-cuda is compiled with: cuda.h and the names in libcuda.so. The
 # program itself needs the driver of an NVIDIA device where it runs.
@@ -37,7 +37,7 @@ DATA ?= ../shared/data
 device-kit: child ## bin/device: all that scripts/device.sh needs on a machine with a GPU
 	mkdir -p bin/device
 	cp bin/odradek-cuda scripts/device.sh docs/benchmarks/torch_ops.py bin/device/
-	CGO_ENABLED=0 $(GO) build -o bin/device/worker ./cmd/worker
+	CGO_ENABLED=0 $(GO) build -o bin/device/ ./cmd/worker ./cmd/demo
 	CGO_ENABLED=0 $(GO) test -c -o bin/device/cuda.test ./cuda
 	if [ -d "$(DATA)" ]; then $(GO) run detectors/executortest/recordings.go "$(DATA)" bin/device/windows.gz; else echo "no folder $(DATA): the kit has no windows of recordings"; fi
 
@@ -78,8 +78,8 @@ lint: fmt ## gofmt, vet, and golangci-lint where it is installed
 	$(GO) vet $(PACKAGES)
 	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed: skipped"; fi
 
-demo: build ## broker, generator and two workers in one; found, missed and false at the end
-	./bin/worker demo $(DEMOFLAGS)
+demo: build ## broker, generator and two workers; found, missed and false at the end
+	./bin/demo $(DEMOFLAGS)
 
 bench: build ## the table of docs/benchmarks.md
 	./bin/worker bench $(BENCHFLAGS)

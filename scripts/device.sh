@@ -116,9 +116,9 @@ cpu() {
 demo() {
 	local log=$out/demo.txt code=0
 	: >"$log"
-	ODRADEK_EXECUTOR=cpu timeout 100 ./worker demo -plain -http 127.0.0.1:9474 -for "${DEMO_SECONDS:-20}s" >"$out/demo-cpu.txt" 2>&1 &
+	ODRADEK_EXECUTOR=cpu timeout 100 ./demo -plain -http 127.0.0.1:9474 -for "${DEMO_SECONDS:-20}s" >"$out/demo-cpu.txt" 2>&1 &
 	local cpu=$!
-	ODRADEK_EXECUTOR=cuda timeout 100 ./worker demo -plain -for "${DEMO_SECONDS:-20}s" >>"$log" 2>&1 &
+	ODRADEK_EXECUTOR=cuda timeout 100 ./demo -plain -for "${DEMO_SECONDS:-20}s" >>"$log" 2>&1 &
 	local worker=$!
 	sleep "$((${DEMO_SECONDS:-20} / 2))"
 	# timeout's child is the demo, whose children are the workers, whose children are killed: one of them.

@@ -37,7 +37,7 @@ func scrape(t *testing.T, addr string) map[string]float64 {
 // duplicate and held records. The sums agree with the topics.
 func TestEverythingIsAccountedFor(t *testing.T) {
 	c := kafkatest.Open(t, kafkatest.KindFake)
-	addr := freePort("127.0.0.1:0")
+	addr := freeAddr(t)
 	topic, environ := checkFixture(t, c,
 		"ODRADEK_HTTP_ADDR="+addr, "ODRADEK_KEY_FIELD=sensor", "ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8",
 		"ODRADEK_DETECTOR_CHANGE_KEYS=!sensor-00007", "ODRADEK_REPLICATION=1", "ODRADEK_LATENESS=5s", "ODRADEK_DUPLICATES=drop")

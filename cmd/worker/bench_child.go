@@ -169,6 +169,27 @@ func (b *bench) startWorker(ctx context.Context, in *benchInput, group string, s
 	return w, nil
 }
 
+// workerProgram is the path of the worker's program: what -worker names, or the
+// file worker beside this program.
+func workerProgram(named string) (string, error) {
+	name := named
+	if name == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("find this program: %w", err)
+		}
+		name = filepath.Join(filepath.Dir(self), "worker")
+	}
+	path, err := filepath.Abs(name)
+	if err == nil {
+		path, err = exec.LookPath(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("no worker to start: %w; `make build` and `go build -o %s ./cmd/worker` make one, -worker names another place", err, name)
+	}
+	return path, nil
+}
+
 // freeAddrs finds free addresses on loopback.
 func freeAddrs(n int) ([]string, error) {
 	var addrs []string

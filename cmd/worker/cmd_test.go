@@ -53,13 +53,13 @@ func TestHelp(t *testing.T) {
 	for _, c := range commands() {
 		have[c.name] = c
 	}
-	for _, name := range strings.Fields("run demo generate check bench config state healthcheck version") {
+	for _, name := range strings.Fields("run generate check bench config state healthcheck version") {
 		if have[name].run == nil {
 			t.Errorf("no command %s", name)
 		}
 	}
 	term, _, errs := console()
-	for _, f := range []func(context.Context, []string) int{term.demo, term.generate, term.check, term.config, term.state, term.healthcheck, term.version} {
+	for _, f := range []func(context.Context, []string) int{term.generate, term.check, term.config, term.state, term.healthcheck, term.version} {
 		errs.Reset()
 		if code := f(context.Background(), []string{"-h"}); code != exitOK || !strings.Contains(errs.String(), "usage: worker ") {
 			t.Errorf("exit %d: %s", code, errs)

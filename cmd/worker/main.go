@@ -36,7 +36,6 @@ func commands() []command {
 	t := stdTerminal()
 	return []command{
 		{"run", "consume, score and publish until told to stop", cmdRun},
-		{"demo", "broker, generator and two workers, to try it out", t.demo},
 		{"generate", "write sensor records with planted faults", t.generate},
 		{"check", "name every fault of the configuration; --online asks the cluster too", t.check},
 		{"setup", "create the topics and register the schemas that run needs", t.setup},
@@ -66,7 +65,6 @@ Settings are environment variables that begin with ODRADEK_; docs/configuration.
 lists them. Every command has -h.
 
 examples:
-  worker demo
   ODRADEK_GROUP=plant ODRADEK_TOPICS=sensors ODRADEK_SCHEMA_REGISTRY_URL=http://registry:8081 worker check --online
   worker generate -topic sensors -sensors 100 -rate 1000 -labels labels.jsonl
   worker run

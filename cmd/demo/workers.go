@@ -1,5 +1,3 @@
-//go:build !nobench
-
 package main
 
 import (
@@ -80,7 +78,7 @@ func startWorkers(program string, environ []string, settings [][]string, stderr 
 		ownGroup(p.cmd)
 		if err := kafkatest.Start(p.cmd); err != nil {
 			w.kill()
-			return nil, fmt.Errorf("demo: start a worker: %w", err)
+			return nil, fmt.Errorf("start a worker: %w", err)
 		}
 		w.list = append(w.list, p)
 		go func() {

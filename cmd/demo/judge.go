@@ -1,5 +1,3 @@
-//go:build !nobench
-
 package main
 
 import (

@@ -1,5 +1,3 @@
-//go:build linux && !nobench
-
 package main
 
 import (
@@ -30,8 +28,8 @@ type demoRun struct {
 // startDemo starts the demo and waits until it has told of an anomaly.
 func startDemo(t *testing.T) *demoRun {
 	t.Helper()
-	d := &demoRun{cmd: exec.Command(os.Args[0], "demo", "-worker", os.Args[0], "-for", "0", "-plain", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "20")}
-	d.cmd.Env = append(os.Environ(), runWorkerEnv+"=1")
+	d := &demoRun{cmd: exec.Command(os.Args[0], "-worker", workerBinary(t), "-for", "0", "-plain", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "20")}
+	d.cmd.Env = append(os.Environ(), runEnv+"=1")
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	d.cmd.Stderr = &d.errs
 	d.cmd.WaitDelay = time.Second

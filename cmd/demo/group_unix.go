@@ -1,4 +1,4 @@
-//go:build !nobench && unix
+//go:build unix
 
 package main
 

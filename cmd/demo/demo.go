@@ -1,5 +1,3 @@
-//go:build !nobench
-
 package main
 
 import (
@@ -20,7 +18,7 @@ import (
 	"odradek/schemas"
 )
 
-// demoOptions are the flags of `demo`.
+// demoOptions are the flags.
 type demoOptions struct {
 	duration time.Duration
 	sensors  int
@@ -32,10 +30,10 @@ type demoOptions struct {
 }
 
 func (t terminal) demo(ctx context.Context, args []string) int {
-	fs := t.flags("demo", `Runs all that it takes: a Kafka broker and a schema registry in memory, a generator of sensor records with planted
+	fs := t.flags(`Runs all that it takes: a Kafka broker and a schema registry in memory, a generator of sensor records with planted
 faults, and two workers of one group, processes of their own, that find them. Shows the anomalies as they open, and at the end which of the planted
 faults were found, which were missed and what was false; the last line of the output is the same as JSON.`,
-		"  worker demo\n  worker demo -for 0          # until interrupted\n  worker demo -for 30s -plain | tail -n 1")
+		"  demo\n  demo -for 0          # until interrupted\n  demo -for 30s -plain | tail -n 1")
 	var o demoOptions
 	fs.DurationVar(&o.duration, "for", time.Minute, "how long to generate; 0 until interrupted")
 	fs.IntVar(&o.sensors, "sensors", 60, "number of sensors")
@@ -48,11 +46,12 @@ faults were found, which were missed and what was false; the last line of the ou
 		return code
 	}
 	if err := o.check(); err != nil {
-		fmt.Fprintln(t.err, "worker demo:", err)
+		fmt.Fprintln(t.err, "demo:", err)
 		return exitUsage
 	}
 	if err := t.runDemo(ctx, &o); err != nil {
-		return t.fail(err)
+		fmt.Fprintln(t.err, "demo:", err)
+		return exitFailed
 	}
 	return exitOK
 }
@@ -106,7 +105,7 @@ func demoSettings(more ...string) []string {
 func demoConfig(settings []string) (*config.Config, error) {
 	c, faults, warnings := config.Parse(settings)
 	if faults = append(faults, warnings...); len(faults) > 0 {
-		return nil, fmt.Errorf("demo: %v", faults)
+		return nil, fmt.Errorf("settings of a worker: %v", faults)
 	}
 	return c, nil
 }
@@ -128,7 +127,7 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	began := time.Now()
 	program, err := workerProgram(o.worker)
 	if err != nil {
-		return fmt.Errorf("demo: %w", err)
+		return err
 	}
 	dir, err := os.MkdirTemp("", "odradek-demo-")
 	if err != nil {
@@ -197,7 +196,7 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 		err = failed
 	}
 	if err != nil {
-		return fmt.Errorf("demo: %w", err)
+		return err
 	}
 	// What a consumer finds in the topic, from its beginning, is what counts.
 	log, err := readAnomalies(context.WithoutCancel(ctx), client, c.Output.AnomaliesTopic)

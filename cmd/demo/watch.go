@@ -1,5 +1,3 @@
-//go:build !nobench
-
 package main
 
 import (
@@ -131,7 +129,7 @@ func readAnomalies(ctx context.Context, client *kafka.Client, topic string) (*de
 		tps = append(tps, kafka.TP{Topic: topic, Partition: int32(p)})
 	}
 	if len(tps) == 0 {
-		return nil, errors.New("demo: there is no topic of anomalies")
+		return nil, errors.New("there is no topic of anomalies")
 	}
 	ends, err := client.ListStable(ctx, tps)
 	if err != nil {

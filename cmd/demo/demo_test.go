@@ -1,5 +1,3 @@
-//go:build !nobench
-
 package main
 
 import (
@@ -45,9 +43,8 @@ func bounds(t *testing.T, r *demoResult, least int) {
 // The demo runs to its end by itself; what it says last is what it promises, from
 // the topic itself, and the first anomaly is on the screen in time.
 func TestDemo(t *testing.T) {
-	t.Setenv(runWorkerEnv, "1") // the workers are this test binary
 	term, out, errs := console(os.Environ()...)
-	if code := term.demo(context.Background(), []string{"-worker", os.Args[0], "-for", "12s", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "50"}); code != exitOK {
+	if code := term.demo(context.Background(), []string{"-worker", workerBinary(t), "-for", "12s", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "50"}); code != exitOK {
 		t.Fatalf("exit %d: %s\n%s", code, errs, out)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
