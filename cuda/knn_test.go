@@ -146,6 +146,49 @@ func TestKNNEmulated(t *testing.T) {
 	byKernels(t, s, 0)
 }
 
+// TestKNNChainEmulated scores windows of one series that grow, a batch's chain of tasks:
+// one block takes them one after the other, and none may disturb another's squares.
+func TestKNNChainEmulated(t *testing.T) { knnChain(t, emulated(t)) }
+
+// TestKNNChainDevice does so on a device.
+func TestKNNChainDevice(t *testing.T) { knnChain(t, deviceOptions(t)) }
+
+func knnChain(t *testing.T, o Options) {
+	rng := seeded(t)
+	e := open(t, o)
+	defer e.Close()
+	b := e.Batch()
+	defer e.Release(b)
+	draw := lofDraws(rng)["noise"]
+	const chains, links = 8, 40
+	for range chains {
+		n := 40 + rng.IntN(60)
+		for i := range links {
+			p := detectors.KNNParams{K: 5, Embed: 2, Neighbours: true}
+			fresh := 4 + rng.IntN(9)
+			n += fresh
+			task := knnTask(t, b, p, n, 1, fresh, draw)
+			if i > 0 {
+				task.After = uint32(len(b.Tasks) - 1)
+			}
+		}
+	}
+	if err := e.Execute(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	for i := range b.Tasks {
+		r := b.Rows(i)
+		want := r
+		want.Scores, want.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
+		detectors.KNN.Spec().CPU(&want)
+		if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next}, detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
+			t.Errorf("task %d of %d rows, %d fresh: %v", i, r.Len(), r.Fresh, err)
+		}
+	}
+	noFault(t, e.Stats())
+	byKernels(t, e.Stats(), 0)
+}
+
 // TestDeviceKNN searches large sets, and compares some points' weights and neighbours
 // with the CPU's.
 func TestDeviceKNN(t *testing.T) {

@@ -158,6 +158,7 @@ __device__ inline void before(const Task *tasks, const Tile *tiles, const float 
     const Tile &tile = tiles[blockIdx.x];
     int lane = threadIdx.x & 31;
     for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
+        __syncthreads();  // the warps' shares of the squares are other than the last task's
         const Task &t = tasks[i];
         const float *p = f32 + t.params.off, *x = f32 + t.x.off;
         int dim = t.dim, m = static_cast<int>(p[paramEmbed]), points = static_cast<int>(p[paramPoints]);
