@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -141,13 +142,19 @@ func (f *fleet) start(name string, more ...string) *child {
 	return w
 }
 
+var (
+	firstPort = rand.Int64N(5000)
+	ports     atomic.Int64
+)
+
 // freeAddr finds a port that nothing listens on, below those that the kernel gives to
 // outgoing connections, and kafkatest to brokers: it is still free when a worker that
 // starts gets to it.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(5000))); err == nil {
+		port := 10_000 + (firstPort+ports.Add(1))%5000 // none twice, or not soon
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			defer l.Close()
 			return l.Addr().String()
 		}

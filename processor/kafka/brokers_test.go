@@ -35,6 +35,7 @@ func franzOf(t testing.TB, k *kafkatest.Cluster, opts ...kgo.Opt) *kgo.Client {
 // on three partitions, read by several fetchers with odd limits.
 func TestBrokersFetchTransactions(t *testing.T) {
 	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		t.Parallel() // with the other kinds: they share no broker
 		r := seeded(t)
 		ctx := within(t, 120*time.Second)
 		topic := k.Topic(t, "in", 3)
@@ -146,6 +147,7 @@ func cloneHeaders(r *Record) []Header {
 // killed and another frozen, while records are written and read.
 func TestBrokersFetchThroughFailures(t *testing.T) {
 	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		t.Parallel() // with the other kinds: they share no broker
 		r := seeded(t)
 		ctx := within(t, 180*time.Second)
 		topic := k.Topic(t, "in", 6)
@@ -315,6 +317,7 @@ func TestBrokersAdmin(t *testing.T) {
 // passwords, and with rules that forbid.
 func TestBrokersSecurity(t *testing.T) {
 	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		t.Parallel() // with the other kinds: they share no broker
 		if k.Security == nil || !k.Real() {
 			t.Skip("kfake's secured listener has tests of its own")
 		}

@@ -260,6 +260,7 @@ func TestSessionRefused(t *testing.T) {
 // 3 s. Nothing fails, and no connection is lost.
 func TestBrokersReauthentication(t *testing.T) {
 	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		t.Parallel() // with the other kinds: they share no broker
 		if k.Security == nil || !k.Real() {
 			t.Skip("kfake has no sessions that end")
 		}

@@ -28,10 +28,13 @@ func limit(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// each runs a test on every kind of cluster.
+// each runs a test on every kind of cluster, beside each other.
 func each(t *testing.T, f func(t *testing.T, c *Cluster)) {
 	for _, kind := range Kinds {
-		t.Run(kind, func(t *testing.T) { f(t, Open(t, kind)) })
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			f(t, Open(t, kind))
+		})
 	}
 }
 

@@ -102,6 +102,7 @@ func TestRestartKeepsData(t *testing.T) {
 	t.Run("kfake", func(t *testing.T) { restartKeepsData(t, Fake(t, FakeOptions{Dir: t.TempDir()})) })
 	for _, v := range Versions {
 		t.Run("kafka-"+v, func(t *testing.T) {
+			t.Parallel()
 			c := Kafka(t, v)
 			if len(c.Nodes()) == 0 {
 				t.Skip("the nodes of the cluster in use belong to another process")

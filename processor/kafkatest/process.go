@@ -111,21 +111,37 @@ var java = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// given are the ports that this process has given out. None is given twice: a node
+// listens only seconds after it got its ports, and not while it is down.
+var given struct {
+	sync.Mutex
+	ports map[int]bool
+}
+
 // freePorts finds n ports on loopback that nothing listens on, below the range
 // that the kernel takes for outgoing connections: a node that is down for a
 // while finds its port free again.
 func freePorts(n int) ([]int, error) {
+	given.Lock()
+	defer given.Unlock()
+	if given.ports == nil {
+		given.ports = make(map[int]bool)
+	}
 	var ports []int
 	for try := 0; len(ports) < n; try++ {
 		if try > 1000 {
 			return nil, errors.New("kafkatest: no free ports on 127.0.0.1")
 		}
 		p := 15000 + rand.IntN(17000)
+		if given.ports[p] {
+			continue
+		}
 		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p))
 		if err != nil {
 			continue
 		}
 		defer l.Close() // held until all are found, so that they differ
+		given.ports[p] = true
 		ports = append(ports, p)
 	}
 	return ports, nil

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/sr/srfake"
@@ -24,6 +25,7 @@ type RegistryServer struct {
 	Took time.Duration    // from the start to the first answer
 	Dir  string           // Apicurio only: its data and log
 
+	heal   sync.Mutex // of Heal, which tests of several kinds call at once
 	addr   string
 	server *http.Server // srfake
 	proc   *process     // Apicurio
@@ -161,6 +163,8 @@ func (r *RegistryServer) Resume() {
 
 // Heal resumes or starts the registry if it is paused or stopped.
 func (r *RegistryServer) Heal(ctx context.Context) error {
+	r.heal.Lock()
+	defer r.heal.Unlock()
 	r.Resume()
 	return r.Start(ctx)
 }

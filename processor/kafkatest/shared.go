@@ -151,7 +151,7 @@ func Fake(t TB, o FakeOptions) *Cluster {
 // Versions), started at the first call, with every node up. Where Java, Maven
 // or the jars are missing the test is skipped by name, or fails when
 // ODRADEK_REQUIRE names "kafka". A test may kill, pause and restart nodes, if no
-// other test runs in parallel; they are up again for the next.
+// other test of the same version runs in parallel; they are up again for the next.
 func Kafka(t TB, version string) *Cluster {
 	t.Helper()
 	SkipAsked(t, "kafka")
