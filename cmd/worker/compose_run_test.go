@@ -208,6 +208,7 @@ func composeRegistry(ctx context.Context, t *testing.T, s types.ServiceConfig, b
 // from the program that the Dockerfile's steps make. Only addresses and paths
 // differ. The workers score and are healthy, and end when told to.
 func TestCompose(t *testing.T) {
+	t.Parallel() // with TestBrokersFail: it has a broker of its own
 	kafkatest.SkipAsked(t, "kafka")
 	kafkatest.SkipAsked(t, "registry")
 	if testing.Short() {

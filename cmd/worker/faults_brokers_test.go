@@ -17,6 +17,7 @@ import (
 // killed with the commit of one in hand, and others take over. Then all nodes are
 // restarted in turn.
 func TestBrokersFail(t *testing.T) {
+	t.Parallel() // with TestCompose, when no other test uses the clusters any more
 	eachOf(t, kafkatest.Kinds[1:], func(t *testing.T, kind string) {
 		c := kafkatest.Open(t, kind)
 		if len(c.Nodes()) < 3 {
