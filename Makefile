@@ -74,9 +74,16 @@ fuzz: ## each fuzz target for FUZZTIME
 fmt: ## fails where gofmt would change a file
 	@files=$$(gofmt -l $(FOLDERS) .ci); if [ -n "$$files" ]; then echo "not formatted (run gofmt -w):"; echo "$$files"; exit 1; fi
 
-lint: fmt ## gofmt, vet, and golangci-lint where it is installed
+# The tools have a go.mod of their own, so that their versions cannot move the product's.
+bin/golangci-lint: .ci/tools/go.mod .ci/tools/go.sum
+	cd .ci/tools && $(GO) build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/govulncheck: .ci/tools/go.mod .ci/tools/go.sum
+	cd .ci/tools && $(GO) build -o $(CURDIR)/$@ golang.org/x/vuln/cmd/govulncheck
+
+lint: fmt bin/golangci-lint ## gofmt, vet, and golangci-lint as .golangci.yml has it; its build takes minutes the first time
 	$(GO) vet $(PACKAGES)
-	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed: skipped"; fi
+	bin/golangci-lint run
 
 demo: build ## broker, generator and two workers; found, missed and false at the end
 	./bin/demo $(DEMOFLAGS)
