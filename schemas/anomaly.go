@@ -77,7 +77,8 @@ func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
 	if !utf8.Valid(key) {
 		key = hexKey(key)
 	}
-	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+len(a.Field)+3*2*binary.MaxVarintLen64+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)))
+	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+len(a.Field)+3*2*binary.MaxVarintLen64+
+		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)))
 	dst = append(dst, e.head...)
 	dst = appendLong(dst, 2*int64(len(a.ID)))
 	dst = hex.AppendEncode(dst, a.ID[:])

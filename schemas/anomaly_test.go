@@ -34,7 +34,8 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 	a := Anomaly{
 		Revision: uint32(r.Uint64() >> (32 + r.IntN(32))), Kind: uint8(r.IntN(3)), Key: []byte("press-7 ü")[:r.IntN(9)],
 		Severity: uint8(r.IntN(101)), Band: uint8(r.IntN(4)),
-		Start: at(), End: at(), PeakTime: at(), OpenedAt: at(), EventTime: at(), PeakScore: number(), Threshold: number(), Rank: number(), Field: []string{"", "motor.x", "ü[3]"}[r.IntN(3)],
+		Start: at(), End: at(), PeakTime: at(), OpenedAt: at(), EventTime: at(), PeakScore: number(), Threshold: number(), Rank: number(),
+		Field:   []string{"", "motor.x", "ü[3]"}[r.IntN(3)],
 		Samples: uint32(r.Uint64() >> (32 + r.IntN(32))), Expected: list(), Actual: list(), Contribution: list(),
 		Topic: "plant.readings", Partition: 12, Offset: int64(r.Uint64() >> (1 + r.IntN(63))),
 	}
@@ -97,7 +98,8 @@ func TestAnomalyEncoder(t *testing.T) {
 				"id": hex.EncodeToString(a.ID[:]), "revision": int64(a.Revision), "kind": AnomalyKinds[a.Kind], "reason": nil,
 				"series_key": string(a.Key), "detector": a.Detector, "severity": int32(a.Severity), "band": SeverityBands[a.Band],
 				"start": a.Start, "end": a.End, "peak_time": a.PeakTime, "opened_at": a.OpenedAt, "event_time": a.EventTime,
-				"peak_score": nil, "threshold": nil, "rank": nil, "field": nil, "samples": int64(a.Samples), "expected": nil, "actual": nil, "contribution": nil,
+				"peak_score": nil, "threshold": nil, "rank": nil, "field": nil, "samples": int64(a.Samples), "expected": nil,
+				"actual": nil, "contribution": nil,
 				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset},
 			}
 			if a.Kind == closeKind {

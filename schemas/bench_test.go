@@ -63,7 +63,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.ReportAllocs()
 		b.SetBytes(int64(len(records[0])))
 		for i := 0; b.Loop(); i++ {
-			_, _, v, err := goavroRead(codec, records[i&255])
+			v, err := goavroRead(codec, records[i&255])
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -45,10 +45,8 @@ func (w *schemaWriter) quote(s string) {
 	w.out = append(w.out, b...)
 }
 
-func (w *schemaWriter) key(comma bool, name string) {
-	if comma {
-		w.out = append(w.out, ',')
-	}
+func (w *schemaWriter) key(name string) {
+	w.out = append(w.out, ',')
 	w.quote(name)
 	w.out = append(w.out, ':')
 }
@@ -65,9 +63,9 @@ func (w *schemaWriter) write(n *node) {
 		w.out = append(w.out, `{"type":`...)
 		w.quote(n.kind.String())
 		if n.kind == kindArray {
-			w.key(true, "items")
+			w.key("items")
 		} else {
-			w.key(true, "values")
+			w.key("values")
 		}
 		w.write(n.items)
 		w.out = append(w.out, '}')
@@ -104,7 +102,7 @@ func (w *schemaWriter) named(n *node) {
 		// A name without a dot would fall into the enclosing namespace.
 		w.out = append(w.out, `,"namespace":""`...)
 	}
-	w.key(true, "type")
+	w.key("type")
 	w.quote(n.kind.String())
 	switch n.kind {
 	case kindRecord:
@@ -145,7 +143,7 @@ func (w *schemaWriter) field(f *field, i int) {
 	}
 	w.out = append(w.out, `{"name":`...)
 	w.quote(name)
-	w.key(true, "type")
+	w.key("type")
 	w.write(f.typ)
 	if w.form == formInline && len(f.aliases) > 0 {
 		w.out = append(w.out, `,"aliases":[`...)
@@ -164,7 +162,7 @@ func (w *schemaWriter) logical(n *node) {
 	if n.logical == logicalNone {
 		return
 	}
-	w.key(true, "logicalType")
+	w.key("logicalType")
 	w.quote(n.logicalName)
 	if n.logical == logicalDecimal {
 		w.out = fmt.Appendf(w.out, `,"precision":%d,"scale":%d`, n.precision, n.scale)

@@ -94,7 +94,8 @@ func NewDecoder(m Mapping, reg *Registry, opts DecoderOptions) (*Decoder, error)
 		byID: map[int32]*projection{}, byGUID: map[[16]byte]*projection{}, byCRC: map[uint64]*projection{},
 	}
 	if reg == nil && opts.Bare == "" && len(opts.Schemas) == 0 {
-		faults = append(faults, errors.New("schemas: nothing to read schemas from: set ODRADEK_SCHEMA_REGISTRY_URL, or give the schema of bare Avro records"))
+		faults = append(faults, errors.New(
+			"schemas: nothing to read schemas from: set ODRADEK_SCHEMA_REGISTRY_URL, or give the schema of bare Avro records"))
 	}
 	if l != nil {
 		// A schema that the user gave by hand and that does not fit is a fault of
@@ -136,8 +137,10 @@ func (d *Decoder) Width() int { return d.shared.layout.width }
 //
 // An error is a *DecodeError. ctx bounds the wait for the registry, which only
 // the first record of a schema needs.
-func (d *Decoder) Decode(ctx context.Context, key, value []byte, timestampMs int64, header func(name string) ([]byte, bool), out *Reading) error {
-	p, body := d.last, value
+func (d *Decoder) Decode(ctx context.Context, key, value []byte, timestampMs int64,
+	header func(name string) ([]byte, bool), out *Reading) error {
+	p := d.last
+	var body []byte
 	if p != nil && header == nil && len(value) > 5 && value[0] == magicID && int32(binary.BigEndian.Uint32(value[1:])) == d.lastID {
 		body = value[5:]
 	} else {
@@ -160,7 +163,8 @@ func (d *Decoder) Decode(ctx context.Context, key, value []byte, timestampMs int
 // guessed adds to the error of a bare value what the value looks like.
 func guessed(err error, value []byte) error {
 	if like := looksLike(value); like != "" {
-		if e, ok := err.(*DecodeError); ok {
+		var e *DecodeError
+		if errors.As(err, &e) {
 			told := *e // a projection's own is shared
 			told.Err = fmt.Errorf("%w; the value looks like %s", e.Err, like)
 			return &told
@@ -180,7 +184,8 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 		if id, ok := header(SchemaIDHeader); ok {
 			p, rest, err := d.prefix(ctx, id)
 			if err == nil && (p == nil || len(rest) > 0) {
-				err = &DecodeError{Class: ClassMagic, SchemaID: -1, Err: fmt.Errorf("header %s has neither an id nor a GUID in its %d bytes", SchemaIDHeader, len(id))}
+				err = &DecodeError{Class: ClassMagic, SchemaID: -1,
+					Err: fmt.Errorf("header %s has neither an id nor a GUID in its %d bytes", SchemaIDHeader, len(id))}
 			}
 			return p, value, err
 		}
@@ -203,7 +208,8 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 	if like := looksLike(value); like != "" {
 		e.Err = fmt.Errorf("%w; it looks like %s", e.Err, like)
 	}
-	if len(value) == 0 || value[0] == magicID || value[0] == magicGUID || value[0] == singleObject0 && (len(value) == 1 || value[1] == singleObject1) {
+	if len(value) == 0 || value[0] == magicID || value[0] == magicGUID ||
+		value[0] == singleObject0 && (len(value) == 1 || value[1] == singleObject1) {
 		e.Class, e.Err = ClassTruncated, errors.New("the value ends before its schema id does")
 	}
 	return nil, nil, e
@@ -231,7 +237,8 @@ func (d *Decoder) id(ctx context.Context, id int32) (*projection, error) {
 		var err error
 		p, err = share(d.shared, d.shared.byID, id, func() (*Schema, error) {
 			if id == 0 {
-				return nil, fmt.Errorf("schema id 0: %w; is it Apicurio's own framing, with an id of 8 bytes? Have its serializer write ids of 4 bytes", ErrUnknownSchema)
+				return nil, fmt.Errorf("schema id 0: %w; is it Apicurio's own framing, with an id of 8 bytes? Have its serializer write ids of 4 bytes",
+					ErrUnknownSchema)
 			}
 			if id < 0 {
 				return nil, fmt.Errorf("schema id %d: %w", id, ErrUnknownSchema)

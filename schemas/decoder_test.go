@@ -137,7 +137,8 @@ func TestValueTypes(t *testing.T) {
 		{`["string","double","null","int"]`, nil, nan, ""},
 		{`["string","double","null","int"]`, goavro.Union("string", "4"), 0, ClassBadType},
 		{`{"type":"bytes","logicalType":"decimal","precision":10,"scale":3}`, big.NewRat(-12345, 1000), -12.345, ""},
-		{`{"type":"bytes","logicalType":"decimal","precision":40,"scale":0}`, new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), 100)), 0x1p100, ""},
+		{`{"type":"bytes","logicalType":"decimal","precision":40,"scale":0}`,
+			new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), 100)), 0x1p100, ""},
 		{`{"type":"fixed","name":"D","size":9,"logicalType":"decimal","precision":20,"scale":2}`, big.NewRat(12345, 100), 123.45, ""},
 		{`["null",{"type":"bytes","logicalType":"decimal","precision":10,"scale":1}]`, goavro.Union("bytes.decimal", big.NewRat(5, 10)), 0.5, ""},
 		// Not numbers, which shows without any record.
@@ -231,13 +232,15 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	// A logical type beside the field's name is taken as it is meant.
-	r, err := decode(t, record(`{"name":"ts","type":"long","logicalType":"timestamp-micros"}`), Mapping{Time: "ts", Fields: []string{"ts"}}, map[string]any{"ts": at})
+	r, err := decode(t, record(`{"name":"ts","type":"long","logicalType":"timestamp-micros"}`), Mapping{Time: "ts", Fields: []string{"ts"}},
+		map[string]any{"ts": at})
 	if err != nil || r.Time != us || r.Values[0] != float64(us) {
 		t.Error(r, err)
 	}
 	var out Reading
 	for ms, class := range map[int64]string{-1: ClassBadTime, math.MaxInt64: ClassBadTime} {
-		err := testDecoder(t, record(`{"name":"v","type":"int"}`), Mapping{Fields: []string{"v"}}).Decode(context.Background(), []byte("k"), []byte{0, 0, 0, 0, 7, 2}, ms, nil, &out)
+		err := testDecoder(t, record(`{"name":"v","type":"int"}`), Mapping{Fields: []string{"v"}}).Decode(context.Background(), []byte("k"),
+			[]byte{0, 0, 0, 0, 7, 2}, ms, nil, &out)
 		wantClass(t, err, class, "@timestamp")
 	}
 }
@@ -269,7 +272,8 @@ func TestKeys(t *testing.T) {
 		{`{"type":"bytes","logicalType":"decimal","precision":4,"scale":0}`, big.NewRat(1, 1), "", ClassBadType},
 	}
 	for _, c := range cases {
-		schema, native := record(`{"name":"k","type":`+c.typ+`},{"name":"s","type":"string"},{"name":"v","type":"int"}`), map[string]any{"k": c.native, "s": `x/\`, "v": 1}
+		schema, native := record(`{"name":"k","type":`+c.typ+`},{"name":"s","type":"string"},{"name":"v","type":"int"}`),
+			map[string]any{"k": c.native, "s": `x/\`, "v": 1}
 		r, err := decode(t, schema, Mapping{Key: "k", Fields: []string{"v"}}, native)
 		if c.class != "" {
 			wantClass(t, err, c.class, "k")
@@ -309,7 +313,8 @@ func TestNothingStays(t *testing.T) {
 	if err := d.Decode(ctx, nil, full, 0, nil, &r); err != nil || string(r.Key) != "a" || r.Time != 5000 || !equal(r.Values, []float64{1, 2}) {
 		t.Fatal(r, err)
 	}
-	if err := d.Decode(ctx, nil, enc(map[string]any{"k": "a"}, map[string]any{"t": 5}, nil), 0, nil, &r); err != nil || !equal(r.Values, []float64{math.NaN(), math.NaN()}) {
+	if err := d.Decode(ctx, nil, enc(map[string]any{"k": "a"}, map[string]any{"t": 5}, nil), 0, nil, &r); err != nil ||
+		!equal(r.Values, []float64{math.NaN(), math.NaN()}) {
 		t.Error(r.Values, err)
 	}
 	wantClass(t, d.Decode(ctx, nil, enc(nil, map[string]any{"t": 5}, nil), 0, nil, &r), ClassMissingKey, "tags.k")

@@ -81,7 +81,7 @@ func (c *diskCache) put(name string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once it is renamed
+	defer func() { _ = os.Remove(f.Name()) }() // fails once it is renamed
 	_, err = fmt.Fprintf(f, "%s%08x\n%s", diskHeader, crc32.Checksum(body, castagnoli), body)
 	if err == nil {
 		err = f.Sync()

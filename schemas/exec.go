@@ -279,7 +279,7 @@ func (p *projection) entries(buf []byte, pos, pc int, m *mapWalk, out *Reading) 
 				return pos, pc, statusDuplicate
 			}
 			seen |= 1 << wanted
-			at := 0
+			var at int
 			if pos, at, st = p.exec(buf, pos, int(m.pcs[wanted]), out); st != statusOK {
 				return pos, at, st
 			}

@@ -71,9 +71,10 @@ func (g *generator) of(kind string, depth int) *gtype {
 		t.name, t.size = g.name("F"), 1+g.IntN(20)
 		t.logical = g.pick("", "decimal", "uuid")
 		t.scale = g.IntN(3)
-		if t.logical == "uuid" {
+		switch t.logical {
+		case "uuid":
 			t.size = 16
-		} else if t.logical == "decimal" {
+		case "decimal":
 			t.size = 2 + g.IntN(14)
 		}
 		t.key = t.name
@@ -111,7 +112,8 @@ func (g *generator) of(kind string, depth int) *gtype {
 			t.branches = append(t.branches, g.of(kinds[k], depth+1))
 		}
 		if g.IntN(2) == 0 {
-			t.branches = []*gtype{{kind: "null", key: "null"}, g.of(g.pick("double", "float", "long", "int", "string", "bytes", "record", "fixed"), depth+1)}
+			t.branches = []*gtype{{kind: "null", key: "null"},
+				g.of(g.pick("double", "float", "long", "int", "string", "bytes", "record", "fixed"), depth+1)}
 			if g.IntN(2) == 0 {
 				t.branches[0], t.branches[1] = t.branches[1], t.branches[0]
 			}

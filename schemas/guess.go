@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"bytes"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -42,7 +43,7 @@ func beginsJSON(text []byte) bool {
 	case '{':
 		return len(rest) == 0 || rest[0] == '"' || rest[0] == '}'
 	case '[':
-		return len(rest) == 0 || bytes.IndexByte([]byte(`{["]-0123456789tfn`), rest[0]) >= 0
+		return len(rest) == 0 || strings.IndexByte(`{["]-0123456789tfn`, rest[0]) >= 0
 	}
 	return false
 }

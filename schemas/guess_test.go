@@ -10,11 +10,14 @@ import (
 func TestLooksLike(t *testing.T) {
 	long := strings.Repeat("na\u00efve text, ", 20)
 	for value, want := range map[string]string{
-		`{"sensor":"a","value":1.5}`: "JSON", "  {\n \"a\": 1}": "JSON", "{}": "JSON", `[1,2]`: "JSON", `[{"a":1}]`: "JSON", "[-1]": "JSON", "\ufeff{\"a\":1}": "JSON",
-		"<?xml version=\"1.0\"?><a/>": "XML", "sensor-1,2026-01-01,1.5\n": "text", long: "text", long[:63] + "\u00ef" + long: "text", "{not json}": "text",
+		`{"sensor":"a","value":1.5}`: "JSON", "  {\n \"a\": 1}": "JSON", "{}": "JSON", `[1,2]`: "JSON", `[{"a":1}]`: "JSON", "[-1]": "JSON",
+		"\ufeff{\"a\":1}":             "JSON",
+		"<?xml version=\"1.0\"?><a/>": "XML", "sensor-1,2026-01-01,1.5\n": "text", long: "text",
+		long[:63] + "\u00ef" + long: "text", "{not json}": "text",
 		"Obj\x01\x04\x16": "container file", "\x1f\x8b\x08\x00": "gzip", "\x28\xb5\x2f\xfd": "zstd",
 		"\x03\x00" + strings.Repeat("u", 16) + "\x02": "Glue",
-		"": "", "  ": "", "abc": "", "\x80\x01\x02\x03": "", "ab\x00cd": "", "\x02\x08abcd": "", "abcd\xff": "", strings.Repeat("a", 60) + "\xff" + long: "",
+		"": "", "  ": "", "abc": "", "\x80\x01\x02\x03": "", "ab\x00cd": "", "\x02\x08abcd": "", "abcd\xff": "",
+		strings.Repeat("a", 60) + "\xff" + long: "",
 	} {
 		got := looksLike([]byte(value))
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
@@ -38,7 +41,8 @@ func TestErrorSaysWhatItLooksLike(t *testing.T) {
 		var out Reading
 		var e *DecodeError
 		err := d.Decode(context.Background(), nil, []byte(`{"sensor":"secret-pump","value":1.5}`), 0, nil, &out)
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), "looks like JSON, and only Avro is read") || strings.Contains(err.Error(), "secret") {
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), "looks like JSON, and only Avro is read") ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if name == "framed" && e.Class != ClassMagic {

@@ -285,7 +285,7 @@ func microsText(b []byte) (t int64, wrong fault) {
 // into out.Time.
 func moment(buf []byte, pos int, n *node, unit string, sink int32, out *Reading) (int, status) {
 	c := clockOf(n, unit)
-	ok := true
+	var ok bool
 	switch n.kind {
 	case kindNull:
 		out.fail(sink, faultTimeNull)

@@ -29,7 +29,8 @@ func TestMappingLayout(t *testing.T) {
 			t.Errorf("%q: %v, %v", c.fields, got, err)
 		}
 	}
-	if got, want := m.ColumnNames([]int{0, 6, 1, 3, 4, 5}), []string{"temp", "chan[1].x", "accel[0]", "accel[2]", `tags.a\.b`, "chan[0].x"}; !slices.Equal(got, want) {
+	if got, want := m.ColumnNames([]int{0, 6, 1, 3, 4, 5}),
+		[]string{"temp", "chan[1].x", "accel[0]", "accel[2]", `tags.a\.b`, "chan[0].x"}; !slices.Equal(got, want) {
 		t.Errorf("columns %q, want %q", got, want)
 	}
 	if _, err := m.Columns([]string{"tmp"}); err == nil || !strings.Contains(err.Error(), "tmp") {
@@ -76,7 +77,8 @@ func TestMappingFaults(t *testing.T) {
 
 const plantSchema = `{"type":"record","name":"Reading","namespace":"acme","fields":[
 	{"name":"deviceId","type":"string"},
-	{"name":"site","type":["null",{"type":"record","name":"Site","fields":[{"name":"plant","type":"string"},{"name":"temperature","type":"float"}]}]},
+	{"name":"site","type":["null",{"type":"record","name":"Site","fields":[
+		{"name":"plant","type":"string"},{"name":"temperature","type":"float"}]}]},
 	{"name":"temperature","type":["null","double"],"aliases":["temp"]},
 	{"name":"accel","type":{"type":"array","items":"double"}},
 	{"name":"tags","type":{"type":"map","values":["string","long"]}},
@@ -100,7 +102,8 @@ func TestPaths(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	good := Mapping{Key: "deviceId+site.plant", Time: "time", Fields: []string{"temp", "site.temperature", "accel[3]", "tags.x", "channels[2].level", "parent.temperature"}}
+	good := Mapping{Key: "deviceId+site.plant", Time: "time",
+		Fields: []string{"temp", "site.temperature", "accel[3]", "tags.x", "channels[2].level", "parent.temperature"}}
 	if faults := good.Check(plantSchema); faults != nil {
 		t.Error(faults)
 	}
@@ -108,7 +111,8 @@ func TestCheck(t *testing.T) {
 		m    Mapping
 		want string
 	}{
-		{Mapping{Fields: []string{"temprature"}}, `field "temprature": record acme.Reading has no field "temprature"; nearest: temperature, site.temperature`},
+		{Mapping{Fields: []string{"temprature"}},
+			`field "temprature": record acme.Reading has no field "temprature"; nearest: temperature, site.temperature`},
 		{Mapping{Fields: []string{"site.temp"}}, `field "site.temp": record acme.Site has no field "temp"; nearest: `},
 		{Mapping{Key: "deviceID", Fields: []string{"temp"}}, `key "deviceID": record acme.Reading has no field "deviceID"; nearest: deviceId`},
 		{Mapping{Key: "site", Fields: []string{"temp"}}, `key "site": is record acme.Site, which cannot be a series key`},
@@ -153,7 +157,8 @@ func FuzzMapping(f *testing.F) {
 		if (p.err != nil) != (len(faults) > 0) {
 			t.Fatalf("check %v, projection %v", faults, p.err)
 		}
-		if columns, err := m.Columns([]string{strings.TrimSpace(field)}); strings.TrimSpace(field) == field && field != "" && (err != nil || len(columns) == 0) {
+		if columns, err := m.Columns([]string{strings.TrimSpace(field)}); strings.TrimSpace(field) == field && field != "" &&
+			(err != nil || len(columns) == 0) {
 			t.Fatal(columns, err)
 		}
 	})

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -79,7 +80,8 @@ func differ(t *testing.T, seed uint64, edit []byte, outcomes map[string]int) {
 		}
 		want := o.read(native, key, stamp)
 		show := func() string {
-			return fmt.Sprintf("%s\nbody %x\nnative %v\ngot %v %q %d %v\nwant %+v", context(), body, native, gotErr, got.Key, got.Time, got.Values, want)
+			return fmt.Sprintf("%s\nbody %x\nnative %v\ngot %v %q %d %v\nwant %+v", context(), body, native, gotErr, got.Key,
+				got.Time, got.Values, want)
 		}
 		outcomes[want.class]++
 		if p.walk != nil {
@@ -112,13 +114,16 @@ func same(t *testing.T, who string, err1 error, r1 *Reading, err2 error, r2 *Rea
 		t.Fatalf("%s: %v, projection: %v\n%s", who, err1, err2, context())
 	}
 	if err1 != nil {
-		a, b := err1.(*DecodeError), err2.(*DecodeError)
+		var a, b *DecodeError
+		if !errors.As(err1, &a) || !errors.As(err2, &b) {
+			t.Fatalf("%s: %v, projection: %v\n%s", who, err1, err2, context())
+		}
 		if !damaged && (a.Class != b.Class || a.Field != b.Field) {
 			t.Fatalf("%s: %v, projection: %v\n%s", who, err1, err2, context())
 		}
 		return
 	}
-	if string(r1.Key) != string(r2.Key) || r1.Time != r2.Time || !equal(r1.Values, r2.Values) {
+	if !bytes.Equal(r1.Key, r2.Key) || r1.Time != r2.Time || !equal(r1.Values, r2.Values) {
 		t.Fatalf("%s: %q %d %v, projection: %q %d %v\n%s", who, r1.Key, r1.Time, r1.Values, r2.Key, r2.Time, r2.Values, context())
 	}
 }
@@ -183,7 +188,8 @@ func TestProjectionEqualsGoavro(t *testing.T) {
 		differ(t, r.Uint64(), edit, outcomes)
 	}
 	t.Log(outcomes)
-	for _, o := range []string{"", "walk", ClassMissingKey, ClassBadTime, ClassBadType, ClassInfinite, ClassMissingField, ClassMalformed, "schema " + ClassBadType} {
+	for _, o := range []string{"", "walk", ClassMissingKey, ClassBadTime, ClassBadType, ClassInfinite, ClassMissingField, ClassMalformed,
+		"schema " + ClassBadType} {
 		if outcomes[o] < rounds/1000 {
 			t.Errorf("only %d of %d rounds ended in %q: the generator tests too little", outcomes[o], rounds, o)
 		}

@@ -70,7 +70,8 @@ func (e *RegistryError) Error() string {
 	case 0:
 		return s + e.Err.Error() + " (is ODRADEK_SCHEMA_REGISTRY_URL right, and the registry up?)"
 	case http.StatusUnauthorized:
-		return s + "it wants credentials, or others: check ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_PASSWORD: " + e.Err.Error()
+		return s + "it wants credentials, or others: check ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_PASSWORD: " +
+			e.Err.Error()
 	case http.StatusForbidden:
 		return s + "the user of ODRADEK_SCHEMA_REGISTRY_USERNAME is not allowed to do this: " + e.Err.Error()
 	}
@@ -127,7 +128,8 @@ const (
 // NewRegistry checks the configuration and opens the disk cache; it does not
 // ask the registry anything. An error names the setting at fault.
 func NewRegistry(c RegistryConfig) (*Registry, error) {
-	r := &Registry{config: c, schemas: map[string]*Schema{}, absents: map[string]absence{}, flights: map[string]*flight{}, scanned: map[string]bool{}}
+	r := &Registry{config: c, schemas: map[string]*Schema{}, absents: map[string]absence{}, flights: map[string]*flight{},
+		scanned: map[string]bool{}}
 	var faults []error
 	for _, u := range c.URLs {
 		if u = strings.TrimSpace(u); u == "" {
@@ -135,11 +137,13 @@ func NewRegistry(c RegistryConfig) (*Registry, error) {
 		}
 		p, err := url.Parse(u)
 		if err != nil || p.Scheme != "http" && p.Scheme != "https" || p.Host == "" {
-			faults = append(faults, fmt.Errorf("schemas: ODRADEK_SCHEMA_REGISTRY_URL: %q is not the address of a registry, as https://registry:8081", redact(u)))
+			faults = append(faults, fmt.Errorf("schemas: ODRADEK_SCHEMA_REGISTRY_URL: %q is not the address of a registry, as https://registry:8081",
+				redact(u)))
 			continue
 		}
 		if p.User != nil && c.Username != "" {
-			faults = append(faults, errors.New("schemas: ODRADEK_SCHEMA_REGISTRY_URL has a user in it and ODRADEK_SCHEMA_REGISTRY_USERNAME is set: give one"))
+			faults = append(faults, errors.New(
+				"schemas: ODRADEK_SCHEMA_REGISTRY_URL has a user in it and ODRADEK_SCHEMA_REGISTRY_USERNAME is set: give one"))
 		}
 		p.Path = strings.TrimRight(p.Path, "/")
 		p.RawQuery, p.Fragment = "", ""
@@ -410,7 +414,8 @@ func (r *Registry) schema(ctx context.Context, op, path string) (*Schema, error)
 		s.Type = "AVRO"
 	}
 	if s.JSON == "" {
-		return nil, &RegistryError{Op: op, URL: redact(r.urls[0].String()), Status: http.StatusOK, Err: errors.New("the answer has no schema in it")}
+		return nil, &RegistryError{Op: op, URL: redact(r.urls[0].String()), Status: http.StatusOK, Err: errors.New(
+			"the answer has no schema in it")}
 	}
 	if len(a.References) == 0 || s.Type != "AVRO" {
 		return s, nil
@@ -421,8 +426,7 @@ func (r *Registry) schema(ctx context.Context, op, path string) (*Schema, error)
 	}
 	root, err := parseSchema(s.JSON, c.texts...)
 	if err != nil {
-		// Kept as it is: the decoder's error for its records says what is wrong.
-		return s, nil
+		return s, nil //nolint:nilerr // kept as it is: the decoder's error for its records says what is wrong
 	}
 	s.JSON = root.text(formInline)
 	return s, nil
@@ -445,7 +449,8 @@ func (c *referenceCollector) add(ctx context.Context, refs []reference) error {
 		}
 		c.seen[key] = true
 		if len(c.seen) > maxReferences {
-			return &RegistryError{Op: c.op, URL: redact(c.registry.urls[0].String()), Status: http.StatusOK, Err: fmt.Errorf("it refers to more than %d schemas", maxReferences)}
+			return &RegistryError{Op: c.op, URL: redact(c.registry.urls[0].String()), Status: http.StatusOK, Err: fmt.Errorf(
+				"it refers to more than %d schemas", maxReferences)}
 		}
 		var a answer
 		path := "/subjects/" + url.PathEscape(ref.Subject) + "/versions/" + strconv.Itoa(ref.Version)

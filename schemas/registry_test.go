@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -169,7 +170,8 @@ func TestRegistryOutage(t *testing.T) {
 		if !errors.As(err, &e) || !e.Retry || e.Class != ClassUnknownSchema || e.SchemaID != 1000+status {
 			t.Errorf("status %d, unknown id: %v", status, err)
 		}
-		if status == 401 && !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_USERNAME") || status == 404 && !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_URL") {
+		if status == 401 && !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_USERNAME") ||
+			status == 404 && !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_URL") {
 			t.Error(err)
 		}
 		// It is not asked again at once.
@@ -287,7 +289,7 @@ func TestRegistryDiskCache(t *testing.T) {
 	if s, err := torn.SchemaByID(t.Context(), id); err != nil || s.JSON != plantSchema {
 		t.Error(err)
 	}
-	if b, _ := os.ReadFile(files[0]); string(b) != string(whole) {
+	if b, _ := os.ReadFile(files[0]); !bytes.Equal(b, whole) {
 		t.Error("the file was not written anew")
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*", ".new-*")); len(left) != 0 {
@@ -332,7 +334,7 @@ func TestRegistryBeforeDisk(t *testing.T) {
 	r := open(t, c)
 	for id := range int32(3) {
 		name := fmt.Sprintf("id-%d", id)
-		if err := r.disk.put(name, []byte(`{"ID":`+fmt.Sprint(id)+`,"JSON":"\"int\""}`)); err != nil {
+		if err := r.disk.put(name, []byte(`{"ID":`+strconv.Itoa(int(id))+`,"JSON":"\"int\""}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -394,7 +396,8 @@ func TestRegistryAuth(t *testing.T) {
 		{RegistryConfig{URLs: []string{strings.Replace(with, ":pass", ":secret", 1)}}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
 	} {
 		err := open(t, c.c).Ping(t.Context())
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret")) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%+v: %v, want %q", c.c, err, c.want)
 		}
 	}
@@ -430,7 +433,8 @@ func TestRegistryReferences(t *testing.T) {
 	})
 	id := f.register(t, "in-value", sr.Schema{
 		Schema: `{"type":"record","name":"Reading","namespace":"acme","fields":[{"name":"site","type":"acme.Site"},{"name":"unit","type":"Unit"},
-			{"name":"t","type":{"type":"long","logicalType":"timestamp-micros"}},{"name":"v","type":{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}}]}`,
+			{"name":"t","type":{"type":"long","logicalType":"timestamp-micros"}},
+			{"name":"v","type":{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}}]}`,
 		References: []sr.SchemaReference{{Name: "acme.Site", Subject: "site", Version: 1}, {Name: "acme.Unit", Subject: "unit", Version: 1}},
 	})
 	dir := t.TempDir()
@@ -446,7 +450,8 @@ func TestRegistryReferences(t *testing.T) {
 		value := binary.BigEndian.AppendUint32([]byte{0}, uint32(id))
 		value = append(value, 2, 'x', 2, 0, 18, 4, 1, 0)
 		var out Reading
-		if err := d.Decode(t.Context(), nil, value, 0, nil, &out); err != nil || string(out.Key) != "x/F" || out.Values[0] != 2.56 || out.Time != 9 {
+		if err := d.Decode(t.Context(), nil, value, 0, nil, &out); err != nil || string(out.Key) != "x/F" ||
+			out.Values[0] != 2.56 || out.Time != 9 {
 			t.Errorf("round %d: %q %v %v", i, out.Key, out, err)
 		}
 		if n := r.Stats(); n.Requests != int64(3-2*i) || n.DiskHits != int64(i) {
@@ -572,14 +577,16 @@ func TestRegistrySubjects(t *testing.T) {
 		w.Write([]byte(`{"error_code":409,"message":"READER_FIELD_MISSING_DEFAULT_VALUE"}`))
 		return true
 	})
-	if _, err := r.Register(ctx, "scores-value", plantSchema); !errors.Is(err, ErrIncompatible) || !strings.Contains(err.Error(), "READER_FIELD") {
+	if _, err := r.Register(ctx, "scores-value", plantSchema); !errors.Is(err, ErrIncompatible) ||
+		!strings.Contains(err.Error(), "READER_FIELD") {
 		t.Error(err)
 	}
 	f.ClearInterceptors()
 	// Not a registry at all.
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }))
 	defer page.Close()
-	if err := open(t, RegistryConfig{URLs: []string{page.URL}}).Ping(ctx); err == nil || !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_URL") {
+	if err := open(t, RegistryConfig{URLs: []string{page.URL}}).Ping(ctx); err == nil || !strings.Contains(err.Error(),
+		"ODRADEK_SCHEMA_REGISTRY_URL") {
 		t.Error(err)
 	}
 }
@@ -683,7 +690,8 @@ func TestRef(t *testing.T) {
 		t.Errorf("%v %v, %v %v", a, ok, b, ok2)
 	}
 	seen := map[SchemaRef]bool{a: true}
-	for _, v := range [][]byte{{0, 0, 0, 0, 8}, append([]byte{1}, make([]byte, 16)...), append([]byte{0xc3, 1}, make([]byte, 8)...), append([]byte{0xc3, 1, 1}, make([]byte, 7)...)} {
+	for _, v := range [][]byte{{0, 0, 0, 0, 8}, append([]byte{1}, make([]byte, 16)...), append([]byte{0xc3, 1}, make([]byte, 8)...),
+		append([]byte{0xc3, 1, 1}, make([]byte, 7)...)} {
 		r, ok := d.Ref(v, nil)
 		if !ok || seen[r] {
 			t.Errorf("% x: %v %v", v, r, ok)

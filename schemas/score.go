@@ -92,7 +92,8 @@ func frameHead(schemaID int32, fingerprint uint64) []byte {
 
 // Append appends one score with its framing; see Put. Where dst has room nothing
 // is allocated.
-func (e *ScoreEncoder) Append(dst []byte, key []byte, eventTime, scoreTime int64, detector int, score float64, state ScoreState, offset int64) []byte {
+func (e *ScoreEncoder) Append(dst []byte, key []byte, eventTime, scoreTime int64, detector int, score float64, state ScoreState,
+	offset int64) []byte {
 	n, most := len(dst), e.Most(key)
 	dst = slices.Grow(dst, most)
 	return dst[:n+e.Put(dst[n:n+most], key, eventTime, scoreTime, detector, score, state, offset)]
@@ -109,7 +110,8 @@ func (e *ScoreEncoder) Most(key []byte) int {
 // Put writes one score with its framing to the front of b, which has Most(key)
 // bytes, and returns how many it took. Times are microseconds; detector is the
 // index of its name; a NaN score is written as null.
-func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, detector int, score float64, state ScoreState, offset int64) int {
+func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, detector int, score float64,
+	state ScoreState, offset int64) int {
 	if len(b) != e.room+len(key) {
 		key = hexKey(key)
 	}

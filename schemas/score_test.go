@@ -57,13 +57,16 @@ func TestScoreEncoder(t *testing.T) {
 			src := m["source"].(map[string]any)
 			union, _ := m["score"].(map[string]any)
 			wantScore, _ := union["double"].(float64)
-			if m["series_key"] != string(key) || m["event_time"].(time.Time).UnixMicro() != event || m["score_time"].(time.Time).UnixMicro() != event-lag ||
-				m["detector"] != names[detector] || m["state"] != state.String() || (m["score"] == nil) != (score != score) || score == score && wantScore != score ||
+			if m["series_key"] != string(key) || m["event_time"].(time.Time).UnixMicro() != event ||
+				m["score_time"].(time.Time).UnixMicro() != event-lag ||
+				m["detector"] != names[detector] || m["state"] != state.String() || (m["score"] == nil) != (score != score) ||
+				score == score && wantScore != score ||
 				src["topic"] != "plant.readings" || src["partition"] != int32(12) || src["offset"] != offset {
 				t.Fatal(native)
 			}
 			s, err := DecodeScore(b)
-			if err != nil || !bytes.Equal(s.Key, key) || s.EventTime != event || s.ScoreTime != event-lag || s.Detector != names[detector] || s.State != state ||
+			if err != nil || !bytes.Equal(s.Key, key) || s.EventTime != event || s.ScoreTime != event-lag ||
+				s.Detector != names[detector] || s.State != state ||
 				!equal([]float64{s.Score}, []float64{score}) || s.Topic != "plant.readings" || s.Partition != 12 || s.Offset != offset {
 				t.Fatal(s, err)
 			}
@@ -139,7 +142,8 @@ func TestReadingEncoder(t *testing.T) {
 			}
 			m := native.(map[string]any)
 			site := m["site"].(map[string]any)
-			if m["sensor"] != "press-7" || m["time"].(time.Time).UnixMilli() != -2 || m["seq"] != int64(42) || site["plant"] != "oslo" || site["unit"] != "m/s2" ||
+			if m["sensor"] != "press-7" || m["time"].(time.Time).UnixMilli() != -2 || m["seq"] != int64(42) || site["plant"] != "oslo" ||
+				site["unit"] != "m/s2" ||
 				v != v && m["value"] != nil || v == v && m["value"].(map[string]any)["double"] != v {
 				t.Error(native)
 			}
@@ -149,7 +153,8 @@ func TestReadingEncoder(t *testing.T) {
 			}
 			var r Reading
 			if id < 0 {
-				if err := d.Decode(t.Context(), nil, b, 0, nil, &r); err != nil || string(r.Key) != "press-7" || r.Time != -2000 || !equal(r.Values, []float64{v}) {
+				if err := d.Decode(t.Context(), nil, b, 0, nil, &r); err != nil || string(r.Key) != "press-7" || r.Time != -2000 ||
+					!equal(r.Values, []float64{v}) {
 					t.Error(r, err)
 				}
 			}
@@ -172,9 +177,11 @@ func FuzzDecodeScore(f *testing.F) {
 				return
 			}
 		}
-		again := NewScoreEncoder(id, s.Topic, s.Partition, []string{s.Detector}).Append(nil, s.Key, s.EventTime, s.ScoreTime, 0, s.Score, s.State, s.Offset)
+		again := NewScoreEncoder(id, s.Topic, s.Partition, []string{s.Detector}).Append(nil, s.Key, s.EventTime, s.ScoreTime, 0,
+			s.Score, s.State, s.Offset)
 		back, err := DecodeScore(again)
-		if err != nil || back.EventTime != s.EventTime || back.ScoreTime != s.ScoreTime || back.Offset != s.Offset || back.Topic != s.Topic || back.State != s.State {
+		if err != nil || back.EventTime != s.EventTime || back.ScoreTime != s.ScoreTime || back.Offset != s.Offset || back.Topic != s.Topic ||
+			back.State != s.State {
 			t.Fatal(s, back, err)
 		}
 	})
@@ -200,7 +207,8 @@ func FuzzDiskFile(f *testing.F) {
 // FuzzDecode gives arbitrary bytes and headers to a decoder of all framings.
 func FuzzDecode(f *testing.F) {
 	schemas := []string{benchSchema, plantSchema, ReadingSchema}
-	ms := []Mapping{benchMapping, {Key: "deviceId+tags.x", Time: "time", Fields: []string{"temp", "accel[2]", "channels[1].level"}}, ReadingMapping}
+	ms := []Mapping{benchMapping, {Key: "deviceId+tags.x", Time: "time",
+		Fields: []string{"temp", "accel[2]", "channels[1].level"}}, ReadingMapping}
 	var ds []*Decoder
 	for i, schema := range schemas {
 		d := testDecoder(f, schema, ms[i])
@@ -211,7 +219,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(byte(0), []byte("key"), testRecords(f)[0], []byte(nil), int64(5))
 	f.Add(byte(2), []byte("key"), NewReadingEncoder(-1, "p", "u").Append(nil, []byte("s"), 1, 2, 3), []byte(nil), int64(-1))
-	f.Add(byte(1), []byte("key"), append([]byte{0, 0, 0, 0, 7}, 2, 'a', 0, 0, 0, 2, 2, 'x', 0, 2, 'y', 0, 2, 4, 0, 8, 0, 0), []byte{0, 0, 0, 0, 7}, int64(5))
+	f.Add(byte(1), []byte("key"), append([]byte{0, 0, 0, 0, 7}, 2, 'a', 0, 0, 0, 2, 2, 'x', 0, 2, 'y', 0, 2, 4, 0, 8, 0, 0),
+		[]byte{0, 0, 0, 0, 7}, int64(5))
 	f.Fuzz(func(t *testing.T, which byte, key, value, header []byte, stamp int64) {
 		d := ds[int(which)%len(ds)].Clone()
 		var h func(string) ([]byte, bool)

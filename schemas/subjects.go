@@ -27,7 +27,7 @@ type registered struct{ ID int32 }
 // an earlier run got for the same subject and schema stands in. It is
 // ErrIncompatible if the subject's compatibility rule forbids the schema.
 func (r *Registry) Register(ctx context.Context, subject, schemaJSON string) (int32, error) {
-	return r.remembered(ctx, subject, schemaJSON, func() (int32, error) {
+	return r.remembered(subject, schemaJSON, func() (int32, error) {
 		var a struct{ ID int32 }
 		err := r.call(ctx, fmt.Sprintf("registering subject %q", subject), http.MethodPost,
 			"/subjects/"+url.PathEscape(subject)+"/versions", schemaBody(schemaJSON), &a)
@@ -38,7 +38,7 @@ func (r *Registry) Register(ctx context.Context, subject, schemaJSON string) (in
 // Lookup is Register without registering: ErrUnknownSchema if the subject does
 // not have the schema. For registries that forbid registration to workers.
 func (r *Registry) Lookup(ctx context.Context, subject, schemaJSON string) (int32, error) {
-	return r.remembered(ctx, subject, schemaJSON, func() (int32, error) {
+	return r.remembered(subject, schemaJSON, func() (int32, error) {
 		var a answer
 		err := r.call(ctx, fmt.Sprintf("looking up subject %q", subject), http.MethodPost,
 			"/subjects/"+url.PathEscape(subject), schemaBody(schemaJSON), &a)
@@ -46,14 +46,14 @@ func (r *Registry) Lookup(ctx context.Context, subject, schemaJSON string) (int3
 	})
 }
 
-func (r *Registry) remembered(ctx context.Context, subject, schemaJSON string, ask func() (int32, error)) (int32, error) {
+func (r *Registry) remembered(subject, schemaJSON string, ask func() (int32, error)) (int32, error) {
 	sum := sha256.Sum256([]byte(subject + "\x00" + schemaJSON))
 	name := "registered-" + hex.EncodeToString(sum[:16])
 	id, err := ask()
 	if err == nil {
 		if r.disk != nil {
 			b, _ := json.Marshal(registered{id})
-			r.disk.put(name, b)
+			_ = r.disk.put(name, b) // a full disk must not stop the worker; the next start asks again
 		}
 		return id, nil
 	}
@@ -228,7 +228,8 @@ func (r *Registry) send(ctx context.Context, base *url.URL, op, method, path str
 		e.Err = fmt.Errorf("%w: %s", ErrUnknownSchema, said.Message)
 	case resp.StatusCode == http.StatusNotFound:
 		// A proxy or a wrong path: nothing is known about the schema.
-		e.Err = errors.New("the registry does not know the call itself; does ODRADEK_SCHEMA_REGISTRY_URL lack a path? " + strconv.Quote(said.Message))
+		e.Err = errors.New("the registry does not know the call itself; does ODRADEK_SCHEMA_REGISTRY_URL lack a path? " +
+			strconv.Quote(said.Message))
 		r.failures.Add(1)
 	case resp.StatusCode == http.StatusConflict:
 		e.Err = fmt.Errorf("%w: %s", ErrIncompatible, said.Message)
