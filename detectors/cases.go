@@ -62,7 +62,7 @@ func signals(rng *rand.Rand) []signal {
 
 // newCase lays a chain of tasks over as many rows as the first of them needs
 // and extra more, with a signal for each value of a row.
-func newCase(rng *rand.Rand, what string, d Detector, dim, extra int, fresh []int, values ...signal) Case {
+func newCase(what string, d Detector, dim, extra int, fresh []int, values ...signal) Case {
 	n := d.Window() - 1 + extra
 	for _, f := range fresh {
 		n += f
@@ -88,7 +88,7 @@ func must(d Detector, err error) Detector {
 func zscoreCases(rng *rand.Rand) []Case {
 	var cases []Case
 	add := func(window, dim int, fresh []int, values ...signal) *Case {
-		cases = append(cases, newCase(rng, fmt.Sprintf("window %d", window), must(NewZScore(window)), dim, rng.IntN(3), fresh, values...))
+		cases = append(cases, newCase(fmt.Sprintf("window %d", window), must(NewZScore(window)), dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	for _, s := range signals(rng) {
@@ -129,7 +129,7 @@ func ikasstCases(rng *rand.Rand) []Case {
 		d := must(NewIKASST(p))
 		sp := ikasstParams(d.Params())
 		what := fmt.Sprintf("w=%d r=%d k=%d gamma=%d p=%d", sp.Window, sp.Rank, sp.Krylov, sp.Gamma, sp.Steps)
-		cases = append(cases, newCase(rng, what, d, dim, rng.IntN(3), fresh, values...))
+		cases = append(cases, newCase(what, d, dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	for _, s := range signals(rng) {
@@ -144,7 +144,8 @@ func ikasstCases(rng *rand.Rand) []Case {
 	add(IKASSTParams{Window: 3, Rank: 2}, 1, []int{16, 3}, signals(rng)[0])
 	add(IKASSTParams{Window: 4, Rank: 3}, 1, []int{16, 3}, signals(rng)[1])
 	for _, w := range []int{5, 7, 8, 9, 15, 17, 31, 33, 64, 65} {
-		add(IKASSTParams{Window: w, Rank: 1 + rng.IntN(3), Gamma: 1 + rng.IntN(3*w), PowerSteps: 1 + rng.IntN(5)}, 1, []int{8, 2}, signals(rng)[rng.IntN(3)])
+		add(IKASSTParams{Window: w, Rank: 1 + rng.IntN(3), Gamma: 1 + rng.IntN(3*w), PowerSteps: 1 + rng.IntN(5)}, 1, []int{8, 2},
+			signals(rng)[rng.IntN(3)])
 	}
 	add(IKASSTParams{Window: 40, Rank: 12}, 1, []int{9}, signals(rng)[0])
 	add(IKASSTParams{Window: 40, Rank: 3, Krylov: 32}, 1, []int{9}, signals(rng)[2])
@@ -162,7 +163,7 @@ func ikasstCases(rng *rand.Rand) []Case {
 func lofCases(rng *rand.Rand) []Case {
 	var cases []Case
 	add := func(p LOFParams, dim int, fresh []int, values ...signal) *Case {
-		cases = append(cases, newCase(rng, fmt.Sprintf("%+v", p), must(NewLOF(p)), dim, rng.IntN(3), fresh, values...))
+		cases = append(cases, newCase(fmt.Sprintf("%+v", p), must(NewLOF(p)), dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	// bins adds virtual points of the size of the case's values.
@@ -219,7 +220,7 @@ func lofCases(rng *rand.Rand) []Case {
 func knnCases(rng *rand.Rand) []Case {
 	var cases []Case
 	add := func(p KNNParams, dim, extra int, fresh []int, values ...signal) *Case {
-		cases = append(cases, newCase(rng, fmt.Sprintf("%+v", p), must(NewKNN(p)), dim, extra, fresh, values...))
+		cases = append(cases, newCase(fmt.Sprintf("%+v", p), must(NewKNN(p)), dim, extra, fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	flip := func() bool { return rng.IntN(2) == 0 }
@@ -297,7 +298,7 @@ func svdsstCases(rng *rand.Rand) []Case {
 	const coarse = 0.0032 // with which float32 tells which directions of a past of low rank count
 	var cases []Case
 	add := func(p SVDSSTParams, dim int, fresh []int, values ...signal) *Case {
-		cases = append(cases, newCase(rng, fmt.Sprintf("%+v", p), must(NewSVDSST(p)), dim, rng.IntN(3), fresh, values...))
+		cases = append(cases, newCase(fmt.Sprintf("%+v", p), must(NewSVDSST(p)), dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	for _, s := range signals(rng) {

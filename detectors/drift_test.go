@@ -53,7 +53,8 @@ func TestSummaryKnowsWhatTheWindowForgot(t *testing.T) {
 		}
 		return s
 	}
-	t.Logf("faults against returns to a known state: AUROC %.3f without the summary, %.3f with it; returns taken for faults %.0f%% and %.0f%%, where 9 of 10 faults are found",
+	t.Logf("faults against returns to a known state: AUROC %.3f without the summary, %.3f with it; returns taken for faults %.0f%% and "+
+		"%.0f%%, where 9 of 10 faults are found",
 		mean(aurocs[0]), mean(aurocs[1]), 100*mean(alarms[0]), 100*mean(alarms[1]))
 	if mean(aurocs[0]) > 0.75 || mean(aurocs[1]) < 0.95 || mean(alarms[1]) > 0.05 {
 		t.Errorf("AUROC %v, returns taken for faults %v", aurocs, alarms)

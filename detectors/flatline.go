@@ -126,7 +126,7 @@ func flatlineCases(rng *rand.Rand) []Case {
 	var cases []Case
 	add := func(tolerance float64, dim int, fresh []int, values ...signal) *Case {
 		d := must(NewFlatline(tolerance))
-		cases = append(cases, newCase(rng, fmt.Sprintf("tolerance %v", tolerance), d, dim, rng.IntN(3), fresh, values...))
+		cases = append(cases, newCase(fmt.Sprintf("tolerance %v", tolerance), d, dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]
 	}
 	held := signal{"held", func(i, n int) float64 { return 1e9 + float64(i/7)*1e-6 }}

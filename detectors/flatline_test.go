@@ -17,7 +17,8 @@ func TestFlatlineOfKnownSeries(t *testing.T) {
 	}{
 		{"constant", 0, 1, []float64{5, 5, 5, 5}, []float32{0, 1, 2, 3}},
 		{"changes", 0, 1, []float64{5, 5, 6, 6, 5}, []float32{0, 1, 0, 1, 0}},
-		{"the smallest change far from zero", 0, 1, []float64{1e9, 1e9, math.Nextafter(1e9, 2e9), math.Nextafter(1e9, 2e9)}, []float32{0, 1, 0, 1}},
+		{"the smallest change far from zero", 0, 1, []float64{1e9, 1e9, math.Nextafter(1e9, 2e9), math.Nextafter(1e9, 2e9)},
+			[]float32{0, 1, 0, 1}},
 		{"within the tolerance", 0.5, 1, []float64{1, 1.5, 0.5, 1, 1.75, 1.25}, []float32{0, 1, 2, 3, 0, 1}},
 		{"a slow drift", 1, 1, []float64{0, 0.5, 1, 1.5, 2, 2.5, 3}, []float32{0, 1, 2, 0, 1, 2, 0}},
 		{"not a number", 0, 1, []float64{1, 1, nan, nan, 1, 1}, []float32{0, 1, 0, 0, 0, 1}},
@@ -45,7 +46,8 @@ func TestFlatlineOfKnownSeries(t *testing.T) {
 }
 
 func TestFlatlineCounts(t *testing.T) {
-	r := Rows{Dim: 1, Fresh: 1, Params: []float32{0}, Carry: []float32{flatMost, 0}, X64: []float64{1, 1}, Scores: make([]float32, 1), Next: make([]float32, 2)}
+	r := Rows{Dim: 1, Fresh: 1, Params: []float32{0}, Carry: []float32{flatMost, 0}, X64: []float64{1, 1}, Scores: make([]float32, 1),
+		Next: make([]float32, 2)}
 	if flatlineCPU(&r); r.Scores[0] != flatMost {
 		t.Errorf("a run beyond the largest scores %v", r.Scores[0])
 	}
@@ -63,7 +65,8 @@ func TestZScoreExplains(t *testing.T) {
 	if !d.Explain(r, 0, expected, share) || !slices.Equal(expected, []float64{2, 15}) || !slices.Equal(share, []float64{1, 0}) {
 		t.Errorf("expected %v, shares %v", expected, share)
 	}
-	if !d.Explain(r, 1, expected, share) || !slices.Equal(expected, []float64{2.75, 16.25}) || math.Abs(share[0]+share[1]-1) > 1e-12 || share[1] < share[0] {
+	if !d.Explain(r, 1, expected, share) || !slices.Equal(expected, []float64{2.75, 16.25}) ||
+		math.Abs(share[0]+share[1]-1) > 1e-12 || share[1] < share[0] {
 		t.Errorf("expected %v, shares %v", expected, share)
 	}
 	r.X[10] = float32(math.NaN())

@@ -30,7 +30,8 @@ func TestKNNExplain(t *testing.T) {
 }
 
 func TestKNNRefuses(t *testing.T) {
-	for _, p := range []KNNParams{{}, {Window: 1}, {Window: 19}, {Window: 1<<20 + 1}, {Window: 64, K: -1}, {Window: 64, K: 33}, {Window: 64, Embed: -1}, {Window: 64, Embed: 1025}, {Window: 4096, K: 1025},
+	for _, p := range []KNNParams{{}, {Window: 1}, {Window: 19}, {Window: 1<<20 + 1}, {Window: 64, K: -1}, {Window: 64, K: 33},
+		{Window: 64, Embed: -1}, {Window: 64, Embed: 1025}, {Window: 4096, K: 1025},
 		{Window: 64, MinPoints: 19}, {Window: 64, MinPoints: 65}, {Window: 64, MinPoints: -1}, {Window: 64, MinPoints: 40, Tumbling: true}} {
 		if _, err := NewKNN(p); err == nil {
 			t.Errorf("%+v passes", p)

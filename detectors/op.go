@@ -81,13 +81,30 @@ type Case struct {
 }
 
 var specs = [opCount]Spec{
-	ZScore: {Name: "zscore", Elem: F32, Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases},
-	IKASST: {Name: "ikasst", Elem: F32, Bounded: true, Score: ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases},
-	LOF:    {Name: "lof", Elem: F32, Score: lofScore, CPU: lofCPU, Cost: lofCost, Compare: lofCompare, Cases: lofCases},
-
-	Flatline: {Name: "flatline", Elem: F64, Score: flatlineScore, CPU: flatlineCPU, Cost: flatlineCost, Compare: flatlineCompare, Cases: flatlineCases},
-	KNN:      {Name: "knn", Elem: F32, Score: knnScore, CPU: knnCPU, Cost: knnCost, Compare: knnCompare, Cases: knnCases},
-	SVDSST:   {Name: "svdsst", Elem: F32, Bounded: true, Score: svdsstScore, CPU: svdsstCPU, Cost: svdsstCost, Compare: svdsstCompare, Cases: svdsstCases},
+	ZScore: {
+		Name: "zscore", Elem: F32,
+		Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases,
+	},
+	IKASST: {
+		Name: "ikasst", Elem: F32, Bounded: true,
+		Score: ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases,
+	},
+	LOF: {
+		Name: "lof", Elem: F32,
+		Score: lofScore, CPU: lofCPU, Cost: lofCost, Compare: lofCompare, Cases: lofCases,
+	},
+	Flatline: {
+		Name: "flatline", Elem: F64,
+		Score: flatlineScore, CPU: flatlineCPU, Cost: flatlineCost, Compare: flatlineCompare, Cases: flatlineCases,
+	},
+	KNN: {
+		Name: "knn", Elem: F32,
+		Score: knnScore, CPU: knnCPU, Cost: knnCost, Compare: knnCompare, Cases: knnCases,
+	},
+	SVDSST: {
+		Name: "svdsst", Elem: F32, Bounded: true,
+		Score: svdsstScore, CPU: svdsstCPU, Cost: svdsstCost, Compare: svdsstCompare, Cases: svdsstCases,
+	},
 }
 
 // Spec is the op's row of the table.

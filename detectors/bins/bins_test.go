@@ -52,7 +52,8 @@ func TestCountsAndMeans(t *testing.T) {
 		state = p.Add(state, x)
 	}
 	got, counts := virtual(p, state)
-	if want := [][]float32{{0.25, 0.25}, {7.6875, 7.8125}}; !slices.EqualFunc(got, want, slices.Equal) || !slices.Equal(counts, []float32{4, 4}) {
+	if want := [][]float32{{0.25, 0.25}, {7.6875, 7.8125}}; !slices.EqualFunc(got, want, slices.Equal) ||
+		!slices.Equal(counts, []float32{4, 4}) {
 		t.Fatalf("points %v, counts %v, want %v", got, counts, want)
 	}
 	// A period in one of them only: the other decays.
@@ -60,7 +61,8 @@ func TestCountsAndMeans(t *testing.T) {
 		state = p.Add(state, []float64{0.25, 1.25})
 	}
 	got, counts = virtual(p, state)
-	if want := [][]float32{{0.25, 11. / 12}, {7.6875, 7.8125}}; !slices.EqualFunc(got, want, slices.Equal) || !slices.Equal(counts, []float32{12, 3.6}) {
+	if want := [][]float32{{0.25, 11. / 12}, {7.6875, 7.8125}}; !slices.EqualFunc(got, want, slices.Equal) ||
+		!slices.Equal(counts, []float32{12, 3.6}) {
 		t.Fatalf("points %v, counts %v, want %v", got, counts, want)
 	}
 	// It is dropped when less than one point is left of it: 4 * 0.9^14 < 1.
@@ -124,7 +126,8 @@ func TestRangesFollow(t *testing.T) {
 func TestAnyPoints(t *testing.T) {
 	rng := newRand(t)
 	for range 30 {
-		p := params(t, Params{Dim: 1 + rng.IntN(3), Cells: 1 + rng.IntN(20), Period: 1 + rng.IntN(40), Max: 1 + rng.IntN(30), Decay: 0.1 + 0.8*rng.Float64()})
+		p := params(t, Params{Dim: 1 + rng.IntN(3), Cells: 1 + rng.IntN(20), Period: 1 + rng.IntN(40), Max: 1 + rng.IntN(30),
+			Decay: 0.1 + 0.8*rng.Float64()})
 		var a, b []float64
 		x := make([]float64, p.Dim)
 		for i := range 2000 {

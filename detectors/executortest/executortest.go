@@ -461,7 +461,7 @@ func Bench(b *testing.B, newExecutor func() detectors.Executor) {
 			}
 			b.Run(fmt.Sprintf("%s/%s", op, c.Name), func(b *testing.B) {
 				e := newExecutor()
-				defer e.Close()
+				defer func() { _ = e.Close() }()
 				const keys = 64
 				ch := newChain(c)
 				chains := make([]*chain, keys)

@@ -67,9 +67,9 @@ func ReadSeries(path string) (all []Series, err error) {
 // LikeRecordings are series of the kinds that make recordings hard: for the SST
 // singular values that are equal or next to none, for the neighbours ties.
 func LikeRecordings(rng *rand.Rand, each, rows int) (all []Series) {
-	add := func(set string, dim int, make func() func(i int) float64) {
+	add := func(set string, dim int, series func() func(i int) float64) {
 		for range each {
-			at, s := make(), Series{Set: set, Dim: dim}
+			at, s := series(), Series{Set: set, Dim: dim}
 			for i := range rows {
 				for range dim {
 					s.Rows = append(s.Rows, at(i))
@@ -278,7 +278,8 @@ func (s *setting) score(t *testing.T, e Placer, set string, of []*Series, places
 		most = mostDeclinedOf[set]
 	}
 	if placed.Device+placed.CPU != uint64(tasks) || float64(placed.CPU) > most*float64(tasks) {
-		t.Errorf("%s: of %d tasks the device scored %d and the CPU %d, of them %d declined; %.0f %% are allowed", s.name, tasks, placed.Device, placed.CPU, placed.Declined, 100*most)
+		t.Errorf("%s: of %d tasks the device scored %d and the CPU %d, of them %d declined; %.0f %% are allowed", s.name, tasks, placed.Device,
+			placed.CPU, placed.Declined, 100*most)
 	}
 }
 

@@ -47,7 +47,6 @@ type Scorer struct {
 	seen   [2]gathered
 	square []float64
 	q64    []float64
-	found  []Neighbour
 	top    [2][]Neighbour
 }
 
@@ -246,7 +245,7 @@ func (s *Scorer) gather(l, from, count, want int) {
 	if from == 0 || len(g.places) < want {
 		// Minima of groups: as many are finite as there are points or groups.
 		if min(count, len(d.Low)) >= want {
-			_, high := s.margin(vec.Bound(d.Low, want))
+			high := s.margin(vec.Bound(d.Low, want))
 			g.bound = min(g.bound, high)
 		}
 	}
@@ -270,7 +269,7 @@ func (s *Scorer) shrink(g *gathered, want int) {
 	for len(g.near)%vec.Lanes != 0 {
 		g.near = append(g.near, float32(math.Inf(1)))
 	}
-	_, high := s.margin(vec.Rank(g.near, want))
+	high := s.margin(vec.Rank(g.near, want))
 	if s.exact && g.bound > 0 {
 		equal := 0
 		for _, v := range g.near[:n] {
@@ -295,12 +294,12 @@ func (s *Scorer) shrink(g *gathered, want int) {
 	g.places, g.near, g.bound = g.places[:m], g.near[:m], min(g.bound, high)
 }
 
-// margin gives the float32 distances that one of d may have, for its rounding
-// and another's.
-func (s *Scorer) margin(d float32) (low, high float32) {
+// margin gives the largest float32 distance that one of d may have, for its
+// rounding and another's.
+func (s *Scorer) margin(d float32) float32 {
 	relative := float64(4*(s.width+4)) * 0x1p-24
 	absolute := float64(4*s.width) * 0x1p-149 // of squares too small for float32
-	return float32(float64(d)*(1-relative) - absolute), float32(float64(d)*(1+relative) + absolute)
+	return float32(float64(d)*(1+relative) + absolute)
 }
 
 // decide sets the top of query l: the n nearest of what is gathered from the points

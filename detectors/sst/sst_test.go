@@ -110,7 +110,8 @@ func score(p *Params, x []float32, fresh, group int) []float32 {
 func TestFastIsTheDefinition(t *testing.T) {
 	rng := newRand(t)
 	var stable, faults []float64
-	for _, c := range []Params{{Window: 2, Rank: 1}, {Window: 8, Rank: 1}, {Window: 20, Rank: 2}, {Window: 50}, {Window: 50, Gamma: 20}, {Window: 60, Rank: 12}, {Window: 100}} {
+	for _, c := range []Params{{Window: 2, Rank: 1}, {Window: 8, Rank: 1}, {Window: 20, Rank: 2}, {Window: 50}, {Window: 50, Gamma: 20},
+		{Window: 60, Rank: 12}, {Window: 100}} {
 		p := newParams(t, c)
 		fresh := 34
 		if p.Window > 50 {
@@ -128,7 +129,8 @@ func TestFastIsTheDefinition(t *testing.T) {
 					}
 					faults = append(faults, d)
 					if d > 1e-6+3*spread[i] {
-						t.Errorf("w=%d r=%d %s, in groups of %d: score %d is %v, the definition's %v, its spread %.3g", p.Window, p.Rank, name, group, i, got, want[i], spread[i])
+						t.Errorf("w=%d r=%d %s, in groups of %d: score %d is %v, the definition's %v, its spread %.3g", p.Window, p.Rank, name, group, i,
+							got, want[i], spread[i])
 					}
 				}
 			}
@@ -138,7 +140,8 @@ func TestFastIsTheDefinition(t *testing.T) {
 	slices.Sort(faults)
 	for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
 		of := func(x []float64) float64 { return x[min(int(q*float64(len(x))), len(x)-1)] }
-		t.Logf("difference to the definition, quantile %v: %.1e; of the %.0f %% of the scores that are stable %.1e", q, of(faults), 100*float64(len(stable))/float64(len(faults)), of(stable))
+		t.Logf("difference to the definition, quantile %v: %.1e; of the %.0f %% of the scores that are stable %.1e", q, of(faults),
+			100*float64(len(stable))/float64(len(faults)), of(stable))
 	}
 }
 
@@ -310,7 +313,7 @@ func TestTridiagonals(t *testing.T) {
 				func(float64) float64 { return 1 },
 				func(v float64) float64 { return v },
 				func(v float64) float64 { return v * v },
-				func(v float64) float64 { return math.Exp(v) },
+				math.Exp,
 				func(v float64) float64 { return math.Sin(3 * v) },
 			} {
 				got, want := 0.0, 0.0

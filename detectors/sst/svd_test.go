@@ -70,7 +70,8 @@ func TestFastSVDIsTheDefinition(t *testing.T) {
 	var differences []float64
 	open, all := 0, 0
 	var s SVDScorer
-	for _, c := range []SVDParams{{Window: 2, Rank: 1}, {Window: 3, Rank: 2}, {Window: 8, Rank: 1}, {Window: 20, Rank: 2}, {Window: 50}, {Window: 50, Gamma: 20}, {Window: 60, Rank: 12}, {Window: 100, Rank: 16}} {
+	for _, c := range []SVDParams{{Window: 2, Rank: 1}, {Window: 3, Rank: 2}, {Window: 8, Rank: 1}, {Window: 20, Rank: 2}, {Window: 50},
+		{Window: 50, Gamma: 20}, {Window: 60, Rank: 12}, {Window: 100, Rank: 16}} {
 		p := newSVD(t, c)
 		fresh := 5
 		for name, x := range signals(rng, p.Reads()+fresh-1) {
@@ -88,7 +89,8 @@ func TestFastSVDIsTheDefinition(t *testing.T) {
 					open++
 				}
 				if !(d <= 1e-6+spread) {
-					t.Errorf("w=%d r=%d gamma=%d %s: score %d is %v, the definition's %v, open by %.3g", p.Window, p.Rank, p.Gamma, name, i, g, want[i], spread)
+					t.Errorf("w=%d r=%d gamma=%d %s: score %d is %v, the definition's %v, open by %.3g", p.Window, p.Rank, p.Gamma, name,
+						i, g, want[i], spread)
 				}
 			}
 		}

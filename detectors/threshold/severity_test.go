@@ -10,7 +10,8 @@ func TestBands(t *testing.T) {
 	for _, c := range []struct {
 		spreads float64
 		want    string
-	}{{-1, "info"}, {0, "info"}, {0.9, "info"}, {1.1, "minor"}, {3, "minor"}, {3.3, "major"}, {9, "major"}, {10, "critical"}, {1e300, "critical"}, {math.Inf(1), "critical"}} {
+	}{{-1, "info"}, {0, "info"}, {0.9, "info"}, {1.1, "minor"}, {3, "minor"}, {3.3, "major"}, {9, "major"}, {10, "critical"},
+		{1e300, "critical"}, {math.Inf(1), "critical"}} {
 		if got := Band(severity(c.spreads)); got != c.want {
 			t.Errorf("%v spreads over the threshold: %s, want %s", c.spreads, got, c.want)
 		}
@@ -36,7 +37,8 @@ func TestSeverityOfRecurringFaults(t *testing.T) {
 		r.History = max(r.History, history)
 		return r
 	}
-	rules := []Rule{rule(Conformal, 0.001, 512), rule(Conformal, 0.01, 512), rule(Conformal, 0.02, 1024), rule(Quantile, 0.995, 512), rule(MAD, 6, 512), rule(Mean, 4, 512), rule(Fixed, 8, 512)}
+	rules := []Rule{rule(Conformal, 0.001, 512), rule(Conformal, 0.01, 512), rule(Conformal, 0.02, 1024), rule(Quantile, 0.995, 512),
+		rule(MAD, 6, 512), rule(Mean, 4, 512), rule(Fixed, 8, 512)}
 	for _, o := range ordinary {
 		name, next := o.name, o.next
 		for _, r := range rules {
@@ -79,7 +81,8 @@ func TestSeverityOfRecurringFaults(t *testing.T) {
 					continue
 				}
 				if told == 0 || told > 0 && high-low > 12 || len(bands) != 1 {
-					t.Errorf("%s scores, %v, a fault %v spreads high every %d: the first is %s, of %d told of %d are not: %v", name, r, c.height, c.each, first, told, told-bands[first], bands)
+					t.Errorf("%s scores, %v, a fault %v spreads high every %d: the first is %s, of %d told of %d are not: %v", name, r, c.height, c.each,
+						first, told, told-bands[first], bands)
 				}
 			}
 		}

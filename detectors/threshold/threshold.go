@@ -131,7 +131,8 @@ func (r *Rule) Check() error {
 			return fmt.Errorf("threshold: false-alarm rate %v must be from %v to %v", v, minRate, maxRate)
 		}
 		if r.History >= minHistory && !supports(r.History, v) {
-			return fmt.Errorf("threshold: a history of %d scores says nothing about a false-alarm rate of %v: use a history of at least %d, or a rate of at least %.2g",
+			return fmt.Errorf("threshold: a history of %d scores says nothing about a false-alarm rate of %v: use a history of at least %d, or a "+
+				"rate of at least %.2g",
 				r.History, v, least(v), math.Ceil(1e6*supported/float64(r.History+1))/1e6)
 		}
 	default:

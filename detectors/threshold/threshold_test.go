@@ -260,7 +260,8 @@ func TestJudgeAgreesWithTheDefinition(t *testing.T) {
 				}
 				got, want := r.Judge(state, s), naive(r, all, math.Max(-math.MaxFloat32, math.Min(math.MaxFloat32, float64(s))))
 				ok := near(got.Threshold, want.Threshold, 1e-5) && near(got.Tail, want.Tail, 1e-4) &&
-					(got.Exceeds == want.Exceeds && max(got.Severity, want.Severity)-min(got.Severity, want.Severity) <= 1 || near(s, want.Threshold, 1e-5))
+					(got.Exceeds == want.Exceeds && max(got.Severity, want.Severity)-min(got.Severity, want.Severity) <= 1 ||
+						near(s, want.Threshold, 1e-5))
 				if !ok && !(name == "mixed" && r.Kind == Mean) { // the sum of both infinities
 					t.Fatalf("%v history %d warm-up %d, %s, score %d (%v):\ngot  %+v\nwant %+v", r, r.History, r.Warmup, name, i, s, got, want)
 				}
@@ -319,7 +320,8 @@ func TestFalseAlarmRateOfExchangeableScores(t *testing.T) {
 	}
 	const n = 400_000
 	for name, dist := range dists {
-		for _, c := range []struct{ rate, low, high float64 }{{0.05, 0.9, 1.1}, {0.01, 0.8, 1.2}, {0.002, 0.4, 1.5}, {0.001, 0, 1}, {0.0001, 0, 1.5}} {
+		for _, c := range []struct{ rate, low, high float64 }{{0.05, 0.9, 1.1}, {0.01, 0.8, 1.2}, {0.002, 0.4, 1.5},
+			{0.001, 0, 1}, {0.0001, 0, 1.5}} {
 			r := New(Conformal, c.rate)
 			state := make([]float32, r.Size())
 			alarms := 0
@@ -410,13 +412,15 @@ func TestCheck(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for _, s := range []string{"off", "fixed:3.5", "fixed:-1", "mean:1.5", "quantile:0.995", "quantile:0.995*1.2", "mad:6", "conformal:0.001"} {
+	for _, s := range []string{"off", "fixed:3.5", "fixed:-1", "mean:1.5", "quantile:0.995", "quantile:0.995*1.2",
+		"mad:6", "conformal:0.001"} {
 		r, err := Parse(s)
 		if err != nil || r.String() != s {
 			t.Errorf("%q: %v %v", s, r, err)
 		}
 	}
-	for _, s := range []string{"", "of", "fixed", "fixed:", "fixed:x", "mad:nan", "mad:6*2", "quantile:0.9*0", "conformal:2", "off:1", "fixed:3:4"} {
+	for _, s := range []string{"", "of", "fixed", "fixed:", "fixed:x", "mad:nan", "mad:6*2", "quantile:0.9*0", "conformal:2",
+		"off:1", "fixed:3:4"} {
 		if r, err := Parse(s); err == nil {
 			t.Errorf("%q is read as %v", s, r)
 		}

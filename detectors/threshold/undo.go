@@ -87,7 +87,8 @@ func (r *Rule) Restore(state []float32) bool {
 func (r *Rule) Sound() bool {
 	v := r.Value
 	return r.Kind > Off && r.Kind <= Conformal && v-v == 0 && r.Margin-r.Margin == 0 && (r.Kind != Conformal || v > 0 && v <= maxRate) &&
-		r.History >= minHistory && r.History <= maxHistory && r.Warmup >= 0 && r.Warmup <= maxWarmup && r.Decluster >= 0 && r.Decluster <= maxApart
+		r.History >= minHistory && r.History <= maxHistory && r.Warmup >= 0 && r.Warmup <= maxWarmup && r.Decluster >= 0 &&
+		r.Decluster <= maxApart
 }
 
 // Like reports whether a state of r is one of the other rule as it is.

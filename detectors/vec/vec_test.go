@@ -33,8 +33,10 @@ type impl struct {
 
 // impls are the exported functions (assembly, where there is any) and the twin.
 var impls = []impl{
-	{"exported", Dot, SqDist, Sum, Axpy, Scale, Centre, Narrow, Hankel, Hankel64, Slide, LaneMul, LaneDot, LaneAxpy, LaneScale, LaneMoments, LaneShift},
-	{"twin", dotGo, sqDistGo, sumGo, axpyGo, scaleGo, centreGo, narrowGo, hankelGo, hankel64Go, slideGo, laneMulGo, laneDotGo, laneAxpyGo, laneScaleGo, laneMomentsGo, laneShiftGo},
+	{"exported", Dot, SqDist, Sum, Axpy, Scale, Centre, Narrow, Hankel, Hankel64, Slide, LaneMul, LaneDot, LaneAxpy, LaneScale,
+		LaneMoments, LaneShift},
+	{"twin", dotGo, sqDistGo, sumGo, axpyGo, scaleGo, centreGo, narrowGo, hankelGo, hankel64Go, slideGo, laneMulGo, laneDotGo, laneAxpyGo,
+		laneScaleGo, laneMomentsGo, laneShiftGo},
 }
 
 func newRand(t testing.TB) *rand.Rand {
