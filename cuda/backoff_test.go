@@ -19,7 +19,9 @@ func TestBackoff(t *testing.T) {
 		name string
 		row  []death
 	}{
-		{"a batch that breaks the device each time", []death{{s, false, 0}, {0, false, s / 2}, {0, false, s}, {0, false, 2 * s}, {0, false, 4 * s}, {0, false, 8 * s}, {0, false, 16 * s}, {0, false, 32 * s}, {0, false, 32 * s}}},
+		{"a batch that breaks the device each time",
+			[]death{{s, false, 0}, {0, false, s / 2}, {0, false, s}, {0, false, 2 * s}, {0, false, 4 * s}, {0, false, 8 * s}, {0, false, 16 * s},
+				{0, false, 32 * s}, {0, false, 32 * s}}},
 		{"killed every few seconds", []death{{3 * s, true, 0}, {3 * s, true, 0}, {3 * s, true, 0}, {3 * s, true, 0}, {s / 2, true, 0}}},
 		{"killed as soon as it is there", []death{{0, true, s / 2}, {0, true, s / 2}, {0, true, s / 2}}},
 		{"forgotten", []death{{s, false, 0}, {0, false, s / 2}, {0, false, s}, {0, false, 2 * s}, {9 * s, false, 0}, {0, false, s / 2}}},

@@ -128,7 +128,7 @@ func (e *Executor) settle(h *held) bool {
 	if m := h.memory; m != nil && m.holds(b) {
 		more := limits{grown(used.f32, m.f32, largest.f32), grown(used.out, m.out, largest.out), grown(used.tasks, m.tasks, largest.tasks)}
 		if more != m.limits {
-			e.move(h, more, false) // it is well where it is, too
+			_ = e.move(h, more, false) // it is well where it is, too
 		}
 		return true
 	}

@@ -158,7 +158,7 @@ func (c *child) kill() {
 	select {
 	case <-c.gone: // its number may be another's
 	default:
-		unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
+		_ = unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
 	}
 }
 
@@ -309,7 +309,8 @@ func (c *child) forget(id uint32, allowance func() time.Duration) {
 		return
 	}
 	if l, err := c.take(context.Background()); err == nil {
-		c.ask(l, &request{kind: kindUnmap, batch: id}, "", time.Now().Add(allowance()))
+		// A child that fails to answer is ended, its memory with it.
+		_, _ = c.ask(l, &request{kind: kindUnmap, batch: id}, "", time.Now().Add(allowance()))
 		c.give(l)
 	}
 }

@@ -68,7 +68,8 @@ func Open(o Options) (*Executor, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Executor{
-		o: o, log: o.Log, ids: make([]uint32, maxMemories), cpu: detectors.NewCPU(o.Workers), helpers: make(chan struct{}, o.Workers-1), stop: stop, held: map[*detectors.Batch]*held{},
+		o: o, log: o.Log, ids: make([]uint32, maxMemories), cpu: detectors.NewCPU(o.Workers), helpers: make(chan struct{}, o.Workers-1),
+		stop: stop, held: map[*detectors.Batch]*held{},
 	}
 	for i := range e.ids {
 		e.ids[i] = uint32(maxMemories - 1 - i)
@@ -82,7 +83,7 @@ func Open(o Options) (*Executor, error) {
 	}
 	e.running.Wait()
 	if err := errors.Join(faults...); err != nil {
-		e.Close()
+		_ = e.Close()
 		return nil, err
 	}
 	for _, d := range e.devices {
@@ -424,7 +425,7 @@ func (p *planner) write(b *detectors.Batch, m *memory, at, status int) (end, sta
 	behind := align(tiles + 16*len(p.tiles)) // what comes with the plan
 	launches := behind
 	if p.part {
-		launches = align(behind + 4*p.paramsLen(b.F32))
+		launches = align(behind + 4*p.paramsLen())
 	} else if len(p.brought) > 0 {
 		launches = align(behind + 8*p.freshLen())
 	}
@@ -465,7 +466,8 @@ func (e *Executor) refuse(h *held, why error) {
 	}
 	e.mu.Unlock()
 	if !quiet {
-		e.log.Warn("a batch is scored on the CPU: the GPU has no room for it", "err", why, "tasks", len(h.Tasks), "bytes", 4*(len(h.F32)+len(h.Out)))
+		e.log.Warn("a batch is scored on the CPU: the GPU has no room for it", "err", why, "tasks", len(h.Tasks), "bytes",
+			4*(len(h.F32)+len(h.Out)))
 	}
 }
 

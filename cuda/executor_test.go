@@ -63,7 +63,8 @@ func byKernels(t testing.TB, s Stats, most float64) {
 	p := placedBy(s)
 	t.Logf("%d tasks were scored on the device, %d declined", p.Device, p.Declined)
 	if p.Device == 0 || float64(p.CPU) > most*float64(p.Device+p.CPU) {
-		t.Errorf("%d tasks were scored on the device, %d on the CPU, of them %d declined; %.0f %% are allowed", p.Device, p.CPU, p.Declined, 100*most)
+		t.Errorf("%d tasks were scored on the device, %d on the CPU, of them %d declined; %.0f %% are allowed", p.Device,
+			p.CPU, p.Declined, 100*most)
 	}
 }
 

@@ -471,7 +471,7 @@ func BenchmarkDoorbell(b *testing.B) {
 
 func BenchmarkPlan(b *testing.B) {
 	for _, n := range []int{1000, 65536} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			l := newLoad(b, seeded(b), n, 1)
 			var batch detectors.Batch
 			l.pack(&batch)

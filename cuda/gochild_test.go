@@ -54,7 +54,8 @@ func TestMain(m *testing.M) {
 // goChildOptions are those of an executor on a Go child. With the race detector a
 // program takes a second to end, unless told otherwise.
 func goChildOptions(t testing.TB, fault string) Options {
-	o := Options{Child: os.Args[0], Env: []string{childMode + "=1", "GORACE=" + os.Getenv("GORACE") + " atexit_sleep_ms=0"}, Retry: 50 * time.Millisecond}
+	o := Options{Child: os.Args[0], Env: []string{childMode + "=1", "GORACE=" + os.Getenv("GORACE") + " atexit_sleep_ms=0"},
+		Retry: 50 * time.Millisecond}
 	if fault != "" {
 		o.Env = append(o.Env, childFault+"="+fault, childOnce+"="+filepath.Join(t.TempDir(), "once"))
 	}
@@ -118,7 +119,8 @@ func encodeReply(m *[messageBytes]byte, r *reply) {
 func decodeRequest(m *[messageBytes]byte) (q request) {
 	le := binary.LittleEndian
 	q.kind, q.batch, q.launches = requestKind(le.Uint32(m[4:])), le.Uint32(m[8:]), le.Uint32(m[12:])
-	for i, p := range []*uint64{&q.inOff, &q.inBytes, &q.tasksOff, &q.tilesOff, &q.launchesOff, &q.outOff, &q.outBytes, &q.statusOff, &q.tasks, &q.scratchBytes} {
+	for i, p := range []*uint64{&q.inOff, &q.inBytes, &q.tasksOff, &q.tilesOff, &q.launchesOff, &q.outOff, &q.outBytes, &q.statusOff,
+		&q.tasks, &q.scratchBytes} {
 		*p = le.Uint64(m[16+8*i:])
 	}
 	for i, p := range []*uint64{&q.inFrom, &q.inTo, &q.outFrom, &q.outTo, &q.room} {
@@ -368,7 +370,7 @@ func decline(t *detectors.Task, f32 []float32, fault string) uint32 {
 	if fault != "flag" {
 		return 0
 	}
-	h := uint32(t.Fresh) + t.Dim
+	h := t.Fresh + t.Dim
 	for _, v := range of(f32, t.X) {
 		h = h*16777619 ^ math.Float32bits(v)
 	}

@@ -174,14 +174,16 @@ func knnClass(t *detectors.Task, params []float32) (Class, int, bool) {
 				variant, shared, scratch = knnIsWindow+log, a, b
 			}
 		}
-		return Class{Op: detectors.KNN, Variant: uint32(variant | g.threads()<<8), A: uint32((shared+1023)/1024 | 1<<16), B: uint32(knnRounded(scratch))}, cost, true
+		return Class{Op: detectors.KNN, Variant: uint32(variant | g.threads()<<8), A: uint32((shared+1023)/1024 | 1<<16),
+			B: uint32(knnRounded(scratch))}, cost, true
 	}
 	g := s.set()
 	variant := knnIsScan
 	for knnScans[variant-knnIsScan] != g.most {
 		variant++
 	}
-	return Class{Op: detectors.KNN, Variant: uint32(variant | knnLanes<<8), A: uint32(g.blocks << 16), B: uint32(knnRounded(g.scratch))}, cost, true
+	return Class{Op: detectors.KNN, Variant: uint32(variant | knnLanes<<8), A: uint32(g.blocks << 16),
+		B: uint32(knnRounded(g.scratch))}, cost, true
 }
 
 // knnRounded is scratch in 256 bytes, rounded so that there are not too many classes.

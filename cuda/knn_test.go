@@ -67,7 +67,6 @@ func TestKNNClass(t *testing.T) {
 		fresh := n
 		if !p.Tumbling {
 			n = min(n, knnBefore)
-			k = min(k, n/2+1)
 			fresh = 1 + rng.IntN(n)
 		}
 		b := &detectors.Batch{}
@@ -135,7 +134,8 @@ func TestKNNEmulated(t *testing.T) {
 				want := r
 				want.Scores, want.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
 				detectors.KNN.Spec().CPU(&want)
-				if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next}, detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
+				if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next},
+					detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
@@ -205,7 +205,8 @@ func TestDeviceKNN(t *testing.T) {
 		draw      func(int) float32
 	}{
 		{"normal", 1 << 20, 2, 50, noise}, {"normal", 581012, 10, 50, noise}, {"normal", 30000, 8, 20, noise}, {"normal", 100000, 40, 20, noise},
-		{"normal", 20000, 3, 1024, noise}, {"tied", 100000, 3, 20, draws["tied"]}, {"grid", 200000, 2, 30, func(int) float32 { return float32(rng.IntN(300)) }},
+		{"normal", 20000, 3, 1024, noise}, {"tied", 100000, 3, 20, draws["tied"]},
+		{"grid", 200000, 2, 30, func(int) float32 { return float32(rng.IntN(300)) }},
 		{"rising", 300000, 1, 50, func(i int) float32 { return float32(i) }},
 		{"walk", 300000, 4, 50, func(int) float32 { walk += rng.NormFloat64(); return float32(walk) }},
 		{"spikes", 100000, 6, 50, draws["spikes"]}, {"far", 100000, 5, 50, draws["far"]},

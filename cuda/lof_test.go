@@ -14,7 +14,8 @@ import (
 )
 
 // lofTask is a task of n points, drawn by draw, in a batch.
-func lofTask(t testing.TB, b *detectors.Batch, p detectors.LOFParams, n, dim, fresh, virtuals int, draw func(i int) float32) *detectors.Task {
+func lofTask(t testing.TB, b *detectors.Batch, p detectors.LOFParams, n, dim, fresh, virtuals int,
+	draw func(i int) float32) *detectors.Task {
 	t.Helper()
 	d, err := detectors.NewLOF(p)
 	if err != nil {
@@ -56,7 +57,8 @@ func TestLOFClass(t *testing.T) {
 		{1024, 8, 1, 129, 1, 0, false}, {1024, 8, 1, 20, 1, 257, false}, {2, 1, 1, 1, 2, 0, true}, {1, 1, 1, 1, 1, 0, true},
 	} {
 		b := &detectors.Batch{}
-		task := lofTask(t, b, detectors.LOFParams{Window: max(c.n, 2*c.k), K: c.k, Embed: c.embed, Warmup: 2}, c.n, c.dim, c.fresh, c.virtuals, draw)
+		task := lofTask(t, b, detectors.LOFParams{Window: max(c.n, 2*c.k), K: c.k, Embed: c.embed, Warmup: 2}, c.n, c.dim,
+			c.fresh, c.virtuals, draw)
 		if _, _, ok := lofClass(task, b.Rows(0).Params); ok != c.ok {
 			t.Errorf("%+v: taken is %v", c, ok)
 		}

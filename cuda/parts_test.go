@@ -71,7 +71,8 @@ var buildEmulated = sync.OnceValues(func() (child string, err error) {
 		return "", err
 	}
 	child = filepath.Join(builtHere, "child")
-	build := exec.Command("g++", "-std=c++17", "-O2", "-ffp-contract=off", "-pthread", "-DODRADEK_EMULATE", "-DKERNELS="+list, "-o", child, "child.cpp")
+	build := exec.Command("g++", "-std=c++17", "-O2", "-ffp-contract=off", "-pthread", "-DODRADEK_EMULATE", "-DKERNELS="+list,
+		"-o", child, "child.cpp")
 	build.Dir = emulation
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)

@@ -171,7 +171,7 @@ func TestPlan(t *testing.T) {
 
 // finishCPU does what Executor.score does, but for the scores.
 func finishCPU(p *planner, b *detectors.Batch) (ran []int32) {
-	heads, _ := p.runs(b)
+	heads := p.runs(b)
 	for _, h := range heads {
 		for i := h; i >= 0; i = p.next[i] {
 			ran = append(ran, i)

@@ -67,7 +67,8 @@ func (r *request) encode(m *[messageBytes]byte) {
 	for i, v := range []uint32{magic, uint32(r.kind), r.batch, r.launches} {
 		le.PutUint32(m[4*i:], v)
 	}
-	for i, v := range []uint64{r.inOff, r.inBytes, r.tasksOff, r.tilesOff, r.launchesOff, r.outOff, r.outBytes, r.statusOff, r.tasks, r.scratchBytes} {
+	for i, v := range []uint64{r.inOff, r.inBytes, r.tasksOff, r.tilesOff, r.launchesOff, r.outOff, r.outBytes, r.statusOff,
+		r.tasks, r.scratchBytes} {
 		le.PutUint64(m[16+8*i:], v)
 	}
 	if r.copyOut {

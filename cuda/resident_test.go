@@ -136,7 +136,8 @@ func (o *owner) score(b *detectors.Batch, dues []due) []float32 {
 // resident drives two owners with the same series, one whose windows stay on the
 // device and one whose windows travel, and demands the same bits. between is called
 // before each round.
-func residentTest(t *testing.T, o Options, n, dim, fresh, rounds int, between func(round int, e *Executor, kept *owner)) (hits, misses uint64, repacked int) {
+func residentTest(t *testing.T, o Options, n, dim, fresh, rounds int,
+	between func(round int, e *Executor, kept *owner)) (hits, misses uint64, repacked int) {
 	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 8})
 	if err != nil {
 		t.Fatal(err)
@@ -417,8 +418,9 @@ func BenchmarkWrite(b *testing.B) {
 				h.GrowF32(len(d.Params()))
 				for k := range tasks {
 					t := detectors.Task{Op: d.Op(), Dim: 1, Fresh: 1, Params: params}
-					if n, ok := 0, false; stay {
-						if n, ok = shelf.Bring(h.Batch, &places[k], int64(d.Window()+round)); !ok {
+					if stay {
+						n, ok := shelf.Bring(h.Batch, &places[k], int64(d.Window()+round))
+						if !ok {
 							b.Fatal("no room")
 						}
 						span, _ := h.GrowF64(n)

@@ -70,8 +70,10 @@ func (p *planner) force() {
 	}
 }
 
-// runs are the tasks that the CPU has in this round, by what they wait for.
-func (p *planner) runs(b *detectors.Batch) (heads, last []int32) {
+// runs links the tasks that the CPU has in this round by what they wait for, and
+// returns the first task of each run.
+func (p *planner) runs(b *detectors.Batch) (heads []int32) {
+	var last []int32
 	for _, i := range p.cpu {
 		from := before(b, int(i))
 		p.next[i] = -1
@@ -88,7 +90,7 @@ func (p *planner) runs(b *detectors.Batch) (heads, last []int32) {
 			p.places[i] = waiting
 		}
 	}
-	return heads, last
+	return heads
 }
 
 // portion is how many nanoseconds of work a goroutine takes at a time.
@@ -146,7 +148,7 @@ helpers:
 
 // score scores the CPU's tasks of this round.
 func (e *Executor) score(ctx context.Context, p *planner, b *detectors.Batch) error {
-	heads, _ := p.runs(b)
+	heads := p.runs(b)
 	if len(heads) == 0 {
 		return nil
 	}
@@ -172,7 +174,7 @@ func (e *Executor) score(ctx context.Context, p *planner, b *detectors.Batch) er
 // leave is kept apart until then. The function returned waits for them, and with
 // keep puts it into its place.
 func (e *Executor) beside(ctx context.Context, p *planner, b *detectors.Batch) (end func(keep bool) error) {
-	heads, _ := p.runs(b)
+	heads := p.runs(b)
 	var mine, others []int32
 	for _, i := range p.cpu {
 		if p.places[i] == onCPU {

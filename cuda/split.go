@@ -180,7 +180,7 @@ func (p *planner) cut(b *detectors.Batch, parts []*part) bool {
 
 // paramsLen is how many numbers the parameters of the plan's tasks are, which a
 // part has with it: they lie at the start of the batch's arena, far from the rest.
-func (p *planner) paramsLen(f32 []float32) (n int) {
+func (p *planner) paramsLen() (n int) {
 	p.params = p.params[:0]
 	last := detectors.Span{Off: ^uint32(0)}
 	for i := range p.tasks {

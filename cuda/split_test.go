@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func indices(n int) (d []int) {
 func TestSplit(t *testing.T) {
 	splitAlways(t)
 	for _, devices := range []int{2, 4} {
-		t.Run(fmt.Sprint(devices), func(t *testing.T) {
+		t.Run(strconv.Itoa(devices), func(t *testing.T) {
 			o := goChildOptions(t, "flag")
 			o.Devices = indices(devices)
 			without := []string{"definitions", "concurrent"}

@@ -72,7 +72,8 @@ var svdsstPlan = opPlan{
 			return Class{}, 0, false
 		}
 		cost := 100 + w*w*(40+2*rank)/5000
-		return Class{Op: detectors.SVDSST, Variant: uint32(svdsstShapeOf(w).rows), A: t.Dim, B: uint32(w | rank<<16)}, int(t.Dim*t.Fresh) * cost, true
+		return Class{Op: detectors.SVDSST, Variant: uint32(svdsstShapeOf(w).rows), A: t.Dim, B: uint32(w | rank<<16)},
+			int(t.Dim*t.Fresh) * cost, true
 	},
 	shared: func(c Class) int {
 		w := int(c.B & 0xffff)
