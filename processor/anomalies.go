@@ -106,7 +106,8 @@ func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int
 			pt.open[row.Name]--
 		}
 		if len(pt.state.Events)-i <= maxRecent {
-			r.recent = append(r.recent, RecentAnomaly{time.UnixMicro(a.EventTime).UTC(), schemas.AnomalyKinds[a.Kind], string(a.Key), row.Name, int(a.Severity), schemas.SeverityBands[a.Band]})
+			r.recent = append(r.recent, RecentAnomaly{time.UnixMicro(a.EventTime).UTC(), schemas.AnomalyKinds[a.Kind], string(a.Key), row.Name,
+				int(a.Severity), schemas.SeverityBands[a.Band]})
 		}
 		size, err := pt.writeAnomaly(c, topic, ms, &a)
 		if err != nil {
@@ -148,7 +149,8 @@ func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, a *schemas.Anoma
 		a.Expected, a.Actual, a.Contribution = nil, nil, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("processor: an anomaly of %d bytes does not fit topic %s: %w; raise its max.message.bytes", len(pt.value), t.name, err)
+		return 0, fmt.Errorf("processor: an anomaly of %d bytes does not fit topic %s: %w; raise its max.message.bytes",
+			len(pt.value), t.name, err)
 	}
 	return len(pt.value) + len(a.Key) + 12, nil
 }

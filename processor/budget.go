@@ -66,7 +66,8 @@ func (b *budget) limit(tp kafka.TP, bytes int64) int64 {
 func (pt *partition) trim(offset int64) {
 	s := pt.state
 	if n := s.Shed(offset); n > 0 {
-		pt.log.Warn("series that there was no room for when the partition was restored are evicted (ODRADEK_STATE_BYTES)", "offset", offset, "evicted", n)
+		pt.log.Warn("series that there was no room for when the partition was restored are evicted (ODRADEK_STATE_BYTES)",
+			"offset", offset, "evicted", n)
 	}
 	pt.limit = pt.p.budget.limit(pt.tp, s.Bytes())
 	if s.Bytes() <= pt.limit {

@@ -480,7 +480,8 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 		} else if off != before && !(off == -1 && pt.fresh.Load()) {
 			// Neither mark is ours: another member has committed. Whatever we
 			// have is worthless; start over from what is committed.
-			p.log.Warn("committed offset is another member's, restoring", "topic", tp.Topic, "partition", tp.Partition, "committed", off, "ours", before)
+			p.log.Warn("committed offset is another member's, restoring", "topic", tp.Topic, "partition", tp.Partition,
+				"committed", off, "ours", before)
 			pt.restart(true)
 			continue
 		}

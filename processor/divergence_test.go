@@ -69,7 +69,8 @@ func (b *bench) runRefused(cfg Config) *RefusedError {
 func TestDivergedLog(t *testing.T) {
 	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
 		for _, running := range []bool{false, true} {
-			name := map[Guarantee]string{ExactlyOnce: "exactly once", AtLeastOnce: "at least once"}[guarantee] + map[bool]string{true: ", running"}[running]
+			name := map[Guarantee]string{ExactlyOnce: "exactly once", AtLeastOnce: "at least once"}[guarantee] +
+				map[bool]string{true: ", running"}[running]
 			t.Run(name, func(t *testing.T) { divergedLog(t, guarantee, running) })
 		}
 	}

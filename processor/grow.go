@@ -20,7 +20,8 @@ import (
 // refuseGrown says why a changelog does not fit its input topic.
 func refuseGrown(cfg *Config, in string, t *topic, partitions int) error {
 	e := &RefusedError{TP: kafka.TP{Topic: in},
-		Reason: fmt.Sprintf("it has %d partitions and its changelog %s has %d; keys may have moved between partitions", partitions, t.name, t.partitions),
+		Reason: fmt.Sprintf("it has %d partitions and its changelog %s has %d; keys may have moved between partitions", partitions,
+			t.name, t.partitions),
 		Decide: "worker state reset -topic " + in}
 	switch {
 	case partitions < t.partitions:
@@ -51,10 +52,12 @@ func (o *outputs) fit(ctx context.Context, cfg *Config, in string, t *topic, par
 		return err
 	}
 	if err := cfg.Client.CreatePartitions(ctx, t.name, partitions); err != nil {
-		return fmt.Errorf("processor: extend the changelog %s to the %d partitions of %s: %w; do it yourself, or allow Alter on it", t.name, partitions, in, err)
+		return fmt.Errorf("processor: extend the changelog %s to the %d partitions of %s: %w; do it yourself, or allow Alter on it",
+			t.name, partitions, in, err)
 	}
 	if cfg.Log != nil {
-		cfg.Log.Warn("the topic has been given partitions: its changelog was extended, keys that have moved warm up again", "topic", in, "changelog", t.name, "partitions", partitions, "before", t.partitions)
+		cfg.Log.Warn("the topic has been given partitions: its changelog was extended, keys that have moved warm up again", "topic", in,
+			"changelog", t.name, "partitions", partitions, "before", t.partitions)
 	}
 	t.partitions = partitions
 	return nil

@@ -127,7 +127,8 @@ func TestHeldIsNotStalled(t *testing.T) {
 			s := p.Status()[0]
 			return s.Running && s.Lag == 0 && s.Committed >= 201
 		})
-		if s := p.Status()[0]; s.Hold != "" || gathered(t, m, "odradek_held_partitions") != 0 || gathered(t, m, "odradek_partition_held_seconds") != 0 {
+		if s := p.Status()[0]; s.Hold != "" || gathered(t, m, "odradek_held_partitions") != 0 ||
+			gathered(t, m, "odradek_partition_held_seconds") != 0 {
 			t.Errorf("%s: held for %q after the registry is back", what, s.Hold)
 		}
 	}
@@ -152,7 +153,8 @@ func TestHeldIsNotStalled(t *testing.T) {
 func (b *bench) framed(id int32) {
 	b.t.Helper()
 	v := schemas.NewReadingEncoder(id, "plant", "mm").Append(nil, []byte("framed"), 1700000000000000+int64(b.n)*1e6, 1, int64(b.n))
-	if _, err := b.c.ProduceAcked(context.Background(), []kafkatest.Record{{Topic: b.input, Partition: 0, Key: []byte("framed"), Value: v}}); err != nil {
+	if _, err := b.c.ProduceAcked(context.Background(),
+		[]kafkatest.Record{{Topic: b.input, Partition: 0, Key: []byte("framed"), Value: v}}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -130,7 +130,8 @@ func TestEndsAreKnown(t *testing.T) {
 	cfg = b.config("one")
 	p, stop = b.start(cfg)
 	cfg.Metrics.Watch(p.Status)
-	waitFor(t, "the lag of a partition that is restored", 10*time.Second, func() bool { return lags(cfg.Metrics) == [2]float64{4, 4} }) // with the marker
+	// with the marker
+	waitFor(t, "the lag of a partition that is restored", 10*time.Second, func() bool { return lags(cfg.Metrics) == [2]float64{4, 4} })
 	if p.Ready() {
 		t.Error("ready while it restores")
 	}

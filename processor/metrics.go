@@ -106,7 +106,8 @@ func NewMetrics() *Metrics {
 		return v
 	}
 	sizes := func(name, help string, first float64) prometheus.Histogram {
-		v := prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricPrefix + name, Help: help, Buckets: prometheus.ExponentialBuckets(first, 4, 11)})
+		v := prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricPrefix + name, Help: help,
+			Buckets: prometheus.ExponentialBuckets(first, 4, 11)})
 		m.Registry.MustRegister(v)
 		return v
 	}
@@ -120,25 +121,41 @@ func NewMetrics() *Metrics {
 	m.consumedBytes = counter("consumed_bytes_total", "Bytes of key and value of consumed records.", "topic", "partition")
 	m.scored = counter("records_scored_total", "Records that got a score from at least one detector.", "topic", "partition")
 	m.warmingUp = counter("records_warming_up_total", "Records of series with too little history for a score.", "topic", "partition")
-	m.missing = counter("records_missing_total", "Records without a value that every detector needs, left out by ODRADEK_MISSING=skip.", "topic", "partition")
+	m.missing = counter("records_missing_total",
+		"Records without a value that every detector needs, left out by ODRADEK_MISSING=skip.", "topic", "partition")
 	m.filtered = counter("records_filtered_total", "Records whose series no detector looks at.", "topic", "partition")
-	m.late = counter("records_late_total", "Records later than ODRADEK_LATENESS allows (with 0: older than the newest of their series), sent to the late topic.", "topic", "partition")
+	m.late = counter("records_late_total",
+		"Records later than ODRADEK_LATENESS allows (with 0: older than the newest of their series), sent to the late topic.", "topic",
+		"partition")
 	m.duplicate = counter("records_duplicate_total", "Records dropped by ODRADEK_DUPLICATES=drop.", "topic", "partition")
 	m.deadLettered = counter("records_dead_lettered_total", "Records sent to the dead-letter topic.", "topic", "partition")
 	m.forwarded = counter("records_forwarded_total", "Records sent on to the internal topic of ODRADEK_REKEY.", "topic", "partition")
-	m.heldAssigned = counter("records_held_assigned_total", "Records that were held for order in the state of a partition when it was assigned.", "topic", "partition")
-	m.heldRevoked = counter("records_held_revoked_total", "Records that were held for order when a partition was handed over.", "topic", "partition")
-	m.heldEvicted = counter("records_held_evicted_total", "Records that were held for order when their series was evicted.", "topic", "partition")
-	m.early = counter("records_released_early_total", "Records that were held for order and released by ODRADEK_MAX_HELD, before ODRADEK_LATENESS had passed.", "topic", "partition")
-	m.skipAborted = counter("aborted_records_skipped_total", "Input records of aborted transactions that were passed over.", "topic", "partition")
+	m.heldAssigned = counter("records_held_assigned_total",
+		"Records that were held for order in the state of a partition when it was assigned.", "topic", "partition")
+	m.heldRevoked = counter("records_held_revoked_total",
+		"Records that were held for order when a partition was handed over.", "topic", "partition")
+	m.heldEvicted = counter("records_held_evicted_total",
+		"Records that were held for order when their series was evicted.", "topic", "partition")
+	m.early = counter("records_released_early_total",
+		"Records that were held for order and released by ODRADEK_MAX_HELD, before ODRADEK_LATENESS had passed.", "topic", "partition")
+	m.skipAborted = counter("aborted_records_skipped_total",
+		"Input records of aborted transactions that were passed over.", "topic", "partition")
 	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were passed over.", "topic", "partition")
-	m.evictions = counter("state_evictions_total", "Series evicted from the state by ODRADEK_STATE_BYTES, ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
-	m.lostOffset = counter("lost_offsets_total", "Offsets that retention deleted before they were read, or that were read and then lost in an unclean leader election.", "topic", "partition")
-	m.suspects = counter("suspects_total", "Records that were held because their event time is further past the newest of their partition than ODRADEK_MAX_JUMP.", "topic", "partition")
-	m.suspectsRejected = counter("suspects_rejected_total", "Suspects that the next records disagreed with: dead letters.", "topic", "partition")
-	m.suspectsLost = counter("suspects_lost_total", "Suspects that retention deleted before the next owner of the partition could read them again.", "topic", "partition")
+	m.evictions = counter("state_evictions_total",
+		"Series evicted from the state by ODRADEK_STATE_BYTES, ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
+	m.lostOffset = counter("lost_offsets_total",
+		"Offsets that retention deleted before they were read, or that were read and then lost in an unclean leader election.", "topic",
+		"partition")
+	m.suspects = counter("suspects_total",
+		"Records that were held because their event time is further past the newest of their partition than ODRADEK_MAX_JUMP.", "topic",
+		"partition")
+	m.suspectsRejected = counter("suspects_rejected_total",
+		"Suspects that the next records disagreed with: dead letters.", "topic", "partition")
+	m.suspectsLost = counter("suspects_lost_total",
+		"Suspects that retention deleted before the next owner of the partition could read them again.", "topic", "partition")
 
-	m.decodeErrors = counter("decode_errors_total", "Records that could not be read, by reason; one that is read again after a rollback counts again.", "topic", "reason")
+	m.decodeErrors = counter("decode_errors_total",
+		"Records that could not be read, by reason; one that is read again after a rollback counts again.", "topic", "reason")
 	m.transactions = counter("transactions_total", "Commit cycles by outcome: committed, aborted.", "outcome")
 	m.commitErrors = counter("commit_errors_total", "Failed commit cycles by class of error.", "class")
 	m.rebalances = counter("rebalances_total", "Partitions assigned, revoked or lost, counted by event.", "kind")
@@ -146,7 +163,8 @@ func NewMetrics() *Metrics {
 	m.executorInfo = gauge("executor_info", "1 for the executor in use.", "executor")
 	m.buildInfo = gauge("build_info", "1 for this build.", "version", "goversion")
 
-	m.batchesResent = plain("batches_resent_total", "Batches of output or state that a broker could not take when they came, so that they were sent again.")
+	m.batchesResent = plain("batches_resent_total",
+		"Batches of output or state that a broker could not take when they came, so that they were sent again.")
 	m.scoresPublished = plain("scores_published_total", "Records written to the scores topic by committed cycles.")
 	m.changelogRecords = plain("changelog_records_total", "Records written to changelogs by committed cycles.")
 	m.changelogBytes = plain("changelog_bytes_total", "Bytes written to changelogs by committed cycles, before compression.")
@@ -162,7 +180,8 @@ func NewMetrics() *Metrics {
 	m.executeDuration = latency("execute_duration_seconds", "Time of a batch of tasks in the executor.")
 	m.restoreDuration = latency("restore_duration_seconds", "Time to restore a partition's state.")
 
-	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*statusCollector)(m))
+	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		(*statusCollector)(m))
 	return m
 }
 

@@ -41,12 +41,13 @@ func executorDesc(name, help string, labels ...string) *prometheus.Desc {
 var executorDescs []*prometheus.Desc
 
 var (
-	fallbackDesc  = executorDesc("executor_fallback", "1 while a GPU is out of service, so that others or the CPU score what it would.")
-	batchesDesc   = executorDesc("executor_batches_total", "Batches by what scored them.", "executor")
-	byTasksDesc   = executorDesc("executor_scored_tasks_total", "Tasks by what scored them.", "executor")
-	gpuInfoDesc   = executorDesc("gpu_info", "1 for each GPU in use.", "device", "name")
-	gpuUpDesc     = executorDesc("gpu_up", "1 while the GPU is in service.", "device")
-	gpuRetryDesc  = executorDesc("gpu_next_try_seconds", "Seconds until a GPU that is out of service is tried again; 0 while it is tried, and while it is up.", "device")
+	fallbackDesc = executorDesc("executor_fallback", "1 while a GPU is out of service, so that others or the CPU score what it would.")
+	batchesDesc  = executorDesc("executor_batches_total", "Batches by what scored them.", "executor")
+	byTasksDesc  = executorDesc("executor_scored_tasks_total", "Tasks by what scored them.", "executor")
+	gpuInfoDesc  = executorDesc("gpu_info", "1 for each GPU in use.", "device", "name")
+	gpuUpDesc    = executorDesc("gpu_up", "1 while the GPU is in service.", "device")
+	gpuRetryDesc = executorDesc("gpu_next_try_seconds",
+		"Seconds until a GPU that is out of service is tried again; 0 while it is tried, and while it is up.", "device")
 	gpuBusyDesc   = executorDesc("gpu_busy_seconds_total", "Time of batches on the GPU, copies included.", "device")
 	gpuFaultsDesc = executorDesc("gpu_faults_total", "Children that died, answered with an error or overran a deadline.", "device")
 	gpuStartsDesc = executorDesc("gpu_restarts_total", "Starts of a child after the first.", "device")

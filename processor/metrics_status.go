@@ -20,17 +20,23 @@ func partitionGauge(name, help string) *prometheus.Desc {
 
 var (
 	assignedDesc  = prometheus.NewDesc(metricPrefix+"assigned_partitions", "Partitions assigned to this worker.", nil, nil)
-	restoringDesc = prometheus.NewDesc(metricPrefix+"restoring_partitions", "Assigned partitions whose state is still being restored.", nil, nil)
+	restoringDesc = prometheus.NewDesc(metricPrefix+"restoring_partitions",
+		"Assigned partitions whose state is still being restored.", nil, nil)
 
-	quarantinedDesc = prometheus.NewDesc(metricPrefix+"quarantined_partitions", "Assigned partitions that are paused because they cannot go on.", nil, nil)
-	quarantineDesc  = prometheus.NewDesc(metricPrefix+"partition_quarantined", "1 for a partition that is paused because it cannot go on, by reason.", []string{"topic", "partition", "reason"}, nil)
+	quarantinedDesc = prometheus.NewDesc(metricPrefix+"quarantined_partitions",
+		"Assigned partitions that are paused because they cannot go on.", nil, nil)
+	quarantineDesc = prometheus.NewDesc(metricPrefix+"partition_quarantined",
+		"1 for a partition that is paused because it cannot go on, by reason.", []string{"topic", "partition", "reason"}, nil)
 
 	registryRequestsDesc = prometheus.NewDesc(metricPrefix+"schema_registry_requests_total", "Requests to the schema registry.", nil, nil)
-	registryFailuresDesc = prometheus.NewDesc(metricPrefix+"schema_registry_failures_total", "Requests to the schema registry that failed.", nil, nil)
-	registryHitsDesc     = prometheus.NewDesc(metricPrefix+"schema_cache_hits_total", "Schemas answered from memory or disk.", nil, nil)
-	registryUpDesc       = prometheus.NewDesc(metricPrefix+"schema_registry_up", "1 if the last request to the schema registry was answered.", nil, nil)
+	registryFailuresDesc = prometheus.NewDesc(metricPrefix+"schema_registry_failures_total",
+		"Requests to the schema registry that failed.", nil, nil)
+	registryHitsDesc = prometheus.NewDesc(metricPrefix+"schema_cache_hits_total", "Schemas answered from memory or disk.", nil, nil)
+	registryUpDesc   = prometheus.NewDesc(metricPrefix+"schema_registry_up",
+		"1 if the last request to the schema registry was answered.", nil, nil)
 
-	openDesc = prometheus.NewDesc(metricPrefix+"anomalies_open", "Anomalies that are open in the partitions assigned to this worker.", []string{"detector"}, nil)
+	openDesc = prometheus.NewDesc(metricPrefix+"anomalies_open", "Anomalies that are open in the partitions assigned to this worker.",
+		[]string{"detector"}, nil)
 
 	heldDesc       = partitionGauge("records_held", "Records held for order of event time.")
 	suspectsDesc   = partitionGauge("suspects_held", "Of those, records whose event time is not believed yet (ODRADEK_MAX_JUMP).")
@@ -39,22 +45,29 @@ var (
 	committedDesc  = partitionGauge("committed_offset", "Committed offset.")
 	positionDesc   = partitionGauge("position_offset", "Next offset to fold.")
 	endDesc        = partitionGauge("end_offset", "Last stable offset seen.")
-	replayDesc     = partitionGauge("replay_records", "Input that a restore would have to read again: offsets from the replay floor to the committed one.")
-	replayTimeDesc = partitionGauge("replay_seconds", "The same as time: how long ago the first of them was committed. ODRADEK_REPLAY_LIMIT bounds it while there is input.")
-	eventTimeDesc  = partitionGauge("event_time_seconds", "Newest event time among the scores that were sampled.")
-	budgetDesc     = prometheus.NewDesc(metricPrefix+"state_budget_bytes", "What the states of all partitions may take.", nil, nil)
-	bytesDesc      = partitionGauge("state_bytes", "Memory of the partition's state, about.")
-	watermarkDesc  = partitionGauge("watermark_seconds", "Event time behind which nothing is expected, as a Unix time.")
-	behindDesc     = partitionGauge("watermark_lag_seconds", "How far the watermark is behind the clock.")
-	remainingDesc  = partitionGauge("restore_remaining_records", "Offsets that the restore has yet to read of the log it is reading.")
-	idleDesc       = prometheus.NewDesc(metricPrefix+"idle_partitions", "Assigned partitions without lag that have had nothing to commit for a minute.", nil, nil)
-	readyDesc      = prometheus.NewDesc(metricPrefix+"ready", "1 while the worker does its work: it is in the group, all it was assigned is restored, brokers answer.", nil, nil)
-	fetchAgeDesc   = partitionGauge("fetch_age_seconds", "How long no fetch of the partition, or of its changelog while it is restored, has been answered.")
-	highDesc       = partitionGauge("high_watermark_offset", "Where the log ends, with what open transactions have written.")
-	highLagDesc    = partitionGauge("high_watermark_lag_records", "Offsets from the committed one to the high watermark.")
-	onHoldDesc     = prometheus.NewDesc(metricPrefix+"held_partitions", "Assigned partitions that wait for something outside of Kafka: the schema registry.", nil, nil)
-	holdTimeDesc   = partitionGauge("partition_held_seconds", "How long the partition has been waiting for something outside of Kafka; 0 when it is not held.")
-	keysDesc       = partitionGauge("state_keys", "Series in the partition's state.")
+	replayDesc     = partitionGauge("replay_records",
+		"Input that a restore would have to read again: offsets from the replay floor to the committed one.")
+	replayTimeDesc = partitionGauge("replay_seconds",
+		"The same as time: how long ago the first of them was committed. ODRADEK_REPLAY_LIMIT bounds it while there is input.")
+	eventTimeDesc = partitionGauge("event_time_seconds", "Newest event time among the scores that were sampled.")
+	budgetDesc    = prometheus.NewDesc(metricPrefix+"state_budget_bytes", "What the states of all partitions may take.", nil, nil)
+	bytesDesc     = partitionGauge("state_bytes", "Memory of the partition's state, about.")
+	watermarkDesc = partitionGauge("watermark_seconds", "Event time behind which nothing is expected, as a Unix time.")
+	behindDesc    = partitionGauge("watermark_lag_seconds", "How far the watermark is behind the clock.")
+	remainingDesc = partitionGauge("restore_remaining_records", "Offsets that the restore has yet to read of the log it is reading.")
+	idleDesc      = prometheus.NewDesc(metricPrefix+"idle_partitions",
+		"Assigned partitions without lag that have had nothing to commit for a minute.", nil, nil)
+	readyDesc = prometheus.NewDesc(metricPrefix+"ready",
+		"1 while the worker does its work: it is in the group, all it was assigned is restored, brokers answer.", nil, nil)
+	fetchAgeDesc = partitionGauge("fetch_age_seconds",
+		"How long no fetch of the partition, or of its changelog while it is restored, has been answered.")
+	highDesc    = partitionGauge("high_watermark_offset", "Where the log ends, with what open transactions have written.")
+	highLagDesc = partitionGauge("high_watermark_lag_records", "Offsets from the committed one to the high watermark.")
+	onHoldDesc  = prometheus.NewDesc(metricPrefix+"held_partitions",
+		"Assigned partitions that wait for something outside of Kafka: the schema registry.", nil, nil)
+	holdTimeDesc = partitionGauge("partition_held_seconds",
+		"How long the partition has been waiting for something outside of Kafka; 0 when it is not held.")
+	keysDesc = partitionGauge("state_keys", "Series in the partition's state.")
 )
 
 func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
@@ -63,7 +76,9 @@ func (s *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		registryRequestsDesc, registryFailuresDesc, registryHitsDesc, registryUpDesc,
-		assignedDesc, restoringDesc, readyDesc, budgetDesc, fetchAgeDesc, highDesc, highLagDesc, onHoldDesc, holdTimeDesc, quarantinedDesc, quarantineDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, suspectsDesc, lagDesc, lagSecondsDesc, committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
+		assignedDesc, restoringDesc, readyDesc, budgetDesc, fetchAgeDesc, highDesc, highLagDesc, onHoldDesc, holdTimeDesc, quarantinedDesc,
+		quarantineDesc, openDesc, idleDesc, bytesDesc, watermarkDesc, behindDesc, remainingDesc, heldDesc, suspectsDesc, lagDesc, lagSecondsDesc,
+		committedDesc, positionDesc, endDesc, replayDesc, replayTimeDesc, eventTimeDesc, keysDesc,
 	} {
 		ch <- d
 	}
@@ -79,7 +94,8 @@ func (s *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		if st.Up {
 			up = 1
 		}
-		for d, n := range map[*prometheus.Desc]int64{registryRequestsDesc: st.Requests, registryFailuresDesc: st.Failures, registryHitsDesc: st.Hits + st.DiskHits} {
+		for d, n := range map[*prometheus.Desc]int64{registryRequestsDesc: st.Requests, registryFailuresDesc: st.Failures,
+			registryHitsDesc: st.Hits + st.DiskHits} {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
 		}
 		ch <- prometheus.MustNewConstMetric(registryUpDesc, prometheus.GaugeValue, up)

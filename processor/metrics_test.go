@@ -21,7 +21,9 @@ func TestMetricsDoc(t *testing.T) {
 	m := NewMetrics()
 	tp := kafka.TP{Topic: "in", Partition: 2}
 	m.Watch(func() []PartitionStatus {
-		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8, LagKnown: true, HighWatermark: 9, HighLag: 4, HighLagKnown: true, Fetching: true, Watermark: 1e15, Open: map[string]int64{"level": 2}}, {Topic: "in", Partition: 3, Quarantine: &Quarantine{Reason: reasonUnreadable}}}
+		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8, LagKnown: true, HighWatermark: 9,
+			HighLag: 4, HighLagKnown: true, Fetching: true, Watermark: 1e15, Open: map[string]int64{"level": 2}},
+			{Topic: "in", Partition: 3, Quarantine: &Quarantine{Reason: reasonUnreadable}}}
 	})
 	m.SetBudget(1 << 30)
 	m.WatchReady(func() error { return nil })
@@ -31,7 +33,8 @@ func TestMetricsDoc(t *testing.T) {
 	})
 	m.SetInfo("v", "go", "cpu")
 	pt := &partition{tp: tp}
-	c := &cycle{parts: map[*partition]*part{pt: {fetched: time.Now(), samples: []int64{time.Now().UnixMicro()}, counts: counts{consumed: 1, changes: changeCounts{"level": {1, 0, 2}}}}}}
+	c := &cycle{parts: map[*partition]*part{pt: {fetched: time.Now(), samples: []int64{time.Now().UnixMicro()},
+		counts: counts{consumed: 1, changes: changeCounts{"level": {1, 0, 2}}}}}}
 	m.committed(c, time.Millisecond)
 	for pt, r := range c.parts {
 		m.committedPart(pt, r)
@@ -48,7 +51,8 @@ func TestMetricsDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z]+) \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z]+) \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page),
+		-1) {
 		documented[row[1]] = row[2] + " " + strings.ReplaceAll(strings.TrimSpace(row[3]), " ", "")
 	}
 	families, err := m.Registry.Gather()
@@ -112,7 +116,8 @@ func TestAccounting(t *testing.T) {
 		}
 	}
 	m.restored(pt, 0)
-	commit(4, 20, 2, map[keystate.Outcome]int64{keystate.Scored: 5, keystate.WarmingUp: 3, keystate.Missing: 1, keystate.Filtered: 2, keystate.Late: 2, keystate.Duplicate: 1})
+	commit(4, 20, 2, map[keystate.Outcome]int64{keystate.Scored: 5, keystate.WarmingUp: 3, keystate.Missing: 1, keystate.Filtered: 2,
+		keystate.Late: 2, keystate.Duplicate: 1})
 	commit(0, 0, 0, map[keystate.Outcome]int64{keystate.Scored: 4})
 	commit(6, 6, 0, nil)
 	m.dropPartition(tp)

@@ -151,7 +151,8 @@ func (pt *partition) deadLetter(rec *kafka.Record, cause error) {
 	if field != "" {
 		h = append(h, kafka.Header{Key: "odradek.error.field", Value: []byte(field)})
 	}
-	pt.side = append(pt.side, sideRecord{kind: sideDead, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h, own: own, partition: pt.sidePartition(rec.Key, &pt.p.outputs.dlq)})
+	pt.side = append(pt.side, sideRecord{kind: sideDead, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value),
+		headers: h, own: own, partition: pt.sidePartition(rec.Key, &pt.p.outputs.dlq)})
 }
 
 // reason is the headers of KIP-1034 that say why there is a dead letter.
@@ -171,7 +172,8 @@ func (pt *partition) lateRecord(rec *kafka.Record, series []byte) {
 	h := pt.originalHeaders(rec)
 	own := len(h)
 	h = append(h, pt.sourceHeaders("odradek.source.", rec.Offset)...)
-	pt.side = append(pt.side, sideRecord{kind: sideLate, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value), headers: h, own: own, partition: pt.sidePartition(rec.Key, &pt.p.outputs.late)})
+	pt.side = append(pt.side, sideRecord{kind: sideLate, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value),
+		headers: h, own: own, partition: pt.sidePartition(rec.Key, &pt.p.outputs.late)})
 }
 
 // sidePartition keeps the records of a key in order, as any producer does; those
@@ -191,7 +193,8 @@ func (pt *partition) forwardRecord(rec *kafka.Record) {
 	own := len(h)
 	h = append(h, pt.sourceHeaders("odradek.source.", rec.Offset)...)
 	if size := kafka.RecordBatchSize(pt.reading.Key, rec.Value, h); size > pt.forwardMost {
-		pt.deadLetter(rec, &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("the record takes %d bytes in the internal topic of ODRADEK_REKEY, of at most %d: raise max.message.bytes of %s",
+		pt.deadLetter(rec, &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf(
+			"the record takes %d bytes in the internal topic of ODRADEK_REKEY, of at most %d: raise max.message.bytes of %s",
 			size, pt.forwardMost, pt.p.outputs.rekey.name)})
 		return
 	}
@@ -268,7 +271,8 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 		value, e := b.Open(ms, name, most)
 		if e != nil {
 			// A series key is bounded, so this is a topic with a tiny limit.
-			err = fmt.Errorf("processor: a score of up to %d bytes does not fit topic %s: %w; raise its max.message.bytes", most, c.outs.scores.name, e)
+			err = fmt.Errorf("processor: a score of up to %d bytes does not fit topic %s: %w; raise its max.message.bytes", most,
+				c.outs.scores.name, e)
 			break
 		}
 		n := pt.enc.Put(value, name, row.Time, row.About, int(row.Detector), float64(row.Score), schemas.ScoreState(row.State), row.Offset)

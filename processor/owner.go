@@ -64,8 +64,10 @@ func (o *Owner) Foreign(log string, group string, tp kafka.TP) error {
 		return nil
 	}
 	return &RefusedError{TP: tp,
-		Reason: fmt.Sprintf("the changelog %s holds the state of group %q and topic %q, not of group %q and topic %q", log, o.Group, o.Topic, group, tp.Topic),
-		Decide: fmt.Sprintf("another ODRADEK_CHANGELOG_PREFIX for one of the groups, or, if group %q is not used any more, delete the topic %s", o.Group, log)}
+		Reason: fmt.Sprintf("the changelog %s holds the state of group %q and topic %q, not of group %q and topic %q", log, o.Group,
+			o.Topic, group, tp.Topic),
+		Decide: fmt.Sprintf("another ODRADEK_CHANGELOG_PREFIX for one of the groups, or, if group %q is not used any more, delete the topic %s",
+			o.Group, log)}
 }
 
 // incarnationField is the name of the incarnation in the metadata of an offset
@@ -98,7 +100,8 @@ func (pt *partition) loadOwner(log kafka.TP, value []byte) error {
 	}
 	o, err := ParseOwner(value)
 	if err != nil {
-		return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("changelog %s: %v", log, err), Decide: "the version of the worker that has written it"}
+		return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("changelog %s: %v", log, err),
+			Decide: "the version of the worker that has written it"}
 	}
 	if err := o.Foreign(log.Topic, pt.p.cfg.Group, pt.tp); err != nil {
 		return err

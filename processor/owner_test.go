@@ -357,7 +357,8 @@ func TestForeignChangelog(t *testing.T) {
 
 func TestTransactionalIDs(t *testing.T) {
 	seen := map[string]string{}
-	for _, c := range [][2]string{{"plant", "eu-1"}, {"plant-eu", "1"}, {"plant-eu-1", "1"}, {"plant", "eu-1-1"}, {"plant", ""}, {"plant-eu", ""}, {"plant-eu", ""}} {
+	for _, c := range [][2]string{{"plant", "eu-1"}, {"plant-eu", "1"}, {"plant-eu-1", "1"}, {"plant", "eu-1-1"}, {"plant", ""},
+		{"plant-eu", ""}, {"plant-eu", ""}} {
 		id := TransactionalID(c[0], c[1])
 		if other := seen[id]; other != "" || !strings.HasPrefix(id, c[0]+"-") {
 			t.Errorf("%q has the transactional id %q, as %s", c, id, other)

@@ -519,11 +519,13 @@ const maxSeriesKey = 8 << 10
 
 func (pt *partition) checkReading(rec *kafka.Record) error {
 	if f := pt.p.cfg.MaxFuture; f > 0 && rec.Timestamp >= 0 && pt.reading.Time > rec.Timestamp*1000+f.Microseconds() {
-		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf("event time %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
+		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
+			"event time %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
 			time.UnixMicro(pt.reading.Time).UTC().Format(time.RFC3339), f, time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339))}
 	}
 	if len(pt.reading.Key) > maxSeriesKey {
-		return &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf("series key of %d bytes is longer than %d", len(pt.reading.Key), maxSeriesKey)}
+		return &schemas.DecodeError{Class: "too_large",
+			Err: fmt.Errorf("series key of %d bytes is longer than %d", len(pt.reading.Key), maxSeriesKey)}
 	}
 	return nil
 }

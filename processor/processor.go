@@ -130,7 +130,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("processor: %s/%d: %s; to decide: %s", e.TP.Topic, e.TP.Partition, e.Reason, e.Decide)
 }
 
-// ErrInstanceFenced: another live worker has the same ODRADEK_INSTANCE_ID.
+// ErrInstanceFenced says that another live worker has the same ODRADEK_INSTANCE_ID.
 var ErrInstanceFenced = errors.New("processor: another running worker has this ODRADEK_INSTANCE_ID; give each worker its own")
 
 // Processor runs one worker of the group. Its main goroutine (Run) owns the

@@ -64,7 +64,8 @@ func newBench(t *testing.T, partitions int, opts ...kfake.Opt) *bench {
 			t.Fatal(err)
 		}
 	}
-	if err := client.CreateTopic(context.Background(), "g-"+b.input+"-changelog", partitions, 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
+	if err := client.CreateTopic(context.Background(), "g-"+b.input+"-changelog", partitions, 1,
+		map[string]string{"cleanup.policy": "compact"}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -294,7 +295,8 @@ func TestRollbackEqualsRestore(t *testing.T) {
 	for tp, h := range handed {
 		r := restored[tp]
 		if h.offset != r.offset || !bytes.Equal(h.state, r.state) {
-			t.Errorf("%v: state at %d after rollbacks (%d bytes) is not the restored one at %d (%d bytes)", tp, h.offset, len(h.state), r.offset, len(r.state))
+			t.Errorf("%v: state at %d after rollbacks (%d bytes) is not the restored one at %d (%d bytes)", tp, h.offset, len(h.state),
+				r.offset, len(r.state))
 		}
 	}
 	if got := b.ledger(); len(got) < b.n-30*3 || len(got) > b.n {

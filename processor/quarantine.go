@@ -145,7 +145,7 @@ func (p *Processor) blame(cause error) bool {
 	if b.Unauthorized {
 		reason = reasonUnauthorized
 	}
-	any := false
+	some := false
 	for tp, pt := range p.parts {
 		topic := tp.Topic
 		if t := p.outputs.changelogs[topic]; t != nil && t.name == b.TP.Topic {
@@ -153,10 +153,10 @@ func (p *Processor) blame(cause error) bool {
 		}
 		if topic == b.TP.Topic && (b.Unauthorized || tp.Partition == b.TP.Partition) && pt.confined.Load() == nil {
 			pt.confine(reason, cause)
-			any = true
+			some = true
 		}
 	}
-	return any
+	return some
 }
 
 // known reads the committed offsets of the partitions. Where the worker may no

@@ -168,7 +168,8 @@ func TestUnreadableBatches(t *testing.T) {
 	}
 	for i, want := range [][4]string{{"batch_too_large", "60", "60", "1"}, {"corrupt_batch", "61", "70", "10"}} {
 		r := &dead[i]
-		if got := [4]string{head(r, "odradek.error.class"), head(r, "odradek.batch.first_offset"), head(r, "odradek.batch.last_offset"), head(r, "odradek.batch.records")}; got != want {
+		if got := [4]string{head(r, "odradek.error.class"), head(r, "odradek.batch.first_offset"), head(r, "odradek.batch.last_offset"),
+			head(r, "odradek.batch.records")}; got != want {
 			t.Errorf("dead letter says %v, want %v", got, want)
 		}
 		if head(r, "__streams.errors.offset") != want[1] || head(r, "__streams.errors.topic") != b.input {

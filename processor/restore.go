@@ -37,7 +37,8 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 			return err
 		}
 		if try == 20 {
-			return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset), Decide: "worker state reset"}
+			return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
+				Decide: "worker state reset"}
 		}
 		// The changelog is ahead of the offset: another member committed between
 		// the two reads (it was still the owner). Ask again.
@@ -144,7 +145,8 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 	same := pt.identify(off.Metadata)
 	if off.Offset < 0 {
 		if len(stored) > 0 {
-			return nil, pt.giveUp(ctx, stored, "the group has no committed offset for it (they expire when a group is away for long), but there is state", StartEarliest, false)
+			return nil, pt.giveUp(ctx, stored,
+				"the group has no committed offset for it (they expire when a group is away for long), but there is state", StartEarliest, false)
 		}
 		at, err := pt.startOffset(ctx)
 		if err != nil {
@@ -154,17 +156,20 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 	}
 	floor, err := keystate.ParseFloor(off.Metadata)
 	if err != nil {
-		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)", off.Offset), off.Offset, true)
+		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)",
+			off.Offset), off.Offset, true)
 	}
 	starts, lost, err := pt.bounds(ctx, off)
 	switch {
 	case lost || err != nil:
 		return nil, err
 	case !same:
-		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
+		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: it was deleted and "+
+			"made again, or its first records were deleted (is its cleanup.policy compact?)",
 			pt.changelogTP(), off.Offset), off.Offset, true)
 	case floor.Offset < starts && floor.Offset < off.Offset:
-		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset, starts), off.Offset, true)
+		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset,
+			starts), off.Offset, true)
 	}
 	if err := pt.state.BeginReplay(floor, off.Offset, pt.p.cfg.Guarantee == AtLeastOnce); err != nil {
 		switch {
@@ -286,7 +291,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 			}
 			pt.released()
 			if err != nil || pt.checkReading(rec) != nil {
-				return nil // it was a dead letter when it was live
+				return nil //nolint:nilerr // it was a dead letter when it was live
 			}
 			break
 		}

@@ -80,7 +80,8 @@ func TestNoPayloadIsTold(t *testing.T) {
 	}
 	config := func() (Config, *logLines) {
 		cfg := b.config("one")
-		dec, err := schemas.NewDecoder(schemas.Mapping{Key: "sensor", Time: "time", Fields: []string{"value"}}, nil, schemas.DecoderOptions{Bare: schema})
+		dec, err := schemas.NewDecoder(schemas.Mapping{Key: "sensor", Time: "time", Fields: []string{"value"}}, nil,
+			schemas.DecoderOptions{Bare: schema})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +125,8 @@ func TestNoPayloadIsTold(t *testing.T) {
 	for i := range logged {
 		if r := &logged[i]; len(r.Value) > 0 && bytes.Contains(r.Key, []byte(secret)) {
 			spoilt++
-			if _, err := b.c.ProduceAcked(context.Background(), []kafkatest.Record{{Topic: name, Partition: 0, Key: r.Key, Value: []byte(secret)}}); err != nil {
+			if _, err := b.c.ProduceAcked(context.Background(),
+				[]kafkatest.Record{{Topic: name, Partition: 0, Key: r.Key, Value: []byte(secret)}}); err != nil {
 				t.Fatal(err)
 			}
 		}

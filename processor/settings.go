@@ -47,8 +47,8 @@ func (s *Setting) shown() string {
 // with an empty name, of held samples (keystate.Mismatch).
 type StateSettings struct {
 	Detector string      `json:"detector,omitempty"`
-	Window   fingerprint `json:"window"`
-	Params   fingerprint `json:"params"`
+	Window   Fingerprint `json:"window"`
+	Params   Fingerprint `json:"params"`
 	Fields   []Setting   `json:"fields"`       // behind Window
 	Op       []Setting   `json:"op,omitempty"` // behind Params
 	// Earlier reports whether a version before has made the fingerprint by which m
@@ -57,18 +57,16 @@ type StateSettings struct {
 }
 
 // fingerprint is written in hexadecimal: JSON numbers lose digits.
-type fingerprint uint64
+// Fingerprint is the hash of a detector's settings or of a window's, and reads as 16 hexadecimal digits.
+type Fingerprint uint64
 
-func (f fingerprint) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(f)), nil }
+func (f Fingerprint) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(f)), nil }
 
-func (f *fingerprint) UnmarshalText(b []byte) error {
+func (f *Fingerprint) UnmarshalText(b []byte) error {
 	n, err := strconv.ParseUint(string(b), 16, 64)
-	*f = fingerprint(n)
+	*f = Fingerprint(n)
 	return err
 }
-
-// Fingerprint makes the fingerprint of a StateSettings.
-func Fingerprint(f uint64) fingerprint { return fingerprint(f) }
 
 func (a *StateSettings) same(b *StateSettings) bool {
 	return a.Detector == b.Detector && a.Window == b.Window && a.Params == b.Params
@@ -149,14 +147,16 @@ func (pt *partition) cause(m *keystate.Mismatch) string {
 		return s.Op
 	}
 	was := find(pt.made, func(s *StateSettings) bool {
-		return m.Fields && s.Window == fingerprint(m.Window) || !m.Fields && s.Params == fingerprint(m.Params)
+		return m.Fields && s.Window == Fingerprint(m.Window) || !m.Fields && s.Params == Fingerprint(m.Params)
 	})
 	const otherwise = "no setting was changed, but this version of the worker computes it in another way"
 	if was == nil && now.Earlier != nil && now.Earlier(m) {
 		return otherwise
 	}
 	if was == nil {
-		return fmt.Sprintf("one of %s had another value, set or by the default of a version before; which one is not known of state that such a version has written", listed(part(now)))
+		return fmt.Sprintf(
+			"one of %s had another value, set or by the default of a version before; "+
+				"which one is not known of state that such a version has written", listed(part(now)))
 	}
 	if diff := differences(part(was), part(now)); diff != "" {
 		return diff
@@ -251,5 +251,6 @@ func (pt *partition) tellMismatched() {
 			what = append(what, fmt.Sprintf("what detector %s has computed of %d series", m.Detector, m.Keys))
 		}
 	}
-	pt.log.Warn("state that was made with other settings is emptied (ODRADEK_STATE_MISMATCH=reset)", "emptied", strings.Join(what, ", "), "because", pt.why(list))
+	pt.log.Warn("state that was made with other settings is emptied (ODRADEK_STATE_MISMATCH=reset)", "emptied", strings.Join(what, ", "),
+		"because", pt.why(list))
 }

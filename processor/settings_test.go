@@ -38,15 +38,18 @@ func TestSettingsRecord(t *testing.T) {
 		t.Errorf("the record has %d entries, want %d", n, mostSettings+2)
 	}
 	m := []keystate.Mismatch{{Detector: "x", Fields: true, Window: 100, Params: 7}, {Fields: true, Window: 200}}
-	if got, want := pt.why(m), fmt.Sprintf("KEY was %s and is %s (state of detector x, held samples)", strings.Repeat("b", 100), strings.Repeat("b", 101)); got != want {
+	if got, want := pt.why(m), fmt.Sprintf("KEY was %s and is %s (state of detector x, held samples)", strings.Repeat("b", 100),
+		strings.Repeat("b", 101)); got != want {
 		t.Errorf("why is\n%s, want\n%s", got, want)
 	}
-	for name, value := range map[string]string{"rubbish": "{", "a later version": `{"version":2,"state":[{"detector":"x"}]}`, "another number": `{"version":1,"state":[{"window":"x"}]}`} {
+	for name, value := range map[string]string{"rubbish": "{", "a later version": `{"version":2,"state":[{"detector":"x"}]}`,
+		"another number": `{"version":1,"state":[{"window":"x"}]}`} {
 		if pt.loadSettings([]byte(value)); pt.made != nil {
 			t.Errorf("%s gives %+v", name, pt.made)
 		}
 	}
-	if got := pt.why([]keystate.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got, "one of X_RANK=3 had another value") {
+	if got := pt.why([]keystate.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got,
+		"one of X_RANK=3 had another value") {
 		t.Errorf("without a record why is %q", got)
 	}
 	pt.p.cfg.Settings[0].Earlier = func(m *keystate.Mismatch) bool { return m.Params == 8 }
@@ -68,7 +71,8 @@ func TestSettingsOutgrowTopic(t *testing.T) {
 	}
 	b.produce(300)
 	cfg := b.config("")
-	cfg.Settings = []StateSettings{{Detector: "level", Window: 1, Params: 2, Fields: []Setting{{Name: "KEY", Value: strings.Repeat("k", 3000)}}}}
+	cfg.Settings = []StateSettings{{Detector: "level", Window: 1, Params: 2,
+		Fields: []Setting{{Name: "KEY", Value: strings.Repeat("k", 3000)}}}}
 	b.run(cfg)
 	b.run(cfg)
 }

@@ -33,7 +33,8 @@ func TestRekeyLarge(t *testing.T) {
 			b.produce(20)
 			// A text of 950 KB is above MaxMessageBytes, and below the topics' limits.
 			value := schemas.NewReadingEncoder(-1, "plant", strings.Repeat("x", 950<<10)).Append(nil, []byte("s00"), 1700000100000000, 1, 1)
-			if _, err := b.c.ProduceAcked(ctx, []kafkatest.Record{{Topic: b.input, Partition: 0, Key: []byte("s00"), Time: 1700000100000, Value: value}}); err != nil {
+			if _, err := b.c.ProduceAcked(ctx, []kafkatest.Record{{Topic: b.input, Partition: 0, Key: []byte("s00"), Time: 1700000100000,
+				Value: value}}); err != nil {
 				t.Fatal(err)
 			}
 			cfg := b.config("")
@@ -57,8 +58,10 @@ func TestRekeyLarge(t *testing.T) {
 			if len(dead) != 1 {
 				t.Fatalf("%d dead letters, want 1", len(dead))
 			}
-			if d := &dead[0]; head(d, "odradek.error.class") != "too_large" || head(d, "__streams.errors.topic") != b.input || !bytes.Equal(d.Value, value) || string(d.Key) != "s00" {
-				t.Errorf("class %s of %s, %d bytes of %d, key %q", head(d, "odradek.error.class"), head(d, "__streams.errors.topic"), len(d.Value), len(value), d.Key)
+			if d := &dead[0]; head(d, "odradek.error.class") != "too_large" || head(d, "__streams.errors.topic") != b.input ||
+				!bytes.Equal(d.Value, value) || string(d.Key) != "s00" {
+				t.Errorf("class %s of %s, %d bytes of %d, key %q", head(d, "odradek.error.class"), head(d, "__streams.errors.topic"),
+					len(d.Value), len(value), d.Key)
 			}
 		})
 	}
@@ -80,9 +83,11 @@ func TestSidePartitions(t *testing.T) {
 	for i := range 40 {
 		key := []byte(fmt.Sprintf("k%d", i))
 		partition := int32(i % 3)
-		recs = append(recs, kafkatest.Record{Topic: b.input, Partition: partition, Key: key, Time: 1700000000000, Value: []byte("bad" + string(key))})
+		recs = append(recs, kafkatest.Record{Topic: b.input, Partition: partition, Key: key, Time: 1700000000000,
+			Value: []byte("bad" + string(key))})
 		want["bad"+string(key)] = kafka.Partition(key, 5)
-		recs = append(recs, kafkatest.Record{Topic: b.input, Partition: partition, Key: key, Time: 1700000000000, Value: enc.Append(nil, key, 1700000001000000, 1, 2)})
+		recs = append(recs, kafkatest.Record{Topic: b.input, Partition: partition, Key: key, Time: 1700000000000,
+			Value: enc.Append(nil, key, 1700000001000000, 1, 2)})
 		late := enc.Append(nil, key, 1700000000000000, 1, int64(i))
 		recs = append(recs, kafkatest.Record{Topic: b.input, Partition: partition, Key: key, Time: 1700000000000, Value: late})
 		want[string(late)] = kafka.Partition(key, 5)

@@ -61,7 +61,8 @@ func (p *Processor) Status() []PartitionStatus {
 		s := PartitionStatus{
 			Topic: tp.Topic, Partition: tp.Partition, Running: pt.running.Load(), Starting: pt.starting.Load(),
 			Position: pt.position.Load(), Committed: pt.committed.Load(), End: pt.end.Load(),
-			Keys: pt.keys.Load(), Held: pt.heldNow.Load(), Late: pt.lateNow.Load(), Suspects: pt.suspectNow.Load(), Bytes: pt.bytes.Load(), Remaining: pt.remaining.Load(),
+			Keys: pt.keys.Load(), Held: pt.heldNow.Load(), Late: pt.lateNow.Load(), Suspects: pt.suspectNow.Load(), Bytes: pt.bytes.Load(),
+			Remaining: pt.remaining.Load(),
 			Watermark: keystate.NoTime, Quarantine: pt.confined.Load(),
 		}
 		if t := pt.maxTime.Load(); t != 0 && t > keystate.NoTime+p.cfg.State.Lateness {
@@ -127,7 +128,8 @@ func (p *Processor) NotReady() error {
 func (p *Processor) Stalled(limit time.Duration) error {
 	for _, s := range p.Status() {
 		if idle := time.Since(s.Since); s.Running && s.Hold == "" && s.Quarantine == nil && !s.Lost && s.behind > 0 && idle > limit {
-			return fmt.Errorf("processor: %s/%d: %d records behind and nothing committed for %s", s.Topic, s.Partition, s.behind, idle.Round(time.Second))
+			return fmt.Errorf("processor: %s/%d: %d records behind and nothing committed for %s", s.Topic, s.Partition, s.behind,
+				idle.Round(time.Second))
 		}
 	}
 	return nil

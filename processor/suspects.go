@@ -35,7 +35,8 @@ func (pt *partition) sendRefused() {
 		if r.Max != keystate.NoTime {
 			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(pt.p.cfg.State.MaxJump)*time.Microsecond)
 		}
-		pt.deadLetter(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf("its event time is %s, and most of the records after it are earlier (ODRADEK_MAX_JUMP)", past)})
+		pt.deadLetter(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
+			"its event time is %s, and most of the records after it are earlier (ODRADEK_MAX_JUMP)", past)})
 	}
 	clear(refused)
 	pt.state.Refused = refused[:0]

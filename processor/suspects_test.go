@@ -16,8 +16,9 @@ import (
 func (b *bench) poison() kafkatest.Record {
 	b.t.Helper()
 	far := time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)
-	rec := kafkatest.Record{Topic: b.input, Partition: 0, Key: []byte("bad"), Time: far.UnixMilli(), Headers: []kafkatest.Header{{Key: "site", Value: []byte("x")}},
-		Value: schemas.NewReadingEncoder(-1, "plant", "mm").Append(nil, []byte("bad"), far.UnixMicro(), 1, 1)}
+	rec := kafkatest.Record{Topic: b.input, Partition: 0, Key: []byte("bad"), Time: far.UnixMilli(),
+		Headers: []kafkatest.Header{{Key: "site", Value: []byte("x")}},
+		Value:   schemas.NewReadingEncoder(-1, "plant", "mm").Append(nil, []byte("bad"), far.UnixMicro(), 1, 1)}
 	if _, err := b.c.ProduceAcked(context.Background(), []kafkatest.Record{rec}); err != nil {
 		b.t.Fatal(err)
 	}
@@ -100,7 +101,8 @@ func TestPoisonTime(t *testing.T) {
 			}
 			b.rejected(rec, 500)
 			// The first record of a partition is one, too: there is nothing to compare it with.
-			for name, want := range map[string]float64{"suspects_total": 3, "suspects_rejected_total": 1, "suspects_held": 0, "records_dead_lettered_total": 1} {
+			for name, want := range map[string]float64{"suspects_total": 3, "suspects_rejected_total": 1, "suspects_held": 0,
+				"records_dead_lettered_total": 1} {
 				if got := gathered(t, cfg.Metrics, "odradek_"+name); got != want {
 					t.Errorf("%s is %v, want %v", name, got, want)
 				}
@@ -170,7 +172,8 @@ func TestSuspectIsLost(t *testing.T) {
 	if status := b.run(cfg); status[0].Suspects != 0 || status[0].Late != 0 {
 		t.Errorf("%+v, want no suspect", status)
 	}
-	if lines := l.with("WARN", "not in the log any more", "records=1"); len(lines) != 1 || gathered(t, cfg.Metrics, "odradek_suspects_lost_total") != 1 {
+	if lines := l.with("WARN", "not in the log any more", "records=1"); len(lines) != 1 || gathered(t, cfg.Metrics,
+		"odradek_suspects_lost_total") != 1 {
 		t.Errorf("the log says %q", lines)
 	}
 	if n := len(b.read("dlq")) + len(b.read("late")); n > 0 {

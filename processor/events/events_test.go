@@ -52,8 +52,10 @@ func TestLife(t *testing.T) {
 			[]float32{11, 9, 11, 11, 1, 9, 1, 1}, "open@3 close@7[2-3]"},
 		{"least duration", with(func(r *Rule) { r.MinDuration = 3 }), []float32{11, 11, 11, 1, 11, 11, 11, 11, 1}, "open@7 close@8[4-7]"},
 		{"merged", with(func(r *Rule) { r.MergeGap = 3 }), []float32{11, 1, 1, 1, 11, 1, 1, 1, 1, 11}, "open@0 close@8[0-4] open@9"},
-		{"not a number", with(func(r *Rule) { r.OpenAfter, r.CloseAfter = 2, 2 }), []float32{11, nan, 11, 1, nan, nan, 1, nan}, "open@2 close@6[0-2]"},
-		{"updates by count", with(func(r *Rule) { r.UpdateEvery = 2 }), []float32{11, 11, 11, 11, 11, 11, 1}, "open@0 update@2 update@4 close@6[0-5]"},
+		{"not a number", with(func(r *Rule) { r.OpenAfter, r.CloseAfter = 2, 2 }), []float32{11, nan, 11, 1, nan, nan, 1, nan},
+			"open@2 close@6[0-2]"},
+		{"updates by count", with(func(r *Rule) { r.UpdateEvery = 2 }), []float32{11, 11, 11, 11, 11, 11, 1},
+			"open@0 update@2 update@4 close@6[0-5]"},
 		{"updates by band", plain, []float32{11, 12, 65, 66, 100, 50, 1}, "open@0 update@2 update@4 close@6[0-5]"},
 		{"warming up again", with(func(r *Rule) { r.Release = 0.5 }), []float32{11, -1, -1, 1}, "open@0 close@3[0-0]"},
 	} {
@@ -62,7 +64,8 @@ func TestLife(t *testing.T) {
 			var got []string
 			revision := uint32(0)
 			for i, x := range c.scores {
-				in := Input{Time: int64(i), Offset: int64(100 + i), About: int64(i), Until: int64(i), Score: x, Threshold: 10, Exceeds: x > 10, Severity: uint8(max(0, x))}
+				in := Input{Time: int64(i), Offset: int64(100 + i), About: int64(i), Until: int64(i), Score: x, Threshold: 10, Exceeds: x > 10,
+					Severity: uint8(max(0, x))}
 				if x == -1 {
 					in.Score, in.Threshold = 5, float32(math.Inf(1))
 				}
@@ -159,7 +162,8 @@ func (n *naive) change(k Kind, in Input) Change {
 		a.Samples++
 		a.Severity, a.Start, a.End = max(a.Severity, o.Severity), min(a.Start, o.About), max(a.End, o.Until)
 		if o.Score > a.PeakScore {
-			a.PeakScore, a.PeakTime, a.Threshold, a.Rank, a.Expected, a.Actual, a.Contribution = o.Score, o.Until, o.Threshold, o.Rank, o.Expected, o.Actual, o.Contribution
+			a.PeakScore, a.PeakTime, a.Threshold, a.Rank, a.Expected, a.Actual, a.Contribution = o.Score, o.Until, o.Threshold, o.Rank, o.Expected,
+				o.Actual, o.Contribution
 		}
 	}
 	n.last, n.sev = len(n.ins)-1, a.Severity
@@ -203,7 +207,8 @@ func TestDefinition(t *testing.T) {
 				high = r.Float64()
 			}
 			time += r.Int64N(6)
-			in := Input{Time: time, Offset: int64(i), About: time - lag, Until: time - lag/2, Threshold: sign * (1 + r.Float32()), Detector: "d", Key: []byte("k"), Source: []byte("s")}
+			in := Input{Time: time, Offset: int64(i), About: time - lag, Until: time - lag/2, Threshold: sign * (1 + r.Float32()), Detector: "d",
+				Key: []byte("k"), Source: []byte("s")}
 			in.Score = in.Threshold + in.Threshold*float32(r.NormFloat64()/4)
 			if r.Float64() < high {
 				in.Score = in.Threshold + float32(r.ExpFloat64())
@@ -314,7 +319,8 @@ func TestIDs(t *testing.T) {
 	for _, v := range []struct {
 		d, k, s string
 		t, o    int64
-	}{{"d", "k", "s", 1, 2}, {"dk", "", "s", 1, 2}, {"d", "ks", "", 1, 2}, {"d", "k", "s", 2, 2}, {"d", "k", "s", 1, 3}, {"", "dk", "s", 1, 2}} {
+	}{{"d", "k", "s", 1, 2}, {"dk", "", "s", 1, 2}, {"d", "ks", "", 1, 2}, {"d", "k", "s", 2, 2}, {"d", "k", "s", 1, 3},
+		{"", "dk", "s", 1, 2}} {
 		seen[ID(v.d, []byte(v.k), []byte(v.s), v.t, v.o)] = true
 	}
 	if len(seen) != 6 || ID("a", nil, nil, 0, 0) != ID("a", nil, nil, 0, 0) {

@@ -112,7 +112,8 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 	default:
 		l.run = 0
 	}
-	if emit && (r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) || l.Severity > l.told && threshold.Band(l.Severity) != threshold.Band(l.told)) {
+	if emit && (r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) ||
+		l.Severity > l.told && threshold.Band(l.Severity) != threshold.Band(l.told)) {
 		return l.change(Update, in.Time, in.Offset), true
 	}
 	return c, false

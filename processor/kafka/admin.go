@@ -26,6 +26,7 @@ import (
 // (org.apache.kafka.common.acl.AclOperation).
 type Operation uint8
 
+// The operations that a worker needs on some resource.
 const (
 	OpRead            Operation = 3
 	OpWrite           Operation = 4
@@ -88,6 +89,7 @@ func operations(bits int32) Operations {
 // Resource is a kind of thing that ACLs are about.
 type Resource uint8
 
+// The resources whose operations a worker asks about.
 const (
 	ResourceTopic Resource = iota
 	ResourceGroup
@@ -121,7 +123,7 @@ func (c *Client) Topics(ctx context.Context, names ...string) (map[string]TopicI
 		switch code := kafkago.Error(t.ErrorCode); code {
 		case 0, kafkago.LeaderNotAvailable:
 			if len(t.Partitions) == 0 { // it was made just now; 0 is not their number
-				return nil, fmt.Errorf("kafka: partitions of topic %q: %w", t.Name, kafkago.Error(kafkago.LeaderNotAvailable))
+				return nil, fmt.Errorf("kafka: partitions of topic %q: %w", t.Name, kafkago.LeaderNotAvailable)
 			}
 			info.Exists, info.Authorized = true, true
 			info.Operations = c.topicOperations(t.TopicAuthorizedOperations)
@@ -220,8 +222,8 @@ func (c *Client) groupOperations(ctx context.Context, group string) (Operations,
 		}
 		if err == nil {
 			for _, g := range m.(*describegroups.Response).Groups {
-				switch code := kafkago.Error(g.ErrorCode); {
-				case code == 0, code == kafkago.GroupIdNotFound:
+				switch code := kafkago.Error(g.ErrorCode); code {
+				case 0, kafkago.GroupIdNotFound:
 					if c.versions[protocol.DescribeGroups].max < 3 {
 						return Operations{}, nil
 					}

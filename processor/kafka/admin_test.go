@@ -37,7 +37,8 @@ func TestTopics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i := infos["log"]; !i.Exists || !i.Authorized || i.Partitions != 5 || i.Replication != 3 || i.Leaderless != 0 || !i.Operations.Has(OpWrite) {
+	if i := infos["log"]; !i.Exists || !i.Authorized || i.Partitions != 5 || i.Replication != 3 || i.Leaderless != 0 ||
+		!i.Operations.Has(OpWrite) {
 		t.Errorf("%+v", i)
 	}
 	if i := infos["absent"]; i.Exists || !i.Authorized || i.Partitions != 0 {

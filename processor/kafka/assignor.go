@@ -335,8 +335,8 @@ func parseSubscription(b []byte) (subscription, error) {
 
 // appendAssignment writes what a member gets. owes says that it claimed more, which
 // others may be waiting for: when it has handed that over it has to join again.
-func appendAssignment(b []byte, tps []TP, digest uint64, owes bool) []byte {
-	b = binary.BigEndian.AppendUint16(b, 1)
+func appendAssignment(tps []TP, digest uint64, owes bool) []byte {
+	b := binary.BigEndian.AppendUint16(nil, 1)
 	b = appendPartitions(b, tps)
 	b = binary.BigEndian.AppendUint32(b, 9)
 	b = binary.BigEndian.AppendUint64(b, digest)

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-func tps(topic string, partitions ...int32) []TP {
+func tps(partitions ...int32) []TP {
 	var out []TP
 	for _, p := range partitions {
-		out = append(out, TP{topic, p})
+		out = append(out, TP{"t", p})
 	}
 	return out
 }
@@ -44,31 +44,31 @@ func TestAssign(t *testing.T) {
 		[]candidate{member("a", -1, nil, "t", "u", "v", "w"), member("b", -1, nil, "t", "u", "v", "w")},
 		map[string][]TP{"a": {{"t", 0}, {"v", 0}}, "b": {{"u", 0}, {"w", 0}}})
 	f("what moves is withheld", map[string]int{"t": 4},
-		[]candidate{member("a", 1, tps("t", 0, 1, 2, 3), "t"), member("b", -1, nil, "t")},
-		map[string][]TP{"a": tps("t", 0, 1), "b": nil})
+		[]candidate{member("a", 1, tps(0, 1, 2, 3), "t"), member("b", -1, nil, "t")},
+		map[string][]TP{"a": tps(0, 1), "b": nil})
 	f("then granted", map[string]int{"t": 4},
-		[]candidate{member("a", 2, tps("t", 0, 1), "t"), member("b", 2, nil, "t")},
-		map[string][]TP{"a": tps("t", 0, 1), "b": tps("t", 2, 3)})
+		[]candidate{member("a", 2, tps(0, 1), "t"), member("b", 2, nil, "t")},
+		map[string][]TP{"a": tps(0, 1), "b": tps(2, 3)})
 	f("new partitions go to the emptiest", map[string]int{"t": 5},
-		[]candidate{member("a", 1, tps("t", 0, 1), "t"), member("b", 1, tps("t", 2), "t")},
-		map[string][]TP{"a": tps("t", 0, 1, 4), "b": tps("t", 2, 3)})
+		[]candidate{member("a", 1, tps(0, 1), "t"), member("b", 1, tps(2), "t")},
+		map[string][]TP{"a": tps(0, 1, 4), "b": tps(2, 3)})
 	f("a stale claim loses", map[string]int{"t": 2},
-		[]candidate{member("a", 3, tps("t", 0, 1), "t"), member("b", 7, tps("t", 1), "t")},
-		map[string][]TP{"a": tps("t", 0), "b": tps("t", 1)})
+		[]candidate{member("a", 3, tps(0, 1), "t"), member("b", 7, tps(1), "t")},
+		map[string][]TP{"a": tps(0), "b": tps(1)})
 	f("equal claims both lose", map[string]int{"t": 1},
-		[]candidate{member("a", 3, tps("t", 0), "t"), member("b", 3, tps("t", 0), "t")},
+		[]candidate{member("a", 3, tps(0), "t"), member("b", 3, tps(0), "t")},
 		map[string][]TP{"a": nil, "b": nil})
 	f("a partition that does not exist is not kept", map[string]int{"t": 1},
-		[]candidate{member("a", 3, append(tps("t", 0, 7), TP{"gone", 0}), "t", "gone")},
-		map[string][]TP{"a": tps("t", 0)})
+		[]candidate{member("a", 3, append(tps(0, 7), TP{"gone", 0}), "t", "gone")},
+		map[string][]TP{"a": tps(0)})
 	f("one that leaves subscribes to nothing and holds on", map[string]int{"t": 2},
-		[]candidate{member("a", 3, tps("t", 0)), member("b", 3, tps("t", 1), "t")},
-		map[string][]TP{"a": nil, "b": tps("t", 1)})
+		[]candidate{member("a", 3, tps(0)), member("b", 3, tps(1), "t")},
+		map[string][]TP{"a": nil, "b": tps(1)})
 	f("different subscriptions", map[string]int{"t": 4, "u": 2},
 		[]candidate{member("a", -1, nil, "t"), member("b", -1, nil, "t", "u")},
-		map[string][]TP{"a": tps("t", 0, 2, 3), "b": {{"t", 1}, {"u", 0}, {"u", 1}}})
+		map[string][]TP{"a": tps(0, 2, 3), "b": {{"t", 1}, {"u", 0}, {"u", 1}}})
 	f("a topic named twice", map[string]int{"t": 1},
-		[]candidate{member("a", -1, nil, "t", "t")}, map[string][]TP{"a": tps("t", 0)})
+		[]candidate{member("a", -1, nil, "t", "t")}, map[string][]TP{"a": tps(0)})
 }
 
 // simulated is a member of a simulated group: what its consumer holds, and what
@@ -291,7 +291,7 @@ func TestMetadataRoundTrip(t *testing.T) {
 		}
 		digest := r.Uint64()
 		owes := r.IntN(2) == 0
-		tps, d, o, err := parseAssignment(appendAssignment(nil, s.owned, digest, owes))
+		tps, d, o, err := parseAssignment(appendAssignment(s.owned, digest, owes))
 		if err != nil || o != owes || d != digest || !reflect.DeepEqual(tps, s.owned) {
 			t.Fatalf("%v, %d, %v; want %v, %d", tps, d, err, s.owned, digest)
 		}
@@ -337,7 +337,7 @@ func FuzzParseSubscription(f *testing.F) {
 }
 
 func FuzzParseAssignment(f *testing.F) {
-	f.Add(appendAssignment(nil, []TP{{"a", 0}, {"a", 3}, {"b", 1}}, 42, true))
+	f.Add(appendAssignment([]TP{{"a", 0}, {"a", 3}, {"b", 1}}, 42, true))
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 0, 0, 0, 1, 0, 1, 'a', 0x40, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -348,7 +348,7 @@ func FuzzParseAssignment(f *testing.F) {
 		if len(tps)*4 > len(b) {
 			t.Fatalf("%d partitions from %d bytes", len(tps), len(b))
 		}
-		again, d, o, err := parseAssignment(appendAssignment(nil, tps, digest, owes))
+		again, d, o, err := parseAssignment(appendAssignment(tps, digest, owes))
 		if err != nil || o != owes || d != digest || !slices.Equal(again, tps) {
 			t.Fatalf("%v, %d, %v; want %v, %d", again, d, err, tps, digest)
 		}

@@ -35,7 +35,8 @@ func BlameOf(err error) (b Blame, ok bool) {
 	case kafkago.TopicAuthorizationFailed:
 		b.Unauthorized = true
 		return b, true
-	case kafkago.OffsetMetadataTooLarge, kafkago.InvalidCommitOffsetSize, kafkago.InvalidRecord, kafkago.InvalidTimestamp, kafkago.PolicyViolation:
+	case kafkago.OffsetMetadataTooLarge, kafkago.InvalidCommitOffsetSize, kafkago.InvalidRecord, kafkago.InvalidTimestamp,
+		kafkago.PolicyViolation:
 		return b, true
 	}
 	return Blame{}, false

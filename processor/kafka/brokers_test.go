@@ -41,7 +41,8 @@ func TestBrokersFetchTransactions(t *testing.T) {
 		topic := k.Topic(t, "in", 3)
 		c := open(t, k.Brokers)
 		want := map[int32][]plainRecord{}
-		codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
+		codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(),
+			kgo.ZstdCompression()}
 		for i, codec := range codecs {
 			cl := franzOf(t, k, kgo.TransactionalID(kafkatest.Unique("tx")), kgo.ProducerBatchCompression(codec), kgo.ProducerBatchMaxBytes(30_000))
 			for round := range 4 {
@@ -82,7 +83,8 @@ func TestBrokersFetchTransactions(t *testing.T) {
 		if stable, err := c.ListStable(ctx, tps); err != nil || stable[tps[1]] != end[tps[1]] {
 			t.Fatal(stable, end, err)
 		}
-		for _, limits := range []FetcherConfig{{}, {PartitionBytes: 5000, MaxBytes: 8000, BufferedChunks: 1}, {PartitionBytes: 100_000, BufferedChunks: 4}} {
+		for _, limits := range []FetcherConfig{{}, {PartitionBytes: 5000, MaxBytes: 8000, BufferedChunks: 1},
+			{PartitionBytes: 100_000, BufferedChunks: 4}} {
 			limits.ReadCommitted = true
 			if !k.Real() {
 				// kfake leaves the list of aborted transactions out of a partition at
@@ -285,11 +287,13 @@ func TestBrokersAdmin(t *testing.T) {
 		if err := c.CommitOffsets(ctx, noGroup, group, map[TP]Offset{tps[1]: {Offset: 42, Metadata: "1;2;3"}}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err = c.Committed(ctx, group, tps); err != nil || got[tps[1]] != (Offset{Offset: 42, Metadata: "1;2;3"}) || got[tps[0]].Offset != -1 {
+		if got, err = c.Committed(ctx, group, tps); err != nil || got[tps[1]] != (Offset{Offset: 42, Metadata: "1;2;3"}) ||
+			got[tps[0]].Offset != -1 {
 			t.Fatal(got, err)
 		}
 		var oe *OffsetError
-		if err := c.CommitOffsets(ctx, noGroup, group, map[TP]Offset{tps[1]: {Offset: 43, Metadata: strings.Repeat("x", 5000)}}); k.Real() && !errors.As(err, &oe) {
+		if err := c.CommitOffsets(ctx, noGroup, group, map[TP]Offset{tps[1]: {Offset: 43, Metadata: strings.Repeat("x", 5000)}}); k.Real() &&
+			!errors.As(err, &oe) {
 			t.Error(err)
 		} else {
 			t.Log(err)
@@ -346,7 +350,8 @@ func TestBrokersSecurity(t *testing.T) {
 			t.Log(err)
 		}
 		for name, cfg := range map[string]Config{
-			"mTLS":                   {Brokers: k.Security.TLSBrokers, TLS: mustTLS(t, TLSConfig{CA: k.Security.CAFile, Cert: k.Security.CertFile, Key: k.Security.KeyFile})},
+			"mTLS": {Brokers: k.Security.TLSBrokers,
+				TLS: mustTLS(t, TLSConfig{CA: k.Security.CAFile, Cert: k.Security.CertFile, Key: k.Security.KeyFile})},
 			"mTLS, no certificate":   {Brokers: k.Security.TLSBrokers, TLS: tlsCfg},
 			"no SASL":                {Brokers: k.Security.SASLBrokers, TLS: tlsCfg},
 			"plaintext to TLS":       {Brokers: k.Security.TLSBrokers, DialTimeout: 3 * time.Second},

@@ -319,7 +319,7 @@ func (c *Client) partitionCount(ctx context.Context, topic string) (int, error) 
 			return len(t.partitions), nil
 		}
 		if try > 0 {
-			code := kafkago.Error(kafkago.UnknownTopicOrPartition)
+			code := kafkago.UnknownTopicOrPartition
 			if t != nil {
 				code = t.code
 			}

@@ -19,6 +19,7 @@ import (
 // attributes.
 type Codec int8
 
+// The codecs of Kafka, all of which are read and written.
 const (
 	CodecNone Codec = iota
 	CodecGzip

@@ -155,16 +155,15 @@ func (x *consumer) run() {
 	x.l.dropAll(x.name)
 }
 
-func (x *consumer) count(kind EventKind) (events, partitions int) {
+func (x *consumer) count(kind EventKind) (events int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, e := range x.events {
 		if e.Kind == kind {
 			events++
-			partitions += len(e.Partitions)
 		}
 	}
-	return events, partitions
+	return events
 }
 
 func (x *consumer) stop(t testing.TB) {

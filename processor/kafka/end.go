@@ -27,7 +27,8 @@ import (
 // next transaction when one took more than one request to end.
 
 // errEndRepeated is why Init has to come first although the transaction is over.
-var errEndRepeated = &classed{Unknown, errors.New("kafka: the last transaction was ended by more than one request, and one may still be on its way")}
+var errEndRepeated = &classed{Unknown, errors.New(
+	"kafka: the last transaction was ended by more than one request, and one may still be on its way")}
 
 // End commits or aborts the transaction. Without one it does nothing. A commit
 // is refused if something in the transaction has failed. An error of class

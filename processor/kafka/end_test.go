@@ -221,7 +221,8 @@ func TestEndRepeated(t *testing.T) {
 	f("lost on the way", true, []fate{keep})
 	f("answer lost", true, []fate{loseDone})
 	f("both", true, []fate{keep, loseDone, loseDone, keep})
-	for _, code := range []*kerr.Error{kerr.NotCoordinator, kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress, kerr.ConcurrentTransactions} {
+	for _, code := range []*kerr.Error{kerr.NotCoordinator, kerr.CoordinatorNotAvailable, kerr.CoordinatorLoadInProgress,
+		kerr.ConcurrentTransactions} {
 		f(code.Message, true, nil, code, code)
 		f("abort "+code.Message, false, nil, code)
 	}

@@ -67,9 +67,11 @@ func (e *DivergedError) Error() string { return "kafka: " + e.TP.String() + ": "
 // Reason is the error without the partition.
 func (e *DivergedError) Reason() string {
 	if e.End < 0 {
-		return fmt.Sprintf("offset %d follows a record of leader epoch %s, and the log has no epoch as large: the topic was made anew", e.Offset, e.Epoch)
+		return fmt.Sprintf("offset %d follows a record of leader epoch %s, and the log has no epoch as large: the topic was made anew", e.Offset,
+			e.Epoch)
 	}
-	return fmt.Sprintf("offset %d follows a record of leader epoch %s, which ends at offset %d in the log: what came after was lost in an unclean leader election",
+	return fmt.Sprintf("offset %d follows a record of leader epoch %s, which ends at offset %d in the log: what came after was lost in an "+
+		"unclean leader election",
 		e.Offset, e.Epoch, e.End)
 }
 

@@ -46,7 +46,8 @@ func TestEpochWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := w.sent.Bytes()
-	if int(binary.BigEndian.Uint32(b)) != len(b)-4 || binary.BigEndian.Uint16(b[4:]) != 23 || binary.BigEndian.Uint16(b[6:]) != offsetForLeaderEpochVersion {
+	if int(binary.BigEndian.Uint32(b)) != len(b)-4 || binary.BigEndian.Uint16(b[4:]) != 23 ||
+		binary.BigEndian.Uint16(b[6:]) != offsetForLeaderEpochVersion {
 		t.Fatalf("header %x", b[:14])
 	}
 	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
@@ -257,7 +258,8 @@ func TestCommittedEpoch(t *testing.T) {
 		c := open(t, k.Brokers)
 		in := k.Topic(t, "in", 3)
 		group := kafkatest.Unique("g")
-		want := map[TP]Offset{{in, 0}: {Offset: 7, Metadata: "m", Epoch: epochOf(3)}, {in, 1}: {Offset: 8}, {in, 2}: {Offset: 9, Epoch: epochOf(0)}}
+		want := map[TP]Offset{{in, 0}: {Offset: 7, Metadata: "m", Epoch: epochOf(3)}, {in, 1}: {Offset: 8},
+			{in, 2}: {Offset: 9, Epoch: epochOf(0)}}
 		tps := []TP{{in, 0}, {in, 1}, {in, 2}}
 		for _, commit := range []func() error{
 			func() error { return c.CommitOffsets(ctx, noGroup, group, want) },

@@ -19,32 +19,32 @@ type Class int
 const (
 	// None is the class of no error.
 	None Class = iota
-	// Retriable: the broker did not carry the request out, and may do so
+	// Retriable means that the broker did not carry the request out, and may do so
 	// later. This package has retried it already for as long as it may.
 	Retriable
-	// Abortable: the transaction cannot be committed. End(false), or Init where the
+	// Abortable means that the transaction cannot be committed. End(false), or Init where the
 	// producer asks for it, and start again from the committed state.
 	Abortable
-	// TooLarge: a batch is larger than the topic takes. As Abortable, and what was in
+	// TooLarge means that a batch is larger than the topic takes. As Abortable, and what was in
 	// the batch must change: the same again gets the same answer.
 	TooLarge
-	// Rebalance: the group does not take commits of this generation (illegal
+	// Rebalance means that the group does not take commits of this generation (illegal
 	// generation, unknown member, rebalance in progress). If the member still holds
 	// the partitions, the offsets may be sent again with a newer generation
 	// (Member.Newer); otherwise the transaction must be aborted.
 	Rebalance
-	// Unknown: the broker may or may not have carried the request out (timeout,
+	// Unknown means that the broker may or may not have carried the request out (timeout,
 	// broken connection, an answer that makes no sense). A transactional producer
 	// must be initialised again before anything else, for a late copy of the request
 	// may still arrive; Init fences it off.
 	Unknown
-	// Fenced: another producer has this transactional id now, or our transaction
+	// Fenced means that another producer has this transactional id now, or our transaction
 	// timed out. Ambiguous; see ProducerConfig.
 	Fenced
-	// InstanceFenced: another member has this group instance id. There are two
+	// InstanceFenced means that another member has this group instance id. There are two
 	// live workers with one identity: this one has to end.
 	InstanceFenced
-	// Fatal: not allowed, not supported or not configured. Repeating does not help.
+	// Fatal means not allowed, not supported or not configured. Repeating does not help.
 	Fatal
 )
 

@@ -106,7 +106,8 @@ func TestFetchEveryCodec(t *testing.T) {
 	r := seeded(t)
 	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(5, "a", "b"))
 	want := map[TP][]plainRecord{}
-	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
+	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(),
+		kgo.ZstdCompression()}
 	for i, codec := range codecs {
 		cl := franz(t, fake, kgo.ProducerBatchCompression(codec), kgo.ProducerBatchMaxBytes(int32(20_000+r.IntN(100_000))))
 		for round := 0; round < 3; round++ {

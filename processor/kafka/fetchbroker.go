@@ -275,7 +275,7 @@ func (b *fetchBroker) answer(s *Source, p *fetchPart) {
 	default:
 		s.tell(p)
 	}
-	if p.err == errNowhere && s.mayLag() {
+	if errors.Is(p.err, errNowhere) && s.mayLag() {
 		p.err = nil
 	}
 	if p.err != nil {

@@ -55,6 +55,7 @@ const minFetch, maxFetch = 4, 11
 
 func (*fetchRequest) ApiKey() protocol.ApiKey { return protocol.Fetch }
 
+//nolint:unparam // the interface of messages with a wire form of their own asks for the response
 func (q *fetchRequest) exchange(rw io.ReadWriter, version int16, correlation int32, clientID string) (protocol.Message, error) {
 	if version < minFetch || version > maxFetch {
 		return nil, fmt.Errorf("the broker has Fetch v%d, v%d to v%d are spoken (Kafka 0.11 to 4.x): %w",

@@ -56,14 +56,14 @@ const (
 type EventKind int
 
 const (
-	// Assigned: the partitions are this member's now. Read their committed
+	// Assigned means that the partitions are this member's now. Read their committed
 	// offsets, not earlier ones.
 	Assigned EventKind = iota
-	// Revoked: the partitions have to go to other members. They are still this
+	// Revoked means that the partitions have to go to other members. They are still this
 	// member's: finish, commit, forget them, then call Done. Until then no one
 	// else gets them, and commits are taken.
 	Revoked
-	// Lost: the partitions are not this member's any more, and may be another's.
+	// Lost means that the partitions are not this member's any more, and may be another's.
 	// No commit is possible. Forget them and call Done.
 	Lost
 )

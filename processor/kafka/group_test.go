@@ -48,7 +48,7 @@ func TestGroupJoinAndLeave(t *testing.T) {
 		one.stop(t)
 		l.wait()
 		for _, x := range []*consumer{one, two, three} {
-			if n, _ := x.count(Lost); n != 0 {
+			if n := x.count(Lost); n != 0 {
 				t.Errorf("%s lost partitions", x.name)
 			}
 		}
@@ -91,7 +91,7 @@ func TestGroupSlowHandOver(t *testing.T) {
 		t.Errorf("the newcomer waited %v for someone else's hand-over", d)
 	}
 	l.wait(2, 2, 2)
-	if n, _ := one.count(Lost); n != 0 {
+	if n := one.count(Lost); n != 0 {
 		t.Errorf("lost\n%s", strings.Join(l.log, "\n"))
 	}
 	if l.moves != 4 {
@@ -112,15 +112,15 @@ func TestGroupGivesBack(t *testing.T) {
 	one := startConsumer(t, l, c, "one", cfg, func(*consumer, Event) { <-release })
 	l.wait(4)
 	two := startConsumer(t, l, c, "two", cfg, nil)
-	eventually(t, "hand-over", func() bool { n, _ := one.count(Revoked); return n == 1 })
+	eventually(t, "hand-over", func() bool { n := one.count(Revoked); return n == 1 })
 	two.stop(t)
 	gen := one.m.Generation()
 	eventually(t, "a generation alone", func() bool { return one.m.Generation().ID > gen.ID })
-	if n, _ := one.count(Assigned); n != 1 {
+	if n := one.count(Assigned); n != 1 {
 		t.Error("granted anew during the hand-over")
 	}
 	close(release)
-	eventually(t, "granted anew", func() bool { n, _ := one.count(Assigned); return n == 2 })
+	eventually(t, "granted anew", func() bool { n := one.count(Assigned); return n == 2 })
 	l.wait(4)
 	one.mu.Lock()
 	defer one.mu.Unlock()
@@ -141,7 +141,8 @@ func TestGroupSlowConsumer(t *testing.T) {
 	in := k.Topic(t, "in", 4)
 	c := open(t, k.Brokers)
 	l := newLedger(t)
-	cfg := GroupConfig{Group: "g", Topics: []string{in}, SessionTimeout: time.Second, RebalanceTimeout: time.Second, HeartbeatInterval: 50 * time.Millisecond}
+	cfg := GroupConfig{Group: "g", Topics: []string{in}, SessionTimeout: time.Second, RebalanceTimeout: time.Second,
+		HeartbeatInterval: 50 * time.Millisecond}
 	deaf := c.JoinGroup(context.Background(), cfg)
 	eventually(t, "join", func() bool { return deaf.Generation().ID > 0 })
 	startConsumer(t, l, c, "two", cfg, nil)
@@ -250,7 +251,8 @@ func TestGroupTopicsChange(t *testing.T) {
 		c := open(t, k.Brokers)
 		l := newLedger(t)
 		cfg := func(id string, topics ...string) GroupConfig {
-			return GroupConfig{Group: "g-" + in, Topics: topics, InstanceID: id, SessionTimeout: 10 * time.Second, MetadataInterval: 300 * time.Millisecond}
+			return GroupConfig{Group: "g-" + in, Topics: topics, InstanceID: id, SessionTimeout: 10 * time.Second,
+				MetadataInterval: 300 * time.Millisecond}
 		}
 		one := startConsumer(t, l, c, "one", cfg("one", in, late), nil)
 		l.wait(2)
@@ -320,10 +322,11 @@ func TestGroupInstanceFenced(t *testing.T) {
 		if !strings.Contains(err.Error(), `"same"`) || !strings.Contains(err.Error(), envInstanceID) {
 			t.Error(err)
 		}
-		if n, _ := one.count(Lost); n != 1 {
+		if n := one.count(Lost); n != 1 {
 			t.Error("no Lost")
 		}
-		wantClass(t, "a commit of the first", p.CommitOffsets(within(t, 10*time.Second), gen, cfg.Group, map[TP]Offset{{in, 0}: {Offset: 1}}), InstanceFenced)
+		wantClass(t, "a commit of the first", p.CommitOffsets(within(t, 10*time.Second), gen, cfg.Group,
+			map[TP]Offset{{in, 0}: {Offset: 1}}), InstanceFenced)
 		if _, err := one.m.Newer(context.Background(), one.m.Generation()); !errors.Is(err, ErrLost) {
 			t.Error(err)
 		}

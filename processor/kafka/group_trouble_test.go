@@ -30,7 +30,8 @@ func TestGroupLostGeneration(t *testing.T) {
 	ctx := within(t, 30*time.Second)
 	for _, code := range []*kerr.Error{kerr.UnknownMemberID, kerr.IllegalGeneration} {
 		group := "g-" + code.Message
-		m := c.JoinGroup(ctx, GroupConfig{Group: group, Topics: []string{in}, HeartbeatInterval: 50 * time.Millisecond, SessionTimeout: 5 * time.Second, RebalanceTimeout: time.Second})
+		m := c.JoinGroup(ctx, GroupConfig{Group: group, Topics: []string{in}, HeartbeatInterval: 50 * time.Millisecond,
+			SessionTimeout: 5 * time.Second, RebalanceTimeout: time.Second})
 		e := <-m.Events()
 		old := m.Generation()
 		if e.Kind != Assigned || e.Generation != old {
@@ -224,7 +225,8 @@ func TestGroupCoordinatorTrouble(t *testing.T) {
 	if h.Hits() != 15 {
 		t.Errorf("%d of 15 faults met", h.Hits())
 	}
-	h = k.Fake.Fault(f(kmsg.Heartbeat, kerr.NotCoordinator), f(kmsg.Heartbeat, kerr.CoordinatorLoadInProgress), f(kmsg.Heartbeat, kerr.CoordinatorNotAvailable))
+	h = k.Fake.Fault(f(kmsg.Heartbeat, kerr.NotCoordinator), f(kmsg.Heartbeat, kerr.CoordinatorLoadInProgress),
+		f(kmsg.Heartbeat, kerr.CoordinatorNotAvailable))
 	must(t, h.Wait(within(t, 20*time.Second), 9))
 	two := startConsumer(t, l, c, "two", cfg, nil)
 	for range 10 {
@@ -233,7 +235,7 @@ func TestGroupCoordinatorTrouble(t *testing.T) {
 	}
 	l.wait(2, 2)
 	for _, x := range []*consumer{one, two} {
-		if n, _ := x.count(Lost); n != 0 {
+		if n := x.count(Lost); n != 0 {
 			t.Errorf("%s lost partitions", x.name)
 		}
 	}
@@ -257,7 +259,7 @@ func TestGroupBrokersDown(t *testing.T) {
 	if d := time.Since(start); d < time.Second || d > 10*time.Second {
 		t.Errorf("lost after %v", d)
 	}
-	if n, _ := one.count(Lost); n != 1 {
+	if n := one.count(Lost); n != 1 {
 		t.Error("no Lost")
 	}
 	must(t, k.Restart(within(t, 20*time.Second)))
@@ -296,7 +298,8 @@ func TestGroupErrors(t *testing.T) {
 		f("session", GroupConfig{Group: group, Topics: []string{in}, SessionTimeout: 10 * time.Millisecond}, "10ms", envSessionTimeout)
 
 		// Another program's consumers, with another assignor.
-		cl, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(in), kgo.Balancers(kgo.RangeBalancer()))
+		cl, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(in),
+			kgo.Balancers(kgo.RangeBalancer()))
 		must(t, err)
 		defer cl.Close()
 		go cl.PollFetches(context.Background())
@@ -316,7 +319,7 @@ func TestGroupFatalWhileHolding(t *testing.T) {
 	l.wait(4)
 	k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Err: kerr.GroupAuthorizationFailed, TopLevel: true})
 	<-x.done
-	if n, _ := x.count(Lost); n != 1 {
+	if n := x.count(Lost); n != 1 {
 		t.Error("no Lost")
 	}
 	if err := x.m.Err(); !errors.Is(err, kafkago.GroupAuthorizationFailed) || !strings.Contains(err.Error(), "READ") {
@@ -377,7 +380,8 @@ func TestGroupChurn(t *testing.T) {
 	n := 0
 	join := func() {
 		n++
-		cfg := GroupConfig{Group: "g", Topics: []string{a, b}, SessionTimeout: 10 * time.Second, RebalanceTimeout: 5 * time.Second, HeartbeatInterval: 50 * time.Millisecond}
+		cfg := GroupConfig{Group: "g", Topics: []string{a, b}, SessionTimeout: 10 * time.Second, RebalanceTimeout: 5 * time.Second,
+			HeartbeatInterval: 50 * time.Millisecond}
 		live = append(live, startConsumer(t, l, c, fmt.Sprint("m", n), cfg, hand))
 	}
 	join()

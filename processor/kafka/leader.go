@@ -36,7 +36,7 @@ func (m *Member) plan(ctx context.Context, members []joingroup.ResponseMember) (
 		owes := len(without(candidates[i].owned, plan[id])) > 0
 		out[i] = syncgroup.RequestAssignment{
 			MemberID:   id,
-			Assignment: appendAssignment(nil, plan[id], countsDigest(candidates[i].topics, counts), owes),
+			Assignment: appendAssignment(plan[id], countsDigest(candidates[i].topics, counts), owes),
 		}
 	}
 	return out, nil

@@ -137,7 +137,7 @@ func (s *membership) loop(ctx context.Context) error {
 		case counts := <-s.looks:
 			s.look(counts)
 		case lctx := <-s.m.leave:
-			s.leaving = lctx
+			s.leaving = lctx //nolint:fatcontext // another context, not one around this
 			s.log.Info("leaving the group", "partitions", len(s.held))
 		case <-hurry:
 		case <-timer.C:

@@ -342,7 +342,8 @@ const unknownTopicPatience = 5 * time.Second
 // eachLeader calls f for every broker that leads some of tps, at the same time,
 // with its partitions sorted. f returns the partitions' error codes; those that
 // a new leader may settle are tried again, until the context ends.
-func (c *Client) eachLeader(ctx context.Context, tps []TP, f func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error)) error {
+func (c *Client) eachLeader(ctx context.Context, tps []TP,
+	f func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error)) error {
 	left := slices.Clone(tps)
 	slices.SortFunc(left, compareTP)
 	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}

@@ -179,7 +179,8 @@ func (p *Producer) isFirst(o *outgoing) bool { return p.transactional() && !p.ad
 // and how many requests there are. A request holds about requestBytes, so that the
 // leader works on several at a time and none waits for a large one to be sealed.
 // First batches go in one request at a time, beside others (Producer.gates).
-func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32]*flight, answers chan<- produceAnswer) (rest []*outgoing, requests int) {
+func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32]*flight,
+	answers chan<- produceAnswer) (rest []*outgoing, requests int) {
 	for len(ready) > 0 {
 		leader, first := ready[0].leader, p.isFirst(ready[0])
 		f := flying[leader]

@@ -50,6 +50,7 @@ func (r *produceRequest) partition(p int32, sealed []byte) {
 
 func (*produceRequest) ApiKey() protocol.ApiKey { return protocol.Produce }
 
+//nolint:unparam // the interface of messages with a wire form of their own asks for the response
 func (r *produceRequest) exchange(rw io.ReadWriter, version int16, correlation int32, _ string) (protocol.Message, error) {
 	if version < produceMinVersion {
 		return nil, fmt.Errorf("kafka: the broker speaks Produce up to version %d; %d is needed (Kafka 0.11)", version, produceMinVersion)

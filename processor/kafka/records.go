@@ -107,7 +107,8 @@ var (
 
 func errMagic(m byte) error {
 	if m < 2 {
-		return fmt.Errorf("message format v%d, written for brokers before Kafka 0.11; only v2 (0.11 and later) is read: rewrite the topic with a newer client", m)
+		return fmt.Errorf(
+			"message format v%d, written for brokers before Kafka 0.11; only v2 (0.11 and later) is read: rewrite the topic with a newer client", m)
 	}
 	return fmt.Errorf("message format v%d is not known; only v2 is read", m)
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -129,7 +130,8 @@ func (s *loginServer) counts() (logins, requests int) {
 
 // login connects to the server with a client of its own.
 func (s *loginServer) login(t *testing.T) *saslConn {
-	c := &Client{cfg: Config{ClientID: "test", SASL: mustSASL(t, "PLAIN", "u", "pw"), DialTimeout: 10 * time.Second}, conns: map[*trackedConn]struct{}{}}
+	c := &Client{cfg: Config{ClientID: "test", SASL: mustSASL(t, "PLAIN", "u", "pw"), DialTimeout: 10 * time.Second},
+		conns: map[*trackedConn]struct{}{}}
 	nc, err := c.connect(testContext(t), "tcp", s.Addr().String())
 	must(t, err)
 	t.Cleanup(func() { nc.Close() })
@@ -182,7 +184,7 @@ func TestSessionRenewal(t *testing.T) {
 		if _, err := io.ReadFull(c, got[half:]); err != nil {
 			t.Fatal(err)
 		}
-		if string(got) != string(req) {
+		if !bytes.Equal(got, req) {
 			t.Fatal("another response")
 		}
 	}
@@ -217,7 +219,7 @@ func TestSessionTime(t *testing.T) {
 		s.lifetime.Store(tc.lifetime.Milliseconds())
 		before := time.Now()
 		c := s.login(t)
-		if from, to := c.renew.Sub(time.Now()), c.renew.Sub(before); to < tc.from || from > tc.to {
+		if from, to := time.Until(c.renew), c.renew.Sub(before); to < tc.from || from > tc.to {
 			t.Errorf("session of %v: renewed after %v to %v", tc.lifetime, from, to)
 		}
 	}
@@ -244,7 +246,8 @@ func TestSessionRefused(t *testing.T) {
 	}
 	c := s.login(t)
 	s.refuse.Store(true)
-	if err := fail(c); ClassOf(err) != Fatal || !errors.Is(err, kafkago.SASLAuthenticationFailed) || !strings.Contains(err.Error(), envSASLPass) {
+	if err := fail(c); ClassOf(err) != Fatal || !errors.Is(err, kafkago.SASLAuthenticationFailed) ||
+		!strings.Contains(err.Error(), envSASLPass) {
 		t.Errorf("%v: %v", ClassOf(err), err)
 	}
 	s.refuse.Store(false)
@@ -323,7 +326,8 @@ func workPastSessions(ctx context.Context, t *testing.T, c *Client, in, out stri
 			}
 		}()
 	}
-	p := c.NewProducer(ProducerConfig{TransactionalID: kafkatest.Unique("tx"), TransactionTimeout: 10 * time.Second, Timeout: 10 * time.Second})
+	p := c.NewProducer(ProducerConfig{TransactionalID: kafkatest.Unique("tx"), TransactionTimeout: 10 * time.Second,
+		Timeout: 10 * time.Second})
 	if err := p.Init(ctx); err != nil {
 		return err
 	}

@@ -78,7 +78,8 @@ func (a *authority) make(name string, hosts []string) (*x509.Certificate, *ecdsa
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: kd})
+	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: kd})
 }
 
 func (a *authority) server(hosts ...string) tls.Certificate {
@@ -180,7 +181,8 @@ func TestOpenErrors(t *testing.T) {
 		is      error
 	}{
 		{name: "no brokers", text: []string{envBrokers}},
-		{name: "refused", brokers: []string{unused.Addr().String()}, text: []string{"dial " + unused.Addr().String() + ": connection refused; check " + envBrokers}},
+		{name: "refused", brokers: []string{unused.Addr().String()},
+			text: []string{"dial " + unused.Addr().String() + ": connection refused; check " + envBrokers}},
 		{name: "unknown host", brokers: []string{"no-such-host.invalid:9092"}, text: []string{"no-such-host.invalid", envBrokers}},
 		{name: "without port", brokers: []string{"127.0.0.1"}, text: []string{"port", envBrokers}},
 		{name: "silent", brokers: []string{silent.Addr().String()}, text: []string{"does not answer", envBrokers}},
@@ -190,10 +192,13 @@ func TestOpenErrors(t *testing.T) {
 		{name: "unknown authority", brokers: withTLS.ListenAddrs(), tls: &TLSConfig{CA: otherCA}, text: []string{"unknown authority", envTLSCA}},
 		{name: "wrong host name", brokers: wrongName.ListenAddrs(), tls: &TLSConfig{CA: ca}, text: []string{"10.9.8.7", envBrokers}},
 		{name: "no client certificate", brokers: mutual.ListenAddrs(), tls: &TLSConfig{CA: ca}, text: []string{envTLSCert}},
-		{name: "client certificate of a stranger", brokers: mutual.ListenAddrs(), tls: &TLSConfig{CA: ca, Cert: strangerCert, Key: strangerKey}, text: []string{envTLSCert}},
+		{name: "client certificate of a stranger", brokers: mutual.ListenAddrs(), tls: &TLSConfig{CA: ca, Cert: strangerCert, Key: strangerKey},
+			text: []string{envTLSCert}},
 		{name: "no SASL", brokers: withSASL.ListenAddrs(), text: []string{envSASL}},
-		{name: "wrong password", brokers: withSASL.ListenAddrs(), sasl: [3]string{"PLAIN", "u", "no"}, text: []string{envSASLPass}, is: kafkago.SASLAuthenticationFailed},
-		{name: "wrong password, SCRAM", brokers: withSASL.ListenAddrs(), sasl: [3]string{"SCRAM-SHA-256", "u", "no"}, text: []string{envSASLPass}},
+		{name: "wrong password", brokers: withSASL.ListenAddrs(), sasl: [3]string{"PLAIN", "u", "no"}, text: []string{envSASLPass},
+			is: kafkago.SASLAuthenticationFailed},
+		{name: "wrong password, SCRAM", brokers: withSASL.ListenAddrs(), sasl: [3]string{"SCRAM-SHA-256", "u", "no"},
+			text: []string{envSASLPass}},
 		{name: "unknown user", brokers: withSASL.ListenAddrs(), sasl: [3]string{"SCRAM-SHA-256", "x", "pw"}, text: []string{envSASLUser}},
 		{name: "mechanism not offered", brokers: withSASL.ListenAddrs(), sasl: [3]string{"SCRAM-SHA-512", "u", "pw"}},
 	} {

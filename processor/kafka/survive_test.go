@@ -37,7 +37,8 @@ func TestTransactionsSurvive(t *testing.T) {
 				k.Fake.ShufflePartitionLeaders()
 			default:
 				ks := []kmsg.Key{kmsg.Produce, kmsg.AddPartitionsToTxn, kmsg.TxnOffsetCommit, kmsg.AddOffsetsToTxn, kmsg.EndTxn, kmsg.FindCoordinator}
-				h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{ks[r.IntN(len(ks))]}, Err: errs[r.IntN(len(errs))], Count: 1 + r.IntN(3), TopLevel: r.IntN(2) == 0})
+				h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{ks[r.IntN(len(ks))]}, Err: errs[r.IntN(len(errs))], Count: 1 + r.IntN(3),
+					TopLevel: r.IntN(2) == 0})
 				defer h.Remove()
 			}
 			time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
@@ -78,7 +79,8 @@ func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 4)
 	group, id := kafkatest.Unique("g"), kafkatest.Unique("tx")
 	c := open(t, k.Brokers)
-	m := c.JoinGroup(ctx, GroupConfig{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: group, Topics: []string{in}, InstanceID: "i", SessionTimeout: 20 * time.Second, HeartbeatInterval: 200 * time.Millisecond})
+	m := c.JoinGroup(ctx, GroupConfig{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: group, Topics: []string{in}, InstanceID: "i",
+		SessionTimeout: 20 * time.Second, HeartbeatInterval: 200 * time.Millisecond})
 	lost := make(chan struct{}, 100)
 	assigned := make(chan struct{}, 100)
 	go func() {

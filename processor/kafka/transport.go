@@ -20,10 +20,10 @@ import (
 // version that kafka-go does not have, or a response that is to stay raw.
 type rawMessage interface {
 	protocol.Message
-	// exchange writes the request and reads the response. max is the highest
+	// exchange writes the request and reads the response. highest is the highest
 	// version that kafka-go and the broker share. After an error the connection
 	// is closed, for it may stand in the middle of a response.
-	exchange(rw io.ReadWriter, max int16, correlation int32, clientID string) (protocol.Message, error)
+	exchange(rw io.ReadWriter, highest int16, correlation int32, clientID string) (protocol.Message, error)
 }
 
 // routed carries a message past kafka-go's own routing. It is a BrokerMessage

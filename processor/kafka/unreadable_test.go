@@ -76,7 +76,8 @@ func TestSkipUnreadable(t *testing.T) {
 				t.Fatalf("%d unreadable batches", len(bad))
 			}
 			u := bad[0]
-			if u.First != tc.first || u.Last != 5 || u.Records != tc.records || u.TooLarge != tc.large || !bytes.Equal(u.Raw, tc.batch) || u.Err == nil {
+			if u.First != tc.first || u.Last != 5 || u.Records != tc.records || u.TooLarge != tc.large ||
+				!bytes.Equal(u.Raw, tc.batch) || u.Err == nil {
 				t.Errorf("offsets %d to %d, %d records, too large %v, %d bytes, %v", u.First, u.Last, u.Records, u.TooLarge, len(u.Raw), u.Err)
 			}
 		})

@@ -39,7 +39,8 @@ func fetchResponse(version int16) []byte {
 			if p == 1 {
 				rp.ErrorCode, rp.RecordBatches = 6, nil
 			} else {
-				rp.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{{ProducerID: 8, FirstOffset: 5}, {ProducerID: 7, FirstOffset: 2}}
+				rp.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{{ProducerID: 8, FirstOffset: 5},
+					{ProducerID: 7, FirstOffset: 2}}
 			}
 			rt.Partitions = append(rt.Partitions, rp)
 		}
@@ -67,7 +68,8 @@ func TestFetchWire(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := w.sent.Bytes()
-		if int(binary.BigEndian.Uint32(b)) != len(b)-4 || binary.BigEndian.Uint16(b[4:]) != 1 || int16(binary.BigEndian.Uint16(b[6:])) != version {
+		if int(binary.BigEndian.Uint32(b)) != len(b)-4 || binary.BigEndian.Uint16(b[4:]) != 1 ||
+			int16(binary.BigEndian.Uint16(b[6:])) != version {
 			t.Fatalf("v%d: header %x", version, b[:14])
 		}
 		req := kmsg.NewPtrFetchRequest()
@@ -85,7 +87,8 @@ func TestFetchWire(t *testing.T) {
 				t.Fatalf("v%d: %+v", version, rt)
 			}
 			for p, rp := range rt.Partitions {
-				if rp.Partition != int32(p) || rp.FetchOffset != 3 || rp.PartitionMaxBytes != 100 || rp.CurrentLeaderEpoch != -1 || rp.LogStartOffset != -1 {
+				if rp.Partition != int32(p) || rp.FetchOffset != 3 || rp.PartitionMaxBytes != 100 || rp.CurrentLeaderEpoch != -1 ||
+					rp.LogStartOffset != -1 {
 					t.Fatalf("v%d: %+v", version, rp)
 				}
 			}
@@ -200,7 +203,8 @@ func TestOffsetFetchWire(t *testing.T) {
 	if req.Group != "g" || !req.RequireStable || len(req.Topics) != 2 || req.Topics[1].Topic != "b" || len(req.Topics[1].Partitions) != 2 {
 		t.Fatalf("%+v", req)
 	}
-	if len(o.offsets) != 4 || o.offsets[TP{"b", 0}] != (Offset{Offset: 100, Metadata: "1;2;3"}) || o.codes[TP{"b", 1}] != 88 || len(o.codes) != 2 || o.code != 0 {
+	if len(o.offsets) != 4 || o.offsets[TP{"b", 0}] != (Offset{Offset: 100, Metadata: "1;2;3"}) || o.codes[TP{"b", 1}] != 88 ||
+		len(o.codes) != 2 || o.code != 0 {
 		t.Fatalf("%+v", o)
 	}
 }

@@ -21,9 +21,9 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-func limit(t *testing.T, d time.Duration) context.Context {
+func limit(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -79,7 +79,7 @@ func same(t *testing.T, what string, got, want []Record) {
 
 func TestProduceAndReadBack(t *testing.T) {
 	each(t, func(t *testing.T, c *Cluster) {
-		ctx := limit(t, 3*time.Minute)
+		ctx := limit(t)
 		topic := c.Topic(t, "plain", 4)
 		acked, err := c.ProduceAcked(ctx, records(t, topic, 5000))
 		if err != nil {
@@ -104,7 +104,7 @@ func TestProduceAndReadBack(t *testing.T) {
 // several orders, and compares what the two ways of reading see with the ledger.
 func TestTransactions(t *testing.T) {
 	each(t, func(t *testing.T, c *Cluster) {
-		ctx := limit(t, 3*time.Minute)
+		ctx := limit(t)
 		topic := c.Topic(t, "txn", 2)
 		var txns [][]Record
 		for range 6 {
@@ -167,7 +167,7 @@ func TestTransactions(t *testing.T) {
 // TestSecurity reaches each secured listener in each way, and is refused with
 // the wrong password, without a certificate, and with a stranger's.
 func TestSecurity(t *testing.T) {
-	try := func(t *testing.T, c *Cluster, topic string, opts ...kgo.Opt) error {
+	try := func(t *testing.T, topic string, opts ...kgo.Opt) error {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 		defer cancel()
@@ -181,7 +181,7 @@ func TestSecurity(t *testing.T) {
 			return err
 		}
 		if n := len(p.Ledger().Acked()); n != 1 {
-			return fmt.Errorf("not acknowledged")
+			return errors.New("not acknowledged")
 		}
 		return nil
 	}
@@ -190,24 +190,24 @@ func TestSecurity(t *testing.T) {
 		s, n := c.Security, 0
 		if len(s.SASLBrokers) > 0 {
 			for _, m := range Mechanisms {
-				if err := try(t, c, topic, s.Opts(m)...); err != nil {
+				if err := try(t, topic, s.Opts(m)...); err != nil {
 					t.Errorf("%s: %v", m, err)
 				}
 				n++
 				u := s.User(m)
 				u.Password += "x"
-				if err := try(t, c, topic, kgo.SeedBrokers(s.SASLBrokers...), kgo.DialTLSConfig(s.ClientTLS()), SASL(u)); err == nil {
+				if err := try(t, topic, kgo.SeedBrokers(s.SASLBrokers...), kgo.DialTLSConfig(s.ClientTLS()), SASL(u)); err == nil {
 					t.Errorf("%s: a wrong password was let in", m)
 				}
 			}
 			// SASL with a client certificate on top.
-			if err := try(t, c, topic, kgo.SeedBrokers(s.SASLBrokers...), kgo.DialTLSConfig(s.MutualTLS()), SASL(s.User(ScramSHA512))); err != nil {
+			if err := try(t, topic, kgo.SeedBrokers(s.SASLBrokers...), kgo.DialTLSConfig(s.MutualTLS()), SASL(s.User(ScramSHA512))); err != nil {
 				t.Errorf("SASL and a certificate: %v", err)
 			}
 			n++
 		}
 		if len(s.TLSBrokers) > 0 {
-			if err := try(t, c, topic, s.Opts("")...); err != nil {
+			if err := try(t, topic, s.Opts("")...); err != nil {
 				t.Errorf("mutual TLS: %v", err)
 			}
 			n++
@@ -226,14 +226,14 @@ func TestSecurity(t *testing.T) {
 			conf := s.ClientTLS()
 			// In Certificates it would not be sent: the server names whom it trusts.
 			conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
-			if err := try(t, c, topic, kgo.SeedBrokers(s.TLSBrokers...), kgo.DialTLSConfig(conf)); err == nil {
+			if err := try(t, topic, kgo.SeedBrokers(s.TLSBrokers...), kgo.DialTLSConfig(conf)); err == nil {
 				t.Error("a stranger's certificate was let in")
 			}
-			if err := try(t, c, topic, kgo.SeedBrokers(s.TLSBrokers...), kgo.DialTLSConfig(s.ClientTLS())); err == nil && c.Real() {
+			if err := try(t, topic, kgo.SeedBrokers(s.TLSBrokers...), kgo.DialTLSConfig(s.ClientTLS())); err == nil && c.Real() {
 				t.Error("no certificate was let in")
 			}
 		}
-		got, err := c.Admin().ReadAll(limit(t, 3*time.Minute), topic, true)
+		got, err := c.Admin().ReadAll(limit(t), topic, true)
 		want := n
 		if !c.Real() && len(s.TLSBrokers) > 0 {
 			want++ // kfake takes a client without a certificate
@@ -263,7 +263,7 @@ func TestRules(t *testing.T) {
 			if c.Security == nil {
 				t.Skip("the cluster in use has no secured listeners")
 			}
-			ctx := limit(t, 3*time.Minute)
+			ctx := limit(t)
 			topic, u, a := c.Topic(t, "ruled", 1), c.Security.User(Plain), c.Admin()
 			write := func() error {
 				p, err := NewProducer(nil, append(c.Security.Opts(Plain), kgo.DisableIdempotentWrite())...)
@@ -278,7 +278,7 @@ func TestRules(t *testing.T) {
 				t.Helper()
 				err := poll(ctx, 20*time.Millisecond, nil, func(context.Context) error {
 					if got := write(); !errors.Is(got, want) {
-						return fmt.Errorf("write: %v", got)
+						return fmt.Errorf("write: %w", got)
 					}
 					return nil
 				})
@@ -306,7 +306,7 @@ func TestAttach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := limit(t, 3*time.Minute)
+	ctx := limit(t)
 	for _, where := range []string{name, strings.Join(c.Brokers, ",")} {
 		o, err := Attach(ctx, Versions[0], where)
 		if err != nil {
@@ -326,7 +326,7 @@ func TestAttach(t *testing.T) {
 // TestRegistryRoundTrip registers and fetches a schema, across an outage.
 func TestRegistryRoundTrip(t *testing.T) {
 	check := func(t *testing.T, r *RegistryServer) {
-		ctx := limit(t, 3*time.Minute)
+		ctx := limit(t)
 		cl, err := sr.NewClient(sr.URLs(r.URL))
 		if err != nil {
 			t.Fatal(err)
@@ -370,7 +370,7 @@ func strip(s string) string { return strings.Join(strings.Fields(s), "") }
 // TestGroups follows a franz-go consumer's group from stable to empty.
 func TestGroups(t *testing.T) {
 	each(t, func(t *testing.T, c *Cluster) {
-		ctx := limit(t, 3*time.Minute)
+		ctx := limit(t)
 		topic, group := c.Topic(t, "groups", 4), Unique("group")
 		if _, err := c.ProduceAcked(ctx, records(t, topic, 200)); err != nil {
 			t.Fatal(err)
@@ -437,7 +437,7 @@ func leave(ctx context.Context, cl *kgo.Client, group, instance string) error {
 // TestTopicChanges grows, trims, configures and deletes a topic.
 func TestTopicChanges(t *testing.T) {
 	each(t, func(t *testing.T, c *Cluster) {
-		ctx := limit(t, 3*time.Minute)
+		ctx := limit(t)
 		topic := c.Topic(t, "changes", 1, "retention.ms", "3600000")
 		a := c.Admin()
 		rs := records(t, topic, 100)
@@ -462,7 +462,7 @@ func TestTopicChanges(t *testing.T) {
 		err := poll(ctx, 20*time.Millisecond, nil, func(ctx context.Context) error {
 			_, err := c.ProduceAcked(ctx, []Record{{Topic: topic, Value: bytes.Repeat([]byte{1}, 4000)}})
 			if err == nil || !strings.Contains(err.Error(), "1 refused") {
-				return fmt.Errorf("an oversize record: %v", err)
+				return fmt.Errorf("an oversize record: %w", err)
 			}
 			return nil
 		})
@@ -494,7 +494,7 @@ func TestTempDirs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, err := os.MkdirTemp("", "odradek-x-")
+	left, err := os.MkdirTemp("", "odradek-x-") //nolint:usetesting // one that an ended process has left behind
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,8 @@ func (a *Admin) ReadRange(ctx context.Context, topic string, committed bool, fro
 	return nil
 }
 
-func (a *Admin) fetch(ctx context.Context, leader int32, topic kmsg.MetadataResponseTopic, ps []int32, at map[int32]int64, committed bool) (*kmsg.FetchResponse, error) {
+func (a *Admin) fetch(ctx context.Context, leader int32, topic kmsg.MetadataResponseTopic, ps []int32, at map[int32]int64,
+	committed bool) (*kmsg.FetchResponse, error) {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, 32<<20
 	if committed {

@@ -17,7 +17,7 @@ func TestNodes(t *testing.T) {
 			if len(c.Nodes()) < 3 {
 				t.Skip("the nodes of the cluster in use belong to another process")
 			}
-			ctx := limit(t, 3*time.Minute)
+			ctx := limit(t)
 			topic := c.Topic(t, "nodes", 3)
 			p, err := NewProducer(c.Brokers)
 			if err != nil {
@@ -113,7 +113,7 @@ func TestRestartKeepsData(t *testing.T) {
 }
 
 func restartKeepsData(t *testing.T, c *Cluster) {
-	ctx := limit(t, 3*time.Minute)
+	ctx := limit(t)
 	topic := c.Topic(t, "kept", 2)
 	acked, err := c.ProduceAcked(ctx, records(t, topic, 1000))
 	if err != nil {
@@ -132,7 +132,7 @@ func restartKeepsData(t *testing.T, c *Cluster) {
 // TestSingleNode starts a cluster as the benchmarks do: one node of its own, plain.
 func TestSingleNode(t *testing.T) {
 	SkipAsked(t, "kafka")
-	ctx := limit(t, 3*time.Minute)
+	ctx := limit(t)
 	c, err := StartKafka(ctx, Options{Nodes: 1, HeapMB: 1000, Dir: t.TempDir(), Config: map[string]string{"num.partitions": "7"}})
 	if err != nil {
 		Missing(t, "kafka", err)

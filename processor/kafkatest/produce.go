@@ -179,7 +179,8 @@ func (p *TxnProducer) Close() { p.cl.Close() }
 
 // ProduceTransactions writes one transaction after the other with one producer
 // and aborts those for which abort says so (nil: none).
-func ProduceTransactions(ctx context.Context, brokers []string, id string, txns [][]Record, abort func(i int) bool, opts ...kgo.Opt) (*Ledger, error) {
+func ProduceTransactions(ctx context.Context, brokers []string, id string, txns [][]Record, abort func(i int) bool,
+	opts ...kgo.Opt) (*Ledger, error) {
 	p, err := NewTxnProducer(brokers, id, opts...)
 	if err != nil {
 		return nil, err

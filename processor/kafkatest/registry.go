@@ -72,7 +72,8 @@ func StartRegistry(ctx context.Context, variables ...string) (*RegistryServer, e
 	r.args = append(r.args, jvm, "-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		"-Dquarkus.http.host=127.0.0.1", "-Dquarkus.http.port="+strconv.Itoa(ports[0]))
 	if len(variables) == 0 {
-		r.args = append(r.args, "-Dapicurio.datasource.url=jdbc:h2:file:"+filepath.Join(dir, "registry")+";WRITE_DELAY=0") // Stop may come right after a write
+		// Stop may come right after a write
+		r.args = append(r.args, "-Dapicurio.datasource.url=jdbc:h2:file:"+filepath.Join(dir, "registry")+";WRITE_DELAY=0")
 	}
 	r.args = append(r.args, "-jar", filepath.Join(jars, "apicurio-registry-app-"+registryVersion+"-runner.jar"))
 	if err := r.Start(ctx); err != nil {
@@ -140,7 +141,7 @@ func (r *RegistryServer) answers(ctx context.Context) error {
 // process is left alone.
 func (r *RegistryServer) Stop() {
 	if r.server != nil {
-		r.server.Close()
+		_ = r.server.Close()
 		r.server = nil
 	}
 	r.proc.kill()

@@ -152,7 +152,7 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 		k.alerts = newAlerts(k.shape.alerts)
 	}
 	for range d.len(28) {
-		name, print, window := d.string(), d.bits(), d.bits()
+		name, fp, window := d.string(), d.bits(), d.bits()
 		kind, value := d.byte(), floatOf(d.bits())
 		front := d.sparse()
 		switch layout := kind >> 4; {
@@ -173,7 +173,7 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 		reason := events.DetectorRemoved
 		switch {
 		case det == nil || !det.judged:
-		case det.Fingerprint != print || s.cfg.Windows[det.Window].Fingerprint != window:
+		case det.Fingerprint != fp || s.cfg.Windows[det.Window].Fingerprint != window:
 			reason = events.Reset
 		default:
 			a := &k.alerts.dets[det.alert]

@@ -87,7 +87,8 @@ func (x *rig) flush() {
 	for _, e := range x.s.Events {
 		c := &e.Change
 		x.told = append(x.told, fmt.Sprintf("%s/%s(%d) %s %s@%d#%d r%d", e.Key.Name(), e.Name, e.Detector,
-			[]string{"open", "update", "close"}[c.Kind], []string{"recovered", "evicted", "expired", "removed", "reset"}[c.Reason], c.Time, c.Offset, c.Anomaly.Revision))
+			[]string{"open", "update", "close"}[c.Kind], []string{"recovered", "evicted", "expired", "removed", "reset"}[c.Reason], c.Time,
+			c.Offset, c.Anomaly.Revision))
 	}
 	x.s.Events = x.s.Events[:0]
 }
@@ -160,7 +161,8 @@ func TestAnomalyOfAKey(t *testing.T) {
 	if err := x.s.Rollback(3); err != nil || !bytes.Equal(before, x.s.Export(nil)) {
 		t.Errorf("rolled back to another state: %v", err)
 	}
-	if x.s.Mark(3); x.s.Snapshot(math.MinInt64, -1, func(k, v []byte) error { t.Errorf("%q is snapshotted for what was undone", k); return nil }) != nil {
+	if x.s.Mark(3); x.s.Snapshot(math.MinInt64, -1,
+		func(k, v []byte) error { t.Errorf("%q is snapshotted for what was undone", k); return nil }) != nil {
 		t.Fail()
 	}
 }
@@ -248,7 +250,8 @@ func TestOpenWhenTheConfigurationChanges(t *testing.T) {
 		{"no threshold", func(c *Config) { c.Detectors[0].Threshold, c.Detectors[0].Events = nil, nil }, "a/high(0) close removed@5#4 r2", 2},
 		{"other parameters", func(c *Config) { c.Detectors[0].Fingerprint = 9 }, "a/high(0) close reset@5#4 r2", 2},
 		{"other fields", func(c *Config) { c.Windows[0].Fingerprint = 2 }, "a/high(0) close reset@5#4 r2", 2},
-		{"another dimension", func(c *Config) { c.Windows[0].Columns, c.Windows[0].Fingerprint = []int{0, 0}, 2 }, "a/high(0) close reset@5#4 r2", 2},
+		{"another dimension", func(c *Config) { c.Windows[0].Columns, c.Windows[0].Fingerprint = []int{0, 0}, 2 },
+			"a/high(0) close reset@5#4 r2", 2},
 		{"another history", func(c *Config) { c.Detectors[0].Threshold.History = 100 }, "", 2},
 		{"nothing", func(*Config) {}, "", 2},
 	} {
@@ -314,10 +317,13 @@ func TestSilence(t *testing.T) {
 		want          []string
 	}{
 		{"the bound is not over", "a 0 0,b 10 0,a 10 0", 0, nil},
-		{"one after it is", "a 0 0,b 11 0,b 12 0,a 15 0", 0, []string{"a/silence(-1) open recovered@11#1 r1", "a/silence(-1) close recovered@15#3 r2"}},
+		{"one after it is", "a 0 0,b 11 0,b 12 0,a 15 0", 0, []string{"a/silence(-1) open recovered@11#1 r1",
+			"a/silence(-1) close recovered@15#3 r2"}},
 		{"alone, in retrospect", "a 0 0,a 30 0", 0, []string{"a/silence(-1) open recovered@30#1 r1", "a/silence(-1) close recovered@30#1 r2"}},
-		{"a clock that lags", "a 0 0,b 100 0,a 50 0,a 60 0,a 95 0", 0, []string{"a/silence(-1) open recovered@100#1 r1", "a/silence(-1) close recovered@95#4 r2"}},
-		{"late samples are no sign of life", "a 20 0,b 40 0,a 10 0,a 40 0", 0, []string{"a/silence(-1) open recovered@40#1 r1", "a/silence(-1) close recovered@40#3 r2"}},
+		{"a clock that lags", "a 0 0,b 100 0,a 50 0,a 60 0,a 95 0", 0, []string{"a/silence(-1) open recovered@100#1 r1",
+			"a/silence(-1) close recovered@95#4 r2"}},
+		{"late samples are no sign of life", "a 20 0,b 40 0,a 10 0,a 40 0", 0,
+			[]string{"a/silence(-1) open recovered@40#1 r1", "a/silence(-1) close recovered@40#3 r2"}},
 		{"held samples are", "a 0 0,b 10 0,a 9 0,b 24 0,b 25 0", 5, []string{"a/silence(-1) open recovered@20#4 r1"}},
 		{"silent with a key that is new and old", "b 100 0,a 50 0,b 101 0", 0, []string{"a/silence(-1) open recovered@101#2 r1"}},
 	} {

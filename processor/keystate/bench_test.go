@@ -136,7 +136,8 @@ func BenchmarkFoldWide(b *testing.B) {
 		b.Fatal(err)
 	}
 	cfg := benchConfig(8, 1)
-	cfg.Detectors = []DetectorConfig{{Name: "change", Detector: sst, Stride: 1, Fingerprint: 1}, {Name: "rare", Detector: lof, Stride: 1, Fingerprint: 2}}
+	cfg.Detectors = []DetectorConfig{{Name: "change", Detector: sst, Stride: 1, Fingerprint: 1},
+		{Name: "rare", Detector: lof, Stride: 1, Fingerprint: 2}}
 	for _, keys := range []int{10, 1250} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
 			d := newDrive(cfg, keys)
@@ -216,7 +217,7 @@ func filled(keys, rows, window int) (*State, []record, int64) {
 func BenchmarkRestore(b *testing.B) {
 	s, log, bytes := filled(100000, 1024, 1024)
 	end := s.next
-	s = nil
+	s = nil //nolint:wastedassign // for the collector
 	runtime.GC()
 	b.SetBytes(bytes)
 	b.ResetTimer()

@@ -262,7 +262,8 @@ func (s *State) enqueue(d *decision) {
 
 // byDue is the order in which decisions are forgotten.
 func byDue(a, b *decision) int {
-	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.offset, b.offset), cmp.Compare(a.seq, b.seq), cmp.Compare(string(a.subject), string(b.subject)))
+	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.offset, b.offset), cmp.Compare(a.seq, b.seq),
+		cmp.Compare(string(a.subject), string(b.subject)))
 }
 
 // requeue looks again at a decision that another one of its subject now follows.

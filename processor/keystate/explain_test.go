@@ -13,7 +13,8 @@ import (
 // that came in, wherever the rows of its task were centred, also after a restore.
 func TestActualIsExact(t *testing.T) {
 	for _, c := range []struct{ usual, other, fault float64 }{
-		{-5, -5.25, 1e8}, {0.1, 0.3, 1e8}, {1e8, 1e8 + 1, 1e8 + 35}, {1e8 + 0.001, 1e8 + 0.002, 1e8 + 7.3}, {-5, -4, math.Pi * 1e15}, {1e8, 1e8 + 1, 0.1},
+		{-5, -5.25, 1e8}, {0.1, 0.3, 1e8}, {1e8, 1e8 + 1, 1e8 + 35}, {1e8 + 0.001, 1e8 + 0.002, 1e8 + 7.3},
+		{-5, -4, math.Pi * 1e15}, {1e8, 1e8 + 1, 0.1},
 	} {
 		z, err := detectors.NewZScore(5)
 		if err != nil {

@@ -44,7 +44,8 @@ func FuzzLoad(f *testing.F) {
 		}
 	}
 	f.Add([]byte("Ek"), []byte{version, 5}, []byte("Hk"), []byte(nil))
-	f.Add(recordKey(nil, recDecision, []byte{byte(Verdict), 'x'}, 5), []byte{version, 1, 'n'}, recordKey(nil, recDecision, []byte{byte(Verdict), 'x'}, 6), []byte{version, 1})
+	f.Add(recordKey(nil, recDecision, []byte{byte(Verdict), 'x'}, 5), []byte{version, 1, 'n'},
+		recordKey(nil, recDecision, []byte{byte(Verdict), 'x'}, 6), []byte{version, 1})
 	f.Fuzz(func(t *testing.T, k1, v1, k2, v2 []byte) {
 		const end = 1 << 61
 		cfg := fuzzConfig()

@@ -226,7 +226,8 @@ func TestHeldBlockIsMissing(t *testing.T) {
 	log := compact(h.log, h.log, false)
 	i := slices.IndexFunc(log, func(r record) bool { return r.key[0] == recHeld })
 	without := slices.Delete(slices.Clone(log), i, i+1)
-	if _, err := loaded(cfg, without, h.next); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "samples that it holds are missing") {
+	if _, err := loaded(cfg, without, h.next); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(),
+		"samples that it holds are missing") {
 		t.Errorf("a block is missing: %v", err)
 	}
 	if _, err := loaded(cfg, append(without, log[i]), h.next); err != nil {

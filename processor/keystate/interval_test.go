@@ -30,7 +30,7 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 		return 0
 	}
 	held := func(i int) float64 { return 0 }
-	make := func(d detectors.Detector, err error) detectors.Detector {
+	must := func(d detectors.Detector, err error) detectors.Detector {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,20 +42,20 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 		signal func(i int) float64
 	}
 	ops := map[detectors.Op][]setting{
-		detectors.ZScore: {{make(detectors.NewZScore(50)), 1, spike}, {make(detectors.NewZScore(50)), 7, spike}},
+		detectors.ZScore: {{must(detectors.NewZScore(50)), 1, spike}, {must(detectors.NewZScore(50)), 7, spike}},
 		detectors.IKASST: {
-			{make(detectors.NewIKASST(detectors.IKASSTParams{Window: 20})), 1, change},
-			{make(detectors.NewIKASST(detectors.IKASSTParams{Window: 16, Gamma: 50, Rank: 2})), 5, change},
+			{must(detectors.NewIKASST(detectors.IKASSTParams{Window: 20})), 1, change},
+			{must(detectors.NewIKASST(detectors.IKASSTParams{Window: 16, Gamma: 50, Rank: 2})), 5, change},
 		},
-		detectors.SVDSST: {{make(detectors.NewSVDSST(detectors.SVDSSTParams{Window: 20})), 3, change}},
+		detectors.SVDSST: {{must(detectors.NewSVDSST(detectors.SVDSSTParams{Window: 20})), 3, change}},
 		detectors.LOF: {
-			{make(detectors.NewLOF(detectors.LOFParams{Window: 128, K: 10, Embed: 8})), 2, spike},
-			{make(detectors.NewLOF(detectors.LOFParams{Window: 100, K: 10, Tumbling: true})), 100, spike},
+			{must(detectors.NewLOF(detectors.LOFParams{Window: 128, K: 10, Embed: 8})), 2, spike},
+			{must(detectors.NewLOF(detectors.LOFParams{Window: 100, K: 10, Tumbling: true})), 100, spike},
 		},
-		detectors.Flatline: {{make(detectors.NewFlatline(0)), 4, held}},
+		detectors.Flatline: {{must(detectors.NewFlatline(0)), 4, held}},
 		detectors.KNN: {
-			{make(detectors.NewKNN(detectors.KNNParams{Window: 256, Embed: 16})), 1, spike},
-			{make(detectors.NewKNN(detectors.KNNParams{Window: 100, K: 5, Tumbling: true})), 100, spike},
+			{must(detectors.NewKNN(detectors.KNNParams{Window: 256, Embed: 16})), 1, spike},
+			{must(detectors.NewKNN(detectors.KNNParams{Window: 100, K: 5, Tumbling: true})), 100, spike},
 		},
 	}
 	exec := detectors.NewCPU(1)
@@ -106,7 +106,8 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 						a := &e.Change.Anomaly
 						changes++
 						if a.PeakTime < a.Start || a.PeakTime > a.End || a.Start > a.End || a.End > a.OpenedAt && e.Change.Kind == events.Open {
-							t.Fatalf("%v, stride %d, %d values: an anomaly from %d to %d, opened at %d, has its peak at %d", op, set.stride, dim, a.Start, a.End, a.OpenedAt, a.PeakTime)
+							t.Fatalf("%v, stride %d, %d values: an anomaly from %d to %d, opened at %d, has its peak at %d", op, set.stride, dim, a.Start, a.End,
+								a.OpenedAt, a.PeakTime)
 						}
 						if a.PeakScore >= best.PeakScore {
 							best = *a
@@ -115,7 +116,8 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 					s.Events = s.Events[:0]
 				}
 				if changes == 0 || best.Start > 10*last || best.End < 10*first {
-					t.Errorf("%v, stride %d, %d values: the fault at %d is not in the highest anomaly, %d to %d, of %d changes", op, set.stride, dim, 10*fault, best.Start, best.End, changes)
+					t.Errorf("%v, stride %d, %d values: the fault at %d is not in the highest anomaly, %d to %d, of %d changes", op, set.stride, dim,
+						10*fault, best.Start, best.End, changes)
 				}
 				exec.Release(b)
 			}

@@ -2,6 +2,7 @@ package keystate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -434,7 +435,7 @@ func (s *State) Rollback(to int64) error {
 		return nil
 	}
 	if s.replaying {
-		return fmt.Errorf("keystate: rollback during replay, restore again")
+		return errors.New("keystate: rollback during replay, restore again")
 	}
 	first := len(s.units) // the first unit to undo
 	for first > 0 && s.units[first-1].start >= to {

@@ -77,5 +77,6 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 			aborts, crashes, rows = aborts+x.aborts, crashes+x.crashes, rows+len(x.rows)
 		}
 	}
-	t.Logf("%d schedules, %d rows, %d changes of anomalies, %d aborts, %d crashes, %d samples released early, %d blocks of held ones", worlds*schedules, rows, changes, aborts, crashes, early, blocks)
+	t.Logf("%d schedules, %d rows, %d changes of anomalies, %d aborts, %d crashes, %d samples released early, %d blocks of held ones",
+		worlds*schedules, rows, changes, aborts, crashes, early, blocks)
 }

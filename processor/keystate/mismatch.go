@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ErrMismatch: the state was made by another configuration. Config.KeepMismatched
+// ErrMismatch says that the state was made by another configuration. Config.KeepMismatched
 // drops just what the change covers.
 var ErrMismatch = errors.New("the stored state was made by another configuration")
 

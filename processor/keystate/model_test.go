@@ -209,7 +209,8 @@ func (m *model) sample(sm Sample, turn int64) {
 			m.keys = slices.Delete(m.keys, i, i+1)
 		}
 		n := len(m.cfg.Detectors)
-		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([][]float32, n), history: make([][]float32, n), summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
+		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([][]float32, n),
+			history: make([][]float32, n), summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)
 	}
 	k.offset = turn
@@ -298,7 +299,8 @@ func (m *model) row(sm Sample) {
 			w := &k.wins[wi]
 			n := len(w.rows)
 			if n < f.least {
-				m.rows = append(m.rows, flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time, sm.Time, false, 0, math.Float32bits(float32(math.NaN()))})
+				m.rows = append(m.rows, flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time,
+					sm.Time, false, 0, math.Float32bits(float32(math.NaN()))})
 				continue
 			}
 			out = Scored
@@ -360,19 +362,20 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	k.carry[i] = slices.Clone(rows.Next)
 	finds := f.AppendFindings(nil, rows)
 	for j, r := range k.fresh[i] {
-		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), r.offset, r.time, r.time, r.time, false, 0, math.Float32bits(float32(math.NaN()))}
+		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), r.offset, r.time, r.time, r.time, false, 0,
+			math.Float32bits(float32(math.NaN()))}
 		if r.imputed {
 			row.state = RowImputed
 		}
-		any := false
+		some := false
 		for _, fi := range finds {
 			if fi.Fresh == j {
-				any = true
+				some = true
 				row.score, row.about, row.till = math.Float32bits(float32(fi.Score)), x[fi.From].time, x[fi.To].time
 				m.rows = append(m.rows, m.judged(k, i, row, rows, j, centers, r.v))
 			}
 		}
-		if !any {
+		if !some {
 			m.rows = append(m.rows, row)
 		}
 	}
@@ -457,7 +460,8 @@ func (m *model) silences(offset int64) {
 		if k.silent != nil || from >= m.wm()-m.cfg.Silence {
 			continue
 		}
-		k.silent = &events.Anomaly{ID: events.ID("silence", k.name, nil, m.wm(), offset), Start: from, OpenedAt: m.wm(), Threshold: float32(float64(m.cfg.Silence) / 1e6)}
+		k.silent = &events.Anomaly{ID: events.ID("silence", k.name, nil, m.wm(), offset), Start: from, OpenedAt: m.wm(),
+			Threshold: float32(float64(m.cfg.Silence) / 1e6)}
 		m.silence(k, events.Change{Kind: events.Open, Time: m.wm(), Offset: offset})
 	}
 }
@@ -502,7 +506,8 @@ func TestModel(t *testing.T) {
 			}
 		}
 		if w.count != m.count || w.held != len(m.held)+len(m.suspects) || w.early != m.early {
-			t.Fatalf("counts %v, %d held and %d early, the model has %v, %d and %d", w.count, w.held, w.early, m.count, len(m.held)+len(m.suspects), m.early)
+			t.Fatalf("counts %v, %d held and %d early, the model has %v, %d and %d", w.count, w.held, w.early, m.count,
+				len(m.held)+len(m.suspects), m.early)
 		}
 		early += m.early
 		var refused []int64
@@ -514,7 +519,8 @@ func TestModel(t *testing.T) {
 		}
 		rejected += len(refused)
 	}
-	t.Logf("%d suspects rejected, %d changes of anomalies, %d of silences; by kind %v, by reason %v; %d samples released early", rejected, changes, silent, kinds, reasons, early)
+	t.Logf("%d suspects rejected, %d changes of anomalies, %d of silences; by kind %v, by reason %v; %d samples released early", rejected,
+		changes, silent, kinds, reasons, early)
 	if early == 0 {
 		t.Error("no sample was released early: the test tests too little")
 	}

@@ -65,7 +65,8 @@ func TestOverdue(t *testing.T) {
 			[]Outcome{Held, Held, Held, Held, Duplicate}, "a0@5w b1@8w", 2, 2},
 		{"late and filtered records count", func(c *Config) { late(c); c.Detectors[0].Keys = func(k []byte) bool { return k[0] != 'x' } },
 			"a 500 1,b 1 1,x 500 1,x 500 1", []Outcome{Held, Late, Filtered, Filtered}, "a0@500w", 1, 0},
-		{"the watermark is first", nil, "a 1 1,b 2 1,b 300 1,b 300 1,b 300 1,b 300 1,b 300 1", nil, "a0@1w b1@2w b2@300w b3@300s b4@300s b5@300s b6@300s", 4, 0},
+		{"the watermark is first", nil, "a 1 1,b 2 1,b 300 1,b 300 1,b 300 1,b 300 1,b 300 1", nil,
+			"a0@1w b1@2w b2@300w b3@300s b4@300s b5@300s b6@300s", 4, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := one(&fake{window: 4, least: 3}, 1)

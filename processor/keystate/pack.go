@@ -52,7 +52,8 @@ func (s *State) warm(k *Key, d *shapeDet, time, offset int64) {
 }
 
 func warmRow(k *Key, d *shapeDet, time, offset int64) Row {
-	return Row{Key: k, Detector: d.index, State: RowWarmingUp, Score: nan, Threshold: nan, Offset: offset, Time: time, About: time, Until: time}
+	return Row{Key: k, Detector: d.index, State: RowWarmingUp, Score: nan, Threshold: nan, Offset: offset, Time: time,
+		About: time, Until: time}
 }
 
 var nan = float32(math.NaN())

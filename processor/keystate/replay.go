@@ -55,7 +55,7 @@ type staged struct {
 // give ErrCorrupt.
 func (s *State) Load(key, value []byte) error {
 	if s.started {
-		return fmt.Errorf("keystate: Load into a state that has begun")
+		return errors.New("keystate: Load into a state that has begun")
 	}
 	if s.load == nil {
 		s.load = &loading{
@@ -148,10 +148,10 @@ func (s *State) loadSegment(name, value []byte, window, id uint64) error {
 // takeSegments takes the rows of the segments that a head names into their
 // window, as far as an earlier head has not brought them.
 func (s *State) takeSegments(k *Key, sw *shapeWin, w *win, list []staged, seg int64, segs segments) error {
-	print := s.cfg.Windows[sw.index].Fingerprint
+	fp := s.cfg.Windows[sw.index].Fingerprint
 	for i := range list {
 		g := &list[i]
-		if g.window != print || g.born != k.born || g.cols != len(sw.cols) || !segs.has(seg, g.first) || g.id != segmentID(seg, g.first) {
+		if g.window != fp || g.born != k.born || g.cols != len(sw.cols) || !segs.has(seg, g.first) || g.id != segmentID(seg, g.first) {
 			continue
 		}
 		if i+1 < len(list) && list[i+1].window == g.window && list[i+1].id == g.id {
@@ -367,7 +367,7 @@ func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 		seen = append(seen, false)
 	}
 	for range d.len(13) {
-		print, cols, seg := d.bits(), d.small(), int64(d.small())
+		fp, cols, seg := d.bits(), d.small(), int64(d.small())
 		count, rows := d.offset(), d.offset()
 		if d.bad || cols < 1 || cols > maxDim || seg&(seg-1) != 0 || rows > count || rows > maxRows {
 			return ErrCorrupt
@@ -385,11 +385,11 @@ func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 			}
 		}
 		at := slices.IndexFunc(k.shape.wins, func(sw shapeWin) bool {
-			return s.cfg.Windows[sw.index].Fingerprint == print && len(sw.cols) == cols
+			return s.cfg.Windows[sw.index].Fingerprint == fp && len(sw.cols) == cols
 		})
 		if at < 0 || seen[at] || k.shape.wins[at].seg != seg {
 			for first := range segs.all(seg) {
-				s.stale[k] = append(s.stale[k], staleSegment{recSegment, print, segmentID(seg, first)})
+				s.stale[k] = append(s.stale[k], staleSegment{recSegment, fp, segmentID(seg, first)})
 			}
 			s.load.rewrite[k] = struct{}{}
 		}
@@ -440,7 +440,7 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 		m.n, m.carry = 0, m.carry[:0]
 	}
 	for range d.len(26) {
-		name, print, window := d.bits(), d.bits(), d.bits()
+		name, fp, window := d.bits(), d.bits(), d.bits()
 		fresh, word := s.load.fresh[:0], int64(0)
 		for range d.len(1) {
 			word += d.int()
@@ -459,9 +459,9 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 				}
 				switch {
 				case s.cfg.Windows[det.Window].Fingerprint != window:
-					s.mismatched(k, Mismatch{Detector: det.Name, Fields: true, Window: window, Params: print})
-				case det.Fingerprint != print:
-					s.mismatched(k, Mismatch{Detector: det.Name, Window: window, Params: print})
+					s.mismatched(k, Mismatch{Detector: det.Name, Fields: true, Window: window, Params: fp})
+				case det.Fingerprint != fp:
+					s.mismatched(k, Mismatch{Detector: det.Name, Window: window, Params: fp})
 				case len(fresh) >= int(det.stride) || len(carry) > det.maxCarry || len(fresh) > 0 && k.wins[i].rows == 0 && s.load.broken[k].err == nil:
 					d.fail()
 				default:
@@ -483,7 +483,7 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 // as Duplicate. The state cannot be used after an error.
 func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	if s.started {
-		return fmt.Errorf("keystate: replay into a state that has begun")
+		return errors.New("keystate: replay into a state that has begun")
 	}
 	if f.Offset > committed {
 		return fmt.Errorf("keystate: the replay floor %d is above the committed offset %d: %w", f.Offset, committed, ErrAhead)

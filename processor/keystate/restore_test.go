@@ -268,9 +268,12 @@ func TestChangedConfiguration(t *testing.T) {
 		marks  [4]bool
 	}{
 		{"nothing", func(*Config) {}, "", [2]bool{true, true}, [4]bool{true, true, true, true}},
-		{"window", func(c *Config) { c.Windows[0].Fingerprint = 11 }, "fields of detector d0", [2]bool{false, true}, [4]bool{false, false, true, true}},
-		{"columns", func(c *Config) { c.Windows[1].Columns = []int{1}; c.Windows[1].Fingerprint = 21 }, "fields of detector d2", [2]bool{true, false}, [4]bool{true, true, false, false}},
-		{"parameters", func(c *Config) { c.Detectors[1].Fingerprint = 77 }, "parameters of detector d1", [2]bool{true, true}, [4]bool{true, false, true, true}},
+		{"window", func(c *Config) { c.Windows[0].Fingerprint = 11 }, "fields of detector d0", [2]bool{false, true},
+			[4]bool{false, false, true, true}},
+		{"columns", func(c *Config) { c.Windows[1].Columns = []int{1}; c.Windows[1].Fingerprint = 21 }, "fields of detector d2",
+			[2]bool{true, false}, [4]bool{true, true, false, false}},
+		{"parameters", func(c *Config) { c.Detectors[1].Fingerprint = 77 }, "parameters of detector d1", [2]bool{true, true},
+			[4]bool{true, false, true, true}},
 		{"moved", func(c *Config) { c.Detectors[3].Window = 0 }, "fields of detector d3", [2]bool{true, true}, [4]bool{true, true, true, false}},
 		{"renamed", func(c *Config) { c.Detectors[0].Name = "new" }, "", [2]bool{true, true}, [4]bool{false, true, true, true}},
 		{"order of windows", func(c *Config) {
@@ -283,12 +286,13 @@ func TestChangedConfiguration(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := twoWindows()
 			c.change(cfg)
-			s, err := loaded(cfg, log, n)
+			_, err := loaded(cfg, log, n)
 			if c.refuse == "" && err != nil || c.refuse != "" && (!errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), c.refuse)) {
 				t.Fatalf("err = %v, want one with %q", err, c.refuse)
 			}
 			cfg.KeepMismatched = true
-			if s, err = loaded(cfg, log, n); err != nil {
+			s, err := loaded(cfg, log, n)
+			if err != nil {
 				t.Fatal(err)
 			}
 			told := 0
@@ -407,7 +411,8 @@ func TestRestoreErrors(t *testing.T) {
 		t.Errorf("heads above the committed offset: %v", err)
 	}
 	i := slices.IndexFunc(full, func(r record) bool { return r.key[0] == recSegment })
-	if _, err := loaded(cfg, slices.Delete(slices.Clone(full), i, i+1), n); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "rows") {
+	if _, err := loaded(cfg, slices.Delete(slices.Clone(full), i, i+1), n); !errors.Is(err, ErrCorrupt) ||
+		!strings.Contains(err.Error(), "rows") {
 		t.Errorf("a segment is missing: %v", err)
 	}
 	if err := New(cfg).BeginReplay(Floor{Offset: 5}, 4, false); err == nil {

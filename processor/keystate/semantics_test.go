@@ -2,6 +2,7 @@ package keystate
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -212,7 +213,8 @@ func TestCheck(t *testing.T) {
 		},
 	}
 	err := fmt.Sprint(bad.Check())
-	for _, want := range []string{"negative", "column 2", "0 columns", "fingerprint", "scores no sample", "taken", "stride 0", "window 2 of 2", "is nil"} {
+	for _, want := range []string{"negative", "column 2", "0 columns", "fingerprint", "scores no sample", "taken", "stride 0",
+		"window 2 of 2", "is nil"} {
 		if !strings.Contains(err, want) {
 			t.Errorf("%q is not in:\n%s", want, err)
 		}
@@ -383,7 +385,7 @@ func TestSnapshotStopsAtAnError(t *testing.T) {
 	}
 	s.Mark(10)
 	before := s.Export(nil)
-	n, full := 0, fmt.Errorf("full")
+	n, full := 0, errors.New("full")
 	err := s.Snapshot(10, 0, func(k, v []byte) error {
 		if n++; n == 4 {
 			return full

@@ -145,18 +145,18 @@ func (s *State) shapeFor(name []byte) *shape {
 func (s *State) shapeOf(looks func(detector int) bool) *shape {
 	var few [64]byte
 	set := few[:0]
-	any := false
+	some := false
 	for i := range s.dets {
 		bit := byte(0)
 		if looks(i) {
-			bit, any = 1, true
+			bit, some = 1, true
 		}
 		if i%8 == 0 {
 			set = append(set, 0)
 		}
 		set[i/8] |= bit << (i % 8)
 	}
-	if !any {
+	if !some {
 		return nil
 	}
 	if sh := s.shapes[string(set)]; sh != nil {

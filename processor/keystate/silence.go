@@ -112,7 +112,8 @@ func (s *State) openSilence(k *Key, wm, offset int64) {
 		s.bytes += k.alerts.size()
 	}
 	newest := k.newest()
-	a := &events.Anomaly{ID: events.ID(SilenceName, k.name, s.source, wm, offset), Start: newest, OpenedAt: wm, Threshold: seconds(s.cfg.Silence)}
+	a := &events.Anomaly{ID: events.ID(SilenceName, k.name, s.source, wm, offset), Start: newest, OpenedAt: wm,
+		Threshold: seconds(s.cfg.Silence)}
 	s.silence(a, wm)
 	s.cur.silent = append(s.cur.silent, nil)
 	s.cur.add(opSilent, k, 0, 0)
@@ -156,7 +157,8 @@ func (s *State) closeSilence(k *Key, reason events.Reason, time, offset int64) {
 	s.silentN--
 	a := *open
 	s.silence(&a, time)
-	s.inTurn(EventRow{k, SilenceDetector, SilenceName, events.Change{Kind: events.Close, Reason: reason, Time: time, Offset: offset, Anomaly: a}})
+	s.inTurn(EventRow{k, SilenceDetector, SilenceName,
+		events.Change{Kind: events.Close, Reason: reason, Time: time, Offset: offset, Anomaly: a}})
 }
 
 // quietPush puts a key that is not silent into the heap.

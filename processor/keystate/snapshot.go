@@ -292,7 +292,8 @@ func (s *State) emitHead(c *emitter, k *Key) {
 	body := append([]byte(nil), s.enc.b[start:]...)
 	parts := (len(body) + limit - 1) / limit
 	if parts > math.MaxUint16 {
-		c.err = fmt.Errorf("keystate: the state of key %s has %d bytes, more than %d records of %d", Digest(k.name), len(body), math.MaxUint16, limit)
+		c.err = fmt.Errorf("keystate: the state of key %s has %d bytes, more than %d records of %d", Digest(k.name), len(body),
+			math.MaxUint16, limit)
 		return
 	}
 	k.parts, k.gen = uint16(parts), (k.gen+1)%generations

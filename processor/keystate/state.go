@@ -131,7 +131,8 @@ func (c *Config) Check() error {
 		case newDetector(0, &d, len(c.Windows[d.Window].Columns)).minRows == 0:
 			bad("detector %q scores no sample of a full window of %d rows", d.Name, d.Detector.Window())
 		}
-		if d.Detector != nil && d.Window >= 0 && d.Window < len(c.Windows) && c.Windows[d.Window].Incomplete && !takesIncomplete(d.Detector, len(c.Windows[d.Window].Columns)) {
+		if d.Detector != nil && d.Window >= 0 && d.Window < len(c.Windows) && c.Windows[d.Window].Incomplete &&
+			!takesIncomplete(d.Detector, len(c.Windows[d.Window].Columns)) {
 			bad("detector %q takes no rows with missing values", d.Name)
 		}
 		if z, ok := d.Detector.(detectors.Summarizer); ok && d.Window >= 0 && d.Window < len(c.Windows) {
@@ -468,7 +469,8 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.started || s.replaying || s.applied < len(s.toApply) || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead || len(s.orphaned) > 0 ||
+	s.slow = !s.started || s.replaying || s.applied < len(s.toApply) || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead ||
+		len(s.orphaned) > 0 ||
 		len(s.line) > 0 || len(s.suspects) > 0 || s.unruled || s.jump > 0 && s.maxTime == NoTime
 }
 

@@ -113,9 +113,8 @@ func (s *State) packSummary(t *detectors.Task, d *shapeDet, m *summary, x, y []u
 		at := func(row int) float64 {
 			if i := row*d.dim + c; i < len(x) {
 				return math.Float64frombits(x[i])
-			} else {
-				return math.Float64frombits(y[i-len(x)])
 			}
+			return math.Float64frombits(y[row*d.dim+c-len(x)])
 		}
 		s.point = append(s.point, median(at(0), at((last+1)/2), at(last)))
 	}
@@ -175,7 +174,7 @@ func (e *encoder) summaries(s *State, k *Key) {
 // said which are of another one.
 func (s *State) loadSummaries(d *decoder, k *Key) {
 	for range d.len(25) {
-		name, print, window := d.bits(), d.bits(), d.bits()
+		name, fp, window := d.bits(), d.bits(), d.bits()
 		state := make([]float64, d.len(8))
 		for i := range state {
 			state[i] = math.Float64frombits(d.bits())
@@ -186,7 +185,7 @@ func (s *State) loadSummaries(d *decoder, k *Key) {
 		for i := range k.shape.wins {
 			for j := range k.shape.wins[i].dets {
 				det := &k.shape.wins[i].dets[j]
-				if nameHash(det.Name) != name || det.summary == nil || det.Fingerprint != print || s.cfg.Windows[det.Window].Fingerprint != window {
+				if nameHash(det.Name) != name || det.summary == nil || det.Fingerprint != fp || s.cfg.Windows[det.Window].Fingerprint != window {
 					continue
 				}
 				if !det.summary.Valid(state) {

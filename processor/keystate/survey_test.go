@@ -32,7 +32,8 @@ func TestRestoreWithinLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := &Config{Dim: 1, MaxRecord: 400, Windows: []WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
-		Detectors: []DetectorConfig{{Name: "z", Detector: z, Stride: 1, Fingerprint: 2, Threshold: &rule, Events: &events.Rule{OpenAfter: 1, CloseAfter: 100, Release: 1}}}}
+		Detectors: []DetectorConfig{{Name: "z", Detector: z, Stride: 1, Fingerprint: 2, Threshold: &rule,
+			Events: &events.Rule{OpenAfter: 1, CloseAfter: 100, Release: 1}}}}
 	exec := detectors.NewCPU(1)
 	b := exec.Batch()
 	flush := func(s *State) {
@@ -94,7 +95,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 		t.Fatal("nothing is replayed")
 	}
 	open := s.OpenAnomalies()["z"]
-	s = nil
+	s = nil //nolint:wastedassign // for the collector
 
 	limit := whole / 4
 	before := heapOf()
@@ -129,7 +130,8 @@ func TestRestoreWithinLimit(t *testing.T) {
 	before = heapOf()
 	s, peak := restore(v)
 	heap := heapOf() - before
-	t.Logf("%d anomalies open; %d of %d keys stay; %d bytes whole, limit %d, at most %d by account, %d in the heap", open, keep, keep+drop, whole, limit, peak, heap)
+	t.Logf("%d anomalies open; %d of %d keys stay; %d bytes whole, limit %d, at most %d by account, %d in the heap", open, keep, keep+drop,
+		whole, limit, peak, heap)
 	if keep+drop != keys || keep < keys/8 || drop != s.Dropped() {
 		t.Errorf("%d stay, %d go, %d were dropped", keep, drop, s.Dropped())
 	}

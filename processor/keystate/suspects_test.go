@@ -87,8 +87,14 @@ func TestSuspects(t *testing.T) {
 	}{
 		{"nothing is far", func(f *partitionLog) { f.add("a", calm...) }, calm, nil, 0},
 		{"one bad clock", func(f *partitionLog) { f.add("a", calm[:5]...); f.add("bad", far); f.add("a", calm[5:]...) }, calm, []int64{5}, 0},
-		{"a bad clock in a key that goes on", func(f *partitionLog) { f.add("a", calm[:5]...); f.add("a", far); f.add("a", calm[5:]...) }, calm, []int64{5}, 0},
-		{"a bad clock twice in a row", func(f *partitionLog) { f.add("a", calm[:5]...); f.add("bad", far, far+1); f.add("a", calm[5:]...) }, calm, []int64{5, 6}, 0},
+		{"a bad clock in a key that goes on", func(f *partitionLog) {
+			f.add("a", calm[:5]...)
+			f.add("a", far)
+			f.add("a",
+				calm[5:]...)
+		}, calm, []int64{5}, 0},
+		{"a bad clock twice in a row", func(f *partitionLog) { f.add("a", calm[:5]...); f.add("bad", far, far+1); f.add("a", calm[5:]...) },
+			calm, []int64{5, 6}, 0},
 		{"a bad clock again and again", func(f *partitionLog) {
 			for _, at := range calm {
 				f.add("a", at)
@@ -116,7 +122,8 @@ func TestSuspects(t *testing.T) {
 			slices.Concat(calm, []int64{300 * second, 700 * second}), nil, 0},
 		{"the first is of the year 2999", func(f *partitionLog) { f.add("bad", far); f.add("a", calm...) }, calm, []int64{0}, 0},
 		{"the first two are", func(f *partitionLog) { f.add("bad", far, far+1); f.add("a", calm...) }, calm, []int64{0, 1}, 0},
-		{"the first is of 1970", func(f *partitionLog) { f.add("bad", -50*year); f.add("a", calm...) }, slices.Concat([]int64{-50 * year}, calm), nil, 0},
+		{"the first is of 1970", func(f *partitionLog) { f.add("bad", -50*year); f.add("a", calm...) },
+			slices.Concat([]int64{-50 * year}, calm), nil, 0},
 		{"two records in all", func(f *partitionLog) { f.add("a", calm[:2]...) }, nil, nil, 2},
 		{"the ends of time", func(f *partitionLog) {
 			f.add("a", calm...)
@@ -157,10 +164,10 @@ func TestSuspectsMoveNothing(t *testing.T) {
 	f := newPartitionLog(cfg)
 	f.add("quiet", timesFrom(0, second, 10)...)
 	f.add("a", timesFrom(10*second, second, 30)...)
-	max, held := f.MaxTime(), f.Held()
-	f.add("bad", max+59*60*second)
-	if f.MaxTime() != max || f.Held() != held+1 {
-		t.Errorf("the largest time is %d, %d are held; they were %d and %d", f.MaxTime(), f.Held(), max, held)
+	largest, held := f.MaxTime(), f.Held()
+	f.add("bad", largest+59*60*second)
+	if f.MaxTime() != largest || f.Held() != held+1 {
+		t.Errorf("the largest time is %d, %d are held; they were %d and %d", f.MaxTime(), f.Held(), largest, held)
 	}
 	f.add("a", timesFrom(40*second, second, 30)...)
 	if f.Counts[Late] > 0 || f.EvictedKeys > 0 || len(f.Events) > 0 || f.Counts[Rejected] != 1 || f.Keys() != 2 {

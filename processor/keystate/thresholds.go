@@ -33,8 +33,8 @@ const ruleFormat = 1
 
 // appendRule is the content of a decision: format, kind, value, margin, history,
 // warm-up, distance of added scores, whether scores are bounded.
-func appendRule(dst []byte, r *threshold.Rule) []byte {
-	e := encoder{dst}
+func appendRule(r *threshold.Rule) []byte {
+	var e encoder
 	e.byte(ruleFormat)
 	e.byte(byte(r.Kind))
 	e.bits(math.Float64bits(r.Value))
@@ -139,7 +139,7 @@ func (s *State) rebuildRules() {
 func (s *State) decideRules(offset int64) {
 	for _, det := range s.dets {
 		if det.unruled() {
-			d := &decision{kind: Thresholds, subject: []byte(det.Name), content: appendRule(nil, det.Threshold), offset: offset, rule: det.Threshold}
+			d := &decision{kind: Thresholds, subject: []byte(det.Name), content: appendRule(det.Threshold), offset: offset, rule: det.Threshold}
 			s.decide(d)
 			s.force(d)
 		}

@@ -254,7 +254,8 @@ func TestChangelogWithoutThresholds(t *testing.T) {
 	if err := json.Unmarshal(text, &old); err != nil {
 		t.Fatal(err)
 	}
-	for _, rule := range []*threshold.Rule{ruleOf(threshold.Mean, 1.5, 40, 3), ruleOf(threshold.MAD, 3, 40, 3), ruleOf(threshold.Fixed, 20, 50, 3)} {
+	for _, rule := range []*threshold.Rule{ruleOf(threshold.Mean, 1.5, 40, 3), ruleOf(threshold.MAD, 3, 40, 3),
+		ruleOf(threshold.Fixed, 20, 50, 3)} {
 		c := &chain{t: t, b: &detectors.Batch{}, quiet: true, committed: old.Committed, next: old.Committed}
 		for _, r := range old.Log {
 			c.log = append(c.log, record{r.Key, r.Value})
@@ -357,7 +358,7 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 // TestContentOfAThreshold: what cannot be a rule is damage, and a later format is a newer
 // version's.
 func TestContentOfAThreshold(t *testing.T) {
-	good := appendRule(nil, ruleOf(threshold.Quantile, 0.9, 40, 3))
+	good := appendRule(ruleOf(threshold.Quantile, 0.9, 40, 3))
 	for _, c := range []struct {
 		content []byte
 		want    error
@@ -369,8 +370,8 @@ func TestContentOfAThreshold(t *testing.T) {
 		{append(slices.Clone(good), 0), ErrCorrupt},
 		{append([]byte{ruleFormat + 1}, good[1:]...), ErrNewer},
 		{append([]byte{ruleFormat, 99}, good[2:]...), ErrCorrupt},
-		{appendRule(nil, &threshold.Rule{}), ErrCorrupt},
-		{appendRule(nil, ruleOf(threshold.Conformal, 1e-6, 40, 3)), nil}, // a version before may have let it pass
+		{appendRule(&threshold.Rule{}), ErrCorrupt},
+		{appendRule(ruleOf(threshold.Conformal, 1e-6, 40, 3)), nil}, // a version before may have let it pass
 	} {
 		err := New(watched()).Load(recordKey(nil, recDecision, []byte("\x04high"), 5), append([]byte{version, 1}, c.content...))
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {

@@ -138,7 +138,8 @@ type flat struct {
 func flatten(rows []Row) []flat {
 	out := make([]flat, 0, len(rows))
 	for _, r := range rows {
-		out = append(out, flat{string(r.Key.Name()), r.Detector, r.State, math.Float32bits(r.Score), r.Offset, r.Time, r.About, r.Until, r.Exceeds, r.Severity, math.Float32bits(r.Threshold)})
+		out = append(out, flat{string(r.Key.Name()), r.Detector, r.State, math.Float32bits(r.Score), r.Offset, r.Time, r.About, r.Until,
+			r.Exceeds, r.Severity, math.Float32bits(r.Threshold)})
 	}
 	return out
 }
@@ -552,7 +553,8 @@ func (x *run) restored(changelog []record) *State {
 	}
 	flush()
 	s.EndReplay()
-	if len(s.Rows) > 0 || len(s.Events) > 0 || len(s.Refused) > 0 || s.LostSuspects > 0 || s.Suspects != (SuspectCounts{}) || s.Counts != (Counts{}) || s.Early != 0 {
+	if len(s.Rows) > 0 || len(s.Events) > 0 || len(s.Refused) > 0 || s.LostSuspects > 0 || s.Suspects != (SuspectCounts{}) ||
+		s.Counts != (Counts{}) || s.Early != 0 {
 		x.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Counts)
 	}
 	return s
@@ -599,7 +601,8 @@ func (x *run) check(what string, s *State) {
 	}
 	want := x.w.at(x.committed)
 	if got := s.Export(nil); !bytes.Equal(got, want.export) {
-		x.t.Fatalf("%s at %d (floor %s): state of %d bytes differs from the undisturbed one of %d", what, x.committed, x.floor, len(got), len(want.export))
+		x.t.Fatalf("%s at %d (floor %s): state of %d bytes differs from the undisturbed one of %d", what, x.committed, x.floor,
+			len(got), len(want.export))
 	}
 	if s.Held() != want.held {
 		x.t.Fatalf("%s: %d held, undisturbed %d", what, s.Held(), want.held)
@@ -631,7 +634,8 @@ func (x *run) invariants(s *State) {
 	if silent != s.silentN || len(s.orphaned) > 0 {
 		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silentN, silent, len(s.orphaned))
 	}
-	if size != s.bytes || dirty != s.dirtyN || held != s.heldN || s.keys.n > 0 && x.w.cfg.MaxKeys > 0 && s.keys.n > max(x.w.cfg.MaxKeys, jurors+1) {
+	if size != s.bytes || dirty != s.dirtyN || held != s.heldN ||
+		s.keys.n > 0 && x.w.cfg.MaxKeys > 0 && s.keys.n > max(x.w.cfg.MaxKeys, jurors+1) {
 		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.bytes, size, s.dirtyN, dirty, s.heldN, held, s.keys.n)
 	}
 }

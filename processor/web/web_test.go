@@ -33,8 +33,9 @@ func testSource() (Source, *bool, *error) {
 					{Topic: "in", Partition: 5, Running: true, FetchAge: Duration(90 * time.Second), Lost: true},
 				},
 				Detectors: []Detector{{Name: "change", Op: "ikasst", Fields: "value", Keys: "*", Window: 50, Stride: 1, Threshold: "conformal:0.001"}},
-				Anomalies: []Anomaly{{Time: time.Date(2026, 3, 1, 2, 3, 4, 0, time.UTC), Kind: "open", Series: "pump<1>", Detector: "change", Severity: 83, Band: "critical"}},
-				Faults:    []FaultRecord{{Time: time.Now(), Level: "WARN", Text: "dead letter & <b>", Count: 7}},
+				Anomalies: []Anomaly{{Time: time.Date(2026, 3, 1, 2, 3, 4, 0, time.UTC), Kind: "open", Series: "pump<1>", Detector: "change",
+					Severity: 83, Band: "critical"}},
+				Faults: []FaultRecord{{Time: time.Now(), Level: "WARN", Text: "dead letter & <b>", Count: 7}},
 			}
 		},
 		Ready: func() error {
@@ -89,7 +90,9 @@ func TestEndpoints(t *testing.T) {
 	if code != 200 {
 		t.Fatalf("page: %d", code)
 	}
-	for _, want := range []string{"g&lt;script&gt;", "1\u202f234\u202f567", "restoring", "1.5ms / 2s", "no answer from its broker for 1m30s", "held since 1h0m0s ago: the &lt;registry&gt; is away", "dead letter &amp; &lt;b&gt;", "1\u202f010", "conformal:0.001", "2026-03-01 02:03:04", "pump&lt;1&gt;", "critical", "</html>"} {
+	for _, want := range []string{"g&lt;script&gt;", "1\u202f234\u202f567", "restoring", "1.5ms / 2s", "no answer from its broker for 1m30s",
+		"held since 1h0m0s ago: the &lt;registry&gt; is away", "dead letter &amp; &lt;b&gt;", "1\u202f010", "conformal:0.001",
+		"2026-03-01 02:03:04", "pump&lt;1&gt;", "critical", "</html>"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -112,7 +115,7 @@ func TestEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	res.Body.Close()
-	if res.StatusCode != 405 {
+	if res.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", res.StatusCode)
 	}
 }
@@ -155,7 +158,8 @@ func TestFaults(t *testing.T) {
 	}
 	log.Error("bad", "err", errors.New("broken"))
 	list := f.List()
-	if len(list) != 2 || list[0].Text != "bad topic=in err=broken" || list[1].Count != 3 || list[1].Text != "dead letter topic=in class=magic" {
+	if len(list) != 2 || list[0].Text != "bad topic=in err=broken" || list[1].Count != 3 ||
+		list[1].Text != "dead letter topic=in class=magic" {
 		t.Errorf("%+v", list)
 	}
 	if got := out.String(); strings.Contains(got, "dead letter") || !strings.Contains(got, "bad") {
@@ -178,7 +182,8 @@ func TestFaults(t *testing.T) {
 
 func TestPageWithoutAnything(t *testing.T) {
 	w := httptest.NewRecorder()
-	Handler(Source{Status: func() Status { return Status{} }, Metrics: prometheus.NewRegistry()}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	Handler(Source{Status: func() Status { return Status{} }, Metrics: prometheus.NewRegistry()}).ServeHTTP(w,
+		httptest.NewRequest("GET", "/", nil))
 	if w.Code != 200 || !strings.Contains(w.Body.String(), "None assigned") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
