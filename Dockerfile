@@ -13,8 +13,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=devel
-# Without the demo, the bench and their broker in memory (build tag nobench).
-RUN go build -tags nobench -ldflags "-s -w -X main.version=${VERSION}" -o /out/worker ./cmd/worker
+RUN go build -ldflags "-s -w -X main.version=${VERSION}" -o /out/worker ./cmd/worker
 RUN mkdir -p /out/cache
 
 FROM golang:1.26.5-bookworm AS child

@@ -17,8 +17,8 @@ help: ## what can be made
 
 .PHONY: help build child device-kit fleet-kit vet-child kernels test race fuzz lint fmt demo bench up image clean
 
-build: ## the worker and the demo, in bin/, static
-	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo
+build: ## the worker, the demo and the bench, in bin/, static
+	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
 
 # What odradek-cuda is compiled with: cuda.h and the names in libcuda.so. The
 # program itself needs the driver of an NVIDIA device where it runs.
@@ -37,13 +37,13 @@ DATA ?= ../shared/data
 device-kit: child ## bin/device: all that scripts/device.sh needs on a machine with a GPU
 	mkdir -p bin/device
 	cp bin/odradek-cuda scripts/device.sh docs/benchmarks/torch_ops.py bin/device/
-	CGO_ENABLED=0 $(GO) build -o bin/device/ ./cmd/worker ./cmd/demo
+	CGO_ENABLED=0 $(GO) build -o bin/device/ ./cmd/worker ./cmd/demo ./cmd/bench
 	CGO_ENABLED=0 $(GO) test -c -o bin/device/cuda.test ./cuda
 	if [ -d "$(DATA)" ]; then $(GO) run detectors/executortest/recordings.go "$(DATA)" bin/device/windows.gz; else echo "no folder $(DATA): the kit has no windows of recordings"; fi
 
 fleet-kit: device-kit ## bin/fleet: all that scripts/fleet.sh needs there, a broker and its JRE included
-	CGO_ENABLED=0 $(GO) build -ldflags=-s -o bin/worker ./cmd/worker
-	scripts/fleet-kit.sh bin/worker bin/odradek-cuda bin/device/cuda.test bin/fleet
+	CGO_ENABLED=0 $(GO) build -ldflags=-s -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
+	scripts/fleet-kit.sh bin bin/odradek-cuda bin/device/cuda.test bin/fleet
 
 vet-child: child ## vet and tests of the child's code, without a device
 	$(CHILDENV) $(GO) vet -tags cuda ./cuda/...
@@ -89,7 +89,7 @@ demo: build ## broker, generator and two workers; found, missed and false at the
 	./bin/demo $(DEMOFLAGS)
 
 bench: build ## the table of docs/benchmarks.md
-	./bin/worker bench $(BENCHFLAGS)
+	./bin/bench $(BENCHFLAGS)
 
 up: ## real Kafka and a registry, to share among test runs; ends at an interrupt
 	$(GO) run ./processor/kafkatest/up

@@ -74,7 +74,7 @@ type DecodeCost struct {
 // fields, one nested and one a union, for about d each: the best of many short
 // rounds of both in turn, so that a busy machine does not decide. A round is
 // long enough to have its share of garbage collection. It is the row "decode"
-// of `worker bench`.
+// of the bench.
 func MeasureDecode(d time.Duration) (DecodeCost, error) {
 	codec, err := goavro.NewCodec(benchSchema)
 	if err != nil {

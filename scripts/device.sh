@@ -75,21 +75,21 @@ sanitize() {
 }
 
 bench() {
-	timeout 300 ./worker bench -json -v ${SHAPES:+-shapes "$SHAPES"} ops >"$out/bench.jsonl" 2>"$out/bench.txt"
+	timeout 300 ./bench -json -v ${SHAPES:+-shapes "$SHAPES"} ops >"$out/bench.jsonl" 2>"$out/bench.txt"
 	local code=$?
 	if grep -q '"skipped"' "$out/bench.jsonl"; then code=91; fi
 	result bench $code "$out/bench.txt"
 }
 
 resident() {
-	timeout 200 ./worker bench -json -v ops-resident >"$out/resident.jsonl" 2>"$out/resident.txt"
+	timeout 200 ./bench -json -v ops-resident >"$out/resident.jsonl" 2>"$out/resident.txt"
 	local code=$?
 	if grep -q '"skipped"' "$out/resident.jsonl"; then code=91; fi
 	result resident $code "$out/resident.txt"
 }
 
 scale() {
-	timeout 400 ./worker bench -json -v ${SHAPES:+-shapes "$SHAPES"} ${GPUS:+-gpus "$GPUS"} ops-scale >"$out/scale.jsonl" 2>"$out/scale.txt"
+	timeout 400 ./bench -json -v ${SHAPES:+-shapes "$SHAPES"} ${GPUS:+-gpus "$GPUS"} ops-scale >"$out/scale.jsonl" 2>"$out/scale.txt"
 	local code=$?
 	if grep -q '"skipped"' "$out/scale.jsonl"; then code=91; fi
 	result scale $code "$out/scale.txt"
@@ -107,7 +107,7 @@ torch() {
 # cpu measures the ops on one core, against numpy, scipy and scikit-learn where
 # python3 has them.
 cpu() {
-	timeout 200 ./worker bench -json -v ikasst-cpu svdsst-cpu lof-cpu >"$out/cpu.jsonl" 2>"$out/cpu.txt"
+	timeout 200 ./bench -json -v ikasst-cpu svdsst-cpu lof-cpu >"$out/cpu.jsonl" 2>"$out/cpu.txt"
 	result cpu $? "$out/cpu.txt"
 }
 

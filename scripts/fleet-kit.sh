@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # Packs bin/fleet: what scripts/fleet.sh needs on a machine with nothing but Linux and
-# a GPU. One archive: the worker, its child, the device suite, one node of Kafka and
-# a JRE cut down to what that node uses.
+# a GPU. One archive: the worker, the bench, the demo, the worker's child, the device
+# suite, one node of Kafka and a JRE cut down to what that node uses.
 #
-#   scripts/fleet-kit.sh WORKER CHILD CUDA_TEST FOLDER
+#   scripts/fleet-kit.sh PROGRAMS CHILD CUDA_TEST FOLDER
+#
+# PROGRAMS is the folder of worker, bench and demo.
 #
 # It needs a JDK 17 or later with jlink, python3, xz, and Kafka's jars in the tests'
-# cache (ODRADEK_TEST_CACHE), where `worker bench -quick path-rate` puts them.
+# cache (ODRADEK_TEST_CACHE), where `bench -quick path-rate` puts them.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-worker=$1 child=$2 suite=$3 to=$4
+programs=$1 child=$2 suite=$3 to=$4
 version=4.1.1
 cache=${ODRADEK_TEST_CACHE:-$HOME/.cache/odradek-test}
 for part in "$cache/kafka-$version/lib" "$cache/kafka-$version-formatted/data"; do
-	[[ -d $part ]] || { echo "fleet-kit: no $part; worker bench -quick path-rate makes it" >&2; exit 1; }
+	[[ -d $part ]] || { echo "fleet-kit: no $part; bench -quick path-rate makes it" >&2; exit 1; }
 done
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -44,7 +46,9 @@ END
 "$(dirname "$(readlink -f "$(command -v "${JAVA_HOME:+$JAVA_HOME/bin/}jlink")")")/jlink" --output "$stage/jre" \
 	--add-modules java.base,java.logging,java.management,java.naming,java.security.jgss,java.security.sasl,java.sql,java.xml,jdk.management,jdk.security.auth,jdk.unsupported,jdk.zipfs \
 	--strip-debug --no-man-pages --no-header-files --vm server
-strip -o "$stage/worker" "$worker" 2>/dev/null || cp "$worker" "$stage/worker"
+for name in worker bench demo; do
+	strip -o "$stage/$name" "$programs/$name" 2>/dev/null || cp "$programs/$name" "$stage/$name"
+done
 cp "$child" "$stage/odradek-cuda"
 cp "$suite" "$stage/cuda.test"
 cp "$root/scripts/device.sh" "$root/docs/benchmarks/torch_ops.py" "$stage/"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The whole worker on a machine with GPUs, with broker and generator beside it:
-# `worker bench fleet capacity`. Neither Java, Maven, Go nor a network is needed where
+# `bench fleet capacity`. Neither Java, Maven, Go nor a network is needed where
 # it runs; the kit has a broker and a JRE in it.
 #
 #   make fleet-kit                        # here: bin/fleet, about 45 MB
@@ -14,7 +14,7 @@
 #   gpus       fleet and capacity on 1, 2, 4, ... GPUs, as many as there are
 #   device     scripts/device.sh with its own steps (DEVICE_STEPS)
 #
-# QUICK=1 tries a step out. FLAGS are given to every `worker bench`.
+# QUICK=1 tries a step out. FLAGS are given to every `bench`.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?usage: fleet.sh OUT [STEP...]}
@@ -44,12 +44,12 @@ mkdir -p "$TMPDIR"
 	"$kit/odradek-cuda" -list
 } >"$out/machine.txt" 2>&1
 
-# measure runs worker bench under a time limit: STEP SECONDS ARGUMENTS...
+# measure runs the bench under a time limit: STEP SECONDS ARGUMENTS...
 measure() {
 	local step=$1 seconds=$2 code=0
 	shift 2
-	# A worker ends its bench in good order at SIGINT, and prints what it has.
-	timeout -s INT -k 20 "$seconds" "$kit/worker" bench -json -v ${QUICK:+-quick} ${FLAGS:-} "$@" >"$out/$step.jsonl" 2>"$out/$step.txt" || code=$?
+	# The bench ends in good order at SIGINT, and prints what it has.
+	timeout -s INT -k 20 "$seconds" "$kit/bench" -json -v ${QUICK:+-quick} ${FLAGS:-} "$@" >"$out/$step.jsonl" 2>"$out/$step.txt" || code=$?
 	printf '%-10s %s (%d s)\n' "$step" "$([[ $code == 0 ]] && echo ok || echo "FAILED, $code")" "$SECONDS"
 	python3 - "$out/$step.jsonl" 2>/dev/null <<-'END' || cat "$out/$step.jsonl"
 		import json, sys

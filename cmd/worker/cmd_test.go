@@ -53,7 +53,7 @@ func TestHelp(t *testing.T) {
 	for _, c := range commands() {
 		have[c.name] = c
 	}
-	for _, name := range strings.Fields("run generate check bench config state healthcheck version") {
+	for _, name := range strings.Fields("run generate check config state healthcheck version") {
 		if have[name].run == nil {
 			t.Errorf("no command %s", name)
 		}

@@ -25,6 +25,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/config", "processor processor/kafka processor/keystate processor/events detectors detectors/threshold schemas",
 		"settings are read and checked without a device, a broker or a command"},
 	{"cmd/demo", "cmd/worker/config cmd/worker/sensors processor/kafka processor/kafkatest schemas", "the workers are other programs: the demo knows their settings and topics"},
+	{"cmd/bench", "*", "it measures every part, and the whole as a program of its own"},
 	{"cmd/worker/quality", "", "it compares scores with labels, wherever both come from"},
 	{"cmd/worker/replay", "cmd/worker/config cmd/worker/quality processor/keystate processor/events detectors detectors/threshold",
 		"a replay is the fold of the worker without Kafka, and takes any executor"},
@@ -59,15 +60,15 @@ var only = []struct {
 	why             string
 }{
 	{"github.com/segmentio/kafka-go/...", "processor/kafka/*", false, "one package answers for the client's faults and for its protocol"},
-	{"github.com/linkedin/goavro/...", "schemas/* cmd/worker/bench*.go", true, "the wire format has one home"},
-	{"github.com/twmb/franz-go/...", "processor/kafkatest/* cmd/worker/bench*.go", true, "the product has one Kafka client; the second one is there to judge it"},
-	{module + "/processor/kafkatest", "processor/kafkatest/up/* cmd/worker/bench*.go cmd/demo/*", true,
+	{"github.com/linkedin/goavro/...", "schemas/* cmd/bench/*", true, "the wire format has one home"},
+	{"github.com/twmb/franz-go/...", "processor/kafkatest/* cmd/bench/*", true, "the product has one Kafka client; the second one is there to judge it"},
+	{module + "/processor/kafkatest", "processor/kafkatest/up/* cmd/bench/* cmd/demo/*", true,
 		"the product carries no broker: 12 MB and a second client"},
 	{module + "/detectors/executortest", "", true, "it imports testing, which puts its flags on every program"},
 	{"github.com/caarlos0/env/...", "cmd/worker/config/*", false, "a setting that is read elsewhere is neither checked nor documented"},
 	{"github.com/prometheus/...", "processor/* processor/web/* cmd/worker/*", true, "what is pure counts nothing; its caller does"},
 	{"gorgonia.org/cu/...", "cuda/device/*", false, "it needs cgo, and ends the process where there is no device: only the child can afford that"},
-	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go cmd/worker/bench_ops*.go cmd/demo/cuda*_test.go", false,
+	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go cmd/bench/ops*.go cmd/demo/cuda*_test.go", false,
 		"one place picks the executor; everything else has the interface"},
 	{"C", "cuda/device/*", false, "the worker is static, built without cgo"},
 	{"unsafe", "cuda/* cuda/device/* detectors/vec/*", true, "memory is reinterpreted where it is shared with a device or read by assembly, nowhere else"},
@@ -247,7 +248,7 @@ func TestImportRules(t *testing.T) {
 		{"processor/cycle_test.go", "github.com/twmb/franz-go/pkg/kgo", true},
 		{"processor/kafkatest/fake.go", "github.com/twmb/franz-go/pkg/kfake", true},
 		{"processor/kafkatest/fake.go", "odradek/processor/kafka", false},
-		{"cmd/worker/bench_path.go", "odradek/processor/kafkatest", true},
+		{"cmd/bench/path.go", "odradek/processor/kafkatest", true},
 		{"cmd/demo/demo.go", "odradek/processor/kafkatest", true},
 		{"cmd/demo/demo.go", "odradek/processor", false},
 		{"cmd/demo/demo.go", "github.com/twmb/franz-go/pkg/kgo", false},
@@ -283,7 +284,7 @@ func TestImportRules(t *testing.T) {
 		{"cuda/executor.go", "C", false},
 		{"cuda/device/main.go", "odradek/cuda/kernels", true},
 		{"cuda/kernels/kernels.go", "odradek/cuda", false},
-		{"cmd/worker/bench_path.go", "odradek/cuda", false},
+		{"cmd/bench/path.go", "odradek/cuda", false},
 	} {
 		fault := importFault(c.file, c.imported)
 		if (fault == "") != c.ok {

@@ -39,7 +39,6 @@ func commands() []command {
 		{"generate", "write sensor records with planted faults", t.generate},
 		{"check", "name every fault of the configuration; --online asks the cluster too", t.check},
 		{"setup", "create the topics and register the schemas that run needs", t.setup},
-		{"bench", "measure, and print a table", cmdBench},
 		{"score", "replay a labelled data set and print how well it is detected", t.score},
 		{"config", "print the effective configuration, secrets hidden", t.config},
 		{"state", "list, export or reset the state of a group", t.state},

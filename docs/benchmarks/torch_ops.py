@@ -1,4 +1,4 @@
-# The ops of `worker bench ops` with torch on the same GPU, batched over keys, data
+# The ops of `bench ops` with torch on the same GPU, batched over keys, data
 # already on the device: what one gets without a kernel of one's own. Prints JSON
 # lines with the same names of cases. IKA-SST by products with Hankel matrices
 # through real FFTs of all keys at once; SVD-SST by torch.linalg.svd, by eigh of the

@@ -1,5 +1,5 @@
 // Package kafkatest starts the Kafka clusters and schema registries that the
-// tests, `worker bench` and the demo run against, and reads them back with
+// tests, the bench and the demo run against, and reads them back with
 // a client that shares no code with the worker (franz-go), so that a misreading
 // of the protocol cannot hide behind itself.
 //

@@ -14,7 +14,7 @@ import (
 )
 
 // TB is the part of testing.TB that is used here; *testing.T and *testing.B are
-// such. The package does not import testing, since `worker bench` imports it.
+// such. The package does not import testing, since the bench imports it.
 type TB interface {
 	Helper()
 	Name() string

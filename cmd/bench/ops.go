@@ -1,0 +1,466 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"odradek/cuda"
+	"odradek/detectors"
+)
+
+// opShape is one shape of an op: many tasks of equal size.
+type opShape struct {
+	name   string
+	unit   string
+	det    func() (detectors.Detector, error)
+	dim    int
+	fresh  int
+	tasks  int         // of all batches together
+	kernel float64     // target of the launches alone; 0: none
+	whole  float64     // target of Execute; 0: none
+	floor  func() work // the least known that a task costs
+}
+
+// The parameters of the ops figures.
+const (
+	opsKrylov = 5 // what rank sstRank has
+	opsK      = 20
+	opsDim    = 8
+)
+
+func opsSST(w, fresh, tasks int, kernel, whole float64) opShape {
+	return opShape{
+		name: fmt.Sprintf("ikasst w=%d, %d fresh", w, fresh), unit: "scores/s", dim: 1, fresh: fresh, tasks: tasks, kernel: kernel, whole: whole,
+		det: func() (detectors.Detector, error) {
+			return detectors.NewIKASST(detectors.IKASSTParams{Window: w, Rank: sstRank, PowerSteps: sstSteps, Epsilon: 1e-5})
+		},
+		floor: func() work { return sstWork(w, fresh) },
+	}
+}
+
+func opsLOF(n, fresh, tasks int, kernel, whole float64) opShape {
+	s := opShape{
+		name: fmt.Sprintf("lof N=%d d=%d k=%d", n, opsDim, opsK), unit: "points/s", dim: opsDim, fresh: fresh, tasks: tasks, kernel: kernel, whole: whole,
+		det: func() (detectors.Detector, error) {
+			return detectors.NewLOF(detectors.LOFParams{Window: n, K: opsK, Tumbling: fresh == n})
+		},
+	}
+	if fresh == 1 {
+		s.name, s.unit = s.name+", stride 1", "records/s"
+	}
+	s.floor = func() work { return lofWork(n, opsDim, opsK, fresh == 1) }
+	return s
+}
+
+// opsKNN is the weights of all points of a window among themselves.
+func opsKNN(n, dim, k, tasks int, kernel, whole float64) opShape {
+	s := opShape{
+		name: fmt.Sprintf("knn N=%d d=%d k=%d", n, dim, k), unit: "points/s", dim: dim, fresh: n, tasks: tasks, kernel: kernel, whole: whole,
+		det: func() (detectors.Detector, error) {
+			return detectors.NewKNN(detectors.KNNParams{Window: n, K: k, Tumbling: true})
+		},
+	}
+	s.floor = func() work { return searchWork(n, dim, k) }
+	return s
+}
+
+var opShapes = append([]opShape{
+	opsSST(100, 16, 65536, 120e6, 80e6),
+	opsSST(100, 1, 65536, 0, 12e6),
+	opsSST(320, 16, 16384, 12e6, 8e6),
+	opsLOF(1024, 1024, 2048, 340e6, 250e6),
+	opsLOF(4096, 4096, 512, 100e6, 0),
+	opsLOF(1024, 1, 4096, 0, 250e3),
+	opsKNN(1024, 8, 20, 8000, 340e6, 250e6),
+	opsKNN(16384, 8, 20, 16, 0, 0),
+	opsKNN(1000000, 2, 50, 1, 1000000/0.5, 0),
+	opsKNN(581012, 10, 50, 1, 581012/0.5, 0),
+	opsSVD(320, 12, 16, 8192, 0.8e6, 0.6e6),
+}, tableShapes...)
+
+// tableShapes are the windows of Ueno and Suzumura's table, with either form, but for
+// those that have a target.
+var tableShapes = []opShape{
+	opsSVD(20, 3, 16, 16384, 0, 0),
+	opsSVD(50, 3, 16, 8192, 0, 0),
+	opsSVD(100, 3, 16, 4096, 0, 0),
+	opsSVD(200, 3, 16, 2048, 0, 0),
+	opsSVD(320, 3, 16, 1024, 0, 0),
+	opsSVD(500, 3, 16, 512, 0, 0),
+	opsSST(20, 16, 65536, 0, 0),
+	opsSST(50, 16, 65536, 0, 0),
+	opsSST(200, 16, 32768, 0, 0),
+	opsSST(500, 16, 8192, 0, 0),
+	opsSST(1024, 16, 2048, 0, 0),
+}
+
+// The ceilings of an H100 or H200 that floors are of: its clock, lanes that add
+// and multiply a multiprocessor, and bytes a second that a copy on the device was
+// seen to move (H200).
+const (
+	opsClock = 1.98e9
+	opsLanes = 128
+	opsBytes = 4.28e12
+)
+
+// opsOnDevice is the ops on a GPU: launches alone on cold buffers, and all of
+// Execute with packing and transfers by as many goroutines as there are cores.
+func (b *bench) opsOnDevice(ctx context.Context) ([]benchRow, error) {
+	e, err := b.openDevice(cuda.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	var rows []benchRow
+	for i := range opShapes {
+		s := opShapes[i]
+		if !b.o.wants(s.name) {
+			continue
+		}
+		if b.o.quick {
+			s.tasks = max(s.tasks/8, 1)
+		}
+		b.say("%s", s.name)
+		more, err := b.opsShape(ctx, e, &s)
+		if err != nil {
+			return rows, fmt.Errorf("%s: %w", s.name, err)
+		}
+		rows = append(rows, more...)
+	}
+	if b.o.shapes == nil {
+		more, err := b.opsLatency(ctx, e)
+		rows = append(rows, more...)
+		if err != nil {
+			return rows, err
+		}
+	}
+	info := e.Stats().Devices[0]
+	if info.Faults > 0 {
+		return rows, fmt.Errorf("the device had %d faults, the last: %s", info.Faults, info.LastFault)
+	}
+	for i := range rows {
+		rows[i].Device = info.Name
+	}
+	return rows, nil
+}
+
+// errNoGPU is that this machine has none, or no child program for it: no failure.
+var errNoGPU = errors.New("no GPU to measure")
+
+// openDevice starts the children; o is what is not the same for all.
+func (b *bench) openDevice(o cuda.Options) (*cuda.Executor, error) {
+	child, err := b.deviceChild()
+	if err != nil {
+		return nil, err
+	}
+	o.Child, o.Lanes, o.Memory, o.Deadline = child, b.o.lanes, 8<<30, 10*time.Second
+	e, err := cuda.Open(o)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoGPU, err)
+	}
+	return e, nil
+}
+
+// openDevices is openDevice for these devices only.
+func (b *bench) openDevices(indices ...int) (*cuda.Executor, error) {
+	return b.openDevice(cuda.Options{Devices: indices})
+}
+
+// childProgram is the name of the GPU's program, as a worker looks for it.
+const childProgram = "odradek-cuda"
+
+// deviceChild is the path of the program of the GPU, as a worker in another folder
+// finds it, too.
+func (b *bench) deviceChild() (string, error) {
+	child, err := b.o.child, error(nil)
+	if child != "" {
+		child, err = filepath.Abs(child)
+	} else if child, err = os.Executable(); err == nil {
+		child = filepath.Join(filepath.Dir(child), childProgram)
+	}
+	if err != nil {
+		return "", err
+	}
+	if _, err := exec.LookPath(child); err != nil {
+		return "", fmt.Errorf("%w (-child): %w", errNoGPU, err)
+	}
+	return child, nil
+}
+
+// opsInput is what tasks of a shape are packed from: windows as a worker keeps
+// them, in float64, of far fewer keys than there are tasks.
+type opsInput struct {
+	*opShape
+	det            detectors.Detector
+	params         []float32
+	windows        [][]float64
+	carry          []float32 // of all keys; nil where the op has none
+	scores, carry1 int
+}
+
+func (s *opShape) input() (*opsInput, error) {
+	det, err := s.det()
+	if err != nil {
+		return nil, err
+	}
+	in := &opsInput{opShape: s, det: det, params: det.Params()}
+	rows := det.Window() + s.fresh - 1
+	var ok bool
+	if in.scores, in.carry1, ok = det.Size(detectors.View{Dim: s.dim, Rows: rows, Fresh: s.fresh}); !ok {
+		return nil, errors.New("too little history in the benchmark's task")
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for k := range max(1, min(64, 1<<23/(rows*s.dim))) {
+		x := make([]float64, rows*s.dim)
+		for i := range x {
+			if x[i] = rng.NormFloat64(); s.dim == 1 {
+				x[i] = 20 + math.Sin(float64(i)/9) + math.Sin(float64(i+k)/23) + 0.1*x[i]
+			}
+		}
+		in.windows = append(in.windows, x)
+	}
+	return in, nil
+}
+
+// pack fills the batch as a partition does: the window centred and made float32,
+// the carry of the key.
+func (in *opsInput) pack(b *detectors.Batch, tasks int) {
+	b.Reset()
+	params, p := b.GrowF32(len(in.params))
+	copy(p, in.params)
+	for k := range tasks {
+		x := in.windows[k%len(in.windows)]
+		t := detectors.Task{Op: in.det.Op(), Dim: uint32(in.dim), Fresh: uint32(in.fresh), Params: params}
+		t.X, p = b.GrowF32(len(x))
+		center := x[len(x)/2]
+		p = p[:len(x)]
+		for i, v := range x {
+			p[i] = float32(v - center)
+		}
+		if in.carry != nil {
+			t.Carry, p = b.GrowF32(len(in.carry))
+			copy(p, in.carry)
+		}
+		t.Scores = b.GrowOut(in.scores)
+		if in.carry1 > 0 {
+			t.Next = b.GrowOut(in.carry1)
+		}
+		b.Tasks = append(b.Tasks, t)
+	}
+}
+
+// settle packs and executes until the batch's memory has grown to what it needs, and
+// makes the carry that the tasks begin with.
+func (in *opsInput) settle(ctx context.Context, e detectors.Executor, batch *detectors.Batch, tasks int) error {
+	for range 4 {
+		in.pack(batch, tasks)
+		if err := e.Execute(ctx, batch); err != nil {
+			return err
+		}
+	}
+	if in.carry1 > 0 && in.carry == nil { // what the key's next task begins with
+		r := batch.Rows(0)
+		in.carry = slices.Clone(r.Next)
+		return in.settle(ctx, e, batch, tasks)
+	}
+	return nil
+}
+
+func (b *bench) opsShape(ctx context.Context, e *cuda.Executor, s *opShape) ([]benchRow, error) {
+	in, err := s.input()
+	if err != nil {
+		return nil, err
+	}
+	if in.large() { // a CPU takes minutes
+		kernel, err := b.opsKernel(ctx, e, in)
+		if err != nil {
+			return nil, err
+		}
+		whole, err := b.opsWhole(ctx, e, in)
+		return []benchRow{kernel, whole}, err
+	}
+	cpu, err := b.opsCPU(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	baseline := fmt.Sprintf("the CPU executor, %d goroutines", runtime.GOMAXPROCS(0))
+	kernel, err := b.opsKernel(ctx, e, in)
+	if err != nil {
+		return nil, err
+	}
+	kernel = kernel.against(baseline, cpu, false)
+	whole, err := b.opsWhole(ctx, e, in)
+	if err != nil {
+		return nil, err
+	}
+	return []benchRow{kernel, whole.against(baseline, cpu, false)}, nil
+}
+
+// large is set where one task is a device's work for a good part of a second.
+func (s *opShape) large() bool { return s.fresh > 1<<18 }
+
+// opsCPU is the CPU executor's rate on all cores.
+func (b *bench) opsCPU(ctx context.Context, in *opsInput) (rate float64, err error) {
+	e := detectors.NewCPU(runtime.GOMAXPROCS(0))
+	defer e.Close()
+	batch := e.Batch()
+	in.pack(batch, 1)
+	began := time.Now()
+	if err := e.Execute(ctx, batch); err != nil {
+		return 0, err
+	}
+	// So many tasks as take half a second or so.
+	tasks := min(in.tasks, max(4*runtime.GOMAXPROCS(0), int(0.5*float64(runtime.GOMAXPROCS(0))/time.Since(began).Seconds())))
+	in.pack(batch, tasks)
+	ns, _ := perItem(b.span(500*time.Millisecond), tasks*in.fresh, func() {
+		if e := e.Execute(ctx, batch); e != nil {
+			err = e
+		}
+	})
+	return 1e9 / ns, err
+}
+
+// opsKernel measures the launches of one batch of all tasks.
+func (b *bench) opsKernel(ctx context.Context, e *cuda.Executor, in *opsInput) (r benchRow, err error) {
+	batch := e.Batch()
+	defer e.Release(batch)
+	if err := in.settle(ctx, e, batch, in.tasks); err != nil {
+		return r, err
+	}
+	// Copies of the buffers of half a gigabyte together: eight times an H200's L2.
+	bytes := 4 * (len(batch.F32) + len(batch.Out))
+	repeat := 30
+	if in.large() {
+		repeat = 5
+	}
+	m, err := e.Measure(ctx, batch, repeat, max(2, min(64, 512<<20/bytes)))
+	if err != nil {
+		return r, err
+	}
+	items := float64(in.tasks * in.fresh)
+	rate := items / m.Median.Seconds()
+	r = row(in.name+", kernel", rate, in.unit)
+	if in.kernel > 0 {
+		r = r.want(">= "+figure(in.kernel), rate >= in.kernel)
+	}
+	least, bound := in.least(e.Stats().Devices[0].SMs, bytes)
+	fraction := least / m.Median.Seconds()
+	r.Floor = &fraction
+	return r.noted("%d tasks in %v (fastest %v), %.2g%% of the floor (%s), %d copies of %d MB in turn",
+		in.tasks, m.Median.Round(time.Microsecond), m.Fastest.Round(time.Microsecond), 100*fraction, bound, m.Copies, bytes>>20), nil
+}
+
+// least is the floor of a batch in seconds: its arithmetic at the rate of the
+// lanes, or its bytes once through the device's memory.
+func (s *opShape) least(sms, bytes int) (seconds float64, bound string) {
+	floor := s.floor()
+	compute := float64(s.tasks) * floor.ops / (float64(sms) * opsLanes * opsClock)
+	if memory := float64(bytes) / opsBytes; memory > compute {
+		return memory, "memory: all bytes once"
+	}
+	return compute, floor.by
+}
+
+// opsWhole measures Execute from Go: goroutines, each with a batch of its own,
+// pack and execute again and again.
+func (b *bench) opsWhole(ctx context.Context, e *cuda.Executor, in *opsInput) (r benchRow, err error) {
+	return b.opsExecute(ctx, e, in, max(in.tasks/runtime.GOMAXPROCS(0), 1))
+}
+
+// opsExecute is opsWhole with batches of so many tasks.
+func (b *bench) opsExecute(ctx context.Context, e *cuda.Executor, in *opsInput, tasks int) (r benchRow, err error) {
+	n := min(runtime.GOMAXPROCS(0), in.tasks)
+	batches := make([]*detectors.Batch, n)
+	for i := range batches {
+		batches[i] = e.Batch()
+		defer e.Release(batches[i])
+		if err := in.settle(ctx, e, batches[i], tasks); err != nil {
+			return r, err
+		}
+	}
+	before := e.Stats()
+	var rates []float64
+	for range b.o.repeat {
+		var executed atomic.Int64
+		var wait sync.WaitGroup
+		faults := make([]error, n)
+		began := time.Now()
+		end := began.Add(b.span(time.Second))
+		for i, batch := range batches {
+			wait.Go(func() {
+				for faults[i] == nil && time.Now().Before(end) {
+					in.pack(batch, tasks)
+					faults[i] = e.Execute(ctx, batch)
+					executed.Add(int64(tasks))
+				}
+			})
+		}
+		wait.Wait()
+		if err := errors.Join(faults...); err != nil {
+			return r, err
+		}
+		rates = append(rates, float64(executed.Load())*float64(in.fresh)/time.Since(began).Seconds())
+	}
+	after := e.Stats()
+	rate, spread := median(rates)
+	r = row(in.name+", Execute", rate, in.unit)
+	if in.whole > 0 {
+		r = r.want(">= "+figure(in.whole), rate >= in.whole)
+	}
+	if off := after.CPUTasks - before.CPUTasks; off > 0 {
+		r = r.noted("%d tasks were scored on the CPU", off)
+	}
+	return r.noted("%d goroutines, each packing and executing %d tasks a batch; %d KB a batch; median of %d, spread %.0f%%",
+		n, tasks, 4*(len(batches[0].F32)+len(batches[0].Out))>>10, b.o.repeat, spread), nil
+}
+
+// opsLatency is how long one batch takes, alone on the device.
+func (b *bench) opsLatency(ctx context.Context, e *cuda.Executor) (rows []benchRow, err error) {
+	s := opsSST(100, 1, 0, 0, 0)
+	in, err := s.input()
+	if err != nil {
+		return nil, err
+	}
+	for _, tasks := range []int{1, 1000} {
+		batch := e.Batch()
+		defer e.Release(batch)
+		if err := in.settle(ctx, e, batch, tasks); err != nil {
+			return rows, err
+		}
+		rounds := b.scale(5000)
+		packed, executed := make([]float64, rounds), make([]float64, rounds)
+		before := e.Stats().Devices[0]
+		for i := range rounds {
+			began := time.Now()
+			in.pack(batch, tasks)
+			middle := time.Now()
+			if err := e.Execute(ctx, batch); err != nil {
+				return rows, err
+			}
+			packed[i], executed[i] = middle.Sub(began).Seconds()*1e6, time.Since(middle).Seconds()*1e6
+		}
+		after := e.Stats().Devices[0]
+		slices.Sort(packed)
+		slices.Sort(executed)
+		p99 := executed[rounds*99/100]
+		r := row(fmt.Sprintf("%s, %d tasks, Execute p99", s.name, tasks), p99, "us")
+		if tasks == 1000 {
+			r = r.want("<= 1,000", p99 <= 1000)
+		}
+		device := (after.Busy - before.Busy).Seconds() * 1e6 / float64(rounds)
+		rows = append(rows, r.noted("p50 %.0f us, of it on the device, copies included, %.0f us; packing p50 %.0f us; %d batches one after the other",
+			executed[rounds/2], device, packed[rounds/2], rounds))
+	}
+	return rows, nil
+}

@@ -1,0 +1,90 @@
+package main
+
+import "math"
+
+// work is what an algorithm costs: float32 instructions of one lane, a fused
+// multiply-add being one.
+type work struct {
+	by  string
+	ops float64
+}
+
+// least is the work of the algorithm that needs the least. A floor is of the least
+// known one, not of the one that a kernel has: a kernel may be at 80 % of its own
+// algorithm's arithmetic and take ten times what another one needs.
+func least(of ...work) work {
+	best := of[0]
+	for _, w := range of[1:] {
+		if w.ops < best.ops {
+			best = w
+		}
+	}
+	return best
+}
+
+// hankelFFT is a product of a w x w Hankel matrix, whose transform is there, with a
+// vector: two real split-radix transforms of 2w points (Sorensen et al. 1987) and a
+// product of their w complex values.
+func hankelFFT(w float64) float64 {
+	n := 2 * w
+	return 2*(2*n*math.Log2(n)-4*n+6) + 6*w
+}
+
+// sstWork is that of IKA-SST: power and Krylov steps are a product with C = H H' each.
+func sstWork(w, fresh int) work {
+	n, f := float64(w), float64(fresh)
+	const steps = sstSteps + opsKrylov
+	// C of consecutive scores is a sliding part of one matrix, made along its diagonals
+	// by two instructions an element, half of them.
+	c := f*steps*n*n + 2*(n+f-1)*(n+f-1) // two matrices, half of each
+	return least(
+		work{"direct products with H", f * 2 * steps * n * n},
+		work{"direct products with C", c},
+		work{"products with H by FFT", f * (2*steps*hankelFFT(n) + hankelFFT(n))},
+	)
+}
+
+// svdWork is that of SVD-SST: Lanczos on H, 40+2r steps for the past and 24 for the
+// current as noise of w=320 needs them, each made orthogonal to those before.
+func svdWork(w, rank, fresh int) work {
+	n := float64(w)
+	cost := func(product float64) float64 {
+		steps := func(k float64) float64 {
+			k = min(k, n)
+			return k*product + k*k*n
+		}
+		return float64(fresh) * (steps(40+2*float64(rank)) + steps(24))
+	}
+	return least(work{"Lanczos, direct products", cost(n * n)}, work{"Lanczos, products by FFT", cost(hankelFFT(n))})
+}
+
+// kdVisits are the distances that a kd-tree's search of one point computes among n
+// standard normal points of so many dimensions: scikit-learn's KDTree.get_n_calls, with
+// the leaf size of 4 to 64 that gives the fewest.
+var kdVisits = map[[3]int]float64{
+	{1024, 8, 20}: 642, {4096, 8, 20}: 1198, {16384, 8, 20}: 1861, {1000000, 2, 50}: 146, {581012, 10, 50}: 17367,
+}
+
+// searchWork is that of the k nearest of each of n points, two instructions a pair for
+// the selection.
+func searchWork(n, dim, k int) work {
+	points, d := float64(n), float64(dim)
+	all := []work{
+		{"one pass over all pairs", points * points * (d + 2)},
+		{"the distance of each pair once", points * points * (d/2 + 2)},
+	}
+	if visits, ok := kdVisits[[3]int{n, dim, k}]; ok {
+		all = append(all, work{"kd-tree", points * visits * (d + 2)})
+	}
+	return least(all...)
+}
+
+// lofWork is that of local outlier factors; of one fresh point, if each is, by
+// incremental LOF (Pokrajac et al. 2007), which keeps the neighbours: one pass for the
+// new point and one for each of about k that lose a neighbour.
+func lofWork(n, dim, k int, one bool) work {
+	if one {
+		return work{"incremental LOF, 1+k passes", float64(1+k) * float64(n) * float64(dim+2)}
+	}
+	return searchWork(n, dim, k)
+}

@@ -1,0 +1,387 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"sync"
+	"time"
+
+	"odradek/cuda"
+	"odradek/detectors"
+)
+
+// The shape of ops-resident: one fresh sample a task, a million keys.
+const (
+	residentKeys = 1 << 20
+	residentWant = 60e6
+)
+
+// residentOwner has the windows and carries of some keys as a partition has them: a
+// ring of rows in float64, far more together than caches hold. Keys come round in
+// turn, each with one sample.
+type residentOwner struct {
+	det     detectors.Detector
+	params  []float32
+	rows    int
+	carryN  int
+	rings   []float64 // rows of each key
+	carries []float32
+	places  []detectors.Place
+	count   int64 // rows that each key has had, but for those of this round that come later
+	next    int   // the key that comes next
+	tasks   int   // of a batch
+	batch   *detectors.Batch
+	shelf   *detectors.Shelf // nil: windows travel
+	keep    *detectors.Keep
+
+	pushed, packed, executed, taken time.Duration
+	scored                          int
+}
+
+func newResidentOwner(det detectors.Detector, keys int) (*residentOwner, error) {
+	o := &residentOwner{det: det, params: det.Params(), rows: det.Window()}
+	var ok bool
+	if _, o.carryN, ok = det.Size(detectors.View{Dim: 1, Rows: o.rows, Fresh: 1}); !ok {
+		return nil, errors.New("too little history in the benchmark's task")
+	}
+	o.rings = make([]float64, keys*o.rows)
+	o.carries = make([]float32, keys*o.carryN)
+	o.places = make([]detectors.Place, keys)
+	return o, nil
+}
+
+// begin gives all keys their first window, and the carry that scoring begins with.
+func (o *residentOwner) begin() {
+	o.count, o.next = int64(o.rows), 0
+	for k := range o.places {
+		ring := o.rings[k*o.rows:][:o.rows]
+		for i := range ring {
+			ring[i] = residentSample(k, int64(i))
+		}
+		copy(o.carries[k*o.carryN:][:o.carryN], o.params[len(o.params)-o.carryN:])
+	}
+	clear(o.places)
+}
+
+// residentSample is sample i of key k: a wave, and noise that is cheap to make.
+func residentSample(k int, i int64) float64 {
+	noise := uint64(i)*0x9e3779b97f4a7c15 ^ uint64(k)*0xd1342543de82ef95
+	noise ^= noise >> 29
+	noise *= 0xbf58476d1ce4e5b9
+	phase := (i + int64(k)) % 57
+	return 20 + float64(phase*(57-phase))/800 + 0.1*float64(noise>>11)/(1<<53)
+}
+
+// push writes the next sample of n keys into their rings.
+func (o *residentOwner) push(n int) {
+	at := int(o.count % int64(o.rows))
+	for k := o.next; k < o.next+n; k++ {
+		o.rings[k*o.rows+at] = residentSample(k, o.count)
+	}
+}
+
+// pack packs the tasks of n keys, as keystate does.
+func (o *residentOwner) pack(n int) {
+	b := o.batch
+	b.Reset()
+	params, p := b.GrowF32(len(o.params))
+	copy(p, o.params)
+	count := o.count + 1
+	oldest := int(count % int64(o.rows)) // of the ring, which is full
+	for k := o.next; k < o.next+n; k++ {
+		t := detectors.Task{Op: o.det.Op(), Dim: 1, Fresh: 1, Params: params}
+		ring := o.rings[k*o.rows:][:o.rows]
+		bring, kept := 0, false
+		if o.shelf != nil {
+			bring, kept = o.shelf.Bring(b, &o.places[k], count)
+		}
+		if kept {
+			span, raw := b.GrowF64(bring)
+			for i := range raw {
+				raw[i] = ring[(oldest+o.rows-bring+i)%o.rows]
+			}
+			t.X = o.shelf.Add(b, &o.places[k], count, span, len(b.Tasks))
+		} else {
+			t.X, p = b.GrowF32(o.rows)
+			x, y := ring[oldest:], ring[:oldest]
+			middle := ring[(oldest+o.rows/2)%o.rows]
+			center := max(min(x[0], middle), min(max(x[0], middle), ring[(oldest+o.rows-1)%o.rows]))
+			p = p[:o.rows]
+			for i, v := range x {
+				p[i] = float32(v - center)
+			}
+			p = p[len(x):]
+			for i, v := range y {
+				p[i] = float32(v - center)
+			}
+		}
+		t.Carry, p = b.GrowF32(o.carryN)
+		copy(p, o.carries[k*o.carryN:])
+		t.Scores = b.GrowOut(1)
+		t.Next = b.GrowOut(o.carryN)
+		b.Tasks = append(b.Tasks, t)
+	}
+}
+
+// take takes the carries over.
+func (o *residentOwner) take(n int) {
+	for i := range n {
+		next := o.batch.Tasks[i].Next
+		copy(o.carries[(o.next+i)*o.carryN:][:o.carryN], o.batch.Out[next.Off:])
+	}
+	if o.next += n; o.next == len(o.places) {
+		o.next = 0
+		o.count++
+	}
+}
+
+// round scores the next keys.
+func (o *residentOwner) round(ctx context.Context, e detectors.Executor) error {
+	n := min(o.tasks, len(o.places)-o.next)
+	t0 := time.Now()
+	o.push(n)
+	t1 := time.Now()
+	o.pack(n)
+	t2 := time.Now()
+	if err := e.Execute(ctx, o.batch); err != nil {
+		return err
+	}
+	t3 := time.Now()
+	o.take(n)
+	o.pushed += t1.Sub(t0)
+	o.packed += t2.Sub(t1)
+	o.executed += t3.Sub(t2)
+	o.taken += time.Since(t3)
+	o.scored += n
+	return nil
+}
+
+// opsResident compares windows that stay on the device with windows that travel.
+func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
+	keys, n := b.scale(residentKeys), b.o.owners
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	shape := opsSST(100, 1, keys, 0, 0)
+	det, err := shape.det()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.deviceChild(); err != nil {
+		return nil, err
+	}
+	owners := make([]*residentOwner, n)
+	for i := range owners {
+		if owners[i], err = newResidentOwner(det, (keys+n-1-i)/n); err != nil {
+			return nil, err
+		}
+		owners[i].tasks = b.o.tasks
+	}
+	window := int64(8*det.Window()+255) &^ 255
+	var base, first []float32
+	for i, c := range []struct {
+		name string
+		room int64 // windows on the device
+	}{
+		{"windows travel", 0},
+		{"windows stay", int64(keys) * 5 / 4},
+		{"half of them stay", int64(keys) / 2},
+	} {
+		if !b.o.wants(c.name) {
+			continue
+		}
+		e, err := b.openDevice(cuda.Options{Resident: c.room * window})
+		if err != nil {
+			return rows, err
+		}
+		b.say("%s", c.name)
+		r, scores, err := b.residentForm(ctx, e, owners, c.room > 0, fmt.Sprint("resident-", i))
+		info := e.Stats().Devices[0]
+		e.Close()
+		if err == nil && info.Faults > 0 {
+			err = fmt.Errorf("the device had %d faults, the last: %s", info.Faults, info.LastFault)
+		}
+		if err != nil {
+			return rows, fmt.Errorf("%s: %w", c.name, err)
+		}
+		r.Case, r.Device = fmt.Sprintf("%s, %d keys, %s", shape.name, keys, c.name), info.Name
+		if base == nil {
+			base, first = scores, []float32{float32(r.Value)}
+		} else {
+			for i := range base {
+				if math.Float32bits(base[i]) != math.Float32bits(scores[i]) {
+					return rows, fmt.Errorf("%s: score %d is %v, where windows travel %v", c.name, i, scores[i], base[i])
+				}
+			}
+			r = r.against("windows travel", float64(first[0]), false).noted("the first %d scores have the same bits", len(base))
+			if c.room > int64(keys) {
+				r = r.want(">= "+figure(residentWant), r.Value >= residentWant)
+			}
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// residentForm is the rate of pushing, packing, executing and taking the carries
+// over, by all owners at once, and the scores of each owner's first rounds.
+func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*residentOwner, kept bool, name string) (r benchRow, scores []float32, err error) {
+	all := func(f func(o *residentOwner) error) error {
+		faults := make([]error, len(owners))
+		var wait sync.WaitGroup
+		for i, o := range owners {
+			wait.Go(func() { faults[i] = f(o) })
+		}
+		wait.Wait()
+		return errors.Join(faults...)
+	}
+	first := make([][]float32, len(owners))
+	for _, o := range owners {
+		o.batch, o.shelf, o.keep = e.Batch(), nil, nil
+		if kept {
+			o.keep = e.Keep()
+			if o.shelf = o.keep.Shelf(o.det, 1, 1); o.shelf == nil {
+				return r, nil, errors.New("the executor keeps no windows")
+			}
+		}
+	}
+	at := map[*residentOwner]int{}
+	for i, o := range owners {
+		at[o] = i
+	}
+	// Twice round all keys: the windows get where they stay, the batches' memory
+	// grows to its size.
+	err = all(func(o *residentOwner) error {
+		o.begin()
+		for o.count < int64(o.rows)+2 {
+			if err := o.round(ctx, e); err != nil {
+				return err
+			}
+			if o.count == int64(o.rows)+1 && len(first[at[o]]) < 1<<14 {
+				for i := range o.batch.Tasks {
+					first[at[o]] = append(first[at[o]], o.batch.Out[o.batch.Tasks[i].Scores.Off])
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return r, nil, err
+	}
+	for _, f := range first {
+		scores = append(scores, f...)
+	}
+	var rates []float64
+	for _, o := range owners {
+		o.pushed, o.packed, o.executed, o.taken, o.scored = 0, 0, 0, 0, 0
+	}
+	total := 0
+	stop, err := b.profileOps(name)
+	if err != nil {
+		return r, nil, err
+	}
+	spent, child := processCPU(os.Getpid()), processCPU(e.Stats().Devices[0].Pid)
+	for range b.o.repeat {
+		began := time.Now()
+		end := began.Add(b.span(time.Second))
+		if err := all(func(o *residentOwner) error {
+			for time.Now().Before(end) {
+				if err := o.round(ctx, e); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return r, nil, err
+		}
+		took, sum := time.Since(began).Seconds(), 0
+		for _, o := range owners {
+			sum += o.scored
+		}
+		rates = append(rates, float64(sum-total)/took)
+		total = sum
+	}
+	stop()
+	spent, child = processCPU(os.Getpid())-spent, processCPU(e.Stats().Devices[0].Pid)-child
+	rate, spread := median(rates)
+	r = row("", rate, "scores/s")
+	var pushed, packed, executed, taken time.Duration
+	var hits, misses uint64
+	for _, o := range owners {
+		pushed, packed, executed, taken = pushed+o.pushed, packed+o.packed, executed+o.executed, taken+o.taken
+		if kept {
+			hits, misses = hits+o.shelf.Hits, misses+o.shelf.Misses
+		}
+	}
+	each := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(total) }
+	r = r.noted("%d goroutines; ns of one of them a task: %.0f pushing the sample, %.0f packing, %.0f in Execute, %.0f taking the carry; %.1fM/s of packing and Execute alone; median of %d, spread %.0f%%",
+		len(owners), each(pushed), each(packed), each(executed), each(taken), 1e3*float64(len(owners))/(each(packed)+each(executed)), b.o.repeat, spread)
+	r = r.noted("%.0f ns a task of this process's processor time, %.0f of the child's", each(spent), each(child))
+	if kept {
+		r = r.noted("%.1f%% of the windows were there, of those after the first round %.1f%%",
+			100*float64(hits)/float64(hits+misses), 100*min(1, float64(hits)/float64(hits+misses-uint64(b.scale(residentKeys)))))
+	}
+	m, err := b.residentKernels(ctx, e, owners[0])
+	if err != nil {
+		return r, nil, err
+	}
+	r = r.noted("%s", m)
+	for _, o := range owners {
+		if kept {
+			o.keep.Close()
+		}
+		e.Release(o.batch)
+	}
+	return r, scores, nil
+}
+
+// profileOps begins a CPU profile of this process where -profile names a folder.
+func (b *bench) profileOps(name string) (stop func(), err error) {
+	if b.o.profile == "" {
+		return func() {}, nil
+	}
+	if err := os.MkdirAll(b.o.profile, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.Create(filepath.Join(b.o.profile, name+".cpu"))
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+	}, nil
+}
+
+// residentKernels is the rate of the launches alone, of a batch of all keys of one
+// owner.
+func (b *bench) residentKernels(ctx context.Context, e *cuda.Executor, o *residentOwner) (string, error) {
+	for o.next != 0 {
+		if err := o.round(ctx, e); err != nil {
+			return "", err
+		}
+	}
+	n := len(o.places)
+	for range 3 { // the memory grows
+		o.push(n)
+		o.pack(n)
+		if err := e.Execute(ctx, o.batch); err != nil {
+			return "", err
+		}
+		o.take(n)
+	}
+	m, err := e.Measure(ctx, o.batch, 20, 2)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("launches alone %.1fM/s (%d tasks in %v)", float64(n)/m.Median.Seconds()/1e6, n, m.Median.Round(time.Microsecond)), nil
+}

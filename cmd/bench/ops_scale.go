@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"odradek/cuda"
+)
+
+// scaleShapes are shapes that show what bounds several devices: arithmetic, the
+// copies, and both; and the table's.
+var scaleShapes = append([]opShape{
+	opsSST(100, 16, 65536, 0, 0),
+	opsSST(100, 1, 65536, 0, 0),
+	opsSST(320, 16, 16384, 0, 0),
+	opsLOF(1024, 1024, 2048, 0, 0),
+	opsSVD(320, 12, 16, 2048, 0, 0),
+}, tableShapes...)
+
+// aloneShapes are shapes whose batches are split where there is one at a time.
+var aloneShapes = []opShape{
+	opsSST(320, 16, 16384, 0, 0),
+	opsLOF(4096, 4096, 512, 0, 0),
+}
+
+// scaleTargets are ratios to one device, by their number.
+var scaleTargets = map[int]float64{2: 1.9, 4: 3.6}
+
+// opsScale is the rate of Execute on some of this host's devices, with as many
+// goroutines as there are cores, and with one batch at a time.
+func (b *bench) opsScale(ctx context.Context) (rows []benchRow, err error) {
+	counts, err := b.scaleCounts()
+	if err != nil {
+		return nil, err
+	}
+	one := map[string]float64{}
+	for _, n := range counts {
+		devices := make([]int, n)
+		for i := range devices {
+			devices[i] = i
+		}
+		e, err := b.openDevice(cuda.Options{Devices: devices})
+		if err != nil {
+			return rows, err
+		}
+		add := func(what string, s opShape, measure func(in *opsInput) (benchRow, error)) {
+			if !b.o.wants(s.name) {
+				return
+			}
+			if b.o.quick {
+				s.tasks = max(s.tasks/8, 1)
+			}
+			var in *opsInput
+			if in, err = s.input(); err != nil {
+				return
+			}
+			b.say("%s, %d GPUs", s.name, n)
+			before := e.Stats()
+			var r benchRow
+			if r, err = measure(in); err != nil {
+				err = fmt.Errorf("%s: %w", s.name, err)
+				return
+			}
+			name := s.name + ", " + what
+			if n == counts[0] {
+				one[name] = r.Value / float64(n)
+			}
+			ratio := r.Value / one[name]
+			r.Case = fmt.Sprintf("%s, %d GPUs", name, n)
+			if want := scaleTargets[n]; want > 0 && what == "Execute" {
+				r = r.want(fmt.Sprintf("ratio >= %.1f", want), ratio >= want)
+			}
+			shares := ""
+			after := e.Stats()
+			for i, d := range after.Devices {
+				shares += fmt.Sprintf(" %d", d.Tasks-before.Devices[i].Tasks)
+			}
+			rows = append(rows, r.against("one GPU", one[name], false).
+				noted("ratio to one %.2f; tasks by GPU%s; %d batches lost, %d refused, %d tasks on the CPU", ratio, shares,
+					after.Lost-before.Lost, after.Refused-before.Refused, after.CPUTasks-before.CPUTasks))
+		}
+		for i := 0; i < len(scaleShapes) && err == nil; i++ {
+			add("Execute", scaleShapes[i], func(in *opsInput) (benchRow, error) {
+				return b.opsExecute(ctx, e, in, max(in.tasks/16, 1))
+			})
+		}
+		for i := 0; i < len(aloneShapes) && err == nil; i++ {
+			add("one batch at a time", aloneShapes[i], func(in *opsInput) (benchRow, error) { return b.scaleAlone(ctx, e, in) })
+		}
+		name := e.Stats().Devices[0].Name
+		if closed := e.Close(); err == nil {
+			err = closed
+		}
+		for i := range rows {
+			rows[i].Device = name
+		}
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// scaleCounts are the numbers of devices to measure with.
+func (b *bench) scaleCounts() (counts []int, err error) {
+	child, err := b.deviceChild()
+	if err != nil {
+		return nil, err
+	}
+	listed, err := exec.Command(child, "-list").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoGPU, err)
+	}
+	there := bytes.Count(listed, []byte("\n"))
+	if b.o.gpus == "" {
+		for n := 1; n <= there; n *= 2 {
+			counts = append(counts, n)
+		}
+		return counts, nil
+	}
+	for _, f := range strings.Split(b.o.gpus, ",") {
+		n, err := strconv.Atoi(f)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-gpus %s: write numbers of GPUs like 1,2,4", b.o.gpus)
+		}
+		if n <= there {
+			counts = append(counts, n)
+		} else {
+			b.say("%d GPUs are not measured: there are %d", n, there)
+		}
+	}
+	if len(counts) == 0 {
+		return nil, fmt.Errorf("%w: %d are here, -gpus %s asks for more", errNoGPU, there, b.o.gpus)
+	}
+	slices.Sort(counts)
+	return counts, nil
+}
+
+// scaleAlone is the rate of one batch after the other, packed before.
+func (b *bench) scaleAlone(ctx context.Context, e *cuda.Executor, in *opsInput) (r benchRow, err error) {
+	batch := e.Batch()
+	defer e.Release(batch)
+	if err := in.settle(ctx, e, batch, in.tasks); err != nil {
+		return r, err
+	}
+	ns, _ := perItem(b.span(time.Second), in.tasks*in.fresh, func() {
+		if e := e.Execute(ctx, batch); e != nil {
+			err = e
+		}
+	})
+	return row(in.name, 1e9/ns, in.unit).noted("Execute alone of %d tasks, %d KB; %d cores", in.tasks, 4*(len(batch.F32)+len(batch.Out))>>10, runtime.GOMAXPROCS(0)), err
+}

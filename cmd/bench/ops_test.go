@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"odradek/detectors"
+)
+
+// nowhere is memory for windows that nothing lies in.
+type nowhere struct{ next uint64 }
+
+func (m *nowhere) Extend(bytes int) (first uint64, n int) {
+	m.next += 1 << 20
+	return m.next, 1 << 20 / bytes
+}
+func (m *nowhere) Release()   {}
+func (m *nowhere) Gone() bool { return false }
+
+// BenchmarkResidentPack is the owner's part of ops-resident on one core: windows and
+// carries in cache, and of as many keys as do not fit there.
+func BenchmarkResidentPack(b *testing.B) {
+	shape := opsSST(100, 1, 0, 0, 0)
+	det, err := shape.det()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, keys := range []int{64, 200_000} {
+		for _, kept := range []bool{false, true} {
+			b.Run(fmt.Sprintf("keys=%d/kept=%v", keys, kept), func(b *testing.B) {
+				o, err := newResidentOwner(det, keys)
+				if err != nil {
+					b.Fatal(err)
+				}
+				o.tasks = 4096
+				o.begin()
+				o.batch = &detectors.Batch{}
+				if kept {
+					memory := &nowhere{}
+					keep := detectors.NewKeep(func() detectors.KeepMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
+					o.shelf = keep.Shelf(det, 1, 1)
+				}
+				for o.count < int64(o.rows)+1 {
+					if err := o.round(b.Context(), known{}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				o.pushed, o.packed, o.taken = 0, 0, 0
+				tasks := 0
+				for b.Loop() {
+					n := min(o.tasks, keys-o.next)
+					if err := o.round(b.Context(), known{}); err != nil {
+						b.Fatal(err)
+					}
+					tasks += n
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(tasks), "ns/task")
+				b.ReportMetric(float64(o.pushed.Nanoseconds())/float64(tasks), "ns/push")
+				b.ReportMetric(float64(o.packed.Nanoseconds())/float64(tasks), "ns/pack")
+				b.ReportMetric(float64(o.taken.Nanoseconds())/float64(tasks), "ns/take")
+			})
+		}
+	}
+}
+
+// known is an executor that has what batches bring and does nothing.
+type known struct{ detectors.Executor }
+
+func (known) Execute(_ context.Context, b *detectors.Batch) error {
+	b.Known()
+	return nil
+}

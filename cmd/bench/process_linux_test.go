@@ -1,0 +1,28 @@
+package main
+
+import (
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"odradek/processor/kafkatest"
+)
+
+// TestFamilyCPU: a worker's processor time is that of its children too.
+func TestFamilyCPU(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "(while :; do :; done) & wait")
+	must(t, kafkatest.Start(cmd))
+	defer func() {
+		_ = exec.Command("pkill", "-P", strconv.Itoa(cmd.Process.Pid)).Run()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	for range 200 {
+		time.Sleep(20 * time.Millisecond)
+		if family, own := familyCPU(cmd.Process.Pid), processCPU(cmd.Process.Pid); family >= 50*time.Millisecond && own < family/2 {
+			return
+		}
+	}
+	t.Errorf("family %v, the process itself %v", familyCPU(cmd.Process.Pid), processCPU(cmd.Process.Pid))
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"time"
+
+	"odradek/detectors"
+)
+
+// The parameters of the svdsst-cpu figure.
+const (
+	svdWindow = 320
+	svdRank   = 12
+	// svdPeer is what the last of svdForms gave with scipy 1.17, by processor time, on
+	// one core of a busy AMD EPYC (Zen 4): the baseline where numpy is not installed.
+	svdPeer = 89
+)
+
+//go:embed svdsst.py
+var svdsstProgram string
+
+// svdsst measures SVD-SST on one core, tasks of one fresh sample.
+func (b *bench) svdsst(ctx context.Context) ([]benchRow, error) {
+	s := opsSVD(svdWindow, svdRank, 1, 64, 0, 0)
+	in, err := s.input()
+	if err != nil {
+		return nil, err
+	}
+	exec := detectors.NewCPU(1)
+	defer exec.Close()
+	batch := exec.Batch()
+	in.pack(batch, in.tasks)
+	var rates []float64
+	for range b.o.repeat {
+		var fault error
+		ns, _ := perItem(b.span(time.Second), in.tasks, func() {
+			if err := exec.Execute(ctx, batch); err != nil {
+				fault = err
+			}
+		})
+		if fault != nil {
+			return nil, fault
+		}
+		rates = append(rates, 1e9/ns)
+	}
+	v, spread := median(rates)
+	name, base, others := svdForms[len(svdForms)-1], float64(svdPeer), ""
+	if out, err := b.runPython(ctx, "numpy", svdsstProgram, svdWindow, svdRank); err != nil {
+		b.say("numpy: %v", err)
+		name += ", stored figure (" + firstLine(err.Error()) + ")"
+	} else if len(out) > 0 && len(out) <= len(svdForms) {
+		base = slices.Max(out)
+		for i, rate := range out {
+			if others += fmt.Sprintf("; %s %.1f/s", svdForms[i], rate); rate == base {
+				name = svdForms[i]
+			}
+		}
+	}
+	r := row("", v, "scores/s").against(name, base, false)
+	return []benchRow{r.noted("w=%d r=%d, one fresh sample a task, %d keys; median of %d, spread %.0f%%%s", svdWindow, svdRank, in.tasks, b.o.repeat, spread, others)}, nil
+}
+
+// svdForms are what svdsst.py measures, in its order; the best one is the
+// baseline. Two full singular value decompositions are what the method's paper says,
+// but no one who knows that the trajectory matrix is symmetric needs them.
+var svdForms = []string{
+	"numpy svd", "numpy eigh of the Gram matrix", "numpy eigh of the trajectory matrix",
+	"scipy eigh of the Gram matrix, r of its vectors", "scipy eigsh (ARPACK's Lanczos)",
+}
+
+func opsSVD(w, rank, fresh, tasks int, kernel, whole float64) opShape {
+	return opShape{
+		name: fmt.Sprintf("svdsst w=%d r=%d, %d fresh", w, rank, fresh), unit: "scores/s", dim: 1, fresh: fresh, tasks: tasks, kernel: kernel, whole: whole,
+		det: func() (detectors.Detector, error) {
+			return detectors.NewSVDSST(detectors.SVDSSTParams{Window: w, Rank: rank})
+		},
+		floor: func() work { return svdWork(w, rank, fresh) },
+	}
+}
