@@ -35,7 +35,7 @@ result() { # STEP CODE LOG
 nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv,noheader >>"$out/device.txt" 2>&1
 
 suite() {
-	timeout 300 ./cuda.test -test.v -test.run '^TestDevice' -test.skip '^TestDeviceWindows$' >"$out/suite.txt" 2>&1
+	timeout 300 ./cuda.test -test.v -test.run '^TestDevice|Device$' -test.skip '^TestDeviceWindows$' >"$out/suite.txt" 2>&1
 	result suite $? "$out/suite.txt"
 }
 
