@@ -41,6 +41,10 @@ func TestBenchNames(t *testing.T) {
 	if code := silent.bench(t.Context(), []string{"-child", "/none/odradek-cuda", "decoder"}); code != exitUsage {
 		t.Errorf("-child and no benchmark: exit code %d, want %d", code, exitUsage)
 	}
+	var help bytes.Buffer
+	if code := (terminal{nil, &help, nil}).bench(t.Context(), []string{"-h"}); code != exitOK || !strings.Contains(help.String(), "usage: bench ") {
+		t.Errorf("-h: exit code %d, %s", code, &help)
+	}
 	if names, _, _, done := parse(); done || names != nil {
 		t.Errorf("without arguments: %v", names)
 	}

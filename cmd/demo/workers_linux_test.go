@@ -121,6 +121,8 @@ func TestDemoFlags(t *testing.T) {
 	}{
 		{"", "go build -o", exitFailed}, // beside the test binary is no worker
 		{"-worker /none/worker", "/none/worker", exitFailed},
+		{"-h", "usage: demo ", exitOK},
+		{"more", `unexpected argument "more"`, exitUsage},
 		{"-sensors 0", "-sensors 0", exitUsage},
 		{"-rate -1", "-rate -1", exitUsage},
 	} {

@@ -36,6 +36,7 @@ func TestDispatch(t *testing.T) {
 	}{
 		{"run -x y", 7, ""}, {"", exitUsage, "exit codes:"}, {"-h", exitOK, "exit codes:"}, {"help", exitOK, "checks"},
 		{"chekc", exitUsage, "did you mean check?"},
+		{"demo -for 30s", exitUsage, "did you mean `make demo`"}, {"bench decode", exitUsage, "did you mean `make bench`"}, // commands once
 	} {
 		var out bytes.Buffer
 		if code := dispatch(context.Background(), strings.Fields(c.args), &out, &out, cmds); code != c.code || !strings.Contains(out.String(), c.want) {

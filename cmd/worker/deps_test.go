@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -228,6 +229,46 @@ func unseeded(f *ast.File, i *ast.ImportSpec) (uses []string) {
 		return true
 	})
 	return uses
+}
+
+// TestProduct holds that the worker's binary has no broker, no second Kafka client
+// and nothing else that is there for tests: what it imports, at any depth.
+func TestProduct(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Fields(string(out))
+	for _, p := range list {
+		if fault := productFault(p); fault != "" {
+			t.Errorf("the worker contains %s: %s", p, fault)
+		}
+	}
+	if !slices.Contains(list, module+"/processor/kafka") {
+		t.Errorf("the list of %d packages lacks the Kafka client: is it the worker's?", len(list))
+	}
+	for p, fine := range map[string]bool{
+		module + "/processor/kafkatest": false, module + "/detectors/executortest": false, "net/http/httptest": false, "testing": false, "testing/iotest": false,
+		"github.com/twmb/franz-go/pkg/kfake": false, module + "/cmd/bench": false, module + "/processor/kafka": true, "github.com/segmentio/kafka-go": true,
+		"internal/synctest": true, // of the runtime
+	} {
+		if (productFault(p) == "") != fine {
+			t.Errorf("%s: %q, want it allowed: %t", p, productFault(p), fine)
+		}
+	}
+}
+
+// productFault says why a package is not to be in the worker; "" where it may be.
+func productFault(imported string) string {
+	switch {
+	case strings.HasSuffix(imported, "test") && !strings.HasPrefix(imported, "internal/"), matches("testing/...", imported):
+		return "it is there for tests"
+	case matches("github.com/twmb/...", imported):
+		return "the product has one Kafka client"
+	case matches(module+"/cmd/demo/...", imported), matches(module+"/cmd/bench/...", imported):
+		return "it is a program of its own"
+	}
+	return ""
 }
 
 // TestImportRules holds that the rules bite.

@@ -108,6 +108,10 @@ func dispatch(ctx context.Context, args []string, out, stderr io.Writer, cmds []
 	case "-v", "-version", "--version":
 		return dispatch(ctx, []string{"version"}, out, stderr, cmds)
 	}
+	if args[0] == "demo" || args[0] == "bench" {
+		fmt.Fprintf(stderr, "worker: no command %[1]q: it is a program of its own; did you mean `make %[1]s` or `go run ./cmd/%[1]s -h`?\n", args[0])
+		return exitUsage
+	}
 	near, _ := config.Nearest(args[0], known)
 	fmt.Fprintf(stderr, "worker: no command %q; did you mean %s? worker -h lists them\n", args[0], near)
 	return exitUsage
