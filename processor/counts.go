@@ -2,7 +2,7 @@ package processor
 
 import "odradek/processor/keystate"
 
-// counts is one chunk's share of the accounting equation (DESIGN 3.6).
+// counts is one chunk's share of the accounting equation (see Metrics).
 type counts struct {
 	consumed, bytes, dead, forwarded int64
 	aborted, control                 int64 // input records that were passed over

@@ -19,13 +19,14 @@ import (
 // back and read again counts once; decode_errors_total and the latencies of
 // restores are the exceptions. docs/metrics.md lists them all.
 //
-// For every partition, summed over the life of the process,
+// Everything consumed is accounted for: of every partition, summed over the life of
+// the process,
 //
 //	consumed + held_assigned = scored + warming_up + missing + filtered + late +
 //	                           duplicate + dead_lettered + forwarded + held + held_revoked +
 //	                           held_evicted
 //
-// (DESIGN 3.6) where held is what waits for its turn in event time now.
+// where held is what waits for its turn in event time now.
 //
 // A nil *Metrics counts nothing.
 type Metrics struct {

@@ -363,7 +363,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// accounted checks DESIGN 3.6 on a scrape.
+// accounted checks the accounting equation of processor.Metrics on a scrape.
 func accounted(t *testing.T, scrape string) bool {
 	t.Helper()
 	sum := map[string]float64{}
