@@ -7,7 +7,7 @@ import (
 
 // elsewhere is what the ODRADEK_ names begin with that are for the tests and
 // benchmarks.
-var elsewhere = []string{Prefix + "REQUIRE", Prefix + "LONG", Prefix + "SKIP", Prefix + "SEED", Prefix + "TEST_", Prefix + "BENCH_"}
+var elsewhere = []string{Prefix + "REQUIRE", Prefix + "LONG", Prefix + "SKIP", Prefix + "TEST_", Prefix + "BENCH_"}
 
 // unknownNames reports the variables with our prefix that mean nothing, each
 // with the known name nearest to it.
