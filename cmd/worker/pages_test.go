@@ -1,0 +1,77 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	pageLink = regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	pageFile = regexp.MustCompile(`\b(?:cmd|processor|detectors|cuda|schemas|docs|scripts|deploy|\.ci)/[a-zA-Z0-9_/.-]*\.(?:go|md|sh|py|yml|avsc|cu|cpp|h|c|s)\b`)
+	pageTest = regexp.MustCompile(`\bTest[A-Z][A-Za-z0-9]+\b`)
+	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Z][A-Za-z0-9]+)\(`)
+)
+
+// TestPages holds that what pages for people name is there: links, source files and
+// tests. All of these move, and a page does not notice.
+func TestPages(t *testing.T) {
+	root := filepath.Join("..", "..")
+	tests := map[string]bool{}
+	var pages []string
+	must(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case strings.HasSuffix(name, ".md"):
+			pages = append(pages, name)
+		case strings.HasSuffix(name, "_test.go"):
+			b, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			for _, m := range testFunc.FindAllStringSubmatch(string(b), -1) {
+				tests[m[1]] = true
+			}
+		}
+		return nil
+	}))
+	links := 0
+	for _, page := range pages {
+		b, err := os.ReadFile(page)
+		must(t, err)
+		text := string(b)
+		rel, err := filepath.Rel(root, page)
+		must(t, err)
+		for _, m := range pageLink.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			links++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s: the link to %s: %v", rel, m[1], err)
+			}
+		}
+		if rel == "CHANGELOG.md" { // tells of what was
+			continue
+		}
+		for _, file := range pageFile.FindAllString(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, file)); err != nil && !strings.Contains(file, "NAME") {
+				t.Errorf("%s names %s: %v", rel, file, err)
+			}
+		}
+		for _, name := range pageTest.FindAllString(text, -1) {
+			if !tests[name] && name != "TestX" {
+				t.Errorf("%s names %s, and there is no such test", rel, name)
+			}
+		}
+	}
+	if len(pages) < 10 || links < 20 || len(tests) < 100 {
+		t.Errorf("only %d pages, %d links and %d tests seen", len(pages), links, len(tests))
+	}
+}
