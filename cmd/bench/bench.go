@@ -214,6 +214,13 @@ func (t terminal) runBench(ctx context.Context, o benchOptions, wanted []string,
 			}
 		}
 	}
+	if slices.ContainsFunc(benchmarks, func(m benchmark) bool { return m.kafka && slices.Contains(wanted, m.name) }) {
+		// Before minutes go into an input.
+		if _, err := workerProgram(o.worker); err != nil {
+			fmt.Fprintln(t.err, "bench:", err)
+			return exitFailed
+		}
+	}
 	// The process that measures must not be what is measured: a collection of
 	// its few buffers now and then is enough.
 	debug.SetGCPercent(400)

@@ -45,6 +45,12 @@ func TestBenchNames(t *testing.T) {
 	if code := (terminal{nil, &help, nil}).bench(t.Context(), []string{"-h"}); code != exitOK || !strings.Contains(help.String(), "usage: bench ") {
 		t.Errorf("-h: exit code %d, %s", code, &help)
 	}
+	// Without a worker nothing is started.
+	var out, errs bytes.Buffer
+	code := (terminal{&out, &errs, nil}).bench(t.Context(), []string{"-kafka", "kfake", "-worker", "/none/worker", "path-cpu"})
+	if code != exitFailed || !strings.Contains(errs.String(), "/none/worker") || out.Len() > 0 {
+		t.Errorf("without a worker: exit code %d, %s%s", code, &errs, &out)
+	}
 	if names, _, _, done := parse(); done || names != nil {
 		t.Errorf("without arguments: %v", names)
 	}
