@@ -98,7 +98,8 @@ func TestDemoOnCUDA(t *testing.T) {
 		}
 		killed <- len(pids)
 	})
-	if code := term.demo(context.Background(), []string{"-worker", worker, "-for", "12s", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "50"}); code != exitOK {
+	if code := term.demo(context.Background(),
+		[]string{"-worker", worker, "-for", "12s", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "50"}); code != exitOK {
 		t.Fatalf("exit %d: %s\n%s", code, errs, out)
 	}
 	if n := <-killed; n != demoWorkers {

@@ -31,16 +31,19 @@ type demoOptions struct {
 
 func (t terminal) demo(ctx context.Context, args []string) int {
 	fs := t.flags(`Runs all that it takes: a Kafka broker and a schema registry in memory, a generator of sensor records with planted
-faults, and two workers of one group, processes of their own, that find them. Shows the anomalies as they open, and at the end which of the planted
-faults were found, which were missed and what was false; the last line of the output is the same as JSON.`,
+faults, and two workers of one group, processes of their own, that find them. Shows the anomalies as they open, and at
+the end which of the planted faults were found, which were missed and what was false; the last line of the output is the
+same as JSON.`,
 		"  demo\n  demo -for 0          # until interrupted\n  demo -for 30s -plain | tail -n 1")
 	var o demoOptions
 	fs.DurationVar(&o.duration, "for", time.Minute, "how long to generate; 0 until interrupted")
 	fs.IntVar(&o.sensors, "sensors", 60, "number of sensors")
 	fs.Float64Var(&o.rate, "rate", 3000, "records per second; event time runs faster the more there are of a sensor")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the signals and faults")
-	fs.StringVar(&o.http, "http", "127.0.0.1:9464", "address of the first worker's status page; another port is taken where this one is in use")
-	fs.BoolVar(&o.plain, "plain", false, "lines instead of a table that is drawn over and over; so it is anyway where the output is no terminal")
+	fs.StringVar(&o.http, "http", "127.0.0.1:9464",
+		"address of the first worker's status page; another port is taken where this one is in use")
+	fs.BoolVar(&o.plain, "plain", false,
+		"lines instead of a table that is drawn over and over; so it is anyway where the output is no terminal")
 	fs.StringVar(&o.worker, "worker", "", "`program` to start as workers; default: worker, beside this program")
 	if code, done := parse(fs, args); done {
 		return code
@@ -149,7 +152,8 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	var settings [][]string
 	var c *config.Config // of the first worker
 	for i, addr := range addrs {
-		s := demoSettings(append(executorSettings(t.environ), "ODRADEK_KAFKA_BROKERS="+strings.Join(cluster.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+cluster.Registry,
+		s := demoSettings(append(executorSettings(t.environ), "ODRADEK_KAFKA_BROKERS="+strings.Join(cluster.Brokers, ","),
+			"ODRADEK_SCHEMA_REGISTRY_URL="+cluster.Registry,
 			"ODRADEK_HTTP_ADDR="+addr, fmt.Sprintf("ODRADEK_INSTANCE_ID=worker-%d", i+1))...)
 		parsed, err := demoConfig(s)
 		if err != nil {
@@ -168,7 +172,8 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 		return err
 	}
 	model := &sensors.Model{Seed: o.seed, FaultEvery: demoFaultEvery, Faults: all}
-	readings := sensors.Options{Topic: demoTopic, Sensors: o.sensors, Rate: o.rate, Duration: o.duration, Start: began.UTC().Truncate(time.Second), Interval: demoInterval,
+	readings := sensors.Options{Topic: demoTopic, Sensors: o.sensors, Rate: o.rate, Duration: o.duration,
+		Start: began.UTC().Truncate(time.Second), Interval: demoInterval,
 		HeadStart: demoHeadStart * int64(o.sensors), Dropout: sensors.DropoutAbsent, Plant: "demo", Unit: "mm/s", Made: made}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -180,7 +185,8 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	generated := make(chan error, 1)
 	go func() { generated <- generateReadings(ctx, c, readings, model) }()
 
-	v := &demoView{t: t, o: o, began: began, made: made, truth: newDemoTruth(model, o.sensors, readings.Start), live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
+	v := &demoView{t: t, o: o, began: began, made: made, truth: newDemoTruth(model, o.sensors, readings.Start),
+		live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
 	client, err := demoClient(ctx, c)
 	if err != nil {
 		return err
@@ -207,7 +213,8 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	r.Seconds, r.Records, r.FirstSecond = time.Since(began).Seconds(), made.Load(), v.first.Seconds()
 	r.Lifecycle = append(r.Lifecycle, log.faults...)
 	v.clear()
-	fmt.Fprintf(t.out, "%d readings of %d sensors, %.1f hours of event time; of the faults that were planted and over:\n\n", r.Records, r.Sensors, r.EventHours)
+	fmt.Fprintf(t.out, "%d readings of %d sensors, %.1f hours of event time; of the faults that were planted and over:\n\n", r.Records,
+		r.Sensors, r.EventHours)
 	r.table(t.out)
 	for _, f := range r.Lifecycle {
 		fmt.Fprintln(t.out, "life cycle:", f)
@@ -239,7 +246,8 @@ func generateReadings(ctx context.Context, c *config.Config, o sensors.Options, 
 	if err := producer.Init(ctx); err != nil {
 		return err
 	}
-	return sensors.NewSource(o, m, id, demoPartitions).Run(ctx, func() *kafka.Batches { return kafka.NewBatches(int(c.Output.MaxMessage), codec) }, producer.Produce)
+	return sensors.NewSource(o, m, id, demoPartitions).Run(ctx,
+		func() *kafka.Batches { return kafka.NewBatches(int(c.Output.MaxMessage), codec) }, producer.Produce)
 }
 
 func demoClient(ctx context.Context, c *config.Config) (*kafka.Client, error) {

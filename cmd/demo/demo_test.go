@@ -44,7 +44,8 @@ func bounds(t *testing.T, r *demoResult, least int) {
 // the topic itself, and the first anomaly is on the screen in time.
 func TestDemo(t *testing.T) {
 	term, out, errs := console(os.Environ()...)
-	if code := term.demo(context.Background(), []string{"-worker", workerBinary(t), "-for", "12s", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "50"}); code != exitOK {
+	if code := term.demo(context.Background(),
+		[]string{"-worker", workerBinary(t), "-for", "12s", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "50"}); code != exitOK {
 		t.Fatalf("exit %d: %s\n%s", code, errs, out)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -75,7 +76,8 @@ func TestDemo(t *testing.T) {
 
 // foldDemo is the demo's detection without Kafka: what one worker tells of one
 // partition with all records.
-func foldDemo(t *testing.T, c *config.Config, model *sensors.Model, count int, steps int64, start time.Time, exec detectors.Executor) *demoLog {
+func foldDemo(t *testing.T, c *config.Config, model *sensors.Model, count int, steps int64, start time.Time,
+	exec detectors.Executor) *demoLog {
 	t.Helper()
 	cfg, err := c.KeystateConfig()
 	if err != nil {
@@ -182,7 +184,8 @@ func TestDemoJudgeCanFail(t *testing.T) {
 	without := func(detectors ...string) []*demoAnomaly {
 		return slices.DeleteFunc(slices.Clone(log.list), func(a *demoAnomaly) bool { return slices.Contains(detectors, a.Detector) })
 	}
-	for kind, detectors := range map[string][]string{"spike": {"level", "shape"}, "frequency": {"shape"}, "dropout": {"silence", "shape"}, "stuck": {"flat", "shape", "level"}} {
+	for kind, detectors := range map[string][]string{"spike": {"level", "shape"}, "frequency": {"shape"}, "dropout": {"silence", "shape"},
+		"stuck": {"flat", "shape", "level"}} {
 		if r := truth.judge(without(detectors...), steps); r.Kinds[kind].Found > whole.Kinds[kind].Found/2 {
 			t.Errorf("without %v still %d of %d of kind %s are found", detectors, r.Kinds[kind].Found, r.Kinds[kind].Planted, kind)
 		}

@@ -162,7 +162,8 @@ type demoResult struct {
 // fault counts when it is over and what finds it has had time to.
 func (d *demoTruth) judge(list []*demoAnomaly, steps int64) demoResult {
 	d.upTo(steps)
-	r := demoResult{Sensors: len(d.faults), Kinds: map[string]demoKind{}, FalseBy: map[string]int{}, Lifecycle: []string{}, Anomalies: len(list)}
+	r := demoResult{Sensors: len(d.faults), Kinds: map[string]demoKind{}, FalseBy: map[string]int{},
+		Lifecycle: []string{}, Anomalies: len(list)}
 	found := map[*sensors.Fault]bool{}
 	for _, a := range list {
 		if f := d.near(a); f != nil {

@@ -66,7 +66,7 @@ func (v *demoView) watch(ctx context.Context, client *kafka.Client, topic string
 		case err := <-generated:
 			return err
 		case err := <-worked:
-			return fmt.Errorf("a worker ended: %v", err)
+			return fmt.Errorf("a worker ended: %v", err) //nolint:errorlint // err is nil where it ended without one
 		case a := <-news:
 			opened := v.log.byID[a.ID] == nil
 			d := v.log.add(a)
@@ -166,7 +166,8 @@ func (v *demoView) describe(a *demoAnomaly) string {
 		state = "over"
 	}
 	v.truth.upTo(v.made.Load()/int64(v.o.sensors) + 1)
-	return fmt.Sprintf("%-13s  %-8s  %3d %-8s  %-4s  %s", a.sensor, a.Detector, a.Severity, schemas.SeverityBands[a.Band], state, v.truth.told(a))
+	return fmt.Sprintf("%-13s  %-8s  %3d %-8s  %-4s  %s", a.sensor, a.Detector, a.Severity, schemas.SeverityBands[a.Band],
+		state, v.truth.told(a))
 }
 
 // tableRows is how many anomalies the table shows.

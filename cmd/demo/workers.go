@@ -35,7 +35,8 @@ func workerProgram(named string) (string, error) {
 		path, err = exec.LookPath(path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("no worker to start: %w; `make build` and `go build -o %s ./cmd/worker` make one, -worker names another place", err, name)
+		return "", fmt.Errorf("no worker to start: %w; `make build` and `go build -o %s ./cmd/worker` make one, -worker names another place", err,
+			name)
 	}
 	return path, nil
 }

@@ -28,7 +28,8 @@ type demoRun struct {
 // startDemo starts the demo and waits until it has told of an anomaly.
 func startDemo(t *testing.T) *demoRun {
 	t.Helper()
-	d := &demoRun{cmd: exec.Command(os.Args[0], "-worker", workerBinary(t), "-for", "0", "-plain", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "20")}
+	d := &demoRun{cmd: exec.Command(os.Args[0], "-worker", workerBinary(t), "-for", "0", "-plain", "-http", "127.0.0.1:0", "-rate",
+		"6000", "-sensors", "20")}
 	d.cmd.Env = append(os.Environ(), runEnv+"=1")
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	d.cmd.Stderr = &d.errs
@@ -136,7 +137,8 @@ func TestDemoFlags(t *testing.T) {
 // A worker has the demo's environment without its settings, but for those that say
 // where to score.
 func TestDemoEnviron(t *testing.T) {
-	environ := []string{"PATH=/bin", "ODRADEK_GROUP=g", "ODRADEK_EXECUTOR=cpu", "ODRADEK_CUDA_CHILD=/c", "ODRADEK_TEST_X=1", "ODRADEK_WORKERS=2"}
+	environ := []string{"PATH=/bin", "ODRADEK_GROUP=g", "ODRADEK_EXECUTOR=cpu", "ODRADEK_CUDA_CHILD=/c",
+		"ODRADEK_TEST_X=1", "ODRADEK_WORKERS=2"}
 	if got := strings.Join(workerEnviron(environ), " "); got != "PATH=/bin ODRADEK_TEST_X=1" {
 		t.Error(got)
 	}

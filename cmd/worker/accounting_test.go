@@ -92,7 +92,8 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	for _, name := range []string{"records_scored_total", "records_warming_up_total", "records_missing_total", "records_filtered_total", "records_held"} {
+	for _, name := range []string{"records_scored_total", "records_warming_up_total", "records_missing_total",
+		"records_filtered_total", "records_held"} {
 		if sum(name) == 0 {
 			t.Errorf("%s is 0", name)
 		}
@@ -111,7 +112,8 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 		t.Errorf("%v late records", got)
 	}
 	// After the drain, so nothing is missing between the scrape and the topic.
-	if got := count("scores"); math.Abs(got-m["odradek_scores_published_total"]) > 0 || got != sum("records_scored_total")+sum("records_warming_up_total") {
+	if got := count("scores"); math.Abs(got-m["odradek_scores_published_total"]) > 0 ||
+		got != sum("records_scored_total")+sum("records_warming_up_total") {
 		t.Errorf("%v scores, the metrics say %v published, %v scored, %v warming up", got, m["odradek_scores_published_total"],
 			sum("records_scored_total"), sum("records_warming_up_total"))
 	}

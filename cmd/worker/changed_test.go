@@ -54,7 +54,8 @@ func TestChangedSetting(t *testing.T) {
 	}
 	f.add(some(), "first")
 	refused("key", []string{"KEY_FIELD=@key"}, "ODRADEK_KEY_FIELD was sensor and is @key (state of detector change, detector level)")
-	refused("time", []string{"TIME_FIELD=@timestamp", "TIME_UNIT=us"}, "ODRADEK_TIME_FIELD was time and is @timestamp, ODRADEK_TIME_UNIT was auto and is us")
+	refused("time", []string{"TIME_FIELD=@timestamp", "TIME_UNIT=us"},
+		"ODRADEK_TIME_FIELD was time and is @timestamp, ODRADEK_TIME_UNIT was auto and is us")
 	refused("values", []string{"VALUE_FIELDS=value,site.hall"}, "ODRADEK_VALUE_FIELDS was value and is value,site.hall")
 	refused("fields", []string{"VALUE_FIELDS=value,site.hall", "DETECTOR_CHANGE_FIELDS=value", "DETECTOR_LEVEL_FIELDS=site.hall"},
 		"ODRADEK_DETECTOR_LEVEL_FIELDS was value and is site.hall (state of detector level)")
@@ -66,7 +67,8 @@ func TestChangedSetting(t *testing.T) {
 		t.Errorf("%d lines say what was emptied, want one for each of %d partitions:\n%s", len(told), partitions, strings.Join(told, "\n"))
 	}
 	for _, line := range told {
-		for _, text := range []string{"level=WARN", "ODRADEK_STATE_MISMATCH=reset", "window, scores and thresholds of detector change of ", " series", "ODRADEK_KEY_FIELD was sensor and is @key"} {
+		for _, text := range []string{"level=WARN", "ODRADEK_STATE_MISMATCH=reset", "window, scores and thresholds of detector change of ",
+			" series", "ODRADEK_KEY_FIELD was sensor and is @key"} {
 			if !strings.Contains(line, text) {
 				t.Errorf("the line lacks %q:\n%s", text, line)
 			}
@@ -81,8 +83,10 @@ func TestChangedSetting(t *testing.T) {
 	}
 
 	for p := range int32(partitions) {
-		_, err := c.ProduceAcked(ctx, []kafkatest.Record{{Topic: config.ChangelogName(config.ChangelogPrefix(f.group), input), Partition: p, Key: []byte(processor.SettingsKey)}})
+		_, err := c.ProduceAcked(ctx, []kafkatest.Record{{Topic: config.ChangelogName(config.ChangelogPrefix(f.group), input), Partition: p,
+			Key: []byte(processor.SettingsKey)}})
 		must(t, err)
 	}
-	refused("no record", []string{"TIME_UNIT=s"}, "one of ODRADEK_KEY_FIELD=sensor, ODRADEK_TIME_FIELD=time, ODRADEK_TIME_UNIT=s, ODRADEK_VALUE_FIELDS=value", "a version before")
+	refused("no record", []string{"TIME_UNIT=s"},
+		"one of ODRADEK_KEY_FIELD=sensor, ODRADEK_TIME_FIELD=time, ODRADEK_TIME_UNIT=s, ODRADEK_VALUE_FIELDS=value", "a version before")
 }

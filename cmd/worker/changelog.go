@@ -39,7 +39,8 @@ func keepChangelogs(ctx context.Context, c *config.Config, client *kafka.Client,
 			return fmt.Errorf("worker: whose changelog %q is: %w", before, err)
 		}
 		if !own {
-			log.Warn("the topic that a version before would have used as changelog is not of this group and topic, and is left alone", "topic", before, "changelog", now)
+			log.Warn("the topic that a version before would have used as changelog is not of this group and topic, and is left alone", "topic",
+				before, "changelog", now)
 			continue
 		}
 		log.Info("the changelog keeps its name", "topic", topic, "changelog", before)

@@ -56,7 +56,8 @@ func TestChangelogKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	runUntil(t, c, own, topic, nil)
-	if recs, err := c.Admin().ReadAll(context.Background(), squatter, true); err != nil || len(recs) != 1 || !exists(config.ChangelogName(group+"-2-", topic)) {
+	if recs, err := c.Admin().ReadAll(context.Background(), squatter, true); err != nil || len(recs) != 1 ||
+		!exists(config.ChangelogName(group+"-2-", topic)) {
 		t.Errorf("the other group's changelog has %d records (%v)", len(recs), err)
 	}
 }

@@ -153,21 +153,25 @@ func checkOffline(r *report, environ []string) *config.Config {
 		checkExecutor(r, c)
 	}
 	if k := &c.Kafka; k.SASLMechanism == "PLAIN" && !k.TLS {
-		r.warn(config.Prefix+"KAFKA_SASL_MECHANISM", "PLAIN without TLS sends the password readable", "set "+config.Prefix+"KAFKA_TLS=true or use SCRAM")
+		r.warn(config.Prefix+"KAFKA_SASL_MECHANISM", "PLAIN without TLS sends the password readable",
+			"set "+config.Prefix+"KAFKA_TLS=true or use SCRAM")
 	}
 	if c.Kafka.TLSInsecure {
 		r.warn(config.Prefix+"KAFKA_TLS_INSECURE", "the brokers' certificates are not verified", "for tests only")
 	}
 	for _, u := range c.Registry.URLs {
-		if strings.HasPrefix(u, "http://") && (c.Registry.Password.Reveal() != "" || c.Registry.Token.Reveal() != "" || strings.Contains(u, "@")) {
+		if strings.HasPrefix(u, "http://") && (c.Registry.Password.Reveal() != "" || c.Registry.Token.Reveal() != "" ||
+			strings.Contains(u, "@")) {
 			r.warn(config.Prefix+"SCHEMA_REGISTRY_URL", "credentials go over http, readable", "use https")
 		}
 	}
 	if c.Cycle.Guarantee == "at_least_once" {
-		r.warn(config.Prefix+"GUARANTEE", "at_least_once: after a crash some outputs come twice", "dedupe scores by source topic, partition, offset and detector, anomalies by id and revision")
+		r.warn(config.Prefix+"GUARANTEE", "at_least_once: after a crash some outputs come twice",
+			"dedupe scores by source topic, partition, offset and detector, anomalies by id and revision")
 	}
 	if c.Keys.MaxKeys == 0 && c.Keys.TTL == 0 {
-		r.warn(config.Prefix+"MAX_KEYS", "no limit of series and no "+config.Prefix+"TTL: memory grows with every new series key", "set one of them")
+		r.warn(config.Prefix+"MAX_KEYS", "no limit of series and no "+config.Prefix+
+			"TTL: memory grows with every new series key", "set one of them")
 	}
 	return c
 }

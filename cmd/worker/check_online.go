@@ -133,7 +133,8 @@ func (e *examination) limits(conf map[string]string) {
 		return time.Duration(ms) * time.Millisecond, err == nil && ms > 0 && ms < int64(math.MaxInt64/time.Millisecond)
 	}
 	if most, ok := limit("transaction.max.timeout.ms"); ok && e.c.Cycle.Guarantee == "exactly_once" && e.c.Cycle.TransactionTimeout > most {
-		e.r.fault(config.Prefix+"TRANSACTION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", e.c.Cycle.TransactionTimeout, most), "lower it, or raise the brokers' transaction.max.timeout.ms")
+		e.r.fault(config.Prefix+"TRANSACTION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", e.c.Cycle.TransactionTimeout, most),
+			"lower it, or raise the brokers' transaction.max.timeout.ms")
 	}
 	session := e.c.Group.SessionTimeout
 	if least, ok := limit("group.min.session.timeout.ms"); ok && session < least {
@@ -199,7 +200,8 @@ func (e *examination) group(ctx context.Context) {
 			e.r.unasked("transactional id "+id, err)
 		case ops.Known && !ops.Has(kafka.OpDescribe):
 			e.r.fault("transactional id "+id, "transactions are not permitted",
-				fmt.Sprintf("allow Describe and Write on transactional ids that begin with %q to %s, or set %sGUARANTEE=at_least_once", e.c.Group.Group+"-", principal(e.c), config.Prefix))
+				fmt.Sprintf("allow Describe and Write on transactional ids that begin with %q to %s, or set %sGUARANTEE=at_least_once",
+					e.c.Group.Group+"-", principal(e.c), config.Prefix))
 		}
 	}
 	if len(e.r.findings) == before {
@@ -240,11 +242,13 @@ func (e *examination) topics(ctx context.Context) {
 func (e *examination) retention(ctx context.Context, topic string) string {
 	conf, err := e.client.TopicConfig(ctx, topic)
 	if err != nil {
-		e.r.warn("topic "+topic, "its configuration cannot be read, so its retention is not known: "+err.Error(), "allow DescribeConfigs to "+principal(e.c))
+		e.r.warn("topic "+topic, "its configuration cannot be read, so its retention is not known: "+err.Error(),
+			"allow DescribeConfigs to "+principal(e.c))
 		return ""
 	}
 	if strings.Contains(conf["cleanup.policy"], "compact") {
-		e.r.warn("topic "+topic, "it is compacted: records that vanish before they are read are never scored, and state is rebuilt from what is left",
+		e.r.warn("topic "+topic,
+			"it is compacted: records that vanish before they are read are never scored, and state is rebuilt from what is left",
 			"use cleanup.policy=delete for an input topic")
 	}
 	limit, kept := e.c.Cycle.ReplayLimit, ""
@@ -259,8 +263,10 @@ func (e *examination) retention(ctx context.Context, topic string) string {
 		}
 		kept = fmt.Sprintf(", keeps %v", keeps)
 	}
-	if n, err := strconv.ParseInt(conf["retention.bytes"], 10, 64); err == nil && n >= 0 && strings.Contains(conf["cleanup.policy"], "delete") {
-		e.r.warn("topic "+topic, fmt.Sprintf("keeps %d bytes a partition (retention.bytes): at what rate that is less than %v of input is not known here", n, limit),
+	if n, err := strconv.ParseInt(conf["retention.bytes"], 10, 64); err == nil && n >= 0 &&
+		strings.Contains(conf["cleanup.policy"], "delete") {
+		e.r.warn("topic "+topic, fmt.Sprintf(
+			"keeps %d bytes a partition (retention.bytes): at what rate that is less than %v of input is not known here", n, limit),
 			"set retention.bytes=-1, or make sure that it holds much more than "+config.Prefix+"REPLAY_LIMIT")
 	}
 	return kept
@@ -289,7 +295,8 @@ func (e *examination) outputs(ctx context.Context) {
 			continue
 		case !info.Exists && !e.c.Output.CreateTopics:
 			// Someone may be about to make it.
-			e.r.broken(what, errors.New("does not exist, and "+config.Prefix+"CREATE_TOPICS is false"), "create it (worker setup does), or correct "+config.Prefix+p.setting)
+			e.r.broken(what, errors.New("does not exist, and "+config.Prefix+"CREATE_TOPICS is false"),
+				"create it (worker setup does), or correct "+config.Prefix+p.setting)
 			continue
 		case !info.Exists:
 			if err := e.client.MayCreateTopic(ctx, p.name, p.partitions, e.c.Output.Replication, p.configs); err != nil {

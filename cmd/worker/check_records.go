@@ -37,7 +37,8 @@ func (e *examination) registry(ctx context.Context) {
 			return
 		}
 	}
-	w := finding{Level: levelWarn, What: "schema registry", Detail: err.Error(), Fix: "the schemas of the outputs are known from the cache or from other calls: a start is possible, and records of schemas that were never seen wait", suspect: true}
+	w := finding{Level: levelWarn, What: "schema registry", Detail: err.Error(), Fix: "the schemas of the outputs are known from the cache " +
+		"or from other calls: a start is possible, and records of schemas that were never seen wait", suspect: true}
 	e.r.findings = append(e.r.findings, w)
 	e.down = true
 }
@@ -57,7 +58,8 @@ func (e *examination) schemas(ctx context.Context) {
 		case e.c.Mapping.SchemaFile != "":
 			// The file is the schema of records without one.
 		case errors.Is(err, schemas.ErrUnknownSchema):
-			e.r.warn("subject "+subject, "the registry has no such subject", "fine if the topic's schemas go by record name or ids; the live records tell")
+			e.r.warn("subject "+subject, "the registry has no such subject",
+				"fine if the topic's schemas go by record name or ids; the live records tell")
 		case err != nil:
 			e.r.warn("subject "+subject, "cannot be asked for: "+err.Error(), "")
 		default:
@@ -70,7 +72,8 @@ func (e *examination) schemas(ctx context.Context) {
 		case err != nil:
 			e.r.warn("subject "+subject, "compatibility of the schema of "+out.what+" cannot be asked: "+err.Error(), "")
 		case !ok:
-			e.r.fault("subject "+subject, "it does not take the schema of "+out.what+": "+strings.Join(reasons, "; "), "use another topic ("+config.Prefix+out.setting+") or change the subject's compatibility")
+			e.r.fault("subject "+subject, "it does not take the schema of "+out.what+": "+strings.Join(reasons, "; "),
+				"use another topic ("+config.Prefix+out.setting+") or change the subject's compatibility")
 		}
 	}
 }
@@ -281,17 +284,21 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		e.r.findings = append(e.r.findings, f)
 	}
 	if s.future > 0 {
-		e.r.warn(what, fmt.Sprintf("%d of %d have an event time more than %v ahead: they would be dead letters", s.future, s.records, e.c.Keys.MaxFuture),
+		e.r.warn(what, fmt.Sprintf("%d of %d have an event time more than %v ahead: they would be dead letters", s.future,
+			s.records, e.c.Keys.MaxFuture),
 			"see "+config.Prefix+"TIME_FIELD, _TIME_UNIT, _MAX_FUTURE")
 	}
 	if in.Partitions > 1 && !e.c.Cycle.Rekey {
 		switch {
 		case s.scattered != "":
-			e.r.wrong(what, "a series lies in several partitions, so each has a part of it only", "set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS, or key the topic by series")
+			e.r.wrong(what, "a series lies in several partitions, so each has a part of it only",
+				"set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS, or key the topic by series")
 		case s.nullKey > 0:
-			e.r.wrong(what, fmt.Sprintf("%d of %d have no record key: a series' records may go to any partition", s.nullKey, s.records), "set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS, or key the topic by series")
+			e.r.wrong(what, fmt.Sprintf("%d of %d have no record key: a series' records may go to any partition", s.nullKey, s.records),
+				"set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS, or key the topic by series")
 		case s.otherKey > 0:
-			e.r.warn(what, fmt.Sprintf("%d of %d have a record key that is not the series key; no series was seen in two partitions", s.otherKey, s.records),
+			e.r.warn(what, fmt.Sprintf("%d of %d have a record key that is not the series key; no series was seen in two partitions",
+				s.otherKey, s.records),
 				"if the record key does not decide the series, set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS")
 		}
 	}
@@ -315,7 +322,8 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 func unreadableFix(class string) string {
 	switch class {
 	case schemas.ClassMagic, schemas.ClassTruncated, schemas.ClassTrailingBytes, schemas.ClassMalformed:
-		return "correct " + config.Prefix + "TOPICS, have the producers write Avro with a schema registry's serializer, or name the schema of bare Avro in " + config.Prefix + "SCHEMA_FILE"
+		return "correct " + config.Prefix + "TOPICS, have the producers write Avro with a schema registry's serializer, or name the schema of " +
+			"bare Avro in " + config.Prefix + "SCHEMA_FILE"
 	case schemas.ClassUnknownSchema:
 		return "correct " + config.Prefix + "SCHEMA_REGISTRY_URL: it has to be the registry that the producers use"
 	}

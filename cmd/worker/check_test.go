@@ -27,8 +27,10 @@ func TestCheckOffline(t *testing.T) {
 	}{
 		{"fine", minimal(), exitOK, []string{"ok  configuration"}},
 		{"unknown name is a fault here", minimal("ODRADEK_TOPIC=x"), exitFailed, []string{"fault", "did you mean ODRADEK_TOPICS?"}},
-		{"every fault", []string{"ODRADEK_START=x", "ODRADEK_WORKERS=-1"}, exitFailed, []string{"ODRADEK_GROUP", "ODRADEK_TOPICS", "ODRADEK_START", "ODRADEK_WORKERS", "ODRADEK_SCHEMA_FILE"}},
-		{"warnings", minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u", "ODRADEK_KAFKA_PASSWORD=p", "ODRADEK_GUARANTEE=at_least_once"),
+		{"every fault", []string{"ODRADEK_START=x", "ODRADEK_WORKERS=-1"}, exitFailed,
+			[]string{"ODRADEK_GROUP", "ODRADEK_TOPICS", "ODRADEK_START", "ODRADEK_WORKERS", "ODRADEK_SCHEMA_FILE"}},
+		{"warnings", minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u", "ODRADEK_KAFKA_PASSWORD=p",
+			"ODRADEK_GUARANTEE=at_least_once"),
 			exitOK, []string{"PLAIN without TLS", "dedupe scores by source"}},
 	} {
 		term, out, _ := console(c.environ...)
@@ -59,7 +61,8 @@ func TestCheckOfASchemaFile(t *testing.T) {
 		t.Errorf("faults %v", faults)
 	}
 	_, faults, _ := config.Parse(append(base, "ODRADEK_KEY_FIELD=sensro", "ODRADEK_VALUE_FIELDS=value,site.plant"))
-	if len(faults) != 1 || faults[0].Name != "ODRADEK_SCHEMA_FILE" || !strings.Contains(faults[0].Problem, "sensro") || !strings.Contains(faults[0].Problem, "site.plant") {
+	if len(faults) != 1 || faults[0].Name != "ODRADEK_SCHEMA_FILE" || !strings.Contains(faults[0].Problem, "sensro") ||
+		!strings.Contains(faults[0].Problem, "site.plant") {
 		t.Errorf("faults %v", faults)
 	}
 	_, faults, _ = config.Parse(append(base, "ODRADEK_KEY_FIELD=a..b", "ODRADEK_TIME_FIELD=t[", "ODRADEK_VALUE_FIELDS=x[]"))
@@ -74,10 +77,13 @@ func checkFixture(t *testing.T, c *kafkatest.Cluster, more ...string) (topic str
 	topic = kafkatest.Unique("check")
 	environ = []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t)}
 	term, _, errs := console(environ...)
-	if code := term.generate(context.Background(), []string{"-topic", topic, "-partitions", "4", "-replication", "1", "-sensors", "20", "-records", "6000", "-fault-every", "100"}); code != exitOK {
+	if code := term.generate(context.Background(),
+		[]string{"-topic", topic, "-partitions", "4", "-replication", "1", "-sensors", "20", "-records", "6000", "-fault-every",
+			"100"}); code != exitOK {
 		t.Fatalf("generate: %s", errs)
 	}
-	return topic, append(environ, append([]string{"ODRADEK_GROUP=" + topic + "-g", "ODRADEK_TOPICS=" + topic, "ODRADEK_TIME_FIELD=time"}, more...)...)
+	return topic, append(environ, append([]string{"ODRADEK_GROUP=" + topic + "-g", "ODRADEK_TOPICS=" + topic,
+		"ODRADEK_TIME_FIELD=time"}, more...)...)
 }
 
 func runCheck(t *testing.T, environ []string) (int, string) {
@@ -107,7 +113,8 @@ func testCheckOnline(t *testing.T, c *kafkatest.Cluster) {
 	}
 	with := func(more ...string) []string { return append(append([]string(nil), environ...), more...) }
 
-	expect("fine", exitOK, environ, "brokers", "reached", "has all mapped fields", "100 looked at, all can be read", topic+"-g-anomalies", "will be created", "may be joined")
+	expect("fine", exitOK, environ, "brokers", "reached", "has all mapped fields", "100 looked at, all can be read", topic+"-g-anomalies",
+		"will be created", "may be joined")
 	if _, out := runCheck(t, with("ODRADEK_ANOMALIES=false")); strings.Contains(out, "-anomalies") {
 		t.Errorf("without anomalies their topic is asked for\n%s", out)
 	}
@@ -131,10 +138,12 @@ func testCheckOnline(t *testing.T, c *kafkatest.Cluster) {
 	if err := c.Admin().SetTopicConfig(ctx, topic, map[string]string{"retention.bytes": "-1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Admin().CreateTopic(ctx, config.ChangelogName(topic+"-g-", topic), 3, 1, map[string]string{"cleanup.policy": "delete"}); err != nil {
+	if err := c.Admin().CreateTopic(ctx, config.ChangelogName(topic+"-g-", topic), 3, 1,
+		map[string]string{"cleanup.policy": "delete"}); err != nil {
 		t.Fatal(err)
 	}
-	expect("changelog", exitFailed, environ, "it has 4 partitions and its changelog", "has 3; keys may have moved", "worker state reset -topic "+topic, "deletes state by age")
+	expect("changelog", exitFailed, environ, "it has 4 partitions and its changelog", "has 3; keys may have moved",
+		"worker state reset -topic "+topic, "deletes state by age")
 
 	// Every other record is rubbish, and some have no key.
 	var recs []kafkatest.Record
@@ -174,7 +183,8 @@ func TestCheckWrongPassword(t *testing.T) {
 	environ := []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_GROUP=g", "ODRADEK_TOPICS=nowhere",
 		"ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t), "ODRADEK_KAFKA_SASL_MECHANISM=" + u.Mechanism, "ODRADEK_KAFKA_USERNAME=" + u.Name,
 		"ODRADEK_KAFKA_TLS=true", "ODRADEK_KAFKA_TLS_CA_FILE=" + c.Security.CAFile}
-	if _, out := runCheck(t, append(environ, "ODRADEK_KAFKA_PASSWORD="+u.Password)); !strings.Contains(out, "SASL SCRAM-SHA-256 as "+u.Name) || strings.Contains(out, u.Password) {
+	if _, out := runCheck(t, append(environ, "ODRADEK_KAFKA_PASSWORD="+u.Password)); !strings.Contains(out, "SASL SCRAM-SHA-256 as "+u.Name) ||
+		strings.Contains(out, u.Password) {
 		t.Errorf("right password: %s", out)
 	}
 	code, out := runCheck(t, append(environ, "ODRADEK_KAFKA_PASSWORD=wrongpassword1"))

@@ -39,7 +39,8 @@ func TestDispatch(t *testing.T) {
 		{"demo -for 30s", exitUsage, "did you mean `make demo`"}, {"bench decode", exitUsage, "did you mean `make bench`"}, // commands once
 	} {
 		var out bytes.Buffer
-		if code := dispatch(context.Background(), strings.Fields(c.args), &out, &out, cmds); code != c.code || !strings.Contains(out.String(), c.want) {
+		if code := dispatch(context.Background(), strings.Fields(c.args), &out, &out, cmds); code != c.code ||
+			!strings.Contains(out.String(), c.want) {
 			t.Errorf("%q: exit %d, %s", c.args, code, &out)
 		}
 	}
@@ -60,7 +61,8 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	term, _, errs := console()
-	for _, f := range []func(context.Context, []string) int{term.generate, term.check, term.config, term.state, term.healthcheck, term.version} {
+	for _, f := range []func(context.Context, []string) int{term.generate, term.check, term.config, term.state,
+		term.healthcheck, term.version} {
 		errs.Reset()
 		if code := f(context.Background(), []string{"-h"}); code != exitOK || !strings.Contains(errs.String(), "usage: worker ") {
 			t.Errorf("exit %d: %s", code, errs)
@@ -74,16 +76,19 @@ func TestConfigCommand(t *testing.T) {
 	if code := term.config(context.Background(), nil); code != exitOK || !strings.Contains(errs.String(), "ODRADEK_NOTHING") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
-	for _, line := range []string{"ODRADEK_WORKERS 3 env", "ODRADEK_KAFKA_PASSWORD (hidden) env", "ODRADEK_SCORES_TOPIC g-scores default", "# Detector change"} {
+	for _, line := range []string{"ODRADEK_WORKERS 3 env", "ODRADEK_KAFKA_PASSWORD (hidden) env", "ODRADEK_SCORES_TOPIC g-scores default",
+		"# Detector change"} {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), line) {
 			t.Errorf("lacks %q:\n%s", line, out)
 		}
 	}
 	// What -env prints gives the same configuration, secrets aside.
-	term, env, _ := console(minimal("ODRADEK_WORKERS=3", "ODRADEK_FETCH_MAX_BYTES=3MiB", "ODRADEK_DETECTORS=a-b", "ODRADEK_DETECTOR_A_B_WINDOW=20")...)
+	term, env, _ := console(minimal("ODRADEK_WORKERS=3", "ODRADEK_FETCH_MAX_BYTES=3MiB", "ODRADEK_DETECTORS=a-b",
+		"ODRADEK_DETECTOR_A_B_WINDOW=20")...)
 	term.config(context.Background(), []string{"-env"})
 	a, faults, warnings := config.Parse(strings.Split(env.String(), "\n"))
-	b, _, _ := config.Parse(minimal("ODRADEK_WORKERS=3", "ODRADEK_FETCH_MAX_BYTES=3MiB", "ODRADEK_DETECTORS=a-b", "ODRADEK_DETECTOR_A_B_WINDOW=20"))
+	b, _, _ := config.Parse(minimal("ODRADEK_WORKERS=3", "ODRADEK_FETCH_MAX_BYTES=3MiB", "ODRADEK_DETECTORS=a-b",
+		"ODRADEK_DETECTOR_A_B_WINDOW=20"))
 	if len(faults)+len(warnings) > 0 || a.PrintEnv() != b.PrintEnv() {
 		t.Errorf("%v %v\n%s\n%s", faults, warnings, a.PrintEnv(), b.PrintEnv())
 	}
@@ -121,7 +126,8 @@ func TestHealthcheck(t *testing.T) {
 	if code, out := check(); code != exitFailed || !strings.Contains(out, "no worker answers") {
 		t.Errorf("nobody there: exit %d, %s", code, out)
 	}
-	for in, want := range map[string]string{":9464": "localhost:9464", "0.0.0.0:1": "localhost:1", "[::]:2": "localhost:2", "10.0.0.1:3": "10.0.0.1:3"} {
+	for in, want := range map[string]string{":9464": "localhost:9464", "0.0.0.0:1": "localhost:1", "[::]:2": "localhost:2",
+		"10.0.0.1:3": "10.0.0.1:3"} {
 		if got := localAddr(in); got != want {
 			t.Errorf("%s is %s", in, got)
 		}

@@ -35,7 +35,8 @@ func newContainer(t *testing.T, img *image, s types.ServiceConfig, name string, 
 	t.Helper()
 	addr := freeAddr(t)
 	here = append(here, "localhost:9465", addr, ":9464", addr, ":9465", addr)
-	return &container{&child{name: name, http: addr, log: filepath.Join(t.TempDir(), name+".log"), done: make(chan struct{})}, s, img, strings.NewReplacer(here...)}
+	return &container{&child{name: name, http: addr, log: filepath.Join(t.TempDir(), name+".log"), done: make(chan struct{})}, s, img,
+		strings.NewReplacer(here...)}
 }
 
 func (c *container) mapped(list []string) (out []string) {
@@ -238,11 +239,13 @@ func TestCompose(t *testing.T) {
 	}
 	// The registry keeps its schemas in Kafka, and Kafka keeps them for ever.
 	journal, err := kafka.Admin().ReadAll(ctx, "kafkasql-journal", true)
-	if keep := configOf(ctx, t, kafka, kmsg.ConfigResourceTypeTopic, "kafkasql-journal"); err != nil || len(journal) == 0 || keep["retention.ms"] != "-1" {
+	if keep := configOf(ctx, t, kafka, kmsg.ConfigResourceTypeTopic, "kafkasql-journal"); err != nil || len(journal) == 0 ||
+		keep["retention.ms"] != "-1" {
 		t.Errorf("the registry's topic has %d records (%v) and keeps them for %s ms", len(journal), err, keep["retention.ms"])
 	}
 	input := c.Group.Topics[0]
-	for topic, partitions := range map[string]int{input: 8, c.Output.ScoresTopic: 8, c.Output.DLQTopic: 8, c.Output.LateTopic: 8, c.ChangelogTopic(input): 8} {
+	for topic, partitions := range map[string]int{input: 8, c.Output.ScoresTopic: 8, c.Output.DLQTopic: 8, c.Output.LateTopic: 8,
+		c.ChangelogTopic(input): 8} {
 		if list, err := kafka.Admin().Partitions(ctx, topic); err != nil || len(list) != partitions {
 			t.Errorf("setup made %d partitions of %s, want %d: %v", len(list), topic, partitions, err)
 		}

@@ -184,7 +184,8 @@ func composeFaults(p *types.Project) (faults []string) {
 	}
 	// One broker cannot keep three copies, which is what Kafka asks for by default.
 	kafka := p.Services["kafka"]
-	for _, name := range []string{"OFFSETS_TOPIC_REPLICATION_FACTOR", "TRANSACTION_STATE_LOG_REPLICATION_FACTOR", "TRANSACTION_STATE_LOG_MIN_ISR"} {
+	for _, name := range []string{"OFFSETS_TOPIC_REPLICATION_FACTOR", "TRANSACTION_STATE_LOG_REPLICATION_FACTOR",
+		"TRANSACTION_STATE_LOG_MIN_ISR"} {
 		if v := kafka.Environment["KAFKA_"+name]; v == nil || *v != "1" {
 			add(kafka, "KAFKA_%s is not 1", name)
 		}

@@ -353,13 +353,14 @@ func (m allTests) Run() int {
 func buildImage(t *testing.T) *image {
 	t.Helper()
 	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "odradek-image-"); built.err != nil {
+		if built.dir, built.err = os.MkdirTemp("", "odradek-image-"); built.err != nil { //nolint:usetesting // outlives the test that makes it
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		began := time.Now()
-		built.img, built.err = replayDockerfile(ctx, filepath.Join(repository, "Dockerfile"), repository, built.dir, map[string]string{"VERSION": imageVersion})
+		built.img, built.err = replayDockerfile(ctx, filepath.Join(repository, "Dockerfile"), repository, built.dir,
+			map[string]string{"VERSION": imageVersion})
 		t.Logf("the Dockerfile's steps took %v", time.Since(began).Round(time.Millisecond))
 	})
 	if built.err != nil {
@@ -381,7 +382,8 @@ func imageFaults(m *image) (faults []string) {
 	}
 	c, _, _ := config.Parse(m.env)
 	cache := c.Registry.CacheDir
-	if info, err := os.Stat(filepath.Join(m.root, cache)); cache == "" || err != nil || !info.IsDir() || !slices.Contains(m.volumes, cache) || m.owners[cache] != m.user {
+	if info, err := os.Stat(filepath.Join(m.root, cache)); cache == "" || err != nil || !info.IsDir() || !slices.Contains(m.volumes, cache) ||
+		m.owners[cache] != m.user {
 		faults = append(faults, fmt.Sprintf("the schema cache %q is not a folder of the user's and a volume: %v", cache, err))
 	}
 	program := filepath.Join(m.root, m.entrypoint[0])

@@ -50,7 +50,8 @@ func newExecutor(c *config.Config, log *slog.Logger) (exec executor, kind string
 // openGPU starts the child program.
 func openGPU(c *config.Config, log *slog.Logger) (*cuda.Executor, error) {
 	g := &c.GPU
-	o := cuda.Options{Child: g.Child, Workers: c.Fetch.Workers, Deadline: g.Deadline, Memory: int64(g.Memory), Resident: int64(g.Resident), Wait: g.Fallback == "wait", Log: log}
+	o := cuda.Options{Child: g.Child, Workers: c.Fetch.Workers, Deadline: g.Deadline, Memory: int64(g.Memory), Resident: int64(g.Resident),
+		Wait: g.Fallback == "wait", Log: log}
 	if o.Child == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -88,7 +89,8 @@ func watchExecutor(m *processor.Metrics, exec executor) {
 		}
 		for _, d := range s.Devices {
 			out.Devices = append(out.Devices, processor.DeviceStats{
-				Device: strconv.Itoa(d.Index), Name: d.Name, Up: d.Up, NextTry: d.NextTry, Starts: d.Starts, Faults: d.Faults, Batches: d.Batches, Tasks: d.Tasks, Busy: d.Busy,
+				Device: strconv.Itoa(d.Index), Name: d.Name, Up: d.Up, NextTry: d.NextTry, Starts: d.Starts, Faults: d.Faults, Batches: d.Batches,
+				Tasks: d.Tasks, Busy: d.Busy,
 			})
 		}
 		return out
@@ -107,7 +109,8 @@ func checkExecutor(r *report, c *config.Config) {
 	case err == nil:
 		var names []string
 		for _, d := range gpu.Stats().Devices {
-			names = append(names, fmt.Sprintf("device %d, %s, %d MiB, %d SMs, compute capability %d.%d", d.Index, d.Name, d.Memory>>20, d.SMs, d.Capability/10, d.Capability%10))
+			names = append(names, fmt.Sprintf("device %d, %s, %d MiB, %d SMs, compute capability %d.%d", d.Index, d.Name, d.Memory>>20, d.SMs,
+				d.Capability/10, d.Capability%10))
 		}
 		err = gpu.Close()
 		r.ok(what, "%s", strings.Join(names, "; "))

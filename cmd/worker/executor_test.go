@@ -27,7 +27,7 @@ var goChild struct {
 func goChildProgram(t *testing.T) string {
 	t.Helper()
 	goChild.once.Do(func() {
-		dir, err := os.MkdirTemp("", "odradek-cuda-")
+		dir, err := os.MkdirTemp("", "odradek-cuda-") //nolint:usetesting // outlives the test that makes it
 		if err != nil {
 			goChild.err = err
 			return

@@ -106,8 +106,10 @@ func TestTopicNotKnownYet(t *testing.T) {
 	o := newOrdeal(t, c, 2)
 	var joined atomic.Bool
 	c.Fake.Fault(
-		kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Group: o.group, Observe: true, Count: -1, When: func(kmsg.Request) bool { joined.Store(true); return true }},
-		kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: o.input, Err: kerr.UnknownTopicOrPartition, Count: 2, When: func(kmsg.Request) bool { return joined.Load() }},
+		kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Group: o.group, Observe: true, Count: -1,
+			When: func(kmsg.Request) bool { joined.Store(true); return true }},
+		kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: o.input, Err: kerr.UnknownTopicOrPartition, Count: 2,
+			When: func(kmsg.Request) bool { return joined.Load() }},
 	)
 	o.load(500)
 	began := time.Now()

@@ -25,7 +25,6 @@ import (
 type wire struct {
 	t     *testing.T
 	ports map[int32]int32 // of the brokers -> of the proxies
-	stop  []func() error
 
 	mu    sync.Mutex
 	rng   *rand.Rand

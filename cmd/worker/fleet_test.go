@@ -424,7 +424,8 @@ func compare(t *testing.T, what string, want, got map[scoreID]scored) {
 			if missing++; missing <= 5 {
 				t.Errorf("%s: no score for %v", what, id)
 			}
-		case g != w && !(g.key == w.key && g.eventTime == w.eventTime && g.scoreTime == w.scoreTime && g.state == w.state && math.IsNaN(g.value()) && math.IsNaN(w.value())):
+		case g != w && !(g.key == w.key && g.eventTime == w.eventTime && g.scoreTime == w.scoreTime && g.state == w.state &&
+			math.IsNaN(g.value()) && math.IsNaN(w.value())):
 			if differ++; differ <= 5 {
 				t.Errorf("%s: %v is %+v (%v), undisturbed %+v (%v)", what, id, g, g.value(), w, w.value())
 			}

@@ -49,7 +49,8 @@ without a registry records are in Avro's single-object encoding.`,
 	fs.DurationVar(&o.Interval, "interval", 0, "event time from a sensor's step to the next; default: what -rate gives, else 1s")
 	fs.StringVar(&o.faults, "faults", "all", "kinds of faults to plant, of spike,level_shift,frequency,stuck,drift,dropout; or all, or none")
 	fs.Int64Var(&o.faultEvery, "fault-every", 1000, "steps of a sensor per fault, at least 100")
-	fs.StringVar(&o.Dropout, "dropout", sensors.DropoutNull, "what a sensor sends that gives no value: null for records with a null value, absent for no records")
+	fs.StringVar(&o.Dropout, "dropout", sensors.DropoutNull,
+		"what a sensor sends that gives no value: null for records with a null value, absent for no records")
 	fs.StringVar(&o.labels, "labels", "", "file for the labels, JSON lines; - for standard output")
 	fs.StringVar(&o.LabelsTopic, "labels-topic", "", "topic for the labels, JSON, keyed by sensor")
 	fs.StringVar(&o.Plant, "plant", "demo", "plant named in the records")
@@ -90,7 +91,8 @@ func (o *generateOptions) check() (*sensors.Model, error) {
 	bad(o.Records < 0, "-records %d is negative", o.Records)
 	bad(o.Interval < 0, "-interval %v is negative", o.Interval)
 	bad(o.faultEvery < sensors.MinFaultEvery, "-fault-every %d: use at least %d", o.faultEvery, sensors.MinFaultEvery)
-	bad(o.Dropout != sensors.DropoutNull && o.Dropout != sensors.DropoutAbsent && o.Dropout != "", "-dropout %q: use null or absent", o.Dropout)
+	bad(o.Dropout != sensors.DropoutNull && o.Dropout != sensors.DropoutAbsent && o.Dropout != "",
+		"-dropout %q: use null or absent", o.Dropout)
 	if o.Interval == 0 {
 		o.Interval = time.Second
 		if o.Rate > 0 {
@@ -172,7 +174,8 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 	begin := time.Now()
 	err = g.Run(ctx, func() *kafka.Batches { return kafka.NewBatches(int(c.Output.MaxMessage), codec) }, p.watch(producer.Produce))
 	took := time.Since(begin)
-	fmt.Fprintf(t.err, "%d records of %d sensors in %v (%.0f/s), %d faults\n", g.Next, o.Sensors, took.Round(time.Millisecond), float64(g.Next)/took.Seconds(), g.Labels)
+	fmt.Fprintf(t.err, "%d records of %d sensors in %v (%.0f/s), %d faults\n", g.Next, o.Sensors, took.Round(time.Millisecond),
+		float64(g.Next)/took.Seconds(), g.Labels)
 	return err
 }
 

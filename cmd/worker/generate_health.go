@@ -31,7 +31,8 @@ func newPulse(rate float64) *pulse {
 }
 
 // watch notes each call of send that succeeds.
-func (p *pulse) watch(send func(context.Context, map[kafka.TP]*kafka.Batches) error) func(context.Context, map[kafka.TP]*kafka.Batches) error {
+func (p *pulse) watch(send func(context.Context,
+	map[kafka.TP]*kafka.Batches) error) func(context.Context, map[kafka.TP]*kafka.Batches) error {
 	return func(ctx context.Context, m map[kafka.TP]*kafka.Batches) error {
 		err := send(ctx, m)
 		if err == nil && len(m) > 0 {

@@ -53,7 +53,8 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 	const count, records, seed = 13, 26_003, 99
 	term, _, errs := console("ODRADEK_KAFKA_BROKERS="+strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+url)
 	code := term.generate(context.Background(), strings.Fields(fmt.Sprintf(
-		"-topic %s -partitions 3 -replication 1 -sensors %d -records %d -seed %d -fault-every 300 -labels %s -labels-topic %s-labels -interval 250ms",
+		"-topic %s -partitions 3 -replication 1 -sensors %d -records %d -seed %d -fault-every 300 -labels %s -labels-topic %s-labels -interval "+
+			"250ms",
 		topic, count, records, seed, file, topic)))
 	if code != exitOK {
 		t.Fatalf("exit %d: %s", code, errs)
@@ -90,8 +91,9 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 			steps++
 		}
 		for _, f := range s.FaultsUntil(steps) {
-			b, _ := json.Marshal(sensors.Label{Sensor: name, Fault: f.Kind.String(), FromSeq: f.From, ToSeq: f.To, From: begin.Add(time.Duration(f.From) * 250 * time.Millisecond),
-				To: begin.Add(time.Duration(f.To) * 250 * time.Millisecond), Size: f.Size})
+			b, _ := json.Marshal(sensors.Label{Sensor: name, Fault: f.Kind.String(), FromSeq: f.From, ToSeq: f.To,
+				From: begin.Add(time.Duration(f.From) * 250 * time.Millisecond),
+				To:   begin.Add(time.Duration(f.To) * 250 * time.Millisecond), Size: f.Size})
 			want[string(b)]++
 		}
 	}

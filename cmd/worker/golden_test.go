@@ -49,7 +49,8 @@ var update = flag.Bool("update", false, "write testdata/golden.txt anew")
 
 func TestGoldenLedger(t *testing.T) {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
-		kafkatest.Missing(t, "golden", &kafkatest.MissingError{What: "the ledger", Err: errors.New("it was made on a processor with AVX2 and FMA, and scores round otherwise on this one")})
+		kafkatest.Missing(t, "golden", &kafkatest.MissingError{What: "the ledger", Err: errors.New(
+			"it was made on a processor with AVX2 and FMA, and scores round otherwise on this one")})
 	}
 	got := goldenRun(t)
 	for _, name := range []string{`golden-in-changelog "Es5"`, `golden-dlq "s5"`, `golden-late "s0"`, `golden-anomalies "s4"`} {
@@ -57,7 +58,8 @@ func TestGoldenLedger(t *testing.T) {
 			t.Errorf("nothing at %s", name)
 		}
 	}
-	if s := got[`golden-anomalies "s4"`]; s != nil && !slices.ContainsFunc(s.records, func(r []byte) bool { return bytes.Contains(r, []byte("silence")) }) {
+	if s := got[`golden-anomalies "s4"`]; s != nil &&
+		!slices.ContainsFunc(s.records, func(r []byte) bool { return bytes.Contains(r, []byte("silence")) }) {
 		t.Error("no anomaly of silence")
 	}
 	if *update {
@@ -160,7 +162,8 @@ func goldenRun(t *testing.T) goldenLedger {
 		t.Fatal(err)
 	}
 	names, env := []string{}, []string{
-		"EXECUTOR=cpu", "WORKERS=2", "LATENESS=5s", "SILENCE=40s", "TTL=90s", "MAX_JUMP=0s", "MAX_FUTURE=0s", "REPLAY_LIMIT=1m", "COMMIT_INTERVAL=0s",
+		"EXECUTOR=cpu", "WORKERS=2", "LATENESS=5s", "SILENCE=40s", "TTL=90s", "MAX_JUMP=0s", "MAX_FUTURE=0s",
+		"REPLAY_LIMIT=1m", "COMMIT_INTERVAL=0s",
 		"FETCH_MAX_WAIT=20ms", "MISSING=skip", "INSTANCE_ID=golden", // who is killed comes back at once
 	}
 	for i, op := range detectors.Ops() {
@@ -168,7 +171,8 @@ func goldenRun(t *testing.T) goldenLedger {
 		for _, stride := range []string{"1", "3"} {
 			d := name + stride
 			names = append(names, d)
-			settings := append(strings.Fields(opDetectors[name]), "OP="+name, "STRIDE="+stride, "HISTORY=64", "WARMUP=8", "CLOSE_AFTER=4", "UPDATE_EVERY=5",
+			settings := append(strings.Fields(opDetectors[name]), "OP="+name, "STRIDE="+stride, "HISTORY=64", "WARMUP=8",
+				"CLOSE_AFTER=4", "UPDATE_EVERY=5",
 				"THRESHOLD="+[]string{"conformal:0.03", "quantile:0.98", "mad:9", "mean:6"}[(i+len(stride))%4])
 			if name == "knn" {
 				settings = append(settings, "MIN_POINTS=12")
@@ -225,7 +229,8 @@ func goldenRun(t *testing.T) goldenLedger {
 	}
 
 	l := goldenLedger{}
-	for _, topic := range []string{group + "-scores", group + "-anomalies", group + "-dlq", group + "-late", group + "-" + input + "-changelog"} {
+	for _, topic := range []string{group + "-scores", group + "-anomalies", group + "-dlq", group + "-late",
+		group + "-" + input + "-changelog"} {
 		if err := c.Admin().WaitStable(ctx, topic); err != nil {
 			t.Fatal(err)
 		}

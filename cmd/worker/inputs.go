@@ -25,7 +25,8 @@ func inputTopics(ctx context.Context, c *config.Config, client *kafka.Client) (f
 		}
 		switch {
 		case !info.Authorized:
-			faults = append(faults, finding{Level: levelFault, What: "topic " + name, Detail: "may not be described", Fix: "allow Describe and Read to " + principal(c)})
+			faults = append(faults, finding{Level: levelFault, What: "topic " + name, Detail: "may not be described",
+				Fix: "allow Describe and Read to " + principal(c)})
 		case !info.Exists:
 			fix := "create it (worker setup -input-partitions N does), or correct " + config.Prefix + "TOPICS"
 			if near := nearTopic(ctx, client, name); near != "" {

@@ -380,7 +380,8 @@ func accounted(t *testing.T, scrape string) bool {
 	_, told := sum["consumed"]
 	in := sum["consumed"] + sum["held_assigned"]
 	var out float64
-	for _, k := range []string{"scored", "warming_up", "missing", "filtered", "late", "duplicate", "dead_lettered", "forwarded", "held", "held_revoked", "held_evicted"} {
+	for _, k := range []string{"scored", "warming_up", "missing", "filtered", "late", "duplicate", "dead_lettered", "forwarded", "held",
+		"held_revoked", "held_evicted"} {
 		out += sum[k]
 	}
 	if !told || in != out {

@@ -249,7 +249,8 @@ func TestLivesUnderKills(t *testing.T) {
 		noFaults(t, "against the undisturbed run", sameLives(want, got))
 		n := tally(got)
 		t.Log(len(got), n)
-		for _, kind := range []string{"level open ", "level update ", "level close recovered", "level close evicted", "silence close evicted", "change open ", "change close recovered", "silence open "} {
+		for _, kind := range []string{"level open ", "level update ", "level close recovered", "level close evicted", "silence close evicted",
+			"change open ", "change close recovered", "silence open "} {
 			if n[kind] == 0 {
 				t.Errorf("no %s: the test shows too little", kind)
 			}
@@ -349,7 +350,7 @@ func TestLivesAcrossRestarts(t *testing.T) {
 		after := f.anomalies()
 		noFaults(t, "lives", lifeFaults(after))
 		closed, goOn := 0, 0
-		for _, a := range after[:] {
+		for _, a := range after {
 			was, wasOpen := open[a.id]
 			switch {
 			case a.revision <= was.revision || !wasOpen:

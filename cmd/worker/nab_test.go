@@ -320,7 +320,8 @@ func TestNAB(t *testing.T) {
 		if len(got) != expected {
 			t.Errorf("%d scores, want %d", len(got), expected)
 		}
-		t.Logf("%d series, %d records, %d scores, %d compared with the definition: worst difference change %.2g but for %d ill-conditioned, level %.2g; within 1e-6, 1e-5, 1e-4: %v",
+		t.Logf("%d series, %d records, %d scores, %d compared with the definition: worst difference change %.2g but for %d ill-conditioned, "+
+			"level %.2g; within 1e-6, 1e-5, 1e-4: %v",
 			len(series), len(acked), len(got), checked, worstChange, ill, worstLevel, within)
 	})
 }

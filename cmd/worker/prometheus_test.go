@@ -29,7 +29,8 @@ func documentedMetrics(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	list := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z]+) \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(odradek_[a-z_]+)` \\| ([a-z]+) \\| ([a-z, ]*) ?\\|").FindAllStringSubmatch(string(page),
+		-1) {
 		list[row[1]] = row[2] + " " + row[3]
 	}
 	if len(list) < 20 {
@@ -163,7 +164,8 @@ func TestPrometheus(t *testing.T) {
 					aliases = append(aliases, n.Aliases...)
 				}
 				c, _, _ := config.Parse(environOf(s))
-				if d.Type == "A" && strings.HasSuffix(c.Program.HTTPAddr, fmt.Sprintf(":%d", d.Port)) && slices.ContainsFunc(d.Names, func(n string) bool { return slices.Contains(aliases, n) }) {
+				if d.Type == "A" && strings.HasSuffix(c.Program.HTTPAddr, fmt.Sprintf(":%d", d.Port)) &&
+					slices.ContainsFunc(d.Names, func(n string) bool { return slices.Contains(aliases, n) }) {
 					found[s.Name] = true
 				}
 			}

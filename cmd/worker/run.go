@@ -106,7 +106,8 @@ var hooks processor.Hooks
 
 // newProcessor makes the topics and schemas that are missing and builds the
 // processor.
-func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *schemas.Registry, exec executor, metrics *processor.Metrics, log *slog.Logger) (*processor.Processor, error) {
+func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *schemas.Registry, exec executor,
+	metrics *processor.Metrics, log *slog.Logger) (*processor.Processor, error) {
 	if err := createTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}
@@ -163,7 +164,8 @@ func processorConfig(c *config.Config, client *kafka.Client, registry *schemas.R
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
 		Start: start, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
-		Decoder: dec, State: state, Settings: c.StateSettings(state), StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture, SchemaGrace: c.Registry.Grace,
+		Decoder: dec, State: state, Settings: c.StateSettings(state), StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
+		SchemaGrace:        c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
 		ScoresTopic: c.Output.ScoresTopic, DLQTopic: c.Output.DLQTopic, LateTopic: c.Output.LateTopic,
 		Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),

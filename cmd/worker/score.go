@@ -81,14 +81,16 @@ func keepMatching(set []quality.Series, pattern string) []quality.Series {
 
 func printScores(out io.Writer, lines []replay.Result) {
 	for _, l := range lines {
-		fmt.Fprintf(out, "%s: %d series, %d samples, %d measured; detector %s (%s), %.0f s\n", l.Set, l.Series, l.Samples, l.Measured, l.Detector, l.Settings, l.Seconds)
+		fmt.Fprintf(out, "%s: %d series, %d samples, %d measured; detector %s (%s), %.0f s\n", l.Set, l.Series, l.Samples, l.Measured, l.Detector,
+			l.Settings, l.Seconds)
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		row := func(name, format string, args ...any) {
 			fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
 		}
 		for _, p := range quality.Profiles {
 			if m, ok := l.NAB[p.Name]; ok {
-				row("NAB "+strings.ReplaceAll(p.Name, "_", " "), "%.1f from severity %.0f on (%d of %d windows, %d false); %.1f with all", m.Score, m.Severity, m.Found, m.Windows, m.False, m.Configured)
+				row("NAB "+strings.ReplaceAll(p.Name, "_", " "), "%.1f from severity %.0f on (%d of %d windows, %d false); %.1f with all", m.Score,
+					m.Severity, m.Found, m.Windows, m.False, m.Configured)
 			}
 		}
 		if m := l.LabelMeasures; m != nil {
@@ -100,7 +102,8 @@ func printScores(out io.Writer, lines []replay.Result) {
 			printRates(w, l.Rates)
 		}
 		if m := l.ChangeMeasures; m != nil {
-			row("change points", "%d found; covering %.3f (%.3f for none), F1 %.3f (%.3f for none)", l.Opened, m.Covering, m.NoneCovering, m.ChangeF1, m.NoneF1)
+			row("change points", "%d found; covering %.3f (%.3f for none), F1 %.3f (%.3f for none)", l.Opened, m.Covering,
+				m.NoneCovering, m.ChangeF1, m.NoneF1)
 		}
 		w.Flush()
 	}
@@ -109,6 +112,7 @@ func printScores(out io.Writer, lines []replay.Result) {
 func printRates(w io.Writer, m *replay.RateMeasures) {
 	first, firstRuns := m.First.Times(m.Asked)
 	after, afterRuns := m.After.Times(m.Asked)
-	fmt.Fprintf(w, "  false alarms\t%.2f times the rate of %v in the first %d scores of a series, %.2f times after; counting runs %.2f and %.2f\n",
+	fmt.Fprintf(w,
+		"  false alarms\t%.2f times the rate of %v in the first %d scores of a series, %.2f times after; counting runs %.2f and %.2f\n",
 		first, m.Asked, replay.FirstScores, after, firstRuns, afterRuns)
 }

@@ -76,7 +76,7 @@ func TestStartFaults(t *testing.T) {
 	}
 	t.Run("configuration", func(t *testing.T) {
 		f := newFleet(t, c, input, input+"-a")
-		w := f.start("w", "LATENESS=soon", "DETECTORS=x", "DETECTOR_X_OP=magic", "STRAT=latest")
+		w := f.start("w", "LATENESS=soon", "DETECTORS=x", "DETECTOR_X_OP=magic", "STRAT=latest") //nolint:misspell // the fault that is looked for
 		if code := w.exit(t, 10*time.Second); code != exitUsage {
 			t.Errorf("exit code %d, want %d", code, exitUsage)
 		}

@@ -109,7 +109,8 @@ func (w *worker) status() web.Status {
 			Keys: strings.Join(d.Keys, ", "), Window: d.Window, Stride: d.Stride, Threshold: d.Alarm.Threshold})
 	}
 	for _, a := range w.metrics.RecentAnomalies() {
-		s.Anomalies = append(s.Anomalies, web.Anomaly{Time: a.Time, Kind: a.Kind, Series: a.Key, Detector: a.Detector, Severity: a.Severity, Band: a.Band})
+		s.Anomalies = append(s.Anomalies, web.Anomaly{Time: a.Time, Kind: a.Kind, Series: a.Key, Detector: a.Detector,
+			Severity: a.Severity, Band: a.Band})
 	}
 	p := w.p.Load()
 	if p == nil {
@@ -119,7 +120,8 @@ func (w *worker) status() web.Status {
 		s.State = "restoring"
 	}
 	for _, ps := range p.Status() {
-		s.Partitions = append(s.Partitions, web.Partition{Quarantine: (*web.Quarantine)(ps.Quarantine), Topic: ps.Topic, Partition: ps.Partition, Running: ps.Running,
+		s.Partitions = append(s.Partitions, web.Partition{Quarantine: (*web.Quarantine)(ps.Quarantine), Topic: ps.Topic,
+			Partition: ps.Partition, Running: ps.Running,
 			Committed: ps.Committed, End: ps.End, Lag: ps.Lag, Keys: ps.Keys, Held: ps.Held, Late: ps.Late,
 			Rate: w.metrics.Partition(ps.TP()).Rate(), CommittedAt: ps.CommittedAt,
 			Hold: ps.Hold, HoldSince: ps.HoldSince, HighWatermark: ps.HighWatermark, FetchAge: web.Duration(ps.FetchAge), Lost: ps.Lost})

@@ -59,8 +59,9 @@ func TestPageServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	for url, want := range map[string]int{probes + "/": 404, probes + "/status.json": 404, probes + "/metrics": 200, probes + "/healthz": 200, probes + "/readyz": 503,
-		page + "/": 200, page + "/status.json": 200, page + "/metrics": 200, page + "/healthz": 200} {
+	for url, want := range map[string]int{probes + "/": 404, probes + "/status.json": 404, probes + "/metrics": 200, probes + "/healthz": 200,
+		probes + "/readyz": 503,
+		page + "/":         200, page + "/status.json": 200, page + "/metrics": 200, page + "/healthz": 200} {
 		res, err := client.Get("http://" + url)
 		if err != nil {
 			t.Fatal(err)

@@ -193,7 +193,8 @@ func TestStart(t *testing.T) {
 			start string
 			first int64
 		}{{"earliest", 0}, {"latest", 400}, {base.Add(150 * time.Second).UTC().Format(time.RFC3339), 150}} {
-			f := newFleet(t, c, input, fmt.Sprintf("%s-%d", input, i), "START="+tt.start, "MISSING=hold", "MAX_FUTURE=0s", "MAX_JUMP=0s", "DETECTORS=level", "DUPLICATES=keep")
+			f := newFleet(t, c, input, fmt.Sprintf("%s-%d", input, i), "START="+tt.start, "MISSING=hold", "MAX_FUTURE=0s", "MAX_JUMP=0s",
+				"DETECTORS=level", "DUPLICATES=keep")
 			w := f.start("w")
 			w.waitReady(t)
 			more := m.record(t, input, fmt.Sprintf("new-%d", i), time.Now(), 1)

@@ -21,7 +21,8 @@ type setupOptions struct {
 // setup makes what run would make at its start, and more: it may create the
 // input topics.
 func (t terminal) setup(ctx context.Context, args []string) int {
-	fs := t.flags("setup", `Creates the output topics and changelogs that are missing and registers the schemas of what is published, then ends:
+	fs := t.flags("setup",
+		`Creates the output topics and changelogs that are missing and registers the schemas of what is published, then ends:
 once, before the workers, so that these can do with ODRADEK_CREATE_TOPICS=false. What is there is left as it is. While brokers or
 registry do not answer it tries again, for two minutes.`,
 		"  worker setup\n  worker setup -input-partitions 8    # the input topics, too")

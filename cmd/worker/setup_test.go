@@ -27,7 +27,8 @@ func TestSetup(t *testing.T) {
 				t.Fatalf("exit %d: %s%s", code, out, errs)
 			}
 		}
-		for topic, want := range map[string]int{input: 3, group + "-scores": 3, group + "-anomalies": 3, group + "-dlq": 3, group + "-late": 3, config.ChangelogName(group+"-", input): 3} {
+		for topic, want := range map[string]int{input: 3, group + "-scores": 3, group + "-anomalies": 3, group + "-dlq": 3, group + "-late": 3,
+			config.ChangelogName(group+"-", input): 3} {
 			if list, err := c.Admin().Partitions(ctx, topic); err != nil || len(list) != want {
 				t.Errorf("%s has %d partitions, want %d: %v", topic, len(list), want, err)
 			}

@@ -73,7 +73,9 @@ func (t terminal) state(ctx context.Context, args []string) int {
 	fs.StringVar(&o.key, "key", "", "list, export: only this series; its digest, as errors have it, will do")
 	fs.BoolVar(&o.keys, "keys", false, "list: a line for each series")
 	fs.BoolVar(&o.asJSON, "json", false, "list, watermark: one JSON object a line")
-	fs.StringVar(&o.to, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is named; a partition without a committed offset begins at ODRADEK_START. watermark: the latest event time that is believed, like 2026-01-31T08:00:00Z")
+	fs.StringVar(&o.to, "to", "committed", "reset: where to begin: committed, earliest, latest, or an offset of the one partition that is "+
+		"named; a partition without a committed offset begins at ODRADEK_START. watermark: the latest event time that is believed, like "+
+		"2026-01-31T08:00:00Z")
 	fs.BoolVar(&o.yes, "yes", false, "reset, watermark: do it; without it only what would be done is printed")
 	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time limit")
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -156,7 +158,8 @@ func openStateTool(ctx context.Context, c *config.Config, o *stateOptions) (*sta
 	if s.client, err = kafka.Open(ctx, kc); err != nil {
 		return nil, err
 	}
-	s.fetcher = s.client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond, MaxBytes: 16 << 20, PartitionBytes: 4 << 20})
+	s.fetcher = s.client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond, MaxBytes: 16 << 20,
+		PartitionBytes: 4 << 20})
 	if err := s.find(ctx); err != nil {
 		s.close()
 		return nil, err
@@ -268,7 +271,8 @@ func (s *stateTool) read(ctx context.Context, log kafka.TP, values bool) ([]*sto
 var recordKinds = map[byte]struct {
 	name    string
 	numbers int
-}{'H': {"head", 0}, 'P': {"part", 1}, 'S': {"segment", 2}, 'B': {"held samples", 2}, 'E': {"eviction", 0}, 'D': {"decision", 1}, 'O': {"owner", 0}}
+}{'H': {"head", 0}, 'P': {"part", 1}, 'S': {"segment", 2}, 'B': {"held samples", 2}, 'E': {"eviction", 0},
+	'D': {"decision", 1}, 'O': {"owner", 0}}
 
 // splitRecordKey takes a changelog key apart; a key of another form is all series. A
 // decision has no series but a subject, which is left out, and the numbers of its
@@ -321,7 +325,7 @@ func (s *stateTool) list(ctx context.Context, t terminal) error {
 	for _, tp := range s.tps {
 		p := partitionState{Topic: tp.Topic, Partition: tp.Partition, Committed: committed[tp].Offset, Floor: "none", Records: map[string]int{}}
 		if f, err := keystate.ParseFloor(committed[tp].Metadata); err == nil {
-			p.Floor, p.Replay = fmt.Sprint(f.Offset), max(0, p.Committed-f.Offset)
+			p.Floor, p.Replay = strconv.FormatInt(f.Offset, 10), max(0, p.Committed-f.Offset)
 		}
 		keys := map[string]int64{}
 		if log, ok := s.changelog(tp); ok {
@@ -412,7 +416,8 @@ func (s *stateTool) export(ctx context.Context, t terminal) error {
 			if !s.o.wants(series) {
 				continue
 			}
-			if err := enc.Encode(exported{tp.Topic, tp.Partition, r.offset, kind, series, keystate.Digest([]byte(series)), numbers, []byte(r.key), r.value}); err != nil {
+			if err := enc.Encode(exported{tp.Topic, tp.Partition, r.offset, kind, series, keystate.Digest([]byte(series)), numbers, []byte(r.key),
+				r.value}); err != nil {
 				return err
 			}
 		}
@@ -421,4 +426,5 @@ func (s *stateTool) export(ctx context.Context, t terminal) error {
 }
 
 // errGroupActive: somebody is in the group.
-var errGroupActive = errors.New("state: the group has members: stop its workers first (each drains at SIGTERM; one that was killed leaves after the session timeout)")
+var errGroupActive = errors.New(
+	"state: the group has members: stop its workers first (each drains at SIGTERM; one that was killed leaves after the session timeout)")

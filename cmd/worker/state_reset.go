@@ -124,7 +124,8 @@ func (s *stateTool) targets(ctx context.Context) (map[kafka.TP]int64, error) {
 		case at < 0:
 			targets[tp] = start[tp]
 		case at < earliest[tp]:
-			return nil, fmt.Errorf("state: %s: the committed offset %d is deleted, the log begins at %d; use -to earliest or -to latest", tp, at, earliest[tp])
+			return nil, fmt.Errorf("state: %s: the committed offset %d is deleted, the log begins at %d; use -to earliest or -to latest", tp, at,
+				earliest[tp])
 		default:
 			targets[tp] = at
 		}
@@ -208,7 +209,8 @@ func (s *stateTool) remake(ctx context.Context, topic string) error {
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("state: changelog %s was deleted and could not be made anew: %w; the reset is not finished: run it again", name, ctx.Err())
+			return fmt.Errorf("state: changelog %s was deleted and could not be made anew: %w; the reset is not finished: run it again", name,
+				ctx.Err())
 		}
 	}
 }

@@ -89,7 +89,8 @@ func testStateCommands(t *testing.T, c *kafkatest.Cluster) {
 		}
 		// Input for longer than the replay limit, so that state is written.
 		term, _, errs := console(environ...)
-		if code := term.generate(context.Background(), []string{"-topic", topic, "-sensors", "20", "-rate", "2000", "-duration", "2s"}); code != exitOK {
+		if code := term.generate(context.Background(),
+			[]string{"-topic", topic, "-sensors", "20", "-rate", "2000", "-duration", "2s"}); code != exitOK {
 			t.Errorf("generate: %s", errs)
 		}
 		if err := c.Admin().WaitCommitted(context.Background(), topic+"-g", topic); err != nil {
@@ -109,7 +110,8 @@ func testStateCommands(t *testing.T, c *kafkatest.Cluster) {
 		t.Errorf("%d partitions, %d records, %d series", len(lines), records, series)
 	}
 	term, out, errs := console(environ...)
-	if code := term.state(context.Background(), []string{"list", "-topic", topic, "-partition", "1"}); code != exitOK || strings.Count(out.String(), "\n") != 2 {
+	if code := term.state(context.Background(), []string{"list", "-topic", topic, "-partition", "1"}); code != exitOK ||
+		strings.Count(out.String(), "\n") != 2 {
 		t.Errorf("exit %d %s %s", code, out, errs)
 	}
 
@@ -118,7 +120,8 @@ func testStateCommands(t *testing.T, c *kafkatest.Cluster) {
 		t.Errorf("export: exit %d, %s", code, errs)
 	}
 	var e exported
-	if err := json.Unmarshal(bytes.SplitN(out.Bytes(), []byte("\n"), 2)[0], &e); err != nil || e.Series != "sensor-00003" || e.Kind != "head" || len(e.Value) == 0 {
+	if err := json.Unmarshal(bytes.SplitN(out.Bytes(), []byte("\n"), 2)[0], &e); err != nil || e.Series != "sensor-00003" ||
+		e.Kind != "head" || len(e.Value) == 0 {
 		t.Errorf("export: %v %+v", err, e)
 	}
 
@@ -145,13 +148,15 @@ func testStateCommands(t *testing.T, c *kafkatest.Cluster) {
 		}
 	}
 	// To an offset goes one partition, and only to one that there is.
-	if code, out := reset("-partition", "1", "-to", fmt.Sprint(before[1].Committed+1_000_000), "-yes"); code != exitFailed || !strings.Contains(out, "is not in the log") {
+	if code, out := reset("-partition", "1", "-to", fmt.Sprint(before[1].Committed+1_000_000), "-yes"); code != exitFailed ||
+		!strings.Contains(out, "is not in the log") {
 		t.Errorf("to an offset past the log: exit %d, %s", code, out)
 	}
 	if code, out := reset("-partition", "1", "-to", fmt.Sprint(before[1].Committed-3), "-yes"); code != exitOK {
 		t.Fatalf("exit %d, %s", code, out)
 	}
-	if p, _ := stateLines(t, environ); p[1].Committed != before[1].Committed-3 || p[1].Floor != fmt.Sprint(p[1].Committed) || p[1].Series != 0 {
+	if p, _ := stateLines(t, environ); p[1].Committed != before[1].Committed-3 ||
+		p[1].Floor != fmt.Sprint(p[1].Committed) || p[1].Series != 0 {
 		t.Errorf("after the reset to %d: %+v", before[1].Committed-3, p[1])
 	}
 	// A worker goes on from there, and scores that partition again.
@@ -185,7 +190,8 @@ func testStateResetOfGrownTopic(t *testing.T, c *kafkatest.Cluster) {
 		t.Fatalf("a worker on a grown topic: %v", err)
 	}
 	term, _, errs := console(environ...)
-	if code := term.state(context.Background(), []string{"reset", "-partition", "1", "-yes"}); code != exitFailed || !strings.Contains(errs.String(), "all partitions") {
+	if code := term.state(context.Background(), []string{"reset", "-partition", "1", "-yes"}); code != exitFailed ||
+		!strings.Contains(errs.String(), "all partitions") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	term, _, errs = console(environ...)
@@ -249,7 +255,8 @@ func TestStateOfOthers(t *testing.T) {
 }
 
 func TestStateUsage(t *testing.T) {
-	for _, args := range []string{"", "explode", "reset -to nowhere", "reset -to 5", "reset -to -5 -partition 1", "reset -key x", "list surplus"} {
+	for _, args := range []string{"", "explode", "reset -to nowhere", "reset -to 5", "reset -to -5 -partition 1",
+		"reset -key x", "list surplus"} {
 		term, _, errs := console(minimal()...)
 		if code := term.state(context.Background(), strings.Fields(args)); code != exitUsage || errs.Len() == 0 {
 			t.Errorf("%q: exit %d, %s", args, code, errs)
@@ -296,7 +303,8 @@ func TestRecordKeys(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || kinds["head"] != 3 || kinds["segment"] == 0 || kinds["held samples"] == 0 || kinds["decision"] != 1 || kinds["unknown"] > 0 {
+	if err != nil || kinds["head"] != 3 || kinds["segment"] == 0 || kinds["held samples"] == 0 || kinds["decision"] != 1 ||
+		kinds["unknown"] > 0 {
 		t.Errorf("%v, %v", kinds, err)
 	}
 }

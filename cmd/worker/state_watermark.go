@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -85,9 +86,10 @@ func showWatermarks(t terminal, o *stateOptions, order []kafka.TP, lines map[kaf
 			lag = time.Duration(p.Lag * float64(time.Second)).Round(time.Second).String()
 		}
 		if p.Ahead != nil {
-			ahead = fmt.Sprint(*p.Ahead)
+			ahead = strconv.Itoa(*p.Ahead)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", p.Topic, p.Partition, p.Committed, p.Floor, newest, watermark, lag, p.Suspects, ahead)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", p.Topic, p.Partition, p.Committed, p.Floor, newest, watermark,
+			lag, p.Suspects, ahead)
 	}
 	return w.Flush()
 }
@@ -156,10 +158,12 @@ func (s *stateTool) repair(ctx context.Context, t terminal, order []kafka.TP, li
 		}
 		forgotten += len(names)
 		if late {
-			fmt.Fprintf(t.err, "%s: the newest event time is set back from %s to %s\n", tp, p.Newest.Format(time.RFC3339), s.o.toTime.UTC().Format(time.RFC3339))
+			fmt.Fprintf(t.err, "%s: the newest event time is set back from %s to %s\n", tp, p.Newest.Format(time.RFC3339),
+				s.o.toTime.UTC().Format(time.RFC3339))
 		}
 		if len(names) > 0 {
-			fmt.Fprintf(t.err, "%s: %d series with a later sample are forgotten; they warm up again, and their open anomalies are not closed\n", tp, len(names))
+			fmt.Fprintf(t.err, "%s: %d series with a later sample are forgotten; they warm up again, and their open anomalies are not closed\n", tp,
+				len(names))
 		}
 	}
 	switch {
@@ -188,6 +192,8 @@ func (s *stateTool) repair(ctx context.Context, t terminal, order []kafka.TP, li
 	if err != nil {
 		return fmt.Errorf("%w; the repair is not finished: run it again", err)
 	}
-	fmt.Fprintf(t.err, "repaired %d partitions, %d series forgotten, %d state records deleted; to forget all series of a topic there is worker state reset\n", len(offs), forgotten, n)
+	fmt.Fprintf(t.err,
+		"repaired %d partitions, %d series forgotten, %d state records deleted; to forget all series of a topic there is worker state reset\n",
+		len(offs), forgotten, n)
 	return nil
 }

@@ -15,7 +15,8 @@ import (
 // command shows it and sets it back, and the records that come then are not late.
 func TestStateWatermark(t *testing.T) {
 	c := kafkatest.Open(t, kafkatest.KindFake)
-	topic, environ := checkFixture(t, c, "ODRADEK_HTTP_ADDR=off", "ODRADEK_KEY_FIELD=sensor", "ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8",
+	topic, environ := checkFixture(t, c, "ODRADEK_HTTP_ADDR=off", "ODRADEK_KEY_FIELD=sensor", "ODRADEK_DETECTOR_CHANGE_OP=zscore",
+		"ODRADEK_DETECTOR_CHANGE_WINDOW=8",
 		"ODRADEK_REPLICATION=1", "ODRADEK_LATENESS=5s", "ODRADEK_TIME_FIELD=", "ODRADEK_MAX_FUTURE=0")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -84,16 +85,19 @@ func TestStateWatermark(t *testing.T) {
 		t.Fatalf("no partition is shown ahead: %+v", lines)
 	}
 	to := now.UTC().Format(time.RFC3339)
-	if _, said := watermark("-to", to); !strings.Contains(said, "nothing was changed") || !strings.Contains(said, "set back") || !strings.Contains(said, "1 series") {
+	if _, said := watermark("-to", to); !strings.Contains(said, "nothing was changed") || !strings.Contains(said, "set back") ||
+		!strings.Contains(said, "1 series") {
 		t.Errorf("without -yes: %s", said)
 	}
 	if lines, _ = watermark(); lines[ahead].Newest.Year() != 2199 {
 		t.Error("without -yes it was changed")
 	}
-	if _, said := watermark("-to", to, "-yes"); !strings.Contains(said, "repaired 1 partitions, 1 series forgotten") || strings.Contains(said, string(recs[0].Key)) {
+	if _, said := watermark("-to", to, "-yes"); !strings.Contains(said, "repaired 1 partitions, 1 series forgotten") ||
+		strings.Contains(said, string(recs[0].Key)) {
 		t.Errorf("with -yes: %s", said)
 	}
-	if lines, said := watermark("-to", to); *lines[ahead].Ahead != 0 || lines[ahead].Newest.After(now.Add(time.Second)) || !strings.Contains(said, "nothing to repair") {
+	if lines, said := watermark("-to", to); *lines[ahead].Ahead != 0 || lines[ahead].Newest.After(now.Add(time.Second)) ||
+		!strings.Contains(said, "nothing to repair") {
 		t.Errorf("after the repair: %+v, %s", lines[ahead], said)
 	}
 	produce(20, now.Add(10*time.Second))

@@ -34,7 +34,8 @@ func createTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 		if p.info.Exists {
 			if p.setting == "REKEY_TOPIC" {
 				if short := tooSmall(ctx, c, client, inputs); short != "" {
-					log.Warn("the internal topic of ODRADEK_REKEY does not hold the input's largest records: those become dead letters", "topic", p.name, "why", short)
+					log.Warn("the internal topic of ODRADEK_REKEY does not hold the input's largest records: those become dead letters",
+						"topic", p.name, "why", short)
 				}
 			}
 			continue
@@ -90,7 +91,8 @@ func topicPlans(ctx context.Context, c *config.Config, client *kafka.Client, inp
 		stateOf = []kafka.TopicInfo{rekey}
 	}
 	for _, in := range stateOf {
-		plans = append(plans, topicPlan{name: c.ChangelogTopic(in.Name), setting: "CHANGELOG_PREFIX", partitions: in.Partitions, configs: changelogConfigs(), of: in.Name})
+		plans = append(plans, topicPlan{name: c.ChangelogTopic(in.Name), setting: "CHANGELOG_PREFIX", partitions: in.Partitions,
+			configs: changelogConfigs(), of: in.Name})
 	}
 	names := make([]string, len(plans))
 	for i := range plans {
@@ -145,5 +147,6 @@ func tooSmall(ctx context.Context, c *config.Config, client *kafka.Client, input
 	if err != nil || have >= need {
 		return ""
 	}
-	return fmt.Sprintf("its max.message.bytes is %d, and the input has records of up to %d; %d leaves room for headers", have, need, need+forwardSlack)
+	return fmt.Sprintf("its max.message.bytes is %d, and the input has records of up to %d; %d leaves room for headers", have,
+		need, need+forwardSlack)
 }

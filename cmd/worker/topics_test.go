@@ -24,7 +24,8 @@ func TestTopicsForInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	cfg, faults, _ := config.Parse([]string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t),
+	cfg, faults, _ := config.Parse([]string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","),
+		"ODRADEK_SCHEMA_REGISTRY_URL=" + c.RegistryURL(t),
 		"ODRADEK_GROUP=" + input + "-g", "ODRADEK_TOPICS=" + input, "ODRADEK_REKEY=true", "ODRADEK_LATENESS=10s", "ODRADEK_REPLICATION=1"})
 	if len(faults) > 0 {
 		t.Fatal(faults)

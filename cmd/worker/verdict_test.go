@@ -109,16 +109,20 @@ func TestOneVerdict(t *testing.T) {
 	}{
 		{"fine", ran, nil, starts, nil},
 		{"an empty topic", never, nil, starts, []string{"there are none to look at"}},
-		{"a missing topic", never, []string{"TOPICS=nowhere"}, refuses, []string{"topic nowhere", "does not exist", "worker setup -input-partitions"}},
+		{"a missing topic", never, []string{"TOPICS=nowhere"}, refuses, []string{"topic nowhere", "does not exist",
+			"worker setup -input-partitions"}},
 		{"missing outputs", never, []string{"CREATE_TOPICS=false"}, refuses, []string{"-dlq", "ODRADEK_CREATE_TOPICS is false"}},
-		{"more replicas than brokers", never, []string{"REPLICATION=5"}, refuses, []string{"-scores", "do not exist and cannot be created", "ODRADEK_REPLICATION"}},
+		{"more replicas than brokers", never, []string{"REPLICATION=5"}, refuses,
+			[]string{"-scores", "do not exist and cannot be created", "ODRADEK_REPLICATION"}},
 		{"another group's changelog", func(b *bed) {
 			ran(b)
 			b.env = append(b.env, "CHANGELOG_PREFIX="+config.ChangelogPrefix(b.group))
 			b.group += "2"
 		}, nil, refuses, []string{"holds the state of group", "ODRADEK_CHANGELOG_PREFIX"}},
-		{"another key", ran, []string{"KEY_FIELD=@key"}, refuses, []string{"ODRADEK_KEY_FIELD was sensor and is @key", "ODRADEK_STATE_MISMATCH=reset"}},
-		{"another key, reset", ran, []string{"KEY_FIELD=@key", "STATE_MISMATCH=reset"}, starts, []string{"is emptied", "ODRADEK_KEY_FIELD was sensor and is @key"}},
+		{"another key", ran, []string{"KEY_FIELD=@key"}, refuses, []string{"ODRADEK_KEY_FIELD was sensor and is @key",
+			"ODRADEK_STATE_MISMATCH=reset"}},
+		{"another key, reset", ran, []string{"KEY_FIELD=@key", "STATE_MISMATCH=reset"}, starts, []string{"is emptied",
+			"ODRADEK_KEY_FIELD was sensor and is @key"}},
 		{"another parameter", ran, []string{"DETECTOR_CHANGE_RANK=2"}, refuses, []string{"ODRADEK_DETECTOR_CHANGE_RANK was 3 and is 2"}},
 		{"another threshold", ran, []string{"DETECTOR_CHANGE_THRESHOLD=fixed:0.5"}, starts, nil},
 		{"more partitions", func(b *bed) { ran(b); must(b.t, b.c.Admin().AddPartitions(ctx, b.input, 3)) }, nil, refuses,
@@ -139,18 +143,21 @@ func TestOneVerdict(t *testing.T) {
 			must(b.t, b.c.Admin().DeleteTopic(ctx, changelog(b)))
 			must(b.t, b.c.Admin().CreateTopic(ctx, changelog(b), 2, 1, map[string]string{"cleanup.policy": "compact"}))
 		}, nil, refuses, []string{"it was deleted and made again", "ODRADEK_STATE_LOST=reset"}},
-		{"changelog deleted", func(b *bed) { ran(b); must(b.t, b.c.Admin().DeleteTopic(ctx, changelog(b))) }, nil, refuses, []string{"it was deleted and made again"}},
+		{"changelog deleted", func(b *bed) { ran(b); must(b.t, b.c.Admin().DeleteTopic(ctx, changelog(b))) }, nil, refuses,
+			[]string{"it was deleted and made again"}},
 		{"changelog deletes by age", func(b *bed) {
 			must(b.t, b.c.Admin().CreateTopic(ctx, changelog(b), 2, 1, map[string]string{"cleanup.policy": "delete"}))
 		}, nil, starts, []string{"deletes state by age"}},
 
 		{"a misspelt field, no records", never, []string{"VALUE_FIELDS=valeu"}, refuses, []string{`field "valeu"`, "nearest: value"}},
-		{"a misspelt field", func(b *bed) { produce(b, 100) }, []string{"VALUE_FIELDS=valeu"}, refuses, []string{`field "valeu"`, "nearest: value"}},
+		{"a misspelt field", func(b *bed) { produce(b, 100) }, []string{"VALUE_FIELDS=valeu"}, refuses,
+			[]string{`field "valeu"`, "nearest: value"}},
 		{"a newer schema that nobody writes", func(b *bed) {
 			produce(b, 100)
 			register(b.t, b.registry, b.input+"-value", strings.Replace(sensorSchema, `"name":"value"`, `"name":"reading"`, 1))
 		}, nil, starts, []string{`field "value"`, "newer records can be read"}},
-		{"a topic of JSON", func(b *bed) { asJSON(b, 20) }, nil, refuses, []string{"20 of 20 would be dead letters (magic)", "looks like JSON", "ODRADEK_SCHEMA_FILE", "START=latest"}},
+		{"a topic of JSON", func(b *bed) { asJSON(b, 20) }, nil, refuses,
+			[]string{"20 of 20 would be dead letters (magic)", "looks like JSON", "ODRADEK_SCHEMA_FILE", "START=latest"}},
 		{"a topic of JSON, from its end", func(b *bed) { asJSON(b, 20) }, []string{"START=latest"}, starts, []string{"looks like JSON"}},
 		{"a few records of JSON", func(b *bed) { asJSON(b, fewRecords-1) }, nil, starts, []string{"looks like JSON"}},
 		{"JSON behind good records", func(b *bed) { produce(b, 100); asJSON(b, 20) }, nil, starts, []string{"looks like JSON"}},
@@ -160,7 +167,8 @@ func TestOneVerdict(t *testing.T) {
 			_, err := b.c.ProduceAcked(ctx, slices.Repeat([]kafkatest.Record{{Topic: b.input, Key: []byte("k")}}, 20))
 			must(b.t, err)
 		}, nil, starts, []string{"tombstone"}},
-		{"no registry", func(b *bed) { b.registry = "http://127.0.0.1:1" }, nil, refuses, []string{"schema registry", "ODRADEK_SCHEMA_REGISTRY_URL"}},
+		{"no registry", func(b *bed) { b.registry = "http://127.0.0.1:1" }, nil, refuses, []string{"schema registry",
+			"ODRADEK_SCHEMA_REGISTRY_URL"}},
 		{"no registry, with a cache", func(b *bed) {
 			b.env = append(b.env, "SCHEMA_REGISTRY_CACHE_DIR="+b.cache)
 			r, err := kafkatest.StartFakeRegistry()
@@ -181,7 +189,8 @@ func TestOneVerdict(t *testing.T) {
 			stops, code, all := b.checked(tt.env...)
 			refusal, exit := b.verdict("after", tt.env...)
 			if checked := len(stops) == 0; checked != (refusal == "") || checked != tt.want || !checked && code != exitFailed {
-				t.Errorf("check says that run starts: %v (exit %d); run starts: %v (exit %d); want %v\n%s\n%s", checked, code, refusal == "", exit, tt.want, all, refusal)
+				t.Errorf("check says that run starts: %v (exit %d); run starts: %v (exit %d); want %v\n%s\n%s", checked, code, refusal == "", exit,
+					tt.want, all, refusal)
 			}
 			refusal = strings.ReplaceAll(refusal, `\"`, `"`)
 			for _, text := range tt.texts {

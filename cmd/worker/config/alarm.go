@@ -110,7 +110,8 @@ func (k *checker) silence() {
 	case !k.c.Detect.Anomalies:
 		k.add("SILENCE", "set, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
 	case ttl > 0 && after >= ttl:
-		k.add("SILENCE", fmt.Sprintf("%v is not less than %sTTL=%v: a series is forgotten before it is silent", after, Prefix, ttl), "lower it, or raise "+Prefix+"TTL")
+		k.add("SILENCE", fmt.Sprintf("%v is not less than %sTTL=%v: a series is forgotten before it is silent", after, Prefix, ttl),
+			"lower it, or raise "+Prefix+"TTL")
 	case after.Microseconds() == 0:
 		k.add("SILENCE", fmt.Sprintf("%v is less than a microsecond", after), "")
 	}

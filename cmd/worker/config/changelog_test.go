@@ -7,7 +7,8 @@ import (
 
 func TestChangelogNames(t *testing.T) {
 	seen := map[string][2]string{}
-	for _, c := range [][2]string{{"plant", "eu-in"}, {"plant-eu", "in"}, {"plant", "in"}, {"plant-eu-in", "x"}, {"plant-eu", "in-x"}, {"plant", "eu-in-x"}} {
+	for _, c := range [][2]string{{"plant", "eu-in"}, {"plant-eu", "in"}, {"plant", "in"}, {"plant-eu-in", "x"}, {"plant-eu", "in-x"},
+		{"plant", "eu-in-x"}} {
 		cfg, faults, _ := Parse(append(minimal(), "ODRADEK_GROUP="+c[0], "ODRADEK_TOPICS="+c[1]))
 		if len(faults) > 0 {
 			t.Fatal(faults)
@@ -18,7 +19,8 @@ func TestChangelogNames(t *testing.T) {
 		}
 		seen[name] = c
 	}
-	if cfg, _, _ := Parse(append(minimal(), "ODRADEK_GROUP=plant-eu", "ODRADEK_CHANGELOG_PREFIX=p")); cfg.ChangelogTopic("in") != "p-in-changelog" {
+	if cfg, _, _ := Parse(append(minimal(), "ODRADEK_GROUP=plant-eu",
+		"ODRADEK_CHANGELOG_PREFIX=p")); cfg.ChangelogTopic("in") != "p-in-changelog" {
 		t.Errorf("with a prefix of its own the changelog is %s", cfg.ChangelogTopic("in"))
 	}
 }

@@ -219,7 +219,8 @@ func (k *checker) group() {
 		}
 	}
 	if k.ok("SESSION_TIMEOUT", "HEARTBEAT_INTERVAL") && 3*s.HeartbeatInterval > s.SessionTimeout {
-		k.add("HEARTBEAT_INTERVAL", fmt.Sprintf("%v is more than a third of the session timeout %v", s.HeartbeatInterval, s.SessionTimeout), "so that one lost heartbeat does not end the membership, use at most "+(s.SessionTimeout/3).String())
+		k.add("HEARTBEAT_INTERVAL", fmt.Sprintf("%v is more than a third of the session timeout %v", s.HeartbeatInterval, s.SessionTimeout),
+			"so that one lost heartbeat does not end the membership, use at most "+(s.SessionTimeout/3).String())
 	}
 }
 
@@ -334,10 +335,12 @@ func (k *checker) cycle() {
 		}
 	}
 	if k.ok("COMMIT_INTERVAL", "REPLAY_LIMIT") && s.ReplayLimit < s.CommitInterval {
-		k.add("REPLAY_LIMIT", fmt.Sprintf("%v is less than the commit interval %v", s.ReplayLimit, s.CommitInterval), "state is written with commits: use several intervals")
+		k.add("REPLAY_LIMIT", fmt.Sprintf("%v is less than the commit interval %v", s.ReplayLimit, s.CommitInterval),
+			"state is written with commits: use several intervals")
 	}
 	if s.Rekey && k.ok("LATENESS") && k.c.Keys.Lateness == 0 {
-		k.add("REKEY", "true, but "+Prefix+"LATENESS is 0: the internal topic interleaves several source partitions, so a series' records come out of order and many would be late",
+		k.add("REKEY", "true, but "+Prefix+"LATENESS is 0: the internal topic interleaves several source partitions, so a series' records come "+
+			"out of order and many would be late",
 			"set "+Prefix+"LATENESS to how far the source partitions may be apart in event time, for example 1m")
 	}
 	f := &k.c.Fetch
@@ -374,7 +377,8 @@ func (k *checker) program() {
 		}
 	}
 	if s.PprofAddr != Off && !loopback(s.PprofAddr) {
-		k.add("PPROF_ADDR", fmt.Sprintf("%q is not a loopback address", s.PprofAddr), "profiles show memory: use 127.0.0.1:6060 and reach it by a tunnel, or off")
+		k.add("PPROF_ADDR", fmt.Sprintf("%q is not a loopback address", s.PprofAddr),
+			"profiles show memory: use 127.0.0.1:6060 and reach it by a tunnel, or off")
 	}
 }
 

@@ -268,7 +268,8 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 				}
 				for _, s := range collectParams(o.params(), pre) {
 					if _, set := vars[s.name]; set && !known[s.name] {
-						*faults = append(*faults, Fault{s.name, fmt.Sprintf("op %s has no such parameter (%s has)", d.Op, other), "remove it or change " + pre + "OP"})
+						*faults = append(*faults, Fault{s.name, fmt.Sprintf("op %s has no such parameter (%s has)", d.Op, other),
+							"remove it or change " + pre + "OP"})
 					}
 					known[s.name] = true
 				}
@@ -357,7 +358,8 @@ func collect(v reflect.Value, pre, section string) []setting {
 
 // trim removes the spaces and empty items that lists written by hand have.
 func (c *Config) trim() {
-	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields, &c.Detect.Names, &c.GPU.Devices} {
+	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields,
+		&c.Detect.Names, &c.GPU.Devices} {
 		*l = cleanList(*l)
 	}
 }

@@ -40,7 +40,8 @@ func TestDefaults(t *testing.T) {
 		t.Fatalf("faults %v, warnings %v", faults, warnings)
 	}
 	for got, want := range map[string]string{
-		c.Output.ScoresTopic: "g-scores", c.Output.AnomaliesTopic: "g-anomalies", c.Output.DLQTopic: "g-dlq", c.Output.LateTopic: "g-late", c.Output.RekeyTopic: "g-rekey",
+		c.Output.ScoresTopic: "g-scores", c.Output.AnomaliesTopic: "g-anomalies", c.Output.DLQTopic: "g-dlq", c.Output.LateTopic: "g-late",
+		c.Output.RekeyTopic:   "g-rekey",
 		c.ChangelogTopic("a"): "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
 		c.Fetch.MaxBytes.String(): "8MiB", strings.Join(c.Detectors[0].Fields, ","): "value", c.Kafka.Brokers[0]: "localhost:9092",
 	} {
@@ -81,7 +82,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"ODRADEK_EXECUTOR=tpu",
 		"ODRADEK_PPROF_ADDR=0.0.0.0:6060",
 		"ODRADEK_LOG_LEVEL=loud",
-		"ODRADEK_COMPRESION=zstd",
+		"ODRADEK_COMPRESION=zstd", //nolint:misspell // the fault that is looked for
 	})
 	want := []string{
 		"KAFKA_BROKERS", "KAFKA_TLS", "KAFKA_SASL_MECHANISM", "KAFKA_USERNAME", "KAFKA_PASSWORD", "GROUP", "TOPICS", "START", "SESSION_TIMEOUT",
@@ -147,7 +148,8 @@ func TestMaxJumpDefault(t *testing.T) {
 // without a lateness a part of its records would be late without a word.
 func TestRekeyNeedsLateness(t *testing.T) {
 	_, faults, _ := Parse(minimal("ODRADEK_REKEY=true"))
-	if len(faults) != 1 || faults[0].Name != "ODRADEK_REKEY" || !strings.Contains(faults[0].String(), "interleaves") || !strings.Contains(faults[0].Fix, "ODRADEK_LATENESS") {
+	if len(faults) != 1 || faults[0].Name != "ODRADEK_REKEY" || !strings.Contains(faults[0].String(), "interleaves") ||
+		!strings.Contains(faults[0].Fix, "ODRADEK_LATENESS") {
 		t.Errorf("faults %v, want one of ODRADEK_REKEY", faults)
 	}
 	if _, faults, _ = Parse(minimal("ODRADEK_REKEY=true", "ODRADEK_LATENESS=1m")); len(faults) > 0 {
@@ -240,7 +242,8 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 func TestSources(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pw")
 	os.WriteFile(file, []byte("pw\n"), 0o600)
-	c, faults, _ := Parse(minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u", "ODRADEK_KAFKA_PASSWORD_FILE="+file, "ODRADEK_TTL="))
+	c, faults, _ := Parse(minimal("ODRADEK_KAFKA_SASL_MECHANISM=PLAIN", "ODRADEK_KAFKA_USERNAME=u",
+		"ODRADEK_KAFKA_PASSWORD_FILE="+file, "ODRADEK_TTL="))
 	if len(faults) != 0 || c.Kafka.Password.Reveal() != "pw" {
 		t.Fatalf("%v", faults)
 	}
@@ -318,7 +321,8 @@ func TestFingerprints(t *testing.T) {
 		return fingerprint(c.Detectors[0].canonical()), fingerprint(c.Detectors[1].canonical())
 	}
 	a, b := of()
-	if a2, b2 := of("ODRADEK_DETECTOR_A_THRESHOLD=fixed:3", "ODRADEK_DETECTOR_A_HISTORY=99", "ODRADEK_DETECTOR_A_OPEN_AFTER=3", "ODRADEK_SILENCE=1h", "ODRADEK_DETECTOR_A_KEYS=x*", "ODRADEK_WORKERS=3"); a2 != a || b2 != b {
+	if a2, b2 := of("ODRADEK_DETECTOR_A_THRESHOLD=fixed:3", "ODRADEK_DETECTOR_A_HISTORY=99", "ODRADEK_DETECTOR_A_OPEN_AFTER=3",
+		"ODRADEK_SILENCE=1h", "ODRADEK_DETECTOR_A_KEYS=x*", "ODRADEK_WORKERS=3"); a2 != a || b2 != b {
 		t.Error("a threshold, key patterns or an unrelated setting change a fingerprint")
 	}
 	flat := "ODRADEK_DETECTOR_B_OP=flatline"
@@ -353,7 +357,8 @@ func TestOpsAreDocumented(t *testing.T) {
 // A faulty setting of a detector alone, with everything else in order, is that
 // one fault.
 func TestDetectorFaultAlone(t *testing.T) {
-	for _, kv := range []string{"ODRADEK_DETECTOR_CHANGE_OP=zscroe", "ODRADEK_DETECTOR_CHANGE_WINDOW=1", "ODRADEK_DETECTOR_CHANGE_STRIDE=0", "ODRADEK_DETECTOR_CHANGE_RANK=99"} {
+	for _, kv := range []string{"ODRADEK_DETECTOR_CHANGE_OP=zscroe", "ODRADEK_DETECTOR_CHANGE_WINDOW=1", "ODRADEK_DETECTOR_CHANGE_STRIDE=0",
+		"ODRADEK_DETECTOR_CHANGE_RANK=99"} {
 		_, faults, warnings := Parse(minimal(kv))
 		if name, _, _ := strings.Cut(kv, "="); len(faults) != 1 || len(warnings) != 0 || faults[0].Name != name {
 			t.Errorf("%s: faults %v, warnings %v", kv, faults, warnings)
@@ -376,22 +381,29 @@ func TestAlarmSettings(t *testing.T) {
 		return c, ks
 	}
 	c, ks := of()
-	if d := ks.Detectors[0]; d.Threshold.Kind != threshold.Conformal || d.Threshold.Value != 0.002 || d.Threshold.History != 1024 || d.Threshold.Warmup != 64 || d.Events == nil || ks.Silence != 0 || !c.Anomalies() {
+	if d := ks.Detectors[0]; d.Threshold.Kind != threshold.Conformal || d.Threshold.Value != 0.002 || d.Threshold.History != 1024 ||
+		d.Threshold.Warmup != 64 || d.Events == nil || ks.Silence != 0 || !c.Anomalies() {
 		t.Errorf("%+v %+v", d.Threshold, d.Events)
 	}
-	_, ks = of("ODRADEK_DETECTOR_A_THRESHOLD=quantile:0.99*2", "ODRADEK_DETECTOR_A_HISTORY=100", "ODRADEK_DETECTOR_A_WARMUP=7", "ODRADEK_DETECTOR_A_OPEN_AFTER=2",
-		"ODRADEK_DETECTOR_A_CLOSE_AFTER=3", "ODRADEK_DETECTOR_A_RELEASE=0.5", "ODRADEK_DETECTOR_A_MIN_DURATION=1s", "ODRADEK_DETECTOR_A_MERGE_GAP=2s",
+	_, ks = of("ODRADEK_DETECTOR_A_THRESHOLD=quantile:0.99*2", "ODRADEK_DETECTOR_A_HISTORY=100", "ODRADEK_DETECTOR_A_WARMUP=7",
+		"ODRADEK_DETECTOR_A_OPEN_AFTER=2",
+		"ODRADEK_DETECTOR_A_CLOSE_AFTER=3", "ODRADEK_DETECTOR_A_RELEASE=0.5", "ODRADEK_DETECTOR_A_MIN_DURATION=1s",
+		"ODRADEK_DETECTOR_A_MERGE_GAP=2s",
 		"ODRADEK_DETECTOR_A_UPDATE_EVERY=9", "ODRADEK_DETECTOR_B_THRESHOLD=fixed:3.5", "ODRADEK_SILENCE=5m", "ODRADEK_TTL=10m")
-	if got, want := *ks.Detectors[0].Threshold, (threshold.Rule{Kind: threshold.Quantile, Value: 0.99, Margin: 2, History: 100, Warmup: 7}); got != want {
+	if got, want := *ks.Detectors[0].Threshold,
+		(threshold.Rule{Kind: threshold.Quantile, Value: 0.99, Margin: 2, History: 100, Warmup: 7}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got, want := *ks.Detectors[0].Events, (events.Rule{OpenAfter: 2, CloseAfter: 3, Release: 0.5, MinDuration: 1e6, MergeGap: 2e6, UpdateEvery: 9}); got != want {
+	if got, want := *ks.Detectors[0].Events,
+		(events.Rule{OpenAfter: 2, CloseAfter: 3, Release: 0.5, MinDuration: 1e6, MergeGap: 2e6, UpdateEvery: 9}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got, want := *ks.Detectors[1].Threshold, (threshold.Rule{Kind: threshold.Fixed, Value: 3.5, History: 512}); got != want || ks.Silence != 300e6 {
+	if got, want := *ks.Detectors[1].Threshold,
+		(threshold.Rule{Kind: threshold.Fixed, Value: 3.5, History: 512}); got != want || ks.Silence != 300e6 {
 		t.Errorf("%+v, want %+v; silence %d", got, want, ks.Silence)
 	}
-	if _, ks = of("ODRADEK_DETECTOR_A_OP=flatline", "ODRADEK_DETECTOR_A_AFTER=8"); ks.Detectors[0].Threshold.Value != 7 || ks.Detectors[0].Threshold.Warmup != 0 {
+	if _, ks = of("ODRADEK_DETECTOR_A_OP=flatline", "ODRADEK_DETECTOR_A_AFTER=8"); ks.Detectors[0].Threshold.Value != 7 ||
+		ks.Detectors[0].Threshold.Warmup != 0 {
 		t.Errorf("%+v", ks.Detectors[0].Threshold)
 	}
 	c, ks = of("ODRADEK_ANOMALIES=false")
@@ -409,7 +421,8 @@ func TestAlarmSettings(t *testing.T) {
 	if _, faults, _ := Parse(minimal("ODRADEK_DETECTORS=silence")); len(faults) != 1 || faults[0].Name != "ODRADEK_DETECTORS" {
 		t.Errorf("a detector may be called silence: %v", faults)
 	}
-	if _, faults, _ := Parse(minimal("ODRADEK_ANOMALIES=false", "ODRADEK_SILENCE=1m")); len(faults) != 1 || faults[0].Name != "ODRADEK_SILENCE" {
+	if _, faults, _ := Parse(minimal("ODRADEK_ANOMALIES=false", "ODRADEK_SILENCE=1m")); len(faults) != 1 ||
+		faults[0].Name != "ODRADEK_SILENCE" {
 		t.Errorf("silence without anomalies: %v", faults)
 	}
 }
@@ -433,14 +446,16 @@ func TestPlatformCacheDir(t *testing.T) {
 		}
 	}
 	get := func(environ ...string) string {
-		c, faults, _ := Parse(append(environ, "ODRADEK_GROUP=g", "ODRADEK_TOPICS=in", "ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081", "STATE_DIRECTORY=/s"))
+		c, faults, _ := Parse(append(environ, "ODRADEK_GROUP=g", "ODRADEK_TOPICS=in", "ODRADEK_SCHEMA_REGISTRY_URL=http://r:8081",
+			"STATE_DIRECTORY=/s"))
 		reg, _, err := c.RegistryConfig()
 		if len(faults) > 0 || err != nil {
 			t.Error(faults, err)
 		}
 		return reg.CacheDir
 	}
-	if a, b, c := get(), get("ODRADEK_SCHEMA_REGISTRY_CACHE_DIR=/mine"), get("ODRADEK_SCHEMA_REGISTRY_CACHE_DIR=off"); a != "/s/schemas" || b != "/mine" || c != "" {
+	if a, b, c := get(), get("ODRADEK_SCHEMA_REGISTRY_CACHE_DIR=/mine"), get("ODRADEK_SCHEMA_REGISTRY_CACHE_DIR=off"); a != "/s/schemas" ||
+		b != "/mine" || c != "" {
 		t.Errorf("default %q, set %q, off %q", a, b, c)
 	}
 }
@@ -448,7 +463,8 @@ func TestPlatformCacheDir(t *testing.T) {
 // TestPageAddr holds that the page, which shows names of series, is on loopback unless a
 // setting says otherwise.
 func TestPageAddr(t *testing.T) {
-	for addr, want := range map[string]string{":9464": "127.0.0.1:9465", "0.0.0.0:80": "127.0.0.1:81", "127.0.0.1:7000": "127.0.0.1:7000", "localhost:7000": "localhost:7000", "off": "off"} {
+	for addr, want := range map[string]string{":9464": "127.0.0.1:9465", "0.0.0.0:80": "127.0.0.1:81", "127.0.0.1:7000": "127.0.0.1:7000",
+		"localhost:7000": "localhost:7000", "off": "off"} {
 		c, faults, _ := Parse(append(minimal(), "ODRADEK_HTTP_ADDR="+addr))
 		if len(faults) > 0 || c.Program.PageAddr != want {
 			t.Errorf("with %s the page is at %s, want %s (%v)", addr, c.Program.PageAddr, want, faults)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -76,7 +77,8 @@ type knnParams struct {
 
 func buildKNN(window int, params any) (detectors.Detector, error) {
 	p := params.(*knnParams)
-	return detectors.NewKNN(detectors.KNNParams{Window: window, K: p.K, Embed: p.Embed, MinPoints: p.MinPoints, Tumbling: p.Tumbling, IncludeSelf: p.IncludeSelf})
+	return detectors.NewKNN(detectors.KNNParams{Window: window, K: p.K, Embed: p.Embed, MinPoints: p.MinPoints, Tumbling: p.Tumbling,
+		IncludeSelf: p.IncludeSelf})
 }
 
 // The defaults of knn: measured in docs/quality.md, on streams of one value, and
@@ -157,7 +159,8 @@ var ops = map[string]opSettings{
 	"flatline": {params: func() any { return new(flatlineParams) }, build: func(_ int, params any) (detectors.Detector, error) {
 		return detectors.NewFlatline(params.(*flatlineParams).Tolerance)
 	}},
-	"ikasst": {params: func() any { return new(ikasstParams) }, build: buildIKASST, version: 1}, // the floor is of the past, and copies share a place
+	// the floor is of the past, and copies share a place
+	"ikasst": {params: func() any { return new(ikasstParams) }, build: buildIKASST, version: 1},
 	"lof":    {params: func() any { return new(lofParams) }, build: buildLOF},
 	"knn":    {params: func() any { return new(knnParams) }, build: buildKNN},
 	"svdsst": {params: func() any { return new(svdsstParams) }, build: buildSVDSST},
@@ -203,7 +206,8 @@ func (k *checker) detectors() {
 		k.detector(d)
 		buildable = buildable && k.ok(d.settingNames(strings.TrimPrefix(detectorPrefix(d.Name), Prefix))...)
 	}
-	if len(problems) > 0 || !buildable || len(k.faults) > before || !k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS") {
+	if len(problems) > 0 || !buildable || len(k.faults) > before ||
+		!k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS") {
 		return
 	}
 	ks, err := c.KeystateConfig()
@@ -229,13 +233,15 @@ func (k *checker) detector(d *DetectorSettings) {
 	}
 	k.alarm(short, d)
 	if tumbling(d.params) && d.Stride != d.Window {
-		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window), fmt.Sprintf("set it to %d", d.Window))
+		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window),
+			fmt.Sprintf("set it to %d", d.Window))
 	}
 	if op, ok := ops[d.Op]; ok && k.ok(d.settingNames(short)...) {
 		if _, err := op.build(d.Window, d.params); err != nil {
 			var problems []string
 			for _, err := range unjoin(err) {
-				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "lof: ", "", "knn: ", "", "bins: ", "", "\n", ", ").Replace(err.Error()))
+				problems = append(problems, strings.NewReplacer("detectors: ", "", "sst: ", "", "lof: ", "", "knn: ", "", "bins: ", "", "\n",
+					", ").Replace(err.Error()))
 			}
 			k.addAll(short+"WINDOW", problems, "")
 		}
@@ -281,7 +287,7 @@ func (d *DetectorSettings) stateParams() []setting {
 // earlier reports whether a version before has made a fingerprint of the same settings:
 // with other scores of the op, or without some of the parameters, which it did not
 // have yet and which have their defaults.
-func (d *DetectorSettings) earlier(print uint64) bool {
+func (d *DetectorSettings) earlier(former uint64) bool {
 	params := d.stateParams()
 	var free []int // may be left out
 	for i, s := range params {
@@ -297,7 +303,7 @@ func (d *DetectorSettings) earlier(print uint64) bool {
 					kept = append(kept, s)
 				}
 			}
-			if fingerprint(d.canonicalOf(version, kept)) == print {
+			if fingerprint(d.canonicalOf(version, kept)) == former {
 				return true
 			}
 		}
@@ -318,7 +324,7 @@ func keyPatterns(list []string) (func(key []byte) bool, error) {
 	for _, p := range cleanList(list) {
 		if rest, not := strings.CutPrefix(p, "!"); not {
 			if rest == "" {
-				return nil, fmt.Errorf("the pattern ! excludes nothing; write it like !test-*")
+				return nil, errors.New("the pattern ! excludes nothing; write it like !test-*")
 			}
 			exclude = append(exclude, rest)
 			continue

@@ -18,7 +18,8 @@ func configurationDoc() string {
 Every setting is an environment variable. ` + "`worker check`" + ` names every fault of a configuration at once,
 ` + "`worker check --online`" + ` asks the cluster too, and ` + "`worker config`" + ` prints what is in effect.
 
-- Lists are separated by commas, durations are written like ` + "`500ms`, `30s`, `1h30m`" + `, sizes in bytes or like ` + "`512KiB`, `8MiB`" + `.
+- Lists are separated by commas, durations are written like ` + "`500ms`, `30s`, `1h30m`" +
+		`, sizes in bytes or like ` + "`512KiB`, `8MiB`" + `.
 - An empty variable is as good as an unset one.
 - A **secret** may be given by file: the same name with ` + "`_FILE`" + ` names the file that holds it.
 - A name that begins with ` + "`ODRADEK_`" + ` and means nothing is reported with the nearest name: a warning at ` + "`run`" + `, a fault under ` + "`check`" + `.
@@ -56,7 +57,8 @@ Every setting is an environment variable. ` + "`worker check`" + ` names every f
 		row(s)
 	}
 	b.WriteString(`
-The state of a series depends on the mapping (` + "`KEY_FIELD`, `TIME_FIELD`, `TIME_UNIT`" + `, a detector's ` + "`FIELDS`" + `) and on a detector's
+The state of a series depends on the mapping (` + "`KEY_FIELD`, `TIME_FIELD`, `TIME_UNIT`" +
+		`, a detector's ` + "`FIELDS`" + `) and on a detector's
 ` + "`OP`, `WINDOW`, `STRIDE`" + ` and parameters. Changing one of these empties just what it covers, or stops the worker:
 ` + "`ODRADEK_STATE_MISMATCH`" + ` decides. Changing anything else leaves the state as it is.
 `)

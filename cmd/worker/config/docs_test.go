@@ -70,7 +70,8 @@ func TestNamedSettingsExist(t *testing.T) {
 		for _, at := range name.FindAllIndex(text, -1) {
 			n := string(text[at[0]:at[1]])
 			isTests := slices.ContainsFunc(elsewhere, func(p string) bool { return strings.HasPrefix(n, p) })
-			if !known[n] && !isTests && n != Prefix+"NAME" && !strings.HasPrefix(n, Prefix+"DETECTOR_") && !bytes.HasPrefix(text[at[1]:], []byte("_")) {
+			if !known[n] && !isTests && n != Prefix+"NAME" && !strings.HasPrefix(n, Prefix+"DETECTOR_") &&
+				!bytes.HasPrefix(text[at[1]:], []byte("_")) {
 				t.Errorf("%s names %s, which is no setting", path, n)
 			}
 		}

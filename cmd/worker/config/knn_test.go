@@ -21,7 +21,8 @@ func TestKNNSettings(t *testing.T) {
 		return fmt.Sprint(faults)
 	}
 	for _, good := range [][]string{
-		nil, {"WINDOW=1024"}, {"WINDOW=1024", "MIN_POINTS=20"}, {"WINDOW=1024", "MIN_POINTS=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"}, {"WINDOW=200", "EMBED=8", "K=100", "INCLUDE_SELF=true"},
+		nil, {"WINDOW=1024"}, {"WINDOW=1024", "MIN_POINTS=20"}, {"WINDOW=1024", "MIN_POINTS=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"},
+		{"WINDOW=200", "EMBED=8", "K=100", "INCLUDE_SELF=true"},
 	} {
 		if faults := parse(good...); faults != "[]" {
 			t.Errorf("%v: %s", good, faults)

@@ -21,7 +21,8 @@ func TestLOFSettings(t *testing.T) {
 		return fmt.Sprint(faults)
 	}
 	for _, good := range [][]string{
-		nil, {"WINDOW=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"}, {"WINDOW=200", "EMBED=8", "ZNORM=true", "MIN_POINTS=20", "STRICT=true"}, {"WINDOW=2", "K=1"},
+		nil, {"WINDOW=1024"}, {"WINDOW=64", "TUMBLING=true", "STRIDE=64"},
+		{"WINDOW=200", "EMBED=8", "ZNORM=true", "MIN_POINTS=20", "STRICT=true"}, {"WINDOW=2", "K=1"},
 		{"BINS=10", "DECAY=0.98", "MAX_BINS=100", "ALPHA=0.5"}, {"BINS=1", "WINDOW=64", "TUMBLING=true", "STRIDE=64"},
 	} {
 		if faults := parse(good...); faults != "[]" {

@@ -67,7 +67,8 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 			return nil, fmt.Errorf("%sKEYS: %w", detectorPrefix(d.Name), err)
 		}
 		dc := keystate.DetectorConfig{
-			Name: d.Name, Detector: det, Window: w, Fields: mapping.ColumnNames(cols), Keys: keys, Stride: d.Stride, Fingerprint: fingerprint(d.canonical()),
+			Name: d.Name, Detector: det, Window: w, Fields: mapping.ColumnNames(cols), Keys: keys, Stride: d.Stride,
+			Fingerprint: fingerprint(d.canonical()),
 		}
 		if dc.Threshold, err = c.thresholdOf(d); err != nil {
 			return nil, fmt.Errorf("%sTHRESHOLD: %w", detectorPrefix(d.Name), err)
@@ -89,7 +90,8 @@ func (c *Config) StateSettings(ks *keystate.Config) []processor.StateSettings {
 	}
 	key, at := c.Mapping.keyAndTime()
 	mapping := []processor.Setting{
-		{Name: Prefix + "KEY_FIELD", Value: key}, {Name: Prefix + "TIME_FIELD", Value: at}, {Name: Prefix + "TIME_UNIT", Value: c.Mapping.TimeUnit},
+		{Name: Prefix + "KEY_FIELD", Value: key}, {Name: Prefix + "TIME_FIELD", Value: at},
+		{Name: Prefix + "TIME_UNIT", Value: c.Mapping.TimeUnit},
 	}
 	held := append(slices.Clone(mapping), processor.Setting{Name: Prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")})
 	var list []processor.StateSettings
@@ -100,7 +102,8 @@ func (c *Config) StateSettings(ks *keystate.Config) []processor.StateSettings {
 			fields.Shown = Prefix + "VALUE_FIELDS"
 		}
 		held = append(held, fields)
-		s := processor.StateSettings{Detector: d.Name, Window: processor.Fingerprint(ks.Windows[dc.Window].Fingerprint), Params: processor.Fingerprint(dc.Fingerprint),
+		s := processor.StateSettings{Detector: d.Name, Window: processor.Fingerprint(ks.Windows[dc.Window].Fingerprint),
+			Params: processor.Fingerprint(dc.Fingerprint),
 			Fields: append(slices.Clone(mapping), fields)}
 		if len(ks.Windows[dc.Window].Columns) > 1 { // the op says whether rows may lack values
 			s.Fields = append(s.Fields, processor.Setting{Name: detectorPrefix(d.Name) + "OP", Value: d.Op})

@@ -29,7 +29,8 @@ func TestEarlierFingerprint(t *testing.T) {
 		m        *keystate.Mismatch
 		want     bool
 	}{
-		{0, params(`detector;1;op=knn;window=50;stride=1;fields=["a" "b"];K=10;EMBED=1;TUMBLING=false;INCLUDE_SELF=false`), true}, // before MIN_POINTS
+		// before MIN_POINTS
+		{0, params(`detector;1;op=knn;window=50;stride=1;fields=["a" "b"];K=10;EMBED=1;TUMBLING=false;INCLUDE_SELF=false`), true},
 		{0, params(`detector;1;op=knn;window=50;stride=1;fields=["a" "b"];K=11;EMBED=1;TUMBLING=false;INCLUDE_SELF=false`), false},
 		{0, params(`detector;1;op=knn;window=51;stride=1;fields=["a" "b"];K=10;EMBED=1;TUMBLING=false;INCLUDE_SELF=false`), false},
 		{1, params(`detector;1;op=zscore;window=16;stride=1;fields=["a" "b"]`), true}, // before its version 1

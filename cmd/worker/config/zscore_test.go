@@ -13,8 +13,10 @@ import (
 // of them, in a window of its own; knn of the same fields leaves such a sample out.
 func TestNullLeavesOutItsField(t *testing.T) {
 	of := func(fields string, more ...string) *keystate.Config {
-		env := append([]string{"ODRADEK_VALUE_FIELDS=" + fields, "ODRADEK_DETECTORS=far,near", "ODRADEK_DETECTOR_FAR_OP=zscore", "ODRADEK_DETECTOR_FAR_WINDOW=40",
-			"ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_K=5", "ODRADEK_DETECTOR_NEAR_WINDOW=40", "ODRADEK_DETECTOR_NEAR_MIN_POINTS=10", "ODRADEK_DETECTOR_NEAR_EMBED=1"}, more...)
+		env := append([]string{"ODRADEK_VALUE_FIELDS=" + fields, "ODRADEK_DETECTORS=far,near", "ODRADEK_DETECTOR_FAR_OP=zscore",
+			"ODRADEK_DETECTOR_FAR_WINDOW=40",
+			"ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_K=5", "ODRADEK_DETECTOR_NEAR_WINDOW=40", "ODRADEK_DETECTOR_NEAR_MIN_POINTS=10",
+			"ODRADEK_DETECTOR_NEAR_EMBED=1"}, more...)
 		c, faults, _ := Parse(minimal(env...))
 		if len(faults) > 0 {
 			t.Fatal(faults)

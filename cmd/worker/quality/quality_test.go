@@ -209,15 +209,18 @@ func TestRead(t *testing.T) {
 		t.Fatal(format, len(set), err)
 	}
 	s := set[1]
-	if s.Name != "made/steps" || s.Len() != 40 || len(s.Windows) != 1 || s.Windows[0] != (Span{20, 25}) || !s.Labels[20] || s.Labels[26] || s.Train != 6 || s.Times[1]-s.Times[0] != 300e6 {
+	if s.Name != "made/steps" || s.Len() != 40 || len(s.Windows) != 1 || s.Windows[0] != (Span{20, 25}) || !s.Labels[20] || s.Labels[26] ||
+		s.Train != 6 || s.Times[1]-s.Times[0] != 300e6 {
 		t.Errorf("%+v", s)
 	}
 	format, set, err = Read("testdata/tcpd")
-	if err != nil || format != TCPDFormat || len(set) != 1 || set[0].Len() != 6 || len(set[0].Changes) != 2 || !math.IsNaN(set[0].Values[2]) || set[0].Labels != nil {
+	if err != nil || format != TCPDFormat || len(set) != 1 || set[0].Len() != 6 || len(set[0].Changes) != 2 || !math.IsNaN(set[0].Values[2]) ||
+		set[0].Labels != nil {
 		t.Errorf("%s %+v %v", format, set, err)
 	}
 	format, set, err = Read("testdata/rows")
-	if err != nil || format != RowsFormat || len(set) != 1 || set[0].Dim != 2 || set[0].Train != 3 || set[0].Len() != 7 || !slices.Equal(Runs(set[0].Labels), []Span{{4, 5}}) {
+	if err != nil || format != RowsFormat || len(set) != 1 || set[0].Dim != 2 || set[0].Train != 3 || set[0].Len() != 7 ||
+		!slices.Equal(Runs(set[0].Labels), []Span{{4, 5}}) {
 		t.Errorf("%s %+v %v", format, set, err)
 	}
 	if _, _, err := Read("testdata/nab/data/made"); err == nil {

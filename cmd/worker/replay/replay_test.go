@@ -21,7 +21,8 @@ func TestReplayGivesTheScoresOfTheDetector(t *testing.T) {
 		s.Values = append(s.Values, rnd.NormFloat64(), rnd.NormFloat64())
 	}
 	s.Values[2*600] = math.NaN()
-	env := []string{"ODRADEK_DETECTORS=near", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=40", "ODRADEK_DETECTOR_NEAR_K=1", "ODRADEK_DETECTOR_NEAR_MIN_POINTS=2", "ODRADEK_DETECTOR_NEAR_EMBED=1"}
+	env := []string{"ODRADEK_DETECTORS=near", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=40", "ODRADEK_DETECTOR_NEAR_K=1",
+		"ODRADEK_DETECTOR_NEAR_MIN_POINTS=2", "ODRADEK_DETECTOR_NEAR_EMBED=1"}
 	c, err := Settings(env, 2)
 	if err != nil {
 		t.Fatal(err)

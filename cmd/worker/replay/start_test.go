@@ -29,7 +29,8 @@ func TestScoresOfAStartSetNoBound(t *testing.T) {
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
 	found := func(settings ...string) int {
-		env := []string{"ODRADEK_DETECTORS=near", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_EMBED=1", "ODRADEK_DETECTOR_NEAR_THRESHOLD=conformal:0.015", "ODRADEK_DETECTOR_NEAR_HISTORY=2048"}
+		env := []string{"ODRADEK_DETECTORS=near", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_EMBED=1",
+			"ODRADEK_DETECTOR_NEAR_THRESHOLD=conformal:0.015", "ODRADEK_DETECTOR_NEAR_HISTORY=2048"}
 		for _, s := range settings {
 			env = append(env, "ODRADEK_DETECTOR_NEAR_"+s)
 		}

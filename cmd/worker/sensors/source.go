@@ -177,7 +177,8 @@ const (
 // Run makes records until the options or ctx end it, and sends everything that
 // it has made. A round is filled while the one before it is sent. batches makes an
 // empty buffer for one partition.
-func (g *Source) Run(ctx context.Context, batches func() *kafka.Batches, send func(context.Context, map[kafka.TP]*kafka.Batches) error) error {
+func (g *Source) Run(ctx context.Context, batches func() *kafka.Batches,
+	send func(context.Context, map[kafka.TP]*kafka.Batches) error) error {
 	list := func(n int) []*kafka.Batches {
 		l := make([]*kafka.Batches, n)
 		for i := range l {
