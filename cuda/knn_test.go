@@ -181,7 +181,8 @@ func knnChain(t *testing.T, o Options) {
 		want := r
 		want.Scores, want.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
 		detectors.KNN.Spec().CPU(&want)
-		if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next}, detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
+		if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next},
+			detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
 			t.Errorf("task %d of %d rows, %d fresh: %v", i, r.Len(), r.Fresh, err)
 		}
 	}

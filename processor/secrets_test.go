@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -95,7 +96,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 	b.run(cfg)
 	told("the log", strings.Join(log.with(""), "\n"))
 	w := httptest.NewRecorder()
-	promhttp.HandlerFor(cfg.Metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	promhttp.HandlerFor(cfg.Metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	told("/metrics", w.Body.String())
 	dead, classes := b.dead(), map[string]bool{}
 	for i := range dead {

@@ -56,12 +56,14 @@ type StateSettings struct {
 	Earlier func(m *keystate.Mismatch) bool `json:"-"`
 }
 
-// fingerprint is written in hexadecimal: JSON numbers lose digits.
-// Fingerprint is the hash of a detector's settings or of a window's, and reads as 16 hexadecimal digits.
+// Fingerprint is the hash of a detector's settings or of a window's. It is written
+// in hexadecimal: JSON numbers lose digits.
 type Fingerprint uint64
 
+// MarshalText returns the fingerprint as 16 hexadecimal digits.
 func (f Fingerprint) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(f)), nil }
 
+// UnmarshalText reads hexadecimal digits.
 func (f *Fingerprint) UnmarshalText(b []byte) error {
 	n, err := strconv.ParseUint(string(b), 16, 64)
 	*f = Fingerprint(n)

@@ -34,7 +34,8 @@ var benchmarks = []benchmark{
 	{"lof-stride1", "LOF of one fresh sample a task on one core", false, false, (*bench).lofStride},
 	{"svdsst-cpu", "SVD-SST on one core; against numpy and scipy", false, false, (*bench).svdsst},
 	{"ops", "each op on a GPU, kernel alone and Execute from Go; against the CPU", false, false, (*bench).opsOnDevice},
-	{"ops-resident", "windows of a million keys kept on the GPU, against windows that travel with every task", false, false, (*bench).opsResident},
+	{"ops-resident", "windows of a million keys kept on the GPU, against windows that travel with every task", false, false,
+		(*bench).opsResident},
 	{"ops-scale", "Execute on several GPUs of this host, as a ratio to one", false, false, (*bench).opsScale},
 	{"path-cpu", "CPU per record of a worker, fetch to committed score, exactly once", true, false, (*bench).pathCPU},
 	{"path-rate", "records a second of the same; against Kafka Streams and franz-go", true, false, (*bench).pathRate},
@@ -114,7 +115,8 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		fmt.Fprintf(&names, "  %-13s %s\n", m.name, m.what)
 	}
 	var o benchOptions
-	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but fleet and capacity:\n\n"+names.String(), benchExamples)
+	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but fleet and capacity:\n\n"+
+		names.String(), benchExamples)
 	fs.BoolVar(&o.json, "json", false, "one JSON object a line")
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the records: to try it out, not to quote")
 	fs.StringVar(&o.kafka, "kafka", kafkatest.Versions[0], "version of Apache Kafka to start, one node; or kfake")
@@ -124,7 +126,8 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 	fs.Float64Var(&o.rate, "rate", 0, "records/s for latency and skew; 0: half of path-rate, measured first")
 	fs.BoolVar(&o.peers, "peers", true, "run the baselines that need other programs (Kafka Streams, franz-go, numpy)")
 	fs.StringVar(&o.streams, "streams", "docs/benchmarks/peers/kafka-streams", "folder of the Kafka Streams program")
-	fs.StringVar(&o.python, "python", "python3", "Python with numpy, for ikasst-cpu and svdsst-cpu, scipy, for svdsst-cpu, and scikit-learn, for lof-cpu")
+	fs.StringVar(&o.python, "python", "python3",
+		"Python with numpy, for ikasst-cpu and svdsst-cpu, scipy, for svdsst-cpu, and scikit-learn, for lof-cpu")
 	fs.StringVar(&o.compress, "compression", "", "compression of what the worker and its peers write; default: the worker's")
 	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to, and of ops-resident")
 	fs.StringVar(&o.worker, "worker", "", "`program` to measure as the worker; default: worker, beside this program")
@@ -137,7 +140,8 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 	fs.IntVar(&o.tasks, "tasks", 4096, "tasks of a batch of ops-resident")
 	fs.IntVar(&o.lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")
 	fs.StringVar(&o.executors, "executors", "cpu,cuda", "executors of fleet and capacity")
-	fs.StringVar(&o.gpus, "gpus", "", "numbers of GPUs for fleet, capacity and ops-scale, such as `1,2,4`; default: 1, and for ops-scale 1, 2, 4 and so on, as many as there are")
+	fs.StringVar(&o.gpus, "gpus", "", "numbers of GPUs for fleet, capacity and ops-scale, such as `1,2,4`; default: 1, and for ops-scale 1, "+
+		"2, 4 and so on, as many as there are")
 	fs.IntVar(&o.sensors, "sensors", 0, "sensors of fleet, and those that capacity begins with; 0: 20,000 and 5,000")
 	fs.IntVar(&o.partitions, "partitions", 16, "partitions of fleet and capacity")
 	fs.IntVar(&o.sst, "sst", fleetSST, "window of IKA-SST in fleet and capacity; 0: without")
@@ -296,7 +300,8 @@ func (b *bench) open(ctx context.Context) (err error) {
 func benchBroker(version, dir string) kafkatest.Options {
 	return kafkatest.Options{
 		Version: version, Nodes: 1, HeapMB: 1024, Dir: dir,
-		JVM: []string{"-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"},
+		JVM: []string{"-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
+			"-XX:+ExplicitGCInvokesConcurrent"},
 		Config: map[string]string{
 			"num.network.threads":             "3",
 			"num.io.threads":                  "8",

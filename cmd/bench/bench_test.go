@@ -42,7 +42,8 @@ func TestBenchNames(t *testing.T) {
 		t.Errorf("-child and no benchmark: exit code %d, want %d", code, exitUsage)
 	}
 	var help bytes.Buffer
-	if code := (terminal{nil, &help, nil}).bench(t.Context(), []string{"-h"}); code != exitOK || !strings.Contains(help.String(), "usage: bench ") {
+	if code := (terminal{nil, &help, nil}).bench(t.Context(), []string{"-h"}); code != exitOK ||
+		!strings.Contains(help.String(), "usage: bench ") {
 		t.Errorf("-h: exit code %d, %s", code, &help)
 	}
 	// Without a worker nothing is started.
@@ -76,7 +77,8 @@ func TestReadingEncoding(t *testing.T) {
 		t.Fatalf("%v, %d bytes left", err, len(rest))
 	}
 	m := native.(map[string]any)
-	if m["sensor"] != "press-00001/bearing" || !m["ts"].(time.Time).Equal(at) || m["value"] != -20.25 || m["unit"] != readingUnit || m["seq"] != int64(1<<21) {
+	if m["sensor"] != "press-00001/bearing" || !m["ts"].(time.Time).Equal(at) || m["value"] != -20.25 || m["unit"] != readingUnit ||
+		m["seq"] != int64(1<<21) {
 		t.Errorf("goavro reads %v", m)
 	}
 }
@@ -228,7 +230,8 @@ func TestBenchPath(t *testing.T) {
 	}
 	t.Setenv(runEnv, "1") // its own children are this test binary
 	var out, log bytes.Buffer
-	b := &bench{o: benchOptions{quick: true, kafka: "kfake", repeat: 1, worker: workerBinary(t)}, t: terminal{&out, &log, os.Environ()}, dir: t.TempDir()}
+	b := &bench{o: benchOptions{quick: true, kafka: "kfake", repeat: 1, worker: workerBinary(t)},
+		t: terminal{&out, &log, os.Environ()}, dir: t.TempDir()}
 	defer b.close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()

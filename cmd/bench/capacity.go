@@ -68,7 +68,8 @@ type capacityFound struct {
 // not come to each other.
 const capacityClose = 1.12
 
-func (b *bench) capacityOf(ctx context.Context, f *fleetInput, side *fleetSide, settings []string, window, start int) (c capacityFound, err error) {
+func (b *bench) capacityOf(ctx context.Context, f *fleetInput, side *fleetSide, settings []string, window,
+	start int) (c capacityFound, err error) {
 	r, err := b.startFleet(ctx, f, side, settings)
 	if err != nil {
 		return c, err

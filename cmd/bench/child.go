@@ -144,7 +144,7 @@ func (b *bench) workerEnv(in *benchInput, group string, settings ...string) []st
 
 // startWorker starts a worker; settings are lines NAME=value that win over the
 // defaults of workerEnv.
-func (b *bench) startWorker(ctx context.Context, in *benchInput, group string, settings ...string) (*workerProcess, error) {
+func (b *bench) startWorker(in *benchInput, group string, settings ...string) (*workerProcess, error) {
 	program, err := workerProgram(b.o.worker)
 	if err != nil {
 		return nil, err
@@ -153,8 +153,9 @@ func (b *bench) startWorker(ctx context.Context, in *benchInput, group string, s
 	if err != nil {
 		return nil, err
 	}
-	w := &workerProcess{addr: ports[0], pprof: ports[1], group: group, scores: group + "-scores", changelog: config.ChangelogName(config.ChangelogPrefix(group), in.topic),
-		http: &http.Client{Timeout: 30 * time.Second}}
+	w := &workerProcess{addr: ports[0], pprof: ports[1], group: group, scores: group + "-scores",
+		changelog: config.ChangelogName(config.ChangelogPrefix(group), in.topic),
+		http:      &http.Client{Timeout: 30 * time.Second}}
 	env := b.workerEnv(in, group, settings...)
 	env = append(env, config.Prefix+"HTTP_ADDR="+w.addr)
 	if b.o.profile != "" {
@@ -183,7 +184,8 @@ func workerProgram(named string) (string, error) {
 		path, err = exec.LookPath(path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("no worker to start: %w; `make build` and `go build -o %s ./cmd/worker` make one, -worker names another place", err, name)
+		return "", fmt.Errorf("no worker to start: %w; `make build` and `go build -o %s ./cmd/worker` make one, -worker names another place", err,
+			name)
 	}
 	return path, nil
 }

@@ -119,7 +119,8 @@ func (b *bench) decode(ctx context.Context) ([]benchRow, error) {
 	allocs, _ := median(ourAllocs)
 	r := row("", v, "ns/record").against("goavro", base, true)
 	r = r.want(">= 20 times, 0 allocations", *r.Ratio >= 20 && allocs < 0.01)
-	return []benchRow{r.noted("%d bytes, %.2f allocations a record; median of %d, spread %.0f%%", len(records[0]), allocs, b.o.repeat, spread)}, nil
+	return []benchRow{r.noted("%d bytes, %.2f allocations a record; median of %d, spread %.0f%%", len(records[0]), allocs,
+		b.o.repeat, spread)}, nil
 }
 
 // The parameters of the ikasst-cpu figure.
@@ -195,8 +196,9 @@ func (b *bench) ikasst(ctx context.Context) ([]benchRow, error) {
 		rates = append(rates, 1e9/ns)
 	}
 	v, spread := median(rates)
-	name, base := "numpy", 0.0
-	if base, err = b.numpy(ctx); err != nil {
+	name := "numpy"
+	base, err := b.numpy(ctx)
+	if err != nil {
 		b.say("numpy: %v", err)
 		name, base = "numpy, stored figure ("+firstLine(err.Error())+")", sstNumpy
 	}

@@ -28,7 +28,8 @@ func (b *bench) events(ctx context.Context) ([]benchRow, error) {
 	}{
 		{"zscore", "", nil},
 		{"lof", "lof of 64 samples instead of zscore of 8", lof},
-		{"anomalies", "threshold (conformal), severity, anomalies and their state", append(lof[:len(lof):len(lof)], config.Prefix+"ANOMALIES=true")},
+		{"anomalies", "threshold (conformal), severity, anomalies and their state",
+			append(lof[:len(lof):len(lof)], config.Prefix+"ANOMALIES=true")},
 	}
 	var rows []benchRow
 	before := 0.0

@@ -123,7 +123,7 @@ type fleetRun struct {
 // startFleet starts a worker in the group of the topic. Its predecessor has left all
 // windows in the changelog.
 func (b *bench) startFleet(ctx context.Context, f *fleetInput, side *fleetSide, settings []string) (*fleetRun, error) {
-	w, err := b.startWorker(ctx, f.benchInput, f.topic+"-g", append(settings[:len(settings):len(settings)], side.settings...)...)
+	w, err := b.startWorker(f.benchInput, f.topic+"-g", append(settings[:len(settings):len(settings)], side.settings...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +261,7 @@ func (r *fleetRun) tick(n int64) pathTick {
 // the mean of the devices.
 func (b *bench) sampleUtilization(ctx context.Context, side *fleetSide) func() float64 {
 	if side.gpus == 0 {
-		return func() float64 { return math.NaN() }
+		return math.NaN
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	result := make(chan float64, 1)
@@ -315,7 +315,8 @@ func (r *fleetRun) delays(ctx context.Context, sensors int, rate float64, warm, 
 		return nil, err
 	}
 	l.rate, l.others = float64(n1-n0)/span.Seconds(), after.othersSince(before)
-	r.b.say("%s: p50 %.1f ms, p99 %.1f ms of %d scores at %s of %s records/s", r.side.name, l.quantile(0.5), l.quantile(0.99), len(l.micros), figure(l.rate), figure(rate))
+	r.b.say("%s: p50 %.1f ms, p99 %.1f ms of %d scores at %s of %s records/s", r.side.name, l.quantile(0.5), l.quantile(0.99), len(l.micros),
+		figure(l.rate), figure(rate))
 	return l, nil
 }
 
@@ -359,7 +360,8 @@ func (b *bench) fleet(ctx context.Context) (rows []benchRow, err error) {
 	return rows, nil
 }
 
-func (b *bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, settings []string, cpu float64) (rows []benchRow, rate float64, err error) {
+func (b *bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, settings []string,
+	cpu float64) (rows []benchRow, rate float64, err error) {
 	r, err := b.startFleet(ctx, f, side, settings)
 	if err != nil {
 		return nil, 0, err
@@ -372,7 +374,8 @@ func (b *bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, s
 	if err != nil {
 		return nil, 0, err
 	}
-	all := row(side.name, m.rate, "records/s").noted("worker %s us of processor time a record, broker %s us; cores %.0f%% idle", figure(m.cpu/1000), figure(m.broker/1000), 100*m.idle)
+	all := row(side.name, m.rate, "records/s").noted("worker %s us of processor time a record, broker %s us; cores %.0f%% idle",
+		figure(m.cpu/1000), figure(m.broker/1000), 100*m.idle)
 	if m.filling > 0.5 {
 		all = all.noted("the generator wrote for %.0f%% of the time and may be the limit", 100*m.filling)
 	}
@@ -412,7 +415,8 @@ func (b *bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, s
 	}{{"p50", 0.5}, {"p99", 0.99}} {
 		r := l.reached(row(side.name+", event to score, "+q.name, l.quantile(q.at), "ms"), m.rate/2)
 		if behind > fleetBehind {
-			r = r.noted("NOT SUSTAINED: the worker was %v behind at the end, so the records/s are not what it can do", behind.Round(time.Millisecond))
+			r = r.noted("NOT SUSTAINED: the worker was %v behind at the end, so the records/s are not what it can do",
+				behind.Round(time.Millisecond))
 		}
 		rows = append(rows, r)
 	}

@@ -84,7 +84,8 @@ type fleetWriter struct {
 }
 
 func (f *fleetInput) writer(ctx context.Context, client *kafka.Client, i, n, batch int) (*fleetWriter, error) {
-	w := &fleetWriter{f: f, prod: client.NewProducer(kafka.ProducerConfig{}), out: map[kafka.TP]*kafka.Batches{}, rng: rand.New(rand.NewPCG(uint64(i), uint64(f.round[0]))), value: make([]byte, 0, 128)}
+	w := &fleetWriter{f: f, prod: client.NewProducer(kafka.ProducerConfig{}), out: map[kafka.TP]*kafka.Batches{},
+		rng: rand.New(rand.NewPCG(uint64(i), uint64(f.round[0]))), value: make([]byte, 0, 128)}
 	for p := i; p < len(f.keys); p += n {
 		b := kafka.NewBatches(batch, kafka.CodecNone)
 		w.parts, w.to = append(w.parts, p), append(w.to, b)
@@ -183,7 +184,7 @@ func (b *bench) pace(ctx context.Context, f *fleetInput, hi int, rate float64, s
 	}
 	if early := time.Duration(latest-time.Now().UnixMicro()) * time.Microsecond; early > 0 {
 		if err := pause(ctx, early); err != nil {
-			return nil
+			return nil //nolint:nilerr // the measurement is over: there is nothing left to write
 		}
 	}
 	return b.writers(ctx, f, 1<<20, func(w *fleetWriter, of int) error {

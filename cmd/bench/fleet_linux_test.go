@@ -45,7 +45,8 @@ func TestBenchFleet(t *testing.T) {
 	child := goChildProgram(t)
 	var out, log bytes.Buffer
 	b := &bench{
-		o: benchOptions{quick: true, kafka: "kfake", worker: workerBinary(t), child: child, executors: "cpu,cuda", gpus: "1,0,2", partitions: 3, sst: 8, verbose: true},
+		o: benchOptions{quick: true, kafka: "kfake", worker: workerBinary(t), child: child, executors: "cpu,cuda", gpus: "1,0,2", partitions: 3,
+			sst: 8, verbose: true},
 		t: terminal{&out, &log, os.Environ()}, dir: t.TempDir(),
 	}
 	defer b.close()
@@ -113,7 +114,8 @@ func TestBenchFleet(t *testing.T) {
 		if err := r.caughtUp(ctx, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		got, err := r.metrics("odradek_records_consumed_total", "odradek_records_scored_total", "odradek_records_warming_up_total", "odradek_executor_batches_total", "odradek_gpu_faults_total")
+		got, err := r.metrics("odradek_records_consumed_total", "odradek_records_scored_total", "odradek_records_warming_up_total",
+			"odradek_executor_batches_total", "odradek_gpu_faults_total")
 		if err != nil {
 			t.Fatal(err)
 		}

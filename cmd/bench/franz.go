@@ -94,7 +94,7 @@ func franzLoop(ctx context.Context, args []string, out io.Writer) error {
 		kgo.SeedBrokers(strings.Split(*brokers, ",")...),
 		kgo.ConsumerGroup(*group), kgo.ConsumeTopics(*input), kgo.TransactionalID(*group),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ProducerBatchCompression(codec), kgo.MaxBufferedRecords(1<<20),
 	)
 	if err != nil {

@@ -108,7 +108,8 @@ func (b *bench) fill(ctx context.Context, in *benchInput, n int) error {
 	}
 	in.records += each * inputPartitions
 	took := time.Since(began)
-	b.say("wrote %d records of %d bytes to %s in %v", in.records, len(appendReading(nil, in.schemaID, in.keys[0][0], began.UnixMicro(), 0, int64(each))),
+	b.say("wrote %d records of %d bytes to %s in %v", in.records,
+		len(appendReading(nil, in.schemaID, in.keys[0][0], began.UnixMicro(), 0, int64(each))),
 		in.topic, took.Round(time.Millisecond))
 	return nil
 }

@@ -44,12 +44,13 @@ const watchedPartition = 1
 // atRate writes readings at a fixed rate, their event times being the time of
 // sending, while a worker scores them and a franz-go reader takes the time at
 // which each score is visible.
-func (b *bench) atRate(ctx context.Context, name string, mix func(*benchInput, *rand.Rand) *keyMix, rate float64, settings ...string) (*latencies, error) {
+func (b *bench) atRate(ctx context.Context, name string, mix func(*benchInput, *rand.Rand) *keyMix, rate float64,
+	settings ...string) (*latencies, error) {
 	in, err := b.newInput(ctx, name, pathKeys)
 	if err != nil {
 		return nil, err
 	}
-	w, err := b.startWorker(ctx, in, in.topic+"-g", settings...)
+	w, err := b.startWorker(in, in.topic+"-g", settings...)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,8 @@ func (b *bench) atRate(ctx context.Context, name string, mix func(*benchInput, *
 	if err := w.stop(30 * time.Second); err != nil {
 		return nil, err
 	}
-	b.say("%s: p50 %.2f ms, p99 %.2f ms, max %.0f ms of %d scores at %s records/s; %.0f%% of the cores with others", name, l.quantile(0.5), l.quantile(0.99), l.quantile(1), len(l.micros), figure(l.rate), 100*l.others)
+	b.say("%s: p50 %.2f ms, p99 %.2f ms, max %.0f ms of %d scores at %s records/s; %.0f%% of the cores with others", name, l.quantile(0.5),
+		l.quantile(0.99), l.quantile(1), len(l.micros), figure(l.rate), 100*l.others)
 	return l, nil
 }
 
@@ -116,7 +118,8 @@ func (l machineLoad) othersSince(m machineLoad) float64 {
 }
 
 // typical repeats atRate and returns the run with the median p99.
-func (b *bench) typical(ctx context.Context, name string, mix func(*benchInput, *rand.Rand) *keyMix, rate float64, settings ...string) (*latencies, error) {
+func (b *bench) typical(ctx context.Context, name string, mix func(*benchInput, *rand.Rand) *keyMix, rate float64,
+	settings ...string) (*latencies, error) {
 	var runs []*latencies
 	for range b.o.repeat {
 		l, err := b.atRate(ctx, name, mix, rate, settings...)
@@ -271,7 +274,8 @@ func (b *bench) latency(ctx context.Context) ([]benchRow, error) {
 			return rows, err
 		}
 		p99 := l.quantile(0.99)
-		r := row(c.name+", p99", p99, "ms").want(c.target, p99 <= c.limit).noted("p50 %.3g ms, p99.9 %.3g ms, %d scores", l.quantile(0.5), l.quantile(0.999), len(l.micros))
+		r := row(c.name+", p99", p99, "ms").want(c.target, p99 <= c.limit).noted("p50 %.3g ms, p99.9 %.3g ms, %d scores", l.quantile(0.5),
+			l.quantile(0.999), len(l.micros))
 		for _, s := range c.settings {
 			r = r.noted("%s", s)
 		}
@@ -296,6 +300,7 @@ func (b *bench) skew(ctx context.Context) ([]benchRow, error) {
 	}
 	v, base := skewed.quantile(0.99), even.quantile(0.99)
 	r := row("p99 beside the hot partition", v, "ms").against("even keys", base, true).want("<= 2 times the baseline", v <= 2*base)
-	r = r.noted("one key %.0f%% of the traffic, the others by Zipf; p50 %.3g ms, even %.3g ms", 100*hot, skewed.quantile(0.5), even.quantile(0.5))
+	r = r.noted("one key %.0f%% of the traffic, the others by Zipf; p50 %.3g ms, even %.3g ms", 100*hot,
+		skewed.quantile(0.5), even.quantile(0.5))
 	return []benchRow{skewed.reached(r, rate)}, nil
 }

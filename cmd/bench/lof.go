@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -87,7 +88,8 @@ func (b *bench) lofWindows(ctx context.Context) ([]benchRow, error) {
 	}
 	r := row("", v, "points/s").against(name, base, false)
 	r = r.want(">= 6 times", *r.Ratio >= 6)
-	return []benchRow{r.noted("N=%d d=%d k=%d, whole windows of %d keys; median of %d, spread %.0f%%%s", lofWindow, lofDim, lofK, keys, b.o.repeat, spread, brute)}, nil
+	return []benchRow{r.noted("N=%d d=%d k=%d, whole windows of %d keys; median of %d, spread %.0f%%%s", lofWindow, lofDim, lofK, keys,
+		b.o.repeat, spread, brute)}, nil
 }
 
 // lofStride also holds the scores to those of the whole windows, to the bit.
@@ -121,7 +123,8 @@ func (b *bench) lofStride(ctx context.Context) ([]benchRow, error) {
 		}
 	}
 	r := row("", v, "records/s").want(">= 8,000", v >= 8000)
-	return []benchRow{r.noted("N=%d d=%d k=%d, one fresh sample a task, %d keys, equal to the bit to the whole window's; median of %d, spread %.0f%%",
+	return []benchRow{r.noted(
+		"N=%d d=%d k=%d, one fresh sample a task, %d keys, equal to the bit to the whole window's; median of %d, spread %.0f%%",
 		lofWindow, lofDim, lofK, keys, b.o.repeat, spread)}, nil
 }
 
@@ -140,7 +143,7 @@ func (b *bench) sklearn(ctx context.Context) (auto, brute float64, err error) {
 // runPython runs a program on one core and returns the numbers that it prints.
 func (b *bench) runPython(ctx context.Context, needs, program string, args ...int) ([]float64, error) {
 	if !b.o.peers {
-		return nil, fmt.Errorf("-peers=false")
+		return nil, errors.New("-peers=false")
 	}
 	list := []string{"-c", program}
 	for _, a := range args {

@@ -51,7 +51,8 @@ func opsSST(w, fresh, tasks int, kernel, whole float64) opShape {
 
 func opsLOF(n, fresh, tasks int, kernel, whole float64) opShape {
 	s := opShape{
-		name: fmt.Sprintf("lof N=%d d=%d k=%d", n, opsDim, opsK), unit: "points/s", dim: opsDim, fresh: fresh, tasks: tasks, kernel: kernel, whole: whole,
+		name: fmt.Sprintf("lof N=%d d=%d k=%d", n, opsDim, opsK), unit: "points/s", dim: opsDim, fresh: fresh, tasks: tasks,
+		kernel: kernel, whole: whole,
 		det: func() (detectors.Detector, error) {
 			return detectors.NewLOF(detectors.LOFParams{Window: n, K: opsK, Tumbling: fresh == n})
 		},
@@ -183,7 +184,8 @@ const childProgram = "odradek-cuda"
 // deviceChild is the path of the program of the GPU, as a worker in another folder
 // finds it, too.
 func (b *bench) deviceChild() (string, error) {
-	child, err := b.o.child, error(nil)
+	child := b.o.child
+	var err error
 	if child != "" {
 		child, err = filepath.Abs(child)
 	} else if child, err = os.Executable(); err == nil {
@@ -459,7 +461,8 @@ func (b *bench) opsLatency(ctx context.Context, e *cuda.Executor) (rows []benchR
 			r = r.want("<= 1,000", p99 <= 1000)
 		}
 		device := (after.Busy - before.Busy).Seconds() * 1e6 / float64(rounds)
-		rows = append(rows, r.noted("p50 %.0f us, of it on the device, copies included, %.0f us; packing p50 %.0f us; %d batches one after the other",
+		rows = append(rows, r.noted(
+			"p50 %.0f us, of it on the device, copies included, %.0f us; packing p50 %.0f us; %d batches one after the other",
 			executed[rounds/2], device, packed[rounds/2], rounds))
 	}
 	return rows, nil

@@ -231,7 +231,8 @@ func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
 
 // residentForm is the rate of pushing, packing, executing and taking the carries
 // over, by all owners at once, and the scores of each owner's first rounds.
-func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*residentOwner, kept bool, name string) (r benchRow, scores []float32, err error) {
+func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*residentOwner, kept bool,
+	name string) (r benchRow, scores []float32, err error) {
 	all := func(f func(o *residentOwner) error) error {
 		faults := make([]error, len(owners))
 		var wait sync.WaitGroup
@@ -320,8 +321,10 @@ func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*re
 		}
 	}
 	each := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(total) }
-	r = r.noted("%d goroutines; ns of one of them a task: %.0f pushing the sample, %.0f packing, %.0f in Execute, %.0f taking the carry; %.1fM/s of packing and Execute alone; median of %d, spread %.0f%%",
-		len(owners), each(pushed), each(packed), each(executed), each(taken), 1e3*float64(len(owners))/(each(packed)+each(executed)), b.o.repeat, spread)
+	r = r.noted("%d goroutines; ns of one of them a task: %.0f pushing the sample, %.0f packing, %.0f in Execute, %.0f taking the carry; "+
+		"%.1fM/s of packing and Execute alone; median of %d, spread %.0f%%",
+		len(owners), each(pushed), each(packed), each(executed), each(taken),
+		1e3*float64(len(owners))/(each(packed)+each(executed)), b.o.repeat, spread)
 	r = r.noted("%.0f ns a task of this process's processor time, %.0f of the child's", each(spent), each(child))
 	if kept {
 		r = r.noted("%.1f%% of the windows were there, of those after the first round %.1f%%",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"strconv"
 	"time"
 
 	"odradek/processor/kafkatest"
@@ -44,7 +45,8 @@ func (p pace) String() string {
 }
 
 // watch looks at a process until it has done total records.
-func (b *bench) watch(ctx context.Context, p *benchProcess, total int64, limit time.Duration, count func() (int64, error)) ([]pathTick, error) {
+func (b *bench) watch(ctx context.Context, p *benchProcess, total int64, limit time.Duration,
+	count func() (int64, error)) ([]pathTick, error) {
 	var ticks []pathTick
 	deadline := time.Now().Add(limit)
 	for {
@@ -148,7 +150,7 @@ func (b *bench) path(ctx context.Context) (*pathResult, error) {
 	var rates, cpus, brokers []float64
 	disturbed := 0.0
 	for i := range b.o.repeat {
-		p, err := b.pathRun(ctx, in, fmt.Sprint(i+1), i == b.o.repeat-1)
+		p, err := b.pathRun(ctx, in, strconv.Itoa(i+1), i == b.o.repeat-1)
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +161,8 @@ func (b *bench) path(ctx context.Context) (*pathResult, error) {
 	r.rate, r.rateSpread = median(rates)
 	r.cpu, _ = median(cpus)
 	broker, _ := median(brokers)
-	r.note = fmt.Sprintf("exactly once, %d keys, %d partitions, %s; median of %d, spread %.0f%%", pathKeys, inputPartitions, b.cluster.Kind, b.o.repeat, r.rateSpread)
+	r.note = fmt.Sprintf("exactly once, %d keys, %d partitions, %s; median of %d, spread %.0f%%", pathKeys, inputPartitions, b.cluster.Kind,
+		b.o.repeat, r.rateSpread)
 	if broker > 0 {
 		r.note += fmt.Sprintf("; broker %.0f ns a record", broker)
 	}
@@ -187,7 +190,7 @@ func (b *bench) path(ctx context.Context) (*pathResult, error) {
 // pathRun lets a worker read the whole input and returns its pace. With verify
 // the scores are read back by an independent client: one for each record.
 func (b *bench) pathRun(ctx context.Context, in *benchInput, name string, verify bool, settings ...string) (pace, error) {
-	w, err := b.startWorker(ctx, in, in.topic+"-"+name, settings...)
+	w, err := b.startWorker(in, in.topic+"-"+name, settings...)
 	if err != nil {
 		return pace{}, err
 	}

@@ -47,7 +47,7 @@ func goProgram(t *testing.T, name string, args ...string) string {
 	if programs.built == nil {
 		programs.built = map[string]error{}
 		var err error
-		if programs.dir, err = os.MkdirTemp("", "odradek-bench-"); err != nil {
+		if programs.dir, err = os.MkdirTemp("", "odradek-bench-"); err != nil { //nolint:usetesting // outlives the test that makes it
 			t.Fatal(err)
 		}
 		readSources(t)

@@ -62,7 +62,8 @@ func (b *bench) memory(ctx context.Context) ([]benchRow, error) {
 	per := func(a, b int64) float64 { return float64(a-b)/float64(all.Keys-few.Keys) - window }
 	v, once := per(all.Live, few.Live), float64(all.Live)-(per(all.Live, few.Live)+window)*float64(all.Keys)
 	r := row("", v, "bytes/key").want("<= 512", v <= 512)
-	return []benchRow{r.noted("%d keys, window %d (%d bytes/key not counted); resident after a collection, against %d keys; %.0f MB beside the keys; %.0f bytes/key more before the collection",
+	return []benchRow{r.noted("%d keys, window %d (%d bytes/key not counted); resident after a collection, against %d keys; %.0f MB beside "+
+		"the keys; %.0f bytes/key more before the collection",
 		all.Keys, memoryWindow, window, few.Keys, once/1e6, per(all.Running, few.Running)-v)}, nil
 }
 
@@ -217,11 +218,12 @@ func (b *bench) restore(ctx context.Context) ([]benchRow, error) {
 		return nil, err
 	}
 	group := in.topic + "-g"
-	settings := []string{config.Prefix + "INSTANCE_ID=bench", config.Prefix + "DETECTOR_LEVEL_WINDOW=" + strconv.Itoa(restoreWindow), config.Prefix + "LOG_FORMAT=text"}
+	settings := []string{config.Prefix + "INSTANCE_ID=bench", config.Prefix + "DETECTOR_LEVEL_WINDOW=" + strconv.Itoa(restoreWindow),
+		config.Prefix + "LOG_FORMAT=text"}
 	if b.o.quick { // or nothing would be in the changelog yet
 		settings = append(settings, config.Prefix+"REPLAY_LIMIT=3s")
 	}
-	w, err := b.startWorker(ctx, in, group, settings...)
+	w, err := b.startWorker(in, group, settings...)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +245,7 @@ func (b *bench) restore(ctx context.Context) ([]benchRow, error) {
 	b.say("live: %s records/s; killed after %d", figure(live.rate), ticks[len(ticks)-1].n)
 
 	began := time.Now()
-	again, err := b.startWorker(ctx, in, group, settings...)
+	again, err := b.startWorker(in, group, settings...)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +269,8 @@ func (b *bench) restore(ctx context.Context) ([]benchRow, error) {
 		return nil, again.failed(err)
 	}
 	for i := range rows {
-		rows[i] = rows[i].noted("%d keys, %d samples each; ready %.1f s after the start; live %s records/s", keys, restoreWindow, took.Seconds(), figure(live.rate))
+		rows[i] = rows[i].noted("%d keys, %d samples each; ready %.1f s after the start; live %s records/s", keys, restoreWindow,
+			took.Seconds(), figure(live.rate))
 	}
 	return rows, again.stop(30 * time.Second)
 }
@@ -308,6 +311,7 @@ func restoreRows(log []byte, live float64) ([]benchRow, error) {
 	replay := sum.records / max(sum.replayTook.Seconds(), 1e-3)
 	return []benchRow{
 		row("changelog", mb, "MB/s").want(">= 200", mb >= 200).noted("%.0f MB in %.1f s", sum.bytes/1e6, sum.changelogTook.Seconds()),
-		row("replay", replay, "records/s").against("live rate", live, false).wantRatio(5).noted("%.0f records in %.1f s", sum.records, sum.replayTook.Seconds()),
+		row("replay", replay, "records/s").against("live rate", live, false).wantRatio(5).noted("%.0f records in %.1f s", sum.records,
+			sum.replayTook.Seconds()),
 	}, nil
 }

@@ -60,7 +60,8 @@ func (b *bench) svdsst(ctx context.Context) ([]benchRow, error) {
 		}
 	}
 	r := row("", v, "scores/s").against(name, base, false)
-	return []benchRow{r.noted("w=%d r=%d, one fresh sample a task, %d keys; median of %d, spread %.0f%%%s", svdWindow, svdRank, in.tasks, b.o.repeat, spread, others)}, nil
+	return []benchRow{r.noted("w=%d r=%d, one fresh sample a task, %d keys; median of %d, spread %.0f%%%s", svdWindow, svdRank, in.tasks,
+		b.o.repeat, spread, others)}, nil
 }
 
 // svdForms are what svdsst.py measures, in its order; the best one is the
@@ -73,7 +74,8 @@ var svdForms = []string{
 
 func opsSVD(w, rank, fresh, tasks int, kernel, whole float64) opShape {
 	return opShape{
-		name: fmt.Sprintf("svdsst w=%d r=%d, %d fresh", w, rank, fresh), unit: "scores/s", dim: 1, fresh: fresh, tasks: tasks, kernel: kernel, whole: whole,
+		name: fmt.Sprintf("svdsst w=%d r=%d, %d fresh", w, rank, fresh), unit: "scores/s", dim: 1, fresh: fresh, tasks: tasks,
+		kernel: kernel, whole: whole,
 		det: func() (detectors.Detector, error) {
 			return detectors.NewSVDSST(detectors.SVDSSTParams{Window: w, Rank: rank})
 		},

@@ -25,7 +25,8 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker", "*", "the program puts everything together"},
 	{"cmd/worker/config", "processor processor/kafka processor/keystate processor/events detectors detectors/threshold schemas",
 		"settings are read and checked without a device, a broker or a command"},
-	{"cmd/demo", "cmd/worker/config cmd/worker/sensors processor/kafka processor/kafkatest schemas", "the workers are other programs: the demo knows their settings and topics"},
+	{"cmd/demo", "cmd/worker/config cmd/worker/sensors processor/kafka processor/kafkatest schemas",
+		"the workers are other programs: the demo knows their settings and topics"},
 	{"cmd/bench", "*", "it measures every part, and the whole as a program of its own"},
 	{"cmd/worker/quality", "", "it compares scores with labels, wherever both come from"},
 	{"cmd/worker/replay", "cmd/worker/config cmd/worker/quality processor/keystate processor/events detectors detectors/threshold",
@@ -62,17 +63,20 @@ var only = []struct {
 }{
 	{"github.com/segmentio/kafka-go/...", "processor/kafka/*", false, "one package answers for the client's faults and for its protocol"},
 	{"github.com/linkedin/goavro/...", "schemas/* cmd/bench/*", true, "the wire format has one home"},
-	{"github.com/twmb/franz-go/...", "processor/kafkatest/* cmd/bench/*", true, "the product has one Kafka client; the second one is there to judge it"},
+	{"github.com/twmb/franz-go/...", "processor/kafkatest/* cmd/bench/*", true,
+		"the product has one Kafka client; the second one is there to judge it"},
 	{module + "/processor/kafkatest", "processor/kafkatest/up/* cmd/bench/* cmd/demo/*", true,
 		"the product carries no broker: 12 MB and a second client"},
 	{module + "/detectors/executortest", "", true, "it imports testing, which puts its flags on every program"},
 	{"github.com/caarlos0/env/...", "cmd/worker/config/*", false, "a setting that is read elsewhere is neither checked nor documented"},
 	{"github.com/prometheus/...", "processor/* processor/web/* cmd/worker/*", true, "what is pure counts nothing; its caller does"},
-	{"gorgonia.org/cu/...", "cuda/device/*", false, "it needs cgo, and ends the process where there is no device: only the child can afford that"},
+	{"gorgonia.org/cu/...", "cuda/device/*", false,
+		"it needs cgo, and ends the process where there is no device: only the child can afford that"},
 	{module + "/cuda/...", "cuda/* cuda/device/* cmd/worker/executor*.go cmd/bench/ops*.go cmd/demo/cuda*_test.go", false,
 		"one place picks the executor; everything else has the interface"},
 	{"C", "cuda/device/*", false, "the worker is static, built without cgo"},
-	{"unsafe", "cuda/* cuda/device/* detectors/vec/*", true, "memory is reinterpreted where it is shared with a device or read by assembly, nowhere else"},
+	{"unsafe", "cuda/* cuda/device/* detectors/vec/*", true,
+		"memory is reinterpreted where it is shared with a device or read by assembly, nowhere else"},
 	{"testing", "detectors/executortest/*", true, "it puts its flags on every program that imports it"},
 	{"github.com/compose-spec/...", "", true, "it serves the tests of docker-compose.yml"},
 	{"github.com/moby/...", "", true, "it serves the tests of .dockerignore"},
@@ -248,9 +252,11 @@ func TestProduct(t *testing.T) {
 		t.Errorf("the list of %d packages lacks the Kafka client: is it the worker's?", len(list))
 	}
 	for p, fine := range map[string]bool{
-		module + "/processor/kafkatest": false, module + "/detectors/executortest": false, "net/http/httptest": false, "testing": false, "testing/iotest": false,
-		"github.com/twmb/franz-go/pkg/kfake": false, module + "/cmd/bench": false, module + "/processor/kafka": true, "github.com/segmentio/kafka-go": true,
-		"internal/synctest": true, // of the runtime
+		module + "/processor/kafkatest": false, module + "/detectors/executortest": false, "net/http/httptest": false, "testing": false,
+		"testing/iotest":                     false,
+		"github.com/twmb/franz-go/pkg/kfake": false, module + "/cmd/bench": false, module + "/processor/kafka": true,
+		"github.com/segmentio/kafka-go": true,
+		"internal/synctest":             true, // of the runtime
 	} {
 		if (productFault(p) == "") != fine {
 			t.Errorf("%s: %q, want it allowed: %t", p, productFault(p), fine)

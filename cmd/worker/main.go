@@ -109,7 +109,8 @@ func dispatch(ctx context.Context, args []string, out, stderr io.Writer, cmds []
 		return dispatch(ctx, []string{"version"}, out, stderr, cmds)
 	}
 	if args[0] == "demo" || args[0] == "bench" {
-		fmt.Fprintf(stderr, "worker: no command %[1]q: it is a program of its own; did you mean `make %[1]s` or `go run ./cmd/%[1]s -h`?\n", args[0])
+		fmt.Fprintf(stderr, "worker: no command %[1]q: it is a program of its own; did you mean `make %[1]s` or `go run ./cmd/%[1]s -h`?\n",
+			args[0])
 		return exitUsage
 	}
 	near, _ := config.Nearest(args[0], known)

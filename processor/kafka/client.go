@@ -191,7 +191,7 @@ func (c *Client) Close() error {
 		n.transport.CloseIdleConnections()
 	}
 	for _, t := range conns {
-		t.Close()
+		_ = t.Close()
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func TestFaults(t *testing.T) {
 func TestPageWithoutAnything(t *testing.T) {
 	w := httptest.NewRecorder()
 	Handler(Source{Status: func() Status { return Status{} }, Metrics: prometheus.NewRegistry()}).ServeHTTP(w,
-		httptest.NewRequest("GET", "/", nil))
+		httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != 200 || !strings.Contains(w.Body.String(), "None assigned") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
