@@ -15,7 +15,7 @@ help: ## what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
 		while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
 
-.PHONY: help build child device-kit fleet-kit vet-child kernels test race fuzz lint fmt demo bench up image clean
+.PHONY: help build child device-kit fleet-kit vet-child kernels test quick long race fuzz lint vuln fmt demo bench up image clean
 
 build: ## the worker, the demo and the bench, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
@@ -56,6 +56,14 @@ test: ## vet and all tests; what is missing here is skipped and named at the end
 	$(GO) vet $(PACKAGES)
 	$(GO) run .ci/testsum.go $(TESTFLAGS) $(PACKAGES)
 
+quick: ## every package, with neither Java nor emulated kernels, in about a minute; what is left out is named at the end
+	ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry,emulate \
+		$(GO) run .ci/testsum.go -without=.ci/quick.txt -short -p 3 -timeout 5m $(PACKAGES)
+
+long: ## before a release: all tests, all of them required, on both versions of Kafka, with more seeds and faults; then each fuzz target for 2 minutes
+	ODRADEK_LONG=1 ODRADEK_REQUIRE=kafka,registry,emulate,golden $(GO) run .ci/testsum.go -p 1 -timeout 120m $(PACKAGES)
+	$(MAKE) fuzz FUZZTIME=2m
+
 # Without keystate, whose states are each for one goroutine.
 RACE := ./cuda ./processor ./processor/kafka ./processor/web ./processor/kafkatest ./detectors ./schemas
 
@@ -84,6 +92,9 @@ bin/govulncheck: .ci/tools/go.mod .ci/tools/go.sum
 lint: fmt bin/golangci-lint ## gofmt, vet, and golangci-lint as .golangci.yml has it; its build takes minutes the first time
 	$(GO) vet $(PACKAGES)
 	bin/golangci-lint run
+
+vuln: bin/govulncheck ## known vulnerabilities in what the programs call; needs vuln.go.dev
+	bin/govulncheck $(PACKAGES)
 
 demo: build ## broker, generator and two workers; found, missed and false at the end
 	./bin/demo $(DEMOFLAGS)

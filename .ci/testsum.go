@@ -5,7 +5,10 @@
 // failed, and at the end the counts and what was skipped and why. It exits as
 // go test did.
 //
-//	go run .ci/testsum.go [-v] ./...
+//	go run .ci/testsum.go [-without=FILE] [-v] ./...
+//
+// FILE lists tests, one a line, that are not run. The summary names them; one that
+// is not there is an error, so that the list cannot outlive what it leaves out.
 package main
 
 import (
@@ -13,8 +16,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"sort"
@@ -39,6 +44,15 @@ func main() {
 }
 
 func run(args []string) (int, error) {
+	var without []string
+	if len(args) > 0 && strings.HasPrefix(args[0], "-without=") {
+		file := strings.TrimPrefix(args[0], "-without=")
+		var err error
+		if without, err = leftOut(file); err != nil {
+			return 2, err
+		}
+		args = append([]string{"-skip", "^(" + strings.Join(without, "|") + ")$"}, args[1:]...)
+	}
 	verbose := slices.Contains(args, "-v")
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
@@ -66,12 +80,52 @@ func run(args []string) (int, error) {
 		return 2, err
 	}
 	err = cmd.Wait()
-	s.print(time.Since(began))
+	s.print(time.Since(began), without)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return max(exit.ExitCode(), 1), nil
 	}
 	return 0, err
 }
+
+// leftOut reads the names of tests from a file and checks that each is in a
+// package of this module.
+func leftOut(file string) (names []string, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			names = append(names, line)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s names no test", file)
+	}
+	there := map[string]bool{}
+	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		src, err := os.ReadFile(path)
+		for _, m := range testFunc.FindAllSubmatch(src, -1) {
+			there[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		if !there[n] {
+			return nil, fmt.Errorf("%s names %s, which is no test", file, n)
+		}
+	}
+	return names, nil
+}
+
+// testFunc is the head of a test.
+var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
 type summary struct {
 	output  map[key][]string // of tests that have not ended, and of those that were skipped
@@ -143,7 +197,7 @@ func (s *summary) childFailed(k key) bool {
 // place is what t.Log writes before a message.
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
-func (s *summary) print(took time.Duration) {
+func (s *summary) print(took time.Duration, without []string) {
 	counts := map[string]int{}
 	reasons := map[string][]string{}
 	var failed []string
@@ -186,6 +240,9 @@ func (s *summary) print(took time.Duration) {
 			names, more = names[:4], fmt.Sprintf(" and %d more", len(names)-4)
 		}
 		fmt.Printf("%s: %s%s\n", w, strings.Join(names, ", "), more)
+	}
+	if len(without) > 0 {
+		fmt.Printf("left out here, %d tests: %s\n", len(without), strings.Join(without, ", "))
 	}
 	fmt.Printf("took %v\n", took.Round(time.Second))
 	fmt.Printf("%d passed, %d failed, %d skipped\n", counts["pass"], counts["fail"]+len(s.broken), counts["skip"])
