@@ -56,7 +56,7 @@ test: ## vet and all tests; what is missing here is skipped and named at the end
 	$(GO) vet $(PACKAGES)
 	$(GO) run .ci/testsum.go $(TESTFLAGS) $(PACKAGES)
 
-quick: ## every package, with neither Java nor emulated kernels, in about a minute; what is left out is named at the end
+quick: ## every package, with neither Java nor emulated kernels, in one to two minutes on two cores; what is left out is named at the end
 	ODRADEK_REQUIRE= ODRADEK_SKIP=kafka,registry,emulate \
 		$(GO) run .ci/testsum.go -without=.ci/quick.txt -short -p 3 -timeout 5m $(PACKAGES)
 
