@@ -10,17 +10,24 @@ import (
 )
 
 var (
-	pageLink = regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
-	pageFile = regexp.MustCompile(`\b(?:cmd|processor|detectors|cuda|schemas|docs|scripts|deploy|\.ci)/[a-zA-Z0-9_/.-]*\.(?:go|md|sh|py|yml|avsc|cu|cpp|h|c|s)\b`)
-	pageTest = regexp.MustCompile(`\bTest[A-Z][A-Za-z0-9]+\b`)
-	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Z][A-Za-z0-9]+)\(`)
+	pageLink   = regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	pageFile   = regexp.MustCompile(`\b(?:cmd|processor|detectors|cuda|schemas|docs|scripts|deploy|\.ci)/[a-zA-Z0-9_/.-]*\.(?:go|md|sh|py|yml|avsc|cu|cpp|h|c|s)\b`)
+	pageTarget = regexp.MustCompile("(?m)(?:`|^    )make ([a-z-]+)")
+	pageTest   = regexp.MustCompile(`\bTest[A-Z][A-Za-z0-9]+\b`)
+	makeTarget = regexp.MustCompile(`(?m)^([a-z-]+):`)
+	testFunc   = regexp.MustCompile(`(?m)^func (Test[A-Z][A-Za-z0-9]+)\(`)
 )
 
-// TestPages holds that what pages for people name is there: links, source files and
-// tests. All of these move, and a page does not notice.
+// TestPages holds that what pages for people name is there: links, source files, tests
+// and targets of make. All of these move, and a page does not notice.
 func TestPages(t *testing.T) {
 	root := filepath.Join("..", "..")
-	tests := map[string]bool{}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	must(t, err)
+	targets, tests := map[string]bool{}, map[string]bool{}
+	for _, m := range makeTarget.FindAllStringSubmatch(string(makefile), -1) {
+		targets[m[1]] = true
+	}
 	var pages []string
 	must(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -65,13 +72,18 @@ func TestPages(t *testing.T) {
 				t.Errorf("%s names %s: %v", rel, file, err)
 			}
 		}
+		for _, m := range pageTarget.FindAllStringSubmatch(text, -1) {
+			if !targets[m[1]] {
+				t.Errorf("%s: make %s: the Makefile has no such target", rel, m[1])
+			}
+		}
 		for _, name := range pageTest.FindAllString(text, -1) {
 			if !tests[name] && name != "TestX" {
 				t.Errorf("%s names %s, and there is no such test", rel, name)
 			}
 		}
 	}
-	if len(pages) < 10 || links < 20 || len(tests) < 100 {
-		t.Errorf("only %d pages, %d links and %d tests seen", len(pages), links, len(tests))
+	if len(pages) < 10 || links < 20 || len(targets) < 10 || len(tests) < 100 {
+		t.Errorf("only %d pages, %d links, %d targets of make and %d tests seen", len(pages), links, len(targets), len(tests))
 	}
 }
