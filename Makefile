@@ -91,7 +91,7 @@ bin/govulncheck: .ci/tools/go.mod .ci/tools/go.sum
 
 lint: fmt bin/golangci-lint ## gofmt, vet, and golangci-lint as .golangci.yml has it; its build takes minutes the first time
 	$(GO) vet $(PACKAGES)
-	bin/golangci-lint run
+	bin/golangci-lint run --allow-serial-runners
 
 vuln: bin/govulncheck ## known vulnerabilities in what the programs call; needs vuln.go.dev
 	bin/govulncheck $(PACKAGES)
