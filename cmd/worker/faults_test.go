@@ -48,7 +48,7 @@ func newOrdeal(t *testing.T, c *kafkatest.Cluster, partitions int, env ...string
 	input := c.Topic(t, "in", partitions)
 	o := &ordeal{rng: rng, m: newMeasurements(t, c.RegistryURL(t), input), stop: func() {}, prepared: env}
 	o.fleet = newFleet(t, c, input, input+"-g", env...)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*faultRounds)*4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*faultRounds)*12*time.Minute)
 	o.ctx = ctx
 	t.Cleanup(func() { o.stop(); cancel(); o.wg.Wait() })
 	return o
