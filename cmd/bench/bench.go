@@ -220,7 +220,7 @@ func (t terminal) runBench(ctx context.Context, o benchOptions, wanted []string,
 	}
 	if slices.ContainsFunc(benchmarks, func(m benchmark) bool { return m.kafka && slices.Contains(wanted, m.name) }) {
 		// Before minutes go into an input.
-		if _, err := workerProgram(o.worker); err != nil {
+		if _, err := kafkatest.WorkerProgram(o.worker); err != nil {
 			fmt.Fprintln(t.err, "bench:", err)
 			return exitFailed
 		}

@@ -145,7 +145,7 @@ func (b *bench) workerEnv(in *benchInput, group string, settings ...string) []st
 // startWorker starts a worker; settings are lines NAME=value that win over the
 // defaults of workerEnv.
 func (b *bench) startWorker(in *benchInput, group string, settings ...string) (*workerProcess, error) {
-	program, err := workerProgram(b.o.worker)
+	program, err := kafkatest.WorkerProgram(b.o.worker)
 	if err != nil {
 		return nil, err
 	}
@@ -166,28 +166,6 @@ func (b *bench) startWorker(in *benchInput, group string, settings ...string) (*
 	}
 	b.say("worker %s: pid %d, log %s", group, w.cmd.Process.Pid, w.log)
 	return w, nil
-}
-
-// workerProgram is the path of the worker's program: what -worker names, or the
-// file worker beside this program.
-func workerProgram(named string) (string, error) {
-	name := named
-	if name == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return "", fmt.Errorf("find this program: %w", err)
-		}
-		name = filepath.Join(filepath.Dir(self), "worker")
-	}
-	path, err := filepath.Abs(name)
-	if err == nil {
-		path, err = exec.LookPath(path)
-	}
-	if err != nil {
-		return "", fmt.Errorf("no worker to start: %w; `make build` and `go build -o %s ./cmd/worker` make one, -worker names another place", err,
-			name)
-	}
-	return path, nil
 }
 
 // freeAddrs finds free addresses on loopback.

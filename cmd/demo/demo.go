@@ -128,7 +128,7 @@ func executorSettings(environ []string) (settings []string) {
 
 func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	began := time.Now()
-	program, err := workerProgram(o.worker)
+	program, err := kafkatest.WorkerProgram(o.worker)
 	if err != nil {
 		return err
 	}

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,28 +16,6 @@ import (
 
 // drainGrace is how much longer than ODRADEK_DRAIN_TIMEOUT a worker may take to end.
 const drainGrace = 5 * time.Second
-
-// workerProgram is the path of the worker's program: what -worker names, or the
-// file worker beside this program.
-func workerProgram(named string) (string, error) {
-	name := named
-	if name == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return "", fmt.Errorf("find this program: %w", err)
-		}
-		name = filepath.Join(filepath.Dir(self), "worker")
-	}
-	path, err := filepath.Abs(name)
-	if err == nil {
-		path, err = exec.LookPath(path)
-	}
-	if err != nil {
-		return "", fmt.Errorf("no worker to start: %w; `make build` and `go build -o %s ./cmd/worker` make one, -worker names another place", err,
-			name)
-	}
-	return path, nil
-}
 
 // workerEnviron is the part of the demo's environment that a worker has too:
 // everything but settings.

@@ -64,6 +64,7 @@ func Main(m interface{ Run() int }) {
 
 // CloseShared ends the shared clusters and the shared registry; Main calls it.
 func CloseShared() {
+	_ = os.RemoveAll(programs.dir) // of GoProgram; none is no error
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	for _, o := range shared.clusters {
