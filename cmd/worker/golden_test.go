@@ -29,7 +29,7 @@ import (
 
 // The golden ledger is what a run with fixed input leaves on every topic, by key, to
 // the byte: a rebuilt part of the worker writes what the former one wrote, or the test
-// names the first record that differs. Each op takes part, as do records out of order,
+// names the first record that differs. Today's ops take part, as do records out of order,
 // late ones, bad ones, series that fall silent and are evicted, a worker that is
 // drained, one that is killed and a transaction that is aborted.
 //
@@ -44,6 +44,11 @@ const (
 	goldenSteps = 40
 	goldenStep  = 30 // records of a step
 )
+
+// goldenOps are the ops that take part. Those that join the table later do not, so
+// that a new op leaves the ledger as it is; the order decides which threshold rule an
+// op's detectors have.
+var goldenOps = []detectors.Op{detectors.ZScore, detectors.IKASST, detectors.LOF, detectors.Flatline, detectors.KNN, detectors.SVDSST}
 
 var update = flag.Bool("update", false, "write testdata/golden.txt anew")
 
@@ -166,7 +171,7 @@ func goldenRun(t *testing.T) goldenLedger {
 		"REPLAY_LIMIT=1m", "COMMIT_INTERVAL=0s",
 		"FETCH_MAX_WAIT=20ms", "MISSING=skip", "INSTANCE_ID=golden", // who is killed comes back at once
 	}
-	for i, op := range detectors.Ops() {
+	for i, op := range goldenOps {
 		name := op.Spec().Name
 		for _, stride := range []string{"1", "3"} {
 			d := name + stride
