@@ -30,11 +30,11 @@
 //     definition, in float64, as the paper has it. Check it against something
 //     nobody here wrote (testdata with the program that made it). Then the fast
 //     form, with the floor it is to be measured by.
-//  2. Add an [Op] and its row to the table in op.go: the definition, the CPU
-//     form, what it costs, what equal means, and cases.
-//  3. Write the adapter (zscore.go is the smallest, sst.go the usual): a
-//     constructor that reports every fault of its parameters at once, and the
-//     [Detector].
+//  2. Write the adapter (zscore.go is the smallest, ikasst.go the usual): the [Op],
+//     its Spec with the definition, the CPU form, what it costs, what equal means and
+//     cases; a constructor that reports every fault of its parameters at once; and
+//     the [Detector].
+//  3. Name the Spec in specs, in op.go.
 //  4. Run the tests: detectors/executortest takes the op up by itself. Then
 //     break the fast form on purpose and see the suite notice.
 //

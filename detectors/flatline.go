@@ -7,6 +7,14 @@ import (
 	"math/rand/v2"
 )
 
+// Flatline: samples without a change.
+const Flatline Op = 3
+
+var flatlineSpec = Spec{
+	Name: "flatline", Elem: F64,
+	Score: flatlineScore, CPU: flatlineCPU, Cost: flatlineCost, Compare: flatlineCompare, Cases: flatlineCases,
+}
+
 // flatMost is where a run stops counting: whole numbers up to there are exact in
 // float32.
 const flatMost = 1 << 24

@@ -5,11 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 
 	"odradek/detectors/knn"
 )
+
+// KNN: summed distances of a sample, or of a run of samples, to the nearest of
+// those before it, or of all of a window.
+const KNN Op = 4
+
+var knnSpec = Spec{
+	Name: "knn", Elem: F32,
+	Score: knnScore, CPU: knnCPU, Cost: knnCost, Compare: knnCompare, Cases: knnCases,
+}
 
 // KNNParams are the parameters of op KNN; 0 means the default.
 type KNNParams struct {
@@ -293,4 +303,54 @@ func knnCompare(_ *Rows, got, want Result) error {
 		}
 	}
 	return compareScores(got.Scores, want.Scores, 0, 1e-6)
+}
+
+func knnCases(rng *rand.Rand) []Case {
+	var cases []Case
+	add := func(p KNNParams, dim, extra int, fresh []int, values ...signal) *Case {
+		cases = append(cases, newCase(fmt.Sprintf("%+v", p), must(NewKNN(p)), dim, extra, fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	flip := func() bool { return rng.IntN(2) == 0 }
+	for _, s := range signals(rng) {
+		add(KNNParams{Window: 24, K: 3, Embed: 4, Neighbours: flip(), IncludeSelf: flip()}, 1, rng.IntN(3), []int{1, 1, 5, 16}, s)
+	}
+	for _, s := range signals(rng) {
+		add(KNNParams{Window: 40, K: 1 + rng.IntN(9), Tumbling: true, Neighbours: flip(), IncludeSelf: flip()}, 1, 0, []int{40, 3, 90}, s)
+		add(KNNParams{Window: 40, K: 1 + rng.IntN(9), Tumbling: true, Neighbours: true, Embed: 1 + rng.IntN(6)}, 1+rng.IntN(2), 0, []int{40}, s)
+	}
+	for _, dim := range []int{2, 3, 8} {
+		s := signals(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(KNNParams{Window: 16, K: 1 + rng.IntN(8), Embed: 1 + rng.IntN(4)}, dim, 0, []int{3, 1}, s...)
+		s = signals(rng)[:14] // finite
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(KNNParams{Window: 70, K: 1 + rng.IntN(20), Tumbling: true, Embed: 1 + rng.IntN(3), Neighbours: flip()}, dim, 0, []int{130, 1}, s...)
+	}
+	// The smallest; windows that are not full yet; as many neighbours as points, and more.
+	add(KNNParams{Window: 2, K: 1, Embed: 1}, 1, 0, []int{1, 9}, signals(rng)[0])
+	add(KNNParams{Window: 2, K: 1, Tumbling: true, IncludeSelf: true, Neighbours: true}, 2, 0, []int{1, 2, 3}, signals(rng)[0])
+	for _, missing := range []int{1, 20, 50} {
+		add(KNNParams{Window: 64, K: 5, Embed: 7, MinPoints: 10}, 1, -missing, []int{1, 4}, signals(rng)[rng.IntN(3)])
+	}
+	// A start: the first task has just the points that a score needs.
+	add(KNNParams{Window: 600, K: 5, Embed: 7, Neighbours: flip()}, 1, KNNMinPoints-600, []int{1, 4, 17}, signals(rng)[rng.IntN(3)])
+	add(KNNParams{Window: 90, K: 12, Embed: 2, MinPoints: 24, IncludeSelf: flip()}, 3, 24-90, []int{3, 1}, signals(rng)[rng.IntN(3)])
+	add(KNNParams{Window: 90, K: 12, MinPoints: 90}, 1, 0, []int{1, 2}, signals(rng)[rng.IntN(14)])
+	for _, n := range []int{1, 2, 19, 20, 21, 22} {
+		add(KNNParams{Window: 40, K: 20, Tumbling: true, IncludeSelf: flip(), Neighbours: true}, 2, 0, []int{n}, signals(rng)[rng.IntN(3)*7/2])
+	}
+	// Sizes around those of groups of points and of places.
+	for _, n := range []int{31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 257} {
+		s := signals(rng)
+		add(KNNParams{Window: n, K: 1 + rng.IntN(n/2), Tumbling: true, Neighbours: flip()}, 1+rng.IntN(3), 0, []int{n}, s[rng.IntN(len(s))])
+		add(KNNParams{Window: n, K: 1 + rng.IntN(n/2), Neighbours: flip()}, 1+rng.IntN(3), 0, []int{2}, s[rng.IntN(2)+3])
+	}
+	add(KNNParams{Window: 400, K: 150, Tumbling: true, Neighbours: true}, 3, 0, []int{330}, signals(rng)[7])
+	add(KNNParams{Window: 600, K: 40, Tumbling: true, Neighbours: flip()}, 20, 0, []int{600}, signals(rng)[rng.IntN(14)])
+	add(KNNParams{Window: 3000, K: 12, Tumbling: true}, 2, 0, []int{2100}, signals(rng)[rng.IntN(2)])
+	add(KNNParams{Window: 1024, K: 10, Embed: 19}, 1, 0, []int{1}, signals(rng)[0]).Bench = true
+	add(KNNParams{Window: 256, K: 10, Embed: 1}, 8, 0, []int{16}, signals(rng)[0]).Bench = true
+	add(KNNParams{Window: 1024, K: 20, Tumbling: true}, 8, 0, []int{1024}, signals(rng)[0]).Bench = true
+	return cases
 }

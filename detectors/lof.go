@@ -4,11 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"sync"
 
 	"odradek/detectors/bins"
 	"odradek/detectors/lof"
 )
+
+// LOF: local outlier factor of a sample, or of a run of samples, among those
+// of a window and a summary of what has left it.
+const LOF Op = 2
+
+var lofSpec = Spec{
+	Name: "lof", Elem: F32,
+	Score: lofScore, CPU: lofCPU, Cost: lofCost, Compare: lofCompare, Cases: lofCases,
+}
 
 // LOFParams are the parameters of op LOF; 0 means the default. See package lof
 // for what they do.
@@ -287,4 +297,61 @@ func (d *lofDetector) Explain(r Rows, fresh int, expected, contribution []float6
 		expected[c], contribution[c] = mean[c], share[c]/total
 	}
 	return true
+}
+
+func lofCases(rng *rand.Rand) []Case {
+	var cases []Case
+	add := func(p LOFParams, dim int, fresh []int, values ...signal) *Case {
+		cases = append(cases, newCase(fmt.Sprintf("%+v", p), must(NewLOF(p)), dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	// bins adds virtual points of the size of the case's values.
+	bins := func(c *Case, n int) {
+		embed := int(c.Detector.Params()[lofEmbed])
+		for range n * embed * c.Dim {
+			c.Bins = append(c.Bins, float32(rng.NormFloat64()))
+		}
+		for range n {
+			c.Bins = append(c.Bins, 50*rng.Float32())
+		}
+		c.Name += fmt.Sprintf(", %d virtual", n)
+	}
+	for _, s := range signals(rng) {
+		add(LOFParams{Window: 40, K: 6}, 1, []int{1, 1, 5, 40}, s)
+	}
+	for _, s := range signals(rng) {
+		add(LOFParams{Window: 30, K: 5, Strict: true}, 1, []int{3, 1}, s)
+		add(LOFParams{Window: 25, K: 4, Embed: 5}, 1, []int{2, 1}, s)
+	}
+	for _, s := range signals(rng) {
+		add(LOFParams{Window: 25, K: 4, Embed: 6, ZNorm: true}, 1, []int{2, 1}, s)
+		bins(add(LOFParams{Window: 25, K: 4, Alpha: rng.Float64() * float64(rng.IntN(2))}, 1, []int{2, 1}, s), 1+rng.IntN(30))
+	}
+	// The smallest; fewer points than neighbours; more fresh rows than the window.
+	add(LOFParams{Window: 2, K: 1}, 1, []int{1, 2}, signals(rng)[0])
+	add(LOFParams{Window: 2, K: 1, Warmup: 2, Embed: 3, ZNorm: true}, 2, []int{1, 2}, signals(rng)[1])
+	c := add(LOFParams{Window: 60, K: 30, Warmup: 2}, 2, []int{1, 1, 3}, signals(rng)[0])
+	c.Rows = c.Rows[len(c.Rows)-c.Dim*(6+rng.IntN(30)):]
+	add(LOFParams{Window: 10, K: 5}, 1, []int{25, 1}, signals(rng)[7])
+	add(LOFParams{Window: 20, K: 5, Tumbling: true}, 2, []int{20, 20, 1, 3}, signals(rng)[0])
+	bins(add(LOFParams{Window: 20, K: 5, Tumbling: true, Embed: 4}, 1, []int{20, 20}, signals(rng)[1]), 9)
+	bins(add(LOFParams{Window: 20, K: 5, Tumbling: true, Cells: 9}, 2, []int{20, 20}, signals(rng)[0]), 12)
+	bins(add(LOFParams{Window: 33, K: 5, Cells: 10, Warmup: 12}, 1, []int{1, 4, 1}, signals(rng)[1]), 15)
+	// Sizes around those of the vector kernels' groups.
+	for _, n := range []int{31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 257} {
+		s := signals(rng)
+		add(LOFParams{Window: n, K: 1 + rng.IntN(n/2)}, 1+rng.IntN(3), []int{1, 1 + rng.IntN(n), 1}, s[rng.IntN(len(s))])
+	}
+	for _, dim := range []int{2, 3, 8, 9} {
+		s := signals(rng)[:14] // finite
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(LOFParams{Window: 70, K: 9, Embed: 1 + rng.IntN(3)}, dim, []int{3, 1}, s...)
+	}
+	add(LOFParams{Window: 150, K: 12}, 3, []int{1, 150}, signals(rng)[7])
+	add(LOFParams{Window: 300, K: 110}, 2, []int{2}, signals(rng)[0])
+	bins(add(LOFParams{Window: 100, K: 10}, 4, []int{1, 100}, signals(rng)[0]), 200)
+	add(LOFParams{Window: 1024, K: 20}, 8, []int{1}, signals(rng)[0]).Bench = true
+	add(LOFParams{Window: 1024, K: 20, Tumbling: true}, 8, []int{1024}, signals(rng)[0]).Bench = true
+	add(LOFParams{Window: 64, K: 10}, 1, []int{1}, signals(rng)[0]).Bench = true
+	return cases
 }

@@ -20,28 +20,6 @@ const (
 	I64
 )
 
-// The ops. Their numbers go into tasks, never into anything stored.
-const (
-	// ZScore: distance of a sample to the mean of the samples before it, in
-	// their standard deviations.
-	ZScore Op = iota
-	// IKASST: change score by the implicit Krylov approximation of the singular
-	// spectrum transformation.
-	IKASST
-	// LOF: local outlier factor of a sample, or of a run of samples, among those
-	// of a window and a summary of what has left it.
-	LOF
-	// Flatline: samples without a change.
-	Flatline
-	// KNN: summed distances of a sample, or of a run of samples, to the nearest of
-	// those before it, or of all of a window.
-	KNN
-	// SVDSST: change score by the singular spectrum transformation with exact
-	// singular vectors.
-	SVDSST
-	opCount
-)
-
 // Spec is one row of the op table: all that an executor and its tests know of
 // an op. Score and CPU fill Scores and Next of the rows and write nothing else.
 type Spec struct {
@@ -80,32 +58,18 @@ type Case struct {
 	Bench bool // also a benchmark
 }
 
-var specs = [opCount]Spec{
-	ZScore: {
-		Name: "zscore", Elem: F32,
-		Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases,
-	},
-	IKASST: {
-		Name: "ikasst", Elem: F32, Bounded: true,
-		Score: ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases,
-	},
-	LOF: {
-		Name: "lof", Elem: F32,
-		Score: lofScore, CPU: lofCPU, Cost: lofCost, Compare: lofCompare, Cases: lofCases,
-	},
-	Flatline: {
-		Name: "flatline", Elem: F64,
-		Score: flatlineScore, CPU: flatlineCPU, Cost: flatlineCost, Compare: flatlineCompare, Cases: flatlineCases,
-	},
-	KNN: {
-		Name: "knn", Elem: F32,
-		Score: knnScore, CPU: knnCPU, Cost: knnCost, Compare: knnCompare, Cases: knnCases,
-	},
-	SVDSST: {
-		Name: "svdsst", Elem: F32, Bounded: true,
-		Score: svdsstScore, CPU: svdsstCPU, Cost: svdsstCost, Compare: svdsstCompare, Cases: svdsstCases,
-	},
+// specs is the op table. Numbers of ops go into tasks, never into anything stored.
+var specs = [...]Spec{
+	ZScore:   zscoreSpec,
+	IKASST:   ikasstSpec,
+	LOF:      lofSpec,
+	Flatline: flatlineSpec,
+	KNN:      knnSpec,
+	SVDSST:   svdsstSpec,
 }
+
+// opCount is the number of ops.
+const opCount = Op(len(specs))
 
 // Spec is the op's row of the table.
 func (o Op) Spec() *Spec { return &specs[o] }

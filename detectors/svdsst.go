@@ -2,10 +2,21 @@ package detectors
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"sync"
 
 	"odradek/detectors/sst"
 )
+
+// SVDSST: change score by the singular spectrum transformation with exact
+// singular vectors.
+const SVDSST Op = 5
+
+var svdsstSpec = Spec{
+	Name: "svdsst", Elem: F32, Bounded: true,
+	Score: svdsstScore, CPU: svdsstCPU, Cost: svdsstCost, Compare: svdsstCompare, Cases: svdsstCases,
+}
 
 // SVDSSTParams are the parameters of op SVDSST; 0 means the default. See
 // sst.SVDParams for what they do.
@@ -156,4 +167,75 @@ func svdsstCompare(r *Rows, got, want Result) error {
 		}
 	}
 	return nil
+}
+
+// flatSpectrum has a period of which all tones are as loud, but for noise.
+func flatSpectrum(rng *rand.Rand, period int, noise float64) signal {
+	shape := make([]float64, period)
+	for f := 1; f <= period/2; f++ {
+		phase := 2 * math.Pi * rng.Float64()
+		for i := range shape {
+			shape[i] += math.Sin(2*math.Pi*float64(f*i)/float64(period) + phase)
+		}
+	}
+	return signal{fmt.Sprintf("flat spectrum of period %d, noise %g", period, noise), func(i, n int) float64 {
+		return shape[i%period] + noise*rng.NormFloat64()
+	}}
+}
+
+// fading has tones of which each is a tenth as loud as the one before, and no noise.
+func fading(rng *rand.Rand) signal {
+	turn := 0.4 + 0.1*rng.Float64()
+	return signal{"fading tones", func(i, n int) float64 {
+		sum, loud := 0.0, 1.0
+		for f := range 6 {
+			sum += loud * math.Sin(turn*float64((1+f)*i))
+			loud /= 10
+		}
+		return sum
+	}}
+}
+
+func svdsstCases(rng *rand.Rand) []Case {
+	const coarse = 0.0032 // with which float32 tells which directions of a past of low rank count
+	var cases []Case
+	add := func(p SVDSSTParams, dim int, fresh []int, values ...signal) *Case {
+		cases = append(cases, newCase(fmt.Sprintf("%+v", p), must(NewSVDSST(p)), dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	for _, s := range signals(rng) {
+		add(SVDSSTParams{Window: 20}, 1, []int{8, 1, 3}, s)
+		add(SVDSSTParams{Window: 31, Rank: 6, Negligible: coarse}, 1, []int{4}, s)
+	}
+	for _, fresh := range []int{1, 2, 7, 16, 17} {
+		add(SVDSSTParams{Window: 12, Rank: 2}, 1, []int{fresh}, signals(rng)[rng.IntN(3)])
+	}
+	add(SVDSSTParams{Window: 2, Rank: 1}, 1, []int{16, 3}, signals(rng)[0])
+	add(SVDSSTParams{Window: 3, Rank: 2}, 1, []int{16, 3}, signals(rng)[0])
+	add(SVDSSTParams{Window: 4, Rank: 3}, 1, []int{16, 3}, signals(rng)[1])
+	// Around the sizes that kernels are made for.
+	for _, w := range []int{5, 17, 32, 33, 63, 64, 65, 100, 128, 129} {
+		add(SVDSSTParams{Window: w, Rank: 1 + rng.IntN(min(w-1, 16)), Gamma: 1 + rng.IntN(3*w)}, 1, []int{3, 2}, signals(rng)[rng.IntN(3)])
+	}
+	// Singular values that are equal but for what is small, many times.
+	for _, p := range []SVDSSTParams{{Window: 11, Rank: 1}, {Window: 34, Rank: 15}, {Window: 61, Rank: 12}} {
+		for _, noise := range []float64{0, 1e-8, 1e-6, 1e-4} {
+			add(p, 1, []int{2}, flatSpectrum(rng, p.Window/(1+rng.IntN(2)), noise))
+		}
+	}
+	// Directions of a past that fades, decade by decade, and a bound above most.
+	for _, negligible := range []float64{0, 1e-4, 0.01} {
+		add(SVDSSTParams{Window: 24, Rank: 5, Negligible: negligible}, 1, []int{3}, fading(rng))
+	}
+	add(SVDSSTParams{Window: 40, Rank: 16}, 1, []int{4}, signals(rng)[0])
+	add(SVDSSTParams{Window: 40, Rank: 30}, 1, []int{2}, signals(rng)[2])
+	for _, dim := range []int{2, 5} {
+		s := signals(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(SVDSSTParams{Window: 12, Negligible: coarse}, dim, []int{8, 1}, s...)
+	}
+	add(SVDSSTParams{Window: 100}, 1, []int{1}, signals(rng)[2]).Bench = true
+	add(SVDSSTParams{Window: 100, Rank: 12}, 1, []int{2}, signals(rng)[0]).Bench = true
+	add(SVDSSTParams{Window: 320, Rank: 12}, 1, []int{1}, signals(rng)[2]).Bench = true
+	return cases
 }

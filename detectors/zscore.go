@@ -4,7 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 )
+
+// ZScore: distance of a sample to the mean of the samples before it, in
+// their standard deviations.
+const ZScore Op = 0
+
+var zscoreSpec = Spec{
+	Name: "zscore", Elem: F32,
+	Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases,
+}
 
 // zscoreCap is the largest z-score: what a sample that differs from a constant
 // past gets, where the quotient is not defined.
@@ -225,4 +235,41 @@ func zscoreCost(r *Rows) int { return 10 + r.Fresh*(6+(int(r.Params[0])-1)*r.Dim
 
 func zscoreCompare(_ *Rows, got, want Result) error {
 	return errors.Join(compareScores(got.Scores, want.Scores, 1e-6, 1e-5), compareScores(got.Next, want.Next, 0, 0))
+}
+
+func zscoreCases(rng *rand.Rand) []Case {
+	var cases []Case
+	add := func(window, dim int, fresh []int, values ...signal) *Case {
+		cases = append(cases, newCase(fmt.Sprintf("window %d", window), must(NewZScore(window)), dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	for _, s := range signals(rng) {
+		add(8, 1, []int{1, 1, 5, 16}, s)
+	}
+	for _, window := range []int{3, 4, 5, 7, 9, 16, 17, 64, 1000} {
+		s := signals(rng)
+		add(window, 1, []int{1, 7, 1}, s[rng.IntN(len(s))])
+	}
+	for _, dim := range []int{2, 3, 8, 9} {
+		s := signals(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(8, dim, []int{3, 1}, s...)
+	}
+	missing := func(s signal, share float64) signal {
+		return signal{fmt.Sprintf("%s, %v missing", s.name, share), func(i, n int) float64 {
+			if v := s.at(i, n); rng.Float64() >= share {
+				return v
+			}
+			return math.NaN()
+		}}
+	}
+	for _, share := range []float64{0.1, 0.5, 0.9} {
+		s := signals(rng)
+		add(9, 1, []int{5, 16}, missing(s[rng.IntN(len(s))], share))
+		add(8, 3, []int{1, 16}, missing(s[0], share), s[2], missing(s[4], share))
+	}
+	add(8, 1, []int{1}, signals(rng)[0]).Bench = true
+	add(8, 1, []int{16}, signals(rng)[0]).Bench = true
+	add(256, 1, []int{16}, signals(rng)[0]).Bench = true
+	return cases
 }

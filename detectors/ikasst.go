@@ -9,6 +9,15 @@ import (
 	"odradek/detectors/sst"
 )
 
+// IKASST: change score by the implicit Krylov approximation of the singular
+// spectrum transformation.
+const IKASST Op = 1
+
+var ikasstSpec = Spec{
+	Name: "ikasst", Elem: F32, Bounded: true,
+	Score: ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases,
+}
+
 // IKASSTParams are the parameters of op IKASST; 0 means the default. See
 // package sst for what they do.
 type IKASSTParams struct {
@@ -198,4 +207,42 @@ func ikasstCompare(r *Rows, got, want Result) error {
 		faults = append(faults, ErrOpen)
 	}
 	return errors.Join(faults...)
+}
+
+func ikasstCases(rng *rand.Rand) []Case {
+	var cases []Case
+	add := func(p IKASSTParams, dim int, fresh []int, values ...signal) *Case {
+		p.Seed = rng.Uint32()
+		d := must(NewIKASST(p))
+		sp := ikasstParams(d.Params())
+		what := fmt.Sprintf("w=%d r=%d k=%d gamma=%d p=%d", sp.Window, sp.Rank, sp.Krylov, sp.Gamma, sp.Steps)
+		cases = append(cases, newCase(what, d, dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	for _, s := range signals(rng) {
+		add(IKASSTParams{Window: 20}, 1, []int{16, 1, 9}, s)
+	}
+	// Lengths of a task around those of a group of lanes and of a run.
+	for _, fresh := range []int{1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 20, 33} {
+		add(IKASSTParams{Window: 16, Rank: 2}, 1, []int{fresh}, signals(rng)[rng.IntN(3)])
+	}
+	// The smallest, and sizes around those of the vector kernels' blocks.
+	add(IKASSTParams{Window: 2, Rank: 1}, 1, []int{16, 3}, signals(rng)[0])
+	add(IKASSTParams{Window: 3, Rank: 2}, 1, []int{16, 3}, signals(rng)[0])
+	add(IKASSTParams{Window: 4, Rank: 3}, 1, []int{16, 3}, signals(rng)[1])
+	for _, w := range []int{5, 7, 8, 9, 15, 17, 31, 33, 64, 65} {
+		add(IKASSTParams{Window: w, Rank: 1 + rng.IntN(3), Gamma: 1 + rng.IntN(3*w), PowerSteps: 1 + rng.IntN(5)}, 1, []int{8, 2},
+			signals(rng)[rng.IntN(3)])
+	}
+	add(IKASSTParams{Window: 40, Rank: 12}, 1, []int{9}, signals(rng)[0])
+	add(IKASSTParams{Window: 40, Rank: 3, Krylov: 32}, 1, []int{9}, signals(rng)[2])
+	for _, dim := range []int{2, 3, 5} {
+		s := signals(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(IKASSTParams{Window: 12}, dim, []int{8, 1}, s...)
+	}
+	add(IKASSTParams{Window: 100}, 1, []int{1}, signals(rng)[2]).Bench = true
+	add(IKASSTParams{Window: 100}, 1, []int{16}, signals(rng)[2]).Bench = true
+	add(IKASSTParams{Window: 320, Rank: 3}, 1, []int{8}, signals(rng)[0]).Bench = true
+	return cases
 }
