@@ -104,11 +104,7 @@ func (s *State) Repack(b *detectors.Batch) {
 		t := &b.Tasks[p.task]
 		var dst []float32
 		t.X, dst = b.GrowF32(len(rows))
-		if d.dim == 1 {
-			pack1(dst, rows, nil)
-		} else {
-			packN(dst, rows, nil, d.dim)
-		}
+		detectors.Pack(dst, rows, nil, d.dim)
 	}
 	s.away = s.away[:0]
 }

@@ -86,7 +86,7 @@ func (k *keeper) execute(s *State, b *detectors.Batch) {
 		}
 		var x []float32
 		t.X, x = c.GrowF32(n)
-		packN(x, rows, nil, dim)
+		detectors.Pack(x, rows, nil, dim)
 	}
 	execute(&c)
 	b.Known()

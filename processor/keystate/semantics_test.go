@@ -360,8 +360,8 @@ func TestPackKeepsDigits(t *testing.T) {
 		t.Errorf("a difference of 0.003 at 1e9 became %v", d)
 	}
 	for v, want := range map[float64]int64{2.5: 2, 3.5: 4, -0.4: 0, 1e300: 1 << 62, -1e300: -1 << 62} {
-		if got := count(v); got != want {
-			t.Errorf("count(%v) = %d", v, got)
+		if got := detectors.Count(v); got != want {
+			t.Errorf("detectors.Count(%v) = %d", v, got)
 		}
 	}
 }

@@ -107,16 +107,9 @@ func (s *State) packSummary(t *detectors.Task, d *shapeDet, m *summary, x, y []u
 	if n == 0 {
 		return
 	}
-	last := (len(x)+len(y))/d.dim - 1
 	s.point = s.point[:0]
 	for c := range d.dim {
-		at := func(row int) float64 {
-			if i := row*d.dim + c; i < len(x) {
-				return math.Float64frombits(x[i])
-			}
-			return math.Float64frombits(y[row*d.dim+c-len(x)])
-		}
-		s.point = append(s.point, median(at(0), at((last+1)/2), at(last)))
+		s.point = append(s.point, detectors.Center(x, y, d.dim, c))
 	}
 	var dst []float32
 	t.Bins, dst = b.GrowF32(n * (d.dim + 1))
