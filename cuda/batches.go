@@ -21,7 +21,7 @@ func (e *Executor) Batch() *detectors.Batch {
 		return h.Batch
 	}
 	h := &held{Batch: &detectors.Batch{MaxF64: heapMaxF64, MaxI64: heapMaxF64}}
-	h.plan.shared = e.least
+	h.plan.Shared = e.least
 	if m, err := e.share(smallest); err == nil {
 		h.memory = m
 		m.take(h.Batch)
@@ -66,15 +66,15 @@ func (e *Executor) release(h *held) {
 // drop frees memories, in the children too; e.mu is held.
 func (e *Executor) drop(ms *[]*memory) {
 	for _, m := range *ms {
-		e.shared -= int64(len(m.bytes))
+		e.shared -= int64(len(m.Bytes))
 		e.running.Go(func() {
 			for _, d := range e.devices {
 				if c := d.serving(); c != nil {
-					c.forget(m.id, d.allowance)
+					c.forget(m.ID, d.allowance)
 				}
 			}
 			e.mu.Lock()
-			e.ids = append(e.ids, m.id)
+			e.ids = append(e.ids, m.ID)
 			e.mu.Unlock()
 		})
 		if err := m.free(); err != nil {

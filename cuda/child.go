@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"odradek/cuda/kernels"
+	"odradek/cuda/plan"
 )
 
 // child is one run of the child program: a device of its own, lanes to it. It
@@ -281,12 +282,12 @@ func (l *lane) ask(q *request, path string, deadline time.Time) (reply, error) {
 // cannot.
 func (c *child) share(l *lane, m *memory, deadline time.Time) (refused, err error) {
 	c.mu.Lock()
-	known := c.mapped[m.id]
+	known := c.mapped[m.ID]
 	c.mu.Unlock()
 	if known {
 		return nil, nil
 	}
-	r, err := c.ask(l, &request{kind: kindMap, batch: m.id, inBytes: uint64(len(m.bytes))}, m.path(), deadline)
+	r, err := c.ask(l, &request{kind: kindMap, Request: plan.Request{Batch: m.ID, InBytes: uint64(len(m.Bytes))}}, m.path(), deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +295,7 @@ func (c *child) share(l *lane, m *memory, deadline time.Time) (refused, err erro
 		return errors.New(r.text), nil
 	}
 	c.mu.Lock()
-	c.mapped[m.id] = true
+	c.mapped[m.ID] = true
 	c.mu.Unlock()
 	return nil, nil
 }
@@ -310,7 +311,7 @@ func (c *child) forget(id uint32, allowance func() time.Duration) {
 	}
 	if l, err := c.take(context.Background()); err == nil {
 		// A child that fails to answer is ended, its memory with it.
-		_, _ = c.ask(l, &request{kind: kindUnmap, batch: id}, "", time.Now().Add(allowance()))
+		_, _ = c.ask(l, &request{kind: kindUnmap, Request: plan.Request{Batch: id}}, "", time.Now().Add(allowance()))
 		c.give(l)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"odradek/cuda/plan"
 )
 
 // device is a device and whichever child serves it now.
@@ -79,8 +81,8 @@ func (d *device) keepOn(c *child) error {
 	if err != nil {
 		return err
 	}
-	size := d.o.Resident / alignment * alignment
-	r, err := c.ask(l, &request{kind: kindKeep, inBytes: uint64(size)}, "", time.Now().Add(d.o.StartTimeout))
+	size := d.o.Resident / plan.Alignment * plan.Alignment
+	r, err := c.ask(l, &request{kind: kindKeep, Request: plan.Request{InBytes: uint64(size)}}, "", time.Now().Add(d.o.StartTimeout))
 	c.give(l)
 	if err == nil && r.code == codeOK {
 		c.kept = newKept(d, c, r.a, size)

@@ -12,12 +12,12 @@
 //     from there to the device.
 //  2. [Executor.Execute] sees to it that the batch lies there (Executor.settle): one
 //     that outgrew its memory is copied, once, to a larger one.
-//  3. planner.assign finds each task's class (opPlan.class) and links tasks to
-//     chains, whose carry stays on the device. Tasks of ops without a kernel, and of
+//  3. plan.Planner.Assign finds each task's class (opPlan.class) and links tasks
+//     to chains, whose carry stays on the device. Tasks of ops without a kernel, and of
 //     shapes that no kernel takes, are the CPU's.
-//  4. planner.lay writes the tasks of a class side by side, chains by falling cost,
+//  4. Planner.lay writes the tasks of a class side by side, chains by falling cost,
 //     right behind the used part of F32, and has the op make tiles and launches
-//     (opPlan.launches). Executor.write adds those: one block of memory to copy in.
+//     (opPlan.launches). Planner.Write adds those: one block of memory to copy in.
 //  5. Executor.onDevice takes the device with the least planned work, or cuts a long
 //     plan into parts for all devices that have nothing to do (split.go); child.take
 //     takes a lane. The child learns of the memory the first time (child.share).
@@ -25,7 +25,7 @@
 //     reply until the deadline. The child copies the block in, launches, and copies
 //     Out and a status word a task back, on the lane's stream; other lanes do the same
 //     meanwhile.
-//  7. planner.settle reads the status words. A task that its kernel left alone goes to
+//  7. Planner.Settle reads the status words. A task that its kernel left alone goes to
 //     the CPU, with those of its own that had to wait for the device (Executor.score);
 //     the others it has scored meanwhile (Executor.beside).
 //  8. Tasks whose carry comes from one of those have waited: they are planned again,
@@ -112,7 +112,7 @@
 //     with the signature in kernels/task.h whose names begin with it. It computes what
 //     the op's definition says, within the op's Compare, the same bits for a task
 //     whatever is in the batch; it writes its tasks' Scores and Next and nothing else.
-//  2. Write NAME.go: the opPlan, with an entry in opPlans. The class looks at lengths
+//  2. Write plan/NAME.go: the opPlan, with an entry in opPlans. The class looks at lengths
 //     and parameters alone. ok is false for shapes over the kernel's limits.
 //  3. Name the functions in kernels.Names, and go generate ./cuda.
 //  4. go test -run TestEmulated ./cuda runs it on the CPU under the suite of all
@@ -127,7 +127,7 @@
 //     chain is therefore not moved to the CPU for one of its tasks, nor a task for
 //     being behind a declined one: there are rounds instead. Only a fault moves tasks.
 //   - A chain whose tasks are of two classes is cut; the later part is in a later
-//     launch of the same plan, and finds its carry in Out (planner's waves).
+//     launch of the same plan, and finds its carry in Out (Planner's waves).
 //   - The plan lies beyond the used part of F32, the status words beyond that of Out:
 //     the owner's next Grow writes over them.
 //   - An Execute with a cancelled context waits for the device, which writes to the

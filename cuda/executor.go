@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"odradek/cuda/plan"
 	"odradek/detectors"
 )
 
@@ -42,7 +43,7 @@ type held struct {
 	*detectors.Batch
 	memory  *memory   // nil: none was to be had, the batch is in the heap
 	retired []*memory // what it lay in before this Execute
-	plan    planner
+	plan    plan.Planner
 	parts   []*part // of a plan that is split
 	refused bool    // the device found no room for the plan
 	deaths  int     // children that it was lost with in this Execute
@@ -197,17 +198,16 @@ func (e *Executor) await(ctx context.Context) error {
 func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lost bool, err error) {
 	b := h.Batch
 	p := &h.plan
-	p.start(b)
-	p.brought = b.Runs
+	p.Start(b)
 	h.refused = false
-	for round := 0; p.left > 0; round++ {
-		p.assign(b)
-		if n := p.device(); n > 0 {
+	for round := 0; p.Left() > 0; round++ {
+		p.Assign(b)
+		if p.Device() > 0 {
 			if round == 0 && !e.settle(h) {
 				return false, whole()
 			}
 			end := e.beside(ctx, p, b)
-			taken, err := e.onDevice(ctx, h, n)
+			taken, err := e.onDevice(ctx, h)
 			if also := end(taken && err == nil); err == nil {
 				err = also
 			}
@@ -219,21 +219,20 @@ func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lo
 			case !taken && round == 0:
 				return false, whole()
 			case !taken:
-				p.force()
+				p.Force()
 				continue
 			}
 		} else if round == 0 {
 			return false, whole()
 		}
-		p.brought = nil
-		if p.left == 0 {
+		if p.Left() == 0 {
 			break
 		}
 		if err := e.score(ctx, p, b); err != nil {
 			return false, fmt.Errorf("cuda: execute: %w", err)
 		}
 	}
-	e.declined.Add(uint64(p.declined))
+	e.declined.Add(uint64(p.Declined()))
 	b.Known()
 	return false, nil
 }
@@ -266,28 +265,17 @@ func (e *Executor) pick(tried []*device) (best *device, c *child) {
 // notWritten is what a status word is before the device writes it.
 const notWritten = 0xffffffff
 
-// work is about how long a device has to do with a plan, in nanoseconds: its
-// arithmetic and, one after the other with it for a batch alone, its copies.
-func (h *held) work(p *planner) int64 {
-	return int64(p.cost) + chainWeight*int64(p.longest) + int64(4*(len(h.F32)+len(h.Out)))/copyRate
-}
-
-// chainWeight is how many chains a device works on at once, about: what a chain
-// alone costs more than its share of a full device. copyRate is bytes a nanosecond
-// to or from a device (PCIe of the fifth generation, measured).
-const (
-	chainWeight = 128
-	copyRate    = 50
-)
+// work is about how long a device has to do with a plan of the batch, in nanoseconds.
+func (h *held) work(p *plan.Planner) int64 { return p.Work(4 * (len(h.F32) + len(h.Out))) }
 
 // onDevice executes the plan of this round, n tasks, on the device with the
 // least work, or on all that have none, where that is worth it. A device that
 // fails loses the batch to the next one, once; taken is false where the CPU has to
 // score it. The error is that of ctx.
-func (e *Executor) onDevice(ctx context.Context, h *held, n int) (taken bool, err error) {
+func (e *Executor) onDevice(ctx context.Context, h *held) (taken bool, err error) {
 	p := &h.plan
-	if len(p.brought) > 0 {
-		return e.onKeeper(ctx, h, n)
+	if p.Brings() > 0 {
+		return e.onKeeper(ctx, h)
 	}
 	if done, err := e.onDevices(ctx, h); done || err != nil {
 		return done, err
@@ -305,11 +293,11 @@ func (e *Executor) onDevice(ctx context.Context, h *held, n int) (taken bool, er
 		}
 		tried = append(tried, d)
 		d.load.Add(cost)
-		refused, err := e.onChild(ctx, d, c, h.memory, &p.q)
+		refused, err := e.onChild(ctx, d, c, h.memory, p.Request())
 		d.load.Add(-cost)
 		switch {
 		case err == nil && refused == nil:
-			p.settle(h.Batch, view[uint32](h.memory.bytes, int(p.q.statusOff), n))
+			p.Settle(h.Batch, h.memory.status(p.Request()))
 			return true, nil
 		case err == nil:
 			e.refuse(h, refused)
@@ -323,7 +311,7 @@ func (e *Executor) onDevice(ctx context.Context, h *held, n int) (taken bool, er
 			if !e.abandon(h) || !e.write(h, p) {
 				return false, nil
 			}
-			p.q.copyOut = true
+			p.Request().CopyOut = true
 		}
 	}
 	return false, nil
@@ -355,7 +343,7 @@ const mapTime = 5 * time.Second
 
 // onChild executes a request on a child. An error is that of ctx, or the child
 // is done with. Without one, the status words are 0 or 1.
-func (e *Executor) onChild(ctx context.Context, d *device, c *child, m *memory, q *request) (refused, err error) {
+func (e *Executor) onChild(ctx context.Context, d *device, c *child, m *memory, q *plan.Request) (refused, err error) {
 	l, err := c.take(ctx)
 	if err != nil {
 		return nil, err
@@ -364,11 +352,11 @@ func (e *Executor) onChild(ctx context.Context, d *device, c *child, m *memory, 
 	if refused, err = c.share(l, m, time.Now().Add(d.allowance()+mapTime)); refused != nil || err != nil {
 		return refused, err
 	}
-	status := view[uint32](m.bytes, int(q.statusOff), int(q.tasks))
+	status := m.status(q)
 	for i := range status {
 		status[i] = notWritten
 	}
-	r, err := c.ask(l, q, "", time.Now().Add(d.allowance()))
+	r, err := c.ask(l, &request{kind: kindExecute, Request: *q}, "", time.Now().Add(d.allowance()))
 	if err != nil {
 		return nil, err
 	}
@@ -376,7 +364,7 @@ func (e *Executor) onChild(ctx context.Context, d *device, c *child, m *memory, 
 		return errors.New(r.text), nil
 	}
 	for k, s := range status {
-		if s > statusLeft {
+		if s > plan.StatusLeft {
 			c.fail(fmt.Errorf("status %#x of task %d of %d", s, k, len(status)))
 			return nil, c.failed()
 		}
@@ -387,72 +375,28 @@ func (e *Executor) onChild(ctx context.Context, d *device, c *child, m *memory, 
 
 // write writes plans, which have no task in common, behind the used part of F32,
 // each with what asks for it. False: there is no room.
-func (e *Executor) write(h *held, plans ...*planner) bool {
+func (e *Executor) write(h *held, plans ...*plan.Planner) bool {
 	for {
 		m := h.memory
-		end, status := align(4*len(h.F32)), m.outOff+align(4*len(h.Out))
+		end, status := plan.Align(4*len(h.F32)), m.Out+plan.Align(4*len(h.Out))
 		for _, p := range plans {
-			if end, status = p.write(h.Batch, m, end, status); end > m.outOff {
+			if end, status = p.Write(h.Batch, &m.Memory, end, status); end > m.Out {
 				break
 			}
 		}
-		if end <= m.outOff {
+		if end <= m.Out {
 			return true
 		}
 		bigger := m.limits
-		if len(h.plan.brought) > 0 { // it is for rows, which take F32 where they are not kept
-			bigger.f32 = max(2*m.f32, room(m.f32+(end-m.outOff+3)/4, 0))
+		if h.plan.Brings() > 0 { // it is for rows, which take F32 where they are not kept
+			bigger.f32 = max(2*m.f32, room(m.f32+(end-m.Out+3)/4, 0))
 		} else {
-			bigger.tasks += (end - m.outOff + planBytes - 1) / planBytes
+			bigger.tasks += (end - m.Out + planBytes - 1) / planBytes
 		}
 		if e.move(h, bigger, false) != nil {
 			return false
 		}
 	}
-}
-
-// write writes the plan of this round from byte at of the memory on, its status
-// words being at status, and returns where the next one's lie. Nothing beyond
-// m.outOff is written: an end beyond that says how much room is missing.
-func (p *planner) write(b *detectors.Batch, m *memory, at, status int) (end, statusEnd int) {
-	n := p.device()
-	tiles := align(at + 64*n)
-	if tiles > m.outOff {
-		return tiles + 32*n, status
-	}
-	p.away = uint32(m.outOff / 4)
-	p.lay(b, view[detectors.Task](m.bytes, at, n))
-	behind := align(tiles + 16*len(p.tiles)) // what comes with the plan
-	launches := behind
-	if p.part {
-		launches = align(behind + 4*p.paramsLen())
-	} else if len(p.brought) > 0 {
-		launches = align(behind + 8*p.freshLen())
-	}
-	end = align(launches + 32*len(p.launches))
-	if end > m.outOff {
-		return end, status
-	}
-	copy(view[Tile](m.bytes, tiles, len(p.tiles)), p.tiles)
-	if len(p.brought) > 0 {
-		p.writeRuns(b, view[run](m.bytes, tiles, len(p.brought)), view[float64](m.bytes, behind, (launches-behind)/8), uint32(behind/4))
-	}
-	copy(view[Launch](m.bytes, launches, len(p.launches)), p.launches)
-	p.q = request{
-		kind: kindExecute, batch: m.id, launches: uint32(len(p.launches)),
-		inBytes: uint64(end), tasksOff: uint64(at), tilesOff: uint64(tiles), launchesOff: uint64(launches),
-		outOff: uint64(m.outOff), outBytes: uint64(status + 4*n - m.outOff), statusOff: uint64(status),
-		tasks: uint64(n), scratchBytes: p.scratchBytes,
-		inTo: uint64(at), outFrom: uint64(m.outOff), outTo: uint64(status),
-		copyOut: p.outputs != len(b.Out), // gaps, and what rounds before have left
-	}
-	if len(p.brought) > 0 {
-		p.q.room = uint64(m.outOff + 4*b.AwayX)
-	}
-	if p.part {
-		p.narrow(b, m, behind)
-	}
-	return end, align(status + 4*n)
 }
 
 // refuse counts and logs a batch that found no room.
@@ -491,24 +435,23 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
 	}
 	p := &h.plan
-	p.start(b)
-	p.brought = b.Runs
-	p.assign(b)
-	if p.device() == 0 || !e.write(h, p) {
+	p.Start(b)
+	p.Assign(b)
+	if p.Device() == 0 || !e.write(h, p) {
 		return m, errors.New("cuda: measure: no device takes a task of this batch, or there is no room for its plan")
 	}
-	q := &p.q
 	l, err := c.take(ctx)
 	if err != nil {
 		return m, fmt.Errorf("cuda: measure: %w", err)
 	}
 	defer c.give(l)
-	limit := time.Now().Add(e.o.Deadline + mapTime + slack*time.Duration(repeat+1)*time.Duration(p.cost+chainWeight*p.longest))
+	limit := time.Now().Add(e.o.Deadline + mapTime + slack*time.Duration(repeat+1)*time.Duration(p.Work(0)))
 	if refused, err := c.share(l, h.memory, limit); err != nil || refused != nil {
 		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))
 	}
-	q.kind, q.copyOut, q.repeat, q.rotate = kindMeasure, true, uint32(repeat), uint32(rotate)
-	r, err := c.ask(l, q, "", limit)
+	q := request{kind: kindMeasure, repeat: uint32(repeat), rotate: uint32(rotate), Request: *p.Request()}
+	q.CopyOut = true
+	r, err := c.ask(l, &q, "", limit)
 	if err == nil && r.code != codeOK {
 		err = errors.New(r.text)
 	}

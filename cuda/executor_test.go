@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/executortest"
 )
@@ -46,7 +47,7 @@ type placed struct{ checked }
 
 func (p placed) Placed() executortest.Placed { return placedBy(p.Stats()) }
 
-func (p placed) Takes(op detectors.Op) bool { return opPlans[op] != nil }
+func (p placed) Takes(op detectors.Op) bool { return plan.Has(op) }
 
 func placedBy(s Stats) executortest.Placed {
 	var tasks uint64

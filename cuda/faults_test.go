@@ -468,22 +468,3 @@ func BenchmarkDoorbell(b *testing.B) {
 	}
 	c.give(l)
 }
-
-func BenchmarkPlan(b *testing.B) {
-	for _, n := range []int{1000, 65536} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			l := newLoad(b, seeded(b), n, 1)
-			var batch detectors.Batch
-			l.pack(&batch)
-			var p planner
-			tasks := make([]detectors.Task, n)
-			b.ReportAllocs()
-			for b.Loop() {
-				p.start(&batch)
-				p.assign(&batch)
-				p.lay(&batch, tasks)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/task")
-		})
-	}
-}

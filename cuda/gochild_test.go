@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"odradek/cuda/kernels"
+	"odradek/cuda/plan"
 	"odradek/detectors"
 )
 
@@ -118,15 +119,15 @@ func encodeReply(m *[messageBytes]byte, r *reply) {
 
 func decodeRequest(m *[messageBytes]byte) (q request) {
 	le := binary.LittleEndian
-	q.kind, q.batch, q.launches = requestKind(le.Uint32(m[4:])), le.Uint32(m[8:]), le.Uint32(m[12:])
-	for i, p := range []*uint64{&q.inOff, &q.inBytes, &q.tasksOff, &q.tilesOff, &q.launchesOff, &q.outOff, &q.outBytes, &q.statusOff,
-		&q.tasks, &q.scratchBytes} {
+	q.kind, q.Batch, q.Launches = requestKind(le.Uint32(m[4:])), le.Uint32(m[8:]), le.Uint32(m[12:])
+	for i, p := range []*uint64{&q.InOff, &q.InBytes, &q.TasksOff, &q.TilesOff, &q.LaunchesOff, &q.OutOff, &q.OutBytes, &q.StatusOff,
+		&q.Tasks, &q.ScratchBytes} {
 		*p = le.Uint64(m[16+8*i:])
 	}
-	for i, p := range []*uint64{&q.inFrom, &q.inTo, &q.outFrom, &q.outTo, &q.room} {
+	for i, p := range []*uint64{&q.InFrom, &q.InTo, &q.OutFrom, &q.OutTo, &q.Room} {
 		*p = le.Uint64(m[112+8*i:])
 	}
-	q.copyOut, q.seq = m[96] != 0, le.Uint32(m[100:])
+	q.CopyOut, q.seq = m[96] != 0, le.Uint32(m[100:])
 	return q
 }
 
@@ -150,23 +151,23 @@ func (c *goChild) answer(f io.Reader, m *[messageBytes]byte) reply {
 		if err != nil {
 			return fail(codeNoMemory, err)
 		}
-		b, err := unix.Mmap(int(file.Fd()), 0, int(q.inBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		b, err := unix.Mmap(int(file.Fd()), 0, int(q.InBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		file.Close()
 		if err != nil {
 			return fail(codeNoMemory, err)
 		}
 		c.mu.Lock()
-		c.maps[q.batch] = b
+		c.maps[q.Batch] = b
 		c.mu.Unlock()
 	case kindUnmap:
 		c.mu.Lock()
-		b := c.maps[q.batch]
-		delete(c.maps, q.batch)
+		b := c.maps[q.Batch]
+		delete(c.maps, q.Batch)
 		c.mu.Unlock()
 		unix.Munmap(b)
 	case kindExecute:
 		c.mu.Lock()
-		b := c.maps[q.batch]
+		b := c.maps[q.Batch]
 		c.mu.Unlock()
 		began := time.Now()
 		fault := c.fault()
@@ -181,7 +182,7 @@ func (c *goChild) answer(f io.Reader, m *[messageBytes]byte) reply {
 			r.seq++
 		}
 	case kindKeep:
-		c.kept = make([]float64, q.inBytes/8)
+		c.kept = make([]float64, q.InBytes/8)
 		for i := range c.kept {
 			c.kept[i] = math.NaN()
 		}
@@ -220,27 +221,27 @@ func (c *goChild) fault() string {
 
 // execute does what a device does with a plan, and checks it.
 func execute(b []byte, q *request, fault string, kept []float64) error {
-	if q.inOff != 0 || q.inBytes > q.outOff || q.outOff+q.outBytes > uint64(len(b)) || q.statusOff+4*q.tasks != q.outOff+q.outBytes {
+	if q.InOff != 0 || q.InBytes > q.OutOff || q.OutOff+q.OutBytes > uint64(len(b)) || q.StatusOff+4*q.Tasks != q.OutOff+q.OutBytes {
 		return fmt.Errorf("blocks do not fit: %+v in %d bytes", q, len(b))
 	}
-	if (q.tasksOff|q.tilesOff|q.launchesOff|q.outOff|q.statusOff)%alignment != 0 {
+	if (q.TasksOff|q.TilesOff|q.LaunchesOff|q.OutOff|q.StatusOff)%plan.Alignment != 0 {
 		return fmt.Errorf("not aligned: %+v", q)
 	}
-	if q.inFrom > q.inTo || q.inTo > q.tasksOff || q.outFrom < q.outOff || q.outFrom > q.outTo || q.outTo > q.statusOff {
+	if q.InFrom > q.InTo || q.InTo > q.TasksOff || q.OutFrom < q.OutOff || q.OutFrom > q.OutTo || q.OutTo > q.StatusOff {
 		return fmt.Errorf("what to copy does not fit: %+v", q)
 	}
-	in, outBlock := make([]byte, max(q.inBytes, q.room)), make([]byte, q.outBytes)
-	f32 := view[float32](in, 0, len(in)/4)
+	in, outBlock := make([]byte, max(q.InBytes, q.Room)), make([]byte, q.OutBytes)
+	f32 := plan.View[float32](in, 0, len(in)/4)
 	for i := range f32 {
 		f32[i] = math.Float32frombits(0x7fbadbad)
 	}
-	copy(in[q.inFrom:], b[q.inFrom:q.inTo])
-	copy(in[q.tasksOff:], b[q.tasksOff:q.inBytes])
-	tasks := view[detectors.Task](in, int(q.tasksOff), int(q.tasks))
-	launches := view[Launch](in, int(q.launchesOff), int(q.launches))
-	out, status := view[float32](outBlock, 0, int(q.statusOff-q.outOff)/4), view[uint32](outBlock, int(q.statusOff-q.outOff), int(q.tasks))
-	if q.copyOut {
-		copy(outBlock[q.outFrom-q.outOff:], b[q.outFrom:q.outTo])
+	copy(in[q.InFrom:], b[q.InFrom:q.InTo])
+	copy(in[q.TasksOff:], b[q.TasksOff:q.InBytes])
+	tasks := plan.View[detectors.Task](in, int(q.TasksOff), int(q.Tasks))
+	launches := plan.View[plan.Launch](in, int(q.LaunchesOff), int(q.Launches))
+	out, status := plan.View[float32](outBlock, 0, int(q.StatusOff-q.OutOff)/4), plan.View[uint32](outBlock, int(q.StatusOff-q.OutOff), int(q.Tasks))
+	if q.CopyOut {
+		copy(outBlock[q.OutFrom-q.OutOff:], b[q.OutFrom:q.OutTo])
 	} else {
 		for i := range out {
 			out[i] = math.Float32frombits(0x7fbadbad) // and it should be seen
@@ -259,21 +260,21 @@ func execute(b []byte, q *request, fault string, kept []float64) error {
 		}
 		at += l.Tiles
 		if kernels.Names[l.Kernel] == "resident" {
-			if err := resident(f32, view[run](in, int(q.tilesOff)+16*int(l.FirstTile), int(l.Tiles)/runTiles), kept); err != nil {
+			if err := resident(f32, plan.View[plan.Run](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)/plan.RunTiles), kept); err != nil {
 				return err
 			}
 			continue
 		}
-		for k, tile := range view[Tile](in, int(q.tilesOff)+16*int(l.FirstTile), int(l.Tiles)) {
-			if head := strings.HasPrefix(kernels.Names[l.Kernel], "svdsst") && k == 0; head && tile == (Tile{Scratch: l.Tiles - 1}) {
+		for k, tile := range plan.View[plan.Tile](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)) {
+			if head := strings.HasPrefix(kernels.Names[l.Kernel], "svdsst") && k == 0; head && tile == (plan.Tile{Scratch: l.Tiles - 1}) {
 				continue // where its blocks count
 			}
-			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.tasks {
-				return fmt.Errorf("launch %d, tile %d is %+v of %d tasks", i, k, tile, q.tasks)
+			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.Tasks {
+				return fmt.Errorf("launch %d, tile %d is %+v of %d tasks", i, k, tile, q.Tasks)
 			}
 			if tasks[tile.First].Op != detectors.IKASST { // those of IKA-SST say how chains share a block
-				if uint64(tile.Scratch)*alignment > q.scratchBytes {
-					return fmt.Errorf("launch %d, tile %d: scratch at %d of %d bytes", i, k, tile.Scratch*alignment, q.scratchBytes)
+				if uint64(tile.Scratch)*plan.Alignment > q.ScratchBytes {
+					return fmt.Errorf("launch %d, tile %d: scratch at %d of %d bytes", i, k, tile.Scratch*plan.Alignment, q.ScratchBytes)
 				}
 				if tile.Part&0xffff > 0 { // KNN has the number of parts above
 					continue
@@ -312,8 +313,8 @@ func execute(b []byte, q *request, fault string, kept []float64) error {
 	if fault == "status" {
 		status[len(status)-1] = 7
 	}
-	copy(b[q.outFrom:q.outTo], outBlock[q.outFrom-q.outOff:])
-	copy(b[q.statusOff:], outBlock[q.statusOff-q.outOff:])
+	copy(b[q.OutFrom:q.OutTo], outBlock[q.OutFrom-q.OutOff:])
+	copy(b[q.StatusOff:], outBlock[q.StatusOff-q.OutOff:])
 	if fault == "error" {
 		return errors.New("an illegal memory access was encountered")
 	}
@@ -324,28 +325,28 @@ func execute(b []byte, q *request, fault string, kept []float64) error {
 const keptAt = 1 << 40
 
 // resident is the kernel of that name.
-func resident(f32 []float32, runs []run, kept []float64) error {
+func resident(f32 []float32, runs []plan.Run, kept []float64) error {
 	done := map[uint32]bool{}
 	for i := range runs {
-		if runs[i].flags != runWindow {
+		if runs[i].Flags != plan.RunWindow {
 			continue
 		}
-		for k := uint32(i); ; k = runs[k].next - 1 {
+		for k := uint32(i); ; k = runs[k].Next - 1 {
 			r := &runs[k]
-			if done[k] || (k == uint32(i)) != (r.flags&runLater == 0) || r.n > r.rows || r.first >= r.rows || r.fresh%2 > 0 {
+			if done[k] || (k == uint32(i)) != (r.Flags&plan.RunLater == 0) || r.N > r.Rows || r.First >= r.Rows || r.Fresh%2 > 0 {
 				return fmt.Errorf("run %d is %+v", k, r)
 			}
 			done[k] = true
-			n := int(r.rows * r.dim)
-			ring, x := kept[(r.ring-keptAt)/8:][:n], f32[r.x:][:n]
-			first, old := int(r.first*r.dim), int((r.rows-r.n)*r.dim)
+			n := int(r.Rows * r.Dim)
+			ring, x := kept[(r.Ring-keptAt)/8:][:n], f32[r.X:][:n]
+			first, old := int(r.First*r.Dim), int((r.Rows-r.N)*r.Dim)
 			for j := old; j < n; j++ {
-				lo, hi := math.Float32bits(f32[int(r.fresh)+2*(j-old)]), math.Float32bits(f32[int(r.fresh)+2*(j-old)+1])
+				lo, hi := math.Float32bits(f32[int(r.Fresh)+2*(j-old)]), math.Float32bits(f32[int(r.Fresh)+2*(j-old)+1])
 				ring[(first+j)%n] = math.Float64frombits(uint64(hi)<<32 | uint64(lo))
 			}
 			rows := append(slices.Clone(ring[first:]), ring[:first]...)
-			center(x, rows, int(r.dim))
-			if r.next == 0 {
+			center(x, rows, int(r.Dim))
+			if r.Next == 0 {
 				break
 			}
 		}

@@ -10,30 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	"odradek/cuda/plan"
 	"odradek/detectors"
 )
-
-func TestIKASSTShapes(t *testing.T) {
-	for w := 2; w <= ikasstMaxWindow; w++ {
-		for _, k := range []int{2, 5, min(w, ikasstMaxKrylov)} {
-			s, ps := ikasstBest(w, k, 2)
-			if s.rows*s.lanes < w || s.lanes > 32 || s.lanes&(s.lanes-1) != 0 || !slices.Contains(ikasstRows, s.rows) {
-				t.Errorf("w=%d: %+v", w, s)
-			}
-			if n := ikasstShared(s.rows, s.lanes, k); n > ikasstSharedMemory {
-				t.Errorf("w=%d, k=%d: %d bytes of shared memory", w, k, n)
-			}
-			if ps < 10 || ps > 100_000_000 {
-				t.Errorf("w=%d, k=%d: %d ps", w, k, ps)
-			}
-		}
-	}
-	for _, rows := range ikasstRows {
-		if rows < 6 {
-			t.Errorf("%d rows: the tridiagonal problem has no room in the basis", rows)
-		}
-	}
-}
 
 // TestIKASSTEmulated scores random shapes, for every kernel and number of lanes:
 // alone and among others.
@@ -51,11 +30,21 @@ func ikasstShapesOn(t *testing.T, o Options, shapes int) {
 	e := open(t, o)
 	defer e.Close()
 	var runs []*ikasstRun
-	seen := map[ikasstShape]bool{}
-	for w := 2; w <= ikasstMaxWindow; w++ { // the last w of each shape
-		s, _ := ikasstBest(w, 5, 2)
-		if next, _ := ikasstBest(w+1, 5, 2); next != s {
-			if !seen[s] && w <= 512 || w == ikasstMaxWindow {
+	type shape struct{ rows, lanes uint32 } // of the kernel for w
+	shapeOf := func(w int) (shape, bool) {
+		d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: w, Rank: 1, Krylov: min(w, 5), PowerSteps: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, ok := plan.ClassOf(d, 1, 1)
+		return shape{c.Variant, c.B & 0xff}, ok
+	}
+	seen := map[shape]bool{}
+	for w, more := 2, true; more; w++ { // the last w of each shape
+		s, _ := shapeOf(w)
+		var next shape
+		if next, more = shapeOf(w + 1); next != s {
+			if !seen[s] && w <= 512 || !more {
 				runs = append(runs, newIKASSTRun(rng, w))
 			}
 			seen[s] = true

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"sync"
 
+	"odradek/cuda/plan"
 	"odradek/detectors"
 )
 
@@ -97,24 +98,19 @@ func (e *Executor) Keep() *detectors.Keep {
 		return &share{kept: best}
 	}
 	takes := func(d detectors.Detector, dim, fresh int) bool {
-		p := planner{shared: e.least}
-		return p.keeps(d, dim, fresh)
+		p := plan.Planner{Shared: e.least}
+		return p.Keeps(d, dim, fresh)
 	}
 	return detectors.NewKeep(find, takes)
 }
 
 // onKeeper executes the plan of this round on the device that keeps windows that
 // its tasks read; taken is false where that is not in service.
-func (e *Executor) onKeeper(ctx context.Context, h *held, n int) (taken bool, err error) {
+func (e *Executor) onKeeper(ctx context.Context, h *held) (taken bool, err error) {
 	p := &h.plan
 	s, ok := h.KeptIn().(*share)
-	if !ok || s.Gone() {
+	if !ok || s.Gone() || !p.Feeds() {
 		return false, nil
-	}
-	for i := range p.brought {
-		if p.places[p.brought[i].Task] != onDevice {
-			return false, nil
-		}
 	}
 	if !e.write(h, p) {
 		e.refuse(h, errors.New("its plan is too large"))
@@ -122,11 +118,11 @@ func (e *Executor) onKeeper(ctx context.Context, h *held, n int) (taken bool, er
 	}
 	cost := h.work(p)
 	s.d.load.Add(cost)
-	refused, err := e.onChild(ctx, s.d, s.c, h.memory, &p.q)
+	refused, err := e.onChild(ctx, s.d, s.c, h.memory, p.Request())
 	s.d.load.Add(-cost)
 	switch {
 	case err == nil && refused == nil:
-		p.settle(h.Batch, view[uint32](h.memory.bytes, int(p.q.statusOff), n))
+		p.Settle(h.Batch, h.memory.status(p.Request()))
 		return true, nil
 	case err == nil:
 		e.refuse(h, refused)

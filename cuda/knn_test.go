@@ -40,51 +40,6 @@ func knnTask(t testing.TB, b *detectors.Batch, p detectors.KNNParams, n, dim, fr
 	return &b.Tasks[len(b.Tasks)-1]
 }
 
-// TestKNNClass holds classes to the limits, and launches to what a device has.
-func TestKNNClass(t *testing.T) {
-	draw := func(int) float32 { return 0 }
-	rng := seeded(t)
-	for _, c := range []struct {
-		n, dim, embed, k, fresh int
-		tumbling, ok            bool
-	}{
-		{1024, 8, 1, 20, 1024, true, true}, {1 << 16, 64, 1, 1024, 1 << 16, true, true}, {5000, 4, 16, 128, 5000, true, true},
-		{1000, 65, 1, 20, 1000, true, false}, {1000, 13, 5, 20, 1000, true, false}, {1000, 1, 1, 20, 999, true, false},
-		{2, 1, 1, 1, 2, true, true}, {1, 1, 1, 1, 1, true, true}, {1024, 1, 19, 10, 1, false, true}, {4098, 1, 1, 10, 1, false, false},
-		{100, 1, 65, 10, 1, false, false}, {4096, 64, 1, 1024, 9, false, true},
-	} {
-		b := &detectors.Batch{}
-		task := knnTask(t, b, detectors.KNNParams{K: c.k, Embed: c.embed, Tumbling: c.tumbling}, c.n, c.dim, c.fresh, draw)
-		if _, _, ok := knnClass(task, b.Rows(0).Params); ok != c.ok {
-			t.Errorf("%+v: taken is %v", c, ok)
-		}
-	}
-	for range 500 {
-		n := 1 + rng.IntN(1<<(1+rng.IntN(17)))
-		k := 1 + rng.IntN(min(n/2+1, knnK))
-		dim := 1 + rng.IntN(1<<(1+rng.IntN(6)))%knnDim
-		p := detectors.KNNParams{K: k, Tumbling: rng.IntN(2) == 0}
-		fresh := n
-		if !p.Tumbling {
-			n = min(n, knnBefore)
-			fresh = 1 + rng.IntN(n)
-		}
-		b := &detectors.Batch{}
-		task := knnTask(t, b, p, n, dim, fresh, draw)
-		c, cost, ok := knnClass(task, b.Rows(0).Params)
-		if !ok {
-			t.Fatalf("n=%d dim=%d %+v is not taken", n, dim, p)
-		}
-		var pl planner
-		knnLaunches(c, &pl, []chain{{0, 1, cost}, {1, 1, cost}})
-		for _, l := range pl.launches {
-			if l.Grid < 1 || l.Block < 32 || l.Block > 256 || l.Block%32 != 0 || l.Shared > lofResident || cost < 1 || pl.scratchBytes > 5<<30 {
-				t.Fatalf("n=%d dim=%d %+v: %+v, cost %d, scratch %d", n, dim, p, l, cost, pl.scratchBytes)
-			}
-		}
-	}
-}
-
 // TestKNNEmulated runs shapes that the suite has not on kernels on the CPU: all
 // kernels, limits of their sizes, every kind of number.
 func TestKNNEmulated(t *testing.T) {

@@ -44,49 +44,6 @@ func lofTask(t testing.TB, b *detectors.Batch, p detectors.LOFParams, n, dim, fr
 	return &b.Tasks[len(b.Tasks)-1]
 }
 
-// TestLOFClass holds classes to the limits, and launches to what a device has.
-func TestLOFClass(t *testing.T) {
-	draw := func(int) float32 { return 0 }
-	rng := seeded(t)
-	for _, c := range []struct {
-		n, dim, embed, k, fresh, virtuals int
-		ok                                bool
-	}{
-		{1024, 8, 1, 20, 1024, 0, true}, {4096, 64, 1, 128, 4096, 256, true}, {4096, 4, 16, 128, 1, 256, true},
-		{4097, 8, 1, 20, 1, 0, false}, {1024, 65, 1, 20, 1, 0, false}, {1024, 13, 5, 20, 1, 0, false},
-		{1024, 8, 1, 129, 1, 0, false}, {1024, 8, 1, 20, 1, 257, false}, {2, 1, 1, 1, 2, 0, true}, {1, 1, 1, 1, 1, 0, true},
-	} {
-		b := &detectors.Batch{}
-		task := lofTask(t, b, detectors.LOFParams{Window: max(c.n, 2*c.k), K: c.k, Embed: c.embed, Warmup: 2}, c.n, c.dim,
-			c.fresh, c.virtuals, draw)
-		if _, _, ok := lofClass(task, b.Rows(0).Params); ok != c.ok {
-			t.Errorf("%+v: taken is %v", c, ok)
-		}
-	}
-	for range 2000 {
-		n := 1 + rng.IntN(1<<(1+rng.IntN(12)))
-		k := 1 + rng.IntN(min(n/2+1, lofK))
-		dim := 1 + rng.IntN(1<<(1+rng.IntN(6)))
-		fresh, virtuals := 1+rng.IntN(n), rng.IntN(2)*rng.IntN(257)
-		b := &detectors.Batch{}
-		task := lofTask(t, b, detectors.LOFParams{Window: max(n, 2*k), K: k, Warmup: 2}, n, dim, fresh, virtuals, draw)
-		c, cost, ok := lofClass(task, b.Rows(0).Params)
-		if !ok {
-			if dim <= lofDim {
-				t.Fatalf("n=%d dim=%d k=%d fresh=%d virtual=%d is not taken", n, dim, k, fresh, virtuals)
-			}
-			continue
-		}
-		var p planner
-		lofLaunches(c, &p, []chain{{0, 1, cost}, {1, 1, cost}})
-		for _, l := range p.launches {
-			if l.Grid < 2 || l.Block < 32 || l.Block > 256 || l.Block%32 != 0 || l.Shared > lofResident || cost < 1 {
-				t.Fatalf("n=%d dim=%d k=%d fresh=%d virtual=%d: %+v, cost %d", n, dim, k, fresh, virtuals, l, cost)
-			}
-		}
-	}
-}
-
 // lofDraws are ways to draw a number.
 func lofDraws(rng *rand.Rand) map[string]func(int) float32 {
 	walk := [64]float64{}
@@ -105,6 +62,9 @@ func lofDraws(rng *rand.Rand) map[string]func(int) float32 {
 		"two":      func(int) float32 { return float32(1e-12*rng.NormFloat64() + float64(rng.IntN(2))) },
 	}
 }
+
+// lofK is the largest k that there is a kernel for.
+const lofK = 128
 
 // TestLOFEmulated runs shapes that the suite has not on kernels on the CPU: all
 // kernels, limits of their sizes, every kind of number.

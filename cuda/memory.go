@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"odradek/cuda/plan"
 	"odradek/detectors"
 )
 
@@ -35,15 +36,13 @@ const planSlack = 64 << 10
 // words. It is never moved or resized: a batch that needs more gets another one.
 type memory struct {
 	limits
-	id     uint32 // in the children
-	file   *os.File
-	bytes  []byte
-	outOff int // where Out begins; the plan may reach up to here
+	plan.Memory
+	file *os.File
 }
 
 func (l limits) sizes() (in, size int) {
-	in = align(4*l.f32) + align(l.tasks*planBytes) + planSlack
-	size = in + align(4*l.out) + align(4*l.tasks) + maxParts*alignment
+	in = plan.Align(4*l.f32) + plan.Align(l.tasks*planBytes) + planSlack
+	size = in + plan.Align(4*l.out) + plan.Align(4*l.tasks) + maxParts*plan.Alignment
 	page := os.Getpagesize()
 	return in, (size + page - 1) / page * page
 }
@@ -64,7 +63,7 @@ func newMemory(id uint32, l limits) (*memory, error) {
 		file.Close()
 		return nil, fmt.Errorf("cuda: map %d bytes for a batch: %w", size, err)
 	}
-	return &memory{l, id, file, b, in}, nil
+	return &memory{l, plan.Memory{ID: id, Bytes: b, Out: in}, file}, nil
 }
 
 // path is where a child of this process finds the memory.
@@ -72,11 +71,16 @@ func (m *memory) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(
 
 func (m *memory) free() error {
 	m.file.Close()
-	return unix.Munmap(m.bytes)
+	return unix.Munmap(m.Bytes)
 }
 
-func (m *memory) f32Arena() []float32 { return view[float32](m.bytes, 0, m.f32) }
-func (m *memory) outArena() []float32 { return view[float32](m.bytes, m.outOff, m.out) }
+func (m *memory) f32Arena() []float32 { return plan.View[float32](m.Bytes, 0, m.f32) }
+func (m *memory) outArena() []float32 { return plan.View[float32](m.Bytes, m.Out, m.out) }
+
+// status are the status words of a plan that lies here.
+func (m *memory) status(q *plan.Request) []uint32 {
+	return plan.View[uint32](m.Bytes, int(q.StatusOff), int(q.Tasks))
+}
 
 // holds reports whether the batch lies in m, and nothing of it was moved to the
 // heap for having grown too large.
@@ -91,14 +95,4 @@ func (m *memory) take(b *detectors.Batch) {
 	f32, out = f32[:copy(f32, b.F32)], out[:copy(out, b.Out)]
 	b.F32, b.Out = f32, out
 	b.MaxTasks, b.MaxF32, b.MaxOut = m.tasks, m.f32, m.out
-}
-
-// view is n elements at a byte offset.
-func view[T any](b []byte, off, n int) []T {
-	if n == 0 {
-		return nil
-	}
-	var t T
-	_ = b[off : off+n*int(unsafe.Sizeof(t))]
-	return unsafe.Slice((*T)(unsafe.Pointer(&b[off])), n)
 }

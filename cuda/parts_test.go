@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"odradek/cuda/kernels"
+	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/executortest"
 )
@@ -195,7 +196,7 @@ func TestDeviceParentDies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			go c.ask(l, &request{kind: kindFault, batch: faultEndless, launches: faultEndless}, "", time.Now().Add(time.Minute))
+			go c.ask(l, &request{kind: kindFault, Request: plan.Request{Batch: faultEndless, Launches: faultEndless}}, "", time.Now().Add(time.Minute))
 		}
 		time.Sleep(200 * time.Millisecond)
 	})
@@ -205,7 +206,7 @@ func TestDeviceParentDies(t *testing.T) {
 // child, or nothing.
 func inject(c *child, fault uint32) {
 	if l, err := c.take(context.Background()); err == nil {
-		c.ask(l, &request{kind: kindFault, batch: fault, launches: fault}, "", time.Now().Add(300*time.Millisecond))
+		c.ask(l, &request{kind: kindFault, Request: plan.Request{Batch: fault, Launches: fault}}, "", time.Now().Add(300*time.Millisecond))
 	}
 }
 

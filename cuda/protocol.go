@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+
+	"odradek/cuda/plan"
 )
 
 // Parent and child talk over a unix stream socket a lane, in little endian: a
@@ -39,45 +41,31 @@ const (
 	faultEndless = 2 // a kernel that does not end
 )
 
-// request is what the parent says. [inOff, inOff+inBytes) is the input: the used
-// part of the F32 arena, then tasks, tiles and launches. Of the arena, [inFrom,
-// inTo) is copied to the device. [outOff, outOff+outBytes) is the output: the used
-// part of Out, of which [outFrom, outTo) comes back, then a status word a task.
-// Where a batch is split over devices, those are what a part's tasks read and
-// write; else all of it.
+// request is what the parent says.
 type request struct {
-	kind                            requestKind
-	batch                           uint32 // which memory
-	launches                        uint32 // how many
-	inOff, inBytes                  uint64
-	tasksOff, tilesOff, launchesOff uint64
-	outOff, outBytes, statusOff     uint64
-	tasks                           uint64 // how many
-	scratchBytes                    uint64 // on the device
-	copyOut                         bool   // Out as it is has to be on the device first
-	seq                             uint32 // comes back in the reply
-	repeat, rotate                  uint32 // kindMeasure: launches, copies of the buffers
-	inFrom, inTo, outFrom, outTo    uint64
-	room                            uint64 // bytes of the input on the device, where that is more than inBytes
+	kind           requestKind
+	seq            uint32 // comes back in the reply
+	repeat, rotate uint32 // kindMeasure: launches, copies of the buffers
+	plan.Request
 }
 
 func (r *request) encode(m *[messageBytes]byte) {
 	clear(m[:])
 	le := binary.LittleEndian
-	for i, v := range []uint32{magic, uint32(r.kind), r.batch, r.launches} {
+	for i, v := range []uint32{magic, uint32(r.kind), r.Batch, r.Launches} {
 		le.PutUint32(m[4*i:], v)
 	}
-	for i, v := range []uint64{r.inOff, r.inBytes, r.tasksOff, r.tilesOff, r.launchesOff, r.outOff, r.outBytes, r.statusOff,
-		r.tasks, r.scratchBytes} {
+	for i, v := range []uint64{r.InOff, r.InBytes, r.TasksOff, r.TilesOff, r.LaunchesOff, r.OutOff, r.OutBytes, r.StatusOff,
+		r.Tasks, r.ScratchBytes} {
 		le.PutUint64(m[16+8*i:], v)
 	}
-	if r.copyOut {
+	if r.CopyOut {
 		m[96] = 1
 	}
 	le.PutUint32(m[100:], r.seq)
 	le.PutUint32(m[104:], r.repeat)
 	le.PutUint32(m[108:], r.rotate)
-	for i, v := range []uint64{r.inFrom, r.inTo, r.outFrom, r.outTo, r.room} {
+	for i, v := range []uint64{r.InFrom, r.InTo, r.OutFrom, r.OutTo, r.Room} {
 		le.PutUint64(m[112+8*i:], v)
 	}
 }

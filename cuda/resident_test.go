@@ -435,15 +435,14 @@ func BenchmarkWrite(b *testing.B) {
 			}
 			e, p := &Executor{}, &h.plan
 			for b.Loop() {
-				p.start(h.Batch)
-				p.brought = h.Runs
-				p.assign(h.Batch)
+				p.Start(h.Batch)
+				p.Assign(h.Batch)
 				if !e.write(h, p) {
 					b.Fatal("no room")
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tasks, "ns/task")
-			b.ReportMetric(float64(p.q.inBytes-p.q.inFrom)/tasks, "B/task")
+			b.ReportMetric(float64(p.Request().InBytes-p.Request().InFrom)/tasks, "B/task")
 		})
 	}
 }

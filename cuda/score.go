@@ -4,94 +4,12 @@ package cuda
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 
+	"odradek/cuda/plan"
 	"odradek/detectors"
 )
-
-// The status words of tasks.
-const (
-	statusDone = 0
-	statusLeft = 1 // the kernel left it alone
-	statusLost = 2 // never the device's word: its part was lost
-)
-
-// settle takes the status words of this round, in plan order. A task that its
-// kernel left alone is the CPU's, those behind it in its chain wait for another
-// round, and so do those that were lost.
-func (p *planner) settle(b *detectors.Batch, status []uint32) {
-	taken := 0
-	for _, s := range status {
-		if s == statusDone {
-			taken++
-		}
-	}
-	if taken == p.left {
-		p.left = 0
-		return
-	}
-	left := false
-	for k, i := range p.order {
-		from := before(b, int(i))
-		switch {
-		case from >= 0 && p.places[from] != done:
-			p.places[i] = waiting
-		case status[k] == statusDone:
-			p.places[i] = done
-			p.left--
-		case status[k] == statusLost:
-			p.places[i] = waiting
-		default:
-			if p.forced == nil {
-				p.forced = make([]bool, len(b.Tasks))
-			}
-			p.forced[i] = true
-			p.declined++
-			p.places[i] = onCPU
-			p.cpu = append(p.cpu, i)
-			left = true
-		}
-	}
-	if left {
-		slices.Sort(p.cpu)
-	}
-}
-
-// force leaves all tasks that are not done to the CPU.
-func (p *planner) force() {
-	p.forced = make([]bool, len(p.places))
-	for i := range p.forced {
-		p.forced[i] = true
-		if p.places[i] != done {
-			p.places[i] = waiting
-		}
-	}
-}
-
-// runs links the tasks that the CPU has in this round by what they wait for, and
-// returns the first task of each run.
-func (p *planner) runs(b *detectors.Batch) (heads []int32) {
-	var last []int32
-	for _, i := range p.cpu {
-		from := before(b, int(i))
-		p.next[i] = -1
-		switch {
-		case from < 0 || p.places[from] == done:
-			p.segment[i] = int32(len(heads))
-			heads, last = append(heads, i), append(last, i)
-		case p.places[from] == onCPU:
-			r := p.segment[from]
-			p.segment[i] = r
-			p.next[last[r]] = i
-			last[r] = i
-		default:
-			p.places[i] = waiting
-		}
-	}
-	return heads
-}
 
 // portion is how many nanoseconds of work a goroutine takes at a time.
 const portion = 20_000
@@ -147,25 +65,19 @@ helpers:
 }
 
 // score scores the CPU's tasks of this round.
-func (e *Executor) score(ctx context.Context, p *planner, b *detectors.Batch) error {
-	heads := p.runs(b)
+func (e *Executor) score(ctx context.Context, p *plan.Planner, b *detectors.Batch) error {
+	heads, next, tasks := p.Runs(b)
 	if len(heads) == 0 {
 		return nil
 	}
-	e.deal(ctx, heads, p.next, portions(b, p.cpu, heads), func(r *detectors.Rows, i int32) {
+	e.deal(ctx, heads, next, portions(b, tasks, heads), func(r *detectors.Rows, i int32) {
 		*r = b.Rows(int(i))
 		b.Tasks[i].Op.Spec().CPU(r)
 	})
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for _, i := range p.cpu {
-		if p.places[i] == onCPU {
-			p.places[i] = done
-			p.left--
-			e.cpuTasks.Add(1)
-		}
-	}
+	e.cpuTasks.Add(uint64(p.Scored()))
 	return nil
 }
 
@@ -173,21 +85,12 @@ func (e *Executor) score(ctx context.Context, p *planner, b *detectors.Batch) er
 // the device, while that works. Out comes back from there as one block, so what they
 // leave is kept apart until then. The function returned waits for them, and with
 // keep puts it into its place.
-func (e *Executor) beside(ctx context.Context, p *planner, b *detectors.Batch) (end func(keep bool) error) {
-	heads := p.runs(b)
-	var mine, others []int32
-	for _, i := range p.cpu {
-		if p.places[i] == onCPU {
-			mine = append(mine, i)
-		} else {
-			p.places[i] = onCPU // after the device, as ever
-			others = append(others, i)
-		}
-	}
+func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Batch) (end func(keep bool) error) {
+	heads, next, _ := p.Runs(b)
+	mine := p.Beside()
 	if len(mine) == 0 {
 		return func(bool) error { return nil }
 	}
-	p.cpu = append(p.cpu[:0], others...)
 	at := make(map[int32]uint32, len(mine))
 	n := uint32(0)
 	for _, i := range mine {
@@ -195,7 +98,7 @@ func (e *Executor) beside(ctx context.Context, p *planner, b *detectors.Batch) (
 		n += b.Tasks[i].Scores.Len + b.Tasks[i].Next.Len
 	}
 	// Where the batch lies now; it may move, and this stays until the next Execute.
-	here, aside, next := *b, make([]float32, n), p.next
+	here, aside := *b, make([]float32, n)
 	outputs := func(i int32) (scores, next []float32) {
 		t := &here.Tasks[i]
 		o := aside[at[i]:][:t.Scores.Len+t.Next.Len]
@@ -208,7 +111,7 @@ func (e *Executor) beside(ctx context.Context, p *planner, b *detectors.Batch) (
 		e.deal(ctx, heads, next, each, func(r *detectors.Rows, i int32) {
 			*r = here.Rows(int(i))
 			r.Scores, r.Next = outputs(i)
-			if from := before(&here, int(i)); from >= 0 {
+			if from := plan.Before(&here, int(i)); from >= 0 {
 				if _, apart := at[from]; apart {
 					_, r.Carry = outputs(from)
 				}
@@ -226,9 +129,8 @@ func (e *Executor) beside(ctx context.Context, p *planner, b *detectors.Batch) (
 			scores, next := outputs(i)
 			copy(b.Out[t.Scores.Off:], scores)
 			copy(b.Out[t.Next.Off:], next)
-			p.places[i] = done
-			p.left--
 		}
+		p.Done(mine)
 		e.cpuTasks.Add(uint64(len(mine)))
 		return nil
 	}

@@ -13,61 +13,8 @@ import (
 	"odradek/detectors"
 )
 
-func TestSVDSSTShapes(t *testing.T) {
-	for w := 2; w <= svdsstMaxWindow; w++ {
-		s := svdsstShapeOf(w)
-		for _, r := range []int{1, min(3, w-1), min(w-1, svdsstMaxRank)} {
-			shared, scratch := s.memory(w, r)
-			// As many blocks as it is compiled for, but for the smallest windows of large ranks.
-			if room := (227/s.blocks - 1) << 10; shared > room && (s.rows > 2 || shared > 2*room) {
-				t.Errorf("w=%d r=%d: %+v takes %d bytes of shared memory, %d of scratch", w, r, s, shared, scratch)
-			}
-		}
-	}
-}
-
-// TestSVDSSTTiles: every row of every task is in one tile.
-func TestSVDSSTTiles(t *testing.T) {
-	rng := seeded(t)
-	d, err := detectors.NewSVDSST(detectors.SVDSSTParams{Window: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 50 {
-		b := &detectors.Batch{}
-		params, p := b.GrowF32(len(d.Params()))
-		copy(p, d.Params())
-		for range 1 + rng.IntN(2500) {
-			fresh := 1 + rng.IntN(1+rng.IntN(20))*rng.IntN(1+rng.IntN(20))
-			task := detectors.Task{Op: detectors.SVDSST, Dim: 1, Fresh: uint32(fresh), Params: params,
-				X: detectors.Span{Len: uint32(d.Window() + fresh - 1)}}
-			task.Scores = b.GrowOut(fresh)
-			b.Tasks = append(b.Tasks, task)
-		}
-		var pl planner
-		pl.start(b)
-		pl.assign(b)
-		tasks := make([]detectors.Task, pl.device())
-		pl.lay(b, tasks)
-		left := make([]uint32, len(tasks))
-		for _, tile := range pl.tiles {
-			for i := tile.First; i < tile.First+tile.Count; i++ {
-				rows := tasks[i].Fresh
-				if tile.Count == 1 {
-					if rows = tile.Part >> 16; tile.Part&0xffff != left[i] {
-						t.Fatalf("task %d: a tile begins at row %d, %d are done", i, tile.Part&0xffff, left[i])
-					}
-				}
-				left[i] += rows
-			}
-		}
-		for i, n := range left {
-			if n != tasks[i].Fresh {
-				t.Fatalf("%d of %d rows of task %d are in tiles", n, tasks[i].Fresh, i)
-			}
-		}
-	}
-}
+// svdsstMaxRank is the largest rank that there is a kernel for.
+const svdsstMaxRank = 16
 
 // TestSVDSSTEmulated scores random shapes, for every kernel: alone and among others.
 func TestSVDSSTEmulated(t *testing.T) {

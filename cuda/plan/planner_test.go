@@ -1,6 +1,4 @@
-//go:build linux
-
-package cuda
+package plan
 
 import (
 	"fmt"
@@ -9,8 +7,10 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"odradek/cuda/kernels"
@@ -20,7 +20,7 @@ import (
 // TestLayout holds the structs of task.h and their twins in Go equal: fields,
 // their order, their places.
 func TestLayout(t *testing.T) {
-	b, err := os.ReadFile("kernels/task.h")
+	b, err := os.ReadFile("../kernels/task.h")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func testPlan(t testing.TB, ops ...detectors.Op) {
 			class: func(t *detectors.Task, params []float32) (Class, int, bool) {
 				return Class{Op: op, A: t.Fresh, B: uint32(params[0])}, int(t.X.Len), t.Fresh != 13
 			},
-			launches: func(c Class, p *planner, chains []chain) {
+			launches: func(c Class, p *Planner, chains []chain) {
 				for _, c := range chains {
 					p.tile(Tile{First: c.first, Count: c.count, Scratch: p.scratch(10)})
 				}
@@ -104,9 +104,9 @@ func addTask(b *detectors.Batch, op detectors.Op, fresh, rows, after int) {
 
 // planned is one round: the batch's task numbers by launch and tile, and those
 // for the CPU.
-func planned(p *planner, b *detectors.Batch) string {
-	p.assign(b)
-	tasks := make([]detectors.Task, p.device())
+func planned(p *Planner, b *detectors.Batch) string {
+	p.Assign(b)
+	tasks := make([]detectors.Task, p.Device())
 	p.lay(b, tasks)
 	s := ""
 	for _, l := range p.launches {
@@ -155,23 +155,23 @@ func TestPlan(t *testing.T) {
 		for _, x := range c.tasks {
 			addTask(b, x.op, x.fresh, x.rows, x.after)
 		}
-		var p planner
-		p.start(b)
+		var p Planner
+		p.Start(b)
 		for round := 0; p.left > 0; round++ {
 			got := planned(&p, b)
 			if round >= len(c.want) || got != c.want[round] {
 				t.Errorf("%s: round %d is %s, want %v", c.name, round, got, c.want)
 				break
 			}
-			p.settle(b, make([]uint32, len(p.order)))
+			p.Settle(b, make([]uint32, len(p.order)))
 			finishCPU(&p, b)
 		}
 	}
 }
 
 // finishCPU does what Executor.score does, but for the scores.
-func finishCPU(p *planner, b *detectors.Batch) (ran []int32) {
-	heads := p.runs(b)
+func finishCPU(p *Planner, b *detectors.Batch) (ran []int32) {
+	heads, _, _ := p.Runs(b)
 	for _, h := range heads {
 		for i := h; i >= 0; i = p.next[i] {
 			ran = append(ran, i)
@@ -192,7 +192,7 @@ func finishCPU(p *planner, b *detectors.Batch) (ran []int32) {
 func TestPlanRandom(t *testing.T) {
 	testPlan(t, detectors.IKASST, detectors.LOF)
 	rng := seeded(t)
-	var p planner
+	var p Planner
 	for range 300 {
 		b := &detectors.Batch{}
 		var lasts []int
@@ -223,18 +223,18 @@ func TestPlanRandom(t *testing.T) {
 			if ran[i] {
 				t.Fatalf("task %d runs twice", i)
 			}
-			if from := before(b, int(i)); from >= 0 && !ran[from] {
+			if from := Before(b, int(i)); from >= 0 && !ran[from] {
 				t.Fatalf("task %d runs before task %d", i, from)
 			}
 			ran[i] = true
 		}
-		p.start(b)
+		p.Start(b)
 		for rounds := 0; p.left > 0; rounds++ {
 			if rounds > len(b.Tasks)+1 {
 				t.Fatalf("%d tasks are left", p.left)
 			}
-			p.assign(b)
-			tasks := make([]detectors.Task, p.device())
+			p.Assign(b)
+			tasks := make([]detectors.Task, p.Device())
 			p.lay(b, tasks)
 			status := make([]uint32, len(tasks))
 			seen := 0
@@ -250,7 +250,7 @@ func TestPlanRandom(t *testing.T) {
 						if bt.Fresh == 13 || bt.Op == detectors.KNN {
 							t.Fatalf("task %d is on the device", i)
 						}
-						from := before(b, int(i))
+						from := Before(b, int(i))
 						if pt.After == 1 != (from >= 0) || from >= 0 && pt.Carry != b.Tasks[from].Next || pt.X != bt.X || pt.Scores != bt.Scores {
 							t.Fatalf("task %d is %+v in the plan, %+v in the batch", i, pt, bt)
 						}
@@ -268,7 +268,7 @@ func TestPlanRandom(t *testing.T) {
 			if seen != len(tasks) {
 				t.Fatalf("%d tasks in tiles of %d", seen, len(tasks))
 			}
-			p.settle(b, status)
+			p.Settle(b, status)
 			for _, i := range finishCPU(&p, b) {
 				if tk := b.Tasks[i]; tk.Fresh != 13 && tk.Op != detectors.KNN && !decline[i] {
 					t.Fatalf("task %d is on the CPU", i)
@@ -290,10 +290,10 @@ func TestCostOrder(t *testing.T) {
 	for range 5000 {
 		addTask(b, detectors.LOF, 1, 1+rng.IntN(1<<rng.IntN(12)), 0)
 	}
-	var p planner
-	p.start(b)
-	p.assign(b)
-	p.lay(b, make([]detectors.Task, p.device()))
+	var p Planner
+	p.Start(b)
+	p.Assign(b)
+	p.lay(b, make([]detectors.Task, p.Device()))
 	for k := 1; k < len(p.order); k++ {
 		x, y := b.Tasks[p.order[k-1]].X.Len, b.Tasks[p.order[k]].X.Len
 		if x < y-y/8 {
@@ -320,4 +320,53 @@ func TestKernelNames(t *testing.T) {
 			t.Errorf("op %s has a plan and no kernel", op)
 		}
 	}
+}
+
+func seeded(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{1000, 65536} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			batch := ikasstBatch(b, seeded(b), n)
+			var p Planner
+			tasks := make([]detectors.Task, n)
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Start(batch)
+				p.Assign(batch)
+				p.lay(batch, tasks)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/task")
+		})
+	}
+}
+
+// ikasstBatch is a batch of n tasks of four fresh rows, each of a key of its own.
+func ikasstBatch(t testing.TB, rng *rand.Rand, n int) *detectors.Batch {
+	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &detectors.Batch{}
+	params, f := b.GrowF32(len(d.Params()))
+	copy(f, d.Params())
+	rows := d.Window() + 3
+	for range n {
+		task := detectors.Task{Op: d.Op(), Dim: 1, Fresh: 4, Params: params}
+		task.X, f = b.GrowF32(rows)
+		for i := range f {
+			f[i] = float32(rng.NormFloat64())
+		}
+		scores, carry, _ := d.Size(detectors.View{Dim: 1, Rows: rows, Fresh: 4})
+		task.Scores, task.Next = b.GrowOut(scores), b.GrowOut(carry)
+		b.Tasks = append(b.Tasks, task)
+	}
+	return b
 }

@@ -1,4 +1,4 @@
-package cuda
+package plan
 
 import (
 	"fmt"
@@ -134,8 +134,8 @@ func (s *knnShape) set() (g knnSet) {
 	if rows >= 4 {
 		rows++
 	}
-	g.scratch = align(12) + align(g.blocks*16) + align(padded*4) + align(padded*rows*4) + align(g.blocks*entries) +
-		align(g.blocks*g.queries*4) + g.blocks*knnLanes/32*g.parts*g.room*8
+	g.scratch = Align(12) + Align(g.blocks*16) + Align(padded*4) + Align(padded*rows*4) + Align(g.blocks*entries) +
+		Align(g.blocks*g.queries*4) + g.blocks*knnLanes/32*g.parts*g.room*8
 	return g
 }
 
@@ -199,7 +199,7 @@ func knnRounded(bytes int) int {
 // take turns.
 const knnWave = 512 << 20
 
-func knnLaunches(c Class, p *planner, chains []chain) {
+func knnLaunches(c Class, p *Planner, chains []chain) {
 	variant, threads := int(c.Variant&0xff), int(c.Variant>>8)
 	shared, blocks, scratch := knnSharedBytes(c), c.A>>16, int(c.B)*256
 	if variant == knnIsBefore {

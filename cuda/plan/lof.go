@@ -1,4 +1,4 @@
-package cuda
+package plan
 
 import "odradek/detectors"
 
@@ -204,7 +204,7 @@ func lofClass(t *detectors.Task, params []float32) (Class, int, bool) {
 	return c, searches*(g.padded*(4*g.dim+6)+8000)/20000 + 1, true
 }
 
-func lofLaunches(c Class, p *planner, chains []chain) {
+func lofLaunches(c Class, p *Planner, chains []chain) {
 	variant, threads := int(c.Variant&0x7f), int(c.Variant>>8)
 	shared, parts, scratch := lofSharedBytes(c), c.A>>16, int(c.B)*256
 	most := max(1, lofWave/max(scratch, 1))

@@ -1,4 +1,4 @@
-package cuda
+package plan
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func svdsstShapeOf(w int) svdsstShape {
 			return s
 		}
 	}
-	panic(fmt.Sprintf("cuda: no kernel of svdsst for a window of %d", w))
+	panic(fmt.Sprintf("plan: no kernel of svdsst for a window of %d", w))
 }
 
 // memory is the bytes of shared memory of a block, and of scratch for the vectors
@@ -80,7 +80,7 @@ var svdsstPlan = opPlan{
 		shared, _ := svdsstShapeOf(w).memory(w, int(c.B>>16))
 		return shared
 	},
-	launches: func(c Class, p *planner, chains []chain) {
+	launches: func(c Class, p *Planner, chains []chain) {
 		w := int(c.B & 0xffff)
 		s := svdsstShapeOf(w)
 		shared, scratch := s.memory(w, int(c.B>>16))

@@ -1,7 +1,12 @@
-package cuda
+// Package plan makes of a batch what a device does: tasks become tiles and launches, a
+// long plan parts for several devices, and status words what is left for the next
+// round. It is pure: a plan follows from the batch alone. A file per op says how that
+// gets to the device. The path of a launch is in package cuda.
+package plan
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -48,10 +53,10 @@ type opPlan struct {
 	// shared is the most shared memory of a launch of the class, in bytes: a device
 	// that has not so much leaves its tasks to the CPU.
 	shared func(c Class) int
-	// launches adds the tiles and launches of a class (planner.tile,
-	// planner.launch). The chains lie in plan order and by falling cost, so that
+	// launches adds the tiles and launches of a class (Planner.tile,
+	// Planner.launch). The chains lie in plan order and by falling cost, so that
 	// the long ones begin first.
-	launches func(c Class, p *planner, chains []chain)
+	launches func(c Class, p *Planner, chains []chain)
 	// keeps is that its kernels take every task of their classes, whatever is in it,
 	// so that the windows may be kept on the device (resident.go).
 	keeps bool
@@ -74,11 +79,14 @@ var byOp = func() []*opPlan {
 	return ops
 }()
 
+// Has reports whether there are kernels for an op.
+func Has(op detectors.Op) bool { return byOp[op] != nil }
+
 // kernel is the index of a kernel.
 func kernel(name string) uint32 {
 	i := slices.Index(kernels.Names, name)
 	if i < 0 {
-		panic(fmt.Sprintf("cuda: no kernel %q; go generate ./cuda", name))
+		panic(fmt.Sprintf("plan: no kernel %q; go generate ./cuda", name))
 	}
 	return uint32(i)
 }
@@ -93,9 +101,9 @@ const (
 	done
 )
 
-// planner makes the plans of one batch's Execute: see doc.go. It is reused.
-type planner struct {
-	shared       int // bytes that a block may have on each of the devices, 0 for no limit
+// Planner makes the plans of one batch's Execute: see doc.go. It is reused.
+type Planner struct {
+	Shared       int // bytes that a block may have on each of the devices, 0 for no limit
 	f32          []float32
 	tasks        []detectors.Task // in plan order, in the batch's memory
 	tiles        []Tile
@@ -108,6 +116,7 @@ type planner struct {
 	places        []place // by batch index
 	forced        []bool  // by batch index: a kernel did not take it; nil for none
 	left          int     // tasks not done
+	round         int     // 1 for the first
 	declined      int     // tasks that their kernels left alone
 	segment       []int32 // by batch index: its segment; valid on the device only
 	next          []int32 // by batch index: the next task of its segment, -1 at the end
@@ -129,7 +138,7 @@ type planner struct {
 	away    uint32           // element of F32 on the device where the X begin that are not in the batch
 	part    bool             // of a batch that is split: see split.go
 	params  []detectors.Span // of a part's tasks
-	q       request          // what asks for this round's plan
+	q       Request          // what asks for this round's plan
 }
 
 // segment is a run of linked tasks of one class: a chain, or a part of one where
@@ -152,19 +161,20 @@ type shape struct {
 // shapeClass remembers the class of a shape: most tasks are like others.
 type shapeClass struct {
 	shape
-	serial uint32 // of the planner, when it was filled
+	serial uint32 // of the Planner, when it was filled
 	class  int32  // -1: for the CPU
 	cost   int
 }
 
-// start begins an Execute.
-func (p *planner) start(b *detectors.Batch) {
+// Start begins an Execute.
+func (p *Planner) Start(b *detectors.Batch) {
 	n := len(b.Tasks)
 	p.places = slices.Grow(p.places[:0], n)[:n]
 	clear(p.places)
 	p.segment = slices.Grow(p.segment[:0], n)[:n]
 	p.next = slices.Grow(p.next[:0], n)[:n]
 	p.forced, p.declined = nil, 0
+	p.brought, p.round = b.Runs, 0
 	p.left = n
 	p.serial++
 	p.classes = p.classes[:0]
@@ -174,15 +184,15 @@ func (p *planner) start(b *detectors.Batch) {
 	clear(p.index)
 }
 
-// before is the task whose Next is task i's carry, -1 for none. A link to a task
+// Before is the task whose Next is task i's carry, -1 for none. A link to a task
 // that leaves no carry means nothing.
-func before(b *detectors.Batch, i int) int32 {
+func Before(b *detectors.Batch, i int) int32 {
 	after := b.Tasks[i].After
 	if after == 0 {
 		return -1
 	}
 	if int(after) > i {
-		panic(fmt.Sprintf("cuda: task %d is linked after task %d", i, after-1))
+		panic(fmt.Sprintf("plan: task %d is linked after task %d", i, after-1))
 	}
 	if b.Tasks[after-1].Next.Len == 0 {
 		return -1
@@ -190,11 +200,14 @@ func before(b *detectors.Batch, i int) int32 {
 	return int32(after) - 1
 }
 
-// assign finds a place for every task that is not done, and the segments of those
+// Assign finds a place for every task that is not done, and the segments of those
 // that go to the device in this round. A task waits for another round where its
 // carry comes from a task that the CPU has to score first: which side scores a
 // task is a matter of that task alone.
-func (p *planner) assign(b *detectors.Batch) {
+func (p *Planner) Assign(b *detectors.Batch) {
+	if p.round++; p.round > 1 {
+		p.brought = nil
+	}
 	p.f32 = b.F32
 	p.cpu, p.segments = p.cpu[:0], p.segments[:0]
 	p.waves, p.cost, p.longest = 0, 0, 0
@@ -206,7 +219,7 @@ func (p *planner) assign(b *detectors.Batch) {
 		if p.forced != nil && p.forced[i] {
 			class = -1
 		}
-		from := before(b, i)
+		from := Before(b, i)
 		at := done
 		if from >= 0 {
 			at = p.places[from]
@@ -247,7 +260,7 @@ func (p *planner) assign(b *detectors.Batch) {
 }
 
 // classOf is the index of a task's class, -1 for the CPU, and its cost.
-func (p *planner) classOf(t *detectors.Task) (int32, int) {
+func (p *Planner) classOf(t *detectors.Task) (int32, int) {
 	op := byOp[t.Op]
 	if op == nil {
 		return -1, 0
@@ -259,7 +272,7 @@ func (p *planner) classOf(t *detectors.Task) (int32, int) {
 	}
 	e.shape, e.serial, e.class = s, p.serial, -1
 	c, cost, ok := op.class(t, p.f32[t.Params.Off:t.Params.Off+t.Params.Len])
-	if ok && (p.shared == 0 || op.shared(c) <= p.shared) {
+	if ok && (p.Shared == 0 || op.shared(c) <= p.Shared) {
 		k, known := p.index[c]
 		if !known {
 			k = int32(len(p.classes))
@@ -271,8 +284,37 @@ func (p *planner) classOf(t *detectors.Task) (int32, int) {
 	return e.class, e.cost
 }
 
-// device is the number of tasks of this round's plan.
-func (p *planner) device() int {
+// Left is the number of tasks that are not done.
+func (p *Planner) Left() int { return p.left }
+
+// NoneDone reports whether all tasks are left.
+func (p *Planner) NoneDone() bool { return p.left == len(p.places) }
+
+// Declined is the number of tasks that their kernels left alone.
+func (p *Planner) Declined() int { return p.declined }
+
+// Request is what asks for this round's plan, once it is written.
+func (p *Planner) Request() *Request { return &p.q }
+
+// ClassOf is the class of a detector's tasks of fresh rows, with a full window before
+// them; ok is false where no kernel takes those.
+func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
+	rows := d.Window() + fresh - 1
+	scores, carry, ok := d.Size(detectors.View{Dim: dim, Rows: rows, Fresh: fresh})
+	op := byOp[d.Op()]
+	if op == nil || !ok || rows*dim > math.MaxInt32 {
+		return Class{}, false
+	}
+	t := detectors.Task{
+		Op: d.Op(), Dim: uint32(dim), Fresh: uint32(fresh), X: detectors.Span{Len: uint32(rows * dim)},
+		Scores: detectors.Span{Len: uint32(scores)}, Next: detectors.Span{Len: uint32(carry)},
+	}
+	c, _, ok = op.class(&t, d.Params())
+	return c, ok
+}
+
+// Device is the number of tasks of this round's plan.
+func (p *Planner) Device() int {
 	n := 0
 	for i := range p.segments {
 		n += int(p.segments[i].count)
@@ -283,7 +325,7 @@ func (p *planner) device() int {
 // lay writes the device's tasks in plan order to tasks, which has room for all of
 // them, and makes tiles and launches: class by class in each wave, chains by
 // falling cost.
-func (p *planner) lay(b *detectors.Batch, tasks []detectors.Task) {
+func (p *Planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 	p.tasks = tasks
 	p.order = p.order[:0]
 	p.tiles, p.launches, p.launched, p.scratchBytes = p.tiles[:0], p.launches[:0], 0, 0
@@ -310,7 +352,7 @@ func (p *planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 				}
 				if b.Tasks[i].After != 0 {
 					t.Carry = detectors.Span{}
-					if from := before(b, int(i)); from >= 0 {
+					if from := Before(b, int(i)); from >= 0 {
 						t.After, t.Carry = 1, b.Tasks[from].Next
 					}
 				}
@@ -321,14 +363,14 @@ func (p *planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 		c := p.classes[g%len(p.classes)]
 		byOp[c.Op].launches(c, p, p.chains)
 		if p.launched != len(p.tiles) {
-			panic(fmt.Sprintf("cuda: tiles of %v without a launch", c))
+			panic(fmt.Sprintf("plan: tiles of %v without a launch", c))
 		}
 	}
 }
 
 // sort puts the segments in order: by wave and class, then by falling cost, in
 // steps of an eighth, then as they came. A counting sort: there may be 100,000.
-func (p *planner) sort() {
+func (p *Planner) sort() {
 	groups := (int(p.waves) + 1) * len(p.classes)
 	p.groups = slices.Grow(p.groups[:0], groups+1)[:groups+1]
 	clear(p.groups)
@@ -378,15 +420,15 @@ func costStep(cost int) int {
 }
 
 // tile adds a block's share of work to the launch that will come.
-func (p *planner) tile(t Tile) { p.tiles = append(p.tiles, t) }
+func (p *Planner) tile(t Tile) { p.tiles = append(p.tiles, t) }
 
 // launch adds a launch of the tiles since the one before, a block each.
-func (p *planner) launch(kernel uint32, block, shared int) {
+func (p *Planner) launch(kernel uint32, block, shared int) {
 	p.launchGrid(kernel, len(p.tiles)-p.launched, block, shared)
 }
 
 // launchGrid is launch for a kernel whose blocks find their tiles themselves.
-func (p *planner) launchGrid(kernel uint32, grid, block, shared int) {
+func (p *Planner) launchGrid(kernel uint32, grid, block, shared int) {
 	if p.launched == len(p.tiles) {
 		return
 	}
@@ -399,7 +441,7 @@ func (p *planner) launchGrid(kernel uint32, grid, block, shared int) {
 
 // again adds a launch of another kernel on the tiles of the last launch: an op's
 // next phase.
-func (p *planner) again(kernel uint32, grid, block, shared int) {
+func (p *Planner) again(kernel uint32, grid, block, shared int) {
 	l := p.launches[len(p.launches)-1]
 	l.Kernel, l.Grid, l.Block, l.Shared = kernel, uint32(grid), uint32(block), uint32(shared)
 	p.launches = append(p.launches, l)
@@ -407,12 +449,12 @@ func (p *planner) again(kernel uint32, grid, block, shared int) {
 
 // scratch is room for n bytes on the device, undefined and the batch's own; the
 // offset is in units of 256 bytes, as tiles have it.
-func (p *planner) scratch(n int) uint32 {
+func (p *Planner) scratch(n int) uint32 {
 	at := p.scratchBytes
-	p.scratchBytes += uint64(align(n))
-	return uint32(at / alignment)
+	p.scratchBytes += uint64(Align(n))
+	return uint32(at / Alignment)
 }
 
-const alignment = 256
+const Alignment = 256
 
-func align(n int) int { return (n + alignment - 1) &^ (alignment - 1) }
+func Align(n int) int { return (n + Alignment - 1) &^ (Alignment - 1) }

@@ -1,4 +1,4 @@
-package cuda
+package plan
 
 import (
 	"fmt"
@@ -77,7 +77,7 @@ var ikasstPlan = opPlan{
 		return Class{Op: detectors.IKASST, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8)}, int(t.Dim*t.Fresh) * ps / 1000, true
 	},
 	shared: func(c Class) int { return ikasstShared(int(c.Variant), int(c.B&0xff), int(c.B>>8)) },
-	launches: func(c Class, p *planner, chains []chain) {
+	launches: func(c Class, p *Planner, chains []chain) {
 		dim, lanes, k := int(c.A), int(c.B&0xff), int(c.B>>8)
 		series := 32 / lanes
 		// A block's series fill a warp once; several times, where there are

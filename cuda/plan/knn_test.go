@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"testing"
+
+	"odradek/detectors"
+)
+
+// knnTask is a task of n points, drawn by draw, in a batch; all are to be scored in a
+// tumbling window.
+func knnTask(t testing.TB, b *detectors.Batch, p detectors.KNNParams, n, dim, fresh int, draw func(i int) float32) *detectors.Task {
+	t.Helper()
+	p.Window = max(n, 2*p.K, 2)
+	d, err := detectors.NewKNN(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := detectors.Task{Op: detectors.KNN, Dim: uint32(dim), Fresh: uint32(fresh)}
+	var s []float32
+	task.Params, s = b.GrowF32(len(d.Params()))
+	copy(s, d.Params())
+	task.X, s = b.GrowF32((n + max(p.Embed, 1) - 1) * dim)
+	for i := range s {
+		s[i] = draw(i)
+	}
+	task.Scores = b.GrowOut(fresh)
+	if p.Neighbours {
+		task.Next = b.GrowOut(fresh * p.K)
+	}
+	b.Tasks = append(b.Tasks, task)
+	return &b.Tasks[len(b.Tasks)-1]
+}
+
+// TestKNNClass holds classes to the limits, and launches to what a device has.
+func TestKNNClass(t *testing.T) {
+	draw := func(int) float32 { return 0 }
+	rng := seeded(t)
+	for _, c := range []struct {
+		n, dim, embed, k, fresh int
+		tumbling, ok            bool
+	}{
+		{1024, 8, 1, 20, 1024, true, true}, {1 << 16, 64, 1, 1024, 1 << 16, true, true}, {5000, 4, 16, 128, 5000, true, true},
+		{1000, 65, 1, 20, 1000, true, false}, {1000, 13, 5, 20, 1000, true, false}, {1000, 1, 1, 20, 999, true, false},
+		{2, 1, 1, 1, 2, true, true}, {1, 1, 1, 1, 1, true, true}, {1024, 1, 19, 10, 1, false, true}, {4098, 1, 1, 10, 1, false, false},
+		{100, 1, 65, 10, 1, false, false}, {4096, 64, 1, 1024, 9, false, true},
+	} {
+		b := &detectors.Batch{}
+		task := knnTask(t, b, detectors.KNNParams{K: c.k, Embed: c.embed, Tumbling: c.tumbling}, c.n, c.dim, c.fresh, draw)
+		if _, _, ok := knnClass(task, b.Rows(0).Params); ok != c.ok {
+			t.Errorf("%+v: taken is %v", c, ok)
+		}
+	}
+	for range 500 {
+		n := 1 + rng.IntN(1<<(1+rng.IntN(17)))
+		k := 1 + rng.IntN(min(n/2+1, knnK))
+		dim := 1 + rng.IntN(1<<(1+rng.IntN(6)))%knnDim
+		p := detectors.KNNParams{K: k, Tumbling: rng.IntN(2) == 0}
+		fresh := n
+		if !p.Tumbling {
+			n = min(n, knnBefore)
+			fresh = 1 + rng.IntN(n)
+		}
+		b := &detectors.Batch{}
+		task := knnTask(t, b, p, n, dim, fresh, draw)
+		c, cost, ok := knnClass(task, b.Rows(0).Params)
+		if !ok {
+			t.Fatalf("n=%d dim=%d %+v is not taken", n, dim, p)
+		}
+		var pl Planner
+		knnLaunches(c, &pl, []chain{{0, 1, cost}, {1, 1, cost}})
+		for _, l := range pl.launches {
+			if l.Grid < 1 || l.Block < 32 || l.Block > 256 || l.Block%32 != 0 || l.Shared > lofResident || cost < 1 || pl.scratchBytes > 5<<30 {
+				t.Fatalf("n=%d dim=%d %+v: %+v, cost %d, scratch %d", n, dim, p, l, cost, pl.scratchBytes)
+			}
+		}
+	}
+}

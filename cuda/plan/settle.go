@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"slices"
+
+	"odradek/detectors"
+)
+
+// The status words of tasks.
+const (
+	StatusDone = 0
+	StatusLeft = 1 // the kernel left it alone
+	StatusLost = 2 // never the device's word: its part was lost
+)
+
+// Settle takes the status words of this round, in plan order. A task that its
+// kernel left alone is the CPU's, those behind it in its chain wait for another
+// round, and so do those that were lost.
+func (p *Planner) Settle(b *detectors.Batch, status []uint32) {
+	taken := 0
+	for _, s := range status {
+		if s == StatusDone {
+			taken++
+		}
+	}
+	if taken == p.left {
+		p.left = 0
+		return
+	}
+	left := false
+	for k, i := range p.order {
+		from := Before(b, int(i))
+		switch {
+		case from >= 0 && p.places[from] != done:
+			p.places[i] = waiting
+		case status[k] == StatusDone:
+			p.places[i] = done
+			p.left--
+		case status[k] == StatusLost:
+			p.places[i] = waiting
+		default:
+			if p.forced == nil {
+				p.forced = make([]bool, len(b.Tasks))
+			}
+			p.forced[i] = true
+			p.declined++
+			p.places[i] = onCPU
+			p.cpu = append(p.cpu, i)
+			left = true
+		}
+	}
+	if left {
+		slices.Sort(p.cpu)
+	}
+}
+
+// Force leaves all tasks that are not done to the CPU.
+func (p *Planner) Force() {
+	p.forced = make([]bool, len(p.places))
+	for i := range p.forced {
+		p.forced[i] = true
+		if p.places[i] != done {
+			p.places[i] = waiting
+		}
+	}
+}
+
+// Runs links the tasks that the CPU has in this round by what they wait for. It returns
+// the first task of each run, by task the next one of its run, -1 at the end, and the
+// tasks.
+func (p *Planner) Runs(b *detectors.Batch) (heads, next, tasks []int32) {
+	var last []int32
+	for _, i := range p.cpu {
+		from := Before(b, int(i))
+		p.next[i] = -1
+		switch {
+		case from < 0 || p.places[from] == done:
+			p.segment[i] = int32(len(heads))
+			heads, last = append(heads, i), append(last, i)
+		case p.places[from] == onCPU:
+			r := p.segment[from]
+			p.segment[i] = r
+			p.next[last[r]] = i
+			last[r] = i
+		default:
+			p.places[i] = waiting
+		}
+	}
+	return heads, p.next, p.cpu
+}
+
+// Leave leaves the tasks of the plan q, of the same batch, that are not done to the CPU.
+func (p *Planner) Leave(q *Planner) {
+	if p.forced == nil {
+		p.forced = make([]bool, len(p.places))
+	}
+	for _, i := range q.order {
+		p.forced[i] = true
+	}
+}
+
+// Scored notes that the CPU has scored what it has in this round, and counts that.
+func (p *Planner) Scored() (tasks int) {
+	for _, i := range p.cpu {
+		if p.places[i] == onCPU {
+			p.places[i] = done
+			p.left--
+			tasks++
+		}
+	}
+	return tasks
+}
+
+// Beside are those of the CPU's tasks of this round, after Runs, that do not wait for
+// the device. The others are left for after it.
+func (p *Planner) Beside() (mine []int32) {
+	var others []int32
+	for _, i := range p.cpu {
+		if p.places[i] == onCPU {
+			mine = append(mine, i)
+		} else {
+			p.places[i] = onCPU // after the device, as ever
+			others = append(others, i)
+		}
+	}
+	if len(mine) > 0 {
+		p.cpu = append(p.cpu[:0], others...)
+	}
+	return mine
+}
+
+// Done notes that tasks are done.
+func (p *Planner) Done(tasks []int32) {
+	for _, i := range tasks {
+		p.places[i] = done
+		p.left--
+	}
+}

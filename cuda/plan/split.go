@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"slices"
+
+	"odradek/detectors"
+)
+
+// Part is a part of a plan, for a device of its own: the planner of its tasks, which are
+// those of a batch from First on, up to the next part's.
+type Part struct {
+	Planner
+	First int32
+}
+
+// Cut deals the segments of this round out to parts. False: chains are in the way.
+func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
+	// From the end: before task i a part may begin if none from there on has its
+	// carry from one before.
+	share := (p.cost + len(parts) - 1) / len(parts)
+	k, cost := len(parts)-1, 0
+	low := int32(len(b.Tasks))
+	for i := len(b.Tasks) - 1; i > 0 && k > 0; i-- {
+		if p.places[i] != onDevice {
+			continue
+		}
+		if from := Before(b, i); from >= 0 && p.places[from] == onDevice {
+			low = min(low, from)
+		}
+		s := &p.segments[p.segment[i]]
+		if cost += s.cost / int(s.count); cost >= share && low >= int32(i) {
+			parts[k].First = int32(i)
+			k--
+			cost = 0
+		}
+	}
+	if k > 0 {
+		return false
+	}
+	parts[0].First = 0
+	for _, t := range parts {
+		t.part, t.Shared, t.f32 = true, p.Shared, p.f32
+		t.next, t.classes, t.waves = p.next, p.classes, p.waves
+		t.segments, t.cost, t.longest = t.segments[:0], 0, 0
+	}
+	for i := range p.segments { // by the index of their first task
+		s := &p.segments[i]
+		for k+1 < len(parts) && s.head >= parts[k+1].First {
+			k++
+		}
+		t := parts[k]
+		t.segments = append(t.segments, *s)
+		t.cost += s.cost
+		t.longest = max(t.longest, s.cost)
+	}
+	return !slices.ContainsFunc(parts, func(t *Part) bool { return len(t.segments) == 0 })
+}
+
+// paramsLen is how many numbers the parameters of the plan's tasks are, which a
+// part has with it: they lie at the start of the batch's arena, far from the rest.
+func (p *Planner) paramsLen() (n int) {
+	p.params = p.params[:0]
+	last := detectors.Span{Off: ^uint32(0)}
+	for i := range p.tasks {
+		if s := p.tasks[i].Params; s != last {
+			if last = s; !slices.Contains(p.params, s) {
+				p.params = append(p.params, s)
+				n += int(s.Len+3) &^ 3
+			}
+		}
+	}
+	return n
+}
+
+// narrow has a part bring its own parameters, to byte at, and says what else of
+// F32 and which part of Out its tasks have to do with.
+func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
+	moved := make([]uint32, len(p.params))
+	to := at / 4
+	for k, s := range p.params {
+		moved[k] = uint32(to)
+		copy(View[float32](m.Bytes, 4*to, int(s.Len)), b.F32[s.Off:s.Off+s.Len])
+		to += int(s.Len+3) &^ 3
+	}
+	const none = ^uint32(0)
+	in, out := detectors.Span{Off: none}, detectors.Span{Off: none} // Len is the end
+	cover := func(c *detectors.Span, s detectors.Span) {
+		if s.Len > 0 {
+			c.Off, c.Len = min(c.Off, s.Off), max(c.Len, s.Off+s.Len)
+		}
+	}
+	k, last := -1, detectors.Span{Off: none}
+	for i := range p.tasks {
+		t := &p.tasks[i]
+		if t.Params != last {
+			last = t.Params
+			k = slices.Index(p.params, last)
+		}
+		t.Params.Off = moved[k]
+		cover(&in, t.X)
+		cover(&in, t.Bins)
+		if t.After == 0 {
+			cover(&in, t.Carry)
+		}
+		cover(&out, t.Scores)
+		cover(&out, t.Next)
+	}
+	q := &p.q
+	q.InFrom, q.InTo = 4*uint64(min(in.Off, in.Len)), 4*uint64(in.Len)
+	q.OutFrom, q.OutTo = q.OutOff+4*uint64(min(out.Off, out.Len)), q.OutOff+4*uint64(out.Len)
+	q.CopyOut = uint64(4*p.outputs) != q.OutTo-q.OutFrom
+}
+
+// Apart reports whether no part would write over another's outputs.
+func Apart(parts []*Part) bool {
+	for i, t := range parts {
+		for _, o := range parts[:i] {
+			if t.q.OutFrom < o.q.OutTo && o.q.OutFrom < t.q.OutTo {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Join makes the order of the plan that of its parts, one behind the other: Settle
+// takes the status words of all of them.
+func (p *Planner) Join(parts []*Part) {
+	p.order = p.order[:0]
+	for _, t := range parts {
+		p.order = append(p.order, t.order...)
+	}
+}

@@ -1,0 +1,90 @@
+package plan
+
+import "odradek/detectors"
+
+// Memory is where a batch lies, as a plan sees it: the input arena from the first byte
+// on, behind its used part the plan, which reaches up to byte Out; the output arena from
+// there on, behind its used part the status words.
+type Memory struct {
+	ID    uint32 // in the children
+	Bytes []byte
+	Out   int
+}
+
+// Request says what of a batch's memory a device has to do with. [InOff, InOff+InBytes)
+// is the input: the used part of the F32 arena, then tasks, tiles and launches. Of the
+// arena, [InFrom, InTo) is copied to the device. [OutOff, OutOff+OutBytes) is the
+// output: the used part of Out, of which [OutFrom, OutTo) comes back, then a status
+// word a task. Where a batch is split over devices, those are what a part's tasks read
+// and write; else all of it.
+type Request struct {
+	Batch                           uint32 // which memory
+	Launches                        uint32 // how many
+	InOff, InBytes                  uint64
+	TasksOff, TilesOff, LaunchesOff uint64
+	OutOff, OutBytes, StatusOff     uint64
+	Tasks                           uint64 // how many
+	ScratchBytes                    uint64 // on the device
+	CopyOut                         bool   // Out as it is has to be on the device first
+	InFrom, InTo, OutFrom, OutTo    uint64
+	Room                            uint64 // bytes of the input on the device, where that is more than InBytes
+}
+
+// Work is about how long a device has to do with the plan, in nanoseconds: its
+// arithmetic and, one after the other with it for a batch alone, copies of so many
+// bytes.
+func (p *Planner) Work(bytes int) int64 {
+	return int64(p.cost) + chainWeight*int64(p.longest) + int64(bytes)/copyRate
+}
+
+// chainWeight is how many chains a device works on at once, about: what a chain
+// alone costs more than its share of a full device. copyRate is bytes a nanosecond
+// to or from a device (PCIe of the fifth generation, measured).
+const (
+	chainWeight = 128
+	copyRate    = 50
+)
+
+// Write writes the plan of this round from byte at of the memory on, its status
+// words being at status, and returns where the next one's lie. Nothing beyond
+// m.Out is written: an end beyond that says how much room is missing.
+func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, statusEnd int) {
+	n := p.Device()
+	tiles := Align(at + 64*n)
+	if tiles > m.Out {
+		return tiles + 32*n, status
+	}
+	p.away = uint32(m.Out / 4)
+	p.lay(b, View[detectors.Task](m.Bytes, at, n))
+	behind := Align(tiles + 16*len(p.tiles)) // what comes with the plan
+	launches := behind
+	if p.part {
+		launches = Align(behind + 4*p.paramsLen())
+	} else if len(p.brought) > 0 {
+		launches = Align(behind + 8*p.freshLen())
+	}
+	end = Align(launches + 32*len(p.launches))
+	if end > m.Out {
+		return end, status
+	}
+	copy(View[Tile](m.Bytes, tiles, len(p.tiles)), p.tiles)
+	if len(p.brought) > 0 {
+		p.writeRuns(b, View[Run](m.Bytes, tiles, len(p.brought)), View[float64](m.Bytes, behind, (launches-behind)/8), uint32(behind/4))
+	}
+	copy(View[Launch](m.Bytes, launches, len(p.launches)), p.launches)
+	p.q = Request{
+		Batch: m.ID, Launches: uint32(len(p.launches)),
+		InBytes: uint64(end), TasksOff: uint64(at), TilesOff: uint64(tiles), LaunchesOff: uint64(launches),
+		OutOff: uint64(m.Out), OutBytes: uint64(status + 4*n - m.Out), StatusOff: uint64(status),
+		Tasks: uint64(n), ScratchBytes: p.scratchBytes,
+		InTo: uint64(at), OutFrom: uint64(m.Out), OutTo: uint64(status),
+		CopyOut: p.outputs != len(b.Out), // gaps, and what rounds before have left
+	}
+	if len(p.brought) > 0 {
+		p.q.Room = uint64(m.Out + 4*b.AwayX)
+	}
+	if p.part {
+		p.narrow(b, m, behind)
+	}
+	return end, Align(status + 4*n)
+}
