@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -301,7 +302,7 @@ func execute(b []byte, q *request, fault string, kept []float64) error {
 				} else {
 					r.Carry = of(f32, t.Carry)
 				}
-				t.Op.Spec().CPU(&r)
+				t.Op.Spec().CPU(context.Background(), &r, detectors.Serial)
 			}
 		}
 	}

@@ -88,7 +88,7 @@ func TestKNNEmulated(t *testing.T) {
 				r := b.Rows(i)
 				want := r
 				want.Scores, want.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
-				detectors.KNN.Spec().CPU(&want)
+				detectors.KNN.Spec().CPU(t.Context(), &want, detectors.Serial)
 				if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next},
 					detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
 					t.Errorf("%s: %v", name, err)
@@ -135,7 +135,7 @@ func knnChain(t *testing.T, o Options) {
 		r := b.Rows(i)
 		want := r
 		want.Scores, want.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
-		detectors.KNN.Spec().CPU(&want)
+		detectors.KNN.Spec().CPU(t.Context(), &want, detectors.Serial)
 		if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next},
 			detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
 			t.Errorf("task %d of %d rows, %d fresh: %v", i, r.Len(), r.Fresh, err)

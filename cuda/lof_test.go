@@ -113,7 +113,7 @@ func TestLOFEmulated(t *testing.T) {
 				r := b.Rows(i)
 				got, want := r, r
 				want.Scores = make([]float32, len(r.Scores))
-				detectors.LOF.Spec().CPU(&want)
+				detectors.LOF.Spec().CPU(t.Context(), &want, detectors.Serial)
 				if err := detectors.LOF.Spec().Compare(&r, detectors.Result{Scores: got.Scores}, detectors.Result{Scores: want.Scores}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}

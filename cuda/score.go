@@ -72,7 +72,7 @@ func (e *Executor) score(ctx context.Context, p *plan.Planner, b *detectors.Batc
 	}
 	e.deal(ctx, heads, next, portions(b, tasks, heads), func(r *detectors.Rows, i int32) {
 		*r = b.Rows(int(i))
-		b.Tasks[i].Op.Spec().CPU(r)
+		b.Tasks[i].Op.Spec().CPU(ctx, r, detectors.Serial)
 	})
 	if err := ctx.Err(); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 					_, r.Carry = outputs(from)
 				}
 			}
-			here.Tasks[i].Op.Spec().CPU(r)
+			here.Tasks[i].Op.Spec().CPU(ctx, r, detectors.Serial)
 		})
 	}()
 	return func(keep bool) error {

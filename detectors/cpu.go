@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 )
 
 // Limits of a CPU executor's batches: about what a core works through in a
@@ -33,12 +32,12 @@ func NewCPU(workers int) Executor {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	return &cpu{helpers: make(chan struct{}, workers-1), keep: 2*workers + 2}
+	return &cpu{helpers: NewHelpers(workers - 1), keep: 2*workers + 2}
 }
 
 type cpu struct {
-	helpers chan struct{} // one token per running helper
-	keep    int           // batches kept for reuse
+	helpers *Helpers
+	keep    int // batches kept for reuse
 
 	mu   sync.Mutex
 	free []*Batch
@@ -70,19 +69,23 @@ func (c *cpu) Execute(ctx context.Context, b *Batch) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("detectors: execute: %w", err)
 	}
-	if cap(c.helpers) > 0 {
-		if cost := costOf(b); cost >= splitCost {
-			return c.split(ctx, b, cost)
-		}
+	parallel := Parallel(Serial)
+	if c.helpers.Cap() == 0 {
+		parallel = c.helpers.Parallel(ctx) // it looks at ctx
+	} else if cost := costOf(b); cost >= splitCost {
+		return c.split(ctx, b, cost)
 	}
 	r := rowsPool.Get().(*Rows)
 	defer rowsPool.Put(r)
 	for i := range b.Tasks {
 		if i&0xff == 0xff && ctx.Err() != nil {
-			return fmt.Errorf("detectors: execute: %w", ctx.Err())
+			break
 		}
 		b.resolve(i, r)
-		specs[b.Tasks[i].Op].CPU(r)
+		specs[b.Tasks[i].Op].CPU(ctx, r, parallel)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("detectors: execute: %w", err)
 	}
 	return nil
 }
@@ -106,43 +109,22 @@ func costOf(b *Batch) int {
 }
 
 // split deals chains out to helpers. A chain, the tasks linked by After, stays
-// on one goroutine and in order.
+// on one goroutine and in order; a long task shares its own work with helpers that
+// have no chain to work on.
 func (c *cpu) split(ctx context.Context, b *Batch, cost int) error {
 	chains := chainsOf(b)
 	portion := max(1, len(chains.heads)*portionCost/cost)
-	var next atomic.Int64
-	work := func() {
+	parallel := c.helpers.Parallel(ctx)
+	c.helpers.Run(ctx, (len(chains.heads)+portion-1)/portion, func(k int) {
 		r := rowsPool.Get().(*Rows)
 		defer rowsPool.Put(r)
-		for ctx.Err() == nil {
-			hi := int(next.Add(int64(portion)))
-			lo := hi - portion
-			if lo >= len(chains.heads) {
-				return
-			}
-			for _, head := range chains.heads[lo:min(hi, len(chains.heads))] {
-				for i := head; i >= 0; i = chains.next[i] {
-					b.resolve(int(i), r)
-					specs[b.Tasks[i].Op].CPU(r)
-				}
+		for _, head := range chains.heads[k*portion : min((k+1)*portion, len(chains.heads))] {
+			for i := head; i >= 0; i = chains.next[i] {
+				b.resolve(int(i), r)
+				specs[b.Tasks[i].Op].CPU(ctx, r, parallel)
 			}
 		}
-	}
-	var wg sync.WaitGroup
-	for range min(cap(c.helpers), (len(chains.heads)-1)/portion) {
-		select {
-		case c.helpers <- struct{}{}:
-			wg.Go(func() {
-				work()
-				<-c.helpers
-			})
-			continue
-		default:
-		}
-		break
-	}
-	work()
-	wg.Wait()
+	})
 	chainPool.Put(chains)
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("detectors: execute: %w", err)

@@ -120,7 +120,7 @@ func TestIKASSTOfSeveralValues(t *testing.T) {
 	}
 	run := func(x []float32, dim int) Result {
 		r := Rows{Dim: dim, Fresh: 4, Params: d.Params(), X: x, Scores: make([]float32, 4), Next: make([]float32, 20*dim)}
-		ikasstCPU(&r)
+		ikasstCPU(t.Context(), &r, Serial)
 		return Result{r.Scores, r.Next}
 	}
 	both, first, second := run(x, 2), run(columns[0], 1), run(columns[1], 1)

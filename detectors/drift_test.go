@@ -1,6 +1,7 @@
 package detectors
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -88,7 +89,7 @@ func driftScores(window, k int, seed uint64, summary bool) (returns, faults []fl
 		}
 		r.Bins = make([]float32, 3*b.Count(state))
 		b.Pack(r.Bins, state, []float64{0, 0})
-		lofCPU(&r)
+		lofCPU(context.Background(), &r, Serial)
 		return r.Scores[0]
 	}
 	inA := func(score bool) float32 { return step(0, 0, 1, score) }

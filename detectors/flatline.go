@@ -1,6 +1,7 @@
 package detectors
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -94,7 +95,7 @@ func flatlineScore(r Rows) {
 }
 
 // flatlineCPU goes through the rows once.
-func flatlineCPU(r *Rows) {
+func flatlineCPU(_ context.Context, r *Rows, _ Parallel) {
 	tolerance, dim := r.Params[0], r.Dim
 	if copy(r.Next, r.Carry) == 0 {
 		clear(r.Next)

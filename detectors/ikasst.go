@@ -1,6 +1,7 @@
 package detectors
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -132,7 +133,7 @@ type ikasstMemory struct {
 
 var ikasstPool = sync.Pool{New: func() any { return new(ikasstMemory) }}
 
-func ikasstCPU(r *Rows) {
+func ikasstCPU(_ context.Context, r *Rows, _ Parallel) {
 	p := ikasstParams(r.Params)
 	m := ikasstPool.Get().(*ikasstMemory)
 	defer ikasstPool.Put(m)

@@ -47,7 +47,7 @@ func TestIKASSTSymmetry(t *testing.T) {
 		exact := r
 		exact.Scores, exact.Next = want.Scores, want.Next
 		ikasstScore(exact)
-		ikasstCPU(&r)
+		ikasstCPU(t.Context(), &r, Serial)
 		if err := ikasstCompare(&r, Result{r.Scores, r.Next}, want); err != nil {
 			outside++
 			t.Logf("w=%d, %d fresh, half a period of %d: %v", w, fresh, half, err)

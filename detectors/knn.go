@@ -2,6 +2,7 @@ package detectors
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -244,22 +245,53 @@ type knnMemory struct {
 	weights []float64
 }
 
-var knnPool = sync.Pool{New: func() any { return new(knnMemory) }}
+// knnSharers are apart from knnPool: they have no points of their own.
+var (
+	knnPool    = sync.Pool{New: func() any { return new(knnMemory) }}
+	knnSharers = sync.Pool{New: func() any { return new(knn.Scorer) }}
+)
 
-func knnCPU(r *Rows) {
+// knnShare is how many nanoseconds of a long task go to one call of f, about.
+const knnShare = 500_000
+
+func knnCPU(ctx context.Context, r *Rows, parallel Parallel) {
 	m := knnPool.Get().(*knnMemory)
+	defer knnPool.Put(m)
 	m.scorer.Load(r.X, r.Dim, int(r.Params[knnEmbed]))
 	m.weights = slices.Grow(m.weights[:0], len(r.Scores))[:len(r.Scores)]
+	cost := knnCost(r)
+	if cost < longTask {
+		knnWeights(r, &m.scorer, m.weights, 0)
+	} else {
+		// Of whole pairs, which are searched together.
+		each := max(len(m.weights)*knnShare/cost, 1) * 2
+		parallel((len(m.weights)+each-1)/each, func(k int) {
+			s := knnSharers.Get().(*knn.Scorer)
+			s.Share(&m.scorer)
+			knnWeights(r, s, m.weights[k*each:min((k+1)*each, len(m.weights))], k*each)
+			knnSharers.Put(s)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+	}
+	for i, w := range m.weights {
+		r.Scores[i] = float32(min(w, math.MaxFloat32))
+	}
+}
+
+// knnWeights sets weights to those of the fresh rows from first on.
+func knnWeights(r *Rows, s *knn.Scorer, weights []float64, first int) {
 	self := r.Params[knnSelf] != 0
-	query := func(i int) knn.Query { return knnQuery(r, i) }
+	query := func(i int) knn.Query { return knnQuery(r, first+i) }
 	var found func(int, []knn.Neighbour)
 	if r.Params[knnNeighbours] != 0 {
 		found = func(i int, near []knn.Neighbour) {
 			own := 0
-			if self && m.weights[i] == m.weights[i] {
+			if self && weights[i] == weights[i] {
 				own = 1
 			}
-			knnLeave(r, i, own+len(near), func(a int) int {
+			knnLeave(r, first+i, own+len(near), func(a int) int {
 				if a < own {
 					return query(i).At
 				}
@@ -267,11 +299,7 @@ func knnCPU(r *Rows) {
 			})
 		}
 	}
-	m.scorer.Weights(m.weights, int(r.Params[knnK]), self, query, found)
-	for i, w := range m.weights {
-		r.Scores[i] = float32(min(w, math.MaxFloat32))
-	}
-	knnPool.Put(m)
+	s.Weights(weights, int(r.Params[knnK]), self, query, found)
 }
 
 func knnSpoilt(x []float32) bool {

@@ -1,6 +1,7 @@
 package detectors
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -222,17 +223,27 @@ type lofMemory struct {
 
 var lofPool = sync.Pool{New: func() any { return new(lofMemory) }}
 
-func lofCPU(r *Rows) {
+// lofShare is how many nanoseconds of a long task go to one call of f, about.
+const lofShare = 500_000
+
+func lofCPU(ctx context.Context, r *Rows, parallel Parallel) {
 	m := lofPool.Get().(*lofMemory)
+	defer lofPool.Put(m)
 	t := newLOFTask(r, m.points[:0])
-	m.scorer.Score(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts)
-	for i, s := range r.Scores {
-		r.Scores[i] = min(s, math.MaxFloat32)
-	}
 	if t.dim > r.Dim {
 		m.points = t.points
 	}
-	lofPool.Put(m)
+	if cost := lofCost(r); cost < longTask {
+		m.scorer.Score(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts)
+	} else {
+		// Of whole pairs, which are searched together.
+		each := max(len(t.points)/t.dim*lofShare/cost, 1) * 2
+		m.scorer.ScoreShared(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts, each, parallel,
+			func() bool { return ctx.Err() != nil })
+	}
+	for i, s := range r.Scores {
+		r.Scores[i] = min(s, math.MaxFloat32)
+	}
 }
 
 func lofCost(r *Rows) int {

@@ -1,6 +1,7 @@
 package detectors
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -29,8 +30,10 @@ type Spec struct {
 	Bounded bool
 	// Score is the definition: float64, boring and slow.
 	Score func(Rows)
-	// CPU is the fast form. Its result depends on the rows alone, to the bit.
-	CPU func(*Rows)
+	// CPU is the fast form. Its result depends on the rows alone, to the bit, and not
+	// on what p does. A form that takes long shares its work by p, and returns early
+	// once ctx is done: what it leaves is then undefined.
+	CPU func(ctx context.Context, r *Rows, p Parallel)
 	// Cost is the rough time of a task's CPU form in nanoseconds, for splitting
 	// and ordering work; it never changes a result.
 	Cost func(*Rows) int

@@ -1,6 +1,7 @@
 package detectors
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -111,7 +112,7 @@ type svdsstMemory struct {
 
 var svdsstPool = sync.Pool{New: func() any { return new(svdsstMemory) }}
 
-func svdsstCPU(r *Rows) {
+func svdsstCPU(_ context.Context, r *Rows, _ Parallel) {
 	p := svdsstParams(r.Params)
 	m := svdsstPool.Get().(*svdsstMemory)
 	defer svdsstPool.Put(m)

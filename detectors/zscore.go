@@ -1,6 +1,7 @@
 package detectors
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -147,7 +148,7 @@ func zscoreDefined(before []float64, x float64, least int) float64 {
 // one of the n rows, (mean-x0)^2 <= (n-1) var (Samuelson 1968), so at most a
 // factor n of precision is lost, and a constant window gives exactly 0. A missing
 // value makes the result NaN; only then the field is gone over again.
-func zscoreCPU(r *Rows) {
+func zscoreCPU(_ context.Context, r *Rows, _ Parallel) {
 	n := int(r.Params[0]) - 1
 	inv := 1 / float64(n)
 	dim := r.Dim

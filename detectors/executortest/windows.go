@@ -256,7 +256,7 @@ func (s *setting) score(t *testing.T, e Placer, set string, of []*Series, places
 		r := b.Rows(i)
 		got, cpu := r.Scores, r
 		cpu.Scores, cpu.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
-		op.Spec().CPU(&cpu)
+		op.Spec().CPU(t.Context(), &cpu, detectors.Serial)
 		for k, want := range cpu.Scores {
 			compared++
 			d := math.Abs(float64(got[k] - want))

@@ -31,6 +31,20 @@ const chunk = 4096
 // Scorer has the points of a task and the memory to search them. The zero value is
 // ready; it is for one goroutine at a time.
 type Scorer struct {
+	set
+
+	pair   [2]vec.Distances
+	places []int32
+	near   []float32
+	seen   [2]gathered
+	square []float64
+	q64    []float64
+	top    [2][]Neighbour
+	shared bool // set's slices are another's
+}
+
+// set are the points to search. Searches only read it.
+type set struct {
 	x      []float32 // rows as they came
 	dim, m int
 	points int
@@ -40,14 +54,6 @@ type Scorer struct {
 	stride int       // from one coordinate of a point to the next
 	padded int       // points, with the padding
 	exact  bool      // a float32 distance is 0 only between equal points
-
-	pair   [2]vec.Distances
-	places []int32
-	near   []float32
-	seen   [2]gathered
-	square []float64
-	q64    []float64
-	top    [2][]Neighbour
 }
 
 // Neighbour is a point and its squared distance.
@@ -67,6 +73,9 @@ type gathered struct {
 // Load takes the rows of a task, dim values each; a point is m of them. They must
 // not change until the last search.
 func (s *Scorer) Load(x []float32, dim, m int) {
+	if s.shared {
+		s.set, s.shared = set{}, false
+	}
 	s.x, s.dim, s.m, s.width = x, dim, m, dim*m
 	rows := len(x) / dim
 	s.points = max(rows-m+1, 0)
@@ -102,6 +111,10 @@ func (s *Scorer) Load(x []float32, dim, m int) {
 		infinite(column[s.points:])
 	}
 }
+
+// Share has s search what of has loaded, until the next Load of either: Scorers that
+// share may search at the same time.
+func (s *Scorer) Share(of *Scorer) { s.set, s.shared = of.set, true }
 
 func infinite(x []float32) {
 	for i := range x {

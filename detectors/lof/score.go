@@ -3,6 +3,7 @@ package lof
 import (
 	"math"
 	"slices"
+	"sync"
 
 	"odradek/detectors/vec"
 )
@@ -42,14 +43,9 @@ type Scorer struct {
 	columns          []float32 // the same by dimension, scaled, padded apart
 	exact            bool      // a float32 distance is 0 only between equal points
 
-	pair   [2]vec.Distances
 	todo   []int32 // points to search from
 	listed []int32 // points that have a list
-	q64    []float64
-	places []int32   // candidates
-	near   []float32 // their distances in float32
-	square []float64 // and in float64
-	found  []neighbour
+	own    search  // of the goroutine that has the Scorer
 
 	state []uint8     // by point: what of the following there is
 	list  []neighbour // k a point
@@ -57,6 +53,21 @@ type Scorer struct {
 	lrd   []float64
 	sort  []float64
 }
+
+// search is the memory to search from two points at a time. What it finds goes to its
+// Scorer, of which it writes nothing but what is those points'.
+type search struct {
+	*Scorer
+	pair   [2]vec.Distances
+	q64    []float64
+	places []int32   // candidates
+	near   []float32 // their distances in float32
+	square []float64 // and in float64
+	found  []neighbour
+}
+
+// searches are those of other goroutines.
+var searches = sync.Pool{New: func() any { return new(search) }}
 
 const (
 	hasKDist uint8 = 1 << iota
@@ -71,6 +82,14 @@ type neighbour struct {
 // Score sets scores to those of the last len(scores) points of points, dim
 // numbers each.
 func (s *Scorer) Score(p *Params, scores, points []float32, dim int, virtuals, counts []float32) {
+	s.ScoreShared(p, scores, points, dim, virtuals, counts, 0, nil, nil)
+}
+
+// ScoreShared is Score that has parallel do the searches, if it is not nil: f(0) to
+// f(n-1), perhaps several at a time, each of at most `each` points. Once done reports
+// true it returns early, and scores are undefined.
+func (s *Scorer) ScoreShared(p *Params, scores, points []float32, dim int, virtuals, counts []float32, each int,
+	parallel func(n int, f func(i int)), done func() bool) {
 	if !s.load(points, dim, virtuals) {
 		for i := range scores {
 			scores[i] = float32(math.NaN())
@@ -92,7 +111,26 @@ func (s *Scorer) Score(p *Params, scores, points []float32, dim int, virtuals, c
 	for i := first; i < s.n; i++ {
 		s.want(i, hasList)
 	}
-	s.search(s.makeList)
+	all := func(find func(*search, int, *vec.Distances)) (ended bool) {
+		if parallel == nil {
+			s.own.all(s.todo, find)
+		} else {
+			n := (len(s.todo) + each - 1) / each
+			parallel(n, func(k int) {
+				h := searches.Get().(*search)
+				h.reserve(s)
+				h.all(s.todo[k*each:min((k+1)*each, len(s.todo))], find)
+				h.Scorer = nil
+				searches.Put(h)
+			})
+			ended = done()
+		}
+		s.todo = s.todo[:0]
+		return ended
+	}
+	if all((*search).makeList) {
+		return
+	}
 	for i := first; i < s.n; i++ {
 		for _, o := range s.listOf(i) {
 			if int(o.at) < s.n {
@@ -100,13 +138,17 @@ func (s *Scorer) Score(p *Params, scores, points []float32, dim int, virtuals, c
 			}
 		}
 	}
-	s.search(s.makeList)
+	if all((*search).makeList) {
+		return
+	}
 	for _, i := range s.listed {
 		for _, o := range s.listOf(int(i)) {
 			s.want(int(o.at), hasKDist)
 		}
 	}
-	s.search(s.findKDist)
+	if all((*search).findKDist) {
+		return
+	}
 	for _, i := range s.listed {
 		s.density(p, int(i))
 	}
@@ -162,22 +204,28 @@ func grown[T any](a []T, n int) []T {
 }
 
 func (s *Scorer) reserve() {
-	groups := (2*(s.k+1) + vec.Group - 1) / vec.Group * vec.Group
-	for l := range s.pair {
-		s.pair[l].Q = grown(s.pair[l].Q, s.dim)
-		s.pair[l].D = grown(s.pair[l].D, s.padded)
-		s.pair[l].Low = grown(s.pair[l].Low, groups)
-	}
+	s.own.reserve(s)
 	s.todo, s.listed = s.todo[:0], s.listed[:0]
-	s.places = grown(s.places, s.padded+vec.Lanes)
-	s.near = grown(s.near, s.padded+vec.Lanes)
-	s.square = grown(s.square, s.padded)
-	s.q64 = grown(s.q64, s.dim)
 	s.state = grown(s.state, s.total)
 	clear(s.state)
 	s.list = grown(s.list, s.total*s.k)
 	s.kdist = grown(s.kdist, s.total)
 	s.lrd = grown(s.lrd, s.total)
+}
+
+// reserve makes h a search in the points of s.
+func (h *search) reserve(s *Scorer) {
+	h.Scorer = s
+	groups := (2*(s.k+1) + vec.Group - 1) / vec.Group * vec.Group
+	for l := range h.pair {
+		h.pair[l].Q = grown(h.pair[l].Q, s.dim)
+		h.pair[l].D = grown(h.pair[l].D, s.padded)
+		h.pair[l].Low = grown(h.pair[l].Low, groups)
+	}
+	h.places = grown(h.places, s.padded+vec.Lanes)
+	h.near = grown(h.near, s.padded+vec.Lanes)
+	h.square = grown(h.square, s.padded)
+	h.q64 = grown(h.q64, s.dim)
 }
 
 func (s *Scorer) listOf(i int) []neighbour { return s.list[i*s.k : (i+1)*s.k] }
@@ -195,40 +243,38 @@ func (s *Scorer) want(i int, what uint8) {
 	}
 }
 
-// search measures the distances from the points to search from, two at a time,
-// and lets found look at them.
-func (s *Scorer) search(found func(i int, d *vec.Distances)) {
-	for todo := s.todo; len(todo) > 0; {
+// all measures the distances from the points of todo, two at a time, and lets find
+// look at them.
+func (h *search) all(todo []int32, find func(h *search, i int, d *vec.Distances)) {
+	for ; len(todo) > 0; todo = todo[min(2, len(todo)):] {
 		pair := [2]int{int(todo[0]), int(todo[min(1, len(todo)-1)])}
 		for l, i := range pair {
-			for c := range s.pair[l].Q {
-				s.pair[l].Q[c] = s.columns[c*s.padded+i]
+			for c := range h.pair[l].Q {
+				h.pair[l].Q[c] = h.columns[c*h.padded+i]
 			}
 		}
-		vec.SqDists(&s.pair[0], &s.pair[1], s.columns, s.padded)
+		vec.SqDists(&h.pair[0], &h.pair[1], h.columns, h.padded)
 		for l, i := range pair[:min(2, len(todo))] {
-			found(i, &s.pair[l])
+			find(h, i, &h.pair[l])
 		}
-		todo = todo[min(2, len(todo)):]
 	}
-	s.todo = s.todo[:0]
 }
 
 // candidates puts a superset of point i's k neighbours, in order, with i itself,
 // into places and their distances into near. If equal, they are all on i's spot;
 // if not, the k-th neighbour's distance lies between low and high.
-func (s *Scorer) candidates(d *vec.Distances) (n int, low, high float32, equal bool) {
-	t := vec.Bound(d.Low, s.k+1)
-	if equal = t == 0 && s.exact; equal {
-		return vec.AtMost(s.places, s.near, d.D, 0), 0, 0, true
+func (h *search) candidates(d *vec.Distances) (n int, low, high float32, equal bool) {
+	t := vec.Bound(d.Low, h.k+1)
+	if equal = t == 0 && h.exact; equal {
+		return vec.AtMost(h.places, h.near, d.D, 0), 0, 0, true
 	}
-	_, t = s.margin(t)
-	n = vec.AtMost(s.places, s.near, d.D, t)
+	_, t = h.margin(t)
+	n = vec.AtMost(h.places, h.near, d.D, t)
 	end := (n + vec.Lanes - 1) / vec.Lanes * vec.Lanes
 	for a := n; a < end; a++ {
-		s.near[a] = t
+		h.near[a] = t
 	}
-	low, high = s.margin(vec.Rank(s.near[:end], s.k+1))
+	low, high = h.margin(vec.Rank(h.near[:end], h.k+1))
 	return n, low, high, false
 }
 
@@ -242,19 +288,19 @@ func (s *Scorer) margin(d float32) (low, high float32) {
 
 // squares sets s.square to the distances of point i to places, as the
 // definition has them.
-func (s *Scorer) squares(i int, places []int32) []float64 {
-	for c, v := range s.rows[i*s.dim : (i+1)*s.dim] {
-		s.q64[c] = float64(v)
+func (h *search) squares(i int, places []int32) []float64 {
+	for c, v := range h.rows[i*h.dim : (i+1)*h.dim] {
+		h.q64[c] = float64(v)
 	}
-	vec.SqDists64(s.square[:len(places)], s.rows, places, s.q64)
-	return s.square[:len(places)]
+	vec.SqDists64(h.square[:len(places)], h.rows, places, h.q64)
+	return h.square[:len(places)]
 }
 
 // makeList makes point i's list, in order of place.
-func (s *Scorer) makeList(i int, d *vec.Distances) {
-	list := s.listOf(i)
-	n, _, high, equal := s.candidates(d)
-	places := s.places[:n]
+func (h *search) makeList(i int, d *vec.Distances) {
+	list := h.listOf(i)
+	n, _, high, equal := h.candidates(d)
+	places := h.places[:n]
 	if equal {
 		for a := range list {
 			if int(places[a]) == i {
@@ -262,32 +308,32 @@ func (s *Scorer) makeList(i int, d *vec.Distances) {
 			}
 			list[a] = neighbour{0, places[a]}
 		}
-		s.kdist[i] = 0
+		h.kdist[i] = 0
 		return
 	}
 	m := 0
 	for a, j := range places {
 		places[m] = j
-		if s.near[a] <= high && int(j) != i {
+		if h.near[a] <= high && int(j) != i {
 			m++
 		}
 	}
 	places = places[:m]
-	squares := s.squares(i, places)
-	if m == s.k {
+	squares := h.squares(i, places)
+	if m == h.k {
 		most := 0.0
 		for a, j := range places {
 			list[a] = neighbour{squares[a], j}
 			most = max(most, squares[a])
 		}
-		s.kdist[i] = most
+		h.kdist[i] = most
 		return
 	}
-	s.found = s.found[:0]
+	h.found = h.found[:0]
 	for a, j := range places {
-		s.found = append(s.found, neighbour{squares[a], j})
+		h.found = append(h.found, neighbour{squares[a], j})
 	}
-	s.kdist[i] = nearest(list, s.found)
+	h.kdist[i] = nearest(list, h.found)
 }
 
 // nearest puts the len(list) nearest of found, which are in order of place, into
@@ -326,14 +372,14 @@ func nearest(list, found []neighbour) float64 {
 
 // findKDist finds point i's squared k-distance. float32 leaves few points whose
 // distance it may be, mostly one.
-func (s *Scorer) findKDist(i int, d *vec.Distances) {
-	n, low, high, equal := s.candidates(d)
+func (h *search) findKDist(i int, d *vec.Distances) {
+	n, low, high, equal := h.candidates(d)
 	if equal {
-		s.kdist[i] = 0
+		h.kdist[i] = 0
 		return
 	}
-	places, m, below := s.places[:n], 0, 0
-	for a, d := range s.near[:n] {
+	places, m, below := h.places[:n], 0, 0
+	for a, d := range h.near[:n] {
 		if d < low {
 			below++
 		} else if j := places[a]; d <= high && int(j) != i {
@@ -344,11 +390,11 @@ func (s *Scorer) findKDist(i int, d *vec.Distances) {
 	if low > 0 {
 		below-- // i itself
 	}
-	squares := s.squares(i, places[:m])
+	squares := h.squares(i, places[:m])
 	if m > 1 {
 		slices.Sort(squares)
 	}
-	s.kdist[i] = squares[s.k-below-1]
+	h.kdist[i] = squares[h.k-below-1]
 }
 
 // density computes point i's lrd from its list.
@@ -395,7 +441,7 @@ func (s *Scorer) Neighbours(p *Params, points []float32, dim int, virtuals []flo
 	}
 	s.reserve()
 	s.want(i, hasList)
-	s.search(s.makeList)
+	s.own.all(s.todo, (*search).makeList)
 	at := make([]int, s.k)
 	for a, o := range s.listOf(i) {
 		at[a] = int(o.at)

@@ -1,0 +1,82 @@
+package detectors
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// Parallel runs f(0) to f(n-1), each once, in any order and perhaps several at a time,
+// and returns when they have returned. Those that have not begun when the context of
+// the task is done may be left out: whoever calls it looks at the context afterwards.
+type Parallel func(n int, f func(i int))
+
+// Serial is a Parallel on one core, which leaves nothing out.
+func Serial(n int, f func(i int)) {
+	for i := range n {
+		f(i)
+	}
+}
+
+// longTask is the cost in nanoseconds from which a task's CPU form shares its work.
+// Sharing takes some microseconds.
+const longTask = 2_000_000
+
+// Helpers lend an executor's goroutines to whoever has work for several: at most a
+// fixed number at any time, all callers together. Callers' own goroutines come on top.
+type Helpers struct{ tokens chan struct{} }
+
+// NewHelpers are at most n goroutines; n may be 0.
+func NewHelpers(n int) *Helpers { return &Helpers{make(chan struct{}, max(n, 0))} }
+
+// Cap is the most goroutines that help at a time.
+func (h *Helpers) Cap() int { return cap(h.tokens) }
+
+// Run is a Parallel for tasks of ctx. The caller's goroutine works as well, and takes
+// in helpers that become free meanwhile.
+func (h *Helpers) Run(ctx context.Context, n int, f func(i int)) {
+	if n == 1 || cap(h.tokens) == 0 {
+		for i := 0; i < n && ctx.Err() == nil; i++ {
+			f(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	help := func() {
+		for ctx.Err() == nil {
+			i := int(next.Add(1)) - 1
+			if i >= n {
+				return
+			}
+			f(i)
+		}
+	}
+	helping := 0
+	for ctx.Err() == nil {
+		i := int(next.Add(1)) - 1
+		if i >= n {
+			break
+		}
+	lend:
+		for helping < min(cap(h.tokens), n-1-i) {
+			select {
+			case h.tokens <- struct{}{}:
+				helping++
+				wg.Go(func() {
+					help()
+					<-h.tokens
+				})
+			default:
+				break lend
+			}
+		}
+		f(i)
+	}
+	wg.Wait()
+}
+
+// Parallel is Run with a context.
+func (h *Helpers) Parallel(ctx context.Context) Parallel {
+	return func(n int, f func(i int)) { h.Run(ctx, n, f) }
+}

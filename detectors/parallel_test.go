@@ -1,0 +1,199 @@
+package detectors
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// longTasks are of the ops that share the work of one task.
+func longTasks(t *testing.T, rng *rand.Rand) map[string]Rows {
+	tasks := map[string]Rows{}
+	add := func(name string, n, dim int, d Detector, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Rows{Dim: dim, Fresh: n, Params: d.Params(), X: make([]float32, n*dim)}
+		for i := range r.X {
+			r.X[i] = float32(rng.IntN(50)) // with ties
+			if name == "knn with a NaN" && i == n/3 {
+				r.X[i] /= 0 * r.X[i]
+			}
+		}
+		scores, carry, ok := d.Size(View{Dim: dim, Rows: n, Fresh: n})
+		if !ok {
+			t.Fatalf("%s: too little history", name)
+		}
+		r.Scores, r.Next = make([]float32, scores), make([]float32, carry)
+		tasks[name] = r
+	}
+	const n = 5001
+	for _, dim := range []int{1, 3} {
+		d, err := NewKNN(KNNParams{Window: n, K: 7, Tumbling: true, Neighbours: true, IncludeSelf: dim == 3})
+		add("knn"+string(rune('0'+dim)), n, dim, d, err)
+		d, err = NewLOF(LOFParams{Window: n, K: 7, Tumbling: true})
+		add("lof"+string(rune('0'+dim)), n, dim, d, err)
+	}
+	d, err := NewKNN(KNNParams{Window: n, K: 7, Tumbling: true})
+	add("knn with a NaN", n, 1, d, err)
+	return tasks
+}
+
+// TestLongTaskShares: the CPU form of a long task has its Parallel do the work, and
+// leaves the same bits whatever that makes of it.
+func TestLongTaskShares(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 15))
+	spec := func(name string) *Spec {
+		op, _ := OpByName(name[:3])
+		return op.Spec()
+	}
+	for name, r := range longTasks(t, rng) {
+		results := map[string]Result{}
+		shares := 0
+		for how, p := range map[string]Parallel{
+			"in order": Serial,
+			"backwards": func(n int, f func(int)) {
+				shares = max(shares, n)
+				for i := range n {
+					f(n - 1 - i)
+				}
+			},
+			"at once": func(n int, f func(int)) {
+				var wg sync.WaitGroup
+				for i := range n {
+					wg.Go(func() { f(i) })
+				}
+				wg.Wait()
+			},
+			"by helpers": NewHelpers(3).Parallel(t.Context()),
+		} {
+			r.Scores, r.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
+			spec(name).CPU(t.Context(), &r, p)
+			results[how] = Result{r.Scores, r.Next}
+		}
+		if shares < 4 {
+			t.Errorf("%s: %d shares", name, shares)
+		}
+		want := results["in order"]
+		for how, got := range results {
+			if !slices.Equal(bitsOf(got.Scores), bitsOf(want.Scores)) || !slices.Equal(bitsOf(got.Next), bitsOf(want.Next)) {
+				t.Errorf("%s: done %s it has another result than in order", name, how)
+			}
+		}
+		// A context that is done: it returns, and does not use what was left out.
+		ctx, cancel := context.WithCancel(t.Context())
+		spec(name).CPU(ctx, &r, func(n int, f func(int)) {
+			for i := range n / 2 {
+				f(i)
+			}
+			cancel()
+		})
+	}
+}
+
+func bitsOf(x []float32) (bits []uint32) {
+	for _, v := range x {
+		bits = append(bits, math.Float32bits(v))
+	}
+	return bits
+}
+
+// TestHelpers: all callers together have no more helpers than there are, who take part
+// in what has begun without them.
+func TestHelpers(t *testing.T) {
+	h := NewHelpers(1)
+	// f(0) and f(1) wait for each other: two goroutines run them.
+	both := make(chan bool)
+	h.Run(t.Context(), 2, func(i int) {
+		if i == 0 {
+			both <- true
+		} else {
+			<-both
+		}
+	})
+	var running, most atomic.Int64
+	counted := func(int) {
+		for n := running.Add(1); ; {
+			m := most.Load()
+			if n <= m || most.CompareAndSwap(m, n) {
+				break
+			}
+		}
+		time.Sleep(50 * time.Microsecond)
+		running.Add(-1)
+	}
+	var callers sync.WaitGroup
+	for range 3 {
+		callers.Go(func() { h.Run(t.Context(), 40, counted) })
+	}
+	callers.Wait()
+	if n := most.Load(); n > 4 {
+		t.Errorf("%d goroutines at a time, of three callers and one helper", n)
+	}
+	// The helper is busy with another's work, then free: it joins.
+	busy, join := make(chan bool), make(chan bool)
+	callers.Go(func() {
+		h.Run(t.Context(), 2, func(int) { <-busy })
+	})
+	for len(h.tokens) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	h.Run(t.Context(), 64, func(i int) {
+		switch {
+		case i == 0:
+			close(busy)
+			callers.Wait()
+		case i == 2: // by whoever takes it; the other has to come
+			join <- true
+		case i == 3:
+			<-join
+		}
+	})
+	// Once the context is done what has not begun is left out.
+	ctx, cancel := context.WithCancel(t.Context())
+	var ran atomic.Int64
+	h.Run(ctx, 1000, func(int) {
+		ran.Add(1)
+		cancel()
+	})
+	if n := ran.Load(); n > 2 {
+		t.Errorf("%d of 1000 ran after the context was done", n)
+	}
+}
+
+// TestLongTaskIsCancelled: a task of a million points, minutes of work, ends soon after
+// its context.
+func TestLongTaskIsCancelled(t *testing.T) {
+	const n = 1 << 20
+	d := must(NewKNN(KNNParams{Window: n, K: 5, Tumbling: true}))
+	for _, workers := range []int{1, 2} {
+		e := NewCPU(workers)
+		b := e.Batch()
+		task := Task{Op: d.Op(), Dim: 1, Fresh: n}
+		var dst []float32
+		task.Params, dst = b.GrowF32(len(d.Params()))
+		copy(dst, d.Params())
+		task.X, dst = b.GrowF32(n)
+		rng := rand.New(rand.NewPCG(5, 15))
+		for i := range dst {
+			dst[i] = rng.Float32()
+		}
+		task.Scores = b.GrowOut(n)
+		b.Tasks = append(b.Tasks, task)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		began := time.Now()
+		err := e.Execute(ctx, b)
+		cancel()
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Second {
+			t.Errorf("%d workers: it took %v and says %v", workers, took, err)
+		}
+		e.Release(b)
+		_ = e.Close()
+	}
+}
