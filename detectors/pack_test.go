@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// bitsOf is values by their bits.
-func bitsOf(values ...float64) []uint64 {
+// floatBits are values by their bits.
+func floatBits(values ...float64) []uint64 {
 	out := make([]uint64, len(values))
 	for i, v := range values {
 		out[i] = math.Float64bits(v)
@@ -34,7 +34,7 @@ func TestCenter(t *testing.T) {
 		{"all three are missing", 2, 0, []float64{nan, 0, 4, 0, nan, 0, 6, 0, nan, 0}, 4},
 		{"nothing is there", 2, 0, []float64{nan, 0, nan, 0, nan, 0}, 0},
 	} {
-		rows := bitsOf(c.rows...)
+		rows := floatBits(c.rows...)
 		for cut := 0; cut <= len(rows); cut += c.dim {
 			if got := Center(rows[:cut], rows[cut:], c.dim, c.c); got != c.want {
 				t.Errorf("%s, cut at %d: %v, want %v", c.name, cut, got, c.want)
@@ -56,7 +56,7 @@ func TestPack(t *testing.T) {
 					values[i] = math.NaN()
 				}
 			}
-			rows := bitsOf(values...)
+			rows := floatBits(values...)
 			cut := (1 + r.IntN(n)) * dim
 			dst := make([]float32, n*dim+1)
 			dst[n*dim] = 7
@@ -93,7 +93,7 @@ func BenchmarkPack(b *testing.B) {
 			for i := range rows {
 				rows[i] = float64(i)
 			}
-			x := bitsOf(rows...)
+			x := floatBits(rows...)
 			cut := c.rows / 3 * c.dim
 			dst := make([]float32, len(rows))
 			b.SetBytes(int64(8 * len(rows)))
