@@ -16,6 +16,27 @@ const IKASST Op = 1
 
 var ikasstSpec = Spec{
 	Name: "ikasst", Elem: F32, Bounded: true,
+	Help: "change score by singular spectrum transformation",
+	Params: []Param{
+		{Name: WindowParam, Type: Int, Default: 50, Min: 2, Max: 4096, Task: true,
+			Help: "length w of a subsequence; a score reads 2w-1+GAMMA samples"},
+		{Name: "RANK", Type: Int, Default: 3, Min: 1, Max: 31, Task: true,
+			Help: "directions of the past that the present is compared with (r in the paper)."},
+		{Name: "KRYLOV", Type: Int, Default: 0, Max: 32, Task: true,
+			Help: "dimension of the Krylov subspace (k); at least r+1; 0 means 2r for even r, 2r-1 for odd, 32 at most."},
+		{Name: "GAMMA", Type: Int, Default: 0, Max: 65536, Task: true,
+			Help: "samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples lie between them."},
+		{Name: "POWER_STEPS", Type: Int, Default: 2, Min: 1, Max: 100, Task: true,
+			Help: "steps of the power method for a score, from the direction that the last score left."},
+		{Name: "EPSILON", Type: Float, Default: 1e-3, Min: 1e-9, Max: 1, Task: true,
+			Help: "share of the fixed start vector in the direction that is handed on, so that it can leave a stale one."},
+		{Name: "A0", Type: Floats, Task: true},
+	},
+	New: func(v Values) (Detector, error) {
+		return NewIKASST(IKASSTParams{Window: v.Int(WindowParam), Rank: v.Int("RANK"), Krylov: v.Int("KRYLOV"), Gamma: v.Int("GAMMA"),
+			PowerSteps: v.Int("POWER_STEPS"), Epsilon: v.Float("EPSILON")})
+	},
+	Version: 1, // the floor is of the past, and copies share a place
 	Score: ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases,
 }
 

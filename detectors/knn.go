@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 
 	"odradek/detectors/knn"
@@ -19,7 +20,48 @@ const KNN Op = 4
 
 var knnSpec = Spec{
 	Name: "knn", Elem: F32,
+	Help: "summed distances to the nearest of the stretches of samples before, or of a window: readings, and courses of them, that are like " +
+		"none before",
+	Params: []Param{
+		{Name: WindowParam, Type: Int, Default: 1024, Min: 2, Max: KNNMaxWindow,
+			Help: "points that a score is among, at least 2K"},
+		{Name: "K", Type: Int, Default: 10, Min: 1, Max: knn.MaxK, Task: true,
+			Help: "neighbours whose distances are summed; at most half of the window."},
+		{Name: "POINTS", Type: Int, Task: true}, // the window, 0 with TUMBLING: all of X
+		{Name: "EMBED", Type: Int, Min: 1, Max: 1024, Task: true, Derive: knnEmbedding,
+			Derived: "16, or what makes 64 values of FIELDS; 1 with TUMBLING",
+			Help:    "successive samples that make a point, as for lof. A GPU takes points of 64 values at most."},
+		{Name: "MIN_POINTS", Type: Int, Default: 0, Max: KNNMaxWindow,
+			Help: "points that there must be before the first score, from 2K to WINDOW; 0 means 256, or 2K+EMBED if that is more, or WINDOW if " +
+				"that is less. Among few points the nearest are far, and the high scores of a start would be what later ones are judged by."},
+		{Name: TumblingParam, Type: Bool, Default: false,
+			Help: "score windows one after the other, each sample among all others of its window, instead of each among those before it; STRIDE " +
+				"must be WINDOW."},
+		{Name: "INCLUDE_SELF", Type: Bool, Default: false, Task: true,
+			Help: "a point is its own first neighbour, at distance 0, so that K-1 others count, as the paper's figures have it."},
+		{Name: "NEIGHBOURS", Type: Bool, Task: true},
+	},
+	// Measured in docs/quality.md, on streams of one value; 16 KiB a series with the
+	// window. Where points are stretches, the readings of a fault are in the scores of a
+	// stretch more, and a fault that pauses is one anomaly.
+	Defaults: []Default{
+		{"HISTORY", func(Values) string { return "1024" }, "1024"},
+		{"CLOSE_AFTER", func(v Values) string { return strconv.Itoa(max(8, 4*v.Int("EMBED"))) }, "4 times EMBED, at least 8"},
+	},
+	New: func(v Values) (Detector, error) {
+		return NewKNN(KNNParams{Window: v.Int(WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), MinPoints: v.Int("MIN_POINTS"),
+			Tumbling: v.Bool(TumblingParam), IncludeSelf: v.Bool("INCLUDE_SELF")})
+	},
 	Score: knnScore, CPU: knnCPU, Cost: knnCost, Compare: knnCompare, Cases: knnCases,
+}
+
+// knnEmbedding is the default of EMBED: 16 samples of at most 64 values, which is also
+// what a kernel takes of a point. Measured as the defaults above.
+func knnEmbedding(v Values, dim int) any {
+	if v.Bool(TumblingParam) {
+		return 1
+	}
+	return max(1, min(16, 64/max(1, dim)))
 }
 
 // KNNParams are the parameters of op KNN; 0 means the default.

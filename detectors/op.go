@@ -25,7 +25,18 @@ const (
 // an op. Score and CPU fill Scores and Next of the rows and write nothing else.
 type Spec struct {
 	Name string
-	Elem Elem
+	Help string // what docs/configuration.md says of the op, after its name
+	// Params are the op's settings and what the parameters of its tasks hold.
+	Params []Param
+	// Defaults are those of settings of every detector that are not the usual ones.
+	Defaults []Default
+	// New returns the detector of settings: a value for each row of Params that is a
+	// setting, within the row's limits. The error names every fault.
+	New func(Values) (Detector, error)
+	// Version counts how often the scores of the op have changed: state of another
+	// version is none of this one's.
+	Version int
+	Elem    Elem
 	// Bounded says that scores lie in [0, 1].
 	Bounded bool
 	// Score is the definition: float64, boring and slow.

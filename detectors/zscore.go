@@ -14,6 +14,14 @@ const ZScore Op = 0
 
 var zscoreSpec = Spec{
 	Name: "zscore", Elem: F32,
+	Help: "distance of a sample to the mean of those before it, in standard deviations; of several fields the largest, without those that " +
+		"are missing",
+	Params: []Param{
+		{Name: WindowParam, Type: Int, Default: 50, Min: 3, Max: 1 << 24, Task: true,
+			Help: "samples a score reads, the scored one included"},
+	},
+	New:     func(v Values) (Detector, error) { return NewZScore(v.Int(WindowParam)) },
+	Version: 1, // the largest of a row's scores, which was their mean
 	Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases,
 }
 

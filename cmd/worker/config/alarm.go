@@ -14,29 +14,25 @@ import (
 // alarmSettings say which scores of a detector are too high, and when they make
 // an anomaly.
 type alarmSettings struct {
-	Threshold   string        `env:"THRESHOLD" derived:"conformal:0.002; with flatline what AFTER says" doc:"Which scores are too high. fixed:3.5: those above 3.5. The others go by the series' own earlier scores: conformal:0.002 is a false-alarm rate of one score in five hundred (below 1/(scores in the history) it goes by an extrapolated tail with a margin, and below a tenth of that no score is too high), quantile:0.995 the bound that this share of scores is not above (quantile:0.995*1.2 has a margin), mad:6 the median and 6 scaled median absolute deviations, mean:1.5 a multiple of the mean. off judges nothing."`
-	History     int           `env:"HISTORY" derived:"512; 1024 with knn" min:"32" max:"65536" doc:"Scores of a series that its threshold and the severity go by; kept in its state at 8 bytes each. A conformal rate needs at least a tenth of 1/rate of them, and better the whole."`
+	Threshold   string        `env:"THRESHOLD" derived:"conformal:0.002{THRESHOLD}" doc:"Which scores are too high. fixed:3.5: those above 3.5. The others go by the series' own earlier scores: conformal:0.002 is a false-alarm rate of one score in five hundred (below 1/(scores in the history) it goes by an extrapolated tail with a margin, and below a tenth of that no score is too high), quantile:0.995 the bound that this share of scores is not above (quantile:0.995*1.2 has a margin), mad:6 the median and 6 scaled median absolute deviations, mean:1.5 a multiple of the mean. off judges nothing."`
+	History     int           `env:"HISTORY" derived:"512{HISTORY}" min:"32" max:"65536" doc:"Scores of a series that its threshold and the severity go by; kept in its state at 8 bytes each. A conformal rate needs at least a tenth of 1/rate of them, and better the whole."`
 	Warmup      int           `env:"WARMUP" derived:"64; 0 with a fixed threshold" min:"0" max:"1048576" doc:"Scores of a series before one can be too high."`
 	OpenAfter   int           `env:"OPEN_AFTER" envDefault:"1" min:"1" max:"65536" doc:"Samples in a row with a score that is too high that open an anomaly."`
-	CloseAfter  int           `env:"CLOSE_AFTER" derived:"8; with knn 4 times EMBED, at least 8" min:"1" max:"65536" doc:"Samples in a row with an ordinary score that close it."`
+	CloseAfter  int           `env:"CLOSE_AFTER" derived:"8{CLOSE_AFTER}" min:"1" max:"65536" doc:"Samples in a row with an ordinary score that close it."`
 	Release     float64       `env:"RELEASE" envDefault:"1" min:"0.01" max:"1" doc:"While an anomaly is open, an ordinary score is one below this share of the threshold: hysteresis for scores that waver about it."`
 	MinDuration time.Duration `env:"MIN_DURATION" envDefault:"0s" min:"0s" max:"8760h" doc:"Event time for which scores must be too high before an anomaly opens."`
 	MergeGap    time.Duration `env:"MERGE_GAP" envDefault:"0s" min:"0s" max:"8760h" doc:"An anomaly stays open for this long in event time after its last score that is too high, so that a next finding within it belongs to the same anomaly."`
 	UpdateEvery int           `env:"UPDATE_EVERY" envDefault:"0" min:"0" max:"1000000000" doc:"Samples between two updates of an open anomaly. One whose severity reaches a higher band is always told of; 0: only that."`
 }
 
-// closeAfter is the default of CLOSE_AFTER. Where points are stretches, the readings of a
-// fault are in the scores of a stretch more, and a fault that pauses is one anomaly.
-const closeAfter = 8
+// The defaults of settings, but for ops that have others (detectors.Spec.Defaults).
+const (
+	closeAfter     = 8
+	usualThreshold = "conformal:0.002"
+)
 
 // deriveAlarm fills the defaults of d that depend on its other settings.
 func (c *Config) deriveAlarm(d *DetectorSettings) {
-	if d.Alarm.Threshold == "" {
-		d.Alarm.Threshold = "conformal:0.002"
-		if p, ok := d.params.(*flatlineParams); ok {
-			d.Alarm.Threshold = fmt.Sprintf("fixed:%d", p.After-1)
-		}
-	}
 	warmup := detectorPrefix(d.Name) + "WARMUP"
 	for _, s := range c.settings {
 		if s.name == warmup && s.source == "default" {

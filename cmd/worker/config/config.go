@@ -33,9 +33,11 @@ const Prefix = "ODRADEK_"
 //	oneof      the values that are allowed
 //	min, max   limits of a number, a size or a duration, inclusive
 //	doc        one or two sentences for docs/configuration.md
-//	alarm      of an op's parameter: a threshold's, which no state depends on
+//	stateless  of an op's parameter: no state depends on it
 //	url        may carry a user and a password, which are never printed
 //	derived    the default in words, where it depends on other settings
+//
+// {ops} and the like stand for what the table of ops says (opTexts).
 type Config struct {
 	Kafka    kafkaSettings    `envPrefix:"KAFKA_" section:"Kafka"`
 	Group    groupSettings    `section:"Consumer group and input topics"`
@@ -259,16 +261,16 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 		d.Name = name
 		pre := detectorPrefix(name)
 		into(&d.detectorCommon, pre, "Detector "+name)
-		if op, ok := ops[d.Op]; ok {
-			d.params = op.params()
+		if spec := specOf(d.Op); spec != nil {
+			d.params = opParams(spec)
 			into(d.params, pre, "Detector "+name)
-			for other, o := range ops { // the parameters of another op are known, and a fault
-				if other == d.Op {
+			for _, other := range opSpecs() { // the parameters of another op are known, and a fault
+				if other == spec {
 					continue
 				}
-				for _, s := range collectParams(o.params(), pre) {
+				for _, s := range collectParams(opParams(other), pre) {
 					if _, set := vars[s.name]; set && !known[s.name] {
-						*faults = append(*faults, Fault{s.name, fmt.Sprintf("op %s has no such parameter (%s has)", d.Op, other),
+						*faults = append(*faults, Fault{s.name, fmt.Sprintf("op %s has no such parameter (%s has)", d.Op, other.Name),
 							"remove it or change " + pre + "OP"})
 					}
 					known[s.name] = true
@@ -310,7 +312,7 @@ func kindOf(t reflect.Type) string {
 		return "a size"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
-	case t.Kind() == reflect.Int:
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
 		return "a whole number"
 	case t.Kind() == reflect.Float64, t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Float64:
 		return "a number"
@@ -348,9 +350,10 @@ func collect(v reflect.Value, pre, section string) []setting {
 		if name == "" || name == "-" {
 			continue
 		}
+		tag := reflect.StructTag(opTexts().Replace(string(t.Tag)))
 		list = append(list, setting{
-			section: section, name: pre + name, def: t.Tag.Get("envDefault") + t.Tag.Get("derived"),
-			secret: f.Type() == reflect.TypeFor[Secret](), tag: t.Tag, field: f,
+			section: section, name: pre + name, def: tag.Get("envDefault") + tag.Get("derived"),
+			secret: f.Type() == reflect.TypeFor[Secret](), tag: tag, field: f,
 		})
 	}
 	return list

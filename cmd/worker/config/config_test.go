@@ -354,6 +354,28 @@ func TestOpsAreDocumented(t *testing.T) {
 	t.Fatal("no setting OP")
 }
 
+// TestMethodFaults: what a method finds wrong with its settings is told in its words,
+// without the packages that they went through.
+func TestMethodFaults(t *testing.T) {
+	for settings, want := range map[string]string{
+		"OP=ikasst WINDOW=5000":               "window is 5000, use 2 to 4096",
+		"OP=svdsst WINDOW=3":                  "rank is 3, use 1 to window-1",
+		"OP=ikasst WINDOW=2":                  "rank is 3, use 1 to window-1, Krylov dimension is 2, use rank+1 to the lesser of window and 32",
+		"OP=zscore WINDOW=2":                  "window is 2, use 3 to 16777216",
+		"OP=lof WINDOW=20":                    "window of 20 points is too small for k = 20: use at least 2k = 40, or a smaller k",
+		"OP=lof WINDOW=2 K=1 BINS=10 EMBED=2": "a summary is of samples, not of points of 2 rows: use cells 0 or an embedding of 1",
+	} {
+		var list []string
+		for _, s := range strings.Fields(settings) {
+			list = append(list, "ODRADEK_DETECTOR_CHANGE_"+s)
+		}
+		_, faults, _ := Parse(minimal(list...))
+		if len(faults) != 1 || faults[0].Name != "ODRADEK_DETECTOR_CHANGE_WINDOW" || faults[0].Problem != want {
+			t.Errorf("%s: %q, want %q", settings, faults, want)
+		}
+	}
+}
+
 // A faulty setting of a detector alone, with everything else in order, is that
 // one fault.
 func TestDetectorFaultAlone(t *testing.T) {

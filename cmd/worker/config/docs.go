@@ -50,8 +50,8 @@ Every setting is an environment variable. ` + "`worker check`" + ` names every f
 	head("Each detector", "For each name of `ODRADEK_DETECTORS`; the name in upper case, with `-` as `_`, stands for `<NAME>`.\n\n")
 	pre := Prefix + "DETECTOR_<NAME>_"
 	list := collect(reflect.ValueOf(new(detectorCommon)).Elem(), pre, "")
-	for _, op := range opNames() {
-		list = append(list, collectParams(ops[op].params(), pre)...)
+	for _, spec := range opSpecs() {
+		list = append(list, collectParams(opParams(spec), pre)...)
 	}
 	for _, s := range list {
 		row(s)

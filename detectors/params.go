@@ -1,0 +1,187 @@
+package detectors
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ParamType is the type of a parameter.
+type ParamType uint8
+
+// The types of parameters: what Values holds, and what a task's parameters hold.
+const (
+	Int    ParamType = iota // int; int32 in a task
+	Long                    // int64; int64 in a task, two words at an even offset
+	Float                   // float64; float32 in a task
+	Bool                    // bool; a word that is 0 or 1 in a task
+	Floats                  // in a task only: float32s up to the end of its parameters
+)
+
+// Names of rows that mean the same for every op that has them.
+const (
+	// WindowParam is the window of the method, which is a setting of every detector.
+	WindowParam = "WINDOW"
+	// TumblingParam is a Bool: windows do not overlap, so the stride is the window.
+	TumblingParam = "TUMBLING"
+)
+
+// Param is a row of an op's parameter table. From the tables come the settings of
+// detectors with their checks, docs/configuration.md, and kernels/params.h of package
+// cuda, which names the words of a task's parameters.
+type Param struct {
+	// Name is the setting's, less ODRADEK_DETECTOR_<NAME>_.
+	Name string
+	Type ParamType
+	// Default is an int, int64, float64 or bool, as Type says. Nil with Derive.
+	Default any
+	// Min and Max are the limits of a number, inclusive.
+	Min, Max float64
+	// Help is what docs/configuration.md says of the setting, after the op's name. A
+	// row without is no setting.
+	Help string
+	// Derive returns the default where it depends on other settings, which v holds,
+	// and on the number of values of a row. Derived says it in words.
+	Derive  func(v Values, dim int) any
+	Derived string
+	// Task says that the parameters of a task have the value, at the offset that its
+	// place among such rows gives.
+	Task bool
+	// Stateless says that no stored state depends on the setting: fingerprints leave
+	// it out.
+	Stateless bool
+}
+
+// Default is a default that an op has of its own for a setting of every detector.
+type Default struct {
+	Name string // of the setting, less ODRADEK_DETECTOR_<NAME>_
+	// Value returns the default as it is written in the environment; v holds the op's
+	// settings. Words says it for the documentation.
+	Value func(v Values) string
+	Words string
+}
+
+// Values are settings of an op by name: an int, int64, float64 or bool each, as the
+// row's Type says.
+type Values map[string]any
+
+// Int returns the value of a row of type Int. Int and its like panic without one.
+func (v Values) Int(name string) int { return v[name].(int) }
+
+// Long returns the value of a row of type Long.
+func (v Values) Long(name string) int64 { return v[name].(int64) }
+
+// Float returns the value of a row of type Float.
+func (v Values) Float(name string) float64 { return v[name].(float64) }
+
+// Bool returns the value of a row of type Bool.
+func (v Values) Bool(name string) bool { return v[name].(bool) }
+
+// Setting reports whether the row is a setting, and not in the parameters of a task only.
+func (p *Param) Setting() bool { return p.Help != "" }
+
+// FormatNumber writes a limit or a default as people write it: 1048576, 0.001, 1e-9.
+func FormatNumber(x float64) string {
+	if x == float64(int64(x)) && x < 1e15 && x > -1e15 {
+		return strconv.FormatInt(int64(x), 10)
+	}
+	return strings.NewReplacer("e-0", "e-", "e+0", "e", "e+", "e").Replace(strconv.FormatFloat(x, 'g', -1, 64))
+}
+
+// check returns an error for a value that the row does not take.
+func (p *Param) check(value any) error {
+	var x float64
+	ok := true
+	switch value := value.(type) {
+	case int:
+		ok, x = p.Type == Int, float64(value)
+	case int64:
+		ok, x = p.Type == Long, float64(value)
+	case float64:
+		ok, x = p.Type == Float, value
+	case bool:
+		if p.Type == Bool {
+			return nil
+		}
+		ok = false
+	default:
+		ok = false
+	}
+	switch {
+	case !ok:
+		return fmt.Errorf("%s has a value of type %T, which is not the parameter's", p.Name, value)
+	case !(x >= p.Min):
+		return fmt.Errorf("%s is %v, use at least %s", p.Name, value, FormatNumber(p.Min))
+	case !(x <= p.Max):
+		return fmt.Errorf("%s is %v, use at most %s", p.Name, value, FormatNumber(p.Max))
+	}
+	return nil
+}
+
+// Build returns the detector of an op with the settings in v, and the defaults of
+// those that v does not have, of rows of dim values. The error names every fault.
+func (s *Spec) Build(v Values, dim int) (Detector, error) {
+	var faults []error
+	all := Values{}
+	for i := range s.Params {
+		p := &s.Params[i]
+		if given, ok := v[p.Name]; ok && p.Setting() {
+			if err := p.check(given); err != nil {
+				faults = append(faults, err)
+			}
+			all[p.Name] = given
+		} else if p.Setting() && p.Derive == nil {
+			all[p.Name] = p.Default
+		}
+	}
+	for name := range v {
+		if _, ok := all[name]; !ok {
+			faults = append(faults, fmt.Errorf("there is no parameter %s", name))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: %s: %w", s.Name, errors.Join(faults...))
+	}
+	s.Derive(all, dim)
+	return s.New(all)
+}
+
+// Derive sets those defaults in v that depend on other settings and that v does not
+// have, of rows of dim values.
+func (s *Spec) Derive(v Values, dim int) {
+	for i := range s.Params {
+		if p := &s.Params[i]; p.Derive != nil {
+			if _, ok := v[p.Name]; !ok {
+				v[p.Name] = p.Derive(v, dim)
+			}
+		}
+	}
+}
+
+// Word is a value of a task's parameters and where it lies.
+type Word struct {
+	*Param
+	Offset int // in words
+}
+
+// Words lists what the parameters of a task hold, in the order of the table.
+func (s *Spec) Words() []Word {
+	var words []Word
+	at := 0
+	for i := range s.Params {
+		p := &s.Params[i]
+		if !p.Task {
+			continue
+		}
+		if p.Type == Long {
+			at += at % 2
+		}
+		words = append(words, Word{p, at})
+		at++
+		if p.Type == Long {
+			at++
+		}
+	}
+	return words
+}
