@@ -39,7 +39,7 @@ type child struct {
 	cause  error
 	mapped map[uint32]bool // memory by id
 
-	kept *kept // memory for windows; nil: none
+	cache *cacheMemory // nil: none
 
 	said tail // the end of what it wrote to stderr
 }

@@ -58,8 +58,8 @@ func (d *device) open(ctx context.Context) error {
 // start starts a child and puts the device in service.
 func (d *device) start(ctx context.Context) error {
 	c, err := spawn(ctx, d.o, d.index)
-	if err == nil && d.o.Resident > 0 {
-		err = d.keepOn(c)
+	if err == nil && d.o.WindowCache > 0 {
+		err = d.cacheOn(c)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,20 +74,20 @@ func (d *device) start(ctx context.Context) error {
 	return nil
 }
 
-// keepOn takes memory for windows on a child that has just started. A device that
+// cacheOn takes memory for the window cache of a child that has just started. A device that
 // has none does without.
-func (d *device) keepOn(c *child) error {
+func (d *device) cacheOn(c *child) error {
 	l, err := c.take(context.Background())
 	if err != nil {
 		return err
 	}
-	size := d.o.Resident / plan.Alignment * plan.Alignment
-	r, err := c.ask(l, &request{kind: kindKeep, Request: plan.Request{InBytes: uint64(size)}}, "", time.Now().Add(d.o.StartTimeout))
+	size := d.o.WindowCache / plan.Alignment * plan.Alignment
+	r, err := c.ask(l, &request{kind: kindWindowCache, Request: plan.Request{InBytes: uint64(size)}}, "", time.Now().Add(d.o.StartTimeout))
 	c.give(l)
 	if err == nil && r.code == codeOK {
-		c.kept = newKept(d, c, r.a, size)
+		c.cache = newCacheMemory(d, c, r.a, size)
 	} else if err == nil && d.o.Log != nil {
-		d.o.Log.Warn("the GPU has no memory for windows, they travel with every batch", "device", d.index, "bytes", size, "err", r.text)
+		d.o.Log.Warn("the GPU has no memory for the window cache: windows travel with every batch", "device", d.index, "bytes", size, "err", r.text)
 	}
 	return err
 }

@@ -54,30 +54,30 @@
 //
 // On a host of several sockets a batch's memory lies where its owner first wrote to
 // it, and a device on the other socket copies across; nothing here places either.
-// What a device asks of the host is in "Windows that stay": a core packs so much, and
+// What a device asks of the host is in "The window cache": a core packs so much, and
 // bench ops-scale says what several devices make of it.
 //
-// # Windows that stay
+// # The window cache
 //
 // With one fresh sample a task, nearly all that is copied in was copied in before.
-// With Options.Resident, a device keeps windows as rings of float64 (keep.go): the
-// owner's detectors.Shelf knows what lies where, a task brings its newest rows, and
-// the kernel resident makes X of the ring, by the operations of keystate's packing, so
-// that it does not matter for the bits. X is centred anew for each task, on values of
-// its own, which is why float32 rows could not stay. The directory is with the owner,
-// who alone knows which rows it means: a Place has the window's address and how many
-// rows the series had, everything else is a miss, and a miss brings all rows the same
-// way. The owner forgets all Places when it rolls back, when a batch was packed and
-// not executed, and when the child is gone; then Execute says detectors.ErrForgotten,
-// since such a batch cannot be scored anywhere else, and the owner packs it again
-// (keystate.State.Repack). Owners take the device's memory by the megabyte. Where
-// there are more windows than room, the ones that have it keep it, for series come
-// round in turn and the oldest is the next; one newcomer in eight moves the hand of a
-// clock that finds those no longer used.
+// With Options.WindowCache, a device keeps windows as rings of float64 (windowcache.go):
+// the owner's detectors.WindowPool knows what lies in which slot, a task's update brings
+// the rows that are missing, and the kernel window_cache makes X of the ring, by the
+// operations of detectors.Pack, so that it does not matter for the bits. X is centred
+// anew for each task, on values of its own, which is why float32 rows could not be
+// cached. The directory is with the owner, who alone knows which rows it means: a slot
+// has the window's address and how many rows the series had, everything else is a miss,
+// and a miss brings all rows the same way. The owner invalidates the cache when it rolls
+// back, when a batch was packed and not executed, and when the child is gone; then
+// Execute says detectors.ErrCacheLost, since such a batch cannot be scored anywhere
+// else, and the owner packs it again (keystate.State.Repack). Owners take the device's
+// memory by the megabyte. Where there are more windows than slots, the ones that have
+// one keep it, for series come round in turn and the oldest is the next; one newcomer in
+// eight moves the hand of a clock that finds those no longer used.
 //
 // Floors at w=100 of IKA-SST, 406 rows, one fresh sample a task:
 //
-//	                             windows travel           windows stay
+//	                             windows travel           window cache
 //	bytes in, a task             2,104                    536: X is 8 of a sample and 48 of a run
 //	bytes out                    408                      408
 //	link, 55 GB/s each way       26 M/s                   103 M/s in, 135 M/s out
@@ -89,7 +89,7 @@
 //	a core in Execute             72 ns                    102 ns
 //	16 cores of these two         33 M/s                   83 M/s
 //
-// (BenchmarkResidentPack of cmd/worker with 200,000 keys and BenchmarkWrite, the least
+// (BenchmarkWindowCachePack of cmd/bench with 200,000 keys and BenchmarkWrite, the least
 // of several runs on a busy EPYC: 406 differences and roundings one by one are what
 // packing takes, in cache or not.) So the link bounds windows that travel (24.4 M/s
 // were measured, 93 %), and the owner's packing is not far beyond. That is why the
@@ -97,8 +97,8 @@
 // copied: the cores would be the bound at once.
 //
 // Measured with a million keys beside an H200 with 16 cores, samples, packing, Execute
-// and the carry's way back (docs/benchmarks.md): windows travel 11 to 14 M/s, stay 26
-// to 31 M/s, half of them stay 15 to 16 M/s, the same bits. Adopted, then, for 2.4
+// and the carry's way back (docs/benchmarks.md): windows travel 11 to 14 M/s, cached 26
+// to 31 M/s, half of them cached 15 to 16 M/s, the same bits. Adopted, then, for 2.4
 // times the rate, and for whoever gives it memory: a million windows take 3.3 GB of a
 // device. 60 M/s, the aim, is out of reach of these cores: 400 ns of them a task, of
 // which packing is 165 to 200, the carry's way back 65, Execute 100, the child 52.
@@ -136,8 +136,8 @@
 //     for slices that its owner still has.
 //   - A batch that a killed child may still write to (its process does not end within
 //     five seconds) is moved, and that memory left alone for good.
-//   - An X whose offset has the bit detectors.Away is in no arena. The planner puts it
-//     behind everything that is copied, where the kernel resident writes it.
+//   - An X whose offset has the bit detectors.InCache is in no arena. The planner puts it
+//     behind everything that is copied, where the kernel window_cache writes it.
 //   - Out goes to the device first only if it has gaps that are no task's, or in a
 //     second round: what comes back is one block, and would overwrite them.
 //

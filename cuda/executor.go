@@ -156,8 +156,8 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	h := e.held[b]
 	e.mu.Unlock()
 	whole := func() error { return e.onCPU(ctx, b) }
-	if len(b.Runs) > 0 {
-		whole = func() error { return fmt.Errorf("cuda: execute: %w", detectors.ErrForgotten) }
+	if len(b.Updates) > 0 {
+		whole = func() error { return fmt.Errorf("cuda: execute: %w", detectors.ErrCacheLost) }
 	}
 	if h == nil || !e.o.Wait && !e.inService() {
 		return whole()
@@ -168,7 +168,7 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 			return err
 		}
 		// Not for ever: it may be this batch that breaks the device.
-		if len(b.Runs) > 0 || !e.o.Wait || h.deaths >= mostDeaths {
+		if len(b.Updates) > 0 || !e.o.Wait || h.deaths >= mostDeaths {
 			return whole()
 		}
 		if err := e.await(ctx); err != nil {
@@ -233,7 +233,7 @@ func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lo
 		}
 	}
 	e.declined.Add(uint64(p.Declined()))
-	b.Known()
+	b.Updated()
 	return false, nil
 }
 
@@ -274,8 +274,8 @@ func (h *held) work(p *plan.Planner) int64 { return p.Work(4 * (len(h.F32) + len
 // score it. The error is that of ctx.
 func (e *Executor) onDevice(ctx context.Context, h *held) (taken bool, err error) {
 	p := &h.plan
-	if p.Brings() > 0 {
-		return e.onKeeper(ctx, h)
+	if p.Updates() > 0 {
+		return e.onCache(ctx, h)
 	}
 	if done, err := e.onDevices(ctx, h); done || err != nil {
 		return done, err
@@ -388,7 +388,7 @@ func (e *Executor) write(h *held, plans ...*plan.Planner) bool {
 			return true
 		}
 		bigger := m.limits
-		if h.plan.Brings() > 0 { // it is for rows, which take F32 where they are not kept
+		if h.plan.Updates() > 0 { // it is for rows, which take F32 where they are not cached
 			bigger.f32 = max(2*m.f32, room(m.f32+(end-m.Out+3)/4, 0))
 		} else {
 			bigger.tasks += (end - m.Out + planBytes - 1) / planBytes
@@ -428,7 +428,7 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	h := e.held[b]
 	e.mu.Unlock()
 	d, c := e.pick(nil)
-	if s, ok := b.KeptIn().(*share); ok {
+	if s, ok := b.CacheMemory().(*cacheShare); ok {
 		d, c = s.d, s.c
 	}
 	if h == nil || d == nil || !e.settle(h) {

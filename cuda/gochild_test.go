@@ -26,7 +26,7 @@ import (
 	"odradek/detectors"
 )
 
-// The child of these tests is this test binary: it speaks the protocol and runs
+// The child of these tests is this test binary: it speaks the protocol and updates
 // the tasks of the plan, as its launches and tiles name them, with the CPU forms,
 // on copies of the two blocks as a device does it. So it checks the plan, and its
 // results are the CPU's to the bit.
@@ -68,7 +68,7 @@ type goChild struct {
 	mu       sync.Mutex
 	maps     map[uint32][]byte
 	executes atomic.Int64
-	kept     []float64
+	cache    []float64
 }
 
 func (c *goChild) run() {
@@ -175,19 +175,19 @@ func (c *goChild) answer(f io.Reader, m *[messageBytes]byte) reply {
 		if fault == "refuse" {
 			return fail(codeNoMemory, errors.New("out of memory"))
 		}
-		if err := execute(b, &q, fault, c.kept); err != nil {
+		if err := execute(b, &q, fault, c.cache); err != nil {
 			return fail(700, err)
 		}
 		r.nanos = uint64(time.Since(began))
 		if fault == "seq" {
 			r.seq++
 		}
-	case kindKeep:
-		c.kept = make([]float64, q.InBytes/8)
-		for i := range c.kept {
-			c.kept[i] = math.NaN()
+	case kindWindowCache:
+		c.cache = make([]float64, q.InBytes/8)
+		for i := range c.cache {
+			c.cache[i] = math.NaN()
 		}
-		r.a = keptAt
+		r.a = cacheAt
 	default:
 		return fail(700, fmt.Errorf("request of kind %d", q.kind))
 	}
@@ -221,7 +221,7 @@ func (c *goChild) fault() string {
 }
 
 // execute does what a device does with a plan, and checks it.
-func execute(b []byte, q *request, fault string, kept []float64) error {
+func execute(b []byte, q *request, fault string, cache []float64) error {
 	if q.InOff != 0 || q.InBytes > q.OutOff || q.OutOff+q.OutBytes > uint64(len(b)) || q.StatusOff+4*q.Tasks != q.OutOff+q.OutBytes {
 		return fmt.Errorf("blocks do not fit: %+v in %d bytes", q, len(b))
 	}
@@ -260,8 +260,8 @@ func execute(b []byte, q *request, fault string, kept []float64) error {
 			continue
 		}
 		at += l.Tiles
-		if kernels.Names[l.Kernel] == "resident" {
-			if err := resident(f32, plan.View[plan.Run](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)/plan.RunTiles), kept); err != nil {
+		if kernels.Names[l.Kernel] == "window_cache" {
+			if err := windowCache(f32, plan.View[plan.WindowUpdate](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)/plan.UpdateTiles), cache); err != nil {
 				return err
 			}
 			continue
@@ -322,24 +322,24 @@ func execute(b []byte, q *request, fault string, kept []float64) error {
 	return nil
 }
 
-// keptAt is where the memory for windows lies on the device that is not there.
-const keptAt = 1 << 40
+// cacheAt is where the memory for windows lies on the device that is not there.
+const cacheAt = 1 << 40
 
-// resident is the kernel of that name.
-func resident(f32 []float32, runs []plan.Run, kept []float64) error {
+// windowCache is the kernel of that name.
+func windowCache(f32 []float32, updates []plan.WindowUpdate, cache []float64) error {
 	done := map[uint32]bool{}
-	for i := range runs {
-		if runs[i].Flags != plan.RunWindow {
+	for i := range updates {
+		if updates[i].Flags != plan.UpdateWindow {
 			continue
 		}
-		for k := uint32(i); ; k = runs[k].Next - 1 {
-			r := &runs[k]
-			if done[k] || (k == uint32(i)) != (r.Flags&plan.RunLater == 0) || r.N > r.Rows || r.First >= r.Rows || r.Fresh%2 > 0 {
-				return fmt.Errorf("run %d is %+v", k, r)
+		for k := uint32(i); ; k = updates[k].Next - 1 {
+			r := &updates[k]
+			if done[k] || (k == uint32(i)) != (r.Flags&plan.UpdateLater == 0) || r.N > r.Rows || r.First >= r.Rows || r.Fresh%2 > 0 {
+				return fmt.Errorf("update %d is %+v", k, r)
 			}
 			done[k] = true
 			n := int(r.Rows * r.Dim)
-			ring, x := kept[(r.Ring-keptAt)/8:][:n], f32[r.X:][:n]
+			ring, x := cache[(r.Ring-cacheAt)/8:][:n], f32[r.X:][:n]
 			first, old := int(r.First*r.Dim), int((r.Rows-r.N)*r.Dim)
 			for j := old; j < n; j++ {
 				lo, hi := math.Float32bits(f32[int(r.Fresh)+2*(j-old)]), math.Float32bits(f32[int(r.Fresh)+2*(j-old)+1])

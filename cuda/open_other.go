@@ -34,5 +34,5 @@ func (e *Executor) Measure(context.Context, *detectors.Batch, int, int) (m Measu
 // Stats are empty.
 func (e *Executor) Stats() Stats { return Stats{} }
 
-// Keep is nothing.
-func (e *Executor) Keep() *detectors.Keep { return nil }
+// WindowCache returns none.
+func (e *Executor) WindowCache() *detectors.WindowCache { return nil }

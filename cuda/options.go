@@ -27,9 +27,9 @@ type Options struct {
 	// Memory is the most memory shared with the devices, of all batches together,
 	// default 1 GiB; it is locked in RAM. Batches that find none are scored on the CPU.
 	Memory int64
-	// Resident is how many bytes of each device windows take that stay there between
-	// batches (Keep); default 0, every window travels with its task.
-	Resident int64
+	// WindowCache is how many bytes of each device cache windows between batches
+	// (Executor.WindowCache); default 0, every window travels with its task.
+	WindowCache int64
 	// Wait has a batch wait for a device that is out of service, and for the next one
 	// where it was lost with its device, so that all scores come from one class of
 	// executor; otherwise the CPU scores it. What no kernel takes, what finds no room,

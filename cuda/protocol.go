@@ -27,9 +27,9 @@ const (
 	kindUnmap   requestKind = 4
 	// kindMeasure executes, then repeats the launches on copies of the buffers, cold.
 	kindMeasure requestKind = 5
-	// kindKeep takes inBytes of the device's memory for windows, for as long as the
+	// kindWindowCache takes InBytes of the device's memory for windows, for as long as the
 	// child lives; the reply's a is their address on the device.
-	kindKeep requestKind = 6
+	kindWindowCache requestKind = 6
 	// kindFault is for tests: launches says which fault is to happen. A child
 	// does it only if it was started with -faults.
 	kindFault requestKind = 9
@@ -89,7 +89,7 @@ type reply struct {
 	// hello: kernels.Version of the child; execute: time from the copy in to the
 	// copy out; measure: the median time of the launches
 	nanos uint64
-	a     uint64 // hello: memory; execute: time of the launches; measure: the fastest; keep: the address
+	a     uint64 // hello: memory; execute: time of the launches; measure: the fastest; windowCache: the address
 	b     uint64 // hello: SMs << 32, KiB of shared memory << 16, capability; measure: copies of the buffers
 	text  string // hello: the device's name; else what is wrong
 }

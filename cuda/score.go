@@ -83,7 +83,7 @@ func (e *Executor) score(ctx context.Context, p *plan.Planner, b *detectors.Batc
 
 // beside begins to score those of the CPU's tasks of this round that do not wait for
 // the device, while that works. Out comes back from there as one block, so what they
-// leave is kept apart until then. The function returned waits for them, and with
+// leave is put aside until then. The function returned waits for them, and with
 // keep puts it into its place.
 func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Batch) (end func(keep bool) error) {
 	heads, next, _ := p.Runs(b)

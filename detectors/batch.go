@@ -38,13 +38,13 @@ type Batch struct {
 
 	serial uint64 // 0: none yet
 
-	// Runs are the windows that the executor keeps and tasks read, whose X, AwayX
-	// elements together, are not here: see Shelf.
-	Runs   []Run
-	AwayX  int
-	Kept   *Keep // nil without Runs
-	memory KeepMemory
-	known  bool // the executor has what Runs bring
+	// Updates are those of cached windows that tasks read, whose X, CachedX elements
+	// together, are not here: see WindowPool.
+	Updates []WindowUpdate
+	CachedX int
+	Cache   *WindowCache // nil without Updates
+	memory  CacheMemory
+	updated bool // the executor has applied Updates
 }
 
 // serials is the last Serial of any batch of the process.
@@ -52,7 +52,7 @@ var serials atomic.Uint64
 
 // Serial numbers the batch's content: no other batch of the process has the same, nor
 // has this one after a Reset. So what is kept of a batch (the spans of a detector's
-// parameters, the place of a window's last Run) is known to be stale.
+// parameters, the slot of a window's last update) is known to be stale.
 func (b *Batch) Serial() uint64 {
 	if b.serial == 0 {
 		b.serial = serials.Add(1)
@@ -75,28 +75,32 @@ func fits(have, more, limit int) bool { return limit == 0 || have+more <= limit 
 func (b *Batch) Reset() {
 	b.Tasks, b.F32, b.F64, b.I64, b.Out = b.Tasks[:0], b.F32[:0], b.F64[:0], b.I64[:0], b.Out[:0]
 	b.serial = 0
-	if !b.known {
-		b.Forgotten()
-	} else if b.Kept != nil {
-		b.Runs, b.AwayX, b.Kept, b.memory, b.known = b.Runs[:0], 0, nil, nil, false
+	if !b.updated {
+		b.Invalidate()
+	} else if b.Cache != nil {
+		b.dropUpdates()
 	}
 }
 
-// Forgotten takes the Runs back and has their owner forget what is kept. The X of
-// their tasks have to be packed before the batch is executed.
-func (b *Batch) Forgotten() {
-	if b.Kept != nil {
-		b.Kept.Forget()
-		b.Runs, b.AwayX, b.Kept, b.memory, b.known = b.Runs[:0], 0, nil, nil, false
+// Invalidate takes the Updates back and invalidates the window cache that they are of.
+// The X of their tasks have to be packed before the batch is executed.
+func (b *Batch) Invalidate() {
+	if b.Cache != nil {
+		b.Cache.Invalidate()
+		b.dropUpdates()
 	}
 }
 
-// KeptIn is the memory that Runs are in; nil without any.
-func (b *Batch) KeptIn() KeepMemory { return b.memory }
+func (b *Batch) dropUpdates() {
+	b.Updates, b.CachedX, b.Cache, b.memory, b.updated = b.Updates[:0], 0, nil, nil, false
+}
 
-// Known says that the executor has what Runs bring. Without it, Reset makes the owner
-// forget what it thinks is kept. For executors.
-func (b *Batch) Known() { b.known = true }
+// CacheMemory is the memory of the windows that Updates are of; nil without any.
+func (b *Batch) CacheMemory() CacheMemory { return b.memory }
+
+// Updated notes that the executor has applied the Updates. Without it, Reset
+// invalidates the window cache. For executors.
+func (b *Batch) Updated() { b.updated = true }
 
 // GrowF32 appends n elements of undefined content and returns where they are.
 // The slice is valid until the next Grow of the same arena.
@@ -167,7 +171,7 @@ func (b *Batch) resolve(i int, r *Rows) {
 	r.X, r.X64, r.XI = nil, nil, nil
 	switch t.Op.Elem() {
 	case F32:
-		if t.X.Off < Away { // the executor alone has the others
+		if t.X.Off < InCache { // the executor alone has the others
 			r.X = at(b.F32, t.X)
 		}
 	case F64:

@@ -79,7 +79,7 @@ func (p *Processor) examine(ctx context.Context, tp kafka.TP) (Examined, error) 
 		pt := p.newPartition(tp)
 		pt.log = slog.New(&notes)
 		_, x.Err = pt.takeUp(ctx, offs[tp])
-		pt.kept.Close()
+		pt.windows.Close()
 		p.budget.leave(tp)
 		if ctx.Err() != nil {
 			return x, ctx.Err()

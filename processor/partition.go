@@ -56,7 +56,7 @@ type partition struct {
 	// Owned by the goroutine.
 	state      *keystate.State
 	batch      *detectors.Batch
-	kept       *detectors.Keep // nil: the executor keeps no windows
+	windows    *detectors.WindowCache // nil: the executor caches none
 	dec        *schemas.Decoder
 	enc        *schemas.ScoreEncoder
 	anomalyEnc *schemas.AnomalyEncoder
@@ -147,7 +147,7 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 			err = pt.run(ctx, offs[pt.tp])
 		}
 		pt.closeSource()
-		pt.kept.Close()
+		pt.windows.Close()
 		if pt.batch != nil {
 			pt.p.cfg.Executor.Release(pt.batch)
 		}
@@ -499,7 +499,7 @@ func (pt *partition) score(ctx context.Context) error {
 	if n := len(pt.batch.Tasks); n > 0 {
 		began := time.Now()
 		err := pt.p.cfg.Executor.Execute(ctx, pt.batch)
-		if errors.Is(err, detectors.ErrForgotten) {
+		if errors.Is(err, detectors.ErrCacheLost) {
 			pt.state.Repack(pt.batch)
 			err = pt.p.cfg.Executor.Execute(ctx, pt.batch)
 		}

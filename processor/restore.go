@@ -81,10 +81,10 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 func (pt *partition) newState() *keystate.State {
 	s := keystate.New(pt.p.cfg.State)
 	s.SetSource(pt.tp.Topic, pt.tp.Partition)
-	pt.kept.Close()
-	if k, ok := pt.p.cfg.Executor.(detectors.Keeper); ok {
-		pt.kept = k.Keep()
-		s.SetKeep(pt.kept)
+	pt.windows.Close()
+	if c, ok := pt.p.cfg.Executor.(detectors.CachingExecutor); ok {
+		pt.windows = c.WindowCache()
+		s.SetWindowCache(pt.windows)
 	}
 	return s
 }

@@ -8,7 +8,7 @@
 #   bin/device/device.sh OUT [STEP...]    # there; results in OUT
 #
 # Steps, default all that the machine has the tools for: suite windows memcheck racecheck
-# bench torch demo; besides, resident (windows that stay on the device, against
+# bench torch demo; besides, window_cache (windows cached on the device, against
 # windows that travel) and scale (one GPU against several; GPUS=1,2,4).
 # SHAPES is a regular expression of the names of shapes that bench and scale measure.
 set -uo pipefail
@@ -81,11 +81,11 @@ bench() {
 	result bench $code "$out/bench.txt"
 }
 
-resident() {
-	timeout 200 ./bench -json -v ops-resident >"$out/resident.jsonl" 2>"$out/resident.txt"
+window_cache() {
+	timeout 200 ./bench -json -v ops-window-cache >"$out/window_cache.jsonl" 2>"$out/window_cache.txt"
 	local code=$?
-	if grep -q '"skipped"' "$out/resident.jsonl"; then code=91; fi
-	result resident $code "$out/resident.txt"
+	if grep -q '"skipped"' "$out/window_cache.jsonl"; then code=91; fi
+	result window_cache $code "$out/window_cache.txt"
 }
 
 scale() {
@@ -139,7 +139,7 @@ demo() {
 
 for step in $steps; do
 	case $step in
-	suite | windows | bench | resident | scale | torch | cpu | demo) $step ;;
+	suite | windows | bench | window_cache | scale | torch | cpu | demo) $step ;;
 	memcheck | racecheck) sanitize "$step" ;;
 	*) echo "no step $step" >&2 && exit 2 ;;
 	esac

@@ -34,8 +34,8 @@ var benchmarks = []benchmark{
 	{"lof-stride1", "LOF of one fresh sample a task on one core", false, false, (*bench).lofStride},
 	{"svdsst-cpu", "SVD-SST on one core; against numpy and scipy", false, false, (*bench).svdsst},
 	{"ops", "each op on a GPU, kernel alone and Execute from Go; against the CPU", false, false, (*bench).opsOnDevice},
-	{"ops-resident", "windows of a million keys kept on the GPU, against windows that travel with every task", false, false,
-		(*bench).opsResident},
+	{"ops-window-cache", "windows of a million keys in the GPU's window cache, against windows that travel with every task", false, false,
+		(*bench).opsWindowCache},
 	{"ops-scale", "Execute on several GPUs of this host, as a ratio to one", false, false, (*bench).opsScale},
 	{"path-cpu", "CPU per record of a worker, fetch to committed score, exactly once", true, false, (*bench).pathCPU},
 	{"path-rate", "records a second of the same; against Kafka Streams and franz-go", true, false, (*bench).pathRate},
@@ -129,15 +129,15 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 	fs.StringVar(&o.python, "python", "python3",
 		"Python with numpy, for ikasst-cpu and svdsst-cpu, scipy, for svdsst-cpu, and scikit-learn, for lof-cpu")
 	fs.StringVar(&o.compress, "compression", "", "compression of what the worker and its peers write; default: the worker's")
-	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to, and of ops-resident")
+	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to, and of ops-window-cache")
 	fs.StringVar(&o.worker, "worker", "", "`program` to measure as the worker; default: worker, beside this program")
 	fs.StringVar(&o.child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
-	fs.Func("shapes", "of ops, ops-resident and ops-scale, only what matches this `regexp`, and no latency", func(text string) (err error) {
+	fs.Func("shapes", "of ops, ops-window-cache and ops-scale, only what matches this `regexp`, and no latency", func(text string) (err error) {
 		o.shapes, err = regexp.Compile(text)
 		return err
 	})
-	fs.IntVar(&o.owners, "owners", 0, "goroutines of ops-resident, with the keys' share each; 0: one a core")
-	fs.IntVar(&o.tasks, "tasks", 4096, "tasks of a batch of ops-resident")
+	fs.IntVar(&o.owners, "owners", 0, "goroutines of ops-window-cache, with the keys' share each; 0: one a core")
+	fs.IntVar(&o.tasks, "tasks", 4096, "tasks of a batch of ops-window-cache")
 	fs.IntVar(&o.lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")
 	fs.StringVar(&o.executors, "executors", "cpu,cuda", "executors of fleet and capacity")
 	fs.StringVar(&o.gpus, "gpus", "", "numbers of GPUs for fleet, capacity and ops-scale, such as `1,2,4`; default: 1, and for ops-scale 1, "+

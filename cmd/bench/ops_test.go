@@ -18,28 +18,28 @@ func (m *nowhere) Extend(bytes int) (first uint64, n int) {
 func (m *nowhere) Release()   {}
 func (m *nowhere) Gone() bool { return false }
 
-// BenchmarkResidentPack is the owner's part of ops-resident on one core: windows and
+// BenchmarkWindowCachePack is the owner's part of ops-window-cache on one core: windows and
 // carries in cache, and of as many keys as do not fit there.
-func BenchmarkResidentPack(b *testing.B) {
+func BenchmarkWindowCachePack(b *testing.B) {
 	shape := opsSST(100, 1, 0, 0, 0)
 	det, err := shape.det()
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, keys := range []int{64, 200_000} {
-		for _, kept := range []bool{false, true} {
-			b.Run(fmt.Sprintf("keys=%d/kept=%v", keys, kept), func(b *testing.B) {
-				o, err := newResidentOwner(det, keys)
+		for _, cached := range []bool{false, true} {
+			b.Run(fmt.Sprintf("keys=%d/cached=%v", keys, cached), func(b *testing.B) {
+				o, err := newCacheOwner(det, keys)
 				if err != nil {
 					b.Fatal(err)
 				}
 				o.tasks = 4096
 				o.begin()
 				o.batch = &detectors.Batch{}
-				if kept {
+				if cached {
 					memory := &nowhere{}
-					keep := detectors.NewKeep(func() detectors.KeepMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
-					o.shelf = keep.Shelf(det, 1, 1)
+					cache := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
+					o.pool = cache.Pool(det, 1, 1)
 				}
 				for o.count < int64(o.rows)+1 {
 					if err := o.round(b.Context(), known{}); err != nil {
@@ -68,6 +68,6 @@ func BenchmarkResidentPack(b *testing.B) {
 type known struct{ detectors.Executor }
 
 func (known) Execute(_ context.Context, b *detectors.Batch) error {
-	b.Known()
+	b.Updated()
 	return nil
 }

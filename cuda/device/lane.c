@@ -315,13 +315,13 @@ CUresult unmapBatch(const Request *q, Reply *r) {
     return CUDA_SUCCESS;
 }
 
-// keepMemory takes memory for windows that stay. It is asked for once in the life
+// windowCacheMemory takes memory for the window cache. It is asked for once in the life
 // of a process, and given back with it.
-CUresult keepMemory(const Request *q, Reply *r) {
-    static CUdeviceptr kept;
-    if (kept) return refuse(r, "there is memory for windows already");
-    TRY(cuMemAlloc(&kept, q->inBytes));
-    r->a = kept;
+CUresult windowCacheMemory(const Request *q, Reply *r) {
+    static CUdeviceptr taken;
+    if (taken) return refuse(r, "there is memory for the window cache already");
+    TRY(cuMemAlloc(&taken, q->inBytes));
+    r->a = taken;
     return CUDA_SUCCESS;
 }
 

@@ -55,8 +55,8 @@ func (d *device) serve(fd int) error {
 			C.free(unsafe.Pointer(p))
 		case C.kindUnmap:
 			C.unmapBatch(&q, &r)
-		case C.kindKeep:
-			C.keepMemory(&q, &r)
+		case C.kindWindowCache:
+			C.windowCacheMemory(&q, &r)
 		case C.kindFault:
 			d.fault(lane, uint32(q.launches), &r)
 		default:

@@ -28,7 +28,7 @@ typedef struct {
 _Static_assert(sizeof(Request) == 192 && sizeof(Reply) == 192 && sizeof(Launch) == 32, "layout");
 
 enum { magic = 0x6f647261, badRequest = 10001 };
-enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindKeep, kindFault = 9 };
+enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindWindowCache, kindFault = 9 };
 enum { taskBytes = 64, tileBytes = 16 };
 
 // Buffer is device memory that grows on demand; its content does not survive that.
@@ -63,6 +63,6 @@ int laneReply(int fd, const Request *q, Reply *r);
 void replyError(Reply *r, CUresult code, const char *doing);
 CUresult mapBatch(const Request *q, const char *path, Reply *r);
 CUresult unmapBatch(const Request *q, Reply *r);
-CUresult keepMemory(const Request *q, Reply *r);
+CUresult windowCacheMemory(const Request *q, Reply *r);
 CUresult allowShared(CUfunction f, int most, uint32_t *dynamic);
 CUresult launchFault(Lane *l, CUfunction f);

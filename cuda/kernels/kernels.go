@@ -17,8 +17,8 @@ var Names = []string{
 	"lof_window_2", "lof_window_4", "lof_window_8", "knn_before", "knn_finish", "knn_load", "knn_peaks",
 	"knn_scan_2", "knn_scan_4", "knn_scan_6", "knn_scan_8", "knn_scan_10", "knn_scan_16", "knn_scan_32", "knn_scan_64",
 	"knn_window", "knn_window_2", "knn_window_4", "knn_window_8",
-	"resident",
 	"svdsst2", "svdsst4", "svdsst7", "svdsst10", "svdsst13", "svdsst16",
+	"window_cache",
 }
 
 // layout changes with task.h and the protocol of parent and child.

@@ -66,7 +66,7 @@ const ikasstFull = 4096
 
 // Of a class, Variant is the kernel's rows, A the dimension, B lanes | k << 8.
 var ikasstPlan = opPlan{
-	keeps: true,
+	caches: true,
 	class: func(t *detectors.Task, params []float32) (Class, int, bool) {
 		w, k, gamma, steps := int(params[0]), int(params[2]), int(params[3]), int(params[4])
 		if w < 2 || w > ikasstMaxWindow || k > ikasstMaxKrylov || t.Fresh == 0 || t.Scores.Len != t.Fresh || t.Next.Len != t.Dim*uint32(w) ||

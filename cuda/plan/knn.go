@@ -170,7 +170,7 @@ func knnClass(t *detectors.Task, params []float32) (Class, int, bool) {
 			for 1<<log < s.width {
 				log++
 			}
-			if a, b := s.window(1 << log); a <= lofResident {
+			if a, b := s.window(1 << log); a <= lofOnBlock {
 				variant, shared, scratch = knnIsWindow+log, a, b
 			}
 		}

@@ -141,9 +141,9 @@ func (g *lofShape) partBytes() (shared, scratch int) {
 // parts is the number of blocks of a task that is shared.
 func (g *lofShape) parts() int { return (g.padded + lofPartPlaces - 1) / lofPartPlaces }
 
-// lofResident is the most shared memory of a resident window: what cards of all
+// lofOnBlock is the most shared memory of a window that a block holds: what cards of all
 // capabilities but 7.5 give a block, and two blocks on an H100.
-const lofResident = 96 << 10
+const lofOnBlock = 96 << 10
 
 // lofWave is the most scratch for the tasks of a launch: more take turns.
 const lofWave = 512 << 20
@@ -186,7 +186,7 @@ func lofClass(t *detectors.Task, params []float32) (Class, int, bool) {
 			for 1<<log < g.dim {
 				log++
 			}
-			if s, o := g.windowBytes(1 << log); s <= lofResident {
+			if s, o := g.windowBytes(1 << log); s <= lofOnBlock {
 				variant, shared, scratch = lofWindow+1+log, s, o
 			}
 		}

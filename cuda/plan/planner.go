@@ -57,9 +57,9 @@ type opPlan struct {
 	// Planner.launch). The chains lie in plan order and by falling cost, so that
 	// the long ones begin first.
 	launches func(c Class, p *Planner, chains []chain)
-	// keeps is that its kernels take every task of their classes, whatever is in it,
-	// so that the windows may be kept on the device (resident.go).
-	keeps bool
+	// caches says that its kernels take every task of their classes, whatever is in it,
+	// so that the window cache may have their windows (windowcache.go).
+	caches bool
 }
 
 // opPlans are the ops that there are kernels for.
@@ -134,11 +134,11 @@ type Planner struct {
 	shapes  [64]shapeClass
 	serial  uint32
 
-	brought []detectors.Run  // of this round
-	away    uint32           // element of F32 on the device where the X begin that are not in the batch
-	part    bool             // of a batch that is split: see split.go
-	params  []detectors.Span // of a part's tasks
-	q       Request          // what asks for this round's plan
+	updates []detectors.WindowUpdate // of this round
+	cachedX uint32                   // element of F32 on the device where the X begin that are not in the batch
+	part    bool                     // of a batch that is split: see split.go
+	params  []detectors.Span         // of a part's tasks
+	q       Request                  // what asks for this round's plan
 }
 
 // segment is a run of linked tasks of one class: a chain, or a part of one where
@@ -174,7 +174,7 @@ func (p *Planner) Start(b *detectors.Batch) {
 	p.segment = slices.Grow(p.segment[:0], n)[:n]
 	p.next = slices.Grow(p.next[:0], n)[:n]
 	p.forced, p.declined = nil, 0
-	p.brought, p.round = b.Runs, 0
+	p.updates, p.round = b.Updates, 0
 	p.left = n
 	p.serial++
 	p.classes = p.classes[:0]
@@ -206,7 +206,7 @@ func Before(b *detectors.Batch, i int) int32 {
 // task is a matter of that task alone.
 func (p *Planner) Assign(b *detectors.Batch) {
 	if p.round++; p.round > 1 {
-		p.brought = nil
+		p.updates = nil
 	}
 	p.f32 = b.F32
 	p.cpu, p.segments = p.cpu[:0], p.segments[:0]
@@ -330,8 +330,8 @@ func (p *Planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 	p.order = p.order[:0]
 	p.tiles, p.launches, p.launched, p.scratchBytes = p.tiles[:0], p.launches[:0], 0, 0
 	p.outputs = 0
-	if len(p.brought) > 0 {
-		p.launchRuns()
+	if len(p.updates) > 0 {
+		p.launchUpdates()
 	}
 	p.sort()
 	for g := 0; g+1 < len(p.groups); g++ {
@@ -347,8 +347,8 @@ func (p *Planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 				t := &p.tasks[len(p.order)]
 				*t = b.Tasks[i]
 				t.After = 0
-				if t.X.Off >= detectors.Away {
-					t.X.Off += p.away - detectors.Away
+				if t.X.Off >= detectors.InCache {
+					t.X.Off += p.cachedX - detectors.InCache
 				}
 				if b.Tasks[i].After != 0 {
 					t.Carry = detectors.Span{}

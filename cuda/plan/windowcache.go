@@ -2,9 +2,9 @@ package plan
 
 import "odradek/detectors"
 
-// Run is what the kernel resident has of a detectors.Run: struct Run in
-// resident.cu, three tiles long.
-type Run struct {
+// WindowUpdate is what the kernel window_cache has of a detectors.WindowUpdate: struct
+// Update in window_cache.cu, three tiles long.
+type WindowUpdate struct {
 	Ring      uint64
 	Rows, Dim uint32
 	First, X  uint32
@@ -14,62 +14,64 @@ type Run struct {
 	_, _      uint32
 }
 
+// UpdateTiles is the length of a WindowUpdate in tiles; UpdateWindow and UpdateLater are
+// its flags: it is one of a window, and not the window's first of the batch.
 const (
-	RunTiles   = 3
-	runsABlock = 4
-	RunWindow  = 1
-	RunLater   = 2
+	UpdateTiles     = 3
+	UpdateWindow    = 1
+	UpdateLater     = 2
+	updatesPerBlock = 4
 )
 
-// launchRuns makes room for the runs in place of tiles, and the launch that makes
+// launchUpdates makes room for the updates in place of tiles, and the launch that makes
 // the X of their tasks, before all others.
-func (p *Planner) launchRuns() {
-	n := (len(p.brought) + runsABlock - 1) / runsABlock * runsABlock
-	for range n * RunTiles {
+func (p *Planner) launchUpdates() {
+	n := (len(p.updates) + updatesPerBlock - 1) / updatesPerBlock * updatesPerBlock
+	for range n * UpdateTiles {
 		p.tile(Tile{})
 	}
-	p.launchGrid(kernel("resident"), n/runsABlock, 32*runsABlock, 0)
+	p.launchGrid(kernel("window_cache"), n/updatesPerBlock, 32*updatesPerBlock, 0)
 }
 
-// freshLen is how many values runs bring.
+// freshLen is how many values updates bring.
 func (p *Planner) freshLen() (n int) {
-	for i := range p.brought {
-		n += int(p.brought[i].Rows.Len)
+	for i := range p.updates {
+		n += int(p.updates[i].Rows.Len)
 	}
 	return n
 }
 
-// writeRuns writes the runs, and what they bring from element fresh of F32 on.
-func (p *Planner) writeRuns(b *detectors.Batch, runs []Run, values []float64, fresh uint32) {
+// writeUpdates writes the updates, and what they bring from element fresh of F32 on.
+func (p *Planner) writeUpdates(b *detectors.Batch, to []WindowUpdate, values []float64, fresh uint32) {
 	n := uint32(0)
-	for i := range p.brought {
-		r, t := &p.brought[i], &b.Tasks[p.brought[i].Task]
+	for i := range p.updates {
+		r, t := &p.updates[i], &b.Tasks[p.updates[i].Task]
 		rows := t.X.Len / t.Dim
-		runs[i] = Run{
-			Ring: r.At, Rows: rows, Dim: t.Dim, First: r.First, X: t.X.Off - detectors.Away + p.away,
-			Fresh: fresh + 2*n, N: r.Rows.Len / t.Dim, Next: r.Next, Flags: RunWindow,
+		to[i] = WindowUpdate{
+			Ring: r.At, Rows: rows, Dim: t.Dim, First: r.First, X: t.X.Off - detectors.InCache + p.cachedX,
+			Fresh: fresh + 2*n, N: r.Rows.Len / t.Dim, Next: r.Next, Flags: UpdateWindow,
 		}
 		if r.Later {
-			runs[i].Flags |= RunLater
+			to[i].Flags |= UpdateLater
 		}
 		copy(values[n:], b.F64[r.Rows.Off:r.Rows.Off+r.Rows.Len])
 		n += r.Rows.Len
 	}
 }
 
-// Keeps reports whether devices keep the windows of such tasks.
-func (p *Planner) Keeps(d detectors.Detector, dim, fresh int) bool {
+// Caches reports whether devices cache the windows of such tasks.
+func (p *Planner) Caches(d detectors.Detector, dim, fresh int) bool {
 	c, ok := ClassOf(d, dim, fresh)
-	return ok && byOp[c.Op].keeps && (p.Shared == 0 || byOp[c.Op].shared(c) <= p.Shared)
+	return ok && byOp[c.Op].caches && (p.Shared == 0 || byOp[c.Op].shared(c) <= p.Shared)
 }
 
-// Brings is the number of windows that the plan of this round brings rows of.
-func (p *Planner) Brings() int { return len(p.brought) }
+// Updates is the number of window updates in the plan of this round.
+func (p *Planner) Updates() int { return len(p.updates) }
 
-// Feeds reports whether the plan has every task that reads one of those windows.
-func (p *Planner) Feeds() bool {
-	for i := range p.brought {
-		if p.places[p.brought[i].Task] != onDevice {
+// Fed reports whether the plan has every task that reads an updated window.
+func (p *Planner) Fed() bool {
+	for i := range p.updates {
+		if p.places[p.updates[i].Task] != onDevice {
 			return false
 		}
 	}

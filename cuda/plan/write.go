@@ -54,13 +54,13 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	if tiles > m.Out {
 		return tiles + 32*n, status
 	}
-	p.away = uint32(m.Out / 4)
+	p.cachedX = uint32(m.Out / 4)
 	p.lay(b, View[detectors.Task](m.Bytes, at, n))
 	behind := Align(tiles + 16*len(p.tiles)) // what comes with the plan
 	launches := behind
 	if p.part {
 		launches = Align(behind + 4*p.paramsLen())
-	} else if len(p.brought) > 0 {
+	} else if len(p.updates) > 0 {
 		launches = Align(behind + 8*p.freshLen())
 	}
 	end = Align(launches + 32*len(p.launches))
@@ -68,8 +68,8 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		return end, status
 	}
 	copy(View[Tile](m.Bytes, tiles, len(p.tiles)), p.tiles)
-	if len(p.brought) > 0 {
-		p.writeRuns(b, View[Run](m.Bytes, tiles, len(p.brought)), View[float64](m.Bytes, behind, (launches-behind)/8), uint32(behind/4))
+	if len(p.updates) > 0 {
+		p.writeUpdates(b, View[WindowUpdate](m.Bytes, tiles, len(p.updates)), View[float64](m.Bytes, behind, (launches-behind)/8), uint32(behind/4))
 	}
 	copy(View[Launch](m.Bytes, launches, len(p.launches)), p.launches)
 	p.q = Request{
@@ -80,8 +80,8 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		InTo: uint64(at), OutFrom: uint64(m.Out), OutTo: uint64(status),
 		CopyOut: p.outputs != len(b.Out), // gaps, and what rounds before have left
 	}
-	if len(p.brought) > 0 {
-		p.q.Room = uint64(m.Out + 4*b.AwayX)
+	if len(p.updates) > 0 {
+		p.q.Room = uint64(m.Out + 4*b.CachedX)
 	}
 	if p.part {
 		p.narrow(b, m, behind)

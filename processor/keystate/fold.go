@@ -331,8 +331,8 @@ func (s *State) keySize(k *Key) int64 {
 	}
 	for i := range k.marks {
 		n += 4 * int64(cap(k.marks[i].carry))
-		if k.marks[i].place != nil {
-			n += placeBytes
+		if k.marks[i].slot != nil {
+			n += slotBytes
 		}
 	}
 	if k.held != nil {

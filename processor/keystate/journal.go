@@ -454,7 +454,7 @@ func (s *State) Rollback(to int64) error {
 		}
 	}
 	s.dropPending()
-	s.keep.Forget()
+	s.cache.Invalidate()
 	s.Rows, s.Events, s.Refused = s.Rows[:0], s.Events[:0], s.Refused[:0]
 	s.line = s.line[:0]
 	s.forgetMust()

@@ -10,10 +10,10 @@ import (
 // mark is one detector's place in one key's window, and its carry.
 type mark struct {
 	carry []float32
-	unit  uint64           // the undo unit that has a copy of carry
-	n     int32            // fresh rows so far
-	task  uint32           // 1 + the key's last task in the batch, whose Next will be the carry; 0: none
-	place *detectors.Place // of the window, where the executor keeps it; nil: nowhere
+	unit  uint64             // the undo unit that has a copy of carry
+	n     int32              // fresh rows so far
+	task  uint32             // 1 + the key's last task in the batch, whose Next will be the carry; 0: none
+	slot  *detectors.SlotRef // of the window in the executor's cache; nil: none
 }
 
 // pending is a task whose scores are not there yet, or what has to wait behind
@@ -78,7 +78,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	x, y := w.values(d.dim, rows)
 	switch d.elem {
 	case detectors.F32:
-		if d.shelf != nil && s.packKept(t, w, d, m, b) {
+		if d.pool != nil && s.packCached(t, w, d, m, b) {
 			break
 		}
 		var dst []float32
@@ -255,7 +255,7 @@ func (s *State) applyOther(p *pending) {
 }
 
 func (s *State) dropPending() {
-	s.pend, s.ptimes, s.away = s.pend[:0], s.ptimes[:0], s.away[:0]
+	s.pend, s.ptimes, s.cached = s.pend[:0], s.ptimes[:0], s.cached[:0]
 	clear(s.later)
 	s.later, s.rulings = s.later[:0], s.rulings[:0]
 	s.batch = nil

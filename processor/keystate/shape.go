@@ -63,9 +63,9 @@ type detector struct {
 	ruled   *threshold.Rule   // and for the sample that Fold takes next
 	former  []*threshold.Rule // of other histories
 	explain detectors.Explainer
-	replays bool             // has something to remember of each task
-	summary *bins.Params     // of what leaves its window; nil: none
-	shelf   *detectors.Shelf // where the executor keeps windows; nil: nowhere
+	replays bool                  // has something to remember of each task
+	summary *bins.Params          // of what leaves its window; nil: none
+	pool    *detectors.WindowPool // of the executor's window cache; nil: none
 }
 
 func newDetector(index int, c *DetectorConfig, dim int) *detector {
@@ -121,7 +121,7 @@ func (d *detector) addNeed(n *detectors.Need) {
 	switch d.elem {
 	case detectors.F32:
 		n.F32 += x
-		if d.shelf != nil {
+		if d.pool != nil {
 			n.F64 += x
 		}
 	case detectors.F64:

@@ -373,8 +373,8 @@ type State struct {
 	finds  []detectors.Finding
 	batch  *detectors.Batch // whose parameters are in place
 	serial uint64
-	keep   *detectors.Keep // nil: windows travel with their tasks
-	away   []awayTask
+	cache  *detectors.WindowCache // nil: windows travel with their tasks
+	cached []cachedTask
 
 	// Undo and dirty keys.
 	unit      uint64

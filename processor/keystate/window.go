@@ -19,8 +19,8 @@ const (
 	keyBytes  = 176 + 32 + 8 // with its slot in the table
 	winBytes  = 64
 	markBytes = 48
-	// placeBytes is a window's place with the executor, where that keeps windows.
-	placeBytes = 32
+	// slotBytes is a window's SlotRef, where the executor has a window cache.
+	slotBytes = 32
 )
 
 // slots hands out rings of the final size from large pieces of memory: an

@@ -319,7 +319,7 @@ type run struct {
 	changes      bool // a worker may have other thresholds than the one before
 	maxBytes     int
 	mandatory    bool // only what Snapshot must emit, for long
-	keeper       *keeper
+	cacher       *cacher
 }
 
 type part struct {
@@ -352,8 +352,8 @@ func newRun(t *testing.T, r *rand.Rand, w *world) *run {
 }
 
 func (x *run) flush() {
-	if x.keeper != nil {
-		x.keeper.execute(x.s, x.b)
+	if x.cacher != nil {
+		x.cacher.execute(x.s, x.b)
 	} else {
 		execute(x.b)
 	}
@@ -575,8 +575,8 @@ func (x *run) crash() {
 	x.s = x.restored(x.compacted())
 	x.told = x.committed
 	x.restart()
-	if x.keeper != nil {
-		x.keeper.serve(x.s)
+	if x.cacher != nil {
+		x.cacher.serve(x.s)
 	}
 	x.check("crash", x.s)
 }

@@ -12,10 +12,10 @@ namespace ikasst_cu {
 namespace lof_cu {
 #include "../lof.cu"
 }
-namespace resident_cu {
-#include "../resident.cu"
+namespace window_cache_cu {
+#include "../window_cache.cu"
 }
-using namespace resident_cu;
+using namespace window_cache_cu;
 using namespace ikasst_cu;
 #undef KERNEL
 namespace svdsst_cu {  // needs ikasst_cu's
@@ -59,7 +59,7 @@ struct Reply {
 static_assert(sizeof(Reply) == 192, "layout");
 
 constexpr uint32_t magic = 0x6f647261;
-enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindKeep = 6 };
+enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindWindowCache = 6 };
 
 typedef void (*Kernel)(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *);
 struct Named { const char *name; Kernel run; };
@@ -144,7 +144,7 @@ void answer(const Request &q, const std::string &path, Reply &r) {
     }
     case kindExecute:
         return execute(q, r);
-    case kindKeep:  // for the life of the process, as NaN
+    case kindWindowCache:  // for the life of the process, as NaN
         r.a = reinterpret_cast<uint64_t>(memset(aligned_alloc(256, q.inBytes), 0xff, q.inBytes));
         return;
     case kindUnmap: {

@@ -27,28 +27,28 @@ type owner struct {
 	fresh    int
 	series   []*series
 	e        *Executor
-	keep     *detectors.Keep // nil: all windows travel
-	shelf    *detectors.Shelf
+	cache    *detectors.WindowCache // nil: all windows travel
+	pool     *detectors.WindowPool
 	repacked int
 }
 
 type series struct {
 	rows  []float64 // all there ever were
-	place detectors.Place
+	slot  detectors.SlotRef
 	carry []float32
 }
 
 // due is a task that a batch is to have: of series k, when it had so many rows.
 type due struct{ k, count int }
 
-func newOwner(t testing.TB, rng *rand.Rand, e *Executor, d detectors.Detector, n, dim, fresh int, resident bool) *owner {
+func newOwner(t testing.TB, rng *rand.Rand, e *Executor, d detectors.Detector, n, dim, fresh int, size bool) *owner {
 	o := &owner{t: t, rng: rng, detector: d, dim: dim, fresh: fresh, e: e}
 	for range n {
 		o.series = append(o.series, &series{})
 	}
-	if resident {
-		o.keep = e.Keep()
-		if o.shelf = o.keep.Shelf(d, dim, fresh); o.shelf == nil {
+	if size {
+		o.cache = e.WindowCache()
+		if o.pool = o.cache.Pool(d, dim, fresh); o.pool == nil {
 			t.Fatal("nothing is kept")
 		}
 	}
@@ -71,8 +71,8 @@ func (o *owner) push(rng *rand.Rand, k, n int) {
 	}
 }
 
-// pack packs the tasks, with the shelf or without.
-func (o *owner) pack(b *detectors.Batch, dues []due, shelf *detectors.Shelf) {
+// pack packs the tasks, with the pool or without.
+func (o *owner) pack(b *detectors.Batch, dues []due, pool *detectors.WindowPool) {
 	b.Reset()
 	params, f := b.GrowF32(len(o.detector.Params()))
 	copy(f, o.detector.Params())
@@ -82,14 +82,14 @@ func (o *owner) pack(b *detectors.Batch, dues []due, shelf *detectors.Shelf) {
 		s := o.series[d.k]
 		x := s.rows[(d.count-rows)*o.dim : d.count*o.dim]
 		t := detectors.Task{Op: o.detector.Op(), Dim: uint32(o.dim), Fresh: uint32(o.fresh), Params: params}
-		bring, ok := 0, false
-		if shelf != nil {
-			bring, ok = shelf.Bring(b, &s.place, int64(d.count))
+		missing, ok := 0, false
+		if pool != nil {
+			missing, ok = pool.Missing(b, &s.slot, int64(d.count))
 		}
 		if ok {
-			span, raw := b.GrowF64(bring * o.dim)
+			span, raw := b.GrowF64(missing * o.dim)
 			copy(raw, x[len(x)-len(raw):])
-			t.X = shelf.Add(b, &s.place, int64(d.count), span, len(b.Tasks))
+			t.X = pool.Update(b, &s.slot, int64(d.count), span, len(b.Tasks))
 		} else {
 			t.X, f = b.GrowF32(len(x))
 			center(f, x, o.dim)
@@ -113,12 +113,12 @@ func (o *owner) pack(b *detectors.Batch, dues []due, shelf *detectors.Shelf) {
 // score packs and executes the tasks, again as a whole where windows are gone, and
 // takes the carries.
 func (o *owner) score(b *detectors.Batch, dues []due) []float32 {
-	o.pack(b, dues, o.shelf)
+	o.pack(b, dues, o.pool)
 	for i := range b.Out {
 		b.Out[i] = -77
 	}
 	err := o.e.Execute(context.Background(), b)
-	if errors.Is(err, detectors.ErrForgotten) {
+	if errors.Is(err, detectors.ErrCacheLost) {
 		o.repacked++
 		o.pack(b, dues, nil)
 		err = o.e.Execute(context.Background(), b)
@@ -133,10 +133,10 @@ func (o *owner) score(b *detectors.Batch, dues []due) []float32 {
 	return b.Out
 }
 
-// resident drives two owners with the same series, one whose windows stay on the
-// device and one whose windows travel, and demands the same bits. between is called
+// windowCacheTest drives two owners with the same series, one whose windows the device
+// caches and one whose windows travel, and demands the same bits. between is called
 // before each round.
-func residentTest(t *testing.T, o Options, n, dim, fresh, rounds int,
+func windowCacheTest(t *testing.T, o Options, n, dim, fresh, rounds int,
 	between func(round int, e *Executor, kept *owner)) (hits, misses uint64, repacked int) {
 	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 8})
 	if err != nil {
@@ -198,22 +198,22 @@ func residentTest(t *testing.T, o Options, n, dim, fresh, rounds int,
 			}
 		}
 	}
-	t.Logf("%d hits, %d misses, %d batches packed again, %+v", kept.shelf.Hits, kept.shelf.Misses, kept.repacked, e.Stats())
-	return kept.shelf.Hits, kept.shelf.Misses, kept.repacked
+	t.Logf("%d hits, %d misses, %d batches packed again, %+v", kept.pool.Hits, kept.pool.Misses, kept.repacked, e.Stats())
+	return kept.pool.Hits, kept.pool.Misses, kept.repacked
 }
 
 // windowBytes is what a window of these tests takes.
 const windowBytes = 512
 
-// TestResident: windows that stay give the bits of windows that travel, where all
+// TestWindowCache: cached windows give the bits of windows that travel, where all
 // find room, where few do, through rollbacks of their owner, and where their device
 // is lost.
-func TestResident(t *testing.T) {
+func TestWindowCache(t *testing.T) {
 	for _, dim := range []int{1, 3} {
 		t.Run(fmt.Sprintf("room/dim=%d", dim), func(t *testing.T) {
 			o := goChildOptions(t, "")
-			o.Resident = 1 << 20
-			hits, misses, _ := residentTest(t, o, 50, dim, 1+dim, 40, nil)
+			o.WindowCache = 1 << 20
+			hits, misses, _ := windowCacheTest(t, o, 50, dim, 1+dim, 40, nil)
 			if hits < 8*misses {
 				t.Error("few hits")
 			}
@@ -221,22 +221,22 @@ func TestResident(t *testing.T) {
 	}
 	t.Run("little room", func(t *testing.T) {
 		o := goChildOptions(t, "")
-		o.Resident = 20 * windowBytes
-		hits, misses, _ := residentTest(t, o, 50, 1, 1, 100, nil)
+		o.WindowCache = 20 * windowBytes
+		hits, misses, _ := windowCacheTest(t, o, 50, 1, 1, 100, nil)
 		if hits < 300 || misses < 300 {
 			t.Error("few of both")
 		}
 	})
 	t.Run("forgotten", func(t *testing.T) {
 		o := goChildOptions(t, "")
-		o.Resident = 1 << 20
-		residentTest(t, o, 30, 1, 1, 40, func(round int, e *Executor, kept *owner) {
+		o.WindowCache = 1 << 20
+		windowCacheTest(t, o, 30, 1, 1, 40, func(round int, e *Executor, kept *owner) {
 			if round%7 == 0 {
-				kept.keep.Forget()
+				kept.cache.Invalidate()
 			}
 			if round%9 == 0 { // packed and never executed
 				b := e.Batch()
-				kept.pack(b, []due{{0, len(kept.series[0].rows)}}, kept.shelf)
+				kept.pack(b, []due{{0, len(kept.series[0].rows)}}, kept.pool)
 				b.Reset()
 				e.Release(b)
 			}
@@ -244,13 +244,13 @@ func TestResident(t *testing.T) {
 	})
 	t.Run("killed", func(t *testing.T) {
 		o := goChildOptions(t, "")
-		o.Resident, o.Retry, o.Devices = 1<<20, time.Millisecond, []int{0, 1}
-		_, _, repacked := residentTest(t, o, 30, 2, 1, 60, func(round int, e *Executor, kept *owner) {
+		o.WindowCache, o.Retry, o.Devices = 1<<20, time.Millisecond, []int{0, 1}
+		_, _, repacked := windowCacheTest(t, o, 30, 2, 1, 60, func(round int, e *Executor, kept *owner) {
 			if round%6 != 5 {
 				return
 			}
 			for _, d := range e.Stats().Devices {
-				if s, ok := kept.keep.Memory().(*share); ok && d.Pid > 0 && d.Index == s.d.index {
+				if s, ok := kept.cache.Memory().(*cacheShare); ok && d.Pid > 0 && d.Index == s.d.index {
 					unix.Kill(d.Pid, unix.SIGKILL)
 				}
 			}
@@ -264,53 +264,53 @@ func TestResident(t *testing.T) {
 	})
 	t.Run("dies in a batch", func(t *testing.T) {
 		o := goChildOptions(t, "die@9")
-		o.Resident = 1 << 20
-		if _, _, repacked := residentTest(t, o, 30, 1, 2, 20, nil); repacked == 0 {
+		o.WindowCache = 1 << 20
+		if _, _, repacked := windowCacheTest(t, o, 30, 1, 2, 20, nil); repacked == 0 {
 			t.Error("nothing was packed again")
 		}
 	})
 	t.Run("none", func(t *testing.T) {
 		e := open(t, goChildOptions(t, ""))
 		defer e.Close()
-		if e.Keep() != nil {
+		if e.WindowCache() != nil {
 			t.Error("windows are kept without a limit for them")
 		}
-		var k *detectors.Keep
-		if k.Shelf(nil, 1, 1) != nil {
-			t.Error("a shelf of nothing")
+		var k *detectors.WindowCache
+		if k.Pool(nil, 1, 1) != nil {
+			t.Error("a pool of nothing")
 		}
 	})
 }
 
-// TestResidentEmulated is the same with the kernel that makes X.
-func TestResidentEmulated(t *testing.T) {
+// TestWindowCacheEmulated is the same with the kernel that makes X.
+func TestWindowCacheEmulated(t *testing.T) {
 	o := emulated(t)
 	for _, dim := range []int{1, 3} {
-		for _, resident := range []int64{1 << 20, 8 * windowBytes} {
-			o.Resident = resident
-			residentTest(t, o, 12, dim, 2, 12, nil)
+		for _, size := range []int64{1 << 20, 8 * windowBytes} {
+			o.WindowCache = size
+			windowCacheTest(t, o, 12, dim, 2, 12, nil)
 		}
 	}
 }
 
-// TestDeviceResident is the same on a device, also where its child is killed.
-func TestDeviceResident(t *testing.T) {
+// TestDeviceWindowCache is the same on a device, also where its child is killed.
+func TestDeviceWindowCache(t *testing.T) {
 	o := deviceOptions(t)
 	n := 1000
 	if testing.Short() {
 		n = 200
 	}
 	for _, dim := range []int{1, 3} {
-		for _, resident := range []int64{1 << 26, 200 * windowBytes} {
-			o.Resident = resident
-			residentTest(t, o, n, dim, 1+dim, 20, nil)
+		for _, size := range []int64{1 << 26, 200 * windowBytes} {
+			o.WindowCache = size
+			windowCacheTest(t, o, n, dim, 1+dim, 20, nil)
 		}
 	}
 	if testing.Short() { // under a tool that does not outlive its child
 		return
 	}
-	o.Resident = 1 << 26
-	_, _, repacked := residentTest(t, o, 1000, 1, 1, 12, func(round int, e *Executor, kept *owner) {
+	o.WindowCache = 1 << 26
+	_, _, repacked := windowCacheTest(t, o, 1000, 1, 1, 12, func(round int, e *Executor, kept *owner) {
 		if round%4 == 3 {
 			waitUp(t, e, 10*time.Second)
 			unix.Kill(e.Stats().Devices[0].Pid, unix.SIGKILL)
@@ -322,21 +322,21 @@ func TestDeviceResident(t *testing.T) {
 	t.Logf("%d batches packed again", repacked)
 }
 
-// TestShelf: what a shelf thinks it has is what it was given, whatever comes.
-func TestShelf(t *testing.T) {
+// TestWindowPool: what a pool thinks it has is what it was given, whatever comes.
+func TestWindowPool(t *testing.T) {
 	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &child{dead: make(chan struct{})}
-	k := newKept(nil, c, 4096, 30*windowBytes)
-	s := &share{kept: k}
-	keep := detectors.NewKeep(func() detectors.KeepMemory { return s }, func(detectors.Detector, int, int) bool { return true })
-	shelf := keep.Shelf(d, 1, 1)
+	k := newCacheMemory(nil, c, 4096, 30*windowBytes)
+	s := &cacheShare{cacheMemory: k}
+	cache := detectors.NewWindowCache(func() detectors.CacheMemory { return s }, func(detectors.Detector, int, int) bool { return true })
+	pool := cache.Pool(d, 1, 1)
 	rows := d.Window()
 	rng := seeded(t)
 	type window struct {
-		place detectors.Place
+		slot  detectors.SlotRef
 		count int
 	}
 	windows := make([]window, 60)
@@ -351,16 +351,16 @@ func TestShelf(t *testing.T) {
 		w.count += rng.IntN(4)
 		switch rng.IntN(200) {
 		case 0:
-			keep.Forget()
+			cache.Invalidate()
 		case 1:
 			w.count -= rng.IntN(3)
-			keep.Forget()
+			cache.Invalidate()
 		}
-		n, ok := shelf.Bring(b, &w.place, int64(w.count))
+		n, ok := pool.Missing(b, &w.slot, int64(w.count))
 		if ok {
 			span, _ := b.GrowF64(n)
-			b.Tasks = append(b.Tasks, detectors.Task{X: shelf.Add(b, &w.place, int64(w.count), span, len(b.Tasks)), Dim: 1})
-			r := b.Runs[len(b.Runs)-1]
+			b.Tasks = append(b.Tasks, detectors.Task{X: pool.Update(b, &w.slot, int64(w.count), span, len(b.Tasks)), Dim: 1})
+			r := b.Updates[len(b.Updates)-1]
 			if memory[r.At] == nil {
 				memory[r.At] = map[int]int{}
 			}
@@ -377,28 +377,28 @@ func TestShelf(t *testing.T) {
 			}
 		}
 		if rng.IntN(20) == 0 {
-			b.Known()
+			b.Updated()
 			b.Reset()
 		}
 	}
-	if len(memory) > 30 || shelf.Hits < 500 {
-		t.Errorf("%d windows are kept, %d hits, %d misses", len(memory), shelf.Hits, shelf.Misses)
+	if len(memory) > 30 || pool.Hits < 500 {
+		t.Errorf("%d windows are kept, %d hits, %d misses", len(memory), pool.Hits, pool.Misses)
 	}
-	if keep.Close(); len(k.free) != 1 || !slices.Contains(k.free, 4096) {
+	if cache.Close(); len(k.free) != 1 || !slices.Contains(k.free, 4096) {
 		t.Errorf("free after Close: %v", k.free)
 	}
 }
 
 // BenchmarkWrite is what Execute does on a core before a device begins: 4,096 tasks
-// of one fresh sample, planned and written, with windows that travel and that stay.
+// of one fresh sample, planned and written, with windows that travel and that are cached.
 func BenchmarkWrite(b *testing.B) {
 	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 100})
 	if err != nil {
 		b.Fatal(err)
 	}
 	const tasks = 4096
-	for _, stay := range []bool{false, true} {
-		b.Run(fmt.Sprintf("stay=%v", stay), func(b *testing.B) {
+	for _, cached := range []bool{false, true} {
+		b.Run(fmt.Sprintf("cached=%v", cached), func(b *testing.B) {
 			m, err := newMemory(0, limits{1 << 22, 1 << 20, tasks})
 			if err != nil {
 				b.Fatal(err)
@@ -406,25 +406,25 @@ func BenchmarkWrite(b *testing.B) {
 			defer m.free()
 			h := &held{Batch: &detectors.Batch{}, memory: m}
 			m.take(h.Batch)
-			memory := &share{kept: newKept(nil, &child{dead: make(chan struct{})}, 4096, 64<<20)}
-			keep := detectors.NewKeep(func() detectors.KeepMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
-			shelf := keep.Shelf(d, 1, 1)
+			memory := &cacheShare{cacheMemory: newCacheMemory(nil, &child{dead: make(chan struct{})}, 4096, 64<<20)}
+			cache := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
+			pool := cache.Pool(d, 1, 1)
 			params, f := h.GrowF32(len(d.Params()))
 			copy(f, d.Params())
-			places := make([]detectors.Place, tasks)
+			slots := make([]detectors.SlotRef, tasks)
 			for round := range 2 {
-				h.Known()
+				h.Updated()
 				h.Batch.Reset()
 				h.GrowF32(len(d.Params()))
 				for k := range tasks {
 					t := detectors.Task{Op: d.Op(), Dim: 1, Fresh: 1, Params: params}
-					if stay {
-						n, ok := shelf.Bring(h.Batch, &places[k], int64(d.Window()+round))
+					if cached {
+						n, ok := pool.Missing(h.Batch, &slots[k], int64(d.Window()+round))
 						if !ok {
 							b.Fatal("no room")
 						}
 						span, _ := h.GrowF64(n)
-						t.X = shelf.Add(h.Batch, &places[k], int64(d.Window()+round), span, k)
+						t.X = pool.Update(h.Batch, &slots[k], int64(d.Window()+round), span, k)
 					} else {
 						t.X, _ = h.GrowF32(d.Window())
 					}

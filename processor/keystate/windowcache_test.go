@@ -9,58 +9,58 @@ import (
 	"odradek/detectors"
 )
 
-// keeper is an executor that keeps windows, and loses them now and then.
-type keeper struct {
+// cacher is an executor with a window cache, which it loses now and then.
+type cacher struct {
 	t                  *testing.T
 	r                  *rand.Rand
-	keep               *detectors.Keep
-	memory             *keptMemory
+	cache              *detectors.WindowCache
+	memory             *cachedRings
 	hits, misses, lost int
 }
 
-// keptMemory is rings by address.
-type keptMemory struct {
+// cachedRings is rings by address.
+type cachedRings struct {
 	next  uint64
 	room  int // windows
 	gone  bool
 	rings map[uint64][]float64
 }
 
-func (m *keptMemory) Extend(bytes int) (first uint64, n int) {
+func (m *cachedRings) Extend(bytes int) (first uint64, n int) {
 	first, n = m.next+256, min(m.room, 4)
 	m.next += uint64(n*bytes) + 256
 	m.room -= n
 	return first, n
 }
-func (m *keptMemory) Release()   { m.rings = nil }
-func (m *keptMemory) Gone() bool { return m.gone }
+func (m *cachedRings) Release()   { m.rings = nil }
+func (m *cachedRings) Gone() bool { return m.gone }
 
-// serve makes a state use the keeper.
-func (k *keeper) serve(s *State) {
-	k.keep.Close()
-	k.keep = detectors.NewKeep(func() detectors.KeepMemory {
+// serve makes a state use the cache.
+func (k *cacher) serve(s *State) {
+	k.cache.Close()
+	k.cache = detectors.NewWindowCache(func() detectors.CacheMemory {
 		if k.r.IntN(20) == 0 {
 			return nil
 		}
-		k.memory = &keptMemory{room: 1 + k.r.IntN(40), rings: map[uint64][]float64{}}
+		k.memory = &cachedRings{room: 1 + k.r.IntN(40), rings: map[uint64][]float64{}}
 		return k.memory
 	}, func(detectors.Detector, int, int) bool { return true })
-	s.SetKeep(k.keep)
+	s.SetWindowCache(k.cache)
 }
 
-func (k *keeper) execute(s *State, b *detectors.Batch) {
-	if len(b.Runs) > 0 && k.r.IntN(6) == 0 {
+func (k *cacher) execute(s *State, b *detectors.Batch) {
+	if len(b.Updates) > 0 && k.r.IntN(6) == 0 {
 		k.memory.gone = true
 		k.lost++
 		s.Repack(b)
-		if len(b.Runs) > 0 {
-			k.t.Fatal("runs are left after Repack")
+		if len(b.Updates) > 0 {
+			k.t.Fatal("updates are left after Repack")
 		}
 	}
 	c := *b
 	c.Tasks, c.F32 = slices.Clone(b.Tasks), slices.Clone(b.F32)
-	for i := range b.Runs {
-		r := &b.Runs[i]
+	for i := range b.Updates {
+		r := &b.Updates[i]
 		t := &c.Tasks[r.Task]
 		n, dim := int(t.X.Len), int(t.Dim)
 		ring := k.memory.rings[r.At]
@@ -89,13 +89,13 @@ func (k *keeper) execute(s *State, b *detectors.Batch) {
 		detectors.Pack(x, rows, nil, dim)
 	}
 	execute(&c)
-	b.Known()
+	b.Updated()
 	if k.memory != nil && k.r.IntN(40) == 0 {
 		k.memory.gone = true
 	}
 }
 
-// steadyFake is a fake whose windows may be kept: it explains and summarises nothing.
+// steadyFake is a fake whose windows may be cached: it explains and summarises nothing.
 type steadyFake struct{ f *fake }
 
 func (s steadyFake) Op() detectors.Op                       { return s.f.Op() }
@@ -108,9 +108,9 @@ func (s steadyFake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []
 	return s.f.AppendFindings(dst, r)
 }
 
-// TestKept: rows, state and anomalies are those of windows that travel, whatever is
-// kept, forgotten and lost, through rollbacks and restores.
-func TestKept(t *testing.T) {
+// TestWindowCache: rows, state and anomalies are those of windows that travel, whatever is
+// cached, invalidated and lost, through rollbacks and restores.
+func TestWindowCache(t *testing.T) {
 	r := seedOf(t)
 	hits, misses, lost := 0, 0, 0
 	for range 20 {
@@ -124,13 +124,13 @@ func TestKept(t *testing.T) {
 		w := newWorldOf(t, r, cfg, 300+r.IntN(1500))
 		for range 4 {
 			x := newRun(t, rand.New(rand.NewPCG(r.Uint64(), 2)), w)
-			x.keeper = &keeper{t: t, r: x.r}
-			x.keeper.serve(x.s)
+			x.cacher = &cacher{t: t, r: x.r}
+			x.cacher.serve(x.s)
 			x.all([]int{0, 2, 10}[r.IntN(3)])
 			compareRows(t, x.rows, w.rows)
 			compareEvents(t, x.events, w.told)
 			x.check("end", x.s)
-			hits, misses, lost = hits+x.keeper.hits, misses+x.keeper.misses, lost+x.keeper.lost
+			hits, misses, lost = hits+x.cacher.hits, misses+x.cacher.misses, lost+x.cacher.lost
 		}
 	}
 	t.Logf("%d hits, %d misses, %d batches packed again", hits, misses, lost)

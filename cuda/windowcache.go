@@ -11,17 +11,17 @@ import (
 	"odradek/detectors"
 )
 
-// The windows that stay on a device lie in memory that its child takes when it
-// starts, in blocks that owners have, and are lost with the child. Which window lies
-// where only its owner knows (detectors.Shelf): the device never looks anything up,
-// and so cannot find the wrong thing. A batch with runs goes to the device that has
-// the windows, or back to its owner.
+// The window cache of a device lies in memory that its child takes when it starts, in
+// blocks that owners have, and is lost with the child. Which window lies where only its
+// owner knows (detectors.WindowPool): the device never looks anything up, and so cannot
+// find the wrong thing. A batch with updates goes to the device that has the windows, or
+// back to its owner.
 
 // blockBytes is what an owner takes at a time.
 const blockBytes = 1 << 20
 
-// kept is a child's memory for windows.
-type kept struct {
+// cacheMemory is a child's memory for cached windows.
+type cacheMemory struct {
 	d     *device
 	c     *child
 	block int // bytes
@@ -30,21 +30,21 @@ type kept struct {
 	free []uint64 // blocks, by address
 }
 
-func newKept(d *device, c *child, base uint64, size int64) *kept {
-	k := &kept{d: d, c: c, block: int(min(size, blockBytes))}
+func newCacheMemory(d *device, c *child, base uint64, size int64) *cacheMemory {
+	k := &cacheMemory{d: d, c: c, block: int(min(size, blockBytes))}
 	for at := size - int64(k.block); at >= 0; at -= int64(k.block) {
 		k.free = append(k.free, base+uint64(at))
 	}
 	return k
 }
 
-// share is what one owner has of a child's memory.
-type share struct {
-	*kept
+// cacheShare is what one owner has of a child's memory.
+type cacheShare struct {
+	*cacheMemory
 	blocks []uint64
 }
 
-func (s *share) Extend(bytes int) (first uint64, n int) {
+func (s *cacheShare) Extend(bytes int) (first uint64, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last := len(s.free) - 1
@@ -57,14 +57,14 @@ func (s *share) Extend(bytes int) (first uint64, n int) {
 	return first, s.block / bytes
 }
 
-func (s *share) Release() {
+func (s *cacheShare) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = append(s.free, s.blocks...)
 	s.blocks = nil
 }
 
-func (s *share) Gone() bool {
+func (s *cacheShare) Gone() bool {
 	select {
 	case <-s.c.dead:
 		return true
@@ -73,43 +73,43 @@ func (s *share) Gone() bool {
 	}
 }
 
-// Keep is what the executor keeps of one owner's windows on a device, if
-// Options.Resident allows it: see detectors.Shelf.
-func (e *Executor) Keep() *detectors.Keep {
-	if e.o.Resident <= 0 {
+// WindowCache returns a cache of one owner's windows on a device, if
+// Options.WindowCache allows it: see detectors.WindowPool.
+func (e *Executor) WindowCache() *detectors.WindowCache {
+	if e.o.WindowCache <= 0 {
 		return nil
 	}
-	find := func() detectors.KeepMemory {
-		var best *kept
+	find := func() detectors.CacheMemory {
+		var best *cacheMemory
 		blocks := 0
 		for _, d := range e.devices {
-			if c := d.serving(); c != nil && c.kept != nil {
-				c.kept.mu.Lock()
-				n := len(c.kept.free)
-				c.kept.mu.Unlock()
+			if c := d.serving(); c != nil && c.cache != nil {
+				c.cache.mu.Lock()
+				n := len(c.cache.free)
+				c.cache.mu.Unlock()
 				if n > blocks {
-					best, blocks = c.kept, n
+					best, blocks = c.cache, n
 				}
 			}
 		}
 		if best == nil {
 			return nil
 		}
-		return &share{kept: best}
+		return &cacheShare{cacheMemory: best}
 	}
 	takes := func(d detectors.Detector, dim, fresh int) bool {
 		p := plan.Planner{Shared: e.least}
-		return p.Keeps(d, dim, fresh)
+		return p.Caches(d, dim, fresh)
 	}
-	return detectors.NewKeep(find, takes)
+	return detectors.NewWindowCache(find, takes)
 }
 
-// onKeeper executes the plan of this round on the device that keeps windows that
+// onCache executes the plan of this round on the device that caches the windows that
 // its tasks read; taken is false where that is not in service.
-func (e *Executor) onKeeper(ctx context.Context, h *held) (taken bool, err error) {
+func (e *Executor) onCache(ctx context.Context, h *held) (taken bool, err error) {
 	p := &h.plan
-	s, ok := h.KeptIn().(*share)
-	if !ok || s.Gone() || !p.Feeds() {
+	s, ok := h.CacheMemory().(*cacheShare)
+	if !ok || s.Gone() || !p.Fed() {
 		return false, nil
 	}
 	if !e.write(h, p) {

@@ -16,61 +16,61 @@ import (
 	"odradek/detectors"
 )
 
-// The shape of ops-resident: one fresh sample a task, a million keys.
+// The shape of ops-window-cache: one fresh sample a task, a million keys.
 const (
-	residentKeys = 1 << 20
-	residentWant = 60e6
+	cacheKeys = 1 << 20
+	cacheWant = 60e6
 )
 
-// residentOwner has the windows and carries of some keys as a partition has them: a
+// cacheOwner has the windows and carries of some keys as a partition has them: a
 // ring of rows in float64, far more together than caches hold. Keys come round in
 // turn, each with one sample.
-type residentOwner struct {
+type cacheOwner struct {
 	det     detectors.Detector
 	params  []float32
 	rows    int
 	carryN  int
 	rings   []float64 // rows of each key
 	carries []float32
-	places  []detectors.Place
+	slots   []detectors.SlotRef
 	count   int64 // rows that each key has had, but for those of this round that come later
 	next    int   // the key that comes next
 	tasks   int   // of a batch
 	batch   *detectors.Batch
-	shelf   *detectors.Shelf // nil: windows travel
-	keep    *detectors.Keep
+	pool    *detectors.WindowPool // nil: windows travel
+	cache   *detectors.WindowCache
 
 	pushed, packed, executed, taken time.Duration
 	scored                          int
 }
 
-func newResidentOwner(det detectors.Detector, keys int) (*residentOwner, error) {
-	o := &residentOwner{det: det, params: det.Params(), rows: det.Window()}
+func newCacheOwner(det detectors.Detector, keys int) (*cacheOwner, error) {
+	o := &cacheOwner{det: det, params: det.Params(), rows: det.Window()}
 	var ok bool
 	if _, o.carryN, ok = det.Size(detectors.View{Dim: 1, Rows: o.rows, Fresh: 1}); !ok {
 		return nil, errors.New("too little history in the benchmark's task")
 	}
 	o.rings = make([]float64, keys*o.rows)
 	o.carries = make([]float32, keys*o.carryN)
-	o.places = make([]detectors.Place, keys)
+	o.slots = make([]detectors.SlotRef, keys)
 	return o, nil
 }
 
 // begin gives all keys their first window, and the carry that scoring begins with.
-func (o *residentOwner) begin() {
+func (o *cacheOwner) begin() {
 	o.count, o.next = int64(o.rows), 0
-	for k := range o.places {
+	for k := range o.slots {
 		ring := o.rings[k*o.rows:][:o.rows]
 		for i := range ring {
-			ring[i] = residentSample(k, int64(i))
+			ring[i] = cacheSample(k, int64(i))
 		}
 		copy(o.carries[k*o.carryN:][:o.carryN], o.params[len(o.params)-o.carryN:])
 	}
-	clear(o.places)
+	clear(o.slots)
 }
 
-// residentSample is sample i of key k: a wave, and noise that is cheap to make.
-func residentSample(k int, i int64) float64 {
+// cacheSample is sample i of key k: a wave, and noise that is cheap to make.
+func cacheSample(k int, i int64) float64 {
 	noise := uint64(i)*0x9e3779b97f4a7c15 ^ uint64(k)*0xd1342543de82ef95
 	noise ^= noise >> 29
 	noise *= 0xbf58476d1ce4e5b9
@@ -79,15 +79,15 @@ func residentSample(k int, i int64) float64 {
 }
 
 // push writes the next sample of n keys into their rings.
-func (o *residentOwner) push(n int) {
+func (o *cacheOwner) push(n int) {
 	at := int(o.count % int64(o.rows))
 	for k := o.next; k < o.next+n; k++ {
-		o.rings[k*o.rows+at] = residentSample(k, o.count)
+		o.rings[k*o.rows+at] = cacheSample(k, o.count)
 	}
 }
 
 // pack packs the tasks of n keys, as keystate does.
-func (o *residentOwner) pack(n int) {
+func (o *cacheOwner) pack(n int) {
 	b := o.batch
 	b.Reset()
 	params, p := b.GrowF32(len(o.params))
@@ -97,16 +97,16 @@ func (o *residentOwner) pack(n int) {
 	for k := o.next; k < o.next+n; k++ {
 		t := detectors.Task{Op: o.det.Op(), Dim: 1, Fresh: 1, Params: params}
 		ring := o.rings[k*o.rows:][:o.rows]
-		bring, kept := 0, false
-		if o.shelf != nil {
-			bring, kept = o.shelf.Bring(b, &o.places[k], count)
+		missing, cached := 0, false
+		if o.pool != nil {
+			missing, cached = o.pool.Missing(b, &o.slots[k], count)
 		}
-		if kept {
-			span, raw := b.GrowF64(bring)
+		if cached {
+			span, raw := b.GrowF64(missing)
 			for i := range raw {
-				raw[i] = ring[(oldest+o.rows-bring+i)%o.rows]
+				raw[i] = ring[(oldest+o.rows-missing+i)%o.rows]
 			}
-			t.X = o.shelf.Add(b, &o.places[k], count, span, len(b.Tasks))
+			t.X = o.pool.Update(b, &o.slots[k], count, span, len(b.Tasks))
 		} else {
 			t.X, p = b.GrowF32(o.rows)
 			x, y := ring[oldest:], ring[:oldest]
@@ -130,20 +130,20 @@ func (o *residentOwner) pack(n int) {
 }
 
 // take takes the carries over.
-func (o *residentOwner) take(n int) {
+func (o *cacheOwner) take(n int) {
 	for i := range n {
 		next := o.batch.Tasks[i].Next
 		copy(o.carries[(o.next+i)*o.carryN:][:o.carryN], o.batch.Out[next.Off:])
 	}
-	if o.next += n; o.next == len(o.places) {
+	if o.next += n; o.next == len(o.slots) {
 		o.next = 0
 		o.count++
 	}
 }
 
 // round scores the next keys.
-func (o *residentOwner) round(ctx context.Context, e detectors.Executor) error {
-	n := min(o.tasks, len(o.places)-o.next)
+func (o *cacheOwner) round(ctx context.Context, e detectors.Executor) error {
+	n := min(o.tasks, len(o.slots)-o.next)
 	t0 := time.Now()
 	o.push(n)
 	t1 := time.Now()
@@ -162,9 +162,9 @@ func (o *residentOwner) round(ctx context.Context, e detectors.Executor) error {
 	return nil
 }
 
-// opsResident compares windows that stay on the device with windows that travel.
-func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
-	keys, n := b.scale(residentKeys), b.o.owners
+// opsWindowCache compares windows that the device caches with windows that travel.
+func (b *bench) opsWindowCache(ctx context.Context) (rows []benchRow, err error) {
+	keys, n := b.scale(cacheKeys), b.o.owners
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
@@ -176,9 +176,9 @@ func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
 	if _, err := b.deviceChild(); err != nil {
 		return nil, err
 	}
-	owners := make([]*residentOwner, n)
+	owners := make([]*cacheOwner, n)
 	for i := range owners {
-		if owners[i], err = newResidentOwner(det, (keys+n-1-i)/n); err != nil {
+		if owners[i], err = newCacheOwner(det, (keys+n-1-i)/n); err != nil {
 			return nil, err
 		}
 		owners[i].tasks = b.o.tasks
@@ -190,18 +190,18 @@ func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
 		room int64 // windows on the device
 	}{
 		{"windows travel", 0},
-		{"windows stay", int64(keys) * 5 / 4},
-		{"half of them stay", int64(keys) / 2},
+		{"window cache", int64(keys) * 5 / 4},
+		{"window cache for half", int64(keys) / 2},
 	} {
 		if !b.o.wants(c.name) {
 			continue
 		}
-		e, err := b.openDevice(cuda.Options{Resident: c.room * window})
+		e, err := b.openDevice(cuda.Options{WindowCache: c.room * window})
 		if err != nil {
 			return rows, err
 		}
 		b.say("%s", c.name)
-		r, scores, err := b.residentForm(ctx, e, owners, c.room > 0, fmt.Sprint("resident-", i))
+		r, scores, err := b.windowCacheForm(ctx, e, owners, c.room > 0, fmt.Sprint("window-cache-", i))
 		info := e.Stats().Devices[0]
 		e.Close()
 		if err == nil && info.Faults > 0 {
@@ -221,7 +221,7 @@ func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
 			}
 			r = r.against("windows travel", float64(first[0]), false).noted("the first %d scores have the same bits", len(base))
 			if c.room > int64(keys) {
-				r = r.want(">= "+figure(residentWant), r.Value >= residentWant)
+				r = r.want(">= "+figure(cacheWant), r.Value >= cacheWant)
 			}
 		}
 		rows = append(rows, r)
@@ -229,11 +229,11 @@ func (b *bench) opsResident(ctx context.Context) (rows []benchRow, err error) {
 	return rows, nil
 }
 
-// residentForm is the rate of pushing, packing, executing and taking the carries
+// windowCacheForm is the rate of pushing, packing, executing and taking the carries
 // over, by all owners at once, and the scores of each owner's first rounds.
-func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*residentOwner, kept bool,
+func (b *bench) windowCacheForm(ctx context.Context, e *cuda.Executor, owners []*cacheOwner, cached bool,
 	name string) (r benchRow, scores []float32, err error) {
-	all := func(f func(o *residentOwner) error) error {
+	all := func(f func(o *cacheOwner) error) error {
 		faults := make([]error, len(owners))
 		var wait sync.WaitGroup
 		for i, o := range owners {
@@ -244,21 +244,21 @@ func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*re
 	}
 	first := make([][]float32, len(owners))
 	for _, o := range owners {
-		o.batch, o.shelf, o.keep = e.Batch(), nil, nil
-		if kept {
-			o.keep = e.Keep()
-			if o.shelf = o.keep.Shelf(o.det, 1, 1); o.shelf == nil {
+		o.batch, o.pool, o.cache = e.Batch(), nil, nil
+		if cached {
+			o.cache = e.WindowCache()
+			if o.pool = o.cache.Pool(o.det, 1, 1); o.pool == nil {
 				return r, nil, errors.New("the executor keeps no windows")
 			}
 		}
 	}
-	at := map[*residentOwner]int{}
+	at := map[*cacheOwner]int{}
 	for i, o := range owners {
 		at[o] = i
 	}
 	// Twice round all keys: the windows get where they stay, the batches' memory
 	// grows to its size.
-	err = all(func(o *residentOwner) error {
+	err = all(func(o *cacheOwner) error {
 		o.begin()
 		for o.count < int64(o.rows)+2 {
 			if err := o.round(ctx, e); err != nil {
@@ -291,7 +291,7 @@ func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*re
 	for range b.o.repeat {
 		began := time.Now()
 		end := began.Add(b.span(time.Second))
-		if err := all(func(o *residentOwner) error {
+		if err := all(func(o *cacheOwner) error {
 			for time.Now().Before(end) {
 				if err := o.round(ctx, e); err != nil {
 					return err
@@ -316,8 +316,8 @@ func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*re
 	var hits, misses uint64
 	for _, o := range owners {
 		pushed, packed, executed, taken = pushed+o.pushed, packed+o.packed, executed+o.executed, taken+o.taken
-		if kept {
-			hits, misses = hits+o.shelf.Hits, misses+o.shelf.Misses
+		if cached {
+			hits, misses = hits+o.pool.Hits, misses+o.pool.Misses
 		}
 	}
 	each := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(total) }
@@ -326,18 +326,18 @@ func (b *bench) residentForm(ctx context.Context, e *cuda.Executor, owners []*re
 		len(owners), each(pushed), each(packed), each(executed), each(taken),
 		1e3*float64(len(owners))/(each(packed)+each(executed)), b.o.repeat, spread)
 	r = r.noted("%.0f ns a task of this process's processor time, %.0f of the child's", each(spent), each(child))
-	if kept {
+	if cached {
 		r = r.noted("%.1f%% of the windows were there, of those after the first round %.1f%%",
-			100*float64(hits)/float64(hits+misses), 100*min(1, float64(hits)/float64(hits+misses-uint64(b.scale(residentKeys)))))
+			100*float64(hits)/float64(hits+misses), 100*min(1, float64(hits)/float64(hits+misses-uint64(b.scale(cacheKeys)))))
 	}
-	m, err := b.residentKernels(ctx, e, owners[0])
+	m, err := b.windowCacheKernels(ctx, e, owners[0])
 	if err != nil {
 		return r, nil, err
 	}
 	r = r.noted("%s", m)
 	for _, o := range owners {
-		if kept {
-			o.keep.Close()
+		if cached {
+			o.cache.Close()
 		}
 		e.Release(o.batch)
 	}
@@ -365,15 +365,15 @@ func (b *bench) profileOps(name string) (stop func(), err error) {
 	}, nil
 }
 
-// residentKernels is the rate of the launches alone, of a batch of all keys of one
+// windowCacheKernels is the rate of the launches alone, of a batch of all keys of one
 // owner.
-func (b *bench) residentKernels(ctx context.Context, e *cuda.Executor, o *residentOwner) (string, error) {
+func (b *bench) windowCacheKernels(ctx context.Context, e *cuda.Executor, o *cacheOwner) (string, error) {
 	for o.next != 0 {
 		if err := o.round(ctx, e); err != nil {
 			return "", err
 		}
 	}
-	n := len(o.places)
+	n := len(o.slots)
 	for range 3 { // the memory grows
 		o.push(n)
 		o.pack(n)

@@ -1,14 +1,14 @@
-// Windows that stay on the device.
+// The window cache.
 //
-// A run brings the newest rows of one window, which is a ring of rows in float64 in
+// An update brings the newest rows of one window, which is a ring of rows in float64 in
 // memory that outlives the batch, and has X of a task made of it: values less the
 // median of the first, the middle and the last row of their column, in float64, then
 // rounded. That is what the owner of a window does where the whole of it travels
 // (processor/keystate/pack.go), operation by operation, so X has the same bits, and
 // the kernels that read it know nothing of this.
 //
-// A warp works through the runs of one window in order, for a later one writes over
-// rows that an earlier one reads. Runs lie where tiles lie, a multiple of four of
+// A warp works through the updates of one window in order, for a later one writes over
+// rows that an earlier one reads. Updates lie where tiles lie, a multiple of four of
 // them, and those that are no window's first do nothing by themselves.
 //
 // Floor: a window read and its X written, at w=100 of IKA-SST 406 rows, 4.9 KB: 1.1 ns
@@ -17,17 +17,17 @@
 
 namespace {
 
-struct Run {
+struct Update {
     double *ring;
     uint32_t rows, dim;  // of the ring and of X
     uint32_t first;      // row of the ring that is X's oldest
     uint32_t x;          // element of f32
     uint32_t fresh, n;   // element of f32 where the newest n rows lie, as float64
     uint32_t next;       // 1 + index of the next of this window
-    uint32_t flags;      // 1: a window, 2: not its first run
+    uint32_t flags;      // 1: a window, 2: not its first update
     uint32_t pad[2];
 };
-static_assert(sizeof(Run) == 48, "layout");
+static_assert(sizeof(Update) == 48, "layout");
 
 __device__ double median(double a, double b, double c) {
     if (a > b) {
@@ -39,12 +39,12 @@ __device__ double median(double a, double b, double c) {
 
 }  // namespace
 
-extern "C" __global__ void resident(const Task *, const Tile *tiles, const float *f32, float *, uint32_t *, unsigned char *) {
-    const Run *runs = reinterpret_cast<const Run *>(tiles);
+extern "C" __global__ void window_cache(const Task *, const Tile *tiles, const float *f32, float *, uint32_t *, unsigned char *) {
+    const Update *updates = reinterpret_cast<const Update *>(tiles);
     uint32_t at = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (runs[at].flags != 1) return;
+    if (updates[at].flags != 1) return;
     for (;;) {
-        const Run r = runs[at];
+        const Update r = updates[at];
         uint32_t all = r.rows * r.dim, from = r.first * r.dim, kept = (r.rows - r.n) * r.dim;
         const double *fresh = reinterpret_cast<const double *>(f32 + r.fresh);
         for (uint32_t i = kept + lane; i < all; i += 32) {

@@ -6,39 +6,39 @@ import (
 	"odradek/detectors"
 )
 
-// SetKeep says that the executor can keep windows, and where; nil: it does not. A
-// task then brings only the rows that the executor does not have. Whoever calls it
-// closes the Keep after the State's last use.
-func (s *State) SetKeep(k *detectors.Keep) {
-	s.keep = k
+// SetWindowCache gives the State the executor's window cache; nil: there is none. A task
+// then brings only the rows that the executor does not have. Whoever calls it closes the
+// cache after the State's last use.
+func (s *State) SetWindowCache(c *detectors.WindowCache) {
+	s.cache = c
 	s.need = detectors.Need{}
 	for _, d := range s.dets {
-		d.shelf = nil
+		d.pool = nil
 		// What looks at a finished task's X needs it here.
 		if d.steady && d.explain == nil && d.summary == nil && d.elem == detectors.F32 {
-			d.shelf = k.Shelf(d.Detector, d.dim, int(d.stride))
+			d.pool = c.Pool(d.Detector, d.dim, int(d.stride))
 		}
 		d.addNeed(&s.need)
 	}
 }
 
-// awayTask is a pending task whose window is with the executor.
-type awayTask struct {
+// cachedTask is a pending task whose window the executor has cached.
+type cachedTask struct {
 	pend  int32 // index into State.pend
 	count int64 // of the window, when it was packed
 }
 
-// packKept packs the rows that the executor lacks; false: it does not keep this
+// packCached packs the rows that the executor lacks; false: it does not cache this
 // window. Replay overwrites rows that nothing remembers, so its windows travel.
-func (s *State) packKept(t *detectors.Task, w *win, d *shapeDet, m *mark, b *detectors.Batch) bool {
+func (s *State) packCached(t *detectors.Task, w *win, d *shapeDet, m *mark, b *detectors.Batch) bool {
 	if s.replaying || int(t.Fresh) != int(d.stride) || w.rows < d.full {
 		return false
 	}
-	if m.place == nil {
-		m.place = new(detectors.Place)
-		s.bytes += placeBytes
+	if m.slot == nil {
+		m.slot = new(detectors.SlotRef)
+		s.bytes += slotBytes
 	}
-	n, ok := d.shelf.Bring(b, m.place, w.count)
+	n, ok := d.pool.Missing(b, m.slot, w.count)
 	if !ok {
 		return false
 	}
@@ -52,22 +52,21 @@ func (s *State) packKept(t *detectors.Task, w *win, d *shapeDet, m *mark, b *det
 			dst[len(x)+i] = math.Float64frombits(v)
 		}
 	}
-	t.X = d.shelf.Add(b, m.place, w.count, span, len(b.Tasks)-1)
-	s.away = append(s.away, awayTask{int32(len(s.pend)), w.count})
+	t.X = d.pool.Update(b, m.slot, w.count, span, len(b.Tasks)-1)
+	s.cached = append(s.cached, cachedTask{int32(len(s.pend)), w.count})
 	return true
 }
 
-// Repack packs windows that were with the executor into b as they were when their
-// tasks became due, for the executor has lost them (detectors.ErrForgotten): Execute
-// of b may then be tried again. Rows that were overwritten since are in the undo
+// Repack packs windows that the executor has cached, and lost (detectors.ErrCacheLost),
+// into b as they were when their tasks became due: Execute of b may then be tried again. Rows that were overwritten since are in the undo
 // journal.
 func (s *State) Repack(b *detectors.Batch) {
-	b.Forgotten()
-	if len(s.away) == 0 {
+	b.Invalidate()
+	if len(s.cached) == 0 {
 		return
 	}
 	lost := map[*win][][]uint64{} // values of overwritten rows, oldest first
-	for _, a := range s.away {
+	for _, a := range s.cached {
 		p := &s.pend[a.pend]
 		lost[p.key.winOf(p.det)] = nil
 	}
@@ -86,7 +85,7 @@ func (s *State) Repack(b *detectors.Batch) {
 			}
 		}
 	}
-	for _, a := range s.away {
+	for _, a := range s.cached {
 		p := &s.pend[a.pend]
 		d, w := p.det, p.key.winOf(p.det)
 		var rows []uint64
@@ -106,7 +105,7 @@ func (s *State) Repack(b *detectors.Batch) {
 		t.X, dst = b.GrowF32(len(rows))
 		detectors.Pack(dst, rows, nil, d.dim)
 	}
-	s.away = s.away[:0]
+	s.cached = s.cached[:0]
 }
 
 // winOf is the window that a detector looks at.

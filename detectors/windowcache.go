@@ -1,0 +1,240 @@
+package detectors
+
+import "errors"
+
+// ErrCacheLost says that an executor has lost the cached windows that a batch's Updates
+// count on, with its device. The batch has to be packed again, with whole windows.
+var ErrCacheLost = errors.New("detectors: the window cache is lost: pack the batch again, with all rows of its windows")
+
+// CachingExecutor is an Executor that can cache windows between batches, near where it
+// computes, so that a task brings no more than its fresh rows.
+type CachingExecutor interface {
+	Executor
+	// WindowCache returns a cache for one goroutine and its batches; nil without one.
+	WindowCache() *WindowCache
+}
+
+// WindowCache is the cached windows of one goroutine, in pools by their shape.
+type WindowCache struct {
+	find   func() CacheMemory
+	takes  func(d Detector, dim, fresh int) bool
+	memory CacheMemory
+	pools  []*WindowPool
+}
+
+// CacheMemory is memory for windows, which may get lost.
+type CacheMemory interface {
+	// Extend gives room for n windows of so many bytes, the first at an address;
+	// n is 0 where there is no more.
+	Extend(bytes int) (first uint64, n int)
+	// Release gives all back that Extend gave.
+	Release()
+	// Gone reports whether the memory is lost, and all that was in it.
+	Gone() bool
+}
+
+// NewWindowCache returns a cache in the memory that find finds, nil for none at present,
+// for tasks of the detectors that takes takes. For executors.
+func NewWindowCache(find func() CacheMemory, takes func(d Detector, dim, fresh int) bool) *WindowCache {
+	return &WindowCache{find: find, takes: takes}
+}
+
+// Pool returns a pool for the windows that tasks of fresh rows of dim values of d read;
+// nil where the executor does not cache those.
+func (c *WindowCache) Pool(d Detector, dim, fresh int) *WindowPool {
+	if c == nil || d.Op().Elem() != F32 || !c.takes(d, dim, fresh) {
+		return nil
+	}
+	s := &WindowPool{cache: c, rows: d.Window() + fresh - 1, dim: dim}
+	c.pools = append(c.pools, s)
+	return s
+}
+
+// Memory is where the windows are; nil for nowhere.
+func (c *WindowCache) Memory() CacheMemory { return c.memory }
+
+// Invalidate empties the cache. It has to be called where an owner's windows go back to
+// an earlier state.
+func (c *WindowCache) Invalidate() {
+	if c == nil {
+		return
+	}
+	for _, s := range c.pools {
+		for i := range s.slots {
+			s.slots[i].stamp = 0
+		}
+		s.empty = len(s.slots)
+	}
+}
+
+// Close gives the memory back.
+func (c *WindowCache) Close() {
+	if c == nil {
+		return
+	}
+	c.leave()
+	c.pools = nil
+}
+
+func (c *WindowCache) leave() {
+	if c.memory != nil {
+		c.memory.Release()
+	}
+	c.memory = nil
+	for _, s := range c.pools {
+		s.slots, s.empty, s.hand, s.full = s.slots[:0], 0, 0, false
+	}
+}
+
+// WindowPool caches windows of one shape, each in a slot. The owner of a window asks
+// Missing how many rows the slot lacks, packs these as they are into F64 and has Update
+// make the X of the task. Only the window's owner knows whether what is cached is what
+// it has: its SlotRef has the number of rows that the series has had, and everything
+// else is a miss.
+type WindowPool struct {
+	cache     *WindowCache
+	rows, dim int
+	slots     []slot
+	empty     int // slots without a window, at most
+	hand      int
+	misses    uint
+	stamp     uint64
+	full      bool // there is no more memory
+
+	// Hits and Misses count the windows that were cached, and that were not.
+	Hits, Misses uint64
+}
+
+// slot is room for a window.
+type slot struct {
+	at    uint64 // its address
+	stamp uint64 // that of the SlotRef to it; 0: none
+	batch uint64 // the last one that it was used in
+	used  bool   // since the hand came by
+}
+
+// SlotRef says which slot of a pool a window has, as the window's owner remembers it.
+// The zero SlotRef refers to none.
+type SlotRef struct {
+	stamp uint64
+	count int64 // rows that the series had
+	batch uint64
+	slot  uint32
+	last  uint32 // 1 + index of its last update in that batch
+}
+
+// WindowUpdate is what a batch brings of a cached window. X of the task is not in the
+// batch: the executor makes it, the window's values less the median of
+// its first, middle and last row, column by column, in float64 and then rounded.
+type WindowUpdate struct {
+	At    uint64 // the window's address: a ring of its rows, float64
+	Rows  Span   // in F64: the newest rows, oldest first
+	Task  uint32
+	First uint32 // row of the ring that is the window's oldest
+	Next  uint32 // 1 + index of the next update of the same window, which comes after this one
+	Later bool   // there is one before
+}
+
+// InCache is set in the offset of an X that the window cache has, and no arena of the
+// batch.
+const InCache = 1 << 31
+
+// Missing says how many of a window's newest rows a task has to bring, when the
+// series has had count rows: all of them where none are cached. ok is false where
+// there is no slot for the window; its task is then packed as a whole.
+func (s *WindowPool) Missing(b *Batch, p *SlotRef, count int64) (rows int, ok bool) {
+	c := s.cache
+	if c.memory == nil || c.memory.Gone() {
+		c.leave()
+		if c.memory = c.find(); c.memory == nil {
+			return 0, false
+		}
+	}
+	if b.Cache != nil && (b.Cache != c || b.memory != c.memory) {
+		return 0, false // of another memory
+	}
+	rows = s.rows
+	if p.stamp != 0 && int(p.slot) < len(s.slots) && s.slots[p.slot].stamp == p.stamp {
+		if n := count - p.count; n >= 0 && n < int64(s.rows) {
+			rows = int(n)
+		}
+	} else {
+		at, ok := s.take(b)
+		if !ok {
+			s.Misses++
+			return 0, false
+		}
+		s.stamp++
+		s.slots[at].stamp = s.stamp
+		*p = SlotRef{stamp: s.stamp, slot: uint32(at), count: never}
+	}
+	if rows < s.rows {
+		s.Hits++
+	} else {
+		s.Misses++
+	}
+	return rows, true
+}
+
+// take finds a slot for another window. Series come round in turn, so the one that
+// was used longest ago is the one that comes next, and to give it away for every
+// newcomer would leave no hits at all. So the hand moves on with every eighth
+// newcomer only, and takes a slot that nobody has used since it came by before.
+func (s *WindowPool) take(b *Batch) (at int, ok bool) {
+	if s.empty == 0 {
+		if s.misses++; s.full && s.misses%8 != 0 {
+			return 0, false
+		}
+		first, n := s.cache.memory.Extend(s.bytes()) // again, for others give theirs back
+		if s.full = n == 0; !s.full {
+			s.hand, s.empty = len(s.slots), n
+			for i := range n {
+				s.slots = append(s.slots, slot{at: first + uint64(i*s.bytes())})
+			}
+		}
+	}
+	for range len(s.slots) {
+		at := s.hand
+		s.hand = (s.hand + 1) % len(s.slots)
+		t := &s.slots[at]
+		if t.stamp == 0 {
+			s.empty = max(s.empty-1, 0)
+			return at, true
+		}
+		if s.empty > 0 {
+			continue
+		}
+		used := t.used || t.batch == b.Serial()
+		t.used = false
+		return at, !used
+	}
+	s.empty = 0
+	return 0, false
+}
+
+// bytes is the size of a window.
+func (s *WindowPool) bytes() int { return (8*s.rows*s.dim + 255) &^ 255 }
+
+// never is the count of a slot that nothing was brought to.
+const never = -1 << 62
+
+// Update adds the update for a task of the batch and returns the task's X. fresh are
+// the rows that Missing asked for, in F64.
+func (s *WindowPool) Update(b *Batch, p *SlotRef, count int64, fresh Span, task int) (x Span) {
+	t := &s.slots[p.slot]
+	r := WindowUpdate{
+		At: t.at, Rows: fresh, Task: uint32(task),
+		First: uint32(uint64(count-int64(s.rows)) % uint64(s.rows)),
+	}
+	if p.last > 0 && p.batch == b.Serial() {
+		b.Updates[p.last-1].Next = uint32(len(b.Updates)) + 1
+		r.Later = true
+	}
+	b.Updates = append(b.Updates, r)
+	p.count, p.batch, p.last = count, b.Serial(), uint32(len(b.Updates))
+	t.used, t.batch = true, b.Serial()
+	b.Cache, b.memory = s.cache, s.cache.memory
+	n := s.rows * s.dim
+	b.CachedX += n
+	return Span{InCache | uint32(b.CachedX-n), uint32(n)}
+}
