@@ -69,8 +69,8 @@ func (e *Executor) drop(ms *[]*memory) {
 		e.shared -= int64(len(m.Bytes))
 		e.running.Go(func() {
 			for _, d := range e.devices {
-				if c := d.serving(); c != nil {
-					c.forget(m.ID, d.allowance)
+				if c := d.Serving(); c != nil {
+					c.Forget(m.ID, d.Allowance)
 				}
 			}
 			e.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"odradek/cuda/child"
 	"odradek/cuda/plan"
 	"odradek/detectors"
 )
@@ -23,7 +24,7 @@ type Executor struct {
 	log     *slog.Logger
 	cpu     detectors.Executor
 	helpers chan struct{} // a token for each goroutine that helps to score
-	devices []*device
+	devices []*child.Device
 	least   int // shared memory of a block, in bytes, on the device that has the least; 0: not known
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -75,12 +76,15 @@ func Open(o Options) (*Executor, error) {
 	for i := range e.ids {
 		e.ids[i] = uint32(maxMemories - 1 - i)
 	}
+	children := child.Options{
+		Program: o.Child, Args: o.Args, Env: o.Env, Lanes: o.Lanes, Deadline: o.Deadline, StartTimeout: o.StartTimeout,
+		Retry: o.Retry, WindowCache: o.WindowCache, Log: o.Log,
+	}
 	faults := make([]error, len(o.Devices))
 	for i, index := range o.Devices {
-		d := &device{o: &e.o, index: index}
-		d.stats.Index = index
+		d := child.NewDevice(&children, index)
 		e.devices = append(e.devices, d)
-		e.running.Go(func() { faults[i] = d.open(ctx) })
+		e.running.Go(func() { faults[i] = d.Open(ctx) })
 	}
 	e.running.Wait()
 	if err := errors.Join(faults...); err != nil {
@@ -88,12 +92,12 @@ func Open(o Options) (*Executor, error) {
 		return nil, err
 	}
 	for _, d := range e.devices {
-		if n := d.stats.Shared; n > 0 && (e.least == 0 || n < e.least) {
+		if n := d.Stats().Shared; n > 0 && (e.least == 0 || n < e.least) {
 			e.least = n
 		}
 	}
 	for _, d := range e.devices {
-		e.running.Go(func() { d.keep(ctx, e.log) })
+		e.running.Go(func() { d.Supervise(ctx) })
 	}
 	return e, nil
 }
@@ -110,12 +114,7 @@ func (e *Executor) Close() error {
 	e.running.Wait()
 	var faults []error
 	for _, d := range e.devices {
-		if c := d.serving(); c != nil {
-			faults = append(faults, c.end(e.o.Deadline))
-			d.mu.Lock()
-			d.child, d.stats.Up, d.stats.Pid = nil, false, 0
-			d.mu.Unlock()
-		}
+		faults = append(faults, d.Close(e.o.Deadline))
 	}
 	e.mu.Lock()
 	for _, h := range e.held {
@@ -134,9 +133,7 @@ func (e *Executor) Stats() Stats {
 		CPUBatches: e.cpuBatches.Load(), CPUTasks: e.cpuTasks.Load(), Lost: e.lost.Load(), Refused: e.refused.Load(), Declined: e.declined.Load(),
 	}
 	for _, d := range e.devices {
-		d.mu.Lock()
-		s.Devices = append(s.Devices, d.stats)
-		d.mu.Unlock()
+		s.Devices = append(s.Devices, d.Stats())
 	}
 	e.mu.Lock()
 	s.Shared = e.shared
@@ -245,17 +242,17 @@ func (e *Executor) onCPU(ctx context.Context, b *detectors.Batch) error {
 }
 
 func (e *Executor) inService() bool {
-	return slices.ContainsFunc(e.devices, func(d *device) bool { return d.healthy() != nil })
+	return slices.ContainsFunc(e.devices, func(d *child.Device) bool { return d.Healthy() != nil })
 }
 
 // pick is the device in service with the least work, nil for none; tried are
 // those not to take.
-func (e *Executor) pick(tried []*device) (best *device, c *child) {
+func (e *Executor) pick(tried []*child.Device) (best *child.Device, c *child.Process) {
 	for _, d := range e.devices {
 		if slices.Contains(tried, d) {
 			continue
 		}
-		if s := d.healthy(); s != nil && (best == nil || d.load.Load() < best.load.Load()) {
+		if s := d.Healthy(); s != nil && (best == nil || d.Load.Load() < best.Load.Load()) {
 			best, c = d, s
 		}
 	}
@@ -285,16 +282,16 @@ func (e *Executor) onDevice(ctx context.Context, h *held) (taken bool, err error
 		return false, nil
 	}
 	cost := h.work(p)
-	var tried []*device
+	var tried []*child.Device
 	for len(tried) < 2 {
 		d, c := e.pick(tried)
 		if d == nil {
 			return false, nil
 		}
 		tried = append(tried, d)
-		d.load.Add(cost)
+		d.Load.Add(cost)
 		refused, err := e.onChild(ctx, d, c, h.memory, p.Request())
-		d.load.Add(-cost)
+		d.Load.Add(-cost)
 		switch {
 		case err == nil && refused == nil:
 			p.Settle(h.Batch, h.memory.status(p.Request()))
@@ -302,12 +299,12 @@ func (e *Executor) onDevice(ctx context.Context, h *held) (taken bool, err error
 		case err == nil:
 			e.refuse(h, refused)
 			return false, nil
-		case ctx.Err() != nil && c.failed() == nil:
+		case ctx.Err() != nil && c.Failed() == nil:
 			return false, err
 		}
 		e.lost.Add(1)
 		h.deaths++
-		if !c.ends() {
+		if !c.Ends() {
 			if !e.abandon(h) || !e.write(h, p) {
 				return false, nil
 			}
@@ -315,16 +312,6 @@ func (e *Executor) onDevice(ctx context.Context, h *held) (taken bool, err error
 		}
 	}
 	return false, nil
-}
-
-// ends waits until the device lets go of our memory; false: it takes too long.
-func (c *child) ends() bool {
-	select {
-	case <-c.gone:
-		return true
-	case <-time.After(goneTimeout):
-		return false
-	}
 }
 
 // abandon moves a batch that a killed child may yet write to, and leaves that
@@ -343,33 +330,33 @@ const mapTime = 5 * time.Second
 
 // onChild executes a request on a child. An error is that of ctx, or the child
 // is done with. Without one, the status words are 0 or 1.
-func (e *Executor) onChild(ctx context.Context, d *device, c *child, m *memory, q *plan.Request) (refused, err error) {
-	l, err := c.take(ctx)
+func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Process, m *memory, q *plan.Request) (refused, err error) {
+	l, err := c.Take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer c.give(l)
-	if refused, err = c.share(l, m, time.Now().Add(d.allowance()+mapTime)); refused != nil || err != nil {
+	defer c.Give(l)
+	if refused, err = c.Share(l, m.ID, len(m.Bytes), m.path(), time.Now().Add(d.Allowance()+mapTime)); refused != nil || err != nil {
 		return refused, err
 	}
 	status := m.status(q)
 	for i := range status {
 		status[i] = notWritten
 	}
-	r, err := c.ask(l, &request{kind: kindExecute, Request: *q}, "", time.Now().Add(d.allowance()))
+	r, err := c.Ask(l, &child.Request{Kind: child.KindExecute, Request: *q}, time.Now().Add(d.Allowance()))
 	if err != nil {
 		return nil, err
 	}
-	if r.code != codeOK {
-		return errors.New(r.text), nil
+	if r.Code != child.CodeOK {
+		return errors.New(r.Text), nil
 	}
 	for k, s := range status {
 		if s > plan.StatusLeft {
-			c.fail(fmt.Errorf("status %#x of task %d of %d", s, k, len(status)))
-			return nil, c.failed()
+			c.Fail(fmt.Errorf("status %#x of task %d of %d", s, k, len(status)))
+			return nil, c.Failed()
 		}
 	}
-	d.count(len(status), r.nanos)
+	d.Count(len(status), r.Nanos)
 	return nil, nil
 }
 
@@ -428,8 +415,8 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	h := e.held[b]
 	e.mu.Unlock()
 	d, c := e.pick(nil)
-	if s, ok := b.CacheMemory().(*cacheShare); ok {
-		d, c = s.d, s.c
+	if s, ok := b.CacheMemory().(*child.WindowShare); ok {
+		d, c = s.Device, s.Process
 	}
 	if h == nil || d == nil || !e.settle(h) {
 		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
@@ -440,23 +427,23 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	if p.Device() == 0 || !e.write(h, p) {
 		return m, errors.New("cuda: measure: no device takes a task of this batch, or there is no room for its plan")
 	}
-	l, err := c.take(ctx)
+	l, err := c.Take(ctx)
 	if err != nil {
 		return m, fmt.Errorf("cuda: measure: %w", err)
 	}
-	defer c.give(l)
-	limit := time.Now().Add(e.o.Deadline + mapTime + slack*time.Duration(repeat+1)*time.Duration(p.Work(0)))
-	if refused, err := c.share(l, h.memory, limit); err != nil || refused != nil {
+	defer c.Give(l)
+	limit := time.Now().Add(e.o.Deadline + mapTime + child.Slack*time.Duration(repeat+1)*time.Duration(p.Work(0)))
+	if refused, err := c.Share(l, h.memory.ID, len(h.memory.Bytes), h.memory.path(), limit); err != nil || refused != nil {
 		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))
 	}
-	q := request{kind: kindMeasure, repeat: uint32(repeat), rotate: uint32(rotate), Request: *p.Request()}
+	q := child.Request{Kind: child.KindMeasure, Repeat: uint32(repeat), Rotate: uint32(rotate), Request: *p.Request()}
 	q.CopyOut = true
-	r, err := c.ask(l, &q, "", limit)
-	if err == nil && r.code != codeOK {
-		err = errors.New(r.text)
+	r, err := c.Ask(l, &q, limit)
+	if err == nil && r.Code != child.CodeOK {
+		err = errors.New(r.Text)
 	}
 	if err != nil {
 		return m, fmt.Errorf("cuda: measure: %w", err)
 	}
-	return Measurement{time.Duration(r.nanos), time.Duration(r.a), int(r.b)}, nil
+	return Measurement{time.Duration(r.Nanos), time.Duration(r.A), int(r.B)}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync"
 
+	"odradek/cuda/child"
 	"odradek/cuda/plan"
 )
 
@@ -27,8 +28,8 @@ const maxParts = 16
 // part is a part of a plan, and what became of it.
 type part struct {
 	plan.Part
-	d     *device
-	c     *child
+	d     *child.Device
+	c     *child.Process
 	share int64 // of the work, ns
 
 	refused, err error
@@ -47,7 +48,7 @@ func (e *Executor) onDevices(ctx context.Context, h *held) (done bool, err error
 	parts := e.claim(h)
 	defer func() {
 		for _, t := range parts {
-			t.d.load.Add(-t.share)
+			t.d.Load.Add(-t.share)
 		}
 	}()
 	plans, cut := make([]*plan.Planner, len(parts)), make([]*plan.Part, len(parts))
@@ -61,7 +62,7 @@ func (e *Executor) onDevices(ctx context.Context, h *held) (done bool, err error
 	for _, t := range parts {
 		wait.Go(func() {
 			t.refused, t.err = e.onChild(ctx, t.d, t.c, h.memory, t.Request())
-			t.stuck = t.err != nil && t.c.failed() != nil && !t.c.ends()
+			t.stuck = t.err != nil && t.c.Failed() != nil && !t.c.Ends()
 		})
 	}
 	wait.Wait()
@@ -76,7 +77,7 @@ func (e *Executor) onDevices(ctx context.Context, h *held) (done bool, err error
 		case t.err == nil:
 			e.refuse(h, t.refused)
 			p.Leave(&t.Planner)
-		case ctx.Err() != nil && t.c.failed() == nil:
+		case ctx.Err() != nil && t.c.Failed() == nil:
 			err = t.err
 		default:
 			e.lost.Add(1)
@@ -101,8 +102,8 @@ func (e *Executor) claim(h *held) []*part {
 	most := min(int(work/leastPart), maxParts)
 	n := 0
 	for _, d := range e.devices {
-		c := d.healthy()
-		if n == most || c == nil || !d.load.CompareAndSwap(0, leastPart) {
+		c := d.Healthy()
+		if n == most || c == nil || !d.Load.CompareAndSwap(0, leastPart) {
 			continue
 		}
 		if n == len(h.parts) {
@@ -113,7 +114,7 @@ func (e *Executor) claim(h *held) []*part {
 		n++
 	}
 	for _, t := range h.parts[:n] {
-		t.d.load.Add(work/int64(n) - t.share)
+		t.d.Load.Add(work/int64(n) - t.share)
 		t.share = work / int64(n)
 	}
 	return h.parts[:n]
