@@ -3,9 +3,6 @@
 package cuda
 
 import (
-	"context"
-	"errors"
-
 	"odradek/cuda/child"
 	"odradek/cuda/plan"
 	"odradek/detectors"
@@ -43,38 +40,4 @@ func (e *Executor) WindowCache() *detectors.WindowCache {
 		return p.Caches(d, dim, fresh)
 	}
 	return detectors.NewWindowCache(find, takes)
-}
-
-// onCache executes the plan of this round on the device that caches the windows that
-// its tasks read; taken is false where that is not in service.
-func (e *Executor) onCache(ctx context.Context, h *held) (taken bool, err error) {
-	p := &h.plan
-	s, ok := h.CacheMemory().(*child.WindowShare)
-	if !ok || s.Gone() || !p.Fed() {
-		return false, nil
-	}
-	if !e.write(h, p) {
-		e.refuse(h, errors.New("its plan is too large"))
-		return false, nil
-	}
-	cost := h.work(p)
-	s.Device.Load.Add(cost)
-	refused, err := e.onChild(ctx, s.Device, s.Process, h.memory, p.Request())
-	s.Device.Load.Add(-cost)
-	switch {
-	case err == nil && refused == nil:
-		p.Settle(h.Batch, h.memory.status(p.Request()))
-		return true, nil
-	case err == nil:
-		e.refuse(h, refused)
-		return false, nil
-	case ctx.Err() != nil && s.Process.Failed() == nil:
-		return false, err
-	}
-	e.lost.Add(1)
-	h.deaths++
-	if !s.Process.Ends() {
-		e.abandon(h)
-	}
-	return false, nil
 }
