@@ -7,7 +7,7 @@
 //
 // # The path of a launch
 //
-//  1. [Executor.Batch] gives a batch whose F32 and Out arenas are a file without a
+//  1. [Executor.Batch] gives a batch whose In and Out arenas are a file without a
 //     name (memory): the window's owner packs into it once, and the child copies
 //     from there to the device.
 //  2. [Executor.Execute] sees to it that the batch lies there (Executor.settle): one
@@ -16,12 +16,12 @@
 //     to chains, whose carry stays on the device. Tasks of ops without a kernel, and of
 //     shapes that no kernel takes, are the CPU's.
 //  4. Planner.lay writes the tasks of a class side by side, chains by falling cost,
-//     right behind the used part of F32, and has the op make tiles and launches
+//     right behind the used part of In, and has the op make tiles and launches
 //     (opPlan.launches). Planner.Write adds those: one block of memory to copy in.
 //  5. Executor.onDevice takes the device with the least planned work, or cuts a long
-//     plan into parts for all devices that have nothing to do (split.go); Process.Take
-//     takes a lane. The child learns of the memory the first time (Process.Share).
-//  6. Process.Ask sends the request, 192 bytes on the lane's socket, and waits for the
+//     plan into parts for all devices that have nothing to do (split.go); child.take
+//     takes a lane. The child learns of the memory the first time (child.share).
+//  6. child.ask sends the request, 192 bytes on the lane's socket, and waits for the
 //     reply until the deadline. The child copies the block in, launches, and copies
 //     Out and a status word a task back, on the lane's stream; other lanes do the same
 //     meanwhile.
@@ -32,9 +32,9 @@
 //     until none is left. Most batches have one round.
 //
 // A child that dies, answers with an error or nonsense, or overruns the deadline is
-// killed (Process.Fail). Its batches wait until the process is gone, so that the
+// killed (child.fail). Its batches wait until the process is gone, so that the
 // device writes to their memory no more, and are executed on another device, once,
-// or on the CPU. Device.Supervise starts a new child: at once, then after 500 ms and
+// or on the CPU. device.keep starts a new child: at once, then after 500 ms and
 // twice that each time. On an H200 a killed child's device is in service again after
 // 0.3 s, after an illegal address 0.45 s, after an endless kernel 0.3 s past its
 // deadline; a start takes 0.2 s (TestDeviceFaults).
@@ -45,8 +45,8 @@
 // the processor has one in flight for each partition, so with more partitions than
 // devices these all have something to do. With fewer, a batch of a millisecond or
 // more is cut into runs of tasks by their index, of about the same cost, one for each
-// idle device. Each part has a plan of its own behind F32, with its parameters, and
-// brings the part of F32 and of Out that its tasks lie in; a task's result depends on
+// idle device. Each part has a plan of its own behind In, with its parameters, and
+// brings the part of In and of Out that its tasks lie in; a task's result depends on
 // that task alone, so the bits are those of one device. No chain crosses a cut: where
 // the keys of a batch have several tasks with a carry each, in turn, there is none,
 // and the batch stays whole. A device that is lost takes its own part with it, which
@@ -128,7 +128,7 @@
 //     being behind a declined one: there are rounds instead. Only a fault moves tasks.
 //   - A chain whose tasks are of two classes is cut; the later part is in a later
 //     launch of the same plan, and finds its carry in Out (Planner's waves).
-//   - The plan lies beyond the used part of F32, the status words beyond that of Out:
+//   - The plan lies beyond the used part of In, the status words beyond that of Out:
 //     the owner's next Grow writes over them.
 //   - An Execute with a cancelled context waits for the device, which writes to the
 //     batch's memory. It does not wait for a lane.

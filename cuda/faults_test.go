@@ -20,7 +20,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"odradek/cuda/child"
 	"odradek/detectors"
 )
 
@@ -48,18 +47,18 @@ func newLoad(t testing.TB, rng *rand.Rand, keys, chain int) *load {
 	if err := detectors.NewCPU(0).Execute(context.Background(), b); err != nil {
 		t.Fatal(err)
 	}
-	l.want = append(l.want, b.Out...)
+	l.want = append(l.want, b.Out.F32()...)
 	return l
 }
 
 func (l *load) pack(b *detectors.Batch) {
 	b.Reset()
-	params, f := b.GrowF32(len(l.detector.Params()))
-	copy(f, l.detector.Params())
+	params := b.Put(l.detector.Params())
 	n := l.detector.Window() + 3
 	for k := range l.keys {
 		for c := range l.chain {
 			t := detectors.Task{Op: l.detector.Op(), Dim: 1, Fresh: 4, Params: params}
+			var f []float32
 			t.X, f = b.GrowF32(n)
 			copy(f, l.rows[(k*l.chain+c)*n:])
 			scores, carry, _ := l.detector.Size(detectors.View{Dim: 1, Rows: n, Fresh: 4})
@@ -80,15 +79,15 @@ func (l *load) run(t testing.TB, e *Executor, n int) {
 	for range n {
 		l.pack(b)
 		for i := range b.Out {
-			b.Out[i] = -77
+			b.Out.SetFloat32(i, -77)
 		}
 		if err := e.Execute(context.Background(), b); err != nil {
 			t.Errorf("execute: %v", err)
 			return
 		}
 		for i, want := range l.want {
-			if math.Float32bits(b.Out[i]) != math.Float32bits(want) && !(math.Abs(float64(b.Out[i]-want)) <= l.tolerance) {
-				t.Errorf("number %d is %v, want %v", i, b.Out[i], want)
+			if got := b.Out.Float32(i); math.Float32bits(got) != math.Float32bits(want) && !(math.Abs(float64(got-want)) <= l.tolerance) {
+				t.Errorf("number %d is %v, want %v", i, got, want)
 				return
 			}
 		}
@@ -340,17 +339,17 @@ func TestOpenFaults(t *testing.T) {
 
 // TestParentDies: a child ends when its parent is killed.
 func TestParentDies(t *testing.T) {
-	parentDies(t, goChildOptions(t, ""), func(*child.Process) {})
+	parentDies(t, goChildOptions(t, ""), func(*child) {})
 }
 
 // parentDies runs the test t a second time as a parent, which opens a device, does
 // something with its child and is killed. The child has to end.
-func parentDies(t *testing.T, o Options, do func(*child.Process)) {
+func parentDies(t *testing.T, o Options, do func(*child)) {
 	if os.Getenv("ODRADEK_TEST_CUDA_PARENT") != "" {
 		e := open(t, o)
-		c := e.devices[0].Serving()
+		c := e.devices[0].serving()
 		do(c)
-		fmt.Printf("child %d\n", c.Pid())
+		fmt.Printf("child %d\n", c.cmd.Process.Pid)
 		os.Stdout.Sync()
 		time.Sleep(time.Minute)
 		return
@@ -399,7 +398,7 @@ func TestCancelled(t *testing.T) {
 	l := newLoad(t, seeded(t), 1, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { l.run(t, e, 1) })
-	for e.devices[0].Load.Load() == 0 {
+	for e.devices[0].load.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -457,15 +456,15 @@ func TestMemory(t *testing.T) {
 func BenchmarkDoorbell(b *testing.B) {
 	e := open(b, goChildOptions(b, ""))
 	defer e.Close()
-	c := e.devices[0].Serving()
-	l, err := c.Take(context.Background())
+	c := e.devices[0].serving()
+	l, err := c.take(context.Background())
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := c.Ask(l, &child.Request{Kind: child.KindHello}, time.Now().Add(time.Second)); err != nil {
+		if _, err := c.ask(l, &request{kind: kindHello}, "", time.Now().Add(time.Second)); err != nil {
 			b.Fatal(err)
 		}
 	}
-	c.Give(l)
+	c.give(l)
 }

@@ -1,4 +1,3 @@
 package cuda
 
-//go:generate go test ./kernels -run TestParams -update
 //go:generate go run kernels/gen.go

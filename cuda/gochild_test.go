@@ -21,7 +21,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"odradek/cuda/child"
 	"odradek/cuda/kernels"
 	"odradek/cuda/plan"
 	"odradek/detectors"
@@ -92,7 +91,7 @@ func (c *goChild) run() {
 		f := os.NewFile(uintptr(3+i), "lane")
 		go func() {
 			for {
-				var m [child.MessageBytes]byte
+				var m [messageBytes]byte
 				if _, err := io.ReadFull(f, m[:]); err != nil {
 					os.Exit(0) // the parent is gone
 				}
@@ -107,21 +106,21 @@ func (c *goChild) run() {
 	select {}
 }
 
-func encodeReply(m *[child.MessageBytes]byte, r *child.Reply) {
+func encodeReply(m *[messageBytes]byte, r *reply) {
 	clear(m[:])
 	le := binary.LittleEndian
-	le.PutUint32(m[0:], child.Magic)
-	le.PutUint32(m[4:], r.Seq)
-	le.PutUint32(m[8:], r.Code)
-	le.PutUint64(m[16:], r.Nanos)
-	le.PutUint64(m[24:], r.A)
-	le.PutUint64(m[32:], r.B)
-	copy(m[40:], r.Text)
+	le.PutUint32(m[0:], magic)
+	le.PutUint32(m[4:], r.seq)
+	le.PutUint32(m[8:], r.code)
+	le.PutUint64(m[16:], r.nanos)
+	le.PutUint64(m[24:], r.a)
+	le.PutUint64(m[32:], r.b)
+	copy(m[40:], r.text)
 }
 
-func decodeRequest(m *[child.MessageBytes]byte) (q child.Request) {
+func decodeRequest(m *[messageBytes]byte) (q request) {
 	le := binary.LittleEndian
-	q.Kind, q.Batch, q.Launches = child.Kind(le.Uint32(m[4:])), le.Uint32(m[8:]), le.Uint32(m[12:])
+	q.kind, q.Batch, q.Launches = requestKind(le.Uint32(m[4:])), le.Uint32(m[8:]), le.Uint32(m[12:])
 	for i, p := range []*uint64{&q.InOff, &q.InBytes, &q.TasksOff, &q.TilesOff, &q.LaunchesOff, &q.OutOff, &q.OutBytes, &q.StatusOff,
 		&q.Tasks, &q.ScratchBytes} {
 		*p = le.Uint64(m[16+8*i:])
@@ -129,68 +128,68 @@ func decodeRequest(m *[child.MessageBytes]byte) (q child.Request) {
 	for i, p := range []*uint64{&q.InFrom, &q.InTo, &q.OutFrom, &q.OutTo, &q.Room} {
 		*p = le.Uint64(m[112+8*i:])
 	}
-	q.CopyOut, q.Seq = m[96] != 0, le.Uint32(m[100:])
+	q.CopyOut, q.seq = m[96] != 0, le.Uint32(m[100:])
 	return q
 }
 
-func (c *goChild) answer(f io.Reader, m *[child.MessageBytes]byte) child.Reply {
+func (c *goChild) answer(f io.Reader, m *[messageBytes]byte) reply {
 	q := decodeRequest(m)
-	r := child.Reply{Seq: q.Seq}
-	fail := func(code uint32, err error) child.Reply {
-		r.Code, r.Text = code, err.Error()
+	r := reply{seq: q.seq}
+	fail := func(code uint32, err error) reply {
+		r.code, r.text = code, err.Error()
 		return r
 	}
-	switch q.Kind {
-	case child.KindHello:
+	switch q.kind {
+	case kindHello:
 		shared, _ := strconv.ParseUint(os.Getenv(childShared), 10, 16)
-		r.Text, r.A, r.B, r.Nanos = "Go test child", 1<<30, 2<<32|shared<<16|90, kernels.Version()
-	case child.KindMap:
+		r.text, r.a, r.b, r.nanos = "Go test child", 1<<30, 2<<32|shared<<16|90, kernels.Version()
+	case kindMap:
 		var n [4]byte
 		io.ReadFull(f, n[:])
 		path := make([]byte, binary.LittleEndian.Uint32(n[:]))
 		io.ReadFull(f, path)
 		file, err := os.OpenFile(string(path), os.O_RDWR, 0)
 		if err != nil {
-			return fail(child.CodeNoMemory, err)
+			return fail(codeNoMemory, err)
 		}
 		b, err := unix.Mmap(int(file.Fd()), 0, int(q.InBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		file.Close()
 		if err != nil {
-			return fail(child.CodeNoMemory, err)
+			return fail(codeNoMemory, err)
 		}
 		c.mu.Lock()
 		c.maps[q.Batch] = b
 		c.mu.Unlock()
-	case child.KindUnmap:
+	case kindUnmap:
 		c.mu.Lock()
 		b := c.maps[q.Batch]
 		delete(c.maps, q.Batch)
 		c.mu.Unlock()
 		unix.Munmap(b)
-	case child.KindExecute:
+	case kindExecute:
 		c.mu.Lock()
 		b := c.maps[q.Batch]
 		c.mu.Unlock()
 		began := time.Now()
 		fault := c.fault()
 		if fault == "refuse" {
-			return fail(child.CodeNoMemory, errors.New("out of memory"))
+			return fail(codeNoMemory, errors.New("out of memory"))
 		}
 		if err := execute(b, &q, fault, c.cache); err != nil {
 			return fail(700, err)
 		}
-		r.Nanos = uint64(time.Since(began))
+		r.nanos = uint64(time.Since(began))
 		if fault == "seq" {
-			r.Seq++
+			r.seq++
 		}
-	case child.KindWindowCache:
+	case kindWindowCache:
 		c.cache = make([]float64, q.InBytes/8)
 		for i := range c.cache {
 			c.cache[i] = math.NaN()
 		}
-		r.A = cacheAt
+		r.a = cacheAt
 	default:
-		return fail(700, fmt.Errorf("request of kind %d", q.Kind))
+		return fail(700, fmt.Errorf("request of kind %d", q.kind))
 	}
 	return r
 }
@@ -222,7 +221,7 @@ func (c *goChild) fault() string {
 }
 
 // execute does what a device does with a plan, and checks it.
-func execute(b []byte, q *child.Request, fault string, cache []float64) error {
+func execute(b []byte, q *request, fault string, cache []float64) error {
 	if q.InOff != 0 || q.InBytes > q.OutOff || q.OutOff+q.OutBytes > uint64(len(b)) || q.StatusOff+4*q.Tasks != q.OutOff+q.OutBytes {
 		return fmt.Errorf("blocks do not fit: %+v in %d bytes", q, len(b))
 	}
@@ -233,20 +232,20 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 		return fmt.Errorf("what to copy does not fit: %+v", q)
 	}
 	in, outBlock := make([]byte, max(q.InBytes, q.Room)), make([]byte, q.OutBytes)
-	f32 := plan.View[float32](in, 0, len(in)/4)
-	for i := range f32 {
-		f32[i] = math.Float32frombits(0x7fbadbad)
+	words := detectors.Words(plan.View[uint32](in, 0, len(in)/4))
+	for i := range words {
+		words[i] = 0x7fbadbad
 	}
 	copy(in[q.InFrom:], b[q.InFrom:q.InTo])
 	copy(in[q.TasksOff:], b[q.TasksOff:q.InBytes])
 	tasks := plan.View[detectors.Task](in, int(q.TasksOff), int(q.Tasks))
 	launches := plan.View[plan.Launch](in, int(q.LaunchesOff), int(q.Launches))
-	out, status := plan.View[float32](outBlock, 0, int(q.StatusOff-q.OutOff)/4), plan.View[uint32](outBlock, int(q.StatusOff-q.OutOff), int(q.Tasks))
+	out, status := detectors.Words(plan.View[uint32](outBlock, 0, int(q.StatusOff-q.OutOff)/4)), plan.View[uint32](outBlock, int(q.StatusOff-q.OutOff), int(q.Tasks))
 	if q.CopyOut {
 		copy(outBlock[q.OutFrom-q.OutOff:], b[q.OutFrom:q.OutTo])
 	} else {
 		for i := range out {
-			out[i] = math.Float32frombits(0x7fbadbad) // and it should be seen
+			out[i] = 0x7fbadbad // and it should be seen
 		}
 	}
 	const notRun, declined = 0, 1
@@ -262,7 +261,7 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 		}
 		at += l.Tiles
 		if kernels.Names[l.Kernel] == "window_cache" {
-			if err := windowCache(f32, plan.View[plan.WindowUpdate](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)/plan.UpdateTiles), cache); err != nil {
+			if err := windowCache(words.F32(), plan.View[plan.WindowUpdate](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)/plan.UpdateTiles), cache); err != nil {
 				return err
 			}
 			continue
@@ -288,20 +287,20 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 				}
 				state[n] = 1
 				t := &tasks[n]
-				if status[n] = decline(t, f32, fault); status[n] == 0 && t.After == 1 && n > tile.First && tasks[n-1].Next == t.Carry {
+				if status[n] = decline(t, words, fault); status[n] == 0 && t.After == 1 && n > tile.First && tasks[n-1].Next == t.Carry {
 					status[n] = status[n-1] // of one chain
 				}
 				if status[n] == declined {
 					continue
 				}
 				r := detectors.Rows{
-					Dim: int(t.Dim), Fresh: int(t.Fresh), Params: of(f32, t.Params), X: of(f32, t.X), Bins: of(f32, t.Bins),
-					Scores: of(out, t.Scores), Next: of(out, t.Next),
+					Dim: int(t.Dim), Fresh: int(t.Fresh), Params: of(words, t.Params), X: of(words, t.X).F32(), Bins: of(words, t.Bins).F32(),
+					Scores: of(out, t.Scores).F32(), Next: of(out, t.Next),
 				}
 				if t.After == 1 {
 					r.Carry = of(out, t.Carry)
 				} else {
-					r.Carry = of(f32, t.Carry)
+					r.Carry = of(words, t.Carry)
 				}
 				t.Op.Spec().CPU(context.Background(), &r, detectors.Serial)
 			}
@@ -369,12 +368,12 @@ func center(x []float32, rows []float64, dim int) {
 }
 
 // decline is the status of a task that is not taken for what is in it.
-func decline(t *detectors.Task, f32 []float32, fault string) uint32 {
+func decline(t *detectors.Task, in detectors.Words, fault string) uint32 {
 	if fault != "flag" {
 		return 0
 	}
 	h := t.Fresh + t.Dim
-	for _, v := range of(f32, t.X) {
+	for _, v := range of(in, t.X).F32() {
 		h = h*16777619 ^ math.Float32bits(v)
 	}
 	if h>>7%3 == 0 {
@@ -383,4 +382,6 @@ func decline(t *detectors.Task, f32 []float32, fault string) uint32 {
 	return 0
 }
 
-func of(a []float32, s detectors.Span) []float32 { return a[s.Off : s.Off+s.Len : s.Off+s.Len] }
+func of(a detectors.Words, s detectors.Span) detectors.Words {
+	return a[s.Off : s.Off+s.Len : s.Off+s.Len]
+}

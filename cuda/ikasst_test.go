@@ -121,8 +121,7 @@ func ikasstExecute(t *testing.T, e *Executor, runs ...*ikasstRun) {
 	b := e.Batch()
 	defer e.Release(b)
 	for _, r := range runs {
-		params, p := b.GrowF32(len(r.d.Params()))
-		copy(p, r.d.Params())
+		params := b.Put(r.d.Params())
 		end := len(r.x) / r.dim
 		for _, f := range r.fresh {
 			end -= f
@@ -134,7 +133,7 @@ func ikasstExecute(t *testing.T, e *Executor, runs ...*ikasstRun) {
 			task := detectors.Task{Op: detectors.IKASST, Dim: uint32(r.dim), Fresh: uint32(f), After: after, Params: params}
 			span, x := b.GrowF32(rows * r.dim)
 			copy(x, r.x[(end-rows)*r.dim:end*r.dim])
-			task.X, task.Scores, task.Next = span, b.GrowOut(f), b.GrowOut(r.dim*int(r.d.Params()[0]))
+			task.X, task.Scores, task.Next = span, b.GrowOut(f), b.GrowOut(r.dim*int(r.d.Params().Float32(0)))
 			b.Tasks = append(b.Tasks, task)
 			after = uint32(len(b.Tasks))
 		}
@@ -144,12 +143,12 @@ func ikasstExecute(t *testing.T, e *Executor, runs ...*ikasstRun) {
 	}
 	task := 0
 	for _, r := range runs {
-		var carry []float32
+		var carry detectors.Words
 		for range r.fresh {
 			rows := b.Rows(task)
 			got := detectors.Result{Scores: slices.Clone(rows.Scores), Next: slices.Clone(rows.Next)}
 			if len(runs) == 1 {
-				want := detectors.Result{Scores: make([]float32, len(got.Scores)), Next: make([]float32, len(got.Next))}
+				want := detectors.Result{Scores: make([]float32, len(got.Scores)), Next: make(detectors.Words, len(got.Next))}
 				rows.Carry, rows.Scores, rows.Next = carry, want.Scores, want.Next
 				detectors.IKASST.Spec().Score(rows)
 				if err := detectors.IKASST.Spec().Compare(&rows, got, want); err != nil {

@@ -26,8 +26,7 @@ func knnTask(t testing.TB, b *detectors.Batch, p detectors.KNNParams, n, dim, fr
 	}
 	task := detectors.Task{Op: detectors.KNN, Dim: uint32(dim), Fresh: uint32(fresh)}
 	var s []float32
-	task.Params, s = b.GrowF32(len(d.Params()))
-	copy(s, d.Params())
+	task.Params = b.Put(d.Params())
 	task.X, s = b.GrowF32((n + max(p.Embed, 1) - 1) * dim)
 	for i := range s {
 		s[i] = draw(i)
@@ -87,7 +86,7 @@ func TestKNNEmulated(t *testing.T) {
 			for i, name := range names {
 				r := b.Rows(i)
 				want := r
-				want.Scores, want.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
+				want.Scores, want.Next = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Next))
 				detectors.KNN.Spec().CPU(t.Context(), &want, detectors.Serial)
 				if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next},
 					detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
@@ -134,7 +133,7 @@ func knnChain(t *testing.T, o Options) {
 	for i := range b.Tasks {
 		r := b.Rows(i)
 		want := r
-		want.Scores, want.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
+		want.Scores, want.Next = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Next))
 		detectors.KNN.Spec().CPU(t.Context(), &want, detectors.Serial)
 		if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next},
 			detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
@@ -185,7 +184,7 @@ func TestDeviceKNN(t *testing.T) {
 				w, same := make([]float64, 1), true
 				s.Weights(w, c.k, false, func(int) knn.Query { return knn.Query{At: i, To: c.n} }, func(_ int, near []knn.Neighbour) {
 					for a, o := range near {
-						same = same && (!listed || math.Float32bits(r.Next[i*c.k+a]) == uint32(o.At))
+						same = same && (!listed || r.Next[i*c.k+a] == uint32(o.At))
 					}
 				})
 				if got := float64(r.Scores[i]); !(math.Abs(got-w[0]) <= 1e-6*w[0]) || !same {

@@ -23,8 +23,7 @@ func lofTask(t testing.TB, b *detectors.Batch, p detectors.LOFParams, n, dim, fr
 	}
 	task := detectors.Task{Op: detectors.LOF, Dim: uint32(dim), Fresh: uint32(fresh)}
 	var s []float32
-	task.Params, s = b.GrowF32(len(d.Params()))
-	copy(s, d.Params())
+	task.Params = b.Put(d.Params())
 	embed := max(p.Embed, 1)
 	task.X, s = b.GrowF32((n + embed - 1) * dim)
 	for i := range s {

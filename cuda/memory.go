@@ -3,11 +3,8 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
-	"math/bits"
 	"os"
-	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +14,7 @@ import (
 )
 
 // limits are how much a batch's memory holds.
-type limits struct{ f32, out, tasks int }
+type limits struct{ in, out, tasks int }
 
 // A batch begins small, so that a worker with many partitions does not lock
 // memory that it does not need, and grows while it is more than half full.
@@ -35,7 +32,7 @@ const planBytes = 64 + 32
 const planSlack = 64 << 10
 
 // memory is a batch's memory, shared with the children by a file that has no
-// name: F32, behind its used part the plan; Out, behind its used part the status
+// name: In, behind its used part the plan; Out, behind its used part the status
 // words. It is never moved or resized: a batch that needs more gets another one.
 type memory struct {
 	limits
@@ -44,7 +41,7 @@ type memory struct {
 }
 
 func (l limits) sizes() (in, size int) {
-	in = plan.Align(4*l.f32) + plan.Align(l.tasks*planBytes) + planSlack
+	in = plan.Align(4*l.in) + plan.Align(l.tasks*planBytes) + planSlack
 	size = in + plan.Align(4*l.out) + plan.Align(4*l.tasks) + maxParts*plan.Alignment
 	page := os.Getpagesize()
 	return in, (size + page - 1) / page * page
@@ -77,8 +74,8 @@ func (m *memory) free() error {
 	return unix.Munmap(m.Bytes)
 }
 
-func (m *memory) f32Arena() []float32 { return plan.View[float32](m.Bytes, 0, m.f32) }
-func (m *memory) outArena() []float32 { return plan.View[float32](m.Bytes, m.Out, m.out) }
+func (m *memory) inArena() detectors.Words  { return plan.View[uint32](m.Bytes, 0, m.in) }
+func (m *memory) outArena() detectors.Words { return plan.View[uint32](m.Bytes, m.Out, m.out) }
 
 // status are the status words of a plan that lies here.
 func (m *memory) status(q *plan.Request) []uint32 {
@@ -89,186 +86,13 @@ func (m *memory) status(q *plan.Request) []uint32 {
 // heap for having grown too large.
 func (m *memory) holds(b *detectors.Batch) bool {
 	return len(b.Tasks) <= m.tasks &&
-		unsafe.SliceData(b.F32) == unsafe.SliceData(m.f32Arena()) && unsafe.SliceData(b.Out) == unsafe.SliceData(m.outArena())
+		unsafe.SliceData(b.In) == unsafe.SliceData(m.inArena()) && unsafe.SliceData(b.Out) == unsafe.SliceData(m.outArena())
 }
 
 // take makes m the batch's memory, with what the batch has in it.
 func (m *memory) take(b *detectors.Batch) {
-	f32, out := m.f32Arena(), m.outArena()
-	f32, out = f32[:copy(f32, b.F32)], out[:copy(out, b.Out)]
-	b.F32, b.Out = f32, out
-	b.MaxTasks, b.MaxF32, b.MaxOut = m.tasks, m.f32, m.out
-}
-
-// Batch returns an empty batch in memory that the devices see.
-func (e *Executor) Batch() *detectors.Batch {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if n := len(e.free); n > 0 {
-		h := e.free[n-1]
-		e.free = e.free[:n-1]
-		h.Reset()
-		return h.Batch
-	}
-	h := &held{Batch: &detectors.Batch{MaxF64: heapMaxF64, MaxI64: heapMaxF64}}
-	h.plan.Shared = e.least
-	if m, err := e.share(smallest); err == nil {
-		h.memory = m
-		m.take(h.Batch)
-	} else {
-		h.MaxTasks, h.MaxF32, h.MaxOut = largest.tasks/4, largest.f32/4, largest.out/4
-	}
-	e.held[h.Batch] = h
-	return h.Batch
-}
-
-// heapMaxF64 limits the arenas that no device sees, as those of the CPU's
-// executor are limited.
-const heapMaxF64 = 1 << 23
-
-// Release gives a batch's memory back.
-func (e *Executor) Release(b *detectors.Batch) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	h := e.held[b]
-	if h == nil {
-		return
-	}
-	e.drop(&h.retired)
-	if len(e.free) < 2*e.o.Workers+2 {
-		e.free = append(e.free, h)
-		return
-	}
-	delete(e.held, b)
-	e.release(h)
-}
-
-// release frees a batch's memory; e.mu is held.
-func (e *Executor) release(h *held) {
-	e.drop(&h.retired)
-	if h.memory != nil {
-		e.drop(&[]*memory{h.memory})
-		h.memory = nil
-	}
-	h.F32, h.Out = nil, nil
-}
-
-// drop frees memories, in the children too; e.mu is held.
-func (e *Executor) drop(ms *[]*memory) {
-	for _, m := range *ms {
-		e.shared -= int64(len(m.Bytes))
-		e.running.Go(func() {
-			for _, d := range e.devices {
-				if c := d.Serving(); c != nil {
-					c.Forget(m.ID, d.Allowance)
-				}
-			}
-			e.mu.Lock()
-			e.ids = append(e.ids, m.ID)
-			e.mu.Unlock()
-		})
-		if err := m.free(); err != nil {
-			e.log.Error("memory of a batch is not freed", "err", err)
-		}
-	}
-	*ms = (*ms)[:0]
-}
-
-// maxMemories is how many a child can have; their ids are below it.
-const maxMemories = 4096
-
-var errMemory = errors.New("the limit of memory shared with devices is reached")
-
-// share makes a memory within the limit, for which it gives up batches that
-// nobody uses; e.mu is held.
-func (e *Executor) share(l limits) (*memory, error) {
-	_, size := l.sizes()
-	for e.shared+int64(size) > e.o.Memory {
-		if len(e.free) == 0 {
-			return nil, fmt.Errorf("%w: %d bytes in use, %d more wanted, %d allowed", errMemory, e.shared, size, e.o.Memory)
-		}
-		h := e.free[0]
-		e.free = e.free[1:]
-		delete(e.held, h.Batch)
-		e.release(h)
-	}
-	if len(e.ids) == 0 {
-		return nil, fmt.Errorf("cuda: more than %d batches", maxMemories)
-	}
-	last := len(e.ids) - 1
-	m, err := newMemory(e.ids[last], l)
-	if err == nil {
-		e.ids = e.ids[:last]
-		e.shared += int64(size)
-	}
-	return m, err
-}
-
-// settle sees to it that a batch lies in memory that the devices see: one that
-// has outgrown it is copied to a larger one, and so is one that is more than half
-// full, so that the next is packed into more. False: there is none.
-func (e *Executor) settle(h *held) bool {
-	b := h.Batch
-	used := limits{len(b.F32), len(b.Out), len(b.Tasks)}
-	if len(h.retired) > 0 {
-		e.mu.Lock()
-		e.drop(&h.retired)
-		e.mu.Unlock()
-	}
-	if m := h.memory; m != nil && m.holds(b) {
-		more := limits{grown(used.f32, m.f32, largest.f32), grown(used.out, m.out, largest.out), grown(used.tasks, m.tasks, largest.tasks)}
-		if more != m.limits {
-			_ = e.move(h, more, false) // it is well where it is, too
-		}
-		return true
-	}
-	if used.f32 > largest.f32 || used.out > largest.out || used.tasks > largest.tasks {
-		e.refuse(h, fmt.Errorf("more than %d numbers, %d outputs or %d tasks", largest.f32, largest.out, largest.tasks))
-		return false
-	}
-	want := limits{room(used.f32, smallest.f32), room(used.out, smallest.out), room(used.tasks, smallest.tasks)}
-	if err := e.move(h, want, false); err != nil {
-		e.refuse(h, err)
-		return false
-	}
-	return true
-}
-
-// grown is the limit for an arena with used of limit elements in use.
-func grown(used, limit, most int) int {
-	if used > limit/2 {
-		return max(limit, min(4*limit, most))
-	}
-	return limit
-}
-
-// room is a power of two.
-func room(used, least int) int { return max(least, 1<<bits.Len(uint(max(used, 1)-1))) }
-
-// move copies a batch to another memory. With abandon set, the old one is left
-// to the child that has it, for good.
-func (e *Executor) move(h *held, l limits, abandon bool) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	m, err := e.share(l)
-	if err != nil {
-		return err
-	}
-	if h.memory != nil && !abandon {
-		h.retired = append(h.retired, h.memory) // a caller's slices of it are good until the next Execute
-	}
-	h.memory = m
-	m.take(h.Batch)
-	return nil
-}
-
-// abandon moves a batch that a killed child may yet write to, and leaves that
-// memory there for good. False: there is no other, the batch is in the heap.
-func (e *Executor) abandon(h *held) bool {
-	if e.move(h, h.memory.limits, true) == nil {
-		return true
-	}
-	h.memory = nil
-	h.F32, h.Out = slices.Clone(h.F32), slices.Clone(h.Out)
-	return false
+	in, out := m.inArena(), m.outArena()
+	in, out = in[:copy(in, b.In)], out[:copy(out, b.Out)]
+	b.In, b.Out = in, out
+	b.MaxTasks, b.MaxIn, b.MaxOut = m.tasks, m.in, m.out
 }

@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"odradek/cuda/child"
 	"odradek/cuda/kernels"
 	"odradek/cuda/plan"
 	"odradek/detectors"
@@ -143,11 +142,11 @@ func TestDeviceFaults(t *testing.T) {
 	o.Deadline = 300 * time.Millisecond
 	for _, c := range []struct {
 		name  string
-		fault func(*child.Process)
+		fault func(*child)
 	}{
-		{"killed", func(c *child.Process) { unix.Kill(c.Pid(), unix.SIGKILL) }},
-		{"illegal address", func(c *child.Process) { inject(c, child.FaultAddress) }},
-		{"endless kernel", func(c *child.Process) { inject(c, child.FaultEndless) }},
+		{"killed", func(c *child) { unix.Kill(c.cmd.Process.Pid, unix.SIGKILL) }},
+		{"illegal address", func(c *child) { inject(c, faultAddress) }},
+		{"endless kernel", func(c *child) { inject(c, faultEndless) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := o
@@ -164,7 +163,7 @@ func TestDeviceFaults(t *testing.T) {
 			}
 			time.Sleep(5 * time.Millisecond)
 			began := time.Now()
-			c.fault(e.devices[0].Serving())
+			c.fault(e.devices[0].serving())
 			for e.Stats().Devices[0].Faults == 0 {
 				time.Sleep(time.Millisecond)
 			}
@@ -190,14 +189,14 @@ func TestDeviceFaults(t *testing.T) {
 // lanes wait for kernels that never end.
 func TestDeviceParentDies(t *testing.T) {
 	o := deviceOptions(t)
-	o.Args, o.Lanes = []string{"-faults"}, 4
-	parentDies(t, o, func(c *child.Process) {
-		for range o.Lanes {
-			l, err := c.Take(context.Background())
+	o.Args = []string{"-faults"}
+	parentDies(t, o, func(c *child) {
+		for range c.all {
+			l, err := c.take(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
-			go c.Ask(l, &child.Request{Kind: child.KindFault, Request: plan.Request{Batch: child.FaultEndless, Launches: child.FaultEndless}}, time.Now().Add(time.Minute))
+			go c.ask(l, &request{kind: kindFault, Request: plan.Request{Batch: faultEndless, Launches: faultEndless}}, "", time.Now().Add(time.Minute))
 		}
 		time.Sleep(200 * time.Millisecond)
 	})
@@ -205,9 +204,9 @@ func TestDeviceParentDies(t *testing.T) {
 
 // inject makes a fault happen on a lane of its own; the answer is the end of the
 // child, or nothing.
-func inject(c *child.Process, fault uint32) {
-	if l, err := c.Take(context.Background()); err == nil {
-		c.Ask(l, &child.Request{Kind: child.KindFault, Request: plan.Request{Batch: fault, Launches: fault}}, time.Now().Add(300*time.Millisecond))
+func inject(c *child, fault uint32) {
+	if l, err := c.take(context.Background()); err == nil {
+		c.ask(l, &request{kind: kindFault, Request: plan.Request{Batch: fault, Launches: fault}}, "", time.Now().Add(300*time.Millisecond))
 	}
 }
 
@@ -220,17 +219,17 @@ func BenchmarkDevice(b *testing.B) {
 	e := open(b, Options{Child: path})
 	defer e.Close()
 	b.Run("doorbell", func(b *testing.B) {
-		c := e.devices[0].Serving()
-		l, err := c.Take(context.Background())
+		c := e.devices[0].serving()
+		l, err := c.take(context.Background())
 		if err != nil {
 			b.Fatal(err)
 		}
 		for b.Loop() {
-			if _, err := c.Ask(l, &child.Request{Kind: child.KindHello}, time.Now().Add(time.Second)); err != nil {
+			if _, err := c.ask(l, &request{kind: kindHello}, "", time.Now().Add(time.Second)); err != nil {
 				b.Fatal(err)
 			}
 		}
-		c.Give(l)
+		c.give(l)
 	})
 	executortest.Bench(b, func() detectors.Executor { return open(b, Options{Child: path}) })
 }

@@ -74,7 +74,7 @@ func TestSplitEmulated(t *testing.T) {
 	if err := one.Execute(context.Background(), b); err != nil {
 		t.Fatal(err)
 	}
-	l.want = slices.Clone(b.Out)
+	l.want = slices.Clone(b.Out.F32())
 	one.Release(b)
 	one.Close()
 	splitAlways(t)
@@ -113,7 +113,7 @@ func TestDeviceSplit(t *testing.T) {
 	if err := one.Execute(context.Background(), b); err != nil {
 		t.Fatal(err)
 	}
-	l.want = slices.Clone(b.Out)
+	l.want = slices.Clone(b.Out.F32())
 	one.Release(b)
 	one.Close()
 	splitAlways(t)

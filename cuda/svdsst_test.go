@@ -128,8 +128,7 @@ func svdsstExecute(t *testing.T, e *Executor, runs ...*svdsstRun) (worst float64
 	b := e.Batch()
 	defer e.Release(b)
 	for _, r := range runs {
-		params, p := b.GrowF32(len(r.d.Params()))
-		copy(p, r.d.Params())
+		params := b.Put(r.d.Params())
 		task := detectors.Task{Op: detectors.SVDSST, Dim: uint32(r.dim), Fresh: uint32(r.fresh), Params: params}
 		span, x := b.GrowF32(len(r.x))
 		copy(x, r.x)

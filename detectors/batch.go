@@ -1,8 +1,13 @@
 package detectors
 
-import "sync/atomic"
+import (
+	"sync/atomic"
 
-// Span is a run of elements of one of a batch's arenas.
+	"odradek/detectors/vec"
+)
+
+// Span is a run of words of one of a batch's arenas; of an X whose elements have 8
+// bytes, a run of pairs of words.
 type Span struct{ Off, Len uint32 }
 
 // Task is one detector's work on one key: 64 bytes without pointers, so that a
@@ -15,10 +20,10 @@ type Task struct {
 	// this task's carry (the same key's task before this one); 0 means that the
 	// carry is Carry. Tasks linked by After run in order.
 	After  uint32
-	Params Span // in F32
-	X      Span // rows*Dim elements, oldest row first, in the arena of the op's Elem
-	Bins   Span // in F32; empty without a summary
-	Carry  Span // in F32; empty at the key's first task
+	Params Span // in In
+	X      Span // in In: rows*Dim elements of the op's Elem, oldest row first
+	Bins   Span // in In; empty without a summary
+	Carry  Span // in In; empty at the key's first task
 	Scores Span // in Out
 	Next   Span // in Out: the carry after this task
 }
@@ -28,13 +33,11 @@ type Task struct {
 // are packed into it once. A Batch is not safe for concurrent use.
 type Batch struct {
 	Tasks []Task
-	F32   []float32
-	F64   []float64
-	I64   []int64
-	Out   []float32
+	In    Words // the first at a multiple of 256 bytes
+	Out   Words
 	// Limits of the arenas' lengths; an append past the capacity is refused by
 	// Fits. A batch without limits (all zero) grows.
-	MaxTasks, MaxF32, MaxF64, MaxI64, MaxOut int
+	MaxTasks, MaxIn, MaxOut int
 
 	serial uint64 // 0: none yet
 
@@ -60,20 +63,27 @@ func (b *Batch) Serial() uint64 {
 	return b.serial
 }
 
-// Need is what a task takes of a batch's arenas.
-type Need struct{ Tasks, F32, F64, I64, Out int }
+// Need is what a task takes of a batch: tasks, words of In and of Out.
+type Need struct{ Tasks, In, Out int }
+
+// Words is how many words of In n elements take at most, with what goes before them.
+func (e Elem) Words(n int) int {
+	if e == F32 {
+		return n
+	}
+	return 2*n + 1
+}
 
 // Fits reports whether n more elements fit without growing past the limits.
 func (b *Batch) Fits(n Need) bool {
-	return fits(len(b.Tasks), n.Tasks, b.MaxTasks) && fits(len(b.F32), n.F32, b.MaxF32) &&
-		fits(len(b.F64), n.F64, b.MaxF64) && fits(len(b.I64), n.I64, b.MaxI64) && fits(len(b.Out), n.Out, b.MaxOut)
+	return fits(len(b.Tasks), n.Tasks, b.MaxTasks) && fits(len(b.In), n.In, b.MaxIn) && fits(len(b.Out), n.Out, b.MaxOut)
 }
 
 func fits(have, more, limit int) bool { return limit == 0 || have+more <= limit }
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
-	b.Tasks, b.F32, b.F64, b.I64, b.Out = b.Tasks[:0], b.F32[:0], b.F64[:0], b.I64[:0], b.Out[:0]
+	b.Tasks, b.In, b.Out = b.Tasks[:0], b.In[:0], b.Out[:0]
 	b.serial = 0
 	if !b.updated {
 		b.Invalidate()
@@ -102,29 +112,54 @@ func (b *Batch) CacheMemory() CacheMemory { return b.memory }
 // invalidates the window cache. For executors.
 func (b *Batch) Updated() { b.updated = true }
 
-// GrowF32 appends n elements of undefined content and returns where they are.
+// GrowF32 appends n float32s of undefined content to In and returns where they are.
 // The slice is valid until the next Grow of the same arena.
 func (b *Batch) GrowF32(n int) (Span, []float32) {
-	s, d := grow(&b.F32, n)
-	return s, d
+	s, w := grow(&b.In, n)
+	return s, w.F32()
 }
 
-// GrowF64 is GrowF32 for the float64 arena.
-func (b *Batch) GrowF64(n int) (Span, []float64) { return grow(&b.F64, n) }
+// GrowWords is GrowF32 for words.
+func (b *Batch) GrowWords(n int) (Span, Words) { return grow(&b.In, n) }
 
-// GrowI64 is GrowF32 for the int64 arena.
-func (b *Batch) GrowI64(n int) (Span, []int64) { return grow(&b.I64, n) }
+// Put appends words to In and returns where they are.
+func (b *Batch) Put(w Words) Span {
+	s, dst := grow(&b.In, len(w))
+	copy(dst, w)
+	return s
+}
 
-// GrowOut appends n elements of undefined content to the output arena.
+// GrowF64 is GrowF32 for float64s. The span counts these, as that of an X does.
+func (b *Batch) GrowF64(n int) (Span, []float64) {
+	s, w := b.growPairs(n)
+	return s, w.F64()
+}
+
+// GrowI64 is GrowF64 for int64s.
+func (b *Batch) GrowI64(n int) (Span, []int64) {
+	s, w := b.growPairs(n)
+	return s, w.I64()
+}
+
+func (b *Batch) growPairs(n int) (Span, Words) {
+	if len(b.In)%2 != 0 {
+		_, gap := grow(&b.In, 1)
+		gap[0] = 0
+	}
+	s, w := grow(&b.In, 2*n)
+	return Span{s.Off / 2, uint32(n)}, w
+}
+
+// GrowOut appends n words of undefined content to the output arena.
 func (b *Batch) GrowOut(n int) Span {
 	s, _ := grow(&b.Out, n)
 	return s
 }
 
-func grow[T any](a *[]T, n int) (Span, []T) {
+func grow(a *Words, n int) (Span, Words) {
 	o := len(*a)
 	if o+n > cap(*a) {
-		bigger := make([]T, o, max(2*cap(*a), o+n, 1024))
+		bigger := vec.AlignedWords(max(2*cap(*a), o+n, 1024))
 		copy(bigger, *a)
 		*a = bigger
 	}
@@ -136,14 +171,14 @@ func grow[T any](a *[]T, n int) (Span, []T) {
 // element type; the others are nil. Inputs are read only.
 type Rows struct {
 	Dim, Fresh int
-	Params     []float32
+	Params     Words
 	X          []float32
 	X64        []float64
 	XI         []int64
 	Bins       []float32
-	Carry      []float32
+	Carry      Words
 	Scores     []float32
-	Next       []float32
+	Next       Words
 }
 
 // Len is the number of rows of X.
@@ -159,12 +194,12 @@ func (b *Batch) Rows(i int) (r Rows) {
 func (b *Batch) resolve(i int, r *Rows) {
 	t := &b.Tasks[i]
 	r.Dim, r.Fresh = int(t.Dim), int(t.Fresh)
-	r.Params = at(b.F32, t.Params)
-	r.Bins = at(b.F32, t.Bins)
-	r.Scores = at(b.Out, t.Scores)
+	r.Params = at(b.In, t.Params)
+	r.Bins = at(b.In, t.Bins).F32()
+	r.Scores = at(b.Out, t.Scores).F32()
 	r.Next = at(b.Out, t.Next)
 	if t.After == 0 {
-		r.Carry = at(b.F32, t.Carry)
+		r.Carry = at(b.In, t.Carry)
 	} else {
 		r.Carry = at(b.Out, b.Tasks[t.After-1].Next)
 	}
@@ -172,13 +207,21 @@ func (b *Batch) resolve(i int, r *Rows) {
 	switch t.Op.Elem() {
 	case F32:
 		if t.X.Off < InCache { // the executor alone has the others
-			r.X = at(b.F32, t.X)
+			r.X = at(b.In, t.X).F32()
 		}
 	case F64:
-		r.X64 = at(b.F64, t.X)
+		r.X64 = at(b.In, t.XWords()).F64()
 	case I64:
-		r.XI = at(b.I64, t.X)
+		r.XI = at(b.In, t.XWords()).I64()
 	}
 }
 
-func at[T any](a []T, s Span) []T { return a[s.Off : s.Off+s.Len : s.Off+s.Len] }
+// XWords is X as a run of words, whatever its elements are.
+func (t *Task) XWords() Span {
+	if t.Op.Elem() == F32 {
+		return t.X
+	}
+	return Span{2 * t.X.Off, 2 * t.X.Len}
+}
+
+func at(a Words, s Span) Words { return a[s.Off : s.Off+s.Len : s.Off+s.Len] }

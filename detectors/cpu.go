@@ -12,8 +12,7 @@ import (
 // past them where one key's need is larger.
 const (
 	cpuMaxTasks = 1 << 16
-	cpuMaxF32   = 1 << 24
-	cpuMaxF64   = 1 << 23
+	cpuMaxIn    = 1 << 24
 	cpuMaxOut   = 1 << 24
 )
 
@@ -52,7 +51,7 @@ func (c *cpu) Batch() *Batch {
 		b.Reset()
 		return b
 	}
-	return &Batch{MaxTasks: cpuMaxTasks, MaxF32: cpuMaxF32, MaxF64: cpuMaxF64, MaxI64: cpuMaxF64, MaxOut: cpuMaxOut}
+	return &Batch{MaxTasks: cpuMaxTasks, MaxIn: cpuMaxIn, MaxOut: cpuMaxOut}
 }
 
 func (c *cpu) Release(b *Batch) {

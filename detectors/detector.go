@@ -18,7 +18,7 @@ type Detector interface {
 	Op() Op
 	// Params are the op's parameters, the same for every task of the detector.
 	// The caller must not change them.
-	Params() []float32
+	Params() Words
 	// Window is the number of rows, the scored one included, that one score may
 	// read at most. A task of n fresh rows reads at most Window()+n-1 rows.
 	Window() int

@@ -45,7 +45,7 @@ func TestCompareNotices(t *testing.T) {
 		fresh := c.Fresh[0]
 		n := c.Detector.Window() + fresh - 1
 		_, carry, _ := c.Detector.Size(View{Dim: 1, Rows: n, Fresh: fresh})
-		r := Rows{Dim: 1, Fresh: fresh, Params: c.Detector.Params(), Scores: make([]float32, fresh), Next: make([]float32, carry)}
+		r := Rows{Dim: 1, Fresh: fresh, Params: c.Detector.Params(), Scores: make([]float32, fresh), Next: make(Words, carry)}
 		for _, v := range c.Rows[:n] {
 			if op.Elem() == F64 {
 				r.X64 = append(r.X64, v)
@@ -57,7 +57,7 @@ func TestCompareNotices(t *testing.T) {
 		want := Result{r.Scores, r.Next}
 		f := func(name string, ok bool, change func(got *Result)) {
 			t.Helper()
-			got := Result{append([]float32(nil), r.Scores...), append([]float32(nil), r.Next...)}
+			got := Result{append([]float32(nil), r.Scores...), append(Words(nil), r.Next...)}
 			change(&got)
 			if err := s.Compare(&r, got, want); (err == nil) != ok {
 				t.Errorf("%s: %s: Compare says %v", op, name, err)
@@ -70,7 +70,7 @@ func TestCompareNotices(t *testing.T) {
 		f("a NaN", false, func(g *Result) { g.Scores[last] = nan })
 		f("a score too few", false, func(g *Result) { g.Scores = g.Scores[:last] })
 		if carry > 0 {
-			f("a carry off by 1e-3", false, func(g *Result) { g.Next[carry-1] += 1e-3 })
+			f("a carry off by 1e-3", false, func(g *Result) { g.Next.F32()[carry-1] += 1e-3 })
 			f("no carry", false, func(g *Result) { g.Next = nil })
 		}
 	}
@@ -119,7 +119,7 @@ func TestIKASSTOfSeveralValues(t *testing.T) {
 		columns[i%2][i/2] = x[i]
 	}
 	run := func(x []float32, dim int) Result {
-		r := Rows{Dim: dim, Fresh: 4, Params: d.Params(), X: x, Scores: make([]float32, 4), Next: make([]float32, 20*dim)}
+		r := Rows{Dim: dim, Fresh: 4, Params: d.Params(), X: x, Scores: make([]float32, 4), Next: make(Words, 20*dim)}
 		ikasstCPU(t.Context(), &r, Serial)
 		return Result{r.Scores, r.Next}
 	}
@@ -131,7 +131,7 @@ func TestIKASSTOfSeveralValues(t *testing.T) {
 	}
 	for i, v := range append(first.Next, second.Next...) {
 		if both.Next[i] != v {
-			t.Fatalf("carry %d is %v, want %v", i, both.Next[i], v)
+			t.Fatalf("carry %d is %v, want %v", i, both.Next.Float32(i), Words{v}.Float32(0))
 		}
 	}
 }

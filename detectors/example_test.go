@@ -33,8 +33,7 @@ func Example() {
 	// the series, so that float32 holds their differences.
 	task := detectors.Task{Op: detector.Op(), Dim: 1, Fresh: fresh}
 	var part []float32
-	task.Params, part = batch.GrowF32(len(detector.Params()))
-	copy(part, detector.Params())
+	task.Params = batch.Put(detector.Params())
 	task.X, part = batch.GrowF32(len(series))
 	for i, v := range series {
 		part[i] = float32(v - series[0])

@@ -23,7 +23,7 @@ var flatlineSpec = Spec{
 	Defaults: []Default{
 		{"THRESHOLD", func(v Values) string { return fmt.Sprintf("fixed:%d", v.Int("AFTER")-1) }, "what AFTER says"},
 	},
-	New: func(v Values) (Detector, error) { return NewFlatline(v.Float("TOLERANCE")) },
+	New:   func(v Values) (Detector, error) { return NewFlatline(v.Float("TOLERANCE")) },
 	Score: flatlineScore, CPU: flatlineCPU, Cost: flatlineCost, Compare: flatlineCompare, Cases: flatlineCases,
 }
 
@@ -50,8 +50,8 @@ func NewFlatline(tolerance float64) (Detector, error) {
 	return &flatline{[]float32{float32(tolerance)}}, nil
 }
 
-func (f *flatline) Op() Op            { return Flatline }
-func (f *flatline) Params() []float32 { return f.params }
+func (f *flatline) Op() Op        { return Flatline }
+func (f *flatline) Params() Words { return WordsOf(f.params) }
 
 // Window is the row and the one before it.
 func (f *flatline) Window() int { return 2 }
@@ -76,7 +76,7 @@ func (f *flatline) AppendFindings(dst []Finding, r Rows) []Finding {
 
 // flatlineScore is the definition: value by value, one row after the other.
 func flatlineScore(r Rows) {
-	tolerance := float64(r.Params[0])
+	tolerance := float64(r.Params.Float32(0))
 	first := r.Len() - r.Fresh
 	for i := range r.Scores {
 		r.Scores[i] = 0
@@ -84,7 +84,7 @@ func flatlineScore(r Rows) {
 	for c := range r.Dim {
 		run, away := 0.0, 0.0
 		if len(r.Carry) > 0 {
-			run, away = float64(r.Carry[2*c]), float64(r.Carry[2*c+1])
+			run, away = float64(r.Carry.Float32(2*c)), float64(r.Carry.Float32(2*c+1))
 		}
 		for i := range r.Fresh {
 			row := first + i
@@ -101,24 +101,25 @@ func flatlineScore(r Rows) {
 			}
 			r.Scores[i] = max(r.Scores[i], float32(run))
 		}
-		r.Next[2*c], r.Next[2*c+1] = float32(run), float32(away)
+		r.Next.SetFloat32(2*c, float32(run))
+		r.Next.SetFloat32(2*c+1, float32(away))
 	}
 }
 
 // flatlineCPU goes through the rows once.
 func flatlineCPU(_ context.Context, r *Rows, _ Parallel) {
-	tolerance, dim := r.Params[0], r.Dim
+	tolerance, dim := r.Params.Float32(0), r.Dim
+	next, x := r.Next.F32(), r.X64
 	if copy(r.Next, r.Carry) == 0 {
-		clear(r.Next)
+		clear(next)
 	}
-	x := r.X64
 	at := len(x) - r.Fresh*dim
 	for i := range r.Scores {
 		longest := float32(0)
 		for c := range dim {
-			run, away := r.Next[2*c], float32(math.Inf(1))
+			run, away := next[2*c], float32(math.Inf(1))
 			if at >= dim {
-				away = float32(float64(r.Next[2*c+1]) + (x[at-dim] - x[at]))
+				away = float32(float64(next[2*c+1]) + (x[at-dim] - x[at]))
 			}
 			if away <= tolerance && away >= -tolerance {
 				if run < flatMost {
@@ -127,7 +128,7 @@ func flatlineCPU(_ context.Context, r *Rows, _ Parallel) {
 			} else {
 				run, away = 0, 0
 			}
-			r.Next[2*c], r.Next[2*c+1] = run, away
+			next[2*c], next[2*c+1] = run, away
 			longest = max(longest, run)
 			at++
 		}
@@ -139,7 +140,7 @@ func flatlineCost(r *Rows) int { return 10 + 4*r.Fresh*r.Dim }
 
 // flatlineCompare: counts are equal or they are wrong, up to a rounding.
 func flatlineCompare(_ *Rows, got, want Result) error {
-	return errors.Join(compareScores(got.Scores, want.Scores, 0, 1e-6), compareScores(got.Next, want.Next, 0, 1e-6))
+	return errors.Join(compareScores(got.Scores, want.Scores, 0, 1e-6), compareScores(got.Next.F32(), want.Next.F32(), 0, 1e-6))
 }
 
 func flatlineCases(rng *rand.Rand) []Case {

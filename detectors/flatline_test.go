@@ -29,11 +29,12 @@ func TestFlatlineOfKnownSeries(t *testing.T) {
 		for _, score := range []func(Rows){flatlineScore, func(r Rows) { flatlineCPU(t.Context(), &r, Serial) }} {
 			n := len(c.x) / c.dim
 			for cut := 1; cut <= n; cut++ { // however the rows are cut into tasks
-				var got, carry []float32
+				var got []float32
+				var carry Words
 				for from := 0; from < n; from += cut {
 					to := min(from+cut, n)
-					r := Rows{Dim: c.dim, Fresh: to - from, Params: []float32{float32(c.tolerance)}, Carry: carry,
-						X64: c.x[max(0, from-1)*c.dim : to*c.dim], Scores: make([]float32, to-from), Next: make([]float32, 2*c.dim)}
+					r := Rows{Dim: c.dim, Fresh: to - from, Params: WordsOf([]float32{float32(c.tolerance)}), Carry: carry,
+						X64: c.x[max(0, from-1)*c.dim : to*c.dim], Scores: make([]float32, to-from), Next: make(Words, 2*c.dim)}
 					score(r)
 					got, carry = append(got, r.Scores...), r.Next
 				}
@@ -46,8 +47,8 @@ func TestFlatlineOfKnownSeries(t *testing.T) {
 }
 
 func TestFlatlineCounts(t *testing.T) {
-	r := Rows{Dim: 1, Fresh: 1, Params: []float32{0}, Carry: []float32{flatMost, 0}, X64: []float64{1, 1}, Scores: make([]float32, 1),
-		Next: make([]float32, 2)}
+	r := Rows{Dim: 1, Fresh: 1, Params: WordsOf([]float32{0}), Carry: WordsOf([]float32{flatMost, 0}), X64: []float64{1, 1}, Scores: make([]float32, 1),
+		Next: make(Words, 2)}
 	if flatlineCPU(t.Context(), &r, Serial); r.Scores[0] != flatMost {
 		t.Errorf("a run beyond the largest scores %v", r.Scores[0])
 	}

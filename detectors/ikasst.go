@@ -37,7 +37,7 @@ var ikasstSpec = Spec{
 			PowerSteps: v.Int("POWER_STEPS"), Epsilon: v.Float("EPSILON")})
 	},
 	Version: 1, // the floor is of the past, and copies share a place
-	Score: ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases,
+	Score:   ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases,
 }
 
 // IKASSTParams are the parameters of op IKASST; 0 means the default. See
@@ -85,9 +85,9 @@ func ikasstParams(f []float32) sst.Params {
 	}
 }
 
-func (d *ikasst) Op() Op            { return IKASST }
-func (d *ikasst) Params() []float32 { return d.params }
-func (d *ikasst) Window() int       { return d.sst.Reads() }
+func (d *ikasst) Op() Op        { return IKASST }
+func (d *ikasst) Params() Words { return WordsOf(d.params) }
+func (d *ikasst) Window() int   { return d.sst.Reads() }
 
 // Reach says how many rows before its own the interval begins and ends that a
 // score speaks of.
@@ -122,7 +122,7 @@ func ikasstColumns(r *Rows, p *sst.Params, f func(c int, x, a []float64)) {
 		for i := range a {
 			a[i] = float64(p.A0[i])
 			if len(r.Carry) > 0 {
-				a[i] = float64(r.Carry[c*p.Window+i])
+				a[i] = float64(r.Carry.Float32(c*p.Window + i))
 			}
 		}
 		f(c, x, a)
@@ -131,7 +131,7 @@ func ikasstColumns(r *Rows, p *sst.Params, f func(c int, x, a []float64)) {
 
 // ikasstScore is the definition.
 func ikasstScore(r Rows) {
-	p := ikasstParams(r.Params)
+	p := ikasstParams(r.Params.F32())
 	ikasstColumns(&r, &p, func(c int, x, a []float64) {
 		scores, _ := sst.Define(&p, x, r.Fresh, a)
 		for i, s := range scores {
@@ -141,7 +141,7 @@ func ikasstScore(r Rows) {
 			r.Scores[i] = max(r.Scores[i], float32(s))
 		}
 		for i, v := range a {
-			r.Next[c*p.Window+i] = float32(v)
+			r.Next.SetFloat32(c*p.Window+i, float32(v))
 		}
 	})
 }
@@ -155,18 +155,19 @@ type ikasstMemory struct {
 var ikasstPool = sync.Pool{New: func() any { return new(ikasstMemory) }}
 
 func ikasstCPU(_ context.Context, r *Rows, _ Parallel) {
-	p := ikasstParams(r.Params)
+	p := ikasstParams(r.Params.F32())
 	m := ikasstPool.Get().(*ikasstMemory)
 	defer ikasstPool.Put(m)
+	next := r.Next.F32()
 	if copy(r.Next, r.Carry) == 0 {
 		for c := range r.Dim {
-			copy(r.Next[c*p.Window:], p.A0)
+			copy(next[c*p.Window:], p.A0)
 		}
 	}
-	m.scorer.Score(&p, r.Scores, m.series(r, 0), r.Next[:p.Window])
+	m.scorer.Score(&p, r.Scores, m.series(r, 0), next[:p.Window])
 	for c := 1; c < r.Dim; c++ {
 		m.scores = append(m.scores[:0], r.Scores...)
-		m.scorer.Score(&p, m.scores, m.series(r, c), r.Next[c*p.Window:(c+1)*p.Window])
+		m.scorer.Score(&p, m.scores, m.series(r, c), next[c*p.Window:(c+1)*p.Window])
 		for i, s := range m.scores {
 			r.Scores[i] = max(r.Scores[i], s)
 		}
@@ -186,7 +187,7 @@ func (m *ikasstMemory) series(r *Rows, c int) []float32 {
 }
 
 func ikasstCost(r *Rows) int {
-	p := ikasstParams(r.Params)
+	p := ikasstParams(r.Params.F32())
 	return r.Dim * r.Fresh * (1000 + p.Window*p.Window*(2*p.Steps+p.Krylov)/30)
 }
 
@@ -195,11 +196,11 @@ func ikasstCost(r *Rows) int {
 // score. Where all that is off by more is off for that reason, the error is ErrOpen.
 func ikasstCompare(r *Rows, got, want Result) error {
 	const tol, ceiling = 1e-6, 0.01
-	quick := errors.Join(compareScores(got.Scores, want.Scores, tol, 0), compareScores(got.Next, want.Next, tol, 0))
+	quick := errors.Join(compareScores(got.Scores, want.Scores, tol, 0), compareScores(got.Next.F32(), want.Next.F32(), tol, 0))
 	if quick == nil || len(got.Scores) != len(want.Scores) || len(got.Next) != len(want.Next) {
 		return quick
 	}
-	p := ikasstParams(r.Params)
+	p := ikasstParams(r.Params.F32())
 	var faults []error
 	scores := make([]float64, r.Fresh)
 	ikasstColumns(r, &p, func(c int, x, a []float64) {
@@ -209,7 +210,7 @@ func ikasstCompare(r *Rows, got, want Result) error {
 		}
 		for i, s := range next {
 			k := c*p.Window + i
-			if err := compareScores(got.Next[k:k+1], want.Next[k:k+1], tol+3*s, 0); err != nil {
+			if err := compareScores(got.Next[k:k+1].F32(), want.Next[k:k+1].F32(), tol+3*s, 0); err != nil {
 				faults = append(faults, fmt.Errorf("carry %d: %w", k, err))
 			}
 		}
@@ -236,7 +237,7 @@ func ikasstCases(rng *rand.Rand) []Case {
 	add := func(p IKASSTParams, dim int, fresh []int, values ...signal) *Case {
 		p.Seed = rng.Uint32()
 		d := must(NewIKASST(p))
-		sp := ikasstParams(d.Params())
+		sp := ikasstParams(d.Params().F32())
 		what := fmt.Sprintf("w=%d r=%d k=%d gamma=%d p=%d", sp.Window, sp.Rank, sp.Krylov, sp.Gamma, sp.Steps)
 		cases = append(cases, newCase(what, d, dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]

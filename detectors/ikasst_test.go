@@ -31,19 +31,19 @@ func TestIKASSTSymmetry(t *testing.T) {
 		fresh := []int{1, 3, 16}[rng.IntN(3)]
 		r := Rows{
 			Dim: 1, Fresh: fresh, Params: d.Params(), X: make([]float32, d.Window()+fresh-1),
-			Scores: make([]float32, fresh), Next: make([]float32, w),
+			Scores: make([]float32, fresh), Next: make(Words, w),
 		}
 		phase := rng.IntN(2 * half)
 		for i := range r.X {
 			r.X[i] = float32((i + phase) / half % 2)
 		}
 		if rng.IntN(2) == 0 {
-			r.Carry = make([]float32, w)
+			r.Carry = make(Words, w)
 			for i := range r.Carry {
-				r.Carry[i] = float32(rng.NormFloat64())
+				r.Carry.SetFloat32(i, float32(rng.NormFloat64()))
 			}
 		}
-		want := Result{make([]float32, fresh), make([]float32, w)}
+		want := Result{make([]float32, fresh), make(Words, w)}
 		exact := r
 		exact.Scores, exact.Next = want.Scores, want.Next
 		ikasstScore(exact)

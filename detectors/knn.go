@@ -168,8 +168,8 @@ func NewKNN(p KNNParams) (Detector, error) {
 	return d, nil
 }
 
-func (d *knnDetector) Op() Op            { return KNN }
-func (d *knnDetector) Params() []float32 { return d.params }
+func (d *knnDetector) Op() Op        { return KNN }
+func (d *knnDetector) Params() Words { return WordsOf(d.params) }
 
 func (d *knnDetector) Window() int {
 	if d.p.Tumbling {
@@ -248,7 +248,7 @@ func (d *knnDetector) Explain(r Rows, fresh int, expected, contribution []float6
 // knnQuery is what fresh row i asks for: its point among those before it in its
 // window, or among all.
 func knnQuery(r *Rows, i int) knn.Query {
-	m, points := int(r.Params[knnEmbed]), int(r.Params[knnPoints])
+	m, points := int(r.Params.Float32(knnEmbed)), int(r.Params.Float32(knnPoints))
 	at := r.Len() - r.Fresh + i + 1 - m
 	if points == 0 {
 		return knn.Query{At: at, To: r.Len() - m + 1}
@@ -258,12 +258,12 @@ func knnQuery(r *Rows, i int) knn.Query {
 
 // knnLeave puts neighbours of fresh row i into Next: count of them.
 func knnLeave(r *Rows, i, count int, number func(a int) int) {
-	k := int(r.Params[knnK])
+	k := int(r.Params.Float32(knnK))
 	next := r.Next[i*k : (i+1)*k]
 	for a := range next {
-		next[a] = math.Float32frombits(NoNeighbour)
+		next[a] = NoNeighbour
 		if a < count {
-			next[a] = math.Float32frombits(uint32(number(a)))
+			next[a] = uint32(number(a))
 		}
 	}
 }
@@ -274,9 +274,9 @@ func knnScore(r Rows) {
 		x[i] = float64(v)
 	}
 	for i := range r.Scores {
-		w, near := knn.Define(x, r.Dim, int(r.Params[knnEmbed]), int(r.Params[knnK]), r.Params[knnSelf] != 0, knnQuery(&r, i))
+		w, near := knn.Define(x, r.Dim, int(r.Params.Float32(knnEmbed)), int(r.Params.Float32(knnK)), r.Params.Float32(knnSelf) != 0, knnQuery(&r, i))
 		r.Scores[i] = float32(min(w, math.MaxFloat32))
-		if r.Params[knnNeighbours] != 0 {
+		if r.Params.Float32(knnNeighbours) != 0 {
 			knnLeave(&r, i, len(near), func(a int) int { return near[a] })
 		}
 	}
@@ -299,7 +299,7 @@ const knnShare = 500_000
 func knnCPU(ctx context.Context, r *Rows, parallel Parallel) {
 	m := knnPool.Get().(*knnMemory)
 	defer knnPool.Put(m)
-	m.scorer.Load(r.X, r.Dim, int(r.Params[knnEmbed]))
+	m.scorer.Load(r.X, r.Dim, int(r.Params.Float32(knnEmbed)))
 	m.weights = slices.Grow(m.weights[:0], len(r.Scores))[:len(r.Scores)]
 	cost := knnCost(r)
 	if cost < longTask {
@@ -324,10 +324,10 @@ func knnCPU(ctx context.Context, r *Rows, parallel Parallel) {
 
 // knnWeights sets weights to those of the fresh rows from first on.
 func knnWeights(r *Rows, s *knn.Scorer, weights []float64, first int) {
-	self := r.Params[knnSelf] != 0
+	self := r.Params.Float32(knnSelf) != 0
 	query := func(i int) knn.Query { return knnQuery(r, first+i) }
 	var found func(int, []knn.Neighbour)
-	if r.Params[knnNeighbours] != 0 {
+	if r.Params.Float32(knnNeighbours) != 0 {
 		found = func(i int, near []knn.Neighbour) {
 			own := 0
 			if self && weights[i] == weights[i] {
@@ -341,7 +341,7 @@ func knnWeights(r *Rows, s *knn.Scorer, weights []float64, first int) {
 			})
 		}
 	}
-	s.Weights(weights, int(r.Params[knnK]), self, query, found)
+	s.Weights(weights, int(r.Params.Float32(knnK)), self, query, found)
 }
 
 func knnSpoilt(x []float32) bool {
@@ -354,9 +354,9 @@ func knnSpoilt(x []float32) bool {
 }
 
 func knnCost(r *Rows) int {
-	n, width := r.Len(), r.Dim*int(r.Params[knnEmbed])
+	n, width := r.Len(), r.Dim*int(r.Params.Float32(knnEmbed))
 	load := n * (1 + width)
-	if points := int(r.Params[knnPoints]); points > 0 {
+	if points := int(r.Params.Float32(knnPoints)); points > 0 {
 		n = min(n, points)
 	}
 	return load/2 + r.Fresh*(400+n*(8+2*width)/100)
@@ -368,7 +368,7 @@ func knnCompare(_ *Rows, got, want Result) error {
 		return fmt.Errorf("detectors: %d neighbours where the definition gives %d", len(got.Next), len(want.Next))
 	}
 	for i, w := range want.Next {
-		if g, w := math.Float32bits(got.Next[i]), math.Float32bits(w); g != w {
+		if g := got.Next[i]; g != w {
 			return fmt.Errorf("detectors: neighbour %d is %d, the definition gives %d", i, g, w)
 		}
 	}

@@ -164,8 +164,8 @@ func number(b bool) float32 {
 	return 0
 }
 
-func (d *lofDetector) Op() Op            { return LOF }
-func (d *lofDetector) Params() []float32 { return d.params }
+func (d *lofDetector) Op() Op        { return LOF }
+func (d *lofDetector) Params() Words { return WordsOf(d.params) }
 
 func (d *lofDetector) Window() int {
 	if d.bins != nil {
@@ -218,16 +218,16 @@ type lofTask struct {
 
 // newLOFTask reads a task; the points are put into memory, unless they are rows.
 func newLOFTask(r *Rows, memory []float32) (t lofTask) {
-	t.p = lof.Params{K: int(r.Params[lofK]), Strict: r.Params[lofStrict] != 0, Alpha: float64(r.Params[lofAlpha])}
-	m := int(r.Params[lofEmbed])
+	t.p = lof.Params{K: int(r.Params.Float32(lofK)), Strict: r.Params.Float32(lofStrict) != 0, Alpha: float64(r.Params.Float32(lofAlpha))}
+	m := int(r.Params.Float32(lofEmbed))
 	rows := r.Len()
-	if points := int(r.Params[lofPoints]); points > 0 {
+	if points := int(r.Params.Float32(lofPoints)); points > 0 {
 		rows = min(rows, max(points, r.Fresh)+m-1)
 	}
 	t.dim = r.Dim * m
 	t.points = r.X[len(r.X)-rows*r.Dim:]
 	if m > 1 {
-		t.points = lof.Embed(memory, t.points, r.Dim, m, r.Params[lofZNorm] != 0)
+		t.points = lof.Embed(memory, t.points, r.Dim, m, r.Params.Float32(lofZNorm) != 0)
 	}
 	n := len(r.Bins) / (t.dim + 1)
 	t.virtuals, t.counts = r.Bins[:n*t.dim], r.Bins[n*t.dim:]
@@ -281,9 +281,9 @@ func lofCPU(ctx context.Context, r *Rows, parallel Parallel) {
 }
 
 func lofCost(r *Rows) int {
-	k, m := int(r.Params[lofK]), int(r.Params[lofEmbed])
+	k, m := int(r.Params.Float32(lofK)), int(r.Params.Float32(lofEmbed))
 	n := r.Len()
-	if points := int(r.Params[lofPoints]); points > 0 {
+	if points := int(r.Params.Float32(lofPoints)); points > 0 {
 		n = min(n, points)
 	}
 	n += len(r.Bins) / (r.Dim*m + 1)
@@ -296,7 +296,7 @@ func lofCost(r *Rows) int {
 
 // lofCompare allows for float32 results: neighbours must be the definition's.
 func lofCompare(_ *Rows, got, want Result) error {
-	return errors.Join(compareScores(got.Scores, want.Scores, 1e-6, 1e-6), compareScores(got.Next, want.Next, 0, 0))
+	return errors.Join(compareScores(got.Scores, want.Scores, 1e-6, 1e-6), compareScores(got.Next.F32(), want.Next.F32(), 0, 0))
 }
 
 // Explain gives the mean of the neighbours' last rows, and for each value its
@@ -352,7 +352,7 @@ func lofCases(rng *rand.Rand) []Case {
 	}
 	// bins adds virtual points of the size of the case's values.
 	bins := func(c *Case, n int) {
-		embed := int(c.Detector.Params()[lofEmbed])
+		embed := int(c.Detector.Params().Float32(lofEmbed))
 		for range n * embed * c.Dim {
 			c.Bins = append(c.Bins, float32(rng.NormFloat64()))
 		}

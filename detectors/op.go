@@ -56,7 +56,10 @@ type Spec struct {
 }
 
 // Result is what a task leaves.
-type Result struct{ Scores, Next []float32 }
+type Result struct {
+	Scores []float32
+	Next   Words
+}
 
 // Case is one key's series and the chain of tasks to run on it.
 type Case struct {

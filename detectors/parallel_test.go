@@ -3,7 +3,6 @@ package detectors
 import (
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -30,7 +29,7 @@ func longTasks(t *testing.T, rng *rand.Rand) map[string]Rows {
 		if !ok {
 			t.Fatalf("%s: too little history", name)
 		}
-		r.Scores, r.Next = make([]float32, scores), make([]float32, carry)
+		r.Scores, r.Next = make([]float32, scores), make(Words, carry)
 		tasks[name] = r
 	}
 	const n = 5001
@@ -73,7 +72,7 @@ func TestLongTaskShares(t *testing.T) {
 			},
 			"by helpers": NewHelpers(3).Parallel(t.Context()),
 		} {
-			r.Scores, r.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
+			r.Scores, r.Next = make([]float32, len(r.Scores)), make(Words, len(r.Next))
 			spec(name).CPU(t.Context(), &r, p)
 			results[how] = Result{r.Scores, r.Next}
 		}
@@ -82,7 +81,7 @@ func TestLongTaskShares(t *testing.T) {
 		}
 		want := results["in order"]
 		for how, got := range results {
-			if !slices.Equal(bitsOf(got.Scores), bitsOf(want.Scores)) || !slices.Equal(bitsOf(got.Next), bitsOf(want.Next)) {
+			if !slices.Equal(WordsOf(got.Scores), WordsOf(want.Scores)) || !slices.Equal(got.Next, want.Next) {
 				t.Errorf("%s: done %s it has another result than in order", name, how)
 			}
 		}
@@ -95,13 +94,6 @@ func TestLongTaskShares(t *testing.T) {
 			cancel()
 		})
 	}
-}
-
-func bitsOf(x []float32) (bits []uint32) {
-	for _, v := range x {
-		bits = append(bits, math.Float32bits(v))
-	}
-	return bits
 }
 
 // TestHelpers: all callers together have no more helpers than there are, who take part
@@ -177,8 +169,7 @@ func TestLongTaskIsCancelled(t *testing.T) {
 		b := e.Batch()
 		task := Task{Op: d.Op(), Dim: 1, Fresh: n}
 		var dst []float32
-		task.Params, dst = b.GrowF32(len(d.Params()))
-		copy(dst, d.Params())
+		task.Params = b.Put(d.Params())
 		task.X, dst = b.GrowF32(n)
 		rng := rand.New(rand.NewPCG(5, 15))
 		for i := range dst {

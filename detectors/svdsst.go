@@ -69,9 +69,9 @@ func svdsstParams(f []float32) sst.SVDParams {
 	return sst.SVDParams{Window: int(f[0]), Rank: int(f[1]), Gamma: int(f[2]), Negligible: float64(f[3])}
 }
 
-func (d *svdsst) Op() Op            { return SVDSST }
-func (d *svdsst) Params() []float32 { return d.params }
-func (d *svdsst) Window() int       { return d.sst.Reads() }
+func (d *svdsst) Op() Op        { return SVDSST }
+func (d *svdsst) Params() Words { return WordsOf(d.params) }
+func (d *svdsst) Window() int   { return d.sst.Reads() }
 
 // Reach says how many rows before its own the interval begins and ends that a
 // score speaks of.
@@ -98,7 +98,7 @@ func (d *svdsst) AppendFindings(dst []Finding, r Rows) []Finding {
 
 // svdsstDefine calls f with the definition's scores of each column.
 func svdsstDefine(r *Rows, f func(p *sst.SVDParams, scores []float64, of []sst.SVD)) {
-	p := svdsstParams(r.Params)
+	p := svdsstParams(r.Params.F32())
 	x := make([]float64, r.Len())
 	for c := range r.Dim {
 		for i := range x {
@@ -128,7 +128,7 @@ type svdsstMemory struct {
 var svdsstPool = sync.Pool{New: func() any { return new(svdsstMemory) }}
 
 func svdsstCPU(_ context.Context, r *Rows, _ Parallel) {
-	p := svdsstParams(r.Params)
+	p := svdsstParams(r.Params.F32())
 	m := svdsstPool.Get().(*svdsstMemory)
 	defer svdsstPool.Put(m)
 	if r.Dim == 1 {
@@ -150,7 +150,7 @@ func svdsstCPU(_ context.Context, r *Rows, _ Parallel) {
 }
 
 func svdsstCost(r *Rows) int {
-	p := svdsstParams(r.Params)
+	p := svdsstParams(r.Params.F32())
 	return r.Dim * r.Fresh * (50_000 + 15*p.Window*p.Window)
 }
 

@@ -87,7 +87,7 @@ func (c *WindowCache) leave() {
 }
 
 // WindowPool caches windows of one shape, each in a slot. The owner of a window asks
-// Missing how many rows the slot lacks, packs these as they are into F64 and has Update
+// Missing how many rows the slot lacks, packs these as they are with GrowF64 and has Update
 // make the X of the task. Only the window's owner knows whether what is cached is what
 // it has: its SlotRef has the number of rows that the series has had, and everything
 // else is a miss.
@@ -128,7 +128,7 @@ type SlotRef struct {
 // its first, middle and last row, column by column, in float64 and then rounded.
 type WindowUpdate struct {
 	At    uint64 // the window's address: a ring of its rows, float64
-	Rows  Span   // in F64: the newest rows, oldest first
+	Rows  Span   // in In, float64: the newest rows, oldest first
 	Task  uint32
 	First uint32 // row of the ring that is the window's oldest
 	Next  uint32 // 1 + index of the next update of the same window, which comes after this one
@@ -219,7 +219,7 @@ func (s *WindowPool) bytes() int { return (8*s.rows*s.dim + 255) &^ 255 }
 const never = -1 << 62
 
 // Update adds the update for a task of the batch and returns the task's X. fresh are
-// the rows that Missing asked for, in F64.
+// the rows that Missing asked for.
 func (s *WindowPool) Update(b *Batch, p *SlotRef, count int64, fresh Span, task int) (x Span) {
 	t := &s.slots[p.slot]
 	r := WindowUpdate{

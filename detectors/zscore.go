@@ -22,7 +22,7 @@ var zscoreSpec = Spec{
 	},
 	New:     func(v Values) (Detector, error) { return NewZScore(v.Int(WindowParam)) },
 	Version: 1, // the largest of a row's scores, which was their mean
-	Score: zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases,
+	Score:   zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases,
 }
 
 // zscoreCap is the largest z-score: what a sample that differs from a constant
@@ -51,9 +51,9 @@ func NewZScore(window int) (Detector, error) {
 	return &zscore{[]float32{float32(window)}}, nil
 }
 
-func (z *zscore) Op() Op            { return ZScore }
-func (z *zscore) Params() []float32 { return z.params }
-func (z *zscore) Window() int       { return int(z.params[0]) }
+func (z *zscore) Op() Op        { return ZScore }
+func (z *zscore) Params() Words { return WordsOf(z.params) }
+func (z *zscore) Window() int   { return int(z.params[0]) }
 
 // Reach says that a score speaks of its own row.
 func (z *zscore) Reach() (from, to int) { return 0, 0 }
@@ -105,7 +105,7 @@ func zscoreLeast(n int) int { return max(2, (n+1)/2) }
 
 // zscoreScore is the definition: the values that are there, in two passes.
 func zscoreScore(r Rows) {
-	n := int(r.Params[0]) - 1
+	n := int(r.Params.Float32(0)) - 1
 	for i := range r.Scores {
 		at := r.Len() - r.Fresh + i
 		score := math.NaN()
@@ -157,7 +157,7 @@ func zscoreDefined(before []float64, x float64, least int) float64 {
 // factor n of precision is lost, and a constant window gives exactly 0. A missing
 // value makes the result NaN; only then the field is gone over again.
 func zscoreCPU(_ context.Context, r *Rows, _ Parallel) {
-	n := int(r.Params[0]) - 1
+	n := int(r.Params.Float32(0)) - 1
 	inv := 1 / float64(n)
 	dim := r.Dim
 	x := r.X[len(r.X)-(r.Fresh+n)*dim:]
@@ -240,10 +240,10 @@ func zscoreOf(d, s, q, inv float64) float64 {
 	return z
 }
 
-func zscoreCost(r *Rows) int { return 10 + r.Fresh*(6+(int(r.Params[0])-1)*r.Dim) }
+func zscoreCost(r *Rows) int { return 10 + r.Fresh*(6+(int(r.Params.Float32(0))-1)*r.Dim) }
 
 func zscoreCompare(_ *Rows, got, want Result) error {
-	return errors.Join(compareScores(got.Scores, want.Scores, 1e-6, 1e-5), compareScores(got.Next, want.Next, 0, 0))
+	return errors.Join(compareScores(got.Scores, want.Scores, 1e-6, 1e-5), compareScores(got.Next.F32(), want.Next.F32(), 0, 0))
 }
 
 func zscoreCases(rng *rand.Rand) []Case {

@@ -22,7 +22,7 @@ func TestZScoreOfKnownWindows(t *testing.T) {
 		t.Helper()
 		for _, score := range []func(Rows){zscoreScore, func(r Rows) { zscoreCPU(t.Context(), &r, Serial) }} {
 			out := []float32{-1}
-			score(Rows{Dim: 1, Fresh: 1, Params: []float32{float32(len(x))}, X: x, Scores: out})
+			score(Rows{Dim: 1, Fresh: 1, Params: WordsOf([]float32{float32(len(x))}), X: x, Scores: out})
 			if got := float64(out[0]); got != want && (got == got || want == want) {
 				t.Errorf("%v: got %v, want %v", x, got, want)
 			}
@@ -94,8 +94,7 @@ func BenchmarkZScore(b *testing.B) {
 	for range 1024 {
 		t := Task{Op: d.Op(), Dim: 1, Fresh: 1}
 		var p []float32
-		t.Params, p = batch.GrowF32(1)
-		copy(p, d.Params())
+		t.Params = batch.Put(d.Params())
 		t.X, p = batch.GrowF32(8)
 		copy(p, []float32{1, 2, 3, 1, 2, 3, 4, 9})
 		t.Scores, t.Next = batch.GrowOut(1), batch.GrowOut(0)

@@ -149,7 +149,7 @@ func (b *bench) ikasst(ctx context.Context) ([]benchRow, error) {
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
 	batch := exec.Batch()
-	var carries [][]float32
+	var carries []detectors.Words
 	pack := func() {
 		batch.Reset()
 		rng := rand.New(rand.NewPCG(5, 6))
@@ -158,15 +158,13 @@ func (b *bench) ikasst(ctx context.Context) ([]benchRow, error) {
 			scores, carry, _ := det.Size(detectors.View{Dim: 1, Rows: rows, Fresh: sstFresh})
 			t := detectors.Task{Op: det.Op(), Dim: 1, Fresh: sstFresh}
 			var p []float32
-			t.Params, p = batch.GrowF32(len(det.Params()))
-			copy(p, det.Params())
+			t.Params = batch.Put(det.Params())
 			t.X, p = batch.GrowF32(rows)
 			for i := range p {
 				p[i] = float32(math.Sin(float64(i)/9) + math.Sin(float64(i+k)/23) + 0.1*rng.NormFloat64())
 			}
 			if carries != nil {
-				t.Carry, p = batch.GrowF32(len(carries[k]))
-				copy(p, carries[k])
+				t.Carry = batch.Put(carries[k])
 			}
 			t.Scores, t.Next = batch.GrowOut(scores), batch.GrowOut(carry)
 			batch.Tasks = append(batch.Tasks, t)
@@ -179,7 +177,7 @@ func (b *bench) ikasst(ctx context.Context) ([]benchRow, error) {
 	}
 	for i := range batch.Tasks {
 		r := batch.Rows(i)
-		carries = append(carries, append([]float32(nil), r.Next...))
+		carries = append(carries, append(detectors.Words(nil), r.Next...))
 	}
 	pack()
 	var rates []float64

@@ -34,11 +34,11 @@ var lofProgram string
 func lofTasks(batch *detectors.Batch, det detectors.Detector, keys, fresh int) {
 	batch.Reset()
 	rng := rand.New(rand.NewPCG(5, 6))
-	params, p := batch.GrowF32(len(det.Params()))
-	copy(p, det.Params())
+	params := batch.Put(det.Params())
 	for range keys {
 		t := detectors.Task{Op: det.Op(), Dim: lofDim, Fresh: uint32(fresh), Params: params}
 		rows := det.Window() + fresh - 1
+		var p []float32
 		t.X, p = batch.GrowF32(rows * lofDim)
 		for i := range p {
 			p[i] = float32(rng.NormFloat64())

@@ -205,9 +205,9 @@ func (b *bench) deviceChild() (string, error) {
 type opsInput struct {
 	*opShape
 	det            detectors.Detector
-	params         []float32
+	params         detectors.Words
 	windows        [][]float64
-	carry          []float32 // of all keys; nil where the op has none
+	carry          detectors.Words // of all keys; nil where the op has none
 	scores, carry1 int
 }
 
@@ -239,11 +239,11 @@ func (s *opShape) input() (*opsInput, error) {
 // the carry of the key.
 func (in *opsInput) pack(b *detectors.Batch, tasks int) {
 	b.Reset()
-	params, p := b.GrowF32(len(in.params))
-	copy(p, in.params)
+	params := b.Put(in.params)
 	for k := range tasks {
 		x := in.windows[k%len(in.windows)]
 		t := detectors.Task{Op: in.det.Op(), Dim: uint32(in.dim), Fresh: uint32(in.fresh), Params: params}
+		var p []float32
 		t.X, p = b.GrowF32(len(x))
 		center := x[len(x)/2]
 		p = p[:len(x)]
@@ -251,8 +251,7 @@ func (in *opsInput) pack(b *detectors.Batch, tasks int) {
 			p[i] = float32(v - center)
 		}
 		if in.carry != nil {
-			t.Carry, p = b.GrowF32(len(in.carry))
-			copy(p, in.carry)
+			t.Carry = b.Put(in.carry)
 		}
 		t.Scores = b.GrowOut(in.scores)
 		if in.carry1 > 0 {
@@ -341,7 +340,7 @@ func (b *bench) opsKernel(ctx context.Context, e *cuda.Executor, in *opsInput) (
 		return r, err
 	}
 	// Copies of the buffers of half a gigabyte together: eight times an H200's L2.
-	bytes := 4 * (len(batch.F32) + len(batch.Out))
+	bytes := 4 * (len(batch.In) + len(batch.Out))
 	repeat := 30
 	if in.large() {
 		repeat = 5
@@ -424,7 +423,7 @@ func (b *bench) opsExecute(ctx context.Context, e *cuda.Executor, in *opsInput, 
 		r = r.noted("%d tasks were scored on the CPU", off)
 	}
 	return r.noted("%d goroutines, each packing and executing %d tasks a batch; %d KB a batch; median of %d, spread %.0f%%",
-		n, tasks, 4*(len(batches[0].F32)+len(batches[0].Out))>>10, b.o.repeat, spread), nil
+		n, tasks, 4*(len(batches[0].In)+len(batches[0].Out))>>10, b.o.repeat, spread), nil
 }
 
 // opsLatency is how long one batch takes, alone on the device.

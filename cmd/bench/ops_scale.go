@@ -155,6 +155,6 @@ func (b *bench) scaleAlone(ctx context.Context, e *cuda.Executor, in *opsInput) 
 			err = e
 		}
 	})
-	return row(in.name, 1e9/ns, in.unit).noted("Execute alone of %d tasks, %d KB; %d cores", in.tasks, 4*(len(batch.F32)+len(batch.Out))>>10,
+	return row(in.name, 1e9/ns, in.unit).noted("Execute alone of %d tasks, %d KB; %d cores", in.tasks, 4*(len(batch.In)+len(batch.Out))>>10,
 		runtime.GOMAXPROCS(0)), err
 }

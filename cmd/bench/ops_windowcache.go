@@ -27,11 +27,11 @@ const (
 // turn, each with one sample.
 type cacheOwner struct {
 	det     detectors.Detector
-	params  []float32
+	params  detectors.Words
 	rows    int
 	carryN  int
 	rings   []float64 // rows of each key
-	carries []float32
+	carries detectors.Words
 	slots   []detectors.SlotRef
 	count   int64 // rows that each key has had, but for those of this round that come later
 	next    int   // the key that comes next
@@ -51,7 +51,7 @@ func newCacheOwner(det detectors.Detector, keys int) (*cacheOwner, error) {
 		return nil, errors.New("too little history in the benchmark's task")
 	}
 	o.rings = make([]float64, keys*o.rows)
-	o.carries = make([]float32, keys*o.carryN)
+	o.carries = make(detectors.Words, keys*o.carryN)
 	o.slots = make([]detectors.SlotRef, keys)
 	return o, nil
 }
@@ -90,8 +90,7 @@ func (o *cacheOwner) push(n int) {
 func (o *cacheOwner) pack(n int) {
 	b := o.batch
 	b.Reset()
-	params, p := b.GrowF32(len(o.params))
-	copy(p, o.params)
+	params := b.Put(o.params)
 	count := o.count + 1
 	oldest := int(count % int64(o.rows)) // of the ring, which is full
 	for k := o.next; k < o.next+n; k++ {
@@ -108,6 +107,7 @@ func (o *cacheOwner) pack(n int) {
 			}
 			t.X = o.pool.Update(b, &o.slots[k], count, span, len(b.Tasks))
 		} else {
+			var p []float32
 			t.X, p = b.GrowF32(o.rows)
 			x, y := ring[oldest:], ring[:oldest]
 			middle := ring[(oldest+o.rows/2)%o.rows]
@@ -121,8 +121,7 @@ func (o *cacheOwner) pack(n int) {
 				p[i] = float32(v - center)
 			}
 		}
-		t.Carry, p = b.GrowF32(o.carryN)
-		copy(p, o.carries[k*o.carryN:])
+		t.Carry = b.Put(o.carries[k*o.carryN:][:o.carryN])
 		t.Scores = b.GrowOut(1)
 		t.Next = b.GrowOut(o.carryN)
 		b.Tasks = append(b.Tasks, t)
@@ -266,7 +265,7 @@ func (b *bench) windowCacheForm(ctx context.Context, e *cuda.Executor, owners []
 			}
 			if o.count == int64(o.rows)+1 && len(first[at[o]]) < 1<<14 {
 				for i := range o.batch.Tasks {
-					first[at[o]] = append(first[at[o]], o.batch.Out[o.batch.Tasks[i].Scores.Off])
+					first[at[o]] = append(first[at[o]], o.batch.Out.Float32(int(o.batch.Tasks[i].Scores.Off)))
 				}
 			}
 		}

@@ -17,8 +17,7 @@ func knnTask(t testing.TB, b *detectors.Batch, p detectors.KNNParams, n, dim, fr
 	}
 	task := detectors.Task{Op: detectors.KNN, Dim: uint32(dim), Fresh: uint32(fresh)}
 	var s []float32
-	task.Params, s = b.GrowF32(len(d.Params()))
-	copy(s, d.Params())
+	task.Params = b.Put(d.Params())
 	task.X, s = b.GrowF32((n + max(p.Embed, 1) - 1) * dim)
 	for i := range s {
 		s[i] = draw(i)
@@ -46,7 +45,7 @@ func TestKNNClass(t *testing.T) {
 	} {
 		b := &detectors.Batch{}
 		task := knnTask(t, b, detectors.KNNParams{K: c.k, Embed: c.embed, Tumbling: c.tumbling}, c.n, c.dim, c.fresh, draw)
-		if _, _, ok := knnClass(task, b.Rows(0).Params); ok != c.ok {
+		if _, _, ok := knnClass(task, b.Rows(0).Params.F32()); ok != c.ok {
 			t.Errorf("%+v: taken is %v", c, ok)
 		}
 	}
@@ -62,7 +61,7 @@ func TestKNNClass(t *testing.T) {
 		}
 		b := &detectors.Batch{}
 		task := knnTask(t, b, p, n, dim, fresh, draw)
-		c, cost, ok := knnClass(task, b.Rows(0).Params)
+		c, cost, ok := knnClass(task, b.Rows(0).Params.F32())
 		if !ok {
 			t.Fatalf("n=%d dim=%d %+v is not taken", n, dim, p)
 		}

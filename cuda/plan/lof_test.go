@@ -16,8 +16,7 @@ func lofTask(t testing.TB, b *detectors.Batch, p detectors.LOFParams, n, dim, fr
 	}
 	task := detectors.Task{Op: detectors.LOF, Dim: uint32(dim), Fresh: uint32(fresh)}
 	var s []float32
-	task.Params, s = b.GrowF32(len(d.Params()))
-	copy(s, d.Params())
+	task.Params = b.Put(d.Params())
 	embed := max(p.Embed, 1)
 	task.X, s = b.GrowF32((n + embed - 1) * dim)
 	for i := range s {
@@ -52,7 +51,7 @@ func TestLOFClass(t *testing.T) {
 		b := &detectors.Batch{}
 		task := lofTask(t, b, detectors.LOFParams{Window: max(c.n, 2*c.k), K: c.k, Embed: c.embed, Warmup: 2}, c.n, c.dim,
 			c.fresh, c.virtuals, draw)
-		if _, _, ok := lofClass(task, b.Rows(0).Params); ok != c.ok {
+		if _, _, ok := lofClass(task, b.Rows(0).Params.F32()); ok != c.ok {
 			t.Errorf("%+v: taken is %v", c, ok)
 		}
 	}
@@ -63,7 +62,7 @@ func TestLOFClass(t *testing.T) {
 		fresh, virtuals := 1+rng.IntN(n), rng.IntN(2)*rng.IntN(257)
 		b := &detectors.Batch{}
 		task := lofTask(t, b, detectors.LOFParams{Window: max(n, 2*k), K: k, Warmup: 2}, n, dim, fresh, virtuals, draw)
-		c, cost, ok := lofClass(task, b.Rows(0).Params)
+		c, cost, ok := lofClass(task, b.Rows(0).Params.F32())
 		if !ok {
 			if dim <= lofDim {
 				t.Fatalf("n=%d dim=%d k=%d fresh=%d virtual=%d is not taken", n, dim, k, fresh, virtuals)

@@ -135,7 +135,7 @@ type Planner struct {
 	serial  uint32
 
 	updates []detectors.WindowUpdate // of this round
-	cachedX uint32                   // element of F32 on the device where the X begin that are not in the batch
+	cachedX uint32                   // word of In on the device where the X begin that are not in the batch
 	part    bool                     // of a batch that is split: see split.go
 	params  []detectors.Span         // of a part's tasks
 	q       Request                  // what asks for this round's plan
@@ -208,7 +208,7 @@ func (p *Planner) Assign(b *detectors.Batch) {
 	if p.round++; p.round > 1 {
 		p.updates = nil
 	}
-	p.f32 = b.F32
+	p.f32 = b.In.F32()
 	p.cpu, p.segments = p.cpu[:0], p.segments[:0]
 	p.waves, p.cost, p.longest = 0, 0, 0
 	for i := range b.Tasks {
@@ -309,7 +309,7 @@ func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
 		Op: d.Op(), Dim: uint32(dim), Fresh: uint32(fresh), X: detectors.Span{Len: uint32(rows * dim)},
 		Scores: detectors.Span{Len: uint32(scores)}, Next: detectors.Span{Len: uint32(carry)},
 	}
-	c, _, ok = op.class(&t, d.Params())
+	c, _, ok = op.class(&t, d.Params().F32())
 	return c, ok
 }
 

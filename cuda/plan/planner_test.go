@@ -96,7 +96,7 @@ func testPlan(t testing.TB, ops ...detectors.Op) {
 func addTask(b *detectors.Batch, op detectors.Op, fresh, rows, after int) {
 	t := detectors.Task{Op: op, Dim: 1, Fresh: uint32(fresh), After: uint32(after)}
 	t.Params, _ = b.GrowF32(1)
-	b.F32[t.Params.Off] = 0
+	b.In[t.Params.Off] = 0
 	t.X, _ = b.GrowF32(rows)
 	t.Scores, t.Next = b.GrowOut(fresh), b.GrowOut(2)
 	b.Tasks = append(b.Tasks, t)
@@ -211,7 +211,7 @@ func TestPlanRandom(t *testing.T) {
 			if rng.IntN(5) == 0 {
 				b.Tasks[len(b.Tasks)-1].Next.Len = 0
 			}
-			b.F32[b.Tasks[len(b.Tasks)-1].Params.Off] = float32(rng.IntN(2))
+			b.In.SetFloat32(int(b.Tasks[len(b.Tasks)-1].Params.Off), float32(rng.IntN(2)))
 			lasts = append(lasts, len(b.Tasks))
 		}
 		decline := make([]bool, len(b.Tasks))
@@ -355,11 +355,11 @@ func ikasstBatch(t testing.TB, rng *rand.Rand, n int) *detectors.Batch {
 		t.Fatal(err)
 	}
 	b := &detectors.Batch{}
-	params, f := b.GrowF32(len(d.Params()))
-	copy(f, d.Params())
+	params := b.Put(d.Params())
 	rows := d.Window() + 3
 	for range n {
 		task := detectors.Task{Op: d.Op(), Dim: 1, Fresh: 4, Params: params}
+		var f []float32
 		task.X, f = b.GrowF32(rows)
 		for i := range f {
 			f[i] = float32(rng.NormFloat64())

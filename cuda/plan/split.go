@@ -73,13 +73,13 @@ func (p *Planner) paramsLen() (n int) {
 }
 
 // narrow has a part bring its own parameters, to byte at, and says what else of
-// F32 and which part of Out its tasks have to do with.
+// In and which part of Out its tasks have to do with.
 func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 	moved := make([]uint32, len(p.params))
 	to := at / 4
 	for k, s := range p.params {
 		moved[k] = uint32(to)
-		copy(View[float32](m.Bytes, 4*to, int(s.Len)), b.F32[s.Off:s.Off+s.Len])
+		copy(View[uint32](m.Bytes, 4*to, int(s.Len)), b.In[s.Off:s.Off+s.Len])
 		to += int(s.Len+3) &^ 3
 	}
 	const none = ^uint32(0)
@@ -97,7 +97,7 @@ func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 			k = slices.Index(p.params, last)
 		}
 		t.Params.Off = moved[k]
-		cover(&in, t.X)
+		cover(&in, t.XWords())
 		cover(&in, t.Bins)
 		if t.After == 0 {
 			cover(&in, t.Carry)

@@ -28,8 +28,7 @@ func TestSVDSSTTiles(t *testing.T) {
 	}
 	for range 50 {
 		b := &detectors.Batch{}
-		params, p := b.GrowF32(len(d.Params()))
-		copy(p, d.Params())
+		params := b.Put(d.Params())
 		for range 1 + rng.IntN(2500) {
 			fresh := 1 + rng.IntN(1+rng.IntN(20))*rng.IntN(1+rng.IntN(20))
 			task := detectors.Task{Op: detectors.SVDSST, Dim: 1, Fresh: uint32(fresh), Params: params,

@@ -33,29 +33,18 @@ func (p *Planner) launchUpdates() {
 	p.launchGrid(kernel("window_cache"), n/updatesPerBlock, 32*updatesPerBlock, 0)
 }
 
-// freshLen is how many values updates bring.
-func (p *Planner) freshLen() (n int) {
-	for i := range p.updates {
-		n += int(p.updates[i].Rows.Len)
-	}
-	return n
-}
-
-// writeUpdates writes the updates, and what they bring from element fresh of F32 on.
-func (p *Planner) writeUpdates(b *detectors.Batch, to []WindowUpdate, values []float64, fresh uint32) {
-	n := uint32(0)
+// writeUpdates writes the updates.
+func (p *Planner) writeUpdates(b *detectors.Batch, to []WindowUpdate) {
 	for i := range p.updates {
 		r, t := &p.updates[i], &b.Tasks[p.updates[i].Task]
 		rows := t.X.Len / t.Dim
 		to[i] = WindowUpdate{
 			Ring: r.At, Rows: rows, Dim: t.Dim, First: r.First, X: t.X.Off - detectors.InCache + p.cachedX,
-			Fresh: fresh + 2*n, N: r.Rows.Len / t.Dim, Next: r.Next, Flags: UpdateWindow,
+			Fresh: 2 * r.Rows.Off, N: r.Rows.Len / t.Dim, Next: r.Next, Flags: UpdateWindow,
 		}
 		if r.Later {
 			to[i].Flags |= UpdateLater
 		}
-		copy(values[n:], b.F64[r.Rows.Off:r.Rows.Off+r.Rows.Len])
-		n += r.Rows.Len
 	}
 }
 

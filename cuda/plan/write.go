@@ -12,7 +12,7 @@ type Memory struct {
 }
 
 // Request says what of a batch's memory a device has to do with. [InOff, InOff+InBytes)
-// is the input: the used part of the F32 arena, then tasks, tiles and launches. Of the
+// is the input: the used part of In, then tasks, tiles and launches. Of the
 // arena, [InFrom, InTo) is copied to the device. [OutOff, OutOff+OutBytes) is the
 // output: the used part of Out, of which [OutFrom, OutTo) comes back, then a status
 // word a task. Where a batch is split over devices, those are what a part's tasks read
@@ -60,8 +60,6 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	launches := behind
 	if p.part {
 		launches = Align(behind + 4*p.paramsLen())
-	} else if len(p.updates) > 0 {
-		launches = Align(behind + 8*p.freshLen())
 	}
 	end = Align(launches + 32*len(p.launches))
 	if end > m.Out {
@@ -69,7 +67,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	}
 	copy(View[Tile](m.Bytes, tiles, len(p.tiles)), p.tiles)
 	if len(p.updates) > 0 {
-		p.writeUpdates(b, View[WindowUpdate](m.Bytes, tiles, len(p.updates)), View[float64](m.Bytes, behind, (launches-behind)/8), uint32(behind/4))
+		p.writeUpdates(b, View[WindowUpdate](m.Bytes, tiles, len(p.updates)))
 	}
 	copy(View[Launch](m.Bytes, launches, len(p.launches)), p.launches)
 	p.q = Request{

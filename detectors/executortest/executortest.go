@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -242,7 +241,7 @@ func mostOpen(tasks int) int { return tasks / 50 }
 // are open.
 func (c *chain) define(t reporter, e detectors.Executor, compare bool) (open int) {
 	op := c.Detector.Op()
-	var carry []float32
+	var carry detectors.Words
 	for i, in := range c.tasks {
 		b := batch{Batch: e.Batch()}
 		b.addTask(c, in, carry, 0)
@@ -250,7 +249,7 @@ func (c *chain) define(t reporter, e detectors.Executor, compare bool) (open int
 		r := b.Rows(0)
 		got := detectors.Result{Scores: slices.Clone(r.Scores), Next: slices.Clone(r.Next)}
 		if compare {
-			want := detectors.Result{Scores: make([]float32, in.scores), Next: make([]float32, in.carry)}
+			want := detectors.Result{Scores: make([]float32, in.scores), Next: make(detectors.Words, in.carry)}
 			d := r
 			d.Scores, d.Next = want.Scores, want.Next
 			op.Spec().Score(d)
@@ -293,7 +292,7 @@ func run(t reporter, e detectors.Executor, b *batch) {
 		c := link.chain
 		r := b.Rows(task)
 		want := c.results[link.task]
-		if !equal(r.Scores, want.Scores) || !equal(r.Next, want.Next) {
+		if !equal(r.Scores, want.Scores) || !slices.Equal(r.Next, want.Next) {
 			t.Errorf("%s: task %d: the result among %d tasks is not the one it has alone", c.Name, link.task, len(b.Tasks))
 		}
 		task++
@@ -348,7 +347,7 @@ func packWhole(e detectors.Executor, chains []*chain) *batch {
 	return b
 }
 
-func (b *batch) addTask(c *chain, in input, carry []float32, after uint32) {
+func (b *batch) addTask(c *chain, in input, carry detectors.Words, after uint32) {
 	t := detectors.Task{Op: c.Detector.Op(), Dim: uint32(c.Dim), Fresh: uint32(in.fresh), After: after}
 	b.guards()
 	if b.params == nil {
@@ -356,7 +355,7 @@ func (b *batch) addTask(c *chain, in input, carry []float32, after uint32) {
 	}
 	span, ok := b.params[c.Detector]
 	if !ok {
-		span = b.floats(c.Detector.Params())
+		span = b.words(c.Detector.Params())
 		b.params[c.Detector] = span
 	}
 	t.Params = span
@@ -366,7 +365,7 @@ func (b *batch) addTask(c *chain, in input, carry []float32, after uint32) {
 		for i, v := range in.x {
 			x[i] = float32(v)
 		}
-		t.X = b.floats(x)
+		t.X = b.words(detectors.WordsOf(x))
 	case detectors.F64:
 		var x []float64
 		t.X, x = b.GrowF64(len(in.x))
@@ -378,9 +377,9 @@ func (b *batch) addTask(c *chain, in input, carry []float32, after uint32) {
 			x[i] = int64(v)
 		}
 	}
-	t.Bins = b.floats(c.Bins)
+	t.Bins = b.words(detectors.WordsOf(c.Bins))
 	if carry != nil {
-		t.Carry = b.floats(carry)
+		t.Carry = b.words(carry)
 	}
 	t.Scores = b.GrowOut(in.scores)
 	b.guards()
@@ -389,27 +388,18 @@ func (b *batch) addTask(c *chain, in input, carry []float32, after uint32) {
 	b.Tasks = append(b.Tasks, t)
 }
 
-// floats puts x between guards.
-func (b *batch) floats(x []float32) detectors.Span {
-	s, d := b.GrowF32(len(x))
-	copy(d, x)
+// words puts w between guards.
+func (b *batch) words(w detectors.Words) detectors.Span {
+	s := b.Put(w)
 	b.guards()
 	return s
 }
 
-// guards puts sentinels into every arena.
+// guards puts sentinels into both arenas.
 func (b *batch) guards() {
-	_, f := b.GrowF32(guard)
-	for i := range f {
-		f[i] = math.Float32frombits(sentinel)
-	}
-	_, d := b.GrowF64(guard)
-	for i := range d {
-		d[i] = math.NaN()
-	}
-	_, n := b.GrowI64(guard)
-	for i := range n {
-		n[i] = sentinel
+	_, w := b.GrowWords(guard)
+	for i := range w {
+		w[i] = sentinel
 	}
 	b.GrowOut(guard)
 }
@@ -418,9 +408,9 @@ func (b *batch) guards() {
 // else was written.
 func (b *batch) execute(t reporter, e detectors.Executor) {
 	for i := range b.Out {
-		b.Out[i] = math.Float32frombits(sentinel)
+		b.Out[i] = sentinel
 	}
-	tasks, f32, f64, i64 := slices.Clone(b.Tasks), slices.Clone(b.F32), slices.Clone(b.F64), slices.Clone(b.I64)
+	tasks, in := slices.Clone(b.Tasks), slices.Clone(b.In)
 	if err := e.Execute(context.Background(), b.Batch); err != nil {
 		t.Errorf("execute: %v", err)
 		return
@@ -434,21 +424,18 @@ func (b *batch) execute(t reporter, e detectors.Executor) {
 		}
 	}
 	for i, v := range b.Out {
-		if written := math.Float32bits(v) != sentinel; written != output[i] {
+		if written := v != sentinel; written != output[i] {
 			t.Errorf("element %d of the output arena: written %v, is an output %v", i, written, output[i])
 			break
 		}
 	}
-	same64 := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
-	if !slices.Equal(tasks, b.Tasks) || !equal(f32, b.F32) || !slices.EqualFunc(f64, b.F64, same64) || !slices.Equal(i64, b.I64) {
+	if !slices.Equal(tasks, b.Tasks) || !slices.Equal(in, b.In) {
 		t.Errorf("an input was changed")
 	}
 }
 
 // equal compares bits.
-func equal(x, y []float32) bool {
-	return slices.EqualFunc(x, y, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) })
-}
+func equal(x, y []float32) bool { return slices.Equal(detectors.WordsOf(x), detectors.WordsOf(y)) }
 
 // Bench measures every op's cases for benchmarks: a batch of many keys, each
 // with the case's chain, packed once.

@@ -205,8 +205,7 @@ func (s *setting) score(t *testing.T, e Placer, set string, of []*Series, places
 	b := e.Batch()
 	defer e.Release(b)
 	op := s.detector.Op()
-	params, p := b.GrowF32(len(s.detector.Params()))
-	copy(p, s.detector.Params())
+	params := b.Put(s.detector.Params())
 	rows := s.detector.Window() + s.fresh - 1
 	if s.fresh >= s.detector.Window() {
 		rows = s.fresh // tumbling
@@ -255,7 +254,7 @@ func (s *setting) score(t *testing.T, e Placer, set string, of []*Series, places
 	for i := range b.Tasks {
 		r := b.Rows(i)
 		got, cpu := r.Scores, r
-		cpu.Scores, cpu.Next = make([]float32, len(r.Scores)), make([]float32, len(r.Next))
+		cpu.Scores, cpu.Next = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Next))
 		op.Spec().CPU(t.Context(), &cpu, detectors.Serial)
 		for k, want := range cpu.Scores {
 			compared++

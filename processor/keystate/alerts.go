@@ -108,7 +108,7 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	t := &b.Tasks[p.task]
 	if p.steady {
 		fresh, about, until := d.spoken(times)
-		scores := b.Out[t.Scores.Off:][:len(words)]
+		scores := b.Out[t.Scores.Off:][:len(words)].F32()
 		for i, word := range words {
 			r := Row{
 				Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: scores[i],

@@ -421,7 +421,7 @@ func TestScoreThatIsNotANumber(t *testing.T) {
 		x.s.Fold(&Sample{Key: []byte("a"), Time: 3 + i, Offset: 2 + i, Values: []float64{50}}, x.b)
 	}
 	for i := range x.b.Out {
-		x.b.Out[i] = float32(math.NaN())
+		x.b.Out.SetFloat32(i, nan)
 	}
 	x.s.Apply(x.b)
 	x.b.Reset()
@@ -477,7 +477,7 @@ func TestReplayOnAnotherExecutor(t *testing.T) {
 		noisy := func(b *detectors.Batch) {
 			levels(b)
 			for i := range b.Out {
-				b.Out[i] += float32(r.NormFloat64())
+				b.Out.F32()[i] += float32(r.NormFloat64())
 			}
 		}
 		for range 60 {

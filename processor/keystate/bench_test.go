@@ -22,9 +22,9 @@ func benchConfig(window, stride int) *Config {
 // scored sample: the least a detector does. It does not say so (see steady).
 type plain int
 
-func (p plain) Op() detectors.Op  { return detectors.ZScore }
-func (p plain) Params() []float32 { return nil }
-func (p plain) Window() int       { return int(p) }
+func (p plain) Op() detectors.Op        { return detectors.ZScore }
+func (p plain) Params() detectors.Words { return nil }
+func (p plain) Window() int             { return int(p) }
 func (p plain) Size(v detectors.View) (int, int, bool) {
 	return v.Fresh, 0, v.Rows-v.Fresh+1 >= int(p)
 }
@@ -141,7 +141,7 @@ func BenchmarkFoldWide(b *testing.B) {
 	for _, keys := range []int{10, 1250} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
 			d := newDrive(cfg, keys)
-			d.b.MaxF32 = 4 << 20
+			d.b.MaxIn = 4 << 20
 			d.samples(keys*1200, 10000)
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"odradek/detectors"
 )
 
 // ErrCorrupt is in the error for changelog records that are not what a Snapshot
@@ -76,12 +78,13 @@ func (e *encoder) byte(v byte)   { e.b = append(e.b, v) }
 func (e *encoder) uint(v uint64) { e.b = binary.AppendUvarint(e.b, v) }
 func (e *encoder) int(v int64)   { e.b = binary.AppendVarint(e.b, v) }
 func (e *encoder) bits(v uint64) { e.b = binary.LittleEndian.AppendUint64(e.b, v) }
-func (e *encoder) floats(v []float32) {
+func (e *encoder) words(v detectors.Words) {
 	e.uint(uint64(len(v)))
-	for _, f := range v {
-		e.b = binary.LittleEndian.AppendUint32(e.b, math.Float32bits(f))
+	for _, w := range v {
+		e.b = binary.LittleEndian.AppendUint32(e.b, w)
 	}
 }
+func (e *encoder) floats(v []float32) { e.words(detectors.WordsOf(v)) }
 
 // headStart begins a head and each of its parts: version, number of parts with
 // their generation, asOf, born.
@@ -181,7 +184,7 @@ func (e *encoder) mark(w *win, sw *shapeWin, d *shapeDet, m *mark) {
 			last = int64(word)
 		}
 	}
-	e.floats(m.carry)
+	e.words(m.carry)
 }
 
 func (e *encoder) held(w []uint64) {
@@ -319,18 +322,20 @@ func (d *decoder) start() {
 	}
 }
 
-func (d *decoder) floats() []float32 {
+func (d *decoder) words() detectors.Words {
 	n := d.len(4)
 	if n == 0 {
 		return nil
 	}
-	v := make([]float32, n)
+	v := make(detectors.Words, n)
 	for i := range v {
-		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(d.b[4*i:]))
+		v[i] = binary.LittleEndian.Uint32(d.b[4*i:])
 	}
 	d.b = d.b[4*n:]
 	return v
 }
+
+func (d *decoder) floats() []float32 { return d.words().F32() }
 
 // times reads the number of rows and their times; the values that follow are
 // there.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 
+	"odradek/detectors"
 	"odradek/processor/events"
 )
 
@@ -202,8 +203,8 @@ func (s *State) undoRow(k *Key, i int, row []uint64) {
 	copy(w.slab[int(w.cap)+int(w.pos)*nc:], row[1:])
 }
 
-func (u *unit) saveCarry(k *Key, mark int, carry []float32) {
-	u.floats = append(u.floats, carry...)
+func (u *unit) saveCarry(k *Key, mark int, carry detectors.Words) {
+	u.floats = append(u.floats, carry.F32()...)
 	u.add(opCarry, k, mark, len(carry))
 }
 
@@ -233,7 +234,7 @@ func (s *State) undo(u *unit) {
 			s.undoRow(k, int(o.what), w)
 		case opCarry:
 			m := &k.marks[o.what]
-			m.carry = append(m.carry[:0], pop(&u.floats, int(o.n))...)
+			m.carry = append(m.carry[:0], detectors.WordsOf(pop(&u.floats, int(o.n)))...)
 		case opSummary:
 			s.undoSummary(k.summary(int(o.what)), w)
 		case opJudged:

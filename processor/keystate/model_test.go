@@ -83,7 +83,7 @@ type modelKey struct {
 	any          bool
 	wins         []modelWin
 	fresh        [][]modelRow // by detector
-	carry        [][]float32
+	carry        []detectors.Words
 	history      [][]float32
 	summary      [][]float64
 	left         []int // rows in it
@@ -209,7 +209,7 @@ func (m *model) sample(sm Sample, turn int64) {
 			m.keys = slices.Delete(m.keys, i, i+1)
 		}
 		n := len(m.cfg.Detectors)
-		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([][]float32, n),
+		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
 			history: make([][]float32, n), summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)
 	}
@@ -323,8 +323,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	b.GrowF32(3) // arenas are not empty
 	t := detectors.Task{Op: f.Op(), Dim: uint32(dim), Fresh: uint32(d.Stride)}
 	var dst []float32
-	t.Params, dst = b.GrowF32(3)
-	copy(dst, f.Params())
+	t.Params = b.Put(f.Params())
 	t.X, dst = b.GrowF32(len(x) * dim)
 	centers := make([]float64, dim)
 	for c := range dim {
@@ -352,8 +351,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 		t.Bins, dst = b.GrowF32(p.Count(k.summary[i]) * (dim + 1))
 		p.Pack(dst, k.summary[i], centers)
 	}
-	t.Carry, dst = b.GrowF32(len(k.carry[i]))
-	copy(dst, k.carry[i])
+	t.Carry = b.Put(k.carry[i])
 	scores, carry, _ := f.Size(detectors.View{Dim: dim, Rows: len(x), Fresh: d.Stride})
 	t.Scores, t.Next = b.GrowOut(scores), b.GrowOut(carry)
 	b.Tasks = append(b.Tasks, t)

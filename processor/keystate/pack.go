@@ -9,7 +9,7 @@ import (
 
 // mark is one detector's place in one key's window, and its carry.
 type mark struct {
-	carry []float32
+	carry detectors.Words
 	unit  uint64             // the undo unit that has a copy of carry
 	n     int32              // fresh rows so far
 	task  uint32             // 1 + the key's last task in the batch, whose Next will be the carry; 0: none
@@ -83,9 +83,9 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		}
 		var dst []float32
 		n := len(x) + len(y)
-		if o := len(b.F32); o+n <= cap(b.F32) { // GrowF32 as far as it can be inlined
-			b.F32 = b.F32[:o+n]
-			t.X, dst = detectors.Span{Off: uint32(o), Len: uint32(n)}, b.F32[o:]
+		if o := len(b.In); o+n <= cap(b.In) { // GrowF32 as far as it can be inlined
+			b.In = b.In[:o+n]
+			t.X, dst = detectors.Span{Off: uint32(o), Len: uint32(n)}, b.In[o:].F32()
 		} else {
 			t.X, dst = b.GrowF32(n)
 		}
@@ -116,9 +116,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		if m.task != 0 {
 			t.After = m.task
 		} else if len(m.carry) > 0 {
-			var dst []float32
-			t.Carry, dst = b.GrowF32(len(m.carry))
-			copy(dst, m.carry)
+			t.Carry = b.Put(m.carry)
 		}
 		m.task = uint32(len(b.Tasks))
 	}
@@ -204,9 +202,7 @@ func (s *State) unplace(b *detectors.Batch) {
 }
 
 func (s *State) place(d *detector, b *detectors.Batch) detectors.Span {
-	var dst []float32
-	d.span, dst = b.GrowF32(len(d.params))
-	copy(dst, d.params)
+	d.span = b.Put(d.params)
 	d.placed = true
 	return d.span
 }
@@ -262,7 +258,7 @@ func (s *State) dropPending() {
 }
 
 // setCarry takes over the carry that a key's last task left.
-func (s *State) setCarry(k *Key, d *shapeDet, m *mark, next []float32) {
+func (s *State) setCarry(k *Key, d *shapeDet, m *mark, next detectors.Words) {
 	if m.unit != s.unit {
 		m.unit = s.unit
 		if !s.replaying {
@@ -271,7 +267,7 @@ func (s *State) setCarry(k *Key, d *shapeDet, m *mark, next []float32) {
 	}
 	if len(next) > cap(m.carry) {
 		s.bytes += 4 * int64(len(next)-cap(m.carry))
-		m.carry = make([]float32, len(next))
+		m.carry = make(detectors.Words, len(next))
 	}
 	m.carry = m.carry[:len(next)]
 	copy(m.carry, next)
@@ -286,7 +282,7 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 	times, words := s.ptimes[p.at:end], s.ptimes[end:][:d.stride]
 	if p.steady {
 		fresh, about, until := d.spoken(times)
-		scores := b.Out[t.Scores.Off:][:len(words)]
+		scores := b.Out[t.Scores.Off:][:len(words)].F32()
 		for i, word := range words {
 			s.Rows = append(s.Rows, Row{})
 			r := &s.Rows[len(s.Rows)-1]

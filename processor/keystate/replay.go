@@ -447,7 +447,7 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 			fresh = append(fresh, uint64(word))
 		}
 		s.load.fresh = fresh
-		carry := d.floats()
+		carry := d.words()
 		if d.bad {
 			return
 		}

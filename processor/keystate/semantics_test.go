@@ -174,7 +174,7 @@ func TestSteady(t *testing.T) {
 			s.Fold(&Sample{Key: []byte("k"), Time: 10 * i, Offset: i, Values: []float64{float64(i * i % 7)}}, b)
 		}
 		for i := range b.Out {
-			b.Out[i] = float32(i)
+			b.Out.SetFloat32(i, float32(i))
 		}
 		s.Apply(b)
 		return flatten(s.Rows)

@@ -54,7 +54,7 @@ type detector struct {
 	// Sizes of a task on a full window, and the most of any.
 	scores, carry       int
 	maxScores, maxCarry int
-	params              []float32
+	params              detectors.Words
 	span                detectors.Span // of params in State.batch
 	placed              bool           // span is valid
 
@@ -112,22 +112,16 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 // addNeed adds what one task takes of a batch at most, parameters included.
 func (d *detector) addNeed(n *detectors.Need) {
 	n.Tasks++
-	n.F32 += len(d.params) + d.maxCarry
+	n.In += len(d.params) + d.maxCarry
 	n.Out += d.maxScores + d.maxCarry
 	if d.summary != nil {
-		n.F32 += d.summary.Max * (d.dim + 1)
+		n.In += d.summary.Max * (d.dim + 1)
 	}
 	x := int(d.full) * d.dim
-	switch d.elem {
-	case detectors.F32:
-		n.F32 += x
-		if d.pool != nil {
-			n.F64 += x
-		}
-	case detectors.F64:
-		n.F64 += x
-	case detectors.I64:
-		n.I64 += x
+	if d.pool != nil {
+		n.In += detectors.F64.Words(x) // where it is cached; it is more than where it travels
+	} else {
+		n.In += d.elem.Words(x)
 	}
 }
 

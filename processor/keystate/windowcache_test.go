@@ -58,7 +58,7 @@ func (k *cacher) execute(s *State, b *detectors.Batch) {
 		}
 	}
 	c := *b
-	c.Tasks, c.F32 = slices.Clone(b.Tasks), slices.Clone(b.F32)
+	c.Tasks, c.In = slices.Clone(b.Tasks), slices.Clone(b.In)
 	for i := range b.Updates {
 		r := &b.Updates[i]
 		t := &c.Tasks[r.Task]
@@ -76,9 +76,10 @@ func (k *cacher) execute(s *State, b *detectors.Batch) {
 		} else {
 			k.hits++
 		}
+		brought := b.In[2*r.Rows.Off:][:2*r.Rows.Len].F64()
 		first, old := int(r.First)*dim, n-int(r.Rows.Len)
 		for j := old; j < n; j++ {
-			ring[(first+j)%n] = b.F64[int(r.Rows.Off)+j-old]
+			ring[(first+j)%n] = brought[j-old]
 		}
 		rows := make([]uint64, n)
 		for j := range rows {
@@ -99,7 +100,7 @@ func (k *cacher) execute(s *State, b *detectors.Batch) {
 type steadyFake struct{ f *fake }
 
 func (s steadyFake) Op() detectors.Op                       { return s.f.Op() }
-func (s steadyFake) Params() []float32                      { return s.f.Params() }
+func (s steadyFake) Params() detectors.Words                { return s.f.Params() }
 func (s steadyFake) Window() int                            { return s.f.Window() }
 func (s steadyFake) Size(v detectors.View) (int, int, bool) { return s.f.Size(v) }
 func (s steadyFake) Reach() (from, to int)                  { return 0, 0 }

@@ -43,8 +43,8 @@ func (f *fake) Summary(dim int) *bins.Params {
 }
 
 func (f *fake) Op() detectors.Op { return detectors.ZScore }
-func (f *fake) Params() []float32 {
-	return []float32{float32(f.id), float32(f.window), float32(f.carry)}
+func (f *fake) Params() detectors.Words {
+	return detectors.WordsOf([]float32{float32(f.id), float32(f.window), float32(f.carry)})
 }
 func (f *fake) Window() int { return f.window }
 
@@ -94,12 +94,12 @@ func (f *fake) Explain(r detectors.Rows, fresh int, expected, contribution []flo
 // execute is the executor of the tests.
 func execute(b *detectors.Batch) {
 	for i := range b.Out {
-		b.Out[i] = float32(math.NaN()) // undefined content
+		b.Out.SetFloat32(i, nan) // undefined content
 	}
 	for i := range b.Tasks {
 		r := b.Rows(i)
-		h := r.Params[0] + 0.5
-		for _, c := range r.Carry {
+		h := r.Params.Float32(0) + 0.5
+		for _, c := range r.Carry.F32() {
 			h = h*0.75 + c
 		}
 		for _, c := range r.Bins {
@@ -108,7 +108,7 @@ func execute(b *detectors.Batch) {
 		n := r.Len() - r.Fresh + 1
 		for j := range r.Scores {
 			s := h
-			for _, x := range r.X[max(0, n+j-int(r.Params[1]))*r.Dim : (n+j)*r.Dim] {
+			for _, x := range r.X[max(0, n+j-int(r.Params.Float32(1)))*r.Dim : (n+j)*r.Dim] {
 				if x != x {
 					x = 3
 				}
@@ -118,7 +118,7 @@ func execute(b *detectors.Batch) {
 			h = h*0.25 + s
 		}
 		for j := range r.Next {
-			r.Next[j] = h + float32(j)
+			r.Next.SetFloat32(j, h+float32(j))
 		}
 	}
 }
@@ -340,7 +340,7 @@ func newRun(t *testing.T, r *rand.Rand, w *world) *run {
 		x.b.MaxTasks = 1 + r.IntN(40)
 	}
 	if r.IntN(3) == 0 {
-		x.b.MaxF32 = 1 + r.IntN(5000)
+		x.b.MaxIn = 1 + r.IntN(5000)
 	}
 	x.maxBytes = []int{0, 1, 2000, 20000}[r.IntN(4)]
 	x.committed = w.log[0].Offset - int64(r.IntN(3))

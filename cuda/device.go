@@ -1,9 +1,10 @@
 //go:build linux
 
-package child
+package cuda
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,66 +12,36 @@ import (
 	"odradek/cuda/plan"
 )
 
-// Device is a device and whichever child serves it now.
-type Device struct {
+// device is a device and whichever child serves it now.
+type device struct {
 	o     *Options
 	index int
-	// Load is the planned time of the batches on the device or waiting for it, ns.
-	Load atomic.Int64
+	// load is the planned time of the batches on the device or waiting for it, ns.
+	load atomic.Int64
 
 	mu    sync.Mutex
-	child *Process // nil: out of service
-	stats Stats
+	child *child // nil: out of service
+	stats DeviceStats
 }
 
-// NewDevice is the device of an index, without a child yet.
-func NewDevice(o *Options, index int) *Device {
-	return &Device{o: o, index: index, stats: Stats{Index: index}}
-}
-
-// Index is the device's index.
-func (d *Device) Index() int { return d.index }
-
-// Stats are the counts so far.
-func (d *Device) Stats() Stats {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.stats
-}
-
-// Close ends the child, by force after patience. Nothing may be in flight, and Supervise
-// has to have ended.
-func (d *Device) Close(patience time.Duration) error {
-	c := d.Serving()
-	if c == nil {
-		return nil
-	}
-	err := c.end(patience)
-	d.mu.Lock()
-	d.child, d.stats.Up, d.stats.Pid = nil, false, 0
-	d.mu.Unlock()
-	return err
-}
-
-// Serving is the child that serves the device; nil while it is out of service.
-func (d *Device) Serving() *Process {
+func (d *device) serving() *child {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.child
 }
 
-// Healthy is the child that serves the device, nil where that has failed and is not taken out
+// healthy is the child that serves it, nil where that has failed and is not taken out
 // of service yet: a batch that was lost with it must not meet it again.
-func (d *Device) Healthy() *Process {
-	if c := d.Serving(); c != nil && c.Failed() == nil {
+func (d *device) healthy() *child {
+	if c := d.serving(); c != nil && c.failed() == nil {
 		return c
 	}
 	return nil
 }
 
-// Open starts a child and puts the device in service. A child that somebody kills while it starts is no reason to
+// open is start for Open: a child that somebody kills while it starts is no reason to
 // go without its device, so it is started again within the StartTimeout.
-func (d *Device) Open(ctx context.Context) error {
+func (d *device) open(ctx context.Context) error {
 	for deadline := time.Now().Add(d.o.StartTimeout); ; {
 		err := d.start(ctx)
 		if err == nil || !killed(err) || time.Now().After(deadline) {
@@ -85,7 +56,7 @@ func (d *Device) Open(ctx context.Context) error {
 }
 
 // start starts a child and puts the device in service.
-func (d *Device) start(ctx context.Context) error {
+func (d *device) start(ctx context.Context) error {
 	c, err := spawn(ctx, d.o, d.index)
 	if err == nil && d.o.WindowCache > 0 {
 		err = d.cacheOn(c)
@@ -105,18 +76,18 @@ func (d *Device) start(ctx context.Context) error {
 
 // cacheOn takes memory for the window cache of a child that has just started. A device that
 // has none does without.
-func (d *Device) cacheOn(c *Process) error {
-	l, err := c.Take(context.Background())
+func (d *device) cacheOn(c *child) error {
+	l, err := c.take(context.Background())
 	if err != nil {
 		return err
 	}
 	size := d.o.WindowCache / plan.Alignment * plan.Alignment
-	r, err := c.Ask(l, &Request{Kind: KindWindowCache, Request: plan.Request{InBytes: uint64(size)}}, time.Now().Add(d.o.StartTimeout))
-	c.Give(l)
-	if err == nil && r.Code == CodeOK {
-		c.windows = newWindowMemory(d, c, r.A, size)
-	} else if err == nil {
-		d.o.Log.Warn("the GPU has no memory for the window cache: windows travel with every batch", "device", d.index, "bytes", size, "err", r.Text)
+	r, err := c.ask(l, &request{kind: kindWindowCache, Request: plan.Request{InBytes: uint64(size)}}, "", time.Now().Add(d.o.StartTimeout))
+	c.give(l)
+	if err == nil && r.code == codeOK {
+		c.cache = newCacheMemory(d, c, r.a, size)
+	} else if err == nil && d.o.Log != nil {
+		d.o.Log.Warn("the GPU has no memory for the window cache: windows travel with every batch", "device", d.index, "bytes", size, "err", r.text)
 	}
 	return err
 }
@@ -165,12 +136,11 @@ func (b *backoff) again() time.Duration {
 	return b.wait()
 }
 
-// Supervise starts a child again whenever one is gone, until ctx ends.
-func (d *Device) Supervise(ctx context.Context) {
-	log := d.o.Log
+// keep starts a child again whenever one is gone, until ctx ends.
+func (d *device) keep(ctx context.Context, log *slog.Logger) {
 	back := backoff{retry: d.o.Retry}
 	for {
-		c := d.Serving()
+		c := d.serving()
 		select {
 		case <-ctx.Done():
 			return
@@ -180,9 +150,9 @@ func (d *Device) Supervise(ctx context.Context) {
 		d.child = nil
 		d.stats.Up, d.stats.Pid, d.stats.NextTry = false, 0, time.Now()
 		d.stats.Faults++
-		d.stats.LastFault = c.Failed().Error()
+		d.stats.LastFault = c.failed().Error()
 		d.mu.Unlock()
-		attrs := []any{"device", d.index, "err", c.Failed(), "pid", c.cmd.Process.Pid}
+		attrs := []any{"device", d.index, "err", c.failed(), "pid", c.cmd.Process.Pid}
 		if s := c.said.last(); s != "" {
 			attrs = append(attrs, "stderr", s)
 		}
@@ -192,7 +162,7 @@ func (d *Device) Supervise(ctx context.Context) {
 		case <-time.After(goneTimeout): // a new one may find the device busy; it will be tried again
 		}
 		began := time.Now()
-		for wait := back.after(began.Sub(c.ready), killed(c.Failed())); ; wait = back.again() {
+		for wait := back.after(began.Sub(c.ready), killed(c.failed())); ; wait = back.again() {
 			if wait > 0 {
 				log.Info("GPU out of service", "device", d.index, "next try in", wait)
 				d.outUntil(time.Now().Add(wait))
@@ -216,7 +186,7 @@ func (d *Device) Supervise(ctx context.Context) {
 }
 
 // outUntil notes when a device that is out of service is tried again.
-func (d *Device) outUntil(t time.Time) {
+func (d *device) outUntil(t time.Time) {
 	d.mu.Lock()
 	d.stats.NextTry = t
 	d.mu.Unlock()
@@ -226,8 +196,7 @@ func (d *Device) outUntil(t time.Time) {
 // driver may hold on to it.
 const goneTimeout = 5 * time.Second
 
-// Count notes a batch of so many tasks that took the device so long.
-func (d *Device) Count(tasks int, nanos uint64) {
+func (d *device) count(tasks int, nanos uint64) {
 	d.mu.Lock()
 	d.stats.Batches++
 	d.stats.Tasks += uint64(tasks)
@@ -235,10 +204,10 @@ func (d *Device) Count(tasks int, nanos uint64) {
 	d.mu.Unlock()
 }
 
-// Slack is how many times longer than planned a batch may take.
-const Slack = 20
+// slack is how many times longer than planned a batch may take.
+const slack = 20
 
-// Allowance is how long a request may take now that this much work is there.
-func (d *Device) Allowance() time.Duration {
-	return d.o.Deadline + time.Duration(Slack*d.Load.Load())
+// allowance is how long a request may take now that this much work is there.
+func (d *device) allowance() time.Duration {
+	return d.o.Deadline + time.Duration(slack*d.load.Load())
 }

@@ -98,8 +98,8 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 		n += b.Tasks[i].Scores.Len + b.Tasks[i].Next.Len
 	}
 	// Where the batch lies now; it may move, and this stays until the next Execute.
-	here, aside := *b, make([]float32, n)
-	outputs := func(i int32) (scores, next []float32) {
+	here, aside := *b, make(detectors.Words, n)
+	outputs := func(i int32) (scores, next detectors.Words) {
 		t := &here.Tasks[i]
 		o := aside[at[i]:][:t.Scores.Len+t.Next.Len]
 		return o[:t.Scores.Len:t.Scores.Len], o[t.Scores.Len:]
@@ -110,7 +110,8 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 		defer close(ended)
 		e.deal(ctx, heads, next, each, func(r *detectors.Rows, i int32) {
 			*r = here.Rows(int(i))
-			r.Scores, r.Next = outputs(i)
+			scores, next := outputs(i)
+			r.Scores, r.Next = scores.F32(), next
 			if from := plan.Before(&here, int(i)); from >= 0 {
 				if _, apart := at[from]; apart {
 					_, r.Carry = outputs(from)

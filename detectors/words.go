@@ -1,0 +1,47 @@
+package detectors
+
+import (
+	"math"
+
+	"odradek/detectors/vec"
+)
+
+// Words are 32-bit words, which hold float32, uint32 and, two words each, float64 and
+// int64, the less significant word first.
+type Words []uint32
+
+// WordsOf are the bits of float32s: the same memory.
+func WordsOf(x []float32) Words { return vec.F32Words(x) }
+
+// F32 views the words as float32: the same memory, as for the other views.
+func (w Words) F32() []float32 { return vec.WordsF32(w) }
+
+// U32 views the words as what they are.
+func (w Words) U32() []uint32 { return w }
+
+// F64 views pairs of words as float64. They have to begin at an even offset of an
+// arena, as GrowF64 has them; Float64 has no such need.
+func (w Words) F64() []float64 { return vec.WordsF64(w) }
+
+// I64 views pairs of words as int64; see F64.
+func (w Words) I64() []int64 { return vec.WordsI64(w) }
+
+// Float32 is the float32 of word i.
+func (w Words) Float32(i int) float32 { return math.Float32frombits(w[i]) }
+
+// Float64 is the float64 of the words i and i+1.
+func (w Words) Float64(i int) float64 { return math.Float64frombits(w.uint64(i)) }
+
+// Int64 is the int64 of the words i and i+1.
+func (w Words) Int64(i int) int64 { return int64(w.uint64(i)) }
+
+// SetFloat32 sets word i.
+func (w Words) SetFloat32(i int, v float32) { w[i] = math.Float32bits(v) }
+
+// SetFloat64 sets the words i and i+1.
+func (w Words) SetFloat64(i int, v float64) { w.SetInt64(i, int64(math.Float64bits(v))) }
+
+// SetInt64 sets the words i and i+1.
+func (w Words) SetInt64(i int, v int64) { w[i], w[i+1] = uint32(v), uint32(uint64(v)>>32) }
+
+func (w Words) uint64(i int) uint64 { return uint64(w[i]) | uint64(w[i+1])<<32 }
