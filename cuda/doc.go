@@ -19,9 +19,9 @@
 //     right behind the used part of In, and has the op make tiles and launches
 //     (opPlan.launches). Planner.Write adds those: one block of memory to copy in.
 //  5. Executor.onDevice takes the device with the least planned work, or cuts a long
-//     plan into parts for all devices that have nothing to do (split.go); child.take
-//     takes a lane. The child learns of the memory the first time (child.share).
-//  6. child.ask sends the request, 192 bytes on the lane's socket, and waits for the
+//     plan into parts for all devices that have nothing to do (split.go); Process.Take
+//     takes a lane. The child learns of the memory the first time (Process.Share).
+//  6. Process.Ask sends the request, 192 bytes on the lane's socket, and waits for the
 //     reply until the deadline. The child copies the block in, launches, and copies
 //     Out and a status word a task back, on the lane's stream; other lanes do the same
 //     meanwhile.
@@ -32,9 +32,9 @@
 //     until none is left. Most batches have one round.
 //
 // A child that dies, answers with an error or nonsense, or overruns the deadline is
-// killed (child.fail). Its batches wait until the process is gone, so that the
+// killed (Process.Fail). Its batches wait until the process is gone, so that the
 // device writes to their memory no more, and are executed on another device, once,
-// or on the CPU. device.keep starts a new child: at once, then after 500 ms and
+// or on the CPU. Device.Supervise starts a new child: at once, then after 500 ms and
 // twice that each time. On an H200 a killed child's device is in service again after
 // 0.3 s, after an illegal address 0.45 s, after an endless kernel 0.3 s past its
 // deadline; a start takes 0.2 s (TestDeviceFaults).

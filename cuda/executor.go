@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"odradek/cuda/child"
 	"odradek/cuda/plan"
 	"odradek/detectors"
 )
@@ -23,7 +24,7 @@ type Executor struct {
 	log     *slog.Logger
 	cpu     detectors.Executor
 	helpers chan struct{} // a token for each goroutine that helps to score
-	devices []*device
+	devices []*child.Device
 	least   int // shared memory of a block, in bytes, on the device that has the least; 0: not known
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -75,12 +76,15 @@ func Open(o Options) (*Executor, error) {
 	for i := range e.ids {
 		e.ids[i] = uint32(maxMemories - 1 - i)
 	}
+	children := child.Options{
+		Program: o.Child, Args: o.Args, Env: o.Env, Lanes: o.Lanes, Deadline: o.Deadline, StartTimeout: o.StartTimeout,
+		Retry: o.Retry, WindowCache: o.WindowCache, Log: o.Log,
+	}
 	faults := make([]error, len(o.Devices))
 	for i, index := range o.Devices {
-		d := &device{o: &e.o, index: index}
-		d.stats.Index = index
+		d := child.NewDevice(&children, index)
 		e.devices = append(e.devices, d)
-		e.running.Go(func() { faults[i] = d.open(ctx) })
+		e.running.Go(func() { faults[i] = d.Open(ctx) })
 	}
 	e.running.Wait()
 	if err := errors.Join(faults...); err != nil {
@@ -88,12 +92,12 @@ func Open(o Options) (*Executor, error) {
 		return nil, err
 	}
 	for _, d := range e.devices {
-		if n := d.stats.Shared; n > 0 && (e.least == 0 || n < e.least) {
+		if n := d.Stats().Shared; n > 0 && (e.least == 0 || n < e.least) {
 			e.least = n
 		}
 	}
 	for _, d := range e.devices {
-		e.running.Go(func() { d.keep(ctx, e.log) })
+		e.running.Go(func() { d.Supervise(ctx) })
 	}
 	return e, nil
 }
@@ -110,12 +114,7 @@ func (e *Executor) Close() error {
 	e.running.Wait()
 	var faults []error
 	for _, d := range e.devices {
-		if c := d.serving(); c != nil {
-			faults = append(faults, c.end(e.o.Deadline))
-			d.mu.Lock()
-			d.child, d.stats.Up, d.stats.Pid = nil, false, 0
-			d.mu.Unlock()
-		}
+		faults = append(faults, d.Close(e.o.Deadline))
 	}
 	e.mu.Lock()
 	for _, h := range e.held {
@@ -134,9 +133,7 @@ func (e *Executor) Stats() Stats {
 		CPUBatches: e.cpuBatches.Load(), CPUTasks: e.cpuTasks.Load(), Lost: e.lost.Load(), Refused: e.refused.Load(), Declined: e.declined.Load(),
 	}
 	for _, d := range e.devices {
-		d.mu.Lock()
-		s.Devices = append(s.Devices, d.stats)
-		d.mu.Unlock()
+		s.Devices = append(s.Devices, d.Stats())
 	}
 	e.mu.Lock()
 	s.Shared = e.shared
@@ -245,214 +242,5 @@ func (e *Executor) onCPU(ctx context.Context, b *detectors.Batch) error {
 }
 
 func (e *Executor) inService() bool {
-	return slices.ContainsFunc(e.devices, func(d *device) bool { return d.healthy() != nil })
-}
-
-// pick is the device in service with the least work, nil for none; tried are
-// those not to take.
-func (e *Executor) pick(tried []*device) (best *device, c *child) {
-	for _, d := range e.devices {
-		if slices.Contains(tried, d) {
-			continue
-		}
-		if s := d.healthy(); s != nil && (best == nil || d.load.Load() < best.load.Load()) {
-			best, c = d, s
-		}
-	}
-	return best, c
-}
-
-// notWritten is what a status word is before the device writes it.
-const notWritten = 0xffffffff
-
-// work is about how long a device has to do with a plan of the batch, in nanoseconds.
-func (h *held) work(p *plan.Planner) int64 { return p.Work(4 * (len(h.In) + len(h.Out))) }
-
-// onDevice executes the plan of this round, n tasks, on the device with the
-// least work, or on all that have none, where that is worth it. A device that
-// fails loses the batch to the next one, once; taken is false where the CPU has to
-// score it. The error is that of ctx.
-func (e *Executor) onDevice(ctx context.Context, h *held) (taken bool, err error) {
-	p := &h.plan
-	if p.Updates() > 0 {
-		return e.onCache(ctx, h)
-	}
-	if done, err := e.onDevices(ctx, h); done || err != nil {
-		return done, err
-	}
-	if !e.write(h, p) {
-		e.refuse(h, errors.New("its plan is too large"))
-		return false, nil
-	}
-	cost := h.work(p)
-	var tried []*device
-	for len(tried) < 2 {
-		d, c := e.pick(tried)
-		if d == nil {
-			return false, nil
-		}
-		tried = append(tried, d)
-		d.load.Add(cost)
-		refused, err := e.onChild(ctx, d, c, h.memory, p.Request())
-		d.load.Add(-cost)
-		switch {
-		case err == nil && refused == nil:
-			p.Settle(h.Batch, h.memory.status(p.Request()))
-			return true, nil
-		case err == nil:
-			e.refuse(h, refused)
-			return false, nil
-		case ctx.Err() != nil && c.failed() == nil:
-			return false, err
-		}
-		e.lost.Add(1)
-		h.deaths++
-		if !c.ends() {
-			if !e.abandon(h) || !e.write(h, p) {
-				return false, nil
-			}
-			p.Request().CopyOut = true
-		}
-	}
-	return false, nil
-}
-
-// ends waits until the device lets go of our memory; false: it takes too long.
-func (c *child) ends() bool {
-	select {
-	case <-c.gone:
-		return true
-	case <-time.After(goneTimeout):
-		return false
-	}
-}
-
-// abandon moves a batch that a killed child may yet write to, and leaves that
-// memory there for good. False: there is no other, the batch is in the heap.
-func (e *Executor) abandon(h *held) bool {
-	if e.move(h, h.memory.limits, true) == nil {
-		return true
-	}
-	h.memory = nil
-	h.In, h.Out = slices.Clone(h.In), slices.Clone(h.Out)
-	return false
-}
-
-// mapTime is what locking a batch's memory may take besides: 1 GiB takes 0.3 s.
-const mapTime = 5 * time.Second
-
-// onChild executes a request on a child. An error is that of ctx, or the child
-// is done with. Without one, the status words are 0 or 1.
-func (e *Executor) onChild(ctx context.Context, d *device, c *child, m *memory, q *plan.Request) (refused, err error) {
-	l, err := c.take(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer c.give(l)
-	if refused, err = c.share(l, m, time.Now().Add(d.allowance()+mapTime)); refused != nil || err != nil {
-		return refused, err
-	}
-	status := m.status(q)
-	for i := range status {
-		status[i] = notWritten
-	}
-	r, err := c.ask(l, &request{kind: kindExecute, Request: *q}, "", time.Now().Add(d.allowance()))
-	if err != nil {
-		return nil, err
-	}
-	if r.code != codeOK {
-		return errors.New(r.text), nil
-	}
-	for k, s := range status {
-		if s > plan.StatusLeft {
-			c.fail(fmt.Errorf("status %#x of task %d of %d", s, k, len(status)))
-			return nil, c.failed()
-		}
-	}
-	d.count(len(status), r.nanos)
-	return nil, nil
-}
-
-// write writes plans, which have no task in common, behind the used part of In,
-// each with what asks for it. False: there is no room.
-func (e *Executor) write(h *held, plans ...*plan.Planner) bool {
-	for {
-		m := h.memory
-		end, status := plan.Align(4*len(h.In)), m.Out+plan.Align(4*len(h.Out))
-		for _, p := range plans {
-			if end, status = p.Write(h.Batch, &m.Memory, end, status); end > m.Out {
-				break
-			}
-		}
-		if end <= m.Out {
-			return true
-		}
-		bigger := m.limits
-		bigger.tasks += (end - m.Out + planBytes - 1) / planBytes
-		if e.move(h, bigger, false) != nil {
-			return false
-		}
-	}
-}
-
-// refuse counts and logs a batch that found no room.
-func (e *Executor) refuse(h *held, why error) {
-	e.refused.Add(1)
-	h.refused = true
-	e.mu.Lock()
-	quiet := time.Since(e.told) < time.Minute
-	if !quiet {
-		e.told = time.Now()
-	}
-	e.mu.Unlock()
-	if !quiet {
-		e.log.Warn("a batch is scored on the CPU: the GPU has no room for it", "err", why, "tasks", len(h.Tasks), "bytes",
-			4*(len(h.In)+len(h.Out)))
-	}
-}
-
-// Measurement is how long a batch's launches take by themselves.
-type Measurement struct {
-	Median, Fastest time.Duration
-	Copies          int // of the buffers that were used in turn, so that the L2 was cold
-}
-
-// Measure executes what a device takes of a batch, then its launches repeat times
-// more, on up to rotate copies of its buffers in turn. For benchmarks.
-func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rotate int) (m Measurement, err error) {
-	e.mu.Lock()
-	h := e.held[b]
-	e.mu.Unlock()
-	d, c := e.pick(nil)
-	if s, ok := b.CacheMemory().(*cacheShare); ok {
-		d, c = s.d, s.c
-	}
-	if h == nil || d == nil || !e.settle(h) {
-		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
-	}
-	p := &h.plan
-	p.Start(b)
-	p.Assign(b)
-	if p.Device() == 0 || !e.write(h, p) {
-		return m, errors.New("cuda: measure: no device takes a task of this batch, or there is no room for its plan")
-	}
-	l, err := c.take(ctx)
-	if err != nil {
-		return m, fmt.Errorf("cuda: measure: %w", err)
-	}
-	defer c.give(l)
-	limit := time.Now().Add(e.o.Deadline + mapTime + slack*time.Duration(repeat+1)*time.Duration(p.Work(0)))
-	if refused, err := c.share(l, h.memory, limit); err != nil || refused != nil {
-		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))
-	}
-	q := request{kind: kindMeasure, repeat: uint32(repeat), rotate: uint32(rotate), Request: *p.Request()}
-	q.CopyOut = true
-	r, err := c.ask(l, &q, "", limit)
-	if err == nil && r.code != codeOK {
-		err = errors.New(r.text)
-	}
-	if err != nil {
-		return m, fmt.Errorf("cuda: measure: %w", err)
-	}
-	return Measurement{time.Duration(r.nanos), time.Duration(r.a), int(r.b)}, nil
+	return slices.ContainsFunc(e.devices, func(d *child.Device) bool { return d.Healthy() != nil })
 }

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"odradek/cuda/child"
 	"odradek/detectors"
 )
 
@@ -339,17 +340,17 @@ func TestOpenFaults(t *testing.T) {
 
 // TestParentDies: a child ends when its parent is killed.
 func TestParentDies(t *testing.T) {
-	parentDies(t, goChildOptions(t, ""), func(*child) {})
+	parentDies(t, goChildOptions(t, ""), func(*child.Process) {})
 }
 
 // parentDies runs the test t a second time as a parent, which opens a device, does
 // something with its child and is killed. The child has to end.
-func parentDies(t *testing.T, o Options, do func(*child)) {
+func parentDies(t *testing.T, o Options, do func(*child.Process)) {
 	if os.Getenv("ODRADEK_TEST_CUDA_PARENT") != "" {
 		e := open(t, o)
-		c := e.devices[0].serving()
+		c := e.devices[0].Serving()
 		do(c)
-		fmt.Printf("child %d\n", c.cmd.Process.Pid)
+		fmt.Printf("child %d\n", c.Pid())
 		os.Stdout.Sync()
 		time.Sleep(time.Minute)
 		return
@@ -398,7 +399,7 @@ func TestCancelled(t *testing.T) {
 	l := newLoad(t, seeded(t), 1, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { l.run(t, e, 1) })
-	for e.devices[0].load.Load() == 0 {
+	for e.devices[0].Load.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -456,15 +457,15 @@ func TestMemory(t *testing.T) {
 func BenchmarkDoorbell(b *testing.B) {
 	e := open(b, goChildOptions(b, ""))
 	defer e.Close()
-	c := e.devices[0].serving()
-	l, err := c.take(context.Background())
+	c := e.devices[0].Serving()
+	l, err := c.Take(context.Background())
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := c.ask(l, &request{kind: kindHello}, "", time.Now().Add(time.Second)); err != nil {
+		if _, err := c.Ask(l, &child.Request{Kind: child.KindHello}, time.Now().Add(time.Second)); err != nil {
 			b.Fatal(err)
 		}
 	}
-	c.give(l)
+	c.Give(l)
 }

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"odradek/cuda/child"
 	"odradek/cuda/kernels"
 	"odradek/cuda/plan"
 	"odradek/detectors"
@@ -91,7 +92,7 @@ func (c *goChild) run() {
 		f := os.NewFile(uintptr(3+i), "lane")
 		go func() {
 			for {
-				var m [messageBytes]byte
+				var m [child.MessageBytes]byte
 				if _, err := io.ReadFull(f, m[:]); err != nil {
 					os.Exit(0) // the parent is gone
 				}
@@ -106,21 +107,21 @@ func (c *goChild) run() {
 	select {}
 }
 
-func encodeReply(m *[messageBytes]byte, r *reply) {
+func encodeReply(m *[child.MessageBytes]byte, r *child.Reply) {
 	clear(m[:])
 	le := binary.LittleEndian
-	le.PutUint32(m[0:], magic)
-	le.PutUint32(m[4:], r.seq)
-	le.PutUint32(m[8:], r.code)
-	le.PutUint64(m[16:], r.nanos)
-	le.PutUint64(m[24:], r.a)
-	le.PutUint64(m[32:], r.b)
-	copy(m[40:], r.text)
+	le.PutUint32(m[0:], child.Magic)
+	le.PutUint32(m[4:], r.Seq)
+	le.PutUint32(m[8:], r.Code)
+	le.PutUint64(m[16:], r.Nanos)
+	le.PutUint64(m[24:], r.A)
+	le.PutUint64(m[32:], r.B)
+	copy(m[40:], r.Text)
 }
 
-func decodeRequest(m *[messageBytes]byte) (q request) {
+func decodeRequest(m *[child.MessageBytes]byte) (q child.Request) {
 	le := binary.LittleEndian
-	q.kind, q.Batch, q.Launches = requestKind(le.Uint32(m[4:])), le.Uint32(m[8:]), le.Uint32(m[12:])
+	q.Kind, q.Batch, q.Launches = child.Kind(le.Uint32(m[4:])), le.Uint32(m[8:]), le.Uint32(m[12:])
 	for i, p := range []*uint64{&q.InOff, &q.InBytes, &q.TasksOff, &q.TilesOff, &q.LaunchesOff, &q.OutOff, &q.OutBytes, &q.StatusOff,
 		&q.Tasks, &q.ScratchBytes} {
 		*p = le.Uint64(m[16+8*i:])
@@ -128,68 +129,68 @@ func decodeRequest(m *[messageBytes]byte) (q request) {
 	for i, p := range []*uint64{&q.InFrom, &q.InTo, &q.OutFrom, &q.OutTo, &q.Room} {
 		*p = le.Uint64(m[112+8*i:])
 	}
-	q.CopyOut, q.seq = m[96] != 0, le.Uint32(m[100:])
+	q.CopyOut, q.Seq = m[96] != 0, le.Uint32(m[100:])
 	return q
 }
 
-func (c *goChild) answer(f io.Reader, m *[messageBytes]byte) reply {
+func (c *goChild) answer(f io.Reader, m *[child.MessageBytes]byte) child.Reply {
 	q := decodeRequest(m)
-	r := reply{seq: q.seq}
-	fail := func(code uint32, err error) reply {
-		r.code, r.text = code, err.Error()
+	r := child.Reply{Seq: q.Seq}
+	fail := func(code uint32, err error) child.Reply {
+		r.Code, r.Text = code, err.Error()
 		return r
 	}
-	switch q.kind {
-	case kindHello:
+	switch q.Kind {
+	case child.KindHello:
 		shared, _ := strconv.ParseUint(os.Getenv(childShared), 10, 16)
-		r.text, r.a, r.b, r.nanos = "Go test child", 1<<30, 2<<32|shared<<16|90, kernels.Version()
-	case kindMap:
+		r.Text, r.A, r.B, r.Nanos = "Go test child", 1<<30, 2<<32|shared<<16|90, kernels.Version()
+	case child.KindMap:
 		var n [4]byte
 		io.ReadFull(f, n[:])
 		path := make([]byte, binary.LittleEndian.Uint32(n[:]))
 		io.ReadFull(f, path)
 		file, err := os.OpenFile(string(path), os.O_RDWR, 0)
 		if err != nil {
-			return fail(codeNoMemory, err)
+			return fail(child.CodeNoMemory, err)
 		}
 		b, err := unix.Mmap(int(file.Fd()), 0, int(q.InBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		file.Close()
 		if err != nil {
-			return fail(codeNoMemory, err)
+			return fail(child.CodeNoMemory, err)
 		}
 		c.mu.Lock()
 		c.maps[q.Batch] = b
 		c.mu.Unlock()
-	case kindUnmap:
+	case child.KindUnmap:
 		c.mu.Lock()
 		b := c.maps[q.Batch]
 		delete(c.maps, q.Batch)
 		c.mu.Unlock()
 		unix.Munmap(b)
-	case kindExecute:
+	case child.KindExecute:
 		c.mu.Lock()
 		b := c.maps[q.Batch]
 		c.mu.Unlock()
 		began := time.Now()
 		fault := c.fault()
 		if fault == "refuse" {
-			return fail(codeNoMemory, errors.New("out of memory"))
+			return fail(child.CodeNoMemory, errors.New("out of memory"))
 		}
 		if err := execute(b, &q, fault, c.cache); err != nil {
 			return fail(700, err)
 		}
-		r.nanos = uint64(time.Since(began))
+		r.Nanos = uint64(time.Since(began))
 		if fault == "seq" {
-			r.seq++
+			r.Seq++
 		}
-	case kindWindowCache:
+	case child.KindWindowCache:
 		c.cache = make([]float64, q.InBytes/8)
 		for i := range c.cache {
 			c.cache[i] = math.NaN()
 		}
-		r.a = cacheAt
+		r.A = cacheAt
 	default:
-		return fail(700, fmt.Errorf("request of kind %d", q.kind))
+		return fail(700, fmt.Errorf("request of kind %d", q.Kind))
 	}
 	return r
 }
@@ -221,7 +222,7 @@ func (c *goChild) fault() string {
 }
 
 // execute does what a device does with a plan, and checks it.
-func execute(b []byte, q *request, fault string, cache []float64) error {
+func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 	if q.InOff != 0 || q.InBytes > q.OutOff || q.OutOff+q.OutBytes > uint64(len(b)) || q.StatusOff+4*q.Tasks != q.OutOff+q.OutBytes {
 		return fmt.Errorf("blocks do not fit: %+v in %d bytes", q, len(b))
 	}

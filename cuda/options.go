@@ -3,6 +3,8 @@ package cuda
 import (
 	"log/slog"
 	"time"
+
+	"odradek/cuda/child"
 )
 
 // Options are what Open needs to know. Zero values mean the defaults.
@@ -38,16 +40,6 @@ type Options struct {
 	Log  *slog.Logger // default: none
 }
 
-// Info is what a child says of its device.
-type Info struct {
-	Name   string
-	Memory int64 // bytes
-	SMs    int
-	Shared int // bytes of shared memory that a block may have, 0 where that is not known
-	// Capability is ten times the major compute capability and the minor: 90 for 9.0.
-	Capability int
-}
-
 // Stats are an executor's counts since Open.
 type Stats struct {
 	Devices []DeviceStats
@@ -63,20 +55,11 @@ type Stats struct {
 	Shared   int64 // bytes of memory shared with the devices now
 }
 
+// Info is what a child says of its device.
+type Info = child.Info
+
 // DeviceStats are one device's.
-type DeviceStats struct {
-	Index int
-	Info
-	Up        bool
-	Pid       int    // of the child, 0 where there is none
-	Starts    uint64 // of children, the first included
-	Faults    uint64 // children that died, answered with an error or overran a deadline
-	LastFault string
-	NextTry   time.Time // when a device that is out of service is started again; zero while it is up
-	Batches   uint64
-	Tasks     uint64
-	Busy      time.Duration // as the device's own clock has it
-}
+type DeviceStats = child.Stats
 
 // Fallback reports whether a device is out of service, so that batches may be
 // scored elsewhere.

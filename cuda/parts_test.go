@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"odradek/cuda/child"
 	"odradek/cuda/kernels"
 	"odradek/cuda/plan"
 	"odradek/detectors"
@@ -142,11 +143,11 @@ func TestDeviceFaults(t *testing.T) {
 	o.Deadline = 300 * time.Millisecond
 	for _, c := range []struct {
 		name  string
-		fault func(*child)
+		fault func(*child.Process)
 	}{
-		{"killed", func(c *child) { unix.Kill(c.cmd.Process.Pid, unix.SIGKILL) }},
-		{"illegal address", func(c *child) { inject(c, faultAddress) }},
-		{"endless kernel", func(c *child) { inject(c, faultEndless) }},
+		{"killed", func(c *child.Process) { unix.Kill(c.Pid(), unix.SIGKILL) }},
+		{"illegal address", func(c *child.Process) { inject(c, child.FaultAddress) }},
+		{"endless kernel", func(c *child.Process) { inject(c, child.FaultEndless) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := o
@@ -163,7 +164,7 @@ func TestDeviceFaults(t *testing.T) {
 			}
 			time.Sleep(5 * time.Millisecond)
 			began := time.Now()
-			c.fault(e.devices[0].serving())
+			c.fault(e.devices[0].Serving())
 			for e.Stats().Devices[0].Faults == 0 {
 				time.Sleep(time.Millisecond)
 			}
@@ -189,14 +190,14 @@ func TestDeviceFaults(t *testing.T) {
 // lanes wait for kernels that never end.
 func TestDeviceParentDies(t *testing.T) {
 	o := deviceOptions(t)
-	o.Args = []string{"-faults"}
-	parentDies(t, o, func(c *child) {
-		for range c.all {
-			l, err := c.take(context.Background())
+	o.Args, o.Lanes = []string{"-faults"}, 4
+	parentDies(t, o, func(c *child.Process) {
+		for range o.Lanes {
+			l, err := c.Take(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
-			go c.ask(l, &request{kind: kindFault, Request: plan.Request{Batch: faultEndless, Launches: faultEndless}}, "", time.Now().Add(time.Minute))
+			go c.Ask(l, &child.Request{Kind: child.KindFault, Request: plan.Request{Batch: child.FaultEndless, Launches: child.FaultEndless}}, time.Now().Add(time.Minute))
 		}
 		time.Sleep(200 * time.Millisecond)
 	})
@@ -204,9 +205,9 @@ func TestDeviceParentDies(t *testing.T) {
 
 // inject makes a fault happen on a lane of its own; the answer is the end of the
 // child, or nothing.
-func inject(c *child, fault uint32) {
-	if l, err := c.take(context.Background()); err == nil {
-		c.ask(l, &request{kind: kindFault, Request: plan.Request{Batch: fault, Launches: fault}}, "", time.Now().Add(300*time.Millisecond))
+func inject(c *child.Process, fault uint32) {
+	if l, err := c.Take(context.Background()); err == nil {
+		c.Ask(l, &child.Request{Kind: child.KindFault, Request: plan.Request{Batch: fault, Launches: fault}}, time.Now().Add(300*time.Millisecond))
 	}
 }
 
@@ -219,17 +220,17 @@ func BenchmarkDevice(b *testing.B) {
 	e := open(b, Options{Child: path})
 	defer e.Close()
 	b.Run("doorbell", func(b *testing.B) {
-		c := e.devices[0].serving()
-		l, err := c.take(context.Background())
+		c := e.devices[0].Serving()
+		l, err := c.Take(context.Background())
 		if err != nil {
 			b.Fatal(err)
 		}
 		for b.Loop() {
-			if _, err := c.ask(l, &request{kind: kindHello}, "", time.Now().Add(time.Second)); err != nil {
+			if _, err := c.Ask(l, &child.Request{Kind: child.KindHello}, time.Now().Add(time.Second)); err != nil {
 				b.Fatal(err)
 			}
 		}
-		c.give(l)
+		c.Give(l)
 	})
 	executortest.Bench(b, func() detectors.Executor { return open(b, Options{Child: path}) })
 }

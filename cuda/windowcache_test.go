@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"odradek/cuda/child"
 	"odradek/detectors"
 )
 
@@ -249,7 +250,7 @@ func TestWindowCache(t *testing.T) {
 				return
 			}
 			for _, d := range e.Stats().Devices {
-				if s, ok := kept.cache.Memory().(*cacheShare); ok && d.Pid > 0 && d.Index == s.d.index {
+				if s, ok := kept.cache.Memory().(*child.WindowShare); ok && d.Pid > 0 && d.Index == s.Device.Index() {
 					unix.Kill(d.Pid, unix.SIGKILL)
 				}
 			}
@@ -321,73 +322,6 @@ func TestDeviceWindowCache(t *testing.T) {
 	t.Logf("%d batches packed again", repacked)
 }
 
-// TestWindowPool: what a pool thinks it has is what it was given, whatever comes.
-func TestWindowPool(t *testing.T) {
-	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &child{dead: make(chan struct{})}
-	k := newCacheMemory(nil, c, 4096, 30*windowBytes)
-	s := &cacheShare{cacheMemory: k}
-	cache := detectors.NewWindowCache(func() detectors.CacheMemory { return s }, func(detectors.Detector, int, int) bool { return true })
-	pool := cache.Pool(d, 1, 1)
-	rows := d.Window()
-	rng := seeded(t)
-	type window struct {
-		slot  detectors.SlotRef
-		count int
-	}
-	windows := make([]window, 60)
-	for i := range windows {
-		windows[i].count = rows + i
-	}
-	memory := map[uint64]map[int]int{} // by address and row of the ring: series << 20 | row
-	b := &detectors.Batch{}
-	for range 5000 {
-		i := min(rng.IntN(60), rng.IntN(60))
-		w := &windows[i]
-		w.count += rng.IntN(4)
-		switch rng.IntN(200) {
-		case 0:
-			cache.Invalidate()
-		case 1:
-			w.count -= rng.IntN(3)
-			cache.Invalidate()
-		}
-		n, ok := pool.Missing(b, &w.slot, int64(w.count))
-		if ok {
-			span, _ := b.GrowF64(n)
-			b.Tasks = append(b.Tasks, detectors.Task{X: pool.Update(b, &w.slot, int64(w.count), span, len(b.Tasks)), Dim: 1})
-			r := b.Updates[len(b.Updates)-1]
-			if memory[r.At] == nil {
-				memory[r.At] = map[int]int{}
-			}
-			for row := w.count - n; row < w.count; row++ {
-				memory[r.At][row%rows] = i<<20 | row
-			}
-			for row := w.count - rows; row < w.count; row++ {
-				if got := memory[r.At][row%rows]; got != i<<20|row {
-					t.Fatalf("series %d at %d: row %d is row %d of series %d", i, w.count, row, got&(1<<20-1), got>>20)
-				}
-			}
-			if int(r.First) != (w.count-rows)%rows {
-				t.Fatalf("the oldest row is %d of the ring, want %d", r.First, (w.count-rows)%rows)
-			}
-		}
-		if rng.IntN(20) == 0 {
-			b.Updated()
-			b.Reset()
-		}
-	}
-	if len(memory) > 30 || pool.Hits < 500 {
-		t.Errorf("%d windows are kept, %d hits, %d misses", len(memory), pool.Hits, pool.Misses)
-	}
-	if cache.Close(); len(k.free) != 1 || !slices.Contains(k.free, 4096) {
-		t.Errorf("free after Close: %v", k.free)
-	}
-}
-
 // BenchmarkWrite is what Execute does on a core before a device begins: 4,096 tasks
 // of one fresh sample, planned and written, with windows that travel and that are cached.
 func BenchmarkWrite(b *testing.B) {
@@ -405,7 +339,7 @@ func BenchmarkWrite(b *testing.B) {
 			defer m.free()
 			h := &held{Batch: &detectors.Batch{}, memory: m}
 			m.take(h.Batch)
-			memory := &cacheShare{cacheMemory: newCacheMemory(nil, &child{dead: make(chan struct{})}, 4096, 64<<20)}
+			memory := &unlimited{next: 4096}
 			cache := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
 			pool := cache.Pool(d, 1, 1)
 			params := h.Put(d.Params())
@@ -444,3 +378,14 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
+
+// unlimited is memory for windows that never ends.
+type unlimited struct{ next uint64 }
+
+func (u *unlimited) Extend(bytes int) (first uint64, n int) {
+	first = u.next
+	u.next += 1 << 20
+	return first, 1 << 20 / bytes
+}
+func (u *unlimited) Release()   {}
+func (u *unlimited) Gone() bool { return false }

@@ -20,7 +20,7 @@ import (
 var environment = []struct{ files, reads, why string }{
 	{"cmd/worker/serve.go", "os.Environ()", "the settings, which docs/configuration.md lists"},
 	{"cmd/worker/run.go", "os.Getenv", "GOMEMLIMIT, the Go runtime's own"},
-	{"cuda/child.go", "os.Environ()", "odradek-cuda inherits it and reads nothing of it"},
+	{"cuda/child/process.go", "os.Environ()", "odradek-cuda inherits it and reads nothing of it"},
 	{"cmd/demo/*", "*", "no part of the product"},
 	{"cmd/bench/*", "*", "no part of the product; it starts other programs"},
 	{"processor/kafkatest/*", "*", "brokers for tests"},

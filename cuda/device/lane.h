@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 // Request and Reply are what parent and child send each other over a lane's
-// socket, little endian; the parent's side is in cuda/protocol.go.
+// socket, little endian; the parent's side is in cuda/child/protocol.go.
 typedef struct {
     uint32_t magic, kind, batch, launches;
     uint64_t inOff, inBytes, tasksOff, tilesOff, launchesOff, outOff, outBytes, statusOff, tasks, scratchBytes;

@@ -6,7 +6,7 @@
 //
 // The worker is at the other end of a socket for each lane, from file 3 on, and
 // shares the memory of its batches. What they say to each other is in lane.h and
-// in the worker's cuda/protocol.go. The process ends when a lane's other end is
+// in the worker's cuda/child/protocol.go. The process ends when a lane's other end is
 // closed, within patience even while a kernel hangs.
 //
 // The path of a batch:

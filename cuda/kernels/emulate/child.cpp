@@ -3,7 +3,7 @@
 //
 //	g++ -std=c++17 -O2 -ffp-contract=off -DODRADEK_EMULATE '-DKERNELS=K(ikasst) K(lof) ...' -o child child.cpp
 //
-// KERNELS are kernels.Names in order. See cuda/protocol.go for the protocol.
+// KERNELS are kernels.Names in order. See cuda/child/protocol.go for the protocol.
 #include "../device.h"
 
 namespace ikasst_cu {

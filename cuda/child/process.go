@@ -1,6 +1,6 @@
 //go:build linux
 
-package cuda
+package child
 
 import (
 	"context"
@@ -23,32 +23,32 @@ import (
 	"odradek/cuda/plan"
 )
 
-// child is one run of the child program: a device of its own, lanes to it. It
+// Process is one run of the child program: a device of its own, lanes to it. It
 // is used until its first fault and then never again.
-type child struct {
+type Process struct {
 	Info
 	cmd   *exec.Cmd
-	all   []*lane
+	all   []*Lane
 	free  chan struct{} // one for each of idle
 	dead  chan struct{} // closed by fail
 	gone  chan struct{} // closed when the process has ended and the device lets go of our memory
 	ready time.Time
 
 	mu     sync.Mutex
-	idle   []*lane // the one used last is at the end
+	idle   []*Lane // the one used last is at the end
 	cause  error
 	mapped map[uint32]bool // memory by id
 
-	cache *cacheMemory // nil: none
+	windows *WindowMemory // nil: none
 
 	said tail // the end of what it wrote to stderr
 }
 
-// lane is a socket to the child; one request at a time.
-type lane struct {
+// Lane is a socket to the child; one request at a time.
+type Lane struct {
 	conn *os.File
 	seq  uint32
-	m    [messageBytes]byte
+	m    [MessageBytes]byte
 }
 
 // errGone is in the cause of a child whose process has ended.
@@ -73,12 +73,12 @@ func killed(cause error) bool {
 }
 
 // spawn starts a child for a device and waits until it has answered.
-func spawn(ctx context.Context, o *Options, device int) (*child, error) {
-	c := &child{
+func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
+	c := &Process{
 		free: make(chan struct{}, o.Lanes), dead: make(chan struct{}), gone: make(chan struct{}), mapped: map[uint32]bool{},
 	}
 	args := []string{"-device", strconv.Itoa(device), "-lanes", strconv.Itoa(o.Lanes)}
-	c.cmd = exec.Command(o.Child, append(slices.Clone(o.Args), args...)...)
+	c.cmd = exec.Command(o.Program, append(slices.Clone(o.Args), args...)...)
 	c.cmd.Env = append(os.Environ(), o.Env...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.said, &c.said
 	c.cmd.WaitDelay = 500 * time.Millisecond
@@ -93,7 +93,7 @@ func spawn(ctx context.Context, o *Options, device int) (*child, error) {
 		if err = unix.SetNonblock(pair[0], true); err != nil {
 			break
 		}
-		c.all = append(c.all, &lane{conn: os.NewFile(uintptr(pair[0]), "lane")})
+		c.all = append(c.all, &Lane{conn: os.NewFile(uintptr(pair[0]), "lane")})
 		c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, os.NewFile(uintptr(pair[1]), "lane"))
 	}
 	if err == nil {
@@ -104,7 +104,7 @@ func spawn(ctx context.Context, o *Options, device int) (*child, error) {
 	}
 	if err != nil {
 		c.closeLanes()
-		return nil, fmt.Errorf("cuda: start %s: %w", o.Child, err)
+		return nil, fmt.Errorf("cuda: start %s: %w", o.Program, err)
 	}
 	go func() { // ends with the process
 		err := c.cmd.Wait()
@@ -112,21 +112,21 @@ func spawn(ctx context.Context, o *Options, device int) (*child, error) {
 		if err == nil {
 			err = errors.New("it ended by itself")
 		}
-		c.fail(fmt.Errorf("%w: %w", errGone, err))
+		c.Fail(fmt.Errorf("%w: %w", errGone, err))
 	}()
-	stop := context.AfterFunc(ctx, func() { c.fail(ctx.Err()) })
-	r, err := c.ask(c.all[0], &request{kind: kindHello}, "", time.Now().Add(o.StartTimeout))
+	stop := context.AfterFunc(ctx, func() { c.Fail(ctx.Err()) })
+	r, err := c.ask(c.all[0], &Request{Kind: KindHello}, "", time.Now().Add(o.StartTimeout))
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
-	if err == nil && r.code != codeOK {
-		err = errors.New(r.text)
+	if err == nil && r.Code != CodeOK {
+		err = errors.New(r.Text)
 	}
-	if v := kernels.Version(); err == nil && r.nanos != 0 && r.nanos != v {
-		err = fmt.Errorf("%s is of another build: it has kernels %x, this program %x", o.Child, r.nanos, v)
+	if v := kernels.Version(); err == nil && r.Nanos != 0 && r.Nanos != v {
+		err = fmt.Errorf("%s is of another build: it has kernels %x, this program %x", o.Program, r.Nanos, v)
 	}
 	if err != nil {
-		c.fail(err)
+		c.Fail(err)
 		<-c.gone
 		if s := c.said.last(); s != "" {
 			err = fmt.Errorf("%w (%s)", err, s)
@@ -136,13 +136,13 @@ func spawn(ctx context.Context, o *Options, device int) (*child, error) {
 	c.Info = r.info()
 	c.ready = time.Now()
 	for _, l := range c.all {
-		c.give(l)
+		c.Give(l)
 	}
 	return c, nil
 }
 
-// fail ends the child. The first cause is the one that is told.
-func (c *child) fail(cause error) {
+// Fail ends the child. The first cause is the one that is told.
+func (c *Process) Fail(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cause != nil {
@@ -155,7 +155,7 @@ func (c *child) fail(cause error) {
 }
 
 // kill ends the process, and what it may have started in its group.
-func (c *child) kill() {
+func (c *Process) kill() {
 	select {
 	case <-c.gone: // its number may be another's
 	default:
@@ -165,7 +165,7 @@ func (c *child) kill() {
 
 // end lets the child end by itself, as one whose parent is gone does; one that
 // does not is killed. It must be idle.
-func (c *child) end(patience time.Duration) error {
+func (c *Process) end(patience time.Duration) error {
 	c.mu.Lock()
 	if c.cause == nil {
 		c.cause = errors.New("closed")
@@ -187,22 +187,39 @@ func (c *child) end(patience time.Duration) error {
 	}
 }
 
-func (c *child) failed() error {
+// Failed is the cause of a child's end, nil while it is well.
+func (c *Process) Failed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause
 }
 
-func (c *child) closeLanes() {
+// Ends waits until the device lets go of our memory; false: it takes too long.
+func (c *Process) Ends() bool {
+	select {
+	case <-c.gone:
+		return true
+	case <-time.After(goneTimeout):
+		return false
+	}
+}
+
+// Pid is the number of the process.
+func (c *Process) Pid() int { return c.cmd.Process.Pid }
+
+// Windows is the child's memory for cached windows; nil: none.
+func (c *Process) Windows() *WindowMemory { return c.windows }
+
+func (c *Process) closeLanes() {
 	for _, l := range c.all {
 		l.conn.Close()
 	}
 }
 
-// take waits for a lane. Of several it is the one used last: its thread in the
+// Take waits for a lane. Of several it is the one used last: its thread in the
 // child has not slept for long (one task after the other over four lanes in turn
 // had a p99 of 371 us, over one lane 109 us).
-func (c *child) take(ctx context.Context) (*lane, error) {
+func (c *Process) Take(ctx context.Context) (*Lane, error) {
 	select {
 	case <-c.free:
 		return c.latest(), nil
@@ -212,13 +229,13 @@ func (c *child) take(ctx context.Context) (*lane, error) {
 	case <-c.free:
 		return c.latest(), nil
 	case <-c.dead:
-		return nil, c.failed()
+		return nil, c.Failed()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (c *child) latest() *lane {
+func (c *Process) latest() *Lane {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.idle[len(c.idle)-1]
@@ -226,24 +243,28 @@ func (c *child) latest() *lane {
 	return l
 }
 
-// give gives a lane back.
-func (c *child) give(l *lane) {
+// Give gives a lane back.
+func (c *Process) Give(l *Lane) {
 	c.mu.Lock()
 	c.idle = append(c.idle, l)
 	c.mu.Unlock()
 	c.free <- struct{}{}
 }
 
-// ask sends a request and waits for the reply. Any error is the end of the child.
-func (c *child) ask(l *lane, q *request, path string, deadline time.Time) (reply, error) {
+// Ask sends a request and waits for the reply. Any error is the end of the child.
+func (c *Process) Ask(l *Lane, q *Request, deadline time.Time) (Reply, error) {
+	return c.ask(l, q, "", deadline)
+}
+
+func (c *Process) ask(l *Lane, q *Request, path string, deadline time.Time) (Reply, error) {
 	l.seq++
-	q.seq = l.seq
+	q.Seq = l.seq
 	r, err := l.ask(q, path, deadline)
 	switch {
-	case err == nil && r.seq != q.seq:
-		err = fmt.Errorf("reply %d to request %d", r.seq, q.seq)
+	case err == nil && r.Seq != q.Seq:
+		err = fmt.Errorf("reply %d to request %d", r.Seq, q.Seq)
 	case err == nil && r.broken():
-		err = fmt.Errorf("the device failed: %s (%d)", r.text, r.code)
+		err = fmt.Errorf("the device failed: %s (%d)", r.Text, r.Code)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errors.New("no answer before the deadline")
 	}
@@ -254,54 +275,54 @@ func (c *child) ask(l *lane, q *request, path string, deadline time.Time) (reply
 		}
 	}
 	if err != nil {
-		c.fail(err)
-		return r, c.failed()
+		c.Fail(err)
+		return r, c.Failed()
 	}
 	return r, nil
 }
 
-func (l *lane) ask(q *request, path string, deadline time.Time) (reply, error) {
+func (l *Lane) ask(q *Request, path string, deadline time.Time) (Reply, error) {
 	if err := l.conn.SetDeadline(deadline); err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	q.encode(&l.m)
 	message := l.m[:]
 	if path != "" {
-		message = append(binary.LittleEndian.AppendUint32(message[:messageBytes:messageBytes], uint32(len(path))), path...)
+		message = append(binary.LittleEndian.AppendUint32(message[:MessageBytes:MessageBytes], uint32(len(path))), path...)
 	}
 	if _, err := l.conn.Write(message); err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	if _, err := io.ReadFull(l.conn, l.m[:]); err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	return decodeReply(&l.m)
 }
 
-// share maps a memory in the child, unless it is. refused: the child is well but
-// cannot.
-func (c *child) share(l *lane, m *memory, deadline time.Time) (refused, err error) {
+// Share maps a memory of so many bytes in the child, which finds it at a path, unless it
+// is mapped. refused: the child is well but cannot.
+func (c *Process) Share(l *Lane, id uint32, bytes int, path string, deadline time.Time) (refused, err error) {
 	c.mu.Lock()
-	known := c.mapped[m.ID]
+	known := c.mapped[id]
 	c.mu.Unlock()
 	if known {
 		return nil, nil
 	}
-	r, err := c.ask(l, &request{kind: kindMap, Request: plan.Request{Batch: m.ID, InBytes: uint64(len(m.Bytes))}}, m.path(), deadline)
+	r, err := c.ask(l, &Request{Kind: KindMap, Request: plan.Request{Batch: id, InBytes: uint64(bytes)}}, path, deadline)
 	if err != nil {
 		return nil, err
 	}
-	if r.code != codeOK {
-		return errors.New(r.text), nil
+	if r.Code != CodeOK {
+		return errors.New(r.Text), nil
 	}
 	c.mu.Lock()
-	c.mapped[m.ID] = true
+	c.mapped[id] = true
 	c.mu.Unlock()
 	return nil, nil
 }
 
-// forget unmaps a memory in the child.
-func (c *child) forget(id uint32, allowance func() time.Duration) {
+// Forget unmaps a memory in the child.
+func (c *Process) Forget(id uint32, allowance func() time.Duration) {
 	c.mu.Lock()
 	known := c.mapped[id]
 	delete(c.mapped, id)
@@ -309,10 +330,10 @@ func (c *child) forget(id uint32, allowance func() time.Duration) {
 	if !known {
 		return
 	}
-	if l, err := c.take(context.Background()); err == nil {
+	if l, err := c.Take(context.Background()); err == nil {
 		// A child that fails to answer is ended, its memory with it.
-		_, _ = c.ask(l, &request{kind: kindUnmap, Request: plan.Request{Batch: id}}, "", time.Now().Add(allowance()))
-		c.give(l)
+		_, _ = c.ask(l, &Request{Kind: KindUnmap, Request: plan.Request{Batch: id}}, "", time.Now().Add(allowance()))
+		c.Give(l)
 	}
 }
 

@@ -1,10 +1,9 @@
 //go:build linux
 
-package cuda
+package child
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,36 +11,66 @@ import (
 	"odradek/cuda/plan"
 )
 
-// device is a device and whichever child serves it now.
-type device struct {
+// Device is a device and whichever child serves it now.
+type Device struct {
 	o     *Options
 	index int
-	// load is the planned time of the batches on the device or waiting for it, ns.
-	load atomic.Int64
+	// Load is the planned time of the batches on the device or waiting for it, ns.
+	Load atomic.Int64
 
 	mu    sync.Mutex
-	child *child // nil: out of service
-	stats DeviceStats
+	child *Process // nil: out of service
+	stats Stats
 }
 
-func (d *device) serving() *child {
+// NewDevice is the device of an index, without a child yet.
+func NewDevice(o *Options, index int) *Device {
+	return &Device{o: o, index: index, stats: Stats{Index: index}}
+}
+
+// Index is the device's index.
+func (d *Device) Index() int { return d.index }
+
+// Stats are the counts so far.
+func (d *Device) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stats
+}
+
+// Close ends the child, by force after patience. Nothing may be in flight, and Supervise
+// has to have ended.
+func (d *Device) Close(patience time.Duration) error {
+	c := d.Serving()
+	if c == nil {
+		return nil
+	}
+	err := c.end(patience)
+	d.mu.Lock()
+	d.child, d.stats.Up, d.stats.Pid = nil, false, 0
+	d.mu.Unlock()
+	return err
+}
+
+// Serving is the child that serves the device; nil while it is out of service.
+func (d *Device) Serving() *Process {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.child
 }
 
-// healthy is the child that serves it, nil where that has failed and is not taken out
+// Healthy is the child that serves the device, nil where that has failed and is not taken out
 // of service yet: a batch that was lost with it must not meet it again.
-func (d *device) healthy() *child {
-	if c := d.serving(); c != nil && c.failed() == nil {
+func (d *Device) Healthy() *Process {
+	if c := d.Serving(); c != nil && c.Failed() == nil {
 		return c
 	}
 	return nil
 }
 
-// open is start for Open: a child that somebody kills while it starts is no reason to
+// Open starts a child and puts the device in service. A child that somebody kills while it starts is no reason to
 // go without its device, so it is started again within the StartTimeout.
-func (d *device) open(ctx context.Context) error {
+func (d *Device) Open(ctx context.Context) error {
 	for deadline := time.Now().Add(d.o.StartTimeout); ; {
 		err := d.start(ctx)
 		if err == nil || !killed(err) || time.Now().After(deadline) {
@@ -56,7 +85,7 @@ func (d *device) open(ctx context.Context) error {
 }
 
 // start starts a child and puts the device in service.
-func (d *device) start(ctx context.Context) error {
+func (d *Device) start(ctx context.Context) error {
 	c, err := spawn(ctx, d.o, d.index)
 	if err == nil && d.o.WindowCache > 0 {
 		err = d.cacheOn(c)
@@ -76,18 +105,18 @@ func (d *device) start(ctx context.Context) error {
 
 // cacheOn takes memory for the window cache of a child that has just started. A device that
 // has none does without.
-func (d *device) cacheOn(c *child) error {
-	l, err := c.take(context.Background())
+func (d *Device) cacheOn(c *Process) error {
+	l, err := c.Take(context.Background())
 	if err != nil {
 		return err
 	}
 	size := d.o.WindowCache / plan.Alignment * plan.Alignment
-	r, err := c.ask(l, &request{kind: kindWindowCache, Request: plan.Request{InBytes: uint64(size)}}, "", time.Now().Add(d.o.StartTimeout))
-	c.give(l)
-	if err == nil && r.code == codeOK {
-		c.cache = newCacheMemory(d, c, r.a, size)
-	} else if err == nil && d.o.Log != nil {
-		d.o.Log.Warn("the GPU has no memory for the window cache: windows travel with every batch", "device", d.index, "bytes", size, "err", r.text)
+	r, err := c.Ask(l, &Request{Kind: KindWindowCache, Request: plan.Request{InBytes: uint64(size)}}, time.Now().Add(d.o.StartTimeout))
+	c.Give(l)
+	if err == nil && r.Code == CodeOK {
+		c.windows = newWindowMemory(d, c, r.A, size)
+	} else if err == nil {
+		d.o.Log.Warn("the GPU has no memory for the window cache: windows travel with every batch", "device", d.index, "bytes", size, "err", r.Text)
 	}
 	return err
 }
@@ -136,11 +165,12 @@ func (b *backoff) again() time.Duration {
 	return b.wait()
 }
 
-// keep starts a child again whenever one is gone, until ctx ends.
-func (d *device) keep(ctx context.Context, log *slog.Logger) {
+// Supervise starts a child again whenever one is gone, until ctx ends.
+func (d *Device) Supervise(ctx context.Context) {
+	log := d.o.Log
 	back := backoff{retry: d.o.Retry}
 	for {
-		c := d.serving()
+		c := d.Serving()
 		select {
 		case <-ctx.Done():
 			return
@@ -150,9 +180,9 @@ func (d *device) keep(ctx context.Context, log *slog.Logger) {
 		d.child = nil
 		d.stats.Up, d.stats.Pid, d.stats.NextTry = false, 0, time.Now()
 		d.stats.Faults++
-		d.stats.LastFault = c.failed().Error()
+		d.stats.LastFault = c.Failed().Error()
 		d.mu.Unlock()
-		attrs := []any{"device", d.index, "err", c.failed(), "pid", c.cmd.Process.Pid}
+		attrs := []any{"device", d.index, "err", c.Failed(), "pid", c.cmd.Process.Pid}
 		if s := c.said.last(); s != "" {
 			attrs = append(attrs, "stderr", s)
 		}
@@ -162,7 +192,7 @@ func (d *device) keep(ctx context.Context, log *slog.Logger) {
 		case <-time.After(goneTimeout): // a new one may find the device busy; it will be tried again
 		}
 		began := time.Now()
-		for wait := back.after(began.Sub(c.ready), killed(c.failed())); ; wait = back.again() {
+		for wait := back.after(began.Sub(c.ready), killed(c.Failed())); ; wait = back.again() {
 			if wait > 0 {
 				log.Info("GPU out of service", "device", d.index, "next try in", wait)
 				d.outUntil(time.Now().Add(wait))
@@ -186,7 +216,7 @@ func (d *device) keep(ctx context.Context, log *slog.Logger) {
 }
 
 // outUntil notes when a device that is out of service is tried again.
-func (d *device) outUntil(t time.Time) {
+func (d *Device) outUntil(t time.Time) {
 	d.mu.Lock()
 	d.stats.NextTry = t
 	d.mu.Unlock()
@@ -196,7 +226,8 @@ func (d *device) outUntil(t time.Time) {
 // driver may hold on to it.
 const goneTimeout = 5 * time.Second
 
-func (d *device) count(tasks int, nanos uint64) {
+// Count notes a batch of so many tasks that took the device so long.
+func (d *Device) Count(tasks int, nanos uint64) {
 	d.mu.Lock()
 	d.stats.Batches++
 	d.stats.Tasks += uint64(tasks)
@@ -204,10 +235,10 @@ func (d *device) count(tasks int, nanos uint64) {
 	d.mu.Unlock()
 }
 
-// slack is how many times longer than planned a batch may take.
-const slack = 20
+// Slack is how many times longer than planned a batch may take.
+const Slack = 20
 
-// allowance is how long a request may take now that this much work is there.
-func (d *device) allowance() time.Duration {
-	return d.o.Deadline + time.Duration(slack*d.load.Load())
+// Allowance is how long a request may take now that this much work is there.
+func (d *Device) Allowance() time.Duration {
+	return d.o.Deadline + time.Duration(Slack*d.Load.Load())
 }

@@ -1,0 +1,122 @@
+// Package child is the parent's view of a device: the process odradek-cuda that has it
+// (Process), what starts that again whenever it is gone (Device), and what the two say
+// to each other (Request, Reply). It carries no data: batches lie in memory that both
+// sides map.
+package child
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"odradek/cuda/plan"
+)
+
+// Parent and child talk over a unix stream socket a lane, in little endian: a
+// request of MessageBytes from the parent, a reply of the same size from the child,
+// one at a time. Positions are bytes in the batch's memory; it itself never
+// passes the socket.
+
+const (
+	MessageBytes = 192
+	Magic        = 0x6f647261
+)
+
+// Kind says what a request asks for.
+type Kind uint32
+
+const (
+	KindHello   Kind = 1 // first on lane 0, answered when the device is ready
+	KindMap     Kind = 2 // a path of the memory follows: uint32 length, bytes
+	KindExecute Kind = 3
+	KindUnmap   Kind = 4
+	// KindMeasure executes, then repeats the launches on copies of the buffers, cold.
+	KindMeasure Kind = 5
+	// KindWindowCache takes InBytes of the device's memory for windows, for as long as the
+	// child lives; the reply's a is their address on the device.
+	KindWindowCache Kind = 6
+	// KindFault is for tests: launches says which fault is to happen. A child
+	// does it only if it was started with -faults.
+	KindFault Kind = 9
+)
+
+// The faults of KindFault.
+const (
+	FaultAddress = 1 // a kernel writes where it may not
+	FaultEndless = 2 // a kernel that does not end
+)
+
+// Request is what the parent says.
+type Request struct {
+	Kind           Kind
+	Seq            uint32 // comes back in the reply
+	Repeat, Rotate uint32 // KindMeasure: launches, copies of the buffers
+	plan.Request
+}
+
+func (r *Request) encode(m *[MessageBytes]byte) {
+	clear(m[:])
+	le := binary.LittleEndian
+	for i, v := range []uint32{Magic, uint32(r.Kind), r.Batch, r.Launches} {
+		le.PutUint32(m[4*i:], v)
+	}
+	for i, v := range []uint64{r.InOff, r.InBytes, r.TasksOff, r.TilesOff, r.LaunchesOff, r.OutOff, r.OutBytes, r.StatusOff,
+		r.Tasks, r.ScratchBytes} {
+		le.PutUint64(m[16+8*i:], v)
+	}
+	if r.CopyOut {
+		m[96] = 1
+	}
+	le.PutUint32(m[100:], r.Seq)
+	le.PutUint32(m[104:], r.Repeat)
+	le.PutUint32(m[108:], r.Rotate)
+	for i, v := range []uint64{r.InFrom, r.InTo, r.OutFrom, r.OutTo, r.Room} {
+		le.PutUint64(m[112+8*i:], v)
+	}
+}
+
+// The codes of replies: a CUresult, or one of our own.
+const (
+	CodeOK       = 0
+	CodeNoMemory = 2     // of the device, for this batch; the child is well
+	CodeNonsense = 10001 // the request; the child is well
+)
+
+// broken reports whether the child is not to be used any more: after any other
+// error of a device its process has lost it.
+func (r *Reply) broken() bool {
+	return r.Code != CodeOK && r.Code != CodeNoMemory && r.Code != CodeNonsense
+}
+
+// Reply is what the child says.
+type Reply struct {
+	Seq  uint32
+	Code uint32
+	// hello: kernels.Version of the child; execute: time from the copy in to the
+	// copy out; measure: the median time of the launches
+	Nanos uint64
+	A     uint64 // hello: memory; execute: time of the launches; measure: the fastest; windowCache: the address
+	B     uint64 // hello: SMs << 32, KiB of shared memory << 16, capability; measure: copies of the buffers
+	Text  string // hello: the device's name; else what is wrong
+}
+
+func decodeReply(m *[MessageBytes]byte) (r Reply, err error) {
+	le := binary.LittleEndian
+	if got := le.Uint32(m[0:]); got != Magic {
+		return r, fmt.Errorf("reply begins with %#x", got)
+	}
+	r.Seq, r.Code = le.Uint32(m[4:]), le.Uint32(m[8:])
+	r.Nanos, r.A, r.B = le.Uint64(m[16:]), le.Uint64(m[24:]), le.Uint64(m[32:])
+	text := m[40:]
+	if i := bytes.IndexByte(text, 0); i >= 0 {
+		text = text[:i]
+	}
+	r.Text = string(bytes.ToValidUTF8(text, []byte("?")))
+	return r, nil
+}
+
+func (r *Reply) info() Info {
+	return Info{
+		Name: r.Text, Memory: int64(r.A), SMs: int(r.B >> 32), Shared: int(r.B>>16&0xffff) << 10, Capability: int(r.B & 0xffff),
+	}
+}

@@ -1,0 +1,59 @@
+//go:build linux
+
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"odradek/cuda/child"
+	"odradek/detectors"
+)
+
+// Measurement is how long a batch's launches take by themselves.
+type Measurement struct {
+	Median, Fastest time.Duration
+	Copies          int // of the buffers that were used in turn, so that the L2 was cold
+}
+
+// Measure executes what a device takes of a batch, then its launches repeat times
+// more, on up to rotate copies of its buffers in turn. For benchmarks.
+func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rotate int) (m Measurement, err error) {
+	e.mu.Lock()
+	h := e.held[b]
+	e.mu.Unlock()
+	d, c := e.pick(nil)
+	if s, ok := b.CacheMemory().(*child.WindowShare); ok {
+		d, c = s.Device, s.Process
+	}
+	if h == nil || d == nil || !e.settle(h) {
+		return m, errors.New("cuda: measure: no device in service, or the batch is not in its memory")
+	}
+	p := &h.plan
+	p.Start(b)
+	p.Assign(b)
+	if p.Device() == 0 || !e.write(h, p) {
+		return m, errors.New("cuda: measure: no device takes a task of this batch, or there is no room for its plan")
+	}
+	l, err := c.Take(ctx)
+	if err != nil {
+		return m, fmt.Errorf("cuda: measure: %w", err)
+	}
+	defer c.Give(l)
+	limit := time.Now().Add(e.o.Deadline + mapTime + child.Slack*time.Duration(repeat+1)*time.Duration(p.Work(0)))
+	if refused, err := c.Share(l, h.memory.ID, len(h.memory.Bytes), h.memory.path(), limit); err != nil || refused != nil {
+		return m, fmt.Errorf("cuda: measure: %w", errors.Join(err, refused))
+	}
+	q := child.Request{Kind: child.KindMeasure, Repeat: uint32(repeat), Rotate: uint32(rotate), Request: *p.Request()}
+	q.CopyOut = true
+	r, err := c.Ask(l, &q, limit)
+	if err == nil && r.Code != child.CodeOK {
+		err = errors.New(r.Text)
+	}
+	if err != nil {
+		return m, fmt.Errorf("cuda: measure: %w", err)
+	}
+	return Measurement{time.Duration(r.Nanos), time.Duration(r.A), int(r.B)}, nil
+}
