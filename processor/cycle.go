@@ -117,7 +117,7 @@ func newCycle(o *outputs, codec kafka.Codec) *cycle {
 func (c *cycle) lock(s *sink, t *topic) *kafka.Batches {
 	s.mu.Lock()
 	if s.b == nil || s.max != t.batchBytes && s.b.Count() == 0 {
-		s.b, s.max = kafka.NewBatches(t.batchBytes, c.codec), t.batchBytes
+		s.b, s.max = kafka.NewTransactionBatches(t.batchBytes, c.codec), t.batchBytes
 	}
 	return s.b
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/bits"
+	"slices"
 )
 
 // Record batch v2 (KIP-98), all integers big-endian:
@@ -41,6 +42,7 @@ var ErrTooLarge = errors.New("record is larger than a batch may be")
 // It keeps its memory over Reset. One goroutine at a time.
 type Batches struct {
 	max   int
+	first int // size from which on the first batch takes no more records
 	codec Codec
 
 	open  body   // being filled
@@ -69,7 +71,19 @@ type body struct {
 // header included, stays within maxBytes, which belongs below the topic's
 // max.message.bytes.
 func NewBatches(maxBytes int, codec Codec) *Batches {
-	return &Batches{max: maxBytes, codec: codec}
+	return &Batches{max: maxBytes, first: maxBytes, codec: codec}
+}
+
+// firstBatch bounds the first batch of a partition in a transaction, unless a single
+// record is larger: a request of requestBytes holds those of 64 partitions.
+const firstBatch = 16 << 10
+
+// NewTransactionBatches returns an empty builder as NewBatches does, of which the
+// first batch is small. Brokers take the first batches of a transaction one request
+// at a time (Producer.gates), so these should be few; the batches after them travel
+// beside one another.
+func NewTransactionBatches(maxBytes int, codec Codec) *Batches {
+	return &Batches{max: maxBytes, first: min(maxBytes, firstBatch), codec: codec}
 }
 
 // Count returns the number of records appended since the last Reset.
@@ -83,6 +97,7 @@ func (b *Batches) Reset() {
 	if b.open.records > 0 {
 		b.spare = append(b.spare, b.open)
 	}
+	slices.Reverse(b.done) // each gets the memory it had: the first may be small
 	b.spare = append(b.spare, b.done...)
 	b.done = b.done[:0]
 	b.open = body{}
@@ -113,7 +128,7 @@ func (b *Batches) Append(timestampMs int64, key, value []byte, headers []Header)
 		size += headersSize(headers)
 	}
 	whole := size + uvarintSize(zigzag(int64(size)))
-	if o.records > 0 && len(o.buf)-sizePrefix+whole > b.max {
+	if o.records > 0 && len(o.buf)-sizePrefix+whole > b.limit() {
 		b.closeOpen()
 		return b.Append(timestampMs, key, value, headers)
 	}
@@ -157,7 +172,7 @@ func (b *Batches) Open(timestampMs int64, key []byte, most int) ([]byte, error) 
 	o := &b.open
 	// The record with its length, and nothing in it at its smallest.
 	whole := 3*binary.MaxVarintLen32 + 2*binary.MaxVarintLen64 + 2 + len(key) + most
-	if o.records > 0 && len(o.buf)-sizePrefix+whole > b.max {
+	if o.records > 0 && len(o.buf)-sizePrefix+whole > b.limit() {
 		b.closeOpen()
 	}
 	if o.records == 0 {
@@ -221,6 +236,14 @@ func (b *Batches) begin(timestampMs int64) {
 	}
 	o.buf = o.buf[:sizePrefix+batchHeader]
 	b.bytes += batchHeader
+}
+
+// limit is the size up to which the open batch takes a further record.
+func (b *Batches) limit() int {
+	if len(b.done) == 0 {
+		return b.first
+	}
+	return b.max
 }
 
 func (b *Batches) closeOpen() {

@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -52,5 +53,52 @@ func TestBatchesInPlace(t *testing.T) {
 				t.Fatalf("batch %d of %v differs", i, sizes)
 			}
 		}
+	}
+}
+
+// The first batch of a transaction's partition stays small, unless one record is
+// larger; those after it are as large as others, and each round uses the memory of
+// the one before.
+func TestTransactionBatches(t *testing.T) {
+	const limit = 100 << 10
+	for _, size := range []int{100, 20 << 10} {
+		for _, inPlace := range []bool{false, true} {
+			b := NewTransactionBatches(limit, CodecNone)
+			for round := range 3 {
+				n := 400 << 10 / size
+				for range n {
+					if !inPlace {
+						must(t, b.Append(1, []byte("key"), make([]byte, size), nil))
+						continue
+					}
+					dst, err := b.Open(1, []byte("key"), size)
+					must(t, err)
+					b.Close(len(dst))
+				}
+				var sizes []int
+				records := 0
+				for i := range b.sealed() {
+					sizes = append(sizes, b.size(i))
+					records += b.records(i)
+				}
+				if records != n || len(sizes) < 5 || len(sizes) > 6 {
+					t.Fatalf("%d records in batches of %v bytes, want %d in five or six", records, sizes, n)
+				}
+				if sizes[0]-sizePrefix > max(firstBatch, size+batchHeader+64) || b.records(0) > 1 && sizes[0] < firstBatch-size-64 {
+					t.Errorf("a first batch of %d records and %d bytes", b.records(0), sizes[0])
+				}
+				if sizes[1] < limit-size-64 || slices.Max(sizes) > limit+sizePrefix {
+					t.Errorf("batches of %v bytes, want them as large as %d", sizes, limit)
+				}
+				if held := cap(b.done[0].buf); round > 0 && size < firstBatch && held > 2*firstBatch {
+					t.Errorf("the first batch of round %d holds %d bytes", round, held)
+				}
+				b.Reset()
+			}
+		}
+	}
+	small := NewTransactionBatches(1000, CodecNone)
+	if err := small.Append(1, nil, make([]byte, 1000), nil); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a record of 1,000 bytes in a batch of 1,000: %v", err)
 	}
 }

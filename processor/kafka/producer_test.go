@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/processor/kafkatest"
 )
@@ -372,6 +376,64 @@ func TestFirstBatches(t *testing.T) {
 	}
 	if refused > 2 {
 		t.Errorf("in %d of 8 transactions batches were refused at first", refused)
+	}
+}
+
+// TestFirstBatchesTogether: the first batches of a large transaction go in one request,
+// since brokers take such requests one after the other.
+func TestFirstBatchesTogether(t *testing.T) {
+	const partitions = 24
+	fake := cluster(t, kfake.NumBrokers(1), kfake.SeedTopics(partitions, "out"))
+	c := open(t, fake.ListenAddrs())
+	p := newProducer(t, c, "tx")
+	set := map[TP]*Batches{}
+	for q := range int32(partitions) {
+		b := NewTransactionBatches(300<<10, CodecNone)
+		for i := range 900 { // four batches
+			must(t, b.Append(1, fmt.Appendf(nil, "%d", i), make([]byte, 1000), nil))
+		}
+		set[TP{"out", q}] = b
+	}
+	var mu sync.Mutex
+	seen, firsts, requests := map[int32]bool{}, 0, 0
+	fake.ControlKey(int16(kmsg.Produce), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		fake.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		requests++
+		first := false
+		for _, rt := range kreq.(*kmsg.ProduceRequest).Topics {
+			for _, rp := range rt.Partitions {
+				first = first || !seen[rp.Partition]
+				seen[rp.Partition] = true
+			}
+		}
+		if first {
+			firsts++
+		}
+		return nil, nil, false
+	})
+	ctx := within(t, 60*time.Second)
+	for range 2 {
+		clear(seen)
+		firsts, requests = 0, 0
+		must(t, p.Send(ctx, set, noGroup, "", nil))
+		must(t, p.End(ctx, true))
+		if firsts != 1 || len(seen) != partitions || requests < partitions {
+			t.Errorf("first batches of %d partitions in %d of %d requests, want one", len(seen), firsts, requests)
+		}
+	}
+}
+
+// Waits for the markers of a transaction are an eighth longer than it took, at most.
+func TestMarkersDelay(t *testing.T) {
+	for waited, want := range map[time.Duration]time.Duration{
+		0: time.Millisecond, 4 * time.Millisecond: time.Millisecond, 16 * time.Millisecond: 2 * time.Millisecond,
+		time.Minute: 10 * time.Millisecond,
+	} {
+		if got := markersDelay(waited); got != want {
+			t.Errorf("after %v the next question comes %v later, want %v", waited, got, want)
+		}
 	}
 }
 

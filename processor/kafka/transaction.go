@@ -149,31 +149,36 @@ func movedCoordinator(err error) bool {
 
 // patience bounds the retries of one operation.
 type patience struct {
-	limit       time.Duration // 0: as long as the context lasts
-	end         time.Time
-	slow, quick retryDelay
+	limit time.Duration // 0: as long as the context lasts
+	began time.Time
+	slow  retryDelay
 }
 
 func newPatience(limit time.Duration) *patience {
-	return &patience{
-		limit: limit, end: time.Now().Add(limit),
-		slow: retryDelay{first: 20 * time.Millisecond, max: time.Second},
-		// A transaction whose markers are still being written is over in
-		// milliseconds; coordinators and leaders take longer to move.
-		quick: retryDelay{first: 2 * time.Millisecond, max: 10 * time.Millisecond},
-	}
+	return &patience{limit: limit, began: time.Now(), slow: retryDelay{first: 20 * time.Millisecond, max: time.Second}}
+}
+
+// markersDelay returns how long to wait until a transaction whose markers are still
+// being written is asked for again, when it has been waited for so long. That is
+// over in milliseconds, on a busy broker in tens of them, and every transaction
+// waits for the one before: an eighth more is lost at most.
+func markersDelay(waited time.Duration) time.Duration {
+	return min(max(waited/8, time.Millisecond), 10*time.Millisecond)
 }
 
 // wait waits before the next try after err, or returns err with why there is none.
 func (w *patience) wait(ctx context.Context, err error) error {
-	delay := &w.slow
-	if errors.Is(err, kafkago.ConcurrentTransactions) {
-		delay = &w.quick
-	}
-	if w.limit > 0 && time.Now().After(w.end) {
+	waited := time.Since(w.began)
+	if w.limit > 0 && waited > w.limit {
 		return fmt.Errorf("%w; tried for %v", err, w.limit)
 	}
-	if end := delay.wait(ctx); end != nil {
+	var end error
+	if errors.Is(err, kafkago.ConcurrentTransactions) { // coordinators and leaders take longer to move
+		end = sleep(ctx, markersDelay(waited))
+	} else {
+		end = w.slow.wait(ctx)
+	}
+	if end != nil {
 		return fmt.Errorf("%w; gave up: %w", err, end)
 	}
 	return nil

@@ -207,8 +207,11 @@ func (d *retryDelay) duration() time.Duration {
 }
 
 // wait sleeps, or returns the context's error.
-func (d *retryDelay) wait(ctx context.Context) error {
-	t := time.NewTimer(d.duration())
+func (d *retryDelay) wait(ctx context.Context) error { return sleep(ctx, d.duration()) }
+
+// sleep returns the context's error where that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
