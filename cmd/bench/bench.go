@@ -44,6 +44,7 @@ var benchmarks = []benchmark{
 	{"memory", "resident bytes per key beyond what its window needs", false, false, (*bench).memory},
 	{"restore", "changelog and replay after SIGKILL", true, false, (*bench).restore},
 	{"skew", "latency of partitions beside one with a hot key", true, false, (*bench).skew},
+	{"commit", "a worker's transactions, without reading and scoring", true, true, (*bench).commit},
 	{"fleet", "records a second of a worker with IKA-SST and LOF of every sample, CPU against GPU", true, true, (*bench).fleet},
 	{"capacity", "sensors at one sample in 100 ms that a worker serves, p99 <= 250 ms", true, true, (*bench).capacity},
 }
@@ -115,7 +116,7 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		fmt.Fprintf(&names, "  %-13s %s\n", m.name, m.what)
 	}
 	var o benchOptions
-	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but fleet and capacity:\n\n"+
+	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but commit, fleet and capacity:\n\n"+
 		names.String(), benchExamples)
 	fs.BoolVar(&o.json, "json", false, "one JSON object a line")
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the records: to try it out, not to quote")

@@ -8,6 +8,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -250,5 +252,33 @@ func TestBenchPath(t *testing.T) {
 	}
 	if _, err := b.franzPace(ctx, in); err != nil && !strings.Contains(err.Error(), "too few records") {
 		t.Error(err)
+	}
+}
+
+// TestBenchCommit: the transactions of commit hold together on kfake.
+func TestBenchCommit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes a hundred megabytes")
+	}
+	var out, log bytes.Buffer
+	b := &bench{o: benchOptions{quick: true, kafka: "kfake", partitions: 4}, t: terminal{&out, &log, os.Environ()}, dir: t.TempDir()}
+	defer b.close()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	if err := b.open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := b.commit(ctx)
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%d rows, want one for each size; %v", len(rows), err)
+	}
+	for _, r := range rows {
+		if r.Value <= 0 || r.Unit != "ms" || r.Met != nil || !strings.Contains(r.Note, "MB, 4 partitions") {
+			t.Errorf("%+v", r)
+		}
+	}
+	size, _ := strconv.ParseFloat(regexp.MustCompile(`([\d.]+) MB`).FindStringSubmatch(rows[0].Note)[1], 64)
+	if size < 9 || size > 12 { // a cycle of 463,000 records has 100 MB
+		t.Errorf("a tenth of the large transaction has %.1f MB", size)
 	}
 }
