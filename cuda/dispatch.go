@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,9 +28,9 @@ var leastPart int64 = 500_000
 // maxParts is how many parts a batch's memory has room for.
 const maxParts = 16
 
-// part is a part of a plan, and what became of it.
-type part struct {
-	plan.Part
+// attempt is a plan on its way to a device, and what became of it.
+type attempt struct {
+	plan  *plan.Planner
 	d     *child.Device
 	c     *child.Process
 	share int64 // of the work, ns
@@ -40,63 +39,135 @@ type part struct {
 	stuck        bool // the device's child does not end
 }
 
-// onDevices executes the plan of this round on all devices that have nothing to do,
-// if there are several and the work is enough for them. A device that is lost takes
-// its part with it, which is left for the next round; what found no room is left
-// to the CPU. done is false where nothing was tried. The error is that of ctx.
-func (e *Executor) onDevices(ctx context.Context, h *held) (done bool, err error) {
-	p := &h.plan
-	if len(e.devices) < 2 || !p.NoneDone() || h.work(p) < 2*leastPart {
+// part is an attempt at a part of a plan.
+type part struct {
+	attempt
+	plan.Part
+}
+
+// mostLosses is how many devices a batch may be lost with as a whole in one round after
+// the other, before the CPU scores it or it waits for a device.
+const mostLosses = 2
+
+// dispatch has the plan of this round executed: on the device that has the windows that
+// its tasks read, on all devices that have nothing to do, where that is worth it, or on
+// the one with the least work. A device that is lost leaves its tasks for the next
+// round. taken is false where no device takes the plan, or none may. The error is that
+// of ctx.
+func (e *Executor) dispatch(ctx context.Context, h *held) (taken bool, err error) {
+	attempts := e.split(h)
+	if attempts == nil {
+		attempts = e.whole(h)
+	}
+	if attempts == nil {
 		return false, nil
 	}
-	parts := e.claim(h)
-	defer func() {
-		for _, t := range parts {
-			t.d.Load.Add(-t.share)
+	run := func(t *attempt) {
+		t.refused, t.err = e.onChild(ctx, t.d, t.c, h.memory, t.plan.Request())
+		t.stuck = t.err != nil && t.c.Failed() != nil && !t.c.Ends()
+	}
+	if len(attempts) == 1 {
+		run(attempts[0])
+	} else {
+		var wait sync.WaitGroup
+		for _, t := range attempts {
+			wait.Go(func() { run(t) })
 		}
-	}()
-	plans, cut := make([]*plan.Planner, len(parts)), make([]*plan.Part, len(parts))
-	for k, t := range parts {
-		plans[k], cut[k] = &t.Planner, &t.Part
+		wait.Wait()
 	}
-	if len(parts) < 2 || !p.Cut(h.Batch, cut) || !e.write(h, plans...) || !plan.Apart(cut) {
-		return false, nil
-	}
-	var wait sync.WaitGroup
-	for _, t := range parts {
-		wait.Go(func() {
-			t.refused, t.err = e.onChild(ctx, t.d, t.c, h.memory, t.Request())
-			t.stuck = t.err != nil && t.c.Failed() != nil && !t.c.Ends()
-		})
-	}
-	wait.Wait()
-	p.Join(cut)
-	var status []uint32
+	release(attempts)
+	return e.outcome(ctx, h, attempts)
+}
+
+// outcome deals with what became of the plan of this round. Tasks that were scored are
+// done, those that were declined the CPU's, those of a device that was lost wait for the
+// next round; a part that found no room is left to the CPU.
+func (e *Executor) outcome(ctx context.Context, h *held, attempts []*attempt) (taken bool, err error) {
+	p, whole := &h.plan, len(attempts) == 1
 	stuck := false
-	for _, t := range parts {
+	taken = true
+	for _, t := range attempts {
 		switch {
-		case t.err == nil && t.refused == nil:
-			status = append(status, h.memory.status(t.Request())...)
-			continue
-		case t.err == nil:
+		case t.refused != nil:
 			e.refuse(h, t.refused)
-			p.Leave(&t.Planner)
+			if taken = taken && !whole; taken {
+				p.Leave(t.plan)
+				p.Lost(t.plan)
+			}
+		case t.err == nil:
+			p.Settle(h.Batch, t.plan, h.memory.status(t.plan.Request()))
 		case ctx.Err() != nil && t.c.Failed() == nil:
 			err = t.err
 		default:
 			e.lost.Add(1)
 			h.deaths++
+			if whole {
+				h.losses++
+			}
 			stuck = stuck || t.stuck
-		}
-		for range t.Request().Tasks {
-			status = append(status, plan.StatusLost)
+			// What the window cache had is lost with it.
+			if taken = taken && p.Updates() == 0; taken {
+				p.Lost(t.plan)
+			}
 		}
 	}
 	if stuck && !e.abandon(h) {
-		p.Leave(p) // without memory that devices see
+		taken = false // without memory that devices see
 	}
-	p.Settle(h.Batch, status)
-	return true, err
+	return taken, err
+}
+
+// release takes attempts off their devices' load.
+func release(attempts []*attempt) {
+	for _, t := range attempts {
+		t.d.Load.Add(-t.share)
+	}
+}
+
+// whole writes the plan of this round for the device that has the windows that its tasks
+// read, or the one with the least work; nil for none.
+func (e *Executor) whole(h *held) []*attempt {
+	p, t := &h.plan, &h.one
+	*t = attempt{plan: p}
+	if p.Updates() > 0 {
+		if s, ok := h.CacheMemory().(*child.WindowShare); ok && !s.Gone() && p.Fed() {
+			t.d, t.c = s.Device, s.Process
+		}
+	} else if h.losses < mostLosses {
+		t.d, t.c = e.pick()
+	}
+	if t.d == nil {
+		return nil
+	}
+	if !e.write(h, p) {
+		e.refuse(h, errors.New("its plan is too large"))
+		return nil
+	}
+	t.share = h.work(p)
+	t.d.Load.Add(t.share)
+	h.attempts = append(h.attempts[:0], t)
+	return h.attempts
+}
+
+// split writes parts of the plan of this round for all devices that have nothing to do;
+// nil where there are not several, or it is not worth it, or chains are in the way.
+func (e *Executor) split(h *held) []*attempt {
+	p := &h.plan
+	if len(e.devices) < 2 || p.Updates() > 0 || h.losses > 0 || !p.NoneDone() || h.work(p) < 2*leastPart {
+		return nil
+	}
+	parts := e.claim(h)
+	plans, cut := make([]*plan.Planner, len(parts)), make([]*plan.Part, len(parts))
+	h.attempts = h.attempts[:0]
+	for k, t := range parts {
+		plans[k], cut[k] = &t.Planner, &t.Part
+		h.attempts = append(h.attempts, &t.attempt)
+	}
+	if len(parts) < 2 || !p.Cut(h.Batch, cut) || !e.write(h, plans...) || !plan.Apart(cut) {
+		release(h.attempts)
+		return nil
+	}
+	return h.attempts
 }
 
 // claim takes the devices in service that have nothing to do, as many as there is
@@ -114,7 +185,7 @@ func (e *Executor) claim(h *held) []*part {
 			h.parts = append(h.parts, &part{})
 		}
 		t := h.parts[n]
-		t.d, t.c, t.share, t.refused, t.err, t.stuck = d, c, leastPart, nil, nil, false
+		t.attempt = attempt{plan: &t.Planner, d: d, c: c, share: leastPart}
 		n++
 	}
 	for _, t := range h.parts[:n] {
@@ -124,13 +195,9 @@ func (e *Executor) claim(h *held) []*part {
 	return h.parts[:n]
 }
 
-// pick is the device in service with the least work, nil for none; tried are
-// those not to take.
-func (e *Executor) pick(tried []*child.Device) (best *child.Device, c *child.Process) {
+// pick is the device in service with the least work, nil for none.
+func (e *Executor) pick() (best *child.Device, c *child.Process) {
 	for _, d := range e.devices {
-		if slices.Contains(tried, d) {
-			continue
-		}
 		if s := d.Healthy(); s != nil && (best == nil || d.Load.Load() < best.Load.Load()) {
 			best, c = d, s
 		}
@@ -143,55 +210,6 @@ const notWritten = 0xffffffff
 
 // work is about how long a device has to do with a plan of the batch, in nanoseconds.
 func (h *held) work(p *plan.Planner) int64 { return p.Work(4 * (len(h.In) + len(h.Out))) }
-
-// onDevice executes the plan of this round, n tasks, on the device with the
-// least work, or on all that have none, where that is worth it. A device that
-// fails loses the batch to the next one, once; taken is false where the CPU has to
-// score it. The error is that of ctx.
-func (e *Executor) onDevice(ctx context.Context, h *held) (taken bool, err error) {
-	p := &h.plan
-	if p.Updates() > 0 {
-		return e.onCache(ctx, h)
-	}
-	if done, err := e.onDevices(ctx, h); done || err != nil {
-		return done, err
-	}
-	if !e.write(h, p) {
-		e.refuse(h, errors.New("its plan is too large"))
-		return false, nil
-	}
-	cost := h.work(p)
-	var tried []*child.Device
-	for len(tried) < 2 {
-		d, c := e.pick(tried)
-		if d == nil {
-			return false, nil
-		}
-		tried = append(tried, d)
-		d.Load.Add(cost)
-		refused, err := e.onChild(ctx, d, c, h.memory, p.Request())
-		d.Load.Add(-cost)
-		switch {
-		case err == nil && refused == nil:
-			p.Settle(h.Batch, h.memory.status(p.Request()))
-			return true, nil
-		case err == nil:
-			e.refuse(h, refused)
-			return false, nil
-		case ctx.Err() != nil && c.Failed() == nil:
-			return false, err
-		}
-		e.lost.Add(1)
-		h.deaths++
-		if !c.Ends() {
-			if !e.abandon(h) || !e.write(h, p) {
-				return false, nil
-			}
-			p.Request().CopyOut = true
-		}
-	}
-	return false, nil
-}
 
 // mapTime is what locking a batch's memory may take besides: 1 GiB takes 0.3 s.
 const mapTime = 5 * time.Second
@@ -264,38 +282,4 @@ func (e *Executor) refuse(h *held, why error) {
 		e.log.Warn("a batch is scored on the CPU: the GPU has no room for it", "err", why, "tasks", len(h.Tasks), "bytes",
 			4*(len(h.In)+len(h.Out)))
 	}
-}
-
-// onCache executes the plan of this round on the device that caches the windows that
-// its tasks read; taken is false where that is not in service.
-func (e *Executor) onCache(ctx context.Context, h *held) (taken bool, err error) {
-	p := &h.plan
-	s, ok := h.CacheMemory().(*child.WindowShare)
-	if !ok || s.Gone() || !p.Fed() {
-		return false, nil
-	}
-	if !e.write(h, p) {
-		e.refuse(h, errors.New("its plan is too large"))
-		return false, nil
-	}
-	cost := h.work(p)
-	s.Device.Load.Add(cost)
-	refused, err := e.onChild(ctx, s.Device, s.Process, h.memory, p.Request())
-	s.Device.Load.Add(-cost)
-	switch {
-	case err == nil && refused == nil:
-		p.Settle(h.Batch, h.memory.status(p.Request()))
-		return true, nil
-	case err == nil:
-		e.refuse(h, refused)
-		return false, nil
-	case ctx.Err() != nil && s.Process.Failed() == nil:
-		return false, err
-	}
-	e.lost.Add(1)
-	h.deaths++
-	if !s.Process.Ends() {
-		e.abandon(h)
-	}
-	return false, nil
 }

@@ -18,8 +18,8 @@
 //  4. Planner.lay writes the tasks of a class side by side, chains by falling cost,
 //     right behind the used part of In, and has the op make tiles and launches
 //     (opPlan.launches). Planner.Write adds those: one block of memory to copy in.
-//  5. Executor.onDevice takes the device with the least planned work, or cuts a long
-//     plan into parts for all devices that have nothing to do (split.go); Process.Take
+//  5. Executor.dispatch takes the device with the least planned work, or cuts a long
+//     plan into parts for all devices that have nothing to do; Process.Take
 //     takes a lane. The child learns of the memory the first time (Process.Share).
 //  6. Process.Ask sends the request, 192 bytes on the lane's socket, and waits for the
 //     reply until the deadline. The child copies the block in, launches, and copies

@@ -45,9 +45,13 @@ type held struct {
 	memory  *memory   // nil: none was to be had, the batch is in the heap
 	retired []*memory // what it lay in before this Execute
 	plan    plan.Planner
-	parts   []*part // of a plan that is split
-	refused bool    // the device found no room for the plan
-	deaths  int     // children that it was lost with in this Execute
+	refused bool // a device found no room for the plan
+	deaths  int  // children that it was lost with in this Execute
+	losses  int  // and as a whole, since it was last begun
+
+	parts    []*part // of a plan that is split
+	one      attempt // at a plan that is not
+	attempts []*attempt
 }
 
 // Open starts a child for each device. Its error says why there is none that
@@ -196,7 +200,7 @@ func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lo
 	b := h.Batch
 	p := &h.plan
 	p.Start(b)
-	h.refused = false
+	h.refused, h.losses = false, 0
 	for round := 0; p.Left() > 0; round++ {
 		p.Assign(b)
 		if p.Device() > 0 {
@@ -204,16 +208,16 @@ func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lo
 				return false, whole()
 			}
 			end := e.beside(ctx, p, b)
-			taken, err := e.onDevice(ctx, h)
+			taken, err := e.dispatch(ctx, h)
 			if also := end(taken && err == nil); err == nil {
 				err = also
 			}
 			switch {
 			case err != nil:
 				return false, fmt.Errorf("cuda: execute: %w", err)
-			case !taken && !h.refused && (round == 0 || e.o.Wait):
+			case !taken && !h.refused && (p.NoneDone() || e.o.Wait):
 				return true, nil
-			case !taken && round == 0:
+			case !taken && p.NoneDone():
 				return false, whole()
 			case !taken:
 				p.Force()

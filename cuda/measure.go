@@ -24,7 +24,7 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	e.mu.Lock()
 	h := e.held[b]
 	e.mu.Unlock()
-	d, c := e.pick(nil)
+	d, c := e.pick()
 	if s, ok := b.CacheMemory().(*child.WindowShare); ok {
 		d, c = s.Device, s.Process
 	}

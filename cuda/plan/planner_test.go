@@ -163,7 +163,7 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%s: round %d is %s, want %v", c.name, round, got, c.want)
 				break
 			}
-			p.Settle(b, make([]uint32, len(p.order)))
+			p.Settle(b, &p, make([]uint32, len(p.order)))
 			finishCPU(&p, b)
 		}
 	}
@@ -268,7 +268,7 @@ func TestPlanRandom(t *testing.T) {
 			if seen != len(tasks) {
 				t.Fatalf("%d tasks in tiles of %d", seen, len(tasks))
 			}
-			p.Settle(b, status)
+			p.Settle(b, &p, status)
 			for _, i := range finishCPU(&p, b) {
 				if tk := b.Tasks[i]; tk.Fresh != 13 && tk.Op != detectors.KNN && !decline[i] {
 					t.Fatalf("task %d is on the CPU", i)

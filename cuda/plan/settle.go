@@ -10,13 +10,12 @@ import (
 const (
 	StatusDone = 0
 	StatusLeft = 1 // the kernel left it alone
-	StatusLost = 2 // never the device's word: its part was lost
 )
 
-// Settle takes the status words of this round, in plan order. A task that its
-// kernel left alone is the CPU's, those behind it in its chain wait for another
-// round, and so do those that were lost.
-func (p *Planner) Settle(b *detectors.Batch, status []uint32) {
+// Settle takes the status words of the tasks of the plan q of this round, which is p or
+// a part of it, in plan order. A task that its kernel left alone is the CPU's, those
+// behind it in its chain wait for another round.
+func (p *Planner) Settle(b *detectors.Batch, q *Planner, status []uint32) {
 	taken := 0
 	for _, s := range status {
 		if s == StatusDone {
@@ -28,7 +27,7 @@ func (p *Planner) Settle(b *detectors.Batch, status []uint32) {
 		return
 	}
 	left := false
-	for k, i := range p.order {
+	for k, i := range q.order {
 		from := Before(b, int(i))
 		switch {
 		case from >= 0 && p.places[from] != done:
@@ -36,8 +35,6 @@ func (p *Planner) Settle(b *detectors.Batch, status []uint32) {
 		case status[k] == StatusDone:
 			p.places[i] = done
 			p.left--
-		case status[k] == StatusLost:
-			p.places[i] = waiting
 		default:
 			if p.forced == nil {
 				p.forced = make([]bool, len(b.Tasks))
@@ -51,6 +48,14 @@ func (p *Planner) Settle(b *detectors.Batch, status []uint32) {
 	}
 	if left {
 		slices.Sort(p.cpu)
+	}
+}
+
+// Lost has the tasks of the plan q of this round, which is p or a part of it, wait for
+// another round: their device was lost.
+func (p *Planner) Lost(q *Planner) {
+	for _, i := range q.order {
+		p.places[i] = waiting
 	}
 }
 

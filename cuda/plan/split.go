@@ -122,12 +122,3 @@ func Apart(parts []*Part) bool {
 	}
 	return true
 }
-
-// Join makes the order of the plan that of its parts, one behind the other: Settle
-// takes the status words of all of them.
-func (p *Planner) Join(parts []*Part) {
-	p.order = p.order[:0]
-	for _, t := range parts {
-		p.order = append(p.order, t.order...)
-	}
-}
