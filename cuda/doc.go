@@ -112,9 +112,9 @@
 //     with the signature in kernels/task.h whose names begin with it. It computes what
 //     the op's definition says, within the op's Compare, the same bits for a task
 //     whatever is in the batch; it writes its tasks' Scores and Next and nothing else.
-//  2. Write plan/NAME.go: the opPlan, with an entry in opPlans. The class looks at lengths
+//  2. Write plan/NAME.go: the opPlan, with a line in plans: the kernels, by name. The class looks at lengths
 //     and parameters alone. ok is false for shapes over the kernel's limits.
-//  3. Name the functions in kernels.Names, and go generate ./cuda.
+//  3. go generate ./cuda.
 //  4. go test -run TestEmulated ./cuda runs it on the CPU under the suite of all
 //     executors; go test -run TestDevice ./cuda with ODRADEK_CUDA_CHILD on a device.
 //     Both count what the kernel left to the CPU: executortest says of which cases and

@@ -143,7 +143,7 @@ func (c *goChild) answer(f io.Reader, m *[child.MessageBytes]byte) child.Reply {
 	switch q.Kind {
 	case child.KindHello:
 		shared, _ := strconv.ParseUint(os.Getenv(childShared), 10, 16)
-		r.Text, r.A, r.B, r.Nanos = "Go test child", 1<<30, 2<<32|shared<<16|90, kernels.Version()
+		r.Text, r.A, r.B, r.Nanos = "Go test child", 1<<30, 2<<32|shared<<16|90, kernels.Version(plan.Kernels())
 	case child.KindMap:
 		var n [4]byte
 		io.ReadFull(f, n[:])
@@ -254,21 +254,21 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 	at := uint32(0)
 	for i, l := range launches {
 		again := i > 0 && l.FirstTile == launches[i-1].FirstTile && l.Tiles == launches[i-1].Tiles // a later phase of the same tasks
-		if l.FirstTile != at && !again || l.Tiles == 0 || l.Grid == 0 || l.Block == 0 || l.Block > 1024 || int(l.Kernel) >= len(kernels.Names) {
+		if l.FirstTile != at && !again || l.Tiles == 0 || l.Grid == 0 || l.Block == 0 || l.Block > 1024 || int(l.Kernel) >= len(plan.Kernels()) {
 			return fmt.Errorf("launch %d is %+v, tile %d is due", i, l, at)
 		}
 		if again {
 			continue
 		}
 		at += l.Tiles
-		if kernels.Names[l.Kernel] == "window_cache" {
+		if plan.Kernels()[l.Kernel] == "window_cache" {
 			if err := windowCache(words.F32(), plan.View[plan.WindowUpdate](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)/plan.UpdateTiles), cache); err != nil {
 				return err
 			}
 			continue
 		}
 		for k, tile := range plan.View[plan.Tile](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)) {
-			if head := strings.HasPrefix(kernels.Names[l.Kernel], "svdsst") && k == 0; head && tile == (plan.Tile{Scratch: l.Tiles - 1}) {
+			if head := strings.HasPrefix(plan.Kernels()[l.Kernel], "svdsst") && k == 0; head && tile == (plan.Tile{Scratch: l.Tiles - 1}) {
 				continue // where its blocks count
 			}
 			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.Tasks {

@@ -4,10 +4,12 @@ package cuda
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"odradek/cuda/child"
-	"odradek/cuda/kernels"
 	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/executortest"
@@ -65,19 +66,43 @@ const emulation = "kernels/emulate"
 
 // buildEmulated builds the child once for all tests; TestMain removes it.
 var buildEmulated = sync.OnceValues(func() (child string, err error) {
-	list := ""
-	for _, name := range kernels.Names {
-		list += "K(" + name + ") "
-	}
 	if builtHere, err = os.MkdirTemp("", "odradek-emulated"); err != nil {
 		return "", err
 	}
+	flags := []string{"-std=c++17", "-O2", "-ffp-contract=off", "-pthread", "-DODRADEK_EMULATE"}
+	build := func(args ...string) error {
+		build := exec.Command("g++", append(slices.Clone(flags), args...)...)
+		build.Dir = emulation
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	}
 	child = filepath.Join(builtHere, "child")
-	build := exec.Command("g++", "-std=c++17", "-O2", "-ffp-contract=off", "-pthread", "-DODRADEK_EMULATE", "-DKERNELS="+list,
-		"-o", child, "child.cpp")
-	build.Dir = emulation
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
+	var objects []string
+	failed := make(chan error, len(plan.Sources()))
+	free := make(chan bool, runtime.NumCPU())
+	for _, source := range plan.Sources() {
+		object := filepath.Join(builtHere, source+".o")
+		objects = append(objects, object)
+		go func() {
+			free <- true
+			failed <- build("-c", "-x", "c++", "-o", object, "../"+source+".cu")
+			<-free
+		}()
+	}
+	for range objects {
+		err = errors.Join(err, <-failed)
+	}
+	if err != nil {
+		return "", err
+	}
+	list := "-DKERNELS="
+	for _, name := range plan.Kernels() {
+		list += "K(" + name + ") "
+	}
+	if err := build(append([]string{list, "-o", child, "child.cpp"}, objects...)...); err != nil {
+		return "", err
 	}
 	return child, nil
 })

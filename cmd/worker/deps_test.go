@@ -50,7 +50,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cuda", "cuda/child cuda/kernels cuda/plan detectors", "an executor sees tasks, not where they come from"},
 	{"cuda/child", "cuda/kernels cuda/plan", "a process with a device carries bytes out and knows nothing of tasks"},
 	{"cuda/plan", "cuda/kernels detectors", "a plan follows from a batch alone, so that tables can test it"},
-	{"cuda/device", "cuda/kernels", "the child is a program of its own, which knows memory and kernels"},
+	{"cuda/device", "cuda/kernels cuda/plan", "the child is a program of its own, which knows memory and kernels by the plan's names"},
 	{"cuda/kernels", "", "both sides of the protocol embed it"},
 	{"schemas", "", "the wire format stands alone"},
 }

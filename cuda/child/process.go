@@ -122,7 +122,7 @@ func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
 	if err == nil && r.Code != CodeOK {
 		err = errors.New(r.Text)
 	}
-	if v := kernels.Version(); err == nil && r.Nanos != 0 && r.Nanos != v {
+	if v := kernels.Version(plan.Kernels()); err == nil && r.Nanos != 0 && r.Nanos != v {
 		err = fmt.Errorf("%s is of another build: it has kernels %x, this program %x", o.Program, r.Nanos, v)
 	}
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"gorgonia.org/cu"
 
 	"odradek/cuda/kernels"
+	"odradek/cuda/plan"
 )
 
 // serve answers one lane's requests on a thread of its own: batches in C
@@ -41,7 +42,7 @@ func (d *device) serve(fd int) error {
 		var r C.Reply
 		switch q.kind {
 		case C.kindHello:
-			r.nanos = C.uint64_t(kernels.Version())
+			r.nanos = C.uint64_t(kernels.Version(plan.Kernels()))
 			r.a = C.uint64_t(d.memory)
 			r.b = C.uint64_t(d.sms)<<32 | C.uint64_t(d.shared>>10)<<16 | C.uint64_t(d.capability)
 			say(&r, 0, d.name)

@@ -38,6 +38,7 @@ import (
 	"gorgonia.org/cu"
 
 	"odradek/cuda/kernels"
+	"odradek/cuda/plan"
 )
 
 // errExit is the exit code of a start that failed; the reason is on standard error.
@@ -189,14 +190,14 @@ func printDevices() error {
 	return nil
 }
 
-// load loads the modules and finds the kernels, in the order of kernels.Names, and
+// load loads the modules and finds the kernels, in the order of plan.Kernels(), and
 // those that break the device if faults is set.
 func (d *device) load(faults bool) error {
-	if len(kernels.Names) > C.maxKernels {
-		return fmt.Errorf("%d kernels, at most %d", len(kernels.Names), C.maxKernels)
+	if len(plan.Kernels()) > C.maxKernels {
+		return fmt.Errorf("%d kernels, at most %d", len(plan.Kernels()), C.maxKernels)
 	}
 	modules := map[string]cu.Module{}
-	for i, name := range kernels.Names {
+	for i, name := range plan.Kernels() {
 		f, err := function(modules, kernels.Source(name), name)
 		if err != nil {
 			return err
@@ -206,7 +207,7 @@ func (d *device) load(faults bool) error {
 		}
 		C.kernelFunctions[i] = raw(f)
 	}
-	C.kernelCount = C.uint32_t(len(kernels.Names))
+	C.kernelCount = C.uint32_t(len(plan.Kernels()))
 	if !faults {
 		return nil
 	}

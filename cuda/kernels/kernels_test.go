@@ -1,12 +1,10 @@
 package kernels
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -49,31 +47,5 @@ func TestGenerated(t *testing.T) {
 	}
 	for name := range sums {
 		t.Errorf("%s is gone: go generate ./cuda", name)
-	}
-}
-
-// TestNames looks for every kernel in its source and in its fatbin.
-func TestNames(t *testing.T) {
-	for _, name := range Names {
-		if Source(name) == "" {
-			t.Errorf("no .fatbin has a name that kernel %s begins with: go generate ./cuda", name)
-			continue
-		}
-		source, err := os.ReadFile(Source(name) + ".cu")
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		// As it is, or put together by a macro.
-		if !regexp.MustCompile(`\b` + name + `\s*[(,)]|\b` + Source(name) + `(_\w*)?##`).Match(source) {
-			t.Errorf("%s.cu has no kernel %s", Source(name), name)
-		}
-		// Else the module has it under another name, which only a device would tell.
-		if n := bytes.Count(source, []byte("__global__")); n != bytes.Count(source, []byte(`extern "C" __global__`)) {
-			t.Errorf("%s.cu has a kernel without extern \"C\"", Source(name))
-		}
-		if b, err := Fatbin(Source(name)); err != nil || len(b) == 0 {
-			t.Errorf("kernel %s: %v", name, err)
-		}
 	}
 }

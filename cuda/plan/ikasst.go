@@ -17,6 +17,13 @@ const (
 // ikasstRows are the kernels: rows of a vector that a lane has.
 var ikasstRows = []int{8, 10, 13, 16, 20, 26, 32}
 
+func ikasstKernels() (names []string) {
+	for _, rows := range ikasstRows {
+		names = append(names, fmt.Sprint("ikasst", rows))
+	}
+	return names
+}
+
 // ikasstShape is how a window is laid over lanes.
 type ikasstShape struct{ rows, lanes int }
 
@@ -66,7 +73,8 @@ const ikasstFull = 4096
 
 // Of a class, Variant is the kernel's rows, A the dimension, B lanes | k << 8.
 var ikasstPlan = opPlan{
-	caches: true,
+	kernels: ikasstKernels(),
+	caches:  true,
 	class: func(t *detectors.Task, params []float32) (Class, int, bool) {
 		w, k, gamma, steps := int(params[0]), int(params[2]), int(params[3]), int(params[4])
 		if w < 2 || w > ikasstMaxWindow || k > ikasstMaxKrylov || t.Fresh == 0 || t.Scores.Len != t.Fresh || t.Next.Len != t.Dim*uint32(w) ||

@@ -247,4 +247,7 @@ func lofLaunches(c Class, p *Planner, chains []chain) {
 // lofSharedBytes is what lofLaunches asks for.
 func lofSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
 
-var lofPlan = opPlan{class: lofClass, shared: lofSharedBytes, launches: lofLaunches}
+var lofPlan = opPlan{
+	kernels: append([]string{"lof_load", "lof_density", "lof_virtual", "lof_score"}, lofKernels...),
+	class:   lofClass, shared: lofSharedBytes, launches: lofLaunches,
+}

@@ -10,7 +10,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"odradek/cuda/kernels"
 	"odradek/detectors"
 )
 
@@ -23,7 +22,7 @@ type Tile struct {
 
 // Launch is one kernel launch, as task.h has it.
 type Launch struct {
-	Kernel                 uint32 // index into kernels.Names
+	Kernel                 uint32 // index into Kernels
 	Grid, Block, Shared    uint32 // blocks, threads a block, bytes of dynamic shared memory
 	FirstTile, Tiles, _, _ uint32
 }
@@ -44,6 +43,8 @@ type chain struct {
 
 // opPlan is how an op gets to the device.
 type opPlan struct {
+	// kernels are the functions of NAME.cu, NAME being the op's: their names begin with it.
+	kernels []string
 	// class is the task's class and its rough device time in nanoseconds when the
 	// device is full; ok is false where the CPU is to score it. It looks at the
 	// task's dimension, fresh rows and lengths and at its parameters only: never at
@@ -62,31 +63,50 @@ type opPlan struct {
 	caches bool
 }
 
-// opPlans are the ops that there are kernels for.
-var opPlans = map[detectors.Op]*opPlan{
+// plans are the ops that there are kernels for, by number.
+var plans = [...]*opPlan{
 	detectors.IKASST: &ikasstPlan,
 	detectors.LOF:    &lofPlan,
 	detectors.KNN:    &knnPlan,
 	detectors.SVDSST: &svdsstPlan,
 }
 
-// byOp is opPlans by number.
-var byOp = func() []*opPlan {
-	ops := make([]*opPlan, len(detectors.Ops()))
-	for op, p := range opPlans {
-		ops[op] = p
+var (
+	byOp    []*opPlan // by number of an op: its plan, nil for none
+	names   []string  // of the kernels, by the index that a Launch has
+	sources []string  // the .cu files that have them, without the ending
+)
+
+// init lists what plans name: the lists cannot be initialised where they are declared,
+// since a plan's functions look a kernel up in them.
+func init() {
+	byOp = make([]*opPlan, len(detectors.Ops()))
+	for op, p := range plans {
+		if p != nil {
+			byOp[op] = p
+			names = append(names, p.kernels...)
+			sources = append(sources, detectors.Op(op).String())
+		}
 	}
-	return ops
-}()
+	names, sources = append(names, windowCacheKernel), append(sources, windowCacheKernel)
+}
 
 // Has reports whether there are kernels for an op.
 func Has(op detectors.Op) bool { return byOp[op] != nil }
 
+// Kernels lists the names of the kernels: a Launch has the index of one. The caller must
+// not change the list.
+func Kernels() []string { return names }
+
+// Sources lists the files of package kernels that have the kernels, without .cu. The
+// caller must not change the list.
+func Sources() []string { return sources }
+
 // kernel is the index of a kernel.
 func kernel(name string) uint32 {
-	i := slices.Index(kernels.Names, name)
+	i := slices.Index(names, name)
 	if i < 0 {
-		panic(fmt.Sprintf("plan: no kernel %q; go generate ./cuda", name))
+		panic(fmt.Sprintf("plan: %q is none of the kernels that plans name", name))
 	}
 	return uint32(i)
 }

@@ -19,6 +19,13 @@ type svdsstShape struct{ rows, warps, blocks int }
 
 var svdsstShapes = []svdsstShape{{2, 1, 16}, {4, 2, 8}, {7, 2, 6}, {10, 2, 6}, {13, 2, 4}, {16, 2, 4}}
 
+func svdsstKernels() (names []string) {
+	for _, s := range svdsstShapes {
+		names = append(names, fmt.Sprint("svdsst", s.rows))
+	}
+	return names
+}
+
 // Constants of svdsst.cu.
 const (
 	svdsstSteps  = 128
@@ -65,6 +72,7 @@ const (
 
 // Of a class, Variant is the kernel's rows, A the dimension, B w | r << 16.
 var svdsstPlan = opPlan{
+	kernels: svdsstKernels(),
 	class: func(t *detectors.Task, params []float32) (Class, int, bool) {
 		w, rank, gamma := int(params[0]), int(params[1]), int(params[2])
 		if w < 2 || w > svdsstMaxWindow || rank < 1 || rank >= w || rank > svdsstMaxRank || t.Dim < 1 || t.Fresh == 0 || t.Fresh > 1<<15 ||

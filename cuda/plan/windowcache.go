@@ -23,6 +23,9 @@ const (
 	updatesPerBlock = 4
 )
 
+// windowCacheKernel is the kernel of the window cache, and the name of its .cu.
+const windowCacheKernel = "window_cache"
+
 // launchUpdates makes room for the updates in place of tiles, and the launch that makes
 // the X of their tasks, before all others.
 func (p *Planner) launchUpdates() {
@@ -30,7 +33,7 @@ func (p *Planner) launchUpdates() {
 	for range n * UpdateTiles {
 		p.tile(Tile{})
 	}
-	p.launchGrid(kernel("window_cache"), n/updatesPerBlock, 32*updatesPerBlock, 0)
+	p.launchGrid(kernel(windowCacheKernel), n/updatesPerBlock, 32*updatesPerBlock, 0)
 }
 
 // writeUpdates writes the updates.

@@ -1,32 +1,16 @@
 // A child that scores batches as odradek-cuda does, with the same kernels, on
 // the CPU: for tests where there is no device. The test that uses it builds it:
 //
-//	g++ -std=c++17 -O2 -ffp-contract=off -DODRADEK_EMULATE '-DKERNELS=K(ikasst) K(lof) ...' -o child child.cpp
+//	g++ -std=c++17 -O2 -ffp-contract=off -DODRADEK_EMULATE -c -x c++ -o ikasst.o ../ikasst.cu ...
+//	g++ -std=c++17 -O2 -ffp-contract=off -DODRADEK_EMULATE '-DKERNELS=K(ikasst8) K(ikasst10) ...' -o child child.cpp ikasst.o ...
 //
-// KERNELS are kernels.Names in order. See cuda/child/protocol.go for the protocol.
+// KERNELS are plan.Kernels in order. See cuda/child/protocol.go for the protocol.
+#define ODRADEK_EMULATE_MAIN
 #include "../device.h"
 
-namespace ikasst_cu {
-#include "../ikasst.cu"
-}
-namespace lof_cu {
-#include "../lof.cu"
-}
-namespace window_cache_cu {
-#include "../window_cache.cu"
-}
-using namespace window_cache_cu;
-using namespace ikasst_cu;
-#undef KERNEL
-namespace svdsst_cu {  // needs ikasst_cu's
-#include "../svdsst.cu"
-}
-using namespace svdsst_cu;
-using namespace lof_cu;
-namespace knn_cu {  // needs lof_cu's
-#include "../knn.cu"
-}
-using namespace knn_cu;
+#define K(name) extern "C" void name(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *);
+KERNELS
+#undef K
 
 #include <errno.h>
 #include <algorithm>

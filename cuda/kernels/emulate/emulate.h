@@ -83,6 +83,7 @@ inline void (*entry)();
 
 // change saves the running context in *from and goes on with to.
 extern "C" void odradek_change(void **from, void *to);
+#ifdef ODRADEK_EMULATE_MAIN  // child.cpp: the kernels' objects have none of their own
 asm(R"(
 .text
 .global odradek_change
@@ -105,6 +106,7 @@ odradek_change:
     ret
 .size odradek_change,.-odradek_change
 )");
+#endif
 
 inline void yield() { odradek_change(&self->sp, scheduler); }
 

@@ -1,0 +1,60 @@
+package plan
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"odradek/cuda/kernels"
+	"odradek/detectors"
+)
+
+// TestNames looks for every kernel in its source and in its fatbin.
+func TestNames(t *testing.T) {
+	for _, name := range names {
+		if kernels.Source(name) == "" {
+			t.Errorf("no .fatbin has a name that kernel %s begins with: go generate ./cuda", name)
+			continue
+		}
+		source, err := os.ReadFile("../kernels/" + kernels.Source(name) + ".cu")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		// As it is, or put together by a macro.
+		if !regexp.MustCompile(`\b` + name + `\s*[(,)]|\b` + kernels.Source(name) + `(_\w*)?##`).Match(source) {
+			t.Errorf("%s.cu has no kernel %s", kernels.Source(name), name)
+		}
+		// Else the module has it under another name, which only a device would tell.
+		if n := bytes.Count(source, []byte("__global__")); n != bytes.Count(source, []byte(`extern "C" __global__`)) {
+			t.Errorf("%s.cu has a kernel without extern \"C\"", kernels.Source(name))
+		}
+		if b, err := kernels.Fatbin(kernels.Source(name)); err != nil || len(b) == 0 {
+			t.Errorf("kernel %s: %v", name, err)
+		}
+	}
+}
+
+// TestKernelNames: a plan's kernels have the op's name, are there once, and no other .cu
+// has them.
+func TestKernelNames(t *testing.T) {
+	for op, p := range plans {
+		if p == nil {
+			continue
+		}
+		if len(p.kernels) == 0 {
+			t.Errorf("op %s has a plan and no kernel", detectors.Op(op))
+		}
+		for _, name := range p.kernels {
+			if source := kernels.Source(name); !strings.HasPrefix(name, detectors.Op(op).String()) || source != detectors.Op(op).String() {
+				t.Errorf("op %s has kernel %s, of %s.cu", detectors.Op(op), name, source)
+			}
+		}
+	}
+	if sorted := slices.Sorted(slices.Values(names)); len(slices.Compact(sorted)) != len(names) {
+		t.Errorf("a kernel is there twice: %v", names)
+	}
+}
