@@ -347,7 +347,7 @@ func windowCache(f32 []float32, updates []plan.WindowUpdate, cache []float64) er
 				ring[(first+j)%n] = math.Float64frombits(uint64(hi)<<32 | uint64(lo))
 			}
 			rows := append(slices.Clone(ring[first:]), ring[:first]...)
-			center(x, rows, int(r.Dim))
+			center(x, rows, int(r.Dim), int(r.Common), int(r.CommonN))
 			if r.Next == 0 {
 				break
 			}
@@ -356,11 +356,10 @@ func windowCache(f32 []float32, updates []plan.WindowUpdate, cache []float64) er
 	return nil
 }
 
-// center is the X of a window.
-func center(x []float32, rows []float64, dim int) {
-	n := len(rows) / dim
+// center is the X of a window, centred on n rows from row from on.
+func center(x []float32, rows []float64, dim, from, n int) {
 	for c := range dim {
-		three := []float64{rows[c], rows[n/2*dim+c], rows[(n-1)*dim+c]}
+		three := []float64{rows[from*dim+c], rows[(from+n/2)*dim+c], rows[(from+n-1)*dim+c]}
 		slices.Sort(three)
 		for i := c; i < len(rows); i += dim {
 			x[i] = float32(rows[i] - three[1])

@@ -93,7 +93,8 @@ func (o *owner) pack(b *detectors.Batch, dues []due, pool *detectors.WindowPool)
 		} else {
 			var f []float32
 			t.X, f = b.GrowF32(len(x))
-			center(f, x, o.dim)
+			from, n := detectors.CenterRows(rows, int64(d.count))
+			center(f, x, o.dim, from, n)
 		}
 		if after := last[d.k]; after > 0 {
 			t.After = after

@@ -10,7 +10,7 @@
 //  2. A key is due by its own history. [Detector.Size] says whether the window
 //     holds enough, and how much a task returns; [Batch.Fits] whether the batch
 //     takes it.
-//  3. The rows, centred on an origin and in the op's element type, the
+//  3. The rows, centred ([Centers]) and in the op's element type, the
 //     detector's parameters (once a batch, see [Batch.Serial]) and the key's
 //     carry are written to the arenas once, with GrowF32 and its like, and a
 //     [Task] of spans is appended. A second task of the same key is linked to

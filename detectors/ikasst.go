@@ -36,7 +36,7 @@ var ikasstSpec = Spec{
 		return NewIKASST(IKASSTParams{Window: v.Int(WindowParam), Rank: v.Int("RANK"), Krylov: v.Int("KRYLOV"), Gamma: v.Int("GAMMA"),
 			PowerSteps: v.Int("POWER_STEPS"), Epsilon: v.Float("EPSILON")})
 	},
-	Version: 1, // the floor is of the past, and copies share a place
+	Version: 2, // the floor is of the past, and copies share a place; rows are centred by blocks
 	Score:   ikasstScore, CPU: ikasstCPU, Cost: ikasstCost, Compare: ikasstCompare, Cases: ikasstCases,
 }
 

@@ -22,6 +22,7 @@ var knnSpec = Spec{
 	Name: "knn", Elem: F32,
 	Help: "summed distances to the nearest of the stretches of samples before, or of a window: readings, and courses of them, that are like " +
 		"none before",
+	Version: 1, // rows are centred by blocks
 	Params: []Param{
 		{Name: WindowParam, Type: Int, Default: 1024, Min: 2, Max: KNNMaxWindow,
 			Help: "points that a score is among, at least 2K"},

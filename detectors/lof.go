@@ -18,7 +18,8 @@ const LOF Op = 2
 
 var lofSpec = Spec{
 	Name: "lof", Elem: F32,
-	Help: "local outlier factor, how much sparser the samples lie around this one than around those nearest to it",
+	Help:    "local outlier factor, how much sparser the samples lie around this one than around those nearest to it",
+	Version: 1, // rows are centred by blocks
 	Params: []Param{
 		{Name: WindowParam, Type: Int, Default: 50, Min: 2, Max: 1 << 16,
 			Help: "points that a score is among, at least 2K"},

@@ -2,15 +2,64 @@ package detectors
 
 import (
 	"math"
+	"math/bits"
 
 	"odradek/detectors/vec"
 )
 
-// Float32 rows are centred, column by column, on the median of the task's first,
-// middle and last row: a value of these rows and of nothing before, so that
-// float32 has its digits where this task's values are, whatever the series was
-// like earlier. A mean would go off with a single spike, and costs a pass.
+// Float32 rows are centred, column by column, on the median of three values of their
+// own window: float32 has its digits where this task's values are, whatever the
+// series was like earlier. A mean would go off with a single spike, and costs a pass.
+//
+// Consecutive tasks of a series differ in a row, and the rest of X is the same where
+// they are centred alike. So the rows of a series are counted in blocks of B, the
+// largest power of two that is at most half of a full window's rows, 128 at most. The
+// full windows whose newest rows are of one block have one center, that of the rows
+// that all of them contain: N-B+1 of N, which end at the block's first. Which rows
+// these are depends on the series' own count alone, and so do a task's bits.
 
+// mostBlock is the most tasks that are centred alike.
+const mostBlock = 128
+
+// BlockRows returns how many consecutive rows of a series are the newest of windows
+// that have one center: windows of so many rows.
+func BlockRows(rows int) int {
+	return 1 << max(0, bits.Len(uint(min(rows/2, mostBlock)))-1)
+}
+
+// CenterRows returns the rows that a full window of so many rows is centred on, n rows
+// from row from on. Count is the number of its newest row among those of the series,
+// which begins with 1.
+func CenterRows(rows int, count int64) (from, n int) {
+	block := BlockRows(rows)
+	behind := int(count & int64(block-1))
+	return block - 1 - behind, rows - block + 1
+}
+
+// Centers appends the center of each column of rows x, at least one, and then y, floats
+// by their bits: the median of the first, the middle and the last of n rows from row
+// from on. Where one of the three is missing (NaN) it is the first of them that is
+// there, and where all are, the first value of these rows. ok is false where a column
+// has none, and its center is 0.
+func Centers(dst []float64, x, y []uint64, dim, from, n int) (centers []float64, ok bool) {
+	ok = true
+	at := from * dim
+	middle, last := at+n/2*dim, at+(n-1)*dim
+	for c := range dim {
+		u, v, w := valueOf(x, y, at+c), valueOf(x, y, middle+c), valueOf(x, y, last+c)
+		center := 0.0
+		if u == u && v == v && w == w {
+			center = median(u, v, w)
+		} else {
+			center, ok = firstOf(x, y, dim, at+c, middle+c, last+c, ok)
+		}
+		dst = append(dst, center)
+	}
+	return dst, ok
+}
+
+// median is that of three numbers. A device takes it by the same comparisons, so that
+// it has the same zero.
 func median(a, b, c float64) float64 {
 	if a > b {
 		a, b = b, a
@@ -24,27 +73,20 @@ func median(a, b, c float64) float64 {
 	return c
 }
 
-// Center is the center of a column of rows x and then y, the median of the first, the
-// middle and the last value. Where one of the three is
-// missing it is the first of them that is there, and where all are, the first value
-// of the column.
-func Center(x, y []uint64, dim, c int) float64 {
-	n := (len(x) + len(y)) / dim
-	first, middle, last := valueOf(x, y, c), valueOf(x, y, n/2*dim+c), valueOf(x, y, (n-1)*dim+c)
-	if first == first && middle == middle && last == last {
-		return median(first, middle, last)
-	}
-	for _, v := range [...]float64{first, middle, last} {
-		if v == v {
-			return v
-		}
-	}
-	for i := c; i < n*dim; i += dim {
+// firstOf is the first value there is of a column: of the three, or else of those from
+// first to last. ok remains what it was if there is one.
+func firstOf(x, y []uint64, dim, first, middle, last int, ok bool) (float64, bool) {
+	for _, i := range [...]int{first, middle, last} {
 		if v := valueOf(x, y, i); v == v {
-			return v
+			return v, ok
 		}
 	}
-	return 0
+	for i := first; i <= last; i += dim {
+		if v := valueOf(x, y, i); v == v {
+			return v, ok
+		}
+	}
+	return 0, false
 }
 
 // valueOf is the i-th number of x and then y.
@@ -55,45 +97,26 @@ func valueOf(x, y []uint64, i int) float64 {
 	return math.Float64frombits(y[i-len(x)])
 }
 
-// Pack packs rows x, at least one, and then y of dim values, floats by their bits,
-// centred.
-func Pack(dst []float32, x, y []uint64, dim int) {
-	if dim == 1 {
-		pack1(dst, x, y)
-	} else {
-		packN(dst, x, y, dim)
+// Pack packs rows x and then y, a value for each of the centers, floats by their bits:
+// dst are the differences to the centers, in float64, and then rounded.
+func Pack(dst []float32, x, y []uint64, centers []float64) {
+	if len(centers) == 1 {
+		vec.Narrow(dst[:len(x)], x, centers[0])
+		vec.Narrow(dst[len(x):len(x)+len(y)], y, centers[0])
+		return
 	}
+	packRows(dst[:len(x)], x, centers)
+	packRows(dst[len(x):len(x)+len(y)], y, centers)
 }
 
-// pack1 packs rows of one value, x and then y.
-func pack1(dst []float32, x, y []uint64) {
-	n := len(x) + len(y)
-	middle, last := n/2, y
-	if len(y) == 0 {
-		last = x
-	}
-	var mid uint64
-	if middle < len(x) {
-		mid = x[middle]
-	} else {
-		mid = y[middle-len(x)]
-	}
-	center := median(math.Float64frombits(x[0]), math.Float64frombits(mid), math.Float64frombits(last[len(last)-1]))
-	dst = dst[:n]
-	vec.Narrow(dst[:len(x)], x, center)
-	vec.Narrow(dst[len(x):], y, center)
-}
-
-// packN packs rows of dim values.
-func packN(dst []float32, x, y []uint64, dim int) {
-	for c := range dim {
-		center := Center(x, y, dim, c)
-		for i := c; i < len(x); i += dim {
-			dst[i] = float32(math.Float64frombits(x[i]) - center)
+// packRows is Narrow for rows of several values.
+func packRows(dst []float32, x []uint64, centers []float64) {
+	for len(x) >= len(centers) {
+		to, row := dst[:len(centers)], x[:len(centers)]
+		for c, center := range centers {
+			to[c] = float32(math.Float64frombits(row[c]) - center)
 		}
-		for i := c; i < len(y); i += dim {
-			dst[len(x)+i] = float32(math.Float64frombits(y[i]) - center)
-		}
+		dst, x = dst[len(centers):], x[len(centers):]
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -16,28 +17,67 @@ func floatBits(values ...float64) []uint64 {
 	return out
 }
 
-func TestCenter(t *testing.T) {
+func TestBlockRows(t *testing.T) {
+	for rows, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 7: 2, 8: 4, 30: 8, 31: 8, 32: 16, 255: 64, 256: 128, 406: 128, 1 << 20: 128} {
+		if got := BlockRows(rows); got != want {
+			t.Errorf("%d rows: blocks of %d, want %d", rows, got, want)
+		}
+	}
+}
+
+// TestCenterRows: the rows that windows of one block are centred on are the same rows of
+// the series, all that these windows have in common, whatever they are, and the first of
+// a block ends with them.
+func TestCenterRows(t *testing.T) {
+	for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 100, 406, 1024} {
+		block := int64(BlockRows(rows))
+		for first := (int64(rows) + block - 1) / block * block; first < int64(rows)+5*block; first += block {
+			for count := first; count < first+block; count++ {
+				from, n := CenterRows(rows, count)
+				oldest := count - int64(rows) + 1 // of the window, by number
+				if oldest+int64(from) != first+block-int64(rows) || oldest+int64(from+n)-1 != first {
+					t.Fatalf("%d rows, the newest is number %d: rows %d to %d are common, want %d to %d", rows, count,
+						oldest+int64(from), oldest+int64(from+n)-1, first+block-int64(rows), first)
+				}
+				if from < 0 || from+n > rows || n < rows/2 {
+					t.Fatalf("%d rows, the newest is number %d: %d rows from %d on", rows, count, n, from)
+				}
+			}
+		}
+	}
+}
+
+func TestCenters(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {
-		name   string
-		dim, c int
-		rows   []float64
-		want   float64
+		name    string
+		from, n int
+		rows    [][]float64
+		want    []float64
+		none    bool
 	}{
-		{"one row", 1, 0, []float64{7}, 7},
-		{"the median of first, middle and last", 1, 0, []float64{3, 100, 1, 100, 2}, 2},
-		{"a spike in the middle", 1, 0, []float64{3, 3, 1e9, 3, 4}, 4},
-		{"a spike at the end", 1, 0, []float64{3, 3, 5, 3, 1e9}, 5},
-		{"a column of two", 2, 1, []float64{1, 10, 2, 30, 3, 20}, 20},
-		{"the first is missing", 2, 0, []float64{nan, 0, 5, 0, 9, 0}, 5},
-		{"first and middle are missing", 2, 0, []float64{nan, 0, nan, 0, 9, 0}, 9},
-		{"all three are missing", 2, 0, []float64{nan, 0, 4, 0, nan, 0, 6, 0, nan, 0}, 4},
-		{"nothing is there", 2, 0, []float64{nan, 0, nan, 0, nan, 0}, 0},
+		{"one row", 0, 1, [][]float64{{7}}, []float64{7}, false},
+		{"the median of first, middle and last", 0, 5, [][]float64{{3}, {100}, {1}, {100}, {2}}, []float64{2}, false},
+		{"a spike in the middle", 0, 5, [][]float64{{3}, {3}, {1e9}, {3}, {4}}, []float64{4}, false},
+		{"a spike at the end", 0, 5, [][]float64{{3}, {3}, {5}, {3}, {1e9}}, []float64{5}, false},
+		{"rows within", 1, 3, [][]float64{{8}, {3}, {5}, {4}, {9}}, []float64{4}, false},
+		{"of an even number", 1, 4, [][]float64{{8}, {3}, {7}, {5}, {9}}, []float64{5}, false},
+		{"columns", 0, 3, [][]float64{{1, 10}, {2, 30}, {3, 20}}, []float64{2, 20}, false},
+		{"the first is missing", 0, 3, [][]float64{{nan, 0}, {5, 0}, {9, 0}}, []float64{5, 0}, false},
+		{"first and middle are missing", 0, 3, [][]float64{{nan, 0}, {nan, 0}, {9, 0}}, []float64{9, 0}, false},
+		{"all three are missing", 1, 5, [][]float64{{1, 0}, {nan, 0}, {4, 0}, {nan, 0}, {6, 0}, {nan, 0}}, []float64{4, 0}, false},
+		{"nothing is there", 1, 2, [][]float64{{1, 0}, {nan, 1}, {nan, 2}, {3, 0}}, []float64{0, 2}, true},
+		{"nothing, and something after it", 0, 2, [][]float64{{nan, 1}, {nan, nan}}, []float64{0, 1}, true},
 	} {
-		rows := floatBits(c.rows...)
-		for cut := 0; cut <= len(rows); cut += c.dim {
-			if got := Center(rows[:cut], rows[cut:], c.dim, c.c); got != c.want {
-				t.Errorf("%s, cut at %d: %v, want %v", c.name, cut, got, c.want)
+		var values []float64
+		for _, r := range c.rows {
+			values = append(values, r...)
+		}
+		rows, dim := floatBits(values...), len(c.want)
+		for cut := dim; cut <= len(rows); cut += dim {
+			got, ok := Centers([]float64{-1}, rows[:cut], rows[cut:], dim, c.from, c.n)
+			if !slices.Equal(got[1:], c.want) || ok == c.none {
+				t.Errorf("%s, cut at %d: %v, %t; want %v", c.name, cut, got[1:], ok, c.want)
 			}
 		}
 	}
@@ -60,9 +100,10 @@ func TestPack(t *testing.T) {
 			cut := (1 + r.IntN(n)) * dim
 			dst := make([]float32, n*dim+1)
 			dst[n*dim] = 7
-			Pack(dst, rows[:cut], rows[cut:], dim)
+			centers, _ := Centers(nil, rows, nil, dim, 0, n)
+			Pack(dst, rows[:cut], rows[cut:], centers)
 			for i, v := range values {
-				want := float32(v - Center(rows, nil, dim, i%dim))
+				want := float32(v - centers[i%dim])
 				if math.Float32bits(dst[i]) != math.Float32bits(want) {
 					t.Fatalf("%d rows of %d, cut at %d: number %d is %v, want %v", n, dim, cut, i, dst[i], want)
 				}
@@ -95,10 +136,12 @@ func BenchmarkPack(b *testing.B) {
 			}
 			x := floatBits(rows...)
 			cut := c.rows / 3 * c.dim
+			var centers []float64
 			dst := make([]float32, len(rows))
 			b.SetBytes(int64(8 * len(rows)))
 			for b.Loop() {
-				Pack(dst, x[:cut], x[cut:], c.dim)
+				centers, _ = Centers(centers[:0], x[:cut], x[cut:], c.dim, 0, c.rows)
+				Pack(dst, x[:cut], x[cut:], centers)
 			}
 		})
 	}

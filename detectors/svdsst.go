@@ -16,7 +16,8 @@ const SVDSST Op = 5
 
 var svdsstSpec = Spec{
 	Name: "svdsst", Elem: F32, Bounded: true,
-	Help: "change score by singular spectrum transformation with exact singular vectors, dearer than ikasst",
+	Help:    "change score by singular spectrum transformation with exact singular vectors, dearer than ikasst",
+	Version: 1, // rows are centred by blocks
 	Params: []Param{
 		{Name: WindowParam, Type: Int, Default: 50, Min: 2, Max: sst.MaxSVDWindow, Task: true,
 			Help: "length w of a subsequence; a score reads 2w-1+GAMMA samples"},

@@ -124,8 +124,8 @@ type SlotRef struct {
 }
 
 // WindowUpdate is what a batch brings of a cached window. X of the task is not in the
-// batch: the executor makes it, the window's values less the median of
-// its first, middle and last row, column by column, in float64 and then rounded.
+// batch: the executor makes it as Pack does, the window's values less the centers of
+// their columns (Centers, of the rows that CenterRows says).
 type WindowUpdate struct {
 	At    uint64 // the window's address: a ring of its rows, float64
 	Rows  Span   // in In, float64: the newest rows, oldest first
@@ -133,6 +133,8 @@ type WindowUpdate struct {
 	First uint32 // row of the ring that is the window's oldest
 	Next  uint32 // 1 + index of the next update of the same window, which comes after this one
 	Later bool   // there is one before
+	// Common are the rows that X is centred on, counted from the window's oldest.
+	Common Span
 }
 
 // InCache is set in the offset of an X that the window cache has, and no arena of the
@@ -226,6 +228,8 @@ func (s *WindowPool) Update(b *Batch, p *SlotRef, count int64, fresh Span, task 
 		At: t.at, Rows: fresh, Task: uint32(task),
 		First: uint32(uint64(count-int64(s.rows)) % uint64(s.rows)),
 	}
+	from, common := CenterRows(s.rows, count)
+	r.Common = Span{uint32(from), uint32(common)}
 	if p.last > 0 && p.batch == b.Serial() {
 		b.Updates[p.last-1].Next = uint32(len(b.Updates)) + 1
 		r.Later = true

@@ -21,7 +21,7 @@ var zscoreSpec = Spec{
 			Help: "samples a score reads, the scored one included"},
 	},
 	New:     func(v Values) (Detector, error) { return NewZScore(v.Int(WindowParam)) },
-	Version: 1, // the largest of a row's scores, which was their mean
+	Version: 2, // the largest of a row's scores, which was their mean; rows are centred by blocks
 	Score:   zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases,
 }
 

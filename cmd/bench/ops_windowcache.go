@@ -30,7 +30,7 @@ type cacheOwner struct {
 	params  detectors.Words
 	rows    int
 	carryN  int
-	rings   []float64 // rows of each key
+	rings   []uint64 // rows of each key, float64 by their bits
 	carries detectors.Words
 	slots   []detectors.SlotRef
 	count   int64 // rows that each key has had, but for those of this round that come later
@@ -50,7 +50,7 @@ func newCacheOwner(det detectors.Detector, keys int) (*cacheOwner, error) {
 	if _, o.carryN, ok = det.Size(detectors.View{Dim: 1, Rows: o.rows, Fresh: 1}); !ok {
 		return nil, errors.New("too little history in the benchmark's task")
 	}
-	o.rings = make([]float64, keys*o.rows)
+	o.rings = make([]uint64, keys*o.rows)
 	o.carries = make(detectors.Words, keys*o.carryN)
 	o.slots = make([]detectors.SlotRef, keys)
 	return o, nil
@@ -62,7 +62,7 @@ func (o *cacheOwner) begin() {
 	for k := range o.slots {
 		ring := o.rings[k*o.rows:][:o.rows]
 		for i := range ring {
-			ring[i] = cacheSample(k, int64(i))
+			ring[i] = math.Float64bits(cacheSample(k, int64(i)))
 		}
 		copy(o.carries[k*o.carryN:][:o.carryN], o.params[len(o.params)-o.carryN:])
 	}
@@ -82,7 +82,7 @@ func cacheSample(k int, i int64) float64 {
 func (o *cacheOwner) push(n int) {
 	at := int(o.count % int64(o.rows))
 	for k := o.next; k < o.next+n; k++ {
-		o.rings[k*o.rows+at] = cacheSample(k, o.count)
+		o.rings[k*o.rows+at] = math.Float64bits(cacheSample(k, o.count))
 	}
 }
 
@@ -93,6 +93,8 @@ func (o *cacheOwner) pack(n int) {
 	params := b.Put(o.params)
 	count := o.count + 1
 	oldest := int(count % int64(o.rows)) // of the ring, which is full
+	from, common := detectors.CenterRows(o.rows, count)
+	var centers []float64
 	for k := o.next; k < o.next+n; k++ {
 		t := detectors.Task{Op: o.det.Op(), Dim: 1, Fresh: 1, Params: params}
 		ring := o.rings[k*o.rows:][:o.rows]
@@ -103,23 +105,15 @@ func (o *cacheOwner) pack(n int) {
 		if cached {
 			span, raw := b.GrowF64(missing)
 			for i := range raw {
-				raw[i] = ring[(oldest+o.rows-missing+i)%o.rows]
+				raw[i] = math.Float64frombits(ring[(oldest+o.rows-missing+i)%o.rows])
 			}
 			t.X = o.pool.Update(b, &o.slots[k], count, span, len(b.Tasks))
 		} else {
 			var p []float32
 			t.X, p = b.GrowF32(o.rows)
 			x, y := ring[oldest:], ring[:oldest]
-			middle := ring[(oldest+o.rows/2)%o.rows]
-			center := max(min(x[0], middle), min(max(x[0], middle), ring[(oldest+o.rows-1)%o.rows]))
-			p = p[:o.rows]
-			for i, v := range x {
-				p[i] = float32(v - center)
-			}
-			p = p[len(x):]
-			for i, v := range y {
-				p[i] = float32(v - center)
-			}
+			centers, _ = detectors.Centers(centers[:0], x, y, 1, from, common)
+			detectors.Pack(p, x, y, centers)
 		}
 		t.Carry = b.Put(o.carries[k*o.carryN:][:o.carryN])
 		t.Scores = b.GrowOut(1)

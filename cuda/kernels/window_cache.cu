@@ -2,9 +2,10 @@
 //
 // An update brings the newest rows of one window, which is a ring of rows in float64 in
 // memory that outlives the batch, and has X of a task made of it: values less the
-// median of the first, the middle and the last row of their column, in float64, then
+// median of the first, the middle and the last of the rows that the window has in
+// common with others (detectors.CenterRows), column by column, in float64, then
 // rounded. That is what the owner of a window does where the whole of it travels
-// (processor/keystate/pack.go), operation by operation, so X has the same bits, and
+// (detectors.Centers and Pack), operation by operation, so X has the same bits, and
 // the kernels that read it know nothing of this.
 //
 // A warp works through the updates of one window in order, for a later one writes over
@@ -25,7 +26,8 @@ struct Update {
     uint32_t fresh, n;   // element of f32 where the newest n rows lie, as float64
     uint32_t next;       // 1 + index of the next of this window
     uint32_t flags;      // 1: a window, 2: not its first update
-    uint32_t pad[2];
+    uint32_t common;     // row of X, the first of those that it is centred on
+    uint32_t commonN;    // how many they are
 };
 static_assert(sizeof(Update) == 48, "layout");
 
@@ -56,16 +58,16 @@ extern "C" __global__ void window_cache(const Task *, const Tile *tiles, const f
             i += from;
             return r.ring[i < all ? i : i - all];
         };
-        uint32_t middle = r.rows / 2 * r.dim, last = all - r.dim;
+        uint32_t origin = r.common * r.dim, middle = origin + r.commonN / 2 * r.dim, last = origin + (r.commonN - 1) * r.dim;
         float *x = const_cast<float *>(f32) + r.x;
         if (r.dim == 1) {
-            double center = median(value(0), value(middle), value(last));
+            double center = median(value(origin), value(middle), value(last));
 #pragma unroll 4
             for (uint32_t i = lane; i < all; i += 32) x[i] = static_cast<float>(value(i) - center);
         } else {
             for (uint32_t i = lane; i < all; i += 32) {
                 uint32_t c = i % r.dim;
-                x[i] = static_cast<float>(value(i) - median(value(c), value(middle + c), value(last + c)));
+                x[i] = static_cast<float>(value(i) - median(value(origin + c), value(middle + c), value(last + c)));
             }
         }
         if (r.next == 0) return;

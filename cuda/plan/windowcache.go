@@ -11,7 +11,8 @@ type WindowUpdate struct {
 	Fresh, N  uint32
 	Next      uint32
 	Flags     uint32
-	_, _      uint32
+	Common    uint32 // the first of the rows that X is centred on
+	CommonN   uint32 // and how many they are
 }
 
 // UpdateTiles is the length of a WindowUpdate in tiles; UpdateWindow and UpdateLater are
@@ -44,6 +45,7 @@ func (p *Planner) writeUpdates(b *detectors.Batch, to []WindowUpdate) {
 		to[i] = WindowUpdate{
 			Ring: r.At, Rows: rows, Dim: t.Dim, First: r.First, X: t.X.Off - detectors.InCache + p.cachedX,
 			Fresh: 2 * r.Rows.Off, N: r.Rows.Len / t.Dim, Next: r.Next, Flags: UpdateWindow,
+			Common: r.Common.Off, CommonN: r.Common.Len,
 		}
 		if r.Later {
 			to[i].Flags |= UpdateLater

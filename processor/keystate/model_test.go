@@ -314,6 +314,46 @@ func (m *model) row(sm Sample) {
 	m.count[out]++
 }
 
+// centered are the rows that the last of all of a key's rows is centred on, as one of
+// a full window: those that all full windows of its block have; nil: there are none.
+func centered(all []modelRow, full, dim int) []modelRow {
+	if len(all) < full {
+		return nil
+	}
+	block := 1
+	for 2*block <= full/2 && block < 128 {
+		block *= 2
+	}
+	first := len(all) // the number of the block's first row, from 1
+	for first%block > 0 {
+		first--
+	}
+	common := all[first+block-1-full : first] // of the windows that end at first to first+block-1
+	for c := range dim {
+		if !slices.ContainsFunc(common, func(r modelRow) bool { return !math.IsNaN(r.v[c]) }) {
+			return nil
+		}
+	}
+	return common
+}
+
+// middleOf is the center of a column of rows.
+func middleOf(rows []modelRow, c int) float64 {
+	three := []float64{rows[0].v[c], rows[len(rows)/2].v[c], rows[len(rows)-1].v[c]}
+	sorted := slices.Clone(three)
+	slices.Sort(sorted) // NaN first
+	if !math.IsNaN(sorted[0]) {
+		return sorted[1]
+	}
+	for r := range rows {
+		three = append(three, rows[r].v[c])
+	}
+	if i := slices.IndexFunc(three, func(v float64) bool { return v == v }); i >= 0 {
+		return three[i]
+	}
+	return 0
+}
+
 func (m *model) task(k *modelKey, i int, w *modelWin) {
 	d := &m.cfg.Detectors[i]
 	f := d.Detector.(*fake)
@@ -325,21 +365,13 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	var dst []float32
 	t.Params = b.Put(f.Params())
 	t.X, dst = b.GrowF32(len(x) * dim)
+	around := centered(w.rows, f.window+d.Stride-1, dim)
+	if around == nil {
+		around = x
+	}
 	centers := make([]float64, dim)
 	for c := range dim {
-		three := []float64{x[0].v[c], x[len(x)/2].v[c], x[len(x)-1].v[c]}
-		slices.Sort(three) // NaN first
-		centers[c] = three[1]
-		if math.IsNaN(three[0]) {
-			centers[c] = 0
-			column := []float64{x[0].v[c], x[len(x)/2].v[c], x[len(x)-1].v[c]}
-			for r := range x {
-				column = append(column, x[r].v[c])
-			}
-			if i := slices.IndexFunc(column, func(v float64) bool { return v == v }); i >= 0 {
-				centers[c] = column[i]
-			}
-		}
+		centers[c] = middleOf(around, c)
 		for r := range x {
 			dst[r*dim+c] = float32(x[r].v[c] - centers[c])
 		}

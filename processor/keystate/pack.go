@@ -76,6 +76,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	t := &b.Tasks[len(b.Tasks)-1]
 	t.Op, t.Dim, t.Fresh, t.Params = d.op, uint32(d.dim), uint32(d.stride), params
 	x, y := w.values(d.dim, rows)
+	s.centers = s.centers[:0]
 	switch d.elem {
 	case detectors.F32:
 		if d.pool != nil && s.packCached(t, w, d, m, b) {
@@ -89,7 +90,8 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		} else {
 			t.X, dst = b.GrowF32(n)
 		}
-		detectors.Pack(dst, x, y, d.dim)
+		s.center(x, y, d, rows, w.count)
+		detectors.Pack(dst, x, y, s.centers)
 	case detectors.F64:
 		var dst []float64
 		t.X, dst = b.GrowF64(len(x) + len(y))
@@ -110,7 +112,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		}
 	}
 	if d.summary != nil {
-		s.packSummary(t, d, k.summary(d.mark), x, y, b)
+		s.packSummary(t, d, k.summary(d.mark), b)
 	}
 	if d.maxCarry > 0 {
 		if m.task != 0 {
@@ -146,8 +148,22 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	}
 	s.ptimes = append(s.ptimes, word)
 	if d.explain != nil {
-		s.keepValues(w, d, rows)
+		s.keepValues(w, d)
 	}
+}
+
+// center makes s.centers those of a task's columns: of a full window, those of its block
+// of rows (detectors.CenterRows), whose newest is the count-th of the key; of another,
+// or where a column has no value in the block, those of all its rows.
+func (s *State) center(x, y []uint64, d *shapeDet, rows int32, count int64) {
+	if rows == d.full {
+		ok := false
+		from, n := detectors.CenterRows(int(rows), count)
+		if s.centers, ok = detectors.Centers(s.centers[:0], x, y, d.dim, from, n); ok {
+			return
+		}
+	}
+	s.centers, _ = detectors.Centers(s.centers[:0], x, y, d.dim, 0, int(rows))
 }
 
 // keepTimes keeps the times of so many rows, the last of which is skip rows before
@@ -168,17 +184,17 @@ func (d *shapeDet) spoken(times []uint64) (fresh, about, until []uint64) {
 }
 
 // keepValues puts what Apply needs to say what was expected and what was measured
-// behind the times: the columns' centers of the last rows, and the fresh rows.
-func (s *State) keepValues(w *win, d *shapeDet, rows int32) {
-	x, y := w.values(d.dim, rows)
+// behind the times: the centers of X's columns, 0 where they have none, and the fresh
+// rows.
+func (s *State) keepValues(w *win, d *shapeDet) {
 	for c := range d.dim {
 		center := 0.0
-		if d.elem == detectors.F32 {
-			center = detectors.Center(x, y, d.dim, c)
+		if len(s.centers) > 0 {
+			center = s.centers[c]
 		}
 		s.ptimes = append(s.ptimes, math.Float64bits(center))
 	}
-	x, y = w.values(d.dim, d.stride)
+	x, y := w.values(d.dim, d.stride)
 	s.ptimes = append(append(s.ptimes, x...), y...)
 }
 

@@ -328,6 +328,7 @@ type State struct {
 	sweepDue bool
 	scratch  []float64
 	point    []float64 // of a summary
+	centers  []float64 // of the columns of the task being packed
 
 	// Suspects.
 	jumps    Jumps

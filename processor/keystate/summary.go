@@ -97,9 +97,8 @@ func (s *State) summarise(k *Key, w *win, d *shapeDet) {
 	s.bytes += m.size() - before
 }
 
-// packSummary puts the summary's virtual points into the task of rows x and then
-// y, centred as these are.
-func (s *State) packSummary(t *detectors.Task, d *shapeDet, m *summary, x, y []uint64, b *detectors.Batch) {
+// packSummary puts the summary's virtual points into a task, centred as its rows are.
+func (s *State) packSummary(t *detectors.Task, d *shapeDet, m *summary, b *detectors.Batch) {
 	if m.empty() {
 		return
 	}
@@ -107,13 +106,9 @@ func (s *State) packSummary(t *detectors.Task, d *shapeDet, m *summary, x, y []u
 	if n == 0 {
 		return
 	}
-	s.point = s.point[:0]
-	for c := range d.dim {
-		s.point = append(s.point, detectors.Center(x, y, d.dim, c))
-	}
 	var dst []float32
 	t.Bins, dst = b.GrowF32(n * (d.dim + 1))
-	d.summary.Pack(dst, m.state, s.point)
+	d.summary.Pack(dst, m.state, s.centers)
 }
 
 // saveSummary pushes a summary that is about to change.

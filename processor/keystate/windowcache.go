@@ -103,7 +103,8 @@ func (s *State) Repack(b *detectors.Batch) {
 		t := &b.Tasks[p.task]
 		var dst []float32
 		t.X, dst = b.GrowF32(len(rows))
-		detectors.Pack(dst, rows, nil, d.dim)
+		s.center(rows, nil, d, d.full, a.count)
+		detectors.Pack(dst, rows, nil, s.centers)
 	}
 	s.cached = s.cached[:0]
 }

@@ -87,7 +87,11 @@ func (k *cacher) execute(s *State, b *detectors.Batch) {
 		}
 		var x []float32
 		t.X, x = c.GrowF32(n)
-		detectors.Pack(x, rows, nil, dim)
+		centers, ok := detectors.Centers(nil, rows, nil, dim, int(r.Common.Off), int(r.Common.Len))
+		if !ok {
+			centers, _ = detectors.Centers(nil, rows, nil, dim, 0, n/dim)
+		}
+		detectors.Pack(x, rows, nil, centers)
 	}
 	execute(&c)
 	b.Updated()
