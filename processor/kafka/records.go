@@ -296,6 +296,9 @@ func (it *Iterator) openBatch() bool {
 			return it.fail(err)
 		}
 		if b == nil { // the end, or a batch cut off by the fetch's byte limit
+			if len(it.raw) >= 8 && int64(be.Uint64(it.raw)) < it.end {
+				return it.fail(errSequence)
+			}
 			it.raw, it.recs = nil, nil
 			return false
 		}
