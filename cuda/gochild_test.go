@@ -48,8 +48,10 @@ func TestMain(m *testing.M) {
 		(&goChild{maps: map[uint32][]byte{}}).run()
 	}
 	code := m.Run()
-	if builtHere != "" {
-		os.RemoveAll(builtHere)
+	for _, dir := range []string{builtHere, copied} {
+		if dir != "" {
+			os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }

@@ -1,0 +1,94 @@
+package detectors
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// Toy: change of a sample against the one LAG samples before it, in float64.
+const Toy Op = 0
+
+var toySpec = Spec{
+	Name: "toy", Elem: F64,
+	Help: "change of a sample against an earlier one",
+	Params: []Param{
+		{Name: "LAG", Type: Int, Default: 4, Min: 1, Max: 1000, Task: true, Help: "samples from one to the other."},
+		{Name: "SCALE", Type: Float, Default: 2.5, Min: 1e-6, Max: 1e6, Task: true, Help: "what changes are multiplied by."},
+		{Name: "COUNT_FROM", Type: Long, Default: int64(1) << 40, Min: 0, Max: 1 << 48, Task: true, Help: "the first number of the count in the carry."},
+	},
+	New:   func(v Values) (Detector, error) { return newToy(v.Int("LAG"), v.Float("SCALE"), v.Long("COUNT_FROM")) },
+	Score: toyScore, CPU: func(_ context.Context, r *Rows, _ Parallel) { toyScore(*r) },
+	Cost: func(r *Rows) int { return 10 * r.Fresh * r.Dim },
+	Compare: func(_ *Rows, got, want Result) error {
+		if len(got.Next) != 2 || got.Next.Int64(0) != want.Next.Int64(0) {
+			return fmt.Errorf("detectors: carry %v, want %v", got.Next, want.Next)
+		}
+		return compareScores(got.Scores, want.Scores, 0, 1e-6)
+	},
+	Cases: toyCases,
+}
+
+type toy struct {
+	lag    int
+	params Words
+}
+
+func newToy(lag int, scale float64, from int64) (Detector, error) {
+	if lag < 1 {
+		return nil, fmt.Errorf("detectors: toy: lag is %d, use at least 1", lag)
+	}
+	p := make(Words, 4)
+	p[0], p[1] = uint32(lag), math.Float32bits(float32(scale))
+	p.SetInt64(2, from)
+	return &toy{lag, p}, nil
+}
+
+func (d *toy) Op() Op        { return Toy }
+func (d *toy) Params() Words { return d.params }
+func (d *toy) Window() int   { return d.lag + 1 }
+
+func (d *toy) Size(v View) (scores, carry int, ok bool) {
+	return v.Fresh, 2, v.Fresh >= 1 && v.Rows-v.Fresh >= d.lag
+}
+
+func (d *toy) AppendFindings(dst []Finding, r Rows) []Finding {
+	first := r.Len() - r.Fresh
+	for i, s := range r.Scores {
+		dst = append(dst, Finding{Fresh: i, From: first + i - d.lag, To: first + i, Score: float64(s)})
+	}
+	return dst
+}
+
+// toyScore is the definition. The carry counts rows.
+func toyScore(r Rows) {
+	lag, scale, count := int(r.Params[0]), float64(r.Params.Float32(1)), r.Params.Int64(2)
+	if len(r.Carry) > 0 {
+		count = r.Carry.Int64(0)
+	}
+	for i := range r.Scores {
+		at, most := r.Len()-r.Fresh+i, 0.0
+		for c := range r.Dim {
+			d := math.Abs(r.X64[at*r.Dim+c] - r.X64[(at-lag)*r.Dim+c])
+			if d > most || d != d {
+				most = d
+			}
+			if most != most {
+				break
+			}
+		}
+		r.Scores[i] = float32(most * scale)
+	}
+	r.Next.SetInt64(0, count+int64(r.Fresh))
+}
+
+func toyCases(rng *rand.Rand) []Case {
+	var cases []Case
+	for _, s := range signals(rng) {
+		lag, dim := 1+rng.IntN(40), 1+rng.IntN(3)
+		d := must(newToy(lag, 0.5+rng.Float64(), rng.Int64N(1<<62)))
+		cases = append(cases, newCase(fmt.Sprint("lag ", lag), d, dim, rng.IntN(3), []int{1, 1, 7, 40}, s))
+	}
+	return cases
+}
