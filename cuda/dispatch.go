@@ -229,7 +229,9 @@ func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Proces
 	for i := range status {
 		status[i] = notWritten
 	}
-	r, err := c.Ask(l, &child.Request{Kind: child.KindExecute, Request: *q}, time.Now().Add(d.Allowance()))
+	allowance := d.Allowance()
+	q.RoundLimit = uint64(allowance)
+	r, err := c.Ask(l, &child.Request{Kind: child.KindExecute, Request: *q}, time.Now().Add(allowance*time.Duration(max(q.Rounds, 1))))
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +239,7 @@ func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Proces
 		return errors.New(r.Text), nil
 	}
 	for k, s := range status {
-		if s > plan.StatusLeft {
+		if s > plan.StatusLeft && s != plan.StatusMore {
 			c.Fail(fmt.Errorf("status %#x of task %d of %d", s, k, len(status)))
 			return nil, c.Failed()
 		}

@@ -31,6 +31,14 @@
 //  8. Tasks whose carry comes from one of those have waited: they are planned again,
 //     until none is left. Most batches have one round.
 //
+// A kernel may leave a task with the status more, having put what its next round needs
+// into Next: the task is planned anew (opPlan.again), with its Next as carry, as often
+// as its op allows (opPlan.rounds); past it the task is the CPU's, whose form always
+// finishes. Where rounds differ in nothing but the carry (opPlan.repeats), the child
+// repeats the launches by itself until no task asks for more: 625 rounds of a launch
+// that does nothing take 0.07 ms in a child of the tests, 16 ms as requests
+// (TestRoundsCost). A request has a deadline a round, whoever repeats it.
+//
 // A child that dies, answers with an error or nonsense, or overruns the deadline is
 // killed (Process.Fail). Its batches wait until the process is gone, so that the
 // device writes to their memory no more, and are executed on another device, once,

@@ -40,6 +40,7 @@ const (
 	childFault = "ODRADEK_TEST_CUDA_FAULT"
 	childOnce  = "ODRADEK_TEST_CUDA_ONCE"
 
+	childMore   = "ODRADEK_TEST_CUDA_MORE"   // rounds that tasks of IKA-SST take, 0 or nothing: one
 	childShared = "ODRADEK_TEST_CUDA_SHARED" // KiB of shared memory that its device has, 0 or nothing: it does not say
 )
 
@@ -132,6 +133,7 @@ func decodeRequest(m *[child.MessageBytes]byte) (q child.Request) {
 		*p = le.Uint64(m[112+8*i:])
 	}
 	q.CopyOut, q.Seq = m[96] != 0, le.Uint32(m[100:])
+	q.Rounds, q.Zeroes, q.ZeroesOff, q.RoundLimit = le.Uint32(m[152:]), le.Uint32(m[156:]), le.Uint64(m[160:]), le.Uint64(m[168:])
 	return q
 }
 
@@ -251,6 +253,13 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 			out[i] = 0x7fbadbad // and it should be seen
 		}
 	}
+	more, _ := strconv.Atoi(os.Getenv(childMore))
+	zeroes := plan.View[plan.Zeroed](b, int(q.ZeroesOff), int(q.Zeroes))
+	for _, z := range zeroes {
+		if z.Count == 0 || (uint64(z.Scratch)+uint64(z.Count))*plan.Alignment > q.ScratchBytes {
+			return fmt.Errorf("zeroed scratch %+v of %d bytes", z, q.ScratchBytes)
+		}
+	}
 	const notRun, declined = 0, 1
 	state := make([]int, len(tasks)) // 0, or 1 + the status
 	at := uint32(0)
@@ -290,6 +299,12 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 				}
 				state[n] = 1
 				t := &tasks[n]
+				if more > 1 && t.Op == detectors.IKASST {
+					if status[n] = moreRounds(t, &l, out, more, int(q.Rounds)); status[n] == plan.StatusMore {
+						continue
+					}
+					t.After, t.Carry = 0, detectors.Span{} // of a first task: it has none
+				}
 				if status[n] = decline(t, words, fault); status[n] == 0 && t.After == 1 && n > tile.First && tasks[n-1].Next == t.Carry {
 					status[n] = status[n-1] // of one chain
 				}
@@ -323,6 +338,25 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 		return errors.New("an illegal memory access was encountered")
 	}
 	return nil
+}
+
+// moreRounds does what a kernel does whose tasks take more rounds: the ones it has had are
+// the first word of Next. Where the launch is one that the child repeats, it does so.
+func moreRounds(t *detectors.Task, l *plan.Launch, out detectors.Words, more, most int) uint32 {
+	if l.Tasks == 0 {
+		most = 1
+	}
+	had := uint32(0)
+	if t.After == 1 && t.Carry == t.Next {
+		had = out[t.Next.Off]
+	}
+	for range most {
+		if had++; had == uint32(more) {
+			return plan.StatusDone
+		}
+		out[t.Next.Off] = had
+	}
+	return plan.StatusMore
 }
 
 // cacheAt is where the memory for windows lies on the device that is not there.

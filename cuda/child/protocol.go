@@ -73,6 +73,10 @@ func (r *Request) encode(m *[MessageBytes]byte) {
 	for i, v := range []uint64{r.InFrom, r.InTo, r.OutFrom, r.OutTo, r.Room} {
 		le.PutUint64(m[112+8*i:], v)
 	}
+	le.PutUint32(m[152:], r.Rounds)
+	le.PutUint32(m[156:], r.Zeroes)
+	le.PutUint64(m[160:], r.ZeroesOff)
+	le.PutUint64(m[168:], r.RoundLimit)
 }
 
 // The codes of replies: a CUresult, or one of our own.

@@ -124,15 +124,42 @@ static CUresult check(const Request *q, const Mapping *m, Reply *r) {
         if (s->grid == 0 || s->block == 0) return refuse(r, "a launch without blocks or threads");
         if (!inside(q->tilesOff + (uint64_t)s->firstTile * tileBytes, (uint64_t)s->tiles * tileBytes, q->inOff, q->inBytes))
             return refuse(r, "tiles are not in the input");
+        if (!inside(s->firstTask, s->tasks, 0, q->tasks)) return refuse(r, "a launch has tasks that are not there");
+    }
+    if (!inside(q->zeroesOff, (uint64_t)q->zeroes * sizeof(Zeroed), 0, m->bytes) || q->zeroesOff % 4)
+        return refuse(r, "what is to be zero is not in the batch's memory");
+    const Zeroed *zeroes = (const Zeroed *)(m->base + q->zeroesOff);
+    for (uint32_t i = 0; i < q->zeroes; i++) {
+        if (!inside((uint64_t)zeroes[i].scratch * scratchUnit, (uint64_t)zeroes[i].count * scratchUnit, 0, q->scratchBytes))
+            return refuse(r, "what is to be zero is not in the scratch memory");
     }
     return CUDA_SUCCESS;
 }
 
-// launchAll puts the batch's launches into the stream, on the given buffers.
-static CUresult launchAll(Lane *l, const Request *q, const Launch *launches, CUdeviceptr in, CUdeviceptr out, Reply *r) {
+// beginStatus puts what status words are before the first round into the stream.
+static CUresult beginStatus(Lane *l, const Request *q, const unsigned char *base, CUdeviceptr out, Reply *r) {
+    CUdeviceptr status = out + (q->statusOff - q->outOff);
+    const Launch *launches = (const Launch *)(base + q->launchesOff);
+    TRY(cuMemsetD32Async(status, 0, q->tasks, l->stream));
+    for (uint32_t i = 0; q->rounds && i < q->launches; i++) {
+        const Launch *s = &launches[i];
+        if (s->tasks && (i == 0 || s->firstTask != s[-1].firstTask))
+            TRY(cuMemsetD32Async(status + (uint64_t)s->firstTask * 4, statusTodo, s->tasks, l->stream));
+    }
+    return CUDA_SUCCESS;
+}
+
+// launchAll puts a round of the batch's launches into the stream, on the given buffers:
+// all of them in the first, then those that may be repeated.
+static CUresult launchAll(Lane *l, const Request *q, const unsigned char *base, uint32_t round, CUdeviceptr in, CUdeviceptr out, Reply *r) {
     CUdeviceptr tasks = in + (q->tasksOff - q->inOff), status = out + (q->statusOff - q->outOff), scratch = l->scratch.p;
+    const Launch *launches = (const Launch *)(base + q->launchesOff);
+    const Zeroed *zeroes = (const Zeroed *)(base + q->zeroesOff);
+    for (uint32_t i = 0; i < q->zeroes; i++)
+        TRY(cuMemsetD32Async(scratch + (uint64_t)zeroes[i].scratch * scratchUnit, 0, (size_t)zeroes[i].count * scratchUnit / 4, l->stream));
     for (uint32_t i = 0; i < q->launches; i++) {
         const Launch *s = &launches[i];
+        if (round > 0 && s->tasks == 0) continue;
         CUdeviceptr tiles = in + (q->tilesOff - q->inOff) + (uint64_t)s->firstTile * tileBytes;
         void *args[] = {&tasks, &tiles, &in, &out, &status, &scratch};
         TRY(cuLaunchKernel(kernelFunctions[s->kernel], s->grid, 1, 1, s->block, 1, 1, s->shared, l->stream, args, NULL));
@@ -152,12 +179,16 @@ static uint64_t now(void) {
 // of 9.7 ms 940 us (H200 in a virtual machine; this makes them 10 to 60 us slower).
 enum { spin = 200000, sleepLeast = 20000, sleepMost = 500000 };
 
-// waitEnd waits for the lane's end event.
-static CUresult waitEnd(Lane *l, Reply *r) {
+// waitEnd waits for the lane's end event, so many nanoseconds at most; 0: for ever.
+static CUresult waitEnd(Lane *l, uint64_t limit, Reply *r) {
     uint64_t began = now();
     CUresult e;
     while ((e = cuEventQuery(l->end)) == CUDA_ERROR_NOT_READY) {
         uint64_t waited = now() - began;
+        if (limit && waited > limit) {
+            e = CUDA_ERROR_LAUNCH_TIMEOUT;
+            break;
+        }
         if (waited < spin) {
             for (int i = 0; i < 16; i++) __builtin_ia32_pause();
             continue;
@@ -191,6 +222,29 @@ static CUresult copy(Lane *l, CUdeviceptr device, unsigned char *host, uint64_t 
     return CUDA_SUCCESS;
 }
 
+// repeat does the launches that may be repeated until no task asks for more, the rounds
+// that the request allows at most. Rounds without a task cost 3 us or so, a look at the
+// status words with its copy and wait three times that: so it looks after 1, 1, 2, 4, 8
+// rounds, and then after every 8.
+static CUresult repeat(Lane *l, const Request *q, const Mapping *m, Reply *r) {
+    CUdeviceptr status = l->output.p + (q->statusOff - q->outOff);
+    const volatile uint32_t *words = (const uint32_t *)(m->base + q->statusOff);
+    for (uint32_t round = 1, step = 1, look = 1;;) {
+        TRY(cuMemcpyDtoHAsync(m->base + q->statusOff, status, q->tasks * 4, l->stream));
+        TRY(cuEventRecord(l->end, l->stream));
+        CUresult e = waitEnd(l, q->roundLimit * look, r);
+        if (e != CUDA_SUCCESS) return e;
+        uint64_t i = 0;
+        while (i < q->tasks && words[i] != statusMore) i++;
+        if (i == q->tasks || round >= q->rounds) return CUDA_SUCCESS;
+        look = step < q->rounds - round ? step : q->rounds - round;
+        for (uint32_t k = 0; k < look; k++, round++) {
+            if ((e = launchAll(l, q, m->base, round, l->input.p, l->output.p, r)) != CUDA_SUCCESS) return e;
+        }
+        if (round > 2 && step < 8) step *= 2;
+    }
+}
+
 // execute runs one batch. The input's block goes in with one copy, output and
 // status come back with another, unless it is a part of a batch that is split.
 static CUresult execute(Lane *l, const Request *q, Reply *r) {
@@ -205,11 +259,12 @@ static CUresult execute(Lane *l, const Request *q, Reply *r) {
     TRY(copy(l, l->input.p - q->inOff, m->base, q->inFrom, q->inTo, q->tasksOff, q->inOff + q->inBytes, 1));
     if (q->copyOut && q->outFrom < q->outTo)
         TRY(cuMemcpyHtoDAsync(l->output.p + (q->outFrom - q->outOff), m->base + q->outFrom, q->outTo - q->outFrom, l->stream));
-    TRY(cuMemsetD32Async(l->output.p + (q->statusOff - q->outOff), 0, q->tasks, l->stream));
-    if ((e = launchAll(l, q, (const Launch *)(m->base + q->launchesOff), l->input.p, l->output.p, r)) != CUDA_SUCCESS) return e;
+    if ((e = beginStatus(l, q, m->base, l->output.p, r)) != CUDA_SUCCESS) return e;
+    if ((e = launchAll(l, q, m->base, 0, l->input.p, l->output.p, r)) != CUDA_SUCCESS) return e;
+    if (q->rounds && (e = repeat(l, q, m, r)) != CUDA_SUCCESS) return e;
     TRY(copy(l, l->output.p - q->outOff, m->base, q->outFrom, q->outTo, q->statusOff, q->outOff + q->outBytes, 0));
     TRY(cuEventRecord(l->end, l->stream));
-    if ((e = waitEnd(l, r)) != CUDA_SUCCESS) return e;
+    if ((e = waitEnd(l, 0, r)) != CUDA_SUCCESS) return e;
     return elapsed(l->begin, l->end, &r->nanos, r);
 }
 
@@ -226,7 +281,7 @@ static CUresult measure(Lane *l, const Request *q, Reply *r) {
     if (e != CUDA_SUCCESS || q->tasks == 0) return e;
     uint32_t repeat = q->repeat < 1 ? 1 : q->repeat > 10000 ? 10000 : q->repeat;
     uint32_t rotate = q->rotate < 1 ? 1 : q->rotate > maxRotate ? maxRotate : q->rotate;
-    const Launch *launches = (const Launch *)(mappings[q->batch].base + q->launchesOff);
+    const unsigned char *base = mappings[q->batch].base;
     uint64_t inBytes = ((q->room > q->inBytes ? q->room : q->inBytes) + 255) & ~(uint64_t)255, outBytes = (q->outBytes + 255) & ~(uint64_t)255;
     Buffer copies = {0, 0};
     if ((e = grow(&copies, rotate * (inBytes + outBytes), r, "the copies to measure with")) != CUDA_SUCCESS) return e;
@@ -240,10 +295,11 @@ static CUresult measure(Lane *l, const Request *q, Reply *r) {
     if (e != CUDA_SUCCESS) replyError(r, e, "copies to measure with");
     for (uint32_t i = 0; i < repeat && e == CUDA_SUCCESS; i++) {
         CUdeviceptr in = copies.p + (i % rotate) * (inBytes + outBytes);
+        if (q->rounds && (e = beginStatus(l, q, base, in + inBytes, r)) != CUDA_SUCCESS) break;
         if ((e = cuEventRecord(l->begin, l->stream)) != CUDA_SUCCESS) break;
-        if ((e = launchAll(l, q, launches, in, in + inBytes, r)) != CUDA_SUCCESS) break;
+        if ((e = launchAll(l, q, base, 0, in, in + inBytes, r)) != CUDA_SUCCESS) break;
         if ((e = cuEventRecord(l->end, l->stream)) != CUDA_SUCCESS) break;
-        if ((e = waitEnd(l, r)) != CUDA_SUCCESS) break;
+        if ((e = waitEnd(l, 0, r)) != CUDA_SUCCESS) break;
         e = elapsed(l->begin, l->end, &times[i], r);
     }
     if (e == CUDA_SUCCESS) {

@@ -11,7 +11,9 @@ typedef struct {
     uint32_t copyOut, seq;
     uint32_t repeat, rotate;  // of measure
     uint64_t inFrom, inTo, outFrom, outTo, room;
-    uint8_t pad[40];
+    uint32_t rounds, zeroes;
+    uint64_t zeroesOff, roundLimit;
+    uint8_t pad[16];
 } Request;
 
 typedef struct {
@@ -22,14 +24,21 @@ typedef struct {
 
 // Launch is that of kernels/task.h.
 typedef struct {
-    uint32_t kernel, grid, block, shared, firstTile, tiles, pad[2];
+    uint32_t kernel, grid, block, shared, firstTile, tiles, firstTask, tasks;
 } Launch;
+
+// Zeroed and the status words are those of kernels/task.h.
+typedef struct {
+    uint32_t scratch, count;
+} Zeroed;
+
+enum { statusTodo = 2, statusMore = 3 };
 
 _Static_assert(sizeof(Request) == 192 && sizeof(Reply) == 192 && sizeof(Launch) == 32, "layout");
 
 enum { magic = 0x6f647261, badRequest = 10001 };
 enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindWindowCache, kindFault = 9 };
-enum { taskBytes = 64, tileBytes = 16 };
+enum { taskBytes = 64, tileBytes = 16, scratchUnit = 256 };
 
 // Buffer is device memory that grows on demand; its content does not survive that.
 typedef struct {

@@ -10,7 +10,7 @@ import (
 )
 
 // layout changes with task.h and the protocol of parent and child.
-const layout = 2
+const layout = 3
 
 //go:embed *.fatbin
 var fatbins embed.FS

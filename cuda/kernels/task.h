@@ -27,7 +27,18 @@ struct Launch {
     uint32_t kernel;  // index into kernels.Names
     uint32_t grid, block, shared;
     uint32_t firstTile, tiles;
-    uint32_t pad[2];
+    uint32_t firstTask, tasks;  // those of a launch that the child may repeat; else 0
+};
+
+// Zeroed is scratch that is zero before the launches, in units of 256 bytes.
+struct Zeroed { uint32_t scratch, count; };
+
+// Status words. A kernel writes those of its tasks that are not done.
+enum : uint32_t {
+    statusDone = 0,
+    statusLeft = 1,  // the CPU is to score it
+    statusTodo = 2,  // before the first round of a launch that the child may repeat
+    statusMore = 3,  // another round, with what it has put into next as its carry
 };
 
 static_assert(sizeof(Task) == 64 && sizeof(Tile) == 16 && sizeof(Launch) == 32, "layout");

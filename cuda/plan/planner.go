@@ -22,10 +22,17 @@ type Tile struct {
 
 // Launch is one kernel launch, as task.h has it.
 type Launch struct {
-	Kernel                 uint32 // index into Kernels
-	Grid, Block, Shared    uint32 // blocks, threads a block, bytes of dynamic shared memory
-	FirstTile, Tiles, _, _ uint32
+	Kernel              uint32 // index into Kernels
+	Grid, Block, Shared uint32 // blocks, threads a block, bytes of dynamic shared memory
+	FirstTile, Tiles    uint32
+	// Tasks from FirstTask on, in plan order, are those of a launch that the child may
+	// repeat by itself; 0 for one that it may not.
+	FirstTask, Tasks uint32
 }
+
+// Zeroed is scratch that is zero before a launch, as task.h has it: both numbers in
+// units of 256 bytes.
+type Zeroed struct{ Scratch, Count uint32 }
 
 // Class says which launches a task goes into: tasks of one class share them. A,
 // B are the op's own, such as sizes that a kernel is made for.
@@ -61,6 +68,17 @@ type opPlan struct {
 	// caches says that its kernels take every task of their classes, whatever is in it,
 	// so that the window cache may have their windows (windowcache.go).
 	caches bool
+	// rounds is how many rounds a task may have, as many as its kernel asks for with the
+	// status more; past it the task is the CPU's. 0: its kernels do not ask.
+	rounds int
+	// again is class for a task's later rounds: round is 2 or more, next what the task
+	// left in the round before, which is its carry. nil: class.
+	again func(t *detectors.Task, params []float32, round int, next detectors.Words) (c Class, cost int, ok bool)
+	// repeats says that nothing but the carry differs between rounds, so that the child
+	// may repeat the launches by itself. Their kernels begin with the status word of a
+	// task: StatusTodo is its first round in the request, StatusMore has its carry in
+	// Next, and with the others there is nothing to do.
+	repeats bool
 }
 
 // plans are the ops that there are kernels for, by number.
@@ -102,6 +120,16 @@ func Kernels() []string { return names }
 // caller must not change the list.
 func Sources() []string { return sources }
 
+// SetRounds has tasks of an op take rounds as if its plan said so, until undo is called.
+// For tests with a child that asks for them; no batch may be in flight.
+func SetRounds(op detectors.Op, rounds int, repeats bool) (undo func()) {
+	old := byOp[op]
+	p := *old
+	p.rounds, p.repeats = rounds, repeats
+	byOp[op] = &p
+	return func() { byOp[op] = old }
+}
+
 // kernel is the index of a kernel.
 func kernel(name string) uint32 {
 	i := slices.Index(names, name)
@@ -130,6 +158,7 @@ type Planner struct {
 	launched     int // tiles that belong to a launch
 	launches     []Launch
 	scratchBytes uint64
+	zeroes       []Zeroed
 
 	order         []int32 // batch index of each task in plan order
 	cpu           []int32 // tasks for the CPU in this round, by index
@@ -137,6 +166,9 @@ type Planner struct {
 	forced        []bool  // by batch index: a kernel did not take it; nil for none
 	left          int     // tasks not done
 	round         int     // 1 for the first
+	rounds        []int32 // by batch index: the rounds that a task has had and asked for more; nil for none
+	later         int     // tasks of this plan in a later round
+	repeats       int     // how often the child may do the launches that it may repeat; 0: there are none
 	declined      int     // tasks that their kernels left alone
 	segment       []int32 // by batch index: its segment; valid on the device only
 	next          []int32 // by batch index: the next task of its segment, -1 at the end
@@ -194,7 +226,7 @@ func (p *Planner) Start(b *detectors.Batch) {
 	p.segment = slices.Grow(p.segment[:0], n)[:n]
 	p.next = slices.Grow(p.next[:0], n)[:n]
 	p.forced, p.declined = nil, 0
-	p.updates, p.round = b.Updates, 0
+	p.updates, p.round, p.rounds = b.Updates, 0, nil
 	p.left = n
 	p.serial++
 	p.classes = p.classes[:0]
@@ -235,7 +267,7 @@ func (p *Planner) Assign(b *detectors.Batch) {
 		if p.places[i] == done {
 			continue
 		}
-		class, cost := p.classOf(&b.Tasks[i])
+		class, cost := p.classOf(b, i)
 		if p.forced != nil && p.forced[i] {
 			class = -1
 		}
@@ -245,7 +277,7 @@ func (p *Planner) Assign(b *detectors.Batch) {
 			at = p.places[from]
 		}
 		switch {
-		case at == waiting, at == onCPU && class >= 0:
+		case at == waiting, at == onCPU && class >= 0, at == onDevice && byOp[b.Tasks[from].Op].rounds > 0:
 			p.places[i] = waiting
 		case class < 0:
 			p.places[i] = onCPU
@@ -280,10 +312,19 @@ func (p *Planner) Assign(b *detectors.Batch) {
 }
 
 // classOf is the index of a task's class, -1 for the CPU, and its cost.
-func (p *Planner) classOf(t *detectors.Task) (int32, int) {
+func (p *Planner) classOf(b *detectors.Batch, i int) (int32, int) {
+	t := &b.Tasks[i]
 	op := byOp[t.Op]
 	if op == nil {
 		return -1, 0
+	}
+	if p.rounds != nil && p.rounds[i] > 0 && op.again != nil {
+		next := b.Out[t.Next.Off : t.Next.Off+t.Next.Len]
+		c, cost, ok := op.again(t, p.f32[t.Params.Off:t.Params.Off+t.Params.Len], int(p.rounds[i])+1, next)
+		if !ok || p.Shared > 0 && op.shared(c) > p.Shared {
+			return -1, 0
+		}
+		return p.indexOf(c), max(cost, 1)
 	}
 	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Params}
 	e := &p.shapes[(t.X.Len*7+t.Fresh*5+t.Params.Off*3+t.Bins.Len+uint32(t.Op))%uint32(len(p.shapes))]
@@ -293,15 +334,20 @@ func (p *Planner) classOf(t *detectors.Task) (int32, int) {
 	e.shape, e.serial, e.class = s, p.serial, -1
 	c, cost, ok := op.class(t, p.f32[t.Params.Off:t.Params.Off+t.Params.Len])
 	if ok && (p.Shared == 0 || op.shared(c) <= p.Shared) {
-		k, known := p.index[c]
-		if !known {
-			k = int32(len(p.classes))
-			p.classes = append(p.classes, c)
-			p.index[c] = k
-		}
-		e.class, e.cost = k, max(cost, 1)
+		e.class, e.cost = p.indexOf(c), max(cost, 1)
 	}
 	return e.class, e.cost
+}
+
+// indexOf is the index of a class among those of the batch.
+func (p *Planner) indexOf(c Class) int32 {
+	k, known := p.index[c]
+	if !known {
+		k = int32(len(p.classes))
+		p.classes = append(p.classes, c)
+		p.index[c] = k
+	}
+	return k
 }
 
 // Left is the number of tasks that are not done.
@@ -349,7 +395,7 @@ func (p *Planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 	p.tasks = tasks
 	p.order = p.order[:0]
 	p.tiles, p.launches, p.launched, p.scratchBytes = p.tiles[:0], p.launches[:0], 0, 0
-	p.outputs = 0
+	p.outputs, p.later, p.repeats, p.zeroes = 0, 0, 0, p.zeroes[:0]
 	if len(p.updates) > 0 {
 		p.launchUpdates()
 	}
@@ -376,12 +422,20 @@ func (p *Planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 						t.After, t.Carry = 1, b.Tasks[from].Next
 					}
 				}
+				if p.rounds != nil && p.rounds[i] > 0 {
+					t.After, t.Carry = 1, t.Next
+					p.later++
+				}
 				p.outputs += int(t.Scores.Len + t.Next.Len)
 				p.order = append(p.order, i)
 			}
 		}
 		c := p.classes[g%len(p.classes)]
-		byOp[c.Op].launches(c, p, p.chains)
+		op, first := byOp[c.Op], len(p.launches)
+		op.launches(c, p, p.chains)
+		if op.repeats {
+			p.repeat(op, p.launches[first:], int(p.chains[0].first))
+		}
 		if p.launched != len(p.tiles) {
 			panic(fmt.Sprintf("plan: tiles of %v without a launch", c))
 		}
@@ -465,6 +519,36 @@ func (p *Planner) again(kernel uint32, grid, block, shared int) {
 	l := p.launches[len(p.launches)-1]
 	l.Kernel, l.Grid, l.Block, l.Shared = kernel, uint32(grid), uint32(block), uint32(shared)
 	p.launches = append(p.launches, l)
+}
+
+// repeat has the child repeat launches of the tasks from first to the end of the plan so
+// far, as often as the one that has had the most rounds may.
+func (p *Planner) repeat(op *opPlan, launches []Launch, first int) {
+	left := op.rounds
+	for _, i := range p.order[first:] {
+		if p.rounds != nil {
+			left = min(left, op.rounds-int(p.rounds[i]))
+		}
+	}
+	for i := range launches {
+		launches[i].FirstTask, launches[i].Tasks = uint32(first), uint32(len(p.order)-first)
+	}
+	if p.repeats == 0 || left < p.repeats {
+		p.repeats = left
+	}
+}
+
+// zeroed is scratch that is zero before the launches of the plan, and again before they
+// are repeated.
+func (p *Planner) zeroed(n int) uint32 {
+	at := p.scratch(n)
+	count := uint32(p.scratchBytes/Alignment) - at
+	if last := len(p.zeroes) - 1; last >= 0 && p.zeroes[last].Scratch+p.zeroes[last].Count == at {
+		p.zeroes[last].Count += count
+	} else {
+		p.zeroes = append(p.zeroes, Zeroed{at, count})
+	}
+	return at
 }
 
 // scratch is room for n bytes on the device, undefined and the batch's own; the

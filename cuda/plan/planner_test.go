@@ -360,3 +360,101 @@ func ikasstBatch(t testing.TB, rng *rand.Rand, n int) *detectors.Batch {
 	}
 	return b
 }
+
+// TestRounds: a task that asks for more goes again, with its Next as carry, in the class
+// that again finds for it, until it has had its rounds; what follows it waits.
+func TestRounds(t *testing.T) {
+	testPlan(t, detectors.IKASST)
+	op := byOp[detectors.IKASST]
+	op.rounds = 3
+	op.shared = func(Class) int { return 0 }
+	op.again = func(t *detectors.Task, params []float32, round int, next detectors.Words) (Class, int, bool) {
+		return Class{Op: t.Op, A: uint32(10 * round), B: next[0]}, 1, true
+	}
+	b := &detectors.Batch{}
+	addTask(b, detectors.IKASST, 1, 9, 0)
+	addTask(b, detectors.IKASST, 1, 9, 1) // has its carry from the first
+	addTask(b, detectors.IKASST, 1, 5, 0)
+	for i := range b.Out {
+		b.Out[i] = uint32(70 + i)
+	}
+	var p Planner
+	p.Start(b)
+	for round, c := range []struct {
+		plan   string
+		status []uint32
+	}{
+		{"[0 2][]", []uint32{StatusMore, StatusDone}},
+		{"[0'][]", []uint32{StatusMore}},
+		{"[0'][]", []uint32{StatusMore}}, // one round too many: the CPU's
+		{"[1'][]", []uint32{StatusMore}},
+	} {
+		if got := planned(&p, b); got != c.plan {
+			t.Fatalf("round %d is %s, want %s", round, got, c.plan)
+		}
+		if round == 1 {
+			task := p.tasks[0]
+			if task.Carry != b.Tasks[0].Next || p.later != 1 {
+				t.Errorf("its carry is %+v, want what it has left at %+v", task.Carry, b.Tasks[0].Next)
+			}
+			if want := (Class{detectors.IKASST, 0, 20, b.Out[b.Tasks[0].Next.Off]}); p.classes[len(p.classes)-1] != want {
+				t.Errorf("its class is %+v, want %+v", p.classes, want)
+			}
+		}
+		p.Settle(b, &p, c.status)
+		finishCPU(&p, b)
+	}
+	if p.Declined() != 1 || p.left != 1 {
+		t.Errorf("%d tasks declined, %d left; want 1, 1", p.Declined(), p.left)
+	}
+	// A device that is lost may have written half of what they left.
+	p.Assign(b)
+	p.lay(b, make([]detectors.Task, p.Device()))
+	p.Lost(&p)
+	if got, want := planned(&p, b), "[1'][]"; got != want || p.later != 0 || p.tasks[0].Carry != b.Tasks[0].Next {
+		t.Errorf("after a loss the plan is %s, %d in a later round, with the carry %+v", got, p.later, p.tasks[0].Carry)
+	}
+}
+
+// TestRepeats: launches say which tasks the child repeats them for, and the plan how often.
+func TestRepeats(t *testing.T) {
+	testPlan(t, detectors.IKASST, detectors.LOF)
+	byOp[detectors.IKASST].rounds, byOp[detectors.IKASST].repeats = 7, true
+	b := &detectors.Batch{}
+	addTask(b, detectors.LOF, 1, 9, 0)
+	addTask(b, detectors.IKASST, 1, 9, 0)
+	addTask(b, detectors.IKASST, 1, 9, 0)
+	addTask(b, detectors.LOF, 2, 9, 0)
+	var p Planner
+	p.Start(b)
+	if got, want := planned(&p, b), "[0][1 2][3][]"; got != want {
+		t.Fatalf("the plan is %s, want %s", got, want)
+	}
+	for i, want := range [][2]uint32{{0, 0}, {1, 2}, {0, 0}} {
+		if l := p.launches[i]; l.FirstTask != want[0] || l.Tasks != want[1] {
+			t.Errorf("launch %d is %+v, want tasks %v", i, l, want)
+		}
+	}
+	if p.repeats != 7 {
+		t.Errorf("%d repeats, want 7", p.repeats)
+	}
+}
+
+// TestZeroed: ranges of zeroed scratch are those asked for, and join where they touch.
+func TestZeroed(t *testing.T) {
+	var p Planner
+	p.scratch(300)
+	for _, c := range []struct {
+		bytes int
+		at    uint32
+	}{{8, 2}, {600, 3}} {
+		if at := p.zeroed(c.bytes); at != c.at {
+			t.Errorf("%d zeroed bytes are at %d, want %d", c.bytes, at, c.at)
+		}
+	}
+	p.scratch(1)
+	p.zeroed(256)
+	if want := []Zeroed{{2, 4}, {7, 1}}; !slices.Equal(p.zeroes, want) || p.scratchBytes != 8*Alignment {
+		t.Errorf("zeroed are %v of %d bytes, want %v", p.zeroes, p.scratchBytes, want)
+	}
+}

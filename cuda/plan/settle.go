@@ -10,11 +10,14 @@ import (
 const (
 	StatusDone = 0
 	StatusLeft = 1 // the kernel left it alone
+	StatusTodo = 2 // never of a reply: before the first round of launches that are repeated
+	StatusMore = 3 // the task asks for another round, with what it has put into Next as its carry
 )
 
 // Settle takes the status words of the tasks of the plan q of this round, which is p or
 // a part of it, in plan order. A task that its kernel left alone is the CPU's, those
-// behind it in its chain wait for another round.
+// behind it in its chain wait for another round, and so does one that asks for more, until
+// it has had as many rounds as its op allows: then it is the CPU's, too.
 func (p *Planner) Settle(b *detectors.Batch, q *Planner, status []uint32) {
 	taken := 0
 	for _, s := range status {
@@ -35,6 +38,8 @@ func (p *Planner) Settle(b *detectors.Batch, q *Planner, status []uint32) {
 		case status[k] == StatusDone:
 			p.places[i] = done
 			p.left--
+		case status[k] == StatusMore && p.mayGoOn(b, q, i):
+			p.places[i] = waiting
 		default:
 			if p.forced == nil {
 				p.forced = make([]bool, len(b.Tasks))
@@ -51,11 +56,29 @@ func (p *Planner) Settle(b *detectors.Batch, q *Planner, status []uint32) {
 	}
 }
 
+// mayGoOn notes that a task of the plan q asks for another round, and reports whether it
+// may have one.
+func (p *Planner) mayGoOn(b *detectors.Batch, q *Planner, i int32) bool {
+	op := byOp[b.Tasks[i].Op]
+	if p.rounds == nil {
+		p.rounds = make([]int32, len(b.Tasks))
+	}
+	had := 1
+	if op.repeats {
+		had = q.repeats
+	}
+	p.rounds[i] += int32(had)
+	return int(p.rounds[i]) < op.rounds
+}
+
 // Lost has the tasks of the plan q of this round, which is p or a part of it, wait for
 // another round: their device was lost.
 func (p *Planner) Lost(q *Planner) {
 	for _, i := range q.order {
 		p.places[i] = waiting
+		if p.rounds != nil {
+			p.rounds[i] = 0 // the device may have written half of its Next: from the beginning
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
 	parts[0].First = 0
 	for _, t := range parts {
 		t.part, t.Shared, t.f32 = true, p.Shared, p.f32
-		t.next, t.classes, t.waves = p.next, p.classes, p.waves
+		t.next, t.classes, t.waves, t.rounds = p.next, p.classes, p.waves, p.rounds
 		t.segments, t.cost, t.longest = t.segments[:0], 0, 0
 	}
 	for i := range p.segments { // by the index of their first task
@@ -108,7 +108,7 @@ func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 	q := &p.q
 	q.InFrom, q.InTo = 4*uint64(min(in.Off, in.Len)), 4*uint64(in.Len)
 	q.OutFrom, q.OutTo = q.OutOff+4*uint64(min(out.Off, out.Len)), q.OutOff+4*uint64(out.Len)
-	q.CopyOut = uint64(4*p.outputs) != q.OutTo-q.OutFrom
+	q.CopyOut = p.later > 0 || uint64(4*p.outputs) != q.OutTo-q.OutFrom
 }
 
 // Apart reports whether no part would write over another's outputs.

@@ -28,6 +28,13 @@ type Request struct {
 	CopyOut                         bool   // Out as it is has to be on the device first
 	InFrom, InTo, OutFrom, OutTo    uint64
 	Room                            uint64 // bytes of the input on the device, where that is more than InBytes
+	// Rounds is how often the child may do the launches that it may repeat, for as long
+	// as a task asks for more; 0: there are none. A round that takes longer than
+	// RoundLimit, in nanoseconds, is a fault.
+	Rounds     uint32
+	Zeroes     uint32 // how many, at ZeroesOff behind the launches
+	ZeroesOff  uint64
+	RoundLimit uint64
 }
 
 // Work is about how long a device has to do with the plan, in nanoseconds: its
@@ -61,7 +68,8 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	if p.part {
 		launches = Align(behind + 4*p.paramsLen())
 	}
-	end = Align(launches + 32*len(p.launches))
+	zeroes := launches + 32*len(p.launches)
+	end = Align(zeroes + 8*len(p.zeroes))
 	if end > m.Out {
 		return end, status
 	}
@@ -70,13 +78,15 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		p.writeUpdates(b, View[WindowUpdate](m.Bytes, tiles, len(p.updates)))
 	}
 	copy(View[Launch](m.Bytes, launches, len(p.launches)), p.launches)
+	copy(View[Zeroed](m.Bytes, zeroes, len(p.zeroes)), p.zeroes)
 	p.q = Request{
 		Batch: m.ID, Launches: uint32(len(p.launches)),
 		InBytes: uint64(end), TasksOff: uint64(at), TilesOff: uint64(tiles), LaunchesOff: uint64(launches),
 		OutOff: uint64(m.Out), OutBytes: uint64(status + 4*n - m.Out), StatusOff: uint64(status),
 		Tasks: uint64(n), ScratchBytes: p.scratchBytes,
 		InTo: uint64(at), OutFrom: uint64(m.Out), OutTo: uint64(status),
-		CopyOut: p.outputs != len(b.Out), // gaps, and what rounds before have left
+		CopyOut: p.later > 0 || p.outputs != len(b.Out), // carries, gaps, and what rounds before have left
+		Rounds:  uint32(p.repeats), Zeroes: uint32(len(p.zeroes)), ZeroesOff: uint64(zeroes),
 	}
 	if len(p.updates) > 0 {
 		p.q.Room = uint64(m.Out + 4*b.CachedX)

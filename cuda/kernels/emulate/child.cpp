@@ -31,7 +31,9 @@ struct Request {
     uint64_t inOff, inBytes, tasksOff, tilesOff, launchesOff, outOff, outBytes, statusOff, tasks, scratchBytes;
     uint32_t copyOut, seq, repeat, rotate;
     uint64_t inFrom, inTo, outFrom, outTo, room;
-    char pad[40];
+    uint32_t rounds, zeroes;
+    uint64_t zeroesOff, roundLimit;
+    char pad[16];
 };
 static_assert(sizeof(Request) == 192, "layout");
 
@@ -98,12 +100,24 @@ void execute(const Request &q, Reply &r) {
     const Launch *launches = reinterpret_cast<const Launch *>(base + q.launchesOff);
     const Task *tasks = reinterpret_cast<const Task *>(at(q.tasksOff));
     const Tile *tiles = reinterpret_cast<const Tile *>(at(q.tilesOff));
+    const Zeroed *zeroes = reinterpret_cast<const Zeroed *>(base + q.zeroesOff);
     for (uint32_t i = 0; i < q.launches; i++) {
-        const Launch &l = launches[i];
-        if (l.kernel >= sizeof kernels / sizeof *kernels) return fail(r, "no such kernel");
-        emulate::launch(l.grid, l.block, l.shared, [&] {
-            kernels[l.kernel].run(tasks, tiles + l.firstTile, reinterpret_cast<const float *>(at(q.inOff)), outs, status, aligned);
-        });
+        std::fill_n(status + launches[i].firstTask, launches[i].tasks, statusTodo);
+    }
+    for (uint32_t round = 0;; round++) {
+        for (uint32_t i = 0; i < q.zeroes; i++) {
+            if ((uint64_t(zeroes[i].scratch) + zeroes[i].count) * 256 > q.scratchBytes) return fail(r, "what is to be zero is not in the scratch memory");
+            memset(aligned + size_t(zeroes[i].scratch) * 256, 0, size_t(zeroes[i].count) * 256);
+        }
+        for (uint32_t i = 0; i < q.launches; i++) {
+            const Launch &l = launches[i];
+            if (l.kernel >= sizeof kernels / sizeof *kernels) return fail(r, "no such kernel");
+            if (round > 0 && l.tasks == 0) continue;
+            emulate::launch(l.grid, l.block, l.shared, [&] {
+                kernels[l.kernel].run(tasks, tiles + l.firstTile, reinterpret_cast<const float *>(at(q.inOff)), outs, status, aligned);
+            });
+        }
+        if (round + 1 >= q.rounds || std::find(status, status + q.tasks, statusMore) == status + q.tasks) break;
     }
     if (!std::equal(before.begin(), before.end(), in.begin())) return fail(r, "a kernel has changed its input");
     memcpy(base + q.outFrom, out.data() + (q.outFrom - q.outOff), q.outTo - q.outFrom);

@@ -1,0 +1,102 @@
+//go:build linux
+
+package cuda
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"odradek/cuda/plan"
+	"odradek/detectors"
+)
+
+// roundsOn are the options of an executor on a Go child whose tasks take so many rounds.
+func roundsOn(t testing.TB, fault string, more int) Options {
+	o := goChildOptions(t, fault)
+	o.Env = append(o.Env, fmt.Sprint(childMore, "=", more))
+	return o
+}
+
+// TestRounds: tasks that ask for more go again with what they have left, planned by the
+// executor or repeated by the child, and are the CPU's past the bound; the scores are the
+// same.
+func TestRounds(t *testing.T) {
+	const keys, runs = 30, 2
+	for _, c := range []struct {
+		name                      string
+		more, rounds              int
+		repeats                   bool
+		batches, declined, passed uint64 // of an Execute
+	}{
+		{"by the executor", 5, 5, false, 5, 0, 5 * keys},
+		{"by the child", 5, 5, true, 1, 0, keys},
+		{"past the bound", 5, 4, false, 4, keys, 4 * keys},
+		{"past the child's bound", 5, 4, true, 1, keys, keys},
+		{"no rounds at all", 5, 0, false, 1, keys, keys},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer plan.SetRounds(detectors.IKASST, c.rounds, c.repeats)()
+			e := open(t, roundsOn(t, "", c.more))
+			defer e.Close()
+			newLoad(t, seeded(t), keys, 1).run(t, e, runs)
+			s := e.Stats()
+			noFault(t, s)
+			if d := s.Devices[0]; d.Batches != runs*c.batches || d.Tasks != runs*c.passed || s.Declined != runs*c.declined ||
+				s.CPUTasks != runs*c.declined || s.CPUBatches != 0 {
+				t.Errorf("%+v, want %d requests with %d tasks and %d declined", s, runs*c.batches, runs*c.passed, runs*c.declined)
+			}
+		})
+	}
+	t.Run("lost in the third round", func(t *testing.T) {
+		defer plan.SetRounds(detectors.IKASST, 5, false)()
+		o := roundsOn(t, "die@3", 5)
+		o.Devices = indices(2)
+		e := open(t, o)
+		defer e.Close()
+		newLoad(t, seeded(t), keys, 1).run(t, e, runs)
+		if s := e.Stats(); s.Lost != 1 || s.Declined != 0 || s.CPUTasks != 0 {
+			t.Errorf("%+v, want a batch lost and none on the CPU", s)
+		}
+	})
+	t.Run("split", func(t *testing.T) {
+		splitAlways(t)
+		defer plan.SetRounds(detectors.IKASST, 5, false)()
+		o := roundsOn(t, "", 5)
+		o.Devices = indices(2)
+		e := open(t, o)
+		defer e.Close()
+		newLoad(t, seeded(t), keys, 1).run(t, e, runs)
+		s := e.Stats()
+		noFault(t, s)
+		if s.Declined != 0 || s.CPUTasks != 0 || s.Devices[1].Batches != 5*runs {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// The rounds of BenchmarkRounds: as many as there are lengths from 16 to 640.
+const manyRounds = 625
+
+// TestRoundsCost: rounds that the child repeats cost far less than as many requests.
+func TestRoundsCost(t *testing.T) {
+	took := func(repeats bool) time.Duration {
+		defer plan.SetRounds(detectors.IKASST, manyRounds, repeats)()
+		e := open(t, roundsOn(t, "", manyRounds))
+		defer e.Close()
+		l := newLoad(t, seeded(t), 1, 1)
+		l.run(t, e, 1)
+		best := time.Hour
+		for range 3 {
+			began := time.Now()
+			l.run(t, e, 1)
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	byChild, byExecutor := took(true), took(false)
+	t.Logf("%d rounds take %v in the child, %v as requests", manyRounds, byChild, byExecutor)
+	if byChild > byExecutor/10 {
+		t.Errorf("%d rounds take %v in the child, %v as requests", manyRounds, byChild, byExecutor)
+	}
+}
