@@ -13,21 +13,21 @@ import (
 // WorkerProgram returns the path of the worker's program, for demo and bench: what
 // their flag -worker names, or the file worker beside this program.
 func WorkerProgram(named string) (string, error) {
-	name := named
+	name, advice := named, "-worker is to name a program that can be run"
 	if name == "" {
 		self, err := os.Executable()
 		if err != nil {
 			return "", fmt.Errorf("find this program: %w", err)
 		}
 		name = filepath.Join(filepath.Dir(self), "worker")
+		advice = fmt.Sprintf("`make build` and `go build -o %s ./cmd/worker` make one, -worker names another place", name)
 	}
 	path, err := filepath.Abs(name)
 	if err == nil {
 		path, err = exec.LookPath(path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("no worker to start: %w; `make build` and `go build -o %s ./cmd/worker` make one, -worker names another place", err,
-			name)
+		return "", fmt.Errorf("no worker to start: %w; %s", err, advice)
 	}
 	return path, nil
 }
