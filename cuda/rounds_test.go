@@ -100,3 +100,62 @@ func TestRoundsCost(t *testing.T) {
 		t.Errorf("%d rounds take %v in the child, %v as requests", manyRounds, byChild, byExecutor)
 	}
 }
+
+// TestDeviceRounds has a device repeat a launch for as long as its task asks for more, with
+// scratch that is zero each time.
+func TestDeviceRounds(t *testing.T) {
+	o := deviceOptions(t)
+	o.Args = []string{"-faults"}
+	e := open(t, o)
+	defer e.Close()
+	e.mu.Lock()
+	m, err := e.share(smallest)
+	e.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const in, tasks, tiles, launches, zeroes, end = 0, 256, 512, 768, 1024, 1280
+	words := func(at, n int) []uint32 { return plan.View[uint32](m.Bytes, at, n) }
+	words(in, 1)[0] = manyRounds
+	task := words(tasks, 16)
+	task[5], task[15] = 1, 2 // lengths of the parameters and of Next
+	copy(plan.View[plan.Tile](m.Bytes, tiles, 1), []plan.Tile{{Count: 1}})
+	copy(plan.View[plan.Launch](m.Bytes, launches, 1),
+		[]plan.Launch{{Kernel: uint32(len(plan.Kernels())), Grid: 1, Block: 32, Tiles: 1, Tasks: 1}})
+	copy(plan.View[plan.Zeroed](m.Bytes, zeroes, 1), []plan.Zeroed{{Count: 1}})
+	out := uint64(m.Out)
+	execute := func(rounds uint32) (status uint32, next []uint32, took time.Duration) {
+		q := plan.Request{
+			Batch: m.ID, Launches: 1, InBytes: end, TasksOff: tasks, TilesOff: tiles, LaunchesOff: launches, OutOff: out, OutBytes: 260,
+			StatusOff: out + 256, Tasks: 1, ScratchBytes: 256, InTo: tasks, OutFrom: out, OutTo: out + 256, CopyOut: true,
+			Rounds: rounds, Zeroes: 1, ZeroesOff: zeroes,
+		}
+		began := time.Now()
+		d := e.devices[0]
+		if refused, err := e.onChild(t.Context(), d, d.Serving(), &memory{Memory: m.Memory, file: m.file}, &q); refused != nil || err != nil {
+			t.Fatal(refused, err)
+		}
+		return m.status(&q)[0], words(m.Out, 2), time.Since(began)
+	}
+	for _, c := range []struct{ most, status, rounds uint32 }{
+		{manyRounds + 9, plan.StatusDone, manyRounds}, {manyRounds, plan.StatusDone, manyRounds}, {100, plan.StatusMore, 100},
+		{1, plan.StatusMore, 1}, {2, plan.StatusMore, 2}, {7, plan.StatusMore, 7},
+	} {
+		if status, next, _ := execute(c.most); status != c.status || next[0] != c.rounds || next[1] != 0 {
+			t.Errorf("%d rounds at most: status %d after %d, scratch %d; want %d after %d, 0", c.most, status, next[0], next[1], c.status, c.rounds)
+		}
+	}
+	best, requests := time.Hour, time.Duration(0)
+	for range 5 {
+		_, _, took := execute(manyRounds)
+		best = min(best, took)
+	}
+	for range manyRounds {
+		_, _, took := execute(1)
+		requests += took
+	}
+	t.Logf("%d rounds take %v in the child, %v as requests", manyRounds, best, requests)
+	if best > requests/2 {
+		t.Errorf("%d rounds take %v in the child, %v as requests", manyRounds, best, requests)
+	}
+}

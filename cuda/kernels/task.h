@@ -1,5 +1,5 @@
 // The memory of a batch as kernels see it: Go's side is detectors.Task and
-// cuda/plan.go, held equal by a test.
+// cuda/plan/planner.go, held equal by a test.
 #pragma once
 #include <stdint.h>
 

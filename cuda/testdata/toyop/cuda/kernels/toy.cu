@@ -1,28 +1,37 @@
-// Op Toy: a block goes through the tasks of a tile, its threads through their rows.
+// Op Toy: a block goes through the tasks of a tile, its threads through 16 of their rows a
+// round. Scratch is there to be zero at the beginning of each.
 #include "device.h"
 #include "params.h"
 
-extern "C" __global__ void toy(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *) {
+extern "C" __global__ void toy(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
     const Tile tile = tiles[blockIdx.x];
+    uint32_t *zeroed = reinterpret_cast<uint32_t *>(scratch + tile.scratch * 256ull);
+    const bool zero = *zeroed == 0;
+    __syncthreads();
+    if (threadIdx.x == 0) *zeroed = 1;
     for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
         const Task &t = tasks[i];
+        const uint32_t word = status[i];
+        if (word != statusTodo && word != statusMore) continue;
         const ToyParams &p = *reinterpret_cast<const ToyParams *>(f32 + t.params.off);
+        int64_t count = p.countFrom, scored = 0;
+        if (t.carry.len > 0) memcpy(&count, (t.after ? out : f32) + t.carry.off, 8);
+        if (word == statusMore) memcpy(&scored, out + t.next.off, 8), scored -= count;
+        const uint32_t first = static_cast<uint32_t>(scored), end = min(t.fresh, first + 16);
+        __syncthreads();
         const double *x = reinterpret_cast<const double *>(f32) + t.x.off + t.x.len - t.fresh * t.dim;
-        for (uint32_t row = threadIdx.x; row < t.fresh; row += blockDim.x) {
+        for (uint32_t row = first + threadIdx.x; row < end; row += blockDim.x) {
             double most = 0;
             for (uint32_t c = 0; c < t.dim && most == most; c++) {
                 double d = fabs(x[row * t.dim + c] - (x - p.lag * t.dim)[row * t.dim + c]);
                 if (d > most || d != d) most = d;
             }
-            out[t.scores.off + row] = static_cast<float>(most * static_cast<double>(p.scale));
+            out[t.scores.off + row] = zero ? static_cast<float>(most * static_cast<double>(p.scale)) : -1;
         }
         if (threadIdx.x == 0) {
-            uint32_t words[2];
-            int64_t count = p.countFrom;
-            if (t.carry.len > 0) memcpy(&count, (t.after ? out : f32) + t.carry.off, 8);
-            count += t.fresh;
-            memcpy(words, &count, 8);
-            memcpy(out + t.next.off, words, 8);
+            count += end;
+            memcpy(out + t.next.off, &count, 8);
+            status[i] = end < t.fresh ? statusMore : statusDone;
         }
         __syncthreads();
     }
