@@ -95,14 +95,15 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 	n := uint32(0)
 	for _, i := range mine {
 		at[i] = n
-		n += b.Tasks[i].Scores.Len + b.Tasks[i].Next.Len
+		n += b.Tasks[i].Scores.Len + b.Tasks[i].Next.Len + b.Tasks[i].Detail.Len
 	}
 	// Where the batch lies now; it may move, and this stays until the next Execute.
 	here, aside := *b, make(detectors.Words, n)
-	outputs := func(i int32) (scores, next detectors.Words) {
+	outputs := func(i int32) (scores, next, detail detectors.Words) {
 		t := &here.Tasks[i]
-		o := aside[at[i]:][:t.Scores.Len+t.Next.Len]
-		return o[:t.Scores.Len:t.Scores.Len], o[t.Scores.Len:]
+		o := aside[at[i]:]
+		to := t.Scores.Len + t.Next.Len
+		return o[:t.Scores.Len:t.Scores.Len], o[t.Scores.Len:to:to], o[to:][:t.Detail.Len:t.Detail.Len]
 	}
 	each := portions(&here, mine, heads)
 	ended := make(chan struct{})
@@ -110,11 +111,11 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 		defer close(ended)
 		e.deal(ctx, heads, next, each, func(r *detectors.Rows, i int32) {
 			*r = here.Rows(int(i))
-			scores, next := outputs(i)
-			r.Scores, r.Next = scores.F32(), next
+			scores, next, detail := outputs(i)
+			r.Scores, r.Next, r.Detail = scores.F32(), next, detail
 			if from := plan.Before(&here, int(i)); from >= 0 {
 				if _, apart := at[from]; apart {
-					_, r.Carry = outputs(from)
+					_, r.Carry, _ = outputs(from)
 				}
 			}
 			here.Tasks[i].Op.Spec().CPU(ctx, r, detectors.Serial)
@@ -127,9 +128,10 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 		}
 		for _, i := range mine {
 			t := &b.Tasks[i]
-			scores, next := outputs(i)
+			scores, next, detail := outputs(i)
 			copy(b.Out[t.Scores.Off:], scores)
 			copy(b.Out[t.Next.Off:], next)
+			copy(b.Out[t.Detail.Off:], detail)
 		}
 		p.Done(mine)
 		e.cpuTasks.Add(uint64(len(mine)))

@@ -62,8 +62,8 @@ func (l *load) pack(b *detectors.Batch) {
 			var f []float32
 			t.X, f = b.GrowF32(n)
 			copy(f, l.rows[(k*l.chain+c)*n:])
-			scores, carry, _ := l.detector.Size(detectors.View{Dim: 1, Rows: n, Fresh: 4})
-			t.Scores, t.Next = b.GrowOut(scores), b.GrowOut(carry)
+			size, _ := l.detector.Size(detectors.View{Dim: 1, Rows: n, Fresh: 4})
+			b.GrowOutputs(&t, size)
 			if c > 0 {
 				t.After = uint32(len(b.Tasks))
 			}

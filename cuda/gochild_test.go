@@ -243,7 +243,7 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 	}
 	copy(in[q.InFrom:], b[q.InFrom:q.InTo])
 	copy(in[q.TasksOff:], b[q.TasksOff:q.InBytes])
-	tasks := plan.View[detectors.Task](in, int(q.TasksOff), int(q.Tasks))
+	tasks := plan.View[plan.Task](in, int(q.TasksOff), int(q.Tasks))
 	launches := plan.View[plan.Launch](in, int(q.LaunchesOff), int(q.Launches))
 	out, status := detectors.Words(plan.View[uint32](outBlock, 0, int(q.StatusOff-q.OutOff)/4)), plan.View[uint32](outBlock, int(q.StatusOff-q.OutOff), int(q.Tasks))
 	if q.CopyOut {
@@ -313,7 +313,7 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 				}
 				r := detectors.Rows{
 					Dim: int(t.Dim), Fresh: int(t.Fresh), Params: of(words, t.Params), X: of(words, t.X).F32(), Bins: of(words, t.Bins).F32(),
-					Scores: of(out, t.Scores).F32(), Next: of(out, t.Next),
+					Scores: of(out, t.Scores).F32(), Next: of(out, t.Next), Detail: of(out, t.Next), // an op has one of them
 				}
 				if t.After == 1 {
 					r.Carry = of(out, t.Carry)
@@ -342,7 +342,7 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 
 // moreRounds does what a kernel does whose tasks take more rounds: the ones it has had are
 // the first word of Next. Where the launch is one that the child repeats, it does so.
-func moreRounds(t *detectors.Task, l *plan.Launch, out detectors.Words, more, most int) uint32 {
+func moreRounds(t *plan.Task, l *plan.Launch, out detectors.Words, more, most int) uint32 {
 	if l.Tasks == 0 {
 		most = 1
 	}
@@ -404,7 +404,7 @@ func center(x []float32, rows []float64, dim, from, n int) {
 }
 
 // decline is the status of a task that is not taken for what is in it.
-func decline(t *detectors.Task, in detectors.Words, fault string) uint32 {
+func decline(t *plan.Task, in detectors.Words, fault string) uint32 {
 	if fault != "flag" {
 		return 0
 	}

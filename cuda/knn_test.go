@@ -33,7 +33,7 @@ func knnTask(t testing.TB, b *detectors.Batch, p detectors.KNNParams, n, dim, fr
 	}
 	task.Scores = b.GrowOut(fresh)
 	if p.Neighbours {
-		task.Next = b.GrowOut(fresh * p.K)
+		task.Detail = b.GrowOut(fresh * p.K)
 	}
 	b.Tasks = append(b.Tasks, task)
 	return &b.Tasks[len(b.Tasks)-1]
@@ -86,10 +86,10 @@ func TestKNNEmulated(t *testing.T) {
 			for i, name := range names {
 				r := b.Rows(i)
 				want := r
-				want.Scores, want.Next = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Next))
+				want.Scores, want.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Detail))
 				detectors.KNN.Spec().CPU(t.Context(), &want, detectors.Serial)
-				if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next},
-					detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
+				if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
+					detectors.Result{Scores: want.Scores, Detail: want.Detail}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
@@ -133,10 +133,10 @@ func knnChain(t *testing.T, o Options) {
 	for i := range b.Tasks {
 		r := b.Rows(i)
 		want := r
-		want.Scores, want.Next = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Next))
+		want.Scores, want.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Detail))
 		detectors.KNN.Spec().CPU(t.Context(), &want, detectors.Serial)
-		if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Next: r.Next},
-			detectors.Result{Scores: want.Scores, Next: want.Next}); err != nil {
+		if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
+			detectors.Result{Scores: want.Scores, Detail: want.Detail}); err != nil {
 			t.Errorf("task %d of %d rows, %d fresh: %v", i, r.Len(), r.Fresh, err)
 		}
 	}
@@ -184,7 +184,7 @@ func TestDeviceKNN(t *testing.T) {
 				w, same := make([]float64, 1), true
 				s.Weights(w, c.k, false, func(int) knn.Query { return knn.Query{At: i, To: c.n} }, func(_ int, near []knn.Neighbour) {
 					for a, o := range near {
-						same = same && (!listed || r.Next[i*c.k+a] == uint32(o.At))
+						same = same && (!listed || r.Detail[i*c.k+a] == uint32(o.At))
 					}
 				})
 				if got := float64(r.Scores[i]); !(math.Abs(got-w[0]) <= 1e-6*w[0]) || !same {

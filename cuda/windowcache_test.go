@@ -101,11 +101,11 @@ func (o *owner) pack(b *detectors.Batch, dues []due, pool *detectors.WindowPool)
 		} else if len(s.carry) > 0 {
 			t.Carry = b.Put(detectors.WordsOf(s.carry))
 		}
-		scores, carry, size := o.detector.Size(detectors.View{Dim: o.dim, Rows: rows, Fresh: o.fresh})
-		if !size {
+		size, ok := o.detector.Size(detectors.View{Dim: o.dim, Rows: rows, Fresh: o.fresh})
+		if !ok {
 			o.t.Fatal("too little history")
 		}
-		t.Scores, t.Next = b.GrowOut(scores), b.GrowOut(carry)
+		b.GrowOutputs(&t, size)
 		b.Tasks = append(b.Tasks, t)
 		last[d.k] = uint32(len(b.Tasks))
 	}

@@ -10,8 +10,7 @@ import (
 // bytes, a run of pairs of words.
 type Span struct{ Off, Len uint32 }
 
-// Task is one detector's work on one key: 64 bytes without pointers, so that a
-// batch can be handed to a device as it lies.
+// Task is one detector's work on one key: 80 bytes without pointers.
 type Task struct {
 	Op    Op
 	Dim   uint32 // values a row of X
@@ -26,6 +25,8 @@ type Task struct {
 	Carry  Span // in In; empty at the key's first task
 	Scores Span // in Out
 	Next   Span // in Out: the carry after this task
+	Model  Span // of the batch's models, see Batch.Model; empty without one
+	Detail Span // in Out: what findings are read from besides the scores, and no task after this one
 }
 
 // Batch is a set of tasks and the arenas that their spans point into. The
@@ -40,6 +41,7 @@ type Batch struct {
 	MaxTasks, MaxIn, MaxOut int
 
 	serial uint64 // 0: none yet
+	models []batchModel
 
 	// Updates are those of cached windows that tasks read, whose X, CachedX elements
 	// together, are not here: see WindowPool.
@@ -84,6 +86,8 @@ func fits(have, more, limit int) bool { return limit == 0 || have+more <= limit 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
 	b.Tasks, b.In, b.Out = b.Tasks[:0], b.In[:0], b.Out[:0]
+	clear(b.models)
+	b.models = b.models[:0]
 	b.serial = 0
 	if !b.updated {
 		b.Invalidate()
@@ -122,8 +126,9 @@ func (b *Batch) GrowF32(n int) (Span, []float32) {
 // GrowWords is GrowF32 for words.
 func (b *Batch) GrowWords(n int) (Span, Words) { return grow(&b.In, n) }
 
-// Put appends words to In and returns where they are.
+// Put appends words to In, at an even offset, and returns where they are.
 func (b *Batch) Put(w Words) Span {
+	b.even()
 	s, dst := grow(&b.In, len(w))
 	copy(dst, w)
 	return s
@@ -142,18 +147,34 @@ func (b *Batch) GrowI64(n int) (Span, []int64) {
 }
 
 func (b *Batch) growPairs(n int) (Span, Words) {
+	b.even()
+	s, w := grow(&b.In, 2*n)
+	return Span{s.Off / 2, uint32(n)}, w
+}
+
+// even has the next word of In at an even offset.
+func (b *Batch) even() {
 	if len(b.In)%2 != 0 {
 		_, gap := grow(&b.In, 1)
 		gap[0] = 0
 	}
-	s, w := grow(&b.In, 2*n)
-	return Span{s.Off / 2, uint32(n)}, w
 }
 
 // GrowOut appends n words of undefined content to the output arena.
 func (b *Batch) GrowOut(n int) Span {
 	s, _ := grow(&b.Out, n)
 	return s
+}
+
+// GrowOutputs appends the outputs of a task to Out: its Scores, Next and Detail.
+func (b *Batch) GrowOutputs(t *Task, n Outputs) {
+	t.Scores = b.GrowOut(n.Scores)
+	if n.Carry > 0 {
+		t.Next = b.GrowOut(n.Carry)
+	}
+	if n.Detail > 0 {
+		t.Detail = b.GrowOut(n.Detail)
+	}
 }
 
 func grow(a *Words, n int) (Span, Words) {
@@ -177,8 +198,10 @@ type Rows struct {
 	XI         []int64
 	Bins       []float32
 	Carry      Words
+	Model      Words
 	Scores     []float32
 	Next       Words
+	Detail     Words
 }
 
 // Len is the number of rows of X.
@@ -198,6 +221,11 @@ func (b *Batch) resolve(i int, r *Rows) {
 	r.Bins = at(b.In, t.Bins).F32()
 	r.Scores = at(b.Out, t.Scores).F32()
 	r.Next = at(b.Out, t.Next)
+	r.Detail = at(b.Out, t.Detail)
+	r.Model = nil
+	if t.Model.Len > 0 {
+		r.Model = b.modelAt(t.Model)
+	}
 	if t.After == 0 {
 		r.Carry = at(b.In, t.Carry)
 	} else {

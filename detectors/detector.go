@@ -22,13 +22,19 @@ type Detector interface {
 	// Window is the number of rows, the scored one included, that one score may
 	// read at most. A task of n fresh rows reads at most Window()+n-1 rows.
 	Window() int
-	// Size tells how many scores and how many numbers of carry a task on v
-	// gives. ok is false where v has too little history to score its first
-	// fresh row.
-	Size(v View) (scores, carry int, ok bool)
+	// Size tells what a task on v leaves. ok is false where v has too little
+	// history to score its first fresh row.
+	Size(v View) (n Outputs, ok bool)
 	// AppendFindings appends what a finished task found: which rows each score
 	// speaks of. Thresholds come later and elsewhere.
 	AppendFindings(dst []Finding, r Rows) []Finding
+}
+
+// Outputs are the numbers of words that a task leaves.
+type Outputs struct {
+	Scores int
+	Carry  int // what the key's next task begins with
+	Detail int // what findings are read from besides the scores
 }
 
 // Explainer is a Detector that knows what it expected of a row.

@@ -28,10 +28,10 @@ func TestOpTable(t *testing.T) {
 	}
 }
 
-// A task goes to a device as it lies.
+// A task is small, as there may be 100,000 in a batch.
 func TestLayout(t *testing.T) {
-	if n := unsafe.Sizeof(Task{}); n != 64 {
-		t.Errorf("a task has %d bytes, want 64", n)
+	if n := unsafe.Sizeof(Task{}); n != 80 {
+		t.Errorf("a task has %d bytes, want 80", n)
 	}
 }
 
@@ -44,8 +44,10 @@ func TestCompareNotices(t *testing.T) {
 		c := s.Cases(rng)[0] // noise, or what gives a score above 0
 		fresh := c.Fresh[0]
 		n := c.Detector.Window() + fresh - 1
-		_, carry, _ := c.Detector.Size(View{Dim: 1, Rows: n, Fresh: fresh})
-		r := Rows{Dim: 1, Fresh: fresh, Params: c.Detector.Params(), Scores: make([]float32, fresh), Next: make(Words, carry)}
+		size, _ := c.Detector.Size(View{Dim: 1, Rows: n, Fresh: fresh})
+		carry := size.Carry
+		r := Rows{Dim: 1, Fresh: fresh, Params: c.Detector.Params(), Scores: make([]float32, fresh), Next: make(Words, carry),
+			Detail: make(Words, size.Detail)}
 		for _, v := range c.Rows[:n] {
 			if op.Elem() == F64 {
 				r.X64 = append(r.X64, v)
@@ -54,10 +56,11 @@ func TestCompareNotices(t *testing.T) {
 			}
 		}
 		s.Score(r)
-		want := Result{r.Scores, r.Next}
+		want := Result{Scores: r.Scores, Next: r.Next, Detail: r.Detail}
 		f := func(name string, ok bool, change func(got *Result)) {
 			t.Helper()
-			got := Result{append([]float32(nil), r.Scores...), append(Words(nil), r.Next...)}
+			got := Result{Scores: append([]float32(nil), r.Scores...), Next: append(Words(nil), r.Next...),
+				Detail: append(Words(nil), r.Detail...)}
 			change(&got)
 			if err := s.Compare(&r, got, want); (err == nil) != ok {
 				t.Errorf("%s: %s: Compare says %v", op, name, err)
@@ -72,6 +75,10 @@ func TestCompareNotices(t *testing.T) {
 		if carry > 0 {
 			f("a carry off by 1e-3", false, func(g *Result) { g.Next.F32()[carry-1] += 1e-3 })
 			f("no carry", false, func(g *Result) { g.Next = nil })
+		}
+		if size.Detail > 0 {
+			f("a word of detail that is another", false, func(g *Result) { g.Detail[0]++ })
+			f("no detail", false, func(g *Result) { g.Detail = nil })
 		}
 	}
 }
@@ -93,12 +100,12 @@ func TestIKASSTSizes(t *testing.T) {
 	if got := d.Window(); got != 406 {
 		t.Errorf("window of %d rows, want 4w+6 = 406", got)
 	}
-	if _, _, ok := d.Size(View{Dim: 1, Rows: 420, Fresh: 16}); ok {
+	if _, ok := d.Size(View{Dim: 1, Rows: 420, Fresh: 16}); ok {
 		t.Error("one row too few is enough")
 	}
-	scores, carry, ok := d.Size(View{Dim: 3, Rows: 421, Fresh: 16})
-	if !ok || scores != 16 || carry != 300 {
-		t.Errorf("Size = %d, %d, %v; want 16, 300, true", scores, carry, ok)
+	size, ok := d.Size(View{Dim: 3, Rows: 421, Fresh: 16})
+	if !ok || size != (Outputs{Scores: 16, Carry: 300}) {
+		t.Errorf("Size = %+v, %v; want 16 scores, a carry of 300, true", size, ok)
 	}
 	f := d.AppendFindings(nil, Rows{Dim: 1, Fresh: 2, X: make([]float32, 407), Scores: []float32{0.25, 0.5}})
 	// The newest row of the second is 406; its past ends with row 199, its
@@ -121,7 +128,7 @@ func TestIKASSTOfSeveralValues(t *testing.T) {
 	run := func(x []float32, dim int) Result {
 		r := Rows{Dim: dim, Fresh: 4, Params: d.Params(), X: x, Scores: make([]float32, 4), Next: make(Words, 20*dim)}
 		ikasstCPU(t.Context(), &r, Serial)
-		return Result{r.Scores, r.Next}
+		return Result{Scores: r.Scores, Next: r.Next}
 	}
 	both, first, second := run(x, 2), run(columns[0], 1), run(columns[1], 1)
 	for i, s := range both.Scores {
@@ -141,12 +148,12 @@ func TestSVDSSTSizes(t *testing.T) {
 	if got := d.Window(); got != 406 {
 		t.Errorf("window of %d rows, want 4w+6 = 406", got)
 	}
-	if _, _, ok := d.Size(View{Dim: 1, Rows: 420, Fresh: 16}); ok {
+	if _, ok := d.Size(View{Dim: 1, Rows: 420, Fresh: 16}); ok {
 		t.Error("one row too few is enough")
 	}
-	scores, carry, ok := d.Size(View{Dim: 3, Rows: 421, Fresh: 16})
-	if !ok || scores != 16 || carry != 0 {
-		t.Errorf("Size = %d, %d, %v; want 16, 0, true", scores, carry, ok)
+	size, ok := d.Size(View{Dim: 3, Rows: 421, Fresh: 16})
+	if !ok || size != (Outputs{Scores: 16}) {
+		t.Errorf("Size = %+v, %v; want 16 scores, true", size, ok)
 	}
 	x := make([]float32, 407)
 	same := must(NewIKASST(IKASSTParams{Window: 100})).AppendFindings(nil, Rows{Dim: 1, Fresh: 2, X: x, Scores: []float32{0.25, 0.5}})

@@ -18,7 +18,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	scores, carry, ok := detector.Size(detectors.View{Dim: 1, Rows: len(series), Fresh: fresh})
+	size, ok := detector.Size(detectors.View{Dim: 1, Rows: len(series), Fresh: fresh})
 	if !ok {
 		fmt.Println("too few rows")
 		return
@@ -38,7 +38,7 @@ func Example() {
 	for i, v := range series {
 		part[i] = float32(v - series[0])
 	}
-	task.Scores, task.Next = batch.GrowOut(scores), batch.GrowOut(carry)
+	batch.GrowOutputs(&task, size)
 	batch.Tasks = append(batch.Tasks, task)
 
 	if err := executor.Execute(context.Background(), batch); err != nil {

@@ -59,11 +59,11 @@ func (f *flatline) Window() int { return 2 }
 // Reach says that a score speaks of its own row.
 func (f *flatline) Reach() (from, to int) { return 0, 0 }
 
-func (f *flatline) Size(v View) (scores, carry int, ok bool) {
+func (f *flatline) Size(v View) (n Outputs, ok bool) {
 	if v.Fresh < 1 || v.Rows < v.Fresh {
-		return 0, 0, false
+		return Outputs{}, false
 	}
-	return v.Fresh, 2 * v.Dim, true
+	return Outputs{Scores: v.Fresh, Carry: 2 * v.Dim}, true
 }
 
 func (f *flatline) AppendFindings(dst []Finding, r Rows) []Finding {

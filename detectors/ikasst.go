@@ -96,11 +96,11 @@ func (d *ikasst) Reach() (from, to int) {
 	return -from, -to
 }
 
-func (d *ikasst) Size(v View) (scores, carry int, ok bool) {
+func (d *ikasst) Size(v View) (n Outputs, ok bool) {
 	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.sst.Reads() {
-		return 0, 0, false
+		return Outputs{}, false
 	}
-	return v.Fresh, v.Dim * d.sst.Window, true
+	return Outputs{Scores: v.Fresh, Carry: v.Dim * d.sst.Window}, true
 }
 
 func (d *ikasst) AppendFindings(dst []Finding, r Rows) []Finding {

@@ -43,12 +43,12 @@ func TestIKASSTSymmetry(t *testing.T) {
 				r.Carry.SetFloat32(i, float32(rng.NormFloat64()))
 			}
 		}
-		want := Result{make([]float32, fresh), make(Words, w)}
+		want := Result{Scores: make([]float32, fresh), Next: make(Words, w)}
 		exact := r
 		exact.Scores, exact.Next = want.Scores, want.Next
 		ikasstScore(exact)
 		ikasstCPU(t.Context(), &r, Serial)
-		if err := ikasstCompare(&r, Result{r.Scores, r.Next}, want); err != nil {
+		if err := ikasstCompare(&r, Result{Scores: r.Scores, Next: r.Next}, want); err != nil {
 			outside++
 			t.Logf("w=%d, %d fresh, half a period of %d: %v", w, fresh, half, err)
 		}

@@ -78,9 +78,8 @@ type KNNParams struct {
 	// others; see NewKNN.
 	Tumbling    bool
 	IncludeSelf bool // a point is its own first neighbour, at distance 0
-	// Neighbours makes a task leave the neighbours: K numbers a score in its Next, each
-	// the bits of a uint32, nearest first, see NoNeighbour. It is for what builds on
-	// them and for tests; a task is then linked to the key's one before for nothing.
+	// Neighbours makes a task leave the neighbours: K numbers a score in its Detail,
+	// nearest first, see NoNeighbour. It is for what builds on them and for tests.
 	Neighbours bool
 }
 
@@ -182,18 +181,19 @@ func (d *knnDetector) Window() int {
 // Reach says that a score speaks of the rows of its point.
 func (d *knnDetector) Reach() (from, to int) { return d.p.Embed - 1, 0 }
 
-func (d *knnDetector) Size(v View) (scores, carry int, ok bool) {
+func (d *knnDetector) Size(v View) (n Outputs, ok bool) {
 	need := d.p.MinPoints + d.p.Embed - 1
 	if d.p.Tumbling {
 		need = d.p.Embed
 	}
 	if v.Fresh < 1 || v.Rows-v.Fresh+1 < need {
-		return 0, 0, false
+		return Outputs{}, false
 	}
+	n.Scores = v.Fresh
 	if d.p.Neighbours {
-		carry = v.Fresh * d.p.K
+		n.Detail = v.Fresh * d.p.K
 	}
-	return v.Fresh, carry, true
+	return n, true
 }
 
 func (d *knnDetector) AppendFindings(dst []Finding, r Rows) []Finding {
@@ -257,14 +257,14 @@ func knnQuery(r *Rows, i int) knn.Query {
 	return knn.Query{At: at, From: max(0, at+1-points), To: max(0, at)}
 }
 
-// knnLeave puts neighbours of fresh row i into Next: count of them.
+// knnLeave puts neighbours of fresh row i into Detail: count of them.
 func knnLeave(r *Rows, i, count int, number func(a int) int) {
 	k := int(r.Params.Float32(knnK))
-	next := r.Next[i*k : (i+1)*k]
-	for a := range next {
-		next[a] = NoNeighbour
+	near := r.Detail[i*k : (i+1)*k]
+	for a := range near {
+		near[a] = NoNeighbour
 		if a < count {
-			next[a] = uint32(number(a))
+			near[a] = uint32(number(a))
 		}
 	}
 }
@@ -365,11 +365,11 @@ func knnCost(r *Rows) int {
 
 // knnCompare wants the neighbours to be the definition's.
 func knnCompare(_ *Rows, got, want Result) error {
-	if len(got.Next) != len(want.Next) {
-		return fmt.Errorf("detectors: %d neighbours where the definition gives %d", len(got.Next), len(want.Next))
+	if len(got.Detail) != len(want.Detail) {
+		return fmt.Errorf("detectors: %d neighbours where the definition gives %d", len(got.Detail), len(want.Detail))
 	}
-	for i, w := range want.Next {
-		if g := got.Next[i]; g != w {
+	for i, w := range want.Detail {
+		if g := got.Detail[i]; g != w {
 			return fmt.Errorf("detectors: neighbour %d is %d, the definition gives %d", i, g, w)
 		}
 	}

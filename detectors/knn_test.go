@@ -42,8 +42,8 @@ func TestKNNRefuses(t *testing.T) {
 func TestKNNSizes(t *testing.T) {
 	f := func(p KNNParams, rows, fresh int, ok bool) {
 		t.Helper()
-		if scores, _, got := must(NewKNN(p)).Size(View{Dim: 1, Rows: rows, Fresh: fresh}); got != ok || ok && scores != fresh {
-			t.Errorf("%+v: %d rows, %d fresh: %d scores, %v", p, rows, fresh, scores, got)
+		if size, got := must(NewKNN(p)).Size(View{Dim: 1, Rows: rows, Fresh: fresh}); got != ok || ok && size.Scores != fresh {
+			t.Errorf("%+v: %d rows, %d fresh: %d scores, %v", p, rows, fresh, size.Scores, got)
 		}
 	}
 	// With few points the nearest are far: by default there are 256, or a full window.

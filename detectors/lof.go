@@ -191,15 +191,15 @@ func (d *lofDetector) Summary(dim int) *bins.Params {
 // Reach says that a score speaks of the rows of its point.
 func (d *lofDetector) Reach() (from, to int) { return d.p.Embed - 1, 0 }
 
-func (d *lofDetector) Size(v View) (scores, carry int, ok bool) {
+func (d *lofDetector) Size(v View) (n Outputs, ok bool) {
 	need := d.p.Warmup + d.p.Embed - 1
 	if d.p.Tumbling {
 		need = d.p.Embed
 	}
 	if v.Fresh < 1 || v.Rows-v.Fresh+1 < need {
-		return 0, 0, false
+		return Outputs{}, false
 	}
-	return v.Fresh, 0, true
+	return Outputs{Scores: v.Fresh}, true
 }
 
 func (d *lofDetector) AppendFindings(dst []Finding, r Rows) []Finding {

@@ -34,9 +34,9 @@ func TestLOFSizes(t *testing.T) {
 	f := func(p LOFParams, v View, window int, ok bool) {
 		t.Helper()
 		d := must(NewLOF(p))
-		scores, carry, got := d.Size(v)
-		if d.Window() != window || got != ok || ok && (scores != v.Fresh || carry != 0) {
-			t.Errorf("%+v: window %d, Size(%+v) = %d, %d, %v", p, d.Window(), v, scores, carry, got)
+		size, got := d.Size(v)
+		if d.Window() != window || got != ok || ok && size != (Outputs{Scores: v.Fresh}) {
+			t.Errorf("%+v: window %d, Size(%+v) = %+v, %v", p, d.Window(), v, size, got)
 		}
 	}
 	f(LOFParams{Window: 100}, View{1, 99, 1}, 100, false)

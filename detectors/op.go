@@ -22,7 +22,7 @@ const (
 )
 
 // Spec is one row of the op table: all that an executor and its tests know of
-// an op. Score and CPU fill Scores and Next of the rows and write nothing else.
+// an op. Score and CPU fill Scores, Next and Detail of the rows and write nothing else.
 type Spec struct {
 	Name string
 	Help string // what docs/configuration.md says of the op, after its name
@@ -59,6 +59,7 @@ type Spec struct {
 type Result struct {
 	Scores []float32
 	Next   Words
+	Detail Words
 }
 
 // Case is one key's series and the chain of tasks to run on it.

@@ -25,11 +25,11 @@ func longTasks(t *testing.T, rng *rand.Rand) map[string]Rows {
 				r.X[i] /= 0 * r.X[i]
 			}
 		}
-		scores, carry, ok := d.Size(View{Dim: dim, Rows: n, Fresh: n})
+		size, ok := d.Size(View{Dim: dim, Rows: n, Fresh: n})
 		if !ok {
 			t.Fatalf("%s: too little history", name)
 		}
-		r.Scores, r.Next = make([]float32, scores), make(Words, carry)
+		r.Scores, r.Detail = make([]float32, size.Scores), make(Words, size.Detail)
 		tasks[name] = r
 	}
 	const n = 5001
@@ -72,16 +72,16 @@ func TestLongTaskShares(t *testing.T) {
 			},
 			"by helpers": NewHelpers(3).Parallel(t.Context()),
 		} {
-			r.Scores, r.Next = make([]float32, len(r.Scores)), make(Words, len(r.Next))
+			r.Scores, r.Detail = make([]float32, len(r.Scores)), make(Words, len(r.Detail))
 			spec(name).CPU(t.Context(), &r, p)
-			results[how] = Result{r.Scores, r.Next}
+			results[how] = Result{Scores: r.Scores, Detail: r.Detail}
 		}
 		if shares < 4 {
 			t.Errorf("%s: %d shares", name, shares)
 		}
 		want := results["in order"]
 		for how, got := range results {
-			if !slices.Equal(WordsOf(got.Scores), WordsOf(want.Scores)) || !slices.Equal(got.Next, want.Next) {
+			if !slices.Equal(WordsOf(got.Scores), WordsOf(want.Scores)) || !slices.Equal(got.Detail, want.Detail) {
 				t.Errorf("%s: done %s it has another result than in order", name, how)
 			}
 		}

@@ -81,11 +81,11 @@ func (d *svdsst) Reach() (from, to int) {
 	return -from, -to
 }
 
-func (d *svdsst) Size(v View) (scores, carry int, ok bool) {
+func (d *svdsst) Size(v View) (n Outputs, ok bool) {
 	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.sst.Reads() {
-		return 0, 0, false
+		return Outputs{}, false
 	}
-	return v.Fresh, 0, true
+	return Outputs{Scores: v.Fresh}, true
 }
 
 func (d *svdsst) AppendFindings(dst []Finding, r Rows) []Finding {

@@ -58,11 +58,11 @@ func (z *zscore) Window() int   { return int(z.params[0]) }
 // Reach says that a score speaks of its own row.
 func (z *zscore) Reach() (from, to int) { return 0, 0 }
 
-func (z *zscore) Size(v View) (scores, carry int, ok bool) {
+func (z *zscore) Size(v View) (n Outputs, ok bool) {
 	if v.Fresh < 1 || v.Rows-v.Fresh+1 < z.Window() {
-		return 0, 0, false
+		return Outputs{}, false
 	}
-	return v.Fresh, 0, true
+	return Outputs{Scores: v.Fresh}, true
 }
 
 func (z *zscore) AppendFindings(dst []Finding, r Rows) []Finding {

@@ -155,7 +155,7 @@ func (b *bench) ikasst(ctx context.Context) ([]benchRow, error) {
 		rng := rand.New(rand.NewPCG(5, 6))
 		for k := range keys {
 			rows := det.Window() + sstFresh - 1
-			scores, carry, _ := det.Size(detectors.View{Dim: 1, Rows: rows, Fresh: sstFresh})
+			size, _ := det.Size(detectors.View{Dim: 1, Rows: rows, Fresh: sstFresh})
 			t := detectors.Task{Op: det.Op(), Dim: 1, Fresh: sstFresh}
 			var p []float32
 			t.Params = batch.Put(det.Params())
@@ -166,7 +166,7 @@ func (b *bench) ikasst(ctx context.Context) ([]benchRow, error) {
 			if carries != nil {
 				t.Carry = batch.Put(carries[k])
 			}
-			t.Scores, t.Next = batch.GrowOut(scores), batch.GrowOut(carry)
+			batch.GrowOutputs(&t, size)
 			batch.Tasks = append(batch.Tasks, t)
 		}
 	}

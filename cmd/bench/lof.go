@@ -43,8 +43,8 @@ func lofTasks(batch *detectors.Batch, det detectors.Detector, keys, fresh int) {
 		for i := range p {
 			p[i] = float32(rng.NormFloat64())
 		}
-		scores, carry, _ := det.Size(detectors.View{Dim: lofDim, Rows: rows, Fresh: fresh})
-		t.Scores, t.Next = batch.GrowOut(scores), batch.GrowOut(carry)
+		size, _ := det.Size(detectors.View{Dim: lofDim, Rows: rows, Fresh: fresh})
+		batch.GrowOutputs(&t, size)
 		batch.Tasks = append(batch.Tasks, t)
 	}
 }

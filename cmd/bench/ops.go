@@ -204,11 +204,11 @@ func (b *bench) deviceChild() (string, error) {
 // them, in float64, of far fewer keys than there are tasks.
 type opsInput struct {
 	*opShape
-	det            detectors.Detector
-	params         detectors.Words
-	windows        [][]float64
-	carry          detectors.Words // of all keys; nil where the op has none
-	scores, carry1 int
+	det     detectors.Detector
+	params  detectors.Words
+	windows [][]float64
+	carry   detectors.Words // of all keys; nil where the op has none
+	size    detectors.Outputs
 }
 
 func (s *opShape) input() (*opsInput, error) {
@@ -219,7 +219,7 @@ func (s *opShape) input() (*opsInput, error) {
 	in := &opsInput{opShape: s, det: det, params: det.Params()}
 	rows := det.Window() + s.fresh - 1
 	var ok bool
-	if in.scores, in.carry1, ok = det.Size(detectors.View{Dim: s.dim, Rows: rows, Fresh: s.fresh}); !ok {
+	if in.size, ok = det.Size(detectors.View{Dim: s.dim, Rows: rows, Fresh: s.fresh}); !ok {
 		return nil, errors.New("too little history in the benchmark's task")
 	}
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -253,10 +253,7 @@ func (in *opsInput) pack(b *detectors.Batch, tasks int) {
 		if in.carry != nil {
 			t.Carry = b.Put(in.carry)
 		}
-		t.Scores = b.GrowOut(in.scores)
-		if in.carry1 > 0 {
-			t.Next = b.GrowOut(in.carry1)
-		}
+		b.GrowOutputs(&t, in.size)
 		b.Tasks = append(b.Tasks, t)
 	}
 }
@@ -270,7 +267,7 @@ func (in *opsInput) settle(ctx context.Context, e detectors.Executor, batch *det
 			return err
 		}
 	}
-	if in.carry1 > 0 && in.carry == nil { // what the key's next task begins with
+	if in.size.Carry > 0 && in.carry == nil { // what the key's next task begins with
 		r := batch.Rows(0)
 		in.carry = slices.Clone(r.Next)
 		return in.settle(ctx, e, batch, tasks)

@@ -46,10 +46,11 @@ type cacheOwner struct {
 
 func newCacheOwner(det detectors.Detector, keys int) (*cacheOwner, error) {
 	o := &cacheOwner{det: det, params: det.Params(), rows: det.Window()}
-	var ok bool
-	if _, o.carryN, ok = det.Size(detectors.View{Dim: 1, Rows: o.rows, Fresh: 1}); !ok {
+	size, ok := det.Size(detectors.View{Dim: 1, Rows: o.rows, Fresh: 1})
+	if !ok {
 		return nil, errors.New("too little history in the benchmark's task")
 	}
+	o.carryN = size.Carry
 	o.rings = make([]uint64, keys*o.rows)
 	o.carries = make(detectors.Words, keys*o.carryN)
 	o.slots = make([]detectors.SlotRef, keys)

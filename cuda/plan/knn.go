@@ -56,7 +56,7 @@ func knnShapeOf(t *detectors.Task, params []float32) (s knnShape, ok bool) {
 	}
 	s.rows, s.fresh, s.width = int(t.X.Len/t.Dim), int(t.Fresh), int(t.Dim)*m
 	s.n, s.k, s.points = s.rows-m+1, int(params[knnParamK]), int(params[knnParamPoints])
-	if s.width > knnDim || s.n < s.fresh || s.n > knnPoints || params[knnParamNeighbours] != 0 && int(t.Next.Len) != s.fresh*s.k {
+	if s.width > knnDim || s.n < s.fresh || s.n > knnPoints || params[knnParamNeighbours] != 0 && int(t.Detail.Len) != s.fresh*s.k {
 		return s, false
 	}
 	s.others = max(0, min(s.k-int(params[knnParamSelf]), s.n-1))

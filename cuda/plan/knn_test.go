@@ -24,7 +24,7 @@ func knnTask(t testing.TB, b *detectors.Batch, p detectors.KNNParams, n, dim, fr
 	}
 	task.Scores = b.GrowOut(fresh)
 	if p.Neighbours {
-		task.Next = b.GrowOut(fresh * p.K)
+		task.Detail = b.GrowOut(fresh * p.K)
 	}
 	b.Tasks = append(b.Tasks, task)
 	return &b.Tasks[len(b.Tasks)-1]

@@ -13,6 +13,22 @@ import (
 	"odradek/detectors"
 )
 
+// Task is a detectors.Task as task.h has it.
+type Task struct {
+	Op                     detectors.Op
+	Dim, Fresh             uint32
+	After                  uint32 // 0: Carry lies in the input, 1: in the output
+	Params, X, Bins, Carry detectors.Span
+	Scores                 detectors.Span
+	Next                   detectors.Span // or Detail, of which a task with a kernel has one at most
+}
+
+// xWords is X as a run of words.
+func (t *Task) xWords() detectors.Span {
+	of := detectors.Task{Op: t.Op, X: t.X}
+	return of.XWords()
+}
+
 // Tile is what a block works on, as task.h has it.
 type Tile struct {
 	First, Count uint32 // tasks in plan order
@@ -153,7 +169,7 @@ const (
 type Planner struct {
 	Shared       int // bytes that a block may have on each of the devices, 0 for no limit
 	f32          []float32
-	tasks        []detectors.Task // in plan order, in the batch's memory
+	tasks        []Task // in plan order, in the batch's memory
 	tiles        []Tile
 	launched     int // tiles that belong to a launch
 	launches     []Launch
@@ -205,9 +221,9 @@ type segment struct {
 // shape is all that a task's class depends on, but for the parameters' content,
 // which is that of the span for as long as the batch is.
 type shape struct {
-	op                                detectors.Op
-	dim, fresh, x, bins, scores, next uint32
-	params                            detectors.Span
+	op                                        detectors.Op
+	dim, fresh, x, bins, scores, next, detail uint32
+	params                                    detectors.Span
 }
 
 // shapeClass remembers the class of a shape: most tasks are like others.
@@ -315,7 +331,7 @@ func (p *Planner) Assign(b *detectors.Batch) {
 func (p *Planner) classOf(b *detectors.Batch, i int) (int32, int) {
 	t := &b.Tasks[i]
 	op := byOp[t.Op]
-	if op == nil {
+	if op == nil || t.Model.Len > 0 || t.Next.Len > 0 && t.Detail.Len > 0 {
 		return -1, 0
 	}
 	if p.rounds != nil && p.rounds[i] > 0 && op.again != nil {
@@ -326,7 +342,7 @@ func (p *Planner) classOf(b *detectors.Batch, i int) (int32, int) {
 		}
 		return p.indexOf(c), max(cost, 1)
 	}
-	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Params}
+	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Detail.Len, t.Params}
 	e := &p.shapes[(t.X.Len*7+t.Fresh*5+t.Params.Off*3+t.Bins.Len+uint32(t.Op))%uint32(len(p.shapes))]
 	if e.serial == p.serial && e.shape == s {
 		return e.class, e.cost
@@ -366,14 +382,15 @@ func (p *Planner) Request() *Request { return &p.q }
 // them; ok is false where no kernel takes those.
 func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
 	rows := d.Window() + fresh - 1
-	scores, carry, ok := d.Size(detectors.View{Dim: dim, Rows: rows, Fresh: fresh})
+	size, ok := d.Size(detectors.View{Dim: dim, Rows: rows, Fresh: fresh})
 	op := byOp[d.Op()]
 	if op == nil || !ok || rows*dim > math.MaxInt32 {
 		return Class{}, false
 	}
 	t := detectors.Task{
 		Op: d.Op(), Dim: uint32(dim), Fresh: uint32(fresh), X: detectors.Span{Len: uint32(rows * dim)},
-		Scores: detectors.Span{Len: uint32(scores)}, Next: detectors.Span{Len: uint32(carry)},
+		Scores: detectors.Span{Len: uint32(size.Scores)}, Next: detectors.Span{Len: uint32(size.Carry)},
+		Detail: detectors.Span{Len: uint32(size.Detail)},
 	}
 	c, _, ok = op.class(&t, d.Params().F32())
 	return c, ok
@@ -391,7 +408,7 @@ func (p *Planner) Device() int {
 // lay writes the device's tasks in plan order to tasks, which has room for all of
 // them, and makes tiles and launches: class by class in each wave, chains by
 // falling cost.
-func (p *Planner) lay(b *detectors.Batch, tasks []detectors.Task) {
+func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 	p.tasks = tasks
 	p.order = p.order[:0]
 	p.tiles, p.launches, p.launched, p.scratchBytes = p.tiles[:0], p.launches[:0], 0, 0
@@ -410,13 +427,18 @@ func (p *Planner) lay(b *detectors.Batch, tasks []detectors.Task) {
 			s := &p.segments[k]
 			p.chains = append(p.chains, chain{uint32(len(p.order)), s.count, s.cost})
 			for i := s.head; i >= 0; i = p.next[i] {
-				t := &p.tasks[len(p.order)]
-				*t = b.Tasks[i]
-				t.After = 0
+				t, of := &p.tasks[len(p.order)], &b.Tasks[i]
+				*t = Task{
+					Op: of.Op, Dim: of.Dim, Fresh: of.Fresh, Params: of.Params, X: of.X, Bins: of.Bins, Carry: of.Carry,
+					Scores: of.Scores, Next: of.Next,
+				}
+				if of.Detail.Len > 0 {
+					t.Next = of.Detail
+				}
 				if t.X.Off >= detectors.InCache {
 					t.X.Off += p.cachedX - detectors.InCache
 				}
-				if b.Tasks[i].After != 0 {
+				if of.After != 0 {
 					t.Carry = detectors.Span{}
 					if from := Before(b, int(i)); from >= 0 {
 						t.After, t.Carry = 1, b.Tasks[from].Next

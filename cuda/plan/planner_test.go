@@ -26,7 +26,7 @@ func TestLayout(t *testing.T) {
 	source := regexp.MustCompile(`//.*`).ReplaceAllString(string(b), "")
 	words := map[string]int{"uint32_t": 4, "Span": 8}
 	for name, twin := range map[string]reflect.Type{
-		"Span": reflect.TypeFor[detectors.Span](), "Task": reflect.TypeFor[detectors.Task](),
+		"Span": reflect.TypeFor[detectors.Span](), "Task": reflect.TypeFor[Task](),
 		"Tile": reflect.TypeFor[Tile](), "Launch": reflect.TypeFor[Launch](),
 	} {
 		body := regexp.MustCompile(`(?s)struct ` + name + ` \{(.*?)\}`).FindStringSubmatch(source)
@@ -63,7 +63,7 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%s: %d fields, %d bytes in C; %d, %d in Go", name, n, off, twin.NumField(), twin.Size())
 		}
 	}
-	if unsafe.Sizeof(detectors.Task{}) != 64 {
+	if unsafe.Sizeof(Task{}) != 64 {
 		t.Error("a task has not 64 bytes")
 	}
 }
@@ -105,7 +105,7 @@ func addTask(b *detectors.Batch, op detectors.Op, fresh, rows, after int) {
 // for the CPU.
 func planned(p *Planner, b *detectors.Batch) string {
 	p.Assign(b)
-	tasks := make([]detectors.Task, p.Device())
+	tasks := make([]Task, p.Device())
 	p.lay(b, tasks)
 	s := ""
 	for _, l := range p.launches {
@@ -233,7 +233,7 @@ func TestPlanRandom(t *testing.T) {
 				t.Fatalf("%d tasks are left", p.left)
 			}
 			p.Assign(b)
-			tasks := make([]detectors.Task, p.Device())
+			tasks := make([]Task, p.Device())
 			p.lay(b, tasks)
 			status := make([]uint32, len(tasks))
 			seen := 0
@@ -292,7 +292,7 @@ func TestCostOrder(t *testing.T) {
 	var p Planner
 	p.Start(b)
 	p.Assign(b)
-	p.lay(b, make([]detectors.Task, p.Device()))
+	p.lay(b, make([]Task, p.Device()))
 	for k := 1; k < len(p.order); k++ {
 		x, y := b.Tasks[p.order[k-1]].X.Len, b.Tasks[p.order[k]].X.Len
 		if x < y-y/8 {
@@ -326,7 +326,7 @@ func BenchmarkPlan(b *testing.B) {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			batch := ikasstBatch(b, seeded(b), n)
 			var p Planner
-			tasks := make([]detectors.Task, n)
+			tasks := make([]Task, n)
 			b.ReportAllocs()
 			for b.Loop() {
 				p.Start(batch)
@@ -354,8 +354,8 @@ func ikasstBatch(t testing.TB, rng *rand.Rand, n int) *detectors.Batch {
 		for i := range f {
 			f[i] = float32(rng.NormFloat64())
 		}
-		scores, carry, _ := d.Size(detectors.View{Dim: 1, Rows: rows, Fresh: 4})
-		task.Scores, task.Next = b.GrowOut(scores), b.GrowOut(carry)
+		size, _ := d.Size(detectors.View{Dim: 1, Rows: rows, Fresh: 4})
+		b.GrowOutputs(&task, size)
 		b.Tasks = append(b.Tasks, task)
 	}
 	return b
@@ -409,7 +409,7 @@ func TestRounds(t *testing.T) {
 	}
 	// A device that is lost may have written half of what they left.
 	p.Assign(b)
-	p.lay(b, make([]detectors.Task, p.Device()))
+	p.lay(b, make([]Task, p.Device()))
 	p.Lost(&p)
 	if got, want := planned(&p, b), "[1'][]"; got != want || p.later != 0 || p.tasks[0].Carry != b.Tasks[0].Next {
 		t.Errorf("after a loss the plan is %s, %d in a later round, with the carry %+v", got, p.later, p.tasks[0].Carry)

@@ -97,7 +97,7 @@ func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 			k = slices.Index(p.params, last)
 		}
 		t.Params.Off = moved[k]
-		cover(&in, t.XWords())
+		cover(&in, t.xWords())
 		cover(&in, t.Bins)
 		if t.After == 0 {
 			cover(&in, t.Carry)

@@ -37,7 +37,7 @@ func TestCut(t *testing.T) {
 		cuts++
 		var seen []int32
 		for k, q := range parts {
-			q.lay(b, make([]detectors.Task, q.Device()))
+			q.lay(b, make([]Task, q.Device()))
 			for _, i := range q.order {
 				if i < q.First || k+1 < len(parts) && i >= parts[k+1].First {
 					t.Fatalf("task %d is in part %d, which begins at %d", i, k, q.First)

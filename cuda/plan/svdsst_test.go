@@ -39,7 +39,7 @@ func TestSVDSSTTiles(t *testing.T) {
 		var pl Planner
 		pl.Start(b)
 		pl.Assign(b)
-		tasks := make([]detectors.Task, pl.Device())
+		tasks := make([]Task, pl.Device())
 		pl.lay(b, tasks)
 		left := make([]uint32, len(tasks))
 		for _, tile := range pl.tiles {

@@ -62,7 +62,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		return tiles + 32*n, status
 	}
 	p.cachedX = uint32(m.Out / 4)
-	p.lay(b, View[detectors.Task](m.Bytes, at, n))
+	p.lay(b, View[Task](m.Bytes, at, n))
 	behind := Align(tiles + 16*len(p.tiles)) // what comes with the plan
 	launches := behind
 	if p.part {

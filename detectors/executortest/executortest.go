@@ -188,9 +188,9 @@ type chain struct {
 
 // input is a task's part of the case's rows.
 type input struct {
-	x             []float64
-	fresh         int
-	scores, carry int
+	x     []float64
+	fresh int
+	size  detectors.Outputs
 }
 
 func newChain(c detectors.Case) *chain {
@@ -220,7 +220,7 @@ func newChain(c detectors.Case) *chain {
 		n := min(end, c.Detector.Window()+f-1)
 		in := input{x: rows[(end-n)*c.Dim : end*c.Dim], fresh: f}
 		var ok bool
-		in.scores, in.carry, ok = c.Detector.Size(detectors.View{Dim: c.Dim, Rows: n, Fresh: f})
+		in.size, ok = c.Detector.Size(detectors.View{Dim: c.Dim, Rows: n, Fresh: f})
 		if !ok {
 			panic("executortest: " + c.Name + ": too little history for the detector")
 		}
@@ -247,11 +247,13 @@ func (c *chain) define(t reporter, e detectors.Executor, compare bool) (open int
 		b.addTask(c, in, carry, 0)
 		b.execute(t, e)
 		r := b.Rows(0)
-		got := detectors.Result{Scores: slices.Clone(r.Scores), Next: slices.Clone(r.Next)}
+		got := detectors.Result{Scores: slices.Clone(r.Scores), Next: slices.Clone(r.Next), Detail: slices.Clone(r.Detail)}
 		if compare {
-			want := detectors.Result{Scores: make([]float32, in.scores), Next: make(detectors.Words, in.carry)}
+			want := detectors.Result{
+				Scores: make([]float32, in.size.Scores), Next: make(detectors.Words, in.size.Carry), Detail: make(detectors.Words, in.size.Detail),
+			}
 			d := r
-			d.Scores, d.Next = want.Scores, want.Next
+			d.Scores, d.Next, d.Detail = want.Scores, want.Next, want.Detail
 			op.Spec().Score(d)
 			switch err := op.Spec().Compare(&r, got, want); {
 			case errors.Is(err, detectors.ErrOpen):
@@ -292,7 +294,7 @@ func run(t reporter, e detectors.Executor, b *batch) {
 		c := link.chain
 		r := b.Rows(task)
 		want := c.results[link.task]
-		if !equal(r.Scores, want.Scores) || !slices.Equal(r.Next, want.Next) {
+		if !equal(r.Scores, want.Scores) || !slices.Equal(r.Next, want.Next) || !slices.Equal(r.Detail, want.Detail) {
 			t.Errorf("%s: task %d: the result among %d tasks is not the one it has alone", c.Name, link.task, len(b.Tasks))
 		}
 		task++
@@ -381,9 +383,11 @@ func (b *batch) addTask(c *chain, in input, carry detectors.Words, after uint32)
 	if carry != nil {
 		t.Carry = b.words(carry)
 	}
-	t.Scores = b.GrowOut(in.scores)
+	t.Scores = b.GrowOut(in.size.Scores)
 	b.guards()
-	t.Next = b.GrowOut(in.carry)
+	t.Next = b.GrowOut(in.size.Carry)
+	b.guards()
+	t.Detail = b.GrowOut(in.size.Detail)
 	b.guards()
 	b.Tasks = append(b.Tasks, t)
 }
@@ -417,7 +421,7 @@ func (b *batch) execute(t reporter, e detectors.Executor) {
 	}
 	output := make([]bool, len(b.Out))
 	for _, task := range b.Tasks {
-		for _, s := range []detectors.Span{task.Scores, task.Next} {
+		for _, s := range []detectors.Span{task.Scores, task.Next, task.Detail} {
 			for i := s.Off; i < s.Off+s.Len; i++ {
 				output[i] = true
 			}
@@ -456,7 +460,7 @@ func Bench(b *testing.B, newExecutor func() detectors.Executor) {
 				for i := range chains {
 					chains[i] = ch
 					for _, in := range ch.tasks {
-						scores += in.scores
+						scores += in.size.Scores
 					}
 				}
 				batch := pack(e, chains)

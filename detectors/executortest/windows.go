@@ -217,7 +217,7 @@ func (s *setting) score(t *testing.T, e Placer, set string, of []*Series, places
 		}
 		for place := range places {
 			from := (series.Len() - rows) * place / places
-			n, carry, ok := s.detector.Size(detectors.View{Dim: s.dim, Rows: rows, Fresh: s.fresh})
+			size, ok := s.detector.Size(detectors.View{Dim: s.dim, Rows: rows, Fresh: s.fresh})
 			if !ok {
 				t.Fatalf("%s: too little history", s.name)
 			}
@@ -226,9 +226,9 @@ func (s *setting) score(t *testing.T, e Placer, set string, of []*Series, places
 			var to []float32
 			task.X, to = b.GrowF32(len(x))
 			centred(to, x, s.dim)
-			task.Scores, task.Next = b.GrowOut(n), b.GrowOut(carry)
+			b.GrowOutputs(&task, size)
 			b.Tasks = append(b.Tasks, task)
-			scores += n
+			scores += size.Scores
 		}
 	}
 	if len(b.Tasks) == 0 {
@@ -254,7 +254,7 @@ func (s *setting) score(t *testing.T, e Placer, set string, of []*Series, places
 	for i := range b.Tasks {
 		r := b.Rows(i)
 		got, cpu := r.Scores, r
-		cpu.Scores, cpu.Next = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Next))
+		cpu.Scores, cpu.Next, cpu.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Next)), make(detectors.Words, len(r.Detail))
 		op.Spec().CPU(t.Context(), &cpu, detectors.Serial)
 		for k, want := range cpu.Scores {
 			compared++

@@ -25,8 +25,8 @@ type plain int
 func (p plain) Op() detectors.Op        { return detectors.ZScore }
 func (p plain) Params() detectors.Words { return nil }
 func (p plain) Window() int             { return int(p) }
-func (p plain) Size(v detectors.View) (int, int, bool) {
-	return v.Fresh, 0, v.Rows-v.Fresh+1 >= int(p)
+func (p plain) Size(v detectors.View) (detectors.Outputs, bool) {
+	return detectors.Outputs{Scores: v.Fresh}, v.Rows-v.Fresh+1 >= int(p)
 }
 
 func (p plain) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {

@@ -384,8 +384,8 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 		p.Pack(dst, k.summary[i], centers)
 	}
 	t.Carry = b.Put(k.carry[i])
-	scores, carry, _ := f.Size(detectors.View{Dim: dim, Rows: len(x), Fresh: d.Stride})
-	t.Scores, t.Next = b.GrowOut(scores), b.GrowOut(carry)
+	size, _ := f.Size(detectors.View{Dim: dim, Rows: len(x), Fresh: d.Stride})
+	b.GrowOutputs(&t, size)
 	b.Tasks = append(b.Tasks, t)
 	execute(b)
 	rows := b.Rows(0)

@@ -61,9 +61,9 @@ var nan = float32(math.NaN())
 // pack makes the task that the newest row, with offset and imputed bit in word,
 // has made due.
 func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word uint64, b *detectors.Batch) {
-	rows, scores, carry := min(w.rows, d.full), d.scores, d.carry
+	rows, size := min(w.rows, d.full), d.size
 	if rows != d.full {
-		scores, carry, _ = d.Detector.Size(detectors.View{Dim: d.dim, Rows: int(rows), Fresh: int(d.stride)})
+		size, _ = d.Detector.Size(detectors.View{Dim: d.dim, Rows: int(rows), Fresh: int(d.stride)})
 	}
 	if d.summary != nil {
 		s.summarise(k, w, d)
@@ -114,7 +114,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	if d.summary != nil {
 		s.packSummary(t, d, k.summary(d.mark), b)
 	}
-	if d.maxCarry > 0 {
+	if d.most.Carry > 0 {
 		if m.task != 0 {
 			t.After = m.task
 		} else if len(m.carry) > 0 {
@@ -122,14 +122,11 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		}
 		m.task = uint32(len(b.Tasks))
 	}
-	t.Scores = b.GrowOut(scores)
-	if carry > 0 {
-		t.Next = b.GrowOut(carry)
-	}
+	b.GrowOutputs(t, size)
 	// The ring moves on before the scores are there, so times are copied now.
 	s.pend = append(s.pend, pending{})
 	p := &s.pend[len(s.pend)-1]
-	p.key, p.det, p.task, p.steady, p.at = k, d, int32(len(b.Tasks))-1, d.steady && scores == int(d.stride), uint32(len(s.ptimes))
+	p.key, p.det, p.task, p.steady, p.at = k, d, int32(len(b.Tasks))-1, d.steady && size.Scores == int(d.stride), uint32(len(s.ptimes))
 	switch {
 	case !p.steady:
 		s.keepTimes(w, rows, 0)
@@ -233,7 +230,7 @@ func (s *State) Apply(b *detectors.Batch) {
 			s.applyOther(p)
 			continue
 		}
-		if p.det.maxCarry > 0 {
+		if p.det.most.Carry > 0 {
 			if m := &p.key.marks[p.det.mark]; m.task == uint32(p.task)+1 {
 				m.task = 0
 				if !p.key.dead {

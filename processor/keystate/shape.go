@@ -51,12 +51,11 @@ type detector struct {
 	steady   bool
 	from, to int
 	minRows  int32 // rows at which a sample has a score; 0: never
-	// Sizes of a task on a full window, and the most of any.
-	scores, carry       int
-	maxScores, maxCarry int
-	params              detectors.Words
-	span                detectors.Span // of params in State.batch
-	placed              bool           // span is valid
+	// Outputs of a task on a full window, and the most of any.
+	size, most detectors.Outputs
+	params     detectors.Words
+	span       detectors.Span // of params in State.batch
+	placed     bool           // span is valid
 
 	judged  bool              // has a threshold
 	rule    *threshold.Rule   // in force for the score that Apply judges next
@@ -82,7 +81,7 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 		d.from, d.to = r.Reach()
 	}
 	for rows := 1; rows <= c.Detector.Window() && d.minRows == 0; rows++ {
-		if _, _, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: rows, Fresh: 1}); ok {
+		if _, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: rows, Fresh: 1}); ok {
 			d.minRows = int32(rows)
 		}
 	}
@@ -97,23 +96,24 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 		d.explain, _ = d.Detector.(detectors.Explainer)
 	}
 	for rows := d.minRows + d.stride - 1; rows <= d.full; rows++ {
-		scores, carry, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: int(rows), Fresh: c.Stride})
+		size, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: int(rows), Fresh: c.Stride})
 		if !ok {
 			d.minRows = 0 // would make tasks that are refused
 			return d
 		}
-		d.scores, d.carry = scores, carry
-		d.maxScores, d.maxCarry = max(d.maxScores, scores), max(d.maxCarry, carry)
+		d.size = size
+		d.most.Scores, d.most.Carry = max(d.most.Scores, size.Scores), max(d.most.Carry, size.Carry)
+		d.most.Detail = max(d.most.Detail, size.Detail)
 	}
-	d.replays = d.judged || d.maxCarry > 0
+	d.replays = d.judged || d.most.Carry > 0
 	return d
 }
 
 // addNeed adds what one task takes of a batch at most, parameters included.
 func (d *detector) addNeed(n *detectors.Need) {
 	n.Tasks++
-	n.In += len(d.params) + d.maxCarry
-	n.Out += d.maxScores + d.maxCarry
+	n.In += len(d.params) + d.most.Carry + 2 // both at even offsets
+	n.Out += d.most.Scores + d.most.Carry + d.most.Detail
 	if d.summary != nil {
 		n.In += d.summary.Max * (d.dim + 1)
 	}

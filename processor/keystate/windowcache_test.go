@@ -103,12 +103,12 @@ func (k *cacher) execute(s *State, b *detectors.Batch) {
 // steadyFake is a fake whose windows may be cached: it explains and summarises nothing.
 type steadyFake struct{ f *fake }
 
-func (s steadyFake) Op() detectors.Op                       { return s.f.Op() }
-func (s steadyFake) Params() detectors.Words                { return s.f.Params() }
-func (s steadyFake) Window() int                            { return s.f.Window() }
-func (s steadyFake) Size(v detectors.View) (int, int, bool) { return s.f.Size(v) }
-func (s steadyFake) Reach() (from, to int)                  { return 0, 0 }
-func (s steadyFake) Incomplete()                            {}
+func (s steadyFake) Op() detectors.Op                                { return s.f.Op() }
+func (s steadyFake) Params() detectors.Words                         { return s.f.Params() }
+func (s steadyFake) Window() int                                     { return s.f.Window() }
+func (s steadyFake) Size(v detectors.View) (detectors.Outputs, bool) { return s.f.Size(v) }
+func (s steadyFake) Reach() (from, to int)                           { return 0, 0 }
+func (s steadyFake) Incomplete()                                     {}
 func (s steadyFake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
 	return s.f.AppendFindings(dst, r)
 }

@@ -48,14 +48,15 @@ func (f *fake) Params() detectors.Words {
 }
 func (f *fake) Window() int { return f.window }
 
-func (f *fake) Size(v detectors.View) (scores, carry int, ok bool) {
+func (f *fake) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	if v.Rows-v.Fresh+1 < f.least {
-		return 0, 0, false
+		return detectors.Outputs{}, false
 	}
 	if f.carry > 0 {
-		carry = f.carry + min(v.Rows, 3) // grows with the window
+		n.Carry = f.carry + min(v.Rows, 3) // grows with the window
 	}
-	return v.Fresh, carry, true
+	n.Scores = v.Fresh
+	return n, true
 }
 
 func (f *fake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {

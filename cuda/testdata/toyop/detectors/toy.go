@@ -49,8 +49,8 @@ func (d *toy) Op() Op        { return Toy }
 func (d *toy) Params() Words { return d.params }
 func (d *toy) Window() int   { return d.lag + 1 }
 
-func (d *toy) Size(v View) (scores, carry int, ok bool) {
-	return v.Fresh, 2, v.Fresh >= 1 && v.Rows-v.Fresh >= d.lag
+func (d *toy) Size(v View) (n Outputs, ok bool) {
+	return Outputs{Scores: v.Fresh, Carry: 2}, v.Fresh >= 1 && v.Rows-v.Fresh >= d.lag
 }
 
 func (d *toy) AppendFindings(dst []Finding, r Rows) []Finding {
