@@ -72,6 +72,7 @@ func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string)
 		rng.Shuffle(len(reversed), func(i, j int) { reversed[i], reversed[j] = reversed[j], reversed[i] })
 		execute(t, e, reversed)
 		run(t, e, packWhole(e, reversed))
+		run(t, e, packShared(e, reversed))
 	})
 	part("sizes", func(t *testing.T) {
 		e := newExecutor()
@@ -181,6 +182,7 @@ func pick(rng *rand.Rand, all []*chain, n int) []*chain {
 // chain is a case cut into tasks, with the results that each gave alone.
 type chain struct {
 	detectors.Case
+	rows    []float64 // centred
 	tasks   []input
 	results []detectors.Result
 	cost    int
@@ -189,6 +191,7 @@ type chain struct {
 // input is a task's part of the case's rows.
 type input struct {
 	x     []float64
+	at    int // of the case's rows, in numbers
 	fresh int
 	size  detectors.Outputs
 }
@@ -211,6 +214,7 @@ func newChain(c detectors.Case) *chain {
 			}
 		}
 	}
+	ch.rows = rows
 	end := len(rows) / c.Dim
 	for _, f := range c.Fresh {
 		end -= f
@@ -218,7 +222,7 @@ func newChain(c detectors.Case) *chain {
 	for _, f := range c.Fresh {
 		end += f
 		n := min(end, c.Detector.Window()+f-1)
-		in := input{x: rows[(end-n)*c.Dim : end*c.Dim], fresh: f}
+		in := input{x: rows[(end-n)*c.Dim : end*c.Dim], at: (end - n) * c.Dim, fresh: f}
 		var ok bool
 		in.size, ok = c.Detector.Size(detectors.View{Dim: c.Dim, Rows: n, Fresh: f})
 		if !ok {
@@ -307,6 +311,7 @@ type batch struct {
 	*detectors.Batch
 	order  []link
 	params map[detectors.Detector]detectors.Span
+	shared map[*chain]detectors.Span // the rows of all of a chain's tasks; nil: each has its own
 }
 
 type link struct {
@@ -317,7 +322,16 @@ type link struct {
 // pack puts the first tasks of all chains into a batch, then the second, and so
 // on, linked.
 func pack(e detectors.Executor, chains []*chain) *batch {
-	b := &batch{Batch: e.Batch()}
+	return (&batch{Batch: e.Batch()}).pack(chains)
+}
+
+// packShared is pack, but tasks of a chain share the rows that they both have: their
+// X overlap, as those of a window's owner do.
+func packShared(e detectors.Executor, chains []*chain) *batch {
+	return (&batch{Batch: e.Batch(), shared: map[*chain]detectors.Span{}}).pack(chains)
+}
+
+func (b *batch) pack(chains []*chain) *batch {
 	last := make([]uint32, len(chains))
 	for i := 0; ; i++ {
 		more := false
@@ -361,23 +375,15 @@ func (b *batch) addTask(c *chain, in input, carry detectors.Words, after uint32)
 		b.params[c.Detector] = span
 	}
 	t.Params = span
-	switch t.Op.Elem() {
-	case detectors.F32:
-		x := make([]float32, len(in.x))
-		for i, v := range in.x {
-			x[i] = float32(v)
+	if b.shared == nil {
+		t.X = b.rows(t.Op, in.x)
+	} else {
+		all, ok := b.shared[c]
+		if !ok {
+			all = b.rows(t.Op, c.rows[c.tasks[0].at:])
+			b.shared[c] = all
 		}
-		t.X = b.words(detectors.WordsOf(x))
-	case detectors.F64:
-		var x []float64
-		t.X, x = b.GrowF64(len(in.x))
-		copy(x, in.x)
-	case detectors.I64:
-		var x []int64
-		t.X, x = b.GrowI64(len(in.x))
-		for i, v := range in.x {
-			x[i] = int64(v)
-		}
+		t.X = detectors.Span{Off: all.Off + uint32(in.at-c.tasks[0].at), Len: uint32(len(in.x))}
 	}
 	t.Bins = b.words(detectors.WordsOf(c.Bins))
 	if carry != nil {
@@ -390,6 +396,29 @@ func (b *batch) addTask(c *chain, in input, carry detectors.Words, after uint32)
 	t.Detail = b.GrowOut(in.size.Detail)
 	b.guards()
 	b.Tasks = append(b.Tasks, t)
+}
+
+// rows packs values as an op's elements.
+func (b *batch) rows(op detectors.Op, values []float64) (s detectors.Span) {
+	switch op.Elem() {
+	case detectors.F32:
+		x := make([]float32, len(values))
+		for i, v := range values {
+			x[i] = float32(v)
+		}
+		s = b.words(detectors.WordsOf(x))
+	case detectors.F64:
+		var x []float64
+		s, x = b.GrowF64(len(values))
+		copy(x, values)
+	case detectors.I64:
+		var x []int64
+		s, x = b.GrowI64(len(values))
+		for i, v := range values {
+			x[i] = int64(v)
+		}
+	}
+	return s
 }
 
 // words puts w between guards.

@@ -151,6 +151,29 @@ func BenchmarkFoldWide(b *testing.B) {
 	}
 }
 
+// BenchmarkFoldTasks is BenchmarkFold with IKA-SST of 406 samples for each, by how
+// many tasks of a key come into a batch. The windows of 1,024 keys are 6.6 MB.
+func BenchmarkFoldTasks(b *testing.B) {
+	sst, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 100, Rank: 3, PowerSteps: 2, Epsilon: 1e-3})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cfg := benchConfig(8, 1)
+	cfg.Detectors[0].Detector = sst
+	for _, tasks := range []int{1, 4, 16, 64} {
+		b.Run(fmt.Sprintf("tasks=%d", tasks), func(b *testing.B) {
+			const keys = 1024
+			d := newDrive(cfg, keys)
+			d.b.MaxTasks, d.b.MaxIn = 1<<18, 1<<26
+			d.samples(keys*500, keys*tasks)
+			b.ReportAllocs()
+			b.ResetTimer()
+			defer cpu(b, 1)()
+			d.samples(b.N, keys*tasks)
+		})
+	}
+}
+
 // BenchmarkFoldLate is Fold with samples held for order.
 func BenchmarkFoldLate(b *testing.B) {
 	for _, most := range []int{0, 1 << 20, 2500} { // no bound, one that is far, one that releases

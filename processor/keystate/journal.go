@@ -358,11 +358,14 @@ func (s *State) newUnit(start int64) {
 	s.cur.start = start
 }
 
-// nextUnit counts units. Keys have the lower half of a unit's number.
+// nextUnit counts units. Keys and marks have the lower half of a unit's number.
 func (s *State) nextUnit() {
 	if s.unit++; uint32(s.unit) == 0 {
 		for k := range s.keys.all {
 			k.unit = 0
+			for i := range k.marks {
+				k.marks[i].unit = 0
+			}
 		}
 		s.unit++
 	}
@@ -448,11 +451,6 @@ func (s *State) Rollback(to int64) error {
 	}
 	if at != to && !(s.implicit && first == 0 && to < at) {
 		return fmt.Errorf("keystate: no mark at offset %d to roll back to, the nearest is at %d", to, at)
-	}
-	for i := range s.pend {
-		if p := &s.pend[i]; p.task >= 0 {
-			p.key.marks[p.det.mark].task = 0
-		}
 	}
 	s.dropPending()
 	s.cache.Invalidate()

@@ -10,10 +10,13 @@ import (
 // mark is one detector's place in one key's window, and its carry.
 type mark struct {
 	carry detectors.Words
-	unit  uint64             // the undo unit that has a copy of carry
-	n     int32              // fresh rows so far
-	task  uint32             // 1 + the key's last task in the batch, whose Next will be the carry; 0: none
-	slot  *detectors.SlotRef // of the window in the executor's cache; nil: none
+	unit  uint32 // the lower half of the undo unit that has a copy of carry
+	n     int32  // fresh rows so far
+	last  uint32 // number of the key's last task, see lastTask
+	// Tasks in the last batch that had any, so far, and in the one before: what room is
+	// left behind X goes by, and no bit of a result.
+	now, before uint16
+	slot        *detectors.SlotRef // of the window in the executor's cache; nil: none
 }
 
 // pending is a task whose scores are not there yet, or what has to wait behind
@@ -29,6 +32,7 @@ type pending struct {
 	at     uint32
 	reason events.Reason // of an end
 	steady bool
+	room   uint16 // how many more tasks' rows fit behind X
 }
 
 const (
@@ -71,29 +75,26 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	if s.replaying && !d.replays {
 		return // nothing would remember it
 	}
+	before, room := s.lastTask(k, d, m), uint16(0)
+	if before == nil {
+		m.before, m.now = m.now, 1
+	} else if m.now < math.MaxUint16 {
+		m.now++
+	}
 	params := s.params(d.detector, b)
 	b.Tasks = append(b.Tasks, detectors.Task{})
 	t := &b.Tasks[len(b.Tasks)-1]
 	t.Op, t.Dim, t.Fresh, t.Params = d.op, uint32(d.dim), uint32(d.stride), params
-	x, y := w.values(d.dim, rows)
 	s.centers = s.centers[:0]
 	switch d.elem {
 	case detectors.F32:
 		if d.pool != nil && s.packCached(t, w, d, m, b) {
 			break
 		}
-		var dst []float32
-		n := len(x) + len(y)
-		if o := len(b.In); o+n <= cap(b.In) { // GrowF32 as far as it can be inlined
-			b.In = b.In[:o+n]
-			t.X, dst = detectors.Span{Off: uint32(o), Len: uint32(n)}, b.In[o:].F32()
-		} else {
-			t.X, dst = b.GrowF32(n)
-		}
-		s.center(x, y, d, rows, w.count)
-		detectors.Pack(dst, x, y, s.centers)
+		room = s.packX(t, w, d, m, before, rows, b)
 	case detectors.F64:
 		var dst []float64
+		x, y := w.values(d.dim, rows)
 		t.X, dst = b.GrowF64(len(x) + len(y))
 		for i, v := range x {
 			dst[i] = math.Float64frombits(v)
@@ -103,6 +104,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		}
 	case detectors.I64:
 		var dst []int64
+		x, y := w.values(d.dim, rows)
 		t.X, dst = b.GrowI64(len(x) + len(y))
 		for i, v := range x {
 			dst[i] = detectors.Count(math.Float64frombits(v))
@@ -115,18 +117,19 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		s.packSummary(t, d, k.summary(d.mark), b)
 	}
 	if d.most.Carry > 0 {
-		if m.task != 0 {
-			t.After = m.task
+		if before != nil {
+			t.After = uint32(before.task) + 1
 		} else if len(m.carry) > 0 {
 			t.Carry = b.Put(m.carry)
 		}
-		m.task = uint32(len(b.Tasks))
 	}
 	b.GrowOutputs(t, size)
 	// The ring moves on before the scores are there, so times are copied now.
 	s.pend = append(s.pend, pending{})
 	p := &s.pend[len(s.pend)-1]
 	p.key, p.det, p.task, p.steady, p.at = k, d, int32(len(b.Tasks))-1, d.steady && size.Scores == int(d.stride), uint32(len(s.ptimes))
+	p.room = room
+	m.last = s.numbered + uint32(len(s.pend))
 	switch {
 	case !p.steady:
 		s.keepTimes(w, rows, 0)
@@ -149,18 +152,78 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	}
 }
 
+// lastTask is the key's last task of the detector that waits for its scores, nil for
+// none. Those that wait are numbered on from batch to batch, so that a mark need not be
+// told when its task has been applied or dropped.
+func (s *State) lastTask(k *Key, d *shapeDet, m *mark) *pending {
+	if i := m.last - s.numbered - 1; i < uint32(len(s.pend)) {
+		if p := &s.pend[i]; p.key == k && p.det == d {
+			return p
+		}
+	}
+	return nil
+}
+
+// packX packs the rows of a task. Consecutive tasks of full windows that have the same
+// centers share them: the first leaves room for the rows of those that are likely to
+// come in this batch; each of these puts its newest rows there, and its X begins and
+// ends as many rows later. Its bits are those that it has alone. room is how many more
+// may follow.
+func (s *State) packX(t *detectors.Task, w *win, d *shapeDet, m *mark, before *pending, rows int32, b *detectors.Batch) (room uint16) {
+	x, y := w.values(d.dim, rows)
+	common := s.center(x, y, d, rows, w.count)
+	if before != nil && before.room > 0 {
+		shared, more := b.Tasks[before.task].X, uint32(d.stride)*uint32(d.dim)
+		t.X = detectors.Span{Off: shared.Off + more, Len: shared.Len}
+		x, y = w.values(d.dim, d.stride)
+		detectors.Pack(b.In[shared.Off+shared.Len:][:more].F32(), x, y, s.centers)
+		return before.room - 1
+	}
+	if common {
+		room = d.followers(m, w.count)
+	}
+	var dst []float32
+	n := len(x) + len(y)
+	spare := int(room) * int(d.stride) * d.dim
+	if o := len(b.In); o+n+spare <= cap(b.In) { // GrowF32 as far as it can be inlined
+		b.In = b.In[:o+n+spare]
+		t.X, dst = detectors.Span{Off: uint32(o)}, b.In[o:].F32()
+	} else {
+		t.X, dst = b.GrowF32(n + spare)
+	}
+	t.X.Len = uint32(n)
+	detectors.Pack(dst, x, y, s.centers)
+	return room
+}
+
+// followers is for how many tasks to leave room behind one whose newest row is the
+// count-th of the key: as many as are missing to those that the batch before had, or
+// once more as many as there are; no more than have the same centers.
+func (d *shapeDet) followers(m *mark, count int64) uint16 {
+	more := m.now
+	if m.before > m.now {
+		more = m.before - m.now
+	} else if m.now == 1 {
+		return 0
+	}
+	block := int64(d.block)
+	return min(more, uint16((block-1-count&(block-1))/int64(d.stride)))
+}
+
 // center makes s.centers those of a task's columns: of a full window, those of its block
 // of rows (detectors.CenterRows), whose newest is the count-th of the key; of another,
-// or where a column has no value in the block, those of all its rows.
-func (s *State) center(x, y []uint64, d *shapeDet, rows int32, count int64) {
+// or where a column has no value in the block, those of all its rows. It reports whether
+// they are the block's.
+func (s *State) center(x, y []uint64, d *shapeDet, rows int32, count int64) bool {
 	if rows == d.full {
 		ok := false
 		from, n := detectors.CenterRows(int(rows), count)
 		if s.centers, ok = detectors.Centers(s.centers[:0], x, y, d.dim, from, n); ok {
-			return
+			return true
 		}
 	}
 	s.centers, _ = detectors.Centers(s.centers[:0], x, y, d.dim, 0, int(rows))
+	return false
 }
 
 // keepTimes keeps the times of so many rows, the last of which is skip rows before
@@ -231,8 +294,7 @@ func (s *State) Apply(b *detectors.Batch) {
 			continue
 		}
 		if p.det.most.Carry > 0 {
-			if m := &p.key.marks[p.det.mark]; m.task == uint32(p.task)+1 {
-				m.task = 0
+			if m := &p.key.marks[p.det.mark]; m.last == s.numbered+uint32(i)+1 {
 				if !p.key.dead {
 					next := b.Tasks[p.task].Next
 					s.setCarry(p.key, p.det, m, b.Out[next.Off:next.Off+next.Len])
@@ -264,6 +326,7 @@ func (s *State) applyOther(p *pending) {
 }
 
 func (s *State) dropPending() {
+	s.numbered += uint32(len(s.pend))
 	s.pend, s.ptimes, s.cached = s.pend[:0], s.ptimes[:0], s.cached[:0]
 	clear(s.later)
 	s.later, s.rulings = s.later[:0], s.rulings[:0]
@@ -272,8 +335,8 @@ func (s *State) dropPending() {
 
 // setCarry takes over the carry that a key's last task left.
 func (s *State) setCarry(k *Key, d *shapeDet, m *mark, next detectors.Words) {
-	if m.unit != s.unit {
-		m.unit = s.unit
+	if m.unit != uint32(s.unit) {
+		m.unit = uint32(s.unit)
 		if !s.replaying {
 			s.cur.saveCarry(k, d.mark, m.carry)
 		}

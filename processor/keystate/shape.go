@@ -47,6 +47,7 @@ type detector struct {
 	dim    int
 	stride int32
 	full   int32 // rows of a task on a full window
+	block  int32 // consecutive rows that are the newest of windows with the same centers
 	// See Steady.
 	steady   bool
 	from, to int
@@ -73,6 +74,7 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 		DetectorConfig: *c, index: int32(index), op: op, elem: op.Elem(), dim: dim, stride: int32(c.Stride),
 		full: int32(c.Detector.Window() + c.Stride - 1), params: c.Detector.Params(),
 	}
+	d.block = int32(detectors.BlockRows(int(d.full)))
 	if z, ok := c.Detector.(detectors.Summarizer); ok {
 		d.summary = z.Summary(dim)
 	}
@@ -122,6 +124,9 @@ func (d *detector) addNeed(n *detectors.Need) {
 		n.In += detectors.F64.Words(x) // where it is cached; it is more than where it travels
 	} else {
 		n.In += d.elem.Words(x)
+		if d.elem == detectors.F32 { // and room for other tasks' rows, see packX
+			n.In += int((d.block-1)/d.stride*d.stride) * d.dim
+		}
 	}
 }
 

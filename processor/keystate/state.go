@@ -369,13 +369,14 @@ type State struct {
 	later      []EventRow // that wait for tasks before them
 
 	// Tasks without scores.
-	pend   []pending
-	ptimes []uint64
-	finds  []detectors.Finding
-	batch  *detectors.Batch // whose parameters are in place
-	serial uint64
-	cache  *detectors.WindowCache // nil: windows travel with their tasks
-	cached []cachedTask
+	pend     []pending
+	numbered uint32 // how many have been in it before, less a multiple of 2^32
+	ptimes   []uint64
+	finds    []detectors.Finding
+	batch    *detectors.Batch // whose parameters are in place
+	serial   uint64
+	cache    *detectors.WindowCache // nil: windows travel with their tasks
+	cached   []cachedTask
 
 	// Undo and dirty keys.
 	unit      uint64
