@@ -86,3 +86,14 @@ func TestBatchGrows(t *testing.T) {
 		t.Errorf("%d words after 3 float32s and 2 int64s", len(b.In))
 	}
 }
+
+// TestPutIsEven: what Put appends may begin with an int64.
+func TestPutIsEven(t *testing.T) {
+	var b Batch
+	for n := range 20 {
+		b.GrowF32(n % 3)
+		if s := b.Put(make(Words, n)); s.Off%2 != 0 || int(s.Len) != n {
+			t.Fatalf("%d words at %d, length %d", n, s.Off, s.Len)
+		}
+	}
+}

@@ -12,12 +12,12 @@ import (
 const Flatline Op = 3
 
 var flatlineSpec = Spec{
-	Name: "flatline", Elem: F64,
+	Name: "flatline", Elem: F64, FloatParams: true,
 	Help: "samples that have not changed",
 	Params: []Param{
 		{Name: "AFTER", Type: Int, Default: 30, Min: 1, Max: 16000000, Stateless: true,
 			Help: "samples in a row without a change that are too many. Where THRESHOLD is not set it is the one that says so."},
-		{Name: "TOLERANCE", Type: Float, Default: 0.0, Max: 1e30, Task: true,
+		{Name: "TOLERANCE", Type: Float, Default: 0.0, Max: 1e30, Word: 1,
 			Help: "a value has not changed if it is within this of the value that its run began with."},
 	},
 	Defaults: []Default{

@@ -15,22 +15,22 @@ import (
 const IKASST Op = 1
 
 var ikasstSpec = Spec{
-	Name: "ikasst", Elem: F32, Bounded: true,
+	Name: "ikasst", Elem: F32, Bounded: true, FloatParams: true,
 	Help: "change score by singular spectrum transformation",
 	Params: []Param{
-		{Name: WindowParam, Type: Int, Default: 50, Min: 2, Max: 4096, Task: true,
+		{Name: WindowParam, Type: Int, Default: 50, Min: 2, Max: 4096, Word: 1,
 			Help: "length w of a subsequence; a score reads 2w-1+GAMMA samples"},
-		{Name: "RANK", Type: Int, Default: 3, Min: 1, Max: 31, Task: true,
+		{Name: "RANK", Type: Int, Default: 3, Min: 1, Max: 31, Word: 2,
 			Help: "directions of the past that the present is compared with (r in the paper)."},
-		{Name: "KRYLOV", Type: Int, Default: 0, Max: 32, Task: true,
+		{Name: "KRYLOV", Type: Int, Default: 0, Max: 32, Word: 3,
 			Help: "dimension of the Krylov subspace (k); at least r+1; 0 means 2r for even r, 2r-1 for odd, 32 at most."},
-		{Name: "GAMMA", Type: Int, Default: 0, Max: 65536, Task: true,
+		{Name: "GAMMA", Type: Int, Default: 0, Max: 65536, Word: 4,
 			Help: "samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples lie between them."},
-		{Name: "POWER_STEPS", Type: Int, Default: 2, Min: 1, Max: 100, Task: true,
+		{Name: "POWER_STEPS", Type: Int, Default: 2, Min: 1, Max: 100, Word: 5,
 			Help: "steps of the power method for a score, from the direction that the last score left."},
-		{Name: "EPSILON", Type: Float, Default: 1e-3, Min: 1e-9, Max: 1, Task: true,
+		{Name: "EPSILON", Type: Float, Default: 1e-3, Min: 1e-9, Max: 1, Word: 6,
 			Help: "share of the fixed start vector in the direction that is handed on, so that it can leave a stale one."},
-		{Name: "A0", Type: Floats, Task: true},
+		{Name: "A0", Type: Floats, Word: 7},
 	},
 	New: func(v Values) (Detector, error) {
 		return NewIKASST(IKASSTParams{Window: v.Int(WindowParam), Rank: v.Int("RANK"), Krylov: v.Int("KRYLOV"), Gamma: v.Int("GAMMA"),

@@ -19,17 +19,17 @@ import (
 const KNN Op = 4
 
 var knnSpec = Spec{
-	Name: "knn", Elem: F32,
+	Name: "knn", Elem: F32, FloatParams: true,
 	Help: "summed distances to the nearest of the stretches of samples before, or of a window: readings, and courses of them, that are like " +
 		"none before",
 	Version: 1, // rows are centred by blocks
 	Params: []Param{
 		{Name: WindowParam, Type: Int, Default: 1024, Min: 2, Max: KNNMaxWindow,
 			Help: "points that a score is among, at least 2K"},
-		{Name: "K", Type: Int, Default: 10, Min: 1, Max: knn.MaxK, Task: true,
+		{Name: "K", Type: Int, Default: 10, Min: 1, Max: knn.MaxK, Word: 1,
 			Help: "neighbours whose distances are summed; at most half of the window."},
-		{Name: "POINTS", Type: Int, Task: true}, // the window, 0 with TUMBLING: all of X
-		{Name: "EMBED", Type: Int, Min: 1, Max: 1024, Task: true, Derive: knnEmbedding,
+		{Name: "POINTS", Type: Int, Word: 2}, // the window, 0 with TUMBLING: all of X
+		{Name: "EMBED", Type: Int, Min: 1, Max: 1024, Word: 3, Derive: knnEmbedding,
 			Derived: "16, or what makes 64 values of FIELDS; 1 with TUMBLING",
 			Help:    "successive samples that make a point, as for lof. A GPU takes points of 64 values at most."},
 		{Name: "MIN_POINTS", Type: Int, Default: 0, Max: KNNMaxWindow,
@@ -38,9 +38,9 @@ var knnSpec = Spec{
 		{Name: TumblingParam, Type: Bool, Default: false,
 			Help: "score windows one after the other, each sample among all others of its window, instead of each among those before it; STRIDE " +
 				"must be WINDOW."},
-		{Name: "INCLUDE_SELF", Type: Bool, Default: false, Task: true,
+		{Name: "INCLUDE_SELF", Type: Bool, Default: false, Word: 4,
 			Help: "a point is its own first neighbour, at distance 0, so that K-1 others count, as the paper's figures have it."},
-		{Name: "NEIGHBOURS", Type: Bool, Task: true},
+		{Name: "NEIGHBOURS", Type: Bool, Word: 5},
 	},
 	// Measured in docs/quality.md, on streams of one value; 16 KiB a series with the
 	// window. Where points are stretches, the readings of a fault are in the scores of a

@@ -17,18 +17,18 @@ import (
 const LOF Op = 2
 
 var lofSpec = Spec{
-	Name: "lof", Elem: F32,
+	Name: "lof", Elem: F32, FloatParams: true,
 	Help:    "local outlier factor, how much sparser the samples lie around this one than around those nearest to it",
 	Version: 1, // rows are centred by blocks
 	Params: []Param{
 		{Name: WindowParam, Type: Int, Default: 50, Min: 2, Max: 1 << 16,
 			Help: "points that a score is among, at least 2K"},
-		{Name: "K", Type: Int, Default: 20, Min: 1, Max: lof.MaxK, Task: true,
+		{Name: "K", Type: Int, Default: 20, Min: 1, Max: lof.MaxK, Word: 1,
 			Help: "neighbours that a point is compared with; at most half of the window."},
-		{Name: "POINTS", Type: Int, Task: true}, // the window, 0 with TUMBLING: all of X
-		{Name: "EMBED", Type: Int, Default: 1, Min: 1, Max: 1024, Task: true,
+		{Name: "POINTS", Type: Int, Word: 2}, // the window, 0 with TUMBLING: all of X
+		{Name: "EMBED", Type: Int, Default: 1, Min: 1, Max: 1024, Word: 3,
 			Help: "successive samples that make a point. 1 judges samples by themselves, more judges the shape of a stretch."},
-		{Name: "ZNORM", Type: Bool, Default: false, Task: true,
+		{Name: "ZNORM", Type: Bool, Default: false, Word: 4,
 			Help: "bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."},
 		{Name: "MIN_POINTS", Type: Int, Default: 0, Max: 1 << 16,
 			Help: "points that there must be before the first score; 0 means the window."},
@@ -41,10 +41,10 @@ var lofSpec = Spec{
 			Help: "what a window's worth of samples elsewhere leaves of the weight of a part of the summary."},
 		{Name: "MAX_BINS", Type: Int, Default: 256, Min: 1, Max: 4096,
 			Help: "parts of the summary of a series, at most; each takes 16 bytes a field and 24 more."},
-		{Name: "ALPHA", Type: Float, Default: 0.0, Max: 1e30, Task: true,
+		{Name: "ALPHA", Type: Float, Default: 0.0, Max: 1e30, Word: 6,
 			Help: "the density of a part of the summary with C samples is ALPHA log C, as the paper has it; 0 scales it to the densities in the " +
 				"window, so that it suits any unit."},
-		{Name: "STRICT", Type: Bool, Default: false, Task: true,
+		{Name: "STRICT", Type: Bool, Default: false, Word: 5,
 			Help: "leave out the 1e-10 that keeps densities finite where more than K points are equal; beside such a spot scores are then as " +
 				"large as they can be."},
 	},

@@ -3,6 +3,7 @@ package detectors
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -45,9 +46,10 @@ type Param struct {
 	// and on the number of values of a row. Derived says it in words.
 	Derive  func(v Values, dim int) any
 	Derived string
-	// Task says that the parameters of a task have the value, at the offset that its
-	// place among such rows gives.
-	Task bool
+	// Word is 1 for the first value that the parameters of a task hold, 2 for the
+	// next; 0 for a row that they do not have. The order is not that of the table, so
+	// that a new setting moves nothing.
+	Word int
 	// Stateless says that no stored state depends on the setting: fingerprints leave
 	// it out.
 	Stateless bool
@@ -162,26 +164,44 @@ func (s *Spec) Derive(v Values, dim int) {
 // Word is a value of a task's parameters and where it lies.
 type Word struct {
 	*Param
-	Offset int // in words
+	Type   ParamType // as a task has it
+	Offset int       // in words
 }
 
-// Words lists what the parameters of a task hold, in the order of the table.
+// Words lists what the parameters of a task hold, in their order.
 func (s *Spec) Words() []Word {
 	var words []Word
-	at := 0
 	for i := range s.Params {
-		p := &s.Params[i]
-		if !p.Task {
-			continue
+		if p := &s.Params[i]; p.Word > 0 {
+			words = append(words, Word{Param: p, Type: p.Type})
 		}
-		if p.Type == Long {
+	}
+	slices.SortFunc(words, func(a, b Word) int { return a.Param.Word - b.Param.Word })
+	at := 0
+	for i := range words {
+		w := &words[i]
+		if s.FloatParams && w.Type != Floats {
+			w.Type = Float
+		}
+		if w.Type == Long {
 			at += at % 2
 		}
-		words = append(words, Word{p, at})
+		w.Offset = at
 		at++
-		if p.Type == Long {
+		if w.Type == Long {
 			at++
 		}
 	}
 	return words
+}
+
+// Word returns the offset of a parameter, by its name, in those of a task. It panics
+// without one: it is for package variables.
+func (s *Spec) Word(name string) int {
+	for _, w := range s.Words() {
+		if w.Name == name {
+			return w.Offset
+		}
+	}
+	panic(fmt.Sprintf("detectors: the parameters of a task of %s do not have %s", s.Name, name))
 }

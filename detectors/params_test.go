@@ -24,10 +24,10 @@ func TestParamTables(t *testing.T) {
 			}
 			seen[p.Name] = true
 			if !p.Setting() {
-				if !p.Task || p.Default != nil || p.Derive != nil || p.Stateless {
+				if p.Word == 0 || p.Default != nil || p.Derive != nil || p.Stateless {
 					fault("a row that is neither a setting nor in tasks alone")
 				}
-				if p.Type == Floats && i < len(s.Params)-1 {
+				if p.Type == Floats && p.Word != len(s.Words()) {
 					fault("more follows what goes to the end")
 				}
 				continue
@@ -45,6 +45,11 @@ func TestParamTables(t *testing.T) {
 				if err := p.check(p.Default); err != nil {
 					fault("default: %v", err)
 				}
+			}
+		}
+		for i, w := range s.Words() {
+			if w.Param.Word != i+1 {
+				t.Errorf("%s: %s is word %d, and %d before it are there", s.Name, w.Name, w.Param.Word, i)
 			}
 		}
 		for _, dim := range []int{1, 3, 100} {
@@ -92,14 +97,85 @@ func TestBuild(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	s := Spec{Params: []Param{{Name: "A", Help: "a"}, {Name: "B", Task: true}, {Name: "C", Type: Long, Task: true}, {Name: "D", Type: Long, Task: true},
-		{Name: "E", Type: Bool, Task: true}, {Name: "F", Type: Floats, Task: true}}}
+	s := Spec{Params: []Param{{Name: "A", Help: "a"}, {Name: "F", Type: Floats, Word: 5}, {Name: "B", Word: 1}, {Name: "C", Type: Long, Word: 2},
+		{Name: "D", Type: Long, Word: 3}, {Name: "E", Type: Bool, Word: 4}}}
 	var got []string
 	for _, w := range s.Words() {
 		got = append(got, w.Name+FormatNumber(float64(w.Offset)))
 	}
 	if want := "B0 C2 D4 E6 F7"; strings.Join(got, " ") != want {
 		t.Errorf("%v, want %s", got, want)
+	}
+	if s.Word("D") != 4 {
+		t.Errorf("D lies at %d", s.Word("D"))
+	}
+	s.FloatParams = true
+	if s.Word("D") != 2 || s.Words()[4].Type != Floats {
+		t.Errorf("of float32s: %+v", s.Words())
+	}
+}
+
+// TestTaskParams: the parameters of a task hold the values of the settings, where the
+// table says.
+func TestTaskParams(t *testing.T) {
+	for op, v := range map[Op]Values{
+		ZScore:   {"WINDOW": 17},
+		Flatline: {"TOLERANCE": 0.5},
+		IKASST:   {"WINDOW": 40, "RANK": 4, "KRYLOV": 9, "GAMMA": 77, "POWER_STEPS": 5, "EPSILON": 0.25},
+		LOF:      {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "STRICT": true, "ALPHA": 0.75},
+		KNN:      {"WINDOW": 99, "K": 7, "EMBED": 4, "INCLUDE_SELF": true},
+		SVDSST:   {"WINDOW": 40, "RANK": 4, "GAMMA": 77, "NEGLIGIBLE": 0.25},
+	} {
+		s := op.Spec()
+		d, err := s.Build(v, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, seen := d.Params(), 0
+		for _, w := range s.Words() {
+			want, ok := v[w.Name]
+			if !ok {
+				continue
+			}
+			seen++
+			var got any = float64(p.Float32(w.Offset))
+			switch w.Type {
+			case Int:
+				got = int(int32(p[w.Offset]))
+			case Long:
+				got = p.Int64(w.Offset)
+			case Bool:
+				got = p[w.Offset] == 1
+			}
+			if w.Type == Float {
+				switch x := want.(type) {
+				case int:
+					want = float64(x)
+				case bool:
+					want = float64(number(x))
+				}
+			}
+			if got != want {
+				t.Errorf("%s: %s is %v in a task, want %v", s.Name, w.Name, got, want)
+			}
+		}
+		if seen == 0 {
+			t.Errorf("%s: no setting is in a task", s.Name)
+		}
+	}
+	lof, knn := LOF.Spec(), KNN.Spec()
+	for _, tt := range []struct {
+		s    *Spec
+		v    Values
+		want float32
+	}{{lof, Values{"WINDOW": 99}, 99}, {lof, Values{"WINDOW": 99, "TUMBLING": true}, 0}, {knn, Values{"WINDOW": 99}, 99}, {knn, Values{"TUMBLING": true}, 0}} {
+		d, err := tt.s.Build(tt.v, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Params().Float32(tt.s.Word("POINTS")); got != tt.want {
+			t.Errorf("%s: %v: POINTS is %v, want %v", tt.s.Name, tt.v, got, tt.want)
+		}
 	}
 }
 

@@ -15,17 +15,17 @@ import (
 const SVDSST Op = 5
 
 var svdsstSpec = Spec{
-	Name: "svdsst", Elem: F32, Bounded: true,
+	Name: "svdsst", Elem: F32, Bounded: true, FloatParams: true,
 	Help:    "change score by singular spectrum transformation with exact singular vectors, dearer than ikasst",
 	Version: 1, // rows are centred by blocks
 	Params: []Param{
-		{Name: WindowParam, Type: Int, Default: 50, Min: 2, Max: sst.MaxSVDWindow, Task: true,
+		{Name: WindowParam, Type: Int, Default: 50, Min: 2, Max: sst.MaxSVDWindow, Word: 1,
 			Help: "length w of a subsequence; a score reads 2w-1+GAMMA samples"},
-		{Name: "RANK", Type: Int, Default: 3, Min: 1, Max: 1023, Task: true,
+		{Name: "RANK", Type: Int, Default: 3, Min: 1, Max: 1023, Word: 2,
 			Help: "directions of the past that the present is compared with (r in the paper)."},
-		{Name: "GAMMA", Type: Int, Default: 0, Max: 65536, Task: true,
+		{Name: "GAMMA", Type: Int, Default: 0, Max: 65536, Word: 3,
 			Help: "samples from the past to the present that is compared with it, as for ikasst."},
-		{Name: "NEGLIGIBLE", Type: Float, Default: 1e-6, Min: sst.LeastNegligible, Max: 0.5, Task: true,
+		{Name: "NEGLIGIBLE", Type: Float, Default: 1e-6, Min: sst.LeastNegligible, Max: 0.5, Word: 4,
 			Help: "share of the past's largest singular value up to which directions do not count, so that what rounding adds to a past of " +
 				"lower rank explains nothing. 0.0032 leaves out what a device cannot tell in float32: fewer scores are left to the CPU."},
 	},

@@ -13,11 +13,11 @@ import (
 const ZScore Op = 0
 
 var zscoreSpec = Spec{
-	Name: "zscore", Elem: F32,
+	Name: "zscore", Elem: F32, FloatParams: true,
 	Help: "distance of a sample to the mean of those before it, in standard deviations; of several fields the largest, without those that " +
 		"are missing",
 	Params: []Param{
-		{Name: WindowParam, Type: Int, Default: 50, Min: 3, Max: 1 << 24, Task: true,
+		{Name: WindowParam, Type: Int, Default: 50, Min: 3, Max: 1 << 24, Word: 1,
 			Help: "samples a score reads, the scored one included"},
 	},
 	New:     func(v Values) (Detector, error) { return NewZScore(v.Int(WindowParam)) },

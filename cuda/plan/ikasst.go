@@ -14,6 +14,14 @@ const (
 	ikasstMaxKrylov = 32
 )
 
+// Where the parameters of a task lie.
+var (
+	ikasstParamWindow = detectors.IKASST.Spec().Word("WINDOW")
+	ikasstParamKrylov = detectors.IKASST.Spec().Word("KRYLOV")
+	ikasstParamGamma  = detectors.IKASST.Spec().Word("GAMMA")
+	ikasstParamSteps  = detectors.IKASST.Spec().Word("POWER_STEPS")
+)
+
 // ikasstRows are the kernels: rows of a vector that a lane has.
 var ikasstRows = []int{8, 10, 13, 16, 20, 26, 32}
 
@@ -76,7 +84,7 @@ var ikasstPlan = opPlan{
 	kernels: ikasstKernels(),
 	caches:  true,
 	class: func(t *detectors.Task, params []float32) (Class, int, bool) {
-		w, k, gamma, steps := int(params[0]), int(params[2]), int(params[3]), int(params[4])
+		w, k, gamma, steps := int(params[ikasstParamWindow]), int(params[ikasstParamKrylov]), int(params[ikasstParamGamma]), int(params[ikasstParamSteps])
 		if w < 2 || w > ikasstMaxWindow || k > ikasstMaxKrylov || t.Fresh == 0 || t.Scores.Len != t.Fresh || t.Next.Len != t.Dim*uint32(w) ||
 			int(t.X.Len) < int(t.Dim)*(2*w-2+gamma+int(t.Fresh)) {
 			return Class{}, 0, false

@@ -29,14 +29,14 @@ const (
 // knnScans are the kernels by numbers a point.
 var knnScans = []int{2, 4, 6, 8, 10, 16, 32, 64}
 
-// The parameters of a task, as detectors/knn.go lays them.
-const (
-	knnParamK = iota
-	knnParamPoints
-	knnParamEmbed
-	knnParamSelf
-	knnParamNeighbours
-	knnParamCount
+// Where the parameters of a task lie.
+var (
+	knnParamK          = detectors.KNN.Spec().Word("K")
+	knnParamPoints     = detectors.KNN.Spec().Word("POINTS")
+	knnParamEmbed      = detectors.KNN.Spec().Word("EMBED")
+	knnParamSelf       = detectors.KNN.Spec().Word("INCLUDE_SELF")
+	knnParamNeighbours = detectors.KNN.Spec().Word("NEIGHBOURS")
+	knnParamCount      = len(detectors.KNN.Spec().Words())
 )
 
 // knnShape is what follows from a task's shape.

@@ -17,15 +17,13 @@ const (
 	lofPartPlaces = 128
 )
 
-// The parameters of a task, as detectors/lof.go lays them.
-const (
-	lofParamK = iota
-	lofParamPoints
-	lofParamEmbed
-	lofParamZNorm
-	lofParamStrict
-	lofParamAlpha
-	lofParamCount
+// Where the parameters of a task lie.
+var (
+	lofParamK      = detectors.LOF.Spec().Word("K")
+	lofParamPoints = detectors.LOF.Spec().Word("POINTS")
+	lofParamEmbed  = detectors.LOF.Spec().Word("EMBED")
+	lofParamAlpha  = detectors.LOF.Spec().Word("ALPHA")
+	lofParamCount  = len(detectors.LOF.Spec().Words())
 )
 
 // lofShape is lof.cu's Geometry.

@@ -13,6 +13,13 @@ const (
 	svdsstMaxRank   = 16
 )
 
+// Where the parameters of a task lie.
+var (
+	svdsstParamWindow = detectors.SVDSST.Spec().Word("WINDOW")
+	svdsstParamRank   = detectors.SVDSST.Spec().Word("RANK")
+	svdsstParamGamma  = detectors.SVDSST.Spec().Word("GAMMA")
+)
+
 // svdsstShape is a kernel of svdsst.cu: rows of a vector that a lane has, warps a
 // block, blocks that a multiprocessor has room for.
 type svdsstShape struct{ rows, warps, blocks int }
@@ -74,7 +81,7 @@ const (
 var svdsstPlan = opPlan{
 	kernels: svdsstKernels(),
 	class: func(t *detectors.Task, params []float32) (Class, int, bool) {
-		w, rank, gamma := int(params[0]), int(params[1]), int(params[2])
+		w, rank, gamma := int(params[svdsstParamWindow]), int(params[svdsstParamRank]), int(params[svdsstParamGamma])
 		if w < 2 || w > svdsstMaxWindow || rank < 1 || rank >= w || rank > svdsstMaxRank || t.Dim < 1 || t.Fresh == 0 || t.Fresh > 1<<15 ||
 			t.Scores.Len != t.Fresh || t.Next.Len != 0 || int(t.X.Len) < int(t.Dim)*(2*w-2+gamma+int(t.Fresh)) {
 			return Class{}, 0, false

@@ -14,9 +14,9 @@ var toySpec = Spec{
 	Name: "toy", Elem: F64,
 	Help: "change of a sample against an earlier one",
 	Params: []Param{
-		{Name: "LAG", Type: Int, Default: 4, Min: 1, Max: 1000, Task: true, Help: "samples from one to the other."},
-		{Name: "SCALE", Type: Float, Default: 2.5, Min: 1e-6, Max: 1e6, Task: true, Help: "what changes are multiplied by."},
-		{Name: "COUNT_FROM", Type: Long, Default: int64(1) << 40, Min: 0, Max: 1 << 48, Task: true, Help: "the first number of the count in the carry."},
+		{Name: "LAG", Type: Int, Default: 4, Min: 1, Max: 1000, Word: 1, Help: "samples from one to the other."},
+		{Name: "SCALE", Type: Float, Default: 2.5, Min: 1e-6, Max: 1e6, Word: 2, Help: "what changes are multiplied by."},
+		{Name: "COUNT_FROM", Type: Long, Default: int64(1) << 40, Min: 0, Max: 1 << 48, Word: 3, Help: "the first number of the count in the carry."},
 	},
 	New:   func(v Values) (Detector, error) { return newToy(v.Int("LAG"), v.Float("SCALE"), v.Long("COUNT_FROM")) },
 	Score: toyScore, CPU: func(_ context.Context, r *Rows, _ Parallel) { toyScore(*r) },
