@@ -23,7 +23,7 @@ type Executor struct {
 	o       Options
 	log     *slog.Logger
 	cpu     detectors.Executor
-	helpers chan struct{} // a token for each goroutine that helps to score
+	helpers *detectors.Helpers
 	devices []*child.Device
 	least   int // shared memory of a block, in bytes, on the device that has the least; 0: not known
 	stop    context.CancelFunc
@@ -74,7 +74,7 @@ func Open(o Options) (*Executor, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Executor{
-		o: o, log: o.Log, ids: make([]uint32, maxMemories), cpu: detectors.NewCPU(o.Workers), helpers: make(chan struct{}, o.Workers-1),
+		o: o, log: o.Log, ids: make([]uint32, maxMemories), cpu: detectors.NewCPU(o.Workers), helpers: detectors.NewHelpers(o.Workers - 1),
 		stop: stop, held: map[*detectors.Batch]*held{},
 	}
 	for i := range e.ids {

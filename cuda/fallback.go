@@ -5,7 +5,6 @@ package cuda
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"odradek/cuda/plan"
 	"odradek/detectors"
@@ -30,38 +29,15 @@ func portions(b *detectors.Batch, tasks, heads []int32) int {
 // deal calls one with the tasks of all runs, each run in order, on as many
 // goroutines as are free and on the caller's.
 func (e *Executor) deal(ctx context.Context, heads, next []int32, each int, one func(r *detectors.Rows, i int32)) {
-	var at atomic.Int64
-	work := func() {
+	e.helpers.Run(ctx, (len(heads)+each-1)/each, func(k int) {
 		r := rowsPool.Get().(*detectors.Rows)
 		defer rowsPool.Put(r)
-		for ctx.Err() == nil {
-			hi := int(at.Add(int64(each)))
-			lo := hi - each
-			if lo >= len(heads) {
-				return
-			}
-			for _, head := range heads[lo:min(hi, len(heads))] {
-				for i := head; i >= 0; i = next[i] {
-					one(r, i)
-				}
+		for _, head := range heads[k*each : min((k+1)*each, len(heads))] {
+			for i := head; i >= 0; i = next[i] {
+				one(r, i)
 			}
 		}
-	}
-	var wg sync.WaitGroup
-helpers:
-	for range min(cap(e.helpers), (len(heads)-1)/each) {
-		select {
-		case e.helpers <- struct{}{}:
-			wg.Go(func() {
-				work()
-				<-e.helpers
-			})
-		default:
-			break helpers
-		}
-	}
-	work()
-	wg.Wait()
+	})
 }
 
 // score scores the CPU's tasks of this round.
@@ -70,9 +46,10 @@ func (e *Executor) score(ctx context.Context, p *plan.Planner, b *detectors.Batc
 	if len(heads) == 0 {
 		return nil
 	}
+	parallel := e.helpers.Parallel(ctx)
 	e.deal(ctx, heads, next, portions(b, tasks, heads), func(r *detectors.Rows, i int32) {
 		*r = b.Rows(int(i))
-		b.Tasks[i].Op.Spec().CPU(ctx, r, detectors.Serial)
+		b.Tasks[i].Op.Spec().CPU(ctx, r, parallel)
 	})
 	if err := ctx.Err(); err != nil {
 		return err
@@ -105,7 +82,7 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 		to := t.Scores.Len + t.Next.Len
 		return o[:t.Scores.Len:t.Scores.Len], o[t.Scores.Len:to:to], o[to:][:t.Detail.Len:t.Detail.Len]
 	}
-	each := portions(&here, mine, heads)
+	each, parallel := portions(&here, mine, heads), e.helpers.Parallel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -118,7 +95,7 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 					_, r.Carry, _ = outputs(from)
 				}
 			}
-			here.Tasks[i].Op.Spec().CPU(ctx, r, detectors.Serial)
+			here.Tasks[i].Op.Spec().CPU(ctx, r, parallel)
 		})
 	}()
 	return func(keep bool) error {
