@@ -69,4 +69,26 @@ type Finding struct {
 	Fresh    int // which fresh row the score belongs to, 0 the oldest
 	From, To int // first and last row the score speaks of
 	Score    float64
+
+	// What follows is there where the method has it.
+
+	Length int     // rows of the subsequence that was compared; 0: not said
+	Rank   int     // among the findings of the task, 1 the first; 0: not said
+	Region *Region // of a grid; nil: none
+	// Expected is the row that the method would have expected in place of To, on the
+	// scale of X, and Contribution the share that each value has in the score; the
+	// shares sum up to 1. Dim numbers each, or nil.
+	Expected, Contribution []float64
+}
+
+// Region is a box of cells of a grid: in each dimension those from From to To.
+type Region struct{ From, To []int }
+
+// Blocker is a Detector that has more to say of a task than findings: a heat map, a
+// grid.
+type Blocker interface {
+	Detector
+	// Block returns what a finished task found as one block of bytes, with its media
+	// type; nil for none. Whoever gets it passes it on and does not look into it.
+	Block(r Rows) (mediaType string, block []byte)
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 	"unsafe"
@@ -110,7 +110,7 @@ func TestIKASSTSizes(t *testing.T) {
 	f := d.AppendFindings(nil, Rows{Dim: 1, Fresh: 2, X: make([]float32, 407), Scores: []float32{0.25, 0.5}})
 	// The newest row of the second is 406; its past ends with row 199, its
 	// current begins with row 208.
-	if want := (Finding{1, 200, 208, 0.5}); len(f) != 2 || f[1] != want {
+	if want := (Finding{Fresh: 1, From: 200, To: 208, Score: 0.5}); len(f) != 2 || !reflect.DeepEqual(f[1], want) {
 		t.Errorf("findings %v, want the second to be %v", f, want)
 	}
 }
@@ -157,7 +157,7 @@ func TestSVDSSTSizes(t *testing.T) {
 	}
 	x := make([]float32, 407)
 	same := must(NewIKASST(IKASSTParams{Window: 100})).AppendFindings(nil, Rows{Dim: 1, Fresh: 2, X: x, Scores: []float32{0.25, 0.5}})
-	if f := d.AppendFindings(nil, Rows{Dim: 1, Fresh: 2, X: x, Scores: []float32{0.25, 0.5}}); !slices.Equal(f, same) {
+	if f := d.AppendFindings(nil, Rows{Dim: 1, Fresh: 2, X: x, Scores: []float32{0.25, 0.5}}); !reflect.DeepEqual(f, same) {
 		t.Errorf("findings %v, those of ikasst are %v", f, same)
 	}
 	_, err := NewSVDSST(SVDSSTParams{Window: 5, Rank: 5, Gamma: -1})

@@ -107,7 +107,7 @@ func (d *ikasst) AppendFindings(dst []Finding, r Rows) []Finding {
 	first := r.Len() - r.Fresh
 	for i, s := range r.Scores {
 		from, to := d.sst.About(first + i)
-		dst = append(dst, Finding{i, from, to, float64(s)})
+		dst = append(dst, Finding{Fresh: i, From: from, To: to, Score: float64(s)})
 	}
 	return dst
 }

@@ -199,7 +199,7 @@ func (d *knnDetector) Size(v View) (n Outputs, ok bool) {
 func (d *knnDetector) AppendFindings(dst []Finding, r Rows) []Finding {
 	first := r.Len() - r.Fresh
 	for i, s := range r.Scores {
-		dst = append(dst, Finding{i, first + i - d.p.Embed + 1, first + i, float64(s)})
+		dst = append(dst, Finding{Fresh: i, From: first + i - d.p.Embed + 1, To: first + i, Score: float64(s)})
 	}
 	return dst
 }

@@ -68,7 +68,7 @@ func (z *zscore) Size(v View) (n Outputs, ok bool) {
 func (z *zscore) AppendFindings(dst []Finding, r Rows) []Finding {
 	first := r.Len() - r.Fresh
 	for i, s := range r.Scores {
-		dst = append(dst, Finding{i, first + i, first + i, float64(s)})
+		dst = append(dst, Finding{Fresh: i, From: first + i, To: first + i, Score: float64(s)})
 	}
 	return dst
 }

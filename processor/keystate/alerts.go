@@ -114,7 +114,7 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 				Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: scores[i],
 				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
 			}
-			s.judgeRow(p, b, a, i, &r)
+			s.judgeRow(p, b, a, i, &r, nil)
 		}
 		return
 	}
@@ -128,12 +128,12 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
 		}
 		if len(finds) == 0 || finds[0].Fresh != i {
-			s.judgeRow(p, b, a, i, &r)
+			s.judgeRow(p, b, a, i, &r, nil)
 		}
 		for ; len(finds) > 0 && finds[0].Fresh == i; finds = finds[1:] {
 			f := &finds[0]
 			r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
-			s.judgeRow(p, b, a, i, &r)
+			s.judgeRow(p, b, a, i, &r, f)
 		}
 	}
 }
@@ -165,8 +165,9 @@ func (s *State) saveEvents(k *Key, i int, a *alert) {
 	}
 }
 
-// judgeRow judges the score of r, of the task's i-th fresh row.
-func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row) {
+// judgeRow judges the score of r, of the task's i-th fresh row; f is its finding, nil
+// for none.
+func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row, f *detectors.Finding) {
 	d := p.det
 	var v threshold.Verdict
 	if r.Threshold = nan; r.Score == r.Score {
@@ -188,22 +189,27 @@ func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: p.key.name, Source: s.source,
 	}
 	s.saveEvents(p.key, d.alert, a)
-	if d.explain != nil && v.Exceeds && a.events.Peak(r.Score) {
-		s.explain(p, b, i, &in)
+	if d.valued && v.Exceeds && a.events.Peak(r.Score) {
+		s.explain(p, b, i, f, &in)
 	}
 	if c, ok := a.events.Step(d.Events, &in, !s.replaying); ok {
 		s.addEvent(&EventRow{p.key, d.index, d.Name, c})
 	}
 }
 
-// explain asks the detector what it expected of the i-th fresh row. The rows of the
+// explain takes what was expected of the i-th fresh row from its finding or, where that
+// does not say, asks the detector. The rows of the
 // task were centred and rounded to float32 when they were packed; what was measured
 // is taken from the values that pack has kept beside them.
-func (s *State) explain(p *pending, b *detectors.Batch, i int, in *events.Input) {
+func (s *State) explain(p *pending, b *detectors.Batch, i int, f *detectors.Finding, in *events.Input) {
 	d := p.det
 	v := make([]float64, 3*d.dim)
 	expected, actual, share := v[:d.dim:d.dim], v[d.dim:2*d.dim:2*d.dim], v[2*d.dim:]
-	if !d.explain.Explain(b.Rows(int(p.task)), i, expected, share) {
+	switch {
+	case f != nil && f.Expected != nil:
+		copy(expected, f.Expected)
+		copy(share, f.Contribution)
+	case d.explain == nil || !d.explain.Explain(b.Rows(int(p.task)), i, expected, share):
 		return
 	}
 	kept := s.ptimes[int(p.at)+int(p.times)+int(d.stride):]

@@ -147,7 +147,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		s.ptimes = append(s.ptimes, w.fresh(sw, d)[:m.n]...)
 	}
 	s.ptimes = append(s.ptimes, word)
-	if d.explain != nil {
+	if d.valued {
 		s.keepValues(w, d)
 	}
 }

@@ -63,6 +63,7 @@ type detector struct {
 	ruled   *threshold.Rule   // and for the sample that Fold takes next
 	former  []*threshold.Rule // of other histories
 	explain detectors.Explainer
+	valued  bool                  // its tasks' values are kept: a finding may say what was expected
 	replays bool                  // has something to remember of each task
 	summary *bins.Params          // of what leaves its window; nil: none
 	pool    *detectors.WindowPool // of the executor's window cache; nil: none
@@ -96,6 +97,7 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 	}
 	if d.judged && d.Events != nil {
 		d.explain, _ = d.Detector.(detectors.Explainer)
+		d.valued = d.explain != nil || !d.steady
 	}
 	for rows := d.minRows + d.stride - 1; rows <= d.full; rows++ {
 		size, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: int(rows), Fresh: c.Stride})
