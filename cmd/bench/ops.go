@@ -26,6 +26,8 @@ type opShape struct {
 	det    func() (detectors.Detector, error)
 	dim    int
 	fresh  int
+	chain  int         // consecutive tasks of a key in a batch; 0 for 1
+	apart  bool        // and each of them has rows of its own, where they could share them
 	tasks  int         // of all batches together
 	kernel float64     // target of the launches alone; 0: none
 	whole  float64     // target of Execute; 0: none
@@ -47,6 +49,17 @@ func opsSST(w, fresh, tasks int, kernel, whole float64) opShape {
 		},
 		floor: func() work { return sstWork(w, fresh) },
 	}
+}
+
+// opsChain has 16 consecutive tasks of each key in a batch, of one fresh sample each.
+func opsChain(whole float64, apart bool) opShape {
+	s := opsSST(100, 1, 1<<18, 0, whole)
+	s.chain, s.apart = 16, apart
+	s.name += ", 16 tasks a key"
+	if apart {
+		s.name += " with rows of their own"
+	}
+	return s
 }
 
 func opsLOF(n, fresh, tasks int, kernel, whole float64) opShape {
@@ -79,6 +92,8 @@ func opsKNN(n, dim, k, tasks int, kernel, whole float64) opShape {
 var opShapes = append([]opShape{
 	opsSST(100, 16, 65536, 120e6, 80e6),
 	opsSST(100, 1, 65536, 0, 12e6),
+	opsChain(60e6, false),
+	opsChain(0, true),
 	opsSST(320, 16, 16384, 12e6, 8e6),
 	opsLOF(1024, 1024, 2048, 340e6, 250e6),
 	opsLOF(4096, 4096, 512, 100e6, 0),
@@ -224,7 +239,7 @@ func (s *opShape) input() (*opsInput, error) {
 	}
 	rng := rand.New(rand.NewPCG(5, 6))
 	for k := range max(1, min(64, 1<<23/(rows*s.dim))) {
-		x := make([]float64, rows*s.dim)
+		x := make([]float64, (rows+max(s.chain, 1)-1)*s.dim)
 		for i := range x {
 			if x[i] = rng.NormFloat64(); s.dim == 1 {
 				x[i] = 20 + math.Sin(float64(i)/9) + math.Sin(float64(i+k)/23) + 0.1*x[i]
@@ -236,21 +251,41 @@ func (s *opShape) input() (*opsInput, error) {
 }
 
 // pack fills the batch as a partition does: the window centred and made float32,
-// the carry of the key.
+// the carry of the key. Where keys have several tasks, these come in turn, and bring a
+// row each after the first, as far as there are as many tasks for all keys.
 func (in *opsInput) pack(b *detectors.Batch, tasks int) {
 	b.Reset()
 	params := b.Put(in.params)
-	for k := range tasks {
-		x := in.windows[k%len(in.windows)]
+	chain := max(in.chain, 1)
+	if tasks%chain > 0 {
+		chain = 1
+	}
+	keys := tasks / chain
+	for i := range tasks {
+		k, step := i%keys, i/keys
+		all := in.windows[k%len(in.windows)]
+		n := len(all) - max(in.chain-1, 0)*in.dim
+		x, center := all[step*in.dim:][:n], all[n/2]
 		t := detectors.Task{Op: in.det.Op(), Dim: uint32(in.dim), Fresh: uint32(in.fresh), Params: params}
 		var p []float32
-		t.X, p = b.GrowF32(len(x))
-		center := x[len(x)/2]
+		switch {
+		case step > 0 && !in.apart:
+			before := b.Tasks[i-keys].X
+			t.X = detectors.Span{Off: before.Off + uint32(in.dim), Len: before.Len}
+			p, x = b.In[before.Off+before.Len:][:in.dim].F32(), x[n-in.dim:]
+		case in.apart:
+			t.X, p = b.GrowF32(n)
+		default:
+			t.X, p = b.GrowF32(n + (chain-1)*in.dim)
+			t.X.Len = uint32(n)
+		}
 		p = p[:len(x)]
 		for i, v := range x {
 			p[i] = float32(v - center)
 		}
-		if in.carry != nil {
+		if step > 0 {
+			t.After = uint32(i-keys) + 1
+		} else if in.carry != nil {
 			t.Carry = b.Put(in.carry)
 		}
 		b.GrowOutputs(&t, in.size)

@@ -19,6 +19,7 @@ import (
 var scaleShapes = append([]opShape{
 	opsSST(100, 16, 65536, 0, 0),
 	opsSST(100, 1, 65536, 0, 0),
+	opsChain(0, false),
 	opsSST(320, 16, 16384, 0, 0),
 	opsLOF(1024, 1024, 2048, 0, 0),
 	opsSVD(320, 12, 16, 2048, 0, 0),

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"odradek/detectors"
@@ -70,4 +71,28 @@ type known struct{ detectors.Executor }
 func (known) Execute(_ context.Context, b *detectors.Batch) error {
 	b.Updated()
 	return nil
+}
+
+// TestChainsShareRows: the tasks of ops' chains read the same rows whether they share
+// them or not, and sharing takes a tenth of the room.
+func TestChainsShareRows(t *testing.T) {
+	const tasks = 16 * 5
+	var batches [2]detectors.Batch
+	for i, apart := range []bool{false, true} {
+		s := opsChain(0, apart)
+		in, err := s.input()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.pack(&batches[i], tasks)
+	}
+	for i := range tasks {
+		shared, own := batches[0].Rows(i), batches[1].Rows(i)
+		if !slices.Equal(shared.X, own.X) || batches[0].Tasks[i].After != batches[1].Tasks[i].After {
+			t.Fatalf("task %d is another", i)
+		}
+	}
+	if shared, own := len(batches[0].In), len(batches[1].In); 10*shared > own {
+		t.Errorf("%d words, and %d where each task has rows of its own", shared, own)
+	}
 }
