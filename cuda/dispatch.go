@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"odradek/cuda/child"
 	"odradek/cuda/plan"
+	"odradek/detectors"
 )
 
 // A partition has one batch in flight, so with few partitions one device would
@@ -34,6 +36,8 @@ type attempt struct {
 	d     *child.Device
 	c     *child.Process
 	share int64 // of the work, ns
+
+	models [][32]byte // in use on the device
 
 	refused, err error
 	stuck        bool // the device's child does not end
@@ -75,7 +79,7 @@ func (e *Executor) dispatch(ctx context.Context, h *held) (taken bool, err error
 		}
 		wait.Wait()
 	}
-	release(attempts)
+	release(attempts, true)
 	return e.outcome(ctx, h, attempts)
 }
 
@@ -117,11 +121,30 @@ func (e *Executor) outcome(ctx context.Context, h *held, attempts []*attempt) (t
 	return taken, err
 }
 
-// release takes attempts off their devices' load.
-func release(attempts []*attempt) {
+// release takes attempts off their devices' load, and ends their use of models there.
+func release(attempts []*attempt, executed bool) {
 	for _, t := range attempts {
 		t.d.Load.Add(-t.share)
+		t.c.Models().Done(t.models, executed && t.err == nil && t.refused == nil)
+		t.models = nil
 	}
+}
+
+// place finds places for the models that an attempt's plan needs on its device; false:
+// there is no room.
+func (t *attempt) place(b *detectors.Batch) bool {
+	t.plan.Places = t.plan.Models(b)
+	for i := range t.plan.Places {
+		o := &t.plan.Places[i]
+		var ok bool
+		if o.At, o.Upload, ok = t.c.Models().Use(o.Model.Sum(), 4*len(o.Model.Words())); !ok {
+			t.c.Models().Done(t.models, false)
+			t.models = nil
+			return false
+		}
+		t.models = append(t.models, o.Model.Sum())
+	}
+	return true
 }
 
 // whole writes the plan of this round for the device that has the windows that its tasks
@@ -139,7 +162,12 @@ func (e *Executor) whole(h *held) []*attempt {
 	if t.d == nil {
 		return nil
 	}
+	if !t.place(h.Batch) {
+		e.refuse(h, errors.New("its models are too large"))
+		return nil
+	}
 	if !e.write(h, p) {
+		t.c.Models().Done(t.models, false)
 		e.refuse(h, errors.New("its plan is too large"))
 		return nil
 	}
@@ -163,11 +191,17 @@ func (e *Executor) split(h *held) []*attempt {
 		plans[k], cut[k] = &t.Planner, &t.Part
 		h.attempts = append(h.attempts, &t.attempt)
 	}
-	if len(parts) < 2 || !p.Cut(h.Batch, cut) || !e.write(h, plans...) || !plan.Apart(cut) {
-		release(h.attempts)
+	place := func(t *attempt) bool { return t.place(h.Batch) }
+	if len(parts) < 2 || !p.Cut(h.Batch, cut) || !all(h.attempts, place) || !e.write(h, plans...) || !plan.Apart(cut) {
+		release(h.attempts, false)
 		return nil
 	}
 	return h.attempts
+}
+
+// all reports whether do is true of every attempt, and stops at the first where it is not.
+func all(attempts []*attempt, do func(*attempt) bool) bool {
+	return !slices.ContainsFunc(attempts, func(t *attempt) bool { return !do(t) })
 }
 
 // claim takes the devices in service that have nothing to do, as many as there is
@@ -224,6 +258,11 @@ func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Proces
 	defer c.Give(l)
 	if refused, err = c.Share(l, m.ID, len(m.Bytes), m.path(), time.Now().Add(d.Allowance()+mapTime)); refused != nil || err != nil {
 		return refused, err
+	}
+	if q.ModelsOff > 0 {
+		if refused, err = c.TakeModels(l, time.Now().Add(d.Allowance())); refused != nil || err != nil {
+			return refused, err
+		}
 	}
 	status := m.status(q)
 	for i := range status {

@@ -31,6 +31,12 @@
 //  8. Tasks whose carry comes from one of those have waited: they are planned again,
 //     until none is left. Most batches have one round.
 //
+// A task may name a model, which many share (detectors.Model). Models lie in memory of
+// their own on a device, Options.Models at most, taken with the first; child.Models is
+// their directory, by content, and the one used longest ago makes room. The plan brings
+// what is not there yet, and kernels get the models' base and a Span a task. A batch that
+// is split has its models on each device that needs them, a new child has none.
+//
 // A kernel may leave a task with the status more, having put what its next round needs
 // into Next: the task is planned anew (opPlan.again), with its Next as carry, as often
 // as its op allows (opPlan.rounds); past it the task is the CPU's, whose form always

@@ -66,6 +66,7 @@ func Open(o Options) (*Executor, error) {
 	def(&o.StartTimeout, 20*time.Second)
 	def(&o.Retry, 500*time.Millisecond)
 	def(&o.Memory, 1<<30)
+	def(&o.Models, 256<<20)
 	if len(o.Devices) == 0 {
 		o.Devices = []int{0}
 	}
@@ -82,7 +83,7 @@ func Open(o Options) (*Executor, error) {
 	}
 	children := child.Options{
 		Program: o.Child, Args: o.Args, Env: o.Env, Lanes: o.Lanes, Deadline: o.Deadline, StartTimeout: o.StartTimeout,
-		Retry: o.Retry, WindowCache: o.WindowCache, Log: o.Log,
+		Retry: o.Retry, WindowCache: o.WindowCache, Models: o.Models, Log: o.Log,
 	}
 	faults := make([]error, len(o.Devices))
 	for i, index := range o.Devices {

@@ -31,7 +31,8 @@ type load struct {
 	keys, chain int
 	rows        []float32
 	want        []float32
-	tolerance   float64 // of a number; 0: to the bit
+	tolerance   float64            // of a number; 0: to the bit
+	models      []*detectors.Model // every other task has the one that its first value says; nil: none has
 }
 
 func newLoad(t testing.TB, rng *rand.Rand, keys, chain int) *load {
@@ -66,6 +67,9 @@ func (l *load) pack(b *detectors.Batch) {
 			b.GrowOutputs(&t, size)
 			if c > 0 {
 				t.After = uint32(len(b.Tasks))
+			}
+			if l.models != nil && k%2 == 0 {
+				t.Model = b.Model(l.models[math.Float32bits(f[0])%testModels])
 			}
 			b.Tasks = append(b.Tasks, t)
 		}

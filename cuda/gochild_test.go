@@ -73,6 +73,7 @@ type goChild struct {
 	maps     map[uint32][]byte
 	executes atomic.Int64
 	cache    []float64
+	models   []byte
 }
 
 func (c *goChild) run() {
@@ -134,6 +135,7 @@ func decodeRequest(m *[child.MessageBytes]byte) (q child.Request) {
 	}
 	q.CopyOut, q.Seq = m[96] != 0, le.Uint32(m[100:])
 	q.Rounds, q.Zeroes, q.ZeroesOff, q.RoundLimit = le.Uint32(m[152:]), le.Uint32(m[156:]), le.Uint64(m[160:]), le.Uint64(m[168:])
+	q.ModelsOff, q.UploadsOff, q.Uploads = le.Uint64(m[176:]), le.Uint32(m[184:]), le.Uint32(m[188:])
 	return q
 }
 
@@ -180,13 +182,15 @@ func (c *goChild) answer(f io.Reader, m *[child.MessageBytes]byte) child.Reply {
 		if fault == "refuse" {
 			return fail(child.CodeNoMemory, errors.New("out of memory"))
 		}
-		if err := execute(b, &q, fault, c.cache); err != nil {
+		if err := execute(b, &q, fault, c.cache, c.models); err != nil {
 			return fail(700, err)
 		}
 		r.Nanos = uint64(time.Since(began))
 		if fault == "seq" {
 			r.Seq++
 		}
+	case child.KindModels:
+		c.models = make([]byte, q.InBytes)
 	case child.KindWindowCache:
 		c.cache = make([]float64, q.InBytes/8)
 		for i := range c.cache {
@@ -226,7 +230,7 @@ func (c *goChild) fault() string {
 }
 
 // execute does what a device does with a plan, and checks it.
-func execute(b []byte, q *child.Request, fault string, cache []float64) error {
+func execute(b []byte, q *child.Request, fault string, cache []float64, models []byte) error {
 	if q.InOff != 0 || q.InBytes > q.OutOff || q.OutOff+q.OutBytes > uint64(len(b)) || q.StatusOff+4*q.Tasks != q.OutOff+q.OutBytes {
 		return fmt.Errorf("blocks do not fit: %+v in %d bytes", q, len(b))
 	}
@@ -259,6 +263,9 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 		if z.Count == 0 || (uint64(z.Scratch)+uint64(z.Count))*plan.Alignment > q.ScratchBytes {
 			return fmt.Errorf("zeroed scratch %+v of %d bytes", z, q.ScratchBytes)
 		}
+	}
+	for _, u := range plan.View[plan.Upload](in, int(q.ModelsOff)+int(q.UploadsOff), int(q.Uploads)) {
+		copy(models[u.To:u.To+u.Bytes], in[u.From:u.From+u.Bytes])
 	}
 	const notRun, declined = 0, 1
 	state := make([]int, len(tasks)) // 0, or 1 + the status
@@ -320,6 +327,13 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 				} else {
 					r.Carry = of(words, t.Carry)
 				}
+				if q.ModelsOff > 0 {
+					s := plan.View[detectors.Span](in, int(q.ModelsOff), len(tasks))[n]
+					r.Model = of(plan.View[uint32](models, 0, len(models)/4), s)
+					if want := testModel(int(math.Float32bits(r.X[0]) % testModels)); len(r.Model) > 0 && !slices.Equal(r.Model, want) {
+						return fmt.Errorf("task %d has a model of %d words that begins with %d, want %d, %d", n, len(r.Model), r.Model[0], len(want), want[0])
+					}
+				}
 				t.Op.Spec().CPU(context.Background(), &r, detectors.Serial)
 			}
 		}
@@ -338,6 +352,18 @@ func execute(b []byte, q *child.Request, fault string, cache []float64) error {
 		return errors.New("an illegal memory access was encountered")
 	}
 	return nil
+}
+
+// testModels is how many models tests have; a task's goes by the bits of its first value.
+const testModels = 5
+
+// testModel is the content of one.
+func testModel(n int) detectors.Words {
+	w := make(detectors.Words, 300+100*n)
+	for i := range w {
+		w[i] = uint32(1000*n + i)
+	}
+	return w
 }
 
 // moreRounds does what a kernel does whose tasks take more rounds: the ones it has had are

@@ -34,6 +34,9 @@ func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rota
 	p := &h.plan
 	p.Start(b)
 	p.Assign(b)
+	if len(p.Models(b)) > 0 {
+		return m, errors.New("cuda: measure: the batch has models")
+	}
 	if p.Device() == 0 || !e.write(h, p) {
 		return m, errors.New("cuda: measure: no device takes a task of this batch, or there is no room for its plan")
 	}

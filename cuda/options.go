@@ -32,6 +32,9 @@ type Options struct {
 	// WindowCache is how many bytes of each device cache windows between batches
 	// (Executor.WindowCache); default 0, every window travels with its task.
 	WindowCache int64
+	// Models is how many bytes of each device models may take, from the first one on,
+	// default 256 MiB. Batches whose models find no room are scored on the CPU.
+	Models int64
 	// Wait has a batch wait for a device that is out of service, and for the next one
 	// where it was lost with its device, so that all scores come from one class of
 	// executor; otherwise the CPU scores it. What no kernel takes, what finds no room,

@@ -35,7 +35,11 @@ func (d *Device) Index() int { return d.index }
 func (d *Device) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.stats
+	s := d.stats
+	if d.child != nil {
+		s.Uploads += d.child.models.Uploads()
+	}
+	return s
 }
 
 // Close ends the child, by force after patience. Nothing may be in flight, and Supervise
@@ -178,6 +182,7 @@ func (d *Device) Supervise(ctx context.Context) {
 		}
 		d.mu.Lock()
 		d.child = nil
+		d.stats.Uploads += c.models.Uploads()
 		d.stats.Up, d.stats.Pid, d.stats.NextTry = false, 0, time.Now()
 		d.stats.Faults++
 		d.stats.LastFault = c.Failed().Error()

@@ -40,6 +40,7 @@ type Process struct {
 	mapped map[uint32]bool // memory by id
 
 	windows *WindowMemory // nil: none
+	models  Models
 
 	said tail // the end of what it wrote to stderr
 }
@@ -77,6 +78,7 @@ func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
 	c := &Process{
 		free: make(chan struct{}, o.Lanes), dead: make(chan struct{}), gone: make(chan struct{}), mapped: map[uint32]bool{},
 	}
+	c.models.bytes = int(o.Models / modelAlign * modelAlign)
 	args := []string{"-device", strconv.Itoa(device), "-lanes", strconv.Itoa(o.Lanes)}
 	c.cmd = exec.Command(o.Program, append(slices.Clone(o.Args), args...)...)
 	c.cmd.Env = append(os.Environ(), o.Env...)
@@ -206,6 +208,29 @@ func (c *Process) Ends() bool {
 
 // Pid is the number of the process.
 func (c *Process) Pid() int { return c.cmd.Process.Pid }
+
+// Models is the directory of the models on the child's device.
+func (c *Process) Models() *Models { return &c.models }
+
+// TakeModels takes the memory for models, unless the child has it. refused: the device has
+// none.
+func (c *Process) TakeModels(l *Lane, deadline time.Time) (refused, err error) {
+	m := &c.models
+	m.taking.Lock()
+	defer m.taking.Unlock()
+	if m.taken {
+		return nil, nil
+	}
+	r, err := c.Ask(l, &Request{Kind: KindModels, Request: plan.Request{InBytes: uint64(m.bytes)}}, deadline)
+	if err != nil {
+		return nil, err
+	}
+	if r.Code != CodeOK {
+		return errors.New(r.Text), nil
+	}
+	m.taken = true
+	return nil, nil
+}
 
 // Windows is the child's memory for cached windows; nil: none.
 func (c *Process) Windows() *WindowMemory { return c.windows }

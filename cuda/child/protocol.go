@@ -35,6 +35,9 @@ const (
 	// KindWindowCache takes InBytes of the device's memory for windows, for as long as the
 	// child lives; the reply's a is their address on the device.
 	KindWindowCache Kind = 6
+	// KindModels takes InBytes of the device's memory for models, for as long as the child
+	// lives.
+	KindModels Kind = 7
 	// KindFault is for tests: launches says which fault is to happen. A child
 	// does it only if it was started with -faults.
 	KindFault Kind = 9
@@ -77,6 +80,9 @@ func (r *Request) encode(m *[MessageBytes]byte) {
 	le.PutUint32(m[156:], r.Zeroes)
 	le.PutUint64(m[160:], r.ZeroesOff)
 	le.PutUint64(m[168:], r.RoundLimit)
+	le.PutUint64(m[176:], r.ModelsOff)
+	le.PutUint32(m[184:], r.UploadsOff)
+	le.PutUint32(m[188:], r.Uploads)
 }
 
 // The codes of replies: a CUresult, or one of our own.

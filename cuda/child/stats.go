@@ -19,7 +19,9 @@ type Options struct {
 	Retry time.Duration
 	// WindowCache is how many bytes of the device cache windows; 0: none.
 	WindowCache int64
-	Log         *slog.Logger
+	// Models is how many bytes of the device models take, from the first one on.
+	Models int64
+	Log    *slog.Logger
 }
 
 // Info is what a child says of its device.
@@ -44,5 +46,6 @@ type Stats struct {
 	NextTry   time.Time // when a device that is out of service is started again; zero while it is up
 	Batches   uint64
 	Tasks     uint64
+	Uploads   uint64        // models that batches have brought
 	Busy      time.Duration // as the device's own clock has it
 }

@@ -58,6 +58,8 @@ func (d *device) serve(fd int) error {
 			C.unmapBatch(&q, &r)
 		case C.kindWindowCache:
 			C.windowCacheMemory(&q, &r)
+		case C.kindModels:
+			C.modelMemory(&q, &r)
 		case C.kindFault:
 			d.fault(lane, uint32(q.launches), &r)
 		default:

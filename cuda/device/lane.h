@@ -12,8 +12,8 @@ typedef struct {
     uint32_t repeat, rotate;  // of measure
     uint64_t inFrom, inTo, outFrom, outTo, room;
     uint32_t rounds, zeroes;
-    uint64_t zeroesOff, roundLimit;
-    uint8_t pad[16];
+    uint64_t zeroesOff, roundLimit, modelsOff;
+    uint32_t uploadsOff, uploads;
 } Request;
 
 typedef struct {
@@ -32,12 +32,17 @@ typedef struct {
     uint32_t scratch, count;
 } Zeroed;
 
+// Upload is plan.Upload: bytes of the input that go to the memory for models.
+typedef struct {
+    uint64_t from, to, bytes;
+} Upload;
+
 enum { statusTodo = 2, statusMore = 3 };
 
 _Static_assert(sizeof(Request) == 192 && sizeof(Reply) == 192 && sizeof(Launch) == 32, "layout");
 
 enum { magic = 0x6f647261, badRequest = 10001 };
-enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindWindowCache, kindFault = 9 };
+enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindWindowCache, kindModels, kindFault = 9 };
 enum { taskBytes = 64, tileBytes = 16, scratchUnit = 256 };
 
 // Buffer is device memory that grows on demand; its content does not survive that.
@@ -73,5 +78,6 @@ void replyError(Reply *r, CUresult code, const char *doing);
 CUresult mapBatch(const Request *q, const char *path, Reply *r);
 CUresult unmapBatch(const Request *q, Reply *r);
 CUresult windowCacheMemory(const Request *q, Reply *r);
+CUresult modelMemory(const Request *q, Reply *r);
 CUresult allowShared(CUfunction f, int most, uint32_t *dynamic);
 CUresult launchFault(Lane *l, CUfunction f);

@@ -193,7 +193,7 @@ func printDevices() error {
 // load loads the modules and finds the kernels, in the order of plan.Kernels(), and
 // those that break the device if faults is set.
 func (d *device) load(faults bool) error {
-	if len(plan.Kernels()) >= C.maxKernels {
+	if len(plan.Kernels())+2 > C.maxKernels {
 		return fmt.Errorf("%d kernels, at most %d", len(plan.Kernels()), C.maxKernels)
 	}
 	modules := map[string]cu.Module{}
@@ -219,12 +219,14 @@ func (d *device) load(faults bool) error {
 		}
 		d.faults[uint32(i+1)] = f
 	}
-	f, err := function(modules, "fault", "fault_rounds") // behind the others, for launches by hand
-	if err != nil {
-		return err
+	for _, name := range []string{"fault_rounds", "fault_models"} { // behind the others, for launches by hand
+		f, err := function(modules, "fault", name)
+		if err != nil {
+			return err
+		}
+		C.kernelFunctions[C.kernelCount] = raw(f)
+		C.kernelCount++
 	}
-	C.kernelFunctions[C.kernelCount] = raw(f)
-	C.kernelCount++
 	return nil
 }
 

@@ -1,5 +1,5 @@
 // Faults on demand: what a broken kernel does to its process, for tests of the
-// worker's recovery, and a kernel whose tasks take rounds. odradek-cuda has these only
+// worker's recovery, and kernels for what no op does yet, rounds and models. odradek-cuda has these only
 // with its flag -faults.
 #include "device.h"
 
@@ -27,4 +27,14 @@ extern "C" __global__ void fault_rounds(const Task *tasks, const Tile *tiles, co
     next[1] = *zeroed | (word == statusTodo ? 0 : next[1]);
     *zeroed = 1;
     status[tile.first] = next[0] == reinterpret_cast<const uint32_t *>(in)[t.params.off] ? statusDone : statusMore;
+}
+
+// fault_models sums the words of a task's model up into Next.
+extern "C" __global__ void fault_models(const Task *tasks, const Tile *tiles, const float *, float *out, uint32_t *, unsigned char *,
+                                        const uint32_t *models, const Span *model) {
+    if (threadIdx.x > 0) return;
+    const uint32_t i = tiles[blockIdx.x].first;
+    uint32_t sum = 0;
+    for (uint32_t k = 0; k < model[i].len; k++) sum += models[model[i].off + k];
+    reinterpret_cast<uint32_t *>(out)[tasks[i].next.off] = sum;
 }

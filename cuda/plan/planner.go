@@ -95,6 +95,10 @@ type opPlan struct {
 	// task: StatusTodo is its first round in the request, StatusMore has its carry in
 	// Next, and with the others there is nothing to do.
 	repeats bool
+	// models says that its kernels read the model of a task. They have two more
+	// parameters, after scratch: const uint32_t *models, const Span *model, the latter by
+	// the number of the task in the plan. A task with a model is the CPU's elsewhere.
+	models bool
 }
 
 // plans are the ops that there are kernels for, by number.
@@ -139,9 +143,18 @@ func Sources() []string { return sources }
 // SetRounds has tasks of an op take rounds as if its plan said so, until undo is called.
 // For tests with a child that asks for them; no batch may be in flight.
 func SetRounds(op detectors.Op, rounds int, repeats bool) (undo func()) {
+	return set(op, func(p *opPlan) { p.rounds, p.repeats = rounds, repeats })
+}
+
+// SetModels has kernels of an op read models as if its plan said so, as SetRounds does.
+func SetModels(op detectors.Op) (undo func()) {
+	return set(op, func(p *opPlan) { p.models = true })
+}
+
+func set(op detectors.Op, change func(p *opPlan)) (undo func()) {
 	old := byOp[op]
 	p := *old
-	p.rounds, p.repeats = rounds, repeats
+	change(&p)
 	byOp[op] = &p
 	return func() { byOp[op] = old }
 }
@@ -202,6 +215,7 @@ type Planner struct {
 	shapes  [64]shapeClass
 	serial  uint32
 
+	Places  []ModelPlace             // of Models, on the device that the plan is for
 	updates []detectors.WindowUpdate // of this round
 	cachedX uint32                   // word of In on the device where the X begin that are not in the batch
 	part    bool                     // of a batch that is split: see split.go
@@ -221,9 +235,9 @@ type segment struct {
 // shape is all that a task's class depends on, but for the parameters' content,
 // which is that of the span for as long as the batch is.
 type shape struct {
-	op                                        detectors.Op
-	dim, fresh, x, bins, scores, next, detail uint32
-	params                                    detectors.Span
+	op                                               detectors.Op
+	dim, fresh, x, bins, scores, next, detail, model uint32
+	params                                           detectors.Span
 }
 
 // shapeClass remembers the class of a shape: most tasks are like others.
@@ -242,7 +256,7 @@ func (p *Planner) Start(b *detectors.Batch) {
 	p.segment = slices.Grow(p.segment[:0], n)[:n]
 	p.next = slices.Grow(p.next[:0], n)[:n]
 	p.forced, p.declined = nil, 0
-	p.updates, p.round, p.rounds = b.Updates, 0, nil
+	p.updates, p.round, p.rounds, p.Places = b.Updates, 0, nil, nil
 	p.left = n
 	p.serial++
 	p.classes = p.classes[:0]
@@ -331,7 +345,7 @@ func (p *Planner) Assign(b *detectors.Batch) {
 func (p *Planner) classOf(b *detectors.Batch, i int) (int32, int) {
 	t := &b.Tasks[i]
 	op := byOp[t.Op]
-	if op == nil || t.Model.Len > 0 || t.Next.Len > 0 && t.Detail.Len > 0 {
+	if op == nil || t.Model.Len > 0 && !op.models || t.Next.Len > 0 && t.Detail.Len > 0 {
 		return -1, 0
 	}
 	if p.rounds != nil && p.rounds[i] > 0 && op.again != nil {
@@ -342,7 +356,7 @@ func (p *Planner) classOf(b *detectors.Batch, i int) (int32, int) {
 		}
 		return p.indexOf(c), max(cost, 1)
 	}
-	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Detail.Len, t.Params}
+	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Detail.Len, t.Model.Len, t.Params}
 	e := &p.shapes[(t.X.Len*7+t.Fresh*5+t.Params.Off*3+t.Bins.Len+uint32(t.Op))%uint32(len(p.shapes))]
 	if e.serial == p.serial && e.shape == s {
 		return e.class, e.cost

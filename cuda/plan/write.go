@@ -35,6 +35,10 @@ type Request struct {
 	Zeroes     uint32 // how many, at ZeroesOff behind the launches
 	ZeroesOff  uint64
 	RoundLimit uint64
+	// ModelsOff is where each task's model lies among the device's, a Span in words each,
+	// 0 without models; UploadsOff behind that are so many Uploads.
+	ModelsOff           uint64
+	UploadsOff, Uploads uint32
 }
 
 // Work is about how long a device has to do with the plan, in nanoseconds: its
@@ -69,7 +73,9 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		launches = Align(behind + 4*p.paramsLen())
 	}
 	zeroes := launches + 32*len(p.launches)
-	end = Align(zeroes + 8*len(p.zeroes))
+	models := Align(zeroes + 8*len(p.zeroes))
+	spans, uploads, content := p.modelBytes()
+	end = models + spans + uploads + content
 	if end > m.Out {
 		return end, status
 	}
@@ -94,5 +100,6 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	if p.part {
 		p.narrow(b, m, behind)
 	}
+	p.writeModels(b, m, models)
 	return end, Align(status + 4*n)
 }

@@ -8,7 +8,7 @@
 #define ODRADEK_EMULATE_MAIN
 #include "../device.h"
 
-#define K(name) extern "C" void name(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *);
+#define K(name) extern "C" void name(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *, const uint32_t *, const Span *);
 KERNELS
 #undef K
 
@@ -32,8 +32,8 @@ struct Request {
     uint32_t copyOut, seq, repeat, rotate;
     uint64_t inFrom, inTo, outFrom, outTo, room;
     uint32_t rounds, zeroes;
-    uint64_t zeroesOff, roundLimit;
-    char pad[16];
+    uint64_t zeroesOff, roundLimit, modelsOff;
+    uint32_t uploadsOff, uploads;
 };
 static_assert(sizeof(Request) == 192, "layout");
 
@@ -45,13 +45,17 @@ struct Reply {
 static_assert(sizeof(Reply) == 192, "layout");
 
 constexpr uint32_t magic = 0x6f647261;
-enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindWindowCache = 6 };
+enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindWindowCache = 6, kindModels };
 
-typedef void (*Kernel)(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *);
+// A kernel takes the first six, or all.
+typedef void (*Kernel)(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *, const uint32_t *, const Span *);
 struct Named { const char *name; Kernel run; };
 #define K(name) {#name, name},
 const Named kernels[] = {KERNELS};
 #undef K
+
+struct Upload { uint64_t from, to, bytes; };
+std::vector<char> models;
 
 struct Mapping { char *at; size_t bytes; };
 std::mutex mutex;  // one batch at a time, and the mappings
@@ -104,6 +108,13 @@ void execute(const Request &q, Reply &r) {
     for (uint32_t i = 0; i < q.launches; i++) {
         std::fill_n(status + launches[i].firstTask, launches[i].tasks, statusTodo);
     }
+    if (q.modelsOff) {
+        const Upload *uploads = reinterpret_cast<const Upload *>(base + q.modelsOff + q.uploadsOff);
+        for (uint32_t i = 0; i < q.uploads; i++) {
+            if (uploads[i].to + uploads[i].bytes > models.size()) return fail(r, "a model is not in the memory for models");
+            memcpy(models.data() + uploads[i].to, at(uploads[i].from), uploads[i].bytes);
+        }
+    }
     for (uint32_t round = 0;; round++) {
         for (uint32_t i = 0; i < q.zeroes; i++) {
             if ((uint64_t(zeroes[i].scratch) + zeroes[i].count) * 256 > q.scratchBytes) return fail(r, "what is to be zero is not in the scratch memory");
@@ -114,7 +125,8 @@ void execute(const Request &q, Reply &r) {
             if (l.kernel >= sizeof kernels / sizeof *kernels) return fail(r, "no such kernel");
             if (round > 0 && l.tasks == 0) continue;
             emulate::launch(l.grid, l.block, l.shared, [&] {
-                kernels[l.kernel].run(tasks, tiles + l.firstTile, reinterpret_cast<const float *>(at(q.inOff)), outs, status, aligned);
+                kernels[l.kernel].run(tasks, tiles + l.firstTile, reinterpret_cast<const float *>(at(q.inOff)), outs, status, aligned, reinterpret_cast<const uint32_t *>(models.data()),
+                                     q.modelsOff ? reinterpret_cast<const Span *>(at(q.modelsOff)) : nullptr);
             });
         }
         if (round + 1 >= q.rounds || std::find(status, status + q.tasks, statusMore) == status + q.tasks) break;
@@ -144,6 +156,9 @@ void answer(const Request &q, const std::string &path, Reply &r) {
         return execute(q, r);
     case kindWindowCache:  // for the life of the process, as NaN
         r.a = reinterpret_cast<uint64_t>(memset(aligned_alloc(256, q.inBytes), 0xff, q.inBytes));
+        return;
+    case kindModels:
+        models.assign(q.inBytes, '\xff');
         return;
     case kindUnmap: {
         auto found = mappings.find(q.batch);

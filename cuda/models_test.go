@@ -1,0 +1,175 @@
+//go:build linux
+
+package cuda
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"odradek/cuda/plan"
+	"odradek/detectors"
+)
+
+// withModels is a load every other task of which has one of the test's models. A Go child
+// fails where that is not what the task's first value says.
+func withModels(t testing.TB, keys int) *load {
+	l := newLoad(t, seeded(t), keys, 1)
+	for n := range testModels {
+		l.models = append(l.models, detectors.NewModel(testModel(n)))
+	}
+	return l
+}
+
+// uploads are the models that batches have brought to each device.
+func uploads(e *Executor) (n []uint64) {
+	for _, d := range e.Stats().Devices {
+		n = append(n, d.Uploads)
+	}
+	return n
+}
+
+// TestModels: models go to a device once, stay there while there is room, and go to the
+// next child again.
+func TestModels(t *testing.T) {
+	const keys = 60
+	none := func(t *testing.T, e *Executor) {
+		t.Helper()
+		noFault(t, e.Stats())
+		if s := e.Stats(); s.CPUTasks > 0 {
+			t.Errorf("%+v, want nothing on the CPU", s)
+		}
+	}
+	t.Run("once", func(t *testing.T) {
+		defer plan.SetModels(detectors.IKASST)()
+		e := open(t, goChildOptions(t, ""))
+		defer e.Close()
+		withModels(t, keys).run(t, e, 4)
+		if n := uploads(e); n[0] != testModels {
+			t.Errorf("%d models were brought in four batches, want %d", n[0], testModels)
+		}
+		none(t, e)
+	})
+	t.Run("little room", func(t *testing.T) {
+		defer plan.SetModels(detectors.IKASST)()
+		o := goChildOptions(t, "")
+		o.Models = 6 << 10 // the largest has 2,800 bytes, all have 10,000
+		e := open(t, o)
+		defer e.Close()
+		for range 10 { // two models each at most
+			withModels(t, 3).run(t, e, 2)
+		}
+		if n := uploads(e); n[0] < testModels+1 || n[0] > 20 {
+			t.Errorf("%d models were brought", n[0])
+		}
+		none(t, e)
+	})
+	t.Run("no room", func(t *testing.T) {
+		defer plan.SetModels(detectors.IKASST)()
+		o := goChildOptions(t, "")
+		o.Models = 4 << 10
+		e := open(t, o)
+		defer e.Close()
+		withModels(t, keys).run(t, e, 2)
+		if s := e.Stats(); s.Refused != 2 || s.CPUBatches != 2 || s.Devices[0].Faults > 0 {
+			t.Errorf("%+v, want two batches refused", s)
+		}
+	})
+	t.Run("split", func(t *testing.T) {
+		splitAlways(t)
+		defer plan.SetModels(detectors.IKASST)()
+		o := goChildOptions(t, "")
+		o.Devices = indices(2)
+		e := open(t, o)
+		defer e.Close()
+		withModels(t, keys).run(t, e, 3)
+		if n := uploads(e); n[0] == 0 || n[1] == 0 || n[0] > testModels || n[1] > testModels {
+			t.Errorf("%v models were brought to two devices", n)
+		}
+		none(t, e)
+	})
+	t.Run("a new child", func(t *testing.T) {
+		defer plan.SetModels(detectors.IKASST)()
+		e := open(t, goChildOptions(t, ""))
+		defer e.Close()
+		l := withModels(t, keys)
+		l.run(t, e, 1)
+		unix.Kill(e.Stats().Devices[0].Pid, unix.SIGKILL)
+		for e.Stats().Devices[0].Faults == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		waitUp(t, e, 5*time.Second)
+		l.run(t, e, 2)
+		if n := uploads(e); n[0] != 2*testModels {
+			t.Errorf("%d models were brought to two children, want %d", n[0], 2*testModels)
+		}
+	})
+	t.Run("rounds", func(t *testing.T) {
+		defer plan.SetModels(detectors.IKASST)()
+		defer plan.SetRounds(detectors.IKASST, 5, false)()
+		e := open(t, roundsOn(t, "", 3))
+		defer e.Close()
+		withModels(t, keys).run(t, e, 1)
+		if n := uploads(e); n[0] != testModels || e.Stats().Devices[0].Batches != 3 {
+			t.Errorf("%d models were brought, want %d: %+v", n[0], testModels, e.Stats())
+		}
+		none(t, e)
+	})
+	t.Run("no kernel reads them", func(t *testing.T) {
+		e := open(t, goChildOptions(t, ""))
+		defer e.Close()
+		withModels(t, keys).run(t, e, 1)
+		if s := e.Stats(); s.CPUTasks != keys/2 || s.Devices[0].Tasks != keys/2 {
+			t.Errorf("%+v, want the tasks with a model on the CPU", s)
+		}
+	})
+}
+
+// TestDeviceModels brings two models to a device with one request and has its kernel sum
+// them up there in this one and the next.
+func TestDeviceModels(t *testing.T) {
+	o := deviceOptions(t)
+	o.Args = []string{"-faults"}
+	e := open(t, o)
+	defer e.Close()
+	e.mu.Lock()
+	m, err := e.share(smallest)
+	e.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tasks, tiles, launches, models, content, end = 256, 512, 768, 1024, 2048, 8192
+	words := func(at, n int) []uint32 { return plan.View[uint32](m.Bytes, at, n) }
+	want := []uint32{0, 0}
+	for n := range want {
+		task := words(tasks+64*n, 16)
+		task[14], task[15] = uint32(n), 1 // Next
+		w := testModel(n)
+		copy(words(content+2048*n, len(w)), w)
+		plan.View[detectors.Span](m.Bytes, models, 2)[n] = detectors.Span{Off: uint32(1000 + 500*n), Len: uint32(len(w))}
+		plan.View[plan.Upload](m.Bytes, models+256, 2)[n] = plan.Upload{From: uint64(content + 2048*n), To: uint64(4000 + 2000*n), Bytes: uint64(4 * len(w))}
+		for _, v := range w {
+			want[n] += v
+		}
+	}
+	copy(plan.View[plan.Tile](m.Bytes, tiles, 2), []plan.Tile{{Count: 1}, {First: 1, Count: 1}})
+	copy(plan.View[plan.Launch](m.Bytes, launches, 1), []plan.Launch{{Kernel: uint32(len(plan.Kernels()) + 1), Grid: 2, Block: 32, Tiles: 2}})
+	out := uint64(m.Out)
+	q := plan.Request{
+		Batch: m.ID, Launches: 1, InBytes: end, TasksOff: tasks, TilesOff: tiles, LaunchesOff: launches, OutOff: out, OutBytes: 264,
+		StatusOff: out + 256, Tasks: 2, InTo: tasks, OutFrom: out, OutTo: out + 256, ModelsOff: models, UploadsOff: 256, Uploads: 2,
+	}
+	for range 2 {
+		clear(words(m.Out, 2))
+		d := e.devices[0]
+		if refused, err := e.onChild(t.Context(), d, d.Serving(), m, &q); refused != nil || err != nil {
+			t.Fatal(refused, err)
+		}
+		if got := words(m.Out, 2); got[0] != want[0] || got[1] != want[1] {
+			t.Errorf("the models' sums are %v, want %v", got, want)
+		}
+		q.Uploads = 0
+		clear(words(content, 1024))
+	}
+}
