@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // Toy: change of a sample against the one LAG samples before it, in float64.
@@ -22,7 +23,7 @@ var toySpec = Spec{
 	Score: toyScore, CPU: func(_ context.Context, r *Rows, _ Parallel) { toyScore(*r) },
 	Cost: func(r *Rows) int { return 10 * r.Fresh * r.Dim },
 	Compare: func(_ *Rows, got, want Result) error {
-		if len(got.Next) != 2 || got.Next.Int64(0) != want.Next.Int64(0) {
+		if !slices.Equal(got.Next, want.Next) {
 			return fmt.Errorf("detectors: carry %v, want %v", got.Next, want.Next)
 		}
 		return compareScores(got.Scores, want.Scores, 0, 1e-6)
@@ -50,7 +51,7 @@ func (d *toy) Params() Words { return d.params }
 func (d *toy) Window() int   { return d.lag + 1 }
 
 func (d *toy) Size(v View) (n Outputs, ok bool) {
-	return Outputs{Scores: v.Fresh, Carry: 2}, v.Fresh >= 1 && v.Rows-v.Fresh >= d.lag
+	return Outputs{Scores: v.Fresh, Carry: 5}, v.Fresh >= 1 && v.Rows-v.Fresh >= d.lag
 }
 
 func (d *toy) AppendFindings(dst []Finding, r Rows) []Finding {
@@ -61,11 +62,12 @@ func (d *toy) AppendFindings(dst []Finding, r Rows) []Finding {
 	return dst
 }
 
-// toyScore is the definition. The carry counts rows.
+// toyScore is the definition. The carry has a word of each kind: a count of rows, an
+// int64; the newest row's first value, a float64; a count of tasks, a uint32.
 func toyScore(r Rows) {
-	lag, scale, count := int(r.Params[0]), float64(r.Params.Float32(1)), r.Params.Int64(2)
+	lag, scale, count, tasks := int(r.Params[0]), float64(r.Params.Float32(1)), r.Params.Int64(2), uint32(0)
 	if len(r.Carry) > 0 {
-		count = r.Carry.Int64(0)
+		count, tasks = r.Carry.Int64(0), r.Carry[4]
 	}
 	for i := range r.Scores {
 		at, most := r.Len()-r.Fresh+i, 0.0
@@ -81,6 +83,8 @@ func toyScore(r Rows) {
 		r.Scores[i] = float32(most * scale)
 	}
 	r.Next.SetInt64(0, count+int64(r.Fresh))
+	r.Next.SetFloat64(2, r.X64[len(r.X64)-r.Dim])
+	r.Next[4] = tasks + 1
 }
 
 func toyCases(rng *rand.Rand) []Case {

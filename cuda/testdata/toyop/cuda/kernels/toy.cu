@@ -15,7 +15,11 @@ extern "C" __global__ void toy(const Task *tasks, const Tile *tiles, const float
         if (word != statusTodo && word != statusMore) continue;
         const ToyParams &p = *reinterpret_cast<const ToyParams *>(f32 + t.params.off);
         int64_t count = p.countFrom, scored = 0;
-        if (t.carry.len > 0) memcpy(&count, (t.after ? out : f32) + t.carry.off, 8);
+        uint32_t had = 0;
+        if (t.carry.len > 0) {
+            memcpy(&count, (t.after ? out : f32) + t.carry.off, 8);
+            memcpy(&had, (t.after ? out : f32) + t.carry.off + 4, 4);
+        }
         if (word == statusMore) memcpy(&scored, out + t.next.off, 8), scored -= count;
         const uint32_t first = static_cast<uint32_t>(scored), end = min(t.fresh, first + 16);
         __syncthreads();
@@ -30,7 +34,10 @@ extern "C" __global__ void toy(const Task *tasks, const Tile *tiles, const float
         }
         if (threadIdx.x == 0) {
             count += end;
+            had += end == t.fresh;
             memcpy(out + t.next.off, &count, 8);
+            memcpy(out + t.next.off + 2, x + (t.fresh - 1) * t.dim, 8);
+            memcpy(out + t.next.off + 4, &had, 4);
             status[i] = end < t.fresh ? statusMore : statusDone;
         }
         __syncthreads();
