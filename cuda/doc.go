@@ -131,8 +131,8 @@
 //  3. go generate ./cuda.
 //  4. go test -run TestEmulated ./cuda runs it on the CPU under the suite of all
 //     executors; go test -run TestDevice ./cuda with ODRADEK_CUDA_CHILD on a device.
-//     Both count what the kernel left to the CPU: executortest says of which cases and
-//     windows it may, and how much (mayDecline, mostDeclinedOf).
+//     Both count what the kernel left to the CPU, which is nothing of the cases and next
+//     to nothing of windows (mostDeclined).
 //     compute-sanitizer and the benchmarks are in scripts/device.sh.
 //
 // # Not obvious

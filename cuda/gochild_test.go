@@ -286,7 +286,10 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 			continue
 		}
 		for k, tile := range plan.View[plan.Tile](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)) {
-			if head := strings.HasPrefix(plan.Kernels()[l.Kernel], "svdsst") && k == 0; head && tile == (plan.Tile{Scratch: l.Tiles - 1}) {
+			if strings.HasPrefix(plan.Kernels()[l.Kernel], "svdsst") && k < plan.SVDSSTHeads {
+				if tile.First != 0 || tile.Count != 0 || k == 0 && tile.Scratch != l.Tiles-plan.SVDSSTHeads {
+					return fmt.Errorf("launch %d, head %d is %+v", i, k, tile)
+				}
 				continue // where its blocks count
 			}
 			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.Tasks {

@@ -60,9 +60,7 @@ func svdsstOn(t *testing.T, o Options, windows []int, more int, device bool) {
 			t.Errorf("%s: the result among others is not the one it has alone", r.name)
 		}
 	}
-	// Of drawn tasks 4 % decline, since a gap of theirs is too narrow: of the 33 of
-	// the emulator more than 3 in one run of twenty, more than 8 in one of 100,000.
-	byKernels(t, e.Stats(), 0.25)
+	byKernels(t, e.Stats(), 0)
 }
 
 // svdsstRun is a task.

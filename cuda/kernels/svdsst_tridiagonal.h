@@ -34,6 +34,7 @@ struct Pairs {
     float doubt;  // how far a score may be off for want of steps
     int values;   // pairs that there are
     int counts;   // leading ones that count, of the rank
+    float bound;  // of T's eigenvalues
     bool close;   // two of those are too close: small[0] is the score
 };
 
@@ -190,7 +191,7 @@ template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &f
 // by way of it. taskRank is the rank of the task.
 template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scratch, int taskRank, Krylov k) {
     const Memory<T, W> m(scratch, k.w, taskRank);
-    Pairs found = {1, 0, 0, false};
+    Pairs found = {1, 0, 0, 0, false};
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, n = k.n;
     const bool past = k.known >= 0;
     if (past) {
@@ -205,6 +206,7 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     float bound = 0;
     for (int i = lane; i < n; i += 32) bound = fmaxf(bound, fabsf(m.alpha[i]) + (i > 0 ? fabsf(m.beta[i - 1]) : 0) + (i < n - 1 ? fabsf(m.beta[i]) : 0));
     for (int o = 16; o > 0; o >>= 1) bound = fmaxf(bound, __shfl_xor_sync(all, bound, o));
+    found.bound = bound;
     const double over = bound > 0 ? 1 / static_cast<double>(bound) : 1;
     const int padded = (n + 7) & ~7;  // with values above all others
     for (int i = threadIdx.x; i < padded; i += m.threads) {

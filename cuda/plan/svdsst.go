@@ -30,7 +30,7 @@ func svdsstKernels() (names []string) {
 	for _, s := range svdsstShapes {
 		names = append(names, fmt.Sprint("svdsst", s.rows))
 	}
-	return names
+	return append(names, "svdsst_dense")
 }
 
 // Constants of svdsst.cu.
@@ -70,6 +70,42 @@ func (s svdsstShape) memory(w, rank int) (shared, scratch int) {
 	return fixed + 4*n*kept, scratch
 }
 
+// svdsstDense is the launch of svdsst_dense for a window: threads and bytes of shared
+// memory a block, blocks that a multiprocessor has room for, and the bytes of a block's
+// matrix where that is in scratch: struct Dense in svdsst_dense.h.
+type svdsstDense struct{ threads, shared, blocks, matrix int }
+
+// The most shared memory of a block and of a multiprocessor, and the most scratch for
+// matrices, as much as L2 has.
+const (
+	svdsstShared   = 227 << 10
+	svdsstMatrices = 48 << 20
+)
+
+// svdsstDenseOf is the launch for a window on devices whose blocks have so much shared
+// memory, 0 for svdsstShared. Where the matrix lies does not matter to a score.
+func svdsstDenseOf(w, most int) svdsstDense {
+	if most == 0 {
+		most = svdsstShared
+	}
+	columns, padded := (w+31)&^31, (w+7)&^7
+	d := svdsstDense{threads: columns * max(512/columns, 2)}
+	if columns <= 64 {
+		d.threads = 128
+	}
+	fixed := func() int { return 8 * (3*padded + 7*w + max(2*columns, d.threads) + 128 + 8) }
+	if d.shared = fixed() + 8*w*w; d.shared > most {
+		d.threads = columns * (1024 / columns)
+		d.shared, d.matrix = fixed(), Align(8*w*w)
+	}
+	d.blocks = min(svdsstShared/(d.shared+1<<10), 2048/d.threads)
+	return d
+}
+
+// SVDSSTHeads are the tiles that a launch's first are no tiles but heads: struct Heads
+// in svdsst.cu.
+const SVDSSTHeads = 3
+
 // A launch has as many blocks as a large device has room for, and eight tiles for each:
 // scores take very different times, and neighbours in a series alike.
 const (
@@ -106,9 +142,19 @@ var svdsstPlan = opPlan{
 		for i := first; i < end; i++ {
 			rows += int(p.tasks[i].Fresh)
 		}
+		// What the first kernel leaves open is listed for the second, which takes it up.
+		dense, scores := svdsstDenseOf(w, p.Shared), rows*int(c.A)
+		blocks := min(scores, dense.blocks*svdsstSMs)
+		left, matrices := Tile{Scratch: p.scratch(8 * scores)}, Tile{}
+		if dense.matrix > 0 {
+			blocks = min(blocks, svdsstMatrices/dense.matrix)
+			matrices = Tile{Part: 1, Scratch: p.scratch(blocks * dense.matrix)}
+		}
 		// A tile has so many rows: of several tasks, or some of one.
 		most, grid, head := s.blocks*svdsstSMs, 0, len(p.tiles)
 		p.tile(Tile{})
+		p.tile(left)
+		p.tile(matrices)
 		share := uint32((rows + svdsstTiles*most - 1) / (svdsstTiles * most))
 		tile := func(first, count, part uint32) {
 			t := Tile{First: first, Count: count, Part: part}
@@ -136,7 +182,8 @@ var svdsstPlan = opPlan{
 			tile(i, next-i, fresh<<16)
 			i = next
 		}
-		p.tiles[head].Scratch = uint32(len(p.tiles) - head - 1)
+		p.tiles[head].Scratch = uint32(len(p.tiles) - head - SVDSSTHeads)
 		p.launchGrid(kernel(fmt.Sprint("svdsst", s.rows)), grid, 32*s.warps, shared)
+		p.again(kernel("svdsst_dense"), blocks, dense.threads, dense.shared)
 	},
 }

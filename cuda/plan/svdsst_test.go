@@ -19,6 +19,32 @@ func TestSVDSSTShapes(t *testing.T) {
 	}
 }
 
+// TestSVDSSTDense: a block of svdsst_dense has what its matrix takes, wherever that
+// lies, and at least half of the threads that it may have where only one has room.
+func TestSVDSSTDense(t *testing.T) {
+	for _, most := range []int{0, 227 << 10, 99 << 10, 64 << 10} {
+		for w := 2; w <= svdsstMaxWindow; w++ {
+			d := svdsstDenseOf(w, most)
+			room := most
+			if room == 0 {
+				room = svdsstShared
+			}
+			columns := (w + 31) / 32 * 32
+			vectors := 8 * (10*w + d.threads)
+			switch {
+			case d.threads%columns != 0 || d.threads > 1024 || d.threads < 128:
+				t.Errorf("w=%d of %d bytes: %d threads for %d columns", w, most, d.threads, columns)
+			case d.shared > room || d.blocks < 1:
+				t.Errorf("w=%d of %d bytes: %+v", w, most, d)
+			case d.matrix == 0 && d.shared < vectors+8*w*w, d.matrix > 0 && (d.matrix < 8*w*w || d.shared < vectors):
+				t.Errorf("w=%d of %d bytes: no room for the matrix in %+v", w, most, d)
+			case d.matrix > 0 && d.shared+8*w*w <= room:
+				t.Errorf("w=%d of %d bytes: the matrix of %+v has room in shared memory", w, most, d)
+			}
+		}
+	}
+}
+
 // TestSVDSSTTiles: every row of every task is in one tile.
 func TestSVDSSTTiles(t *testing.T) {
 	rng := seeded(t)
