@@ -126,14 +126,21 @@
 //     with the signature in kernels/task.h whose names begin with it. It computes what
 //     the op's definition says, within the op's Compare, the same bits for a task
 //     whatever is in the batch; it writes its tasks' Scores and Next and nothing else.
-//  2. Write plan/NAME.go: the opPlan, with a line in plans: the kernels, by name. The class looks at lengths
-//     and parameters alone. ok is false for shapes over the kernel's limits.
-//  3. go generate ./cuda.
+//     The words of a task's parameters are a struct in kernels/params.h, made from the
+//     op's table (detectors.Param); ones that the table calls Long are int64.
+//  2. Write plan/NAME.go: the opPlan, which names the kernels, and its line in plans. The
+//     class looks at lengths and parameters alone; Spec.Word has where these lie. ok is
+//     false for shapes over the kernel's limits. Nothing else names a kernel: the list of
+//     a Launch's indices, the child's modules and what the emulator builds follow.
+//  3. go generate ./cuda, which needs nvcc; the emulator needs no fatbin.
 //  4. go test -run TestEmulated ./cuda runs it on the CPU under the suite of all
 //     executors; go test -run TestDevice ./cuda with ODRADEK_CUDA_CHILD on a device.
 //     Both count what the kernel left to the CPU, which is nothing of the cases and next
 //     to nothing of windows (mostDeclined).
 //     compute-sanitizer and the benchmarks are in scripts/device.sh.
+//
+// testdata/toyop is a whole op; TestToyOp holds that it takes three files, two lines and
+// what go generate makes.
 //
 // # Not obvious
 //

@@ -31,9 +31,10 @@
 //     nobody here wrote (testdata with the program that made it). Then the fast
 //     form, with the floor it is to be measured by.
 //  2. Write the adapter (zscore.go is the smallest, ikasst.go the usual): the [Op],
-//     its Spec with the definition, the CPU form, what it costs, what equal means and
-//     cases; a constructor that reports every fault of its parameters at once; and
-//     the [Detector].
+//     its [Spec] with the table of its parameters, the definition, the CPU form, what
+//     it costs, what equal means and cases; a constructor that reports every fault of
+//     its parameters at once; and the [Detector]. Settings, their checks and their
+//     documentation follow from the table ([Param]).
 //  3. Name the Spec in specs, in op.go.
 //  4. Run the tests: detectors/executortest takes the op up by itself. Then
 //     break the fast form on purpose and see the suite notice.

@@ -139,8 +139,7 @@ func (b *bench) opsOnDevice(ctx context.Context) ([]benchRow, error) {
 	}
 	defer e.Close()
 	var rows []benchRow
-	for i := range opShapes {
-		s := opShapes[i]
+	for _, s := range allShapes() {
 		if !b.o.wants(s.name) {
 			continue
 		}
@@ -269,6 +268,16 @@ func (in *opsInput) pack(b *detectors.Batch, tasks int) {
 		t := detectors.Task{Op: in.det.Op(), Dim: uint32(in.dim), Fresh: uint32(in.fresh), Params: params}
 		var p []float32
 		switch {
+		case t.Op.Elem() == detectors.F64:
+			var wide []float64
+			t.X, wide = b.GrowF64(n)
+			copy(wide, x)
+		case t.Op.Elem() == detectors.I64:
+			var whole []int64
+			t.X, whole = b.GrowI64(n)
+			for i, v := range x {
+				whole[i] = int64(v)
+			}
 		case step > 0 && !in.apart:
 			before := b.Tasks[i-keys].X
 			t.X = detectors.Span{Off: before.Off + uint32(in.dim), Len: before.Len}
@@ -279,9 +288,8 @@ func (in *opsInput) pack(b *detectors.Batch, tasks int) {
 			t.X, p = b.GrowF32(n + (chain-1)*in.dim)
 			t.X.Len = uint32(n)
 		}
-		p = p[:len(x)]
-		for i, v := range x {
-			p[i] = float32(v - center)
+		for i := range p[:min(len(p), len(x))] {
+			p[i] = float32(x[i] - center)
 		}
 		if step > 0 {
 			t.After = uint32(i-keys) + 1
