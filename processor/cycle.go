@@ -225,12 +225,19 @@ func sourceOffsets(parts map[*partition]*part) map[kafka.TP]kafka.Offset {
 // setting is turned off again.
 const forwarded = "forwarded"
 
-func (p *Processor) openFull() bool {
+// promptBytes is the size from which on a cycle does not wait for the commit
+// interval: what a transaction costs by itself is little beside its bytes then, and
+// what came first in it would only wait longer.
+const promptBytes = 4 << 20
+
+// prompt reports whether the open cycle is to be committed as soon as the last
+// commit is done, whatever the commit interval.
+func (p *Processor) prompt() bool {
 	p.joinMu.RLock()
 	defer p.joinMu.RUnlock()
 	p.open.mu.Lock()
 	defer p.open.mu.Unlock()
-	return p.open.full
+	return p.open.full || p.open.bytes >= promptBytes
 }
 
 // closeOpen takes the open cycle and puts an empty one in its place.

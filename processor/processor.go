@@ -84,7 +84,7 @@ type Config struct {
 
 	Guarantee          Guarantee
 	TransactionTimeout time.Duration
-	CommitInterval     time.Duration // least time from one commit's begin to the next
+	CommitInterval     time.Duration // least time from one commit's begin to the next, unless there is much to commit
 	ReplayLimit        time.Duration // input that a restore may have to replay, in time of arrival
 
 	Scores          ScoresMode
@@ -298,7 +298,7 @@ func (p *Processor) loop(ctx, work context.Context) error {
 				return err
 			}
 		case <-p.ready:
-			if wait := p.cfg.CommitInterval - time.Since(p.lastCommit); wait > 0 && left == nil && !p.openFull() {
+			if wait := p.cfg.CommitInterval - time.Since(p.lastCommit); wait > 0 && left == nil && !p.prompt() {
 				timer.Reset(wait)
 				due = timer.C
 				continue
