@@ -133,7 +133,7 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 	fs.StringVar(&o.profile, "profile", "", "folder to write CPU profiles of the worker to, and of ops-window-cache")
 	fs.StringVar(&o.worker, "worker", "", "`program` to measure as the worker; default: worker, beside this program")
 	fs.StringVar(&o.child, "child", "", "program of the GPU, for ops; default: odradek-cuda beside this program")
-	fs.Func("shapes", "of ops, ops-window-cache and ops-scale, only what matches this `regexp`, and no latency", func(text string) (err error) {
+	fs.Func("shapes", "of ops, ops-window-cache and ops-scale, only what matches this `regexp`; no latency", func(text string) (err error) {
 		o.shapes, err = regexp.Compile(text)
 		return err
 	})

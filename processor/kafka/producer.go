@@ -41,8 +41,9 @@ const (
 	// max.message.bytes, or several smaller ones.
 	requestBytes = 1 << 20
 	// leaderRequests is how many Produce requests a leader has at a time, of which
-	// one may have first batches of a transaction (see gates).
-	leaderRequests = 4
+	// one may have first batches of a transaction (see gates). Brokers have eight
+	// threads for requests by default.
+	leaderRequests = 8
 	// unknownRetries is how often an idempotent producer sends a batch again whose
 	// fate it does not know.
 	unknownRetries = 5
