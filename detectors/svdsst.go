@@ -27,7 +27,7 @@ var svdsstSpec = Spec{
 			Help: "samples from the past to the present that is compared with it, as for ikasst."},
 		{Name: "NEGLIGIBLE", Type: Float, Default: 1e-6, Min: sst.LeastNegligible, Max: 0.5, Word: 4,
 			Help: "share of the past's largest singular value up to which directions do not count, so that what rounding adds to a past of " +
-				"lower rank explains nothing. 0.0032 leaves out what a device cannot tell in float32: fewer scores are left to the CPU."},
+				"lower rank explains nothing. 0.0032 leaves out what float32 cannot tell: on a device fewer scores take the slower float64."},
 	},
 	New: func(v Values) (Detector, error) {
 		return NewSVDSST(SVDSSTParams{Window: v.Int(WindowParam), Rank: v.Int("RANK"), Gamma: v.Int("GAMMA"), Negligible: v.Float("NEGLIGIBLE")})
