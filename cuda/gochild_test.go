@@ -249,7 +249,8 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 	copy(in[q.TasksOff:], b[q.TasksOff:q.InBytes])
 	tasks := plan.View[plan.Task](in, int(q.TasksOff), int(q.Tasks))
 	launches := plan.View[plan.Launch](in, int(q.LaunchesOff), int(q.Launches))
-	out, status := detectors.Words(plan.View[uint32](outBlock, 0, int(q.StatusOff-q.OutOff)/4)), plan.View[uint32](outBlock, int(q.StatusOff-q.OutOff), int(q.Tasks))
+	used := int(q.StatusOff - q.OutOff)
+	out, status := detectors.Words(plan.View[uint32](outBlock, 0, used/4)), plan.View[uint32](outBlock, used, int(q.Tasks))
 	if q.CopyOut {
 		copy(outBlock[q.OutFrom-q.OutOff:], b[q.OutFrom:q.OutTo])
 	} else {
@@ -280,7 +281,8 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 		}
 		at += l.Tiles
 		if plan.Kernels()[l.Kernel] == "window_cache" {
-			if err := windowCache(words.F32(), plan.View[plan.WindowUpdate](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)/plan.UpdateTiles), cache); err != nil {
+			updates := plan.View[plan.WindowUpdate](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)/plan.UpdateTiles)
+			if err := windowCache(words.F32(), updates, cache); err != nil {
 				return err
 			}
 			continue

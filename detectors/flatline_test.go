@@ -47,8 +47,8 @@ func TestFlatlineOfKnownSeries(t *testing.T) {
 }
 
 func TestFlatlineCounts(t *testing.T) {
-	r := Rows{Dim: 1, Fresh: 1, Params: WordsOf([]float32{0}), Carry: WordsOf([]float32{flatMost, 0}), X64: []float64{1, 1}, Scores: make([]float32, 1),
-		Next: make(Words, 2)}
+	r := Rows{Dim: 1, Fresh: 1, Params: WordsOf([]float32{0}), Carry: WordsOf([]float32{flatMost, 0}), X64: []float64{1, 1},
+		Scores: make([]float32, 1), Next: make(Words, 2)}
 	if flatlineCPU(t.Context(), &r, Serial); r.Scores[0] != flatMost {
 		t.Errorf("a run beyond the largest scores %v", r.Scores[0])
 	}

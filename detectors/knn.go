@@ -274,8 +274,9 @@ func knnScore(r Rows) {
 	for i, v := range r.X {
 		x[i] = float64(v)
 	}
+	m, k, self := int(r.Params.Float32(knnEmbed)), int(r.Params.Float32(knnK)), r.Params.Float32(knnSelf) != 0
 	for i := range r.Scores {
-		w, near := knn.Define(x, r.Dim, int(r.Params.Float32(knnEmbed)), int(r.Params.Float32(knnK)), r.Params.Float32(knnSelf) != 0, knnQuery(&r, i))
+		w, near := knn.Define(x, r.Dim, m, k, self, knnQuery(&r, i))
 		r.Scores[i] = float32(min(w, math.MaxFloat32))
 		if r.Params.Float32(knnNeighbours) != 0 {
 			knnLeave(&r, i, len(near), func(a int) int { return near[a] })

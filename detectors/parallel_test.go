@@ -137,13 +137,13 @@ func TestHelpers(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	h.Run(t.Context(), 64, func(i int) {
-		switch {
-		case i == 0:
+		switch i {
+		case 0:
 			close(busy)
 			callers.Wait()
-		case i == 2: // by whoever takes it; the other has to come
+		case 2: // by whoever takes it; the other has to come
 			join <- true
-		case i == 3:
+		case 3:
 			<-join
 		}
 	})

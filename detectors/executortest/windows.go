@@ -249,7 +249,8 @@ func (s *setting) score(t *testing.T, e Placer, of []*Series, places int, measur
 	for i := range b.Tasks {
 		r := b.Rows(i)
 		got, cpu := r.Scores, r
-		cpu.Scores, cpu.Next, cpu.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Next)), make(detectors.Words, len(r.Detail))
+		cpu.Scores = make([]float32, len(r.Scores))
+		cpu.Next, cpu.Detail = make(detectors.Words, len(r.Next)), make(detectors.Words, len(r.Detail))
 		op.Spec().CPU(t.Context(), &cpu, detectors.Serial)
 		for k, want := range cpu.Scores {
 			compared++

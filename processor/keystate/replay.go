@@ -462,7 +462,8 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 					s.mismatched(k, Mismatch{Detector: det.Name, Fields: true, Window: window, Params: fp})
 				case det.Fingerprint != fp:
 					s.mismatched(k, Mismatch{Detector: det.Name, Window: window, Params: fp})
-				case len(fresh) >= int(det.stride) || len(carry) > det.most.Carry || len(fresh) > 0 && k.wins[i].rows == 0 && s.load.broken[k].err == nil:
+				case len(fresh) >= int(det.stride) || len(carry) > det.most.Carry ||
+					len(fresh) > 0 && k.wins[i].rows == 0 && s.load.broken[k].err == nil:
 					d.fail()
 				default:
 					m := &k.marks[det.mark]
