@@ -71,15 +71,19 @@
 // What a device asks of the host is in "The window cache": a core packs so much, and
 // bench ops-scale says what several devices make of it.
 //
+// Several tasks of a series in a batch share the rows of their windows: their X overlap
+// (keystate.State.packX). A part of a cut batch brings all of In from its first X to its
+// last, so what tasks of two parts share is copied to both devices.
+//
 // # The window cache
 //
-// With one fresh sample a task, nearly all that is copied in was copied in before.
+// With one fresh sample a task, and one task of a series in a batch, nearly all that is copied in was copied in before.
 // With Options.WindowCache, a device keeps windows as rings of float64 (windowcache.go):
 // the owner's detectors.WindowPool knows what lies in which slot, a task's update brings
 // the rows that are missing, and the kernel window_cache makes X of the ring, by the
 // operations of detectors.Pack, so that it does not matter for the bits. X is centred
-// anew for each task, on values of its own, which is why float32 rows could not be
-// cached. The directory is with the owner, who alone knows which rows it means: a slot
+// anew after at most 128 rows (detectors.CenterRows), on values of its own, which is why
+// float32 rows could not be cached. The directory is with the owner, who alone knows which rows it means: a slot
 // has the window's address and how many rows the series had, everything else is a miss,
 // and a miss brings all rows the same way. The owner invalidates the cache when it rolls
 // back, when a batch was packed and not executed, and when the child is gone; then

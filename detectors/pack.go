@@ -47,7 +47,7 @@ func Centers(dst []float64, x, y []uint64, dim, from, n int) (centers []float64,
 	middle, last := at+n/2*dim, at+(n-1)*dim
 	for c := range dim {
 		u, v, w := valueOf(x, y, at+c), valueOf(x, y, middle+c), valueOf(x, y, last+c)
-		center := 0.0
+		var center float64
 		if u == u && v == v && w == w {
 			center = median(u, v, w)
 		} else {

@@ -11,7 +11,7 @@ import (
 
 // xs folds a series of one key, and returns the X of each task's full window by the
 // number of its newest row.
-func xs(t *testing.T, s *State, from int64, series []float64) map[int64][]float32 {
+func xs(s *State, from int64, series []float64) map[int64][]float32 {
 	b, out := &detectors.Batch{}, map[int64][]float32{}
 	for i := from; i < int64(len(series)); i++ {
 		s.Fold(&Sample{Key: []byte("k"), Offset: i, Time: i, Values: series[i : i+1]}, b)
@@ -60,7 +60,7 @@ func TestBlockCenterKeepsDigits(t *testing.T) {
 		const digits = 1e-6 // a float32 has more where values are within some units of 0
 		t.Run(fmt.Sprint("level/", window), func(t *testing.T) {
 			series := noise(1e9)
-			for newest, x := range xs(t, New(one(&fake{window: window, least: window}, 1)), 0, series) {
+			for newest, x := range xs(New(one(&fake{window: window, least: window}, 1)), 0, series) {
 				if d := keeps(x, series, newest, 1, n); d > digits {
 					t.Errorf("the newest row is %d: differences are off by %v", newest, d)
 				}
@@ -70,7 +70,7 @@ func TestBlockCenterKeepsDigits(t *testing.T) {
 			for at := origin - block; at <= origin+block; at += max(1, block/8) {
 				series := noise(5)
 				series[at-1] = 1e12
-				for newest, x := range xs(t, New(one(&fake{window: window, least: window}, 1)), 0, series) {
+				for newest, x := range xs(New(one(&fake{window: window, least: window}, 1)), 0, series) {
 					if d := max(keeps(x, series, newest, 1, at-1), keeps(x, series, newest, at+1, n)); d > digits {
 						t.Fatalf("a spike at row %d, the newest is %d: differences are off by %v", at, newest, d)
 					}
@@ -83,7 +83,7 @@ func TestBlockCenterKeepsDigits(t *testing.T) {
 				for i := at - 1; i < n; i++ {
 					series[i] += 1e9
 				}
-				for newest, x := range xs(t, New(one(&fake{window: window, least: window}, 1)), 0, series) {
+				for newest, x := range xs(New(one(&fake{window: window, least: window}, 1)), 0, series) {
 					switch after := newest - at + 1; {
 					case after <= int64(window)/4:
 						if d := keeps(x, series, newest, 1, at-1); d > digits {
@@ -118,16 +118,16 @@ func TestBlockSurvives(t *testing.T) {
 		}
 		fold := func(s *State, from, to int) {
 			if s.started {
-				xs(t, s, int64(from), series[:to])
+				xs(s, int64(from), series[:to])
 				return
 			}
 			s.Mark(0)
-			xs(t, s, int64(from), series[:to])
+			xs(s, int64(from), series[:to])
 		}
 		want := func() map[int64][]float32 {
 			s := New(cfg)
 			fold(s, 0, n)
-			return xs(t, s, int64(n), series)
+			return xs(s, int64(n), series)
 		}()
 		rolled := New(cfg)
 		fold(rolled, 0, n)
@@ -161,13 +161,13 @@ func TestBlockSurvives(t *testing.T) {
 			return s
 		}
 		for name, s := range map[string]*State{"rolled back": rolled, "restored": restored()} {
-			if got := xs(t, s, int64(n), series); !maps32(got, want) {
+			if got := xs(s, int64(n), series); !maps32(got, want) {
 				t.Errorf("window %d, %s at row %d: other X", window, name, n)
 			}
 		}
 		wrong := restored()
 		wrong.keys.get([]byte("k")).wins[0].count += int64(1 + r.IntN(block-1))
-		if maps32(xs(t, wrong, int64(n), series), want) {
+		if maps32(xs(wrong, int64(n), series), want) {
 			t.Errorf("window %d: a wrong count of rows made no difference", window)
 		}
 	}

@@ -216,7 +216,7 @@ func (d *shapeDet) followers(m *mark, count int64) uint16 {
 // they are the block's.
 func (s *State) center(x, y []uint64, d *shapeDet, rows int32, count int64) bool {
 	if rows == d.full {
-		ok := false
+		var ok bool
 		from, n := detectors.CenterRows(int(rows), count)
 		if s.centers, ok = detectors.Centers(s.centers[:0], x, y, d.dim, from, n); ok {
 			return true
