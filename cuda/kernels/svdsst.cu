@@ -577,7 +577,7 @@ extern "C" __global__ void __launch_bounds__(1024)
         const float *x = f32 + t->x.off + (t->x.len / dim - t->fresh + 1 - (2 * w - 1 + gamma)) * dim;
         const float score = dense(m, Series{x + place, dim, w, gamma, 0}, rank, f32[t->params.off + 3]);
         if (threadIdx.x == 0) {
-            if (score < 0) status[left[at].x] = 1;
+            if (score < 0) status[left[at].x] = statusLeft;
             // Numbers from 0 up are in the order of their bits, with what is not a number after them.
             else atomicMax(reinterpret_cast<int *>(out + t->scores.off + place / dim), __float_as_int(score));
         }

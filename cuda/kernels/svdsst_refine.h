@@ -131,7 +131,7 @@ __device__ __forceinline__ float share(double score) {
     return score > 1 ? 1 : score > 0 ? static_cast<float>(score) : score > -2e-5 ? 0 : -1;
 }
 
-// settle leaves mu in m.mu, or gives the score; below 0 where it is the CPU's.
+// settle leaves mu in m.mu, or gives the score; below 0 where float32 leaves it open.
 template <int T, int W> __device__ __noinline__ float settle(unsigned char *scratch, int taskRank, int steps, bool past, Pairs found, Series s, int first, double scale) {
     const int w = s.w, values = found.values, counts = found.counts;
     const Memory<T, W> m(scratch, w, taskRank);
