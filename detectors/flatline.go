@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 )
 
-// Flatline: samples without a change.
+// Flatline counts samples without a change.
 const Flatline Op = 3
 
 var flatlineSpec = Spec{

@@ -10,7 +10,7 @@ import (
 	"odradek/detectors/sst"
 )
 
-// IKASST: change score by the implicit Krylov approximation of the singular
+// IKASST is the change score by the implicit Krylov approximation of the singular
 // spectrum transformation.
 const IKASST Op = 1
 

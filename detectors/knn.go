@@ -14,7 +14,7 @@ import (
 	"odradek/detectors/knn"
 )
 
-// KNN: summed distances of a sample, or of a run of samples, to the nearest of
+// KNN is the sum of the distances of a sample, or of a run of samples, to the nearest of
 // those before it, or of all of a window.
 const KNN Op = 4
 

@@ -12,7 +12,7 @@ import (
 	"odradek/detectors/lof"
 )
 
-// LOF: local outlier factor of a sample, or of a run of samples, among those
+// LOF is the local outlier factor of a sample, or of a run of samples, among those
 // of a window and a summary of what has left it.
 const LOF Op = 2
 
@@ -49,8 +49,9 @@ var lofSpec = Spec{
 				"large as they can be."},
 	},
 	New: func(v Values) (Detector, error) {
-		return NewLOF(LOFParams{Window: v.Int(WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM"), Warmup: v.Int("MIN_POINTS"),
-			Tumbling: v.Bool(TumblingParam), Strict: v.Bool("STRICT"), Cells: v.Int("BINS"), Decay: v.Float("DECAY"), MaxBins: v.Int("MAX_BINS"),
+		return NewLOF(LOFParams{Window: v.Int(WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM"),
+			Warmup: v.Int("MIN_POINTS"), Tumbling: v.Bool(TumblingParam), Strict: v.Bool("STRICT"), Cells: v.Int("BINS"),
+			Decay: v.Float("DECAY"), MaxBins: v.Int("MAX_BINS"),
 			Alpha: v.Float("ALPHA")})
 	},
 	Score: lofScore, CPU: lofCPU, Cost: lofCost, Compare: lofCompare, Cases: lofCases,

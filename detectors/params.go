@@ -94,7 +94,7 @@ func FormatNumber(x float64) string {
 // check returns an error for a value that the row does not take.
 func (p *Param) check(value any) error {
 	var x float64
-	ok := true
+	var ok bool
 	switch value := value.(type) {
 	case int:
 		ok, x = p.Type == Int, float64(value)
@@ -106,9 +106,6 @@ func (p *Param) check(value any) error {
 		if p.Type == Bool {
 			return nil
 		}
-		ok = false
-	default:
-		ok = false
 	}
 	switch {
 	case !ok:

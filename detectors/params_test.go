@@ -97,8 +97,8 @@ func TestBuild(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	s := Spec{Params: []Param{{Name: "A", Help: "a"}, {Name: "F", Type: Floats, Word: 5}, {Name: "B", Word: 1}, {Name: "C", Type: Long, Word: 2},
-		{Name: "D", Type: Long, Word: 3}, {Name: "E", Type: Bool, Word: 4}}}
+	s := Spec{Params: []Param{{Name: "A", Help: "a"}, {Name: "F", Type: Floats, Word: 5}, {Name: "B", Word: 1},
+		{Name: "C", Type: Long, Word: 2}, {Name: "D", Type: Long, Word: 3}, {Name: "E", Type: Bool, Word: 4}}}
 	var got []string
 	for _, w := range s.Words() {
 		got = append(got, w.Name+FormatNumber(float64(w.Offset)))
@@ -168,7 +168,10 @@ func TestTaskParams(t *testing.T) {
 		s    *Spec
 		v    Values
 		want float32
-	}{{lof, Values{"WINDOW": 99}, 99}, {lof, Values{"WINDOW": 99, "TUMBLING": true}, 0}, {knn, Values{"WINDOW": 99}, 99}, {knn, Values{"TUMBLING": true}, 0}} {
+	}{
+		{lof, Values{"WINDOW": 99}, 99}, {lof, Values{"WINDOW": 99, "TUMBLING": true}, 0},
+		{knn, Values{"WINDOW": 99}, 99}, {knn, Values{"TUMBLING": true}, 0},
+	} {
 		d, err := tt.s.Build(tt.v, 1)
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"odradek/detectors/sst"
 )
 
-// SVDSST: change score by the singular spectrum transformation with exact
+// SVDSST is the change score by the singular spectrum transformation with exact
 // singular vectors.
 const SVDSST Op = 5
 

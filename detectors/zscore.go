@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 )
 
-// ZScore: distance of a sample to the mean of the samples before it, in
+// ZScore is the distance of a sample to the mean of the samples before it, in
 // their standard deviations.
 const ZScore Op = 0
 

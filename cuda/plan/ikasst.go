@@ -84,7 +84,8 @@ var ikasstPlan = opPlan{
 	kernels: ikasstKernels(),
 	caches:  true,
 	class: func(t *detectors.Task, params []float32) (Class, int, bool) {
-		w, k, gamma, steps := int(params[ikasstParamWindow]), int(params[ikasstParamKrylov]), int(params[ikasstParamGamma]), int(params[ikasstParamSteps])
+		w, k := int(params[ikasstParamWindow]), int(params[ikasstParamKrylov])
+		gamma, steps := int(params[ikasstParamGamma]), int(params[ikasstParamSteps])
 		if w < 2 || w > ikasstMaxWindow || k > ikasstMaxKrylov || t.Fresh == 0 || t.Scores.Len != t.Fresh || t.Next.Len != t.Dim*uint32(w) ||
 			int(t.X.Len) < int(t.Dim)*(2*w-2+gamma+int(t.Fresh)) {
 			return Class{}, 0, false

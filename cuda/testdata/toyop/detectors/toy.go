@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Toy: change of a sample against the one LAG samples before it, in float64.
+// Toy is the change of a sample against the one LAG samples before it, in float64.
 const Toy Op = 0
 
 var toySpec = Spec{
