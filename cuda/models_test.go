@@ -148,7 +148,9 @@ func TestDeviceModels(t *testing.T) {
 		w := testModel(n)
 		copy(words(content+2048*n, len(w)), w)
 		plan.View[detectors.Span](m.Bytes, models, 2)[n] = detectors.Span{Off: uint32(1000 + 500*n), Len: uint32(len(w))}
-		plan.View[plan.Upload](m.Bytes, models+256, 2)[n] = plan.Upload{From: uint64(content + 2048*n), To: uint64(4000 + 2000*n), Bytes: uint64(4 * len(w))}
+		plan.View[plan.Upload](m.Bytes, models+256, 2)[n] = plan.Upload{
+			From: uint64(content + 2048*n), To: uint64(4000 + 2000*n), Bytes: uint64(4 * len(w)),
+		}
 		for _, v := range w {
 			want[n] += v
 		}

@@ -228,7 +228,7 @@ func TestDeviceParentDies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			go c.Ask(l, &child.Request{Kind: child.KindFault, Request: plan.Request{Batch: child.FaultEndless, Launches: child.FaultEndless}}, time.Now().Add(time.Minute))
+			go c.Ask(l, faultRequest(child.FaultEndless), time.Now().Add(time.Minute))
 		}
 		time.Sleep(200 * time.Millisecond)
 	})
@@ -238,8 +238,12 @@ func TestDeviceParentDies(t *testing.T) {
 // child, or nothing.
 func inject(c *child.Process, fault uint32) {
 	if l, err := c.Take(context.Background()); err == nil {
-		c.Ask(l, &child.Request{Kind: child.KindFault, Request: plan.Request{Batch: fault, Launches: fault}}, time.Now().Add(300*time.Millisecond))
+		c.Ask(l, faultRequest(fault), time.Now().Add(300*time.Millisecond))
 	}
+}
+
+func faultRequest(fault uint32) *child.Request {
+	return &child.Request{Kind: child.KindFault, Request: plan.Request{Batch: fault, Launches: fault}}
 }
 
 // BenchmarkDevice is a request and its reply with nothing to do, and whole batches.

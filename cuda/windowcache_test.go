@@ -341,7 +341,8 @@ func BenchmarkWrite(b *testing.B) {
 			h := &held{Batch: &detectors.Batch{}, memory: m}
 			m.take(h.Batch)
 			memory := &unlimited{next: 4096}
-			cache := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
+			takes := func(detectors.Detector, int, int) bool { return true }
+			cache := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, takes)
 			pool := cache.Pool(d, 1, 1)
 			params := h.Put(d.Params())
 			slots := make([]detectors.SlotRef, tasks)

@@ -39,7 +39,8 @@ func BenchmarkWindowCachePack(b *testing.B) {
 				o.batch = &detectors.Batch{}
 				if cached {
 					memory := &nowhere{}
-					cache := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
+					takes := func(detectors.Detector, int, int) bool { return true }
+					cache := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, takes)
 					o.pool = cache.Pool(det, 1, 1)
 				}
 				for o.count < int64(o.rows)+1 {

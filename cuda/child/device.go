@@ -120,7 +120,8 @@ func (d *Device) cacheOn(c *Process) error {
 	if err == nil && r.Code == CodeOK {
 		c.windows = newWindowMemory(d, c, r.A, size)
 	} else if err == nil {
-		d.o.Log.Warn("the GPU has no memory for the window cache: windows travel with every batch", "device", d.index, "bytes", size, "err", r.Text)
+		d.o.Log.Warn("the GPU has no memory for the window cache: windows travel with every batch",
+			"device", d.index, "bytes", size, "err", r.Text)
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 // one at a time. Positions are bytes in the batch's memory; it itself never
 // passes the socket.
 
+// MessageBytes is the size of a request and of a reply, Magic what both begin with.
 const (
 	MessageBytes = 192
 	Magic        = 0x6f647261
@@ -25,6 +26,7 @@ const (
 // Kind says what a request asks for.
 type Kind uint32
 
+// The kinds of requests.
 const (
 	KindHello   Kind = 1 // first on lane 0, answered when the device is ready
 	KindMap     Kind = 2 // a path of the memory follows: uint32 length, bytes

@@ -17,9 +17,9 @@ type Upload struct{ From, To, Bytes uint64 }
 
 // Models are the models that the plan of this round needs, none of them placed.
 func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
-	any := false
-	b.Models(func(*detectors.Model, detectors.Span) { any = true })
-	if !any {
+	some := false
+	b.Models(func(*detectors.Model, detectors.Span) { some = true })
+	if !some {
 		return nil
 	}
 	asked := map[uint32]bool{}

@@ -297,7 +297,13 @@ func (p *Planner) Assign(b *detectors.Batch) {
 		if p.places[i] == done {
 			continue
 		}
-		class, cost := p.classOf(b, i)
+		var class int32
+		var cost int
+		if p.rounds == nil || p.rounds[i] == 0 {
+			class, cost = p.classOf(&b.Tasks[i])
+		} else {
+			class, cost = p.classAgain(b, i)
+		}
 		if p.forced != nil && p.forced[i] {
 			class = -1
 		}
@@ -342,19 +348,10 @@ func (p *Planner) Assign(b *detectors.Batch) {
 }
 
 // classOf is the index of a task's class, -1 for the CPU, and its cost.
-func (p *Planner) classOf(b *detectors.Batch, i int) (int32, int) {
-	t := &b.Tasks[i]
+func (p *Planner) classOf(t *detectors.Task) (int32, int) {
 	op := byOp[t.Op]
 	if op == nil || t.Model.Len > 0 && !op.models || t.Next.Len > 0 && t.Detail.Len > 0 {
 		return -1, 0
-	}
-	if p.rounds != nil && p.rounds[i] > 0 && op.again != nil {
-		next := b.Out[t.Next.Off : t.Next.Off+t.Next.Len]
-		c, cost, ok := op.again(t, p.f32[t.Params.Off:t.Params.Off+t.Params.Len], int(p.rounds[i])+1, next)
-		if !ok || p.Shared > 0 && op.shared(c) > p.Shared {
-			return -1, 0
-		}
-		return p.indexOf(c), max(cost, 1)
 	}
 	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Detail.Len, t.Model.Len, t.Params}
 	e := &p.shapes[(t.X.Len*7+t.Fresh*5+t.Params.Off*3+t.Bins.Len+uint32(t.Op))%uint32(len(p.shapes))]
@@ -367,6 +364,21 @@ func (p *Planner) classOf(b *detectors.Batch, i int) (int32, int) {
 		e.class, e.cost = p.indexOf(c), max(cost, 1)
 	}
 	return e.class, e.cost
+}
+
+// classAgain is classOf for a task in a later round.
+func (p *Planner) classAgain(b *detectors.Batch, i int) (int32, int) {
+	t := &b.Tasks[i]
+	op := byOp[t.Op]
+	if op.again == nil {
+		return p.classOf(t)
+	}
+	next := b.Out[t.Next.Off : t.Next.Off+t.Next.Len]
+	c, cost, ok := op.again(t, p.f32[t.Params.Off:t.Params.Off+t.Params.Len], int(p.rounds[i])+1, next)
+	if !ok || p.Shared > 0 && op.shared(c) > p.Shared {
+		return -1, 0
+	}
+	return p.indexOf(c), max(cost, 1)
 }
 
 // indexOf is the index of a class among those of the batch.
@@ -595,6 +607,8 @@ func (p *Planner) scratch(n int) uint32 {
 	return uint32(at / Alignment)
 }
 
+// Alignment is that of what lies in a batch's memory, in bytes.
 const Alignment = 256
 
+// Align rounds up to a multiple of Alignment.
 func Align(n int) int { return (n + Alignment - 1) &^ (Alignment - 1) }
