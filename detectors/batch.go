@@ -94,6 +94,7 @@ func (b *Batch) Reset() {
 	} else if b.Cache != nil {
 		b.dropUpdates()
 	}
+	b.updated = false
 }
 
 // Invalidate takes the Updates back and invalidates the window cache that they are of.

@@ -43,3 +43,28 @@ func TestKeepOfTwoBatches(t *testing.T) {
 		b.Tasks = b.Tasks[:0]
 	}
 }
+
+// TestUpdatesOfALaterUse: a batch whose updates were not applied invalidates the window cache
+// at Reset, also where an earlier use of its memory was executed without any updates.
+func TestUpdatesOfALaterUse(t *testing.T) {
+	memory := &room{left: 4}
+	cache := NewWindowCache(func() CacheMemory { return memory }, func(Detector, int, int) bool { return true })
+	defer cache.Close()
+	pool := cache.Pool(must(NewIKASST(IKASSTParams{Window: 4})), 1, 1)
+	var ref SlotRef
+	var b Batch
+	b.Updated() // of a use without updates
+	b.Reset()
+	count := int64(pool.rows)
+	b.Tasks = append(b.Tasks, Task{})
+	n, ok := pool.Missing(&b, &ref, count)
+	if !ok || n != pool.rows {
+		t.Fatalf("%d rows are missing of a new window, %v", n, ok)
+	}
+	span, _ := b.GrowF64(n)
+	pool.Update(&b, &ref, count, span, 0)
+	b.Reset() // it was never executed
+	if n, ok := pool.Missing(&b, &ref, count+1); !ok || n != pool.rows {
+		t.Errorf("%d rows are missing, %v; the device has none of the %d", n, ok, pool.rows)
+	}
+}

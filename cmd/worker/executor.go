@@ -50,8 +50,8 @@ func newExecutor(c *config.Config, log *slog.Logger) (exec executor, kind string
 // openGPU starts the child program.
 func openGPU(c *config.Config, log *slog.Logger) (*cuda.Executor, error) {
 	g := &c.GPU
-	o := cuda.Options{Child: g.Child, Workers: c.Fetch.Workers, Deadline: g.Deadline, Memory: int64(g.Memory), WindowCache: int64(g.WindowCache),
-		Wait: g.Fallback == "wait", Log: log}
+	o := cuda.Options{Child: g.Child, Workers: c.Fetch.Workers, Deadline: g.Deadline, Memory: int64(g.Memory),
+		WindowCache: int64(g.WindowCache), Wait: g.Fallback == "wait", Log: log}
 	if o.Child == "" {
 		self, err := os.Executable()
 		if err != nil {
