@@ -125,7 +125,8 @@ func TestRebalanceStorm(t *testing.T) {
 		}
 		o.goesOn("the storm")
 		for _, w := range left {
-			if code := w.exit(t, recovery); code != exitOK {
+			// One that was told to leave before its first instruction had no handler yet.
+			if code := w.exit(t, recovery); code != exitOK && (code != -1 || w.began()) {
 				t.Errorf("%s left with %d", w.name, code)
 			}
 		}

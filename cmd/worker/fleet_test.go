@@ -197,6 +197,13 @@ func (w *child) exit(t *testing.T, limit time.Duration) int {
 	return 0
 }
 
+// began reports whether the worker got as far as its first line of log, which it writes
+// after it has asked for signals.
+func (w *child) began() bool {
+	info, err := os.Stat(w.log)
+	return err != nil || info.Size() > 0
+}
+
 func (w *child) get(path string) (int, string) {
 	res, err := client.Get("http://" + w.http + path)
 	if err != nil {
