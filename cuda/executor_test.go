@@ -5,6 +5,7 @@ package cuda
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"odradek/cuda/plan"
 	"odradek/detectors"
@@ -85,7 +86,11 @@ func TestConformance(t *testing.T) {
 	for _, fault := range []string{"", "flag"} {
 		t.Run("fault="+fault, func(t *testing.T) {
 			executortest.Run(t, func() detectors.Executor {
-				e := checked{open(t, goChildOptions(t, fault)), t, func(t testing.TB, s Stats) {
+				// The child computes by the CPU forms, under the race detector ten times as long,
+				// so that the deadline of a device would end it.
+				o := goChildOptions(t, fault)
+				o.Deadline = time.Minute
+				e := checked{open(t, o), t, func(t testing.TB, s Stats) {
 					noFault(t, s)
 					tasks += s.Devices[0].Tasks
 					declined += s.Declined
