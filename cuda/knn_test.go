@@ -12,32 +12,9 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/detectors/executortest"
 	"odradek/detectors/knn"
 )
-
-// knnTask is a task of n points, drawn by draw, in a batch; all are to be scored in a
-// tumbling window.
-func knnTask(t testing.TB, b *detectors.Batch, p detectors.KNNParams, n, dim, fresh int, draw func(i int) float32) *detectors.Task {
-	t.Helper()
-	p.Window = max(n, 2*p.K, 2)
-	d, err := detectors.NewKNN(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	task := detectors.Task{Op: detectors.KNN, Dim: uint32(dim), Fresh: uint32(fresh)}
-	var s []float32
-	task.Params = b.Put(d.Params())
-	task.X, s = b.GrowF32((n + max(p.Embed, 1) - 1) * dim)
-	for i := range s {
-		s[i] = draw(i)
-	}
-	task.Scores = b.GrowOut(fresh)
-	if p.Neighbours {
-		task.Detail = b.GrowOut(fresh * p.K)
-	}
-	b.Tasks = append(b.Tasks, task)
-	return &b.Tasks[len(b.Tasks)-1]
-}
 
 // TestKNNEmulated runs shapes that the suite has not on kernels on the CPU: all
 // kernels, limits of their sizes, every kind of number.
@@ -58,7 +35,7 @@ func TestKNNEmulated(t *testing.T) {
 			var names []string
 			add := func(p detectors.KNNParams, n, dim, fresh int) {
 				p.Neighbours, p.IncludeSelf = rng.IntN(3) > 0, rng.IntN(3) == 0
-				knnTask(t, b, p, n, dim, fresh, draw)
+				executortest.KNNTask(t, b, p, n, dim, fresh, draw)
 				names = append(names, fmt.Sprintf("n=%d dim=%d %+v fresh=%d", n, dim, p, fresh))
 			}
 			for range 2 {
@@ -121,7 +98,7 @@ func knnChain(t *testing.T, o Options) {
 			p := detectors.KNNParams{K: 5, Embed: 2, Neighbours: true}
 			fresh := 4 + rng.IntN(9)
 			n += fresh
-			task := knnTask(t, b, p, n, 1, fresh, draw)
+			task := executortest.KNNTask(t, b, p, n, 1, fresh, draw)
 			if i > 0 {
 				task.After = uint32(len(b.Tasks) - 1)
 			}
@@ -170,7 +147,7 @@ func TestDeviceKNN(t *testing.T) {
 			b := e.Batch()
 			defer e.Release(b)
 			listed := c.n*c.k <= 1<<24
-			knnTask(t, b, detectors.KNNParams{K: c.k, Tumbling: true, Neighbours: listed}, c.n, c.dim, c.n, c.draw)
+			executortest.KNNTask(t, b, detectors.KNNParams{K: c.k, Tumbling: true, Neighbours: listed}, c.n, c.dim, c.n, c.draw)
 			began := time.Now()
 			if err := e.Execute(context.Background(), b); err != nil {
 				t.Fatal(err)

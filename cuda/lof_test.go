@@ -11,37 +11,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/executortest"
 )
-
-// lofTask is a task of n points, drawn by draw, in a batch.
-func lofTask(t testing.TB, b *detectors.Batch, p detectors.LOFParams, n, dim, fresh, virtuals int,
-	draw func(i int) float32) *detectors.Task {
-	t.Helper()
-	d, err := detectors.NewLOF(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	task := detectors.Task{Op: detectors.LOF, Dim: uint32(dim), Fresh: uint32(fresh)}
-	var s []float32
-	task.Params = b.Put(d.Params())
-	embed := max(p.Embed, 1)
-	task.X, s = b.GrowF32((n + embed - 1) * dim)
-	for i := range s {
-		s[i] = draw(i)
-	}
-	if virtuals > 0 {
-		task.Bins, s = b.GrowF32(virtuals * (dim*embed + 1))
-		for i := range s {
-			s[i] = draw(i)
-			if i >= virtuals*dim*embed {
-				s[i] = float32(i%7) / 2
-			}
-		}
-	}
-	task.Scores = b.GrowOut(fresh)
-	b.Tasks = append(b.Tasks, task)
-	return &b.Tasks[len(b.Tasks)-1]
-}
 
 // lofDraws are ways to draw a number.
 func lofDraws(rng *rand.Rand) map[string]func(int) float32 {
@@ -83,7 +54,7 @@ func TestLOFEmulated(t *testing.T) {
 					Window: max(n, 2*k), K: k, Embed: embed, Warmup: 2, Strict: rng.IntN(3) == 0,
 					ZNorm: embed > 2 && rng.IntN(2) == 0, Alpha: float64(rng.IntN(2)) * rng.Float64(),
 				}
-				lofTask(t, b, p, n, dim, fresh, virtuals, draw)
+				executortest.LOFTask(t, b, p, n, dim, fresh, virtuals, draw)
 				names = append(names, fmt.Sprintf("n=%d dim=%d %+v fresh=%d virtual=%d", n, dim, p, fresh, virtuals))
 			}
 			for range 6 {

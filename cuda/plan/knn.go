@@ -72,17 +72,7 @@ func (s *knnShape) before() int { return max(min(s.points-1, s.n-1), 1) }
 // search is the shape of lof.cu's search.
 func (s *knnShape) search() (g lofShape) {
 	g.n, g.total, g.dim, g.k, g.fresh = s.n, s.n, s.width, s.others, s.fresh
-	most := 64
-	if g.k > lofSmallK {
-		most = 256
-	}
-	for most<<g.log < g.total {
-		g.log++
-	}
-	group := 1 << g.log
-	unit := max(group, 32)
-	g.groups = (g.total + group - 1) / group
-	g.padded = (g.groups*group + unit - 1) / unit * unit
+	g.group()
 	g.wide = 64
 	if g.k > lofSmallK || g.total <= 64 {
 		g.wide = 32

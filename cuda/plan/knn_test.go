@@ -4,31 +4,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/executortest"
 )
-
-// knnTask is a task of n points, drawn by draw, in a batch; all are to be scored in a
-// tumbling window.
-func knnTask(t testing.TB, b *detectors.Batch, p detectors.KNNParams, n, dim, fresh int, draw func(i int) float32) *detectors.Task {
-	t.Helper()
-	p.Window = max(n, 2*p.K, 2)
-	d, err := detectors.NewKNN(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	task := detectors.Task{Op: detectors.KNN, Dim: uint32(dim), Fresh: uint32(fresh)}
-	var s []float32
-	task.Params = b.Put(d.Params())
-	task.X, s = b.GrowF32((n + max(p.Embed, 1) - 1) * dim)
-	for i := range s {
-		s[i] = draw(i)
-	}
-	task.Scores = b.GrowOut(fresh)
-	if p.Neighbours {
-		task.Detail = b.GrowOut(fresh * p.K)
-	}
-	b.Tasks = append(b.Tasks, task)
-	return &b.Tasks[len(b.Tasks)-1]
-}
 
 // TestKNNClass holds classes to the limits, and launches to what a device has.
 func TestKNNClass(t *testing.T) {
@@ -44,7 +21,7 @@ func TestKNNClass(t *testing.T) {
 		{100, 1, 65, 10, 1, false, false}, {4096, 64, 1, 1024, 9, false, true},
 	} {
 		b := &detectors.Batch{}
-		task := knnTask(t, b, detectors.KNNParams{K: c.k, Embed: c.embed, Tumbling: c.tumbling}, c.n, c.dim, c.fresh, draw)
+		task := executortest.KNNTask(t, b, detectors.KNNParams{K: c.k, Embed: c.embed, Tumbling: c.tumbling}, c.n, c.dim, c.fresh, draw)
 		if _, _, ok := knnClass(task, b.Rows(0).Params.F32()); ok != c.ok {
 			t.Errorf("%+v: taken is %v", c, ok)
 		}
@@ -60,7 +37,7 @@ func TestKNNClass(t *testing.T) {
 			fresh = 1 + rng.IntN(n)
 		}
 		b := &detectors.Batch{}
-		task := knnTask(t, b, p, n, dim, fresh, draw)
+		task := executortest.KNNTask(t, b, p, n, dim, fresh, draw)
 		c, cost, ok := knnClass(task, b.Rows(0).Params.F32())
 		if !ok {
 			t.Fatalf("n=%d dim=%d %+v is not taken", n, dim, p)

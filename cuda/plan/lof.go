@@ -57,6 +57,19 @@ func lofShapeOf(t *detectors.Task, params []float32) (g lofShape, ok bool) {
 	}
 	g.total = g.n + virtuals
 	g.k = min(int(params[lofParamK]), g.total-1)
+	g.group()
+	median := virtuals > 0 && params[lofParamAlpha] == 0
+	g.some = !median && g.fresh*(g.k+1)*2 <= g.total
+	g.wide = 64
+	if g.some || g.k > lofSmallK || g.total <= 64 {
+		g.wide = 32
+	}
+	return g, true
+}
+
+// group divides the points of a search into groups of a power of two, at most 64 of them or,
+// for a large k, 256, and pads the points to whole units of groups and warps.
+func (g *lofShape) group() {
 	most := 64
 	if g.k > lofSmallK {
 		most = 256
@@ -68,13 +81,6 @@ func lofShapeOf(t *detectors.Task, params []float32) (g lofShape, ok bool) {
 	unit := max(group, 32)
 	g.groups = (g.total + group - 1) / group
 	g.padded = (g.groups*group + unit - 1) / unit * unit
-	median := virtuals > 0 && params[lofParamAlpha] == 0
-	g.some = !median && g.fresh*(g.k+1)*2 <= g.total
-	g.wide = 64
-	if g.some || g.k > lofSmallK || g.total <= 64 {
-		g.wide = 32
-	}
-	return g, true
 }
 
 // threads is the size of a block: as many as there are units of places to share

@@ -1,0 +1,61 @@
+package executortest
+
+import (
+	"testing"
+
+	"odradek/detectors"
+)
+
+// LOFTask adds a task of n points and virtuals virtual points, drawn by draw, to a batch.
+func LOFTask(t testing.TB, b *detectors.Batch, p detectors.LOFParams, n, dim, fresh, virtuals int,
+	draw func(i int) float32) *detectors.Task {
+	t.Helper()
+	d, err := detectors.NewLOF(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := detectors.Task{Op: detectors.LOF, Dim: uint32(dim), Fresh: uint32(fresh)}
+	var s []float32
+	task.Params = b.Put(d.Params())
+	embed := max(p.Embed, 1)
+	task.X, s = b.GrowF32((n + embed - 1) * dim)
+	for i := range s {
+		s[i] = draw(i)
+	}
+	if virtuals > 0 {
+		task.Bins, s = b.GrowF32(virtuals * (dim*embed + 1))
+		for i := range s {
+			s[i] = draw(i)
+			if i >= virtuals*dim*embed {
+				s[i] = float32(i%7) / 2
+			}
+		}
+	}
+	task.Scores = b.GrowOut(fresh)
+	b.Tasks = append(b.Tasks, task)
+	return &b.Tasks[len(b.Tasks)-1]
+}
+
+// KNNTask adds a task of n points, drawn by draw, to a batch; all are to be scored in a
+// tumbling window.
+func KNNTask(t testing.TB, b *detectors.Batch, p detectors.KNNParams, n, dim, fresh int, draw func(i int) float32) *detectors.Task {
+	t.Helper()
+	p.Window = max(n, 2*p.K, 2)
+	d, err := detectors.NewKNN(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := detectors.Task{Op: detectors.KNN, Dim: uint32(dim), Fresh: uint32(fresh)}
+	var s []float32
+	task.Params = b.Put(d.Params())
+	task.X, s = b.GrowF32((n + max(p.Embed, 1) - 1) * dim)
+	for i := range s {
+		s[i] = draw(i)
+	}
+	task.Scores = b.GrowOut(fresh)
+	if p.Neighbours {
+		task.Detail = b.GrowOut(fresh * p.K)
+	}
+	b.Tasks = append(b.Tasks, task)
+	return &b.Tasks[len(b.Tasks)-1]
+}
