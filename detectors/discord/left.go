@@ -1,0 +1,262 @@
+package discord
+
+import (
+	"math"
+	"slices"
+
+	"odradek/detectors/vec"
+)
+
+// Left computes what LeftQuery.Define defines, for many subsequences of one series and length:
+// first Load, then Length, then Score as often as needed. It keeps memory for reuse.
+//
+// A score takes a multiplication for each of m values of each neighbour there may be, all of them in one Hankel product of the
+// subsequence with the rows before it, in float64. The rows are centred on a value of
+// their own. Where a subsequence lies so far from that center, in its deviations, that
+// the product would lose digits, mean, deviation and product are taken again with its own
+// mean; a step by 1e9 has this cost, and not a wrong score. Scores do not depend
+// on each other: there is no recurrence that would drift or remember.
+type Left struct {
+	dim, rows, m int
+	excludeFlat  bool
+	columns      []leftColumn
+	query        []float64
+	ones, square []float64
+	rho          []float64
+	places       []int
+}
+
+// leftColumn is a column of the series.
+type leftColumn struct {
+	y []float64 // less its center
+	// By the first row of a subsequence:
+	mean []float64 // of y
+	inv  []float64 // 1/(sigma*sqrt(m)); NaN: no distances
+	kind []uint8
+	odd  []int32 // those of kind far, in order
+	run  []int32 // by row: equal values that end there
+}
+
+// Kinds of subsequences.
+const (
+	leftUsual uint8 = iota
+	leftFar         // from the center
+	leftFlat
+)
+
+// farShare is the least share that the variance of a subsequence has in its mean square
+// about the column's center, if it is of the usual kind: five of sixteen digits are
+// lost with it in the variance, half of these in a product.
+const farShare = 1e-5
+
+// Load takes a series of dim values a row. It keeps no reference to x.
+func (l *Left) Load(x []float64, dim int) {
+	l.dim, l.rows = dim, len(x)/dim
+	for len(l.columns) < dim {
+		l.columns = append(l.columns, leftColumn{})
+	}
+	for c := range dim {
+		l.columns[c].load(x, dim, c, l.rows)
+	}
+}
+
+func (t *leftColumn) load(x []float64, dim, c, rows int) {
+	t.y, t.run = sized(t.y, rows), sized(t.run, rows)
+	center, run := 0.0, int32(0)
+	last := (rows - 1) * dim
+	if v := middle(x[c], x[last/dim/2*dim+c], x[last+c]); v-v == 0 {
+		center = v
+	}
+	before := math.NaN()
+	for i := range rows {
+		v := x[i*dim+c]
+		if v == before {
+			run++
+		} else {
+			run = 1
+		}
+		before = v
+		t.y[i], t.run[i] = v-center, run
+	}
+}
+
+// middle is the median of three; of some that are NaN, any.
+func middle(a, b, c float64) float64 {
+	return max(min(a, b), min(max(a, b), c))
+}
+
+// Length prepares for subsequences of m rows; see LeftQuery.ExcludeFlat.
+func (l *Left) Length(m int, excludeFlat bool) {
+	l.m, l.excludeFlat = m, excludeFlat
+	n := l.rows - m + 1
+	if n < 1 {
+		return
+	}
+	for len(l.ones) < m {
+		l.ones = append(l.ones, 1)
+	}
+	for c := range l.columns[:l.dim] {
+		t := &l.columns[c]
+		l.square = sized(l.square, l.rows)
+		for i, v := range t.y {
+			l.square[i] = v * v
+		}
+		t.mean, t.inv, t.kind = sized(t.mean, n), sized(t.inv, n), sized(t.kind, n)
+		vec.Hankel64(t.mean, t.y, l.ones[:m])
+		vec.Hankel64(t.inv, l.square, l.ones[:m])
+		t.odd = t.odd[:0]
+		for i, sum := range t.mean {
+			mean := sum / float64(m)
+			square := t.inv[i] // their sum about the center
+			about := square - mean*sum
+			t.mean[i], t.kind[i] = mean, leftUsual
+			switch {
+			case t.run[i+m-1] >= int32(m):
+				t.kind[i] = leftFlat
+				t.inv[i] = t.y[i] - t.y[i] // NaN of an infinity
+			case about > farShare*square:
+				t.inv[i] = 1 / math.Sqrt(about)
+			default:
+				t.far(i, m)
+			}
+			if !(t.inv[i] < math.Inf(1)) {
+				t.inv[i] = math.NaN()
+			}
+		}
+	}
+}
+
+// far takes the moments of subsequence i about its own mean.
+func (t *leftColumn) far(i, m int) {
+	y := t.y[i : i+m]
+	mean, rest := t.mean[i], 0.0
+	for _, v := range y {
+		rest += v - mean
+	}
+	mean += rest / float64(m)
+	square := 0.0
+	for _, v := range y {
+		square += (v - mean) * (v - mean)
+	}
+	t.mean[i], t.inv[i], t.kind[i] = mean, 1/math.Sqrt(square), leftFar
+	if t.inv[i] < math.Inf(1) {
+		t.odd = append(t.odd, int32(i))
+	}
+}
+
+// Score is LeftQuery.Define of a subsequence of the length and flat rule that Length was given.
+func (l *Left) Score(from, at, k int) float64 {
+	score, _ := l.Neighbours(from, at, k)
+	return score
+}
+
+// Neighbours is Score with the first rows of the neighbours, nearest first. They are
+// valid until the next call.
+func (l *Left) Neighbours(from, at, k int) (score float64, places []int) {
+	n := at - l.m - from + 1
+	l.places = l.places[:0]
+	if n < 1 {
+		return math.NaN(), nil
+	}
+	l.rho = sized(l.rho, n*min(l.dim, 2))
+	rho := l.rho[:n]
+	l.columns[0].correlate(rho, from, at, l)
+	for c := 1; c < l.dim; c++ {
+		other := l.rho[n:]
+		l.columns[c].correlate(other, from, at, l)
+		for i, r := range other {
+			rho[i] += r
+		}
+	}
+	if l.dim > 1 {
+		for i := range rho {
+			rho[i] /= float64(l.dim)
+		}
+	}
+	sum := 0.0
+	for len(l.places) < k {
+		best := math.Inf(-1)
+		for _, r := range rho {
+			if r > best {
+				best = r
+			}
+		}
+		if math.IsInf(best, -1) {
+			break
+		}
+		sum += math.Sqrt(max(0, 1-best))
+		if k == 1 {
+			return sum, nil
+		}
+		place := 0
+		for float32(rho[place]) != float32(best) {
+			place++
+		}
+		l.places = append(l.places, from+place)
+		for i := max(0, place-l.m+1); i < min(n, place+l.m); i++ {
+			rho[i] = math.Inf(-1)
+		}
+	}
+	return sum / float64(len(l.places)), l.places
+}
+
+// correlate sets rho to the correlations of the subsequences from row from on with that
+// from row at on; -inf or NaN for those that have none.
+func (t *leftColumn) correlate(rho []float64, from, at int, l *Left) {
+	m := l.m
+	kinds, invs, means := t.kind[from:from+len(rho)], t.inv[from:from+len(rho)], t.mean[from:from+len(rho)]
+	none := math.NaN()
+	switch {
+	case t.inv[at] != t.inv[at]:
+		for i := range rho {
+			rho[i] = none
+		}
+		return
+	case t.kind[at] == leftFlat:
+		for i, kind := range kinds {
+			switch {
+			case invs[i] != invs[i]:
+				rho[i] = none
+			case kind == leftFlat:
+				rho[i] = 1
+			case l.excludeFlat:
+				rho[i] = none
+			default:
+				rho[i] = 0
+			}
+		}
+		return
+	}
+	l.query = sized(l.query, m)
+	rest := 0.0
+	for i, v := range t.y[at : at+m] {
+		l.query[i] = (v - t.mean[at]) * t.inv[at]
+		rest += l.query[i]
+	}
+	vec.Hankel64(rho, t.y[from:from+len(rho)+m-1], l.query)
+	for i, r := range rho {
+		rho[i] = (r - means[i]*rest) * invs[i]
+	}
+	odd, _ := slices.BinarySearch(t.odd, int32(from))
+	for _, k := range t.odd[odd:] {
+		i := int(k) - from
+		if i >= len(rho) {
+			break
+		}
+		sum := 0.0
+		for j, v := range t.y[k : int(k)+m] {
+			sum += (v - means[i]) * l.query[j]
+		}
+		rho[i] = sum * invs[i]
+	}
+	// Flat ones have inv 0, and so rho 0, if their values are finite.
+	if l.excludeFlat {
+		for i, kind := range kinds {
+			if kind == leftFlat {
+				rho[i] = none
+			}
+		}
+	}
+}
+
+func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
