@@ -87,6 +87,7 @@ var specs = [...]Spec{
 	Flatline: flatlineSpec,
 	KNN:      knnSpec,
 	SVDSST:   svdsstSpec,
+	Discords: discordsSpec,
 }
 
 // opCount is the number of ops.

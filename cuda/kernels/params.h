@@ -51,3 +51,15 @@ struct SvdsstParams {
     float negligible;
 };
 static_assert(sizeof(SvdsstParams) == 16, "layout");
+
+struct DiscordsParams {
+    int32_t minLength;
+    int32_t maxLength;
+    int32_t lengthStep;
+    int32_t top;
+    int32_t k;
+    int32_t exclusion;
+    uint32_t excludeFlat;  // 0 or 1
+    int32_t rows;
+};
+static_assert(sizeof(DiscordsParams) == 32, "layout");

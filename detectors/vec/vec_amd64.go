@@ -138,3 +138,11 @@ func atMostAVX2(at *int32, near, d *float32, n int, t float32, packing *[256]uin
 
 //go:noescape
 func sqDists64AVX2(d *float64, x *float32, at *int32, n int, q *float64, dim int)
+
+// covariancesAVX2 takes n deviations, at least one.
+//
+//go:noescape
+func covariancesAVX2(cov, a, x, mean *float64, n int)
+
+//go:noescape
+func joinAVX2(cov, rho, df, dg, inv, row, column *float64, i, j, end int) int

@@ -57,6 +57,10 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 			{must(detectors.NewKNN(detectors.KNNParams{Window: 256, Embed: 16})), 1, spike},
 			{must(detectors.NewKNN(detectors.KNNParams{Window: 100, K: 5, Tumbling: true})), 100, spike},
 		},
+		detectors.Discords: {
+			{must(detectors.NewDiscords(detectors.DiscordsParams{Window: 200, MinLength: 10, MaxLength: 14, Step: 4})), 50, spike},
+			{must(detectors.NewDiscords(detectors.DiscordsParams{Window: 100, MinLength: 10, Tumbling: true})), 100, spike},
+		},
 	}
 	exec := detectors.NewCPU(1)
 	defer exec.Close()
@@ -67,6 +71,9 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 		for _, set := range ops[op] {
 			for _, dim := range []int{1, 3} {
 				rule := threshold.New(threshold.Quantile, 0.97)
+				if op == detectors.Discords {
+					rule = threshold.New(threshold.Fixed, 0.1) // there are few scores, all of discords
+				}
 				cfg := &Config{
 					Dim: dim, Windows: []WindowConfig{{Columns: []int{0, 1, 2}[:dim], Fingerprint: 1}},
 					Detectors: []DetectorConfig{{

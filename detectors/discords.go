@@ -1,0 +1,453 @@
+package detectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"odradek/detectors/discord"
+)
+
+// Discords are the subsequences of a window that are least like any other of it, for every
+// length of a range.
+const Discords Op = 6
+
+var discordsSpec = Spec{
+	Name: "discords", Elem: F64,
+	Help: "subsequences of a window that are least like any other of it, for every length of a range: an anomaly whose length is not known, " +
+		"found when the window is searched, with its beginning and its end",
+	Version: 1,
+	Params: []Param{
+		{Name: WindowParam, Type: Int, Default: 2048, Min: 4, Max: DiscordsMaxWindow,
+			Help: "samples that are searched, at least 2*MAX_LENGTH"},
+		{Name: TumblingParam, Type: Bool, Default: false,
+			Help: "search windows one after the other, instead of the last WINDOW samples every STRIDE samples; STRIDE must be WINDOW."},
+		{Name: "MIN_LENGTH", Type: Int, Default: 32, Min: 3, Max: DiscordsMaxWindow / 2, Word: 1,
+			Help: "samples of the shortest subsequences"},
+		{Name: "MAX_LENGTH", Type: Int, Default: 128, Min: 3, Max: DiscordsMaxWindow / 2, Word: 2,
+			Help: "samples of the longest subsequences"},
+		{Name: "LENGTH_STEP", Type: Int, Default: 16, Min: 1, Max: DiscordsMaxWindow / 2, Word: 3,
+			Help: "samples from one length to the next; at most 1024 lengths"},
+		{Name: "TOP", Type: Int, Default: 1, Min: 1, Max: DiscordsMaxTop, Word: 4,
+			Help: "discords of each length, which do not overlap each other"},
+		{Name: "K", Type: Int, Default: 1, Min: 1, Max: DiscordsMaxK, Word: 5,
+			Help: "neighbours whose distances are summed: an anomaly that is in the window K times is found too."},
+		{Name: "EXCLUSION", Type: Int, Default: 1, Min: 1, Max: 64, Word: 6,
+			Help: "subsequences are compared that begin at least 1/EXCLUSION of their length apart: 1 for those that do not overlap, as in the " +
+				"papers, 4 for those of a matrix profile of SCAMP."},
+		{Name: "EXCLUDE_FLAT", Type: Bool, Default: false, Word: 7,
+			Help: "compare subsequences of equal values with each other alone; else such a one has the normalised distance 1 to any other."},
+		{Name: "ROWS", Type: Int, Word: 8}, // the window, 0 with TUMBLING: all of X
+	},
+	Defaults: []Default{
+		{"STRIDE", func(v Values) string {
+			if v.Bool(TumblingParam) {
+				return strconv.Itoa(v.Int(WindowParam))
+			}
+			return strconv.Itoa(max(1, v.Int(WindowParam)/8))
+		}, "WINDOW/8, or WINDOW if TUMBLING"},
+	},
+	New: func(v Values) (Detector, error) {
+		return NewDiscords(DiscordsParams{Window: v.Int(WindowParam), Tumbling: v.Bool(TumblingParam), MinLength: v.Int("MIN_LENGTH"),
+			MaxLength: v.Int("MAX_LENGTH"), Step: v.Int("LENGTH_STEP"), Top: v.Int("TOP"), K: v.Int("K"), Exclusion: v.Int("EXCLUSION"),
+			ExcludeFlat: v.Bool("EXCLUDE_FLAT")})
+	},
+	Score: discordsScore, CPU: discordsCPU, Cost: discordsCost, Compare: discordsCompare, Cases: discordsCases,
+}
+
+// Limits of op Discords.
+const (
+	DiscordsMaxWindow  = 1 << 20
+	DiscordsMaxTop     = 32
+	DiscordsMaxK       = 64
+	DiscordsMaxLengths = 1 << 10
+)
+
+// DiscordsParams are the parameters of op Discords; 0 means the default.
+type DiscordsParams struct {
+	Window      int  // rows that are searched, no default
+	Tumbling    bool // see NewDiscords
+	MinLength   int  // rows of the shortest subsequences, at least 3
+	MaxLength   int  // rows of the longest, at most half of the window; default MinLength
+	Step        int  // from one length to the next, default 1
+	Top         int  // discords of each length, default 1
+	K           int  // neighbours, default 1
+	Exclusion   int  // the reciprocal of the least distance of compared subsequences, in their length, default 1
+	ExcludeFlat bool // subsequences of equal values are compared with each other alone
+}
+
+// The parameters of a task, int32 each.
+const (
+	discordsMin = iota
+	discordsMax
+	discordsStep
+	discordsTop
+	discordsK
+	discordsExclusion
+	discordsExcludeFlat
+	discordsRows
+	discordsParamCount
+)
+
+// Discord is what a task of op Discords leaves of a discord in its Detail, in
+// discordWords words: the distance, a float64, and the places of the subsequence and of
+// its nearest neighbour, rows from the oldest of the task's X on. There are Top of them
+// for each length, the first discord first; the least length first; of rows of several
+// values, the lengths of the first value first. Where there is none, the distance is NaN
+// and the places are NoNeighbour.
+const discordWords = 4
+
+// discordsKept is how many discords of a length are remembered as reported, times Top.
+const discordsKept = 4
+
+type discordsDetector struct {
+	params Words
+	p      DiscordsParams
+	set    discordsSettings
+}
+
+// discordsSettings are the parameters of a task.
+type discordsSettings struct {
+	lengths             discord.Lengths
+	top, k, divisor     int
+	excludeFlat         bool
+	rows                int // 0: all of X
+	count               int // of lengths
+	kept, carry, detail int // words a length: the reported ones, the carry, the detail
+}
+
+func discordsOf(params Words) discordsSettings {
+	at := func(i int) int { return int(int32(params[i])) }
+	s := discordsSettings{lengths: discord.Lengths{Min: at(discordsMin), Max: at(discordsMax), Step: at(discordsStep)},
+		top: at(discordsTop), k: at(discordsK), divisor: at(discordsExclusion), excludeFlat: at(discordsExcludeFlat) != 0, rows: at(discordsRows)}
+	s.count = (s.lengths.Max-s.lengths.Min)/s.lengths.Step + 1
+	if s.rows > 0 {
+		s.kept = discordsKept * s.top
+	}
+	s.carry, s.detail = 2+s.kept, discordWords*s.top
+	return s
+}
+
+// options are those of subsequences of length m.
+func (s *discordsSettings) options(m int) discord.Options {
+	return discord.Options{Exclusion: max(1, m/s.divisor), K: s.k, ExcludeFlat: s.excludeFlat}
+}
+
+// NewDiscords is the detector of op Discords: the first Top discords of each of the
+// lengths from MinLength to MaxLength, see package discord, in the last Window rows of
+// each task, searched together. Each value of a row has its own.
+//
+// A Tumbling detector searches the rows of a task, all of them fresh: with a stride of
+// Window, which its caller has to see to, windows do not overlap.
+//
+// A finding is a discord that has not been reported, the first ones of all lengths: its
+// rows, its length, its rank among those of the length, and its score, the normalised
+// distance (discord.Normalised), from 0 to 2. It belongs to its newest row, or to the oldest
+// fresh one if that is newer. A discord overlaps those that were reported before, of
+// the same length and in rows that are still searched, or is a new one; of each length the
+// last 4*Top are remembered. The score of a fresh row is the largest of its findings', NaN
+// without one.
+//
+// The carry has for each length, those of the first value first, the distance of the last
+// discord, a float64 (NaN where there are not Top), which is a good radius to search the
+// next window with, and without Tumbling 4*Top ages of reported discords: the number of rows
+// from a discord's first to the newest of X, oldest reported first; 0 for none.
+//
+// The error names every fault of the parameters.
+func NewDiscords(p DiscordsParams) (Detector, error) {
+	p.MaxLength, p.Step, p.Top = max(p.MaxLength, 0), max(p.Step, 0), max(p.Top, 0)
+	if p.MaxLength == 0 {
+		p.MaxLength = p.MinLength
+	}
+	for _, v := range []*int{&p.Step, &p.Top, &p.K, &p.Exclusion} {
+		if *v == 0 {
+			*v = 1
+		}
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if p.Window < 4 || p.Window > DiscordsMaxWindow {
+		fault("window is %d rows, use 4 to %d", p.Window, DiscordsMaxWindow)
+	}
+	if p.MinLength < 3 {
+		fault("the least length is %d, use 3 or more: two values have no shape", p.MinLength)
+	}
+	switch {
+	case p.MaxLength < p.MinLength:
+		fault("the largest length %d is below the least, %d", p.MaxLength, p.MinLength)
+	case 2*p.MaxLength > p.Window:
+		fault("subsequences of %d rows have no neighbour in windows of %d: use lengths up to %d, or a larger window", p.MaxLength, p.Window, p.Window/2)
+	}
+	if n := (p.MaxLength - p.MinLength) / max(1, p.Step); n >= DiscordsMaxLengths {
+		fault("%d lengths, use at most %d: a larger step, or a smaller range", n+1, DiscordsMaxLengths)
+	}
+	if p.Step < 1 {
+		fault("the step of lengths is %d, use 1 or more", p.Step)
+	}
+	if p.Top < 1 || p.Top > DiscordsMaxTop {
+		fault("%d discords of a length, use 1 to %d", p.Top, DiscordsMaxTop)
+	}
+	if p.K < 1 || p.K > DiscordsMaxK {
+		fault("k is %d, use 1 to %d", p.K, DiscordsMaxK)
+	}
+	if p.Exclusion < 1 || p.Exclusion > 64 {
+		fault("exclusion is 1/%d of a length, use 1/1 to 1/64", p.Exclusion)
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: discords: %w", errors.Join(faults...))
+	}
+	d := &discordsDetector{params: make(Words, discordsParamCount), p: p}
+	flat, rows := 0, p.Window
+	if p.ExcludeFlat {
+		flat = 1
+	}
+	if p.Tumbling {
+		rows = 0
+	}
+	for i, v := range []int{p.MinLength, p.MaxLength, p.Step, p.Top, p.K, p.Exclusion, flat, rows} {
+		d.params[i] = uint32(v)
+	}
+	d.set = discordsOf(d.params)
+	return d, nil
+}
+
+func (d *discordsDetector) Op() Op        { return Discords }
+func (d *discordsDetector) Params() Words { return d.params }
+
+func (d *discordsDetector) Window() int {
+	if d.p.Tumbling {
+		return 1
+	}
+	return d.p.Window
+}
+
+func (d *discordsDetector) Size(v View) (n Outputs, ok bool) {
+	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.Window() {
+		return Outputs{}, false
+	}
+	return Outputs{Scores: v.Fresh, Carry: v.Dim * d.set.count * d.set.carry, Detail: v.Dim * d.set.count * d.set.detail}, true
+}
+
+func (d *discordsDetector) AppendFindings(dst []Finding, r Rows) []Finding {
+	d.set.found(&r, func(f Finding, _ int) { dst = append(dst, f) })
+	return dst
+}
+
+// Incomplete says that subsequences with a missing value are left out.
+func (d *discordsDetector) Incomplete() {}
+
+// searched are the rows of X that are searched: from the first to the last.
+func (s *discordsSettings) searched(r *Rows) (from int) {
+	if s.rows > 0 {
+		return max(0, r.Len()-s.rows)
+	}
+	return 0
+}
+
+// found calls f for each discord in the task's Detail that has not been reported, with the
+// number of its length among those of all values.
+func (s *discordsSettings) found(r *Rows, f func(f Finding, length int)) {
+	n, first := r.Len(), r.Len()-r.Fresh
+	for i := range r.Dim * s.count {
+		m := s.lengths.Min + i%s.count*s.lengths.Step
+		for rank := range s.top {
+			w := r.Detail[i*s.detail+rank*discordWords:][:discordWords]
+			if w[2] == NoNeighbour {
+				break
+			}
+			at := int(w[2])
+			if s.reported(r, i, n-at, m) {
+				continue
+			}
+			f(Finding{Fresh: max(0, at+m-1-first), From: at, To: at + m - 1,
+				Score: float64(float32(discord.Normalised(w.Float64(0), m, s.k))), Length: m, Rank: rank + 1}, i)
+		}
+	}
+}
+
+// ages are those of the carry of a length.
+func (s *discordsSettings) ages(carry Words, length int) Words {
+	if len(carry) == 0 {
+		return nil
+	}
+	return carry[length*s.carry+2:][:s.kept]
+}
+
+// reported reports whether a subsequence that begins age rows before the end of X overlaps
+// one that has been reported.
+func (s *discordsSettings) reported(r *Rows, length, age, m int) bool {
+	return slices.ContainsFunc(s.ages(r.Carry, length), func(then uint32) bool {
+		now := int(then) + r.Fresh
+		return then > 0 && now-age < m && age-now < m
+	})
+}
+
+// leave sets the task's scores and its carry, by its Detail.
+func (s *discordsSettings) leave(r *Rows) {
+	for i := range r.Scores {
+		r.Scores[i] = float32(math.NaN())
+	}
+	searched := r.Len() - s.searched(r)
+	ages := make([][]uint32, r.Dim*s.count)
+	for i := range ages {
+		for _, age := range s.ages(r.Carry, i) {
+			if age > 0 && int(age)+r.Fresh <= searched {
+				ages[i] = append(ages[i], age+uint32(r.Fresh))
+			}
+		}
+	}
+	s.found(r, func(f Finding, length int) {
+		if score := float32(f.Score); !(score <= r.Scores[f.Fresh]) {
+			r.Scores[f.Fresh] = score
+		}
+		ages[length] = append(ages[length], uint32(r.Len()-f.From))
+	})
+	clear(r.Next)
+	for i := range ages {
+		last := r.Detail[i*s.detail+(s.top-1)*discordWords:]
+		copy(r.Next[i*s.carry:], last[:2])
+		if s.kept > 0 {
+			copy(r.Next[i*s.carry+2:][:s.kept], ages[i][max(0, len(ages[i])-s.kept):])
+		}
+	}
+}
+
+// detail writes the discords of a length, which begin at row `from` of X.
+func (s *discordsSettings) write(r *Rows, length, from int, found []discord.Discord) {
+	for rank := range s.top {
+		w := r.Detail[length*s.detail+rank*discordWords:][:discordWords]
+		if rank >= len(found) {
+			w.SetInt64(0, int64(discordsNaN))
+			w[2], w[3] = NoNeighbour, NoNeighbour
+			continue
+		}
+		w.SetFloat64(0, found[rank].Distance)
+		w[2], w[3] = uint32(from+found[rank].At), uint32(from+found[rank].Nearest)
+	}
+}
+
+// discordsNaN are the bits of the distance of a discord that is not there.
+const discordsNaN = 0x7ff8_0000_0000_0000
+
+// column are the searched values of a column, apart.
+func (s *discordsSettings) column(r *Rows, c int) (x []float64, from int) {
+	from = s.searched(r)
+	for i := from; i < r.Len(); i++ {
+		x = append(x, r.X64[i*r.Dim+c])
+	}
+	return x, from
+}
+
+func discordsScore(r Rows) {
+	s := discordsOf(r.Params)
+	for c := range r.Dim {
+		x, from := s.column(&r, c)
+		for i, m := range s.lengths.All() {
+			s.write(&r, c*s.count+i, from, discord.Define(x, m, s.options(m)).Top(m, s.top))
+		}
+	}
+	s.leave(&r)
+}
+
+func discordsCPU(_ context.Context, r *Rows, _ Parallel) { discordsScore(*r) }
+
+func discordsCost(r *Rows) int {
+	s := discordsOf(r.Params)
+	n := r.Len() - s.searched(r)
+	return 1000 + r.Dim*s.count*(n*n/2+40*n)
+}
+
+// discordsCompare wants at each rank the definition's distance. Of discords that are about
+// equally far it takes any: then those of later ranks may be others too, and have to be
+// what the definition says of them.
+func discordsCompare(r *Rows, got, want Result) error {
+	s := discordsOf(r.Params)
+	if len(got.Detail) != len(want.Detail) {
+		return fmt.Errorf("detectors: %d words of discords where the definition gives %d", len(got.Detail), len(want.Detail))
+	}
+	var faults []error
+	for i := range r.Dim * s.count {
+		m := s.lengths.Min + i%s.count*s.lengths.Step
+		var profile *discord.Profile // the definition's, once a discord is another
+		for rank := range s.top {
+			g, w := got.Detail[i*s.detail+rank*discordWords:], want.Detail[i*s.detail+rank*discordWords:]
+			a, b := g.Float64(0), w.Float64(0)
+			switch {
+			case g[2] == w[2] && (g[2] == NoNeighbour || discordsNear(a, b, m, s.k)):
+				continue
+			case profile == nil && (g[2] == NoNeighbour || w[2] == NoNeighbour || !discordsNear(a, b, m, s.k)):
+				faults = append(faults, fmt.Errorf("detectors: discord %d of length %d is %d at %v, the definition has %d at %v", rank+1, m, int32(g[2]), a, int32(w[2]), b))
+			}
+			if g[2] == NoNeighbour {
+				continue
+			}
+			x, from := s.column(r, i/s.count)
+			if profile == nil {
+				p := discord.Define(x, m, s.options(m))
+				profile = &p
+			}
+			if at := int(g[2]) - from; at < 0 || at >= len(profile.Distance) || !discordsNear(a, profile.Distance[at], m, s.k) {
+				faults = append(faults, fmt.Errorf("detectors: discord %d of length %d, %d at %v, is none", rank+1, m, int32(g[2]), a))
+			}
+		}
+	}
+	// What follows from the discords does so to the bit.
+	own := *r
+	own.Detail, own.Scores, own.Next = got.Detail, make([]float32, len(got.Scores)), make(Words, len(got.Next))
+	s.leave(&own)
+	if !slices.Equal(own.Next, got.Next) {
+		faults = append(faults, errors.New("detectors: the carry does not follow from the discords"))
+	}
+	return errors.Join(append(faults, compareScores(got.Scores, own.Scores, 0, 1e-6))...)
+}
+
+// discordsNear compares distances by 1e-6, and those of subsequences that are nearly the
+// same, whose roots would enlarge a rounding, as correlations.
+func discordsNear(a, b float64, m, k int) bool {
+	return math.Abs(a-b) <= 1e-6*float64(k) || math.Abs(discord.Normalised(a, m, k)-discord.Normalised(b, m, k)) <= 1e-9
+}
+
+func discordsCases(rng *rand.Rand) []Case {
+	var cases []Case
+	add := func(p DiscordsParams, dim, extra int, fresh []int, values ...signal) *Case {
+		cases = append(cases, newCase(fmt.Sprintf("%+v", p), must(NewDiscords(p)), dim, extra, fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	flip := func() bool { return rng.IntN(2) == 0 }
+	for _, s := range signals(rng) {
+		add(DiscordsParams{Window: 90, MinLength: 3 + rng.IntN(4), MaxLength: 8 + rng.IntN(12), Step: 1 + rng.IntN(3), Top: 1 + rng.IntN(3),
+			ExcludeFlat: flip()}, 1, rng.IntN(3), []int{1, 20, 90}, s)
+		add(DiscordsParams{Window: 100, Tumbling: true, MinLength: 10, MaxLength: 50, Step: 1 + rng.IntN(20), Top: 2,
+			Exclusion: 1 + rng.IntN(4), K: 1 + rng.IntN(3)}, 1, 0, []int{100, 7, 130}, s)
+	}
+	s := signals(rng)
+	rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+	add(DiscordsParams{Window: 80, MinLength: 6, MaxLength: 9, Top: 2}, 3, 1, []int{9, 1}, s...)
+	// The smallest; lengths up to half of a window; a window of one period; a discord twice.
+	add(DiscordsParams{Window: 6, MinLength: 3, Tumbling: true}, 1, 0, []int{6, 1, 5, 7}, signals(rng)[0])
+	add(DiscordsParams{Window: 64, MinLength: 30, MaxLength: 32, Top: 3}, 1, 0, []int{16, 16}, signals(rng)[1])
+	add(DiscordsParams{Window: 60, MinLength: 20, MaxLength: 30, Step: 10, Top: 2}, 1, 0, []int{30},
+		signal{"one period", func(i, _ int) float64 { return math.Sin(float64(i) * 2 * math.Pi / 60) }})
+	for _, k := range []int{1, 2} {
+		add(DiscordsParams{Window: 200, MinLength: 12, MaxLength: 20, Step: 4, Top: 3, K: k}, 1, 0, []int{100},
+			signal{"a discord twice", func(i, _ int) float64 {
+				if i%140 >= 40 && i%140 < 44 {
+					return 3
+				}
+				return math.Sin(float64(i)*0.7) + 1e-3*rng.NormFloat64()
+			}})
+	}
+	add(DiscordsParams{Window: 160, MinLength: 12, MaxLength: 24, Step: 4, Top: 2}, 1, 0, []int{40},
+		signal{"a step by 1e9", func(i, n int) float64 {
+			if i > n/2 {
+				return 1e9 + 100*rng.NormFloat64()
+			}
+			return rng.NormFloat64()
+		}})
+	add(DiscordsParams{Window: 512, MinLength: 32, MaxLength: 64, Step: 8}, 1, 0, []int{64}, signals(rng)[0]).Bench = true
+	return cases
+}
