@@ -75,11 +75,16 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	if s.replaying && !d.replays {
 		return // nothing would remember it
 	}
-	before, room := s.lastTask(k, d, m), uint16(0)
-	if before == nil {
-		m.before, m.now = m.now, 1
-	} else if m.now < math.MaxUint16 {
-		m.now++
+	var before *pending
+	room := uint16(0)
+	if d.linked {
+		before = s.lastTask(k, d, m)
+		m.last = s.numbered + uint32(len(s.pend)) + 1
+		if before == nil {
+			m.before, m.now = m.now, 1
+		} else if m.now < math.MaxUint16 {
+			m.now++
+		}
 	}
 	params := s.params(d.detector, b)
 	b.Tasks = append(b.Tasks, detectors.Task{})
@@ -129,7 +134,6 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	p := &s.pend[len(s.pend)-1]
 	p.key, p.det, p.task, p.steady, p.at = k, d, int32(len(b.Tasks))-1, d.steady && size.Scores == int(d.stride), uint32(len(s.ptimes))
 	p.room = room
-	m.last = s.numbered + uint32(len(s.pend))
 	switch {
 	case !p.steady:
 		s.keepTimes(w, rows, 0)
@@ -165,7 +169,7 @@ func (s *State) lastTask(k *Key, d *shapeDet, m *mark) *pending {
 }
 
 // packX packs the rows of a task. Consecutive tasks of full windows that have the same
-// centers share them: the first leaves room for the rows of those that are likely to
+// centers share them if the windows are long (shares): the first leaves room for the rows of those that are likely to
 // come in this batch; each of these puts its newest rows there, and its X begins and
 // ends as many rows later. Its bits are those that it has alone. room is how many more
 // may follow.
@@ -179,7 +183,7 @@ func (s *State) packX(t *detectors.Task, w *win, d *shapeDet, m *mark, before *p
 		detectors.Pack(b.In[shared.Off+shared.Len:][:more].F32(), x, y, s.centers)
 		return before.room - 1
 	}
-	if common {
+	if common && d.shares {
 		room = d.followers(m, w.count)
 	}
 	var dst []float32

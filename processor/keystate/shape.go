@@ -48,6 +48,8 @@ type detector struct {
 	stride int32
 	full   int32 // rows of a task on a full window
 	block  int32 // consecutive rows that are the newest of windows with the same centers
+	shares bool  // tasks of a key in a batch share rows
+	linked bool  // a task looks for the key's task before it, which has its carry or its rows
 	// See Steady.
 	steady   bool
 	from, to int
@@ -76,6 +78,7 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 		full: int32(c.Detector.Window() + c.Stride - 1), params: c.Detector.Params(),
 	}
 	d.block = int32(detectors.BlockRows(int(d.full)))
+	d.shares = d.elem == detectors.F32 && int(d.full)*dim >= leastShared
 	if z, ok := c.Detector.(detectors.Summarizer); ok {
 		d.summary = z.Summary(dim)
 	}
@@ -110,8 +113,13 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 		d.most.Detail = max(d.most.Detail, size.Detail)
 	}
 	d.replays = d.judged || d.most.Carry > 0
+	d.linked = d.shares || d.most.Carry > 0
 	return d
 }
+
+// leastShared is the least number of values of a full window whose rows tasks share:
+// fewer are packed again in less time than it takes to find the key's task before.
+const leastShared = 32
 
 // addNeed adds what one task takes of a batch at most, parameters included.
 func (d *detector) addNeed(n *detectors.Need) {
@@ -126,7 +134,7 @@ func (d *detector) addNeed(n *detectors.Need) {
 		n.In += detectors.F64.Words(x) // where it is cached; it is more than where it travels
 	} else {
 		n.In += d.elem.Words(x)
-		if d.elem == detectors.F32 { // and room for other tasks' rows, see packX
+		if d.shares { // and room for other tasks' rows, see packX
 			n.In += int((d.block-1)/d.stride*d.stride) * d.dim
 		}
 	}

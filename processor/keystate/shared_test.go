@@ -187,6 +187,34 @@ func TestSharedRows(t *testing.T) {
 	}
 }
 
+// TestSmallWindowsShareNothing: tasks of windows that are packed in no time have rows of
+// their own, and nothing is left free behind them; those of longer ones share.
+func TestSmallWindowsShareNothing(t *testing.T) {
+	for _, c := range []struct {
+		dim, window int
+		shares      bool
+	}{{1, leastShared - 1, false}, {1, leastShared, true}, {3, leastShared/3 + 1, true}, {3, leastShared / 3, false}} {
+		cfg := one(&fake{window: c.window, least: c.window}, 1)
+		cfg.Dim, cfg.Windows[0].Columns = c.dim, []int{0, 1, 2}[:c.dim]
+		s, b := New(cfg), &detectors.Batch{}
+		values := make([]float64, c.dim)
+		shared, need := false, 0
+		for i := range 8 * c.window {
+			s.Fold(&Sample{Key: []byte("k"), Offset: int64(i), Time: int64(i), Values: values}, b)
+		}
+		for i := range b.Tasks {
+			need += int(b.Tasks[i].X.Len)
+			shared = shared || i > 0 && b.Tasks[i].X.Off < b.Tasks[i-1].X.Off+b.Tasks[i-1].X.Len
+		}
+		if shared != c.shares {
+			t.Errorf("windows of %d rows of %d: tasks share rows: %v", c.window, c.dim, shared)
+		}
+		if rows := s.Need().In - len(s.dets[0].params); !c.shares && (rows > c.window*c.dim+2 || len(b.In) > need+len(s.dets[0].params)+2) {
+			t.Errorf("windows of %d rows of %d: a task needs %d words, and %d tasks take %d", c.window, c.dim, rows, len(b.Tasks), len(b.In))
+		}
+	}
+}
+
 // TestRoomBehindX: the arena has no more room that is not used than rows of tasks that
 // the batch before had, or half of what is.
 func TestRoomBehindX(t *testing.T) {
