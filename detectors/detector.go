@@ -84,11 +84,15 @@ type Finding struct {
 // Region is a box of cells of a grid: in each dimension those from From to To.
 type Region struct{ From, To []int }
 
+// MaxBlock is the largest block of a Blocker, in bytes.
+const MaxBlock = 256 << 10
+
 // Blocker is a Detector that has more to say of a task than findings: a heat map, a
 // grid.
 type Blocker interface {
 	Detector
 	// Block returns what a finished task found as one block of bytes, with its media
-	// type; nil for none. Whoever gets it passes it on and does not look into it.
+	// type; nil for none. It has MaxBlock bytes at most. Whoever gets it passes it on
+	// and does not look into it.
 	Block(r Rows) (mediaType string, block []byte)
 }

@@ -51,6 +51,7 @@ type cycle struct {
 	codec     kafka.Codec
 	scores    []sink // by partition of the scores topic
 	anomalies []sink
+	blocks    []sink
 	rekey     []sink
 	dlq       []sink
 	late      []sink
@@ -106,6 +107,7 @@ func newCycle(o *outputs, codec kafka.Codec) *cycle {
 		outs: o, codec: codec,
 		scores:    make([]sink, o.scores.partitions),
 		anomalies: make([]sink, o.anomalies.partitions),
+		blocks:    make([]sink, o.blocks.partitions),
 		rekey:     make([]sink, o.rekey.partitions),
 		dlq:       make([]sink, o.dlq.partitions),
 		late:      make([]sink, o.late.partitions),
@@ -135,6 +137,9 @@ func (c *cycle) reset() {
 	}
 	for i := range c.anomalies {
 		each(&c.anomalies[i])
+	}
+	for i := range c.blocks {
+		each(&c.blocks[i])
 	}
 	for i := range c.rekey {
 		each(&c.rekey[i])
@@ -193,6 +198,9 @@ func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.T
 	}
 	for i := range c.anomalies {
 		put(outs, kafka.TP{Topic: c.outs.anomalies.name, Partition: int32(i)}, &c.anomalies[i])
+	}
+	for i := range c.blocks {
+		put(outs, kafka.TP{Topic: c.outs.blocks.name, Partition: int32(i)}, &c.blocks[i])
 	}
 	for i := range c.rekey {
 		put(outs, kafka.TP{Topic: c.outs.rekey.name, Partition: int32(i)}, &c.rekey[i])

@@ -69,6 +69,10 @@ func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	blocks, err := pt.writeBlocks(c, now)
+	if err != nil {
+		return 0, err
+	}
 	side, err := pt.writeSide(c)
 	if err != nil {
 		return 0, err
@@ -80,7 +84,7 @@ func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
 	pt.arrivals.add(r.next, r.fetched)
 	want := pt.arrivals.before(r.fetched.Add(-pt.p.cfg.ReplayLimit * 3 / 4))
 	state, err := pt.writeState(c, want, c.room.state)
-	return scores + anomalies + side + state, err
+	return scores + anomalies + blocks + side + state, err
 }
 
 // handOverBytes bounds the state that is written at a hand-over.

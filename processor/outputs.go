@@ -14,8 +14,8 @@ import (
 
 // outputs are the topics that the worker writes.
 type outputs struct {
-	scores, anomalies, dlq, late, rekey topic
-	changelogs                          map[string]*topic // by input topic
+	scores, anomalies, blocks, dlq, late, rekey topic
+	changelogs                                  map[string]*topic // by input topic
 }
 
 type topic struct {
@@ -36,7 +36,7 @@ func (o *outputs) outgrown(cfg *Config, tp kafka.TP) error {
 
 // all lists the topics.
 func (o *outputs) all() []*topic {
-	list := []*topic{&o.scores, &o.anomalies, &o.dlq, &o.late, &o.rekey}
+	list := []*topic{&o.scores, &o.anomalies, &o.blocks, &o.dlq, &o.late, &o.rekey}
 	for _, t := range o.changelogs {
 		list = append(list, t)
 	}
@@ -76,6 +76,7 @@ func (o *outputs) open(ctx context.Context, cfg *Config) error {
 		o.scores = find(cfg.ScoresTopic, "ODRADEK_SCORES_TOPIC", cfg.MaxMessageBytes)
 	}
 	o.anomalies = find(cfg.AnomaliesTopic, "ODRADEK_ANOMALIES_TOPIC", cfg.MaxMessageBytes)
+	o.blocks = find(cfg.BlocksTopic, "ODRADEK_BLOCKS_TOPIC", cfg.MaxMessageBytes)
 	// What goes here is as large as the records of the input are.
 	o.dlq = find(cfg.DLQTopic, "ODRADEK_DLQ_TOPIC", math.MaxInt32)
 	o.late = find(cfg.LateTopic, "ODRADEK_LATE_TOPIC", math.MaxInt32)
@@ -100,6 +101,7 @@ func (o *outputs) open(ctx context.Context, cfg *Config) error {
 			}
 		}
 	}
+	errs = append(errs, o.checkBlocks())
 	return errors.Join(errs...)
 }
 

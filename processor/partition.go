@@ -315,6 +315,8 @@ func (pt *partition) settle() {
 func (pt *partition) resetChunk() {
 	pt.state.Rows = pt.state.Rows[:0]
 	pt.state.Events = pt.state.Events[:0]
+	clear(pt.state.Blocks)
+	pt.state.Blocks = pt.state.Blocks[:0]
 	clear(pt.side)
 	pt.side = pt.side[:0]
 	pt.counts = counts{}

@@ -92,6 +92,7 @@ type Config struct {
 	ScoresTopic     string
 	AnomalySchemaID int32
 	AnomaliesTopic  string // empty: none are published
+	BlocksTopic     string // empty: none are published
 	DLQTopic        string
 	LateTopic       string
 	RekeyTopic      string // empty: off

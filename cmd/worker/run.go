@@ -187,6 +187,9 @@ func processorConfig(c *config.Config, client *kafka.Client, registry *schemas.R
 	if c.Anomalies() {
 		cfg.AnomaliesTopic = c.Output.AnomaliesTopic
 	}
+	if c.Blocks() {
+		cfg.BlocksTopic = c.Output.BlocksTopic
+	}
 	return cfg, nil
 }
 

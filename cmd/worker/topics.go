@@ -77,6 +77,9 @@ func topicPlans(ctx context.Context, c *config.Config, client *kafka.Client, inp
 	if c.Anomalies() {
 		plans = append(plans, topicPlan{name: out.AnomaliesTopic, setting: "ANOMALIES_TOPIC", partitions: partitions})
 	}
+	if c.Blocks() {
+		plans = append(plans, topicPlan{name: out.BlocksTopic, setting: "BLOCKS_TOPIC", partitions: partitions})
+	}
 	stateOf := inputs
 	if c.Cycle.Rekey {
 		plans = append(plans, topicPlan{name: out.RekeyTopic, setting: "REKEY_TOPIC", partitions: partitions, configs: large})

@@ -454,7 +454,7 @@ func (s *State) Rollback(to int64) error {
 	}
 	s.dropPending()
 	s.cache.Invalidate()
-	s.Rows, s.Events, s.Refused = s.Rows[:0], s.Events[:0], s.Refused[:0]
+	s.Rows, s.Events, s.Blocks, s.Refused = s.Rows[:0], s.Events[:0], s.Blocks[:0], s.Refused[:0]
 	s.line = s.line[:0]
 	s.forgetMust()
 	s.lruBuilt = false

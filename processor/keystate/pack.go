@@ -1,6 +1,7 @@
 package keystate
 
 import (
+	"fmt"
 	"math"
 
 	"odradek/detectors"
@@ -310,6 +311,9 @@ func (s *State) Apply(b *detectors.Batch) {
 		} else if !s.replaying {
 			s.addRows(p, b)
 		}
+		if p.det.blocker != nil && !s.replaying {
+			s.addBlock(p, b)
+		}
 	}
 	s.dropPending()
 }
@@ -391,6 +395,23 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 			s.Rows = append(s.Rows, r)
 		}
 	}
+}
+
+// addBlock hands out the block of a task, if its detector made one.
+func (s *State) addBlock(p *pending, b *detectors.Batch) {
+	media, data := p.det.blocker.Block(b.Rows(int(p.task)))
+	if data == nil {
+		return
+	}
+	if len(data) > detectors.MaxBlock {
+		panic(fmt.Sprintf("keystate: detector %s made a block of %d bytes, more than %d", p.det.Name, len(data), detectors.MaxBlock))
+	}
+	end := int(p.at) + int(p.times)
+	times, words := s.ptimes[p.at:end], s.ptimes[end:][:p.det.stride]
+	s.Blocks = append(s.Blocks, BlockRow{
+		Key: p.key, Detector: p.det.index, Offset: int64(words[len(words)-1] >> 1),
+		About: int64(times[0]), Until: int64(times[len(times)-1]), MediaType: media, Data: data,
+	})
 }
 
 // Steady is what a detector may say about its findings: there is one for each

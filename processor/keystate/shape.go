@@ -65,6 +65,7 @@ type detector struct {
 	ruled   *threshold.Rule   // and for the sample that Fold takes next
 	former  []*threshold.Rule // of other histories
 	explain detectors.Explainer
+	blocker detectors.Blocker
 	valued  bool                  // its tasks' values are kept: a finding may say what was expected
 	replays bool                  // has something to remember of each task
 	summary *bins.Params          // of what leaves its window; nil: none
@@ -82,7 +83,8 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 	if z, ok := c.Detector.(detectors.Summarizer); ok {
 		d.summary = z.Summary(dim)
 	}
-	if r, ok := c.Detector.(Steady); ok {
+	d.blocker, _ = c.Detector.(detectors.Blocker)
+	if r, ok := c.Detector.(Steady); ok && d.blocker == nil { // a block is about all rows of X
 		d.steady = true
 		d.from, d.to = r.Reach()
 	}

@@ -242,6 +242,17 @@ type EventRow struct {
 	Change   events.Change
 }
 
+// BlockRow is the block that a detector made of one task; see detectors.Blocker.
+type BlockRow struct {
+	Key      *Key
+	Detector int32 // index into Config.Detectors
+	Offset   int64 // of the task's newest sample
+	// About and Until are the times of the first and the last sample of the task's X.
+	About, Until int64
+	MediaType    string
+	Data         []byte
+}
+
 // Key is what is remembered of one series key.
 type Key struct {
 	Tag  uint32 // the caller's; 0 at first, not part of the state
@@ -281,6 +292,9 @@ type State struct {
 	// Events are changes of anomalies in the order of the samples. The caller
 	// empties it as it does Rows; Rollback does, too.
 	Events []EventRow
+	// Blocks are what detectors made of whole tasks, in the order of the samples; see
+	// Events.
+	Blocks []BlockRow
 	// Counts are the samples by outcome since New, less what was rolled back.
 	// Replay counts nothing.
 	Counts Counts

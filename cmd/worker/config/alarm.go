@@ -97,6 +97,18 @@ func (c *Config) Anomalies() bool {
 	return slices.ContainsFunc(c.Detectors, func(d DetectorSettings) bool { return d.Alarm.Threshold != Off })
 }
 
+// Blocks reports whether there can be blocks, so that their topic is needed.
+func (c *Config) Blocks() bool {
+	return c.Detect.Blocks && slices.ContainsFunc(c.Detectors, func(d DetectorSettings) bool {
+		if specOf(d.Op) == nil {
+			return false
+		}
+		det, err := d.Build()
+		_, ok := det.(detectors.Blocker)
+		return err == nil && ok
+	})
+}
+
 func (k *checker) silence() {
 	after, ttl := k.c.Detect.Silence, k.c.Keys.TTL
 	if after == 0 || !k.ok("SILENCE", "TTL", "ANOMALIES") {

@@ -310,6 +310,7 @@ func (k *checker) topics() {
 	}
 	check("SCORES_TOPIC", o.ScoresTopic, o.Scores != "none")
 	check("ANOMALIES_TOPIC", o.AnomaliesTopic, k.c.Anomalies())
+	check("BLOCKS_TOPIC", o.BlocksTopic, k.c.Blocks())
 	check("DLQ_TOPIC", o.DLQTopic, true)
 	check("LATE_TOPIC", o.LateTopic, true)
 	check("REKEY_TOPIC", o.RekeyTopic, k.c.Cycle.Rekey)

@@ -117,6 +117,7 @@ type keySettings struct {
 
 type detectSettings struct {
 	Anomalies bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id tell how it goes on and that it is over."`
+	Blocks    bool          `env:"BLOCKS" envDefault:"true" doc:"Publish what detectors make of whole windows, such as heat maps; only detectors with a setting that asks for it make any."`
 	Silence   time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0 looks for none. What time it is the partition's newest event time says: where all its series stop, none is silent. A record whose values are null is a sign of life."`
 	Names     []string      `env:"DETECTORS" envDefault:"change" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
 }
@@ -125,6 +126,7 @@ type outputSettings struct {
 	Scores          string   `env:"SCORES" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
 	AnomaliesTopic  string   `env:"ANOMALIES_TOPIC" derived:"<group>-anomalies" doc:"Topic of the anomalies."`
 	ScoresTopic     string   `env:"SCORES_TOPIC" derived:"<group>-scores" doc:"Topic of the scores."`
+	BlocksTopic     string   `env:"BLOCKS_TOPIC" derived:"<group>-blocks" doc:"Topic of what detectors make of whole windows: a record for each, keyed by series, with the header content-type and those that say of which detector and samples it is."`
 	DLQTopic        string   `env:"DLQ_TOPIC" derived:"<group>-dlq" doc:"Dead-letter topic: records that could not be read, byte for byte, with the reason in their headers."`
 	LateTopic       string   `env:"LATE_TOPIC" derived:"<group>-late" doc:"Topic of late records: older than ODRADEK_LATENESS allows, or, with 0, than the newest of their series."`
 	RekeyTopic      string   `env:"REKEY_TOPIC" derived:"<group>-rekey" doc:"Internal topic of ODRADEK_REKEY."`
@@ -406,6 +408,7 @@ func (c *Config) derive() {
 	}
 	set(&o.ScoresTopic, g+"-scores")
 	set(&o.AnomaliesTopic, g+"-anomalies")
+	set(&o.BlocksTopic, g+"-blocks")
 	set(&o.DLQTopic, g+"-dlq")
 	set(&o.LateTopic, g+"-late")
 	set(&o.RekeyTopic, g+"-rekey")

@@ -75,7 +75,7 @@ func Series(ctx context.Context, c *config.Config, exec detectors.Executor, s *q
 				about[r.Detector][r.Until] = at
 			}
 		}
-		state.Rows = state.Rows[:0]
+		state.Rows, state.Blocks = state.Rows[:0], state.Blocks[:0]
 		for i := range state.Events {
 			e := &state.Events[i]
 			if e.Detector < 0 {

@@ -1,0 +1,53 @@
+package processor
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"odradek/detectors"
+	"odradek/processor/kafka"
+)
+
+// blockHeaders is more than the headers of a block and what the record's batch adds
+// take.
+const blockHeaders = 4 << 10
+
+// checkBlocks refuses a topic that does not hold the largest block.
+func (o *outputs) checkBlocks() error {
+	t := &o.blocks
+	if t.name == "" || t.batchBytes >= detectors.MaxBlock+blockHeaders {
+		return nil
+	}
+	return fmt.Errorf("processor: topic %q (ODRADEK_BLOCKS_TOPIC) takes batches of %d bytes, and a block with its headers has up to %d: "+
+		"raise its max.message.bytes and ODRADEK_MAX_MESSAGE_BYTES, or set ODRADEK_BLOCKS=false", t.name, t.batchBytes,
+		detectors.MaxBlock+blockHeaders)
+}
+
+// writeBlocks puts the blocks that detectors made of the chunk's tasks into the cycle,
+// byte for byte, keyed by series. Headers say what a block is and of which samples.
+func (pt *partition) writeBlocks(c *cycle, now time.Time) (bytes int, err error) {
+	t := &c.outs.blocks
+	if t.name == "" {
+		return 0, nil
+	}
+	for i := range pt.state.Blocks {
+		row := &pt.state.Blocks[i]
+		key := row.Key.Name()
+		h := append(pt.sourceHeaders("odradek.source.", row.Offset),
+			kafka.Header{Key: "content-type", Value: []byte(row.MediaType)},
+			kafka.Header{Key: "odradek.detector", Value: []byte(pt.p.cfg.State.Detectors[row.Detector].Name)},
+			kafka.Header{Key: "odradek.from", Value: strconv.AppendInt(nil, row.About, 10)},
+			kafka.Header{Key: "odradek.to", Value: strconv.AppendInt(nil, row.Until, 10)})
+		s := &c.blocks[kafka.Partition(key, len(c.blocks))]
+		b := c.lock(s, t)
+		err := b.Append(now.UnixMilli(), key, row.Data, h)
+		s.mu.Unlock()
+		if err != nil {
+			return bytes, fmt.Errorf("processor: a block of %d bytes does not fit topic %s: %w; raise its max.message.bytes",
+				len(row.Data), t.name, err)
+		}
+		bytes += len(key) + len(row.Data) + blockHeaders/16
+	}
+	return bytes, nil
+}
