@@ -88,6 +88,7 @@ var specs = [...]Spec{
 	KNN:      knnSpec,
 	SVDSST:   svdsstSpec,
 	Discords: discordsSpec,
+	Discord:  discordSpec,
 }
 
 // opCount is the number of ops.

@@ -82,6 +82,12 @@ func TestBuild(t *testing.T) {
 		{LOF, Values{"K": 40}, "use at least 2k = 80"},
 		{LOF, Values{"POINTS": 3}, "no parameter POINTS"},
 		{SVDSST, Values{"NEGLIGIBLE": 1e-9}, "use at least 1e-7"},
+		{Discord, Values{"LENGTH": 2}, "LENGTH is 2, use at least 3"},
+		{Discord, Values{"WINDOW": 100, "LENGTH": 60}, "use at least twice as many, 120"},
+		{Discord, Values{"WINDOW": 100, "LENGTH": 20, "MAX_LENGTH": 60}, "use at least twice as many, 120"},
+		{Discord, Values{"LENGTH": 20, "MAX_LENGTH": 10}, "the longest stretch is of 10 samples, use the shortest's 20 to 32768"},
+		{Discord, Values{"LENGTH": 20, "LENGTHS": 3}, "3 lengths from 20 to 20 samples"},
+		{Discord, Values{"LENGTH": 20, "MIN_POINTS": 39}, "use twice the longest stretch, 40, to the window"},
 	} {
 		if _, err := tt.op.Spec().Build(tt.v, 1); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v: %v does not speak of %q", tt.op, tt.v, err, tt.want)
@@ -125,6 +131,7 @@ func TestTaskParams(t *testing.T) {
 		LOF:      {"WINDOW": 99, "K": 7, "EMBED": 4, "ZNORM": true, "STRICT": true, "ALPHA": 0.75},
 		KNN:      {"WINDOW": 99, "K": 7, "EMBED": 4, "INCLUDE_SELF": true},
 		SVDSST:   {"WINDOW": 40, "RANK": 4, "GAMMA": 77, "NEGLIGIBLE": 0.25},
+		Discord:  {"WINDOW": 99, "LENGTH": 9, "K": 7, "EXCLUDE_FLAT": true},
 	} {
 		s := op.Spec()
 		d, err := s.Build(v, 1)

@@ -13,6 +13,7 @@ import (
 // opDetectors are settings of detectors, by op: small windows, so that every sensor gets
 // scores of full ones. An op that is not here has its defaults.
 var opDetectors = map[string]string{
+	"discord":  "WINDOW=24 LENGTH=4 MAX_LENGTH=8 K=2",
 	"discords": "WINDOW=24 MIN_LENGTH=4 MAX_LENGTH=8 LENGTH_STEP=2",
 	"flatline": "TOLERANCE=0.5",
 	"ikasst":   "WINDOW=8",

@@ -63,3 +63,12 @@ struct DiscordsParams {
     int32_t rows;
 };
 static_assert(sizeof(DiscordsParams) == 32, "layout");
+
+struct DiscordParams {
+    float k;
+    float points;
+    float excludeFlat;
+    // m are the numbers after these, to the end.
+    __device__ const float *m() const { return reinterpret_cast<const float *>(this) + 3; }
+};
+static_assert(sizeof(DiscordParams) == 12, "layout");

@@ -16,21 +16,28 @@ import (
 // the product would lose digits, mean, deviation and product are taken again with its own
 // mean; a step by 1e9 has this cost, and not a wrong score. Scores do not depend
 // on each other: there is no recurrence that would drift or remember.
+//
+// After Length, scores may be taken by several goroutines, each with a LeftMemory of its
+// own.
 type Left struct {
 	dim, rows, m int
 	excludeFlat  bool
 	columns      []leftColumn
-	query        []float64
 	ones, square []float64
-	rho          []float64
-	places       []int
+}
+
+// LeftMemory is what a score works in, for reuse. The zero LeftMemory is ready.
+type LeftMemory struct {
+	query, rho []float64
+	places     []int
 }
 
 // leftColumn is a column of the series.
 type leftColumn struct {
-	y []float64 // less its center
+	x []float64
+	y []float64 // less the column's center
 	// By the first row of a subsequence:
-	mean []float64 // of y
+	mean []float64 // of y; of those of kind far, of x less the first value
 	inv  []float64 // 1/(sigma*sqrt(m)); NaN: no distances
 	kind []uint8
 	odd  []int32 // those of kind far, in order
@@ -61,7 +68,7 @@ func (l *Left) Load(x []float64, dim int) {
 }
 
 func (t *leftColumn) load(x []float64, dim, c, rows int) {
-	t.y, t.run = sized(t.y, rows), sized(t.run, rows)
+	t.x, t.y, t.run = sized(t.x, rows), sized(t.y, rows), sized(t.run, rows)
 	center, run := 0.0, int32(0)
 	last := (rows - 1) * dim
 	if v := middle(x[c], x[last/dim/2*dim+c], x[last+c]); v-v == 0 {
@@ -76,7 +83,7 @@ func (t *leftColumn) load(x []float64, dim, c, rows int) {
 			run = 1
 		}
 		before = v
-		t.y[i], t.run[i] = v-center, run
+		t.x[i], t.y[i], t.run[i] = v, v-center, run
 	}
 }
 
@@ -99,7 +106,7 @@ func (l *Left) Length(m int, excludeFlat bool) {
 		t := &l.columns[c]
 		l.square = sized(l.square, l.rows)
 		for i, v := range t.y {
-			l.square[i] = v * v
+			l.square[i] = float64(v * v)
 		}
 		t.mean, t.inv, t.kind = sized(t.mean, n), sized(t.inv, n), sized(t.kind, n)
 		vec.Hankel64(t.mean, t.y, l.ones[:m])
@@ -108,7 +115,7 @@ func (l *Left) Length(m int, excludeFlat bool) {
 		for i, sum := range t.mean {
 			mean := sum / float64(m)
 			square := t.inv[i] // their sum about the center
-			about := square - mean*sum
+			about := square - float64(mean*sum)
 			t.mean[i], t.kind[i] = mean, leftUsual
 			switch {
 			case t.run[i+m-1] >= int32(m):
@@ -128,15 +135,15 @@ func (l *Left) Length(m int, excludeFlat bool) {
 
 // far takes the moments of subsequence i about its own mean.
 func (t *leftColumn) far(i, m int) {
-	y := t.y[i : i+m]
-	mean, rest := t.mean[i], 0.0
-	for _, v := range y {
-		rest += v - mean
+	x := t.x[i : i+m]
+	mean, square := 0.0, 0.0
+	for _, v := range x {
+		mean += v - x[0]
 	}
-	mean += rest / float64(m)
-	square := 0.0
-	for _, v := range y {
-		square += (v - mean) * (v - mean)
+	mean /= float64(m)
+	for _, v := range x {
+		e := v - x[0] - mean
+		square += float64(e * e)
 	}
 	t.mean[i], t.inv[i], t.kind[i] = mean, 1/math.Sqrt(square), leftFar
 	if t.inv[i] < math.Inf(1) {
@@ -145,25 +152,29 @@ func (t *leftColumn) far(i, m int) {
 }
 
 // Score is LeftQuery.Define of a subsequence of the length and flat rule that Length was given.
-func (l *Left) Score(from, at, k int) float64 {
-	score, _ := l.Neighbours(from, at, k)
+func (l *Left) Score(w *LeftMemory, from, at, k int) float64 {
+	score, _ := l.neighbours(w, from, at, k, false)
 	return score
 }
 
 // Neighbours is Score with the first rows of the neighbours, nearest first. They are
-// valid until the next call.
-func (l *Left) Neighbours(from, at, k int) (score float64, places []int) {
+// valid until the next use of w.
+func (l *Left) Neighbours(w *LeftMemory, from, at, k int) (score float64, places []int) {
+	return l.neighbours(w, from, at, k, true)
+}
+
+func (l *Left) neighbours(w *LeftMemory, from, at, k int, places bool) (float64, []int) {
 	n := at - l.m - from + 1
-	l.places = l.places[:0]
+	w.places = w.places[:0]
 	if n < 1 {
 		return math.NaN(), nil
 	}
-	l.rho = sized(l.rho, n*min(l.dim, 2))
-	rho := l.rho[:n]
-	l.columns[0].correlate(rho, from, at, l)
+	w.rho = sized(w.rho, n*min(l.dim, 2))
+	rho := w.rho[:n]
+	l.columns[0].correlate(rho, from, at, l, w)
 	for c := 1; c < l.dim; c++ {
-		other := l.rho[n:]
-		l.columns[c].correlate(other, from, at, l)
+		other := w.rho[n:]
+		l.columns[c].correlate(other, from, at, l, w)
 		for i, r := range other {
 			rho[i] += r
 		}
@@ -174,7 +185,7 @@ func (l *Left) Neighbours(from, at, k int) (score float64, places []int) {
 		}
 	}
 	sum := 0.0
-	for len(l.places) < k {
+	for len(w.places) < k {
 		best := math.Inf(-1)
 		for _, r := range rho {
 			if r > best {
@@ -185,24 +196,27 @@ func (l *Left) Neighbours(from, at, k int) (score float64, places []int) {
 			break
 		}
 		sum += math.Sqrt(max(0, 1-best))
-		if k == 1 {
+		if k == 1 && !places {
 			return sum, nil
 		}
 		place := 0
 		for float32(rho[place]) != float32(best) {
 			place++
 		}
-		l.places = append(l.places, from+place)
+		w.places = append(w.places, from+place)
 		for i := max(0, place-l.m+1); i < min(n, place+l.m); i++ {
 			rho[i] = math.Inf(-1)
 		}
 	}
-	return sum / float64(len(l.places)), l.places
+	if len(w.places) == 0 {
+		return math.NaN(), nil
+	}
+	return sum / float64(len(w.places)), w.places
 }
 
 // correlate sets rho to the correlations of the subsequences from row from on with that
 // from row at on; -inf or NaN for those that have none.
-func (t *leftColumn) correlate(rho []float64, from, at int, l *Left) {
+func (t *leftColumn) correlate(rho []float64, from, at int, l *Left, w *LeftMemory) {
 	m := l.m
 	kinds, invs, means := t.kind[from:from+len(rho)], t.inv[from:from+len(rho)], t.mean[from:from+len(rho)]
 	none := math.NaN()
@@ -227,15 +241,19 @@ func (t *leftColumn) correlate(rho []float64, from, at int, l *Left) {
 		}
 		return
 	}
-	l.query = sized(l.query, m)
-	rest := 0.0
-	for i, v := range t.y[at : at+m] {
-		l.query[i] = (v - t.mean[at]) * t.inv[at]
-		rest += l.query[i]
+	w.query = sized(w.query, m)
+	values, first := t.y[at:at+m], 0.0
+	if t.kind[at] == leftFar {
+		values, first = t.x[at:at+m], t.x[at]
 	}
-	vec.Hankel64(rho, t.y[from:from+len(rho)+m-1], l.query)
+	rest := 0.0
+	for i, v := range values {
+		w.query[i] = (v - first - t.mean[at]) * t.inv[at]
+		rest += w.query[i]
+	}
+	vec.Hankel64(rho, t.y[from:from+len(rho)+m-1], w.query)
 	for i, r := range rho {
-		rho[i] = (r - means[i]*rest) * invs[i]
+		rho[i] = (r - float64(means[i]*rest)) * invs[i]
 	}
 	odd, _ := slices.BinarySearch(t.odd, int32(from))
 	for _, k := range t.odd[odd:] {
@@ -243,9 +261,9 @@ func (t *leftColumn) correlate(rho []float64, from, at int, l *Left) {
 		if i >= len(rho) {
 			break
 		}
-		sum := 0.0
-		for j, v := range t.y[k : int(k)+m] {
-			sum += (v - means[i]) * l.query[j]
+		x, sum := t.x[k:int(k)+m], 0.0
+		for j, q := range w.query {
+			sum += float64((x[j] - x[0] - means[i]) * q)
 		}
 		rho[i] = sum * invs[i]
 	}
@@ -260,3 +278,41 @@ func (t *leftColumn) correlate(rho []float64, from, at int, l *Left) {
 }
 
 func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+
+// Explain says what the last row of the subsequence at row at would be if it had the
+// shape of the one at row from, on the scale of the series, and which share each value of
+// a row has in their squared distance; the shares sum up to 1. Both have a number for
+// each value. False: the two cannot be compared, or are the same.
+func (l *Left) Explain(expected, contribution []float64, from, at int) bool {
+	m, total := l.m, 0.0
+	for c := range l.columns[:l.dim] {
+		t := &l.columns[c]
+		here, there := t.x[at:at+m], t.x[from:from+m]
+		meanHere, sigmaHere, flatHere := moments(here, 1, 0, 0, m)
+		meanThere, sigmaThere, flatThere := moments(there, 1, 0, 0, m)
+		expected[c], contribution[c] = here[0]+meanHere, 0
+		switch {
+		case flatHere && flatThere:
+			continue
+		case flatHere || flatThere:
+			contribution[c] = 2 * float64(m)
+		default:
+			for i, v := range there {
+				z := (v - there[0] - meanThere) / sigmaThere
+				e := (here[i]-here[0]-meanHere)/sigmaHere - z
+				contribution[c] += float64(e * e)
+				if i == m-1 {
+					expected[c] += z * sigmaHere
+				}
+			}
+		}
+		total += contribution[c]
+	}
+	if !(total > 0 && total < math.Inf(1)) {
+		return false
+	}
+	for c := range contribution {
+		contribution[c] /= total
+	}
+	return true
+}

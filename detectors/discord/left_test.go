@@ -81,6 +81,7 @@ func leftNear(got, want float64) bool {
 func TestLeft(t *testing.T) {
 	rng := leftRand(t)
 	var l Left
+	var w LeftMemory
 	scored := 0
 	for name, x := range leftSignals(rng, 150) {
 		other := leftSignals(rng, 150)
@@ -99,8 +100,8 @@ func TestLeft(t *testing.T) {
 				for range 6 {
 					q := LeftQuery{M: m, K: 1 + rng.IntN(3), From: rng.IntN(20), At: rng.IntN(150 - m + 1), ExcludeFlat: exclude}
 					want, places := q.define(rows, dim)
-					got, at := l.Neighbours(q.From, q.At, q.K)
-					if !leftNear(got, want) || q.K > 1 && !slices.Equal(at, places) {
+					got, at := l.Neighbours(&w, q.From, q.At, q.K)
+					if !leftNear(got, want) || !slices.Equal(at, places) {
 						t.Errorf("%s, dim %d, %+v: %v at %v, the definition gives %v at %v", name, dim, q, got, at, want, places)
 					}
 					if want == want {
@@ -119,6 +120,7 @@ func TestLeft(t *testing.T) {
 func TestLeftAlone(t *testing.T) {
 	rng := leftRand(t)
 	var used Left
+	var w LeftMemory
 	for name, x := range leftSignals(rng, 90) {
 		used.Load(x, 1)
 		used.Length(7, false)
@@ -127,7 +129,7 @@ func TestLeftAlone(t *testing.T) {
 			var fresh Left
 			fresh.Load(x, 1)
 			fresh.Length(7, false)
-			a, b := used.Score(from, at, k), fresh.Score(from, at, k)
+			a, b := used.Score(&w, from, at, k), fresh.Score(&LeftMemory{}, from, at, k)
 			if math.Float64bits(a) != math.Float64bits(b) && (a == a || b == b) {
 				t.Errorf("%s: %v with used memory, %v with new", name, a, b)
 			}
@@ -139,9 +141,10 @@ func TestLeftAlone(t *testing.T) {
 func TestLeftCases(t *testing.T) {
 	score := func(x []float64, q LeftQuery) float64 {
 		var l Left
+		var w LeftMemory
 		l.Load(x, 1)
 		l.Length(q.M, q.ExcludeFlat)
-		got, want := l.Score(q.From, q.At, q.K), q.Define(x, 1)
+		got, want := l.Score(&w, q.From, q.At, q.K), q.Define(x, 1)
 		if !leftNear(got, want) {
 			t.Errorf("%v %+v: %v, the definition gives %v", x, q, got, want)
 		}
@@ -215,11 +218,12 @@ func leftReference(t *testing.T, file string, train, m, place int, distance stri
 	}
 	x := leftSeries(t, file)
 	var l Left
+	var w LeftMemory
 	l.Load(x, 1)
 	l.Length(m, false)
 	best, at := -1.0, 0
 	for i := train; i+m <= len(x); i++ {
-		if s := l.Score(0, i, 1); s > best {
+		if s := l.Score(&w, 0, i, 1); s > best {
 			best, at = s, i
 		}
 	}
@@ -269,16 +273,17 @@ func BenchmarkLeft(b *testing.B) {
 			x[i] = rng.NormFloat64()
 		}
 		var l Left
+		var w LeftMemory
 		b.Run(fmt.Sprintf("window=2048/m=%d", m), func(b *testing.B) {
 			for b.Loop() {
 				l.Load(x, 1)
 				l.Length(m, false)
-				l.Score(0, len(x)-m, 1)
+				l.Score(&w, 0, len(x)-m, 1)
 			}
 		})
 		b.Run(fmt.Sprintf("window=2048/m=%d/another", m), func(b *testing.B) {
 			for b.Loop() {
-				l.Score(0, len(x)-m, 1)
+				l.Score(&w, 0, len(x)-m, 1)
 			}
 		})
 	}
