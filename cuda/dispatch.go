@@ -283,7 +283,7 @@ func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Proces
 			return nil, c.Failed()
 		}
 	}
-	d.Count(len(status), r.Nanos)
+	d.Count(len(status)-q.Later, r.Nanos)
 	return nil, nil
 }
 

@@ -289,10 +289,10 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 		}
 		for k, tile := range plan.View[plan.Tile](in, int(q.TilesOff)+16*int(l.FirstTile), int(l.Tiles)) {
 			if strings.HasPrefix(plan.Kernels()[l.Kernel], "svdsst") && k < plan.SVDSSTHeads {
-				if tile.First != 0 || tile.Count != 0 || k == 0 && tile.Scratch != l.Tiles-plan.SVDSSTHeads {
+				if k == 0 && (tile.First != l.Tiles-plan.SVDSSTHeads || uint64(tile.Count)*plan.Alignment >= q.ScratchBytes) {
 					return fmt.Errorf("launch %d, head %d is %+v", i, k, tile)
 				}
-				continue // where its blocks count
+				continue
 			}
 			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.Tasks {
 				return fmt.Errorf("launch %d, tile %d is %+v of %d tasks", i, k, tile, q.Tasks)

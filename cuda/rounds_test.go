@@ -20,7 +20,7 @@ func roundsOn(t testing.TB, fault string, more int) Options {
 
 // TestRounds: tasks that ask for more go again with what they have left, planned by the
 // executor or repeated by the child, and are the CPU's past the bound; the scores are the
-// same.
+// same, and a task is counted once.
 func TestRounds(t *testing.T) {
 	const keys, runs = 30, 2
 	for _, c := range []struct {
@@ -29,9 +29,9 @@ func TestRounds(t *testing.T) {
 		repeats                   bool
 		batches, declined, passed uint64 // of an Execute
 	}{
-		{"by the executor", 5, 5, false, 5, 0, 5 * keys},
+		{"by the executor", 5, 5, false, 5, 0, keys},
 		{"by the child", 5, 5, true, 1, 0, keys},
-		{"past the bound", 5, 4, false, 4, keys, 4 * keys},
+		{"past the bound", 5, 4, false, 4, keys, keys},
 		{"past the child's bound", 5, 4, true, 1, keys, keys},
 		{"no rounds at all", 5, 0, false, 1, keys, keys},
 	} {

@@ -155,3 +155,83 @@ func svdsstExecute(t *testing.T, e *Executor, runs ...*svdsstRun) (worst float64
 	}
 	return worst
 }
+
+// TestSVDSSTRoundsEmulated has float32 leave scores open in some of the columns.
+func TestSVDSSTRoundsEmulated(t *testing.T) { svdsstRoundsOn(t, emulated(t)) }
+
+// TestSVDSSTRoundsDevice does so on a device.
+func TestSVDSSTRoundsDevice(t *testing.T) { svdsstRoundsOn(t, deviceOptions(t)) }
+
+// svdsstRoundsOn: a batch takes a second round where a score is open, and none otherwise;
+// the score of a row is the largest of its columns', each scored alone, to the bit.
+func svdsstRoundsOn(t *testing.T, o Options) {
+	rng := seeded(t)
+	e := open(t, o)
+	defer e.Close()
+	d, err := detectors.NewSVDSST(detectors.SVDSSTParams{Window: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := []struct {
+		name  string
+		value func(i int) float64
+	}{
+		{"noise", func(int) float64 { return rng.NormFloat64() }},
+		{"ramp", func(i int) float64 { return float64(i) }}, // a past of two directions, of which the rank is 3
+		{"gap", func(i int) float64 { return math.NaN() }},
+	}
+	const noise, ramp, gap, fresh = 0, 1, 2, 6
+	column := func(kind int) []float32 {
+		x := make([]float32, d.Window()+fresh-1)
+		for i := range x {
+			x[i] = float32(kinds[kind].value(i))
+		}
+		return x
+	}
+	rounds := func(runs ...*svdsstRun) uint64 {
+		before := e.Stats().Devices[0].Batches
+		svdsstExecute(t, e, runs...)
+		return e.Stats().Devices[0].Batches - before
+	}
+	tasks := 0
+	for _, of := range [][]int{{noise}, {ramp}, {gap}, {noise, noise}, {noise, ramp}, {ramp, noise, ramp}, {noise, ramp, gap}, {gap, ramp}, {ramp, ramp, ramp, ramp}} {
+		whole := &svdsstRun{d: d, dim: len(of), fresh: fresh, x: make([]float32, len(of)*(d.Window()+fresh-1))}
+		most := make([]float32, fresh)
+		for c, kind := range of {
+			whole.name += kinds[kind].name + " "
+			one := &svdsstRun{name: kinds[kind].name, d: d, dim: 1, fresh: fresh, x: column(kind)}
+			want := uint64(1)
+			if kind == ramp {
+				want = 2
+			}
+			if got := rounds(one); got != want {
+				t.Errorf("%s takes %d rounds, want %d", one.name, got, want)
+			}
+			for i, s := range one.scores {
+				if s > most[i] || s != s {
+					most[i] = s
+				}
+			}
+			for i, v := range one.x {
+				whole.x[i*len(of)+c] = v
+			}
+			tasks++
+		}
+		want := uint64(1)
+		if slices.Contains(of, ramp) && !slices.Contains(of, gap) {
+			want = 2
+		}
+		if got := rounds(whole); got != want {
+			t.Errorf("%stakes %d rounds, want %d", whole.name, got, want)
+		}
+		tasks++
+		for i, s := range whole.scores {
+			if math.Float32bits(s) != math.Float32bits(most[i]) && !(s != s && most[i] != most[i]) {
+				t.Errorf("%sscore %d is %v, the largest of the columns' %v", whole.name, i, s, most[i])
+			}
+		}
+	}
+	if s := e.Stats(); s.Devices[0].Tasks != uint64(tasks) || s.Declined != 0 || s.CPUTasks != 0 {
+		t.Errorf("%+v, want %d tasks on the device and none on the CPU", s, tasks)
+	}
+}

@@ -29,7 +29,7 @@ type Spec struct {
 	// Params are the op's settings and what the parameters of its tasks hold.
 	Params []Param
 	// FloatParams says that the kernels of the op read all parameters as float32,
-	// whatever their Type.
+	// whatever their Type. New ops do without.
 	FloatParams bool
 	// Defaults are those of settings of every detector that are not the usual ones.
 	Defaults []Default

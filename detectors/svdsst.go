@@ -15,7 +15,7 @@ import (
 const SVDSST Op = 5
 
 var svdsstSpec = Spec{
-	Name: "svdsst", Elem: F32, Bounded: true, FloatParams: true,
+	Name: "svdsst", Elem: F32, Bounded: true,
 	Help:    "change score by singular spectrum transformation with exact singular vectors, dearer than ikasst",
 	Version: 1, // rows are centred by blocks
 	Params: []Param{
@@ -47,7 +47,7 @@ type SVDSSTParams struct {
 }
 
 type svdsst struct {
-	params []float32
+	params Words
 	sst    sst.SVDParams
 }
 
@@ -62,16 +62,17 @@ func NewSVDSST(p SVDSSTParams) (Detector, error) {
 	if err := sp.Defaults(); err != nil {
 		return nil, fmt.Errorf("detectors: svdsst: %w", err)
 	}
-	return &svdsst{[]float32{float32(sp.Window), float32(sp.Rank), float32(sp.Gamma), float32(sp.Negligible)}, sp}, nil
+	params := Words{uint32(sp.Window), uint32(sp.Rank), uint32(sp.Gamma), math.Float32bits(float32(sp.Negligible))}
+	return &svdsst{params, sp}, nil
 }
 
 // svdsstParams reads a task's parameters.
-func svdsstParams(f []float32) sst.SVDParams {
-	return sst.SVDParams{Window: int(f[0]), Rank: int(f[1]), Gamma: int(f[2]), Negligible: float64(f[3])}
+func svdsstParams(p Words) sst.SVDParams {
+	return sst.SVDParams{Window: int(p[0]), Rank: int(p[1]), Gamma: int(p[2]), Negligible: float64(p.Float32(3))}
 }
 
 func (d *svdsst) Op() Op        { return SVDSST }
-func (d *svdsst) Params() Words { return WordsOf(d.params) }
+func (d *svdsst) Params() Words { return d.params }
 func (d *svdsst) Window() int   { return d.sst.Reads() }
 
 // Reach says how many rows before its own the interval begins and ends that a
@@ -99,7 +100,7 @@ func (d *svdsst) AppendFindings(dst []Finding, r Rows) []Finding {
 
 // svdsstDefine calls f with the definition's scores of each column.
 func svdsstDefine(r *Rows, f func(p *sst.SVDParams, scores []float64, of []sst.SVD)) {
-	p := svdsstParams(r.Params.F32())
+	p := svdsstParams(r.Params)
 	x := make([]float64, r.Len())
 	for c := range r.Dim {
 		for i := range x {
@@ -129,7 +130,7 @@ type svdsstMemory struct {
 var svdsstPool = sync.Pool{New: func() any { return new(svdsstMemory) }}
 
 func svdsstCPU(_ context.Context, r *Rows, _ Parallel) {
-	p := svdsstParams(r.Params.F32())
+	p := svdsstParams(r.Params)
 	m := svdsstPool.Get().(*svdsstMemory)
 	defer svdsstPool.Put(m)
 	if r.Dim == 1 {
@@ -151,7 +152,7 @@ func svdsstCPU(_ context.Context, r *Rows, _ Parallel) {
 }
 
 func svdsstCost(r *Rows) int {
-	p := svdsstParams(r.Params.F32())
+	p := svdsstParams(r.Params)
 	return r.Dim * r.Fresh * (50_000 + 15*p.Window*p.Window)
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // layout changes with task.h and the protocol of parent and child.
-const layout = 4
+const layout = 5
 
 //go:embed *.fatbin
 var fatbins embed.FS

@@ -45,9 +45,9 @@ struct KnnParams {
 static_assert(sizeof(KnnParams) == 20, "layout");
 
 struct SvdsstParams {
-    float window;
-    float rank;
-    float gamma;
+    int32_t window;
+    int32_t rank;
+    int32_t gamma;
     float negligible;
 };
 static_assert(sizeof(SvdsstParams) == 16, "layout");

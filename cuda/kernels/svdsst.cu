@@ -17,7 +17,7 @@
 // the others, which hardly a score needs, in scratch.
 //
 // Vectors and products are float32, T and what comes of it float64. A score is left to
-// svdsst_dense, the second launch (svdsst_dense.h), that is not exact after 128 steps, as
+// svdsst_dense, in the task's second round (svdsst_dense.h), that is not exact after 128 steps, as
 // nothing short of a decomposition of the whole matrix would help: a matrix with as many
 // equal singular values. So is one whose vectors do not prove to be what they should:
 // eigenvectors of T, of the rank's values and no others, orthogonal, and apart from the
@@ -53,6 +53,7 @@
 // blocks, 1 %.
 #include "device.h"
 #include "hankel.h"
+#include "params.h"
 
 namespace {
 
@@ -494,101 +495,140 @@ template <int T, int W> __device__ __forceinline__ float scoreOf(const Memory<T,
     return score;
 }
 
-// Heads are a launch's first tiles, which are none. Blocks take the next tile, or the
-// next of the scores left over, when they are done with one, for scores take very
-// different times. The last block of a kernel sets its counters back.
+// Heads are a launch's first tiles, which are none. Offsets in scratch are in units of 256
+// bytes.
 struct Heads {
-    Tile tiles;     // first: counts those taken; part: blocks that have ended; scratch: how many there are
-    Tile left;      // the same of scores that float32 leaves open; count: how many there are; scratch: where they are listed
-    Tile matrices;  // part: whether those of svdsst_dense are in scratch, a block each; scratch: where
+    uint32_t tiles;     // how many follow
+    uint32_t counters;  // where Counters are
+    uint32_t again;     // 1: the second round, with svdsst_dense after this kernel
+    uint32_t left;      // of a second round: where the scores that float32 leaves open are listed
+    uint32_t apart;     // of a second round, 1: the matrices of svdsst_dense are in scratch, a block each
+    uint32_t matrices;  // where
+    uint32_t pad[2];
 };
+static_assert(sizeof(Heads) == 2 * sizeof(Tile), "layout");
+
+// Counters are zero before a launch. Blocks take the next tile, or the next of the scores
+// that are listed, when they are done with one, for scores take very different times.
+struct Counters {
+    uint32_t tile;  // tiles taken
+    uint32_t left;  // scores listed
+    uint32_t done;  // of these, taken
+};
+
+__device__ __forceinline__ const SvdsstParams &paramsOf(const Task &t, const float *in) {
+    return *reinterpret_cast<const SvdsstParams *>(in + t.params.off);
+}
+
+// open is what a row's score is in the output until the second round has settled it.
+constexpr float open = -1;
 
 // svdsst is the kernel for T rows a lane, W warps a block. A tile is some tasks with
 // all of their rows, or one with some: the first of them and, above 16 bits, how many.
 // As many of the tiles as there are blocks have scratch, a block each. All tasks of the
 // launch have the same w and rank.
+//
+// The first round asks for another one for a task with rows that float32 leaves open. The
+// second looks at those alone, and lists for svdsst_dense what is open: the row's one
+// value, or of several those that are found to be once more.
 template <int T, int W>
-__device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, const float *f32, float *out, unsigned char *scratch) {
-    Heads *heads = reinterpret_cast<Heads *>(const_cast<Tile *>(tiles));
-    tiles += sizeof *heads / sizeof *tiles;
-    uint2 *left = reinterpret_cast<uint2 *>(scratch + static_cast<size_t>(heads->left.scratch) * 256);
-    const uint32_t count = heads->tiles.scratch;
-    const float *params = f32 + tasks[tiles->first].params.off;
-    const int w = static_cast<int>(params[0]), rank = static_cast<int>(params[1]);
+__device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
+    const Heads heads = *reinterpret_cast<const Heads *>(tiles);
+    tiles += sizeof heads / sizeof *tiles;
+    Counters *counters = reinterpret_cast<Counters *>(scratch + static_cast<size_t>(heads.counters) * 256);
+    uint2 *left = reinterpret_cast<uint2 *>(scratch + static_cast<size_t>(heads.left) * 256);
+    const SvdsstParams &shape = paramsOf(tasks[tiles->first], f32);
+    const int w = shape.window, rank = shape.rank;
     scratch += static_cast<size_t>(tiles[blockIdx.x].scratch) * 256;
     const Memory<T, W> m(scratch, w, rank);
 #pragma unroll 1
     for (;;) {
-        if (threadIdx.x == 0) *m.row = atomicAdd(&heads->tiles.first, 1u);
+        if (threadIdx.x == 0) *m.row = atomicAdd(&counters->tile, 1u);
         __syncthreads();
         const uint32_t at = *m.row;
         __syncthreads();
-        if (at >= count) break;
+        if (at >= heads.tiles) break;
         const Tile tile = tiles[at];
 #pragma unroll 1
         for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
             const Task *t = tasks + i;
-            const int gamma = static_cast<int>(f32[t->params.off + 2]);
-            const double negligible = f32[t->params.off + 3];
+            const SvdsstParams &p = paramsOf(*t, f32);
+            const int gamma = p.gamma;
+            const double negligible = p.negligible;
             const uint32_t dim = t->dim, fresh = t->fresh;
             const uint32_t begin = tile.count > 1 ? 0 : tile.part & 0xffff, end = tile.count > 1 ? fresh : begin + (tile.part >> 16);
             const float *x = f32 + t->x.off + (t->x.len / dim - fresh + 1 - (2 * w - 1 + gamma)) * dim;
+            auto list = [&](uint32_t place) {
+                if (threadIdx.x == 0) left[atomicAdd(&counters->left, 1u)] = make_uint2(i, place);
+            };
 #pragma unroll 1
             for (uint32_t row = begin; row < end; row++) {
+                if (heads.again && !(out[t->scores.off + row] < 0)) continue;
+                if (heads.again && dim == 1) {
+                    list(row);
+                    continue;
+                }
                 float most = 0;
+                bool some = false;
 #pragma unroll 1
                 for (uint32_t c = 0; c < dim; c++) {
                     float score = scoreOf<T, W>(m, scratch, Series{x + row * dim + c, dim, w, gamma, 0}, rank, negligible);
-                    if (score < 0 && threadIdx.x == 0) left[atomicAdd(&heads->left.count, 1u)] = make_uint2(i, row * dim + c);
+                    some |= score < 0;
+                    if (score < 0 && heads.again) list(row * dim + c);
                     most = score > most || score != score ? score : most;
                     if (score != score) break;
                 }
-                if (threadIdx.x == 0) out[t->scores.off + row] = most;
+                if (threadIdx.x == 0) {
+                    const bool more = some && !heads.again && most == most;
+                    out[t->scores.off + row] = more ? open : most;
+                    if (more) status[i] = statusMore;
+                }
             }
         }
     }
-    if (threadIdx.x == 0 && atomicAdd(&heads->tiles.part, 1u) == gridDim.x - 1) heads->tiles.first = heads->tiles.part = 0;
 }
 
 }  // namespace
 
-// svdsst_dense is the kernel for the scores left over, of the same tiles.
+// svdsst_dense is the kernel for the scores that are listed, of the same tiles.
 extern "C" __global__ void __launch_bounds__(1024)
     svdsst_dense(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
-    Heads *heads = reinterpret_cast<Heads *>(const_cast<Tile *>(tiles));
-    tiles += sizeof *heads / sizeof *tiles;
-    const uint2 *left = reinterpret_cast<const uint2 *>(scratch + static_cast<size_t>(heads->left.scratch) * 256);
-    const uint32_t count = heads->left.count;
-    const float *params = f32 + tasks[tiles->first].params.off;
-    const int w = static_cast<int>(params[0]), rank = static_cast<int>(params[1]);
+    const Heads heads = *reinterpret_cast<const Heads *>(tiles);
+    tiles += sizeof heads / sizeof *tiles;
+    Counters *counters = reinterpret_cast<Counters *>(scratch + static_cast<size_t>(heads.counters) * 256);
+    const uint2 *left = reinterpret_cast<const uint2 *>(scratch + static_cast<size_t>(heads.left) * 256);
+    const uint32_t count = counters->left;
+    const SvdsstParams &shape = paramsOf(tasks[tiles->first], f32);
+    const int w = shape.window, rank = shape.rank;
     const size_t bytes = (static_cast<size_t>(w) * w * sizeof(double) + 255) & ~static_cast<size_t>(255);
-    scratch += static_cast<size_t>(heads->matrices.scratch) * 256 + blockIdx.x * bytes;
-    const Dense m(w, heads->matrices.part ? reinterpret_cast<double *>(scratch) : nullptr);
+    scratch += static_cast<size_t>(heads.matrices) * 256 + blockIdx.x * bytes;
+    const Dense m(w, heads.apart ? reinterpret_cast<double *>(scratch) : nullptr);
 #pragma unroll 1
     for (;;) {
         __syncthreads();
-        if (threadIdx.x == 0) m.found[4] = atomicAdd(&heads->left.first, 1u);
+        if (threadIdx.x == 0) m.found[4] = atomicAdd(&counters->done, 1u);
         __syncthreads();
         const uint32_t at = static_cast<uint32_t>(m.found[4]);
         if (at >= count) break;
         const Task *t = tasks + left[at].x;
         const uint32_t dim = t->dim, place = left[at].y;
-        const int gamma = static_cast<int>(f32[t->params.off + 2]);
+        const SvdsstParams &p = paramsOf(*t, f32);
+        const int gamma = p.gamma;
         const float *x = f32 + t->x.off + (t->x.len / dim - t->fresh + 1 - (2 * w - 1 + gamma)) * dim;
-        const float score = dense(m, Series{x + place, dim, w, gamma, 0}, rank, f32[t->params.off + 3]);
+        const float score = dense(m, Series{x + place, dim, w, gamma, 0}, rank, p.negligible);
         if (threadIdx.x == 0) {
             if (score < 0) status[left[at].x] = statusLeft;
-            // Numbers from 0 up are in the order of their bits, with what is not a number after them.
+            // Numbers from 0 up are in the order of their bits, with what is not a number after
+            // them and open before.
             else atomicMax(reinterpret_cast<int *>(out + t->scores.off + place / dim), __float_as_int(score));
         }
     }
-    if (threadIdx.x == 0 && atomicAdd(&heads->left.part, 1u) == gridDim.x - 1) heads->left.first = heads->left.count = heads->left.part = 0;
 }
 
 #define KERNEL(T, W)                                                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(32 * W, Memory<T, W>::blocks)                                                                  \
+    extern "C" __global__ void __launch_bounds__(32 * W, Memory<T, W>::blocks)                                                                       \
         svdsst##T(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {                    \
-        svdsst<T, W>(tasks, tiles, f32, out, scratch);                                                                                               \
+        svdsst<T, W>(tasks, tiles, f32, out, status, scratch);                                                                                       \
     }
 
 KERNEL(2, 1)

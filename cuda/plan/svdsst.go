@@ -103,8 +103,22 @@ func svdsstDenseOf(w, most int) svdsstDense {
 }
 
 // SVDSSTHeads are the tiles that a launch's first are no tiles but heads: struct Heads
-// in svdsst.cu.
-const SVDSSTHeads = 3
+// in svdsst.cu, see svdsstHeads.
+const SVDSSTHeads = 2
+
+// svdsstHeads is struct Heads.
+type svdsstHeads struct{ tiles, counters, again, left, apart, matrices uint32 }
+
+// tile returns one of the tiles that the heads are.
+func (h *svdsstHeads) tile(i int) Tile {
+	if i == 0 {
+		return Tile{h.tiles, h.counters, h.again, h.left}
+	}
+	return Tile{First: h.apart, Count: h.matrices}
+}
+
+// svdsstCounters is the size of struct Counters.
+const svdsstCounters = 12
 
 // A launch has as many blocks as a large device has room for, and eight tiles for each:
 // scores take very different times, and neighbours in a series alike.
@@ -113,18 +127,22 @@ const (
 	svdsstTiles = 8
 )
 
-// Of a class, Variant is the kernel's rows, A the dimension, B w | r << 16.
+// svdsstAgain is a bit of Variant: tasks in their second round, for svdsst_dense.
+const svdsstAgain = 1 << 16
+
+// Of a class, Variant is the kernel's rows and svdsstAgain, A the dimension, B w | r << 16.
+//
+// A task has a second round where float32 leaves a score open, which most tasks have not. A
+// block of svdsst_dense takes a multiprocessor's shared memory, whose other lanes wait for
+// it, even with nothing to do: so it is no second launch of the first round.
 var svdsstPlan = opPlan{
 	kernels: svdsstKernels(),
-	class: func(t *detectors.Task, params []float32) (Class, int, bool) {
-		w, rank, gamma := int(params[svdsstParamWindow]), int(params[svdsstParamRank]), int(params[svdsstParamGamma])
-		if w < 2 || w > svdsstMaxWindow || rank < 1 || rank >= w || rank > svdsstMaxRank || t.Dim < 1 || t.Fresh == 0 || t.Fresh > 1<<15 ||
-			t.Scores.Len != t.Fresh || t.Next.Len != 0 || int(t.X.Len) < int(t.Dim)*(2*w-2+gamma+int(t.Fresh)) {
-			return Class{}, 0, false
-		}
-		cost := 100 + w*w*(40+2*rank)/5000
-		return Class{Op: detectors.SVDSST, Variant: uint32(svdsstShapeOf(w).rows), A: t.Dim, B: uint32(w | rank<<16)},
-			int(t.Dim*t.Fresh) * cost, true
+	class:   svdsstClass,
+	rounds:  2,
+	again: func(t *detectors.Task, params []float32, _ int, _ detectors.Words) (Class, int, bool) {
+		c, cost, ok := svdsstClass(t, params)
+		c.Variant |= svdsstAgain
+		return c, svdsstDearer * cost, ok
 	},
 	shared: func(c Class) int {
 		w := int(c.B & 0xffff)
@@ -132,7 +150,7 @@ var svdsstPlan = opPlan{
 		return shared
 	},
 	launches: func(c Class, p *Planner, chains []chain) {
-		w := int(c.B & 0xffff)
+		w, again := int(c.B&0xffff), c.Variant&svdsstAgain != 0
 		s := svdsstShapeOf(w)
 		shared, scratch := s.memory(w, int(c.B>>16))
 		first, end, rows := chains[0].first, chains[0].first, 0
@@ -142,19 +160,23 @@ var svdsstPlan = opPlan{
 		for i := first; i < end; i++ {
 			rows += int(p.tasks[i].Fresh)
 		}
-		// What the first kernel leaves open is listed for the second, which takes it up.
-		dense, scores := svdsstDenseOf(w, p.Shared), rows*int(c.A)
-		blocks := min(scores, dense.blocks*svdsstSMs)
-		left, matrices := Tile{Scratch: p.scratch(8 * scores)}, Tile{}
-		if dense.matrix > 0 {
-			blocks = min(blocks, svdsstMatrices/dense.matrix)
-			matrices = Tile{Part: 1, Scratch: p.scratch(blocks * dense.matrix)}
+		heads := svdsstHeads{counters: p.zeroed(svdsstCounters)}
+		dense, blocks := svdsstDense{}, 0
+		if again {
+			scores := rows * int(c.A)
+			dense = svdsstDenseOf(w, p.Shared)
+			blocks = min(scores, dense.blocks*svdsstSMs)
+			heads.again, heads.left = 1, p.scratch(8*scores)
+			if dense.matrix > 0 {
+				blocks = min(blocks, svdsstMatrices/dense.matrix)
+				heads.apart, heads.matrices = 1, p.scratch(blocks*dense.matrix)
+			}
 		}
 		// A tile has so many rows: of several tasks, or some of one.
 		most, grid, head := s.blocks*svdsstSMs, 0, len(p.tiles)
-		p.tile(Tile{})
-		p.tile(left)
-		p.tile(matrices)
+		for range SVDSSTHeads {
+			p.tile(Tile{})
+		}
 		share := uint32((rows + svdsstTiles*most - 1) / (svdsstTiles * most))
 		tile := func(first, count, part uint32) {
 			t := Tile{First: first, Count: count, Part: part}
@@ -182,8 +204,29 @@ var svdsstPlan = opPlan{
 			tile(i, next-i, fresh<<16)
 			i = next
 		}
-		p.tiles[head].Scratch = uint32(len(p.tiles) - head - SVDSSTHeads)
+		heads.tiles = uint32(len(p.tiles) - head - SVDSSTHeads)
+		for i := range SVDSSTHeads {
+			p.tiles[head+i] = heads.tile(i)
+		}
 		p.launchGrid(kernel(fmt.Sprint("svdsst", s.rows)), grid, 32*s.warps, shared)
-		p.again(kernel("svdsst_dense"), blocks, dense.threads, dense.shared)
+		if again {
+			p.again(kernel("svdsst_dense"), blocks, dense.threads, dense.shared)
+		}
 	},
+}
+
+// svdsstDearer is about how often a score in float32 goes into one in float64.
+const svdsstDearer = 4
+
+// svdsstClass is opPlan.class of a task's first round.
+func svdsstClass(t *detectors.Task, params []float32) (Class, int, bool) {
+	of := detectors.WordsOf(params)
+	w, rank, gamma := int(of[svdsstParamWindow]), int(of[svdsstParamRank]), int(of[svdsstParamGamma])
+	if w < 2 || w > svdsstMaxWindow || rank < 1 || rank >= w || rank > svdsstMaxRank || t.Dim < 1 || t.Fresh == 0 || t.Fresh > 1<<15 ||
+		t.Scores.Len != t.Fresh || t.Next.Len != 0 || int(t.X.Len) < int(t.Dim)*(2*w-2+gamma+int(t.Fresh)) {
+		return Class{}, 0, false
+	}
+	cost := 100 + w*w*(40+2*rank)/5000
+	return Class{Op: detectors.SVDSST, Variant: uint32(svdsstShapeOf(w).rows), A: t.Dim, B: uint32(w | rank<<16)},
+		int(t.Dim*t.Fresh) * cost, true
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 
 	"odradek/detectors"
@@ -68,7 +69,7 @@ func TestSVDSSTTiles(t *testing.T) {
 		tasks := make([]Task, pl.Device())
 		pl.lay(b, tasks)
 		left := make([]uint32, len(tasks))
-		for _, tile := range pl.tiles {
+		for _, tile := range pl.tiles[SVDSSTHeads:] {
 			for i := tile.First; i < tile.First+tile.Count; i++ {
 				rows := tasks[i].Fresh
 				if tile.Count == 1 {
@@ -83,6 +84,80 @@ func TestSVDSSTTiles(t *testing.T) {
 			if n != tasks[i].Fresh {
 				t.Fatalf("%d of %d rows of task %d are in tiles", n, tasks[i].Fresh, i)
 			}
+		}
+	}
+}
+
+// TestSVDSSTRounds: the first round has no launch in float64, the second has one of the
+// tasks that asked for it, and nothing else has a second round.
+func TestSVDSSTRounds(t *testing.T) {
+	rng := seeded(t)
+	for _, w := range []int{20, 200} { // matrices in shared memory, and in scratch
+		d, err := detectors.NewSVDSST(detectors.SVDSSTParams{Window: w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &detectors.Batch{}
+		params := b.Put(d.Params())
+		for range 300 {
+			dim, fresh := 1+rng.IntN(3), 1+rng.IntN(5)
+			task := detectors.Task{Op: detectors.SVDSST, Dim: uint32(dim), Fresh: uint32(fresh), Params: params}
+			task.X, _ = b.GrowF32(dim * (d.Window() + fresh - 1))
+			task.Scores = b.GrowOut(fresh)
+			b.Tasks = append(b.Tasks, task)
+		}
+		var pl Planner
+		pl.Start(b)
+		round := func() (kernels map[string]int, open uint32) {
+			pl.Assign(b)
+			pl.lay(b, make([]Task, pl.Device()))
+			kernels = map[string]int{}
+			for i, l := range pl.launches {
+				kernels[Kernels()[l.Kernel]]++
+				heads := pl.tiles[l.FirstTile]
+				if again := heads.Part; again == 1 {
+					open++
+				}
+				zero := slices.ContainsFunc(pl.zeroes, func(z Zeroed) bool { return z.Scratch <= heads.Count && heads.Count < z.Scratch+z.Count })
+				if heads.First != l.Tiles-SVDSSTHeads || !zero {
+					t.Errorf("w=%d: heads of launch %d are %+v, zeroed is %+v", w, i, heads, pl.zeroes)
+				}
+			}
+			return kernels, open
+		}
+		first := "svdsst" + map[int]string{20: "2", 200: "7"}[w]
+		if kernels, again := round(); len(kernels) != 1 || kernels[first] == 0 || again != 0 {
+			t.Errorf("w=%d: the first round has the launches %v, %d of them again", w, kernels, again)
+		}
+		status := make([]uint32, len(b.Tasks))
+		asked := map[int32]bool{}
+		for range 40 {
+			k := rng.IntN(len(status))
+			status[k] = StatusMore
+			asked[pl.order[k]] = true
+		}
+		pl.Settle(b, &pl, status)
+		if pl.Left() != len(asked) {
+			t.Fatalf("w=%d: %d tasks are left, %d asked for more", w, pl.Left(), len(asked))
+		}
+		kernels, again := round()
+		if len(kernels) != 2 || kernels[first] == 0 || kernels["svdsst_dense"] != kernels[first] || int(again) != len(pl.launches) {
+			t.Errorf("w=%d: the second round has the launches %v, %d of them again", w, kernels, again)
+		}
+		if len(pl.order) != len(asked) || pl.later != len(asked) {
+			t.Errorf("w=%d: the second round has %d tasks, %d of them in a later round; %d asked for it", w, len(pl.order), pl.later, len(asked))
+		}
+		for _, i := range pl.order {
+			if !asked[i] {
+				t.Errorf("w=%d: task %d did not ask for a second round", w, i)
+			}
+		}
+		// More in its second round is one too many: the CPU's.
+		status = slices.Repeat([]uint32{StatusMore}, len(pl.order))
+		pl.Settle(b, &pl, status)
+		pl.Assign(b)
+		if pl.Declined() != len(asked) || pl.Device() != 0 {
+			t.Errorf("w=%d: after two rounds %d tasks are declined, %d on the device", w, pl.Declined(), pl.Device())
 		}
 	}
 }

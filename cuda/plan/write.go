@@ -24,6 +24,7 @@ type Request struct {
 	TasksOff, TilesOff, LaunchesOff uint64
 	OutOff, OutBytes, StatusOff     uint64
 	Tasks                           uint64 // how many
+	Later                           int    // of them, those in a later round; the child is not told
 	ScratchBytes                    uint64 // on the device
 	CopyOut                         bool   // Out as it is has to be on the device first
 	InFrom, InTo, OutFrom, OutTo    uint64
@@ -89,7 +90,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		Batch: m.ID, Launches: uint32(len(p.launches)),
 		InBytes: uint64(end), TasksOff: uint64(at), TilesOff: uint64(tiles), LaunchesOff: uint64(launches),
 		OutOff: uint64(m.Out), OutBytes: uint64(status + 4*n - m.Out), StatusOff: uint64(status),
-		Tasks: uint64(n), ScratchBytes: p.scratchBytes,
+		Tasks: uint64(n), Later: p.later, ScratchBytes: p.scratchBytes,
 		InTo: uint64(at), OutFrom: uint64(m.Out), OutTo: uint64(status),
 		CopyOut: p.later > 0 || p.outputs != len(b.Out), // carries, gaps, and what rounds before have left
 		Rounds:  uint32(p.repeats), Zeroes: uint32(len(p.zeroes)), ZeroesOff: uint64(zeroes),
