@@ -28,10 +28,6 @@ type Verdicts struct {
 	Peaks   []int     // sample that each closed or still open anomaly's highest score speaks of
 }
 
-// batchSamples is how many samples are scored together; the scores do not depend
-// on it.
-const batchSamples = 256
-
 // Series runs a series through the state of a partition, as the worker does with
 // records of one key, and returns what each detector of c says, in the order of
 // c.Detectors. A row of s has a value for each value field of c. Lateness, TTL, the
@@ -41,9 +37,6 @@ func Series(ctx context.Context, c *config.Config, exec detectors.Executor, s *q
 	if err != nil {
 		return nil, err
 	}
-	state := keystate.New(cfg)
-	batch := exec.Batch()
-	defer exec.Release(batch)
 	out := make([]Verdicts, len(cfg.Detectors))
 	about := make([]map[int64]int, len(out)) // last time that a score speaks of -> first sample it speaks of
 	for d := range out {
@@ -58,14 +51,9 @@ func Series(ctx context.Context, c *config.Config, exec detectors.Executor, s *q
 			sampleAt[t] = i
 		}
 	}
-	finish := func(next int64) error {
-		if err := exec.Execute(ctx, batch); err != nil {
-			return err
-		}
-		state.Apply(batch)
-		batch.Reset()
-		for i := range state.Rows {
-			r := &state.Rows[i]
+	l := NewLane(cfg, exec, "", 0, 0, func(rows []keystate.Row, changes []keystate.EventRow) error {
+		for i := range rows {
+			r := &rows[i]
 			o := &out[r.Detector]
 			if r.State == keystate.RowWarmingUp || math.IsNaN(float64(r.Score)) {
 				continue
@@ -75,9 +63,8 @@ func Series(ctx context.Context, c *config.Config, exec detectors.Executor, s *q
 				about[r.Detector][r.Until] = at
 			}
 		}
-		state.Rows, state.Blocks = state.Rows[:0], state.Blocks[:0]
-		for i := range state.Events {
-			e := &state.Events[i]
+		for i := range changes {
+			e := &changes[i]
 			if e.Detector < 0 {
 				continue
 			}
@@ -95,28 +82,17 @@ func Series(ctx context.Context, c *config.Config, exec detectors.Executor, s *q
 				o.Peaks[len(o.Peaks)-1] = peak
 			}
 		}
-		state.Events = state.Events[:0]
-		state.Mark(next)
-		// Keys with changed anomalies have to be in the cycle's snapshot.
-		if err := state.Snapshot(math.MinInt64, 4<<20, func(_, _ []byte) error { return nil }); err != nil {
-			return err
-		}
-		state.Committed(next)
 		return nil
-	}
-	state.Mark(0)
-	state.Committed(0)
+	})
+	defer l.Close()
 	sm := keystate.Sample{Key: []byte(s.Name)}
 	for i := range s.Len() {
-		if i%batchSamples == 0 && i > 0 || !state.Fits(batch) {
-			if err := finish(int64(i)); err != nil {
-				return nil, err
-			}
-		}
 		sm.Time, sm.Offset, sm.Values = s.Times[i], int64(i), s.Row(i)
-		state.Fold(&sm, batch)
+		if _, err := l.Fold(ctx, &sm); err != nil {
+			return nil, err
+		}
 	}
-	return out, finish(int64(s.Len()))
+	return out, l.Finish(ctx)
 }
 
 // stateOf is the configuration of the state without the limits of time and number.

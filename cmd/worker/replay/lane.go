@@ -1,0 +1,126 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"odradek/detectors"
+	"odradek/processor/keystate"
+)
+
+// laneSamples is how many samples a Lane scores together at most. What it finds does
+// not depend on it.
+const laneSamples = 4096
+
+// Lane folds the samples of one input partition as the worker does: state, executor,
+// thresholds and anomalies are the same code. Nothing is published and nothing kept
+// beyond the run. A Lane is for one goroutine at a time.
+type Lane struct {
+	state  *keystate.State
+	exec   detectors.Executor
+	batch  *detectors.Batch
+	cache  *detectors.WindowCache // nil: the executor caches none
+	tell   func(rows []keystate.Row, events []keystate.EventRow) error
+	next   int64 // offsets below are folded
+	most   int   // samples to score together
+	folded int   // since the last were scored
+}
+
+// NewLane begins at offset first of a partition. Topic and partition go into the ids of
+// anomalies. Rows and changes of anomalies are handed to tell in the order of the
+// samples; both slices are valid until it returns. The Lane must be closed.
+func NewLane(cfg *keystate.Config, exec detectors.Executor, topic string, partition int32, first int64,
+	tell func(rows []keystate.Row, events []keystate.EventRow) error) *Lane {
+	l := &Lane{state: keystate.New(cfg), exec: exec, batch: exec.Batch(), tell: tell, next: first, most: laneSamples}
+	l.state.SetSource(topic, partition)
+	if c, ok := exec.(detectors.CachingExecutor); ok {
+		if l.cache = c.WindowCache(); l.cache != nil {
+			l.state.SetWindowCache(l.cache)
+		}
+	}
+	l.state.Mark(first)
+	l.state.Committed(first)
+	return l
+}
+
+// Close gives the memory of the executor back.
+func (l *Lane) Close() {
+	l.cache.Close()
+	l.exec.Release(l.batch)
+}
+
+// Counts are the samples folded so far by outcome, and those still held for
+// ODRADEK_LATENESS or as suspects.
+func (l *Lane) Counts() (counts keystate.Counts, held int) { return l.state.Counts, l.state.Held() }
+
+// Fold takes the next sample. Its offset is not below those before it.
+func (l *Lane) Fold(ctx context.Context, sm *keystate.Sample) (keystate.Outcome, error) {
+	if l.folded >= l.most {
+		if err := l.Finish(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err := l.makeRoom(ctx); err != nil {
+		return 0, err
+	}
+	out := l.state.Fold(sm, l.batch)
+	l.next = sm.Offset + 1
+	l.folded++
+	if len(l.state.Refused) > 0 {
+		clear(l.state.Refused)
+		l.state.Refused = l.state.Refused[:0]
+	}
+	return out, nil
+}
+
+func (l *Lane) makeRoom(ctx context.Context) error {
+	for !l.state.Fits(l.batch) {
+		if err := l.score(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Finish scores what has been folded and hands it over.
+func (l *Lane) Finish(ctx context.Context) error {
+	if err := l.makeRoom(ctx); err != nil {
+		return err
+	}
+	if err := l.score(ctx); err != nil {
+		return err
+	}
+	l.folded = 0
+	l.state.Mark(l.next)
+	// Decisions and keys with changed anomalies have to be in the cycle's snapshot.
+	if err := l.state.Snapshot(math.MinInt64, -1, func(_, _ []byte) error { return nil }); err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+	l.state.Committed(l.next)
+	return nil
+}
+
+// score executes the packed tasks, applies their results and hands them over.
+func (l *Lane) score(ctx context.Context) error {
+	if len(l.batch.Tasks) > 0 {
+		err := l.exec.Execute(ctx, l.batch)
+		if errors.Is(err, detectors.ErrCacheLost) {
+			l.state.Repack(l.batch)
+			err = l.exec.Execute(ctx, l.batch)
+		}
+		if err != nil {
+			return fmt.Errorf("replay: score: %w", err)
+		}
+	}
+	l.state.Apply(l.batch)
+	l.batch.Reset()
+	if len(l.state.Rows)+len(l.state.Events)+len(l.state.Blocks) == 0 {
+		return nil
+	}
+	err := l.tell(l.state.Rows, l.state.Events)
+	clear(l.state.Blocks)
+	l.state.Rows, l.state.Events, l.state.Blocks = l.state.Rows[:0], l.state.Events[:0], l.state.Blocks[:0]
+	return err
+}
