@@ -341,8 +341,15 @@ func unavailable(id int32, err error) error {
 
 // read decodes the Avro bytes of a record.
 func (p *projection) read(key, body []byte, timestampMs int64, out *Reading) error {
+	_, err := p.readFirst(key, body, timestampMs, out, true)
+	return err
+}
+
+// readFirst decodes the record that body begins with, or, with whole, is. It returns how
+// many bytes the record takes, 0 where that is not known.
+func (p *projection) readFirst(key, body []byte, timestampMs int64, out *Reading, whole bool) (n int, err error) {
 	if p.err != nil {
-		return p.err
+		return 0, p.err
 	}
 	l := p.layout
 	if cap(out.Values) < l.width {
@@ -365,8 +372,8 @@ func (p *projection) read(key, body []byte, timestampMs int64, out *Reading) err
 	} else {
 		pos, at, st = p.exec(body, 0, 0, out)
 	}
-	if st != statusOK || pos != len(body) {
-		return p.broken(at, pos, len(body), st)
+	if st != statusOK || whole && pos != len(body) {
+		return 0, p.broken(at, pos, len(body), st)
 	}
 
 	if l.parts == 0 {
@@ -380,9 +387,9 @@ func (p *projection) read(key, body []byte, timestampMs int64, out *Reading) err
 		}
 	}
 	if out.fault != faultNone || len(out.Key) == 0 || len(out.Key) > maxKeyBytes || out.Time == noTime {
-		return p.unacceptable(out, timestampMs)
+		return pos, p.unacceptable(out, timestampMs)
 	}
-	return nil
+	return pos, nil
 }
 
 // joinParts makes the key of its parts: the text itself if it is one, else a
