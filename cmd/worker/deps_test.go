@@ -31,6 +31,9 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/quality", "", "it compares scores with labels, wherever both come from"},
 	{"cmd/worker/replay", "cmd/worker/config cmd/worker/quality processor/keystate processor/events detectors detectors/threshold",
 		"a replay is the fold of the worker without Kafka, and takes any executor"},
+	{"cmd/worker/tables", "schemas", "files of rows are read and written without knowing what becomes of the rows"},
+	{"cmd/worker/backtests", "cmd/worker/replay cmd/worker/tables processor/kafka processor/keystate processor/events detectors detectors/threshold schemas",
+		"a backtest shares rows out and gathers what the fold finds; settings and commands are the program's"},
 	{"cmd/worker/sensors", "processor/kafka schemas", "signals are made and written to Kafka; nothing is scored here"},
 	{"processor", "processor/keystate processor/events processor/kafka processor/web detectors detectors/threshold schemas",
 		"the processor is handed an Executor and knows no device; cmd puts the two together"},
@@ -65,6 +68,7 @@ var only = []struct {
 }{
 	{"github.com/segmentio/kafka-go/...", "processor/kafka/*", false, "one package answers for the client's faults and for its protocol"},
 	{"github.com/linkedin/goavro/...", "schemas/* cmd/bench/*", true, "the wire format has one home"},
+	{"github.com/parquet-go/parquet-go/...", "cmd/worker/tables/* cmd/bench/*", true, "one package knows the file formats of tables"},
 	{"github.com/twmb/franz-go/...", "processor/kafkatest/* cmd/bench/*", true,
 		"the product has one Kafka client; the second one is there to judge it"},
 	{module + "/processor/kafkatest", "processor/kafkatest/up/* cmd/bench/* cmd/demo/*", true,
