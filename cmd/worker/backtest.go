@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"odradek/cmd/worker/backtests"
+	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/tables"
+	"odradek/processor/web"
+)
+
+const backtestAbout = `Runs the configured detectors over recorded samples through the worker's own state, executor,
+thresholds and anomalies, and writes a report: one HTML file that needs nothing beside it. The samples are
+those of files, CSV (.csv, .csv.gz), Parquet or Avro container files (.avro): columns and fields are named by
+ODRADEK_KEY_FIELD, ODRADEK_TIME_FIELD and ODRADEK_VALUE_FIELDS, as for a topic. By default the key is the column
+key, or the file's name where there is none, the time the column timestamp or time, the value the column value.
+
+Files are shared out by series key to -partitions lanes, as a producer would share them to a topic of as many
+partitions, and a worker that read that topic would publish the same scores and anomalies, to the bit. Nothing is
+published. An interrupt (Ctrl-C) ends the reading; what was read is in the tables and in the report, which
+says that it is partial. docs/backtest.md has an example.`
+
+const backtestExamples = `  ODRADEK_DETECTORS=level ODRADEK_DETECTOR_LEVEL_OP=zscore worker backtest -in readings.csv -report report.html
+  worker backtest -in nab/data -labels nab/labels/combined_windows.json -anomalies anomalies.csv
+  ODRADEK_KEY_FIELD=sensor worker backtest -in fleet/ -scores scores/ -anomalies anomalies.parquet`
+
+// backtestOptions are the flags of `backtest`.
+type backtestOptions struct {
+	in                        stringList
+	labels, labelField        string
+	report, scores, anomalies string
+	topic                     string
+	partitions, plots         int
+	quiet                     bool
+}
+
+// stringList is a flag that may be given several times.
+type stringList []string
+
+func (l *stringList) String() string { return strings.Join(*l, ", ") }
+
+// Set appends a value.
+func (l *stringList) Set(s string) error {
+	*l = append(*l, s)
+	return nil
+}
+
+func (t terminal) backtest(ctx context.Context, args []string) int {
+	fs := t.flags("backtest", backtestAbout, backtestExamples)
+	var o backtestOptions
+	fs.Var(&o.in, "in", "file or folder to read; may be given several times; needed")
+	fs.StringVar(&o.labels, "labels", "", "file of labelled anomalies: CSV (series, from, to), JSON lines of worker generate, or NAB's combined_windows.json")
+	fs.StringVar(&o.labelField, "label-field", "", "column that is not 0 or false in rows that are anomalous")
+	fs.StringVar(&o.report, "report", "backtest.html", "file for the report; empty for none")
+	fs.StringVar(&o.scores, "scores", "", "file for the scores, .csv, .parquet or .avro; a name that ends with / is a folder of Parquet files, a partition each")
+	fs.StringVar(&o.anomalies, "anomalies", "", "file for the anomalies, .csv, .parquet or .avro")
+	fs.StringVar(&o.topic, "topic", "backtest", "topic that the rows of files stand for: it is in the ids of anomalies")
+	fs.IntVar(&o.partitions, "partitions", 64, "partitions that the rows of files are shared out to, by series key")
+	fs.IntVar(&o.plots, "plots", 20, "series to draw in the report, at most")
+	fs.BoolVar(&o.quiet, "quiet", false, "print no progress")
+	if code, done := parse(fs, args); done {
+		return code
+	}
+	if code := o.check(t.err); code != exitOK {
+		return code
+	}
+	c, faults, warnings := config.Parse(t.environ)
+	faults = config.FaultsOf(faults, []string{"DETECTOR", "MISSING", "LATENESS", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "DUPLICATES", "SILENCE", "TTL",
+		"MAX_JUMP", "MAX_HELD", "MAX_KEYS", "EXECUTOR", "WORKERS", "CUDA"})
+	for _, w := range warnings {
+		fmt.Fprintln(t.err, "warning:", w)
+	}
+	if len(faults) > 0 {
+		printFaults(t.err, faults)
+		return exitUsage
+	}
+	if err := o.run(ctx, t, c); err != nil {
+		return t.fail(err)
+	}
+	return exitOK
+}
+
+func (o *backtestOptions) check(w io.Writer) int {
+	bad := func(format string, args ...any) int {
+		fmt.Fprintf(w, "worker backtest: "+format+"\n", args...)
+		return exitUsage
+	}
+	switch {
+	case len(o.in) == 0:
+		return bad("-in is needed; worker backtest -h says what it may name")
+	case o.partitions < 1 || o.partitions > 4096:
+		return bad("-partitions %d: use 1 to 4096", o.partitions)
+	case o.plots < 0 || o.plots > 1000:
+		return bad("-plots %d: use 0 to 1000", o.plots)
+	case o.report == "" && o.scores == "" && o.anomalies == "":
+		return bad("nothing is to be written: give -report, -scores or -anomalies")
+	}
+	return exitOK
+}
+
+func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config) (err error) {
+	state, err := c.KeystateConfig()
+	if err != nil {
+		return err
+	}
+	run := &backtests.Config{State: state, Plots: o.plots, Progress: new(backtests.Progress)}
+	if o.report == "" {
+		run.Plots = 0
+	}
+	if o.labels != "" {
+		if run.Labels, err = backtests.ReadLabels(o.labels); err != nil {
+			return err
+		}
+	}
+	paths, err := tables.List(o.in)
+	if err != nil {
+		return err
+	}
+	run.Source, err = backtests.NewFiles(paths, tables.Options{Mapping: c.SchemaMapping(), Label: o.labelField, Workers: runtime.GOMAXPROCS(0)},
+		o.topic, o.partitions)
+	if err != nil {
+		return err
+	}
+	log := newLogger(t.err, c, web.NewFaults(1))
+	if o.quiet {
+		log = slog.New(slog.DiscardHandler)
+	}
+	exec, kind, err := newExecutor(c, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, exec.Close()) }()
+	run.Executor = exec
+	if run.Out, err = backtests.NewOutputs(o.scores, o.anomalies, o.partitions, nil); err != nil {
+		return err
+	}
+	began := time.Now()
+	stop := func() {}
+	if !o.quiet {
+		stop = run.Progress.Show(t.err, isTerminal(t.err))
+	}
+	s, err := backtests.Run(ctx, run)
+	stop()
+	if o.report != "" {
+		r := backtests.Report{Title: "Backtest of " + title(o.in), Inputs: append([]string(nil), o.in...), Version: buildVersion(), Took: time.Since(began)}
+		r.Settings = append(r.Settings, backtests.Setting{Detector: "executor", Settings: kind})
+		for i := range c.Detectors {
+			d := &c.Detectors[i]
+			r.Settings = append(r.Settings, backtests.Setting{Detector: "detector " + d.Name, Settings: c.Changed(d)})
+		}
+		err = errors.Join(err, writeReport(o.report, s, run, valueNames(c), r))
+	}
+	for _, line := range s.Lines(time.Since(began)) {
+		fmt.Fprintln(t.out, line)
+	}
+	if err == nil && s.Partial != "" {
+		err = fmt.Errorf("backtest: %s: the results are of the %d rows read before", s.Partial, s.Rows)
+	}
+	return err
+}
+
+// valueNames are the names of the values of a sample.
+func valueNames(c *config.Config) []string {
+	m := c.SchemaMapping()
+	columns, err := m.Columns(nil)
+	if err != nil {
+		return nil
+	}
+	return m.ColumnNames(columns)
+}
+
+func title(in []string) string {
+	names := make([]string, len(in))
+	for i, p := range in {
+		names[i] = filepath.Base(filepath.Clean(p))
+	}
+	if len(names) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:2], ", "), len(names)-2)
+	}
+	return strings.Join(names, ", ")
+}
+
+func writeReport(path string, s *backtests.Summary, run *backtests.Config, fields []string, r backtests.Report) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("backtest: %w", err)
+	}
+	return errors.Join(s.WriteReport(f, run.State, fields, r), f.Close())
+}
+
+// isTerminal reports whether w is a terminal, where a line may be written over.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

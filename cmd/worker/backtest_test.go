@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/cmd/worker/config"
+	"odradek/processor/kafkatest"
+	"odradek/schemas"
+)
+
+// backtestOps are the detectors of TestBacktestIsTheStream: strides, carries, thresholds
+// with histories.
+func backtestOps() (env []string) {
+	var names []string
+	for i, d := range []struct{ op, settings string }{
+		{"zscore", "WINDOW=16"}, {"ikasst", "WINDOW=8 STRIDE=3"}, {"knn", "WINDOW=24 K=4 MIN_POINTS=12"}, {"lof", "WINDOW=24 K=4 STRIDE=3"}, {"flatline", "TOLERANCE=0.5"},
+	} {
+		names = append(names, d.op)
+		for _, s := range append(strings.Fields(d.settings), "OP="+d.op, "HISTORY=64", "WARMUP=8", "CLOSE_AFTER=4",
+			"THRESHOLD="+[]string{"conformal:0.03", "quantile:0.98", "mad:9"}[i%3]) {
+			env = append(env, "DETECTOR_"+strings.ToUpper(d.op)+"_"+s)
+		}
+	}
+	return append(env, "DETECTORS="+strings.Join(names, ","))
+}
+
+// backtestRow is a row of a file, or a record; its time is whole milliseconds.
+type backtestRow struct {
+	sensor string
+	at     time.Time
+	value  float64
+}
+
+// backtestRows makes rows of sensors that walk and jump, out of order, late, with gaps and
+// silences.
+func backtestRows(t *testing.T, n int) []backtestRow {
+	rng := newRand(t)
+	var rows []backtestRow
+	values := map[string]float64{}
+	at := time.UnixMilli(1_700_000_000_000).UTC()
+	for i := range n {
+		at = at.Add(200 * time.Millisecond)
+		r := backtestRow{sensor: fmt.Sprintf("s%d", i%10), at: at}
+		if r.sensor == "s4" && i/300%2 == 1 {
+			continue // silent for a minute
+		}
+		r.value = values[r.sensor] + 0.2*rng.NormFloat64()
+		values[r.sensor] = 0.9 * r.value
+		if rng.IntN(60) == 0 {
+			values[r.sensor] += 8
+		}
+		if rng.IntN(50) == 0 {
+			r.value = math.NaN()
+		}
+		switch rng.IntN(40) {
+		case 0:
+			r.at = r.at.Add(-3 * time.Second)
+		case 1:
+			r.at = r.at.Add(-time.Minute)
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func writeRows(t *testing.T, path string, rows []backtestRow) {
+	t.Helper()
+	var b bytes.Buffer
+	b.WriteString("sensor,time,value\n")
+	for _, r := range rows {
+		value := ""
+		if r.value == r.value {
+			value = strconv.FormatFloat(r.value, 'g', -1, 64)
+		}
+		fmt.Fprintf(&b, "%s,%d,%s\n", r.sensor, r.at.UnixMilli(), value)
+	}
+	must(t, os.WriteFile(path, b.Bytes(), 0o644))
+}
+
+// runBacktest runs the subcommand and returns what it printed.
+func runBacktest(t *testing.T, env []string, args ...string) (out, errs string) {
+	t.Helper()
+	var own []string
+	for _, kv := range env {
+		own = append(own, config.Prefix+kv)
+	}
+	var o, e bytes.Buffer
+	if code := (terminal{&o, &e, own}).backtest(context.Background(), args); code != exitOK {
+		t.Fatalf("exit %d: %s%s", code, o.String(), e.String())
+	}
+	return o.String(), e.String()
+}
+
+// table reads a CSV table with a header.
+func table(t *testing.T, path string) []map[string]string {
+	t.Helper()
+	f, err := os.Open(path)
+	must(t, err)
+	defer f.Close()
+	all, err := csv.NewReader(f).ReadAll()
+	must(t, err)
+	var rows []map[string]string
+	for _, rec := range all[1:] {
+		row := map[string]string{}
+		for i, name := range all[0] {
+			row[name] = rec[i]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func timeOf(t *testing.T, s string) int64 {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, s)
+	must(t, err)
+	return at.UnixMicro()
+}
+
+// TestBacktestIsTheStream holds that a backtest of a file finds, to the bit, what a worker
+// publishes that reads the same rows from a topic of as many partitions: with several
+// detectors, samples out of order, late ones, gaps and silences.
+func TestBacktestIsTheStream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs a worker")
+	}
+	const input, group, partitions = "in", "g", 3
+	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
+	must(t, err)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	must(t, c.Admin().CreateTopic(ctx, input, partitions, 0, nil))
+	rows := backtestRows(t, 6000)
+	common := append(backtestOps(), "EXECUTOR=cpu", "LATENESS=5s", "SILENCE=40s", "TTL=90s", "KEY_FIELD=sensor", "TIME_FIELD=time", "VALUE_FIELDS=value")
+	m := newMeasurements(t, c.RegistryURL(t), input)
+	f := newFleet(t, c, input, group, append(common, "MAX_FUTURE=0s", "INSTANCE_ID=one")...)
+	var recs []kafkatest.Record
+	for _, r := range rows {
+		recs = append(recs, m.record(t, input, r.sensor, r.at, r.value))
+	}
+	f.add(recs, "live")
+
+	dir := t.TempDir()
+	path := filepath.Join(dir, "rows.csv")
+	writeRows(t, path, rows)
+	scores, anomalies := filepath.Join(dir, "scores.csv"), filepath.Join(dir, "anomalies.csv")
+	out, _ := runBacktest(t, common, "-in", path, "-topic", input, "-partitions", strconv.Itoa(partitions), "-scores", scores, "-anomalies", anomalies,
+		"-report", filepath.Join(dir, "report.html"), "-quiet")
+	t.Log(out)
+
+	type id struct {
+		partition, offset, detector, key string
+	}
+	type said struct {
+		score                string // its bits
+		state                string
+		eventTime, scoreTime int64
+	}
+	mine := map[id]said{}
+	warm := map[string]int{}
+	for _, r := range table(t, scores) {
+		s := said{"null", r["state"], timeOf(t, r["event_time"]), timeOf(t, r["score_time"])}
+		if r["score"] != "" {
+			v, err := strconv.ParseFloat(r["score"], 64)
+			must(t, err)
+			s.score = fmt.Sprintf("%x", math.Float64bits(v))
+		}
+		mine[id{r["partition"], r["offset"], r["detector"], r["series_key"]}] = s
+		warm[r["warmth"]]++
+	}
+	live, err := c.Admin().ReadAll(ctx, group+"-scores", true)
+	must(t, err)
+	differ := 0
+	for i := range live {
+		s, err := schemas.DecodeScore(live[i].Value)
+		must(t, err)
+		k := id{fmt.Sprint(s.Partition), fmt.Sprint(s.Offset), s.Detector, string(s.Key)}
+		want := said{"null", s.State.String(), s.EventTime, s.ScoreTime}
+		if s.Score == s.Score {
+			want.score = fmt.Sprintf("%x", math.Float64bits(s.Score))
+		}
+		if got := mine[k]; got != want {
+			if differ++; differ < 5 {
+				t.Errorf("%v: backtest %+v, stream %+v", k, got, want)
+			}
+		}
+	}
+	if differ > 0 || len(live) != len(mine) || len(live) < 10_000 {
+		t.Errorf("%d of %d scores differ; the backtest has %d", differ, len(live), len(mine))
+	}
+	for _, w := range []string{"window", "history", "warm"} {
+		if warm[w] < 100 {
+			t.Errorf("%d scores of warmth %s", warm[w], w)
+		}
+	}
+
+	last := map[string]schemas.Anomaly{}
+	changes, err := c.Admin().ReadAll(ctx, group+"-anomalies", true)
+	must(t, err)
+	for i := range changes {
+		a, err := schemas.DecodeAnomaly(changes[i].Value)
+		must(t, err)
+		if name := fmt.Sprintf("%x", a.ID); a.Revision > last[name].Revision {
+			last[name] = a
+		}
+	}
+	found := table(t, anomalies)
+	silent := 0
+	for _, r := range found {
+		a, ok := last[r["id"]]
+		peak, err := strconv.ParseFloat(r["peak_score"], 64)
+		if err != nil {
+			peak = math.NaN()
+		}
+		if !ok || r["series_key"] != string(a.Key) || r["detector"] != a.Detector || r["severity"] != fmt.Sprint(a.Severity) ||
+			timeOf(t, r["start"]) != a.Start || timeOf(t, r["end"]) != a.End || r["over"] != strconv.FormatBool(schemas.AnomalyKinds[a.Kind] == "close") ||
+			math.Float64bits(peak) != math.Float64bits(a.PeakScore) && (peak == peak || a.PeakScore == a.PeakScore) || r["samples"] != fmt.Sprint(a.Samples) {
+			t.Errorf("backtest %v, stream %+v", r, a)
+		}
+		if r["detector"] == "silence" {
+			silent++
+		}
+	}
+	if len(found) != len(last) || len(found) < 20 || silent == 0 {
+		t.Errorf("%d anomalies, %d of silence; the stream has %d", len(found), silent, len(last))
+	}
+}

@@ -1,0 +1,121 @@
+package backtests
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"odradek/cmd/worker/tables"
+	"odradek/processor/kafka"
+)
+
+// files is a Source of files, one after the other.
+type files struct {
+	paths []string
+	o     tables.Options
+	parts []Partition
+	next  []int64 // offset by partition
+	total int64
+	rows  int64 // those of the files that say so; -1: not all do
+	bad   atomic.Int64
+	mu    sync.Mutex
+	why   []string
+}
+
+// NewFiles is a Source of the rows of files, as if they had been produced, file by file
+// and row by row, to a topic of so many partitions by their series keys: so a worker that
+// read that topic would find the same, to the bit. The error is of a file that cannot be
+// opened, or lacks a column.
+func NewFiles(paths []string, o tables.Options, topic string, partitions int) (Source, error) {
+	f := &files{paths: paths, o: o, next: make([]int64, partitions)}
+	for i := range partitions {
+		f.parts = append(f.parts, Partition{Topic: topic, Number: int32(i)})
+	}
+	for _, p := range paths {
+		t, err := tables.Open(p, o)
+		if err != nil {
+			return nil, err
+		}
+		f.total += t.Bytes()
+		t.Close()
+	}
+	return f, nil
+}
+
+func (f *files) Partitions() []Partition { return f.parts }
+func (f *files) Total() int64            { return f.total }
+
+func (f *files) Troubles() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := f.bad.Load(); n > int64(len(f.why)) {
+		return append(f.why[:len(f.why):len(f.why)], fmt.Sprintf("%d rows were left out in all", n))
+	}
+	return f.why
+}
+
+// whyMost is how many rows that were left out are explained.
+const whyMost = 20
+
+func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
+	done := int64(0)
+	for _, p := range f.paths {
+		t, err := tables.Open(p, f.o)
+		if err != nil {
+			return err
+		}
+		err = t.Read(ctx, func(b *tables.Block) error { return f.share(b, p, done, send) })
+		done += t.Bytes()
+		t.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// share hands each partition its rows of the block.
+func (f *files) share(b *tables.Block, path string, before int64, send func(int, *Share) error) error {
+	defer b.Release()
+	if b.Bad > 0 {
+		f.bad.Add(b.Bad)
+		f.mu.Lock()
+		for _, w := range b.Why {
+			if len(f.why) < whyMost {
+				f.why = append(f.why, path+": "+w)
+			}
+		}
+		f.mu.Unlock()
+	}
+	n := len(f.parts)
+	of, size := make([]int32, len(b.Keys)), make([]int, n+1)
+	for i, k := range b.Keys {
+		of[i] = kafka.Partition(k, n)
+	}
+	for _, k := range b.Key {
+		size[of[k]+1]++
+	}
+	for p := range n {
+		size[p+1] += size[p]
+	}
+	rows, at := make([]uint32, b.Len()), append([]int(nil), size[:n]...)
+	for i, k := range b.Key {
+		p := of[k]
+		rows[at[p]] = uint32(i)
+		at[p]++
+	}
+	for p := range n {
+		mine := rows[size[p]:size[p+1]]
+		if len(mine) == 0 {
+			continue
+		}
+		b.Retain(1)
+		s := &Share{Block: b, Rows: mine, First: f.next[p], Done: before + b.Bytes}
+		f.next[p] += int64(len(mine))
+		if err := send(p, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package backtests
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"odradek/cmd/worker/tables"
+	"odradek/processor/keystate"
+	"odradek/schemas"
+
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
+)
+
+// Outputs are the tables that a run writes.
+type Outputs struct {
+	mu        sync.Mutex
+	scores    []*tables.Writer // one for all partitions, or one for each
+	each      bool
+	anomalies *tables.Writer
+	row       []tables.Value
+	publish   Publisher
+}
+
+// Publisher takes what a run finds, as the stream would publish it; it may be called
+// from several goroutines.
+type Publisher interface {
+	Scores(p *Partition, rows []keystate.Row) error
+	Anomaly(p *Partition, e *keystate.EventRow) error
+	Close() error
+}
+
+var scoreColumns = []tables.Column{
+	{Name: "series_key", Few: true}, {Name: "event_time", Kind: tables.Time}, {Name: "score_time", Kind: tables.Time},
+	{Name: "detector", Few: true}, {Name: "score", Kind: tables.Number}, {Name: "state", Few: true},
+	{Name: "threshold", Kind: tables.Number}, {Name: "exceeds", Kind: tables.Truth}, {Name: "severity", Kind: tables.Whole},
+	{Name: "warmth", Few: true}, {Name: "partition", Kind: tables.Whole}, {Name: "offset", Kind: tables.Whole},
+}
+
+var anomalyColumns = []tables.Column{
+	{Name: "id"}, {Name: "series_key", Few: true}, {Name: "detector", Few: true}, {Name: "severity", Kind: tables.Whole}, {Name: "band", Few: true},
+	{Name: "start", Kind: tables.Time}, {Name: "end", Kind: tables.Time}, {Name: "peak_time", Kind: tables.Time},
+	{Name: "opened_at", Kind: tables.Time}, {Name: "over", Kind: tables.Truth}, {Name: "reason", Few: true},
+	{Name: "peak_score", Kind: tables.Number}, {Name: "threshold", Kind: tables.Number}, {Name: "samples", Kind: tables.Whole},
+	{Name: "warmth", Few: true}, {Name: "partition", Kind: tables.Whole}, {Name: "offset", Kind: tables.Whole},
+}
+
+// NewOutputs creates the tables. An empty name is none. Scores that end with a slash are
+// a folder, which gets a Parquet file for each partition: they are written side by side.
+// publish may be nil.
+func NewOutputs(scores, anomalies string, partitions int, publish Publisher) (o *Outputs, err error) {
+	o = &Outputs{publish: publish}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.closeTables())
+		}
+	}()
+	if anomalies != "" {
+		if o.anomalies, err = tables.Create(anomalies, "BacktestAnomaly", anomalyColumns); err != nil {
+			return o, err
+		}
+	}
+	if scores == "" {
+		return o, nil
+	}
+	if !strings.HasSuffix(scores, "/") {
+		w, err := tables.Create(scores, "BacktestScore", scoreColumns)
+		if err != nil {
+			return o, err
+		}
+		o.scores = append(o.scores, w)
+		return o, nil
+	}
+	o.each = true
+	if err := os.MkdirAll(scores, 0o755); err != nil {
+		return o, fmt.Errorf("backtests: scores: %w", err)
+	}
+	for p := range partitions {
+		w, err := tables.Create(filepath.Join(scores, fmt.Sprintf("part-%04d.parquet", p)), "BacktestScore", scoreColumns)
+		if err != nil {
+			return o, err
+		}
+		o.scores = append(o.scores, w)
+	}
+	return o, nil
+}
+
+func (o *Outputs) closeTables() error {
+	var errs []error
+	for _, w := range append(o.scores, o.anomalies) {
+		if w != nil {
+			errs = append(errs, w.Close())
+		}
+	}
+	o.scores, o.anomalies = nil, nil
+	return errors.Join(errs...)
+}
+
+func (o *Outputs) close() error {
+	err := o.closeTables()
+	if o.publish != nil {
+		err = errors.Join(err, o.publish.Close())
+	}
+	return err
+}
+
+// scoreBuffer holds rows of a lane until they are worth the lock of a shared table.
+type scoreBuffer struct {
+	o     *Outputs
+	cfg   *keystate.Config
+	part  *Partition
+	w     *tables.Writer // nil: scores are only published
+	mine  bool           // no other lane writes to w
+	rows  []keystate.Row
+	warm  []Warmth
+	value []tables.Value
+}
+
+// bufferRows is how many rows a scoreBuffer holds.
+const bufferRows = 4096
+
+func (o *Outputs) buffer(cfg *keystate.Config, p *Partition) *scoreBuffer {
+	b := &scoreBuffer{o: o, cfg: cfg, part: p, value: make([]tables.Value, len(scoreColumns))}
+	switch {
+	case o.each:
+		b.w, b.mine = o.scores[p.Number], true
+	case len(o.scores) > 0:
+		b.w = o.scores[0]
+	case o.publish == nil:
+		return nil
+	}
+	return b
+}
+
+func (b *scoreBuffer) add(r *keystate.Row, w Warmth) error {
+	b.rows, b.warm = append(b.rows, *r), append(b.warm, w)
+	if len(b.rows) < bufferRows {
+		return nil
+	}
+	return b.flush()
+}
+
+func (b *scoreBuffer) flush() error {
+	if len(b.rows) == 0 {
+		return nil
+	}
+	if b.o.publish != nil {
+		if err := b.o.publish.Scores(b.part, b.rows); err != nil {
+			return err
+		}
+	}
+	if b.w != nil {
+		if !b.mine {
+			b.o.mu.Lock()
+			defer b.o.mu.Unlock()
+		}
+		for i := range b.rows {
+			if err := b.w.Row(b.values(&b.rows[i], b.warm[i])); err != nil {
+				return err
+			}
+		}
+	}
+	clear(b.rows)
+	b.rows, b.warm = b.rows[:0], b.warm[:0]
+	return nil
+}
+
+func (b *scoreBuffer) values(r *keystate.Row, w Warmth) []tables.Value {
+	v := b.value
+	v[0].Text = text(r.Key.Name())
+	v[1].Whole, v[2].Whole = r.Time, r.About
+	v[3].Text = b.cfg.Detectors[r.Detector].Name
+	v[4].Number = float64(r.Score)
+	v[5].Text = schemas.ScoreState(r.State).String()
+	v[6].Number = float64(r.Threshold)
+	v[7].Truth = r.Exceeds
+	v[8].Whole = int64(r.Severity)
+	v[9].Text = w.String()
+	v[10].Whole, v[11].Whole = int64(b.part.Number), r.Offset
+	return v
+}
+
+// anomaly writes one that is over, or open at the end.
+func (o *Outputs) anomaly(a *Anomaly) error {
+	if o.anomalies == nil {
+		return nil
+	}
+	e := &a.Change.Anomaly
+	reason := ""
+	if a.Change.Kind == events.Close {
+		reason = schemas.CloseReasons[a.Change.Reason]
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.anomalies.Row([]tables.Value{
+		{Text: fmt.Sprintf("%x", e.ID)}, {Text: text([]byte(a.Series))}, {Text: a.Name}, {Whole: int64(e.Severity)},
+		{Text: threshold.Band(e.Severity)}, {Whole: e.Start}, {Whole: e.End}, {Whole: e.PeakTime}, {Whole: e.OpenedAt},
+		{Truth: a.Over()}, {Text: reason}, {Number: float64(e.PeakScore)}, {Number: float64(e.Threshold)}, {Whole: int64(e.Samples)},
+		{Text: a.Warmth.String()}, {Whole: int64(a.Partition)}, {Whole: a.Change.Offset},
+	})
+}
+
+// text is a series key as the stream writes it: one that is not UTF-8 as 0x and its bytes.
+func text(key []byte) string {
+	if s := string(key); strings.ToValidUTF8(s, "") == s {
+		return s
+	}
+	return fmt.Sprintf("0x%x", key)
+}

@@ -1,0 +1,114 @@
+package backtests
+
+import (
+	"math"
+
+	"odradek/processor/keystate"
+)
+
+// plot keeps the course of a series, its scores and thresholds, in a fixed number of
+// buckets of equal width in event time: of values the lowest and the highest, of scores
+// and thresholds the highest. The width doubles when the time outgrows the buckets, so
+// that each row is looked at once, in a few nanoseconds.
+type plot struct {
+	begin int64 // time of the first bucket
+	width uint8 // of a bucket: 1<<width microseconds
+	used  bool
+	n     int
+	dim   int // fields drawn
+	base  []float64
+	lo    []float32 // by field and bucket, less base; NaN where there is none
+	hi    []float32
+	top   []float32 // by detector and bucket: the highest score
+	bound []float32 // and the highest threshold that is finite
+	blank []uint64  // of the buckets, a bit each: has a row
+}
+
+// plotFields is how many fields of a series are drawn.
+const plotFields = 6
+
+var nan32 = float32(math.NaN())
+
+func newPlot(n, dim, dets int) *plot {
+	dim = min(dim, plotFields)
+	p := &plot{n: n, dim: dim, base: make([]float64, dim), lo: make([]float32, n*dim), hi: make([]float32, n*dim),
+		top: make([]float32, n*dets), bound: make([]float32, n*dets), blank: make([]uint64, (n+63)/64)}
+	for _, list := range [][]float32{p.lo, p.hi, p.top, p.bound} {
+		for i := range list {
+			list[i] = nan32
+		}
+	}
+	return p
+}
+
+// bucket is where a time belongs.
+func (p *plot) bucket(t int64) int {
+	if !p.used {
+		p.used, p.begin = true, t
+	}
+	at := (t - p.begin) >> p.width
+	if at < 0 {
+		return 0
+	}
+	for at >= int64(p.n) {
+		p.halve()
+		at >>= 1
+	}
+	return int(at)
+}
+
+// halve makes one bucket of each two.
+func (p *plot) halve() {
+	p.width++
+	merge := func(list []float32, least bool) {
+		for from := 0; from < len(list); from += p.n {
+			l := list[from : from+p.n]
+			for i := range p.n / 2 {
+				a, b := l[2*i], l[2*i+1]
+				if a != a || b == b && (b < a) == least && b != a {
+					a = b
+				}
+				l[i] = a
+			}
+			for i := p.n / 2; i < p.n; i++ {
+				l[i] = nan32
+			}
+		}
+	}
+	merge(p.lo, true)
+	merge(p.hi, false)
+	merge(p.top, false)
+	merge(p.bound, false)
+}
+
+func (p *plot) values(t int64, v []float64) {
+	first := !p.used
+	at := p.bucket(t)
+	for c := range p.dim {
+		x := v[c]
+		if x-x != 0 {
+			continue
+		}
+		if first {
+			p.base[c] = x
+		}
+		y := float32(x - p.base[c])
+		i := c*p.n + at
+		if !(p.lo[i] <= y) {
+			p.lo[i] = y
+		}
+		if !(p.hi[i] >= y) {
+			p.hi[i] = y
+		}
+	}
+}
+
+func (p *plot) score(d int, r *keystate.Row) {
+	i := d*p.n + p.bucket(r.Time)
+	if !(p.top[i] >= r.Score) {
+		p.top[i] = r.Score
+	}
+	if b := r.Threshold; b-b == 0 && !(p.bound[i] >= b) {
+		p.bound[i] = b
+	}
+}

@@ -1,0 +1,248 @@
+// Package backtests runs configured detectors over recorded samples, of files or of a
+// range of a topic, through the same fold as the stream, and gathers what they find:
+// tables of scores and anomalies, and a report.
+//
+// # The path of a row
+//
+//  1. A Source reads rows as blocks and hands each partition its share of them. Those of
+//     files are shared out by series key, as a producer would over as many partitions; a
+//     topic has its own.
+//  2. A lane for each partition folds its rows (replay.Lane) in a goroutine of its own.
+//     What one lane finds depends on its partition's rows alone, in their order: not on
+//     the number of cores, nor on how rows were cut into blocks and batches.
+//  3. lane.tell takes scores and changes of anomalies, marks those of a series that is not
+//     warm yet (warmth), and keeps what the tables and the report need.
+//  4. Run joins what the lanes have into a Summary.
+package backtests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"odradek/cmd/worker/replay"
+	"odradek/cmd/worker/tables"
+	"odradek/detectors"
+	"odradek/processor/keystate"
+)
+
+// Source gives the rows of a run.
+type Source interface {
+	// Partitions are what the rows are shared out to, at least one.
+	Partitions() []Partition
+	// Read hands over all rows, those of a partition in order, until ctx ends. send may be
+	// called from several goroutines, for one partition by one at a time.
+	Read(ctx context.Context, send func(partition int, s *Share) error) error
+	// Total is how much there is to read, in the unit of Share.Done; 0 where it is not known.
+	Total() int64
+	// Troubles says what could not be read and was left out, a line each.
+	Troubles() []string
+}
+
+// Partition is the input partition that a lane stands for. Topic and number go into the
+// ids of anomalies; First is the first offset.
+type Partition struct {
+	Topic  string
+	Number int32
+	First  int64
+}
+
+// Share are the rows of a block that belong to one partition.
+type Share struct {
+	Block   *tables.Block // with a user of its own for the share
+	Rows    []uint32      // of the block, rising; nil: all
+	First   int64         // offset of the first row; the others follow it
+	Offsets []int64       // where they do not: of each row of the block
+	Done    int64         // how much of the source has been read with this share
+}
+
+// Config says what to run.
+type Config struct {
+	State    *keystate.Config
+	Executor detectors.Executor
+	Source   Source
+	Labels   Labels   // nil: none
+	Out      *Outputs // nil: no tables
+	Plots    int      // series that are drawn, at most
+	Progress *Progress
+}
+
+// Progress is read by whoever shows it while a run goes on.
+type Progress struct {
+	Rows, Done, Total atomic.Int64 // Done and Total in the source's unit
+}
+
+// shares is how many shares wait for a lane at most.
+const shares = 4
+
+// Run runs to the end of the source, or until ctx ends: then the rows that were read are
+// scored, and the Summary says that it is partial. With an error of the source, too, the
+// Summary is of what was read before it.
+func Run(ctx context.Context, c *Config) (*Summary, error) {
+	if c.Progress == nil {
+		c.Progress = new(Progress)
+	}
+	c.Progress.Total.Store(c.Source.Total())
+	parts := c.Source.Partitions()
+	lanes := make([]*lane, len(parts))
+	queues := make([]chan *Share, len(parts))
+	fails := make([]error, len(parts))
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	for i := range parts {
+		l := newLane(c, &parts[i])
+		lanes[i], queues[i] = l, make(chan *Share, shares)
+		wg.Go(func() {
+			defer l.fold.Close()
+			// Scores of rows that were read are worth having, so ctx does not end them.
+			fails[i] = l.run(context.WithoutCancel(ctx), queues[i])
+			if fails[i] != nil {
+				stop()
+				for s := range queues[i] {
+					s.Block.Release()
+				}
+			}
+		})
+	}
+	err := c.Source.Read(reading, func(p int, s *Share) error {
+		select {
+		case queues[p] <- s:
+			return nil
+		case <-reading.Done():
+			s.Block.Release()
+			return reading.Err()
+		}
+	})
+	for _, q := range queues {
+		close(q)
+	}
+	wg.Wait()
+	s := c.summary(lanes)
+	if broken := errors.Join(fails...); broken != nil {
+		return s, broken
+	}
+	if c.Out != nil {
+		if e := c.Out.close(); e != nil {
+			return s, e
+		}
+	}
+	if ctx.Err() != nil {
+		s.Partial = "interrupted"
+		return s, nil
+	}
+	if err != nil {
+		s.Partial = err.Error()
+	}
+	return s, err
+}
+
+// lane is one partition of a run.
+type lane struct {
+	c      *Config
+	part   *Partition
+	fold   *replay.Lane
+	warm   []warmth // by detector
+	series []*series
+	byName map[string]*series
+	atKey  []*series                       // of the block in hand, by index of the key
+	open   map[[16]byte]*keystate.EventRow // anomalies that are not over
+	shown  []Anomaly                       // the gravest
+	scores *scoreBuffer                    // nil: scores are not written
+	counts counts
+	fault  error
+}
+
+// counts are sums over a lane.
+type counts struct {
+	rows, bad int64
+	why       []string
+}
+
+func newLane(c *Config, p *Partition) *lane {
+	l := &lane{c: c, part: p, byName: map[string]*series{}, open: map[[16]byte]*keystate.EventRow{}}
+	for i := range c.State.Detectors {
+		l.warm = append(l.warm, warmthOf(c.State, i))
+	}
+	if c.Out != nil {
+		l.scores = c.Out.buffer(c.State, p)
+	}
+	l.fold = replay.NewLane(c.State, c.Executor, p.Topic, p.Number, p.First, l.tell)
+	return l
+}
+
+func (l *lane) run(ctx context.Context, in <-chan *Share) error {
+	for s := range in {
+		err := l.take(ctx, s)
+		l.c.Progress.Rows.Add(int64(s.rows()))
+		for {
+			done := l.c.Progress.Done.Load()
+			if s.Done <= done || l.c.Progress.Done.CompareAndSwap(done, s.Done) {
+				break
+			}
+		}
+		s.Block.Release()
+		if err != nil {
+			return err
+		}
+	}
+	if err := l.fold.Finish(ctx); err != nil {
+		return err
+	}
+	l.endOpen()
+	if l.scores != nil {
+		if err := l.scores.flush(); err != nil {
+			return err
+		}
+	}
+	return l.fault
+}
+
+func (s *Share) rows() int {
+	if s.Rows == nil {
+		return s.Block.Len()
+	}
+	return len(s.Rows)
+}
+
+func (l *lane) take(ctx context.Context, s *Share) error {
+	b := s.Block
+	l.atKey = slices.Grow(l.atKey[:0], len(b.Keys))[:len(b.Keys)]
+	clear(l.atKey)
+	var sm keystate.Sample
+	for i := range s.rows() {
+		row, offset := i, s.First+int64(i)
+		if s.Rows != nil {
+			row = int(s.Rows[i])
+		}
+		if s.Offsets != nil {
+			offset = s.Offsets[row]
+		}
+		k := b.Key[row]
+		of := l.atKey[k]
+		if of == nil {
+			of = l.seriesOf(b.Keys[k])
+			l.atKey[k] = of
+		}
+		sm.Key, sm.Time, sm.Offset, sm.Values = of.name, b.Times[row], offset, b.Row(row)
+		of.add(&sm, len(b.Labels) > 0 && b.Labels[row])
+		if _, err := l.fold.Fold(ctx, &sm); err != nil {
+			return fmt.Errorf("backtests: partition %d, offset %d: %w", l.part.Number, offset, err)
+		}
+	}
+	l.counts.rows += int64(s.rows())
+	return l.fault
+}
+
+func (l *lane) seriesOf(name []byte) *series {
+	of := l.byName[string(name)]
+	if of == nil {
+		of = newSeries(name, l.c, len(l.series))
+		l.byName[string(of.name)] = of
+		l.series = append(l.series, of)
+	}
+	return of
+}

@@ -1,0 +1,272 @@
+package backtests
+
+import (
+	"slices"
+
+	"odradek/detectors"
+	"odradek/processor/events"
+	"odradek/processor/keystate"
+)
+
+// Warmth says how far a score still depends on where the run began.
+type Warmth uint8
+
+// The degrees of warmth. From the same first offset on all scores are the stream's to the
+// bit; from a later one those below Warm are not to be compared with it.
+const (
+	ColdWindow  Warmth = iota // the window, or what is carried on, reaches back before the first row
+	ColdHistory               // the score is final; its threshold comes of scores that are not
+	Warm
+)
+
+func (w Warmth) String() string { return [...]string{"window", "history", "warm"}[w] }
+
+// warmth is when a detector is warm: after so many rows of a series, and then so many
+// judged scores.
+type warmth struct{ rows, scores int64 }
+
+// warmthOf takes a window's rows, twice as many where the method carries something on or
+// has a summary of what has left the window, and the history of the threshold.
+func warmthOf(cfg *keystate.Config, i int) (w warmth) {
+	d := &cfg.Detectors[i]
+	w.rows = int64(d.Detector.Window() + d.Stride - 1)
+	dim := len(cfg.Windows[d.Window].Columns)
+	if out, ok := d.Detector.Size(detectors.View{Dim: dim, Rows: int(w.rows), Fresh: d.Stride}); ok && out.Carry > 0 {
+		w.rows *= 2
+	} else if z, ok := d.Detector.(detectors.Summarizer); ok && z.Summary(dim) != nil {
+		w.rows *= 2
+	}
+	if d.Threshold != nil {
+		w.scores = int64(d.Threshold.History)
+	}
+	return w
+}
+
+// series is what a run knows of one series.
+type series struct {
+	name        []byte
+	index       int // among those of its lane
+	samples     int64
+	first, last int64 // event times
+	dets        []track
+	plot        *plot // nil: not drawn
+	labels      []labelled
+	labelOpen   bool // the last row was labelled
+}
+
+// track is one detector's of a series.
+type track struct {
+	rows, scores   int64
+	anomalies      int
+	worst          uint8 // severity
+	spans          []Span
+	hits, falsePos int
+}
+
+// labelled is a labelled anomaly, and when each detector has first said so.
+type labelled struct {
+	Span
+	foundAt []int64 // by detector, and of any of them at the end; 0: not found
+}
+
+// plotSeries is of how many series of a lane the course is kept.
+const plotSeries = 20_000
+
+func newSeries(name []byte, c *Config, before int) *series {
+	s := &series{name: slices.Clone(name), index: before, dets: make([]track, len(c.State.Detectors))}
+	if c.Plots > 0 && before < plotSeries {
+		n := 1024
+		if before >= 64 {
+			n = 256
+		}
+		s.plot = newPlot(n, c.State.Dim, len(c.State.Detectors))
+	}
+	for _, span := range c.Labels[string(name)] {
+		s.labels = append(s.labels, labelled{Span: span, foundAt: make([]int64, len(s.dets)+1)})
+	}
+	return s
+}
+
+// add takes a row into account before it is folded.
+func (s *series) add(sm *keystate.Sample, anomalous bool) {
+	if s.samples == 0 {
+		s.first, s.last = sm.Time, sm.Time
+	}
+	s.samples++
+	s.first, s.last = min(s.first, sm.Time), max(s.last, sm.Time)
+	if s.plot != nil {
+		s.plot.values(sm.Time, sm.Values)
+	}
+	if anomalous {
+		if !s.labelOpen {
+			s.labels = append(s.labels, labelled{Span: Span{From: sm.Time, To: sm.Time}, foundAt: make([]int64, len(s.dets)+1)})
+		}
+		l := &s.labels[len(s.labels)-1]
+		l.To = max(l.To, sm.Time)
+	}
+	s.labelOpen = anomalous
+}
+
+// Span is a stretch of event time, both ends included, in microseconds.
+type Span struct{ From, To int64 }
+
+func (s Span) meets(o Span) bool { return s.From <= o.To && o.From <= s.To }
+
+// Anomaly is an anomaly as it stood at the end of the run.
+type Anomaly struct {
+	keystate.EventRow
+	Series    string
+	Partition int32
+	Warmth    Warmth // of the score that opened it, or later
+	False     bool   // there are labels, and it meets none
+}
+
+// Over reports whether the anomaly was closed.
+func (a *Anomaly) Over() bool { return a.Change.Kind == events.Close }
+
+// tell takes finished rows and changes of anomalies; see replay.NewLane.
+func (l *lane) tell(rows []keystate.Row, changes []keystate.EventRow) error {
+	for i := range rows {
+		r := &rows[i]
+		of := l.ofKey(r.Key)
+		t, w := &of.dets[r.Detector], &l.warm[r.Detector]
+		t.rows++
+		if r.Score == r.Score && t.rows >= w.rows {
+			t.scores++
+		}
+		if of.plot != nil && r.Score == r.Score {
+			of.plot.score(int(r.Detector), r)
+		}
+		if l.scores != nil {
+			if err := l.scores.add(r, t.warm(w)); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range changes {
+		e := changes[i]
+		id := e.Change.Anomaly.ID
+		if l.c.Out != nil && l.c.Out.publish != nil {
+			if err := l.c.Out.publish.Anomaly(l.part, &e); err != nil {
+				return err
+			}
+		}
+		if e.Change.Kind == events.Close {
+			delete(l.open, id)
+			l.ended(&e)
+			continue
+		}
+		l.open[id] = &e
+	}
+	return l.fault
+}
+
+// warm is how warm a detector is after the rows so far.
+func (t *track) warm(w *warmth) Warmth {
+	switch {
+	case t.rows < w.rows:
+		return ColdWindow
+	case t.scores <= w.scores && w.scores > 0:
+		return ColdHistory
+	}
+	return Warm
+}
+
+// ofKey finds the series of a key of the state; the key's tag remembers it.
+func (l *lane) ofKey(k *keystate.Key) *series {
+	if k.Tag > 0 {
+		return l.series[k.Tag-1]
+	}
+	of := l.seriesOf(k.Name())
+	k.Tag = 1 + uint32(of.index)
+	return of
+}
+
+// endOpen takes the anomalies that are open at the end.
+func (l *lane) endOpen() {
+	list := make([]*keystate.EventRow, 0, len(l.open))
+	for _, e := range l.open {
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b *keystate.EventRow) int {
+		return slices.Compare(a.Change.Anomaly.ID[:], b.Change.Anomaly.ID[:])
+	})
+	for _, e := range list {
+		l.ended(e)
+	}
+}
+
+// shownMost is how many anomalies the report lists.
+const shownMost = 200
+
+// spansMost is how many anomalies of a series and detector are drawn.
+const spansMost = 1000
+
+// ended takes an anomaly that is over, or open at the end of the run.
+func (l *lane) ended(e *keystate.EventRow) {
+	of := l.ofKey(e.Key)
+	a := &e.Change.Anomaly
+	out := Anomaly{EventRow: *e, Series: string(of.name), Partition: l.part.Number, Warmth: Warm}
+	if e.Detector >= 0 {
+		t := &of.dets[e.Detector]
+		out.Warmth = t.warm(&l.warm[e.Detector])
+		t.anomalies++
+		t.worst = max(t.worst, a.Severity)
+		span := Span{a.Start, max(a.End, a.OpenedAt)}
+		if len(t.spans) < spansMost {
+			t.spans = append(t.spans, Span{a.Start, a.End})
+		}
+		out.False = l.match(of, int(e.Detector), span, a.OpenedAt)
+	}
+	if l.c.Out != nil {
+		if err := l.c.Out.anomaly(&out); err != nil {
+			l.fault = err
+		}
+	}
+	l.shown = append(l.shown, out)
+	if len(l.shown) >= 2*shownMost {
+		l.shown = gravest(l.shown)
+	}
+}
+
+// match compares an anomaly with the labels of its series.
+func (l *lane) match(of *series, d int, span Span, openedAt int64) (missed bool) {
+	if len(of.labels) == 0 {
+		of.dets[d].falsePos++
+		return l.c.Labels != nil
+	}
+	missed = true
+	for i := range of.labels {
+		lb := &of.labels[i]
+		if !lb.meets(span) {
+			continue
+		}
+		missed = false
+		for _, at := range []int{d, len(of.dets)} {
+			if lb.foundAt[at] == 0 || openedAt < lb.foundAt[at] {
+				lb.foundAt[at] = max(1, openedAt)
+			}
+		}
+	}
+	if missed {
+		of.dets[d].falsePos++
+	} else {
+		of.dets[d].hits++
+	}
+	return missed
+}
+
+// gravest are the gravest of the anomalies, in a fixed order.
+func gravest(list []Anomaly) []Anomaly {
+	slices.SortFunc(list, func(a, b Anomaly) int {
+		x, y := &a.Change.Anomaly, &b.Change.Anomaly
+		switch {
+		case x.Severity != y.Severity:
+			return int(y.Severity) - int(x.Severity)
+		case x.Samples != y.Samples:
+			return int(int64(y.Samples) - int64(x.Samples))
+		}
+		return slices.Compare(x.ID[:], y.ID[:])
+	})
+	return list[:min(len(list), shownMost)]
+}

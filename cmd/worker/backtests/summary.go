@@ -1,0 +1,172 @@
+package backtests
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Summary is what a run has found.
+type Summary struct {
+	Rows      int64
+	Series    int
+	Days      float64 // series-days: the time from first to last row, summed over the series
+	First     int64   // event times of the first and the last row
+	Last      int64
+	Outcomes  map[string]int64 // rows by what became of them
+	Detectors []DetectorResult
+	Any       *Agreement // of the detectors together; nil without labels, or with one detector
+	Anomalies []Anomaly  // the gravest
+	Troubles  []string   // what was left out
+	Partial   string     // why the run ended early; "" where it did not
+
+	plots []*series // to be drawn, in order
+}
+
+// DetectorResult is what one detector has found.
+type DetectorResult struct {
+	Name      string
+	Anomalies int
+	Silent    int // series without one
+	*Agreement
+	// AlarmsPerDay is the number of anomalies, with labels of those that meet none, for each
+	// day of each series.
+	AlarmsPerDay float64
+}
+
+// Agreement compares anomalies with labels. An anomaly is right if it meets a labelled
+// one of its series, from its first sample to the one that opened it or its last.
+type Agreement struct {
+	Labelled, Found int
+	Right, Wrong    int // anomalies
+	// Delays of the found ones, in seconds from the label's begin to the opening; the
+	// median and the longest. One that opens before the label has 0.
+	DelayMedian, DelayMax float64
+}
+
+// Precision is the share of the anomalies that meet a label, 0 where there are none.
+func (a *Agreement) Precision() float64 { return share(a.Right, a.Right+a.Wrong) }
+
+// Recall is the share of the labelled anomalies that were found, 0 where there are none.
+func (a *Agreement) Recall() float64 { return share(a.Found, a.Labelled) }
+
+func share(n, of int) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
+}
+
+// outcomeNames are in the order of keystate's outcomes.
+var outcomeNames = []string{"scored", "warming up", "held", "missing", "filtered", "late", "duplicate", "evicted", "rejected"}
+
+func (c *Config) summary(lanes []*lane) *Summary {
+	s := &Summary{Outcomes: map[string]int64{}, Troubles: c.Source.Troubles()}
+	var all []*series
+	for _, l := range lanes {
+		s.Rows += l.counts.rows
+		counts, held := l.fold.Counts()
+		for i, n := range counts {
+			if n > 0 {
+				s.Outcomes[outcomeNames[i]] += n
+			}
+		}
+		if held > 0 {
+			s.Outcomes["held at the end"] += int64(held)
+		}
+		all = append(all, l.series...)
+		s.Anomalies = append(s.Anomalies, l.shown...)
+	}
+	s.Anomalies = gravest(s.Anomalies)
+	s.Series = len(all)
+	slices.SortFunc(all, func(a, b *series) int { return slices.Compare(a.name, b.name) })
+	hasLabels := c.Labels != nil
+	for i, of := range all {
+		if i == 0 {
+			s.First, s.Last = of.first, of.last
+		}
+		s.First, s.Last = min(s.First, of.first), max(s.Last, of.last)
+		s.Days += float64(of.last-of.first) / 86_400e6
+		hasLabels = hasLabels || len(of.labels) > 0
+	}
+	for d := range c.State.Detectors {
+		s.Detectors = append(s.Detectors, s.detector(c.State.Detectors[d].Name, all, d, hasLabels))
+	}
+	if hasLabels && len(s.Detectors) > 1 {
+		s.Any = agreement(all, len(s.Detectors))
+		for _, d := range s.Detectors {
+			s.Any.Right += d.Right
+			s.Any.Wrong += d.Wrong
+		}
+	}
+	s.choose(all, c.Plots)
+	return s
+}
+
+func (s *Summary) detector(name string, all []*series, d int, labels bool) DetectorResult {
+	r := DetectorResult{Name: name}
+	alarms := 0
+	for _, of := range all {
+		t := &of.dets[d]
+		r.Anomalies += t.anomalies
+		if t.anomalies == 0 {
+			r.Silent++
+		}
+		alarms += t.falsePos
+	}
+	if labels {
+		r.Agreement = agreement(all, d)
+		for _, of := range all {
+			r.Right += of.dets[d].hits
+			r.Wrong += of.dets[d].falsePos
+		}
+	} else {
+		alarms = r.Anomalies
+	}
+	if s.Days > 0 {
+		r.AlarmsPerDay = float64(alarms) / s.Days
+	}
+	return r
+}
+
+// agreement compares the labels of the series with what detector at, or for the number of
+// detectors any of them, has found.
+func agreement(all []*series, at int) *Agreement {
+	a := &Agreement{}
+	var delays []float64
+	for _, of := range all {
+		for i := range of.labels {
+			l := &of.labels[i]
+			if l.To < of.first || l.From > of.last {
+				continue // outside of what was read
+			}
+			a.Labelled++
+			if when := l.foundAt[at]; when != 0 {
+				a.Found++
+				delays = append(delays, max(0, float64(when-l.From)/1e6))
+			}
+		}
+	}
+	if n := len(delays); n > 0 {
+		slices.Sort(delays)
+		a.DelayMedian, a.DelayMax = (delays[(n-1)/2]+delays[n/2])/2, delays[n-1]
+	}
+	return a
+}
+
+// choose picks the series to draw: those with labels or anomalies first, the gravest
+// before others.
+func (s *Summary) choose(all []*series, most int) {
+	weight := func(of *series) (w int) {
+		for i := range of.dets {
+			w = max(w, 1000*int(of.dets[i].worst)+min(999, of.dets[i].anomalies))
+		}
+		if len(of.labels) > 0 {
+			w += 1_000_000
+		}
+		return w
+	}
+	list := slices.DeleteFunc(slices.Clone(all), func(of *series) bool { return of.plot == nil })
+	slices.SortStableFunc(list, func(a, b *series) int { return cmp.Compare(weight(b), weight(a)) })
+	s.plots = list[:min(len(list), most)]
+	slices.SortFunc(s.plots, func(a, b *series) int { return slices.Compare(a.name, b.name) })
+}

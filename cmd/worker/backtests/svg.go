@@ -1,0 +1,159 @@
+package backtests
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A panel is drawn in units of the SVG's own, which the page scales to its width. Lines
+// keep their width then, and text is left to the page.
+const (
+	panelWidth  = 1000
+	valueHeight = 120
+	scoreHeight = 64
+)
+
+// Panel is one plot of a series.
+type Panel struct {
+	Title    string
+	Score    bool
+	Top, Low string // what its upper and its lower edge stand for
+	SVG      template.HTML
+}
+
+// panels draws a series: its fields, then the scores of each detector.
+func (s *series) panels(fields, detectors []string) []Panel {
+	p := s.plot
+	buckets := int((s.last-p.begin)>>p.width) + 1
+	buckets = max(1, min(buckets, p.n))
+	x := func(t int64) float64 {
+		return panelWidth * min(1, max(0, float64(t-p.begin)/float64(int64(buckets)<<p.width)))
+	}
+	var list []Panel
+	for c := range p.dim {
+		lo, hi := p.lo[c*p.n:][:buckets], p.hi[c*p.n:][:buckets]
+		low, top, ok := extent(lo, hi)
+		if !ok {
+			continue
+		}
+		var b strings.Builder
+		open(&b, valueHeight, "values of "+fields[c])
+		for _, l := range s.labels {
+			band(&b, "label", x(l.From), x(l.To), valueHeight)
+		}
+		for d := range s.dets {
+			for _, a := range s.dets[d].spans {
+				band(&b, "anomaly", x(a.From), x(a.To), valueHeight)
+			}
+		}
+		envelope(&b, "value", lo, hi, low, top, valueHeight)
+		b.WriteString("</svg>")
+		list = append(list, Panel{fields[c], false, number(p.base[c] + top), number(p.base[c] + low), template.HTML(b.String())}) //nolint:gosec // made here
+	}
+	for d := range s.dets {
+		scores, bounds := p.top[d*p.n:][:buckets], p.bound[d*p.n:][:buckets]
+		_, top, ok := extent(scores, bounds)
+		if !ok {
+			continue
+		}
+		low, _, _ := extent(scores, scores)
+		low = min(0, low)
+		// One score of a million leaves nothing to see of the others.
+		if _, most, ok := extent(bounds, bounds); ok && top > 4*most && most > low {
+			top = low + 4*(most-low)
+		}
+		if top <= low {
+			top = low + 1
+		}
+		var b strings.Builder
+		open(&b, scoreHeight, "scores of "+detectors[d])
+		for _, a := range s.dets[d].spans {
+			band(&b, "anomaly", x(a.From), x(a.To), scoreHeight)
+		}
+		line(&b, "score", scores, low, top, scoreHeight)
+		line(&b, "bound", bounds, low, top, scoreHeight)
+		b.WriteString("</svg>")
+		list = append(list, Panel{"score of " + detectors[d], true, number(top), number(low), template.HTML(b.String())}) //nolint:gosec // made here
+	}
+	return list
+}
+
+func open(b *strings.Builder, height int, title string) {
+	fmt.Fprintf(b, `<svg viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`, panelWidth, height, template.HTMLEscapeString(title))
+}
+
+// band draws a stretch of time over the whole height, at least wide enough to be seen.
+func band(b *strings.Builder, class string, from, to float64, height int) {
+	w := max(2, to-from)
+	fmt.Fprintf(b, `<rect class="%s" x="%.1f" y="0" width="%.1f" height="%d"/>`, class, min(from, panelWidth-w), w, height)
+}
+
+// extent is from the lowest to the highest of what is there, with a little room where
+// both are the same.
+func extent(lo, hi []float32) (low, top float64, ok bool) {
+	low, top = math.Inf(1), math.Inf(-1)
+	for i := range lo {
+		if v := float64(lo[i]); v-v == 0 {
+			low = min(low, v)
+		}
+		if v := float64(hi[i]); v-v == 0 {
+			top = max(top, v)
+		}
+	}
+	if low > top && !math.IsInf(top, -1) {
+		low = top
+	}
+	if math.IsInf(low, 1) || math.IsInf(top, -1) {
+		return 0, 0, false
+	}
+	if low == top {
+		room := max(1e-9, math.Abs(low)*1e-3)
+		low, top = low-room, top+room
+	}
+	return low, top, true
+}
+
+func y(v float32, low, top float64, height int) float64 {
+	return float64(height) * min(1, max(0, (top-float64(v))/(top-low)))
+}
+
+// envelope draws the lowest and the highest value of each bucket as one line up and down.
+func envelope(b *strings.Builder, class string, lo, hi []float32, low, top float64, height int) {
+	fmt.Fprintf(b, `<path class="%s" d="`, class)
+	step, gap := panelWidth/float64(len(lo)), true
+	for i := range lo {
+		if lo[i] != lo[i] {
+			gap = true
+			continue
+		}
+		verb := "L"
+		if gap {
+			verb, gap = "M", false
+		}
+		at := step * (float64(i) + 0.5)
+		fmt.Fprintf(b, "%s%.1f %.1f", verb, at, y(hi[i], low, top, height))
+		if bottom := y(lo[i], low, top, height); hi[i] != lo[i] {
+			fmt.Fprintf(b, "V%.1f", bottom)
+		}
+	}
+	b.WriteString(`"/>`)
+}
+
+// line draws one number a bucket.
+func line(b *strings.Builder, class string, v []float32, low, top float64, height int) {
+	envelope(b, class, v, v, low, top, height)
+}
+
+// number writes a number for an axis.
+func number(v float64) string {
+	if a := math.Abs(v); a != 0 && (a >= 1e7 || a < 1e-4) {
+		return strconv.FormatFloat(v, 'e', 3, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}
+
+func moment(us int64) string { return time.UnixMicro(us).UTC().Format("2006-01-02 15:04:05") }
