@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -128,13 +129,10 @@ func define(w []window, i, end, m int, o Options) (sum float64, nearest int) {
 	nearest, found := -1, 0
 	for len(all) > 0 && found < o.k() {
 		best := slices.MinFunc(all, func(a, b neighbour) int { // the first of the nearest
-			switch {
-			case a.d < b.d:
-				return -1
-			case a.d > b.d:
-				return 1
+			if o.k() > 1 {
+				return cmp.Compare(float32(Normalised(a.d, m, 1)-1), float32(Normalised(b.d, m, 1)-1))
 			}
-			return 0
+			return cmp.Compare(a.d, b.d)
 		})
 		if found == 0 {
 			nearest = best.at

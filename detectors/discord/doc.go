@@ -29,7 +29,9 @@
 // that happens twice does not hide itself. The neighbours are non-self matches of each
 // other as well: they are taken one after the other, nearest first, each among the
 // subsequences that are at least the exclusion away from those taken before. Otherwise the
-// second neighbour would be the first, shifted by one. Where there are fewer than K, the
+// second neighbour would be the first, shifted by one. Correlations that are the same in
+// float32 are ties, of which the first subsequence counts, so that roundings do not decide
+// which neighbours are left. Where there are fewer than K, the
 // sum is times K divided by their number.
 //
 // # Degenerate input
