@@ -353,12 +353,32 @@ func discordsScore(r Rows) {
 	s.leave(&r)
 }
 
-func discordsCPU(_ context.Context, r *Rows, _ Parallel) { discordsScore(*r) }
+func discordsCPU(ctx context.Context, r *Rows, parallel Parallel) {
+	s := discordsOf(r.Params)
+	if discordsCost(r) < longTask {
+		parallel = Serial
+	}
+	for c := range r.Dim {
+		x, from := s.column(r, c)
+		for i, m := range s.lengths.All() {
+			p := discord.Compute(x, m, s.options(m), discord.Parallel(parallel))
+			if ctx.Err() != nil {
+				return
+			}
+			s.write(r, c*s.count+i, from, p.Top(m, s.top))
+		}
+	}
+	s.leave(r)
+}
 
 func discordsCost(r *Rows) int {
 	s := discordsOf(r.Params)
 	n := r.Len() - s.searched(r)
-	return 1000 + r.Dim*s.count*(n*n/2+40*n)
+	pairs := n * n / 2
+	if s.k > 1 {
+		pairs *= 8
+	}
+	return 1000 + r.Dim*s.count*(pairs+100*n)
 }
 
 // discordsCompare wants at each rank the definition's distance. Of discords that are about

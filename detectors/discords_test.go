@@ -1,0 +1,118 @@
+package detectors
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// runDiscords executes a detector's tasks of so many fresh rows over a series of one value, as its
+// owner would, and returns the findings of each, their rows counted in the series.
+func runDiscords(t *testing.T, d Detector, x []float64, stride int) (all [][]Finding) {
+	t.Helper()
+	e := NewCPU(2)
+	defer e.Close()
+	var carry Words
+	for end := stride; end <= len(x); end += stride {
+		rows := min(end, d.Window()+stride-1)
+		size, ok := d.Size(View{Dim: 1, Rows: rows, Fresh: stride})
+		if !ok {
+			continue
+		}
+		b := e.Batch()
+		task := Task{Op: d.Op(), Dim: 1, Fresh: uint32(stride), Params: b.Put(d.Params())}
+		var to []float64
+		task.X, to = b.GrowF64(rows)
+		copy(to, x[end-rows:end])
+		if len(carry) > 0 {
+			task.Carry = b.Put(carry)
+		}
+		b.GrowOutputs(&task, size)
+		b.Tasks = append(b.Tasks, task)
+		if err := e.Execute(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		r := b.Rows(0)
+		found := d.AppendFindings(nil, r)
+		best := make([]float32, stride)
+		for i := range found {
+			f := &found[i]
+			if f.To-f.From+1 != f.Length || f.Fresh != max(0, f.To-rows+stride) || f.Rank < 1 || !(f.Score >= 0 && f.Score <= 2) {
+				t.Fatalf("finding %+v", *f)
+			}
+			best[f.Fresh] = max(best[f.Fresh], float32(f.Score))
+			f.From += end - rows
+			f.To += end - rows
+		}
+		for i, s := range r.Scores {
+			if !(s == best[i] || s != s && best[i] == 0) {
+				t.Fatalf("the score of fresh row %d is %v, its findings have %v at most", i, s, best[i])
+			}
+		}
+		all, carry = append(all, found), append(Words(nil), r.Next...)
+		e.Release(b)
+	}
+	return all
+}
+
+func TestDiscordsAreReportedOnce(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const n, stride = 1200, 20
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = math.Sin(float64(i)*0.3) + 0.05*rng.NormFloat64()
+	}
+	for i := range 8 {
+		x[700+i] += 3
+	}
+	for _, tumbling := range []bool{false, true} {
+		p := DiscordsParams{Window: 300, MinLength: 12, MaxLength: 20, Step: 4, Top: 2, Tumbling: tumbling}
+		s := stride
+		if tumbling {
+			s = p.Window
+		}
+		seen := map[int][]Finding{}
+		covered := 0
+		for task, found := range runDiscords(t, must(NewDiscords(p)), x, s) {
+			if task == 0 && len(found) == 0 {
+				t.Error("nothing in the first window")
+			}
+			for _, f := range found {
+				for _, o := range seen[f.Length] {
+					if f.From <= o.To && o.From <= f.To && !(tumbling && f.From/p.Window != o.From/p.Window) {
+						t.Errorf("tumbling %v: %+v was reported as %+v", tumbling, f, o)
+					}
+				}
+				seen[f.Length] = append(seen[f.Length], f)
+				if f.From <= 707 && f.To >= 700 {
+					covered++
+					if f.Rank == 1 && f.Score < 0.2 {
+						t.Errorf("tumbling %v: the fault is found as %+v", tumbling, f)
+					}
+				}
+			}
+		}
+		if covered < 3 || len(seen) != 3 {
+			t.Errorf("tumbling %v: the fault is in %d findings of %d lengths", tumbling, covered, len(seen))
+		}
+	}
+}
+
+func TestDiscordsFaults(t *testing.T) {
+	_, err := NewDiscords(DiscordsParams{Window: 100, MinLength: 2, MaxLength: 60, Step: -1, Top: 40, K: 65, Exclusion: 65})
+	for _, want := range []string{"least length is 2", "no neighbour in windows of 100", "40 discords", "k is 65", "1/65"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+	for _, p := range []DiscordsParams{
+		{Window: 3, MinLength: 3}, {Window: 100, MinLength: 10, MaxLength: 9}, {Window: 100_000, MinLength: 3, MaxLength: 2000},
+		{Window: DiscordsMaxWindow + 1, MinLength: 3},
+	} {
+		if _, err := NewDiscords(p); err == nil {
+			t.Errorf("%+v has no fault", p)
+		}
+	}
+}
