@@ -157,6 +157,8 @@
 //     launch of the same plan, and finds its carry in Out (Planner's waves).
 //   - The plan lies beyond the used part of In, the status words beyond that of Out:
 //     the owner's next Grow writes over them.
+//   - A task that leaves both a Next and a Detail has the Detail's span in the plan where
+//     others have that of their Bins: kernels' Task has no other room.
 //   - An Execute with a cancelled context waits for the device, which writes to the
 //     batch's memory. It does not wait for a lane.
 //   - Memory that a batch has moved out of stays mapped until the batch's next Execute,

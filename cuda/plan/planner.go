@@ -15,12 +15,13 @@ import (
 
 // Task is a detectors.Task as task.h has it.
 type Task struct {
-	Op                     detectors.Op
-	Dim, Fresh             uint32
-	After                  uint32 // 0: Carry lies in the input, 1: in the output
-	Params, X, Bins, Carry detectors.Span
-	Scores                 detectors.Span
-	Next                   detectors.Span // or Detail, of which a task with a kernel has one at most
+	Op            detectors.Op
+	Dim, Fresh    uint32
+	After         uint32 // 0: Carry lies in the input, 1: in the output
+	Params, X     detectors.Span
+	Bins          detectors.Span // Detail of a task that has a Next as well
+	Carry, Scores detectors.Span
+	Next          detectors.Span // Detail of a task that has no Next
 }
 
 // xWords is X as a run of words.
@@ -103,10 +104,11 @@ type opPlan struct {
 
 // plans are the ops that there are kernels for, by number.
 var plans = [...]*opPlan{
-	detectors.IKASST: &ikasstPlan,
-	detectors.LOF:    &lofPlan,
-	detectors.KNN:    &knnPlan,
-	detectors.SVDSST: &svdsstPlan,
+	detectors.IKASST:   &ikasstPlan,
+	detectors.LOF:      &lofPlan,
+	detectors.KNN:      &knnPlan,
+	detectors.SVDSST:   &svdsstPlan,
+	detectors.Discords: &discordsPlan,
 }
 
 var (
@@ -167,6 +169,10 @@ func kernel(name string) uint32 {
 	}
 	return uint32(i)
 }
+
+// twoOutputs reports whether a task leaves a Detail besides its Next. One of bins as well
+// is the CPU's.
+func twoOutputs(t *detectors.Task) bool { return t.Next.Len > 0 && t.Detail.Len > 0 }
 
 // place is where a task is in an Execute.
 type place uint8
@@ -350,7 +356,7 @@ func (p *Planner) Assign(b *detectors.Batch) {
 // classOf is the index of a task's class, -1 for the CPU, and its cost.
 func (p *Planner) classOf(t *detectors.Task) (int32, int) {
 	op := byOp[t.Op]
-	if op == nil || t.Model.Len > 0 && !op.models || t.Next.Len > 0 && t.Detail.Len > 0 {
+	if op == nil || t.Model.Len > 0 && !op.models || twoOutputs(t) && t.Bins.Len > 0 {
 		return -1, 0
 	}
 	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Detail.Len, t.Model.Len, t.Params}
@@ -458,7 +464,11 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 					Op: of.Op, Dim: of.Dim, Fresh: of.Fresh, Params: of.Params, X: of.X, Bins: of.Bins, Carry: of.Carry,
 					Scores: of.Scores, Next: of.Next,
 				}
-				if of.Detail.Len > 0 {
+				switch {
+				case twoOutputs(of):
+					t.Bins = of.Detail
+					p.outputs += int(of.Detail.Len)
+				case of.Detail.Len > 0:
 					t.Next = of.Detail
 				}
 				if t.X.Off >= detectors.InCache {

@@ -98,7 +98,11 @@ func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 		}
 		t.Params.Off = moved[k]
 		cover(&in, t.xWords())
-		cover(&in, t.Bins)
+		if twoOutputs(&b.Tasks[p.order[i]]) {
+			cover(&out, t.Bins)
+		} else {
+			cover(&in, t.Bins)
+		}
 		if t.After == 0 {
 			cover(&in, t.Carry)
 		}

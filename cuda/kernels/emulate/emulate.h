@@ -368,6 +368,7 @@ static inline float __int_as_float(int v) { return emulate::from<float>(static_c
 static inline long long __double_as_longlong(double v) { return emulate::from<long long>(emulate::bits(v)); }
 static inline double __longlong_as_double(long long v) { return emulate::from<double>(static_cast<uint64_t>(v)); }
 static inline int __double2hiint(double v) { return static_cast<int>(emulate::bits(v) >> 32); }
+static inline double __hiloint2double(int h, int l) { return emulate::from<double>(static_cast<uint64_t>(static_cast<uint32_t>(h)) << 32 | static_cast<uint32_t>(l)); }
 static inline int __double2loint(double v) { return static_cast<int>(emulate::bits(v)); }
 
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }

@@ -1,0 +1,133 @@
+//go:build linux
+
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"odradek/detectors"
+)
+
+// TestDiscordsEmulated scores random shapes on kernels on the CPU, alone and among others:
+// windows around the limits of a block's parts, and one that is too long for a block.
+func TestDiscordsEmulated(t *testing.T) {
+	discordsOn(t, emulated(t), []int{255, 257, 300}, 4, !testing.Short())
+}
+
+// TestDiscordsDevice does so on a device, with larger ones.
+func TestDiscordsDevice(t *testing.T) {
+	discordsOn(t, deviceOptions(t), []int{255, 256, 257, 511, 513, 1000, 2048, 2049, 4095, 4096}, 100, true)
+}
+
+func discordsOn(t *testing.T, o Options, windows []int, more int, long bool) {
+	rng := seeded(t)
+	e := open(t, o)
+	defer e.Close()
+	var runs []*discordsRun
+	for _, n := range windows {
+		runs = append(runs, newDiscordsRun(rng, n, 1, 3+rng.IntN(min(40, n/4))))
+	}
+	for range more {
+		runs = append(runs, newDiscordsRun(rng, 10+rng.IntN(140), 1+rng.IntN(2), 3+rng.IntN(3)))
+	}
+	if long {
+		runs = append(runs, newDiscordsRun(rng, 4097, 1, 20+rng.IntN(30)), newDiscordsRun(rng, 4200+rng.IntN(400), 1, 300))
+	}
+	var alone []detectors.Result
+	for _, r := range runs {
+		alone = append(alone, discordsExecute(t, e, true, r)...)
+	}
+	for i, got := range discordsExecute(t, e, false, runs...) {
+		if !slices.Equal(detectors.WordsOf(got.Scores), detectors.WordsOf(alone[i].Scores)) || !slices.Equal(got.Next, alone[i].Next) ||
+			!slices.Equal(got.Detail, alone[i].Detail) {
+			t.Errorf("%s: the result among others is not the one it has alone", runs[i].name)
+		}
+	}
+	s := e.Stats()
+	noFault(t, s)
+	byKernels(t, s, 0)
+}
+
+// discordsRun is a task.
+type discordsRun struct {
+	name       string
+	d          detectors.Detector
+	dim, fresh int
+	x          []float64
+}
+
+// newDiscordsRun is a task on n rows with subsequences of length m and more.
+func newDiscordsRun(rng *rand.Rand, n, dim, m int) *discordsRun {
+	p := detectors.DiscordsParams{Window: n, MinLength: m, MaxLength: min(n/2, m+rng.IntN(4)), Step: 1 + rng.IntN(2), Top: 1 + rng.IntN(4),
+		Exclusion: 1 + rng.IntN(4)*rng.IntN(2), ExcludeFlat: rng.IntN(2) == 0, Tumbling: rng.IntN(3) == 0}
+	if n < 100 {
+		p.K = 1 + rng.IntN(2)
+	}
+	d, err := detectors.NewDiscords(p)
+	if err != nil {
+		panic(err)
+	}
+	r := &discordsRun{d: d, dim: dim, fresh: 1 + rng.IntN(n), x: make([]float64, n*dim)}
+	if p.Tumbling {
+		r.fresh = n
+	}
+	turn, noise, level := 0.05+0.5*rng.Float64(), []float64{0.01, 0.3, 3}[rng.IntN(3)], 0.0
+	walks, missing, still := float64(rng.IntN(2)), rng.IntN(4) == 0, rng.IntN(4) == 0
+	for i := range r.x {
+		level += walks * rng.NormFloat64()
+		r.x[i] = math.Sin(turn*float64(i/dim)) + noise*rng.NormFloat64() + level
+		if missing && rng.IntN(n) == 0 {
+			r.x[i] = math.NaN()
+		}
+		if still && i >= n/2 && i < n/2+4*m && i > 0 {
+			r.x[i] = r.x[i-1]
+		}
+	}
+	r.name = fmt.Sprintf("%d rows of %d, %+v, noise %v, walks %v, missing %v, still %v", n, dim, p, noise, walks, missing, still)
+	return r
+}
+
+// discordsExecute executes the runs as one batch, and compares with the definition if it is
+// to.
+func discordsExecute(t *testing.T, e *Executor, compare bool, runs ...*discordsRun) (results []detectors.Result) {
+	t.Helper()
+	b := e.Batch()
+	defer e.Release(b)
+	for _, r := range runs {
+		task := detectors.Task{Op: detectors.Discords, Dim: uint32(r.dim), Fresh: uint32(r.fresh), Params: b.Put(r.d.Params())}
+		span, x := b.GrowF64(len(r.x))
+		copy(x, r.x)
+		task.X = span
+		size, ok := r.d.Size(detectors.View{Dim: r.dim, Rows: len(r.x) / r.dim, Fresh: r.fresh})
+		if !ok {
+			// More fresh rows than the window leaves: as many as it does.
+			task.Fresh = 1
+			size, _ = r.d.Size(detectors.View{Dim: r.dim, Rows: len(r.x) / r.dim, Fresh: 1})
+		}
+		b.GrowOutputs(&task, size)
+		b.Tasks = append(b.Tasks, task)
+	}
+	if err := e.Execute(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range runs {
+		rows := b.Rows(i)
+		got := detectors.Result{Scores: slices.Clone(rows.Scores), Next: slices.Clone(rows.Next), Detail: slices.Clone(rows.Detail)}
+		results = append(results, got)
+		if !compare {
+			continue
+		}
+		want := detectors.Result{Scores: make([]float32, len(got.Scores)), Next: make(detectors.Words, len(got.Next)), Detail: make(detectors.Words, len(got.Detail))}
+		rows.Scores, rows.Next, rows.Detail = want.Scores, want.Next, want.Detail
+		detectors.Discords.Spec().Score(rows)
+		if err := detectors.Discords.Spec().Compare(&rows, got, want); err != nil {
+			t.Errorf("%s: %v", r.name, err)
+		}
+	}
+	return results
+}

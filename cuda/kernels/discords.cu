@@ -1,0 +1,86 @@
+// Op discords: package detectors/discord has the definition, the first Top subsequences
+// without a near neighbour of every length of a range. Distances are the definition's but
+// for rounding; of subsequences that are equally far but for that it may be any.
+//
+// A window of up to some thousand values is a block's (discords_window.h): all neighbours at
+// the first length, and from there on what changes. A longer one is all blocks', for which
+// each length is a profile (discords_profile.h): a launch each for means and norms, steps,
+// diagonals, distances and the discords.
+#include "discords_long.h"
+#include "discords_task.h"
+#include "discords_window.h"
+
+namespace discords {
+
+// window scores the tasks of a tile, one after the other.
+__device__ inline void window(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status) {
+    DYNAMIC_SHARED(unsigned char, memory);
+    __shared__ State s;
+    const Tile &tile = tiles[blockIdx.x];
+    for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
+        const Task &t = tasks[i];
+        const Place to = placeOf(t, f32, out);
+        const Params &p = *to.p;
+        const int n = to.rows - to.from;
+        const Memory a = memoryOf(memory, n);
+        __syncthreads();
+        if (threadIdx.x == 0) s.beyond = false;
+        for (int c = 0; c < to.dim; c++) {
+            const int first = c * p.lengths();
+            clear(to, first, first + p.lengths());
+            __syncthreads();
+            if (p.minLength > n) continue;
+            if (threadIdx.x == 0) {
+                s.n = n;
+                s.m = p.minLength;
+                s.count = n - s.m + 1;
+                s.exclusion = p.apart(s.m);
+                s.wanted = p.top;
+                s.excludeFlat = p.excludeFlat != 0;
+            }
+            load(a, reinterpret_cast<const double *>(f32) + t.x.off + static_cast<size_t>(to.from) * to.dim + c, n, to.dim);
+            if (p.k == 1) neighbours(s, a);
+            for (int length = first;; length++) {
+                auto write = [&](const Discord &d, int rank) { to.write(length, rank, d); };
+                if (p.k == 1) discordsOf(s, a, write);
+                else discordsOfMany(s, a, p.k, write);
+                const int m = s.m + p.lengthStep;
+                if (s.beyond || m > p.maxLength || m > n) break;
+                __syncthreads();
+                if (p.k > 1) {
+                    if (threadIdx.x == 0) s.m = m, s.count = n - m + 1, s.exclusion = p.apart(m);
+                    __syncthreads();
+                    continue;
+                }
+                for (int longer = m - p.lengthStep + 1; longer <= m; longer++) lengthen(s, a, p.apart(longer));
+                repair(s, a);
+            }
+            __syncthreads();
+        }
+        if (s.beyond && threadIdx.x == 0) status[i] = statusLeft;
+        __syncthreads();
+        leave(to);
+    }
+}
+
+}  // namespace discords
+
+extern "C" __global__ void __launch_bounds__(discords::threads, 2) discords_window(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+                                                                                   uint32_t *status, unsigned char *scratch) {
+    discords::window(tasks, tiles, f32, out, status);
+}
+
+// Longer windows. A tile is a task's length: its part is the length's number, its count
+// where the extremes are.
+
+#define LONG(name, threads, blocks, call)                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \
+                                                                       uint32_t *status, unsigned char *scratch) {                         \
+        discords::call(tasks, tiles, f32, out, status, scratch);                                                                           \
+    }
+
+LONG(discords_describe, 256, 2, describeLong)
+LONG(discords_step, 256, 2, stepLong)
+LONG(discords_scan, discords::lanes, 2, scanLong)
+LONG(discords_finish, 256, 2, finishLong)
+LONG(discords_pick, 1024, 1, pickLong)

@@ -1,0 +1,116 @@
+// Discords of a window that is too long for a block, by the profile of each length.
+#pragma once
+#include "discords_profile.h"
+#include "discords_task.h"
+
+namespace discords {
+
+typedef Work<double> Long;
+
+// longOf is the series of a tile's task with subsequences of the tile's length, whose arrays
+// are in scratch as discordsArrays in cuda/plan/discords.go has it.
+__device__ inline Long longOf(const Task *tasks, const Tile &tile, const float *f32, float *out, unsigned char *scratch) {
+    const Task &t = tasks[tile.first];
+    const Place to = placeOf(t, f32, out);
+    const Params &p = *to.p;
+    Long w;
+    w.x = reinterpret_cast<const double *>(f32) + t.x.off + to.from;
+    w.n = to.rows - to.from;
+    w.m = p.minLength + static_cast<int>(tile.part) * p.lengthStep;
+    w.count = w.n - w.m + 1;
+    w.exclusion = p.apart(w.m);
+    w.excludeFlat = p.excludeFlat != 0;
+    const size_t room = (w.n + padding + 31) / 32 * 32;
+    w.mean = reinterpret_cast<double *>(scratch + static_cast<size_t>(tile.scratch) * 256);
+    w.inverse64 = w.inverse = w.mean + room;
+    w.df = w.inverse + room;
+    w.dg = w.df + room;
+    w.distance = w.dg + room;
+    w.best = reinterpret_cast<Best *>(w.distance + room);
+    w.limit = reinterpret_cast<int *>(w.best + room);
+    w.extremes = reinterpret_cast<Extremes *>(scratch + static_cast<size_t>(tile.count) * 256);
+    return w;
+}
+
+// rowsOf are the rows of a block of the scan: fewer where there are few blocks;
+// discordsScan in cuda/plan/discords.go says the same.
+__device__ inline int rowsOf(int diagonalsLeft) {
+    int rows = 1 << 15, bands = (diagonalsLeft + band - 1) / band;
+    while (rows > 1 << 10 && bands * ((diagonalsLeft + rows - 1) / rows) < 1 << 12) rows /= 2;
+    return rows;
+}
+
+__device__ inline void describeLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+    describe(longOf(tasks, tiles[0], f32, out, scratch), blockIdx.x * blockDim.x + threadIdx.x);
+}
+
+__device__ inline void stepLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+    step(longOf(tasks, tiles[0], f32, out, scratch), blockIdx.x * blockDim.x + threadIdx.x);
+}
+
+__device__ inline void scanLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+    DYNAMIC_SHARED(unsigned char, memory);
+    __shared__ Long w;
+    if (threadIdx.x == 0) w = longOf(tasks, tiles[0], f32, out, scratch);
+    __syncthreads();
+    const int left = w.count - w.exclusion, rows = rowsOf(left), parts = (left + rows - 1) / rows;
+    const int first = w.exclusion + static_cast<int>(blockIdx.x) / parts * band, begin = static_cast<int>(blockIdx.x) % parts * rows;
+    const int end = min(begin + rows, w.count - first);
+    if (begin < end && !isSteep(*w.extremes, rows)) scan(w, *reinterpret_cast<Block<double> *>(memory), begin, end, first);
+}
+
+__device__ inline void finishLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+    const int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    const Long w = longOf(tasks, tiles[0], f32, out, scratch);
+    if (i < w.count) finish(w, i);
+}
+
+// pickLong writes the length's discords, and after the last length scores and carry. One
+// block calls it.
+__device__ inline void pickLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
+    const Tile &tile = tiles[0];
+    const Long w = longOf(tasks, tile, f32, out, scratch);
+    const Place to = placeOf(tasks[tile.first], f32, out);
+    const int length = tile.part, left = w.count - w.exclusion;
+    __shared__ double value[32];
+    __shared__ int place[32], picked[32];
+    clear(to, length, length + 1);
+    if (isSteep(*w.extremes, left > 0 ? rowsOf(left) : 1) && threadIdx.x == 0) status[tile.first] = statusLeft;
+    __syncthreads();
+    for (int rank = 0; rank < to.p->top; rank++) {
+        double most = -1;
+        int at = -1;
+        auto take = [&](double v, int i) {
+            if (i >= 0 && (at < 0 || v > most || v == most && i < at)) most = v, at = i;
+        };
+        for (int i = threadIdx.x; i < w.count; i += blockDim.x) {
+            double v = w.distance[i];
+            if (!(v > most)) continue;  // nor a NaN
+            bool apart = true;
+            for (int f = 0; f < rank; f++) apart = apart && abs(i - picked[f]) >= w.m;
+            if (apart) most = v, at = i;
+        }
+        for (int o = 16; o > 0; o >>= 1) {
+            double v = __shfl_xor_sync(all, most, o);
+            int i = __shfl_xor_sync(all, at, o);
+            take(v, i);
+        }
+        if ((threadIdx.x & 31) == 0) value[threadIdx.x / 32] = most, place[threadIdx.x / 32] = at;
+        __syncthreads();
+        for (int k = 0; k < static_cast<int>(blockDim.x) / 32; k++) take(value[k], place[k]);
+        __syncthreads();
+        if (at < 0) break;
+        if (threadIdx.x == 0) {
+            picked[rank] = at;
+            to.write(length, rank, {most, at, indexOf(w.best[at])});
+        }
+        __syncthreads();
+    }
+    const Params &p = *to.p;
+    if (length == p.lengths() - 1) {
+        __syncthreads();
+        leave(to);
+    }
+}
+
+}  // namespace discords

@@ -1,0 +1,338 @@
+// The nearest neighbours of all subsequences of a long series (a matrix profile), by
+// covariances along diagonals:
+//
+//	cov(i, j) = cov(i-1, j-1) + df(i) dg(j) + df(j) dg(i)
+//
+// (Zimmerman et al., Matrix Profile XIV, SoCC 2019.) A thread has eight adjacent diagonals
+// in registers and goes down the rows; a block has 2,048 and up to some ten thousand rows,
+// from a covariance that is computed anew, which bounds the drift. Of a row's eight pairs
+// the largest correlation is compared, by its high word, with the least that any of these
+// nine subsequences has found: mostly in vain. Where it is not, each pair is looked at, and
+// subsequences get their nearest by an atomic minimum that no order of blocks changes.
+//
+// Distances are then computed anew from the values, so they carry no drift: that can only
+// choose among neighbours which are equally near but for it. Where it may be larger than
+// 1e-7 of a correlation, the task is left alone.
+//
+// Floor: three float64 operations a pair.
+#pragma once
+#include "discords_series.h"
+
+namespace discords {
+
+constexpr int diagonals = 8, lanes = 256, band = lanes * diagonals, chunk = 256;
+constexpr int columns = (band + chunk) / 8 * 9 + 16;  // of shared memory
+constexpr int padding = band + chunk + 16;            // elements behind the last subsequence
+
+// Extremes are those of a length's subsequences; zero before.
+struct Extremes {
+    unsigned first, last;                // flat subsequences: count - the first, the last + 1; 0: none
+    Best df, dg, inverse, squares;       // the largest, as bits
+};
+
+// Work is a series and what there is of its subsequences.
+template <typename T> struct Work {
+    const double *x;
+    int n, m, count, exclusion;  // values; length; subsequences; least |i-j|
+    bool excludeFlat;
+    double *mean, *inverse64;
+    T *df, *dg, *inverse;  // inverse is inverse64 where T is double
+    int *limit;
+    Best *best;
+    double *distance;
+    Extremes *extremes;
+};
+
+// greatest has to be v at least, of all threads of the warp, which call it; 0 or above.
+__device__ __forceinline__ void greatest(Best *to, double v) {
+    for (int o = 16; o > 0; o >>= 1) v = fmax(v, __shfl_xor_sync(all, v, o));
+    if ((threadIdx.x & 31) == 0 && v > 0) atomicMax(to, static_cast<Best>(__double_as_longlong(v)));
+}
+
+__device__ __forceinline__ double greatestOf(const Best &v) { return __longlong_as_double(static_cast<long long>(v)); }
+
+// describe sets mean and norm of subsequence i, or that it is none. Warps call it.
+template <typename T> __device__ void describe(const Work<T> &w, int i) {
+    double mean = 0, squares = 0, inverse = -0.0;
+    bool same = true, sound = true;
+    if (i < w.count) {
+        const double *x = w.x + i;
+        const double first = x[0];
+        for (int q = 0; q < w.m; q++) {
+            double v = x[q];
+            same = same && v == first;
+            sound = sound && finite(v);
+            mean += clean(v);
+        }
+        mean = same ? first : mean / w.m;
+        if (!sound) mean = clean(mean);
+        for (int q = 0; q < w.m; q++) {
+            double v = clean(x[q]) - mean;
+            squares = fma(v, v, squares);
+        }
+        inverse = !sound ? -0.0 : same ? 0.0 : inverseOf(squares);
+        if (flat(inverse)) {
+            atomicMax(&w.extremes->first, static_cast<unsigned>(w.count - i));
+            atomicMax(&w.extremes->last, static_cast<unsigned>(i + 1));
+        }
+    }
+    if (i < w.count + padding) {
+        w.mean[i] = mean;
+        w.inverse64[i] = inverse;
+    }
+    greatest(&w.extremes->squares, squares);
+    greatest(&w.extremes->inverse, inverse);
+}
+
+// step sets what covariances change by from subsequence i-1 to i. Warps call it.
+template <typename T> __device__ void step(const Work<T> &w, int i) {
+    double df = 0, dg = 0;
+    if (i > 0 && i < w.count) {
+        double in = clean(w.x[i + w.m - 1]), out = clean(w.x[i - 1]);
+        df = (in - out) / 2;
+        dg = (in - w.mean[i]) + (out - w.mean[i - 1]);
+    }
+    if (i < w.count + padding) {
+        double inverse = w.inverse64[i];
+        w.df[i] = static_cast<T>(df);
+        w.dg[i] = static_cast<T>(dg);
+        if (sizeof(T) < sizeof(double)) w.inverse[i] = static_cast<T>(inverse);
+        w.limit[i] = usual(inverse) ? always : never;
+        w.best[i] = none;
+    }
+    greatest(&w.extremes->df, fabs(df));
+    greatest(&w.extremes->dg, fabs(dg));
+}
+
+// isSteep reports whether diagonals of so many rows lose too many digits.
+__device__ __forceinline__ bool isSteep(const Extremes &e, int rows) {
+    return !(roundings(rows, greatestOf(e.df), greatestOf(e.dg), greatestOf(e.inverse), greatestOf(e.squares)) <= steep);
+}
+
+// Row is what a row's pairs have in common.
+template <typename T> struct alignas(4 * sizeof(T)) Row {
+    T df, dg, inverse;
+    int limit;
+};
+
+// Block is a block's shared memory.
+template <typename T> struct Block {
+    Row<T> row[chunk + 1];
+    T df[columns], dg[columns], inverse[columns];
+    int limit[columns], least[columns];  // least of a column's and the next seven limits
+};
+
+// seed sets the covariances of the subsequence at i and those that are k and more behind it,
+// k being the thread's part of those from first on.
+template <typename T> __device__ __forceinline__ void seed(const Work<T> &w, Block<T> &b, int i, int first, T *c) {
+    const int t = threadIdx.x;
+    double *values = reinterpret_cast<double *>(b.df);
+    static_assert(sizeof(T) * columns * 2 >= 8 * columns, "room");
+    double sum[diagonals], next[diagonals];
+    const double mean = w.mean[i], level = w.mean[min(i + first + t * diagonals, w.count - 1)];
+#pragma unroll
+    for (int d = 0; d < diagonals; d++) sum[d] = 0;
+    for (int from = 0; from < w.m; from += chunk) {
+        __syncthreads();
+        for (int q = t; q < band + chunk; q += lanes) {
+            int at = i + first + from + q;
+            values[spread(q)] = at < w.n ? clean(w.x[at]) : 0;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int d = 0; d < diagonals - 1; d++) next[d] = values[t * 9 + d] - level;
+        const int end = min(chunk, w.m - from);
+        for (int q = 0; q < end; q += diagonals) {
+            const int at = (q / 8 + t) * 9;
+#pragma unroll
+            for (int u = 0; u < diagonals; u++) {
+                double v = q + u < end ? clean(w.x[i + from + q + u]) - mean : 0;
+                next[(u + 7) & 7] = values[at + (u == 0 ? 7 : 8 + u)] - level;
+#pragma unroll
+                for (int d = 0; d < diagonals; d++) sum[d] = fma(v, next[(u + d) & 7], sum[d]);
+            }
+        }
+    }
+#pragma unroll
+    for (int d = 0; d < diagonals; d++) c[d] = static_cast<T>(sum[d]);
+}
+
+// note takes the eight pairs of a row, whose correlations are r0 to r7, into account.
+template <typename T>
+__device__ ODRADEK_SLOW void note(const Work<T> &w, Block<T> &b, int row, int column, int i, int j, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
+    const T rho[diagonals] = {r0, r1, r2, r3, r4, r5, r6, r7};
+    const int limit = b.row[row].limit;
+    if (limit == never) return;
+    int its[diagonals], least = never, top = always;
+#pragma unroll
+    for (int d = 0; d < diagonals; d++) its[d] = b.limit[spread(column + d)];
+    bool any = false;
+#pragma unroll
+    for (int d = 0; d < diagonals; d++) {
+        int h = its[d] == never ? always : high(rho[d]);
+        top = max(top, h);
+        any = any || its[d] != never && h >= its[d];
+        least = min(least, its[d]);
+    }
+    if (least == never) return;
+    if (any) {
+        least = never;
+#pragma unroll
+        for (int d = 0; d < diagonals; d++) {
+            if (its[d] != never && high(rho[d]) >= its[d]) {
+                double r = static_cast<double>(rho[d]);
+                atomicMin(w.best + j + d, nearer(r, i));
+                int l = limitOf(r, T(0));
+                if (l > its[d]) {
+                    atomicMax(&b.limit[spread(column + d)], l);
+                    atomicMax(w.limit + j + d, l);
+                    its[d] = l;
+                }
+            }
+            least = min(least, its[d]);
+        }
+    }
+    b.least[spread(column)] = least;
+    if (top >= limit) {
+        Best nearest = none;
+        double most = -2;
+#pragma unroll
+        for (int d = 0; d < diagonals; d++) {
+            if (its[d] != never) {
+                double r = static_cast<double>(rho[d]);
+                nearest = min(nearest, nearer(r, j + d));
+                most = fmax(most, r);
+            }
+        }
+        atomicMin(w.best + i, nearest);
+        int l = limitOf(most, T(0));
+        if (l > limit) {
+            atomicMax(&b.row[row].limit, l);
+            atomicMax(w.limit + i, l);
+        }
+    }
+}
+
+// scan compares the subsequences from begin to end-1 with those that are first to
+// first+band-1 behind them.
+template <typename T> __device__ __forceinline__ void scan(const Work<T> &w, Block<T> &b, int begin, int end, int first) {
+    const int t = threadIdx.x, k = first + t * diagonals;
+    T c[diagonals];
+    {
+        int i = begin > 0 ? begin - 1 : 0;
+        seed(w, b, i, first, c);
+    }
+    for (int from = begin; from < end; from += chunk) {
+        __syncthreads();
+        for (int q = t; q <= chunk; q += lanes) {
+            int i = from + q;
+            b.row[q] = {w.df[i], w.dg[i], w.inverse[i], w.limit[i]};
+        }
+        for (int q = t; q < band + chunk; q += lanes) {
+            int j = from + first + q, at = spread(q);
+            b.df[at] = w.df[j];
+            b.dg[at] = w.dg[j];
+            b.inverse[at] = w.inverse[j];
+            b.limit[at] = w.limit[j];
+        }
+        __syncthreads();
+        for (int q = t; q < band + chunk; q += lanes) {
+            int least = never;
+#pragma unroll
+            for (int d = 0; d < diagonals; d++) {
+                if (q + d < band + chunk) least = min(least, b.limit[spread(q + d)]);
+            }
+            b.least[spread(q)] = least;
+        }
+        __syncthreads();
+        T df[diagonals], dg[diagonals], inverse[diagonals];
+#pragma unroll
+        for (int d = 0; d < diagonals; d++) df[d] = b.df[t * 9 + d], dg[d] = b.dg[t * 9 + d], inverse[d] = b.inverse[t * 9 + d];
+        T f = b.row[0].df, g = b.row[0].dg;
+#pragma unroll 1
+        for (int base = 0; base < chunk; base += diagonals) {
+            const int at = (base / 8 + t) * 9;
+#pragma unroll
+            for (int u = 0; u < diagonals; u++) {
+                const T its = b.row[base + u].inverse;
+                const int limit = min(b.row[base + u].limit, b.least[at + u]);
+                int top = always;
+                T f0 = f, g0 = g, kept = inverse[u];
+#pragma unroll
+                for (int d = 0; d < diagonals; d++) {
+                    const int s = (u + d) & 7;
+                    c[d] = fma(f0, dg[s], c[d]);
+                    c[d] = fma(g0, df[s], c[d]);
+                    top = max(top, high(c[d] * inverse[s]));
+                    if (d == 0) {
+                        df[s] = b.df[at + 9 + u], dg[s] = b.dg[at + 9 + u], inverse[s] = b.inverse[at + 9 + u];
+                        f = b.row[base + u + 1].df, g = b.row[base + u + 1].dg;
+                    }
+                }
+                if (high(atLeast(top, T(0)) * its) >= limit) {
+                    T rho[diagonals];
+#pragma unroll
+                    for (int d = 0; d < diagonals; d++) rho[d] = (c[d] * (d == 0 ? kept : inverse[(u + d) & 7])) * its;
+                    int i = from + base + u;
+                    note(w, b, base + u, base + t * 8 + u, i, i + k, rho[0], rho[1], rho[2], rho[3], rho[4], rho[5], rho[6], rho[7]);
+                }
+            }
+        }
+    }
+}
+
+// apart is the distance of two usual subsequences; a warp computes it.
+__device__ inline double apart(const double *x, double meanX, double inverseX, const double *y, double meanY, double inverseY, int m) {
+    double sum = 0;
+    for (int q = threadIdx.x & 31; q < m; q += 32) {
+        double d = (x[q] - meanX) * inverseX - (y[q] - meanY) * inverseY;
+        sum = fma(d, d, sum);
+    }
+    for (int o = 16; o > 0; o >>= 1) sum += __shfl_xor_sync(all, sum, o);
+    return sqrt(sum * m);
+}
+
+// flatApart is the first flat subsequence that i may be compared with, -1 for none.
+template <typename T> __device__ inline int flatApart(const Work<T> &w, int i) {
+    if (w.extremes->first == 0) return -1;
+    const int first = w.count - static_cast<int>(w.extremes->first), last = w.extremes->last;
+    if (first <= i - w.exclusion) return first;
+    for (int j = i + w.exclusion; j < last; j++) {
+        if (flat(w.inverse64[j])) return j;
+    }
+    return -1;
+}
+
+// finish sets the distance of subsequence i to its nearest; NaN without one. A warp calls it.
+template <typename T> __device__ inline void finish(const Work<T> &w, int i) {
+    double mine = w.inverse64[i], distance = __longlong_as_double(0x7ff8000000000000);
+    Best best = w.best[i];
+    if (usual(mine)) {
+        double rho = -2;
+        int j = indexOf(best);
+        if (best != none) {
+            distance = apart(w.x + i, w.mean[i], mine, w.x + j, w.mean[j], w.inverse64[j], w.m);
+            rho = 1 - distance * distance / (2.0 * w.m);
+        }
+        if (rho <= 0 && !w.excludeFlat) {
+            int f = flatApart(w, i);
+            if (f >= 0 && (rho < 0 || f < j)) best = nearer(0, f), distance = sqrt(2.0 * w.m);
+        }
+    } else if (flat(mine)) {
+        int f = flatApart(w, i);
+        best = none;
+        if (f >= 0) best = nearer(1, f), distance = 0;
+        else if (!w.excludeFlat) {
+            for (int j = 0; j < w.count && best == none; j++) {
+                if (j > i - w.exclusion && j < i + w.exclusion) j = i + w.exclusion;
+                if (j < w.count && usual(w.inverse64[j])) best = nearer(0, j), distance = sqrt(2.0 * w.m);
+            }
+        }
+    }
+    if ((threadIdx.x & 31) == 0) {
+        w.best[i] = best;
+        w.distance[i] = distance;
+    }
+}
+
+}  // namespace discords

@@ -1,0 +1,593 @@
+// The first discords of every length of a range, of a series that fits into a block's
+// shared memory.
+//
+// At the first length the block finds a near neighbour of every subsequence, along diagonals
+// as discords_profile.h does, but by the high words of correlations. From then on it goes from length to length: means,
+// sums of squared deviations and the covariance with the neighbour are carried,
+//
+//	cov' = cov + m/(m+1) (x(i+m) - mean(i)) (x(j+m) - mean(j))
+//
+// and with the neighbour of the length before, the distance is an upper bound, mostly tight.
+// The subsequence with the largest bound is compared with all others; is it still the
+// first, it is the discord, whatever the bounds of the others are. If that takes many
+// comparisons, near neighbours are found anew.
+#pragma once
+#include "discords_task.h"
+
+namespace discords {
+
+constexpr int threads = 256, warps = threads / 32;
+constexpr int group = 8;           // diagonals a thread, columns a thread
+constexpr int rowsOfUnit = 256;    // rows that a warp goes down from a covariance computed anew
+constexpr int mostPicks = 32;      // discords of a length
+constexpr int patience = 16;       // subsequences that are compared with all others before near neighbours are found anew
+
+// State is what a block's threads share.
+struct State {
+    int n, m, count, exclusion, wanted;
+    bool excludeFlat, flats;
+    bool steep;  // along diagonals, covariances would lose too many digits
+    bool beyond; // a sum of squares is beyond what correlations are taken of
+    int next, found;
+    int picked[mostPicks];
+    double value[warps];
+    int place[warps];
+    Best nearest[warps];
+};
+
+// Memory is a block's arrays, spread. Some have two names, for two stages.
+struct Memory {
+    double *x, *inverse, *squares;
+    double *df, *dg;    // the steps of covariances
+    uint32_t *keys;
+    int *settled;       // 1: the neighbour is the nearest
+    uint32_t *missing;  // a bit a value that is not finite
+    __device__ double *mean() const { return df; }
+    __device__ double *covariance() const { return dg; }
+    __device__ int *neighbour() const { return reinterpret_cast<int *>(keys); }
+    __device__ uint32_t *key() const { return keys; }
+};
+
+// windowBytes is the shared memory of a series of n values; windowBytes in
+// cuda/plan/discords.go says the same.
+__host__ __device__ constexpr int windowSpread(int n) { return (n + 16) / 8 * 9; }
+__host__ __device__ constexpr int windowBytes(int n) { return windowSpread(n) * 48 + (n + 63) / 32 * 4; }
+
+__device__ __forceinline__ Memory memoryOf(unsigned char *at, int n) {
+    int s = windowSpread(n);
+    Memory a;
+    a.x = reinterpret_cast<double *>(at);
+    a.inverse = a.x + s;
+    a.squares = a.inverse + s;
+    a.df = a.squares + s;
+    a.dg = a.df + s;
+    a.keys = reinterpret_cast<uint32_t *>(a.dg + s);
+    a.settled = reinterpret_cast<int *>(a.keys + s);
+    a.missing = reinterpret_cast<uint32_t *>(a.settled + s);
+    return a;
+}
+
+// load copies the series, which has dim values a row.
+__device__ inline void load(const Memory &a, const double *x, int n, int dim) {
+    for (int i = threadIdx.x; i < (n + 31) / 32 * 32; i += threads) {
+        double v = i < n ? x[static_cast<size_t>(i) * dim] : 0;
+        uint32_t missing = __ballot_sync(all, !finite(v));
+        if ((i & 31) == 0) a.missing[i >> 5] = missing;
+        if (i < n) a.x[spread(i)] = clean(v);
+    }
+    __syncthreads();
+}
+
+__device__ __forceinline__ bool isMissing(const Memory &a, int i) { return a.missing[i >> 5] >> (i & 31) & 1; }
+
+// describeAll sets mean (into covariance), inverse and squares of all subsequences from
+// their values.
+__device__ inline void describeAll(const State &s, const Memory &a) {
+    for (int i = threadIdx.x; i < s.count; i += threads) {
+        double first = a.x[spread(i)], sum = 0, squares = 0;
+        bool same = true, sound = true;
+        for (int q = 0; q < s.m; q++) {
+            double v = a.x[spread(i + q)];
+            same = same && v == first;
+            sound = sound && !isMissing(a, i + q);
+            sum += v;
+        }
+        double mean = same ? first : sum / s.m;
+        for (int q = 0; q < s.m; q++) {
+            double v = a.x[spread(i + q)] - mean;
+            squares = fma(v, v, squares);
+        }
+        a.covariance()[spread(i)] = mean;
+        a.squares[spread(i)] = squares;
+        a.inverse[spread(i)] = !sound ? -0.0 : same ? 0.0 : inverseOf(squares);
+    }
+    __syncthreads();
+}
+
+// product is the covariance of two subsequences, from their values.
+__device__ inline double product(const State &s, const Memory &a, int i, double meanI, int j, double meanJ) {
+    double sum = 0;
+    for (int q = 0; q < s.m; q++) sum = fma(a.x[spread(i + q)] - meanI, a.x[spread(j + q)] - meanJ, sum);
+    return sum;
+}
+
+// A key is a neighbour as a number that is larger for nearer ones: 20 bits of the
+// correlation's high word, from 1/16 on, and the index. 0: none.
+constexpr int keyed = 0x3fb00000, indexBits = 12;
+
+__device__ __forceinline__ uint32_t keyOf(int h, int index) {
+    return h <= keyed ? 0 : static_cast<uint32_t>(h - keyed) << 9 & ~((1u << indexBits) - 1) | index;
+}
+
+// offer has the subsequence at i take a neighbour, which is at j, where it is nearer.
+__device__ __forceinline__ void offer(const Memory &a, int i, int h, int j) {
+    uint32_t key = keyOf(h, j), *its = a.key() + spread(i);
+    if (key > *its) atomicMax(its, key);
+}
+
+// sweep goes down the rows from begin to end-1 with the diagonals from k on. All lanes of a
+// warp have the same rows. Of a row's pairs, and of a column's while the thread has it, the
+// high word of the largest correlation is kept, whose last three bits say which it is.
+__device__ __forceinline__ void sweep(const State &s, const Memory &a, int begin, int end, int k) {
+    double c[group], df[group], dg[group], inverse[group];
+    {
+        int i = begin > 0 ? begin - 1 : 0, j = i + k;
+        double next[group], level = a.x[spread(min(j, s.n - 1))], mean = 0;
+        for (int q = threadIdx.x & 31; q < s.m; q += 32) mean += a.x[spread(i + q)];
+        for (int o = 16; o > 0; o >>= 1) mean += __shfl_xor_sync(all, mean, o);
+        mean /= s.m;
+#pragma unroll
+        for (int d = 0; d < group; d++) c[d] = 0;
+#pragma unroll
+        for (int d = 0; d < group - 1; d++) next[d] = a.x[spread(min(j + d, s.n - 1))] - level;
+        for (int q = 0; q < s.m; q += group) {
+#pragma unroll
+            for (int u = 0; u < group; u++) {
+                double v = q + u < s.m ? a.x[spread(i + q + u)] - mean : 0;
+                next[(u + 7) & 7] = a.x[spread(min(j + q + u + 7, s.n - 1))] - level;
+#pragma unroll
+                for (int d = 0; d < group; d++) c[d] = fma(v, next[(u + d) & 7], c[d]);
+            }
+        }
+    }
+    int best[group];
+#pragma unroll
+    for (int d = 0; d < group; d++) {
+        int at = spread(min(begin + k + d, s.count));
+        df[d] = a.df[at], dg[d] = a.dg[at], inverse[d] = a.inverse[at], best[d] = 0;
+    }
+    int i = begin;
+#pragma unroll 1
+    for (; i < end; i += group) {
+#pragma unroll
+        for (int u = 0; u < group; u++) {
+            const int row = spread(i + u), j = i + u + k, next = spread(min(j + group, s.count));
+            const double f = a.df[row], g = a.dg[row], its = a.inverse[row];
+            int top = 0;
+#pragma unroll
+            for (int d = 0; d < group; d++) {
+                const int at = (u + d) & 7;
+                c[d] = fma(f, dg[at], c[d]);
+                c[d] = fma(g, df[at], c[d]);
+                int h = (high((c[d] * inverse[at]) * its) & ~7) | d;
+                top = max(top, h);
+                best[at] = max(best[at], h);
+            }
+            if (best[u] > keyed) offer(a, j, best[u], j - k - (best[u] & 7));
+            if (top > keyed) offer(a, i + u, top, j + (top & 7));
+            df[u] = a.df[next], dg[u] = a.dg[next], inverse[u] = a.inverse[next], best[u] = 0;
+        }
+    }
+#pragma unroll
+    for (int d = 0; d < group; d++) {
+        if (best[d] > keyed) offer(a, i + k + d, best[d], i + d - (best[d] & 7));
+    }
+}
+
+// largestOf is the largest of the numbers that the block's threads have, 0 or above.
+__device__ inline double largestOf(State &s, double v) {
+    for (int o = 16; o > 0; o >>= 1) v = fmax(v, __shfl_xor_sync(all, v, o));
+    if ((threadIdx.x & 31) == 0) s.value[threadIdx.x >> 5] = v;
+    __syncthreads();
+    for (int w = 0; w < warps; w++) v = fmax(v, s.value[w]);
+    __syncthreads();
+    return v;
+}
+
+// steepness sets whether the roundings along a diagonal may change a correlation by more
+// than 1e-7: after a jump that is large against other subsequences.
+__device__ inline void steepness(State &s, const Memory &a) {
+    double df = 0, dg = 0, inverse = 0, squares = 0;
+    for (int i = threadIdx.x; i < s.count; i += threads) {
+        int at = spread(i);
+        df = fmax(df, fabs(a.df[at]));
+        dg = fmax(dg, fabs(a.dg[at]));
+        if (usual(a.inverse[at])) inverse = fmax(inverse, a.inverse[at]);
+        squares = fmax(squares, a.squares[at]);
+    }
+    df = largestOf(s, df);
+    dg = largestOf(s, dg);
+    inverse = largestOf(s, inverse);
+    squares = largestOf(s, squares);
+    if (threadIdx.x == 0) s.steep = !(roundings(rowsOfUnit, df, dg, inverse, squares) <= steep);
+    __syncthreads();
+}
+
+// neighbours finds a near neighbour of every subsequence, mostly the nearest, and what is
+// carried. Where the diagonals are steep it finds none.
+__device__ inline void neighbours(State &s, const Memory &a) {
+    const int t = threadIdx.x, lane = t & 31;
+    __syncthreads();
+    describeAll(s, a);
+    for (int i = t; i < s.count; i += threads) {
+        int at = spread(i);
+        double df = 0;
+        if (i > 0) df = (a.x[spread(i + s.m - 1)] - a.x[spread(i - 1)]) / 2;
+        a.df[at] = df;
+        a.key()[at] = 0;
+    }
+    __syncthreads();
+    // The means are where dg is to be: from the last on, each reads the one before.
+    double before = 0;
+    for (int from = (s.count - 1) / threads * threads; from >= 0; from -= threads) {
+        int i = from + t;
+        double dg = 0;
+        if (i > 0 && i < s.count) {
+            before = a.covariance()[spread(i - 1)];
+            dg = (a.x[spread(i + s.m - 1)] - a.covariance()[spread(i)]) + (a.x[spread(i - 1)] - before);
+        }
+        __syncthreads();
+        if (i < s.count) a.dg[spread(i)] = dg;
+        __syncthreads();
+    }
+    steepness(s, a);
+    if (t < group) {
+        int at = spread(s.count + t);
+        a.df[at] = a.dg[at] = 0;
+        a.inverse[at] = -0.0;
+        a.key()[at] = 0;
+    }
+    if (t == 0) s.next = 0;
+    __syncthreads();
+    // Units, the longest diagonals first: 256 of these and rowsOfUnit rows.
+    while (!s.steep) {
+        int unit = 0;
+        if (lane == 0) unit = atomicAdd(&s.next, 1);
+        unit = __shfl_sync(all, unit, 0);
+        int k = s.exclusion;
+        for (;; k += 32 * group) {
+            int units = (s.count - k + rowsOfUnit - 1) / rowsOfUnit;
+            if (k >= s.count || unit < units) break;
+            unit -= units;
+        }
+        if (k >= s.count) break;
+        int begin = unit * rowsOfUnit, end = min(begin + rowsOfUnit, s.count - k);
+        sweep(s, a, begin, end, k + lane * group);
+        __syncwarp();
+    }
+    __syncthreads();
+    for (int i = t; i < s.count; i += threads) {
+        int at = spread(i);
+        uint32_t key = a.key()[at];
+        a.neighbour()[at] = key == 0 ? -1 : key & ((1 << indexBits) - 1);
+        a.settled[at] = 0;
+        double sum = 0;
+        for (int q = 0; q < s.m; q++) sum += a.x[spread(i + q)];
+        a.mean()[at] = flat(a.inverse[at]) ? a.x[at] : sum / s.m;
+    }
+    __syncthreads();
+    for (int i = t; i < s.count; i += threads) {
+        int at = spread(i), j = a.neighbour()[at];
+        a.covariance()[at] = j < 0 ? 0 : product(s, a, i, a.mean()[at], j, a.mean()[spread(j)]);
+    }
+    __syncthreads();
+}
+
+// lengthen goes to subsequences that are one longer, whose exclusion is given.
+__device__ inline void lengthen(State &s, const Memory &a, int exclusion) {
+    const int m = s.m, count = s.count - 1;
+    const double part = static_cast<double>(m) / (m + 1);
+    for (int i = threadIdx.x; i < count; i += threads) {
+        int at = spread(i), j = a.neighbour()[at];
+        if (j < 0) continue;
+        double one = a.x[spread(i + m)] - a.mean()[at], other = j + m < s.n ? a.x[spread(j + m)] - a.mean()[spread(j)] : 0;
+        a.covariance()[at] = fma(part * one, other, a.covariance()[at]);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < count; i += threads) {
+        int at = spread(i);
+        double v = a.x[spread(i + m)], inverse = a.inverse[at], mean = a.mean()[at], squares = a.squares[at];
+        bool sound = high(inverse) >= 0 && !isMissing(a, i + m), same = inverse == 0 && v == a.x[at];
+        double one = v - mean;
+        if (!same) mean += one / (m + 1);
+        squares = fma(part * one, one, squares);
+        a.mean()[at] = mean;
+        a.squares[at] = squares;
+        a.inverse[at] = !sound ? -0.0 : same ? 0.0 : inverseOf(squares);
+        a.settled[at] = 0;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) s.m = m + 1, s.count = count, s.exclusion = exclusion;
+    __syncthreads();
+}
+
+// repair has every subsequence that has lost its neighbour take one nearby, if there is any.
+__device__ inline void repair(const State &s, const Memory &a) {
+    for (int i = threadIdx.x; i < s.count; i += threads) {
+        int at = spread(i), j = a.neighbour()[at];
+        if (!usual(a.inverse[at])) {
+            a.neighbour()[at] = -1;
+            continue;
+        }
+        if (j < 0) continue;
+        int to = j > i ? max(i + s.exclusion, min(j, s.count - 1)) : min(i - s.exclusion, j);
+        if (to >= s.count) to = i - s.exclusion;
+        if (to < 0) to = i + s.exclusion < s.count ? i + s.exclusion : -1;
+        if (to >= 0 && !usual(a.inverse[spread(to)])) to = -1;
+        if (to != j) {
+            a.neighbour()[at] = to;
+            if (to >= 0) a.covariance()[at] = product(s, a, i, a.mean()[at], to, a.mean()[spread(to)]);
+        }
+    }
+    __syncthreads();
+}
+
+// flatApart is the first flat subsequence that i may be compared with, -1 for none.
+__device__ inline int flatApart(const State &s, const Memory &a, int i) {
+    for (int j = 0; j < s.count; j++) {
+        if (j > i - s.exclusion && j < i + s.exclusion) j = i + s.exclusion;
+        if (j < s.count && flat(a.inverse[spread(j)])) return j;
+    }
+    return -1;
+}
+
+__device__ inline int usualApart(const State &s, const Memory &a, int i) {
+    for (int j = 0; j < s.count; j++) {
+        if (j > i - s.exclusion && j < i + s.exclusion) j = i + s.exclusion;
+        if (j < s.count && usual(a.inverse[spread(j)])) return j;
+    }
+    return -1;
+}
+
+// reach is 1 - rho of subsequence i and its neighbour, 2 or less; infinite where none is
+// known, and -1 where there is none.
+__device__ inline double reach(const State &s, const Memory &a, int i) {
+    int at = spread(i), j = a.neighbour()[at];
+    double inverse = a.inverse[at];
+    if (usual(inverse)) {
+        double rho = -2;
+        if (j >= 0) rho = a.covariance()[at] * inverse * a.inverse[spread(j)];
+        if (rho < 0 && s.flats && !s.excludeFlat && (j >= 0 || a.settled[at]) && flatApart(s, a, i) >= 0) return 1;
+        if (j >= 0) return 1 - rho;
+        return a.settled[at] ? -1 : __longlong_as_double(0x7ff0000000000000);
+    }
+    if (!flat(inverse)) return -1;
+    if (flatApart(s, a, i) >= 0) return 0;
+    return !s.excludeFlat && usualApart(s, a, i) >= 0 ? 1 : -1;
+}
+
+// agree has the block's threads agree on the largest value, and of equal ones the first
+// place; -1 for none.
+__device__ inline void agree(State &s, double &value, int &place) {
+    auto take = [&](double v, int p) {
+        if (p >= 0 && (place < 0 || v > value || v == value && p < place)) value = v, place = p;
+    };
+    for (int o = 16; o > 0; o >>= 1) {
+        double v = __shfl_xor_sync(all, value, o);
+        int p = __shfl_xor_sync(all, place, o);
+        take(v, p);
+    }
+    if ((threadIdx.x & 31) == 0) s.value[threadIdx.x >> 5] = value, s.place[threadIdx.x >> 5] = place;
+    __syncthreads();
+    for (int w = 0; w < warps; w++) take(s.value[w], s.place[w]);
+    __syncthreads();
+}
+
+// isApart reports whether subsequence i overlaps no discord found before.
+__device__ __forceinline__ bool isApart(const State &s, int i) {
+    bool apart = true;
+    for (int f = 0; f < s.found; f++) apart = apart && abs(i - s.picked[f]) >= s.m;
+    return apart;
+}
+
+// farthest is the first subsequence of those with the largest reach that does not overlap a
+// discord found before; -1 for none.
+__device__ inline int farthest(State &s, const Memory &a) {
+    double value = -1;
+    int place = -1;
+    for (int i = threadIdx.x; i < s.count; i += threads) {
+        if (!isApart(s, i)) continue;
+        double v = reach(s, a, i);
+        if (v > value) value = v, place = i;
+    }
+    agree(s, value, place);
+    return place;
+}
+
+__device__ __forceinline__ double middle(double a, double b, double c) { return fmax(fmin(a, b), fmin(fmax(a, b), c)); }
+
+// settle compares subsequence i with all others, which take it for theirs where it is nearer.
+__device__ inline void settle(State &s, const Memory &a, int i) {
+    const double mean = a.mean()[spread(i)], inverse = a.inverse[spread(i)];
+    Best nearest = none;
+    double covariance = 0;
+    for (int j = threadIdx.x * group; j < s.count; j += threads * group) {
+        double sum[group], next[group];
+        const double level = middle(a.x[spread(j)], a.x[spread(min(j + s.m / 2, s.n - 1))], a.x[spread(min(j + s.m - 1, s.n - 1))]);
+#pragma unroll
+        for (int d = 0; d < group; d++) sum[d] = 0;
+#pragma unroll
+        for (int d = 0; d < group - 1; d++) next[d] = a.x[spread(min(j + d, s.n - 1))] - level;
+        for (int q = 0; q < s.m; q += group) {
+#pragma unroll
+            for (int u = 0; u < group; u++) {
+                double v = q + u < s.m ? a.x[spread(i + q + u)] - mean : 0;
+                next[(u + 7) & 7] = a.x[spread(min(j + q + u + 7, s.n - 1))] - level;
+#pragma unroll
+                for (int d = 0; d < group; d++) sum[d] = fma(v, next[(u + d) & 7], sum[d]);
+            }
+        }
+#pragma unroll
+        for (int d = 0; d < group; d++) {
+            int o = j + d, at = spread(o);
+            if (o >= s.count || abs(o - i) < s.exclusion || !usual(a.inverse[at])) continue;
+            double rho = sum[d] * inverse * a.inverse[at];
+            Best b = nearer(rho, o);
+            if (b < nearest) nearest = b, covariance = sum[d];
+            int other = a.neighbour()[at];
+            if (other < 0 || rho > a.covariance()[at] * a.inverse[at] * a.inverse[spread(other)]) {
+                a.neighbour()[at] = i;
+                a.covariance()[at] = sum[d];
+            }
+        }
+    }
+    Best first = nearest;
+    for (int o = 16; o > 0; o >>= 1) first = min(first, __shfl_xor_sync(all, first, o));
+    if ((threadIdx.x & 31) == 0) s.nearest[threadIdx.x >> 5] = first;
+    __syncthreads();
+    for (int w = 0; w < warps; w++) first = min(first, s.nearest[w]);
+    const int at = spread(i);
+    if (first == nearest && first != none) {
+        a.neighbour()[at] = indexOf(first);
+        a.covariance()[at] = covariance;
+    }
+    if (threadIdx.x == 0) {
+        if (first == none) a.neighbour()[at] = -1;
+        a.settled[at] = 1;
+    }
+    __syncthreads();
+}
+
+// apartOf is the distance of two usual subsequences; a warp calls it.
+__device__ inline double apartOf(const State &s, const Memory &a, int i, double meanI, int j, double meanJ) {
+    double sum = 0, inverse = a.inverse[spread(i)], other = a.inverse[spread(j)];
+    for (int q = threadIdx.x & 31; q < s.m; q += 32) {
+        double d = (a.x[spread(i + q)] - meanI) * inverse - (a.x[spread(j + q)] - meanJ) * other;
+        sum = fma(d, d, sum);
+    }
+    for (int o = 16; o > 0; o >>= 1) sum += __shfl_xor_sync(all, sum, o);
+    return sqrt(sum * s.m);
+}
+
+// describeDiscord is subsequence i as a discord; a warp calls it.
+__device__ inline Discord describeDiscord(const State &s, const Memory &a, int i) {
+    int at = spread(i), j = a.neighbour()[at];
+    double inverse = a.inverse[at], r = reach(s, a, i);
+    if (usual(inverse) && j >= 0 && !(r == 1 && a.covariance()[at] < 0)) {
+        return {apartOf(s, a, i, a.mean()[at], j, a.mean()[spread(j)]), i, j};
+    }
+    if (r == 0) return {0, i, flatApart(s, a, i)};
+    return {sqrt(2.0 * s.m), i, usual(inverse) ? flatApart(s, a, i) : usualApart(s, a, i)};
+}
+
+// discordsOf finds the discords of the length that the state has, and calls found with each
+// and its rank, in one thread; neighbours are known, or bounds. The block calls it.
+template <class Found> __device__ __forceinline__ void discordsOf(State &s, const Memory &a, Found found) {
+    if (threadIdx.x == 0) s.found = 0;
+    bool flats = false, beyond = false;
+    for (int i = threadIdx.x; i < s.count; i += threads) {
+        double inverse = a.inverse[spread(i)];
+        flats = flats || flat(inverse);
+        beyond = beyond || inverse > largest;
+    }
+    flats = __syncthreads_or(flats);
+    beyond = __syncthreads_or(beyond);
+    if (threadIdx.x == 0) {
+        s.flats = flats;
+        s.beyond = s.beyond || beyond;
+    }
+    __syncthreads();
+    if (s.beyond) return;
+    int compared = 0;
+    while (s.found < s.wanted) {
+        int i = farthest(s, a);
+        if (i < 0) break;
+        if (usual(a.inverse[spread(i)]) && !a.settled[spread(i)]) {
+            if (compared++ == patience && !s.steep) neighbours(s, a);
+            else settle(s, a, i);
+            continue;
+        }
+        if (threadIdx.x < 32) {
+            Discord d = describeDiscord(s, a, i);
+            if (threadIdx.x == 0) found(d, s.found);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) s.picked[s.found++] = i;
+        __syncthreads();
+    }
+    __syncthreads();
+}
+
+// sums sets the sum of the distances of subsequence i to its k nearest neighbours, which are
+// apart from each other as well, into squares, and the nearest. The block calls it.
+__device__ inline void sums(State &s, const Memory &a, int i, int k) {
+    const int at = spread(i), t = threadIdx.x;
+    const double *means = a.covariance(), inverse = a.inverse[at], missing = __longlong_as_double(0x7ff8000000000000);
+    double *rho = a.df, sum = 0;
+    const bool mine = usual(inverse), compared = mine || flat(inverse);
+    for (int j = t; j < s.count; j += threads) {
+        const double its = a.inverse[spread(j)];
+        double r = -2;
+        if (compared && abs(i - j) >= s.exclusion) {
+            if (mine && usual(its)) r = product(s, a, i, means[at], j, means[spread(j)]) * inverse * its;
+            else if (!mine && flat(its)) r = 1;
+            else if ((mine ? flat(its) : usual(its)) && !s.excludeFlat) r = 0;
+        }
+        rho[spread(j)] = r;
+    }
+    int found = 0, nearest = -1;
+    for (; found < k; found++) {
+        double value = -2;
+        int place = -1;
+        for (int j = t; j < s.count; j += threads) {
+            double v = rho[spread(j)];
+            if (v > value) value = v, place = j;
+        }
+        agree(s, value, place);
+        if (place < 0) break;
+        if (found == 0) nearest = place;
+        const bool both = mine && usual(a.inverse[spread(place)]);
+        sum += both ? apartOf(s, a, i, means[at], place, means[spread(place)]) : value == 1 ? 0 : sqrt(2.0 * s.m);
+        for (int j = t; j < s.count; j += threads) {
+            if (abs(j - place) < s.exclusion) rho[spread(j)] = -2;
+        }
+    }
+    if (t == 0) {
+        a.squares[at] = found == 0 ? missing : found == k ? sum : sum * k / found;
+        a.neighbour()[at] = nearest;
+    }
+    __syncthreads();
+}
+
+// discordsOfMany is discordsOf with sums of the distances to k neighbours, by all pairs.
+template <class Found> __device__ __forceinline__ void discordsOfMany(State &s, const Memory &a, int k, Found found) {
+    describeAll(s, a);
+    bool beyond = false;
+    for (int i = threadIdx.x; i < s.count; i += threads) beyond = beyond || a.inverse[spread(i)] > largest;
+    beyond = __syncthreads_or(beyond);
+    if (threadIdx.x == 0) {
+        s.beyond = s.beyond || beyond;
+        s.found = 0;
+    }
+    __syncthreads();
+    if (s.beyond) return;
+    for (int i = 0; i < s.count; i++) sums(s, a, i, k);
+    while (s.found < s.wanted) {
+        double value = -1;
+        int place = -1;
+        for (int i = threadIdx.x; i < s.count; i += threads) {
+            double v = a.squares[spread(i)];
+            if (v > value && isApart(s, i)) value = v, place = i;
+        }
+        agree(s, value, place);
+        if (place < 0) break;
+        if (threadIdx.x == 0) {
+            found(Discord{value, place, a.neighbour()[spread(place)]}, s.found);
+            s.picked[s.found++] = place;
+        }
+        __syncthreads();
+    }
+    __syncthreads();
+}
+
+}  // namespace discords

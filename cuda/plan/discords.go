@@ -1,0 +1,163 @@
+package plan
+
+import "odradek/detectors"
+
+// Limits of what the kernels of discords.cu take.
+const (
+	discordsWindow = 4096    // values of a series that a block has for itself
+	discordsLong   = 1 << 20 // and of one that all blocks have
+	discordsTop    = 32
+)
+
+// Constants of discords.cu.
+const (
+	discordsThreads = 256
+	discordsBand    = 8 * discordsThreads // diagonals of a block
+	discordsChunk   = 256
+	discordsPadding = discordsBand + discordsChunk + 16
+	discordsPick    = 1024
+)
+
+// Where the parameters of a task lie.
+var (
+	discordsParamMin   = detectors.Discords.Spec().Word("MIN_LENGTH")
+	discordsParamMax   = detectors.Discords.Spec().Word("MAX_LENGTH")
+	discordsParamStep  = detectors.Discords.Spec().Word("LENGTH_STEP")
+	discordsParamTop   = detectors.Discords.Spec().Word("TOP")
+	discordsParamK     = detectors.Discords.Spec().Word("K")
+	discordsParamApart = detectors.Discords.Spec().Word("EXCLUSION")
+	discordsParamRows  = detectors.Discords.Spec().Word("ROWS")
+	discordsParamCount = len(detectors.Discords.Spec().Words())
+)
+
+// discordsShape is what follows from a task's shape.
+type discordsShape struct {
+	n, dim                  int // values of a series, series
+	least, most, step, part int // lengths; the reciprocal of the exclusion
+	top, k                  int
+}
+
+// discordsShapeOf is the shape of a task of dim values a row, by its parameters; false where
+// the kernels do not take it.
+func discordsShapeOf(dim, rows int, params []float32) (s discordsShape, ok bool) {
+	w := detectors.WordsOf(params)
+	at := func(i int) int { return int(int32(w[i])) }
+	s = discordsShape{n: rows, dim: dim, least: at(discordsParamMin), most: at(discordsParamMax), step: at(discordsParamStep),
+		part: at(discordsParamApart), top: at(discordsParamTop), k: at(discordsParamK)}
+	if r := at(discordsParamRows); r > 0 {
+		s.n = min(s.n, r)
+	}
+	if s.least < 3 || s.step < 1 || s.most < s.least || s.part < 1 || s.top < 1 || s.top > discordsTop || s.k < 1 {
+		return s, false
+	}
+	return s, s.n <= discordsWindow || s.dim == 1 && s.k == 1 && s.n <= discordsLong && s.most <= s.n
+}
+
+// lengths is the number of lengths.
+func (s *discordsShape) lengths() int { return (s.most-s.least)/s.step + 1 }
+
+// left is the number of diagonals of subsequences of length m.
+func (s *discordsShape) left(m int) int { return max(0, s.n-m+1-max(1, m/s.part)) }
+
+// windowBytes is the shared memory of a series that a block has: windowBytes in
+// discords_window.h.
+func (s *discordsShape) windowBytes() int { return (s.n+16)/8*9*48 + (s.n+63)/32*4 }
+
+// arrays is the scratch of a long series: longOf in discords_long.h.
+func (s *discordsShape) arrays() int { return (s.n + discordsPadding + 31) / 32 * 32 * (6*8 + 4) }
+
+// scan is the number of blocks of a long series' scan for so many diagonals: rowsOf in
+// discords_long.h.
+func discordsScan(left int) int {
+	rows, bands := 1<<15, (left+discordsBand-1)/discordsBand
+	for rows > 1<<10 && bands*((left+rows-1)/rows) < 1<<12 {
+		rows /= 2
+	}
+	return bands * ((left + rows - 1) / rows)
+}
+
+// discordsScanBytes is the shared memory of the scan: Block in discords_profile.h.
+const discordsScanBytes = (discordsChunk+1)*32 + ((discordsBand+discordsChunk)/8*9+16)*(3*8+2*4)
+
+// Variants of a class.
+const (
+	discordsIsWindow = iota
+	discordsIsLong
+)
+
+// discordsClass: A is the shared memory in KB, rounded up so that windows that grow are of
+// few classes, of a window; and of a long one the number of values.
+func discordsClass(t *detectors.Task, params []float32) (Class, int, bool) {
+	if len(params) != discordsParamCount || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
+		return Class{}, 0, false
+	}
+	s, ok := discordsShapeOf(int(t.Dim), int(t.X.Len/t.Dim), params)
+	if !ok {
+		return Class{}, 0, false
+	}
+	count := s.dim * s.lengths()
+	if kept := int(t.Next.Len) - 2*count; int(t.Detail.Len) != 4*s.top*count || kept != 0 && kept != 4*s.top*count {
+		return Class{}, 0, false
+	}
+	if s.n <= discordsWindow {
+		kb := (s.windowBytes() + 1023) / 1024
+		if kb <= 216 {
+			kb = (kb + 7) / 8 * 8
+		}
+		cost := s.n*s.n/2000 + s.lengths()*s.n/16 + 100
+		if s.k > 1 { // all pairs, each by its products
+			cost = s.n * s.n / 4000 * (s.least + s.most) * s.lengths()
+		}
+		return Class{Op: detectors.Discords, Variant: discordsIsWindow, A: uint32(kb)}, s.dim * cost, true
+	}
+	cost := 0
+	for m := s.least; m <= s.most; m += s.step {
+		cost += s.left(m)*s.left(m)/4000 + 50_000
+	}
+	return Class{Op: detectors.Discords, Variant: discordsIsLong, A: uint32(s.n)}, cost, true
+}
+
+// discordsShared is what discordsLaunches asks for.
+func discordsShared(c Class) int {
+	if c.Variant == discordsIsLong {
+		return discordsScanBytes
+	}
+	return int(c.A) << 10
+}
+
+func discordsLaunches(c Class, p *Planner, chains []chain) {
+	if c.Variant == discordsIsWindow {
+		for _, ch := range chains {
+			p.tile(Tile{First: ch.first, Count: ch.count})
+		}
+		p.launch(kernel("discords_window"), discordsThreads, discordsShared(c))
+		return
+	}
+	// One after the other, all in the same scratch.
+	all := discordsShape{n: int(c.A)}
+	arrays := p.scratch(all.arrays())
+	for _, ch := range chains {
+		for task := ch.first; task < ch.first+ch.count; task++ {
+			t := &p.tasks[task]
+			s, _ := discordsShapeOf(1, int(t.X.Len), p.f32[t.Params.Off:t.Params.Off+t.Params.Len])
+			extremes := p.zeroed(s.lengths() * Alignment)
+			for l := range s.lengths() {
+				m := s.least + l*s.step
+				count := s.n - m + 1
+				p.tile(Tile{First: task, Count: extremes + uint32(l), Part: uint32(l), Scratch: arrays})
+				p.launchGrid(kernel("discords_describe"), (count+discordsPadding+255)/256, 256, 0)
+				p.again(kernel("discords_step"), (count+discordsPadding+255)/256, 256, 0)
+				if left := s.left(m); left > 0 {
+					p.again(kernel("discords_scan"), discordsScan(left), discordsThreads, discordsScanBytes)
+				}
+				p.again(kernel("discords_finish"), (count+7)/8, 256, 0)
+				p.again(kernel("discords_pick"), 1, discordsPick, 0)
+			}
+		}
+	}
+}
+
+var discordsPlan = opPlan{
+	kernels: []string{"discords_describe", "discords_step", "discords_scan", "discords_finish", "discords_pick", "discords_window"},
+	class:   discordsClass, shared: discordsShared, launches: discordsLaunches,
+}
