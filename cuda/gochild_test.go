@@ -339,7 +339,7 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 						return fmt.Errorf("task %d has a model of %d words that begins with %d, want %d, %d", n, len(r.Model), r.Model[0], len(want), want[0])
 					}
 				}
-				t.Op.Spec().CPU(context.Background(), &r, detectors.Serial)
+				t.Op.Spec().CPU(context.Background(), &r, detectors.Sequential)
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func TestKNNEmulated(t *testing.T) {
 				r := b.Rows(i)
 				want := r
 				want.Scores, want.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Detail))
-				detectors.KNN.Spec().CPU(t.Context(), &want, detectors.Serial)
+				detectors.KNN.Spec().CPU(t.Context(), &want, detectors.Sequential)
 				if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
 					detectors.Result{Scores: want.Scores, Detail: want.Detail}); err != nil {
 					t.Errorf("%s: %v", name, err)
@@ -111,7 +111,7 @@ func knnChain(t *testing.T, o Options) {
 		r := b.Rows(i)
 		want := r
 		want.Scores, want.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Detail))
-		detectors.KNN.Spec().CPU(t.Context(), &want, detectors.Serial)
+		detectors.KNN.Spec().CPU(t.Context(), &want, detectors.Sequential)
 		if err := detectors.KNN.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
 			detectors.Result{Scores: want.Scores, Detail: want.Detail}); err != nil {
 			t.Errorf("task %d of %d rows, %d fresh: %v", i, r.Len(), r.Fresh, err)

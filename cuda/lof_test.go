@@ -83,7 +83,7 @@ func TestLOFEmulated(t *testing.T) {
 				r := b.Rows(i)
 				got, want := r, r
 				want.Scores = make([]float32, len(r.Scores))
-				detectors.LOF.Spec().CPU(t.Context(), &want, detectors.Serial)
+				detectors.LOF.Spec().CPU(t.Context(), &want, detectors.Sequential)
 				if err := detectors.LOF.Spec().Compare(&r, detectors.Result{Scores: got.Scores}, detectors.Result{Scores: want.Scores}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}

@@ -68,7 +68,7 @@ func (c *cpu) Execute(ctx context.Context, b *Batch) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("detectors: execute: %w", err)
 	}
-	parallel := Parallel(Serial)
+	parallel := Parallel(Sequential)
 	if c.helpers.Cap() == 0 {
 		parallel = c.helpers.Parallel(ctx) // it looks at ctx
 	} else if cost := costOf(b); cost >= splitCost {

@@ -127,7 +127,7 @@ func TestIKASSTOfSeveralValues(t *testing.T) {
 	}
 	run := func(x []float32, dim int) Result {
 		r := Rows{Dim: dim, Fresh: 4, Params: d.Params(), X: x, Scores: make([]float32, 4), Next: make(Words, 20*dim)}
-		ikasstCPU(t.Context(), &r, Serial)
+		ikasstCPU(t.Context(), &r, Sequential)
 		return Result{Scores: r.Scores, Next: r.Next}
 	}
 	both, first, second := run(x, 2), run(columns[0], 1), run(columns[1], 1)

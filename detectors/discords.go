@@ -356,7 +356,7 @@ func discordsScore(r Rows) {
 func discordsCPU(ctx context.Context, r *Rows, parallel Parallel) {
 	s := discordsOf(r.Params)
 	if discordsCost(r) < longTask {
-		parallel = Serial
+		parallel = Sequential
 	}
 	for c := range r.Dim {
 		x, from := s.column(r, c)

@@ -89,7 +89,7 @@ func driftScores(window, k int, seed uint64, summary bool) (returns, faults []fl
 		}
 		r.Bins = make([]float32, 3*b.Count(state))
 		b.Pack(r.Bins, state, []float64{0, 0})
-		lofCPU(context.Background(), &r, Serial)
+		lofCPU(context.Background(), &r, Sequential)
 		return r.Scores[0]
 	}
 	inA := func(score bool) float32 { return step(0, 0, 1, score) }

@@ -26,7 +26,7 @@ func TestFlatlineOfKnownSeries(t *testing.T) {
 		{"one of two values", 0, 2, []float64{1, 9, 2, 9, 3, 9, 3, 8}, []float32{0, 1, 2, 1}},
 		{"minus zero is zero", 0, 1, []float64{0, math.Copysign(0, -1), 0}, []float32{0, 1, 2}},
 	} {
-		for _, score := range []func(Rows){flatlineScore, func(r Rows) { flatlineCPU(t.Context(), &r, Serial) }} {
+		for _, score := range []func(Rows){flatlineScore, func(r Rows) { flatlineCPU(t.Context(), &r, Sequential) }} {
 			n := len(c.x) / c.dim
 			for cut := 1; cut <= n; cut++ { // however the rows are cut into tasks
 				var got []float32
@@ -49,7 +49,7 @@ func TestFlatlineOfKnownSeries(t *testing.T) {
 func TestFlatlineCounts(t *testing.T) {
 	r := Rows{Dim: 1, Fresh: 1, Params: WordsOf([]float32{0}), Carry: WordsOf([]float32{flatMost, 0}), X64: []float64{1, 1},
 		Scores: make([]float32, 1), Next: make(Words, 2)}
-	if flatlineCPU(t.Context(), &r, Serial); r.Scores[0] != flatMost {
+	if flatlineCPU(t.Context(), &r, Sequential); r.Scores[0] != flatMost {
 		t.Errorf("a run beyond the largest scores %v", r.Scores[0])
 	}
 	for _, bad := range []float64{-1, math.NaN(), math.Inf(1)} {

@@ -47,7 +47,7 @@ func TestIKASSTSymmetry(t *testing.T) {
 		exact := r
 		exact.Scores, exact.Next = want.Scores, want.Next
 		ikasstScore(exact)
-		ikasstCPU(t.Context(), &r, Serial)
+		ikasstCPU(t.Context(), &r, Sequential)
 		if err := ikasstCompare(&r, Result{Scores: r.Scores, Next: r.Next}, want); err != nil {
 			outside++
 			t.Logf("w=%d, %d fresh, half a period of %d: %v", w, fresh, half, err)

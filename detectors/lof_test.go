@@ -67,7 +67,7 @@ func TestLOFExplains(t *testing.T) {
 		at := (n-1)*dim + 1
 		usual := r.X[at]
 		r.X[at] += 5
-		lofCPU(t.Context(), &r, Serial)
+		lofCPU(t.Context(), &r, Sequential)
 		expected, contribution := make([]float64, dim), make([]float64, dim)
 		if !d.(Explainer).Explain(r, 1, expected, contribution) {
 			t.Fatalf("%+v: no explanation", p)

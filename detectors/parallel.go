@@ -11,8 +11,8 @@ import (
 // the task is done may be left out: whoever calls it looks at the context afterwards.
 type Parallel func(n int, f func(i int))
 
-// Serial is a Parallel on one core, which leaves nothing out.
-func Serial(n int, f func(i int)) {
+// Sequential is a Parallel on one core, which leaves nothing out.
+func Sequential(n int, f func(i int)) {
 	for i := range n {
 		f(i)
 	}

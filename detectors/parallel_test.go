@@ -56,7 +56,7 @@ func TestLongTaskShares(t *testing.T) {
 		results := map[string]Result{}
 		shares := 0
 		for how, p := range map[string]Parallel{
-			"in order": Serial,
+			"in order": Sequential,
 			"backwards": func(n int, f func(int)) {
 				shares = max(shares, n)
 				for i := range n {

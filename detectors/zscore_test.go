@@ -20,7 +20,7 @@ func TestZScoreOfKnownWindows(t *testing.T) {
 	nan, large := float32(math.NaN()), float32(1<<20)
 	f := func(want float64, x ...float32) {
 		t.Helper()
-		for _, score := range []func(Rows){zscoreScore, func(r Rows) { zscoreCPU(t.Context(), &r, Serial) }} {
+		for _, score := range []func(Rows){zscoreScore, func(r Rows) { zscoreCPU(t.Context(), &r, Sequential) }} {
 			out := []float32{-1}
 			score(Rows{Dim: 1, Fresh: 1, Params: WordsOf([]float32{float32(len(x))}), X: x, Scores: out})
 			if got := float64(out[0]); got != want && (got == got || want == want) {
@@ -70,7 +70,7 @@ func TestZScoreOfVectors(t *testing.T) {
 		r.Scores = out[:1]
 		zscoreScore(r)
 		r.Scores = out[1:]
-		zscoreCPU(t.Context(), &r, Serial)
+		zscoreCPU(t.Context(), &r, Sequential)
 		if out[0] < 49 || out[0] > 51 || math.Abs(float64(out[0]-out[1])) > 1e-4 {
 			t.Errorf("%s: scores %v by the definition, %v by the fast form", name, out[0], out[1])
 		}

@@ -251,7 +251,7 @@ func (s *setting) score(t *testing.T, e Placer, of []*Series, places int, measur
 		got, cpu := r.Scores, r
 		cpu.Scores = make([]float32, len(r.Scores))
 		cpu.Next, cpu.Detail = make(detectors.Words, len(r.Next)), make(detectors.Words, len(r.Detail))
-		op.Spec().CPU(t.Context(), &cpu, detectors.Serial)
+		op.Spec().CPU(t.Context(), &cpu, detectors.Sequential)
 		for k, want := range cpu.Scores {
 			compared++
 			d := math.Abs(float64(got[k] - want))

@@ -399,7 +399,7 @@ func TestExplanation(t *testing.T) {
 	}
 	for i := range b.Tasks {
 		r := b.Rows(i)
-		z.Op().Spec().CPU(t.Context(), &r, detectors.Serial)
+		z.Op().Spec().CPU(t.Context(), &r, detectors.Sequential)
 	}
 	s.Apply(b)
 	if len(s.Events) != 2 || s.Events[1].Change.Kind != events.Close {

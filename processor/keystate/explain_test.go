@@ -40,7 +40,7 @@ func TestActualIsExact(t *testing.T) {
 				}
 				for i := range b.Tasks {
 					r := b.Rows(i)
-					z.Op().Spec().CPU(t.Context(), &r, detectors.Serial)
+					z.Op().Spec().CPU(t.Context(), &r, detectors.Sequential)
 				}
 				s.Apply(b)
 				if len(s.Events) == 0 || s.Events[0].Change.Kind != events.Open {

@@ -48,7 +48,7 @@ func TestFindingSaysWhatWasExpected(t *testing.T) {
 		}
 		for i := range b.Tasks {
 			r := b.Rows(i)
-			z.Op().Spec().CPU(t.Context(), &r, detectors.Serial)
+			z.Op().Spec().CPU(t.Context(), &r, detectors.Sequential)
 		}
 		s.Apply(b)
 		if len(s.Events) == 0 || s.Events[0].Change.Anomaly.Expected == nil || s.Events[0].Change.Anomaly.Actual[0] != 7 {
