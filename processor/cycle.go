@@ -47,15 +47,16 @@ import (
 
 // cycle collects the results of one transaction.
 type cycle struct {
-	outs      *outputs
-	codec     kafka.Codec
-	scores    []sink // by partition of the scores topic
-	anomalies []sink
-	blocks    []sink
-	rekey     []sink
-	dlq       []sink
-	late      []sink
-	changelog sync.Map // kafka.TP of the changelog -> *sink
+	outs       *outputs
+	codec      kafka.Codec
+	newBatches func(maxBytes int, codec kafka.Codec) *kafka.Batches
+	scores     []sink // by partition of the scores topic
+	anomalies  []sink
+	blocks     []sink
+	rekey      []sink
+	dlq        []sink
+	late       []sink
+	changelog  sync.Map // kafka.TP of the changelog -> *sink
 
 	mu      sync.Mutex
 	parts   map[*partition]*part
@@ -102,9 +103,15 @@ type sink struct {
 	max int // bytes of a batch in b
 }
 
-func newCycle(o *outputs, codec kafka.Codec) *cycle {
+// newCycle returns an empty cycle. Batches begin with a small one where they are those
+// of a transaction; without one there is nothing that it would help.
+func newCycle(o *outputs, codec kafka.Codec, g Guarantee) *cycle {
+	newBatches := kafka.NewBatches
+	if g == ExactlyOnce {
+		newBatches = kafka.NewTransactionBatches
+	}
 	return &cycle{
-		outs: o, codec: codec,
+		outs: o, codec: codec, newBatches: newBatches,
 		scores:    make([]sink, o.scores.partitions),
 		anomalies: make([]sink, o.anomalies.partitions),
 		blocks:    make([]sink, o.blocks.partitions),
@@ -119,7 +126,7 @@ func newCycle(o *outputs, codec kafka.Codec) *cycle {
 func (c *cycle) lock(s *sink, t *topic) *kafka.Batches {
 	s.mu.Lock()
 	if s.b == nil || s.max != t.batchBytes && s.b.Count() == 0 {
-		s.b, s.max = kafka.NewTransactionBatches(t.batchBytes, c.codec), t.batchBytes
+		s.b, s.max = c.newBatches(t.batchBytes, c.codec), t.batchBytes
 	}
 	return s.b
 }
@@ -253,7 +260,7 @@ func (p *Processor) closeOpen() *cycle {
 	p.joinMu.Lock()
 	c := p.open
 	if p.open = p.spare; p.open == nil {
-		p.open = newCycle(&p.outputs, p.cfg.Codec)
+		p.open = newCycle(&p.outputs, p.cfg.Codec, p.cfg.Guarantee)
 	}
 	p.open.room = p.pace.room(len(p.parts))
 	p.spare = nil
@@ -416,7 +423,7 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 func (p *Processor) stopJoins() {
 	p.joinMu.Lock()
 	p.epoch++
-	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	p.open = newCycle(&p.outputs, p.cfg.Codec, p.cfg.Guarantee)
 	p.open.room = p.pace.room(len(p.parts))
 	close(p.swapped)
 	p.swapped = make(chan struct{})

@@ -8,6 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/processor/kafka"
 )
 
 // TestCommitRepeated: a commit that is repeated and then answered with success is
@@ -74,6 +76,29 @@ func TestPrompt(t *testing.T) {
 		p := &Processor{open: &cycle{room: room{bytes: mostCycleBytes}, bytes: c.bytes, full: c.full}}
 		if got := p.prompt(); got != c.want {
 			t.Errorf("%d bytes, full %t: prompt is %t", c.bytes, c.full, got)
+		}
+	}
+}
+
+// TestBatchesOfGuarantee: the first batch of a partition is small where transactions
+// make its request wait, and else no smaller than the others.
+func TestBatchesOfGuarantee(t *testing.T) {
+	const limit = 100 << 10
+	fill := func(b *kafka.Batches) int {
+		for range 300 {
+			if err := b.Append(1, nil, make([]byte, 200), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return b.Bytes() // with a header for each batch
+	}
+	for g, want := range map[Guarantee]int{
+		ExactlyOnce: fill(kafka.NewTransactionBatches(limit, kafka.CodecNone)),
+		AtLeastOnce: fill(kafka.NewBatches(limit, kafka.CodecNone)),
+	} {
+		c := newCycle(&outputs{}, kafka.CodecNone, g)
+		if got := fill(c.lock(&sink{}, &topic{batchBytes: limit})); got != want {
+			t.Errorf("guarantee %d: %d bytes, with the batches that belong to it %d", g, got, want)
 		}
 	}
 }

@@ -195,7 +195,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 		p.cfg.State = &state
 	}
 	p.pace = newPace(cfg.TransactionTimeout)
-	p.open = newCycle(&p.outputs, p.cfg.Codec)
+	p.open = newCycle(&p.outputs, p.cfg.Codec, p.cfg.Guarantee)
 	p.open.room = p.pace.room(1)
 	return p, nil
 }
