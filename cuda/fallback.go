@@ -4,40 +4,20 @@ package cuda
 
 import (
 	"context"
-	"sync"
 
 	"odradek/cuda/plan"
 	"odradek/detectors"
 )
 
-// portion is how many nanoseconds of work a goroutine takes at a time.
-const portion = 20_000
-
-// portions is how many of the runs of tasks that begin at heads a goroutine takes
-// at a time.
-func portions(b *detectors.Batch, tasks, heads []int32) int {
-	cost := 0
+// costOf is the estimated cost of tasks in nanoseconds, by a sample of them.
+func costOf(b *detectors.Batch, tasks []int32) (cost int) {
 	step := (len(tasks) + 63) / 64
 	for k := 0; k < len(tasks); k += step {
 		i := tasks[k]
 		r := b.Rows(int(i))
 		cost += step * b.Tasks[i].Op.Spec().Cost(&r)
 	}
-	return max(1, len(heads)*portion/max(cost, 1))
-}
-
-// deal calls one with the tasks of all runs, each run in order, on as many
-// goroutines as are free and on the caller's.
-func (e *Executor) deal(ctx context.Context, heads, next []int32, each int, one func(r *detectors.Rows, i int32)) {
-	e.helpers.Run(ctx, (len(heads)+each-1)/each, func(k int) {
-		r := rowsPool.Get().(*detectors.Rows)
-		defer rowsPool.Put(r)
-		for _, head := range heads[k*each : min((k+1)*each, len(heads))] {
-			for i := head; i >= 0; i = next[i] {
-				one(r, i)
-			}
-		}
-	})
+	return cost
 }
 
 // score scores the CPU's tasks of this round.
@@ -47,7 +27,7 @@ func (e *Executor) score(ctx context.Context, p *plan.Planner, b *detectors.Batc
 		return nil
 	}
 	parallel := e.helpers.Parallel(ctx)
-	e.deal(ctx, heads, next, portions(b, tasks, heads), func(r *detectors.Rows, i int32) {
+	e.helpers.Deal(ctx, heads, next, costOf(b, tasks), func(r *detectors.Rows, i int32) {
 		*r = b.Rows(int(i))
 		b.Tasks[i].Op.Spec().CPU(ctx, r, parallel)
 	})
@@ -82,11 +62,11 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 		to := t.Scores.Len + t.Next.Len
 		return o[:t.Scores.Len:t.Scores.Len], o[t.Scores.Len:to:to], o[to:][:t.Detail.Len:t.Detail.Len]
 	}
-	each, parallel := portions(&here, mine, heads), e.helpers.Parallel(ctx)
+	cost, parallel := costOf(&here, mine), e.helpers.Parallel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		e.deal(ctx, heads, next, each, func(r *detectors.Rows, i int32) {
+		e.helpers.Deal(ctx, heads, next, cost, func(r *detectors.Rows, i int32) {
 			*r = here.Rows(int(i))
 			scores, next, detail := outputs(i)
 			r.Scores, r.Next, r.Detail = scores.F32(), next, detail
@@ -115,5 +95,3 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 		return nil
 	}
 }
-
-var rowsPool = sync.Pool{New: func() any { return new(detectors.Rows) }}

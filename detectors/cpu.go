@@ -16,12 +16,9 @@ const (
 	cpuMaxOut   = 1 << 24
 )
 
-// Costs in nanoseconds: a batch below splitCost runs in the caller's goroutine,
-// a larger one is dealt out in portions of about portionCost.
-const (
-	splitCost   = 100_000
-	portionCost = 20_000
-)
+// splitCost is the cost in nanoseconds from which a batch is dealt out: one below it
+// runs in the caller's goroutine.
+const splitCost = 100_000
 
 // NewCPU is an executor that runs the ops' CPU forms on at most workers cores;
 // 0 means GOMAXPROCS. The caller of Execute always works itself; helpers are
@@ -112,17 +109,10 @@ func costOf(b *Batch) int {
 // have no chain to work on.
 func (c *cpu) split(ctx context.Context, b *Batch, cost int) error {
 	chains := chainsOf(b)
-	portion := max(1, len(chains.heads)*portionCost/cost)
 	parallel := c.helpers.Parallel(ctx)
-	c.helpers.Run(ctx, (len(chains.heads)+portion-1)/portion, func(k int) {
-		r := rowsPool.Get().(*Rows)
-		defer rowsPool.Put(r)
-		for _, head := range chains.heads[k*portion : min((k+1)*portion, len(chains.heads))] {
-			for i := head; i >= 0; i = chains.next[i] {
-				b.resolve(int(i), r)
-				specs[b.Tasks[i].Op].CPU(ctx, r, parallel)
-			}
-		}
+	c.helpers.Deal(ctx, chains.heads, chains.next, cost, func(r *Rows, i int32) {
+		b.resolve(int(i), r)
+		specs[b.Tasks[i].Op].CPU(ctx, r, parallel)
 	})
 	chainPool.Put(chains)
 	if err := ctx.Err(); err != nil {

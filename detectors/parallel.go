@@ -76,6 +76,26 @@ func (h *Helpers) Run(ctx context.Context, n int, f func(i int)) {
 	wg.Wait()
 }
 
+// portionCost is the cost in nanoseconds of what Deal gives a goroutine at a time.
+const portionCost = 20_000
+
+// Deal calls one for each task of all chains, by Run. A chain begins with a head, and
+// next has the task after each, -1 after the last: it stays on one goroutine and in
+// order. cost is the estimated cost of all tasks together in nanoseconds. The Rows are
+// memory for one to use, with those of an earlier task in it.
+func (h *Helpers) Deal(ctx context.Context, heads, next []int32, cost int, one func(r *Rows, task int32)) {
+	each := max(1, len(heads)*portionCost/max(cost, 1))
+	h.Run(ctx, (len(heads)+each-1)/each, func(k int) {
+		r := rowsPool.Get().(*Rows)
+		defer rowsPool.Put(r)
+		for _, head := range heads[k*each : min((k+1)*each, len(heads))] {
+			for i := head; i >= 0; i = next[i] {
+				one(r, i)
+			}
+		}
+	})
+}
+
 // Parallel is Run with a context.
 func (h *Helpers) Parallel(ctx context.Context) Parallel {
 	return func(n int, f func(i int)) { h.Run(ctx, n, f) }
