@@ -124,9 +124,6 @@ func (b *Batch) GrowF32(n int) (Span, []float32) {
 	return s, w.F32()
 }
 
-// GrowWords is GrowF32 for words.
-func (b *Batch) GrowWords(n int) (Span, Words) { return grow(&b.In, n) }
-
 // Put appends words to In, at an even offset, and returns where they are.
 func (b *Batch) Put(w Words) Span {
 	b.even()

@@ -1,6 +1,10 @@
 package plan
 
-import "odradek/detectors"
+import (
+	"unsafe"
+
+	"odradek/detectors"
+)
 
 // ModelPlace is where a model of the batch lies in a device's memory.
 type ModelPlace struct {
@@ -14,6 +18,9 @@ type ModelPlace struct {
 // Upload is what is copied from the input to the memory for models before the launches,
 // in bytes: struct Upload in lane.h.
 type Upload struct{ From, To, Bytes uint64 }
+
+// uploadBytes is what an Upload takes in a batch's memory.
+const uploadBytes = int(unsafe.Sizeof(Upload{}))
 
 // Models are the models that the plan of this round needs, none of them placed.
 func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
@@ -46,7 +53,7 @@ func (p *Planner) modelBytes() (spans, uploads, content int) {
 	}
 	for i := range p.Places {
 		if p.Places[i].Upload {
-			uploads += 24
+			uploads += uploadBytes
 			content += Align(4 * len(p.Places[i].Model.Words()))
 		}
 	}
@@ -62,7 +69,7 @@ func (p *Planner) writeModels(b *detectors.Batch, m *Memory, at int) {
 	}
 	place := map[uint32]uint32{}
 	to := at + spans + uploads
-	list := View[Upload](m.Bytes, at+spans, uploads/24)[:0]
+	list := View[Upload](m.Bytes, at+spans, uploads/uploadBytes)[:0] // as many as there are, or more: it is aligned
 	for i := range p.Places {
 		o := &p.Places[i]
 		place[o.In.Off] = uint32(o.At / 4)

@@ -430,8 +430,8 @@ func (b *batch) words(w detectors.Words) detectors.Span {
 
 // guards puts sentinels into both arenas.
 func (b *batch) guards() {
-	_, w := b.GrowWords(guard)
-	for i := range w {
+	_, f := b.GrowF32(guard)
+	for i, w := 0, detectors.WordsOf(f); i < len(w); i++ {
 		w[i] = sentinel
 	}
 	b.GrowOut(guard)
