@@ -77,6 +77,24 @@ func opsLOF(n, fresh, tasks int, kernel, whole float64) opShape {
 	return s
 }
 
+// opsDiscord is left discords of one length; with chain, of that many consecutive tasks of
+// a key.
+func opsDiscord(fresh, chain, tasks int, kernel, whole float64) opShape {
+	const window, m = 2048, 64
+	s := opShape{
+		name: fmt.Sprintf("discord window=%d m=%d, %d fresh", window, m, fresh), unit: "scores/s", dim: 1, fresh: fresh, tasks: tasks,
+		kernel: kernel, whole: whole, chain: chain,
+		det: func() (detectors.Detector, error) {
+			return detectors.NewDiscord(detectors.DiscordParams{Window: window, Length: m})
+		},
+		floor: func() work { return discordWork(window, m, fresh) },
+	}
+	if chain > 0 {
+		s.name += fmt.Sprintf(", %d tasks a key", chain)
+	}
+	return s
+}
+
 // opsKNN is the weights of all points of a window among themselves.
 func opsKNN(n, dim, k, tasks int, kernel, whole float64) opShape {
 	s := opShape{
@@ -103,6 +121,9 @@ var opShapes = append([]opShape{
 	opsKNN(1000000, 2, 50, 1, 1000000/0.5, 0),
 	opsKNN(581012, 10, 50, 1, 581012/0.5, 0),
 	opsSVD(320, 12, 16, 8192, 0.8e6, 0.6e6),
+	opsDiscord(1, 0, 32768, 0, 1.5e6),
+	opsDiscord(1, 16, 1<<17, 0, 3e6),
+	opsDiscord(16, 0, 8192, 0, 10e6),
 }, tableShapes...)
 
 // tableShapes are the windows of Ueno and Suzumura's table, with either form, but for
@@ -259,7 +280,10 @@ func (in *opsInput) pack(b *detectors.Batch, tasks int) {
 	if tasks%chain > 0 {
 		chain = 1
 	}
-	keys := tasks / chain
+	keys, room := tasks/chain, 0 // behind the rows of a key's first task
+	if !in.apart {
+		room = (chain - 1) * in.dim
+	}
 	for i := range tasks {
 		k, step := i%keys, i/keys
 		all := in.windows[k%len(in.windows)]
@@ -268,9 +292,15 @@ func (in *opsInput) pack(b *detectors.Batch, tasks int) {
 		t := detectors.Task{Op: in.det.Op(), Dim: uint32(in.dim), Fresh: uint32(in.fresh), Params: params}
 		var p []float32
 		switch {
+		case t.Op.Elem() == detectors.F64 && step > 0 && !in.apart:
+			before := b.Tasks[i-keys].X
+			t.X = detectors.Span{Off: before.Off + uint32(in.dim), Len: before.Len}
+			end := 2 * (before.Off + before.Len)
+			copy(b.In[end:][:2*in.dim].F64(), x[n-in.dim:])
 		case t.Op.Elem() == detectors.F64:
 			var wide []float64
-			t.X, wide = b.GrowF64(n)
+			t.X, wide = b.GrowF64(n + room)
+			t.X.Len = uint32(n)
 			copy(wide, x)
 		case t.Op.Elem() == detectors.I64:
 			var whole []int64
@@ -282,10 +312,8 @@ func (in *opsInput) pack(b *detectors.Batch, tasks int) {
 			before := b.Tasks[i-keys].X
 			t.X = detectors.Span{Off: before.Off + uint32(in.dim), Len: before.Len}
 			p, x = b.In[before.Off+before.Len:][:in.dim].F32(), x[n-in.dim:]
-		case in.apart:
-			t.X, p = b.GrowF32(n)
 		default:
-			t.X, p = b.GrowF32(n + (chain-1)*in.dim)
+			t.X, p = b.GrowF32(n + room)
 			t.X.Len = uint32(n)
 		}
 		for i := range p[:min(len(p), len(x))] {

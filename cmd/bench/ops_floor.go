@@ -44,6 +44,14 @@ func sstWork(w, fresh int) work {
 	)
 }
 
+// discordWork is that of left discords, in float64, of which a lane does half as many:
+// products of the first fresh row with all subsequences, for each further one a step of
+// the recurrence, and means, deviations and correlations.
+func discordWork(window, m, fresh int) work {
+	n := float64(window - 2*m + 1)
+	return work{"one row of products, a recurrence for the others", 2 * n * (float64(m) + 2*float64(fresh-1) + 4 + 2*float64(fresh))}
+}
+
 // svdWork is that of SVD-SST: Lanczos on H, 40+2r steps for the past and 24 for the
 // current as noise of w=320 needs them, each made orthogonal to those before.
 func svdWork(w, rank, fresh int) work {

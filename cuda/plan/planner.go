@@ -109,6 +109,7 @@ var plans = [...]*opPlan{
 	detectors.KNN:      &knnPlan,
 	detectors.SVDSST:   &svdsstPlan,
 	detectors.Discords: &discordsPlan,
+	detectors.Discord:  &discordPlan,
 }
 
 var (

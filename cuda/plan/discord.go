@@ -1,0 +1,118 @@
+package plan
+
+import "odradek/detectors"
+
+// Limits of what the kernels of discord.cu take.
+const (
+	discordLength = 1 << 12   // numbers of a query
+	discordShared = 200 << 10 // bytes of a block
+)
+
+// Constants of discord.cu.
+const (
+	discordRun   = 7  // subsequences of a thread
+	discordFresh = 16 // queries of a block
+	discordFour  = 4  // that a thread has at once
+	discordWarps = 12
+	discordQuery = 32 << 10 // bytes of a block's queries, where there are several
+)
+
+// Where the parameters of a task lie.
+var (
+	discordParamK      = detectors.Discord.Spec().Word("K")
+	discordParamPoints = detectors.Discord.Spec().Word("POINTS")
+	discordParamM      = detectors.Discord.Spec().Word("M")
+)
+
+// discordShape is what follows from a task's shape.
+type discordShape struct {
+	rows, fresh, points, dim, longest, shortest, lengths int
+	any                                                  bool // rows of several values, or several neighbours
+	each                                                 int  // fresh rows of a block
+}
+
+// discordShapeOf is the shape of a task; false where the kernels do not take it.
+func discordShapeOf(t *detectors.Task, params []float32) (s discordShape, ok bool) {
+	if len(params) <= discordParamM || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
+		return s, false
+	}
+	lengths := params[discordParamM:]
+	s.rows, s.fresh, s.dim, s.lengths = int(t.X.Len/t.Dim), int(t.Fresh), int(t.Dim), len(lengths)
+	s.points, s.shortest, s.longest = int(params[discordParamPoints]), int(lengths[0]), int(lengths[len(lengths)-1])
+	if s.fresh > 1<<16-1 || s.rows < s.fresh || s.shortest < 3 || s.longest > discordLength || s.points < 2*s.longest ||
+		s.rows-s.fresh+1 < 2*s.longest || s.lengths > 1 && int(t.Detail.Len) != s.fresh*s.lengths {
+		return s, false
+	}
+	s.any = s.dim > 1 || params[discordParamK] != 1
+	s.each = 1
+	if most := min(s.fresh, discordFresh, discordQuery/8/s.longest); !s.any && most >= discordFour {
+		s.each = most / discordFour * discordFour
+	}
+	return s, s.shared() <= discordShared
+}
+
+// most is the most rows that a block has.
+func (s *discordShape) most() int { return min(s.rows, s.points+s.each-1) }
+
+// shared is the shared memory of a block, in bytes: its rows, queries and, of the kernel
+// discord_any, correlations.
+func (s *discordShape) shared() int {
+	n := (s.most()+2*discordRun)*s.dim + s.each*s.longest
+	if s.any {
+		n += s.most()
+	}
+	return 8 * n
+}
+
+// threads is how many a block has: so many that its subsequences are as few rounds for
+// them as can be.
+func (s *discordShape) threads() int {
+	n := (s.most() - 2*s.shortest + discordRun) / discordRun
+	rounds := (n + 32*discordWarps - 1) / (32 * discordWarps)
+	return max(1, (n+32*rounds-1)/(32*rounds)) * 32
+}
+
+// A class of Discord: Variant is 0 for discord_one, 1 for discord_four, 2 for
+// discord_any; A the bytes of shared memory; B threads and, << 16, fresh rows of a block.
+func discordClass(t *detectors.Task, params []float32) (Class, int, bool) {
+	s, ok := discordShapeOf(t, params)
+	if !ok {
+		return Class{}, 0, false
+	}
+	variant := uint32(0)
+	switch {
+	case s.any:
+		variant = 2
+	case s.each > 1:
+		variant = 1
+	}
+	// Float64 instructions of a pair of values: one for each query, and for those of a
+	// block together one for the mean, the difference and the square each. 8 a
+	// picosecond are half of what an H200 has.
+	blocks := (s.fresh + s.each - 1) / s.each
+	cost := 0
+	for _, m := range params[discordParamM:] {
+		cost += s.most() * int(m) * (s.fresh + 3*blocks) * s.dim / 8000
+	}
+	return Class{Op: detectors.Discord, Variant: variant, A: uint32(s.shared()), B: uint32(s.threads() | s.each<<16)}, cost + 1, true
+}
+
+func discordLaunches(c Class, p *Planner, chains []chain) {
+	each := c.B >> 16
+	for _, ch := range chains {
+		for i := range ch.count {
+			fresh := p.tasks[ch.first+i].Fresh
+			for first := uint32(0); first < fresh; first += each {
+				p.tile(Tile{First: ch.first + i, Count: 1, Part: first | min(each, fresh-first)<<16})
+			}
+		}
+	}
+	name := [...]string{"discord_one", "discord_four", "discord_any"}[c.Variant]
+	p.launch(kernel(name), int(c.B&0xffff), int(c.A))
+}
+
+var discordPlan = opPlan{
+	kernels: []string{"discord_one", "discord_four", "discord_any"},
+	class:   discordClass, launches: discordLaunches,
+	shared: func(c Class) int { return int(c.A) },
+}
