@@ -95,7 +95,7 @@ func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int
 	ms := now.UnixMilli()
 	for i := range pt.state.Events {
 		row := &pt.state.Events[i]
-		a := anomalyOf(row, pt.p.cfg.State)
+		a := AnomalyRecord(row, pt.p.cfg.State)
 		var n [changeKinds]int64
 		n[row.Change.Kind]++
 		r.counts.changes.add(row.Name, n)
@@ -155,7 +155,9 @@ func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, a *schemas.Anoma
 	return len(pt.value) + len(a.Key) + 12, nil
 }
 
-func anomalyOf(row *keystate.EventRow, cfg *keystate.Config) schemas.Anomaly {
+// AnomalyRecord is a change of an anomaly as it is published, but for topic and partition,
+// which its encoder has.
+func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) schemas.Anomaly {
 	ch := &row.Change
 	a := &ch.Anomaly
 	rank := float64(a.Rank)

@@ -29,11 +29,11 @@ func TestAnomalyNamesItsField(t *testing.T) {
 	} {
 		row := keystate.EventRow{Key: &keystate.Key{}, Detector: c.detector, Name: "d", Change: events.Change{Kind: c.kind, Reason: c.reason}}
 		row.Change.Anomaly.Contribution, row.Change.Anomaly.Rank = c.share, 0.25
-		if a := anomalyOf(&row, cfg); a.Field != c.want || a.Rank != 0.25 {
+		if a := AnomalyRecord(&row, cfg); a.Field != c.want || a.Rank != 0.25 {
 			t.Errorf("%s: field %q, rank %v, want %q", c.name, a.Field, a.Rank, c.want)
 		}
 	}
-	if a := anomalyOf(&keystate.EventRow{Key: &keystate.Key{}, Detector: -1}, cfg); a.Rank == a.Rank {
+	if a := AnomalyRecord(&keystate.EventRow{Key: &keystate.Key{}, Detector: -1}, cfg); a.Rank == a.Rank {
 		t.Errorf("the rank of a silence is %v", a.Rank)
 	}
 }

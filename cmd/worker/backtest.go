@@ -15,7 +15,9 @@ import (
 	"odradek/cmd/worker/backtests"
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/tables"
+	"odradek/processor/kafka"
 	"odradek/processor/web"
+	"odradek/schemas"
 )
 
 const backtestAbout = `Runs the configured detectors over recorded samples through the worker's own state, executor,
@@ -31,7 +33,8 @@ says that it is partial. docs/backtest.md has an example.`
 
 const backtestExamples = `  ODRADEK_DETECTORS=level ODRADEK_DETECTOR_LEVEL_OP=zscore worker backtest -in readings.csv -report report.html
   worker backtest -in nab/data -labels nab/labels/combined_windows.json -anomalies anomalies.csv
-  ODRADEK_KEY_FIELD=sensor worker backtest -in fleet/ -scores scores/ -anomalies anomalies.parquet`
+  ODRADEK_KEY_FIELD=sensor worker backtest -in fleet/ -scores scores/ -anomalies anomalies.parquet
+  worker backtest -in-topic sensors -from 2026-11-01T00:00:00Z -to 2026-11-08T00:00:00Z`
 
 // backtestOptions are the flags of `backtest`.
 type backtestOptions struct {
@@ -40,6 +43,8 @@ type backtestOptions struct {
 	report, scores, anomalies string
 	topic                     string
 	partitions, plots         int
+	inTopic, from, to         string
+	toTopic                   string
 	quiet                     bool
 }
 
@@ -57,7 +62,11 @@ func (l *stringList) Set(s string) error {
 func (t terminal) backtest(ctx context.Context, args []string) int {
 	fs := t.flags("backtest", backtestAbout, backtestExamples)
 	var o backtestOptions
-	fs.Var(&o.in, "in", "file or folder to read; may be given several times; needed")
+	fs.Var(&o.in, "in", "file or folder to read; may be given several times; needed without -in-topic")
+	fs.StringVar(&o.inTopic, "in-topic", "", "topic to read instead of files; no group is joined, nothing is committed")
+	fs.StringVar(&o.from, "from", "earliest", "with -in-topic: where to begin: an offset of each partition, a time (RFC 3339), or earliest")
+	fs.StringVar(&o.to, "to", "end", "with -in-topic: where to end, before an offset or the first record of a time (RFC 3339), or end")
+	fs.StringVar(&o.toTopic, "to-topic", "", "publish, too, as the stream does: to the topics <name>-scores and <name>-anomalies")
 	fs.StringVar(&o.labels, "labels", "", "file of labelled anomalies: CSV (series, from, to), JSON lines of worker generate, or NAB's combined_windows.json")
 	fs.StringVar(&o.labelField, "label-field", "", "column that is not 0 or false in rows that are anomalous")
 	fs.StringVar(&o.report, "report", "backtest.html", "file for the report; empty for none")
@@ -74,8 +83,12 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 		return code
 	}
 	c, faults, warnings := config.Parse(t.environ)
-	faults = config.FaultsOf(faults, []string{"DETECTOR", "MISSING", "LATENESS", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "DUPLICATES", "SILENCE", "TTL",
-		"MAX_JUMP", "MAX_HELD", "MAX_KEYS", "EXECUTOR", "WORKERS", "CUDA"})
+	names := []string{"DETECTOR", "MISSING", "LATENESS", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "DUPLICATES", "SILENCE", "TTL",
+		"MAX_JUMP", "MAX_HELD", "MAX_KEYS", "EXECUTOR", "WORKERS", "CUDA"}
+	if o.inTopic != "" || o.toTopic != "" {
+		names = append(names, "KAFKA", "SCHEMA", "FETCH", "PARTITION_BYTES", "MAX_FUTURE", "COMPRESSION", "MAX_MESSAGE", "REPLICATION")
+	}
+	faults = config.FaultsOf(faults, names)
 	for _, w := range warnings {
 		fmt.Fprintln(t.err, "warning:", w)
 	}
@@ -95,14 +108,16 @@ func (o *backtestOptions) check(w io.Writer) int {
 		return exitUsage
 	}
 	switch {
-	case len(o.in) == 0:
-		return bad("-in is needed; worker backtest -h says what it may name")
+	case len(o.in) == 0 && o.inTopic == "":
+		return bad("-in or -in-topic is needed; worker backtest -h says what they may name")
+	case len(o.in) > 0 && o.inTopic != "":
+		return bad("-in and -in-topic exclude each other")
 	case o.partitions < 1 || o.partitions > 4096:
 		return bad("-partitions %d: use 1 to 4096", o.partitions)
 	case o.plots < 0 || o.plots > 1000:
 		return bad("-plots %d: use 0 to 1000", o.plots)
-	case o.report == "" && o.scores == "" && o.anomalies == "":
-		return bad("nothing is to be written: give -report, -scores or -anomalies")
+	case o.report == "" && o.scores == "" && o.anomalies == "" && o.toTopic == "":
+		return bad("nothing is to be written: give -report, -scores, -anomalies or -to-topic")
 	}
 	return exitOK
 }
@@ -121,14 +136,30 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config)
 			return err
 		}
 	}
-	paths, err := tables.List(o.in)
+	var client *kafka.Client
+	var registry *schemas.Registry
+	if o.inTopic != "" || o.toTopic != "" {
+		var closeBoth func() error
+		if client, registry, closeBoth, err = backtestCluster(ctx, c); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, closeBoth()) }()
+	}
+	if o.inTopic != "" {
+		run.Source, err = o.topicSource(ctx, c, client, registry)
+		o.in = []string{"topic " + o.inTopic + ", from " + o.from + " to " + o.to}
+	} else {
+		run.Source, err = o.fileSource(c)
+	}
 	if err != nil {
 		return err
 	}
-	run.Source, err = backtests.NewFiles(paths, tables.Options{Mapping: c.SchemaMapping(), Label: o.labelField, Workers: runtime.GOMAXPROCS(0)},
-		o.topic, o.partitions)
-	if err != nil {
-		return err
+	parts := len(run.Source.Partitions())
+	var publish backtests.Publisher
+	if o.toTopic != "" {
+		if publish, err = newPublisher(ctx, c, state, client, registry, o.toTopic, parts); err != nil {
+			return err
+		}
 	}
 	log := newLogger(t.err, c, web.NewFaults(1))
 	if o.quiet {
@@ -140,7 +171,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config)
 	}
 	defer func() { err = errors.Join(err, exec.Close()) }()
 	run.Executor = exec
-	if run.Out, err = backtests.NewOutputs(o.scores, o.anomalies, o.partitions, nil); err != nil {
+	if run.Out, err = backtests.NewOutputs(o.scores, o.anomalies, parts, publish); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -166,6 +197,14 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config)
 		err = fmt.Errorf("backtest: %s: the results are of the %d rows read before", s.Partial, s.Rows)
 	}
 	return err
+}
+
+func (o *backtestOptions) fileSource(c *config.Config) (backtests.Source, error) {
+	paths, err := tables.List(o.in)
+	if err != nil {
+		return nil, err
+	}
+	return backtests.NewFiles(paths, tables.Options{Mapping: c.SchemaMapping(), Label: o.labelField, Workers: runtime.GOMAXPROCS(0)}, o.topic, o.partitions)
 }
 
 // valueNames are the names of the values of a sample.

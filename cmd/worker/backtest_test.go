@@ -8,10 +8,15 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
@@ -216,6 +221,7 @@ func TestBacktestIsTheStream(t *testing.T) {
 		}
 	}
 	found := table(t, anomalies)
+	testBacktestOfTopic(t, c, f, common, input, dir)
 	silent := 0
 	for _, r := range found {
 		a, ok := last[r["id"]]
@@ -234,5 +240,99 @@ func TestBacktestIsTheStream(t *testing.T) {
 	}
 	if len(found) != len(last) || len(found) < 20 || silent == 0 {
 		t.Errorf("%d anomalies, %d of silence; the stream has %d", len(found), silent, len(last))
+	}
+}
+
+// testBacktestOfTopic reads the same from the topic: nothing but fetches and look-ups
+// reaches the brokers, and what -to-topic publishes is what the worker has published.
+func testBacktestOfTopic(t *testing.T, c *kafkatest.Cluster, f *fleet, common []string, input, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	env := append([]string{"KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "SCHEMA_REGISTRY_URL=" + f.registry, "MAX_FUTURE=0s"}, common...)
+	var writes atomic.Int64
+	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.OffsetCommit, kmsg.TxnOffsetCommit, kmsg.CreateTopics,
+		kmsg.CreatePartitions, kmsg.DeleteTopics, kmsg.DeleteRecords, kmsg.InitProducerID, kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.EndTxn} {
+		c.Fake.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+			c.Fake.KeepControl()
+			writes.Add(1)
+			return nil, nil, false
+		})
+	}
+	groups := func() string {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(c.Brokers...))
+		must(t, err)
+		defer cl.Close()
+		res, err := kmsg.NewPtrListGroupsRequest().RequestWith(ctx, cl)
+		must(t, err)
+		var names []string
+		for _, g := range res.Groups {
+			names = append(names, g.Group)
+		}
+		slices.Sort(names)
+		return strings.Join(names, " ")
+	}
+	before := groups()
+	scores := filepath.Join(dir, "topic.csv")
+	runBacktest(t, env, "-in-topic", input, "-scores", scores, "-report", "", "-quiet")
+	if n := writes.Load(); n != 0 {
+		t.Errorf("%d requests that write or join", n)
+	}
+	if after := groups(); after != before {
+		t.Errorf("groups %s, before %s", after, before)
+	}
+	lines := func(path string) []string {
+		b, err := os.ReadFile(path)
+		must(t, err)
+		list := strings.Split(string(b), "\n")
+		slices.Sort(list)
+		return list
+	}
+	if !slices.Equal(lines(scores), lines(filepath.Join(dir, "scores.csv"))) {
+		t.Error("the scores of the topic are not those of the file")
+	}
+
+	runBacktest(t, env, "-in-topic", input, "-report", "", "-quiet", "-to-topic", "again")
+	if writes.Load() == 0 {
+		t.Error("publishing shows in no request: the test sees none")
+	}
+	for _, suffix := range []string{"-scores", "-anomalies"} {
+		read := func(topic string) []string {
+			recs, err := c.Admin().ReadAll(ctx, topic, true)
+			must(t, err)
+			var list []string
+			for i := range recs {
+				list = append(list, fmt.Sprintf("%s %x", recs[i].Key, recs[i].Value[5:])) // the schema's id is the subject's
+			}
+			slices.Sort(list)
+			return list
+		}
+		if want, got := read(f.group+suffix), read("again"+suffix); !slices.Equal(want, got) {
+			t.Errorf("%d records in again%s, the worker has published %d, or others", len(got), suffix, len(want))
+		}
+	}
+
+	// A part: the last scores of a run from an offset on are of warm windows, and expired
+	// offsets are named.
+	part := filepath.Join(dir, "part.csv")
+	runBacktest(t, env, "-in-topic", input, "-from", "100", "-to", "300", "-scores", part, "-report", "", "-quiet")
+	for _, r := range table(t, part) {
+		if n, err := strconv.Atoi(r["offset"]); err != nil || n < 100 || n >= 300 {
+			t.Fatalf("a score of offset %s, read from 100 to 300", r["offset"])
+		}
+	}
+	for p := range int32(3) {
+		must(t, c.Admin().DeleteRecords(ctx, input, p, 150))
+	}
+	var own []string
+	for _, kv := range env {
+		own = append(own, config.Prefix+kv)
+	}
+	var out, errs bytes.Buffer
+	code := terminal{&out, &errs, own}.backtest(ctx, []string{"-in-topic", input, "-from", "100", "-report", filepath.Join(dir, "x.html"), "-quiet"})
+	for p := range 3 {
+		if want := fmt.Sprintf("offsets 100 to 149 of %s/%d have expired", input, p); code == exitOK || !strings.Contains(errs.String(), want) {
+			t.Errorf("exit %d, %q; want %q", code, errs.String(), want)
+		}
 	}
 }
