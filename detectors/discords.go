@@ -360,12 +360,12 @@ func discordsCPU(ctx context.Context, r *Rows, parallel Parallel) {
 	}
 	for c := range r.Dim {
 		x, from := s.column(r, c)
-		for i, m := range s.lengths.All() {
-			p := discord.Compute(x, m, s.options(m), discord.Parallel(parallel))
-			if ctx.Err() != nil {
-				return
-			}
-			s.write(r, c*s.count+i, from, p.Top(m, s.top))
+		found := discord.MERLIN(x, s.lengths, s.top, s.options, discord.Parallel(parallel))
+		if ctx.Err() != nil {
+			return
+		}
+		for i := range found {
+			s.write(r, c*s.count+i, from, found[i])
 		}
 	}
 	s.leave(r)
@@ -378,7 +378,11 @@ func discordsCost(r *Rows) int {
 	if s.k > 1 {
 		pairs *= 8
 	}
-	return 1000 + r.Dim*s.count*(pairs+100*n)
+	lengths := s.count
+	if s.k == 1 {
+		lengths = 1 + s.count/16 // the others are found by their bounds
+	}
+	return 1000 + r.Dim*(lengths*pairs+100*s.count*n)
 }
 
 // discordsCompare wants at each rank the definition's distance. Of discords that are about

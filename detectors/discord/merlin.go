@@ -1,0 +1,206 @@
+package discord
+
+import "math"
+
+// MERLIN returns what DefineMERLIN does, but for roundings: the first `count` discords of
+// each length. The options are those of a length. The result does not depend on what
+// parallel does.
+//
+// All neighbours are found at the first length. From then on each subsequence has an upper
+// bound: the distance to the neighbour of the length before, whose covariance is carried
+// from length to length. Those whose bound is at least a radius r are range discords or not
+// (range.go), and once the first discords by bounds are distances, they are the discords. As
+// in MERLIN, r is the mean less two standard deviations of the last five distances of the
+// last discord, and then falls; where it has to fall more than a few times, or would leave
+// too many subsequences, all neighbours are found again. So there is an end whatever the
+// distances are, also where they do not differ at all.
+func MERLIN(x []float64, l Lengths, count int, options func(m int) Options, parallel Parallel) [][]Discord {
+	var found [][]Discord
+	var s search
+	for _, m := range l.All() {
+		o := options(m)
+		if o.k() > 1 || len(x) < m {
+			found = append(found, Compute(x, m, o, parallel).Top(m, count))
+			continue
+		}
+		s.exclusion, s.parallel = o.exclusion(m), parallel
+		if s.m == 0 {
+			s.load(x, m, o.ExcludeFlat)
+			s.everything()
+		} else {
+			s.longer(m)
+		}
+		found = append(found, s.discords(count))
+	}
+	return found
+}
+
+// search is a search for the discords of one length after the other.
+type search struct {
+	series
+	exclusion int
+	parallel  Parallel
+	near      []int32   // a near subsequence, by subsequence; -1: none is known
+	cov       []float64 // the covariance with it
+	d         []float64 // the distance to it, Inf without one; NaN: it has none at all
+	exact     []bool    // it is the nearest
+	limit     []float64 // what a correlation has to be to be looked at; Inf: none is
+	never     []float64
+	last      []float64 // distances of the last discords of the last lengths
+}
+
+// everything finds all neighbours.
+func (s *search) everything() {
+	p := s.all(s.exclusion, s.parallel)
+	n := s.starts
+	s.room()
+	const each = 512
+	s.parallel((n+each-1)/each, func(unit int) {
+		for i := unit * each; i < min(n, (unit+1)*each); i++ {
+			s.near[i] = p.at[i]
+			if s.flat(i) {
+				s.near[i] = int32(s.flatNeighbour(i, s.exclusion))
+			}
+			s.measure(i)
+		}
+	})
+}
+
+// room makes room for all subsequences.
+func (s *search) room() {
+	n := s.starts
+	s.near, s.cov, s.d, s.exact = sized(s.near, n), sized(s.cov, n), sized(s.d, n), sized(s.exact, n)
+	s.limit, s.never = sized(s.limit, n+lanes), sized(s.never, n+lanes)
+	for i := range s.never {
+		s.limit[i], s.never[i] = math.Inf(1), math.Inf(1)
+	}
+}
+
+// measure takes the distance to a subsequence's nearest, and its covariance.
+func (s *search) measure(i int) {
+	s.exact[i], s.d[i], s.cov[i] = true, math.NaN(), 0
+	if j := int(s.near[i]); j >= 0 {
+		s.d[i], s.cov[i] = s.distance(i, j), s.covariance(i, j)
+	}
+}
+
+// covariance is that of two subsequences, times their length.
+func (s *search) covariance(i, j int) float64 {
+	a, b := s.x[i:i+s.m], s.x[j:j+s.m]
+	ea, eb := s.sum[i]/float64(s.m), s.sum[j]/float64(s.m)
+	sum := 0.0
+	for k, v := range a {
+		sum += (v - a[0] - ea) * (b[k] - b[0] - eb)
+	}
+	return sum
+}
+
+// longer goes to a larger length: distances become upper bounds.
+func (s *search) longer(m int) {
+	for s.m < m {
+		t := float64(s.m)
+		n := s.starts - 1
+		for i := range n {
+			if j := int(s.near[i]); j >= n {
+				s.near[i] = -1
+			} else if j >= 0 {
+				s.cov[i] += t / (t + 1) * (s.x[i+s.m] - s.x[i] - s.sum[i]/t) * (s.x[j+s.m] - s.x[j] - s.sum[j]/t)
+			}
+		}
+		s.lengthen()
+	}
+	s.settle()
+	for i := range s.starts {
+		s.bound(i)
+	}
+}
+
+// bound takes the distance to the near subsequence, as far as it is still compared.
+func (s *search) bound(i int) {
+	s.exact[i], s.d[i] = false, math.Inf(1)
+	switch j := int(s.near[i]); {
+	case s.flat(i):
+		s.near[i] = int32(s.flatNeighbour(i, s.exclusion))
+		s.measure(i)
+	case !s.usual(i):
+		s.near[i] = -1
+		s.measure(i)
+	case j < 0 || j > i-s.exclusion && j < i+s.exclusion || isBad(s.inv[j]):
+		s.near[i] = -1
+	default:
+		s.d[i] = s.apart(s.cov[i] * s.inv[i] * s.inv[j])
+	}
+}
+
+// apart is the distance of a correlation.
+func (s *search) apart(rho float64) float64 { return math.Sqrt(2 * float64(s.m) * max(0, 1-rho)) }
+
+// mostRounds is how often a radius is tried.
+const mostRounds = 12
+
+// discords returns the first discords.
+func (s *search) discords(count int) []Discord {
+	r := s.radius()
+	found, known := s.first(count)
+	for round := 0; !known; round++ {
+		if round > 0 {
+			r *= 0.98
+		}
+		r = min(r, found[len(found)-1].Distance*(1-1e-9))
+		if round == mostRounds || !s.ranges(r, s.starts/mostShare) {
+			s.everything()
+			found, _ = s.first(count)
+			break
+		}
+		found, known = s.first(count)
+	}
+	if len(found) == count {
+		s.last = append(s.last[max(0, len(s.last)-4):], found[count-1].Distance)
+	}
+	return found
+}
+
+// radius is the first to try.
+func (s *search) radius() float64 {
+	n := len(s.last)
+	if n == 0 {
+		return math.Inf(1)
+	}
+	mean, variance := 0.0, 0.0
+	for _, d := range s.last {
+		mean += d / float64(n)
+	}
+	for _, d := range s.last {
+		variance += (d - mean) * (d - mean) / float64(n)
+	}
+	if n < 5 || variance == 0 {
+		return 0.99 * s.last[n-1]
+	}
+	return mean - 2*math.Sqrt(variance)
+}
+
+// first are the first discords by what is known; known says that no other can be one.
+func (s *search) first(count int) (found []Discord, known bool) {
+	known = true
+	free := make([]bool, s.starts)
+	for i := lanes; i < s.starts-lanes; i++ {
+		free[i] = s.d[i] == s.d[i]
+	}
+	for len(found) < count {
+		best := -1
+		for i, ok := range free {
+			if ok && (best < 0 || s.d[i] > s.d[best]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			break
+		}
+		known = known && s.exact[best]
+		found = append(found, Discord{At: best - lanes, Length: s.m, Distance: s.d[best], Nearest: int(s.near[best]) - lanes})
+		for j := max(0, best-s.m+1); j < min(len(free), best+s.m); j++ {
+			free[j] = false
+		}
+	}
+	return found, known
+}

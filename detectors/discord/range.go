@@ -1,0 +1,143 @@
+package discord
+
+import "math"
+
+// mostShare is the share of subsequences, one in so many, up to which range discords are
+// looked for one by one.
+const mostShare = 8
+
+// ranges finds out which subsequences are range discords: whose distance is at least r. A
+// subsequence that is none keeps a bound below r, one that is has its distance, and the
+// others are not looked at. It returns false, and does nothing, where more than most may be
+// one.
+//
+// This is DRAG (Yankov et al. 2007) in the order of PD3 (Zymbler and Kraeva 2023): runs of
+// candidates are compared with the subsequences to their right and to their left, the
+// nearest in time first, and a run ends once none of it is left. A distance is compared
+// with r; correlations with 1-r^2/(2m).
+func (s *search) ranges(r float64, most int) bool {
+	candidates := 0
+	for i := lanes; i < s.starts-lanes; i++ {
+		if !s.exact[i] && s.d[i] >= r {
+			s.borrow(i)
+			if s.d[i] >= r {
+				candidates++
+			}
+		}
+	}
+	if candidates > most {
+		return false
+	}
+	type run struct{ from, to int }
+	const gap, longest = 16, 128
+	var runs []run
+	for i := lanes; i < s.starts-lanes; i++ {
+		if s.exact[i] || !(s.d[i] >= r) {
+			continue
+		}
+		if n := len(runs); n > 0 && i-runs[n-1].to < gap && i-runs[n-1].from < longest {
+			runs[n-1].to = i + 1
+		} else {
+			runs = append(runs, run{i, i + 1})
+		}
+	}
+	s.parallel(len(runs), func(k int) { s.refine(runs[k].from, runs[k].to, r) })
+	return true
+}
+
+// borrow tries what is near the subsequences beside one.
+func (s *search) borrow(i int) {
+	for _, side := range [2]int{-1, 1} {
+		j := int(s.near[i+side])
+		if j < 0 {
+			continue
+		}
+		if j -= side; j < lanes || j >= s.starts-lanes || j > i-s.exclusion && j < i+s.exclusion || isBad(s.inv[j]) {
+			continue
+		}
+		cov := s.covariance(i, j)
+		if d := s.apart(cov * s.inv[i] * s.inv[j]); d < s.d[i] {
+			s.near[i], s.cov[i], s.d[i] = int32(j), cov, d
+		}
+	}
+}
+
+// refine compares the candidates from one on with all others.
+func (s *search) refine(from, to int, r float64) {
+	enough := 1 - r*r/(2*float64(s.m)) // a larger correlation: it is no range discord
+	left := 0
+	at := make([]int32, to-from)
+	first := from
+	for i := from; i < to; i++ {
+		at[i-first] = -1
+		if s.limit[i] = math.Inf(1); !s.exact[i] && s.d[i] >= r {
+			s.limit[i] = math.Inf(-1)
+			left++
+		}
+	}
+	dead := make([]bool, to-from)
+	found := func(i, j int, rho *[lanes]float64) {
+		if math.IsInf(s.limit[i], 1) {
+			return
+		}
+		for l, v := range rho {
+			if v > s.limit[i] || v == s.limit[i] && int32(j+l) < at[i-first] {
+				s.limit[i], at[i-first] = v, int32(j+l)
+			}
+		}
+		if s.limit[i] > enough {
+			s.d[i], s.near[i] = s.apart(s.limit[i]), at[i-first]
+			s.limit[i], dead[i-first] = math.Inf(1), true
+			left--
+		}
+	}
+	var t strip
+	last := s.starts - lanes
+	begin, end := from, to
+	for k := s.exclusion; left > 0 && (begin+k < last || end-k > lanes); k += lanes {
+		s.walk(&t, begin, begin+k, min(end, last-k), s.limit, s.never, found)
+		d := k + lanes - 1 // the diagonals from -d to -k
+		if i := max(begin, d+1); i < end {
+			s.walk(&t, i, i-d, end, s.limit, s.never, found)
+		}
+		for begin < end && math.IsInf(s.limit[begin], 1) {
+			begin++
+		}
+		for begin < end && math.IsInf(s.limit[end-1], 1) {
+			end--
+		}
+	}
+	for i := from; i < to; i++ {
+		switch {
+		case dead[i-first]:
+			s.cov[i] = s.covariance(i, int(s.near[i]))
+		case !math.IsInf(s.limit[i], 1):
+			s.near[i] = at[i-first]
+			s.measure(i)
+		}
+		s.limit[i] = math.Inf(1)
+	}
+}
+
+// Ranges returns the range discords of length m, in order of where they are: what Range of
+// the profile returns. Of a radius that few reach, it compares few of the pairs.
+func Ranges(x []float64, m int, r float64, o Options, parallel Parallel) []Discord {
+	if o.k() > 1 || len(x) < m {
+		return Compute(x, m, o, parallel).Range(m, r)
+	}
+	s := search{exclusion: o.exclusion(m), parallel: parallel}
+	s.load(x, m, o.ExcludeFlat)
+	s.room()
+	for i := range s.starts {
+		s.near[i] = -1
+		s.bound(i)
+	}
+	s.ranges(r, s.starts)
+	var found []Discord
+	for i, d := range s.d {
+		if s.exact[i] && d >= r {
+			found = append(found, Discord{At: i - lanes, Length: m, Distance: d, Nearest: int(s.near[i]) - lanes})
+		}
+	}
+	return found
+}
