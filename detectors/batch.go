@@ -167,6 +167,11 @@ func (b *Batch) GrowOut(n int) Span {
 // GrowOutputs appends the outputs of a task to Out: its Scores, Next and Detail.
 func (b *Batch) GrowOutputs(t *Task, n Outputs) {
 	t.Scores = b.GrowOut(n.Scores)
+	b.GrowMore(t, n)
+}
+
+// GrowMore is GrowOutputs without the Scores.
+func (b *Batch) GrowMore(t *Task, n Outputs) {
 	if n.Carry > 0 {
 		t.Next = b.GrowOut(n.Carry)
 	}

@@ -31,7 +31,11 @@ func BlockRows(rows int) int {
 // from row from on. Count is the number of its newest row among those of the series,
 // which begins with 1.
 func CenterRows(rows int, count int64) (from, n int) {
-	block := BlockRows(rows)
+	return CenterRowsIn(BlockRows(rows), rows, count)
+}
+
+// CenterRowsIn is CenterRows with BlockRows(rows) at hand.
+func CenterRowsIn(block, rows int, count int64) (from, n int) {
 	behind := int(count & int64(block-1))
 	return block - 1 - behind, rows - block + 1
 }
@@ -107,6 +111,22 @@ func Pack(dst []float32, x, y []uint64, centers []float64) {
 	}
 	packRows(dst[:len(x)], x, centers)
 	packRows(dst[len(x):len(x)+len(y)], y, centers)
+}
+
+// PackOne is Centers and Pack for rows of one value: in a short window the calls would
+// take longer than the work.
+func PackOne(dst []float32, x, y []uint64, from, n int) (center float64, ok bool) {
+	u, v, w := valueOf(x, y, from), valueOf(x, y, from+n/2), valueOf(x, y, from+n-1)
+	if u == u && v == v && w == w {
+		center, ok = median(u, v, w), true
+	} else {
+		center, ok = firstOf(x, y, 1, from, from+n/2, from+n-1, true)
+	}
+	vec.Narrow(dst[:len(x)], x, center)
+	if len(y) > 0 {
+		vec.Narrow(dst[len(x):len(x)+len(y)], y, center)
+	}
+	return center, ok
 }
 
 // packRows is Narrow for rows of several values.

@@ -146,3 +146,38 @@ func BenchmarkPack(b *testing.B) {
 		})
 	}
 }
+
+// TestPackOne: it packs what Centers and Pack do, whatever is missing and wherever the
+// rows are cut in two.
+func TestPackOne(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	none := 0
+	for range 20000 {
+		values := make([]float64, 1+r.IntN(40))
+		missing := r.IntN(4)
+		for i := range values {
+			if values[i] = 1e6 + r.NormFloat64(); r.IntN(3) < missing {
+				values[i] = math.NaN()
+			}
+		}
+		from := r.IntN(len(values))
+		n, cut := 1+r.IntN(len(values)-from), r.IntN(len(values)+1)
+		x, y := floatBits(values[:cut]...), floatBits(values[cut:]...)
+		got, want := make([]float32, len(values)), make([]float32, len(values))
+		centers, wantOK := Centers(nil, x, y, 1, from, n)
+		Pack(want, x, y, centers)
+		center, ok := PackOne(got, x, y, from, n)
+		if center != centers[0] || ok != wantOK || !slices.Equal(WordsOf(got), WordsOf(want)) {
+			t.Fatalf("%v cut at %d, rows %d to %d: %v around %v (%v), want %v around %v (%v)", values, cut, from, from+n-1,
+				got, center, ok, want, centers[0], wantOK)
+		}
+		if !ok {
+			none++
+		}
+	}
+	if none < 100 {
+		t.Errorf("%d windows without a value", none)
+	}
+}

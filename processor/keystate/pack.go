@@ -97,6 +97,10 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		if d.pool != nil && s.packCached(t, w, d, m, b) {
 			break
 		}
+		if !d.shares && d.dim == 1 {
+			s.packOne(t, w, d, rows, b)
+			break
+		}
 		room = s.packX(t, w, d, m, before, rows, b)
 	case detectors.F64:
 		var dst []float64
@@ -129,7 +133,9 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 			t.Carry = b.Put(m.carry)
 		}
 	}
-	b.GrowOutputs(t, size)
+	if t.Scores = b.GrowOut(size.Scores); size.Carry|size.Detail != 0 {
+		b.GrowMore(t, size)
+	}
 	// The ring moves on before the scores are there, so times are copied now.
 	s.pend = append(s.pend, pending{})
 	p := &s.pend[len(s.pend)-1]
@@ -201,6 +207,29 @@ func (s *State) packX(t *detectors.Task, w *win, d *shapeDet, m *mark, before *p
 	return room
 }
 
+// packOne is packX for rows of one value that tasks do not share.
+func (s *State) packOne(t *detectors.Task, w *win, d *shapeDet, rows int32, b *detectors.Batch) {
+	x, y := w.values(1, rows)
+	n := len(x) + len(y)
+	var dst []float32
+	if o := len(b.In); o+n <= cap(b.In) { // GrowF32 as far as it can be inlined
+		b.In = b.In[:o+n]
+		t.X, dst = detectors.Span{Off: uint32(o), Len: uint32(n)}, b.In[o:].F32()
+	} else {
+		t.X, dst = b.GrowF32(n)
+	}
+	var center float64
+	ok := false
+	if rows == d.full {
+		from, of := detectors.CenterRowsIn(int(d.block), n, w.count)
+		center, ok = detectors.PackOne(dst, x, y, from, of)
+	}
+	if !ok {
+		center, _ = detectors.PackOne(dst, x, y, 0, n)
+	}
+	s.centers = append(s.centers, center)
+}
+
 // followers is for how many tasks to leave room behind one whose newest row is the
 // count-th of the key: as many as are missing to those that the batch before had, or
 // once more as many as there are; no more than have the same centers.
@@ -222,7 +251,7 @@ func (d *shapeDet) followers(m *mark, count int64) uint16 {
 func (s *State) center(x, y []uint64, d *shapeDet, rows int32, count int64) bool {
 	if rows == d.full {
 		var ok bool
-		from, n := detectors.CenterRows(int(rows), count)
+		from, n := detectors.CenterRowsIn(int(d.block), int(rows), count)
 		if s.centers, ok = detectors.Centers(s.centers[:0], x, y, d.dim, from, n); ok {
 			return true
 		}
