@@ -57,6 +57,10 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 			{must(detectors.NewKNN(detectors.KNNParams{Window: 256, Embed: 16})), 1, spike},
 			{must(detectors.NewKNN(detectors.KNNParams{Window: 100, K: 5, Tumbling: true})), 100, spike},
 		},
+		detectors.Discord: {
+			{must(detectors.NewDiscord(detectors.DiscordParams{Window: 256, Length: 16})), 1, spike},
+			{must(detectors.NewDiscord(detectors.DiscordParams{Window: 200, Length: 8, MaxLength: 18, K: 2})), 7, spike},
+		},
 		detectors.Discords: {
 			{must(detectors.NewDiscords(detectors.DiscordsParams{Window: 200, MinLength: 10, MaxLength: 14, Step: 4})), 50, spike},
 			{must(detectors.NewDiscords(detectors.DiscordsParams{Window: 100, MinLength: 10, Tumbling: true})), 100, spike},

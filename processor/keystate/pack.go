@@ -103,15 +103,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 		}
 		room = s.packX(t, w, d, m, before, rows, b)
 	case detectors.F64:
-		var dst []float64
-		x, y := w.values(d.dim, rows)
-		t.X, dst = b.GrowF64(len(x) + len(y))
-		for i, v := range x {
-			dst[i] = math.Float64frombits(v)
-		}
-		for i, v := range y {
-			dst[len(x)+i] = math.Float64frombits(v)
-		}
+		room = s.packWide(t, w, d, m, before, rows, b)
 	case detectors.I64:
 		var dst []int64
 		x, y := w.values(d.dim, rows)
@@ -205,6 +197,38 @@ func (s *State) packX(t *detectors.Task, w *win, d *shapeDet, m *mark, before *p
 	t.X.Len = uint32(n)
 	detectors.Pack(dst, x, y, s.centers)
 	return room
+}
+
+// packWide is packX for rows of float64, which are as they came: all tasks of full
+// windows could share them, and as many do as share a center elsewhere.
+func (s *State) packWide(t *detectors.Task, w *win, d *shapeDet, m *mark, before *pending, rows int32, b *detectors.Batch) (room uint16) {
+	if before != nil && before.room > 0 {
+		shared, more := b.Tasks[before.task].X, uint32(d.stride)*uint32(d.dim)
+		t.X = detectors.Span{Off: shared.Off + more, Len: shared.Len}
+		x, y := w.values(d.dim, d.stride)
+		floats(b.In[2*(shared.Off+shared.Len):][:2*more].F64(), x, y)
+		return before.room - 1
+	}
+	if rows == d.full && d.shares {
+		room = d.followers(m, w.count)
+	}
+	x, y := w.values(d.dim, rows)
+	n := len(x) + len(y)
+	var dst []float64
+	t.X, dst = b.GrowF64(n + int(room)*int(d.stride)*d.dim)
+	t.X.Len = uint32(n)
+	floats(dst, x, y)
+	return room
+}
+
+// floats sets dst to x and then y, floats by their bits.
+func floats(dst []float64, x, y []uint64) {
+	for i, v := range x {
+		dst[i] = math.Float64frombits(v)
+	}
+	for i, v := range y {
+		dst[len(x)+i] = math.Float64frombits(v)
+	}
 }
 
 // packOne is packX for rows of one value that tasks do not share.

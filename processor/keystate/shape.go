@@ -79,7 +79,7 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 		full: int32(c.Detector.Window() + c.Stride - 1), params: c.Detector.Params(),
 	}
 	d.block = int32(detectors.BlockRows(int(d.full)))
-	d.shares = d.elem == detectors.F32 && int(d.full)*dim >= leastShared
+	d.shares = d.elem != detectors.I64 && int(d.full)*dim >= leastShared
 	if z, ok := c.Detector.(detectors.Summarizer); ok {
 		d.summary = z.Summary(dim)
 	}
@@ -137,7 +137,11 @@ func (d *detector) addNeed(n *detectors.Need) {
 	} else {
 		n.In += d.elem.Words(x)
 		if d.shares { // and room for other tasks' rows, see packX
-			n.In += int((d.block-1)/d.stride*d.stride) * d.dim
+			room := int((d.block-1)/d.stride*d.stride) * d.dim
+			if d.elem == detectors.F64 {
+				room *= 2
+			}
+			n.In += room
 		}
 	}
 }

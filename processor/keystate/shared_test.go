@@ -12,7 +12,7 @@ import (
 )
 
 // realDetectors are detectors of every op whose rows are centred, with embeddings and
-// z-normalisation.
+// z-normalisation, and of one whose rows are as they came.
 func realDetectors(t *testing.T, dim int) map[string]detectors.Detector {
 	out := map[string]detectors.Detector{}
 	add := func(name string, d detectors.Detector, err error) {
@@ -29,6 +29,8 @@ func realDetectors(t *testing.T, dim int) map[string]detectors.Detector {
 	add("lof of samples", l, err)
 	n, err := detectors.NewKNN(detectors.KNNParams{Window: 50, K: 3, Embed: 6})
 	add("knn", n, err)
+	o, err := detectors.NewDiscord(detectors.DiscordParams{Window: 60, Length: 7, MinPoints: 20})
+	add("discord", o, err)
 	if dim == 1 {
 		i, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 8, Rank: 2, PowerSteps: 2, Epsilon: 1e-3})
 		add("ikasst", i, err)
@@ -59,7 +61,8 @@ func (h *sharing) check() {
 			continue
 		}
 		h.tasks++
-		x := h.b.Rows(int(p.task)).X
+		rows := h.b.Rows(int(p.task))
+		x, wide := rows.X, rows.X64
 		all := h.all[string(p.key.Name())]
 		last := h.s.ptimes[int(p.at)+int(p.times)+int(p.det.stride)-1] >> 1 // its offset
 		n, _ := slices.BinarySearchFunc(all, int64(last), func(r modelRow, o int64) int { return int(r.offset - o) })
@@ -70,12 +73,18 @@ func (h *sharing) check() {
 		if around == nil {
 			around = window
 		}
-		if len(x) != dim*len(window) {
-			h.t.Fatalf("task %d: %d numbers for %d rows", p.task, len(x), len(window))
+		if len(x)+len(wide) != dim*len(window) {
+			h.t.Fatalf("task %d: %d numbers for %d rows", p.task, len(x)+len(wide), len(window))
 		}
 		other := false
 		for r, row := range window {
 			for c, v := range row.v {
+				if wide != nil {
+					if got := wide[r*dim+c]; got != v {
+						h.t.Fatalf("%s: task %d of key %q, row %d of %d: %v, want %v", p.det.Name, p.task, p.key.Name(), r, len(window), got, v)
+					}
+					continue
+				}
 				got := x[r*dim+c]
 				if want := float32(v - middleOf(around, c)); !same32(got, want) {
 					h.t.Fatalf("%s: task %d of key %q, row %d of %d: %v, by itself it is %v", p.det.Name, p.task, p.key.Name(), r, len(window), got, want)

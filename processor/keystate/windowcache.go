@@ -1,8 +1,6 @@
 package keystate
 
 import (
-	"math"
-
 	"odradek/detectors"
 )
 
@@ -45,12 +43,7 @@ func (s *State) packCached(t *detectors.Task, w *win, d *shapeDet, m *mark, b *d
 	span, dst := b.GrowF64(n * d.dim)
 	if n > 0 {
 		x, y := w.values(d.dim, int32(n))
-		for i, v := range x {
-			dst[i] = math.Float64frombits(v)
-		}
-		for i, v := range y {
-			dst[len(x)+i] = math.Float64frombits(v)
-		}
+		floats(dst, x, y)
 	}
 	t.X = d.pool.Update(b, m.slot, w.count, span, len(b.Tasks)-1)
 	s.cached = append(s.cached, cachedTask{int32(len(s.pend)), w.count})
