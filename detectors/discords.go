@@ -240,6 +240,38 @@ func (d *discordsDetector) AppendFindings(dst []Finding, r Rows) []Finding {
 // Incomplete says that subsequences with a missing value are left out.
 func (d *discordsDetector) Incomplete() {}
 
+// Block returns the heatmap of the discords of a task, those that have been reported as
+// well; of rows of several values, those of all. See discord.Heatmap.
+func (d *discordsDetector) Block(r Rows) (mediaType string, block []byte) {
+	const head = 1 << 10
+	s := &d.set
+	n := r.Len() - s.searched(&r)
+	if n < 2*s.lengths.Min {
+		return "", nil
+	}
+	h := discord.NewHeatmap(n, s.lengths, MaxBlock-head)
+	empty := true
+	for i := range r.Dim * s.count {
+		m := s.lengths.Min + i%s.count*s.lengths.Step
+		for rank := range s.top {
+			w := r.Detail[i*s.detail+rank*discordWords:][:discordWords]
+			if w[2] == NoNeighbour {
+				break
+			}
+			h.AddDiscord(discord.Discord{At: int(w[2]) - s.searched(&r), Length: m, Distance: w.Float64(0)}, s.k)
+			empty = false
+		}
+	}
+	if empty {
+		return "", nil
+	}
+	block, _ = h.AppendBinary(make([]byte, 0, head+len(h.Cells)))
+	return DiscordsMediaType, block
+}
+
+// DiscordsMediaType is that of the blocks of op Discords: discord.Heatmap, in bytes.
+const DiscordsMediaType = "application/vnd.odradek.heatmap"
+
 // searched are the rows of X that are searched: from the first to the last.
 func (s *discordsSettings) searched(r *Rows) (from int) {
 	if s.rows > 0 {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"odradek/detectors/discord"
 )
 
 // runDiscords executes a detector's tasks of so many fresh rows over a series of one value, as its
@@ -36,6 +38,9 @@ func runDiscords(t *testing.T, d Detector, x []float64, stride int) (all [][]Fin
 		}
 		r := b.Rows(0)
 		found := d.AppendFindings(nil, r)
+		if media, block := d.(Blocker).Block(r); media != DiscordsMediaType || len(block) > MaxBlock || new(discord.Heatmap).UnmarshalBinary(block) != nil {
+			t.Fatalf("a block of %d bytes, %q", len(block), media)
+		}
 		best := make([]float32, stride)
 		for i := range found {
 			f := &found[i]
@@ -113,6 +118,29 @@ func TestDiscordsFaults(t *testing.T) {
 	} {
 		if _, err := NewDiscords(p); err == nil {
 			t.Errorf("%+v has no fault", p)
+		}
+	}
+}
+
+// The heatmap of a task has its discords where they are, and nothing else.
+func TestDiscordsBlock(t *testing.T) {
+	p := DiscordsParams{Window: 1000, MinLength: 20, MaxLength: 40, Step: 20}
+	d := must(NewDiscords(p)).(*discordsDetector)
+	size, _ := d.Size(View{Dim: 1, Rows: 1009, Fresh: 10})
+	r := Rows{Dim: 1, Fresh: 10, X64: make([]float64, 1009), Params: d.Params(), Detail: make(Words, size.Detail)}
+	d.set.write(&r, 0, 9, nil)
+	if _, block := d.Block(Rows{Dim: 1, Fresh: 1, X64: r.X64[:30], Params: d.Params(), Detail: r.Detail}); block != nil {
+		t.Error("a block of a window that is too short")
+	}
+	d.set.write(&r, 1, 9, []discord.Discord{{At: 500, Length: 40, Distance: math.Sqrt(80), Nearest: 7}})
+	_, block := d.Block(r)
+	var h discord.Heatmap
+	if err := h.UnmarshalBinary(block); err != nil || h.Rows != 2 || h.Columns != 981 {
+		t.Fatalf("%d rows and %d columns: %v", h.Rows, h.Columns, err)
+	}
+	for i := range h.Columns {
+		if v := h.Value(1, i); h.Value(0, i) == h.Value(0, i) || (v == 1) != (i >= 500 && i < 540) {
+			t.Fatalf("column %d has %v and %v", i, h.Value(0, i), v)
 		}
 	}
 }

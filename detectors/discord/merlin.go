@@ -15,12 +15,22 @@ import "math"
 // too many subsequences, all neighbours are found again. So there is an end whatever the
 // distances are, also where they do not differ at all.
 func MERLIN(x []float64, l Lengths, count int, options func(m int) Options, parallel Parallel) [][]Discord {
+	return merlin(x, 0, l, count, options, parallel)
+}
+
+// merlin takes the discords that begin at a place of the series or later; the others are
+// neighbours alone.
+func merlin(x []float64, from int, l Lengths, count int, options func(m int) Options, parallel Parallel) [][]Discord {
 	var found [][]Discord
-	var s search
+	s := search{begin: lanes + from}
 	for _, m := range l.All() {
 		o := options(m)
 		if o.k() > 1 || len(x) < m {
-			found = append(found, Compute(x, m, o, parallel).Top(m, count))
+			p := Compute(x, m, o, parallel)
+			for i := range min(from, len(p.Distance)) {
+				p.Distance[i] = math.NaN()
+			}
+			found = append(found, p.Top(m, count))
 			continue
 		}
 		s.exclusion, s.parallel = o.exclusion(m), parallel
@@ -38,6 +48,7 @@ func MERLIN(x []float64, l Lengths, count int, options func(m int) Options, para
 // search is a search for the discords of one length after the other.
 type search struct {
 	series
+	begin     int // the first that may be a discord
 	exclusion int
 	parallel  Parallel
 	near      []int32   // a near subsequence, by subsequence; -1: none is known
@@ -183,7 +194,7 @@ func (s *search) radius() float64 {
 func (s *search) first(count int) (found []Discord, known bool) {
 	known = true
 	free := make([]bool, s.starts)
-	for i := lanes; i < s.starts-lanes; i++ {
+	for i := s.begin; i < s.starts-lanes; i++ {
 		free[i] = s.d[i] == s.d[i]
 	}
 	for len(found) < count {

@@ -9,8 +9,8 @@ import (
 // Parallel runs f(0) to f(n-1), each once, in any order and perhaps several at a time.
 type Parallel func(n int, f func(i int))
 
-// Serial is a Parallel on one core.
-func Serial(n int, f func(i int)) {
+// Sequential is a Parallel on one core.
+func Sequential(n int, f func(i int)) {
 	for i := range n {
 		f(i)
 	}

@@ -103,7 +103,7 @@ func TestCompute(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				o.Exclusion = 1 + rng.IntN(m)
 			}
-			got := Compute(x, m, o, Serial)
+			got := Compute(x, m, o, Sequential)
 			if err := differ(x, m, o, got, Define(x, m, o)); err != nil {
 				t.Errorf("%s, %d values, m %d, %+v: %v", name, len(x), m, o, err)
 			}
@@ -114,7 +114,7 @@ func TestCompute(t *testing.T) {
 	}
 	for _, n := range []int{0, 1, 5, 6, 9, 10, 11, 26, 27} { // around m = 5, twice m, and the lanes
 		x := nasty(rng, n)["noise"]
-		if err := differ(x, 5, Options{}, Compute(x, 5, Options{}, Serial), Define(x, 5, Options{})); err != nil {
+		if err := differ(x, 5, Options{}, Compute(x, 5, Options{}, Sequential), Define(x, 5, Options{})); err != nil {
 			t.Errorf("%d values: %v", n, err)
 		}
 	}
@@ -158,17 +158,17 @@ func TestComputeTies(t *testing.T) {
 // The fast form against whole matrix profiles of SCAMP, and all references.
 func TestComputeOfReferences(t *testing.T) {
 	for _, ref := range references(t) {
-		sameDiscords(t, ref.file, Compute(ref.x, ref.m, Options{}, Serial).Top(ref.m, 3), ref.wanted)
+		sameDiscords(t, ref.file, Compute(ref.x, ref.m, Options{}, Sequential).Top(ref.m, 3), ref.wanted)
 	}
 	at := shared(t)
 	for _, c := range merlins {
 		x := column(t, 1, at, "data", "discords", "dev", c.file)[:c.n]
-		sameDiscords(t, c.file, Compute(x, c.m, Options{}, Serial).Top(c.m, 1), []Discord{{At: c.at, Distance: c.distance}})
+		sameDiscords(t, c.file, Compute(x, c.m, Options{}, Sequential).Top(c.m, 1), []Discord{{At: c.at, Distance: c.distance}})
 	}
 	for _, v := range scampVectors[:2] {
 		x := column(t, 1, at, "data", "scamp_vectors", v.series+".txt.gz")
 		want := scampProfile(t, at, v.name)
-		p := Compute(x, scampLength, Options{Exclusion: SCAMPExclusion(scampLength)}, Serial)
+		p := Compute(x, scampLength, Options{Exclusion: SCAMPExclusion(scampLength)}, Sequential)
 		for i := range want.Distance {
 			sameAsSCAMP(t, v.name, i, want, func() (float64, int) { return p.Distance[i], p.Nearest[i] })
 		}
@@ -184,7 +184,7 @@ func BenchmarkCompute(b *testing.B) {
 		x[i] = v
 	}
 	for b.Loop() {
-		Compute(x, 100, Options{}, Serial)
+		Compute(x, 100, Options{}, Sequential)
 	}
 	pairs := float64(len(x)) * float64(len(x)) / 2
 	b.ReportMetric(pairs*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gpairs/s")

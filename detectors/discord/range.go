@@ -17,7 +17,7 @@ const mostShare = 8
 // with r; correlations with 1-r^2/(2m).
 func (s *search) ranges(r float64, most int) bool {
 	candidates := 0
-	for i := lanes; i < s.starts-lanes; i++ {
+	for i := s.begin; i < s.starts-lanes; i++ {
 		if !s.exact[i] && s.d[i] >= r {
 			s.borrow(i)
 			if s.d[i] >= r {
@@ -31,7 +31,7 @@ func (s *search) ranges(r float64, most int) bool {
 	type run struct{ from, to int }
 	const gap, longest = 16, 128
 	var runs []run
-	for i := lanes; i < s.starts-lanes; i++ {
+	for i := s.begin; i < s.starts-lanes; i++ {
 		if s.exact[i] || !(s.d[i] >= r) {
 			continue
 		}
@@ -125,7 +125,7 @@ func Ranges(x []float64, m int, r float64, o Options, parallel Parallel) []Disco
 	if o.k() > 1 || len(x) < m {
 		return Compute(x, m, o, parallel).Range(m, r)
 	}
-	s := search{exclusion: o.exclusion(m), parallel: parallel}
+	s := search{begin: lanes, exclusion: o.exclusion(m), parallel: parallel}
 	s.load(x, m, o.ExcludeFlat)
 	s.room()
 	for i := range s.starts {
