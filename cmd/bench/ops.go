@@ -28,6 +28,7 @@ type opShape struct {
 	fresh  int
 	chain  int         // consecutive tasks of a key in a batch; 0 for 1
 	apart  bool        // and each of them has rows of its own, where they could share them
+	long   bool        // a CPU takes minutes
 	tasks  int         // of all batches together
 	kernel float64     // target of the launches alone; 0: none
 	whole  float64     // target of Execute; 0: none
@@ -124,7 +125,7 @@ var opShapes = append([]opShape{
 	opsDiscord(1, 0, 32768, 0, 1.5e6),
 	opsDiscord(1, 16, 1<<17, 0, 3e6),
 	opsDiscord(16, 0, 8192, 0, 10e6),
-}, tableShapes...)
+}, append(tableShapes, discordShapes...)...)
 
 // tableShapes are the windows of Ueno and Suzumura's table, with either form, but for
 // those that have a target.
@@ -351,7 +352,7 @@ func (b *bench) opsShape(ctx context.Context, e *cuda.Executor, s *opShape) ([]b
 	if err != nil {
 		return nil, err
 	}
-	if in.large() { // a CPU takes minutes
+	if in.large() {
 		kernel, err := b.opsKernel(ctx, e, in)
 		if err != nil {
 			return nil, err
@@ -376,8 +377,9 @@ func (b *bench) opsShape(ctx context.Context, e *cuda.Executor, s *opShape) ([]b
 	return []benchRow{kernel, whole.against(baseline, cpu, false)}, nil
 }
 
-// large is set where one task is a device's work for a good part of a second.
-func (s *opShape) large() bool { return s.fresh > 1<<18 }
+// large is set where one task is a device's work for a good part of a second, or a CPU's
+// for minutes.
+func (s *opShape) large() bool { return s.fresh > 1<<18 || s.long }
 
 // opsCPU is the CPU executor's rate on all cores.
 func (b *bench) opsCPU(ctx context.Context, in *opsInput) (rate float64, err error) {

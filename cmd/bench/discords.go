@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+
+	"odradek/detectors"
+)
+
+// discordShapes are those of op discords. The profile of a long series has the lengths of
+// SCAMP's own benchmark; the windows are those of many keys.
+var discordShapes = []opShape{
+	opsProfile(1_000_000, 512, 512, 0.22),
+	opsProfile(100_000, 512, 512, 0.004),
+	opsProfile(35_040, 48, 672, 0.06),
+	opsDiscords(2048, 64, 79, 1, 8192, 60e3),
+	opsDiscords(2048, 64, 184, 8, 8192, 60e3),
+	opsDiscords(2048, 64, 64, 1, 8192, 0),
+}
+
+// opsProfile is the first discord of each of the lengths of one series, which takes so many
+// seconds at most.
+func opsProfile(n, least, most int, seconds float64) opShape {
+	return opShape{
+		name: fmt.Sprintf("discords N=%d m=%d to %d", n, least, most), unit: "samples/s", dim: 1, fresh: n, tasks: 1, kernel: float64(n) / seconds,
+		long: true,
+		det: func() (detectors.Detector, error) {
+			return detectors.NewDiscords(detectors.DiscordsParams{Window: n, Tumbling: true, MinLength: least, MaxLength: most})
+		},
+		floor: func() work { return pairWork(n, least, most, 1) },
+	}
+}
+
+// opsDiscords is the first discord of each length of a key's window.
+func opsDiscords(n, least, most, step, tasks int, kernel float64) opShape {
+	return opShape{
+		name: fmt.Sprintf("discords N=%d m=%d to %d by %d", n, least, most, step), unit: "keys/s", dim: 1, fresh: 1, tasks: tasks, kernel: kernel,
+		det: func() (detectors.Detector, error) {
+			return detectors.NewDiscords(detectors.DiscordsParams{Window: n, MinLength: least, MaxLength: most, Step: step})
+		},
+		floor: func() work { return pairWork(n, least, least, 1) }, // from one length to the next it is next to nothing
+	}
+}
+
+// pairWork is that of all pairs of subsequences: two multiplications and additions and a
+// product a pair, in float64, at half the rate of float32.
+func pairWork(n, least, most, step int) work {
+	pairs := 0.0
+	for m := least; m <= most; m += step {
+		left := float64(n - 2*m + 1)
+		pairs += left * (left + 1) / 2
+	}
+	return work{"all pairs along diagonals, float64", 6 * pairs}
+}
