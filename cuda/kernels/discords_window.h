@@ -458,6 +458,26 @@ __device__ inline void settle(State &s, const Memory &a, int i) {
     __syncthreads();
 }
 
+// extend has the subsequences around i take those around its neighbour, where these are
+// nearer than theirs: what is i's nearest is mostly theirs, too.
+__device__ inline void extend(const State &s, const Memory &a, int i) {
+    const int nearest = a.neighbour()[spread(i)], off = static_cast<int>(threadIdx.x) - threads / 2;
+    const int o = i + off, p = nearest + off;
+    if (nearest >= 0 && off != 0 && min(o, p) >= 0 && max(o, p) < s.count) {
+        const int at = spread(o);
+        const double inverse = a.inverse[at], its = a.inverse[spread(p)];
+        if (usual(inverse) && usual(its)) {
+            const double covariance = product(s, a, o, a.mean()[at], p, a.mean()[spread(p)]);
+            const int other = a.neighbour()[at];
+            if (other < 0 || covariance * its > a.covariance()[at] * a.inverse[spread(other)]) {
+                a.neighbour()[at] = p;
+                a.covariance()[at] = covariance;
+            }
+        }
+    }
+    __syncthreads();
+}
+
 // apartOf is the distance of two usual subsequences; a warp calls it.
 __device__ inline double apartOf(const State &s, const Memory &a, int i, double meanI, int j, double meanJ) {
     double sum = 0, inverse = a.inverse[spread(i)], other = a.inverse[spread(j)];
@@ -504,7 +524,7 @@ template <class Found> __device__ __forceinline__ void discordsOf(State &s, cons
         if (i < 0) break;
         if (usual(a.inverse[spread(i)]) && !a.settled[spread(i)]) {
             if (compared++ == patience && !s.steep) neighbours(s, a);
-            else settle(s, a, i);
+            else settle(s, a, i), extend(s, a, i);
             continue;
         }
         if (threadIdx.x < 32) {
@@ -519,7 +539,8 @@ template <class Found> __device__ __forceinline__ void discordsOf(State &s, cons
 }
 
 // sums sets the sum of the distances of subsequence i to its k nearest neighbours, which are
-// apart from each other as well, into squares, and the nearest. The block calls it.
+// apart from each other as well, into squares, and the nearest. Correlations that are equal
+// as float32 are of equally near ones, as the definition has it. The block calls it.
 __device__ inline void sums(State &s, const Memory &a, int i, int k) {
     const int at = spread(i), t = threadIdx.x;
     const double *means = a.covariance(), inverse = a.inverse[at], missing = __longlong_as_double(0x7ff8000000000000);
@@ -529,7 +550,7 @@ __device__ inline void sums(State &s, const Memory &a, int i, int k) {
         const double its = a.inverse[spread(j)];
         double r = -2;
         if (compared && abs(i - j) >= s.exclusion) {
-            if (mine && usual(its)) r = product(s, a, i, means[at], j, means[spread(j)]) * inverse * its;
+            if (mine && usual(its)) r = static_cast<float>(product(s, a, i, means[at], j, means[spread(j)]) * inverse * its);
             else if (!mine && flat(its)) r = 1;
             else if ((mine ? flat(its) : usual(its)) && !s.excludeFlat) r = 0;
         }
