@@ -46,6 +46,7 @@ var benchmarks = []benchmark{
 	{"skew", "latency of partitions beside one with a hot key", true, false, (*bench).skew},
 	{"commit", "a worker's transactions, without reading and scoring", true, true, (*bench).commit},
 	{"fleet", "records a second of a worker with IKA-SST and LOF of every sample, CPU against GPU", true, true, (*bench).fleet},
+	{"backtest", "rows a second of worker backtest over a fleet of sensors in Parquet files, which it writes first", false, true, (*bench).backtest},
 	{"capacity", "sensors at one sample in 100 ms that a worker serves, p99 <= 250 ms", true, true, (*bench).capacity},
 }
 
@@ -75,6 +76,7 @@ type benchOptions struct {
 	// Of fleet and capacity.
 	executors, gpus     string
 	sensors, partitions int
+	days                int // of backtest
 	sst, lof            int
 	budget              time.Duration
 }
@@ -116,7 +118,7 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		fmt.Fprintf(&names, "  %-13s %s\n", m.name, m.what)
 	}
 	var o benchOptions
-	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but commit, fleet and capacity:\n\n"+
+	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but commit, fleet, backtest and capacity:\n\n"+
 		names.String(), benchExamples)
 	fs.BoolVar(&o.json, "json", false, "one JSON object a line")
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the records: to try it out, not to quote")
@@ -143,7 +145,8 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 	fs.StringVar(&o.executors, "executors", "cpu,cuda", "executors of fleet and capacity")
 	fs.StringVar(&o.gpus, "gpus", "", "numbers of GPUs for fleet, capacity and ops-scale, such as `1,2,4`; default: 1, and for ops-scale 1, "+
 		"2, 4 and so on, as many as there are")
-	fs.IntVar(&o.sensors, "sensors", 0, "sensors of fleet, and those that capacity begins with; 0: 20,000 and 5,000")
+	fs.IntVar(&o.sensors, "sensors", 0, "sensors of fleet, of backtest, and those that capacity begins with; 0: 20,000, 10,000 and 5,000")
+	fs.IntVar(&o.days, "days", backtestDays, "days of a reading a minute, of backtest")
 	fs.IntVar(&o.partitions, "partitions", 16, "partitions of fleet and capacity")
 	fs.IntVar(&o.sst, "sst", fleetSST, "window of IKA-SST in fleet and capacity; 0: without")
 	fs.IntVar(&o.lof, "lof", -1, "window of LOF in fleet and capacity; 0: without, -1: 1,024 and 256")

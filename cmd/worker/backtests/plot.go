@@ -14,6 +14,7 @@ type plot struct {
 	begin int64 // time of the first bucket
 	width uint8 // of a bucket: 1<<width microseconds
 	used  bool
+	last  int // bucket that has something
 	n     int
 	dim   int // fields drawn
 	base  []float64
@@ -21,7 +22,6 @@ type plot struct {
 	hi    []float32
 	top   []float32 // by detector and bucket: the highest score
 	bound []float32 // and the highest threshold that is finite
-	blank []uint64  // of the buckets, a bit each: has a row
 }
 
 // plotFields is how many fields of a series are drawn.
@@ -32,7 +32,7 @@ var nan32 = float32(math.NaN())
 func newPlot(n, dim, dets int) *plot {
 	dim = min(dim, plotFields)
 	p := &plot{n: n, dim: dim, base: make([]float64, dim), lo: make([]float32, n*dim), hi: make([]float32, n*dim),
-		top: make([]float32, n*dets), bound: make([]float32, n*dets), blank: make([]uint64, (n+63)/64)}
+		top: make([]float32, n*dets), bound: make([]float32, n*dets)}
 	for _, list := range [][]float32{p.lo, p.hi, p.top, p.bound} {
 		for i := range list {
 			list[i] = nan32
@@ -51,15 +51,21 @@ func (p *plot) bucket(t int64) int {
 		return 0
 	}
 	for at >= int64(p.n) {
-		p.halve()
+		if p.last == 0 { // nothing to merge
+			p.width++
+		} else {
+			p.halve()
+		}
 		at >>= 1
 	}
+	p.last = max(p.last, int(at))
 	return int(at)
 }
 
 // halve makes one bucket of each two.
 func (p *plot) halve() {
 	p.width++
+	p.last /= 2
 	merge := func(list []float32, least bool) {
 		for from := 0; from < len(list); from += p.n {
 			l := list[from : from+p.n]

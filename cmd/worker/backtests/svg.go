@@ -52,7 +52,7 @@ func (s *series) panels(fields, detectors []string) []Panel {
 		}
 		envelope(&b, "value", lo, hi, low, top, valueHeight)
 		b.WriteString("</svg>")
-		list = append(list, Panel{fields[c], false, number(p.base[c] + top), number(p.base[c] + low), template.HTML(b.String())}) //nolint:gosec // made here
+		list = append(list, Panel{fields[c], false, edge(p.base[c]+top, top-low), edge(p.base[c]+low, top-low), template.HTML(b.String())}) //nolint:gosec // made here
 	}
 	for d := range s.dets {
 		scores, bounds := p.top[d*p.n:][:buckets], p.bound[d*p.n:][:buckets]
@@ -148,7 +148,15 @@ func line(b *strings.Builder, class string, v []float32, low, top float64, heigh
 	envelope(b, class, v, v, low, top, height)
 }
 
-// number writes a number for an axis.
+// edge is a number for an axis, without what single precision adds to it.
+func edge(v, extent float64) string {
+	if grain := extent * 1e-6; grain > 0 {
+		v = math.Round(v/grain) * grain
+	}
+	return number(v)
+}
+
+// number writes a number in a few digits.
 func number(v float64) string {
 	if a := math.Abs(v); a != 0 && (a >= 1e7 || a < 1e-4) {
 		return strconv.FormatFloat(v, 'e', 3, 64)
