@@ -296,14 +296,13 @@ func (c *ContainerWriter) Flush() error {
 	return nil
 }
 
-// AppendLong, AppendText, AppendOptional and AppendBool append a value in Avro's binary
-// encoding, AppendOptional a double that may be null: NaN.
+// AppendLong appends a long or an int in Avro's binary encoding.
 func AppendLong(dst []byte, v int64) []byte { return appendLong(dst, v) }
 
 // AppendText appends a string; see AppendLong.
 func AppendText(dst []byte, s string) []byte { return appendText(dst, s) }
 
-// AppendOptional appends a union of null and double; see AppendLong.
+// AppendOptional appends a union of null, which NaN stands for, and double; see AppendLong.
 func AppendOptional(dst []byte, v float64) []byte { return appendOptional(dst, v) }
 
 // AppendBool appends a boolean; see AppendLong.

@@ -133,7 +133,7 @@ func writeFleet(ctx context.Context, dir string, sensors, days int) (rows, bytes
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
+	if err := errors.Join(errors.Join(errs...), ctx.Err()); err != nil {
 		return 0, 0, err
 	}
 	for day := range days {

@@ -46,7 +46,8 @@ var benchmarks = []benchmark{
 	{"skew", "latency of partitions beside one with a hot key", true, false, (*bench).skew},
 	{"commit", "a worker's transactions, without reading and scoring", true, true, (*bench).commit},
 	{"fleet", "records a second of a worker with IKA-SST and LOF of every sample, CPU against GPU", true, true, (*bench).fleet},
-	{"backtest", "rows a second of worker backtest over a fleet of sensors in Parquet files, which it writes first", false, true, (*bench).backtest},
+	{"backtest", "rows a second of worker backtest over a fleet of sensors in Parquet files, which it writes first", false, true,
+		(*bench).backtest},
 	{"capacity", "sensors at one sample in 100 ms that a worker serves, p99 <= 250 ms", true, true, (*bench).capacity},
 }
 
@@ -118,7 +119,8 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		fmt.Fprintf(&names, "  %-13s %s\n", m.name, m.what)
 	}
 	var o benchOptions
-	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but commit, fleet, backtest and capacity:\n\n"+
+	fs := t.flags("Measures this build against its baselines and prints a table. Names, default all but commit, fleet, backtest and "+
+		"capacity:\n\n"+
 		names.String(), benchExamples)
 	fs.BoolVar(&o.json, "json", false, "one JSON object a line")
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the records: to try it out, not to quote")

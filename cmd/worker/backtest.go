@@ -67,10 +67,13 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 	fs.StringVar(&o.from, "from", "earliest", "with -in-topic: where to begin: an offset of each partition, a time (RFC 3339), or earliest")
 	fs.StringVar(&o.to, "to", "end", "with -in-topic: where to end, before an offset or the first record of a time (RFC 3339), or end")
 	fs.StringVar(&o.toTopic, "to-topic", "", "publish, too, as the stream does: to the topics <name>-scores and <name>-anomalies")
-	fs.StringVar(&o.labels, "labels", "", "file of labelled anomalies: CSV (series, from, to), JSON lines of worker generate, or NAB's combined_windows.json")
+	fs.StringVar(&o.labels, "labels", "", "file of labelled anomalies: CSV (series, from, to), JSON lines of worker generate, or NAB's "+
+		"combined_windows.json")
 	fs.StringVar(&o.labelField, "label-field", "", "column that is not 0 or false in rows that are anomalous")
 	fs.StringVar(&o.report, "report", "backtest.html", "file for the report; empty for none")
-	fs.StringVar(&o.scores, "scores", "", "file for the scores, .csv, .parquet or .avro; a name that ends with / is a folder of Parquet files, a partition each")
+	fs.StringVar(&o.scores, "scores", "",
+		"file for the scores, .csv, .parquet or .avro; a name that ends with / is a folder of Parquet files, "+
+			"a partition each")
 	fs.StringVar(&o.anomalies, "anomalies", "", "file for the anomalies, .csv, .parquet or .avro")
 	fs.StringVar(&o.topic, "topic", "backtest", "topic that the rows of files stand for: it is in the ids of anomalies")
 	fs.IntVar(&o.partitions, "partitions", 64, "partitions that the rows of files are shared out to, by series key")
@@ -182,7 +185,8 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config)
 	s, err := backtests.Run(ctx, run)
 	stop()
 	if o.report != "" {
-		r := backtests.Report{Title: "Backtest of " + title(o.in), Inputs: append([]string(nil), o.in...), Version: buildVersion(), Took: time.Since(began)}
+		r := backtests.Report{Title: "Backtest of " + title(o.in), Inputs: append([]string(nil), o.in...), Version: buildVersion(),
+			Took: time.Since(began)}
 		r.Settings = append(r.Settings, backtests.Setting{Detector: "executor", Settings: kind})
 		for i := range c.Detectors {
 			d := &c.Detectors[i]
@@ -204,7 +208,8 @@ func (o *backtestOptions) fileSource(c *config.Config) (backtests.Source, error)
 	if err != nil {
 		return nil, err
 	}
-	return backtests.NewFiles(paths, tables.Options{Mapping: c.SchemaMapping(), Label: o.labelField, Workers: runtime.GOMAXPROCS(0)}, o.topic, o.partitions)
+	return backtests.NewFiles(paths, tables.Options{Mapping: c.SchemaMapping(), Label: o.labelField, Workers: runtime.GOMAXPROCS(0)},
+		o.topic, o.partitions)
 }
 
 // valueNames are the names of the values of a sample.

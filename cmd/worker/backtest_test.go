@@ -28,7 +28,8 @@ import (
 func backtestOps() (env []string) {
 	var names []string
 	for i, d := range []struct{ op, settings string }{
-		{"zscore", "WINDOW=16"}, {"ikasst", "WINDOW=8 STRIDE=3"}, {"knn", "WINDOW=24 K=4 MIN_POINTS=12"}, {"lof", "WINDOW=24 K=4 STRIDE=3"}, {"flatline", "TOLERANCE=0.5"},
+		{"zscore", "WINDOW=16"}, {"ikasst", "WINDOW=8 STRIDE=3"}, {"knn", "WINDOW=24 K=4 MIN_POINTS=12"}, {"lof", "WINDOW=24 K=4 STRIDE=3"},
+		{"flatline", "TOLERANCE=0.5"},
 	} {
 		names = append(names, d.op)
 		for _, s := range append(strings.Fields(d.settings), "OP="+d.op, "HISTORY=64", "WARMUP=8", "CLOSE_AFTER=4",
@@ -93,7 +94,7 @@ func writeRows(t *testing.T, path string, rows []backtestRow) {
 }
 
 // runBacktest runs the subcommand and returns what it printed.
-func runBacktest(t *testing.T, env []string, args ...string) (out, errs string) {
+func runBacktest(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	var own []string
 	for _, kv := range env {
@@ -103,7 +104,7 @@ func runBacktest(t *testing.T, env []string, args ...string) (out, errs string) 
 	if code := (terminal{&o, &e, own}).backtest(context.Background(), args); code != exitOK {
 		t.Fatalf("exit %d: %s%s", code, o.String(), e.String())
 	}
-	return o.String(), e.String()
+	return o.String()
 }
 
 // table reads a CSV table with a header.
@@ -147,7 +148,8 @@ func TestBacktestIsTheStream(t *testing.T) {
 	defer cancel()
 	must(t, c.Admin().CreateTopic(ctx, input, partitions, 0, nil))
 	rows := backtestRows(t, 6000)
-	common := append(backtestOps(), "EXECUTOR=cpu", "LATENESS=5s", "SILENCE=40s", "TTL=90s", "KEY_FIELD=sensor", "TIME_FIELD=time", "VALUE_FIELDS=value")
+	common := append(backtestOps(), "EXECUTOR=cpu", "LATENESS=5s", "SILENCE=40s", "TTL=90s", "KEY_FIELD=sensor", "TIME_FIELD=time",
+		"VALUE_FIELDS=value")
 	m := newMeasurements(t, c.RegistryURL(t), input)
 	f := newFleet(t, c, input, group, append(common, "MAX_FUTURE=0s", "INSTANCE_ID=one")...)
 	var recs []kafkatest.Record
@@ -160,7 +162,8 @@ func TestBacktestIsTheStream(t *testing.T) {
 	path := filepath.Join(dir, "rows.csv")
 	writeRows(t, path, rows)
 	scores, anomalies := filepath.Join(dir, "scores.csv"), filepath.Join(dir, "anomalies.csv")
-	out, _ := runBacktest(t, common, "-in", path, "-topic", input, "-partitions", strconv.Itoa(partitions), "-scores", scores, "-anomalies", anomalies,
+	out := runBacktest(t, common, "-in", path, "-topic", input, "-partitions", strconv.Itoa(partitions), "-scores", scores,
+		"-anomalies", anomalies,
 		"-report", filepath.Join(dir, "report.html"), "-quiet")
 	t.Log(out)
 
@@ -230,8 +233,10 @@ func TestBacktestIsTheStream(t *testing.T) {
 			peak = math.NaN()
 		}
 		if !ok || r["series_key"] != string(a.Key) || r["detector"] != a.Detector || r["severity"] != fmt.Sprint(a.Severity) ||
-			timeOf(t, r["start"]) != a.Start || timeOf(t, r["end"]) != a.End || r["over"] != strconv.FormatBool(schemas.AnomalyKinds[a.Kind] == "close") ||
-			math.Float64bits(peak) != math.Float64bits(a.PeakScore) && (peak == peak || a.PeakScore == a.PeakScore) || r["samples"] != fmt.Sprint(a.Samples) {
+			timeOf(t, r["start"]) != a.Start || timeOf(t, r["end"]) != a.End ||
+			r["over"] != strconv.FormatBool(schemas.AnomalyKinds[a.Kind] == "close") ||
+			math.Float64bits(peak) != math.Float64bits(a.PeakScore) && (peak == peak || a.PeakScore == a.PeakScore) ||
+			r["samples"] != fmt.Sprint(a.Samples) {
 			t.Errorf("backtest %v, stream %+v", r, a)
 		}
 		if r["detector"] == "silence" {
@@ -251,8 +256,10 @@ func testBacktestOfTopic(t *testing.T, c *kafkatest.Cluster, f *fleet, common []
 	defer cancel()
 	env := append([]string{"KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "SCHEMA_REGISTRY_URL=" + f.registry, "MAX_FUTURE=0s"}, common...)
 	var writes atomic.Int64
-	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.OffsetCommit, kmsg.TxnOffsetCommit, kmsg.CreateTopics,
-		kmsg.CreatePartitions, kmsg.DeleteTopics, kmsg.DeleteRecords, kmsg.InitProducerID, kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.EndTxn} {
+	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.OffsetCommit, kmsg.TxnOffsetCommit,
+		kmsg.CreateTopics,
+		kmsg.CreatePartitions, kmsg.DeleteTopics, kmsg.DeleteRecords, kmsg.InitProducerID, kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn,
+		kmsg.EndTxn} {
 		c.Fake.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
 			c.Fake.KeepControl()
 			writes.Add(1)
@@ -329,7 +336,8 @@ func testBacktestOfTopic(t *testing.T, c *kafkatest.Cluster, f *fleet, common []
 		own = append(own, config.Prefix+kv)
 	}
 	var out, errs bytes.Buffer
-	code := terminal{&out, &errs, own}.backtest(ctx, []string{"-in-topic", input, "-from", "100", "-report", filepath.Join(dir, "x.html"), "-quiet"})
+	code := terminal{&out, &errs, own}.backtest(ctx, []string{"-in-topic", input, "-from", "100", "-report", filepath.Join(dir, "x.html"),
+		"-quiet"})
 	for p := range 3 {
 		if want := fmt.Sprintf("offsets 100 to 149 of %s/%d have expired", input, p); code == exitOK || !strings.Contains(errs.String(), want) {
 			t.Errorf("exit %d, %q; want %q", code, errs.String(), want)

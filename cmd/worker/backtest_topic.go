@@ -17,7 +17,8 @@ import (
 
 // topicSource opens the range of a topic that the flags name. The client is the caller's
 // to close.
-func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, client *kafka.Client, registry *schemas.Registry) (backtests.Source, error) {
+func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, client *kafka.Client,
+	registry *schemas.Registry) (backtests.Source, error) {
 	opts, err := c.DecoderOptions()
 	if err != nil {
 		return nil, err
@@ -28,7 +29,8 @@ func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, cli
 	}
 	return backtests.NewTopic(ctx, &backtests.TopicConfig{
 		Client: client, Decoder: dec, Topic: o.inTopic, From: o.from, To: o.to, MaxFuture: c.Keys.MaxFuture, Patience: c.Registry.Grace,
-		Fetch: kafka.FetcherConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes), MaxBytes: int(c.Fetch.MaxBytes),
+		Fetch: kafka.FetcherConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
+			MaxBytes:       int(c.Fetch.MaxBytes),
 			PartitionBytes: int(c.Fetch.PartitionBytes)},
 	})
 }
@@ -58,7 +60,8 @@ type publisher struct {
 
 // newPublisher makes the topics <name>-scores and <name>-anomalies where they are missing
 // and registers their schemas.
-func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config, client *kafka.Client, registry *schemas.Registry, name string,
+func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config, client *kafka.Client, registry *schemas.Registry,
+	name string,
 	partitions int) (*publisher, error) {
 	p := &publisher{c: c, ctx: context.WithoutCancel(ctx), state: state, scoreID: -1, anomalyID: -1, out: map[kafka.TP]*kafka.Batches{},
 		encs: map[int32]*schemas.ScoreEncoder{}, events: map[int32]*schemas.AnomalyEncoder{}}
@@ -70,7 +73,8 @@ func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config,
 		schema string
 		info   *kafka.TopicInfo
 		id     *int32
-	}{{name + "-scores", schemas.ScoreSchema, &p.scores, &p.scoreID}, {name + "-anomalies", schemas.AnomalySchema, &p.anomalies, &p.anomalyID}} {
+	}{{name + "-scores", schemas.ScoreSchema, &p.scores, &p.scoreID}, {name + "-anomalies", schemas.AnomalySchema, &p.anomalies,
+		&p.anomalyID}} {
 		if fault := config.TopicFault(t.topic); fault != "" {
 			return nil, fmt.Errorf("backtest: -to-topic: %q %s", t.topic, fault)
 		}
@@ -185,7 +189,8 @@ func (p *publisher) Close() error {
 
 // backtestCluster opens the client and the registry that a topic needs; close both with the
 // function that comes back.
-func backtestCluster(ctx context.Context, c *config.Config) (client *kafka.Client, registry *schemas.Registry, closeBoth func() error, err error) {
+func backtestCluster(ctx context.Context, c *config.Config) (client *kafka.Client, registry *schemas.Registry, closeBoth func() error,
+	err error) {
 	cfg, err := c.KafkaConfig()
 	if err != nil {
 		return nil, nil, nil, err

@@ -54,8 +54,10 @@ func BenchmarkRun(b *testing.B) {
 		b.Fatal(err)
 	}
 	f.Close()
-	c, faults, _ := config.Parse([]string{"ODRADEK_DETECTORS=level,change,near", "ODRADEK_DETECTOR_LEVEL_OP=zscore", "ODRADEK_DETECTOR_LEVEL_WINDOW=64",
-		"ODRADEK_DETECTOR_CHANGE_OP=ikasst", "ODRADEK_DETECTOR_CHANGE_WINDOW=16", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_WINDOW=256",
+	c, faults, _ := config.Parse([]string{"ODRADEK_DETECTORS=level,change,near", "ODRADEK_DETECTOR_LEVEL_OP=zscore",
+		"ODRADEK_DETECTOR_LEVEL_WINDOW=64",
+		"ODRADEK_DETECTOR_CHANGE_OP=ikasst", "ODRADEK_DETECTOR_CHANGE_WINDOW=16", "ODRADEK_DETECTOR_NEAR_OP=knn",
+		"ODRADEK_DETECTOR_NEAR_WINDOW=256",
 		"ODRADEK_DETECTOR_NEAR_MIN_POINTS=64"})
 	if faults = config.FaultsOf(faults, []string{"DETECTOR"}); len(faults) > 0 {
 		b.Fatal(faults)

@@ -2,6 +2,7 @@ package backtests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -17,7 +18,6 @@ type files struct {
 	parts []Partition
 	next  []int64 // offset by partition
 	total int64
-	rows  int64 // those of the files that say so; -1: not all do
 	bad   atomic.Int64
 	mu    sync.Mutex
 	why   []string
@@ -38,7 +38,9 @@ func NewFiles(paths []string, o tables.Options, topic string, partitions int) (S
 			return nil, err
 		}
 		f.total += t.Bytes()
-		t.Close()
+		if err := t.Close(); err != nil {
+			return nil, fmt.Errorf("backtests: %w", err)
+		}
 	}
 	return f, nil
 }
@@ -67,8 +69,7 @@ func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
 		}
 		err = t.Read(ctx, func(b *tables.Block) error { return f.share(b, p, done, send) })
 		done += t.Bytes()
-		t.Close()
-		if err != nil {
+		if err := errors.Join(err, t.Close()); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,6 @@ type Outputs struct {
 	scores    []*tables.Writer // one for all partitions, or one for each
 	each      bool
 	anomalies *tables.Writer
-	row       []tables.Value
 	publish   Publisher
 }
 
@@ -42,7 +41,8 @@ var scoreColumns = []tables.Column{
 }
 
 var anomalyColumns = []tables.Column{
-	{Name: "id"}, {Name: "series_key", Few: true}, {Name: "detector", Few: true}, {Name: "severity", Kind: tables.Whole}, {Name: "band", Few: true},
+	{Name: "id"}, {Name: "series_key", Few: true}, {Name: "detector", Few: true}, {Name: "severity", Kind: tables.Whole}, {Name: "band",
+		Few: true},
 	{Name: "start", Kind: tables.Time}, {Name: "end", Kind: tables.Time}, {Name: "peak_time", Kind: tables.Time},
 	{Name: "opened_at", Kind: tables.Time}, {Name: "over", Kind: tables.Truth}, {Name: "reason", Few: true},
 	{Name: "peak_score", Kind: tables.Number}, {Name: "threshold", Kind: tables.Number}, {Name: "samples", Kind: tables.Whole},

@@ -64,7 +64,8 @@ func (s *Summary) Lines(took time.Duration) []string {
 	for _, d := range s.Detectors {
 		l := fmt.Sprintf("%s: %d anomalies, %.3f alarms per series-day", d.Name, d.Anomalies, d.AlarmsPerDay)
 		if a := d.Agreement; a != nil {
-			l = fmt.Sprintf("%s: %d anomalies, %.3f false alarms per series-day; %d of %d labelled ones found, precision %.3f, recall %.3f, median delay %s",
+			l = fmt.Sprintf("%s: %d anomalies, %.3f false alarms per series-day; %d of %d labelled ones found, "+
+				"precision %.3f, recall %.3f, median delay %s",
 				d.Name, d.Anomalies, d.AlarmsPerDay, a.Found, a.Labelled, a.Precision(), a.Recall(),
 				time.Duration(a.DelayMedian*float64(time.Second)).Round(time.Second))
 		}

@@ -157,10 +157,7 @@ type lane struct {
 }
 
 // counts are sums over a lane.
-type counts struct {
-	rows, bad int64
-	why       []string
-}
+type counts struct{ rows int64 }
 
 func newLane(c *Config, p *Partition) *lane {
 	l := &lane{c: c, part: p, byName: map[string]*series{}, open: map[[16]byte]*keystate.EventRow{}}

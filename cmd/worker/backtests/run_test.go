@@ -102,7 +102,8 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := s.Detectors[0]
-	if s.Rows != 12_000 || s.Series != 4 || d.Found != 4 || d.Labelled != 4 || d.Recall() != 1 || d.Wrong != d.Anomalies-d.Right || d.Right < 4 ||
+	if s.Rows != 12_000 || s.Series != 4 || d.Found != 4 || d.Labelled != 4 || d.Recall() != 1 || d.Wrong != d.Anomalies-d.Right ||
+		d.Right < 4 ||
 		d.DelayMedian != 300 || math.Abs(s.Days-4*2999.0/1440) > 1e-9 {
 		t.Errorf("%+v, %+v, %v days", d, d.Agreement, s.Days)
 	}
@@ -111,7 +112,8 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := page.String()
-	for _, want := range []string{"sensor &lt;3&gt;", "Backtest of &lt;rows&gt;", "4 of 4", `class="anomaly"`, `class="label"`, `class="bound"`,
+	for _, want := range []string{"sensor &lt;3&gt;", "Backtest of &lt;rows&gt;", "4 of 4", `class="anomaly"`, `class="label"`,
+		`class="bound"`,
 		"prefers-color-scheme: dark", "width=device-width"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %s", want)
@@ -186,7 +188,8 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("%d lines of scores for %d rows", n, s.Rows)
 	}
 	var page bytes.Buffer
-	if err := s.WriteReport(&page, run.State, []string{"value"}, Report{Title: "T"}); err != nil || !strings.Contains(page.String(), "This report is partial: interrupted") {
+	if err := s.WriteReport(&page, run.State, []string{"value"}, Report{Title: "T"}); err != nil || !strings.Contains(page.String(),
+		"This report is partial: interrupted") {
 		t.Errorf("%v; the page does not say that it is partial", err)
 	}
 }

@@ -78,7 +78,7 @@ func (p *parquetFile) open() error {
 			return l
 		}
 		col, ok := schema.Lookup(paths[name]...)
-		fault := ""
+		var fault string
 		switch {
 		case !ok:
 			fault = "is no column of values"
@@ -349,7 +349,8 @@ func (p *parquetFile) decodeTimes(b *Block, j *parquetJob, bad func(int, string,
 	kind := l.node.Type().Kind()
 	return j.eachPage(l, func(page parquet.Page, from, to int) error {
 		values := page.Data()
-		if kind == parquet.Int64 && page.Dictionary() == nil && l.dense(page) && (l.unit == "ms" || l.unit == "us" || l.unit == "auto" || l.unit == "") {
+		if kind == parquet.Int64 && page.Dictionary() == nil && l.dense(page) && (l.unit == "ms" || l.unit == "us" || l.unit == "auto" ||
+			l.unit == "") {
 			for i, v := range values.Int64()[:to-from] {
 				t, ok := micros(v, l.unit)
 				if b.Times[from+i] = t; !ok {
@@ -442,16 +443,16 @@ func (p *parquetFile) decodeKeys(b *Block, j *parquetJob, bad func(int, string, 
 		}
 	}
 	long := make([]bool, len(b.Keys))
-	any := false
+	tooLong := false
 	for i, k := range b.Keys {
 		long[i] = len(k) > maxKey || len(k) == 0
-		any = any || long[i]
+		tooLong = tooLong || long[i]
 	}
 	for i, k := range b.Key {
 		switch {
 		case k == none:
 			bad(i, name, errors.New("the series key is null"))
-		case any && long[k]:
+		case tooLong && long[k]:
 			bad(i, name, fmt.Errorf("the series key has %d bytes, use 1 to %d", len(b.Keys[k]), maxKey))
 		}
 	}

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -158,7 +159,7 @@ func decodeTexts(j *parquetJob, l *leaf, rows []uint32) (texts [][]byte, err err
 					return
 				}
 				scratch = text(scratch[:0], i)
-				if last == none || string(texts[last]) != string(scratch) {
+				if last == none || !bytes.Equal(texts[last], scratch) {
 					last = intern(scratch)
 				}
 				rows[row] = last

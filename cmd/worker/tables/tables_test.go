@@ -60,7 +60,8 @@ func makeRows(rnd *rand.Rand, n int) []row {
 	return rows
 }
 
-var testOptions = Options{Mapping: schemas.Mapping{Key: "site+unit", Time: "at", Fields: []string{"b", "a"}, TimeUnit: "ms"}, Label: "label",
+var testOptions = Options{Mapping: schemas.Mapping{Key: "site+unit", Time: "at", Fields: []string{"b", "a"}, TimeUnit: "ms"},
+	Label:   "label",
 	Workers: 3}
 
 // expectRows reads a file and compares it with the rows that were written.
@@ -153,7 +154,7 @@ func TestReadAvro(t *testing.T) {
 			n := min(1+rnd.IntN(900), len(rows)-from)
 			var list []any
 			for _, r := range rows[from : from+n] {
-				var site, value any = goavro.Union("string", r.site), goavro.Union("double", r.b)
+				site, value := goavro.Union("string", r.site), goavro.Union("double", r.b)
 				if r.fault {
 					site = nil
 				}

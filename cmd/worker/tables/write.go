@@ -206,7 +206,7 @@ func (a *avroForm) close() error { return errors.Join(a.w.Flush(), a.out.Flush()
 
 type parquetForm struct {
 	out     *bufio.Writer
-	w       *parquet.Writer
+	w       *parquet.GenericWriter[any]
 	columns []Column
 	at      []int // place of each column in the schema, which orders them by name
 	rows    []parquet.Row
@@ -245,7 +245,7 @@ func newParquetForm(out io.Writer, name string, columns []Column) *parquetForm {
 		buffered = bufio.NewWriter(out)
 	}
 	p := &parquetForm{out: buffered, columns: columns,
-		w: parquet.NewWriter(buffered, schema, parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(parquetGroup))}
+		w: parquet.NewGenericWriter[any](buffered, schema, parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(parquetGroup))}
 	for _, c := range columns {
 		leaf, _ := schema.Lookup(c.Name)
 		p.at = append(p.at, leaf.ColumnIndex)

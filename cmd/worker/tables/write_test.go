@@ -25,7 +25,8 @@ func TestWrite(t *testing.T) {
 			if rnd.IntN(10) == 0 {
 				x = math.NaN()
 			}
-			rows[i] = []Value{{Text: fmt.Sprintf("s,%d \"", rnd.IntN(20))}, {Whole: 1e15 + rnd.Int64N(1e12)}, {Whole: rnd.Int64N(1000) - 500}, {Number: x},
+			rows[i] = []Value{{Text: fmt.Sprintf("s,%d \"", rnd.IntN(20))}, {Whole: 1e15 + rnd.Int64N(1e12)}, {Whole: rnd.Int64N(1000) - 500},
+				{Number: x},
 				{Truth: rnd.IntN(2) == 0}}
 			if err := w.Row(rows[i]); err != nil {
 				t.Fatal(err)
