@@ -180,7 +180,8 @@ func NewDiscords(p DiscordsParams) (Detector, error) {
 	case p.MaxLength < p.MinLength:
 		fault("the largest length %d is below the least, %d", p.MaxLength, p.MinLength)
 	case 2*p.MaxLength > p.Window:
-		fault("subsequences of %d rows have no neighbour in windows of %d: use lengths up to %d, or a larger window", p.MaxLength, p.Window, p.Window/2)
+		fault("subsequences of %d rows have no neighbour in windows of %d: use lengths up to %d, or a larger window",
+			p.MaxLength, p.Window, p.Window/2)
 	}
 	if n := (p.MaxLength - p.MinLength) / max(1, p.Step); n >= DiscordsMaxLengths {
 		fault("%d lengths, use at most %d: a larger step, or a smaller range", n+1, DiscordsMaxLengths)
@@ -436,7 +437,8 @@ func discordsCompare(r *Rows, got, want Result) error {
 			case g[2] == w[2] && (g[2] == NoNeighbour || discordsNear(a, b, m, s.k)):
 				continue
 			case profile == nil && (g[2] == NoNeighbour || w[2] == NoNeighbour || !discordsNear(a, b, m, s.k)):
-				faults = append(faults, fmt.Errorf("detectors: discord %d of length %d is %d at %v, the definition has %d at %v", rank+1, m, int32(g[2]), a, int32(w[2]), b))
+				faults = append(faults, fmt.Errorf("detectors: discord %d of length %d is %d at %v, the definition has %d at %v",
+					rank+1, m, int32(g[2]), a, int32(w[2]), b))
 			}
 			if g[2] == NoNeighbour {
 				continue

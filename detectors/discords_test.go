@@ -38,7 +38,8 @@ func runDiscords(t *testing.T, d Detector, x []float64, stride int) (all [][]Fin
 		}
 		r := b.Rows(0)
 		found := d.AppendFindings(nil, r)
-		if media, block := d.(Blocker).Block(r); media != DiscordsMediaType || len(block) > MaxBlock || new(discord.Heatmap).UnmarshalBinary(block) != nil {
+		media, block := d.(Blocker).Block(r)
+		if media != DiscordsMediaType || len(block) > MaxBlock || new(discord.Heatmap).UnmarshalBinary(block) != nil {
 			t.Fatalf("a block of %d bytes, %q", len(block), media)
 		}
 		best := make([]float32, stride)

@@ -66,7 +66,7 @@ func nasty(rng *rand.Rand, n int) map[string][]float64 {
 
 // differ compares profiles: distances by 1e-6 and, where roots enlarge roundings, as
 // correlations by 1e-9. Neighbours may be others that are as near.
-func differ(x []float64, m int, o Options, got, want Profile) error {
+func differ(m int, o Options, got, want Profile) error {
 	if len(got.Distance) != len(want.Distance) || len(got.Nearest) != len(want.Nearest) {
 		return fmt.Errorf("%d subsequences, want %d", len(got.Distance), len(want.Distance))
 	}
@@ -104,7 +104,7 @@ func TestCompute(t *testing.T) {
 				o.Exclusion = 1 + rng.IntN(m)
 			}
 			got := Compute(x, m, o, Sequential)
-			if err := differ(x, m, o, got, Define(x, m, o)); err != nil {
+			if err := differ(m, o, got, Define(x, m, o)); err != nil {
 				t.Errorf("%s, %d values, m %d, %+v: %v", name, len(x), m, o, err)
 			}
 			if again := Compute(x, m, o, backwards); !same(again.Distance, got.Distance, 0) || !reflect.DeepEqual(again.Nearest, got.Nearest) {
@@ -114,7 +114,7 @@ func TestCompute(t *testing.T) {
 	}
 	for _, n := range []int{0, 1, 5, 6, 9, 10, 11, 26, 27} { // around m = 5, twice m, and the lanes
 		x := nasty(rng, n)["noise"]
-		if err := differ(x, 5, Options{}, Compute(x, 5, Options{}, Sequential), Define(x, 5, Options{})); err != nil {
+		if err := differ(5, Options{}, Compute(x, 5, Options{}, Sequential), Define(x, 5, Options{})); err != nil {
 			t.Errorf("%d values: %v", n, err)
 		}
 	}
@@ -133,7 +133,7 @@ func TestComputeLong(t *testing.T) {
 			i := rng.IntN(len(w))
 			want.Distance[i], _ = define(w, i, len(w), m, Options{})
 		}
-		if err := differ(x, m, Options{}, got, want); err != nil {
+		if err := differ(m, Options{}, got, want); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
