@@ -194,7 +194,9 @@ func svdsstRoundsOn(t *testing.T, o Options) {
 		return e.Stats().Devices[0].Batches - before
 	}
 	tasks := 0
-	for _, of := range [][]int{{noise}, {ramp}, {gap}, {noise, noise}, {noise, ramp}, {ramp, noise, ramp}, {noise, ramp, gap}, {gap, ramp}, {ramp, ramp, ramp, ramp}} {
+	for _, of := range [][]int{
+		{noise}, {ramp}, {gap}, {noise, noise}, {noise, ramp}, {ramp, noise, ramp}, {noise, ramp, gap}, {gap, ramp}, {ramp, ramp, ramp, ramp},
+	} {
 		whole := &svdsstRun{d: d, dim: len(of), fresh: fresh, x: make([]float32, len(of)*(d.Window()+fresh-1))}
 		most := make([]float32, fresh)
 		for c, kind := range of {
