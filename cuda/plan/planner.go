@@ -221,6 +221,8 @@ type Planner struct {
 	waves   int32
 	shapes  [64]shapeClass
 	serial  uint32
+	last    *detectors.Task // whose class classOf has found last; nil: none yet
+	found   *shapeClass     // and what it has found
 
 	Places  []ModelPlace             // of Models, on the device that the plan is for
 	updates []detectors.WindowUpdate // of this round
@@ -297,7 +299,7 @@ func (p *Planner) Assign(b *detectors.Batch) {
 	if p.round++; p.round > 1 {
 		p.updates = nil
 	}
-	p.f32 = b.In.F32()
+	p.f32, p.last = b.In.F32(), nil
 	p.cpu, p.segments = p.cpu[:0], p.segments[:0]
 	p.waves, p.cost, p.longest = 0, 0, 0
 	for i := range b.Tasks {
@@ -356,12 +358,16 @@ func (p *Planner) Assign(b *detectors.Batch) {
 
 // classOf is the index of a task's class, -1 for the CPU, and its cost.
 func (p *Planner) classOf(t *detectors.Task) (int32, int) {
+	if p.last != nil && alike(p.last, t) {
+		return p.found.class, p.found.cost
+	}
 	op := byOp[t.Op]
 	if op == nil || t.Model.Len > 0 && !op.models || twoOutputs(t) && t.Bins.Len > 0 {
 		return -1, 0
 	}
 	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Detail.Len, t.Model.Len, t.Params}
 	e := &p.shapes[(t.X.Len*7+t.Fresh*5+t.Params.Off*3+t.Bins.Len+uint32(t.Op))%uint32(len(p.shapes))]
+	p.last, p.found = t, e
 	if e.serial == p.serial && e.shape == s {
 		return e.class, e.cost
 	}
@@ -371,6 +377,14 @@ func (p *Planner) classOf(t *detectors.Task) (int32, int) {
 		e.class, e.cost = p.indexOf(c), max(cost, 1)
 	}
 	return e.class, e.cost
+}
+
+// alike reports whether two tasks have the same shape, as most have that the task before
+// has.
+func alike(t, u *detectors.Task) bool {
+	return t.Op == u.Op && t.Dim == u.Dim && t.Fresh == u.Fresh && t.X.Len == u.X.Len && t.Bins.Len == u.Bins.Len &&
+		t.Scores.Len == u.Scores.Len && t.Next.Len == u.Next.Len && t.Detail.Len == u.Detail.Len && t.Model.Len == u.Model.Len &&
+		t.Params == u.Params
 }
 
 // classAgain is classOf for a task in a later round.
@@ -505,6 +519,14 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 // steps of an eighth, then as they came. A counting sort: there may be 100,000.
 func (p *Planner) sort() {
 	groups := (int(p.waves) + 1) * len(p.classes)
+	if groups == 1 && p.even() { // the usual batch: many keys, one detector
+		p.sorted = slices.Grow(p.sorted[:0], len(p.segments))[:len(p.segments)]
+		for i := range p.sorted {
+			p.sorted[i] = int32(i)
+		}
+		p.groups = append(p.groups[:0], 0, int32(len(p.segments)))
+		return
+	}
 	p.groups = slices.Grow(p.groups[:0], groups+1)[:groups+1]
 	clear(p.groups)
 	group := func(s *segment) int { return int(s.wave)*len(p.classes) + int(s.class) }
@@ -539,6 +561,16 @@ func (p *Planner) sort() {
 		p.groups[g] = p.groups[g-1]
 	}
 	p.groups[0] = 0
+}
+
+// even reports whether all segments cost the same.
+func (p *Planner) even() bool {
+	for i := range p.segments {
+		if p.segments[i].cost != p.segments[0].cost {
+			return false
+		}
+	}
+	return true
 }
 
 const costSteps = 64 * 8
