@@ -60,7 +60,7 @@ func Open(o Options) (*Executor, error) {
 	if o.Child == "" {
 		return nil, errors.New("cuda: no child program given")
 	}
-	def(&o.Lanes, 4)
+	def(&o.Lanes, 8)
 	def(&o.Workers, runtime.GOMAXPROCS(0))
 	def(&o.Deadline, 2*time.Second)
 	def(&o.StartTimeout, 20*time.Second)

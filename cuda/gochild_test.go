@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 // program takes a second to end, unless told otherwise.
 func goChildOptions(t testing.TB, fault string) Options {
 	o := Options{Child: os.Args[0], Env: []string{childMode + "=1", "GORACE=" + os.Getenv("GORACE") + " atexit_sleep_ms=0"},
-		Retry: 50 * time.Millisecond}
+		Retry: 50 * time.Millisecond, Lanes: 4} // three batches at a time use one of the first two lanes, which get the garbage
 	if fault != "" {
 		o.Env = append(o.Env, childFault+"="+fault, childOnce+"="+filepath.Join(t.TempDir(), "once"))
 	}

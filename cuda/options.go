@@ -14,7 +14,10 @@ type Options struct {
 	Env   []string // its environment, besides the worker's own
 	// Devices are the indices of the devices to use, a child each; default 0 alone.
 	Devices []int
-	Lanes   int // batches in flight a device, default 4: copies, launches and the way there and back of small batches overlap
+	// Lanes are the batches in flight a device, default 8: copies, launches and the way
+	// there and back of small batches overlap. A chain's tasks run one after the other,
+	// so that a batch of long chains does not fill a device by itself.
+	Lanes   int
 	Workers int // goroutines that score what a device does not, default GOMAXPROCS
 	// Deadline is the least time that a batch may take on a device, default 2 s. A
 	// batch's own deadline is this and twenty times what its plan says that it and

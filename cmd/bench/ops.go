@@ -54,11 +54,12 @@ func opsSST(w, fresh, tasks int, kernel, whole float64) opShape {
 
 // opsChain has 16 consecutive tasks of each key in a batch, of one fresh sample each.
 func opsChain(whole float64, apart bool) opShape {
-	s := opsSST(100, 1, 1<<17, 0, whole) // with rows of their own they fill the largest input arena
+	s := opsSST(100, 1, 1<<18, 0, whole)
 	s.chain, s.apart = 16, apart
 	s.name += ", 16 tasks a key"
 	if apart {
 		s.name += " with rows of their own"
+		s.tasks /= 2 // they fill the largest input arena
 	}
 	return s
 }
