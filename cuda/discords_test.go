@@ -122,7 +122,9 @@ func discordsExecute(t *testing.T, e *Executor, compare bool, runs ...*discordsR
 		if !compare {
 			continue
 		}
-		want := detectors.Result{Scores: make([]float32, len(got.Scores)), Next: make(detectors.Words, len(got.Next)), Detail: make(detectors.Words, len(got.Detail))}
+		want := detectors.Result{
+			Scores: make([]float32, len(got.Scores)), Next: make(detectors.Words, len(got.Next)), Detail: make(detectors.Words, len(got.Detail)),
+		}
 		rows.Scores, rows.Next, rows.Detail = want.Scores, want.Next, want.Detail
 		detectors.Discords.Spec().Score(rows)
 		if err := detectors.Discords.Spec().Compare(&rows, got, want); err != nil {

@@ -21,8 +21,8 @@ var discordShapes = []opShape{
 // seconds at most.
 func opsProfile(n, least, most int, seconds float64) opShape {
 	return opShape{
-		name: fmt.Sprintf("discords N=%d m=%d to %d", n, least, most), unit: "samples/s", dim: 1, fresh: n, tasks: 1, kernel: float64(n) / seconds,
-		long: true,
+		name: fmt.Sprintf("discords N=%d m=%d to %d", n, least, most), unit: "samples/s", dim: 1, fresh: n, tasks: 1,
+		kernel: float64(n) / seconds, long: true,
 		det: func() (detectors.Detector, error) {
 			return detectors.NewDiscords(detectors.DiscordsParams{Window: n, Tumbling: true, MinLength: least, MaxLength: most})
 		},
