@@ -123,7 +123,7 @@ var opShapes = append([]opShape{
 	opsKNN(1000000, 2, 50, 1, 1000000/0.5, 0),
 	opsKNN(581012, 10, 50, 1, 581012/0.5, 0),
 	opsSVD(320, 12, 16, 8192, 0.8e6, 0.6e6),
-	opsDiscord(1, 0, 32768, 0, 1.5e6),
+	opsDiscord(1, 0, 8192, 0, 1.5e6),
 	opsDiscord(1, 16, 1<<17, 0, 3e6),
 	opsDiscord(16, 0, 8192, 0, 10e6),
 }, append(tableShapes, discordShapes...)...)
