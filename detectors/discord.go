@@ -27,8 +27,8 @@ var discordSpec = Spec{
 		{Name: "LENGTH", Type: Int, Default: 64, Min: discordMinLength, Max: DiscordMaxLength,
 			Help: "samples of a stretch, the shortest where there are several lengths. As long as what repeats itself, or somewhat longer."},
 		{Name: "MAX_LENGTH", Type: Int, Default: 0, Max: DiscordMaxLength,
-			Help: "samples of the longest stretch; 0 means LENGTH. The score of several lengths is the mean of theirs; a detector for each has them " +
-				"apart."},
+			Help: "samples of the longest stretch; 0 means LENGTH. The score of several lengths is the mean of theirs; a detector for each has " +
+				"them apart."},
 		{Name: "LENGTHS", Type: Int, Default: 0, Max: discordMostLengths,
 			Help: "how many lengths there are from LENGTH to MAX_LENGTH, each longer than the one before by the same factor; 0 means that the " +
 				"factor is 1.5, or a little less."},
@@ -135,7 +135,8 @@ func NewDiscord(p DiscordParams) (Detector, error) {
 	if p.MaxLength < p.Length || p.MaxLength > DiscordMaxLength {
 		fault("the longest stretch is of %d samples, use the shortest's %d to %d", p.MaxLength, p.Length, DiscordMaxLength)
 	}
-	if p.Lengths < 0 || p.Lengths > discordMostLengths || p.Lengths > 1 && p.MaxLength == p.Length || p.Lengths == 1 && p.MaxLength > p.Length {
+	if p.Lengths < 0 || p.Lengths > discordMostLengths || p.Lengths > 1 && p.MaxLength == p.Length ||
+		p.Lengths == 1 && p.MaxLength > p.Length {
 		fault("%d lengths from %d to %d samples: use 2 to %d, or 0 for the default, and 1 only where the longest is the shortest", p.Lengths,
 			p.Length, p.MaxLength, discordMostLengths)
 	}
@@ -324,7 +325,8 @@ func discordCases(rng *rand.Rand) []Case {
 		add(DiscordParams{Window: 96, Length: 8, K: 1 + rng.IntN(3), ExcludeFlat: flip()}, 1, rng.IntN(3), []int{1, 1, 5, 16}, s)
 	}
 	for _, s := range signals(rng) {
-		add(DiscordParams{Window: 80, Length: 5, MaxLength: 30, Lengths: 2 + rng.IntN(3), K: 1 + rng.IntN(2), ExcludeFlat: flip()}, 1, 0, []int{3, 1}, s)
+		p := DiscordParams{Window: 80, Length: 5, MaxLength: 30, Lengths: 2 + rng.IntN(3), K: 1 + rng.IntN(2), ExcludeFlat: flip()}
+		add(p, 1, 0, []int{3, 1}, s)
 	}
 	for _, dim := range []int{2, 3, 5} {
 		s := signals(rng)
@@ -349,7 +351,8 @@ func discordCases(rng *rand.Rand) []Case {
 		add(DiscordParams{Window: 160, Length: 9, MinPoints: 20}, 1, -missing, []int{1, 4}, signals(rng)[rng.IntN(3)])
 	}
 	for _, m := range []int{7, 15, 16, 17, 31, 33, 63, 65, 100} {
-		add(DiscordParams{Window: 2*m + 1 + rng.IntN(200), Length: m, K: 1 + rng.IntN(2)}, 1, 0, []int{1 + rng.IntN(20)}, signals(rng)[rng.IntN(3)])
+		p := DiscordParams{Window: 2*m + 1 + rng.IntN(200), Length: m, K: 1 + rng.IntN(2)}
+		add(p, 1, 0, []int{1 + rng.IntN(20)}, signals(rng)[rng.IntN(3)])
 	}
 	add(DiscordParams{Window: 700, Length: 257, MinPoints: 700}, 1, 0, []int{1, 3}, signals(rng)[1])
 	add(DiscordParams{Window: 2048, Length: 64}, 1, 0, []int{1}, signals(rng)[2]).Bench = true

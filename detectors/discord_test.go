@@ -108,7 +108,7 @@ func TestDiscordExplain(t *testing.T) {
 		t.Errorf("expected %v of %v", expected, rows[len(rows)-2:])
 	}
 	rows[len(rows)-2] -= 6
-	if d, r = discordRows(t, DiscordParams{Window: 80, Length: 8}, rows, 2, 1); r.Scores[0] > 1e-6 {
+	if _, r = discordRows(t, DiscordParams{Window: 80, Length: 8}, rows, 2, 1); r.Scores[0] > 1e-6 {
 		t.Errorf("a copy has the score %v", r.Scores[0])
 	}
 }

@@ -18,7 +18,7 @@ import (
 // leftSignals are series of n rows, usual and nasty.
 func leftSignals(rng *rand.Rand, n int) map[string][]float64 {
 	walk := 0.0
-	make := func(f func(i int) float64) []float64 {
+	series := func(f func(i int) float64) []float64 {
 		x := make([]float64, n)
 		for i := range x {
 			x[i] = f(i)
@@ -27,37 +27,37 @@ func leftSignals(rng *rand.Rand, n int) map[string][]float64 {
 	}
 	at := rng.IntN(n)
 	return map[string][]float64{
-		"noise":         make(func(int) float64 { return rng.NormFloat64() }),
-		"walk":          make(func(int) float64 { walk += rng.NormFloat64(); return walk }),
-		"tone":          make(func(i int) float64 { return math.Sin(float64(i) * 0.3) }),
-		"period":        make(func(i int) float64 { return float64(i % 7 * (i % 7)) }),
-		"tied":          make(func(int) float64 { return float64(rng.IntN(3)) }),
-		"constant":      make(func(int) float64 { return 0.1 }),
-		"level":         make(func(i int) float64 { return float64(i / (n/2 + 1)) }),
-		"rests":         make(func(i int) float64 { return rng.NormFloat64() * float64(i/20%2) }),
-		"step of 1e9":   make(func(i int) float64 { return 1e9*float64(i/(n/2+1)) + rng.NormFloat64() }),
-		"far from zero": make(func(int) float64 { return 1e9 + 0.001*rng.NormFloat64() }),
-		"spikes": make(func(int) float64 {
+		"noise":         series(func(int) float64 { return rng.NormFloat64() }),
+		"walk":          series(func(int) float64 { walk += rng.NormFloat64(); return walk }),
+		"tone":          series(func(i int) float64 { return math.Sin(float64(i) * 0.3) }),
+		"period":        series(func(i int) float64 { return float64(i % 7 * (i % 7)) }),
+		"tied":          series(func(int) float64 { return float64(rng.IntN(3)) }),
+		"constant":      series(func(int) float64 { return 0.1 }),
+		"level":         series(func(i int) float64 { return float64(i / (n/2 + 1)) }),
+		"rests":         series(func(i int) float64 { return rng.NormFloat64() * float64(i/20%2) }),
+		"step of 1e9":   series(func(i int) float64 { return 1e9*float64(i/(n/2+1)) + rng.NormFloat64() }),
+		"far from zero": series(func(int) float64 { return 1e9 + 0.001*rng.NormFloat64() }),
+		"spikes": series(func(int) float64 {
 			if rng.IntN(25) == 0 {
 				return 1e9 * rng.NormFloat64()
 			}
 			return rng.NormFloat64()
 		}),
-		"tiny": make(func(int) float64 { return 1e-30 * rng.NormFloat64() }),
-		"huge": make(func(int) float64 { return 1e30 * rng.NormFloat64() }),
-		"one not a number": make(func(i int) float64 {
+		"tiny": series(func(int) float64 { return 1e-30 * rng.NormFloat64() }),
+		"huge": series(func(int) float64 { return 1e30 * rng.NormFloat64() }),
+		"one not a number": series(func(i int) float64 {
 			if i == at {
 				return math.NaN()
 			}
 			return rng.NormFloat64()
 		}),
-		"one infinite": make(func(i int) float64 {
+		"one infinite": series(func(i int) float64 {
 			if i == at {
 				return math.Inf(-1)
 			}
 			return rng.NormFloat64()
 		}),
-		"not a number": make(func(int) float64 { return math.NaN() }),
+		"not a number": series(func(int) float64 { return math.NaN() }),
 	}
 }
 
