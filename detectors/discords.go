@@ -426,6 +426,10 @@ func discordsCompare(r *Rows, got, want Result) error {
 	if len(got.Detail) != len(want.Detail) {
 		return fmt.Errorf("detectors: %d words of discords where the definition gives %d", len(got.Detail), len(want.Detail))
 	}
+	if len(got.Scores) != len(want.Scores) || len(got.Next) != len(want.Next) {
+		return fmt.Errorf("detectors: %d scores and a carry of %d words where the definition gives %d and %d", len(got.Scores), len(got.Next),
+			len(want.Scores), len(want.Next))
+	}
 	var faults []error
 	for i := range r.Dim * s.count {
 		m := s.lengths.Min + i%s.count*s.lengths.Step
@@ -452,6 +456,9 @@ func discordsCompare(r *Rows, got, want Result) error {
 				faults = append(faults, fmt.Errorf("detectors: discord %d of length %d, %d at %v, is none", rank+1, m, int32(g[2]), a))
 			}
 		}
+	}
+	if len(faults) > 0 {
+		return errors.Join(faults...)
 	}
 	// What follows from the discords does so to the bit.
 	own := *r
