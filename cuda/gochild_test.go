@@ -324,8 +324,18 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 					continue
 				}
 				r := detectors.Rows{
-					Dim: int(t.Dim), Fresh: int(t.Fresh), Params: of(words, t.Params), X: of(words, t.X).F32(), Bins: of(words, t.Bins).F32(),
-					Scores: of(out, t.Scores).F32(), Next: of(out, t.Next), Detail: of(out, t.Next), // an op has one of them
+					Dim: int(t.Dim), Fresh: int(t.Fresh), Params: of(words, t.Params),
+					Scores: of(out, t.Scores).F32(), Next: of(out, t.Next), Detail: of(out, t.Next), // most ops have one of them
+				}
+				if t.Op == detectors.Discords { // and this one has both, and no summary
+					r.Detail = of(out, t.Bins)
+				} else {
+					r.Bins = of(words, t.Bins).F32()
+				}
+				if t.Op.Elem() == detectors.F64 {
+					r.X64 = of(words, detectors.Span{Off: 2 * t.X.Off, Len: 2 * t.X.Len}).F64()
+				} else {
+					r.X = of(words, t.X).F32()
 				}
 				if t.After == 1 {
 					r.Carry = of(out, t.Carry)
