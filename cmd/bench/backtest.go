@@ -32,9 +32,9 @@ const (
 
 // backtestSettings are those of the measured run, before those of -set.
 var backtestSettings = []string{
-	"DETECTORS=level,change,near", "KEY_FIELD=sensor", "TIME_FIELD=time", "VALUE_FIELDS=value",
+	"DETECTORS=level,change,shape", "KEY_FIELD=sensor", "TIME_FIELD=time", "VALUE_FIELDS=value",
 	"DETECTOR_LEVEL_OP=zscore", "DETECTOR_LEVEL_WINDOW=64", "DETECTOR_CHANGE_OP=ikasst", "DETECTOR_CHANGE_WINDOW=16",
-	"DETECTOR_NEAR_OP=knn", "DETECTOR_NEAR_WINDOW=256", "DETECTOR_NEAR_MIN_POINTS=64",
+	"DETECTOR_SHAPE_OP=discord", "DETECTOR_SHAPE_WINDOW=256", "DETECTOR_SHAPE_LENGTH=32", "DETECTOR_SHAPE_MIN_POINTS=64",
 }
 
 // backtest measures rows a second of `worker backtest` over a fleet of sensors, in Parquet
@@ -78,7 +78,7 @@ func (b *bench) backtest(ctx context.Context) ([]benchRow, error) {
 		}
 		v, err := strconv.ParseFloat(rate[2], 64)
 		r := row(name, v, "rows/s")
-		r.Note = fmt.Sprintf("%d sensors x %d days, %d rows, %d MB of Parquet, zscore 64, ikasst 16, knn 256; %s s", sensors, b.o.days, rows,
+		r.Note = fmt.Sprintf("%d sensors x %d days, %d rows, %d MB of Parquet, zscore 64, ikasst 16, discord of 32 in 256; %s s", sensors, b.o.days, rows,
 			bytes>>20, rate[1])
 		return r, err
 	}
