@@ -209,6 +209,7 @@ func TestQuarantine(t *testing.T) {
 	var d disk
 	b := newBench(t, 3, kfake.ListenFn(d.listen))
 	b.produce(300)
+	b.produceTo(1, 400) // no batch of another partition is to begin at the damaged one's offset
 	ends, err := b.c.Admin().Ends(context.Background(), b.input, kafka.Latest)
 	if err != nil {
 		t.Fatal(err)
