@@ -78,8 +78,8 @@ func (b *bench) backtest(ctx context.Context) ([]benchRow, error) {
 		}
 		v, err := strconv.ParseFloat(rate[2], 64)
 		r := row(name, v, "rows/s")
-		r.Note = fmt.Sprintf("%d sensors x %d days, %d rows, %d MB of Parquet, zscore 64, ikasst 16, discord of 32 in 256; %s s", sensors, b.o.days, rows,
-			bytes>>20, rate[1])
+		r.Note = fmt.Sprintf("%d sensors x %d days, %d rows, %d MB of Parquet, zscore 64, ikasst 16, discord of 32 in 256; %s s",
+			sensors, b.o.days, rows, bytes>>20, rate[1])
 		return r, err
 	}
 	var all []benchRow
