@@ -131,34 +131,32 @@ func (c *cycle) lock(s *sink, t *topic) *kafka.Batches {
 	return s.b
 }
 
+// each calls f for the sink of every partition of the topics but the changelogs.
+func (c *cycle) each(f func(tp kafka.TP, s *sink)) {
+	for _, o := range []struct {
+		topic *topic
+		sinks []sink
+	}{
+		{&c.outs.scores, c.scores}, {&c.outs.anomalies, c.anomalies}, {&c.outs.blocks, c.blocks},
+		{&c.outs.rekey, c.rekey}, {&c.outs.dlq, c.dlq}, {&c.outs.late, c.late},
+	} {
+		for i := range o.sinks {
+			f(kafka.TP{Topic: o.topic.name, Partition: int32(i)}, &o.sinks[i])
+		}
+	}
+}
+
 // reset empties the cycle and keeps its memory: the batches of a cycle of 32 MB
 // cost more to make anew than to fill.
 func (c *cycle) reset() {
-	each := func(s *sink) {
+	reset := func(_ kafka.TP, s *sink) {
 		if s.b != nil {
 			s.b.Reset()
 		}
 	}
-	for i := range c.scores {
-		each(&c.scores[i])
-	}
-	for i := range c.anomalies {
-		each(&c.anomalies[i])
-	}
-	for i := range c.blocks {
-		each(&c.blocks[i])
-	}
-	for i := range c.rekey {
-		each(&c.rekey[i])
-	}
-	for i := range c.dlq {
-		each(&c.dlq[i])
-	}
-	for i := range c.late {
-		each(&c.late[i])
-	}
-	c.changelog.Range(func(_, v any) bool {
-		each(v.(*sink))
+	c.each(reset)
+	c.changelog.Range(func(k, v any) bool {
+		reset(k.(kafka.TP), v.(*sink))
 		return true
 	})
 	c.parts = map[*partition]*part{} // its offsets may be on their way still
@@ -200,24 +198,7 @@ func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.T
 			tps = append(tps, tp)
 		}
 	}
-	for i := range c.scores {
-		put(outs, kafka.TP{Topic: c.outs.scores.name, Partition: int32(i)}, &c.scores[i])
-	}
-	for i := range c.anomalies {
-		put(outs, kafka.TP{Topic: c.outs.anomalies.name, Partition: int32(i)}, &c.anomalies[i])
-	}
-	for i := range c.blocks {
-		put(outs, kafka.TP{Topic: c.outs.blocks.name, Partition: int32(i)}, &c.blocks[i])
-	}
-	for i := range c.rekey {
-		put(outs, kafka.TP{Topic: c.outs.rekey.name, Partition: int32(i)}, &c.rekey[i])
-	}
-	for i := range c.dlq {
-		put(outs, kafka.TP{Topic: c.outs.dlq.name, Partition: int32(i)}, &c.dlq[i])
-	}
-	for i := range c.late {
-		put(outs, kafka.TP{Topic: c.outs.late.name, Partition: int32(i)}, &c.late[i])
-	}
+	c.each(func(tp kafka.TP, s *sink) { put(outs, tp, s) })
 	c.changelog.Range(func(k, v any) bool {
 		put(logs, k.(kafka.TP), v.(*sink))
 		return true
