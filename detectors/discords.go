@@ -252,17 +252,11 @@ func (d *discordsDetector) Block(r Rows) (mediaType string, block []byte) {
 	}
 	h := discord.NewHeatmap(n, s.lengths, MaxBlock-head)
 	empty := true
-	for i := range r.Dim * s.count {
-		m := s.lengths.Min + i%s.count*s.lengths.Step
-		for rank := range s.top {
-			w := r.Detail[i*s.detail+rank*discordWords:][:discordWords]
-			if w[2] == NoNeighbour {
-				break
-			}
-			h.AddDiscord(discord.Discord{At: int(w[2]) - s.searched(&r), Length: m, Distance: w.Float64(0)}, s.k)
-			empty = false
-		}
-	}
+	s.each(&r, func(_, _ int, d discord.Discord) {
+		d.At -= s.searched(&r)
+		h.AddDiscord(d, s.k)
+		empty = false
+	})
 	if empty {
 		return "", nil
 	}
@@ -285,19 +279,26 @@ func (s *discordsSettings) searched(r *Rows) (from int) {
 // number of its length among those of all values.
 func (s *discordsSettings) found(r *Rows, f func(f Finding, length int)) {
 	n, first := r.Len(), r.Len()-r.Fresh
+	s.each(r, func(i, rank int, d discord.Discord) {
+		if s.reported(r, i, n-d.At, d.Length) {
+			return
+		}
+		last := d.At + d.Length - 1
+		f(Finding{Fresh: max(0, last-first), From: d.At, To: last,
+			Score: float64(float32(discord.Normalised(d.Distance, d.Length, s.k))), Length: d.Length, Rank: rank + 1}, i)
+	})
+}
+
+// each calls f for each discord in the task's Detail, with the number of its length among
+// those of all values and its rank, 0 the first. Rows count from the oldest of X.
+func (s *discordsSettings) each(r *Rows, f func(i, rank int, d discord.Discord)) {
 	for i := range r.Dim * s.count {
-		m := s.lengths.Min + i%s.count*s.lengths.Step
 		for rank := range s.top {
 			w := r.Detail[i*s.detail+rank*discordWords:][:discordWords]
 			if w[2] == NoNeighbour {
 				break
 			}
-			at := int(w[2])
-			if s.reported(r, i, n-at, m) {
-				continue
-			}
-			f(Finding{Fresh: max(0, at+m-1-first), From: at, To: at + m - 1,
-				Score: float64(float32(discord.Normalised(w.Float64(0), m, s.k))), Length: m, Rank: rank + 1}, i)
+			f(i, rank, discord.Discord{At: int(w[2]), Length: s.lengths.Min + i%s.count*s.lengths.Step, Distance: w.Float64(0)})
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package discord
 
 import (
-	"bufio"
-	"compress/gzip"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -177,19 +175,10 @@ func TestLeftCases(t *testing.T) {
 // TestLeftReference compares with left discords that an independent program found in
 // series of the UCR archive: the highest score of the test part, its place and distance.
 func TestLeftReference(t *testing.T) {
-	at := leftShared(t, "ucr_discord_reference_dev.txt.gz")
-	f, err := os.Open(filepath.Join(at, "reference", "ucr_discord_reference_dev.txt.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := shared(t)
 	checked := 0
-	for lines := bufio.NewScanner(z); lines.Scan(); {
-		v := strings.Fields(lines.Text())
+	for line := range strings.Lines(unzip(t, at, "reference", "ucr_discord_reference_dev.txt.gz")) {
+		v := strings.Fields(line)
 		if len(v) < 12 || v[0] == "file" {
 			continue
 		}
@@ -216,7 +205,14 @@ func leftReference(t *testing.T, file string, train, m, place int, distance stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := leftSeries(t, file)
+	var x []float64
+	for _, w := range strings.Fields(unzip(t, file)) {
+		v, err := strconv.ParseFloat(w, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x = append(x, v)
+	}
 	var l Left
 	var w LeftMemory
 	l.Load(x, 1)
@@ -230,39 +226,6 @@ func leftReference(t *testing.T, file string, train, m, place int, distance stri
 	if best *= math.Sqrt(2 * float64(m)); at != place || math.Abs(best-want) > 1e-6*want {
 		t.Errorf("%s, length %d: %v at %d, want %v at %d", filepath.Base(file), m, best, at, want, place)
 	}
-}
-
-func leftSeries(t *testing.T, file string) (x []float64) {
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for words := bufio.NewScanner(z); words.Scan(); {
-		for _, w := range strings.Fields(words.Text()) {
-			v, err := strconv.ParseFloat(w, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			x = append(x, v)
-		}
-	}
-	return x
-}
-
-// leftShared is where data and figures lie beside the repository.
-func leftShared(t *testing.T, file string) string {
-	for up, i := "..", 0; i < 6; up, i = filepath.Join(up, ".."), i+1 {
-		if _, err := os.Stat(filepath.Join(up, "shared", "reference", file)); err == nil {
-			return filepath.Join(up, "shared")
-		}
-	}
-	t.Skip("no ../shared/reference/" + file)
-	return ""
 }
 
 func BenchmarkLeft(b *testing.B) {
