@@ -87,7 +87,7 @@ type Region struct{ From, To []int }
 // MaxBlock is the largest block of a Blocker, in bytes.
 const MaxBlock = 256 << 10
 
-// Blocker is a Detector that has more to say of a task than findings: a heat map, a
+// Blocker is a Detector that has more to say of a task than findings: a heatmap, a
 // grid.
 type Blocker interface {
 	Detector

@@ -189,11 +189,12 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	if err := p.outputs.open(ctx, &p.cfg); err != nil {
 		return nil, err
 	}
+	state := *cfg.State
+	state.Blocks = cfg.BlocksTopic != ""
 	for _, t := range p.outputs.changelogs {
-		state := *p.cfg.State
 		state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.batchBytes-256, leastBatch/2))
-		p.cfg.State = &state
 	}
+	p.cfg.State = &state
 	p.pace = newPace(cfg.TransactionTimeout)
 	p.open = newCycle(&p.outputs, p.cfg.Codec, p.cfg.Guarantee)
 	p.open.room = p.pace.room(1)

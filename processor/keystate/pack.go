@@ -364,7 +364,7 @@ func (s *State) Apply(b *detectors.Batch) {
 		} else if !s.replaying {
 			s.addRows(p, b)
 		}
-		if p.det.blocker != nil && !s.replaying {
+		if s.cfg.Blocks && p.det.blocker != nil && !s.replaying {
 			s.addBlock(p, b)
 		}
 	}

@@ -82,6 +82,7 @@ type Config struct {
 	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
 	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
 	KeepMismatched bool // stored state of another fingerprint is dropped instead of refused
+	Blocks         bool // State.Blocks is wanted; otherwise detectors are not asked for blocks
 
 	// MaxRecord bounds key and value of a changelog record in bytes, as long as
 	// a key's name and one row leave a choice; 0: the constant MaxRecord.
@@ -292,8 +293,8 @@ type State struct {
 	// Events are changes of anomalies in the order of the samples. The caller
 	// empties it as it does Rows; Rollback does, too.
 	Events []EventRow
-	// Blocks are what detectors made of whole tasks, in the order of the samples; see
-	// Events.
+	// Blocks are what detectors made of whole tasks, in the order of the samples, with
+	// Config.Blocks. The caller empties it as it does Events.
 	Blocks []BlockRow
 	// Counts are the samples by outcome since New, less what was rolled back.
 	// Replay counts nothing.

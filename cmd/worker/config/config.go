@@ -117,7 +117,7 @@ type keySettings struct {
 
 type detectSettings struct {
 	Anomalies bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id tell how it goes on and that it is over."`
-	Blocks    bool          `env:"BLOCKS" envDefault:"true" doc:"Publish what detectors make of whole windows, such as heat maps; only detectors with a setting that asks for it make any."`
+	Blocks    bool          `env:"BLOCKS" envDefault:"true" doc:"Publish what detectors make of whole windows: the heatmaps of op discords, up to 256 KiB for each of its windows. With false they are not made."`
 	Silence   time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0 looks for none. What time it is the partition's newest event time says: where all its series stop, none is silent. A record whose values are null is a sign of life."`
 	Names     []string      `env:"DETECTORS" envDefault:"change" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
 }

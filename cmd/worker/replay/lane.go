@@ -116,11 +116,10 @@ func (l *Lane) score(ctx context.Context) error {
 	}
 	l.state.Apply(l.batch)
 	l.batch.Reset()
-	if len(l.state.Rows)+len(l.state.Events)+len(l.state.Blocks) == 0 {
+	if len(l.state.Rows)+len(l.state.Events) == 0 {
 		return nil
 	}
 	err := l.tell(l.state.Rows, l.state.Events)
-	clear(l.state.Blocks)
-	l.state.Rows, l.state.Events, l.state.Blocks = l.state.Rows[:0], l.state.Events[:0], l.state.Blocks[:0]
+	l.state.Rows, l.state.Events = l.state.Rows[:0], l.state.Events[:0]
 	return err
 }
