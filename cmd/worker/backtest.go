@@ -122,6 +122,11 @@ func (o *backtestOptions) check(w io.Writer) int {
 	case o.report == "" && o.scores == "" && o.anomalies == "" && o.toTopic == "":
 		return bad("nothing is to be written: give -report, -scores, -anomalies or -to-topic")
 	}
+	if o.report != "" { // it is written last: a long run is not to end with this
+		if dir, err := os.Stat(filepath.Dir(o.report)); err != nil || !dir.IsDir() {
+			return bad("-report %s: there is no such folder; make it, or name another", o.report)
+		}
+	}
 	return exitOK
 }
 

@@ -344,3 +344,20 @@ func testBacktestOfTopic(t *testing.T, c *kafkatest.Cluster, f *fleet, common []
 		}
 	}
 }
+
+// TestBacktestReportFolder: a report that could not be written in the end stops the
+// start.
+func TestBacktestReportFolder(t *testing.T) {
+	dir := t.TempDir()
+	input := filepath.Join(dir, "in.csv")
+	if err := os.WriteFile(input, []byte("time,value\n1,2\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, report := range []string{filepath.Join(dir, "none", "r.html"), filepath.Join(input, "r.html")} {
+		var out, errs bytes.Buffer
+		code := terminal{&out, &errs, nil}.backtest(t.Context(), []string{"-in", input, "-quiet", "-report", report})
+		if code != exitUsage || out.Len() > 0 || !strings.Contains(errs.String(), "no such folder") {
+			t.Errorf("%s: exit code %d after %q, %q", report, code, out.String(), errs.String())
+		}
+	}
+}

@@ -58,7 +58,7 @@ func (p *parquetFile) open() error {
 	}
 	p.size = info.Size()
 	if p.file, err = parquet.OpenFile(p.f, p.size, parquet.SkipBloomFilters(true)); err != nil {
-		return err
+		return fmt.Errorf("this is no Parquet file, or its end is missing: %w", err)
 	}
 	schema := p.file.Schema()
 	var have []string

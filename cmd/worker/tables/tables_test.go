@@ -254,7 +254,7 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 		{file("b.csv", ""), "the file is empty"},
 		{file("c.txt", "x"), "the name ends with none of"},
 		{file("d.avro", "Obj"), "no Avro object container file"},
-		{file("e.parquet", "PAR1"), "e.parquet"},
+		{file("e.parquet", "PAR1"), "e.parquet: this is no Parquet file, or its end is missing"},
 		{filepath.Join(dir, "none.csv"), "no such file"},
 	} {
 		_, err := Open(c.path, testOptions)
