@@ -10,7 +10,7 @@ import (
 	"odradek/detectors/discord"
 )
 
-// runDiscords executes a detector's tasks of so many fresh rows over a series of one value, as its
+// runDiscords executes a detector's tasks of stride fresh rows over a series of one value, as its
 // owner would, and returns the findings of each, their rows counted in the series.
 func runDiscords(t *testing.T, d Detector, x []float64, stride int) (all [][]Finding) {
 	t.Helper()

@@ -17,8 +17,8 @@ var discordShapes = []opShape{
 	opsDiscords(2048, 64, 64, 1, 8192, 0),
 }
 
-// opsProfile is the first discord of each of the lengths of one series, which takes so many
-// seconds at most.
+// opsProfile is the first discord of each of the lengths of one series, which takes the
+// given seconds at most.
 func opsProfile(n, least, most int, seconds float64) opShape {
 	return opShape{
 		name: fmt.Sprintf("discords N=%d m=%d to %d", n, least, most), unit: "samples/s", dim: 1, fresh: n, tasks: 1,

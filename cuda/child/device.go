@@ -232,7 +232,7 @@ func (d *Device) outUntil(t time.Time) {
 // driver may hold on to it.
 const goneTimeout = 5 * time.Second
 
-// Count notes a batch that took the device so long, with so many tasks in their first round.
+// Count notes a batch that took the device nanos, with tasks of it in their first round.
 func (d *Device) Count(tasks int, nanos uint64) {
 	d.mu.Lock()
 	d.stats.Batches++

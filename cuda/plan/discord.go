@@ -64,8 +64,7 @@ func (s *discordShape) shared() int {
 	return 8 * n
 }
 
-// threads is how many a block has: so many that its subsequences are as few rounds for
-// them as can be.
+// threads is the size of a block, with which its subsequences take the fewest rounds.
 func (s *discordShape) threads() int {
 	n := (s.most() - 2*s.shortest + discordRun) / discordRun
 	rounds := (n + 32*discordWarps - 1) / (32 * discordWarps)

@@ -6,7 +6,7 @@ import (
 	"odradek/detectors"
 )
 
-// discordTask is a task of so many rows, and the parameters of its detector.
+// discordTask returns a task of the given rows, and the parameters of its detector.
 func discordTask(t *testing.T, p detectors.DiscordParams, rows, dim, fresh int) (*detectors.Task, []float32) {
 	t.Helper()
 	d, err := detectors.NewDiscord(p)

@@ -66,8 +66,8 @@ func (s *discordsShape) windowBytes() int { return (s.n+16)/8*9*48 + (s.n+63)/32
 // arrays is the scratch of a long series: longOf in discords_long.h.
 func (s *discordsShape) arrays() int { return (s.n + discordsPadding + 31) / 32 * 32 * (6*8 + 4) }
 
-// scan is the number of blocks of a long series' scan for so many diagonals: rowsOf in
-// discords_long.h.
+// discordsScan returns the number of blocks that scan the left diagonals of a long series:
+// rowsOf in discords_long.h.
 func discordsScan(left int) int {
 	rows, bands := 1<<15, (left+discordsBand-1)/discordsBand
 	for rows > 1<<10 && bands*((left+rows-1)/rows) < 1<<12 {

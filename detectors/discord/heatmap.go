@@ -18,7 +18,7 @@ type Heatmap struct {
 	Cells   []uint8 // by rows: 0 for none, else 1 to 255 for distances from 0 to 2
 }
 
-// NewHeatmap is an empty heatmap of a series of n values, of at most so many cells: as many
+// NewHeatmap returns an empty heatmap of a series of n values, of at most the given cells: as many
 // rows as there are lengths, up to the root of the cells or what columns leave, and as many
 // columns as there are subsequences of the least length, or as fit.
 func NewHeatmap(n int, l Lengths, cells int) *Heatmap {

@@ -2,8 +2,7 @@ package discord
 
 import "math"
 
-// mostShare is the share of subsequences, one in so many, up to which range discords are
-// looked for one by one.
+// Up to one in mostShare subsequences, range discords are looked for one by one.
 const mostShare = 8
 
 // ranges finds out which subsequences are range discords: whose distance is at least r. A

@@ -24,7 +24,7 @@ type files struct {
 }
 
 // NewFiles is a Source of the rows of files, as if they had been produced, file by file
-// and row by row, to a topic of so many partitions by their series keys: so a worker that
+// and row by row, to a topic of the given partitions by their series keys: so a worker that
 // read that topic would find the same, to the bit. The error is of a file that cannot be
 // opened, or lacks a column.
 func NewFiles(paths []string, o tables.Options, topic string, partitions int) (Source, error) {

@@ -21,8 +21,8 @@ const (
 
 func (w Warmth) String() string { return [...]string{"window", "history", "warm"}[w] }
 
-// warmth is when a detector is warm: after so many rows of a series, and then so many
-// judged scores.
+// warmth is when a detector is warm: the rows of a series, and the judged scores after
+// them, that it takes.
 type warmth struct{ rows, scores int64 }
 
 // warmthOf takes a window's rows, twice as many where the method carries something on or

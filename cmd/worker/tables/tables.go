@@ -60,7 +60,7 @@ func (b *Block) Len() int { return len(b.Times) }
 // Row returns the values of row i.
 func (b *Block) Row(i int) []float64 { return b.Values[i*b.Width : (i+1)*b.Width] }
 
-// Retain says that so many more users will call Release.
+// Retain announces n more users, each of which calls Release.
 func (b *Block) Retain(n int) { b.users.Add(int32(n)) }
 
 // Release ends one user's use of the block.
