@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/cpu"
 
@@ -221,7 +220,7 @@ func goldenRun(t *testing.T) goldenLedger {
 			w.waitReady(t)
 		}
 		refuse.Store(step%10 == 7)
-		if _, err := c.ProduceAcked(ctx, source.step(t, input), kgo.ManualFlushing()); err != nil {
+		if err := c.Admin().ProduceBatch(ctx, input, 0, source.step(t, input)); err != nil {
 			t.Fatal(err)
 		}
 		f.waitDone(30 * time.Second)

@@ -100,6 +100,38 @@ func TestProduceAndReadBack(t *testing.T) {
 	})
 }
 
+// TestProduceBatch reads batches back; a fetch that asks for a byte brings one batch.
+func TestProduceBatch(t *testing.T) {
+	each(t, func(t *testing.T, c *Cluster) {
+		ctx := limit(t)
+		topic := c.Topic(t, "batches", 2)
+		all := records(t, topic, 70)
+		for i := range all {
+			all[i].Partition, all[i].Offset = 1, int64(i)
+		}
+		all[3].Time -= 1000
+		for _, batch := range [][]Record{all[:1], all[1:31], all[31:]} {
+			if err := c.Admin().ProduceBatch(ctx, topic, 1, batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := ReadAll(ctx, c.Brokers, topic, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "read back", got, all)
+		cl, err := kgo.NewClient(append(c.Security.adminOpts(c), kgo.SeedBrokers(c.Brokers...), kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1),
+			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {1: kgo.NewOffset().At(1)}}))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		if fetches := cl.PollFetches(ctx); fetches.Err() != nil || fetches.NumRecords() != 30 {
+			t.Errorf("one batch has %d records, want 30 (%v)", fetches.NumRecords(), fetches.Err())
+		}
+	})
+}
+
 // TestTransactions leaves a committed, an aborted and an open transaction, in
 // several orders, and compares what the two ways of reading see with the ledger.
 func TestTransactions(t *testing.T) {

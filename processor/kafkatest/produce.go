@@ -2,11 +2,14 @@ package kafkatest
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Producer writes records with franz-go, idempotent and acknowledged by all
@@ -107,6 +110,64 @@ func ProduceAcked(ctx context.Context, brokers []string, records []Record, opts 
 // ProduceAcked writes records to the cluster; see the function ProduceAcked.
 func (c *Cluster) ProduceAcked(ctx context.Context, records []Record, opts ...kgo.Opt) ([]Record, error) {
 	return ProduceAcked(ctx, c.Brokers, records, append(c.Security.adminOpts(c), opts...)...)
+}
+
+// ProduceBatch writes records, which must have times, to one partition as one batch: a
+// reader sees all of them or none. A Producer may cut a batch anywhere, whatever its
+// options, because it begins to send while records still wait for the topic's metadata.
+func (a *Admin) ProduceBatch(ctx context.Context, topic string, partition int32, records []Record) error {
+	m, err := a.metadata(ctx, topic)
+	if err != nil {
+		return err
+	}
+	if err := failed("topic "+topic, m.Topics[0].ErrorCode, nil); err != nil {
+		return err
+	}
+	leader := int32(-1)
+	for _, p := range m.Topics[0].Partitions {
+		if p.Partition == partition {
+			leader = p.Leader
+		}
+	}
+	if leader < 0 {
+		return fmt.Errorf("kafkatest: produce a batch: %s/%d has no leader", topic, partition)
+	}
+	rp := kmsg.NewProduceRequestTopicPartition()
+	rp.Partition, rp.Records = partition, encodeBatch(records)
+	rt := kmsg.NewProduceRequestTopic()
+	rt.Topic, rt.TopicID = topic, m.Topics[0].TopicID
+	rt.Partitions = append(rt.Partitions, rp)
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = -1, 5000
+	req.Topics = append(req.Topics, rt)
+	kr, err := a.cl.Broker(int(leader)).Request(ctx, req)
+	if err != nil {
+		return fmt.Errorf("kafkatest: produce a batch: %w", err)
+	}
+	res := kr.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+	return failed(fmt.Sprintf("produce a batch to %s/%d", topic, partition), res.ErrorCode, res.ErrorMessage)
+}
+
+// encodeBatch encodes records as one uncompressed record batch of no producer id.
+func encodeBatch(records []Record) []byte {
+	b := kmsg.RecordBatch{PartitionLeaderEpoch: -1, Magic: 2, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1}
+	b.FirstTimestamp, b.MaxTimestamp = records[0].Time, records[0].Time
+	b.NumRecords, b.LastOffsetDelta = int32(len(records)), int32(len(records)-1)
+	for i := range records {
+		r := &records[i]
+		b.MaxTimestamp = max(b.MaxTimestamp, r.Time)
+		k := kmsg.Record{TimestampDelta64: r.Time - b.FirstTimestamp, OffsetDelta: int32(i), Key: r.Key, Value: r.Value}
+		for _, h := range r.Headers {
+			k.Headers = append(k.Headers, kmsg.Header{Key: h.Key, Value: h.Value})
+		}
+		k.Length = int32(len(k.AppendTo(nil))) - 1 // less the length itself, a byte while it is 0
+		b.Records = k.AppendTo(b.Records)
+	}
+	const length, crc, summed = 8, 17, 21 // offsets of the fields, and of what the checksum covers
+	raw := b.AppendTo(nil)
+	binary.BigEndian.PutUint32(raw[length:], uint32(len(raw)-length-4))
+	binary.BigEndian.PutUint32(raw[crc:], crc32.Checksum(raw[summed:], crc32.MakeTable(crc32.Castagnoli)))
+	return raw
 }
 
 // TxnProducer writes records in transactions; one goroutine at a time.
