@@ -53,6 +53,6 @@ cp "$child" "$stage/odradek-cuda"
 cp "$suite" "$stage/cuda.test"
 cp "$root/scripts/device.sh" "$root/docs/benchmarks/torch_ops.py" "$stage/"
 mkdir -p "$to"
-tar -C "$stage" --sort=name --owner=0 --group=0 -c . | xz -T0 -6 >"$to/fleet.tar.xz"
+tar -C "$stage" --sort=name --owner=0 --group=0 -c . | xz -T1 -9 >"$to/fleet.tar.xz"
 cp "$root/scripts/fleet.sh" "$to/"
 du -h "$to"/* | sed 's/^/fleet-kit: /'

@@ -420,5 +420,52 @@ func (b *bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, s
 		}
 		rows = append(rows, r)
 	}
-	return rows, m.rate, r.stop(40 * time.Second)
+	if err := r.stop(40 * time.Second); err != nil {
+		return rows, m.rate, err
+	}
+	caught, err := b.backlog(ctx, f, side, settings, int(m.rate*b.span(15*time.Second).Seconds()))
+	if err != nil {
+		return rows, m.rate, err
+	}
+	return append(rows, row(side.name+", backlog", caught.rate, "records/s").noted(
+		"records that were there before the worker started, from a tenth to nine tenths of them; worker %s us of processor time a record, broker %s us; "+
+			"cores %.0f%% idle", figure(caught.cpu/1000), figure(caught.broker/1000), 100*caught.idle)), m.rate, nil
+}
+
+// backlog writes n records while no worker runs and returns the pace at which a worker
+// that starts then commits them. The first and the last tenth are left out: restore and
+// the first fetches, and the partitions that end before the others.
+func (b *bench) backlog(ctx context.Context, f *fleetInput, side *fleetSide, settings []string, n int) (pace, error) {
+	if err := b.fillFleet(ctx, f, 0, len(f.keys[0]), max(1, n/len(f.keys))); err != nil {
+		return pace{}, err
+	}
+	n = max(1, n/len(f.keys)) * len(f.keys)
+	r, err := b.startFleet(ctx, f, side, settings)
+	if err != nil {
+		return pace{}, err
+	}
+	defer r.kill()
+	var ticks []pathTick
+	for began := time.Now(); ; {
+		done, err := r.consumed()
+		if err != nil {
+			return pace{}, err
+		}
+		ticks = append(ticks, r.tick(done))
+		if done >= int64(n) {
+			break
+		}
+		if time.Since(began) > 3*time.Minute {
+			return pace{}, r.failed(fmt.Errorf("%d of a backlog of %d records done after 3m", done, n))
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return pace{}, err
+		}
+	}
+	p, err := steady(ticks, 0.1, 0.9)
+	if err != nil {
+		return pace{}, err
+	}
+	b.say("%s, backlog: %v", side.name, p)
+	return p, r.stop(40 * time.Second)
 }
