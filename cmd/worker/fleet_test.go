@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -271,6 +272,7 @@ type scoreID struct {
 	partition int32
 	offset    int64
 	detector  string
+	nth       int // of those of a sample that differ: one for each finding
 }
 
 // scored is what has to be equal between two runs.
@@ -318,7 +320,8 @@ func (f *fleet) scores() (map[scoreID]scored, []scoreID) {
 		}
 		m := native.(map[string]any)
 		src := m["source"].(map[string]any)
-		sid := scoreID{src["topic"].(string), src["partition"].(int32), src["offset"].(int64), m["detector"].(string)}
+		sid := scoreID{topic: src["topic"].(string), partition: src["partition"].(int32), offset: src["offset"].(int64),
+			detector: m["detector"].(string)}
 		v := math.NaN()
 		if u, ok := m["score"].(map[string]any); ok {
 			v = u["double"].(float64)
@@ -328,12 +331,54 @@ func (f *fleet) scores() (map[scoreID]scored, []scoreID) {
 		if string(r.Key) != s.key {
 			f.t.Fatalf("score of %q has record key %q", s.key, r.Key)
 		}
-		if _, dup := out[sid]; dup {
-			doubled = append(doubled, sid)
+		for ; out[sid] != (scored{}); sid.nth++ {
+			if out[sid] == s {
+				doubled = append(doubled, sid)
+				break
+			}
 		}
 		out[sid] = s
 	}
 	return out, doubled
+}
+
+// blocks reads the topic of blocks: key, headers and value of each record, by the sample
+// that it ends with. The samples' offsets are those that offsets give for them, unless it is nil.
+func (f *fleet) blocks(offsets map[kafkatest.TP]map[int64]int64) map[scoreID]string {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	must(f.t, f.c.Admin().WaitStable(ctx, f.group+"-blocks"))
+	recs, err := f.c.Admin().ReadAll(ctx, f.group+"-blocks", true)
+	must(f.t, err)
+	out := make(map[scoreID]string, len(recs))
+	for i := range recs {
+		r := &recs[i]
+		id, text := scoreID{topic: f.input}, fmt.Sprintf("%q ", r.Key)
+		for _, h := range r.Headers {
+			switch h.Key {
+			case "odradek.source.partition":
+				n, err := strconv.ParseInt(string(h.Value), 10, 32)
+				must(f.t, err)
+				id.partition = int32(n)
+			case "odradek.source.offset":
+				id.offset, err = strconv.ParseInt(string(h.Value), 10, 64)
+				must(f.t, err)
+			case "odradek.detector":
+				id.detector = string(h.Value)
+			default:
+				text += fmt.Sprintf("%s=%q ", h.Key, h.Value)
+			}
+		}
+		if offsets != nil {
+			id.offset = offsets[kafkatest.TP{Topic: id.topic, Partition: id.partition}][id.offset]
+		}
+		if out[id] != "" {
+			f.t.Errorf("a second block for %v", id)
+		}
+		out[id] = fmt.Sprintf("%s%x", text, r.Value)
+	}
+	return out
 }
 
 func micros(v any) int64 {

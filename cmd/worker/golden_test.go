@@ -22,41 +22,53 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/cpu"
 
+	"odradek/cmd/worker/config"
 	"odradek/detectors"
 	"odradek/processor/kafkatest"
 )
 
 // The golden ledger is what a run with fixed input leaves on every topic, by key, to
 // the byte: a rebuilt part of the worker writes what the former one wrote, or the test
-// names the first record that differs. Today's ops take part, as do records out of order,
+// names the first record that differs. Every op takes part, as do records out of order,
 // late ones, bad ones, series that fall silent and are evicted, a worker that is
 // drained, one that is killed and a transaction that is aborted.
+//
+// The first six ops share a ledger. Each op that joined the table later has one of its
+// own, testdata/golden-NAME.txt, so that a new op leaves the others as they are.
 //
 // What depends on time is given or waited for: records have timestamps of their own,
 // and a worker has committed all of a step before the next step is written. A step is
 // one batch of no more records than a partition adds to a cycle at once, so that each
 // step is a transaction of its own.
 //
-//	go test ./cmd/worker -run TestGoldenLedger -update   # writes testdata/golden.txt anew
+//	go test ./cmd/worker -run TestGoldenLedger/lof -update   # writes that ledger anew; without /lof: all
 const (
-	goldenFile  = "testdata/golden.txt"
 	goldenSteps = 40
 	goldenStep  = 30 // records of a step
 )
 
-// goldenOps are the ops that take part. Those that join the table later do not, so
-// that a new op leaves the ledger as it is; the order decides which threshold rule an
+// goldenOps are the ops of the first ledger; the order decides which threshold rule an
 // op's detectors have.
 var goldenOps = []detectors.Op{detectors.ZScore, detectors.IKASST, detectors.LOF, detectors.Flatline, detectors.KNN, detectors.SVDSST}
 
-var update = flag.Bool("update", false, "write testdata/golden.txt anew")
+var update = flag.Bool("update", false, "write the golden ledgers anew")
 
 func TestGoldenLedger(t *testing.T) {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		kafkatest.Missing(t, "golden", &kafkatest.MissingError{What: "the ledger", Err: errors.New(
 			"it was made on a processor with AVX2 and FMA, and scores round otherwise on this one")})
 	}
-	got := goldenRun(t)
+	t.Run("first", func(t *testing.T) { testGolden(t, "testdata/golden.txt", goldenOps) })
+	for _, op := range detectors.Ops() {
+		if name := op.Spec().Name; !slices.Contains(goldenOps, op) {
+			t.Run(name, func(t *testing.T) { testGolden(t, "testdata/golden-"+name+".txt", []detectors.Op{op}) })
+		}
+	}
+}
+
+// testGolden compares what a run of detectors of the ops leaves with the ledger in a file.
+func testGolden(t *testing.T, file string, ops []detectors.Op) {
+	got := goldenRun(t, ops)
 	for _, name := range []string{`golden-in-changelog "Es5"`, `golden-dlq "s5"`, `golden-late "s0"`, `golden-anomalies "s4"`} {
 		if got[name] == nil {
 			t.Errorf("nothing at %s", name)
@@ -67,15 +79,15 @@ func TestGoldenLedger(t *testing.T) {
 		t.Error("no anomaly of silence")
 	}
 	if *update {
-		if err := os.WriteFile(goldenFile, []byte(got.text()), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(got.text()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(goldenFile)
+	want, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: -update writes the ledger of an op that is new", err)
 	}
-	for _, difference := range got.differences(string(want)) {
+	for _, difference := range got.differences(file, string(want)) {
 		t.Error(difference)
 	}
 }
@@ -113,14 +125,14 @@ func (l goldenLedger) text() string {
 	return b.String()
 }
 
-// differences are from the text of another ledger, with the first record of each topic
-// and key that differs.
-func (l goldenLedger) differences(text string) (all []string) {
+// differences are from the text of another ledger, of a file, with the first record of
+// each topic and key that differs.
+func (l goldenLedger) differences(file, text string) (all []string) {
 	seen := map[string]bool{}
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		fields := strings.Split(line, "\t")
 		if len(fields) != 4 {
-			return []string{fmt.Sprintf("%s: a line of %d fields", goldenFile, len(fields))}
+			return []string{fmt.Sprintf("%s: a line of %d fields", file, len(fields))}
 		}
 		name := fields[0]
 		seen[name] = true
@@ -151,8 +163,9 @@ func (l goldenLedger) differences(text string) (all []string) {
 	return all
 }
 
-// goldenRun runs workers over the input and collects what they leave.
-func goldenRun(t *testing.T) goldenLedger {
+// goldenRun runs workers with detectors of the ops over the input and collects what they
+// leave.
+func goldenRun(t *testing.T, ops []detectors.Op) goldenLedger {
 	t.Helper()
 	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
 	if err != nil {
@@ -170,7 +183,7 @@ func goldenRun(t *testing.T) goldenLedger {
 		"REPLAY_LIMIT=1m", "COMMIT_INTERVAL=0s",
 		"FETCH_MAX_WAIT=20ms", "MISSING=skip", "INSTANCE_ID=golden", // who is killed comes back at once
 	}
-	for i, op := range goldenOps {
+	for i, op := range ops {
 		name := op.Spec().Name
 		for _, stride := range []string{"1", "3"} {
 			d := name + stride
@@ -233,8 +246,13 @@ func goldenRun(t *testing.T) goldenLedger {
 	}
 
 	l := goldenLedger{}
-	for _, topic := range []string{group + "-scores", group + "-anomalies", group + "-dlq", group + "-late",
-		group + "-" + input + "-changelog"} {
+	topics := []string{group + "-scores", group + "-anomalies", group + "-dlq", group + "-late", group + "-" + input + "-changelog"}
+	if cfg, faults, _ := config.Parse(f.settings()); len(faults) > 0 {
+		t.Fatal(faults)
+	} else if cfg.Blocks() {
+		topics = append(topics, cfg.Output.BlocksTopic)
+	}
+	for _, topic := range topics {
 		if err := c.Admin().WaitStable(ctx, topic); err != nil {
 			t.Fatal(err)
 		}
@@ -252,6 +270,9 @@ func goldenRun(t *testing.T) goldenLedger {
 				b = fmt.Appendf(b, "%s=%q ", h.Key, h.Value)
 			}
 			l.add(topic, r.Key, append(b, r.Value...))
+		}
+		if len(recs) == 0 {
+			t.Errorf("nothing in %s", topic)
 		}
 	}
 	return l

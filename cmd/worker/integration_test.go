@@ -132,14 +132,28 @@ func copied(t *testing.T, c *kafkatest.Cluster, input string) (*kafkatest.Cluste
 // undisturbed scores a copy of the input with one worker that nothing happens to.
 func undisturbed(t *testing.T, c *kafkatest.Cluster, input string, env ...string) map[scoreID]scored {
 	t.Helper()
+	f, offsets := undisturbedFleet(t, c, input, env...)
+	return original(t, f, offsets)
+}
+
+// undisturbedFleet is the worker of undisturbed, when it has ended, and the offset in the
+// original for each of the copy.
+func undisturbedFleet(t *testing.T, c *kafkatest.Cluster, input string, env ...string) (f *fleet, offsets map[kafkatest.TP]map[int64]int64) {
+	t.Helper()
 	fake, offsets := copied(t, c, input)
-	f := newFleet(t, fake, input, input+"-undisturbed", env...)
+	f = newFleet(t, fake, input, input+"-undisturbed", env...)
 	w := f.start("undisturbed")
 	w.waitReady(t)
 	f.waitDone(2 * time.Minute)
 	if code := w.drain(t); code != exitOK {
 		t.Fatalf("the undisturbed worker ended with %d", code)
 	}
+	return f, offsets
+}
+
+// original are the scores of an undisturbed worker, under the offsets of the original.
+func original(t *testing.T, f *fleet, offsets map[kafkatest.TP]map[int64]int64) map[scoreID]scored {
+	t.Helper()
 	scores, doubled := f.scores()
 	if len(doubled) > 0 {
 		t.Fatalf("the undisturbed run doubled %d scores, such as %v", len(doubled), doubled[0])

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 // scores of full ones. An op that is not here has its defaults.
 var opDetectors = map[string]string{
 	"discord":  "WINDOW=24 LENGTH=4 MAX_LENGTH=8 K=2",
-	"discords": "WINDOW=24 MIN_LENGTH=6 MAX_LENGTH=6", // one length: a sample has one score at most
+	"discords": "WINDOW=24 MIN_LENGTH=6 MAX_LENGTH=10 LENGTH_STEP=2 TOP=2",
 	"flatline": "TOLERANCE=0.5",
 	"ikasst":   "WINDOW=8",
 	"knn":      "WINDOW=24 K=4",
@@ -23,8 +24,8 @@ var opDetectors = map[string]string{
 	"zscore":   "WINDOW=16",
 }
 
-// TestEveryOp: each op, with tasks of one sample and of three, gives the scores of
-// an undisturbed run although its worker is killed and comes back, another joins, and
+// TestEveryOp: each op, with tasks of one sample and of three, gives the scores and blocks
+// of an undisturbed run although its worker is killed and comes back, another joins, and
 // one leaves: whatever an op carries from task to task is in the state, or follows
 // from it.
 func TestEveryOp(t *testing.T) {
@@ -79,7 +80,12 @@ func testEveryOp(t *testing.T, c *kafkatest.Cluster, names, env []string) {
 	if len(doubled) > 0 {
 		t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
 	}
-	compare(t, "every op", undisturbed(t, c, input, env...), got)
+	still, offsets := undisturbedFleet(t, c, input, env...)
+	compare(t, "every op", original(t, still, offsets), got)
+	blocks := f.blocks(nil)
+	if want := still.blocks(offsets); !maps.Equal(want, blocks) || len(blocks) < 100 {
+		t.Errorf("%d blocks, the undisturbed run has %d, or others", len(blocks), len(want))
+	}
 	scores := map[string]int{}
 	for id, s := range got {
 		if !math.IsNaN(s.value()) {
