@@ -12,6 +12,7 @@ import (
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/schemas"
 )
@@ -142,7 +143,7 @@ func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, a *schemas.Anoma
 	for {
 		pt.value = pt.anomalyEnc.Append(pt.value[:0], a)
 		err = b.Append(ms, a.Key, pt.value, nil)
-		if !errors.Is(err, kafka.ErrTooLarge) || a.Expected == nil && a.Actual == nil && a.Contribution == nil {
+		if !errors.Is(err, record.ErrTooLarge) || a.Expected == nil && a.Actual == nil && a.Contribution == nil {
 			break
 		}
 		// A row of thousands of values: what it was like is in the input.

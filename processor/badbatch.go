@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 )
 
 // nextRecord goes to the next record of the chunk. A batch that cannot be read
@@ -24,7 +24,7 @@ func (pt *partition) nextRecord() bool {
 
 // deadBatch keeps the bytes of a batch for the dead-letter topic, as they are in
 // the log: its header, and its records as they were compressed.
-func (pt *partition) deadBatch(u *kafka.Unreadable) {
+func (pt *partition) deadBatch(u *record.Unreadable) {
 	pt.counts.consumed += u.Records
 	pt.counts.dead += u.Records
 	pt.counts.bytes += int64(len(u.Raw))
@@ -37,7 +37,7 @@ func (pt *partition) deadBatch(u *kafka.Unreadable) {
 	pt.logDead(class, text)
 	h := pt.reason(class, text, u.First)
 	number := func(name string, n int64) {
-		h = append(h, kafka.Header{Key: "odradek.batch." + name, Value: strconv.AppendInt(nil, n, 10)})
+		h = append(h, record.Header{Key: "odradek.batch." + name, Value: strconv.AppendInt(nil, n, 10)})
 	}
 	number("first_offset", u.First)
 	number("last_offset", u.Last)
@@ -49,7 +49,7 @@ func (pt *partition) deadBatch(u *kafka.Unreadable) {
 
 // nextReplayed goes to the next record of a chunk that is read again: a batch that
 // could not be read then became a dead letter, and is passed over.
-func nextReplayed(it *kafka.Iterator) bool {
+func nextReplayed(it *record.Iterator) bool {
 	for !it.Next() {
 		if _, ok := it.Unreadable(); !ok {
 			return false

@@ -7,6 +7,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 )
 
 // blockHeaders is more than the headers of a block and what the record's batch adds
@@ -35,10 +36,10 @@ func (pt *partition) writeBlocks(c *cycle, now time.Time) (bytes int, err error)
 		row := &pt.state.Blocks[i]
 		key := row.Key.Name()
 		h := append(pt.sourceHeaders("odradek.source.", row.Offset),
-			kafka.Header{Key: "content-type", Value: []byte(row.MediaType)},
-			kafka.Header{Key: "odradek.detector", Value: []byte(pt.p.cfg.State.Detectors[row.Detector].Name)},
-			kafka.Header{Key: "odradek.from", Value: strconv.AppendInt(nil, row.About, 10)},
-			kafka.Header{Key: "odradek.to", Value: strconv.AppendInt(nil, row.Until, 10)})
+			record.Header{Key: "content-type", Value: []byte(row.MediaType)},
+			record.Header{Key: "odradek.detector", Value: []byte(pt.p.cfg.State.Detectors[row.Detector].Name)},
+			record.Header{Key: "odradek.from", Value: strconv.AppendInt(nil, row.About, 10)},
+			record.Header{Key: "odradek.to", Value: strconv.AppendInt(nil, row.Until, 10)})
 		s := &c.blocks[kafka.Partition(key, len(c.blocks))]
 		b := c.lock(s, t)
 		err := b.Append(now.UnixMilli(), key, row.Data, h)

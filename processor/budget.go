@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 )
 
@@ -133,7 +134,7 @@ func (pt *partition) measure(ctx context.Context, f *fitting) error {
 		return err
 	}
 	survey := keystate.NewSurvey(pt.p.cfg.State)
-	err = pt.read(ctx, tp, from, to, func(rec *kafka.Record) error {
+	err = pt.read(ctx, tp, from, to, func(rec *record.Record) error {
 		if rec.Key != nil && !AboutLog(string(rec.Key)) {
 			survey.Add(rec.Key, rec.Value)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 )
 
@@ -48,8 +49,8 @@ import (
 // cycle collects the results of one transaction.
 type cycle struct {
 	outs       *outputs
-	codec      kafka.Codec
-	newBatches func(maxBytes int, codec kafka.Codec) *kafka.Batches
+	codec      record.Codec
+	newBatches func(maxBytes int, codec record.Codec) *record.Batches
 	scores     []sink // by partition of the scores topic
 	anomalies  []sink
 	blocks     []sink
@@ -70,7 +71,7 @@ type cycle struct {
 // part is what one partition has in a cycle.
 type part struct {
 	next    int64 // offset after the last record
-	leader  kafka.Epoch
+	leader  record.Epoch
 	floor   keystate.Floor
 	log     string // the changelog's incarnation
 	counts  counts
@@ -99,16 +100,16 @@ func (have *part) extend(r *part) {
 // sink is the growing batches of one output partition.
 type sink struct {
 	mu  sync.Mutex
-	b   *kafka.Batches
+	b   *record.Batches
 	max int // bytes of a batch in b
 }
 
 // newCycle returns an empty cycle. Batches begin with a small one where they are those
 // of a transaction; without one there is nothing that it would help.
-func newCycle(o *outputs, codec kafka.Codec, g Guarantee) *cycle {
-	newBatches := kafka.NewBatches
+func newCycle(o *outputs, codec record.Codec, g Guarantee) *cycle {
+	newBatches := record.NewBatches
 	if g == ExactlyOnce {
-		newBatches = kafka.NewTransactionBatches
+		newBatches = record.NewTransactionBatches
 	}
 	return &cycle{
 		outs: o, codec: codec, newBatches: newBatches,
@@ -123,7 +124,7 @@ func newCycle(o *outputs, codec kafka.Codec, g Guarantee) *cycle {
 }
 
 // lock locks s, making its batches for topic t at first use.
-func (c *cycle) lock(s *sink, t *topic) *kafka.Batches {
+func (c *cycle) lock(s *sink, t *topic) *record.Batches {
 	s.mu.Lock()
 	if s.b == nil || s.max != t.batchBytes && s.b.Count() == 0 {
 		s.b, s.max = c.newBatches(t.batchBytes, c.codec), t.batchBytes
@@ -190,9 +191,9 @@ func (c *cycle) spoil(err error) {
 
 // batches lists what the cycle writes; changelogs apart, because at least once
 // they go after the outputs.
-func (c *cycle) batches() (outs, logs map[kafka.TP]*kafka.Batches, tps []kafka.TP) {
-	outs, logs = map[kafka.TP]*kafka.Batches{}, map[kafka.TP]*kafka.Batches{}
-	put := func(m map[kafka.TP]*kafka.Batches, tp kafka.TP, s *sink) {
+func (c *cycle) batches() (outs, logs map[kafka.TP]*record.Batches, tps []kafka.TP) {
+	outs, logs = map[kafka.TP]*record.Batches{}, map[kafka.TP]*record.Batches{}
+	put := func(m map[kafka.TP]*record.Batches, tp kafka.TP, s *sink) {
 		if s.b != nil && s.b.Count() > 0 {
 			m[tp] = s.b
 			tps = append(tps, tp)

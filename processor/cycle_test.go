@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 )
 
 // TestCommitRepeated: a commit that is repeated and then answered with success is
@@ -84,7 +84,7 @@ func TestPrompt(t *testing.T) {
 // make its request wait, and else no smaller than the others.
 func TestBatchesOfGuarantee(t *testing.T) {
 	const limit = 100 << 10
-	fill := func(b *kafka.Batches) int {
+	fill := func(b *record.Batches) int {
 		for range 300 {
 			if err := b.Append(1, nil, make([]byte, 200), nil); err != nil {
 				t.Fatal(err)
@@ -93,10 +93,10 @@ func TestBatchesOfGuarantee(t *testing.T) {
 		return b.Bytes() // with a header for each batch
 	}
 	for g, want := range map[Guarantee]int{
-		ExactlyOnce: fill(kafka.NewTransactionBatches(limit, kafka.CodecNone)),
-		AtLeastOnce: fill(kafka.NewBatches(limit, kafka.CodecNone)),
+		ExactlyOnce: fill(record.NewTransactionBatches(limit, record.CodecNone)),
+		AtLeastOnce: fill(record.NewBatches(limit, record.CodecNone)),
 	} {
-		c := newCycle(&outputs{}, kafka.CodecNone, g)
+		c := newCycle(&outputs{}, record.CodecNone, g)
 		if got := fill(c.lock(&sink{}, &topic{batchBytes: limit})); got != want {
 			t.Errorf("guarantee %d: %d bytes, with the batches that belong to it %d", g, got, want)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
@@ -194,7 +195,7 @@ func TestLeaderMovesCleanly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := kafka.Epoch(3*(i+1) + 1); offs[tp].Epoch != want {
+		if want := record.Epoch(3*(i+1) + 1); offs[tp].Epoch != want {
 			t.Errorf("offset %d is committed with leader epoch %s, not %s", offs[tp].Offset, offs[tp].Epoch, want)
 		}
 	}

@@ -5,7 +5,7 @@
 //
 //  1. kafka.Fetcher asks each leader for its partitions, a few requests ahead,
 //     and delivers raw chunks (kafka/fetch.go). A full buffer pauses a partition.
-//  2. partition.process takes a chunk; kafka.Iterator walks its batches: CRC,
+//  2. partition.process takes a chunk; record.Iterator walks its batches: CRC,
 //     decompression, control and aborted batches dropped (kafka/records.go). One
 //     that it cannot read is a dead letter as a whole (badbatch.go).
 //  3. schemas.Decoder reads just the mapped fields from the Avro bytes. What

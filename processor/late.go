@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 	"time"
 
-	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 )
 
 // lateLog gathers the late records of a partition for its log, which has a line
@@ -22,7 +22,7 @@ const lateLogSeries = 1 << 14
 
 var lateSeed = maphash.MakeSeed()
 
-func (l *lateLog) add(key []byte, rec *kafka.Record) {
+func (l *lateLog) add(key []byte, rec *record.Record) {
 	l.records++
 	l.offset = rec.Offset
 	if l.series == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/schemas"
 )
 
@@ -111,8 +112,8 @@ type sideRecord struct {
 	kind       sideKind
 	timestamp  int64
 	key, value []byte
-	headers    []kafka.Header // the record's own first, then ours
-	own        int            // how many are the record's own
+	headers    []record.Header // the record's own first, then ours
+	own        int             // how many are the record's own
 	partition  int32
 }
 
@@ -137,7 +138,7 @@ const maxErrorText = 1 << 10
 
 // deadLetter keeps rec, byte for byte, for the dead-letter topic with the
 // headers of KIP-1034 and the reason.
-func (pt *partition) deadLetter(rec *kafka.Record, cause error) {
+func (pt *partition) deadLetter(rec *record.Record, cause error) {
 	pt.counts.dead++
 	class, field := "malformed", ""
 	var de *schemas.DecodeError
@@ -151,25 +152,25 @@ func (pt *partition) deadLetter(rec *kafka.Record, cause error) {
 	own := len(h)
 	h = append(h, pt.reason(class, text, rec.Offset)...)
 	if field != "" {
-		h = append(h, kafka.Header{Key: "odradek.error.field", Value: []byte(field)})
+		h = append(h, record.Header{Key: "odradek.error.field", Value: []byte(field)})
 	}
 	pt.side = append(pt.side, sideRecord{kind: sideDead, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value),
 		headers: h, own: own, partition: pt.sidePartition(rec.Key, &pt.p.outputs.dlq)})
 }
 
 // reason is the headers of KIP-1034 that say why there is a dead letter.
-func (pt *partition) reason(class, text string, offset int64) []kafka.Header {
-	h := []kafka.Header{
+func (pt *partition) reason(class, text string, offset int64) []record.Header {
+	h := []record.Header{
 		{Key: "__streams.errors.exception", Value: []byte("odradek." + class)},
 		{Key: "__streams.errors.stacktrace", Value: nil},
 		{Key: "__streams.errors.message", Value: []byte(text[:min(len(text), maxErrorText)])},
 	}
 	h = append(h, pt.sourceHeaders("__streams.errors.", offset)...)
-	return append(h, kafka.Header{Key: "odradek.error.class", Value: []byte(class)})
+	return append(h, record.Header{Key: "odradek.error.class", Value: []byte(class)})
 }
 
 // lateRecord keeps rec for the side topic of late records.
-func (pt *partition) lateRecord(rec *kafka.Record, series []byte) {
+func (pt *partition) lateRecord(rec *record.Record, series []byte) {
 	pt.lates.add(series, rec)
 	h := pt.originalHeaders(rec)
 	own := len(h)
@@ -190,11 +191,11 @@ func (pt *partition) sidePartition(key []byte, t *topic) int32 {
 // forwardRecord sends rec on to the internal topic, keyed by its series. What that
 // topic does not hold is a dead letter here, whole: its end must not be cut off on
 // the way to the decoder.
-func (pt *partition) forwardRecord(rec *kafka.Record) {
+func (pt *partition) forwardRecord(rec *record.Record) {
 	h := pt.originalHeaders(rec)
 	own := len(h)
 	h = append(h, pt.sourceHeaders("odradek.source.", rec.Offset)...)
-	if size := kafka.RecordBatchSize(pt.reading.Key, rec.Value, h); size > pt.forwardMost {
+	if size := record.BatchSize(pt.reading.Key, rec.Value, h); size > pt.forwardMost {
 		pt.deadLetter(rec, &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf(
 			"the record takes %d bytes in the internal topic of ODRADEK_REKEY, of at most %d: raise max.message.bytes of %s",
 			size, pt.forwardMost, pt.p.outputs.rekey.name)})
@@ -206,7 +207,7 @@ func (pt *partition) forwardRecord(rec *kafka.Record) {
 		partition: kafka.Partition(pt.reading.Key, pt.p.outputs.rekey.partitions)})
 }
 
-func (pt *partition) originalHeaders(rec *kafka.Record) []kafka.Header {
+func (pt *partition) originalHeaders(rec *record.Record) []record.Header {
 	h := rec.AppendHeaders(nil)
 	for i := range h {
 		h[i].Value = pt.keep(h[i].Value)
@@ -214,8 +215,8 @@ func (pt *partition) originalHeaders(rec *kafka.Record) []kafka.Header {
 	return h
 }
 
-func (pt *partition) sourceHeaders(prefix string, offset int64) []kafka.Header {
-	return []kafka.Header{
+func (pt *partition) sourceHeaders(prefix string, offset int64) []record.Header {
+	return []record.Header{
 		{Key: prefix + "topic", Value: []byte(pt.tp.Topic)},
 		{Key: prefix + "partition", Value: strconv.AppendInt(nil, int64(pt.tp.Partition), 10)},
 		{Key: prefix + "offset", Value: strconv.AppendInt(nil, offset, 10)},
@@ -249,7 +250,7 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 	var (
 		ms   = now.UnixMilli()
 		cur  *sink
-		b    *kafka.Batches
+		b    *record.Batches
 		part = -1
 		n    = uint64(len(c.scores))
 	)
@@ -301,7 +302,7 @@ func (pt *partition) writeSide(c *cycle) (bytes int, err error) {
 		s := &sinks[r.partition]
 		b := c.lock(s, t)
 		err := b.Append(r.timestamp, r.key, r.value, r.headers)
-		if errors.Is(err, kafka.ErrTooLarge) && r.kind != sideForward {
+		if errors.Is(err, record.ErrTooLarge) && r.kind != sideForward {
 			err = appendTruncated(b, t, r)
 		}
 		s.mu.Unlock()
@@ -317,9 +318,9 @@ func (pt *partition) writeSide(c *cycle) (bytes int, err error) {
 // says in headers what is missing: of the value and the key the end, of the
 // record's own headers all, and at a very low limit of our words the end. The
 // record itself stays in the source topic at the coordinates that the headers give.
-func appendTruncated(b *kafka.Batches, t *topic, r *sideRecord) error {
-	count := func(name string, n int) kafka.Header {
-		return kafka.Header{Key: "odradek.truncated." + name, Value: strconv.AppendInt(nil, int64(n), 10)}
+func appendTruncated(b *record.Batches, t *topic, r *sideRecord) error {
+	count := func(name string, n int) record.Header {
+		return record.Header{Key: "odradek.truncated." + name, Value: strconv.AppendInt(nil, int64(n), 10)}
 	}
 	own, text := r.own, maxErrorText
 	for n := min(len(r.value), t.batchBytes/2); ; {
@@ -337,7 +338,7 @@ func appendTruncated(b *kafka.Batches, t *topic, r *sideRecord) error {
 		}
 		err := b.Append(r.timestamp, key, r.value[:n], h)
 		switch {
-		case !errors.Is(err, kafka.ErrTooLarge):
+		case !errors.Is(err, record.ErrTooLarge):
 			return err
 		case own > 0:
 			own = 0
@@ -358,7 +359,7 @@ const maxSourceName = 249
 const snapshotBytes = 4 << 20
 
 // changelog locks the cycle's batches for the partition's changelog.
-func (pt *partition) changelog(c *cycle) (s *sink, b *kafka.Batches, t *topic) {
+func (pt *partition) changelog(c *cycle) (s *sink, b *record.Batches, t *topic) {
 	t = c.outs.changelogs[pt.tp.Topic]
 	tp := kafka.TP{Topic: t.name, Partition: pt.tp.Partition}
 	v, ok := c.changelog.Load(tp)

@@ -11,6 +11,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/schemas"
 )
@@ -60,18 +61,18 @@ type partition struct {
 	dec        *schemas.Decoder
 	enc        *schemas.ScoreEncoder
 	anomalyEnc *schemas.AnomalyEncoder
-	it         kafka.Iterator
+	it         record.Iterator
 	reading    schemas.Reading
 	header     func(string) ([]byte, bool)
 	source     *kafka.Source
-	leader     kafka.Epoch // that wrote the last record read
+	leader     record.Epoch // that wrote the last record read
 	epoch      uint64
 	settled    int64 // committed offset that the state has been told of
 	counts     counts
 	counted    keystate.Counts // state's counts already joined
 	evicted    int64           // state's EvictedKeys already joined
 	early      int64           // and its Early
-	skipped    kafka.Skipped   // of the chunk, already joined
+	skipped    record.Skipped  // of the chunk, already joined
 	side       []sideRecord    // dead letters, late records and forwarded records of the chunk
 	value      []byte
 	open       map[string]int64 // anomalies by detector
@@ -339,8 +340,8 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 		pt.forwardMost = pt.p.outputs.rekey.batchBytes
 		pt.p.joinMu.RUnlock()
 	}
-	pt.it.Reset(c)
-	pt.skipped = kafka.Skipped{}
+	pt.it.Reset(&c.Chunk)
+	pt.skipped = record.Skipped{}
 	pt.again = false
 	pt.growing = pt.grown(pt.position.Load())
 	for {
@@ -519,7 +520,7 @@ func (pt *partition) score(ctx context.Context) error {
 // broker's limit.
 const maxSeriesKey = 8 << 10
 
-func (pt *partition) checkReading(rec *kafka.Record) error {
+func (pt *partition) checkReading(rec *record.Record) error {
 	if f := pt.p.cfg.MaxFuture; f > 0 && rec.Timestamp >= 0 && pt.reading.Time > rec.Timestamp*1000+f.Microseconds() {
 		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
 			"event time %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",

@@ -13,6 +13,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/schemas"
 )
@@ -97,7 +98,7 @@ type Config struct {
 	LateTopic       string
 	RekeyTopic      string // empty: off
 	Changelog       func(topic string) string
-	Codec           kafka.Codec
+	Codec           record.Codec
 	// MaxMessageBytes bounds a batch, also below a topic's max.message.bytes.
 	MaxMessageBytes int
 

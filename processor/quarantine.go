@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 )
 
 // Quarantine. A partition that cannot go on by itself is paused, and the others
@@ -52,7 +53,7 @@ func (e *stuckError) Unwrap() error { return e.err }
 // stuckFetch makes an error of the fetcher one of the partition.
 func stuckFetch(err error) error {
 	reason := reasonUnfetchable
-	var corrupt *kafka.CorruptError
+	var corrupt *record.CorruptError
 	switch {
 	case kafka.Unauthorized(err):
 		reason = reasonUnauthorized
@@ -65,7 +66,7 @@ func stuckFetch(err error) error {
 // unread is the error of a restore that cannot read tp: the partition's input, or
 // its changelog.
 func (pt *partition) unread(tp kafka.TP, err error) error {
-	var corrupt *kafka.CorruptError
+	var corrupt *record.CorruptError
 	switch {
 	case kafka.OffsetLost(err): // the caller knows what to do
 		return err
@@ -78,7 +79,7 @@ func (pt *partition) unread(tp kafka.TP, err error) error {
 
 // stuckWrite makes an error of the partition of a record that fits no batch.
 func stuckWrite(err error) error {
-	if errors.Is(err, kafka.ErrTooLarge) {
+	if errors.Is(err, record.ErrTooLarge) {
 		return &stuckError{reasonUnwritable, err}
 	}
 	return err

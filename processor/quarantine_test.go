@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
@@ -94,13 +95,13 @@ func (c *damagedConn) Write(p []byte) (int, error) {
 }
 
 // raw writes a batch of our own making.
-func (b *bench) raw(topic string, partition int32, bt *kafka.Batches) {
+func (b *bench) raw(topic string, partition int32, bt *record.Batches) {
 	b.t.Helper()
 	p := b.client.NewProducer(kafka.ProducerConfig{})
 	if err := p.Init(context.Background()); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := p.Produce(context.Background(), map[kafka.TP]*kafka.Batches{{Topic: topic, Partition: partition}: bt}); err != nil {
+	if err := p.Produce(context.Background(), map[kafka.TP]*record.Batches{{Topic: topic, Partition: partition}: bt}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -141,7 +142,7 @@ func TestUnreadableBatches(t *testing.T) {
 	var d disk
 	b := newBench(t, 1, kfake.ListenFn(d.listen))
 	b.produce(60)
-	bomb := kafka.NewBatches(80<<20, kafka.CodecGzip)
+	bomb := record.NewBatches(80<<20, record.CodecGzip)
 	if err := bomb.Append(1700000000000, []byte("k"), make([]byte, 65<<20), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/schemas"
 )
@@ -233,7 +234,7 @@ func (pt *partition) readChangelog(ctx context.Context, wanted bool, fit *fittin
 	if wanted {
 		stored = map[string]struct{}{}
 	}
-	err = pt.read(ctx, tp, from, to, func(rec *kafka.Record) error {
+	err = pt.read(ctx, tp, from, to, func(rec *record.Record) error {
 		pt.work.bytes += int64(len(rec.Key) + len(rec.Value))
 		if rec.Key == nil {
 			return nil
@@ -264,14 +265,14 @@ func (pt *partition) readChangelog(ctx context.Context, wanted bool, fit *fittin
 // replay folds the input from floor to end, scoring where carries need it. It
 // begins to read at the first suspect of the floor.
 func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, end int64) error {
-	header := func(rec *kafka.Record) func(string) ([]byte, bool) {
+	header := func(rec *record.Record) func(string) ([]byte, bool) {
 		if pt.header == nil {
 			pt.header = rec.Header
 		}
 		return pt.header
 	}
 	s := pt.state
-	err := pt.read(ctx, pt.tp, from, end, func(rec *kafka.Record) error {
+	err := pt.read(ctx, pt.tp, from, end, func(rec *record.Record) error {
 		if rec.Offset < floor.Offset && !floor.Suspect(rec.Offset) {
 			return nil
 		}
@@ -318,7 +319,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 // position: the last records may be markers, aborted or compacted away. A batch of
 // the input that cannot be read is passed over, as it was live; state that cannot
 // be read is the operator's to decide about.
-func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn func(*kafka.Record) error) error {
+func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn func(*record.Record) error) error {
 	if from >= to {
 		return nil
 	}
@@ -328,7 +329,7 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 	defer pt.watched.Store(nil)
 	pt.remaining.Store(to - from)
 	defer pt.remaining.Store(0)
-	var it kafka.Iterator
+	var it record.Iterator
 	pt.header = nil
 	defer func() { pt.header = nil }()
 	for {
@@ -344,7 +345,7 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 		if c.Err != nil {
 			return pt.unread(tp, fmt.Errorf("processor: read %s/%d: %w", tp.Topic, tp.Partition, c.Err))
 		}
-		it.Reset(c)
+		it.Reset(&c.Chunk)
 		pt.remaining.Store(to - c.From)
 		var err error
 		advance := it.Next

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 )
 
@@ -118,10 +118,10 @@ func (pt *partition) settingsValue() []byte {
 
 // putSettings writes the settings record. It is a convenience: where the topic's
 // batches are too small for it the partition goes on without.
-func (pt *partition) putSettings(b *kafka.Batches) (bytes int, err error) {
+func (pt *partition) putSettings(b *record.Batches) (bytes int, err error) {
 	value := pt.settingsValue()
 	err = b.Append(time.Now().UnixMilli(), []byte(SettingsKey), value, nil)
-	if errors.Is(err, kafka.ErrTooLarge) {
+	if errors.Is(err, record.ErrTooLarge) {
 		pt.log.Debug("the settings record does not fit a batch of the changelog", "bytes", len(value))
 		return 0, nil
 	}

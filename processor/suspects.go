@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"time"
 
-	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/schemas"
 )
 
 // holdSuspect keeps rec with its sample where that is a suspect: it is a dead letter,
 // byte for byte, if the votes go against it.
-func (pt *partition) holdSuspect(rec *kafka.Record) {
+func (pt *partition) holdSuspect(rec *record.Record) {
 	if pt.state.HeldSuspects() == 0 || !pt.state.Suspect(rec.Offset) {
 		return
 	}
@@ -26,7 +26,7 @@ func (pt *partition) sendRefused() {
 	refused := pt.state.Refused
 	for i := range refused {
 		r := &refused[i]
-		rec := r.Record.(*kafka.Record)
+		rec := r.Record.(*record.Record)
 		if r.Outcome == keystate.Late {
 			pt.lateRecord(rec, r.Key)
 			continue

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/schemas"
 )
@@ -60,7 +60,7 @@ const maxReason = 200
 
 // condemn reports whether a record becomes a dead letter for want of its schema;
 // otherwise it waits.
-func (pt *partition) condemn(rec *kafka.Record, header func(string) ([]byte, bool), de *schemas.DecodeError) bool {
+func (pt *partition) condemn(rec *record.Record, header func(string) ([]byte, bool), de *schemas.DecodeError) bool {
 	if !de.Absent {
 		return false // nobody knows
 	}
@@ -84,12 +84,12 @@ func (pt *partition) condemn(rec *kafka.Record, header func(string) ([]byte, boo
 // gone reports whether the schema of a record that a replay meets, on which no verdict
 // stands, is given up. The record was read when it was live, and its schema has
 // been deleted since; or a version without verdicts has condemned it.
-func (pt *partition) gone(rec *kafka.Record, de *schemas.DecodeError) bool {
+func (pt *partition) gone(rec *record.Record, de *schemas.DecodeError) bool {
 	return de.Absent && pt.patience.spent(rec.Offset, pt.p.cfg.SchemaGrace, time.Now())
 }
 
 // acquit withdraws the verdict on the schema of a record that could be read.
-func (pt *partition) acquit(rec *kafka.Record, header func(string) ([]byte, bool)) {
+func (pt *partition) acquit(rec *record.Record, header func(string) ([]byte, bool)) {
 	if pt.condemned(rec, header) {
 		pt.state.Decide(keystate.Verdict, pt.ref, nil, rec.Offset)
 		pt.log.Info("the schema registry has a schema that it did not have", "offset", rec.Offset, "schema", pt.reading.Schema)
@@ -97,7 +97,7 @@ func (pt *partition) acquit(rec *kafka.Record, header func(string) ([]byte, bool
 }
 
 // condemned reports whether a verdict stands on the schema of a record.
-func (pt *partition) condemned(rec *kafka.Record, header func(string) ([]byte, bool)) bool {
+func (pt *partition) condemned(rec *record.Record, header func(string) ([]byte, bool)) bool {
 	if pt.state.Decisions(keystate.Verdict) == 0 {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/schemas"
 )
 
@@ -68,7 +69,7 @@ func (b *bench) commits(ctx context.Context, records int) (runs []commitTimings,
 		return nil, 0, err
 	}
 	defer b.drop(in.topic)
-	outs := map[kafka.TP]*kafka.Batches{}
+	outs := map[kafka.TP]*record.Batches{}
 	for _, kind := range []string{"scores", "state"} {
 		name := in.topic + "-" + kind
 		if err := b.cluster.Admin().CreateTopic(ctx, name, b.o.partitions, 0, nil); err != nil {
@@ -76,7 +77,7 @@ func (b *bench) commits(ctx context.Context, records int) (runs []commitTimings,
 		}
 		defer b.drop(name)
 		for p := range b.o.partitions {
-			batches := kafka.NewTransactionBatches(commitBatch, kafka.CodecNone)
+			batches := record.NewTransactionBatches(commitBatch, record.CodecNone)
 			n := records / b.o.partitions
 			if kind == "scores" {
 				err = fillScores(batches, in.topic, int32(p), n)
@@ -118,7 +119,7 @@ func (b *bench) commits(ctx context.Context, records int) (runs []commitTimings,
 // runs is a number of repetitions, fewer with -quick.
 func (b *bench) runs(n int) int { return max(b.scale(n), 3) }
 
-func (b *bench) commitOnce(ctx context.Context, prod *kafka.Producer, group string, outs map[kafka.TP]*kafka.Batches,
+func (b *bench) commitOnce(ctx context.Context, prod *kafka.Producer, group string, outs map[kafka.TP]*record.Batches,
 	offset int64) (t commitTimings, err error) {
 	tps := make([]kafka.TP, 0, len(outs))
 	offsets := map[kafka.TP]kafka.Offset{}
@@ -145,7 +146,7 @@ func (b *bench) commitOnce(ctx context.Context, prod *kafka.Producer, group stri
 }
 
 // fillScores adds the scores of n records by two detectors.
-func fillScores(out *kafka.Batches, topic string, partition int32, n int) error {
+func fillScores(out *record.Batches, topic string, partition int32, n int) error {
 	enc := schemas.NewScoreEncoder(1, topic, partition, []string{"change", "rare"})
 	rng := rand.New(rand.NewPCG(1, uint64(partition)))
 	now := time.Now()
@@ -161,7 +162,7 @@ func fillScores(out *kafka.Batches, topic string, partition int32, n int) error 
 }
 
 // fillState adds what snapshots of the windows of n records take.
-func fillState(out *kafka.Batches, n int) error {
+func fillState(out *record.Batches, n int) error {
 	value := make([]byte, commitSegment)
 	rng := rand.New(rand.NewPCG(2, 3))
 	for left := n * commitState; left > 0; left -= len(value) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 )
 
 // sensorRate is how often each sensor of capacity sends, a second: one sample in
@@ -77,17 +78,17 @@ type fleetWriter struct {
 	f     *fleetInput
 	prod  *kafka.Producer
 	parts []int
-	out   map[kafka.TP]*kafka.Batches
-	to    []*kafka.Batches
+	out   map[kafka.TP]*record.Batches
+	to    []*record.Batches
 	rng   *rand.Rand
 	value []byte
 }
 
 func (f *fleetInput) writer(ctx context.Context, client *kafka.Client, i, n, batch int) (*fleetWriter, error) {
-	w := &fleetWriter{f: f, prod: client.NewProducer(kafka.ProducerConfig{}), out: map[kafka.TP]*kafka.Batches{},
+	w := &fleetWriter{f: f, prod: client.NewProducer(kafka.ProducerConfig{}), out: map[kafka.TP]*record.Batches{},
 		rng: rand.New(rand.NewPCG(uint64(i), uint64(f.round[0]))), value: make([]byte, 0, 128)}
 	for p := i; p < len(f.keys); p += n {
-		b := kafka.NewBatches(batch, kafka.CodecNone)
+		b := record.NewBatches(batch, record.CodecNone)
 		w.parts, w.to = append(w.parts, p), append(w.to, b)
 		w.out[kafka.TP{Topic: f.topic, Partition: int32(p)}] = b
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/schemas"
 )
 
@@ -120,7 +121,7 @@ func (in *benchInput) fillPartition(ctx context.Context, client *kafka.Client, p
 	if err := prod.Init(ctx); err != nil {
 		return err
 	}
-	out := kafka.NewBatches(inputBatch, kafka.CodecNone)
+	out := record.NewBatches(inputBatch, record.CodecNone)
 	rng := rand.New(rand.NewPCG(uint64(p), 1))
 	keys, value := in.keys[p], make([]byte, 0, 128)
 	for i := 0; i < n; i++ {
@@ -130,7 +131,7 @@ func (in *benchInput) fillPartition(ctx context.Context, client *kafka.Client, p
 			return err
 		}
 		if out.Count() == round || i == n-1 {
-			if err := prod.Produce(ctx, map[kafka.TP]*kafka.Batches{{Topic: in.topic, Partition: p}: out}); err != nil {
+			if err := prod.Produce(ctx, map[kafka.TP]*record.Batches{{Topic: in.topic, Partition: p}: out}); err != nil {
 				return err
 			}
 			out.Reset()

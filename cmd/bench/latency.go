@@ -16,6 +16,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/schemas"
 )
 
@@ -144,10 +145,10 @@ func (b *bench) generateAt(ctx context.Context, in *benchInput, mix *keyMix, rat
 	if err := prod.Init(ctx); err != nil {
 		return err
 	}
-	out := map[kafka.TP]*kafka.Batches{}
-	parts := make([]*kafka.Batches, inputPartitions)
+	out := map[kafka.TP]*record.Batches{}
+	parts := make([]*record.Batches, inputPartitions)
 	for p := range parts {
-		parts[p] = kafka.NewBatches(1<<20, kafka.CodecNone)
+		parts[p] = record.NewBatches(1<<20, record.CodecNone)
 		out[kafka.TP{Topic: in.topic, Partition: int32(p)}] = parts[p]
 	}
 	rng := rand.New(rand.NewPCG(3, 4))

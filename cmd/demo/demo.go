@@ -14,6 +14,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
@@ -238,7 +239,7 @@ func generateReadings(ctx context.Context, c *config.Config, o sensors.Options, 
 	if err != nil {
 		return err
 	}
-	codec, err := kafka.ParseCodec(c.Output.Compression)
+	codec, err := record.ParseCodec(c.Output.Compression)
 	if err != nil {
 		return err
 	}
@@ -247,7 +248,7 @@ func generateReadings(ctx context.Context, c *config.Config, o sensors.Options, 
 		return err
 	}
 	return sensors.NewSource(o, m, id, demoPartitions).Run(ctx,
-		func() *kafka.Batches { return kafka.NewBatches(int(c.Output.MaxMessage), codec) }, producer.Produce)
+		func() *record.Batches { return record.NewBatches(int(c.Output.MaxMessage), codec) }, producer.Produce)
 }
 
 func demoClient(ctx context.Context, c *config.Config) (*kafka.Client, error) {

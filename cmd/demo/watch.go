@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
 )
@@ -96,7 +97,7 @@ func followAnomalies(ctx context.Context, client *kafka.Client, topic string, ne
 	}
 	for p := range partitions {
 		go func() {
-			_ = f.ReadRange(ctx, kafka.TP{Topic: topic, Partition: int32(p)}, 0, math.MaxInt64, func(rec *kafka.Record) (bool, error) {
+			_ = f.ReadRange(ctx, kafka.TP{Topic: topic, Partition: int32(p)}, 0, math.MaxInt64, func(rec *record.Record) (bool, error) {
 				a, err := schemas.DecodeAnomaly(rec.Value)
 				if err != nil {
 					return false, err
@@ -139,7 +140,7 @@ func readAnomalies(ctx context.Context, client *kafka.Client, topic string) (*de
 	defer f.Close()
 	log := new(demoLog)
 	for _, tp := range tps {
-		err := f.ReadRange(ctx, tp, 0, ends[tp], func(rec *kafka.Record) (bool, error) {
+		err := f.ReadRange(ctx, tp, 0, ends[tp], func(rec *record.Record) (bool, error) {
 			a, err := schemas.DecodeAnomaly(rec.Value)
 			if err == nil {
 				log.add(a)

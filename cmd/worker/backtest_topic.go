@@ -11,6 +11,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/schemas"
 )
@@ -51,7 +52,7 @@ type publisher struct {
 	names             []string
 
 	mu     sync.Mutex
-	out    map[kafka.TP]*kafka.Batches
+	out    map[kafka.TP]*record.Batches
 	bytes  int
 	encs   map[int32]*schemas.ScoreEncoder
 	events map[int32]*schemas.AnomalyEncoder
@@ -63,7 +64,7 @@ type publisher struct {
 func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config, client *kafka.Client, registry *schemas.Registry,
 	name string,
 	partitions int) (*publisher, error) {
-	p := &publisher{c: c, ctx: context.WithoutCancel(ctx), state: state, scoreID: -1, anomalyID: -1, out: map[kafka.TP]*kafka.Batches{},
+	p := &publisher{c: c, ctx: context.WithoutCancel(ctx), state: state, scoreID: -1, anomalyID: -1, out: map[kafka.TP]*record.Batches{},
 		encs: map[int32]*schemas.ScoreEncoder{}, events: map[int32]*schemas.AnomalyEncoder{}}
 	for i := range state.Detectors {
 		p.names = append(p.names, state.Detectors[i].Name)
@@ -104,15 +105,15 @@ func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config,
 }
 
 // batches are those of the topic's partition for a series key.
-func (p *publisher) batches(t *kafka.TopicInfo, key []byte) (*kafka.Batches, error) {
+func (p *publisher) batches(t *kafka.TopicInfo, key []byte) (*record.Batches, error) {
 	tp := kafka.TP{Topic: t.Name, Partition: kafka.Partition(key, t.Partitions)}
 	b := p.out[tp]
 	if b == nil {
-		codec, err := kafka.ParseCodec(p.c.Output.Compression)
+		codec, err := record.ParseCodec(p.c.Output.Compression)
 		if err != nil {
 			return nil, err
 		}
-		b = kafka.NewBatches(int(p.c.Output.MaxMessage), codec)
+		b = record.NewBatches(int(p.c.Output.MaxMessage), codec)
 		p.out[tp] = b
 	}
 	return b, nil

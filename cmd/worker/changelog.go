@@ -9,6 +9,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 )
 
@@ -86,7 +87,7 @@ func changelogOwner(ctx context.Context, client *kafka.Client, f *kafka.Fetcher,
 	if err != nil {
 		return nil, err
 	}
-	err = f.ReadRange(ctx, log, first[log], last[log], func(rec *kafka.Record) (bool, error) {
+	err = f.ReadRange(ctx, log, first[log], last[log], func(rec *record.Record) (bool, error) {
 		if string(rec.Key) != processor.OwnerKey || rec.Value == nil {
 			return true, nil
 		}

@@ -11,6 +11,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/schemas"
 )
 
@@ -179,7 +180,7 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec *schemas
 		// Markers and aborted records may fill the last offsets, so a partition
 		// can show fewer records than asked for, or none.
 		from := max(first[tp], ends[tp]-sampleRecords)
-		err := f.ReadRange(ctx, tp, from, ends[tp], func(rec *kafka.Record) (bool, error) {
+		err := f.ReadRange(ctx, tp, from, ends[tp], func(rec *record.Record) (bool, error) {
 			s.records++
 			if err := dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, rec.Header, &reading); err != nil {
 				class := "malformed"

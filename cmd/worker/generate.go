@@ -13,6 +13,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/schemas"
 )
 
@@ -145,7 +146,7 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 			return err
 		}
 	}
-	codec, err := kafka.ParseCodec(c.Output.Compression)
+	codec, err := record.ParseCodec(c.Output.Compression)
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 		defer stop()
 	}
 	begin := time.Now()
-	err = g.Run(ctx, func() *kafka.Batches { return kafka.NewBatches(int(c.Output.MaxMessage), codec) }, p.watch(producer.Produce))
+	err = g.Run(ctx, func() *record.Batches { return record.NewBatches(int(c.Output.MaxMessage), codec) }, p.watch(producer.Produce))
 	took := time.Since(begin)
 	fmt.Fprintf(t.err, "%d records of %d sensors in %v (%.0f/s), %d faults\n", g.Next, o.Sensors, took.Round(time.Millisecond),
 		float64(g.Next)/took.Seconds(), g.Labels)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/web"
 )
 
@@ -32,8 +33,8 @@ func newPulse(rate float64) *pulse {
 
 // watch notes each call of send that succeeds.
 func (p *pulse) watch(send func(context.Context,
-	map[kafka.TP]*kafka.Batches) error) func(context.Context, map[kafka.TP]*kafka.Batches) error {
-	return func(ctx context.Context, m map[kafka.TP]*kafka.Batches) error {
+	map[kafka.TP]*record.Batches) error) func(context.Context, map[kafka.TP]*record.Batches) error {
+	return func(ctx context.Context, m map[kafka.TP]*record.Batches) error {
 		err := send(ctx, m)
 		if err == nil && len(m) > 0 {
 			p.last.Store(time.Now().UnixNano())

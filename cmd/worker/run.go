@@ -11,6 +11,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/web"
 	"odradek/schemas"
 )
@@ -152,7 +153,7 @@ func processorConfig(c *config.Config, client *kafka.Client, registry *schemas.R
 	if err != nil {
 		return cfg, err
 	}
-	codec, err := kafka.ParseCodec(c.Output.Compression)
+	codec, err := record.ParseCodec(c.Output.Compression)
 	if err != nil {
 		return cfg, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
 
@@ -108,16 +109,16 @@ func TestGeneratorHealth(t *testing.T) {
 		res.Body.Close()
 		return res.StatusCode
 	}
-	batch := map[kafka.TP]*kafka.Batches{{Topic: "t"}: nil}
+	batch := map[kafka.TP]*record.Batches{{Topic: "t"}: nil}
 	fail := errors.New("no broker")
 	var got []int
 	for _, c := range []struct {
 		err   error
-		batch map[kafka.TP]*kafka.Batches
+		batch map[kafka.TP]*record.Batches
 	}{{nil, batch}, {fail, batch}, {nil, nil}} {
 		p.last.Store(time.Now().Add(-p.limit - time.Second).UnixNano())
 		got = append(got, code())
-		if err := p.watch(func(context.Context, map[kafka.TP]*kafka.Batches) error { return c.err })(t.Context(), c.batch); err != c.err {
+		if err := p.watch(func(context.Context, map[kafka.TP]*record.Batches) error { return c.err })(t.Context(), c.batch); err != c.err {
 			t.Error(err)
 		}
 		got = append(got, code())

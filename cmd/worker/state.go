@@ -16,6 +16,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 )
 
@@ -247,7 +248,7 @@ func (s *stateTool) read(ctx context.Context, log kafka.TP, values bool) ([]*sto
 	}
 	live := map[string]*stored{}
 	var order []*stored
-	err = s.fetcher.ReadRange(ctx, log, first[log], last[log], func(rec *kafka.Record) (bool, error) {
+	err = s.fetcher.ReadRange(ctx, log, first[log], last[log], func(rec *record.Record) (bool, error) {
 		r := live[string(rec.Key)]
 		if r == nil {
 			r = &stored{key: string(rec.Key)}

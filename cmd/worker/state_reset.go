@@ -7,6 +7,7 @@ import (
 
 	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 )
 
@@ -230,12 +231,12 @@ func (s *stateTool) wipe(ctx context.Context, which func(tp kafka.TP, key string
 		if err != nil {
 			return records, fmt.Errorf("state: %w", err)
 		}
-		b := kafka.NewBatches(int(s.c.Output.MaxMessage), kafka.CodecNone)
+		b := record.NewBatches(int(s.c.Output.MaxMessage), record.CodecNone)
 		send := func() error {
 			if b.Count() == 0 {
 				return nil
 			}
-			if err := producer.Produce(ctx, map[kafka.TP]*kafka.Batches{log: b}); err != nil {
+			if err := producer.Produce(ctx, map[kafka.TP]*record.Batches{log: b}); err != nil {
 				return fmt.Errorf("state: %w", err)
 			}
 			b.Reset()

@@ -30,7 +30,7 @@ func TestTopics(t *testing.T) {
 	} else {
 		t.Log(err)
 	}
-	if _, err := c.leader(ctx, TP{"log", 4}); err != nil {
+	if _, err := c.leader(ctx, tpOf("log", 4)); err != nil {
 		t.Fatal(err)
 	}
 	infos, err := c.Topics(ctx, "log", "absent")
@@ -130,15 +130,15 @@ func TestOperations(t *testing.T) {
 	}
 	f := c.NewFetcher(FetcherConfig{})
 	defer f.Close()
-	if ch := receive(t, f.Add(TP{"hidden", 0}, 0)); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) || ClassOf(ch.Err) != Fatal {
+	if ch := receive(t, f.Add(tpOf("hidden", 0), 0)); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) || ClassOf(ch.Err) != Fatal {
 		t.Errorf("%+v", ch)
 	} else {
 		t.Log(ch.Err)
 	}
-	if ch := receive(t, f.Add(TP{"out", 0}, 0)); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) {
+	if ch := receive(t, f.Add(tpOf("out", 0), 0)); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) {
 		t.Errorf("%+v", ch)
 	}
-	if _, err := c.Committed(ctx, "other", []TP{{"in", 0}}); ClassOf(err) != Fatal {
+	if _, err := c.Committed(ctx, "other", []TP{tpOf("in", 0)}); ClassOf(err) != Fatal {
 		t.Error(err)
 	} else {
 		t.Log(err)

@@ -169,7 +169,7 @@ func (p *planner) spread() {
 	}
 	for _, t := range p.topics {
 		for n := range p.counts[t] {
-			tp := TP{t, int32(n)}
+			tp := TP{Topic: t, Partition: int32(n)}
 			if _, ok := taken[tp]; ok {
 				continue
 			}
@@ -200,7 +200,7 @@ func (p *planner) level() {
 		if from < 0 {
 			return
 		}
-		last := TP{topic, -1}
+		last := TP{Topic: topic, Partition: -1}
 		for tp := range p.members[from].has {
 			if tp.Topic == topic && tp.Partition > last.Partition {
 				last = tp
@@ -397,7 +397,7 @@ func readPartitions(r *responseReader) []TP {
 	for n := r.count(6); n > 0 && r.err == nil; n-- {
 		topic := string(r.string16())
 		for k := r.count(4); k > 0; k-- {
-			tps = append(tps, TP{topic, r.int32()})
+			tps = append(tps, TP{Topic: topic, Partition: r.int32()})
 		}
 	}
 	return tps

@@ -11,7 +11,7 @@ import (
 func tps(partitions ...int32) []TP {
 	var out []TP
 	for _, p := range partitions {
-		out = append(out, TP{"t", p})
+		out = append(out, tpOf("t", p))
 	}
 	return out
 }
@@ -36,13 +36,13 @@ func TestAssign(t *testing.T) {
 	f("no members", ten, nil, map[string][]TP{})
 	f("no topic", nil, []candidate{member("a", -1, nil, "t")}, map[string][]TP{"a": nil})
 	f("alone", map[string]int{"t": 2, "u": 1}, []candidate{member("a", -1, nil, "u", "t")},
-		map[string][]TP{"a": {{"t", 0}, {"t", 1}, {"u", 0}}})
+		map[string][]TP{"a": {tpOf("t", 0), tpOf("t", 1), tpOf("u", 0)}})
 	f("two new ones share each topic", map[string]int{"t": 2, "u": 2},
 		[]candidate{member("b", -1, nil, "t", "u"), member("a", -1, nil, "t", "u")},
-		map[string][]TP{"a": {{"t", 0}, {"u", 0}}, "b": {{"t", 1}, {"u", 1}}})
+		map[string][]TP{"a": {tpOf("t", 0), tpOf("u", 0)}, "b": {tpOf("t", 1), tpOf("u", 1)}})
 	f("balanced over topics of one partition", map[string]int{"t": 1, "u": 1, "v": 1, "w": 1},
 		[]candidate{member("a", -1, nil, "t", "u", "v", "w"), member("b", -1, nil, "t", "u", "v", "w")},
-		map[string][]TP{"a": {{"t", 0}, {"v", 0}}, "b": {{"u", 0}, {"w", 0}}})
+		map[string][]TP{"a": {tpOf("t", 0), tpOf("v", 0)}, "b": {tpOf("u", 0), tpOf("w", 0)}})
 	f("what moves is withheld", map[string]int{"t": 4},
 		[]candidate{member("a", 1, tps(0, 1, 2, 3), "t"), member("b", -1, nil, "t")},
 		map[string][]TP{"a": tps(0, 1), "b": nil})
@@ -59,14 +59,14 @@ func TestAssign(t *testing.T) {
 		[]candidate{member("a", 3, tps(0), "t"), member("b", 3, tps(0), "t")},
 		map[string][]TP{"a": nil, "b": nil})
 	f("a partition that does not exist is not kept", map[string]int{"t": 1},
-		[]candidate{member("a", 3, append(tps(0, 7), TP{"gone", 0}), "t", "gone")},
+		[]candidate{member("a", 3, append(tps(0, 7), tpOf("gone", 0)), "t", "gone")},
 		map[string][]TP{"a": tps(0)})
 	f("one that leaves subscribes to nothing and holds on", map[string]int{"t": 2},
 		[]candidate{member("a", 3, tps(0)), member("b", 3, tps(1), "t")},
 		map[string][]TP{"a": nil, "b": tps(1)})
 	f("different subscriptions", map[string]int{"t": 4, "u": 2},
 		[]candidate{member("a", -1, nil, "t"), member("b", -1, nil, "t", "u")},
-		map[string][]TP{"a": tps(0, 2, 3), "b": {{"t", 1}, {"u", 0}, {"u", 1}}})
+		map[string][]TP{"a": tps(0, 2, 3), "b": {tpOf("t", 1), tpOf("u", 0), tpOf("u", 1)}})
 	f("a topic named twice", map[string]int{"t": 1},
 		[]candidate{member("a", -1, nil, "t", "t")}, map[string][]TP{"a": tps(0)})
 }
@@ -282,7 +282,7 @@ func TestMetadataRoundTrip(t *testing.T) {
 		for i := range r.IntN(4) {
 			s.topics = append(s.topics, fmt.Sprint("topic-", i))
 			for p := range r.IntN(5) {
-				s.owned = append(s.owned, TP{fmt.Sprint("topic-", i), int32(p)})
+				s.owned = append(s.owned, TP{Topic: fmt.Sprint("topic-", i), Partition: int32(p)})
 			}
 		}
 		got, err := parseSubscription(s.append(nil))
@@ -320,7 +320,7 @@ func TestCountsDigest(t *testing.T) {
 }
 
 func FuzzParseSubscription(f *testing.F) {
-	s := subscription{topics: []string{"a", "b"}, owned: []TP{{"a", 0}, {"a", 3}, {"b", 1}}, generation: 7}
+	s := subscription{topics: []string{"a", "b"}, owned: []TP{tpOf("a", 0), tpOf("a", 3), tpOf("b", 1)}, generation: 7}
 	f.Add(s.append(nil))
 	f.Add([]byte{0, 1, 0x7f, 0xff, 0xff, 0xff})
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 0, 1, 't', 0xff, 0xff, 0xff, 0xff})
@@ -337,7 +337,7 @@ func FuzzParseSubscription(f *testing.F) {
 }
 
 func FuzzParseAssignment(f *testing.F) {
-	f.Add(appendAssignment([]TP{{"a", 0}, {"a", 3}, {"b", 1}}, 42, true))
+	f.Add(appendAssignment([]TP{tpOf("a", 0), tpOf("a", 3), tpOf("b", 1)}, 42, true))
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 0, 0, 0, 1, 0, 1, 'a', 0x40, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {

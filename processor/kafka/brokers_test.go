@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
 
@@ -62,7 +63,7 @@ func TestBrokersFetchTransactions(t *testing.T) {
 					if commit {
 						w := plainRecord{offset: rec.Offset, ts: rec.Timestamp.UnixMilli(), key: rec.Key, value: rec.Value}
 						for _, h := range rec.Headers {
-							w.headers = append(w.headers, Header{h.Key, h.Value})
+							w.headers = append(w.headers, record.Header{Key: h.Key, Value: h.Value})
 						}
 						want[rec.Partition] = append(want[rec.Partition], w)
 					}
@@ -72,7 +73,7 @@ func TestBrokersFetchTransactions(t *testing.T) {
 				}
 			}
 		}
-		tps := []TP{{topic, 0}, {topic, 1}, {topic, 2}}
+		tps := []TP{tpOf(topic, 0), tpOf(topic, 1), tpOf(topic, 2)}
 		if err := k.Admin().WaitStable(ctx, topic); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +95,7 @@ func TestBrokersFetchTransactions(t *testing.T) {
 			f := c.NewFetcher(limits)
 			for p, tp := range tps {
 				var got []plainRecord
-				readTo(t, f.Add(tp, 0), 0, end[tp], func(rec *Record) {
+				readTo(t, f.Add(tp, 0), 0, end[tp], func(rec *record.Record) {
 					got = append(got, plainRecord{rec.Offset, rec.Timestamp, slices.Clone(rec.Key), slices.Clone(rec.Value), cloneHeaders(rec)})
 				})
 				if len(got) != len(want[int32(p)]) {
@@ -137,7 +138,7 @@ func TestBrokersFetchTransactions(t *testing.T) {
 	})
 }
 
-func cloneHeaders(r *Record) []Header {
+func cloneHeaders(r *record.Record) []record.Header {
 	hs := r.AppendHeaders(nil)
 	for i := range hs {
 		hs[i].Value = slices.Clone(hs[i].Value)
@@ -174,9 +175,9 @@ func TestBrokersFetchThroughFailures(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 				}
 			})
-			s := f.Add(TP{topic, p}, 0)
+			s := f.Add(tpOf(topic, p), 0)
 			wg.Go(func() {
-				var it Iterator
+				var it record.Iterator
 				for i := 0; i < n; {
 					select {
 					case <-ctx.Done():
@@ -187,7 +188,7 @@ func TestBrokersFetchThroughFailures(t *testing.T) {
 							t.Errorf("partition %d: %v", p, ch.Err)
 							return
 						}
-						for it.Reset(ch); it.Next(); i++ {
+						for it.Reset(&ch.Chunk); it.Next(); i++ {
 							if rec := it.Record(); rec.Offset != int64(i) || string(rec.Value) != fmt.Sprint(i) {
 								t.Errorf("partition %d: offset %d value %q, want %d", p, rec.Offset, rec.Value, i)
 								return
@@ -279,7 +280,7 @@ func TestBrokersAdmin(t *testing.T) {
 				t.Log(bad)
 			}
 		}
-		tps := []TP{{name, 0}, {name, 2}}
+		tps := []TP{tpOf(name, 0), tpOf(name, 2)}
 		got, err := c.Committed(ctx, group, tps)
 		if err != nil || got[tps[1]].Offset != -1 {
 			t.Fatal(got, err)
@@ -338,7 +339,7 @@ func TestBrokersSecurity(t *testing.T) {
 			if err != nil {
 				t.Fatal(mechanism, err)
 			}
-			if _, err := c.ListOffsets(ctx, []TP{{topic, 0}}, Latest); err != nil {
+			if _, err := c.ListOffsets(ctx, []TP{tpOf(topic, 0)}, Latest); err != nil {
 				t.Error(mechanism, err)
 			}
 			c.Close()
@@ -412,7 +413,7 @@ func TestBrokersSecurity(t *testing.T) {
 		}
 		f := c.NewFetcher(FetcherConfig{})
 		defer f.Close()
-		if ch := receive(t, f.Add(TP{topic, 0}, 0)); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) {
+		if ch := receive(t, f.Add(tpOf(topic, 0), 0)); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) {
 			t.Errorf("%+v", ch)
 		} else {
 			t.Log(ch.Err)

@@ -16,16 +16,12 @@ import (
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/sasl"
+
+	"odradek/processor/kafka/record"
 )
 
 // TP names one partition of a topic.
-type TP struct {
-	Topic     string
-	Partition int32
-}
-
-// String returns topic/partition.
-func (tp TP) String() string { return tp.Topic + "/" + strconv.Itoa(int(tp.Partition)) }
+type TP = record.TP
 
 // Config says how to reach a cluster.
 type Config struct {
@@ -82,8 +78,8 @@ type topicState struct {
 }
 
 type partitionState struct {
-	leader int32 // -1: none at the moment
-	epoch  Epoch // of the leader
+	leader int32        // -1: none at the moment
+	epoch  record.Epoch // of the leader
 	code   kafkago.Error
 }
 
@@ -413,7 +409,7 @@ func (c *Client) learn(res *metadata.Response) {
 			}
 			ps := partitionState{leader: p.LeaderID, code: kafkago.Error(p.ErrorCode)}
 			if epochs {
-				ps.epoch = epochOf(p.LeaderEpoch)
+				ps.epoch = record.EpochOf(p.LeaderEpoch)
 			}
 			ts.partitions[p.PartitionIndex] = ps
 		}

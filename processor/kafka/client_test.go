@@ -37,7 +37,7 @@ func TestOpenLeadersAndCoordinator(t *testing.T) {
 	c := open(t, fake.ListenAddrs())
 	ctx := context.Background()
 	for p := int32(0); p < 6; p++ {
-		id, err := c.leader(ctx, TP{"a", p})
+		id, err := c.leader(ctx, tpOf("a", p))
 		if err != nil || int64(id) != int64(fake.LeaderFor("a", p)) {
 			t.Fatalf("partition %d: leader %d, %v; want %d", p, id, err, fake.LeaderFor("a", p))
 		}
@@ -48,7 +48,7 @@ func TestOpenLeadersAndCoordinator(t *testing.T) {
 	if id, err := c.coordinator(ctx, groupCoordinator, "g"); err != nil || int64(id) != int64(fake.CoordinatorFor("g")) {
 		t.Fatalf("coordinator %d, %v; want %d", id, err, fake.CoordinatorFor("g"))
 	}
-	if _, err := c.leader(ctx, TP{"absent", 0}); err == nil {
+	if _, err := c.leader(ctx, tpOf("absent", 0)); err == nil {
 		t.Fatal("leader of an absent topic")
 	} else {
 		t.Log(err)

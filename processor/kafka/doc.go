@@ -14,11 +14,11 @@
 //  2. fetchRequest.decode copies the partition's bytes from the socket into a
 //     pooled buffer; scan moves the position by the batch headers, so that the
 //     next request can leave; send puts a Chunk into the Source's channel.
-//  3. Iterator checks CRCs, decompresses, drops markers and aborted batches, and
-//     hands out Records that alias the chunk; Chunk.Release returns the buffer
+//  3. record.Iterator checks CRCs, decompresses, drops markers and aborted batches,
+//     and hands out Records that alias the chunk; Chunk.Release returns the buffer
 //     and lets the partition be asked for again.
-//  4. Batches.Append encodes what is to be written for one partition;
-//     Producer.Produce stamps (seal) and sends it to the leader, and
+//  4. record.Batches encodes what is to be written for one partition;
+//     Producer.Produce stamps it (Seal) and sends it to the leader, and
 //     Producer.CommitOffsets and End make it and the offsets visible together.
 //
 // Member (group.go) says which partitions are this worker's, and until when.
@@ -34,10 +34,6 @@
 // A request whose context ends is not taken back: the transport goes on to write
 // and to read it until its deadline. A produce may still be appended (see
 // Producer.Init); a fetchRequest must not be reused.
-//
-// A position is moved by what the batches say (base offset plus last offset
-// delta), never by the records seen: compaction removes records from a batch's
-// end, whole batches, and all records of a batch whose header it keeps.
 //
 // A position carries the leader epoch of the record before it (Epoch). A Fetch and
 // a ListOffsets name the epoch that metadata gave the leader, and one that has

@@ -160,7 +160,7 @@ func TestEndDelivered(t *testing.T) {
 		wire.expect(keep)
 		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, "a"), noGroup, "", nil))
 		must(t, p.End(ctx, true))
-		wantClass(t, "a transaction before Init", p.AddPartitions(ctx, []TP{{out, 0}}), Unknown)
+		wantClass(t, "a transaction before Init", p.AddPartitions(ctx, []TP{tpOf(out, 0)}), Unknown)
 		must(t, p.Init(ctx))
 		must(t, p.Send(ctx, batchesOf(t, out, 2, 100, "aborted"), noGroup, "", nil))
 		for _, err := range wire.deliver(t) {
@@ -191,7 +191,7 @@ func TestEndRepeated(t *testing.T) {
 		t.Helper()
 		n++
 		p := newProducer(t, c, kafkatest.Unique("tx"))
-		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, name), noGroup, "g", map[TP]Offset{{in, 0}: {Offset: n}}))
+		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, name), noGroup, "g", map[TP]Offset{tpOf(in, 0): {Offset: n}}))
 		wire.expect(fates...)
 		for _, code := range codes {
 			k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: code})

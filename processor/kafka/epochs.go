@@ -7,59 +7,22 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"sync"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"odradek/processor/kafka/record"
 )
-
-// Epoch is a leader epoch: Kafka numbers the leaders of a partition from 0, and
-// every batch carries the number of the leader that appended it (KIP-101). A
-// position that knows the epoch of the record before it can be held against the
-// log as it is now (KIP-320): after an unclean election the log may lack records
-// that were read, and have others at their offsets.
-//
-// The value is the number plus one, so that the zero value is an epoch that is
-// not known and nothing is checked by.
-type Epoch int32
-
-// epochOf takes a number from the wire, where -1 is not known.
-func epochOf(number int32) Epoch { return Epoch(max(number, -1) + 1) }
-
-// number returns what goes on the wire.
-func (e Epoch) number() int32 { return int32(e) - 1 }
-
-// String returns the number, or "unknown".
-func (e Epoch) String() string {
-	if e <= 0 {
-		return "unknown"
-	}
-	return strconv.Itoa(int(e.number()))
-}
-
-// lastEpoch returns the epoch of the last of some whole batches: the largest, for
-// epochs only grow in a log, and one that does not is of a damaged header. It walks
-// the headers, not the records.
-func lastEpoch(raw []byte) (e Epoch) {
-	for len(raw) >= 17 {
-		if raw[16] >= 2 { // older formats have none
-			e = max(e, epochOf(int32(binary.BigEndian.Uint32(raw[12:]))))
-		}
-		size := 12 + int(binary.BigEndian.Uint32(raw[8:]))
-		raw = raw[min(size, len(raw)):]
-	}
-	return e
-}
 
 // DivergedError says that records before a position are not in the log any more,
 // whatever is at their offsets now: a leader was elected that did not have them,
 // or the topic was made anew.
 type DivergedError struct {
 	TP     TP
-	Offset int64 // the position
-	Epoch  Epoch // of the last record before it
-	End    int64 // where that epoch ends in the log, and the two logs part; -1: the log has no epoch as large
+	Offset int64        // the position
+	Epoch  record.Epoch // of the last record before it
+	End    int64        // where that epoch ends in the log, and the two logs part; -1: the log has no epoch as large
 }
 
 func (e *DivergedError) Error() string { return "kafka: " + e.TP.String() + ": " + e.Reason() }
@@ -102,12 +65,12 @@ type epochEnds struct{ parts []epochEnd } // sorted
 type epochEnd struct {
 	tp             TP
 	position       int64
-	current, epoch Epoch // of the leader as we know it; of the last record before position
+	current, epoch record.Epoch // of the leader as we know it; of the last record before position
 
 	answered bool
 	code     kafkago.Error
-	last     Epoch // the largest epoch of the log that is not larger; 0: there is none
-	end      int64 // where the next one begins
+	last     record.Epoch // the largest epoch of the log that is not larger; 0: there is none
+	end      int64        // where the next one begins
 }
 
 func (*epochEnds) ApiKey() protocol.ApiKey { return protocol.OffsetForLeaderEpoch }
@@ -128,8 +91,8 @@ func (q *epochEnds) exchange(rw io.ReadWriter, _ int16, correlation int32, clien
 		b = be.AppendUint32(b, uint32(k))
 		for i := range rest[:k] {
 			b = be.AppendUint32(b, uint32(rest[i].tp.Partition))
-			b = be.AppendUint32(b, uint32(rest[i].current.number()))
-			b = be.AppendUint32(b, uint32(rest[i].epoch.number()))
+			b = be.AppendUint32(b, uint32(rest[i].current.Number()))
+			b = be.AppendUint32(b, uint32(rest[i].epoch.Number()))
 		}
 		rest = rest[k:]
 	}
@@ -147,8 +110,8 @@ func (q *epochEnds) exchange(rw io.ReadWriter, _ int16, correlation int32, clien
 		topic := string(r.string16())
 		for n := r.count(18); n > 0 && r.err == nil; n-- {
 			code := kafkago.Error(r.int16())
-			tp := TP{topic, r.int32()}
-			last, end := epochOf(r.int32()), r.int64()
+			tp := TP{Topic: topic, Partition: r.int32()}
+			last, end := record.EpochOf(r.int32()), r.int64()
 			if i := slices.IndexFunc(q.parts, func(p epochEnd) bool { return p.tp == tp }); i >= 0 {
 				p := &q.parts[i]
 				p.answered, p.code, p.last, p.end = true, code, last, end

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
 
@@ -20,9 +21,9 @@ import (
 // codec, which comes from the protocol's own definition.
 func TestEpochWire(t *testing.T) {
 	q := &epochEnds{parts: []epochEnd{
-		{tp: TP{"a", 0}, current: epochOf(5), epoch: epochOf(3)},
-		{tp: TP{"a", 2}, current: epochOf(0), epoch: epochOf(0)},
-		{tp: TP{"b", 1}, current: epochOf(7), epoch: epochOf(9)},
+		{tp: tpOf("a", 0), current: record.EpochOf(5), epoch: record.EpochOf(3)},
+		{tp: tpOf("a", 2), current: record.EpochOf(0), epoch: record.EpochOf(0)},
+		{tp: tpOf("b", 1), current: record.EpochOf(7), epoch: record.EpochOf(9)},
 	}}
 	res := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	res.Version = offsetForLeaderEpochVersion
@@ -32,7 +33,7 @@ func TestEpochWire(t *testing.T) {
 		for _, p := range q.parts {
 			if p.tp.Topic == topic {
 				rp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
-				rp.Partition, rp.LeaderEpoch, rp.EndOffset = p.tp.Partition, p.epoch.number()-1, 100+int64(p.tp.Partition)
+				rp.Partition, rp.LeaderEpoch, rp.EndOffset = p.tp.Partition, p.epoch.Number()-1, 100+int64(p.tp.Partition)
 				if topic == "b" {
 					rp.ErrorCode = kerr.FencedLeaderEpoch.Code
 				}
@@ -59,15 +60,15 @@ func TestEpochWire(t *testing.T) {
 		t.Fatalf("%+v", req)
 	}
 	for i, rp := range slices.Concat(req.Topics[0].Partitions, req.Topics[1].Partitions) {
-		if p := q.parts[i]; rp.Partition != p.tp.Partition || rp.CurrentLeaderEpoch != p.current.number() || rp.LeaderEpoch != p.epoch.number() {
+		if p := q.parts[i]; rp.Partition != p.tp.Partition || rp.CurrentLeaderEpoch != p.current.Number() || rp.LeaderEpoch != p.epoch.Number() {
 			t.Errorf("%+v, want %+v", rp, p)
 		}
 	}
 	for i, want := range []struct {
 		code kafkago.Error
-		last Epoch
+		last record.Epoch
 		end  int64
-	}{{0, epochOf(2), 100}, {0, 0, 102}, {kafkago.FencedLeaderEpoch, epochOf(8), 101}} {
+	}{{0, record.EpochOf(2), 100}, {0, 0, 102}, {kafkago.FencedLeaderEpoch, record.EpochOf(8), 101}} {
 		if p := q.parts[i]; !p.answered || p.code != want.code || p.last != want.last || p.end != want.end {
 			t.Errorf("%+v, want %+v", p, want)
 		}
@@ -91,9 +92,10 @@ func TestDivergence(t *testing.T) {
 		{"another log", 0, 3, -1, -1, true, -1},
 		{"a broker that keeps no epochs", 4, 3, -1, -1, false, 0},
 	} {
-		p := epochEnd{tp: TP{"a", 0}, position: 100, current: epochOf(tc.current), epoch: epochOf(tc.epoch), last: epochOf(tc.last), end: tc.end}
+		p := epochEnd{tp: tpOf("a", 0), position: 100, end: tc.end,
+			current: record.EpochOf(tc.current), epoch: record.EpochOf(tc.epoch), last: record.EpochOf(tc.last)}
 		d := p.diverged()
-		if (d != nil) != tc.diverged || d != nil && *d != (DivergedError{TP{"a", 0}, 100, epochOf(tc.epoch), tc.parts}) {
+		if (d != nil) != tc.diverged || d != nil && *d != (DivergedError{tpOf("a", 0), 100, record.EpochOf(tc.epoch), tc.parts}) {
 			t.Errorf("%s: %v", tc.name, d)
 		}
 	}
@@ -169,10 +171,10 @@ func TestFetchEpochs(t *testing.T) {
 	})
 	f := c.NewFetcher(FetcherConfig{MaxWait: 50 * time.Millisecond})
 	defer f.Close()
-	s := f.Add(TP{"in", 0}, 0)
+	s := f.Add(tpOf("in", 0), 0)
 	first := fake.LeaderFor("in", 0)
 	write(t, cl, "in", 0, 0, 100)
-	readTo(t, s, 0, 100, func(*Record) {})
+	readTo(t, s, 0, 100, func(*record.Record) {})
 	if n := len(q.take()); n > 0 {
 		t.Errorf("asked %d times before anything was read from another leader", n)
 	}
@@ -180,7 +182,7 @@ func TestFetchEpochs(t *testing.T) {
 	for epoch := int32(1); epoch <= 2; epoch++ { // away, and back
 		must(t, fake.MoveTopicPartition("in", 0, (first+epoch)%2))
 		write(t, cl, "in", 0, int(at), 50)
-		readTo(t, s, at, at+50, func(*Record) {})
+		readTo(t, s, at, at+50, func(*record.Record) {})
 		at += 50
 		asked := q.take()
 		if len(asked) == 0 {
@@ -215,7 +217,7 @@ func TestFetchEpochs(t *testing.T) {
 		}
 		ch.Release()
 	}
-	if *d != (DivergedError{TP{"in", 0}, 200, epochOf(2), 170}) {
+	if *d != (DivergedError{tpOf("in", 0), 200, record.EpochOf(2), 170}) {
 		t.Errorf("%+v", d)
 	}
 	t.Log(d)
@@ -229,7 +231,7 @@ func TestFetchEpochs(t *testing.T) {
 		return nil, nil, false
 	})
 	other := open(t, fake.ListenAddrs())
-	tps := []TP{{"in", 0}}
+	tps := []TP{tpOf("in", 0)}
 	_, err := other.ListOffsets(testContext(t), tps, Latest)
 	must(t, err)
 	for range 2 {
@@ -242,12 +244,12 @@ func TestFetchEpochs(t *testing.T) {
 	}
 
 	// A position from elsewhere: with its epoch it is checked, without it is not.
-	ch := receive(t, f.Resume(TP{"in", 0}, 180, epochOf(2)))
-	if !errors.As(ch.Err, &d) || *d != (DivergedError{TP{"in", 0}, 180, epochOf(2), 170}) {
+	ch := receive(t, f.Resume(tpOf("in", 0), 180, record.EpochOf(2)))
+	if !errors.As(ch.Err, &d) || *d != (DivergedError{tpOf("in", 0), 180, record.EpochOf(2), 170}) {
 		t.Errorf("%+v", ch)
 	}
-	readTo(t, f.Resume(TP{"in", 0}, 170, epochOf(2)), 170, 250, func(*Record) {})
-	readTo(t, f.Add(TP{"in", 0}, 180), 180, 250, func(*Record) {})
+	readTo(t, f.Resume(tpOf("in", 0), 170, record.EpochOf(2)), 170, 250, func(*record.Record) {})
+	readTo(t, f.Add(tpOf("in", 0), 180), 180, 250, func(*record.Record) {})
 }
 
 // TestCommittedEpoch: the epoch of a position is committed with it, in a
@@ -258,9 +260,9 @@ func TestCommittedEpoch(t *testing.T) {
 		c := open(t, k.Brokers)
 		in := k.Topic(t, "in", 3)
 		group := kafkatest.Unique("g")
-		want := map[TP]Offset{{in, 0}: {Offset: 7, Metadata: "m", Epoch: epochOf(3)}, {in, 1}: {Offset: 8},
-			{in, 2}: {Offset: 9, Epoch: epochOf(0)}}
-		tps := []TP{{in, 0}, {in, 1}, {in, 2}}
+		want := map[TP]Offset{tpOf(in, 0): {Offset: 7, Metadata: "m", Epoch: record.EpochOf(3)}, tpOf(in, 1): {Offset: 8},
+			tpOf(in, 2): {Offset: 9, Epoch: record.EpochOf(0)}}
+		tps := []TP{tpOf(in, 0), tpOf(in, 1), tpOf(in, 2)}
 		for _, commit := range []func() error{
 			func() error { return c.CommitOffsets(ctx, noGroup, group, want) },
 			func() error {

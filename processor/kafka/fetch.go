@@ -10,6 +10,8 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"odradek/processor/kafka/record"
 )
 
 // FetcherConfig says how to fetch. The zero value reads uncommitted data too.
@@ -78,9 +80,9 @@ type Source struct {
 	closed   bool
 	maxBytes int
 
-	leaderEpoch Epoch // of the leader that is asked; it refuses another
-	read        Epoch // of the last record before position
-	checked     Epoch // of the leader whose log has what was read before position
+	leaderEpoch record.Epoch // of the leader that is asked; it refuses another
+	read        record.Epoch // of the last record before position
+	checked     record.Epoch // of the leader whose log has what was read before position
 
 	doubt        bool      // metadata must be asked again before the next attempt
 	retryAt      time.Time // not before
@@ -102,19 +104,15 @@ type Source struct {
 // Chunk is what one request brought for one partition: whole record batches, or
 // none and just the offsets, or the error that ended the source.
 type Chunk struct {
-	TP    TP
-	From  int64 // the position asked for: records before it are not meant
-	Next  int64 // the position after the batches
-	Epoch Epoch // of the leader that wrote the last of the batches: what Next is to be committed with
+	record.Chunk              // Next is behind the last of the batches, or as From where there are none
+	Epoch        record.Epoch // of the leader that wrote the last of the batches: what Next is to be committed with
 
 	HighWatermark int64 // the offset that the next record written gets
 	LastStable    int64 // where an open transaction begins, or HighWatermark
 	LogStart      int64 // first offset still there, -1 when the broker is too old to say
 
-	Raw     []byte       // record batches; see Iterator
-	Aborted []AbortedTxn // in read-committed mode, by first offset
-	Empty   bool         // no batches
-	Err     error        // *OffsetOutOfRangeError, *DivergedError, *CorruptError, authorisation, unknown topic; nothing comes after it
+	Empty bool  // no batches
+	Err   error // *OffsetOutOfRangeError, *DivergedError, *CorruptError, authorisation, unknown topic; nothing comes after it
 
 	source *Source
 	buf    atomic.Pointer[buffer]
@@ -200,7 +198,7 @@ func (f *Fetcher) Add(tp TP, offset int64) *Source { return f.Resume(tp, offset,
 // Resume fetches a partition on from an offset. The epoch is that of the last
 // record before it: where the log has another one there, the source ends with a
 // DivergedError.
-func (f *Fetcher) Resume(tp TP, offset int64, read Epoch) *Source {
+func (f *Fetcher) Resume(tp TP, offset int64, read record.Epoch) *Source {
 	s := &Source{
 		f: f, tp: tp, position: offset, read: read,
 		// Room for all that can be sent at once, so that sending never blocks:
@@ -400,6 +398,6 @@ func (f *Fetcher) attach(s *Source, id int32) {
 // end sends the error that ends a source. Fetcher.mu is held.
 func (s *Source) end(err error) {
 	s.ended = true
-	s.ch <- &Chunk{TP: s.tp, From: s.position, Next: s.position, HighWatermark: s.toldHW, LastStable: s.toldLS,
+	s.ch <- &Chunk{Chunk: record.Chunk{TP: s.tp, From: s.position, Next: s.position}, HighWatermark: s.toldHW, LastStable: s.toldLS,
 		LogStart: s.toldStart, Empty: true, Err: err, source: s}
 }

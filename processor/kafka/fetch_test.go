@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/processor/kafka/record"
 )
 
 // The other client of these tests is franz-go: it writes what is fetched here
@@ -76,9 +78,9 @@ func receive(t testing.TB, s *Source) *Chunk {
 }
 
 // readTo reads a source until its position is end, checking that positions join.
-func readTo(t testing.TB, s *Source, from, end int64, each func(r *Record)) {
+func readTo(t testing.TB, s *Source, from, end int64, each func(r *record.Record)) {
 	t.Helper()
-	var it Iterator
+	var it record.Iterator
 	for pos := from; pos < end; {
 		c := receive(t, s)
 		if c.Err != nil {
@@ -87,7 +89,7 @@ func readTo(t testing.TB, s *Source, from, end int64, each func(r *Record)) {
 		if c.From != pos {
 			t.Fatalf("%s: chunk from %d after %d", s.TP(), c.From, pos)
 		}
-		for it.Reset(c); it.Next(); {
+		for it.Reset(&c.Chunk); it.Next(); {
 			each(it.Record())
 		}
 		if it.Err() != nil {
@@ -113,7 +115,7 @@ func TestFetchEveryCodec(t *testing.T) {
 		for round := 0; round < 3; round++ {
 			var rs []*kgo.Record
 			for k := 0; k < 1500; k++ {
-				tp := TP{string('a' + rune(r.IntN(2))), int32(r.IntN(5))}
+				tp := tpOf(string('a'+rune(r.IntN(2))), int32(r.IntN(5)))
 				p := randomRecord(r, time.Now().UnixMilli()+int64(r.IntN(100_000)))
 				p.offset = int64(len(want[tp]))
 				want[tp] = append(want[tp], p)
@@ -135,7 +137,7 @@ func TestFetchEveryCodec(t *testing.T) {
 			}
 			s := f.Add(tp, from)
 			wg.Go(func() {
-				var it Iterator
+				var it record.Iterator
 				at := from
 				for c := range s.C() {
 					if c.Err != nil {
@@ -143,7 +145,7 @@ func TestFetchEveryCodec(t *testing.T) {
 						return
 					}
 					n := 0
-					for it.Reset(c); it.Next(); n++ {
+					for it.Reset(&c.Chunk); it.Next(); n++ {
 						got, w := it.Record(), rs[at]
 						if got.Offset != at || got.Timestamp != w.ts || !equalHeaders(got.AppendHeaders(nil), w.headers) ||
 							!same(got.Key, w.key) || !same(got.Value, w.value) {
@@ -217,7 +219,7 @@ func TestFetchCommitted(t *testing.T) {
 	put(plain, "beyond")
 
 	c := open(t, fake.ListenAddrs())
-	tp := TP{"in", 0}
+	tp := tpOf("in", 0)
 	if lso, err := c.ListStable(ctx, []TP{tp}); err != nil || lso[tp] != stable {
 		t.Fatal(lso, err, stable)
 	}
@@ -225,7 +227,7 @@ func TestFetchCommitted(t *testing.T) {
 	defer f.Close()
 	s := f.Add(tp, 0)
 	var got []string
-	readTo(t, s, 0, stable, func(r *Record) { got = append(got, string(r.Value)) })
+	readTo(t, s, 0, stable, func(r *record.Record) { got = append(got, string(r.Value)) })
 	if !slices.Equal(got, want) {
 		t.Fatalf("got %q\nwant %q", got, want)
 	}
@@ -241,7 +243,7 @@ func TestFetchCommitted(t *testing.T) {
 	}
 	end(y, kgo.TryAbort)
 	got = got[:0]
-	readTo(t, s, stable, stable+3, func(r *Record) { got = append(got, string(r.Value)) })
+	readTo(t, s, stable, stable+3, func(r *record.Record) { got = append(got, string(r.Value)) })
 	if !slices.Equal(got, []string{"beyond"}) {
 		t.Fatalf("got %q", got)
 	}
@@ -253,10 +255,10 @@ func TestFetchCommitted(t *testing.T) {
 	for from := int64(0); from < stable; from += 7 {
 		s := f.Add(tp, from)
 		n := 0
-		readTo(t, s, from, stable+3, func(r *Record) { n++ })
+		readTo(t, s, from, stable+3, func(r *record.Record) { n++ })
 		m := 0
 		s2 := f.Add(tp, 0)
-		readTo(t, s2, 0, stable+3, func(r *Record) {
+		readTo(t, s2, 0, stable+3, func(r *record.Record) {
 			if r.Offset >= from {
 				m++
 			}
@@ -287,13 +289,13 @@ func TestFetchPauses(t *testing.T) {
 	}
 	for _, chunks := range []int{1, 2, 3} {
 		f := c.NewFetcher(FetcherConfig{PartitionBytes: 10_000, BufferedChunks: chunks, MaxWait: 200 * time.Millisecond})
-		slow, fast := f.Add(TP{"in", 0}, 0), f.Add(TP{"in", 1}, 0)
+		slow, fast := f.Add(tpOf("in", 0), 0), f.Add(tpOf("in", 1), 0)
 		var held []*Chunk
 		for range chunks {
 			held = append(held, receive(t, slow))
 		}
 		count := 0
-		readTo(t, fast, 0, n, func(*Record) { count++ })
+		readTo(t, fast, 0, n, func(*record.Record) { count++ })
 		select {
 		case c := <-slow.C():
 			t.Fatalf("a chunk beyond %d: %+v", chunks, c)
@@ -304,12 +306,12 @@ func TestFetchPauses(t *testing.T) {
 		}
 		// The held chunks are still what they were, and the rest follows.
 		next := int64(0)
-		var it Iterator
+		var it record.Iterator
 		for _, c := range held {
 			if len(c.Raw) > 10_000 {
 				t.Fatalf("chunk of %d bytes", len(c.Raw))
 			}
-			for it.Reset(c); it.Next(); next++ {
+			for it.Reset(&c.Chunk); it.Next(); next++ {
 				if string(it.Record().Value) != fmt.Sprint(next) {
 					t.Fatalf("%q at %d", it.Record().Value, next)
 				}
@@ -318,7 +320,7 @@ func TestFetchPauses(t *testing.T) {
 			c.Release()
 		}
 		start := time.Now()
-		readTo(t, slow, next, n, func(r *Record) {
+		readTo(t, slow, next, n, func(r *record.Record) {
 			if string(r.Value) != fmt.Sprint(next) {
 				t.Fatalf("%q at %d", r.Value, next)
 			}
@@ -338,7 +340,7 @@ func TestFetchJoinsLongPoll(t *testing.T) {
 	f := c.NewFetcher(FetcherConfig{MaxWait: 5 * time.Second, PartitionBytes: 1000, BufferedChunks: 1})
 	defer f.Close()
 	for p := int32(0); p < 6; p++ {
-		s := f.Add(TP{"in", p}, 0)
+		s := f.Add(tpOf("in", p), 0)
 		go func() {
 			for range s.C() {
 			}
@@ -347,8 +349,8 @@ func TestFetchJoinsLongPoll(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // both lanes wait now
 	write(t, cl, "in", 7, 0, 2000)
 	start := time.Now()
-	s := f.Add(TP{"in", 7}, 0)
-	readTo(t, s, 0, 2000, func(*Record) {})
+	s := f.Add(tpOf("in", 7), 0)
+	readTo(t, s, 0, 2000, func(*record.Record) {})
 	if d := time.Since(start); d > 4*time.Second {
 		t.Fatalf("%v", d)
 	} else {
@@ -358,7 +360,7 @@ func TestFetchJoinsLongPoll(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	start = time.Now()
 	write(t, cl, "in", 7, 2000, 1)
-	readTo(t, s, 2000, 2001, func(*Record) {})
+	readTo(t, s, 2000, 2001, func(*record.Record) {})
 	if d := time.Since(start); d > 4*time.Second {
 		t.Fatalf("%v", d)
 	}
@@ -375,10 +377,10 @@ func TestFetchOutOfRange(t *testing.T) {
 	f := c.NewFetcher(FetcherConfig{})
 	defer f.Close()
 	for _, at := range []int64{0, 399, 1001, 1 << 40} {
-		s := f.Add(TP{"in", 0}, at)
+		s := f.Add(tpOf("in", 0), at)
 		ch := receive(t, s)
 		var e *OffsetOutOfRangeError
-		if !errors.As(ch.Err, &e) || *e != (OffsetOutOfRangeError{TP{"in", 0}, at, 400, 1000}) || !errors.Is(ch.Err, kafkago.OffsetOutOfRange) {
+		if !errors.As(ch.Err, &e) || *e != (OffsetOutOfRangeError{tpOf("in", 0), at, 400, 1000}) || !errors.Is(ch.Err, kafkago.OffsetOutOfRange) {
 			t.Fatalf("from %d: %+v", at, ch.Err)
 		}
 		t.Log(e)
@@ -387,14 +389,14 @@ func TestFetchOutOfRange(t *testing.T) {
 			t.Fatal("a chunk after the error")
 		}
 	}
-	s := f.Add(TP{"in", 0}, 400)
+	s := f.Add(tpOf("in", 0), 400)
 	first := receive(t, s)
 	if first.LogStart != 400 || first.From != 400 {
 		t.Fatalf("%+v", first)
 	}
 	first.Release()
 	s.Close()
-	s = f.Add(TP{"in", 0}, 1000) // the end is in range
+	s = f.Add(tpOf("in", 0), 1000) // the end is in range
 	if c := receive(t, s); c.Err != nil || !c.Empty || c.HighWatermark != 1000 || c.Next != 1000 {
 		t.Fatalf("%+v", c)
 	}
@@ -421,10 +423,10 @@ func TestFetchLargeBatch(t *testing.T) {
 	defer f.Close()
 	var wg sync.WaitGroup
 	for p := int32(0); p < 3; p++ {
-		s := f.Add(TP{"in", p}, 0)
+		s := f.Add(tpOf("in", p), 0)
 		wg.Go(func() {
 			i := 0
-			readTo(t, s, 0, 10, func(r *Record) {
+			readTo(t, s, 0, 10, func(r *record.Record) {
 				if len(r.Value) != sizes[p][i] {
 					t.Errorf("%d bytes, want %d", len(r.Value), sizes[p][i])
 				}
@@ -442,7 +444,7 @@ func TestFetchIdle(t *testing.T) {
 	c := open(t, fake.ListenAddrs())
 	f := c.NewFetcher(FetcherConfig{ReadCommitted: true, MaxWait: 20 * time.Millisecond})
 	defer f.Close()
-	s := f.Add(TP{"in", 0}, 0)
+	s := f.Add(tpOf("in", 0), 0)
 	if c := receive(t, s); !c.Empty || c.HighWatermark != 0 || c.LastStable != 0 {
 		t.Fatalf("%+v", c)
 	}
@@ -464,7 +466,7 @@ func TestFetchIdle(t *testing.T) {
 	}
 	x.EndTransaction(testContext(t), kgo.TryCommit)
 	n := 0
-	readTo(t, s, 0, 4, func(*Record) { n++ })
+	readTo(t, s, 0, 4, func(*record.Record) { n++ })
 	if n != 3 {
 		t.Fatal(n)
 	}
@@ -480,10 +482,10 @@ func TestFetchSeek(t *testing.T) {
 	write(t, cl, "in", 0, 0, 5000)
 	f := c.NewFetcher(FetcherConfig{PartitionBytes: 5000})
 	defer f.Close()
-	var it Iterator
+	var it record.Iterator
 	for i := 0; i < 200; i++ {
 		from := int64(r.IntN(5000))
-		s := f.Add(TP{"in", 0}, from)
+		s := f.Add(tpOf("in", 0), from)
 		time.Sleep(time.Duration(r.IntN(500)) * time.Microsecond)
 		if r.IntN(2) == 0 {
 			c := receive(t, s)
@@ -493,7 +495,7 @@ func TestFetchSeek(t *testing.T) {
 			if r.IntN(2) == 0 {
 				s.Close()
 			}
-			for it.Reset(c); it.Next(); from++ {
+			for it.Reset(&c.Chunk); it.Next(); from++ {
 				if string(it.Record().Value) != fmt.Sprint(from) {
 					t.Fatalf("%q at %d", it.Record().Value, from)
 				}
@@ -523,7 +525,7 @@ func TestFranzReadsBatches(t *testing.T) {
 	want := map[int32][]plainRecord{}
 	total := 0
 	for p := int32(0); p < 5; p++ {
-		bt := NewBatches(5000, Codec(p))
+		bt := record.NewBatches(5000, record.Codec(p))
 		for i := 0; i < 300; i++ {
 			rec := randomRecord(r, time.Now().UnixMilli()+int64(r.IntN(10_000)))
 			if err := bt.Append(rec.ts, rec.key, rec.value, rec.headers); err != nil {
@@ -532,14 +534,14 @@ func TestFranzReadsBatches(t *testing.T) {
 			want[p] = append(want[p], rec)
 			total++
 		}
-		for i := 0; i < bt.sealed(); i++ {
-			b := bt.seal(i, -1, -1, -1, false)
+		for i := 0; i < bt.Finish(); i++ {
+			b := bt.Seal(i, -1, -1, -1, false)
 			req := kmsg.NewPtrProduceRequest()
 			req.Acks, req.TimeoutMillis = -1, 5000
 			rt := kmsg.NewProduceRequestTopic()
 			rt.Topic, rt.TopicID = "out", fake.TopicInfo("out").TopicID
 			rp := kmsg.NewProduceRequestTopicPartition()
-			rp.Partition, rp.Records = p, b[sizePrefix:]
+			rp.Partition, rp.Records = p, b[record.SizePrefix:]
 			rt.Partitions = append(rt.Partitions, rp)
 			req.Topics = append(req.Topics, rt)
 			res, err := req.RequestWith(ctx, cl)
@@ -558,9 +560,9 @@ func TestFranzReadsBatches(t *testing.T) {
 			w := want[got.Partition][at[got.Partition]]
 			at[got.Partition]++
 			n++
-			var hs []Header
+			var hs []record.Header
 			for _, h := range got.Headers {
-				hs = append(hs, Header{h.Key, h.Value})
+				hs = append(hs, record.Header{Key: h.Key, Value: h.Value})
 			}
 			if !same(got.Key, w.key) || !same(got.Value, w.value) || got.Timestamp.UnixMilli() != w.ts || !equalHeaders(hs, w.headers) {
 				t.Fatalf("partition %d offset %d: %+v, want %+v", got.Partition, got.Offset, got, w)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"odradek/processor/kafka/record"
 )
 
 // fetchBroker is what a Fetcher does at one broker: three lanes, goroutines that
@@ -205,8 +207,8 @@ func (b *fetchBroker) finish(q *fetchRequest, taken []*Source, third bool) {
 		p := &q.parts[i]
 		p.next, p.whole = p.offset, 0
 		if p.records != nil {
-			p.next, p.whole, p.need, p.err = scan(p.records.b, p.offset, p.highWatermark)
-			p.epoch = min(lastEpoch(p.records.b[:p.whole]), p.leader)
+			p.next, p.whole, p.need, p.err = record.Scan(p.records.b, p.offset, p.highWatermark)
+			p.epoch = min(record.LastEpoch(p.records.b[:p.whole]), p.leader)
 		}
 	}
 	f := b.f
@@ -275,13 +277,13 @@ func (b *fetchBroker) answer(s *Source, p *fetchPart) {
 	default:
 		s.tell(p)
 	}
-	if errors.Is(p.err, errNowhere) && s.mayLag() {
+	if errors.Is(p.err, record.ErrNowhere) && s.mayLag() {
 		p.err = nil
 	}
 	if p.err != nil {
 		// Before s.position, everything was good.
 		s.broker = nil
-		s.end(&CorruptError{TP: s.tp, Offset: s.position, Err: p.err})
+		s.end(&record.CorruptError{TP: s.tp, Offset: s.position, Err: p.err})
 		return
 	}
 	s.ask(p.need)
@@ -307,13 +309,13 @@ const mostPast = 5
 // ask sets how much the next request asks for: enough for a batch that is known
 // to come, whatever the limit.
 func (s *Source) ask(need int) {
-	s.maxBytes = max(s.f.cfg.PartitionBytes, min(need, maxInflated))
+	s.maxBytes = max(s.f.cfg.PartitionBytes, min(need, record.MaxInflated))
 }
 
 // send hands out batches. Fetcher.mu is held.
 func (s *Source) send(p *fetchPart) {
-	c := &Chunk{TP: s.tp, From: s.position, Next: p.next, Epoch: p.epoch, HighWatermark: p.highWatermark, LastStable: p.stable,
-		LogStart: p.logStart, Raw: p.records.b[:p.whole], Aborted: p.aborted, source: s}
+	c := &Chunk{Chunk: record.Chunk{TP: s.tp, From: s.position, Next: p.next, Raw: p.records.b[:p.whole], Aborted: p.aborted}, Epoch: p.epoch,
+		HighWatermark: p.highWatermark, LastStable: p.stable, LogStart: p.logStart, source: s}
 	c.buf.Store(p.records)
 	if p.next <= s.position {
 		// Only batches that end before the position: a broker that does not do
@@ -340,7 +342,7 @@ func (s *Source) tell(p *fetchPart) {
 		return
 	}
 	s.remember(p)
-	s.ch <- &Chunk{TP: s.tp, From: s.position, Next: s.position, HighWatermark: p.highWatermark, LastStable: p.stable,
+	s.ch <- &Chunk{Chunk: record.Chunk{TP: s.tp, From: s.position, Next: s.position}, HighWatermark: p.highWatermark, LastStable: p.stable,
 		LogStart: p.logStart, Empty: true, source: s}
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/processor/kafka/record"
 )
 
 func TestFetchLeaderMoves(t *testing.T) {
@@ -44,10 +46,10 @@ func TestFetchLeaderMoves(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
-		s := f.Add(TP{"in", p}, 0)
+		s := f.Add(tpOf("in", p), 0)
 		wg.Go(func() {
 			i := 0
-			readTo(t, s, 0, n, func(r *Record) {
+			readTo(t, s, 0, n, func(r *record.Record) {
 				if r.Offset != int64(i) || string(r.Value) != fmt.Sprint(i) {
 					t.Errorf("partition %d: offset %d value %q, want %d", p, r.Offset, r.Value, i)
 				}
@@ -68,15 +70,15 @@ func TestFetchBrokerGoesAway(t *testing.T) {
 	var sources []*Source
 	for p := int32(0); p < 6; p++ {
 		write(t, cl, "in", p, 0, 10)
-		sources = append(sources, f.Add(TP{"in", p}, 0))
-		readTo(t, sources[p], 0, 10, func(*Record) {})
+		sources = append(sources, f.Add(tpOf("in", p), 0))
+		readTo(t, sources[p], 0, 10, func(*record.Record) {})
 	}
 	if err := fake.RemoveNode(fake.LeaderFor("in", 0)); err != nil {
 		t.Fatal(err)
 	}
 	for p, s := range sources {
 		write(t, cl, "in", int32(p), 10, 10)
-		readTo(t, s, 10, 20, func(*Record) {})
+		readTo(t, s, 10, 20, func(*record.Record) {})
 	}
 	var broken atomic.Int32
 	fake.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -89,7 +91,7 @@ func TestFetchBrokerGoesAway(t *testing.T) {
 	})
 	for p, s := range sources {
 		write(t, cl, "in", int32(p), 20, 10)
-		readTo(t, s, 20, 30, func(*Record) {})
+		readTo(t, s, 20, 30, func(*record.Record) {})
 	}
 	if broken.Load() < 10 {
 		t.Fatalf("%d connections were broken", broken.Load())
@@ -102,19 +104,19 @@ func TestFetchErrorsThatPass(t *testing.T) {
 	cl := franz(t, fake)
 	f := c.NewFetcher(FetcherConfig{MaxWait: 50 * time.Millisecond})
 	defer f.Close()
-	s := f.Add(TP{"in", 1}, 0)
+	s := f.Add(tpOf("in", 1), 0)
 	at := 0
 	for _, e := range []*kerr.Error{kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable,
 		kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.ReplicaNotAvailable, kerr.KafkaStorageError,
 		kerr.OffsetNotAvailable, kerr.UnknownServerError, kerr.CorruptMessage, kerr.RequestTimedOut, kerr.OffsetOutOfRange} {
 		h := fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "in", Partitions: []int32{1}, Err: e, Count: 2})
 		write(t, cl, "in", 1, at, 5)
-		readTo(t, s, int64(at), int64(at+5), func(*Record) {})
+		readTo(t, s, int64(at), int64(at+5), func(*record.Record) {})
 		at += 5
 		if h.Hits() == 0 {
 			// The request on its way was answered; the next is not.
 			write(t, cl, "in", 1, at, 5)
-			readTo(t, s, int64(at), int64(at+5), func(*Record) {})
+			readTo(t, s, int64(at), int64(at+5), func(*record.Record) {})
 			at += 5
 		}
 		if h.Hits() == 0 {
@@ -130,9 +132,9 @@ func TestFetchUnknownTopic(t *testing.T) {
 	f := c.NewFetcher(FetcherConfig{})
 	defer f.Close()
 	f.patience = 300 * time.Millisecond
-	s := f.Add(TP{"absent", 0}, 0)
-	late := f.Add(TP{"late", 0}, 0)
-	beyond := f.Add(TP{"in", 7}, 0)
+	s := f.Add(tpOf("absent", 0), 0)
+	late := f.Add(tpOf("late", 0), 0)
+	beyond := f.Add(tpOf("in", 7), 0)
 	time.Sleep(100 * time.Millisecond)
 	if err := fake.CreateTopic("late", 1, nil); err != nil {
 		t.Fatal(err)
@@ -156,10 +158,10 @@ func TestFetchWithoutBrokers(t *testing.T) {
 	}
 	c := open(t, fake.ListenAddrs())
 	f := c.NewFetcher(FetcherConfig{MaxWait: 10 * time.Second})
-	s := f.Add(TP{"in", 0}, 0)
+	s := f.Add(tpOf("in", 0), 0)
 	receive(t, s)
 	fake.Close()
-	other := f.Add(TP{"in", 0}, 0)
+	other := f.Add(tpOf("in", 0), 0)
 	time.Sleep(300 * time.Millisecond)
 	select {
 	case c := <-other.C():
@@ -175,7 +177,7 @@ func TestFetchWithoutBrokers(t *testing.T) {
 	if _, ok := <-s.C(); ok {
 		t.Fatal("a chunk after Close")
 	}
-	if c := f.Add(TP{"in", 0}, 0); c == nil {
+	if c := f.Add(tpOf("in", 0), 0); c == nil {
 		t.Fatal("Add after Close")
 	} else if _, ok := <-c.C(); ok {
 		t.Fatal("a chunk from a closed fetcher")
@@ -217,9 +219,9 @@ func TestFetchStress(t *testing.T) {
 	for w := 0; w < 8; w++ {
 		r := rand.New(rand.NewPCG(r.Uint64(), uint64(w)))
 		wg.Go(func() {
-			var it Iterator
+			var it record.Iterator
 			for round := 0; round < 12; round++ {
-				tp := TP{"in", int32(r.IntN(6))}
+				tp := tpOf("in", int32(r.IntN(6)))
 				at := int64(r.IntN(n))
 				s := f.Add(tp, at)
 				end := min(at+int64(r.IntN(n)), n)
@@ -232,7 +234,7 @@ func TestFetchStress(t *testing.T) {
 					if r.IntN(10) == 0 {
 						time.Sleep(time.Millisecond)
 					}
-					for it.Reset(c); it.Next(); at++ {
+					for it.Reset(&c.Chunk); it.Next(); at++ {
 						if string(it.Record().Value) != fmt.Sprint(at) {
 							t.Errorf("%s: %q at %d", tp, it.Record().Value, at)
 							return
@@ -258,8 +260,8 @@ func TestFetchBrokerHangs(t *testing.T) {
 	f.overdue = 100 * time.Millisecond
 	cl := franz(t, fake)
 	write(t, cl, "in", 0, 0, 10)
-	s := f.Add(TP{"in", 0}, 0)
-	readTo(t, s, 0, 10, func(*Record) {})
+	s := f.Add(tpOf("in", 0), 0)
+	readTo(t, s, 0, 10, func(*record.Record) {})
 	node := fake.LeaderFor("in", 0)
 	var swallowed atomic.Int32
 	fake.Control(func(r kmsg.Request) (kmsg.Response, error, bool) {
@@ -279,7 +281,7 @@ func TestFetchBrokerHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, cl, "in", 0, 10, 10)
-	readTo(t, s, 10, 20, func(*Record) {})
+	readTo(t, s, 10, 20, func(*record.Record) {})
 	t.Logf("read on after %v", time.Since(start))
 }
 
@@ -293,7 +295,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		}
 		f := c.NewFetcher(FetcherConfig{MaxWait: 10 * time.Second})
 		for p := int32(0); p < 6; p++ {
-			receive(t, f.Add(TP{"in", p}, 0))
+			receive(t, f.Add(tpOf("in", p), 0))
 		}
 		if i%2 == 0 {
 			f.Close()

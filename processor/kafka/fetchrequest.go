@@ -12,6 +12,8 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"odradek/processor/kafka/record"
 )
 
 // fetchRequest is a Fetch of v4 to v11 for partitions of one broker, outside
@@ -35,18 +37,18 @@ type fetchRequest struct {
 type fetchPart struct {
 	tp       TP
 	offset   int64
-	leader   Epoch // of the leader as we know it
+	leader   record.Epoch // of the leader as we know it
 	maxBytes int
 
 	answered                        bool
 	code                            kafkago.Error
 	highWatermark, stable, logStart int64
-	aborted                         []AbortedTxn
+	aborted                         []record.AbortedTxn
 	records                         *buffer // nil: none
 
 	// What the batch headers say, see scan.
 	next        int64
-	epoch       Epoch // of the last batch
+	epoch       record.Epoch // of the last batch
 	whole, need int
 	err         error
 }
@@ -102,7 +104,7 @@ func (q *fetchRequest) encode(b []byte, version int16, correlation int32, client
 			p := &rest[i]
 			b = be.AppendUint32(b, uint32(p.tp.Partition))
 			if version >= 9 {
-				b = be.AppendUint32(b, uint32(p.leader.number()))
+				b = be.AppendUint32(b, uint32(p.leader.Number()))
 			}
 			b = be.AppendUint64(b, uint64(p.offset))
 			if version >= 5 {
@@ -136,7 +138,7 @@ func (q *fetchRequest) decode(from io.Reader, version int16, correlation int32) 
 	for n := r.count(6); n > 0 && r.err == nil; n-- {
 		topic := q.topic(r.string16())
 		for n := r.count(30); n > 0 && r.err == nil; n-- {
-			tp := TP{topic, r.int32()}
+			tp := TP{Topic: topic, Partition: r.int32()}
 			var p *fetchPart
 			p, at = q.part(tp, at)
 			*p = fetchPart{tp: tp, offset: p.offset, leader: p.leader, maxBytes: p.maxBytes, answered: true}
@@ -151,11 +153,11 @@ func (q *fetchRequest) decode(from io.Reader, version int16, correlation int32) 
 				p.logStart = r.int64()
 			}
 			if n := r.count(16); n > 0 {
-				p.aborted = make([]AbortedTxn, n)
+				p.aborted = make([]record.AbortedTxn, n)
 				for i := range p.aborted {
-					p.aborted[i] = AbortedTxn{ProducerID: r.int64(), FirstOffset: r.int64()}
+					p.aborted[i] = record.AbortedTxn{ProducerID: r.int64(), FirstOffset: r.int64()}
 				}
-				slices.SortFunc(p.aborted, func(a, b AbortedTxn) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })
+				slices.SortFunc(p.aborted, func(a, b record.AbortedTxn) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })
 			}
 			if version >= 11 {
 				r.int32() // preferred read replica: without a rack there is none

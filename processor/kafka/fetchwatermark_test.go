@@ -8,6 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/processor/kafka/record"
 )
 
 // TestFetchPastHighWatermark: a broker takes the high watermark of its answer before
@@ -31,7 +33,7 @@ func TestFetchPastHighWatermark(t *testing.T) {
 				rt, rp := kmsg.NewFetchResponseTopic(), kmsg.NewFetchResponseTopicPartition()
 				rt.Topic, rt.TopicID = req.Topics[0].Topic, req.Topics[0].TopicID
 				rp.HighWatermark, rp.LastStableOffset, rp.LogStartOffset = watermark, watermark, 0
-				for _, b := range [][]byte{simple(0, 2, 0, -1), simple(2, 3, 0, -1)} {
+				for _, b := range [][]byte{simple(t, 0, 2), simple(t, 2, 3)} {
 					if int64(b[7]) >= req.Topics[0].Partitions[0].FetchOffset {
 						rp.RecordBatches = append(rp.RecordBatches, b...)
 					}
@@ -43,7 +45,7 @@ func TestFetchPastHighWatermark(t *testing.T) {
 			f := open(t, fake.ListenAddrs()).NewFetcher(FetcherConfig{MaxWait: 50 * time.Millisecond})
 			defer f.Close()
 			var got []string
-			readTo(t, f.Add(TP{"in", 0}, 0), 0, 5, func(r *Record) { got = append(got, string(r.Value)) })
+			readTo(t, f.Add(tpOf("in", 0), 0), 0, 5, func(r *record.Record) { got = append(got, string(r.Value)) })
 			if !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) || late != 2 {
 				t.Errorf("read %v after %d answers with a watermark that lags", got, late)
 			}

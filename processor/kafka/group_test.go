@@ -326,7 +326,7 @@ func TestGroupInstanceFenced(t *testing.T) {
 			t.Error("no Lost")
 		}
 		wantClass(t, "a commit of the first", p.CommitOffsets(within(t, 10*time.Second), gen, cfg.Group,
-			map[TP]Offset{{in, 0}: {Offset: 1}}), InstanceFenced)
+			map[TP]Offset{tpOf(in, 0): {Offset: 1}}), InstanceFenced)
 		if _, err := one.m.Newer(context.Background(), one.m.Generation()); !errors.Is(err, ErrLost) {
 			t.Error(err)
 		}

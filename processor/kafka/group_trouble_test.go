@@ -38,7 +38,7 @@ func TestGroupLostGeneration(t *testing.T) {
 			t.Fatalf("%v in %v", e, old)
 		}
 		p := newProducer(t, c, "tx-"+code.Message)
-		offsets := map[TP]Offset{{in, 0}: {Offset: 1}}
+		offsets := map[TP]Offset{tpOf(in, 0): {Offset: 1}}
 		must(t, p.CommitOffsets(ctx, old, group, offsets))
 		must(t, p.End(ctx, true))
 
@@ -186,7 +186,7 @@ func TestGroupCommitWhileCompleting(t *testing.T) {
 				if gen.ID != joined.Generation {
 					t.Errorf("commit with generation %d during %d", gen.ID, joined.Generation)
 				}
-				err := c.CommitOffsets(ctx, gen, group, map[TP]Offset{{in, 0}: {Offset: 7}})
+				err := c.CommitOffsets(ctx, gen, group, map[TP]Offset{tpOf(in, 0): {Offset: 7}})
 				if errors.Is(err, kafkago.RebalanceInProgress) {
 					refused.Add(1)
 				}
@@ -197,7 +197,7 @@ func TestGroupCommitWhileCompleting(t *testing.T) {
 		// A transaction's offsets need no completed generation, or wait as well.
 		p := newProducer(t, c, kafkatest.Unique("tx"))
 		sent := make(chan error, 1)
-		go func() { sent <- commit(ctx, p, m, group, []TP{{in, 0}}, 7) }()
+		go func() { sent <- commit(ctx, p, m, group, []TP{tpOf(in, 0)}, 7) }()
 		time.Sleep(20 * time.Millisecond)
 		must(t, synchronize(joined))
 		must(t, <-committed)

@@ -14,13 +14,15 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/offsetcommit"
+
+	"odradek/processor/kafka/record"
 )
 
 // Offset is a committed position: the next offset to read. -1: none committed.
 type Offset struct {
 	Offset   int64
 	Metadata string
-	Epoch    Epoch // of the last record before it
+	Epoch    record.Epoch // of the last record before it
 }
 
 // Special times for ListOffsets.
@@ -83,9 +85,9 @@ func (o *offsetFetch) exchange(rw io.ReadWriter, _ int16, correlation int32, cli
 	for n := r.compactCount(3); n > 0 && r.err == nil; n-- {
 		topic := string(r.compactString())
 		for n := r.compactCount(16); n > 0 && r.err == nil; n-- {
-			tp := TP{topic, r.int32()}
+			tp := TP{Topic: topic, Partition: r.int32()}
 			off := Offset{Offset: r.int64()}
-			off.Epoch = epochOf(r.int32())
+			off.Epoch = record.EpochOf(r.int32())
 			off.Metadata = string(r.compactString())
 			if code := r.int16(); code != 0 {
 				o.codes[tp] = kafkago.Error(code)
@@ -191,7 +193,7 @@ func (c *Client) CommitOffsets(ctx context.Context, gen Generation, group string
 		t.Partitions = append(t.Partitions, offsetcommit.RequestPartition{
 			PartitionIndex:       tp.Partition,
 			CommittedOffset:      offsets[tp].Offset,
-			CommittedLeaderEpoch: offsets[tp].Epoch.number(),
+			CommittedLeaderEpoch: offsets[tp].Epoch.Number(),
 			CommittedMetadata:    offsets[tp].Metadata,
 		})
 	}
@@ -207,7 +209,7 @@ func (c *Client) CommitOffsets(ctx context.Context, gen Generation, group string
 			for _, t := range m.(*offsetcommit.Response).Topics {
 				for _, p := range t.Partitions {
 					if p.ErrorCode != 0 {
-						errs = append(errs, &OffsetError{Group: group, TP: TP{t.Name, p.PartitionIndex}, Code: kafkago.Error(p.ErrorCode)})
+						errs = append(errs, &OffsetError{Group: group, TP: TP{Topic: t.Name, Partition: p.PartitionIndex}, Code: kafkago.Error(p.ErrorCode)})
 					}
 				}
 			}
@@ -288,7 +290,7 @@ func (c *Client) listOffsets(ctx context.Context, tps []TP, at int64, isolation 
 			}
 			t := &req.Topics[len(req.Topics)-1]
 			t.Partitions = append(t.Partitions, listoffsets.RequestPartition{
-				Partition: tp.Partition, CurrentLeaderEpoch: ps.epoch.number(), Timestamp: at,
+				Partition: tp.Partition, CurrentLeaderEpoch: ps.epoch.Number(), Timestamp: at,
 			})
 		}
 		m, err := c.roundTrip(ctx, broker, req)
@@ -300,7 +302,7 @@ func (c *Client) listOffsets(ctx context.Context, tps []TP, at int64, isolation 
 		defer mu.Unlock()
 		for _, t := range m.(*listoffsets.Response).Topics {
 			for _, p := range t.Partitions {
-				tp := TP{t.Topic, p.Partition}
+				tp := TP{Topic: t.Topic, Partition: p.Partition}
 				if p.ErrorCode != 0 {
 					codes[tp] = kafkago.Error(p.ErrorCode)
 				} else {

@@ -21,12 +21,12 @@ func TestCommitAndCommitted(t *testing.T) {
 	ctx := testContext(t)
 	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, "a", "b"))
 	c := open(t, fake.ListenAddrs())
-	tps := []TP{{"b", 3}, {"a", 0}, {"a", 2}, {"b", 0}}
+	tps := []TP{tpOf("b", 3), tpOf("a", 0), tpOf("a", 2), tpOf("b", 0)}
 	got, err := c.Committed(ctx, "g", tps)
 	if err != nil || len(got) != 4 || got[tps[0]].Offset != -1 {
 		t.Fatalf("unknown group: %v, %v", got, err)
 	}
-	want := map[TP]Offset{{"a", 2}: {Offset: 7, Metadata: "1;2;3"}, {"b", 3}: {Offset: 1 << 40}}
+	want := map[TP]Offset{tpOf("a", 2): {Offset: 7, Metadata: "1;2;3"}, tpOf("b", 3): {Offset: 1 << 40}}
 	if err := c.CommitOffsets(ctx, noGroup, "g", want); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestCommitAndCommitted(t *testing.T) {
 			if p.Metadata != nil {
 				meta = *p.Metadata
 			}
-			if w := want[TP{topic.Topic, p.Partition}]; p.Offset != w.Offset || meta != w.Metadata || p.LeaderEpoch != -1 {
+			if w := want[tpOf(topic.Topic, p.Partition)]; p.Offset != w.Offset || meta != w.Metadata || p.LeaderEpoch != -1 {
 				t.Errorf("%s/%d: %+v, want %+v", topic.Topic, p.Partition, p, w)
 			}
 		}
@@ -54,19 +54,19 @@ func TestCommitAndCommitted(t *testing.T) {
 		t.Errorf("%d partitions", n)
 	}
 	got, err = c.Committed(ctx, "g", tps)
-	if err != nil || len(got) != 4 || got[TP{"a", 2}] != want[TP{"a", 2}] || got[TP{"b", 3}] != want[TP{"b", 3}] ||
-		got[TP{"a", 0}].Offset != -1 || got[TP{"b", 0}].Offset != -1 {
+	if err != nil || len(got) != 4 || got[tpOf("a", 2)] != want[tpOf("a", 2)] || got[tpOf("b", 3)] != want[tpOf("b", 3)] ||
+		got[tpOf("a", 0)].Offset != -1 || got[tpOf("b", 0)].Offset != -1 {
 		t.Fatalf("%v, %v", got, err)
 	}
 
 	// A coordinator that moves, and one that is not ready.
 	fake.RehashCoordinators()
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch, kmsg.OffsetCommit}, Group: "g", Err: kerr.CoordinatorLoadInProgress, Count: 3})
-	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{{"a", 2}: {Offset: 8, Metadata: "x"}}); err != nil {
+	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{tpOf("a", 2): {Offset: 8, Metadata: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Group: "g", Err: kerr.NotCoordinator, Count: 2})
-	if got, err = c.Committed(ctx, "g", tps); err != nil || got[TP{"a", 2}] != (Offset{Offset: 8, Metadata: "x"}) {
+	if got, err = c.Committed(ctx, "g", tps); err != nil || got[tpOf("a", 2)] != (Offset{Offset: 8, Metadata: "x"}) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	// Outside of the membership, a commit is refused and says so.
@@ -84,7 +84,7 @@ func TestCommittedWaitsForTransaction(t *testing.T) {
 	ctx := testContext(t)
 	fake := cluster(t, kfake.SeedTopics(1, "in"))
 	c := open(t, fake.ListenAddrs())
-	tp := TP{"in", 0}
+	tp := tpOf("in", 0)
 	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{tp: {Offset: 1, Metadata: "before"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestListOffsets(t *testing.T) {
 	base := time.Now().Truncate(time.Second).Add(-time.Hour)
 	var tps []TP
 	for p := int32(0); p < 3; p++ {
-		tps = append(tps, TP{"in", p})
+		tps = append(tps, tpOf("in", p))
 		for i := 0; i < 100*int(p); i++ {
 			if err := cl.ProduceSync(ctx, &kgo.Record{Topic: "in", Partition: p, Value: []byte(fmt.Sprint(i)),
 				Timestamp: base.Add(time.Duration(i) * time.Second)}).FirstErr(); err != nil {
@@ -195,7 +195,7 @@ func TestListOffsets(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
-	if _, err := c.ListOffsets(short, []TP{{"absent", 0}}, Latest); !errors.Is(err, kafkago.UnknownTopicOrPartition) {
+	if _, err := c.ListOffsets(short, []TP{tpOf("absent", 0)}, Latest); !errors.Is(err, kafkago.UnknownTopicOrPartition) {
 		t.Fatal(err)
 	} else {
 		t.Log(err)

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"odradek/processor/kafka/record"
 )
 
 // outgoing is a partition's way through Produce.
 type outgoing struct {
 	tp      TP
-	b       *Batches
+	b       *record.Batches
 	batch   int // the one to be sent
 	batches int
 	leader  int32
@@ -32,7 +34,7 @@ type outgoing struct {
 // replicas, ...) is sent again with the same sequence number, so the log gets it
 // once. An error about a batch is a *ProduceError. Batches are left as they are; a
 // failed Produce may have written some of them.
-func (p *Producer) Produce(ctx context.Context, out map[TP]*Batches) error {
+func (p *Producer) Produce(ctx context.Context, out map[TP]*record.Batches) error {
 	if err := p.usable(); err != nil {
 		return err
 	}
@@ -44,7 +46,7 @@ func (p *Producer) Produce(ctx context.Context, out map[TP]*Batches) error {
 		if _, ok := p.added[tp]; !ok && p.transactional() {
 			return fmt.Errorf("kafka: produce to %s, which AddPartitions has not made part of the transaction", tp)
 		}
-		todo = append(todo, &outgoing{tp: tp, b: b, batches: b.sealed()})
+		todo = append(todo, &outgoing{tp: tp, b: b, batches: b.Finish()})
 	}
 	slices.SortFunc(todo, func(a, b *outgoing) int { return compareTP(a.tp, b.tp) })
 	err := p.produce(ctx, todo)
@@ -196,7 +198,7 @@ func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32
 		var sent, others []*outgoing
 		size := 0
 		for _, o := range ready {
-			n := o.b.size(o.batch)
+			n := o.b.Size(o.batch)
 			if o.leader != leader || p.isFirst(o) != first || len(sent) > 0 && size+n > requestBytes {
 				others = append(others, o)
 				continue
@@ -220,7 +222,7 @@ func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32
 func (p *Producer) exchange(ctx context.Context, leader int32, first bool, sent []*outgoing) produceAnswer {
 	size := 0
 	for _, o := range sent {
-		o.sealed = o.b.seal(o.batch, p.id, p.epoch, o.next, p.transactional())
+		o.sealed = o.b.Seal(o.batch, p.id, p.epoch, o.next, p.transactional())
 		size += len(o.sealed)
 	}
 	req := p.request(sent, size)
@@ -321,13 +323,14 @@ func (p *Producer) recycle(buf []byte) {
 // take applies the answer for one batch: the partition advances, or stays for
 // another try, or has failed.
 func (p *Producer) take(o *outgoing, res *produceResponse, err error) error {
-	records := o.b.records(o.batch)
+	records := o.b.Records(o.batch)
 	if err != nil {
 		err = fmt.Errorf("kafka: produce to %s: %w", o.tp, err)
 	} else if i := slices.IndexFunc(res.results, func(r produceResult) bool { return r.tp == o.tp }); i < 0 {
 		err = &classed{Unknown, fmt.Errorf("kafka: produce to %s: the answer does not name the partition", o.tp)}
 	} else if r := &res.results[i]; r.code != 0 && r.code != kafkago.DuplicateSequenceNumber {
-		err = &ProduceError{TP: o.tp, Code: r.code, Message: r.message, Batch: o.batch, Records: records, Bytes: len(o.sealed) - sizePrefix}
+		err = &ProduceError{TP: o.tp, Code: r.code, Message: r.message, Batch: o.batch, Records: records,
+			Bytes: len(o.sealed) - record.SizePrefix}
 	} else {
 		// A duplicate is a batch that an earlier try has written.
 		p.next[o.tp] = int32(uint32(p.next[o.tp]+int32(records)) & 0x7fffffff)

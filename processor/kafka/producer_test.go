@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
 
@@ -47,23 +48,23 @@ func newProducer(t testing.TB, c *Client, id string) *Producer {
 
 // batchesOf returns batches for partitions of a topic, with n records each
 // whose values begin with prefix and count up.
-func batchesOf(t testing.TB, topic string, partitions, n int, prefix string) map[TP]*Batches {
+func batchesOf(t testing.TB, topic string, partitions, n int, prefix string) map[TP]*record.Batches {
 	t.Helper()
-	out := map[TP]*Batches{}
+	out := map[TP]*record.Batches{}
 	for p := range partitions {
-		b := NewBatches(1000, Codec(p%5)) // several batches, every codec
+		b := record.NewBatches(1000, record.Codec(p%5)) // several batches, every codec
 		for i := range n {
 			v := fmt.Sprintf("%s-%d-%05d", prefix, p, i)
 			if err := b.Append(time.Now().UnixMilli(), []byte("key"), []byte(v), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		out[TP{topic, int32(p)}] = b
+		out[tpOf(topic, int32(p))] = b
 	}
 	return out
 }
 
-func keys(out map[TP]*Batches) []TP {
+func keys(out map[TP]*record.Batches) []TP {
 	var tps []TP
 	for tp := range out {
 		tps = append(tps, tp)
@@ -156,7 +157,7 @@ func TestTransaction(t *testing.T) {
 		group := kafkatest.Unique("g")
 		p := newProducer(t, c, kafkatest.Unique("tx"))
 		offsets := func(n int64) map[TP]Offset {
-			return map[TP]Offset{{in, 0}: {Offset: n, Metadata: fmt.Sprint("floor ", n)}, {in, 1}: {Offset: n + 1}}
+			return map[TP]Offset{tpOf(in, 0): {Offset: n, Metadata: fmt.Sprint("floor ", n)}, tpOf(in, 1): {Offset: n + 1}}
 		}
 		committed := func() map[kafkatest.TP]kafkatest.Committed {
 			got, err := k.Admin().Offsets(ctx, group, false)
@@ -215,7 +216,7 @@ func TestZombie(t *testing.T) {
 		c, c2 := open(t, k.Brokers), open(t, k.Brokers)
 		in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 3)
 		group, id := kafkatest.Unique("g"), kafkatest.Unique("tx")
-		offsets := map[TP]Offset{{in, 0}: {Offset: 10}}
+		offsets := map[TP]Offset{tpOf(in, 0): {Offset: 10}}
 
 		for _, op := range []struct {
 			name string
@@ -223,7 +224,7 @@ func TestZombie(t *testing.T) {
 		}{
 			{"produce", func(p *Producer) error { return p.Produce(ctx, batchesOf(t, out, 3, 100, "zombie again")) }},
 			{"add partitions", func(p *Producer) error {
-				return p.AddPartitions(ctx, []TP{{in, 0}})
+				return p.AddPartitions(ctx, []TP{tpOf(in, 0)})
 			}},
 			{"offsets", func(p *Producer) error { return p.CommitOffsets(ctx, noGroup, group, offsets) }},
 			{"commit", func(p *Producer) error { return p.End(ctx, true) }},
@@ -279,15 +280,15 @@ func TestTooLarge(t *testing.T) {
 		out, small := k.Topic(t, "out", 3), k.Topic(t, "small", 1, "max.message.bytes", "2000")
 		p := newProducer(t, c, kafkatest.Unique("tx"))
 		set := batchesOf(t, out, 3, 100, "x")
-		big := NewBatches(1<<20, CodecNone)
+		big := record.NewBatches(1<<20, record.CodecNone)
 		for range 3 {
 			must(t, big.Append(1, nil, make([]byte, 1000), nil))
 		}
-		set[TP{small, 0}] = big
+		set[tpOf(small, 0)] = big
 		err := p.Send(ctx, set, noGroup, "", nil)
 		wantClass(t, "send", err, TooLarge)
 		var pe *ProduceError
-		if !errors.As(err, &pe) || pe.TP != (TP{small, 0}) || pe.Records != 3 || pe.Bytes < 3000 {
+		if !errors.As(err, &pe) || pe.TP != (tpOf(small, 0)) || pe.Records != 3 || pe.Bytes < 3000 {
 			t.Fatalf("%+v of %v", pe, err)
 		}
 		t.Log(err)
@@ -314,17 +315,17 @@ func TestLargeProduce(t *testing.T) {
 	const partitions, records = 20, 900
 	out := k.Topic(t, "out", partitions)
 	p := newProducer(t, c, "tx")
-	set := map[TP]*Batches{}
+	set := map[TP]*record.Batches{}
 	value := make([]byte, 1000)
 	for i := range value {
 		value[i] = byte(i * i)
 	}
 	for q := range int32(partitions) {
-		b := NewBatches(1000<<10, []Codec{CodecNone, CodecSnappy}[q%8/7])
+		b := record.NewBatches(1000<<10, []record.Codec{record.CodecNone, record.CodecSnappy}[q%8/7])
 		for i := range records {
 			must(t, b.Append(1, fmt.Appendf(nil, "%d-%d", q, i), value, nil))
 		}
-		set[TP{out, q}] = b
+		set[tpOf(out, q)] = b
 	}
 	ctx := within(t, 60*time.Second)
 	must(t, p.Send(ctx, set, noGroup, "", nil))
@@ -353,13 +354,13 @@ func TestFirstBatches(t *testing.T) {
 	c := open(t, k.Brokers)
 	in, out := k.Topic(t, "in", 4), k.Topic(t, "out", 24)
 	p := newProducer(t, c, kafkatest.Unique("tx"))
-	set, offsets := map[TP]*Batches{}, map[TP]Offset{}
+	set, offsets := map[TP]*record.Batches{}, map[TP]Offset{}
 	for q := range int32(24) {
-		b := NewBatches(900<<10, CodecSnappy)
+		b := record.NewBatches(900<<10, record.CodecSnappy)
 		for i := range 1600 { // two batches
 			must(t, b.Append(1, fmt.Appendf(nil, "%d", i), make([]byte, 1000), nil))
 		}
-		set[TP{out, q}], offsets[TP{in, q % 4}] = b, Offset{Offset: int64(q)}
+		set[tpOf(out, q)], offsets[tpOf(in, q%4)] = b, Offset{Offset: int64(q)}
 	}
 	ctx := within(t, 60*time.Second)
 	must(t, p.AddPartitions(ctx, keys(set)))
@@ -386,13 +387,13 @@ func TestFirstBatchesTogether(t *testing.T) {
 	fake := cluster(t, kfake.NumBrokers(1), kfake.SeedTopics(partitions, "out"))
 	c := open(t, fake.ListenAddrs())
 	p := newProducer(t, c, "tx")
-	set := map[TP]*Batches{}
+	set := map[TP]*record.Batches{}
 	for q := range int32(partitions) {
-		b := NewTransactionBatches(300<<10, CodecNone)
+		b := record.NewTransactionBatches(300<<10, record.CodecNone)
 		for i := range 900 { // four batches
 			must(t, b.Append(1, fmt.Appendf(nil, "%d", i), make([]byte, 1000), nil))
 		}
-		set[TP{"out", q}] = b
+		set[tpOf("out", q)] = b
 	}
 	var mu sync.Mutex
 	seen, firsts, requests := map[int32]bool{}, 0, 0
@@ -449,14 +450,14 @@ func BenchmarkTransaction(b *testing.B) {
 	ctx := context.Background()
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("records=%dx8", n), func(b *testing.B) {
-			set := map[TP]*Batches{}
+			set := map[TP]*record.Batches{}
 			offsets := map[TP]Offset{}
 			for i := range int32(8) {
-				set[TP{out, i}] = NewBatches(1<<20, CodecSnappy)
+				set[tpOf(out, i)] = record.NewBatches(1<<20, record.CodecSnappy)
 				for range n {
-					must(b, set[TP{out, i}].Append(1, []byte("key-0001"), make([]byte, 60), nil))
+					must(b, set[tpOf(out, i)].Append(1, []byte("key-0001"), make([]byte, 60), nil))
 				}
-				offsets[TP{in, i}] = Offset{Offset: 1}
+				offsets[tpOf(in, i)] = Offset{Offset: 1}
 			}
 			b.ReportAllocs()
 			for b.Loop() {

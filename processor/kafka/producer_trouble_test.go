@@ -42,7 +42,7 @@ func TestFaults(t *testing.T) {
 					must(t, p.Produce(ctx, batchesOf(t, out, 3, 100, prefix)))
 					continue
 				}
-				must(t, p.Send(ctx, batchesOf(t, out, 3, 100, prefix), noGroup, "g", map[TP]Offset{{in, 0}: {Offset: int64(len(prefix))}}))
+				must(t, p.Send(ctx, batchesOf(t, out, 3, 100, prefix), noGroup, "g", map[TP]Offset{tpOf(in, 0): {Offset: int64(len(prefix))}}))
 				must(t, p.End(ctx, true))
 				if p.NeedsInit() {
 					must(t, p.Init(ctx))
@@ -143,7 +143,7 @@ func TestLeadersMove(t *testing.T) {
 		prefix := fmt.Sprint("t", i)
 		prefixes = append(prefixes, prefix)
 		set := batchesOf(t, out, 6, 50, prefix)
-		offsets := map[TP]Offset{{in, 0}: {Offset: int64(i)}}
+		offsets := map[TP]Offset{tpOf(in, 0): {Offset: int64(i)}}
 		disturb := func() {
 			switch r.IntN(3) {
 			case 0:
@@ -212,12 +212,12 @@ func TestLostAnswer(t *testing.T) {
 	})}})
 	c := open(t, k.Brokers)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 1)
-	offsets := map[TP]Offset{{in, 0}: {Offset: 1}}
+	offsets := map[TP]Offset{tpOf(in, 0): {Offset: 1}}
 	steps := []struct {
 		name string
 		f    func(p *Producer) error
 	}{
-		{"add partitions", func(p *Producer) error { return p.AddPartitions(ctx, []TP{{out, 0}}) }},
+		{"add partitions", func(p *Producer) error { return p.AddPartitions(ctx, []TP{tpOf(out, 0)}) }},
 		{"produce", func(p *Producer) error { return p.Produce(ctx, batchesOf(t, out, 1, 100, "lost")) }},
 		{"offsets", func(p *Producer) error { return p.CommitOffsets(ctx, noGroup, "g", offsets) }},
 		{"abort", func(p *Producer) error { return p.End(ctx, false) }},
@@ -328,7 +328,7 @@ func TestInitErrors(t *testing.T) {
 		if !strings.Contains(err.Error(), text) || time.Since(start) > 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
-		wantClass(t, "use", p.AddPartitions(context.Background(), []TP{{"t", 0}}), Abortable)
+		wantClass(t, "use", p.AddPartitions(context.Background(), []TP{tpOf("t", 0)}), Abortable)
 	}
 	f(kerr.InvalidTransactionTimeout, Fatal, "transaction.max.timeout.ms")
 	f(kerr.TransactionalIDAuthorizationFailed, Fatal, "WRITE")
@@ -351,12 +351,12 @@ func TestSequenceWraps(t *testing.T) {
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 1)
 	p := newProducer(t, c, kafkatest.Unique("tx"))
-	p.next[TP{out, 0}] = 1<<31 - 250
+	p.next[tpOf(out, 0)] = 1<<31 - 250
 	for _, prefix := range []string{"a", "b", "c"} {
 		must(t, p.Send(ctx, batchesOf(t, out, 1, 200, prefix), noGroup, "", nil))
 		must(t, p.End(ctx, true))
 	}
-	if got := p.next[TP{out, 0}]; got != 600-250 {
+	if got := p.next[tpOf(out, 0)]; got != 600-250 {
 		t.Fatalf("next sequence %d", got)
 	}
 	wantValues(t, k, out, 1, 200, "a", "b", "c")
@@ -375,9 +375,9 @@ func TestUseWithoutTransaction(t *testing.T) {
 	must(t, p.Abort(ctx))
 	must(t, p.Produce(ctx, nil))
 	p = newProducer(t, c, "")
-	if err := p.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{{out, 0}: {Offset: 1}}); err == nil {
+	if err := p.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{tpOf(out, 0): {Offset: 1}}); err == nil {
 		t.Error("offsets without transactions")
 	}
 	must(t, p.End(ctx, true))
-	must(t, p.AddPartitions(ctx, []TP{{out, 0}}))
+	must(t, p.AddPartitions(ctx, []TP{tpOf(out, 0)}))
 }

@@ -84,7 +84,7 @@ func readProduceResponse(from io.Reader, version int16, correlation int32) (*pro
 	for topics := r.count(6); topics > 0 && r.err == nil; topics-- {
 		name := string(r.string16())
 		for n := r.count(22); n > 0 && r.err == nil; n-- {
-			p := produceResult{tp: TP{name, r.int32()}, code: kafkago.Error(r.int16()), offset: r.int64()}
+			p := produceResult{tp: TP{Topic: name, Partition: r.int32()}, code: kafkago.Error(r.int16()), offset: r.int64()}
 			r.int64() // log append time
 			if version >= 5 {
 				r.int64() // log start offset

@@ -38,7 +38,7 @@ func TestProduceRequest(t *testing.T) {
 				for k := range batch {
 					batch[k] = byte(r.Uint32())
 				}
-				want[TP{name, int32(p)}] = batch
+				want[tpOf(name, int32(p))] = batch
 				req.partition(int32(p), append(binary.BigEndian.AppendUint32(nil, uint32(len(batch))), batch...))
 			}
 		}
@@ -70,7 +70,7 @@ func TestProduceRequest(t *testing.T) {
 		for _, topic := range got.Topics {
 			for _, p := range topic.Partitions {
 				n++
-				if !bytes.Equal(p.Records, want[TP{topic.Topic, p.Partition}]) {
+				if !bytes.Equal(p.Records, want[tpOf(topic.Topic, p.Partition)]) {
 					t.Fatalf("%s/%d differs", topic.Topic, p.Partition)
 				}
 			}
@@ -106,7 +106,7 @@ func produceResponseBytes(version int16, correlation int32, want []produceResult
 
 func TestProduceResponse(t *testing.T) {
 	for version := int16(3); version <= 8; version++ {
-		want := []produceResult{{TP{"a", 0}, 0, 42, ""}, {TP{"b", 7}, kafkago.MessageSizeTooLarge, -1, ""}}
+		want := []produceResult{{tpOf("a", 0), 0, 42, ""}, {tpOf("b", 7), kafkago.MessageSizeTooLarge, -1, ""}}
 		if version == 8 {
 			want[1].message = "much too large"
 		}
@@ -133,7 +133,7 @@ func TestProduceResponse(t *testing.T) {
 
 func FuzzProduceResponse(f *testing.F) {
 	for version := int16(3); version <= 8; version++ {
-		f.Add(version, produceResponseBytes(version, 1, []produceResult{{TP{"a", 0}, 0, 42, ""}, {TP{"b", 7}, 10, -1, "m"}}))
+		f.Add(version, produceResponseBytes(version, 1, []produceResult{{tpOf("a", 0), 0, 42, ""}, {tpOf("b", 7), 10, -1, "m"}}))
 	}
 	f.Add(int16(8), []byte{0, 0, 0, 12, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, version int16, b []byte) {

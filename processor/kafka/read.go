@@ -3,18 +3,20 @@ package kafka
 import (
 	"context"
 	"fmt"
+
+	"odradek/processor/kafka/record"
 )
 
 // ReadRange calls fn for the visible records of a partition in [from, to), until
 // it returns false. It ends by position: the last records may be markers, aborted
 // or compacted away. fn must copy what it keeps.
-func (f *Fetcher) ReadRange(ctx context.Context, tp TP, from, to int64, fn func(*Record) (more bool, err error)) error {
+func (f *Fetcher) ReadRange(ctx context.Context, tp TP, from, to int64, fn func(*record.Record) (more bool, err error)) error {
 	if from >= to {
 		return nil
 	}
 	src := f.Add(tp, from)
 	defer src.Close()
-	var it Iterator
+	var it record.Iterator
 	for {
 		var c *Chunk
 		select {
@@ -29,7 +31,7 @@ func (f *Fetcher) ReadRange(ctx context.Context, tp TP, from, to int64, fn func(
 			return fmt.Errorf("read %s: %w", tp, c.Err)
 		}
 		more, err := true, error(nil)
-		for it.Reset(c); more && err == nil && it.Next(); {
+		for it.Reset(&c.Chunk); more && err == nil && it.Next(); {
 			if it.Record().Offset >= to {
 				break
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 
+	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
 
@@ -311,15 +312,15 @@ func workPastSessions(ctx context.Context, t *testing.T, c *Client, in, out stri
 	defer f.Close()
 	var read atomic.Int64
 	for p := range int32(3) {
-		s := f.Add(TP{out, p}, 0)
+		s := f.Add(tpOf(out, p), 0)
 		go func() {
-			var it Iterator
+			var it record.Iterator
 			for ch := range s.C() {
 				if ch.Err != nil {
 					t.Error(ch.Err)
 					return
 				}
-				for it.Reset(ch); it.Next(); {
+				for it.Reset(&ch.Chunk); it.Next(); {
 					read.Add(1)
 				}
 				ch.Release()
@@ -339,15 +340,15 @@ func workPastSessions(ctx context.Context, t *testing.T, c *Client, in, out stri
 	var before map[*trackedConn]struct{}
 	n := 0
 	for end := time.Now().Add(time.Hour); time.Now().Before(end); n++ {
-		set := map[TP]*Batches{}
+		set := map[TP]*record.Batches{}
 		for q := range int32(3) {
-			b := NewBatches(1<<20, CodecNone)
+			b := record.NewBatches(1<<20, record.CodecNone)
 			if err := b.Append(1, nil, fmt.Append(nil, n), nil); err != nil {
 				return err
 			}
-			set[TP{out, q}] = b
+			set[tpOf(out, q)] = b
 		}
-		if err := p.Send(ctx, set, m.Generation(), group, map[TP]Offset{{in, 0}: {Offset: int64(n + 1)}}); err != nil {
+		if err := p.Send(ctx, set, m.Generation(), group, map[TP]Offset{tpOf(in, 0): {Offset: int64(n + 1)}}); err != nil {
 			return fmt.Errorf("transaction %d: %w", n, err)
 		}
 		if err := p.End(ctx, true); err != nil {

@@ -24,6 +24,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"odradek/processor/kafka/record"
 )
 
 // authority issues certificates for a test.
@@ -140,7 +142,7 @@ func TestSecureRoundTrip(t *testing.T) {
 			f := c.NewFetcher(FetcherConfig{})
 			defer f.Close()
 			for p := int32(0); p < 4; p++ {
-				readTo(t, f.Add(TP{"in", p}, 0), 0, 100, func(*Record) {})
+				readTo(t, f.Add(tpOf("in", p), 0), 0, 100, func(*record.Record) {})
 			}
 		})
 	}

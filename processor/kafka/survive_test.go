@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
 
@@ -117,15 +118,15 @@ func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(
 
 	p := c.NewProducer(ProducerConfig{TransactionalID: id, TransactionTimeout: 10 * time.Second, Timeout: 10 * time.Second})
 	must(t, p.Init(ctx))
-	source := TP{in, 0}
+	source := tpOf(in, 0)
 	classes := map[Class]int{}
 	committed := atomic.Int64{}
 	attempt := func(i int) error {
-		set := map[TP]*Batches{}
+		set := map[TP]*record.Batches{}
 		for q := range int32(4) {
-			b := NewBatches(1<<20, CodecNone)
+			b := record.NewBatches(1<<20, record.CodecNone)
 			must(t, b.Append(1, nil, fmt.Appendf(nil, "n-%d-%05d", q, i), nil))
-			set[TP{out, q}] = b
+			set[tpOf(out, q)] = b
 		}
 		octx, cancel := context.WithTimeout(ctx, 15*time.Second)
 		defer cancel()

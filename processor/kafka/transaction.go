@@ -12,6 +12,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
+
+	"odradek/processor/kafka/record"
 )
 
 // AddPartitions makes partitions part of the transaction, which it begins if
@@ -48,7 +50,7 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 		for _, t := range m.(*addpartitionstotxn.Response).Results {
 			for _, r := range t.Results {
 				if r.ErrorCode != 0 {
-					errs = append(errs, partitionError{TP{t.Name, r.PartitionIndex}, kafkago.Error(r.ErrorCode)})
+					errs = append(errs, partitionError{TP{Topic: t.Name, Partition: r.PartitionIndex}, kafkago.Error(r.ErrorCode)})
 				}
 			}
 		}
@@ -231,14 +233,14 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 		t := &req.Topics[len(req.Topics)-1]
 		o := offsets[tp]
 		t.Partitions = append(t.Partitions, txnoffsetcommit.RequestPartition{
-			Partition: tp.Partition, CommittedOffset: o.Offset, CommittedLeaderEpoch: o.Epoch.number(), CommittedMetadata: o.Metadata})
+			Partition: tp.Partition, CommittedOffset: o.Offset, CommittedLeaderEpoch: o.Epoch.Number(), CommittedMetadata: o.Metadata})
 	}
 	err := p.call(ctx, groupCoordinator, group, req, func(m protocol.Message) error {
 		var errs []error
 		for _, t := range m.(*txnoffsetcommit.Response).Topics {
 			for _, r := range t.Partitions {
 				if r.ErrorCode != 0 {
-					errs = append(errs, &OffsetError{group, TP{t.Name, r.Partition}, kafkago.Error(r.ErrorCode)})
+					errs = append(errs, &OffsetError{group, TP{Topic: t.Name, Partition: r.Partition}, kafkago.Error(r.ErrorCode)})
 				}
 			}
 		}
@@ -268,7 +270,7 @@ func codeError(code int16) error {
 //
 // If the error is of class Rebalance, the batches were produced, and
 // CommitOffsets may be tried again; see there.
-func (p *Producer) Send(ctx context.Context, out map[TP]*Batches, gen Generation, group string, offsets map[TP]Offset) error {
+func (p *Producer) Send(ctx context.Context, out map[TP]*record.Batches, gen Generation, group string, offsets map[TP]Offset) error {
 	tps := make([]TP, 0, len(out))
 	for tp, b := range out {
 		if b.Count() > 0 {

@@ -220,3 +220,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 }
+
+// errTruncated is a response that ends before it should.
+var errTruncated = fmt.Errorf("kafka: response is shorter than its content: %w", io.ErrUnexpectedEOF)

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/processor/kafka/record"
 )
 
 // wire is a broker that answers every request with the same bytes.
@@ -26,7 +30,7 @@ func answer(correlation int32, body []byte) *wire {
 	return &wire{Reader: bytes.NewReader(append(b, body...))}
 }
 
-func fetchResponse(version int16) []byte {
+func fetchResponse(t testing.TB, version int16) []byte {
 	res := kmsg.NewPtrFetchResponse()
 	res.Version = version
 	for _, topic := range []string{"a", "b"} {
@@ -35,7 +39,7 @@ func fetchResponse(version int16) []byte {
 		for p := int32(0); p < 2; p++ {
 			rp := kmsg.NewFetchResponseTopicPartition()
 			rp.Partition, rp.HighWatermark, rp.LastStableOffset, rp.LogStartOffset = p, 9, 7, 1
-			rp.RecordBatches = simple(3, 2, 0, -1)
+			rp.RecordBatches = simple(t, 3, 2)
 			if p == 1 {
 				rp.ErrorCode, rp.RecordBatches = 6, nil
 			} else {
@@ -61,9 +65,9 @@ func fetchOf(tps ...TP) *fetchRequest {
 // codec, which comes from the protocol's own definition.
 func TestFetchWire(t *testing.T) {
 	for version := int16(minFetch); version <= maxFetch; version++ {
-		q := fetchOf(TP{"a", 0}, TP{"a", 1}, TP{"b", 0}, TP{"b", 1})
+		q := fetchOf(tpOf("a", 0), tpOf("a", 1), tpOf("b", 0), tpOf("b", 1))
 		q.committed = true
-		w := answer(42, fetchResponse(version))
+		w := answer(42, fetchResponse(t, version))
 		if _, err := q.exchange(w, version, 42, "client"); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +112,8 @@ func TestFetchWire(t *testing.T) {
 				}
 				continue
 			}
-			if len(p.aborted) != 2 || p.aborted[0] != (AbortedTxn{7, 2}) || !bytes.Equal(p.records.b, simple(3, 2, 0, -1)) {
+			if len(p.aborted) != 2 || p.aborted[0] != (record.AbortedTxn{ProducerID: 7, FirstOffset: 2}) ||
+				!bytes.Equal(p.records.b, simple(t, 3, 2)) {
 				t.Fatalf("v%d: %+v", version, p)
 			}
 		}
@@ -116,7 +121,7 @@ func TestFetchWire(t *testing.T) {
 }
 
 func TestResponseErrors(t *testing.T) {
-	body := fetchResponse(11)
+	body := fetchResponse(t, 11)
 	for _, tc := range []struct {
 		name, text string
 		w          *wire
@@ -126,17 +131,17 @@ func TestResponseErrors(t *testing.T) {
 		{"content longer than the response", "shorter", answer(42, body[:len(body)-30])},
 		{"another protocol", "not a Kafka broker", &wire{Reader: strings.NewReader("HTTP/1.1 400 Bad Request\r\n")}},
 	} {
-		_, err := fetchOf(TP{"a", 0}).exchange(tc.w, 11, 42, "client")
+		_, err := fetchOf(tpOf("a", 0)).exchange(tc.w, 11, 42, "client")
 		if err == nil || !strings.Contains(err.Error(), tc.text) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
-	if _, err := fetchOf(TP{"a", 0}).exchange(answer(42, body), 3, 42, ""); ClassOf(err) != Fatal {
+	if _, err := fetchOf(tpOf("a", 0)).exchange(answer(42, body), 3, 42, ""); ClassOf(err) != Fatal {
 		t.Error(err)
 	}
 	// What is left of a response is read, so that the connection can be used.
 	w := answer(42, append(bytes.Clone(body), 1, 2, 3))
-	if _, err := fetchOf(TP{"a", 0}).exchange(w, 11, 42, ""); err != nil {
+	if _, err := fetchOf(tpOf("a", 0)).exchange(w, 11, 42, ""); err != nil {
 		t.Error(err)
 	}
 	if rest, _ := io.ReadAll(w.Reader); len(rest) != 0 {
@@ -148,11 +153,11 @@ func TestResponseErrors(t *testing.T) {
 // than they are long.
 func FuzzFetchResponse(f *testing.F) {
 	for version := int16(minFetch); version <= maxFetch; version++ {
-		f.Add(uint8(version), fetchResponse(version))
+		f.Add(uint8(version), fetchResponse(f, version))
 	}
 	f.Fuzz(func(t *testing.T, version uint8, body []byte) {
 		v := minFetch + int16(version)%(maxFetch-minFetch+1)
-		q := fetchOf(TP{"a", 0}, TP{"a", 1}, TP{"b", 0})
+		q := fetchOf(tpOf("a", 0), tpOf("a", 1), tpOf("b", 0))
 		_, err := q.exchange(answer(1, body), v, 1, "c")
 		total := 0
 		for i := range q.parts {
@@ -160,7 +165,7 @@ func FuzzFetchResponse(f *testing.F) {
 			total += 16 * len(p.aborted)
 			if p.records != nil {
 				total += len(p.records.b)
-				scan(p.records.b, p.offset, p.highWatermark)
+				record.Scan(p.records.b, p.offset, p.highWatermark)
 			}
 		}
 		if err == nil && total > len(body) {
@@ -190,7 +195,7 @@ func offsetFetchResponse() []byte {
 }
 
 func TestOffsetFetchWire(t *testing.T) {
-	o := &offsetFetch{group: "g", tps: []TP{{"a", 0}, {"a", 1}, {"b", 0}, {"b", 1}}}
+	o := &offsetFetch{group: "g", tps: []TP{tpOf("a", 0), tpOf("a", 1), tpOf("b", 0), tpOf("b", 1)}}
 	w := answer(7, offsetFetchResponse())
 	if _, err := o.exchange(w, 5, 7, "client"); err != nil {
 		t.Fatal(err)
@@ -203,7 +208,7 @@ func TestOffsetFetchWire(t *testing.T) {
 	if req.Group != "g" || !req.RequireStable || len(req.Topics) != 2 || req.Topics[1].Topic != "b" || len(req.Topics[1].Partitions) != 2 {
 		t.Fatalf("%+v", req)
 	}
-	if len(o.offsets) != 4 || o.offsets[TP{"b", 0}] != (Offset{Offset: 100, Metadata: "1;2;3"}) || o.codes[TP{"b", 1}] != 88 ||
+	if len(o.offsets) != 4 || o.offsets[tpOf("b", 0)] != (Offset{Offset: 100, Metadata: "1;2;3"}) || o.codes[tpOf("b", 1)] != 88 ||
 		len(o.codes) != 2 || o.code != 0 {
 		t.Fatalf("%+v", o)
 	}
@@ -212,10 +217,20 @@ func TestOffsetFetchWire(t *testing.T) {
 func FuzzOffsetFetchResponse(f *testing.F) {
 	f.Add(offsetFetchResponse())
 	f.Fuzz(func(t *testing.T, body []byte) {
-		o := &offsetFetch{group: "g", tps: []TP{{"a", 0}}}
+		o := &offsetFetch{group: "g", tps: []TP{tpOf("a", 0)}}
 		var _ protocol.Message = o
 		if _, err := o.exchange(answer(1, body), 5, 1, "c"); err == nil && 16*len(o.offsets) > len(body) {
 			t.Fatalf("%d offsets of %d bytes", len(o.offsets), len(body))
 		}
 	})
+}
+
+// TestFuzzCorpusIsKept: what fuzzing found stays in the repository, and runs with
+// every test.
+func TestFuzzCorpusIsKept(t *testing.T) {
+	for _, target := range []string{"FuzzFetchResponse", "FuzzOffsetFetchResponse"} {
+		if files, err := os.ReadDir(filepath.Join("testdata", "fuzz", target)); err != nil || len(files) == 0 {
+			t.Errorf("%s: %d files, %v", target, len(files), err)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"odradek/cmd/worker/tables"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/schemas"
 )
 
@@ -164,7 +165,7 @@ func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send fun
 		return err
 	}
 	b.from = next
-	err := f.ReadRange(ctx, tp, p.First, s.until[i], func(r *kafka.Record) (bool, error) {
+	err := f.ReadRange(ctx, tp, p.First, s.until[i], func(r *record.Record) (bool, error) {
 		if err := s.take(ctx, tp, b, r); err != nil {
 			return false, err
 		}
@@ -208,7 +209,7 @@ const retryPause = 500 * time.Millisecond
 
 // take decodes a record into the block; one that cannot be read is left out, as the worker
 // would write it to the dead-letter topic.
-func (s *topicRange) take(ctx context.Context, tp kafka.TP, b *topicBlock, r *kafka.Record) error {
+func (s *topicRange) take(ctx context.Context, tp kafka.TP, b *topicBlock, r *record.Record) error {
 	header := r.Header
 	if r.HeaderCount == 0 {
 		header = nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 	"odradek/schemas"
 )
 
@@ -67,7 +68,7 @@ type Source struct {
 
 // round is what is sent together.
 type round struct {
-	readings, labels []*kafka.Batches
+	readings, labels []*record.Batches
 	next             int64 // records made with it
 }
 
@@ -177,10 +178,10 @@ const (
 // Run makes records until the options or ctx end it, and sends everything that
 // it has made. A round is filled while the one before it is sent. batches makes an
 // empty buffer for one partition.
-func (g *Source) Run(ctx context.Context, batches func() *kafka.Batches,
-	send func(context.Context, map[kafka.TP]*kafka.Batches) error) error {
-	list := func(n int) []*kafka.Batches {
-		l := make([]*kafka.Batches, n)
+func (g *Source) Run(ctx context.Context, batches func() *record.Batches,
+	send func(context.Context, map[kafka.TP]*record.Batches) error) error {
+	list := func(n int) []*record.Batches {
+		l := make([]*record.Batches, n)
 		for i := range l {
 			l[i] = batches()
 		}
@@ -257,9 +258,9 @@ func (g *Source) due(elapsed time.Duration) int64 {
 }
 
 // collect lists what a round has to send.
-func (g *Source) collect(r *round) map[kafka.TP]*kafka.Batches {
-	out := make(map[kafka.TP]*kafka.Batches, len(r.readings)+len(r.labels))
-	put := func(topic string, list []*kafka.Batches) {
+func (g *Source) collect(r *round) map[kafka.TP]*record.Batches {
+	out := make(map[kafka.TP]*record.Batches, len(r.readings)+len(r.labels))
+	put := func(topic string, list []*record.Batches) {
 		for i, b := range list {
 			if b.Count() > 0 {
 				out[kafka.TP{Topic: topic, Partition: int32(i)}] = b

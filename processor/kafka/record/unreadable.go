@@ -1,4 +1,4 @@
-package kafka
+package record
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package kafka
+package record
 
 import (
 	"bytes"
@@ -48,12 +48,12 @@ func ParseCodec(name string) (Codec, error) {
 	return 0, fmt.Errorf("kafka: unknown compression %q; one of %s", name, strings.Join(codecNames[:], ", "))
 }
 
-// maxInflated bounds what one batch may become: a batch of a megabyte can be
+// MaxInflated bounds what one batch may become: a batch of a megabyte can be
 // made to claim gigabytes.
-const maxInflated = 64 << 20
+const MaxInflated = 64 << 20
 
 var (
-	errInflated = fmt.Errorf("batch decompresses to more than %d MiB", maxInflated>>20)
+	errInflated = fmt.Errorf("batch decompresses to more than %d MiB", MaxInflated>>20)
 	errSnappy   = errors.New("snappy: bad block")
 )
 
@@ -83,7 +83,7 @@ var (
 		return w
 	})
 	zstdReader = sync.OnceValue(func() *zstd.Decoder {
-		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxInflated))
+		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(MaxInflated))
 		if err != nil {
 			panic(err)
 		}
@@ -124,7 +124,7 @@ func compress(codec Codec, dst, src []byte) []byte {
 }
 
 // decompress writes what src holds over dst and returns it; at most
-// maxInflated bytes.
+// MaxInflated bytes.
 func decompress(codec Codec, dst, src []byte) ([]byte, error) {
 	dst = dst[:0]
 	switch codec {
@@ -202,7 +202,7 @@ func snappyBlock(dst, src []byte) ([]byte, error) {
 	if n > 22*len(src) {
 		return dst, errSnappy
 	}
-	if n > maxInflated-len(dst) {
+	if n > MaxInflated-len(dst) {
 		return dst, errInflated
 	}
 	at := len(dst)
@@ -215,14 +215,14 @@ func snappyBlock(dst, src []byte) ([]byte, error) {
 
 // readAll appends all of r to dst; guess is how much to make room for at first.
 func readAll(dst []byte, r io.Reader, guess int) ([]byte, error) {
-	dst = grow(dst, max(min(guess, maxInflated), 512))
+	dst = grow(dst, max(min(guess, MaxInflated), 512))
 	for {
 		if len(dst) == cap(dst) {
 			dst = grow(dst, min(len(dst), 4<<20)+512)
 		}
-		n, err := r.Read(dst[len(dst):min(cap(dst), maxInflated+1)])
+		n, err := r.Read(dst[len(dst):min(cap(dst), MaxInflated+1)])
 		dst = dst[:len(dst)+n]
-		if len(dst) > maxInflated {
+		if len(dst) > MaxInflated {
 			return dst[:0], errInflated
 		}
 		if err == io.EOF {
@@ -239,7 +239,7 @@ func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
 		return b
 	}
-	nb := make([]byte, len(b), max(len(b)+n, min(2*cap(b), maxInflated)))
+	nb := make([]byte, len(b), max(len(b)+n, min(2*cap(b), MaxInflated)))
 	copy(nb, b)
 	return nb
 }

@@ -1,4 +1,4 @@
-package kafka
+package record
 
 import (
 	"encoding/binary"
@@ -22,13 +22,16 @@ import (
 // Attributes: bits 0-2 codec, 3 log append time, 4 transactional, 5 control.
 const (
 	batchHeader = 61
-	sizePrefix  = 4 // a batch travels as BYTES: four bytes of length before it
 
 	attrCodec         = 7
 	attrAppendTime    = 1 << 3
 	attrTransactional = 1 << 4
 	attrControl       = 1 << 5
 )
+
+// SizePrefix is how many bytes stand before a batch in a Produce request: it travels as
+// BYTES, with its length before it.
+const SizePrefix = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -37,8 +40,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 var ErrTooLarge = errors.New("record is larger than a batch may be")
 
 // Batches collects the records for one partition as record batches, each closed
-// before it exceeds the limit. The bodies are encoded once; Producer stamps its id,
-// epoch and sequence on them when it sends, and sends the same bytes on a retry.
+// before it exceeds the limit. The bodies are encoded once; Seal stamps a producer's id,
+// epoch and sequence on them when they are sent, and a retry sends the same bytes.
 // It keeps its memory over Reset. One goroutine at a time.
 type Batches struct {
 	max   int
@@ -59,7 +62,7 @@ type Batches struct {
 // body is one batch: size prefix, header and records.
 type body struct {
 	buf          []byte
-	packed       []byte // compressed form, made by the first seal; empty: not smaller or no codec
+	packed       []byte // compressed form, made by the first Seal; empty: not smaller or no codec
 	codec        Codec  // of what is sent
 	compressed   bool   // compression has been tried
 	records      int
@@ -80,7 +83,7 @@ const firstBatch = 16 << 10
 
 // NewTransactionBatches returns an empty builder as NewBatches does, of which the
 // first batch is small. Brokers take the first batches of a transaction one request
-// at a time (Producer.gates), so these should be few; the batches after them travel
+// at a time (KIP-890), so these should be few; the batches after them travel
 // beside one another.
 func NewTransactionBatches(maxBytes int, codec Codec) *Batches {
 	return &Batches{max: maxBytes, first: min(maxBytes, firstBatch), codec: codec}
@@ -92,7 +95,7 @@ func (b *Batches) Count() int { return b.count }
 // Bytes returns the size of the batches before compression.
 func (b *Batches) Bytes() int { return b.bytes }
 
-// Reset empties b and keeps its memory. What seal returned is void.
+// Reset empties b and keeps its memory. What Seal returned is void.
 func (b *Batches) Reset() {
 	if b.open.records > 0 {
 		b.spare = append(b.spare, b.open)
@@ -104,8 +107,8 @@ func (b *Batches) Reset() {
 	b.count, b.bytes = 0, 0
 }
 
-// RecordBatchSize is how large a batch must be for this record alone.
-func RecordBatchSize(key, value []byte, headers []Header) int {
+// BatchSize is how large a batch must be for this record alone.
+func BatchSize(key, value []byte, headers []Header) int {
 	size := 3 + bytesSize(key) + bytesSize(value) + headersSize(headers) // attributes and deltas take a byte each
 	return batchHeader + size + uvarintSize(zigzag(int64(size)))
 }
@@ -128,7 +131,7 @@ func (b *Batches) Append(timestampMs int64, key, value []byte, headers []Header)
 		size += headersSize(headers)
 	}
 	whole := size + uvarintSize(zigzag(int64(size)))
-	if o.records > 0 && len(o.buf)-sizePrefix+whole > b.limit() {
+	if o.records > 0 && len(o.buf)-SizePrefix+whole > b.limit() {
 		b.closeOpen()
 		return b.Append(timestampMs, key, value, headers)
 	}
@@ -140,7 +143,7 @@ func (b *Batches) Append(timestampMs int64, key, value []byte, headers []Header)
 	}
 	n := len(o.buf)
 	if cap(o.buf)-n < whole {
-		o.buf = growBody(o.buf, whole, b.max+sizePrefix)
+		o.buf = growBody(o.buf, whole, b.max+SizePrefix)
 	}
 	p := o.buf[n : n+whole]
 	i := putUvarint(p, 0, zigzag(int64(size)))
@@ -172,7 +175,7 @@ func (b *Batches) Open(timestampMs int64, key []byte, most int) ([]byte, error) 
 	o := &b.open
 	// The record with its length, and nothing in it at its smallest.
 	whole := 3*binary.MaxVarintLen32 + 2*binary.MaxVarintLen64 + 2 + len(key) + most
-	if o.records > 0 && len(o.buf)-sizePrefix+whole > b.limit() {
+	if o.records > 0 && len(o.buf)-SizePrefix+whole > b.limit() {
 		b.closeOpen()
 	}
 	if o.records == 0 {
@@ -183,7 +186,7 @@ func (b *Batches) Open(timestampMs int64, key []byte, most int) ([]byte, error) 
 	}
 	n := len(o.buf)
 	if cap(o.buf)-n < whole {
-		o.buf = growBody(o.buf, whole, b.max+sizePrefix)
+		o.buf = growBody(o.buf, whole, b.max+SizePrefix)
 	}
 	p := o.buf[n : n+whole]
 	i := 2 // the length as it mostly is
@@ -231,10 +234,10 @@ func (b *Batches) begin(timestampMs int64) {
 	}
 	o := &b.open
 	*o = body{buf: o.buf, packed: o.packed[:0], firstTS: timestampMs, maxTimestamp: timestampMs}
-	if cap(o.buf) < sizePrefix+batchHeader {
-		o.buf = make([]byte, 0, min(4096, max(b.max, batchHeader)+sizePrefix))
+	if cap(o.buf) < SizePrefix+batchHeader {
+		o.buf = make([]byte, 0, min(4096, max(b.max, batchHeader)+SizePrefix))
 	}
-	o.buf = o.buf[:sizePrefix+batchHeader]
+	o.buf = o.buf[:SizePrefix+batchHeader]
 	b.bytes += batchHeader
 }
 
@@ -251,31 +254,31 @@ func (b *Batches) closeOpen() {
 	b.open = body{}
 }
 
-// sealed returns the number of batches. The one being filled is closed.
-func (b *Batches) sealed() int {
+// Finish closes the batch being filled and returns the number of batches.
+func (b *Batches) Finish() int {
 	if b.open.records > 0 {
 		b.closeOpen()
 	}
 	return len(b.done)
 }
 
-// records returns the number of records of batch i.
-func (b *Batches) records(i int) int { return b.done[i].records }
+// Records returns the number of records of batch i.
+func (b *Batches) Records(i int) int { return b.done[i].records }
 
-// size returns the encoded size of batch i before compression.
-func (b *Batches) size(i int) int { return len(b.done[i].buf) }
+// Size returns the encoded size of batch i before compression.
+func (b *Batches) Size(i int) int { return len(b.done[i].buf) }
 
-// seal stamps batch i and returns it with its four-byte size prefix, as a Produce
+// Seal stamps batch i and returns it with its four-byte size prefix, as a Produce
 // request carries it; valid until Reset or until i is sealed again. Compression
 // is done by the first call: later ones only rewrite header and CRC, and with the
 // same arguments return the same bytes.
-func (b *Batches) seal(i int, producerID int64, epoch int16, sequence int32, transactional bool) []byte {
+func (b *Batches) Seal(i int, producerID int64, epoch int16, sequence int32, transactional bool) []byte {
 	d := &b.done[i]
 	if !d.compressed {
 		d.compressed = true
 		if b.codec != CodecNone {
-			d.packed = append(d.packed[:0], d.buf[:sizePrefix+batchHeader]...)
-			d.packed = compress(b.codec, d.packed, d.buf[sizePrefix+batchHeader:])
+			d.packed = append(d.packed[:0], d.buf[:SizePrefix+batchHeader]...)
+			d.packed = compress(b.codec, d.packed, d.buf[SizePrefix+batchHeader:])
 			d.codec = b.codec
 			if len(d.packed) >= len(d.buf) { // noise does not compress: send it as it is
 				d.packed, d.codec = d.packed[:0], CodecNone
@@ -291,8 +294,8 @@ func (b *Batches) seal(i int, producerID int64, epoch int16, sequence int32, tra
 		attrs |= attrTransactional
 	}
 	be := binary.BigEndian
-	be.PutUint32(out, uint32(len(out)-sizePrefix))
-	h := out[sizePrefix:]
+	be.PutUint32(out, uint32(len(out)-SizePrefix))
+	h := out[SizePrefix:]
 	be.PutUint64(h[0:], 0) // the broker assigns offsets
 	be.PutUint32(h[8:], uint32(len(h)-12))
 	be.PutUint32(h[12:], 0xffffffff) // no leader epoch

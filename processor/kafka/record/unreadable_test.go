@@ -1,4 +1,4 @@
-package kafka
+package record
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ func TestSkipUnreadable(t *testing.T) {
 		return b
 	}
 	bomb := func(codec Codec) []byte {
-		return rawBatch(3, 2, 3, uint16(codec), -1, compress(codec, nil, make([]byte, maxInflated+1)))
+		return rawBatch(3, 2, 3, uint16(codec), -1, compress(codec, nil, make([]byte, MaxInflated+1)))
 	}
 	for _, tc := range []struct {
 		name    string
@@ -60,7 +60,7 @@ func TestSkipUnreadable(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			raw := slices.Concat(simple(0, 3, 0, -1), tc.batch, simple(6, 3, 0, -1))
-			next, whole, _, err := scan(raw, 0, 9)
+			next, whole, _, err := Scan(raw, 0, 9)
 			if err != nil || next != 9 || whole != len(raw) {
 				t.Fatalf("scan: next %d, %d bytes, %v", next, whole, err)
 			}
@@ -90,8 +90,8 @@ func TestHeaderThatLeadsNowhere(t *testing.T) {
 	bad := simple(3, 3, 0, -1)
 	binary.BigEndian.PutUint32(bad[23:], 1<<20)
 	good := simple(0, 3, 0, -1)
-	next, whole, _, err := scan(slices.Concat(good, bad), 0, 6)
-	if err != errNowhere || next != 3 || whole != len(good) {
+	next, whole, _, err := Scan(slices.Concat(good, bad), 0, 6)
+	if err != ErrNowhere || next != 3 || whole != len(good) {
 		t.Errorf("next %d, %d bytes, %v", next, whole, err)
 	}
 }
@@ -124,7 +124,7 @@ func TestSkipEnds(t *testing.T) {
 			fixCRC(raw)
 		}
 		from := int64(r.IntN(9))
-		next, whole, _, _ := scan(raw, from, math.MaxInt64)
+		next, whole, _, _ := Scan(raw, from, math.MaxInt64)
 		var it Iterator
 		at := from
 		for it.Reset(&Chunk{From: from, Raw: raw[:whole], Next: next, Aborted: []AbortedTxn{{7, 4}}}); ; it.Skip() {

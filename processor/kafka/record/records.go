@@ -1,13 +1,13 @@
-package kafka
+package record
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"math"
 	"slices"
+	"strconv"
 )
 
 // Header is a record header; a nil Value is null.
@@ -77,6 +77,26 @@ func nextHeader(p []byte) (key, value, rest []byte, err error) {
 	return key, p[j:e:e], p[e:], nil
 }
 
+// TP names one partition of a topic.
+type TP struct {
+	Topic     string
+	Partition int32
+}
+
+// String returns topic/partition.
+func (tp TP) String() string { return tp.Topic + "/" + strconv.Itoa(int(tp.Partition)) }
+
+// Chunk is a stretch of a partition's log as one fetch brought it: whole record
+// batches, the last of which may be cut off.
+type Chunk struct {
+	TP   TP
+	From int64 // the position asked for: records before it are not meant
+	Next int64 // the position after the batches; 0: not known
+
+	Raw     []byte       // record batches; see Iterator
+	Aborted []AbortedTxn // in read-committed mode, by first offset
+}
+
 // AbortedTxn says that the transactional records of a producer from an offset
 // on, up to its next abort marker, are not to be seen.
 type AbortedTxn struct{ ProducerID, FirstOffset int64 }
@@ -102,8 +122,10 @@ var (
 	errHeaders  = errors.New("record headers are malformed")
 	errCount    = errors.New("record count of the batch does not match its content")
 	errSequence = errors.New("offsets do not ascend")
-	errNowhere  = errors.New("batch header leads past the end of the log, and no batch follows that would say where to go on")
 )
+
+// ErrNowhere is returned by Scan for a header that leads past the end of the log.
+var ErrNowhere = errors.New("batch header leads past the end of the log, and no batch follows that would say where to go on")
 
 func errMagic(m byte) error {
 	if m < 2 {
@@ -437,13 +459,13 @@ func longVarint(p []byte, i int) (int64, int) {
 	return int64(u>>1) ^ -int64(u&1), i + n
 }
 
-// scan walks the batch headers of a fetch response. next is the offset after the
+// Scan walks the batch headers of a fetch response. next is the offset after the
 // last whole batch (from when there is none), whole how many bytes those take,
 // and need the size of a batch that did not fit, 0 if nothing was cut off. end is
 // where the log ends: a header that leads past the batch that follows is damaged, and
 // that batch says where to go on. One that leads past the end is damaged too, unless end
-// lags behind what was read: see Source.mayLag.
-func scan(raw []byte, from, end int64) (next int64, whole, need int, err error) {
+// lags behind what was read, so that a caller may ask again (ErrNowhere).
+func Scan(raw []byte, from, end int64) (next int64, whole, need int, err error) {
 	next = from
 	rest := raw
 	for {
@@ -459,7 +481,7 @@ func scan(raw []byte, from, end int64) (next int64, whole, need int, err error) 
 		}
 		after := batchEnd(b, r, end)
 		if after < 0 {
-			return next, whole, 0, errNowhere
+			return next, whole, 0, ErrNowhere
 		}
 		next = max(next, after)
 		whole += len(b)
@@ -485,6 +507,3 @@ func batchEnd(b, rest []byte, end int64) int64 {
 	}
 	return -1
 }
-
-// errTruncated is a response that ends before it should.
-var errTruncated = fmt.Errorf("kafka: response is shorter than its content: %w", io.ErrUnexpectedEOF)

@@ -1,4 +1,4 @@
-package kafka
+package record
 
 import (
 	"bytes"
@@ -45,11 +45,11 @@ func TestBatchesInPlace(t *testing.T) {
 			}
 			sizes = append(sizes, len(value))
 		}
-		if n, m := a.sealed(), b.sealed(); n != m || a.count != b.count || a.bytes != b.bytes {
+		if n, m := a.Finish(), b.Finish(); n != m || a.count != b.count || a.bytes != b.bytes {
 			t.Fatalf("%d batches of %d records in %d bytes, in place %d of %d in %d", n, a.count, a.bytes, m, b.count, b.bytes)
 		}
-		for i := range a.sealed() {
-			if x, y := a.seal(i, 1, 2, 3, true), b.seal(i, 1, 2, 3, true); !bytes.Equal(x, y) || len(y)-sizePrefix > limit {
+		for i := range a.Finish() {
+			if x, y := a.Seal(i, 1, 2, 3, true), b.Seal(i, 1, 2, 3, true); !bytes.Equal(x, y) || len(y)-SizePrefix > limit {
 				t.Fatalf("batch %d of %v differs", i, sizes)
 			}
 		}
@@ -77,17 +77,17 @@ func TestTransactionBatches(t *testing.T) {
 				}
 				var sizes []int
 				records := 0
-				for i := range b.sealed() {
-					sizes = append(sizes, b.size(i))
-					records += b.records(i)
+				for i := range b.Finish() {
+					sizes = append(sizes, b.Size(i))
+					records += b.Records(i)
 				}
 				if records != n || len(sizes) < 5 || len(sizes) > 6 {
 					t.Fatalf("%d records in batches of %v bytes, want %d in five or six", records, sizes, n)
 				}
-				if sizes[0]-sizePrefix > max(firstBatch, size+batchHeader+64) || b.records(0) > 1 && sizes[0] < firstBatch-size-64 {
-					t.Errorf("a first batch of %d records and %d bytes", b.records(0), sizes[0])
+				if sizes[0]-SizePrefix > max(firstBatch, size+batchHeader+64) || b.Records(0) > 1 && sizes[0] < firstBatch-size-64 {
+					t.Errorf("a first batch of %d records and %d bytes", b.Records(0), sizes[0])
 				}
-				if sizes[1] < limit-size-64 || slices.Max(sizes) > limit+sizePrefix {
+				if sizes[1] < limit-size-64 || slices.Max(sizes) > limit+SizePrefix {
 					t.Errorf("batches of %v bytes, want them as large as %d", sizes, limit)
 				}
 				if held := cap(b.done[0].buf); round > 0 && size < firstBatch && held > 2*firstBatch {
@@ -100,5 +100,12 @@ func TestTransactionBatches(t *testing.T) {
 	small := NewTransactionBatches(1000, CodecNone)
 	if err := small.Append(1, nil, make([]byte, 1000), nil); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a record of 1,000 bytes in a batch of 1,000: %v", err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
