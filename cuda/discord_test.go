@@ -3,87 +3,42 @@
 package cuda
 
 import (
-	"bufio"
-	"compress/gzip"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
+	"odradek/cmd/worker/quality"
 	"odradek/detectors"
 )
 
-// ucrSeries is a series of the UCR Anomaly Archive: one anomaly, at rows begin to end,
-// and train rows before that have none.
-type ucrSeries struct {
-	name              string
-	train, begin, end int
-	values            []float64
-}
-
-var ucrName = regexp.MustCompile(`_(\d+)_(\d+)_(\d+)\.txt\.gz$`)
-
-// readUCR reads the series in the folder that ODRADEK_TEST_UCR names, or in ../shared.
-func readUCR(t *testing.T) []ucrSeries {
-	dir := os.Getenv("ODRADEK_TEST_UCR")
-	if dir == "" {
-		dir = "../../shared/data/ucr/dev"
+// readUCR reads the series of the UCR Anomaly Archive in the folder that ODRADEK_TEST_UCR
+// names, or in ../shared.
+func readUCR(t *testing.T) []quality.Series {
+	dir := cmp.Or(os.Getenv("ODRADEK_TEST_UCR"), "../../shared/data/ucr/dev")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("no series of the UCR archive: ", err, ": set ODRADEK_TEST_UCR")
 	}
-	files, _ := filepath.Glob(filepath.Join(dir, "*.txt.gz"))
-	if len(files) == 0 {
-		t.Skip("no series of the UCR archive in " + dir + ": set ODRADEK_TEST_UCR")
+	_, set, err := quality.Read(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var all []ucrSeries
-	for _, file := range files {
-		s := ucrSeries{name: filepath.Base(file)}
-		numbers := ucrName.FindStringSubmatch(file)
-		if numbers == nil {
-			t.Fatalf("%s: no numbers in the name", file)
-		}
-		for i, to := range []*int{&s.train, &s.begin, &s.end} {
-			*to, _ = strconv.Atoi(numbers[i+1])
-		}
-		f, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		words := bufio.NewScanner(z)
-		words.Buffer(nil, 16<<20) // some series are one line
-		for words.Scan() {
-			for _, w := range strings.Fields(words.Text()) {
-				v, err := strconv.ParseFloat(w, 64)
-				if err != nil {
-					t.Fatalf("%s: %v", file, err)
-				}
-				s.values = append(s.values, v)
-			}
-		}
-		f.Close()
-		all = append(all, s)
-	}
-	return all
+	return set
 }
 
 // ucrPeak is the row of the highest score of op Discord behind the training part, with
 // tasks of 64 fresh rows.
-func ucrPeak(t *testing.T, e detectors.Executor, d detectors.Detector, longest int, s *ucrSeries) int {
+func ucrPeak(t *testing.T, e detectors.Executor, d detectors.Detector, longest int, s *quality.Series) int {
 	const fresh = 64
 	b := e.Batch()
 	defer e.Release(b)
 	params := b.Put(d.Params())
-	x, dst := b.GrowF64(len(s.values))
-	copy(dst, s.values)
+	x, dst := b.GrowF64(len(s.Values))
+	copy(dst, s.Values)
 	var ends []int
-	for end := s.train + longest - 1 + fresh; end <= len(s.values); end += fresh {
+	for end := s.Train + longest - 1 + fresh; end <= len(s.Values); end += fresh {
 		rows := min(end, d.Window()+fresh-1)
 		n, ok := d.Size(detectors.View{Dim: 1, Rows: rows, Fresh: fresh})
 		if !ok {
@@ -138,9 +93,9 @@ func TestDeviceDiscordUCR(t *testing.T) {
 			for k := range all {
 				s := &all[k]
 				middle := ucrPeak(t, e, d, longest, s) - (longest-1)/2
-				if near := max(100, s.end-s.begin+1); middle < s.begin-near || middle > s.end+near {
-					missed = append(missed, s.name[:3])
-				} else if found++; len(s.values) <= 100000 {
+				if !s.UCRFinds(middle) {
+					missed = append(missed, s.Name[:3])
+				} else if found++; len(s.Values) <= 100000 {
 					short++
 				}
 			}

@@ -18,8 +18,8 @@ import (
 const scoreAbout = `Replays a labelled data set through the worker's own state, executor, thresholds and
 anomalies, and says how well they agree with the labels. The detectors are those of
 ODRADEK_DETECTORS and ODRADEK_DETECTOR_<NAME>_...; every series gets the same ones.
-Data sets: NAB (a folder with combined_windows.json), TCPD (with annotations.json), and
-pairs of tables <name>_train.csv, <name>_test.csv with a column "label" in the latter
+Data sets: NAB (a folder with combined_windows.json), TCPD (with annotations.json), the
+UCR Anomaly Archive (<name>_<train>_<begin>_<end>.txt), and pairs of tables <name>_train.csv, <name>_test.csv with a column "label" in the latter
 (SMD, ASD, SMAP, MSL). docs/quality.md says what the figures mean.`
 
 const scoreExamples = `  ODRADEK_DETECTORS=lof ODRADEK_DETECTOR_LOF_OP=lof ODRADEK_DETECTOR_LOF_WINDOW=1024 worker score -data nab
@@ -94,6 +94,9 @@ func printScores(out io.Writer, lines []replay.Result) {
 			}
 		}
 		if m := l.LabelMeasures; m != nil {
+			if l.UCR != nil {
+				row("highest score", "at the anomaly of %d of %d series, %.3f", *l.UCR, l.Series, float64(*l.UCR)/float64(l.Series))
+			}
 			row("anomalies", "%d opened; %d of %d labelled ones found, %d false", l.Opened, m.Found, m.Runs, m.False)
 			row("by sample", "precision %.3f, recall %.3f, F1 %.3f; point-adjusted F1 %.3f", m.Precision, m.Recall, m.F1, m.AdjustedF1)
 			row("ranks", "AUC-ROC %.3f, average precision %.3f, means of %d series", m.AUC, m.AP, m.Ranked)

@@ -91,7 +91,7 @@ func TestScoreOfACorpus(t *testing.T) {
 }
 
 func TestScoreOfTheOtherFormats(t *testing.T) {
-	for _, set := range []string{"tcpd", "rows", "nab"} {
+	for _, set := range []string{"tcpd", "rows", "nab", "ucr"} {
 		for _, l := range score(t, scoreEnv, "-data", "quality/testdata/"+set) {
 			if l["set"] != set || l["format"] != set {
 				t.Errorf("%v", l)
@@ -103,6 +103,34 @@ func TestScoreOfTheOtherFormats(t *testing.T) {
 				t.Errorf("%s: %v", set, l)
 			}
 		}
+	}
+}
+
+// Of series of the UCR archive, the place of the highest score counts, and nothing in the
+// training part.
+func TestScoreOfUCR(t *testing.T) {
+	rnd := newRand(t)
+	dir := t.TempDir()
+	for _, name := range []string{"1_found_600_900_910.txt", "2_elsewhere_600_1200_1210.txt"} {
+		text := ""
+		for i := range 1500 {
+			v := math.Sin(float64(i)/5) + 0.05*rnd.NormFloat64()
+			switch {
+			case i >= 400 && i < 410:
+				v += 9 * rnd.NormFloat64()
+			case i >= 900 && i < 910:
+				v += 3
+			}
+			text += fmt.Sprintln(v)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := []string{"ODRADEK_DETECTORS=shape", "ODRADEK_DETECTOR_SHAPE_OP=discord", "ODRADEK_DETECTOR_SHAPE_WINDOW=1000",
+		"ODRADEK_DETECTOR_SHAPE_LENGTH=30"}
+	if l := score(t, env, "-data", dir)[0]; l["format"] != "ucr" || l["series"] != 2.0 || l["ucr_found"] != 1.0 {
+		t.Errorf("%v", l)
 	}
 }
 

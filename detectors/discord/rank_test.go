@@ -1,16 +1,13 @@
 package discord
 
 import (
-	"cmp"
 	"os"
-	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
+
+	"odradek/cmd/worker/quality"
 )
 
 func TestRank(t *testing.T) {
@@ -45,8 +42,6 @@ func TestRank(t *testing.T) {
 	}
 }
 
-var ucrName = regexp.MustCompile(`_(\d+)_(\d+)_(\d+)\.txt\.gz$`)
-
 // TestUCR finds the anomaly of each series of the UCR Anomaly Archive: the middle of the
 // first discord that begins after the training part, of one length and by a vote of
 // lengths, is within max(length of the anomaly, 100) samples of the anomaly, the rule of
@@ -56,47 +51,26 @@ func TestUCR(t *testing.T) {
 	if dir == "" {
 		t.Skip("set ODRADEK_TEST_UCR to the folder of the series of the UCR archive; it takes an hour of a core")
 	}
-	files, _ := filepath.Glob(filepath.Join(dir, "*.txt.gz"))
-	if len(files) == 0 {
-		t.Fatal("no series in " + dir)
+	_, set, err := quality.Read(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	size := func(file string) int64 {
-		i, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return i.Size()
-	}
-	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(size(b), size(a)) }) // the long ones first
+	slices.SortFunc(set, func(a, b quality.Series) int { return b.Len() - a.Len() }) // the long ones first
 	lengths := Lengths{Min: 80, Max: 200, Step: 12}
 	hits, by := make([]int, len(lengths.All())+1), 0
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	next := make(chan string)
+	next := make(chan *quality.Series)
 	for range 16 {
 		wg.Go(func() {
-			for file := range next {
-				var x []float64
-				for _, v := range strings.Fields(unzip(t, file)) {
-					f, err := strconv.ParseFloat(v, 64)
-					if err != nil {
-						t.Error(err)
-					}
-					x = append(x, f)
-				}
-				var numbers [3]int
-				for i, s := range ucrName.FindStringSubmatch(file)[1:] {
-					numbers[i], _ = strconv.Atoi(s)
-				}
-				train, begin, end := numbers[0], numbers[1], numbers[2]
+			for s := range next {
 				hit := func(d Discord) int {
-					slack := max(100, end-begin+1)
-					if middle := d.At + d.Length/2; middle >= begin-slack && middle <= end+slack {
+					if s.UCRFinds(d.At + d.Length/2) {
 						return 1
 					}
 					return 0
 				}
-				found := merlin(x, train, lengths, 1, func(int) Options { return Options{} }, Sequential)
+				found := merlin(s.Values, s.Train, lengths, 1, func(int) Options { return Options{} }, Sequential)
 				mu.Lock()
 				for i, d := range found {
 					hits[i] += hit(d[0])
@@ -104,14 +78,14 @@ func TestUCR(t *testing.T) {
 				vote, votes, _ := Vote(found)
 				hits[len(found)] += hit(vote)
 				by++
-				t.Logf("%s: %d of %d lengths for %d to %d, labelled %d to %d: %v", filepath.Base(file), votes, len(found), vote.At,
-					vote.At+vote.Length-1, begin, end, hit(vote) == 1)
+				t.Logf("%s: %d of %d lengths for %d to %d, labelled %v: %v", s.Name, votes, len(found), vote.At,
+					vote.At+vote.Length-1, quality.Runs(s.Labels)[0], hit(vote) == 1)
 				mu.Unlock()
 			}
 		})
 	}
-	for _, file := range files {
-		next <- file
+	for i := range set {
+		next <- &set[i]
 	}
 	close(next)
 	wg.Wait()

@@ -203,6 +203,21 @@ func TestChange(t *testing.T) {
 	equal(t, "a found point counts once", both.Recall, 2.0/3)
 }
 
+// TestUCRRule: a place is right up to max(length, 100) samples from the anomaly.
+func TestUCRRule(t *testing.T) {
+	for _, c := range []struct{ length, least, most int }{{1, 900, 1100}, {100, 900, 1199}, {150, 850, 1299}} {
+		s := Series{Labels: make([]bool, 2000)}
+		for i := range c.length {
+			s.Labels[1000+i] = true
+		}
+		for place, want := range map[int]bool{c.least - 1: false, c.least: true, c.most: true, c.most + 1: false} {
+			if s.UCRFinds(place) != want {
+				t.Errorf("anomaly of %d samples: a place %d samples behind its first is right: %t", c.length, place-1000, !want)
+			}
+		}
+	}
+}
+
 func TestRead(t *testing.T) {
 	format, set, err := Read("testdata/nab")
 	if err != nil || format != NABFormat || len(set) != 2 {
@@ -221,6 +236,11 @@ func TestRead(t *testing.T) {
 	format, set, err = Read("testdata/rows")
 	if err != nil || format != RowsFormat || len(set) != 1 || set[0].Dim != 2 || set[0].Train != 3 || set[0].Len() != 7 ||
 		!slices.Equal(Runs(set[0].Labels), []Span{{4, 5}}) {
+		t.Errorf("%s %+v %v", format, set, err)
+	}
+	format, set, err = Read("testdata/ucr")
+	if err != nil || format != UCRFormat || len(set) != 1 || set[0].Name != "001_UCR_Anomaly_made_3_5_6" || set[0].Train != 3 ||
+		!slices.Equal(set[0].Values, []float64{1.5, 2, 3, 4, 5, 6, 7, 8}) || !slices.Equal(Runs(set[0].Labels), []Span{{5, 6}}) {
 		t.Errorf("%s %+v %v", format, set, err)
 	}
 	if _, _, err := Read("testdata/nab/data/made"); err == nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -40,6 +41,7 @@ const (
 	NABFormat  = "nab"  // <folder>/<file>.csv of timestamp,value; labels/combined_windows.json
 	TCPDFormat = "tcpd" // <name>.json and annotations.json of the Turing Change Point Dataset
 	RowsFormat = "rows" // <name>_train.csv and <name>_test.csv of x0,x1,...[,label]: SMD, ASD, SMAP, MSL
+	UCRFormat  = "ucr"  // <name>_<train>_<begin>_<end>.txt of the UCR Anomaly Archive
 )
 
 // Read reads the data set in dir, whose format it finds out from the files there.
@@ -71,6 +73,9 @@ func Read(dir string) (format string, set []Series, err error) {
 	case find("annotations.json") != "":
 		set, err = readTCPD(files, find("annotations.json"))
 		format = TCPDFormat
+	case slices.ContainsFunc(slices.Collect(maps.Keys(files)), ucrName.MatchString):
+		set, err = readUCR(files)
+		format = UCRFormat
 	default:
 		set, err = readRows(files)
 		format = RowsFormat
@@ -79,7 +84,8 @@ func Read(dir string) (format string, set []Series, err error) {
 		return "", nil, fmt.Errorf("quality: %s: %w", dir, err)
 	}
 	if len(set) == 0 {
-		return "", nil, fmt.Errorf("quality: %s holds no data set: neither combined_windows.json (NAB), annotations.json (TCPD) nor *_test.csv",
+		return "", nil, fmt.Errorf("quality: %s holds no data set: neither combined_windows.json (NAB), annotations.json (TCPD), *_<train>_<begin>_<end>.txt (UCR) "+
+			"nor *_test.csv",
 			dir)
 	}
 	slices.SortFunc(set, func(a, b Series) int { return strings.Compare(a.Name, b.Name) })

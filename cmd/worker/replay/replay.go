@@ -26,6 +26,10 @@ type Verdicts struct {
 	Opened  []float64 // severity where an anomaly opened; quality.Never elsewhere
 	Opens   []int     // samples at which anomalies opened
 	Peaks   []int     // sample that each closed or still open anomaly's highest score speaks of
+
+	// Place is the middle of the samples that the highest score speaks of, among the
+	// scores that speak of none of the training part; -1 without any.
+	Place int
 }
 
 // Series runs a series through the state of a partition, as the worker does with
@@ -38,11 +42,12 @@ func Series(ctx context.Context, c *config.Config, exec detectors.Executor, s *q
 		return nil, err
 	}
 	out := make([]Verdicts, len(cfg.Detectors))
+	best := make([]float32, len(out))        // the score of Place
 	about := make([]map[int64]int, len(out)) // last time that a score speaks of -> first sample it speaks of
 	for d := range out {
 		out[d].Scores = slices.Repeat([]float64{quality.Never}, s.Len())
 		out[d].Opened = slices.Clone(out[d].Scores)
-		out[d].Exceeds = make([]bool, s.Len())
+		out[d].Exceeds, out[d].Place = make([]bool, s.Len()), -1
 		about[d] = map[int64]int{}
 	}
 	sampleAt := make(map[int64]int, s.Len())
@@ -59,8 +64,13 @@ func Series(ctx context.Context, c *config.Config, exec detectors.Executor, s *q
 				continue
 			}
 			o.Scores[r.Offset], o.Exceeds[r.Offset] = float64(r.Score), r.Exceeds
-			if at, ok := sampleAt[r.About]; ok {
-				about[r.Detector][r.Until] = at
+			at, ok := sampleAt[r.About]
+			if !ok {
+				continue
+			}
+			about[r.Detector][r.Until] = at
+			if to, ok := sampleAt[r.Until]; ok && at >= s.Train && (o.Place < 0 || r.Score > best[r.Detector]) {
+				o.Place, best[r.Detector] = (at+to)/2, r.Score
 			}
 		}
 		for i := range changes {

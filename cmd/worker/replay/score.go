@@ -32,6 +32,10 @@ type Result struct {
 	NAB map[string]NABMeasure `json:"nab,omitempty"` // by profile
 
 	*ChangeMeasures
+
+	// UCR are the series whose highest score lies at the anomaly (quality.Series.UCRFinds);
+	// nil for other sets.
+	UCR *int `json:"ucr_found,omitempty"`
 }
 
 // LabelMeasures compare verdicts with labels by sample and by labelled anomaly.
@@ -74,6 +78,7 @@ type tally struct {
 	change   ChangeMeasures
 	warmup   int
 	nab      []quality.Scored
+	ucr      int
 }
 
 // Score replays the series of a data set on one core and measures what each detector
@@ -147,6 +152,9 @@ func (t *tally) add(s *quality.Series, r *Verdicts) {
 	}
 	labels, exceeds := s.Labels[from:], r.Exceeds[from:]
 	adjusted := quality.Adjust(exceeds, labels)
+	if r.Place >= 0 && t.line.Format == quality.UCRFormat && s.UCRFinds(r.Place) {
+		t.ucr++
+	}
 	for i, l := range labels {
 		t.all.Add(exceeds[i], l)
 		t.adj.Add(adjusted[i], l)
@@ -180,6 +188,9 @@ func (t *tally) finish(format string) Result {
 		m.AP /= float64(m.Ranked)
 	}
 	l.LabelMeasures = &m
+	if format == quality.UCRFormat {
+		l.UCR = &t.ucr
+	}
 	if format == quality.NABFormat {
 		l.NAB = map[string]NABMeasure{}
 		for _, p := range quality.Profiles {
