@@ -1,7 +1,6 @@
 package schemas
 
 import (
-	"encoding/binary"
 	"errors"
 	"time"
 )
@@ -63,50 +62,4 @@ func (r *Registry) absent(name string, err error) error {
 	}
 	r.absents[name] = a
 	return a.err
-}
-
-// SchemaRef is how a record names its writer's schema. Refs can be compared.
-type SchemaRef struct {
-	kind byte // 'i', 'g' or 'c'
-	size uint8
-	id   [16]byte
-}
-
-// Append appends the ref as bytes that never change for the same schema of the same
-// registry.
-func (r *SchemaRef) Append(dst []byte) []byte {
-	return append(append(dst, r.kind), r.id[:r.size]...)
-}
-
-func refOf(kind byte, id []byte) (r SchemaRef) {
-	r.kind, r.size = kind, uint8(copy(r.id[:], id))
-	return r
-}
-
-// Ref says which schema a record names that a registry may have or not have; ok is
-// false for records without one. It asks nobody.
-func (d *Decoder) Ref(value []byte, header func(name string) ([]byte, bool)) (ref SchemaRef, ok bool) {
-	if header != nil && value != nil {
-		if id, ok := header(SchemaIDHeader); ok {
-			return prefixRef(id)
-		}
-	}
-	if d.shared.bare != nil {
-		return ref, false
-	}
-	if len(value) >= 10 && value[0] == singleObject0 && value[1] == singleObject1 {
-		crc := binary.BigEndian.AppendUint64(nil, binary.LittleEndian.Uint64(value[2:]))
-		return refOf('c', crc), true
-	}
-	return prefixRef(value)
-}
-
-func prefixRef(b []byte) (ref SchemaRef, ok bool) {
-	switch {
-	case len(b) >= 5 && b[0] == magicID:
-		return refOf('i', b[1:5]), true
-	case len(b) >= 17 && b[0] == magicGUID:
-		return refOf('g', b[1:17]), true
-	}
-	return ref, false
 }

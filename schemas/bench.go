@@ -152,7 +152,7 @@ func benchDecoder(schema string, m Mapping) (*Decoder, error) {
 	}
 	return newDecoder(&decoderShared{
 		layout: l, options: DecoderOptions{MaxBytes: 1 << 20},
-		byID:   map[int32]*projection{benchID: newProjection(l, benchID, schema)},
-		byGUID: map[[16]byte]*projection{}, byCRC: map[uint64]*projection{},
+		byID:   map[int32]*compiled{benchID: {newProjection(l, benchID, schema), benchID}},
+		byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
 	}), nil
 }

@@ -208,17 +208,21 @@ func Fingerprint(schemaJSON string) (uint64, error) {
 	return crc64Avro(n.text(formCanonical)), nil
 }
 
-// fingerprints are those that records of a schema may carry: the one of the
+// Fingerprints are those that records of a schema may carry: the one of the
 // specification, and goavro's where it takes the schema, since programs that
 // write with goavro use that.
-func fingerprints(schemaJSON string) (list []uint64) {
-	crc, err := Fingerprint(schemaJSON)
+func Fingerprints(s *Schema) (list []uint64) {
+	if s.Type != avroFormat.Type {
+		return nil
+	}
+	root, err := parseWithReferences(s)
 	if err != nil {
 		return nil
 	}
+	crc := crc64Avro(root.text(formCanonical))
 	list = append(list, crc)
 	defer func() { _ = recover() }() // goavro panics on two decimals without a scale
-	if c, err := goavro.NewCodec(schemaJSON); err == nil && c.Rabin != crc {
+	if c, err := goavro.NewCodec(root.text(formInline)); err == nil && c.Rabin != crc {
 		list = append(list, c.Rabin)
 	}
 	return list

@@ -207,15 +207,31 @@ var decompressors = map[string]func([]byte) ([]byte, error){
 	},
 }
 
-// DecodeFirst decodes the first record of a run of bare Avro records, as a container
-// file has them, by the schema of DecoderOptions.Bare. It returns how many bytes the
-// record takes: 0 with an error after which it is not known where the next one begins.
-// Key and timestamp stand for those of Decode.
-func (d *Decoder) DecodeFirst(run, key []byte, timestampMs int64, out *Reading) (n int, err error) {
-	if d.shared.bare == nil {
-		return 0, errors.New("schemas: a decoder without a bare schema reads no container files")
+// RunDecoder decodes records that follow each other without any framing, as in the
+// blocks of a container file.
+type RunDecoder struct{ p *projection }
+
+// NewRunDecoder makes a decoder of records of a schema. An error lists all faults of the
+// mapping.
+func NewRunDecoder(m Mapping, schema string) (*RunDecoder, error) {
+	if err := errors.Join(Check(m, &Schema{Text: schema})...); err != nil {
+		return nil, err
 	}
-	return d.shared.bare.readFirst(key, run, timestampMs, out, false)
+	l, err := m.layout()
+	if err != nil {
+		return nil, err
+	}
+	return &RunDecoder{newProjection(l, -1, schema)}, nil
+}
+
+// Width is the number of values of a reading.
+func (d *RunDecoder) Width() int { return d.p.layout.width }
+
+// DecodeFirst decodes the first record of a run. It returns how many bytes the record
+// takes: 0 with an error after which it is not known where the next one begins. key and
+// timestampMs stand for those of Kafka. It may be called from several goroutines.
+func (d *RunDecoder) DecodeFirst(run, key []byte, timestampMs int64, out *Reading) (n int, err error) {
+	return d.p.readFirst(key, run, timestampMs, out, false)
 }
 
 // TopFields are the names of the fields of a record schema, nil for another schema.

@@ -5,23 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 )
-
-// Reading is what a record says: one sample of one series.
-type Reading struct {
-	Key    []byte    // series key; aliases the record, the decoder's schema or the reading's own memory
-	Time   int64     // event time, microseconds since 1970 UTC
-	Values []float64 // Mapping.Width values, NaN where missing
-	Schema int32     // id in the registry, -1 if it has none
-
-	scratch   []byte
-	parts     [maxKeyParts]part
-	saved     [maxSaves]int
-	fault     fault
-	faultSink int32
-}
 
 // DecoderOptions are what a Decoder needs beside the mapping.
 type DecoderOptions struct {
@@ -51,34 +36,40 @@ const (
 	singleObject1 = 0x01
 )
 
+// compiled is a writer's schema, ready to read records.
+type compiled struct {
+	program Program
+	id      int32 // in the registry, -1 if it has none
+}
+
 // Decoder turns records into readings. It serves one goroutine; Clone gives
 // the others theirs. All of them share the compiled schemas.
 type Decoder struct {
 	shared *decoderShared
 	// The schema of the last record, which is almost always that of the next.
 	lastID int32
-	last   *projection // nil: none yet, or values are bare
+	last   *compiled // nil: none yet, or values are bare
 	// The same for the other framings.
 	lastGUID   [16]byte
-	lastByGUID *projection
+	lastByGUID *compiled
 	lastCRC    uint64
-	lastByCRC  *projection
+	lastByCRC  *compiled
 	// What this decoder has met, so that shared's lock is taken once a schema.
-	byID   map[int32]*projection
-	byGUID map[[16]byte]*projection
-	byCRC  map[uint64]*projection
+	byID   map[int32]*compiled
+	byGUID map[[16]byte]*compiled
+	byCRC  map[uint64]*compiled
 }
 
 type decoderShared struct {
 	layout   *layout
 	registry *Registry
 	options  DecoderOptions
-	bare     *projection
+	bare     *compiled
 
 	mu     sync.Mutex
-	byID   map[int32]*projection
-	byGUID map[[16]byte]*projection
-	byCRC  map[uint64]*projection
+	byID   map[int32]*compiled
+	byGUID map[[16]byte]*compiled
+	byCRC  map[uint64]*compiled
 }
 
 // NewDecoder makes a decoder. reg may be nil where all schemas are in opts. An
@@ -91,7 +82,7 @@ func NewDecoder(m Mapping, reg *Registry, opts DecoderOptions) (*Decoder, error)
 	}
 	s := &decoderShared{
 		layout: l, registry: reg, options: opts,
-		byID: map[int32]*projection{}, byGUID: map[[16]byte]*projection{}, byCRC: map[uint64]*projection{},
+		byID: map[int32]*compiled{}, byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
 	}
 	if reg == nil && opts.Bare == "" && len(opts.Schemas) == 0 {
 		faults = append(faults, errors.New(
@@ -101,13 +92,15 @@ func NewDecoder(m Mapping, reg *Registry, opts DecoderOptions) (*Decoder, error)
 		// A schema that the user gave by hand and that does not fit is a fault of
 		// the configuration, not of every record.
 		if opts.Bare != "" {
-			faults = append(faults, m.Check(opts.Bare)...)
-			s.bare = newProjection(l, -1, opts.Bare)
+			bare := &Schema{ID: -1, Type: avroFormat.Type, Text: opts.Bare}
+			faults = append(faults, avroFormat.Check(m, bare)...)
+			s.bare = s.compile(bare)
 		}
 		for _, text := range opts.Schemas {
-			faults = append(faults, m.Check(text)...)
-			for _, crc := range fingerprints(text) {
-				s.byCRC[crc] = newProjection(l, -1, text)
+			schema := &Schema{ID: -1, Type: avroFormat.Type, Text: text}
+			faults = append(faults, avroFormat.Check(m, schema)...)
+			for _, crc := range Fingerprints(schema) {
+				s.byCRC[crc] = s.compile(schema)
 			}
 		}
 	}
@@ -120,7 +113,7 @@ func NewDecoder(m Mapping, reg *Registry, opts DecoderOptions) (*Decoder, error)
 func newDecoder(s *decoderShared) *Decoder {
 	return &Decoder{
 		shared: s,
-		byID:   map[int32]*projection{}, byGUID: map[[16]byte]*projection{}, byCRC: map[uint64]*projection{},
+		byID:   map[int32]*compiled{}, byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
 	}
 }
 
@@ -150,10 +143,10 @@ func (d *Decoder) Decode(ctx context.Context, key, value []byte, timestampMs int
 		}
 	}
 	if len(value) > d.shared.options.MaxBytes {
-		return &DecodeError{Class: ClassTooLarge, SchemaID: p.schemaID,
+		return &DecodeError{Class: ClassTooLarge, SchemaID: p.id,
 			Err: fmt.Errorf("a value of %d bytes, %d at most", len(value), d.shared.options.MaxBytes)}
 	}
-	err := p.read(key, body, timestampMs, out)
+	err := p.program.Decode(key, body, timestampMs, out)
 	if err != nil && p == d.shared.bare {
 		return guessed(err, value)
 	}
@@ -176,7 +169,7 @@ func guessed(err error, value []byte) error {
 // frame finds the schema of a value and where its Avro bytes start. What a
 // header says comes first: the value behind it is bare and may look like
 // anything.
-func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) ([]byte, bool)) (*projection, []byte, error) {
+func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) ([]byte, bool)) (*compiled, []byte, error) {
 	if value == nil {
 		return nil, nil, &DecodeError{Class: ClassTombstone, SchemaID: -1, Err: errors.New("the record has no value")}
 	}
@@ -216,7 +209,7 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 }
 
 // prefix reads a schema id in front of b. The projection is nil where there is none.
-func (d *Decoder) prefix(ctx context.Context, b []byte) (*projection, []byte, error) {
+func (d *Decoder) prefix(ctx context.Context, b []byte) (*compiled, []byte, error) {
 	switch {
 	case len(b) >= 5 && b[0] == magicID:
 		p, err := d.id(ctx, int32(binary.BigEndian.Uint32(b[1:])))
@@ -228,7 +221,7 @@ func (d *Decoder) prefix(ctx context.Context, b []byte) (*projection, []byte, er
 	return nil, b, nil
 }
 
-func (d *Decoder) id(ctx context.Context, id int32) (*projection, error) {
+func (d *Decoder) id(ctx context.Context, id int32) (*compiled, error) {
 	if d.last != nil && id == d.lastID {
 		return d.last, nil
 	}
@@ -256,7 +249,7 @@ func (d *Decoder) id(ctx context.Context, id int32) (*projection, error) {
 	return p, nil
 }
 
-func (d *Decoder) guid(ctx context.Context, guid [16]byte) (*projection, error) {
+func (d *Decoder) guid(ctx context.Context, guid [16]byte) (*compiled, error) {
 	if d.lastByGUID != nil && guid == d.lastGUID {
 		return d.lastByGUID, nil
 	}
@@ -275,7 +268,7 @@ func (d *Decoder) guid(ctx context.Context, guid [16]byte) (*projection, error) 
 	return p, nil
 }
 
-func (d *Decoder) fingerprint(ctx context.Context, crc uint64) (*projection, error) {
+func (d *Decoder) fingerprint(ctx context.Context, crc uint64) (*compiled, error) {
 	if d.lastByCRC != nil && crc == d.lastCRC {
 		return d.lastByCRC, nil
 	}
@@ -283,7 +276,7 @@ func (d *Decoder) fingerprint(ctx context.Context, crc uint64) (*projection, err
 	if !ok {
 		var err error
 		p, err = share(d.shared, d.shared.byCRC, crc, func() (*Schema, error) {
-			return d.shared.registry.SchemaByFingerprint(ctx, d.shared.options.Subjects, crc)
+			return d.shared.registry.SchemaByFingerprint(ctx, d.shared.options.Subjects, crc, Fingerprints)
 		})
 		if err != nil {
 			return nil, unavailable(-1, err)
@@ -297,7 +290,7 @@ func (d *Decoder) fingerprint(ctx context.Context, crc uint64) (*projection, err
 // share finds a compiled schema that any clone has met, or asks the registry.
 // The lock is not held meanwhile: the registry sees to it that a schema is
 // fetched once, and compiling it twice does no harm.
-func share[K comparable](s *decoderShared, known map[K]*projection, key K, fetch func() (*Schema, error)) (*projection, error) {
+func share[K comparable](s *decoderShared, known map[K]*compiled, key K, fetch func() (*Schema, error)) (*compiled, error) {
 	s.mu.Lock()
 	p, ok := known[key]
 	s.mu.Unlock()
@@ -308,16 +301,11 @@ func share[K comparable](s *decoderShared, known map[K]*projection, key K, fetch
 	if err != nil {
 		return nil, err
 	}
-	id := schema.ID
-	if k, ok := any(key).(int32); ok {
-		id = k
+	named := *schema
+	if id, ok := any(key).(int32); ok {
+		named.ID = id
 	}
-	if schema.Type != "" && schema.Type != "AVRO" {
-		p = &projection{layout: s.layout, schemaID: id}
-		p.refuse(ClassUnknownSchema, "", fmt.Errorf("the schema is %s, only Avro is read", schema.Type))
-	} else {
-		p = newProjection(s.layout, id, schema.JSON)
-	}
+	p = s.compile(&named)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if other, ok := known[key]; ok {
@@ -325,6 +313,15 @@ func share[K comparable](s *decoderShared, known map[K]*projection, key K, fetch
 	}
 	known[key] = p
 	return p, nil
+}
+
+// compile finds the format of a schema and has it make the program.
+func (s *decoderShared) compile(schema *Schema) *compiled {
+	if schema.Type == "" || schema.Type == avroFormat.Type {
+		return &compiled{avroFormat.Compile(s.layout, schema), schema.ID}
+	}
+	return &compiled{Refusal{&DecodeError{Class: ClassUnknownSchema, SchemaID: schema.ID,
+		Err: fmt.Errorf("the schema is %s, only Avro is read", schema.Type)}}, schema.ID}
 }
 
 // unavailable makes an error of a schema that could not be had. Only the final
@@ -339,134 +336,30 @@ func unavailable(id int32, err error) error {
 	return e
 }
 
-// read decodes the Avro bytes of a record.
-func (p *projection) read(key, body []byte, timestampMs int64, out *Reading) error {
-	_, err := p.readFirst(key, body, timestampMs, out, true)
-	return err
-}
-
-// readFirst decodes the record that body begins with, or, with whole, is. It returns how
-// many bytes the record takes, 0 where that is not known.
-func (p *projection) readFirst(key, body []byte, timestampMs int64, out *Reading, whole bool) (n int, err error) {
-	if p.err != nil {
-		return 0, p.err
-	}
-	l := p.layout
-	if cap(out.Values) < l.width {
-		out.Values = make([]float64, l.width)
-	}
-	out.Values = out.Values[:l.width]
-	out.Schema = p.schemaID
-	out.fault = faultNone
-	out.Key = nil
-	out.Time = noTime
-	for i := range l.parts {
-		out.parts[i].kind = partNone
-	}
-
-	var pos, at int
-	var st status
-	if p.walk != nil {
-		pos, st = p.walk.read(body, out)
-		at = -1
-	} else {
-		pos, at, st = p.exec(body, 0, 0, out)
-	}
-	if st != statusOK || whole && pos != len(body) {
-		return 0, p.broken(at, pos, len(body), st)
-	}
-
-	if l.parts == 0 {
-		out.Key = key
-	} else if out.Key == nil {
-		out.joinParts(key, l)
-	}
-	if l.kafkaTime {
-		if out.Time = noTime; timestampMs >= 0 { // -1: the record has none
-			out.Time, _ = clockMillis.micros(timestampMs)
+// Ref says which schema a record names that a registry may have or not have; ok is
+// false for records without one. It asks nobody.
+func (d *Decoder) Ref(value []byte, header func(name string) ([]byte, bool)) (ref SchemaRef, ok bool) {
+	if header != nil && value != nil {
+		if id, ok := header(SchemaIDHeader); ok {
+			return prefixRef(id)
 		}
 	}
-	if out.fault != faultNone || len(out.Key) == 0 || len(out.Key) > maxKeyBytes || out.Time == noTime {
-		return pos, p.unacceptable(out, timestampMs)
+	if d.shared.bare != nil {
+		return ref, false
 	}
-	return pos, nil
+	if len(value) >= 10 && value[0] == singleObject0 && value[1] == singleObject1 {
+		crc := binary.BigEndian.AppendUint64(nil, binary.LittleEndian.Uint64(value[2:]))
+		return refOf('c', crc), true
+	}
+	return prefixRef(value)
 }
 
-// joinParts makes the key of its parts: the text itself if it is one, else a
-// text in the reading's own memory. It is empty if a part is missing.
-func (r *Reading) joinParts(key []byte, l *layout) {
-	if l.recordKey >= 0 {
-		r.parts[l.recordKey] = part{kind: partText, text: key}
-	}
-	if l.parts == 1 && r.parts[0].kind == partText {
-		r.Key = r.parts[0].text
-		return
-	}
-	r.scratch = r.scratch[:0]
-	for i := range l.parts {
-		p := &r.parts[i]
-		if p.kind == partNone || p.kind == partText && len(p.text) == 0 || len(p.text) > maxKeyBytes {
-			if len(p.text) > maxKeyBytes {
-				r.fail(0, faultKeyLong)
-			}
-			return
-		}
-		if i > 0 {
-			r.scratch = append(r.scratch, '/')
-		}
-		r.scratch = appendPart(r.scratch, p, l.parts > 1)
-	}
-	r.Key = r.scratch
-}
-
-// broken makes the error of bytes that do not fit the schema.
-func (p *projection) broken(at, pos, size int, st status) error {
-	e := &DecodeError{SchemaID: p.schemaID}
-	if st == statusOK {
-		e.Class, e.Err = ClassTrailingBytes, fmt.Errorf("%d bytes behind the record's end", size-pos)
-		return e
-	}
-	e.Class, e.Err = statusErrors[st].class, statusErrors[st].err
-	if at >= 0 && int(p.code[at].name) < len(p.names) && p.code[at].op != opEnd {
-		e.Field = p.names[p.code[at].name]
-	}
-	return e
-}
-
-// unacceptable makes the error of a record that is well-formed but not a
-// reading: what is wrong with its key, else its time, else its first value.
-func (p *projection) unacceptable(out *Reading, timestampMs int64) error {
-	l := p.layout
-	e := &DecodeError{SchemaID: p.schemaID}
-	set := func(f fault, field string) error {
-		e.Class, e.Err, e.Field = faultErrors[f].class, faultErrors[f].err, field
-		return e
-	}
-	field := func(r role, other string) string {
-		for i := range l.sinks {
-			if l.sinks[i].role == r {
-				return l.sinks[i].text
-			}
-		}
-		return other
-	}
-	var r role = math.MaxUint8
-	if out.fault != faultNone {
-		r = l.sinks[out.faultSink].role
-	}
+func prefixRef(b []byte) (ref SchemaRef, ok bool) {
 	switch {
-	case r == roleKey:
-		return set(out.fault, l.sinks[out.faultSink].text)
-	case len(out.Key) == 0:
-		return set(faultKeyNull, field(roleKey, "@key"))
-	case len(out.Key) > maxKeyBytes:
-		return set(faultKeyLong, field(roleKey, "@key"))
-	case r == roleTime:
-		return set(out.fault, l.sinks[out.faultSink].text)
-	case out.Time == noTime && l.kafkaTime && timestampMs >= 0:
-		return set(faultTimeRange, "@timestamp")
-	case out.Time == noTime:
-		return set(faultTimeNull, field(roleTime, "@timestamp"))
+	case len(b) >= 5 && b[0] == magicID:
+		return refOf('i', b[1:5]), true
+	case len(b) >= 17 && b[0] == magicGUID:
+		return refOf('g', b[1:17]), true
 	}
-	return set(out.fault, l.sinks[out.faultSink].text)
+	return ref, false
 }

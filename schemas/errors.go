@@ -49,36 +49,6 @@ func (e *DecodeError) Error() string {
 
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// status is how reading bytes ended; everything but statusOK means that the
-// bytes do not fit the schema and nothing behind the place can be read.
-type status uint8
-
-const (
-	statusOK status = iota
-	statusTruncated
-	statusOverflow  // a number of more bits than its type has
-	statusNegative  // a negative length
-	statusIndex     // union or enum index out of range, boolean neither 0 nor 1
-	statusDeep      // recursion
-	statusCount     // a count of items that take no bytes
-	statusBlock     // items end elsewhere than their block's size says
-	statusDuplicate // a map has the wanted key twice
-)
-
-var statusErrors = [...]struct {
-	class string
-	err   error
-}{
-	statusTruncated: {ClassTruncated, errors.New("the record ends too early")},
-	statusOverflow:  {ClassMalformed, errors.New("a number has more bits than its type")},
-	statusNegative:  {ClassMalformed, errors.New("a length is negative")},
-	statusIndex:     {ClassMalformed, errors.New("an index is out of range")},
-	statusDeep:      {ClassTooLarge, fmt.Errorf("values nested deeper than %d", maxDepth)},
-	statusCount:     {ClassTooLarge, fmt.Errorf("more than %d items that take no bytes", maxEmptyItems)},
-	statusBlock:     {ClassMalformed, errors.New("a block's items do not fill its size")},
-	statusDuplicate: {ClassMalformed, errors.New("a map has the key twice")},
-}
-
 // fault is a value that is well-formed but not acceptable; reading goes on
 // behind it, so that a record broken as well is reported as broken.
 type fault uint8
@@ -114,13 +84,8 @@ var faultErrors = [...]struct {
 	faultInfinite:  {ClassInfinite, errors.New("the value is infinite")},
 	faultLength:    {ClassMalformed, errors.New("the array has another length than configured")},
 	faultBranch:    {ClassMissingField, errors.New("the union holds a record without this field")},
-	faultDecimal:   {ClassTooLarge, fmt.Errorf("a decimal of more than %d bytes", maxDecimalBytes)},
+	faultDecimal:   {ClassTooLarge, errors.New("the decimal has too many digits")},
 }
 
-// Limits of a record.
-const (
-	maxDepth        = 64      // nested values of a recursive schema
-	maxEmptyItems   = 1 << 16 // items that take no bytes, as in an array of nulls
-	maxDecimalBytes = 256
-	maxKeyBytes     = 32 << 10 // series key
-)
+// maxKeyBytes is the most bytes of a series key.
+const maxKeyBytes = 32 << 10

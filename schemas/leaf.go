@@ -4,21 +4,10 @@ import (
 	"encoding/binary"
 	"math"
 	"math/big"
-	"strconv"
-	"time"
 )
 
 // This file reads single values in each role, from bytes at hand. The
 // interpreter has short forms of the frequent cases; all else comes here.
-
-// fail notes a value that is not acceptable. Of several the one of the first
-// sink is reported: key, time, then the fields in their order; of an array its
-// length before its items.
-func (r *Reading) fail(sink int32, f fault) {
-	if r.fault == faultNone || sink < r.faultSink || sink == r.faultSink && f == faultLength {
-		r.fault, r.faultSink = f, sink
-	}
-}
 
 var powersOfTen = [...]float64{
 	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
@@ -121,20 +110,6 @@ func number(buf []byte, pos int, n *node, sink int32, out *Reading) (float64, in
 	return math.NaN(), pos, st
 }
 
-// finite passes a number on; NaN becomes the one NaN, infinity a fault.
-func finite(f float64, sink int32, out *Reading) float64 {
-	if math.Float64bits(f)&infiniteBits != infiniteBits {
-		return f
-	}
-	if f == f {
-		out.fail(sink, faultInfinite)
-	}
-	return math.NaN()
-}
-
-// infiniteBits is the exponent of infinities and NaNs.
-const infiniteBits = 0x7ff << 52
-
 // numbers reads an array of want.n numbers into values.
 func numbers(buf []byte, pos int, n *node, sink int32, values []float64, out *Reading) (int, status) {
 	switch n.kind {
@@ -195,31 +170,6 @@ func numbers(buf []byte, pos int, n *node, sink int32, values []float64, out *Re
 	return pos, statusOK
 }
 
-// Times are microseconds since 1970. noTime marks one that was not found.
-const (
-	noTime  = math.MinInt64
-	minTime = -62135596800 * 1_000_000 // 0001-01-01T00:00:00Z
-	maxTime = 253370764800*1_000_000 - 1
-)
-
-// clock is a unit of time stamps: value * multiply / divide is microseconds.
-type clock struct {
-	multiply, divide int64
-	low, high        int64 // values within the accepted years
-}
-
-func newClock(multiply int64) clock {
-	return clock{multiply: multiply, divide: 1, low: minTime / multiply, high: maxTime / multiply}
-}
-
-var (
-	clockDays    = newClock(86400 * 1_000_000)
-	clockSeconds = newClock(1_000_000)
-	clockMillis  = newClock(1000)
-	clockMicros  = newClock(1)
-	clockNanos   = clock{1, 1000, math.MinInt64, math.MaxInt64} // the years 1677 to 2262
-)
-
 // clockOf is the unit of a type's times: its logical type's, or the mapping's.
 func clockOf(n *node, unit string) clock {
 	switch n.logical {
@@ -232,53 +182,7 @@ func clockOf(n *node, unit string) clock {
 	case logicalNanos:
 		return clockNanos
 	}
-	switch unit {
-	case "s":
-		return clockSeconds
-	case "us":
-		return clockMicros
-	case "ns":
-		return clockNanos
-	}
-	return clockMillis
-}
-
-// micros converts a time stamp; ok is false outside the accepted years.
-func (c *clock) micros(v int64) (t int64, ok bool) {
-	if v < c.low || v > c.high {
-		return noTime, false
-	}
-	v *= c.multiply
-	if c.divide > 1 {
-		q := v / c.divide
-		if v%c.divide < 0 {
-			q--
-		}
-		return q, true
-	}
-	return v, true
-}
-
-// microsOf converts a time stamp with a fraction, to the nearest microsecond.
-func (c *clock) microsOf(f float64) (t int64, ok bool) {
-	f = math.Round(f * float64(c.multiply) / float64(c.divide))
-	if !(f >= minTime && f <= maxTime) { // NaN as well
-		return noTime, false
-	}
-	return int64(f), true
-}
-
-// microsText converts RFC 3339.
-func microsText(b []byte) (t int64, wrong fault) {
-	var v time.Time
-	if len(b) > 64 || v.UnmarshalText(b) != nil {
-		return noTime, faultTimeText
-	}
-	t = v.UnixMicro() // rounds down; years 0 to 9999 are far from its limits
-	if t < minTime || t > maxTime {
-		return noTime, faultTimeRange
-	}
-	return t, faultNone
+	return clockIn(unit)
 }
 
 // moment reads a value of a type that suits roleTime in at least one branch
@@ -346,22 +250,6 @@ func moment(buf []byte, pos int, n *node, unit string, sink int32, out *Reading)
 	return skip(buf, pos, n, 0, false)
 }
 
-// part is one part of a series key, before its text is made.
-type part struct {
-	kind partKind
-	text []byte // aliases the record or the projection
-	num  int64
-}
-
-type partKind uint8
-
-const (
-	partNone partKind = iota // not found: the key is missing
-	partText
-	partNumber
-	partUUID // 16 bytes, as in RFC 9562
-)
-
 // keyPart reads a value of a type that suits roleKey in at least one branch.
 func keyPart(buf []byte, pos int, n *node, sink int32, p *part, out *Reading) (int, status) {
 	*p = part{}
@@ -415,32 +303,4 @@ func keyPart(buf []byte, pos int, n *node, sink int32, p *part, out *Reading) (i
 	}
 	out.fail(sink, faultKeyType)
 	return skip(buf, pos, n, 0, false)
-}
-
-// appendPart appends a part's text, with '/' and '\' escaped if it is one of
-// several.
-func appendPart(dst []byte, p *part, several bool) []byte {
-	switch p.kind {
-	case partNumber:
-		return strconv.AppendInt(dst, p.num, 10)
-	case partUUID:
-		const digits = "0123456789abcdef"
-		for i, c := range p.text {
-			if i == 4 || i == 6 || i == 8 || i == 10 {
-				dst = append(dst, '-')
-			}
-			dst = append(dst, digits[c>>4], digits[c&15])
-		}
-		return dst
-	}
-	if !several {
-		return append(dst, p.text...)
-	}
-	for _, c := range p.text {
-		if c == '/' || c == '\\' {
-			dst = append(dst, '\\')
-		}
-		dst = append(dst, c)
-	}
-	return dst
 }

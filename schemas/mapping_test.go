@@ -104,7 +104,7 @@ func TestPaths(t *testing.T) {
 func TestCheck(t *testing.T) {
 	good := Mapping{Key: "deviceId+site.plant", Time: "time",
 		Fields: []string{"temp", "site.temperature", "accel[3]", "tags.x", "channels[2].level", "parent.temperature"}}
-	if faults := good.Check(plantSchema); faults != nil {
+	if faults := Check(good, &Schema{Text: plantSchema}); faults != nil {
 		t.Error(faults)
 	}
 	for _, c := range []struct {
@@ -122,18 +122,18 @@ func TestCheck(t *testing.T) {
 		{Mapping{Fields: []string{"deviceId"}}, `field "deviceId": is string, not a number; the schema has site.temperature, temperature, accel[]`},
 		{Mapping{Fields: []string{"temperature.x"}}, `double has no field "x"`},
 	} {
-		faults := c.m.Check(plantSchema)
+		faults := Check(c.m, &Schema{Text: plantSchema})
 		if len(faults) != 1 || !strings.Contains(faults[0].Error(), c.want) {
 			t.Errorf("%v\nwant %s", faults, c.want)
 		}
 	}
-	if faults := good.Check("{"); len(faults) != 1 {
+	if faults := Check(good, &Schema{Text: "{"}); len(faults) != 1 {
 		t.Error(faults)
 	}
-	if faults := (Mapping{}).Check(plantSchema); len(faults) != 1 {
+	if faults := Check(Mapping{}, &Schema{Text: plantSchema}); len(faults) != 1 {
 		t.Error(faults)
 	}
-	if faults := (Mapping{Key: "x", Time: "y", Fields: []string{"z"}}).Check(plantSchema); len(faults) != 3 {
+	if faults := Check(Mapping{Key: "x", Time: "y", Fields: []string{"z"}}, &Schema{Text: plantSchema}); len(faults) != 3 {
 		t.Error(faults)
 	}
 }
@@ -145,7 +145,7 @@ func FuzzMapping(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, when, field string) {
 		m := Mapping{Key: key, Time: when, Fields: []string{field, "temperature"}}
 		err := m.Validate()
-		faults := m.Check(plantSchema)
+		faults := Check(m, &Schema{Text: plantSchema})
 		if err != nil && len(faults) == 0 || (err == nil) != (m.Width() > 0) {
 			t.Fatalf("%v, %v, width %d", err, faults, m.Width())
 		}

@@ -84,26 +84,28 @@ const (
 )
 
 // Limits of a program. A schema beyond them is left to goavro.
-const (
-	maxCode  = 1 << 14
-	maxSaves = 8
-)
+const maxCode = 1 << 14
 
 var errNotTaken = errors.New("schemas: left to goavro")
 
-// newProjection compiles a schema. It always gives a projection: where the
+// newProjection compiles a schema without references.
+func newProjection(l *layout, schemaID int32, schemaJSON string) *projection {
+	return compile(l, &Schema{ID: schemaID, Text: schemaJSON})
+}
+
+// compile compiles a schema. It always gives a projection: where the
 // schema or the mapping's paths in it are at fault, one that says so of every
 // record.
-func newProjection(l *layout, schemaID int32, schemaJSON string) *projection {
-	p := &projection{layout: l, schemaID: schemaID}
-	root, err := parseSchema(schemaJSON)
+func compile(l *layout, schema *Schema) *projection {
+	p := &projection{layout: l, schemaID: schema.ID}
+	root, err := parseWithReferences(schema)
 	if err != nil {
 		p.refuse(ClassUnknownSchema, "", fmt.Errorf("not an Avro schema: %w", err))
 		return p
 	}
 	for i := range l.sinks {
 		s := &l.sinks[i]
-		if bad := s.resolve(root); bad != nil {
+		if bad := resolve(s, root); bad != nil {
 			p.refuse(bad.class, s.text, fmt.Errorf("%s %s", s.role, bad.text))
 			return p
 		}

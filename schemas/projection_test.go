@@ -51,10 +51,10 @@ func differ(t *testing.T, seed uint64, edit []byte, outcomes map[string]int) {
 
 	check := func(body []byte, damaged bool) {
 		var got, walked Reading
-		gotErr := p.read(key, body, stamp, &got)
+		gotErr := p.Decode(key, body, stamp, &got)
 		if werr == nil {
 			q := &projection{layout: l, schemaID: 5, walk: w}
-			same(t, "walker", q.read(key, body, stamp, &walked), &walked, gotErr, &got, damaged, func() string {
+			same(t, "walker", q.Decode(key, body, stamp, &walked), &walked, gotErr, &got, damaged, func() string {
 				return fmt.Sprintf("%s\nbody %x", context(), body)
 			})
 		}
@@ -218,7 +218,7 @@ func BenchmarkWalker(b *testing.B) {
 	p := &projection{layout: l, schemaID: 7, walk: w}
 	var r Reading
 	for i := 0; b.Loop(); i++ {
-		if err := p.read(nil, records[i&255][5:], 0, &r); err != nil {
+		if err := p.Decode(nil, records[i&255][5:], 0, &r); err != nil {
 			b.Fatal(err)
 		}
 	}

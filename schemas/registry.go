@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,16 +36,6 @@ type RegistryConfig struct {
 	// NegativeTTL is how long an answer that there is no such schema is believed;
 	// 0 means 10 s.
 	NegativeTTL time.Duration
-}
-
-// Schema is a schema as the registry has it.
-type Schema struct {
-	ID      int32
-	GUID    string
-	Subject string // where it was asked for by subject
-	Version int
-	Type    string // AVRO, JSON or PROTOBUF
-	JSON    string // its text, with what it refers to written out in it
 }
 
 // Errors that a caller decides by.
@@ -227,7 +218,7 @@ func (r *Registry) SchemaByGUID(ctx context.Context, guid [16]byte) (*Schema, er
 	if r == nil {
 		return nil, errNoRegistry
 	}
-	text := string(appendPart(nil, &part{kind: partUUID, text: guid[:]}, false))
+	text := fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:])
 	return r.cached(ctx, "guid-"+text, func(ctx context.Context) (*Schema, error) {
 		s, err := r.schema(ctx, "schema "+text, "/schemas/guids/"+text)
 		var e *RegistryError
@@ -244,8 +235,9 @@ func (r *Registry) SchemaByGUID(ctx context.Context, guid [16]byte) (*Schema, er
 }
 
 // SchemaByFingerprint looks through all versions of subjects for the schema of
-// a CRC-64-AVRO fingerprint, as SchemaByID.
-func (r *Registry) SchemaByFingerprint(ctx context.Context, subjects []string, fingerprint uint64) (*Schema, error) {
+// a CRC-64-AVRO fingerprint, as SchemaByID. of gives the fingerprints of a schema.
+func (r *Registry) SchemaByFingerprint(ctx context.Context, subjects []string, fingerprint uint64,
+	of func(*Schema) []uint64) (*Schema, error) {
 	if r == nil || len(subjects) == 0 {
 		return nil, fmt.Errorf("fingerprint %016x: %w: it is of none of the configured schemas", fingerprint, ErrUnknownSchema)
 	}
@@ -256,7 +248,7 @@ func (r *Registry) SchemaByFingerprint(ctx context.Context, subjects []string, f
 				return nil, err
 			}
 			for _, v := range slices.Backward(versions) { // the newest is the likeliest
-				s, list, err := r.scan(ctx, subject, strconv.Itoa(v))
+				s, list, err := r.scan(ctx, subject, strconv.Itoa(v), of)
 				if err != nil {
 					return nil, err
 				}
@@ -273,7 +265,7 @@ func fingerprintName(crc uint64) string { return fmt.Sprintf("crc-%016x", crc) }
 
 // scan fetches a version of a subject and remembers its fingerprints, so that a
 // version is fetched once however many fingerprints are looked for.
-func (r *Registry) scan(ctx context.Context, subject, version string) (*Schema, []uint64, error) {
+func (r *Registry) scan(ctx context.Context, subject, version string, of func(*Schema) []uint64) (*Schema, []uint64, error) {
 	key := subject + "/" + version
 	r.mu.Lock()
 	done := r.scanned[key]
@@ -285,10 +277,7 @@ func (r *Registry) scan(ctx context.Context, subject, version string) (*Schema, 
 	if err != nil {
 		return nil, nil, err
 	}
-	var list []uint64
-	if s.Type == "AVRO" {
-		list = fingerprints(s.JSON)
-	}
+	list := of(s)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.scanned[key] = true
@@ -362,7 +351,7 @@ func (r *Registry) load(ctx context.Context, name string, fetch func(context.Con
 	s, err := fetch(ctx)
 	switch {
 	case err == nil:
-		if r.disk != nil && (kept == nil || *kept != *s) {
+		if r.disk != nil && (kept == nil || !reflect.DeepEqual(kept, s)) {
 			b, _ := json.Marshal(s)
 			_ = r.disk.put(name, b) // a full disk must not stop the worker; the next start fetches again
 		}
@@ -380,7 +369,7 @@ func (r *Registry) kept(name string) *Schema {
 	}
 	b, ok := r.disk.get(name)
 	s := &Schema{}
-	if !ok || json.Unmarshal(b, s) != nil || s.JSON == "" {
+	if !ok || json.Unmarshal(b, s) != nil || s.Text == "" {
 		return nil
 	}
 	return s
@@ -409,26 +398,19 @@ func (r *Registry) schema(ctx context.Context, op, path string) (*Schema, error)
 	if err := r.call(ctx, op, http.MethodGet, path, nil, &a); err != nil {
 		return nil, err
 	}
-	s := &Schema{ID: a.ID, GUID: a.GUID, Subject: a.Subject, Version: a.Version, Type: a.SchemaType, JSON: a.Schema}
+	s := &Schema{ID: a.ID, GUID: a.GUID, Subject: a.Subject, Version: a.Version, Type: a.SchemaType, Text: a.Schema}
 	if s.Type == "" {
 		s.Type = "AVRO"
 	}
-	if s.JSON == "" {
+	if s.Text == "" {
 		return nil, &RegistryError{Op: op, URL: redact(r.urls[0].String()), Status: http.StatusOK, Err: errors.New(
 			"the answer has no schema in it")}
-	}
-	if len(a.References) == 0 || s.Type != "AVRO" {
-		return s, nil
 	}
 	c := &referenceCollector{registry: r, op: op, seen: map[string]bool{}}
 	if err := c.add(ctx, a.References); err != nil {
 		return nil, err
 	}
-	root, err := parseSchema(s.JSON, c.texts...)
-	if err != nil {
-		return s, nil //nolint:nilerr // kept as it is: the decoder's error for its records says what is wrong
-	}
-	s.JSON = root.text(formInline)
+	s.References = c.found
 	return s, nil
 }
 
@@ -438,7 +420,7 @@ type referenceCollector struct {
 	registry *Registry
 	op       string
 	seen     map[string]bool
-	texts    []string
+	found    []Reference
 }
 
 func (c *referenceCollector) add(ctx context.Context, refs []reference) error {
@@ -460,7 +442,7 @@ func (c *referenceCollector) add(ctx context.Context, refs []reference) error {
 		if err := c.add(ctx, a.References); err != nil {
 			return err
 		}
-		c.texts = append(c.texts, a.Schema)
+		c.found = append(c.found, Reference{ref.Name, a.Schema})
 	}
 	return nil
 }

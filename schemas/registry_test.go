@@ -101,7 +101,7 @@ func TestRegistryFetchesOnce(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			s, err := r.SchemaByID(t.Context(), id)
-			if err != nil || s.JSON != plantSchema || s.ID != id || s.Type != "AVRO" {
+			if err != nil || s.Text != plantSchema || s.ID != id || s.Type != "AVRO" {
 				t.Error(s, err)
 			}
 		})
@@ -213,7 +213,7 @@ func TestRegistryOutage(t *testing.T) {
 
 	// Several addresses: the first one is down.
 	both := open(t, RegistryConfig{URLs: []string{closed, f.URL()}})
-	if s, err := both.SchemaByID(t.Context(), later); err != nil || s.JSON != plantSchema {
+	if s, err := both.SchemaByID(t.Context(), later); err != nil || s.Text != plantSchema {
 		t.Error(err)
 	}
 	if err := both.Ping(t.Context()); err != nil {
@@ -249,7 +249,7 @@ func TestRegistryDiskCache(t *testing.T) {
 
 	f.status.Store(503)
 	again := open(t, c)
-	if s, err := again.SchemaByID(t.Context(), id); err != nil || s.JSON != plantSchema || s.ID != id || again.Stats().DiskHits != 1 {
+	if s, err := again.SchemaByID(t.Context(), id); err != nil || s.Text != plantSchema || s.ID != id || again.Stats().DiskHits != 1 {
 		t.Error(s, err, again.Stats())
 	}
 	if got, err := again.Register(t.Context(), "scores-value", ScoreSchema); err != nil || got != out {
@@ -286,7 +286,7 @@ func TestRegistryDiskCache(t *testing.T) {
 	}
 	f.status.Store(0)
 	time.Sleep(outagePause)
-	if s, err := torn.SchemaByID(t.Context(), id); err != nil || s.JSON != plantSchema {
+	if s, err := torn.SchemaByID(t.Context(), id); err != nil || s.Text != plantSchema {
 		t.Error(err)
 	}
 	if b, _ := os.ReadFile(files[0]); !bytes.Equal(b, whole) {
@@ -326,7 +326,7 @@ func TestRegistryBeforeDisk(t *testing.T) {
 	for i, x := range []struct{ says, want *string }{{&one, &one}, {nil, &one}, {&gone, &one}, {&two, &two}, {nil, &two}} {
 		text.Store(x.says)
 		s, err := open(t, c).SchemaByID(t.Context(), 1)
-		if err != nil || s.JSON != *x.want {
+		if err != nil || s.Text != *x.want {
 			t.Errorf("round %d: %v %v", i, s, err)
 		}
 	}
@@ -340,7 +340,7 @@ func TestRegistryBeforeDisk(t *testing.T) {
 	}
 	requests = 0
 	for id := range int32(3) {
-		if s, err := r.SchemaByID(t.Context(), id); err != nil || s.JSON != `"int"` {
+		if s, err := r.SchemaByID(t.Context(), id); err != nil || s.Text != `"int"` {
 			t.Error(s, err)
 		}
 	}
@@ -376,7 +376,7 @@ func TestRegistryCacheFault(t *testing.T) {
 	}
 	f.status.Store(503)
 	r = open(t, c)
-	if s, err := r.SchemaByID(t.Context(), id); err != nil || s.JSON != plantSchema || r.CacheFault() == nil {
+	if s, err := r.SchemaByID(t.Context(), id); err != nil || s.Text != plantSchema || r.CacheFault() == nil {
 		t.Error(s, err, r.CacheFault())
 	}
 }
@@ -458,7 +458,7 @@ func TestRegistryReferences(t *testing.T) {
 			t.Errorf("round %d: %+v", i, n)
 		}
 		s, _ := r.SchemaByID(t.Context(), id)
-		if faults := (Mapping{Fields: []string{"v"}}).Check(s.JSON); faults != nil {
+		if faults := Check(Mapping{Fields: []string{"v"}}, s); faults != nil {
 			t.Error(faults)
 		}
 	}
@@ -598,7 +598,7 @@ func TestRegistryGrace(t *testing.T) {
 	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
 	both := open(t, RegistryConfig{URLs: []string{lagging.URL(), f.URL()}})
 	for range 2 {
-		if s, err := both.SchemaByID(t.Context(), id); err != nil || s.JSON != plantSchema {
+		if s, err := both.SchemaByID(t.Context(), id); err != nil || s.Text != plantSchema {
 			t.Errorf("one replica has it: %v", err)
 		}
 	}

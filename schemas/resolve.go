@@ -15,19 +15,19 @@ type problem struct {
 // resolve looks for a sink's path in a schema, without any data. It is nil if
 // at least one way through the schema's unions leads to a value that suits;
 // which way a record takes is seen when it is decoded.
-func (s *sink) resolve(root *node) *problem {
-	return s.find(root, s.segs, 0)
+func resolve(s *sink, root *node) *problem {
+	return find(s, root, s.segs, 0)
 }
 
 // find goes on with segs at n, which must be an array of that length if count > 0.
-func (s *sink) find(n *node, segs []segment, count int) *problem {
+func find(s *sink, n *node, segs []segment, count int) *problem {
 	if n.kind == kindUnion {
 		var first *problem
 		for _, b := range n.branches {
 			if b.kind == kindNull {
 				continue
 			}
-			p := s.find(b, segs, count)
+			p := find(s, b, segs, count)
 			if p == nil {
 				return nil
 			}
@@ -37,7 +37,7 @@ func (s *sink) find(n *node, segs []segment, count int) *problem {
 			}
 		}
 		if first == nil {
-			return s.leaf(&node{kind: kindNull})
+			return suitable(s, &node{kind: kindNull})
 		}
 		return first
 	}
@@ -45,10 +45,10 @@ func (s *sink) find(n *node, segs []segment, count int) *problem {
 		if n.kind != kindArray {
 			return &problem{ClassBadType, fmt.Sprintf("is %s, not an array", n.title())}
 		}
-		return s.find(n.items, segs, 0)
+		return find(s, n.items, segs, 0)
 	}
 	if len(segs) == 0 {
-		return s.leaf(n)
+		return suitable(s, n)
 	}
 	switch n.kind {
 	case kindRecord:
@@ -56,14 +56,14 @@ func (s *sink) find(n *node, segs []segment, count int) *problem {
 		if i < 0 {
 			return &problem{ClassMissingField, fmt.Sprintf("record %s has no field %q", n.name, segs[0].name)}
 		}
-		return s.find(n.fields[i].typ, segs[1:], segs[0].count)
+		return find(s, n.fields[i].typ, segs[1:], segs[0].count)
 	case kindMap:
-		return s.find(n.items, segs[1:], segs[0].count)
+		return find(s, n.items, segs[1:], segs[0].count)
 	}
 	return &problem{ClassMissingField, fmt.Sprintf("%s has no field %q", n.title(), segs[0].name)}
 }
 
-func (s *sink) leaf(n *node) *problem {
+func suitable(s *sink, n *node) *problem {
 	switch {
 	case n.suits(s.role):
 		return nil
@@ -107,19 +107,19 @@ func (n *node) suits(r role) bool {
 // Check tells which of the mapping's paths a schema does not have, or has in a
 // type that cannot be read so, each with the nearest paths that would do. It
 // is nil where every record of the schema has all of them.
-func (m Mapping) Check(schemaJSON string) []error {
+func Check(m Mapping, schema *Schema) []error {
 	l, err := m.layout()
 	if err != nil {
 		return []error{err}
 	}
-	root, err := parseSchema(schemaJSON)
+	root, err := parseWithReferences(schema)
 	if err != nil {
 		return []error{fmt.Errorf("schemas: not an Avro schema: %w", err)}
 	}
 	var faults []error
 	for i := range l.sinks {
 		s := &l.sinks[i]
-		p := s.resolve(root)
+		p := resolve(s, root)
 		if p == nil {
 			continue
 		}

@@ -113,6 +113,15 @@ func parseSchema(text string, references ...string) (*node, error) {
 	return root, nil
 }
 
+// parseWithReferences reads a schema as the registry has it.
+func parseWithReferences(s *Schema) (*node, error) {
+	var texts []string
+	for _, r := range s.References {
+		texts = append(texts, r.Text)
+	}
+	return parseSchema(s.Text, texts...)
+}
+
 func (p *schemaParser) text(text string) (*node, error) {
 	if len(text) > maxSchemaBytes {
 		return nil, fmt.Errorf("%d bytes of schema, %d at most", len(text), maxSchemaBytes)

@@ -124,7 +124,7 @@ func FuzzSchema(f *testing.F) {
 				continue
 			}
 			m := Mapping{Fields: []string{strings.Replace(p, "[]", "[2]", 1)}}
-			if faults := m.Check(text); faults != nil {
+			if faults := Check(m, &Schema{Text: text}); faults != nil {
 				t.Fatalf("%v\n%s", faults, text)
 			}
 		}

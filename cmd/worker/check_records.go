@@ -84,7 +84,7 @@ func (e *examination) fits(what string, s *schemas.Schema) (faults []finding) {
 	if s.Type != "" && s.Type != "AVRO" {
 		return []finding{{Level: levelFault, What: what, Detail: "it is a schema of " + s.Type + ", and only Avro is read"}}
 	}
-	for _, err := range e.c.SchemaMapping().Check(s.JSON) {
+	for _, err := range schemas.Check(e.c.SchemaMapping(), s) {
 		faults = append(faults, finding{Level: levelFault, What: what, Detail: strings.TrimPrefix(err.Error(), "schemas: "),
 			Fix: "correct " + config.Prefix + "KEY_FIELD, _TIME_FIELD or _VALUE_FIELDS"})
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"odradek/schemas"
 	"os"
 	"reflect"
 	"regexp"
@@ -281,7 +282,7 @@ func (k *checker) registry() {
 			k.add("SCHEMA_FILE", err.Error(), "name a file that the worker may read")
 		} else if k.c.SchemaMapping().Validate() == nil {
 			var problems []string
-			for _, err := range k.c.SchemaMapping().Check(string(text)) {
+			for _, err := range schemas.Check(k.c.SchemaMapping(), &schemas.Schema{Text: string(text)}) {
 				problems = append(problems, strings.TrimPrefix(err.Error(), "schemas: "))
 			}
 			k.addAll("SCHEMA_FILE", problems, "")

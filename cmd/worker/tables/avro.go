@@ -17,7 +17,7 @@ type avroFile struct {
 	o       *Options
 	size    int64
 	r       *schemas.ContainerReader
-	dec     *schemas.Decoder
+	dec     *schemas.RunDecoder
 	labelAt int // index of the label among the values of a reading; -1: none
 }
 
@@ -61,7 +61,7 @@ func (a *avroFile) open() error {
 		a.labelAt = m.Width()
 		m.Fields = append(slices.Clone(m.Fields), a.o.Label)
 	}
-	a.dec, err = schemas.NewDecoder(m, nil, schemas.DecoderOptions{Bare: a.r.Schema})
+	a.dec, err = schemas.NewRunDecoder(m, a.r.Schema)
 	return err
 }
 
@@ -111,13 +111,13 @@ func (a *avroFile) decode(b *Block, j *avroJob) error {
 	// A count that the bytes cannot hold is a damaged block's.
 	b.reset(int(min(j.Count, int64(len(data))+1)), width, a.labelAt >= 0)
 	b.Bytes = j.End
-	dec, name := a.dec.Clone(), []byte(a.o.Name)
+	name := []byte(a.o.Name)
 	index := map[string]uint32{}
 	var r schemas.Reading
 	n := 0
 	for i := range j.Count {
 		row := j.row + i
-		size, err := dec.DecodeFirst(data, name, row*1000, &r)
+		size, err := a.dec.DecodeFirst(data, name, row*1000, &r)
 		if err != nil {
 			field := "?"
 			var de *schemas.DecodeError

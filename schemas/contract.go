@@ -1,0 +1,58 @@
+package schemas
+
+// Schema is a schema as the registry has it.
+type Schema struct {
+	ID         int32 // -1 where it has none
+	GUID       string
+	Subject    string // where it was asked for by subject
+	Version    int
+	Type       string      // AVRO, JSON or PROTOBUF
+	Text       string      `json:"JSON"`
+	References []Reference `json:",omitempty"` // each after those that it refers to itself
+}
+
+// Reference is a schema that another one refers to by a name.
+type Reference struct{ Name, Text string }
+
+// Program reads the records of one writer's schema. It is immutable: all decoders share it.
+type Program interface {
+	// Decode reads one record from its bytes behind the framing. key is its Kafka key,
+	// timestampMs its Kafka timestamp in milliseconds. An error is a *DecodeError.
+	Decode(key, body []byte, timestampMs int64, out *Reading) error
+}
+
+// Format is one row of the table of input formats.
+type Format struct {
+	Name string // of the setting
+	Type string // of its schemas in the registry
+	// Compile makes the program of a writer's schema. Where the schema or the mapping's
+	// paths in it are at fault, the program says so of every record.
+	Compile func(l *layout, s *Schema) Program
+	// Check tells which of the mapping's paths a schema does not have, or has in a type
+	// that cannot be read so. It is nil where every record of the schema has all of them.
+	Check func(m Mapping, s *Schema) []error
+}
+
+// Refusal is the program of a schema that no record can be read by.
+type Refusal struct{ *DecodeError }
+
+// Decode returns the reason.
+func (r Refusal) Decode([]byte, []byte, int64, *Reading) error { return r.DecodeError }
+
+// SchemaRef is how a record names its writer's schema. Refs can be compared.
+type SchemaRef struct {
+	kind byte // 'i', 'g' or 'c'
+	size uint8
+	id   [16]byte
+}
+
+// Append appends the ref as bytes that never change for the same schema of the same
+// registry.
+func (r *SchemaRef) Append(dst []byte) []byte {
+	return append(append(dst, r.kind), r.id[:r.size]...)
+}
+
+func refOf(kind byte, id []byte) (r SchemaRef) {
+	r.kind, r.size = kind, uint8(copy(r.id[:], id))
+	return r
+}
