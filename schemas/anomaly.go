@@ -64,7 +64,7 @@ type AnomalyEncoder struct {
 // id of AnomalySchema.
 func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEncoder {
 	e := &AnomalyEncoder{head: frameHead(schemaID, anomalyFingerprint)}
-	e.source = appendLong(appendText(nil, topic), int64(partition))
+	e.source = AppendLong(AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
 	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source)
 	return e
@@ -80,40 +80,40 @@ func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
 	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+len(a.Field)+3*2*binary.MaxVarintLen64+
 		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)))
 	dst = append(dst, e.head...)
-	dst = appendLong(dst, 2*int64(len(a.ID)))
+	dst = AppendLong(dst, 2*int64(len(a.ID)))
 	dst = hex.AppendEncode(dst, a.ID[:])
-	dst = appendLong(dst, int64(a.Revision))
+	dst = AppendLong(dst, int64(a.Revision))
 	dst = append(dst, a.Kind<<1)
 	if a.Kind == closeKind {
 		dst = append(dst, 2, a.Reason<<1)
 	} else {
 		dst = append(dst, 0)
 	}
-	dst = appendText(dst, key)
-	dst = appendText(dst, a.Detector)
-	dst = appendLong(dst, int64(a.Severity))
+	dst = AppendText(dst, key)
+	dst = AppendText(dst, a.Detector)
+	dst = AppendLong(dst, int64(a.Severity))
 	dst = append(dst, a.Band<<1)
 	for _, t := range [...]int64{a.Start, a.End, a.PeakTime, a.OpenedAt, a.EventTime} {
-		dst = appendLong(dst, t)
+		dst = AppendLong(dst, t)
 	}
-	dst = appendOptional(dst, a.PeakScore)
-	dst = appendOptional(dst, a.Threshold)
-	dst = appendOptional(dst, a.Rank)
-	dst = appendLong(dst, int64(a.Samples))
+	dst = AppendOptional(dst, a.PeakScore)
+	dst = AppendOptional(dst, a.Threshold)
+	dst = AppendOptional(dst, a.Rank)
+	dst = AppendLong(dst, int64(a.Samples))
 	for _, list := range [...][]float64{a.Expected, a.Actual, a.Contribution} {
 		dst = appendDoubles(dst, list)
 	}
 	if a.Field == "" {
 		dst = append(dst, 0)
 	} else {
-		dst = appendText(append(dst, 2), a.Field)
+		dst = AppendText(append(dst, 2), a.Field)
 	}
 	dst = append(dst, e.source...)
-	return appendLong(dst, a.Offset)
+	return AppendLong(dst, a.Offset)
 }
 
-// appendOptional appends a double that may be null: NaN.
-func appendOptional(dst []byte, v float64) []byte {
+// AppendOptional appends a union of null, which NaN stands for, and double.
+func AppendOptional(dst []byte, v float64) []byte {
 	if v != v {
 		return append(dst, 0)
 	}
@@ -127,7 +127,7 @@ func appendDoubles(dst []byte, list []float64) []byte {
 	}
 	dst = append(dst, 2)
 	if len(list) > 0 {
-		dst = appendLong(dst, int64(len(list)))
+		dst = AppendLong(dst, int64(len(list)))
 		for _, v := range list {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}

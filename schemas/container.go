@@ -278,8 +278,8 @@ func NewContainerWriter(w io.Writer, schema string) (*ContainerWriter, error) {
 		return nil, fmt.Errorf("schemas: %w", err)
 	}
 	head := append([]byte(containerMagic), 4) // two pairs
-	head = appendText(appendText(head, "avro.schema"), schema)
-	head = appendText(appendText(head, "avro.codec"), "zstandard")
+	head = AppendText(AppendText(head, "avro.schema"), schema)
+	head = AppendText(AppendText(head, "avro.codec"), "zstandard")
 	head = append(append(head, 0), c.sync[:]...)
 	if _, err := w.Write(head); err != nil {
 		return nil, fmt.Errorf("schemas: write a container file: %w", err)
@@ -303,7 +303,7 @@ func (c *ContainerWriter) Flush() error {
 		return nil
 	}
 	data := c.enc.EncodeAll(c.buf, nil)
-	out := appendLong(appendLong(nil, c.count), int64(len(data)))
+	out := AppendLong(AppendLong(nil, c.count), int64(len(data)))
 	out = append(append(out, data...), c.sync[:]...)
 	c.buf, c.count = c.buf[:0], 0
 	if _, err := c.w.Write(out); err != nil {
@@ -312,16 +312,7 @@ func (c *ContainerWriter) Flush() error {
 	return nil
 }
 
-// AppendLong appends a long or an int in Avro's binary encoding.
-func AppendLong(dst []byte, v int64) []byte { return appendLong(dst, v) }
-
-// AppendText appends a string; see AppendLong.
-func AppendText(dst []byte, s string) []byte { return appendText(dst, s) }
-
-// AppendOptional appends a union of null, which NaN stands for, and double; see AppendLong.
-func AppendOptional(dst []byte, v float64) []byte { return appendOptional(dst, v) }
-
-// AppendBool appends a boolean; see AppendLong.
+// AppendBool appends a boolean.
 func AppendBool(dst []byte, v bool) []byte {
 	if v {
 		return append(dst, 1)

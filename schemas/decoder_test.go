@@ -67,7 +67,7 @@ func TestSpecificationExamples(t *testing.T) {
 		hex string
 	}{{0, "00"}, {-1, "01"}, {1, "02"}, {-2, "03"}, {2, "04"}, {-64, "7f"}, {64, "8001"}} {
 		b, _ := hex.DecodeString(c.hex)
-		if v, n, st := varint(b, 0); st != statusOK || n != len(b) || unzigzag(v) != c.v || !bytes.Equal(appendLong(nil, c.v), b) {
+		if v, n, st := varint(b, 0); st != statusOK || n != len(b) || unzigzag(v) != c.v || !bytes.Equal(AppendLong(nil, c.v), b) {
 			t.Errorf("%d: %d %d %d", c.v, unzigzag(v), n, st)
 		}
 	}
@@ -76,9 +76,9 @@ func TestSpecificationExamples(t *testing.T) {
 func TestVarint(t *testing.T) {
 	for shift := range 64 {
 		for _, v := range []int64{1 << shift, 1<<shift - 1, -1 << shift, math.MaxInt64, math.MinInt64} {
-			b := appendLong(nil, v)
+			b := AppendLong(nil, v)
 			var put [binary.MaxVarintLen64]byte
-			if n := putLong(put[:], v); !bytes.Equal(put[:n], b) || !bytes.Equal(binary.AppendVarint(nil, v), b) {
+			if n := PutLong(put[:], v); !bytes.Equal(put[:n], b) || !bytes.Equal(binary.AppendVarint(nil, v), b) {
 				t.Fatalf("%d: % x, % x", v, put[:n], b)
 			}
 			for pad := range 10 {

@@ -200,7 +200,7 @@ func (g *generator) schema() (*gtype, string) {
 // than need be.
 func (g *generator) encode(dst []byte, t *gtype, depth int) []byte {
 	long := func(v int64) {
-		dst = appendLong(dst, v)
+		dst = AppendLong(dst, v)
 		if g.IntN(200) == 0 && len(dst) > 0 && v >= 0 && v < 50 {
 			dst[len(dst)-1] |= 0x80
 			dst = append(dst, 0)
@@ -279,7 +279,7 @@ func (g *generator) encode(dst []byte, t *gtype, depth int) []byte {
 			var body []byte
 			for i := range m {
 				if t.kind == "map" {
-					body = appendText(body, fmt.Sprintf("k%d", n+i))
+					body = AppendText(body, fmt.Sprintf("k%d", n+i))
 				}
 				body = g.encode(body, t.items, depth+1)
 			}

@@ -16,8 +16,8 @@ func TestHostileBytes(t *testing.T) {
 	m := Mapping{Key: "k", Fields: []string{"a[3]"}}
 	walked := Mapping{Key: "k", Fields: []string{"a[3]", "self.a[3]", "l[2].x"}}
 	walkedSchema := record(`{"name":"k","type":"string"},{"name":"a","type":{"type":"array","items":"double"}},{"name":"self","type":["null","R"]},{"name":"l","type":{"type":"array","items":{"type":"record","name":"L","fields":[{"name":"x","type":"int"}]}}}`)
-	huge := appendLong(nil, math.MaxInt64)
-	minus := appendLong(nil, math.MinInt64)
+	huge := AppendLong(nil, math.MaxInt64)
+	minus := AppendLong(nil, math.MinInt64)
 	k := []byte{2, 'k'}
 	deep := func(n int) []byte {
 		var b []byte
@@ -26,7 +26,7 @@ func TestHostileBytes(t *testing.T) {
 		}
 		return append(b, 2, 'k', 0, 0, 0, 0)
 	}
-	blocks := append([]byte{2, 'k', 0}, bytes.Repeat(appendLong(nil, maxEmptyItems), 200_000)...)
+	blocks := append([]byte{2, 'k', 0}, bytes.Repeat(AppendLong(nil, maxEmptyItems), 200_000)...)
 	cases := []struct {
 		name   string
 		bytes  []byte
@@ -52,7 +52,7 @@ func TestHostileBytes(t *testing.T) {
 		{"10,000 levels", deep(10_000), ClassTooLarge, list, m},
 		{"one byte more", cat(k, make([]byte, 5)), ClassTrailingBytes, list, m},
 		{"walker: array of 2^63-1", cat(k, huge), ClassTruncated, walkedSchema, walked},
-		{"walker: 2^31 items in a block of no bytes", cat(k, appendLong(nil, -1<<31), []byte{0}), ClassTruncated, walkedSchema, walked},
+		{"walker: 2^31 items in a block of no bytes", cat(k, AppendLong(nil, -1<<31), []byte{0}), ClassTruncated, walkedSchema, walked},
 		{"walker: 10,000 levels", bytes.Repeat([]byte{2, 'k', 0, 2}, 10_000), ClassTooLarge, walkedSchema, walked},
 	}
 	for _, c := range cases {

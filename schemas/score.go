@@ -63,11 +63,11 @@ func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []
 	e := &ScoreEncoder{head: frameHead(schemaID, scoreFingerprint)}
 	longest := 0
 	for _, d := range detectors {
-		b := appendText(nil, d)
+		b := AppendText(nil, d)
 		longest = max(longest, len(b))
 		e.detectors = append(e.detectors, b)
 	}
-	e.source = appendLong(appendText(nil, topic), int64(partition))
+	e.source = AppendLong(AppendText(nil, topic), int64(partition))
 	e.room = len(e.head) + longest + len(e.source) + 4*binary.MaxVarintLen64 + 1 + 8 + 1
 	return e
 }
@@ -116,10 +116,10 @@ func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, det
 		key = hexKey(key)
 	}
 	i := copy(b, e.head)
-	i += putLong(b[i:], int64(len(key)))
+	i += PutLong(b[i:], int64(len(key)))
 	i += copy(b[i:], key)
-	i += putLong(b[i:], eventTime)
-	i += putLong(b[i:], scoreTime)
+	i += PutLong(b[i:], eventTime)
+	i += PutLong(b[i:], scoreTime)
 	i += copy(b[i:], e.detectors[detector])
 	if score == score {
 		b[i] = 2
@@ -132,7 +132,7 @@ func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, det
 	b[i] = byte(state) << 1
 	i++
 	i += copy(b[i:], e.source)
-	i += putLong(b[i:], offset)
+	i += PutLong(b[i:], offset)
 	return i
 }
 
@@ -141,10 +141,10 @@ func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, det
 // and different keys would become one.
 func hexKey(key []byte) []byte { return fmt.Appendf(nil, "0x%x", key) }
 
-// putLong writes a long to the front of b, which has room for the longest one,
+// PutLong writes a long to the front of b, which has room for the longest one,
 // and returns how many bytes it took. Up to 8 bytes are made at once: the groups
 // of seven bits are drawn apart pairwise, the reverse of what varint does.
-func putLong(b []byte, v int64) int {
+func PutLong(b []byte, v int64) int {
 	u := uint64(v)<<1 ^ uint64(v>>63)
 	if u < 0x80 {
 		b[0] = byte(u)
@@ -162,7 +162,8 @@ func putLong(b []byte, v int64) int {
 	return binary.PutUvarint(b, u)
 }
 
-func appendLong(dst []byte, v int64) []byte {
+// AppendLong appends a long or an int in Avro's binary encoding.
+func AppendLong(dst []byte, v int64) []byte {
 	u := uint64(v)<<1 ^ uint64(v>>63)
 	for u >= 0x80 {
 		dst = append(dst, byte(u)|0x80)
@@ -171,8 +172,9 @@ func appendLong(dst []byte, v int64) []byte {
 	return append(dst, byte(u))
 }
 
-func appendText[T string | []byte](dst []byte, s T) []byte {
-	return append(appendLong(dst, int64(len(s))), s...)
+// AppendText appends a string or bytes.
+func AppendText[T string | []byte](dst []byte, s T) []byte {
+	return append(AppendLong(dst, int64(len(s))), s...)
 }
 
 // DecodeScore reads a record of the scores topic in either framing, for tests

@@ -27,7 +27,7 @@ type ReadingEncoder struct {
 func NewReadingEncoder(schemaID int32, plant, unit string) *ReadingEncoder {
 	return &ReadingEncoder{
 		head: frameHead(schemaID, readingFingerprint),
-		site: appendText(appendText(nil, plant), unit),
+		site: AppendText(AppendText(nil, plant), unit),
 	}
 }
 
@@ -35,12 +35,12 @@ func NewReadingEncoder(schemaID int32, plant, unit string) *ReadingEncoder {
 // in milliseconds, rounded down; a NaN value is written as null.
 func (e *ReadingEncoder) Append(dst []byte, sensor []byte, time int64, value float64, seq int64) []byte {
 	dst = append(dst, e.head...)
-	dst = appendText(dst, sensor)
+	dst = AppendText(dst, sensor)
 	ms := time / 1000
 	if time%1000 < 0 {
 		ms--
 	}
-	dst = appendLong(dst, ms)
+	dst = AppendLong(dst, ms)
 	if value == value {
 		dst = append(dst, 2)
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(value))
@@ -48,5 +48,5 @@ func (e *ReadingEncoder) Append(dst []byte, sensor []byte, time int64, value flo
 		dst = append(dst, 0)
 	}
 	dst = append(dst, e.site...)
-	return appendLong(dst, seq)
+	return AppendLong(dst, seq)
 }
