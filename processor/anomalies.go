@@ -14,7 +14,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // changeKinds are the kinds of events.Change.
@@ -77,7 +77,7 @@ func (m *Metrics) RecentAnomalies() []RecentAnomaly {
 // bandIndex is the schema's index of the band of each severity.
 var bandIndex = func() (index [256]uint8) {
 	for s := range index {
-		i := slices.Index(schemas.SeverityBands, threshold.Band(uint8(s)))
+		i := slices.Index(output.SeverityBands, threshold.Band(uint8(s)))
 		if i < 0 {
 			panic("processor: the anomaly schema lacks the band " + threshold.Band(uint8(s)))
 		}
@@ -107,8 +107,8 @@ func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int
 			pt.open[row.Name]--
 		}
 		if len(pt.state.Events)-i <= maxRecent {
-			r.recent = append(r.recent, RecentAnomaly{time.UnixMicro(a.EventTime).UTC(), schemas.AnomalyKinds[a.Kind], string(a.Key), row.Name,
-				int(a.Severity), schemas.SeverityBands[a.Band]})
+			r.recent = append(r.recent, RecentAnomaly{time.UnixMicro(a.EventTime).UTC(), output.AnomalyKinds[a.Kind], string(a.Key), row.Name,
+				int(a.Severity), output.SeverityBands[a.Band]})
 		}
 		size, err := pt.writeAnomaly(c, topic, ms, &a)
 		if err != nil {
@@ -136,7 +136,7 @@ func (pt *partition) showOpen() {
 	pt.openNow.Store(&open)
 }
 
-func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, a *schemas.Anomaly) (bytes int, err error) {
+func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, a *output.Anomaly) (bytes int, err error) {
 	s := &c.anomalies[kafka.Partition(a.Key, len(c.anomalies))]
 	b := c.lock(s, t)
 	defer s.mu.Unlock()
@@ -158,14 +158,14 @@ func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, a *schemas.Anoma
 
 // AnomalyRecord is a change of an anomaly as it is published, but for topic and partition,
 // which its encoder has.
-func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) schemas.Anomaly {
+func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly {
 	ch := &row.Change
 	a := &ch.Anomaly
 	rank := float64(a.Rank)
 	if rank == 0 {
 		rank = math.NaN()
 	}
-	return schemas.Anomaly{
+	return output.Anomaly{
 		ID: a.ID, Revision: a.Revision, Kind: uint8(ch.Kind), Reason: uint8(ch.Reason), Key: row.Key.Name(), Detector: row.Name,
 		Severity: a.Severity, Band: bandIndex[a.Severity],
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,

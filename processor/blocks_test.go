@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/detectors"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // scoreBlocks is a detector whose block are the bits of a task's scores, of every task
@@ -68,11 +68,11 @@ func TestBlocks(t *testing.T) {
 		key string
 		at  int
 	}
-	series, places := map[string][]schemas.Score{}, map[[2]int64]place{}
+	series, places := map[string][]output.Score{}, map[[2]int64]place{}
 	for part := range int64(2) {
 		for offset := range int64(b.n) {
 			s, ok := scores[[2]int64{part, offset}] // a task that is not full yet has none
-			if key := string(s.Key); ok && s.State != schemas.WarmingUp {
+			if key := string(s.Key); ok && s.State != output.WarmingUp {
 				places[[2]int64{part, offset}] = place{key, len(series[key])}
 				series[key] = append(series[key], s)
 			}

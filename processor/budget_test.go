@@ -13,13 +13,13 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // produceKeys writes n samples of each of a number of keys, key by key in turn.
 func (b *bench) produceKeys(from, keys, n int) {
 	b.t.Helper()
-	enc := schemas.NewReadingEncoder(-1, "plant", "mm")
+	enc := output.NewReadingEncoder(-1, "plant", "mm")
 	var recs []kafkatest.Record
 	for range n {
 		for k := from; k < from+keys; k++ {

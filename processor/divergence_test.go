@@ -14,7 +14,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // truncated makes kfake's log look as one that lost its records from an offset on
@@ -139,7 +139,7 @@ func divergedLog(t *testing.T, guarantee Guarantee, running bool) {
 	}
 	again := map[int64]int{}
 	for i := range recs {
-		s, err := schemas.DecodeScore(recs[i].Value)
+		s, err := output.DecodeScore(recs[i].Value)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +281,7 @@ func TestUncleanElection(t *testing.T) {
 	must(err)
 	scored := map[int64]int{}
 	for i := range recs {
-		s, err := schemas.DecodeScore(recs[i].Value)
+		s, err := output.DecodeScore(recs[i].Value)
 		must(err)
 		scored[s.Offset]++
 	}

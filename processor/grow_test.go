@@ -9,7 +9,7 @@ import (
 
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // TestGrownTopic: a topic is given partitions while anomalies are open. The state
@@ -98,7 +98,7 @@ func TestGrownTopic(t *testing.T) {
 			}
 			if home[string(s.Key)] != s.Partition {
 				moved[string(s.Key)] = true
-			} else if stayed++; s.State == schemas.WarmingUp {
+			} else if stayed++; s.State == output.WarmingUp {
 				t.Errorf("%s at %v warms up again", s.Key, id)
 			}
 		}
@@ -108,14 +108,14 @@ func TestGrownTopic(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range recs {
-			a, err := schemas.DecodeAnomaly(recs[i].Value)
+			a, err := output.DecodeAnomaly(recs[i].Value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if schemas.AnomalyKinds[a.Kind] != "close" {
+			if output.AnomalyKinds[a.Kind] != "close" {
 				continue
 			}
-			if reason := schemas.CloseReasons[a.Reason]; reason != "moved" || a.Partition != home[string(a.Key)] || !moved[string(a.Key)] {
+			if reason := output.CloseReasons[a.Reason]; reason != "moved" || a.Partition != home[string(a.Key)] || !moved[string(a.Key)] {
 				t.Errorf("%s in partition %d closes as %s", a.Key, a.Partition, reason)
 			}
 			closed[string(a.Key)] = true

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/formats"
+	"odradek/schemas/output"
+	"odradek/schemas/registry"
 )
 
 // waitFor waits until a condition holds.
@@ -73,16 +75,16 @@ func TestHeldIsNotStalled(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"schema":` + strconv.Quote(schemas.ReadingSchema) + `}`))
+		_, _ = w.Write([]byte(`{"schema":` + strconv.Quote(output.ReadingSchema) + `}`))
 	}))
 	defer srv.Close()
 	begin := func() (*Processor, *Metrics, func(error)) {
-		reg, err := schemas.NewRegistry(schemas.RegistryConfig{URLs: []string{srv.URL}})
+		reg, err := registry.New(registry.Config{URLs: []string{srv.URL}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		cfg := b.config("one")
-		cfg.Decoder, err = schemas.NewDecoder(schemas.ReadingMapping, reg, schemas.DecoderOptions{Schemas: []string{schemas.ReadingSchema}})
+		cfg.Decoder, err = formats.NewDecoder(output.ReadingMapping, reg, formats.Options{Schemas: []string{output.ReadingSchema}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +154,7 @@ func TestHeldIsNotStalled(t *testing.T) {
 // framed produces a reading in Confluent framing, of schema id.
 func (b *bench) framed(id int32) {
 	b.t.Helper()
-	v := schemas.NewReadingEncoder(id, "plant", "mm").Append(nil, []byte("framed"), 1700000000000000+int64(b.n)*1e6, 1, int64(b.n))
+	v := output.NewReadingEncoder(id, "plant", "mm").Append(nil, []byte("framed"), 1700000000000000+int64(b.n)*1e6, 1, int64(b.n))
 	if _, err := b.c.ProduceAcked(context.Background(),
 		[]kafkatest.Record{{Topic: b.input, Partition: 0, Key: []byte("framed"), Value: v}}); err != nil {
 		b.t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // logLines is the log of a worker, by line.
@@ -55,7 +55,7 @@ func (cfg *Config) capture() *logLines {
 // send produces samples of the reading schema to partition 0, in order.
 func (b *bench) send(samples ...sent) {
 	b.t.Helper()
-	enc := schemas.NewReadingEncoder(-1, "plant", "mm")
+	enc := output.NewReadingEncoder(-1, "plant", "mm")
 	recs := make([]kafkatest.Record, len(samples))
 	for i, s := range samples {
 		recs[i] = kafkatest.Record{Topic: b.input, Partition: 0, Key: []byte(s.key), Time: s.at.UnixMilli(),

@@ -11,7 +11,8 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
-	"odradek/schemas"
+	"odradek/schemas/output"
+	"odradek/schemas/registry"
 )
 
 // Metrics are the worker's own numbers, in a registry of their own. Counters
@@ -63,7 +64,7 @@ type Metrics struct {
 	status     func() []PartitionStatus
 	ready      func() error
 	budget     int64
-	registry   func() schemas.RegistryStats
+	registry   func() registry.Stats
 	executor   func() ExecutorStats
 	rate       meter
 }
@@ -210,7 +211,7 @@ func (m *Metrics) WatchReady(notReady func() error) {
 }
 
 // WatchRegistry takes the schema registry's counters from stats at each scrape.
-func (m *Metrics) WatchRegistry(stats func() schemas.RegistryStats) {
+func (m *Metrics) WatchRegistry(stats func() registry.Stats) {
 	m.mu.Lock()
 	m.registry = stats
 	m.mu.Unlock()
@@ -339,7 +340,7 @@ func (m *Metrics) changed(r *part) {
 	for detector, counts := range r.counts.changes {
 		for kind, n := range counts {
 			if n > 0 {
-				m.anomalies.WithLabelValues(detector, schemas.AnomalyKinds[kind]).Add(float64(n))
+				m.anomalies.WithLabelValues(detector, output.AnomalyKinds[kind]).Add(float64(n))
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
-	"odradek/schemas"
+	"odradek/schemas/registry"
 )
 
 // Every metric of a scrape is on docs/metrics.md with its type and labels, and
@@ -27,7 +27,7 @@ func TestMetricsDoc(t *testing.T) {
 	})
 	m.SetBudget(1 << 30)
 	m.WatchReady(func() error { return nil })
-	m.WatchRegistry(func() schemas.RegistryStats { return schemas.RegistryStats{Requests: 1} })
+	m.WatchRegistry(func() registry.Stats { return registry.Stats{Requests: 1} })
 	m.WatchExecutor(func() ExecutorStats {
 		return ExecutorStats{Kind: "cuda", Devices: []DeviceStats{{Device: "0", Name: "H", Starts: 1}}}
 	})

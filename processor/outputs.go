@@ -11,6 +11,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // outputs are the topics that the worker writes.
@@ -278,7 +279,7 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 				c.outs.scores.name, e)
 			break
 		}
-		n := pt.enc.Put(value, name, row.Time, row.About, int(row.Detector), float64(row.Score), schemas.ScoreState(row.State), row.Offset)
+		n := pt.enc.Put(value, name, row.Time, row.About, int(row.Detector), float64(row.Score), output.ScoreState(row.State), row.Offset)
 		b.Close(n)
 		bytes += n + len(name) + 12
 	}

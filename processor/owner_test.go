@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // startWith runs a processor until stop, which returns what Run does.
@@ -63,7 +63,7 @@ func (b *bench) refused(cfg Config, words ...string) {
 // warming counts the scores from offset on that have too little history.
 func (b *bench) warming(from int64) (n int) {
 	for _, s := range b.ledger() {
-		if s.Offset >= from && s.State == schemas.WarmingUp {
+		if s.Offset >= from && s.State == output.WarmingUp {
 			n++
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // partition is one assigned topic-partition: a goroutine that owns its state.
@@ -58,9 +59,9 @@ type partition struct {
 	state      *keystate.State
 	batch      *detectors.Batch
 	windows    *detectors.WindowCache // nil: the executor caches none
-	dec        *schemas.Decoder
-	enc        *schemas.ScoreEncoder
-	anomalyEnc *schemas.AnomalyEncoder
+	dec        schemas.Decoder
+	enc        *output.ScoreEncoder
+	anomalyEnc *output.AnomalyEncoder
 	it         record.Iterator
 	reading    schemas.Reading
 	header     func(string) ([]byte, bool)
@@ -127,8 +128,8 @@ func (p *Processor) newPartition(tp kafka.TP) *partition {
 	for i := range names {
 		names[i] = p.cfg.State.Detectors[i].Name
 	}
-	pt.enc = schemas.NewScoreEncoder(p.cfg.ScoreSchemaID, tp.Topic, tp.Partition, names)
-	pt.anomalyEnc = schemas.NewAnomalyEncoder(p.cfg.AnomalySchemaID, tp.Topic, tp.Partition)
+	pt.enc = output.NewScoreEncoder(p.cfg.ScoreSchemaID, tp.Topic, tp.Partition, names)
+	pt.anomalyEnc = output.NewAnomalyEncoder(p.cfg.AnomalySchemaID, tp.Topic, tp.Partition)
 	return pt
 }
 

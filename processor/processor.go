@@ -15,6 +15,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+
 	"odradek/schemas"
 )
 
@@ -69,7 +70,7 @@ type Config struct {
 
 	Session, Rebalance, Heartbeat time.Duration
 
-	Decoder  *schemas.Decoder // cloned for each partition
+	Decoder  schemas.Decoder // cloned for each partition
 	State    *keystate.Config
 	Executor detectors.Executor
 	// Settings are behind the fingerprints of State, an entry for each detector and

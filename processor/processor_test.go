@@ -25,7 +25,8 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
-	"odradek/schemas"
+	"odradek/schemas/formats"
+	"odradek/schemas/output"
 )
 
 func TestMain(m *testing.M) { kafkatest.Main(m) }
@@ -81,7 +82,7 @@ func (b *bench) produce(n int) {
 // produceTo does so in one partition, or by key in -1.
 func (b *bench) produceTo(partition int32, n int) {
 	b.t.Helper()
-	enc := schemas.NewReadingEncoder(-1, "plant", "mm")
+	enc := output.NewReadingEncoder(-1, "plant", "mm")
 	recs := make([]kafkatest.Record, n)
 	for i := range recs {
 		name := fmt.Sprintf("s%02d", b.rng.IntN(30))
@@ -97,7 +98,7 @@ func (b *bench) produceTo(partition int32, n int) {
 
 func (b *bench) config(instance string) Config {
 	b.t.Helper()
-	dec, err := schemas.NewDecoder(schemas.ReadingMapping, nil, schemas.DecoderOptions{Schemas: []string{schemas.ReadingSchema}})
+	dec, err := formats.NewDecoder(output.ReadingMapping, nil, formats.Options{Schemas: []string{output.ReadingSchema}})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -164,15 +165,15 @@ func (b *bench) run(cfg Config) []PartitionStatus {
 }
 
 // ledger reads the scores and requires one for each input.
-func (b *bench) ledger() map[[2]int64]schemas.Score {
+func (b *bench) ledger() map[[2]int64]output.Score {
 	b.t.Helper()
 	recs, err := b.c.Admin().ReadAll(context.Background(), "scores", true)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	got := map[[2]int64]schemas.Score{}
+	got := map[[2]int64]output.Score{}
 	for i := range recs {
-		s, err := schemas.DecodeScore(recs[i].Value)
+		s, err := output.DecodeScore(recs[i].Value)
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // disk damages batches of readings on their way from a broker to the worker. From a
@@ -318,7 +318,7 @@ func longKey(b *bench) {
 		b.t.Fatal(err)
 	}
 	name := bytes.Repeat([]byte("x"), 4000)
-	value := schemas.NewReadingEncoder(-1, "plant", "mm").Append(nil, name, 1700000000000000, 1, 0)
+	value := output.NewReadingEncoder(-1, "plant", "mm").Append(nil, name, 1700000000000000, 1, 0)
 	rec := kafkatest.Record{Topic: b.input, Partition: 1, Key: name, Time: 1700000000000, Value: value}
 	if _, err := b.c.ProduceAcked(context.Background(), []kafkatest.Record{rec}); err != nil {
 		b.t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
 	"odradek/schemas"
+	"odradek/schemas/formats"
 )
 
 // TestNoPayloadIsTold: what is in keys, values and headers of records is in no log
@@ -81,8 +82,8 @@ func TestNoPayloadIsTold(t *testing.T) {
 	}
 	config := func() (Config, *logLines) {
 		cfg := b.config("one")
-		dec, err := schemas.NewDecoder(schemas.Mapping{Key: "sensor", Time: "time", Fields: []string{"value"}}, nil,
-			schemas.DecoderOptions{Bare: schema})
+		dec, err := formats.NewDecoder(schemas.Mapping{Key: "sensor", Time: "time", Fields: []string{"value"}}, nil,
+			formats.Options{Bare: schema})
 		if err != nil {
 			t.Fatal(err)
 		}

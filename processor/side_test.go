@@ -10,7 +10,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // TestRekeyLarge: a record as large as the input takes reaches the internal topic
@@ -32,7 +32,7 @@ func TestRekeyLarge(t *testing.T) {
 			}
 			b.produce(20)
 			// A text of 950 KB is above MaxMessageBytes, and below the topics' limits.
-			value := schemas.NewReadingEncoder(-1, "plant", strings.Repeat("x", 950<<10)).Append(nil, []byte("s00"), 1700000100000000, 1, 1)
+			value := output.NewReadingEncoder(-1, "plant", strings.Repeat("x", 950<<10)).Append(nil, []byte("s00"), 1700000100000000, 1, 1)
 			if _, err := b.c.ProduceAcked(ctx, []kafkatest.Record{{Topic: b.input, Partition: 0, Key: []byte("s00"), Time: 1700000100000,
 				Value: value}}); err != nil {
 				t.Fatal(err)
@@ -77,7 +77,7 @@ func TestSidePartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	enc := schemas.NewReadingEncoder(-1, "plant", "mm")
+	enc := output.NewReadingEncoder(-1, "plant", "mm")
 	var recs []kafkatest.Record
 	want := map[string]int32{}
 	for i := range 40 {

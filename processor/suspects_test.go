@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // poison is a record of the year 2199, with a header, in partition 0.
@@ -18,7 +18,7 @@ func (b *bench) poison() kafkatest.Record {
 	far := time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)
 	rec := kafkatest.Record{Topic: b.input, Partition: 0, Key: []byte("bad"), Time: far.UnixMilli(),
 		Headers: []kafkatest.Header{{Key: "site", Value: []byte("x")}},
-		Value:   schemas.NewReadingEncoder(-1, "plant", "mm").Append(nil, []byte("bad"), far.UnixMicro(), 1, 1)}
+		Value:   output.NewReadingEncoder(-1, "plant", "mm").Append(nil, []byte("bad"), far.UnixMicro(), 1, 1)}
 	if _, err := b.c.ProduceAcked(context.Background(), []kafkatest.Record{rec}); err != nil {
 		b.t.Fatal(err)
 	}

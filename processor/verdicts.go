@@ -17,7 +17,7 @@ import (
 // A registry's replica that lags does not have a schema that was just registered.
 // So the first record of an unknown schema holds its partition, and the registry
 // is asked again, until the answer was the same for Config.SchemaGrace
-// (schemas/absence.go). Corrupt records name schemas at random, each of them for
+// (schemas/registry/absence.go). Corrupt records name schemas at random, each of them for
 // the first time; that they do not hold a partition again and again is what
 // patience is for.
 

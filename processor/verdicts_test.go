@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/schemas"
+	"odradek/schemas/formats"
+	"odradek/schemas/output"
+	"odradek/schemas/registry"
 )
 
-// registry is a schema registry that has the schemas it is told to have.
-type registry struct {
+// registryServer is a schema registry that has the schemas it is told to have.
+type registryServer struct {
 	*httptest.Server
 	mu    sync.Mutex
 	has   map[int]bool // the ids that have the reading schema; all others have none
@@ -26,8 +28,8 @@ type registry struct {
 	asked map[int]int // requests by id
 }
 
-func newRegistry(t *testing.T) *registry {
-	r := &registry{has: map[int]bool{}, asked: map[int]int{}}
+func newRegistry(t *testing.T) *registryServer {
+	r := &registryServer{has: map[int]bool{}, asked: map[int]int{}}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -38,7 +40,7 @@ func newRegistry(t *testing.T) *registry {
 		case r.down:
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case r.has[id]:
-			_, _ = w.Write([]byte(`{"schema":` + strconv.Quote(schemas.ReadingSchema) + `}`))
+			_, _ = w.Write([]byte(`{"schema":` + strconv.Quote(output.ReadingSchema) + `}`))
 		default:
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte(`{"error_code":40403,"message":"Schema not found"}`))
@@ -48,27 +50,27 @@ func newRegistry(t *testing.T) *registry {
 	return r
 }
 
-func (r *registry) set(f func()) {
+func (r *registryServer) set(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f()
 }
 
-func (r *registry) requests(id int) int {
+func (r *registryServer) requests(id int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.asked[id]
 }
 
 // begin starts a processor whose decoder has a client of its own for the registry.
-func (r *registry) begin(b *bench, grace time.Duration, change func(*Config)) (*Processor, func(error)) {
+func (r *registryServer) begin(b *bench, grace time.Duration, change func(*Config)) (*Processor, func(error)) {
 	b.t.Helper()
-	reg, err := schemas.NewRegistry(schemas.RegistryConfig{URLs: []string{r.URL}, Grace: grace, NegativeTTL: 200 * time.Millisecond})
+	reg, err := registry.New(registry.Config{URLs: []string{r.URL}, Grace: grace, NegativeTTL: 200 * time.Millisecond})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	cfg := b.config("one")
-	cfg.Decoder, err = schemas.NewDecoder(schemas.ReadingMapping, reg, schemas.DecoderOptions{Schemas: []string{schemas.ReadingSchema}})
+	cfg.Decoder, err = formats.NewDecoder(output.ReadingMapping, reg, formats.Options{Schemas: []string{output.ReadingSchema}})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -1,5 +1,7 @@
 package schemas
 
+import "context"
+
 // Schema is a schema as the registry has it.
 type Schema struct {
 	ID         int32 // -1 where it has none
@@ -14,6 +16,27 @@ type Schema struct {
 // Reference is a schema that another one refers to by a name.
 type Reference struct{ Name, Text string }
 
+// Subject is the subject of a topic's values under the TopicName strategy.
+func Subject(topic string) string { return topic + "-value" }
+
+// Decoder turns records into readings, whatever their format. It serves one goroutine;
+// Clone gives the others theirs.
+type Decoder interface {
+	// Decode reads one record: its Kafka key, its value, its Kafka timestamp in
+	// milliseconds and its headers, as a function that finds one by name; header may be
+	// nil where there are none. out is overwritten and may be used again. An error is a
+	// *DecodeError. ctx bounds the wait for the registry, which only the first record of
+	// a schema needs.
+	Decode(ctx context.Context, key, value []byte, timestampMs int64, header func(name string) ([]byte, bool), out *Reading) error
+	// Ref returns which schema a record names that a registry may have or not have; ok is
+	// false for records without one. It sends no request.
+	Ref(value []byte, header func(name string) ([]byte, bool)) (ref SchemaRef, ok bool)
+	// Clone returns a decoder for another goroutine, which shares the compiled schemas.
+	Clone() Decoder
+	// Width is the number of values of a reading.
+	Width() int
+}
+
 // Program reads the records of one writer's schema. It is immutable: all decoders share it.
 type Program interface {
 	// Decode reads one record from its bytes behind the framing. key is its Kafka key,
@@ -27,7 +50,7 @@ type Format struct {
 	Type string // of its schemas in the registry
 	// Compile makes the program of a writer's schema. Where the schema or the mapping's
 	// paths in it are at fault, the program says so of every record.
-	Compile func(l *layout, s *Schema) Program
+	Compile func(l *Layout, s *Schema) Program
 	// Check tells which of the mapping's paths a schema does not have, or has in a type
 	// that cannot be read so. It is nil where every record of the schema has all of them.
 	Check func(m Mapping, s *Schema) []error
@@ -52,7 +75,7 @@ func (r *SchemaRef) Append(dst []byte) []byte {
 	return append(append(dst, r.kind), r.id[:r.size]...)
 }
 
-func refOf(kind byte, id []byte) (r SchemaRef) {
+func RefOf(kind byte, id []byte) (r SchemaRef) {
 	r.kind, r.size = kind, uint8(copy(r.id[:], id))
 	return r
 }

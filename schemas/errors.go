@@ -51,41 +51,41 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 
 // fault is a value that is well-formed but not acceptable; reading goes on
 // behind it, so that a record broken as well is reported as broken.
-type fault uint8
+type Fault uint8
 
 const (
-	faultNone fault = iota
-	faultKeyNull
-	faultKeyType
+	FaultNone Fault = iota
+	FaultKeyNull
+	FaultKeyType
 	faultKeyLong
-	faultTimeNull
-	faultTimeRange
+	FaultTimeNull
+	FaultTimeRange
 	faultTimeText
-	faultTimeType
-	faultValueType
-	faultInfinite
-	faultLength
-	faultBranch // the union holds a record without the field
-	faultDecimal
+	FaultTimeType
+	FaultValueType
+	FaultInfinite
+	FaultLength
+	FaultBranch // the union holds a record without the field
+	FaultDecimal
 )
 
 var faultErrors = [...]struct {
 	class string
 	err   error
 }{
-	faultKeyNull:   {ClassMissingKey, errors.New("the series key is null or empty")},
-	faultKeyType:   {ClassBadType, errors.New("the union holds a type that cannot be a key")},
-	faultKeyLong:   {ClassTooLarge, fmt.Errorf("a series key of more than %d bytes", maxKeyBytes)},
-	faultTimeNull:  {ClassBadTime, errors.New("there is no event time")},
-	faultTimeRange: {ClassBadTime, errors.New("the event time is outside the years 1 to 9998")},
+	FaultKeyNull:   {ClassMissingKey, errors.New("the series key is null or empty")},
+	FaultKeyType:   {ClassBadType, errors.New("the union holds a type that cannot be a key")},
+	faultKeyLong:   {ClassTooLarge, fmt.Errorf("a series key of more than %d bytes", MaxKeyBytes)},
+	FaultTimeNull:  {ClassBadTime, errors.New("there is no event time")},
+	FaultTimeRange: {ClassBadTime, errors.New("the event time is outside the years 1 to 9998")},
 	faultTimeText:  {ClassBadTime, errors.New("the event time is not in RFC 3339")},
-	faultTimeType:  {ClassBadType, errors.New("the union holds a type that cannot be a time")},
-	faultValueType: {ClassBadType, errors.New("the union holds a value that is not a number")},
-	faultInfinite:  {ClassInfinite, errors.New("the value is infinite")},
-	faultLength:    {ClassMalformed, errors.New("the array has another length than configured")},
-	faultBranch:    {ClassMissingField, errors.New("the union holds a record without this field")},
-	faultDecimal:   {ClassTooLarge, errors.New("the decimal has too many digits")},
+	FaultTimeType:  {ClassBadType, errors.New("the union holds a type that cannot be a time")},
+	FaultValueType: {ClassBadType, errors.New("the union holds a value that is not a number")},
+	FaultInfinite:  {ClassInfinite, errors.New("the value is infinite")},
+	FaultLength:    {ClassMalformed, errors.New("the array has another length than configured")},
+	FaultBranch:    {ClassMissingField, errors.New("the union holds a record without this field")},
+	FaultDecimal:   {ClassTooLarge, errors.New("the decimal has too many digits")},
 }
 
 // maxKeyBytes is the most bytes of a series key.
-const maxKeyBytes = 32 << 10
+const MaxKeyBytes = 32 << 10

@@ -1,32 +1,34 @@
 package schemas
 
-import "strconv"
+import (
+	"strconv"
+)
 
 // part is one part of a series key, before its text is made.
-type part struct {
-	kind partKind
-	text []byte // aliases the record or the projection
-	num  int64
+type Part struct {
+	Kind partKind
+	Text []byte // aliases the record or the projection
+	Num  int64
 }
 
 type partKind uint8
 
 const (
 	partNone partKind = iota // not found: the key is missing
-	partText
-	partNumber
-	partUUID // 16 bytes, as in RFC 9562
+	PartText
+	PartNumber
+	PartUUID // 16 bytes, as in RFC 9562
 )
 
 // appendPart appends a part's text, with '/' and '\' escaped if it is one of
 // several.
-func appendPart(dst []byte, p *part, several bool) []byte {
-	switch p.kind {
-	case partNumber:
-		return strconv.AppendInt(dst, p.num, 10)
-	case partUUID:
+func appendPart(dst []byte, p *Part, several bool) []byte {
+	switch p.Kind {
+	case PartNumber:
+		return strconv.AppendInt(dst, p.Num, 10)
+	case PartUUID:
 		const digits = "0123456789abcdef"
-		for i, c := range p.text {
+		for i, c := range p.Text {
 			if i == 4 || i == 6 || i == 8 || i == 10 {
 				dst = append(dst, '-')
 			}
@@ -35,9 +37,9 @@ func appendPart(dst []byte, p *part, several bool) []byte {
 		return dst
 	}
 	if !several {
-		return append(dst, p.text...)
+		return append(dst, p.Text...)
 	}
-	for _, c := range p.text {
+	for _, c := range p.Text {
 		if c == '/' || c == '\\' {
 			dst = append(dst, '\\')
 		}

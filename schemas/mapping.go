@@ -41,54 +41,54 @@ const (
 )
 
 // role is what a path is mapped to.
-type role uint8
+type Role uint8
 
 const (
-	roleKey role = iota
-	roleTime
-	roleValue
+	RoleKey Role = iota
+	RoleTime
+	RoleValue
 )
 
-func (r role) String() string { return [...]string{"key", "time", "field"}[r] }
+func (r Role) String() string { return [...]string{"key", "time", "field"}[r] }
 
 // segment is one step of a path. count > 0 asks for an array of that length.
-type segment struct {
-	name  string
-	count int
+type Segment struct {
+	Name  string
+	Count int
 }
 
 // sink is one path of a mapping and where its content goes.
-type sink struct {
-	role role
-	text string // as configured, for messages
-	segs []segment
-	slot int // of the key: which part; of a value: first index in Values
-	n    int // values
+type Sink struct {
+	Role Role
+	Text string // as configured, for messages
+	Segs []Segment
+	Slot int // of the key: which part; of a value: first index in Values
+	N    int // values
 }
 
 // layout is a mapping made ready: the same for all schemas.
-type layout struct {
-	sinks     []sink // paths into the value, in the order in which faults are reported: key, time, fields
-	parts     int    // parts of the key, 0: the Kafka key alone
+type Layout struct {
+	Sinks     []Sink // paths into the value, in the order in which faults are reported: key, time, fields
+	Parts     int    // parts of the key, 0: the Kafka key alone
 	recordKey int    // which part is "@key"; -1: none
 	kafkaTime bool
-	width     int
-	unit      string
+	Width     int
+	Unit      string
 }
 
 // Width is the number of values of a reading: one for each plain path, N for
 // a path with [N]. It is 0 where the mapping is not valid.
 func (m Mapping) Width() int {
-	l, err := m.layout()
+	l, err := m.Layout()
 	if err != nil {
 		return 0
 	}
-	return l.width
+	return l.Width
 }
 
 // Validate reports all faults of a mapping that show without a schema.
 func (m Mapping) Validate() error {
-	_, err := m.layout()
+	_, err := m.Layout()
 	return err
 }
 
@@ -96,7 +96,7 @@ func (m Mapping) Validate() error {
 // that takes some of them. A field is named as in Fields, an array with or
 // without its [N]; "" or none means all.
 func (m Mapping) Columns(fields []string) ([]int, error) {
-	l, err := m.layout()
+	l, err := m.Layout()
 	if err != nil {
 		return nil, err
 	}
@@ -107,14 +107,14 @@ func (m Mapping) Columns(fields []string) ([]int, error) {
 			continue
 		}
 		found := false
-		for i := range l.sinks {
-			s := &l.sinks[i]
-			if s.role != roleValue || s.text != f && withoutCount(s.text) != f {
+		for i := range l.Sinks {
+			s := &l.Sinks[i]
+			if s.Role != RoleValue || s.Text != f && withoutCount(s.Text) != f {
 				continue
 			}
 			found = true
-			for j := range s.n {
-				out = append(out, s.slot+j)
+			for j := range s.N {
+				out = append(out, s.Slot+j)
 			}
 			break
 		}
@@ -123,7 +123,7 @@ func (m Mapping) Columns(fields []string) ([]int, error) {
 		}
 	}
 	if out == nil {
-		for i := range l.width {
+		for i := range l.Width {
 			out = append(out, i)
 		}
 	}
@@ -133,20 +133,20 @@ func (m Mapping) Columns(fields []string) ([]int, error) {
 // ColumnNames are the names of columns: the field's, and for an element of an array the
 // field with the element's index in the place of the count.
 func (m Mapping) ColumnNames(columns []int) []string {
-	l, err := m.layout()
+	l, err := m.Layout()
 	if err != nil {
 		return nil
 	}
 	names := make([]string, 0, len(columns))
 	for _, c := range columns {
-		for i := range l.sinks {
-			s := &l.sinks[i]
-			if s.role != roleValue || c < s.slot || c >= s.slot+s.n {
+		for i := range l.Sinks {
+			s := &l.Sinks[i]
+			if s.Role != RoleValue || c < s.Slot || c >= s.Slot+s.N {
 				continue
 			}
-			name := s.text
+			name := s.Text
 			if from, to := strings.IndexByte(name, '['), strings.IndexByte(name, ']'); 0 <= from && from < to {
-				name = name[:from+1] + strconv.Itoa(c-s.slot) + name[to:]
+				name = name[:from+1] + strconv.Itoa(c-s.Slot) + name[to:]
 			}
 			names = append(names, name)
 			break
@@ -164,8 +164,8 @@ func withoutCount(path string) string {
 	return path[:i] + path[j+1:]
 }
 
-func (m Mapping) layout() (*layout, error) {
-	l := &layout{recordKey: -1}
+func (m Mapping) Layout() (*Layout, error) {
+	l := &Layout{recordKey: -1}
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("schemas: "+format, args...)) }
 
@@ -175,8 +175,8 @@ func (m Mapping) layout() (*layout, error) {
 				if l.recordKey >= 0 {
 					fault("key %q: @key twice", m.Key)
 				}
-				l.recordKey = l.parts
-				l.parts++
+				l.recordKey = l.Parts
+				l.Parts++
 				continue
 			}
 			segs, err := parsePath(text)
@@ -187,11 +187,11 @@ func (m Mapping) layout() (*layout, error) {
 			if counted(segs) > 0 {
 				fault("key %q: an array cannot be a key", m.Key)
 			}
-			l.sinks = append(l.sinks, sink{role: roleKey, text: text, segs: segs, slot: l.parts})
-			l.parts++
+			l.Sinks = append(l.Sinks, Sink{Role: RoleKey, Text: text, Segs: segs, Slot: l.Parts})
+			l.Parts++
 		}
-		if l.parts > maxKeyParts {
-			fault("key %q: %d parts, %d at most", m.Key, l.parts, maxKeyParts)
+		if l.Parts > maxKeyParts {
+			fault("key %q: %d parts, %d at most", m.Key, l.Parts, maxKeyParts)
 		}
 	}
 
@@ -202,14 +202,14 @@ func (m Mapping) layout() (*layout, error) {
 	} else if counted(segs) > 0 {
 		fault("time %q: an array cannot be a time", m.Time)
 	} else {
-		l.sinks = append(l.sinks, sink{role: roleTime, text: m.Time, segs: segs})
+		l.Sinks = append(l.Sinks, Sink{Role: RoleTime, Text: m.Time, Segs: segs})
 	}
 
 	switch m.TimeUnit {
 	case "", "auto":
-		l.unit = "ms"
+		l.Unit = "ms"
 	case "s", "ms", "us", "ns":
-		l.unit = m.TimeUnit
+		l.Unit = m.TimeUnit
 	default:
 		fault("time unit %q is none of auto, s, ms, us, ns", m.TimeUnit)
 	}
@@ -229,11 +229,11 @@ func (m Mapping) layout() (*layout, error) {
 		}
 		seen[text] = true
 		n := max(1, counted(segs))
-		l.sinks = append(l.sinks, sink{role: roleValue, text: text, segs: segs, slot: l.width, n: n})
-		l.width += n
+		l.Sinks = append(l.Sinks, Sink{Role: RoleValue, Text: text, Segs: segs, Slot: l.Width, N: n})
+		l.Width += n
 	}
-	if l.width > maxWidth {
-		fault("%d values a reading, %d at most", l.width, maxWidth)
+	if l.Width > maxWidth {
+		fault("%d values a reading, %d at most", l.Width, maxWidth)
 	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
@@ -241,10 +241,10 @@ func (m Mapping) layout() (*layout, error) {
 	return l, nil
 }
 
-func counted(segs []segment) int {
+func counted(segs []Segment) int {
 	for _, s := range segs {
-		if s.count > 0 {
-			return s.count
+		if s.Count > 0 {
+			return s.Count
 		}
 	}
 	return 0
@@ -267,16 +267,16 @@ func split(s string, sep byte) []string {
 }
 
 // parsePath reads a path. "@value" is the path of no steps.
-func parsePath(text string) ([]segment, error) {
+func parsePath(text string) ([]Segment, error) {
 	if text == "@value" {
 		return nil, nil
 	}
 	if strings.HasPrefix(text, "@") {
 		return nil, fmt.Errorf("%q is none of @key, @timestamp, @value, or belongs elsewhere", text)
 	}
-	var segs []segment
+	var segs []Segment
 	for _, part := range split(text, '.') {
-		var s segment
+		var s Segment
 		i := 0
 		var name []byte
 		for i < len(part) && part[i] != '[' {
@@ -289,14 +289,14 @@ func parsePath(text string) ([]segment, error) {
 			name = append(name, part[i])
 			i++
 		}
-		s.name = string(name)
-		if s.name == "" {
+		s.Name = string(name)
+		if s.Name == "" {
 			return nil, fmt.Errorf("path %q has an empty step", text)
 		}
 		if i < len(part) {
 			inner, ok := strings.CutSuffix(part[i+1:], "]")
 			if ok && inner == "" {
-				return nil, fmt.Errorf("path %q: give the array's length, as %s[3]", text, s.name)
+				return nil, fmt.Errorf("path %q: give the array's length, as %s[3]", text, s.Name)
 			}
 			n, err := strconv.Atoi(inner)
 			if !ok || err != nil || n < 1 || n > maxWidth {
@@ -305,7 +305,7 @@ func parsePath(text string) ([]segment, error) {
 			if counted(segs) > 0 {
 				return nil, fmt.Errorf("path %q goes through two arrays, one is allowed", text)
 			}
-			s.count = n
+			s.Count = n
 		}
 		segs = append(segs, s)
 	}

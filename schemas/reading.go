@@ -1,6 +1,8 @@
 package schemas
 
-import "math"
+import (
+	"math"
+)
 
 // Reading is what a record says: one sample of one series.
 type Reading struct {
@@ -9,51 +11,51 @@ type Reading struct {
 	Values []float64 // Mapping.Width values, NaN where missing
 	Schema int32     // id in the registry, -1 if it has none
 
-	work // of the program that fills the reading in
+	Work // of the program that fills the reading in
 }
 
 // maxSaves is the most positions that a program saves at a time.
-const maxSaves = 8
+const MaxSaves = 8
 
 // work is what a program notes about a record until its reading is finished.
-type work struct {
-	parts     [maxKeyParts]part // of the key
-	saved     [maxSaves]int     // positions in the record that are read twice
+type Work struct {
+	Parts     [maxKeyParts]Part // of the key
+	Saved     [MaxSaves]int     // positions in the record that are read twice
 	scratch   []byte
-	fault     fault
+	fault     Fault
 	faultSink int32
 }
 
 // begin makes a reading ready for a record's values.
-func (l *layout) begin(out *Reading, schemaID int32) {
-	if cap(out.Values) < l.width {
-		out.Values = make([]float64, l.width)
+func (l *Layout) Begin(out *Reading, schemaID int32) {
+	if cap(out.Values) < l.Width {
+		out.Values = make([]float64, l.Width)
 	}
-	out.Values = out.Values[:l.width]
+	out.Values = out.Values[:l.Width]
 	out.Schema = schemaID
-	out.fault = faultNone
+	out.fault = FaultNone
 	out.Key = nil
-	out.Time = noTime
-	for i := range l.parts {
-		out.parts[i].kind = partNone
+	out.Time = NoTime
+	for i := range l.Parts {
+		out.Parts[i].Kind = partNone
 	}
 }
 
 // finish completes a reading whose record has been read: it puts the key together and
 // reports what is wrong with the record, if anything, as a *DecodeError. key is the Kafka
 // key, timestampMs the Kafka timestamp.
-func (l *layout) finish(key []byte, timestampMs int64, out *Reading) error {
-	if l.parts == 0 {
+func (l *Layout) Finish(key []byte, timestampMs int64, out *Reading) error {
+	if l.Parts == 0 {
 		out.Key = key
 	} else if out.Key == nil {
 		out.joinParts(key, l)
 	}
 	if l.kafkaTime {
-		if out.Time = noTime; timestampMs >= 0 { // -1: the record has none
-			out.Time, _ = clockMillis.micros(timestampMs)
+		if out.Time = NoTime; timestampMs >= 0 { // -1: the record has none
+			out.Time, _ = ClockMillis.Micros(timestampMs)
 		}
 	}
-	if out.fault != faultNone || len(out.Key) == 0 || len(out.Key) > maxKeyBytes || out.Time == noTime {
+	if out.fault != FaultNone || len(out.Key) == 0 || len(out.Key) > MaxKeyBytes || out.Time == NoTime {
 		return l.unacceptable(out, timestampMs)
 	}
 	return nil
@@ -62,86 +64,86 @@ func (l *layout) finish(key []byte, timestampMs int64, out *Reading) error {
 // fail notes a value that is not acceptable. Of several the one of the first
 // sink is reported: key, time, then the fields in their order; of an array its
 // length before its items.
-func (r *Reading) fail(sink int32, f fault) {
-	if r.fault == faultNone || sink < r.faultSink || sink == r.faultSink && f == faultLength {
+func (r *Reading) Fail(sink int32, f Fault) {
+	if r.fault == FaultNone || sink < r.faultSink || sink == r.faultSink && f == FaultLength {
 		r.fault, r.faultSink = f, sink
 	}
 }
 
 // joinParts makes the key of its parts: the text itself if it is one, else a
 // text in the reading's own memory. It is empty if a part is missing.
-func (r *Reading) joinParts(key []byte, l *layout) {
+func (r *Reading) joinParts(key []byte, l *Layout) {
 	if l.recordKey >= 0 {
-		r.parts[l.recordKey] = part{kind: partText, text: key}
+		r.Parts[l.recordKey] = Part{Kind: PartText, Text: key}
 	}
-	if l.parts == 1 && r.parts[0].kind == partText {
-		r.Key = r.parts[0].text
+	if l.Parts == 1 && r.Parts[0].Kind == PartText {
+		r.Key = r.Parts[0].Text
 		return
 	}
 	r.scratch = r.scratch[:0]
-	for i := range l.parts {
-		p := &r.parts[i]
-		if p.kind == partNone || p.kind == partText && len(p.text) == 0 || len(p.text) > maxKeyBytes {
-			if len(p.text) > maxKeyBytes {
-				r.fail(0, faultKeyLong)
+	for i := range l.Parts {
+		p := &r.Parts[i]
+		if p.Kind == partNone || p.Kind == PartText && len(p.Text) == 0 || len(p.Text) > MaxKeyBytes {
+			if len(p.Text) > MaxKeyBytes {
+				r.Fail(0, faultKeyLong)
 			}
 			return
 		}
 		if i > 0 {
 			r.scratch = append(r.scratch, '/')
 		}
-		r.scratch = appendPart(r.scratch, p, l.parts > 1)
+		r.scratch = appendPart(r.scratch, p, l.Parts > 1)
 	}
 	r.Key = r.scratch
 }
 
 // unacceptable makes the error of a record that is well-formed but not a
 // reading: what is wrong with its key, else its time, else its first value.
-func (l *layout) unacceptable(out *Reading, timestampMs int64) error {
+func (l *Layout) unacceptable(out *Reading, timestampMs int64) error {
 	e := &DecodeError{SchemaID: out.Schema}
-	set := func(f fault, field string) error {
+	set := func(f Fault, field string) error {
 		e.Class, e.Err, e.Field = faultErrors[f].class, faultErrors[f].err, field
 		return e
 	}
-	field := func(r role, other string) string {
-		for i := range l.sinks {
-			if l.sinks[i].role == r {
-				return l.sinks[i].text
+	field := func(r Role, other string) string {
+		for i := range l.Sinks {
+			if l.Sinks[i].Role == r {
+				return l.Sinks[i].Text
 			}
 		}
 		return other
 	}
-	var r role = math.MaxUint8
-	if out.fault != faultNone {
-		r = l.sinks[out.faultSink].role
+	var r Role = math.MaxUint8
+	if out.fault != FaultNone {
+		r = l.Sinks[out.faultSink].Role
 	}
 	switch {
-	case r == roleKey:
-		return set(out.fault, l.sinks[out.faultSink].text)
+	case r == RoleKey:
+		return set(out.fault, l.Sinks[out.faultSink].Text)
 	case len(out.Key) == 0:
-		return set(faultKeyNull, field(roleKey, "@key"))
-	case len(out.Key) > maxKeyBytes:
-		return set(faultKeyLong, field(roleKey, "@key"))
-	case r == roleTime:
-		return set(out.fault, l.sinks[out.faultSink].text)
-	case out.Time == noTime && l.kafkaTime && timestampMs >= 0:
-		return set(faultTimeRange, "@timestamp")
-	case out.Time == noTime:
-		return set(faultTimeNull, field(roleTime, "@timestamp"))
+		return set(FaultKeyNull, field(RoleKey, "@key"))
+	case len(out.Key) > MaxKeyBytes:
+		return set(faultKeyLong, field(RoleKey, "@key"))
+	case r == RoleTime:
+		return set(out.fault, l.Sinks[out.faultSink].Text)
+	case out.Time == NoTime && l.kafkaTime && timestampMs >= 0:
+		return set(FaultTimeRange, "@timestamp")
+	case out.Time == NoTime:
+		return set(FaultTimeNull, field(RoleTime, "@timestamp"))
 	}
-	return set(out.fault, l.sinks[out.faultSink].text)
+	return set(out.fault, l.Sinks[out.faultSink].Text)
 }
 
 // finite passes a number on; NaN becomes the one NaN, infinity a fault.
-func finite(f float64, sink int32, out *Reading) float64 {
-	if math.Float64bits(f)&infiniteBits != infiniteBits {
+func Finite(f float64, sink int32, out *Reading) float64 {
+	if math.Float64bits(f)&InfiniteBits != InfiniteBits {
 		return f
 	}
 	if f == f {
-		out.fail(sink, faultInfinite)
+		out.Fail(sink, FaultInfinite)
 	}
 	return math.NaN()
 }
 
 // infiniteBits is the exponent of infinities and NaNs.
-const infiniteBits = 0x7ff << 52
+const InfiniteBits = 0x7ff << 52

@@ -9,7 +9,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // The transactions of commit: those of a fleet at full load, where a cycle is as
@@ -147,13 +147,13 @@ func (b *bench) commitOnce(ctx context.Context, prod *kafka.Producer, group stri
 
 // fillScores adds the scores of n records by two detectors.
 func fillScores(out *record.Batches, topic string, partition int32, n int) error {
-	enc := schemas.NewScoreEncoder(1, topic, partition, []string{"change", "rare"})
+	enc := output.NewScoreEncoder(1, topic, partition, []string{"change", "rare"})
 	rng := rand.New(rand.NewPCG(1, uint64(partition)))
 	now := time.Now()
 	var key, value []byte
 	for i := range 2 * n {
 		key = fmt.Appendf(key[:0], "press-%06d/bearing", i/2%1250)
-		value = enc.Append(value[:0], key, now.UnixMicro(), now.UnixMicro(), i%2, rng.Float64(), schemas.Scored, int64(i/2))
+		value = enc.Append(value[:0], key, now.UnixMicro(), now.UnixMicro(), i%2, rng.Float64(), output.Scored, int64(i/2))
 		if err := out.Append(now.UnixMilli(), key, value, nil); err != nil {
 			return err
 		}

@@ -14,6 +14,8 @@ import (
 	"odradek/detectors"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
+	"odradek/schemas/formats"
+	"odradek/schemas/registry"
 )
 
 // nestedSchema is the record of the decode figure: five fields, one nested, one
@@ -53,7 +55,7 @@ func (b *bench) decode(ctx context.Context) ([]benchRow, error) {
 		return nil, err
 	}
 	defer server.Close()
-	reg, err := schemas.NewRegistry(schemas.RegistryConfig{URLs: []string{server.URL}})
+	reg, err := registry.New(registry.Config{URLs: []string{server.URL}})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +76,7 @@ func (b *bench) decode(ctx context.Context) ([]benchRow, error) {
 			return nil, err
 		}
 	}
-	dec, err := schemas.NewDecoder(schemas.Mapping{Key: "sensor", Time: "ts", Fields: []string{"value"}}, reg, schemas.DecoderOptions{})
+	dec, err := formats.NewDecoder(schemas.Mapping{Key: "sensor", Time: "ts", Fields: []string{"value"}}, reg, formats.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"
+	"odradek/schemas/registry"
 )
 
 // readingSchema is what the benchmarks' inputs are written in, the schema of the
@@ -77,7 +78,7 @@ func (b *bench) newInputOf(ctx context.Context, name string, partitions int) (*b
 		return nil, err
 	}
 	b.topics = append(b.topics, in.topic)
-	reg, err := schemas.NewRegistry(schemas.RegistryConfig{URLs: []string{b.registry.URL}})
+	reg, err := registry.New(registry.Config{URLs: []string{b.registry.URL}})
 	if err != nil {
 		return nil, err
 	}

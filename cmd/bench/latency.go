@@ -17,7 +17,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // latencies are of single records, from event time to the moment an independent
@@ -213,7 +213,7 @@ func (l *latencies) read(ctx context.Context, brokers []string, topic string, fr
 		}
 		var fault error
 		fetches.EachRecord(func(r *kgo.Record) {
-			s, err := schemas.DecodeScore(r.Value)
+			s, err := output.DecodeScore(r.Value)
 			if err == nil && s.Partition != watchedPartition {
 				err = fmt.Errorf("a score of partition %d in partition %d", s.Partition, watchedPartition)
 			}

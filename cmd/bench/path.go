@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // The records of path-rate and path-cpu. The worker reads all of them; the
@@ -246,7 +246,7 @@ func (b *bench) verify(ctx context.Context, w *workerProcess, in *benchInput) er
 	}
 	scores := 0
 	err = admin.Read(ctx, w.scores, true, func(r *kafkatest.Record) error {
-		s, err := schemas.DecodeScore(r.Value)
+		s, err := output.DecodeScore(r.Value)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // demoOptions are the flags.
@@ -235,7 +236,7 @@ func generateReadings(ctx context.Context, c *config.Config, o sensors.Options, 
 		return err
 	}
 	defer registry.Close()
-	id, err := registry.Register(ctx, schemas.Subject(o.Topic), schemas.ReadingSchema)
+	id, err := registry.Register(ctx, schemas.Subject(o.Topic), output.ReadingSchema)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"odradek/cmd/worker/sensors"
 	"odradek/detectors"
 	"odradek/processor/keystate"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // bounds are what the demo promises: each kind of fault is found on at least 80 %
@@ -139,9 +139,9 @@ func foldDemo(t *testing.T, c *config.Config, model *sensors.Model, count int, s
 }
 
 // demoRecord is the record that a change becomes.
-func demoRecord(e *keystate.EventRow) schemas.Anomaly {
+func demoRecord(e *keystate.EventRow) output.Anomaly {
 	a := &e.Change.Anomaly
-	return schemas.Anomaly{ID: a.ID, Revision: a.Revision, Kind: uint8(e.Change.Kind), Key: bytes.Clone(e.Key.Name()), Detector: e.Name,
+	return output.Anomaly{ID: a.ID, Revision: a.Revision, Kind: uint8(e.Change.Kind), Key: bytes.Clone(e.Key.Name()), Detector: e.Name,
 		Start: a.Start, End: a.End, OpenedAt: a.OpenedAt}
 }
 

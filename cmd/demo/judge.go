@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/sensors"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // What the demo's anomalies are held against: the faults that the generator's
@@ -92,9 +92,9 @@ func (d *demoTruth) told(a *demoAnomaly) string {
 
 // demoAnomaly is an anomaly as the records of its id tell it.
 type demoAnomaly struct {
-	schemas.Anomaly // the newest
-	sensor          string
-	closed          bool
+	output.Anomaly // the newest
+	sensor         string
+	closed         bool
 }
 
 // demoLog folds the records of the anomalies topic.
@@ -106,11 +106,11 @@ type demoLog struct {
 
 // add takes the next record and returns its anomaly. Each record must be the next
 // revision of its id, and none comes after a close.
-func (l *demoLog) add(a schemas.Anomaly) *demoAnomaly {
+func (l *demoLog) add(a output.Anomaly) *demoAnomaly {
 	if l.byID == nil {
 		l.byID = map[[16]byte]*demoAnomaly{}
 	}
-	kind := schemas.AnomalyKinds[a.Kind]
+	kind := output.AnomalyKinds[a.Kind]
 	have := l.byID[a.ID]
 	switch {
 	case have == nil && (kind != "open" || a.Revision != 1):

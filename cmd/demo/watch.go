@@ -14,7 +14,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // demoView is what the demo shows while it runs.
@@ -52,7 +52,7 @@ func isTerminal(w io.Writer) bool {
 func (v *demoView) watch(ctx context.Context, client *kafka.Client, topic string, generated, worked <-chan error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	news := make(chan schemas.Anomaly, 256)
+	news := make(chan output.Anomaly, 256)
 	go followAnomalies(ctx, client, topic, news)
 	every := 5 * time.Second
 	if v.live {
@@ -86,7 +86,7 @@ func (v *demoView) watch(ctx context.Context, client *kafka.Client, topic string
 
 // followAnomalies sends the committed records of the topic as they come, until
 // ctx ends.
-func followAnomalies(ctx context.Context, client *kafka.Client, topic string, news chan<- schemas.Anomaly) {
+func followAnomalies(ctx context.Context, client *kafka.Client, topic string, news chan<- output.Anomaly) {
 	f := client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	defer f.Close()
 	partitions := 0
@@ -98,7 +98,7 @@ func followAnomalies(ctx context.Context, client *kafka.Client, topic string, ne
 	for p := range partitions {
 		go func() {
 			_ = f.ReadRange(ctx, kafka.TP{Topic: topic, Partition: int32(p)}, 0, math.MaxInt64, func(rec *record.Record) (bool, error) {
-				a, err := schemas.DecodeAnomaly(rec.Value)
+				a, err := output.DecodeAnomaly(rec.Value)
 				if err != nil {
 					return false, err
 				}
@@ -141,7 +141,7 @@ func readAnomalies(ctx context.Context, client *kafka.Client, topic string) (*de
 	log := new(demoLog)
 	for _, tp := range tps {
 		err := f.ReadRange(ctx, tp, 0, ends[tp], func(rec *record.Record) (bool, error) {
-			a, err := schemas.DecodeAnomaly(rec.Value)
+			a, err := output.DecodeAnomaly(rec.Value)
 			if err == nil {
 				log.add(a)
 			}
@@ -167,7 +167,7 @@ func (v *demoView) describe(a *demoAnomaly) string {
 		state = "over"
 	}
 	v.truth.upTo(v.made.Load()/int64(v.o.sensors) + 1)
-	return fmt.Sprintf("%-13s  %-8s  %3d %-8s  %-4s  %s", a.sensor, a.Detector, a.Severity, schemas.SeverityBands[a.Band],
+	return fmt.Sprintf("%-13s  %-8s  %3d %-8s  %-4s  %s", a.sensor, a.Detector, a.Severity, output.SeverityBands[a.Band],
 		state, v.truth.told(a))
 }
 

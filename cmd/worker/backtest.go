@@ -17,7 +17,7 @@ import (
 	"odradek/cmd/worker/tables"
 	"odradek/processor/kafka"
 	"odradek/processor/web"
-	"odradek/schemas"
+	"odradek/schemas/registry"
 )
 
 const backtestAbout = `Runs the configured detectors over recorded samples through the worker's own state, executor,
@@ -145,7 +145,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config)
 		}
 	}
 	var client *kafka.Client
-	var registry *schemas.Registry
+	var registry *registry.Client
 	if o.inTopic != "" || o.toTopic != "" {
 		var closeBoth func() error
 		if client, registry, closeBoth, err = backtestCluster(ctx, c); err != nil {

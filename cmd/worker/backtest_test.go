@@ -20,7 +20,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // backtestOps are the detectors of TestBacktestIsTheStream: strides, carries, thresholds
@@ -191,7 +191,7 @@ func TestBacktestIsTheStream(t *testing.T) {
 	must(t, err)
 	differ := 0
 	for i := range live {
-		s, err := schemas.DecodeScore(live[i].Value)
+		s, err := output.DecodeScore(live[i].Value)
 		must(t, err)
 		k := id{fmt.Sprint(s.Partition), fmt.Sprint(s.Offset), s.Detector, string(s.Key)}
 		want := said{"null", s.State.String(), s.EventTime, s.ScoreTime}
@@ -213,11 +213,11 @@ func TestBacktestIsTheStream(t *testing.T) {
 		}
 	}
 
-	last := map[string]schemas.Anomaly{}
+	last := map[string]output.Anomaly{}
 	changes, err := c.Admin().ReadAll(ctx, group+"-anomalies", true)
 	must(t, err)
 	for i := range changes {
-		a, err := schemas.DecodeAnomaly(changes[i].Value)
+		a, err := output.DecodeAnomaly(changes[i].Value)
 		must(t, err)
 		if name := fmt.Sprintf("%x", a.ID); a.Revision > last[name].Revision {
 			last[name] = a
@@ -234,7 +234,7 @@ func TestBacktestIsTheStream(t *testing.T) {
 		}
 		if !ok || r["series_key"] != string(a.Key) || r["detector"] != a.Detector || r["severity"] != fmt.Sprint(a.Severity) ||
 			timeOf(t, r["start"]) != a.Start || timeOf(t, r["end"]) != a.End ||
-			r["over"] != strconv.FormatBool(schemas.AnomalyKinds[a.Kind] == "close") ||
+			r["over"] != strconv.FormatBool(output.AnomalyKinds[a.Kind] == "close") ||
 			math.Float64bits(peak) != math.Float64bits(a.PeakScore) && (peak == peak || a.PeakScore == a.PeakScore) ||
 			r["samples"] != fmt.Sprint(a.Samples) {
 			t.Errorf("backtest %v, stream %+v", r, a)

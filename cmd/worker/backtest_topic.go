@@ -14,17 +14,20 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/schemas"
+	"odradek/schemas/formats"
+	"odradek/schemas/output"
+	"odradek/schemas/registry"
 )
 
 // topicSource opens the range of a topic that the flags name. The client is the caller's
 // to close.
 func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, client *kafka.Client,
-	registry *schemas.Registry) (backtests.Source, error) {
+	registry *registry.Client) (backtests.Source, error) {
 	opts, err := c.DecoderOptions()
 	if err != nil {
 		return nil, err
 	}
-	dec, err := schemas.NewDecoder(c.SchemaMapping(), registry, opts)
+	dec, err := formats.NewDecoder(c.SchemaMapping(), registry, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -54,18 +57,18 @@ type publisher struct {
 	mu     sync.Mutex
 	out    map[kafka.TP]*record.Batches
 	bytes  int
-	encs   map[int32]*schemas.ScoreEncoder
-	events map[int32]*schemas.AnomalyEncoder
+	encs   map[int32]*output.ScoreEncoder
+	events map[int32]*output.AnomalyEncoder
 	value  []byte
 }
 
 // newPublisher makes the topics <name>-scores and <name>-anomalies where they are missing
 // and registers their schemas.
-func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config, client *kafka.Client, registry *schemas.Registry,
+func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config, client *kafka.Client, registry *registry.Client,
 	name string,
 	partitions int) (*publisher, error) {
 	p := &publisher{c: c, ctx: context.WithoutCancel(ctx), state: state, scoreID: -1, anomalyID: -1, out: map[kafka.TP]*record.Batches{},
-		encs: map[int32]*schemas.ScoreEncoder{}, events: map[int32]*schemas.AnomalyEncoder{}}
+		encs: map[int32]*output.ScoreEncoder{}, events: map[int32]*output.AnomalyEncoder{}}
 	for i := range state.Detectors {
 		p.names = append(p.names, state.Detectors[i].Name)
 	}
@@ -74,7 +77,7 @@ func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config,
 		schema string
 		info   *kafka.TopicInfo
 		id     *int32
-	}{{name + "-scores", schemas.ScoreSchema, &p.scores, &p.scoreID}, {name + "-anomalies", schemas.AnomalySchema, &p.anomalies,
+	}{{name + "-scores", output.ScoreSchema, &p.scores, &p.scoreID}, {name + "-anomalies", output.AnomalySchema, &p.anomalies,
 		&p.anomalyID}} {
 		if fault := config.TopicFault(t.topic); fault != "" {
 			return nil, fmt.Errorf("backtest: -to-topic: %q %s", t.topic, fault)
@@ -153,13 +156,13 @@ func (p *publisher) Scores(part *backtests.Partition, rows []keystate.Row) error
 	defer p.mu.Unlock()
 	enc := p.encs[part.Number]
 	if enc == nil {
-		enc = schemas.NewScoreEncoder(p.scoreID, part.Topic, part.Number, p.names)
+		enc = output.NewScoreEncoder(p.scoreID, part.Topic, part.Number, p.names)
 		p.encs[part.Number] = enc
 	}
 	for i := range rows {
 		r := &rows[i]
 		name := r.Key.Name()
-		p.value = enc.Append(p.value[:0], name, r.Time, r.About, int(r.Detector), float64(r.Score), schemas.ScoreState(r.State), r.Offset)
+		p.value = enc.Append(p.value[:0], name, r.Time, r.About, int(r.Detector), float64(r.Score), output.ScoreState(r.State), r.Offset)
 		if err := p.put(&p.scores, name); err != nil {
 			return err
 		}
@@ -173,7 +176,7 @@ func (p *publisher) Anomaly(part *backtests.Partition, e *keystate.EventRow) err
 	defer p.mu.Unlock()
 	enc := p.events[part.Number]
 	if enc == nil {
-		enc = schemas.NewAnomalyEncoder(p.anomalyID, part.Topic, part.Number)
+		enc = output.NewAnomalyEncoder(p.anomalyID, part.Topic, part.Number)
 		p.events[part.Number] = enc
 	}
 	a := processor.AnomalyRecord(e, p.state)
@@ -190,7 +193,7 @@ func (p *publisher) Close() error {
 
 // backtestCluster opens the client and the registry that a topic needs; close both with the
 // function that comes back.
-func backtestCluster(ctx context.Context, c *config.Config) (client *kafka.Client, registry *schemas.Registry, closeBoth func() error,
+func backtestCluster(ctx context.Context, c *config.Config) (client *kafka.Client, registry *registry.Client, closeBoth func() error,
 	err error) {
 	cfg, err := c.KafkaConfig()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
-	"odradek/schemas"
+	"odradek/schemas/registry"
 )
 
 // examination asks brokers and registry what a start needs of them, and reports. `check
@@ -25,7 +25,7 @@ type examination struct {
 	r      *report
 	c      *config.Config
 	client *kafka.Client
-	reg    *schemas.Registry    // nil: none is configured, or it does not answer
+	reg    *registry.Client     // nil: none is configured, or it does not answer
 	inputs []kafka.TopicInfo    // that exist
 	down   bool                 // the registry does not answer, and a start is possible without it
 	unfit  map[string][]finding // faults of the newest schema of an input topic, until its records are seen
@@ -75,7 +75,7 @@ const startLook = 30 * time.Second
 
 // examineStart is run's part: nil where a worker can start. What was found of the
 // records and their schemas, and is no fault, goes to the log.
-func examineStart(ctx context.Context, c *config.Config, client *kafka.Client, reg *schemas.Registry, log *slog.Logger) error {
+func examineStart(ctx context.Context, c *config.Config, client *kafka.Client, reg *registry.Client, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, startLook)
 	defer cancel()
 	e := &examination{r: &report{}, c: c, client: client, reg: reg}

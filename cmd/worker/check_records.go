@@ -13,6 +13,9 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"
+	"odradek/schemas/avro"
+	"odradek/schemas/formats"
+	"odradek/schemas/registry"
 )
 
 // registry checks that the schema registry answers. A start survives its outage where
@@ -32,7 +35,7 @@ func (e *examination) registry(ctx context.Context) {
 	}
 	// What a start needs is less than a list of all subjects.
 	for _, out := range outputSchemas(e.c) {
-		if _, lookup := reg.Lookup(ctx, schemas.Subject(out.topic), out.schema); lookup != nil && !errors.Is(lookup, schemas.ErrUnknownSchema) {
+		if _, lookup := reg.Lookup(ctx, schemas.Subject(out.topic), out.schema); lookup != nil && !errors.Is(lookup, registry.ErrUnknownSchema) {
 			e.r.findings = append(e.r.findings, finding{Level: levelFault, What: "schema registry", Detail: err.Error(), err: err})
 			e.reg = nil
 			return
@@ -58,7 +61,7 @@ func (e *examination) schemas(ctx context.Context) {
 		switch {
 		case e.c.Mapping.SchemaFile != "":
 			// The file is the schema of records without one.
-		case errors.Is(err, schemas.ErrUnknownSchema):
+		case errors.Is(err, registry.ErrUnknownSchema):
 			e.r.warn("subject "+subject, "the registry has no such subject",
 				"fine if the topic's schemas go by record name or ids; the live records tell")
 		case err != nil:
@@ -84,7 +87,7 @@ func (e *examination) fits(what string, s *schemas.Schema) (faults []finding) {
 	if s.Type != "" && s.Type != "AVRO" {
 		return []finding{{Level: levelFault, What: what, Detail: "it is a schema of " + s.Type + ", and only Avro is read"}}
 	}
-	for _, err := range schemas.Check(e.c.SchemaMapping(), s) {
+	for _, err := range avro.Check(e.c.SchemaMapping(), s) {
 		faults = append(faults, finding{Level: levelFault, What: what, Detail: strings.TrimPrefix(err.Error(), "schemas: "),
 			Fix: "correct " + config.Prefix + "KEY_FIELD, _TIME_FIELD or _VALUE_FIELDS"})
 	}
@@ -139,7 +142,7 @@ func (e *examination) records(ctx context.Context) {
 	if err != nil {
 		return // a fault of the configuration, said there
 	}
-	dec, err := schemas.NewDecoder(e.c.SchemaMapping(), e.reg, opts)
+	dec, err := formats.NewDecoder(e.c.SchemaMapping(), e.reg, opts)
 	if err != nil {
 		return
 	}
@@ -156,7 +159,7 @@ func (e *examination) records(ctx context.Context) {
 	}
 }
 
-func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec *schemas.Decoder, in kafka.TopicInfo) (*liveSample, error) {
+func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.Decoder, in kafka.TopicInfo) (*liveSample, error) {
 	s := &liveSample{failed: map[string]int{}, example: map[string]string{}, schemas: map[int32]bool{}, places: map[string]int32{}}
 	var tps []kafka.TP
 	for p := range min(in.Partitions, samplePartitions) {

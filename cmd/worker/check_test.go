@@ -15,7 +15,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 func TestCheckOffline(t *testing.T) {
@@ -55,7 +55,7 @@ func TestCheckOffline(t *testing.T) {
 
 func TestCheckOfASchemaFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.avsc")
-	os.WriteFile(file, []byte(schemas.ReadingSchema), 0o600)
+	os.WriteFile(file, []byte(output.ReadingSchema), 0o600)
 	base := []string{"ODRADEK_GROUP=g", "ODRADEK_TOPICS=a", "ODRADEK_SCHEMA_FILE=" + file}
 	if _, faults, _ := config.Parse(append(base, "ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time")); len(faults) != 0 {
 		t.Errorf("faults %v", faults)

@@ -19,7 +19,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // container is a service's command in the image that the Dockerfile makes, run
@@ -289,7 +289,7 @@ func TestCompose(t *testing.T) {
 		}
 		scored := map[string]int{} // with a number: while a detector warms up it says so
 		for i := range recs {
-			s, err := schemas.DecodeScore(recs[i].Value)
+			s, err := output.DecodeScore(recs[i].Value)
 			if err != nil {
 				t.Fatal(err)
 			}

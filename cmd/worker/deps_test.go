@@ -24,22 +24,23 @@ const module = "odradek"
 var within = []struct{ dir, imports, why string }{
 	{"cmd/worker", "*", "the program puts everything together"},
 	{"cmd/worker/config",
-		"processor processor/kafka processor/kafka/record processor/keystate processor/events detectors detectors/threshold schemas",
+		"processor processor/kafka processor/kafka/record processor/keystate processor/events detectors detectors/threshold schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
-	{"cmd/demo", "cmd/worker/config cmd/worker/sensors processor/kafka processor/kafka/record processor/kafkatest schemas",
+	{"cmd/demo", "cmd/worker/config cmd/worker/sensors processor/kafka processor/kafka/record processor/kafkatest schemas schemas/*",
 		"the workers are other programs: the demo knows their settings and topics"},
 	{"cmd/bench", "*", "it measures every part, and the whole as a program of its own"},
 	{"cmd/worker/quality", "", "it compares scores with labels, wherever both come from"},
 	{"cmd/worker/replay", "cmd/worker/config cmd/worker/quality processor/keystate processor/events detectors detectors/threshold",
 		"a replay is the fold of the worker without Kafka, and takes any executor"},
-	{"cmd/worker/tables", "schemas", "files of rows are read and written without knowing what becomes of the rows"},
+	{"cmd/worker/tables", "schemas schemas/avro", "files of rows are read and written without knowing what becomes of the rows"},
 	{"cmd/worker/backtests",
 		"cmd/worker/replay cmd/worker/tables processor/kafka processor/kafka/record processor/keystate processor/events " +
-			"detectors detectors/threshold schemas",
+			"detectors detectors/threshold schemas schemas/output",
 		"a backtest shares rows out and gathers what the fold finds; settings and commands are the program's"},
-	{"cmd/worker/sensors", "processor/kafka processor/kafka/record schemas", "signals are made and written to Kafka; nothing is scored here"},
+	{"cmd/worker/sensors", "processor/kafka processor/kafka/record schemas/output", "signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
-		"processor/keystate processor/events processor/kafka processor/kafka/record processor/web detectors detectors/threshold schemas",
+		"processor/keystate processor/events processor/kafka processor/kafka/record processor/web detectors detectors/threshold " +
+			"schemas schemas/output schemas/registry",
 		"the processor is handed an Executor and knows no device; cmd puts the two together"},
 	{"processor/keystate", "processor/events detectors detectors/threshold detectors/bins",
 		"state is a fold of the log, without Kafka and without a wire format, so that replay gives the same scores"},
@@ -60,7 +61,11 @@ var within = []struct{ dir, imports, why string }{
 	{"cuda/plan", "cuda/kernels detectors", "a plan follows from a batch alone, so that tables can test it"},
 	{"cuda/device", "cuda/kernels cuda/plan", "the child is a program of its own, which knows memory and kernels by the plan's names"},
 	{"cuda/kernels", "", "both sides of the protocol embed it"},
-	{"schemas", "", "the wire format stands alone"},
+	{"schemas", "", "the contract knows no format"},
+	{"schemas/registry", "schemas", "schemas are fetched and kept whatever their format is"},
+	{"schemas/output", "schemas schemas/avro", "the worker's own records are Avro"},
+	{"schemas/formats", "schemas schemas/*", "it is the one place that knows all formats"},
+	{"schemas/*", "schemas", "a format knows the contract, no other format and no registry"},
 }
 
 // only says where alone something may be imported: a pattern of the imported
@@ -72,7 +77,7 @@ var only = []struct {
 	why             string
 }{
 	{"github.com/segmentio/kafka-go/...", "processor/kafka/*", false, "one package answers for the client's faults and for its protocol"},
-	{"github.com/linkedin/goavro/...", "schemas/* cmd/bench/*", true, "the wire format has one home"},
+	{"github.com/linkedin/goavro/...", "schemas/avro/* schemas/formats/bench.go cmd/bench/*", true, "a wire format has one home"},
 	{"github.com/parquet-go/parquet-go/...", "cmd/worker/tables/* cmd/bench/*", true, "one package knows the file formats of tables"},
 	{"github.com/twmb/franz-go/...", "processor/kafkatest/* cmd/bench/*", true,
 		"the product has one Kafka client; the second one is there to judge it"},
@@ -331,7 +336,9 @@ func TestImportRules(t *testing.T) {
 		{"processor/keystate/state.go", "odradek/detectors", true},
 		{"processor/keystate/state.go", "odradek/schemas", false},
 		{"processor/outputs.go", "github.com/linkedin/goavro/v2", false},
-		{"schemas/codec.go", "github.com/linkedin/goavro/v2", true},
+		{"schemas/avro/codec.go", "github.com/linkedin/goavro/v2", true},
+		{"schemas/formats/decoder.go", "github.com/linkedin/goavro/v2", false},
+		{"schemas/avro/codec.go", "odradek/schemas/registry", false},
 		{"detectors/lof.go", "odradek/detectors/lof", true},
 		{"detectors/lof/lof.go", "odradek/detectors/vec", true},
 		{"detectors/lof/lof.go", "odradek/detectors/sst", false},

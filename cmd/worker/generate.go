@@ -15,6 +15,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // generateOptions are the flags of `generate`.
@@ -31,7 +32,7 @@ type generateOptions struct {
 }
 
 func (t terminal) generate(ctx context.Context, args []string) int {
-	fs := t.flags("generate", `Writes Avro sensor records (schemas/sensor_reading.avsc), keyed by sensor, with planted faults and their labels.
+	fs := t.flags("generate", `Writes Avro sensor records (schemas/output/sensor_reading.avsc), keyed by sensor, with planted faults and their labels.
 What a sensor says at a step depends on -seed alone. Brokers, schema registry and ODRADEK_COMPRESSION come from the environment;
 without a registry records are in Avro's single-object encoding.`,
 		`  worker generate -topic sensors -sensors 100 -rate 1000 -labels labels.jsonl
@@ -142,7 +143,7 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 	}
 	if reg != nil {
 		defer reg.Close()
-		if schemaID, err = reg.Register(ctx, schemas.Subject(o.Topic), schemas.ReadingSchema); err != nil {
+		if schemaID, err = reg.Register(ctx, schemas.Subject(o.Topic), output.ReadingSchema); err != nil {
 			return err
 		}
 	}

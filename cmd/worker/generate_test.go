@@ -14,6 +14,9 @@ import (
 	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
+	"odradek/schemas/formats"
+	"odradek/schemas/output"
+	"odradek/schemas/registry"
 )
 
 // console is a terminal whose output is kept.
@@ -50,12 +53,12 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 	topic := kafkatest.Unique("generated")
 	url := c.RegistryURL(t)
 	file := filepath.Join(t.TempDir(), "labels.jsonl")
-	const count, records, seed = 13, 26_003, 99
+	const count, total, seed = 13, 26_003, 99
 	term, _, errs := console("ODRADEK_KAFKA_BROKERS="+strings.Join(c.Brokers, ","), "ODRADEK_SCHEMA_REGISTRY_URL="+url)
 	code := term.generate(context.Background(), strings.Fields(fmt.Sprintf(
 		"-topic %s -partitions 3 -replication 1 -sensors %d -records %d -seed %d -fault-every 300 -labels %s -labels-topic %s-labels -interval "+
 			"250ms",
-		topic, count, records, seed, file, topic)))
+		topic, count, total, seed, file, topic)))
 	if code != exitOK {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -64,14 +67,14 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	recs, err := c.Admin().ReadAll(ctx, topic, true)
-	if err != nil || len(recs) != records {
+	if err != nil || len(recs) != total {
 		t.Fatalf("%d records, %v", len(recs), err)
 	}
-	reg, err := schemas.NewRegistry(schemas.RegistryConfig{URLs: []string{url}})
+	reg, err := registry.New(registry.Config{URLs: []string{url}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	dec, err := schemas.NewDecoder(schemas.ReadingMapping, reg, schemas.DecoderOptions{})
+	dec, err := formats.NewDecoder(output.ReadingMapping, reg, formats.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +89,8 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 		s := model.Sensor(i)
 		name := fmt.Sprintf("sensor-%05d", i)
 		all[name] = &s
-		steps := int64(records / count)
-		if i < records%count {
+		steps := int64(total / count)
+		if i < total%count {
 			steps++
 		}
 		for _, f := range s.FaultsUntil(steps) {
@@ -166,7 +169,7 @@ func TestGenerateAtARate(t *testing.T) {
 	if most := int(2000*took.Seconds()) + 500; err != nil || len(recs) == 0 || len(recs) > most {
 		t.Errorf("%d records in %v, at most %d are right: %v", len(recs), took, most, err)
 	}
-	dec, err := schemas.NewDecoder(schemas.ReadingMapping, nil, schemas.DecoderOptions{Schemas: []string{schemas.ReadingSchema}})
+	dec, err := formats.NewDecoder(output.ReadingMapping, nil, formats.Options{Schemas: []string{output.ReadingSchema}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,9 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/web"
 	"odradek/schemas"
+	"odradek/schemas/formats"
+	"odradek/schemas/output"
+	"odradek/schemas/registry"
 )
 
 func cmdRun(ctx context.Context, args []string) int {
@@ -107,7 +110,7 @@ var hooks processor.Hooks
 
 // newProcessor makes the topics and schemas that are missing and builds the
 // processor.
-func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *schemas.Registry, exec executor,
+func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *registry.Client, exec executor,
 	metrics *processor.Metrics, log *slog.Logger) (*processor.Processor, error) {
 	if err := createTopics(ctx, c, client, log); err != nil {
 		return nil, err
@@ -122,7 +125,7 @@ func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, r
 		if err != nil {
 			return nil, fmt.Errorf("worker: register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.what, subject, err)
 		}
-		if out.schema == schemas.ScoreSchema {
+		if out.schema == output.ScoreSchema {
 			scoreID = id
 		} else {
 			anomalyID = id
@@ -140,12 +143,12 @@ func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, r
 
 // processorConfig is what the configuration says of a processor. An error is a fault of
 // the configuration.
-func processorConfig(c *config.Config, client *kafka.Client, registry *schemas.Registry) (cfg processor.Config, err error) {
+func processorConfig(c *config.Config, client *kafka.Client, registry *registry.Client) (cfg processor.Config, err error) {
 	opts, err := c.DecoderOptions()
 	if err != nil {
 		return cfg, err
 	}
-	dec, err := schemas.NewDecoder(c.SchemaMapping(), registry, opts)
+	dec, err := formats.NewDecoder(c.SchemaMapping(), registry, opts)
 	if err != nil {
 		return cfg, err
 	}
@@ -199,10 +202,10 @@ type outputSchema struct{ what, topic, setting, schema string }
 
 func outputSchemas(c *config.Config) (list []outputSchema) {
 	if c.Output.Scores != "none" {
-		list = append(list, outputSchema{"the scores", c.Output.ScoresTopic, "SCORES_TOPIC", schemas.ScoreSchema})
+		list = append(list, outputSchema{"the scores", c.Output.ScoresTopic, "SCORES_TOPIC", output.ScoreSchema})
 	}
 	if c.Anomalies() {
-		list = append(list, outputSchema{"the anomalies", c.Output.AnomaliesTopic, "ANOMALIES_TOPIC", schemas.AnomalySchema})
+		list = append(list, outputSchema{"the anomalies", c.Output.AnomaliesTopic, "ANOMALIES_TOPIC", output.AnomalySchema})
 	}
 	return list
 }

@@ -9,7 +9,7 @@ import (
 
 	"odradek/processor"
 	"odradek/processor/kafka"
-	"odradek/schemas"
+	"odradek/schemas/registry"
 )
 
 // startLimit is how long a start goes on trying where trying can help: brokers
@@ -53,7 +53,7 @@ func retryStart(ctx context.Context, log *slog.Logger, deadline time.Time, f fun
 func final(err error) bool {
 	var never permanentError
 	var refused *processor.RefusedError
-	var registry *schemas.RegistryError
+	var registry *registry.Error
 	return errors.As(err, &never) || errors.As(err, &refused) || kafka.ClassOf(err) == kafka.Fatal ||
 		errors.As(err, &registry) && (registry.Status == http.StatusUnauthorized || registry.Status == http.StatusForbidden)
 }

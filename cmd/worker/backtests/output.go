@@ -10,7 +10,7 @@ import (
 
 	"odradek/cmd/worker/tables"
 	"odradek/processor/keystate"
-	"odradek/schemas"
+	"odradek/schemas/output"
 
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
@@ -175,7 +175,7 @@ func (b *scoreBuffer) values(r *keystate.Row, w Warmth) []tables.Value {
 	v[1].Whole, v[2].Whole = r.Time, r.About
 	v[3].Text = b.cfg.Detectors[r.Detector].Name
 	v[4].Number = float64(r.Score)
-	v[5].Text = schemas.ScoreState(r.State).String()
+	v[5].Text = output.ScoreState(r.State).String()
 	v[6].Number = float64(r.Threshold)
 	v[7].Truth = r.Exceeds
 	v[8].Whole = int64(r.Severity)
@@ -192,7 +192,7 @@ func (o *Outputs) anomaly(a *Anomaly) error {
 	e := &a.Change.Anomaly
 	reason := ""
 	if a.Change.Kind == events.Close {
-		reason = schemas.CloseReasons[a.Change.Reason]
+		reason = output.CloseReasons[a.Change.Reason]
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 type TopicConfig struct {
 	Client  *kafka.Client
 	Fetch   kafka.FetcherConfig
-	Decoder *schemas.Decoder
+	Decoder schemas.Decoder
 	Topic   string
 	// From and To are offsets of every partition, times in RFC 3339, or earliest and end,
 	// where To is not read any more.
@@ -196,7 +196,7 @@ type topicBlock struct {
 	offsets []int64
 	index   map[string]uint32
 	from    int64 // offset that it begins at
-	dec     *schemas.Decoder
+	dec     schemas.Decoder
 	reading schemas.Reading
 }
 

@@ -12,6 +12,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
+	"odradek/schemas/formats"
 )
 
 // TestOffsetsThatExpireMeanwhile has a partition lose records between the begin of a run
@@ -44,7 +45,7 @@ func TestOffsetsThatExpireMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	dec, err := schemas.NewDecoder(schemas.Mapping{Fields: []string{"@value"}}, nil, schemas.DecoderOptions{Bare: `"double"`})
+	dec, err := formats.NewDecoder(schemas.Mapping{Fields: []string{"@value"}}, nil, formats.Options{Bare: `"double"`})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"odradek/schemas"
+	"odradek/schemas/avro"
 	"os"
 	"reflect"
 	"regexp"
@@ -282,7 +283,7 @@ func (k *checker) registry() {
 			k.add("SCHEMA_FILE", err.Error(), "name a file that the worker may read")
 		} else if k.c.SchemaMapping().Validate() == nil {
 			var problems []string
-			for _, err := range schemas.Check(k.c.SchemaMapping(), &schemas.Schema{Text: string(text)}) {
+			for _, err := range avro.Check(k.c.SchemaMapping(), &schemas.Schema{Text: string(text)}) {
 				problems = append(problems, strings.TrimPrefix(err.Error(), "schemas: "))
 			}
 			k.addAll("SCHEMA_FILE", problems, "")

@@ -8,16 +8,18 @@ import (
 	"strings"
 
 	"odradek/schemas"
+	"odradek/schemas/formats"
+	"odradek/schemas/registry"
 )
 
 // RegistryConfig returns the configuration of the schema registry's client; ok is false
 // where no registry is set. The error is that of the file of certificate authorities.
-func (c *Config) RegistryConfig() (cfg schemas.RegistryConfig, ok bool, err error) {
+func (c *Config) RegistryConfig() (cfg registry.Config, ok bool, err error) {
 	s := &c.Registry
 	if len(s.URLs) == 0 {
 		return cfg, false, nil
 	}
-	cfg = schemas.RegistryConfig{
+	cfg = registry.Config{
 		URLs: s.URLs, Username: s.Username, Password: s.Password.Reveal(), BearerToken: s.Token.Reveal(),
 		CacheDir: s.CacheDir, Timeout: s.Timeout, Grace: s.Grace,
 	}
@@ -36,12 +38,12 @@ func (c *Config) RegistryConfig() (cfg schemas.RegistryConfig, ok bool, err erro
 
 // NewRegistry makes the client of the schema registry; nil where none is set. It sends no
 // request yet.
-func (c *Config) NewRegistry() (*schemas.Registry, error) {
+func (c *Config) NewRegistry() (*registry.Client, error) {
 	cfg, ok, err := c.RegistryConfig()
 	if !ok || err != nil {
 		return nil, err
 	}
-	return schemas.NewRegistry(cfg)
+	return registry.New(cfg)
 }
 
 // platformCacheDir is where a program of this platform may keep what it can do
@@ -72,7 +74,7 @@ func platformCacheDir(env map[string]string, goos string) string {
 
 // DecoderOptions returns what the decoder of input records needs beside the mapping. The
 // error is that of reading the schema file.
-func (c *Config) DecoderOptions() (opts schemas.DecoderOptions, err error) {
+func (c *Config) DecoderOptions() (opts formats.Options, err error) {
 	if f := c.Mapping.SchemaFile; f != "" {
 		text, err := os.ReadFile(f)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/schemas"
+	"odradek/schemas/output"
 )
 
 // Label is one planted fault, as written to the labels.
@@ -62,7 +62,7 @@ type Source struct {
 	names   [][]byte
 	target  []int32 // partition of each sensor
 	parts   int
-	enc     *schemas.ReadingEncoder
+	enc     *output.ReadingEncoder
 	value   []byte
 }
 
@@ -76,7 +76,7 @@ type round struct {
 // schemaID below 0, values are in Avro's single-object encoding.
 func NewSource(o Options, m *Model, schemaID int32, partitions int) *Source {
 	g := &Source{
-		o: o, enc: schemas.NewReadingEncoder(schemaID, o.Plant, o.Unit), parts: partitions,
+		o: o, enc: output.NewReadingEncoder(schemaID, o.Plant, o.Unit), parts: partitions,
 		sensors: make([]Sensor, o.Sensors), names: make([][]byte, o.Sensors), target: make([]int32, o.Sensors),
 	}
 	for i := range g.sensors {

@@ -10,14 +10,15 @@ import (
 	"sync"
 
 	"odradek/schemas"
+	"odradek/schemas/avro"
 )
 
 type avroFile struct {
 	f       *os.File
 	o       *Options
 	size    int64
-	r       *schemas.ContainerReader
-	dec     *schemas.RunDecoder
+	r       *avro.ContainerReader
+	dec     *avro.RunDecoder
 	labelAt int // index of the label among the values of a reading; -1: none
 }
 
@@ -42,10 +43,10 @@ func (a *avroFile) open() error {
 		return err
 	}
 	a.size = info.Size()
-	if a.r, err = schemas.NewContainerReader(a.f); err != nil {
+	if a.r, err = avro.NewContainerReader(a.f); err != nil {
 		return err
 	}
-	m, have := a.o.Mapping, schemas.TopFields(a.r.Schema)
+	m, have := a.o.Mapping, avro.TopFields(a.r.Schema)
 	if (m.Key == "" || m.Key == "@key") && slices.Contains(have, "key") {
 		m.Key = "key"
 	}
@@ -61,7 +62,7 @@ func (a *avroFile) open() error {
 		a.labelAt = m.Width()
 		m.Fields = append(slices.Clone(m.Fields), a.o.Label)
 	}
-	a.dec, err = schemas.NewRunDecoder(m, a.r.Schema)
+	a.dec, err = avro.NewRunDecoder(m, a.r.Schema)
 	return err
 }
 
@@ -72,7 +73,7 @@ func (a *avroFile) Close() error   { return a.f.Close() }
 
 // avroJob is a block of the file; row is the number of records before it.
 type avroJob struct {
-	schemas.ContainerBlock
+	avro.ContainerBlock
 	row int64
 }
 

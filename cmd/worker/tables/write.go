@@ -13,7 +13,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"odradek/schemas"
+	"odradek/schemas/avro"
 )
 
 // Kind is the type of a column that is written.
@@ -162,7 +162,7 @@ func appendCSV(dst []byte, s string) []byte {
 
 type avroForm struct {
 	out     *bufio.Writer
-	w       *schemas.ContainerWriter
+	w       *avro.ContainerWriter
 	columns []Column
 }
 
@@ -179,7 +179,7 @@ func newAvroForm(out *bufio.Writer, name string, columns []Column) (*avroForm, e
 	if err != nil {
 		return nil, err
 	}
-	w, err := schemas.NewContainerWriter(out, string(schema))
+	w, err := avro.NewContainerWriter(out, string(schema))
 	return &avroForm{out, w, columns}, err
 }
 
@@ -189,13 +189,13 @@ func (a *avroForm) row(values []Value) error {
 			v := &values[i]
 			switch a.columns[i].Kind {
 			case Text:
-				dst = schemas.AppendText(dst, v.Text)
+				dst = avro.AppendText(dst, v.Text)
 			case Time, Whole:
-				dst = schemas.AppendLong(dst, v.Whole)
+				dst = avro.AppendLong(dst, v.Whole)
 			case Number:
-				dst = schemas.AppendOptional(dst, v.Number)
+				dst = avro.AppendOptional(dst, v.Number)
 			case Truth:
-				dst = schemas.AppendBool(dst, v.Truth)
+				dst = avro.AppendBool(dst, v.Truth)
 			}
 		}
 		return dst

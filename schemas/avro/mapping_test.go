@@ -1,0 +1,98 @@
+package avro
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"odradek/schemas"
+)
+
+const plantSchema = `{"type":"record","name":"Reading","namespace":"acme","fields":[
+	{"name":"deviceId","type":"string"},
+	{"name":"site","type":["null",{"type":"record","name":"Site","fields":[
+		{"name":"plant","type":"string"},{"name":"temperature","type":"float"}]}]},
+	{"name":"temperature","type":["null","double"],"aliases":["temp"]},
+	{"name":"accel","type":{"type":"array","items":"double"}},
+	{"name":"tags","type":{"type":"map","values":["string","long"]}},
+	{"name":"channels","type":{"type":"array","items":{"type":"record","name":"Channel","fields":[{"name":"level","type":"int"}]}}},
+	{"name":"time","type":{"type":"long","logicalType":"timestamp-millis"}},
+	{"name":"parent","type":["null","Reading"]},
+	{"name":"a.b","type":"int"}]}`
+
+func TestPaths(t *testing.T) {
+	got, err := Paths(plantSchema)
+	want := []string{"site.temperature", "temperature", "accel[]", "tags.*", "channels[].level", "time", `a\.b`}
+	if err != nil || !slices.Equal(got, want) {
+		t.Error(got, err)
+	}
+	if got, err := Paths(`["null","double"]`); err != nil || !slices.Equal(got, []string{"@value"}) {
+		t.Error(got, err)
+	}
+	if _, err := Paths(`{}`); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestCheck(t *testing.T) {
+	good := schemas.Mapping{Key: "deviceId+site.plant", Time: "time",
+		Fields: []string{"temp", "site.temperature", "accel[3]", "tags.x", "channels[2].level", "parent.temperature"}}
+	if faults := Check(good, &schemas.Schema{Text: plantSchema}); faults != nil {
+		t.Error(faults)
+	}
+	for _, c := range []struct {
+		m    schemas.Mapping
+		want string
+	}{
+		{schemas.Mapping{Fields: []string{"temprature"}},
+			`field "temprature": record acme.Reading has no field "temprature"; nearest: temperature, site.temperature`},
+		{schemas.Mapping{Fields: []string{"site.temp"}}, `field "site.temp": record acme.Site has no field "temp"; nearest: `},
+		{schemas.Mapping{Key: "deviceID", Fields: []string{"temp"}}, `key "deviceID": record acme.Reading has no field "deviceID"; nearest: deviceId`},
+		{schemas.Mapping{Key: "site", Fields: []string{"temp"}}, `key "site": is record acme.Site, which cannot be a series key`},
+		{schemas.Mapping{Time: "timestamp", Fields: []string{"temp"}}, `time "timestamp": record acme.Reading has no field "timestamp"; nearest: time`},
+		{schemas.Mapping{Fields: []string{"accel"}}, `field "accel": is an array: give its length, as accel[3]; nearest: accel[]`},
+		{schemas.Mapping{Fields: []string{"temperature[2]"}}, `field "temperature[2]": is double, not an array`},
+		{schemas.Mapping{Fields: []string{"deviceId"}}, `field "deviceId": is string, not a number; the schema has site.temperature, temperature, accel[]`},
+		{schemas.Mapping{Fields: []string{"temperature.x"}}, `double has no field "x"`},
+	} {
+		faults := Check(c.m, &schemas.Schema{Text: plantSchema})
+		if len(faults) != 1 || !strings.Contains(faults[0].Error(), c.want) {
+			t.Errorf("%v\nwant %s", faults, c.want)
+		}
+	}
+	if faults := Check(good, &schemas.Schema{Text: "{"}); len(faults) != 1 {
+		t.Error(faults)
+	}
+	if faults := Check(schemas.Mapping{}, &schemas.Schema{Text: plantSchema}); len(faults) != 1 {
+		t.Error(faults)
+	}
+	if faults := Check(schemas.Mapping{Key: "x", Time: "y", Fields: []string{"z"}}, &schemas.Schema{Text: plantSchema}); len(faults) != 3 {
+		t.Error(faults)
+	}
+}
+
+func FuzzMapping(f *testing.F) {
+	f.Add("deviceId+site.plant", "time", "accel[3]")
+	f.Add(`a\+b+@key`, "@timestamp", `tags.a\.b`)
+	f.Add("+", `\`, "a[2].b[3]")
+	f.Fuzz(func(t *testing.T, key, when, field string) {
+		m := schemas.Mapping{Key: key, Time: when, Fields: []string{field, "temperature"}}
+		err := m.Validate()
+		faults := Check(m, &schemas.Schema{Text: plantSchema})
+		if err != nil && len(faults) == 0 || (err == nil) != (m.Width() > 0) {
+			t.Fatalf("%v, %v, width %d", err, faults, m.Width())
+		}
+		if err != nil {
+			return
+		}
+		l, _ := m.Layout()
+		p := newProjection(l, 1, plantSchema)
+		if (p.err != nil) != (len(faults) > 0) {
+			t.Fatalf("check %v, projection %v", faults, p.err)
+		}
+		if columns, err := m.Columns([]string{strings.TrimSpace(field)}); strings.TrimSpace(field) == field && field != "" &&
+			(err != nil || len(columns) == 0) {
+			t.Fatal(columns, err)
+		}
+	})
+}

@@ -1,0 +1,464 @@
+package avro
+
+import (
+	"errors"
+	"fmt"
+
+	"odradek/schemas"
+)
+
+// A projection reads the mapped fields of one writer schema straight from a
+// record's bytes. It is a flat program: one instruction for each field that is
+// read, one for each run of fields that is skipped, jumps for unions that a
+// path goes through. What is behind the last mapped field is skipped in the
+// same way, because a record that is cut off or too long is not to be trusted
+// in its front part either.
+//
+// A projection is immutable and shared by all decoders.
+type projection struct {
+	layout   *schemas.Layout
+	schemaID int32
+	code     []inst
+	nodes    []*node // operands of inst.ref
+	clocks   []schemas.Clock
+	jumps    []int32 // of opUnion: one program counter for each branch
+	maps     []mapWalk
+	names    []string // inst.name: path of the field that an instruction is about
+
+	walk *walker              // set: goavro decodes, and code is not used
+	err  *schemas.DecodeError // set: no record of this schema can be read
+}
+
+type inst struct {
+	op   op
+	at   uint8 // which branch of a union of two is null
+	slot int32 // index in Values, part of the key, or place of a saved position
+	n    int32 // bytes, fields, values, branches, or the target of a jump
+	ref  int32 // index in nodes, clocks, jumps or maps
+	sink int32 // index in layout.sinks
+	name int32
+}
+
+// mapWalk is the part of a path that goes through a map.
+type mapWalk struct {
+	node *node // the map
+	keys []string
+	pcs  []int32 // program for the value of each key, up to its opReturn
+	end  int32   // where the program goes on
+}
+
+type op uint8
+
+const (
+	opEnd op = iota
+	opReturn
+	opJump
+	// Skips. opSkipFixed n bytes; the others n fields in a row.
+	opSkipFixed
+	opSkipText
+	opSkipLong
+	opSkipNullText  // union of null and string or bytes
+	opSkipNullLong  // union of null and long
+	opSkipNullFixed // union of null and n bytes
+	opSkipNode
+	// Values, in their frequent types; opNumber and opNumbers take any.
+	opDouble
+	opFloat
+	opLong
+	opNullDouble
+	opNullFloat
+	opNullLong
+	opNumber
+	opNumbers
+	opMissing // n values that are not there
+	// Key and time. opKeyText is a key of one string; opKeyPart takes any part.
+	opKeyText
+	opKeyPart
+	opTimeLong
+	opTime
+	// Structure.
+	opUnion
+	opMap
+	opForget // key or time that a map may not have
+	opFail   // n is the fault
+	opSave
+	opRestore
+)
+
+// Limits of a program. A schema beyond them is left to goavro.
+const maxCode = 1 << 14
+
+var errNotTaken = errors.New("schemas: left to goavro")
+
+// newProjection compiles a schema without references.
+func newProjection(l *schemas.Layout, schemaID int32, schemaJSON string) *projection {
+	return compile(l, &schemas.Schema{ID: schemaID, Text: schemaJSON})
+}
+
+// compile compiles a schema. It always gives a projection: where the
+// schema or the mapping's paths in it are at fault, one that says so of every
+// record.
+func compile(l *schemas.Layout, schema *schemas.Schema) *projection {
+	p := &projection{layout: l, schemaID: schema.ID}
+	root, err := parseWithReferences(schema)
+	if err != nil {
+		p.refuse(schemas.ClassUnknownSchema, "", fmt.Errorf("not an Avro schema: %w", err))
+		return p
+	}
+	for i := range l.Sinks {
+		s := &l.Sinks[i]
+		if bad := resolve(s, root); bad != nil {
+			p.refuse(bad.Class, s.Text, fmt.Errorf("%s %s", s.Role, bad.Text))
+			return p
+		}
+	}
+	c := compiler{projection: p}
+	var wants []want
+	for i := range l.Sinks {
+		wants = append(wants, want{sink: int32(i), segs: l.Sinks[i].Segs})
+	}
+	err = c.value(root, wants, "", 0)
+	if err == nil {
+		c.emit(inst{op: opEnd})
+		return p
+	}
+	if p.walk, err = newWalker(l, root); err != nil {
+		p.refuse(schemas.ClassTooLarge, "", err)
+	}
+	return p
+}
+
+func (p *projection) refuse(class, field string, err error) {
+	p.err = &schemas.DecodeError{Class: class, Field: field, SchemaID: p.schemaID, Err: err}
+}
+
+// want is a sink whose path leads on from the node being compiled.
+type want struct {
+	sink  int32
+	segs  []schemas.Segment
+	count int // > 0: the node has to be an array of that length
+}
+
+type compiler struct {
+	*projection
+	saves  int // places of saved positions in use
+	sealed int // jumps lead to here: nothing behind is merged with what is before
+}
+
+func (c *compiler) emit(in inst) int {
+	c.code = append(c.code, in)
+	return len(c.code) - 1
+}
+
+func (c *compiler) node(n *node) int32 {
+	c.nodes = append(c.nodes, n)
+	return int32(len(c.nodes) - 1)
+}
+
+func (c *compiler) name(path string) int32 {
+	if n := len(c.names); n > 0 && c.names[n-1] == path {
+		return int32(n - 1)
+	}
+	c.names = append(c.names, path)
+	return int32(len(c.names) - 1)
+}
+
+// value emits the code for one value of type n, called path in messages.
+func (c *compiler) value(n *node, wants []want, path string, depth int) error {
+	if len(c.code) > maxCode || depth > maxDepth {
+		return errNotTaken
+	}
+	if len(wants) == 0 {
+		c.skip(n, path, depth)
+		return nil
+	}
+	var deep []want
+	var ends []want
+	for _, w := range wants {
+		if len(w.segs) == 0 {
+			ends = append(ends, w)
+		} else {
+			deep = append(deep, w)
+		}
+	}
+	// One value read in several roles is read several times.
+	if again := len(ends) + min(1, len(deep)) - 1; again > 0 {
+		if c.saves == schemas.MaxSaves {
+			return errNotTaken
+		}
+		slot := int32(c.saves)
+		c.saves++
+		c.emit(inst{op: opSave, slot: slot})
+		for i, w := range ends {
+			c.leaf(n, w, path)
+			if i < again {
+				c.emit(inst{op: opRestore, slot: slot})
+			}
+		}
+		c.saves--
+	} else if len(ends) == 1 {
+		c.leaf(n, ends[0], path)
+	}
+	if len(deep) == 0 {
+		return nil
+	}
+	switch n.kind {
+	case kindUnion:
+		return c.union(n, deep, path, depth)
+	case kindNull:
+		for _, w := range deep {
+			c.absent(w, path)
+		}
+		return nil
+	case kindRecord:
+		if deep[0].count == 0 && sameCount(deep) {
+			return c.record(n, deep, path, depth)
+		}
+	case kindMap:
+		if deep[0].count == 0 && sameCount(deep) {
+			return c.entries(n, deep, path, depth)
+		}
+	case kindArray:
+		return errNotTaken
+	}
+	if !sameCount(deep) {
+		return errNotTaken
+	}
+	for _, w := range deep {
+		c.wrongType(w, path)
+	}
+	c.skip(n, path, depth)
+	return nil
+}
+
+func sameCount(wants []want) bool {
+	for _, w := range wants {
+		if w.count != wants[0].count {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *compiler) record(n *node, wants []want, path string, depth int) error {
+	inner := make([][]want, len(n.fields))
+	for _, w := range wants {
+		i := n.fieldIndex(w.segs[0].Name)
+		if i < 0 { // in this branch of a union; resolve found another that has it
+			c.emit(inst{op: opFail, n: int32(schemas.FaultBranch), sink: w.sink, name: c.name(path)})
+			continue
+		}
+		inner[i] = append(inner[i], want{sink: w.sink, segs: w.segs[1:], count: w.segs[0].Count})
+	}
+	for i := range n.fields {
+		if err := c.value(n.fields[i].typ, inner[i], under(path, n.fields[i].name), depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func under(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func (c *compiler) union(n *node, wants []want, path string, depth int) error {
+	table := len(c.jumps)
+	c.jumps = append(c.jumps, make([]int32, len(n.branches))...)
+	c.emit(inst{op: opUnion, n: int32(len(n.branches)), ref: int32(table), name: c.name(path)})
+	var exits []int
+	for i, b := range n.branches {
+		c.jumps[table+i] = int32(len(c.code))
+		if err := c.value(b, wants, path, depth+1); err != nil {
+			return err
+		}
+		if i < len(n.branches)-1 {
+			exits = append(exits, c.emit(inst{op: opJump}))
+		}
+	}
+	for _, pc := range exits {
+		c.code[pc].n = int32(len(c.code))
+	}
+	c.sealed = len(c.code)
+	return nil
+}
+
+func (c *compiler) entries(n *node, wants []want, path string, depth int) error {
+	m := mapWalk{node: n}
+	var inner [][]want
+	for _, w := range wants {
+		if c.layout.Sinks[w.sink].Role == schemas.RoleValue {
+			s := &c.layout.Sinks[w.sink]
+			c.emit(inst{op: opMissing, slot: int32(s.Slot), n: int32(s.N)})
+		} else {
+			c.emit(inst{op: opForget, sink: w.sink})
+		}
+		i := 0
+		for i < len(m.keys) && m.keys[i] != w.segs[0].Name {
+			i++
+		}
+		if i == len(m.keys) {
+			m.keys = append(m.keys, w.segs[0].Name)
+			inner = append(inner, nil)
+		}
+		inner[i] = append(inner[i], want{sink: w.sink, segs: w.segs[1:], count: w.segs[0].Count})
+	}
+	if len(m.keys) > 64 {
+		return errNotTaken
+	}
+	ref := len(c.projection.maps)
+	c.projection.maps = append(c.projection.maps, mapWalk{})
+	c.emit(inst{op: opMap, ref: int32(ref), name: c.name(path)})
+	for i, key := range m.keys {
+		m.pcs = append(m.pcs, int32(len(c.code)))
+		if err := c.value(n.items, inner[i], under(path, key), depth+1); err != nil {
+			return err
+		}
+		c.emit(inst{op: opReturn})
+	}
+	m.end = int32(len(c.code))
+	c.projection.maps[ref] = m
+	return nil
+}
+
+// absent emits what a null on the way of a path means.
+func (c *compiler) absent(w want, path string) {
+	s := &c.layout.Sinks[w.sink]
+	switch s.Role {
+	case schemas.RoleValue:
+		c.emit(inst{op: opMissing, slot: int32(s.Slot), n: int32(s.N)})
+	case schemas.RoleKey:
+		c.emit(inst{op: opFail, n: int32(schemas.FaultKeyNull), sink: w.sink, name: c.name(path)})
+	case schemas.RoleTime:
+		c.emit(inst{op: opFail, n: int32(schemas.FaultTimeNull), sink: w.sink, name: c.name(path)})
+	}
+}
+
+func (c *compiler) wrongType(w want, path string) {
+	f := [...]schemas.Fault{schemas.RoleKey: schemas.FaultKeyType, schemas.RoleTime: schemas.FaultTimeType, schemas.RoleValue: schemas.FaultValueType}
+	c.emit(inst{op: opFail, n: int32(f[c.layout.Sinks[w.sink].Role]), sink: w.sink, name: c.name(path)})
+}
+
+// leaf emits the reading of one value.
+func (c *compiler) leaf(n *node, w want, path string) {
+	s := &c.layout.Sinks[w.sink]
+	in := inst{slot: int32(s.Slot), sink: w.sink, name: c.name(path)}
+	inner, null := n.optional()
+	switch s.Role {
+	case schemas.RoleKey:
+		in.op = opKeyPart
+		if c.layout.Parts == 1 && (n.kind == kindString || n.kind == kindBytes && n.logical == logicalNone) {
+			in.op = opKeyText
+		}
+	case schemas.RoleTime:
+		in.op = opTime
+		if n.kind == kindLong && n.logical != logicalTimeOfDay {
+			if k := clockOf(n, c.layout.Unit); k.Divide == 1 {
+				in.op, in.ref = opTimeLong, int32(len(c.clocks))
+				c.clocks = append(c.clocks, k)
+			}
+		}
+	case schemas.RoleValue:
+		in.op, in.n = opNumber, int32(s.N)
+		if w.count > 0 {
+			in.op = opNumbers
+			break
+		}
+		switch n.kind {
+		case kindDouble:
+			in.op = opDouble
+		case kindFloat:
+			in.op = opFloat
+		case kindLong:
+			in.op = opLong
+		case kindUnion:
+			in.at = uint8(max(null, 0))
+			switch {
+			case inner == nil:
+			case inner.kind == kindDouble:
+				in.op = opNullDouble
+			case inner.kind == kindFloat:
+				in.op = opNullFloat
+			case inner.kind == kindLong:
+				in.op = opNullLong
+			}
+		}
+	}
+	switch in.op {
+	case opNumber, opNumbers, opKeyPart, opTime:
+		in.ref = c.node(n)
+	}
+	c.emit(in)
+}
+
+// optional takes a union of null and one other type apart: the other type and
+// the place of null. It is nil for anything else.
+func (n *node) optional() (inner *node, null int) {
+	if n.kind != kindUnion || len(n.branches) != 2 {
+		return nil, -1
+	}
+	for i, b := range n.branches {
+		if b.kind == kindNull && n.branches[1-i].kind != kindNull {
+			return n.branches[1-i], i
+		}
+	}
+	return nil, -1
+}
+
+// skip emits the skipping of one value, merged with the instruction before
+// where that skips the same.
+func (c *compiler) skip(n *node, path string, depth int) {
+	if n.kind == kindRecord && len(c.code) < maxCode/2 && depth < maxDepth/4 {
+		for i := range n.fields {
+			c.skip(n.fields[i].typ, under(path, n.fields[i].name), depth+1)
+		}
+		return
+	}
+	in := inst{n: 1, name: c.name(path)}
+	inner, null := n.optional()
+	in.at = uint8(max(null, 0))
+	switch n.kind {
+	case kindNull:
+		return
+	case kindFloat, kindDouble, kindFixed:
+		in.op, in.n = opSkipFixed, int32(n.constant)
+	case kindBytes, kindString:
+		in.op = opSkipText
+	case kindLong:
+		in.op = opSkipLong
+	case kindUnion:
+		switch {
+		case inner == nil:
+			in.op = opSkipNode
+		case inner.kind == kindString || inner.kind == kindBytes:
+			in.op = opSkipNullText
+		case inner.kind == kindLong:
+			in.op = opSkipNullLong
+		case inner.kind == kindDouble || inner.kind == kindFloat || inner.kind == kindFixed:
+			in.op, in.n = opSkipNullFixed, int32(inner.constant)
+		default:
+			in.op = opSkipNode
+		}
+	default:
+		in.op = opSkipNode
+	}
+	if last := len(c.code) - 1; last >= c.sealed && c.code[last].op == in.op && c.code[last].at == in.at {
+		switch in.op {
+		case opSkipFixed:
+			if c.code[last].n < 1<<28 {
+				c.code[last].n += in.n
+				return
+			}
+		case opSkipText, opSkipLong:
+			c.code[last].n++
+			return
+		}
+	}
+	if in.op == opSkipNode {
+		in.ref = c.node(n)
+	}
+	c.emit(in)
+}

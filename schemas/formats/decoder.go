@@ -1,0 +1,357 @@
+package formats
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"odradek/schemas"
+	"odradek/schemas/avro"
+	"odradek/schemas/registry"
+)
+
+// DecoderOptions are what a Decoder needs beside the mapping.
+type Options struct {
+	// Bare is the writer's schema of records without any framing. When it is
+	// set, a value is taken as bare Avro unless a header names its schema, or it
+	// starts with the single-object marker and a known fingerprint.
+	Bare string
+	// Schemas are writer's schemas for the single-object encoding, by their
+	// fingerprints.
+	Schemas []string
+	// Subjects are looked through in the registry for fingerprints that are
+	// none of Schemas, all their versions.
+	Subjects []string
+	// MaxBytes is the longest value taken; 0 means 16 MiB.
+	MaxBytes int
+}
+
+// compiled is a writer's schema, ready to read records.
+type compiled struct {
+	program schemas.Program
+	id      int32 // in the registry, -1 if it has none
+}
+
+// Decoder turns records into readings. It serves one goroutine; Clone gives
+// the others theirs. All of them share the compiled schemas.
+type Decoder struct {
+	shared *decoderShared
+	// The schema of the last record, which is almost always that of the next.
+	lastID int32
+	last   *compiled // nil: none yet, or values are bare
+	// The same for the other framings.
+	lastGUID   [16]byte
+	lastByGUID *compiled
+	lastCRC    uint64
+	lastByCRC  *compiled
+	// What this decoder has met, so that shared's lock is taken once a schema.
+	byID   map[int32]*compiled
+	byGUID map[[16]byte]*compiled
+	byCRC  map[uint64]*compiled
+}
+
+type decoderShared struct {
+	layout   *schemas.Layout
+	registry *registry.Client
+	options  Options
+	bare     *compiled
+
+	mu     sync.Mutex
+	byID   map[int32]*compiled
+	byGUID map[[16]byte]*compiled
+	byCRC  map[uint64]*compiled
+}
+
+// NewDecoder makes a decoder. reg may be nil where all schemas are in opts. An
+// error lists all faults of the mapping and the options.
+func NewDecoder(m schemas.Mapping, reg *registry.Client, opts Options) (*Decoder, error) {
+	l, err := m.Layout()
+	faults := []error{err}
+	if opts.MaxBytes == 0 {
+		opts.MaxBytes = 16 << 20
+	}
+	s := &decoderShared{
+		layout: l, registry: reg, options: opts,
+		byID: map[int32]*compiled{}, byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
+	}
+	if reg == nil && opts.Bare == "" && len(opts.Schemas) == 0 {
+		faults = append(faults, errors.New(
+			"schemas: nothing to read schemas from: set ODRADEK_SCHEMA_REGISTRY_URL, or give the schema of bare Avro records"))
+	}
+	if l != nil {
+		// A schema that the user gave by hand and that does not fit is a fault of
+		// the configuration, not of every record.
+		if opts.Bare != "" {
+			bare := &schemas.Schema{ID: -1, Type: avro.Format.Type, Text: opts.Bare}
+			faults = append(faults, avro.Format.Check(m, bare)...)
+			s.bare = s.compile(bare)
+		}
+		for _, text := range opts.Schemas {
+			schema := &schemas.Schema{ID: -1, Type: avro.Format.Type, Text: text}
+			faults = append(faults, avro.Format.Check(m, schema)...)
+			for _, crc := range avro.Fingerprints(schema) {
+				s.byCRC[crc] = s.compile(schema)
+			}
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return newDecoder(s), nil
+}
+
+func newDecoder(s *decoderShared) *Decoder {
+	return &Decoder{
+		shared: s,
+		byID:   map[int32]*compiled{}, byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
+	}
+}
+
+// Clone returns a decoder for another goroutine.
+func (d *Decoder) Clone() schemas.Decoder { return newDecoder(d.shared) }
+
+// Width is the number of values of a reading.
+func (d *Decoder) Width() int { return d.shared.layout.Width }
+
+// Decode reads one record: its Kafka key, its value, its Kafka timestamp in
+// milliseconds and its headers, as a function that finds one by name; header
+// may be nil where there are none, which saves the call. out is overwritten
+// and may be used again; its Values are allocated once.
+//
+// An error is a *DecodeError. ctx bounds the wait for the registry, which only
+// the first record of a schema needs.
+func (d *Decoder) Decode(ctx context.Context, key, value []byte, timestampMs int64,
+	header func(name string) ([]byte, bool), out *schemas.Reading) error {
+	p := d.last
+	var body []byte
+	if p != nil && header == nil && len(value) > 5 && value[0] == schemas.MagicID && int32(binary.BigEndian.Uint32(value[1:])) == d.lastID {
+		body = value[5:]
+	} else {
+		var err error
+		if p, body, err = d.frame(ctx, value, header); err != nil {
+			return err
+		}
+	}
+	if len(value) > d.shared.options.MaxBytes {
+		return &schemas.DecodeError{Class: schemas.ClassTooLarge, SchemaID: p.id,
+			Err: fmt.Errorf("a value of %d bytes, %d at most", len(value), d.shared.options.MaxBytes)}
+	}
+	err := p.program.Decode(key, body, timestampMs, out)
+	if err != nil && p == d.shared.bare {
+		return guessed(err, value)
+	}
+	return err
+}
+
+// guessed adds to the error of a bare value what the value looks like.
+func guessed(err error, value []byte) error {
+	if like := looksLike(value); like != "" {
+		var e *schemas.DecodeError
+		if errors.As(err, &e) {
+			told := *e // a projection's own is shared
+			told.Err = fmt.Errorf("%w; the value looks like %s", e.Err, like)
+			return &told
+		}
+	}
+	return err
+}
+
+// frame finds the schema of a value and where its Avro bytes start. What a
+// header says comes first: the value behind it is bare and may look like
+// anything.
+func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) ([]byte, bool)) (*compiled, []byte, error) {
+	if value == nil {
+		return nil, nil, &schemas.DecodeError{Class: schemas.ClassTombstone, SchemaID: -1, Err: errors.New("the record has no value")}
+	}
+	if header != nil {
+		if id, ok := header(schemas.SchemaIDHeader); ok {
+			p, rest, err := d.prefix(ctx, id)
+			if err == nil && (p == nil || len(rest) > 0) {
+				err = &schemas.DecodeError{Class: schemas.ClassMagic, SchemaID: -1,
+					Err: fmt.Errorf("header %s has neither an id nor a GUID in its %d bytes", schemas.SchemaIDHeader, len(id))}
+			}
+			return p, value, err
+		}
+	}
+	s := d.shared
+	if len(value) >= 10 && value[0] == schemas.SingleObject0 && value[1] == schemas.SingleObject1 {
+		p, err := d.fingerprint(ctx, binary.LittleEndian.Uint64(value[2:]))
+		if err == nil || s.bare == nil {
+			return p, value[10:], err
+		}
+	}
+	if s.bare != nil {
+		return s.bare, value, nil
+	}
+	p, rest, err := d.prefix(ctx, value)
+	if err != nil || p != nil {
+		return p, rest, err
+	}
+	e := &schemas.DecodeError{Class: schemas.ClassMagic, SchemaID: -1, Err: fmt.Errorf("the value of %d bytes starts with no known framing", len(value))}
+	if like := looksLike(value); like != "" {
+		e.Err = fmt.Errorf("%w; it looks like %s", e.Err, like)
+	}
+	if len(value) == 0 || value[0] == schemas.MagicID || value[0] == schemas.MagicGUID ||
+		value[0] == schemas.SingleObject0 && (len(value) == 1 || value[1] == schemas.SingleObject1) {
+		e.Class, e.Err = schemas.ClassTruncated, errors.New("the value ends before its schema id does")
+	}
+	return nil, nil, e
+}
+
+// prefix reads a schema id in front of b. The projection is nil where there is none.
+func (d *Decoder) prefix(ctx context.Context, b []byte) (*compiled, []byte, error) {
+	switch {
+	case len(b) >= 5 && b[0] == schemas.MagicID:
+		p, err := d.id(ctx, int32(binary.BigEndian.Uint32(b[1:])))
+		return p, b[5:], err
+	case len(b) >= 17 && b[0] == schemas.MagicGUID:
+		p, err := d.guid(ctx, [16]byte(b[1:17]))
+		return p, b[17:], err
+	}
+	return nil, b, nil
+}
+
+func (d *Decoder) id(ctx context.Context, id int32) (*compiled, error) {
+	if d.last != nil && id == d.lastID {
+		return d.last, nil
+	}
+	p, ok := d.byID[id]
+	if !ok {
+		var err error
+		p, err = share(d.shared, d.shared.byID, id, func() (*schemas.Schema, error) {
+			if id == 0 {
+				return nil, fmt.Errorf("schema id 0: %w; is it Apicurio's own framing, with an id of 8 bytes? Have its serializer write ids of 4 bytes",
+					registry.ErrUnknownSchema)
+			}
+			if id < 0 {
+				return nil, fmt.Errorf("schema id %d: %w", id, registry.ErrUnknownSchema)
+			}
+			return d.shared.registry.SchemaByID(ctx, id)
+		})
+		if err != nil {
+			return nil, unavailable(id, err)
+		}
+		d.byID[id] = p
+	}
+	if d.shared.bare == nil { // else a bare value might start with the same bytes
+		d.lastID, d.last = id, p
+	}
+	return p, nil
+}
+
+func (d *Decoder) guid(ctx context.Context, guid [16]byte) (*compiled, error) {
+	if d.lastByGUID != nil && guid == d.lastGUID {
+		return d.lastByGUID, nil
+	}
+	p, ok := d.byGUID[guid]
+	if !ok {
+		var err error
+		p, err = share(d.shared, d.shared.byGUID, guid, func() (*schemas.Schema, error) {
+			return d.shared.registry.SchemaByGUID(ctx, guid)
+		})
+		if err != nil {
+			return nil, unavailable(-1, err)
+		}
+		d.byGUID[guid] = p
+	}
+	d.lastGUID, d.lastByGUID = guid, p
+	return p, nil
+}
+
+func (d *Decoder) fingerprint(ctx context.Context, crc uint64) (*compiled, error) {
+	if d.lastByCRC != nil && crc == d.lastCRC {
+		return d.lastByCRC, nil
+	}
+	p, ok := d.byCRC[crc]
+	if !ok {
+		var err error
+		p, err = share(d.shared, d.shared.byCRC, crc, func() (*schemas.Schema, error) {
+			return d.shared.registry.SchemaByFingerprint(ctx, d.shared.options.Subjects, crc, avro.Fingerprints)
+		})
+		if err != nil {
+			return nil, unavailable(-1, err)
+		}
+		d.byCRC[crc] = p
+	}
+	d.lastCRC, d.lastByCRC = crc, p
+	return p, nil
+}
+
+// share finds a compiled schema that any clone has met, or asks the registry.
+// The lock is not held meanwhile: the registry sees to it that a schema is
+// fetched once, and compiling it twice does no harm.
+func share[K comparable](s *decoderShared, known map[K]*compiled, key K, fetch func() (*schemas.Schema, error)) (*compiled, error) {
+	s.mu.Lock()
+	p, ok := known[key]
+	s.mu.Unlock()
+	if ok {
+		return p, nil
+	}
+	schema, err := fetch()
+	if err != nil {
+		return nil, err
+	}
+	named := *schema
+	if id, ok := any(key).(int32); ok {
+		named.ID = id
+	}
+	p = s.compile(&named)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other, ok := known[key]; ok {
+		return other, nil
+	}
+	known[key] = p
+	return p, nil
+}
+
+// compile finds the format of a schema and has it make the program.
+func (s *decoderShared) compile(schema *schemas.Schema) *compiled {
+	if schema.Type == "" || schema.Type == avro.Format.Type {
+		return &compiled{avro.Format.Compile(s.layout, schema), schema.ID}
+	}
+	return &compiled{schemas.Refusal{DecodeError: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: schema.ID,
+		Err: fmt.Errorf("the schema is %s, only Avro is read", schema.Type)}}, schema.ID}
+}
+
+// unavailable makes an error of a schema that could not be had. Only the final
+// answer of the registry that it has none condemns the record; anything else may
+// pass.
+func unavailable(id int32, err error) error {
+	e := &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: id, Err: err, Retry: !errors.Is(err, registry.ErrUnknownSchema)}
+	var a *registry.AbsentError
+	if errors.As(err, &a) {
+		e.Absent, e.Retry = true, !a.Final
+	}
+	return e
+}
+
+// Ref says which schema a record names that a registry may have or not have; ok is
+// false for records without one. It asks nobody.
+func (d *Decoder) Ref(value []byte, header func(name string) ([]byte, bool)) (ref schemas.SchemaRef, ok bool) {
+	if header != nil && value != nil {
+		if id, ok := header(schemas.SchemaIDHeader); ok {
+			return prefixRef(id)
+		}
+	}
+	if d.shared.bare != nil {
+		return ref, false
+	}
+	if len(value) >= 10 && value[0] == schemas.SingleObject0 && value[1] == schemas.SingleObject1 {
+		crc := binary.BigEndian.AppendUint64(nil, binary.LittleEndian.Uint64(value[2:]))
+		return schemas.RefOf('c', crc), true
+	}
+	return prefixRef(value)
+}
+
+func prefixRef(b []byte) (ref schemas.SchemaRef, ok bool) {
+	switch {
+	case len(b) >= 5 && b[0] == schemas.MagicID:
+		return schemas.RefOf('i', b[1:5]), true
+	case len(b) >= 17 && b[0] == schemas.MagicGUID:
+		return schemas.RefOf('g', b[1:17]), true
+	}
+	return ref, false
+}

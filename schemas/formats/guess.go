@@ -1,0 +1,68 @@
+package formats
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// guessBytes is how much of a value a guess looks at.
+const guessBytes = 64
+
+// looksLike guesses from its first bytes what a value is that cannot be read, for the
+// error message: most often a topic that was never Avro. It is empty where there is
+// no telling.
+func looksLike(value []byte) string {
+	switch {
+	case bytes.HasPrefix(value, []byte("Obj\x01")):
+		return "an Avro container file: send each record by itself"
+	case bytes.HasPrefix(value, []byte{0x1f, 0x8b}), bytes.HasPrefix(value, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return "compressed by its producer (gzip or zstd): use the producer's compression.type instead"
+	case len(value) > 18 && value[0] == 3 && (value[1] == 0 || value[1] == 5):
+		return "the framing of the AWS Glue schema registry"
+	}
+	head := value[:min(len(value), guessBytes)]
+	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	switch {
+	case len(text) == 0:
+		return ""
+	case beginsJSON(text):
+		return "JSON, and only Avro is read"
+	case text[0] == '<' && printable(head, len(value)):
+		return "XML, and only Avro is read"
+	case printable(head, len(value)):
+		return "text, and only Avro is read"
+	}
+	return ""
+}
+
+// beginsJSON reports whether text begins as an object or an array does.
+func beginsJSON(text []byte) bool {
+	rest := bytes.TrimLeft(text[1:], " \t\r\n")
+	switch text[0] {
+	case '{':
+		return len(rest) == 0 || rest[0] == '"' || rest[0] == '}'
+	case '[':
+		return len(rest) == 0 || strings.IndexByte(`{["]-0123456789tfn`, rest[0]) >= 0
+	}
+	return false
+}
+
+// printable reports whether the first bytes of a value of size bytes are text of at
+// least 4 bytes.
+func printable(head []byte, size int) bool {
+	if len(head) < 4 {
+		return false
+	}
+	for len(head) > 0 {
+		r, n := utf8.DecodeRune(head)
+		if r == utf8.RuneError && n == 1 && (size <= guessBytes || len(head) >= utf8.UTFMax) {
+			return false // and not a rune that the guess cuts off
+		}
+		if r < ' ' && r != '\t' && r != '\r' && r != '\n' || r == 0x7f {
+			return false
+		}
+		head = head[n:]
+	}
+	return true
+}

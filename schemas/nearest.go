@@ -1,0 +1,70 @@
+package schemas
+
+import (
+	"slices"
+	"strings"
+)
+
+// problem says why a path cannot be read from any record of a schema.
+type Problem struct {
+	Class string
+	Text  string
+}
+
+func Escape(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `.`, `\.`, `[`, `\[`, `+`, `\+`).Replace(name)
+}
+
+// nearest picks the paths most like text: a path that ends in the same name
+// first, then by edit distance, far ones not at all.
+func Nearest(text string, paths []string, most int) []string {
+	type candidate struct {
+		path string
+		cost int
+	}
+	last := func(p string) string {
+		p = withoutCount(p)
+		return strings.ToLower(p[strings.LastIndexByte(p, '.')+1:])
+	}
+	var list []candidate
+	for _, p := range paths {
+		c := distance(strings.ToLower(withoutCount(text)), strings.ToLower(withoutCount(p)))
+		d := distance(last(text), last(p))
+		if d <= len(last(text))/3 {
+			c = min(c, d+1)
+		}
+		if a, b := last(text), last(p); len(a) > 2 && strings.HasPrefix(b, a) || len(b) > 2 && strings.HasPrefix(a, b) {
+			c = min(c, 2)
+		}
+		if c < len(text) && c <= max(2, len(text)/2) {
+			list = append(list, candidate{p, c})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int { return a.cost - b.cost })
+	var out []string
+	for _, c := range list[:min(most, len(list))] {
+		out = append(out, c.path)
+	}
+	return out
+}
+
+// distance is Levenshtein's, on bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,175 @@
+package output
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"odradek/schemas/avro"
+)
+
+// AnomalySchema is the Avro schema of the anomalies topic.
+//
+//go:embed anomaly.avsc
+var AnomalySchema string
+
+// The symbols of the schema's enums, in its order.
+var (
+	AnomalyKinds  = []string{"open", "update", "close"}
+	CloseReasons  = []string{"recovered", "evicted", "expired", "detector_removed", "reset", "moved"}
+	SeverityBands = []string{"info", "minor", "major", "critical"}
+)
+
+// Anomaly is one record of the anomalies topic. Times are microseconds since
+// 1970.
+type Anomaly struct {
+	ID       [16]byte
+	Revision uint32
+	Kind     uint8 // index of AnomalyKinds
+	Reason   uint8 // index of CloseReasons; of a close only
+	Key      []byte
+	Detector string
+	Severity uint8
+	Band     uint8 // index of SeverityBands
+
+	Start, End, PeakTime, OpenedAt, EventTime int64
+
+	PeakScore, Threshold, Rank float64 // NaN: none (null)
+	Samples                    uint32
+
+	Expected, Actual, Contribution []float64 // nil: not known (null)
+	Field                          string    // empty: not known (null)
+
+	Topic     string // of the input record that caused the change, with Partition and Offset
+	Partition int32
+	Offset    int64
+}
+
+// closeKind is the index of "close".
+const closeKind = 2
+
+var anomalyFingerprint = mustFingerprint(AnomalySchema)
+
+// AnomalyEncoder writes the anomalies of one input partition. It is not changed
+// by use, so that several goroutines may share it.
+type AnomalyEncoder struct {
+	head   []byte
+	source []byte
+	room   int // bytes of a record beside its key, its detector and its arrays, at most
+}
+
+// NewAnomalyEncoder makes an encoder as NewScoreEncoder does; schemaID is the
+// id of AnomalySchema.
+func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEncoder {
+	e := &AnomalyEncoder{head: frameHead(schemaID, anomalyFingerprint)}
+	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
+	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
+	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source)
+	return e
+}
+
+// Append appends one anomaly with its framing; Topic and Partition are those of
+// the encoder. Where dst has room nothing is allocated.
+func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
+	key := a.Key
+	if !utf8.Valid(key) {
+		key = hexKey(key)
+	}
+	dst = slices.Grow(dst, e.room+len(key)+len(a.Detector)+len(a.Field)+3*2*binary.MaxVarintLen64+
+		8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)))
+	dst = append(dst, e.head...)
+	dst = avro.AppendLong(dst, 2*int64(len(a.ID)))
+	dst = hex.AppendEncode(dst, a.ID[:])
+	dst = avro.AppendLong(dst, int64(a.Revision))
+	dst = append(dst, a.Kind<<1)
+	if a.Kind == closeKind {
+		dst = append(dst, 2, a.Reason<<1)
+	} else {
+		dst = append(dst, 0)
+	}
+	dst = avro.AppendText(dst, key)
+	dst = avro.AppendText(dst, a.Detector)
+	dst = avro.AppendLong(dst, int64(a.Severity))
+	dst = append(dst, a.Band<<1)
+	for _, t := range [...]int64{a.Start, a.End, a.PeakTime, a.OpenedAt, a.EventTime} {
+		dst = avro.AppendLong(dst, t)
+	}
+	dst = avro.AppendOptional(dst, a.PeakScore)
+	dst = avro.AppendOptional(dst, a.Threshold)
+	dst = avro.AppendOptional(dst, a.Rank)
+	dst = avro.AppendLong(dst, int64(a.Samples))
+	for _, list := range [...][]float64{a.Expected, a.Actual, a.Contribution} {
+		dst = appendDoubles(dst, list)
+	}
+	if a.Field == "" {
+		dst = append(dst, 0)
+	} else {
+		dst = avro.AppendText(append(dst, 2), a.Field)
+	}
+	dst = append(dst, e.source...)
+	return avro.AppendLong(dst, a.Offset)
+}
+
+// appendDoubles appends an array of doubles that may be null: nil.
+func appendDoubles(dst []byte, list []float64) []byte {
+	if list == nil {
+		return append(dst, 0)
+	}
+	dst = append(dst, 2)
+	if len(list) > 0 {
+		dst = avro.AppendLong(dst, int64(len(list)))
+		for _, v := range list {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+		}
+	}
+	return append(dst, 0)
+}
+
+// DecodeAnomaly reads a record of the anomalies topic in either framing, for
+// tests and tools. The schema id is not compared with anything: the caller knows
+// the topic. Key aliases b.
+func DecodeAnomaly(b []byte) (Anomaly, error) {
+	var a Anomaly
+	b, err := unframe(b, anomalyFingerprint)
+	if err != nil {
+		return a, fmt.Errorf("schemas: anomaly: %w", err)
+	}
+	r := avro.NewFieldReader(b)
+	if id := r.Text(); r.OK() {
+		if len(id) != 2*len(a.ID) {
+			return Anomaly{}, fmt.Errorf("schemas: anomaly: an id of %d digits, not %d", len(id), 2*len(a.ID))
+		}
+		if _, err := hex.Decode(a.ID[:], id); err != nil {
+			return Anomaly{}, fmt.Errorf("schemas: anomaly: id: %w", err)
+		}
+	}
+	a.Revision = uint32(r.UpTo(math.MaxUint32))
+	a.Kind = uint8(r.Index(len(AnomalyKinds)))
+	if r.Index(2) == 1 {
+		a.Reason = uint8(r.Index(len(CloseReasons)))
+	}
+	a.Key = r.Text()
+	a.Detector = string(r.Text())
+	a.Severity = uint8(r.UpTo(math.MaxUint8))
+	a.Band = uint8(r.Index(len(SeverityBands)))
+	for _, t := range [...]*int64{&a.Start, &a.End, &a.PeakTime, &a.OpenedAt, &a.EventTime} {
+		*t = r.Long()
+	}
+	a.PeakScore, a.Threshold, a.Rank = r.Optional(), r.Optional(), r.Optional()
+	a.Samples = uint32(r.UpTo(math.MaxUint32))
+	a.Expected, a.Actual, a.Contribution = r.Doubles(), r.Doubles(), r.Doubles()
+	if r.Index(2) == 1 {
+		a.Field = string(r.Text())
+	}
+	a.Topic = string(r.Text())
+	a.Partition = r.Int()
+	a.Offset = r.Long()
+	if err := r.End(); err != nil {
+		return Anomaly{}, fmt.Errorf("schemas: anomaly: %w", err)
+	}
+	return a, nil
+}

@@ -1,0 +1,189 @@
+package output
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/linkedin/goavro/v2"
+
+	"odradek/schemas"
+)
+
+func randomAnomaly(r *rand.Rand) Anomaly {
+	list := func() []float64 {
+		if r.IntN(3) == 0 {
+			return nil
+		}
+		l := make([]float64, r.IntN(5))
+		for i := range l {
+			l[i] = r.NormFloat64()
+		}
+		return l
+	}
+	number := func() float64 {
+		if r.IntN(4) == 0 {
+			return math.NaN()
+		}
+		return r.NormFloat64()
+	}
+	at := func() int64 { return r.Int64N(2*schemas.MaxTime) - schemas.MaxTime }
+	a := Anomaly{
+		Revision: uint32(r.Uint64() >> (32 + r.IntN(32))), Kind: uint8(r.IntN(3)), Key: []byte("press-7 ü")[:r.IntN(9)],
+		Severity: uint8(r.IntN(101)), Band: uint8(r.IntN(4)),
+		Start: at(), End: at(), PeakTime: at(), OpenedAt: at(), EventTime: at(), PeakScore: number(), Threshold: number(), Rank: number(),
+		Field:   []string{"", "motor.x", "ü[3]"}[r.IntN(3)],
+		Samples: uint32(r.Uint64() >> (32 + r.IntN(32))), Expected: list(), Actual: list(), Contribution: list(),
+		Topic: "plant.readings", Partition: 12, Offset: int64(r.Uint64() >> (1 + r.IntN(63))),
+	}
+	for i := range a.ID {
+		a.ID[i] = byte(r.Uint32())
+	}
+	if a.Kind == closeKind {
+		a.Reason = uint8(r.IntN(5))
+	}
+	return a
+}
+
+// sameAnomaly holds NaN equal to NaN.
+func sameAnomaly(a, b Anomaly) bool {
+	numbers := equal([]float64{a.PeakScore, a.Threshold, a.Rank}, []float64{b.PeakScore, b.Threshold, b.Rank})
+	a.PeakScore, a.Threshold, a.Rank, b.PeakScore, b.Threshold, b.Rank = 0, 0, 0, 0, 0, 0
+	key := bytes.Equal(a.Key, b.Key)
+	a.Key, b.Key = nil, nil
+	bits := func(l []float64) (out []uint64) {
+		for _, v := range l {
+			if v == v {
+				out = append(out, math.Float64bits(v))
+			} else {
+				out = append(out, math.Float64bits(math.NaN()))
+			}
+		}
+		return out
+	}
+	for _, l := range [][2]*[]float64{{&a.Expected, &b.Expected}, {&a.Actual, &b.Actual}, {&a.Contribution, &b.Contribution}} {
+		numbers = numbers && (*l[0] == nil) == (*l[1] == nil) && slices.Equal(bits(*l[0]), bits(*l[1]))
+		*l[0], *l[1] = nil, nil
+	}
+	return numbers && key && reflect.DeepEqual(a, b)
+}
+
+// Anomalies are read by goavro, which knows nothing of the encoder.
+func TestAnomalyEncoder(t *testing.T) {
+	codec, err := goavro.NewCodec(AnomalySchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRand(t)
+	names := []string{"vibration", "level", "ü", "silence"}
+	for id := int32(-1); id < 2; id++ {
+		e := NewAnomalyEncoder(id, "plant.readings", 12)
+		for range 1000 {
+			a := randomAnomaly(r)
+			a.Detector = names[r.IntN(4)]
+			b := e.Append(nil, &a)
+			skip := 5
+			if id < 0 {
+				skip = 10
+			}
+			native, rest, err := codec.NativeFromBinary(b[skip:])
+			if err != nil || len(rest) != 0 {
+				t.Fatal(err, rest)
+			}
+			m := native.(map[string]any)
+			want := map[string]any{
+				"id": hex.EncodeToString(a.ID[:]), "revision": int64(a.Revision), "kind": AnomalyKinds[a.Kind], "reason": nil,
+				"series_key": string(a.Key), "detector": a.Detector, "severity": int32(a.Severity), "band": SeverityBands[a.Band],
+				"start": a.Start, "end": a.End, "peak_time": a.PeakTime, "opened_at": a.OpenedAt, "event_time": a.EventTime,
+				"peak_score": nil, "threshold": nil, "rank": nil, "field": nil, "samples": int64(a.Samples), "expected": nil,
+				"actual": nil, "contribution": nil,
+				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset},
+			}
+			if a.Kind == closeKind {
+				want["reason"] = goavro.Union("io.odradek.CloseReason", CloseReasons[a.Reason])
+			}
+			for name, v := range map[string]float64{"peak_score": a.PeakScore, "threshold": a.Threshold, "rank": a.Rank} {
+				if v == v {
+					want[name] = goavro.Union("double", v)
+				}
+			}
+			if a.Field != "" {
+				want["field"] = goavro.Union("string", a.Field)
+			}
+			for name, l := range map[string][]float64{"expected": a.Expected, "actual": a.Actual, "contribution": a.Contribution} {
+				if l != nil {
+					items := []any{}
+					for _, v := range l {
+						items = append(items, v)
+					}
+					want[name] = goavro.Union("array", items)
+				}
+			}
+			for name, v := range m {
+				if at, ok := v.(time.Time); ok {
+					m[name] = at.UnixMicro()
+				}
+			}
+			if !reflect.DeepEqual(m, want) {
+				t.Fatalf("%v\nwant %v", m, want)
+			}
+			back, err := DecodeAnomaly(b)
+			if err != nil || !sameAnomaly(a, back) {
+				t.Fatalf("%+v\n%+v %v", a, back, err)
+			}
+			for cut := range len(b) {
+				if a, err := DecodeAnomaly(b[:cut]); err == nil {
+					t.Fatal(cut, a)
+				}
+			}
+			if _, err := DecodeAnomaly(append(b[:len(b):len(b)], 0)); err == nil {
+				t.Fatal("a byte more")
+			}
+			if n := len(b); n > e.room+len(a.Key)+len(a.Detector)+len(a.Field)+60+8*(len(a.Expected)+len(a.Actual)+len(a.Contribution)) {
+				t.Fatalf("%d bytes, more than the encoder makes room for", n)
+			}
+		}
+		a, buf := randomAnomaly(r), make([]byte, 0, 512)
+		if n := testing.AllocsPerRun(100, func() { buf = e.Append(buf[:0], &a) }); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	}
+	a := randomAnomaly(r)
+	a.Key = []byte{0xff, 0, 1}
+	if a, err := DecodeAnomaly(NewAnomalyEncoder(1, "t", 0).Append(nil, &a)); err != nil || string(a.Key) != "0xff0001" {
+		t.Errorf("%q %v", a.Key, err)
+	}
+	if _, err := DecodeAnomaly(NewScoreEncoder(-1, "t", 0, names).Append(nil, nil, 0, 0, 0, 0, Scored, 0)); err == nil {
+		t.Error("a score is read as an anomaly")
+	}
+}
+
+func FuzzDecodeAnomaly(f *testing.F) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, id := range []int32{-1, 7} {
+		for range 4 {
+			a := randomAnomaly(r)
+			f.Add(NewAnomalyEncoder(id, "topic", 3).Append(nil, &a))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := DecodeAnomaly(b)
+		if err != nil {
+			return
+		}
+		again := NewAnomalyEncoder(-1, a.Topic, a.Partition).Append(nil, &a)
+		back, err := DecodeAnomaly(again)
+		if a.Kind != closeKind {
+			a.Reason = 0 // a reason that no close has is not written
+		}
+		back.Key, a.Key = nil, nil // bytes that are not text are written otherwise
+		if err != nil || !sameAnomaly(a, back) {
+			t.Fatal(a, back, err)
+		}
+	})
+}

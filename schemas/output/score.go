@@ -1,0 +1,152 @@
+package output
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"odradek/schemas/avro"
+)
+
+// ScoreSchema is the Avro schema of the scores topic.
+//
+//go:embed score.avsc
+var ScoreSchema string
+
+// ScoreState says what a score rests on.
+type ScoreState uint8
+
+// The states, in the order of the schema's enum.
+const (
+	Scored    ScoreState = iota // on measured values
+	WarmingUp                   // too little history, no score
+	Imputed                     // a value was missing and the last one stood in
+	scoreStates
+)
+
+func (s ScoreState) String() string {
+	if s < scoreStates {
+		return [...]string{"scored", "warming_up", "imputed"}[s]
+	}
+	return fmt.Sprintf("ScoreState(%d)", uint8(s))
+}
+
+// Score is one record of the scores topic.
+type Score struct {
+	Key       []byte
+	EventTime int64 // microseconds since 1970, of the sample
+	ScoreTime int64 // the time that the score speaks of
+	Detector  string
+	Score     float64 // NaN: none (null)
+	State     ScoreState
+	Topic     string // of the input record, with Partition and Offset
+	Partition int32
+	Offset    int64
+}
+
+// ScoreEncoder writes the scores of one input partition. What is the same in
+// all its records is encoded once. It is not changed by use, so that several
+// goroutines may share it.
+type ScoreEncoder struct {
+	head      []byte
+	detectors [][]byte
+	source    []byte // topic and partition
+	room      int    // bytes of a record beside its key, at most
+}
+
+// NewScoreEncoder makes an encoder for the scores of topic's partition by the
+// detectors of these names. schemaID is the id of ScoreSchema in the registry
+// (Confluent framing); below 0 records are in the single-object encoding.
+func NewScoreEncoder(schemaID int32, topic string, partition int32, detectors []string) *ScoreEncoder {
+	e := &ScoreEncoder{head: frameHead(schemaID, scoreFingerprint)}
+	longest := 0
+	for _, d := range detectors {
+		b := avro.AppendText(nil, d)
+		longest = max(longest, len(b))
+		e.detectors = append(e.detectors, b)
+	}
+	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
+	e.room = len(e.head) + longest + len(e.source) + 4*binary.MaxVarintLen64 + 1 + 8 + 1
+	return e
+}
+
+var scoreFingerprint = mustFingerprint(ScoreSchema)
+
+// Append appends one score with its framing; see Put. Where dst has room nothing
+// is allocated.
+func (e *ScoreEncoder) Append(dst []byte, key []byte, eventTime, scoreTime int64, detector int, score float64, state ScoreState,
+	offset int64) []byte {
+	n, most := len(dst), e.Most(key)
+	dst = slices.Grow(dst, most)
+	return dst[:n+e.Put(dst[n:n+most], key, eventTime, scoreTime, detector, score, state, offset)]
+}
+
+// Most is the most bytes that a score of the series takes.
+func (e *ScoreEncoder) Most(key []byte) int {
+	if !utf8.Valid(key) {
+		return e.room + 2 + 2*len(key)
+	}
+	return e.room + len(key)
+}
+
+// Put writes one score with its framing to the front of b, which has Most(key)
+// bytes, and returns how many it took. Times are microseconds; detector is the
+// index of its name; a NaN score is written as null.
+func (e *ScoreEncoder) Put(b []byte, key []byte, eventTime, scoreTime int64, detector int, score float64,
+	state ScoreState, offset int64) int {
+	if len(b) != e.room+len(key) {
+		key = hexKey(key)
+	}
+	i := copy(b, e.head)
+	i += avro.PutLong(b[i:], int64(len(key)))
+	i += copy(b[i:], key)
+	i += avro.PutLong(b[i:], eventTime)
+	i += avro.PutLong(b[i:], scoreTime)
+	i += copy(b[i:], e.detectors[detector])
+	if score == score {
+		b[i] = 2
+		binary.LittleEndian.PutUint64(b[i+1:], math.Float64bits(score))
+		i += 9
+	} else {
+		b[i] = 0
+		i++
+	}
+	b[i] = byte(state) << 1
+	i++
+	i += copy(b[i:], e.source)
+	i += avro.PutLong(b[i:], offset)
+	return i
+}
+
+// hexKey is how a key that is not text is written into a string field: a
+// reader would put one and the same sign for all bytes that it does not know,
+// and different keys would become one.
+func hexKey(key []byte) []byte { return fmt.Appendf(nil, "0x%x", key) }
+
+// DecodeScore reads a record of the scores topic in either framing, for tests
+// and tools. The schema id is not compared with anything: the caller knows the
+// topic. Key aliases b.
+func DecodeScore(b []byte) (Score, error) {
+	var s Score
+	b, err := unframe(b, scoreFingerprint)
+	if err != nil {
+		return s, fmt.Errorf("schemas: score: %w", err)
+	}
+	r := avro.NewFieldReader(b)
+	s.Key = r.Text()
+	s.EventTime = r.Long()
+	s.ScoreTime = r.Long()
+	s.Detector = string(r.Text())
+	s.Score = r.Optional()
+	s.State = ScoreState(r.Index(int(scoreStates)))
+	s.Topic = string(r.Text())
+	s.Partition = r.Int()
+	s.Offset = r.Long()
+	if err := r.End(); err != nil {
+		return Score{}, fmt.Errorf("schemas: score: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,55 @@
+package output
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"math"
+
+	"odradek/schemas"
+	"odradek/schemas/avro"
+)
+
+// ReadingSchema is the Avro schema of the records that `worker generate` writes.
+//
+//go:embed sensor_reading.avsc
+var ReadingSchema string
+
+// ReadingMapping reads records of ReadingSchema.
+var ReadingMapping = schemas.Mapping{Key: "sensor", Time: "time", Fields: []string{"value"}}
+
+var readingFingerprint = mustFingerprint(ReadingSchema)
+
+// ReadingEncoder writes records of ReadingSchema for one plant and unit.
+type ReadingEncoder struct {
+	head []byte
+	site []byte
+}
+
+// NewReadingEncoder makes an encoder. schemaID is the id of ReadingSchema in
+// the registry; below 0 records are in the single-object encoding.
+func NewReadingEncoder(schemaID int32, plant, unit string) *ReadingEncoder {
+	return &ReadingEncoder{
+		head: frameHead(schemaID, readingFingerprint),
+		site: avro.AppendText(avro.AppendText(nil, plant), unit),
+	}
+}
+
+// Append appends one reading with its framing: time in microseconds, written
+// in milliseconds, rounded down; a NaN value is written as null.
+func (e *ReadingEncoder) Append(dst []byte, sensor []byte, time int64, value float64, seq int64) []byte {
+	dst = append(dst, e.head...)
+	dst = avro.AppendText(dst, sensor)
+	ms := time / 1000
+	if time%1000 < 0 {
+		ms--
+	}
+	dst = avro.AppendLong(dst, ms)
+	if value == value {
+		dst = append(dst, 2)
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(value))
+	} else {
+		dst = append(dst, 0)
+	}
+	dst = append(dst, e.site...)
+	return avro.AppendLong(dst, seq)
+}

@@ -1,0 +1,450 @@
+package registry
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"odradek/schemas"
+)
+
+// RegistryConfig says where a schema registry of the Confluent REST API is.
+type Config struct {
+	// URLs are base addresses of one registry, tried in turn, with a path if it
+	// has one, as "http://apicurio:8080/apis/ccompat/v7".
+	URLs               []string
+	Username, Password string // basic auth
+	BearerToken        string // or a token
+	TLS                *tls.Config
+	// CacheDir keeps what was fetched across restarts; "" keeps nothing. It may
+	// be shared by several workers and registries. One that cannot be used is no
+	// error: see CacheFault.
+	CacheDir string
+	Timeout  time.Duration // of one request; 0 means 5 s
+	// Grace is how long the registry has to answer that there is no such schema
+	// before that is final; 0: the first answer is.
+	Grace time.Duration
+	// NegativeTTL is how long an answer that there is no such schema is believed;
+	// 0 means 10 s.
+	NegativeTTL time.Duration
+}
+
+// Errors that a caller decides by.
+var (
+	// ErrUnknownSchema: the registry answered that there is no such schema.
+	ErrUnknownSchema = errors.New("the registry has no such schema")
+	// ErrIncompatible: the registry refused to register a schema.
+	ErrIncompatible = errors.New("the schema is not compatible with the subject's earlier versions")
+)
+
+// RegistryError is a request that failed.
+type Error struct {
+	Op     string // "schema id 7", for instance
+	URL    string // without credentials
+	Status int    // of HTTP, 0 where there was no answer
+	Code   int    // the registry's own
+	Err    error
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("schemas: %s from the registry at %s: ", e.Op, e.URL)
+	switch e.Status {
+	case 0:
+		return s + e.Err.Error() + " (is ODRADEK_SCHEMA_REGISTRY_URL right, and the registry up?)"
+	case http.StatusUnauthorized:
+		return s + "it wants credentials, or others: check ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_PASSWORD: " +
+			e.Err.Error()
+	case http.StatusForbidden:
+		return s + "the user of ODRADEK_SCHEMA_REGISTRY_USERNAME is not allowed to do this: " + e.Err.Error()
+	}
+	return s + fmt.Sprintf("status %d: ", e.Status) + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// RegistryStats are counters for metrics, since the start.
+type Stats struct {
+	Requests int64 // sent
+	Failures int64 // without an answer, or with one of status 5xx, 401, 403 or 429
+	Hits     int64 // answered from memory
+	DiskHits int64 // answered from disk
+	Up       bool  // the last request had an answer
+}
+
+// Registry is a client of a schema registry. What it has seen it keeps: ids,
+// GUIDs and fingerprints name one schema for ever. So a registry that is down
+// matters to new schemas only. It is safe for use by several goroutines.
+type Client struct {
+	config Config
+	urls   []*url.URL
+	client *http.Client
+	disk   *diskCache // nil: none
+	fault  error      // of CacheDir
+	first  atomic.Int32
+
+	requests, failures, hits, diskHits atomic.Int64
+	up                                 atomic.Bool
+	silentUntil                        atomic.Int64 // unix ns; see silentPause
+
+	mu      sync.Mutex
+	schemas map[string]*schemas.Schema // by "id-7", "guid-...", "crc-..."
+	absents map[string]absence
+	flights map[string]*flight
+	scanned map[string]bool // "subject/version" whose fingerprints are in schemas
+}
+
+// flight is a request in progress; the others that want the same wait for it.
+type flight struct {
+	done   chan struct{}
+	schema *schemas.Schema
+	err    error
+}
+
+// Limits of the registry client.
+const (
+	maxReferences  = 64
+	silentPause    = 10 * time.Second // how long what the disk has is not asked for again after a request without an answer
+	maxAnswerBytes = 16 << 20
+)
+
+// NewRegistry checks the configuration and opens the disk cache; it does not
+// ask the registry anything. An error names the setting at fault.
+func New(c Config) (*Client, error) {
+	r := &Client{config: c, schemas: map[string]*schemas.Schema{}, absents: map[string]absence{}, flights: map[string]*flight{},
+		scanned: map[string]bool{}}
+	var faults []error
+	for _, u := range c.URLs {
+		if u = strings.TrimSpace(u); u == "" {
+			continue
+		}
+		p, err := url.Parse(u)
+		if err != nil || p.Scheme != "http" && p.Scheme != "https" || p.Host == "" {
+			faults = append(faults, fmt.Errorf("schemas: ODRADEK_SCHEMA_REGISTRY_URL: %q is not the address of a registry, as https://registry:8081",
+				redact(u)))
+			continue
+		}
+		if p.User != nil && c.Username != "" {
+			faults = append(faults, errors.New(
+				"schemas: ODRADEK_SCHEMA_REGISTRY_URL has a user in it and ODRADEK_SCHEMA_REGISTRY_USERNAME is set: give one"))
+		}
+		p.Path = strings.TrimRight(p.Path, "/")
+		p.RawQuery, p.Fragment = "", ""
+		r.urls = append(r.urls, p)
+	}
+	if len(r.urls) == 0 && len(faults) == 0 {
+		faults = append(faults, errors.New("schemas: ODRADEK_SCHEMA_REGISTRY_URL is empty"))
+	}
+	if c.Username == "" && c.Password != "" {
+		faults = append(faults, errors.New("schemas: ODRADEK_SCHEMA_REGISTRY_PASSWORD without ODRADEK_SCHEMA_REGISTRY_USERNAME"))
+	}
+	if c.Username != "" && c.BearerToken != "" {
+		faults = append(faults, errors.New("schemas: ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_TOKEN: give one"))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	if r.config.Timeout <= 0 {
+		r.config.Timeout = 5 * time.Second
+	}
+	if r.config.NegativeTTL <= 0 {
+		r.config.NegativeTTL = 10 * time.Second
+	}
+	if c.CacheDir != "" {
+		r.disk, r.fault = openDiskCache(c.CacheDir, r.urls)
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = c.TLS
+	r.client = &http.Client{Transport: t}
+	return r, nil
+}
+
+// CacheFault says why CacheDir cannot be used, or can be read and not written; nil
+// where all is well. The registry is of use either way.
+func (r *Client) CacheFault() error { return r.fault }
+
+func redact(u string) string {
+	if i := strings.LastIndexByte(u, '@'); i >= 0 {
+		return u[i+1:]
+	}
+	return u
+}
+
+// Close drops idle connections.
+func (r *Client) Close() {
+	if r != nil {
+		r.client.CloseIdleConnections()
+	}
+}
+
+// Stats are the counters so far.
+func (r *Client) Stats() Stats {
+	return Stats{
+		Requests: r.requests.Load(), Failures: r.failures.Load(),
+		Hits: r.hits.Load(), DiskHits: r.diskHits.Load(), Up: r.up.Load(),
+	}
+}
+
+// errNoRegistry condemns a record that needs a registry where there is none.
+var errNoRegistry = fmt.Errorf("%w: no registry is configured, set ODRADEK_SCHEMA_REGISTRY_URL", ErrUnknownSchema)
+
+// SchemaByID is the schema of an id, from memory, else from the registry, else
+// from disk. It is ErrUnknownSchema if the registry has none; any other
+// error means that it could not be asked, and asking again later may help.
+func (r *Client) SchemaByID(ctx context.Context, id int32) (*schemas.Schema, error) {
+	if r == nil {
+		return nil, errNoRegistry
+	}
+	return r.cached(ctx, "id-"+strconv.Itoa(int(id)), func(ctx context.Context) (*schemas.Schema, error) {
+		s, err := r.schema(ctx, fmt.Sprintf("schema id %d", id), "/schemas/ids/"+strconv.Itoa(int(id)))
+		if err == nil {
+			s.ID = id
+		}
+		return s, err
+	})
+}
+
+// SchemaByGUID is the schema of a GUID, as SchemaByID. Its ID is -1 where the
+// registry does not tell it.
+func (r *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Schema, error) {
+	if r == nil {
+		return nil, errNoRegistry
+	}
+	text := fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:])
+	return r.cached(ctx, "guid-"+text, func(ctx context.Context) (*schemas.Schema, error) {
+		s, err := r.schema(ctx, "schema "+text, "/schemas/guids/"+text)
+		var e *Error
+		switch {
+		case err == nil:
+			s.GUID = text
+		case errors.As(err, &e) && e.Status == http.StatusNotFound && r.Ping(ctx) == nil:
+			// Apicurio has no such call. Anyone can write a GUID into a header, so
+			// that must not stop a partition for ever.
+			return nil, fmt.Errorf("schema %s: %w, or does not know GUIDs", text, ErrUnknownSchema)
+		}
+		return s, err
+	})
+}
+
+// SchemaByFingerprint looks through all versions of subjects for the schema of
+// a CRC-64-AVRO fingerprint, as SchemaByID. of gives the fingerprints of a schema.
+func (r *Client) SchemaByFingerprint(ctx context.Context, subjects []string, fingerprint uint64,
+	of func(*schemas.Schema) []uint64) (*schemas.Schema, error) {
+	if r == nil || len(subjects) == 0 {
+		return nil, fmt.Errorf("fingerprint %016x: %w: it is of none of the configured schemas", fingerprint, ErrUnknownSchema)
+	}
+	return r.cached(ctx, fingerprintName(fingerprint), func(ctx context.Context) (*schemas.Schema, error) {
+		for _, subject := range subjects {
+			versions, err := r.Versions(ctx, subject)
+			if err != nil && !errors.Is(err, ErrUnknownSchema) {
+				return nil, err
+			}
+			for _, v := range slices.Backward(versions) { // the newest is the likeliest
+				s, list, err := r.scan(ctx, subject, strconv.Itoa(v), of)
+				if err != nil {
+					return nil, err
+				}
+				if slices.Contains(list, fingerprint) {
+					return s, nil
+				}
+			}
+		}
+		return nil, fmt.Errorf("fingerprint %016x: %w: no version of %s has it", fingerprint, ErrUnknownSchema, strings.Join(subjects, ", "))
+	})
+}
+
+func fingerprintName(crc uint64) string { return fmt.Sprintf("crc-%016x", crc) }
+
+// scan fetches a version of a subject and remembers its fingerprints, so that a
+// version is fetched once however many fingerprints are looked for.
+func (r *Client) scan(ctx context.Context, subject, version string, of func(*schemas.Schema) []uint64) (*schemas.Schema, []uint64, error) {
+	key := subject + "/" + version
+	r.mu.Lock()
+	done := r.scanned[key]
+	r.mu.Unlock()
+	if done {
+		return nil, nil, nil
+	}
+	s, err := r.version(ctx, subject, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	list := of(s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.scanned[key] = true
+	for _, crc := range list {
+		r.schemas[fingerprintName(crc)] = s
+	}
+	return s, list, nil
+}
+
+// cached answers from memory or disk, or fetches: one caller at a time for one
+// name, and the rest take what it got.
+func (r *Client) cached(ctx context.Context, name string, fetch func(context.Context) (*schemas.Schema, error)) (*schemas.Schema, error) {
+	for {
+		r.mu.Lock()
+		if s, ok := r.schemas[name]; ok {
+			r.mu.Unlock()
+			r.hits.Add(1)
+			return s, nil
+		}
+		if a, ok := r.absents[name]; ok && time.Now().Before(a.until) {
+			r.mu.Unlock()
+			r.hits.Add(1)
+			return nil, a.err
+		}
+		f, waits := r.flights[name]
+		if !waits {
+			f = &flight{done: make(chan struct{})}
+			r.flights[name] = f
+		}
+		r.mu.Unlock()
+
+		if waits {
+			select {
+			case <-f.done:
+			case <-ctx.Done():
+				return nil, fmt.Errorf("schemas: waiting for the registry: %w", ctx.Err())
+			}
+			// The one that asked may have been cancelled; that is not our answer.
+			if f.err != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) && ctx.Err() == nil {
+				continue
+			}
+			return f.schema, f.err
+		}
+
+		f.schema, f.err = r.load(ctx, name, fetch)
+		r.mu.Lock()
+		delete(r.flights, name)
+		switch {
+		case f.err == nil:
+			r.schemas[name] = f.schema
+			delete(r.absents, name)
+		case ctx.Err() != nil: // says nothing about the registry
+		default:
+			f.err = r.absent(name, f.err)
+		}
+		r.mu.Unlock()
+		close(f.done)
+		return f.schema, f.err
+	}
+}
+
+// load asks the registry, and answers from disk when the registry does not: it is
+// down, or knows the schema no more. The registry comes first because one that was
+// set up anew at the same address gives old ids to other schemas.
+func (r *Client) load(ctx context.Context, name string, fetch func(context.Context) (*schemas.Schema, error)) (*schemas.Schema, error) {
+	kept := r.kept(name)
+	if kept != nil && time.Now().UnixNano() < r.silentUntil.Load() {
+		r.diskHits.Add(1)
+		return kept, nil
+	}
+	s, err := fetch(ctx)
+	switch {
+	case err == nil:
+		if r.disk != nil && (kept == nil || !reflect.DeepEqual(kept, s)) {
+			b, _ := json.Marshal(s)
+			_ = r.disk.put(name, b) // a full disk must not stop the worker; the next start fetches again
+		}
+	case kept != nil && ctx.Err() == nil:
+		r.diskHits.Add(1)
+		return kept, nil
+	}
+	return s, err
+}
+
+// kept is what the disk has under a name, or nil.
+func (r *Client) kept(name string) *schemas.Schema {
+	if r.disk == nil {
+		return nil
+	}
+	b, ok := r.disk.get(name)
+	s := &schemas.Schema{}
+	if !ok || json.Unmarshal(b, s) != nil || s.Text == "" {
+		return nil
+	}
+	return s
+}
+
+// answer is what the registry sends for a schema.
+type answer struct {
+	Subject    string      `json:"subject"`
+	Version    int         `json:"version"`
+	ID         int32       `json:"id"`
+	GUID       string      `json:"guid"`
+	SchemaType string      `json:"schemaType"`
+	Schema     string      `json:"schema"`
+	References []reference `json:"references"`
+}
+
+type reference struct {
+	Name    string `json:"name"`
+	Subject string `json:"subject"`
+	Version int    `json:"version"`
+}
+
+// schema fetches a schema and what it refers to.
+func (r *Client) schema(ctx context.Context, op, path string) (*schemas.Schema, error) {
+	a := answer{ID: -1}
+	if err := r.call(ctx, op, http.MethodGet, path, nil, &a); err != nil {
+		return nil, err
+	}
+	s := &schemas.Schema{ID: a.ID, GUID: a.GUID, Subject: a.Subject, Version: a.Version, Type: a.SchemaType, Text: a.Schema}
+	if s.Type == "" {
+		s.Type = "AVRO"
+	}
+	if s.Text == "" {
+		return nil, &Error{Op: op, URL: redact(r.urls[0].String()), Status: http.StatusOK, Err: errors.New(
+			"the answer has no schema in it")}
+	}
+	c := &referenceCollector{registry: r, op: op, seen: map[string]bool{}}
+	if err := c.add(ctx, a.References); err != nil {
+		return nil, err
+	}
+	s.References = c.found
+	return s, nil
+}
+
+// referenceCollector gathers the schemas that one refers to, each after those
+// that it refers to itself.
+type referenceCollector struct {
+	registry *Client
+	op       string
+	seen     map[string]bool
+	found    []schemas.Reference
+}
+
+func (c *referenceCollector) add(ctx context.Context, refs []reference) error {
+	for _, ref := range refs {
+		key := fmt.Sprintf("%s/%d", ref.Subject, ref.Version)
+		if c.seen[key] {
+			continue
+		}
+		c.seen[key] = true
+		if len(c.seen) > maxReferences {
+			return &Error{Op: c.op, URL: redact(c.registry.urls[0].String()), Status: http.StatusOK, Err: fmt.Errorf(
+				"it refers to more than %d schemas", maxReferences)}
+		}
+		var a answer
+		path := "/subjects/" + url.PathEscape(ref.Subject) + "/versions/" + strconv.Itoa(ref.Version)
+		if err := c.registry.call(ctx, c.op+", reference "+ref.Name, http.MethodGet, path, nil, &a); err != nil {
+			return err
+		}
+		if err := c.add(ctx, a.References); err != nil {
+			return err
+		}
+		c.found = append(c.found, schemas.Reference{Name: ref.Name, Text: a.Schema})
+	}
+	return nil
+}

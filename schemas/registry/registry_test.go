@@ -1,0 +1,444 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/sr"
+	"github.com/twmb/franz-go/pkg/sr/srfake"
+
+	"odradek/schemas"
+	"odradek/schemas/output"
+)
+
+// faulty wraps a registry's handler: while status is set, it answers that.
+type faulty struct {
+	*srfake.Registry
+	status   atomic.Int32
+	requests atomic.Int64
+	delay    atomic.Int64
+}
+
+func newFaulty(t *testing.T, opts ...srfake.Option) *faulty {
+	f := &faulty{Registry: srfake.New(opts...)}
+	t.Cleanup(f.Close)
+	f.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		f.requests.Add(1)
+		time.Sleep(time.Duration(f.delay.Load()))
+		if s := f.status.Load(); s != 0 {
+			http.Error(w, "out of order", int(s))
+			return true
+		}
+		return false
+	})
+	return f
+}
+
+func (f *faulty) register(t *testing.T, subject string, s sr.Schema) int32 {
+	t.Helper()
+	id, _, err := f.RegisterSchema(subject, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int32(id)
+}
+
+func open(t *testing.T, c Config) *Client {
+	t.Helper()
+	if c.Timeout == 0 {
+		c.Timeout = 2 * time.Second
+	}
+	r, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+const closed = "http://127.0.0.1:1" // where nothing listens
+
+func TestRegistryConfig(t *testing.T) {
+	for _, c := range []struct {
+		c    Config
+		want string
+	}{
+		{Config{}, "ODRADEK_SCHEMA_REGISTRY_URL is empty"},
+		{Config{URLs: []string{"registry:8081"}}, "ODRADEK_SCHEMA_REGISTRY_URL"},
+		{Config{URLs: []string{"http://u:secret@h", "ftp://u:secret@h"}}, "ODRADEK_SCHEMA_REGISTRY_URL"},
+		{Config{URLs: []string{"http://u:p@h"}, Username: "u"}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
+		{Config{URLs: []string{"http://h"}, Password: "p"}, "ODRADEK_SCHEMA_REGISTRY_PASSWORD without"},
+		{Config{URLs: []string{"http://h"}, Username: "u", BearerToken: "t"}, "ODRADEK_SCHEMA_REGISTRY_TOKEN"},
+	} {
+		_, err := New(c.c)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: %v, want %q", c.c, err, c.want)
+		}
+	}
+}
+
+func TestRegistryFetchesOnce(t *testing.T) {
+	f := newFaulty(t)
+	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	r := open(t, Config{URLs: []string{f.URL() + "/"}})
+	f.delay.Store(int64(50 * time.Millisecond))
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			s, err := r.SchemaByID(t.Context(), id)
+			if err != nil || s.Text != plantSchema || s.ID != id || s.Type != "AVRO" {
+				t.Error(s, err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := f.requests.Load(); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+	if s := r.Stats(); s.Requests != 1 || s.Failures != 0 || !s.Up {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A caller that gives up does not fail those that wait for its request.
+func TestRegistryCancelledLeader(t *testing.T) {
+	f := newFaulty(t)
+	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	r := open(t, Config{URLs: []string{f.URL()}})
+	f.delay.Store(int64(100 * time.Millisecond))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := r.SchemaByID(ctx, id); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	time.Sleep(20 * time.Millisecond)
+	wg.Go(func() {
+		if _, err := r.SchemaByID(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	})
+	time.Sleep(20 * time.Millisecond)
+	cancel()
+	wg.Wait()
+}
+
+func TestRegistryDiskCache(t *testing.T) {
+	f := newFaulty(t)
+	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	dir := t.TempDir()
+	c := Config{URLs: []string{f.URL()}, CacheDir: dir}
+	first := open(t, c)
+	if _, err := first.SchemaByID(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	out, err := first.Register(t.Context(), "scores-value", output.ScoreSchema)
+	if err != nil || out <= 0 {
+		t.Fatal(out, err)
+	}
+
+	f.status.Store(503)
+	again := open(t, c)
+	if s, err := again.SchemaByID(t.Context(), id); err != nil || s.Text != plantSchema || s.ID != id || again.Stats().DiskHits != 1 {
+		t.Error(s, err, again.Stats())
+	}
+	if got, err := again.Register(t.Context(), "scores-value", output.ScoreSchema); err != nil || got != out {
+		t.Error(got, err)
+	}
+	if _, err := again.Register(t.Context(), "other-value", output.ScoreSchema); err == nil {
+		t.Error("registered in an outage")
+	}
+	if _, err := again.SchemaByID(t.Context(), id+100); err == nil || errors.Is(err, ErrUnknownSchema) {
+		t.Error(err)
+	}
+
+	// Torn, empty, of another make: as if they were not there.
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "id-*"))
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	whole, _ := os.ReadFile(files[0])
+	for cut := 0; cut <= len(whole); cut++ {
+		b := append([]byte(nil), whole[:cut]...)
+		if cut == len(whole) {
+			b[cut/2] ^= 1
+		}
+		if _, ok := openDiskFile(b); ok {
+			t.Errorf("accepted %d of %d bytes", cut, len(whole))
+		}
+	}
+	if err := os.WriteFile(files[0], whole[:len(whole)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	torn := open(t, c)
+	if _, err := torn.SchemaByID(t.Context(), id); err == nil {
+		t.Error("no error in an outage with a torn file")
+	}
+	f.status.Store(0)
+	time.Sleep(outagePause)
+	if s, err := torn.SchemaByID(t.Context(), id); err != nil || s.Text != plantSchema {
+		t.Error(err)
+	}
+	if b, _ := os.ReadFile(files[0]); !bytes.Equal(b, whole) {
+		t.Error("the file was not written anew")
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*", ".new-*")); len(left) != 0 {
+		t.Error(left)
+	}
+
+	// Another registry's ids are others.
+	other := open(t, Config{URLs: []string{closed}, CacheDir: dir})
+	if _, err := other.SchemaByID(t.Context(), id); err == nil {
+		t.Error("an id of another registry")
+	}
+}
+
+// A registry that was set up anew at the same address gives old ids to other
+// schemas: what it says counts, and the disk stands in only when it says nothing.
+func TestRegistryBeforeDisk(t *testing.T) {
+	var text atomic.Pointer[string]
+	requests := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		switch s := text.Load(); {
+		case s == nil:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case *s == "":
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"error_code":40403,"message":"Schema not found"}`))
+		default:
+			_, _ = w.Write([]byte(`{"schema":` + strconv.Quote(*s) + `}`))
+		}
+	}))
+	defer srv.Close()
+	c := Config{URLs: []string{srv.URL}, CacheDir: t.TempDir()}
+	gone, one, two := "", plantSchema, benchSchema
+	for i, x := range []struct{ says, want *string }{{&one, &one}, {nil, &one}, {&gone, &one}, {&two, &two}, {nil, &two}} {
+		text.Store(x.says)
+		s, err := open(t, c).SchemaByID(t.Context(), 1)
+		if err != nil || s.Text != *x.want {
+			t.Errorf("round %d: %v %v", i, s, err)
+		}
+	}
+	// In an outage one request shows it for all that the disk has.
+	r := open(t, c)
+	for id := range int32(3) {
+		name := fmt.Sprintf("id-%d", id)
+		if err := r.disk.put(name, []byte(`{"ID":`+strconv.Itoa(int(id))+`,"JSON":"\"int\""}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requests = 0
+	for id := range int32(3) {
+		if s, err := r.SchemaByID(t.Context(), id); err != nil || s.Text != `"int"` {
+			t.Error(s, err)
+		}
+	}
+	if requests != 1 || r.Stats().DiskHits != 3 {
+		t.Errorf("%d requests, %+v", requests, r.Stats())
+	}
+}
+
+// A cache that cannot be used is said and done without.
+func TestRegistryCacheFault(t *testing.T) {
+	f := newFaulty(t)
+	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, Config{URLs: []string{f.URL()}, CacheDir: filepath.Join(file, "x")})
+	if err := r.CacheFault(); err == nil || !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_CACHE_DIR") {
+		t.Error(err)
+	}
+	if _, err := r.SchemaByID(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	// Readable and no more; root may write everywhere, so a folder stands in the way.
+	c := Config{URLs: []string{f.URL()}, CacheDir: t.TempDir()}
+	r = open(t, c)
+	if _, err := r.SchemaByID(t.Context(), id); err != nil || r.CacheFault() != nil {
+		t.Fatal(err, r.CacheFault())
+	}
+	probe := r.disk.path("probe")
+	if err := errors.Join(os.Remove(probe), os.MkdirAll(filepath.Join(probe, "x"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	f.status.Store(503)
+	r = open(t, c)
+	if s, err := r.SchemaByID(t.Context(), id); err != nil || s.Text != plantSchema || r.CacheFault() == nil {
+		t.Error(s, err, r.CacheFault())
+	}
+}
+
+func TestRegistryAuth(t *testing.T) {
+	basic := "Basic " + "dXNlcjpwYXNz" // user:pass
+	f := newFaulty(t, srfake.WithAuth(basic))
+	with := strings.Replace(f.URL(), "http://", "http://user:pass@", 1)
+	for _, c := range []struct {
+		c    Config
+		want string
+	}{
+		{Config{URLs: []string{f.URL()}, Username: "user", Password: "pass"}, ""},
+		{Config{URLs: []string{with}}, ""},
+		{Config{URLs: []string{f.URL()}, Username: "user", Password: "word"}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
+		{Config{URLs: []string{f.URL()}}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
+		{Config{URLs: []string{strings.Replace(with, ":pass", ":secret", 1)}}, "ODRADEK_SCHEMA_REGISTRY_USERNAME"},
+	} {
+		err := open(t, c.c).Ping(t.Context())
+		if c.want == "" && err != nil || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%+v: %v, want %q", c.c, err, c.want)
+		}
+	}
+	token := newFaulty(t, srfake.WithAuth("Bearer abc"))
+	if err := open(t, Config{URLs: []string{token.URL()}, BearerToken: "abc"}).Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRegistryTLS(t *testing.T) {
+	f := srfake.NewRegistry()
+	s := httptest.NewUnstartedServer(f.Handler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that is to fail
+	s.StartTLS()
+	defer s.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	if err := open(t, Config{URLs: []string{s.URL}, TLS: &tls.Config{RootCAs: pool}}).Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	err := open(t, Config{URLs: []string{s.URL}}).Ping(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Error(err)
+	}
+}
+
+// A registry without the call for GUIDs, as Apicurio, condemns a record that
+// has one; an address that is no registry at all does not.
+func TestRegistryWithoutGUIDs(t *testing.T) {
+	f := newFaulty(t)
+	f.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if !strings.HasPrefix(req.URL.Path, "/schemas/guids/") {
+			return false
+		}
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	})
+	r := open(t, Config{URLs: []string{f.URL()}})
+	if _, err := r.SchemaByGUID(t.Context(), [16]byte{1}); !errors.Is(err, ErrUnknownSchema) {
+		t.Error(err)
+	}
+	f.status.Store(404)
+	if _, err := r.SchemaByGUID(t.Context(), [16]byte{2}); err == nil || errors.Is(err, ErrUnknownSchema) {
+		t.Error(err)
+	}
+}
+
+func TestRegistrySubjects(t *testing.T) {
+	f := newFaulty(t)
+	r := open(t, Config{URLs: []string{f.URL()}})
+	ctx := t.Context()
+	if _, err := r.Latest(ctx, "scores-value"); !errors.Is(err, ErrUnknownSchema) {
+		t.Error(err)
+	}
+	if _, err := r.Lookup(ctx, "scores-value", output.ScoreSchema); !errors.Is(err, ErrUnknownSchema) {
+		t.Error(err)
+	}
+	if ok, _, err := r.Compatible(ctx, schemas.Subject("scores"), output.ScoreSchema); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	id, err := r.Register(ctx, schemas.Subject("scores"), output.ScoreSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := r.Register(ctx, "scores-value", output.ScoreSchema); err != nil || again != id {
+		t.Error(again, err)
+	}
+	if found, err := r.Lookup(ctx, "scores-value", output.ScoreSchema); err != nil || found != id {
+		t.Error(found, err)
+	}
+	s, err := r.Latest(ctx, "scores-value")
+	if err != nil || s.ID != id || s.Version != 1 || s.Subject != "scores-value" {
+		t.Error(s, err)
+	}
+	if v, err := r.Versions(ctx, "scores-value"); err != nil || len(v) != 1 {
+		t.Error(v, err)
+	}
+	if _, err := r.Register(ctx, "a/b c-value", output.ReadingSchema); err != nil {
+		t.Error(err)
+	}
+	f.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if req.Method != http.MethodPost {
+			return false
+		}
+		w.WriteHeader(http.StatusConflict)
+		w.Write([]byte(`{"error_code":409,"message":"READER_FIELD_MISSING_DEFAULT_VALUE"}`))
+		return true
+	})
+	if _, err := r.Register(ctx, "scores-value", plantSchema); !errors.Is(err, ErrIncompatible) ||
+		!strings.Contains(err.Error(), "READER_FIELD") {
+		t.Error(err)
+	}
+	f.ClearInterceptors()
+	// Not a registry at all.
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }))
+	defer page.Close()
+	if err := open(t, Config{URLs: []string{page.URL}}).Ping(ctx); err == nil || !strings.Contains(err.Error(),
+		"ODRADEK_SCHEMA_REGISTRY_URL") {
+		t.Error(err)
+	}
+}
+
+func FuzzDiskFile(f *testing.F) {
+	c := &diskCache{f.TempDir()}
+	if err := c.put("x", []byte(`{"JSON":"\"int\""}`)); err != nil {
+		f.Fatal(err)
+	}
+	if b, ok := c.get("x"); !ok || string(b) != `{"JSON":"\"int\""}` {
+		f.Fatal(string(b))
+	}
+	f.Add([]byte(diskHeader + "00000000\n"))
+	f.Add([]byte("odradek"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if body, ok := openDiskFile(b); ok && len(body) >= len(b) {
+			t.Fatal(len(body))
+		}
+	})
+}
+
+const plantSchema = `{"type":"record","name":"Reading","namespace":"acme","fields":[
+	{"name":"deviceId","type":"string"},
+	{"name":"site","type":["null",{"type":"record","name":"Site","fields":[
+		{"name":"plant","type":"string"},{"name":"temperature","type":"float"}]}]},
+	{"name":"temperature","type":["null","double"],"aliases":["temp"]},
+	{"name":"accel","type":{"type":"array","items":"double"}},
+	{"name":"tags","type":{"type":"map","values":["string","long"]}},
+	{"name":"channels","type":{"type":"array","items":{"type":"record","name":"Channel","fields":[{"name":"level","type":"int"}]}}},
+	{"name":"time","type":{"type":"long","logicalType":"timestamp-millis"}},
+	{"name":"parent","type":["null","Reading"]},
+	{"name":"a.b","type":"int"}]}`
+
+const benchSchema = `{"type":"record","name":"Reading","namespace":"acme","fields":[
+ {"name":"sensor","type":"string"},
+ {"name":"ts","type":"long"},
+ {"name":"value","type":["null","double"]},
+ {"name":"site","type":{"type":"record","name":"Site","fields":[{"name":"plant","type":"string"}]}},
+ {"name":"seq","type":"long"}]}`
