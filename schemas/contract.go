@@ -46,14 +46,26 @@ type Program interface {
 
 // Format is one row of the table of input formats.
 type Format struct {
-	Name string // of the setting
-	Type string // of its schemas in the registry
+	Name  string // of the setting
+	Type  string // of its schemas in the registry
+	Title string // for messages
+	// Plain says that records without any framing can be read without a schema. No such
+	// record begins with one of the bytes that begin a framing.
+	Plain bool
 	// Compile makes the program of a writer's schema. Where the schema or the mapping's
 	// paths in it are at fault, the program says so of every record.
 	Compile func(l *Layout, s *Schema) Program
-	// Check tells which of the mapping's paths a schema does not have, or has in a type
-	// that cannot be read so. It is nil where every record of the schema has all of them.
-	Check func(m Mapping, s *Schema) []error
+	// Fields reads a schema for the check of a mapping.
+	Fields func(s *Schema) (Fields, error)
+}
+
+// Fields are the fields that the records of a schema have.
+type Fields interface {
+	// Find looks for a sink's path. It is nil if a record can have it, in a type that
+	// suits the sink's role.
+	Find(s *Sink) *Problem
+	// Paths lists the paths that suit a role, those that a user most likely means first.
+	Paths(r Role) []string
 }
 
 // Refusal is the program of a schema that no record can be read by.

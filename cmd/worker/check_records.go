@@ -13,7 +13,6 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"
-	"odradek/schemas/avro"
 	"odradek/schemas/formats"
 	"odradek/schemas/registry"
 )
@@ -84,10 +83,7 @@ func (e *examination) schemas(ctx context.Context) {
 
 // fits returns which paths of the mapping a schema lacks.
 func (e *examination) fits(what string, s *schemas.Schema) (faults []finding) {
-	if s.Type != "" && s.Type != "AVRO" {
-		return []finding{{Level: levelFault, What: what, Detail: "it is a schema of " + s.Type + ", and only Avro is read"}}
-	}
-	for _, err := range avro.Check(e.c.SchemaMapping(), s) {
+	for _, err := range formats.Check(e.c.Mapping.Format, e.c.SchemaMapping(), s) {
 		faults = append(faults, finding{Level: levelFault, What: what, Detail: strings.TrimPrefix(err.Error(), "schemas: "),
 			Fix: "correct " + config.Prefix + "KEY_FIELD, _TIME_FIELD or _VALUE_FIELDS"})
 	}

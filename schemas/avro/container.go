@@ -216,7 +216,7 @@ type RunDecoder struct{ p *projection }
 // NewRunDecoder makes a decoder of records of a schema. An error lists all faults of the
 // mapping.
 func NewRunDecoder(m schemas.Mapping, schema string) (*RunDecoder, error) {
-	if err := errors.Join(Check(m, &schemas.Schema{Text: schema})...); err != nil {
+	if err := errors.Join(Format.Check(m, &schemas.Schema{Text: schema})...); err != nil {
 		return nil, err
 	}
 	l, err := m.Layout()

@@ -1,12 +1,16 @@
 package avro
 
-import (
-	"odradek/schemas"
-)
+import "odradek/schemas"
 
-// avroFormat is the row of this format.
+// Format is the row of Avro in the table of formats.
 var Format = schemas.Format{
-	Name: "avro", Type: "AVRO",
+	Name: "avro", Type: "AVRO", Title: "Avro",
 	Compile: func(l *schemas.Layout, s *schemas.Schema) schemas.Program { return compile(l, s) },
-	Check:   Check,
+	Fields: func(s *schemas.Schema) (schemas.Fields, error) {
+		root, err := parseWithReferences(s)
+		if err != nil {
+			return nil, err
+		}
+		return root, nil
+	},
 }

@@ -68,3 +68,12 @@ func testDecoder(tb testing.TB, schema string, m schemas.Mapping) framed {
 	}
 	return framed{newProjection(l, benchID, schema)}
 }
+
+// valuePaths lists the paths that can be fields of a mapping.
+func valuePaths(schema string) ([]string, error) {
+	f, err := Format.Fields(&schemas.Schema{Text: schema})
+	if err != nil {
+		return nil, err
+	}
+	return f.Paths(schemas.RoleValue), nil
+}

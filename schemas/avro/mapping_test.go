@@ -21,15 +21,15 @@ const plantSchema = `{"type":"record","name":"Reading","namespace":"acme","field
 	{"name":"a.b","type":"int"}]}`
 
 func TestPaths(t *testing.T) {
-	got, err := Paths(plantSchema)
+	got, err := valuePaths(plantSchema)
 	want := []string{"site.temperature", "temperature", "accel[]", "tags.*", "channels[].level", "time", `a\.b`}
 	if err != nil || !slices.Equal(got, want) {
 		t.Error(got, err)
 	}
-	if got, err := Paths(`["null","double"]`); err != nil || !slices.Equal(got, []string{"@value"}) {
+	if got, err := valuePaths(`["null","double"]`); err != nil || !slices.Equal(got, []string{"@value"}) {
 		t.Error(got, err)
 	}
-	if _, err := Paths(`{}`); err == nil {
+	if _, err := valuePaths(`{}`); err == nil {
 		t.Error("no error")
 	}
 }
@@ -37,7 +37,7 @@ func TestPaths(t *testing.T) {
 func TestCheck(t *testing.T) {
 	good := schemas.Mapping{Key: "deviceId+site.plant", Time: "time",
 		Fields: []string{"temp", "site.temperature", "accel[3]", "tags.x", "channels[2].level", "parent.temperature"}}
-	if faults := Check(good, &schemas.Schema{Text: plantSchema}); faults != nil {
+	if faults := Format.Check(good, &schemas.Schema{Text: plantSchema}); faults != nil {
 		t.Error(faults)
 	}
 	for _, c := range []struct {
@@ -55,18 +55,18 @@ func TestCheck(t *testing.T) {
 		{schemas.Mapping{Fields: []string{"deviceId"}}, `field "deviceId": is string, not a number; the schema has site.temperature, temperature, accel[]`},
 		{schemas.Mapping{Fields: []string{"temperature.x"}}, `double has no field "x"`},
 	} {
-		faults := Check(c.m, &schemas.Schema{Text: plantSchema})
+		faults := Format.Check(c.m, &schemas.Schema{Text: plantSchema})
 		if len(faults) != 1 || !strings.Contains(faults[0].Error(), c.want) {
 			t.Errorf("%v\nwant %s", faults, c.want)
 		}
 	}
-	if faults := Check(good, &schemas.Schema{Text: "{"}); len(faults) != 1 {
+	if faults := Format.Check(good, &schemas.Schema{Text: "{"}); len(faults) != 1 {
 		t.Error(faults)
 	}
-	if faults := Check(schemas.Mapping{}, &schemas.Schema{Text: plantSchema}); len(faults) != 1 {
+	if faults := Format.Check(schemas.Mapping{}, &schemas.Schema{Text: plantSchema}); len(faults) != 1 {
 		t.Error(faults)
 	}
-	if faults := Check(schemas.Mapping{Key: "x", Time: "y", Fields: []string{"z"}}, &schemas.Schema{Text: plantSchema}); len(faults) != 3 {
+	if faults := Format.Check(schemas.Mapping{Key: "x", Time: "y", Fields: []string{"z"}}, &schemas.Schema{Text: plantSchema}); len(faults) != 3 {
 		t.Error(faults)
 	}
 }
@@ -78,7 +78,7 @@ func FuzzMapping(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, when, field string) {
 		m := schemas.Mapping{Key: key, Time: when, Fields: []string{field, "temperature"}}
 		err := m.Validate()
-		faults := Check(m, &schemas.Schema{Text: plantSchema})
+		faults := Format.Check(m, &schemas.Schema{Text: plantSchema})
 		if err != nil && len(faults) == 0 || (err == nil) != (m.Width() > 0) {
 			t.Fatalf("%v, %v, width %d", err, faults, m.Width())
 		}

@@ -107,7 +107,7 @@ func compile(l *schemas.Layout, schema *schemas.Schema) *projection {
 	}
 	for i := range l.Sinks {
 		s := &l.Sinks[i]
-		if bad := resolve(s, root); bad != nil {
+		if bad := root.Find(s); bad != nil {
 			p.refuse(bad.Class, s.Text, fmt.Errorf("%s %s", s.Role, bad.Text))
 			return p
 		}

@@ -8,12 +8,10 @@ import (
 	"odradek/schemas"
 )
 
-// resolve looks for a sink's path in a schema, without any data. It is nil if
-// at least one way through the schema's unions leads to a value that suits;
-// which way a record takes is seen when it is decoded.
-func resolve(s *schemas.Sink, root *node) *schemas.Problem {
-	return find(s, root, s.Segs, 0)
-}
+// Find looks for a sink's path in a schema, without any data. It is nil if at least one
+// way through the schema's unions leads to a value that suits; which way a record takes is
+// seen when it is decoded.
+func (n *node) Find(s *schemas.Sink) *schemas.Problem { return find(s, n, s.Segs, 0) }
 
 // find goes on with segs at n, which must be an array of that length if count > 0.
 func find(s *schemas.Sink, n *node, segs []schemas.Segment, count int) *schemas.Problem {
@@ -100,53 +98,13 @@ func (n *node) suits(r schemas.Role) bool {
 	return false
 }
 
-// Check tells which of the mapping's paths a schema does not have, or has in a
-// type that cannot be read so, each with the nearest paths that would do. It
-// is nil where every record of the schema has all of them.
-func Check(m schemas.Mapping, schema *schemas.Schema) []error {
-	l, err := m.Layout()
-	if err != nil {
-		return []error{err}
-	}
-	root, err := parseWithReferences(schema)
-	if err != nil {
-		return []error{fmt.Errorf("schemas: not an Avro schema: %w", err)}
-	}
-	var faults []error
-	for i := range l.Sinks {
-		s := &l.Sinks[i]
-		p := resolve(s, root)
-		if p == nil {
-			continue
-		}
-		hint, paths := "", root.paths(s.Role)
-		if near := schemas.Nearest(s.Text, paths, 3); len(near) > 0 {
-			hint = "; nearest: " + strings.Join(near, ", ")
-		} else if len(paths) > 0 {
-			hint = "; the schema has " + strings.Join(paths[:min(5, len(paths))], ", ")
-		}
-		faults = append(faults, fmt.Errorf("schemas: %s %q: %s%s", s.Role, s.Text, p.Text, hint))
-	}
-	return faults
-}
-
-// Paths lists the paths of a schema that can be fields of a mapping, in the
-// schema's order: numbers, arrays of numbers as "accel[]" (the length is for
-// the user to give) and numbers in maps as "tags.*".
-func Paths(schemaJSON string) ([]string, error) {
-	root, err := parseSchema(schemaJSON)
-	if err != nil {
-		return nil, fmt.Errorf("schemas: not an Avro schema: %w", err)
-	}
-	return root.paths(schemas.RoleValue), nil
-}
-
 // maxPaths bounds the list of a schema whose types refer to each other much.
 const maxPaths = 4096
 
-// paths lists the paths that suit a role; for the time those first that say
-// they are one.
-func (n *node) paths(r schemas.Role) []string {
+// Paths lists the paths that suit a role, in the schema's order: arrays of numbers as
+// "accel[]" (the length is for the user to give) and numbers in maps as "tags.*"; for the
+// time those first that say they are one.
+func (n *node) Paths(r schemas.Role) []string {
 	var out []string
 	stamped := 0
 	open := map[*node]bool{} // records on the way: a recursive one is not entered again

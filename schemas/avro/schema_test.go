@@ -119,7 +119,7 @@ func FuzzSchema(f *testing.F) {
 		if _, err := parseSchema(n.text(formPlain)); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		paths, err := Paths(text)
+		paths, err := valuePaths(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func FuzzSchema(f *testing.F) {
 				continue
 			}
 			m := schemas.Mapping{Fields: []string{strings.Replace(p, "[]", "[2]", 1)}}
-			if faults := Check(m, &schemas.Schema{Text: text}); faults != nil {
+			if faults := Format.Check(m, &schemas.Schema{Text: text}); faults != nil {
 				t.Fatalf("%v\n%s", faults, text)
 			}
 		}

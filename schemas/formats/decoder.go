@@ -1,10 +1,13 @@
 package formats
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"odradek/schemas"
@@ -12,13 +15,16 @@ import (
 	"odradek/schemas/registry"
 )
 
-// DecoderOptions are what a Decoder needs beside the mapping.
+// Options are what a Decoder needs beside the mapping.
 type Options struct {
+	// Format is a name out of Names. With Auto, or "", each record is of the format of
+	// its schema in the registry, and records without any framing are Avro.
+	Format string
 	// Bare is the writer's schema of records without any framing. When it is
-	// set, a value is taken as bare Avro unless a header names its schema, or it
+	// set, a value is taken as bare unless a header names its schema, or it is Avro that
 	// starts with the single-object marker and a known fingerprint.
 	Bare string
-	// Schemas are writer's schemas for the single-object encoding, by their
+	// Schemas are writer's schemas of Avro for the single-object encoding, by their
 	// fingerprints.
 	Schemas []string
 	// Subjects are looked through in the registry for fingerprints that are
@@ -57,6 +63,8 @@ type decoderShared struct {
 	registry *registry.Client
 	options  Options
 	bare     *compiled
+	plain    bool // bare records need no schema, and are told from framed ones by their first byte
+	avro     bool // records may be in the single-object encoding
 
 	mu     sync.Mutex
 	byID   map[int32]*compiled
@@ -76,20 +84,26 @@ func NewDecoder(m schemas.Mapping, reg *registry.Client, opts Options) (*Decoder
 		layout: l, registry: reg, options: opts,
 		byID: map[int32]*compiled{}, byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
 	}
-	if reg == nil && opts.Bare == "" && len(opts.Schemas) == 0 {
+	if !slices.Contains(Names(), cmp.Or(opts.Format, Auto)) {
+		faults = append(faults, fmt.Errorf("schemas: format %q is none of %s", opts.Format, strings.Join(Names(), ", ")))
+	}
+	s.plain = Plain(opts.Format)
+	s.avro = local(opts.Format, "").Type == avro.Format.Type
+	if reg == nil && opts.Bare == "" && len(opts.Schemas) == 0 && !s.plain {
 		faults = append(faults, errors.New(
-			"schemas: nothing to read schemas from: set ODRADEK_SCHEMA_REGISTRY_URL, or give the schema of bare Avro records"))
+			"schemas: nothing to read schemas from: set ODRADEK_SCHEMA_REGISTRY_URL, or ODRADEK_SCHEMA_FILE for records without framing"))
 	}
 	if l != nil {
 		// A schema that the user gave by hand and that does not fit is a fault of
 		// the configuration, not of every record.
 		if opts.Bare != "" {
-			bare := &schemas.Schema{ID: -1, Type: avro.Format.Type, Text: opts.Bare}
-			faults = append(faults, avro.Format.Check(m, bare)...)
-			s.bare = s.compile(bare)
+			faults = append(faults, CheckFile(opts.Format, m, opts.Bare)...)
+		}
+		if opts.Bare != "" || s.plain {
+			s.bare = s.compile(local(opts.Format, opts.Bare))
 		}
 		for _, text := range opts.Schemas {
-			schema := &schemas.Schema{ID: -1, Type: avro.Format.Type, Text: text}
+			schema := local("", text)
 			faults = append(faults, avro.Format.Check(m, schema)...)
 			for _, crc := range avro.Fingerprints(schema) {
 				s.byCRC[crc] = s.compile(schema)
@@ -176,13 +190,13 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 		}
 	}
 	s := d.shared
-	if len(value) >= 10 && value[0] == schemas.SingleObject0 && value[1] == schemas.SingleObject1 {
+	if s.avro && len(value) >= 10 && value[0] == schemas.SingleObject0 && value[1] == schemas.SingleObject1 {
 		p, err := d.fingerprint(ctx, binary.LittleEndian.Uint64(value[2:]))
 		if err == nil || s.bare == nil {
 			return p, value[10:], err
 		}
 	}
-	if s.bare != nil {
+	if s.bare != nil && !(s.plain && len(value) > 0 && value[0] <= schemas.MagicGUID) {
 		return s.bare, value, nil
 	}
 	p, rest, err := d.prefix(ctx, value)
@@ -235,7 +249,7 @@ func (d *Decoder) id(ctx context.Context, id int32) (*compiled, error) {
 		}
 		d.byID[id] = p
 	}
-	if d.shared.bare == nil { // else a bare value might start with the same bytes
+	if d.shared.bare == nil || d.shared.plain { // else a bare value might start with the same bytes
 		d.lastID, d.last = id, p
 	}
 	return p, nil
@@ -309,11 +323,12 @@ func share[K comparable](s *decoderShared, known map[K]*compiled, key K, fetch f
 
 // compile finds the format of a schema and has it make the program.
 func (s *decoderShared) compile(schema *schemas.Schema) *compiled {
-	if schema.Type == "" || schema.Type == avro.Format.Type {
-		return &compiled{avro.Format.Compile(s.layout, schema), schema.ID}
+	f, err := of(s.options.Format, schema)
+	if err != nil {
+		return &compiled{schemas.Refusal{DecodeError: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: schema.ID, Err: err}},
+			schema.ID}
 	}
-	return &compiled{schemas.Refusal{DecodeError: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: schema.ID,
-		Err: fmt.Errorf("the schema is %s, only Avro is read", schema.Type)}}, schema.ID}
+	return &compiled{f.Compile(s.layout, schema), schema.ID}
 }
 
 // unavailable makes an error of a schema that could not be had. Only the final
@@ -336,10 +351,10 @@ func (d *Decoder) Ref(value []byte, header func(name string) ([]byte, bool)) (re
 			return prefixRef(id)
 		}
 	}
-	if d.shared.bare != nil {
+	if d.shared.bare != nil && !d.shared.plain {
 		return ref, false
 	}
-	if len(value) >= 10 && value[0] == schemas.SingleObject0 && value[1] == schemas.SingleObject1 {
+	if d.shared.avro && len(value) >= 10 && value[0] == schemas.SingleObject0 && value[1] == schemas.SingleObject1 {
 		crc := binary.BigEndian.AppendUint64(nil, binary.LittleEndian.Uint64(value[2:]))
 		return schemas.RefOf('c', crc), true
 	}

@@ -10,7 +10,7 @@ import (
 const guessBytes = 64
 
 // looksLike guesses from its first bytes what a value is that cannot be read, for the
-// error message: most often a topic that was never Avro. It is empty where there is
+// error message: most often a topic of another format. It is empty where there is
 // no telling.
 func looksLike(value []byte) string {
 	switch {
@@ -27,11 +27,11 @@ func looksLike(value []byte) string {
 	case len(text) == 0:
 		return ""
 	case beginsJSON(text):
-		return "JSON, and only Avro is read"
+		return "JSON, which ODRADEK_FORMAT=json reads"
 	case text[0] == '<' && printable(head, len(value)):
-		return "XML, and only Avro is read"
+		return "XML, which is no input format"
 	case printable(head, len(value)):
-		return "text, and only Avro is read"
+		return "text, which is no input format"
 	}
 	return ""
 }

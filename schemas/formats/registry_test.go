@@ -52,7 +52,7 @@ func TestRegistryReferences(t *testing.T) {
 			t.Errorf("round %d: %+v", i, n)
 		}
 		s, _ := r.SchemaByID(t.Context(), id)
-		if faults := avro.Check(schemas.Mapping{Fields: []string{"v"}}, s); faults != nil {
+		if faults := Check("", schemas.Mapping{Fields: []string{"v"}}, s); faults != nil {
 			t.Error(faults)
 		}
 	}

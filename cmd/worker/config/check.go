@@ -5,8 +5,6 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"odradek/schemas"
-	"odradek/schemas/avro"
 	"os"
 	"reflect"
 	"regexp"
@@ -14,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"odradek/schemas/formats"
 )
 
 // checker gathers what is wrong with a configuration.
@@ -283,12 +283,12 @@ func (k *checker) registry() {
 			k.add("SCHEMA_FILE", err.Error(), "name a file that the worker may read")
 		} else if k.c.SchemaMapping().Validate() == nil {
 			var problems []string
-			for _, err := range avro.Check(k.c.SchemaMapping(), &schemas.Schema{Text: string(text)}) {
+			for _, err := range formats.CheckFile(m.Format, k.c.SchemaMapping(), string(text)) {
 				problems = append(problems, strings.TrimPrefix(err.Error(), "schemas: "))
 			}
 			k.addAll("SCHEMA_FILE", problems, "")
 		}
-	} else if len(s.URLs) == 0 {
+	} else if len(s.URLs) == 0 && !formats.Plain(m.Format) {
 		k.add("SCHEMA_FILE", "not set, nor "+Prefix+"SCHEMA_REGISTRY_URL", "records cannot be read without a schema: set one of them")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"odradek/schemas"
+	"odradek/schemas/avro"
 	"odradek/schemas/formats"
 	"odradek/schemas/registry"
 )
@@ -75,12 +76,16 @@ func platformCacheDir(env map[string]string, goos string) string {
 // DecoderOptions returns what the decoder of input records needs beside the mapping. The
 // error is that of reading the schema file.
 func (c *Config) DecoderOptions() (opts formats.Options, err error) {
+	opts.Format = c.Mapping.Format
 	if f := c.Mapping.SchemaFile; f != "" {
 		text, err := os.ReadFile(f)
 		if err != nil {
 			return opts, fmt.Errorf("%sSCHEMA_FILE: %w", Prefix, err)
 		}
-		opts.Bare, opts.Schemas = string(text), []string{string(text)}
+		opts.Bare = string(text)
+		if c.Mapping.Format == formats.Auto || c.Mapping.Format == avro.Format.Name {
+			opts.Schemas = []string{opts.Bare} // by its fingerprint, too
+		}
 	}
 	for _, t := range c.Group.Topics {
 		opts.Subjects = append(opts.Subjects, schemas.Subject(t))

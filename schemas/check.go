@@ -1,23 +1,55 @@
 package schemas
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
 
-// problem says why a path cannot be read from any record of a schema.
+// Problem says why a path cannot be read from any record of a schema.
 type Problem struct {
 	Class string
 	Text  string
 }
 
+// Check tells which of the mapping's paths a schema does not have, or has in a type that
+// cannot be read so, each with the nearest paths that would do. It is nil where every
+// record of the schema has all of them.
+func (f *Format) Check(m Mapping, schema *Schema) []error {
+	l, err := m.Layout()
+	if err != nil {
+		return []error{err}
+	}
+	fields, err := f.Fields(schema)
+	if err != nil {
+		return []error{fmt.Errorf("schemas: not a schema of %s: %w", f.Title, err)}
+	}
+	var faults []error
+	for i := range l.Sinks {
+		s := &l.Sinks[i]
+		p := fields.Find(s)
+		if p == nil {
+			continue
+		}
+		hint, paths := "", fields.Paths(s.Role)
+		if near := nearest(s.Text, paths, 3); len(near) > 0 {
+			hint = "; nearest: " + strings.Join(near, ", ")
+		} else if len(paths) > 0 {
+			hint = "; the schema has " + strings.Join(paths[:min(5, len(paths))], ", ")
+		}
+		faults = append(faults, fmt.Errorf("schemas: %s %q: %s%s", s.Role, s.Text, p.Text, hint))
+	}
+	return faults
+}
+
+// Escape writes a field's name as a step of a path.
 func Escape(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `.`, `\.`, `[`, `\[`, `+`, `\+`).Replace(name)
 }
 
 // nearest picks the paths most like text: a path that ends in the same name
 // first, then by edit distance, far ones not at all.
-func Nearest(text string, paths []string, most int) []string {
+func nearest(text string, paths []string, most int) []string {
 	type candidate struct {
 		path string
 		cost int

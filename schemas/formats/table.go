@@ -1,0 +1,88 @@
+package formats
+
+import (
+	"fmt"
+	"strings"
+
+	"odradek/schemas"
+	"odradek/schemas/avro"
+)
+
+// table has all input formats.
+var table = []*schemas.Format{
+	&avro.Format,
+}
+
+// Auto is the name that stands for the format of each record's schema in the registry.
+const Auto = "auto"
+
+// Names are the names that a format can be given by, Auto first.
+func Names() []string {
+	names := []string{Auto}
+	for _, f := range table {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// named is the format of a name; nil for Auto and "". The caller has checked the name.
+func named(name string) *schemas.Format {
+	for _, f := range table {
+		if f.Name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// Plain reports whether records of a format need neither a registry nor a schema.
+func Plain(name string) bool {
+	f := named(name)
+	return f != nil && f.Plain
+}
+
+// of finds the format that reads the records of a schema, where a format of that name
+// (Auto: any) is configured.
+func of(name string, schema *schemas.Schema) (*schemas.Format, error) {
+	var titles []string
+	for _, f := range table {
+		if name != "" && name != Auto && f.Name != name {
+			continue
+		}
+		if f.Type == schema.Type || schema.Type == "" && f == table[0] {
+			return f, nil
+		}
+		titles = append(titles, f.Title)
+	}
+	err := fmt.Errorf("the schema is %s, and only %s is read", schema.Type, strings.Join(titles, ", "))
+	for _, f := range table {
+		if f.Type == schema.Type {
+			err = fmt.Errorf("%w: set ODRADEK_FORMAT to %s or %s", err, Auto, f.Name)
+		}
+	}
+	return nil, err
+}
+
+// local is the schema of a file, of the configured format; Avro without one.
+func local(name, text string) *schemas.Schema {
+	f := named(name)
+	if f == nil {
+		f = table[0]
+	}
+	return &schemas.Schema{ID: -1, Type: f.Type, Text: text}
+}
+
+// Check tells what is wrong with a mapping for records of a schema, where the format is
+// configured by name; see schemas.Format.Check.
+func Check(name string, m schemas.Mapping, schema *schemas.Schema) []error {
+	f, err := of(name, schema)
+	if err != nil {
+		return []error{fmt.Errorf("schemas: %w", err)}
+	}
+	return f.Check(m, schema)
+}
+
+// CheckFile is Check for the text of a schema file.
+func CheckFile(name string, m schemas.Mapping, text string) []error {
+	return Check(name, m, local(name, text))
+}
