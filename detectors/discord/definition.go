@@ -109,16 +109,15 @@ func windows(x []float64, m int) []window {
 	return w
 }
 
-// define is the definition of the distance of the subsequence at i to its neighbours among
-// those from 0 to end-1.
-func define(w []window, i, end, m int, o Options) (sum float64, nearest int) {
+// define is the definition of the distance of the subsequence at i to its neighbours.
+func define(w []window, i, m int, o Options) (sum float64, nearest int) {
 	exclusion := o.exclusion(m)
 	type neighbour struct {
 		at int
 		d  float64
 	}
 	var all []neighbour
-	for j := range end {
+	for j := range w {
 		if j > i-exclusion && j < i+exclusion {
 			continue
 		}
@@ -157,19 +156,10 @@ func whole(sum float64, k, n int) float64 {
 
 // Define is the definition of the profile of the subsequences of length m, at least 1, of x.
 func Define(x []float64, m int, o Options) Profile {
-	return defineAll(x, m, o, func(int) int { return len(x) - m + 1 })
-}
-
-// DefineLeft is the definition of the left profile: a subsequence's neighbours are before it.
-func DefineLeft(x []float64, m int, o Options) Profile {
-	return defineAll(x, m, o, func(i int) int { return i })
-}
-
-func defineAll(x []float64, m int, o Options, end func(i int) int) Profile {
 	w := windows(x, m)
 	p := Profile{make([]float64, len(w)), make([]int, len(w))}
 	for i := range w {
-		p.Distance[i], p.Nearest[i] = define(w, i, end(i), m, o)
+		p.Distance[i], p.Nearest[i] = define(w, i, m, o)
 	}
 	return p
 }

@@ -45,7 +45,7 @@ func TestDefinition(t *testing.T) {
 		o       Options
 		d       []float64
 		nearest []int
-		left    []float64
+		left    []float64 // of LeftQuery.Define, as distances; nil where it says nothing of such input
 	}{
 		{"a fall among rises", []float64{0, 1, 2, 4, 3, 7, 9, 9.5}, 2, Options{},
 			[]float64{0, 0, 0, far, 0, 0, 0}, []int{2, 4, 0, 0, 0, 0, 0}, []float64{nan, nan, 0, far, 0, 0, 0}},
@@ -60,20 +60,28 @@ func TestDefinition(t *testing.T) {
 		{"not a number", []float64{0, 1, nan, 0, 1, 0, 1, math.Inf(1)}, 2, Options{},
 			[]float64{0, nan, nan, 0, far, 0, nan}, []int{3, -1, -1, 0, 0, 0, -1}, []float64{nan, nan, nan, 0, far, 0, nan}},
 		{"exclusion", []float64{0, 1, 2, 0}, 2, Options{Exclusion: 1},
-			[]float64{0, 0, far}, []int{1, 0, 0}, []float64{nan, 0, far}},
+			[]float64{0, 0, far}, []int{1, 0, 0}, nil},
 		{"no neighbour", []float64{0, 1, 3}, 2, Options{}, []float64{nan, nan}, []int{-1, -1}, []float64{nan, nan}},
 		{"too short", []float64{0, 1, 3}, 4, Options{}, []float64{}, []int{}, []float64{}},
 		{"a level far from zero", []float64{1e9, 1e9 + 1e-3, 1e9 + 2e-3, 1e9 + 1e-3, 1e9 + 3e-3}, 2, Options{},
 			[]float64{0, 0, far, 0}, []int{3, 3, 0, 0}, []float64{nan, nan, far, 0}},
 		{"a tiny scale", []float64{0, 1e-200, 3e-200, 1e-200, 2e-200}, 2, Options{},
-			[]float64{0, 0, far, 0}, []int{3, 3, 0, 0}, []float64{nan, nan, far, 0}},
+			[]float64{0, 0, far, 0}, []int{3, 3, 0, 0}, nil},
 	} {
 		p := Define(c.x, c.m, c.o)
 		if !same(p.Distance, c.d, 1e-7) || !reflect.DeepEqual(p.Nearest, c.nearest) {
 			t.Errorf("%s: got %v, want %v and %v", c.name, p, c.d, c.nearest)
 		}
-		if p := DefineLeft(c.x, c.m, c.o); !same(p.Distance, c.left, 1e-7) {
-			t.Errorf("%s: the left profile is %v, want %v", c.name, p, c.left)
+		if c.left == nil {
+			continue
+		}
+		left := make([]float64, len(c.d))
+		for i := range left {
+			q := LeftQuery{M: c.m, K: c.o.k(), At: i, ExcludeFlat: c.o.ExcludeFlat}
+			left[i] = q.Define(c.x, 1) * math.Sqrt(float64(2*c.m)) * float64(c.o.k()) // of a mean over the neighbours
+		}
+		if !same(left, c.left, 1e-7) {
+			t.Errorf("%s: the left profile is %v, want %v", c.name, left, c.left)
 		}
 	}
 }

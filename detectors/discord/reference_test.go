@@ -129,7 +129,7 @@ func TestDefinitionOfRecordings(t *testing.T) {
 		w := windows(ref.x, ref.m)
 		var got []Discord
 		for _, d := range ref.wanted {
-			distance, _ := define(w, d.At, len(w), ref.m, Options{})
+			distance, _ := define(w, d.At, ref.m, Options{})
 			got = append(got, Discord{At: d.At, Distance: distance})
 		}
 		sameDiscords(t, ref.file, got, ref.wanted)
@@ -162,7 +162,7 @@ func TestDefinitionOfMERLIN(t *testing.T) {
 			sameDiscords(t, c.file, got[0], []Discord{{At: c.at, Distance: c.distance}})
 			continue
 		}
-		if d, _ := define(w, c.at, len(w), c.m, Options{}); math.Abs(d-c.distance) > 1e-9 {
+		if d, _ := define(w, c.at, c.m, Options{}); math.Abs(d-c.distance) > 1e-9 {
 			t.Errorf("%s, m %d: the distance of %d is %.9f, the authors have %.9f", c.file, c.m, c.at, d, c.distance)
 		}
 	}
@@ -201,7 +201,7 @@ func TestDefinitionOfSCAMP(t *testing.T) {
 		}
 		for _, i := range rows {
 			sameAsSCAMP(t, v.name, i, want, func() (float64, int) {
-				return define(w, i, len(w), scampLength, Options{Exclusion: SCAMPExclusion(scampLength)})
+				return define(w, i, scampLength, Options{Exclusion: SCAMPExclusion(scampLength)})
 			})
 		}
 	}
