@@ -12,17 +12,33 @@ var discordShapes = []opShape{
 	opsProfile(1_000_000, 512, 512, 0.22),
 	opsProfile(100_000, 512, 512, 0.004),
 	opsProfile(35_040, 48, 672, 0.06),
+	opsProfile(35_040, 48, 672, 0.06).of(recorded),
+	opsProfile(35_040, 48, 672, 0).of(walks),
+	opsProfile(35_040, 48, 672, 0).of(noise),
 	opsDiscords(2048, 64, 79, 1, 8192, 60e3),
+	opsDiscords(2048, 64, 79, 1, 8192, 60e3).of(walks),
+	opsDiscords(2048, 64, 79, 1, 8192, 60e3).of(noise),
 	opsDiscords(2048, 64, 184, 8, 8192, 60e3),
 	opsDiscords(2048, 64, 64, 1, 8192, 0),
 }
 
+// of is the shape with windows of another series: see wave.
+func (s opShape) of(series string) opShape {
+	s.series = series
+	s.name += ", " + series
+	return s
+}
+
 // opsProfile is the first discord of each of the lengths of one series, which takes the
-// given seconds at most.
+// given seconds at most; 0: no target.
 func opsProfile(n, least, most int, seconds float64) opShape {
+	kernel := 0.0
+	if seconds > 0 {
+		kernel = float64(n) / seconds
+	}
 	return opShape{
 		name: fmt.Sprintf("discords N=%d m=%d to %d", n, least, most), unit: "samples/s", dim: 1, fresh: n, tasks: 1,
-		kernel: float64(n) / seconds, long: true,
+		kernel: kernel, long: true,
 		det: func() (detectors.Detector, error) {
 			return detectors.NewDiscords(detectors.DiscordsParams{Window: n, Tumbling: true, MinLength: least, MaxLength: most})
 		},

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,18 +23,21 @@ import (
 
 // opShape is one shape of an op: many tasks of equal size.
 type opShape struct {
-	name   string
-	unit   string
-	det    func() (detectors.Detector, error)
-	dim    int
-	fresh  int
-	chain  int         // consecutive tasks of a key in a batch; 0 for 1
-	apart  bool        // and each of them has rows of its own, where they could share them
-	long   bool        // a CPU takes minutes
-	tasks  int         // of all batches together
-	kernel float64     // target of the launches alone; 0: none
-	whole  float64     // target of Execute; 0: none
-	floor  func() work // the least known that a task costs
+	name      string
+	unit      string
+	det       func() (detectors.Detector, error)
+	dim       int
+	fresh     int
+	chain     int         // consecutive tasks of a key in a batch; 0 for 1
+	apart     bool        // and each of them has rows of its own, where they could share them
+	long      bool        // a CPU takes minutes
+	asked     bool        // measured only where -shapes names it
+	recording string      // the file of a recorded series
+	series    string      // what windows of one value a row are of: see wave; "" for two sines with noise
+	tasks     int         // of all batches together
+	kernel    float64     // target of the launches alone; 0: none
+	whole     float64     // target of Execute; 0: none
+	floor     func() work // the least known that a task costs
 }
 
 // The parameters of the ops figures.
@@ -163,7 +168,7 @@ func (b *bench) opsOnDevice(ctx context.Context) ([]benchRow, error) {
 	defer e.Close()
 	var rows []benchRow
 	for _, s := range allShapes() {
-		if !b.o.wants(s.name) {
+		if s.recording = b.o.recording; !b.o.wants(s.name) || s.asked && b.o.shapes == nil || s.series == recorded && s.recording == "" {
 			continue
 		}
 		if b.o.quick {
@@ -264,12 +269,54 @@ func (s *opShape) input() (*opsInput, error) {
 		x := make([]float64, (rows+max(s.chain, 1)-1)*s.dim)
 		for i := range x {
 			if x[i] = rng.NormFloat64(); s.dim == 1 {
-				x[i] = 20 + math.Sin(float64(i)/9) + math.Sin(float64(i+k)/23) + 0.1*x[i]
+				x[i] = s.wave(x, i, k)
+			}
+		}
+		if s.series == recorded {
+			if x, err = readRecording(s.recording, len(x)); err != nil {
+				return nil, err
 			}
 		}
 		in.windows = append(in.windows, x)
 	}
 	return in, nil
+}
+
+// What windows of one value a row are of, besides two sines with noise.
+const (
+	walks    = "random walk"
+	noise    = "noise"
+	recorded = "recording" // the file that -recording names
+)
+
+// readRecording reads the first n values of a file, a value a line.
+func readRecording(file string, n int) ([]float64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Fields(string(text))
+	if len(lines) < n {
+		return nil, fmt.Errorf("%s has %d values, %d are needed", file, len(lines), n)
+	}
+	x := make([]float64, n)
+	for i := range x {
+		if x[i], err = strconv.ParseFloat(lines[i], 64); err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w", file, i+1, err)
+		}
+	}
+	return x, nil
+}
+
+// wave is value i of key k's window, of which x has those before and at i a normal deviate.
+func (s *opShape) wave(x []float64, i, k int) float64 {
+	switch {
+	case s.series == walks && i > 0:
+		return x[i-1] + x[i]
+	case s.series != "":
+		return x[i]
+	}
+	return 20 + math.Sin(float64(i)/9) + math.Sin(float64(i+k)/23) + 0.1*x[i]
 }
 
 // pack fills the batch as a partition does: the window centred and made float32,

@@ -5,8 +5,9 @@
 // A window of up to some thousand values is a block's (discords_window.h): all neighbours at
 // the first length, and from there on what changes. A longer one is all blocks', for which
 // each length is a profile (discords_profile.h): a launch each for means and norms, steps,
-// diagonals, distances and the discords.
-#include "discords_long.h"
+// diagonals, distances and the discords. Of many lengths some are profiles, and of the others
+// each is a block's (discords_lengths.h).
+#include "discords_lengths.h"
 #include "discords_task.h"
 #include "discords_window.h"
 
@@ -71,7 +72,8 @@ extern "C" __global__ void __launch_bounds__(discords::threads, 2) discords_wind
 }
 
 // Longer windows. A tile is a task's length: its part is the length's number, its count
-// where the extremes are.
+// where the extremes are. Those of discords_count, discords_lengths and discords_leave begin with
+// two of the task: see Lengths.
 
 #define LONG(name, threads, blocks, call)                                                                                                  \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \
@@ -81,6 +83,11 @@ extern "C" __global__ void __launch_bounds__(discords::threads, 2) discords_wind
 
 LONG(discords_describe, 256, 2, describeLong)
 LONG(discords_step, 256, 2, stepLong)
+LONG(discords_probe, discords::lanes, 2, probeLong)
 LONG(discords_scan, discords::lanes, 2, scanLong)
 LONG(discords_finish, 256, 2, finishLong)
 LONG(discords_pick, 1024, 1, pickLong)
+LONG(discords_count, 1024, 1, countLong)
+LONG(discords_anchors, discords::lanes, 2, scanAnchors)
+LONG(discords_lengths, discords::lanes, 2, lengthsLong)
+LONG(discords_leave, 1024, 1, leaveLong)

@@ -35,17 +35,45 @@ __device__ inline Long longOf(const Task *tasks, const Tile &tile, const float *
 // rowsOf are the rows of a block of the scan: fewer where there are few blocks;
 // discordsScan in cuda/plan/discords.go says the same.
 __device__ inline int rowsOf(int diagonalsLeft) {
-    int rows = 1 << 15, bands = (diagonalsLeft + band - 1) / band;
+    int rows = 1 << 13, bands = (diagonalsLeft + band - 1) / band;
     while (rows > 1 << 10 && bands * ((diagonalsLeft + rows - 1) / rows) < 1 << 12) rows /= 2;
     return rows;
 }
 
+
+// Parts shares the blocks of a launch out to its tiles, which are of one task: as many to each
+// as the shortest length has; shortest in cuda/plan/discords.go says the same.
+struct Parts {
+    int least, exclusion, count;  // of the shortest length
+    __device__ Parts(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
+        const Place to = placeOf(tasks[tiles[0].first], f32, out);
+        least = to.p->minLength;
+        exclusion = to.p->apart(least);
+        count = to.rows - to.from - least + 1;
+    }
+};
+
+// describeLong and stepLong have a thread for each subsequence of each tile, and its padding.
 __device__ inline void describeLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
-    describe(longOf(tasks, tiles[0], f32, out, scratch), blockIdx.x * blockDim.x + threadIdx.x);
+    const int each = (Parts(tasks, tiles, f32, out).count + padding + blockDim.x - 1) / blockDim.x, block = blockIdx.x;
+    describe(longOf(tasks, tiles[block / each], f32, out, scratch), block % each * blockDim.x + threadIdx.x);
 }
 
 __device__ inline void stepLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
-    step(longOf(tasks, tiles[0], f32, out, scratch), blockIdx.x * blockDim.x + threadIdx.x);
+    const int each = (Parts(tasks, tiles, f32, out).count + padding + blockDim.x - 1) / blockDim.x, block = blockIdx.x;
+    step(longOf(tasks, tiles[block / each], f32, out, scratch), block % each * blockDim.x + threadIdx.x);
+}
+
+// probeLong probes the first band of each tile.
+__device__ inline void probeLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+    DYNAMIC_SHARED(unsigned char, memory);
+    __shared__ Long w;
+    const Parts shortest(tasks, tiles, f32, out);
+    const int each = (shortest.count - shortest.exclusion + chunk - 1) / chunk, block = blockIdx.x, begin = block % each * chunk;
+    if (threadIdx.x == 0) w = longOf(tasks, tiles[block / each], f32, out, scratch);
+    __syncthreads();
+    const int end = min(begin + chunk, w.count - w.exclusion);
+    if (begin < end && !isSteep(*w.extremes, chunk)) probe(w, *reinterpret_cast<Block<double> *>(memory), begin, end, w.exclusion);
 }
 
 __device__ inline void scanLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {

@@ -213,6 +213,76 @@ __device__ ODRADEK_SLOW void note(const Work<T> &w, Block<T> &b, int row, int co
     }
 }
 
+// fill loads the rows from one on, a chunk of them, and their columns.
+template <typename T> __device__ __forceinline__ void fill(const Work<T> &w, Block<T> &b, int from, int first) {
+    const int t = threadIdx.x;
+    for (int q = t; q <= chunk; q += lanes) {
+        int i = from + q;
+        b.row[q] = {w.df[i], w.dg[i], w.inverse[i], w.limit[i]};
+    }
+    for (int q = t; q < band + chunk; q += lanes) {
+        int j = from + first + q, at = spread(q);
+        b.df[at] = w.df[j];
+        b.dg[at] = w.dg[j];
+        b.inverse[at] = w.inverse[j];
+        b.limit[at] = w.limit[j];
+    }
+}
+
+// probe raises the limits of subsequences by all pairs of the rows from begin to end-1, at most a
+// chunk, and the diagonals from first on, without what is near: so that a scan begins with limits. Without
+// any, as blocks of a short series begin at once, nearly every pair is nearer than all before.
+template <typename T> __device__ __forceinline__ void probe(const Work<T> &w, Block<T> &b, int begin, int end, int first) {
+    const int t = threadIdx.x;
+    T c[diagonals];
+    seed(w, b, begin > 0 ? begin - 1 : 0, first, c);
+    __syncthreads();
+    fill(w, b, begin, first);
+    __syncthreads();
+    for (int q = t; q < band + chunk; q += lanes) b.least[spread(q)] = always;
+    for (int q = t; q < chunk; q += lanes) b.row[q].limit = always;
+    __syncthreads();
+    T df[diagonals], dg[diagonals], inverse[diagonals];
+    int best[diagonals];
+#pragma unroll
+    for (int d = 0; d < diagonals; d++) df[d] = b.df[t * 9 + d], dg[d] = b.dg[t * 9 + d], inverse[d] = b.inverse[t * 9 + d], best[d] = always;
+#pragma unroll 1
+    for (int base = 0; base < chunk; base += diagonals) {
+        const int at = (base / 8 + t) * 9;
+#pragma unroll
+        for (int u = 0; u < diagonals; u++) {
+            const T f = b.row[base + u].df, g = b.row[base + u].dg, its = b.row[base + u].inverse;
+            int top = always;
+#pragma unroll
+            for (int d = 0; d < diagonals; d++) {
+                const int s = (u + d) & 7;
+                c[d] = fma(f, dg[s], c[d]);
+                c[d] = fma(g, df[s], c[d]);
+                const int h = high((c[d] * inverse[s]) * its);
+                best[s] = max(best[s], h);
+                top = max(top, h);
+            }
+            for (int o = 16; o > 0; o >>= 1) top = max(top, __shfl_xor_sync(all, top, o));
+            if ((t & 31) == 0 && top > 0) atomicMax(&b.row[base + u].limit, top);
+            if (best[u] > 0) atomicMax(&b.least[at + u], best[u]);
+            df[u] = b.df[at + 9 + u], dg[u] = b.dg[at + 9 + u], inverse[u] = b.inverse[at + 9 + u], best[u] = always;
+        }
+    }
+#pragma unroll
+    for (int d = 0; d < diagonals; d++) {
+        if (best[d] > 0) atomicMax(&b.least[(chunk / 8 + t) * 9 + d], best[d]);
+    }
+    __syncthreads();
+    auto raise = [&](int i, int h) {
+        if (h > 0 && i < w.count) {
+            int l = limitOf(static_cast<double>(atMost(h, T(0))), T(0));
+            if (l > 0) atomicMax(w.limit + i, l);
+        }
+    };
+    for (int q = t; q < min(chunk, end - begin); q += lanes) raise(begin + q, b.row[q].limit);
+    for (int q = t; q < band + chunk; q += lanes) raise(begin + first + q, b.least[spread(q)]);
+}
+
 // scan compares the subsequences from begin to end-1 with those that are first to
 // first+band-1 behind them.
 template <typename T> __device__ __forceinline__ void scan(const Work<T> &w, Block<T> &b, int begin, int end, int first) {
@@ -224,17 +294,7 @@ template <typename T> __device__ __forceinline__ void scan(const Work<T> &w, Blo
     }
     for (int from = begin; from < end; from += chunk) {
         __syncthreads();
-        for (int q = t; q <= chunk; q += lanes) {
-            int i = from + q;
-            b.row[q] = {w.df[i], w.dg[i], w.inverse[i], w.limit[i]};
-        }
-        for (int q = t; q < band + chunk; q += lanes) {
-            int j = from + first + q, at = spread(q);
-            b.df[at] = w.df[j];
-            b.dg[at] = w.dg[j];
-            b.inverse[at] = w.inverse[j];
-            b.limit[at] = w.limit[j];
-        }
+        fill(w, b, from, first);
         __syncthreads();
         for (int q = t; q < band + chunk; q += lanes) {
             int least = never;

@@ -29,6 +29,10 @@ __device__ __forceinline__ int high(float v) { return __float_as_int(v); }
 __device__ __forceinline__ double atLeast(int h, double) { return __hiloint2double(h, -1); }
 __device__ __forceinline__ float atLeast(int h, float) { return __int_as_float(h); }
 
+// atMost is a number with the high word h, at most as far from zero as any such.
+__device__ __forceinline__ double atMost(int h, double) { return __hiloint2double(h, 0); }
+__device__ __forceinline__ float atMost(int h, float) { return __int_as_float(h); }
+
 // nearer is a neighbour with correlation rho as a number that is smaller for nearer ones,
 // and of equally near ones for those that come first. The upper 33 bits are 1 - rho: six of
 // the exponent and 27 of the mantissa, so that two are equally near where their distances

@@ -19,7 +19,8 @@ struct Params : DiscordsParams {
     __device__ int kept() const { return rows > 0 ? 4 * top : 0; }
 };
 
-constexpr int words = 4;  // of a discord in the detail
+constexpr int words = 4;       // of a discord in the detail
+constexpr int mostPicks = 32;  // discords of a length
 
 // Place is where a task's results are.
 struct Place {

@@ -19,7 +19,6 @@ namespace discords {
 constexpr int threads = 256, warps = threads / 32;
 constexpr int group = 8;           // diagonals a thread, columns a thread
 constexpr int rowsOfUnit = 256;    // rows that a warp goes down from a covariance computed anew
-constexpr int mostPicks = 32;      // discords of a length
 constexpr int patience = 16;       // subsequences that are compared with all others before near neighbours are found anew
 
 // State is what a block's threads share.

@@ -64,12 +64,14 @@ func (s *discordsShape) left(m int) int { return max(0, s.n-m+1-max(1, m/s.part)
 func (s *discordsShape) windowBytes() int { return (s.n+16)/8*9*48 + (s.n+63)/32*4 }
 
 // arrays is the scratch of a long series: longOf in discords_long.h.
-func (s *discordsShape) arrays() int { return (s.n + discordsPadding + 31) / 32 * 32 * (6*8 + 4) }
+func (s *discordsShape) arrays() int {
+	return Align((s.n + discordsPadding + 31) / 32 * 32 * (6*8 + 4))
+}
 
 // discordsScan returns the number of blocks that scan the left diagonals of a long series:
 // rowsOf in discords_long.h.
 func discordsScan(left int) int {
-	rows, bands := 1<<15, (left+discordsBand-1)/discordsBand
+	rows, bands := 1<<13, (left+discordsBand-1)/discordsBand
 	for rows > 1<<10 && bands*((left+rows-1)/rows) < 1<<12 {
 		rows /= 2
 	}
@@ -78,6 +80,37 @@ func discordsScan(left int) int {
 
 // discordsScanBytes is the shared memory of the scan: Block in discords_profile.h.
 const discordsScanBytes = (discordsChunk+1)*32 + ((discordsBand+discordsChunk)/8*9+16)*(3*8+2*4)
+
+// Constants of discords_lengths.h.
+const (
+	discordsAnchorRows   = 1 << 11
+	discordsLengthsLeast = 8         // lengths that are shared out to blocks
+	discordsLengthsMost  = 1 << 17   // values of their series
+	discordsSlots        = 264       // blocks
+	discordsSlotsBytes   = 640 << 20 // of all blocks' arrays
+)
+
+// anchors returns the numbers of the lengths at which all neighbours are found, the first and the
+// last among them, or nil where each length has its own profile: few lengths, or few between two
+// anchors. Up to an eighth of the length apart, the neighbours at two anchors bound the
+// distances between them so tightly that the largest bounds are mostly the discords': of 35,040
+// values, some three subsequences a length are compared with all others.
+func (s *discordsShape) anchors() []int {
+	n := s.lengths()
+	if n < discordsLengthsLeast || s.n > discordsLengthsMost || s.least < 8 || s.left(s.most) < 1 {
+		return nil
+	}
+	all := []int{0}
+	for at := 0; at < n-1; {
+		m := s.least + at*s.step
+		at = min(n-1, at+max(1, max(4, m/8)/s.step))
+		all = append(all, at)
+	}
+	if 3*len(all) > n {
+		return nil
+	}
+	return all
+}
 
 // Variants of a class.
 const (
@@ -110,9 +143,17 @@ func discordsClass(t *detectors.Task, params []float32) (Class, int, bool) {
 		}
 		return Class{Op: detectors.Discords, Variant: discordsIsWindow, A: uint32(kb)}, s.dim * cost, true
 	}
-	cost := 0
+	cost, anchors := 0, s.anchors()
 	for m := s.least; m <= s.most; m += s.step {
-		cost += s.left(m)*s.left(m)/4000 + 50_000
+		if anchors == nil {
+			cost += s.left(m)*s.left(m)/4000 + 50_000
+		} else {
+			cost += s.n * m / 800
+		}
+	}
+	for _, l := range anchors {
+		left := s.left(s.least + l*s.step)
+		cost += left * left / 4000
 	}
 	return Class{Op: detectors.Discords, Variant: discordsIsLong, A: uint32(s.n)}, cost, true
 }
@@ -135,29 +176,71 @@ func discordsLaunches(c Class, p *Planner, chains []chain) {
 	}
 	// One after the other, all in the same scratch.
 	all := discordsShape{n: int(c.A)}
-	arrays := p.scratch(all.arrays())
+	const none = ^uint32(0)
+	arrays := none
 	for _, ch := range chains {
 		for task := ch.first; task < ch.first+ch.count; task++ {
 			t := &p.tasks[task]
 			s, _ := discordsShapeOf(1, int(t.X.Len), p.f32[t.Params.Off:t.Params.Off+t.Params.Len])
+			if anchors := s.anchors(); anchors != nil {
+				p.discordsLengths(&s, task, anchors)
+				continue
+			}
+			if arrays == none {
+				arrays = p.scratch(all.arrays())
+			}
 			extremes := p.zeroed(s.lengths() * Alignment)
 			for l := range s.lengths() {
-				m := s.least + l*s.step
-				count := s.n - m + 1
 				p.tile(Tile{First: task, Count: extremes + uint32(l), Part: uint32(l), Scratch: arrays})
-				p.launchGrid(kernel("discords_describe"), (count+discordsPadding+255)/256, 256, 0)
-				p.again(kernel("discords_step"), (count+discordsPadding+255)/256, 256, 0)
+				p.discordsDescribe(&s, 1)
+				m := s.least + l*s.step
 				if left := s.left(m); left > 0 {
 					p.again(kernel("discords_scan"), discordsScan(left), discordsThreads, discordsScanBytes)
 				}
-				p.again(kernel("discords_finish"), (count+7)/8, 256, 0)
+				p.again(kernel("discords_finish"), (s.n-m+1+7)/8, 256, 0)
 				p.again(kernel("discords_pick"), 1, discordsPick, 0)
 			}
 		}
 	}
 }
 
+// discordsDescribe launches what has means, norms and steps of each tile, and the first limits.
+func (p *Planner) discordsDescribe(s *discordsShape, tiles int) {
+	each := (s.n - s.least + 1 + discordsPadding + 255) / 256
+	p.launchGrid(kernel("discords_describe"), tiles*each, 256, 0)
+	p.again(kernel("discords_step"), tiles*each, 256, 0)
+	if left := s.left(s.least); left > 0 {
+		p.again(kernel("discords_probe"), tiles*((left+discordsChunk-1)/discordsChunk), discordsThreads, discordsScanBytes)
+	}
+}
+
+// discordsLengths launches the lengths of a task by their anchors.
+func (p *Planner) discordsLengths(s *discordsShape, task uint32, anchors []int) {
+	extremes, arrays := p.zeroed((len(anchors)+1)*Alignment), p.scratch(len(anchors)*s.arrays())
+	each := uint32(s.arrays() / Alignment)
+	anchor := func(k int) Tile {
+		return Tile{First: task, Count: extremes + uint32(k), Part: uint32(anchors[k]), Scratch: arrays + uint32(k)*each}
+	}
+	for k := range anchors {
+		p.tile(anchor(k))
+	}
+	p.discordsDescribe(s, len(anchors))
+	left := s.left(s.least)
+	blocks := (left + discordsBand - 1) / discordsBand * ((left + discordsAnchorRows - 1) / discordsAnchorRows)
+	p.again(kernel("discords_anchors"), len(anchors)*blocks, discordsThreads, discordsScanBytes)
+	slots := max(1, min(discordsSlots, s.lengths(), discordsSlotsBytes/s.arrays()))
+	p.tile(Tile{First: task, Count: uint32(len(anchors)), Scratch: p.scratch(8 * (s.n + 1))})
+	p.tile(Tile{First: task, Count: each, Part: extremes + uint32(len(anchors)), Scratch: p.scratch(slots * s.arrays())})
+	for k := range anchors {
+		p.tile(anchor(k))
+	}
+	p.launchGrid(kernel("discords_count"), 1, discordsPick, 0)
+	p.again(kernel("discords_lengths"), slots, discordsThreads, discordsScanBytes)
+	p.again(kernel("discords_leave"), 1, discordsPick, 0)
+}
+
 var discordsPlan = opPlan{
-	kernels: []string{"discords_describe", "discords_step", "discords_scan", "discords_finish", "discords_pick", "discords_window"},
-	class:   discordsClass, shared: discordsShared, launches: discordsLaunches,
+	kernels: []string{"discords_describe", "discords_step", "discords_probe", "discords_scan", "discords_finish", "discords_pick", "discords_window",
+		"discords_count", "discords_anchors", "discords_lengths", "discords_leave"},
+	class: discordsClass, shared: discordsShared, launches: discordsLaunches,
 }
