@@ -26,7 +26,8 @@ type Detector interface {
 	// history to score its first fresh row.
 	Size(v View) (n Outputs, ok bool)
 	// AppendFindings appends what a finished task found: which rows each score
-	// speaks of. Thresholds come later and elsewhere.
+	// speaks of. Thresholds come later and elsewhere. Of several findings of a fresh row,
+	// the one with the highest score is judged and published.
 	AppendFindings(dst []Finding, r Rows) []Finding
 }
 

@@ -33,7 +33,8 @@ var discordsSpec = Spec{
 		{Name: "LENGTH_STEP", Type: Int, Default: 16, Min: 1, Max: DiscordsMaxWindow / 2, Word: 3,
 			Help: "samples from one length to the next; at most 1024 lengths"},
 		{Name: "TOP", Type: Int, Default: 1, Min: 1, Max: DiscordsMaxTop, Word: 4,
-			Help: "discords of each length, which do not overlap each other"},
+			Help: "discords of each length, which do not overlap each other. Of all that belong to a sample, the one with the largest " +
+				"normalised distance is its score."},
 		{Name: "K", Type: Int, Default: 1, Min: 1, Max: DiscordsMaxK, Word: 5,
 			Help: "neighbours whose distances are summed: an anomaly that is in the window K times is found too."},
 		{Name: "EXCLUSION", Type: Int, Default: 1, Min: 1, Max: 64, Word: 6,
@@ -150,7 +151,9 @@ func (s *discordsSettings) options(m int) discord.Options {
 // fresh one if that is newer. A discord overlaps those that were reported before, of
 // the same length and in rows that are still searched, or is a new one; of each length the
 // last 4*Top are remembered. The score of a fresh row is the largest of its findings', NaN
-// without one.
+// without one: normalised distances are comparable between lengths. So a consumer, who
+// knows a score by its sample and its detector, gets one score of a sample; the discords
+// of all lengths are in the block.
 //
 // The carry has for each length, those of the first value first, the distance of the last
 // discord, a float64 (NaN where there are not Top), which is a good radius to search the

@@ -120,21 +120,18 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	}
 	fresh := times[len(times)-len(words):]
 	s.finds = d.Detector.AppendFindings(s.finds[:0], b.Rows(int(p.task)))
-	finds := s.finds
-	order(finds)
+	finds := highest(s.finds)
 	for i, word := range words {
 		r := Row{
 			Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: nan,
 			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
 		}
-		if len(finds) == 0 || finds[0].Fresh != i {
-			s.judgeRow(p, b, a, i, &r, nil)
+		var f *detectors.Finding
+		if len(finds) > 0 && finds[0].Fresh == i {
+			f, finds = &finds[0], finds[1:]
+			r.speak(f, times)
 		}
-		for ; len(finds) > 0 && finds[0].Fresh == i; finds = finds[1:] {
-			f := &finds[0]
-			r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
-			s.judgeRow(p, b, a, i, &r, f)
-		}
+		s.judgeRow(p, b, a, i, &r, f)
 	}
 }
 

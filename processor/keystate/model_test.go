@@ -397,17 +397,17 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 		if r.imputed {
 			row.state = RowImputed
 		}
-		some := false
-		for _, fi := range finds {
-			if fi.Fresh == j {
-				some = true
-				row.score, row.about, row.till = math.Float32bits(float32(fi.Score)), x[fi.From].time, x[fi.To].time
-				m.rows = append(m.rows, m.judged(k, i, row, rows, j, centers, r.v))
+		var best *detectors.Finding // of the sample: a score is known by sample and detector
+		for n := range finds {
+			if f := &finds[n]; f.Fresh == j && (best == nil || f.Score > best.Score) {
+				best = f
 			}
 		}
-		if !some {
-			m.rows = append(m.rows, row)
+		if best != nil {
+			row.score, row.about, row.till = math.Float32bits(float32(best.Score)), x[best.From].time, x[best.To].time
+			row = m.judged(k, i, row, rows, j, centers, r.v)
 		}
+		m.rows = append(m.rows, row)
 	}
 }
 

@@ -1,8 +1,10 @@
 package keystate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"odradek/detectors"
 	"odradek/processor/events"
@@ -410,8 +412,8 @@ func (s *State) setCarry(k *Key, d *shapeDet, m *mark, next detectors.Words) {
 	copy(m.carry, next)
 }
 
-// addRows makes the rows of a task: one for each finding, and one without a
-// score for a fresh sample that has none.
+// addRows makes the rows of a task: one for each fresh sample, without a score where
+// nothing was found.
 func (s *State) addRows(p *pending, b *detectors.Batch) {
 	d := p.det
 	t := &b.Tasks[p.task]
@@ -432,22 +434,23 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 	}
 	fresh := times[len(times)-len(words):]
 	s.finds = d.Detector.AppendFindings(s.finds[:0], b.Rows(int(p.task)))
-	finds := s.finds
-	order(finds)
+	finds := highest(s.finds)
 	for i, word := range words {
 		r := Row{
 			Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: nan, Threshold: nan,
 			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
 		}
-		if len(finds) == 0 || finds[0].Fresh != i {
-			s.Rows = append(s.Rows, r)
+		if len(finds) > 0 && finds[0].Fresh == i {
+			r.speak(&finds[0], times)
+			finds = finds[1:]
 		}
-		for ; len(finds) > 0 && finds[0].Fresh == i; finds = finds[1:] {
-			f := &finds[0]
-			r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
-			s.Rows = append(s.Rows, r)
-		}
+		s.Rows = append(s.Rows, r)
 	}
+}
+
+// speak takes the score of a finding and the times it speaks of.
+func (r *Row) speak(f *detectors.Finding, times []uint64) {
+	r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
 }
 
 // addBlock hands out the block of a task, if its detector made one.
@@ -475,11 +478,12 @@ type Steady interface {
 	Reach() (from, to int)
 }
 
-// order sorts findings by the sample they belong to, if they are not yet.
-func order(f []detectors.Finding) {
-	for i := 1; i < len(f); i++ {
-		for j := i; j > 0 && f[j-1].Fresh > f[j].Fresh; j-- {
-			f[j-1], f[j] = f[j], f[j-1]
-		}
-	}
+// highest keeps one finding of each fresh row, in their order: that with the highest
+// score, the first of equal ones. Consumers know a score by its sample and its detector,
+// so a sample has one score of a detector, however many lengths or ranks the method has.
+func highest(f []detectors.Finding) []detectors.Finding {
+	slices.SortStableFunc(f, func(a, b detectors.Finding) int {
+		return cmp.Or(cmp.Compare(a.Fresh, b.Fresh), cmp.Compare(b.Score, a.Score))
+	})
+	return slices.CompactFunc(f, func(a, b detectors.Finding) bool { return a.Fresh == b.Fresh })
 }
