@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"odradek/cmd/worker/backtests"
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/quality"
 	"odradek/cmd/worker/tables"
 	"odradek/processor/kafka"
 	"odradek/processor/web"
@@ -29,16 +31,21 @@ key, or the file's name where there is none, the time the column timestamp or ti
 Files are shared out by series key to -partitions lanes, as a producer would share them to a topic of as many
 partitions, and a worker that read that topic would publish the same scores and anomalies, to the bit. Nothing is
 published. An interrupt (Ctrl-C) ends the reading; what was read is in the tables and in the report, which
-says that it is partial. docs/backtest.md has an example.`
+says that it is partial. docs/backtest.md has an example.
+
+-data reads a labelled data set instead (worker score -h says which), each series with a state of its own,
+and measures what is found against its labels by the rules of the set.`
 
 const backtestExamples = `  ODRADEK_DETECTORS=level ODRADEK_DETECTOR_LEVEL_OP=zscore worker backtest -in readings.csv -report report.html
   worker backtest -in nab/data -labels nab/labels/combined_windows.json -anomalies anomalies.csv
   ODRADEK_KEY_FIELD=sensor worker backtest -in fleet/ -scores scores/ -anomalies anomalies.parquet
+  worker backtest -data nab -series 'ec2_*' -report nab.html
   worker backtest -in-topic sensors -from 2026-11-01T00:00:00Z -to 2026-11-08T00:00:00Z`
 
 // backtestOptions are the flags of `backtest`.
 type backtestOptions struct {
 	in                        stringList
+	data, series              string
 	labels, labelField        string
 	report, scores, anomalies string
 	topic                     string
@@ -62,7 +69,9 @@ func (l *stringList) Set(s string) error {
 func (t terminal) backtest(ctx context.Context, args []string) int {
 	fs := t.flags("backtest", backtestAbout, backtestExamples)
 	var o backtestOptions
-	fs.Var(&o.in, "in", "file or folder to read; may be given several times; needed without -in-topic")
+	fs.Var(&o.in, "in", "file or folder to read; may be given several times; needed without -in-topic and -data")
+	fs.StringVar(&o.data, "data", "", "folder of a labelled data set to read instead of files")
+	fs.StringVar(&o.series, "series", "*", "with -data: read only series whose name, or last part of it, matches this pattern")
 	fs.StringVar(&o.inTopic, "in-topic", "", "topic to read instead of files; no group is joined, nothing is committed")
 	fs.StringVar(&o.from, "from", "earliest", "with -in-topic: where to begin: an offset of each partition, a time (RFC 3339), or earliest")
 	fs.StringVar(&o.to, "to", "end", "with -in-topic: where to end, before an offset or the first record of a time (RFC 3339), or end")
@@ -85,21 +94,30 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 	if code := o.check(t.err); code != exitOK {
 		return code
 	}
-	c, faults, warnings := config.Parse(t.environ)
 	names := []string{"DETECTOR", "MISSING", "LATENESS", "KEY_FIELD", "TIME_", "VALUE_FIELDS", "DUPLICATES", "SILENCE", "TTL",
 		"MAX_JUMP", "MAX_HELD", "MAX_KEYS", "EXECUTOR", "WORKERS", "CUDA"}
 	if o.inTopic != "" || o.toTopic != "" {
 		names = append(names, "KAFKA", "SCHEMA", "FETCH", "PARTITION_BYTES", "MAX_FUTURE", "COMPRESSION", "MAX_MESSAGE", "REPLICATION")
 	}
-	faults = config.FaultsOf(faults, names)
+	if o.data != "" {
+		set, err := openDataSet(t.environ, o.data, o.series, o.topic, names...)
+		if err == nil {
+			err = o.run(ctx, t, set.config, set)
+		}
+		if err != nil {
+			return t.failSettings(err)
+		}
+		return exitOK
+	}
+	c, faults, warnings := config.Parse(t.environ)
 	for _, w := range warnings {
 		fmt.Fprintln(t.err, "warning:", w)
 	}
-	if len(faults) > 0 {
+	if faults = config.FaultsOf(faults, names); len(faults) > 0 {
 		printFaults(t.err, faults)
 		return exitUsage
 	}
-	if err := o.run(ctx, t, c); err != nil {
+	if err := o.run(ctx, t, c, nil); err != nil {
 		return t.fail(err)
 	}
 	return exitOK
@@ -110,11 +128,22 @@ func (o *backtestOptions) check(w io.Writer) int {
 		fmt.Fprintf(w, "worker backtest: "+format+"\n", args...)
 		return exitUsage
 	}
+	inputs := 0
+	for _, given := range []bool{len(o.in) > 0, o.inTopic != "", o.data != ""} {
+		if given {
+			inputs++
+		}
+	}
+	_, pattern := path.Match(o.series, "")
 	switch {
-	case len(o.in) == 0 && o.inTopic == "":
-		return bad("-in or -in-topic is needed; worker backtest -h says what they may name")
-	case len(o.in) > 0 && o.inTopic != "":
-		return bad("-in and -in-topic exclude each other")
+	case inputs == 0:
+		return bad("-in, -in-topic or -data is needed; worker backtest -h says what they may name")
+	case inputs > 1:
+		return bad("-in, -in-topic and -data exclude each other")
+	case o.data != "" && (o.labels != "" || o.labelField != ""):
+		return bad("a data set has labels of its own: leave -labels and -label-field out, or read its files with -in")
+	case pattern != nil:
+		return bad("-series %q: %v", o.series, pattern)
 	case o.partitions < 1 || o.partitions > 4096:
 		return bad("-partitions %d: use 1 to 4096", o.partitions)
 	case o.plots < 0 || o.plots > 1000:
@@ -130,7 +159,8 @@ func (o *backtestOptions) check(w io.Writer) int {
 	return exitOK
 }
 
-func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config) (err error) {
+// run runs what the flags say; set is the data set of -data, else nil.
+func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config, set *dataSet) (err error) {
 	state, err := c.KeystateConfig()
 	if err != nil {
 		return err
@@ -153,10 +183,15 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config)
 		}
 		defer func() { err = errors.Join(err, closeBoth()) }()
 	}
-	if o.inTopic != "" {
+	fields := valueNames(c)
+	switch {
+	case o.inTopic != "":
 		run.Source, err = o.topicSource(ctx, c, client, registry)
 		o.in = []string{"topic " + o.inTopic + ", from " + o.from + " to " + o.to}
-	} else {
+	case set != nil:
+		run.Source, run.State, fields = set, set.state, set.fields()
+		o.in = []string{"data set " + o.data + ", series " + o.series}
+	default:
 		run.Source, err = o.fileSource(c)
 	}
 	if err != nil {
@@ -189,19 +224,24 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config)
 	}
 	s, err := backtests.Run(ctx, run)
 	stop()
+	var measures []quality.Result
+	if set != nil && err == nil && s.Partial == "" {
+		measures = set.results(time.Since(began))
+	}
 	if o.report != "" {
 		r := backtests.Report{Title: "Backtest of " + title(o.in), Inputs: append([]string(nil), o.in...), Version: buildVersion(),
-			Took: time.Since(began)}
+			Took: time.Since(began), Measures: measures}
 		r.Settings = append(r.Settings, backtests.Setting{Detector: "executor", Settings: kind})
 		for i := range c.Detectors {
 			d := &c.Detectors[i]
 			r.Settings = append(r.Settings, backtests.Setting{Detector: "detector " + d.Name, Settings: c.Changed(d)})
 		}
-		err = errors.Join(err, writeReport(o.report, s, run, valueNames(c), r))
+		err = errors.Join(err, writeReport(o.report, s, run, fields, r))
 	}
 	for _, line := range s.Lines(time.Since(began)) {
 		fmt.Fprintln(t.out, line)
 	}
+	printScores(t.out, measures)
 	if err == nil && s.Partial != "" {
 		err = fmt.Errorf("backtest: %s: the results are of the %d rows read before", s.Partial, s.Rows)
 	}

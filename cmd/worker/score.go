@@ -8,19 +8,25 @@ import (
 	"io"
 	"path"
 	"path/filepath"
-	"strings"
+	"runtime"
 	"text/tabwriter"
+	"time"
 
+	"odradek/cmd/worker/backtests"
+	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/quality"
-	"odradek/cmd/worker/replay"
+	"odradek/detectors"
+	"odradek/processor/keystate"
 )
 
 const scoreAbout = `Replays a labelled data set through the worker's own state, executor, thresholds and
 anomalies, and says how well they agree with the labels. The detectors are those of
-ODRADEK_DETECTORS and ODRADEK_DETECTOR_<NAME>_...; every series gets the same ones.
-Data sets: NAB (a folder with combined_windows.json), TCPD (with annotations.json), the
-UCR Anomaly Archive (<name>_<train>_<begin>_<end>.txt), and pairs of tables <name>_train.csv, <name>_test.csv with a column "label" in the latter
-(SMD, ASD, SMAP, MSL). docs/quality.md says what the figures mean.`
+ODRADEK_DETECTORS and ODRADEK_DETECTOR_<NAME>_...; every series gets the same ones, and is
+scored on the CPU. It is worker backtest -data without a report.
+Data sets: NAB (a folder with combined_windows.json), TCPD (with annotations.json), the UCR
+Anomaly Archive (<name>_<train>_<begin>_<end>.txt), and pairs of tables <name>_train.csv,
+<name>_test.csv with a column "label" in the latter (SMD, ASD, SMAP, MSL). docs/quality.md
+says what the figures mean.`
 
 const scoreExamples = `  ODRADEK_DETECTORS=lof ODRADEK_DETECTOR_LOF_OP=lof ODRADEK_DETECTOR_LOF_WINDOW=1024 worker score -data nab
   worker score -data smd -json`
@@ -41,19 +47,21 @@ func (t terminal) score(ctx context.Context, args []string) int {
 		fmt.Fprintf(t.err, "worker score: -series %q: %v\n", *match, err)
 		return exitUsage
 	}
-	format, set, err := quality.Read(*dir)
+	set, err := openDataSet(t.environ, *dir, *match, "backtest")
+	if err != nil {
+		return t.failSettings(err)
+	}
+	exec := detectors.NewCPU(runtime.GOMAXPROCS(0))
+	defer exec.Close()
+	began := time.Now()
+	s, err := backtests.Run(ctx, &backtests.Config{State: set.state, Executor: exec, Source: set})
+	if err == nil && s.Partial != "" {
+		err = fmt.Errorf("score: %s", s.Partial)
+	}
 	if err != nil {
 		return t.fail(err)
 	}
-	lines, err := replay.Score(ctx, t.environ, filepath.Base(filepath.Clean(*dir)), format, keepMatching(set, *match))
-	var bad *replay.ConfigError
-	switch {
-	case errors.As(err, &bad):
-		printFaults(t.err, bad.Faults)
-		return exitUsage
-	case err != nil:
-		return t.fail(err)
-	}
+	lines := set.results(time.Since(began))
 	if *asJSON {
 		enc := json.NewEncoder(t.out)
 		for i := range lines {
@@ -65,6 +73,87 @@ func (t terminal) score(ctx context.Context, args []string) int {
 	}
 	printScores(t.out, lines)
 	return exitOK
+}
+
+// dataSet is a labelled data set with the settings of its runs.
+type dataSet struct {
+	*backtests.DataSet
+	name   string
+	dim    int              // the most values of a series
+	config *config.Config   // of its first series, as is the state
+	state  *keystate.Config // all have the same detectors
+}
+
+// settingsError is the error of settings with faults.
+type settingsError []config.Fault
+
+func (e settingsError) Error() string {
+	return fmt.Sprintf("the configuration has %d fault(s)", len(e))
+}
+
+// failSettings prints an error, of faults of settings each of them, and returns the exit
+// code.
+func (t terminal) failSettings(err error) int {
+	var bad settingsError
+	if !errors.As(err, &bad) {
+		return t.fail(err)
+	}
+	printFaults(t.err, bad)
+	return exitUsage
+}
+
+// openDataSet reads the series of a data set whose names match the pattern, and the
+// settings of the environment lines for each number of values that they have. Besides
+// those of detectors, the settings that begin with what also says are to be right.
+func openDataSet(environ []string, dir, match, topic string, also ...string) (*dataSet, error) {
+	format, all, err := quality.Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	kept := keepMatching(all, match)
+	if len(kept) == 0 {
+		return nil, errors.New("no series matches")
+	}
+	d := &dataSet{name: filepath.Base(filepath.Clean(dir))}
+	states := map[int]*keystate.Config{}
+	for i := range kept {
+		dim := kept[i].Dim
+		d.dim = max(d.dim, dim)
+		if states[dim] != nil {
+			continue
+		}
+		c, faults := config.OfSeries(environ, dim, also...)
+		if len(faults) > 0 {
+			return nil, settingsError(faults)
+		}
+		if states[dim], err = c.KeystateConfig(); err != nil {
+			return nil, err
+		}
+		if d.config == nil {
+			d.config, d.state = c, states[dim]
+		}
+	}
+	d.DataSet = backtests.NewDataSet(kept, format, topic, states)
+	return d, nil
+}
+
+// fields are the names of the values of a sample.
+func (d *dataSet) fields() []string {
+	var names []string
+	for i := range d.dim {
+		names = append(names, config.SeriesField(i))
+	}
+	return names
+}
+
+// results are the measures of a run that took so long.
+func (d *dataSet) results(took time.Duration) []quality.Result {
+	lines := d.Measures()
+	for i := range lines {
+		l := &lines[i]
+		l.Set, l.Settings, l.Seconds = d.name, d.config.Changed(&d.config.Detectors[i]), took.Seconds()
+	}
+	return lines
 }
 
 func keepMatching(set []quality.Series, pattern string) []quality.Series {
@@ -79,43 +168,14 @@ func keepMatching(set []quality.Series, pattern string) []quality.Series {
 	return kept
 }
 
-func printScores(out io.Writer, lines []replay.Result) {
+func printScores(out io.Writer, lines []quality.Result) {
 	for _, l := range lines {
 		fmt.Fprintf(out, "%s: %d series, %d samples, %d measured; detector %s (%s), %.0f s\n", l.Set, l.Series, l.Samples, l.Measured, l.Detector,
 			l.Settings, l.Seconds)
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		row := func(name, format string, args ...any) {
-			fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
-		}
-		for _, p := range quality.Profiles {
-			if m, ok := l.NAB[p.Name]; ok {
-				row("NAB "+strings.ReplaceAll(p.Name, "_", " "), "%.1f from severity %.0f on (%d of %d windows, %d false); %.1f with all", m.Score,
-					m.Severity, m.Found, m.Windows, m.False, m.Configured)
-			}
-		}
-		if m := l.LabelMeasures; m != nil {
-			if l.UCR != nil {
-				row("highest score", "at the anomaly of %d of %d series, %.3f", *l.UCR, l.Series, float64(*l.UCR)/float64(l.Series))
-			}
-			row("anomalies", "%d opened; %d of %d labelled ones found, %d false", l.Opened, m.Found, m.Runs, m.False)
-			row("by sample", "precision %.3f, recall %.3f, F1 %.3f; point-adjusted F1 %.3f", m.Precision, m.Recall, m.F1, m.AdjustedF1)
-			row("ranks", "AUC-ROC %.3f, average precision %.3f, means of %d series", m.AUC, m.AP, m.Ranked)
-		}
-		if l.Rates != nil {
-			printRates(w, l.Rates)
-		}
-		if m := l.ChangeMeasures; m != nil {
-			row("change points", "%d found; covering %.3f (%.3f for none), F1 %.3f (%.3f for none)", l.Opened, m.Covering,
-				m.NoneCovering, m.ChangeF1, m.NoneF1)
+		for _, row := range l.Rows() {
+			fmt.Fprintf(w, "  %s\t%s\n", row[0], row[1])
 		}
 		w.Flush()
 	}
-}
-
-func printRates(w io.Writer, m *replay.RateMeasures) {
-	first, firstRuns := m.First.Times(m.Asked)
-	after, afterRuns := m.After.Times(m.Asked)
-	fmt.Fprintf(w,
-		"  false alarms\t%.2f times the rate of %v in the first %d scores of a series, %.2f times after; counting runs %.2f and %.2f\n",
-		first, m.Asked, replay.FirstScores, after, firstRuns, afterRuns)
 }

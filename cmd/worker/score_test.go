@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -149,3 +150,51 @@ func TestScoreRefuses(t *testing.T) {
 	f("DETECTOR_CHANGE_STRIDE", []string{"ODRADEK_DETECTOR_CHANGE_STRIDE=0"}, "-data", "quality/testdata/rows")
 	f("mad:6", []string{"ODRADEK_DETECTOR_CHANGE_THRESHOLD=mad"}, "-data", "quality/testdata/rows")
 }
+
+// TestBacktestOfADataSet: `backtest -data` says what `score` says, and has a report besides.
+func TestBacktestOfADataSet(t *testing.T) {
+	text := func(command func(terminal) int) (int, string, string) {
+		var out, errs bytes.Buffer
+		code := command(terminal{&out, &errs, scoreEnv})
+		return code, took.ReplaceAllString(out.String(), ", n s\n"), errs.String()
+	}
+	for _, set := range []string{"tcpd", "rows", "nab", "ucr"} {
+		dir, page, anomalies := "quality/testdata/"+set, filepath.Join(t.TempDir(), "r.html"), filepath.Join(t.TempDir(), "a.csv")
+		_, want, _ := text(func(c terminal) int { return c.score(t.Context(), []string{"-data", dir}) })
+		code, got, errs := text(func(c terminal) int {
+			return c.backtest(t.Context(), []string{"-data", dir, "-quiet", "-report", page, "-anomalies", anomalies})
+		})
+		if code != exitOK || want == "" || !strings.HasSuffix(got, want) || got == want {
+			t.Errorf("%s: exit %d, %s, %q, want at its end %q", set, code, errs, got, want)
+		}
+		b, err := os.ReadFile(page)
+		if err != nil || !strings.Contains(string(b), "Measures of the data set") {
+			t.Errorf("%s: %v; the page has no measures", set, err)
+		}
+		if b, err = os.ReadFile(anomalies); err != nil || len(b) == 0 {
+			t.Errorf("%s: %v, no table of anomalies", set, err)
+		}
+	}
+	for want, args := range map[string][]string{
+		"exclude each other":        {"-data", "x", "-in", "y"},
+		"is needed":                 {"-quiet"},
+		"has labels of its own":     {"-data", "x", "-labels", "y"},
+		"syntax error in pattern":   {"-data", "x", "-series", "["},
+		"no such file":              {"-data", "x"},
+		"no series matches":         {"-data", "quality/testdata/rows", "-series", "b"},
+		"ODRADEK_EXECUTOR: \"gpu\"": {"-data", "quality/testdata/rows"},
+	} {
+		var out, errs bytes.Buffer
+		env := scoreEnv
+		if strings.Contains(want, "gpu") {
+			env = append(env[:len(env):len(env)], "ODRADEK_EXECUTOR=gpu")
+		}
+		code := terminal{&out, &errs, env}.backtest(t.Context(), append(args, "-report", filepath.Join(t.TempDir(), "r.html")))
+		if code == exitOK || out.Len() > 0 || !strings.Contains(errs.String(), want) {
+			t.Errorf("%v: exit %d after %q, %q; want %q", args, code, out.String(), errs.String(), want)
+		}
+	}
+}
+
+// took is the time at the end of the first line of a data set's measures.
+var took = regexp.MustCompile(`, [0-9]+ s\n`)

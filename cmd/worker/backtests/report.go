@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"odradek/cmd/worker/quality"
 	"odradek/detectors/threshold"
 	"odradek/processor/keystate"
 )
@@ -29,6 +30,7 @@ type Report struct {
 	Settings []Setting
 	Version  string
 	Took     time.Duration
+	Measures []quality.Result // of a data set
 	Drawn    []Drawing
 }
 

@@ -6,12 +6,13 @@
 //
 //  1. A Source reads rows as blocks and hands each partition its share of them. Those of
 //     files are shared out by series key, as a producer would over as many partitions; a
-//     topic has its own.
+//     topic has its own; of a labelled data set each series is one.
 //  2. A lane for each partition folds its rows (replay.Lane) in a goroutine of its own.
 //     What one lane finds depends on its partition's rows alone, in their order: not on
 //     the number of cores, nor on how rows were cut into blocks and batches.
 //  3. lane.tell takes scores and changes of anomalies, marks those of a series that is not
-//     warm yet (warmth), and keeps what the tables and the report need.
+//     warm yet (warmth), and keeps what the tables, the report and the measures of a data
+//     set need.
 //  4. Run joins what the lanes have into a Summary.
 package backtests
 
@@ -48,6 +49,9 @@ type Partition struct {
 	Topic  string
 	Number int32
 	First  int64
+
+	state    *keystate.Config // nil: that of the Config
+	recorded *DataSet         // that the partition is a series of; nil: of none
 }
 
 // Share are the rows of a block that belong to one partition.
@@ -57,11 +61,12 @@ type Share struct {
 	First   int64         // offset of the first row; the others follow it
 	Offsets []int64       // where they do not: of each row of the block
 	Done    int64         // how much of the source has been read with this share
+	Last    bool          // the partition ends with it
 }
 
 // Config says what to run.
 type Config struct {
-	State    *keystate.Config
+	State    *keystate.Config // of a data set: that of its first series
 	Executor detectors.Executor
 	Source   Source
 	Labels   Labels   // nil: none
@@ -144,6 +149,8 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 type lane struct {
 	c      *Config
 	part   *Partition
+	state  *keystate.Config
+	judge  *judge // nil: its partition is no series of a data set
 	fold   *replay.Lane
 	warm   []warmth // by detector
 	series []*series
@@ -160,18 +167,22 @@ type lane struct {
 type counts struct{ rows int64 }
 
 func newLane(c *Config, p *Partition) *lane {
-	l := &lane{c: c, part: p, byName: map[string]*series{}, open: map[[16]byte]*keystate.EventRow{}}
-	for i := range c.State.Detectors {
-		l.warm = append(l.warm, warmthOf(c.State, i))
+	l := &lane{c: c, part: p, state: p.state, byName: map[string]*series{}, open: map[[16]byte]*keystate.EventRow{}}
+	if l.state == nil {
+		l.state = c.State
+	}
+	for i := range l.state.Detectors {
+		l.warm = append(l.warm, warmthOf(l.state, i))
 	}
 	if c.Out != nil {
-		l.scores = c.Out.buffer(c.State, p)
+		l.scores = c.Out.buffer(l.state, p)
 	}
-	l.fold = replay.NewLane(c.State, c.Executor, p.Topic, p.Number, p.First, l.tell)
+	l.fold = replay.NewLane(l.state, c.Executor, p.Topic, p.Number, p.First, l.tell)
 	return l
 }
 
 func (l *lane) run(ctx context.Context, in <-chan *Share) error {
+	whole := false
 	for s := range in {
 		err := l.take(ctx, s)
 		l.c.Progress.Rows.Add(int64(s.rows()))
@@ -185,6 +196,9 @@ func (l *lane) run(ctx context.Context, in <-chan *Share) error {
 		if err != nil {
 			return err
 		}
+		if whole = s.Last; whole {
+			break
+		}
 	}
 	if err := l.fold.Finish(ctx); err != nil {
 		return err
@@ -195,6 +209,10 @@ func (l *lane) run(ctx context.Context, in <-chan *Share) error {
 			return err
 		}
 	}
+	if whole && l.judge != nil {
+		l.part.recorded.said(int(l.part.Number), l.judge.said)
+	}
+	l.judge = nil
 	return l.fault
 }
 
@@ -207,6 +225,9 @@ func (s *Share) rows() int {
 
 func (l *lane) take(ctx context.Context, s *Share) error {
 	b := s.Block
+	if d := l.part.recorded; d != nil && l.judge == nil {
+		l.judge = newJudge(&d.set[l.part.Number], len(l.state.Detectors))
+	}
 	l.atKey = slices.Grow(l.atKey[:0], len(b.Keys))[:len(b.Keys)]
 	clear(l.atKey)
 	var sm keystate.Sample
@@ -237,7 +258,7 @@ func (l *lane) take(ctx context.Context, s *Share) error {
 func (l *lane) seriesOf(name []byte) *series {
 	of := l.byName[string(name)]
 	if of == nil {
-		of = newSeries(name, l.c, len(l.series))
+		of = newSeries(name, l.c, l.state, len(l.series))
 		l.byName[string(of.name)] = of
 		l.series = append(l.series, of)
 	}

@@ -72,14 +72,14 @@ type labelled struct {
 // plotSeries is of how many series of a lane the course is kept.
 const plotSeries = 20_000
 
-func newSeries(name []byte, c *Config, before int) *series {
-	s := &series{name: slices.Clone(name), index: before, dets: make([]track, len(c.State.Detectors))}
+func newSeries(name []byte, c *Config, state *keystate.Config, before int) *series {
+	s := &series{name: slices.Clone(name), index: before, dets: make([]track, len(state.Detectors))}
 	if c.Plots > 0 && before < plotSeries {
 		n := 1024
 		if before >= 64 {
 			n = 256
 		}
-		s.plot = newPlot(n, c.State.Dim, len(c.State.Detectors))
+		s.plot = newPlot(n, state.Dim, len(state.Detectors))
 	}
 	for _, span := range c.Labels[string(name)] {
 		s.labels = append(s.labels, labelled{Span: span, foundAt: make([]int64, len(s.dets)+1)})
@@ -126,6 +126,9 @@ func (a *Anomaly) Over() bool { return a.Change.Kind == events.Close }
 
 // tell takes finished rows and changes of anomalies; see replay.NewLane.
 func (l *lane) tell(rows []keystate.Row, changes []keystate.EventRow) error {
+	if l.judge != nil {
+		l.judge.tell(rows, changes)
+	}
 	for i := range rows {
 		r := &rows[i]
 		of := l.ofKey(r.Key)

@@ -22,11 +22,6 @@ func (c *Confusion) Add(detected, anomalous bool) {
 	}
 }
 
-// Plus adds the counts of another.
-func (c *Confusion) Plus(o Confusion) {
-	c.TP, c.FP, c.FN, c.TN = c.TP+o.TP, c.FP+o.FP, c.FN+o.FN, c.TN+o.TN
-}
-
 // Precision is the share of the detected samples that are anomalous; 0 without any.
 func (c Confusion) Precision() float64 { return ratio(c.TP, c.TP+c.FP) }
 

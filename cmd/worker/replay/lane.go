@@ -1,3 +1,5 @@
+// Package replay runs recorded samples through the state of a partition, the executor,
+// the thresholds and the anomalies of the worker.
 package replay
 
 import (

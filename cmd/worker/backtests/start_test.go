@@ -1,12 +1,10 @@
-package replay
+package backtests
 
 import (
-	"context"
 	"math"
 	"testing"
 
 	"odradek/cmd/worker/quality"
-	"odradek/detectors"
 )
 
 // TestScoresOfAStartSetNoBound replays a machine that turns: until its first turn is
@@ -26,22 +24,13 @@ func TestScoresOfAStartSetNoBound(t *testing.T) {
 		s.Times = append(s.Times, int64(i)*1e6)
 		s.Values = append(s.Values, (1+out)*math.Cos(a)+0.02*rnd.NormFloat64(), (1+out)*math.Sin(a)+0.02*rnd.NormFloat64())
 	}
-	exec := detectors.NewCPU(1)
-	defer exec.Close()
 	found := func(settings ...string) int {
 		env := []string{"ODRADEK_DETECTORS=near", "ODRADEK_DETECTOR_NEAR_OP=knn", "ODRADEK_DETECTOR_NEAR_EMBED=1",
 			"ODRADEK_DETECTOR_NEAR_THRESHOLD=conformal:0.015", "ODRADEK_DETECTOR_NEAR_HISTORY=2048"}
 		for _, s := range settings {
 			env = append(env, "ODRADEK_DETECTOR_NEAR_"+s)
 		}
-		c, err := Settings(env, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := Series(context.Background(), c, exec, &s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := saidOf(t, env, &s)
 		n := 0
 		for _, f := range faults {
 			for i := f; i < f+2; i++ {

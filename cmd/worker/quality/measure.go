@@ -1,13 +1,9 @@
-package replay
+package quality
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"time"
-
-	"odradek/cmd/worker/quality"
-	"odradek/detectors"
+	"slices"
+	"strings"
 )
 
 // Result is how one detector does on one data set. Shares are from 0 to 1, NAB's
@@ -33,9 +29,41 @@ type Result struct {
 
 	*ChangeMeasures
 
-	// UCR are the series whose highest score lies at the anomaly (quality.Series.UCRFinds);
-	// nil for other sets.
+	// UCR are the series whose highest score lies at the anomaly (Series.UCRFinds); nil for
+	// other sets.
 	UCR *int `json:"ucr_found,omitempty"`
+}
+
+// Rows are the measures in words, each with its name.
+func (l *Result) Rows() (rows [][2]string) {
+	row := func(name, format string, args ...any) {
+		rows = append(rows, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	for _, p := range Profiles {
+		if m, ok := l.NAB[p.Name]; ok {
+			row("NAB "+strings.ReplaceAll(p.Name, "_", " "), "%.1f from severity %.0f on (%d of %d windows, %d false); %.1f with all", m.Score,
+				m.Severity, m.Found, m.Windows, m.False, m.Configured)
+		}
+	}
+	if m := l.LabelMeasures; m != nil {
+		if l.UCR != nil {
+			row("highest score", "at the anomaly of %d of %d series, %.3f", *l.UCR, l.Series, float64(*l.UCR)/float64(l.Series))
+		}
+		row("anomalies", "%d opened; %d of %d labelled ones found, %d false", l.Opened, m.Found, m.Runs, m.False)
+		row("by sample", "precision %.3f, recall %.3f, F1 %.3f; point-adjusted F1 %.3f", m.Precision, m.Recall, m.F1, m.AdjustedF1)
+		row("ranks", "AUC-ROC %.3f, average precision %.3f, means of %d series", m.AUC, m.AP, m.Ranked)
+	}
+	if m := l.Rates; m != nil {
+		first, firstRuns := m.First.Times(m.Asked)
+		after, afterRuns := m.After.Times(m.Asked)
+		row("false alarms", "%.2f times the rate of %v in the first %d scores of a series, %.2f times after; counting runs %.2f and %.2f",
+			first, m.Asked, FirstScores, after, firstRuns, afterRuns)
+	}
+	if m := l.ChangeMeasures; m != nil {
+		row("change points", "%d found; covering %.3f (%.3f for none), F1 %.3f (%.3f for none)", l.Opened, m.Covering,
+			m.NoneCovering, m.ChangeF1, m.NoneF1)
+	}
+	return rows
 }
 
 // LabelMeasures compare verdicts with labels by sample and by labelled anomaly.
@@ -70,63 +98,49 @@ type ChangeMeasures struct {
 	NoneF1       float64 `json:"change_f1_of_none"`
 }
 
-// tally collects what one detector said of a set.
-type tally struct {
+// Verdicts are what one detector says of one series. Scores, Exceeds and Opened are by
+// sample, Opens and Peaks by anomaly.
+type Verdicts struct {
+	Scores  []float64 // Never where there is none
+	Exceeds []bool    // the score is above the threshold
+	Opened  []float64 // severity where an anomaly opened; Never elsewhere
+	Opens   []int     // samples at which anomalies opened
+	Peaks   []int     // sample that each closed or still open anomaly's highest score speaks of
+
+	// Place is the middle of the samples that the highest score speaks of, among the
+	// scores that speak of none of the training part; -1 without any.
+	Place int
+}
+
+// NewVerdicts are those of a detector that says nothing of n samples.
+func NewVerdicts(n int) Verdicts {
+	return Verdicts{Place: -1, Scores: slices.Repeat([]float64{Never}, n), Exceeds: make([]bool, n), Opened: slices.Repeat([]float64{Never}, n)}
+}
+
+// Tally collects what one detector says of the series of a set.
+type Tally struct {
 	line     Result
-	all, adj quality.Confusion
+	all, adj Confusion
 	label    LabelMeasures
 	change   ChangeMeasures
 	warmup   int
-	nab      []quality.Scored
+	nab      []Scored
 	ucr      int
 }
 
-// Score replays the series of a data set on one core and measures what each detector
-// says of them against their labels. The name of the set is that of the results, its
-// format what quality.Read says; environ are the lines of the environment that Settings
-// takes.
-func Score(ctx context.Context, environ []string, name, format string, set []quality.Series) ([]Result, error) {
-	if len(set) == 0 {
-		return nil, errors.New("no series matches")
+// NewTally begins with no series. The format of the set is one that Read knows. asked is
+// the rate of a conformal threshold, else 0; warmup is how many scores of a series are
+// not judged.
+func NewTally(format, detector string, asked float64, warmup int) *Tally {
+	t := &Tally{line: Result{Format: format, Detector: detector}, warmup: warmup}
+	if asked > 0 && format != TCPDFormat {
+		t.line.Rates = &RateMeasures{Asked: asked}
 	}
-	exec := detectors.NewCPU(1)
-	defer exec.Close()
-	var tallies []tally
-	for i := range set {
-		s := &set[i]
-		c, err := Settings(environ, s.Dim)
-		if err != nil {
-			return nil, err
-		}
-		if tallies == nil {
-			tallies = make([]tally, len(c.Detectors))
-			for d := range tallies {
-				det := &c.Detectors[d]
-				tallies[d].line = Result{Set: name, Format: format, Detector: det.Name, Settings: c.Changed(det)}
-				if format != quality.TCPDFormat {
-					tallies[d].line.Rates = ratesOf(det)
-				}
-				tallies[d].warmup = det.Alarm.Warmup
-			}
-		}
-		begin := time.Now()
-		said, err := Series(ctx, c, exec, s)
-		if err != nil {
-			return nil, fmt.Errorf("series %s: %w", s.Name, err)
-		}
-		for d := range said {
-			tallies[d].add(s, &said[d])
-			tallies[d].line.Seconds += time.Since(begin).Seconds()
-		}
-	}
-	var lines []Result
-	for d := range tallies {
-		lines = append(lines, tallies[d].finish(format))
-	}
-	return lines, nil
+	return t
 }
 
-func (t *tally) add(s *quality.Series, r *Verdicts) {
+// Add takes a series into account.
+func (t *Tally) Add(s *Series, r *Verdicts) {
 	from := min(s.Train, s.Len())
 	t.line.Series++
 	t.line.Samples += s.Len()
@@ -140,7 +154,7 @@ func (t *tally) add(s *quality.Series, r *Verdicts) {
 		}
 	}
 	if s.Changes != nil {
-		found, none := quality.ChangeOf(s.Changes, r.Peaks, s.Len()), quality.ChangeOf(s.Changes, nil, s.Len())
+		found, none := ChangeOf(s.Changes, r.Peaks, s.Len()), ChangeOf(s.Changes, nil, s.Len())
 		t.change.Covering += found.Covering
 		t.change.ChangeF1 += found.F1
 		t.change.NoneCovering += none.Covering
@@ -151,31 +165,32 @@ func (t *tally) add(s *quality.Series, r *Verdicts) {
 		m.add(s, r, t.warmup)
 	}
 	labels, exceeds := s.Labels[from:], r.Exceeds[from:]
-	adjusted := quality.Adjust(exceeds, labels)
-	if r.Place >= 0 && t.line.Format == quality.UCRFormat && s.UCRFinds(r.Place) {
+	adjusted := Adjust(exceeds, labels)
+	if r.Place >= 0 && t.line.Format == UCRFormat && s.UCRFinds(r.Place) {
 		t.ucr++
 	}
 	for i, l := range labels {
 		t.all.Add(exceeds[i], l)
 		t.adj.Add(adjusted[i], l)
 	}
-	for _, run := range quality.Runs(labels) {
+	for _, run := range Runs(labels) {
 		t.label.Runs++
 		if adjusted[run.From] {
 			t.label.Found++
 		}
 	}
-	if rank, ok := quality.RankOf(r.Scores[from:], labels); ok {
+	if rank, ok := RankOf(r.Scores[from:], labels); ok {
 		t.label.AUC += rank.AUC
 		t.label.AP += rank.AP
 		t.label.Ranked++
 	}
-	t.nab = append(t.nab, quality.Scored{Scores: r.Opened, Windows: s.Windows})
+	t.nab = append(t.nab, Scored{Scores: r.Opened, Windows: s.Windows})
 }
 
-func (t *tally) finish(format string) Result {
+// Result measures the series so far. Set, Settings and Seconds are the caller's to fill.
+func (t *Tally) Result() Result {
 	l := &t.line
-	if format == quality.TCPDFormat {
+	if l.Format == TCPDFormat {
 		n := float64(l.Series)
 		c := t.change
 		l.ChangeMeasures = &ChangeMeasures{c.Covering / n, c.ChangeF1 / n, c.NoneCovering / n, c.NoneF1 / n}
@@ -188,13 +203,13 @@ func (t *tally) finish(format string) Result {
 		m.AP /= float64(m.Ranked)
 	}
 	l.LabelMeasures = &m
-	if format == quality.UCRFormat {
+	if l.Format == UCRFormat {
 		l.UCR = &t.ucr
 	}
-	if format == quality.NABFormat {
+	if l.Format == NABFormat {
 		l.NAB = map[string]NABMeasure{}
-		for _, p := range quality.Profiles {
-			best, as := quality.NAB(p, t.nab), quality.NABAt(p, t.nab, 0)
+		for _, p := range Profiles {
+			best, as := NAB(p, t.nab), NABAt(p, t.nab, 0)
 			severity := best.Threshold
 			if best.Found+best.False == 0 {
 				severity = 101 // nothing at all is best

@@ -1,10 +1,4 @@
-package replay
-
-import (
-	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/quality"
-	"odradek/detectors/threshold"
-)
+package quality
 
 // RateMeasures compare the false-alarm rate that a conformal threshold was asked for
 // with what came of it: the share of unlabelled samples whose score exceeded, among
@@ -36,19 +30,11 @@ func (s *RateShare) Times(rate float64) (scores, runs float64) {
 	return float64(s.Exceeds) / expected, float64(s.Runs) / expected
 }
 
-// ratesOf begins the measures of a detector; nil where its threshold is no rate.
-func ratesOf(d *config.DetectorSettings) *RateMeasures {
-	if r, err := threshold.Parse(d.Alarm.Threshold); err == nil && r.Kind == threshold.Conformal {
-		return &RateMeasures{Asked: r.Value}
-	}
-	return nil
-}
-
 // add counts a series of which the first warmup scores were not judged.
-func (m *RateMeasures) add(s *quality.Series, r *Verdicts, warmup int) {
+func (m *RateMeasures) add(s *Series, r *Verdicts, warmup int) {
 	scores, running := 0, false
 	for i, score := range r.Scores {
-		if score == quality.Never {
+		if score == Never {
 			continue
 		}
 		if scores++; scores <= warmup || s.Labels[i] {

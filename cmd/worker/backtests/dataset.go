@@ -1,0 +1,191 @@
+package backtests
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"odradek/cmd/worker/quality"
+	"odradek/cmd/worker/tables"
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
+	"odradek/processor/keystate"
+)
+
+// DataSet is a Source of the series of a labelled data set. Each is a partition of its
+// own, and what the detectors say of it is measured against its labels by the rules that
+// were published for the set.
+type DataSet struct {
+	set     []quality.Series
+	parts   []Partition
+	tallies []*quality.Tally // by detector
+
+	mu    sync.Mutex
+	heard map[int][]quality.Verdicts // of series that those before them have not been heard of
+	next  int                        // series to be measured
+	hear  func(series int, said []quality.Verdicts)
+}
+
+// NewDataSet is a Source of the series, in a format of package quality. states has the
+// state's configuration for each number of values that a series has; their detectors
+// differ in nothing else. Series i stands for partition i of the topic.
+func NewDataSet(set []quality.Series, format, topic string, states map[int]*keystate.Config) *DataSet {
+	d := &DataSet{set: set, heard: map[int][]quality.Verdicts{}}
+	for i := range set {
+		d.parts = append(d.parts, Partition{Topic: topic, Number: int32(i), state: states[set[i].Dim], recorded: d})
+	}
+	for i := range d.parts[0].state.Detectors {
+		det := &d.parts[0].state.Detectors[i]
+		asked, warmup := 0.0, 0
+		if r := det.Threshold; r != nil {
+			warmup = r.Warmup
+			if r.Kind == threshold.Conformal {
+				asked = r.Value
+			}
+		}
+		d.tallies = append(d.tallies, quality.NewTally(format, det.Name, asked, warmup))
+	}
+	return d
+}
+
+// Partitions implements Source.
+func (d *DataSet) Partitions() []Partition { return d.parts }
+
+// Total implements Source, in samples.
+func (d *DataSet) Total() (n int64) {
+	for i := range d.set {
+		n += int64(d.set[i].Len())
+	}
+	return n
+}
+
+// Troubles implements Source.
+func (d *DataSet) Troubles() []string { return nil }
+
+// sharedRows is how many samples of a series are handed over together.
+const sharedRows = 4096
+
+// Read implements Source. As many series as there are cores are read side by side.
+func (d *DataSet) Read(ctx context.Context, send func(int, *Share) error) error {
+	var next, done atomic.Int64
+	errs := make([]error, runtime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for w := range errs {
+		wg.Go(func() {
+			for errs[w] == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(d.set) {
+					return
+				}
+				errs[w] = d.read(ctx, i, &done, send)
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errors.Join(errs...)
+}
+
+func (d *DataSet) read(ctx context.Context, i int, done *atomic.Int64, send func(int, *Share) error) error {
+	s := &d.set[i]
+	for from, to := 0, -1; to < s.Len() && ctx.Err() == nil; from = to {
+		to = min(from+sharedRows, s.Len())
+		b := &tables.Block{Keys: [][]byte{[]byte(s.Name)}, Key: make([]uint32, to-from), Times: s.Times[from:to],
+			Width: s.Dim, Values: s.Values[from*s.Dim : to*s.Dim]}
+		if s.Labels != nil {
+			b.Labels = s.Labels[from:to]
+		}
+		if err := send(i, &Share{Block: b, First: int64(from), Done: done.Add(int64(to - from)), Last: to == s.Len()}); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// Measures are what the run has come to, one for each detector.
+func (d *DataSet) Measures() []quality.Result {
+	var list []quality.Result
+	for _, t := range d.tallies {
+		list = append(list, t.Result())
+	}
+	return list
+}
+
+// said takes what the detectors say of a whole series. The series are measured in their
+// order, whichever ends first, so that sums of shares are rounded alike.
+func (d *DataSet) said(series int, v []quality.Verdicts) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.heard[series] = v; d.heard[d.next] != nil; d.next++ {
+		for i, t := range d.tallies {
+			t.Add(&d.set[d.next], &d.heard[d.next][i])
+		}
+		if d.hear != nil {
+			d.hear(d.next, d.heard[d.next])
+		}
+		delete(d.heard, d.next)
+	}
+}
+
+// judge collects what the detectors of a lane say of the series of a data set, by sample.
+type judge struct {
+	said     []quality.Verdicts
+	sampleAt map[int64]int   // time -> first sample that has it
+	about    []map[int64]int // by detector: last time that a score speaks of -> first sample it speaks of
+	best     []float32       // by detector: the score of Place
+	train    int             // samples of the training part
+}
+
+func newJudge(s *quality.Series, dets int) *judge {
+	j := &judge{sampleAt: make(map[int64]int, s.Len()), best: make([]float32, dets), train: s.Train}
+	for range dets {
+		j.said, j.about = append(j.said, quality.NewVerdicts(s.Len())), append(j.about, map[int64]int{})
+	}
+	for i, t := range slices.Backward(s.Times) {
+		j.sampleAt[t] = i
+	}
+	return j
+}
+
+func (j *judge) tell(rows []keystate.Row, changes []keystate.EventRow) {
+	for i := range rows {
+		r := &rows[i]
+		v := &j.said[r.Detector]
+		if r.State == keystate.RowWarmingUp || math.IsNaN(float64(r.Score)) {
+			continue
+		}
+		v.Scores[r.Offset], v.Exceeds[r.Offset] = float64(r.Score), r.Exceeds
+		at, ok := j.sampleAt[r.About]
+		if !ok {
+			continue
+		}
+		j.about[r.Detector][r.Until] = at
+		if to, ok := j.sampleAt[r.Until]; ok && at >= j.train && (v.Place < 0 || r.Score > j.best[r.Detector]) {
+			v.Place, j.best[r.Detector] = (at+to)/2, r.Score
+		}
+	}
+	for i := range changes {
+		e := &changes[i]
+		if e.Detector < 0 {
+			continue
+		}
+		v, a := &j.said[e.Detector], &e.Change.Anomaly
+		peak, ok := j.about[e.Detector][a.PeakTime]
+		if !ok {
+			peak = int(e.Change.Offset)
+		}
+		switch e.Change.Kind {
+		case events.Open:
+			v.Opens, v.Peaks = append(v.Opens, int(e.Change.Offset)), append(v.Peaks, peak)
+			v.Opened[e.Change.Offset] = float64(a.Severity)
+		default:
+			v.Peaks[len(v.Peaks)-1] = peak
+		}
+	}
+}

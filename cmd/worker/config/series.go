@@ -1,0 +1,28 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// OfSeries parses the settings for recorded series of dim values a sample: those of the
+// environment lines (NAME=value), with the value fields x0, x1, ... and with anomalies.
+// Lateness, TTL, the largest jump and the largest number of series are left out: rows count
+// as they come. Faults are those of detectors, of missing values, and of the settings that
+// also names as FaultsOf does; such a run does not need the others.
+func OfSeries(environ []string, dim int, also ...string) (*Config, []Fault) {
+	fields := make([]string, dim)
+	for i := range fields {
+		fields[i] = SeriesField(i)
+	}
+	c, faults, _ := Parse(append(slices.Clone(environ), Prefix+"VALUE_FIELDS="+strings.Join(fields, ","), Prefix+"ANOMALIES=true"))
+	if faults = FaultsOf(faults, append([]string{"DETECTOR", "MISSING", "LATENESS"}, also...)); len(faults) > 0 {
+		return c, faults
+	}
+	c.Keys.TTL, c.Keys.MaxKeys, c.Keys.Lateness, c.Keys.MaxJump = 0, 0, 0, 0
+	return c, nil
+}
+
+// SeriesField is the name of value i of a sample of recorded series.
+func SeriesField(i int) string { return "x" + strconv.Itoa(i) }
