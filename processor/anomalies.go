@@ -89,7 +89,7 @@ var bandIndex = func() (index [256]uint8) {
 // writeAnomalies encodes the chunk's changes of anomalies into the cycle. They
 // are rare beside the scores.
 func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int, err error) {
-	topic := &c.outs.anomalies
+	topic := &c.outs.topics[OutputAnomalies]
 	if topic.name == "" {
 		return 0, nil
 	}
@@ -125,7 +125,7 @@ func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int
 // countOpen takes the number of open anomalies from the state, which has been
 // restored or rolled back.
 func (pt *partition) countOpen() {
-	if pt.p.outputs.anomalies.name != "" {
+	if pt.p.outputs.topics[OutputAnomalies].name != "" {
 		pt.open = pt.state.OpenAnomalies()
 		pt.showOpen()
 	}
@@ -137,7 +137,8 @@ func (pt *partition) showOpen() {
 }
 
 func (pt *partition) writeAnomaly(c *cycle, t *topic, ms int64, a *output.Anomaly) (bytes int, err error) {
-	s := &c.anomalies[kafka.Partition(a.Key, len(c.anomalies))]
+	sinks := c.sinks[OutputAnomalies]
+	s := &sinks[kafka.Partition(a.Key, len(sinks))]
 	b := c.lock(s, t)
 	defer s.mu.Unlock()
 	for {

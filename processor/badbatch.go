@@ -43,8 +43,8 @@ func (pt *partition) deadBatch(u *record.Unreadable) {
 	number("last_offset", u.Last)
 	number("records", u.Records)
 	// Its own time is in the bytes that are damaged.
-	pt.side = append(pt.side, sideRecord{kind: sideDead, timestamp: time.Now().UnixMilli(), value: pt.keep(u.Raw), headers: h,
-		partition: pt.sidePartition(nil, &pt.p.outputs.dlq)})
+	pt.copies = append(pt.copies, copiedRecord{to: OutputDeadLetters, timestamp: time.Now().UnixMilli(), value: copied(u.Raw), headers: h,
+		partition: pt.copyPartition(OutputDeadLetters, nil)})
 }
 
 // nextReplayed goes to the next record of a chunk that is read again: a batch that

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"odradek/detectors"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 )
@@ -14,21 +13,10 @@ import (
 // take.
 const blockHeaders = 4 << 10
 
-// checkBlocks refuses a topic that does not hold the largest block.
-func (o *outputs) checkBlocks() error {
-	t := &o.blocks
-	if t.name == "" || t.batchBytes >= detectors.MaxBlock+blockHeaders {
-		return nil
-	}
-	return fmt.Errorf("processor: topic %q (ODRADEK_BLOCKS_TOPIC) takes batches of %d bytes, and a block with its headers has up to %d: "+
-		"raise its max.message.bytes and ODRADEK_MAX_MESSAGE_BYTES, or set ODRADEK_BLOCKS=false", t.name, t.batchBytes,
-		detectors.MaxBlock+blockHeaders)
-}
-
 // writeBlocks puts the blocks that detectors made of the chunk's tasks into the cycle,
 // byte for byte, keyed by series. Headers say what a block is and of which samples.
-func (pt *partition) writeBlocks(c *cycle, now time.Time) (bytes int, err error) {
-	t := &c.outs.blocks
+func (pt *partition) writeBlocks(c *cycle, _ *part, now time.Time) (bytes int, err error) {
+	t, sinks := &c.outs.topics[OutputBlocks], c.sinks[OutputBlocks]
 	if t.name == "" {
 		return 0, nil
 	}
@@ -40,7 +28,7 @@ func (pt *partition) writeBlocks(c *cycle, now time.Time) (bytes int, err error)
 			record.Header{Key: "odradek.detector", Value: []byte(pt.p.cfg.State.Detectors[row.Detector].Name)},
 			record.Header{Key: "odradek.from", Value: strconv.AppendInt(nil, row.About, 10)},
 			record.Header{Key: "odradek.to", Value: strconv.AppendInt(nil, row.Until, 10)})
-		s := &c.blocks[kafka.Partition(key, len(c.blocks))]
+		s := &sinks[kafka.Partition(key, len(sinks))]
 		b := c.lock(s, t)
 		err := b.Append(now.UnixMilli(), key, row.Data, h)
 		s.mu.Unlock()

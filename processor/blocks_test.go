@@ -48,7 +48,7 @@ func TestBlocks(t *testing.T) {
 	})
 	config := func() Config {
 		cfg := b.config("one")
-		cfg.BlocksTopic = "blocks"
+		cfg.Outputs[OutputBlocks] = "blocks"
 		d := &cfg.State.Detectors[0]
 		d.Detector = scoreBlocks{d.Detector}
 		return cfg
@@ -136,7 +136,7 @@ func TestBlocksTopicTooSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := b.config("one")
-	cfg.BlocksTopic = "blocks"
+	cfg.Outputs[OutputBlocks] = "blocks"
 	if p, err := New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ODRADEK_BLOCKS_TOPIC") {
 		t.Errorf("New gives %v, %v", p, err)
 	}

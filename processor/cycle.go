@@ -51,13 +51,8 @@ type cycle struct {
 	outs       *outputs
 	codec      record.Codec
 	newBatches func(maxBytes int, codec record.Codec) *record.Batches
-	scores     []sink // by partition of the scores topic
-	anomalies  []sink
-	blocks     []sink
-	rekey      []sink
-	dlq        []sink
-	late       []sink
-	changelog  sync.Map // kafka.TP of the changelog -> *sink
+	sinks      [outputCount][]sink // by output and partition of its topic
+	changelog  sync.Map            // kafka.TP of the changelog -> *sink
 
 	mu      sync.Mutex
 	parts   map[*partition]*part
@@ -111,16 +106,11 @@ func newCycle(o *outputs, codec record.Codec, g Guarantee) *cycle {
 	if g == ExactlyOnce {
 		newBatches = record.NewTransactionBatches
 	}
-	return &cycle{
-		outs: o, codec: codec, newBatches: newBatches,
-		scores:    make([]sink, o.scores.partitions),
-		anomalies: make([]sink, o.anomalies.partitions),
-		blocks:    make([]sink, o.blocks.partitions),
-		rekey:     make([]sink, o.rekey.partitions),
-		dlq:       make([]sink, o.dlq.partitions),
-		late:      make([]sink, o.late.partitions),
-		parts:     map[*partition]*part{},
+	c := &cycle{outs: o, codec: codec, newBatches: newBatches, parts: map[*partition]*part{}}
+	for i := range o.topics {
+		c.sinks[i] = make([]sink, o.topics[i].partitions)
 	}
+	return c
 }
 
 // lock locks s, making its batches for topic t at first use.
@@ -134,17 +124,21 @@ func (c *cycle) lock(s *sink, t *topic) *record.Batches {
 
 // each calls f for the sink of every partition of the topics but the changelogs.
 func (c *cycle) each(f func(tp kafka.TP, s *sink)) {
-	for _, o := range []struct {
-		topic *topic
-		sinks []sink
-	}{
-		{&c.outs.scores, c.scores}, {&c.outs.anomalies, c.anomalies}, {&c.outs.blocks, c.blocks},
-		{&c.outs.rekey, c.rekey}, {&c.outs.dlq, c.dlq}, {&c.outs.late, c.late},
-	} {
-		for i := range o.sinks {
-			f(kafka.TP{Topic: o.topic.name, Partition: int32(i)}, &o.sinks[i])
+	for o, sinks := range c.sinks {
+		for i := range sinks {
+			f(kafka.TP{Topic: c.outs.topics[o].name, Partition: int32(i)}, &sinks[i])
 		}
 	}
+}
+
+// written returns how many records the cycle has for an output.
+func (c *cycle) written(o Output) (records int) {
+	for i := range c.sinks[o] {
+		if b := c.sinks[o][i].b; b != nil {
+			records += b.Count()
+		}
+	}
+	return records
 }
 
 // reset empties the cycle and keeps its memory: the batches of a cycle of 32 MB

@@ -233,7 +233,8 @@ func TestUncleanElection(t *testing.T) {
 	}
 	config := func() Config {
 		cfg := b.config("")
-		cfg.Group, cfg.ScoresTopic, cfg.DLQTopic, cfg.LateTopic = group, group+"-scores", group+"-dlq", group+"-late"
+		cfg.Group = group
+		cfg.Outputs = OutputNames{OutputScores: group + "-scores", OutputDeadLetters: group + "-dlq", OutputLate: group + "-late"}
 		cfg.Changelog = func(string) string { return group + "-changelog" }
 		return cfg
 	}

@@ -41,7 +41,7 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, tell func(Examined
 	p := &Processor{cfg: cfg, log: slog.New(slog.DiscardHandler), budget: budget{total: cfg.StateBytes}}
 	p.outputs.changelogs = map[string]*topic{}
 	for _, tp := range tps {
-		if p.outputs.changelogs[tp.Topic] != nil || cfg.RekeyTopic != "" && tp.Topic != cfg.RekeyTopic {
+		if p.outputs.changelogs[tp.Topic] != nil || cfg.Outputs[OutputRekeyed] != "" && tp.Topic != cfg.Outputs[OutputRekeyed] {
 			continue
 		}
 		name := cfg.Changelog(tp.Topic)

@@ -23,7 +23,7 @@ func TestGrownTopic(t *testing.T) {
 		}
 		config := func() Config {
 			cfg := b.config("")
-			cfg.StateLost, cfg.AnomaliesTopic, cfg.AnomalySchemaID = Reset, "anomalies", -1
+			cfg.StateLost, cfg.Outputs[OutputAnomalies], cfg.SchemaIDs[OutputAnomalies] = Reset, "anomalies", -1
 			cfg.State.TTL = 300e6
 			rule := threshold.New(threshold.Fixed, 1e-6)
 			rule.Warmup = 0

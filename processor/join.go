@@ -61,30 +61,21 @@ func (pt *partition) look() {
 // write puts the chunk's outputs and the state that is due into the cycle.
 func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
 	now := time.Now()
-	scores, err := pt.writeScores(c, r, now)
-	if err != nil {
-		return 0, err
-	}
-	anomalies, err := pt.writeAnomalies(c, r, now)
-	if err != nil {
-		return 0, err
-	}
-	blocks, err := pt.writeBlocks(c, now)
-	if err != nil {
-		return 0, err
-	}
-	side, err := pt.writeSide(c)
-	if err != nil {
-		return 0, err
+	for i := range Outputs {
+		n, err := Outputs[i].write(pt, c, r, now)
+		if err != nil {
+			return 0, err
+		}
+		bytes += n
 	}
 	pt.state.Mark(r.next)
 	if pt.forward {
-		return side, nil
+		return bytes, nil
 	}
 	pt.arrivals.add(r.next, r.fetched)
 	want := pt.arrivals.before(r.fetched.Add(-pt.p.cfg.ReplayLimit * 3 / 4))
 	state, err := pt.writeState(c, want, c.room.state)
-	return scores + anomalies + blocks + side + state, err
+	return bytes + state, err
 }
 
 // handOverBytes bounds the state that is written at a hand-over.

@@ -45,6 +45,6 @@ func (pt *partition) logLate(now time.Time) {
 			"ODRADEK_MAX_HELD released"
 	}
 	pt.log.Warn("late records", "records", l.records, "series", len(l.series), "last_offset", l.offset, "sent_to",
-		pt.p.cfg.LateTopic, "why", why)
+		pt.p.cfg.Outputs[OutputLate], "why", why)
 	*l = lateLog{told: now}
 }

@@ -39,13 +39,14 @@ type Metrics struct {
 	heldEvicted, skipAborted, control, evictions, early            *prometheus.CounterVec
 	suspects, suspectsRejected, suspectsLost                       *prometheus.CounterVec
 
-	decodeErrors *prometheus.CounterVec // topic, reason
-	transactions *prometheus.CounterVec // outcome
-	commitErrors *prometheus.CounterVec // class
-	rebalances   *prometheus.CounterVec // kind
-	anomalies    *prometheus.CounterVec // detector, kind
-	executorInfo *prometheus.GaugeVec   // executor
-	buildInfo    *prometheus.GaugeVec   // version, goversion
+	decodeErrors  *prometheus.CounterVec // topic, reason
+	transactions  *prometheus.CounterVec // outcome
+	commitErrors  *prometheus.CounterVec // class
+	rebalances    *prometheus.CounterVec // kind
+	anomalies     *prometheus.CounterVec // detector, kind
+	outputRecords *prometheus.CounterVec // output
+	executorInfo  *prometheus.GaugeVec   // executor
+	buildInfo     *prometheus.GaugeVec   // version, goversion
 
 	cycleRecords, cycleBytes prometheus.Histogram
 
@@ -167,6 +168,10 @@ func NewMetrics() *Metrics {
 
 	m.batchesResent = plain("batches_resent_total",
 		"Batches of output or state that a broker could not take when they came, so that they were sent again.")
+	m.outputRecords = counter("output_records_total", "Records written to an output topic by committed cycles.", "output")
+	for i := range Outputs {
+		m.outputRecords.WithLabelValues(Outputs[i].Name)
+	}
 	m.scoresPublished = plain("scores_published_total", "Records written to the scores topic by committed cycles.")
 	m.changelogRecords = plain("changelog_records_total", "Records written to changelogs by committed cycles.")
 	m.changelogBytes = plain("changelog_bytes_total", "Bytes written to changelogs by committed cycles, before compression.")
@@ -269,11 +274,12 @@ func (m *Metrics) committed(c *cycle, took time.Duration) {
 	m.cycleBytes.Observe(float64(c.bytes))
 	m.commit.Observe(took.Microseconds())
 	m.commitDuration.add(&m.commit)
-	for i := range c.scores {
-		if b := c.scores[i].b; b != nil {
-			m.scoresPublished.Add(float64(b.Count()))
+	for i := range Outputs {
+		if n := c.written(Output(i)); n > 0 {
+			m.outputRecords.WithLabelValues(Outputs[i].Name).Add(float64(n))
 		}
 	}
+	m.scoresPublished.Add(float64(c.written(OutputScores)))
 	c.changelog.Range(func(_, s any) bool {
 		if b := s.(*sink).b; b != nil {
 			m.changelogRecords.Add(float64(b.Count()))

@@ -14,10 +14,10 @@ import (
 	"odradek/schemas/output"
 )
 
-// outputs are the topics that the worker writes.
+// outputs are the topics that the worker writes, as they are on the brokers.
 type outputs struct {
-	scores, anomalies, blocks, dlq, late, rekey topic
-	changelogs                                  map[string]*topic // by input topic
+	topics     [outputCount]topic
+	changelogs map[string]*topic // by input topic
 }
 
 type topic struct {
@@ -38,7 +38,10 @@ func (o *outputs) outgrown(cfg *Config, tp kafka.TP) error {
 
 // all lists the topics.
 func (o *outputs) all() []*topic {
-	list := []*topic{&o.scores, &o.anomalies, &o.blocks, &o.dlq, &o.late, &o.rekey}
+	var list []*topic
+	for i := range o.topics {
+		list = append(list, &o.topics[i])
+	}
 	for _, t := range o.changelogs {
 		list = append(list, t)
 	}
@@ -74,19 +77,18 @@ func (o *outputs) open(ctx context.Context, cfg *Config) error {
 		}
 		return t
 	}
-	if cfg.Scores != ScoresNone {
-		o.scores = find(cfg.ScoresTopic, "ODRADEK_SCORES_TOPIC", cfg.MaxMessageBytes)
+	for i := range Outputs {
+		spec, most := &Outputs[i], cfg.MaxMessageBytes
+		if spec.Copies {
+			most = math.MaxInt32 // as large as the records of the input are
+		}
+		o.topics[i] = find(cfg.Outputs[i], "ODRADEK_"+spec.Setting, most)
+		errs = append(errs, o.topics[i].holds(spec))
 	}
-	o.anomalies = find(cfg.AnomaliesTopic, "ODRADEK_ANOMALIES_TOPIC", cfg.MaxMessageBytes)
-	o.blocks = find(cfg.BlocksTopic, "ODRADEK_BLOCKS_TOPIC", cfg.MaxMessageBytes)
-	// What goes here is as large as the records of the input are.
-	o.dlq = find(cfg.DLQTopic, "ODRADEK_DLQ_TOPIC", math.MaxInt32)
-	o.late = find(cfg.LateTopic, "ODRADEK_LATE_TOPIC", math.MaxInt32)
-	o.rekey = find(cfg.RekeyTopic, "ODRADEK_REKEY", math.MaxInt32)
 	o.changelogs = map[string]*topic{}
 	inputs := cfg.Topics
-	if cfg.RekeyTopic != "" {
-		inputs = []string{cfg.RekeyTopic}
+	if rekeyed := cfg.Outputs[OutputRekeyed]; rekeyed != "" {
+		inputs = []string{rekeyed}
 	}
 	for _, in := range inputs {
 		t := find(cfg.Changelog(in), "the changelog of "+in, cfg.MaxMessageBytes)
@@ -103,14 +105,23 @@ func (o *outputs) open(ctx context.Context, cfg *Config) error {
 			}
 		}
 	}
-	errs = append(errs, o.checkBlocks())
 	return errors.Join(errs...)
 }
 
-// sideRecord is a record for another topic than scores and changelog; its
-// bytes lie in the partition's sideBytes, because the fetched ones are reused.
-type sideRecord struct {
-	kind       sideKind
+// holds refuses a topic that does not hold the largest record of its row.
+func (t *topic) holds(spec *OutputSpec) error {
+	if t.name == "" || t.batchBytes >= spec.LargestRecord {
+		return nil
+	}
+	return fmt.Errorf("processor: topic %q (ODRADEK_%s) takes batches of %d bytes, and one of %s with its headers has up to %d: "+
+		"raise its max.message.bytes and ODRADEK_MAX_MESSAGE_BYTES, or %s", t.name, spec.Setting, t.batchBytes, spec.Holds,
+		spec.LargestRecord, spec.Fix)
+}
+
+// copiedRecord is a record of the input on its way to a topic of such records; its
+// bytes are copies, because the fetched ones are reused.
+type copiedRecord struct {
+	to         Output
 	timestamp  int64
 	key, value []byte
 	headers    []record.Header // the record's own first, then ours
@@ -118,16 +129,8 @@ type sideRecord struct {
 	partition  int32
 }
 
-type sideKind int
-
-const (
-	sideDead sideKind = iota
-	sideLate
-	sideForward
-)
-
-// keep copies b, nil staying nil.
-func (pt *partition) keep(b []byte) []byte {
+// copied copies b; nil stays nil.
+func copied(b []byte) []byte {
 	if b == nil {
 		return nil
 	}
@@ -155,8 +158,8 @@ func (pt *partition) deadLetter(rec *record.Record, cause error) {
 	if field != "" {
 		h = append(h, record.Header{Key: "odradek.error.field", Value: []byte(field)})
 	}
-	pt.side = append(pt.side, sideRecord{kind: sideDead, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value),
-		headers: h, own: own, partition: pt.sidePartition(rec.Key, &pt.p.outputs.dlq)})
+	pt.copies = append(pt.copies, copiedRecord{to: OutputDeadLetters, timestamp: rec.Timestamp, key: copied(rec.Key), value: copied(rec.Value),
+		headers: h, own: own, partition: pt.copyPartition(OutputDeadLetters, rec.Key)})
 }
 
 // reason is the headers of KIP-1034 that say why there is a dead letter.
@@ -176,17 +179,18 @@ func (pt *partition) lateRecord(rec *record.Record, series []byte) {
 	h := pt.originalHeaders(rec)
 	own := len(h)
 	h = append(h, pt.sourceHeaders("odradek.source.", rec.Offset)...)
-	pt.side = append(pt.side, sideRecord{kind: sideLate, timestamp: rec.Timestamp, key: pt.keep(rec.Key), value: pt.keep(rec.Value),
-		headers: h, own: own, partition: pt.sidePartition(rec.Key, &pt.p.outputs.late)})
+	pt.copies = append(pt.copies, copiedRecord{to: OutputLate, timestamp: rec.Timestamp, key: copied(rec.Key), value: copied(rec.Value),
+		headers: h, own: own, partition: pt.copyPartition(OutputLate, rec.Key)})
 }
 
-// sidePartition keeps the records of a key in order, as any producer does; those
+// copyPartition keeps the records of a key in order, as any producer does; those
 // without one stay with their source partition.
-func (pt *partition) sidePartition(key []byte, t *topic) int32 {
+func (pt *partition) copyPartition(to Output, key []byte) int32 {
+	partitions := pt.p.outputs.topics[to].partitions
 	if key == nil {
-		return pt.tp.Partition % int32(t.partitions)
+		return pt.tp.Partition % int32(partitions)
 	}
-	return kafka.Partition(key, t.partitions)
+	return kafka.Partition(key, partitions)
 }
 
 // forwardRecord sends rec on to the internal topic, keyed by its series. What that
@@ -199,19 +203,19 @@ func (pt *partition) forwardRecord(rec *record.Record) {
 	if size := record.BatchSize(pt.reading.Key, rec.Value, h); size > pt.forwardMost {
 		pt.deadLetter(rec, &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf(
 			"the record takes %d bytes in the internal topic of ODRADEK_REKEY, of at most %d: raise max.message.bytes of %s",
-			size, pt.forwardMost, pt.p.outputs.rekey.name)})
+			size, pt.forwardMost, pt.p.outputs.topics[OutputRekeyed].name)})
 		return
 	}
 	pt.counts.forwarded++
-	pt.side = append(pt.side, sideRecord{kind: sideForward, timestamp: rec.Timestamp,
-		key: pt.keep(pt.reading.Key), value: pt.keep(rec.Value), headers: h, own: own,
-		partition: kafka.Partition(pt.reading.Key, pt.p.outputs.rekey.partitions)})
+	pt.copies = append(pt.copies, copiedRecord{to: OutputRekeyed, timestamp: rec.Timestamp,
+		key: copied(pt.reading.Key), value: copied(rec.Value), headers: h, own: own,
+		partition: kafka.Partition(pt.reading.Key, pt.p.outputs.topics[OutputRekeyed].partitions)})
 }
 
 func (pt *partition) originalHeaders(rec *record.Record) []record.Header {
 	h := rec.AppendHeaders(nil)
 	for i := range h {
-		h[i].Value = pt.keep(h[i].Value)
+		h[i].Value = copied(h[i].Value)
 	}
 	return h
 }
@@ -240,12 +244,12 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 	if len(rows) == 0 {
 		return 0, nil
 	}
-	cfg := &pt.p.cfg
+	t := &c.outs.topics[OutputScores]
 	step := len(rows)/latencySamples + 1
 	for i := 0; i < len(rows); i += step {
 		r.samples = append(r.samples, rows[i].Time)
 	}
-	if cfg.Scores == ScoresNone {
+	if t.name == "" {
 		return 0, nil
 	}
 	var (
@@ -253,30 +257,31 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 		cur  *sink
 		b    *record.Batches
 		part = -1
-		n    = uint64(len(c.scores))
+		all  = c.sinks[OutputScores]
+		some = pt.p.cfg.Scores == ScoresAnomalous
 	)
 	for i := range rows {
 		row := &rows[i]
-		if cfg.Scores == ScoresAnomalous && !row.Exceeds {
+		if some && !row.Exceeds {
 			continue
 		}
 		name := row.Key.Name()
 		if row.Key.Tag == 0 {
-			row.Key.Tag = 1 + uint32(kafka.Partition(name, int(n)))
+			row.Key.Tag = 1 + uint32(kafka.Partition(name, len(all)))
 		}
 		if to := int(row.Key.Tag - 1); to != part {
 			if cur != nil {
 				cur.mu.Unlock()
 			}
-			part, cur = to, &c.scores[to]
-			b = c.lock(cur, &c.outs.scores)
+			part, cur = to, &all[to]
+			b = c.lock(cur, t)
 		}
 		most := pt.enc.Most(name)
 		value, e := b.Open(ms, name, most)
 		if e != nil {
 			// A series key is bounded, so this is a topic with a tiny limit.
 			err = fmt.Errorf("processor: a score of up to %d bytes does not fit topic %s: %w; raise its max.message.bytes", most,
-				c.outs.scores.name, e)
+				t.name, e)
 			break
 		}
 		n := pt.enc.Put(value, name, row.Time, row.About, int(row.Detector), float64(row.Score), output.ScoreState(row.State), row.Offset)
@@ -289,37 +294,36 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 	return bytes, err
 }
 
-// writeSide adds dead letters, late and forwarded records.
-func (pt *partition) writeSide(c *cycle) (bytes int, err error) {
-	for i := range pt.side {
-		r := &pt.side[i]
-		sinks, t := c.dlq, &c.outs.dlq
-		switch r.kind {
-		case sideLate:
-			sinks, t = c.late, &c.outs.late
-		case sideForward:
-			sinks, t = c.rekey, &c.outs.rekey
+// writeCopies returns the writer of a topic of input records.
+func writeCopies(to Output) func(*partition, *cycle, *part, time.Time) (int, error) {
+	return func(pt *partition, c *cycle, _ *part, _ time.Time) (bytes int, err error) {
+		t := &c.outs.topics[to]
+		for i := range pt.copies {
+			r := &pt.copies[i]
+			if r.to != to {
+				continue
+			}
+			s := &c.sinks[to][r.partition]
+			b := c.lock(s, t)
+			err := b.Append(r.timestamp, r.key, r.value, r.headers)
+			if errors.Is(err, record.ErrTooLarge) && to != OutputRekeyed {
+				err = appendTruncated(b, t, r)
+			}
+			s.mu.Unlock()
+			if err != nil {
+				return bytes, fmt.Errorf("processor: %s/%d: write to %s: %w; raise its max.message.bytes", pt.tp.Topic, pt.tp.Partition, t.name, err)
+			}
+			bytes += len(r.key) + len(r.value) + 256
 		}
-		s := &sinks[r.partition]
-		b := c.lock(s, t)
-		err := b.Append(r.timestamp, r.key, r.value, r.headers)
-		if errors.Is(err, record.ErrTooLarge) && r.kind != sideForward {
-			err = appendTruncated(b, t, r)
-		}
-		s.mu.Unlock()
-		if err != nil {
-			return bytes, fmt.Errorf("processor: %s/%d: write to %s: %w; raise its max.message.bytes", pt.tp.Topic, pt.tp.Partition, t.name, err)
-		}
-		bytes += len(r.key) + len(r.value) + 256
+		return bytes, nil
 	}
-	return bytes, nil
 }
 
 // appendTruncated writes what fits of a record that passes the topic's limit, and
 // says in headers what is missing: of the value and the key the end, of the
 // record's own headers all, and at a very low limit of our words the end. The
 // record itself stays in the source topic at the coordinates that the headers give.
-func appendTruncated(b *record.Batches, t *topic, r *sideRecord) error {
+func appendTruncated(b *record.Batches, t *topic, r *copiedRecord) error {
 	count := func(name string, n int) record.Header {
 		return record.Header{Key: "odradek.truncated." + name, Value: strconv.AppendInt(nil, int64(n), 10)}
 	}

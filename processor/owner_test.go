@@ -191,7 +191,7 @@ func TestStartCommitted(t *testing.T) {
 				cfg.Start, cfg.Guarantee = StartLatest, c.guarantee
 				cfg.CommitInterval = 50 * time.Millisecond
 				if c.rekey {
-					cfg.RekeyTopic, cfg.State.Lateness, assigned = "keyed", 1, partitions+2
+					cfg.Outputs[OutputRekeyed], cfg.State.Lateness, assigned = "keyed", 1, partitions+2
 				}
 				return cfg
 			}

@@ -74,7 +74,7 @@ type partition struct {
 	evicted    int64           // state's EvictedKeys already joined
 	early      int64           // and its Early
 	skipped    record.Skipped  // of the chunk, already joined
-	side       []sideRecord    // dead letters, late records and forwarded records of the chunk
+	copies     []copiedRecord  // dead letters, late records and forwarded records of the chunk
 	value      []byte
 	open       map[string]int64 // anomalies by detector
 	owner      owned
@@ -115,7 +115,7 @@ func (p *Processor) newPartition(tp kafka.TP) *partition {
 		done:    make(chan struct{}),
 		mail:    make(chan struct{}, 1),
 		dec:     p.cfg.Decoder.Clone(),
-		forward: p.cfg.RekeyTopic != "" && tp.Topic != p.cfg.RekeyTopic,
+		forward: p.cfg.Outputs[OutputRekeyed] != "" && tp.Topic != p.cfg.Outputs[OutputRekeyed],
 	}
 	pt.restoring.committed.Store(-1)
 	pt.restoring.stable.Store(-1)
@@ -128,8 +128,8 @@ func (p *Processor) newPartition(tp kafka.TP) *partition {
 	for i := range names {
 		names[i] = p.cfg.State.Detectors[i].Name
 	}
-	pt.enc = output.NewScoreEncoder(p.cfg.ScoreSchemaID, tp.Topic, tp.Partition, names)
-	pt.anomalyEnc = output.NewAnomalyEncoder(p.cfg.AnomalySchemaID, tp.Topic, tp.Partition)
+	pt.enc = output.NewScoreEncoder(p.cfg.SchemaIDs[OutputScores], tp.Topic, tp.Partition, names)
+	pt.anomalyEnc = output.NewAnomalyEncoder(p.cfg.SchemaIDs[OutputAnomalies], tp.Topic, tp.Partition)
 	return pt
 }
 
@@ -319,8 +319,8 @@ func (pt *partition) resetChunk() {
 	pt.state.Events = pt.state.Events[:0]
 	clear(pt.state.Blocks)
 	pt.state.Blocks = pt.state.Blocks[:0]
-	clear(pt.side)
-	pt.side = pt.side[:0]
+	clear(pt.copies)
+	pt.copies = pt.copies[:0]
 	pt.counts = counts{}
 }
 
@@ -338,7 +338,7 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 	pt.end.Store(c.LastStable) // after behindAt: Stalled reads them the other way round
 	if pt.forward {
 		pt.p.joinMu.RLock()
-		pt.forwardMost = pt.p.outputs.rekey.batchBytes
+		pt.forwardMost = pt.p.outputs.topics[OutputRekeyed].batchBytes
 		pt.p.joinMu.RUnlock()
 	}
 	pt.it.Reset(&c.Chunk)

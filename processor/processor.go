@@ -38,7 +38,6 @@ type ScoresMode int
 const (
 	ScoresAll       ScoresMode = iota
 	ScoresAnomalous            // those above their detector's threshold
-	ScoresNone
 )
 
 // Policy decides what happens where going on would lose something silently.
@@ -89,17 +88,11 @@ type Config struct {
 	CommitInterval     time.Duration // least time from one commit's begin to the next, unless there is much to commit
 	ReplayLimit        time.Duration // input that a restore may have to replay, in time of arrival
 
-	Scores          ScoresMode
-	ScoreSchemaID   int32
-	ScoresTopic     string
-	AnomalySchemaID int32
-	AnomaliesTopic  string // empty: none are published
-	BlocksTopic     string // empty: none are published
-	DLQTopic        string
-	LateTopic       string
-	RekeyTopic      string // empty: off
-	Changelog       func(topic string) string
-	Codec           record.Codec
+	Scores    ScoresMode
+	Outputs   OutputNames // what is not to be written has no name
+	SchemaIDs SchemaIDs
+	Changelog func(topic string) string
+	Codec     record.Codec
 	// MaxMessageBytes bounds a batch, also below a topic's max.message.bytes.
 	MaxMessageBytes int
 
@@ -192,7 +185,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 		return nil, err
 	}
 	state := *cfg.State
-	state.Blocks = cfg.BlocksTopic != ""
+	state.Blocks = cfg.Outputs[OutputBlocks] != ""
 	for _, t := range p.outputs.changelogs {
 		state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.batchBytes-256, leastBatch/2))
 	}
@@ -226,8 +219,8 @@ func (p *Processor) Run(ctx context.Context) error {
 	defer p.fetcher.Close()
 
 	topics := p.cfg.Topics
-	if p.cfg.RekeyTopic != "" {
-		topics = append(append([]string(nil), topics...), p.cfg.RekeyTopic)
+	if rekeyed := p.cfg.Outputs[OutputRekeyed]; rekeyed != "" {
+		topics = append(append([]string(nil), topics...), rekeyed)
 	}
 	member := p.cfg.Client.JoinGroup(work, kafka.GroupConfig{
 		Group: p.cfg.Group, InstanceID: p.cfg.InstanceID, Topics: topics,

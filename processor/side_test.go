@@ -38,7 +38,7 @@ func TestRekeyLarge(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := b.config("")
-			cfg.RekeyTopic = "rekey"
+			cfg.Outputs[OutputRekeyed] = "rekey"
 			_, stop := b.start(cfg)
 			wctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 			defer cancel()
@@ -100,7 +100,7 @@ func TestSidePartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := b.config("one")
-	cfg.DLQTopic, cfg.LateTopic = "dead5", "late5"
+	cfg.Outputs[OutputDeadLetters], cfg.Outputs[OutputLate] = "dead5", "late5"
 	b.run(cfg)
 	n := 0
 	for _, topic := range []string{"dead5", "late5"} {

@@ -17,7 +17,7 @@ func (pt *partition) holdSuspect(rec *record.Record) {
 		return
 	}
 	own := *rec
-	own.Key, own.Value, own.Headers = pt.keep(rec.Key), pt.keep(rec.Value), bytes.Clone(rec.Headers)
+	own.Key, own.Value, own.Headers = copied(rec.Key), copied(rec.Value), bytes.Clone(rec.Headers)
 	pt.state.Attach(rec.Offset, &own)
 }
 

@@ -194,7 +194,7 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 		return err
 	}
 	defer client.Close()
-	err = v.watch(working, client, c.Output.AnomaliesTopic, generated, workers.ended)
+	err = v.watch(working, client, c.AnomaliesTopic(), generated, workers.ended)
 	if err == nil {
 		wait, cancel := context.WithTimeout(working, 30*time.Second)
 		err = cluster.Admin().WaitCommitted(wait, demoGroup, demoTopic)
@@ -207,7 +207,7 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 		return err
 	}
 	// What a consumer finds in the topic, from its beginning, is what counts.
-	log, err := readAnomalies(context.WithoutCancel(ctx), client, c.Output.AnomaliesTopic)
+	log, err := readAnomalies(context.WithoutCancel(ctx), client, c.AnomaliesTopic())
 	if err != nil {
 		return err
 	}

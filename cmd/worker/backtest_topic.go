@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,7 +83,7 @@ func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config,
 		if fault := config.TopicFault(t.topic); fault != "" {
 			return nil, fmt.Errorf("backtest: -to-topic: %q %s", t.topic, fault)
 		}
-		if t.topic == c.Output.ScoresTopic || t.topic == c.Output.AnomaliesTopic {
+		if slices.Contains(c.Output.Topics[:], t.topic) {
 			return nil, fmt.Errorf("backtest: -to-topic %s: %s is where the group's workers publish; use another name", name, t.topic)
 		}
 		if err := client.CreateTopic(ctx, t.topic, partitions, c.Output.Replication, nil); err != nil {

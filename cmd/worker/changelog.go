@@ -24,7 +24,7 @@ func keepChangelogs(ctx context.Context, c *config.Config, client *kafka.Client,
 	}
 	topics := c.Group.Topics
 	if c.Cycle.Rekey {
-		topics = []string{c.Output.RekeyTopic}
+		topics = []string{c.Output.Topics[processor.OutputRekeyed]}
 	}
 	for _, topic := range topics {
 		now, before := config.ChangelogName(c.Output.ChangelogPrefix, topic), config.ChangelogName(group, topic)

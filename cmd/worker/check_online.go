@@ -311,7 +311,7 @@ func (e *examination) outputs(ctx context.Context) {
 			need = append(need, kafka.OpRead)
 		}
 		e.may(what, "writing it", info.Operations, need...)
-		if p.setting == "REKEY_TOPIC" {
+		if p.output == processor.OutputRekeyed {
 			if short := tooSmall(ctx, e.c, e.client, e.inputs); short != "" {
 				e.r.warn(what, short+": larger records become dead letters", "raise its max.message.bytes")
 			}
@@ -406,7 +406,7 @@ func (e *examination) state(ctx context.Context) {
 			tps = append(tps, kafka.TP{Topic: in.Name, Partition: p})
 		}
 	}
-	if rekey := e.c.Output.RekeyTopic; e.c.Cycle.Rekey {
+	if rekey := e.c.Output.Topics[processor.OutputRekeyed]; e.c.Cycle.Rekey {
 		infos, err := e.client.Topics(ctx, rekey)
 		if err != nil {
 			e.r.warn("stored state", "cannot be looked at: "+err.Error(), "")

@@ -24,6 +24,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/detectors"
+	"odradek/processor"
 	"odradek/processor/kafkatest"
 )
 
@@ -250,7 +251,7 @@ func goldenRun(t *testing.T, ops []detectors.Op) goldenLedger {
 	if cfg, faults, _ := config.Parse(f.settings()); len(faults) > 0 {
 		t.Fatal(faults)
 	} else if cfg.Blocks() {
-		topics = append(topics, cfg.Output.BlocksTopic)
+		topics = append(topics, cfg.Output.Topics[processor.OutputBlocks])
 	}
 	for _, topic := range topics {
 		if err := c.Admin().WaitStable(ctx, topic); err != nil {

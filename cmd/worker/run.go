@@ -15,7 +15,6 @@ import (
 	"odradek/processor/web"
 	"odradek/schemas"
 	"odradek/schemas/formats"
-	"odradek/schemas/output"
 	"odradek/schemas/registry"
 )
 
@@ -115,7 +114,10 @@ func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, r
 	if err := createTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}
-	scoreID, anomalyID := int32(-1), int32(-1)
+	var ids processor.SchemaIDs
+	for i := range ids {
+		ids[i] = -1
+	}
 	for _, out := range outputSchemas(c) {
 		if registry == nil {
 			break
@@ -125,18 +127,14 @@ func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, r
 		if err != nil {
 			return nil, fmt.Errorf("worker: register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.what, subject, err)
 		}
-		if out.schema == output.ScoreSchema {
-			scoreID = id
-		} else {
-			anomalyID = id
-		}
+		ids[out.output] = id
 	}
 	cfg, err := processorConfig(c, client, registry)
 	if err != nil {
 		return nil, permanent(err)
 	}
 	cfg.Executor, cfg.Metrics, cfg.Log = exec, metrics, log
-	cfg.ScoreSchemaID, cfg.AnomalySchemaID = scoreID, anomalyID
+	cfg.SchemaIDs = ids
 	cfg.Hooks = hooks
 	return processor.New(ctx, cfg)
 }
@@ -171,41 +169,30 @@ func processorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		Decoder: dec, State: state, Settings: c.StateSettings(state), StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
 		SchemaGrace:        c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
-		ScoresTopic: c.Output.ScoresTopic, DLQTopic: c.Output.DLQTopic, LateTopic: c.Output.LateTopic,
-		Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
+		Outputs: c.OutputTopics(), Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
 		Fetch: kafka.FetcherConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
 			MaxBytes: int(c.Fetch.MaxBytes), PartitionBytes: int(c.Fetch.PartitionBytes)},
 	}
 	if c.Cycle.Guarantee == "at_least_once" {
 		cfg.Guarantee = processor.AtLeastOnce
 	}
-	if c.Cycle.Rekey {
-		cfg.RekeyTopic = c.Output.RekeyTopic
-	}
-	switch c.Output.Scores {
-	case "none":
-		cfg.Scores = processor.ScoresNone
-	case "anomalous":
+	if c.Output.Scores == "anomalous" {
 		cfg.Scores = processor.ScoresAnomalous
-	}
-	if c.Anomalies() {
-		cfg.AnomaliesTopic = c.Output.AnomaliesTopic
-	}
-	if c.Blocks() {
-		cfg.BlocksTopic = c.Output.BlocksTopic
 	}
 	return cfg, nil
 }
 
 // outputSchema is one of our schemas with the topic that is written in it.
-type outputSchema struct{ what, topic, setting, schema string }
+type outputSchema struct {
+	output                       processor.Output
+	what, topic, setting, schema string
+}
 
 func outputSchemas(c *config.Config) (list []outputSchema) {
-	if c.Output.Scores != "none" {
-		list = append(list, outputSchema{"the scores", c.Output.ScoresTopic, "SCORES_TOPIC", output.ScoreSchema})
-	}
-	if c.Anomalies() {
-		list = append(list, outputSchema{"the anomalies", c.Output.AnomaliesTopic, "ANOMALIES_TOPIC", output.AnomalySchema})
+	for i, name := range c.OutputTopics() {
+		if spec := &processor.Outputs[i]; name != "" && spec.Schema != "" {
+			list = append(list, outputSchema{processor.Output(i), spec.Holds, name, spec.Setting, spec.Schema})
+		}
 	}
 	return list
 }

@@ -172,8 +172,8 @@ func openStateTool(ctx context.Context, c *config.Config, o *stateOptions) (*sta
 func (s *stateTool) find(ctx context.Context) error {
 	topics := s.c.Group.Topics
 	if s.c.Cycle.Rekey {
-		topics = append(slices.Clone(topics), s.c.Output.RekeyTopic)
-		s.stateOf[s.c.Output.RekeyTopic] = true
+		topics = append(slices.Clone(topics), s.c.Output.Topics[processor.OutputRekeyed])
+		s.stateOf[s.c.Output.Topics[processor.OutputRekeyed]] = true
 	} else {
 		for _, t := range topics {
 			s.stateOf[t] = true

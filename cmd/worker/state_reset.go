@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"odradek/processor"
@@ -188,7 +189,7 @@ func (s *stateTool) remake(ctx context.Context, topic string) error {
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	configs := changelogConfigs()
+	configs := maps.Clone(processor.Changelog.Configs)
 	for k := range configs {
 		if v := have[k]; v != "" {
 			configs[k] = v
@@ -262,9 +263,4 @@ func (s *stateTool) wipe(ctx context.Context, which func(tp kafka.TP, key string
 		}
 	}
 	return records, nil
-}
-
-// changelogConfigs are the settings that a changelog needs.
-func changelogConfigs() map[string]string {
-	return map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5", "segment.ms": "3600000"}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strconv"
 
 	"odradek/cmd/worker/config"
+	"odradek/processor"
 	"odradek/processor/kafka"
 )
 
@@ -32,7 +34,7 @@ func createTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 	}
 	for _, p := range plans {
 		if p.info.Exists {
-			if p.setting == "REKEY_TOPIC" {
+			if p.output == processor.OutputRekeyed {
 				if short := tooSmall(ctx, c, client, inputs); short != "" {
 					log.Warn("the internal topic of ODRADEK_REKEY does not hold the input's largest records: those become dead letters",
 						"topic", p.name, "why", short)
@@ -51,7 +53,8 @@ func createTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 // topicPlan is a topic that the worker writes, as it is or as it is to be made.
 type topicPlan struct {
 	name, setting string
-	partitions    int // of a new one; a changelog has to have them
+	output        processor.Output // -1: a changelog
+	partitions    int              // of a new one; a changelog has to have them
 	configs       map[string]string
 	of            string          // input topic of a changelog
 	info          kafka.TopicInfo // what there is
@@ -66,36 +69,38 @@ func topicPlans(ctx context.Context, c *config.Config, client *kafka.Client, inp
 		}
 	}
 	partitions = max(partitions, 1) // check goes on without an input topic
-	// Records come here as they are in the input, with headers on top.
-	large := map[string]string{"max.message.bytes": strconv.Itoa(largestInput(ctx, client, inputs) + forwardSlack)}
-	out := &c.Output
-	plans := []topicPlan{{name: out.DLQTopic, setting: "DLQ_TOPIC", partitions: partitions, configs: large},
-		{name: out.LateTopic, setting: "LATE_TOPIC", partitions: partitions, configs: large}}
-	if out.Scores != "none" {
-		plans = append(plans, topicPlan{name: out.ScoresTopic, setting: "SCORES_TOPIC", partitions: partitions})
-	}
-	if c.Anomalies() {
-		plans = append(plans, topicPlan{name: out.AnomaliesTopic, setting: "ANOMALIES_TOPIC", partitions: partitions})
-	}
-	if c.Blocks() {
-		plans = append(plans, topicPlan{name: out.BlocksTopic, setting: "BLOCKS_TOPIC", partitions: partitions})
+	var plans []topicPlan
+	written := c.OutputTopics()
+	for i, name := range written {
+		if name == "" {
+			continue
+		}
+		spec := &processor.Outputs[i]
+		plan := topicPlan{name: name, setting: spec.Setting, output: processor.Output(i), partitions: partitions,
+			configs: maps.Clone(spec.Configs)}
+		if spec.Copies {
+			if plan.configs == nil {
+				plan.configs = map[string]string{}
+			}
+			plan.configs["max.message.bytes"] = strconv.Itoa(largestInput(ctx, client, inputs) + forwardSlack)
+		}
+		plans = append(plans, plan)
 	}
 	stateOf := inputs
-	if c.Cycle.Rekey {
-		plans = append(plans, topicPlan{name: out.RekeyTopic, setting: "REKEY_TOPIC", partitions: partitions, configs: large})
-		infos, err := client.Topics(ctx, out.RekeyTopic)
+	if name := written[processor.OutputRekeyed]; name != "" {
+		infos, err := client.Topics(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("look up topic %q: %w", out.RekeyTopic, err)
+			return nil, fmt.Errorf("look up topic %q: %w", name, err)
 		}
-		rekey := kafka.TopicInfo{Name: out.RekeyTopic, Partitions: partitions}
-		if infos[rekey.Name].Exists {
-			rekey = infos[rekey.Name]
+		rekeyed := kafka.TopicInfo{Name: name, Partitions: partitions}
+		if infos[name].Exists {
+			rekeyed = infos[name]
 		}
-		stateOf = []kafka.TopicInfo{rekey}
+		stateOf = []kafka.TopicInfo{rekeyed}
 	}
 	for _, in := range stateOf {
-		plans = append(plans, topicPlan{name: c.ChangelogTopic(in.Name), setting: "CHANGELOG_PREFIX", partitions: in.Partitions,
-			configs: changelogConfigs(), of: in.Name})
+		plans = append(plans, topicPlan{name: c.ChangelogTopic(in.Name), setting: processor.Changelog.Setting, output: -1,
+			partitions: in.Partitions, configs: maps.Clone(processor.Changelog.Configs), of: in.Name})
 	}
 	names := make([]string, len(plans))
 	for i := range plans {
@@ -141,7 +146,7 @@ func largestInput(ctx context.Context, client *kafka.Client, inputs []kafka.Topi
 // tooSmall says in which way the internal topic of ODRADEK_REKEY, which exists,
 // holds less than the input does; empty where it does not, or brokers do not tell.
 func tooSmall(ctx context.Context, c *config.Config, client *kafka.Client, inputs []kafka.TopicInfo) string {
-	conf, err := client.TopicConfig(ctx, c.Output.RekeyTopic)
+	conf, err := client.TopicConfig(ctx, c.Output.Topics[processor.OutputRekeyed])
 	if err != nil {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"odradek/cmd/worker/config"
+	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 )
@@ -33,7 +34,8 @@ func TestTopicsForInput(t *testing.T) {
 	if err := createTopics(ctx, cfg, client, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{cfg.Output.RekeyTopic, cfg.Output.DLQTopic, cfg.Output.LateTopic} {
+	topics := &cfg.Output.Topics
+	for _, name := range []string{topics[processor.OutputRekeyed], topics[processor.OutputDeadLetters], topics[processor.OutputLate]} {
 		conf, err := client.TopicConfig(ctx, name)
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +55,7 @@ func TestTopicsForInput(t *testing.T) {
 	if short := tooSmall(ctx, cfg, client, inputs); short != "" {
 		t.Error(short)
 	}
-	if err := c.Admin().SetTopicConfig(ctx, cfg.Output.RekeyTopic, map[string]string{"max.message.bytes": "1000000"}); err != nil {
+	if err := c.Admin().SetTopicConfig(ctx, topics[processor.OutputRekeyed], map[string]string{"max.message.bytes": "1000000"}); err != nil {
 		t.Fatal(err)
 	}
 	var log strings.Builder

@@ -8,6 +8,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
+	"odradek/processor"
 	"odradek/processor/events"
 )
 
@@ -96,6 +97,9 @@ func (c *Config) Anomalies() bool {
 	}
 	return slices.ContainsFunc(c.Detectors, func(d DetectorSettings) bool { return d.Alarm.Threshold != Off })
 }
+
+// AnomaliesTopic returns the name of the topic of the anomalies.
+func (c *Config) AnomaliesTopic() string { return c.Output.Topics[processor.OutputAnomalies] }
 
 // Blocks reports whether there can be blocks, so that their topic is needed.
 func (c *Config) Blocks() bool {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"odradek/processor"
 	"odradek/schemas/formats"
 )
 
@@ -299,8 +300,8 @@ func (k *checker) topics() {
 	for _, t := range k.c.Group.Topics {
 		named[t] = Prefix + "TOPICS"
 	}
-	check := func(setting, topic string, used bool) {
-		if topic == "" || !used {
+	check := func(setting, topic string) {
+		if topic == "" {
 			return
 		}
 		if why := TopicFault(topic); why != "" {
@@ -310,15 +311,12 @@ func (k *checker) topics() {
 		}
 		named[topic] = Prefix + setting
 	}
-	check("SCORES_TOPIC", o.ScoresTopic, o.Scores != "none")
-	check("ANOMALIES_TOPIC", o.AnomaliesTopic, k.c.Anomalies())
-	check("BLOCKS_TOPIC", o.BlocksTopic, k.c.Blocks())
-	check("DLQ_TOPIC", o.DLQTopic, true)
-	check("LATE_TOPIC", o.LateTopic, true)
-	check("REKEY_TOPIC", o.RekeyTopic, k.c.Cycle.Rekey)
+	for i, name := range k.c.OutputTopics() {
+		check(processor.Outputs[i].Setting, name)
+	}
 	for _, t := range k.c.Group.Topics {
-		if k.ok("TOPICS") {
-			check("CHANGELOG_PREFIX", k.c.ChangelogTopic(t), o.ChangelogPrefix != "")
+		if k.ok("TOPICS") && o.ChangelogPrefix != "" {
+			check(processor.Changelog.Setting, k.c.ChangelogTopic(t))
 		}
 	}
 	if o.Replication == 0 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/caarlos0/env/v10"
 
+	"odradek/processor"
 	"odradek/processor/keystate"
 )
 
@@ -124,13 +125,9 @@ type detectSettings struct {
 }
 
 type outputSettings struct {
-	Scores          string   `env:"SCORES" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
-	AnomaliesTopic  string   `env:"ANOMALIES_TOPIC" derived:"<group>-anomalies" doc:"Topic of the anomalies."`
-	ScoresTopic     string   `env:"SCORES_TOPIC" derived:"<group>-scores" doc:"Topic of the scores."`
-	BlocksTopic     string   `env:"BLOCKS_TOPIC" derived:"<group>-blocks" doc:"Topic of what detectors make of whole windows: a record for each, keyed by series, with the header content-type and those that say of which detector and samples it is."`
-	DLQTopic        string   `env:"DLQ_TOPIC" derived:"<group>-dlq" doc:"Dead-letter topic: records that could not be read, byte for byte, with the reason in their headers."`
-	LateTopic       string   `env:"LATE_TOPIC" derived:"<group>-late" doc:"Topic of late records: older than ODRADEK_LATENESS allows, or, with 0, than the newest of their series."`
-	RekeyTopic      string   `env:"REKEY_TOPIC" derived:"<group>-rekey" doc:"Internal topic of ODRADEK_REKEY."`
+	Scores string `env:"SCORES" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
+	// Topics are the names of processor.Outputs, whose rows are also their tags.
+	Topics          processor.OutputNames
 	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"Each input topic's state is kept in the compacted topic <prefix>-<topic>-changelog, which no other group may use. One that is there under <group>-<topic>-changelog keeps its name."`
 	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing. If false, a missing one stops the start."`
 	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1 takes the brokers' default."`
@@ -256,6 +253,9 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 		c.settings = append(c.settings, list...)
 	}
 	into(c, Prefix, "")
+	for i := range processor.Outputs {
+		c.Output.Topics[i] = vars[Prefix+processor.Outputs[i].Setting]
+	}
 	c.trim()
 	// The settings keep references to the fields, so the slice must not move.
 	c.Detectors = make([]DetectorSettings, len(c.Detect.Names))
@@ -341,6 +341,10 @@ func collect(v reflect.Value, pre, section string) []setting {
 		if !t.IsExported() && !t.Anonymous {
 			continue
 		}
+		if f.Type() == reflect.TypeFor[processor.OutputNames]() {
+			list = append(list, topicSettings(f, pre, section)...)
+			continue
+		}
 		name := t.Tag.Get("env")
 		if name == "" && f.Kind() == reflect.Struct {
 			sec := section
@@ -360,6 +364,33 @@ func collect(v reflect.Value, pre, section string) []setting {
 		})
 	}
 	return list
+}
+
+// topicSettings lists the settings of the output topics' names.
+func topicSettings(names reflect.Value, pre, section string) (list []setting) {
+	for i := range processor.Outputs {
+		spec := &processor.Outputs[i]
+		def := "<group>-" + spec.Name
+		list = append(list, setting{section: section, name: pre + spec.Setting, def: def, field: names.Index(i),
+			tag: reflect.StructTag(fmt.Sprintf("derived:%q doc:%q", def, spec.Doc))})
+	}
+	return list
+}
+
+// OutputTopics returns the names of the topics that are written with these settings.
+func (c *Config) OutputTopics() processor.OutputNames {
+	names := c.Output.Topics
+	for o, used := range map[processor.Output]bool{
+		processor.OutputScores:    c.Output.Scores != "none",
+		processor.OutputAnomalies: c.Anomalies(),
+		processor.OutputBlocks:    c.Blocks(),
+		processor.OutputRekeyed:   c.Cycle.Rekey,
+	} {
+		if !used {
+			names[o] = ""
+		}
+	}
+	return names
 }
 
 // trim removes the spaces and empty items that lists written by hand have.
@@ -407,12 +438,9 @@ func (c *Config) derive() {
 			*p = v
 		}
 	}
-	set(&o.ScoresTopic, g+"-scores")
-	set(&o.AnomaliesTopic, g+"-anomalies")
-	set(&o.BlocksTopic, g+"-blocks")
-	set(&o.DLQTopic, g+"-dlq")
-	set(&o.LateTopic, g+"-late")
-	set(&o.RekeyTopic, g+"-rekey")
+	for i := range processor.Outputs {
+		set(&o.Topics[i], g+"-"+processor.Outputs[i].Name)
+	}
 	set(&o.ChangelogPrefix, ChangelogPrefix(g))
 	if c.Program.PageAddr == "" {
 		c.Program.PageAddr = pageAddr(c.Program.HTTPAddr)

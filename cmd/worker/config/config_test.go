@@ -15,6 +15,7 @@ import (
 	"github.com/caarlos0/env/v10"
 
 	"odradek/detectors/threshold"
+	"odradek/processor"
 	"odradek/processor/events"
 	"odradek/processor/keystate"
 )
@@ -40,9 +41,10 @@ func TestDefaults(t *testing.T) {
 		t.Fatalf("faults %v, warnings %v", faults, warnings)
 	}
 	for got, want := range map[string]string{
-		c.Output.ScoresTopic: "g-scores", c.Output.AnomaliesTopic: "g-anomalies", c.Output.DLQTopic: "g-dlq", c.Output.LateTopic: "g-late",
-		c.Output.RekeyTopic:   "g-rekey",
-		c.ChangelogTopic("a"): "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
+		c.Output.Topics[processor.OutputScores]: "g-scores", c.Output.Topics[processor.OutputAnomalies]: "g-anomalies",
+		c.Output.Topics[processor.OutputDeadLetters]: "g-dlq", c.Output.Topics[processor.OutputLate]: "g-late",
+		c.Output.Topics[processor.OutputRekeyed]: "g-rekey",
+		c.ChangelogTopic("a"):                    "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
 		c.Fetch.MaxBytes.String(): "8MiB", strings.Join(c.Detectors[0].Fields, ","): "value", c.Kafka.Brokers[0]: "localhost:9092",
 	} {
 		if got != want {

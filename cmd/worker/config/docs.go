@@ -3,7 +3,10 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
+
+	"odradek/processor"
 )
 
 //go:generate go test -run TestConfigurationDoc -update .
@@ -46,6 +49,20 @@ Every setting is an environment variable. ` + "`worker check`" + ` names every f
 			head(section, "")
 		}
 		row(s)
+	}
+	b.WriteString("\n### What the output topics hold\n\n| topic | name | key | values |\n|---|---|---|---|\n")
+	for _, spec := range append(slices.Clone(processor.Outputs[:]), processor.Changelog) {
+		values := "bytes"
+		switch {
+		case spec.Schema != "":
+			values = "Avro"
+		case spec.Copies:
+			values = "as in the input, with more headers"
+		}
+		if spec.Configs["cleanup.policy"] == "compact" {
+			values += ", compacted"
+		}
+		fmt.Fprintf(&b, "| %s | `%s%s` | %s | %s |\n", strings.TrimPrefix(spec.Holds, "the "), Prefix, spec.Setting, spec.Key, values)
 	}
 	head("Each detector", "For each name of `ODRADEK_DETECTORS`; the name in upper case, with `-` as `_`, stands for `<NAME>`.\n\n")
 	pre := Prefix + "DETECTOR_<NAME>_"

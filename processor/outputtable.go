@@ -1,0 +1,84 @@
+package processor
+
+import (
+	"time"
+
+	"odradek/detectors"
+	"odradek/schemas/output"
+)
+
+// Output names a topic that the worker writes: a row of Outputs.
+type Output int
+
+// The rows of Outputs.
+const (
+	OutputScores Output = iota
+	OutputAnomalies
+	OutputBlocks
+	OutputDeadLetters
+	OutputLate
+	OutputRekeyed
+	outputCount
+)
+
+// OutputSpec describes a topic that the worker writes. Its creation, the checks of it, its
+// settings, schema, metrics and documentation follow from this row; what is left is the
+// function that writes its records.
+type OutputSpec struct {
+	Name    string // label of metrics; <group>-<Name> is the topic's name if none is set
+	Setting string // of the topic's name, after ODRADEK_
+	Holds   string // what the records are, in messages
+	Doc     string // of the setting
+	Key     string // what the records are keyed by, in the documentation
+	Schema  string // Avro schema of the values; "" for values of another form
+	// Copies marks a topic of input records with headers on top. A new one takes records as
+	// large as the input topics do, and no batch is split for the sake of
+	// ODRADEK_MAX_MESSAGE_BYTES.
+	Copies bool
+	// LargestRecord is how large a record can be that must not be refused; 0: any can.
+	// Fix says what to do where the topic is too small for it.
+	LargestRecord int
+	Fix           string
+	// Configs are those of a new topic.
+	Configs map[string]string
+
+	// write adds what a partition has for the topic since its last join to the cycle and to
+	// the partition's share of it. It returns about how many bytes that takes.
+	write func(pt *partition, c *cycle, r *part, now time.Time) (bytes int, err error)
+}
+
+// OutputNames are topic names by Output; "" where the topic is not written.
+type OutputNames [outputCount]string
+
+// SchemaIDs are the registry's ids of the schemas of Outputs, by Output; -1 without a
+// registry.
+type SchemaIDs [outputCount]int32
+
+// Outputs lists the topics that the worker writes, apart from the changelogs (Changelog).
+var Outputs = [outputCount]OutputSpec{
+	OutputScores: {Name: "scores", Setting: "SCORES_TOPIC", Holds: "the scores", Key: "series", Schema: output.ScoreSchema,
+		Doc:   "Topic of the scores.",
+		write: (*partition).writeScores},
+	OutputAnomalies: {Name: "anomalies", Setting: "ANOMALIES_TOPIC", Holds: "the anomalies", Key: "series", Schema: output.AnomalySchema,
+		Doc:   "Topic of the anomalies.",
+		write: (*partition).writeAnomalies},
+	OutputBlocks: {Name: "blocks", Setting: "BLOCKS_TOPIC", Holds: "the blocks", Key: "series",
+		Doc: "Topic of what detectors make of whole windows: a record for each, keyed by series, with the header content-type and those " +
+			"that say of which detector and samples it is.",
+		LargestRecord: detectors.MaxBlock + blockHeaders, Fix: "set ODRADEK_BLOCKS=false",
+		write: (*partition).writeBlocks},
+	OutputDeadLetters: {Name: "dlq", Setting: "DLQ_TOPIC", Holds: "the dead letters", Key: "as the input", Copies: true,
+		Doc:   "Dead-letter topic: records that could not be read, byte for byte, with the reason in their headers.",
+		write: writeCopies(OutputDeadLetters)},
+	OutputLate: {Name: "late", Setting: "LATE_TOPIC", Holds: "the late records", Key: "as the input", Copies: true,
+		Doc:   "Topic of late records: older than ODRADEK_LATENESS allows, or, with 0, than the newest of their series.",
+		write: writeCopies(OutputLate)},
+	OutputRekeyed: {Name: "rekey", Setting: "REKEY_TOPIC", Holds: "the records by series", Key: "series", Copies: true,
+		Doc:   "Internal topic of ODRADEK_REKEY.",
+		write: writeCopies(OutputRekeyed)},
+}
+
+// Changelog describes the topic that keeps the state of an input topic: one for each, with
+// as many partitions. Its setting is the prefix of the name.
+var Changelog = OutputSpec{Name: "changelog", Setting: "CHANGELOG_PREFIX", Holds: "the state", Key: "series",
+	Configs: map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5", "segment.ms": "3600000"}}
