@@ -193,38 +193,51 @@ func ikasstCost(r *Rows) int {
 
 // ikasstCompare allows 1e-6 and, where the definition itself moves further when
 // its products are inexact (sst.Spread), three times that, but no more than 0.01 of a
-// score. Where all that is off by more is off for that reason, the error is ErrOpen.
+// score or a carry. Where all that is off by more is off for that reason, the error is ErrOpen.
 func ikasstCompare(r *Rows, got, want Result) error {
-	const tol, ceiling = 1e-6, 0.01
-	quick := errors.Join(compareScores(got.Scores, want.Scores, tol, 0), compareScores(got.Next.F32(), want.Next.F32(), tol, 0))
-	if quick == nil || len(got.Scores) != len(want.Scores) || len(got.Next) != len(want.Next) {
-		return quick
+	const tol = 1e-6
+	err := errors.Join(compareScores(got.Scores, want.Scores, tol, 0), compareScores(got.Next.F32(), want.Next.F32(), tol, 0))
+	if len(got.Scores) != len(want.Scores) || len(got.Next) != len(want.Next) {
+		return err
 	}
+	// What few errors do not explain may be the luck of the draw.
+	for _, n := range []int{sst.FewErrors, sst.ManyErrors} {
+		if err != nil {
+			err = ikasstWithin(r, got, want, tol, n)
+		}
+	}
+	return err
+}
+
+// ikasstWithin compares with a spread of n errors.
+func ikasstWithin(r *Rows, got, want Result, tol float64, n int) error {
+	const ceiling = 0.01
 	p := ikasstParams(r.Params.F32())
 	var faults []error
+	open := 0
+	compare := func(what string, i int, got, want []float32, spread float64) {
+		err := compareScores(got, want, tol+min(3*spread, ceiling), 0)
+		if err == nil {
+			return
+		}
+		if compareScores(got, want, tol+3*spread, 0) == nil {
+			open++
+		}
+		faults = append(faults, fmt.Errorf("%s %d: %w", what, i, err))
+	}
 	scores := make([]float64, r.Fresh)
 	ikasstColumns(r, &p, func(c int, x, a []float64) {
-		column, next := sst.Spread(&p, x, r.Fresh, a, rand.New(rand.NewPCG(uint64(c), uint64(len(x)))))
+		column, next := sst.Spread(&p, x, r.Fresh, a, n, rand.New(rand.NewPCG(uint64(c), uint64(len(x)))))
 		for i, s := range column {
 			scores[i] = max(scores[i], s)
 		}
 		for i, s := range next {
 			k := c*p.Window + i
-			if err := compareScores(got.Next[k:k+1].F32(), want.Next[k:k+1].F32(), tol+3*s, 0); err != nil {
-				faults = append(faults, fmt.Errorf("carry %d: %w", k, err))
-			}
+			compare("carry", k, got.Next[k:k+1].F32(), want.Next[k:k+1].F32(), s)
 		}
 	})
-	open := 0
 	for i, s := range scores {
-		err := compareScores(got.Scores[i:i+1], want.Scores[i:i+1], tol+min(3*s, ceiling), 0)
-		if err == nil {
-			continue
-		}
-		if compareScores(got.Scores[i:i+1], want.Scores[i:i+1], tol+3*s, 0) == nil {
-			open++
-		}
-		faults = append(faults, fmt.Errorf("score %d: %w", i, err))
+		compare("score", i, got.Scores[i:i+1], want.Scores[i:i+1], s)
 	}
 	if open > 0 && open == len(faults) {
 		faults = append(faults, ErrOpen)

@@ -29,13 +29,19 @@ func Define(p *Params, x []float64, fresh int, a []float64) (scores []float64, s
 	return scores, spectra
 }
 
+// The numbers of errors that Spread draws: few for most scores, and many before a
+// score is called wrong, because only some of the few are as large as errors can be.
+const (
+	FewErrors  = 32
+	ManyErrors = 1024
+)
+
 // Spread is how far the definition's scores and its last feedback move when its
 // products with a matrix are as inexact as a careless float32 implementation's:
-// the largest deviations, of each, that a number of random errors and of coarse
-// roundings show. Where Ritz values lie close together, one is close to what
-// counts, or a beta to what ends Lanczos, that is far more than a rounding.
-func Spread(p *Params, x []float64, fresh int, a []float64, rng *rand.Rand) (scores, next []float64) {
-	const roundings = 32
+// the largest deviations, of each, that n random errors and coarse roundings show.
+// Where Ritz values lie close together, one is close to what counts, or a beta to
+// what ends Lanczos, that is far more than a rounding.
+func Spread(p *Params, x []float64, fresh int, a []float64, n int, rng *rand.Rand) (scores, next []float64) {
 	// Errors of the vector lean to the directions of large eigenvalues, those
 	// of the product to none.
 	size, random := 0.0, true
@@ -65,7 +71,7 @@ func Spread(p *Params, x []float64, fresh int, a []float64, rng *rand.Rand) (sco
 	}
 	scores, next = make([]float64, fresh), make([]float64, len(a))
 	exact := append([]float64(nil), a...)
-	rounded := make([][]float64, roundings)
+	rounded := make([][]float64, n)
 	for i := range rounded {
 		rounded[i] = append([]float64(nil), a...)
 	}
@@ -79,7 +85,7 @@ func Spread(p *Params, x []float64, fresh int, a []float64, rng *rand.Rand) (sco
 				size *= math.Exp2(float64(k % 8))
 			}
 			if random = k/8%2 == 0; !random {
-				size *= 1 + float64(k)/roundings
+				size *= 1 + float64(k)/float64(n)
 			}
 			got, _ := m.score(p, a, rough)
 			scores[i] = max(scores[i], math.Abs(got-want))
