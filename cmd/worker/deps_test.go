@@ -42,8 +42,10 @@ var within = []struct{ dir, imports, why string }{
 		"processor/keystate processor/events processor/kafka processor/kafka/record processor/web detectors detectors/threshold " +
 			"schemas schemas/output schemas/registry",
 		"the processor is handed an Executor and knows no device; cmd puts the two together"},
-	{"processor/keystate", "processor/events detectors detectors/threshold detectors/bins",
+	{"processor/keystate", "processor/keystate/* processor/events detectors detectors/threshold detectors/bins",
 		"state is a fold of the log, without Kafka and without a wire format, so that replay gives the same scores"},
+	{"processor/keystate/heap", "", "it orders values of any kind"},
+	{"processor/keystate/reorder", "processor/keystate/heap", "it holds samples of any kind of key"},
 	{"processor/events", "detectors/threshold", "the life of an anomaly follows from scores and thresholds alone"},
 	{"processor/kafka", "processor/kafka/record", "the client carries bytes and knows nothing of what is in them"},
 	{"processor/kafka/record", "", "batches are read and written without a client, so that bytes alone test them"},

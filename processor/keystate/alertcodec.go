@@ -246,10 +246,8 @@ func (s *State) loadNoShape(name []byte, born int64) *Key {
 
 // keepNoShape reports whether such a key is needed, and forgets it if not.
 func (s *State) keepNoShape(k *Key) bool {
-	if k.held != nil {
-		s.bytes -= 8 * int64(cap(k.held.words))
-		k.held = nil
-	}
+	s.bytes -= k.held.Bytes()
+	k.held = nil
 	delete(s.load.mismatch, k)
 	if k.alerts != nil && len(k.alerts.orphans) > 0 {
 		return true

@@ -379,7 +379,7 @@ func TestSilenceForgetsKeysThatAreGone(t *testing.T) {
 	for i := range int64(20000) {
 		s.Fold(&Sample{Key: fmt.Append(nil, i), Time: i, Offset: i, Values: []float64{0}}, b)
 	}
-	if n := len(s.quiet); n > 100 || s.Keys() != 10 {
+	if n := s.silence.quiet.Len(); n > 100 || s.Keys() != 10 {
 		t.Errorf("%d entries of %d keys", n, s.Keys())
 	}
 }

@@ -90,7 +90,7 @@ func (e *encoder) floats(v []float32) { e.words(detectors.WordsOf(v)) }
 // their generation, asOf, born.
 func (e *encoder) headStart(k *Key, asOf int64) {
 	switch {
-	case k.held.len() > 0:
+	case k.held.Len() > 0:
 		e.byte(versionHeld)
 	case k.summarised():
 		e.byte(versionSummaries)
@@ -147,7 +147,7 @@ func (e *encoder) head(s *State, k *Key) {
 			e.mark(&k.wins[i], &k.shape.wins[i], d, &k.marks[d.mark])
 		}
 	}
-	full, summarised, held := !k.alerts.empty(), k.summarised(), k.held.len() > 0
+	full, summarised, held := !k.alerts.empty(), k.summarised(), k.held.Len() > 0
 	if held {
 		e.heldSamples(s, k)
 	} else {

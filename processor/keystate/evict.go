@@ -8,15 +8,16 @@ import (
 	"slices"
 
 	"odradek/processor/events"
+	"odradek/processor/keystate/heap"
 )
 
 // evict forgets a key at offset, which is a decision: see decisions.go. Its held
 // samples go with it; its fresh ones that wait for their stride get no score.
 func (s *State) evict(k *Key, offset int64, reason events.Reason) {
 	s.endKey(k, reason, offset)
-	if n := k.held.len(); n > 0 {
+	if n := k.held.Len(); n > 0 {
 		s.Counts[Evicted] += int64(n)
-		s.heldN -= n
+		s.held.N -= n
 	}
 	s.EvictedKeys++
 	s.remove(k)
@@ -24,19 +25,105 @@ func (s *State) evict(k *Key, offset int64, reason events.Reason) {
 	s.decide(&decision{kind: Eviction, subject: k.name, offset: offset, key: k})
 }
 
-// lruEntry is a key's last offset as it was when the entry was made: never too
-// late, so the heap's first entry that is up to date is the least recently used.
-type lruEntry struct {
-	offset int64
-	key    *Key
+// evictor knows which key is the least recently used, and when a key may be past its
+// TTL.
+type evictor struct {
+	ttl int64 // microseconds; 0: keys do not expire
+	// used has the keys by their last offset, as it was when they got their place:
+	// never too late, so the first of which it is up to date is the least recently used.
+	used   heap.Heap[*Key]
+	built  bool  // used is: a partition below its limit pays nothing for it
+	next   int64 // the watermark at which keys past their TTL are looked for
+	oldest int64 // no key's last sample is older
 }
 
-// compare is by offset; several keys may have had a sample in one turn.
-func (a *lruEntry) compare(b *lruEntry) int {
-	if a.offset != b.offset {
-		return cmp.Compare(a.offset, b.offset)
+func newEvictor(ttl int64) evictor {
+	return evictor{
+		ttl: ttl, next: math.MaxInt64, oldest: math.MaxInt64,
+		used: heap.Heap[*Key]{Compare: func(a, b *Key) int { return bytes.Compare(a.name, b.name) }}, // several may have had a sample in one turn
 	}
-	return bytes.Compare(a.key.name, b.key.name)
+}
+
+// add takes a new key in.
+func (e *evictor) add(k *Key) {
+	if e.built {
+		e.used.Push(k.lastOffset, 0, k)
+	}
+}
+
+// reset forgets the order of the keys: they are others now.
+func (e *evictor) reset() {
+	e.used.Reset()
+	e.built, e.oldest = false, NoTime
+}
+
+// leastUsed takes out the key whose last sample came first; nil where that is a key of
+// the sample at offset or of another whose turn came with it.
+func (e *evictor) leastUsed(keys *table, offset int64) *Key {
+	if !e.built || e.used.Len() > 2*keys.n+64 {
+		e.used.Reset()
+		for k := range keys.all {
+			e.used.Append(k.lastOffset, 0, k)
+		}
+		e.used.Order()
+		e.built = true
+	}
+	for {
+		first := e.used.First()
+		switch k := first.Value; {
+		case k.dead:
+			e.used.Remove(0)
+		case first.At != k.lastOffset:
+			e.used.Update(0, k.lastOffset, 0)
+		case k.lastOffset == offset:
+			return nil
+		default:
+			e.used.Remove(0)
+			return k
+		}
+	}
+}
+
+// plan sets the watermark at which keys past their TTL are looked for next: a multiple
+// of an eighth of the TTL, which follows from the watermark alone.
+func (e *evictor) plan(watermark int64, replaying bool) {
+	e.next = math.MaxInt64
+	if e.ttl == 0 || replaying {
+		return
+	}
+	if watermark == NoTime {
+		e.next = NoTime // the first sample only plans
+		return
+	}
+	step := max(1, e.ttl/8)
+	q := watermark / step
+	if watermark%step < 0 {
+		q--
+	}
+	if next := (q + 1) * step; next > watermark { // no overflow
+		e.next = next
+	}
+}
+
+// expired are the keys whose last sample is more than the TTL behind the watermark, but
+// not those of the sample at offset, by their last sample.
+func (e *evictor) expired(keys *table, watermark, offset int64) []*Key {
+	limit := minus(watermark, e.ttl)
+	if e.oldest >= limit {
+		return nil
+	}
+	var gone []*Key
+	e.oldest = math.MaxInt64
+	for k := range keys.all {
+		last := k.newest()
+		if last < limit && k.lastOffset < offset {
+			gone = append(gone, k)
+		} else {
+			e.oldest = min(e.oldest, last)
+		}
+	}
+	slices.SortFunc(gone, byLastOffset)
+	return gone
 }
 
 // byLastOffset compares keys by their last sample.
@@ -44,41 +131,14 @@ func byLastOffset(a, b *Key) int {
 	return cmp.Or(cmp.Compare(a.lastOffset, b.lastOffset), bytes.Compare(a.name, b.name))
 }
 
-// evictOldest evicts the key whose last sample came first. The heap is built
-// when it is first needed, so that a partition below its limit pays nothing.
-//
-// It returns false where that is a key of the sample at offset or of another whose
-// turn came with it.
+// evictOldest evicts the least recently used key; false where that is one of the sample
+// at offset.
 func (s *State) evictOldest(offset int64) bool {
-	if !s.lruBuilt || len(s.lru) > 2*s.keys.n+64 {
-		s.lru = s.lru[:0]
-		for k := range s.keys.all {
-			s.lru = append(s.lru, lruEntry{k.lastOffset, k})
-		}
-		slices.SortFunc(s.lru, func(a, b lruEntry) int { return a.compare(&b) })
-		s.lruBuilt = true
+	k := s.evictor.leastUsed(&s.keys, offset)
+	if k != nil {
+		s.evict(k, offset, events.Evicted)
 	}
-	for {
-		e := &s.lru[0]
-		if e.key.dead || e.offset == e.key.lastOffset {
-			k := e.key
-			if !k.dead && k.lastOffset == offset {
-				return false
-			}
-			last := len(s.lru) - 1
-			s.lru[0] = s.lru[last]
-			s.lru[last] = lruEntry{}
-			s.lru = s.lru[:last]
-			s.lruDown()
-			if k.dead {
-				continue
-			}
-			s.evict(k, offset, events.Evicted)
-			return true
-		}
-		e.offset = e.key.lastOffset
-		s.lruDown()
-	}
+	return k != nil
 }
 
 // Trim evicts the least recently used keys, but not the last one, until Bytes is
@@ -95,94 +155,36 @@ func (s *State) Trim(limit, offset int64) (n int) {
 	return n
 }
 
-func (s *State) lruPush(k *Key) {
-	s.lru = append(s.lru, lruEntry{k.lastOffset, k})
-	for i := len(s.lru) - 1; i > 0; {
-		p := (i - 1) / 2
-		if s.lru[p].compare(&s.lru[i]) <= 0 {
-			return
-		}
-		s.lru[i], s.lru[p] = s.lru[p], s.lru[i]
-		i = p
-	}
-}
-
-func (s *State) lruDown() {
-	for i := 0; ; {
-		c := 2*i + 1
-		if c >= len(s.lru) {
-			return
-		}
-		if c+1 < len(s.lru) && s.lru[c+1].compare(&s.lru[c]) < 0 {
-			c++
-		}
-		if s.lru[i].compare(&s.lru[c]) <= 0 {
-			return
-		}
-		s.lru[i], s.lru[c] = s.lru[c], s.lru[i]
-		i = c
-	}
-}
-
-// sweepStep is how far the watermark moves between two looks for keys past
-// their TTL.
-func (s *State) sweepStep() int64 { return max(1, s.cfg.TTL/8) }
-
-// planSweep sets the watermark at which the next sweep is due: for the TTL the
-// next multiple of the step, which follows from the watermark alone.
+// planSweep sets the watermark at which the next sweep is due.
 func (s *State) planSweep() {
-	s.planTTL()
+	s.evictor.plan(s.watermark(), s.replaying)
 	s.planQuiet()
 }
 
-func (s *State) planTTL() {
-	s.nextTTL = math.MaxInt64
-	wm := s.watermark()
-	if s.cfg.TTL == 0 || wm == NoTime || s.replaying {
-		if s.cfg.TTL > 0 && !s.replaying {
-			s.nextTTL = NoTime // the first sample only plans
-		}
-		return
-	}
-	step := s.sweepStep()
-	q := wm / step
-	if wm%step < 0 {
-		q--
-	}
-	if next := (q + 1) * step; next > wm { // no overflow
-		s.nextTTL = next
-	}
+// planQuiet is planSweep for silences alone.
+func (s *State) planQuiet() {
+	s.silence.plan(s.replaying)
+	s.nextSweep = min(s.evictor.next, s.silence.next)
 }
 
 // sweep does what the watermark of the sample at offset makes due.
 func (s *State) sweep(offset int64) {
-	if s.watermark() >= s.nextTTL {
-		s.planTTL()
+	wm := s.watermark()
+	if wm >= s.evictor.next {
+		s.evictor.plan(wm, s.replaying)
 		s.expire(offset)
 	}
 	if s.cfg.Silence > 0 {
-		s.findSilent(offset)
+		for _, k := range s.silence.due(&s.keys, wm) {
+			s.openSilence(k, wm, offset)
+		}
 	}
 	s.planQuiet()
 }
 
-// expire evicts the keys whose last sample is more than TTL behind the watermark.
+// expire evicts the keys that are past their TTL at the sample at offset.
 func (s *State) expire(offset int64) {
-	limit := minus(s.watermark(), s.cfg.TTL)
-	if s.oldest >= limit {
-		return
-	}
-	var gone []*Key
-	s.oldest = math.MaxInt64
-	for k := range s.keys.all {
-		last := k.newest()
-		if last < limit && k.lastOffset < offset {
-			gone = append(gone, k)
-		} else {
-			s.oldest = min(s.oldest, last)
-		}
-	}
-	slices.SortFunc(gone, byLastOffset)
+	gone := s.evictor.expired(&s.keys, s.watermark(), offset)
 	grown := s.grownAt(offset)
 	for _, k := range gone {
 		reason := events.Expired

@@ -50,10 +50,10 @@ func (s *State) Export(dst []byte) []byte {
 				e.mark(w, sw, d, &k.marks[d.mark])
 			}
 		}
-		n := k.held.len()
+		n := k.held.Len()
 		e.uint(uint64(n))
 		for i := range n {
-			e.held(k.held.at(i))
+			e.held(k.held.At(i))
 		}
 		if !k.alerts.empty() {
 			e.alerts(s, k)

@@ -55,7 +55,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 		s.touch(k)
 	}
 	k.lastOffset = sm.Offset
-	if s.silentN > 0 {
+	if s.silence.n > 0 {
 		s.heard(k, sm)
 	}
 	out := s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
@@ -80,7 +80,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 		s.decideRules(sm.Offset)
 	}
 	s.next = sm.Offset + 1
-	s.overdue = sm.Offset - int64(s.cfg.MaxHeld)
+	s.held.Pass(sm.Offset)
 	held := false
 	if len(s.suspects) > 0 || s.beyond(sm.Time, s.maxTime) {
 		held = s.weigh(sm)
@@ -143,7 +143,7 @@ func (s *State) judge(sm *Sample) Outcome {
 		switch {
 		case sm.Time < s.watermark() || k != nil && sm.Time < k.lastTime:
 			return Late
-		case s.cfg.DropDuplicates && k != nil && (k.lastTime == sm.Time || k.held.has(sm.Time)):
+		case s.cfg.DropDuplicates && k != nil && (k.lastTime == sm.Time || k.held.Has(sm.Time)):
 			return Duplicate
 		case k != nil && k.lastTime == sm.Time:
 			return Scored // what it holds is later
@@ -187,12 +187,16 @@ func (s *State) room(b *detectors.Batch) bool {
 func (s *State) release(b *detectors.Batch, limited bool) bool {
 	for {
 		wm := s.watermark()
-		for len(s.heap) > 0 && s.heap[0].time <= wm {
+		for {
+			k, due := s.held.Due(wm)
+			if !due {
+				break
+			}
 			if limited && !s.room(b) {
 				s.waiting = true
 				return false
 			}
-			s.releaseFirst(s.heap[0].key, b)
+			s.releaseFirst(k, b)
 		}
 		if !s.waiting {
 			if len(s.line) > 0 {
@@ -230,7 +234,7 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 		s.touch(k)
 	}
 	k.lastOffset = s.next - 1
-	if s.silentN > 0 && !s.replaying {
+	if s.silence.n > 0 && !s.replaying {
 		s.heard(k, sm)
 	}
 	if t.out == Held {
@@ -262,12 +266,12 @@ func (s *State) create(sm *Sample) *Key {
 	k.unit = uint32(s.unit)
 	s.insert(k)
 	s.markDirty(k)
-	s.oldest = min(s.oldest, sm.Time)
+	s.evictor.oldest = min(s.evictor.oldest, sm.Time)
 	if !s.replaying {
 		s.cur.add(opCreate, k, 0, 0)
 	}
-	if s.quietBuilt {
-		s.quietPush(k, sm.Time)
+	if s.silence.built {
+		s.watch(k, sm.Time)
 	}
 	return k
 }
@@ -303,9 +307,7 @@ func (s *State) insert(k *Key) {
 	k.dead = false
 	s.keys.add(k)
 	s.bytes += s.keySize(k)
-	if s.lruBuilt {
-		s.lruPush(k)
-	}
+	s.evictor.add(k)
 }
 
 // remove is the opposite. The key keeps what it has, for Rollback.
@@ -316,9 +318,7 @@ func (s *State) remove(k *Key) {
 	if k.dirty {
 		s.dirtyN--
 	}
-	if k.held.len() > 0 {
-		s.unheap(k)
-	}
+	s.held.Drop(k.held)
 }
 
 func (s *State) keySize(k *Key) int64 {
@@ -335,9 +335,7 @@ func (s *State) keySize(k *Key) int64 {
 			n += slotBytes
 		}
 	}
-	if k.held != nil {
-		n += 8 * int64(cap(k.held.words))
-	}
+	n += k.held.Bytes()
 	if k.alerts != nil {
 		n += k.alerts.size()
 	}

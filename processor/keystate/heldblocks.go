@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+
+	"odradek/processor/keystate/reorder"
 )
 
 // Held samples in the changelog: as those of a window, they are in records of their
@@ -13,7 +15,7 @@ import (
 // that fill no block, and names the blocks.
 //
 // A block does not change when its samples are released: those of a time up to the
-// key's last one are, and no others (see overdue.go). A block of which all are is not
+// key's last one are, and no others (see reorder/overdue.go). A block of which all are is not
 // named any more, and deleted.
 //
 // The name of a block is its first offset and a checksum of its content, so that one
@@ -46,11 +48,11 @@ type heldTail struct {
 func (s *State) emitHeld(c *emitter, k *Key) {
 	old := s.blocks[k]
 	s.tail = s.tail[:0]
-	if k.held.len() == 0 {
+	if k.held.Len() == 0 {
 		delete(s.blocks, k)
 		return
 	}
-	blocks := make([]heldBlock, 0, len(old)+k.held.len()/s.heldBlockSamples())
+	blocks := make([]heldBlock, 0, len(old)+k.held.Len()/s.heldBlockSamples())
 	written := int64(-1)
 	for _, b := range old {
 		if b.newest > k.lastTime {
@@ -58,19 +60,19 @@ func (s *State) emitHeld(c *emitter, k *Key) {
 			written = b.last
 		}
 	}
-	for i := range k.held.len() {
+	for i := range k.held.Len() {
 		// A version without blocks may have held samples that are not after lastTime:
 		// a block cannot say so.
-		if w := k.held.at(i); int64(w[1]) > written || int64(w[0]) <= k.lastTime {
+		if w := k.held.At(i); int64(w[1]) > written || int64(w[0]) <= k.lastTime {
 			s.tail = append(s.tail, heldTail{int64(w[1]), i})
 		}
 	}
 	slices.SortFunc(s.tail, func(a, b heldTail) int { return cmp.Compare(a.offset, b.offset) })
 	early := 0
-	for early < len(s.tail) && (s.tail[early].offset <= written || int64(k.held.at(s.tail[early].at)[0]) <= k.lastTime) {
+	for early < len(s.tail) && (s.tail[early].offset <= written || int64(k.held.At(s.tail[early].at)[0]) <= k.lastTime) {
 		early++
 	}
-	if slices.ContainsFunc(s.tail[early:], func(t heldTail) bool { return int64(k.held.at(t.at)[0]) <= k.lastTime }) {
+	if slices.ContainsFunc(s.tail[early:], func(t heldTail) bool { return int64(k.held.At(t.at)[0]) <= k.lastTime }) {
 		early = len(s.tail) // until they are released
 	}
 	n, done := s.heldBlockSamples(), early
@@ -121,7 +123,7 @@ func (e *encoder) heldBlock(s *State, k *Key, tail []heldTail) heldBlock {
 	e.heldTail(k, tail)
 	b := heldBlock{first: tail[0].offset, last: tail[len(tail)-1].offset, newest: minTime, sum: contentSum(e.b)}
 	for _, t := range tail {
-		b.newest = max(b.newest, int64(k.held.at(t.at)[0]))
+		b.newest = max(b.newest, int64(k.held.At(t.at)[0]))
 	}
 	return b
 }
@@ -138,7 +140,7 @@ func (e *encoder) heldTail(k *Key, tail []heldTail) {
 	e.uint(uint64(len(tail)))
 	offset, time := int64(-1), int64(0)
 	for _, t := range tail {
-		w := k.held.at(t.at)
+		w := k.held.At(t.at)
 		e.uint(uint64(t.offset - offset))
 		e.int(int64(w[0]) - time)
 		offset, time = t.offset, int64(w[0])
@@ -315,15 +317,15 @@ func (s *State) loadHeldSamples(d *decoder, k *Key) {
 		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.offset, b.offset))
 	})
 	if len(samples) > 0 {
-		k.held = &heldList{size: 2 + dim, words: make([]uint64, 0, len(samples)*(2+dim))}
+		k.held = reorder.NewList(k, dim, len(samples))
 	}
 	for i, h := range samples {
 		if i > 0 && h.time == samples[i-1].time && h.offset == samples[i-1].offset {
 			d.fail()
 		}
-		k.held.words = append(k.held.words, uint64(h.time), uint64(h.offset))
+		k.held.Append(h.time, h.offset)
 		for v := (decoder{b: h.values}); len(v.b) > 0; {
-			k.held.words = append(k.held.words, v.bits())
+			k.held.Value(v.bits())
 		}
 	}
 	if d.bad {

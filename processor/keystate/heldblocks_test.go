@@ -200,11 +200,11 @@ func TestHeldOfOlderVersions(t *testing.T) {
 		t.Fatalf("version %d", e.b[0])
 	}
 	e.b = e.b[:len(e.b)-1]
-	e.uint(uint64(held.len()))
+	e.uint(uint64(held.Len()))
 	e.bits(h.s.layout)
 	e.uint(uint64(cfg.Dim))
-	for i := range held.len() {
-		e.held(held.at(i))
+	for i := range held.Len() {
+		e.held(held.At(i))
 	}
 	log := []record{{[]byte("Hkey"), e.b}}
 	s := h.restored(log)

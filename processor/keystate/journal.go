@@ -10,6 +10,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/events"
+	"odradek/processor/keystate/reorder"
 )
 
 // unit is what it takes to undo the changes between two marks. Operations are
@@ -83,7 +84,7 @@ func (u *unit) reset(s *State) {
 		ops: trim(u.ops, true), words: trim(u.words, false), floats: trim(u.floats, false),
 		decisions: trim(u.decisions, true), stale: trim(u.stale, true), blocks: trim(u.blocks, true),
 		alerts: trim(u.alerts, true), silent: trim(u.silent, true), orphans: trim(u.orphans, true), rules: trim(u.rules, true),
-		maxTime: s.maxTime, heldN: s.heldN, counts: s.Counts, evicted: s.EvictedKeys, early: s.Early,
+		maxTime: s.maxTime, heldN: s.held.N, counts: s.Counts, evicted: s.EvictedKeys, early: s.Early,
 		suspects: s.suspects, suspected: s.Suspects,
 	}
 }
@@ -265,7 +266,7 @@ func (s *State) undo(u *unit) {
 			s.undoDecision(o.kind, pop(&u.decisions, 1)[0])
 		}
 	}
-	s.maxTime, s.heldN, s.Counts, s.EvictedKeys, s.Early = u.maxTime, u.heldN, u.counts, u.evicted, u.early
+	s.maxTime, s.held.N, s.Counts, s.EvictedKeys, s.Early = u.maxTime, u.heldN, u.counts, u.evicted, u.early
 	s.suspects, s.Suspects = u.suspects, u.suspected
 }
 
@@ -278,13 +279,11 @@ func pop[T any](stack *[]T, n int) []T {
 
 // unhold takes back that a sample was held.
 func (s *State) unhold(k *Key, time, offset int64) {
-	i := k.held.after(time) - 1
-	if i < 0 || int64(k.held.at(i)[1]) != offset {
+	if !k.held.Remove(time, offset) {
 		panic("keystate: a held sample to be taken back is not there")
 	}
-	k.held.drop(i)
-	if k.held.len() == 0 {
-		s.bytes -= 8 * int64(cap(k.held.words))
+	if k.held.Len() == 0 {
+		s.bytes -= k.held.Bytes()
 		k.held = nil
 	}
 }
@@ -292,11 +291,11 @@ func (s *State) unhold(k *Key, time, offset int64) {
 // rehold takes back that a sample was released.
 func (s *State) rehold(k *Key, w []uint64) {
 	if k.held == nil {
-		k.held = &heldList{size: len(w)}
+		k.held = reorder.NewList(k, s.cfg.Dim, 0)
 	}
-	was := cap(k.held.words)
-	copy(k.held.open(0), w)
-	s.bytes += 8 * int64(cap(k.held.words)-was)
+	s.bytes -= k.held.Bytes()
+	k.held.Restore(w)
+	s.bytes += k.held.Bytes()
 }
 
 // begin makes the first mark.
@@ -457,7 +456,7 @@ func (s *State) Rollback(to int64) error {
 	s.Rows, s.Events, s.Blocks, s.Refused = s.Rows[:0], s.Events[:0], s.Blocks[:0], s.Refused[:0]
 	s.line = s.line[:0]
 	s.forgetMust()
-	s.lruBuilt = false
+	s.evictor.built = false
 	s.waiting, s.accept, s.sweepDue = false, false, false
 	s.undo(s.cur)
 	s.spare = append(s.spare, s.cur)
@@ -486,20 +485,19 @@ func (s *State) Rollback(to int64) error {
 func (s *State) rebuild() {
 	clear(s.queue)
 	s.queue, s.qhead, s.dirtyN = s.queue[:0], 0, 0
-	clear(s.heap)
-	s.heap = s.heap[:0]
-	s.rebuildArrivals()
-	s.silentN, s.orphaned = 0, s.orphaned[:0]
+	s.held.Rebuild(func(yield func(*reorder.List[*Key]) bool) {
+		s.keys.all(func(k *Key) bool { return yield(k.held) })
+	})
+	s.silence.reset()
+	s.evictor.reset()
+	s.orphaned = s.orphaned[:0]
 	for k := range s.keys.all {
 		if k.dirty {
 			s.queue = append(s.queue, dirtyKey{k, k.since})
 		}
-		if k.held.len() > 0 {
-			s.heapPush(k)
-		}
 		if a := k.alerts; a != nil {
 			if a.silent != nil {
-				s.silentN++
+				s.silence.n++
 			}
 			if len(a.orphans) > 0 {
 				s.orphaned = append(s.orphaned, k)
@@ -512,7 +510,5 @@ func (s *State) rebuild() {
 	})
 	s.rebuildDecisions()
 	s.rebuildRules()
-	s.lru, s.lruBuilt = nil, false
-	s.oldest, s.quietBuilt = NoTime, false
 	s.planSweep()
 }

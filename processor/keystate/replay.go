@@ -339,10 +339,8 @@ func (s *State) loadKey(name []byte, born int64) *Key {
 
 // unload forgets a key while loading.
 func (s *State) unload(k *Key) {
-	if k.held != nil {
-		s.bytes -= 8 * int64(cap(k.held.words))
-		k.held = nil
-	}
+	s.bytes -= k.held.Bytes()
+	k.held = nil
 	if k.dropped {
 		s.load.leftOut -= s.keySize(k)
 	}
@@ -545,7 +543,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	s.findDropped()
 	s.rebuild() // finds what is silent or orphaned, too
 	for k := range s.keys.all {
-		s.heldN += k.held.len()
+		s.held.N += k.held.Len()
 	}
 	s.route()
 	return nil
@@ -594,7 +592,7 @@ func (s *State) EndReplay() {
 	}
 	s.newUnit(s.replayEnd)
 	s.rebuildRules()
-	s.oldest, s.quietBuilt = NoTime, false
+	s.evictor.oldest, s.silence.built = NoTime, false
 	s.planSweep()
 	s.route()
 }

@@ -9,6 +9,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/reorder"
 )
 
 // NoTime is the largest event time of a partition without a sample.
@@ -66,7 +67,7 @@ type Config struct {
 	// of its key is late.
 	Lateness int64
 	// MaxHeld is how many offsets of the partition's log a held sample waits at most,
-	// and so how many samples are held at most; 0: no limit. See overdue.go.
+	// and so how many samples are held at most; 0: no limit. See reorder/overdue.go.
 	MaxHeld int
 	TTL     int64 // microseconds without a sample after which a key is forgotten; 0: never
 	MaxKeys int   // keys of the partition; 0: no limit
@@ -172,6 +173,9 @@ const (
 	maxRows = 1 << 26
 )
 
+// DefaultMaxHeld is the number of samples of dim values that about 16 MiB hold.
+func DefaultMaxHeld(dim int) int { return reorder.DefaultMost(dim) }
+
 func nameHash(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -267,7 +271,7 @@ type Key struct {
 	shape      *shape
 	wins       []win  // one for each of shape.wins
 	marks      []mark // one for each detector of the shape
-	held       *heldList
+	held       *reorder.List[*Key]
 	alerts     *alerts // nil: nothing is judged, no silence was ever open
 	born       int64   // offset of the first sample: tells lives of a key apart
 
@@ -328,17 +332,13 @@ type State struct {
 	bytes   int64
 	maxTime int64 // largest event time; NoTime without one
 	next    int64 // offsets below are folded
-	heldN   int
-	slow    bool // Fold has to look twice
+	slow    bool  // Fold has to look twice
 
 	// Lateness.
-	heap     []heldFirst
-	arrivals arrivals // what was held since the state was loaded or rolled back
-	loaded   arrivals // what was held then
-	overdue  int64    // samples of offsets up to here have waited long enough
-	deferred turn     // folded but not accepted yet: releases come first
-	waiting  bool     // deferred is set, or Filtered, and releases are left
-	accept   bool     // deferred is to be accepted
+	held     reorder.Buffer[*Key]
+	deferred turn // folded but not accepted yet: releases come first
+	waiting  bool // deferred is set, or Filtered, and releases are left
+	accept   bool // deferred is to be accepted
 	outcome  Outcome
 	sweepDue bool
 	scratch  []float64
@@ -354,12 +354,9 @@ type State struct {
 	recall   []SuspectMark
 
 	// Eviction and silence.
-	nextSweep int64 // the watermark at which either is looked for: the less of
-	nextTTL   int64 // for keys past their TTL
-	nextQuiet int64 // for silent ones
-	oldest    int64 // no key's last sample is older
-	lru       []lruEntry
-	lruBuilt  bool
+	evictor   evictor
+	silence   silenceWatch
+	nextSweep int64 // the watermark at which either is looked for
 
 	// Decisions.
 	decided     [numKinds]map[string]*decision // the last one of a subject, while the log has it
@@ -374,14 +371,11 @@ type State struct {
 	unruled     bool     // a configured threshold is not in force
 	rulings     []ruling // that wait for tasks before them
 
-	// Silence and anomalies.
-	quiet      []quietKey // a heap of the keys that are not silent
-	quietBuilt bool
-	silentN    int        // keys that are
-	must       []*Key     // whose anomalies have changed since the last Snapshot
-	mustSince  int64      // in the unit that began there
-	orphaned   []*Key     // with anomalies that nothing continues
-	later      []EventRow // that wait for tasks before them
+	// Anomalies.
+	must      []*Key     // whose anomalies have changed since the last Snapshot
+	mustSince int64      // in the unit that began there
+	orphaned  []*Key     // with anomalies that nothing continues
+	later     []EventRow // that wait for tasks before them
 
 	// Tasks without scores.
 	pend     []pending
@@ -431,8 +425,10 @@ func New(cfg *Config) *State {
 		cfg: cfg, shapes: map[string]*shape{}, pools: map[int]*slots{},
 		keys: newTable(), maxTime: NoTime, next: math.MinInt64, base: math.MinInt64,
 		committed: math.MinInt64, slow: true, unit: 1, cur: new(unit), stale: map[*Key][]staleSegment{}, blocks: map[*Key][]heldBlock{},
-		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64, nextTTL: math.MaxInt64, nextQuiet: math.MaxInt64, oldest: math.MaxInt64,
-		ahead: math.MinInt64, shedAt: math.MaxInt64, overdue: math.MinInt64,
+		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64,
+		evictor: newEvictor(cfg.TTL), silence: silenceWatch{after: cfg.Silence, next: math.MaxInt64},
+		ahead: math.MinInt64, shedAt: math.MaxInt64,
+		held: reorder.NewBuffer(cfg.MaxHeld, func(k *Key, time int64) bool { return k.dead || time <= k.lastTime }),
 	}
 	s.setJump(cfg.MaxJump)
 	filtered := false
@@ -466,7 +462,7 @@ func (s *State) Need() detectors.Need { return s.need }
 func (s *State) Keys() int { return s.keys.n }
 
 // Held is the number of samples that wait for the watermark or are suspects.
-func (s *State) Held() int { return s.heldN + len(s.suspects) }
+func (s *State) Held() int { return s.held.N + len(s.suspects) }
 
 // Dirty is the number of keys with changes that no snapshot has.
 func (s *State) Dirty() int { return s.dirtyN }
@@ -474,7 +470,7 @@ func (s *State) Dirty() int { return s.dirtyN }
 // Bytes is about the memory of keys, windows, carries and held samples, and while
 // loading of what waits for its head.
 func (s *State) Bytes() int64 {
-	n := s.bytes + arrivalBytes*int64(s.heldN)
+	n := s.bytes + s.held.Bytes()
 	if s.load != nil {
 		n += s.load.bytes
 	}
@@ -486,7 +482,7 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.started || s.replaying || s.applied < len(s.toApply) || s.cfg.Lateness > 0 || s.heldN > 0 || s.waiting || s.next < s.ahead ||
+	s.slow = !s.started || s.replaying || s.applied < len(s.toApply) || s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.ahead ||
 		len(s.orphaned) > 0 ||
 		len(s.line) > 0 || len(s.suspects) > 0 || s.unruled || s.jump > 0 && s.maxTime == NoTime
 }

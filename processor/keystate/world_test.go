@@ -621,23 +621,23 @@ func (x *run) invariants(s *State) {
 		if k.dirty {
 			dirty++
 		}
-		held += k.held.len()
+		held += k.held.Len()
 		if k.isSilent() {
 			silent++
 		}
-		if k.held.len() > 0 && s.heap[k.held.place].key != k {
+		if k.held.Len() > 0 && !s.held.Has(k.held) {
 			x.t.Fatalf("key %q is not where the heap has it", k.name)
 		}
 	}
 	if most := x.w.cfg.MaxHeld; most > 0 && held > most {
 		x.t.Fatalf("%d samples are held, the limit is %d", held, most)
 	}
-	if silent != s.silentN || len(s.orphaned) > 0 {
-		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silentN, silent, len(s.orphaned))
+	if silent != s.silence.n || len(s.orphaned) > 0 {
+		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silence.n, silent, len(s.orphaned))
 	}
-	if size != s.bytes || dirty != s.dirtyN || held != s.heldN ||
+	if size != s.bytes || dirty != s.dirtyN || held != s.held.N ||
 		s.keys.n > 0 && x.w.cfg.MaxKeys > 0 && s.keys.n > max(x.w.cfg.MaxKeys, jurors+1) {
-		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.bytes, size, s.dirtyN, dirty, s.heldN, held, s.keys.n)
+		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.bytes, size, s.dirtyN, dirty, s.held.N, held, s.keys.n)
 	}
 }
 
