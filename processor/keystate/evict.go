@@ -72,13 +72,13 @@ func (e *evictor) leastUsed(keys *table, offset int64) *Key {
 		first := e.used.First()
 		switch k := first.Value; {
 		case k.dead:
-			e.used.Remove(0)
+			e.used.Pop()
 		case first.At != k.lastOffset:
-			e.used.Update(0, k.lastOffset, 0)
+			e.used.SetFirst(k.lastOffset, 0)
 		case k.lastOffset == offset:
 			return nil
 		default:
-			e.used.Remove(0)
+			e.used.Pop()
 			return k
 		}
 	}

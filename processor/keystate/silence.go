@@ -65,10 +65,10 @@ func (w *silenceWatch) due(keys *table, watermark int64) []*Key {
 		}
 		k := first.Value
 		if newest := k.newest(); !k.dead && newest >= limit {
-			w.quiet.Update(0, newest, 0)
+			w.quiet.SetFirst(newest, 0)
 			continue
 		}
-		if w.quiet.Remove(0); !k.dead {
+		if w.quiet.Pop(); !k.dead {
 			due = append(due, k)
 		}
 	}

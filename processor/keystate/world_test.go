@@ -625,9 +625,6 @@ func (x *run) invariants(s *State) {
 		if k.isSilent() {
 			silent++
 		}
-		if k.held.Len() > 0 && !s.held.Has(k.held) {
-			x.t.Fatalf("key %q is not where the heap has it", k.name)
-		}
 	}
 	if most := x.w.cfg.MaxHeld; most > 0 && held > most {
 		x.t.Fatalf("%d samples are held, the limit is %d", held, most)

@@ -19,71 +19,62 @@ func newRand(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-type value struct{ id, place int }
-
-// TestHeap compares a heap with a sorted list, through random pushes, updates and
-// removals of values with many ties.
+// TestHeap compares a heap with a sorted list, through random changes of items with
+// many ties.
 func TestHeap(t *testing.T) {
 	rng := newRand(t)
 	for round := range 200 {
-		h := Heap[*value]{
-			Compare: func(a, b *value) int { return cmp.Compare(a.id, b.id) },
-			Moved:   func(v *value, place int) { v.place = place },
-		}
-		var want []Item[*value]
+		h := Heap[int]{Compare: func(a, b int) int { return cmp.Compare(a, b) }}
+		var want []Item[int]
 		order := func() {
-			slices.SortFunc(want, func(a, b Item[*value]) int {
-				return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Tie, b.Tie), cmp.Compare(a.Value.id, b.Value.id))
+			slices.SortFunc(want, func(a, b Item[int]) int {
+				return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Tie, b.Tie), cmp.Compare(a.Value, b.Value))
 			})
 		}
-		add := func(id int) Item[*value] {
-			item := Item[*value]{int64(rng.IntN(9)), int64(rng.IntN(3)), &value{id: id}}
+		add := func(id int) Item[int] {
+			item := Item[int]{rng.Int64N(9), rng.Int64N(3), id}
 			want = append(want, item)
+			order()
 			return item
+		}
+		check := func() {
+			t.Helper()
+			if h.Len() != len(want) || len(want) > 0 && *h.First() != want[0] {
+				t.Fatalf("round %d: %d items, want %d; %+v, want %+v", round, h.Len(), len(want), h.items, want)
+			}
 		}
 		for id := range rng.IntN(20) {
 			item := add(id)
 			h.Append(item.At, item.Tie, item.Value)
 		}
 		h.Order()
+		check()
 		for step := range 100 {
-			switch n := rng.IntN(5); {
-			case n < 2 || len(want) == 0:
+			switch n := rng.IntN(6); {
+			case n < 3 || len(want) == 0:
 				item := add(1000 + step)
 				h.Push(item.At, item.Tie, item.Value)
-			case n == 2:
-				i := rng.IntN(len(want))
-				h.Remove(want[i].Value.place)
-				want = slices.Delete(want, i, i+1)
 			case n == 3:
-				item := &want[rng.IntN(len(want))]
-				item.At, item.Tie = int64(rng.IntN(9)), int64(rng.IntN(3))
-				h.Update(item.Value.place, item.At, item.Tie)
-			default:
-				order()
-				if first := h.First(); *first != want[0] {
-					t.Fatalf("round %d: the first is %+v, want %+v", round, *first, want[0])
-				}
-				h.Remove(0)
+				h.Pop()
 				want = want[1:]
+			case n == 4:
+				first := &want[0]
+				first.At, first.Tie = first.At+rng.Int64N(3), first.Tie+rng.Int64N(3)
+				h.SetFirst(first.At, first.Tie)
+				order()
+			case step%10 == 0:
+				odd := func(item Item[int]) bool { return item.Value%2 == 1 }
+				h.Delete(odd)
+				want = slices.DeleteFunc(want, odd)
 			}
-			if h.Len() != len(want) {
-				t.Fatalf("round %d: %d items, want %d", round, h.Len(), len(want))
-			}
-			for _, item := range want {
-				if got := h.items[item.Value.place]; got != item {
-					t.Fatalf("round %d: %+v is at %d, where %+v should be", round, got, item.Value.place, item)
-				}
-			}
+			check()
 		}
-		order()
-		for _, item := range want {
-			if first := h.First(); *first != item {
-				t.Fatalf("round %d: the first is %+v, want %+v", round, *first, item)
-			}
-			h.Remove(0)
+		for h.Len() > 0 {
+			check()
+			h.Pop()
+			want = want[1:]
 		}
-		h.Push(1, 1, &value{})
+		h.Push(1, 1, 1)
 		if h.Reset(); h.Len() != 0 {
 			t.Fatal("something is left")
 		}

@@ -15,7 +15,10 @@ type Buffer[K any] struct {
 	// corrects it.
 	N int
 
+	// first has the lists by their earliest samples. An entry may be earlier than that; a
+	// list that is given an earlier sample gets another entry, and its former one is stale.
 	first    heap.Heap[*List[K]]
+	lists    int                          // that hold something
 	most     int                          // offsets that a sample waits at most; 0: no limit
 	released func(key K, time int64) bool // see NewBuffer
 	arrived  arrivals[K]                  // what was held since the last Rebuild
@@ -29,7 +32,6 @@ type Buffer[K any] struct {
 func NewBuffer[K any](most int, released func(key K, time int64) bool) Buffer[K] {
 	return Buffer[K]{
 		most: most, released: released, overdue: math.MinInt64,
-		first: heap.Heap[*List[K]]{Moved: func(l *List[K], place int) { l.place = place }},
 	}
 }
 
@@ -38,22 +40,48 @@ func (b *Buffer[K]) Bytes() int64 { return arrivalBytes * int64(b.N) }
 
 // Due is the key whose earliest sample is not later than the watermark.
 func (b *Buffer[K]) Due(watermark int64) (key K, ok bool) {
-	if b.first.Len() == 0 {
-		return key, false
-	}
-	if f := b.first.First(); f.At <= watermark {
-		return f.Value.key, true
+	for b.first.Len() > 0 {
+		f := b.first.First()
+		if f.At > watermark {
+			break
+		}
+		if stale(f) {
+			b.first.Pop()
+			continue
+		}
+		l := f.Value
+		if w := l.At(0); f.At == int64(w[0]) && f.Tie == int64(w[1]) {
+			return l.key, true
+		}
+		b.correct(l)
 	}
 	return key, false
 }
 
+// stale reports whether an entry is not that of its list.
+func stale[K any](e *heap.Item[*List[K]]) bool {
+	l := e.Value
+	return e.At != l.time || e.Tie != l.offset || l.dropped || l.Len() == 0
+}
+
+// correct brings the first entry, that of l, up to date.
+func (b *Buffer[K]) correct(l *List[K]) {
+	w := l.At(0)
+	l.time, l.offset = int64(w[0]), int64(w[1])
+	b.first.SetFirst(l.time, l.offset)
+}
+
 // Add holds a sample in its key's list.
 func (b *Buffer[K]) Add(l *List[K], time, offset int64, values []float64) {
-	at := l.insert(time, offset, values)
-	if l.Len() == 1 {
+	if at := l.insert(time, offset, values); at == 0 {
+		if l.Len() == 1 {
+			b.lists++
+		}
+		if b.first.Len() > 2*b.lists+64 { // most are of lists that are gone
+			b.first.Delete(func(e heap.Item[*List[K]]) bool { return stale(&e) })
+		}
+		l.time, l.offset = time, offset
 		b.first.Push(time, offset, l)
-	} else if at == 0 {
-		b.first.Update(l.place, time, offset)
 	}
 	b.N++
 	if b.most > 0 {
@@ -64,38 +92,45 @@ func (b *Buffer[K]) Add(l *List[K], time, offset int64, values []float64) {
 // Release takes the first sample out of a list and reports whether none is left.
 func (b *Buffer[K]) Release(l *List[K]) (empty bool) {
 	b.N--
-	l.drop(0)
-	if l.Len() == 0 {
-		b.first.Remove(l.place)
+	first := false
+	if b.first.Len() > 0 {
+		f := b.first.First()
+		first = f.Value == l && f.At == l.time && f.Tie == l.offset
+	}
+	if l.drop(0); l.Len() == 0 {
+		if b.lists--; first {
+			b.first.Pop()
+		}
 		return true
 	}
-	w := l.At(0)
-	b.first.Update(l.place, int64(w[0]), int64(w[1]))
+	if first {
+		b.correct(l)
+	}
 	return false
 }
 
 // Drop takes a list out of the buffer. It keeps its samples, and N has them still.
 func (b *Buffer[K]) Drop(l *List[K]) {
 	if l.Len() > 0 {
-		b.first.Remove(l.place)
+		l.dropped = true
+		b.lists--
 	}
-}
-
-// Has reports whether the buffer has the list at its place.
-func (b *Buffer[K]) Has(l *List[K]) bool {
-	return l.place < b.first.Len() && b.first.At(l.place).Value == l
 }
 
 // Rebuild makes the buffer hold the lists that all visits, and nothing else.
 func (b *Buffer[K]) Rebuild(all func(yield func(*List[K]) bool)) {
 	b.first.Reset()
 	b.reset()
+	b.lists = 0
 	for l := range all {
 		if l.Len() == 0 {
 			continue
 		}
+		b.lists++
+		l.dropped = false
 		w := l.At(0)
-		b.first.Append(int64(w[0]), int64(w[1]), l)
+		l.time, l.offset = int64(w[0]), int64(w[1])
+		b.first.Append(l.time, l.offset, l)
 		if b.most > 0 {
 			for i := range l.Len() {
 				w := l.At(i)

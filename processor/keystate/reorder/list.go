@@ -12,7 +12,9 @@ type List[K any] struct {
 	size  int // words of a sample
 	words []uint64
 	gone  int // words of released samples at the front
-	place int // in the heap of keys with held samples
+
+	time, offset int64 // that its entry in the buffer's heap of lists has; others are stale
+	dropped      bool  // the buffer does not have it
 }
 
 // NewList makes an empty list for a key's samples of dim values, with room for n.
