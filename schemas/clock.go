@@ -72,7 +72,7 @@ func (c *Clock) MicrosOf(f float64) (t int64, ok bool) {
 func MicrosText(b []byte) (t int64, wrong Fault) {
 	var v time.Time
 	if len(b) > 64 || v.UnmarshalText(b) != nil {
-		return NoTime, faultTimeText
+		return NoTime, FaultTimeText
 	}
 	t = v.UnixMicro() // rounds down; years 0 to 9999 are far from its limits
 	if t < MinTime || t > MaxTime {

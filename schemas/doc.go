@@ -4,6 +4,7 @@
 //
 //	schemas/formats   the table of formats; from a record's framing to its schema's program
 //	schemas/avro      Avro: a projection of the mapped fields, compiled for each schema
+//	schemas/json      JSON: the mapped paths are followed through the record's text
 //	schemas/registry  the client of the schema registry
 //	schemas/output    the records that the worker itself writes, in Avro
 //

@@ -49,7 +49,7 @@ func (e *DecodeError) Error() string {
 
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// fault is a value that is well-formed but not acceptable; reading goes on
+// Fault is a value that is well-formed but not acceptable; reading goes on
 // behind it, so that a record broken as well is reported as broken.
 type Fault uint8
 
@@ -60,12 +60,12 @@ const (
 	faultKeyLong
 	FaultTimeNull
 	FaultTimeRange
-	faultTimeText
+	FaultTimeText
 	FaultTimeType
 	FaultValueType
 	FaultInfinite
 	FaultLength
-	FaultBranch // the union holds a record without the field
+	FaultBranch // this record lacks the field, others of its schema may have it
 	FaultDecimal
 )
 
@@ -74,18 +74,18 @@ var faultErrors = [...]struct {
 	err   error
 }{
 	FaultKeyNull:   {ClassMissingKey, errors.New("the series key is null or empty")},
-	FaultKeyType:   {ClassBadType, errors.New("the union holds a type that cannot be a key")},
+	FaultKeyType:   {ClassBadType, errors.New("the value is of a type that cannot be a key")},
 	faultKeyLong:   {ClassTooLarge, fmt.Errorf("a series key of more than %d bytes", MaxKeyBytes)},
 	FaultTimeNull:  {ClassBadTime, errors.New("there is no event time")},
 	FaultTimeRange: {ClassBadTime, errors.New("the event time is outside the years 1 to 9998")},
-	faultTimeText:  {ClassBadTime, errors.New("the event time is not in RFC 3339")},
-	FaultTimeType:  {ClassBadType, errors.New("the union holds a type that cannot be a time")},
-	FaultValueType: {ClassBadType, errors.New("the union holds a value that is not a number")},
+	FaultTimeText:  {ClassBadTime, errors.New("the event time is not in RFC 3339")},
+	FaultTimeType:  {ClassBadType, errors.New("the value is of a type that cannot be a time")},
+	FaultValueType: {ClassBadType, errors.New("the value is not a number")},
 	FaultInfinite:  {ClassInfinite, errors.New("the value is infinite")},
 	FaultLength:    {ClassMalformed, errors.New("the array has another length than configured")},
-	FaultBranch:    {ClassMissingField, errors.New("the union holds a record without this field")},
+	FaultBranch:    {ClassMissingField, errors.New("the record does not have this field")},
 	FaultDecimal:   {ClassTooLarge, errors.New("the decimal has too many digits")},
 }
 
-// maxKeyBytes is the most bytes of a series key.
+// MaxKeyBytes is the most bytes of a series key.
 const MaxKeyBytes = 32 << 10

@@ -1,10 +1,8 @@
 package schemas
 
-import (
-	"strconv"
-)
+import "strconv"
 
-// part is one part of a series key, before its text is made.
+// Part is one part of a series key, before its text is made.
 type Part struct {
 	Kind partKind
 	Text []byte // aliases the record or the projection
@@ -14,7 +12,7 @@ type Part struct {
 type partKind uint8
 
 const (
-	partNone partKind = iota // not found: the key is missing
+	PartNone partKind = iota // not found: the key is missing
 	PartText
 	PartNumber
 	PartUUID // 16 bytes, as in RFC 9562

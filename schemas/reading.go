@@ -1,8 +1,6 @@
 package schemas
 
-import (
-	"math"
-)
+import "math"
 
 // Reading is what a record says: one sample of one series.
 type Reading struct {
@@ -14,10 +12,10 @@ type Reading struct {
 	Work // of the program that fills the reading in
 }
 
-// maxSaves is the most positions that a program saves at a time.
+// MaxSaves is the most positions that a program saves at a time.
 const MaxSaves = 8
 
-// work is what a program notes about a record until its reading is finished.
+// Work is what a program notes about a record until its reading is finished.
 type Work struct {
 	Parts     [maxKeyParts]Part // of the key
 	Saved     [MaxSaves]int     // positions in the record that are read twice
@@ -26,7 +24,7 @@ type Work struct {
 	faultSink int32
 }
 
-// begin makes a reading ready for a record's values.
+// Begin makes a reading ready for a record's values.
 func (l *Layout) Begin(out *Reading, schemaID int32) {
 	if cap(out.Values) < l.Width {
 		out.Values = make([]float64, l.Width)
@@ -37,11 +35,11 @@ func (l *Layout) Begin(out *Reading, schemaID int32) {
 	out.Key = nil
 	out.Time = NoTime
 	for i := range l.Parts {
-		out.Parts[i].Kind = partNone
+		out.Parts[i].Kind = PartNone
 	}
 }
 
-// finish completes a reading whose record has been read: it puts the key together and
+// Finish completes a reading whose record has been read: it puts the key together and
 // reports what is wrong with the record, if anything, as a *DecodeError. key is the Kafka
 // key, timestampMs the Kafka timestamp.
 func (l *Layout) Finish(key []byte, timestampMs int64, out *Reading) error {
@@ -61,7 +59,35 @@ func (l *Layout) Finish(key []byte, timestampMs int64, out *Reading) error {
 	return nil
 }
 
-// fail notes a value that is not acceptable. Of several the one of the first
+// unmet stands for a value that the record has not given yet: a NaN that no arithmetic
+// and no decoder gives.
+var unmet = math.Float64frombits(0x7ff8_0000_0bad_0001)
+
+// Expect marks all values as not met yet, for formats whose records need not have every
+// field: once, after Begin.
+func (r *Reading) Expect() {
+	for i := range r.Values {
+		r.Values[i] = unmet
+	}
+}
+
+// Met reports whether the record has given a value since Expect.
+func (r *Reading) Met(i int) bool { return math.Float64bits(r.Values[i]) != math.Float64bits(unmet) }
+
+// Settle makes the values that were not met missing ones, before Finish. It reports
+// whether any was met.
+func (r *Reading) Settle() (met bool) {
+	for i := range r.Values {
+		if r.Met(i) {
+			met = true
+		} else {
+			r.Values[i] = math.NaN()
+		}
+	}
+	return met
+}
+
+// Fail notes a value that is not acceptable. Of several the one of the first
 // sink is reported: key, time, then the fields in their order; of an array its
 // length before its items.
 func (r *Reading) Fail(sink int32, f Fault) {
@@ -83,7 +109,7 @@ func (r *Reading) joinParts(key []byte, l *Layout) {
 	r.scratch = r.scratch[:0]
 	for i := range l.Parts {
 		p := &r.Parts[i]
-		if p.Kind == partNone || p.Kind == PartText && len(p.Text) == 0 || len(p.Text) > MaxKeyBytes {
+		if p.Kind == PartNone || p.Kind == PartText && len(p.Text) == 0 || len(p.Text) > MaxKeyBytes {
 			if len(p.Text) > MaxKeyBytes {
 				r.Fail(0, faultKeyLong)
 			}

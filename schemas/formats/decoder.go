@@ -242,6 +242,9 @@ func (d *Decoder) id(ctx context.Context, id int32) (*compiled, error) {
 			if id < 0 {
 				return nil, fmt.Errorf("schema id %d: %w", id, registry.ErrUnknownSchema)
 			}
+			if d.shared.plain && d.shared.registry == nil {
+				return local(d.shared.options.Format, ""), nil
+			}
 			return d.shared.registry.SchemaByID(ctx, id)
 		})
 		if err != nil {

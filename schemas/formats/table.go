@@ -6,11 +6,13 @@ import (
 
 	"odradek/schemas"
 	"odradek/schemas/avro"
+	"odradek/schemas/json"
 )
 
 // table has all input formats.
 var table = []*schemas.Format{
 	&avro.Format,
+	&json.Format,
 }
 
 // Auto is the name that stands for the format of each record's schema in the registry.

@@ -1,0 +1,399 @@
+package json
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"odradek/schemas"
+)
+
+// walk goes once through a record that is valid JSON.
+type walk struct {
+	*program
+	b    []byte
+	pos  int
+	out  *schemas.Reading
+	err  error // what ends the walk
+	sink int32 // the path that err is about; -1: none
+}
+
+// stop notes what is wrong with the record as a whole; objects and arrays look for it.
+func (w *walk) stop(err error, sink int32) {
+	if w.err == nil {
+		w.err, w.sink = err, sink
+	}
+}
+
+// space returns the position behind white space.
+func space(b []byte, pos int) int {
+	for pos < len(b) && (b[pos] == ' ' || b[pos] == '\n' || b[pos] == '\t' || b[pos] == '\r') {
+		pos++
+	}
+	return pos
+}
+
+// value reads the value at pos, which is at the step s (nil: no path leads here). item is
+// the index in the array that the path has gone through, -1 before there is one.
+func (w *walk) value(s *step, item, depth int) {
+	if s == nil {
+		w.skip(depth)
+		return
+	}
+	start := w.pos
+	switch w.b[start] {
+	case '{':
+		w.wrongType(s.sinks, item)
+		for i := range s.arrays {
+			w.wrongType(s.arrays[i].item.all(), item)
+		}
+		w.object(s, item, depth+1)
+	case '[':
+		w.wrongType(s.sinks, item)
+		for _, next := range s.steps {
+			w.wrongType(next.all(), item)
+		}
+		if len(s.arrays) == 0 {
+			w.skip(depth)
+		}
+		for i := range s.arrays {
+			w.pos = start
+			w.array(&s.arrays[i], depth+1)
+		}
+	case 'n':
+		w.pos += len("null")
+		w.null(s.sinks, item)
+		w.null(s.below, item)
+	default:
+		w.scalar(s, item)
+		w.wrongType(s.below, item)
+	}
+}
+
+// all are the paths that end at a step or lead on from it.
+func (s *step) all() []int32 { return append(s.sinks[:len(s.sinks):len(s.sinks)], s.below...) }
+
+func (w *walk) object(s *step, item, depth int) {
+	if depth > maxDepth {
+		w.stop(errDeep, -1)
+		return
+	}
+	w.pos = space(w.b, w.pos+1)
+	for w.err == nil && w.b[w.pos] != '}' {
+		if w.b[w.pos] == ',' {
+			w.pos = space(w.b, w.pos+1)
+		}
+		name, escaped := w.text()
+		if escaped && len(s.names) > 0 {
+			name, _ = unescape(name)
+		}
+		w.pos = space(w.b, space(w.b, w.pos)+1) // the colon
+		w.value(s.find(name), item, depth)
+		w.pos = space(w.b, w.pos)
+	}
+	w.pos++
+}
+
+func (w *walk) array(a *array, depth int) {
+	if depth > maxDepth {
+		w.stop(errDeep, -1)
+		return
+	}
+	w.pos = space(w.b, w.pos+1)
+	n := 0
+	for ; w.err == nil && w.b[w.pos] != ']'; n++ {
+		if w.b[w.pos] == ',' {
+			w.pos = space(w.b, w.pos+1)
+		}
+		if n < a.count {
+			w.value(a.item, n, depth)
+		} else {
+			w.skip(depth)
+		}
+		w.pos = space(w.b, w.pos)
+	}
+	w.pos++
+	if n != a.count && w.err == nil {
+		for _, sink := range a.item.all() {
+			w.out.Fail(sink, schemas.FaultLength)
+		}
+	}
+}
+
+// skip goes over one value.
+func (w *walk) skip(depth int) {
+	for open := 0; ; {
+		switch w.b[w.pos] {
+		case '{', '[':
+			if open++; depth+open > maxDepth {
+				w.stop(errDeep, -1)
+				return
+			}
+			w.pos++
+		case '}', ']':
+			open--
+			w.pos++
+		case '"':
+			w.text()
+		case ' ', '\n', '\t', '\r', ',', ':':
+			w.pos++
+			continue
+		default:
+			w.literal()
+		}
+		if open == 0 {
+			return
+		}
+	}
+}
+
+// text goes over a string and returns what is between its quotes, and whether there are
+// escapes in it.
+func (w *walk) text() (raw []byte, escaped bool) {
+	start := w.pos + 1
+	for i := start; ; i++ {
+		n := bytes.IndexByte(w.b[i:], '"')
+		if !escaped && bytes.IndexByte(w.b[i:i+n], '\\') >= 0 {
+			escaped = true
+		}
+		i += n
+		if escaped && odd(w.b[start:i]) {
+			continue // an escaped quote
+		}
+		w.pos = i + 1
+		return w.b[start:i:i], escaped
+	}
+}
+
+// odd reports whether b ends with an odd number of backslashes.
+func odd(b []byte) bool {
+	n := 0
+	for n < len(b) && b[len(b)-1-n] == '\\' {
+		n++
+	}
+	return n&1 == 1
+}
+
+// literal goes over a number, true, false or null.
+func (w *walk) literal() []byte {
+	start := w.pos
+	for w.pos < len(w.b) {
+		switch w.b[w.pos] {
+		case ',', ']', '}', ' ', '\n', '\t', '\r':
+			return w.b[start:w.pos:w.pos]
+		}
+		w.pos++
+	}
+	return w.b[start:]
+}
+
+// null notes that paths lead to null: a value is missing, a key or a time is at fault.
+func (w *walk) null(sinks []int32, item int) {
+	for _, i := range sinks {
+		switch s := &w.layout.Sinks[i]; s.Role {
+		case schemas.RoleKey:
+			w.out.Fail(i, schemas.FaultKeyNull)
+		case schemas.RoleTime:
+			w.out.Fail(i, schemas.FaultTimeNull)
+		default:
+			w.missing(i, item)
+		}
+	}
+}
+
+// missing makes the values of a path NaN: all of them before its array is reached.
+func (w *walk) missing(sink int32, item int) {
+	s := &w.layout.Sinks[sink]
+	from, n := s.Slot, s.N
+	if item >= 0 {
+		from, n = s.Slot+item, 1
+	}
+	for i := from; i < from+n; i++ {
+		w.set(sink, i, math.NaN())
+	}
+}
+
+// set gives a value, which the record must not have given before.
+func (w *walk) set(sink int32, i int, v float64) {
+	if w.out.Met(i) {
+		w.stop(errDuplicate, sink)
+		return
+	}
+	w.out.Values[i] = v
+}
+
+// wrongType notes that paths lead to a value of a type that they cannot be read from.
+func (w *walk) wrongType(sinks []int32, item int) {
+	for _, i := range sinks {
+		s := &w.layout.Sinks[i]
+		w.out.Fail(i, [...]schemas.Fault{schemas.RoleKey: schemas.FaultKeyType, schemas.RoleTime: schemas.FaultTimeType,
+			schemas.RoleValue: schemas.FaultValueType}[s.Role])
+		if s.Role == schemas.RoleValue {
+			w.missing(i, item)
+		}
+	}
+}
+
+// scalar reads a string, a number, true or false in every role it has.
+func (w *walk) scalar(s *step, item int) {
+	if w.b[w.pos] == '"' {
+		raw, escaped := w.text()
+		for _, i := range s.sinks {
+			w.string(raw, escaped, i, item)
+		}
+		return
+	}
+	text := w.literal()
+	for _, i := range s.sinks {
+		sink := &w.layout.Sinks[i]
+		switch sink.Role {
+		case schemas.RoleValue:
+			w.set(i, sink.Slot+max(item, 0), w.number(text, i))
+		case schemas.RoleTime:
+			w.time(text, i)
+		case schemas.RoleKey:
+			if text[0] == 't' || text[0] == 'f' || !whole(text) {
+				w.out.Fail(i, schemas.FaultKeyType)
+				break
+			}
+			if string(text) == "-0" {
+				text = text[1:]
+			}
+			w.part(text, i)
+		}
+	}
+}
+
+func (w *walk) string(raw []byte, escaped bool, sink int32, item int) {
+	s := &w.layout.Sinks[sink]
+	switch s.Role {
+	case schemas.RoleValue:
+		w.out.Fail(sink, schemas.FaultValueType)
+		w.set(sink, s.Slot+max(item, 0), math.NaN())
+	case schemas.RoleTime:
+		if escaped {
+			raw, _ = unescape(raw)
+		}
+		t, wrong := schemas.MicrosText(raw)
+		w.moment(t, wrong, sink)
+	case schemas.RoleKey:
+		if escaped {
+			var ok bool
+			if raw, ok = unescape(raw); !ok {
+				w.stop(errSurrogate, sink)
+				return
+			}
+		}
+		w.part(raw, sink)
+	}
+}
+
+func (w *walk) part(text []byte, sink int32) {
+	p := &w.out.Parts[w.layout.Sinks[sink].Slot]
+	if p.Kind != schemas.PartNone {
+		w.stop(errDuplicate, sink)
+		return
+	}
+	*p = schemas.Part{Kind: schemas.PartText, Text: text}
+}
+
+// whole reports whether a number is written without a fraction and an exponent.
+func whole(text []byte) bool { return bytes.IndexAny(text, ".eE") < 0 }
+
+// number is the value of a number, true or false.
+func (w *walk) number(text []byte, sink int32) float64 {
+	switch text[0] {
+	case 't':
+		return 1
+	case 'f':
+		return 0
+	}
+	f, _ := strconv.ParseFloat(string(text), 64) // out of range is infinite
+	return schemas.Finite(f, sink, w.out)
+}
+
+func (w *walk) time(text []byte, sink int32) {
+	if text[0] == 't' || text[0] == 'f' {
+		w.out.Fail(sink, schemas.FaultTimeType)
+		return
+	}
+	var t int64
+	ok := false
+	if whole(text) {
+		v, err := strconv.ParseInt(string(text), 10, 64)
+		if err == nil {
+			t, ok = w.clock.Micros(v)
+		}
+	} else {
+		f, _ := strconv.ParseFloat(string(text), 64)
+		t, ok = w.clock.MicrosOf(f)
+	}
+	wrong := schemas.FaultNone
+	if !ok {
+		t, wrong = schemas.NoTime, schemas.FaultTimeRange
+	}
+	w.moment(t, wrong, sink)
+}
+
+func (w *walk) moment(t int64, wrong schemas.Fault, sink int32) {
+	if w.out.Time != schemas.NoTime {
+		w.stop(errDuplicate, sink)
+		return
+	}
+	if w.out.Time = t; wrong != schemas.FaultNone {
+		w.out.Fail(sink, wrong)
+	}
+}
+
+// unescape returns the text of a string with escapes; ok is false where it has half of a
+// surrogate pair, which has no text: two of them would become one.
+func unescape(raw []byte) (text []byte, ok bool) {
+	ok = true
+	text = make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			text = append(text, raw[i])
+			continue
+		}
+		i++
+		switch c := raw[i]; c {
+		case 'b':
+			text = append(text, '\b')
+		case 'f':
+			text = append(text, '\f')
+		case 'n':
+			text = append(text, '\n')
+		case 'r':
+			text = append(text, '\r')
+		case 't':
+			text = append(text, '\t')
+		case 'u':
+			r := hex4(raw[i+1:])
+			i += 4
+			if r >= 0xd800 && r < 0xe000 {
+				low := rune(0)
+				if r < 0xdc00 && len(raw)-i > 6 && raw[i+1] == '\\' && raw[i+2] == 'u' {
+					low = hex4(raw[i+3:])
+				}
+				if low < 0xdc00 || low > 0xdfff {
+					ok = false
+					text = append(text, "\ufffd"...)
+					continue
+				}
+				i += 6
+				r = (r-0xd800)<<10 + low - 0xdc00 + 0x10000
+			}
+			text = utf8.AppendRune(text, r)
+		default: // the quote, / and the backslash
+			text = append(text, c)
+		}
+	}
+	return text, ok
+}
+
+// hex4 is the number of four hexadecimal digits.
+func hex4(b []byte) rune {
+	v, _ := strconv.ParseUint(string(b[:4]), 16, 32)
+	return rune(v)
+}
