@@ -1,7 +1,6 @@
 package keystate
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -114,7 +113,7 @@ type decision struct {
 	offset  int64
 	seq     uint64          // order of those at one offset
 	asked   int64           // lapses: a record below was the last under it
-	due     int64           // its place in State.decisions: no later than its end
+	due     int64           // its place in decisionLog.queue: no later than its end
 	before  *decision       // of the same kind and subject
 	key     *Key            // eviction: whose changelog records are to be deleted; nil once they are
 	rule    *threshold.Rule // of Thresholds: the content
@@ -149,10 +148,7 @@ func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
 
 // decide makes a decision part of the open unit.
 func (s *State) decide(d *decision) {
-	s.decisionSeq++
-	d.seq = s.decisionSeq
-	s.link(d)
-	s.unlogged = append(s.unlogged, d)
+	s.decisions.add(d)
 	s.cur.saveDecision(opDecide, d)
 }
 
@@ -160,10 +156,7 @@ func (s *State) decide(d *decision) {
 // if none does. Ask for every record that it may concern: a verdict that
 // is not asked for lapses.
 func (s *State) Standing(k Kind, subject []byte, offset int64) []byte {
-	d := s.decided[k][string(subject)]
-	for d != nil && d.offset > offset {
-		d = d.before
-	}
+	d := s.decisions.inForce(k, subject, offset)
 	if d == nil || len(d.content) == 0 {
 		return nil
 	}
@@ -173,149 +166,40 @@ func (s *State) Standing(k Kind, subject []byte, offset int64) []byte {
 
 // Decisions is the number of subjects with a decision of a kind that a replay may
 // need.
-func (s *State) Decisions(k Kind) int { return len(s.decided[k]) }
-
-// link puts a decision among those of its subject, by offset.
-func (s *State) link(d *decision) {
-	m := s.decided[d.kind]
-	if m == nil {
-		m = map[string]*decision{}
-		s.decided[d.kind] = m
-	}
-	at := m[string(d.subject)]
-	if at == nil || !d.less(at) {
-		d.before = at
-		m[string(d.subject)] = d
-		if at != nil {
-			s.requeue(at)
-		}
-		return
-	}
-	for at.before != nil && d.less(at.before) {
-		at = at.before
-	}
-	d.before, at.before = at.before, d
-}
-
-// unlink is the opposite of link.
-func (s *State) unlink(d *decision) {
-	m := s.decided[d.kind]
-	at := m[string(d.subject)]
-	switch {
-	case at == d && d.before == nil:
-		delete(m, string(d.subject))
-	case at == d:
-		m[string(d.subject)] = d.before
-	default:
-		for at.before != d {
-			at = at.before
-		}
-		at.before = d.before
-	}
-	d.before = nil
-}
-
-// less is the order of decisions.
-func (d *decision) less(e *decision) bool {
-	return d.offset < e.offset || d.offset == e.offset && d.seq < e.seq
-}
-
-// after is the next decision of the subject.
-func (s *State) after(d *decision) (next *decision) {
-	for at := s.decided[d.kind][string(d.subject)]; at != nil && at != d; at = at.before {
-		next = at
-	}
-	return next
-}
-
-// end is the floor from which on no replay needs the decision.
-func (s *State) end(d *decision) int64 {
-	switch row := &kinds[d.kind]; {
-	case !row.standing || row.lapses && d.asked <= d.offset:
-		return d.offset + 1
-	case row.lapses:
-		// Never later than the next one: what that withdrew must not come back
-		// because the withdrawal is forgotten first.
-		return min(d.asked, s.superseded(d))
-	}
-	return s.superseded(d)
-}
-
-// superseded is the floor from which on no replay needs the decision because of
-// the next one of its subject.
-func (s *State) superseded(d *decision) int64 {
-	if next := s.after(d); next != nil {
-		return next.offset + 1
-	}
-	return never
-}
-
-// enqueue puts a decision where forget finds it.
-func (s *State) enqueue(d *decision) {
-	d.due = s.end(d)
-	i := len(s.decisions)
-	for i > 0 && byDue(d, s.decisions[i-1]) < 0 { // most come last
-		i--
-	}
-	s.decisions = slices.Insert(s.decisions, i, d)
-}
-
-// byDue is the order in which decisions are forgotten.
-func byDue(a, b *decision) int {
-	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.offset, b.offset), cmp.Compare(a.seq, b.seq),
-		cmp.Compare(string(a.subject), string(b.subject)))
-}
-
-// requeue looks again at a decision that another one of its subject now follows.
-func (s *State) requeue(d *decision) {
-	if s.end(d) >= d.due {
-		return // forget finds it and looks again
-	}
-	if i := slices.Index(s.decisions, d); i >= 0 {
-		s.decisions = slices.Delete(s.decisions, i, i+1)
-		s.enqueue(d)
-	}
-}
-
-// maxDecisions is how many decisions of one kind wait for the floor before
-// Snapshot brings it up as if want were the last mark.
-const maxDecisions = 10_000
-
-// crowded reports whether the floor has to rise so that decisions can be
-// forgotten: they come as fast as records of unknown schemas do.
-func (s *State) crowded() bool { return len(s.decided[Verdict]) > maxDecisions }
+func (s *State) Decisions(k Kind) int { return len(s.decisions.subjects[k]) }
 
 // logDecisions emits what was decided before the last mark.
 func (s *State) logDecisions(c *emitter, u *unit) {
-	for _, d := range s.leftover {
+	l := &s.decisions
+	for _, d := range l.leftover {
 		s.logDecision(c, d)
 		s.deleteKey(c, d.key)
 		u.saveDecision(opLeftover, d)
 	}
-	s.leftover = s.leftover[:0]
-	for _, d := range s.revoked {
-		if at := s.at(d); at == nil {
+	l.leftover = l.leftover[:0]
+	for _, d := range l.revoked {
+		if at := l.at(d); at == nil {
 			c.putDecision(d, nil)
 		}
 		u.saveDecision(opRevoke, d)
 	}
-	s.revoked = s.revoked[:0]
-	for _, d := range s.relog {
+	l.revoked = l.revoked[:0]
+	for _, d := range l.relog {
 		s.logDecision(c, d)
 		u.saveDecision(opRelog, d)
 	}
-	s.relog = s.relog[:0]
+	l.relog = l.relog[:0]
 	n := 0
-	for ; n < len(s.unlogged) && s.unlogged[n].offset < s.cur.start; n++ {
-		d := s.unlogged[n]
+	for ; n < len(l.unlogged) && l.unlogged[n].offset < s.cur.start; n++ {
+		d := l.unlogged[n]
 		s.logDecision(c, d)
 		if d.kind == Eviction {
 			s.deleteKey(c, d.key)
 		}
 		u.saveDecision(opLogged, d)
-		s.enqueue(d)
+		l.enqueue(d)
 	}
-	s.unlogged = slices.Delete(s.unlogged, 0, n)
+	l.unlogged = slices.Delete(l.unlogged, 0, n)
 }
 
 // logDecision emits a decision.
@@ -343,32 +227,25 @@ func (c *emitter) putDecision(d *decision, value []byte) {
 
 // forget deletes decisions from the log that no replay can need.
 func (s *State) forget(c *emitter, u *unit, maxBytes int) {
-	n := 0
-	for n < len(s.decisions) && c.err == nil {
-		d := s.decisions[n]
+	l, n := &s.decisions, 0
+	for n < len(l.queue) && c.err == nil {
+		d := l.queue[n]
 		if d.due > s.committed || maxBytes > 0 && c.bytes >= maxBytes {
 			break
 		}
-		if s.end(d) > s.committed { // it was asked for since
-			s.decisions = slices.Delete(s.decisions, n, n+1)
-			s.enqueue(d)
+		if l.end(d) > s.committed { // it was asked for since
+			l.queue = slices.Delete(l.queue, n, n+1)
+			l.enqueue(d)
 			continue
 		}
-		shared := s.shared(d)
-		if s.unlink(d); !shared {
+		shared := l.shared(d)
+		if l.unlink(d); !shared {
 			c.putDecision(d, nil)
 		}
 		u.saveDecision(opForget, d)
 		n++
 	}
-	s.decisions = slices.Delete(s.decisions, 0, n)
-}
-
-// shared reports whether a later decision has taken the place of a decision's
-// record: one eviction of a key is in the log, and one decision at an offset.
-func (s *State) shared(d *decision) bool {
-	next := s.after(d)
-	return next != nil && (d.kind == Eviction || next.offset == d.offset)
+	l.queue = slices.Delete(l.queue, 0, n)
 }
 
 // saveDecision pushes what has become of a decision.
@@ -377,150 +254,10 @@ func (u *unit) saveDecision(kind opKind, d *decision) {
 	u.add(kind, nil, 0, 0)
 }
 
-// undoDecision takes that back. What belongs in State.decisions is put in order
-// by rebuild.
-func (s *State) undoDecision(kind opKind, d *decision) {
-	switch kind {
-	case opDecide:
-		s.unlink(d)
-		d.offset = undone // rebuild drops it
-	case opLogged:
-		// Its record may be in the log all the same, at least once.
-		if d.kind != Eviction {
-			s.revoked = append(s.revoked, &decision{kind: d.kind, subject: d.subject, offset: d.offset})
-		}
-	case opRevoke:
-		s.revoked = append(s.revoked, d)
-	case opLeftover:
-		s.leftover = append(s.leftover, d)
-	case opRelog:
-		s.relog = append(s.relog, d)
-	case opForget:
-		s.link(d)
-		s.decisions = append(s.decisions, d)
-		// Its record may be deleted all the same, where no new offset tells.
-		if !s.shared(d) {
-			s.relog = append(s.relog, d)
-		}
-	}
-}
-
-// rebuildDecisions makes the queues of decisions what they are at s.next.
-func (s *State) rebuildDecisions() {
-	gone := func(d *decision) bool { return d.offset == undone }
-	s.unlogged = slices.DeleteFunc(s.unlogged, gone)
-	s.decisions = slices.DeleteFunc(s.decisions, gone)
-	s.relog = slices.DeleteFunc(s.relog, gone)
-	for _, d := range s.decisions {
-		d.due = s.end(d)
-	}
-	slices.SortFunc(s.decisions, byDue)
-	s.applied = 0
-	for s.applied < len(s.toApply) && s.toApply[s.applied].offset < s.next {
-		s.applied++
-	}
-}
-
-// loadDecision takes a decision from the changelog. name is its kind and subject.
-func (s *State) loadDecision(name, value []byte, offset uint64) error {
-	if len(name) == 0 || offset > 1<<62 {
-		return ErrCorrupt
-	}
-	d := &decision{kind: Kind(name[0]), subject: slices.Clone(name[1:]), offset: int64(offset)}
-	if old := s.at(d); old != nil {
-		s.unlink(old)
-	}
-	if value == nil {
-		return nil
-	}
-	if d.kind == Eviction || d.kind >= numKinds || kinds[d.kind].name == "" {
-		return fmt.Errorf("a decision of kind %d: %w", d.kind, ErrNewer)
-	}
-	dec := decoder{b: value}
-	if v := dec.byte(); v > version {
-		return fmt.Errorf("a decision of format %d: %w", v, ErrNewer)
-	}
-	d.seq = dec.uint()
-	d.content = slices.Clone(dec.b)
-	if dec.bad {
-		return ErrCorrupt
-	}
-	if read := kinds[d.kind].read; read != nil {
-		if err := read(d); err != nil {
-			return err
-		}
-	}
-	s.link(d)
-	return nil
-}
-
-// loadEviction takes an eviction, of which the log has one for each key.
-func (s *State) loadEviction(name, value []byte) error {
-	if old := s.decided[Eviction][string(name)]; old != nil {
-		s.unlink(old)
-	}
-	if value == nil {
-		return nil
-	}
-	d := decoder{b: value}
-	d.start()
-	offset := d.offset()
-	if d.bad || len(d.b) > 0 {
-		return ErrCorrupt
-	}
-	s.link(&decision{kind: Eviction, subject: slices.Clone(name), offset: offset})
-	return nil
-}
-
-// at is the decision of the same kind, subject and offset.
-func (s *State) at(d *decision) *decision {
-	for e := s.latest(d.kind, d.subject); e != nil; e = e.before {
-		if e.offset == d.offset {
-			return e
-		}
-	}
-	return nil
-}
-
-// latest is the last decision about a subject.
-func (s *State) latest(k Kind, subject []byte) *decision {
-	if k >= numKinds {
-		return nil
-	}
-	return s.decided[k][string(subject)]
-}
-
-// beginDecisions ends loading for decisions and returns the largest offset.
-func (s *State) beginDecisions(f Floor, committed int64, ahead bool) (top int64, err error) {
-	top = math.MinInt64
-	for k := range s.decided {
-		for _, d := range s.decided[k] {
-			for ; d != nil; d = d.before {
-				if top = max(top, d.offset); d.offset >= committed && !ahead {
-					return 0, fmt.Errorf("keystate: %s at offset %d, the committed offset is %d: %w", kinds[k].name, d.offset, committed, ErrAhead)
-				}
-				d.due = s.end(d)
-				s.decisionSeq = max(s.decisionSeq, d.seq)
-				s.decisions = append(s.decisions, d)
-				if kinds[k].apply != nil && d.offset >= f.Offset {
-					s.toApply = append(s.toApply, d)
-				}
-			}
-		}
-	}
-	slices.SortFunc(s.decisions, byDue)
-	slices.SortFunc(s.toApply, func(a, b *decision) int {
-		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.seq, b.seq))
-	})
-	return top, nil
-}
-
 // applyDecisions applies the loaded decisions that take effect up to the record
 // at offset.
 func (s *State) applyDecisions(offset int64) {
-	for s.applied < len(s.toApply) && s.toApply[s.applied].offset <= offset {
-		d := s.toApply[s.applied]
-		s.applied++
+	for d := s.decisions.next(offset); d != nil; d = s.decisions.next(offset) {
 		kinds[d.kind].apply(s, d)
 	}
 }

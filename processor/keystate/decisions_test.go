@@ -73,7 +73,7 @@ func (x *run) decide(sm *Sample) bool {
 				continue
 			}
 			x.s.evictOldest(sm.Offset)
-			told(Eviction, x.s.unlogged[len(x.s.unlogged)-1].subject, nil)
+			told(Eviction, x.s.decisions.unlogged[len(x.s.decisions.unlogged)-1].subject, nil)
 		case 1: // the registry gets a schema, or loses it
 			x.absent[string(subject)] = !x.absent[string(subject)]
 		case 2:
@@ -226,7 +226,7 @@ func TestVerdictLapses(t *testing.T) {
 	x.cycle(7, true, true) // the floor passes
 	x.cycle(8, true, true)
 	x.cycle(9, true, true)
-	if x.stored() != 0 || x.s.Decisions(Verdict) != 0 || len(x.s.decisions) != 0 {
+	if x.stored() != 0 || x.s.Decisions(Verdict) != 0 || len(x.s.decisions.queue) != 0 {
 		t.Errorf("%d decisions left in the log, %d remembered", x.stored(), x.s.Decisions(Verdict))
 	}
 }

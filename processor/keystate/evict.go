@@ -197,10 +197,7 @@ func (s *State) expire(offset int64) {
 
 // grownAt is where the topic was last known to have grown, at a sample at offset.
 func (s *State) grownAt(offset int64) int64 {
-	d := s.decided[Grown][""]
-	for d != nil && d.offset > offset {
-		d = d.before
-	}
+	d := s.decisions.inForce(Grown, nil, offset)
 	if d == nil {
 		return 0
 	}

@@ -15,9 +15,9 @@ func (s *State) Export(dst []byte) []byte {
 	e.byte(version)
 	e.int(s.maxTime)
 	e.uint(s.layout)
-	e.uint(uint64(len(s.suspects)))
-	for i := range s.suspects {
-		u := &s.suspects[i]
+	e.uint(uint64(len(s.jury.list)))
+	for i := range s.jury.list {
+		u := &s.jury.list[i]
 		e.int(u.Offset)
 		e.int(u.Time)
 		e.byte(u.votes)

@@ -27,7 +27,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.next = sm.Offset + 1
 	if sm.Time > s.maxTime {
-		if uint64(sm.Time)-uint64(s.maxTime) > s.reach {
+		if uint64(sm.Time)-uint64(s.maxTime) > s.jury.reach {
 			return s.foldSlow(sm, b) // a suspect
 		}
 		s.maxTime = sm.Time
@@ -82,7 +82,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	s.next = sm.Offset + 1
 	s.held.Pass(sm.Offset)
 	held := false
-	if len(s.suspects) > 0 || s.beyond(sm.Time, s.maxTime) {
+	if len(s.jury.list) > 0 || s.jury.beyond(sm.Time, s.maxTime) {
 		held = s.weigh(sm)
 	} else {
 		s.line = append(s.line, turn{Sample: *sm, out: s.judge(sm)})
@@ -135,7 +135,7 @@ func (s *State) judge(sm *Sample) Outcome {
 		if k != nil && (at < k.asOf || k.dropped) {
 			return Duplicate // it is in the key's snapshot, or goes with the key
 		}
-		if d := s.latest(Eviction, sm.Key); d != nil && at < d.offset {
+		if d := s.decisions.latest(Eviction, sm.Key); d != nil && at < d.offset {
 			return Duplicate // it was forgotten with the key
 		}
 	}

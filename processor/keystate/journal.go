@@ -85,7 +85,7 @@ func (u *unit) reset(s *State) {
 		decisions: trim(u.decisions, true), stale: trim(u.stale, true), blocks: trim(u.blocks, true),
 		alerts: trim(u.alerts, true), silent: trim(u.silent, true), orphans: trim(u.orphans, true), rules: trim(u.rules, true),
 		maxTime: s.maxTime, heldN: s.held.N, counts: s.Counts, evicted: s.EvictedKeys, early: s.Early,
-		suspects: s.suspects, suspected: s.Suspects,
+		suspects: s.jury.list, suspected: s.Suspects,
 	}
 }
 
@@ -263,11 +263,11 @@ func (s *State) undo(u *unit) {
 		case opSnapshot:
 			s.undoSnapshot(k, w, u)
 		case opDecide, opLogged, opLeftover, opForget, opRevoke, opRelog:
-			s.undoDecision(o.kind, pop(&u.decisions, 1)[0])
+			s.decisions.undo(o.kind, pop(&u.decisions, 1)[0])
 		}
 	}
 	s.maxTime, s.held.N, s.Counts, s.EvictedKeys, s.Early = u.maxTime, u.heldN, u.counts, u.evicted, u.early
-	s.suspects, s.Suspects = u.suspects, u.suspected
+	s.jury.list, s.Suspects = u.suspects, u.suspected
 }
 
 func pop[T any](stack *[]T, n int) []T {
@@ -324,7 +324,7 @@ func (s *State) Mark(next int64) {
 		panic("keystate: Mark during replay")
 	case len(s.pend) > 0 || s.waiting || len(s.line) > 0:
 		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
-	case len(s.unlogged) > 0 && s.unlogged[0].offset < s.cur.start:
+	case len(s.decisions.unlogged) > 0 && s.decisions.unlogged[0].offset < s.cur.start:
 		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
 	case len(s.must) > 0 && s.mustSince < s.cur.start:
 		panic("keystate: Mark before Snapshot has emitted the keys whose anomalies have changed")
@@ -332,8 +332,8 @@ func (s *State) Mark(next int64) {
 		panic(fmt.Sprintf("keystate: mark at %d, but %d is folded", next, s.next-1))
 	case next == s.cur.start:
 		return
-	case len(s.unlogged) > 0 && s.unlogged[len(s.unlogged)-1].offset >= next:
-		panic(fmt.Sprintf("keystate: mark at %d, not above the decision at %d", next, s.unlogged[len(s.unlogged)-1].offset))
+	case len(s.decisions.unlogged) > 0 && s.decisions.unlogged[len(s.decisions.unlogged)-1].offset >= next:
+		panic(fmt.Sprintf("keystate: mark at %d, not above the decision at %d", next, s.decisions.unlogged[len(s.decisions.unlogged)-1].offset))
 	}
 	s.next = next
 	s.marks = append(s.marks, s.floorAt(next))
@@ -373,7 +373,7 @@ func (s *State) nextUnit() {
 // Committed says that everything up to the mark at next is committed, with what
 // Snapshot has emitted for it; how to undo it is forgotten.
 func (s *State) Committed(next int64) {
-	if len(s.unlogged) > 0 && s.unlogged[0].offset < next {
+	if len(s.decisions.unlogged) > 0 && s.decisions.unlogged[0].offset < next {
 		panic("keystate: decisions were committed that Snapshot has not emitted")
 	}
 	if len(s.must) > 0 && s.mustSince < next {
@@ -508,7 +508,7 @@ func (s *State) rebuild() {
 	slices.SortFunc(s.queue, func(a, b dirtyKey) int {
 		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.key.lastOffset, b.key.lastOffset))
 	})
-	s.rebuildDecisions()
+	s.decisions.rebuild(s.next)
 	s.rebuildRules()
 	s.planSweep()
 }

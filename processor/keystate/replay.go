@@ -77,9 +77,9 @@ func (s *State) Load(key, value []byte) error {
 	case recHeld:
 		err = s.loadHeldBlock(name, value, suffix[0], suffix[1])
 	case recEviction:
-		err = s.loadEviction(name, value)
+		err = s.decisions.loadEviction(name, value)
 	case recDecision:
-		err = s.loadDecision(name, value, suffix[0])
+		err = s.decisions.load(name, value, suffix[0])
 	default:
 		err = fmt.Errorf("type %q: %w", kind, ErrCorrupt)
 	}
@@ -499,11 +499,11 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	var differ mismatches
 	top := int64(math.MinInt64)
 	for k := range s.keys.all {
-		if d := s.latest(Eviction, k.name); !k.inLog || d != nil && k.asOf <= d.offset {
+		if d := s.decisions.latest(Eviction, k.name); !k.inLog || d != nil && k.asOf <= d.offset {
 			if drop = append(drop, k); k.inLog {
 				// An eviction that was cut off before it had deleted the key.
 				d.key = k
-				s.leftover = append(s.leftover, d)
+				s.decisions.leftover = append(s.decisions.leftover, d)
 			}
 			continue
 		}
@@ -519,7 +519,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		return err
 	}
 	s.Mismatched = differ.list()
-	last, err := s.beginDecisions(f, committed, ahead)
+	last, err := s.decisions.begin(f, committed, ahead)
 	if err != nil {
 		return err
 	}
@@ -530,7 +530,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 			s.stale[k] = stale
 		}
 	}
-	slices.SortFunc(s.leftover, func(a, b *decision) int { return cmp.Compare(a.offset, b.offset) })
+	slices.SortFunc(s.decisions.leftover, func(a, b *decision) int { return cmp.Compare(a.offset, b.offset) })
 	s.replaying, s.replayEnd = true, committed
 	if top > committed {
 		s.ahead = top
@@ -561,8 +561,8 @@ func (s *State) replayStep(sm *Sample) {
 	if sm.Offset >= s.replayEnd {
 		panic(fmt.Sprintf("keystate: replay of offset %d, the committed offset is %d", sm.Offset, s.replayEnd))
 	}
-	s.recalled()
-	s.setJump(s.jumps.at(sm.Offset))
+	s.LostSuspects += s.jury.lost()
+	s.jury.setJump(s.jury.jumps.at(sm.Offset))
 	if s.replayed++; s.replayed%replayStride == 0 {
 		s.marks = append(s.marks, s.floorAt(sm.Offset))
 		s.nextUnit()
@@ -581,11 +581,11 @@ func (s *State) EndReplay() {
 	}
 	s.EndInput()
 	s.replaying = false
-	s.recalled()
-	if s.jumps.Now != s.cfg.MaxJump {
-		s.jumps = Jumps{Now: s.cfg.MaxJump, From: s.replayEnd, Before: s.jumps.Now}
+	s.LostSuspects += s.jury.lost()
+	if s.jury.jumps.Now != s.cfg.MaxJump {
+		s.jury.jumps = Jumps{Now: s.cfg.MaxJump, From: s.replayEnd, Before: s.jury.jumps.Now}
 	}
-	s.setJump(s.cfg.MaxJump)
+	s.jury.setJump(s.cfg.MaxJump)
 	s.next, s.base = s.replayEnd, s.replayEnd
 	if last := s.marks[len(s.marks)-1]; last.Offset < s.replayEnd {
 		s.marks = append(s.marks, s.floorAt(s.replayEnd))

@@ -467,7 +467,7 @@ func TestEvictionIsDeletedFromTheLog(t *testing.T) {
 		}
 		s.Committed(i + 1)
 	}
-	if s.EvictedKeys < 2 || s.Decisions(Eviction) != 0 || len(s.decisions) != 0 {
+	if s.EvictedKeys < 2 || s.Decisions(Eviction) != 0 || len(s.decisions.queue) != 0 {
 		t.Errorf("%d keys evicted, %d evictions remembered", s.EvictedKeys, s.Decisions(Eviction))
 	}
 	for k := range log {

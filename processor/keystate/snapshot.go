@@ -47,7 +47,7 @@ func (s *State) Floor() Floor {
 			panic(fmt.Sprintf("keystate: no mark at %d where a key became dirty", k.since))
 		}
 	}
-	f.Jumps = s.jumps
+	f.Jumps = s.jury.jumps
 	return f
 }
 
@@ -79,7 +79,7 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 	if u.snapped || u == s.cur && u.prefix > u.keep {
 		panic("keystate: a second Snapshot before the first is Committed")
 	}
-	if s.crowded() {
+	if s.decisions.crowded() {
 		want = math.MaxInt64
 	}
 	c := emitter{emit: emit}

@@ -346,12 +346,8 @@ type State struct {
 	centers  []float64 // of the columns of the task being packed
 
 	// Suspects.
-	jumps    Jumps
-	jump     int64     // the one in force
-	reach    uint64    // the same; all there is without one
-	suspects []suspect // in order of offset; replaced, never changed in place
-	line     []turn    // samples whose turn it is
-	recall   []SuspectMark
+	jury jury
+	line []turn // samples whose turn it is
 
 	// Eviction and silence.
 	evictor   evictor
@@ -359,17 +355,9 @@ type State struct {
 	nextSweep int64 // the watermark at which either is looked for
 
 	// Decisions.
-	decided     [numKinds]map[string]*decision // the last one of a subject, while the log has it
-	decisions   []*decision                    // those in the log, in the order of due
-	unlogged    []*decision                    // not emitted yet
-	leftover    []*decision                    // emitted, but their keys' records are in the log again
-	revoked     []*decision                    // emitted and undone: their records are to be deleted
-	relog       []*decision                    // forgotten and undone: their records are to be emitted again
-	toApply     []*decision                    // loaded ones that act on the state, in order
-	applied     int                            // how many of these have
-	decisionSeq uint64
-	unruled     bool     // a configured threshold is not in force
-	rulings     []ruling // that wait for tasks before them
+	decisions decisionLog
+	unruled   bool     // a configured threshold is not in force
+	rulings   []ruling // that wait for tasks before them
 
 	// Anomalies.
 	must      []*Key     // whose anomalies have changed since the last Snapshot
@@ -430,7 +418,7 @@ func New(cfg *Config) *State {
 		ahead: math.MinInt64, shedAt: math.MaxInt64,
 		held: reorder.NewBuffer(cfg.MaxHeld, func(k *Key, time int64) bool { return k.dead || time <= k.lastTime }),
 	}
-	s.setJump(cfg.MaxJump)
+	s.jury.setJump(cfg.MaxJump)
 	filtered := false
 	for i := range cfg.Detectors {
 		d := &cfg.Detectors[i]
@@ -462,7 +450,7 @@ func (s *State) Need() detectors.Need { return s.need }
 func (s *State) Keys() int { return s.keys.n }
 
 // Held is the number of samples that wait for the watermark or are suspects.
-func (s *State) Held() int { return s.held.N + len(s.suspects) }
+func (s *State) Held() int { return s.held.N + len(s.jury.list) }
 
 // Dirty is the number of keys with changes that no snapshot has.
 func (s *State) Dirty() int { return s.dirtyN }
@@ -482,9 +470,9 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.started || s.replaying || s.applied < len(s.toApply) || s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.ahead ||
+	s.slow = !s.started || s.replaying || s.decisions.applied < len(s.decisions.toApply) || s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.ahead ||
 		len(s.orphaned) > 0 ||
-		len(s.line) > 0 || len(s.suspects) > 0 || s.unruled || s.jump > 0 && s.maxTime == NoTime
+		len(s.line) > 0 || len(s.jury.list) > 0 || s.unruled || s.jury.jump > 0 && s.maxTime == NoTime
 }
 
 // watermark is the time behind which nothing is expected any more.

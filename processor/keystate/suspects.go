@@ -68,12 +68,122 @@ func (j Jumps) at(offset int64) int64 {
 	return j.Now
 }
 
+// jury holds the suspects of a partition and takes the votes on them.
+type jury struct {
+	jumps  Jumps
+	jump   int64         // the one in force
+	reach  uint64        // the same; all there is without one
+	list   []suspect     // in order of offset; replaced, never changed in place
+	recall []SuspectMark // those of the floor that Recall has not brought
+}
+
 // setJump makes jump what samples are judged by.
-func (s *State) setJump(jump int64) {
-	s.jump, s.reach = jump, math.MaxUint64
+func (j *jury) setJump(jump int64) {
+	j.jump, j.reach = jump, math.MaxUint64
 	if jump > 0 {
-		s.reach = uint64(jump)
+		j.reach = uint64(jump)
 	}
+}
+
+// begin takes what is outstanding at the floor that the state begins at.
+func (j *jury) begin(f Floor, jumps Jumps, now int64) {
+	j.list, j.recall = nil, slices.Clone(f.Suspects)
+	j.jumps = jumps
+	j.setJump(now)
+}
+
+// beyond reports whether a sample of that time is a suspect where top is the
+// largest one.
+func (j *jury) beyond(time, top int64) bool {
+	switch {
+	case j.jump == 0:
+		return false
+	case top == NoTime:
+		return true
+	}
+	return time > top && uint64(time)-uint64(top) > j.reach
+}
+
+// vote takes the vote of sm on each suspect. It calls take for those that are accepted
+// and for sm, if it is none, and refuse for those that are rejected; held reports
+// whether sm is a suspect from now on.
+func (j *jury) vote(sm *Sample, top int64, take, refuse func(*suspect)) (held bool) {
+	list := make([]suspect, 0, len(j.list)+1) // units refer to the old one
+	accept := func(u *suspect) {
+		take(u)
+		top = max(top, u.Time)
+	}
+	for _, u := range j.list {
+		u.votes++
+		if sm.Time >= minus(u.Time, j.jump) {
+			u.agree++
+		}
+		if u.agree > jurors/2 {
+			accept(&u)
+		} else {
+			list = append(list, u)
+		}
+	}
+	list = append(list, suspect{Sample: *sm})
+	for n := len(list) + 1; len(list) < n; {
+		n = len(list)
+		list = slices.DeleteFunc(list, func(u suspect) bool {
+			if j.beyond(u.Time, top) {
+				return false
+			}
+			accept(&u)
+			return true
+		})
+	}
+	list = slices.DeleteFunc(list, func(u suspect) bool {
+		if u.votes-u.agree <= jurors/2 {
+			return false
+		}
+		refuse(&u)
+		return true
+	})
+	if n := len(list); n > 0 && list[n-1].Offset == sm.Offset {
+		held = true
+		list[n-1].Sample = sm.clone()
+	}
+	j.list = list
+	return held
+}
+
+// take brings a suspect of the floor back; others are ignored.
+func (j *jury) take(sm *Sample) {
+	i := slices.IndexFunc(j.recall, func(m SuspectMark) bool { return m.Offset == sm.Offset })
+	if i < 0 {
+		return
+	}
+	j.list = append(j.list, suspect{Sample: sm.clone(), votes: j.recall[i].Votes, agree: j.recall[i].Agree})
+	j.recall = slices.Delete(j.recall, i, i+1)
+}
+
+// lost counts the suspects of the floor that the input does not have any more.
+func (j *jury) lost() int {
+	n := len(j.recall)
+	j.recall = nil
+	return n
+}
+
+// find is the suspect at offset; nil: there is none.
+func (j *jury) find(offset int64) *suspect {
+	for i := range j.list {
+		if j.list[i].Offset == offset {
+			return &j.list[i]
+		}
+	}
+	return nil
+}
+
+// marks are the suspects as a floor has them.
+func (j *jury) marks() (marks []SuspectMark) {
+	for i := range j.list {
+		u := &j.list[i]
+		marks = append(marks, SuspectMark{u.Offset, u.votes, u.agree})
+	}
+	return marks
 }
 
 // turn is a sample whose turn has come.
@@ -92,67 +202,18 @@ func (sm *Sample) clone() Sample {
 	return c
 }
 
-// beyond reports whether a sample of that time is a suspect where top is the
-// largest one.
-func (s *State) beyond(time, top int64) bool {
-	switch {
-	case s.jump == 0:
-		return false
-	case top == NoTime:
-		return true
-	}
-	return time > top && uint64(time)-uint64(top) > s.reach
-}
-
 // weigh takes the vote of sm on each suspect and puts the samples whose turn it
 // is, judged, into s.line. It reports whether sm is a suspect from now on.
 func (s *State) weigh(sm *Sample) (held bool) {
-	top := s.maxTime
-	list := make([]suspect, 0, len(s.suspects)+1) // units refer to the old one
-	take := func(u *suspect) {
+	held = s.jury.vote(sm, s.maxTime, func(u *suspect) {
 		s.line = append(s.line, turn{Sample: u.Sample, record: u.record})
-		top = max(top, u.Time)
 		if u.Offset != sm.Offset && !s.replaying {
 			s.Suspects.Accepted++
 		}
+	}, func(u *suspect) { s.refuse(&u.Sample, u.record, Rejected) })
+	if held && !s.replaying {
+		s.Suspects.Held++
 	}
-	for _, u := range s.suspects {
-		u.votes++
-		if sm.Time >= minus(u.Time, s.jump) {
-			u.agree++
-		}
-		if u.agree > jurors/2 {
-			take(&u)
-		} else {
-			list = append(list, u)
-		}
-	}
-	list = append(list, suspect{Sample: *sm})
-	for n := len(list) + 1; len(list) < n; {
-		n = len(list)
-		list = slices.DeleteFunc(list, func(u suspect) bool {
-			if s.beyond(u.Time, top) {
-				return false
-			}
-			take(&u)
-			return true
-		})
-	}
-	list = slices.DeleteFunc(list, func(u suspect) bool {
-		if u.votes-u.agree <= jurors/2 {
-			return false
-		}
-		s.refuse(&u.Sample, u.record, Rejected)
-		return true
-	})
-	if n := len(list); n > 0 && list[n-1].Offset == sm.Offset {
-		held = true
-		list[n-1].Sample = sm.clone()
-		if !s.replaying {
-			s.Suspects.Held++
-		}
-	}
-	s.suspects = list
 	slices.SortFunc(s.line, func(a, b turn) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
 	for i := range s.line {
 		t := &s.line[i]
@@ -181,12 +242,11 @@ func (s *State) refuse(sm *Sample, record any, out Outcome) {
 
 // beginSuspects takes what is outstanding at the floor that the state begins at.
 func (s *State) beginSuspects(f Floor) {
-	s.suspects, s.recall = nil, slices.Clone(f.Suspects)
-	s.jumps = Jumps{Now: s.cfg.MaxJump}
-	s.setJump(s.cfg.MaxJump)
+	jumps := Jumps{Now: s.cfg.MaxJump}
 	if s.replaying {
-		s.jumps = f.Jumps
+		jumps = f.Jumps
 	}
+	s.jury.begin(f, jumps, s.cfg.MaxJump)
 }
 
 // Recall takes a sample of the input below the floor of BeginReplay, before
@@ -196,50 +256,25 @@ func (s *State) Recall(sm *Sample) {
 	if !s.replaying || sm.Offset >= s.next {
 		panic("keystate: Recall of a sample that is not below the floor of a replay")
 	}
-	i := slices.IndexFunc(s.recall, func(m SuspectMark) bool { return m.Offset == sm.Offset })
-	if i < 0 {
-		return
-	}
-	s.suspects = append(s.suspects, suspect{Sample: sm.clone(), votes: s.recall[i].Votes, agree: s.recall[i].Agree})
-	s.recall = slices.Delete(s.recall, i, i+1)
-}
-
-// recalled counts the suspects of the floor that the input does not have any more.
-func (s *State) recalled() {
-	s.LostSuspects += len(s.recall)
-	s.recall = nil
+	s.jury.take(sm)
 }
 
 // Suspect reports whether the sample at offset is held as a suspect.
-func (s *State) Suspect(offset int64) bool {
-	for i := range s.suspects {
-		if s.suspects[i].Offset == offset {
-			return true
-		}
-	}
-	return false
-}
+func (s *State) Suspect(offset int64) bool { return s.jury.find(offset) != nil }
 
 // Attach keeps record with a suspect, for the Refusal. It has to follow the Fold or
 // the Recall of that sample.
 func (s *State) Attach(offset int64, record any) {
-	for i := range s.suspects {
-		if s.suspects[i].Offset == offset {
-			s.suspects[i].record = record
-		}
+	if u := s.jury.find(offset); u != nil {
+		u.record = record
 	}
 }
 
 // HeldSuspects is the number of samples that are held as suspects; Held has them,
 // too.
-func (s *State) HeldSuspects() int { return len(s.suspects) }
+func (s *State) HeldSuspects() int { return len(s.jury.list) }
 
 // floorAt is the floor of a mark here, but for Jumps.
 func (s *State) floorAt(offset int64) Floor {
-	f := Floor{Offset: offset, MaxTime: s.maxTime}
-	for i := range s.suspects {
-		u := &s.suspects[i]
-		f.Suspects = append(f.Suspects, SuspectMark{u.Offset, u.votes, u.agree})
-	}
-	return f
+	return Floor{Offset: offset, MaxTime: s.maxTime, Suspects: s.jury.marks()}
 }

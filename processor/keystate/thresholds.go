@@ -89,7 +89,7 @@ func (d *detector) configured() *threshold.Rule {
 // ruleAt is the rule in force before what is decided at offset next.
 func (s *State) ruleAt(d *detector, next int64) *threshold.Rule {
 	first := d.Threshold
-	for at := s.latest(Thresholds, []byte(d.Name)); at != nil; at = at.before {
+	for at := s.decisions.latest(Thresholds, []byte(d.Name)); at != nil; at = at.before {
 		if at.offset < next {
 			return at.rule
 		}

@@ -34,7 +34,7 @@ func (x *run) changeRules() {
 
 // noteRules notes what the worker has decided of thresholds at offset.
 func (x *run) noteRules(offset int64) {
-	for _, d := range x.s.unlogged {
+	for _, d := range x.s.decisions.unlogged {
 		if d.kind == Thresholds && d.offset == offset {
 			x.cycle.decided = append(x.cycle.decided, decided{Thresholds, d.subject, d.content, offset})
 		}
