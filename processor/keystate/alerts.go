@@ -152,13 +152,13 @@ func (s *State) alertOf(k *Key, d *shapeDet) *alert {
 // saveEvents keeps what events remember as it is at first in the open unit. Of the
 // history, each judgement is saved by itself: it is much, and little of it changes.
 func (s *State) saveEvents(k *Key, i int, a *alert) {
-	if a.unit == s.unit {
+	if a.unit == s.journal.unit {
 		return
 	}
-	a.unit = s.unit
+	a.unit = s.journal.unit
 	if !s.replaying {
-		s.cur.alerts = append(s.cur.alerts, a.events.Clone())
-		s.cur.add(opAlert, k, i, 0)
+		s.journal.cur.alerts = append(s.journal.cur.alerts, a.events.Clone())
+		s.journal.cur.add(opAlert, k, i, 0)
 	}
 }
 
@@ -169,8 +169,8 @@ func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row
 	var v threshold.Verdict
 	if r.Threshold = nan; r.Score == r.Score {
 		if !s.replaying {
-			s.cur.floats = a.rule.Save(s.cur.floats, a.history)
-			s.cur.add(opJudged, p.key, d.alert, threshold.Saved)
+			s.journal.cur.floats = a.rule.Save(s.journal.cur.floats, a.history)
+			s.journal.cur.add(opJudged, p.key, d.alert, threshold.Saved)
 		}
 		v = a.rule.Judge(a.history, r.Score)
 		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
@@ -224,7 +224,7 @@ func (s *State) addEvent(e *EventRow) {
 	s.Events = append(s.Events, *e)
 	if k := e.Key; !k.dead && !k.must {
 		if len(s.must) == 0 {
-			s.mustSince = s.cur.start
+			s.mustSince = s.journal.cur.start
 		}
 		k.must = true
 		s.must = append(s.must, k)
@@ -305,12 +305,12 @@ func (s *State) closeOrphans(sm *Sample) {
 }
 
 func (s *State) closeOrphansOf(k *Key, time, offset int64) {
-	if k.unit != uint32(s.unit) {
+	if k.unit != uint32(s.journal.unit) {
 		s.touch(k)
 	}
 	a := k.alerts
-	s.cur.orphans = append(s.cur.orphans, a.orphans)
-	s.cur.add(opOrphans, k, 0, 0)
+	s.journal.cur.orphans = append(s.journal.cur.orphans, a.orphans)
+	s.journal.cur.add(opOrphans, k, 0, 0)
 	for _, o := range a.orphans {
 		o.Revision++
 		s.addEvent(&EventRow{k, s.detectorOf(&o), o.name, events.Change{

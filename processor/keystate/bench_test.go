@@ -324,7 +324,7 @@ func TestMemoryOfAKey(t *testing.T) {
 		rows := int64(256 + stride - 1)
 		over := (heap()-before)/keys - rows*16
 		// What a chunk in flight takes is no matter of keys.
-		d.s.spare, d.s.pend, d.s.ptimes, d.s.finds = nil, nil, nil, nil
+		d.s.journal.spare, d.s.pend, d.s.ptimes, d.s.finds = nil, nil, nil, nil
 		flight := over
 		over = (heap()-before)/keys - rows*16
 		t.Logf("stride %d: %d bytes a key beyond %d rows of 16 bytes, and %d for chunks of 10,000 samples; Bytes says %d",
@@ -348,11 +348,11 @@ func TestMemoryOfQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.s.Committed(d.offset)
-		if d.s.oldestDirty() == nil {
+		if d.s.dirty.first() == nil {
 			t.Fatal("no key is dirty: the test tests nothing")
 		}
 	}
-	if n := cap(d.s.queue); n > 8*keys {
+	if n := cap(d.s.dirty.list); n > 8*keys {
 		t.Errorf("room for %d entries where %d keys are", n, keys)
 	}
 }

@@ -117,7 +117,7 @@ func TestBlockSurvives(t *testing.T) {
 			n++
 		}
 		fold := func(s *State, from, to int) {
-			if s.started {
+			if s.journal.started {
 				xs(s, int64(from), series[:to])
 				return
 			}

@@ -131,12 +131,12 @@ func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
 	if k == Eviction || k == Thresholds || kinds[k].name == "" {
 		panic(fmt.Sprintf("keystate: kind %d is not the caller's to decide", k))
 	}
-	if s.replaying || s.started && offset < s.next {
+	if s.replaying || s.journal.started && offset < s.next {
 		panic(fmt.Sprintf("keystate: decision of kind %d at %d during replay, or behind %d, which is folded", k, offset, s.next-1))
 	}
-	if !s.started {
+	if !s.journal.started {
 		s.begin(Floor{Offset: offset, MaxTime: NoTime})
-		s.implicit = true
+		s.journal.implicit = true
 		s.route()
 	}
 	d := &decision{kind: k, subject: slices.Clone(subject), content: slices.Clone(content), offset: offset}
@@ -149,7 +149,7 @@ func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
 // decide makes a decision part of the open unit.
 func (s *State) decide(d *decision) {
 	s.decisions.add(d)
-	s.cur.saveDecision(opDecide, d)
+	s.journal.cur.saveDecision(opDecide, d)
 }
 
 // Standing is the content of the decision that holds for a subject at offset, nil
@@ -190,7 +190,7 @@ func (s *State) logDecisions(c *emitter, u *unit) {
 	}
 	l.relog = l.relog[:0]
 	n := 0
-	for ; n < len(l.unlogged) && l.unlogged[n].offset < s.cur.start; n++ {
+	for ; n < len(l.unlogged) && l.unlogged[n].offset < s.journal.cur.start; n++ {
 		d := l.unlogged[n]
 		s.logDecision(c, d)
 		if d.kind == Eviction {
@@ -230,10 +230,10 @@ func (s *State) forget(c *emitter, u *unit, maxBytes int) {
 	l, n := &s.decisions, 0
 	for n < len(l.queue) && c.err == nil {
 		d := l.queue[n]
-		if d.due > s.committed || maxBytes > 0 && c.bytes >= maxBytes {
+		if d.due > s.journal.committed || maxBytes > 0 && c.bytes >= maxBytes {
 			break
 		}
-		if l.end(d) > s.committed { // it was asked for since
+		if l.end(d) > s.journal.committed { // it was asked for since
 			l.queue = slices.Delete(l.queue, n, n+1)
 			l.enqueue(d)
 			continue

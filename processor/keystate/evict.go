@@ -21,7 +21,7 @@ func (s *State) evict(k *Key, offset int64, reason events.Reason) {
 	}
 	s.EvictedKeys++
 	s.remove(k)
-	s.cur.add(opEvict, k, 0, 0)
+	s.journal.cur.add(opEvict, k, 0, 0)
 	s.decide(&decision{kind: Eviction, subject: k.name, offset: offset, key: k})
 }
 

@@ -51,7 +51,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 			return Duplicate
 		}
 	}
-	if k.unit != uint32(s.unit) {
+	if k.unit != uint32(s.journal.unit) {
 		s.touch(k)
 	}
 	k.lastOffset = sm.Offset
@@ -67,9 +67,9 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 // each sample whose turn it is the watermark moves first, then held samples are
 // released, keys past their TTL evicted, and last the sample itself is accepted.
 func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
-	if !s.started {
+	if !s.journal.started {
 		s.begin(Floor{Offset: sm.Offset, MaxTime: NoTime})
-		s.implicit = true
+		s.journal.implicit = true
 	}
 	s.release(b, false) // nothing is left to do where Fits was asked
 	if s.replaying {
@@ -230,7 +230,7 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 	if k == nil {
 		k = s.create(sm)
 	}
-	if k.unit != uint32(s.unit) {
+	if k.unit != uint32(s.journal.unit) {
 		s.touch(k)
 	}
 	k.lastOffset = s.next - 1
@@ -263,12 +263,12 @@ func (s *State) create(sm *Sample) *Key {
 	}
 	k := s.newKey(sm.Key, sh)
 	k.born, k.lastOffset = at, at
-	k.unit = uint32(s.unit)
+	k.unit = uint32(s.journal.unit)
 	s.insert(k)
 	s.markDirty(k)
 	s.evictor.oldest = min(s.evictor.oldest, sm.Time)
 	if !s.replaying {
-		s.cur.add(opCreate, k, 0, 0)
+		s.journal.cur.add(opCreate, k, 0, 0)
 	}
 	if s.silence.built {
 		s.watch(k, sm.Time)
@@ -315,9 +315,7 @@ func (s *State) remove(k *Key) {
 	k.dead = true
 	s.keys.del(k)
 	s.bytes -= s.keySize(k)
-	if k.dirty {
-		s.dirtyN--
-	}
+	s.dirty.drop(k)
 	s.held.Drop(k.held)
 }
 
@@ -366,7 +364,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 			}
 		}
 		if w.rows == sw.need && !s.replaying {
-			s.cur.saveRow(k, i, sw, w)
+			s.journal.cur.saveRow(k, i, sw, w)
 		}
 		s.pushRow(sw, w, time, values, word&1 != 0)
 		if out == Missing {
@@ -398,7 +396,7 @@ func (s *State) foldOne(k *Key, sw *shapeWin, time, offset int64, v float64, b *
 	w := &k.wins[0]
 	if w.rows == sw.need {
 		if !s.replaying {
-			u, at := s.cur, int(w.pos)
+			u, at := s.journal.cur, int(w.pos)
 			u.words = append(u.words, w.slab[at], w.slab[int(w.cap)+at])
 			u.add(opRow, k, 0, 2)
 		}

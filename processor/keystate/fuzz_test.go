@@ -76,7 +76,7 @@ func FuzzLoad(f *testing.F) {
 		execute(b)
 		s.Apply(b)
 		for k := range s.keys.all {
-			if k.unit != uint32(s.unit) {
+			if k.unit != uint32(s.journal.unit) {
 				s.touch(k)
 			}
 		}

@@ -19,18 +19,18 @@ func (s *State) hold(k *Key, sm *Sample) {
 	s.held.Add(k.held, sm.Time, sm.Offset, sm.Values)
 	s.bytes += k.held.Bytes()
 	if !s.replaying {
-		s.cur.saveHeldIn(k, sm.Time, sm.Offset)
+		s.journal.cur.saveHeldIn(k, sm.Time, sm.Offset)
 	}
 }
 
 // releaseFirst folds a key's earliest held sample.
 func (s *State) releaseFirst(k *Key, b *detectors.Batch) {
-	if k.unit != uint32(s.unit) {
+	if k.unit != uint32(s.journal.unit) {
 		s.touch(k)
 	}
 	w := k.held.At(0)
 	if !s.replaying {
-		s.cur.saveHeldOut(k, w)
+		s.journal.cur.saveHeldOut(k, w)
 	}
 	time, offset := int64(w[0]), int64(w[1])
 	for j := range s.scratch {

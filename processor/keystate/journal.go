@@ -1,7 +1,6 @@
 package keystate
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +11,112 @@ import (
 	"odradek/processor/events"
 	"odradek/processor/keystate/reorder"
 )
+
+// undoLog is what it takes to undo what is not committed, a unit from mark to mark.
+type undoLog struct {
+	unit      uint64  // number of the open unit; keys and marks have its lower half
+	cur       *unit   // the open unit
+	units     []*unit // those that end at a mark that is not committed
+	spare     []*unit
+	base      int64   // last committed mark, or where the state began
+	started   bool    // base is set
+	implicit  bool    // by the first sample
+	marks     []Floor // marks since the floor, oldest first
+	committed int64   // the last committed floor
+}
+
+func newUndoLog() undoLog {
+	return undoLog{unit: 1, cur: new(unit), base: math.MinInt64, committed: math.MinInt64}
+}
+
+// begin makes the first mark.
+func (l *undoLog) begin(f Floor) {
+	l.started = true
+	l.base, l.committed = f.Offset, f.Offset
+	l.marks = append(l.marks[:0], f)
+	l.cur.start, l.cur.maxTime = f.Offset, f.MaxTime
+}
+
+// last is the last mark.
+func (l *undoLog) last() *Floor { return &l.marks[len(l.marks)-1] }
+
+// markAt is the mark at an offset where a key became dirty.
+func (l *undoLog) markAt(offset int64) Floor {
+	i := sort.Search(len(l.marks), func(i int) bool { return l.marks[i].Offset >= offset })
+	if l.marks[i].Offset != offset {
+		panic(fmt.Sprintf("keystate: no mark at %d where a key became dirty", offset))
+	}
+	return l.marks[i]
+}
+
+// newest is the unit that ends at the last mark, or, where that is committed, the open one.
+func (l *undoLog) newest() *unit {
+	if n := len(l.units); n > 0 {
+		return l.units[n-1]
+	}
+	return l.cur
+}
+
+// close ends the open unit at a mark.
+func (l *undoLog) close(f Floor) {
+	l.marks = append(l.marks, f)
+	l.cur.end = f.Offset
+	l.units = append(l.units, l.cur)
+}
+
+// open takes a unit for what follows; the caller resets it.
+func (l *undoLog) open() *unit {
+	if n := len(l.spare); n > 0 {
+		l.cur, l.spare = l.spare[n-1], l.spare[:n-1]
+	} else {
+		l.cur = new(unit)
+	}
+	return l.cur
+}
+
+// recycle keeps a unit for use again.
+func (l *undoLog) recycle(u *unit) {
+	if len(l.spare) < spareUnits {
+		l.spare = append(l.spare, u)
+	}
+}
+
+// next counts units.
+func (l *undoLog) next(keys *table) {
+	if l.unit++; uint32(l.unit) == 0 {
+		for k := range keys.all {
+			k.unit = 0
+			for i := range k.marks {
+				k.marks[i].unit = 0
+			}
+		}
+		l.unit++
+	}
+}
+
+// forgetMarks forgets the marks behind the committed floor: floors are marks, and those
+// are not needed again.
+func (l *undoLog) forgetMarks() {
+	i := sort.Search(len(l.marks), func(i int) bool { return l.marks[i].Offset >= l.committed })
+	l.marks = slices.Delete(l.marks, 0, min(i, len(l.marks)-1))
+}
+
+// undoTo is where the units begin that are undone to go back to a mark, and the mark
+// that leads to.
+func (l *undoLog) undoTo(to int64) (first int, at int64, err error) {
+	first = len(l.units) // the first unit to undo
+	for first > 0 && l.units[first-1].start >= to {
+		first--
+	}
+	at = l.base
+	if first > 0 {
+		at = l.units[first-1].end
+	}
+	if at != to && !(l.implicit && first == 0 && to < at) {
+		return 0, 0, fmt.Errorf("keystate: no mark at offset %d to roll back to, the nearest is at %d", to, at)
+	}
+	return first, at, nil
+}
 
 // unit is what it takes to undo the changes between two marks. Operations are
 // undone last first; what they need lies on the stacks words, floats, decisions
@@ -115,20 +220,15 @@ func (u *unit) add(kind opKind, k *Key, what int, n int) {
 
 // touch records a key's first change in the open unit.
 func (s *State) touch(k *Key) {
-	k.unit = uint32(s.unit)
+	k.unit = uint32(s.journal.unit)
 	if !s.replaying {
-		s.cur.saveHead(k)
+		s.journal.cur.saveHead(k)
 	}
 	s.markDirty(k)
 }
 
-func (s *State) markDirty(k *Key) {
-	if !k.dirty {
-		k.dirty, k.since = true, s.marks[len(s.marks)-1].Offset
-		s.queue = append(s.queue, dirtyKey{k, k.since})
-		s.dirtyN++
-	}
-}
+// markDirty makes a key dirty since the last mark.
+func (s *State) markDirty(k *Key) { s.dirty.add(k, s.journal.last().Offset) }
 
 // saveHead pushes everything of a key but rows, carries and held samples.
 func (u *unit) saveHead(k *Key) {
@@ -155,7 +255,8 @@ func (u *unit) saveHead(k *Key) {
 	u.add(opHead, k, 0, len(w)-from)
 }
 
-func (s *State) undoHead(k *Key, w []uint64) {
+// restoreHead is the opposite of saveHead.
+func (k *Key) restoreHead(w []uint64) {
 	k.lastOffset, k.lastTime, k.since, k.dirty = int64(w[0]), int64(w[1]), int64(w[2]), w[3] != 0
 	w = w[4:]
 	for i := range k.wins {
@@ -197,7 +298,8 @@ func (u *unit) saveRow(k *Key, i int, sw *shapeWin, w *win) {
 	u.add(opRow, k, i, 1+nc)
 }
 
-func (s *State) undoRow(k *Key, i int, row []uint64) {
+// restoreRow is the opposite of saveRow.
+func (k *Key) restoreRow(i int, row []uint64) {
 	w, nc := &k.wins[i], len(k.shape.wins[i].cols)
 	w.unpush(1)
 	w.slab[w.pos] = row[0]
@@ -230,9 +332,9 @@ func (s *State) undo(u *unit) {
 		}
 		switch o.kind {
 		case opHead:
-			s.undoHead(k, w)
+			k.restoreHead(w)
 		case opRow:
-			s.undoRow(k, int(o.what), w)
+			k.restoreRow(int(o.what), w)
 		case opCarry:
 			m := &k.marks[o.what]
 			m.carry = append(m.carry[:0], detectors.WordsOf(pop(&u.floats, int(o.n)))...)
@@ -300,11 +402,8 @@ func (s *State) rehold(k *Key, w []uint64) {
 
 // begin makes the first mark.
 func (s *State) begin(f Floor) {
-	s.started = true
-	s.base, s.next, s.committed, s.maxTime = f.Offset, f.Offset, f.Offset, f.MaxTime
-	s.marks = append(s.marks[:0], f)
-	s.cur.start = f.Offset
-	s.cur.maxTime = f.MaxTime
+	s.journal.begin(f)
+	s.next, s.maxTime = f.Offset, f.MaxTime
 	s.beginSuspects(f)
 	s.rebuildRules()
 	s.planSweep()
@@ -314,7 +413,7 @@ func (s *State) begin(f Floor) {
 // mark, are one step that is committed or rolled back as a whole. Their tasks
 // must have been applied. The first Mark of a new State says where it begins.
 func (s *State) Mark(next int64) {
-	if !s.started {
+	if !s.journal.started {
 		s.begin(Floor{Offset: next, MaxTime: NoTime})
 		s.route()
 		return
@@ -324,50 +423,30 @@ func (s *State) Mark(next int64) {
 		panic("keystate: Mark during replay")
 	case len(s.pend) > 0 || s.waiting || len(s.line) > 0:
 		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
-	case len(s.decisions.unlogged) > 0 && s.decisions.unlogged[0].offset < s.cur.start:
+	case len(s.decisions.unlogged) > 0 && s.decisions.unlogged[0].offset < s.journal.cur.start:
 		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
-	case len(s.must) > 0 && s.mustSince < s.cur.start:
+	case len(s.must) > 0 && s.mustSince < s.journal.cur.start:
 		panic("keystate: Mark before Snapshot has emitted the keys whose anomalies have changed")
 	case next < s.next:
 		panic(fmt.Sprintf("keystate: mark at %d, but %d is folded", next, s.next-1))
-	case next == s.cur.start:
+	case next == s.journal.cur.start:
 		return
 	case len(s.decisions.unlogged) > 0 && s.decisions.unlogged[len(s.decisions.unlogged)-1].offset >= next:
 		panic(fmt.Sprintf("keystate: mark at %d, not above the decision at %d", next, s.decisions.unlogged[len(s.decisions.unlogged)-1].offset))
 	}
 	s.next = next
-	s.marks = append(s.marks, s.floorAt(next))
-	u := s.cur
-	u.end = next
-	s.units = append(s.units, u)
+	s.journal.close(s.floorAt(next))
 	s.newUnit(next)
-	u.floor = s.Floor()
+	s.journal.newest().floor = s.Floor()
 	s.route()
 }
 
 // newUnit opens a unit that begins at a mark.
 func (s *State) newUnit(start int64) {
-	s.nextUnit()
-	if n := len(s.spare); n > 0 {
-		s.cur, s.spare = s.spare[n-1], s.spare[:n-1]
-	} else {
-		s.cur = new(unit)
-	}
-	s.cur.reset(s)
-	s.cur.start = start
-}
-
-// nextUnit counts units. Keys and marks have the lower half of a unit's number.
-func (s *State) nextUnit() {
-	if s.unit++; uint32(s.unit) == 0 {
-		for k := range s.keys.all {
-			k.unit = 0
-			for i := range k.marks {
-				k.marks[i].unit = 0
-			}
-		}
-		s.unit++
-	}
+	s.journal.next(&s.keys)
+	u := s.journal.open()
+	u.reset(s)
+	u.start = start
 }
 
 // Committed says that everything up to the mark at next is committed, with what
@@ -380,32 +459,28 @@ func (s *State) Committed(next int64) {
 		panic("keystate: changes of anomalies were committed whose keys Snapshot has not emitted")
 	}
 	n := 0
-	for n < len(s.units) && s.units[n].end <= next {
+	for n < len(s.journal.units) && s.journal.units[n].end <= next {
 		n++
 	}
-	for _, u := range s.units[:n] {
+	for _, u := range s.journal.units[:n] {
 		s.commitUnit(u, len(u.ops))
-		s.base, s.committed, s.implicit = u.end, u.floor.Offset, false
-		if len(s.spare) < spareUnits {
-			s.spare = append(s.spare, u)
-		}
+		s.journal.base, s.journal.committed, s.journal.implicit = u.end, u.floor.Offset, false
+		s.journal.recycle(u)
 	}
-	s.units = slices.Delete(s.units, 0, n)
-	open := s.cur
-	if len(s.units) > 0 {
-		open = s.units[0]
+	s.journal.units = slices.Delete(s.journal.units, 0, n)
+	open := s.journal.cur
+	if len(s.journal.units) > 0 {
+		open = s.journal.units[0]
 	}
 	if open.start == next && open.prefix > open.keep {
 		s.commitUnit(open, open.prefix)
 		open.keep = open.prefix
-		s.committed = max(s.committed, open.prefixFloor)
+		s.journal.committed = max(s.journal.committed, open.prefixFloor)
 	}
 	if s.shedAt < next {
 		s.dropped, s.shedAt = nil, math.MaxInt64
 	}
-	// Floors are marks; those behind the committed one are not needed again.
-	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].Offset >= s.committed })
-	s.marks = slices.Delete(s.marks, 0, min(i, len(s.marks)-1))
+	s.journal.forgetMarks()
 }
 
 // commitUnit lets go of what only an undo would need of the first n operations.
@@ -434,22 +509,15 @@ func (s *State) commitUnit(u *unit, n int) {
 // where the state began. Tasks that are not applied are dropped; the caller
 // resets their batch. Rows is emptied.
 func (s *State) Rollback(to int64) error {
-	if !s.started {
+	if !s.journal.started {
 		return nil
 	}
 	if s.replaying {
 		return errors.New("keystate: rollback during replay, restore again")
 	}
-	first := len(s.units) // the first unit to undo
-	for first > 0 && s.units[first-1].start >= to {
-		first--
-	}
-	at := s.base
-	if first > 0 {
-		at = s.units[first-1].end
-	}
-	if at != to && !(s.implicit && first == 0 && to < at) {
-		return fmt.Errorf("keystate: no mark at offset %d to roll back to, the nearest is at %d", to, at)
+	first, at, err := s.journal.undoTo(to)
+	if err != nil {
+		return err
 	}
 	s.dropPending()
 	s.cache.Invalidate()
@@ -458,21 +526,20 @@ func (s *State) Rollback(to int64) error {
 	s.forgetMust()
 	s.evictor.built = false
 	s.waiting, s.accept, s.sweepDue = false, false, false
-	s.undo(s.cur)
-	s.spare = append(s.spare, s.cur)
-	for i := len(s.units) - 1; i >= first; i-- {
-		s.undo(s.units[i])
-		s.spare = append(s.spare, s.units[i])
+	s.undo(s.journal.cur)
+	s.journal.recycle(s.journal.cur)
+	for i := len(s.journal.units) - 1; i >= first; i-- {
+		s.undo(s.journal.units[i])
+		s.journal.recycle(s.journal.units[i])
 	}
-	s.spare = s.spare[:min(len(s.spare), spareUnits)]
-	s.units = s.units[:first]
-	for len(s.marks) > 1 && s.marks[len(s.marks)-1].Offset > at {
-		s.marks = s.marks[:len(s.marks)-1]
+	s.journal.units = s.journal.units[:first]
+	for len(s.journal.marks) > 1 && s.journal.marks[len(s.journal.marks)-1].Offset > at {
+		s.journal.marks = s.journal.marks[:len(s.journal.marks)-1]
 	}
 	s.next = at
-	if s.implicit && first == 0 {
-		s.started, s.implicit, s.next = false, false, math.MinInt64
-		s.marks = s.marks[:0]
+	if s.journal.implicit && first == 0 {
+		s.journal.started, s.journal.implicit, s.next = false, false, math.MinInt64
+		s.journal.marks = s.journal.marks[:0]
 	}
 	s.newUnit(at)
 	s.rebuild()
@@ -483,8 +550,7 @@ func (s *State) Rollback(to int64) error {
 // rebuild makes what follows from the keys: the queue of dirty ones, the heap
 // of those with held samples, the queues of decisions.
 func (s *State) rebuild() {
-	clear(s.queue)
-	s.queue, s.qhead, s.dirtyN = s.queue[:0], 0, 0
+	s.dirty.rebuild(&s.keys)
 	s.held.Rebuild(func(yield func(*reorder.List[*Key]) bool) {
 		s.keys.all(func(k *Key) bool { return yield(k.held) })
 	})
@@ -492,9 +558,6 @@ func (s *State) rebuild() {
 	s.evictor.reset()
 	s.orphaned = s.orphaned[:0]
 	for k := range s.keys.all {
-		if k.dirty {
-			s.queue = append(s.queue, dirtyKey{k, k.since})
-		}
 		if a := k.alerts; a != nil {
 			if a.silent != nil {
 				s.silence.n++
@@ -504,10 +567,6 @@ func (s *State) rebuild() {
 			}
 		}
 	}
-	s.dirtyN = len(s.queue)
-	slices.SortFunc(s.queue, func(a, b dirtyKey) int {
-		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.key.lastOffset, b.key.lastOffset))
-	})
 	s.decisions.rebuild(s.next)
 	s.rebuildRules()
 	s.planSweep()

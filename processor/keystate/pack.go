@@ -398,10 +398,10 @@ func (s *State) dropPending() {
 
 // setCarry takes over the carry that a key's last task left.
 func (s *State) setCarry(k *Key, d *shapeDet, m *mark, next detectors.Words) {
-	if m.unit != uint32(s.unit) {
-		m.unit = uint32(s.unit)
+	if m.unit != uint32(s.journal.unit) {
+		m.unit = uint32(s.journal.unit)
 		if !s.replaying {
-			s.cur.saveCarry(k, d.mark, m.carry)
+			s.journal.cur.saveCarry(k, d.mark, m.carry)
 		}
 	}
 	if len(next) > cap(m.carry) {

@@ -54,7 +54,7 @@ type staged struct {
 // says so where it is not. Any bytes are safe; those that no Snapshot has emitted
 // give ErrCorrupt.
 func (s *State) Load(key, value []byte) error {
-	if s.started {
+	if s.journal.started {
 		return errors.New("keystate: Load into a state that has begun")
 	}
 	if s.load == nil {
@@ -481,7 +481,7 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 // offset: what a key's state has already is then not folded again, and counted
 // as Duplicate. The state cannot be used after an error.
 func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
-	if s.started {
+	if s.journal.started {
 		return errors.New("keystate: replay into a state that has begun")
 	}
 	if f.Offset > committed {
@@ -564,8 +564,8 @@ func (s *State) replayStep(sm *Sample) {
 	s.LostSuspects += s.jury.lost()
 	s.jury.setJump(s.jury.jumps.at(sm.Offset))
 	if s.replayed++; s.replayed%replayStride == 0 {
-		s.marks = append(s.marks, s.floorAt(sm.Offset))
-		s.nextUnit()
+		s.journal.marks = append(s.journal.marks, s.floorAt(sm.Offset))
+		s.journal.next(&s.keys)
 	}
 }
 
@@ -586,9 +586,9 @@ func (s *State) EndReplay() {
 		s.jury.jumps = Jumps{Now: s.cfg.MaxJump, From: s.replayEnd, Before: s.jury.jumps.Now}
 	}
 	s.jury.setJump(s.cfg.MaxJump)
-	s.next, s.base = s.replayEnd, s.replayEnd
-	if last := s.marks[len(s.marks)-1]; last.Offset < s.replayEnd {
-		s.marks = append(s.marks, s.floorAt(s.replayEnd))
+	s.next, s.journal.base = s.replayEnd, s.replayEnd
+	if last := s.journal.marks[len(s.journal.marks)-1]; last.Offset < s.replayEnd {
+		s.journal.marks = append(s.journal.marks, s.floorAt(s.replayEnd))
 	}
 	s.newUnit(s.replayEnd)
 	s.rebuildRules()

@@ -131,7 +131,7 @@ func (k *Key) newest() int64 {
 func (k *Key) isSilent() bool { return k.alerts != nil && k.alerts.silent != nil }
 
 func (s *State) openSilence(k *Key, wm, offset int64) {
-	if k.unit != uint32(s.unit) {
+	if k.unit != uint32(s.journal.unit) {
 		s.touch(k)
 	}
 	if k.alerts == nil {
@@ -142,8 +142,8 @@ func (s *State) openSilence(k *Key, wm, offset int64) {
 	a := &events.Anomaly{ID: events.ID(SilenceName, k.name, s.source, wm, offset), Start: newest, OpenedAt: wm,
 		Threshold: seconds(s.cfg.Silence)}
 	s.silence.measure(a, wm)
-	s.cur.silent = append(s.cur.silent, nil)
-	s.cur.add(opSilent, k, 0, 0)
+	s.journal.cur.silent = append(s.journal.cur.silent, nil)
+	s.journal.cur.add(opSilent, k, 0, 0)
 	k.alerts.silent = a
 	s.silence.n++
 	s.inTurn(EventRow{k, SilenceDetector, SilenceName, events.Change{Kind: events.Open, Time: wm, Offset: offset, Anomaly: *a}})
@@ -165,8 +165,8 @@ func (s *State) closeSilence(k *Key, reason events.Reason, time, offset int64) {
 		return // an orphan
 	}
 	open := k.alerts.silent
-	s.cur.silent = append(s.cur.silent, open)
-	s.cur.add(opSilent, k, 0, 0)
+	s.journal.cur.silent = append(s.journal.cur.silent, open)
+	s.journal.cur.add(opSilent, k, 0, 0)
 	k.alerts.silent = nil
 	s.silence.n--
 	a := *open

@@ -6,46 +6,17 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"sort"
 )
-
-// dirtyKey is a place in the queue of dirty keys, valid while since is the key's.
-type dirtyKey struct {
-	key   *Key
-	since int64
-}
-
-// oldestDirty is the key that became dirty first; nil if none is dirty.
-func (s *State) oldestDirty() *Key {
-	for s.qhead < len(s.queue) {
-		q := &s.queue[s.qhead]
-		if k := q.key; !k.dead && k.dirty && k.since == q.since {
-			if s.qhead > 1<<10 && s.qhead > len(s.queue)/2 { // a busy partition's queue is never empty
-				n := copy(s.queue, s.queue[s.qhead:])
-				clear(s.queue[n:])
-				s.queue, s.qhead = s.queue[:n], 0
-			}
-			return k
-		}
-		*q = dirtyKey{}
-		s.qhead++
-	}
-	s.queue, s.qhead = s.queue[:0], 0
-	return nil
-}
 
 // Floor is the replay floor if the last mark is committed with everything that
 // Snapshot has emitted so far.
 func (s *State) Floor() Floor {
-	if !s.started {
+	if !s.journal.started {
 		return Floor{MaxTime: NoTime}
 	}
-	f := s.marks[len(s.marks)-1]
-	if k := s.oldestDirty(); k != nil && k.since < f.Offset {
-		i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].Offset >= k.since })
-		if f = s.marks[i]; f.Offset != k.since {
-			panic(fmt.Sprintf("keystate: no mark at %d where a key became dirty", k.since))
-		}
+	f := *s.journal.last()
+	if k := s.dirty.first(); k != nil && k.since < f.Offset {
+		f = s.journal.markAt(k.since)
 	}
 	f.Jumps = s.jury.jumps
 	return f
@@ -66,17 +37,14 @@ func (s *State) Floor() Floor {
 // same offset, and Committed and Rollback with it mean that cycle. After an
 // error the cycle cannot be committed: Rollback.
 func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) error) error {
-	if !s.started {
+	if !s.journal.started {
 		return nil
 	}
-	if s.replaying || s.next != s.cur.start {
+	if s.replaying || s.next != s.journal.cur.start {
 		panic("keystate: Snapshot while a unit is open: Mark comes first")
 	}
-	u := s.cur
-	if n := len(s.units); n > 0 {
-		u = s.units[n-1]
-	}
-	if u.snapped || u == s.cur && u.prefix > u.keep {
+	u := s.journal.newest()
+	if u.snapped || u == s.journal.cur && u.prefix > u.keep {
 		panic("keystate: a second Snapshot before the first is Committed")
 	}
 	if s.decisions.crowded() {
@@ -95,14 +63,14 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 	s.forgetMust()
 	c.bytes = bytes
 	for maxBytes >= 0 && c.err == nil {
-		k := s.oldestDirty()
+		k := s.dirty.first()
 		if k == nil || k.since >= want || maxBytes > 0 && c.bytes >= maxBytes {
 			break
 		}
 		s.snapshot(&c, u, k)
 	}
 	u.floor = s.Floor()
-	if u == s.cur {
+	if u == s.journal.cur {
 		u.prefix, u.prefixFloor = len(u.ops), u.floor.Offset
 	} else {
 		u.snapped = true
@@ -203,8 +171,7 @@ func (s *State) snapshot(c *emitter, u *unit, k *Key) {
 	}
 	delete(s.stale, k)
 	k.inLog = true
-	k.dirty = false
-	s.dirtyN--
+	s.dirty.clean(k)
 }
 
 // allStale are the records of an evicted key, but for its windows' segments, that
@@ -278,7 +245,7 @@ func (s *State) emitSegments(c *emitter, k *Key, sw *shapeWin, w *win) segments 
 
 // emitHead emits the head, in parts first if it is too large for one record.
 func (s *State) emitHead(c *emitter, k *Key) {
-	asOf := s.marks[len(s.marks)-1].Offset
+	asOf := s.journal.last().Offset
 	s.enc.reset()
 	k.parts = 0
 	s.enc.headStart(k, asOf)

@@ -376,21 +376,11 @@ type State struct {
 	cached   []cachedTask
 
 	// Undo and dirty keys.
-	unit      uint64
-	cur       *unit
-	units     []*unit
-	spare     []*unit
-	base      int64   // last committed mark, or where the state began
-	started   bool    // base is set
-	implicit  bool    // by the first sample
-	marks     []Floor // marks since the floor, oldest first
-	queue     []dirtyKey
-	qhead     int
-	dirtyN    int
-	committed int64 // the last committed floor
-	stale     map[*Key][]staleSegment
-	blocks    map[*Key][]heldBlock // that its head names
-	tail      []heldTail           // of the key whose head is being written
+	journal undoLog
+	dirty   dirtyQueue
+	stale   map[*Key][]staleSegment
+	blocks  map[*Key][]heldBlock // that its head names
+	tail    []heldTail           // of the key whose head is being written
 
 	// Restore.
 	load      *loading
@@ -411,8 +401,8 @@ func New(cfg *Config) *State {
 	}
 	s := &State{
 		cfg: cfg, shapes: map[string]*shape{}, pools: map[int]*slots{},
-		keys: newTable(), maxTime: NoTime, next: math.MinInt64, base: math.MinInt64,
-		committed: math.MinInt64, slow: true, unit: 1, cur: new(unit), stale: map[*Key][]staleSegment{}, blocks: map[*Key][]heldBlock{},
+		keys: newTable(), maxTime: NoTime, next: math.MinInt64,
+		journal: newUndoLog(), slow: true, stale: map[*Key][]staleSegment{}, blocks: map[*Key][]heldBlock{},
 		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64,
 		evictor: newEvictor(cfg.TTL), silence: silenceWatch{after: cfg.Silence, next: math.MaxInt64},
 		ahead: math.MinInt64, shedAt: math.MaxInt64,
@@ -432,7 +422,7 @@ func New(cfg *Config) *State {
 	}
 	s.layout = cfg.Layout()
 	s.rebuildRules()
-	s.cur.reset(s)
+	s.journal.cur.reset(s)
 	return s
 }
 
@@ -453,7 +443,7 @@ func (s *State) Keys() int { return s.keys.n }
 func (s *State) Held() int { return s.held.N + len(s.jury.list) }
 
 // Dirty is the number of keys with changes that no snapshot has.
-func (s *State) Dirty() int { return s.dirtyN }
+func (s *State) Dirty() int { return s.dirty.n }
 
 // Bytes is about the memory of keys, windows, carries and held samples, and while
 // loading of what waits for its head.
@@ -470,7 +460,7 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.started || s.replaying || s.decisions.applied < len(s.decisions.toApply) || s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.ahead ||
+	s.slow = !s.journal.started || s.replaying || s.decisions.applied < len(s.decisions.toApply) || s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.ahead ||
 		len(s.orphaned) > 0 ||
 		len(s.line) > 0 || len(s.jury.list) > 0 || s.unruled || s.jury.jump > 0 && s.maxTime == NoTime
 }

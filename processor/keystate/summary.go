@@ -75,10 +75,10 @@ func (s *State) summarise(k *Key, w *win, d *shapeDet) {
 		m = new(summary)
 		s.setSummary(k, d.mark, m)
 	}
-	if m.unit != s.unit {
-		m.unit = s.unit
+	if m.unit != s.journal.unit {
+		m.unit = s.journal.unit
 		if !s.replaying {
-			s.cur.saveSummary(k, d.mark, m.state)
+			s.journal.cur.saveSummary(k, d.mark, m.state)
 		}
 	}
 	before := m.size()

@@ -158,8 +158,8 @@ func (s *State) follow(k *Key, d *shapeDet, a *alert) {
 		if same {
 			was.history = slices.Clone(a.history[:threshold.Head])
 		}
-		s.cur.rules = append(s.cur.rules, was)
-		s.cur.add(opRule, k, d.alert, 0)
+		s.journal.cur.rules = append(s.journal.cur.rules, was)
+		s.journal.cur.add(opRule, k, d.alert, 0)
 	}
 	if same {
 		d.rule.Adopt(a.history)

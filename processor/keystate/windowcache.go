@@ -64,12 +64,12 @@ func (s *State) Repack(b *detectors.Batch) {
 		lost[p.key.winOf(p.det)] = nil
 	}
 	at := 0
-	for i := range s.cur.ops {
-		o := &s.cur.ops[i]
+	for i := range s.journal.cur.ops {
+		o := &s.journal.cur.ops[i]
 		if o.kind == opCarry || o.kind == opJudged {
 			continue
 		}
-		row := s.cur.words[at : at+int(o.n)]
+		row := s.journal.cur.words[at : at+int(o.n)]
 		at += int(o.n)
 		if o.kind == opRow {
 			w := &o.key.wins[o.what]

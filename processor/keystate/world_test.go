@@ -632,9 +632,9 @@ func (x *run) invariants(s *State) {
 	if silent != s.silence.n || len(s.orphaned) > 0 {
 		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silence.n, silent, len(s.orphaned))
 	}
-	if size != s.bytes || dirty != s.dirtyN || held != s.held.N ||
+	if size != s.bytes || dirty != s.dirty.n || held != s.held.N ||
 		s.keys.n > 0 && x.w.cfg.MaxKeys > 0 && s.keys.n > max(x.w.cfg.MaxKeys, jurors+1) {
-		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.bytes, size, s.dirtyN, dirty, s.held.N, held, s.keys.n)
+		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.bytes, size, s.dirty.n, dirty, s.held.N, held, s.keys.n)
 	}
 }
 

@@ -1,0 +1,76 @@
+package keystate
+
+import (
+	"cmp"
+	"slices"
+)
+
+// dirtyQueue has the keys with changes that no snapshot has, those that became dirty
+// first in front.
+type dirtyQueue struct {
+	n    int // such keys
+	list []dirtyKey
+	head int
+}
+
+// dirtyKey is a place in the queue, valid while since is the key's.
+type dirtyKey struct {
+	key   *Key
+	since int64
+}
+
+// add makes a key dirty since the mark at that offset, if it is not dirty already.
+func (q *dirtyQueue) add(k *Key, since int64) {
+	if !k.dirty {
+		k.dirty, k.since = true, since
+		q.list = append(q.list, dirtyKey{k, since})
+		q.n++
+	}
+}
+
+// clean takes in that a snapshot has the key's changes.
+func (q *dirtyQueue) clean(k *Key) {
+	k.dirty = false
+	q.n--
+}
+
+// drop takes in that the key is no more.
+func (q *dirtyQueue) drop(k *Key) {
+	if k.dirty {
+		q.n--
+	}
+}
+
+// first is the key that became dirty first; nil if none is dirty.
+func (q *dirtyQueue) first() *Key {
+	for q.head < len(q.list) {
+		e := &q.list[q.head]
+		if k := e.key; !k.dead && k.dirty && k.since == e.since {
+			if q.head > 1<<10 && q.head > len(q.list)/2 { // a busy partition's queue is never empty
+				n := copy(q.list, q.list[q.head:])
+				clear(q.list[n:])
+				q.list, q.head = q.list[:n], 0
+			}
+			return k
+		}
+		*e = dirtyKey{}
+		q.head++
+	}
+	q.list, q.head = q.list[:0], 0
+	return nil
+}
+
+// rebuild makes the queue what the keys say.
+func (q *dirtyQueue) rebuild(keys *table) {
+	clear(q.list)
+	q.list, q.head = q.list[:0], 0
+	for k := range keys.all {
+		if k.dirty {
+			q.list = append(q.list, dirtyKey{k, k.since})
+		}
+	}
+	q.n = len(q.list)
+	slices.SortFunc(q.list, func(a, b dirtyKey) int {
+		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.key.lastOffset, b.key.lastOffset))
+	})
+}
