@@ -16,7 +16,7 @@
 //  6. partition.join encodes the rows into the open cycle's batches, with the
 //     snapshots of the keys that hold the replay floor back (outputs.go).
 //  7. Processor.commitOpen closes the cycle and commits it: outputs, state and
-//     offsets in one transaction (cycle.go). The next cycle grows meanwhile.
+//     offsets in one transaction (commit.go). The next cycle grows meanwhile.
 //  8. partition.settle lets the state forget how to undo what is committed.
 //
 // When a commit is not a definite success, Processor.recover abandons the

@@ -9,7 +9,7 @@ import (
 )
 
 // How a partition puts what it has done into the open cycle. The main goroutine
-// closes and commits it (cycle.go).
+// closes and commits it (commit.go).
 
 // join makes everything folded so far a result of the open cycle.
 func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) error {
