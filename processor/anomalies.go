@@ -88,7 +88,7 @@ var bandIndex = func() (index [256]uint8) {
 
 // writeAnomalies encodes the chunk's changes of anomalies into the cycle. They
 // are rare beside the scores.
-func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int, err error) {
+func (pt *partition) writeAnomalies(c *cycle, r *result, now time.Time) (bytes int, err error) {
 	topic := &c.outs.topics[OutputAnomalies]
 	if topic.name == "" {
 		return 0, nil
@@ -96,7 +96,7 @@ func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int
 	ms := now.UnixMilli()
 	for i := range pt.state.Events {
 		row := &pt.state.Events[i]
-		a := AnomalyRecord(row, pt.p.cfg.State)
+		a := AnomalyRecord(row, pt.host.cfg.State)
 		var n [changeKinds]int64
 		n[row.Change.Kind]++
 		r.counts.changes.add(row.Name, n)
@@ -125,7 +125,7 @@ func (pt *partition) writeAnomalies(c *cycle, r *part, now time.Time) (bytes int
 // countOpen takes the number of open anomalies from the state, which has been
 // restored or rolled back.
 func (pt *partition) countOpen() {
-	if pt.p.outputs.topics[OutputAnomalies].name != "" {
+	if pt.host.outputs.topics[OutputAnomalies].name != "" {
 		pt.open = pt.state.OpenAnomalies()
 		pt.showOpen()
 	}

@@ -33,7 +33,7 @@ func (pt *partition) deadBatch(u *record.Unreadable) {
 		class = "batch_too_large"
 	}
 	text := fmt.Sprintf("%s/%d at offsets %d to %d (%d records): %v", pt.tp.Topic, pt.tp.Partition, u.First, u.Last, u.Records, u.Err)
-	pt.p.cfg.Metrics.deadLetters(pt.tp, class, u.Records)
+	pt.host.cfg.Metrics.deadLetters(pt.tp, class, u.Records)
 	pt.logDead(class, text)
 	h := pt.reason(class, text, u.First)
 	number := func(name string, n int64) {

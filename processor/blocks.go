@@ -15,7 +15,7 @@ const blockHeaders = 4 << 10
 
 // writeBlocks puts the blocks that detectors made of the chunk's tasks into the cycle,
 // byte for byte, keyed by series. Headers say what a block is and of which samples.
-func (pt *partition) writeBlocks(c *cycle, _ *part, now time.Time) (bytes int, err error) {
+func (pt *partition) writeBlocks(c *cycle, _ *result, now time.Time) (bytes int, err error) {
 	t, sinks := &c.outs.topics[OutputBlocks], c.sinks[OutputBlocks]
 	if t.name == "" {
 		return 0, nil
@@ -25,7 +25,7 @@ func (pt *partition) writeBlocks(c *cycle, _ *part, now time.Time) (bytes int, e
 		key := row.Key.Name()
 		h := append(pt.sourceHeaders("odradek.source.", row.Offset),
 			record.Header{Key: "content-type", Value: []byte(row.MediaType)},
-			record.Header{Key: "odradek.detector", Value: []byte(pt.p.cfg.State.Detectors[row.Detector].Name)},
+			record.Header{Key: "odradek.detector", Value: []byte(pt.host.cfg.State.Detectors[row.Detector].Name)},
 			record.Header{Key: "odradek.from", Value: strconv.AppendInt(nil, row.About, 10)},
 			record.Header{Key: "odradek.to", Value: strconv.AppendInt(nil, row.Until, 10)})
 		s := &sinks[kafka.Partition(key, len(sinks))]

@@ -70,12 +70,12 @@ func (pt *partition) trim(offset int64) {
 		pt.log.Warn("series that there was no room for when the partition was restored are evicted (ODRADEK_STATE_BYTES)",
 			"offset", offset, "evicted", n)
 	}
-	pt.limit = pt.p.budget.limit(pt.tp, s.Bytes())
+	pt.limit = pt.host.budget.limit(pt.tp, s.Bytes())
 	if s.Bytes() <= pt.limit {
 		return
 	}
 	n := s.Trim(pt.limit-pt.limit/64, offset)
-	pt.p.budget.limit(pt.tp, s.Bytes())
+	pt.host.budget.limit(pt.tp, s.Bytes())
 	if pt.trimmedN += n; n > 0 && time.Since(pt.trimmedAt) > summaryEvery {
 		pt.log.Warn("the state is over its budget (ODRADEK_STATE_BYTES), the least recently used series are evicted",
 			"offset", offset, "evicted", pt.trimmedN, "bytes", s.Bytes(), "limit", pt.limit)
@@ -106,7 +106,7 @@ const mostFittings = 3
 func (pt *partition) fits(f *fitting) error {
 	bytes := pt.state.Bytes()
 	pt.bytes.Store(bytes)
-	limit := pt.p.budget.limit(pt.tp, max(bytes, f.granted))
+	limit := pt.host.budget.limit(pt.tp, max(bytes, f.granted))
 	if f.tries > 0 {
 		limit = f.granted
 	}
@@ -119,7 +119,7 @@ func (pt *partition) fits(f *fitting) error {
 // measure makes an empty state that will take only what fits.
 func (pt *partition) measure(ctx context.Context, f *fitting) error {
 	if f.tries++; f.tries == 1 {
-		f.granted = pt.p.budget.limit(pt.tp, pt.state.Bytes())
+		f.granted = pt.host.budget.limit(pt.tp, pt.state.Bytes())
 		f.estimate = f.granted
 	}
 	f.estimate -= f.estimate / 8
@@ -133,7 +133,7 @@ func (pt *partition) measure(ctx context.Context, f *fitting) error {
 	if err != nil {
 		return err
 	}
-	survey := keystate.NewSurvey(pt.p.cfg.State)
+	survey := keystate.NewSurvey(pt.host.cfg.State)
 	err = pt.read(ctx, tp, from, to, func(rec *record.Record) error {
 		if rec.Key != nil && !AboutLog(string(rec.Key)) {
 			survey.Add(rec.Key, rec.Value)

@@ -2,53 +2,65 @@ package processor
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
 )
 
-// How cycles are committed. This file and recovery.go alone begin and end transactions.
+// How cycles are committed: by one of two types (exactlyonce.go, atleastonce.go), which alone
+// begin and end transactions. recovery.go says what is done after a commit that failed.
 
-// promptBytes is the size from which on a cycle does not wait for the commit
-// interval: what a transaction costs by itself is little beside its bytes then, and
-// what came first in it would only wait longer.
-const promptBytes = 4 << 20
+// results are what partitions have in a cycle, or in several.
+type results = map[*partition]*result
 
-// prompt reports whether the open cycle is to be committed as soon as the last
-// commit is done, whatever the commit interval.
-func (p *Processor) prompt() bool {
-	p.joinMu.RLock()
-	defer p.joinMu.RUnlock()
-	p.open.mu.Lock()
-	defer p.open.mu.Unlock()
-	return p.open.full || p.open.bytes >= promptBytes
+// committer makes cycles visible, with one of the two guarantees. A cycle is written by
+// commit; its offsets are committed with it or follow. One goroutine uses it.
+type committer interface {
+	// newBatches returns an empty builder for a partition's batches.
+	newBatches(maxBytes int, codec record.Codec) *record.Batches
+	// commit writes a cycle. A nil error is the only definite outcome.
+	commit(ctx context.Context, c *cycle) error
+	// abort ends the transaction that a failed commit has left open, if there is one.
+	abort(ctx context.Context) error
+	// written takes in the results of a cycle that commit has written, and returns those
+	// whose offsets are committed, too.
+	written(ctx context.Context, r results) (committed results)
+	// offsets delivers what came of offsets that follow a cycle; nil: none are under way.
+	offsets() <-chan error
+	// answered takes in what offsets has delivered, and returns whose they were.
+	answered(ctx context.Context, err error) results
+	// giveUp forgets the offsets that were to follow. It returns those that are committed
+	// after all.
+	giveUp() (committed results)
 }
 
-// closeOpen takes the open cycle and puts an empty one in its place.
-func (p *Processor) closeOpen() *cycle {
-	p.joinMu.Lock()
-	c := p.open
-	if p.open = p.spare; p.open == nil {
-		p.open = newCycle(&p.outputs, p.cfg.Codec, p.cfg.Guarantee)
+// session is what a committer needs of the worker.
+type session struct {
+	client             *kafka.Client
+	producer           *kafka.Producer
+	member             *kafka.Member
+	group              string
+	timeout, rebalance time.Duration // of a transaction; what a rebalance may take on top
+	hooks              *Hooks
+}
+
+func newCommitter(g Guarantee, s *session) committer {
+	if g == AtLeastOnce {
+		return &atLeastOnce{session: s}
 	}
-	p.open.room = p.pace.room(len(p.parts))
-	p.spare = nil
-	close(p.swapped)
-	p.swapped = make(chan struct{})
-	p.joinMu.Unlock()
-	return c
+	return &exactlyOnce{s}
 }
 
 // commitOpen commits the open cycle, if there is anything in it. An error is
 // one that ends the worker; everything else is recovered from here.
 func (p *Processor) commitOpen(ctx context.Context) error {
-	c := p.closeOpen()
+	c := p.cycles.close(p.pace.room(len(p.partitions)))
 	if c.spoilt != nil {
 		return p.discard(ctx, c)
 	}
-	if len(c.parts) == 0 {
-		p.spare = c
+	if len(c.results) == 0 {
+		p.cycles.spare = c
 		return nil
 	}
 	if p.producer.NeedsInit() { // after a commit that took more than one request
@@ -59,7 +71,7 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 	p.recountOnce(ctx)
 	p.lastCommit = time.Now()
 	resent := p.producer.Resent()
-	err := p.commit(ctx, c)
+	err := p.committer.commit(ctx, c)
 	p.cfg.Metrics.resent(p.producer.Resent() - resent)
 	p.trouble.over(p.log, "cycle")
 	took := time.Since(p.lastCommit)
@@ -70,22 +82,17 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 	}
 	p.cfg.Metrics.committed(c, took)
 	p.pace.committed(c.bytes, c.records, took)
-	if p.cfg.Guarantee == ExactlyOnce {
-		p.settled(c.parts)
-	} else {
-		p.offsets.add(c.parts)
-		p.commitOffsets(ctx)
-	}
+	p.committed(p.committer.written(ctx, c.results))
 	// Every request was answered, so nothing reads the batches any more.
 	c.reset()
-	p.spare = c
+	p.cycles.spare = c
 	return nil
 }
 
-// settled takes in that the offsets of these results are committed.
-func (p *Processor) settled(parts map[*partition]*part) {
-	for pt, r := range parts {
-		p.cfg.Metrics.committedPart(pt, r)
+// committed takes in that the offsets of these results are committed.
+func (p *Processor) committed(rs results) {
+	for pt, r := range rs {
+		p.cfg.Metrics.committedResult(pt, r)
 		pt.committed.Store(r.next)
 		pt.committedAt.Store(time.Now().UnixNano())
 		pt.fresh.Store(false)
@@ -95,51 +102,24 @@ func (p *Processor) settled(parts map[*partition]*part) {
 	}
 }
 
-// commit makes the cycle's results visible together. A nil error is the only
-// definite outcome.
-func (p *Processor) commit(work context.Context, c *cycle) error {
-	ctx, cancel := context.WithTimeout(work, p.cfg.TransactionTimeout)
-	defer cancel()
-	outs, logs, _ := c.batches()
-	if p.cfg.Guarantee == ExactlyOnce {
-		for tp, b := range logs {
-			outs[tp] = b
-		}
-		offs := sourceOffsets(c.parts)
-		p.cfg.Hooks.step(BeforeSend, c)
-		// A rebalance may be in the way of the offsets. What this cycle holds is still
-		// ours until a Revoked event is done or a Lost one comes, so they go again.
-		sent := false
-		err := p.member.Commit(ctx, func(gen kafka.Generation) error {
-			if sent {
-				return p.producer.CommitOffsets(ctx, gen, p.cfg.Group, offs)
-			}
-			sent = true
-			return p.producer.Send(ctx, outs, gen, p.cfg.Group, offs)
-		})
-		if err != nil {
-			return fmt.Errorf("processor: send cycle: %w", err)
-		}
-		p.cfg.Hooks.step(BeforeEnd, c)
-		if err := p.producer.End(ctx, true); err != nil {
-			return fmt.Errorf("processor: commit transaction: %w", err)
-		}
-		p.cfg.Hooks.step(AfterEnd, c)
-		return nil
-	}
-	// At least once: the outputs must be there before the state that has
-	// forgotten them, and both before the offsets (offsets.go).
-	err := p.cfg.Hooks.beforeOutputs(c, func() error { return p.commitOutside(work, sourceOffsets(c.parts)) })
+// offsetsAnswered takes in what came of offsets that followed a cycle. An error is one
+// that ends the worker.
+func (p *Processor) offsetsAnswered(ctx context.Context, err error) error {
+	r := p.committer.answered(ctx, err)
 	if err != nil {
-		return err
+		p.cfg.Metrics.aborted(err)
+		return p.recover(ctx, &cycle{results: r}, err)
 	}
-	if err := p.producer.Produce(ctx, outs); err != nil {
-		return fmt.Errorf("processor: produce outputs: %w", err)
+	p.committed(r)
+	return nil
+}
+
+// flushOffsets waits until everything written is committed.
+func (p *Processor) flushOffsets(ctx context.Context) error {
+	for p.committer.offsets() != nil {
+		if err := p.offsetsAnswered(ctx, <-p.committer.offsets()); err != nil {
+			return err
+		}
 	}
-	p.cfg.Hooks.step(BeforeChangelog, c)
-	if err := p.producer.Produce(ctx, logs); err != nil {
-		return fmt.Errorf("processor: produce state: %w", err)
-	}
-	p.cfg.Hooks.step(BeforeOffsets, c)
 	return nil
 }

@@ -33,7 +33,7 @@ type cycle struct {
 	changelog  sync.Map            // kafka.TP of the changelog -> *sink
 
 	mu      sync.Mutex
-	parts   map[*partition]*part
+	results results
 	room    room
 	bytes   int
 	records int
@@ -41,8 +41,8 @@ type cycle struct {
 	spoilt  error // results were added in part: the cycle must not be committed
 }
 
-// part is what one partition has in a cycle.
-type part struct {
+// result is what one partition has in a cycle.
+type result struct {
 	next    int64 // offset after the last record
 	leader  record.Epoch
 	floor   keystate.Floor
@@ -54,11 +54,11 @@ type part struct {
 	fetched time.Time
 }
 
-// latencyRows is about how many rows of a part have their latency observed.
+// latencyRows is about how many rows of a result have their latency observed.
 const latencyRows = 256
 
 // extend adds the results that follow.
-func (have *part) extend(r *part) {
+func (have *result) extend(r *result) {
 	have.next, have.leader, have.floor, have.held = r.next, r.leader, r.floor, r.held
 	have.counts.add(&r.counts)
 	have.recent = append(have.recent, r.recent...)
@@ -77,14 +77,9 @@ type sink struct {
 	max int // bytes of a batch in b
 }
 
-// newCycle returns an empty cycle. Batches begin with a small one where they are those
-// of a transaction; without one there is nothing that it would help.
-func newCycle(o *outputs, codec record.Codec, g Guarantee) *cycle {
-	newBatches := record.NewBatches
-	if g == ExactlyOnce {
-		newBatches = record.NewTransactionBatches
-	}
-	c := &cycle{outs: o, codec: codec, newBatches: newBatches, parts: map[*partition]*part{}}
+// newCycle returns an empty cycle.
+func newCycle(o *outputs, codec record.Codec, newBatches func(maxBytes int, codec record.Codec) *record.Batches) *cycle {
+	c := &cycle{outs: o, codec: codec, newBatches: newBatches, results: results{}}
 	for i := range o.topics {
 		c.sinks[i] = make([]sink, o.topics[i].partitions)
 	}
@@ -132,18 +127,18 @@ func (c *cycle) reset() {
 		reset(k.(kafka.TP), v.(*sink))
 		return true
 	})
-	c.parts = map[*partition]*part{} // its offsets may be on their way still
+	c.results = results{} // its offsets may be on their way still
 	c.bytes, c.records, c.full = 0, 0, false
 }
 
 // add makes a partition's results up to r.next part of the cycle.
-func (c *cycle) add(pt *partition, r part, bytes int) {
+func (c *cycle) add(pt *partition, r result, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	have := c.parts[pt]
+	have := c.results[pt]
 	if have == nil {
-		have = &part{fetched: r.fetched}
-		c.parts[pt] = have
+		have = &result{fetched: r.fetched}
+		c.results[pt] = have
 	}
 	have.extend(&r)
 	have.log = pt.owner.now.Incarnation
@@ -163,12 +158,11 @@ func (c *cycle) spoil(err error) {
 
 // batches lists what the cycle writes; changelogs apart, because at least once
 // they go after the outputs.
-func (c *cycle) batches() (outs, logs map[kafka.TP]*record.Batches, tps []kafka.TP) {
+func (c *cycle) batches() (outs, logs map[kafka.TP]*record.Batches) {
 	outs, logs = map[kafka.TP]*record.Batches{}, map[kafka.TP]*record.Batches{}
 	put := func(m map[kafka.TP]*record.Batches, tp kafka.TP, s *sink) {
 		if s.b != nil && s.b.Count() > 0 {
 			m[tp] = s.b
-			tps = append(tps, tp)
 		}
 	}
 	c.each(func(tp kafka.TP, s *sink) { put(outs, tp, s) })
@@ -176,14 +170,14 @@ func (c *cycle) batches() (outs, logs map[kafka.TP]*record.Batches, tps []kafka.
 		put(logs, k.(kafka.TP), v.(*sink))
 		return true
 	})
-	return outs, logs, tps
+	return outs, logs
 }
 
 // sourceOffsets are the source offsets of results with the replay floors as
 // metadata.
-func sourceOffsets(parts map[*partition]*part) map[kafka.TP]kafka.Offset {
-	m := make(map[kafka.TP]kafka.Offset, len(parts))
-	for pt, r := range parts {
+func sourceOffsets(rs results) map[kafka.TP]kafka.Offset {
+	m := make(map[kafka.TP]kafka.Offset, len(rs))
+	for pt, r := range rs {
 		m[pt.tp] = kafka.Offset{Offset: r.next, Metadata: pt.metadata(r), Epoch: r.leader}
 	}
 	return m

@@ -31,7 +31,7 @@ func (pt *partition) diverged(ctx context.Context, off kafka.Offset) (lost bool,
 func (pt *partition) askDiverged(ctx context.Context, off kafka.Offset) (*kafka.DivergedError, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-		m, err := pt.p.cfg.Client.Diverged(cctx, map[kafka.TP]kafka.Offset{pt.tp: off})
+		m, err := pt.host.cfg.Client.Diverged(cctx, map[kafka.TP]kafka.Offset{pt.tp: off})
 		cancel()
 		switch {
 		case err == nil:
@@ -59,9 +59,9 @@ type lostOffset struct {
 
 // offsetLost applies ODRADEK_OFFSET_LOST.
 func (pt *partition) offsetLost(ctx context.Context, l lostOffset) error {
-	pt.p.cfg.Metrics.offsetLost(pt.tp, l.count)
+	pt.host.cfg.Metrics.offsetLost(pt.tp, l.count)
 	at := l.earliest
-	switch pt.p.cfg.OffsetLost {
+	switch pt.host.cfg.OffsetLost {
 	case Fail:
 		return &RefusedError{TP: pt.tp, Reason: l.why, Decide: "ODRADEK_OFFSET_LOST=earliest or latest, or worker state reset"}
 	case Latest:

@@ -17,7 +17,7 @@
 //     snapshots of the keys that hold the replay floor back (outputs.go).
 //  7. Processor.commitOpen closes the cycle and commits it: outputs, state and
 //     offsets in one transaction (commit.go). The next cycle grows meanwhile.
-//  8. partition.settle lets the state forget how to undo what is committed.
+//  8. partition.noteCommitted lets the state forget how to undo what is committed.
 //
 // When a commit is not a definite success, Processor.recover abandons the
 // producer and every partition returns to its committed offset: partition.rollback
@@ -38,7 +38,7 @@
 //   - A partition's state belongs to its goroutine. The main goroutine says
 //     what it wants by partition.send and learns what is there by atomics.
 //   - An epoch, not a lock, keeps results of before a rollback out of cycles
-//     after it: partition.enter compares it under joinMu, and a partition whose
+//     after it: cycles.enter compares it, and a partition whose
 //     epoch is stale waits for the command that says where to go on.
 //   - A partition that is restored sets running before it reads the epoch; the
 //     main goroutine raises the epoch before it reads running. One of the two

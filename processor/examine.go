@@ -53,6 +53,7 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, tell func(Examined
 	}
 	p.fetcher = cfg.Client.NewFetcher(cfg.Fetch)
 	defer p.fetcher.Close()
+	p.host = p.asHost()
 	for _, tp := range tps {
 		x, err := p.examine(ctx, tp)
 		if err != nil {
@@ -76,7 +77,7 @@ func (p *Processor) examine(ctx context.Context, tp kafka.TP) (Examined, error) 
 		}
 		var notes notes
 		p.budget.join(tp)
-		pt := p.newPartition(tp)
+		pt := newPartition(p.host, tp)
 		pt.log = slog.New(&notes)
 		_, x.Err = pt.takeUp(ctx, offs[tp])
 		pt.windows.Close()

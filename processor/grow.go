@@ -78,7 +78,7 @@ func (p *Processor) recount(ctx context.Context) error {
 				return err
 			}
 		}
-		for tp, pt := range p.parts {
+		for tp, pt := range p.partitions {
 			if tp.Topic == in {
 				pt.siblings.Store(int32(t.partitions))
 			}

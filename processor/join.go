@@ -14,12 +14,12 @@ import (
 // join makes everything folded so far a result of the open cycle.
 func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) error {
 	s := pt.state
-	c, err := pt.enter(ctx)
+	c, err := pt.host.cycles.enter(ctx, pt.epoch)
 	if err != nil {
 		return err
 	}
-	defer pt.p.joinMu.RUnlock()
-	r := part{next: next, leader: pt.leader, fetched: fetched}
+	defer pt.host.cycles.leave()
+	r := result{next: next, leader: pt.leader, fetched: fetched}
 	r.counts = pt.counts
 	for i := range r.counts.outcomes {
 		r.counts.outcomes[i] = s.Counts[i] - pt.counted[i]
@@ -43,7 +43,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	pt.logLate(fetched)
 	pt.resetChunk()
 	c.add(pt, r, bytes)
-	pt.announce()
+	pt.host.cycles.announce()
 	return nil
 }
 
@@ -54,12 +54,12 @@ func (pt *partition) look() {
 	pt.suspectNow.Store(int64(pt.state.HeldSuspects()))
 	pt.lateNow.Store(pt.state.Counts[keystate.Late])
 	pt.bytes.Store(pt.state.Bytes())
-	pt.limit = pt.p.budget.limit(pt.tp, pt.state.Bytes())
+	pt.limit = pt.host.budget.limit(pt.tp, pt.state.Bytes())
 	pt.maxTime.Store(pt.state.MaxTime())
 }
 
 // write puts the chunk's outputs and the state that is due into the cycle.
-func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
+func (pt *partition) write(c *cycle, r *result) (bytes int, err error) {
 	now := time.Now()
 	for i := range Outputs {
 		n, err := Outputs[i].write(pt, c, r, now)
@@ -73,7 +73,7 @@ func (pt *partition) write(c *cycle, r *part) (bytes int, err error) {
 		return bytes, nil
 	}
 	pt.arrivals.add(r.next, r.fetched)
-	want := pt.arrivals.before(r.fetched.Add(-pt.p.cfg.ReplayLimit * 3 / 4))
+	want := pt.arrivals.before(r.fetched.Add(-pt.host.cfg.ReplayLimit * 3 / 4))
 	state, err := pt.writeState(c, want, c.room.state)
 	return bytes + state, err
 }
@@ -91,20 +91,20 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 		return nil
 	}
 	for pt.committed.Load() < at {
-		pt.announce()
+		pt.host.cycles.announce()
 		if stale, err := pt.hold(ctx, time.Millisecond); stale || err != nil || pt.stale() {
 			return err // what is not committed is the next owner's to do again
 		}
 	}
-	pt.settle()
-	c, err := pt.enter(ctx)
+	pt.noteCommitted()
+	c, err := pt.host.cycles.enter(ctx, pt.epoch)
 	if errors.Is(err, errStaleEpoch) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer pt.p.joinMu.RUnlock()
+	defer pt.host.cycles.leave()
 	bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.room.state))
 	if err != nil {
 		err = stuckWrite(err)
@@ -114,47 +114,10 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 		}
 		return err
 	}
-	c.add(pt, part{next: at, leader: pt.leader, floor: pt.state.Floor(), held: int64(pt.state.Held()), fetched: time.Now()}, bytes)
-	pt.announce()
+	c.add(pt, result{next: at, leader: pt.leader, floor: pt.state.Floor(), held: int64(pt.state.Held()), fetched: time.Now()}, bytes)
+	pt.host.cycles.announce()
 	return nil
 }
 
-// announce tells the main goroutine that the open cycle has something.
-func (pt *partition) announce() {
-	select {
-	case pt.p.ready <- struct{}{}:
-	default:
-	}
-}
-
 // stale reports whether the partition's results are of an abandoned epoch.
-func (pt *partition) stale() bool {
-	pt.p.joinMu.RLock()
-	defer pt.p.joinMu.RUnlock()
-	return pt.epoch != pt.p.epoch
-}
-
-// enter waits for room in the open cycle and returns it with joinMu read-locked.
-func (pt *partition) enter(ctx context.Context) (*cycle, error) {
-	p := pt.p
-	for {
-		p.joinMu.RLock()
-		if p.epoch != pt.epoch {
-			p.joinMu.RUnlock()
-			return nil, errStaleEpoch
-		}
-		c, swapped := p.open, p.swapped
-		c.mu.Lock()
-		full := c.full
-		c.mu.Unlock()
-		if !full {
-			return c, nil
-		}
-		p.joinMu.RUnlock()
-		select {
-		case <-swapped:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
+func (pt *partition) stale() bool { return pt.epoch != pt.host.cycles.now() }

@@ -40,11 +40,11 @@ func (pt *partition) logLate(now time.Time) {
 		return
 	}
 	why := "their series have newer samples, and ODRADEK_LATENESS is 0"
-	if pt.p.cfg.State.Lateness > 0 {
+	if pt.host.cfg.State.Lateness > 0 {
 		why = "they are further behind the partition's newest event time than ODRADEK_LATENESS, or older than samples of their series that " +
 			"ODRADEK_MAX_HELD released"
 	}
 	pt.log.Warn("late records", "records", l.records, "series", len(l.series), "last_offset", l.offset, "sent_to",
-		pt.p.cfg.Outputs[OutputLate], "why", why)
+		pt.host.cfg.Outputs[OutputLate], "why", why)
 	*l = lateLog{told: now}
 }

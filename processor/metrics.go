@@ -289,8 +289,8 @@ func (m *Metrics) committed(c *cycle, took time.Duration) {
 	})
 }
 
-// committedPart counts one partition's results that are known to be committed.
-func (m *Metrics) committedPart(pt *partition, r *part) {
+// committedResult counts one partition's results that are known to be committed.
+func (m *Metrics) committedResult(pt *partition, r *result) {
 	if m == nil {
 		return
 	}
@@ -342,7 +342,7 @@ func (m *Metrics) committedPart(pt *partition, r *part) {
 }
 
 // changed counts the changes of anomalies of a partition's results.
-func (m *Metrics) changed(r *part) {
+func (m *Metrics) changed(r *result) {
 	for detector, counts := range r.counts.changes {
 		for kind, n := range counts {
 			if n > 0 {

@@ -33,11 +33,11 @@ func TestMetricsDoc(t *testing.T) {
 	})
 	m.SetInfo("v", "go", "cpu")
 	pt := &partition{tp: tp}
-	c := &cycle{parts: map[*partition]*part{pt: {fetched: time.Now(), samples: []int64{time.Now().UnixMicro()},
+	c := &cycle{results: map[*partition]*result{pt: {fetched: time.Now(), samples: []int64{time.Now().UnixMicro()},
 		counts: counts{consumed: 1, changes: changeCounts{"level": {1, 0, 2}}}}}}
 	m.committed(c, time.Millisecond)
-	for pt, r := range c.parts {
-		m.committedPart(pt, r)
+	for pt, r := range c.results {
+		m.committedResult(pt, r)
 	}
 	m.aborted(errors.New("x"))
 	m.deadLetters(tp, "magic", 1)
@@ -103,14 +103,14 @@ func TestAccounting(t *testing.T) {
 	}
 	commit := func(held int64, consumed, dead int64, outcomes map[keystate.Outcome]int64) {
 		t.Helper()
-		r := &part{fetched: time.Now()}
+		r := &result{fetched: time.Now()}
 		r.counts.consumed, r.counts.dead = consumed, dead
 		for o, n := range outcomes {
 			r.counts.outcomes[o] = n
 		}
 		r.held = held
 		pt.heldNow.Store(3) // of a state that has gone on: it may go back
-		m.committedPart(pt, r)
+		m.committedResult(pt, r)
 		if in, out := sides(); in != out {
 			t.Errorf("%v in, %v out", in, out)
 		}
@@ -136,7 +136,7 @@ func TestAccounting(t *testing.T) {
 func TestNilMetrics(t *testing.T) {
 	var m *Metrics
 	m.committed(&cycle{}, 0)
-	m.committedPart(&partition{}, &part{})
+	m.committedResult(&partition{}, &result{})
 	m.aborted(nil)
 	m.deadLetters(kafka.TP{}, "x", 1)
 	m.restored(&partition{}, 0)

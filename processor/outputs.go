@@ -150,7 +150,7 @@ func (pt *partition) deadLetter(rec *record.Record, cause error) {
 		class, field = de.Class, de.Field
 	}
 	text := fmt.Sprintf("%s/%d at offset %d: %v", pt.tp.Topic, pt.tp.Partition, rec.Offset, cause)
-	pt.p.cfg.Metrics.deadLetters(pt.tp, class, 1)
+	pt.host.cfg.Metrics.deadLetters(pt.tp, class, 1)
 	pt.logDead(class, text)
 	h := pt.originalHeaders(rec)
 	own := len(h)
@@ -186,7 +186,7 @@ func (pt *partition) lateRecord(rec *record.Record, series []byte) {
 // copyPartition keeps the records of a key in order, as any producer does; those
 // without one stay with their source partition.
 func (pt *partition) copyPartition(to Output, key []byte) int32 {
-	partitions := pt.p.outputs.topics[to].partitions
+	partitions := pt.host.outputs.topics[to].partitions
 	if key == nil {
 		return pt.tp.Partition % int32(partitions)
 	}
@@ -203,13 +203,13 @@ func (pt *partition) forwardRecord(rec *record.Record) {
 	if size := record.BatchSize(pt.reading.Key, rec.Value, h); size > pt.forwardMost {
 		pt.deadLetter(rec, &schemas.DecodeError{Class: "too_large", Err: fmt.Errorf(
 			"the record takes %d bytes in the internal topic of ODRADEK_REKEY, of at most %d: raise max.message.bytes of %s",
-			size, pt.forwardMost, pt.p.outputs.topics[OutputRekeyed].name)})
+			size, pt.forwardMost, pt.host.outputs.topics[OutputRekeyed].name)})
 		return
 	}
 	pt.counts.forwarded++
 	pt.copies = append(pt.copies, copiedRecord{to: OutputRekeyed, timestamp: rec.Timestamp,
 		key: copied(pt.reading.Key), value: copied(rec.Value), headers: h, own: own,
-		partition: kafka.Partition(pt.reading.Key, pt.p.outputs.topics[OutputRekeyed].partitions)})
+		partition: kafka.Partition(pt.reading.Key, pt.host.outputs.topics[OutputRekeyed].partitions)})
 }
 
 func (pt *partition) originalHeaders(rec *record.Record) []record.Header {
@@ -239,7 +239,7 @@ const latencySamples = 16
 
 // writeScores encodes the chunk's rows into the cycle. Rows of one output
 // partition usually come together, so its lock is kept from row to row.
-func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, err error) {
+func (pt *partition) writeScores(c *cycle, r *result, now time.Time) (bytes int, err error) {
 	rows := pt.state.Rows
 	if len(rows) == 0 {
 		return 0, nil
@@ -258,7 +258,7 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 		b    *record.Batches
 		part = -1
 		all  = c.sinks[OutputScores]
-		some = pt.p.cfg.Scores == ScoresAnomalous
+		some = pt.host.cfg.Scores == ScoresAnomalous
 	)
 	for i := range rows {
 		row := &rows[i]
@@ -295,8 +295,8 @@ func (pt *partition) writeScores(c *cycle, r *part, now time.Time) (bytes int, e
 }
 
 // writeCopies returns the writer of a topic of input records.
-func writeCopies(to Output) func(*partition, *cycle, *part, time.Time) (int, error) {
-	return func(pt *partition, c *cycle, _ *part, _ time.Time) (bytes int, err error) {
+func writeCopies(to Output) func(*partition, *cycle, *result, time.Time) (int, error) {
+	return func(pt *partition, c *cycle, _ *result, _ time.Time) (bytes int, err error) {
 		t := &c.outs.topics[to]
 		for i := range pt.copies {
 			r := &pt.copies[i]

@@ -44,7 +44,7 @@ type OutputSpec struct {
 
 	// write adds what a partition has for the topic since its last join to the cycle and to
 	// the partition's share of it. It returns about how many bytes that takes.
-	write func(pt *partition, c *cycle, r *part, now time.Time) (bytes int, err error)
+	write func(pt *partition, c *cycle, r *result, now time.Time) (bytes int, err error)
 }
 
 // OutputNames are topic names by Output; "" where the topic is not written.

@@ -103,19 +103,19 @@ func (pt *partition) loadOwner(log kafka.TP, value []byte) error {
 		return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("changelog %s: %v", log, err),
 			Decide: "the version of the worker that has written it"}
 	}
-	if err := o.Foreign(log.Topic, pt.p.cfg.Group, pt.tp); err != nil {
+	if err := o.Foreign(log.Topic, pt.host.cfg.Group, pt.tp); err != nil {
 		return err
 	}
 	pt.owner.log = append(pt.owner.log, o)
 	return nil
 }
 
-// identify settles the partition's owner record, given the metadata of the
+// identify chooses the partition's owner record, given the metadata of the
 // committed offset. same reports that the changelog is the one that the metadata
 // names, if it names one.
 func (pt *partition) identify(metadata string) (same bool) {
 	w, id := &pt.owner, Incarnation(metadata)
-	w.now = Owner{Version: ownerVersion, Group: pt.p.cfg.Group, Topic: pt.tp.Topic, Partitions: int(pt.siblings.Load())}
+	w.now = Owner{Version: ownerVersion, Group: pt.host.cfg.Group, Topic: pt.tp.Topic, Partitions: int(pt.siblings.Load())}
 	if n := len(w.log); n > 0 {
 		w.now.Partitions = w.log[n-1].Partitions
 	}
@@ -139,7 +139,7 @@ func (pt *partition) begin(at int64, start bool) error {
 	pt.state.Mark(at)
 	pt.state.Committed(at)
 	pt.committed.Store(at)
-	pt.settled = at
+	pt.noted = at
 	pt.starting.Store(start || !pt.forward && (pt.owner.lack || pt.lacksSettings()))
 	return nil
 }
@@ -175,12 +175,12 @@ func (pt *partition) started() {
 // offset with a replay floor, the owner and settings records, and deletions of what a state that
 // was given up has left in the changelog.
 func (pt *partition) joinStart(ctx context.Context) error {
-	c, err := pt.enter(ctx)
+	c, err := pt.host.cycles.enter(ctx, pt.epoch)
 	if err != nil {
 		return err
 	}
-	defer pt.p.joinMu.RUnlock()
-	r := part{next: pt.position.Load(), leader: pt.leader, held: int64(pt.state.Held()), fetched: time.Now()}
+	defer pt.host.cycles.leave()
+	r := result{next: pt.position.Load(), leader: pt.leader, held: int64(pt.state.Held()), fetched: time.Now()}
 	bytes := 0
 	if !pt.forward {
 		if bytes, err = pt.writeStart(c); err != nil {
@@ -190,7 +190,7 @@ func (pt *partition) joinStart(ctx context.Context) error {
 		r.floor = pt.state.Floor()
 	}
 	c.add(pt, r, bytes)
-	pt.announce()
+	pt.host.cycles.announce()
 	return nil
 }
 
@@ -222,7 +222,7 @@ func (pt *partition) writeStart(c *cycle) (bytes int, err error) {
 }
 
 // metadata is that of the commit of r.
-func (pt *partition) metadata(r *part) string {
+func (pt *partition) metadata(r *result) string {
 	if pt.forward {
 		return forwarded
 	}

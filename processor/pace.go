@@ -102,10 +102,3 @@ func (p *pace) room(partitions int) room {
 		records: max(int64(share/p.record), 32),
 	}
 }
-
-// roomNow is what goes into the open cycle.
-func (p *Processor) roomNow() room {
-	p.joinMu.RLock()
-	defer p.joinMu.RUnlock()
-	return p.open.room
-}

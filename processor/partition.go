@@ -22,9 +22,9 @@ import (
 // told to stop or to go back. Nothing but atomics is shared with the main
 // goroutine.
 type partition struct {
-	p   *Processor
-	tp  kafka.TP
-	log *slog.Logger
+	host *host
+	tp   kafka.TP
+	log  *slog.Logger
 
 	cancel context.CancelFunc // drop everything now (lost partition)
 	done   chan struct{}
@@ -68,7 +68,7 @@ type partition struct {
 	source     *kafka.Source
 	leader     record.Epoch // that wrote the last record read
 	epoch      uint64
-	settled    int64 // committed offset that the state has been told of
+	noted      int64 // committed offset that the state has been told of
 	counts     counts
 	counted    keystate.Counts // state's counts already joined
 	evicted    int64           // state's EvictedKeys already joined
@@ -108,28 +108,43 @@ const (
 	stopSoon          // finish the chunk in hand, join it, end
 )
 
-func (p *Processor) newPartition(tp kafka.TP) *partition {
+// host is what a partition knows of its processor.
+type host struct {
+	cfg     *Config
+	log     *slog.Logger
+	outputs *outputs
+	fetcher *kafka.Fetcher
+	cycles  *cycles
+	budget  *budget
+	// committed reads the committed offsets of partitions, for as long as it takes.
+	committed func(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error)
+	// fail ends the worker with an error.
+	fail func(error)
+}
+
+func newPartition(h *host, tp kafka.TP) *partition {
+	rekeyed := h.cfg.Outputs[OutputRekeyed]
 	pt := &partition{
-		p: p, tp: tp,
-		log:     p.log.With("topic", tp.Topic, "partition", tp.Partition),
+		host: h, tp: tp,
+		log:     h.log.With("topic", tp.Topic, "partition", tp.Partition),
 		done:    make(chan struct{}),
 		mail:    make(chan struct{}, 1),
-		dec:     p.cfg.Decoder.Clone(),
-		forward: p.cfg.Outputs[OutputRekeyed] != "" && tp.Topic != p.cfg.Outputs[OutputRekeyed],
+		dec:     h.cfg.Decoder.Clone(),
+		forward: rekeyed != "" && tp.Topic != rekeyed,
 	}
 	pt.restoring.committed.Store(-1)
 	pt.restoring.stable.Store(-1)
 	pt.restoring.high.Store(-1)
-	if t := p.outputs.changelogs[tp.Topic]; t != nil {
+	if t := h.outputs.changelogs[tp.Topic]; t != nil {
 		pt.siblings.Store(int32(t.partitions))
 	}
-	pt.reading.Values = make([]float64, p.cfg.State.Dim)
-	names := make([]string, len(p.cfg.State.Detectors))
+	pt.reading.Values = make([]float64, h.cfg.State.Dim)
+	names := make([]string, len(h.cfg.State.Detectors))
 	for i := range names {
-		names[i] = p.cfg.State.Detectors[i].Name
+		names[i] = h.cfg.State.Detectors[i].Name
 	}
-	pt.enc = output.NewScoreEncoder(p.cfg.SchemaIDs[OutputScores], tp.Topic, tp.Partition, names)
-	pt.anomalyEnc = output.NewAnomalyEncoder(p.cfg.SchemaIDs[OutputAnomalies], tp.Topic, tp.Partition)
+	pt.enc = output.NewScoreEncoder(h.cfg.SchemaIDs[OutputScores], tp.Topic, tp.Partition, names)
+	pt.anomalyEnc = output.NewAnomalyEncoder(h.cfg.SchemaIDs[OutputAnomalies], tp.Topic, tp.Partition)
 	return pt
 }
 
@@ -141,7 +156,7 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 		defer close(pt.done)
 		offs, err := offsets()
 		if kafka.Unauthorized(err) { // of one topic, and others may have been asked for with it
-			if offs, err = pt.p.committedOffsets(ctx, []kafka.TP{pt.tp}); kafka.Unauthorized(err) {
+			if offs, err = pt.host.committed(ctx, []kafka.TP{pt.tp}); kafka.Unauthorized(err) {
 				err = &stuckError{reasonUnauthorized, err}
 			}
 		}
@@ -151,11 +166,11 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 		pt.closeSource()
 		pt.windows.Close()
 		if pt.batch != nil {
-			pt.p.cfg.Executor.Release(pt.batch)
+			pt.host.cfg.Executor.Release(pt.batch)
 		}
 		if err != nil && ctx.Err() == nil {
 			pt.log.Error("partition stopped", "err", err)
-			pt.p.fail(err)
+			pt.host.fail(err)
 		}
 	}()
 }
@@ -191,7 +206,7 @@ func (pt *partition) take() command {
 
 // run is the goroutine.
 func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
-	pt.batch = pt.p.cfg.Executor.Batch()
+	pt.batch = pt.host.cfg.Executor.Batch()
 	if pt.confined.Load() == nil {
 		if err := pt.restore(ctx, off); err != nil && !pt.quarantine(err) {
 			return err
@@ -226,7 +241,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 					return err
 				}
 			case startOver:
-				offs, err := pt.p.committedOffsets(ctx, []kafka.TP{pt.tp})
+				offs, err := pt.host.committed(ctx, []kafka.TP{pt.tp})
 				if err != nil {
 					return err
 				}
@@ -257,7 +272,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 }
 
 func (pt *partition) exportState(restored bool) {
-	if f := pt.p.cfg.export; f != nil {
+	if f := pt.host.cfg.export; f != nil {
 		f(pt.tp, restored, pt.position.Load(), pt.state.Export(nil))
 	}
 }
@@ -279,7 +294,7 @@ func (pt *partition) seek(offset int64) {
 		pt.watched.Store(nil)
 		return
 	}
-	pt.source = pt.p.fetcher.Resume(pt.tp, offset, pt.leader)
+	pt.source = pt.host.fetcher.Resume(pt.tp, offset, pt.leader)
 	pt.watched.Store(pt.source)
 }
 
@@ -291,7 +306,7 @@ func (pt *partition) rollback(ctx context.Context) error {
 		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
 	}
 	pt.limit = -1 // trim looks before the first record
-	pt.settle()
+	pt.noteCommitted()
 	pt.countOpen()
 	pt.batch.Reset()
 	pt.counted, pt.evicted, pt.early = pt.state.Counts, pt.state.EvictedKeys, pt.state.Early
@@ -301,16 +316,14 @@ func (pt *partition) rollback(ctx context.Context) error {
 }
 
 func (pt *partition) setEpoch() {
-	pt.p.joinMu.RLock()
-	pt.epoch = pt.p.epoch
-	pt.p.joinMu.RUnlock()
+	pt.epoch = pt.host.cycles.now()
 }
 
-// settle tells the state what has been committed since the last time.
-func (pt *partition) settle() {
-	if c := pt.committed.Load(); c > pt.settled {
+// noteCommitted tells the state what has been committed since the last time.
+func (pt *partition) noteCommitted() {
+	if c := pt.committed.Load(); c > pt.noted {
 		pt.state.Committed(c)
-		pt.settled = c
+		pt.noted = c
 	}
 }
 
@@ -331,15 +344,15 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 	}
 	pt.leader = max(pt.leader, c.Epoch) // of any position in the chunk: it is one log up to its end
 	now := time.Now()
-	pt.settle()
+	pt.noteCommitted()
 	if pt.position.Load() == pt.committed.Load() {
 		pt.behindAt.Store(now.UnixNano())
 	}
 	pt.end.Store(c.LastStable) // after behindAt: Stalled reads them the other way round
 	if pt.forward {
-		pt.p.joinMu.RLock()
-		pt.forwardMost = pt.p.outputs.topics[OutputRekeyed].batchBytes
-		pt.p.joinMu.RUnlock()
+		pt.host.cycles.mu.RLock()
+		pt.forwardMost = pt.host.outputs.topics[OutputRekeyed].batchBytes
+		pt.host.cycles.mu.RUnlock()
 	}
 	pt.it.Reset(&c.Chunk)
 	pt.skipped = record.Skipped{}
@@ -417,7 +430,7 @@ func (pt *partition) hold(ctx context.Context, d time.Duration) (stop bool, err 
 // iterator's current record and to try it again.
 func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 	s := pt.state
-	limit := pt.p.roomNow().records
+	limit := pt.host.cycles.room().records
 	pt.more = false
 	for pt.counts.consumed < limit && (pt.again || pt.nextRecord()) {
 		pt.again = false
@@ -502,15 +515,15 @@ func (pt *partition) finish(ctx context.Context) error {
 func (pt *partition) score(ctx context.Context) error {
 	if n := len(pt.batch.Tasks); n > 0 {
 		began := time.Now()
-		err := pt.p.cfg.Executor.Execute(ctx, pt.batch)
+		err := pt.host.cfg.Executor.Execute(ctx, pt.batch)
 		if errors.Is(err, detectors.ErrCacheLost) {
 			pt.state.Repack(pt.batch)
-			err = pt.p.cfg.Executor.Execute(ctx, pt.batch)
+			err = pt.host.cfg.Executor.Execute(ctx, pt.batch)
 		}
 		if err != nil {
 			return fmt.Errorf("processor: %s/%d: score: %w", pt.tp.Topic, pt.tp.Partition, err)
 		}
-		pt.p.cfg.Metrics.executed(n, time.Since(began))
+		pt.host.cfg.Metrics.executed(n, time.Since(began))
 	}
 	pt.state.Apply(pt.batch)
 	pt.batch.Reset()
@@ -522,7 +535,7 @@ func (pt *partition) score(ctx context.Context) error {
 const maxSeriesKey = 8 << 10
 
 func (pt *partition) checkReading(rec *record.Record) error {
-	if f := pt.p.cfg.MaxFuture; f > 0 && rec.Timestamp >= 0 && pt.reading.Time > rec.Timestamp*1000+f.Microseconds() {
+	if f := pt.host.cfg.MaxFuture; f > 0 && rec.Timestamp >= 0 && pt.reading.Time > rec.Timestamp*1000+f.Microseconds() {
 		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
 			"event time %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
 			time.UnixMicro(pt.reading.Time).UTC().Format(time.RFC3339), f, time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339))}

@@ -15,7 +15,6 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
-
 	"odradek/schemas"
 )
 
@@ -143,23 +142,18 @@ type Processor struct {
 	budget  budget
 	outputs outputs // topics and partition counts of what is written
 
-	// joinMu: partitions add to the open cycle under RLock; closing the cycle
-	// takes Lock, which waits for those that are in the middle of adding.
-	joinMu  sync.RWMutex
-	open    *cycle
-	spare   *cycle        // empty, to be the next open one; nil: make one; main goroutine only
-	swapped chan struct{} // closed when open is replaced
-	epoch   uint64        // grows with every rollback; a result of an older epoch is dropped
+	host      *host // of the partitions; set by Run
+	cycles    *cycles
+	session   *session // producer and member of it are set by Run
+	committer committer
 
-	ready chan struct{} // the open cycle is not empty (capacity 1)
-	fatal chan error    // a partition cannot go on (capacity 1)
+	fatal chan error // a partition cannot go on (capacity 1)
 
-	parts map[kafka.TP]*partition // main goroutine only
+	partitions map[kafka.TP]*partition // main goroutine only
 
 	lastCommit time.Time
-	counted    int32       // generation in which partitions were counted; main goroutine only
-	offsets    offsetQueue // main goroutine only
-	pace       pace        // main goroutine only
+	counted    int32 // generation in which partitions were counted; main goroutine only
+	pace       pace  // main goroutine only
 
 	trouble  trouble
 	statusMu sync.Mutex              // member's write, too
@@ -169,14 +163,12 @@ type Processor struct {
 // New checks the topics and makes what is missing. Nothing is consumed yet.
 func New(ctx context.Context, cfg Config) (*Processor, error) {
 	p := &Processor{
-		cfg:     cfg,
-		log:     cfg.Log,
-		budget:  budget{total: cfg.StateBytes},
-		swapped: make(chan struct{}),
-		ready:   make(chan struct{}, 1),
-		fatal:   make(chan error, 1),
-		parts:   map[kafka.TP]*partition{},
-		status:  map[kafka.TP]*partition{},
+		cfg:        cfg,
+		log:        cfg.Log,
+		budget:     budget{total: cfg.StateBytes},
+		fatal:      make(chan error, 1),
+		partitions: map[kafka.TP]*partition{},
+		status:     map[kafka.TP]*partition{},
 	}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
@@ -191,9 +183,17 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	}
 	p.cfg.State = &state
 	p.pace = newPace(cfg.TransactionTimeout)
-	p.open = newCycle(&p.outputs, p.cfg.Codec, p.cfg.Guarantee)
-	p.open.room = p.pace.room(1)
+	p.session = &session{client: cfg.Client, group: cfg.Group, timeout: cfg.TransactionTimeout, rebalance: cfg.Session + cfg.Rebalance,
+		hooks: &p.cfg.Hooks}
+	p.committer = newCommitter(cfg.Guarantee, p.session)
+	p.cycles = newCycles(func() *cycle { return newCycle(&p.outputs, p.cfg.Codec, p.committer.newBatches) }, p.pace.room(1))
 	return p, nil
+}
+
+// asHost returns what partitions are given of the processor.
+func (p *Processor) asHost() *host {
+	return &host{cfg: &p.cfg, log: p.log, outputs: &p.outputs, fetcher: p.fetcher, cycles: p.cycles, budget: &p.budget,
+		committed: p.committedOffsets, fail: p.fail}
 }
 
 // Run joins the group and processes until ctx ends, then drains: it stops
@@ -217,6 +217,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	p.fetcher = p.cfg.Client.NewFetcher(p.cfg.Fetch)
 	defer p.fetcher.Close()
+	p.host = p.asHost()
 
 	topics := p.cfg.Topics
 	if rekeyed := p.cfg.Outputs[OutputRekeyed]; rekeyed != "" {
@@ -230,12 +231,13 @@ func (p *Processor) Run(ctx context.Context) error {
 	p.statusMu.Lock()
 	p.member = member
 	p.statusMu.Unlock()
+	p.session.producer, p.session.member = p.producer, member
 	err := p.loop(ctx, work)
 	if err != nil {
 		p.giveUp(work, err)
 	}
 	cancel()
-	for _, pt := range p.parts {
+	for _, pt := range p.partitions {
 		pt.wait()
 	}
 	return err
@@ -249,8 +251,8 @@ func (p *Processor) giveUp(work context.Context, cause error) {
 	ctx, cancel := context.WithTimeout(work, 3*time.Second)
 	defer cancel()
 	p.abandonAll()
-	if p.cfg.Guarantee == ExactlyOnce && !errors.Is(cause, ErrInstanceFenced) && !p.producer.NeedsInit() {
-		if err := p.producer.End(ctx, false); err != nil {
+	if !errors.Is(cause, ErrInstanceFenced) && !p.producer.NeedsInit() {
+		if err := p.committer.abort(ctx); err != nil {
 			p.log.Warn("abort failed, the transaction is left to its timeout", "err", err)
 		}
 	}
@@ -294,8 +296,8 @@ func (p *Processor) loop(ctx, work context.Context) error {
 			if err := p.rebalance(work, ev); err != nil {
 				return err
 			}
-		case <-p.ready:
-			if wait := p.cfg.CommitInterval - time.Since(p.lastCommit); wait > 0 && left == nil && !p.prompt() {
+		case <-p.cycles.ready:
+			if wait := p.cfg.CommitInterval - time.Since(p.lastCommit); wait > 0 && left == nil && !p.cycles.prompt() {
 				timer.Reset(wait)
 				due = timer.C
 				continue
@@ -309,8 +311,8 @@ func (p *Processor) loop(ctx, work context.Context) error {
 			if err := p.commitOpen(work); err != nil {
 				return err
 			}
-		case err := <-p.offsets.done:
-			if err := p.offsetsCommitted(work, err); err != nil {
+		case err := <-p.committer.offsets():
+			if err := p.offsetsAnswered(work, err); err != nil {
 				return err
 			}
 		case err := <-p.fatal:

@@ -117,7 +117,7 @@ func (pt *partition) confine(reason string, err error) {
 // spoil keeps the cycle that pt has written to from being committed.
 func (pt *partition) spoil(c *cycle, err error) {
 	c.spoil(err)
-	pt.announce() // nothing else may come to be committed
+	pt.host.cycles.announce() // nothing else may come to be committed
 }
 
 // discard drops a cycle that holds some of a partition's results without the
@@ -131,7 +131,7 @@ func (p *Processor) discard(ctx context.Context, c *cycle) error {
 	if err := p.flushOffsets(ctx); err != nil {
 		return err
 	}
-	p.stopJoins()
+	p.abandonOpen()
 	return p.rollback(ctx, nil)
 }
 
@@ -147,7 +147,7 @@ func (p *Processor) blame(cause error) bool {
 		reason = reasonUnauthorized
 	}
 	some := false
-	for tp, pt := range p.parts {
+	for tp, pt := range p.partitions {
 		topic := tp.Topic
 		if t := p.outputs.changelogs[topic]; t != nil && t.name == b.TP.Topic {
 			topic = t.name
@@ -169,7 +169,7 @@ func (p *Processor) known(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kaf
 	}
 	var free []kafka.TP
 	for _, tp := range tps {
-		if pt := p.parts[tp]; pt == nil || pt.confined.Load() == nil {
+		if pt := p.partitions[tp]; pt == nil || pt.confined.Load() == nil {
 			free = append(free, tp)
 		}
 	}

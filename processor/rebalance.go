@@ -13,7 +13,7 @@ import (
 // rebalance does what a group event asks for. An error ends the worker.
 func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 	defer ev.Done()
-	p.spare = nil // it may hold memory of partitions that go
+	p.cycles.spare = nil // it may hold memory of partitions that go
 	switch ev.Kind {
 	case kafka.Assigned:
 		p.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
@@ -34,10 +34,10 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 		tps := ev.Partitions
 		offsets := sync.OnceValues(func() (map[kafka.TP]kafka.Offset, error) { return p.committedOffsets(ctx, tps) })
 		for _, tp := range ev.Partitions {
-			if old := p.parts[tp]; old != nil {
+			if old := p.partitions[tp]; old != nil {
 				p.drop(old)
 			}
-			pt := p.newPartition(tp)
+			pt := newPartition(p.host, tp)
 			p.add(pt)
 			pt.start(ctx, offsets)
 		}
@@ -50,13 +50,13 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 		// committed, and the open cycle holds results of several partitions.
 		p.log.Warn("lost", "partitions", len(ev.Partitions))
 		p.cfg.Metrics.rebalanced("lost")
-		p.giveUpOffsets()
+		p.committed(p.committer.giveUp())
 		for _, tp := range ev.Partitions {
-			if pt := p.parts[tp]; pt != nil {
+			if pt := p.partitions[tp]; pt != nil {
 				p.drop(pt)
 			}
 		}
-		p.stopJoins()
+		p.abandonOpen()
 		return p.rollback(ctx, nil)
 	}
 	return nil
@@ -67,7 +67,7 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 func (p *Processor) handOver(ctx context.Context, tps []kafka.TP) error {
 	var stopping []*partition
 	for _, tp := range tps {
-		if pt := p.parts[tp]; pt != nil {
+		if pt := p.partitions[tp]; pt != nil {
 			if !pt.running.Load() {
 				pt.cancel() // it is restoring, and has nothing to commit
 			}
@@ -80,12 +80,12 @@ func (p *Processor) handOver(ctx context.Context, tps []kafka.TP) error {
 			select {
 			case <-pt.done:
 				waiting = false
-			case <-p.ready:
+			case <-p.cycles.ready:
 				if err := p.commitOpen(ctx); err != nil {
 					return err
 				}
-			case err := <-p.offsets.done:
-				if err := p.offsetsCommitted(ctx, err); err != nil {
+			case err := <-p.committer.offsets():
+				if err := p.offsetsAnswered(ctx, err); err != nil {
 					return err
 				}
 			case err := <-p.fatal:
@@ -114,13 +114,13 @@ func (p *Processor) drop(pt *partition) {
 }
 
 func (p *Processor) abandonAll() {
-	for _, pt := range p.parts {
+	for _, pt := range p.partitions {
 		p.drop(pt)
 	}
 }
 
 func (p *Processor) add(pt *partition) {
-	p.parts[pt.tp] = pt
+	p.partitions[pt.tp] = pt
 	p.statusMu.Lock()
 	p.status[pt.tp] = pt
 	p.budget.join(pt.tp)
@@ -129,7 +129,7 @@ func (p *Processor) add(pt *partition) {
 
 func (p *Processor) remove(pt *partition) {
 	pt.cancel()
-	delete(p.parts, pt.tp)
+	delete(p.partitions, pt.tp)
 	p.statusMu.Lock()
 	delete(p.status, pt.tp)
 	p.budget.leave(pt.tp)

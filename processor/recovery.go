@@ -32,7 +32,7 @@ import (
 // recover brings every partition back to its committed offset after a cycle
 // whose outcome is not a definite success. See the head of this file.
 func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
-	p.giveUpOffsets()
+	p.committed(p.committer.giveUp())
 	class := kafka.ClassOf(cause)
 	p.trouble.warn(p.log, "cycle: "+class.String(), "cycle failed, going back to the committed offsets", "err", cause, "class", class.String())
 	switch class {
@@ -51,7 +51,7 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 	}
 	// Refuse further results before the producer is touched: partitions see the
 	// new epoch at their next join and throw away what they have.
-	p.stopJoins()
+	p.abandonOpen()
 	var refused *kafka.ProduceError
 	if class == kafka.TooLarge && errors.As(cause, &refused) {
 		p.shrink(refused.TP.Topic)
@@ -61,9 +61,9 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 			return err
 		}
 	}
-	if p.cfg.Guarantee == ExactlyOnce && class != kafka.Unknown && class != kafka.Fenced {
+	if class != kafka.Unknown && class != kafka.Fenced {
 		actx, cancel := context.WithTimeout(ctx, p.cfg.TransactionTimeout)
-		if err := p.producer.End(actx, false); err != nil {
+		if err := p.committer.abort(actx); err != nil {
 			p.trouble.warn(p.log, "cycle: abort", "abort failed, the producer is abandoned", "err", err)
 		}
 		cancel()
@@ -74,22 +74,15 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 	return p.rollback(ctx, c)
 }
 
-// stopJoins starts a new epoch with an empty open cycle.
-func (p *Processor) stopJoins() {
-	p.joinMu.Lock()
-	p.epoch++
-	p.open = newCycle(&p.outputs, p.cfg.Codec, p.cfg.Guarantee)
-	p.open.room = p.pace.room(len(p.parts))
-	close(p.swapped)
-	p.swapped = make(chan struct{})
-	p.joinMu.Unlock()
-}
+// abandonOpen begins a new epoch with an empty open cycle: what partitions have done since
+// the last one is dropped.
+func (p *Processor) abandonOpen() { p.cycles.abandon(p.pace.room(len(p.partitions))) }
 
 // shrink halves the batches of a topic that takes less than it did: its
 // max.message.bytes was lowered. The same batches again would be refused again.
 func (p *Processor) shrink(name string) {
-	p.joinMu.Lock()
-	defer p.joinMu.Unlock()
+	p.cycles.mu.Lock()
+	defer p.cycles.mu.Unlock()
 	for _, t := range p.outputs.all() {
 		if t.name == name {
 			t.batchBytes = max(t.batchBytes/2, leastBatch)
@@ -124,7 +117,7 @@ func (p *Processor) reinit(ctx context.Context) error {
 // is the cycle whose outcome was not known; its partitions may have advanced.
 func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 	var tps []kafka.TP
-	for tp, pt := range p.parts {
+	for tp, pt := range p.partitions {
 		if pt.running.Load() {
 			tps = append(tps, tp)
 		}
@@ -139,8 +132,8 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 	// A partition that was restored while the producer began anew may have results
 	// in the open cycle already. They are dropped and it goes back as all others:
 	// told to go back with its results kept, it would bring them twice.
-	p.stopJoins()
-	for tp, pt := range p.parts {
+	p.abandonOpen()
+	for tp, pt := range p.partitions {
 		if !pt.running.Load() {
 			continue // it will begin with the epoch of now
 		}
@@ -150,10 +143,10 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 			continue
 		}
 		off, before := known.Offset, pt.committed.Load()
-		if off != before && c != nil && c.parts[pt] != nil && c.parts[pt].next == off {
+		if off != before && c != nil && c.results[pt] != nil && c.results[pt].next == off {
 			// The transaction was committed after all, only its reply was lost.
 			pt.committed.Store(off)
-			p.cfg.Metrics.committedPart(pt, c.parts[pt])
+			p.cfg.Metrics.committedResult(pt, c.results[pt])
 		} else if off != before && !(off == -1 && pt.fresh.Load()) {
 			// Neither mark is ours: another member has committed. Whatever we
 			// have is worthless; start over from what is committed.
@@ -192,5 +185,3 @@ func (p *Processor) committedOffsets(ctx context.Context, tps []kafka.TP) (map[k
 		}
 	}
 }
-
-var errStaleEpoch = errors.New("processor: the result is of an abandoned epoch")

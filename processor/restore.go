@@ -26,7 +26,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.wipe, pt.arrivals, pt.work = nil, arrivals{}, restoreWork{}
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go pt.restoring.follow(fctx, pt.p.cfg.Client, pt.tp)
+	go pt.restoring.follow(fctx, pt.host.cfg.Client, pt.tp)
 	for try := 0; ; try++ {
 		pt.restoring.committed.Store(off.Offset)
 		err := pt.tryRestore(ctx, off)
@@ -46,7 +46,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 		if err := sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
 			return err
 		}
-		offs, err := pt.p.committedOffsets(ctx, []kafka.TP{pt.tp})
+		offs, err := pt.host.committed(ctx, []kafka.TP{pt.tp})
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.counted, pt.evicted, pt.early = pt.state.Counts, pt.state.EvictedKeys, pt.state.Early
 	pt.resetSuspects()
 	at := pt.committed.Load()
-	pt.settled = at
+	pt.noted = at
 	pt.look()
 	pt.limit = -1 // trim looks before the first record
 	pt.committedAt.Store(time.Now().UnixNano())
@@ -70,7 +70,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 		return err
 	}
 	pt.exportState(true)
-	pt.p.cfg.Metrics.restored(pt, time.Since(begin))
+	pt.host.cfg.Metrics.restored(pt, time.Since(begin))
 	w := &pt.work
 	pt.log.Info("restored", "offset", at, "keys", pt.state.Keys(), "took", time.Since(begin).Round(time.Millisecond),
 		"changelog_bytes", w.bytes, "changelog_took", w.loadTook.Round(time.Millisecond),
@@ -80,10 +80,10 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 
 // newState is an empty state of the partition.
 func (pt *partition) newState() *keystate.State {
-	s := keystate.New(pt.p.cfg.State)
+	s := keystate.New(pt.host.cfg.State)
 	s.SetSource(pt.tp.Topic, pt.tp.Partition)
 	pt.windows.Close()
-	if c, ok := pt.p.cfg.Executor.(detectors.CachingExecutor); ok {
+	if c, ok := pt.host.cfg.Executor.(detectors.CachingExecutor); ok {
 		pt.windows = c.WindowCache()
 		s.SetWindowCache(pt.windows)
 	}
@@ -172,7 +172,7 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset,
 			starts), off.Offset, true)
 	}
-	if err := pt.state.BeginReplay(floor, off.Offset, pt.p.cfg.Guarantee == AtLeastOnce); err != nil {
+	if err := pt.state.BeginReplay(floor, off.Offset, pt.host.cfg.Guarantee == AtLeastOnce); err != nil {
 		switch {
 		case errors.Is(err, keystate.ErrAhead):
 			return nil, err
@@ -187,7 +187,7 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 
 // changelogTP is the partition's changelog.
 func (pt *partition) changelogTP() kafka.TP {
-	return kafka.TP{Topic: pt.p.outputs.changelogs[pt.tp.Topic].name, Partition: pt.tp.Partition}
+	return kafka.TP{Topic: pt.host.outputs.changelogs[pt.tp.Topic].name, Partition: pt.tp.Partition}
 }
 
 // loadChangelog feeds the partition's changelog to the state, which is empty,
@@ -215,7 +215,7 @@ func (pt *partition) loadChangelog(ctx context.Context, wanted bool) (map[string
 func (pt *partition) readChangelog(ctx context.Context, wanted bool, fit *fitting) (map[string]struct{}, error) {
 	tp := pt.changelogTP()
 	pt.owner, pt.made = owned{}, nil
-	if int(tp.Partition) >= pt.p.outputs.changelogs[pt.tp.Topic].partitions {
+	if int(tp.Partition) >= pt.host.outputs.changelogs[pt.tp.Topic].partitions {
 		return nil, nil // Examine, before the changelog is made
 	}
 	from, err := pt.list(ctx, tp, StartEarliest)
@@ -323,7 +323,7 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 	if from >= to {
 		return nil
 	}
-	src := pt.p.fetcher.Add(tp, from)
+	src := pt.host.fetcher.Add(tp, from)
 	defer func() { src.Close() }()
 	pt.watched.Store(src)
 	defer pt.watched.Store(nil)
@@ -372,7 +372,7 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 		}
 		if it.Cut() {
 			src.Close()
-			src = pt.p.fetcher.Add(tp, next)
+			src = pt.host.fetcher.Add(tp, next)
 			pt.watched.Store(src)
 		}
 	}
@@ -411,7 +411,7 @@ func (pt *partition) bounds(ctx context.Context, off kafka.Offset) (start int64,
 // giveUp applies ODRADEK_STATE_LOST: state that cannot be rebuilt is an
 // explanation and a stop, or is emptied.
 func (pt *partition) giveUp(ctx context.Context, stored map[string]struct{}, reason string, at int64, known bool) error {
-	if pt.p.cfg.StateLost == Fail {
+	if pt.host.cfg.StateLost == Fail {
 		return &RefusedError{TP: pt.tp, Reason: reason, Decide: "worker state reset, or ODRADEK_STATE_LOST=reset"}
 	}
 	if !known {
@@ -449,7 +449,7 @@ func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at i
 
 // startOffset is where ODRADEK_START points.
 func (pt *partition) startOffset(ctx context.Context) (int64, error) {
-	return pt.listOffset(ctx, pt.p.cfg.Start)
+	return pt.listOffset(ctx, pt.host.cfg.Start)
 }
 
 func (pt *partition) listOffset(ctx context.Context, at int64) (int64, error) {
@@ -460,7 +460,7 @@ func (pt *partition) listOffset(ctx context.Context, at int64) (int64, error) {
 func (pt *partition) list(ctx context.Context, tp kafka.TP, at int64) (int64, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-		m, err := pt.p.cfg.Client.ListOffsets(cctx, []kafka.TP{tp}, at)
+		m, err := pt.host.cfg.Client.ListOffsets(cctx, []kafka.TP{tp}, at)
 		cancel()
 		if err == nil {
 			pt.trouble.over(pt.log, "offsets "+tp.Topic)
@@ -507,13 +507,13 @@ func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
 		return stuckFetch(fmt.Errorf("processor: fetch %s/%d: %w", pt.tp.Topic, pt.tp.Partition, c.Err))
 	}
 	for pt.committed.Load() < pt.position.Load() {
-		pt.announce()
+		pt.host.cycles.announce()
 		if stop, err := pt.hold(ctx, time.Millisecond); stop || err != nil || pt.stale() {
 			pt.closeSource()
 			return err
 		}
 	}
-	offs, err := pt.p.committedOffsets(ctx, []kafka.TP{pt.tp})
+	offs, err := pt.host.committed(ctx, []kafka.TP{pt.tp})
 	if err != nil {
 		return err
 	}

@@ -97,14 +97,14 @@ func (pt *partition) loadSettings(value []byte) {
 
 // lacksSettings reports whether the settings in force are not all in the record.
 func (pt *partition) lacksSettings() bool {
-	return slices.ContainsFunc(pt.p.cfg.Settings, func(now StateSettings) bool {
+	return slices.ContainsFunc(pt.host.cfg.Settings, func(now StateSettings) bool {
 		return !slices.ContainsFunc(pt.made, func(s StateSettings) bool { return s.same(&now) })
 	})
 }
 
 // settingsValue is the settings record with those in force.
 func (pt *partition) settingsValue() []byte {
-	now := pt.p.cfg.Settings
+	now := pt.host.cfg.Settings
 	old := slices.DeleteFunc(slices.Clone(pt.made), func(s StateSettings) bool {
 		return slices.ContainsFunc(now, func(n StateSettings) bool { return n.same(&s) })
 	})
@@ -138,7 +138,7 @@ func (pt *partition) cause(m *keystate.Mismatch) string {
 		}
 		return &list[i]
 	}
-	now := find(pt.p.cfg.Settings, func(*StateSettings) bool { return true })
+	now := find(pt.host.cfg.Settings, func(*StateSettings) bool { return true })
 	if now == nil {
 		return m.String()
 	}

@@ -11,7 +11,7 @@ import (
 // withSettings is a partition of a worker with one detector and held samples.
 func withSettings(key string) *partition {
 	fields := []Setting{{Name: "KEY", Value: key}, {Name: "X_FIELDS", Value: "value", Shown: "FIELDS"}}
-	return &partition{p: &Processor{cfg: Config{Settings: []StateSettings{
+	return &partition{host: &host{cfg: &Config{Settings: []StateSettings{
 		{Detector: "x", Window: Fingerprint(uint64(len(key))), Params: 7, Fields: fields, Op: []Setting{{Name: "X_RANK", Value: "3"}}},
 		{Window: Fingerprint(100 + uint64(len(key))), Fields: fields},
 	}}}}
@@ -52,7 +52,7 @@ func TestSettingsRecord(t *testing.T) {
 		"one of X_RANK=3 had another value") {
 		t.Errorf("without a record why is %q", got)
 	}
-	pt.p.cfg.Settings[0].Earlier = func(m *keystate.Mismatch) bool { return m.Params == 8 }
+	pt.host.cfg.Settings[0].Earlier = func(m *keystate.Mismatch) bool { return m.Params == 8 }
 	if got := pt.why([]keystate.Mismatch{{Detector: "x", Window: 100, Params: 8}}); !strings.Contains(got, "no setting was changed") {
 		t.Errorf("without a record, of another version of the op, why is %q", got)
 	}

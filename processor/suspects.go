@@ -33,7 +33,7 @@ func (pt *partition) sendRefused() {
 		}
 		past := "of a partition that has none yet"
 		if r.Max != keystate.NoTime {
-			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(pt.p.cfg.State.MaxJump)*time.Microsecond)
+			past = fmt.Sprintf("more than %v past the newest of its partition", time.Duration(pt.host.cfg.State.MaxJump)*time.Microsecond)
 		}
 		pt.deadLetter(rec, &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
 			"its event time is %s, and most of the records after it are earlier (ODRADEK_MAX_JUMP)", past)})
@@ -92,7 +92,7 @@ func (pt *partition) resetSuspects() {
 // lostSuspects tells of suspects that a restore could not read again.
 func (pt *partition) lostSuspects(floor *keystate.Floor) {
 	if n := pt.state.LostSuspects; n > 0 {
-		pt.p.cfg.Metrics.lostSuspects(pt.tp, n)
+		pt.host.cfg.Metrics.lostSuspects(pt.tp, n)
 		pt.log.Warn("records that were held for their event time (ODRADEK_MAX_JUMP) are not in the log any more, going on without them",
 			"records", n, "from_offset", floor.From(), "below", floor.Offset)
 	}

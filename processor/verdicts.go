@@ -69,7 +69,7 @@ func (pt *partition) condemn(rec *record.Record, header func(string) ([]byte, bo
 	if pt.state.Standing(keystate.Verdict, pt.ref, rec.Offset) != nil {
 		return true
 	}
-	if spent := pt.patience.spent(rec.Offset, pt.p.cfg.SchemaGrace, time.Now()); de.Retry && !spent {
+	if spent := pt.patience.spent(rec.Offset, pt.host.cfg.SchemaGrace, time.Now()); de.Retry && !spent {
 		return false
 	}
 	if pt.forward {
@@ -85,7 +85,7 @@ func (pt *partition) condemn(rec *record.Record, header func(string) ([]byte, bo
 // stands, is given up. The record was read when it was live, and its schema has
 // been deleted since; or a version without verdicts has condemned it.
 func (pt *partition) gone(rec *record.Record, de *schemas.DecodeError) bool {
-	return de.Absent && pt.patience.spent(rec.Offset, pt.p.cfg.SchemaGrace, time.Now())
+	return de.Absent && pt.patience.spent(rec.Offset, pt.host.cfg.SchemaGrace, time.Now())
 }
 
 // acquit withdraws the verdict on the schema of a record that could be read.

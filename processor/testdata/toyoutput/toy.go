@@ -6,7 +6,7 @@ import (
 )
 
 // writeToy writes how many scores a chunk has, without a key.
-func (pt *partition) writeToy(c *cycle, _ *part, now time.Time) (bytes int, err error) {
+func (pt *partition) writeToy(c *cycle, _ *result, now time.Time) (bytes int, err error) {
 	t, sinks := &c.outs.topics[OutputToy], c.sinks[OutputToy]
 	if t.name == "" || len(pt.state.Rows) == 0 {
 		return 0, nil

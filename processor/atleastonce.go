@@ -1,0 +1,125 @@
+package processor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
+)
+
+// atLeastOnce writes the outputs of a cycle, then its state, and commits its offsets
+// outside of a transaction.
+//
+// The offsets follow while the outputs of the next cycle are on their way already.
+// Brokers take their time for offsets (Kafka 4 gathers them for 5 ms), and a consumer of
+// the outputs need not wait for that. One commit is under way at a time, and the next one
+// has everything that was written meanwhile. Only what is committed counts: until then a
+// partition can be rolled back to its last committed mark, which brings the outputs a
+// second time.
+type atLeastOnce struct {
+	*session
+
+	// Owned by the main goroutine.
+	sent results    // whose offsets are under way
+	done chan error // what came of them; nil: none are under way
+	next results    // written since
+}
+
+func (*atLeastOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches {
+	return record.NewBatches(maxBytes, codec)
+}
+
+func (a *atLeastOnce) commit(work context.Context, c *cycle) error {
+	ctx, cancel := context.WithTimeout(work, a.timeout)
+	defer cancel()
+	outs, logs := c.batches()
+	// The outputs must be there before the state that has forgotten them, and both
+	// before the offsets.
+	err := a.hooks.beforeOutputs(c, func() error { return a.commitOffsets(work, sourceOffsets(c.results)) })
+	if err != nil {
+		return err
+	}
+	if err := a.producer.Produce(ctx, outs); err != nil {
+		return fmt.Errorf("processor: produce outputs: %w", err)
+	}
+	a.hooks.step(BeforeChangelog, c)
+	if err := a.producer.Produce(ctx, logs); err != nil {
+		return fmt.Errorf("processor: produce state: %w", err)
+	}
+	a.hooks.step(BeforeOffsets, c)
+	return nil
+}
+
+// commitOffsets commits offsets outside of a transaction. A request has the time of
+// a transaction; a rebalance may take the group's own time-outs: for as long as the
+// member keeps its partitions, giving up would only bring outputs a second time.
+func (a *atLeastOnce) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout+a.rebalance)
+	defer cancel()
+	return a.member.Commit(ctx, func(gen kafka.Generation) error {
+		ctx, cancel := context.WithTimeout(ctx, a.timeout)
+		defer cancel()
+		return a.client.CommitOffsets(ctx, gen, a.group, offs)
+	})
+}
+
+func (*atLeastOnce) abort(context.Context) error { return nil }
+
+// written sends the offsets, or has them wait for those under way.
+func (a *atLeastOnce) written(ctx context.Context, rs results) results {
+	if a.next == nil {
+		a.next = maps.Clone(rs)
+	} else {
+		for pt, r := range rs {
+			if have := a.next[pt]; have != nil {
+				have.extend(r)
+			} else {
+				a.next[pt] = r
+			}
+		}
+	}
+	a.send(ctx)
+	return nil
+}
+
+// send sends what waits, if nothing is under way.
+func (a *atLeastOnce) send(ctx context.Context) {
+	if a.done != nil || len(a.next) == 0 {
+		return
+	}
+	a.sent, a.next = a.next, nil
+	a.done = make(chan error, 1)
+	offs, done := sourceOffsets(a.sent), a.done
+	go func() {
+		err := a.commitOffsets(ctx, offs)
+		if err != nil {
+			err = fmt.Errorf("processor: commit offsets: %w", err)
+		}
+		done <- err
+	}()
+}
+
+func (a *atLeastOnce) offsets() <-chan error { return a.done }
+
+func (a *atLeastOnce) answered(ctx context.Context, err error) results {
+	sent := a.sent
+	a.sent, a.done = nil, nil
+	if err == nil {
+		a.send(ctx)
+	}
+	return sent
+}
+
+// giveUp waits for the commit under way, so that the committed offsets can be asked
+// for, and forgets what was to come after it.
+func (a *atLeastOnce) giveUp() (committed results) {
+	if a.done != nil {
+		if err := <-a.done; err == nil {
+			committed = a.sent
+		}
+	}
+	a.sent, a.done, a.next = nil, nil, nil
+	return committed
+}

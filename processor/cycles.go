@@ -1,0 +1,124 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// cycles holds the cycle that is open: partitions add their results to it, and the main
+// goroutine closes it and opens another.
+type cycles struct {
+	// mu: partitions add under RLock; closing takes Lock, which waits for those that are
+	// in the middle of adding. batchBytes of the output topics are guarded by it, too.
+	mu      sync.RWMutex
+	open    *cycle
+	swapped chan struct{} // closed when open is replaced
+	epoch   uint64        // grows with every rollback; a result of an older epoch is dropped
+
+	ready chan struct{} // open is not empty (capacity 1)
+
+	spare *cycle        // empty, to be the next open one; nil: make one; main goroutine only
+	make  func() *cycle // returns an empty one
+}
+
+var errStaleEpoch = errors.New("processor: the result is of an abandoned epoch")
+
+func newCycles(empty func() *cycle, r room) *cycles {
+	cs := &cycles{open: empty(), swapped: make(chan struct{}), ready: make(chan struct{}, 1), make: empty}
+	cs.open.room = r
+	return cs
+}
+
+// enter waits for room in the open cycle and returns it; it stays open until leave. Of an
+// epoch that is over it returns errStaleEpoch.
+func (cs *cycles) enter(ctx context.Context, epoch uint64) (*cycle, error) {
+	for {
+		cs.mu.RLock()
+		if cs.epoch != epoch {
+			cs.mu.RUnlock()
+			return nil, errStaleEpoch
+		}
+		c, swapped := cs.open, cs.swapped
+		c.mu.Lock()
+		full := c.full
+		c.mu.Unlock()
+		if !full {
+			return c, nil
+		}
+		cs.mu.RUnlock()
+		select {
+		case <-swapped:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// leave lets the cycle that enter returned be closed.
+func (cs *cycles) leave() { cs.mu.RUnlock() }
+
+// announce tells the main goroutine that the open cycle has something.
+func (cs *cycles) announce() {
+	select {
+	case cs.ready <- struct{}{}:
+	default:
+	}
+}
+
+// now returns the epoch.
+func (cs *cycles) now() uint64 {
+	cs.mu.RLock()
+	defer cs.mu.RUnlock()
+	return cs.epoch
+}
+
+// room is what goes into the open cycle.
+func (cs *cycles) room() room {
+	cs.mu.RLock()
+	defer cs.mu.RUnlock()
+	return cs.open.room
+}
+
+// promptBytes is the size from which on a cycle does not wait for the commit
+// interval: what a transaction costs by itself is little beside its bytes then, and
+// what came first in it would only wait longer.
+const promptBytes = 4 << 20
+
+// prompt reports whether the open cycle is to be committed as soon as the last
+// commit is done, whatever the commit interval.
+func (cs *cycles) prompt() bool {
+	cs.mu.RLock()
+	defer cs.mu.RUnlock()
+	cs.open.mu.Lock()
+	defer cs.open.mu.Unlock()
+	return cs.open.full || cs.open.bytes >= promptBytes
+}
+
+// close returns the open cycle and puts an empty one with room for r in its place.
+func (cs *cycles) close(r room) *cycle {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.open
+	if cs.open = cs.spare; cs.open == nil {
+		cs.open = cs.make()
+	}
+	cs.spare = nil
+	cs.swap(r)
+	return c
+}
+
+// abandon begins a new epoch with an empty open cycle.
+func (cs *cycles) abandon(r room) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.epoch++
+	cs.open = cs.make()
+	cs.swap(r)
+}
+
+func (cs *cycles) swap(r room) {
+	cs.open.room = r
+	close(cs.swapped)
+	cs.swapped = make(chan struct{})
+}

@@ -1,0 +1,56 @@
+package processor
+
+import (
+	"context"
+	"fmt"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
+)
+
+// exactlyOnce commits the outputs, state and offsets of a cycle in one transaction.
+type exactlyOnce struct{ *session }
+
+// newBatches begins with a small batch, as brokers want it of a transaction.
+func (*exactlyOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches {
+	return record.NewTransactionBatches(maxBytes, codec)
+}
+
+func (e *exactlyOnce) commit(ctx context.Context, c *cycle) error {
+	ctx, cancel := context.WithTimeout(ctx, e.timeout)
+	defer cancel()
+	outs, logs := c.batches()
+	for tp, b := range logs {
+		outs[tp] = b
+	}
+	offs := sourceOffsets(c.results)
+	e.hooks.step(BeforeSend, c)
+	// A rebalance may be in the way of the offsets. What this cycle holds is still
+	// ours until a Revoked event is done or a Lost one comes, so they go again.
+	sent := false
+	err := e.member.Commit(ctx, func(gen kafka.Generation) error {
+		if sent {
+			return e.producer.CommitOffsets(ctx, gen, e.group, offs)
+		}
+		sent = true
+		return e.producer.Send(ctx, outs, gen, e.group, offs)
+	})
+	if err != nil {
+		return fmt.Errorf("processor: send cycle: %w", err)
+	}
+	e.hooks.step(BeforeEnd, c)
+	if err := e.producer.End(ctx, true); err != nil {
+		return fmt.Errorf("processor: commit transaction: %w", err)
+	}
+	e.hooks.step(AfterEnd, c)
+	return nil
+}
+
+func (e *exactlyOnce) abort(ctx context.Context) error { return e.producer.End(ctx, false) }
+
+// Offsets are in the transaction: none follow.
+
+func (*exactlyOnce) written(_ context.Context, r results) results        { return r }
+func (*exactlyOnce) offsets() <-chan error                               { return nil }
+func (*exactlyOnce) answered(context.Context, error) (committed results) { return nil }
+func (*exactlyOnce) giveUp() (committed results)                         { return nil }
