@@ -17,6 +17,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/quality"
 	"odradek/cmd/worker/tables"
+	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/web"
 	"odradek/schemas/registry"
@@ -173,6 +174,10 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 		if run.Labels, err = backtests.ReadLabels(o.labels); err != nil {
 			return err
 		}
+	}
+	if rekey := c.Output.Topics[processor.OutputRekeyed]; o.inTopic != "" && c.Cycle.Rekey && o.inTopic != rekey {
+		return fmt.Errorf("backtest: with ODRADEK_REKEY=true the worker scores what is in its internal topic, where all of a series is in one partition: "+
+			"give -in-topic %s, or ODRADEK_REKEY=false if the key of each record of %s is its series", rekey, o.inTopic)
 	}
 	var client *kafka.Client
 	var registry *registry.Client

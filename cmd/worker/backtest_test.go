@@ -361,3 +361,30 @@ func TestBacktestReportFolder(t *testing.T) {
 		}
 	}
 }
+
+// TestBacktestRefusesLengths: lengths that no window of the configuration has a discord of are
+// named before anything is read.
+func TestBacktestRefusesLengths(t *testing.T) {
+	env := []string{"ODRADEK_DETECTORS=left,whole", "ODRADEK_DETECTOR_LEFT_OP=discord", "ODRADEK_DETECTOR_LEFT_WINDOW=100",
+		"ODRADEK_DETECTOR_WHOLE_OP=discords", "ODRADEK_DETECTOR_WHOLE_WINDOW=100"}
+	for _, c := range []struct {
+		env  []string
+		want []string
+	}{
+		{[]string{"LEFT_LENGTH=2", "WHOLE_MIN_LENGTH=2"}, []string{"LEFT_LENGTH: 2 is too small", "WHOLE_MIN_LENGTH: 2 is too small"}},
+		{[]string{"LEFT_LENGTH=3", "LEFT_MAX_LENGTH=51", "WHOLE_MIN_LENGTH=3", "WHOLE_MAX_LENGTH=51"},
+			[]string{"DETECTOR_LEFT", "DETECTOR_WHOLE", "51 rows"}},
+	} {
+		own := slices.Clone(env)
+		for _, s := range c.env {
+			own = append(own, "ODRADEK_DETECTOR_"+s)
+		}
+		var out, errs bytes.Buffer
+		code := terminal{&out, &errs, own}.backtest(t.Context(), []string{"-in", "none.csv", "-report", filepath.Join(t.TempDir(), "r.html")})
+		for _, want := range c.want {
+			if code != exitUsage || !strings.Contains(errs.String(), want) {
+				t.Errorf("%v: exit %d, %q lacks %q", c.env, code, errs.String(), want)
+			}
+		}
+	}
+}

@@ -6,12 +6,16 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/linkedin/goavro/v2"
 
+	"odradek/cmd/worker/config"
 	"odradek/processor/kafkatest"
 )
 
@@ -191,6 +195,7 @@ func TestRekey(t *testing.T) {
 		if len(doubled) > 0 {
 			t.Errorf("%d scores doubled", len(doubled))
 		}
+		backtestOfRekey(t, c, f, got)
 		warming, all := map[string]int{}, map[string]int{}
 		for _, s := range got {
 			all[s.key]++
@@ -208,4 +213,55 @@ func TestRekey(t *testing.T) {
 		}
 		w.drain(t)
 	})
+}
+
+// backtestOfRekey holds that a backtest of the internal topic has the worker's scores, and
+// that one of its input is refused, where each partition has a part of a series.
+func backtestOfRekey(t *testing.T, c *kafkatest.Cluster, f *fleet, live map[scoreID]scored) {
+	t.Helper()
+	var env []string
+	for _, kv := range f.settings() {
+		if strings.HasPrefix(kv, config.Prefix) {
+			env = append(env, kv)
+		}
+	}
+	scores := filepath.Join(t.TempDir(), "scores.csv")
+	run := func(topic string) (int, string) {
+		var out, errs bytes.Buffer
+		code := terminal{&out, &errs, env}.backtest(t.Context(), []string{"-in-topic", topic, "-report", "", "-scores", scores, "-quiet"})
+		return code, errs.String()
+	}
+	if code, text := run(f.input); code == exitOK || !strings.Contains(text, "give -in-topic "+f.group+"-rekey") {
+		t.Errorf("exit %d, %q: want the internal topic named", code, text)
+	}
+	if code, text := run(f.group + "-rekey"); code != exitOK {
+		t.Fatalf("exit %d, %s", code, text)
+	}
+	type moment struct {
+		series string
+		at     int64
+	}
+	want := map[moment][]string{}
+	for _, s := range live {
+		at := moment{s.key, s.eventTime}
+		want[at] = append(want[at], strconv.FormatUint(s.bits, 16)+s.state)
+	}
+	rows := table(t, scores)
+	for _, r := range rows {
+		v := math.NaN()
+		if r["score"] != "" {
+			var err error
+			v, err = strconv.ParseFloat(r["score"], 64)
+			must(t, err)
+		}
+		at := moment{r["series_key"], timeOf(t, r["event_time"])}
+		i := slices.Index(want[at], strconv.FormatUint(math.Float64bits(v), 16)+r["state"])
+		if i < 0 {
+			t.Fatalf("%v: %s, the worker has %v", at, r["score"], want[at])
+		}
+		want[at] = slices.Delete(want[at], i, i+1)
+	}
+	if len(rows) != len(live) || len(rows) < 1000 {
+		t.Errorf("%d scores, the worker has %d", len(rows), len(live))
+	}
 }
