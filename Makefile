@@ -49,7 +49,7 @@ vet-child: child ## vet and tests of the child's code, without a device
 	$(CHILDENV) $(GO) vet -tags cuda ./cuda/...
 	LD_LIBRARY_PATH=$(CURDIR)/$(KIT)/lib $(CHILDENV) $(GO) test -tags cuda ./cuda/device ./cuda/kernels
 
-kernels: ## cuda/kernels/*.fatbin of the .cu beside them; needs nvcc 11.8, see cuda/kernels/gen.go
+kernels: ## cuda/kernels/*.fatbin of the .cu beside them; needs nvcc 11.8, see cuda/kernels/gen
 	$(GO) generate ./cuda
 
 test: ## vet and all tests; what is missing here is skipped and named at the end

@@ -259,7 +259,7 @@ func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Proces
 	if refused, err = c.Share(l, m.ID, len(m.Bytes), m.path(), time.Now().Add(d.Allowance()+mapTime)); refused != nil || err != nil {
 		return refused, err
 	}
-	if q.ModelsOff > 0 {
+	if q.Models > 0 {
 		if refused, err = c.TakeModels(l, time.Now().Add(d.Allowance())); refused != nil || err != nil {
 			return refused, err
 		}

@@ -131,14 +131,16 @@
 //  1. Write kernels/NAME.cu, NAME being the op's, one or more __global__ functions
 //     with the signature in kernels/task.h whose names begin with it. It computes what
 //     the op's definition says, within the op's Compare, the same bits for a task
-//     whatever is in the batch; it writes its tasks' Scores and Next and nothing else.
-//     The words of a task's parameters are a struct in kernels/params.h, made from the
-//     op's table (detectors.Param); ones that the table calls Long are int64.
+//     whatever is in the batch; it writes its tasks' Scores, Next and Detail and nothing
+//     else.
+//     The words of a task's parameters are a struct in kernels/NAME_params.h, made from
+//     the op's table (detectors.Param); ones that the table calls Long are int64.
 //  2. Write plan/NAME.go: the opPlan, which names the kernels, and its line in plans. The
 //     class looks at lengths and parameters alone; Spec.Word has where these lie. ok is
 //     false for shapes over the kernel's limits. Nothing else names a kernel: the list of
 //     a Launch's indices, the child's modules and what the emulator builds follow.
-//  3. go generate ./cuda, which needs nvcc; the emulator needs no fatbin.
+//  3. go generate ./cuda, which needs nvcc and builds the fatbins of which a source or
+//     header has changed; TestGenerated holds them to it. The emulator needs no fatbin.
 //  4. go test -run TestEmulated ./cuda runs it on the CPU under the suite of all
 //     executors; go test -run TestDevice ./cuda with ODRADEK_CUDA_CHILD on a device.
 //     Both count what the kernel left to the CPU, which is nothing of the cases and next
@@ -157,8 +159,6 @@
 //     launch of the same plan, and finds its carry in Out (Planner's waves).
 //   - The plan lies beyond the used part of In, the status words beyond that of Out:
 //     the owner's next Grow writes over them.
-//   - A task that leaves both a Next and a Detail has the Detail's span in the plan where
-//     others have that of their Bins: kernels' Task has no other room.
 //   - An Execute with a cancelled context waits for the device, which writes to the
 //     batch's memory. It does not wait for a lane.
 //   - Memory that a batch has moved out of stays mapped until the batch's next Execute,

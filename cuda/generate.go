@@ -1,4 +1,4 @@
 package cuda
 
 //go:generate go test ./kernels -run TestParams -update
-//go:generate go run kernels/gen.go
+//go:generate go run ./kernels/gen

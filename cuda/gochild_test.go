@@ -135,7 +135,7 @@ func decodeRequest(m *[child.MessageBytes]byte) (q child.Request) {
 	}
 	q.CopyOut, q.Seq = m[96] != 0, le.Uint32(m[100:])
 	q.Rounds, q.Zeroes, q.ZeroesOff, q.RoundLimit = le.Uint32(m[152:]), le.Uint32(m[156:]), le.Uint64(m[160:]), le.Uint64(m[168:])
-	q.ModelsOff, q.UploadsOff, q.Uploads = le.Uint64(m[176:]), le.Uint32(m[184:]), le.Uint32(m[188:])
+	q.UploadsOff, q.Models, q.Uploads = le.Uint64(m[176:]), le.Uint32(m[184:]), le.Uint32(m[188:])
 	return q
 }
 
@@ -265,7 +265,7 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 			return fmt.Errorf("zeroed scratch %+v of %d bytes", z, q.ScratchBytes)
 		}
 	}
-	for _, u := range plan.View[plan.Upload](in, int(q.ModelsOff)+int(q.UploadsOff), int(q.Uploads)) {
+	for _, u := range plan.View[plan.Upload](in, int(q.UploadsOff), int(q.Uploads)) {
 		copy(models[u.To:u.To+u.Bytes], in[u.From:u.From+u.Bytes])
 	}
 	const notRun, declined = 0, 1
@@ -325,12 +325,8 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 				}
 				r := detectors.Rows{
 					Dim: int(t.Dim), Fresh: int(t.Fresh), Params: of(words, t.Params),
-					Scores: of(out, t.Scores).F32(), Next: of(out, t.Next), Detail: of(out, t.Next), // most ops have one of them
-				}
-				if t.Op == detectors.Discords { // and this one has both, and no summary
-					r.Detail = of(out, t.Bins)
-				} else {
-					r.Bins = of(words, t.Bins).F32()
+					Scores: of(out, t.Scores).F32(), Next: of(out, t.Next), Detail: of(out, t.Detail),
+					Bins: of(words, t.Bins).F32(),
 				}
 				if t.Op.Elem() == detectors.F64 {
 					r.X64 = of(words, detectors.Span{Off: 2 * t.X.Off, Len: 2 * t.X.Len}).F64()
@@ -342,10 +338,9 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 				} else {
 					r.Carry = of(words, t.Carry)
 				}
-				if q.ModelsOff > 0 {
-					s := plan.View[detectors.Span](in, int(q.ModelsOff), len(tasks))[n]
-					r.Model = of(plan.View[uint32](models, 0, len(models)/4), s)
-					if want := testModel(int(math.Float32bits(r.X[0]) % testModels)); len(r.Model) > 0 && !slices.Equal(r.Model, want) {
+				if t.Model.Len > 0 {
+					r.Model = of(plan.View[uint32](models, 0, len(models)/4), t.Model)
+					if want := testModel(int(math.Float32bits(r.X[0]) % testModels)); !slices.Equal(r.Model, want) {
 						return fmt.Errorf("task %d has a model of %d words that begins with %d, want %d, %d", n, len(r.Model), r.Model[0], len(want), want[0])
 					}
 				}

@@ -133,7 +133,7 @@ func ikasstExecute(t *testing.T, e *Executor, runs ...*ikasstRun) {
 			task := detectors.Task{Op: detectors.IKASST, Dim: uint32(r.dim), Fresh: uint32(f), After: after, Params: params}
 			span, x := b.GrowF32(rows * r.dim)
 			copy(x, r.x[(end-rows)*r.dim:end*r.dim])
-			task.X, task.Scores, task.Next = span, b.GrowOut(f), b.GrowOut(r.dim*int(r.d.Params().Float32(0)))
+			task.X, task.Scores, task.Next = span, b.GrowOut(f), b.GrowOut(r.dim*r.d.Params().Int(0))
 			b.Tasks = append(b.Tasks, task)
 			after = uint32(len(b.Tasks))
 		}

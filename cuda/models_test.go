@@ -141,16 +141,16 @@ func TestDeviceModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const tasks, tiles, launches, models, content, end = 256, 512, 768, 1024, 2048, 8192
+	const tasks, tiles, launches, uploads, content, end = 256, 512, 768, 1024, 2048, 8192
 	words := func(at, n int) []uint32 { return plan.View[uint32](m.Bytes, at, n) }
 	want := []uint32{0, 0}
 	for n := range want {
-		task := words(tasks+64*n, 16)
-		task[14], task[15] = uint32(n), 1 // Next
 		w := testModel(n)
+		plan.View[plan.Task](m.Bytes, tasks, 2)[n] = plan.Task{
+			Next: detectors.Span{Off: uint32(n), Len: 1}, Model: detectors.Span{Off: uint32(1000 + 500*n), Len: uint32(len(w))},
+		}
 		copy(words(content+2048*n, len(w)), w)
-		plan.View[detectors.Span](m.Bytes, models, 2)[n] = detectors.Span{Off: uint32(1000 + 500*n), Len: uint32(len(w))}
-		plan.View[plan.Upload](m.Bytes, models+256, 2)[n] = plan.Upload{
+		plan.View[plan.Upload](m.Bytes, uploads, 2)[n] = plan.Upload{
 			From: uint64(content + 2048*n), To: uint64(4000 + 2000*n), Bytes: uint64(4 * len(w)),
 		}
 		for _, v := range w {
@@ -162,7 +162,7 @@ func TestDeviceModels(t *testing.T) {
 	out := uint64(m.Out)
 	q := plan.Request{
 		Batch: m.ID, Launches: 1, InBytes: end, TasksOff: tasks, TilesOff: tiles, LaunchesOff: launches, OutOff: out, OutBytes: 264,
-		StatusOff: out + 256, Tasks: 2, InTo: tasks, OutFrom: out, OutTo: out + 256, ModelsOff: models, UploadsOff: 256, Uploads: 2,
+		StatusOff: out + 256, Tasks: 2, InTo: tasks, OutFrom: out, OutTo: out + 256, UploadsOff: uploads, Models: 2, Uploads: 2,
 	}
 	for range 2 {
 		clear(words(m.Out, 2))

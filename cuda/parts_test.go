@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"odradek/cuda/child"
+	"odradek/cuda/kernels"
 	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/executortest"
@@ -86,9 +87,10 @@ var buildEmulated = sync.OnceValues(func() (child string, err error) {
 	}
 	child = filepath.Join(builtHere, "child")
 	var objects []string
-	failed := make(chan error, len(plan.Sources()))
+	sources := append(slices.Clone(plan.Sources()), "fault")
+	failed := make(chan error, len(sources))
 	free := make(chan bool, runtime.NumCPU())
-	for _, source := range plan.Sources() {
+	for _, source := range sources {
 		object := filepath.Join(builtHere, source+".o")
 		objects = append(objects, object)
 		go func() {
@@ -104,7 +106,7 @@ var buildEmulated = sync.OnceValues(func() (child string, err error) {
 		return "", err
 	}
 	list := "-DKERNELS="
-	for _, name := range plan.Kernels() {
+	for _, name := range slices.Concat(plan.Kernels(), kernels.Tests) {
 		list += "K(" + name + ") "
 	}
 	if err := build(append([]string{list, "-o", child, "child.cpp"}, objects...)...); err != nil {

@@ -117,8 +117,7 @@ func TestDeviceRounds(t *testing.T) {
 	const in, tasks, tiles, launches, zeroes, end = 0, 256, 512, 768, 1024, 1280
 	words := func(at, n int) []uint32 { return plan.View[uint32](m.Bytes, at, n) }
 	words(in, 1)[0] = manyRounds
-	task := words(tasks, 16)
-	task[5], task[15] = 1, 2 // lengths of the parameters and of Next
+	plan.View[plan.Task](m.Bytes, tasks, 1)[0] = plan.Task{Params: detectors.Span{Len: 1}, Next: detectors.Span{Len: 2}}
 	copy(plan.View[plan.Tile](m.Bytes, tiles, 1), []plan.Tile{{Count: 1}})
 	copy(plan.View[plan.Launch](m.Bytes, launches, 1),
 		[]plan.Launch{{Kernel: uint32(len(plan.Kernels())), Grid: 1, Block: 32, Tiles: 1, Tasks: 1}})

@@ -21,7 +21,7 @@ import (
 var toyOp = struct{ files, lines, generated []string }{
 	files:     []string{"cuda/kernels/toy.cu", "cuda/plan/toy.go", "detectors/toy.go"},
 	lines:     []string{"cuda/plan/planner.go", "detectors/op.go"},
-	generated: []string{"cuda/kernels/params.h", "docs/configuration.md"},
+	generated: []string{"cuda/kernels/toy_params.h", "docs/configuration.md"},
 }
 
 // TestToyOp holds that a new op is an adapter, a plan, its kernels and a line in each of

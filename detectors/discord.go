@@ -19,7 +19,7 @@ import (
 const Discord Op = 7
 
 var discordSpec = Spec{
-	Name: "discord", Elem: F64, FloatParams: true,
+	Name: "discord", Elem: F64,
 	Help: "left discords, how unlike the shape of any stretch of samples before it that of the last samples is",
 	Params: []Param{
 		{Name: WindowParam, Type: Int, Default: 2048, Min: 6, Max: DiscordMaxWindow,
@@ -42,7 +42,7 @@ var discordSpec = Spec{
 		{Name: "MIN_POINTS", Type: Int, Default: 0, Max: DiscordMaxWindow,
 			Help: "samples that there must be before the first score, from twice the longest stretch to WINDOW; 0 means 8 times the longest " +
 				"stretch, or WINDOW if that is less. The first stretches have few before them, and are unlike all of them."},
-		{Name: "M", Type: Floats, Word: 4}, // the lengths
+		{Name: "M", Type: Ints, Word: 4}, // the lengths
 	},
 	// Measured in docs/quality.md, as for knn: a fault is in the scores of a stretch more.
 	Defaults: []Default{
@@ -99,7 +99,7 @@ func (p *DiscordParams) lengths() []int {
 }
 
 type discordDetector struct {
-	params  []float32
+	params  Words
 	p       DiscordParams
 	lengths []int
 }
@@ -158,16 +158,18 @@ func NewDiscord(p DiscordParams) (Detector, error) {
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: discord: %w", errors.Join(faults...))
 	}
-	d := &discordDetector{make([]float32, discordHeader), p, p.lengths()}
-	d.params[discordK], d.params[discordPoints], d.params[discordExclude] = float32(p.K), float32(p.Window), number(p.ExcludeFlat)
+	d := &discordDetector{make(Words, discordHeader), p, p.lengths()}
+	d.params.SetInt(discordK, p.K)
+	d.params.SetInt(discordPoints, p.Window)
+	d.params.SetBool(discordExclude, p.ExcludeFlat)
 	for _, m := range d.lengths {
-		d.params = append(d.params, float32(m))
+		d.params = append(d.params, uint32(m))
 	}
 	return d, nil
 }
 
 func (d *discordDetector) Op() Op        { return Discord }
-func (d *discordDetector) Params() Words { return WordsOf(d.params) }
+func (d *discordDetector) Params() Words { return d.params }
 func (d *discordDetector) Window() int   { return d.p.Window }
 
 // Reach says that a score speaks of the rows of its longest subsequence.
@@ -208,8 +210,8 @@ func (d *discordDetector) highest(r *Rows, i int) int {
 // discordQuery is what fresh row i asks for with length m.
 func discordQuery(r *Rows, i, m int) discord.LeftQuery {
 	end := r.Len() - r.Fresh + i + 1
-	return discord.LeftQuery{M: m, K: int(r.Params.Float32(discordK)), From: max(0, end-int(r.Params.Float32(discordPoints))), At: end - m,
-		ExcludeFlat: r.Params.Float32(discordExclude) != 0}
+	return discord.LeftQuery{M: m, K: r.Params.Int(discordK), From: max(0, end-r.Params.Int(discordPoints)), At: end - m,
+		ExcludeFlat: r.Params.Bool(discordExclude)}
 }
 
 // Explain expects the last row of the nearest subsequence, brought to the mean and the
@@ -226,7 +228,7 @@ func (d *discordDetector) Explain(r Rows, fresh int, expected, contribution []fl
 }
 
 // discordLengths are the lengths of a task.
-func discordLengths(r *Rows) []float32 { return r.Params.F32()[discordHeader:] }
+func discordLengths(r *Rows) Words { return r.Params[discordHeader:] }
 
 // discordLeave sets what a task leaves of fresh row i and length a, in the order of
 // lengths.
@@ -275,7 +277,7 @@ func discordCPU(ctx context.Context, r *Rows, parallel Parallel) {
 	lengths := discordLengths(r)
 	cost := discordCost(r)
 	for a, length := range lengths {
-		m.left.Length(int(length), r.Params.Float32(discordExclude) != 0)
+		m.left.Length(int(length), r.Params.Bool(discordExclude))
 		score := func(w *discord.LeftMemory, from, to int) {
 			for i := from; i < to && ctx.Err() == nil; i++ {
 				q := discordQuery(r, i, int(length))
@@ -300,7 +302,7 @@ func discordCPU(ctx context.Context, r *Rows, parallel Parallel) {
 
 func discordCost(r *Rows) int {
 	cost, n := 0, r.Len()
-	points := min(n, int(r.Params.Float32(discordPoints)))
+	points := min(n, r.Params.Int(discordPoints))
 	for _, m := range discordLengths(r) {
 		cost += n*(20+int(m)/5) + r.Fresh*points*(10+int(m)/8)/2
 	}

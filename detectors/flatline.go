@@ -12,7 +12,7 @@ import (
 const Flatline Op = 3
 
 var flatlineSpec = Spec{
-	Name: "flatline", Elem: F64, FloatParams: true,
+	Name: "flatline", Elem: F64,
 	Help: "samples that have not changed",
 	Params: []Param{
 		{Name: "AFTER", Type: Int, Default: 30, Min: 1, Max: 16000000, Stateless: true,
@@ -31,7 +31,7 @@ var flatlineSpec = Spec{
 // float32.
 const flatMost = 1 << 24
 
-type flatline struct{ params []float32 }
+type flatline struct{ params Words }
 
 // NewFlatline is the detector of op Flatline: how many samples, up to and including
 // the scored one, have not changed. The first sample, and one that differs, score 0;
@@ -47,11 +47,11 @@ func NewFlatline(tolerance float64) (Detector, error) {
 	if !(tolerance >= 0 && tolerance <= math.MaxFloat32) {
 		return nil, fmt.Errorf("detectors: flatline: tolerance is %v, use 0 or a positive number", tolerance)
 	}
-	return &flatline{[]float32{float32(tolerance)}}, nil
+	return &flatline{WordsOf([]float32{float32(tolerance)})}, nil
 }
 
 func (f *flatline) Op() Op        { return Flatline }
-func (f *flatline) Params() Words { return WordsOf(f.params) }
+func (f *flatline) Params() Words { return f.params }
 
 // Window is the row and the one before it.
 func (f *flatline) Window() int { return 2 }

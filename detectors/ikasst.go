@@ -15,7 +15,7 @@ import (
 const IKASST Op = 1
 
 var ikasstSpec = Spec{
-	Name: "ikasst", Elem: F32, Bounded: true, FloatParams: true,
+	Name: "ikasst", Elem: F32, Bounded: true,
 	Help: "change score by singular spectrum transformation",
 	Params: []Param{
 		{Name: WindowParam, Type: Int, Default: 50, Min: 2, Max: 4096, Word: 1,
@@ -53,7 +53,7 @@ type IKASSTParams struct {
 }
 
 type ikasst struct {
-	params []float32
+	params Words
 	sst    sst.Params
 }
 
@@ -73,20 +73,24 @@ func NewIKASST(p IKASSTParams) (Detector, error) {
 		return nil, fmt.Errorf("detectors: ikasst: %w", err)
 	}
 	sp.A0 = sst.Start(p.Seed, sp.Window)
-	header := []float32{float32(sp.Window), float32(sp.Rank), float32(sp.Krylov), float32(sp.Gamma), float32(sp.Steps), float32(sp.Epsilon)}
-	return &ikasst{append(header, sp.A0...), sp}, nil
+	params := make(Words, ikasstHeader, ikasstHeader+len(sp.A0))
+	for i, v := range []int{sp.Window, sp.Rank, sp.Krylov, sp.Gamma, sp.Steps} {
+		params.SetInt(i, v)
+	}
+	params.SetFloat32(ikasstHeader-1, float32(sp.Epsilon))
+	return &ikasst{append(params, WordsOf(sp.A0)...), sp}, nil
 }
 
 // ikasstParams reads a task's parameters.
-func ikasstParams(f []float32) sst.Params {
+func ikasstParams(w Words) sst.Params {
 	return sst.Params{
-		Window: int(f[0]), Rank: int(f[1]), Krylov: int(f[2]), Gamma: int(f[3]), Steps: int(f[4]),
-		Epsilon: float64(f[5]), A0: f[ikasstHeader:],
+		Window: w.Int(0), Rank: w.Int(1), Krylov: w.Int(2), Gamma: w.Int(3), Steps: w.Int(4),
+		Epsilon: float64(w.Float32(5)), A0: w[ikasstHeader:].F32(),
 	}
 }
 
 func (d *ikasst) Op() Op        { return IKASST }
-func (d *ikasst) Params() Words { return WordsOf(d.params) }
+func (d *ikasst) Params() Words { return d.params }
 func (d *ikasst) Window() int   { return d.sst.Reads() }
 
 // Reach says how many rows before its own the interval begins and ends that a
@@ -131,7 +135,7 @@ func ikasstColumns(r *Rows, p *sst.Params, f func(c int, x, a []float64)) {
 
 // ikasstScore is the definition.
 func ikasstScore(r Rows) {
-	p := ikasstParams(r.Params.F32())
+	p := ikasstParams(r.Params)
 	ikasstColumns(&r, &p, func(c int, x, a []float64) {
 		scores, _ := sst.Define(&p, x, r.Fresh, a)
 		for i, s := range scores {
@@ -155,7 +159,7 @@ type ikasstMemory struct {
 var ikasstPool = sync.Pool{New: func() any { return new(ikasstMemory) }}
 
 func ikasstCPU(_ context.Context, r *Rows, _ Parallel) {
-	p := ikasstParams(r.Params.F32())
+	p := ikasstParams(r.Params)
 	m := ikasstPool.Get().(*ikasstMemory)
 	defer ikasstPool.Put(m)
 	next := r.Next.F32()
@@ -187,7 +191,7 @@ func (m *ikasstMemory) series(r *Rows, c int) []float32 {
 }
 
 func ikasstCost(r *Rows) int {
-	p := ikasstParams(r.Params.F32())
+	p := ikasstParams(r.Params)
 	return r.Dim * r.Fresh * (1000 + p.Window*p.Window*(2*p.Steps+p.Krylov)/30)
 }
 
@@ -212,7 +216,7 @@ func ikasstCompare(r *Rows, got, want Result) error {
 // ikasstWithin compares with a spread of n errors.
 func ikasstWithin(r *Rows, got, want Result, tol float64, n int) error {
 	const ceiling = 0.01
-	p := ikasstParams(r.Params.F32())
+	p := ikasstParams(r.Params)
 	var faults []error
 	open := 0
 	compare := func(what string, i int, got, want []float32, spread float64) {
@@ -250,7 +254,7 @@ func ikasstCases(rng *rand.Rand) []Case {
 	add := func(p IKASSTParams, dim int, fresh []int, values ...signal) *Case {
 		p.Seed = rng.Uint32()
 		d := must(NewIKASST(p))
-		sp := ikasstParams(d.Params().F32())
+		sp := ikasstParams(d.Params())
 		what := fmt.Sprintf("w=%d r=%d k=%d gamma=%d p=%d", sp.Window, sp.Rank, sp.Krylov, sp.Gamma, sp.Steps)
 		cases = append(cases, newCase(what, d, dim, rng.IntN(3), fresh, values...))
 		return &cases[len(cases)-1]

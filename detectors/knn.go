@@ -19,7 +19,7 @@ import (
 const KNN Op = 4
 
 var knnSpec = Spec{
-	Name: "knn", Elem: F32, FloatParams: true,
+	Name: "knn", Elem: F32,
 	Help: "summed distances to the nearest of the stretches of samples before, or of a window: readings, and courses of them, that are like " +
 		"none before",
 	Version: 1, // rows are centred by blocks
@@ -97,7 +97,7 @@ const KNNMinPoints = 256
 const KNNMaxWindow = 1 << 20
 
 type knnDetector struct {
-	params []float32
+	params Words
 	p      KNNParams
 }
 
@@ -159,17 +159,19 @@ func NewKNN(p KNNParams) (Detector, error) {
 		return nil, fmt.Errorf("detectors: knn: %w", errors.Join(faults...))
 	}
 	p.MinPoints = least
-	d := &knnDetector{make([]float32, knnParamCount), p}
-	d.params[knnK], d.params[knnEmbed] = float32(p.K), float32(p.Embed)
-	d.params[knnSelf], d.params[knnNeighbours] = number(p.IncludeSelf), number(p.Neighbours)
+	d := &knnDetector{make(Words, knnParamCount), p}
+	d.params.SetInt(knnK, p.K)
+	d.params.SetInt(knnEmbed, p.Embed)
+	d.params.SetBool(knnSelf, p.IncludeSelf)
+	d.params.SetBool(knnNeighbours, p.Neighbours)
 	if !p.Tumbling {
-		d.params[knnPoints] = float32(p.Window)
+		d.params.SetInt(knnPoints, p.Window)
 	}
 	return d, nil
 }
 
 func (d *knnDetector) Op() Op        { return KNN }
-func (d *knnDetector) Params() Words { return WordsOf(d.params) }
+func (d *knnDetector) Params() Words { return d.params }
 
 func (d *knnDetector) Window() int {
 	if d.p.Tumbling {
@@ -249,7 +251,7 @@ func (d *knnDetector) Explain(r Rows, fresh int, expected, contribution []float6
 // knnQuery is what fresh row i asks for: its point among those before it in its
 // window, or among all.
 func knnQuery(r *Rows, i int) knn.Query {
-	m, points := int(r.Params.Float32(knnEmbed)), int(r.Params.Float32(knnPoints))
+	m, points := r.Params.Int(knnEmbed), r.Params.Int(knnPoints)
 	at := r.Len() - r.Fresh + i + 1 - m
 	if points == 0 {
 		return knn.Query{At: at, To: r.Len() - m + 1}
@@ -259,7 +261,7 @@ func knnQuery(r *Rows, i int) knn.Query {
 
 // knnLeave puts neighbours of fresh row i into Detail: count of them.
 func knnLeave(r *Rows, i, count int, number func(a int) int) {
-	k := int(r.Params.Float32(knnK))
+	k := r.Params.Int(knnK)
 	near := r.Detail[i*k : (i+1)*k]
 	for a := range near {
 		near[a] = NoNeighbour
@@ -274,11 +276,11 @@ func knnScore(r Rows) {
 	for i, v := range r.X {
 		x[i] = float64(v)
 	}
-	m, k, self := int(r.Params.Float32(knnEmbed)), int(r.Params.Float32(knnK)), r.Params.Float32(knnSelf) != 0
+	m, k, self := r.Params.Int(knnEmbed), r.Params.Int(knnK), r.Params.Bool(knnSelf)
 	for i := range r.Scores {
 		w, near := knn.Define(x, r.Dim, m, k, self, knnQuery(&r, i))
 		r.Scores[i] = float32(min(w, math.MaxFloat32))
-		if r.Params.Float32(knnNeighbours) != 0 {
+		if r.Params.Bool(knnNeighbours) {
 			knnLeave(&r, i, len(near), func(a int) int { return near[a] })
 		}
 	}
@@ -301,7 +303,7 @@ const knnShare = 500_000
 func knnCPU(ctx context.Context, r *Rows, parallel Parallel) {
 	m := knnPool.Get().(*knnMemory)
 	defer knnPool.Put(m)
-	m.scorer.Load(r.X, r.Dim, int(r.Params.Float32(knnEmbed)))
+	m.scorer.Load(r.X, r.Dim, r.Params.Int(knnEmbed))
 	m.weights = slices.Grow(m.weights[:0], len(r.Scores))[:len(r.Scores)]
 	cost := knnCost(r)
 	if cost < longTask {
@@ -326,10 +328,10 @@ func knnCPU(ctx context.Context, r *Rows, parallel Parallel) {
 
 // knnWeights sets weights to those of the fresh rows from first on.
 func knnWeights(r *Rows, s *knn.Scorer, weights []float64, first int) {
-	self := r.Params.Float32(knnSelf) != 0
+	self := r.Params.Bool(knnSelf)
 	query := func(i int) knn.Query { return knnQuery(r, first+i) }
 	var found func(int, []knn.Neighbour)
-	if r.Params.Float32(knnNeighbours) != 0 {
+	if r.Params.Bool(knnNeighbours) {
 		found = func(i int, near []knn.Neighbour) {
 			own := 0
 			if self && weights[i] == weights[i] {
@@ -343,7 +345,7 @@ func knnWeights(r *Rows, s *knn.Scorer, weights []float64, first int) {
 			})
 		}
 	}
-	s.Weights(weights, int(r.Params.Float32(knnK)), self, query, found)
+	s.Weights(weights, r.Params.Int(knnK), self, query, found)
 }
 
 func knnSpoilt(x []float32) bool {
@@ -356,9 +358,9 @@ func knnSpoilt(x []float32) bool {
 }
 
 func knnCost(r *Rows) int {
-	n, width := r.Len(), r.Dim*int(r.Params.Float32(knnEmbed))
+	n, width := r.Len(), r.Dim*r.Params.Int(knnEmbed)
 	load := n * (1 + width)
-	if points := int(r.Params.Float32(knnPoints)); points > 0 {
+	if points := r.Params.Int(knnPoints); points > 0 {
 		n = min(n, points)
 	}
 	return load/2 + r.Fresh*(400+n*(8+2*width)/100)

@@ -17,7 +17,7 @@ import (
 const LOF Op = 2
 
 var lofSpec = Spec{
-	Name: "lof", Elem: F32, FloatParams: true,
+	Name: "lof", Elem: F32,
 	Help:    "local outlier factor, how much sparser the samples lie around this one than around those nearest to it",
 	Version: 1, // rows are centred by blocks
 	Params: []Param{
@@ -76,7 +76,7 @@ type LOFParams struct {
 }
 
 type lofDetector struct {
-	params []float32
+	params Words
 	p      LOFParams
 	bins   *bins.Params // for rows of one value; nil: no summary
 }
@@ -138,7 +138,7 @@ func NewLOF(p LOFParams) (Detector, error) {
 	} else if p.Tumbling && p.Warmup != p.Window {
 		fault("warm-up is %d points, but tumbling windows are always whole", p.Warmup)
 	}
-	d := &lofDetector{make([]float32, lofParamCount), p, nil}
+	d := &lofDetector{make(Words, lofParamCount), p, nil}
 	if p.Cells != 0 {
 		d.bins = &bins.Params{Dim: 1, Cells: p.Cells, Period: max(p.Window, 1), Decay: p.Decay, Max: p.MaxBins}
 		if err := d.bins.Defaults(); err != nil {
@@ -151,23 +151,19 @@ func NewLOF(p LOFParams) (Detector, error) {
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: lof: %w", errors.Join(faults...))
 	}
-	d.params[lofK], d.params[lofEmbed], d.params[lofAlpha] = float32(p.K), float32(p.Embed), float32(p.Alpha)
-	d.params[lofZNorm], d.params[lofStrict] = number(p.ZNorm), number(p.Strict)
+	d.params.SetInt(lofK, p.K)
+	d.params.SetInt(lofEmbed, p.Embed)
+	d.params.SetBool(lofZNorm, p.ZNorm)
+	d.params.SetBool(lofStrict, p.Strict)
+	d.params.SetFloat32(lofAlpha, float32(p.Alpha))
 	if !p.Tumbling || p.Cells > 0 {
-		d.params[lofPoints] = float32(p.Window)
+		d.params.SetInt(lofPoints, p.Window)
 	}
 	return d, nil
 }
 
-func number(b bool) float32 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 func (d *lofDetector) Op() Op        { return LOF }
-func (d *lofDetector) Params() Words { return WordsOf(d.params) }
+func (d *lofDetector) Params() Words { return d.params }
 
 func (d *lofDetector) Window() int {
 	if d.bins != nil {
@@ -220,16 +216,16 @@ type lofTask struct {
 
 // newLOFTask reads a task; the points are put into memory, unless they are rows.
 func newLOFTask(r *Rows, memory []float32) (t lofTask) {
-	t.p = lof.Params{K: int(r.Params.Float32(lofK)), Strict: r.Params.Float32(lofStrict) != 0, Alpha: float64(r.Params.Float32(lofAlpha))}
-	m := int(r.Params.Float32(lofEmbed))
+	t.p = lof.Params{K: r.Params.Int(lofK), Strict: r.Params.Bool(lofStrict), Alpha: float64(r.Params.Float32(lofAlpha))}
+	m := r.Params.Int(lofEmbed)
 	rows := r.Len()
-	if points := int(r.Params.Float32(lofPoints)); points > 0 {
+	if points := r.Params.Int(lofPoints); points > 0 {
 		rows = min(rows, max(points, r.Fresh)+m-1)
 	}
 	t.dim = r.Dim * m
 	t.points = r.X[len(r.X)-rows*r.Dim:]
 	if m > 1 {
-		t.points = lof.Embed(memory, t.points, r.Dim, m, r.Params.Float32(lofZNorm) != 0)
+		t.points = lof.Embed(memory, t.points, r.Dim, m, r.Params.Bool(lofZNorm))
 	}
 	n := len(r.Bins) / (t.dim + 1)
 	t.virtuals, t.counts = r.Bins[:n*t.dim], r.Bins[n*t.dim:]
@@ -283,9 +279,9 @@ func lofCPU(ctx context.Context, r *Rows, parallel Parallel) {
 }
 
 func lofCost(r *Rows) int {
-	k, m := int(r.Params.Float32(lofK)), int(r.Params.Float32(lofEmbed))
+	k, m := r.Params.Int(lofK), r.Params.Int(lofEmbed)
 	n := r.Len()
-	if points := int(r.Params.Float32(lofPoints)); points > 0 {
+	if points := r.Params.Int(lofPoints); points > 0 {
 		n = min(n, points)
 	}
 	n += len(r.Bins) / (r.Dim*m + 1)
@@ -354,7 +350,7 @@ func lofCases(rng *rand.Rand) []Case {
 	}
 	// bins adds virtual points of the size of the case's values.
 	bins := func(c *Case, n int) {
-		embed := int(c.Detector.Params().Float32(lofEmbed))
+		embed := c.Detector.Params().Int(lofEmbed)
 		for range n * embed * c.Dim {
 			c.Bins = append(c.Bins, float32(rng.NormFloat64()))
 		}

@@ -28,9 +28,6 @@ type Spec struct {
 	Help string // what docs/configuration.md says of the op, after its name
 	// Params are the op's settings and what the parameters of its tasks hold.
 	Params []Param
-	// FloatParams says that the kernels of the op read all parameters as float32,
-	// whatever their Type. New ops do without.
-	FloatParams bool
 	// Defaults are those of settings of every detector that are not the usual ones.
 	Defaults []Default
 	// New returns the detector of settings: a value for each row of Params that is a

@@ -18,6 +18,7 @@ const (
 	Float                   // float64; float32 in a task
 	Bool                    // bool; a word that is 0 or 1 in a task
 	Floats                  // in a task only: float32s up to the end of its parameters
+	Ints                    // in a task only: int32s up to the end of its parameters
 )
 
 // Names of rows that mean the same for every op that has them.
@@ -28,9 +29,12 @@ const (
 	TumblingParam = "TUMBLING"
 )
 
+// list reports whether the type is one of many numbers, up to the end of a task's parameters.
+func (t ParamType) list() bool { return t == Floats || t == Ints }
+
 // Param is a row of an op's parameter table. From the tables come the settings of
-// detectors with their checks, docs/configuration.md, and kernels/params.h of package
-// cuda, which names the words of a task's parameters.
+// detectors with their checks, docs/configuration.md, and the headers of package
+// cuda/kernels that name the words of a task's parameters.
 type Param struct {
 	// Name is the setting's, less ODRADEK_DETECTOR_<NAME>_.
 	Name string
@@ -161,8 +165,7 @@ func (s *Spec) Derive(v Values, dim int) {
 // Word is a value of a task's parameters and where it lies.
 type Word struct {
 	*Param
-	Type   ParamType // as a task has it
-	Offset int       // in words
+	Offset int // in words
 }
 
 // Words lists what the parameters of a task hold, in their order.
@@ -170,16 +173,13 @@ func (s *Spec) Words() []Word {
 	var words []Word
 	for i := range s.Params {
 		if p := &s.Params[i]; p.Word > 0 {
-			words = append(words, Word{Param: p, Type: p.Type})
+			words = append(words, Word{Param: p})
 		}
 	}
 	slices.SortFunc(words, func(a, b Word) int { return a.Param.Word - b.Param.Word })
 	at := 0
 	for i := range words {
 		w := &words[i]
-		if s.FloatParams && w.Type != Floats {
-			w.Type = Float
-		}
 		if w.Type == Long {
 			at += at % 2
 		}

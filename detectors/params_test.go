@@ -27,12 +27,12 @@ func TestParamTables(t *testing.T) {
 				if p.Word == 0 || p.Default != nil || p.Derive != nil || p.Stateless {
 					fault("a row that is neither a setting nor in tasks alone")
 				}
-				if p.Type == Floats && p.Word != len(s.Words()) {
+				if p.Type.list() && p.Word != len(s.Words()) {
 					fault("more follows what goes to the end")
 				}
 				continue
 			}
-			if p.Type == Floats || p.Name == TumblingParam && p.Type != Bool || p.Name == WindowParam && (p.Type != Int || p.Derive != nil) {
+			if p.Type.list() || p.Name == TumblingParam && p.Type != Bool || p.Name == WindowParam && (p.Type != Int || p.Derive != nil) {
 				fault("a setting of type %d", p.Type)
 			}
 			if p.Type != Bool && p.Min >= p.Max {
@@ -59,7 +59,7 @@ func TestParamTables(t *testing.T) {
 				continue
 			}
 			words := s.Words()
-			if last := words[len(words)-1]; len(d.Params()) <= last.Offset || last.Type != Floats && len(d.Params()) != last.Offset+1 {
+			if last := words[len(words)-1]; len(d.Params()) <= last.Offset || !last.Type.list() && len(d.Params()) != last.Offset+1 {
 				t.Errorf("%s: %d parameters of a task, the table has them up to %s at %d", s.Name, len(d.Params()), last.Name, last.Offset)
 			}
 		}
@@ -115,10 +115,6 @@ func TestWords(t *testing.T) {
 	if s.Word("D") != 4 {
 		t.Errorf("D lies at %d", s.Word("D"))
 	}
-	s.FloatParams = true
-	if s.Word("D") != 2 || s.Words()[4].Type != Floats {
-		t.Errorf("of float32s: %+v", s.Words())
-	}
 }
 
 // TestTaskParams: the parameters of a task hold the values of the settings, where the
@@ -148,19 +144,11 @@ func TestTaskParams(t *testing.T) {
 			var got any = float64(p.Float32(w.Offset))
 			switch w.Type {
 			case Int:
-				got = int(int32(p[w.Offset]))
+				got = p.Int(w.Offset)
 			case Long:
 				got = p.Int64(w.Offset)
 			case Bool:
-				got = p[w.Offset] == 1
-			}
-			if w.Type == Float {
-				switch x := want.(type) {
-				case int:
-					want = float64(x)
-				case bool:
-					want = float64(number(x))
-				}
+				got = p.Bool(w.Offset)
 			}
 			if got != want {
 				t.Errorf("%s: %s is %v in a task, want %v", s.Name, w.Name, got, want)
@@ -174,7 +162,7 @@ func TestTaskParams(t *testing.T) {
 	for _, tt := range []struct {
 		s    *Spec
 		v    Values
-		want float32
+		want int
 	}{
 		{lof, Values{"WINDOW": 99}, 99}, {lof, Values{"WINDOW": 99, "TUMBLING": true}, 0},
 		{knn, Values{"WINDOW": 99}, 99}, {knn, Values{"TUMBLING": true}, 0},
@@ -183,7 +171,7 @@ func TestTaskParams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := d.Params().Float32(tt.s.Word("POINTS")); got != tt.want {
+		if got := d.Params().Int(tt.s.Word("POINTS")); got != tt.want {
 			t.Errorf("%s: %v: POINTS is %v, want %v", tt.s.Name, tt.v, got, tt.want)
 		}
 	}

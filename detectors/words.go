@@ -26,6 +26,12 @@ func (w Words) F64() []float64 { return vec.WordsF64(w) }
 // I64 views pairs of words as int64; see F64.
 func (w Words) I64() []int64 { return vec.WordsI64(w) }
 
+// Int is the int32 of word i.
+func (w Words) Int(i int) int { return int(int32(w[i])) }
+
+// Bool is the truth value of word i, which is 0 or 1.
+func (w Words) Bool(i int) bool { return w[i] != 0 }
+
 // Float32 is the float32 of word i.
 func (w Words) Float32(i int) float32 { return math.Float32frombits(w[i]) }
 
@@ -34,6 +40,17 @@ func (w Words) Float64(i int) float64 { return math.Float64frombits(w.uint64(i))
 
 // Int64 is the int64 of the words i and i+1.
 func (w Words) Int64(i int) int64 { return int64(w.uint64(i)) }
+
+// SetInt sets word i to an int32.
+func (w Words) SetInt(i, v int) { w[i] = uint32(int32(v)) }
+
+// SetBool sets word i.
+func (w Words) SetBool(i int, v bool) {
+	w[i] = 0
+	if v {
+		w[i] = 1
+	}
+}
 
 // SetFloat32 sets word i.
 func (w Words) SetFloat32(i int, v float32) { w[i] = math.Float32bits(v) }

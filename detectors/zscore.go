@@ -13,7 +13,7 @@ import (
 const ZScore Op = 0
 
 var zscoreSpec = Spec{
-	Name: "zscore", Elem: F32, FloatParams: true,
+	Name: "zscore", Elem: F32,
 	Help: "distance of a sample to the mean of those before it, in standard deviations; of several fields the largest, without those that " +
 		"are missing",
 	Params: []Param{
@@ -29,7 +29,7 @@ var zscoreSpec = Spec{
 // past gets, where the quotient is not defined.
 const zscoreCap = 1e6
 
-type zscore struct{ params []float32 }
+type zscore struct{ params Words }
 
 // NewZScore is the detector of op ZScore with the given window in rows, the
 // scored one included; at least 3.
@@ -48,12 +48,12 @@ func NewZScore(window int) (Detector, error) {
 	if window < 3 || window > 1<<24 {
 		return nil, fmt.Errorf("detectors: zscore: window is %d, use 3 to %d", window, 1<<24)
 	}
-	return &zscore{[]float32{float32(window)}}, nil
+	return &zscore{Words{uint32(window)}}, nil
 }
 
 func (z *zscore) Op() Op        { return ZScore }
-func (z *zscore) Params() Words { return WordsOf(z.params) }
-func (z *zscore) Window() int   { return int(z.params[0]) }
+func (z *zscore) Params() Words { return z.params }
+func (z *zscore) Window() int   { return z.params.Int(0) }
 
 // Reach says that a score speaks of its own row.
 func (z *zscore) Reach() (from, to int) { return 0, 0 }
@@ -105,7 +105,7 @@ func zscoreLeast(n int) int { return max(2, (n+1)/2) }
 
 // zscoreScore is the definition: the values that are there, in two passes.
 func zscoreScore(r Rows) {
-	n := int(r.Params.Float32(0)) - 1
+	n := r.Params.Int(0) - 1
 	for i := range r.Scores {
 		at := r.Len() - r.Fresh + i
 		score := math.NaN()
@@ -157,7 +157,7 @@ func zscoreDefined(before []float64, x float64, least int) float64 {
 // factor n of precision is lost, and a constant window gives exactly 0. A missing
 // value makes the result NaN; only then the field is gone over again.
 func zscoreCPU(_ context.Context, r *Rows, _ Parallel) {
-	n := int(r.Params.Float32(0)) - 1
+	n := r.Params.Int(0) - 1
 	inv := 1 / float64(n)
 	dim := r.Dim
 	x := r.X[len(r.X)-(r.Fresh+n)*dim:]
@@ -240,7 +240,7 @@ func zscoreOf(d, s, q, inv float64) float64 {
 	return z
 }
 
-func zscoreCost(r *Rows) int { return 10 + r.Fresh*(6+(int(r.Params.Float32(0))-1)*r.Dim) }
+func zscoreCost(r *Rows) int { return 10 + r.Fresh*(6+(r.Params.Int(0)-1)*r.Dim) }
 
 func zscoreCompare(_ *Rows, got, want Result) error {
 	return errors.Join(compareScores(got.Scores, want.Scores, 1e-6, 1e-5), compareScores(got.Next.F32(), want.Next.F32(), 0, 0))

@@ -22,7 +22,7 @@ func TestZScoreOfKnownWindows(t *testing.T) {
 		t.Helper()
 		for _, score := range []func(Rows){zscoreScore, func(r Rows) { zscoreCPU(t.Context(), &r, Sequential) }} {
 			out := []float32{-1}
-			score(Rows{Dim: 1, Fresh: 1, Params: WordsOf([]float32{float32(len(x))}), X: x, Scores: out})
+			score(Rows{Dim: 1, Fresh: 1, Params: Words{uint32(len(x))}, X: x, Scores: out})
 			if got := float64(out[0]); got != want && (got == got || want == want) {
 				t.Errorf("%v: got %v, want %v", x, got, want)
 			}

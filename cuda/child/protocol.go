@@ -82,8 +82,8 @@ func (r *Request) encode(m *[MessageBytes]byte) {
 	le.PutUint32(m[156:], r.Zeroes)
 	le.PutUint64(m[160:], r.ZeroesOff)
 	le.PutUint64(m[168:], r.RoundLimit)
-	le.PutUint64(m[176:], r.ModelsOff)
-	le.PutUint32(m[184:], r.UploadsOff)
+	le.PutUint64(m[176:], r.UploadsOff)
+	le.PutUint32(m[184:], r.Models)
 	le.PutUint32(m[188:], r.Uploads)
 }
 

@@ -135,12 +135,9 @@ static CUresult check(const Request *q, const Mapping *m, Reply *r) {
         if (!inside((uint64_t)zeroes[i].scratch * scratchUnit, (uint64_t)zeroes[i].count * scratchUnit, 0, q->scratchBytes))
             return refuse(r, "what is to be zero is not in the scratch memory");
     }
-    if (q->modelsOff == 0) return CUDA_SUCCESS;
-    if (!inside(q->modelsOff, q->tasks * 8, q->tasksOff, q->inOff + q->inBytes - q->tasksOff) || q->modelsOff % 16)
-        return refuse(r, "the models' places are not in the input");
-    if (!inside(q->modelsOff + q->uploadsOff, q->uploads * sizeof(Upload), q->inOff, q->inBytes) || q->uploadsOff % 8)
-        return refuse(r, "the uploads are not in the input");
-    const Upload *uploads = (const Upload *)(m->base + q->modelsOff + q->uploadsOff);
+    if (!inside(q->uploadsOff, (uint64_t)q->uploads * sizeof(Upload), 0, m->bytes) || q->uploadsOff % 8)
+        return refuse(r, "the uploads are not in the batch's memory");
+    const Upload *uploads = (const Upload *)(m->base + q->uploadsOff);
     for (uint32_t i = 0; i < q->uploads; i++) {
         if (!inside(uploads[i].from, uploads[i].bytes, q->tasksOff, q->inOff + q->inBytes - q->tasksOff) ||
             !inside(uploads[i].to, uploads[i].bytes, 0, modelsBytes))
@@ -174,8 +171,7 @@ static CUresult launchAll(Lane *l, const Request *q, const unsigned char *base, 
         const Launch *s = &launches[i];
         if (round > 0 && s->tasks == 0) continue;
         CUdeviceptr tiles = in + (q->tilesOff - q->inOff) + (uint64_t)s->firstTile * tileBytes;
-        CUdeviceptr model = q->modelsOff ? in + (q->modelsOff - q->inOff) : 0;
-        void *args[] = {&tasks, &tiles, &in, &out, &status, &scratch, &models, &model};  // a kernel takes the first six, or all
+        void *args[] = {&tasks, &tiles, &in, &out, &status, &scratch, &models};  // a kernel takes the first six, or all
         TRY(cuLaunchKernel(kernelFunctions[s->kernel], s->grid, 1, 1, s->block, 1, 1, s->shared, l->stream, args, NULL));
     }
     return CUDA_SUCCESS;
@@ -273,8 +269,8 @@ static CUresult execute(Lane *l, const Request *q, Reply *r) {
     TRY(copy(l, l->input.p - q->inOff, m->base, q->inFrom, q->inTo, q->tasksOff, q->inOff + q->inBytes, 1));
     if (q->copyOut && q->outFrom < q->outTo)
         TRY(cuMemcpyHtoDAsync(l->output.p + (q->outFrom - q->outOff), m->base + q->outFrom, q->outTo - q->outFrom, l->stream));
-    const Upload *uploads = (const Upload *)(m->base + q->modelsOff + q->uploadsOff);
-    for (uint32_t i = 0; q->modelsOff && i < q->uploads; i++)
+    const Upload *uploads = (const Upload *)(m->base + q->uploadsOff);
+    for (uint32_t i = 0; i < q->uploads; i++)
         TRY(cuMemcpyDtoDAsync(models + uploads[i].to, l->input.p + (uploads[i].from - q->inOff), uploads[i].bytes, l->stream));
     if ((e = beginStatus(l, q, m->base, l->output.p, r)) != CUDA_SUCCESS) return e;
     if ((e = launchAll(l, q, m->base, 0, l->input.p, l->output.p, r)) != CUDA_SUCCESS) return e;

@@ -12,8 +12,8 @@ typedef struct {
     uint32_t repeat, rotate;  // of measure
     uint64_t inFrom, inTo, outFrom, outTo, room;
     uint32_t rounds, zeroes;
-    uint64_t zeroesOff, roundLimit, modelsOff;
-    uint32_t uploadsOff, uploads;
+    uint64_t zeroesOff, roundLimit, uploadsOff;
+    uint32_t models, uploads;
 } Request;
 
 typedef struct {
@@ -43,7 +43,7 @@ _Static_assert(sizeof(Request) == 192 && sizeof(Reply) == 192 && sizeof(Launch) 
 
 enum { magic = 0x6f647261, badRequest = 10001 };
 enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindMeasure, kindWindowCache, kindModels, kindFault = 9 };
-enum { taskBytes = 64, tileBytes = 16, scratchUnit = 256 };
+enum { taskBytes = 80, tileBytes = 16, scratchUnit = 256 };
 
 // Buffer is device memory that grows on demand; its content does not survive that.
 typedef struct {

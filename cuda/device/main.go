@@ -219,7 +219,7 @@ func (d *device) load(faults bool) error {
 		}
 		d.faults[uint32(i+1)] = f
 	}
-	for _, name := range []string{"fault_rounds", "fault_models"} { // behind the others, for launches by hand
+	for _, name := range kernels.Tests {
 		f, err := function(modules, "fault", name)
 		if err != nil {
 			return err

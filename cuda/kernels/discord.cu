@@ -15,7 +15,7 @@
 // windows travel for one fresh row, 53 M/s for 16. Float64 instructions of a pair of
 // values: four with one fresh row, 34 M scores/s, and 1.4 with 16, 95 M/s.
 #include "device.h"
-#include "params.h"
+#include "discord_params.h"
 
 namespace discord {
 
@@ -294,12 +294,12 @@ template <int F>
 __device__ inline Block load(const Task &t, const Tile &tile, const DiscordParams &p, const float *f32, double *memory,
                              int &first) {
     Block b;
-    int points = static_cast<int>(p.points), rows = t.x.len / t.dim;
+    int points = p.points, rows = t.x.len / t.dim;
     first = tile.part & 0xffff;
     b.fresh = tile.part >> 16;
     b.wide = (b.fresh + F - 1) / F * F;
     b.dim = t.dim;
-    b.k = static_cast<int>(p.k);
+    b.k = p.k;
     b.exclude = p.excludeFlat != 0;
     int end = rows - static_cast<int>(t.fresh) + first + 1;  // of the first fresh row
     int base = max(0, end - points);
@@ -321,7 +321,7 @@ __device__ inline Block load(const Task &t, const Tile &tile, const DiscordParam
 // leave writes the score of a fresh row with length number a of count.
 __device__ inline void leave(const Task &t, float *out, Shared &s, int first, int f, int a, int count, double score) {
     s.sum[f] = a == 0 ? score : s.sum[f] + score;
-    if (count > 1) out[t.next.off + static_cast<size_t>(first + f) * count + a] = static_cast<float>(score);
+    if (count > 1) out[t.detail.off + static_cast<size_t>(first + f) * count + a] = static_cast<float>(score);
     if (a == count - 1) out[t.scores.off + first + f] = static_cast<float>(s.sum[f] / count);
 }
 
@@ -331,13 +331,13 @@ template <int F> __device__ __forceinline__ void one(const Task *tasks, const Ti
     __shared__ Shared s;
     const Tile &tile = tiles[blockIdx.x];
     const Task &t = tasks[tile.first];
-    const DiscordParams &p = *reinterpret_cast<const DiscordParams *>(f32 + t.params.off);
-    const float *lengths = p.m();
+    const DiscordParams &p = paramsOf<DiscordParams>(t, f32);
+    const int32_t *lengths = p.m();
     int count = static_cast<int>(t.params.len) - static_cast<int>(sizeof(DiscordParams) / 4), first;
     Block b = load<F>(t, tile, p, f32, memory, first);
-    int points = static_cast<int>(p.points);
+    int points = p.points;
     for (int a = 0; a < count; a++) {
-        int m = static_cast<int>(lengths[a]);
+        int m = lengths[a];
         __syncthreads();
         normalise(b, s, m, 0, points);
         __syncthreads();
@@ -359,14 +359,14 @@ __device__ __forceinline__ void any(const Task *tasks, const Tile *tiles, const 
     __shared__ int place;
     const Tile &tile = tiles[blockIdx.x];
     const Task &t = tasks[tile.first];
-    const DiscordParams &p = *reinterpret_cast<const DiscordParams *>(f32 + t.params.off);
-    const float *lengths = p.m();
+    const DiscordParams &p = paramsOf<DiscordParams>(t, f32);
+    const int32_t *lengths = p.m();
     int count = static_cast<int>(t.params.len) - static_cast<int>(sizeof(DiscordParams) / 4), first;
     Block b = load<1>(t, tile, p, f32, memory, first);
-    int points = static_cast<int>(p.points), longest = static_cast<int>(lengths[count - 1]), lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    int points = p.points, longest = lengths[count - 1], lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     double *all = b.q + longest;
     for (int a = 0; a < count; a++) {
-        int m = static_cast<int>(lengths[a]);
+        int m = lengths[a];
         for (int c = 0; c < b.dim; c++) {
             __syncthreads();
             normalise(b, s, m, c, points);

@@ -2,7 +2,7 @@
 // discords: scores and carry.
 #pragma once
 #include "discords_series.h"
-#include "params.h"
+#include "discords_params.h"
 
 namespace discords {
 
@@ -45,7 +45,7 @@ struct Place {
 
 __device__ inline Place placeOf(const Task &t, const float *f32, float *out) {
     Place to;
-    to.p = reinterpret_cast<const Params *>(f32 + t.params.off);
+    to.p = &paramsOf<Params>(t, f32);
     to.dim = t.dim;
     to.fresh = t.fresh;
     to.rows = t.x.len / t.dim;
@@ -54,7 +54,7 @@ __device__ inline Place placeOf(const Task &t, const float *f32, float *out) {
     if (t.carry.len > 0) to.carry = reinterpret_cast<const uint32_t *>(t.after ? out : f32) + t.carry.off;
     to.scores = reinterpret_cast<uint32_t *>(out) + t.scores.off;
     to.next = reinterpret_cast<uint32_t *>(out) + t.next.off;
-    to.detail = reinterpret_cast<uint32_t *>(out) + t.bins.off;
+    to.detail = reinterpret_cast<uint32_t *>(out) + t.detail.off;
     return to;
 }
 

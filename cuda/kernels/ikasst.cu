@@ -59,6 +59,7 @@
 // multiply-adds at w=100, a Gram of 53 KB a series), FFT for large w.
 #include "device.h"
 #include "hankel.h"
+#include "ikasst_params.h"
 
 namespace {
 
@@ -72,8 +73,7 @@ constexpr double settled = 0x1p-40;  // of its neighbours: an element beside the
 constexpr float largest = 3.402823466e38f;
 constexpr uint32_t nowhere = 0xffffffffu;
 constexpr float above1 = 1 + 0x1p-23f;  // the number after 1
-constexpr int some = 4;    // values of a series that a lane fetches at once
-constexpr int header = 6;  // parameters before a0: w, r, k, gamma, p, epsilon
+constexpr int some = 4;  // values of a series that a lane fetches at once
 
 // Group is this lane's place: lane number at of size, beside 32/size-1 others.
 struct Group {
@@ -370,7 +370,8 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
         const bool busy = begin + own < series;
         const uint32_t column = (begin + own) % dim;
         uint32_t number = 0, end = 0, sample = 0, fresh = 0, scores = 0;
-        const float *params = f32, *from = f32;
+        const IkasstParams *params = nullptr;
+        const float *from = f32;
         int w = 2, rank = 0, gamma = 0, steps = 0;
         for (int i = group.at; i < stride; i += G) window[i] = 0;
         if (busy) {
@@ -380,13 +381,13 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
         for (bool next = busy, opening = true;;) {
             if (next) {  // task number begins
                 const Task *t = tasks + number;
-                params = f32 + t->params.off;
-                w = static_cast<int>(params[0]), rank = static_cast<int>(params[1]);
-                gamma = static_cast<int>(params[3]), steps = static_cast<int>(params[4]);
+                params = &paramsOf<IkasstParams>(*t, f32);
+                w = params->window, rank = params->rank;
+                gamma = params->gamma, steps = params->powerSteps;
                 sample = 0, fresh = t->fresh, scores = t->scores.off;
                 from = f32 + t->x.off + (t->x.len / dim - fresh + 1 - (2 * w - 1 + gamma)) * dim + column;
                 if (opening) {
-                    const float *carry = params + header;
+                    const float *carry = params->a0();
                     if (t->carry.len > 0) carry = (t->after ? out : f32) + t->carry.off + column * w;
 #pragma unroll
                     for (int t = 0; t < T; t++) {
@@ -512,7 +513,7 @@ __device__ __forceinline__ void ikasst(const Task *tasks, const Tile *tiles, con
 #pragma unroll
                 for (int t = 0; t < T; t++) y[t] = r[t];
                 if (live) {
-                    const float epsilon = params[5], *a0 = params + header + group.at * T;
+                    const float epsilon = params->epsilon, *a0 = params->a0() + group.at * T;
 #pragma unroll
                     for (int t = 0; t < T; t++) {
                         if (t < rows) y[t] = fmaf(epsilon, a0[t], y[t]);

@@ -10,7 +10,11 @@ import (
 )
 
 // layout changes with task.h and the protocol of parent and child.
-const layout = 5
+const layout = 6
+
+// Tests are the kernels of fault.cu that a child has behind those of plan.Kernels, if it was
+// started with the flag -faults.
+var Tests = []string{"fault_rounds", "fault_models", "fault_layout"}
 
 //go:embed *.fatbin
 var fatbins embed.FS

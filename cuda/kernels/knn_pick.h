@@ -1,11 +1,9 @@
 // Op KNN: the smallest numbers of a list, found by a warp. See knn.cu.
 #pragma once
 #include "device.h"
+#include "knn_params.h"
 
 namespace knn {
-
-// Parameters of a task, as detectors/knn.go has them.
-enum { paramK, paramPoints, paramEmbed, paramSelf, paramNeighbours };
 
 typedef unsigned long long Bits;  // of a double that is not negative: they rise with it
 
@@ -103,12 +101,12 @@ struct Wanted {
     bool listed;
 };
 
-__device__ inline Wanted wantedOf(const float *p, int there) {
+__device__ inline Wanted wantedOf(const KnnParams &p, int there) {
     Wanted w;
-    w.k = static_cast<int>(p[paramK]);
-    w.self = p[paramSelf] != 0;
+    w.k = p.k;
+    w.self = p.includeSelf != 0;
     w.others = min(w.k - w.self, there);
-    w.listed = p[paramNeighbours] != 0;
+    w.listed = p.neighbours != 0;
     return w;
 }
 
@@ -160,8 +158,9 @@ __device__ inline void before(const Task *tasks, const Tile *tiles, const float 
     for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
         __syncthreads();  // the warps' shares of the squares are other than the last task's
         const Task &t = tasks[i];
-        const float *p = f32 + t.params.off, *x = f32 + t.x.off;
-        int dim = t.dim, m = static_cast<int>(p[paramEmbed]), points = static_cast<int>(p[paramPoints]);
+        const KnnParams &p = paramsOf<KnnParams>(t, f32);
+        const float *x = f32 + t.x.off;
+        int dim = t.dim, m = p.embed, points = p.points;
         int rows = t.x.len / t.dim, fresh = t.fresh, width = dim * m;
         double *square = squares + (threadIdx.x >> 5) * max(min(points - 1, rows - m), 1);
         for (int f = threadIdx.x >> 5; f < fresh; f += blockDim.x >> 5) {
@@ -194,7 +193,7 @@ __device__ inline void before(const Task *tasks, const Tile *tiles, const float 
             }
             if (lane == 0) out[t.scores.off + f] = spoilt ? nan : weight(w, sum);
             if (w.listed) {
-                leave(out + t.next.off + static_cast<size_t>(f) * w.k, w, spoilt, at, count, last, [&](int a) { return bitsOf(square[a]); },
+                leave(out + t.detail.off + static_cast<size_t>(f) * w.k, w, spoilt, at, count, last, [&](int a) { return bitsOf(square[a]); },
                       [&](int a) { return from + a; });
             }
             __syncwarp();

@@ -59,8 +59,8 @@ __device__ inline Set setOf(const Task *tasks, const Tile *tiles, const float *f
     const Tile &tile = tiles[blockIdx.x];
     Set s;
     s.task = tasks + tile.first;
-    const float *p = f32 + s.task->params.off;
-    int m = static_cast<int>(p[paramEmbed]);
+    const KnnParams &p = paramsOf<KnnParams>(*s.task, f32);
+    int m = p.embed;
     s.x = f32 + s.task->x.off;
     s.row = s.task->dim;
     s.width = s.row * m;
@@ -172,7 +172,7 @@ __device__ inline void load(const Set &s, float *out) {
         size_t all = static_cast<size_t>(s.n) * w.k;
         for (size_t e = s.block * blockDim.x + threadIdx.x; e < all; e += s.blocks * blockDim.x) {
             if (e < static_cast<size_t>(s.n)) out[s.task->scores.off + e] = nan;
-            if (w.listed) out[s.task->next.off + e] = __uint_as_float(none);
+            if (w.listed) out[s.task->detail.off + e] = __uint_as_float(none);
         }
         return;
     }
@@ -262,7 +262,7 @@ __device__ __attribute__((noinline)) void finish(const Set &s, uint2 *list, int 
     }
     if (lane == 0) out[s.task->scores.off + point] = weight(w, sum);
     if (w.listed) {
-        leave(out + s.task->next.off + static_cast<size_t>(point) * w.k, w, false, point, count, last, [&](int a) { return bitsOf(wide[a]); },
+        leave(out + s.task->detail.off + static_cast<size_t>(point) * w.k, w, false, point, count, last, [&](int a) { return bitsOf(wide[a]); },
               [&](int a) { return static_cast<int>(s.order[list[a].y]); });
     }
     __syncwarp();

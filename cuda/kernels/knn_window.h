@@ -8,9 +8,9 @@ namespace knn {
 
 // geometry is lof.cu's of a window without virtual points, k being the others that
 // are neighbours.
-__device__ inline lof::Geometry geometry(const Task &t, const float *p) {
+__device__ inline lof::Geometry geometry(const Task &t, const KnnParams &p) {
     lof::Geometry g;
-    int m = static_cast<int>(p[paramEmbed]);
+    int m = p.embed;
     g.dim = t.dim * m;
     g.n = g.total = t.x.len / t.dim - m + 1;
     g.k = wantedOf(p, g.n - 1).others;
@@ -80,7 +80,7 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
     for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
         __syncthreads();
         const Task &t = tasks[i];
-        const float *p = f32 + t.params.off;
+        const KnnParams &p = paramsOf<KnnParams>(t, f32);
         lof::Geometry g = geometry(t, p);
         Wanted w = wantedOf(p, g.n - 1);
         constexpr int columnRows = D + lof::expands(D);
@@ -98,7 +98,7 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
             bool spoilt = filled.scale == 0;
             for (int f = threadIdx.x >> 5; f < g.n; f += blockDim.x >> 5) {
                 if (lane == 0) out[t.scores.off + f] = spoilt ? nan : weight(w, 0);
-                if (w.listed) leave(out + t.next.off + static_cast<size_t>(f) * w.k, w, spoilt, f, 0, 0, [](int) { return Bits(0); }, [](int) { return 0; });
+                if (w.listed) leave(out + t.detail.off + static_cast<size_t>(f) * w.k, w, spoilt, f, 0, 0, [](int) { return Bits(0); }, [](int) { return 0; });
             }
             continue;
         }
@@ -129,7 +129,7 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
                 if (w.listed) {
                     for (int a = lane; a < g.k; a += 32) far[a] = lof::exact(s, columns, first + f, near[a]);
                     __syncwarp();
-                    leave(out + t.next.off + static_cast<size_t>(point) * w.k, w, false, point, g.k, ~Bits(0), [&](int a) { return bitsOf(far[a]); },
+                    leave(out + t.detail.off + static_cast<size_t>(point) * w.k, w, false, point, g.k, ~Bits(0), [&](int a) { return bitsOf(far[a]); },
                           [&](int a) { return lof::pointAt(g, near[a]); });
                 }
             }

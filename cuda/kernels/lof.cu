@@ -179,7 +179,7 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
     for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
         __syncthreads();
         const Task &t = tasks[i];
-        const float *p = f32 + t.params.off;
+        const LofParams &p = paramsOf<LofParams>(t, f32);
         Geometry g = geometry(t, p);
         int fresh = t.fresh, slots = g.some ? fresh * (g.k + 1) : g.padded;
         constexpr int columnRows = D + expands(D);
@@ -251,14 +251,14 @@ template <int D> __device__ __forceinline__ void window(const Task *tasks, const
             }
             from = end;
         }
-        bool strict = p[paramStrict] != 0;
+        bool strict = p.strict != 0;
         for (int a = threadIdx.x; a < lists; a += blockDim.x) {
             int place = g.some ? order[a] : a;
             if (pointAt(g, place) < g.n) density(g, to, strict, place, a);
         }
         __syncthreads();
         if (g.total > g.n) {
-            if (!virtualDensities(g, to, f32 + t.bins.off + (g.total - g.n) * g.dim, p[paramAlpha])) {
+            if (!virtualDensities(g, to, f32 + t.bins.off + (g.total - g.n) * g.dim, p.alpha)) {
                 if (threadIdx.x == 0) status[i] = 1;
                 continue;
             }
@@ -277,7 +277,7 @@ constexpr int loadParts = 8;     // parts that a block loads: it reads all point
 // Part is a block's share of a large window.
 struct Part {
     const Task *task;
-    const float *params;
+    const LofParams *params;
     Geometry g;
     Points points;
     Store store;
@@ -290,9 +290,9 @@ __device__ inline Part partOf(const Task *tasks, const Tile *tiles, const float 
     const Tile &tile = tiles[blockIdx.x];
     Part part;
     part.task = tasks + tile.first;
-    part.params = f32 + part.task->params.off;
+    part.params = &paramsOf<LofParams>(*part.task, f32);
     Geometry &g = part.g;
-    g = geometry(*part.task, part.params);
+    g = geometry(*part.task, *part.params);
     part.points = pointsOf(*part.task, g, f32);
     unsigned char *memory = scratch + static_cast<size_t>(tile.scratch) * 256;
     part.filled = reinterpret_cast<Filled *>(memory);
@@ -339,7 +339,7 @@ __device__ inline void densityPart(const Task *tasks, const Tile *tiles, const f
     Part part = partOf(tasks, tiles, f32, scratch);
     if (part.filled->scale <= 0) return;
     for (int place = part.from + threadIdx.x; place < part.to; place += blockDim.x) {
-        if (pointAt(part.g, place) < part.g.n) density(part.g, part.store, part.params[paramStrict] != 0, place, place);
+        if (pointAt(part.g, place) < part.g.n) density(part.g, part.store, part.params->strict != 0, place, place);
     }
 }
 
@@ -348,7 +348,7 @@ __device__ inline void virtualPart(const Task *tasks, const Tile *tiles, const f
     Part part = partOf(tasks, tiles, f32, scratch);
     const Geometry &g = part.g;
     if (part.from != 0 || part.filled->scale <= 0) return;
-    bool usual = virtualDensities(g, part.store, part.points.virtuals + static_cast<size_t>(g.total - g.n) * g.dim, part.params[paramAlpha]);
+    bool usual = virtualDensities(g, part.store, part.points.virtuals + static_cast<size_t>(g.total - g.n) * g.dim, part.params->alpha);
     if (!usual && threadIdx.x == 0) status[tiles[blockIdx.x].first] = 1;
 }
 

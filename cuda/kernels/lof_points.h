@@ -1,15 +1,13 @@
 // Op LOF: the shape of a task, and its points as the search wants them.
 #pragma once
 #include "device.h"
+#include "lof_params.h"
 
 namespace lof {
 
 constexpr uint32_t all = 0xffffffffu;
 constexpr float infinity = __builtin_huge_valf();
 constexpr int smallK = 31;    // up to here 64 groups and a sort, above 256 groups and a bisection
-
-// Parameters of a task, as detectors/lof.go has them.
-enum { paramK, paramPoints, paramEmbed, paramZNorm, paramStrict, paramAlpha };
 
 // Geometry of a task: what follows from its shape. cuda/lof.go has the same.
 //
@@ -23,22 +21,22 @@ struct Geometry {
     bool some;                  // only what the fresh points need, not all
 };
 
-__device__ inline Geometry geometry(const Task &t, const float *p) {
+__device__ inline Geometry geometry(const Task &t, const LofParams &p) {
     Geometry g;
-    int m = static_cast<int>(p[paramEmbed]), rows = t.x.len / t.dim, points = static_cast<int>(p[paramPoints]);
+    int m = p.embed, rows = t.x.len / t.dim, points = p.points;
     if (points > 0) rows = min(rows, max(points, static_cast<int>(t.fresh)) + m - 1);
     g.dim = t.dim * m;
     g.n = rows - m + 1;
     int virtuals = t.bins.len / (g.dim + 1);
     g.total = g.n + virtuals;
-    g.k = min(static_cast<int>(p[paramK]), g.total - 1);
+    g.k = min(p.k, g.total - 1);
     int most = g.k > smallK ? 256 : 64;
     g.log = 0;
     while (most << g.log < g.total) g.log++;
     int group = 1 << g.log, unit = max(group, 32);
     g.groups = (g.total + group - 1) / group;
     g.padded = (g.groups * group + unit - 1) / unit * unit;
-    bool median = virtuals > 0 && p[paramAlpha] == 0;
+    bool median = virtuals > 0 && p.alpha == 0;
     g.some = !median && static_cast<int>(t.fresh) * (g.k + 1) * 2 <= g.total;
     g.wide = g.some || g.k > smallK || g.total <= 64 ? 32 : 64;
     return g;
@@ -96,10 +94,10 @@ struct Points {
 };
 
 __device__ inline Points pointsOf(const Task &t, const Geometry &g, const float *f32) {
-    const float *p = f32 + t.params.off;
-    int embed = static_cast<int>(p[paramEmbed]), rows = g.n + embed - 1;
+    const LofParams &p = paramsOf<LofParams>(t, f32);
+    int embed = p.embed, rows = g.n + embed - 1;
     return {f32 + t.x.off + t.x.len - static_cast<size_t>(rows) * t.dim, f32 + t.bins.off,
-            g.n, g.dim, static_cast<int>(t.dim), embed, p[paramZNorm] != 0};
+            g.n, g.dim, static_cast<int>(t.dim), embed, p.znorm != 0};
 }
 
 // Columns are the coordinates by place, in tiles of 32 places: a row of 32 for

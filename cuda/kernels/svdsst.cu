@@ -53,7 +53,7 @@
 // blocks, 1 %.
 #include "device.h"
 #include "hankel.h"
-#include "params.h"
+#include "svdsst_params.h"
 
 namespace {
 
@@ -516,10 +516,6 @@ struct Counters {
     uint32_t done;  // of these, taken
 };
 
-__device__ __forceinline__ const SvdsstParams &paramsOf(const Task &t, const float *in) {
-    return *reinterpret_cast<const SvdsstParams *>(in + t.params.off);
-}
-
 // open is what a row's score is in the output until the second round has settled it.
 constexpr float open = -1;
 
@@ -537,7 +533,7 @@ __device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, con
     tiles += sizeof heads / sizeof *tiles;
     Counters *counters = reinterpret_cast<Counters *>(scratch + static_cast<size_t>(heads.counters) * 256);
     uint2 *left = reinterpret_cast<uint2 *>(scratch + static_cast<size_t>(heads.left) * 256);
-    const SvdsstParams &shape = paramsOf(tasks[tiles->first], f32);
+    const SvdsstParams &shape = paramsOf<SvdsstParams>(tasks[tiles->first], f32);
     const int w = shape.window, rank = shape.rank;
     scratch += static_cast<size_t>(tiles[blockIdx.x].scratch) * 256;
     const Memory<T, W> m(scratch, w, rank);
@@ -552,7 +548,7 @@ __device__ __forceinline__ void svdsst(const Task *tasks, const Tile *tiles, con
 #pragma unroll 1
         for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
             const Task *t = tasks + i;
-            const SvdsstParams &p = paramsOf(*t, f32);
+            const SvdsstParams &p = paramsOf<SvdsstParams>(*t, f32);
             const int gamma = p.gamma;
             const double negligible = p.negligible;
             const uint32_t dim = t->dim, fresh = t->fresh;
@@ -598,7 +594,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     Counters *counters = reinterpret_cast<Counters *>(scratch + static_cast<size_t>(heads.counters) * 256);
     const uint2 *left = reinterpret_cast<const uint2 *>(scratch + static_cast<size_t>(heads.left) * 256);
     const uint32_t count = counters->left;
-    const SvdsstParams &shape = paramsOf(tasks[tiles->first], f32);
+    const SvdsstParams &shape = paramsOf<SvdsstParams>(tasks[tiles->first], f32);
     const int w = shape.window, rank = shape.rank;
     const size_t bytes = (static_cast<size_t>(w) * w * sizeof(double) + 255) & ~static_cast<size_t>(255);
     scratch += static_cast<size_t>(heads.matrices) * 256 + blockIdx.x * bytes;
@@ -612,7 +608,7 @@ extern "C" __global__ void __launch_bounds__(1024)
         if (at >= count) break;
         const Task *t = tasks + left[at].x;
         const uint32_t dim = t->dim, place = left[at].y;
-        const SvdsstParams &p = paramsOf(*t, f32);
+        const SvdsstParams &p = paramsOf<SvdsstParams>(*t, f32);
         const int gamma = p.gamma;
         const float *x = f32 + t->x.off + (t->x.len / dim - t->fresh + 1 - (2 * w - 1 + gamma)) * dim;
         const float score = dense(m, Series{x + place, dim, w, gamma, 0}, rank, p.negligible);

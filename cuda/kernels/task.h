@@ -3,16 +3,19 @@
 #pragma once
 #include <stdint.h>
 
-// Span is a run of elements of an arena.
+// Span is a run of words of an arena.
 struct Span { uint32_t off, len; };
 
-// Task is one detector's work on one key, in the plan's order.
+// Task is one detector's work on one key, in the plan's order: detectors.Task, but for
+// what plan.Task says of after, x and model.
 struct Task {
     uint32_t op, dim, fresh;
-    uint32_t after;        // 0: carry lies in f32, 1: in out, where the task before left it
-    Span params, x, bins;  // in f32
+    uint32_t after;        // 0: carry lies in the input, 1: in the output, where the task before left it
+    Span params, x, bins;  // in the input; x in elements of the op's type
     Span carry;            // empty at a key's first task
-    Span scores, next;     // in out
+    Span scores, next;     // in the output
+    Span model;            // in the memory for models; empty without one
+    Span detail;           // in the output
 };
 
 // Tile is what a block works on: tasks first to first+count-1 of the plan.
@@ -41,4 +44,4 @@ enum : uint32_t {
     statusMore = 3,  // another round, with what it has put into next as its carry
 };
 
-static_assert(sizeof(Task) == 64 && sizeof(Tile) == 16 && sizeof(Launch) == 32, "layout");
+static_assert(sizeof(Task) == 80 && sizeof(Tile) == 16 && sizeof(Launch) == 32, "layout");

@@ -32,18 +32,18 @@ type discordShape struct {
 }
 
 // discordShapeOf is the shape of a task; false where the kernels do not take it.
-func discordShapeOf(t *detectors.Task, params []float32) (s discordShape, ok bool) {
+func discordShapeOf(t *detectors.Task, params detectors.Words) (s discordShape, ok bool) {
 	if len(params) <= discordParamM || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
 		return s, false
 	}
 	lengths := params[discordParamM:]
 	s.rows, s.fresh, s.dim, s.lengths = int(t.X.Len/t.Dim), int(t.Fresh), int(t.Dim), len(lengths)
-	s.points, s.shortest, s.longest = int(params[discordParamPoints]), int(lengths[0]), int(lengths[len(lengths)-1])
+	s.points, s.shortest, s.longest = params.Int(discordParamPoints), lengths.Int(0), lengths.Int(len(lengths)-1)
 	if s.fresh > 1<<16-1 || s.rows < s.fresh || s.shortest < 3 || s.longest > discordLength || s.points < 2*s.longest ||
 		s.rows-s.fresh+1 < 2*s.longest || s.lengths > 1 && int(t.Detail.Len) != s.fresh*s.lengths {
 		return s, false
 	}
-	s.any = s.dim > 1 || params[discordParamK] != 1
+	s.any = s.dim > 1 || params.Int(discordParamK) != 1
 	s.each = 1
 	if most := min(s.fresh, discordFresh, discordQuery/8/s.longest); !s.any && most >= discordFour {
 		s.each = most / discordFour * discordFour
@@ -73,7 +73,7 @@ func (s *discordShape) threads() int {
 
 // A class of Discord: Variant is 0 for discord_one, 1 for discord_four, 2 for
 // discord_any; A the bytes of shared memory; B threads and, << 16, fresh rows of a block.
-func discordClass(t *detectors.Task, params []float32) (Class, int, bool) {
+func discordClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	s, ok := discordShapeOf(t, params)
 	if !ok {
 		return Class{}, 0, false

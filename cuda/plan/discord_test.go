@@ -7,7 +7,7 @@ import (
 )
 
 // discordTask returns a task of the given rows, and the parameters of its detector.
-func discordTask(t *testing.T, p detectors.DiscordParams, rows, dim, fresh int) (*detectors.Task, []float32) {
+func discordTask(t *testing.T, p detectors.DiscordParams, rows, dim, fresh int) (*detectors.Task, detectors.Words) {
 	t.Helper()
 	d, err := detectors.NewDiscord(p)
 	if err != nil {
@@ -19,7 +19,7 @@ func discordTask(t *testing.T, p detectors.DiscordParams, rows, dim, fresh int) 
 	}
 	task := &detectors.Task{Op: detectors.Discord, Dim: uint32(dim), Fresh: uint32(fresh), X: detectors.Span{Len: uint32(rows * dim)}}
 	task.Scores.Len, task.Detail.Len = uint32(n.Scores), uint32(n.Detail)
-	return task, d.Params().F32()
+	return task, d.Params()
 }
 
 // TestDiscordClass holds classes to the limits, and launches to what a device has and to

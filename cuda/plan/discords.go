@@ -39,9 +39,8 @@ type discordsShape struct {
 
 // discordsShapeOf is the shape of a task of dim values a row, by its parameters; false where
 // the kernels do not take it.
-func discordsShapeOf(dim, rows int, params []float32) (s discordsShape, ok bool) {
-	w := detectors.WordsOf(params)
-	at := func(i int) int { return int(int32(w[i])) }
+func discordsShapeOf(dim, rows int, params detectors.Words) (s discordsShape, ok bool) {
+	at := params.Int
 	s = discordsShape{n: rows, dim: dim, least: at(discordsParamMin), most: at(discordsParamMax), step: at(discordsParamStep),
 		part: at(discordsParamApart), top: at(discordsParamTop), k: at(discordsParamK)}
 	if r := at(discordsParamRows); r > 0 {
@@ -120,7 +119,7 @@ const (
 
 // discordsClass: A is the shared memory in KB, rounded up so that windows that grow are of
 // few classes, of a window; and of a long one the number of values.
-func discordsClass(t *detectors.Task, params []float32) (Class, int, bool) {
+func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if len(params) != discordsParamCount || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
 		return Class{}, 0, false
 	}
@@ -181,7 +180,7 @@ func discordsLaunches(c Class, p *Planner, chains []chain) {
 	for _, ch := range chains {
 		for task := ch.first; task < ch.first+ch.count; task++ {
 			t := &p.tasks[task]
-			s, _ := discordsShapeOf(1, int(t.X.Len), p.f32[t.Params.Off:t.Params.Off+t.Params.Len])
+			s, _ := discordsShapeOf(1, int(t.X.Len), p.in[t.Params.Off:t.Params.Off+t.Params.Len])
 			if anchors := s.anchors(); anchors != nil {
 				p.discordsLengths(&s, task, anchors)
 				continue

@@ -83,9 +83,9 @@ const ikasstFull = 4096
 var ikasstPlan = opPlan{
 	kernels: ikasstKernels(),
 	caches:  true,
-	class: func(t *detectors.Task, params []float32) (Class, int, bool) {
-		w, k := int(params[ikasstParamWindow]), int(params[ikasstParamKrylov])
-		gamma, steps := int(params[ikasstParamGamma]), int(params[ikasstParamSteps])
+	class: func(t *detectors.Task, params detectors.Words) (Class, int, bool) {
+		w, k := params.Int(ikasstParamWindow), params.Int(ikasstParamKrylov)
+		gamma, steps := params.Int(ikasstParamGamma), params.Int(ikasstParamSteps)
 		if w < 2 || w > ikasstMaxWindow || k > ikasstMaxKrylov || t.Fresh == 0 || t.Scores.Len != t.Fresh || t.Next.Len != t.Dim*uint32(w) ||
 			int(t.X.Len) < int(t.Dim)*(2*w-2+gamma+int(t.Fresh)) {
 			return Class{}, 0, false

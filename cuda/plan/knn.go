@@ -46,17 +46,17 @@ type knnShape struct {
 }
 
 // knnShapeOf is the shape of a task; false where the kernels do not take it.
-func knnShapeOf(t *detectors.Task, params []float32) (s knnShape, ok bool) {
+func knnShapeOf(t *detectors.Task, params detectors.Words) (s knnShape, ok bool) {
 	if len(params) != knnParamCount || t.Dim < 1 || t.Dim > knnDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
 		return s, false
 	}
-	m := int(params[knnParamEmbed])
-	if m < 1 || m > knnDim || params[knnParamK] < 1 || params[knnParamK] > knnK {
+	k, m := params.Int(knnParamK), params.Int(knnParamEmbed)
+	if m < 1 || m > knnDim || k < 1 || k > knnK {
 		return s, false
 	}
 	s.rows, s.fresh, s.width = int(t.X.Len/t.Dim), int(t.Fresh), int(t.Dim)*m
-	s.n, s.k, s.points = s.rows-m+1, int(params[knnParamK]), int(params[knnParamPoints])
-	if s.width > knnDim || s.n < s.fresh || s.n > knnPoints || params[knnParamNeighbours] != 0 && int(t.Detail.Len) != s.fresh*s.k {
+	s.n, s.k, s.points = s.rows-m+1, k, params.Int(knnParamPoints)
+	if s.width > knnDim || s.n < s.fresh || s.n > knnPoints || params.Bool(knnParamNeighbours) && int(t.Detail.Len) != s.fresh*s.k {
 		return s, false
 	}
 	s.others = max(0, min(s.k-int(params[knnParamSelf]), s.n-1))
@@ -139,7 +139,7 @@ const (
 // A class of KNN: Variant is one of the above, a kernel's number among its kind, and
 // threads a block << 8; A are shared memory in KB and, << 16, the blocks of a task; B is
 // scratch in 256 bytes.
-func knnClass(t *detectors.Task, params []float32) (Class, int, bool) {
+func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	s, ok := knnShapeOf(t, params)
 	if !ok {
 		return Class{}, 0, false

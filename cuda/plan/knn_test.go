@@ -22,7 +22,7 @@ func TestKNNClass(t *testing.T) {
 	} {
 		b := &detectors.Batch{}
 		task := executortest.KNNTask(t, b, detectors.KNNParams{K: c.k, Embed: c.embed, Tumbling: c.tumbling}, c.n, c.dim, c.fresh, draw)
-		if _, _, ok := knnClass(task, b.Rows(0).Params.F32()); ok != c.ok {
+		if _, _, ok := knnClass(task, b.Rows(0).Params); ok != c.ok {
 			t.Errorf("%+v: taken is %v", c, ok)
 		}
 	}
@@ -38,7 +38,7 @@ func TestKNNClass(t *testing.T) {
 		}
 		b := &detectors.Batch{}
 		task := executortest.KNNTask(t, b, p, n, dim, fresh, draw)
-		c, cost, ok := knnClass(task, b.Rows(0).Params.F32())
+		c, cost, ok := knnClass(task, b.Rows(0).Params)
 		if !ok {
 			t.Fatalf("n=%d dim=%d %+v is not taken", n, dim, p)
 		}

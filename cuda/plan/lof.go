@@ -36,12 +36,12 @@ type lofShape struct {
 }
 
 // lofShapeOf is the shape of a task; false where the kernels do not take it.
-func lofShapeOf(t *detectors.Task, params []float32) (g lofShape, ok bool) {
+func lofShapeOf(t *detectors.Task, params detectors.Words) (g lofShape, ok bool) {
 	if len(params) != lofParamCount || t.Dim < 1 || t.Dim > lofDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
 		return g, false
 	}
-	m, points := int(params[lofParamEmbed]), int(params[lofParamPoints])
-	if m < 1 || m > lofDim || params[lofParamK] < 1 || params[lofParamK] > lofK {
+	k, m, points := params.Int(lofParamK), params.Int(lofParamEmbed), params.Int(lofParamPoints)
+	if m < 1 || m > lofDim || k < 1 || k > lofK {
 		return g, false
 	}
 	g.fresh = int(t.Fresh)
@@ -56,9 +56,9 @@ func lofShapeOf(t *detectors.Task, params []float32) (g lofShape, ok bool) {
 		return g, false
 	}
 	g.total = g.n + virtuals
-	g.k = min(int(params[lofParamK]), g.total-1)
+	g.k = min(k, g.total-1)
 	g.group()
-	median := virtuals > 0 && params[lofParamAlpha] == 0
+	median := virtuals > 0 && params.Float32(lofParamAlpha) == 0
 	g.some = !median && g.fresh*(g.k+1)*2 <= g.total
 	g.wide = 64
 	if g.some || g.k > lofSmallK || g.total <= 64 {
@@ -166,7 +166,7 @@ const (
 
 // A class of LOF: Variant is a kernel, and threads a block << 8; A are shared
 // memory in KB and, << 16, the blocks of a task; B is scratch in 256 bytes.
-func lofClass(t *detectors.Task, params []float32) (Class, int, bool) {
+func lofClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	g, ok := lofShapeOf(t, params)
 	if !ok {
 		return Class{}, 0, false

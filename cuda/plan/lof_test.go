@@ -22,7 +22,7 @@ func TestLOFClass(t *testing.T) {
 		b := &detectors.Batch{}
 		task := executortest.LOFTask(t, b, detectors.LOFParams{Window: max(c.n, 2*c.k), K: c.k, Embed: c.embed, Warmup: 2}, c.n, c.dim,
 			c.fresh, c.virtuals, draw)
-		if _, _, ok := lofClass(task, b.Rows(0).Params.F32()); ok != c.ok {
+		if _, _, ok := lofClass(task, b.Rows(0).Params); ok != c.ok {
 			t.Errorf("%+v: taken is %v", c, ok)
 		}
 	}
@@ -33,7 +33,7 @@ func TestLOFClass(t *testing.T) {
 		fresh, virtuals := 1+rng.IntN(n), rng.IntN(2)*rng.IntN(257)
 		b := &detectors.Batch{}
 		task := executortest.LOFTask(t, b, detectors.LOFParams{Window: max(n, 2*k), K: k, Warmup: 2}, n, dim, fresh, virtuals, draw)
-		c, cost, ok := lofClass(task, b.Rows(0).Params.F32())
+		c, cost, ok := lofClass(task, b.Rows(0).Params)
 		if !ok {
 			if dim <= lofDim {
 				t.Fatalf("n=%d dim=%d k=%d fresh=%d virtual=%d is not taken", n, dim, k, fresh, virtuals)

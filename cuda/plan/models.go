@@ -19,9 +19,6 @@ type ModelPlace struct {
 // in bytes: struct Upload in lane.h.
 type Upload struct{ From, To, Bytes uint64 }
 
-// uploadBytes is what an Upload takes in a batch's memory.
-const uploadBytes = int(unsafe.Sizeof(Upload{}))
-
 // Models are the models that the plan of this round needs, none of them placed.
 func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
 	some := false
@@ -45,47 +42,43 @@ func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
 	return need
 }
 
-// modelBytes is what the models of the plan take behind its launches: a Span a task, the
-// uploads, and what they bring.
-func (p *Planner) modelBytes() (spans, uploads, content int) {
-	if len(p.Places) == 0 {
-		return 0, 0, 0
+// placeModels has lay know where models lie.
+func (p *Planner) placeModels() {
+	clear(p.modelAt)
+	for i := range p.Places {
+		if p.modelAt == nil {
+			p.modelAt = map[uint32]uint32{}
+		}
+		p.modelAt[p.Places[i].In.Off] = uint32(p.Places[i].At / 4)
 	}
+}
+
+// uploadBytes is what the models that the plan brings take behind its launches: the list
+// of uploads, and what they bring.
+func (p *Planner) uploadBytes() (list, content int) {
 	for i := range p.Places {
 		if p.Places[i].Upload {
-			uploads += uploadBytes
+			list += int(unsafe.Sizeof(Upload{}))
 			content += Align(4 * len(p.Places[i].Model.Words()))
 		}
 	}
-	return Align(8 * len(p.tasks)), Align(uploads), content
+	return Align(list), content
 }
 
-// writeModels writes what modelBytes has room for from byte at on: where each task's model
-// lies among the device's, in words, and what is to be copied there.
-func (p *Planner) writeModels(b *detectors.Batch, m *Memory, at int) {
-	spans, uploads, _ := p.modelBytes()
-	if spans == 0 {
-		return
-	}
-	place := map[uint32]uint32{}
-	to := at + spans + uploads
-	list := View[Upload](m.Bytes, at+spans, uploads/uploadBytes)[:0] // as many as there are, or more: it is aligned
+// writeUploads writes what uploadBytes has room for from byte at on.
+func (p *Planner) writeUploads(m *Memory, at int) {
+	room, _ := p.uploadBytes()
+	to, n := at+room, 0
+	list := View[Upload](m.Bytes, at, room/int(unsafe.Sizeof(Upload{}))) // as many as there are, or more: it is aligned
 	for i := range p.Places {
 		o := &p.Places[i]
-		place[o.In.Off] = uint32(o.At / 4)
 		if o.Upload {
 			w := o.Model.Words()
 			copy(View[uint32](m.Bytes, to, len(w)), w)
-			list = append(list, Upload{uint64(to), uint64(o.At), uint64(4 * len(w))})
+			list[n] = Upload{uint64(to), uint64(o.At), uint64(4 * len(w))}
 			to += Align(4 * len(w))
+			n++
 		}
 	}
-	of := View[detectors.Span](m.Bytes, at, len(p.tasks))
-	for k, i := range p.order {
-		of[k] = detectors.Span{}
-		if s := b.Tasks[i].Model; s.Len > 0 {
-			of[k] = detectors.Span{Off: place[s.Off], Len: s.Len}
-		}
-	}
-	p.q.ModelsOff, p.q.UploadsOff, p.q.Uploads = uint64(at), uint32(spans), uint32(len(list))
+	p.q.Models, p.q.Uploads, p.q.UploadsOff = uint32(len(p.Places)), uint32(n), uint64(at)
 }

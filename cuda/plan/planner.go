@@ -13,22 +13,10 @@ import (
 	"odradek/detectors"
 )
 
-// Task is a detectors.Task as task.h has it.
-type Task struct {
-	Op            detectors.Op
-	Dim, Fresh    uint32
-	After         uint32 // 0: Carry lies in the input, 1: in the output
-	Params, X     detectors.Span
-	Bins          detectors.Span // Detail of a task that has a Next as well
-	Carry, Scores detectors.Span
-	Next          detectors.Span // Detail of a task that has no Next
-}
-
-// xWords is X as a run of words.
-func (t *Task) xWords() detectors.Span {
-	of := detectors.Task{Op: t.Op, X: t.X}
-	return of.XWords()
-}
+// Task is a detectors.Task as the kernels have it, and task.h. Of its fields, After is 1
+// where Carry lies in the output and not in the input, Model is where the model lies in the
+// device's memory for models, and X where that is in the input on the device.
+type Task detectors.Task
 
 // Tile is what a block works on, as task.h has it.
 type Tile struct {
@@ -74,7 +62,7 @@ type opPlan struct {
 	// task's dimension, fresh rows and lengths and at its parameters only: never at
 	// offsets, never at the carry. So a task's kernel, and with it every bit of its
 	// result, depends on that task alone.
-	class func(t *detectors.Task, params []float32) (c Class, cost int, ok bool)
+	class func(t *detectors.Task, params detectors.Words) (c Class, cost int, ok bool)
 	// shared is the most shared memory of a launch of the class, in bytes: a device
 	// that has not so much leaves its tasks to the CPU.
 	shared func(c Class) int
@@ -90,15 +78,14 @@ type opPlan struct {
 	rounds int
 	// again is class for a task's later rounds: round is 2 or more, next what the task
 	// left in the round before, which is its carry. nil: class.
-	again func(t *detectors.Task, params []float32, round int, next detectors.Words) (c Class, cost int, ok bool)
+	again func(t *detectors.Task, params detectors.Words, round int, next detectors.Words) (c Class, cost int, ok bool)
 	// repeats says that nothing but the carry differs between rounds, so that the child
 	// may repeat the launches by itself. Their kernels begin with the status word of a
 	// task: StatusTodo is its first round in the request, StatusMore has its carry in
 	// Next, and with the others there is nothing to do.
 	repeats bool
-	// models says that its kernels read the model of a task. They have two more
-	// parameters, after scratch: const uint32_t *models, const Span *model, the latter by
-	// the number of the task in the plan. A task with a model is the CPU's elsewhere.
+	// models says that its kernels read the model of a task. They have one more parameter,
+	// after scratch: const uint32_t *models. A task with a model is the CPU's elsewhere.
 	models bool
 }
 
@@ -154,6 +141,24 @@ func SetModels(op detectors.Op) (undo func()) {
 	return set(op, func(p *opPlan) { p.models = true })
 }
 
+// SetKernel has tasks of an op, whatever they are, go to one kernel, a block a chain, as
+// SetRounds does. The kernel is one of package kernels' Tests, by index, and reads models.
+func SetKernel(op detectors.Op, test int) (undo func()) {
+	return set(op, func(p *opPlan) {
+		*p = opPlan{
+			class:  func(t *detectors.Task, _ detectors.Words) (Class, int, bool) { return Class{Op: t.Op}, 1, true },
+			shared: func(Class) int { return 0 },
+			launches: func(_ Class, p *Planner, chains []chain) {
+				for _, c := range chains {
+					p.tile(Tile{First: c.first, Count: c.count})
+				}
+				p.launch(uint32(len(names)+test), 32, 0)
+			},
+			models: true,
+		}
+	})
+}
+
 func set(op detectors.Op, change func(p *opPlan)) (undo func()) {
 	old := byOp[op]
 	p := *old
@@ -171,10 +176,6 @@ func kernel(name string) uint32 {
 	return uint32(i)
 }
 
-// twoOutputs reports whether a task leaves a Detail besides its Next. One of bins as well
-// is the CPU's.
-func twoOutputs(t *detectors.Task) bool { return t.Next.Len > 0 && t.Detail.Len > 0 }
-
 // place is where a task is in an Execute.
 type place uint8
 
@@ -187,9 +188,9 @@ const (
 
 // Planner makes the plans of one batch's Execute: see doc.go. It is reused.
 type Planner struct {
-	Shared       int // bytes that a block may have on each of the devices, 0 for no limit
-	f32          []float32
-	tasks        []Task // in plan order, in the batch's memory
+	Shared       int             // bytes that a block may have on each of the devices, 0 for no limit
+	in           detectors.Words // of the batch
+	tasks        []Task          // in plan order, in the batch's memory
 	tiles        []Tile
 	launched     int // tiles that belong to a launch
 	launches     []Launch
@@ -225,6 +226,7 @@ type Planner struct {
 	found   *shapeClass     // and what it has found
 
 	Places  []ModelPlace             // of Models, on the device that the plan is for
+	modelAt map[uint32]uint32        // by offset of a model among the batch's: its first word in the device's memory
 	updates []detectors.WindowUpdate // of this round
 	cachedX uint32                   // word of In on the device where the X begin that are not in the batch
 	part    bool                     // of a batch that is split: see split.go
@@ -299,7 +301,7 @@ func (p *Planner) Assign(b *detectors.Batch) {
 	if p.round++; p.round > 1 {
 		p.updates = nil
 	}
-	p.f32, p.last = b.In.F32(), nil
+	p.in, p.last = b.In, nil
 	p.cpu, p.segments = p.cpu[:0], p.segments[:0]
 	p.waves, p.cost, p.longest = 0, 0, 0
 	for i := range b.Tasks {
@@ -362,7 +364,7 @@ func (p *Planner) classOf(t *detectors.Task) (int32, int) {
 		return p.found.class, p.found.cost
 	}
 	op := byOp[t.Op]
-	if op == nil || t.Model.Len > 0 && !op.models || twoOutputs(t) && t.Bins.Len > 0 {
+	if op == nil || t.Model.Len > 0 && !op.models {
 		return -1, 0
 	}
 	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Detail.Len, t.Model.Len, t.Params}
@@ -372,7 +374,7 @@ func (p *Planner) classOf(t *detectors.Task) (int32, int) {
 		return e.class, e.cost
 	}
 	e.shape, e.serial, e.class = s, p.serial, -1
-	c, cost, ok := op.class(t, p.f32[t.Params.Off:t.Params.Off+t.Params.Len])
+	c, cost, ok := op.class(t, p.in[t.Params.Off:t.Params.Off+t.Params.Len])
 	if ok && (p.Shared == 0 || op.shared(c) <= p.Shared) {
 		e.class, e.cost = p.indexOf(c), max(cost, 1)
 	}
@@ -395,7 +397,7 @@ func (p *Planner) classAgain(b *detectors.Batch, i int) (int32, int) {
 		return p.classOf(t)
 	}
 	next := b.Out[t.Next.Off : t.Next.Off+t.Next.Len]
-	c, cost, ok := op.again(t, p.f32[t.Params.Off:t.Params.Off+t.Params.Len], int(p.rounds[i])+1, next)
+	c, cost, ok := op.again(t, p.in[t.Params.Off:t.Params.Off+t.Params.Len], int(p.rounds[i])+1, next)
 	if !ok || p.Shared > 0 && op.shared(c) > p.Shared {
 		return -1, 0
 	}
@@ -439,7 +441,7 @@ func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
 		Scores: detectors.Span{Len: uint32(size.Scores)}, Next: detectors.Span{Len: uint32(size.Carry)},
 		Detail: detectors.Span{Len: uint32(size.Detail)},
 	}
-	c, _, ok = op.class(&t, d.Params().F32())
+	c, _, ok = op.class(&t, d.Params())
 	return c, ok
 }
 
@@ -475,22 +477,15 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 			p.chains = append(p.chains, chain{uint32(len(p.order)), s.count, s.cost})
 			for i := s.head; i >= 0; i = p.next[i] {
 				t, of := &p.tasks[len(p.order)], &b.Tasks[i]
-				*t = Task{
-					Op: of.Op, Dim: of.Dim, Fresh: of.Fresh, Params: of.Params, X: of.X, Bins: of.Bins, Carry: of.Carry,
-					Scores: of.Scores, Next: of.Next,
-				}
-				switch {
-				case twoOutputs(of):
-					t.Bins = of.Detail
-					p.outputs += int(of.Detail.Len)
-				case of.Detail.Len > 0:
-					t.Next = of.Detail
-				}
+				*t = Task(*of)
 				if t.X.Off >= detectors.InCache {
 					t.X.Off += p.cachedX - detectors.InCache
 				}
+				if of.Model.Len > 0 {
+					t.Model.Off = p.modelAt[of.Model.Off]
+				}
 				if of.After != 0 {
-					t.Carry = detectors.Span{}
+					t.After, t.Carry = 0, detectors.Span{}
 					if from := Before(b, int(i)); from >= 0 {
 						t.After, t.Carry = 1, b.Tasks[from].Next
 					}
@@ -499,7 +494,7 @@ func (p *Planner) lay(b *detectors.Batch, tasks []Task) {
 					t.After, t.Carry = 1, t.Next
 					p.later++
 				}
-				p.outputs += int(t.Scores.Len + t.Next.Len)
+				p.outputs += int(t.Scores.Len + t.Next.Len + t.Detail.Len)
 				p.order = append(p.order, i)
 			}
 		}

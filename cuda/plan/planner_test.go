@@ -27,7 +27,7 @@ func TestLayout(t *testing.T) {
 	words := map[string]int{"uint32_t": 4, "Span": 8}
 	for name, twin := range map[string]reflect.Type{
 		"Span": reflect.TypeFor[detectors.Span](), "Task": reflect.TypeFor[Task](),
-		"Tile": reflect.TypeFor[Tile](), "Launch": reflect.TypeFor[Launch](),
+		"Tile": reflect.TypeFor[Tile](), "Launch": reflect.TypeFor[Launch](), "Zeroed": reflect.TypeFor[Zeroed](),
 	} {
 		body := regexp.MustCompile(`(?s)struct ` + name + ` \{(.*?)\}`).FindStringSubmatch(source)
 		if body == nil {
@@ -63,8 +63,14 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%s: %d fields, %d bytes in C; %d, %d in Go", name, n, off, twin.NumField(), twin.Size())
 		}
 	}
-	if unsafe.Sizeof(Task{}) != 64 {
-		t.Error("a task has not 64 bytes")
+	lane, err := os.ReadFile("../device/lane.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, size := range map[string]uintptr{"taskBytes": unsafe.Sizeof(Task{}), "tileBytes": unsafe.Sizeof(Tile{})} {
+		if !strings.Contains(string(lane), fmt.Sprintf("%s = %d,", name, size)) {
+			t.Errorf("lane.h does not say that %s = %d", name, size)
+		}
 	}
 }
 
@@ -78,8 +84,8 @@ func testPlan(t testing.TB, ops ...detectors.Op) {
 	}
 	for _, op := range ops {
 		byOp[op] = &opPlan{
-			class: func(t *detectors.Task, params []float32) (Class, int, bool) {
-				return Class{Op: op, A: t.Fresh, B: uint32(params[0])}, int(t.X.Len), t.Fresh != 13
+			class: func(t *detectors.Task, params detectors.Words) (Class, int, bool) {
+				return Class{Op: op, A: t.Fresh, B: params[0]}, int(t.X.Len), t.Fresh != 13
 			},
 			launches: func(c Class, p *Planner, chains []chain) {
 				for _, c := range chains {
@@ -368,7 +374,7 @@ func TestRounds(t *testing.T) {
 	op := byOp[detectors.IKASST]
 	op.rounds = 3
 	op.shared = func(Class) int { return 0 }
-	op.again = func(t *detectors.Task, params []float32, round int, next detectors.Words) (Class, int, bool) {
+	op.again = func(t *detectors.Task, params detectors.Words, round int, next detectors.Words) (Class, int, bool) {
 		return Class{Op: t.Op, A: uint32(10 * round), B: next[0]}, 1, true
 	}
 	b := &detectors.Batch{}

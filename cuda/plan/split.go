@@ -39,7 +39,7 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
 	}
 	parts[0].First = 0
 	for _, t := range parts {
-		t.part, t.Shared, t.f32 = true, p.Shared, p.f32
+		t.part, t.Shared, t.in = true, p.Shared, p.in
 		t.next, t.classes, t.waves, t.rounds = p.next, p.classes, p.waves, p.rounds
 		t.segments, t.cost, t.longest = t.segments[:0], 0, 0
 	}
@@ -97,17 +97,14 @@ func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 			k = slices.Index(p.params, last)
 		}
 		t.Params.Off = moved[k]
-		cover(&in, t.xWords())
-		if twoOutputs(&b.Tasks[p.order[i]]) {
-			cover(&out, t.Bins)
-		} else {
-			cover(&in, t.Bins)
-		}
+		cover(&in, (*detectors.Task)(t).XWords())
+		cover(&in, t.Bins)
 		if t.After == 0 {
 			cover(&in, t.Carry)
 		}
 		cover(&out, t.Scores)
 		cover(&out, t.Next)
+		cover(&out, t.Detail)
 	}
 	q := &p.q
 	q.InFrom, q.InTo = 4*uint64(min(in.Off, in.Len)), 4*uint64(in.Len)

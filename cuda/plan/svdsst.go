@@ -139,7 +139,7 @@ var svdsstPlan = opPlan{
 	kernels: svdsstKernels(),
 	class:   svdsstClass,
 	rounds:  2,
-	again: func(t *detectors.Task, params []float32, _ int, _ detectors.Words) (Class, int, bool) {
+	again: func(t *detectors.Task, params detectors.Words, _ int, _ detectors.Words) (Class, int, bool) {
 		c, cost, ok := svdsstClass(t, params)
 		c.Variant |= svdsstAgain
 		return c, svdsstDearer * cost, ok
@@ -219,9 +219,8 @@ var svdsstPlan = opPlan{
 const svdsstDearer = 4
 
 // svdsstClass is opPlan.class of a task's first round.
-func svdsstClass(t *detectors.Task, params []float32) (Class, int, bool) {
-	of := detectors.WordsOf(params)
-	w, rank, gamma := int(of[svdsstParamWindow]), int(of[svdsstParamRank]), int(of[svdsstParamGamma])
+func svdsstClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
+	w, rank, gamma := params.Int(svdsstParamWindow), params.Int(svdsstParamRank), params.Int(svdsstParamGamma)
 	if w < 2 || w > svdsstMaxWindow || rank < 1 || rank >= w || rank > svdsstMaxRank || t.Dim < 1 || t.Fresh == 0 || t.Fresh > 1<<15 ||
 		t.Scores.Len != t.Fresh || t.Next.Len != 0 || int(t.X.Len) < int(t.Dim)*(2*w-2+gamma+int(t.Fresh)) {
 		return Class{}, 0, false

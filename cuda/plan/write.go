@@ -1,6 +1,10 @@
 package plan
 
-import "odradek/detectors"
+import (
+	"unsafe"
+
+	"odradek/detectors"
+)
 
 // Memory is where a batch lies, as a plan sees it: the input arena from the first byte
 // on, behind its used part the plan, which reaches up to byte Out; the output arena from
@@ -36,10 +40,10 @@ type Request struct {
 	Zeroes     uint32 // how many, at ZeroesOff behind the launches
 	ZeroesOff  uint64
 	RoundLimit uint64
-	// ModelsOff is where each task's model lies among the device's, a Span in words each,
-	// 0 without models; UploadsOff behind that are so many Uploads.
-	ModelsOff           uint64
-	UploadsOff, Uploads uint32
+	// Models is how many models the tasks read, and Uploads how many of them are not on the
+	// device yet: Upload structs, at UploadsOff.
+	UploadsOff      uint64
+	Models, Uploads uint32
 }
 
 // Work is about how long a device has to do with the plan, in nanoseconds: its
@@ -57,16 +61,20 @@ const (
 	copyRate    = 50
 )
 
+// taskBytes is the size of a Task.
+const taskBytes = int(unsafe.Sizeof(Task{}))
+
 // Write writes the plan of this round from byte at of the memory on, its status
 // words being at status, and returns where the next one's lie. Nothing beyond
 // m.Out is written: an end beyond that says how much room is missing.
 func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, statusEnd int) {
 	n := p.Device()
-	tiles := Align(at + 64*n)
+	tiles := Align(at + taskBytes*n)
 	if tiles > m.Out {
 		return tiles + 32*n, status
 	}
 	p.cachedX = uint32(m.Out / 4)
+	p.placeModels()
 	p.lay(b, View[Task](m.Bytes, at, n))
 	behind := Align(tiles + 16*len(p.tiles)) // what comes with the plan
 	launches := behind
@@ -74,9 +82,9 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		launches = Align(behind + 4*p.paramsLen())
 	}
 	zeroes := launches + 32*len(p.launches)
-	models := Align(zeroes + 8*len(p.zeroes))
-	spans, uploads, content := p.modelBytes()
-	end = models + spans + uploads + content
+	uploads := Align(zeroes + 8*len(p.zeroes))
+	list, content := p.uploadBytes()
+	end = uploads + list + content
 	if end > m.Out {
 		return end, status
 	}
@@ -101,6 +109,6 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	if p.part {
 		p.narrow(b, m, behind)
 	}
-	p.writeModels(b, m, models)
+	p.writeUploads(m, uploads)
 	return end, Align(status + 4*n)
 }

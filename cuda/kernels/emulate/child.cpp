@@ -8,7 +8,7 @@
 #define ODRADEK_EMULATE_MAIN
 #include "../device.h"
 
-#define K(name) extern "C" void name(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *, const uint32_t *, const Span *);
+#define K(name) extern "C" void name(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *, const uint32_t *);
 KERNELS
 #undef K
 
@@ -32,8 +32,8 @@ struct Request {
     uint32_t copyOut, seq, repeat, rotate;
     uint64_t inFrom, inTo, outFrom, outTo, room;
     uint32_t rounds, zeroes;
-    uint64_t zeroesOff, roundLimit, modelsOff;
-    uint32_t uploadsOff, uploads;
+    uint64_t zeroesOff, roundLimit, uploadsOff;
+    uint32_t models, uploads;
 };
 static_assert(sizeof(Request) == 192, "layout");
 
@@ -48,7 +48,7 @@ constexpr uint32_t magic = 0x6f647261;
 enum { kindHello = 1, kindMap, kindExecute, kindUnmap, kindWindowCache = 6, kindModels };
 
 // A kernel takes the first six, or all.
-typedef void (*Kernel)(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *, const uint32_t *, const Span *);
+typedef void (*Kernel)(const Task *, const Tile *, const float *, float *, uint32_t *, unsigned char *, const uint32_t *);
 struct Named { const char *name; Kernel run; };
 #define K(name) {#name, name},
 const Named kernels[] = {KERNELS};
@@ -108,12 +108,10 @@ void execute(const Request &q, Reply &r) {
     for (uint32_t i = 0; i < q.launches; i++) {
         std::fill_n(status + launches[i].firstTask, launches[i].tasks, statusTodo);
     }
-    if (q.modelsOff) {
-        const Upload *uploads = reinterpret_cast<const Upload *>(base + q.modelsOff + q.uploadsOff);
-        for (uint32_t i = 0; i < q.uploads; i++) {
-            if (uploads[i].to + uploads[i].bytes > models.size()) return fail(r, "a model is not in the memory for models");
-            memcpy(models.data() + uploads[i].to, at(uploads[i].from), uploads[i].bytes);
-        }
+    const Upload *uploads = reinterpret_cast<const Upload *>(base + q.uploadsOff);
+    for (uint32_t i = 0; i < q.uploads; i++) {
+        if (uploads[i].to + uploads[i].bytes > models.size()) return fail(r, "a model is not in the memory for models");
+        memcpy(models.data() + uploads[i].to, at(uploads[i].from), uploads[i].bytes);
     }
     for (uint32_t round = 0;; round++) {
         for (uint32_t i = 0; i < q.zeroes; i++) {
@@ -125,8 +123,8 @@ void execute(const Request &q, Reply &r) {
             if (l.kernel >= sizeof kernels / sizeof *kernels) return fail(r, "no such kernel");
             if (round > 0 && l.tasks == 0) continue;
             emulate::launch(l.grid, l.block, l.shared, [&] {
-                kernels[l.kernel].run(tasks, tiles + l.firstTile, reinterpret_cast<const float *>(at(q.inOff)), outs, status, aligned, reinterpret_cast<const uint32_t *>(models.data()),
-                                     q.modelsOff ? reinterpret_cast<const Span *>(at(q.modelsOff)) : nullptr);
+                kernels[l.kernel].run(tasks, tiles + l.firstTile, reinterpret_cast<const float *>(at(q.inOff)), outs, status, aligned,
+                                      reinterpret_cast<const uint32_t *>(models.data()));
             });
         }
         if (round + 1 >= q.rounds || std::find(status, status + q.tasks, statusMore) == status + q.tasks) break;

@@ -1,7 +1,7 @@
 // Op Toy: a block goes through the tasks of a tile, its threads through 16 of their rows a
 // round. Scratch is there to be zero at the beginning of each.
 #include "device.h"
-#include "params.h"
+#include "toy_params.h"
 
 extern "C" __global__ void toy(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
     const Tile tile = tiles[blockIdx.x];
@@ -13,7 +13,7 @@ extern "C" __global__ void toy(const Task *tasks, const Tile *tiles, const float
         const Task &t = tasks[i];
         const uint32_t word = status[i];
         if (word != statusTodo && word != statusMore) continue;
-        const ToyParams &p = *reinterpret_cast<const ToyParams *>(f32 + t.params.off);
+        const ToyParams &p = paramsOf<ToyParams>(t, f32);
         int64_t count = p.countFrom, scored = 0;
         uint32_t had = 0;
         if (t.carry.len > 0) {

@@ -4,7 +4,7 @@ import "odradek/detectors"
 
 var toyPlan = opPlan{
 	kernels: []string{"toy"},
-	class: func(t *detectors.Task, _ []float32) (Class, int, bool) {
+	class: func(t *detectors.Task, _ detectors.Words) (Class, int, bool) {
 		return Class{Op: detectors.Toy}, int(10 * t.Fresh * t.Dim), true
 	},
 	shared: func(Class) int { return 0 },

@@ -1,19 +1,14 @@
-//go:build ignore
-
-// Gen builds NAME.fatbin of every NAME.cu here and SHA256SUMS of sources and
-// fatbins: go generate ./cuda.
+// Gen builds NAME.fatbin of every NAME.cu in cuda/kernels of which a source has changed
+// since, and SHA256SUMS: go generate ./cuda.
 //
 //	NVCC=/usr/local/cuda-11.8/bin/nvcc go generate ./cuda
 //
 // nvcc comes from $NVCC or the path (Debian 12: nvidia-cuda-toolkit, non-free),
-// further flags for it from $NVCC_FLAGS, such as -ccbin g++-11. The fatbins are the
-// same to the byte from any folder and with any host compiler, and whether the latter
-// is one that nvcc knows (-allow-unsupported-compiler) makes no difference.
+// further flags for it from $NVCC_FLAGS, such as -ccbin g++-11. Without SHA256SUMS all
+// fatbins are built.
 package main
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"log"
 	"os"
@@ -21,7 +16,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -47,6 +41,23 @@ func main() {
 	if err := os.Chdir(dir()); err != nil {
 		log.Fatal(err)
 	}
+	stale, err := staleFatbins(".")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if len(stale) > 0 {
+		buildAll(stale)
+	}
+	if err := removeOrphans("."); err != nil {
+		log.Fatal(err)
+	}
+	if err := writeSums(".", stale); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// buildAll builds fatbins, as many at once as there are processors.
+func buildAll(fatbins []fatbin) {
 	nvcc := os.Getenv("NVCC")
 	if nvcc == "" {
 		nvcc = "nvcc"
@@ -59,14 +70,13 @@ func main() {
 	if got == nil || string(got[1]) != release {
 		log.Fatalf("%s is not release %s, which makes what is committed", nvcc, release)
 	}
-	sources, _ := filepath.Glob("*.cu")
 	var wait sync.WaitGroup
 	free := make(chan bool, runtime.NumCPU())
-	failed := make([]error, len(sources))
-	for i, source := range sources {
+	failed := make([]error, len(fatbins))
+	for i, f := range fatbins {
 		wait.Go(func() {
 			free <- true
-			failed[i] = build(nvcc, source)
+			failed[i] = build(nvcc, f.name)
 			<-free
 		})
 	}
@@ -76,19 +86,16 @@ func main() {
 			log.Fatal(err)
 		}
 	}
-	if err := sum(); err != nil {
-		log.Fatal(err)
-	}
 }
 
-// dir is the folder of this file, wherever go generate runs it.
+// dir is the folder of the kernels, wherever go generate runs this.
 func dir() string {
 	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(file)
+	return filepath.Dir(filepath.Dir(file))
 }
 
-// build makes the fatbin of one source.
-func build(nvcc, source string) error {
+// build makes one fatbin.
+func build(nvcc, name string) error {
 	args := []string{"-std=c++17", "-O3", "-fatbin", "-I.", "-Xfatbin", "-compress-all"}
 	for _, t := range targets {
 		code := "sm_" + t
@@ -98,34 +105,9 @@ func build(nvcc, source string) error {
 		args = append(args, "-gencode", "arch=compute_"+t+",code="+code)
 	}
 	args = append(args, strings.Fields(os.Getenv("NVCC_FLAGS"))...)
-	args = append(args, "-o", strings.TrimSuffix(source, ".cu")+".fatbin", source)
+	args = append(args, "-o", name+".fatbin", name+".cu")
 	if text, err := exec.Command(nvcc, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %v\n%s", source, err, text)
+		return fmt.Errorf("%s.cu: %v\n%s", name, err, text)
 	}
 	return nil
-}
-
-// sum writes SHA256SUMS, as sha256sum(1) does, and drops fatbins without a source.
-func sum() error {
-	var names []string
-	for _, pattern := range []string{"*.cu", "*.h", "*.fatbin"} {
-		found, _ := filepath.Glob(pattern)
-		names = append(names, found...)
-	}
-	slices.Sort(names)
-	var sums bytes.Buffer
-	for _, name := range names {
-		if base, ok := strings.CutSuffix(name, ".fatbin"); ok && !slices.Contains(names, base+".cu") {
-			if err := os.Remove(name); err != nil {
-				return err
-			}
-			continue
-		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(b), name)
-	}
-	return os.WriteFile("SHA256SUMS", sums.Bytes(), 0o644)
 }

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// SHA256SUMS has a block for each fatbin, as sha256sum(1) writes and checks it: a comment
+// with the fatbin's name, then the fatbin and all sources that it was built of, as they
+// were then. A header is in the block of each fatbin that includes it, and so one that has
+// changed shows in all of them until each is built again.
+const sumsFile = "SHA256SUMS"
+
+// line is a file and its checksum.
+type line struct{ name, sum string }
+
+// readSums returns the blocks of SHA256SUMS by the name of the fatbin without its ending.
+func readSums(dir string) (map[string][]line, error) {
+	text, err := os.ReadFile(filepath.Join(dir, sumsFile))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	blocks, name := map[string][]line{}, ""
+	for l := range strings.Lines(string(text)) {
+		l = strings.TrimSpace(l)
+		if title, ok := strings.CutPrefix(l, "# "); ok {
+			name = strings.TrimSuffix(title, ".fatbin")
+			continue
+		}
+		sum, file, ok := strings.Cut(l, "  ")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("%s: %q is in no fatbin's block", sumsFile, l)
+		}
+		blocks[name] = append(blocks[name], line{file, sum})
+	}
+	return blocks, nil
+}
+
+// fatbin is a fatbin, without its ending, and the sources of which it is to be built, as
+// they are now.
+type fatbin struct {
+	name    string
+	sources []line
+}
+
+// newFatbin looks at the sources of a fatbin.
+func newFatbin(dir, name string) (f fatbin, err error) {
+	sources := []string{name + ".cu"}
+	if err := includes(dir, name+".cu", &sources); err != nil {
+		return f, err
+	}
+	slices.Sort(sources)
+	f.name = name
+	for _, s := range sources {
+		sum, err := sumOf(dir, s)
+		if err != nil {
+			return f, err
+		}
+		f.sources = append(f.sources, line{s, sum})
+	}
+	return f, nil
+}
+
+// block is the fatbin's block; the checksum of one that is not there is empty.
+func (f *fatbin) block(dir string) ([]line, error) {
+	sum, err := sumOf(dir, f.name+".fatbin")
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	return append([]line{{f.name + ".fatbin", sum}}, f.sources...), nil
+}
+
+func sumOf(dir, file string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(b)), nil
+}
+
+var include = regexp.MustCompile(`(?m)^\s*#\s*include\s*"([^"/]+)"`)
+
+// includes adds to found the headers that a source includes, directly or not. Those in a
+// folder are the emulator's, which nvcc does not see.
+func includes(dir, source string, found *[]string) error {
+	text, err := os.ReadFile(filepath.Join(dir, source))
+	if err != nil {
+		return err
+	}
+	for _, m := range include.FindAllSubmatch(text, -1) {
+		if header := string(m[1]); !slices.Contains(*found, header) {
+			*found = append(*found, header)
+			if err := includes(dir, header, found); err != nil {
+				return fmt.Errorf("%s: %w", source, err)
+			}
+		}
+	}
+	return nil
+}
+
+// kernelFiles are the files with an ending, without it.
+func kernelFiles(dir, ending string) ([]string, error) {
+	found, err := filepath.Glob(filepath.Join(dir, "*"+ending))
+	for i := range found {
+		found[i] = strings.TrimSuffix(filepath.Base(found[i]), ending)
+	}
+	return found, err
+}
+
+// staleFatbins are those that are missing, are not what SHA256SUMS says, or were built of
+// other sources than there are now.
+func staleFatbins(dir string) (stale []fatbin, err error) {
+	names, err := kernelFiles(dir, ".cu")
+	if err != nil {
+		return nil, err
+	}
+	blocks, err := readSums(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		f, err := newFatbin(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		block, err := f.block(dir)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Equal(blocks[name], block) {
+			stale = append(stale, f)
+		}
+	}
+	return stale, nil
+}
+
+// orphans are the fatbins without a source.
+func orphans(dir string) ([]string, error) {
+	names, err := kernelFiles(dir, ".fatbin")
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name+".cu"))
+		return err == nil
+	}), nil
+}
+
+// removeOrphans removes the fatbins without a source.
+func removeOrphans(dir string) error {
+	names, err := orphans(dir)
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(dir, name+".fatbin")); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// writeSums writes SHA256SUMS: the blocks of fatbins that were built just now are new, with
+// their sources as they were before, and the others stay as they are.
+func writeSums(dir string, built []fatbin) error {
+	names, err := kernelFiles(dir, ".cu")
+	if err != nil {
+		return err
+	}
+	blocks, err := readSums(dir)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	for _, name := range names {
+		block := blocks[name]
+		if i := slices.IndexFunc(built, func(f fatbin) bool { return f.name == name }); i >= 0 {
+			if block, err = built[i].block(dir); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(&text, "# %s.fatbin\n", name)
+		for _, l := range block {
+			fmt.Fprintf(&text, "%s  %s\n", l.sum, l.name)
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, sumsFile), text.Bytes(), 0o644)
+}
