@@ -103,7 +103,7 @@ func (a *alert) used() bool {
 func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	d := p.det
 	end := int(p.at) + int(p.times)
-	times, words := s.ptimes[p.at:end], s.ptimes[end:][:d.stride]
+	times, words := s.tasks.ptimes[p.at:end], s.tasks.ptimes[end:][:d.stride]
 	a := s.alertOf(p.key, d)
 	t := &b.Tasks[p.task]
 	if p.steady {
@@ -119,8 +119,8 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 		return
 	}
 	fresh := times[len(times)-len(words):]
-	s.finds = d.Detector.AppendFindings(s.finds[:0], b.Rows(int(p.task)))
-	finds := highest(s.finds)
+	s.tasks.finds = d.Detector.AppendFindings(s.tasks.finds[:0], b.Rows(int(p.task)))
+	finds := highest(s.tasks.finds)
 	for i, word := range words {
 		r := Row{
 			Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: nan,
@@ -209,7 +209,7 @@ func (s *State) explain(p *pending, b *detectors.Batch, i int, f *detectors.Find
 	case d.explain == nil || !d.explain.Explain(b.Rows(int(p.task)), i, expected, share):
 		return
 	}
-	kept := s.ptimes[int(p.at)+int(p.times)+int(d.stride):]
+	kept := s.tasks.ptimes[int(p.at)+int(p.times)+int(d.stride):]
 	row := kept[(1+i)*d.dim:]
 	for c := range d.dim {
 		expected[c] += floatOf(kept[c])
@@ -241,12 +241,12 @@ func (s *State) forgetMust() {
 
 // inTurn hands an event out after those of the tasks that were packed before it.
 func (s *State) inTurn(e EventRow) {
-	if len(s.pend) == 0 {
+	if len(s.tasks.pend) == 0 {
 		s.addEvent(&e)
 		return
 	}
-	s.pend = append(s.pend, pending{key: e.Key, task: pendingEvent, at: uint32(len(s.later))})
-	s.later = append(s.later, e)
+	s.tasks.pend = append(s.tasks.pend, pending{key: e.Key, task: pendingEvent, at: uint32(len(s.tasks.later))})
+	s.tasks.later = append(s.tasks.later, e)
 }
 
 // endKey closes what is open of a key that is evicted at offset.
@@ -257,11 +257,11 @@ func (s *State) endKey(k *Key, reason events.Reason, offset int64) {
 	}
 	wm := s.watermark()
 	if len(a.dets) > 0 {
-		if len(s.pend) == 0 {
+		if len(s.tasks.pend) == 0 {
 			s.endAlerts(k, reason, wm, offset)
 		} else {
-			s.pend = append(s.pend, pending{key: k, task: pendingEnd, at: uint32(len(s.ptimes)), reason: reason})
-			s.ptimes = append(s.ptimes, uint64(wm), uint64(offset))
+			s.tasks.pend = append(s.tasks.pend, pending{key: k, task: pendingEnd, at: uint32(len(s.tasks.ptimes)), reason: reason})
+			s.tasks.ptimes = append(s.tasks.ptimes, uint64(wm), uint64(offset))
 		}
 	}
 	if a.silent != nil {

@@ -324,7 +324,7 @@ func TestMemoryOfAKey(t *testing.T) {
 		rows := int64(256 + stride - 1)
 		over := (heap()-before)/keys - rows*16
 		// What a chunk in flight takes is no matter of keys.
-		d.s.journal.spare, d.s.pend, d.s.ptimes, d.s.finds = nil, nil, nil, nil
+		d.s.journal.spare, d.s.tasks.pend, d.s.tasks.ptimes, d.s.tasks.finds = nil, nil, nil, nil
 		flight := over
 		over = (heap()-before)/keys - rows*16
 		t.Logf("stride %d: %d bytes a key beyond %d rows of 16 bytes, and %d for chunks of 10,000 samples; Bytes says %d",

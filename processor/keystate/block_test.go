@@ -16,13 +16,13 @@ func xs(s *State, from int64, series []float64) map[int64][]float32 {
 	for i := from; i < int64(len(series)); i++ {
 		s.Fold(&Sample{Key: []byte("k"), Offset: i, Time: i, Values: series[i : i+1]}, b)
 	}
-	for i := range s.pend {
-		p := &s.pend[i]
+	for i := range s.tasks.pend {
+		p := &s.tasks.pend[i]
 		if p.task < 0 {
 			continue
 		}
 		if x := b.Rows(int(p.task)).X; len(x) == int(p.det.full) {
-			out[int64(s.ptimes[int(p.at)+int(p.times)+int(p.det.stride)-1]>>1)+1] = slices.Clone(x)
+			out[int64(s.tasks.ptimes[int(p.at)+int(p.times)+int(p.det.stride)-1]>>1)+1] = slices.Clone(x)
 		}
 	}
 	execute(b)

@@ -172,14 +172,7 @@ func (s *State) Fits(b *detectors.Batch) bool {
 			return false
 		}
 	}
-	return s.room(b)
-}
-
-// maxPending bounds what is kept of tasks that wait for their scores, in words.
-const maxPending = 1 << 18
-
-func (s *State) room(b *detectors.Batch) bool {
-	return len(b.Tasks) == 0 || len(s.pend) < maxPending/8 && len(s.ptimes) < maxPending && b.Fits(s.need)
+	return s.tasks.room(b, s.need)
 }
 
 // release folds the held samples that the watermark has reached, then does what
@@ -192,7 +185,7 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 			if !due {
 				break
 			}
-			if limited && !s.room(b) {
+			if limited && !s.tasks.room(b, s.need) {
 				s.waiting = true
 				return false
 			}
@@ -200,7 +193,7 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 		}
 		if !s.waiting {
 			if len(s.line) > 0 {
-				if limited && !s.room(b) {
+				if limited && !s.tasks.room(b, s.need) {
 					return false
 				}
 				s.step()

@@ -55,7 +55,7 @@ func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
 			return true
 		}
 		for !k.dead && k.held.Len() > 0 && k.held.First() <= time {
-			if limited && !s.room(b) {
+			if limited && !s.tasks.room(b, s.need) {
 				return false
 			}
 			s.releaseFirst(k, b)

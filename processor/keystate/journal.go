@@ -421,7 +421,7 @@ func (s *State) Mark(next int64) {
 	switch {
 	case s.replaying:
 		panic("keystate: Mark during replay")
-	case len(s.pend) > 0 || s.waiting || len(s.line) > 0:
+	case len(s.tasks.pend) > 0 || s.waiting || len(s.line) > 0:
 		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
 	case len(s.decisions.unlogged) > 0 && s.decisions.unlogged[0].offset < s.journal.cur.start:
 		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
@@ -519,8 +519,8 @@ func (s *State) Rollback(to int64) error {
 	if err != nil {
 		return err
 	}
-	s.dropPending()
-	s.cache.Invalidate()
+	s.tasks.drop()
+	s.tasks.cache.Invalidate()
 	s.Rows, s.Events, s.Blocks, s.Refused = s.Rows[:0], s.Events[:0], s.Blocks[:0], s.Refused[:0]
 	s.line = s.line[:0]
 	s.forgetMust()

@@ -576,7 +576,7 @@ func (s *State) EndInput() { s.applyDecisions(s.replayEnd - 1) }
 // EndReplay ends the replay; the state is that of the committed offset, which
 // is the first mark. EndInput comes before it. All tasks must have been applied, and Fits been true.
 func (s *State) EndReplay() {
-	if !s.replaying || len(s.pend) > 0 || s.waiting || len(s.line) > 0 {
+	if !s.replaying || len(s.tasks.pend) > 0 || s.waiting || len(s.line) > 0 {
 		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
 	s.EndInput()

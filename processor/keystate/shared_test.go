@@ -55,8 +55,8 @@ type sharing struct {
 // check compares the X of all tasks that wait with what the model makes of their rows.
 func (h *sharing) check() {
 	ends := map[string]uint32{} // of the X of the last task of a detector and a key
-	for i := range h.s.pend {
-		p := &h.s.pend[i]
+	for i := range h.s.tasks.pend {
+		p := &h.s.tasks.pend[i]
 		if p.task < 0 {
 			continue
 		}
@@ -64,7 +64,7 @@ func (h *sharing) check() {
 		rows := h.b.Rows(int(p.task))
 		x, wide := rows.X, rows.X64
 		all := h.all[string(p.key.Name())]
-		last := h.s.ptimes[int(p.at)+int(p.times)+int(p.det.stride)-1] >> 1 // its offset
+		last := h.s.tasks.ptimes[int(p.at)+int(p.times)+int(p.det.stride)-1] >> 1 // its offset
 		n, _ := slices.BinarySearchFunc(all, int64(last), func(r modelRow, o int64) int { return int(r.offset - o) })
 		all = all[:n+1]
 		dim, full := p.det.dim, int(p.det.full)

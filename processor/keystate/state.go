@@ -343,7 +343,6 @@ type State struct {
 	sweepDue bool
 	scratch  []float64
 	point    []float64 // of a summary
-	centers  []float64 // of the columns of the task being packed
 
 	// Suspects.
 	jury jury
@@ -356,24 +355,14 @@ type State struct {
 
 	// Decisions.
 	decisions decisionLog
-	unruled   bool     // a configured threshold is not in force
-	rulings   []ruling // that wait for tasks before them
+	unruled   bool // a configured threshold is not in force
 
 	// Anomalies.
-	must      []*Key     // whose anomalies have changed since the last Snapshot
-	mustSince int64      // in the unit that began there
-	orphaned  []*Key     // with anomalies that nothing continues
-	later     []EventRow // that wait for tasks before them
+	must      []*Key // whose anomalies have changed since the last Snapshot
+	mustSince int64  // in the unit that began there
+	orphaned  []*Key // with anomalies that nothing continues
 
-	// Tasks without scores.
-	pend     []pending
-	numbered uint32 // how many have been in it before, less a multiple of 2^32
-	ptimes   []uint64
-	finds    []detectors.Finding
-	batch    *detectors.Batch // whose parameters are in place
-	serial   uint64
-	cache    *detectors.WindowCache // nil: windows travel with their tasks
-	cached   []cachedTask
+	tasks taskQueue // tasks without scores
 
 	// Undo and dirty keys.
 	journal undoLog
@@ -420,6 +409,7 @@ func New(cfg *Config) *State {
 	if !filtered {
 		s.all = s.shapeOf(func(int) bool { return true })
 	}
+	s.tasks.dets = s.dets
 	s.layout = cfg.Layout()
 	s.rebuildRules()
 	s.journal.cur.reset(s)

@@ -2,8 +2,6 @@ package keystate
 
 import (
 	"math"
-
-	"odradek/detectors"
 )
 
 // A detector with a summary (detectors.Summarizer) scores among the last
@@ -95,20 +93,6 @@ func (s *State) summarise(k *Key, w *win, d *shapeDet) {
 		x = x[d.dim:]
 	}
 	s.bytes += m.size() - before
-}
-
-// packSummary puts the summary's virtual points into a task, centred as its rows are.
-func (s *State) packSummary(t *detectors.Task, d *shapeDet, m *summary, b *detectors.Batch) {
-	if m.empty() {
-		return
-	}
-	n := d.summary.Count(m.state)
-	if n == 0 {
-		return
-	}
-	var dst []float32
-	t.Bins, dst = b.GrowF32(n * (d.dim + 1))
-	d.summary.Pack(dst, m.state, s.centers)
 }
 
 // saveSummary pushes a summary that is about to change.

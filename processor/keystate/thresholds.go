@@ -105,11 +105,11 @@ func (s *State) force(d *decision) {
 	for _, det := range s.dets {
 		if det.judged && det.Name == string(d.subject) {
 			det.ruled = d.rule
-			if len(s.pend) == 0 {
+			if len(s.tasks.pend) == 0 {
 				det.rule = d.rule
 			} else {
-				s.pend = append(s.pend, pending{task: pendingRule, at: uint32(len(s.rulings))})
-				s.rulings = append(s.rulings, ruling{det, d.rule})
+				s.tasks.pend = append(s.tasks.pend, pending{task: pendingRule, at: uint32(len(s.tasks.rulings))})
+				s.tasks.rulings = append(s.tasks.rulings, ruling{det, d.rule})
 			}
 		}
 	}

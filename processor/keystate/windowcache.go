@@ -8,7 +8,7 @@ import (
 // then brings only the rows that the executor does not have. Whoever calls it closes the
 // cache after the State's last use.
 func (s *State) SetWindowCache(c *detectors.WindowCache) {
-	s.cache = c
+	s.tasks.cache = c
 	s.need = detectors.Need{}
 	for _, d := range s.dets {
 		d.pool = nil
@@ -46,7 +46,7 @@ func (s *State) packCached(t *detectors.Task, w *win, d *shapeDet, m *mark, b *d
 		floats(dst, x, y)
 	}
 	t.X = d.pool.Update(b, m.slot, w.count, span, len(b.Tasks)-1)
-	s.cached = append(s.cached, cachedTask{int32(len(s.pend)), w.count})
+	s.tasks.cached = append(s.tasks.cached, cachedTask{int32(len(s.tasks.pend)), w.count})
 	return true
 }
 
@@ -55,12 +55,12 @@ func (s *State) packCached(t *detectors.Task, w *win, d *shapeDet, m *mark, b *d
 // journal.
 func (s *State) Repack(b *detectors.Batch) {
 	b.Invalidate()
-	if len(s.cached) == 0 {
+	if len(s.tasks.cached) == 0 {
 		return
 	}
 	lost := map[*win][][]uint64{} // values of overwritten rows, oldest first
-	for _, a := range s.cached {
-		p := &s.pend[a.pend]
+	for _, a := range s.tasks.cached {
+		p := &s.tasks.pend[a.pend]
 		lost[p.key.winOf(p.det)] = nil
 	}
 	at := 0
@@ -78,8 +78,8 @@ func (s *State) Repack(b *detectors.Batch) {
 			}
 		}
 	}
-	for _, a := range s.cached {
-		p := &s.pend[a.pend]
+	for _, a := range s.tasks.cached {
+		p := &s.tasks.pend[a.pend]
 		d, w := p.det, p.key.winOf(p.det)
 		var rows []uint64
 		// The ring has rows count-w.rows to count-1 now, the task's were those
@@ -96,10 +96,10 @@ func (s *State) Repack(b *detectors.Batch) {
 		t := &b.Tasks[p.task]
 		var dst []float32
 		t.X, dst = b.GrowF32(len(rows))
-		s.center(rows, nil, d, d.full, a.count)
-		detectors.Pack(dst, rows, nil, s.centers)
+		s.tasks.center(rows, nil, d, d.full, a.count)
+		detectors.Pack(dst, rows, nil, s.tasks.centers)
 	}
-	s.cached = s.cached[:0]
+	s.tasks.cached = s.tasks.cached[:0]
 }
 
 // winOf is the window that a detector looks at.
