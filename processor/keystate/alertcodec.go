@@ -220,7 +220,7 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 
 func (s *State) addOrphan(k *Key, o orphan) {
 	k.alerts.orphans = append(k.alerts.orphans, o)
-	s.load.rewrite[k] = struct{}{}
+	s.restore.load.rewrite[k] = struct{}{}
 }
 
 // detector is the one of that name; nil if there is none.
@@ -238,7 +238,7 @@ func (sh *shape) detector(name string) *shapeDet {
 // loadNoShape makes a key that no detector looks at: its open anomalies have to be
 // closed.
 func (s *State) loadNoShape(name []byte, born int64) *Key {
-	k := s.newKey(name, noShape)
+	k := newKey(name, noShape)
 	k.born = born
 	s.insert(k)
 	return k
@@ -248,7 +248,7 @@ func (s *State) loadNoShape(name []byte, born int64) *Key {
 func (s *State) keepNoShape(k *Key) bool {
 	s.bytes -= k.held.Bytes()
 	k.held = nil
-	delete(s.load.mismatch, k)
+	delete(s.restore.load.mismatch, k)
 	if k.alerts != nil && len(k.alerts.orphans) > 0 {
 		return true
 	}

@@ -156,7 +156,7 @@ func (s *State) saveEvents(k *Key, i int, a *alert) {
 		return
 	}
 	a.unit = s.journal.unit
-	if !s.replaying {
+	if !s.restore.replaying {
 		s.journal.cur.alerts = append(s.journal.cur.alerts, a.events.Clone())
 		s.journal.cur.add(opAlert, k, i, 0)
 	}
@@ -168,14 +168,14 @@ func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row
 	d := p.det
 	var v threshold.Verdict
 	if r.Threshold = nan; r.Score == r.Score {
-		if !s.replaying {
+		if !s.restore.replaying {
 			s.journal.cur.floats = a.rule.Save(s.journal.cur.floats, a.history)
 			s.journal.cur.add(opJudged, p.key, d.alert, threshold.Saved)
 		}
 		v = a.rule.Judge(a.history, r.Score)
 		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
 	}
-	if !s.replaying {
+	if !s.restore.replaying {
 		s.Rows = append(s.Rows, *r)
 	}
 	if d.Events == nil || !v.Exceeds && a.events.Idle() {
@@ -187,9 +187,9 @@ func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row
 	}
 	s.saveEvents(p.key, d.alert, a)
 	if d.valued && v.Exceeds && a.events.Peak(r.Score) {
-		s.explain(p, b, i, f, &in)
+		s.tasks.explain(p, b, i, f, &in)
 	}
-	if c, ok := a.events.Step(d.Events, &in, !s.replaying); ok {
+	if c, ok := a.events.Step(d.Events, &in, !s.restore.replaying); ok {
 		s.addEvent(&EventRow{p.key, d.index, d.Name, c})
 	}
 }
@@ -198,7 +198,7 @@ func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row
 // does not say, asks the detector. The rows of the
 // task were centred and rounded to float32 when they were packed; what was measured
 // is taken from the values that pack has kept beside them.
-func (s *State) explain(p *pending, b *detectors.Batch, i int, f *detectors.Finding, in *events.Input) {
+func (q *taskQueue) explain(p *pending, b *detectors.Batch, i int, f *detectors.Finding, in *events.Input) {
 	d := p.det
 	v := make([]float64, 3*d.dim)
 	expected, actual, share := v[:d.dim:d.dim], v[d.dim:2*d.dim:2*d.dim], v[2*d.dim:]
@@ -209,7 +209,7 @@ func (s *State) explain(p *pending, b *detectors.Batch, i int, f *detectors.Find
 	case d.explain == nil || !d.explain.Explain(b.Rows(int(p.task)), i, expected, share):
 		return
 	}
-	kept := s.tasks.ptimes[int(p.at)+int(p.times)+int(d.stride):]
+	kept := q.ptimes[int(p.at)+int(p.times)+int(d.stride):]
 	row := kept[(1+i)*d.dim:]
 	for c := range d.dim {
 		expected[c] += floatOf(kept[c])
@@ -222,21 +222,37 @@ func (s *State) explain(p *pending, b *detectors.Batch, i int, f *detectors.Find
 // evicted key's is in the record of its eviction.
 func (s *State) addEvent(e *EventRow) {
 	s.Events = append(s.Events, *e)
-	if k := e.Key; !k.dead && !k.must {
-		if len(s.must) == 0 {
-			s.mustSince = s.journal.cur.start
-		}
-		k.must = true
-		s.must = append(s.must, k)
+	if !e.Key.dead {
+		s.changed.add(e.Key, s.journal.cur.start)
 	}
 }
 
-func (s *State) forgetMust() {
-	for _, k := range s.must {
-		k.must = false
+// changedKeys are those of which an anomaly has changed since the last Snapshot: the
+// next one has to have them.
+type changedKeys struct {
+	list  []*Key
+	since int64 // in the unit that began there
+}
+
+// add takes in a key that has changed in the unit that began at since.
+func (c *changedKeys) add(k *Key, since int64) {
+	if k.changed {
+		return
 	}
-	clear(s.must)
-	s.must = s.must[:0]
+	if len(c.list) == 0 {
+		c.since = since
+	}
+	k.changed = true
+	c.list = append(c.list, k)
+}
+
+// reset forgets the keys.
+func (c *changedKeys) reset() {
+	for _, k := range c.list {
+		k.changed = false
+	}
+	clear(c.list)
+	c.list = c.list[:0]
 }
 
 // inTurn hands an event out after those of the tasks that were packed before it.
@@ -313,19 +329,20 @@ func (s *State) closeOrphansOf(k *Key, time, offset int64) {
 	s.journal.cur.add(opOrphans, k, 0, 0)
 	for _, o := range a.orphans {
 		o.Revision++
-		s.addEvent(&EventRow{k, s.detectorOf(&o), o.name, events.Change{
+		s.addEvent(&EventRow{k, s.cfg.detectorOf(&o), o.name, events.Change{
 			Kind: events.Close, Reason: o.reason, Time: time, Offset: offset, Anomaly: o.Anomaly,
 		}})
 	}
 	a.orphans = nil
 }
 
-func (s *State) detectorOf(o *orphan) int32 {
+// detectorOf is what EventRow.Detector has of an orphan.
+func (c *Config) detectorOf(o *orphan) int32 {
 	if o.silence {
 		return SilenceDetector
 	}
-	for i := range s.cfg.Detectors {
-		if s.cfg.Detectors[i].Name == o.name {
+	for i := range c.Detectors {
+		if c.Detectors[i].Name == o.name {
 			return int32(i)
 		}
 	}

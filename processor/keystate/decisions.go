@@ -131,7 +131,7 @@ func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
 	if k == Eviction || k == Thresholds || kinds[k].name == "" {
 		panic(fmt.Sprintf("keystate: kind %d is not the caller's to decide", k))
 	}
-	if s.replaying || s.journal.started && offset < s.next {
+	if s.restore.replaying || s.journal.started && offset < s.next {
 		panic(fmt.Sprintf("keystate: decision of kind %d at %d during replay, or behind %d, which is folded", k, offset, s.next-1))
 	}
 	if !s.journal.started {

@@ -145,7 +145,7 @@ func (s *State) evictOldest(offset int64) bool {
 // at most limit, and returns how many. They go before the record at offset, of which
 // nothing may have been folded; Fits must have returned true.
 func (s *State) Trim(limit, offset int64) (n int) {
-	if s.replaying || offset < s.next {
+	if s.restore.replaying || offset < s.next {
 		panic(fmt.Sprintf("keystate: Trim at %d during replay, or behind %d, which is folded", offset, s.next-1))
 	}
 	for s.Bytes() > limit && s.keys.n > 1 {
@@ -157,13 +157,13 @@ func (s *State) Trim(limit, offset int64) (n int) {
 
 // planSweep sets the watermark at which the next sweep is due.
 func (s *State) planSweep() {
-	s.evictor.plan(s.watermark(), s.replaying)
+	s.evictor.plan(s.watermark(), s.restore.replaying)
 	s.planQuiet()
 }
 
 // planQuiet is planSweep for silences alone.
 func (s *State) planQuiet() {
-	s.silence.plan(s.replaying)
+	s.silence.plan(s.restore.replaying)
 	s.nextSweep = min(s.evictor.next, s.silence.next)
 }
 
@@ -171,7 +171,7 @@ func (s *State) planQuiet() {
 func (s *State) sweep(offset int64) {
 	wm := s.watermark()
 	if wm >= s.evictor.next {
-		s.evictor.plan(wm, s.replaying)
+		s.evictor.plan(wm, s.restore.replaying)
 		s.expire(offset)
 	}
 	if s.cfg.Silence > 0 {

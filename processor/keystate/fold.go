@@ -72,11 +72,11 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 		s.journal.implicit = true
 	}
 	s.release(b, false) // nothing is left to do where Fits was asked
-	if s.replaying {
+	if s.restore.replaying {
 		s.replayStep(sm)
 	}
 	s.applyDecisions(sm.Offset)
-	if s.unruled && !s.replaying {
+	if s.unruled && !s.restore.replaying {
 		s.decideRules(sm.Offset)
 	}
 	s.next = sm.Offset + 1
@@ -87,7 +87,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	} else {
 		s.line = append(s.line, turn{Sample: *sm, out: s.judge(sm)})
 	}
-	if len(s.orphaned) > 0 && !s.replaying && !held {
+	if len(s.orphaned) > 0 && !s.restore.replaying && !held {
 		s.closeOrphans(sm)
 	}
 	s.outcome = Held
@@ -111,7 +111,7 @@ func (s *State) step() {
 	t := s.line[0]
 	s.line = slices.Delete(s.line, 0, 1)
 	accept := t.out == Held || t.out == Scored
-	if !accept && !s.replaying {
+	if !accept && !s.restore.replaying {
 		s.Counts[t.out]++
 	}
 	if t.out == Late && t.Offset < s.next-1 {
@@ -131,7 +131,7 @@ func (s *State) judge(sm *Sample) Outcome {
 	if (k == nil || k.shape == noShape) && s.shapeFor(sm.Key) == nil {
 		return Filtered
 	}
-	if at := s.next - 1; s.replaying || at < s.ahead {
+	if at := s.next - 1; s.restore.replaying || at < s.restore.ahead {
 		if k != nil && (at < k.asOf || k.dropped) {
 			return Duplicate // it is in the key's snapshot, or goes with the key
 		}
@@ -227,7 +227,7 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 		s.touch(k)
 	}
 	k.lastOffset = s.next - 1
-	if s.silence.n > 0 && !s.replaying {
+	if s.silence.n > 0 && !s.restore.replaying {
 		s.heard(k, sm)
 	}
 	if t.out == Held {
@@ -238,99 +238,9 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 	if sm.Offset == s.next-1 {
 		s.outcome = out
 	}
-	if !s.replaying {
+	if !s.restore.replaying {
 		s.Counts[out]++
 	}
-}
-
-// create makes a key; nil if no detector looks at it.
-func (s *State) create(sm *Sample) *Key {
-	sh := s.shapeFor(sm.Key)
-	if sh == nil {
-		return nil
-	}
-	at := s.next - 1 // the turn
-	if s.cfg.MaxKeys > 0 && !s.replaying {
-		for s.keys.n >= s.cfg.MaxKeys && s.evictOldest(at) {
-		}
-	}
-	k := s.newKey(sm.Key, sh)
-	k.born, k.lastOffset = at, at
-	k.unit = uint32(s.journal.unit)
-	s.insert(k)
-	s.markDirty(k)
-	s.evictor.oldest = min(s.evictor.oldest, sm.Time)
-	if !s.replaying {
-		s.journal.cur.add(opCreate, k, 0, 0)
-	}
-	if s.silence.built {
-		s.watch(k, sm.Time)
-	}
-	return k
-}
-
-// newKey makes a key without putting it anywhere.
-func (s *State) newKey(name []byte, sh *shape) *Key {
-	// One allocation for the usual key of one window and one detector.
-	one := &struct {
-		Key
-		w [1]win
-		m [1]mark
-	}{}
-	k := &one.Key
-	if len(sh.wins) == 1 && sh.marks == 1 {
-		k.wins, k.marks = one.w[:], one.m[:]
-	} else {
-		k = &Key{wins: make([]win, len(sh.wins)), marks: make([]mark, sh.marks)}
-	}
-	if len(name) <= len(k.short) {
-		k.name = append(k.short[:0], name...)
-	} else {
-		k.name = append(make([]byte, 0, len(name)), name...)
-	}
-	k.shape, k.lastTime = sh, minTime
-	if sh.alerts > 0 {
-		k.alerts = newAlerts(sh.alerts)
-	}
-	return k
-}
-
-// insert makes a key one of the state's.
-func (s *State) insert(k *Key) {
-	k.dead = false
-	s.keys.add(k)
-	s.bytes += s.keySize(k)
-	s.evictor.add(k)
-}
-
-// remove is the opposite. The key keeps what it has, for Rollback.
-func (s *State) remove(k *Key) {
-	k.dead = true
-	s.keys.del(k)
-	s.bytes -= s.keySize(k)
-	s.dirty.drop(k)
-	s.held.Drop(k.held)
-}
-
-func (s *State) keySize(k *Key) int64 {
-	n := int64(k.shape.fixed)
-	if len(k.name) > len(k.short) {
-		n += int64(len(k.name))
-	}
-	for i := range k.wins {
-		n += 8 * int64(len(k.wins[i].slab))
-	}
-	for i := range k.marks {
-		n += 4 * int64(cap(k.marks[i].carry))
-		if k.marks[i].slot != nil {
-			n += slotBytes
-		}
-	}
-	n += k.held.Bytes()
-	if k.alerts != nil {
-		n += k.alerts.size()
-	}
-	return n
 }
 
 // foldRow folds a sample in its turn: into the key's windows, and from there
@@ -356,7 +266,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 				continue
 			}
 		}
-		if w.rows == sw.need && !s.replaying {
+		if w.rows == sw.need && !s.restore.replaying {
 			s.journal.cur.saveRow(k, i, sw, w)
 		}
 		s.pushRow(sw, w, time, values, word&1 != 0)
@@ -388,7 +298,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 func (s *State) foldOne(k *Key, sw *shapeWin, time, offset int64, v float64, b *detectors.Batch) Outcome {
 	w := &k.wins[0]
 	if w.rows == sw.need {
-		if !s.replaying {
+		if !s.restore.replaying {
 			u, at := s.journal.cur, int(w.pos)
 			u.words = append(u.words, w.slab[at], w.slab[int(w.cap)+at])
 			u.add(opRow, k, 0, 2)

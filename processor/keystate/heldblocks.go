@@ -208,27 +208,9 @@ func (d *decoder) heldSamples(dst []heldSample, dim int) []heldSample {
 // blockName is the end of a block's key.
 type blockName struct{ first, sum uint64 }
 
-// loadHeldBlock keeps a block as long as heads may name it.
-func (s *State) loadHeldBlock(name, value []byte, first, sum uint64) error {
-	blocks := s.load.blocks[string(name)]
-	if value == nil {
-		delete(blocks, blockName{first, sum})
-		return nil
-	}
-	if contentSum(value) != sum {
-		return fmt.Errorf("its content is not what its name says: %w", ErrCorrupt)
-	}
-	if blocks == nil {
-		blocks = map[blockName][]byte{}
-		s.load.blocks[string(name)] = blocks
-	}
-	blocks[blockName{first, sum}] = slices.Clone(value)
-	return nil
-}
-
 // takeBlock reads the samples of a block that a head names.
 func (s *State) takeBlock(k *Key, name blockName, dst []heldSample) (heldBlock, []heldSample, bool) {
-	value, ok := s.load.blocks[string(k.name)][name]
+	value, ok := s.restore.load.blocks[string(k.name)][name]
 	if !ok {
 		return heldBlock{}, dst, false
 	}
@@ -300,11 +282,11 @@ func (s *State) loadHeldSamples(d *decoder, k *Key) {
 		return
 	}
 	if !same {
-		s.mismatched(k, Mismatch{Fields: true, Window: layout})
+		s.restore.load.mismatched(k, Mismatch{Fields: true, Window: layout})
 		return
 	}
 	if missing {
-		s.load.broken[k] = broken{err: fmt.Errorf("samples that it holds are missing: %w", ErrCorrupt)}
+		s.restore.load.broken[k] = broken{err: fmt.Errorf("samples that it holds are missing: %w", ErrCorrupt)}
 		return
 	}
 	for _, h := range samples[tail:] {

@@ -18,7 +18,7 @@ func (s *State) hold(k *Key, sm *Sample) {
 	s.bytes -= k.held.Bytes()
 	s.held.Add(k.held, sm.Time, sm.Offset, sm.Values)
 	s.bytes += k.held.Bytes()
-	if !s.replaying {
+	if !s.restore.replaying {
 		s.journal.cur.saveHeldIn(k, sm.Time, sm.Offset)
 	}
 }
@@ -29,7 +29,7 @@ func (s *State) releaseFirst(k *Key, b *detectors.Batch) {
 		s.touch(k)
 	}
 	w := k.held.At(0)
-	if !s.replaying {
+	if !s.restore.replaying {
 		s.journal.cur.saveHeldOut(k, w)
 	}
 	time, offset := int64(w[0]), int64(w[1])
@@ -41,7 +41,7 @@ func (s *State) releaseFirst(k *Key, b *detectors.Batch) {
 		k.held = nil
 	}
 	out := s.foldRow(k, time, offset, s.scratch, b)
-	if !s.replaying {
+	if !s.restore.replaying {
 		s.Counts[out]++
 	}
 }
@@ -59,7 +59,7 @@ func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
 				return false
 			}
 			s.releaseFirst(k, b)
-			if !s.replaying {
+			if !s.restore.replaying {
 				s.Early++
 			}
 		}
@@ -81,7 +81,7 @@ func (s *State) loadHeld(d *decoder, k *Key) {
 	if layout == s.layout && dim == s.cfg.Dim {
 		k.held = reorder.NewList(k, dim, n)
 	} else {
-		s.mismatched(k, Mismatch{Fields: true, Window: layout})
+		s.restore.load.mismatched(k, Mismatch{Fields: true, Window: layout})
 	}
 	lastTime, lastOffset := int64(minTime), int64(minTime)
 	for range n {

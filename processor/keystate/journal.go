@@ -221,7 +221,7 @@ func (u *unit) add(kind opKind, k *Key, what int, n int) {
 // touch records a key's first change in the open unit.
 func (s *State) touch(k *Key) {
 	k.unit = uint32(s.journal.unit)
-	if !s.replaying {
+	if !s.restore.replaying {
 		s.journal.cur.saveHead(k)
 	}
 	s.markDirty(k)
@@ -419,13 +419,13 @@ func (s *State) Mark(next int64) {
 		return
 	}
 	switch {
-	case s.replaying:
+	case s.restore.replaying:
 		panic("keystate: Mark during replay")
 	case len(s.tasks.pend) > 0 || s.waiting || len(s.line) > 0:
 		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
 	case len(s.decisions.unlogged) > 0 && s.decisions.unlogged[0].offset < s.journal.cur.start:
 		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
-	case len(s.must) > 0 && s.mustSince < s.journal.cur.start:
+	case len(s.changed.list) > 0 && s.changed.since < s.journal.cur.start:
 		panic("keystate: Mark before Snapshot has emitted the keys whose anomalies have changed")
 	case next < s.next:
 		panic(fmt.Sprintf("keystate: mark at %d, but %d is folded", next, s.next-1))
@@ -455,7 +455,7 @@ func (s *State) Committed(next int64) {
 	if len(s.decisions.unlogged) > 0 && s.decisions.unlogged[0].offset < next {
 		panic("keystate: decisions were committed that Snapshot has not emitted")
 	}
-	if len(s.must) > 0 && s.mustSince < next {
+	if len(s.changed.list) > 0 && s.changed.since < next {
 		panic("keystate: changes of anomalies were committed whose keys Snapshot has not emitted")
 	}
 	n := 0
@@ -477,8 +477,8 @@ func (s *State) Committed(next int64) {
 		open.keep = open.prefix
 		s.journal.committed = max(s.journal.committed, open.prefixFloor)
 	}
-	if s.shedAt < next {
-		s.dropped, s.shedAt = nil, math.MaxInt64
+	if s.restore.shedAt < next {
+		s.restore.dropped, s.restore.shedAt = nil, math.MaxInt64
 	}
 	s.journal.forgetMarks()
 }
@@ -512,7 +512,7 @@ func (s *State) Rollback(to int64) error {
 	if !s.journal.started {
 		return nil
 	}
-	if s.replaying {
+	if s.restore.replaying {
 		return errors.New("keystate: rollback during replay, restore again")
 	}
 	first, at, err := s.journal.undoTo(to)
@@ -523,7 +523,7 @@ func (s *State) Rollback(to int64) error {
 	s.tasks.cache.Invalidate()
 	s.Rows, s.Events, s.Blocks, s.Refused = s.Rows[:0], s.Events[:0], s.Blocks[:0], s.Refused[:0]
 	s.line = s.line[:0]
-	s.forgetMust()
+	s.changed.reset()
 	s.evictor.built = false
 	s.waiting, s.accept, s.sweepDue = false, false, false
 	s.undo(s.journal.cur)

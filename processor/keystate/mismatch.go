@@ -55,14 +55,6 @@ func (e *MismatchError) Error() string {
 
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
-// mismatched notes a difference in what is being loaded of a key.
-func (s *State) mismatched(k *Key, m Mismatch) {
-	if list := s.load.mismatch[k]; !slices.Contains(list, m) {
-		s.load.mismatch[k] = append(list, m)
-	}
-	s.load.rewrite[k] = struct{}{}
-}
-
 // mismatches gathers the differences of keys that are not dropped.
 type mismatches struct {
 	keys    map[Mismatch]int

@@ -23,7 +23,7 @@ type mark struct {
 
 // warm makes the row of a sample that comes too early for a score.
 func (s *State) warm(k *Key, d *shapeDet, time, offset int64) {
-	if s.replaying {
+	if s.restore.replaying {
 		return
 	}
 	if len(s.tasks.pend) > 0 {
@@ -51,7 +51,7 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	if d.summary != nil {
 		s.summarise(k, w, d)
 	}
-	if s.replaying && !d.replays {
+	if s.restore.replaying && !d.replays {
 		return // nothing would remember it
 	}
 	var before *pending
@@ -163,10 +163,10 @@ func (s *State) Apply(b *detectors.Batch) {
 		}
 		if p.det.judged {
 			s.judgeRows(p, b)
-		} else if !s.replaying {
+		} else if !s.restore.replaying {
 			s.addRows(p, b)
 		}
-		if s.cfg.Blocks && p.det.blocker != nil && !s.replaying {
+		if s.cfg.Blocks && p.det.blocker != nil && !s.restore.replaying {
 			s.addBlock(p, b)
 		}
 	}
@@ -192,7 +192,7 @@ func (s *State) applyOther(p *pending) {
 func (s *State) setCarry(k *Key, d *shapeDet, m *mark, next detectors.Words) {
 	if m.unit != uint32(s.journal.unit) {
 		m.unit = uint32(s.journal.unit)
-		if !s.replaying {
+		if !s.restore.replaying {
 			s.journal.cur.saveCarry(k, d.mark, m.carry)
 		}
 	}

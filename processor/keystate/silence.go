@@ -177,7 +177,7 @@ func (s *State) closeSilence(k *Key, reason events.Reason, time, offset int64) {
 
 // watch puts a key that is not silent under watch.
 func (s *State) watch(k *Key, newest int64) {
-	if s.replaying {
+	if s.restore.replaying {
 		return
 	}
 	s.silence.add(k, newest, s.keys.n)

@@ -40,7 +40,7 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 	if !s.journal.started {
 		return nil
 	}
-	if s.replaying || s.next != s.journal.cur.start {
+	if s.restore.replaying || s.next != s.journal.cur.start {
 		panic("keystate: Snapshot while a unit is open: Mark comes first")
 	}
 	u := s.journal.newest()
@@ -55,12 +55,12 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 	s.forget(&c, u, maxBytes)
 	// Not within maxBytes, and not counted: the floor has to rise all the same.
 	bytes := c.bytes
-	for _, k := range s.must {
+	for _, k := range s.changed.list {
 		if !k.dead && k.dirty && c.err == nil {
 			s.snapshot(&c, u, k)
 		}
 	}
-	s.forgetMust()
+	s.changed.reset()
 	c.bytes = bytes
 	for maxBytes >= 0 && c.err == nil {
 		k := s.dirty.first()

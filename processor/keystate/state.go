@@ -275,14 +275,14 @@ type Key struct {
 	alerts     *alerts // nil: nothing is judged, no silence was ever open
 	born       int64   // offset of the first sample: tells lives of a key apart
 
-	since int64  // where dirty: the mark before the first change that no snapshot has
-	asOf  int64  // offsets below are in the state; where it was loaded
-	parts uint16 // P records of its head in the changelog
-	gen   uint8  // and their generation
-	dirty bool
-	inLog bool // has a head in the changelog
-	dead  bool // evicted or undone; only journal and pending rows still know it
-	must  bool // in State.must
+	since   int64  // where dirty: the mark before the first change that no snapshot has
+	asOf    int64  // offsets below are in the state; where it was loaded
+	parts   uint16 // P records of its head in the changelog
+	gen     uint8  // and their generation
+	dirty   bool
+	inLog   bool // has a head in the changelog
+	dead    bool // evicted or undone; only journal and pending rows still know it
+	changed bool // in State.changed
 
 	dropped bool // while loading, for want of room; see survey.go
 }
@@ -358,9 +358,8 @@ type State struct {
 	unruled   bool // a configured threshold is not in force
 
 	// Anomalies.
-	must      []*Key // whose anomalies have changed since the last Snapshot
-	mustSince int64  // in the unit that began there
-	orphaned  []*Key // with anomalies that nothing continues
+	changed  changedKeys
+	orphaned []*Key // with anomalies that nothing continues
 
 	tasks taskQueue // tasks without scores
 
@@ -371,16 +370,8 @@ type State struct {
 	blocks  map[*Key][]heldBlock // that its head names
 	tail    []heldTail           // of the key whose head is being written
 
-	// Restore.
-	load      *loading
-	drops     func(name []byte) bool // keys that are not loaded; nil: none
-	dropped   []*Key                 // such keys, until their evictions are committed
-	shedAt    int64                  // where that was last decided
-	replaying bool
-	replayEnd int64
-	replayed  int
-	ahead     int64 // some key's asOf is as large
-	enc       encoder
+	restore restore
+	enc     encoder
 }
 
 // New makes an empty State. It panics on a configuration that Check refuses.
@@ -394,8 +385,8 @@ func New(cfg *Config) *State {
 		journal: newUndoLog(), slow: true, stale: map[*Key][]staleSegment{}, blocks: map[*Key][]heldBlock{},
 		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64,
 		evictor: newEvictor(cfg.TTL), silence: silenceWatch{after: cfg.Silence, next: math.MaxInt64},
-		ahead: math.MinInt64, shedAt: math.MaxInt64,
-		held: reorder.NewBuffer(cfg.MaxHeld, func(k *Key, time int64) bool { return k.dead || time <= k.lastTime }),
+		restore: restore{ahead: math.MinInt64, shedAt: math.MaxInt64},
+		held:    reorder.NewBuffer(cfg.MaxHeld, func(k *Key, time int64) bool { return k.dead || time <= k.lastTime }),
 	}
 	s.jury.setJump(cfg.MaxJump)
 	filtered := false
@@ -439,8 +430,8 @@ func (s *State) Dirty() int { return s.dirty.n }
 // loading of what waits for its head.
 func (s *State) Bytes() int64 {
 	n := s.bytes + s.held.Bytes()
-	if s.load != nil {
-		n += s.load.bytes
+	if s.restore.load != nil {
+		n += s.restore.load.bytes
 	}
 	return n
 }
@@ -450,7 +441,7 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.journal.started || s.replaying || s.decisions.applied < len(s.decisions.toApply) || s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.ahead ||
+	s.slow = !s.journal.started || s.restore.replaying || s.decisions.applied < len(s.decisions.toApply) || s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.restore.ahead ||
 		len(s.orphaned) > 0 ||
 		len(s.line) > 0 || len(s.jury.list) > 0 || s.unruled || s.jury.jump > 0 && s.maxTime == NoTime
 }

@@ -75,7 +75,7 @@ func (s *State) summarise(k *Key, w *win, d *shapeDet) {
 	}
 	if m.unit != s.journal.unit {
 		m.unit = s.journal.unit
-		if !s.replaying {
+		if !s.restore.replaying {
 			s.journal.cur.saveSummary(k, d.mark, m.state)
 		}
 	}

@@ -122,7 +122,7 @@ func (v *Survey) drops(name []byte) bool {
 // DropLoaded says before the first Load which keys there is no room for. Of these
 // nothing is loaded but what their eviction needs: what the changelog has of them,
 // and the anomalies that are open. They take no samples, and Shed evicts them.
-func (s *State) DropLoaded(v *Survey) { s.drops = v.drops }
+func (s *State) DropLoaded(v *Survey) { s.restore.drops = v.drops }
 
 // strip takes what a dropped key does not need out of it.
 func (s *State) strip(k *Key) {
@@ -146,22 +146,22 @@ func (s *State) strip(k *Key) {
 		}
 	}
 	k.dropped = true
-	delete(s.load.broken, k)
-	delete(s.load.mismatch, k)
-	delete(s.load.rewrite, k)
+	delete(s.restore.load.broken, k)
+	delete(s.restore.load.mismatch, k)
+	delete(s.restore.load.rewrite, k)
 }
 
 // LeftOut is the part of Bytes that dropped keys take while loading.
 func (s *State) LeftOut() int64 {
-	if s.load == nil {
+	if s.restore.load == nil {
 		return 0
 	}
-	return s.load.leftOut
+	return s.restore.load.leftOut
 }
 
 // Dropped is the number of keys that wait for Shed.
 func (s *State) Dropped() (n int) {
-	for _, k := range s.dropped {
+	for _, k := range s.restore.dropped {
 		if !k.dead {
 			n++
 		}
@@ -172,10 +172,10 @@ func (s *State) Dropped() (n int) {
 // Shed evicts the keys that were dropped while loading, before the record at offset,
 // as Trim does. After a Rollback it has to be called again.
 func (s *State) Shed(offset int64) (n int) {
-	if s.replaying || offset < s.next {
+	if s.restore.replaying || offset < s.next {
 		panic(fmt.Sprintf("keystate: Shed at %d during replay, or behind %d, which is folded", offset, s.next-1))
 	}
-	for _, k := range s.dropped {
+	for _, k := range s.restore.dropped {
 		if k.dead {
 			continue
 		}
@@ -186,7 +186,7 @@ func (s *State) Shed(offset int64) (n int) {
 		s.evict(k, offset, events.Evicted)
 		n++
 	}
-	s.shedAt = offset
+	s.restore.shedAt = offset
 	return n
 }
 
@@ -194,29 +194,10 @@ func (s *State) Shed(offset int64) (n int) {
 func (s *State) findDropped() {
 	for k := range s.keys.all {
 		if k.dropped {
-			s.dropped = append(s.dropped, k)
+			s.restore.dropped = append(s.restore.dropped, k)
 		}
 	}
-	slices.SortFunc(s.dropped, func(a, b *Key) int {
+	slices.SortFunc(s.restore.dropped, func(a, b *Key) int {
 		return cmp.Or(cmp.Compare(a.lastOffset, b.lastOffset), cmp.Compare(string(a.name), string(b.name)))
 	})
-}
-
-// unstage forgets the segments that wait for a head.
-func (s *State) unstage(name []byte) {
-	for i := range s.load.staged[string(name)] {
-		s.load.bytes -= int64(len(s.load.staged[string(name)][i].rows)) + stagedBytes
-	}
-	delete(s.load.staged, string(name))
-}
-
-// stagedBytes is the size of a staged without its rows.
-const stagedBytes = 80
-
-// forgetParts forgets the parts of a head that has come.
-func (s *State) forgetParts(name []byte) {
-	for _, p := range s.load.parts[string(name)] {
-		s.load.bytes -= int64(len(p))
-	}
-	delete(s.load.parts, string(name))
 }

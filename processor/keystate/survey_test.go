@@ -184,7 +184,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 	}
 	floor, committed = s.Floor(), committed+1
 	s.Committed(committed)
-	if s.Dropped() != 0 || s.dropped != nil {
+	if s.Dropped() != 0 || s.restore.dropped != nil {
 		t.Error("dropped keys are remembered after their evictions are committed")
 	}
 	want := s.Export(nil)

@@ -207,11 +207,11 @@ func (sm *Sample) clone() Sample {
 func (s *State) weigh(sm *Sample) (held bool) {
 	held = s.jury.vote(sm, s.maxTime, func(u *suspect) {
 		s.line = append(s.line, turn{Sample: u.Sample, record: u.record})
-		if u.Offset != sm.Offset && !s.replaying {
+		if u.Offset != sm.Offset && !s.restore.replaying {
 			s.Suspects.Accepted++
 		}
 	}, func(u *suspect) { s.refuse(&u.Sample, u.record, Rejected) })
-	if held && !s.replaying {
+	if held && !s.restore.replaying {
 		s.Suspects.Held++
 	}
 	slices.SortFunc(s.line, func(a, b turn) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
@@ -231,7 +231,7 @@ func (s *State) weigh(sm *Sample) (held bool) {
 
 // refuse tells the caller of a suspect that is not folded.
 func (s *State) refuse(sm *Sample, record any, out Outcome) {
-	if s.replaying {
+	if s.restore.replaying {
 		return
 	}
 	if out == Rejected { // others are counted where they are judged
@@ -243,7 +243,7 @@ func (s *State) refuse(sm *Sample, record any, out Outcome) {
 // beginSuspects takes what is outstanding at the floor that the state begins at.
 func (s *State) beginSuspects(f Floor) {
 	jumps := Jumps{Now: s.cfg.MaxJump}
-	if s.replaying {
+	if s.restore.replaying {
 		jumps = f.Jumps
 	}
 	s.jury.begin(f, jumps, s.cfg.MaxJump)
@@ -253,7 +253,7 @@ func (s *State) beginSuspects(f Floor) {
 // the first that goes to Fold, from Floor.From on: suspects that were held at the
 // floor are held again. The others are ignored.
 func (s *State) Recall(sm *Sample) {
-	if !s.replaying || sm.Offset >= s.next {
+	if !s.restore.replaying || sm.Offset >= s.next {
 		panic("keystate: Recall of a sample that is not below the floor of a replay")
 	}
 	s.jury.take(sm)

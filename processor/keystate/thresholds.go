@@ -153,7 +153,7 @@ func (s *State) follow(k *Key, d *shapeDet, a *alert) {
 		return
 	}
 	same := old.History == d.rule.History
-	if !s.replaying {
+	if !s.restore.replaying {
 		was := formerRule{old, a.history}
 		if same {
 			was.history = slices.Clone(a.history[:threshold.Head])

@@ -29,7 +29,7 @@ type cachedTask struct {
 // packCached packs the rows that the executor lacks; false: it does not cache this
 // window. Replay overwrites rows that nothing remembers, so its windows travel.
 func (s *State) packCached(t *detectors.Task, w *win, d *shapeDet, m *mark, b *detectors.Batch) bool {
-	if s.replaying || int(t.Fresh) != int(d.stride) || w.rows < d.full {
+	if s.restore.replaying || int(t.Fresh) != int(d.stride) || w.rows < d.full {
 		return false
 	}
 	if m.slot == nil {

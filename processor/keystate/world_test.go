@@ -617,7 +617,7 @@ func (x *run) invariants(s *State) {
 	var size int64
 	dirty, held, silent := 0, 0, 0
 	for k := range s.keys.all {
-		size += s.keySize(k)
+		size += k.size()
 		if k.dirty {
 			dirty++
 		}

@@ -1,0 +1,390 @@
+package keystate
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Load takes a record of the changelog; all of them, in the order of the log,
+// into a new State. value is nil for a deletion. It keeps neither slice. Records
+// that compaction has removed are not missed: it may be at work while the log is
+// read, so that only the last head of a key has to be complete, and BeginReplay
+// says so where it is not. Any bytes are safe; those that no Snapshot has emitted
+// give ErrCorrupt.
+func (s *State) Load(key, value []byte) error {
+	if s.journal.started {
+		return errors.New("keystate: Load into a state that has begun")
+	}
+	if s.restore.load == nil {
+		s.restore.load = newLoading()
+	}
+	kind, name, suffix, err := splitKey(key)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case recHead:
+		err = s.loadHead(name, value)
+	case recPart:
+		err = s.restore.load.addPart(name, value, suffix[0])
+	case recSegment:
+		err = s.loadSegment(name, value, suffix[0], suffix[1])
+	case recHeld:
+		err = s.restore.load.addHeldBlock(name, value, suffix[0], suffix[1])
+	case recEviction:
+		err = s.decisions.loadEviction(name, value)
+	case recDecision:
+		err = s.decisions.load(name, value, suffix[0])
+	default:
+		err = fmt.Errorf("type %q: %w", kind, ErrCorrupt)
+	}
+	if err != nil {
+		return fmt.Errorf("keystate: changelog record %c of key %s: %w", kind, Digest(name), err)
+	}
+	return nil
+}
+
+// loadSegment keeps a segment until a head names it: what a cycle wrote that was
+// cut off before its head (at least once) must not get into the window.
+func (s *State) loadSegment(name, value []byte, window, id uint64) error {
+	if value == nil || s.restore.drops != nil && s.restore.drops(name) {
+		return nil // heads say which segments count
+	}
+	d := decoder{b: value}
+	d.start()
+	born, first, cols := d.offset(), d.offset(), d.small()
+	if d.bad || cols < 1 || cols > maxDim {
+		return ErrCorrupt
+	}
+	list := s.restore.load.staged[string(name)]
+	s.restore.load.bytes += int64(len(d.b)) + stagedBytes
+	s.restore.load.staged[string(name)] = append(list, staged{window, id, born, first, cols, slices.Clone(d.b)})
+	return nil
+}
+
+// takeSegments takes the rows of the segments that a head names into their
+// window, as far as an earlier head has not brought them.
+func (s *State) takeSegments(k *Key, sw *shapeWin, w *win, list []staged, seg int64, segs segments) error {
+	fp := s.cfg.Windows[sw.index].Fingerprint
+	for i := range list {
+		g := &list[i]
+		if g.window != fp || g.born != k.born || g.cols != len(sw.cols) || !segs.has(seg, g.first) || g.id != segmentID(seg, g.first) {
+			continue
+		}
+		if i+1 < len(list) && list[i+1].window == g.window && list[i+1].id == g.id {
+			continue // written again
+		}
+		end := g.first&^(seg-1) + seg
+		if end <= w.count && g.first >= w.count-int64(w.rows) {
+			continue // they are there
+		}
+		w.windUp(g.first)
+		d := decoder{b: g.rows}
+		if s.loadRows(&d, sw, w); d.bad || len(d.b) > 0 || w.count != end {
+			return ErrCorrupt
+		}
+	}
+	return nil
+}
+
+// windUp makes first the number of the next row: rows from there on are written
+// again, and a gap before it empties the window.
+func (w *win) windUp(first int64) {
+	if back := w.count - first; back >= 0 && back <= int64(w.rows) {
+		if back > 0 {
+			w.unpush(back)
+			w.rows -= int32(back)
+		}
+		return
+	}
+	w.count, w.rows, w.pos = first, 0, 0
+}
+
+// loadRows appends rows to a window.
+func (s *State) loadRows(d *decoder, sw *shapeWin, w *win) {
+	nc := len(sw.cols)
+	times := d.times(s.restore.load.times[:0], nc)
+	s.restore.load.times = times
+	if len(times) == 0 {
+		return
+	}
+	// A window that does not begin with the key's first row was full once.
+	if size := min(w.count+int64(len(times)), int64(sw.need)); size > int64(w.cap) {
+		s.grow(sw, w, int32(size))
+	}
+	b := d.b
+	for _, t := range times {
+		at := int(s.push(sw, w))
+		w.slab[at] = t
+		row := w.slab[int(w.cap)+at*nc:][:nc]
+		for j := range row {
+			row[j] = binary.LittleEndian.Uint64(b[8*j:])
+		}
+		b = b[8*nc:]
+	}
+	d.b = b
+}
+
+// loadHead makes a key what the head says.
+func (s *State) loadHead(name, value []byte) error {
+	if value == nil {
+		if k := s.keys.get(name); k != nil {
+			s.unload(k)
+		}
+		s.restore.load.unstage(name)
+		delete(s.restore.load.blocks, string(name))
+		return nil
+	}
+	d := decoder{b: value}
+	v := d.startHead()
+	full := v != version
+	parts, asOf, born := d.small(), d.offset(), d.offset()
+	gen := parts % generations
+	parts /= generations
+	if d.bad || parts > math.MaxUint16 {
+		return ErrCorrupt
+	}
+	if parts > 0 {
+		start := value[:len(value)-len(d.b)]
+		size := d.small()
+		if d.bad {
+			return ErrCorrupt
+		}
+		body, err := s.restore.load.assemble(name, start, parts, gen, size)
+		if err != nil {
+			k := s.loadKey(name, born)
+			if k == nil && full {
+				k = s.loadNoShape(name, born)
+			}
+			if k != nil {
+				s.restore.load.broken[k] = broken{err, slices.Clone(value)}
+				k.asOf, k.parts, k.gen, k.inLog = asOf, uint16(parts), uint8(gen), true
+			}
+			return nil
+		}
+		d.b = body
+	}
+	k := s.loadKey(name, born)
+	if k == nil {
+		if !full {
+			return nil
+		}
+		k = s.loadNoShape(name, born)
+	}
+	list := s.restore.load.staged[string(name)]
+	slices.SortStableFunc(list, func(a, b staged) int {
+		return cmp.Or(cmp.Compare(a.window, b.window), cmp.Compare(a.id, b.id))
+	})
+	delete(s.restore.load.broken, k)
+	delete(s.restore.load.mismatch, k)
+	delete(s.restore.load.rewrite, k)
+	delete(s.stale, k)
+	delete(s.blocks, k)
+	before := s.bytes - k.size()
+	if k.dropped {
+		s.restore.load.leftOut -= k.size()
+	}
+	k.asOf, k.parts, k.gen, k.inLog = asOf, uint16(parts), uint8(gen), true
+	k.held = nil
+	k.lastOffset, k.lastTime = d.int(), d.int()
+	err := s.loadWindows(&d, k, list)
+	if err == nil {
+		s.loadMarks(&d, k)
+		alerts, summaries := v == versionAlerts, v == versionSummaries
+		if v == versionHeld {
+			s.loadHeldSamples(&d, k)
+		} else {
+			s.loadHeld(&d, k)
+		}
+		s.clearAlerts(k)
+		if v == versionHeld || v == versionSummaries {
+			alerts = d.byte() != 0
+		}
+		if v == versionHeld {
+			summaries = d.byte() != 0
+		}
+		if alerts {
+			s.loadAlerts(&d, k)
+		}
+		if summaries {
+			s.loadSummaries(&d, k)
+		}
+		if d.bad || len(d.b) > 0 {
+			err = ErrCorrupt
+		}
+		if d.newer {
+			err = ErrNewer
+		}
+	}
+	if err == nil && s.restore.drops != nil && s.restore.drops(name) {
+		s.strip(k)
+		s.restore.load.leftOut += k.size()
+	}
+	s.bytes = before + k.size()
+	if k.shape == noShape && !s.keepNoShape(k) {
+		return err
+	}
+	if b, ok := s.restore.load.broken[k]; ok {
+		s.restore.load.broken[k] = broken{b.err, slices.Clone(value)}
+	} else {
+		s.restore.load.unstage(name)
+		s.restore.load.forgetParts(name)
+	}
+	return err
+}
+
+// loadKey finds or makes a key; nil if no detector looks at it any more.
+func (s *State) loadKey(name []byte, born int64) *Key {
+	k := s.keys.get(name)
+	if k == nil {
+		sh := s.shapeFor(name)
+		if sh == nil {
+			return nil
+		}
+		k = newKey(name, sh)
+		k.born = born
+		s.insert(k)
+	}
+	if k.born != born { // another life of the key
+		for i := range k.wins {
+			s.clearWin(&k.shape.wins[i], &k.wins[i])
+		}
+		k.born = born
+	}
+	return k
+}
+
+// unload forgets a key while loading.
+func (s *State) unload(k *Key) {
+	s.bytes -= k.held.Bytes()
+	k.held = nil
+	if k.dropped {
+		s.restore.load.leftOut -= k.size()
+	}
+	s.remove(k)
+	for i := range k.wins {
+		s.freeRing(&k.shape.wins[i], &k.wins[i])
+	}
+	delete(s.restore.load.mismatch, k)
+	delete(s.restore.load.rewrite, k)
+	delete(s.restore.load.broken, k)
+	delete(s.stale, k)
+	delete(s.blocks, k)
+}
+
+// maxSegments bounds the segments of a window: a fault in the rest of a head
+// must not ask for endless deletions.
+const maxSegments = 1 << 17
+
+func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
+	seen := make([]bool, 0, 8)
+	for range k.wins {
+		seen = append(seen, false)
+	}
+	for range d.len(13) {
+		fp, cols, seg := d.bits(), d.small(), int64(d.small())
+		count, rows := d.offset(), d.offset()
+		if d.bad || cols < 1 || cols > maxDim || seg&(seg-1) != 0 || rows > count || rows > maxRows {
+			return ErrCorrupt
+		}
+		tail := count - rows
+		var segs segments
+		if seg > 0 {
+			part := d.offset()
+			start, to := tail&^(seg-1), count&^(seg-1)
+			if part >= seg || (to-start)/seg > maxSegments {
+				return ErrCorrupt
+			}
+			if tail = max(tail, to); start < to {
+				segs = segments{start + part, to}
+			}
+		}
+		at := slices.IndexFunc(k.shape.wins, func(sw shapeWin) bool {
+			return s.cfg.Windows[sw.index].Fingerprint == fp && len(sw.cols) == cols
+		})
+		if at < 0 || seen[at] || k.shape.wins[at].seg != seg {
+			for first := range segs.all(seg) {
+				s.stale[k] = append(s.stale[k], staleSegment{recSegment, fp, segmentID(seg, first)})
+			}
+			s.restore.load.rewrite[k] = struct{}{}
+		}
+		if at < 0 || seen[at] {
+			s.restore.load.skipWindow(d, cols)
+			continue
+		}
+		seen[at] = true
+		w, sw := &k.wins[at], &k.shape.wins[at]
+		if err := s.takeSegments(k, sw, w, list, seg, segs); err != nil {
+			return err
+		}
+		w.windUp(tail)
+		s.loadRows(d, sw, w)
+		rows = min(rows, int64(sw.need))
+		if d.bad || w.count != count {
+			return ErrCorrupt
+		}
+		if int64(w.rows) < rows {
+			s.restore.load.broken[k] = broken{err: fmt.Errorf("rows %d to %d of its window are missing: %w", count-rows, count-int64(w.rows), ErrCorrupt)}
+		} else {
+			w.rows = int32(rows)
+		}
+		if w.segs = (segments{}); sw.seg == seg {
+			w.segs = segs
+		}
+	}
+	for i, ok := range seen {
+		if !ok {
+			w := &k.wins[i]
+			s.clearWin(&k.shape.wins[i], w)
+			w.segs = segments{}
+		}
+	}
+	return nil
+}
+
+func (s *State) loadMarks(d *decoder, k *Key) {
+	for i := range k.marks {
+		m := &k.marks[i]
+		m.n, m.carry = 0, m.carry[:0]
+	}
+	for range d.len(26) {
+		name, fp, window := d.bits(), d.bits(), d.bits()
+		fresh, word := s.restore.load.fresh[:0], int64(0)
+		for range d.len(1) {
+			word += d.int()
+			fresh = append(fresh, uint64(word))
+		}
+		s.restore.load.fresh = fresh
+		carry := d.words()
+		if d.bad {
+			return
+		}
+		for i := range k.shape.wins {
+			for j := range k.shape.wins[i].dets {
+				det := &k.shape.wins[i].dets[j]
+				if nameHash(det.Name) != name {
+					continue
+				}
+				switch {
+				case s.cfg.Windows[det.Window].Fingerprint != window:
+					s.restore.load.mismatched(k, Mismatch{Detector: det.Name, Fields: true, Window: window, Params: fp})
+				case det.Fingerprint != fp:
+					s.restore.load.mismatched(k, Mismatch{Detector: det.Name, Window: window, Params: fp})
+				case len(fresh) >= int(det.stride) || len(carry) > det.most.Carry ||
+					len(fresh) > 0 && k.wins[i].rows == 0 && s.restore.load.broken[k].err == nil:
+					d.fail()
+				default:
+					m := &k.marks[det.mark]
+					m.carry = carry
+					if m.n = int32(len(fresh)); m.n > 0 && k.wins[i].slab != nil {
+						copy(k.wins[i].fresh(&k.shape.wins[i], det), fresh)
+					}
+				}
+			}
+		}
+	}
+}
