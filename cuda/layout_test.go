@@ -17,8 +17,9 @@ import (
 
 // layoutParams is a table of parameters of all types: LayoutParams in fault.cu.
 var layoutParams = detectors.Spec{Name: "layout", Params: []detectors.Param{
-	{Name: "COUNT", Type: detectors.Int, Word: 1}, {Name: "SEED", Type: detectors.Long, Word: 2}, {Name: "SCALE", Type: detectors.Float, Word: 3},
-	{Name: "NEGATE", Type: detectors.Bool, Word: 4}, {Name: "ELEM", Type: detectors.Int, Word: 5}, {Name: "TIMES", Type: detectors.Ints, Word: 6},
+	{Name: "COUNT", Type: detectors.Int, Word: 1}, {Name: "SEED", Type: detectors.Long, Word: 2},
+	{Name: "SCALE", Type: detectors.Float, Word: 3}, {Name: "NEGATE", Type: detectors.Bool, Word: 4},
+	{Name: "ELEM", Type: detectors.Int, Word: 5}, {Name: "TIMES", Type: detectors.Ints, Word: 6},
 }}
 
 // layoutTask is what a task of the test reads: numbers of every type.
@@ -43,7 +44,8 @@ func layoutOf(t *layoutTask, carry int64) (scores []float32, next, detail []byte
 	le := binary.LittleEndian
 	for i := range t.fresh {
 		at := (t.rows-t.fresh+i+1)*t.dim - 1
-		whole, d := int64(0), 0.0
+		var whole int64
+		var d float64
 		if t.elem == detectors.I64 {
 			whole = t.xi[at]
 			d = float64(whole)

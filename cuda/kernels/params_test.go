@@ -66,7 +66,8 @@ struct %s {
 		case detectors.Floats, detectors.Ints:
 			of := map[detectors.ParamType]string{detectors.Floats: "float", detectors.Ints: "int32_t"}[w.Type]
 			fmt.Fprintf(&b, "    // %s are the numbers after these, to the end.\n", field)
-			fmt.Fprintf(&b, "    __device__ const %[1]s *%[2]s() const { return reinterpret_cast<const %[1]s *>(this) + %[3]d; }\n", of, field, w.Offset)
+			fmt.Fprintf(&b, "    __device__ const %[1]s *%[2]s() const { return reinterpret_cast<const %[1]s *>(this) + %[3]d; }\n",
+				of, field, w.Offset)
 			continue
 		case detectors.Bool:
 			fmt.Fprintf(&b, "    %s %s;  // 0 or 1\n", types[w.Type], field)

@@ -107,7 +107,7 @@ func build(nvcc, name string) error {
 	args = append(args, strings.Fields(os.Getenv("NVCC_FLAGS"))...)
 	args = append(args, "-o", name+".fatbin", name+".cu")
 	if text, err := exec.Command(nvcc, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s.cu: %v\n%s", name, err, text)
+		return fmt.Errorf("%s.cu: %w\n%s", name, err, text)
 	}
 	return nil
 }
