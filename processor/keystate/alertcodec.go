@@ -23,116 +23,60 @@ func (e *encoder) alerts(s *State, k *Key) {
 			n++
 		}
 	}
-	e.uint(uint64(n))
+	e.Uint(uint64(n))
 	for i := range k.shape.wins {
 		for j := range k.shape.wins[i].dets {
 			d := &k.shape.wins[i].dets[j]
 			if !d.judged || !k.alerts.dets[d.alert].used() {
 				continue
 			}
-			e.string(d.Name)
-			e.bits(d.Fingerprint)
-			e.bits(s.cfg.Windows[d.Window].Fingerprint)
+			e.String(d.Name)
+			e.Bits(d.Fingerprint)
+			e.Bits(s.cfg.Windows[d.Window].Fingerprint)
 			a := &k.alerts.dets[d.alert]
 			rule := a.rule
 			if rule == nil {
 				rule = new(threshold.Rule)
 			}
-			e.byte(byte(rule.Kind) | threshold.Layout<<4)
-			e.bits(math.Float64bits(rule.Value))
-			e.sparse(a.history[:rule.Stored()])
-			e.b = a.events.Append(e.b)
+			e.Byte(byte(rule.Kind) | threshold.Layout<<4)
+			e.Bits(math.Float64bits(rule.Value))
+			e.Sparse(a.history[:rule.Stored()])
+			e.B = a.events.Append(e.B)
 		}
 	}
 	if k.alerts.silent == nil {
-		e.byte(0)
+		e.Byte(0)
 	} else {
-		e.byte(1)
-		e.b = k.alerts.silent.Append(e.b)
+		e.Byte(1)
+		e.B = k.alerts.silent.Append(e.B)
 	}
-	e.uint(uint64(len(k.alerts.orphans)))
+	e.Uint(uint64(len(k.alerts.orphans)))
 	for i := range k.alerts.orphans {
 		o := &k.alerts.orphans[i]
-		e.string(o.name)
+		e.String(o.name)
 		if o.silence {
-			e.byte(1)
+			e.Byte(1)
 		} else {
-			e.byte(0)
+			e.Byte(0)
 		}
-		e.byte(byte(o.reason))
-		e.b = o.Anomaly.Append(e.b)
+		e.Byte(byte(o.reason))
+		e.B = o.Anomaly.Append(e.B)
 	}
-}
-
-func (e *encoder) string(v string) {
-	e.uint(uint64(len(v)))
-	e.b = append(e.b, v...)
-}
-
-// sparse is a number of floats, and then runs in turn of zeros, of which there is
-// only the number, and of others: a young key's history is mostly zeros.
-func (e *encoder) sparse(v []float32) {
-	e.uint(uint64(len(v)))
-	for len(v) > 0 {
-		n := 0
-		for n < len(v) && math.Float32bits(v[n]) == 0 {
-			n++
-		}
-		e.uint(uint64(n))
-		v = v[n:]
-		// A run of others ends where two zeros save more than they cost.
-		for n = 0; n < len(v) && (math.Float32bits(v[n]) != 0 || n+1 < len(v) && math.Float32bits(v[n+1]) != 0); n++ {
-		}
-		e.floats(v[:n])
-		v = v[n:]
-	}
-}
-
-// maxHistory bounds a threshold's state: zeros cost nothing to claim.
-const maxHistory = 1 << 18
-
-func (d *decoder) sparse() []float32 {
-	n := d.small()
-	if n > maxHistory {
-		d.fail()
-	}
-	if n == 0 || d.bad {
-		return nil
-	}
-	v := make([]float32, n)
-	for at := 0; at < n && !d.bad; {
-		zeros := d.small()
-		others := d.floats()
-		if zeros > n-at || len(others) > n-at-zeros || zeros+len(others) == 0 {
-			d.fail()
-			return nil
-		}
-		copy(v[at+zeros:], others)
-		at += zeros + len(others)
-	}
-	return v
-}
-
-func (d *decoder) string() string {
-	n := d.len(1)
-	v := string(d.b[:n])
-	d.b = d.b[n:]
-	return v
 }
 
 func (d *decoder) anomaly() events.Anomaly {
-	a, rest, err := events.DecodeAnomaly(d.b)
-	if d.b = rest; err != nil {
-		d.fail()
+	a, rest, err := events.DecodeAnomaly(d.B)
+	if d.B = rest; err != nil {
+		d.Fail()
 	}
 	return a
 }
 
 // startHead is start for a head: the version.
 func (d *decoder) startHead() byte {
-	v := d.byte()
+	v := d.Byte()
 	if v != version && v != versionAlerts && v != versionSummaries && v != versionHeld {
-		d.fail()
+		d.Fail()
 	}
 	return v
 }
@@ -151,22 +95,22 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 	if k.alerts == nil {
 		k.alerts = newAlerts(k.shape.alerts)
 	}
-	for range d.len(28) {
-		name, fp, window := d.string(), d.bits(), d.bits()
-		kind, value := d.byte(), floatOf(d.bits())
-		front := d.sparse()
+	for range d.Len(28) {
+		name, fp, window := d.String(), d.Bits(), d.Bits()
+		kind, value := d.Byte(), floatOf(d.Bits())
+		front := d.Sparse()
 		switch layout := kind >> 4; {
 		case layout > threshold.Layout:
-			d.newer = true
-			d.fail()
+			d.Newer = true
+			d.Fail()
 		case layout < threshold.Layout:
 			front = threshold.Upgrade(front)
 		}
-		ev, rest, err := events.Decode(d.b)
-		if d.b = rest; err != nil {
-			d.fail()
+		ev, rest, err := events.Decode(d.B)
+		if d.B = rest; err != nil {
+			d.Fail()
 		}
-		if d.bad {
+		if d.Bad {
 			return
 		}
 		det := k.shape.detector(name)
@@ -180,12 +124,12 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 			if len(front) > 0 {
 				a.rule = s.ruleLike(det.detector, threshold.Kind(kind&15), value, len(front)-threshold.Head)
 				if a.rule == nil {
-					d.fail()
+					d.Fail()
 					return
 				}
 				a.history = make([]float32, a.rule.Size())
 				if copy(a.history, front); !a.rule.Restore(a.history) {
-					d.fail()
+					d.Fail()
 					return
 				}
 			}
@@ -198,20 +142,20 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 			s.addOrphan(k, orphan{name: name, reason: reason, Anomaly: *a})
 		}
 	}
-	switch d.byte() {
+	switch d.Byte() {
 	case 0:
 	case 1:
 		if a := d.anomaly(); s.cfg.Silence > 0 && k.shape != noShape {
 			k.alerts.silent = &a
-		} else if !d.bad {
+		} else if !d.Bad {
 			s.addOrphan(k, orphan{name: SilenceName, silence: true, reason: events.DetectorRemoved, Anomaly: a})
 		}
 	default:
-		d.fail()
+		d.Fail()
 	}
-	for range d.len(20) {
-		o := orphan{name: d.string(), silence: d.byte() == 1, reason: events.Reason(d.byte())}
-		if o.Anomaly = d.anomaly(); d.bad {
+	for range d.Len(20) {
+		o := orphan{name: d.String(), silence: d.Byte() == 1, reason: events.Reason(d.Byte())}
+		if o.Anomaly = d.anomaly(); d.Bad {
 			return
 		}
 		s.addOrphan(k, o)

@@ -12,6 +12,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/changelog"
 )
 
 // level is a detector whose score is the sample itself.
@@ -152,7 +153,7 @@ func TestAnomalyOfAKey(t *testing.T) {
 	x.fold("a 1 0,a 2 5,a 3 30")
 	x.want("a/high(0) open recovered@3#2 r1")
 	x.commit()
-	if n := len(x.log); n != 2 || x.log[0].key[0] != recDecision || x.log[1].key[0] != recHead || x.log[1].value[0] != versionAlerts {
+	if n := len(x.log); n != 2 || x.log[0].key[0] != changelog.Decision || x.log[1].key[0] != changelog.Head || x.log[1].value[0] != versionAlerts {
 		t.Errorf("the cycle of a change has %d records %q", n, x.log)
 	}
 	before := x.s.Export(nil)
@@ -201,7 +202,7 @@ func TestOpenWhenEvicted(t *testing.T) {
 	x.want("a/high(0) open recovered@2#1 r1", "a/silence(-1) open recovered@40#3 r1",
 		"a/high(0) close expired@99#5 r2", "a/silence(-1) close expired@99#5 r2")
 	x.commit()
-	if i := slices.IndexFunc(x.log, func(r record) bool { return r.key[0] == recEviction }); i < 0 {
+	if i := slices.IndexFunc(x.log, func(r record) bool { return r.key[0] == changelog.Eviction }); i < 0 {
 		t.Error("the eviction is not in the cycle of its close")
 	}
 	if err := x.s.Rollback(x.offset); err != nil {

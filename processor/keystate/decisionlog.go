@@ -253,13 +253,13 @@ func (l *decisionLog) load(name, value []byte, offset uint64) error {
 	if d.kind == Eviction || d.kind >= numKinds || kinds[d.kind].name == "" {
 		return fmt.Errorf("a decision of kind %d: %w", d.kind, ErrNewer)
 	}
-	dec := decoder{b: value}
-	if v := dec.byte(); v > version {
+	dec := newDecoder(value)
+	if v := dec.Byte(); v > version {
 		return fmt.Errorf("a decision of format %d: %w", v, ErrNewer)
 	}
-	d.seq = dec.uint()
-	d.content = slices.Clone(dec.b)
-	if dec.bad {
+	d.seq = dec.Uint()
+	d.content = slices.Clone(dec.B)
+	if dec.Bad {
 		return ErrCorrupt
 	}
 	if read := kinds[d.kind].read; read != nil {
@@ -279,10 +279,10 @@ func (l *decisionLog) loadEviction(name, value []byte) error {
 	if value == nil {
 		return nil
 	}
-	d := decoder{b: value}
-	d.start()
-	offset := d.offset()
-	if d.bad || len(d.b) > 0 {
+	d := newDecoder(value)
+	d.Start()
+	offset := d.Offset()
+	if d.Bad || len(d.B) > 0 {
 		return ErrCorrupt
 	}
 	l.link(&decision{kind: Eviction, subject: slices.Clone(name), offset: offset})

@@ -1,12 +1,12 @@
 package keystate
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"odradek/detectors/threshold"
+	"odradek/processor/keystate/changelog"
 )
 
 // This file is the reference of decisions: what the input cannot decide is decided
@@ -101,9 +101,6 @@ var kinds = [numKinds]kind{
 	Grown:      {name: "growth", standing: true},
 	Thresholds: {name: "threshold", standing: true, apply: (*State).force, read: readRule},
 }
-
-// ErrNewer is in the error for changelog records that a newer version wrote.
-var ErrNewer = errors.New("a newer version of the program wrote it: run that one, or reset the state")
 
 // decision is one of them while a replay may need it.
 type decision struct {
@@ -204,25 +201,25 @@ func (s *State) logDecisions(c *emitter, u *unit) {
 
 // logDecision emits a decision.
 func (s *State) logDecision(c *emitter, d *decision) {
-	s.enc.reset()
-	s.enc.byte(version)
+	s.enc.Reset()
+	s.enc.Byte(version)
 	if d.kind == Eviction {
-		s.enc.uint(uint64(d.offset))
+		s.enc.Uint(uint64(d.offset))
 	} else {
-		s.enc.uint(d.seq)
-		s.enc.b = append(s.enc.b, d.content...)
+		s.enc.Uint(d.seq)
+		s.enc.B = append(s.enc.B, d.content...)
 	}
-	c.putDecision(d, s.enc.b)
+	c.putDecision(d, s.enc.B)
 }
 
 // putDecision emits a decision's record, or deletes it.
 func (c *emitter) putDecision(d *decision, value []byte) {
 	if d.kind == Eviction {
-		c.put(recEviction, d.subject, value)
+		c.put(changelog.Eviction, d.subject, value)
 		return
 	}
 	c.name = append(append(c.name[:0], byte(d.kind)), d.subject...)
-	c.put(recDecision, c.name, value, uint64(d.offset))
+	c.put(changelog.Decision, c.name, value, uint64(d.offset))
 }
 
 // forget deletes decisions from the log that no replay can need.

@@ -10,6 +10,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/events"
+	"odradek/processor/keystate/changelog"
 )
 
 // kindTest is a kind that acts on the state in its order: it moves the largest
@@ -178,7 +179,7 @@ func (x *steps) cycle(offset int64, fold, all bool) {
 // stored is the number of decisions that the changelog has.
 func (x *steps) stored() (n int) {
 	for _, r := range compact(x.log, x.log, false) {
-		if r.key[0] == recDecision {
+		if r.key[0] == changelog.Decision {
 			n++
 		}
 	}
@@ -244,7 +245,7 @@ func replayed(log []record, f Floor, committed int64) (*State, error) {
 // TestDecisionsOfOthers: what a newer version decided is refused, not dropped; a
 // decision above the committed offset is of a commit that has not been seen.
 func TestDecisionsOfOthers(t *testing.T) {
-	key := func(k Kind) []byte { return recordKey(nil, recDecision, []byte{byte(k), 'x'}, 5) }
+	key := func(k Kind) []byte { return changelog.AppendKey(nil, changelog.Decision, []byte{byte(k), 'x'}, 5) }
 	for _, k := range []Kind{0, Eviction, 9, numKinds, 255} {
 		err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(k), []byte{version, 1})
 		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "newer version") {
@@ -342,8 +343,8 @@ func TestDecisionAhead(t *testing.T) {
 		time := binary.BigEndian.AppendUint64(nil, 1000)
 		s, b := New(one(&fake{window: 4, least: 2}, 1)), &detectors.Batch{}
 		for _, r := range []record{
-			{recordKey(nil, recDecision, []byte{byte(Verdict), 'x'}, 5), []byte{version, 1, 'n', 'o'}},
-			{recordKey(nil, recDecision, []byte{byte(kindTest)}, 5), append([]byte{version, 2}, time...)},
+			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 5), []byte{version, 1, 'n', 'o'}},
+			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(kindTest)}, 5), append([]byte{version, 2}, time...)},
 		} {
 			if err := s.Load(r.key, r.value); err != nil {
 				t.Fatal(err)

@@ -1,14 +1,15 @@
 package keystate
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
+import "odradek/processor/keystate/changelog"
+
+// Errors of changelog records, and how errors name a series.
+var (
+	// ErrCorrupt is in the error for changelog records that are not what a Snapshot
+	// emits, or not all of it.
+	ErrCorrupt = changelog.ErrCorrupt
+	// ErrNewer is in the error for changelog records that a newer version wrote.
+	ErrNewer = changelog.ErrNewer
 )
 
-// Digest names a series in errors, which end up in logs: a series key may be what
-// only few should see. `worker state list -keys` and `state export` show it beside
-// the key.
-func Digest(key []byte) string {
-	sum := sha256.Sum256(key)
-	return "#" + hex.EncodeToString(sum[:6])
-}
+// Digest names a series in errors; see changelog.Digest.
+func Digest(key []byte) string { return changelog.Digest(key) }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"slices"
+
+	"odradek/processor/keystate/changelog"
 )
 
 // Export appends the logical state to dst: equal bytes mean equal state, however
@@ -11,21 +13,21 @@ import (
 // dirty keys, segments, evictions) is not in it. It is for tests and for people
 // who compare; there is no import.
 func (s *State) Export(dst []byte) []byte {
-	e := encoder{dst}
-	e.byte(version)
-	e.int(s.maxTime)
-	e.uint(s.layout)
-	e.uint(uint64(len(s.jury.list)))
+	e := encoder{changelog.Encoder{B: dst}}
+	e.Byte(version)
+	e.Int(s.maxTime)
+	e.Uint(s.layout)
+	e.Uint(uint64(len(s.jury.list)))
 	for i := range s.jury.list {
 		u := &s.jury.list[i]
-		e.int(u.Offset)
-		e.int(u.Time)
-		e.byte(u.votes)
-		e.byte(u.agree)
-		e.uint(uint64(len(u.Key)))
-		e.b = append(e.b, u.Key...)
+		e.Int(u.Offset)
+		e.Int(u.Time)
+		e.Byte(u.votes)
+		e.Byte(u.agree)
+		e.Uint(uint64(len(u.Key)))
+		e.B = append(e.B, u.Key...)
 		for _, v := range u.Values {
-			e.bits(math.Float64bits(v))
+			e.Bits(math.Float64bits(v))
 		}
 	}
 	keys := make([]*Key, 0, s.keys.n)
@@ -33,17 +35,17 @@ func (s *State) Export(dst []byte) []byte {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b *Key) int { return bytes.Compare(a.name, b.name) })
-	e.uint(uint64(len(keys)))
+	e.Uint(uint64(len(keys)))
 	for _, k := range keys {
-		e.uint(uint64(len(k.name)))
-		e.b = append(e.b, k.name...)
-		e.int(k.born)
-		e.int(k.lastOffset)
-		e.int(k.lastTime)
+		e.Uint(uint64(len(k.name)))
+		e.B = append(e.B, k.name...)
+		e.Int(k.born)
+		e.Int(k.lastOffset)
+		e.Int(k.lastTime)
 		for i := range k.wins {
 			w, sw := &k.wins[i], &k.shape.wins[i]
-			e.bits(s.cfg.Windows[sw.index].Fingerprint)
-			e.int(w.count)
+			e.Bits(s.cfg.Windows[sw.index].Fingerprint)
+			e.Int(w.count)
 			e.rows(w, len(sw.cols), w.count-int64(w.rows), w.count)
 			for j := range sw.dets {
 				d := &sw.dets[j]
@@ -51,7 +53,7 @@ func (s *State) Export(dst []byte) []byte {
 			}
 		}
 		n := k.held.Len()
-		e.uint(uint64(n))
+		e.Uint(uint64(n))
 		for i := range n {
 			e.held(k.held.At(i))
 		}
@@ -62,5 +64,5 @@ func (s *State) Export(dst []byte) []byte {
 			e.summaries(s, k)
 		}
 	}
-	return e.b
+	return e.B
 }

@@ -7,6 +7,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/changelog"
 )
 
 // fuzzConfig has everything a head can hold.
@@ -31,21 +32,21 @@ func FuzzLoad(f *testing.F) {
 	}
 	heads := map[string]record{}
 	for _, r := range log {
-		_, name, _, _ := splitKey(r.key)
+		_, name, _, _ := changelog.SplitKey(r.key)
 		if r.value == nil {
 			continue
 		}
-		if r.key[0] == recHead && heads[string(name)].key != nil {
+		if r.key[0] == changelog.Head && heads[string(name)].key != nil {
 			old := heads[string(name)]
 			f.Add(old.key, old.value, r.key, r.value)
 		}
-		if r.key[0] == recPart || r.key[0] == recSegment || r.key[0] == recHeld {
+		if r.key[0] == changelog.Part || r.key[0] == changelog.Segment || r.key[0] == changelog.Held {
 			heads[string(name)] = r
 		}
 	}
 	f.Add([]byte("Ek"), []byte{version, 5}, []byte("Hk"), []byte(nil))
-	f.Add(recordKey(nil, recDecision, []byte{byte(Verdict), 'x'}, 5), []byte{version, 1, 'n'},
-		recordKey(nil, recDecision, []byte{byte(Verdict), 'x'}, 6), []byte{version, 1})
+	f.Add(changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 5), []byte{version, 1, 'n'},
+		changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 6), []byte{version, 1})
 	f.Fuzz(func(t *testing.T, k1, v1, k2, v2 []byte) {
 		const end = 1 << 61
 		cfg := fuzzConfig()

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"slices"
 
+	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/reorder"
 )
 
@@ -77,10 +78,10 @@ func (s *State) emitHeld(c *emitter, k *Key) {
 	}
 	n, done := s.heldBlockSamples(), early
 	for ; len(s.tail)-done >= n; done += n {
-		s.enc.reset()
+		s.enc.Reset()
 		b := s.enc.heldBlock(s, k, s.tail[done:done+n])
 		blocks = append(blocks, b)
-		c.put(recHeld, k.name, s.enc.b, uint64(b.first), b.sum)
+		c.put(changelog.Held, k.name, s.enc.B, uint64(b.first), b.sum)
 	}
 	s.tail = append(s.tail[:early], s.tail[done:]...)
 	if len(blocks) == 0 {
@@ -103,7 +104,7 @@ func (s *State) unblock(k *Key, offset int64) {
 	}
 	stale := slices.Clone(s.stale[k])
 	for _, b := range blocks[n:] {
-		stale = append(stale, staleSegment{recHeld, uint64(b.first), b.sum})
+		stale = append(stale, staleSegment{changelog.Held, uint64(b.first), b.sum})
 	}
 	s.stale[k] = stale
 	if n == 0 {
@@ -116,12 +117,12 @@ func (s *State) unblock(k *Key, offset int64) {
 // heldBlock is a block's value: version, born, fingerprint of the values, values a
 // sample, and the samples.
 func (e *encoder) heldBlock(s *State, k *Key, tail []heldTail) heldBlock {
-	e.byte(version)
-	e.uint(uint64(k.born))
-	e.bits(s.layout)
-	e.uint(uint64(s.cfg.Dim))
+	e.Byte(version)
+	e.Uint(uint64(k.born))
+	e.Bits(s.layout)
+	e.Uint(uint64(s.cfg.Dim))
 	e.heldTail(k, tail)
-	b := heldBlock{first: tail[0].offset, last: tail[len(tail)-1].offset, newest: minTime, sum: contentSum(e.b)}
+	b := heldBlock{first: tail[0].offset, last: tail[len(tail)-1].offset, newest: minTime, sum: contentSum(e.B)}
 	for _, t := range tail {
 		b.newest = max(b.newest, int64(k.held.At(t.at)[0]))
 	}
@@ -137,15 +138,15 @@ func contentSum(value []byte) uint64 {
 // heldTail is samples in order of offset: their number, and for each the differences
 // of offset and time, and the values.
 func (e *encoder) heldTail(k *Key, tail []heldTail) {
-	e.uint(uint64(len(tail)))
+	e.Uint(uint64(len(tail)))
 	offset, time := int64(-1), int64(0)
 	for _, t := range tail {
 		w := k.held.At(t.at)
-		e.uint(uint64(t.offset - offset))
-		e.int(int64(w[0]) - time)
+		e.Uint(uint64(t.offset - offset))
+		e.Int(int64(w[0]) - time)
 		offset, time = t.offset, int64(w[0])
 		for _, v := range w[2:] {
-			e.bits(v)
+			e.Bits(v)
 		}
 	}
 }
@@ -153,14 +154,14 @@ func (e *encoder) heldTail(k *Key, tail []heldTail) {
 // heldSamples is what a head of versionHeld has of them: fingerprint of the values,
 // values a sample, the blocks, and the samples that are in none.
 func (e *encoder) heldSamples(s *State, k *Key) {
-	e.bits(s.layout)
-	e.uint(uint64(s.cfg.Dim))
+	e.Bits(s.layout)
+	e.Uint(uint64(s.cfg.Dim))
 	blocks := s.blocks[k]
-	e.uint(uint64(len(blocks)))
+	e.Uint(uint64(len(blocks)))
 	before := int64(-1)
 	for _, b := range blocks {
-		e.uint(uint64(b.first - before))
-		e.bits(b.sum)
+		e.Uint(uint64(b.first - before))
+		e.Bits(b.sum)
 		before = b.first
 	}
 	e.heldTail(k, s.tail)
@@ -170,7 +171,7 @@ func (e *encoder) heldSamples(s *State, k *Key) {
 func (s *State) deleteBlocks(c *emitter, k *Key, old []heldBlock) {
 	for _, b := range old {
 		if !s.hasBlock(k, b.first, b.sum) {
-			c.put(recHeld, k.name, nil, uint64(b.first), b.sum)
+			c.put(changelog.Held, k.name, nil, uint64(b.first), b.sum)
 		}
 	}
 }
@@ -189,18 +190,18 @@ type heldSample struct {
 // heldSamples reads samples and appends them to dst.
 func (d *decoder) heldSamples(dst []heldSample, dim int) []heldSample {
 	offset, time := int64(-1), int64(0)
-	for range d.len(2 + 8*dim) {
-		step := d.offset()
+	for range d.Len(2 + 8*dim) {
+		step := d.Offset()
 		if offset += step; step == 0 || offset < 0 {
-			d.fail()
+			d.Fail()
 		}
-		time += d.int()
-		if len(d.b) < 8*dim {
-			d.fail()
+		time += d.Int()
+		if len(d.B) < 8*dim {
+			d.Fail()
 			return nil
 		}
-		dst = append(dst, heldSample{time, offset, d.b[:8*dim]})
-		d.b = d.b[8*dim:]
+		dst = append(dst, heldSample{time, offset, d.B[:8*dim]})
+		d.B = d.B[8*dim:]
 	}
 	return dst
 }
@@ -214,14 +215,14 @@ func (s *State) takeBlock(k *Key, name blockName, dst []heldSample) (heldBlock, 
 	if !ok {
 		return heldBlock{}, dst, false
 	}
-	d := decoder{b: value}
-	d.start()
-	born, layout, dim := d.offset(), d.bits(), d.small()
-	if d.bad || born != k.born || layout != s.layout || dim != s.cfg.Dim {
+	d := newDecoder(value)
+	d.Start()
+	born, layout, dim := d.Offset(), d.Bits(), d.Small()
+	if d.Bad || born != k.born || layout != s.layout || dim != s.cfg.Dim {
 		return heldBlock{}, dst, false
 	}
 	from := len(dst)
-	if dst = d.heldSamples(dst, dim); d.bad || len(d.b) > 0 || len(dst) == from || dst[from].offset != int64(name.first) {
+	if dst = d.heldSamples(dst, dim); d.Bad || len(d.B) > 0 || len(dst) == from || dst[from].offset != int64(name.first) {
 		return heldBlock{}, nil, false
 	}
 	b := heldBlock{first: dst[from].offset, last: dst[len(dst)-1].offset, newest: minTime, sum: name.sum}
@@ -233,9 +234,9 @@ func (s *State) takeBlock(k *Key, name blockName, dst []heldSample) (heldBlock, 
 
 // loadHeldSamples reads what heldSamples has written, with the blocks.
 func (s *State) loadHeldSamples(d *decoder, k *Key) {
-	layout, dim := d.bits(), d.small()
-	if d.bad || dim < 1 || dim > maxDim {
-		d.fail()
+	layout, dim := d.Bits(), d.Small()
+	if d.Bad || dim < 1 || dim > maxDim {
+		d.Fail()
 		return
 	}
 	same := layout == s.layout && dim == s.cfg.Dim
@@ -245,17 +246,17 @@ func (s *State) loadHeldSamples(d *decoder, k *Key) {
 		missing bool
 	)
 	first := int64(-1)
-	for range d.len(9) {
-		step := d.offset()
+	for range d.Len(9) {
+		step := d.Offset()
 		if first += step; step == 0 || first < 0 {
-			d.fail()
+			d.Fail()
 		}
-		name := blockName{uint64(first), d.bits()}
-		if d.bad {
+		name := blockName{uint64(first), d.Bits()}
+		if d.Bad {
 			return
 		}
 		if !same {
-			s.stale[k] = append(s.stale[k], staleSegment{recHeld, name.first, name.sum})
+			s.stale[k] = append(s.stale[k], staleSegment{changelog.Held, name.first, name.sum})
 			continue
 		}
 		b, more, ok := s.takeBlock(k, name, samples)
@@ -264,7 +265,7 @@ func (s *State) loadHeldSamples(d *decoder, k *Key) {
 			continue
 		}
 		if n := len(blocks); n > 0 && b.first <= blocks[n-1].last {
-			d.fail()
+			d.Fail()
 			return
 		}
 		blocks, samples = append(blocks, b), more
@@ -278,7 +279,7 @@ func (s *State) loadHeldSamples(d *decoder, k *Key) {
 	}
 	tail := len(samples)
 	samples = d.heldSamples(samples, dim)
-	if d.bad {
+	if d.Bad {
 		return
 	}
 	if !same {
@@ -291,7 +292,7 @@ func (s *State) loadHeldSamples(d *decoder, k *Key) {
 	}
 	for _, h := range samples[tail:] {
 		if h.offset <= written && h.time > k.lastTime {
-			d.fail() // it would be one of a block
+			d.Fail() // it would be one of a block
 			return
 		}
 	}
@@ -303,14 +304,14 @@ func (s *State) loadHeldSamples(d *decoder, k *Key) {
 	}
 	for i, h := range samples {
 		if i > 0 && h.time == samples[i-1].time && h.offset == samples[i-1].offset {
-			d.fail()
+			d.Fail()
 		}
 		k.held.Append(h.time, h.offset)
-		for v := (decoder{b: h.values}); len(v.b) > 0; {
-			k.held.Value(v.bits())
+		for v := newDecoder(h.values); len(v.B) > 0; {
+			k.held.Value(v.Bits())
 		}
 	}
-	if d.bad {
+	if d.Bad {
 		k.held = nil
 		return
 	}

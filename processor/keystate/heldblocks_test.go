@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/processor/keystate/changelog"
 )
 
 // heldRun folds samples of one key, a second apart, of which none is released until
@@ -121,7 +122,7 @@ func TestHeldBlocksAreDeleted(t *testing.T) {
 	h := newHeldRun(t, cfg)
 	blocks := func() (n int) {
 		for _, r := range compact(h.log, h.log, false) {
-			if r.key[0] == recHeld {
+			if r.key[0] == changelog.Held {
 				n++
 			}
 		}
@@ -177,7 +178,7 @@ func TestHeldBlocksAreDeleted(t *testing.T) {
 	h.next++
 	h.cycle(0)
 	for _, r := range compact(h.log, h.log, false) {
-		if bytes.Contains(r.key, []byte("key")) && r.key[0] != recEviction {
+		if bytes.Contains(r.key, []byte("key")) && r.key[0] != changelog.Eviction {
 			t.Errorf("record %c of an evicted key is left", r.key[0])
 		}
 	}
@@ -196,17 +197,17 @@ func TestHeldOfOlderVersions(t *testing.T) {
 	e.headStart(k, h.next)
 	e.head(h.s, k) // ends with the number of held samples
 	k.held = held
-	if e.b[0] != version || e.b[len(e.b)-1] != 0 {
-		t.Fatalf("version %d", e.b[0])
+	if e.B[0] != version || e.B[len(e.B)-1] != 0 {
+		t.Fatalf("version %d", e.B[0])
 	}
-	e.b = e.b[:len(e.b)-1]
-	e.uint(uint64(held.Len()))
-	e.bits(h.s.layout)
-	e.uint(uint64(cfg.Dim))
+	e.B = e.B[:len(e.B)-1]
+	e.Uint(uint64(held.Len()))
+	e.Bits(h.s.layout)
+	e.Uint(uint64(cfg.Dim))
 	for i := range held.Len() {
 		e.held(held.At(i))
 	}
-	log := []record{{[]byte("Hkey"), e.b}}
+	log := []record{{[]byte("Hkey"), e.B}}
 	s := h.restored(log)
 	h.s, h.log = s, log
 	h.cycle(10)
@@ -224,7 +225,7 @@ func TestHeldBlockIsMissing(t *testing.T) {
 	h := newHeldRun(t, cfg)
 	h.cycle(1000)
 	log := compact(h.log, h.log, false)
-	i := slices.IndexFunc(log, func(r record) bool { return r.key[0] == recHeld })
+	i := slices.IndexFunc(log, func(r record) bool { return r.key[0] == changelog.Held })
 	without := slices.Delete(slices.Clone(log), i, i+1)
 	if _, err := loaded(cfg, without, h.next); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(),
 		"samples that it holds are missing") {
@@ -251,7 +252,7 @@ func TestHeldBlockIsMissing(t *testing.T) {
 	}
 	dropped := 0
 	if err := s.Snapshot(math.MaxInt64, 0, func(k, v []byte) error {
-		if k[0] == recHeld && v == nil {
+		if k[0] == changelog.Held && v == nil {
 			dropped++
 		}
 		return nil

@@ -69,13 +69,13 @@ func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
 
 // loadHeld reads the held samples of a head.
 func (s *State) loadHeld(d *decoder, k *Key) {
-	n := d.len(2)
+	n := d.Len(2)
 	if n == 0 {
 		return
 	}
-	layout, dim := d.bits(), d.small()
-	if d.bad || dim < 1 || dim > maxDim || n > len(d.b)/(2+8*dim) {
-		d.fail()
+	layout, dim := d.Bits(), d.Small()
+	if d.Bad || dim < 1 || dim > maxDim || n > len(d.B)/(2+8*dim) {
+		d.Fail()
 		return
 	}
 	if layout == s.layout && dim == s.cfg.Dim {
@@ -85,21 +85,21 @@ func (s *State) loadHeld(d *decoder, k *Key) {
 	}
 	lastTime, lastOffset := int64(minTime), int64(minTime)
 	for range n {
-		time, offset := d.int(), d.int()
+		time, offset := d.Int(), d.Int()
 		if time < lastTime || time == lastTime && offset <= lastOffset || offset < 0 {
-			d.fail()
+			d.Fail()
 		}
 		lastTime, lastOffset = time, offset
 		if k.held != nil {
 			k.held.Append(time, offset)
 		}
 		for range dim {
-			if v := d.bits(); k.held != nil {
+			if v := d.Bits(); k.held != nil {
 				k.held.Value(v)
 			}
 		}
 	}
-	if d.bad {
+	if d.Bad {
 		k.held = nil
 	}
 }

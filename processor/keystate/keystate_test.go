@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"odradek/processor/keystate/changelog"
 )
 
 // compareRows finds the first difference.
@@ -70,7 +72,7 @@ func TestScoresAreAFunctionOfTheLog(t *testing.T) {
 			}
 			early += x.early
 			for _, r := range x.changelog {
-				if r.key[0] == recHeld && r.value != nil {
+				if r.key[0] == changelog.Held && r.value != nil {
 					blocks++
 				}
 			}

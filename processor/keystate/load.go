@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"odradek/processor/keystate/changelog"
 )
 
 // Load takes a record of the changelog; all of them, in the order of the log,
@@ -22,22 +24,22 @@ func (s *State) Load(key, value []byte) error {
 	if s.restore.load == nil {
 		s.restore.load = newLoading()
 	}
-	kind, name, suffix, err := splitKey(key)
+	kind, name, suffix, err := changelog.SplitKey(key)
 	if err != nil {
 		return err
 	}
 	switch kind {
-	case recHead:
+	case changelog.Head:
 		err = s.loadHead(name, value)
-	case recPart:
+	case changelog.Part:
 		err = s.restore.load.addPart(name, value, suffix[0])
-	case recSegment:
+	case changelog.Segment:
 		err = s.loadSegment(name, value, suffix[0], suffix[1])
-	case recHeld:
+	case changelog.Held:
 		err = s.restore.load.addHeldBlock(name, value, suffix[0], suffix[1])
-	case recEviction:
+	case changelog.Eviction:
 		err = s.decisions.loadEviction(name, value)
-	case recDecision:
+	case changelog.Decision:
 		err = s.decisions.load(name, value, suffix[0])
 	default:
 		err = fmt.Errorf("type %q: %w", kind, ErrCorrupt)
@@ -54,15 +56,15 @@ func (s *State) loadSegment(name, value []byte, window, id uint64) error {
 	if value == nil || s.restore.drops != nil && s.restore.drops(name) {
 		return nil // heads say which segments count
 	}
-	d := decoder{b: value}
-	d.start()
-	born, first, cols := d.offset(), d.offset(), d.small()
-	if d.bad || cols < 1 || cols > maxDim {
+	d := newDecoder(value)
+	d.Start()
+	born, first, cols := d.Offset(), d.Offset(), d.Small()
+	if d.Bad || cols < 1 || cols > maxDim {
 		return ErrCorrupt
 	}
 	list := s.restore.load.staged[string(name)]
-	s.restore.load.bytes += int64(len(d.b)) + stagedBytes
-	s.restore.load.staged[string(name)] = append(list, staged{window, id, born, first, cols, slices.Clone(d.b)})
+	s.restore.load.bytes += int64(len(d.B)) + stagedBytes
+	s.restore.load.staged[string(name)] = append(list, staged{window, id, born, first, cols, slices.Clone(d.B)})
 	return nil
 }
 
@@ -83,8 +85,8 @@ func (s *State) takeSegments(k *Key, sw *shapeWin, w *win, list []staged, seg in
 			continue // they are there
 		}
 		w.windUp(g.first)
-		d := decoder{b: g.rows}
-		if s.loadRows(&d, sw, w); d.bad || len(d.b) > 0 || w.count != end {
+		d := newDecoder(g.rows)
+		if s.loadRows(&d, sw, w); d.Bad || len(d.B) > 0 || w.count != end {
 			return ErrCorrupt
 		}
 	}
@@ -107,7 +109,7 @@ func (w *win) windUp(first int64) {
 // loadRows appends rows to a window.
 func (s *State) loadRows(d *decoder, sw *shapeWin, w *win) {
 	nc := len(sw.cols)
-	times := d.times(s.restore.load.times[:0], nc)
+	times := d.Times(s.restore.load.times[:0], nc)
 	s.restore.load.times = times
 	if len(times) == 0 {
 		return
@@ -116,7 +118,7 @@ func (s *State) loadRows(d *decoder, sw *shapeWin, w *win) {
 	if size := min(w.count+int64(len(times)), int64(sw.need)); size > int64(w.cap) {
 		s.grow(sw, w, int32(size))
 	}
-	b := d.b
+	b := d.B
 	for _, t := range times {
 		at := int(s.push(sw, w))
 		w.slab[at] = t
@@ -126,7 +128,7 @@ func (s *State) loadRows(d *decoder, sw *shapeWin, w *win) {
 		}
 		b = b[8*nc:]
 	}
-	d.b = b
+	d.B = b
 }
 
 // loadHead makes a key what the head says.
@@ -139,19 +141,19 @@ func (s *State) loadHead(name, value []byte) error {
 		delete(s.restore.load.blocks, string(name))
 		return nil
 	}
-	d := decoder{b: value}
+	d := newDecoder(value)
 	v := d.startHead()
 	full := v != version
-	parts, asOf, born := d.small(), d.offset(), d.offset()
+	parts, asOf, born := d.Small(), d.Offset(), d.Offset()
 	gen := parts % generations
 	parts /= generations
-	if d.bad || parts > math.MaxUint16 {
+	if d.Bad || parts > math.MaxUint16 {
 		return ErrCorrupt
 	}
 	if parts > 0 {
-		start := value[:len(value)-len(d.b)]
-		size := d.small()
-		if d.bad {
+		start := value[:len(value)-len(d.B)]
+		size := d.Small()
+		if d.Bad {
 			return ErrCorrupt
 		}
 		body, err := s.restore.load.assemble(name, start, parts, gen, size)
@@ -166,7 +168,7 @@ func (s *State) loadHead(name, value []byte) error {
 			}
 			return nil
 		}
-		d.b = body
+		d.B = body
 	}
 	k := s.loadKey(name, born)
 	if k == nil {
@@ -190,7 +192,7 @@ func (s *State) loadHead(name, value []byte) error {
 	}
 	k.asOf, k.parts, k.gen, k.inLog = asOf, uint16(parts), uint8(gen), true
 	k.held = nil
-	k.lastOffset, k.lastTime = d.int(), d.int()
+	k.lastOffset, k.lastTime = d.Int(), d.Int()
 	err := s.loadWindows(&d, k, list)
 	if err == nil {
 		s.loadMarks(&d, k)
@@ -202,10 +204,10 @@ func (s *State) loadHead(name, value []byte) error {
 		}
 		s.clearAlerts(k)
 		if v == versionHeld || v == versionSummaries {
-			alerts = d.byte() != 0
+			alerts = d.Byte() != 0
 		}
 		if v == versionHeld {
-			summaries = d.byte() != 0
+			summaries = d.Byte() != 0
 		}
 		if alerts {
 			s.loadAlerts(&d, k)
@@ -213,10 +215,10 @@ func (s *State) loadHead(name, value []byte) error {
 		if summaries {
 			s.loadSummaries(&d, k)
 		}
-		if d.bad || len(d.b) > 0 {
+		if d.Bad || len(d.B) > 0 {
 			err = ErrCorrupt
 		}
-		if d.newer {
+		if d.Newer {
 			err = ErrNewer
 		}
 	}
@@ -285,16 +287,16 @@ func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 	for range k.wins {
 		seen = append(seen, false)
 	}
-	for range d.len(13) {
-		fp, cols, seg := d.bits(), d.small(), int64(d.small())
-		count, rows := d.offset(), d.offset()
-		if d.bad || cols < 1 || cols > maxDim || seg&(seg-1) != 0 || rows > count || rows > maxRows {
+	for range d.Len(13) {
+		fp, cols, seg := d.Bits(), d.Small(), int64(d.Small())
+		count, rows := d.Offset(), d.Offset()
+		if d.Bad || cols < 1 || cols > maxDim || seg&(seg-1) != 0 || rows > count || rows > maxRows {
 			return ErrCorrupt
 		}
 		tail := count - rows
 		var segs segments
 		if seg > 0 {
-			part := d.offset()
+			part := d.Offset()
 			start, to := tail&^(seg-1), count&^(seg-1)
 			if part >= seg || (to-start)/seg > maxSegments {
 				return ErrCorrupt
@@ -308,7 +310,7 @@ func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 		})
 		if at < 0 || seen[at] || k.shape.wins[at].seg != seg {
 			for first := range segs.all(seg) {
-				s.stale[k] = append(s.stale[k], staleSegment{recSegment, fp, segmentID(seg, first)})
+				s.stale[k] = append(s.stale[k], staleSegment{changelog.Segment, fp, segmentID(seg, first)})
 			}
 			s.restore.load.rewrite[k] = struct{}{}
 		}
@@ -324,7 +326,7 @@ func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 		w.windUp(tail)
 		s.loadRows(d, sw, w)
 		rows = min(rows, int64(sw.need))
-		if d.bad || w.count != count {
+		if d.Bad || w.count != count {
 			return ErrCorrupt
 		}
 		if int64(w.rows) < rows {
@@ -351,16 +353,16 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 		m := &k.marks[i]
 		m.n, m.carry = 0, m.carry[:0]
 	}
-	for range d.len(26) {
-		name, fp, window := d.bits(), d.bits(), d.bits()
+	for range d.Len(26) {
+		name, fp, window := d.Bits(), d.Bits(), d.Bits()
 		fresh, word := s.restore.load.fresh[:0], int64(0)
-		for range d.len(1) {
-			word += d.int()
+		for range d.Len(1) {
+			word += d.Int()
 			fresh = append(fresh, uint64(word))
 		}
 		s.restore.load.fresh = fresh
-		carry := d.words()
-		if d.bad {
+		carry := d.Words()
+		if d.Bad {
 			return
 		}
 		for i := range k.shape.wins {
@@ -376,7 +378,7 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 					s.restore.load.mismatched(k, Mismatch{Detector: det.Name, Window: window, Params: fp})
 				case len(fresh) >= int(det.stride) || len(carry) > det.most.Carry ||
 					len(fresh) > 0 && k.wins[i].rows == 0 && s.restore.load.broken[k].err == nil:
-					d.fail()
+					d.Fail()
 				default:
 					m := &k.marks[det.mark]
 					m.carry = carry

@@ -97,9 +97,9 @@ func (l *loading) assemble(name, start []byte, parts, gen, size int) ([]byte, er
 
 // skipWindow reads over the rest of a window that is not there any more.
 func (l *loading) skipWindow(d *decoder, cols int) {
-	times := d.times(l.times[:0], cols)
+	times := d.Times(l.times[:0], cols)
 	l.times = times
-	d.skip(8 * cols * len(times))
+	d.Skip(8 * cols * len(times))
 }
 
 // unstage forgets the segments that wait for a head.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/processor/keystate/changelog"
 )
 
 // TestBrokenRestoreIsNoticed is the negative control: a restore that is wrong in
@@ -26,12 +27,12 @@ func TestBrokenRestoreIsNoticed(t *testing.T) {
 		{name: "floor far too high", f: func(f *Floor) { f.Offset += 20 }},
 		{name: "time of the floor too late", f: func(f *Floor) { f.MaxTime += 150 }},
 		{name: "evictions lost", log: func(log []record) []record {
-			return slices.DeleteFunc(slices.Clone(log), func(r record) bool { return r.key[0] == recEviction })
+			return slices.DeleteFunc(slices.Clone(log), func(r record) bool { return r.key[0] == changelog.Eviction })
 		}},
 		{name: "a head too old", log: func(log []record) []record {
 			heads := map[string]int{}
 			for i, r := range log {
-				if r.key[0] == recHead && r.value != nil && log[heads[string(r.key)]].value != nil {
+				if r.key[0] == changelog.Head && r.value != nil && log[heads[string(r.key)]].value != nil {
 					heads[string(r.key)] = i
 				}
 			}
@@ -349,8 +350,8 @@ func TestChangedConfiguration(t *testing.T) {
 				t.Error("restored state differs")
 			}
 			for _, r := range compact(after, after, false) {
-				kind, name, suffix, _ := splitKey(r.key)
-				if (kind == recSegment || kind == recHeld) && !again.hasSegment(again.keys.get(name), staleSegment{kind, suffix[0], suffix[1]}) {
+				kind, name, suffix, _ := changelog.SplitKey(r.key)
+				if (kind == changelog.Segment || kind == changelog.Held) && !again.hasSegment(again.keys.get(name), staleSegment{kind, suffix[0], suffix[1]}) {
 					t.Errorf("segment %d of window %d is left over", suffix[1], suffix[0])
 				}
 			}
@@ -410,7 +411,7 @@ func TestRestoreErrors(t *testing.T) {
 	if _, err := loaded(cfg, full, n-1); !errors.Is(err, ErrAhead) {
 		t.Errorf("heads above the committed offset: %v", err)
 	}
-	i := slices.IndexFunc(full, func(r record) bool { return r.key[0] == recSegment })
+	i := slices.IndexFunc(full, func(r record) bool { return r.key[0] == changelog.Segment })
 	if _, err := loaded(cfg, slices.Delete(slices.Clone(full), i, i+1), n); !errors.Is(err, ErrCorrupt) ||
 		!strings.Contains(err.Error(), "rows") {
 		t.Errorf("a segment is missing: %v", err)
@@ -471,7 +472,7 @@ func TestEvictionIsDeletedFromTheLog(t *testing.T) {
 		t.Errorf("%d keys evicted, %d evictions remembered", s.EvictedKeys, s.Decisions(Eviction))
 	}
 	for k := range log {
-		if k[0] == recEviction || strings.Contains(k, "once") {
+		if k[0] == changelog.Eviction || strings.Contains(k, "once") {
 			t.Errorf("%q is left in the changelog", k)
 		}
 	}

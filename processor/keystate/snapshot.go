@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"odradek/processor/keystate/changelog"
 )
 
 // Floor is the replay floor if the last mark is committed with everything that
@@ -95,7 +97,7 @@ func (c *emitter) put(kind byte, name, value []byte, suffix ...uint64) {
 	if c.err != nil {
 		return
 	}
-	c.key = recordKey(c.key[:0], kind, name, suffix...)
+	c.key = changelog.AppendKey(c.key[:0], kind, name, suffix...)
 	c.bytes += len(c.key) + len(value)
 	c.err = c.emit(c.key, value)
 }
@@ -103,7 +105,7 @@ func (c *emitter) put(kind byte, name, value []byte, suffix ...uint64) {
 // staleSegment is a segment of a window that is not there any more, or not in
 // segments of this size; or a block of held samples that no head names.
 type staleSegment struct {
-	kind       byte   // recSegment or recHeld
+	kind       byte   // changelog.Segment or changelog.Held
 	window, id uint64 // or the block's name
 }
 
@@ -117,20 +119,20 @@ func segmentID(seg, first int64) uint64 {
 // deleteParts deletes the parts of a head.
 func (c *emitter) deleteParts(name []byte, gen uint8, parts uint16) {
 	for i := range uint64(parts) {
-		c.put(recPart, name, nil, uint64(gen)<<16|i)
+		c.put(changelog.Part, name, nil, uint64(gen)<<16|i)
 	}
 }
 
 // deleteKey deletes everything of an evicted key but the eviction.
 func (s *State) deleteKey(c *emitter, k *Key) {
 	if k.inLog {
-		c.put(recHead, k.name, nil)
+		c.put(changelog.Head, k.name, nil)
 		c.deleteParts(k.name, k.gen, k.parts)
 	}
 	for i := range k.wins {
 		w, sw := &k.wins[i], &k.shape.wins[i]
 		for first := range w.segs.all(sw.seg) {
-			c.put(recSegment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
+			c.put(changelog.Segment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
 		}
 	}
 	for _, old := range s.allStale(k) {
@@ -159,7 +161,7 @@ func (s *State) snapshot(c *emitter, u *unit, k *Key) {
 		w, sw := &k.wins[i], &k.shape.wins[i]
 		for first := range old[i].all(sw.seg) {
 			if first < w.segs.from {
-				c.put(recSegment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
+				c.put(changelog.Segment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
 			}
 		}
 	}
@@ -179,7 +181,7 @@ func (s *State) snapshot(c *emitter, u *unit, k *Key) {
 func (s *State) allStale(k *Key) []staleSegment {
 	all := slices.Clone(s.stale[k])
 	for _, b := range s.blocks[k] {
-		all = append(all, staleSegment{recHeld, uint64(b.first), b.sum})
+		all = append(all, staleSegment{changelog.Held, uint64(b.first), b.sum})
 	}
 	return all
 }
@@ -187,7 +189,7 @@ func (s *State) allStale(k *Key) []staleSegment {
 // hasSegment reports whether the key's head names the segment: it may have been
 // stale and become good again.
 func (s *State) hasSegment(k *Key, seg staleSegment) bool {
-	if seg.kind == recHeld {
+	if seg.kind == changelog.Held {
 		return s.hasBlock(k, int64(seg.window), seg.id)
 	}
 	for i := range k.wins {
@@ -236,9 +238,9 @@ func (s *State) emitSegments(c *emitter, k *Key, sw *shapeWin, w *win) segments 
 		g.from = w.segs.from
 	}
 	for first := range todo.all(sw.seg) {
-		s.enc.reset()
+		s.enc.Reset()
 		s.enc.segment(k, sw, w, first, first&^(sw.seg-1)+sw.seg)
-		c.put(recSegment, k.name, s.enc.b, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
+		c.put(changelog.Segment, k.name, s.enc.B, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
 	}
 	return g
 }
@@ -246,17 +248,17 @@ func (s *State) emitSegments(c *emitter, k *Key, sw *shapeWin, w *win) segments 
 // emitHead emits the head, in parts first if it is too large for one record.
 func (s *State) emitHead(c *emitter, k *Key) {
 	asOf := s.journal.last().Offset
-	s.enc.reset()
+	s.enc.Reset()
 	k.parts = 0
 	s.enc.headStart(k, asOf)
-	start := len(s.enc.b)
+	start := len(s.enc.B)
 	s.enc.head(s, k)
 	limit := max(s.maxRecord()-len(k.name)-64, 256)
-	if len(s.enc.b) <= limit {
-		c.put(recHead, k.name, s.enc.b)
+	if len(s.enc.B) <= limit {
+		c.put(changelog.Head, k.name, s.enc.B)
 		return
 	}
-	body := append([]byte(nil), s.enc.b[start:]...)
+	body := append([]byte(nil), s.enc.B[start:]...)
 	parts := (len(body) + limit - 1) / limit
 	if parts > math.MaxUint16 {
 		c.err = fmt.Errorf("keystate: the state of key %s has %d bytes, more than %d records of %d", Digest(k.name), len(body),
@@ -265,15 +267,15 @@ func (s *State) emitHead(c *emitter, k *Key) {
 	}
 	k.parts, k.gen = uint16(parts), (k.gen+1)%generations
 	for i := range parts {
-		s.enc.reset()
+		s.enc.Reset()
 		s.enc.headStart(k, asOf)
-		s.enc.b = append(s.enc.b, body[i*limit:min((i+1)*limit, len(body))]...)
-		c.put(recPart, k.name, s.enc.b, uint64(k.gen)<<16|uint64(i))
+		s.enc.B = append(s.enc.B, body[i*limit:min((i+1)*limit, len(body))]...)
+		c.put(changelog.Part, k.name, s.enc.B, uint64(k.gen)<<16|uint64(i))
 	}
-	s.enc.reset()
+	s.enc.Reset()
 	s.enc.headStart(k, asOf)
-	s.enc.uint(uint64(len(body)))
-	c.put(recHead, k.name, s.enc.b)
+	s.enc.Uint(uint64(len(body)))
+	c.put(changelog.Head, k.name, s.enc.B)
 }
 
 // generations of the parts of heads: those in the log, and those of cycles that
@@ -326,7 +328,7 @@ func (s *State) undoSnapshot(k *Key, w []uint64, u *unit) {
 		win, sw := &k.wins[i], &k.shape.wins[i]
 		for _, g := range []segments{{int64(w[2+2*i]), int64(w[3+2*i])}, win.segs} {
 			for first := range g.all(sw.seg) {
-				seg := staleSegment{recSegment, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first)}
+				seg := staleSegment{changelog.Segment, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first)}
 				if !slices.Contains(stale, seg) {
 					stale = append(stale, seg)
 				}

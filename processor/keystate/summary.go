@@ -123,7 +123,7 @@ func (e *encoder) summaries(s *State, k *Key) {
 			n++
 		}
 	}
-	e.uint(uint64(n))
+	e.Uint(uint64(n))
 	for i := range k.shape.wins {
 		for j := range k.shape.wins[i].dets {
 			d := &k.shape.wins[i].dets[j]
@@ -131,12 +131,12 @@ func (e *encoder) summaries(s *State, k *Key) {
 			if m.empty() {
 				continue
 			}
-			e.bits(nameHash(d.Name))
-			e.bits(d.Fingerprint)
-			e.bits(s.cfg.Windows[d.Window].Fingerprint)
-			e.uint(uint64(len(m.state)))
+			e.Bits(nameHash(d.Name))
+			e.Bits(d.Fingerprint)
+			e.Bits(s.cfg.Windows[d.Window].Fingerprint)
+			e.Uint(uint64(len(m.state)))
 			for _, v := range m.state {
-				e.bits(math.Float64bits(v))
+				e.Bits(math.Float64bits(v))
 			}
 		}
 	}
@@ -145,13 +145,13 @@ func (e *encoder) summaries(s *State, k *Key) {
 // loadSummaries takes those that the configuration has a use for; loadMarks has
 // said which are of another one.
 func (s *State) loadSummaries(d *decoder, k *Key) {
-	for range d.len(25) {
-		name, fp, window := d.bits(), d.bits(), d.bits()
-		state := make([]float64, d.len(8))
+	for range d.Len(25) {
+		name, fp, window := d.Bits(), d.Bits(), d.Bits()
+		state := make([]float64, d.Len(8))
 		for i := range state {
-			state[i] = math.Float64frombits(d.bits())
+			state[i] = math.Float64frombits(d.Bits())
 		}
-		if d.bad {
+		if d.Bad {
 			return
 		}
 		for i := range k.shape.wins {
@@ -161,7 +161,7 @@ func (s *State) loadSummaries(d *decoder, k *Key) {
 					continue
 				}
 				if !det.summary.Valid(state) {
-					d.fail()
+					d.Fail()
 					return
 				}
 				s.setSummary(k, det.mark, &summary{state: state})

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"odradek/processor/events"
+	"odradek/processor/keystate/changelog"
 )
 
 // Survey measures a changelog without building its state: it finds which keys fit
@@ -33,31 +34,31 @@ func NewSurvey(cfg *Config) *Survey {
 
 // Add takes a record as Load does. What is wrong with one is Load's to say.
 func (v *Survey) Add(key, value []byte) {
-	kind, name, suffix, err := splitKey(key)
-	if err == nil && kind == recDecision && value != nil && len(name) > 0 && Kind(name[0]) == Thresholds {
+	kind, name, suffix, err := changelog.SplitKey(key)
+	if err == nil && kind == changelog.Decision && value != nil && len(name) > 0 && Kind(name[0]) == Thresholds {
 		v.addRule(string(name[1:]), value)
 	}
-	if err != nil || kind != recHead && kind != recPart && kind != recSegment {
+	if err != nil || kind != changelog.Head && kind != changelog.Part && kind != changelog.Segment {
 		return
 	}
 	h := v.s.keys.hash(name)
 	e := v.keys[h]
 	switch {
 	case value == nil:
-		if kind == recHead {
+		if kind == changelog.Head {
 			delete(v.keys, h)
 		}
 		return
-	case kind == recSegment:
+	case kind == changelog.Segment:
 		e.segments += int64(len(value))
-	case kind == recPart && suffix[0]&0xffff != 0:
+	case kind == changelog.Part && suffix[0]&0xffff != 0:
 		e.segments += int64(len(value))
 	default: // a head, or its first part: the last offset is the body's first number
-		d := decoder{b: value}
+		d := newDecoder(value)
 		d.startHead()
-		parts, _, _ := d.small(), d.offset(), d.offset()
-		if kind == recPart || parts < generations {
-			e.last = d.int()
+		parts, _, _ := d.Small(), d.Offset(), d.Offset()
+		if kind == changelog.Part || parts < generations {
+			e.last = d.Int()
 		}
 		e.size = v.size(name, int64(len(value)), e.segments)
 	}
@@ -87,10 +88,10 @@ func (v *Survey) size(name []byte, head, segments int64) int64 {
 
 // addRule takes a threshold that was in force.
 func (v *Survey) addRule(name string, value []byte) {
-	dec := decoder{b: value}
-	dec.byte()
-	dec.uint()
-	if d := (decision{content: dec.b}); !dec.bad && readRule(&d) == nil {
+	dec := newDecoder(value)
+	dec.Byte()
+	dec.Uint()
+	if d := (decision{content: dec.B}); !dec.Bad && readRule(&d) == nil {
 		v.histories[name] = max(v.histories[name], d.rule.Size())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/changelog"
 )
 
 // heapOf is what is live in the heap.
@@ -175,7 +176,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 	}
 	evictions := 0
 	for _, r := range log[was:] {
-		if r.key[0] == recEviction && r.value != nil {
+		if r.key[0] == changelog.Eviction && r.value != nil {
 			evictions++
 		}
 	}

@@ -35,35 +35,35 @@ const ruleFormat = 1
 // warm-up, distance of added scores, whether scores are bounded.
 func appendRule(r *threshold.Rule) []byte {
 	var e encoder
-	e.byte(ruleFormat)
-	e.byte(byte(r.Kind))
-	e.bits(math.Float64bits(r.Value))
-	e.bits(math.Float64bits(r.Margin))
-	e.uint(uint64(r.History))
-	e.uint(uint64(r.Warmup))
-	e.uint(uint64(r.Decluster))
+	e.Byte(ruleFormat)
+	e.Byte(byte(r.Kind))
+	e.Bits(math.Float64bits(r.Value))
+	e.Bits(math.Float64bits(r.Margin))
+	e.Uint(uint64(r.History))
+	e.Uint(uint64(r.Warmup))
+	e.Uint(uint64(r.Decluster))
 	bounded := byte(0)
 	if r.Bounded {
 		bounded = 1
 	}
-	e.byte(bounded)
-	return e.b
+	e.Byte(bounded)
+	return e.B
 }
 
 // readRule reads the content of a decision that was loaded.
 func readRule(d *decision) error {
-	dec := decoder{b: d.content}
-	switch v := dec.byte(); {
+	dec := newDecoder(d.content)
+	switch v := dec.Byte(); {
 	case v > ruleFormat:
 		return fmt.Errorf("a threshold of format %d: %w", v, ErrNewer)
 	case v < ruleFormat:
 		return ErrCorrupt
 	}
 	r := &threshold.Rule{
-		Kind: threshold.Kind(dec.byte()), Value: floatOf(dec.bits()), Margin: floatOf(dec.bits()),
-		History: dec.small(), Warmup: dec.small(), Decluster: dec.small(), Bounded: dec.byte() == 1,
+		Kind: threshold.Kind(dec.Byte()), Value: floatOf(dec.Bits()), Margin: floatOf(dec.Bits()),
+		History: dec.Small(), Warmup: dec.Small(), Decluster: dec.Small(), Bounded: dec.Byte() == 1,
 	}
-	if dec.bad || len(dec.b) > 0 || !r.Sound() {
+	if dec.Bad || len(dec.B) > 0 || !r.Sound() {
 		return ErrCorrupt
 	}
 	d.rule = r

@@ -11,6 +11,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
+	"odradek/processor/keystate/changelog"
 )
 
 // changeRules gives the next worker other thresholds, or keeps them.
@@ -230,7 +231,7 @@ func TestRestartWithAnotherThreshold(t *testing.T) {
 // decidedIn is how many decisions on thresholds were written to a changelog.
 func decidedIn(log []record) (n int) {
 	for _, r := range log {
-		if r.value != nil && r.key[0] == recDecision && Kind(r.key[1]) == Thresholds {
+		if r.value != nil && r.key[0] == changelog.Decision && Kind(r.key[1]) == Thresholds {
 			n++
 		}
 	}
@@ -373,7 +374,7 @@ func TestContentOfAThreshold(t *testing.T) {
 		{appendRule(&threshold.Rule{}), ErrCorrupt},
 		{appendRule(ruleOf(threshold.Conformal, 1e-6, 40, 3)), nil}, // a version before may have let it pass
 	} {
-		err := New(watched()).Load(recordKey(nil, recDecision, []byte("\x04high"), 5), append([]byte{version, 1}, c.content...))
+		err := New(watched()).Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5), append([]byte{version, 1}, c.content...))
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%q: %v, want %v", c.content, err, c.want)
 		}

@@ -1,0 +1,108 @@
+package changelog
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+func newRand(t *testing.T) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// TestKeys splits the keys of records whose names have any bytes.
+func TestKeys(t *testing.T) {
+	rng := newRand(t)
+	for range 1000 {
+		kind := "HPSEBD"[rng.IntN(6)]
+		name := make([]byte, rng.IntN(20))
+		for i := range name {
+			name[i] = byte(rng.Uint32())
+		}
+		var suffix [2]uint64
+		n := suffixes(kind)
+		for i := range n {
+			suffix[i] = rng.Uint64()
+		}
+		key := AppendKey(nil, kind, name, suffix[:n]...)
+		gotKind, gotName, gotSuffix, err := SplitKey(key)
+		if err != nil || gotKind != kind || !bytes.Equal(gotName, name) || gotSuffix != suffix {
+			t.Fatalf("%c %x %v is read as %c %x %v, %v", kind, name, suffix, gotKind, gotName, gotSuffix, err)
+		}
+	}
+	for _, key := range []string{"", "P1234567", "S123456781234567", "D"} {
+		if _, _, _, err := SplitKey([]byte(key)); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+}
+
+// TestValues reads what was written, and finds every truncation.
+func TestValues(t *testing.T) {
+	rng := newRand(t)
+	for range 300 {
+		history := make([]float32, rng.IntN(40))
+		for i := range history {
+			if rng.IntN(3) == 0 {
+				history[i] = rng.Float32()
+			}
+		}
+		floats := make([]float32, rng.IntN(5))
+		for i := range floats {
+			floats[i] = rng.Float32()
+		}
+		number, signed, bits, text := rng.Uint64(), rng.Int64()-1<<62, rng.Uint64(), strconv.Itoa(rng.Int())
+		small, offset, flag := rng.IntN(1<<31), rng.Int64N(1<<62), rng.IntN(2) == 1
+		var e Encoder
+		e.Byte(7)
+		e.Reset()
+		e.Byte(Version)
+		e.Uint(number)
+		e.Int(signed)
+		e.Bits(bits)
+		e.Uint(uint64(small))
+		e.Uint(uint64(offset))
+		e.String(text)
+		e.Floats(floats)
+		e.Sparse(history)
+		e.Flag(flag)
+		for end := range len(e.B) + 1 {
+			d := Decoder{B: e.B[:end]}
+			d.Start()
+			got := d.Uint() == number && d.Int() == signed && d.Bits() == bits && d.Small() == small && d.Offset() == offset &&
+				d.String() == text && slices.Equal(d.Floats(), floats) && slices.Equal(d.Sparse(), history) && (d.Byte() == 1) == flag
+			switch whole := end == len(e.B); {
+			case whole && (!got || d.Bad || len(d.B) != 0):
+				t.Fatalf("% x is not what was written", e.B)
+			case !whole && !d.Bad:
+				t.Fatalf("% x is taken, %d bytes are missing", e.B[:end], len(e.B)-end)
+			}
+		}
+	}
+	for _, value := range []string{"\x02", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", ""} {
+		if d := (Decoder{B: []byte(value)}); true {
+			if d.Start(); !d.Bad {
+				t.Errorf("%q is taken as a version", value)
+			}
+		}
+	}
+	if d := (Decoder{B: []byte("\xff\xff\xff\xff\x7f")}); d.Small() != 0 || !d.Bad {
+		t.Error("a number that is not small is taken")
+	}
+	if d := (Decoder{B: []byte("\xff\xff\xff\xff\xff\xff\xff\xff\x7f")}); d.Offset() != 0 || !d.Bad {
+		t.Error("a number that is no offset is taken")
+	}
+	if d := (Decoder{B: []byte("\xff\xff\xff\x7f")}); d.Sparse() != nil || !d.Bad {
+		t.Error("a history without an end is taken")
+	}
+}

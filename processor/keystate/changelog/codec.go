@@ -1,0 +1,192 @@
+package changelog
+
+import (
+	"encoding/binary"
+	"math"
+
+	"odradek/detectors"
+)
+
+// Version is the first byte of every value, but for heads that have more at the end.
+const Version = 1
+
+// Encoder appends to B. Integers are varints, floats their bits, little-endian.
+type Encoder struct{ B []byte }
+
+// Reset empties the encoder.
+func (e *Encoder) Reset() { e.B = e.B[:0] }
+
+// Byte appends a byte.
+func (e *Encoder) Byte(v byte) { e.B = append(e.B, v) }
+
+// Uint appends a varint.
+func (e *Encoder) Uint(v uint64) { e.B = binary.AppendUvarint(e.B, v) }
+
+// Int appends a signed varint.
+func (e *Encoder) Int(v int64) { e.B = binary.AppendVarint(e.B, v) }
+
+// Bits appends a number of eight bytes.
+func (e *Encoder) Bits(v uint64) { e.B = binary.LittleEndian.AppendUint64(e.B, v) }
+
+// Words appends a number of words and the words.
+func (e *Encoder) Words(v detectors.Words) {
+	e.Uint(uint64(len(v)))
+	for _, w := range v {
+		e.B = binary.LittleEndian.AppendUint32(e.B, w)
+	}
+}
+
+// Floats appends a number of floats and the floats.
+func (e *Encoder) Floats(v []float32) { e.Words(detectors.WordsOf(v)) }
+
+// Flag appends 1 or 0.
+func (e *Encoder) Flag(v bool) {
+	if v {
+		e.Byte(1)
+	} else {
+		e.Byte(0)
+	}
+}
+
+// Decoder reads what Encoder wrote. After the first fault it gives zeros and
+// Bad is set; no number it gives is larger than what follows can hold.
+type Decoder struct {
+	B     []byte
+	Bad   bool
+	Newer bool // why: a newer version wrote it
+}
+
+// Fail ends the decoding: the bytes are not what an Encoder wrote.
+func (d *Decoder) Fail() {
+	d.B, d.Bad = nil, true
+}
+
+// Byte reads a byte.
+func (d *Decoder) Byte() byte {
+	if len(d.B) == 0 {
+		d.Fail()
+		return 0
+	}
+	v := d.B[0]
+	d.B = d.B[1:]
+	return v
+}
+
+// Uint reads a varint.
+func (d *Decoder) Uint() uint64 {
+	v, n := binary.Uvarint(d.B)
+	if n <= 0 {
+		d.Fail()
+		return 0
+	}
+	d.B = d.B[n:]
+	return v
+}
+
+// Offset is a number of a record or row.
+func (d *Decoder) Offset() int64 {
+	v := d.Uint()
+	if v > 1<<62 {
+		d.Fail()
+		return 0
+	}
+	return int64(v)
+}
+
+// Int reads a signed varint.
+func (d *Decoder) Int() int64 {
+	v, n := binary.Varint(d.B)
+	if n <= 0 {
+		d.Fail()
+		return 0
+	}
+	d.B = d.B[n:]
+	return v
+}
+
+// Bits reads a number of eight bytes.
+func (d *Decoder) Bits() uint64 {
+	if len(d.B) < 8 {
+		d.Fail()
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(d.B)
+	d.B = d.B[8:]
+	return v
+}
+
+// Len is a number of things of at least size bytes each.
+func (d *Decoder) Len(size int) int {
+	v := d.Uint()
+	if v > uint64(len(d.B)/size) {
+		d.Fail()
+		return 0
+	}
+	return int(v)
+}
+
+// Small is a number that fits an int32.
+func (d *Decoder) Small() int {
+	v := d.Uint()
+	if v > math.MaxInt32 {
+		d.Fail()
+		return 0
+	}
+	return int(v)
+}
+
+// Start reads the version of a value that is no head.
+func (d *Decoder) Start() {
+	if v := d.Byte(); v != Version {
+		d.Fail()
+	}
+}
+
+// Words reads a number of words and the words.
+func (d *Decoder) Words() detectors.Words {
+	n := d.Len(4)
+	if n == 0 {
+		return nil
+	}
+	v := make(detectors.Words, n)
+	for i := range v {
+		v[i] = binary.LittleEndian.Uint32(d.B[4*i:])
+	}
+	d.B = d.B[4*n:]
+	return v
+}
+
+// Floats reads what Encoder.Floats wrote.
+func (d *Decoder) Floats() []float32 { return d.Words().F32() }
+
+// Times reads the number of rows and their times; the values that follow are
+// there.
+func (d *Decoder) Times(dst []uint64, cols int) []uint64 {
+	n := d.Len(1 + 8*cols)
+	if n == 0 {
+		return dst
+	}
+	last, step := d.Int(), int64(0)
+	dst = append(dst, uint64(last))
+	for range n - 1 {
+		step += d.Int()
+		last += step
+		dst = append(dst, uint64(last))
+	}
+	if len(d.B) < n*8*cols {
+		d.Fail()
+	}
+	if d.Bad {
+		return dst[:0]
+	}
+	return dst
+}
+
+// Skip reads over n bytes.
+func (d *Decoder) Skip(n int) {
+	if n > len(d.B) {
+		d.Fail()
+		return
+	}
+	d.B = d.B[n:]
+}

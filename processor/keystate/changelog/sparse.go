@@ -1,0 +1,62 @@
+package changelog
+
+import "math"
+
+// String appends a string with its length.
+func (e *Encoder) String(v string) {
+	e.Uint(uint64(len(v)))
+	e.B = append(e.B, v...)
+}
+
+// Sparse appends a number of floats, and then runs in turn of zeros, of which there is
+// only the number, and of others: a young key's history is mostly zeros.
+func (e *Encoder) Sparse(v []float32) {
+	e.Uint(uint64(len(v)))
+	for len(v) > 0 {
+		n := 0
+		for n < len(v) && math.Float32bits(v[n]) == 0 {
+			n++
+		}
+		e.Uint(uint64(n))
+		v = v[n:]
+		// A run of others ends where two zeros save more than they cost.
+		for n = 0; n < len(v) && (math.Float32bits(v[n]) != 0 || n+1 < len(v) && math.Float32bits(v[n+1]) != 0); n++ {
+		}
+		e.Floats(v[:n])
+		v = v[n:]
+	}
+}
+
+// maxSparse bounds what Sparse reads, the state of a threshold: zeros cost nothing to claim.
+const maxSparse = 1 << 18
+
+// Sparse reads what Encoder.Sparse wrote.
+func (d *Decoder) Sparse() []float32 {
+	n := d.Small()
+	if n > maxSparse {
+		d.Fail()
+	}
+	if n == 0 || d.Bad {
+		return nil
+	}
+	v := make([]float32, n)
+	for at := 0; at < n && !d.Bad; {
+		zeros := d.Small()
+		others := d.Floats()
+		if zeros > n-at || len(others) > n-at-zeros || zeros+len(others) == 0 {
+			d.Fail()
+			return nil
+		}
+		copy(v[at+zeros:], others)
+		at += zeros + len(others)
+	}
+	return v
+}
+
+// String reads a string.
+func (d *Decoder) String() string {
+	n := d.Len(1)
+	v := string(d.B[:n])
+	d.B = d.B[n:]
+	return v
+}
