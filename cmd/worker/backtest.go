@@ -49,6 +49,7 @@ type backtestOptions struct {
 	data, series              string
 	labels, labelField        string
 	report, scores, anomalies string
+	heatmaps                  string
 	topic                     string
 	partitions, plots         int
 	inTopic, from, to         string
@@ -85,6 +86,7 @@ func (t terminal) backtest(ctx context.Context, args []string) int {
 		"file for the scores, .csv, .parquet or .avro; a name that ends with / is a folder of Parquet files, "+
 			"a partition each")
 	fs.StringVar(&o.anomalies, "anomalies", "", "file for the anomalies, .csv, .parquet or .avro")
+	fs.StringVar(&o.heatmaps, "heatmaps", "", "folder for the heatmaps of discords of the series that are drawn, as PNG and SVG files")
 	fs.StringVar(&o.topic, "topic", "backtest", "topic that the rows of files stand for: it is in the ids of anomalies")
 	fs.IntVar(&o.partitions, "partitions", 64, "partitions that the rows of files are shared out to, by series key")
 	fs.IntVar(&o.plots, "plots", 20, "series to draw in the report, at most")
@@ -149,8 +151,8 @@ func (o *backtestOptions) check(w io.Writer) int {
 		return bad("-partitions %d: use 1 to 4096", o.partitions)
 	case o.plots < 0 || o.plots > 1000:
 		return bad("-plots %d: use 0 to 1000", o.plots)
-	case o.report == "" && o.scores == "" && o.anomalies == "" && o.toTopic == "":
-		return bad("nothing is to be written: give -report, -scores, -anomalies or -to-topic")
+	case o.report == "" && o.scores == "" && o.anomalies == "" && o.heatmaps == "" && o.toTopic == "":
+		return bad("nothing is to be written: give -report, -scores, -anomalies, -heatmaps or -to-topic")
 	}
 	if o.report != "" { // it is written last: a long run is not to end with this
 		if dir, err := os.Stat(filepath.Dir(o.report)); err != nil || !dir.IsDir() {
@@ -167,9 +169,10 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 		return err
 	}
 	run := &backtests.Config{State: state, Plots: o.plots, Progress: new(backtests.Progress)}
-	if o.report == "" {
+	if o.report == "" && o.heatmaps == "" {
 		run.Plots = 0
 	}
+	state.Blocks = run.Plots > 0 // what heatmaps are made of
 	if o.labels != "" {
 		if run.Labels, err = backtests.ReadLabels(o.labels); err != nil {
 			return err
@@ -242,6 +245,13 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 			r.Settings = append(r.Settings, backtests.Setting{Detector: "detector " + d.Name, Settings: c.Changed(d)})
 		}
 		err = errors.Join(err, writeReport(o.report, s, run, fields, r))
+	}
+	if o.heatmaps != "" {
+		names := make([]string, len(state.Detectors))
+		for i := range names {
+			names[i] = state.Detectors[i].Name
+		}
+		err = errors.Join(err, s.WriteHeatmaps(o.heatmaps, names))
 	}
 	for _, line := range s.Lines(time.Since(began)) {
 		fmt.Fprintln(t.out, line)

@@ -35,7 +35,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/tables", "schemas schemas/avro", "files of rows are read and written without knowing what becomes of the rows"},
 	{"cmd/worker/backtests",
 		"cmd/worker/quality cmd/worker/replay cmd/worker/tables processor/kafka processor/kafka/record processor/keystate processor/events " +
-			"detectors detectors/threshold schemas schemas/output",
+			"detectors detectors/discord detectors/threshold schemas schemas/output",
 		"a backtest shares rows out and gathers what the fold finds; settings and commands are the program's"},
 	{"cmd/worker/sensors", "processor/kafka processor/kafka/record schemas/output", "signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
@@ -82,6 +82,7 @@ var only = []struct {
 	{"github.com/segmentio/kafka-go/...", "processor/kafka/*", false, "one package answers for the client's faults and for its protocol"},
 	{"github.com/linkedin/goavro/...", "schemas/avro/* schemas/formats/bench.go cmd/bench/*", true, "a wire format has one home"},
 	{"github.com/parquet-go/parquet-go/...", "cmd/worker/tables/* cmd/bench/*", true, "one package knows the file formats of tables"},
+	{"gonum.org/v1/plot/...", "cmd/worker/backtests/heat*.go", false, "it is 7 MB, for heatmaps as files; the report draws by itself"},
 	{"github.com/twmb/franz-go/...", "processor/kafkatest/* cmd/bench/*", true,
 		"the product has one Kafka client; the second one is there to judge it"},
 	{module + "/processor/kafkatest", "processor/kafkatest/up/* cmd/bench/* cmd/demo/*", true,

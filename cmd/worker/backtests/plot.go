@@ -22,6 +22,7 @@ type plot struct {
 	hi    []float32
 	top   []float32 // by detector and bucket: the highest score
 	bound []float32 // and the highest threshold that is finite
+	heat  []*heat   // by detector, nil for none; nil where none is kept
 }
 
 // plotFields is how many fields of a series are drawn.
@@ -85,6 +86,11 @@ func (p *plot) halve() {
 	merge(p.hi, false)
 	merge(p.top, false)
 	merge(p.bound, false)
+	for _, h := range p.heat {
+		if h != nil {
+			h.halve()
+		}
+	}
 }
 
 func (p *plot) values(t int64, v []float64) {

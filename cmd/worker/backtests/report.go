@@ -43,7 +43,7 @@ type Drawing struct {
 	From, To  string
 	Samples   int64
 	Panels    []Panel
-	Heatmaps  []template.HTML // of detectors that give a block with their findings
+	Heatmaps  []Panel // of detectors that give one with their findings
 	Anomalies int
 }
 
@@ -56,6 +56,10 @@ func (s *Summary) WriteReport(w io.Writer, cfg *keystate.Config, fields []string
 	}
 	for _, of := range s.plots {
 		d := Drawing{Name: text(of.name), From: moment(of.first), To: moment(of.last), Samples: of.samples, Panels: of.panels(fields, names)}
+		var err error
+		if d.Heatmaps, err = of.heatmaps(names); err != nil {
+			return err
+		}
 		for i := range of.dets {
 			d.Anomalies += of.dets[i].anomalies
 		}

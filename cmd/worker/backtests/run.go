@@ -178,6 +178,7 @@ func newLane(c *Config, p *Partition) *lane {
 		l.scores = c.Out.buffer(l.state, p)
 	}
 	l.fold = replay.NewLane(l.state, c.Executor, p.Topic, p.Number, p.First, l.tell)
+	l.fold.TellBlocks = l.tellBlocks
 	return l
 }
 

@@ -271,3 +271,71 @@ func TestPlot(t *testing.T) {
 	p.values(5e15+int64(1e6), []float64{math.NaN()})
 	p.values(0, []float64{1}) // far before the begin: into the first bucket
 }
+
+// TestHeatmaps finds a planted shape in the heatmap of its series, in the report and in
+// files, at its time and its lengths, and nothing where no discord is.
+func TestHeatmaps(t *testing.T) {
+	rng, dir := newRand(t), t.TempDir()
+	const n, fault = 5000, 3300
+	text := "key,time,value\n"
+	for i := range n {
+		v := math.Sin(float64(i)*0.2) + 0.02*rng.NormFloat64()
+		if i >= fault && i < fault+20 {
+			v = rng.NormFloat64()
+		}
+		text += fmt.Sprintf("a/b,%d,%v\n", int64(i)*1000, v)
+	}
+	file := filepath.Join(dir, "a.csv")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := settings(t, "ODRADEK_DETECTORS=shapes", "ODRADEK_DETECTOR_SHAPES_OP=discords", "ODRADEK_DETECTOR_SHAPES_WINDOW=800",
+		"ODRADEK_DETECTOR_SHAPES_MIN_LENGTH=30", "ODRADEK_DETECTOR_SHAPES_MAX_LENGTH=60", "ODRADEK_DETECTOR_SHAPES_LENGTH_STEP=15",
+		"ODRADEK_DETECTOR_SHAPES_STRIDE=100")
+	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, "t", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := configOf(t, c, src)
+	run.State.Blocks = true
+	s, err := Run(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := s.plots[0]
+	h := of.plot.heat[0]
+	if h == nil || h.rows != 3 || h.last() != 60 {
+		t.Fatalf("%+v", h)
+	}
+	wide := int(1 << of.plot.width / 1_000_000) // samples of a bucket
+	for row := range h.rows {
+		best, at := -1.0, 0
+		for i := range of.buckets() {
+			if d := h.distance(row, i); d > best {
+				best, at = d, i
+			}
+		}
+		length := 30 + 15*row
+		if from := int(of.seconds(float64(at))) - int(of.seconds(0)); from < fault-length-2*wide || from > fault+20+2*wide {
+			t.Errorf("length %d: the highest cell is of second %d, the fault is at %d", length, from, fault)
+		}
+	}
+	var page bytes.Buffer
+	if err := s.WriteReport(&page, run.State, []string{"value"}, Report{Title: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"discords of shapes: lengths 30 (below) to 60", `href="data:image/png;base64,`} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if err := s.WriteHeatmaps(filepath.Join(dir, "h"), []string{"shapes"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, begin := range map[string]string{"a_b-shapes.png": "\x89PNG", "a_b-shapes.svg": "<?xml"} {
+		b, err := os.ReadFile(filepath.Join(dir, "h", name))
+		if err != nil || !strings.HasPrefix(string(b), begin) {
+			t.Errorf("%s: %.10q, %v", name, b, err)
+		}
+	}
+}

@@ -80,6 +80,9 @@ func newSeries(name []byte, c *Config, state *keystate.Config, before int) *seri
 			n = 256
 		}
 		s.plot = newPlot(n, state.Dim, len(state.Detectors))
+		if state.Blocks && before < heatSeries {
+			s.plot.heat = make([]*heat, len(state.Detectors))
+		}
 	}
 	for _, span := range c.Labels[string(name)] {
 		s.labels = append(s.labels, labelled{Span: span, foundAt: make([]int64, len(s.dets)+1)})

@@ -27,12 +27,7 @@ type Panel struct {
 
 // panels draws a series: its fields, then the scores of each detector.
 func (s *series) panels(fields, detectors []string) []Panel {
-	p := s.plot
-	buckets := int((s.last-p.begin)>>p.width) + 1
-	buckets = max(1, min(buckets, p.n))
-	x := func(t int64) float64 {
-		return panelWidth * min(1, max(0, float64(t-p.begin)/float64(int64(buckets)<<p.width)))
-	}
+	p, buckets, x := s.plot, s.buckets(), s.x
 	var list []Panel
 	for c := range p.dim {
 		lo, hi := p.lo[c*p.n:][:buckets], p.hi[c*p.n:][:buckets]
@@ -80,6 +75,16 @@ func (s *series) panels(fields, detectors []string) []Panel {
 		list = append(list, Panel{"score of " + detectors[d], true, number(top), number(low), drawn(&b)})
 	}
 	return list
+}
+
+// buckets is how many buckets of the plot the series has.
+func (s *series) buckets() int {
+	return max(1, min(int((s.last-s.plot.begin)>>s.plot.width)+1, s.plot.n))
+}
+
+// x is where an event time lies in a panel.
+func (s *series) x(t int64) float64 {
+	return panelWidth * min(1, max(0, float64(t-s.plot.begin)/float64(int64(s.buckets())<<s.plot.width)))
 }
 
 // drawn is a finished drawing. What it has of the input are numbers, and names that open

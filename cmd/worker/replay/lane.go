@@ -20,6 +20,10 @@ const laneSamples = 4096
 // thresholds and anomalies are the same code. Nothing is published and nothing kept
 // beyond the run. A Lane is for one goroutine at a time.
 type Lane struct {
+	// TellBlocks takes the blocks of tasks before tell takes their rows, with
+	// keystate.Config.Blocks; nil: they are dropped.
+	TellBlocks func(rows []keystate.BlockRow) error
+
 	state  *keystate.State
 	exec   detectors.Executor
 	batch  *detectors.Batch
@@ -118,6 +122,16 @@ func (l *Lane) score(ctx context.Context) error {
 	}
 	l.state.Apply(l.batch)
 	l.batch.Reset()
+	if blocks := l.state.Blocks; len(blocks) > 0 {
+		var err error
+		if l.TellBlocks != nil {
+			err = l.TellBlocks(blocks)
+		}
+		clear(blocks)
+		if l.state.Blocks = blocks[:0]; err != nil {
+			return err
+		}
+	}
 	if len(l.state.Rows)+len(l.state.Events) == 0 {
 		return nil
 	}
