@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"odradek/detectors/threshold"
@@ -14,65 +13,9 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/metrics"
 	"odradek/schemas/output"
 )
-
-// changeKinds are the kinds of events.Change.
-const changeKinds = 3
-
-// changeCounts are changes of anomalies by detector and kind.
-type changeCounts map[string][changeKinds]int64
-
-func (c *changeCounts) add(detector string, n [changeKinds]int64) {
-	if *c == nil {
-		*c = changeCounts{}
-	}
-	have := (*c)[detector]
-	for i := range n {
-		have[i] += n[i]
-	}
-	(*c)[detector] = have
-}
-
-// RecentAnomaly is a change of an anomaly as the status page shows it.
-type RecentAnomaly struct {
-	Time     time.Time // event time of the change
-	Kind     string
-	Key      string
-	Detector string
-	Severity int
-	Band     string
-}
-
-// maxRecent bounds the changes that are kept for the status page.
-const maxRecent = 20
-
-// recentAnomalies keeps the last committed ones.
-type recentAnomalies struct {
-	mu   sync.Mutex
-	list []RecentAnomaly // oldest first
-}
-
-func (r *recentAnomalies) add(list []RecentAnomaly) {
-	if len(list) == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.list = append(r.list, list...)
-	if over := len(r.list) - maxRecent; over > 0 {
-		r.list = slices.Delete(r.list, 0, over)
-	}
-}
-
-// RecentAnomalies lists the last changes that were committed, newest first.
-func (m *Metrics) RecentAnomalies() []RecentAnomaly {
-	m.recent.mu.Lock()
-	defer m.recent.mu.Unlock()
-	list := slices.Clone(m.recent.list)
-	slices.Reverse(list)
-	return list
-}
 
 // bandIndex is the schema's index of the band of each severity.
 var bandIndex = func() (index [256]uint8) {
@@ -97,18 +40,19 @@ func (pt *partition) writeAnomalies(c *cycle, r *result, now time.Time) (bytes i
 	for i := range pt.state.Events {
 		row := &pt.state.Events[i]
 		a := AnomalyRecord(row, pt.host.cfg.State)
-		var n [changeKinds]int64
+		var n [metrics.ChangeKinds]int64
 		n[row.Change.Kind]++
-		r.counts.changes.add(row.Name, n)
+		r.work.Counts.Changes.Add(row.Name, n)
 		switch row.Change.Kind {
 		case events.Open:
 			pt.open[row.Name]++
 		case events.Close:
 			pt.open[row.Name]--
 		}
-		if len(pt.state.Events)-i <= maxRecent {
-			r.recent = append(r.recent, RecentAnomaly{time.UnixMicro(a.EventTime).UTC(), output.AnomalyKinds[a.Kind], string(a.Key), row.Name,
-				int(a.Severity), output.SeverityBands[a.Band]})
+		if len(pt.state.Events)-i <= metrics.MaxRecent {
+			r.work.Recent = append(r.work.Recent, metrics.RecentAnomaly{Time: time.UnixMicro(a.EventTime).UTC(),
+				Kind: output.AnomalyKinds[a.Kind], Key: string(a.Key), Detector: row.Name,
+				Severity: int(a.Severity), Band: output.SeverityBands[a.Band]})
 		}
 		size, err := pt.writeAnomaly(c, topic, ms, &a)
 		if err != nil {

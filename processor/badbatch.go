@@ -25,15 +25,15 @@ func (pt *partition) nextRecord() bool {
 // deadBatch keeps the bytes of a batch for the dead-letter topic, as they are in
 // the log: its header, and its records as they were compressed.
 func (pt *partition) deadBatch(u *record.Unreadable) {
-	pt.counts.consumed += u.Records
-	pt.counts.dead += u.Records
-	pt.counts.bytes += int64(len(u.Raw))
+	pt.counts.Consumed += u.Records
+	pt.counts.Dead += u.Records
+	pt.counts.Bytes += int64(len(u.Raw))
 	class := "corrupt_batch"
 	if u.TooLarge {
 		class = "batch_too_large"
 	}
 	text := fmt.Sprintf("%s/%d at offsets %d to %d (%d records): %v", pt.tp.Topic, pt.tp.Partition, u.First, u.Last, u.Records, u.Err)
-	pt.host.cfg.Metrics.deadLetters(pt.tp, class, u.Records)
+	pt.host.cfg.Metrics.DeadLetters(pt.tp, class, u.Records)
 	pt.logDead(class, text)
 	h := pt.reason(class, text, u.First)
 	number := func(name string, n int64) {

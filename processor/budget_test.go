@@ -159,8 +159,8 @@ func TestRestoreWithinBudget(t *testing.T) {
 	if bytes1 > cfg.StateBytes*9/8+350*all || bytes1 > whole*4/5 || bytes2 > cfg.StateBytes*5/4 || bytes2 < cfg.StateBytes/2 || keys >= all {
 		t.Errorf("%d keys and %d bytes restored, %d and %d are left, the budget is %d", all, bytes1, keys, bytes2, cfg.StateBytes)
 	}
-	if n := testutil.ToFloat64(cfg.Metrics.evictions.WithLabelValues(b.input, "0")) +
-		testutil.ToFloat64(cfg.Metrics.evictions.WithLabelValues(b.input, "1")); n != float64(1510-keys) {
+	if n := testutil.ToFloat64(cfg.Metrics.Evictions.WithLabelValues(b.input, "0")) +
+		testutil.ToFloat64(cfg.Metrics.Evictions.WithLabelValues(b.input, "1")); n != float64(1510-keys) {
 		t.Errorf("%v evictions, %d keys are left of 1510", n, keys)
 	}
 	stop(nil)

@@ -72,15 +72,15 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 	p.lastCommit = time.Now()
 	resent := p.producer.Resent()
 	err := p.committer.commit(ctx, c)
-	p.cfg.Metrics.resent(p.producer.Resent() - resent)
+	p.cfg.Metrics.Resent(p.producer.Resent() - resent)
 	p.trouble.over(p.log, "cycle")
 	took := time.Since(p.lastCommit)
 	if err != nil {
 		p.pace.failed(c.bytes, c.records, took)
-		p.cfg.Metrics.aborted(err)
+		p.cfg.Metrics.Aborted(err)
 		return p.recover(ctx, c, err)
 	}
-	p.cfg.Metrics.committed(c, took)
+	p.cfg.Metrics.Committed(c.stats(), took)
 	p.pace.committed(c.bytes, c.records, took)
 	p.committed(p.committer.written(ctx, c.results))
 	// Every request was answered, so nothing reads the batches any more.
@@ -92,7 +92,7 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 // committed takes in that the offsets of these results are committed.
 func (p *Processor) committed(rs results) {
 	for pt, r := range rs {
-		p.cfg.Metrics.committedResult(pt, r)
+		p.cfg.Metrics.Worked(pt.tp, &r.work, r.floor.Offset, r.next, pt.end.Load())
 		pt.committed.Store(r.next)
 		pt.committedAt.Store(time.Now().UnixNano())
 		pt.fresh.Store(false)
@@ -107,7 +107,7 @@ func (p *Processor) committed(rs results) {
 func (p *Processor) offsetsAnswered(ctx context.Context, err error) error {
 	r := p.committer.answered(ctx, err)
 	if err != nil {
-		p.cfg.Metrics.aborted(err)
+		p.cfg.Metrics.Aborted(err)
 		return p.recover(ctx, &cycle{results: r}, err)
 	}
 	p.committed(r)

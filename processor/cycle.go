@@ -2,11 +2,11 @@ package processor
 
 import (
 	"sync"
-	"time"
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/metrics"
 )
 
 // What a transaction contains. How it is committed is in commit.go, and how partitions go
@@ -43,31 +43,17 @@ type cycle struct {
 
 // result is what one partition has in a cycle.
 type result struct {
-	next    int64 // offset after the last record
-	leader  record.Epoch
-	floor   keystate.Floor
-	log     string // the changelog's incarnation
-	counts  counts
-	held    int64   // samples that are held for order after the last record
-	samples []int64 // event times (us) of a sample of the rows, for the latency
-	recent  []RecentAnomaly
-	fetched time.Time
+	next   int64 // offset after the last record
+	leader record.Epoch
+	floor  keystate.Floor
+	log    string // the changelog's incarnation
+	work   metrics.Work
 }
-
-// latencyRows is about how many rows of a result have their latency observed.
-const latencyRows = 256
 
 // extend adds the results that follow.
 func (have *result) extend(r *result) {
-	have.next, have.leader, have.floor, have.held = r.next, r.leader, r.floor, r.held
-	have.counts.add(&r.counts)
-	have.recent = append(have.recent, r.recent...)
-	if over := len(have.recent) - maxRecent; over > 0 {
-		have.recent = have.recent[over:]
-	}
-	if len(have.samples) < latencyRows {
-		have.samples = append(have.samples, r.samples...)
-	}
+	have.next, have.leader, have.floor = r.next, r.leader, r.floor
+	have.work.Add(&r.work)
 }
 
 // sink is the growing batches of one output partition.
@@ -137,13 +123,13 @@ func (c *cycle) add(pt *partition, r result, bytes int) {
 	defer c.mu.Unlock()
 	have := c.results[pt]
 	if have == nil {
-		have = &result{fetched: r.fetched}
+		have = &result{work: metrics.Work{Fetched: r.work.Fetched}}
 		c.results[pt] = have
 	}
 	have.extend(&r)
 	have.log = pt.owner.now.Incarnation
 	c.bytes += bytes
-	c.records += int(r.counts.consumed)
+	c.records += int(r.work.Counts.Consumed)
 	c.full = c.bytes >= c.room.bytes || c.records >= cycleRecords
 }
 
@@ -187,3 +173,21 @@ func sourceOffsets(rs results) map[kafka.TP]kafka.Offset {
 // replay floor, so that state from before is not taken for present when the
 // setting is turned off again.
 const forwarded = "forwarded"
+
+// stats are what metrics count of a committed cycle.
+func (c *cycle) stats() metrics.CycleStats {
+	s := metrics.CycleStats{Records: c.records, Bytes: c.bytes, Outputs: map[string]int{}}
+	for o := range Outputs {
+		if n := c.written(Output(o)); n > 0 {
+			s.Outputs[Outputs[o].Name] = n
+		}
+	}
+	c.changelog.Range(func(_, v any) bool {
+		if b := v.(*sink).b; b != nil {
+			s.ChangelogRecords += b.Count()
+			s.ChangelogBytes += b.Bytes()
+		}
+		return true
+	})
+	return s
+}

@@ -59,7 +59,7 @@ type lostOffset struct {
 
 // offsetLost applies ODRADEK_OFFSET_LOST.
 func (pt *partition) offsetLost(ctx context.Context, l lostOffset) error {
-	pt.host.cfg.Metrics.offsetLost(pt.tp, l.count)
+	pt.host.cfg.Metrics.OffsetLost(pt.tp, l.count)
 	at := l.earliest
 	switch pt.host.cfg.OffsetLost {
 	case Fail:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/metrics"
 )
 
 // restoring is what is known of a partition's lag before it runs: where the group
@@ -39,11 +40,11 @@ func (r *restoring) follow(ctx context.Context, c *kafka.Client, tp kafka.TP) {
 
 // seenEnds fills in what the partition's source has been answered. It knows the end
 // of an idle partition, and how long there has been no answer.
-func (s *PartitionStatus) seenEnds(pt *partition) {
+func (pt *partition) seenEnds(s *metrics.PartitionStatus) {
 	s.HighWatermark = -1
 	if src := pt.watched.Load(); src != nil {
 		seen := src.Seen()
-		s.Fetching, s.FetchAge, s.Lost, s.back = true, seen.Age, seen.Lost, seen.Back
+		s.Fetching, s.FetchAge, s.Lost, s.Back = true, seen.Age, seen.Lost, seen.Back
 		if src.TP() == pt.tp && s.Running && seen.LastStable >= 0 {
 			s.End, s.HighWatermark = seen.LastStable, seen.HighWatermark
 		}

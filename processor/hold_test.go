@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"odradek/processor/kafkatest"
+	"odradek/processor/metrics"
 	"odradek/schemas/formats"
 	"odradek/schemas/output"
 	"odradek/schemas/registry"
@@ -78,7 +79,7 @@ func TestHeldIsNotStalled(t *testing.T) {
 		_, _ = w.Write([]byte(`{"schema":` + strconv.Quote(output.ReadingSchema) + `}`))
 	}))
 	defer srv.Close()
-	begin := func() (*Processor, *Metrics, func(error)) {
+	begin := func() (*Processor, *metrics.Metrics, func(error)) {
 		reg, err := registry.New(registry.Config{URLs: []string{srv.URL}})
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +98,7 @@ func TestHeldIsNotStalled(t *testing.T) {
 	b.framed(9)
 	b.produce(100)
 
-	notStalled := func(p *Processor, m *Metrics, what string) {
+	notStalled := func(p *Processor, m *metrics.Metrics, what string) {
 		t.Helper()
 		waitFor(t, what+": the partition is held", 10*time.Second, func() bool {
 			l := p.Status()
@@ -123,7 +124,7 @@ func TestHeldIsNotStalled(t *testing.T) {
 			t.Errorf("%s: odradek_partition_held_seconds is %v", what, n)
 		}
 	}
-	goesOn := func(p *Processor, m *Metrics, what string) {
+	goesOn := func(p *Processor, m *metrics.Metrics, what string) {
 		t.Helper()
 		waitFor(t, what+": all is committed", 20*time.Second, func() bool {
 			s := p.Status()[0]

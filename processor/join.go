@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"odradek/processor/keystate"
+	"odradek/processor/metrics"
 )
 
 // How a partition puts what it has done into the open cycle. The main goroutine
@@ -19,17 +20,17 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 		return err
 	}
 	defer pt.host.cycles.leave()
-	r := result{next: next, leader: pt.leader, fetched: fetched}
-	r.counts = pt.counts
-	for i := range r.counts.outcomes {
-		r.counts.outcomes[i] = s.Counts[i] - pt.counted[i]
+	r := result{next: next, leader: pt.leader, work: metrics.Work{Fetched: fetched}}
+	r.work.Counts = pt.counts
+	for i := range r.work.Counts.Outcomes {
+		r.work.Counts.Outcomes[i] = s.Counts[i] - pt.counted[i]
 	}
 	pt.counted = s.Counts
-	r.counts.suspects = pt.countSuspects(fetched)
-	r.counts.evicted, pt.evicted = s.EvictedKeys-pt.evicted, s.EvictedKeys
-	r.counts.early, pt.early = s.Early-pt.early, s.Early
+	r.work.Counts.Suspects = pt.countSuspects(fetched)
+	r.work.Counts.Evicted, pt.evicted = s.EvictedKeys-pt.evicted, s.EvictedKeys
+	r.work.Counts.Early, pt.early = s.Early-pt.early, s.Early
 	skipped := pt.it.Skipped()
-	r.counts.aborted, r.counts.control = skipped.Aborted-pt.skipped.Aborted, skipped.Control-pt.skipped.Control
+	r.work.Counts.Aborted, r.work.Counts.Control = skipped.Aborted-pt.skipped.Aborted, skipped.Control-pt.skipped.Control
 	pt.skipped = skipped
 	bytes, err := pt.write(c, &r)
 	if err != nil {
@@ -37,7 +38,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 		pt.spoil(c, err) // some of the results are in it, and their offset must not be without the rest
 		return err
 	}
-	r.floor, r.held = s.Floor(), int64(s.Held())
+	r.floor, r.work.Held = s.Floor(), int64(s.Held())
 	pt.position.Store(next)
 	pt.look()
 	pt.logLate(fetched)
@@ -72,8 +73,8 @@ func (pt *partition) write(c *cycle, r *result) (bytes int, err error) {
 	if pt.forward {
 		return bytes, nil
 	}
-	pt.arrivals.add(r.next, r.fetched)
-	want := pt.arrivals.before(r.fetched.Add(-pt.host.cfg.ReplayLimit * 3 / 4))
+	pt.arrivals.add(r.next, r.work.Fetched)
+	want := pt.arrivals.before(r.work.Fetched.Add(-pt.host.cfg.ReplayLimit * 3 / 4))
 	state, err := pt.writeState(c, want, c.room.state)
 	return bytes + state, err
 }
@@ -114,7 +115,8 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 		}
 		return err
 	}
-	c.add(pt, result{next: at, leader: pt.leader, floor: pt.state.Floor(), held: int64(pt.state.Held()), fetched: time.Now()}, bytes)
+	c.add(pt, result{next: at, leader: pt.leader, floor: pt.state.Floor(),
+		work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}, bytes)
 	pt.host.cycles.announce()
 	return nil
 }

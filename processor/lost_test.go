@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/processor/kafkatest"
+	"odradek/processor/metrics"
 )
 
 // A worker whose brokers do not answer is not ready, says so, and is ready again by
@@ -100,7 +101,7 @@ func TestEndsAreKnown(t *testing.T) {
 	cfg := b.config("one")
 	p, stop := b.start(cfg)
 	cfg.Metrics.Watch(p.Status)
-	lags := func(m *Metrics) [2]float64 {
+	lags := func(m *metrics.Metrics) [2]float64 {
 		return [2]float64{gathered(t, m, "odradek_consumer_lag_records"), gathered(t, m, "odradek_high_watermark_lag_records")}
 	}
 	waitFor(t, "all is committed", 10*time.Second, func() bool {

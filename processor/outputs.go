@@ -143,14 +143,14 @@ const maxErrorText = 1 << 10
 // deadLetter keeps rec, byte for byte, for the dead-letter topic with the
 // headers of KIP-1034 and the reason.
 func (pt *partition) deadLetter(rec *record.Record, cause error) {
-	pt.counts.dead++
+	pt.counts.Dead++
 	class, field := "malformed", ""
 	var de *schemas.DecodeError
 	if errors.As(cause, &de) {
 		class, field = de.Class, de.Field
 	}
 	text := fmt.Sprintf("%s/%d at offset %d: %v", pt.tp.Topic, pt.tp.Partition, rec.Offset, cause)
-	pt.host.cfg.Metrics.deadLetters(pt.tp, class, 1)
+	pt.host.cfg.Metrics.DeadLetters(pt.tp, class, 1)
 	pt.logDead(class, text)
 	h := pt.originalHeaders(rec)
 	own := len(h)
@@ -206,7 +206,7 @@ func (pt *partition) forwardRecord(rec *record.Record) {
 			size, pt.forwardMost, pt.host.outputs.topics[OutputRekeyed].name)})
 		return
 	}
-	pt.counts.forwarded++
+	pt.counts.Forwarded++
 	pt.copies = append(pt.copies, copiedRecord{to: OutputRekeyed, timestamp: rec.Timestamp,
 		key: copied(pt.reading.Key), value: copied(rec.Value), headers: h, own: own,
 		partition: kafka.Partition(pt.reading.Key, pt.host.outputs.topics[OutputRekeyed].partitions)})
@@ -247,7 +247,7 @@ func (pt *partition) writeScores(c *cycle, r *result, now time.Time) (bytes int,
 	t := &c.outs.topics[OutputScores]
 	step := len(rows)/latencySamples + 1
 	for i := 0; i < len(rows); i += step {
-		r.samples = append(r.samples, rows[i].Time)
+		r.work.Samples = append(r.work.Samples, rows[i].Time)
 	}
 	if t.name == "" {
 		return 0, nil

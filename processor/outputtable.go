@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/processor/metrics"
 	"odradek/schemas/output"
 )
 
@@ -82,3 +83,12 @@ var Outputs = [outputCount]OutputSpec{
 // as many partitions. Its setting is the prefix of the name.
 var Changelog = OutputSpec{Name: "changelog", Setting: "CHANGELOG_PREFIX", Holds: "the state", Key: "series",
 	Configs: map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5", "segment.ms": "3600000"}}
+
+// NewMetrics returns metrics of the worker's outputs.
+func NewMetrics() *metrics.Metrics {
+	names := make([]string, 0, len(Outputs))
+	for i := range Outputs {
+		names = append(names, Outputs[i].Name)
+	}
+	return metrics.New(names...)
+}

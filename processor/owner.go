@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/metrics"
 )
 
 // The owner record of a changelog partition names the group and the input topic
@@ -180,7 +181,7 @@ func (pt *partition) joinStart(ctx context.Context) error {
 		return err
 	}
 	defer pt.host.cycles.leave()
-	r := result{next: pt.position.Load(), leader: pt.leader, held: int64(pt.state.Held()), fetched: time.Now()}
+	r := result{next: pt.position.Load(), leader: pt.leader, work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}
 	bytes := 0
 	if !pt.forward {
 		if bytes, err = pt.writeStart(c); err != nil {

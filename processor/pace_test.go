@@ -157,7 +157,7 @@ func TestSlowBroker(t *testing.T) {
 	for i := range recs {
 		written += len(recs[i].Key) + len(recs[i].Value)
 	}
-	failed := testutil.ToFloat64(cfg.Metrics.transactions.WithLabelValues("aborted"))
+	failed := testutil.ToFloat64(cfg.Metrics.Transactions.WithLabelValues("aborted"))
 	t.Logf("%d KiB of scores, %d KiB sent, %v cycles failed", written>>10, taken.Load()>>10, failed)
 	if failed > 2 {
 		t.Errorf("%v cycles failed: %q", failed, log.lines("cycle failed"))

@@ -13,6 +13,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/metrics"
 	"odradek/schemas"
 	"odradek/schemas/output"
 )
@@ -53,7 +54,7 @@ type partition struct {
 	onHold      atomic.Pointer[holding]          // nil: not held
 	watched     atomic.Pointer[kafka.Source]     // what is being fetched now: the partition, or its changelog
 	restoring   restoring
-	confined    atomic.Pointer[Quarantine] // nil: it goes on
+	confined    atomic.Pointer[metrics.Quarantine] // nil: it goes on
 
 	// Owned by the goroutine.
 	state      *keystate.State
@@ -69,7 +70,7 @@ type partition struct {
 	leader     record.Epoch // that wrote the last record read
 	epoch      uint64
 	noted      int64 // committed offset that the state has been told of
-	counts     counts
+	counts     metrics.Counts
 	counted    keystate.Counts // state's counts already joined
 	evicted    int64           // state's EvictedKeys already joined
 	early      int64           // and its Early
@@ -334,7 +335,7 @@ func (pt *partition) resetChunk() {
 	pt.state.Blocks = pt.state.Blocks[:0]
 	clear(pt.copies)
 	pt.copies = pt.copies[:0]
-	pt.counts = counts{}
+	pt.counts = metrics.Counts{}
 }
 
 // process folds, scores and joins one chunk.
@@ -432,14 +433,14 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 	s := pt.state
 	limit := pt.host.cycles.room().records
 	pt.more = false
-	for pt.counts.consumed < limit && (pt.again || pt.nextRecord()) {
+	for pt.counts.Consumed < limit && (pt.again || pt.nextRecord()) {
 		pt.again = false
 		rec := pt.it.Record()
 		if pt.header == nil {
 			pt.header = rec.Header // one method value: the iterator reuses its record
 		}
-		pt.counts.consumed++
-		pt.counts.bytes += int64(len(rec.Key) + len(rec.Value))
+		pt.counts.Consumed++
+		pt.counts.Bytes += int64(len(rec.Key) + len(rec.Value))
 		header := pt.header
 		if rec.HeaderCount == 0 {
 			header = nil // lets the decoder skip the question
@@ -447,8 +448,8 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 		if err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &pt.reading); err != nil {
 			var de *schemas.DecodeError
 			if errors.As(err, &de) && (de.Retry || de.Absent) && !pt.condemn(rec, header, de) {
-				pt.counts.consumed--
-				pt.counts.bytes -= int64(len(rec.Key) + len(rec.Value))
+				pt.counts.Consumed--
+				pt.counts.Bytes -= int64(len(rec.Key) + len(rec.Value))
 				pt.again = true
 				return err, pt.finish(ctx)
 			}
@@ -487,7 +488,7 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 		}
 	}
 	if pt.it.Err() == nil {
-		pt.more = pt.counts.consumed >= limit
+		pt.more = pt.counts.Consumed >= limit
 	}
 	return pt.it.Err(), pt.finish(ctx)
 }
@@ -523,7 +524,7 @@ func (pt *partition) score(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("processor: %s/%d: score: %w", pt.tp.Topic, pt.tp.Partition, err)
 		}
-		pt.host.cfg.Metrics.executed(n, time.Since(began))
+		pt.host.cfg.Metrics.Executed(n, time.Since(began))
 	}
 	pt.state.Apply(pt.batch)
 	pt.batch.Reset()

@@ -15,6 +15,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/metrics"
 	"odradek/schemas"
 )
 
@@ -97,7 +98,7 @@ type Config struct {
 
 	Fetch kafka.FetcherConfig
 
-	Metrics *Metrics
+	Metrics *metrics.Metrics
 	Log     *slog.Logger
 
 	Hooks Hooks // for tests

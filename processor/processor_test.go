@@ -25,6 +25,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
+	"odradek/processor/metrics"
 	"odradek/schemas/formats"
 	"odradek/schemas/output"
 )
@@ -134,7 +135,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 
 // run runs a processor until the input is committed, then drains it. It returns
 // the status between the two.
-func (b *bench) run(cfg Config) []PartitionStatus {
+func (b *bench) run(cfg Config) []metrics.PartitionStatus {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
+	"odradek/processor/metrics"
 )
 
 // Quarantine. A partition that cannot go on by itself is paused, and the others
@@ -23,14 +24,6 @@ import (
 // What is not of one partition ends the worker: a decision about state that is the
 // operator's (RefusedError), an output topic that may not be written, an executor
 // that fails.
-
-// Quarantine says why a partition is paused.
-type Quarantine struct {
-	Reason string // one of the reasons below
-	Detail string
-	Offset int64 // where it would go on
-	Since  time.Time
-}
 
 // The reasons of a quarantine, as the metric has them.
 const (
@@ -106,7 +99,7 @@ func (pt *partition) confine(reason string, err error) {
 	if reason == reasonUnreadable {
 		at = pt.position.Load()
 	}
-	pt.confined.Store(&Quarantine{Reason: reason, Detail: err.Error(), Offset: at, Since: time.Now()})
+	pt.confined.Store(&metrics.Quarantine{Reason: reason, Detail: err.Error(), Offset: at, Since: time.Now()})
 	decide := "mend what the reason names; a restart or a rebalance tries the partition again"
 	if reason == reasonUnreadable {
 		decide = fmt.Sprintf("to step over the place: worker state reset -topic %s -partition %d -to OFFSET", pt.tp.Topic, pt.tp.Partition)

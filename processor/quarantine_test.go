@@ -19,6 +19,7 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
+	"odradek/processor/metrics"
 	"odradek/schemas/output"
 )
 
@@ -125,7 +126,7 @@ func head(r *kafkatest.Record, name string) string {
 }
 
 // quarantined returns the partitions in quarantine.
-func quarantined(p *Processor) (out []PartitionStatus) {
+func quarantined(p *Processor) (out []metrics.PartitionStatus) {
 	for _, s := range p.Status() {
 		if s.Quarantine != nil {
 			out = append(out, s)

@@ -17,7 +17,7 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 	switch ev.Kind {
 	case kafka.Assigned:
 		p.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
-		p.cfg.Metrics.rebalanced("assigned")
+		p.cfg.Metrics.Rebalanced("assigned")
 		if err := p.recount(ctx); err != nil {
 			return err
 		}
@@ -43,13 +43,13 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 		}
 	case kafka.Revoked:
 		p.log.Info("revoked", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
-		p.cfg.Metrics.rebalanced("revoked")
+		p.cfg.Metrics.Rebalanced("revoked")
 		return p.handOver(ctx, ev.Partitions)
 	case kafka.Lost:
 		// Another member may own them already: what is uncommitted must not be
 		// committed, and the open cycle holds results of several partitions.
 		p.log.Warn("lost", "partitions", len(ev.Partitions))
-		p.cfg.Metrics.rebalanced("lost")
+		p.cfg.Metrics.Rebalanced("lost")
 		p.committed(p.committer.giveUp())
 		for _, tp := range ev.Partitions {
 			if pt := p.partitions[tp]; pt != nil {
@@ -134,7 +134,7 @@ func (p *Processor) remove(pt *partition) {
 	delete(p.status, pt.tp)
 	p.budget.leave(pt.tp)
 	p.statusMu.Unlock()
-	p.cfg.Metrics.dropPartition(pt.tp)
+	p.cfg.Metrics.DropPartition(pt.tp)
 }
 
 // stillMember waits a heartbeat to learn whether the group still knows this

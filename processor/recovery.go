@@ -146,7 +146,8 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 		if off != before && c != nil && c.results[pt] != nil && c.results[pt].next == off {
 			// The transaction was committed after all, only its reply was lost.
 			pt.committed.Store(off)
-			p.cfg.Metrics.committedResult(pt, c.results[pt])
+			r := c.results[pt]
+			p.cfg.Metrics.Worked(pt.tp, &r.work, r.floor.Offset, r.next, pt.end.Load())
 		} else if off != before && !(off == -1 && pt.fresh.Load()) {
 			// Neither mark is ours: another member has committed. Whatever we
 			// have is worthless; start over from what is committed.

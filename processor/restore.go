@@ -70,7 +70,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 		return err
 	}
 	pt.exportState(true)
-	pt.host.cfg.Metrics.restored(pt, time.Since(begin))
+	pt.host.cfg.Metrics.Restored(pt.tp, pt.heldNow.Load(), time.Since(begin))
 	w := &pt.work
 	pt.log.Info("restored", "offset", at, "keys", pt.state.Keys(), "took", time.Since(begin).Round(time.Millisecond),
 		"changelog_bytes", w.bytes, "changelog_took", w.loadTook.Round(time.Millisecond),

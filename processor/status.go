@@ -7,58 +7,17 @@ import (
 	"slices"
 	"time"
 
-	"odradek/processor/kafka"
 	"odradek/processor/keystate"
+	"odradek/processor/metrics"
 )
 
-// PartitionStatus is what an operator sees of a partition.
-type PartitionStatus struct {
-	Topic       string
-	Partition   int32
-	Running     bool  // restored
-	Starting    bool  // where it starts is not committed yet, and nothing is fetched before
-	Position    int64 // next offset to fold
-	Committed   int64
-	End         int64 // last stable offset seen; -1: not known yet
-	Lag         int64
-	Keys        int64
-	Bytes       int64            // memory of the state, about
-	Watermark   int64            // event time in us behind which nothing is expected; keystate.NoTime without a sample
-	Remaining   int64            // while restoring: offsets yet to be read
-	Open        map[string]int64 // anomalies that are open, by detector; read only
-	Held        int64
-	Suspects    int64 // of Held: those whose event time is not believed yet
-	Late        int64 // records sent to the late topic since the state was restored
-	CommittedAt time.Time
-	Since       time.Time // the latest of CommittedAt, when there was something to commit again, and when brokers were back
-	Hold        string    // what outside of Kafka the partition waits for; empty: for nothing
-	HoldSince   time.Time
-	Quarantine  *Quarantine // nil: it goes on; read only
-
-	LagKnown      bool          // Committed, End and Lag are known; while it is restored that takes a moment
-	HighWatermark int64         // where the log ends, what open transactions have written included; -1: not known yet
-	HighLag       int64         // offsets from Committed to HighWatermark
-	HighLagKnown  bool          //
-	Fetching      bool          // something is being fetched: the partition, or its changelog
-	FetchAge      time.Duration // how long no fetch of it has been answered
-	Lost          bool          // for longer than brokers take to come back
-
-	behind int64     // offsets to the last stable one that the partition's goroutine has taken in hand
-	back   time.Time // when it was last not Lost any more
-}
-
-// TP is the partition's name.
-func (s *PartitionStatus) TP() kafka.TP {
-	return kafka.TP{Topic: s.Topic, Partition: s.Partition}
-}
-
 // Status lists the assigned partitions, by topic and partition.
-func (p *Processor) Status() []PartitionStatus {
+func (p *Processor) Status() []metrics.PartitionStatus {
 	p.statusMu.Lock()
 	defer p.statusMu.Unlock()
-	out := make([]PartitionStatus, 0, len(p.status))
+	out := make([]metrics.PartitionStatus, 0, len(p.status))
 	for tp, pt := range p.status {
-		s := PartitionStatus{
+		s := metrics.PartitionStatus{
 			Topic: tp.Topic, Partition: tp.Partition, Running: pt.running.Load(), Starting: pt.starting.Load(),
 			Position: pt.position.Load(), Committed: pt.committed.Load(), End: pt.end.Load(),
 			Keys: pt.keys.Load(), Held: pt.heldNow.Load(), Late: pt.lateNow.Load(), Suspects: pt.suspectNow.Load(), Bytes: pt.bytes.Load(),
@@ -74,18 +33,18 @@ func (p *Processor) Status() []PartitionStatus {
 		if h := pt.onHold.Load(); h != nil {
 			s.Hold, s.HoldSince = h.why, h.since
 		}
-		s.behind = s.End - s.Committed
-		s.seenEnds(pt)
+		s.Behind = s.End - s.Committed
+		pt.seenEnds(&s)
 		if s.Running {
 			s.CommittedAt = time.Unix(0, pt.committedAt.Load())
 			s.Since = time.Unix(0, max(pt.committedAt.Load(), pt.behindAt.Load()))
-			if s.back.After(s.Since) {
-				s.Since = s.back
+			if s.Back.After(s.Since) {
+				s.Since = s.Back
 			}
 		}
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b PartitionStatus) int {
+	slices.SortFunc(out, func(a, b metrics.PartitionStatus) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	return out
@@ -127,8 +86,8 @@ func (p *Processor) NotReady() error {
 // count, nor one whose broker does not answer: a worker that is started anew is no better off.
 func (p *Processor) Stalled(limit time.Duration) error {
 	for _, s := range p.Status() {
-		if idle := time.Since(s.Since); s.Running && s.Hold == "" && s.Quarantine == nil && !s.Lost && s.behind > 0 && idle > limit {
-			return fmt.Errorf("processor: %s/%d: %d records behind and nothing committed for %s", s.Topic, s.Partition, s.behind,
+		if idle := time.Since(s.Since); s.Running && s.Hold == "" && s.Quarantine == nil && !s.Lost && s.Behind > 0 && idle > limit {
+			return fmt.Errorf("processor: %s/%d: %d records behind and nothing committed for %s", s.Topic, s.Partition, s.Behind,
 				idle.Round(time.Second))
 		}
 	}

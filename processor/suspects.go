@@ -7,6 +7,7 @@ import (
 
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/metrics"
 	"odradek/schemas"
 )
 
@@ -45,20 +46,17 @@ func (pt *partition) sendRefused() {
 // suspectLog has what the log has said of suspects: of each kind of news a line a
 // minute at most, with the number since the line before.
 type suspectLog struct {
-	seen suspectNews // joined
-	told suspectNews // in the log
+	seen metrics.Suspects // joined
+	told metrics.Suspects // in the log
 	at   [3]time.Time
 }
 
-// suspectNews are counts of a state: held, accepted, rejected.
-type suspectNews [3]int64
-
-func newsOf(s *keystate.State) suspectNews {
-	return suspectNews{s.Suspects.Held, s.Suspects.Accepted, s.Counts[keystate.Rejected]}
+func newsOf(s *keystate.State) metrics.Suspects {
+	return metrics.Suspects{s.Suspects.Held, s.Suspects.Accepted, s.Counts[keystate.Rejected]}
 }
 
 // countSuspects returns what is new since the last join and logs it.
-func (pt *partition) countSuspects(now time.Time) (n suspectNews) {
+func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
 	l, all := &pt.suspects, newsOf(pt.state)
 	for i := range n {
 		n[i], l.seen[i] = all[i]-l.seen[i], all[i]
@@ -92,7 +90,7 @@ func (pt *partition) resetSuspects() {
 // lostSuspects tells of suspects that a restore could not read again.
 func (pt *partition) lostSuspects(floor *keystate.Floor) {
 	if n := pt.state.LostSuspects; n > 0 {
-		pt.host.cfg.Metrics.lostSuspects(pt.tp, n)
+		pt.host.cfg.Metrics.LostSuspects(pt.tp, n)
 		pt.log.Warn("records that were held for their event time (ODRADEK_MAX_JUMP) are not in the log any more, going on without them",
 			"records", n, "from_offset", floor.From(), "below", floor.Offset)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"odradek/processor/kafkatest"
+	"odradek/processor/metrics"
 	"odradek/schemas/output"
 )
 
@@ -35,7 +36,7 @@ func (b *bench) read(topic string) []kafkatest.Record {
 }
 
 // gathered is the sum of a metric over its labels.
-func gathered(t *testing.T, m *Metrics, name string) (sum float64) {
+func gathered(t *testing.T, m *metrics.Metrics, name string) (sum float64) {
 	t.Helper()
 	families, err := m.Registry.Gather()
 	if err != nil {

@@ -51,7 +51,7 @@ func TestFailingCyclesAreToldOnce(t *testing.T) {
 	cfg := b.config("one")
 	log := cfg.capture()
 	b.run(cfg)
-	if n := testutil.ToFloat64(cfg.Metrics.transactions.WithLabelValues("aborted")); n != 8 {
+	if n := testutil.ToFloat64(cfg.Metrics.Transactions.WithLabelValues("aborted")); n != 8 {
 		t.Errorf("%v cycles failed, want 8", n)
 	}
 	if got := log.with("cycle failed"); len(got) != 1 {

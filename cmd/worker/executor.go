@@ -12,7 +12,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cuda"
 	"odradek/detectors"
-	"odradek/processor"
+	"odradek/processor/metrics"
 )
 
 type executor = detectors.Executor
@@ -76,19 +76,19 @@ func openGPU(c *config.Config, log *slog.Logger) (*cuda.Executor, error) {
 }
 
 // watchExecutor gives the metrics what an executor with devices has counted.
-func watchExecutor(m *processor.Metrics, exec executor) {
+func watchExecutor(m *metrics.Metrics, exec executor) {
 	gpu, ok := exec.(*cuda.Executor)
 	if !ok {
 		return
 	}
-	m.WatchExecutor(func() processor.ExecutorStats {
+	m.WatchExecutor(func() metrics.ExecutorStats {
 		s := gpu.Stats()
-		out := processor.ExecutorStats{
+		out := metrics.ExecutorStats{
 			Kind: "cuda", Fallback: s.Fallback(), CPUBatches: s.CPUBatches, CPUTasks: s.CPUTasks,
 			Lost: s.Lost, Refused: s.Refused, Declined: s.Declined, Shared: s.Shared,
 		}
 		for _, d := range s.Devices {
-			out.Devices = append(out.Devices, processor.DeviceStats{
+			out.Devices = append(out.Devices, metrics.DeviceStats{
 				Device: strconv.Itoa(d.Index), Name: d.Name, Up: d.Up, NextTry: d.NextTry, Starts: d.Starts, Faults: d.Faults, Batches: d.Batches,
 				Tasks: d.Tasks, Busy: d.Busy,
 			})

@@ -12,6 +12,7 @@ import (
 	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
+	"odradek/processor/metrics"
 	"odradek/processor/web"
 	"odradek/schemas"
 	"odradek/schemas/formats"
@@ -110,7 +111,7 @@ var hooks processor.Hooks
 // newProcessor makes the topics and schemas that are missing and builds the
 // processor.
 func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *registry.Client, exec executor,
-	metrics *processor.Metrics, log *slog.Logger) (*processor.Processor, error) {
+	metrics *metrics.Metrics, log *slog.Logger) (*processor.Processor, error) {
 	if err := createTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}

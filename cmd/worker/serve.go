@@ -12,6 +12,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor"
+	"odradek/processor/metrics"
 	"odradek/processor/web"
 )
 
@@ -19,7 +20,7 @@ import (
 type worker struct {
 	c        *config.Config
 	started  time.Time
-	metrics  *processor.Metrics
+	metrics  *metrics.Metrics
 	executor string
 	faults   *web.Faults
 	p        atomic.Pointer[processor.Processor] // nil until it is built

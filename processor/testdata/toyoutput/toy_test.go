@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -59,7 +58,19 @@ func TestToy(t *testing.T) {
 	if want := len(b.ledger()); scores != want || want == 0 {
 		t.Errorf("the toy counts %d scores of %d", scores, want)
 	}
-	if got := testutil.ToFloat64(cfg.Metrics.outputRecords.WithLabelValues("toy")); int(got) != len(recs) {
-		t.Errorf("the metric has %v records of %d", got, len(recs))
+	families, err := cfg.Metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "odradek_output_records_total" && m.GetLabel()[0].GetValue() == "toy" {
+				if got := m.GetCounter().GetValue(); int(got) != len(recs) {
+					t.Errorf("the metric has %v records of %d", got, len(recs))
+				}
+				return
+			}
+		}
+	}
+	t.Error("no metric counts the toy's records")
 }

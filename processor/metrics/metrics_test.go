@@ -1,4 +1,4 @@
-package processor
+package metrics
 
 import (
 	"errors"
@@ -18,12 +18,12 @@ import (
 // Every metric of a scrape is on docs/metrics.md with its type and labels, and
 // the page names none that is not there.
 func TestMetricsDoc(t *testing.T) {
-	m := NewMetrics()
+	m := New("scores")
 	tp := kafka.TP{Topic: "in", Partition: 2}
 	m.Watch(func() []PartitionStatus {
 		return []PartitionStatus{{Topic: "in", Partition: 2, Running: true, Lag: 3, Committed: 5, End: 8, LagKnown: true, HighWatermark: 9,
 			HighLag: 4, HighLagKnown: true, Fetching: true, Watermark: 1e15, Open: map[string]int64{"level": 2}},
-			{Topic: "in", Partition: 3, Quarantine: &Quarantine{Reason: reasonUnreadable}}}
+			{Topic: "in", Partition: 3, Quarantine: &Quarantine{Reason: "unreadable"}}}
 	})
 	m.SetBudget(1 << 30)
 	m.WatchReady(func() error { return nil })
@@ -32,21 +32,17 @@ func TestMetricsDoc(t *testing.T) {
 		return ExecutorStats{Kind: "cuda", Devices: []DeviceStats{{Device: "0", Name: "H", Starts: 1}}}
 	})
 	m.SetInfo("v", "go", "cpu")
-	pt := &partition{tp: tp}
-	c := &cycle{results: map[*partition]*result{pt: {fetched: time.Now(), samples: []int64{time.Now().UnixMicro()},
-		counts: counts{consumed: 1, changes: changeCounts{"level": {1, 0, 2}}}}}}
-	m.committed(c, time.Millisecond)
-	for pt, r := range c.results {
-		m.committedResult(pt, r)
-	}
-	m.aborted(errors.New("x"))
-	m.deadLetters(tp, "magic", 1)
-	m.executed(3, time.Millisecond)
-	m.restored(pt, time.Second)
-	m.offsetLost(tp, 3)
-	m.rebalanced("assigned")
+	m.Committed(CycleStats{Records: 1}, time.Millisecond)
+	m.Worked(tp, &Work{Fetched: time.Now(), Samples: []int64{time.Now().UnixMicro()},
+		Counts: Counts{Consumed: 1, Changes: Changes{"level": {1, 0, 2}}}}, 0, 1, 1)
+	m.Aborted(errors.New("x"))
+	m.DeadLetters(tp, "magic", 1)
+	m.Executed(3, time.Millisecond)
+	m.Restored(tp, 0, time.Second)
+	m.OffsetLost(tp, 3)
+	m.Rebalanced("assigned")
 
-	page, err := os.ReadFile("../docs/metrics.md")
+	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,9 +86,8 @@ func TestMetricsDoc(t *testing.T) {
 // Both sides of the accounting equation stay equal over commits, a restore and
 // a hand-over.
 func TestAccounting(t *testing.T) {
-	m := NewMetrics()
+	m := New("scores")
 	tp := kafka.TP{Topic: "in", Partition: 0}
-	pt := &partition{tp: tp}
 	sides := func() (in, out float64) {
 		pm := m.Partition(tp)
 		v := testutil.ToFloat64
@@ -103,31 +98,27 @@ func TestAccounting(t *testing.T) {
 	}
 	commit := func(held int64, consumed, dead int64, outcomes map[keystate.Outcome]int64) {
 		t.Helper()
-		r := &result{fetched: time.Now()}
-		r.counts.consumed, r.counts.dead = consumed, dead
+		w := &Work{Fetched: time.Now(), Held: held}
+		w.Counts.Consumed, w.Counts.Dead = consumed, dead
 		for o, n := range outcomes {
-			r.counts.outcomes[o] = n
+			w.Counts.Outcomes[o] = n
 		}
-		r.held = held
-		pt.heldNow.Store(3) // of a state that has gone on: it may go back
-		m.committedResult(pt, r)
+		m.Worked(tp, w, 0, 0, 0)
 		if in, out := sides(); in != out {
 			t.Errorf("%v in, %v out", in, out)
 		}
 	}
-	m.restored(pt, 0)
+	m.Restored(tp, 0, 0)
 	commit(4, 20, 2, map[keystate.Outcome]int64{keystate.Scored: 5, keystate.WarmingUp: 3, keystate.Missing: 1, keystate.Filtered: 2,
 		keystate.Late: 2, keystate.Duplicate: 1})
 	commit(0, 0, 0, map[keystate.Outcome]int64{keystate.Scored: 4})
 	commit(6, 6, 0, nil)
-	m.dropPartition(tp)
-	pt.heldNow.Store(9) // another worker has had it
-	m.restored(pt, 0)
+	m.DropPartition(tp)
+	m.Restored(tp, 9, 0) // another worker has had it
 	commit(10, 1, 0, nil)
-	pt.heldNow.Store(10)
-	m.restored(pt, 0) // restored in place
+	m.Restored(tp, 10, 0) // restored in place
 	commit(0, 0, 0, map[keystate.Outcome]int64{keystate.Scored: 10})
-	m.dropPartition(tp)
+	m.DropPartition(tp)
 	if in, out := sides(); in != out {
 		t.Errorf("%v in, %v out at the end", in, out)
 	}
@@ -135,12 +126,12 @@ func TestAccounting(t *testing.T) {
 
 func TestNilMetrics(t *testing.T) {
 	var m *Metrics
-	m.committed(&cycle{}, 0)
-	m.committedResult(&partition{}, &result{})
-	m.aborted(nil)
-	m.deadLetters(kafka.TP{}, "x", 1)
-	m.restored(&partition{}, 0)
-	m.dropPartition(kafka.TP{})
-	m.offsetLost(kafka.TP{}, 1)
-	m.rebalanced("lost")
+	m.Committed(CycleStats{}, 0)
+	m.Worked(kafka.TP{}, &Work{}, 0, 0, 0)
+	m.Aborted(nil)
+	m.DeadLetters(kafka.TP{}, "x", 1)
+	m.Restored(kafka.TP{}, 0, 0)
+	m.DropPartition(kafka.TP{})
+	m.OffsetLost(kafka.TP{}, 1)
+	m.Rebalanced("lost")
 }

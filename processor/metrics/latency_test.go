@@ -1,13 +1,15 @@
-package processor
+package metrics
 
 import (
+	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 func TestLatencyBuckets(t *testing.T) {
@@ -138,4 +140,13 @@ func TestEndTimes(t *testing.T) {
 	if len(e.at) > maxEndTimes {
 		t.Errorf("%d remembered", len(e.at))
 	}
+}
+
+func newRand(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 7))
 }

@@ -1,4 +1,7 @@
-package processor
+// Package metrics counts what the worker does: one table of Prometheus metrics, which
+// docs/metrics.md documents. It knows nothing of partitions and cycles but the numbers that
+// it is handed (Work, CycleStats, PartitionStatus).
+package metrics
 
 import (
 	"strconv"
@@ -36,11 +39,11 @@ type Metrics struct {
 	consumed, consumedBytes                                        *prometheus.CounterVec // topic, partition
 	scored, warmingUp, missing, filtered, late, duplicate          *prometheus.CounterVec
 	deadLettered, forwarded, heldAssigned, heldRevoked, lostOffset *prometheus.CounterVec
-	heldEvicted, skipAborted, control, evictions, early            *prometheus.CounterVec
+	heldEvicted, skipAborted, control, Evictions, early            *prometheus.CounterVec
 	suspects, suspectsRejected, suspectsLost                       *prometheus.CounterVec
 
 	decodeErrors  *prometheus.CounterVec // topic, reason
-	transactions  *prometheus.CounterVec // outcome
+	Transactions  *prometheus.CounterVec // outcome
 	commitErrors  *prometheus.CounterVec // class
 	rebalances    *prometheus.CounterVec // kind
 	anomalies     *prometheus.CounterVec // detector, kind
@@ -90,8 +93,8 @@ type PartitionMetrics struct {
 	commits   endTimes // of next, to tell how old the floor is
 }
 
-// NewMetrics makes the metrics and registers them with Go's and the process's.
-func NewMetrics() *Metrics {
+// New makes the metrics and registers them with Go's and the process's.
+func New(outputs ...string) *Metrics {
 	m := &Metrics{Registry: prometheus.NewRegistry(), partitions: map[kafka.TP]*PartitionMetrics{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, labels)
@@ -144,7 +147,7 @@ func NewMetrics() *Metrics {
 	m.skipAborted = counter("aborted_records_skipped_total",
 		"Input records of aborted transactions that were passed over.", "topic", "partition")
 	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were passed over.", "topic", "partition")
-	m.evictions = counter("state_evictions_total",
+	m.Evictions = counter("state_evictions_total",
 		"Series evicted from the state by ODRADEK_STATE_BYTES, ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
 	m.lostOffset = counter("lost_offsets_total",
 		"Offsets that retention deleted before they were read, or that were read and then lost in an unclean leader election.", "topic",
@@ -159,7 +162,7 @@ func NewMetrics() *Metrics {
 
 	m.decodeErrors = counter("decode_errors_total",
 		"Records that could not be read, by reason; one that is read again after a rollback counts again.", "topic", "reason")
-	m.transactions = counter("transactions_total", "Commit cycles by outcome: committed, aborted.", "outcome")
+	m.Transactions = counter("transactions_total", "Commit cycles by outcome: committed, aborted.", "outcome")
 	m.commitErrors = counter("commit_errors_total", "Failed commit cycles by class of error.", "class")
 	m.rebalances = counter("rebalances_total", "Partitions assigned, revoked or lost, counted by event.", "kind")
 	m.anomalies = counter("anomalies_total", "Changes of anomalies published by committed cycles: open, update, close.", "detector", "kind")
@@ -169,8 +172,8 @@ func NewMetrics() *Metrics {
 	m.batchesResent = plain("batches_resent_total",
 		"Batches of output or state that a broker could not take when they came, so that they were sent again.")
 	m.outputRecords = counter("output_records_total", "Records written to an output topic by committed cycles.", "output")
-	for i := range Outputs {
-		m.outputRecords.WithLabelValues(Outputs[i].Name)
+	for _, name := range outputs {
+		m.outputRecords.WithLabelValues(name)
 	}
 	m.scoresPublished = plain("scores_published_total", "Records written to the scores topic by committed cycles.")
 	m.changelogRecords = plain("changelog_records_total", "Records written to changelogs by committed cycles.")
@@ -243,7 +246,7 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 			Scored: of(m.scored), WarmingUp: of(m.warmingUp), Missing: of(m.missing), Filtered: of(m.filtered),
 			Late: of(m.late), Duplicate: of(m.duplicate), DeadLettered: of(m.deadLettered), Forwarded: of(m.forwarded),
 			HeldAssigned: of(m.heldAssigned), HeldRevoked: of(m.heldRevoked), LostOffset: of(m.lostOffset),
-			HeldEvicted: of(m.heldEvicted), Aborted: of(m.skipAborted), Control: of(m.control), Evictions: of(m.evictions), Early: of(m.early),
+			HeldEvicted: of(m.heldEvicted), Aborted: of(m.skipAborted), Control: of(m.control), Evictions: of(m.Evictions), Early: of(m.early),
 			Suspects: of(m.suspects), SuspectsRejected: of(m.suspectsRejected), SuspectsLost: of(m.suspectsLost),
 		}
 		m.partitions[tp] = pm
@@ -264,113 +267,114 @@ func (m *Metrics) EventToScore(q float64) time.Duration { return m.eventToScore.
 // IngestToScore is a quantile of the latency from receipt to commit.
 func (m *Metrics) IngestToScore(q float64) time.Duration { return m.ingestToScore.quantile(q) }
 
-// committed counts a cycle that was committed in the given time.
-func (m *Metrics) committed(c *cycle, took time.Duration) {
+// CycleStats are what a committed cycle has written.
+type CycleStats struct {
+	Records, Bytes                   int            // of the input; of all that was written, before compression
+	Outputs                          map[string]int // records by output
+	ChangelogRecords, ChangelogBytes int
+}
+
+// Committed counts a cycle that was committed in the given time.
+func (m *Metrics) Committed(s CycleStats, took time.Duration) {
 	if m == nil {
 		return
 	}
-	m.transactions.WithLabelValues("committed").Inc()
-	m.cycleRecords.Observe(float64(c.records))
-	m.cycleBytes.Observe(float64(c.bytes))
+	m.Transactions.WithLabelValues("committed").Inc()
+	m.cycleRecords.Observe(float64(s.Records))
+	m.cycleBytes.Observe(float64(s.Bytes))
 	m.commit.Observe(took.Microseconds())
 	m.commitDuration.add(&m.commit)
-	for i := range Outputs {
-		if n := c.written(Output(i)); n > 0 {
-			m.outputRecords.WithLabelValues(Outputs[i].Name).Add(float64(n))
-		}
+	for output, n := range s.Outputs {
+		m.outputRecords.WithLabelValues(output).Add(float64(n))
 	}
-	m.scoresPublished.Add(float64(c.written(OutputScores)))
-	c.changelog.Range(func(_, s any) bool {
-		if b := s.(*sink).b; b != nil {
-			m.changelogRecords.Add(float64(b.Count()))
-			m.changelogBytes.Add(float64(b.Bytes()))
-		}
-		return true
-	})
+	m.scoresPublished.Add(float64(s.Outputs["scores"]))
+	m.changelogRecords.Add(float64(s.ChangelogRecords))
+	m.changelogBytes.Add(float64(s.ChangelogBytes))
 }
 
-// committedResult counts one partition's results that are known to be committed.
-func (m *Metrics) committedResult(pt *partition, r *result) {
+// Worked counts what a partition has done and is known to be committed up to the offset
+// next, with the replay floor at floor and the log's end at end.
+func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	if m == nil {
 		return
 	}
 	now := time.Now()
-	pm, n := m.Partition(pt.tp), &r.counts
+	pm, n := m.Partition(tp), &w.Counts
 	add := func(c prometheus.Counter, n int64) {
 		if n > 0 {
 			c.Add(float64(n))
 		}
 	}
-	add(pm.Consumed, n.consumed)
-	add(pm.ConsumedBytes, n.bytes)
-	add(pm.DeadLettered, n.dead)
-	add(pm.Forwarded, n.forwarded)
-	add(pm.Scored, n.outcomes[keystate.Scored])
-	add(pm.WarmingUp, n.outcomes[keystate.WarmingUp])
-	add(pm.Missing, n.outcomes[keystate.Missing])
-	add(pm.Filtered, n.outcomes[keystate.Filtered])
-	add(pm.Late, n.outcomes[keystate.Late])
-	add(pm.Duplicate, n.outcomes[keystate.Duplicate])
-	add(pm.HeldEvicted, n.outcomes[keystate.Evicted])
-	add(pm.Aborted, n.aborted)
-	add(pm.Control, n.control)
-	add(pm.Evictions, n.evicted)
-	add(pm.Early, n.early)
-	add(pm.Suspects, n.suspects[0])
-	add(pm.SuspectsRejected, n.suspects[2])
-	m.changed(r)
-	m.rate.add(now, n.consumed)
-	pm.rate.add(now, n.consumed)
+	add(pm.Consumed, n.Consumed)
+	add(pm.ConsumedBytes, n.Bytes)
+	add(pm.DeadLettered, n.Dead)
+	add(pm.Forwarded, n.Forwarded)
+	add(pm.Scored, n.Outcomes[keystate.Scored])
+	add(pm.WarmingUp, n.Outcomes[keystate.WarmingUp])
+	add(pm.Missing, n.Outcomes[keystate.Missing])
+	add(pm.Filtered, n.Outcomes[keystate.Filtered])
+	add(pm.Late, n.Outcomes[keystate.Late])
+	add(pm.Duplicate, n.Outcomes[keystate.Duplicate])
+	add(pm.HeldEvicted, n.Outcomes[keystate.Evicted])
+	add(pm.Aborted, n.Aborted)
+	add(pm.Control, n.Control)
+	add(pm.Evictions, n.Evicted)
+	add(pm.Early, n.Early)
+	add(pm.Suspects, n.Suspects[0])
+	add(pm.SuspectsRejected, n.Suspects[2])
+	m.changed(w)
+	m.rate.add(now, n.Consumed)
+	pm.rate.add(now, n.Consumed)
 
 	var newest int64
-	for _, t := range r.samples {
+	for _, t := range w.Samples {
 		m.event.Observe(now.UnixMicro() - t)
 		newest = max(newest, t)
 	}
 	m.eventToScore.add(&m.event)
-	if n.consumed > 0 {
-		m.ingest.ObserveN(now.Sub(r.fetched).Microseconds(), uint64(n.consumed))
+	if n.Consumed > 0 {
+		m.ingest.ObserveN(now.Sub(w.Fetched).Microseconds(), uint64(n.Consumed))
 		m.ingestToScore.add(&m.ingest)
 	}
 	pm.mu.Lock()
-	pm.held = r.held // not heldNow: the state may be ahead of what is committed
+	pm.held = w.Held // not heldNow: the state may be ahead of what is committed
 	pm.eventTime = max(pm.eventTime, newest)
-	pm.ends.add(now, pt.end.Load())
-	pm.floor, pm.next = r.floor.Offset, r.next
-	pm.commits.add(now, r.next)
+	pm.ends.add(now, end)
+	pm.floor, pm.next = floor, next
+	pm.commits.add(now, next)
 	pm.mu.Unlock()
 }
 
-// changed counts the changes of anomalies of a partition's results.
-func (m *Metrics) changed(r *result) {
-	for detector, counts := range r.counts.changes {
+// changed counts the changes of anomalies of a partition's work.
+func (m *Metrics) changed(w *Work) {
+	for detector, counts := range w.Counts.Changes {
 		for kind, n := range counts {
 			if n > 0 {
 				m.anomalies.WithLabelValues(detector, output.AnomalyKinds[kind]).Add(float64(n))
 			}
 		}
 	}
-	m.recent.add(r.recent)
+	m.recent.add(w.Recent)
 }
 
-// resent counts batches of a cycle that were sent again.
-func (m *Metrics) resent(n int64) {
+// Resent counts batches of a cycle that were sent again.
+func (m *Metrics) Resent(n int64) {
 	if m != nil {
 		m.batchesResent.Add(float64(n))
 	}
 }
 
-// aborted counts a cycle whose commit failed or had no certain outcome.
-func (m *Metrics) aborted(err error) {
+// Aborted counts a cycle whose commit failed or had no certain outcome.
+func (m *Metrics) Aborted(err error) {
 	if m == nil {
 		return
 	}
-	m.transactions.WithLabelValues("aborted").Inc()
+	m.Transactions.WithLabelValues("aborted").Inc()
 	m.commitErrors.WithLabelValues(strings.ReplaceAll(kafka.ClassOf(err).String(), " ", "_")).Inc()
 }
 
-// executed counts a batch of tasks.
-func (m *Metrics) executed(tasks int, took time.Duration) {
+// Executed counts a batch of tasks.
+func (m *Metrics) Executed(tasks int, took time.Duration) {
 	if m == nil {
 		return
 	}
@@ -380,30 +384,30 @@ func (m *Metrics) executed(tasks int, took time.Duration) {
 	m.tasks.Add(float64(tasks))
 }
 
-// lostSuspects counts suspects that a restore has not found.
-func (m *Metrics) lostSuspects(tp kafka.TP, n int) {
+// LostSuspects counts suspects that a restore has not found.
+func (m *Metrics) LostSuspects(tp kafka.TP, n int) {
 	if m != nil {
 		m.Partition(tp).SuspectsLost.Add(float64(n))
 	}
 }
 
-// deadLetters counts n records that could not be read, before their commit.
-func (m *Metrics) deadLetters(tp kafka.TP, reason string, n int64) {
+// DeadLetters counts n records that could not be read, before their commit.
+func (m *Metrics) DeadLetters(tp kafka.TP, reason string, n int64) {
 	if m == nil {
 		return
 	}
 	m.decodeErrors.WithLabelValues(tp.Topic, reason).Add(float64(n))
 }
 
-// restored counts a partition whose state is there, with held samples in it.
-func (m *Metrics) restored(pt *partition, took time.Duration) {
+// Restored counts a partition whose state is there, with that many held samples in it.
+func (m *Metrics) Restored(tp kafka.TP, held int64, took time.Duration) {
 	if m == nil {
 		return
 	}
 	var l Latency
 	l.Observe(took.Microseconds())
 	m.restoreDuration.add(&l)
-	pm, held := m.Partition(pt.tp), pt.heldNow.Load()
+	pm := m.Partition(tp)
 	pm.mu.Lock()
 	defer pm.mu.Unlock()
 	if pm.assigned { // restored again: what was counted as held goes out, what is there comes in
@@ -414,8 +418,8 @@ func (m *Metrics) restored(pt *partition, took time.Duration) {
 	pm.floor, pm.next = 0, 0
 }
 
-// dropPartition counts a partition that went to another member.
-func (m *Metrics) dropPartition(tp kafka.TP) {
+// DropPartition counts a partition that went to another member.
+func (m *Metrics) DropPartition(tp kafka.TP) {
 	if m == nil {
 		return
 	}
@@ -428,16 +432,16 @@ func (m *Metrics) dropPartition(tp kafka.TP) {
 	}
 }
 
-// offsetLost counts n offsets that were deleted unread.
-func (m *Metrics) offsetLost(tp kafka.TP, n int64) {
+// OffsetLost counts n offsets that were deleted unread.
+func (m *Metrics) OffsetLost(tp kafka.TP, n int64) {
 	if m == nil {
 		return
 	}
 	m.Partition(tp).LostOffset.Add(float64(max(n, 0)))
 }
 
-// rebalanced counts an event of the group: assigned, revoked or lost.
-func (m *Metrics) rebalanced(kind string) {
+// Rebalanced counts an event of the group: assigned, revoked or lost.
+func (m *Metrics) Rebalanced(kind string) {
 	if m == nil {
 		return
 	}

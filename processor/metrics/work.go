@@ -1,0 +1,125 @@
+package metrics
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"odradek/processor/keystate"
+)
+
+// Work is what a partition has done: what is counted of it once it is committed.
+type Work struct {
+	Counts  Counts
+	Held    int64   // samples that are held for order after the last record
+	Samples []int64 // event times (us) of a sample of the rows, for the latency
+	Recent  []RecentAnomaly
+	Fetched time.Time
+}
+
+// latencyRows is about how many rows of a Work have their latency observed.
+const latencyRows = 256
+
+// Add adds the work that follows.
+func (w *Work) Add(next *Work) {
+	w.Held = next.Held
+	w.Counts.add(&next.Counts)
+	w.Recent = append(w.Recent, next.Recent...)
+	if over := len(w.Recent) - MaxRecent; over > 0 {
+		w.Recent = w.Recent[over:]
+	}
+	if len(w.Samples) < latencyRows {
+		w.Samples = append(w.Samples, next.Samples...)
+	}
+}
+
+// Counts is a partition's part of the accounting equation (see Metrics).
+type Counts struct {
+	Consumed, Bytes, Dead, Forwarded int64
+	Aborted, Control                 int64 // input records that were passed over
+	Evicted                          int64 // keys
+	Early                            int64 // records released before the watermark reached them
+	Suspects                         Suspects
+	Outcomes                         keystate.Counts
+	Changes                          Changes
+}
+
+func (c *Counts) add(d *Counts) {
+	c.Consumed += d.Consumed
+	c.Bytes += d.Bytes
+	c.Dead += d.Dead
+	c.Forwarded += d.Forwarded
+	c.Aborted += d.Aborted
+	c.Control += d.Control
+	c.Evicted += d.Evicted
+	c.Early += d.Early
+	for i := range c.Suspects {
+		c.Suspects[i] += d.Suspects[i]
+	}
+	for i := range c.Outcomes {
+		c.Outcomes[i] += d.Outcomes[i]
+	}
+	for name, n := range d.Changes {
+		c.Changes.Add(name, n)
+	}
+}
+
+// Suspects are counts of a state: held, accepted, rejected.
+type Suspects [3]int64
+
+// ChangeKinds are the kinds of events.Change.
+const ChangeKinds = 3
+
+// Changes are changes of anomalies by detector and kind.
+type Changes map[string][ChangeKinds]int64
+
+func (c *Changes) Add(detector string, n [ChangeKinds]int64) {
+	if *c == nil {
+		*c = Changes{}
+	}
+	have := (*c)[detector]
+	for i := range n {
+		have[i] += n[i]
+	}
+	(*c)[detector] = have
+}
+
+// RecentAnomaly is a change of an anomaly as the status page shows it.
+type RecentAnomaly struct {
+	Time     time.Time // event time of the change
+	Kind     string
+	Key      string
+	Detector string
+	Severity int
+	Band     string
+}
+
+// MaxRecent bounds the changes that are kept for the status page.
+const MaxRecent = 20
+
+// recentAnomalies keeps the last committed ones.
+type recentAnomalies struct {
+	mu   sync.Mutex
+	list []RecentAnomaly // oldest first
+}
+
+func (r *recentAnomalies) add(list []RecentAnomaly) {
+	if len(list) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, list...)
+	if over := len(r.list) - MaxRecent; over > 0 {
+		r.list = slices.Delete(r.list, 0, over)
+	}
+}
+
+// RecentAnomalies lists the last changes that were committed, newest first.
+func (m *Metrics) RecentAnomalies() []RecentAnomaly {
+	m.recent.mu.Lock()
+	defer m.recent.mu.Unlock()
+	list := slices.Clone(m.recent.list)
+	slices.Reverse(list)
+	return list
+}
