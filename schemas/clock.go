@@ -24,7 +24,7 @@ func newClock(multiply int64) Clock {
 
 var (
 	ClockDays    = newClock(86400 * 1_000_000)
-	clockSeconds = newClock(1_000_000)
+	ClockSeconds = newClock(1_000_000)
 	ClockMillis  = newClock(1000)
 	ClockMicros  = newClock(1)
 	ClockNanos   = Clock{1, 1000, math.MinInt64, math.MaxInt64} // the years 1677 to 2262
@@ -34,7 +34,7 @@ var (
 func ClockIn(unit string) Clock {
 	switch unit {
 	case "s":
-		return clockSeconds
+		return ClockSeconds
 	case "us":
 		return ClockMicros
 	case "ns":

@@ -44,6 +44,14 @@ type Program interface {
 	Decode(key, body []byte, timestampMs int64, out *Reading) error
 }
 
+// Nested is a Program of a schema with several messages, one of which each record names.
+type Nested interface {
+	Program
+	// Message finds the message that b names in front. The rest of b is the record itself,
+	// or empty where a header names the message.
+	Message(b []byte) (p Program, rest []byte, err error)
+}
+
 // Format is one row of the table of input formats.
 type Format struct {
 	Name  string // of the setting

@@ -19,6 +19,7 @@ const MaxSaves = 8
 type Work struct {
 	Parts     [maxKeyParts]Part // of the key
 	Saved     [MaxSaves]int     // positions in the record that are read twice
+	Counts    []int             // what a program counts
 	scratch   []byte
 	fault     Fault
 	faultSink int32
@@ -67,6 +68,13 @@ var unmet = math.Float64frombits(0x7ff8_0000_0bad_0001)
 // field: once, after Begin.
 func (r *Reading) Expect() {
 	for i := range r.Values {
+		r.Values[i] = unmet
+	}
+}
+
+// Unmeet marks the values from i up to j as not met again.
+func (r *Reading) Unmeet(i, j int) {
+	for ; i < j; i++ {
 		r.Values[i] = unmet
 	}
 }

@@ -101,6 +101,9 @@ func NewDecoder(m schemas.Mapping, reg *registry.Client, opts Options) (*Decoder
 		}
 		if opts.Bare != "" || s.plain {
 			s.bare = s.compile(local(opts.Format, opts.Bare))
+			if n, ok := s.bare.program.(schemas.Nested); ok { // the first message
+				s.bare.program, _, _ = n.Message([]byte{0})
+			}
 		}
 		for _, text := range opts.Schemas {
 			schema := local("", text)
@@ -153,7 +156,7 @@ func (d *Decoder) Decode(ctx context.Context, key, value []byte, timestampMs int
 			Err: fmt.Errorf("a value of %d bytes, %d at most", len(value), d.shared.options.MaxBytes)}
 	}
 	err := p.program.Decode(key, body, timestampMs, out)
-	if err != nil && p == d.shared.bare {
+	if err != nil && p == d.shared.bare && !d.shared.plain {
 		return guessed(err, value)
 	}
 	return err
@@ -182,6 +185,12 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 	if header != nil {
 		if id, ok := header(schemas.SchemaIDHeader); ok {
 			p, rest, err := d.prefix(ctx, id)
+			if err == nil && p != nil {
+				if n, ok := p.program.(schemas.Nested); ok {
+					p = &compiled{id: p.id}
+					p.program, rest, err = n.Message(rest)
+				}
+			}
 			if err == nil && (p == nil || len(rest) > 0) {
 				err = &schemas.DecodeError{Class: schemas.ClassMagic, SchemaID: -1,
 					Err: fmt.Errorf("header %s has neither an id nor a GUID in its %d bytes", schemas.SchemaIDHeader, len(id))}
