@@ -5,6 +5,7 @@
 //	schemas/formats   the table of formats; from a record's framing to its schema's program
 //	schemas/avro      Avro: a projection of the mapped fields, compiled for each schema
 //	schemas/json      JSON: the mapped paths are followed through the record's text
+//	schemas/protobuf  Protobuf: messages are walked by field numbers
 //	schemas/registry  the client of the schema registry
 //	schemas/output    the records that the worker itself writes, in Avro
 //

@@ -82,6 +82,8 @@ var only = []struct {
 }{
 	{"github.com/segmentio/kafka-go/...", "processor/kafka/*", false, "one package answers for the client's faults and for its protocol"},
 	{"github.com/linkedin/goavro/...", "schemas/avro/* schemas/formats/bench.go cmd/bench/*", true, "a wire format has one home"},
+	{"github.com/bufbuild/protocompile/...", "schemas/protobuf/*", true, "a wire format has one home"},
+	{"google.golang.org/protobuf/...", "schemas/protobuf/*", true, "a wire format has one home"},
 	{"github.com/parquet-go/parquet-go/...", "cmd/worker/tables/* cmd/bench/*", true, "one package knows the file formats of tables"},
 	{"gonum.org/v1/plot/...", "cmd/worker/backtests/heat*.go", false, "it is 7 MB, for heatmaps as files; the report draws by itself"},
 	{"github.com/twmb/franz-go/...", "processor/kafkatest/* cmd/bench/*", true,

@@ -2,6 +2,12 @@ package formats
 
 import (
 	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,12 +21,19 @@ import (
 // only those of that format are.
 func TestAuto(t *testing.T) {
 	f := newFaulty(t)
-	framed := func(id int32, body []byte) []byte { return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(id)), body...) }
+	framed := func(id int32, body []byte) []byte {
+		return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(id)), body...)
+	}
 	records := map[string][]byte{
 		"avro": framed(f.register(t, "a-value", sr.Schema{Schema: `{"type":"record","name":"R","fields":[{"name":"k","type":"string"},{"name":"v","type":"double"}]}`}),
 			[]byte{2, 'a', 0, 0, 0, 0, 0, 0, 0xf8, 0x3f}),
 		"json": framed(f.register(t, "j-value", sr.Schema{Type: sr.TypeJSON, Schema: `{"type":"object"}`}), []byte(`{"k":"a","v":1.5}`)),
 	}
+	f.register(t, "site", sr.Schema{Type: sr.TypeProtobuf, Schema: `syntax = "proto3"; message Site { string k = 1; }`})
+	records["protobuf"] = framed(f.register(t, "p-value", sr.Schema{Type: sr.TypeProtobuf,
+		Schema:     `syntax = "proto3"; import "site.proto"; message X {} message R { message In { string k = 1; double v = 2; Site s = 3; } }`,
+		References: []sr.SchemaReference{{Name: "site.proto", Subject: "site", Version: 1}}}),
+		[]byte{4, 2, 0, 10, 1, 'a', 17, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f})
 	reg := open(t, registry.Config{URLs: []string{f.URL()}})
 	for _, name := range Names() {
 		d, err := NewDecoder(schemas.Mapping{Key: "k", Fields: []string{"v"}}, reg, Options{Format: name})
@@ -44,6 +57,86 @@ func TestAuto(t *testing.T) {
 	}
 	if _, err := NewDecoder(schemas.Mapping{Fields: []string{"v"}}, reg, Options{Format: "xml"}); err == nil || !strings.Contains(err.Error(), "xml") {
 		t.Error(err)
+	}
+}
+
+// TestProtobufInHeader: a header names schema and message, the value is the message alone.
+func TestProtobufInHeader(t *testing.T) {
+	f := newFaulty(t)
+	id := f.register(t, "p-value", sr.Schema{Type: sr.TypeProtobuf, Schema: `syntax = "proto3"; message X {} message R { double v = 1; }`})
+	d, err := NewDecoder(schemas.Mapping{Fields: []string{"v"}}, open(t, registry.Config{URLs: []string{f.URL()}}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := []byte{9, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f}
+	for name, c := range map[string]struct {
+		indexes []byte
+		class   string
+	}{"second": {[]byte{2, 2}, ""}, "first": {[]byte{0}, schemas.ClassMissingField}, "none": {nil, schemas.ClassTruncated},
+		"more": {[]byte{2, 2, 0}, schemas.ClassMagic}, "third": {[]byte{2, 4}, schemas.ClassMalformed}} {
+		head := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(id)), c.indexes...)
+		var r schemas.Reading
+		err := d.Decode(t.Context(), []byte("k"), value, 5, func(string) ([]byte, bool) { return head, true }, &r)
+		var e *schemas.DecodeError
+		if c.class == "" && (err != nil || r.Values[0] != 1.5 || r.Schema != id) || c.class != "" && (!errors.As(err, &e) || e.Class != c.class) {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	bare, err := NewDecoder(schemas.Mapping{Fields: []string{"v"}}, nil, Options{Format: "protobuf", Bare: `syntax = "proto3"; message R { double v = 1; }`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r schemas.Reading
+	if err := bare.Decode(t.Context(), []byte("k"), value, 5, nil, &r); err != nil || r.Values[0] != 1.5 {
+		t.Error(r, err)
+	}
+}
+
+// TestRecordsOfConfluentPython reads what the serializers of confluent-kafka for Python
+// wrote for the same two readings, with the schemas as a registry gave them back.
+func TestRecordsOfConfluentPython(t *testing.T) {
+	var recorded struct {
+		Topics []struct {
+			Format, Type, Schema string
+			ID                   int
+			Records              []string
+			References           []struct{ Name, Schema string }
+		}
+	}
+	text, err := os.ReadFile("testdata/confluent-python.json")
+	if err == nil {
+		err = json.Unmarshal(text, &recorded)
+	}
+	if err != nil || len(recorded.Topics) != len(table) {
+		t.Fatal(len(recorded.Topics), err)
+	}
+	f := newFaulty(t)
+	d, err := NewDecoder(schemas.Mapping{Key: "site.plant+sensor", Time: "time", Fields: []string{"value", "accel[3]"}},
+		open(t, registry.Config{URLs: []string{f.URL()}}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]sr.SchemaType{"AVRO": sr.TypeAvro, "JSON": sr.TypeJSON, "PROTOBUF": sr.TypeProtobuf}
+	for _, topic := range recorded.Topics {
+		s := sr.Schema{Type: kinds[topic.Type], Schema: topic.Schema}
+		for _, r := range topic.References {
+			f.SeedSchema(r.Name, 1, 1000, sr.Schema{Type: s.Type, Schema: r.Schema})
+			s.References = append(s.References, sr.SchemaReference{Name: r.Name, Subject: r.Name, Version: 1})
+		}
+		f.SeedSchema(topic.Format+"-value", 1, topic.ID, s)
+		for i, record := range topic.Records {
+			value, err := hex.DecodeString(record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r schemas.Reading
+			n := float64(i)
+			want := []float64{20 + n/7, n, 0.5, -n}
+			if err := d.Decode(t.Context(), nil, value, 5, nil, &r); err != nil || string(r.Key) != fmt.Sprintf("oslo/press-%d", i) ||
+				r.Time != 1767225600000000+int64(i)*1e6 || !slices.Equal(r.Values, want) || int(r.Schema) != topic.ID {
+				t.Errorf("%s: %+v, %v", topic.Format, r, err)
+			}
+		}
 	}
 }
 

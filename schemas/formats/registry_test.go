@@ -357,12 +357,12 @@ func TestRegistryOutage(t *testing.T) {
 	if err := both.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
-	// A schema without the mapped fields, and one that is no Avro.
+	// A schema without the mapped fields, and one without a message.
 	if err := decode(d, later); !errors.As(err, &e) || e.Class != schemas.ClassMissingField || e.Field != "sensor" || e.SchemaID != later || e.Retry {
 		t.Error(err)
 	}
 	proto := f.register(t, "p-value", sr.Schema{Schema: `syntax = "proto3";`, Type: sr.TypeProtobuf})
-	if err := decode(d, proto); !errors.As(err, &e) || e.Class != schemas.ClassUnknownSchema || !strings.Contains(err.Error(), "PROTOBUF") {
+	if err := decode(d, proto); !errors.As(err, &e) || e.Class != schemas.ClassUnknownSchema || !strings.Contains(err.Error(), "not a Protobuf schema") {
 		t.Error(err)
 	}
 	wrong := f.register(t, "w-value", sr.Schema{Schema: `{"type":"record","name":"R","fields":[{"name":"a","type":"Nowhere"}]}`})

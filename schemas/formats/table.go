@@ -7,12 +7,14 @@ import (
 	"odradek/schemas"
 	"odradek/schemas/avro"
 	"odradek/schemas/json"
+	"odradek/schemas/protobuf"
 )
 
 // table has all input formats.
 var table = []*schemas.Format{
 	&avro.Format,
 	&json.Format,
+	&protobuf.Format,
 }
 
 // Auto is the name that stands for the format of each record's schema in the registry.

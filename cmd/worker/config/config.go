@@ -97,8 +97,8 @@ type registrySettings struct {
 }
 
 type mappingSettings struct {
-	Format      string   `env:"FORMAT" envDefault:"auto" oneof:"auto|avro|json" doc:"Format of the records. auto reads each record by the type of its schema in the registry, and records without a schema id as Avro (ODRADEK_SCHEMA_FILE); it never guesses from the bytes. With a format, records of other formats are dead letters. json also reads JSON without a schema id and needs no registry."`
-	SchemaFile  string   `env:"SCHEMA_FILE" doc:"File with the schema of records that carry none: an Avro schema (bare Avro; it is known for single-object encoding, too), or with ODRADEK_FORMAT=json a JSON Schema that the mapping is checked against. With an Avro schema, Confluent framing is looked for in headers only."`
+	Format      string   `env:"FORMAT" envDefault:"auto" oneof:"auto|avro|json|protobuf" doc:"Format of the records. auto reads each record by the type of its schema in the registry, and records without a schema id as Avro (ODRADEK_SCHEMA_FILE); it never guesses from the bytes. With a format, records of other formats are dead letters. json also reads JSON without a schema id and needs no registry."`
+	SchemaFile  string   `env:"SCHEMA_FILE" doc:"File with the schema of records that carry none: an Avro schema (bare Avro; it is known for single-object encoding, too), with ODRADEK_FORMAT=json a JSON Schema that the mapping is checked against, with protobuf a .proto file of which records are the first message. With an Avro schema or a .proto file, Confluent framing is looked for in headers only."`
 	KeyField    string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; several joined with + give site/42. @key takes the record's Kafka key as it is."`
 	TimeField   string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp takes the record's Kafka timestamp."`
 	TimeUnit    string   `env:"TIME_UNIT" envDefault:"auto" oneof:"auto|s|ms|us|ns" doc:"Unit of a time field without a logical type; auto means milliseconds."`

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"odradek/processor"
 	"odradek/processor/events"
 	"odradek/processor/keystate"
+	"odradek/schemas/formats"
 )
 
 // minimal is the least environment that is without fault.
@@ -339,6 +341,14 @@ func TestFingerprints(t *testing.T) {
 		if a2, b2 := of("ODRADEK_DETECTOR_A_" + change); a2 == a || b2 != b {
 			t.Errorf("%s: changed a %v, b %v", change, a2 != a, b2 != b)
 		}
+	}
+}
+
+// The oneof of FORMAT and the table of formats name the same.
+func TestFormatNames(t *testing.T) {
+	f, _ := reflect.TypeFor[mappingSettings]().FieldByName("Format")
+	if want := strings.Join(formats.Names(), "|"); f.Tag.Get("oneof") != want {
+		t.Errorf("oneof %q, formats %q", f.Tag.Get("oneof"), want)
 	}
 }
 

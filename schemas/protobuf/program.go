@@ -1,0 +1,157 @@
+package protobuf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"odradek/schemas"
+)
+
+// program reads the records of a schema: the indexes that name one of its messages, then
+// that message.
+type program struct {
+	layout   *schemas.Layout
+	id       int32
+	messages []messageProgram
+}
+
+// messageProgram reads one message of a schema.
+type messageProgram struct {
+	layout *schemas.Layout
+	id     int32
+	plan   *message
+	arrays []array
+	clock  schemas.Clock
+	// nested are the messages declared inside, by their index.
+	nested []messageProgram
+	err    *schemas.DecodeError // set: no record of this message can be read
+}
+
+func newMessages(l *schemas.Layout, id int32, list protoreflect.MessageDescriptors, depth int) []messageProgram {
+	out := make([]messageProgram, list.Len())
+	for i := range out {
+		d, p := list.Get(i), &out[i]
+		*p = messageProgram{layout: l, id: id, clock: schemas.ClockIn(l.Unit)}
+		refuse := func(class, field, text string) {
+			p.err = &schemas.DecodeError{Class: class, Field: field, SchemaID: id, Err: errors.New(text)}
+		}
+		if d.IsMapEntry() {
+			refuse(schemas.ClassMalformed, "", fmt.Sprintf("message %s is an entry of a map", d.FullName()))
+			continue
+		}
+		var wants []want
+		for j := range l.Sinks {
+			s := &l.Sinks[j]
+			if bad := find(s, d, s.Segs); bad != nil {
+				refuse(bad.Class, s.Text, s.Role.String()+" "+bad.Text)
+				break
+			}
+			wants = append(wants, want{sink: int32(j), segs: s.Segs})
+		}
+		if p.err == nil {
+			var pl planner
+			p.plan = pl.plan(d, wants)
+			p.arrays = pl.arrays
+		}
+		if depth < maxNesting {
+			p.nested = newMessages(l, id, d.Messages(), depth+1)
+		}
+	}
+	return out
+}
+
+var (
+	errIndexes = errors.New("the record ends within the indexes of its message")
+	errIndex   = errors.New("the schema has no message of these indexes")
+)
+
+// Message implements schemas.Nested.
+func (p *program) Message(indexes []byte) (schemas.Program, []byte, error) {
+	fail := func(class string, err error) (schemas.Program, []byte, error) {
+		return nil, nil, &schemas.DecodeError{Class: class, SchemaID: p.id, Err: err}
+	}
+	count, n := binary.Varint(indexes)
+	if n <= 0 {
+		return fail(indexClass(n), errIndexes)
+	}
+	rest := indexes[n:]
+	if count == 0 { // short for the first message
+		return &p.messages[0], rest, nil
+	}
+	if count < 0 || count > maxNesting+1 {
+		return fail(schemas.ClassMalformed, errIndex)
+	}
+	list := p.messages
+	var m *messageProgram
+	for range count {
+		i, n := binary.Varint(rest)
+		if n <= 0 {
+			return fail(indexClass(n), errIndexes)
+		}
+		if i < 0 || i >= int64(len(list)) {
+			return fail(schemas.ClassMalformed, errIndex)
+		}
+		m, rest = &list[i], rest[n:]
+		list = m.nested
+	}
+	return m, rest, nil
+}
+
+func indexClass(n int) string {
+	if n < 0 { // more than 64 bits
+		return schemas.ClassMalformed
+	}
+	return schemas.ClassTruncated
+}
+
+// Decode implements schemas.Program.
+func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Reading) error {
+	if len(body) > 0 && body[0] == 0 {
+		return p.messages[0].Decode(key, body[1:], timestampMs, out)
+	}
+	m, rest, err := p.Message(body)
+	if err != nil {
+		return err
+	}
+	return m.Decode(key, rest, timestampMs, out)
+}
+
+// Decode implements schemas.Program.
+func (p *messageProgram) Decode(key, body []byte, timestampMs int64, out *schemas.Reading) error {
+	if p.err != nil {
+		return p.err
+	}
+	p.layout.Begin(out, p.id)
+	out.Expect()
+	w := walk{messageProgram: p, out: out}
+	if err := w.start(body); err != nil {
+		e := &schemas.DecodeError{Class: schemas.ClassMalformed, SchemaID: p.id, Err: fmt.Errorf("not a message of the schema: %w", err)}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			e.Class, e.Err = schemas.ClassTruncated, errors.New("the record ends too early")
+		}
+		return e
+	}
+	w.finish()
+	out.Settle()
+	return p.layout.Finish(key, timestampMs, out)
+}
+
+// wireType is how a value of a kind is written.
+func wireType(k protoreflect.Kind) protowire.Type {
+	switch k {
+	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:
+		return protowire.Fixed32Type
+	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind, protoreflect.DoubleKind:
+		return protowire.Fixed64Type
+	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind:
+		return protowire.BytesType
+	case protoreflect.GroupKind:
+		return protowire.StartGroupType
+	}
+	return protowire.VarintType
+}

@@ -1,0 +1,272 @@
+package protobuf
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bufbuild/protocompile"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"odradek/schemas"
+)
+
+// Format is the row of Protobuf in the table of formats.
+var Format = schemas.Format{
+	Name: "protobuf", Type: "PROTOBUF", Title: "Protobuf",
+	Compile: func(l *schemas.Layout, s *schemas.Schema) schemas.Program {
+		f, err := parse(s)
+		if err != nil {
+			return schemas.Refusal{DecodeError: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: s.ID,
+				Err: fmt.Errorf("not a Protobuf schema: %w", err)}}
+		}
+		return &program{layout: l, id: s.ID, messages: newMessages(l, s.ID, f.Messages(), 0)}
+	},
+	Fields: func(s *schemas.Schema) (schemas.Fields, error) {
+		f, err := parse(s)
+		if err != nil {
+			return nil, err
+		}
+		return file{f}, nil
+	},
+}
+
+// maxNesting is how deep messages may be declared inside others, and how long a path may be
+// that is looked for.
+const maxNesting = 32
+
+// maxSchemaBytes bounds a schema with what it imports.
+const maxSchemaBytes = 8 << 20
+
+// parse compiles a schema. Its references are the files that it imports, by their names;
+// the well-known types of google/protobuf are there without.
+func parse(s *schemas.Schema) (f protoreflect.FileDescriptor, err error) {
+	root, size := "schema.proto", len(s.Text)
+	texts := map[string]string{}
+	for _, r := range s.References {
+		texts[r.Name] = r.Text
+		size += len(r.Text)
+	}
+	if size > maxSchemaBytes {
+		return nil, fmt.Errorf("%d bytes of schema, %d at most", size, maxSchemaBytes)
+	}
+	for texts[root] != "" {
+		root = "_" + root
+	}
+	texts[root] = s.Text
+	c := protocompile.Compiler{
+		Resolver: protocompile.WithStandardImports(protocompile.ResolverFunc(func(name string) (r protocompile.SearchResult, err error) {
+			text, ok := texts[name]
+			if !ok {
+				return r, protoregistry.NotFound
+			}
+			if r.Proto = descriptor(name, text); r.Proto == nil {
+				r.Source = strings.NewReader(text)
+			}
+			return r, nil
+		})),
+		MaxParallelism: 1,
+	}
+	files, err := c.Compile(context.Background(), root)
+	if err != nil {
+		return nil, err
+	}
+	if files[0].Messages().Len() == 0 {
+		return nil, errors.New("it has no message")
+	}
+	return files[0], nil
+}
+
+// descriptor reads a schema that is a serialized descriptor in base64, as Confluent's client
+// for Python registers it and some registries give it back; nil for a .proto text.
+func descriptor(name, text string) *descriptorpb.FileDescriptorProto {
+	b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	d := &descriptorpb.FileDescriptorProto{}
+	if proto.Unmarshal(b, d) != nil {
+		return nil
+	}
+	d.Name = proto.String(name)
+	nameFields(d.MessageType)
+	return d
+}
+
+// nameFields gives fields their names as those in JSON, which the compiler compares and
+// Python leaves out.
+func nameFields(list []*descriptorpb.DescriptorProto) {
+	for _, m := range list {
+		for _, f := range m.Field {
+			f.JsonName = f.Name
+		}
+		nameFields(m.NestedType)
+	}
+}
+
+// file is a schema read for its fields: those of any of its messages, since a topic may have
+// several.
+type file struct{ protoreflect.FileDescriptor }
+
+// Find implements schemas.Fields. The problem is that of the first message.
+func (f file) Find(s *schemas.Sink) *schemas.Problem {
+	var first *schemas.Problem
+	var look func(list protoreflect.MessageDescriptors, depth int) bool
+	look = func(list protoreflect.MessageDescriptors, depth int) bool {
+		for i := range list.Len() {
+			m := list.Get(i)
+			if m.IsMapEntry() || depth > maxNesting {
+				continue
+			}
+			p := find(s, m, s.Segs)
+			if p == nil {
+				return true
+			}
+			if first == nil {
+				first = p
+			}
+			if look(m.Messages(), depth+1) {
+				return true
+			}
+		}
+		return false
+	}
+	if look(f.Messages(), 0) {
+		return nil
+	}
+	return first
+}
+
+// find looks for a path in a message.
+func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segment) *schemas.Problem {
+	if len(segs) == 0 {
+		return &schemas.Problem{Class: schemas.ClassBadType, Text: "is message " + string(m.FullName())}
+	}
+	f := m.Fields().ByName(protoreflect.Name(segs[0].Name))
+	if f == nil {
+		return &schemas.Problem{Class: schemas.ClassMissingField, Text: fmt.Sprintf("message %s has no field %q", m.FullName(), segs[0].Name)}
+	}
+	count, rest := segs[0].Count, segs[1:]
+	if f.IsMap() {
+		if count > 0 {
+			return &schemas.Problem{Class: schemas.ClassBadType, Text: "is a map, not an array"}
+		}
+		if len(rest) == 0 {
+			return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is a map: go on with a key of it, as %s.x", s.Text)}
+		}
+		if rest[0].Count > 0 {
+			return &schemas.Problem{Class: schemas.ClassBadType, Text: "is the value of a map, not an array"}
+		}
+		f, rest = f.MapValue(), rest[1:]
+	} else if count > 0 != f.IsList() {
+		if count > 0 {
+			return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("is %s, not an array", title(f))}
+		}
+		return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("goes through an array: give its length, as %s[3]", f.Name())}
+	}
+	if inner := f.Message(); inner != nil && len(rest) > 0 {
+		if f.Kind() == protoreflect.GroupKind {
+			return &schemas.Problem{Class: schemas.ClassBadType, Text: fmt.Sprintf("goes through the group %s", f.Name())}
+		}
+		return find(s, inner, rest)
+	}
+	if len(rest) > 0 {
+		return &schemas.Problem{Class: schemas.ClassMissingField, Text: fmt.Sprintf("%s has no field %q", title(f), rest[0].Name)}
+	}
+	if suits(f, s.Role) {
+		return nil
+	}
+	return &schemas.Problem{Class: schemas.ClassBadType, Text: "is " + title(f) + [...]string{schemas.RoleKey: ", which cannot be a series key",
+		schemas.RoleTime: ", not a time", schemas.RoleValue: ", not a number"}[s.Role]}
+}
+
+func title(f protoreflect.FieldDescriptor) string {
+	switch {
+	case f.Message() != nil:
+		return "message " + string(f.Message().FullName())
+	case f.Enum() != nil:
+		return "enum " + string(f.Enum().FullName())
+	}
+	return f.Kind().String()
+}
+
+// The well-known types that are read as a whole.
+const (
+	timestamp = "google.protobuf.Timestamp"
+	wrappers  = "google.protobuf.DoubleValue google.protobuf.FloatValue google.protobuf.Int64Value google.protobuf.UInt64Value " +
+		"google.protobuf.Int32Value google.protobuf.UInt32Value google.protobuf.BoolValue google.protobuf.StringValue google.protobuf.BytesValue"
+)
+
+// wrapped is the field of a wrapper message; nil for another message.
+func wrapped(m protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
+	if m == nil || !slices.Contains(strings.Fields(wrappers), string(m.FullName())) {
+		return nil
+	}
+	return m.Fields().ByName("value")
+}
+
+// suits reports whether a field's value can be read in a role.
+func suits(f protoreflect.FieldDescriptor, r schemas.Role) bool {
+	if inner := wrapped(f.Message()); inner != nil {
+		f = inner
+	}
+	switch f.Kind() {
+	case protoreflect.BoolKind:
+		return r == schemas.RoleValue
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return r != schemas.RoleKey
+	case protoreflect.StringKind:
+		return r != schemas.RoleValue
+	case protoreflect.BytesKind, protoreflect.EnumKind:
+		return r == schemas.RoleKey
+	case protoreflect.MessageKind:
+		return r == schemas.RoleTime && f.Message().FullName() == timestamp
+	case protoreflect.GroupKind:
+		return false
+	}
+	return true // integers
+}
+
+// maxPaths bounds the list of a schema whose messages refer to each other much.
+const maxPaths = 4096
+
+// Paths implements schemas.Fields: those of the first message.
+func (f file) Paths(r schemas.Role) (out []string) {
+	open := map[protoreflect.FullName]bool{} // a recursive message is not entered again
+	var walk func(m protoreflect.MessageDescriptor, path string, array bool)
+	walk = func(m protoreflect.MessageDescriptor, path string, array bool) {
+		if open[m.FullName()] || len(out) >= maxPaths {
+			return
+		}
+		open[m.FullName()] = true
+		defer delete(open, m.FullName())
+		for i := range m.Fields().Len() {
+			f := m.Fields().Get(i)
+			at, inside := path+string(f.Name()), array
+			switch {
+			case f.IsMap():
+				f, at = f.MapValue(), at+".*"
+			case f.IsList():
+				if array || r != schemas.RoleValue {
+					continue
+				}
+				at, inside = at+"[]", true
+			}
+			if suits(f, r) {
+				if len(out) < maxPaths {
+					out = append(out, at)
+				}
+			} else if f.Kind() == protoreflect.MessageKind {
+				walk(f.Message(), at+".", inside)
+			}
+		}
+	}
+	walk(f.Messages().Get(0), "", false)
+	return out
+}
