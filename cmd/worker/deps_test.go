@@ -46,6 +46,7 @@ var within = []struct{ dir, imports, why string }{
 		"state is a fold of the log, without Kafka and without a wire format, so that replay gives the same scores"},
 	{"processor/keystate/heap", "", "it orders values of any kind"},
 	{"processor/keystate/changelog", "detectors", "it writes numbers and words, whatever they say"},
+	{"processor/keystate/floor", "", "it is what an offset commit says, for whoever reads one"},
 	{"processor/keystate/reorder", "processor/keystate/heap", "it holds samples of any kind of key"},
 	{"processor/events", "detectors/threshold", "the life of an anomaly follows from scores and thresholds alone"},
 	{"processor/kafka", "processor/kafka/record", "the client carries bytes and knows nothing of what is in them"},

@@ -95,22 +95,3 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
-
-// FuzzFloor: what is accepted is written as it was read.
-func FuzzFloor(f *testing.F) {
-	f.Add("1;12;-")
-	f.Add("1;12;-5;more")
-	f.Add("1;9223372036854775807;9223372036854775807")
-	f.Add("2;1;1")
-	f.Add("1;12;7;jump=5;suspects=3:1:0,11:0:0")
-	f.Add("1;12;7;jump=5:20:0;other=x")
-	f.Fuzz(func(t *testing.T, text string) {
-		fl, err := ParseFloor(text)
-		if err != nil {
-			return
-		}
-		if again, err := ParseFloor(fl.String()); err != nil || again.String() != fl.String() {
-			t.Fatalf("%q: %v, then %v, %v", text, fl, again, err)
-		}
-	})
-}

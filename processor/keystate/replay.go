@@ -103,7 +103,7 @@ func (s *State) replayStep(sm *Sample) {
 		panic(fmt.Sprintf("keystate: replay of offset %d, the committed offset is %d", sm.Offset, s.restore.replayEnd))
 	}
 	s.LostSuspects += s.jury.lost()
-	s.jury.setJump(s.jury.jumps.at(sm.Offset))
+	s.jury.setJump(s.jury.jumps.At(sm.Offset))
 	if s.restore.replayed++; s.restore.replayed%replayStride == 0 {
 		s.journal.marks = append(s.journal.marks, s.floorAt(sm.Offset))
 		s.journal.next(&s.keys)

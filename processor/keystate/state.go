@@ -9,11 +9,27 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/floor"
 	"odradek/processor/keystate/reorder"
 )
 
 // NoTime is the largest event time of a partition without a sample.
-const NoTime = math.MinInt64
+const NoTime = floor.NoTime
+
+// The replay floor is package floor's.
+type (
+	Floor       = floor.Floor
+	Jumps       = floor.Jumps
+	SuspectMark = floor.SuspectMark
+)
+
+// ParseFloor reads the text of a floor; see floor.Parse.
+func ParseFloor(text string) (Floor, error) { return floor.Parse(text) }
+
+// Repaired is the text of a floor with another time; see floor.Repaired.
+func Repaired(text string, maxTime, jump int64) (string, error) {
+	return floor.Repaired(text, maxTime, jump)
+}
 
 // MaxRecord is the default of Config.MaxRecord, in bytes.
 const MaxRecord = 512 << 10

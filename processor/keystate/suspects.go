@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"odradek/processor/keystate/floor"
 )
 
 // One bad clock must not move the watermark. A sample whose time is more than
@@ -25,20 +27,13 @@ import (
 
 // jurors is the number of samples that vote on a suspect, and the most suspects
 // that are held at once.
-const jurors = 3
+const jurors = floor.Jurors
 
 // suspect is a sample that waits for the votes.
 type suspect struct {
 	Sample           // with memory of its own
 	record       any // see Attach
 	votes, agree uint8
-}
-
-// SuspectMark is a suspect that is held at a mark: its offset, the votes so far, and
-// how many of them are in its favour.
-type SuspectMark struct {
-	Offset       int64
-	Votes, Agree uint8
 }
 
 // SuspectCounts are the samples that were held as suspects since New, and those of
@@ -54,18 +49,6 @@ type Refusal struct {
 	Outcome      Outcome
 	Key          []byte
 	Record       any // from Attach
-}
-
-// Jumps says which Config.MaxJump samples were judged by: Now from offset From on,
-// Before below it. A replay judges as it was judged when live, also where the setting
-// was changed in between; of several changes above one floor, by the last.
-type Jumps struct{ Now, From, Before int64 }
-
-func (j Jumps) at(offset int64) int64 {
-	if offset < j.From {
-		return j.Before
-	}
-	return j.Now
 }
 
 // jury holds the suspects of a partition and takes the votes on them.
@@ -181,7 +164,7 @@ func (j *jury) find(offset int64) *suspect {
 func (j *jury) marks() (marks []SuspectMark) {
 	for i := range j.list {
 		u := &j.list[i]
-		marks = append(marks, SuspectMark{u.Offset, u.votes, u.agree})
+		marks = append(marks, SuspectMark{Offset: u.Offset, Votes: u.votes, Agree: u.agree})
 	}
 	return marks
 }

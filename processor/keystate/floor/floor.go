@@ -1,11 +1,41 @@
-package keystate
+// Package floor is the replay floor of a partition, as the metadata of an offset commit
+// has it.
+package floor
 
 import (
 	"encoding"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
+
+// NoTime is the largest event time of a partition without a sample.
+const NoTime = math.MinInt64
+
+// Jurors is the number of samples that vote on a suspect, a sample whose time is not
+// believed yet, and the most suspects that are held at once.
+const Jurors = 3
+
+// SuspectMark is a suspect that is held at a mark: its offset, the votes so far, and
+// how many of them are in its favour.
+type SuspectMark struct {
+	Offset       int64
+	Votes, Agree uint8
+}
+
+// Jumps says which setting of the largest jump samples were judged by: Now from offset From on,
+// Before below it. A replay judges as it was judged when live, also where the setting
+// was changed in between; of several changes above one floor, by the last.
+type Jumps struct{ Now, From, Before int64 }
+
+// At is the setting that the sample at offset is judged by.
+func (j Jumps) At(offset int64) int64 {
+	if offset < j.From {
+		return j.Before
+	}
+	return j.Now
+}
 
 // Floor is where a replay begins: the input offset, and what is known of the input
 // before it that is in no key: the largest event time, which the watermark is made
@@ -14,7 +44,7 @@ type Floor struct {
 	Offset   int64
 	MaxTime  int64 // microseconds; NoTime if there was no sample
 	Jumps    Jumps
-	Suspects []SuspectMark // in order of offset, at most jurors
+	Suspects []SuspectMark // in order of offset, at most Jurors
 }
 
 var (
@@ -82,16 +112,16 @@ func (f Floor) String() string {
 func (f *Floor) UnmarshalText(text []byte) error {
 	p := strings.Split(string(text), ";")
 	if len(p) < 3 || p[0] != "1" {
-		return fmt.Errorf("keystate: %.40q is not a replay floor of version 1", text)
+		return fmt.Errorf("floor: %.40q is not a replay floor of version 1", text)
 	}
 	offset, err := strconv.ParseInt(p[1], 10, 64)
 	if err != nil || offset < 0 {
-		return fmt.Errorf("keystate: %.40q has no offset of a replay floor", text)
+		return fmt.Errorf("floor: %.40q has no offset of a replay floor", text)
 	}
 	g := Floor{Offset: offset, MaxTime: NoTime}
 	if p[2] != "-" {
 		if g.MaxTime, err = strconv.ParseInt(p[2], 10, 64); err != nil {
-			return fmt.Errorf("keystate: %.40q has no time of a replay floor", text)
+			return fmt.Errorf("floor: %.40q has no time of a replay floor", text)
 		}
 	}
 	for _, field := range p[3:] {
@@ -104,7 +134,7 @@ func (f *Floor) UnmarshalText(text []byte) error {
 			ok = g.parseSuspects(value)
 		}
 		if !ok {
-			return fmt.Errorf("keystate: the field %s of the replay floor %.80q cannot be read", name, text)
+			return fmt.Errorf("floor: the field %s of the replay floor %.80q cannot be read", name, text)
 		}
 	}
 	*f = g
@@ -139,7 +169,7 @@ func (f *Floor) parseSuspects(text string) bool {
 	last := int64(-1)
 	for _, p := range strings.Split(text, ",") {
 		n, ok := numbers(p, 3)
-		if !ok || n[0] <= last || n[0] >= f.Offset || n[1] >= jurors || n[2] > n[1] || len(f.Suspects) == jurors {
+		if !ok || n[0] <= last || n[0] >= f.Offset || n[1] >= Jurors || n[2] > n[1] || len(f.Suspects) == Jurors {
 			return false
 		}
 		last = n[0]
@@ -148,8 +178,8 @@ func (f *Floor) parseSuspects(text string) bool {
 	return true
 }
 
-// ParseFloor reads what MarshalText wrote.
-func ParseFloor(text string) (f Floor, err error) {
+// Parse reads what MarshalText wrote.
+func Parse(text string) (f Floor, err error) {
 	err = f.UnmarshalText([]byte(text))
 	return f, err
 }
@@ -159,7 +189,7 @@ func ParseFloor(text string) (f Floor, err error) {
 // by jump, as a live fold would, so that it does not believe that clock again. Fields
 // that are no part of the floor stay.
 func Repaired(text string, maxTime, jump int64) (string, error) {
-	f, err := ParseFloor(text)
+	f, err := Parse(text)
 	if err != nil {
 		return "", err
 	}

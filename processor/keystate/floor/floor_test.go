@@ -1,0 +1,52 @@
+package floor
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestFloorText(t *testing.T) {
+	for text, want := range map[string]Floor{
+		"1;0;-":            {MaxTime: NoTime},
+		"1;17;-5":          {Offset: 17, MaxTime: -5},
+		"1;17;99;more;x=y": {Offset: 17, MaxTime: 99},
+		"1;17;99;jump=86400000000;suspects=3:2:1,16:0:0": {Offset: 17, MaxTime: 99,
+			Jumps: Jumps{Now: 86400000000}, Suspects: []SuspectMark{{3, 2, 1}, {16, 0, 0}}},
+		"1;17;99;jump=5:30:0": {Offset: 17, MaxTime: 99, Jumps: Jumps{5, 30, 0}},
+		"1;17;99;jump=0:30:5": {Offset: 17, MaxTime: 99, Jumps: Jumps{0, 30, 5}},
+	} {
+		f, err := Parse(text)
+		if err != nil || !reflect.DeepEqual(f, want) {
+			t.Errorf("%s: %+v, %v", text, f, err)
+		}
+		if again, err := Parse(f.String()); err != nil || !reflect.DeepEqual(again, want) {
+			t.Errorf("%s is written as %s: %v", text, f, err)
+		}
+	}
+	for _, text := range []string{"", "1", "1;5", "2;5;5", "1;-1;5", "1;x;5", "1;5;x", "1;5;",
+		"1;5;5;jump=", "1;5;5;jump=-1", "1;5;5;jump=1:2", "1;5;5;suspects=", "1;5;5;suspects=5:0:0", "1;5;5;suspects=3:3:0",
+		"1;5;5;suspects=3:1:2", "1;5;5;suspects=3:0:0,3:0:0", "1;5;5;suspects=0:0:0,1:0:0,2:0:0,3:0:0"} {
+		if _, err := Parse(text); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
+
+// FuzzFloor: what is accepted is written as it was read.
+func FuzzFloor(f *testing.F) {
+	f.Add("1;12;-")
+	f.Add("1;12;-5;more")
+	f.Add("1;9223372036854775807;9223372036854775807")
+	f.Add("2;1;1")
+	f.Add("1;12;7;jump=5;suspects=3:1:0,11:0:0")
+	f.Add("1;12;7;jump=5:20:0;other=x")
+	f.Fuzz(func(t *testing.T, text string) {
+		fl, err := Parse(text)
+		if err != nil {
+			return
+		}
+		if again, err := Parse(fl.String()); err != nil || again.String() != fl.String() {
+			t.Fatalf("%q: %v, then %v, %v", text, fl, again, err)
+		}
+	})
+}
