@@ -50,6 +50,26 @@
 // held samples than a batch has room for; it releases the rest, a batch at a
 // time. A State is for one goroutine at a time.
 //
+// # The parts
+//
+// A State is composed of parts, each with the fields that it alone changes:
+//
+//	keys       table          finds a key by its name
+//	held       reorder.Buffer held samples of all keys, by time and by offset (package reorder)
+//	jury       jury           suspects and the votes on them (suspects.go)
+//	evictor    evictor        which key is least recently used or past its TTL (evict.go)
+//	silence    silenceWatch   which key falls silent next (silence.go)
+//	decisions  decisionLog    decisions in the changelog and on their way (decisionlog.go)
+//	tasks      taskQueue      tasks without scores; packer fills the batch (tasks.go, packer.go)
+//	changed    changedKeys    keys that the next Snapshot must have (alerts.go)
+//	journal    undoLog        units, marks and the committed floor (journal.go)
+//	dirty      dirtyQueue     keys that no snapshot has, oldest first (dirty.go)
+//	restore    restore        what is loaded and replayed (loading.go)
+//
+// The methods of State put them together, in the files of the steps above. On their own
+// stand the packages heap, reorder, floor (where a replay begins) and changelog (how
+// records are written).
+//
 // # Decisions
 //
 // What the samples alone do not say (a key evicted for want of memory, a schema that
