@@ -162,7 +162,8 @@ func TestBacktestOfExpiringOffsets(t *testing.T) {
 			t.Fatalf("%v, partial %q", err, s.Partial)
 		}
 		read := s.Rows - each
-		want := fmt.Sprintf("offsets %d to %d of %s/0 expired before they were read; the first one there is %d now", read, each-left-1, input, each-left)
+		want := fmt.Sprintf("offsets %d to %d of %s/0 expired before they were read; the first one there is %d now",
+			read, each-left-1, input, each-left)
 		if !strings.Contains(err.Error(), want) || read <= 0 || read >= each-left {
 			t.Errorf("%d rows: %v; want %q", s.Rows, err, want)
 		}

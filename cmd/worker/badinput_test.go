@@ -195,7 +195,7 @@ func TestRekey(t *testing.T) {
 		if len(doubled) > 0 {
 			t.Errorf("%d scores doubled", len(doubled))
 		}
-		backtestOfRekey(t, c, f, got)
+		backtestOfRekey(t, f, got)
 		warming, all := map[string]int{}, map[string]int{}
 		for _, s := range got {
 			all[s.key]++
@@ -217,7 +217,7 @@ func TestRekey(t *testing.T) {
 
 // backtestOfRekey holds that a backtest of the internal topic has the worker's scores, and
 // that one of its input is refused, where each partition has a part of a series.
-func backtestOfRekey(t *testing.T, c *kafkatest.Cluster, f *fleet, live map[scoreID]scored) {
+func backtestOfRekey(t *testing.T, f *fleet, live map[scoreID]scored) {
 	t.Helper()
 	var env []string
 	for _, kv := range f.settings() {

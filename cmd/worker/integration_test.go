@@ -138,7 +138,8 @@ func undisturbed(t *testing.T, c *kafkatest.Cluster, input string, env ...string
 
 // undisturbedFleet is the worker of undisturbed, when it has ended, and the offset in the
 // original for each of the copy.
-func undisturbedFleet(t *testing.T, c *kafkatest.Cluster, input string, env ...string) (f *fleet, offsets map[kafkatest.TP]map[int64]int64) {
+func undisturbedFleet(t *testing.T, c *kafkatest.Cluster, input string, env ...string) (f *fleet,
+	offsets map[kafkatest.TP]map[int64]int64) {
 	t.Helper()
 	fake, offsets := copied(t, c, input)
 	f = newFleet(t, fake, input, input+"-undisturbed", env...)

@@ -5,7 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -217,9 +219,27 @@ func BenchmarkCompute(b *testing.B) {
 		v += rng.NormFloat64()
 		x[i] = v
 	}
-	for b.Loop() {
-		Compute(x, 100, Options{}, Sequential)
+	for name, p := range map[string]Parallel{"core": Sequential, "cores": cores} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				Compute(x, 100, Options{}, p)
+			}
+			pairs := float64(len(x)) * float64(len(x)) / 2
+			b.ReportMetric(pairs*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gpairs/s")
+		})
 	}
-	pairs := float64(len(x)) * float64(len(x)) / 2
-	b.ReportMetric(pairs*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gpairs/s")
+}
+
+// cores is a Parallel with a goroutine for each core.
+func cores(n int, f func(i int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
 }

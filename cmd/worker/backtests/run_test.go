@@ -339,3 +339,23 @@ func TestHeatmaps(t *testing.T) {
 		}
 	}
 }
+
+// TestLine: a score that stands alone has a dot, since a line of one place is not seen, and no
+// zero has a sign.
+func TestLine(t *testing.T) {
+	n := nan32
+	var b strings.Builder
+	line(&b, "score", []float32{1, n, 2, 2, 2, 2, n, n, 0, 1}, 0, 2, 10)
+	text := b.String()
+	if _, dots, ok := strings.Cut(text, `class="score dot"`); !ok || strings.Count(dots, "h0") != 3 {
+		t.Errorf("%s: want dots at the first and the last two", text)
+	}
+	b.Reset()
+	line(&b, "score", []float32{1, 2, 1, 2, n}, 0, 2, 10)
+	if strings.Contains(b.String(), "dot") {
+		t.Errorf("%s: dots on a line", b.String())
+	}
+	if s := edge(math.Copysign(1e-12, -1), 1); s != "0" {
+		t.Errorf("zero is %s", s)
+	}
+}

@@ -154,9 +154,24 @@ func envelope(b *strings.Builder, class string, lo, hi []float32, low, top float
 	b.WriteString(`"/>`)
 }
 
-// line draws one number a bucket.
+// line draws one number a bucket, and a dot on each of runs too short to be seen as a line.
 func line(b *strings.Builder, class string, v []float32, low, top float64, height int) {
 	envelope(b, class, v, v, low, top, height)
+	const short = 3
+	step, dots := panelWidth/float64(len(v)), ""
+	for from := 0; from < len(v); from++ {
+		to := from
+		for to < len(v) && v[to] == v[to] {
+			to++
+		}
+		for i := from; i < to && to-from <= short; i++ {
+			dots += fmt.Sprintf("M%.1f %.1fh0", step*(float64(i)+0.5), y(v[i], low, top, height))
+		}
+		from = to
+	}
+	if dots != "" {
+		fmt.Fprintf(b, `<path class="%s dot" d="%s"/>`, class, dots)
+	}
 }
 
 // edge is a number for an axis, without what single precision adds to it.
@@ -169,6 +184,7 @@ func edge(v, extent float64) string {
 
 // number writes a number in a few digits.
 func number(v float64) string {
+	v += 0 // of -0
 	if a := math.Abs(v); a != 0 && (a >= 1e7 || a < 1e-4) {
 		return strconv.FormatFloat(v, 'e', 3, 64)
 	}

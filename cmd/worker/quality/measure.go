@@ -114,7 +114,8 @@ type Verdicts struct {
 
 // NewVerdicts are those of a detector that says nothing of n samples.
 func NewVerdicts(n int) Verdicts {
-	return Verdicts{Place: -1, Scores: slices.Repeat([]float64{Never}, n), Exceeds: make([]bool, n), Opened: slices.Repeat([]float64{Never}, n)}
+	none := slices.Repeat([]float64{Never}, n)
+	return Verdicts{Place: -1, Scores: none, Exceeds: make([]bool, n), Opened: slices.Clone(none)}
 }
 
 // Tally collects what one detector says of the series of a set.
