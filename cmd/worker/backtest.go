@@ -173,6 +173,9 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 		run.Plots = 0
 	}
 	state.Blocks = run.Plots > 0 // what heatmaps are made of
+	if set != nil {
+		set.makeBlocks(state.Blocks)
+	}
 	if o.labels != "" {
 		if run.Labels, err = backtests.ReadLabels(o.labels); err != nil {
 			return err

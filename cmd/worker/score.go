@@ -79,9 +79,10 @@ func (t terminal) score(ctx context.Context, args []string) int {
 type dataSet struct {
 	*backtests.DataSet
 	name   string
-	dim    int              // the most values of a series
-	config *config.Config   // of its first series, as is the state
-	state  *keystate.Config // all have the same detectors
+	dim    int                      // the most values of a series
+	config *config.Config           // of its first series, as is the state
+	state  *keystate.Config         // all have the same detectors
+	states map[int]*keystate.Config // by the values of a series
 }
 
 // settingsError is the error of settings with faults.
@@ -114,8 +115,8 @@ func openDataSet(environ []string, dir, match, topic string, also ...string) (*d
 	if len(kept) == 0 {
 		return nil, errors.New("no series matches")
 	}
-	d := &dataSet{name: filepath.Base(filepath.Clean(dir))}
 	states := map[int]*keystate.Config{}
+	d := &dataSet{name: filepath.Base(filepath.Clean(dir)), states: states}
 	for i := range kept {
 		dim := kept[i].Dim
 		d.dim = max(d.dim, dim)
@@ -135,6 +136,13 @@ func openDataSet(environ []string, dir, match, topic string, also ...string) (*d
 	}
 	d.DataSet = backtests.NewDataSet(kept, format, topic, states)
 	return d, nil
+}
+
+// makeBlocks has detectors make blocks of their windows, or not.
+func (d *dataSet) makeBlocks(yes bool) {
+	for _, s := range d.states {
+		s.Blocks = yes
+	}
 }
 
 // fields are the names of the values of a sample.
