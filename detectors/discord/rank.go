@@ -29,28 +29,49 @@ func Rank(found [][]Discord, k int) []Discord {
 	return all
 }
 
-// Vote returns the discord that the most lengths agree on, and how many: those with a
-// discord whose middle is at most half of the shorter's length from its own. Where as many
-// agree on several, it is the one of the least length, and then of the least rank. ok is
-// false without any discord. Lengths rank anomalies better so than by Rank, which prefers
-// the lengths that noise makes unlike each other.
-func Vote(found [][]Discord) (best Discord, votes int, ok bool) {
+// Vote returns the discord that most lengths stand for, and the weight of their votes; ok
+// is false without any discord. A length votes for its first discord, and for those of
+// other lengths whose middle is at most half of the shorter's length from its middle. Its
+// vote weighs as much as the first discord stands out from the second: what their distances
+// have as ratio, less 1. So a length at which the two are alike, because noise or the shape
+// of a period makes them, hardly counts. All votes weigh 1 where a length has one
+// discord only, and those of equal weight go to the least length.
+//
+// Lengths find more anomalies so than by Rank, which prefers the lengths that noise makes
+// unlike each other, and than by votes of equal weight.
+func Vote(found [][]Discord) (best Discord, weight float64, ok bool) {
+	equal := slices.ContainsFunc(found, func(of []Discord) bool { return len(of) == 1 })
 	middle := func(d Discord) int { return 2*d.At + d.Length } // twice
 	for _, candidates := range found {
-		for _, c := range candidates {
-			agree := 0
-			for _, of := range found {
-				if slices.ContainsFunc(of, func(d Discord) bool {
-					apart := middle(c) - middle(d)
-					return max(apart, -apart) <= min(c.Length, d.Length)
-				}) {
-					agree++
-				}
+		if len(candidates) == 0 {
+			continue
+		}
+		c, sum := candidates[0], 0.0
+		for _, of := range found {
+			if len(of) == 0 {
+				continue
 			}
-			if agree > votes {
-				best, votes, ok = c, agree, true
+			if apart := middle(c) - middle(of[0]); max(apart, -apart) > min(c.Length, of[0].Length) {
+				continue
 			}
+			vote := 1.0
+			if !equal {
+				vote = outstanding(of[0], of[1])
+			}
+			sum += vote
+		}
+		if !ok || sum > weight {
+			best, weight, ok = c, sum, true
 		}
 	}
-	return best, votes, ok
+	return best, weight, ok
+}
+
+// outstanding is how much a discord stands out from the next one of its length: the ratio
+// of their distances less 1, at most 1000.
+func outstanding(first, second Discord) float64 {
+	if first.Distance == 0 { // both have a copy
+		return 0
+	}
+	return min(1000, first.Distance/second.Distance-1)
 }

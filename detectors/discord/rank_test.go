@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"math"
 	"os"
 	"reflect"
 	"slices"
@@ -25,16 +26,34 @@ func TestRank(t *testing.T) {
 	if want := []int{302, 100, 500, 296, 300}; !reflect.DeepEqual(at, want) {
 		t.Errorf("ranks %v, want %v", at, want)
 	}
-	if d, votes, ok := Vote(found); d != found[0][1] || votes != 3 || !ok {
-		t.Errorf("%d votes for %v", votes, d)
+}
+
+func TestVote(t *testing.T) {
+	// By length: the first discord and, if any, the second.
+	of := func(length, at int, distances ...float64) (all []Discord) {
+		for i, d := range distances {
+			all = append(all, Discord{At: at + 1000*i, Length: length, Distance: d})
+		}
+		return all
 	}
-	if d, votes, _ := Vote(found[:1]); d != found[0][0] || votes != 1 {
-		t.Errorf("%d votes for %v of one length", votes, d)
-	}
-	// Middles half of the shorter length apart, and one sample more.
-	for _, c := range [][2]int{{97, 2}, {98, 1}} {
-		if _, votes, _ := Vote([][]Discord{{{At: 90, Length: 10}}, {{At: c[0] - 7, Length: 20}}}); votes != c[1] {
-			t.Errorf("%d votes where the longer begins at %d, want %d", votes, c[0]-7, c[1])
+	for name, c := range map[string]struct {
+		found  [][]Discord
+		at     int
+		weight float64
+	}{
+		"two of three":                {[][]Discord{of(10, 300, 3), of(16, 302, 5), of(20, 500, 9)}, 300, 2},
+		"one of two, the shorter":     {[][]Discord{of(10, 300, 3), of(20, 500, 9)}, 300, 1},
+		"a length without any":        {[][]Discord{nil, of(20, 500, 9)}, 500, 1},
+		"one stands out more":         {[][]Discord{of(10, 300, 3, 2.9), of(16, 302, 5, 4.9), of(20, 500, 9, 6)}, 500, 0.5},
+		"two stand out as much":       {[][]Discord{of(10, 300, 3, 2), of(16, 302, 3, 2), of(20, 500, 9, 6)}, 300, 1},
+		"one length has one discord":  {[][]Discord{of(10, 300, 3, 2.9), of(16, 302, 5, 4.9), of(20, 500, 9)}, 300, 2},
+		"the second has a copy":       {[][]Discord{of(10, 300, 3, 0), of(16, 500, 5, 4.9)}, 300, 1000},
+		"all have a copy":             {[][]Discord{of(10, 300, 0, 0)}, 300, 0},
+		"middles half a length apart": {[][]Discord{of(10, 90, 1), of(20, 90, 1)}, 90, 2},
+		"and one sample more":         {[][]Discord{of(10, 90, 1), of(20, 91, 1)}, 90, 1},
+	} {
+		if d, weight, ok := Vote(c.found); !ok || d.At != c.at || math.Abs(weight-c.weight) > 1e-9 {
+			t.Errorf("%s: %v for %v, want %v for the one at %d", name, weight, d, c.weight, c.at)
 		}
 	}
 	if _, _, ok := Vote(nil); ok {
@@ -70,7 +89,7 @@ func TestUCR(t *testing.T) {
 					}
 					return 0
 				}
-				found := merlin(s.Values, s.Train, lengths, 1, func(int) Options { return Options{} }, Sequential)
+				found := merlin(s.Values, s.Train, lengths, 2, func(int) Options { return Options{} }, Sequential)
 				mu.Lock()
 				for i, d := range found {
 					hits[i] += hit(d[0])
@@ -78,7 +97,7 @@ func TestUCR(t *testing.T) {
 				vote, votes, _ := Vote(found)
 				hits[len(found)] += hit(vote)
 				by++
-				t.Logf("%s: %d of %d lengths for %d to %d, labelled %v: %v", s.Name, votes, len(found), vote.At,
+				t.Logf("%s: %.3f of %d lengths for %d to %d, labelled %v: %v", s.Name, votes, len(found), vote.At,
 					vote.At+vote.Length-1, quality.Runs(s.Labels)[0], hit(vote) == 1)
 				mu.Unlock()
 			}
