@@ -39,6 +39,9 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, oth
 		runs = append(runs, newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1), newDiscordsLong(rng, 4097+rng.IntN(100), 64+rng.IntN(30), 8))
 	}
 	runs = append(runs, others...)
+	if long {
+		discordsAgain(t, e, newDiscordsLong(rng, 4200+rng.IntN(300), 20+rng.IntN(100), 1))
+	}
 	var alone []detectors.Result
 	for _, r := range runs {
 		alone = append(alone, discordsExecute(t, e, true, r)...)
@@ -60,6 +63,7 @@ type discordsRun struct {
 	d          detectors.Detector
 	dim, fresh int
 	x          []float64
+	carry      detectors.Words
 }
 
 // newDiscordsRun is a task on n rows with subsequences of length m and more.
@@ -107,6 +111,23 @@ func newDiscordsLong(rng *rand.Rand, n, m, count int) *discordsRun {
 	return r
 }
 
+// discordsAgain holds a run that has a radius, the distance of the last discord, or another one, to one
+// that has none.
+func discordsAgain(t *testing.T, e *Executor, r *discordsRun) {
+	t.Helper()
+	want := discordsExecute(t, e, true, r)[0]
+	distance := want.Next.Float64(0)
+	for _, radius := range []float64{1, 0.5, 1.2} {
+		again := *r
+		again.name += fmt.Sprintf(", %v times the radius", radius)
+		again.carry = make(detectors.Words, len(want.Next))
+		again.carry.SetFloat64(0, radius*distance)
+		if got := discordsExecute(t, e, false, &again)[0]; !slices.Equal(got.Detail, want.Detail) {
+			t.Errorf("%s: the discords are %v, without a radius %v", again.name, got.Detail, want.Detail)
+		}
+	}
+}
+
 // discordsExecute executes the runs as one batch, and compares with the definition if it is
 // to.
 func discordsExecute(t *testing.T, e *Executor, compare bool, runs ...*discordsRun) (results []detectors.Result) {
@@ -118,6 +139,9 @@ func discordsExecute(t *testing.T, e *Executor, compare bool, runs ...*discordsR
 		span, x := b.GrowF64(len(r.x))
 		copy(x, r.x)
 		task.X = span
+		if r.carry != nil {
+			task.Carry = b.Put(r.carry)
+		}
 		size, ok := r.d.Size(detectors.View{Dim: r.dim, Rows: len(r.x) / r.dim, Fresh: r.fresh})
 		if !ok {
 			// More fresh rows than the window leaves: as many as it does.

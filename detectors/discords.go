@@ -26,11 +26,11 @@ var discordsSpec = Spec{
 			Help: "samples that are searched, at least 2*MAX_LENGTH"},
 		{Name: TumblingParam, Type: Bool, Default: false,
 			Help: "search windows one after the other, instead of the last WINDOW samples every STRIDE samples; STRIDE must be WINDOW."},
-		{Name: "MIN_LENGTH", Type: Int, Default: 32, Min: 3, Max: DiscordsMaxWindow / 2, Word: 1,
+		{Name: "MIN_LENGTH", Type: Int, Default: 32, Min: 3, Max: DiscordsMaxLength, Word: 1,
 			Help: "samples of the shortest subsequences"},
-		{Name: "MAX_LENGTH", Type: Int, Default: 128, Min: 3, Max: DiscordsMaxWindow / 2, Word: 2,
+		{Name: "MAX_LENGTH", Type: Int, Default: 128, Min: 3, Max: DiscordsMaxLength, Word: 2,
 			Help: "samples of the longest subsequences"},
-		{Name: "LENGTH_STEP", Type: Int, Default: 16, Min: 1, Max: DiscordsMaxWindow / 2, Word: 3,
+		{Name: "LENGTH_STEP", Type: Int, Default: 16, Min: 1, Max: DiscordsMaxLength, Word: 3,
 			Help: "samples from one length to the next; at most 1024 lengths"},
 		{Name: "TOP", Type: Int, Default: 1, Min: 1, Max: DiscordsMaxTop, Word: 4,
 			Help: "discords of each length, which do not overlap each other. Of all that belong to a sample, the one with the largest " +
@@ -62,7 +62,8 @@ var discordsSpec = Spec{
 
 // Limits of op Discords.
 const (
-	DiscordsMaxWindow  = 1 << 20
+	DiscordsMaxWindow  = 1 << 24
+	DiscordsMaxLength  = 1 << 19
 	DiscordsMaxTop     = 32
 	DiscordsMaxK       = 64
 	DiscordsMaxLengths = 1 << 10

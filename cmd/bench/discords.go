@@ -10,7 +10,11 @@ import (
 // SCAMP's own benchmark; the windows are those of many keys.
 var discordShapes = []opShape{
 	opsProfile(1_000_000, 512, 512, 0.22),
+	opsProfile(1_000_000, 512, 512, 0.015).again(),
+	opsProfile(1_000_000, 512, 512, 0.015).of(walks).again(),
+	opsProfile(10_000_000, 512, 512, 23).onlyAsked(),
 	opsProfile(100_000, 512, 512, 0.004),
+	opsProfile(100_000, 512, 512, 0).again(),
 	opsProfile(35_040, 48, 672, 0.06),
 	opsProfile(35_040, 48, 672, 0.06).of(recorded),
 	opsProfile(35_040, 48, 672, 0).of(walks),
@@ -29,6 +33,19 @@ func (s opShape) of(series string) opShape {
 	return s
 }
 
+// again is the shape with the radius that a task of the same series has left.
+func (s opShape) again() opShape {
+	s.first = false
+	s.name += ", with a radius"
+	return s
+}
+
+// onlyAsked is the shape, measured only where -shapes names it.
+func (s opShape) onlyAsked() opShape {
+	s.asked = true
+	return s
+}
+
 // opsProfile is the first discord of each of the lengths of one series, which takes the
 // given seconds at most; 0: no target.
 func opsProfile(n, least, most int, seconds float64) opShape {
@@ -38,7 +55,7 @@ func opsProfile(n, least, most int, seconds float64) opShape {
 	}
 	return opShape{
 		name: fmt.Sprintf("discords N=%d m=%d to %d", n, least, most), unit: "samples/s", dim: 1, fresh: n, tasks: 1,
-		kernel: kernel, long: true,
+		kernel: kernel, long: true, first: true,
 		det: func() (detectors.Detector, error) {
 			return detectors.NewDiscords(detectors.DiscordsParams{Window: n, Tumbling: true, MinLength: least, MaxLength: most})
 		},

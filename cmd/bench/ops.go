@@ -31,6 +31,7 @@ type opShape struct {
 	chain     int         // consecutive tasks of a key in a batch; 0 for 1
 	apart     bool        // and each of them has rows of its own, where they could share them
 	long      bool        // a CPU takes minutes
+	first     bool        // tasks have no carry, as those of new keys
 	asked     bool        // measured only where -shapes names it
 	recording string      // the file of a recorded series
 	series    string      // what windows of one value a row are of: see wave; "" for two sines with noise
@@ -381,13 +382,17 @@ func (in *opsInput) pack(b *detectors.Batch, tasks int) {
 // settle packs and executes until the batch's memory has grown to what it needs, and
 // makes the carry that the tasks begin with.
 func (in *opsInput) settle(ctx context.Context, e detectors.Executor, batch *detectors.Batch, tasks int) error {
-	for range 4 {
+	rounds := 4
+	if in.asked { // half a minute each
+		rounds = 2
+	}
+	for range rounds {
 		in.pack(batch, tasks)
 		if err := e.Execute(ctx, batch); err != nil {
 			return err
 		}
 	}
-	if in.size.Carry > 0 && in.carry == nil { // what the key's next task begins with
+	if in.size.Carry > 0 && in.carry == nil && !in.first { // what the key's next task begins with
 		r := batch.Rows(0)
 		in.carry = slices.Clone(r.Next)
 		return in.settle(ctx, e, batch, tasks)
@@ -402,8 +407,8 @@ func (b *bench) opsShape(ctx context.Context, e *cuda.Executor, s *opShape) ([]b
 	}
 	if in.large() {
 		kernel, err := b.opsKernel(ctx, e, in)
-		if err != nil {
-			return nil, err
+		if err != nil || in.asked {
+			return []benchRow{kernel}, err
 		}
 		whole, err := b.opsWhole(ctx, e, in)
 		return []benchRow{kernel, whole}, err
@@ -462,6 +467,9 @@ func (b *bench) opsKernel(ctx context.Context, e *cuda.Executor, in *opsInput) (
 	repeat := 30
 	if in.large() {
 		repeat = 5
+	}
+	if in.asked {
+		repeat = 1
 	}
 	m, err := e.Measure(ctx, batch, repeat, max(2, min(64, 512<<20/bytes)))
 	if err != nil {

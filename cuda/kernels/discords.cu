@@ -5,9 +5,11 @@
 // A window of up to some thousand values is a block's (discords_window.h): all neighbours at
 // the first length, and from there on what changes. A longer one is all blocks', for which
 // each length is a profile (discords_profile.h): a launch each for means and norms, steps,
-// diagonals, distances and the discords. Of many lengths some are profiles, and of the others
+// diagonals, distances and the discords; or, with a radius from the window before, as much of it as
+// that asks for (discords_radius.h). Of many lengths some are profiles, and of the others
 // each is a block's (discords_lengths.h).
 #include "discords_lengths.h"
+#include "discords_radius.h"
 #include "discords_task.h"
 #include "discords_window.h"
 
@@ -87,6 +89,10 @@ LONG(discords_probe, discords::lanes, 2, probeLong)
 LONG(discords_scan, discords::lanes, 2, scanLong)
 LONG(discords_finish, 256, 2, finishLong)
 LONG(discords_pick, 1024, 1, pickLong)
+LONG(discords_near, discords::lanes, 2, nearLong)
+LONG(discords_rest, discords::lanes, 2, restLong)
+LONG(discords_among, 256, 2, amongLong)
+LONG(discords_choose, 1024, 1, chooseLong)
 LONG(discords_count, 1024, 1, countLong)
 LONG(discords_anchors, discords::lanes, 2, scanAnchors)
 LONG(discords_lengths, discords::lanes, 2, lengthsLong)

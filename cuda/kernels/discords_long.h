@@ -73,7 +73,7 @@ __device__ inline void probeLong(const Task *tasks, const Tile *tiles, const flo
     if (threadIdx.x == 0) w = longOf(tasks, tiles[block / each], f32, out, scratch);
     __syncthreads();
     const int end = min(begin + chunk, w.count - w.exclusion);
-    if (begin < end && !isSteep(*w.extremes, chunk)) probe(w, *reinterpret_cast<Block<double> *>(memory), begin, end, w.exclusion);
+    if (begin < end && w.extremes->done == 0 && !isSteep(*w.extremes, chunk)) probe(w, *reinterpret_cast<Block<double> *>(memory), begin, end, w.exclusion);
 }
 
 __device__ inline void scanLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
@@ -84,27 +84,20 @@ __device__ inline void scanLong(const Task *tasks, const Tile *tiles, const floa
     const int left = w.count - w.exclusion, rows = rowsOf(left), parts = (left + rows - 1) / rows;
     const int first = w.exclusion + static_cast<int>(blockIdx.x) / parts * band, begin = static_cast<int>(blockIdx.x) % parts * rows;
     const int end = min(begin + rows, w.count - first);
-    if (begin < end && !isSteep(*w.extremes, rows)) scan(w, *reinterpret_cast<Block<double> *>(memory), begin, end, first);
+    if (begin < end && w.extremes->done == 0 && !isSteep(*w.extremes, rows)) scan(w, *reinterpret_cast<Block<double> *>(memory), begin, end, first);
 }
 
 __device__ inline void finishLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     const int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     const Long w = longOf(tasks, tiles[0], f32, out, scratch);
-    if (i < w.count) finish(w, i);
+    if (i < w.count && w.extremes->done == 0) finish(w, i);
 }
 
-// pickLong writes the length's discords, and after the last length scores and carry. One
-// block calls it.
-__device__ inline void pickLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
-    const Tile &tile = tiles[0];
-    const Long w = longOf(tasks, tile, f32, out, scratch);
-    const Place to = placeOf(tasks[tile.first], f32, out);
-    const int length = tile.part, left = w.count - w.exclusion;
+// pick writes the first discords of a length, and reports whether there are as many as are wanted, each
+// of this distance at least. One block calls it.
+__device__ inline bool pick(const Long &w, const Place &to, int length, double least) {
     __shared__ double value[32];
     __shared__ int place[32], picked[32];
-    clear(to, length, length + 1);
-    if (isSteep(*w.extremes, left > 0 ? rowsOf(left) : 1) && threadIdx.x == 0) status[tile.first] = statusLeft;
-    __syncthreads();
     for (int rank = 0; rank < to.p->top; rank++) {
         double most = -1;
         int at = -1;
@@ -127,12 +120,28 @@ __device__ inline void pickLong(const Task *tasks, const Tile *tiles, const floa
         __syncthreads();
         for (int k = 0; k < static_cast<int>(blockDim.x) / 32; k++) take(value[k], place[k]);
         __syncthreads();
-        if (at < 0) break;
+        if (at < 0 || most < least) return false;
         if (threadIdx.x == 0) {
             picked[rank] = at;
             to.write(length, rank, {most, at, indexOf(w.best[at])});
         }
         __syncthreads();
+    }
+    return true;
+}
+
+// pickLong writes the length's discords, and after the last length scores and carry. One
+// block calls it.
+__device__ inline void pickLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
+    const Tile &tile = tiles[0];
+    const Long w = longOf(tasks, tile, f32, out, scratch);
+    const Place to = placeOf(tasks[tile.first], f32, out);
+    const int length = tile.part, left = w.count - w.exclusion;
+    if (w.extremes->done == 0) {
+        clear(to, length, length + 1);
+        if (isSteep(*w.extremes, left > 0 ? rowsOf(left) : 1) && threadIdx.x == 0) status[tile.first] = statusLeft;
+        __syncthreads();
+        pick(w, to, length, 0);
     }
     const Params &p = *to.p;
     if (length == p.lengths() - 1) {

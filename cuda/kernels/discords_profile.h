@@ -28,6 +28,7 @@ constexpr int padding = band + chunk + 16;            // elements behind the las
 struct Extremes {
     unsigned first, last;                // flat subsequences: count - the first, the last + 1; 0: none
     Best df, dg, inverse, squares;       // the largest, as bits
+    unsigned segments, taken, lost, done;  // of a search by a radius: see discords_radius.h
 };
 
 // Work is a series and what there is of its subsequences.
@@ -283,9 +284,40 @@ template <typename T> __device__ __forceinline__ void probe(const Work<T> &w, Bl
     for (int q = t; q < band + chunk; q += lanes) raise(begin + first + q, b.least[spread(q)]);
 }
 
+// isLeft reports whether a subsequence's limit is below enough, as far as any block has got.
+template <typename T> __device__ __forceinline__ bool isLeft(const Work<T> &w, int i, int enough) {
+    return *static_cast<const volatile int *>(w.limit + i) < enough;
+}
+
+// noteRow takes the eight pairs of a row into account, for the row alone. One that turns out to be
+// nearer to any than the correlation whose high word is enough is looked at no more.
+template <typename T>
+__device__ ODRADEK_SLOW void noteRow(const Work<T> &w, Block<T> &b, int row, int i, int j, int enough, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
+    const T rho[diagonals] = {r0, r1, r2, r3, r4, r5, r6, r7};
+    Best nearest = none;
+    double most = 0;
+#pragma unroll
+    for (int d = 0; d < diagonals; d++) {
+        if (rho[d] > 0) {
+            double r = static_cast<double>(rho[d]);
+            nearest = min(nearest, nearer(r, j + d));
+            most = fmax(most, r);
+        }
+    }
+    if (nearest == none) return;
+    atomicMin(w.best + i, nearest);
+    int l = limitOf(most, T(0));
+    if (l > b.row[row].limit) {
+        atomicMax(&b.row[row].limit, l >= enough ? never : l);
+        atomicMax(w.limit + i, l);
+    }
+}
+
 // scan compares the subsequences from begin to end-1 with those that are first to
-// first+band-1 behind them.
-template <typename T> __device__ __forceinline__ void scan(const Work<T> &w, Block<T> &b, int begin, int end, int first) {
+// first+band-1 behind them. With Rows those behind, or where first is negative before, are not
+// theirs, and of the subsequences themselves only those count whose limit is below enough.
+template <typename T, bool Rows = false>
+__device__ __forceinline__ void scan(const Work<T> &w, Block<T> &b, int begin, int end, int first, int enough = never) {
     const int t = threadIdx.x, k = first + t * diagonals;
     T c[diagonals];
     {
@@ -296,7 +328,8 @@ template <typename T> __device__ __forceinline__ void scan(const Work<T> &w, Blo
         __syncthreads();
         fill(w, b, from, first);
         __syncthreads();
-        for (int q = t; q < band + chunk; q += lanes) {
+        if (Rows) b.row[t].limit = from + t < end && isLeft(w, from + t, enough) ? b.row[t].limit : never;
+        for (int q = t; !Rows && q < band + chunk; q += lanes) {
             int least = never;
 #pragma unroll
             for (int d = 0; d < diagonals; d++) {
@@ -315,7 +348,7 @@ template <typename T> __device__ __forceinline__ void scan(const Work<T> &w, Blo
 #pragma unroll
             for (int u = 0; u < diagonals; u++) {
                 const T its = b.row[base + u].inverse;
-                const int limit = min(b.row[base + u].limit, b.least[at + u]);
+                const int limit = Rows ? b.row[base + u].limit : min(b.row[base + u].limit, b.least[at + u]);
                 int top = always;
                 T f0 = f, g0 = g, kept = inverse[u];
 #pragma unroll
@@ -334,7 +367,8 @@ template <typename T> __device__ __forceinline__ void scan(const Work<T> &w, Blo
 #pragma unroll
                     for (int d = 0; d < diagonals; d++) rho[d] = (c[d] * (d == 0 ? kept : inverse[(u + d) & 7])) * its;
                     int i = from + base + u;
-                    note(w, b, base + u, base + t * 8 + u, i, i + k, rho[0], rho[1], rho[2], rho[3], rho[4], rho[5], rho[6], rho[7]);
+                    if (Rows) noteRow(w, b, base + u, i, i + k, enough, rho[0], rho[1], rho[2], rho[3], rho[4], rho[5], rho[6], rho[7]);
+                    else note(w, b, base + u, base + t * 8 + u, i, i + k, rho[0], rho[1], rho[2], rho[3], rho[4], rho[5], rho[6], rho[7]);
                 }
             }
         }

@@ -5,7 +5,7 @@ import "odradek/detectors"
 // Limits of what the kernels of discords.cu take.
 const (
 	discordsWindow = 4096    // values of a series that a block has for itself
-	discordsLong   = 1 << 20 // and of one that all blocks have
+	discordsLong   = 1 << 24 // and of one that all blocks have
 	discordsTop    = 32
 )
 
@@ -191,8 +191,12 @@ func discordsLaunches(c Class, p *Planner, chains []chain) {
 			extremes := p.zeroed(s.lengths() * Alignment)
 			for l := range s.lengths() {
 				p.tile(Tile{First: task, Count: extremes + uint32(l), Part: uint32(l), Scratch: arrays})
-				p.discordsDescribe(&s, 1)
 				m := s.least + l*s.step
+				p.discordsDescribe(&s, 1, func() {
+					if t.Carry.Len > 0 { // it has a radius
+						p.discordsRadius(&s, m)
+					}
+				})
 				if left := s.left(m); left > 0 {
 					p.again(kernel("discords_scan"), discordsScan(left), discordsThreads, discordsScanBytes)
 				}
@@ -203,14 +207,26 @@ func discordsLaunches(c Class, p *Planner, chains []chain) {
 	}
 }
 
-// discordsDescribe launches what has means, norms and steps of each tile, and the first limits.
-func (p *Planner) discordsDescribe(s *discordsShape, tiles int) {
+// discordsDescribe launches what has means, norms and steps of each tile and, after what then does,
+// the first limits.
+func (p *Planner) discordsDescribe(s *discordsShape, tiles int, then func()) {
 	each := (s.n - s.least + 1 + discordsPadding + 255) / 256
 	p.launchGrid(kernel("discords_describe"), tiles*each, 256, 0)
 	p.again(kernel("discords_step"), tiles*each, 256, 0)
+	then()
 	if left := s.left(s.least); left > 0 {
 		p.again(kernel("discords_probe"), tiles*((left+discordsChunk-1)/discordsChunk), discordsThreads, discordsScanBytes)
 	}
+}
+
+// discordsRadius launches what looks for the discords of a length by the radius in the task's carry.
+// Where it finds them, the launches of the profile have nothing to do.
+func (p *Planner) discordsRadius(s *discordsShape, m int) {
+	count := s.n - m + 1
+	p.again(kernel("discords_near"), (count+discordsChunk-1)/discordsChunk, discordsThreads, discordsScanBytes)
+	p.again(kernel("discords_rest"), discordsSlots, discordsThreads, discordsScanBytes)
+	p.again(kernel("discords_among"), (count+7)/8, 256, 0)
+	p.again(kernel("discords_choose"), 1, discordsPick, 0)
 }
 
 // discordsLengths launches the lengths of a task by their anchors.
@@ -223,7 +239,7 @@ func (p *Planner) discordsLengths(s *discordsShape, task uint32, anchors []int) 
 	for k := range anchors {
 		p.tile(anchor(k))
 	}
-	p.discordsDescribe(s, len(anchors))
+	p.discordsDescribe(s, len(anchors), func() {})
 	left := s.left(s.least)
 	blocks := (left + discordsBand - 1) / discordsBand * ((left + discordsAnchorRows - 1) / discordsAnchorRows)
 	p.again(kernel("discords_anchors"), len(anchors)*blocks, discordsThreads, discordsScanBytes)
@@ -240,6 +256,6 @@ func (p *Planner) discordsLengths(s *discordsShape, task uint32, anchors []int) 
 
 var discordsPlan = opPlan{
 	kernels: []string{"discords_describe", "discords_step", "discords_probe", "discords_scan", "discords_finish", "discords_pick", "discords_window",
-		"discords_count", "discords_anchors", "discords_lengths", "discords_leave"},
+		"discords_near", "discords_rest", "discords_among", "discords_choose", "discords_count", "discords_anchors", "discords_lengths", "discords_leave"},
 	class: discordsClass, shared: discordsShared, launches: discordsLaunches,
 }

@@ -1,0 +1,142 @@
+// The discords of a long series by a radius: those of the window before were at least so far from
+// their nearest, so the ones of this window mostly are, too.
+//
+// As DRAG (Yankov, Keogh and Rebbapragada, ICDM 2007) in the order of PD3 (Zymbler and Kraeva,
+// Mathematics 11, 2023) does: a segment of rows is compared with those to its right, band by band,
+// until all of it have a neighbour that is nearer than the radius, or 16 bands are done. What is left
+// of all segments is compared with everything, right and left. If as many discords are found as are
+// wanted, each at least the radius from its nearest, they are the first ones, since all others are nearer
+// to something. Else the length has its profile.
+//
+// Floor: the pairs that are visited, some hundredths of all where the radius is a good one, three
+// operations each, and for each segment and band the first row, of a product a value.
+#pragma once
+#include "discords_long.h"
+
+namespace discords {
+
+constexpr int nearBands = 16;    // to the right of a segment, at most: more cost as much as they save
+constexpr int leftShare = 16;    // up to one in so many segments is compared with everything
+constexpr double slack = 0.99;   // of the distance of the window before
+
+// Radius is what a length is searched by: a subsequence with a limit of enough or more has a
+// neighbour that is nearer than distance.
+struct Radius {
+    double distance;
+    int enough;  // never: there is no radius
+    __device__ Radius(const Long &w, const Place &to, int length) {
+        distance = 0;
+        enough = never;
+        if (!to.carry) return;
+        const uint32_t *c = to.carry + length * to.carried();
+        distance = slack * __longlong_as_double(static_cast<long long>(static_cast<unsigned long long>(c[1]) << 32 | c[0]));
+        const double rho = 1 - distance * distance / (2.0 * w.m);
+        if (rho > 0x1p-10 && rho < 1 && !isSteep(*w.extremes, chunk)) enough = high(rho) + 1;
+    }
+};
+
+__device__ __forceinline__ int segmentsOf(const Long &w) { return (w.count + chunk - 1) / chunk; }
+
+// isSearched reports whether what is left is not too much.
+__device__ __forceinline__ bool isSearched(const Long &w, const Radius &r) {
+    return r.enough != never && w.extremes->segments <= static_cast<unsigned>(segmentsOf(w) / leftShare + 8);
+}
+
+// nearLong compares a segment with what is to its right and not far.
+__device__ inline void nearLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+    DYNAMIC_SHARED(unsigned char, memory);
+    __shared__ Long w;
+    __shared__ int enough;
+    if (threadIdx.x == 0) {
+        w = longOf(tasks, tiles[0], f32, out, scratch);
+        enough = Radius(w, placeOf(tasks[tiles[0].first], f32, out), tiles[0].part).enough;
+    }
+    __syncthreads();
+    if (enough == never) return;
+    const int begin = static_cast<int>(blockIdx.x) * chunk, mine = begin + static_cast<int>(threadIdx.x);
+    auto left = [&] { return __syncthreads_or(mine < w.count && isLeft(w, mine, enough)); };
+    const int bands = min(nearBands, (w.count - w.exclusion) / (3 * band) + 1);
+    int any = left();
+    for (int k = 0; any && k < bands; k++) {
+        const int first = w.exclusion + k * band, end = min(begin + chunk, w.count - first);
+        if (begin >= end) break;
+        probe(w, *reinterpret_cast<Block<double> *>(memory), begin, end, first);
+        any = left();
+    }
+    if (any && threadIdx.x == 0) reinterpret_cast<int *>(w.distance)[atomicAdd(&w.extremes->segments, 1u)] = static_cast<int>(blockIdx.x);
+}
+
+// restLong compares what is left with everything. Its blocks take a segment and a band, one after the
+// other.
+__device__ inline void restLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+    DYNAMIC_SHARED(unsigned char, memory);
+    Block<double> &b = *reinterpret_cast<Block<double> *>(memory);
+    __shared__ Long w;
+    __shared__ int enough, item, segments;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        w = longOf(tasks, tiles[0], f32, out, scratch);
+        const Radius r(w, placeOf(tasks[tiles[0].first], f32, out), tiles[0].part);
+        enough = r.enough;
+        segments = isSearched(w, r) ? w.extremes->segments : 0;
+    }
+    __syncthreads();
+    const int heads = band / chunk + 1, each = w.count / band + 3 + heads;
+    for (;;) {
+        __syncthreads();
+        if (t == 0) item = static_cast<int>(atomicAdd(&w.extremes->taken, 1u));
+        __syncthreads();
+        if (item >= segments * each) return;
+        const int begin = reinterpret_cast<const int *>(w.distance)[item / each] * chunk, end = min(begin + chunk, w.count);
+        if (!__syncthreads_or(begin + t < end && isLeft(w, begin + t, enough))) continue;
+        const int right = max(0, (w.count - begin - w.exclusion + band - 1) / band);
+        const int before = max(0, begin - w.exclusion) / band;  // whole bands, whose first row has a row before
+        int k = item % each;
+        if (k < right) {
+            const int first = w.exclusion + k * band;
+            scan<double, true>(w, b, begin, min(end, w.count - first), first, enough);
+        } else if ((k -= right) < before) {
+            scan<double, true>(w, b, begin, end, 1 - w.exclusion - (k + 1) * band, enough);
+        } else if ((k -= before) < heads) {
+            // What is left of these bands, by its products.
+            const int j = k * chunk + t;
+            for (int i = begin; i < end; i++) {
+                if (w.limit[i] >= enough || j > i - w.exclusion - before * band || j < 0 || !usual(w.inverse64[j])) continue;
+                double sum = 0;
+                for (int q = 0; q < w.m; q++) sum = fma(w.x[i + q] - w.mean[i], w.x[j + q] - w.mean[j], sum);
+                const double rho = sum * w.inverse64[i] * w.inverse64[j];
+                if (!(rho > 0)) continue;
+                atomicMin(w.best + i, nearer(rho, j));
+                atomicMax(w.limit + i, limitOf(rho, 0.0));
+            }
+        }
+    }
+}
+
+// amongLong sets the distances of what is left to the nearest, and 0 of the others.
+__device__ inline void amongLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+    const int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    const Long w = longOf(tasks, tiles[0], f32, out, scratch);
+    const Radius r(w, placeOf(tasks[tiles[0].first], f32, out), tiles[0].part);
+    if (!isSearched(w, r) || i >= w.count) return;
+    const bool mine = usual(w.inverse64[i]);
+    if (mine && w.limit[i] >= r.enough) {
+        w.distance[i] = 0;
+    } else {
+        if (mine && w.best[i] == none) w.extremes->lost = 1;  // nothing is like it at all
+        finish(w, i);
+    }
+}
+
+// chooseLong writes the length's discords, if what is left has them. One block calls it.
+__device__ inline void chooseLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
+    const Long w = longOf(tasks, tiles[0], f32, out, scratch);
+    const Place to = placeOf(tasks[tiles[0].first], f32, out);
+    const Radius r(w, to, tiles[0].part);
+    if (!isSearched(w, r) || w.extremes->lost > 0) return;
+    clear(to, tiles[0].part, tiles[0].part + 1);
+    __syncthreads();
+    if (pick(w, to, tiles[0].part, r.distance) && threadIdx.x == 0) w.extremes->done = 1;
+}
+
+}  // namespace discords
