@@ -160,7 +160,12 @@ func (s *stateTool) commit(ctx context.Context, targets map[kafka.TP]int64, meta
 	for tp, at := range targets {
 		offs[tp] = kafka.Offset{Offset: at, Metadata: metadata(at)}
 	}
-	// A commit of no member is accepted only while the group is empty.
+	return s.commitOffsets(ctx, offs)
+}
+
+// commitOffsets commits offsets of no member, which is accepted only while the group is
+// empty: errGroupActive where it is not.
+func (s *stateTool) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
 	err := s.client.CommitOffsets(ctx, kafka.Generation{ID: -1}, s.c.Group.Group, offs)
 	switch kafka.ClassOf(err) {
 	case kafka.None:

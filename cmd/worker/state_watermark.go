@@ -177,13 +177,8 @@ func (s *stateTool) repair(ctx context.Context, t terminal, order []kafka.TP, li
 		fmt.Fprintln(t.err, "nothing was changed; add -yes to do it")
 		return nil
 	}
-	err := s.client.CommitOffsets(ctx, kafka.Generation{ID: -1}, s.c.Group.Group, offs)
-	switch kafka.ClassOf(err) {
-	case kafka.None:
-	case kafka.Rebalance, kafka.InstanceFenced:
-		return errGroupActive
-	default:
-		return fmt.Errorf("state: commit offsets of group %s: %w", s.c.Group.Group, err)
+	if err := s.commitOffsets(ctx, offs); err != nil {
+		return err
 	}
 	n, err := s.wipe(ctx, func(tp kafka.TP, key string) bool {
 		kind, name, _ := splitRecordKey(key)
