@@ -157,18 +157,24 @@ func svdsstExecute(t *testing.T, e *Executor, runs ...*svdsstRun) (worst float64
 }
 
 // TestSVDSSTRoundsEmulated has float32 leave scores open in some of the columns.
-func TestSVDSSTRoundsEmulated(t *testing.T) { svdsstRoundsOn(t, emulated(t)) }
+func TestSVDSSTRoundsEmulated(t *testing.T) { svdsstRoundsOn(t, emulated(t), 20) }
 
-// TestSVDSSTRoundsDevice does so on a device.
-func TestSVDSSTRoundsDevice(t *testing.T) { svdsstRoundsOn(t, deviceOptions(t)) }
+// TestSVDSSTRoundsDevice does so on a device, with matrices in shared memory and, from
+// windows of some 170 on, in scratch.
+func TestSVDSSTRoundsDevice(t *testing.T) {
+	o := deviceOptions(t)
+	for _, w := range []int{20, 50, 100, 128, 200} {
+		t.Run(fmt.Sprint("w=", w), func(t *testing.T) { svdsstRoundsOn(t, o, w) })
+	}
+}
 
 // svdsstRoundsOn: a batch takes a second round where a score is open, and none otherwise;
 // the score of a row is the largest of its columns', each scored alone, to the bit.
-func svdsstRoundsOn(t *testing.T, o Options) {
+func svdsstRoundsOn(t *testing.T, o Options, w int) {
 	rng := seeded(t)
 	e := open(t, o)
 	defer e.Close()
-	d, err := detectors.NewSVDSST(detectors.SVDSSTParams{Window: 20})
+	d, err := detectors.NewSVDSST(detectors.SVDSSTParams{Window: w})
 	if err != nil {
 		t.Fatal(err)
 	}
