@@ -83,10 +83,13 @@ func (h *Heap[V]) Delete(unwanted func(Item[V]) bool) {
 	h.Order()
 }
 
+// less is small enough to be inlined.
 func (h *Heap[V]) less(a, b *Item[V]) bool {
-	if a.At != b.At {
-		return a.At < b.At
-	}
+	return a.At < b.At || a.At == b.At && h.tied(a, b)
+}
+
+// tied is less for items of equal At.
+func (h *Heap[V]) tied(a, b *Item[V]) bool {
 	if a.Tie != b.Tie || h.Compare == nil {
 		return a.Tie < b.Tie
 	}
