@@ -84,8 +84,8 @@ func Read(dir string) (format string, set []Series, err error) {
 		return "", nil, fmt.Errorf("quality: %s: %w", dir, err)
 	}
 	if len(set) == 0 {
-		return "", nil, fmt.Errorf("quality: %s holds no data set: neither combined_windows.json (NAB), annotations.json (TCPD), *_<train>_<begin>_<end>.txt (UCR) "+
-			"nor *_test.csv",
+		return "", nil, fmt.Errorf("quality: %s holds no data set: neither combined_windows.json (NAB), annotations.json (TCPD), "+
+			"*_<train>_<begin>_<end>.txt (UCR) nor *_test.csv",
 			dir)
 	}
 	slices.SortFunc(set, func(a, b Series) int { return strings.Compare(a.Name, b.Name) })
