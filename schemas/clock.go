@@ -12,7 +12,7 @@ const (
 	MaxTime = 253370764800*1_000_000 - 1
 )
 
-// clock is a unit of time stamps: value * multiply / divide is microseconds.
+// Clock is a unit of time stamps: value * multiply / divide is microseconds.
 type Clock struct {
 	Multiply, Divide int64
 	Low, High        int64 // values within the accepted years
@@ -22,6 +22,7 @@ func newClock(multiply int64) Clock {
 	return Clock{Multiply: multiply, Divide: 1, Low: MinTime / multiply, High: MaxTime / multiply}
 }
 
+// The units of time stamps.
 var (
 	ClockDays    = newClock(86400 * 1_000_000)
 	ClockSeconds = newClock(1_000_000)
@@ -30,7 +31,7 @@ var (
 	ClockNanos   = Clock{1, 1000, math.MinInt64, math.MaxInt64} // the years 1677 to 2262
 )
 
-// clockIn is the clock of a mapping's time unit.
+// ClockIn is the clock of a mapping's time unit.
 func ClockIn(unit string) Clock {
 	switch unit {
 	case "s":
@@ -43,7 +44,7 @@ func ClockIn(unit string) Clock {
 	return ClockMillis
 }
 
-// micros converts a time stamp; ok is false outside the accepted years.
+// Micros converts a time stamp; ok is false outside the accepted years.
 func (c *Clock) Micros(v int64) (t int64, ok bool) {
 	if v < c.Low || v > c.High {
 		return NoTime, false
@@ -59,7 +60,7 @@ func (c *Clock) Micros(v int64) (t int64, ok bool) {
 	return v, true
 }
 
-// microsOf converts a time stamp with a fraction, to the nearest microsecond.
+// MicrosOf converts a time stamp with a fraction, to the nearest microsecond.
 func (c *Clock) MicrosOf(f float64) (t int64, ok bool) {
 	f = math.Round(f * float64(c.Multiply) / float64(c.Divide))
 	if !(f >= MinTime && f <= MaxTime) { // NaN as well
@@ -68,7 +69,7 @@ func (c *Clock) MicrosOf(f float64) (t int64, ok bool) {
 	return int64(f), true
 }
 
-// microsText converts RFC 3339.
+// MicrosText converts RFC 3339.
 func MicrosText(b []byte) (t int64, wrong Fault) {
 	var v time.Time
 	if len(b) > 64 || v.UnmarshalText(b) != nil {

@@ -95,6 +95,8 @@ func (r *SchemaRef) Append(dst []byte) []byte {
 	return append(append(dst, r.kind), r.id[:r.size]...)
 }
 
+// RefOf makes the ref of a schema that is named by bytes of a kind: i for an id, g for a
+// GUID, c for a fingerprint.
 func RefOf(kind byte, id []byte) (r SchemaRef) {
 	r.kind, r.size = kind, uint8(copy(r.id[:], id))
 	return r

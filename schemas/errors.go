@@ -53,6 +53,7 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 // behind it, so that a record broken as well is reported as broken.
 type Fault uint8
 
+// The faults.
 const (
 	FaultNone Fault = iota
 	FaultKeyNull

@@ -11,6 +11,7 @@ type Part struct {
 
 type partKind uint8
 
+// The kinds of parts.
 const (
 	PartNone partKind = iota // not found: the key is missing
 	PartText

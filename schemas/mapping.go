@@ -40,9 +40,10 @@ const (
 	maxWidth    = 65536 // values of a reading
 )
 
-// role is what a path is mapped to.
+// Role is what a path is mapped to.
 type Role uint8
 
+// The roles.
 const (
 	RoleKey Role = iota
 	RoleTime
@@ -51,13 +52,13 @@ const (
 
 func (r Role) String() string { return [...]string{"key", "time", "field"}[r] }
 
-// segment is one step of a path. count > 0 asks for an array of that length.
+// Segment is one step of a path. count > 0 asks for an array of that length.
 type Segment struct {
 	Name  string
 	Count int
 }
 
-// sink is one path of a mapping and where its content goes.
+// Sink is one path of a mapping and where its content goes.
 type Sink struct {
 	Role Role
 	Text string // as configured, for messages
@@ -66,7 +67,7 @@ type Sink struct {
 	N    int // values
 }
 
-// layout is a mapping made ready: the same for all schemas.
+// Layout is a mapping made ready: the same for all schemas.
 type Layout struct {
 	Sinks     []Sink // paths into the value, in the order in which faults are reported: key, time, fields
 	Parts     int    // parts of the key, 0: the Kafka key alone
@@ -164,6 +165,7 @@ func withoutCount(path string) string {
 	return path[:i] + path[j+1:]
 }
 
+// Layout makes a mapping ready to read records by. An error lists all faults.
 func (m Mapping) Layout() (*Layout, error) {
 	l := &Layout{recordKey: -1}
 	var faults []error

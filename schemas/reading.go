@@ -44,6 +44,13 @@ func (l *Layout) Begin(out *Reading, schemaID int32) {
 // reports what is wrong with the record, if anything, as a *DecodeError. key is the Kafka
 // key, timestampMs the Kafka timestamp.
 func (l *Layout) Finish(key []byte, timestampMs int64, out *Reading) error {
+	if uint(len(out.Key)-1) < MaxKeyBytes && out.Time != NoTime && out.fault == FaultNone {
+		return nil
+	}
+	return l.finish(key, timestampMs, out)
+}
+
+func (l *Layout) finish(key []byte, timestampMs int64, out *Reading) error {
 	if l.Parts == 0 {
 		out.Key = key
 	} else if out.Key == nil {
@@ -168,7 +175,7 @@ func (l *Layout) unacceptable(out *Reading, timestampMs int64) error {
 	return set(out.fault, l.Sinks[out.faultSink].Text)
 }
 
-// finite passes a number on; NaN becomes the one NaN, infinity a fault.
+// Finite passes a number on; NaN becomes the one NaN, infinity a fault.
 func Finite(f float64, sink int32, out *Reading) float64 {
 	if math.Float64bits(f)&InfiniteBits != InfiniteBits {
 		return f
@@ -179,5 +186,5 @@ func Finite(f float64, sink int32, out *Reading) float64 {
 	return math.NaN()
 }
 
-// infiniteBits is the exponent of infinities and NaNs.
+// InfiniteBits is the exponent of infinities and NaNs.
 const InfiniteBits = 0x7ff << 52

@@ -233,7 +233,7 @@ func (d *RunDecoder) Width() int { return d.p.layout.Width }
 // takes: 0 with an error after which it is not known where the next one begins. key and
 // timestampMs stand for those of Kafka. It may be called from several goroutines.
 func (d *RunDecoder) DecodeFirst(run, key []byte, timestampMs int64, out *schemas.Reading) (n int, err error) {
-	return d.p.readFirst(key, run, timestampMs, out, false)
+	return d.p.first(key, run, timestampMs, out)
 }
 
 // TopFields are the names of the fields of a record schema, nil for another schema.

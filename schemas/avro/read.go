@@ -8,30 +8,38 @@ import (
 
 // Decode decodes the Avro bytes of a record.
 func (p *projection) Decode(key, body []byte, timestampMs int64, out *schemas.Reading) error {
-	_, err := p.readFirst(key, body, timestampMs, out, true)
-	return err
+	if p.err != nil {
+		return p.err
+	}
+	p.layout.Begin(out, p.schemaID)
+	pos, at, st := p.run(body, out)
+	if st != statusOK || pos != len(body) {
+		return p.broken(at, pos, len(body), st)
+	}
+	return p.layout.Finish(key, timestampMs, out)
 }
 
-// readFirst decodes the record that body begins with, or, with whole, is. It returns how
-// many bytes the record takes, 0 where that is not known.
-func (p *projection) readFirst(key, body []byte, timestampMs int64, out *schemas.Reading, whole bool) (n int, err error) {
+// first decodes the record that body begins with. It returns how many bytes the record
+// takes, 0 where that is not known.
+func (p *projection) first(key, body []byte, timestampMs int64, out *schemas.Reading) (n int, err error) {
 	if p.err != nil {
 		return 0, p.err
 	}
 	p.layout.Begin(out, p.schemaID)
-
-	var pos, at int
-	var st status
-	if p.walk != nil {
-		pos, st = p.walk.read(body, out)
-		at = -1
-	} else {
-		pos, at, st = p.exec(body, 0, 0, out)
-	}
-	if st != statusOK || whole && pos != len(body) {
+	pos, at, st := p.run(body, out)
+	if st != statusOK {
 		return 0, p.broken(at, pos, len(body), st)
 	}
 	return pos, p.layout.Finish(key, timestampMs, out)
+}
+
+// run goes through a record. at is the instruction that found a fault, -1 for none.
+func (p *projection) run(body []byte, out *schemas.Reading) (pos, at int, st status) {
+	if p.walk != nil {
+		pos, st = p.walk.read(body, out)
+		return pos, -1, st
+	}
+	return p.exec(body, 0, 0, out)
 }
 
 // broken makes the error of bytes that do not fit the schema.

@@ -20,6 +20,7 @@ func NewFieldReader(b []byte) *FieldReader { return &FieldReader{buf: b} }
 // OK reports whether all fields so far could be read.
 func (r *FieldReader) OK() bool { return r.st == statusOK }
 
+// Text reads a string or bytes, which alias the record.
 func (r *FieldReader) Text() []byte {
 	if r.st != statusOK {
 		return nil
@@ -32,6 +33,7 @@ func (r *FieldReader) Text() []byte {
 	return r.buf[r.pos-n : r.pos : r.pos]
 }
 
+// Long reads a long.
 func (r *FieldReader) Long() int64 {
 	if r.st != statusOK {
 		return 0
@@ -41,6 +43,7 @@ func (r *FieldReader) Long() int64 {
 	return unzigzag(v)
 }
 
+// Int reads an int.
 func (r *FieldReader) Int() int32 {
 	if r.st != statusOK {
 		return 0
@@ -50,6 +53,7 @@ func (r *FieldReader) Int() int32 {
 	return v
 }
 
+// Index reads the index of one of n branches or symbols.
 func (r *FieldReader) Index(n int) int {
 	if r.st != statusOK {
 		return 0
@@ -70,6 +74,7 @@ func (r *FieldReader) double() float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(r.buf[r.pos-8:]))
 }
 
+// End reports what was wrong, or that the record goes on.
 func (r *FieldReader) End() error {
 	if r.st != statusOK {
 		return statusErrors[r.st].err
@@ -80,7 +85,7 @@ func (r *FieldReader) End() error {
 	return nil
 }
 
-// upTo reads a long that is not negative and at most most.
+// UpTo reads a long that is not negative and at most most.
 func (r *FieldReader) UpTo(most int64) int64 {
 	v := r.Long()
 	if r.st == statusOK && (v < 0 || v > most) {
@@ -90,7 +95,7 @@ func (r *FieldReader) UpTo(most int64) int64 {
 	return v
 }
 
-// optional reads a union of null and double; null is NaN.
+// Optional reads a union of null and double; null is NaN.
 func (r *FieldReader) Optional() float64 {
 	if r.Index(2) == 0 {
 		return math.NaN()
@@ -98,7 +103,7 @@ func (r *FieldReader) Optional() float64 {
 	return r.double()
 }
 
-// doubles reads a union of null and an array of doubles; null is nil.
+// Doubles reads a union of null and an array of doubles; null is nil.
 func (r *FieldReader) Doubles() []float64 {
 	if r.Index(2) == 0 {
 		return nil

@@ -299,7 +299,7 @@ func (w *walk) part(text []byte, sink int32) {
 }
 
 // whole reports whether a number is written without a fraction and an exponent.
-func whole(text []byte) bool { return bytes.IndexAny(text, ".eE") < 0 }
+func whole(text []byte) bool { return !bytes.ContainsAny(text, ".eE") }
 
 // number is the value of a number, true or false.
 func (w *walk) number(text []byte, sink int32) float64 {

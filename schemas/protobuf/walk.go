@@ -353,7 +353,7 @@ func (w *walk) finish() {
 
 func (w *walk) micros() (t int64, wrong schemas.Fault) {
 	v := w.time.value
-	ok := false
+	var ok bool
 	switch w.time.kind {
 	case protoreflect.StringKind:
 		return schemas.MicrosText(v.bytes)

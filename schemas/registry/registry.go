@@ -19,7 +19,7 @@ import (
 	"odradek/schemas"
 )
 
-// RegistryConfig says where a schema registry of the Confluent REST API is.
+// Config says where a schema registry of the Confluent REST API is.
 type Config struct {
 	// URLs are base addresses of one registry, tried in turn, with a path if it
 	// has one, as "http://apicurio:8080/apis/ccompat/v7".
@@ -48,7 +48,7 @@ var (
 	ErrIncompatible = errors.New("the schema is not compatible with the subject's earlier versions")
 )
 
-// RegistryError is a request that failed.
+// Error is a request that failed.
 type Error struct {
 	Op     string // "schema id 7", for instance
 	URL    string // without credentials
@@ -73,7 +73,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// RegistryStats are counters for metrics, since the start.
+// Stats are counters for metrics, since the start.
 type Stats struct {
 	Requests int64 // sent
 	Failures int64 // without an answer, or with one of status 5xx, 401, 403 or 429
@@ -82,8 +82,8 @@ type Stats struct {
 	Up       bool  // the last request had an answer
 }
 
-// Registry is a client of a schema registry. What it has seen it keeps: ids,
-// GUIDs and fingerprints name one schema for ever. So a registry that is down
+// Client is a client of a schema registry. What it has seen it keeps: ids,
+// Client and fingerprints name one schema for ever. So a registry that is down
 // matters to new schemas only. It is safe for use by several goroutines.
 type Client struct {
 	config Config
@@ -118,8 +118,8 @@ const (
 	maxAnswerBytes = 16 << 20
 )
 
-// NewRegistry checks the configuration and opens the disk cache; it does not
-// ask the registry anything. An error names the setting at fault.
+// New checks the configuration and opens the disk cache; it does not
+// New the registry anything. An error names the setting at fault.
 func New(c Config) (*Client, error) {
 	r := &Client{config: c, schemas: map[string]*schemas.Schema{}, absents: map[string]absence{}, flights: map[string]*flight{},
 		scanned: map[string]bool{}}
