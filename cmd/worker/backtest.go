@@ -182,8 +182,8 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 		}
 	}
 	if rekey := c.Output.Topics[processor.OutputRekeyed]; o.inTopic != "" && c.Cycle.Rekey && o.inTopic != rekey {
-		return fmt.Errorf("backtest: with ODRADEK_REKEY=true the worker scores what is in its internal topic, where all of a series is in one partition: "+
-			"give -in-topic %s, or ODRADEK_REKEY=false if the key of each record of %s is its series", rekey, o.inTopic)
+		return fmt.Errorf("backtest: with ODRADEK_REKEY=true the worker scores what is in its internal topic, where all of a series is in "+
+			"one partition: give -in-topic %s, or ODRADEK_REKEY=false if the key of each record of %s is its series", rekey, o.inTopic)
 	}
 	var client *kafka.Client
 	var registry *registry.Client
