@@ -39,8 +39,8 @@ var within = []struct{ dir, imports, why string }{
 		"a backtest shares rows out and gathers what the fold finds; settings and commands are the program's"},
 	{"cmd/worker/sensors", "processor/kafka processor/kafka/record schemas/output", "signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
-		"processor/keystate processor/events processor/metrics processor/kafka processor/kafka/record processor/web detectors detectors/threshold " +
-			"schemas schemas/output schemas/registry",
+		"processor/keystate processor/events processor/metrics processor/kafka processor/kafka/record processor/web " +
+			"detectors detectors/threshold schemas schemas/output schemas/registry",
 		"the processor is handed an Executor and knows no device; cmd puts the two together"},
 	{"processor/keystate", "processor/keystate/* processor/events detectors detectors/threshold detectors/bins",
 		"state is a fold of the log, without Kafka and without a wire format, so that replay gives the same scores"},

@@ -73,6 +73,7 @@ const ChangeKinds = 3
 // Changes are changes of anomalies by detector and kind.
 type Changes map[string][ChangeKinds]int64
 
+// Add counts further changes of a detector.
 func (c *Changes) Add(detector string, n [ChangeKinds]int64) {
 	if *c == nil {
 		*c = Changes{}
