@@ -142,7 +142,8 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		o.shapes, err = regexp.Compile(text)
 		return err
 	})
-	fs.StringVar(&o.recording, "recording", "", "`file` of a recording, a value a line, for the shapes of ops that search one; default: without them")
+	fs.StringVar(&o.recording, "recording", "",
+		"`file` of a recording, a value a line, for the shapes of ops that search one; default: without them")
 	fs.IntVar(&o.owners, "owners", 0, "goroutines of ops-window-cache, with the keys' share each; 0: one a core")
 	fs.IntVar(&o.tasks, "tasks", 4096, "tasks of a batch of ops-window-cache")
 	fs.IntVar(&o.lanes, "lanes", 0, "batches in flight on the GPU, for ops; 0: the executor's default")

@@ -255,7 +255,9 @@ func (p *Planner) discordsLengths(s *discordsShape, task uint32, anchors []int) 
 }
 
 var discordsPlan = opPlan{
-	kernels: []string{"discords_describe", "discords_step", "discords_probe", "discords_scan", "discords_finish", "discords_pick", "discords_window",
-		"discords_near", "discords_rest", "discords_among", "discords_choose", "discords_count", "discords_anchors", "discords_lengths", "discords_leave"},
+	kernels: []string{"discords_describe", "discords_step", "discords_probe",
+		"discords_scan", "discords_finish", "discords_pick", "discords_window",
+		"discords_near", "discords_rest", "discords_among", "discords_choose",
+		"discords_count", "discords_anchors", "discords_lengths", "discords_leave"},
 	class: discordsClass, shared: discordsShared, launches: discordsLaunches,
 }
