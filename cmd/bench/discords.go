@@ -19,11 +19,11 @@ var discordShapes = []opShape{
 	opsProfile(35_040, 48, 672, 0.06).of(recorded),
 	opsProfile(35_040, 48, 672, 0).of(walks),
 	opsProfile(35_040, 48, 672, 0).of(noise),
-	opsDiscords(2048, 64, 79, 1, 8192, 60e3),
-	opsDiscords(2048, 64, 79, 1, 8192, 60e3).of(walks),
-	opsDiscords(2048, 64, 79, 1, 8192, 60e3).of(noise),
-	opsDiscords(2048, 64, 184, 8, 8192, 60e3),
-	opsDiscords(2048, 64, 64, 1, 8192, 0),
+	opsDiscords(79, 1, 60e3),
+	opsDiscords(79, 1, 60e3).of(walks),
+	opsDiscords(79, 1, 60e3).of(noise),
+	opsDiscords(184, 8, 60e3),
+	opsDiscords(64, 1, 0),
 }
 
 // of is the shape with windows of another series: see wave.
@@ -63,8 +63,9 @@ func opsProfile(n, least, most int, seconds float64) opShape {
 	}
 }
 
-// opsDiscords is the first discord of each length of a key's window.
-func opsDiscords(n, least, most, step, tasks int, kernel float64) opShape {
+// opsDiscords is the first discord of each length, from 64 samples on, of a key's window.
+func opsDiscords(most, step int, kernel float64) opShape {
+	const n, least, tasks = 2048, 64, 8192
 	return opShape{
 		name: fmt.Sprintf("discords N=%d m=%d to %d by %d", n, least, most, step), unit: "keys/s", dim: 1, fresh: 1, tasks: tasks, kernel: kernel,
 		det: func() (detectors.Detector, error) {

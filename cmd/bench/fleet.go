@@ -428,8 +428,9 @@ func (b *bench) fleetSide(ctx context.Context, f *fleetInput, side *fleetSide, s
 		return rows, m.rate, err
 	}
 	return append(rows, row(side.name+", backlog", caught.rate, "records/s").noted(
-		"records that were there before the worker started, from a tenth to nine tenths of them; worker %s us of processor time a record, broker %s us; "+
-			"cores %.0f%% idle", figure(caught.cpu/1000), figure(caught.broker/1000), 100*caught.idle)), m.rate, nil
+		"records that were there before the worker started, from a tenth to nine tenths of them; "+
+			"worker %s us of processor time a record, broker %s us; cores %.0f%% idle",
+		figure(caught.cpu/1000), figure(caught.broker/1000), 100*caught.idle)), m.rate, nil
 }
 
 // backlog writes n records while no worker runs and returns the pace at which a worker

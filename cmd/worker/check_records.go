@@ -322,8 +322,8 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 func unreadableFix(class string) string {
 	switch class {
 	case schemas.ClassMagic, schemas.ClassTruncated, schemas.ClassTrailingBytes, schemas.ClassMalformed:
-		return "correct " + config.Prefix + "TOPICS or _FORMAT, have the producers write with a schema registry's serializer, or name the schema " +
-			"of bare Avro in " + config.Prefix + "SCHEMA_FILE"
+		return "correct " + config.Prefix + "TOPICS or _FORMAT, have the producers write with a schema registry's serializer, " +
+			"or name the schema of bare Avro in " + config.Prefix + "SCHEMA_FILE"
 	case schemas.ClassUnknownSchema:
 		return "correct " + config.Prefix + "SCHEMA_REGISTRY_URL: it has to be the registry that the producers use"
 	}

@@ -66,6 +66,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cuda/plan", "cuda/kernels detectors", "a plan follows from a batch alone, so that tables can test it"},
 	{"cuda/device", "cuda/kernels cuda/plan", "the child is a program of its own, which knows memory and kernels by the plan's names"},
 	{"cuda/kernels", "", "both sides of the protocol embed it"},
+	{"cuda/kernels/gen", "", "it starts a compiler and is in no program"},
 	{"schemas", "", "the contract knows no format"},
 	{"schemas/registry", "schemas", "schemas are fetched and kept whatever their format is"},
 	{"schemas/output", "schemas schemas/avro", "the worker's own records are Avro"},
@@ -96,7 +97,8 @@ var only = []struct {
 	{"github.com/prometheus/...", "processor/* processor/metrics/* processor/web/* cmd/worker/*", true, "what is pure counts nothing; its caller does"},
 	{"gorgonia.org/cu/...", "cuda/device/*", false,
 		"it needs cgo, and ends the process where there is no device: only the child can afford that"},
-	{module + "/cuda/...", "cuda/* cuda/child/* cuda/plan/* cuda/device/* cmd/worker/executor*.go cmd/bench/ops*.go cmd/demo/cuda*_test.go",
+	{module + "/cuda/...", "cuda/* cuda/child/* cuda/plan/* cuda/device/* cuda/kernels/params_test.go " +
+		"cmd/worker/executor*.go cmd/bench/ops*.go cmd/demo/cuda*_test.go",
 		false, "one place picks the executor; everything else has the interface"},
 	{"C", "cuda/device/*", false, "the worker is static, built without cgo"},
 	{"unsafe", "cuda/* cuda/plan/* cuda/device/* detectors/vec/*", true,

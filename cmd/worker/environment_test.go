@@ -21,6 +21,7 @@ var environment = []struct{ files, reads, why string }{
 	{"cmd/worker/serve.go", "os.Environ()", "the settings, which docs/configuration.md lists"},
 	{"cmd/worker/run.go", "os.Getenv", "GOMEMLIMIT, the Go runtime's own"},
 	{"cuda/child/process.go", "os.Environ()", "odradek-cuda inherits it and reads nothing of it"},
+	{"cuda/kernels/gen/*", "*", "no part of the product: it compiles kernels"},
 	{"cmd/demo/*", "*", "no part of the product"},
 	{"cmd/bench/*", "*", "no part of the product; it starts other programs"},
 	{"processor/kafkatest/*", "*", "brokers for tests"},
@@ -118,7 +119,7 @@ func environmentReads(f *ast.File) (reads []string) {
 
 // hookFaults lists the expressions of a file that set hooks of the processor, or
 // arguments and environment of odradek-cuda. Handing the variable hooks on, which
-// tests of cmd/worker set, is none.
+// tests of cmd/worker set, is none, nor is handing on those of a processor's settings.
 func hookFaults(f *ast.File) (faults []string) {
 	isHooks := func(e ast.Expr) bool { return slices.Contains([]string{"hooks", "Hooks"}, lastName(e)) }
 	add := func(what string, e ast.Expr) { faults = append(faults, what+" "+types.ExprString(e)) }
@@ -136,6 +137,13 @@ func hookFaults(f *ast.File) (faults []string) {
 				}
 			}
 		case *ast.KeyValueExpr:
+			value := e.Value
+			if u, ok := value.(*ast.UnaryExpr); ok && u.Op == token.AND {
+				value = u.X
+			}
+			if isHooks(e.Key) && types.ExprString(value) == "p.cfg.Hooks" {
+				return false
+			}
 			if isHooks(e.Key) {
 				add("sets", e.Key)
 			}

@@ -32,7 +32,8 @@ type generateOptions struct {
 }
 
 func (t terminal) generate(ctx context.Context, args []string) int {
-	fs := t.flags("generate", `Writes Avro sensor records (schemas/output/sensor_reading.avsc), keyed by sensor, with planted faults and their labels.
+	fs := t.flags("generate", `Writes Avro sensor records (schemas/output/sensor_reading.avsc), keyed by sensor,
+with planted faults and their labels.
 What a sensor says at a step depends on -seed alone. Brokers, schema registry and ODRADEK_COMPRESSION come from the environment;
 without a registry records are in Avro's single-object encoding.`,
 		`  worker generate -topic sensors -sensors 100 -rate 1000 -labels labels.jsonl

@@ -122,7 +122,8 @@ func (d *defined) inexact(sample int) float64 {
 	for first > 0 && newest-first < run && d.feedback[first-1] != nil {
 		first--
 	}
-	scores, _ := sst.Spread(&d.params, d.x[first-d.params.Reads()+1:newest+1], newest-first+1, d.feedback[first], sst.FewErrors, rand.New(rand.NewPCG(1, 2)))
+	x := d.x[first-d.params.Reads()+1 : newest+1]
+	scores, _ := sst.Spread(&d.params, x, newest-first+1, d.feedback[first], sst.FewErrors, rand.New(rand.NewPCG(1, 2)))
 	return scores[len(scores)-1]
 }
 

@@ -120,7 +120,8 @@ func TestProduceBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, "read back", got, all)
-		cl, err := kgo.NewClient(append(c.Security.adminOpts(c), kgo.SeedBrokers(c.Brokers...), kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1),
+		cl, err := kgo.NewClient(append(c.Security.adminOpts(c), kgo.SeedBrokers(c.Brokers...),
+			kgo.FetchMaxBytes(1), kgo.FetchMaxPartitionBytes(1),
 			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {1: kgo.NewOffset().At(1)}}))...)
 		if err != nil {
 			t.Fatal(err)

@@ -153,7 +153,8 @@ func TestAnomalyOfAKey(t *testing.T) {
 	x.fold("a 1 0,a 2 5,a 3 30")
 	x.want("a/high(0) open recovered@3#2 r1")
 	x.commit()
-	if n := len(x.log); n != 2 || x.log[0].key[0] != changelog.Decision || x.log[1].key[0] != changelog.Head || x.log[1].value[0] != versionAlerts {
+	if n := len(x.log); n != 2 || x.log[0].key[0] != changelog.Decision ||
+		x.log[1].key[0] != changelog.Head || x.log[1].value[0] != versionAlerts {
 		t.Errorf("the cycle of a change has %d records %q", n, x.log)
 	}
 	before := x.s.Export(nil)

@@ -330,7 +330,8 @@ func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 			return ErrCorrupt
 		}
 		if int64(w.rows) < rows {
-			s.restore.load.broken[k] = broken{err: fmt.Errorf("rows %d to %d of its window are missing: %w", count-rows, count-int64(w.rows), ErrCorrupt)}
+			err := fmt.Errorf("rows %d to %d of its window are missing: %w", count-rows, count-int64(w.rows), ErrCorrupt)
+			s.restore.load.broken[k] = broken{err: err}
 		} else {
 			w.rows = int32(rows)
 		}

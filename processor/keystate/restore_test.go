@@ -351,7 +351,8 @@ func TestChangedConfiguration(t *testing.T) {
 			}
 			for _, r := range compact(after, after, false) {
 				kind, name, suffix, _ := changelog.SplitKey(r.key)
-				if (kind == changelog.Segment || kind == changelog.Held) && !again.hasSegment(again.keys.get(name), staleSegment{kind, suffix[0], suffix[1]}) {
+				segment := kind == changelog.Segment || kind == changelog.Held
+				if segment && !again.hasSegment(again.keys.get(name), staleSegment{kind, suffix[0], suffix[1]}) {
 					t.Errorf("segment %d of window %d is left over", suffix[1], suffix[0])
 				}
 			}

@@ -16,10 +16,12 @@ import (
 // NoTime is the largest event time of a partition without a sample.
 const NoTime = floor.NoTime
 
-// The replay floor is package floor's.
 type (
-	Floor       = floor.Floor
-	Jumps       = floor.Jumps
+	// Floor is the replay floor of a partition; see floor.Floor.
+	Floor = floor.Floor
+	// Jumps are leaps of event time; see floor.Jumps.
+	Jumps = floor.Jumps
+	// SuspectMark is a sample that may be a leap of event time; see floor.SuspectMark.
 	SuspectMark = floor.SuspectMark
 )
 
@@ -457,9 +459,9 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.journal.started || s.restore.replaying || s.decisions.applied < len(s.decisions.toApply) || s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.restore.ahead ||
-		len(s.orphaned) > 0 ||
-		len(s.line) > 0 || len(s.jury.list) > 0 || s.unruled || s.jury.jump > 0 && s.maxTime == NoTime
+	s.slow = !s.journal.started || s.restore.replaying || s.decisions.applied < len(s.decisions.toApply) ||
+		s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.restore.ahead || len(s.orphaned) > 0 || len(s.line) > 0 ||
+		len(s.jury.list) > 0 || s.unruled || s.jury.jump > 0 && s.maxTime == NoTime
 }
 
 // watermark is the time behind which nothing is expected any more.

@@ -54,7 +54,8 @@ func wantClass(t *testing.T, err error, class, field string) {
 // The examples of the Avro specification ("Binary Encoding").
 func TestSpecificationExamples(t *testing.T) {
 	b, _ := hex.DecodeString("0000000007" + "3606666f6f")
-	r, err := decodeBytes(t, record(`{"name":"a","type":"long"},{"name":"b","type":"string"}`), schemas.Mapping{Key: "b", Fields: []string{"a"}}, b)
+	schema := record(`{"name":"a","type":"long"},{"name":"b","type":"string"}`)
+	r, err := decodeBytes(t, schema, schemas.Mapping{Key: "b", Fields: []string{"a"}}, b)
 	if err != nil || string(r.Key) != "foo" || r.Values[0] != 27 {
 		t.Errorf("%q %v %v", r.Key, r.Values, err)
 	}
@@ -240,8 +241,8 @@ func TestTimes(t *testing.T) {
 	}
 	var out schemas.Reading
 	for ms, class := range map[int64]string{-1: schemas.ClassBadTime, math.MaxInt64: schemas.ClassBadTime} {
-		err := testDecoder(t, record(`{"name":"v","type":"int"}`), schemas.Mapping{Fields: []string{"v"}}).Decode(context.Background(), []byte("k"),
-			[]byte{0, 0, 0, 0, 7, 2}, ms, nil, &out)
+		d := testDecoder(t, record(`{"name":"v","type":"int"}`), schemas.Mapping{Fields: []string{"v"}})
+		err := d.Decode(context.Background(), []byte("k"), []byte{0, 0, 0, 0, 7, 2}, ms, nil, &out)
 		wantClass(t, err, class, "@timestamp")
 	}
 }

@@ -66,7 +66,8 @@ func TestCheck(t *testing.T) {
 	if faults := Format.Check(schemas.Mapping{}, &schemas.Schema{Text: plantSchema}); len(faults) != 1 {
 		t.Error(faults)
 	}
-	if faults := Format.Check(schemas.Mapping{Key: "x", Time: "y", Fields: []string{"z"}}, &schemas.Schema{Text: plantSchema}); len(faults) != 3 {
+	m := schemas.Mapping{Key: "x", Time: "y", Fields: []string{"z"}}
+	if faults := Format.Check(m, &schemas.Schema{Text: plantSchema}); len(faults) != 3 {
 		t.Error(faults)
 	}
 }

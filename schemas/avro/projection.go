@@ -337,9 +337,13 @@ func (c *compiler) absent(w want, path string) {
 	}
 }
 
+// typeFault is the fault of a value whose type does not suit its role.
+var typeFault = [...]schemas.Fault{
+	schemas.RoleKey: schemas.FaultKeyType, schemas.RoleTime: schemas.FaultTimeType, schemas.RoleValue: schemas.FaultValueType,
+}
+
 func (c *compiler) wrongType(w want, path string) {
-	f := [...]schemas.Fault{schemas.RoleKey: schemas.FaultKeyType, schemas.RoleTime: schemas.FaultTimeType, schemas.RoleValue: schemas.FaultValueType}
-	c.emit(inst{op: opFail, n: int32(f[c.layout.Sinks[w.sink].Role]), sink: w.sink, name: c.name(path)})
+	c.emit(inst{op: opFail, n: int32(typeFault[c.layout.Sinks[w.sink].Role]), sink: w.sink, name: c.name(path)})
 }
 
 // leaf emits the reading of one value.

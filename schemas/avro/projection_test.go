@@ -190,8 +190,8 @@ func TestProjectionEqualsGoavro(t *testing.T) {
 		differ(t, r.Uint64(), edit, outcomes)
 	}
 	t.Log(outcomes)
-	for _, o := range []string{"", "walk", schemas.ClassMissingKey, schemas.ClassBadTime, schemas.ClassBadType, schemas.ClassInfinite, schemas.ClassMissingField, schemas.ClassMalformed,
-		"schema " + schemas.ClassBadType} {
+	for _, o := range []string{"", "walk", schemas.ClassMissingKey, schemas.ClassBadTime, schemas.ClassBadType, schemas.ClassInfinite,
+		schemas.ClassMissingField, schemas.ClassMalformed, "schema " + schemas.ClassBadType} {
 		if outcomes[o] < rounds/1000 {
 			t.Errorf("only %d of %d rounds ended in %q: the generator tests too little", outcomes[o], rounds, o)
 		}

@@ -135,7 +135,7 @@ func (w *walker) follow(n *node, v any, segs []schemas.Segment, count, item int,
 		}
 		return
 	}
-	out.Fail(sink, [...]schemas.Fault{schemas.RoleKey: schemas.FaultKeyType, schemas.RoleTime: schemas.FaultTimeType, schemas.RoleValue: schemas.FaultValueType}[s.Role])
+	out.Fail(sink, typeFault[s.Role])
 }
 
 // branch is the type and the value that a union holds.
@@ -159,7 +159,7 @@ func (w *walker) branch(n *node, v any) (*node, any) {
 func (w *walker) leaf(n *node, v any, item int, sink int32, out *schemas.Reading) {
 	s := &w.layout.Sinks[sink]
 	if !n.suits(s.Role) {
-		out.Fail(sink, [...]schemas.Fault{schemas.RoleKey: schemas.FaultKeyType, schemas.RoleTime: schemas.FaultTimeType, schemas.RoleValue: schemas.FaultValueType}[s.Role])
+		out.Fail(sink, typeFault[s.Role])
 		return
 	}
 	switch s.Role {

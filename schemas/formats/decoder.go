@@ -212,7 +212,8 @@ func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) (
 	if err != nil || p != nil {
 		return p, rest, err
 	}
-	e := &schemas.DecodeError{Class: schemas.ClassMagic, SchemaID: -1, Err: fmt.Errorf("the value of %d bytes starts with no known framing", len(value))}
+	e := &schemas.DecodeError{Class: schemas.ClassMagic, SchemaID: -1,
+		Err: fmt.Errorf("the value of %d bytes starts with no known framing", len(value))}
 	if like := looksLike(value); like != "" {
 		e.Err = fmt.Errorf("%w; it looks like %s", e.Err, like)
 	}

@@ -55,7 +55,8 @@ func TestAuto(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewDecoder(schemas.Mapping{Fields: []string{"v"}}, reg, Options{Format: "xml"}); err == nil || !strings.Contains(err.Error(), "xml") {
+	_, err := NewDecoder(schemas.Mapping{Fields: []string{"v"}}, reg, Options{Format: "xml"})
+	if err == nil || !strings.Contains(err.Error(), "xml") {
 		t.Error(err)
 	}
 }
@@ -82,7 +83,8 @@ func TestProtobufInHeader(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
-	bare, err := NewDecoder(schemas.Mapping{Fields: []string{"v"}}, nil, Options{Format: "protobuf", Bare: `syntax = "proto3"; message R { double v = 1; }`})
+	bare, err := NewDecoder(schemas.Mapping{Fields: []string{"v"}}, nil,
+		Options{Format: "protobuf", Bare: `syntax = "proto3"; message R { double v = 1; }`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +149,8 @@ func TestPlainJSON(t *testing.T) {
 	text := []byte(`{"k":"a","v":1.5}`)
 	framed := append([]byte{0, 0, 0, 0, 77}, text...)
 	f := newFaulty(t)
-	for name, reg := range map[string]*registry.Client{"without registry": nil, "with registry": open(t, registry.Config{URLs: []string{f.URL()}})} {
+	with := open(t, registry.Config{URLs: []string{f.URL()}})
+	for name, reg := range map[string]*registry.Client{"without registry": nil, "with registry": with} {
 		d, err := NewDecoder(m, reg, Options{Format: "json"})
 		if err != nil {
 			t.Fatal(err)

@@ -104,7 +104,8 @@ func TestRegistryGUIDAndFingerprint(t *testing.T) {
 		wantClass(t, d.Decode(t.Context(), nil, body, 0, header([]byte{9}), &out), schemas.ClassMagic, "")
 		wantClass(t, d.Decode(t.Context(), nil, body, 0, header(append(v1[:17:17], 0)), &out), schemas.ClassMagic, "")
 		wantClass(t, d.Decode(t.Context(), nil, body, 0, header(append([]byte{1}, make([]byte, 16)...)), &out), schemas.ClassUnknownSchema, "")
-		wantClass(t, d.Decode(t.Context(), nil, append([]byte{0xc3, 1, 1, 2, 3, 4, 5, 6, 7, 8}, body...), 0, nil, &out), schemas.ClassUnknownSchema, "")
+		single := append([]byte{0xc3, 1, 1, 2, 3, 4, 5, 6, 7, 8}, body...)
+		wantClass(t, d.Decode(t.Context(), nil, single, 0, nil, &out), schemas.ClassUnknownSchema, "")
 		wantClass(t, d.Decode(t.Context(), nil, nil, 0, header(v1), &out), schemas.ClassTombstone, "")
 	}
 }
@@ -358,11 +359,13 @@ func TestRegistryOutage(t *testing.T) {
 		t.Error(err)
 	}
 	// A schema without the mapped fields, and one without a message.
-	if err := decode(d, later); !errors.As(err, &e) || e.Class != schemas.ClassMissingField || e.Field != "sensor" || e.SchemaID != later || e.Retry {
+	err = decode(d, later)
+	if !errors.As(err, &e) || e.Class != schemas.ClassMissingField || e.Field != "sensor" || e.SchemaID != later || e.Retry {
 		t.Error(err)
 	}
 	proto := f.register(t, "p-value", sr.Schema{Schema: `syntax = "proto3";`, Type: sr.TypeProtobuf})
-	if err := decode(d, proto); !errors.As(err, &e) || e.Class != schemas.ClassUnknownSchema || !strings.Contains(err.Error(), "not a Protobuf schema") {
+	err = decode(d, proto)
+	if !errors.As(err, &e) || e.Class != schemas.ClassUnknownSchema || !strings.Contains(err.Error(), "not a Protobuf schema") {
 		t.Error(err)
 	}
 	wrong := f.register(t, "w-value", sr.Schema{Schema: `{"type":"record","name":"R","fields":[{"name":"a","type":"Nowhere"}]}`})

@@ -432,11 +432,12 @@ func FuzzDecode(f *testing.F) {
 					}
 				case bool:
 					given = true
-					if s.Role != schemas.RoleValue {
+					switch {
+					case s.Role != schemas.RoleValue:
 						bad = true
-					} else if v {
+					case v:
 						want = append(want, 1)
-					} else {
+					default:
 						want = append(want, 0)
 					}
 				case std.Number:

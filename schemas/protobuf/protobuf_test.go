@@ -89,8 +89,8 @@ func equal(a, b []float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool { return x == y || x != x && y != y })
 }
 
-var everything = schemas.Mapping{Key: "device+site.unit+serial+@key", Time: "millis", Fields: []string{"value", "level", "accel[2]", "tags.x",
-	"channels[2].level", "channels[2].deep.x", "small", "big.level", "big.list[1]", "wrapped", "on", "parent.value", "parent.level",
+var everything = schemas.Mapping{Key: "device+site.unit+serial+@key", Time: "millis", Fields: []string{"value", "level", "accel[2]",
+	"tags.x", "channels[2].level", "channels[2].deep.x", "small", "big.level", "big.list[1]", "wrapped", "on", "parent.value", "parent.level",
 	"parent.parent.accel[2]", "slots.7.gain", "slots.-1.deep.x", "counts[3]", "u", "sf", "site.temperature", "parent.small"}}
 
 // follow is the definition: what a path's ends are in a message, by reflection. An end that
@@ -554,13 +554,15 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%v\nwant %s", faults, c.want)
 		}
 	}
-	for _, text := range []string{"", "message", `syntax = "proto3";`, `import "missing.proto"; message A {}`, strings.Repeat(" ", maxSchemaBytes)} {
+	for _, text := range []string{"", "message", `syntax = "proto3";`, `import "missing.proto"; message A {}`,
+		strings.Repeat(" ", maxSchemaBytes)} {
 		s := &schemas.Schema{ID: 7, Text: text}
 		if faults := Format.Check(everything, s); len(faults) != 1 {
 			t.Error(faults)
 		}
 		l, _ := everything.Layout()
-		wantClass(t, text[:min(len(text), 20)], Format.Compile(l, s).Decode(nil, []byte{0}, 1, new(schemas.Reading)), schemas.ClassUnknownSchema, "")
+		err := Format.Compile(l, s).Decode(nil, []byte{0}, 1, new(schemas.Reading))
+		wantClass(t, text[:min(len(text), 20)], err, schemas.ClassUnknownSchema, "")
 	}
 }
 

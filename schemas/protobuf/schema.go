@@ -182,8 +182,10 @@ func find(s *schemas.Sink, m protoreflect.MessageDescriptor, segs []schemas.Segm
 	if suits(f, s.Role) {
 		return nil
 	}
-	return &schemas.Problem{Class: schemas.ClassBadType, Text: "is " + title(f) + [...]string{schemas.RoleKey: ", which cannot be a series key",
-		schemas.RoleTime: ", not a time", schemas.RoleValue: ", not a number"}[s.Role]}
+	wanted := [...]string{
+		schemas.RoleKey: ", which cannot be a series key", schemas.RoleTime: ", not a time", schemas.RoleValue: ", not a number",
+	}
+	return &schemas.Problem{Class: schemas.ClassBadType, Text: "is " + title(f) + wanted[s.Role]}
 }
 
 func title(f protoreflect.FieldDescriptor) string {
@@ -247,23 +249,23 @@ func (f file) Paths(r schemas.Role) (out []string) {
 		open[m.FullName()] = true
 		defer delete(open, m.FullName())
 		for i := range m.Fields().Len() {
-			f := m.Fields().Get(i)
-			at, inside := path+string(f.Name()), array
+			field := m.Fields().Get(i)
+			at, inside := path+string(field.Name()), array
 			switch {
-			case f.IsMap():
-				f, at = f.MapValue(), at+".*"
-			case f.IsList():
+			case field.IsMap():
+				field, at = field.MapValue(), at+".*"
+			case field.IsList():
 				if array || r != schemas.RoleValue {
 					continue
 				}
 				at, inside = at+"[]", true
 			}
-			if suits(f, r) {
+			if suits(field, r) {
 				if len(out) < maxPaths {
 					out = append(out, at)
 				}
-			} else if f.Kind() == protoreflect.MessageKind {
-				walk(f.Message(), at+".", inside)
+			} else if field.Kind() == protoreflect.MessageKind {
+				walk(field.Message(), at+".", inside)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func newRand(t *testing.T) *rand.Rand {
 func TestHeap(t *testing.T) {
 	rng := newRand(t)
 	for round := range 200 {
-		h := Heap[int]{Compare: func(a, b int) int { return cmp.Compare(a, b) }}
+		h := Heap[int]{Compare: cmp.Compare[int]}
 		var want []Item[int]
 		order := func() {
 			slices.SortFunc(want, func(a, b Item[int]) int {
