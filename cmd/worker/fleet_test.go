@@ -402,10 +402,16 @@ func registryCodec(t *testing.T, url string, id uint32) *goavro.Codec {
 	return codec
 }
 
-// register registers a schema with plain HTTP.
+// register registers an Avro schema with plain HTTP.
 func register(t *testing.T, url, subject, schema string) uint32 {
 	t.Helper()
-	body, _ := json.Marshal(map[string]string{"schema": schema})
+	return registerAs(t, url, subject, "AVRO", schema)
+}
+
+// registerAs registers a schema of a type that the registry knows.
+func registerAs(t *testing.T, url, subject, kind, schema string) uint32 {
+	t.Helper()
+	body, _ := json.Marshal(map[string]string{"schema": schema, "schemaType": kind})
 	res, err := client.Post(url+"/subjects/"+subject+"/versions", "application/vnd.schemaregistry.v1+json", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
