@@ -12,8 +12,8 @@ type Problem struct {
 	Text  string
 }
 
-// Check tells which of the mapping's paths a schema does not have, or has in a type that
-// cannot be read so, each with the nearest paths that would do. It is nil where every
+// Check reports the mapping's paths that a schema lacks, or has with an unsuitable type,
+// each with the nearest paths that would be suitable. It returns nil where every
 // record of the schema has all of them.
 func (f *Format) Check(m Mapping, schema *Schema) []error {
 	l, err := m.Layout()
@@ -47,8 +47,8 @@ func Escape(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `.`, `\.`, `[`, `\[`, `+`, `\+`).Replace(name)
 }
 
-// nearest picks the paths most like text: a path that ends in the same name
-// first, then by edit distance, far ones not at all.
+// nearest returns the paths most similar to text: those that end in the same name
+// first, then by edit distance; distant ones are left out.
 func nearest(text string, paths []string, most int) []string {
 	type candidate struct {
 		path string
@@ -80,7 +80,7 @@ func nearest(text string, paths []string, most int) []string {
 	return out
 }
 
-// distance is Levenshtein's, on bytes.
+// distance returns the Levenshtein distance of two texts, in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Times are microseconds since 1970. noTime marks one that was not found.
+// Times are in microseconds since 1970. NoTime marks one that was not found.
 const (
 	NoTime  = math.MinInt64
 	MinTime = -62135596800 * 1_000_000 // 0001-01-01T00:00:00Z
@@ -31,7 +31,7 @@ var (
 	ClockNanos   = Clock{1, 1000, math.MinInt64, math.MaxInt64} // the years 1677 to 2262
 )
 
-// ClockIn is the clock of a mapping's time unit.
+// ClockIn returns the clock of a mapping's time unit.
 func ClockIn(unit string) Clock {
 	switch unit {
 	case "s":

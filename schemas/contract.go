@@ -2,11 +2,11 @@ package schemas
 
 import "context"
 
-// Schema is a schema as the registry has it.
+// Schema is a schema of the registry.
 type Schema struct {
 	ID         int32 // -1 where it has none
 	GUID       string
-	Subject    string // where it was asked for by subject
+	Subject    string // set where it was looked up by subject
 	Version    int
 	Type       string      // AVRO, JSON or PROTOBUF
 	Text       string      `json:"JSON"`
@@ -16,11 +16,11 @@ type Schema struct {
 // Reference is a schema that another one refers to by a name.
 type Reference struct{ Name, Text string }
 
-// Subject is the subject of a topic's values under the TopicName strategy.
+// Subject returns the subject of a topic's values under the TopicName strategy.
 func Subject(topic string) string { return topic + "-value" }
 
-// Decoder turns records into readings, whatever their format. It serves one goroutine;
-// Clone gives the others theirs.
+// Decoder turns records of any format into readings. It serves one goroutine;
+// Clone returns one for another goroutine.
 type Decoder interface {
 	// Decode reads one record: its Kafka key, its value, its Kafka timestamp in
 	// milliseconds and its headers, as a function that finds one by name; header may be
@@ -67,7 +67,7 @@ type Format struct {
 	Fields func(s *Schema) (Fields, error)
 }
 
-// Fields are the fields that the records of a schema have.
+// Fields answers which fields the records of a schema have.
 type Fields interface {
 	// Find looks for a sink's path. It is nil if a record can have it, in a type that
 	// suits the sink's role.
@@ -76,7 +76,7 @@ type Fields interface {
 	Paths(r Role) []string
 }
 
-// Refusal is the program of a schema that no record can be read by.
+// Refusal is the program of a schema whose records cannot be read.
 type Refusal struct{ *DecodeError }
 
 // Decode returns the reason.
@@ -95,7 +95,7 @@ func (r *SchemaRef) Append(dst []byte) []byte {
 	return append(append(dst, r.kind), r.id[:r.size]...)
 }
 
-// RefOf makes the ref of a schema that is named by bytes of a kind: i for an id, g for a
+// RefOf returns the ref of a schema that is named by bytes of a kind: i for an id, g for a
 // GUID, c for a fingerprint.
 func RefOf(kind byte, id []byte) (r SchemaRef) {
 	r.kind, r.size = kind, uint8(copy(r.id[:], id))

@@ -1,6 +1,7 @@
 // Package schemas is the contract between records and readings: the paths of a mapping
-// (Mapping, Layout), what a record says (Reading), why it cannot be read (DecodeError), and
-// what an input format supplies (Format, Program). It knows no format itself:
+// (Mapping, Layout), a record's content (Reading), the reason why it cannot be read
+// (DecodeError), and what an input format supplies (Format, Program). It is independent of
+// the formats:
 //
 //	schemas/formats   the table of formats; from a record's framing to its schema's program
 //	schemas/avro      Avro: a projection of the mapped fields, compiled for each schema
@@ -11,14 +12,14 @@
 //
 // # The path of a record
 //
-//  1. formats.Decoder looks at the framing and finds the writer's schema: in its memory,
-//     else through the registry's client.
-//  2. Format.Compile makes that schema and the mapping's Layout into a Program, once.
+//  1. formats.Decoder reads the framing and finds the writer's schema: among those it has
+//     met, else through the registry's client.
+//  2. Format.Compile compiles that schema and the mapping's Layout into a Program, once.
 //  3. Program.Decode begins a reading (Layout.Begin), fills in values, time and the parts
 //     of the key, and notes the first fault (Reading.Fail). It reads to the record's last
 //     byte: bytes that do not fit the schema are reported before anything else.
-//  4. Layout.Finish puts the key together and reports what is wrong, in this order: the
-//     key; the time; the values as they are configured. So one record always has one reason.
+//  4. Layout.Finish joins the key's parts and reports the first fault in this order: key,
+//     time, values as they are configured. So a record always has the same one reason.
 //
 // # Not obvious
 //

@@ -67,7 +67,7 @@ type Sink struct {
 	N    int // values
 }
 
-// Layout is a mapping made ready: the same for all schemas.
+// Layout is a parsed mapping, the same for all schemas.
 type Layout struct {
 	Sinks     []Sink // paths into the value, in the order in which faults are reported: key, time, fields
 	Parts     int    // parts of the key, 0: the Kafka key alone
@@ -165,7 +165,7 @@ func withoutCount(path string) string {
 	return path[:i] + path[j+1:]
 }
 
-// Layout makes a mapping ready to read records by. An error lists all faults.
+// Layout parses the paths of a mapping. An error lists all faults.
 func (m Mapping) Layout() (*Layout, error) {
 	l := &Layout{recordKey: -1}
 	var faults []error

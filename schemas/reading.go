@@ -2,7 +2,7 @@ package schemas
 
 import "math"
 
-// Reading is what a record says: one sample of one series.
+// Reading is the content of a record: one sample of one series.
 type Reading struct {
 	Key    []byte    // series key; aliases the record, the decoder's schema or the reading's own memory
 	Time   int64     // event time, microseconds since 1970 UTC
@@ -12,7 +12,7 @@ type Reading struct {
 	Work // of the program that fills the reading in
 }
 
-// MaxSaves is the most positions that a program saves at a time.
+// MaxSaves bounds the positions that a program saves at a time.
 const MaxSaves = 8
 
 // Work is what a program notes about a record until its reading is finished.
@@ -25,7 +25,7 @@ type Work struct {
 	faultSink int32
 }
 
-// Begin makes a reading ready for a record's values.
+// Begin prepares a reading for a record's values.
 func (l *Layout) Begin(out *Reading, schemaID int32) {
 	if cap(out.Values) < l.Width {
 		out.Values = make([]float64, l.Width)
@@ -40,8 +40,8 @@ func (l *Layout) Begin(out *Reading, schemaID int32) {
 	}
 }
 
-// Finish completes a reading whose record has been read: it puts the key together and
-// reports what is wrong with the record, if anything, as a *DecodeError. key is the Kafka
+// Finish completes a reading whose record has been read: it joins the key's parts and
+// reports the record's first fault, if any, as a *DecodeError. key is the Kafka
 // key, timestampMs the Kafka timestamp.
 func (l *Layout) Finish(key []byte, timestampMs int64, out *Reading) error {
 	if uint(len(out.Key)-1) < MaxKeyBytes && out.Time != NoTime && out.fault == FaultNone {
@@ -67,30 +67,30 @@ func (l *Layout) finish(key []byte, timestampMs int64, out *Reading) error {
 	return nil
 }
 
-// unmet stands for a value that the record has not given yet: a NaN that no arithmetic
-// and no decoder gives.
+// unmet marks a value that has not been read yet: a NaN that no arithmetic
+// and no decoder produces.
 var unmet = math.Float64frombits(0x7ff8_0000_0bad_0001)
 
-// Expect marks all values as not met yet, for formats whose records need not have every
-// field: once, after Begin.
+// Expect marks all values as not yet read. Formats whose records need not have every
+// field call it once, after Begin.
 func (r *Reading) Expect() {
 	for i := range r.Values {
 		r.Values[i] = unmet
 	}
 }
 
-// Unmeet marks the values from i up to j as not met again.
+// Unmeet marks the values i to j-1 as not yet read again.
 func (r *Reading) Unmeet(i, j int) {
 	for ; i < j; i++ {
 		r.Values[i] = unmet
 	}
 }
 
-// Met reports whether the record has given a value since Expect.
+// Met reports whether a value has been read since Expect.
 func (r *Reading) Met(i int) bool { return math.Float64bits(r.Values[i]) != math.Float64bits(unmet) }
 
-// Settle makes the values that were not met missing ones, before Finish. It reports
-// whether any was met.
+// Settle turns the values that were not read into missing ones, before Finish. It reports
+// whether any was read.
 func (r *Reading) Settle() (met bool) {
 	for i := range r.Values {
 		if r.Met(i) {
@@ -102,8 +102,8 @@ func (r *Reading) Settle() (met bool) {
 	return met
 }
 
-// Fail notes a value that is not acceptable. Of several the one of the first
-// sink is reported: key, time, then the fields in their order; of an array its
+// Fail notes a value that is not acceptable. Of several faults Finish reports that of
+// the first sink: key, time, then the fields in their order; of an array its
 // length before its items.
 func (r *Reading) Fail(sink int32, f Fault) {
 	if r.fault == FaultNone || sink < r.faultSink || sink == r.faultSink && f == FaultLength {
@@ -111,8 +111,8 @@ func (r *Reading) Fail(sink int32, f Fault) {
 	}
 }
 
-// joinParts makes the key of its parts: the text itself if it is one, else a
-// text in the reading's own memory. It is empty if a part is missing.
+// joinParts returns the key made of its parts: the text itself of a single one, else a
+// text in the reading's own memory. The key is empty if a part is missing.
 func (r *Reading) joinParts(key []byte, l *Layout) {
 	if l.recordKey >= 0 {
 		r.Parts[l.recordKey] = Part{Kind: PartText, Text: key}
@@ -138,8 +138,8 @@ func (r *Reading) joinParts(key []byte, l *Layout) {
 	r.Key = r.scratch
 }
 
-// unacceptable makes the error of a record that is well-formed but not a
-// reading: what is wrong with its key, else its time, else its first value.
+// unacceptable returns the error for a record that is well-formed but not a
+// reading: the fault of its key, else of its time, else of its first value.
 func (l *Layout) unacceptable(out *Reading, timestampMs int64) error {
 	e := &DecodeError{SchemaID: out.Schema}
 	set := func(f Fault, field string) error {
@@ -175,7 +175,7 @@ func (l *Layout) unacceptable(out *Reading, timestampMs int64) error {
 	return set(out.fault, l.Sinks[out.faultSink].Text)
 }
 
-// Finite passes a number on; NaN becomes the one NaN, infinity a fault.
+// Finite returns a number as it is; every NaN becomes the canonical one, infinity a fault.
 func Finite(f float64, sink int32, out *Reading) float64 {
 	if math.Float64bits(f)&InfiniteBits != InfiniteBits {
 		return f

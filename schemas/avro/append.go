@@ -23,8 +23,8 @@ func AppendBool(dst []byte, v bool) []byte {
 }
 
 // PutLong writes a long to the front of b, which has room for the longest one,
-// and returns how many bytes it took. Up to 8 bytes are made at once: the groups
-// of seven bits are drawn apart pairwise, the reverse of what varint does.
+// and returns the number of bytes written. Up to 8 bytes are encoded at once: the groups
+// of seven bits are spread apart in pairs, the reverse of what varint does.
 func PutLong(b []byte, v int64) int {
 	u := uint64(v)<<1 ^ uint64(v>>63)
 	if u < 0x80 {

@@ -210,7 +210,7 @@ func Fingerprint(schemaJSON string) (uint64, error) {
 	return crc64Avro(n.text(formCanonical)), nil
 }
 
-// Fingerprints are those that records of a schema may carry: the one of the
+// Fingerprints returns those that records of a schema may carry: the one of the
 // specification, and goavro's where it takes the schema, since programs that
 // write with goavro use that.
 func Fingerprints(s *schemas.Schema) (list []uint64) {

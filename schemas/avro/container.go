@@ -213,7 +213,7 @@ var decompressors = map[string]func([]byte) ([]byte, error){
 // blocks of a container file.
 type RunDecoder struct{ p *projection }
 
-// NewRunDecoder makes a decoder of records of a schema. An error lists all faults of the
+// NewRunDecoder returns a decoder of records of a schema. An error lists all faults of the
 // mapping.
 func NewRunDecoder(m schemas.Mapping, schema string) (*RunDecoder, error) {
 	if err := errors.Join(Format.Check(m, &schemas.Schema{Text: schema})...); err != nil {
@@ -226,7 +226,7 @@ func NewRunDecoder(m schemas.Mapping, schema string) (*RunDecoder, error) {
 	return &RunDecoder{newProjection(l, -1, schema)}, nil
 }
 
-// Width is the number of values of a reading.
+// Width returns the number of values of a reading.
 func (d *RunDecoder) Width() int { return d.p.layout.Width }
 
 // DecodeFirst decodes the first record of a run. It returns how many bytes the record

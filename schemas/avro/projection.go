@@ -95,7 +95,7 @@ func newProjection(l *schemas.Layout, schemaID int32, schemaJSON string) *projec
 	return compile(l, &schemas.Schema{ID: schemaID, Text: schemaJSON})
 }
 
-// compile compiles a schema. It always gives a projection: where the
+// compile compiles a schema. It always returns a projection: where the
 // schema or the mapping's paths in it are at fault, one that says so of every
 // record.
 func compile(l *schemas.Layout, schema *schemas.Schema) *projection {
@@ -337,7 +337,7 @@ func (c *compiler) absent(w want, path string) {
 	}
 }
 
-// typeFault is the fault of a value whose type does not suit its role.
+// typeFault returns the fault of a value whose type does not suit its role.
 var typeFault = [...]schemas.Fault{
 	schemas.RoleKey: schemas.FaultKeyType, schemas.RoleTime: schemas.FaultTimeType, schemas.RoleValue: schemas.FaultValueType,
 }

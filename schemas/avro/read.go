@@ -19,8 +19,8 @@ func (p *projection) Decode(key, body []byte, timestampMs int64, out *schemas.Re
 	return p.layout.Finish(key, timestampMs, out)
 }
 
-// first decodes the record that body begins with. It returns how many bytes the record
-// takes, 0 where that is not known.
+// first decodes the record that body begins with. It returns the record's size in bytes,
+// 0 where that is not known.
 func (p *projection) first(key, body []byte, timestampMs int64, out *schemas.Reading) (n int, err error) {
 	if p.err != nil {
 		return 0, p.err
@@ -33,7 +33,7 @@ func (p *projection) first(key, body []byte, timestampMs int64, out *schemas.Rea
 	return pos, p.layout.Finish(key, timestampMs, out)
 }
 
-// run goes through a record. at is the instruction that found a fault, -1 for none.
+// run executes the program over a record. at is the instruction that found a fault, -1 for none.
 func (p *projection) run(body []byte, out *schemas.Reading) (pos, at int, st status) {
 	if p.walk != nil {
 		pos, st = p.walk.read(body, out)
@@ -42,7 +42,7 @@ func (p *projection) run(body []byte, out *schemas.Reading) (pos, at int, st sta
 	return p.exec(body, 0, 0, out)
 }
 
-// broken makes the error of bytes that do not fit the schema.
+// broken returns the error for bytes that do not fit the schema.
 func (p *projection) broken(at, pos, size int, st status) error {
 	e := &schemas.DecodeError{SchemaID: p.schemaID}
 	if st == statusOK {

@@ -8,12 +8,12 @@ import (
 	"odradek/schemas"
 )
 
-// Find looks for a sink's path in a schema, without any data. It is nil if at least one
+// Find looks for a sink's path in a schema, without any data. It returns nil if at least one
 // way through the schema's unions leads to a value that suits; which way a record takes is
-// seen when it is decoded.
+// known when it is decoded.
 func (n *node) Find(s *schemas.Sink) *schemas.Problem { return find(s, n, s.Segs, 0) }
 
-// find goes on with segs at n, which must be an array of that length if count > 0.
+// find follows segs from n on, which must be an array of that length if count > 0.
 func find(s *schemas.Sink, n *node, segs []schemas.Segment, count int) *schemas.Problem {
 	if n.kind == kindUnion {
 		var first *schemas.Problem
@@ -98,7 +98,7 @@ func (n *node) suits(r schemas.Role) bool {
 	return false
 }
 
-// maxPaths bounds the list of a schema whose types refer to each other much.
+// maxPaths bounds the list of a schema with many references between its types.
 const maxPaths = 4096
 
 // Paths lists the paths that suit a role, in the schema's order: arrays of numbers as
@@ -107,7 +107,7 @@ const maxPaths = 4096
 func (n *node) Paths(r schemas.Role) []string {
 	var out []string
 	stamped := 0
-	open := map[*node]bool{} // records on the way: a recursive one is not entered again
+	open := map[*node]bool{} // the records around the current one: a recursive one is not entered again
 	add := func(p string) {
 		if len(out) < maxPaths && !slices.Contains(out, p) {
 			out = append(out, p)

@@ -115,7 +115,7 @@ func parseSchema(text string, references ...string) (*node, error) {
 	return root, nil
 }
 
-// parseWithReferences reads a schema as the registry has it.
+// parseWithReferences parses a schema of the registry with the schemas that it refers to.
 func parseWithReferences(s *schemas.Schema) (*node, error) {
 	var texts []string
 	for _, r := range s.References {

@@ -7,8 +7,8 @@ import (
 	"odradek/schemas"
 )
 
-// status is how reading bytes ended; everything but statusOK means that the
-// bytes do not fit the schema and nothing behind the place can be read.
+// status says how reading bytes ended; everything but statusOK means that the
+// bytes do not fit the schema, and nothing after that position can be read.
 type status uint8
 
 const (

@@ -40,8 +40,8 @@ type compiled struct {
 	id      int32 // in the registry, -1 if it has none
 }
 
-// Decoder turns records into readings. It serves one goroutine; Clone gives
-// the others theirs. All of them share the compiled schemas.
+// Decoder turns records into readings. It serves one goroutine; Clone returns one
+// for another goroutine. All clones share the compiled schemas.
 type Decoder struct {
 	shared *decoderShared
 	// The schema of the last record, which is almost always that of the next.
@@ -63,7 +63,7 @@ type decoderShared struct {
 	registry *registry.Client
 	options  Options
 	bare     *compiled
-	plain    bool // bare records need no schema, and are told from framed ones by their first byte
+	plain    bool // bare records need no schema; the first byte distinguishes them from framed ones
 	avro     bool // records may be in the single-object encoding
 
 	mu     sync.Mutex
@@ -72,7 +72,7 @@ type decoderShared struct {
 	byCRC  map[uint64]*compiled
 }
 
-// NewDecoder makes a decoder. reg may be nil where all schemas are in opts. An
+// NewDecoder returns a decoder. reg may be nil where all schemas are in opts. An
 // error lists all faults of the mapping and the options.
 func NewDecoder(m schemas.Mapping, reg *registry.Client, opts Options) (*Decoder, error) {
 	l, err := m.Layout()
@@ -129,7 +129,7 @@ func newDecoder(s *decoderShared) *Decoder {
 // Clone returns a decoder for another goroutine.
 func (d *Decoder) Clone() schemas.Decoder { return newDecoder(d.shared) }
 
-// Width is the number of values of a reading.
+// Width returns the number of values of a reading.
 func (d *Decoder) Width() int { return d.shared.layout.Width }
 
 // Decode reads one record: its Kafka key, its value, its Kafka timestamp in
@@ -162,22 +162,21 @@ func (d *Decoder) Decode(ctx context.Context, key, value []byte, timestampMs int
 	return err
 }
 
-// guessed adds to the error of a bare value what the value looks like.
+// guessed adds the probable format of a bare value to its error.
 func guessed(err error, value []byte) error {
 	if like := looksLike(value); like != "" {
 		var e *schemas.DecodeError
 		if errors.As(err, &e) {
-			told := *e // a projection's own is shared
-			told.Err = fmt.Errorf("%w; the value looks like %s", e.Err, like)
-			return &told
+			guess := *e // a copy: programs share their errors
+			guess.Err = fmt.Errorf("%w; the value looks like %s", e.Err, like)
+			return &guess
 		}
 	}
 	return err
 }
 
-// frame finds the schema of a value and where its Avro bytes start. What a
-// header says comes first: the value behind it is bare and may look like
-// anything.
+// frame finds the schema of a value and where its bytes start. A header comes
+// first: the value behind it is bare and may look like anything.
 func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) ([]byte, bool)) (*compiled, []byte, error) {
 	if value == nil {
 		return nil, nil, &schemas.DecodeError{Class: schemas.ClassTombstone, SchemaID: -1, Err: errors.New("the record has no value")}
@@ -306,9 +305,9 @@ func (d *Decoder) fingerprint(ctx context.Context, crc uint64) (*compiled, error
 	return p, nil
 }
 
-// share finds a compiled schema that any clone has met, or asks the registry.
-// The lock is not held meanwhile: the registry sees to it that a schema is
-// fetched once, and compiling it twice does no harm.
+// share returns a compiled schema that any clone has met, or asks the registry.
+// It does not hold the lock meanwhile: the registry's client fetches a schema
+// once, and compiling it twice does no harm.
 func share[K comparable](s *decoderShared, known map[K]*compiled, key K, fetch func() (*schemas.Schema, error)) (*compiled, error) {
 	s.mu.Lock()
 	p, ok := known[key]
@@ -344,9 +343,9 @@ func (s *decoderShared) compile(schema *schemas.Schema) *compiled {
 	return &compiled{f.Compile(s.layout, schema), schema.ID}
 }
 
-// unavailable makes an error of a schema that could not be had. Only the final
-// answer of the registry that it has none condemns the record; anything else may
-// pass.
+// unavailable returns the error for a schema that could not be fetched. Only the
+// registry's final answer that no such schema exists rejects the record; any other
+// failure may be temporary.
 func unavailable(id int32, err error) error {
 	e := &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: id, Err: err, Retry: !errors.Is(err, registry.ErrUnknownSchema)}
 	var a *registry.AbsentError
@@ -356,8 +355,8 @@ func unavailable(id int32, err error) error {
 	return e
 }
 
-// Ref says which schema a record names that a registry may have or not have; ok is
-// false for records without one. It asks nobody.
+// Ref returns the schema that a record names, whether or not a registry has it; ok is
+// false for records that name none. It makes no request.
 func (d *Decoder) Ref(value []byte, header func(name string) ([]byte, bool)) (ref schemas.SchemaRef, ok bool) {
 	if header != nil && value != nil {
 		if id, ok := header(schemas.SchemaIDHeader); ok {

@@ -10,7 +10,7 @@ import (
 	"odradek/schemas/protobuf"
 )
 
-// table has all input formats.
+// table lists all input formats.
 var table = []*schemas.Format{
 	&avro.Format,
 	&json.Format,
@@ -20,7 +20,7 @@ var table = []*schemas.Format{
 // Auto is the name that stands for the format of each record's schema in the registry.
 const Auto = "auto"
 
-// Names are the names that a format can be given by, Auto first.
+// Names lists the values of the setting FORMAT, Auto first.
 func Names() []string {
 	names := []string{Auto}
 	for _, f := range table {
@@ -29,7 +29,7 @@ func Names() []string {
 	return names
 }
 
-// named is the format of a name; nil for Auto and "". The caller has checked the name.
+// named returns the format of a name; nil for Auto and "". The caller has checked the name.
 func named(name string) *schemas.Format {
 	for _, f := range table {
 		if f.Name == name {
@@ -45,8 +45,8 @@ func Plain(name string) bool {
 	return f != nil && f.Plain
 }
 
-// of finds the format that reads the records of a schema, where a format of that name
-// (Auto: any) is configured.
+// of returns the format that reads the records of a schema, given the configured format's
+// name (Auto: any).
 func of(name string, schema *schemas.Schema) (*schemas.Format, error) {
 	var titles []string
 	for _, f := range table {
@@ -67,7 +67,7 @@ func of(name string, schema *schemas.Schema) (*schemas.Format, error) {
 	return nil, err
 }
 
-// local is the schema of a file, of the configured format; Avro without one.
+// local returns the schema of a file, of the configured format; Avro without one.
 func local(name, text string) *schemas.Schema {
 	f := named(name)
 	if f == nil {
@@ -76,8 +76,8 @@ func local(name, text string) *schemas.Schema {
 	return &schemas.Schema{ID: -1, Type: f.Type, Text: text}
 }
 
-// Check tells what is wrong with a mapping for records of a schema, where the format is
-// configured by name; see schemas.Format.Check.
+// Check reports the faults of a mapping for records of a schema, given the configured
+// format's name; see schemas.Format.Check.
 func Check(name string, m schemas.Mapping, schema *schemas.Schema) []error {
 	f, err := of(name, schema)
 	if err != nil {

@@ -36,7 +36,7 @@ type step struct {
 	sinks  []int32 // paths that end here
 	below  []int32 // paths that lead on from here
 	names  []string
-	steps  []*step // what names lead to
+	steps  []*step // the places below, by name
 	byName map[string]*step
 	arrays []array
 }
@@ -47,10 +47,10 @@ type array struct {
 	item  *step
 }
 
-// manyNames is from how many names on a step looks them up in a map.
+// manyNames is the number of names from which a step looks them up in a map.
 const manyNames = 12
 
-// add adds a path that leads on by segs, or, with count, by the items of an array first.
+// add adds a path that continues with segs, with count > 0 through the items of an array first.
 func (s *step) add(segs []schemas.Segment, count int, sink int32) {
 	switch {
 	case count > 0:
@@ -84,7 +84,7 @@ func (s *step) add(segs []schemas.Segment, count int, sink int32) {
 	}
 }
 
-// find returns the step of a name, nil for one that no path has.
+// find returns the step of a name, nil for a name that no path contains.
 func (s *step) find(name []byte) *step {
 	if s.byName != nil {
 		return s.byName[string(name)]
@@ -97,7 +97,7 @@ func (s *step) find(name []byte) *step {
 	return nil
 }
 
-// maxDepth is how deep arrays and objects may be nested, as in Avro.
+// maxDepth bounds the nesting of arrays and objects, as in Avro.
 const maxDepth = 64
 
 var (
@@ -136,8 +136,8 @@ func (p *program) Decode(key, body []byte, timestampMs int64, out *schemas.Readi
 	return p.layout.Finish(key, timestampMs, out)
 }
 
-// invalid makes the error of bytes that are not one JSON text. It shows where, and
-// nothing of the record itself.
+// invalid returns the error for bytes that are not one JSON text. It gives the position, and
+// nothing of the record's content.
 func (p *program) invalid(body []byte) error {
 	e := &schemas.DecodeError{Class: schemas.ClassMalformed, SchemaID: p.id}
 	var raw std.RawMessage

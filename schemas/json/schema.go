@@ -17,17 +17,17 @@ import (
 )
 
 // schema is a JSON Schema, read for its fields alone: where it allows several types or
-// does not say one, a path is found if a record can have it.
+// specifies none, a path is found if a record can have it.
 type schema struct {
 	root any
 	docs map[string]any // what it refers to, by name and by $id
-	left int            // places that the search under way may still look at
+	left int            // places that the current search may still visit
 }
 
 // place is a part of a schema: v in the document doc.
 type place struct{ doc, v any }
 
-// Limits of a schema that is looked through. A path beyond them counts as found.
+// Limits of the search of a schema. A path beyond them counts as found.
 const (
 	maxRefs   = 64
 	maxPlaces = 256
@@ -134,7 +134,7 @@ func (c *schema) places(p place) (list []place) {
 	return list
 }
 
-// types are the types that a schema allows; nil for any.
+// types returns the types that a schema allows; nil for any.
 func types(m map[string]any) (list []string) {
 	switch t := m["type"].(type) {
 	case string:
@@ -227,8 +227,8 @@ func (c *schema) findIn(s *schemas.Sink, p place, segs []schemas.Segment, count 
 	return nil
 }
 
-// property is the schema of an object's field: nil for one of which nothing is known.
-// known is false where the schema names fields, and not this one.
+// property returns the schema of an object's field: nil for a field without one.
+// known is false where the schema names fields, but not this one.
 func (c *schema) property(m map[string]any, name string) (v any, known bool) {
 	properties, named := m["properties"].(map[string]any)
 	if v, ok := properties[name]; ok {
@@ -252,7 +252,7 @@ func (c *schema) property(m map[string]any, name string) (v any, known bool) {
 // Paths implements schemas.Fields: names in order of the alphabet, numbers in objects of
 // any fields as "tags.*".
 func (c *schema) Paths(r schemas.Role) (out []string) {
-	open := map[uintptr]bool{} // schemas on the way: a recursive one is not entered again
+	open := map[uintptr]bool{} // the schemas around the current one: a recursive one is not entered again
 	var walk func(p place, path string, array bool)
 	walk = func(p place, path string, array bool) {
 		for _, p := range c.places(p) {

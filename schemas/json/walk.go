@@ -9,7 +9,7 @@ import (
 	"odradek/schemas"
 )
 
-// walk goes once through a record that is valid JSON.
+// walk reads a record of valid JSON in one pass.
 type walk struct {
 	*program
 	b    []byte
@@ -19,7 +19,7 @@ type walk struct {
 	sink int32 // the path that err is about; -1: none
 }
 
-// stop notes what is wrong with the record as a whole; objects and arrays look for it.
+// stop notes a fault of the record as a whole; objects and arrays check for it and end.
 func (w *walk) stop(err error, sink int32) {
 	if w.err == nil {
 		w.err, w.sink = err, sink
@@ -71,7 +71,7 @@ func (w *walk) value(s *step, item, depth int) {
 	}
 }
 
-// all are the paths that end at a step or lead on from it.
+// all returns the paths that end at a step or lead on from it.
 func (s *step) all() []int32 { return append(s.sinks[:len(s.sinks):len(s.sinks)], s.below...) }
 
 func (w *walk) object(s *step, item, depth int) {
@@ -121,7 +121,7 @@ func (w *walk) array(a *array, depth int) {
 	}
 }
 
-// skip goes over one value.
+// skip skips one value.
 func (w *walk) skip(depth int) {
 	for open := 0; ; {
 		switch w.b[w.pos] {
@@ -148,8 +148,8 @@ func (w *walk) skip(depth int) {
 	}
 }
 
-// text goes over a string and returns what is between its quotes, and whether there are
-// escapes in it.
+// text reads a string and returns what is between its quotes, and whether it has
+// escapes.
 func (w *walk) text() (raw []byte, escaped bool) {
 	start := w.pos + 1
 	for i := start; ; i++ {
@@ -175,7 +175,7 @@ func odd(b []byte) bool {
 	return n&1 == 1
 }
 
-// literal goes over a number, true, false or null.
+// literal reads a number, true, false or null.
 func (w *walk) literal() []byte {
 	start := w.pos
 	for w.pos < len(w.b) {
@@ -188,7 +188,7 @@ func (w *walk) literal() []byte {
 	return w.b[start:]
 }
 
-// null notes that paths lead to null: a value is missing, a key or a time is at fault.
+// null notes that paths lead to null: a missing value, a fault of a key or a time.
 func (w *walk) null(sinks []int32, item int) {
 	for _, i := range sinks {
 		switch s := &w.layout.Sinks[i]; s.Role {
@@ -202,7 +202,7 @@ func (w *walk) null(sinks []int32, item int) {
 	}
 }
 
-// missing makes the values of a path NaN: all of them before its array is reached.
+// missing sets the values of a path to NaN: all of them before its array is reached.
 func (w *walk) missing(sink int32, item int) {
 	s := &w.layout.Sinks[sink]
 	from, n := s.Slot, s.N
@@ -214,7 +214,7 @@ func (w *walk) missing(sink int32, item int) {
 	}
 }
 
-// set gives a value, which the record must not have given before.
+// set stores a value of the reading, which must not have been set before.
 func (w *walk) set(sink int32, i int, v float64) {
 	if w.out.Met(i) {
 		w.stop(errDuplicate, sink)
@@ -301,7 +301,7 @@ func (w *walk) part(text []byte, sink int32) {
 // whole reports whether a number is written without a fraction and an exponent.
 func whole(text []byte) bool { return !bytes.ContainsAny(text, ".eE") }
 
-// number is the value of a number, true or false.
+// number returns the value of a number, true or false.
 func (w *walk) number(text []byte, sink int32) float64 {
 	switch text[0] {
 	case 't':
@@ -347,7 +347,7 @@ func (w *walk) moment(t int64, wrong schemas.Fault, sink int32) {
 }
 
 // unescape returns the text of a string with escapes; ok is false where it has half of a
-// surrogate pair, which has no text: two of them would become one.
+// surrogate pair, which is no text: two such keys would become the same one.
 func unescape(raw []byte) (text []byte, ok bool) {
 	ok = true
 	text = make([]byte, 0, len(raw))
@@ -392,7 +392,7 @@ func unescape(raw []byte) (text []byte, ok bool) {
 	return text, ok
 }
 
-// hex4 is the number of four hexadecimal digits.
+// hex4 returns the value of four hexadecimal digits.
 func hex4(b []byte) rune {
 	v, _ := strconv.ParseUint(string(b[:4]), 16, 32)
 	return rune(v)

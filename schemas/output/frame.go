@@ -9,7 +9,7 @@ import (
 	"odradek/schemas/avro"
 )
 
-// unframe takes the framing off a record of one of our schemas.
+// unframe removes the framing of a record of one of the worker's schemas.
 func unframe(b []byte, fingerprint uint64) ([]byte, error) {
 	switch {
 	case len(b) >= 5 && b[0] == schemas.MagicID:
@@ -31,7 +31,7 @@ func mustFingerprint(schema string) uint64 {
 	return crc
 }
 
-// frameHead is what goes before the Avro bytes of a record.
+// frameHead returns the framing before the Avro bytes of a record.
 func frameHead(schemaID int32, fingerprint uint64) []byte {
 	if schemaID < 0 {
 		return binary.LittleEndian.AppendUint64([]byte{schemas.SingleObject0, schemas.SingleObject1}, fingerprint)

@@ -25,7 +25,7 @@ type ReadingEncoder struct {
 	site []byte
 }
 
-// NewReadingEncoder makes an encoder. schemaID is the id of ReadingSchema in
+// NewReadingEncoder returns an encoder. schemaID is the id of ReadingSchema in
 // the registry; below 0 records are in the single-object encoding.
 func NewReadingEncoder(schemaID int32, plant, unit string) *ReadingEncoder {
 	return &ReadingEncoder{

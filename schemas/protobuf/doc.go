@@ -3,22 +3,22 @@
 // message. The schema's .proto text and what it imports are compiled by protocompile.
 //
 // A message and the mapping's paths are compiled into a tree by field numbers, once
-// (plan.go). A record is then walked along that tree (walk.go): fields that no path leads
-// through are skipped by their length, and nothing is allocated.
+// (plan.go). walk reads a record along that tree (walk.go): it skips fields that no path
+// leads through by their length, and allocates nothing.
 //
 // # What a record means
 //
-// It means what the Protobuf specification says: of a field that comes twice the last one
-// counts, messages that come twice are merged, a member of a oneof clears the others, a
-// field of another wire type than declared is unknown. dynamicpb, which the tests compare
-// with, says the same.
+// The rules are those of the Protobuf specification: the last occurrence of a field
+// counts, repeated occurrences of a message are merged, a member of a oneof clears the
+// others, a field of another wire type than declared is unknown. The tests compare with
+// dynamicpb.
 //
-//   - Paths are of field names as the .proto has them. A repeated field is an array,
+//   - Paths consist of field names as in the .proto. A repeated field is an array,
 //     accel[3]; a map is stepped into by its key, tags.x.
 //   - A number is any number or bool. A field with presence (optional, in a oneof, of
 //     proto2, a wrapper such as DoubleValue) that is not set, and one inside a message that
 //     is not set, is a missing value; other fields that are not set are 0.
 //   - A key is a string, bytes, an integer or an enum (its name); a time is a
 //     google.protobuf.Timestamp, a number in the mapping's unit or a string in RFC 3339.
-//   - Messages that no path leads through are not looked into.
+//   - Messages that no path leads through are skipped unread.
 package protobuf

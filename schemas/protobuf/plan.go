@@ -9,7 +9,7 @@ import (
 	"odradek/schemas"
 )
 
-// message is what is to be read of a message.
+// message lists the fields to be read of a message.
 type message struct {
 	fields   []*field
 	defaults []*field // without presence: 0 unless they are set
@@ -29,14 +29,14 @@ type field struct {
 	clears []*field // the other members of its oneof that paths lead to
 }
 
-// node is what becomes of a value: it is read in the roles of the paths that end here, and
-// the other paths lead on into it.
+// node says how a value is read: in the roles of the paths that end here, and as a message
+// for the paths that lead on into it.
 type node struct {
 	sinks []int32
 	inner *message
 }
 
-// array is a repeated field of count items. How many were met is in a counter of the walk.
+// array is a repeated field of count items. A counter of the walk has the number read so far.
 type array struct {
 	count, counter int
 	node
@@ -48,7 +48,7 @@ type entry struct {
 	node
 }
 
-// want is a path that leads on by segs, through an array first if count > 0.
+// want is a path that continues with segs, through an array first if count > 0.
 type want struct {
 	sink  int32
 	segs  []schemas.Segment
@@ -58,7 +58,7 @@ type want struct {
 // planner makes the plan of one message of a schema.
 type planner struct{ arrays []array } // by counter
 
-// plan makes a message's plan for paths that lead somewhere (find).
+// plan returns a message's plan for paths that the message has (find).
 func (p *planner) plan(d protoreflect.MessageDescriptor, wants []want) *message {
 	m := &message{}
 	groups := map[protoreflect.FieldDescriptor][]want{}
@@ -169,7 +169,7 @@ func (p *planner) node(d protoreflect.FieldDescriptor, wants []want) (n node) {
 	return n
 }
 
-// all are the sinks of a node and of what is in it.
+// all returns the sinks of a node and of the nodes in it.
 func (n *node) all() []int32 {
 	list := slices.Clone(n.sinks)
 	if n.inner == nil {

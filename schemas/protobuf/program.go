@@ -141,7 +141,7 @@ func (p *messageProgram) Decode(key, body []byte, timestampMs int64, out *schema
 	return p.layout.Finish(key, timestampMs, out)
 }
 
-// wireType is how a value of a kind is written.
+// wireType returns the wire type of a kind.
 func wireType(k protoreflect.Kind) protowire.Type {
 	switch k {
 	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:

@@ -37,15 +37,14 @@ var Format = schemas.Format{
 	},
 }
 
-// maxNesting is how deep messages may be declared inside others, and how long a path may be
-// that is looked for.
+// maxNesting bounds the depth of messages declared inside others, and the length of a path.
 const maxNesting = 32
 
 // maxSchemaBytes bounds a schema with what it imports.
 const maxSchemaBytes = 8 << 20
 
 // parse compiles a schema. Its references are the files that it imports, by their names;
-// the well-known types of google/protobuf are there without.
+// the well-known types of google/protobuf need none.
 func parse(s *schemas.Schema) (f protoreflect.FileDescriptor, err error) {
 	root, size := "schema.proto", len(s.Text)
 	texts := map[string]string{}
@@ -99,8 +98,8 @@ func descriptor(name, text string) *descriptorpb.FileDescriptorProto {
 	return d
 }
 
-// nameFields gives fields their names as those in JSON, which the compiler compares and
-// Python leaves out.
+// nameFields sets the JSON names of fields to their names: the compiler compares JSON names,
+// and Python leaves them out.
 func nameFields(list []*descriptorpb.DescriptorProto) {
 	for _, m := range list {
 		for _, f := range m.Field {
@@ -114,7 +113,7 @@ func nameFields(list []*descriptorpb.DescriptorProto) {
 // several.
 type file struct{ protoreflect.FileDescriptor }
 
-// Find implements schemas.Fields. The problem is that of the first message.
+// Find implements schemas.Fields. It returns the problem of the first message.
 func (f file) Find(s *schemas.Sink) *schemas.Problem {
 	var first *schemas.Problem
 	var look func(list protoreflect.MessageDescriptors, depth int) bool
@@ -205,7 +204,7 @@ const (
 		"google.protobuf.Int32Value google.protobuf.UInt32Value google.protobuf.BoolValue google.protobuf.StringValue google.protobuf.BytesValue"
 )
 
-// wrapped is the field of a wrapper message; nil for another message.
+// wrapped returns the field of a wrapper message; nil for another message.
 func wrapped(m protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
 	if m == nil || !slices.Contains(strings.Fields(wrappers), string(m.FullName())) {
 		return nil
@@ -235,10 +234,10 @@ func suits(f protoreflect.FieldDescriptor, r schemas.Role) bool {
 	return true // integers
 }
 
-// maxPaths bounds the list of a schema whose messages refer to each other much.
+// maxPaths bounds the list of a schema with many references between its messages.
 const maxPaths = 4096
 
-// Paths implements schemas.Fields: those of the first message.
+// Paths implements schemas.Fields. It lists those of the first message.
 func (f file) Paths(r schemas.Role) (out []string) {
 	open := map[protoreflect.FullName]bool{} // a recursive message is not entered again
 	var walk func(m protoreflect.MessageDescriptor, path string, array bool)

@@ -10,15 +10,15 @@ import (
 	"odradek/schemas"
 )
 
-// walk goes once through a record. Values and parts of the key go to the reading as they
-// come, the last one counts; what is wrong with them shows at the end (finish).
+// walk reads a record in one pass. It stores values and parts of the key in the reading as
+// they come, so that the last one counts; finish reports their faults at the end.
 type walk struct {
 	*messageProgram
 	out  *schemas.Reading
 	time moment
 }
 
-// moment is the event time as the record has it.
+// moment is the event time as it is written in the record.
 type moment struct {
 	sink  int32
 	kind  protoreflect.Kind // 0: none; MessageKind: a Timestamp
@@ -82,7 +82,7 @@ func (w *walk) message(b []byte, m *message, item int) error {
 	return nil
 }
 
-// consume reads a value of any wire type; of a group nothing but its length.
+// consume reads a value of any wire type; of a group only its length.
 func consume(number protowire.Number, typ protowire.Type, b []byte) (v scalar, n int, err error) {
 	switch typ {
 	case protowire.VarintType:
@@ -152,8 +152,8 @@ func (w *walk) item(f *field, v scalar) error {
 	return nil
 }
 
-// entry reads an entry of a map. What lacks is the default, and a key that comes again
-// replaces the one before.
+// entry reads an entry of a map. A missing key or value has its default, and a key that
+// comes again replaces the entry before.
 func (w *walk) entry(f *field, b []byte, item int) error {
 	var key, value scalar
 	for len(b) > 0 {
@@ -199,7 +199,7 @@ func (w *walk) entry(f *field, b []byte, item int) error {
 	return nil
 }
 
-// node reads a value in its roles, and what is in it.
+// node reads a value in its roles, and the fields in it.
 func (w *walk) node(f *field, n *node, v scalar, item int) error {
 	for _, sink := range n.sinks {
 		if f.kind == protoreflect.MessageKind {
@@ -227,7 +227,7 @@ func (w *walk) has(sink int32, item int) bool {
 	}
 }
 
-// clear takes back what the members of a oneof have given.
+// clear removes from the reading what the members of a oneof have stored there.
 func (w *walk) clear(f *field, item int) {
 	w.clearNode(&f.one, item)
 	for i := range f.arrays {
@@ -261,7 +261,7 @@ func (w *walk) clearNode(n *node, item int) {
 	}
 }
 
-// leaf takes a value in the role of a path.
+// leaf stores a value in the role of a path.
 func (w *walk) leaf(f *field, sink int32, v scalar, item int) {
 	s := &w.layout.Sinks[sink]
 	switch s.Role {
@@ -321,8 +321,7 @@ func (w *walk) timestamp(sink int32, b []byte) error {
 	return nil
 }
 
-// finish notes what is wrong with the values that the record has given, and converts its
-// time.
+// finish notes the faults of the record's values and converts its time.
 func (w *walk) finish() {
 	for i := range w.arrays {
 		if n := w.out.Counts[i]; n >= 0 && n != w.arrays[i].count {
@@ -376,7 +375,7 @@ func (w *walk) micros() (t int64, wrong schemas.Fault) {
 	return t, schemas.FaultNone
 }
 
-// integer is the value of an integer; ok is false for one beyond int64.
+// integer returns the value of an integer; ok is false for one beyond int64.
 func integer(k protoreflect.Kind, bits uint64) (i int64, ok bool) {
 	switch k {
 	case protoreflect.Int32Kind, protoreflect.Sfixed32Kind, protoreflect.EnumKind:
@@ -393,7 +392,7 @@ func integer(k protoreflect.Kind, bits uint64) (i int64, ok bool) {
 	return int64(bits), true
 }
 
-// number is the value of a number.
+// number returns the value of a number.
 func number(k protoreflect.Kind, bits uint64) float64 {
 	switch k {
 	case protoreflect.DoubleKind:

@@ -82,7 +82,7 @@ type Stats struct {
 	Up       bool  // the last request had an answer
 }
 
-// Client is a client of a schema registry. What it has seen it keeps: ids,
+// Client is a client of a schema registry. It caches what it has fetched: ids,
 // Client and fingerprints name one schema for ever. So a registry that is down
 // matters to new schemas only. It is safe for use by several goroutines.
 type Client struct {
