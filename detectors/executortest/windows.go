@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -134,6 +135,7 @@ type setting struct {
 	fresh    int
 }
 
+// settings are some for each op of float32 rows; its defaults where none are given here.
 func settings() (all []setting) {
 	add := func(dim, fresh int, name string, d detectors.Detector, err error) {
 		if err != nil {
@@ -163,6 +165,16 @@ func settings() (all []setting) {
 	}
 	d, err = detectors.NewKNN(detectors.KNNParams{Window: 512, K: 27, Embed: 32})
 	add(1, 1, "N=512 k=27 m=32", d, err)
+	for _, op := range detectors.Ops() {
+		own := slices.ContainsFunc(all, func(s setting) bool { return s.detector.Op() == op })
+		if own || op.Elem() != detectors.F32 {
+			continue
+		}
+		for _, dim := range []int{1, 8} {
+			d, err := op.Spec().Build(nil, dim)
+			add(dim, 16, "with its defaults", d, err)
+		}
+	}
 	return all
 }
 
