@@ -362,3 +362,19 @@ func discordCases(rng *rand.Rand) []Case {
 	add(DiscordParams{Window: 1024, Length: 32, MaxLength: 128, Lengths: 3, K: 2}, 1, 0, []int{1}, signals(rng)[0]).Bench = true
 	return cases
 }
+
+// discordShapes score a sample or 16 of a key in a batch, at once or one after the other.
+func discordShapes() []Shape {
+	shape := func(fresh, chain, tasks int) Shape {
+		const window, m = 2048, 64
+		s := Shape{
+			Name: fmt.Sprintf("window=%d m=%d, %d fresh", window, m, fresh), Unit: "scores/s", Dim: 1, Fresh: fresh, Chain: chain, Tasks: tasks,
+			Values: Values{WindowParam: window, "LENGTH": m},
+		}
+		if chain > 0 {
+			s.Name += fmt.Sprintf(", %d tasks a key", chain)
+		}
+		return s
+	}
+	return []Shape{shape(1, 0, 1<<13), shape(1, 16, 1<<17), shape(16, 0, 1<<13)}
+}

@@ -521,3 +521,25 @@ func discordsCases(rng *rand.Rand) []Case {
 	add(DiscordsParams{Window: 512, MinLength: 32, MaxLength: 64, Step: 8}, 1, 0, []int{64}, signals(rng)[0]).Bench = true
 	return cases
 }
+
+// discordsShapes are profiles of long series, of the lengths of SCAMP's own benchmark and
+// of a meter's year, and windows of many keys.
+func discordsShapes() []Shape {
+	profile := func(n, least, most int) Shape {
+		return Shape{
+			Name: fmt.Sprintf("N=%d m=%d to %d", n, least, most), Unit: "samples/s", Dim: 1, Fresh: n, Tasks: 1,
+			Values: Values{WindowParam: n, TumblingParam: true, "MIN_LENGTH": least, "MAX_LENGTH": most, "LENGTH_STEP": 1},
+		}
+	}
+	windows := func(most, step int) Shape {
+		const n, least = 2048, 64
+		return Shape{
+			Name: fmt.Sprintf("N=%d m=%d to %d by %d", n, least, most, step), Unit: "keys/s", Dim: 1, Fresh: 1, Tasks: 1 << 13,
+			Values: Values{WindowParam: n, "MIN_LENGTH": least, "MAX_LENGTH": most, "LENGTH_STEP": step},
+		}
+	}
+	return []Shape{
+		profile(1_000_000, 512, 512), profile(10_000_000, 512, 512), profile(100_000, 512, 512), profile(35_040, 48, 672),
+		windows(79, 1), windows(184, 8), windows(64, 1),
+	}
+}

@@ -286,3 +286,28 @@ func ikasstCases(rng *rand.Rand) []Case {
 	add(IKASSTParams{Window: 320, Rank: 3}, 1, []int{8}, signals(rng)[0]).Bench = true
 	return cases
 }
+
+// ikasstShapes are mostly windows of Ueno and Suzumura's table.
+func ikasstShapes() []Shape {
+	shape := func(w, fresh, chain, tasks int) Shape {
+		s := Shape{
+			Name: fmt.Sprintf("w=%d, %d fresh", w, fresh), Unit: "scores/s", Dim: 1, Fresh: fresh, Chain: chain, Tasks: tasks,
+			Values: Values{WindowParam: w, "RANK": 3, "POWER_STEPS": 2, "EPSILON": 1e-5},
+		}
+		if chain > 0 {
+			s.Name += fmt.Sprintf(", %d tasks a key", chain)
+		}
+		return s
+	}
+	return []Shape{
+		shape(100, 16, 0, 1<<16),
+		shape(100, 1, 0, 1<<16),
+		shape(100, 1, 16, 1<<18),
+		shape(320, 16, 0, 1<<14),
+		shape(20, 16, 0, 1<<16),
+		shape(50, 16, 0, 1<<16),
+		shape(200, 16, 0, 1<<15),
+		shape(500, 16, 0, 1<<13),
+		shape(1024, 16, 0, 1<<11),
+	}
+}

@@ -428,3 +428,14 @@ func knnCases(rng *rand.Rand) []Case {
 	add(KNNParams{Window: 1024, K: 20, Tumbling: true}, 8, 0, []int{1024}, signals(rng)[0]).Bench = true
 	return cases
 }
+
+// knnShapes are weights of all points of a window among themselves.
+func knnShapes() []Shape {
+	shape := func(n, dim, k, tasks int) Shape {
+		return Shape{
+			Name: fmt.Sprintf("N=%d d=%d k=%d", n, dim, k), Unit: "points/s", Dim: dim, Fresh: n, Tasks: tasks,
+			Values: Values{WindowParam: n, "K": k, TumblingParam: true},
+		}
+	}
+	return []Shape{shape(1024, 8, 20, 8000), shape(16384, 8, 20, 16), shape(1000000, 2, 50, 1), shape(581012, 10, 50, 1)}
+}

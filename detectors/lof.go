@@ -398,3 +398,19 @@ func lofCases(rng *rand.Rand) []Case {
 	add(LOFParams{Window: 64, K: 10}, 1, []int{1}, signals(rng)[0]).Bench = true
 	return cases
 }
+
+// lofShapes are windows that are scored when they are full, and one of each sample.
+func lofShapes() []Shape {
+	shape := func(n, fresh, tasks int) Shape {
+		const dim, k = 8, 20
+		s := Shape{
+			Name: fmt.Sprintf("N=%d d=%d k=%d", n, dim, k), Unit: "points/s", Dim: dim, Fresh: fresh, Tasks: tasks,
+			Values: Values{WindowParam: n, "K": k, TumblingParam: fresh == n},
+		}
+		if fresh == 1 {
+			s.Name, s.Unit = s.Name+", stride 1", "records/s"
+		}
+		return s
+	}
+	return []Shape{shape(1024, 1024, 1<<11), shape(4096, 4096, 1<<9), shape(1024, 1, 1<<12)}
+}

@@ -76,6 +76,18 @@ type Case struct {
 	Bench bool // also a benchmark
 }
 
+// Shape is a load for a benchmark: many tasks of one detector, of equal size. Results
+// refer to it by its name.
+type Shape struct {
+	Name   string // less the op's
+	Unit   string // of a rate: what a fresh row is, a second
+	Values Values // the settings that are not the defaults
+	Dim    int
+	Fresh  int
+	Chain  int // consecutive tasks of a key in a batch; 0 for 1
+	Tasks  int // of all batches together
+}
+
 // specs is the op table. Numbers of ops go into tasks, never into anything stored.
 var specs = [...]Spec{
 	ZScore:   zscoreSpec,
@@ -86,6 +98,26 @@ var specs = [...]Spec{
 	SVDSST:   svdsstSpec,
 	Discords: discordsSpec,
 	Discord:  discordSpec,
+}
+
+// shapes are apart from specs, so that the linker leaves them out of a program that
+// measures nothing.
+var shapes = [opCount]func() []Shape{
+	IKASST:   ikasstShapes,
+	LOF:      lofShapes,
+	KNN:      knnShapes,
+	SVDSST:   svdsstShapes,
+	Discords: discordsShapes,
+	Discord:  discordShapes,
+}
+
+// Shapes are what benchmarks measure of an op on a device. An op without has its cases
+// with Bench.
+func Shapes(op Op) []Shape {
+	if shapes[op] == nil {
+		return nil
+	}
+	return shapes[op]()
 }
 
 // opCount is the number of ops.

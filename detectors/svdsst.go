@@ -257,3 +257,22 @@ func svdsstCases(rng *rand.Rand) []Case {
 	add(SVDSSTParams{Window: 320, Rank: 12}, 1, []int{1}, signals(rng)[2]).Bench = true
 	return cases
 }
+
+// svdsstShapes are windows of Ueno and Suzumura's table, and one of more directions.
+func svdsstShapes() []Shape {
+	shape := func(w, rank, tasks int) Shape {
+		return Shape{
+			Name: fmt.Sprintf("w=%d r=%d, 16 fresh", w, rank), Unit: "scores/s", Dim: 1, Fresh: 16, Tasks: tasks,
+			Values: Values{WindowParam: w, "RANK": rank},
+		}
+	}
+	return []Shape{
+		shape(320, 12, 1<<13),
+		shape(20, 3, 1<<14),
+		shape(50, 3, 1<<13),
+		shape(100, 3, 1<<12),
+		shape(200, 3, 1<<11),
+		shape(320, 3, 1<<10),
+		shape(500, 3, 1<<9),
+	}
+}

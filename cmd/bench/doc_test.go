@@ -69,7 +69,7 @@ func (r *resultLine) ofFloor() (share float64, ok bool) {
 	if !ok || m == nil {
 		return 0, false
 	}
-	for _, s := range opShapes {
+	for _, s := range allShapes() {
 		if s.name == name {
 			s.tasks, _ = strconv.Atoi(m[1])
 			mb, _ := strconv.Atoi(m[3])

@@ -21,135 +21,6 @@ import (
 	"odradek/detectors"
 )
 
-// opShape is one shape of an op: many tasks of equal size.
-type opShape struct {
-	name      string
-	unit      string
-	det       func() (detectors.Detector, error)
-	dim       int
-	fresh     int
-	chain     int         // consecutive tasks of a key in a batch; 0 for 1
-	apart     bool        // and each of them has rows of its own, where they could share them
-	long      bool        // a CPU takes minutes
-	first     bool        // tasks have no carry, as those of new keys
-	asked     bool        // measured only where -shapes names it
-	recording string      // the file of a recorded series
-	series    string      // what windows of one value a row are of: see wave; "" for two sines with noise
-	tasks     int         // of all batches together
-	kernel    float64     // target of the launches alone; 0: none
-	whole     float64     // target of Execute; 0: none
-	floor     func() work // the least known that a task costs
-}
-
-// The parameters of the ops figures.
-const (
-	opsKrylov = 5 // what rank sstRank has
-	opsK      = 20
-	opsDim    = 8
-)
-
-func opsSST(w, fresh, tasks int, kernel, whole float64) opShape {
-	return opShape{
-		name: fmt.Sprintf("ikasst w=%d, %d fresh", w, fresh), unit: "scores/s", dim: 1, fresh: fresh, tasks: tasks, kernel: kernel, whole: whole,
-		det: func() (detectors.Detector, error) {
-			return detectors.NewIKASST(detectors.IKASSTParams{Window: w, Rank: sstRank, PowerSteps: sstSteps, Epsilon: 1e-5})
-		},
-		floor: func() work { return sstWork(w, fresh) },
-	}
-}
-
-// opsChain has 16 consecutive tasks of each key in a batch, of one fresh sample each.
-func opsChain(whole float64, apart bool) opShape {
-	s := opsSST(100, 1, 1<<18, 0, whole)
-	s.chain, s.apart = 16, apart
-	s.name += ", 16 tasks a key"
-	if apart {
-		s.name += " with rows of their own"
-		s.tasks /= 2 // they fill the largest input arena
-	}
-	return s
-}
-
-func opsLOF(n, fresh, tasks int, kernel, whole float64) opShape {
-	s := opShape{
-		name: fmt.Sprintf("lof N=%d d=%d k=%d", n, opsDim, opsK), unit: "points/s", dim: opsDim, fresh: fresh, tasks: tasks,
-		kernel: kernel, whole: whole,
-		det: func() (detectors.Detector, error) {
-			return detectors.NewLOF(detectors.LOFParams{Window: n, K: opsK, Tumbling: fresh == n})
-		},
-	}
-	if fresh == 1 {
-		s.name, s.unit = s.name+", stride 1", "records/s"
-	}
-	s.floor = func() work { return lofWork(n, opsDim, opsK, fresh == 1) }
-	return s
-}
-
-// opsDiscord is left discords of one length; with chain, of that many consecutive tasks of
-// a key.
-func opsDiscord(fresh, chain, tasks int, kernel, whole float64) opShape {
-	const window, m = 2048, 64
-	s := opShape{
-		name: fmt.Sprintf("discord window=%d m=%d, %d fresh", window, m, fresh), unit: "scores/s", dim: 1, fresh: fresh, tasks: tasks,
-		kernel: kernel, whole: whole, chain: chain,
-		det: func() (detectors.Detector, error) {
-			return detectors.NewDiscord(detectors.DiscordParams{Window: window, Length: m})
-		},
-		floor: func() work { return discordWork(window, m, fresh) },
-	}
-	if chain > 0 {
-		s.name += fmt.Sprintf(", %d tasks a key", chain)
-	}
-	return s
-}
-
-// opsKNN is the weights of all points of a window among themselves.
-func opsKNN(n, dim, k, tasks int, kernel, whole float64) opShape {
-	s := opShape{
-		name: fmt.Sprintf("knn N=%d d=%d k=%d", n, dim, k), unit: "points/s", dim: dim, fresh: n, tasks: tasks, kernel: kernel, whole: whole,
-		det: func() (detectors.Detector, error) {
-			return detectors.NewKNN(detectors.KNNParams{Window: n, K: k, Tumbling: true})
-		},
-	}
-	s.floor = func() work { return searchWork(n, dim, k) }
-	return s
-}
-
-var opShapes = append([]opShape{
-	opsSST(100, 16, 65536, 120e6, 80e6),
-	opsSST(100, 1, 65536, 0, 12e6),
-	opsChain(60e6, false),
-	opsChain(0, true),
-	opsSST(320, 16, 16384, 12e6, 8e6),
-	opsLOF(1024, 1024, 2048, 340e6, 250e6),
-	opsLOF(4096, 4096, 512, 100e6, 0),
-	opsLOF(1024, 1, 4096, 0, 250e3),
-	opsKNN(1024, 8, 20, 8000, 340e6, 250e6),
-	opsKNN(16384, 8, 20, 16, 0, 0),
-	opsKNN(1000000, 2, 50, 1, 1000000/0.5, 0),
-	opsKNN(581012, 10, 50, 1, 581012/0.5, 0),
-	opsSVD(320, 12, 16, 8192, 0.8e6, 0.6e6),
-	opsDiscord(1, 0, 8192, 0, 1.5e6),
-	opsDiscord(1, 16, 1<<17, 0, 3e6),
-	opsDiscord(16, 0, 8192, 0, 10e6),
-}, append(tableShapes, discordShapes...)...)
-
-// tableShapes are the windows of Ueno and Suzumura's table, with either form, but for
-// those that have a target.
-var tableShapes = []opShape{
-	opsSVD(20, 3, 16, 16384, 0, 0),
-	opsSVD(50, 3, 16, 8192, 0, 0),
-	opsSVD(100, 3, 16, 4096, 0, 0),
-	opsSVD(200, 3, 16, 2048, 0, 0),
-	opsSVD(320, 3, 16, 1024, 0, 0),
-	opsSVD(500, 3, 16, 512, 0, 0),
-	opsSST(20, 16, 65536, 0, 0),
-	opsSST(50, 16, 65536, 0, 0),
-	opsSST(200, 16, 32768, 0, 0),
-	opsSST(500, 16, 8192, 0, 0),
-	opsSST(1024, 16, 2048, 0, 0),
-}
-
 // The ceilings of an H100 or H200 that floors are of: its clock, lanes that add
 // and multiply a multiprocessor, and bytes a second that a copy on the device was
 // seen to move (H200).
@@ -554,7 +425,7 @@ func (b *bench) opsExecute(ctx context.Context, e *cuda.Executor, in *opsInput, 
 
 // opsLatency is how long one batch takes, alone on the device.
 func (b *bench) opsLatency(ctx context.Context, e *cuda.Executor) (rows []benchRow, err error) {
-	s := opsSST(100, 1, 0, 0, 0)
+	s := shapeNamed(latencyShape)
 	in, err := s.input()
 	if err != nil {
 		return nil, err

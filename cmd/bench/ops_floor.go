@@ -1,6 +1,38 @@
 package main
 
-import "math"
+import (
+	"math"
+
+	"odradek/detectors"
+)
+
+// opsKrylov is the dimension of the Krylov subspace that rank sstRank has.
+const opsKrylov = 5
+
+// floors are the least known work of a task of each op, by its shape. A shape of another
+// op has its input alone.
+var floors = map[detectors.Op]func(s *detectors.Shape) work{
+	detectors.IKASST: func(s *detectors.Shape) work { return sstWork(s.Values.Int(detectors.WindowParam), s.Fresh) },
+	detectors.SVDSST: func(s *detectors.Shape) work {
+		return svdWork(s.Values.Int(detectors.WindowParam), s.Values.Int("RANK"), s.Fresh)
+	},
+	detectors.LOF: func(s *detectors.Shape) work {
+		return lofWork(s.Values.Int(detectors.WindowParam), s.Dim, s.Values.Int("K"), s.Fresh == 1)
+	},
+	detectors.KNN: func(s *detectors.Shape) work {
+		return searchWork(s.Values.Int(detectors.WindowParam), s.Dim, s.Values.Int("K"))
+	},
+	detectors.Discord: func(s *detectors.Shape) work {
+		return discordWork(s.Values.Int(detectors.WindowParam), s.Values.Int("LENGTH"), s.Fresh)
+	},
+	detectors.Discords: func(s *detectors.Shape) work {
+		n, least, most := s.Values.Int(detectors.WindowParam), s.Values.Int("MIN_LENGTH"), s.Values.Int("MAX_LENGTH")
+		if s.Fresh < n {
+			most = least // from one length to the next it is next to nothing
+		}
+		return pairWork(n, least, most, 1)
+	},
+}
 
 // work is what an algorithm costs: float32 instructions of one lane, a fused
 // multiply-add being one.
@@ -95,4 +127,15 @@ func lofWork(n, dim, k int, one bool) work {
 		return work{"incremental LOF, 1+k passes", float64(1+k) * float64(n) * float64(dim+2)}
 	}
 	return searchWork(n, dim, k)
+}
+
+// pairWork is that of all pairs of subsequences: two multiplications and additions and a
+// product a pair, in float64, at half the rate of float32.
+func pairWork(n, least, most, step int) work {
+	pairs := 0.0
+	for m := least; m <= most; m += step {
+		left := float64(n - 2*m + 1)
+		pairs += left * (left + 1) / 2
+	}
+	return work{"all pairs along diagonals, float64", 6 * pairs}
 }

@@ -12,23 +12,30 @@ import (
 	"time"
 
 	"odradek/cuda"
+	"odradek/detectors"
 )
 
 // scaleShapes are shapes that show what bounds several devices: arithmetic, the
-// copies, and both; and the table's.
-var scaleShapes = append([]opShape{
-	opsSST(100, 16, 65536, 0, 0),
-	opsSST(100, 1, 65536, 0, 0),
-	opsChain(0, false),
-	opsSST(320, 16, 16384, 0, 0),
-	opsLOF(1024, 1024, 2048, 0, 0),
-	opsSVD(320, 12, 16, 2048, 0, 0),
-}, tableShapes...)
+// copies, and both; and the windows of Ueno and Suzumura's table. They have no targets of
+// their own.
+func scaleShapes() []opShape {
+	shapes := []opShape{shapeNamed("lof N=1024 d=8 k=20")}
+	for _, s := range allShapes() {
+		if s.op != detectors.IKASST && s.op != detectors.SVDSST || s.apart {
+			continue
+		}
+		s.kernel, s.whole = 0, 0
+		if s.name == "svdsst w=320 r=12, 16 fresh" {
+			s.tasks = 2048
+		}
+		shapes = append(shapes, s)
+	}
+	return shapes
+}
 
 // aloneShapes are shapes whose batches are split where there is one at a time.
-var aloneShapes = []opShape{
-	opsSST(320, 16, 16384, 0, 0),
-	opsLOF(4096, 4096, 512, 0, 0),
+func aloneShapes() []opShape {
+	return []opShape{shapeNamed("ikasst w=320, 16 fresh"), shapeNamed("lof N=4096 d=8 k=20")}
 }
 
 // scaleTargets are ratios to one device, by their number.
@@ -41,6 +48,7 @@ func (b *bench) opsScale(ctx context.Context) (rows []benchRow, err error) {
 	if err != nil {
 		return nil, err
 	}
+	shapes, alone := scaleShapes(), aloneShapes()
 	one := map[string]float64{}
 	for _, n := range counts {
 		devices := make([]int, n)
@@ -87,13 +95,13 @@ func (b *bench) opsScale(ctx context.Context) (rows []benchRow, err error) {
 				noted("ratio to one %.2f; tasks by GPU%s; %d batches lost, %d refused, %d tasks on the CPU", ratio, shares,
 					after.Lost-before.Lost, after.Refused-before.Refused, after.CPUTasks-before.CPUTasks))
 		}
-		for i := 0; i < len(scaleShapes) && err == nil; i++ {
-			add("Execute", scaleShapes[i], func(in *opsInput) (benchRow, error) {
+		for i := 0; i < len(shapes) && err == nil; i++ {
+			add("Execute", shapes[i], func(in *opsInput) (benchRow, error) {
 				return b.opsExecute(ctx, e, in, max(in.tasks/16, 1))
 			})
 		}
-		for i := 0; i < len(aloneShapes) && err == nil; i++ {
-			add("one batch at a time", aloneShapes[i], func(in *opsInput) (benchRow, error) { return b.scaleAlone(ctx, e, in) })
+		for i := 0; i < len(alone) && err == nil; i++ {
+			add("one batch at a time", alone[i], func(in *opsInput) (benchRow, error) { return b.scaleAlone(ctx, e, in) })
 		}
 		name := e.Stats().Devices[0].Name
 		if closed := e.Close(); err == nil {

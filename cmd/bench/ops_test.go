@@ -22,7 +22,7 @@ func (m *nowhere) Gone() bool { return false }
 // BenchmarkWindowCachePack is the owner's part of ops-window-cache on one core: windows and
 // carries in cache, and of as many keys as do not fit there.
 func BenchmarkWindowCachePack(b *testing.B) {
-	shape := opsSST(100, 1, 0, 0, 0)
+	shape := shapeNamed(latencyShape)
 	det, err := shape.det()
 	if err != nil {
 		b.Fatal(err)
@@ -80,7 +80,8 @@ func TestChainsShareRows(t *testing.T) {
 	const tasks = 16 * 5
 	var batches [2]detectors.Batch
 	for i, apart := range []bool{false, true} {
-		s := opsChain(0, apart)
+		s := shapeNamed("ikasst w=100, 1 fresh, 16 tasks a key")
+		s.apart = apart
 		in, err := s.input()
 		if err != nil {
 			t.Fatal(err)

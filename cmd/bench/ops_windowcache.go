@@ -162,7 +162,7 @@ func (b *bench) opsWindowCache(ctx context.Context) (rows []benchRow, err error)
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	shape := opsSST(100, 1, keys, 0, 0)
+	shape := shapeNamed(latencyShape)
 	det, err := shape.det()
 	if err != nil {
 		return nil, err

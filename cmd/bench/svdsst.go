@@ -24,7 +24,9 @@ var svdsstProgram string
 
 // svdsst measures SVD-SST on one core, tasks of one fresh sample.
 func (b *bench) svdsst(ctx context.Context) ([]benchRow, error) {
-	s := opsSVD(svdWindow, svdRank, 1, 64, 0, 0)
+	s := opShape{dim: 1, fresh: 1, tasks: 64, det: func() (detectors.Detector, error) {
+		return detectors.NewSVDSST(detectors.SVDSSTParams{Window: svdWindow, Rank: svdRank})
+	}}
 	in, err := s.input()
 	if err != nil {
 		return nil, err
@@ -70,15 +72,4 @@ func (b *bench) svdsst(ctx context.Context) ([]benchRow, error) {
 var svdForms = []string{
 	"numpy svd", "numpy eigh of the Gram matrix", "numpy eigh of the trajectory matrix",
 	"scipy eigh of the Gram matrix, r of its vectors", "scipy eigsh (ARPACK's Lanczos)",
-}
-
-func opsSVD(w, rank, fresh, tasks int, kernel, whole float64) opShape {
-	return opShape{
-		name: fmt.Sprintf("svdsst w=%d r=%d, %d fresh", w, rank, fresh), unit: "scores/s", dim: 1, fresh: fresh, tasks: tasks,
-		kernel: kernel, whole: whole,
-		det: func() (detectors.Detector, error) {
-			return detectors.NewSVDSST(detectors.SVDSSTParams{Window: w, Rank: rank})
-		},
-		floor: func() work { return svdWork(w, rank, fresh) },
-	}
 }
