@@ -24,9 +24,9 @@ func (e *encoder) alerts(s *State, k *Key) {
 		}
 	}
 	e.Uint(uint64(n))
-	for i := range k.shape.wins {
-		for j := range k.shape.wins[i].dets {
-			d := &k.shape.wins[i].dets[j]
+	for i := range k.set.wins {
+		for j := range k.set.wins[i].dets {
+			d := &k.set.wins[i].dets[j]
 			if !d.judged || !k.alerts.dets[d.alert].used() {
 				continue
 			}
@@ -93,7 +93,7 @@ func (s *State) clearAlerts(k *Key) {
 // becomes an orphan: it is closed with the first live sample.
 func (s *State) loadAlerts(d *decoder, k *Key) {
 	if k.alerts == nil {
-		k.alerts = newAlerts(k.shape.alerts)
+		k.alerts = newAlerts(k.set.alerts)
 	}
 	for range d.Len(28) {
 		name, fp, window := d.String(), d.Bits(), d.Bits()
@@ -113,7 +113,7 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 		if d.Bad {
 			return
 		}
-		det := k.shape.detector(name)
+		det := k.set.detector(name)
 		reason := events.DetectorRemoved
 		switch {
 		case det == nil || !det.judged:
@@ -145,7 +145,7 @@ func (s *State) loadAlerts(d *decoder, k *Key) {
 	switch d.Byte() {
 	case 0:
 	case 1:
-		if a := d.anomaly(); s.cfg.Silence > 0 && k.shape != noShape {
+		if a := d.anomaly(); s.cfg.Silence > 0 && k.set != emptySet {
 			k.alerts.silent = &a
 		} else if !d.Bad {
 			s.addOrphan(k, orphan{name: SilenceName, silence: true, reason: events.DetectorRemoved, Anomaly: a})
@@ -167,11 +167,11 @@ func (s *State) addOrphan(k *Key, o orphan) {
 	s.restore.load.rewrite[k] = struct{}{}
 }
 
-// detector is the one of that name; nil if there is none.
-func (sh *shape) detector(name string) *shapeDet {
-	for i := range sh.wins {
-		for j := range sh.wins[i].dets {
-			if d := &sh.wins[i].dets[j]; d.Name == name {
+// detector returns the detector of a name; nil without one.
+func (set *detectorSet) detector(name string) *keyDetector {
+	for i := range set.wins {
+		for j := range set.wins[i].dets {
+			if d := &set.wins[i].dets[j]; d.Name == name {
 				return d
 			}
 		}
@@ -179,17 +179,18 @@ func (sh *shape) detector(name string) *shapeDet {
 	return nil
 }
 
-// loadNoShape makes a key that no detector looks at: its open anomalies have to be
+// loadUnread makes a key that no detector reads: its open anomalies have to be
 // closed.
-func (s *State) loadNoShape(name []byte, born int64) *Key {
-	k := newKey(name, noShape)
+func (s *State) loadUnread(name []byte, born int64) *Key {
+	k := newKey(name, emptySet)
 	k.born = born
 	s.insert(k)
 	return k
 }
 
-// keepNoShape reports whether such a key is needed, and forgets it if not.
-func (s *State) keepNoShape(k *Key) bool {
+// keepUnread reports whether a key that no detector reads has anomalies to close, and
+// removes it if not.
+func (s *State) keepUnread(k *Key) bool {
 	s.bytes -= k.held.Bytes()
 	k.held = nil
 	delete(s.restore.load.mismatch, k)

@@ -19,7 +19,7 @@ import (
 // alerts are what thresholds, anomalies and silence remember of a key, and the
 // summaries of what has left its windows.
 type alerts struct {
-	dets    []alert         // one for each of the shape's judged detectors
+	dets    []alert         // one for each of the set's judged detectors
 	silent  *events.Anomaly // while the key is silent; replaced, never changed
 	orphans []orphan        // open anomalies to be closed with the next live sample; replaced
 
@@ -107,7 +107,7 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	a := s.alertOf(p.key, d)
 	t := &b.Tasks[p.task]
 	if p.steady {
-		fresh, about, until := d.spoken(times)
+		fresh, about, until := d.rowTimes(times)
 		scores := b.Out[t.Scores.Off:][:len(words)].F32()
 		for i, word := range words {
 			r := Row{
@@ -129,7 +129,7 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 		var f *detectors.Finding
 		if len(finds) > 0 && finds[0].Fresh == i {
 			f, finds = &finds[0], finds[1:]
-			r.speak(f, times)
+			r.setFinding(f, times)
 		}
 		s.judgeRow(p, b, a, i, &r, f)
 	}
@@ -137,7 +137,7 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 
 // alertOf is what a detector remembers of a key, with a history of the rule in force.
 // A key that was evicted after the sample is judged like any other.
-func (s *State) alertOf(k *Key, d *shapeDet) *alert {
+func (s *State) alertOf(k *Key, d *keyDetector) *alert {
 	a := &k.alerts.dets[d.alert]
 	switch {
 	case a.history == nil:
@@ -227,14 +227,14 @@ func (s *State) addEvent(e *EventRow) {
 	}
 }
 
-// changedKeys are those of which an anomaly has changed since the last Snapshot: the
-// next one has to have them.
+// changedKeys lists the keys with an anomaly that has changed since the last Snapshot: the
+// next one must contain them.
 type changedKeys struct {
 	list  []*Key
 	since int64 // in the unit that began there
 }
 
-// add takes in a key that has changed in the unit that began at since.
+// add adds a key that has changed in the unit that began at since.
 func (c *changedKeys) add(k *Key, since int64) {
 	if k.changed {
 		return
@@ -246,7 +246,7 @@ func (c *changedKeys) add(k *Key, since int64) {
 	c.list = append(c.list, k)
 }
 
-// reset forgets the keys.
+// reset empties the list.
 func (c *changedKeys) reset() {
 	for _, k := range c.list {
 		k.changed = false
@@ -287,9 +287,9 @@ func (s *State) endKey(k *Key, reason events.Reason, offset int64) {
 
 // endAlerts closes what the key's detectors have open.
 func (s *State) endAlerts(k *Key, reason events.Reason, time, offset int64) {
-	for i := range k.shape.wins {
-		for j := range k.shape.wins[i].dets {
-			d := &k.shape.wins[i].dets[j]
+	for i := range k.set.wins {
+		for j := range k.set.wins[i].dets {
+			d := &k.set.wins[i].dets[j]
 			if !d.judged {
 				continue
 			}
@@ -312,7 +312,7 @@ func (s *State) closeOrphans(sm *Sample) {
 	slices.SortFunc(list, func(a, b *Key) int { return bytes.Compare(a.name, b.name) })
 	for _, k := range list {
 		s.closeOrphansOf(k, sm.Time, sm.Offset)
-		if k.shape == noShape {
+		if k.set == emptySet {
 			s.evict(k, sm.Offset, events.DetectorRemoved)
 		}
 	}
@@ -336,7 +336,7 @@ func (s *State) closeOrphansOf(k *Key, time, offset int64) {
 	a.orphans = nil
 }
 
-// detectorOf is what EventRow.Detector has of an orphan.
+// detectorOf returns EventRow.Detector for an orphan.
 func (c *Config) detectorOf(o *orphan) int32 {
 	if o.silence {
 		return SilenceDetector

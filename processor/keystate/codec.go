@@ -15,10 +15,10 @@ const (
 	versionHeld = 4
 )
 
-// encoder writes what the changelog has of keys.
+// encoder writes the content of a key for the changelog.
 type encoder struct{ changelog.Encoder }
 
-// decoder reads what encoder wrote.
+// decoder reads the output of encoder.
 type decoder struct{ changelog.Decoder }
 
 func newDecoder(value []byte) decoder { return decoder{changelog.Decoder{B: value}} }
@@ -61,7 +61,7 @@ func (e *encoder) head(s *State, k *Key) {
 	e.Int(k.lastTime)
 	e.Uint(uint64(len(k.wins)))
 	for i := range k.wins {
-		w, sw := &k.wins[i], &k.shape.wins[i]
+		w, sw := &k.wins[i], &k.set.wins[i]
 		e.Bits(s.cfg.Windows[sw.index].Fingerprint)
 		e.Uint(uint64(len(sw.cols)))
 		e.Uint(uint64(sw.seg))
@@ -75,13 +75,13 @@ func (e *encoder) head(s *State, k *Key) {
 		e.rows(w, len(sw.cols), first, w.count)
 	}
 	e.Uint(uint64(len(k.marks)))
-	for i := range k.shape.wins {
-		for j := range k.shape.wins[i].dets {
-			d := &k.shape.wins[i].dets[j]
+	for i := range k.set.wins {
+		for j := range k.set.wins[i].dets {
+			d := &k.set.wins[i].dets[j]
 			e.Bits(nameHash(d.Name))
 			e.Bits(d.Fingerprint)
 			e.Bits(s.cfg.Windows[d.Window].Fingerprint)
-			e.mark(&k.wins[i], &k.shape.wins[i], d, &k.marks[d.mark])
+			e.mark(&k.wins[i], &k.set.wins[i], d, &k.marks[d.mark])
 		}
 	}
 	full, summarised, held := !k.alerts.empty(), k.summarised(), k.held.Len() > 0
@@ -104,7 +104,7 @@ func (e *encoder) head(s *State, k *Key) {
 	}
 }
 
-func (e *encoder) mark(w *win, sw *shapeWin, d *shapeDet, m *mark) {
+func (e *encoder) mark(w *win, sw *keyWindow, d *keyDetector, m *mark) {
 	e.Uint(uint64(m.n))
 	if m.n > 0 {
 		last := int64(0)
@@ -126,7 +126,7 @@ func (e *encoder) held(w []uint64) {
 
 // segment is a segment's value: version, born, number of its first row, columns,
 // rows.
-func (e *encoder) segment(k *Key, sw *shapeWin, w *win, first, end int64) {
+func (e *encoder) segment(k *Key, sw *keyWindow, w *win, first, end int64) {
 	e.Byte(version)
 	e.Uint(uint64(k.born))
 	e.Uint(uint64(first))

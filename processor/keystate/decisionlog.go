@@ -7,23 +7,23 @@ import (
 	"slices"
 )
 
-// less is the order of decisions.
+// less reports whether d comes before e.
 func (d *decision) less(e *decision) bool {
 	return d.offset < e.offset || d.offset == e.offset && d.seq < e.seq
 }
 
-// byDue is the order in which decisions are forgotten.
+// byDue compares decisions by the order in which they are forgotten.
 func byDue(a, b *decision) int {
 	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.offset, b.offset), cmp.Compare(a.seq, b.seq),
 		cmp.Compare(string(a.subject), string(b.subject)))
 }
 
-// subjects are the decisions that a replay may need: by kind and subject the last one,
-// with those before it behind it.
+// subjects holds the decisions that a replay may need: by kind and subject the latest one,
+// which links to the earlier ones.
 type subjects [numKinds]map[string]*decision
 
-// link puts a decision among those of its subject, by offset. It returns the one that
-// it now follows, if it is the last.
+// link inserts a decision among those of its subject, by offset. If it is the latest, link
+// returns the one before it.
 func (m *subjects) link(d *decision) (former *decision) {
 	of := m[d.kind]
 	if of == nil {
@@ -61,7 +61,7 @@ func (m *subjects) unlink(d *decision) {
 	d.before = nil
 }
 
-// latest is the last decision about a subject.
+// latest returns the last decision about a subject.
 func (m *subjects) latest(k Kind, subject []byte) *decision {
 	if k >= numKinds {
 		return nil
@@ -69,8 +69,8 @@ func (m *subjects) latest(k Kind, subject []byte) *decision {
 	return m[k][string(subject)]
 }
 
-// inForce is the last decision about a subject that takes effect before the record at
-// offset or earlier; nil: there is none.
+// inForce returns the last decision about a subject that takes effect before the record at
+// offset or earlier; nil without one.
 func (m *subjects) inForce(k Kind, subject []byte, offset int64) *decision {
 	d := m.latest(k, subject)
 	for d != nil && d.offset > offset {
@@ -79,7 +79,7 @@ func (m *subjects) inForce(k Kind, subject []byte, offset int64) *decision {
 	return d
 }
 
-// at is the decision of the same kind, subject and offset.
+// at returns the decision of the same kind, subject and offset.
 func (m *subjects) at(d *decision) *decision {
 	for e := m.latest(d.kind, d.subject); e != nil; e = e.before {
 		if e.offset == d.offset {
@@ -89,7 +89,7 @@ func (m *subjects) at(d *decision) *decision {
 	return nil
 }
 
-// after is the next decision of the subject.
+// after returns the next decision of the subject.
 func (m *subjects) after(d *decision) (next *decision) {
 	for at := m[d.kind][string(d.subject)]; at != nil && at != d; at = at.before {
 		next = at
@@ -97,27 +97,27 @@ func (m *subjects) after(d *decision) (next *decision) {
 	return next
 }
 
-// shared reports whether a later decision has taken the place of a decision's
-// record: one eviction of a key is in the log, and one decision at an offset.
-func (m *subjects) shared(d *decision) bool {
+// overwritten reports whether a later decision has overwritten the record of this one:
+// the log has one eviction of a key, and one decision at an offset.
+func (m *subjects) overwritten(d *decision) bool {
 	next := m.after(d)
 	return next != nil && (d.kind == Eviction || next.offset == d.offset)
 }
 
-// end is the floor from which on no replay needs the decision.
+// end returns the floor from which no replay needs the decision.
 func (m *subjects) end(d *decision) int64 {
 	switch row := &kinds[d.kind]; {
 	case !row.standing || row.lapses && d.asked <= d.offset:
 		return d.offset + 1
 	case row.lapses:
-		// Never later than the next one: what that withdrew must not come back
-		// because the withdrawal is forgotten first.
+		// Never later than the next one: a withdrawn decision must not come back
+		// because its withdrawal is forgotten first.
 		return min(d.asked, m.superseded(d))
 	}
 	return m.superseded(d)
 }
 
-// superseded is the floor from which on no replay needs the decision because of
+// superseded returns the floor from which no replay needs the decision because of
 // the next one of its subject.
 func (m *subjects) superseded(d *decision) int64 {
 	if next := m.after(d); next != nil {
@@ -126,8 +126,8 @@ func (m *subjects) superseded(d *decision) int64 {
 	return never
 }
 
-// decisionLog is the decisions in the changelog, and those on their way into it or out
-// of it.
+// decisionLog holds the decisions in the changelog, and those to be written to it or
+// deleted from it.
 type decisionLog struct {
 	subjects
 	queue    []*decision // those in the log, in the order of due
@@ -136,11 +136,11 @@ type decisionLog struct {
 	revoked  []*decision // emitted and undone: their records are to be deleted
 	relog    []*decision // forgotten and undone: their records are to be emitted again
 	toApply  []*decision // loaded ones that act on the state, in order
-	applied  int         // how many of these have
+	applied  int         // the number of toApply that have acted
 	seq      uint64
 }
 
-// add takes a new decision in.
+// add adds a new decision.
 func (l *decisionLog) add(d *decision) {
 	l.seq++
 	d.seq = l.seq
@@ -148,15 +148,15 @@ func (l *decisionLog) add(d *decision) {
 	l.unlogged = append(l.unlogged, d)
 }
 
-// link puts a decision among those of its subject.
+// link inserts a decision among those of its subject, and updates the one before it.
 func (l *decisionLog) link(d *decision) {
 	if former := l.subjects.link(d); former != nil {
 		l.requeue(former)
 	}
 }
 
-// next takes out the next loaded decision that acts on the state, if it takes effect up
-// to the record at offset; nil: there is none.
+// next returns the next loaded decision that acts on the state, if it takes effect up to
+// the record at offset, and advances past it; nil without one.
 func (l *decisionLog) next(offset int64) *decision {
 	if l.applied == len(l.toApply) || l.toApply[l.applied].offset > offset {
 		return nil
@@ -165,7 +165,7 @@ func (l *decisionLog) next(offset int64) *decision {
 	return l.toApply[l.applied-1]
 }
 
-// enqueue puts a decision where forget finds it.
+// enqueue inserts a decision into the queue, where forget finds it.
 func (l *decisionLog) enqueue(d *decision) {
 	d.due = l.end(d)
 	i := len(l.queue)
@@ -175,10 +175,10 @@ func (l *decisionLog) enqueue(d *decision) {
 	l.queue = slices.Insert(l.queue, i, d)
 }
 
-// requeue looks again at a decision that another one of its subject now follows.
+// requeue moves a decision forward in the queue if the one that now follows it ends it earlier.
 func (l *decisionLog) requeue(d *decision) {
 	if l.end(d) >= d.due {
-		return // forget finds it and looks again
+		return // forget computes the end anew
 	}
 	if i := slices.Index(l.queue, d); i >= 0 {
 		l.queue = slices.Delete(l.queue, i, i+1)
@@ -186,8 +186,7 @@ func (l *decisionLog) requeue(d *decision) {
 	}
 }
 
-// undo takes back what has become of a decision. What belongs in queue is put in order
-// by rebuild.
+// undo reverts one operation on a decision. rebuild orders the queue afterwards.
 func (l *decisionLog) undo(kind opKind, d *decision) {
 	switch kind {
 	case opDecide:
@@ -207,14 +206,14 @@ func (l *decisionLog) undo(kind opKind, d *decision) {
 	case opForget:
 		l.link(d)
 		l.queue = append(l.queue, d)
-		// Its record may be deleted all the same, where no new offset tells.
-		if !l.shared(d) {
+		// Its record may have been deleted all the same, with no newer record at its key.
+		if !l.overwritten(d) {
 			l.relog = append(l.relog, d)
 		}
 	}
 }
 
-// rebuild makes the queues of decisions what they are at next.
+// rebuild restores the queues of decisions as of the offset next.
 func (l *decisionLog) rebuild(next int64) {
 	gone := func(d *decision) bool { return d.offset == undone }
 	l.unlogged = slices.DeleteFunc(l.unlogged, gone)
@@ -230,15 +229,15 @@ func (l *decisionLog) rebuild(next int64) {
 	}
 }
 
-// maxDecisions is how many decisions of one kind wait for the floor before
-// Snapshot brings it up as if want were the last mark.
+// maxDecisions is the number of verdicts that may wait for the floor before
+// Snapshot raises it as if want were the last mark.
 const maxDecisions = 10_000
 
-// crowded reports whether the floor has to rise so that decisions can be
+// crowded reports whether the floor has to rise so that verdicts can be
 // forgotten: they come as fast as records of unknown schemas do.
 func (l *decisionLog) crowded() bool { return len(l.subjects[Verdict]) > maxDecisions }
 
-// load takes a decision from the changelog. name is its kind and subject.
+// load reads a decision from the changelog. name is its kind and subject.
 func (l *decisionLog) load(name, value []byte, offset uint64) error {
 	if len(name) == 0 || offset > 1<<62 {
 		return ErrCorrupt
@@ -271,7 +270,7 @@ func (l *decisionLog) load(name, value []byte, offset uint64) error {
 	return nil
 }
 
-// loadEviction takes an eviction, of which the log has one for each key.
+// loadEviction reads an eviction from the changelog, which has at most one for each key.
 func (l *decisionLog) loadEviction(name, value []byte) error {
 	if old := l.subjects[Eviction][string(name)]; old != nil {
 		l.unlink(old)
@@ -289,7 +288,7 @@ func (l *decisionLog) loadEviction(name, value []byte) error {
 	return nil
 }
 
-// begin ends loading for decisions and returns the largest offset.
+// begin ends the loading of decisions and returns their largest offset.
 func (l *decisionLog) begin(f Floor, committed int64, ahead bool) (top int64, err error) {
 	top = math.MinInt64
 	for k := range l.subjects {

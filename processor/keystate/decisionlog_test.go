@@ -46,7 +46,7 @@ func TestSubjects(t *testing.T) {
 				if i+1 < len(want) {
 					next = want[i+1]
 				}
-				if m.after(d) != next || m.shared(d) != (next != nil && next.offset == d.offset) {
+				if m.after(d) != next || m.overwritten(d) != (next != nil && next.offset == d.offset) {
 					t.Fatalf("after %v comes %v, want %v", d, m.after(d), next)
 				}
 			}

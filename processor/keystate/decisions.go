@@ -58,7 +58,7 @@ import (
 // change.
 type Kind uint8
 
-// The kinds. Numbers that are named in the comments are spoken for.
+// The kinds. Numbers that are named in the comments are reserved.
 const (
 	// Eviction: the key that is the subject is forgotten, and its samples below the
 	// offset. There is no content. See evict.go.
@@ -235,8 +235,8 @@ func (s *State) forget(c *emitter, u *unit, maxBytes int) {
 			l.enqueue(d)
 			continue
 		}
-		shared := l.shared(d)
-		if l.unlink(d); !shared {
+		overwritten := l.overwritten(d)
+		if l.unlink(d); !overwritten {
 			c.putDecision(d, nil)
 		}
 		u.saveDecision(opForget, d)

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// dirtyQueue has the keys with changes that no snapshot has, those that became dirty
-// first in front.
+// dirtyQueue holds the keys with changes that are in no snapshot, in the order in which
+// they became dirty.
 type dirtyQueue struct {
-	n    int // such keys
+	n    int // dirty keys
 	list []dirtyKey
 	head int
 }
 
-// dirtyKey is a place in the queue, valid while since is the key's.
+// dirtyKey is an entry of the queue, valid while since is the key's.
 type dirtyKey struct {
 	key   *Key
 	since int64
@@ -28,20 +28,20 @@ func (q *dirtyQueue) add(k *Key, since int64) {
 	}
 }
 
-// clean takes in that a snapshot has the key's changes.
+// clean marks a key clean: a snapshot contains its changes.
 func (q *dirtyQueue) clean(k *Key) {
 	k.dirty = false
 	q.n--
 }
 
-// drop takes in that the key is no more.
+// drop stops counting a key that was removed.
 func (q *dirtyQueue) drop(k *Key) {
 	if k.dirty {
 		q.n--
 	}
 }
 
-// first is the key that became dirty first; nil if none is dirty.
+// first returns the key that became dirty first; nil if none is dirty.
 func (q *dirtyQueue) first() *Key {
 	for q.head < len(q.list) {
 		e := &q.list[q.head]
@@ -60,7 +60,7 @@ func (q *dirtyQueue) first() *Key {
 	return nil
 }
 
-// rebuild makes the queue what the keys say.
+// rebuild fills the queue with the keys that are dirty.
 func (q *dirtyQueue) rebuild(keys *table) {
 	clear(q.list)
 	q.list, q.head = q.list[:0], 0

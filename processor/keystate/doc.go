@@ -1,11 +1,11 @@
-// Package keystate is what a worker remembers of one input partition: for every
-// series key a window of rows, what its detectors need of the past, and the
-// samples that wait for their turn. It is pure: no Kafka, no clock, no log.
+// Package keystate holds the state of one input partition: for every series key a
+// window of rows, what its detectors need of the past, and the samples that wait
+// for their turn. It is pure: no Kafka, no clock, no log.
 //
 // A State is a fold of the partition's samples and decisions in offset order and of
-// nothing else: not of how they were cut into chunks and batches, of when scores came
-// back, of what was snapshotted or rolled back. Rows, state and evictions are
-// the same for the same log, to the bit, on one class of executor.
+// nothing else: it does not depend on how they were cut into chunks and batches, on when
+// scores came back, or on what was snapshotted or rolled back. Rows, state and evictions
+// are the same for the same log, to the bit, on one class of executor.
 //
 // # The path of a sample
 //
@@ -14,8 +14,8 @@
 //	         held until the watermark reaches it, if Lateness > 0 (reorder.go)
 //	         row into the key's windows (window.go), detectors' marks moved on,
 //	         tasks that became due packed into the batch (pack.go)
-//	Apply    scores of the executed batch judged and to Rows, what they change of an
-//	         anomaly to Events (alerts.go), carries to their keys (pack.go)
+//	Apply    scores of the executed batch judged and added to Rows, changes of
+//	         anomalies to Events (alerts.go), carries to their keys (pack.go)
 //	Mark     the samples so far are an undo unit that ends at an offset (journal.go)
 //	Snapshot changelog records for the cycle that commits that offset (snapshot.go)
 //	Floor    where a replay has to begin if the cycle is committed
@@ -39,10 +39,10 @@
 //	}
 //	execute(b); s.Apply(b); b.Reset() // s.Rows and s.Events have all of the chunk
 //	s.Mark(next)
-//	s.Snapshot(want, maxBytes, emit) // in every cycle: it has what must be in this one
+//	s.Snapshot(want, maxBytes, emit) // in every cycle: some records must be in this one
 //
-// Before the first sample, or the first changelog record, SetSource says which
-// input partition it is: it goes into the ids of anomalies. Rows and Events are the
+// Before the first sample, or the first changelog record, SetSource sets the input
+// partition, which is part of the ids of anomalies. Rows and Events are the
 // caller's to write and to empty, and Events belong to the cycle that commits the
 // mark after them.
 //
@@ -50,9 +50,9 @@
 // held samples than a batch has room for; it releases the rest, a batch at a
 // time. A State is for one goroutine at a time.
 //
-// # The parts
+// # Components
 //
-// A State is composed of parts, each with the fields that it alone changes:
+// A State is composed of the following; each has fields that it alone changes:
 //
 //	keys       table          finds a key by its name
 //	held       reorder.Buffer held samples of all keys, by time and by offset (package reorder)
@@ -63,12 +63,12 @@
 //	tasks      taskQueue      tasks without scores; packer fills the batch (tasks.go, packer.go)
 //	changed    changedKeys    keys that the next Snapshot must have (alerts.go)
 //	journal    undoLog        units, marks and the committed floor (journal.go)
-//	dirty      dirtyQueue     keys that no snapshot has, oldest first (dirty.go)
+//	dirty      dirtyQueue     keys whose changes are in no snapshot, oldest first (dirty.go)
 //	restore    restore        what is loaded and replayed (loading.go)
 //
-// The methods of State put them together, in the files of the steps above. On their own
-// stand the packages heap, reorder, floor (where a replay begins) and changelog (how
-// records are written).
+// The methods of State combine them, in the files of the steps above. The packages heap,
+// reorder, floor (where a replay begins) and changelog (how records are written) do not
+// depend on State.
 //
 // # Decisions
 //
@@ -108,15 +108,15 @@
 //     them in the cycle that commits them.
 //   - A change of an anomaly puts its key's head into the next Snapshot, whatever
 //     want and maxBytes say. So replay, which begins behind the head of each key,
-//     has no change to tell, and tells of none: the published ones win also where
-//     the executor that replays would see them elsewhere.
+//     has no change to publish, and publishes none: those that were published stand even
+//     where the executor that replays would find them elsewhere.
 //   - A silence opens and closes by the times of samples alone (silence.go). Its
 //     state is set at once, but the change is handed out behind the tasks that
 //     wait, as is the end of an evicted key, so that the order of Events does not
 //     depend on the batches either.
 //   - Anomalies of a detector that is gone, or that is another one now, stay with
-//     their key until the first live sample closes them: restore itself has no
-//     cycle to tell it in. A key that no detector looks at any more is kept for it.
+//     their key until the first live sample closes them: a restore has no cycle
+//     to publish that in. A key whose last detector is gone is kept until then.
 //   - A changed threshold keeps the scores it has seen, unless it keeps another
 //     number of them; then it begins anew. Anomalies go on either way. What a
 //     history has seen depends on the thresholds, so those in force are decisions
@@ -124,11 +124,11 @@
 //   - Warming-up rows go straight to Rows unless a task of this State waits for
 //     its scores; then they queue behind it, so that the order of rows does not
 //     depend on the batches.
-//   - The rows and the ring positions of a window follow its count of samples, so
+//   - A window's count of samples determines its rows and ring positions, so
 //     undo needs only the rows that were overwritten.
 //   - A summary of what has left a detector's window (summary.go) is folded when
 //     a task is due, so that it changes once a stride, and by a replay too.
-//   - A task's float32 rows are centred on a value of their own (pack.go). An
-//     origin kept from earlier would be that of a spike or of the level before a
-//     shift, and cost digits for a whole window.
+//   - A task's float32 rows are centred on a value of their own (pack.go). A center
+//     kept from earlier could be that of a spike or of the level before a
+//     shift, and would cost digits for a whole window.
 package keystate

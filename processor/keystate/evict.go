@@ -25,14 +25,13 @@ func (s *State) evict(k *Key, offset int64, reason events.Reason) {
 	s.decide(&decision{kind: Eviction, subject: k.name, offset: offset, key: k})
 }
 
-// evictor knows which key is the least recently used, and when a key may be past its
-// TTL.
+// evictor finds the least recently used key, and the keys past their TTL.
 type evictor struct {
 	ttl int64 // microseconds; 0: keys do not expire
-	// used has the keys by their last offset, as it was when they got their place:
-	// never too late, so the first of which it is up to date is the least recently used.
+	// used orders the keys by their last offset as of when they were ordered: never too
+	// late, so the first entry that is up to date is the least recently used key.
 	used   heap.Heap[*Key]
-	built  bool  // used is: a partition below its limit pays nothing for it
+	built  bool  // used is valid: a partition below its limit never builds it
 	next   int64 // the watermark at which keys past their TTL are looked for
 	oldest int64 // no key's last sample is older
 }
@@ -44,20 +43,20 @@ func newEvictor(ttl int64) evictor {
 	}
 }
 
-// add takes a new key in.
+// add adds a new key.
 func (e *evictor) add(k *Key) {
 	if e.built {
 		e.used.Push(k.lastOffset, 0, k)
 	}
 }
 
-// reset forgets the order of the keys: they are others now.
+// reset discards the order of the keys after they have been replaced.
 func (e *evictor) reset() {
 	e.used.Reset()
 	e.built, e.oldest = false, NoTime
 }
 
-// leastUsed takes out the key whose last sample came first; nil where that is a key of
+// leastUsed removes and returns the least recently used key; nil where that is a key of
 // the sample at offset or of another whose turn came with it.
 func (e *evictor) leastUsed(keys *table, offset int64) *Key {
 	if !e.built || e.used.Len() > 2*keys.n+64 {
@@ -105,8 +104,8 @@ func (e *evictor) plan(watermark int64, replaying bool) {
 	}
 }
 
-// expired are the keys whose last sample is more than the TTL behind the watermark, but
-// not those of the sample at offset, by their last sample.
+// expired returns the keys whose last sample is more than the TTL behind the watermark, but
+// not those of the sample at offset, in order of their last sample.
 func (e *evictor) expired(keys *table, watermark, offset int64) []*Key {
 	limit := minus(watermark, e.ttl)
 	if e.oldest >= limit {

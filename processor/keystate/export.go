@@ -43,7 +43,7 @@ func (s *State) Export(dst []byte) []byte {
 		e.Int(k.lastOffset)
 		e.Int(k.lastTime)
 		for i := range k.wins {
-			w, sw := &k.wins[i], &k.shape.wins[i]
+			w, sw := &k.wins[i], &k.set.wins[i]
 			e.Bits(s.cfg.Windows[sw.index].Fingerprint)
 			e.Int(w.count)
 			e.rows(w, len(sw.cols), w.count-int64(w.rows), w.count)

@@ -97,9 +97,9 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 		}
 	}
 	if !s.release(b, true) {
-		s.deferred.keep()
+		s.deferred.detach()
 		for i := range s.line {
-			s.line[i].keep()
+			s.line[i].detach()
 		}
 	}
 	s.route()
@@ -128,7 +128,7 @@ func (s *State) step() {
 // stands for what foldRow will say.
 func (s *State) judge(sm *Sample) Outcome {
 	k := s.keys.get(sm.Key)
-	if (k == nil || k.shape == noShape) && s.shapeFor(sm.Key) == nil {
+	if (k == nil || k.set == emptySet) && s.setFor(sm.Key) == nil {
 		return Filtered
 	}
 	if at := s.next - 1; s.restore.replaying || at < s.restore.ahead {
@@ -248,15 +248,15 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
 	k.lastTime = time
 	out := Missing
-	sh := k.shape
-	if sh.simple {
-		sw := &sh.wins[0]
+	set := k.set
+	if set.simple {
+		sw := &set.wins[0]
 		if v := values[sw.cols[0]]; v-v == 0 {
 			return s.foldOne(k, sw, time, offset, v, b)
 		}
 	}
-	for i := range sh.wins {
-		sw, w := &sh.wins[i], &k.wins[i]
+	for i := range set.wins {
+		sw, w := &set.wins[i], &k.wins[i]
 		word := uint64(offset) << 1 // with the lowest bit for imputed
 		if missing := sw.missing(values); missing > 0 {
 			switch {
@@ -295,7 +295,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 
 // foldOne is foldRow for the usual key of one window with one column and one
 // detector, where the value is not missing: the same without the loops.
-func (s *State) foldOne(k *Key, sw *shapeWin, time, offset int64, v float64, b *detectors.Batch) Outcome {
+func (s *State) foldOne(k *Key, sw *keyWindow, time, offset int64, v float64, b *detectors.Batch) Outcome {
 	w := &k.wins[0]
 	if w.rows == sw.need {
 		if !s.restore.replaying {
@@ -333,7 +333,7 @@ func (s *State) foldOne(k *Key, sw *shapeWin, time, offset int64, v float64, b *
 }
 
 // pushRow writes a row into the ring.
-func (s *State) pushRow(sw *shapeWin, w *win, time int64, values []float64, imputed bool) {
+func (s *State) pushRow(sw *keyWindow, w *win, time int64, values []float64, imputed bool) {
 	nc := len(sw.cols)
 	at := int(s.push(sw, w))
 	w.slab[at] = uint64(time)
@@ -360,7 +360,7 @@ func (s *State) pushRow(sw *shapeWin, w *win, time int64, values []float64, impu
 }
 
 // missing is how many of the window's values a sample lacks: NaN and infinite ones.
-func (sw *shapeWin) missing(values []float64) int {
+func (sw *keyWindow) missing(values []float64) int {
 	n := 0
 	for _, c := range sw.cols {
 		if v := values[c]; v-v != 0 {

@@ -7,7 +7,7 @@ import (
 	"odradek/processor/keystate/reorder"
 )
 
-// hold puts a sample among its key's held ones.
+// hold adds a sample to its key's held ones.
 func (s *State) hold(k *Key, sm *Sample) {
 	if sm.Offset < s.next-1 { // an accepted suspect
 		s.unblock(k, sm.Offset)
@@ -46,8 +46,8 @@ func (s *State) releaseFirst(k *Key, b *detectors.Batch) {
 	}
 }
 
-// releaseOverdue releases the samples whose offset is overdue. False: b has no room
-// for more.
+// releaseOverdue releases the samples whose offset is overdue. It returns false if b has
+// no room for more.
 func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
 	for {
 		k, time, ok := s.held.Overdue()

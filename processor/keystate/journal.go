@@ -12,7 +12,8 @@ import (
 	"odradek/processor/keystate/reorder"
 )
 
-// undoLog is what it takes to undo what is not committed, a unit from mark to mark.
+// undoLog holds what is needed to undo uncommitted changes, in one unit from each mark to
+// the next.
 type undoLog struct {
 	unit      uint64  // number of the open unit; keys and marks have its lower half
 	cur       *unit   // the open unit
@@ -37,10 +38,10 @@ func (l *undoLog) begin(f Floor) {
 	l.cur.start, l.cur.maxTime = f.Offset, f.MaxTime
 }
 
-// last is the last mark.
+// last returns the last mark.
 func (l *undoLog) last() *Floor { return &l.marks[len(l.marks)-1] }
 
-// markAt is the mark at an offset where a key became dirty.
+// markAt returns the mark at an offset where a key became dirty.
 func (l *undoLog) markAt(offset int64) Floor {
 	i := sort.Search(len(l.marks), func(i int) bool { return l.marks[i].Offset >= offset })
 	if l.marks[i].Offset != offset {
@@ -49,7 +50,7 @@ func (l *undoLog) markAt(offset int64) Floor {
 	return l.marks[i]
 }
 
-// newest is the unit that ends at the last mark, or, where that is committed, the open one.
+// newest returns the unit that ends at the last mark, or, where that is committed, the open one.
 func (l *undoLog) newest() *unit {
 	if n := len(l.units); n > 0 {
 		return l.units[n-1]
@@ -64,7 +65,7 @@ func (l *undoLog) close(f Floor) {
 	l.units = append(l.units, l.cur)
 }
 
-// open takes a unit for what follows; the caller resets it.
+// open makes a spare or new unit the open one; the caller resets it.
 func (l *undoLog) open() *unit {
 	if n := len(l.spare); n > 0 {
 		l.cur, l.spare = l.spare[n-1], l.spare[:n-1]
@@ -101,8 +102,8 @@ func (l *undoLog) forgetMarks() {
 	l.marks = slices.Delete(l.marks, 0, min(i, len(l.marks)-1))
 }
 
-// undoTo is where the units begin that are undone to go back to a mark, and the mark
-// that leads to.
+// undoTo returns the index of the first unit to undo to go back to a mark, and the mark
+// that this leads to.
 func (l *undoLog) undoTo(to int64) (first int, at int64, err error) {
 	first = len(l.units) // the first unit to undo
 	for first > 0 && l.units[first-1].start >= to {
@@ -145,10 +146,10 @@ type unit struct {
 
 	// The operations of Snapshot are the last of the unit whose mark it follows.
 	// Without a new mark, they are the first ones of the open unit, prefix in
-	// number; once that is committed, the first keep are not undone.
-	snapped      bool
-	prefix, keep int
-	prefixFloor  int64
+	// number; once that is committed, the first ones, final in number, are not undone.
+	snapped       bool
+	prefix, final int
+	prefixFloor   int64
 }
 
 type op struct {
@@ -194,12 +195,11 @@ func (u *unit) reset(s *State) {
 	}
 }
 
-// spareUnits is how many units are kept for use again: those of the cycle that
-// is committed and of the next one, at full load.
+// spareUnits is the number of units kept for reuse: at full load, those of the cycle that
+// is committed and of the next one.
 const spareUnits = 32
 
-// trim empties a stack; pointers in it are let go of. Memory of a burst is not
-// kept.
+// trim empties a stack and clears its pointers. It releases the memory of a burst.
 func trim[T any](a []T, pointers bool) []T {
 	if cap(a) > 1<<16 && len(a) < cap(a)/2 {
 		return nil
@@ -241,8 +241,8 @@ func (u *unit) saveHead(k *Key) {
 	for i := range k.wins {
 		w = append(w, uint64(k.wins[i].count), uint64(k.wins[i].rows))
 	}
-	for i := range k.shape.wins {
-		sw := &k.shape.wins[i]
+	for i := range k.set.wins {
+		sw := &k.set.wins[i]
 		for j := range sw.dets {
 			d := &sw.dets[j]
 			n := k.marks[d.mark].n
@@ -265,8 +265,8 @@ func (k *Key) restoreHead(w []uint64) {
 		win.rows = int32(w[1])
 		w = w[2:]
 	}
-	for i := range k.shape.wins {
-		sw := &k.shape.wins[i]
+	for i := range k.set.wins {
+		sw := &k.set.wins[i]
 		for j := range sw.dets {
 			d := &sw.dets[j]
 			n := int32(w[0])
@@ -278,7 +278,7 @@ func (k *Key) restoreHead(w []uint64) {
 	}
 }
 
-// unpush takes the last n pushes back, but not what they overwrote.
+// unpush reverts the last n pushes, but does not restore the rows that they overwrote.
 func (w *win) unpush(n int64) {
 	w.count -= n
 	if w.pos -= int32(n); w.pos < 0 {
@@ -287,7 +287,7 @@ func (w *win) unpush(n int64) {
 }
 
 // saveRow pushes the oldest row of a full window, which is overwritten next.
-func (u *unit) saveRow(k *Key, i int, sw *shapeWin, w *win) {
+func (u *unit) saveRow(k *Key, i int, sw *keyWindow, w *win) {
 	nc, at := len(sw.cols), int(w.pos)
 	u.words = append(u.words, w.slab[at])
 	if v := w.slab[int(w.cap)+at*nc:]; nc == 1 {
@@ -300,7 +300,7 @@ func (u *unit) saveRow(k *Key, i int, sw *shapeWin, w *win) {
 
 // restoreRow is the opposite of saveRow.
 func (k *Key) restoreRow(i int, row []uint64) {
-	w, nc := &k.wins[i], len(k.shape.wins[i].cols)
+	w, nc := &k.wins[i], len(k.set.wins[i].cols)
 	w.unpush(1)
 	w.slab[w.pos] = row[0]
 	copy(w.slab[int(w.cap)+int(w.pos)*nc:], row[1:])
@@ -321,9 +321,9 @@ func (u *unit) saveHeldOut(k *Key, sample []uint64) {
 	u.add(opHeldOut, k, 0, len(sample))
 }
 
-// undo takes a unit's operations back.
+// undo reverts a unit's operations.
 func (s *State) undo(u *unit) {
-	for i := len(u.ops) - 1; i >= u.keep; i-- {
+	for i := len(u.ops) - 1; i >= u.final; i-- {
 		o := &u.ops[i]
 		k := o.key
 		var w []uint64
@@ -358,7 +358,7 @@ func (s *State) undo(u *unit) {
 		case opCreate:
 			s.remove(k)
 			for i := range k.wins {
-				s.freeRing(&k.shape.wins[i], &k.wins[i])
+				s.freeRing(&k.set.wins[i], &k.wins[i])
 			}
 		case opEvict:
 			s.insert(k)
@@ -449,8 +449,8 @@ func (s *State) newUnit(start int64) {
 	u.start = start
 }
 
-// Committed says that everything up to the mark at next is committed, with what
-// Snapshot has emitted for it; how to undo it is forgotten.
+// Committed notes that everything up to the mark at next is committed, with what
+// Snapshot has emitted for it, and discards what would undo it.
 func (s *State) Committed(next int64) {
 	if len(s.decisions.unlogged) > 0 && s.decisions.unlogged[0].offset < next {
 		panic("keystate: decisions were committed that Snapshot has not emitted")
@@ -472,9 +472,9 @@ func (s *State) Committed(next int64) {
 	if len(s.journal.units) > 0 {
 		open = s.journal.units[0]
 	}
-	if open.start == next && open.prefix > open.keep {
+	if open.start == next && open.prefix > open.final {
 		s.commitUnit(open, open.prefix)
-		open.keep = open.prefix
+		open.final = open.prefix
 		s.journal.committed = max(s.journal.committed, open.prefixFloor)
 	}
 	if s.restore.shedAt < next {
@@ -483,15 +483,15 @@ func (s *State) Committed(next int64) {
 	s.journal.forgetMarks()
 }
 
-// commitUnit lets go of what only an undo would need of the first n operations.
+// commitUnit releases what only an undo of the first n operations would need.
 func (s *State) commitUnit(u *unit, n int) {
 	at := 0 // in u.decisions
 	for i := range u.ops[:n] {
 		switch o := &u.ops[i]; o.kind {
 		case opEvict:
-			if i >= u.keep {
+			if i >= u.final {
 				for j := range o.key.wins {
-					s.freeRing(&o.key.shape.wins[j], &o.key.wins[j])
+					s.freeRing(&o.key.set.wins[j], &o.key.wins[j])
 				}
 			}
 		case opLogged, opLeftover:
@@ -547,8 +547,8 @@ func (s *State) Rollback(to int64) error {
 	return nil
 }
 
-// rebuild makes what follows from the keys: the queue of dirty ones, the heap
-// of those with held samples, the queues of decisions.
+// rebuild derives from the keys the queue of dirty ones, the heap of those with
+// held samples and the queues of decisions.
 func (s *State) rebuild() {
 	s.dirty.rebuild(&s.keys)
 	s.held.Rebuild(func(yield func(*reorder.List[*Key]) bool) {

@@ -1,9 +1,9 @@
 package keystate
 
-// create makes a key; nil if no detector looks at it.
+// create makes a key; nil if no detector reads it.
 func (s *State) create(sm *Sample) *Key {
-	sh := s.shapeFor(sm.Key)
-	if sh == nil {
+	set := s.setFor(sm.Key)
+	if set == nil {
 		return nil
 	}
 	at := s.next - 1 // the turn
@@ -11,7 +11,7 @@ func (s *State) create(sm *Sample) *Key {
 		for s.keys.n >= s.cfg.MaxKeys && s.evictOldest(at) {
 		}
 	}
-	k := newKey(sm.Key, sh)
+	k := newKey(sm.Key, set)
 	k.born, k.lastOffset = at, at
 	k.unit = uint32(s.journal.unit)
 	s.insert(k)
@@ -26,8 +26,8 @@ func (s *State) create(sm *Sample) *Key {
 	return k
 }
 
-// newKey makes a key without putting it anywhere.
-func newKey(name []byte, sh *shape) *Key {
+// newKey makes a key that is not part of a state yet.
+func newKey(name []byte, set *detectorSet) *Key {
 	// One allocation for the usual key of one window and one detector.
 	one := &struct {
 		Key
@@ -35,24 +35,24 @@ func newKey(name []byte, sh *shape) *Key {
 		m [1]mark
 	}{}
 	k := &one.Key
-	if len(sh.wins) == 1 && sh.marks == 1 {
+	if len(set.wins) == 1 && set.marks == 1 {
 		k.wins, k.marks = one.w[:], one.m[:]
 	} else {
-		k = &Key{wins: make([]win, len(sh.wins)), marks: make([]mark, sh.marks)}
+		k = &Key{wins: make([]win, len(set.wins)), marks: make([]mark, set.marks)}
 	}
 	if len(name) <= len(k.short) {
 		k.name = append(k.short[:0], name...)
 	} else {
 		k.name = append(make([]byte, 0, len(name)), name...)
 	}
-	k.shape, k.lastTime = sh, minTime
-	if sh.alerts > 0 {
-		k.alerts = newAlerts(sh.alerts)
+	k.set, k.lastTime = set, minTime
+	if set.alerts > 0 {
+		k.alerts = newAlerts(set.alerts)
 	}
 	return k
 }
 
-// insert makes a key one of the state's.
+// insert adds a key to the state.
 func (s *State) insert(k *Key) {
 	k.dead = false
 	s.keys.add(k)
@@ -60,7 +60,7 @@ func (s *State) insert(k *Key) {
 	s.evictor.add(k)
 }
 
-// remove is the opposite. The key keeps what it has, for Rollback.
+// remove removes a key from the state. The key keeps its content for Rollback.
 func (s *State) remove(k *Key) {
 	k.dead = true
 	s.keys.del(k)
@@ -69,9 +69,9 @@ func (s *State) remove(k *Key) {
 	s.held.Drop(k.held)
 }
 
-// size is about the memory of the key.
+// size estimates the memory of the key.
 func (k *Key) size() int64 {
-	n := int64(k.shape.fixed)
+	n := int64(k.set.fixed)
 	if len(k.name) > len(k.short) {
 		n += int64(len(k.name))
 	}

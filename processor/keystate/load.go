@@ -11,12 +11,11 @@ import (
 	"odradek/processor/keystate/changelog"
 )
 
-// Load takes a record of the changelog; all of them, in the order of the log,
-// into a new State. value is nil for a deletion. It keeps neither slice. Records
-// that compaction has removed are not missed: it may be at work while the log is
-// read, so that only the last head of a key has to be complete, and BeginReplay
-// says so where it is not. Any bytes are safe; those that no Snapshot has emitted
-// give ErrCorrupt.
+// Load reads a record of the changelog into a new State; call it for all records, in the
+// order of the log. value is nil for a deletion. Load retains neither slice. Compaction may
+// have removed records, and may go on while the log is read, so only the last head of a key
+// has to be complete; BeginReplay reports one that is not. Any bytes are safe; those that no
+// Snapshot has emitted give ErrCorrupt.
 func (s *State) Load(key, value []byte) error {
 	if s.journal.started {
 		return errors.New("keystate: Load into a state that has begun")
@@ -50,11 +49,11 @@ func (s *State) Load(key, value []byte) error {
 	return nil
 }
 
-// loadSegment keeps a segment until a head names it: what a cycle wrote that was
+// loadSegment keeps a segment until a head names it: segments of a cycle that was
 // cut off before its head (at least once) must not get into the window.
 func (s *State) loadSegment(name, value []byte, window, id uint64) error {
 	if value == nil || s.restore.drops != nil && s.restore.drops(name) {
-		return nil // heads say which segments count
+		return nil // the heads name the segments that count
 	}
 	d := newDecoder(value)
 	d.Start()
@@ -68,9 +67,9 @@ func (s *State) loadSegment(name, value []byte, window, id uint64) error {
 	return nil
 }
 
-// takeSegments takes the rows of the segments that a head names into their
-// window, as far as an earlier head has not brought them.
-func (s *State) takeSegments(k *Key, sw *shapeWin, w *win, list []staged, seg int64, segs segments) error {
+// takeSegments appends the rows of the segments that a head names to their
+// window, unless an earlier head has done so.
+func (s *State) takeSegments(k *Key, sw *keyWindow, w *win, list []staged, seg int64, segs segments) error {
 	fp := s.cfg.Windows[sw.index].Fingerprint
 	for i := range list {
 		g := &list[i]
@@ -93,8 +92,8 @@ func (s *State) takeSegments(k *Key, sw *shapeWin, w *win, list []staged, seg in
 	return nil
 }
 
-// windUp makes first the number of the next row: rows from there on are written
-// again, and a gap before it empties the window.
+// windUp makes first the number of the next row: rows from there on are overwritten,
+// and a gap before it empties the window.
 func (w *win) windUp(first int64) {
 	if back := w.count - first; back >= 0 && back <= int64(w.rows) {
 		if back > 0 {
@@ -107,7 +106,7 @@ func (w *win) windUp(first int64) {
 }
 
 // loadRows appends rows to a window.
-func (s *State) loadRows(d *decoder, sw *shapeWin, w *win) {
+func (s *State) loadRows(d *decoder, sw *keyWindow, w *win) {
 	nc := len(sw.cols)
 	times := d.Times(s.restore.load.times[:0], nc)
 	s.restore.load.times = times
@@ -131,7 +130,7 @@ func (s *State) loadRows(d *decoder, sw *shapeWin, w *win) {
 	d.B = b
 }
 
-// loadHead makes a key what the head says.
+// loadHead sets a key to the content of a head.
 func (s *State) loadHead(name, value []byte) error {
 	if value == nil {
 		if k := s.keys.get(name); k != nil {
@@ -160,7 +159,7 @@ func (s *State) loadHead(name, value []byte) error {
 		if err != nil {
 			k := s.loadKey(name, born)
 			if k == nil && full {
-				k = s.loadNoShape(name, born)
+				k = s.loadUnread(name, born)
 			}
 			if k != nil {
 				s.restore.load.broken[k] = broken{err, slices.Clone(value)}
@@ -175,7 +174,7 @@ func (s *State) loadHead(name, value []byte) error {
 		if !full {
 			return nil
 		}
-		k = s.loadNoShape(name, born)
+		k = s.loadUnread(name, born)
 	}
 	list := s.restore.load.staged[string(name)]
 	slices.SortStableFunc(list, func(a, b staged) int {
@@ -227,7 +226,7 @@ func (s *State) loadHead(name, value []byte) error {
 		s.restore.load.leftOut += k.size()
 	}
 	s.bytes = before + k.size()
-	if k.shape == noShape && !s.keepNoShape(k) {
+	if k.set == emptySet && !s.keepUnread(k) {
 		return err
 	}
 	if b, ok := s.restore.load.broken[k]; ok {
@@ -239,28 +238,28 @@ func (s *State) loadHead(name, value []byte) error {
 	return err
 }
 
-// loadKey finds or makes a key; nil if no detector looks at it any more.
+// loadKey finds or makes a key; nil if no detector reads it any more.
 func (s *State) loadKey(name []byte, born int64) *Key {
 	k := s.keys.get(name)
 	if k == nil {
-		sh := s.shapeFor(name)
-		if sh == nil {
+		set := s.setFor(name)
+		if set == nil {
 			return nil
 		}
-		k = newKey(name, sh)
+		k = newKey(name, set)
 		k.born = born
 		s.insert(k)
 	}
 	if k.born != born { // another life of the key
 		for i := range k.wins {
-			s.clearWin(&k.shape.wins[i], &k.wins[i])
+			s.clearWin(&k.set.wins[i], &k.wins[i])
 		}
 		k.born = born
 	}
 	return k
 }
 
-// unload forgets a key while loading.
+// unload removes a key while loading.
 func (s *State) unload(k *Key) {
 	s.bytes -= k.held.Bytes()
 	k.held = nil
@@ -269,7 +268,7 @@ func (s *State) unload(k *Key) {
 	}
 	s.remove(k)
 	for i := range k.wins {
-		s.freeRing(&k.shape.wins[i], &k.wins[i])
+		s.freeRing(&k.set.wins[i], &k.wins[i])
 	}
 	delete(s.restore.load.mismatch, k)
 	delete(s.restore.load.rewrite, k)
@@ -278,8 +277,8 @@ func (s *State) unload(k *Key) {
 	delete(s.blocks, k)
 }
 
-// maxSegments bounds the segments of a window: a fault in the rest of a head
-// must not ask for endless deletions.
+// maxSegments bounds the segments of a window: a damaged head must not cause
+// endless deletions.
 const maxSegments = 1 << 17
 
 func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
@@ -305,10 +304,10 @@ func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 				segs = segments{start + part, to}
 			}
 		}
-		at := slices.IndexFunc(k.shape.wins, func(sw shapeWin) bool {
+		at := slices.IndexFunc(k.set.wins, func(sw keyWindow) bool {
 			return s.cfg.Windows[sw.index].Fingerprint == fp && len(sw.cols) == cols
 		})
-		if at < 0 || seen[at] || k.shape.wins[at].seg != seg {
+		if at < 0 || seen[at] || k.set.wins[at].seg != seg {
 			for first := range segs.all(seg) {
 				s.stale[k] = append(s.stale[k], staleSegment{changelog.Segment, fp, segmentID(seg, first)})
 			}
@@ -319,7 +318,7 @@ func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 			continue
 		}
 		seen[at] = true
-		w, sw := &k.wins[at], &k.shape.wins[at]
+		w, sw := &k.wins[at], &k.set.wins[at]
 		if err := s.takeSegments(k, sw, w, list, seg, segs); err != nil {
 			return err
 		}
@@ -342,7 +341,7 @@ func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
 	for i, ok := range seen {
 		if !ok {
 			w := &k.wins[i]
-			s.clearWin(&k.shape.wins[i], w)
+			s.clearWin(&k.set.wins[i], w)
 			w.segs = segments{}
 		}
 	}
@@ -366,9 +365,9 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 		if d.Bad {
 			return
 		}
-		for i := range k.shape.wins {
-			for j := range k.shape.wins[i].dets {
-				det := &k.shape.wins[i].dets[j]
+		for i := range k.set.wins {
+			for j := range k.set.wins[i].dets {
+				det := &k.set.wins[i].dets[j]
 				if nameHash(det.Name) != name {
 					continue
 				}
@@ -384,7 +383,7 @@ func (s *State) loadMarks(d *decoder, k *Key) {
 					m := &k.marks[det.mark]
 					m.carry = carry
 					if m.n = int32(len(fresh)); m.n > 0 && k.wins[i].slab != nil {
-						copy(k.wins[i].fresh(&k.shape.wins[i], det), fresh)
+						copy(k.wins[i].fresh(&k.set.wins[i], det), fresh)
 					}
 				}
 			}

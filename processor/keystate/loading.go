@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// restore is where a state comes from: a changelog, and the replay of the input behind it.
+// restore holds what a state is restored from: a changelog, and the replay of the input behind it.
 type restore struct {
 	load      *loading
 	drops     func(name []byte) bool // keys that are not loaded; nil: none
-	dropped   []*Key                 // such keys, until their evictions are committed
-	shedAt    int64                  // where that was last decided
+	dropped   []*Key                 // keys that were not loaded, until their evictions are committed
+	shedAt    int64                  // offset of the last decision to drop keys
 	replaying bool
 	replayEnd int64
 	replayed  int
-	ahead     int64 // some key's asOf is as large
+	ahead     int64 // the largest asOf of a key
 }
 
-// loading is what only a restore needs.
+// loading holds what is needed while the changelog is loaded.
 type loading struct {
 	parts    map[string]map[uint64][]byte    // heads' parts whose head has not come
 	staged   map[string][]staged             // by name: segments since the last head
 	blocks   map[string]map[blockName][]byte // by name: those of held samples
-	mismatch map[*Key][]Mismatch             // what the last head had of another configuration
-	rewrite  map[*Key]struct{}               // keys to write again because of it
+	mismatch map[*Key][]Mismatch             // content of the last head that another configuration made
+	rewrite  map[*Key]struct{}               // keys with such content, to be written again
 	broken   map[*Key]broken                 // keys whose last head is not complete
 	times    []uint64
 	fresh    []uint64
@@ -32,8 +32,8 @@ type loading struct {
 	leftOut  int64 // bytes of dropped keys
 }
 
-// broken is a head of which segments or parts are missing. They may come yet: a
-// cycle that was cut off has written them again.
+// broken is a head with missing segments or parts. They may follow: after a cycle that
+// was cut off, the next one wrote them again.
 type broken struct {
 	err   error
 	value []byte
@@ -77,7 +77,7 @@ func (l *loading) addPart(name, value []byte, i uint64) error {
 	return nil
 }
 
-// assemble joins the parts of a head, each of which begins as the head does.
+// assemble joins the parts of a head, each of which begins with the head's first bytes.
 func (l *loading) assemble(name, start []byte, parts, gen, size int) ([]byte, error) {
 	p := l.parts[string(name)]
 	var body []byte
@@ -95,14 +95,14 @@ func (l *loading) assemble(name, start []byte, parts, gen, size int) ([]byte, er
 	return body, nil
 }
 
-// skipWindow reads over the rest of a window that is not there any more.
+// skipWindow skips the rest of a window that is not configured any more.
 func (l *loading) skipWindow(d *decoder, cols int) {
 	times := d.Times(l.times[:0], cols)
 	l.times = times
 	d.Skip(8 * cols * len(times))
 }
 
-// unstage forgets the segments that wait for a head.
+// unstage discards the segments that wait for a head.
 func (l *loading) unstage(name []byte) {
 	for i := range l.staged[string(name)] {
 		l.bytes -= int64(len(l.staged[string(name)][i].rows)) + stagedBytes
@@ -110,7 +110,7 @@ func (l *loading) unstage(name []byte) {
 	delete(l.staged, string(name))
 }
 
-// forgetParts forgets the parts of a head that has come.
+// forgetParts discards the parts of a head that has been read.
 func (l *loading) forgetParts(name []byte) {
 	for _, p := range l.parts[string(name)] {
 		l.bytes -= int64(len(p))
@@ -136,7 +136,7 @@ func (l *loading) addHeldBlock(name, value []byte, first, sum uint64) error {
 	return nil
 }
 
-// mismatched notes a difference in what is being loaded of a key.
+// mismatched notes that loaded content of a key comes from another configuration.
 func (l *loading) mismatched(k *Key, m Mismatch) {
 	if list := l.mismatch[k]; !slices.Contains(list, m) {
 		l.mismatch[k] = append(list, m)

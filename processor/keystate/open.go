@@ -1,16 +1,16 @@
 package keystate
 
 // OpenAnomalies counts the anomalies that are open, by the name of their detector.
-// It looks at every key.
+// It visits every key.
 func (s *State) OpenAnomalies() map[string]int64 {
 	n := map[string]int64{}
 	for k := range s.keys.all {
 		if k.alerts == nil {
 			continue
 		}
-		for i := range k.shape.wins {
-			for j := range k.shape.wins[i].dets {
-				if d := &k.shape.wins[i].dets[j]; d.judged && k.alerts.dets[d.alert].events.Open() {
+		for i := range k.set.wins {
+			for j := range k.set.wins[i].dets {
+				if d := &k.set.wins[i].dets[j]; d.judged && k.alerts.dets[d.alert].events.Open() {
 					n[d.Name]++
 				}
 			}

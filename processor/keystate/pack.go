@@ -22,7 +22,7 @@ type mark struct {
 }
 
 // warm makes the row of a sample that comes too early for a score.
-func (s *State) warm(k *Key, d *shapeDet, time, offset int64) {
+func (s *State) warm(k *Key, d *keyDetector, time, offset int64) {
 	if s.restore.replaying {
 		return
 	}
@@ -34,7 +34,7 @@ func (s *State) warm(k *Key, d *shapeDet, time, offset int64) {
 	s.Rows = append(s.Rows, warmRow(k, d, time, offset))
 }
 
-func warmRow(k *Key, d *shapeDet, time, offset int64) Row {
+func warmRow(k *Key, d *keyDetector, time, offset int64) Row {
 	return Row{Key: k, Detector: d.index, State: RowWarmingUp, Score: nan, Threshold: nan, Offset: offset, Time: time,
 		About: time, Until: time}
 }
@@ -43,7 +43,7 @@ var nan = float32(math.NaN())
 
 // pack makes the task that the newest row, with offset and imputed bit in word,
 // has made due.
-func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word uint64, b *detectors.Batch) {
+func (s *State) pack(k *Key, sw *keyWindow, w *win, d *keyDetector, m *mark, word uint64, b *detectors.Batch) {
 	rows, size := min(w.rows, d.full), d.size
 	if rows != d.full {
 		size, _ = d.Detector.Size(detectors.View{Dim: d.dim, Rows: int(rows), Fresh: int(d.stride)})
@@ -113,14 +113,14 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	p.room = room
 	switch {
 	case !p.steady:
-		s.tasks.keepTimes(w, rows, 0)
+		s.tasks.copyTimes(w, rows, 0)
 	case d.stride == 1 && d.from == 0:
 		s.tasks.ptimes = append(s.tasks.ptimes, uint64(k.lastTime))
 	default:
-		s.tasks.keepTimes(w, d.stride, 0)
+		s.tasks.copyTimes(w, d.stride, 0)
 		if d.from > 0 {
-			s.tasks.keepTimes(w, d.stride, int32(d.from))
-			s.tasks.keepTimes(w, d.stride, int32(d.to))
+			s.tasks.copyTimes(w, d.stride, int32(d.from))
+			s.tasks.copyTimes(w, d.stride, int32(d.to))
 		}
 	}
 	p.times = int32(len(s.tasks.ptimes)) - int32(p.at)
@@ -129,13 +129,13 @@ func (s *State) pack(k *Key, sw *shapeWin, w *win, d *shapeDet, m *mark, word ui
 	}
 	s.tasks.ptimes = append(s.tasks.ptimes, word)
 	if d.valued {
-		s.tasks.keepValues(w, d)
+		s.tasks.copyValues(w, d)
 	}
 }
 
-// spoken are the times that the rows of a steady detector's task are of, begin at
-// and end at, of those that pack has kept.
-func (d *shapeDet) spoken(times []uint64) (fresh, about, until []uint64) {
+// rowTimes splits the times that pack has kept of a steady detector's task into those of
+// its fresh rows, and of the first and the last sample that each row's score is about.
+func (d *keyDetector) rowTimes(times []uint64) (fresh, about, until []uint64) {
 	n := d.stride
 	if d.from == 0 {
 		return times, times, times
@@ -143,9 +143,9 @@ func (d *shapeDet) spoken(times []uint64) (fresh, about, until []uint64) {
 	return times[:n], times[n : 2*n], times[2*n:]
 }
 
-// Apply takes what the execution of b gave: scores go to Rows, in the order of
-// the samples, and carries to their keys. The caller resets b afterwards. Tasks
-// of other States in b are left alone.
+// Apply takes the results of b after its execution: scores go to Rows, in the order of
+// the samples, and carries to their keys. The caller resets b afterwards. Apply ignores
+// tasks of other States in b.
 func (s *State) Apply(b *detectors.Batch) {
 	for i := range s.tasks.pend {
 		p := &s.tasks.pend[i]
@@ -188,8 +188,8 @@ func (s *State) applyOther(p *pending) {
 	}
 }
 
-// setCarry takes over the carry that a key's last task left.
-func (s *State) setCarry(k *Key, d *shapeDet, m *mark, next detectors.Words) {
+// setCarry sets a key's carry to that of its last task.
+func (s *State) setCarry(k *Key, d *keyDetector, m *mark, next detectors.Words) {
 	if m.unit != uint32(s.journal.unit) {
 		m.unit = uint32(s.journal.unit)
 		if !s.restore.replaying {
@@ -212,7 +212,7 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 	end := int(p.at) + int(p.times)
 	times, words := s.tasks.ptimes[p.at:end], s.tasks.ptimes[end:][:d.stride]
 	if p.steady {
-		fresh, about, until := d.spoken(times)
+		fresh, about, until := d.rowTimes(times)
 		scores := b.Out[t.Scores.Off:][:len(words)].F32()
 		for i, word := range words {
 			s.Rows = append(s.Rows, Row{})
@@ -233,15 +233,15 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
 		}
 		if len(finds) > 0 && finds[0].Fresh == i {
-			r.speak(&finds[0], times)
+			r.setFinding(&finds[0], times)
 			finds = finds[1:]
 		}
 		s.Rows = append(s.Rows, r)
 	}
 }
 
-// speak takes the score of a finding and the times it speaks of.
-func (r *Row) speak(f *detectors.Finding, times []uint64) {
+// setFinding sets the score of a finding and the times that it is about.
+func (r *Row) setFinding(f *detectors.Finding, times []uint64) {
 	r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
 }
 
@@ -262,10 +262,10 @@ func (s *State) addBlock(p *pending, b *detectors.Batch) {
 	})
 }
 
-// Steady is what a detector may say about its findings: there is one for each
-// fresh row, in order, with the row's score, about the rows from `from` to `to`
-// before it, counted within the task's X. AppendFindings is then not called,
-// and the times of older rows are not kept for it.
+// Steady is implemented by detectors with one finding for each fresh row, in order,
+// with the row's score, about the rows from `from` to `to` before it, counted within
+// the task's X. AppendFindings is then not called, and the times of older rows are
+// not kept.
 type Steady interface {
 	Reach() (from, to int)
 }

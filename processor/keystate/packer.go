@@ -14,12 +14,12 @@ type packer struct {
 	centers []float64 // of the columns of the task being packed
 }
 
-// packX packs the rows of a task. Consecutive tasks of full windows that have the same
-// centers share them if the windows are long (shares): the first leaves room for the rows of those that are likely to
-// come in this batch; each of these puts its newest rows there, and its X begins and
-// ends as many rows later. Its bits are those that it has alone. room is how many more
-// may follow.
-func (p *packer) packX(t *detectors.Task, w *win, d *shapeDet, m *mark, before *pending, rows int32, b *detectors.Batch) (room uint16) {
+// packX packs the rows of a task. Consecutive tasks of full windows with the same centers
+// share rows if the windows are long (shares): the first task leaves room for the rows of
+// those that are likely to follow in this batch; each of these puts its newest rows there,
+// and its X begins and ends as many rows later. The bits of X are the same as without
+// sharing. room is the number of tasks that may still follow.
+func (p *packer) packX(t *detectors.Task, w *win, d *keyDetector, m *mark, before *pending, rows int32, b *detectors.Batch) (room uint16) {
 	x, y := w.values(d.dim, rows)
 	common := p.center(x, y, d, rows, w.count)
 	if before != nil && before.room > 0 {
@@ -46,9 +46,9 @@ func (p *packer) packX(t *detectors.Task, w *win, d *shapeDet, m *mark, before *
 	return room
 }
 
-// packWide is packX for rows of float64, which are as they came: all tasks of full
-// windows could share them, and as many do as share a center elsewhere.
-func (p *packer) packWide(t *detectors.Task, w *win, d *shapeDet, m *mark, before *pending, rows int32, b *detectors.Batch) (room uint16) {
+// packWide is packX for rows of float64, which are not centred: all tasks of full windows
+// could share them, but only as many do as have the same centers in packX.
+func (p *packer) packWide(t *detectors.Task, w *win, d *keyDetector, m *mark, before *pending, rows int32, b *detectors.Batch) (room uint16) {
 	if before != nil && before.room > 0 {
 		shared, more := b.Tasks[before.task].X, uint32(d.stride)*uint32(d.dim)
 		t.X = detectors.Span{Off: shared.Off + more, Len: shared.Len}
@@ -69,7 +69,7 @@ func (p *packer) packWide(t *detectors.Task, w *win, d *shapeDet, m *mark, befor
 }
 
 // packOne is packX for rows of one value that tasks do not share.
-func (p *packer) packOne(t *detectors.Task, w *win, d *shapeDet, rows int32, b *detectors.Batch) {
+func (p *packer) packOne(t *detectors.Task, w *win, d *keyDetector, rows int32, b *detectors.Batch) {
 	x, y := w.values(1, rows)
 	n := len(x) + len(y)
 	var dst []float32
@@ -91,11 +91,11 @@ func (p *packer) packOne(t *detectors.Task, w *win, d *shapeDet, rows int32, b *
 	p.centers = append(p.centers, center)
 }
 
-// center makes p.centers those of a task's columns: of a full window, those of its block
-// of rows (detectors.CenterRows), whose newest is the count-th of the key; of another,
-// or where a column has no value in the block, those of all its rows. It reports whether
-// they are the block's.
-func (p *packer) center(x, y []uint64, d *shapeDet, rows int32, count int64) bool {
+// center sets p.centers to those of a task's columns: for a full window, those of its block
+// of rows (detectors.CenterRows), the newest of which is the count-th of the key; otherwise,
+// or where a column has no value in the block, those of all rows of the task. It reports
+// whether they are the block's.
+func (p *packer) center(x, y []uint64, d *keyDetector, rows int32, count int64) bool {
 	if rows == d.full {
 		var ok bool
 		from, n := detectors.CenterRowsIn(int(d.block), int(rows), count)
@@ -107,7 +107,7 @@ func (p *packer) center(x, y []uint64, d *shapeDet, rows int32, count int64) boo
 	return false
 }
 
-// params is where the detector's parameters are in the batch; they are put
+// params returns the place of the detector's parameters in the batch. It puts them
 // there once between two Resets.
 func (p *packer) params(d *detector, b *detectors.Batch) detectors.Span {
 	if p.batch != b || p.serial != b.Serial() {
@@ -133,7 +133,7 @@ func (p *packer) place(d *detector, b *detectors.Batch) detectors.Span {
 }
 
 // packSummary puts the summary's virtual points into a task, centred as its rows are.
-func (p *packer) packSummary(t *detectors.Task, d *shapeDet, m *summary, b *detectors.Batch) {
+func (p *packer) packSummary(t *detectors.Task, d *keyDetector, m *summary, b *detectors.Batch) {
 	if m.empty() {
 		return
 	}
@@ -146,10 +146,10 @@ func (p *packer) packSummary(t *detectors.Task, d *shapeDet, m *summary, b *dete
 	d.summary.Pack(dst, m.state, p.centers)
 }
 
-// followers is for how many tasks to leave room behind one whose newest row is the
-// count-th of the key: as many as are missing to those that the batch before had, or
-// once more as many as there are; no more than have the same centers.
-func (d *shapeDet) followers(m *mark, count int64) uint16 {
+// followers returns the number of tasks to leave room for behind one whose newest row is
+// the count-th of the key: the previous batch's number of tasks less those already packed,
+// or, beyond that, as many as are packed; at most those with the same centers.
+func (d *keyDetector) followers(m *mark, count int64) uint16 {
 	more := m.now
 	if m.before > m.now {
 		more = m.before - m.now
@@ -160,7 +160,7 @@ func (d *shapeDet) followers(m *mark, count int64) uint16 {
 	return min(more, uint16((block-1-count&(block-1))/int64(d.stride)))
 }
 
-// floats sets dst to x and then y, floats by their bits.
+// floats sets dst to the floats whose bits are in x and then y.
 func floats(dst []float64, x, y []uint64) {
 	for i, v := range x {
 		dst[i] = math.Float64frombits(v)

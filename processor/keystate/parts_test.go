@@ -12,7 +12,7 @@ import (
 func keysOf(n int) (*table, []*Key) {
 	t, keys := newTable(), make([]*Key, n)
 	for i := range keys {
-		keys[i] = newKey(fmt.Append(nil, "key", i), noShape)
+		keys[i] = newKey(fmt.Append(nil, "key", i), emptySet)
 		t.add(keys[i])
 	}
 	return &t, keys

@@ -317,9 +317,9 @@ func TestChangedConfiguration(t *testing.T) {
 					t.Errorf("window %d has %d rows", w, got)
 				}
 			}
-			sh := s.keys.get([]byte("k1")).shape
-			for i := range sh.wins {
-				for _, d := range sh.wins[i].dets {
+			set := s.keys.get([]byte("k1")).set
+			for i := range set.wins {
+				for _, d := range set.wins[i].dets {
 					if got := carry(s, d.mark); (got > 0) != c.marks[d.index] {
 						t.Errorf("detector %d has a carry of %d", d.index, got)
 					}

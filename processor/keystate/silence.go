@@ -29,22 +29,22 @@ import (
 // has then had a sample since, so a sample pays for at most one move. The heap
 // follows from the keys; it is built when it is first needed.
 
-// silenceWatch knows which keys are not silent, and when one may become so.
+// silenceWatch orders the keys that are not silent, and determines when one may become silent.
 type silenceWatch struct {
 	after int64           // Config.Silence
 	quiet heap.Heap[*Key] // the keys that are not silent
-	built bool            // quiet is
+	built bool            // quiet is valid
 	n     int             // keys that are silent
 	next  int64           // the watermark at which a key may become so
 }
 
-// reset forgets the order of the keys: they are others now.
+// reset discards the order of the keys after they have been replaced.
 func (w *silenceWatch) reset() {
 	w.quiet.Reset()
 	w.built, w.n = false, 0
 }
 
-// due are the keys that the watermark makes silent, by their last sample.
+// due returns the keys that the watermark makes silent, in order of their last sample.
 func (w *silenceWatch) due(keys *table, watermark int64) []*Key {
 	if !w.built {
 		w.quiet.Reset()
@@ -88,7 +88,7 @@ func (w *silenceWatch) plan(replaying bool) {
 	}
 }
 
-// at is the watermark at which a key of that newest sample becomes silent.
+// at returns the watermark at which a key of that newest sample becomes silent.
 func (w *silenceWatch) at(newest int64) int64 {
 	if at := newest + w.after; at >= newest && at < math.MaxInt64 {
 		return at + 1
@@ -96,8 +96,8 @@ func (w *silenceWatch) at(newest int64) int64 {
 	return math.MaxInt64
 }
 
-// add takes in a key that is not silent, of which there are keys. It follows that next
-// may be earlier.
+// add adds a key that is not silent, and brings next forward if need be. keys is the
+// number of all keys.
 func (w *silenceWatch) add(k *Key, newest int64, keys int) {
 	switch {
 	case !w.built:
@@ -109,7 +109,7 @@ func (w *silenceWatch) add(k *Key, newest int64, keys int) {
 	}
 }
 
-// measure sets what grows with a silence: until is its end as far as is known.
+// measure sets the fields of an anomaly that grow with a silence; until is its latest known end.
 func (w *silenceWatch) measure(a *events.Anomaly, until int64) {
 	until = max(until, a.Start)
 	a.Revision++
@@ -120,7 +120,7 @@ func (w *silenceWatch) measure(a *events.Anomaly, until int64) {
 	a.Severity = uint8(min(100, 50+17*max(0, doublings)))
 }
 
-// newest is the time of the key's newest sample, folded or held.
+// newest returns the time of the key's newest sample, folded or held.
 func (k *Key) newest() int64 {
 	if k.held.Len() > 0 {
 		return max(k.lastTime, k.held.Newest())
@@ -175,7 +175,7 @@ func (s *State) closeSilence(k *Key, reason events.Reason, time, offset int64) {
 		events.Change{Kind: events.Close, Reason: reason, Time: time, Offset: offset, Anomaly: a}})
 }
 
-// watch puts a key that is not silent under watch.
+// watch adds a key that is not silent to the silence watch.
 func (s *State) watch(k *Key, newest int64) {
 	if s.restore.replaying {
 		return

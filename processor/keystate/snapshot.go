@@ -46,7 +46,7 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 		panic("keystate: Snapshot while a unit is open: Mark comes first")
 	}
 	u := s.journal.newest()
-	if u.snapped || u == s.journal.cur && u.prefix > u.keep {
+	if u.snapped || u == s.journal.cur && u.prefix > u.final {
 		panic("keystate: a second Snapshot before the first is Committed")
 	}
 	if s.decisions.crowded() {
@@ -130,7 +130,7 @@ func (s *State) deleteKey(c *emitter, k *Key) {
 		c.deleteParts(k.name, k.gen, k.parts)
 	}
 	for i := range k.wins {
-		w, sw := &k.wins[i], &k.shape.wins[i]
+		w, sw := &k.wins[i], &k.set.wins[i]
 		for first := range w.segs.all(sw.seg) {
 			c.put(changelog.Segment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
 		}
@@ -148,7 +148,7 @@ func (s *State) snapshot(c *emitter, u *unit, k *Key) {
 	var few [8]segments
 	old := few[:0]
 	for i := range k.wins {
-		w, sw := &k.wins[i], &k.shape.wins[i]
+		w, sw := &k.wins[i], &k.set.wins[i]
 		old = append(old, w.segs)
 		w.segs = s.emitSegments(c, k, sw, w)
 	}
@@ -158,7 +158,7 @@ func (s *State) snapshot(c *emitter, u *unit, k *Key) {
 	s.emitHead(c, k)
 	c.deleteParts(k.name, gen, parts)
 	for i := range k.wins {
-		w, sw := &k.wins[i], &k.shape.wins[i]
+		w, sw := &k.wins[i], &k.set.wins[i]
 		for first := range old[i].all(sw.seg) {
 			if first < w.segs.from {
 				c.put(changelog.Segment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
@@ -193,7 +193,7 @@ func (s *State) hasSegment(k *Key, seg staleSegment) bool {
 		return s.hasBlock(k, int64(seg.window), seg.id)
 	}
 	for i := range k.wins {
-		w, sw := &k.wins[i], &k.shape.wins[i]
+		w, sw := &k.wins[i], &k.set.wins[i]
 		if s.cfg.Windows[sw.index].Fingerprint == seg.window {
 			first := int64(seg.id & (1<<56 - 1))
 			return sw.seg > 0 && seg.id == segmentID(sw.seg, first) && w.segs.has(sw.seg, first)
@@ -222,7 +222,7 @@ func (g segments) has(seg, first int64) bool {
 
 // emitSegments emits the segments that have become full and returns those that
 // the head is to name.
-func (s *State) emitSegments(c *emitter, k *Key, sw *shapeWin, w *win) segments {
+func (s *State) emitSegments(c *emitter, k *Key, sw *keyWindow, w *win) segments {
 	if sw.seg == 0 {
 		return segments{}
 	}
@@ -325,7 +325,7 @@ func (s *State) undoSnapshot(k *Key, w []uint64, u *unit) {
 	}
 	k.dirty, k.since = true, int64(w[1])
 	for i := range k.wins {
-		win, sw := &k.wins[i], &k.shape.wins[i]
+		win, sw := &k.wins[i], &k.set.wins[i]
 		for _, g := range []segments{{int64(w[2+2*i]), int64(w[3+2*i])}, win.segs} {
 			for first := range g.all(sw.seg) {
 				seg := staleSegment{changelog.Segment, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first)}

@@ -25,10 +25,10 @@ type (
 	SuspectMark = floor.SuspectMark
 )
 
-// ParseFloor reads the text of a floor; see floor.Parse.
+// ParseFloor parses the text of a floor; see floor.Parse.
 func ParseFloor(text string) (Floor, error) { return floor.Parse(text) }
 
-// Repaired is the text of a floor with another time; see floor.Repaired.
+// Repaired returns the text of a floor with another time; see floor.Repaired.
 func Repaired(text string, maxTime, jump int64) (string, error) {
 	return floor.Repaired(text, maxTime, jump)
 }
@@ -61,14 +61,14 @@ type DetectorConfig struct {
 	Detector detectors.Detector
 	Window   int                   // index into Config.Windows
 	Fields   []string              // names of the window's columns, for whoever tells of its anomalies; no part of the state
-	Keys     func(key []byte) bool // which series it looks at; nil: all
+	Keys     func(key []byte) bool // the series that it reads; nil: all
 	Stride   int                   // samples a task scores, at least 1
 	// Fingerprint stands for the op, its parameters and the stride. Threshold and
 	// Events are not in it: changed ones hold from the next live score on.
 	Fingerprint uint64
 
 	// Threshold judges its scores; nil: none exceeds. Where Decluster is 0, it is the
-	// rows from the first that a score speaks of (Steady) to its own, 1 at least.
+	// rows from the first that a score is about (Steady) to its own, 1 at least.
 	Threshold *threshold.Rule
 	Events    *events.Rule // makes anomalies of those that exceed; nil: no events
 }
@@ -191,7 +191,7 @@ const (
 	maxRows = 1 << 26
 )
 
-// DefaultMaxHeld is the number of samples of dim values that about 16 MiB hold.
+// DefaultMaxHeld returns the number of samples of dim values that fit into about 16 MiB.
 func DefaultMaxHeld(dim int) int { return reorder.DefaultMost(dim) }
 
 func nameHash(name string) uint64 {
@@ -209,7 +209,7 @@ const (
 	WarmingUp                // no detector has enough of the past
 	Held                     // waits for the watermark, or is a suspect; counted as something else when released
 	Missing                  // every window lacks a value
-	Filtered                 // no detector looks at its key
+	Filtered                 // no detector reads its key
 	Late                     // older than order allows; not folded
 	Duplicate                // same key and time as another; not folded
 	Evicted                  // was held when its key was evicted; never returned by Fold
@@ -244,7 +244,7 @@ type Row struct {
 	Offset    int64 // of the scored sample
 	Time      int64 // of the scored sample
 	// About and Until are the times of the first and the last sample that the
-	// score speaks of.
+	// score is about.
 	About, Until int64
 }
 
@@ -286,9 +286,9 @@ type Key struct {
 
 	lastTime   int64 // of the last sample folded; minTime before the first
 	lastOffset int64 // of the last sample folded or held
-	shape      *shape
-	wins       []win  // one for each of shape.wins
-	marks      []mark // one for each detector of the shape
+	set        *detectorSet
+	wins       []win  // one for each of set.wins
+	marks      []mark // one for each detector of the set
 	held       *reorder.List[*Key]
 	alerts     *alerts // nil: nothing is judged, no silence was ever open
 	born       int64   // offset of the first sample: tells lives of a key apart
@@ -296,7 +296,7 @@ type Key struct {
 	since   int64  // where dirty: the mark before the first change that no snapshot has
 	asOf    int64  // offsets below are in the state; where it was loaded
 	parts   uint16 // P records of its head in the changelog
-	gen     uint8  // and their generation
+	gen     uint8  // the generation of these records
 	dirty   bool
 	inLog   bool // has a head in the changelog
 	dead    bool // evicted or undone; only journal and pending rows still know it
@@ -340,8 +340,8 @@ type State struct {
 	cfg    *Config
 	source []byte // of the ids of anomalies
 	dets   []*detector
-	shapes map[string]*shape
-	all    *shape // where no detector has a filter
+	sets   map[string]*detectorSet
+	all    *detectorSet // where no detector has a filter
 	pools  map[int]*slots
 	need   detectors.Need // of one sample, at most
 	layout uint64         // fingerprint of Sample.Values
@@ -350,7 +350,7 @@ type State struct {
 	bytes   int64
 	maxTime int64 // largest event time; NoTime without one
 	next    int64 // offsets below are folded
-	slow    bool  // Fold has to look twice
+	slow    bool  // Fold has to take its slow path
 
 	// Lateness.
 	held     reorder.Buffer[*Key]
@@ -373,11 +373,11 @@ type State struct {
 
 	// Decisions.
 	decisions decisionLog
-	unruled   bool // a configured threshold is not in force
+	unruled   bool // a configured threshold is not yet in force
 
 	// Anomalies.
 	changed  changedKeys
-	orphaned []*Key // with anomalies that nothing continues
+	orphaned []*Key // keys with anomalies that no detector continues
 
 	tasks taskQueue // tasks without scores
 
@@ -398,7 +398,7 @@ func New(cfg *Config) *State {
 		panic(err)
 	}
 	s := &State{
-		cfg: cfg, shapes: map[string]*shape{}, pools: map[int]*slots{},
+		cfg: cfg, sets: map[string]*detectorSet{}, pools: map[int]*slots{},
 		keys: newTable(), maxTime: NoTime, next: math.MinInt64,
 		journal: newUndoLog(), slow: true, stale: map[*Key][]staleSegment{}, blocks: map[*Key][]heldBlock{},
 		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64,
@@ -416,7 +416,7 @@ func New(cfg *Config) *State {
 		filtered = filtered || d.Keys != nil
 	}
 	if !filtered {
-		s.all = s.shapeOf(func(int) bool { return true })
+		s.all = s.setOf(func(int) bool { return true })
 	}
 	s.tasks.dets = s.dets
 	s.layout = cfg.Layout()

@@ -50,7 +50,7 @@ func (k *Key) summary(mark int) *summary {
 // setSummary gives a mark a summary.
 func (s *State) setSummary(k *Key, mark int, m *summary) {
 	if k.alerts == nil {
-		k.alerts = newAlerts(k.shape.alerts)
+		k.alerts = newAlerts(k.set.alerts)
 		s.bytes += k.alerts.size()
 	}
 	if k.alerts.summaries == nil {
@@ -62,7 +62,7 @@ func (s *State) setSummary(k *Key, mark int, m *summary) {
 
 // summarise folds the rows that have left the detector's window since its last
 // task.
-func (s *State) summarise(k *Key, w *win, d *shapeDet) {
+func (s *State) summarise(k *Key, w *win, d *keyDetector) {
 	keep := int32(d.Detector.Window() - 1)
 	left := min(d.stride, w.rows-keep)
 	if left <= 0 {
@@ -124,9 +124,9 @@ func (e *encoder) summaries(s *State, k *Key) {
 		}
 	}
 	e.Uint(uint64(n))
-	for i := range k.shape.wins {
-		for j := range k.shape.wins[i].dets {
-			d := &k.shape.wins[i].dets[j]
+	for i := range k.set.wins {
+		for j := range k.set.wins[i].dets {
+			d := &k.set.wins[i].dets[j]
 			m := k.summary(d.mark)
 			if m.empty() {
 				continue
@@ -154,9 +154,9 @@ func (s *State) loadSummaries(d *decoder, k *Key) {
 		if d.Bad {
 			return
 		}
-		for i := range k.shape.wins {
-			for j := range k.shape.wins[i].dets {
-				det := &k.shape.wins[i].dets[j]
+		for i := range k.set.wins {
+			for j := range k.set.wins[i].dets {
+				det := &k.set.wins[i].dets[j]
 				if nameHash(det.Name) != name || det.summary == nil || det.Fingerprint != fp || s.cfg.Windows[det.Window].Fingerprint != window {
 					continue
 				}

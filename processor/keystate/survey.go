@@ -12,7 +12,7 @@ import (
 // Survey measures a changelog without building its state: it finds which keys fit
 // into a limit where all of them do not. It takes about 50 bytes a key.
 type Survey struct {
-	s    *State // for shapes and hashes
+	s    *State // for detector sets and hashes
 	keys map[uint64]surveyed
 	// histories are the longest states, by detector, of the thresholds that were in
 	// force: a key keeps one until its next score.
@@ -69,13 +69,13 @@ func (v *Survey) Add(key, value []byte) {
 // to twice as much in memory as in the log, but never more than a full window; a
 // threshold's history has its final size from the first score on.
 func (v *Survey) size(name []byte, head, segments int64) int64 {
-	sh := v.s.shapeFor(name)
-	if sh == nil {
+	set := v.s.setFor(name)
+	if set == nil {
 		return keyBytes + head
 	}
-	full, alerts := int64(0), newAlerts(sh.alerts).size()
-	for i := range sh.wins {
-		sw := &sh.wins[i]
+	full, alerts := int64(0), newAlerts(set.alerts).size()
+	for i := range set.wins {
+		sw := &set.wins[i]
 		full += 8 * (int64(sw.need)*int64(1+len(sw.cols)) + int64(sw.tail))
 		for j := range sw.dets {
 			if d := &sw.dets[j]; d.judged {
@@ -83,7 +83,7 @@ func (v *Survey) size(name []byte, head, segments int64) int64 {
 			}
 		}
 	}
-	return int64(sh.fixed+len(name)) + alerts + min(2*(head+segments), full+head)
+	return int64(set.fixed+len(name)) + alerts + min(2*(head+segments), full+head)
 }
 
 // addRule takes a threshold that was in force.
@@ -129,7 +129,7 @@ func (s *State) DropLoaded(v *Survey) { s.restore.drops = v.drops }
 func (s *State) strip(k *Key) {
 	for i := range k.wins {
 		w := &k.wins[i]
-		s.freeRing(&k.shape.wins[i], w)
+		s.freeRing(&k.set.wins[i], w)
 		*w = win{segs: w.segs}
 	}
 	for i := range k.marks {

@@ -54,13 +54,13 @@ type Refusal struct {
 // jury holds the suspects of a partition and takes the votes on them.
 type jury struct {
 	jumps  Jumps
-	jump   int64         // the one in force
-	reach  uint64        // the same; all there is without one
+	jump   int64         // the largest jump in force
+	reach  uint64        // the same; without one, the largest number
 	list   []suspect     // in order of offset; replaced, never changed in place
-	recall []SuspectMark // those of the floor that Recall has not brought
+	recall []SuspectMark // those of the floor that Recall has not found yet
 }
 
-// setJump makes jump what samples are judged by.
+// setJump sets the largest jump that samples are judged by.
 func (j *jury) setJump(jump int64) {
 	j.jump, j.reach = jump, math.MaxUint64
 	if jump > 0 {
@@ -68,7 +68,7 @@ func (j *jury) setJump(jump int64) {
 	}
 }
 
-// begin takes what is outstanding at the floor that the state begins at.
+// begin sets the suspects that are undecided at the floor where the state begins.
 func (j *jury) begin(f Floor, jumps Jumps, now int64) {
 	j.list, j.recall = nil, slices.Clone(f.Suspects)
 	j.jumps = jumps
@@ -87,7 +87,7 @@ func (j *jury) beyond(time, top int64) bool {
 	return time > top && uint64(time)-uint64(top) > j.reach
 }
 
-// vote takes the vote of sm on each suspect. It calls take for those that are accepted
+// vote counts the vote of sm on each suspect. It calls take for those that are accepted
 // and for sm, if it is none, and refuse for those that are rejected; held reports
 // whether sm is a suspect from now on.
 func (j *jury) vote(sm *Sample, top int64, take, refuse func(*suspect)) (held bool) {
@@ -133,8 +133,8 @@ func (j *jury) vote(sm *Sample, top int64, take, refuse func(*suspect)) (held bo
 	return held
 }
 
-// take brings a suspect of the floor back; others are ignored.
-func (j *jury) take(sm *Sample) {
+// recallSample restores a suspect of the floor; it ignores other samples.
+func (j *jury) recallSample(sm *Sample) {
 	i := slices.IndexFunc(j.recall, func(m SuspectMark) bool { return m.Offset == sm.Offset })
 	if i < 0 {
 		return
@@ -143,14 +143,14 @@ func (j *jury) take(sm *Sample) {
 	j.recall = slices.Delete(j.recall, i, i+1)
 }
 
-// lost counts the suspects of the floor that the input does not have any more.
+// lost returns the number of suspects of the floor that the input does not have any more.
 func (j *jury) lost() int {
 	n := len(j.recall)
 	j.recall = nil
 	return n
 }
 
-// find is the suspect at offset; nil: there is none.
+// find returns the suspect at offset; nil without one.
 func (j *jury) find(offset int64) *suspect {
 	for i := range j.list {
 		if j.list[i].Offset == offset {
@@ -160,7 +160,7 @@ func (j *jury) find(offset int64) *suspect {
 	return nil
 }
 
-// marks are the suspects as a floor has them.
+// marks returns the suspects in the form that a floor has.
 func (j *jury) marks() (marks []SuspectMark) {
 	for i := range j.list {
 		u := &j.list[i]
@@ -176,8 +176,8 @@ type turn struct {
 	out    Outcome // of judge
 }
 
-// keep gives a turn that outlasts its Fold memory of its own.
-func (t *turn) keep() { t.Sample = t.Sample.clone() }
+// detach copies the sample of a turn that outlives its Fold.
+func (t *turn) detach() { t.Sample = t.Sample.clone() }
 
 func (sm *Sample) clone() Sample {
 	c := *sm
@@ -185,7 +185,7 @@ func (sm *Sample) clone() Sample {
 	return c
 }
 
-// weigh takes the vote of sm on each suspect and puts the samples whose turn it
+// weigh counts the vote of sm on each suspect and puts the samples whose turn it
 // is, judged, into s.line. It reports whether sm is a suspect from now on.
 func (s *State) weigh(sm *Sample) (held bool) {
 	held = s.jury.vote(sm, s.maxTime, func(u *suspect) {
@@ -212,7 +212,7 @@ func (s *State) weigh(sm *Sample) (held bool) {
 	return held
 }
 
-// refuse tells the caller of a suspect that is not folded.
+// refuse reports a suspect that is not folded to the caller (Refused).
 func (s *State) refuse(sm *Sample, record any, out Outcome) {
 	if s.restore.replaying {
 		return
@@ -223,7 +223,7 @@ func (s *State) refuse(sm *Sample, record any, out Outcome) {
 	s.Refused = append(s.Refused, Refusal{sm.Offset, sm.Time, s.maxTime, out, sm.Key, record})
 }
 
-// beginSuspects takes what is outstanding at the floor that the state begins at.
+// beginSuspects sets the suspects that are undecided at the floor where the state begins.
 func (s *State) beginSuspects(f Floor) {
 	jumps := Jumps{Now: s.cfg.MaxJump}
 	if s.restore.replaying {
@@ -239,7 +239,7 @@ func (s *State) Recall(sm *Sample) {
 	if !s.restore.replaying || sm.Offset >= s.next {
 		panic("keystate: Recall of a sample that is not below the floor of a replay")
 	}
-	s.jury.take(sm)
+	s.jury.recallSample(sm)
 }
 
 // Suspect reports whether the sample at offset is held as a suspect.
@@ -253,11 +253,11 @@ func (s *State) Attach(offset int64, record any) {
 	}
 }
 
-// HeldSuspects is the number of samples that are held as suspects; Held has them,
-// too.
+// HeldSuspects returns the number of samples that are held as suspects; Held includes
+// them.
 func (s *State) HeldSuspects() int { return len(s.jury.list) }
 
-// floorAt is the floor of a mark here, but for Jumps.
+// floorAt returns the floor of a mark at offset, without Jumps.
 func (s *State) floorAt(offset int64) Floor {
 	return Floor{Offset: offset, MaxTime: s.maxTime, Suspects: s.jury.marks()}
 }

@@ -77,7 +77,7 @@ type ruling struct {
 }
 
 // configured is the threshold that a detector is to have: neighbouring scores that
-// speak of the same samples are one event in the history.
+// are about the same samples are one event in the history.
 func (d *detector) configured() *threshold.Rule {
 	r := *d.DetectorConfig.Threshold
 	if r.Decluster == 0 {
@@ -147,7 +147,7 @@ func (s *State) decideRules(offset int64) {
 }
 
 // follow makes a key's history one of the rule in force.
-func (s *State) follow(k *Key, d *shapeDet, a *alert) {
+func (s *State) follow(k *Key, d *keyDetector, a *alert) {
 	old := a.rule
 	if a.rule = d.rule; old.Like(d.rule) {
 		return

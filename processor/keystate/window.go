@@ -61,7 +61,7 @@ func (p *slots) put(s []uint64) { p.free = append(p.free, s) }
 
 // grow makes room for more rows: 8, then twice as many, or all that are needed
 // where that is not much more.
-func (s *State) grow(sw *shapeWin, w *win, atLeast int32) {
+func (s *State) grow(sw *keyWindow, w *win, atLeast int32) {
 	size := max(2*w.cap, 8, atLeast)
 	if 4*int64(size) > 3*int64(sw.need) {
 		size = sw.need
@@ -89,7 +89,7 @@ func (s *State) grow(sw *shapeWin, w *win, atLeast int32) {
 }
 
 // freeRing gives the slab of a window back, if it came from the pool.
-func (s *State) freeRing(sw *shapeWin, w *win) {
+func (s *State) freeRing(sw *keyWindow, w *win) {
 	if w.slab != nil && w.cap == sw.need {
 		sw.pool.put(w.slab)
 	}
@@ -97,7 +97,7 @@ func (s *State) freeRing(sw *shapeWin, w *win) {
 }
 
 // clear empties a window; what the changelog has of it stays known.
-func (s *State) clearWin(sw *shapeWin, w *win) {
+func (s *State) clearWin(sw *keyWindow, w *win) {
 	s.bytes -= 8 * int64(len(w.slab))
 	s.freeRing(sw, w)
 	*w = win{segs: w.segs}
@@ -105,7 +105,7 @@ func (s *State) clearWin(sw *shapeWin, w *win) {
 
 // push moves the window on by one row and returns its place in the ring; the
 // caller writes it. A row that is overwritten must have been saved.
-func (s *State) push(sw *shapeWin, w *win) int32 {
+func (s *State) push(sw *keyWindow, w *win) int32 {
 	if w.rows < sw.need {
 		if w.rows == w.cap {
 			s.grow(sw, w, 0)
@@ -122,7 +122,7 @@ func (s *State) push(sw *shapeWin, w *win) int32 {
 
 // fresh are the offsets of the rows that wait for the detector's stride, times 2,
 // plus 1 if imputed; mark.n of them count.
-func (w *win) fresh(sw *shapeWin, d *shapeDet) []uint64 {
+func (w *win) fresh(sw *keyWindow, d *keyDetector) []uint64 {
 	at := len(w.slab) - sw.tail + d.at
 	return w.slab[at : at+int(d.stride)-1]
 }

@@ -12,7 +12,7 @@ func (s *State) SetWindowCache(c *detectors.WindowCache) {
 	s.need = detectors.Need{}
 	for _, d := range s.dets {
 		d.pool = nil
-		// What looks at a finished task's X needs it here.
+		// Code that reads a finished task's X needs it here.
 		if d.steady && d.explain == nil && d.summary == nil && d.elem == detectors.F32 {
 			d.pool = c.Pool(d.Detector, d.dim, int(d.stride))
 		}
@@ -28,7 +28,7 @@ type cachedTask struct {
 
 // packCached packs the rows that the executor lacks; false: it does not cache this
 // window. Replay overwrites rows that nothing remembers, so its windows travel.
-func (s *State) packCached(t *detectors.Task, w *win, d *shapeDet, m *mark, b *detectors.Batch) bool {
+func (s *State) packCached(t *detectors.Task, w *win, d *keyDetector, m *mark, b *detectors.Batch) bool {
 	if s.restore.replaying || int(t.Fresh) != int(d.stride) || w.rows < d.full {
 		return false
 	}
@@ -102,10 +102,10 @@ func (s *State) Repack(b *detectors.Batch) {
 	s.tasks.cached = s.tasks.cached[:0]
 }
 
-// winOf is the window that a detector looks at.
-func (k *Key) winOf(d *shapeDet) *win {
-	for i := range k.shape.wins {
-		if k.shape.wins[i].index == d.Window {
+// winOf returns the window that a detector reads.
+func (k *Key) winOf(d *keyDetector) *win {
+	for i := range k.set.wins {
+		if k.set.wins[i].index == d.Window {
 			return &k.wins[i]
 		}
 	}

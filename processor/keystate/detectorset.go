@@ -6,39 +6,40 @@ import (
 	"odradek/detectors/threshold"
 )
 
-// shape is what keys with the same set of detectors share.
-type shape struct {
-	wins   []shapeWin
+// detectorSet is a set of detectors, and what the keys that they read have in common.
+type detectorSet struct {
+	wins   []keyWindow
 	marks  int  // detectors
 	alerts int  // detectors with a threshold
 	simple bool // one window of one column, one detector
 	fixed  int  // bytes of a key without windows' rows, carries and name
 }
 
-// shapeWin is a window as the shape's detectors need it.
-type shapeWin struct {
+// keyWindow describes a window of a key, as the detectors of its set need it.
+type keyWindow struct {
 	index      int // into Config.Windows
 	cols       []int
 	need       int32 // rows to keep: the most of Window()+Stride-1
 	seg        int64 // rows of a segment, a power of two; 0: all rows are in the head
-	dets       []shapeDet
+	dets       []keyDetector
 	tail       int    // words after the ring, for the detectors' fresh rows
 	incomplete bool   // rows may lack values
 	pool       *slots // slabs of the final size
 }
 
-type shapeDet struct {
+// keyDetector is a detector of a set, and where a key has what it remembers.
+type keyDetector struct {
 	*detector
 	mark  int // index into Key.marks; they count up from window to window
 	at    int // place of its fresh rows in the tail
 	alert int // index into alerts.dets, if judged
 }
 
-// noShape is that of a key that no detector looks at any more, and that is there
-// only until its open anomalies are closed.
-var noShape = &shape{fixed: keyBytes}
+// emptySet is the set of a key that no detector reads any more, which is kept only until
+// its open anomalies are closed.
+var emptySet = &detectorSet{fixed: keyBytes}
 
-// detector is a DetectorConfig with what Fold needs of it at hand.
+// detector is a DetectorConfig with what Fold derives from it.
 type detector struct {
 	DetectorConfig
 	index  int32
@@ -49,7 +50,7 @@ type detector struct {
 	full   int32 // rows of a task on a full window
 	block  int32 // consecutive rows that are the newest of windows with the same centers
 	shares bool  // tasks of a key in a batch share rows
-	linked bool  // a task looks for the key's task before it, which has its carry or its rows
+	linked bool  // a task needs the key's task before it, which has its carry or its rows
 	// See Steady.
 	steady   bool
 	from, to int
@@ -120,10 +121,10 @@ func newDetector(index int, c *DetectorConfig, dim int) *detector {
 }
 
 // leastShared is the least number of values of a full window whose rows tasks share:
-// fewer are packed again in less time than it takes to find the key's task before.
+// fewer are packed anew in less time than it takes to find the key's previous task.
 const leastShared = 32
 
-// addNeed adds what one task takes of a batch at most, parameters included.
+// addNeed adds the most that one task takes of a batch, parameters included.
 func (d *detector) addNeed(n *detectors.Need) {
 	n.Tasks++
 	n.In += len(d.params) + d.most.Carry + 2 // both at even offsets
@@ -146,49 +147,49 @@ func (d *detector) addNeed(n *detectors.Need) {
 	}
 }
 
-// shapeFor is the shape of a key; nil if no detector looks at it.
-func (s *State) shapeFor(name []byte) *shape {
+// setFor returns the detectors that read a key; nil if none does.
+func (s *State) setFor(name []byte) *detectorSet {
 	if s.all != nil {
 		return s.all
 	}
-	return s.shapeOf(func(i int) bool {
+	return s.setOf(func(i int) bool {
 		keys := s.cfg.Detectors[i].Keys
 		return keys == nil || keys(name)
 	})
 }
 
-func (s *State) shapeOf(looks func(detector int) bool) *shape {
+func (s *State) setOf(reads func(detector int) bool) *detectorSet {
 	var few [64]byte
-	set := few[:0]
+	members := few[:0]
 	some := false
 	for i := range s.dets {
 		bit := byte(0)
-		if looks(i) {
+		if reads(i) {
 			bit, some = 1, true
 		}
 		if i%8 == 0 {
-			set = append(set, 0)
+			members = append(members, 0)
 		}
-		set[i/8] |= bit << (i % 8)
+		members[i/8] |= bit << (i % 8)
 	}
 	if !some {
 		return nil
 	}
-	if sh := s.shapes[string(set)]; sh != nil {
-		return sh
+	if set := s.sets[string(members)]; set != nil {
+		return set
 	}
-	sh := &shape{}
+	set := &detectorSet{}
 	for w, wc := range s.cfg.Windows {
-		sw := shapeWin{index: w, cols: wc.Columns, incomplete: wc.Incomplete}
+		sw := keyWindow{index: w, cols: wc.Columns, incomplete: wc.Incomplete}
 		for i, d := range s.dets {
-			if d.Window == w && set[i/8]>>(i%8)&1 != 0 {
-				sw.dets = append(sw.dets, shapeDet{d, sh.marks, sw.tail, sh.alerts})
+			if d.Window == w && members[i/8]>>(i%8)&1 != 0 {
+				sw.dets = append(sw.dets, keyDetector{d, set.marks, sw.tail, set.alerts})
 				if d.judged {
-					sh.alerts++
+					set.alerts++
 				}
 				sw.tail += d.Stride - 1
 				sw.need = max(sw.need, d.full)
-				sh.marks++
+				set.marks++
 			}
 		}
 		if len(sw.dets) == 0 {
@@ -200,12 +201,12 @@ func (s *State) shapeOf(looks func(detector int) bool) *shape {
 			s.pools[words] = &slots{words: words}
 		}
 		sw.pool = s.pools[words]
-		sh.wins = append(sh.wins, sw)
+		set.wins = append(set.wins, sw)
 	}
-	sh.simple = sh.marks == 1 && len(sh.wins[0].cols) == 1
-	sh.fixed = keyBytes + len(sh.wins)*winBytes + sh.marks*markBytes
-	s.shapes[string(set)] = sh
-	return sh
+	set.simple = set.marks == 1 && len(set.wins[0].cols) == 1
+	set.fixed = keyBytes + len(set.wins)*winBytes + set.marks*markBytes
+	s.sets[string(members)] = set
+	return set
 }
 
 func (s *State) maxRecord() int {
