@@ -10,7 +10,7 @@ import (
 // Version is the first byte of every value, but for heads that have more at the end.
 const Version = 1
 
-// Encoder appends to B. Integers are varints, floats their bits, little-endian.
+// Encoder appends values to B: integers as varints, floats as their bits, little-endian.
 type Encoder struct{ B []byte }
 
 // Reset empties the encoder.
@@ -28,7 +28,7 @@ func (e *Encoder) Int(v int64) { e.B = binary.AppendVarint(e.B, v) }
 // Bits appends a number of eight bytes.
 func (e *Encoder) Bits(v uint64) { e.B = binary.LittleEndian.AppendUint64(e.B, v) }
 
-// Words appends a number of words and the words.
+// Words appends the number of words and the words.
 func (e *Encoder) Words(v detectors.Words) {
 	e.Uint(uint64(len(v)))
 	for _, w := range v {
@@ -36,7 +36,7 @@ func (e *Encoder) Words(v detectors.Words) {
 	}
 }
 
-// Floats appends a number of floats and the floats.
+// Floats appends the number of floats and the floats.
 func (e *Encoder) Floats(v []float32) { e.Words(detectors.WordsOf(v)) }
 
 // Flag appends 1 or 0.
@@ -48,12 +48,12 @@ func (e *Encoder) Flag(v bool) {
 	}
 }
 
-// Decoder reads what Encoder wrote. After the first fault it gives zeros and
-// Bad is set; no number it gives is larger than what follows can hold.
+// Decoder reads the output of Encoder. After the first fault it returns zeros and
+// Bad is set; no length that it returns is larger than the remaining bytes can hold.
 type Decoder struct {
 	B     []byte
 	Bad   bool
-	Newer bool // why: a newer version wrote it
+	Newer bool // the reason for Bad: a newer version wrote the value
 }
 
 // Fail ends the decoding: the bytes are not what an Encoder wrote.
@@ -83,7 +83,7 @@ func (d *Decoder) Uint() uint64 {
 	return v
 }
 
-// Offset is a number of a record or row.
+// Offset reads the number of a record or row.
 func (d *Decoder) Offset() int64 {
 	v := d.Uint()
 	if v > 1<<62 {
@@ -115,7 +115,7 @@ func (d *Decoder) Bits() uint64 {
 	return v
 }
 
-// Len is a number of things of at least size bytes each.
+// Len reads a number of items of at least size bytes each.
 func (d *Decoder) Len(size int) int {
 	v := d.Uint()
 	if v > uint64(len(d.B)/size) {
@@ -125,7 +125,7 @@ func (d *Decoder) Len(size int) int {
 	return int(v)
 }
 
-// Small is a number that fits an int32.
+// Small reads a number that fits an int32.
 func (d *Decoder) Small() int {
 	v := d.Uint()
 	if v > math.MaxInt32 {
@@ -142,7 +142,7 @@ func (d *Decoder) Start() {
 	}
 }
 
-// Words reads a number of words and the words.
+// Words reads the number of words and the words.
 func (d *Decoder) Words() detectors.Words {
 	n := d.Len(4)
 	if n == 0 {
@@ -156,11 +156,11 @@ func (d *Decoder) Words() detectors.Words {
 	return v
 }
 
-// Floats reads what Encoder.Floats wrote.
+// Floats reads the output of Encoder.Floats.
 func (d *Decoder) Floats() []float32 { return d.Words().F32() }
 
-// Times reads the number of rows and their times; the values that follow are
-// there.
+// Times reads the number of rows and their times, and checks that the rows' values
+// follow.
 func (d *Decoder) Times(dst []uint64, cols int) []uint64 {
 	n := d.Len(1 + 8*cols)
 	if n == 0 {
@@ -182,7 +182,7 @@ func (d *Decoder) Times(dst []uint64, cols int) []uint64 {
 	return dst
 }
 
-// Skip reads over n bytes.
+// Skip skips n bytes.
 func (d *Decoder) Skip(n int) {
 	if n > len(d.B) {
 		d.Fail()

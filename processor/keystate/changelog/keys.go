@@ -1,5 +1,5 @@
-// Package changelog is how the records of a changelog are written: their keys, and the
-// numbers of their values. What a value says is the matter of package keystate.
+// Package changelog encodes and decodes the records of a changelog: their keys, and the
+// numbers in their values. Package keystate defines the content of the values.
 package changelog
 
 import (
@@ -8,11 +8,11 @@ import (
 	"fmt"
 )
 
-// ErrCorrupt is in the error for changelog records that are not what a Snapshot
-// emits, or not all of it.
+// ErrCorrupt reports changelog records that no Snapshot has emitted, or of which some are
+// missing.
 var ErrCorrupt = errors.New("the changelog is damaged")
 
-// ErrNewer is in the error for changelog records that a newer version wrote.
+// ErrNewer reports changelog records that a newer version wrote.
 var ErrNewer = errors.New("a newer version of the program wrote it: run that one, or reset the state")
 
 // Types of changelog records: the first byte of the key.
@@ -25,7 +25,7 @@ const (
 	Decision = 'D' // its name is the kind, a byte, and the subject
 )
 
-// suffixes is how many numbers of 8 bytes, big-endian, follow the name.
+// suffixes is the number of 8-byte numbers, big-endian, that follow the name.
 func suffixes(kind byte) int {
 	switch kind {
 	case Part, Decision:
@@ -45,7 +45,7 @@ func AppendKey(dst []byte, kind byte, name []byte, suffix ...uint64) []byte {
 	return dst
 }
 
-// SplitKey is the opposite of AppendKey.
+// SplitKey splits a key that AppendKey made.
 func SplitKey(key []byte) (kind byte, name []byte, suffix [2]uint64, err error) {
 	if len(key) > 0 {
 		kind = key[0]

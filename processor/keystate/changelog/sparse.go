@@ -8,8 +8,8 @@ func (e *Encoder) String(v string) {
 	e.B = append(e.B, v...)
 }
 
-// Sparse appends a number of floats, and then runs in turn of zeros, of which there is
-// only the number, and of others: a young key's history is mostly zeros.
+// Sparse appends the number of floats, then alternating runs of zeros, of which only the
+// length is written, and of other floats: a young key's history is mostly zeros.
 func (e *Encoder) Sparse(v []float32) {
 	e.Uint(uint64(len(v)))
 	for len(v) > 0 {
@@ -27,10 +27,11 @@ func (e *Encoder) Sparse(v []float32) {
 	}
 }
 
-// maxSparse bounds what Sparse reads, the state of a threshold: zeros cost nothing to claim.
+// maxSparse bounds the floats that Sparse reads, the state of a threshold: a few bytes can
+// claim any number of zeros.
 const maxSparse = 1 << 18
 
-// Sparse reads what Encoder.Sparse wrote.
+// Sparse reads the output of Encoder.Sparse.
 func (d *Decoder) Sparse() []float32 {
 	n := d.Small()
 	if n > maxSparse {

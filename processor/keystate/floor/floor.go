@@ -1,5 +1,5 @@
-// Package floor is the replay floor of a partition, as the metadata of an offset commit
-// has it.
+// Package floor encodes and decodes the replay floor of a partition, which the metadata
+// of an offset commit carries.
 package floor
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// NoTime is the largest event time of a partition without a sample.
+// NoTime stands for the largest event time of a partition without a sample.
 const NoTime = math.MinInt64
 
 // Jurors is the number of samples that vote on a suspect, a sample whose time is not
@@ -24,12 +24,12 @@ type SuspectMark struct {
 	Votes, Agree uint8
 }
 
-// Jumps says which setting of the largest jump samples were judged by: Now from offset From on,
-// Before below it. A replay judges as it was judged when live, also where the setting
-// was changed in between; of several changes above one floor, by the last.
+// Jumps gives the largest jump that samples were judged by: Now from offset From on,
+// Before below it. A replay judges each sample as when live, even where the setting has
+// changed in between; of several changes above one floor, the last counts.
 type Jumps struct{ Now, From, Before int64 }
 
-// At is the setting that the sample at offset is judged by.
+// At returns the largest jump that the sample at offset is judged by.
 func (j Jumps) At(offset int64) int64 {
 	if offset < j.From {
 		return j.Before
@@ -178,7 +178,7 @@ func (f *Floor) parseSuspects(text string) bool {
 	return true
 }
 
-// Parse reads what MarshalText wrote.
+// Parse reads the output of MarshalText.
 func Parse(text string) (f Floor, err error) {
 	err = f.UnmarshalText([]byte(text))
 	return f, err

@@ -1,14 +1,14 @@
-// Package heap is the one binary heap that a partition's state orders its keys in: by
+// Package heap provides the binary heap by which a partition's state orders its keys: by
 // the earliest held sample, by the last use and by the newest sample.
 //
-// An item may be out of date: its owner finds that out where the item is the first, and
-// gives it its order then (SetFirst) or drops it. For that it is enough that no item
-// is ordered later than it should be.
+// An item may be out of date: its owner checks the first item, and then gives it its
+// present order (SetFirst) or removes it. This is correct as long as no item is ordered
+// later than it should be.
 package heap
 
 import "slices"
 
-// Item is a value with what it is ordered by: At, then Tie.
+// Item is a value with its order: At, then Tie.
 type Item[V any] struct {
 	At, Tie int64
 	Value   V
@@ -22,10 +22,10 @@ type Heap[V any] struct {
 	items []Item[V]
 }
 
-// Len is the number of items.
+// Len returns the number of items.
 func (h *Heap[V]) Len() int { return len(h.items) }
 
-// First is the least item, to be read only. The heap must not be empty.
+// First returns the least item, to be read only. The heap must not be empty.
 func (h *Heap[V]) First() *Item[V] { return &h.items[0] }
 
 // Reset empties the heap and keeps its memory.
@@ -77,7 +77,7 @@ func (h *Heap[V]) Pop() {
 	}
 }
 
-// Delete removes the items that unwanted says are not needed.
+// Delete removes the items for which unwanted returns true.
 func (h *Heap[V]) Delete(unwanted func(Item[V]) bool) {
 	h.items = slices.DeleteFunc(h.items, unwanted)
 	h.Order()
@@ -88,7 +88,7 @@ func (h *Heap[V]) less(a, b *Item[V]) bool {
 	return a.At < b.At || a.At == b.At && h.tied(a, b)
 }
 
-// tied is less for items of equal At.
+// tied reports whether a is less than b where their At are equal.
 func (h *Heap[V]) tied(a, b *Item[V]) bool {
 	if a.Tie != b.Tie || h.Compare == nil {
 		return a.Tie < b.Tie
@@ -96,7 +96,7 @@ func (h *Heap[V]) tied(a, b *Item[V]) bool {
 	return h.Compare(a.Value, b.Value) < 0
 }
 
-// down puts an item in the gap at i, or where the gap is then: lesser items move up.
+// down moves the gap at i down past lesser items, and puts the item there.
 func (h *Heap[V]) down(i int, item Item[V]) {
 	items := h.items
 	for {

@@ -1,5 +1,5 @@
-// Package reorder holds samples until the watermark reaches them: of each key a List,
-// and of all keys a Buffer that knows which sample is released next.
+// Package reorder holds samples until the watermark reaches them: a List for each key,
+// and for all keys a Buffer that determines which sample is released next.
 package reorder
 
 import (
@@ -18,15 +18,15 @@ type Buffer[K any] struct {
 	// first has the lists by their earliest samples. An entry may be earlier than that; a
 	// list that is given an earlier sample gets another entry, and its former one is stale.
 	first    heap.Heap[*List[K]]
-	lists    int                          // that hold something
-	most     int                          // offsets that a sample waits at most; 0: no limit
+	lists    int                          // number of lists that are not empty
+	most     int                          // the most offsets that a sample waits; 0: no limit
 	released func(key K, time int64) bool // see NewBuffer
-	arrived  arrivals[K]                  // what was held since the last Rebuild
-	loaded   arrivals[K]                  // what was held then
+	arrived  arrivals[K]                  // samples added since the last Rebuild
+	loaded   arrivals[K]                  // samples held at the last Rebuild
 	overdue  int64                        // samples of offsets up to here have waited long enough
 }
 
-// NewBuffer makes an empty buffer. A sample waits until most offsets have passed it
+// NewBuffer returns an empty buffer. A sample waits until most offsets have passed it
 // (0: no limit). released reports whether a key's samples up to a time are not held
 // any more.
 func NewBuffer[K any](most int, released func(key K, time int64) bool) Buffer[K] {
@@ -35,10 +35,10 @@ func NewBuffer[K any](most int, released func(key K, time int64) bool) Buffer[K]
 	}
 }
 
-// Bytes is about the memory beside the lists.
+// Bytes estimates the memory beside the lists.
 func (b *Buffer[K]) Bytes() int64 { return arrivalBytes * int64(b.N) }
 
-// Due is the key whose earliest sample is not later than the watermark.
+// Due returns the key whose earliest sample is not later than the watermark.
 func (b *Buffer[K]) Due(watermark int64) (key K, ok bool) {
 	for b.first.Len() > 0 {
 		f := b.first.First()
@@ -58,7 +58,7 @@ func (b *Buffer[K]) Due(watermark int64) (key K, ok bool) {
 	return key, false
 }
 
-// stale reports whether an entry is not that of its list.
+// stale reports whether an entry of the heap is not that of its list any more.
 func stale[K any](e *heap.Item[*List[K]]) bool {
 	l := e.Value
 	return e.At != l.time || e.Tie != l.offset || l.dropped || l.Len() == 0
@@ -89,7 +89,7 @@ func (b *Buffer[K]) Add(l *List[K], time, offset int64, values []float64) {
 	}
 }
 
-// Release takes the first sample out of a list and reports whether none is left.
+// Release removes the first sample of a list and reports whether none is left.
 func (b *Buffer[K]) Release(l *List[K]) (empty bool) {
 	b.N--
 	first := false
@@ -109,7 +109,7 @@ func (b *Buffer[K]) Release(l *List[K]) (empty bool) {
 	return false
 }
 
-// Drop takes a list out of the buffer. It keeps its samples, and N has them still.
+// Drop removes a list from the buffer. The list keeps its samples, and N still counts them.
 func (b *Buffer[K]) Drop(l *List[K]) {
 	if l.Len() > 0 {
 		l.dropped = true
@@ -117,7 +117,7 @@ func (b *Buffer[K]) Drop(l *List[K]) {
 	}
 }
 
-// Rebuild makes the buffer hold the lists that all visits, and nothing else.
+// Rebuild replaces the content of the buffer by the lists that all visits.
 func (b *Buffer[K]) Rebuild(all func(yield func(*List[K]) bool)) {
 	b.first.Reset()
 	b.reset()

@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// List are one key's held samples in order of time and offset, each a row of words:
+// List holds one key's samples in order of time and offset, each a row of words:
 // time, offset, the bits of the values. A nil list is empty.
 type List[K any] struct {
 	key   K
@@ -13,11 +13,11 @@ type List[K any] struct {
 	words []uint64
 	gone  int // words of released samples at the front
 
-	time, offset int64 // that its entry in the buffer's heap of lists has; others are stale
+	time, offset int64 // of its entry in the buffer's heap of lists; other entries are stale
 	dropped      bool  // the buffer does not have it
 }
 
-// NewList makes an empty list for a key's samples of dim values, with room for n.
+// NewList returns an empty list of a key's samples of dim values, with room for n.
 func NewList[K any](key K, dim, n int) *List[K] {
 	l := &List[K]{key: key, size: 2 + dim}
 	if n > 0 {
@@ -26,7 +26,7 @@ func NewList[K any](key K, dim, n int) *List[K] {
 	return l
 }
 
-// Len is the number of samples.
+// Len returns the number of samples.
 func (l *List[K]) Len() int {
 	if l == nil {
 		return 0
@@ -34,15 +34,15 @@ func (l *List[K]) Len() int {
 	return (len(l.words) - l.gone) / l.size
 }
 
-// At is the i-th sample.
+// At returns the i-th sample.
 func (l *List[K]) At(i int) []uint64 {
 	return l.words[l.gone+i*l.size:][:l.size:l.size]
 }
 
-// First is the time of the first sample.
+// First returns the time of the first sample.
 func (l *List[K]) First() int64 { return int64(l.words[l.gone]) }
 
-// Newest is the time of the last sample.
+// Newest returns the time of the last sample.
 func (l *List[K]) Newest() int64 { return int64(l.At(l.Len() - 1)[0]) }
 
 // Has reports whether a sample of that time is held.
@@ -51,7 +51,7 @@ func (l *List[K]) Has(time int64) bool {
 	return i > 0 && int64(l.At(i - 1)[0]) == time
 }
 
-// Bytes is the memory of the samples, 0 for a nil list.
+// Bytes returns the memory of the samples, 0 for a nil list.
 func (l *List[K]) Bytes() int64 {
 	if l == nil {
 		return 0
@@ -67,7 +67,7 @@ func (l *List[K]) Append(time, offset int64) {
 // Value adds a value to the sample that Append has begun.
 func (l *List[K]) Value(bits uint64) { l.words = append(l.words, bits) }
 
-// Restore puts a sample that was released back in front of the others.
+// Restore puts a released sample back in front of the others.
 func (l *List[K]) Restore(sample []uint64) { copy(l.open(0), sample) }
 
 // Remove takes a sample out, and reports whether it was there.
@@ -80,7 +80,7 @@ func (l *List[K]) Remove(time, offset int64) bool {
 	return true
 }
 
-// insert puts a sample in its place, behind all of the same time.
+// insert inserts a sample in order, behind all of the same time.
 func (l *List[K]) insert(time, offset int64, values []float64) (at int) {
 	at = l.after(time)
 	w := l.open(at)
@@ -91,7 +91,7 @@ func (l *List[K]) insert(time, offset int64, values []float64) (at int) {
 	return at
 }
 
-// after is the number of samples whose time is not later than time.
+// after returns the number of samples whose time is not later than time.
 func (l *List[K]) after(time int64) int {
 	n := l.Len()
 	if n == 0 || int64(l.At(n - 1)[0]) <= time {

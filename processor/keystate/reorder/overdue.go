@@ -7,20 +7,20 @@ import (
 )
 
 // Overdue samples: a held sample waits for the watermark, or until the partition's
-// log is a number of offsets past it, whichever comes first. As a sample has an
-// offset of its own, no more than that number are held. One that is overdue is released
+// log is a number of offsets past it, whichever comes first. As every sample has its
+// own offset, this number also bounds the held samples. An overdue sample is released
 // with all that its key holds of the same time and before, in their order; after it,
-// samples of that key that are older are late, while those of other keys are not.
+// older samples of that key are late, while those of other keys are not.
 //
-// What counts is the distance of offsets and not the number of held samples, because
-// that number, at some offset, takes the held samples of all keys at that offset. A
-// replay has them of no offset: each key's snapshot is of another one. By its
-// offsets, each key's samples are released by themselves, in a replay as when live.
+// The distance of offsets counts and not the number of held samples, because that number
+// depends on the held samples of all keys at one offset. A replay does not know these:
+// the snapshots of the keys are of different offsets. By offsets, the samples of each
+// key are released independently of other keys, in a replay as when live.
 //
-// At marks, the held samples of a key are those that arrived with a time after that
-// of its last one folded: release keeps that up, and so does judge.
+// At marks, the held samples of a key are those that arrived with a time after that of
+// the last one folded; release and judge maintain this.
 
-// DefaultMost is the number of samples of dim values that about 16 MiB hold.
+// DefaultMost returns the number of samples of dim values that fit into about 16 MiB.
 func DefaultMost(dim int) int {
 	return (16 << 20) / (8*(2+dim) + arrivalBytes)
 }
@@ -33,14 +33,14 @@ type arrival[K any] struct {
 	key          K
 }
 
-// arrivals are held samples in order of offset, those before at done with. Samples
+// arrivals lists held samples in order of offset; those before at are finished. Samples
 // that the watermark releases stay until they are overdue or room is needed.
 type arrivals[K any] struct {
 	list []arrival[K]
 	at   int
 }
 
-// next is the first offset; where there is none, one that is never overdue.
+// next returns the first offset; without one, an offset that is never overdue.
 func (q *arrivals[K]) next() int64 {
 	if q.at == len(q.list) {
 		return math.MaxInt64
@@ -60,7 +60,7 @@ func (q *arrivals[K]) pop() {
 	}
 }
 
-// add notes a sample that is held from now on.
+// add adds a sample that is held from now on.
 func (b *Buffer[K]) add(a arrival[K]) {
 	q := &b.arrived
 	if len(q.list) == cap(q.list) && len(q.list) > 2*b.N {
@@ -80,11 +80,11 @@ func (b *Buffer[K]) add(a arrival[K]) {
 	}
 }
 
-// Pass sets the offset that the log is at.
+// Pass sets the present offset of the log.
 func (b *Buffer[K]) Pass(offset int64) { b.overdue = offset - int64(b.most) }
 
-// Overdue is the sample that has waited longest among those that have waited for too
-// long, and its key; released samples are among them. PopOverdue takes it away.
+// Overdue returns the sample that has waited longest of the overdue ones, which may have
+// been released, and its key. PopOverdue removes it.
 func (b *Buffer[K]) Overdue() (key K, time int64, ok bool) {
 	q := b.oldest()
 	if q.next() > b.overdue {
@@ -94,10 +94,10 @@ func (b *Buffer[K]) Overdue() (key K, time int64, ok bool) {
 	return a.key, a.time, true
 }
 
-// PopOverdue forgets what Overdue returned.
+// PopOverdue removes the sample that Overdue returned.
 func (b *Buffer[K]) PopOverdue() { b.oldest().pop() }
 
-// oldest is the list with the first offset.
+// oldest returns the list of arrivals that begins with the lower offset.
 func (b *Buffer[K]) oldest() *arrivals[K] {
 	if b.loaded.next() < b.arrived.next() {
 		return &b.loaded
@@ -105,8 +105,8 @@ func (b *Buffer[K]) oldest() *arrivals[K] {
 	return &b.arrived
 }
 
-// reset forgets all arrivals. Of those that are loaded next there may be later ones than
-// the next sample: a key's snapshot is of a later offset than where a replay begins.
+// reset removes all arrivals. Those that are loaded next may be later than the next
+// sample: a key's snapshot is of a later offset than where a replay begins.
 func (b *Buffer[K]) reset() {
 	clear(b.loaded.list)
 	clear(b.arrived.list)
