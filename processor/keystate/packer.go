@@ -48,7 +48,9 @@ func (p *packer) packX(t *detectors.Task, w *win, d *keyDetector, m *mark, befor
 
 // packWide is packX for rows of float64, which are not centred: all tasks of full windows
 // could share them, but only as many do as have the same centers in packX.
-func (p *packer) packWide(t *detectors.Task, w *win, d *keyDetector, m *mark, before *pending, rows int32, b *detectors.Batch) (room uint16) {
+func (p *packer) packWide(
+	t *detectors.Task, w *win, d *keyDetector, m *mark, before *pending, rows int32, b *detectors.Batch,
+) (room uint16) {
 	if before != nil && before.room > 0 {
 		shared, more := b.Tasks[before.task].X, uint32(d.stride)*uint32(d.dim)
 		t.X = detectors.Span{Off: shared.Off + more, Len: shared.Len}
