@@ -12,18 +12,17 @@ import (
 // atLeastOnce writes the outputs of a cycle, then its state, and commits its offsets
 // outside of a transaction.
 //
-// The offsets follow while the outputs of the next cycle are on their way already.
-// Brokers take their time for offsets (Kafka 4 gathers them for 5 ms), and a consumer of
-// the outputs need not wait for that. One commit is under way at a time, and the next one
-// has everything that was written meanwhile. Only what is committed counts: until then a
-// partition can be rolled back to its last committed mark, which brings the outputs a
-// second time.
+// The offsets follow while the outputs of the next cycle are already being written:
+// brokers delay offset commits (Kafka 4 gathers them for 5 ms), and consumers of the
+// outputs need not wait for that. One commit is in flight at a time, and the next one
+// covers everything that was written meanwhile. Until its commit a cycle can be rolled
+// back to the last committed mark, and its outputs are then written a second time.
 type atLeastOnce struct {
 	*session
 
 	// Owned by the main goroutine.
-	sent results    // whose offsets are under way
-	done chan error // what came of them; nil: none are under way
+	sent results    // offsets in flight
+	done chan error // outcome of their commit; nil: none are in flight
 	next results    // written since
 }
 
@@ -52,9 +51,9 @@ func (a *atLeastOnce) commit(work context.Context, c *cycle) error {
 	return nil
 }
 
-// commitOffsets commits offsets outside of a transaction. A request has the time of
-// a transaction; a rebalance may take the group's own time-outs: for as long as the
-// member keeps its partitions, giving up would only bring outputs a second time.
+// commitOffsets commits offsets outside of a transaction. A request may take as long as
+// a transaction, and a rebalance may add the group's own time-outs: as long as the
+// member keeps its partitions, giving up would only write outputs a second time.
 func (a *atLeastOnce) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout+a.rebalance)
 	defer cancel()
@@ -67,7 +66,7 @@ func (a *atLeastOnce) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka
 
 func (*atLeastOnce) abort(context.Context) error { return nil }
 
-// written sends the offsets, or has them wait for those under way.
+// written sends the offsets, or queues them behind those in flight.
 func (a *atLeastOnce) written(ctx context.Context, rs results) results {
 	if a.next == nil {
 		a.next = maps.Clone(rs)
@@ -84,7 +83,7 @@ func (a *atLeastOnce) written(ctx context.Context, rs results) results {
 	return nil
 }
 
-// send sends what waits, if nothing is under way.
+// send sends the offsets that wait, if none are in flight.
 func (a *atLeastOnce) send(ctx context.Context) {
 	if a.done != nil || len(a.next) == 0 {
 		return
@@ -112,8 +111,8 @@ func (a *atLeastOnce) answered(ctx context.Context, err error) results {
 	return sent
 }
 
-// giveUp waits for the commit under way, so that the committed offsets can be asked
-// for, and forgets what was to come after it.
+// giveUp waits for the commit in flight, so that the committed offsets can be read,
+// and discards the offsets that wait behind it.
 func (a *atLeastOnce) giveUp() (committed results) {
 	if a.done != nil {
 		if err := <-a.done; err == nil {

@@ -8,10 +8,10 @@ import (
 	"odradek/processor/kafka/record"
 )
 
-// How cycles are committed: by one of two types (exactlyonce.go, atleastonce.go), which alone
-// begin and end transactions. recovery.go says what is done after a commit that failed.
+// One of two types commits the cycles (exactlyonce.go, atleastonce.go), and it alone begins
+// and ends transactions. recovery.go describes what follows a failed commit.
 
-// results are what partitions have in a cycle, or in several.
+// results holds the results of partitions in one cycle, or in several.
 type results = map[*partition]*result
 
 // committer makes cycles visible, with one of the two guarantees. A cycle is written by
@@ -41,7 +41,7 @@ type session struct {
 	producer           *kafka.Producer
 	member             *kafka.Member
 	group              string
-	timeout, rebalance time.Duration // of a transaction; what a rebalance may take on top
+	timeout, rebalance time.Duration // of a transaction; added for a rebalance
 	hooks              *Hooks
 }
 
@@ -52,8 +52,8 @@ func newCommitter(g Guarantee, s *session) committer {
 	return &exactlyOnce{s}
 }
 
-// commitOpen commits the open cycle, if there is anything in it. An error is
-// one that ends the worker; everything else is recovered from here.
+// commitOpen commits the open cycle unless it is empty. It returns only errors that end
+// the worker, and recovers from all others.
 func (p *Processor) commitOpen(ctx context.Context) error {
 	c := p.cycles.close(p.pace.room(len(p.partitions)))
 	if c.spoilt != nil {
@@ -89,7 +89,7 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 	return nil
 }
 
-// committed takes in that the offsets of these results are committed.
+// committed records that the offsets of these results are committed.
 func (p *Processor) committed(rs results) {
 	for pt, r := range rs {
 		p.cfg.Metrics.Worked(pt.tp, &r.work, r.floor.Offset, r.next, pt.end.Load())
@@ -102,8 +102,8 @@ func (p *Processor) committed(rs results) {
 	}
 }
 
-// offsetsAnswered takes in what came of offsets that followed a cycle. An error is one
-// that ends the worker.
+// offsetsAnswered handles the outcome of an offset commit that followed its cycle. It
+// returns only errors that end the worker.
 func (p *Processor) offsetsAnswered(ctx context.Context, err error) error {
 	r := p.committer.answered(ctx, err)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"odradek/processor/metrics"
 )
 
-// What a transaction contains. How it is committed is in commit.go, and how partitions go
-// back after a commit that failed in recovery.go.
+// This file defines the content of a transaction. commit.go commits it, and recovery.go
+// rolls partitions back after a failed commit.
 //
 // A cycle is a set of results: for each partition that has joined it, the
 // outputs of the records from its last committed offset to `next`, the
@@ -41,7 +41,7 @@ type cycle struct {
 	spoilt  error // results were added in part: the cycle must not be committed
 }
 
-// result is what one partition has in a cycle.
+// result is the part of a cycle that belongs to one partition.
 type result struct {
 	next   int64 // offset after the last record
 	leader record.Epoch
@@ -90,7 +90,7 @@ func (c *cycle) each(f func(tp kafka.TP, s *sink)) {
 	}
 }
 
-// written returns how many records the cycle has for an output.
+// written returns the number of the cycle's records for an output.
 func (c *cycle) written(o Output) (records int) {
 	for i := range c.sinks[o] {
 		if b := c.sinks[o][i].b; b != nil {
@@ -113,7 +113,7 @@ func (c *cycle) reset() {
 		reset(k.(kafka.TP), v.(*sink))
 		return true
 	})
-	c.results = results{} // its offsets may be on their way still
+	c.results = results{} // not emptied: its offsets may still be in flight
 	c.bytes, c.records, c.full = 0, 0, false
 }
 
@@ -174,7 +174,7 @@ func sourceOffsets(rs results) map[kafka.TP]kafka.Offset {
 // setting is turned off again.
 const forwarded = "forwarded"
 
-// stats are what metrics count of a committed cycle.
+// stats returns what the metrics count of a committed cycle.
 func (c *cycle) stats() metrics.CycleStats {
 	s := metrics.CycleStats{Records: c.records, Bytes: c.bytes, Outputs: map[string]int{}}
 	for o := range Outputs {

@@ -30,8 +30,8 @@ func newCycles(empty func() *cycle, r room) *cycles {
 	return cs
 }
 
-// enter waits for room in the open cycle and returns it; it stays open until leave. Of an
-// epoch that is over it returns errStaleEpoch.
+// enter waits for room in the open cycle and returns it; the cycle stays open until leave.
+// For an epoch that is over it returns errStaleEpoch.
 func (cs *cycles) enter(ctx context.Context, epoch uint64) (*cycle, error) {
 	for {
 		cs.mu.RLock()
@@ -55,10 +55,10 @@ func (cs *cycles) enter(ctx context.Context, epoch uint64) (*cycle, error) {
 	}
 }
 
-// leave lets the cycle that enter returned be closed.
+// leave allows the cycle that enter returned to be closed.
 func (cs *cycles) leave() { cs.mu.RUnlock() }
 
-// announce tells the main goroutine that the open cycle has something.
+// announce signals to the main goroutine that the open cycle is not empty.
 func (cs *cycles) announce() {
 	select {
 	case cs.ready <- struct{}{}:
@@ -73,20 +73,20 @@ func (cs *cycles) now() uint64 {
 	return cs.epoch
 }
 
-// room is what goes into the open cycle.
+// room returns the capacity of the open cycle.
 func (cs *cycles) room() room {
 	cs.mu.RLock()
 	defer cs.mu.RUnlock()
 	return cs.open.room
 }
 
-// promptBytes is the size from which on a cycle does not wait for the commit
-// interval: what a transaction costs by itself is little beside its bytes then, and
-// what came first in it would only wait longer.
+// promptBytes is the size from which a cycle does not wait for the commit interval: the
+// fixed cost of a transaction is then small beside that of its bytes, and its first
+// records would only wait longer.
 const promptBytes = 4 << 20
 
-// prompt reports whether the open cycle is to be committed as soon as the last
-// commit is done, whatever the commit interval.
+// prompt reports whether the open cycle should be committed as soon as the last
+// commit is done, regardless of the commit interval.
 func (cs *cycles) prompt() bool {
 	cs.mu.RLock()
 	defer cs.mu.RUnlock()

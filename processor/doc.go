@@ -17,7 +17,7 @@
 //     snapshots of the keys that hold the replay floor back (outputs.go).
 //  7. Processor.commitOpen closes the cycle and commits it: outputs, state and
 //     offsets in one transaction (commit.go). The next cycle grows meanwhile.
-//  8. partition.noteCommitted lets the state forget how to undo what is committed.
+//  8. partition.noteCommitted has the state discard what would undo committed changes.
 //
 // When a commit is not a definite success, Processor.recover abandons the
 // producer and every partition returns to its committed offset: partition.rollback

@@ -14,7 +14,7 @@ import (
 	"odradek/schemas/output"
 )
 
-// outputs are the topics that the worker writes, as they are on the brokers.
+// outputs holds the topics that the worker writes, as the brokers describe them.
 type outputs struct {
 	topics     [outputCount]topic
 	changelogs map[string]*topic // by input topic
@@ -125,7 +125,7 @@ type copiedRecord struct {
 	timestamp  int64
 	key, value []byte
 	headers    []record.Header // the record's own first, then ours
-	own        int             // how many are the record's own
+	own        int             // number of the record's own headers
 	partition  int32
 }
 

@@ -22,15 +22,15 @@ const (
 	outputCount
 )
 
-// OutputSpec describes a topic that the worker writes. Its creation, the checks of it, its
-// settings, schema, metrics and documentation follow from this row; what is left is the
-// function that writes its records.
+// OutputSpec describes a topic that the worker writes. Its creation, checks, settings,
+// schema, metrics and documentation follow from this row; only the function that writes
+// its records is separate.
 type OutputSpec struct {
 	Name    string // label of metrics; <group>-<Name> is the topic's name if none is set
 	Setting string // of the topic's name, after ODRADEK_
-	Holds   string // what the records are, in messages
+	Holds   string // name of the records, in messages
 	Doc     string // of the setting
-	Key     string // what the records are keyed by, in the documentation
+	Key     string // key of the records, in the documentation
 	Schema  string // Avro schema of the values; "" for values of another form
 	// Copies marks a topic of input records with headers on top. A new one takes records as
 	// large as the input topics do, and no batch is split for the sake of

@@ -69,7 +69,7 @@ type partition struct {
 	source     *kafka.Source
 	leader     record.Epoch // that wrote the last record read
 	epoch      uint64
-	noted      int64 // committed offset that the state has been told of
+	noted      int64 // committed offset that was last passed to the state
 	counts     metrics.Counts
 	counted    keystate.Counts // state's counts already joined
 	evicted    int64           // state's EvictedKeys already joined
@@ -109,7 +109,7 @@ const (
 	stopSoon          // finish the chunk in hand, join it, end
 )
 
-// host is what a partition knows of its processor.
+// host is a partition's view of its processor.
 type host struct {
 	cfg     *Config
 	log     *slog.Logger
@@ -320,7 +320,7 @@ func (pt *partition) setEpoch() {
 	pt.epoch = pt.host.cycles.now()
 }
 
-// noteCommitted tells the state what has been committed since the last time.
+// noteCommitted passes on to the state what has been committed since the last call.
 func (pt *partition) noteCommitted() {
 	if c := pt.committed.Load(); c > pt.noted {
 		pt.state.Committed(c)

@@ -89,7 +89,7 @@ type Config struct {
 	ReplayLimit        time.Duration // input that a restore may have to replay, in time of arrival
 
 	Scores    ScoresMode
-	Outputs   OutputNames // what is not to be written has no name
+	Outputs   OutputNames // "" for topics that are not written
 	SchemaIDs SchemaIDs
 	Changelog func(topic string) string
 	Codec     record.Codec
@@ -191,7 +191,7 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	return p, nil
 }
 
-// asHost returns what partitions are given of the processor.
+// asHost returns the partitions' view of the processor.
 func (p *Processor) asHost() *host {
 	return &host{cfg: &p.cfg, log: p.log, outputs: &p.outputs, fetcher: p.fetcher, cycles: p.cycles, budget: &p.budget,
 		committed: p.committedOffsets, fail: p.fail}

@@ -110,7 +110,7 @@ func (pt *partition) confine(reason string, err error) {
 // spoil keeps the cycle that pt has written to from being committed.
 func (pt *partition) spoil(c *cycle, err error) {
 	c.spoil(err)
-	pt.host.cycles.announce() // nothing else may come to be committed
+	pt.host.cycles.announce() // otherwise the main goroutine might wait for another result
 }
 
 // discard drops a cycle that holds some of a partition's results without the

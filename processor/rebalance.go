@@ -13,7 +13,7 @@ import (
 // rebalance does what a group event asks for. An error ends the worker.
 func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 	defer ev.Done()
-	p.cycles.spare = nil // it may hold memory of partitions that go
+	p.cycles.spare = nil // it may hold memory of partitions that leave
 	switch ev.Kind {
 	case kafka.Assigned:
 		p.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))

@@ -9,25 +9,25 @@ import (
 	"odradek/processor/kafka"
 )
 
-// What breaks, and what is done about it. Transactions of version 1 can be torn
-// when a request of unknown outcome is followed by anything else of the same
-// producer id and epoch (KIP-890 tells how). So after any error but a definite
-// success the producer is abandoned: abort if it can still be said, Init again
-// (a new epoch: whatever is still under way is refused), and only then ask for
-// the committed offsets. Init returns after the old transaction has ended one
-// way or the other, so the offsets read after it are the truth: they equal the
-// cycle's (it was committed, the reply was lost), or the previous ones (it was
-// not). Each partition goes back to the mark that equals them; a partition
-// whose offsets are neither has been taken by another member and is dropped.
+// Recovery after a failed commit. A transaction of version 1 can be committed in part
+// when a request of unknown outcome is followed by another one of the same producer id
+// and epoch (KIP-890 explains how). So after anything but a definite success the
+// producer is abandoned: abort if possible, Init again (a new epoch: brokers refuse
+// requests of the old one that are still in flight), and only then read the committed
+// offsets. Init returns after the old transaction has ended one way or the other, so
+// the offsets read after it are authoritative: they equal the cycle's (it was
+// committed, the reply was lost), or the previous ones (it was not). Each partition is
+// rolled back to the mark that equals them; a partition whose offsets are neither has
+// been taken by another member and is dropped.
 //
-// EndTxn(commit) alone is repeated when its outcome is not known, with the same
-// epoch (kafka/end.go): a coordinator that dies with it in hand may have told some
-// partitions already, and Init at its successor could abort the rest. If a
-// repetition is answered with success, the cycle is committed and nothing goes back.
-// But a request of before may still be on its way, and would end the transaction
-// that follows: Init comes first then, too (commitOpen). What a repetition is
-// refused with, or no answer until the transaction's time-out is near, leaves the
-// outcome open: Init, and the offsets tell.
+// Only EndTxn(commit) is repeated when its outcome is unknown, with the same epoch
+// (kafka/end.go): a coordinator that fails while it handles the request may have
+// written markers to some partitions, and Init at its successor could abort the rest.
+// If a repetition is answered with success, the cycle is committed and nothing is
+// rolled back. But an earlier request may still be in flight, and would end the
+// transaction that follows: so Init comes first in this case, too (commitOpen). If a
+// repetition is refused, or no answer comes until the transaction's time-out is near,
+// the outcome stays unknown: Init, then the committed offsets decide.
 
 // recover brings every partition back to its committed offset after a cycle
 // whose outcome is not a definite success. See the head of this file.
@@ -78,8 +78,8 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 // the last one is dropped.
 func (p *Processor) abandonOpen() { p.cycles.abandon(p.pace.room(len(p.partitions))) }
 
-// shrink halves the batches of a topic that takes less than it did: its
-// max.message.bytes was lowered. The same batches again would be refused again.
+// shrink halves the batches of a topic whose max.message.bytes was lowered: batches of
+// the same size would be refused again.
 func (p *Processor) shrink(name string) {
 	p.cycles.mu.Lock()
 	defer p.cycles.mu.Unlock()
@@ -91,8 +91,8 @@ func (p *Processor) shrink(name string) {
 	}
 }
 
-// reinit gives the producer a new epoch; whatever the old one has under way is
-// refused by the brokers from here on.
+// reinit gives the producer a new epoch; from then on brokers refuse the old one's
+// requests in flight.
 func (p *Processor) reinit(ctx context.Context) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		ictx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -113,8 +113,8 @@ func (p *Processor) reinit(ctx context.Context) error {
 	}
 }
 
-// rollback puts every partition at its committed offset. c, which may be nil,
-// is the cycle whose outcome was not known; its partitions may have advanced.
+// rollback returns every partition to its committed offset. c, which may be nil,
+// is the cycle whose outcome was unknown; its partitions may have advanced.
 func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 	var tps []kafka.TP
 	for tp, pt := range p.partitions {
@@ -135,7 +135,7 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 	p.abandonOpen()
 	for tp, pt := range p.partitions {
 		if !pt.running.Load() {
-			continue // it will begin with the epoch of now
+			continue // it will begin with the present epoch
 		}
 		known, ok := offs[tp]
 		if !ok {
@@ -161,8 +161,8 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 	return nil
 }
 
-// committedOffsets reads stable offsets, for as long as it takes: while a
-// transaction of a dead worker is open its offsets are not known.
+// committedOffsets reads stable offsets and waits as long as it takes: while a
+// transaction of a dead worker is open, its offsets are unknown.
 func (p *Processor) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)

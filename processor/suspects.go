@@ -46,9 +46,9 @@ func (pt *partition) sendRefused() {
 // suspectLog has what the log has said of suspects: of each kind of news a line a
 // minute at most, with the number since the line before.
 type suspectLog struct {
-	seen metrics.Suspects // joined
-	told metrics.Suspects // in the log
-	at   [3]time.Time
+	seen   metrics.Suspects // joined
+	logged metrics.Suspects // logged
+	at     [3]time.Time
 }
 
 func newsOf(s *keystate.State) metrics.Suspects {
@@ -61,7 +61,7 @@ func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
 	for i := range n {
 		n[i], l.seen[i] = all[i]-l.seen[i], all[i]
 	}
-	if all == l.told {
+	if all == l.logged {
 		return n
 	}
 	for i, what := range [...]string{
@@ -69,8 +69,8 @@ func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
 		"event times that were held are accepted: the next records agree",
 		"event times that were held are rejected: the next records disagree; dead letters",
 	} {
-		if fresh := all[i] - l.told[i]; fresh != 0 && now.Sub(l.at[i]) >= summaryEvery {
-			l.at[i], l.told[i] = now, all[i]
+		if fresh := all[i] - l.logged[i]; fresh != 0 && now.Sub(l.at[i]) >= summaryEvery {
+			l.at[i], l.logged[i] = now, all[i]
 			log := pt.log.Info
 			if i > 1 {
 				log = pt.log.Warn
@@ -84,7 +84,7 @@ func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
 // resetSuspects begins to count anew where the state was rolled back or restored.
 func (pt *partition) resetSuspects() {
 	all := newsOf(pt.state)
-	pt.suspects.seen, pt.suspects.told = all, all
+	pt.suspects.seen, pt.suspects.logged = all, all
 }
 
 // lostSuspects tells of suspects that a restore could not read again.

@@ -148,7 +148,7 @@ func (a *Admin) ProduceBatch(ctx context.Context, topic string, partition int32,
 	return failed(fmt.Sprintf("produce a batch to %s/%d", topic, partition), res.ErrorCode, res.ErrorMessage)
 }
 
-// encodeBatch encodes records as one uncompressed record batch of no producer id.
+// encodeBatch encodes records as one uncompressed record batch without a producer id.
 func encodeBatch(records []Record) []byte {
 	b := kmsg.RecordBatch{PartitionLeaderEpoch: -1, Magic: 2, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1}
 	b.FirstTimestamp, b.MaxTimestamp = records[0].Time, records[0].Time

@@ -1,6 +1,6 @@
 // Package metrics counts what the worker does: one table of Prometheus metrics, which
-// docs/metrics.md documents. It knows nothing of partitions and cycles but the numbers that
-// it is handed (Work, CycleStats, PartitionStatus).
+// docs/metrics.md documents. It receives the numbers of partitions and cycles as Work,
+// CycleStats and PartitionStatus, and does not depend on the types behind them.
 package metrics
 
 import (
@@ -267,7 +267,7 @@ func (m *Metrics) EventToScore(q float64) time.Duration { return m.eventToScore.
 // IngestToScore is a quantile of the latency from receipt to commit.
 func (m *Metrics) IngestToScore(q float64) time.Duration { return m.ingestToScore.quantile(q) }
 
-// CycleStats are what a committed cycle has written.
+// CycleStats counts what a committed cycle has written.
 type CycleStats struct {
 	Records, Bytes                   int            // of the input; of all that was written, before compression
 	Outputs                          map[string]int // records by output
@@ -292,8 +292,8 @@ func (m *Metrics) Committed(s CycleStats, took time.Duration) {
 	m.changelogBytes.Add(float64(s.ChangelogBytes))
 }
 
-// Worked counts what a partition has done and is known to be committed up to the offset
-// next, with the replay floor at floor and the log's end at end.
+// Worked counts a partition's work, which is committed up to the offset next, with the
+// replay floor at floor and the log's end at end.
 func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	if m == nil {
 		return
@@ -364,7 +364,7 @@ func (m *Metrics) Resent(n int64) {
 	}
 }
 
-// Aborted counts a cycle whose commit failed or had no certain outcome.
+// Aborted counts a cycle whose commit failed or has an unknown outcome.
 func (m *Metrics) Aborted(err error) {
 	if m == nil {
 		return
@@ -399,7 +399,7 @@ func (m *Metrics) DeadLetters(tp kafka.TP, reason string, n int64) {
 	m.decodeErrors.WithLabelValues(tp.Topic, reason).Add(float64(n))
 }
 
-// Restored counts a partition whose state is there, with that many held samples in it.
+// Restored counts a partition whose state was restored, with its number of held samples.
 func (m *Metrics) Restored(tp kafka.TP, held int64, took time.Duration) {
 	if m == nil {
 		return
@@ -418,7 +418,7 @@ func (m *Metrics) Restored(tp kafka.TP, held int64, took time.Duration) {
 	pm.floor, pm.next = 0, 0
 }
 
-// DropPartition counts a partition that went to another member.
+// DropPartition ends the counts of a partition that went to another member.
 func (m *Metrics) DropPartition(tp kafka.TP) {
 	if m == nil {
 		return

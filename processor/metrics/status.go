@@ -6,7 +6,7 @@ import (
 	"odradek/processor/kafka"
 )
 
-// PartitionStatus is what an operator sees of a partition.
+// PartitionStatus describes a partition to an operator.
 type PartitionStatus struct {
 	Topic       string
 	Partition   int32
@@ -17,18 +17,18 @@ type PartitionStatus struct {
 	End         int64 // last stable offset seen; -1: not known yet
 	Lag         int64
 	Keys        int64
-	Bytes       int64            // memory of the state, about
-	Watermark   int64            // event time in us behind which nothing is expected; keystate.NoTime without a sample
+	Bytes       int64            // approximate memory of the state
+	Watermark   int64            // event time in us before which no sample is expected; keystate.NoTime without a sample
 	Remaining   int64            // while restoring: offsets yet to be read
 	Open        map[string]int64 // anomalies that are open, by detector; read only
 	Held        int64
-	Suspects    int64 // of Held: those whose event time is not believed yet
+	Suspects    int64 // number of Held whose event time is not believed yet
 	Late        int64 // records sent to the late topic since the state was restored
 	CommittedAt time.Time
 	Since       time.Time // the latest of CommittedAt, when there was something to commit again, and when brokers were back
 	Hold        string    // what outside of Kafka the partition waits for; empty: for nothing
 	HoldSince   time.Time
-	Quarantine  *Quarantine // nil: it goes on; read only
+	Quarantine  *Quarantine // nil: not paused; read only
 
 	LagKnown      bool          // Committed, End and Lag are known; while it is restored that takes a moment
 	HighWatermark int64         // where the log ends, what open transactions have written included; -1: not known yet
@@ -38,8 +38,8 @@ type PartitionStatus struct {
 	FetchAge      time.Duration // how long no fetch of it has been answered
 	Lost          bool          // for longer than brokers take to come back
 
-	Behind int64     // offsets to the last stable one that the partition's goroutine has taken in hand
-	Back   time.Time // when it was last not Lost any more
+	Behind int64     // offsets to the last stable one that the partition's goroutine has begun with
+	Back   time.Time // when Lost last ended
 }
 
 // TP is the partition's name.
@@ -51,6 +51,6 @@ func (s *PartitionStatus) TP() kafka.TP {
 type Quarantine struct {
 	Reason string // unreadable, unfetchable, unauthorized, unwritable or refused
 	Detail string
-	Offset int64 // where it would go on
+	Offset int64 // where it would resume
 	Since  time.Time
 }

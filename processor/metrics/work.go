@@ -8,7 +8,7 @@ import (
 	"odradek/processor/keystate"
 )
 
-// Work is what a partition has done: what is counted of it once it is committed.
+// Work holds what a partition has done, which is counted once it is committed.
 type Work struct {
 	Counts  Counts
 	Held    int64   // samples that are held for order after the last record
@@ -17,7 +17,7 @@ type Work struct {
 	Fetched time.Time
 }
 
-// latencyRows is about how many rows of a Work have their latency observed.
+// latencyRows is the approximate number of rows of a Work whose latency is observed.
 const latencyRows = 256
 
 // Add adds the work that follows.
@@ -36,7 +36,7 @@ func (w *Work) Add(next *Work) {
 // Counts is a partition's part of the accounting equation (see Metrics).
 type Counts struct {
 	Consumed, Bytes, Dead, Forwarded int64
-	Aborted, Control                 int64 // input records that were passed over
+	Aborted, Control                 int64 // input records that were skipped
 	Evicted                          int64 // keys
 	Early                            int64 // records released before the watermark reached them
 	Suspects                         Suspects
@@ -70,7 +70,7 @@ type Suspects [3]int64
 // ChangeKinds are the kinds of events.Change.
 const ChangeKinds = 3
 
-// Changes are changes of anomalies by detector and kind.
+// Changes counts changes of anomalies by detector and kind.
 type Changes map[string][ChangeKinds]int64
 
 // Add counts further changes of a detector.
@@ -98,7 +98,7 @@ type RecentAnomaly struct {
 // MaxRecent bounds the changes that are kept for the status page.
 const MaxRecent = 20
 
-// recentAnomalies keeps the last committed ones.
+// recentAnomalies keeps the last committed changes.
 type recentAnomalies struct {
 	mu   sync.Mutex
 	list []RecentAnomaly // oldest first

@@ -29,8 +29,8 @@ const (
 	attrControl       = 1 << 5
 )
 
-// SizePrefix is how many bytes stand before a batch in a Produce request: it travels as
-// BYTES, with its length before it.
+// SizePrefix is the number of bytes before a batch in a Produce request: the length of
+// its BYTES field.
 const SizePrefix = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -95,7 +95,7 @@ func (b *Batches) Count() int { return b.count }
 // Bytes returns the size of the batches before compression.
 func (b *Batches) Bytes() int { return b.bytes }
 
-// Reset empties b and keeps its memory. What Seal returned is void.
+// Reset empties b and keeps its memory. It invalidates what Seal returned.
 func (b *Batches) Reset() {
 	if b.open.records > 0 {
 		b.spare = append(b.spare, b.open)
@@ -107,7 +107,7 @@ func (b *Batches) Reset() {
 	b.count, b.bytes = 0, 0
 }
 
-// BatchSize is how large a batch must be for this record alone.
+// BatchSize returns the size of a batch with this record alone.
 func BatchSize(key, value []byte, headers []Header) int {
 	size := 3 + bytesSize(key) + bytesSize(value) + headersSize(headers) // attributes and deltas take a byte each
 	return batchHeader + size + uvarintSize(zigzag(int64(size)))

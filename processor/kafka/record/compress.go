@@ -48,7 +48,7 @@ func ParseCodec(name string) (Codec, error) {
 	return 0, fmt.Errorf("kafka: unknown compression %q; one of %s", name, strings.Join(codecNames[:], ", "))
 }
 
-// MaxInflated bounds what one batch may become: a batch of a megabyte can be
+// MaxInflated bounds the decompressed size of one batch: a batch of a megabyte can be
 // made to claim gigabytes.
 const MaxInflated = 64 << 20
 

@@ -7,18 +7,18 @@ import (
 
 // Epoch is a leader epoch: Kafka numbers the leaders of a partition from 0, and
 // every batch carries the number of the leader that appended it (KIP-101). A
-// position that knows the epoch of the record before it can be held against the
-// log as it is now (KIP-320): after an unclean election the log may lack records
-// that were read, and have others at their offsets.
+// position with the epoch of the record before it can be compared with the present
+// log (KIP-320): after an unclean election the log may lack records that were read,
+// and have others at their offsets.
 //
-// The value is the number plus one, so that the zero value is an epoch that is
-// not known and nothing is checked by.
+// The value is the number plus one: the zero value is an unknown epoch, which is not
+// checked.
 type Epoch int32
 
-// EpochOf takes a number from the wire, where -1 is not known.
+// EpochOf converts a number from the wire, where -1 stands for unknown.
 func EpochOf(number int32) Epoch { return Epoch(max(number, -1) + 1) }
 
-// Number returns what goes on the wire.
+// Number returns the number on the wire.
 func (e Epoch) Number() int32 { return int32(e) - 1 }
 
 // String returns the number, or "unknown".
@@ -29,8 +29,8 @@ func (e Epoch) String() string {
 	return strconv.Itoa(int(e.Number()))
 }
 
-// LastEpoch returns the epoch of the last of some whole batches: the largest, for
-// epochs only grow in a log, and one that does not is of a damaged header. It walks
+// LastEpoch returns the epoch of the last of some whole batches: the largest one, since
+// epochs only grow in a log, and one that does not belongs to a damaged header. It walks
 // the headers, not the records.
 func LastEpoch(raw []byte) (e Epoch) {
 	for len(raw) >= 17 {

@@ -86,12 +86,12 @@ type TP struct {
 // String returns topic/partition.
 func (tp TP) String() string { return tp.Topic + "/" + strconv.Itoa(int(tp.Partition)) }
 
-// Chunk is a stretch of a partition's log as one fetch brought it: whole record
+// Chunk is a section of a partition's log as one fetch returned it: whole record
 // batches, the last of which may be cut off.
 type Chunk struct {
 	TP   TP
-	From int64 // the position asked for: records before it are not meant
-	Next int64 // the position after the batches; 0: not known
+	From int64 // the position asked for: records before it are skipped
+	Next int64 // the position after the batches; 0: unknown
 
 	Raw     []byte       // record batches; see Iterator
 	Aborted []AbortedTxn // in read-committed mode, by first offset
