@@ -46,8 +46,8 @@ func (pt *partition) sendRefused() {
 // suspectLog has what the log has said of suspects: of each kind of news a line a
 // minute at most, with the number since the line before.
 type suspectLog struct {
-	seen   metrics.Suspects // joined
-	logged metrics.Suspects // logged
+	seen   metrics.Suspects // last counts that joined a cycle
+	logged metrics.Suspects // last counts in the log
 	at     [3]time.Time
 }
 
