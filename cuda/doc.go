@@ -131,8 +131,7 @@
 //  1. Write kernels/NAME.cu, NAME being the op's, one or more __global__ functions
 //     with the signature in kernels/task.h whose names begin with it. It computes what
 //     the op's definition says, within the op's Compare, the same bits for a task
-//     whatever is in the batch; it writes its tasks' Scores, Next and Detail and nothing
-//     else.
+//     whatever the batch contains; it writes only its tasks' Scores, Next and Detail.
 //     The words of a task's parameters are a struct in kernels/NAME_params.h, made from
 //     the op's table (detectors.Param); ones that the table calls Long are int64.
 //  2. Write plan/NAME.go: the opPlan, which names the kernels, and its line in plans. The

@@ -42,7 +42,7 @@ var discordSpec = Spec{
 		{Name: "MIN_POINTS", Type: Int, Default: 0, Max: DiscordMaxWindow,
 			Help: "samples that there must be before the first score, from twice the longest stretch to WINDOW; 0 means 8 times the longest " +
 				"stretch, or WINDOW if that is less. The first stretches have few before them, and are unlike all of them."},
-		{Name: "M", Type: Ints, Word: 4}, // the lengths
+		{Name: "M", Type: Ints, Word: 4}, // lengths
 	},
 	// Measured in docs/quality.md, as for knn: a fault is in the scores of a stretch more.
 	Defaults: []Default{

@@ -152,9 +152,9 @@ func (s *discordsSettings) options(m int) discord.Options {
 // fresh one if that is newer. A discord overlaps those that were reported before, of
 // the same length and in rows that are still searched, or is a new one; of each length the
 // last 4*Top are remembered. The score of a fresh row is the largest of its findings', NaN
-// without one: normalised distances are comparable between lengths. So a consumer, who
-// knows a score by its sample and its detector, gets one score of a sample; the discords
-// of all lengths are in the block.
+// without one: normalised distances are comparable between lengths. So a sample has one
+// score, since consumers identify a score by its sample and detector; the discords of all
+// lengths are in the block.
 //
 // The carry has for each length, those of the first value first, the distance of the last
 // discord, a float64 (NaN where there are not Top), which is a good radius to search the

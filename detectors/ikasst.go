@@ -213,7 +213,7 @@ func ikasstCompare(r *Rows, got, want Result) error {
 	return err
 }
 
-// ikasstWithin compares with a spread of n errors.
+// ikasstWithin compares results, given a spread of n random errors.
 func ikasstWithin(r *Rows, got, want Result, tol float64, n int) error {
 	const ceiling = 0.01
 	p := ikasstParams(r.Params)

@@ -29,7 +29,7 @@ const (
 	TumblingParam = "TUMBLING"
 )
 
-// list reports whether the type is one of many numbers, up to the end of a task's parameters.
+// list reports whether the type is a list of numbers, up to the end of a task's parameters.
 func (t ParamType) list() bool { return t == Floats || t == Ints }
 
 // Param is a row of an op's parameter table. From the tables come the settings of

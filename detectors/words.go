@@ -26,10 +26,10 @@ func (w Words) F64() []float64 { return vec.WordsF64(w) }
 // I64 views pairs of words as int64; see F64.
 func (w Words) I64() []int64 { return vec.WordsI64(w) }
 
-// Int is the int32 of word i.
+// Int returns word i as an int32.
 func (w Words) Int(i int) int { return int(int32(w[i])) }
 
-// Bool is the truth value of word i, which is 0 or 1.
+// Bool returns word i, which is 0 or 1, as a bool.
 func (w Words) Bool(i int) bool { return w[i] != 0 }
 
 // Float32 is the float32 of word i.
@@ -44,7 +44,7 @@ func (w Words) Int64(i int) int64 { return int64(w.uint64(i)) }
 // SetInt sets word i to an int32.
 func (w Words) SetInt(i, v int) { w[i] = uint32(int32(v)) }
 
-// SetBool sets word i.
+// SetBool sets word i to 1 or 0.
 func (w Words) SetBool(i int, v bool) {
 	w[i] = 0
 	if v {

@@ -79,8 +79,8 @@ func (t terminal) score(ctx context.Context, args []string) int {
 type dataSet struct {
 	*backtests.DataSet
 	name   string
-	dim    int                      // the most values of a series
-	config *config.Config           // of its first series, as is the state
+	dim    int                      // the most values of a sample
+	config *config.Config           // of its first series, as is state
 	state  *keystate.Config         // all have the same detectors
 	states map[int]*keystate.Config // by the values of a series
 }
@@ -92,8 +92,8 @@ func (e settingsError) Error() string {
 	return fmt.Sprintf("the configuration has %d fault(s)", len(e))
 }
 
-// failSettings prints an error, of faults of settings each of them, and returns the exit
-// code.
+// failSettings prints an error, every fault of a settingsError on a line, and returns the
+// exit code.
 func (t terminal) failSettings(err error) int {
 	var bad settingsError
 	if !errors.As(err, &bad) {
@@ -103,9 +103,9 @@ func (t terminal) failSettings(err error) int {
 	return exitUsage
 }
 
-// openDataSet reads the series of a data set whose names match the pattern, and the
-// settings of the environment lines for each number of values that they have. Besides
-// those of detectors, the settings that begin with what also says are to be right.
+// openDataSet reads the series of a data set whose names match the pattern, and the settings
+// in the lines of environ for each number of values that the series have. Beside the
+// settings of detectors it checks those that begin with also.
 func openDataSet(environ []string, dir, match, topic string, also ...string) (*dataSet, error) {
 	format, all, err := quality.Read(dir)
 	if err != nil {
@@ -138,14 +138,14 @@ func openDataSet(environ []string, dir, match, topic string, also ...string) (*d
 	return d, nil
 }
 
-// makeBlocks has detectors make blocks of their windows, or not.
+// makeBlocks sets whether detectors make blocks of their windows.
 func (d *dataSet) makeBlocks(yes bool) {
 	for _, s := range d.states {
 		s.Blocks = yes
 	}
 }
 
-// fields are the names of the values of a sample.
+// fields returns the names of the values of a sample.
 func (d *dataSet) fields() []string {
 	var names []string
 	for i := range d.dim {
@@ -154,7 +154,7 @@ func (d *dataSet) fields() []string {
 	return names
 }
 
-// results are the measures of a run that took so long.
+// results returns the measures of a run and the time that it took.
 func (d *dataSet) results(took time.Duration) []quality.Result {
 	lines := d.Measures()
 	for i := range lines {

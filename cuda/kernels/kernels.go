@@ -12,8 +12,8 @@ import (
 // layout changes with task.h and the protocol of parent and child.
 const layout = 6
 
-// Tests are the kernels of fault.cu that a child has behind those of plan.Kernels, if it was
-// started with the flag -faults.
+// Tests lists the kernels of fault.cu, which a child that was started with the flag -faults
+// loads after those of plan.Kernels.
 var Tests = []string{"fault_rounds", "fault_models", "fault_layout"}
 
 //go:embed *.fatbin

@@ -5,7 +5,7 @@ import "odradek/detectors"
 // Limits of what the kernels of discords.cu take.
 const (
 	discordsWindow = 4096    // values of a series that a block has for itself
-	discordsLong   = 1 << 24 // and of one that all blocks have
+	discordsLong   = 1 << 24 // values of a series that all blocks share
 	discordsTop    = 32
 )
 
@@ -83,17 +83,17 @@ const discordsScanBytes = (discordsChunk+1)*32 + ((discordsBand+discordsChunk)/8
 // Constants of discords_lengths.h.
 const (
 	discordsAnchorRows   = 1 << 11
-	discordsLengthsLeast = 8         // lengths that are shared out to blocks
-	discordsLengthsMost  = 1 << 17   // values of their series
+	discordsLengthsLeast = 8         // fewest lengths that are distributed among blocks
+	discordsLengthsMost  = 1 << 17   // most values of their series
 	discordsSlots        = 264       // blocks
-	discordsSlotsBytes   = 640 << 20 // of all blocks' arrays
+	discordsSlotsBytes   = 640 << 20 // bytes of all blocks' arrays
 )
 
 // anchors returns the numbers of the lengths at which all neighbours are found, the first and the
 // last among them, or nil where each length has its own profile: few lengths, or few between two
 // anchors. Up to an eighth of the length apart, the neighbours at two anchors bound the
-// distances between them so tightly that the largest bounds are mostly the discords': of 35,040
-// values, some three subsequences a length are compared with all others.
+// distances between them so tightly that the largest bounds mostly belong to the discords: in a
+// series of 35,040 values, about three subsequences a length are compared with all others.
 func (s *discordsShape) anchors() []int {
 	n := s.lengths()
 	if n < discordsLengthsLeast || s.n > discordsLengthsMost || s.least < 8 || s.left(s.most) < 1 {
@@ -207,8 +207,8 @@ func discordsLaunches(c Class, p *Planner, chains []chain) {
 	}
 }
 
-// discordsDescribe launches what has means, norms and steps of each tile and, after what then does,
-// the first limits.
+// discordsDescribe launches the kernels that compute means, norms and steps of each tile, then
+// those that the caller adds by then, and last the first limits.
 func (p *Planner) discordsDescribe(s *discordsShape, tiles int, then func()) {
 	each := (s.n - s.least + 1 + discordsPadding + 255) / 256
 	p.launchGrid(kernel("discords_describe"), tiles*each, 256, 0)
@@ -219,8 +219,8 @@ func (p *Planner) discordsDescribe(s *discordsShape, tiles int, then func()) {
 	}
 }
 
-// discordsRadius launches what looks for the discords of a length by the radius in the task's carry.
-// Where it finds them, the launches of the profile have nothing to do.
+// discordsRadius launches the search for the discords of a length by the radius in the task's carry.
+// If it succeeds, the launches of the profile return at once.
 func (p *Planner) discordsRadius(s *discordsShape, m int) {
 	count := s.n - m + 1
 	p.again(kernel("discords_near"), (count+discordsChunk-1)/discordsChunk, discordsThreads, discordsScanBytes)

@@ -42,7 +42,7 @@ func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
 	return need
 }
 
-// placeModels has lay know where models lie.
+// placeModels notes the places of the models for lay.
 func (p *Planner) placeModels() {
 	clear(p.modelAt)
 	for i := range p.Places {
@@ -53,8 +53,8 @@ func (p *Planner) placeModels() {
 	}
 }
 
-// uploadBytes is what the models that the plan brings take behind its launches: the list
-// of uploads, and what they bring.
+// uploadBytes returns the bytes behind the plan's launches that its new models take: the
+// list of uploads and their content.
 func (p *Planner) uploadBytes() (list, content int) {
 	for i := range p.Places {
 		if p.Places[i].Upload {
@@ -65,7 +65,7 @@ func (p *Planner) uploadBytes() (list, content int) {
 	return Align(list), content
 }
 
-// writeUploads writes what uploadBytes has room for from byte at on.
+// writeUploads writes the list and the content that uploadBytes measures from byte at on.
 func (p *Planner) writeUploads(m *Memory, at int) {
 	room, _ := p.uploadBytes()
 	to, n := at+room, 0

@@ -13,9 +13,9 @@ import (
 	"odradek/detectors"
 )
 
-// Task is a detectors.Task as the kernels have it, and task.h. Of its fields, After is 1
-// where Carry lies in the output and not in the input, Model is where the model lies in the
-// device's memory for models, and X where that is in the input on the device.
+// Task is a detectors.Task in the form that the kernels read (task.h). Its field After is 1
+// where Carry lies in the output and not in the input, Model is the model's place in the
+// device's memory for models, and X the place of the rows in the input on the device.
 type Task detectors.Task
 
 // Tile is what a block works on, as task.h has it.
@@ -141,7 +141,7 @@ func SetModels(op detectors.Op) (undo func()) {
 	return set(op, func(p *opPlan) { p.models = true })
 }
 
-// SetKernel has tasks of an op, whatever they are, go to one kernel, a block a chain, as
+// SetKernel sends all tasks of an op to one kernel, one block for each chain, as
 // SetRounds does. The kernel is one of package kernels' Tests, by index, and reads models.
 func SetKernel(op detectors.Op, test int) (undo func()) {
 	return set(op, func(p *opPlan) {
@@ -188,7 +188,7 @@ const (
 
 // Planner makes the plans of one batch's Execute: see doc.go. It is reused.
 type Planner struct {
-	Shared       int             // bytes that a block may have on each of the devices, 0 for no limit
+	Shared       int             // bytes of shared memory that a block may have on each of the devices, 0 for no limit
 	in           detectors.Words // of the batch
 	tasks        []Task          // in plan order, in the batch's memory
 	tiles        []Tile

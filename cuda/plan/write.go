@@ -61,7 +61,7 @@ const (
 	copyRate    = 50
 )
 
-// taskBytes is the size of a Task.
+// taskBytes is the size of a Task in bytes.
 const taskBytes = int(unsafe.Sizeof(Task{}))
 
 // Write writes the plan of this round from byte at of the memory on, its status

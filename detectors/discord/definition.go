@@ -109,7 +109,7 @@ func windows(x []float64, m int) []window {
 	return w
 }
 
-// define is the definition of the distance of the subsequence at i to its neighbours.
+// define computes the distance of the subsequence at i to its neighbours by its definition.
 func define(w []window, i, m int, o Options) (sum float64, nearest int) {
 	exclusion := o.exclusion(m)
 	type neighbour struct {

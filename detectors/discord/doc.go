@@ -31,10 +31,10 @@
 // subsequences that are at least the exclusion away from those taken before. Otherwise the
 // second neighbour would be the first, shifted by one. Correlations that are the same in
 // float32 are ties, of which the first subsequence counts, so that roundings do not decide
-// which neighbours are left. Where there are fewer than K, the sum is times K divided by
-// their number. The score of a left discord ([LeftQuery.Define]) is the mean of its K
-// distances instead, each divided by sqrt(2m): the order of scores is that of the sums,
-// and a threshold holds for any K.
+// which neighbours are left. Where there are fewer than K, the sum is multiplied by K and
+// divided by their number. The score of a left discord ([LeftQuery.Define]) is the mean of
+// its K distances instead, each divided by sqrt(2m): the scores have the order of the
+// sums, and one threshold is valid for any K.
 //
 // # Degenerate input
 //

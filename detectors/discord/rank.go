@@ -29,16 +29,16 @@ func Rank(found [][]Discord, k int) []Discord {
 	return all
 }
 
-// Vote returns the discord that most lengths stand for, and the weight of their votes; ok
-// is false without any discord. A length votes for its first discord, and for those of
-// other lengths whose middle is at most half of the shorter's length from its middle. Its
-// vote weighs as much as the first discord stands out from the second: what their distances
-// have as ratio, less 1. So a length at which the two are alike, because noise or the shape
-// of a period makes them, hardly counts. All votes weigh 1 where a length has one
-// discord only, and those of equal weight go to the least length.
+// Vote returns the discord with the most votes, and their total weight; ok is false without
+// any discord. A length votes for its first discord, and for those of other lengths whose
+// middle is at most half of the shorter length from its middle. The weight of its vote is
+// how much the first discord stands out from the second: the ratio of their distances,
+// less 1. So a length whose first two are similar, because they come from noise or from the
+// shape of a period, hardly counts. All votes weigh 1 where some length has only one
+// discord, and of equal totals that of the least length wins.
 //
-// Lengths find more anomalies so than by Rank, which prefers the lengths that noise makes
-// unlike each other, and than by votes of equal weight.
+// The vote finds more anomalies than Rank, which prefers the lengths at which noise makes
+// subsequences unlike each other, and than votes of equal weight.
 func Vote(found [][]Discord) (best Discord, weight float64, ok bool) {
 	equal := slices.ContainsFunc(found, func(of []Discord) bool { return len(of) == 1 })
 	middle := func(d Discord) int { return 2*d.At + d.Length } // twice
@@ -67,10 +67,10 @@ func Vote(found [][]Discord) (best Discord, weight float64, ok bool) {
 	return best, weight, ok
 }
 
-// outstanding is how much a discord stands out from the next one of its length: the ratio
-// of their distances less 1, at most 1000.
+// outstanding returns how much a discord stands out from the next one of its length: the
+// ratio of their distances less 1, at most 1000.
 func outstanding(first, second Discord) float64 {
-	if first.Distance == 0 { // both have a copy
+	if first.Distance == 0 { // both occur twice
 		return 0
 	}
 	return min(1000, first.Distance/second.Distance-1)

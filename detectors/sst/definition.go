@@ -38,9 +38,9 @@ const (
 
 // Spread is how far the definition's scores and its last feedback move when its
 // products with a matrix are as inexact as a careless float32 implementation's:
-// the largest deviations, of each, that n random errors and coarse roundings show.
-// Where Ritz values lie close together, one is close to what counts, or a beta to
-// what ends Lanczos, that is far more than a rounding.
+// the largest deviations of each that n random errors and coarse roundings cause.
+// Where Ritz values lie close together, one is close to the limit that counts it, or a
+// beta to the one that ends Lanczos, they are far larger than a rounding.
 func Spread(p *Params, x []float64, fresh int, a []float64, n int, rng *rand.Rand) (scores, next []float64) {
 	// Errors of the vector lean to the directions of large eigenvalues, those
 	// of the product to none.

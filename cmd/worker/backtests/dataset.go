@@ -16,22 +16,22 @@ import (
 	"odradek/processor/keystate"
 )
 
-// DataSet is a Source of the series of a labelled data set. Each is a partition of its
-// own, and what the detectors say of it is measured against its labels by the rules that
-// were published for the set.
+// DataSet is a Source of the series of a labelled data set. Each series is a partition of
+// its own, and the detectors' results are measured against its labels by the rules that
+// were published with the set.
 type DataSet struct {
 	set     []quality.Series
 	parts   []Partition
 	tallies []*quality.Tally // by detector
 
 	mu    sync.Mutex
-	heard map[int][]quality.Verdicts // of series that those before them have not been heard of
-	next  int                        // series to be measured
+	heard map[int][]quality.Verdicts // verdicts on series that wait for those before them
+	next  int                        // series to be measured next
 	hear  func(series int, said []quality.Verdicts)
 }
 
-// NewDataSet is a Source of the series, in a format of package quality. states has the
-// state's configuration for each number of values that a series has; their detectors
+// NewDataSet returns a Source of the series, in a format of package quality. states has the
+// state's configuration for each number of values that a series has; the configurations
 // differ in nothing else. Series i stands for partition i of the topic.
 func NewDataSet(set []quality.Series, format, topic string, states map[int]*keystate.Config) *DataSet {
 	d := &DataSet{set: set, heard: map[int][]quality.Verdicts{}}
@@ -66,10 +66,10 @@ func (d *DataSet) Total() (n int64) {
 // Troubles implements Source.
 func (d *DataSet) Troubles() []string { return nil }
 
-// sharedRows is how many samples of a series are handed over together.
+// sharedRows is the number of samples of a series in one Share.
 const sharedRows = 4096
 
-// Read implements Source. As many series as there are cores are read side by side.
+// Read implements Source. It reads one series on each core at a time.
 func (d *DataSet) Read(ctx context.Context, send func(int, *Share) error) error {
 	var next, done atomic.Int64
 	errs := make([]error, runtime.GOMAXPROCS(0))
@@ -108,7 +108,7 @@ func (d *DataSet) read(ctx context.Context, i int, done *atomic.Int64, send func
 	return ctx.Err()
 }
 
-// Measures are what the run has come to, one for each detector.
+// Measures returns the results of the run, one for each detector.
 func (d *DataSet) Measures() []quality.Result {
 	var list []quality.Result
 	for _, t := range d.tallies {
@@ -117,8 +117,8 @@ func (d *DataSet) Measures() []quality.Result {
 	return list
 }
 
-// said takes what the detectors say of a whole series. The series are measured in their
-// order, whichever ends first, so that sums of shares are rounded alike.
+// said takes the detectors' verdicts on a whole series. The series are measured in order,
+// whichever ends first, so that sums are always rounded in the same way.
 func (d *DataSet) said(series int, v []quality.Verdicts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,11 +133,11 @@ func (d *DataSet) said(series int, v []quality.Verdicts) {
 	}
 }
 
-// judge collects what the detectors of a lane say of the series of a data set, by sample.
+// judge collects the verdicts of the detectors of a lane on a series of a data set, by sample.
 type judge struct {
 	said     []quality.Verdicts
 	sampleAt map[int64]int   // time -> first sample that has it
-	about    []map[int64]int // by detector: last time that a score speaks of -> first sample it speaks of
+	about    []map[int64]int // by detector: last time that a score is about -> first sample that it is about
 	best     []float32       // by detector: the score of Place
 	train    int             // samples of the training part
 }

@@ -17,9 +17,9 @@ import (
 	"odradek/processor/keystate"
 )
 
-// heat is the heatmap of a series by one detector: of each length, from the least on, and
-// each bucket of the series' plot the largest normalised distance of the discords that
-// cover it, of all windows that were searched.
+// heat is the heatmap of a series by one detector: for each length, from the least on, and
+// each bucket of the series' plot, the largest normalised distance of the discords that
+// cover it, over all windows that were searched.
 type heat struct {
 	discord.Lengths
 	rows, n int
@@ -27,15 +27,15 @@ type heat struct {
 }
 
 const (
-	heatRows    = 64   // lengths that are told apart, at most
+	heatRows    = 64   // most lengths with a row of their own
 	heatSeries  = 1000 // series of a lane that have heatmaps
 	heatOfCell  = 127. // steps of a cell for a normalised distance of 1
 	heatHeight  = 96   // in the report, in units of the SVG
 	heatColours = 64
 )
 
-// block takes the heatmap of a window into that of the series. Blocks of other kinds are
-// left out. The samples of the window count as evenly apart.
+// block merges the heatmap of a window into that of the series. It ignores blocks of other
+// kinds, and treats the samples of the window as evenly spaced.
 func (p *plot) block(d *keystate.DetectorConfig, r *keystate.BlockRow) error {
 	if r.MediaType != detectors.DiscordsMediaType {
 		return nil
@@ -76,7 +76,7 @@ func (p *plot) block(d *keystate.DetectorConfig, r *keystate.BlockRow) error {
 	return nil
 }
 
-// halve makes one bucket of each two.
+// halve merges the buckets in pairs.
 func (h *heat) halve() {
 	for from := 0; from < len(h.cells); from += h.n {
 		l := h.cells[from : from+h.n]
@@ -87,7 +87,7 @@ func (h *heat) halve() {
 	}
 }
 
-// most is the largest normalised distance.
+// most returns the largest normalised distance.
 func (h *heat) most() float64 {
 	most := uint8(1)
 	for _, v := range h.cells {
@@ -96,7 +96,7 @@ func (h *heat) most() float64 {
 	return float64(most-1) / heatOfCell
 }
 
-// distance is the normalised distance of a cell; NaN for none.
+// distance returns the normalised distance of a cell; NaN for none.
 func (h *heat) distance(row, column int) float64 {
 	if v := h.cells[row*h.n+column]; v > 0 {
 		return float64(v-1) / heatOfCell
@@ -104,7 +104,7 @@ func (h *heat) distance(row, column int) float64 {
 	return math.NaN()
 }
 
-// colours go from blue for 0 to red for the largest distance.
+// colours range from blue for 0 to red for the largest distance.
 func (h *heat) colours() color.Palette {
 	m := moreland.SmoothBlueRed()
 	m.SetMin(0)
@@ -112,7 +112,8 @@ func (h *heat) colours() color.Palette {
 	return m.Palette(heatColours).Colors()
 }
 
-// picture has a pixel for each cell of the first buckets, the largest length on top.
+// picture returns an image with a pixel for each cell of the first buckets, the largest
+// length on top.
 func (h *heat) picture(buckets int) *image.Paletted {
 	img := image.NewPaletted(image.Rect(0, 0, buckets, h.rows), append(color.Palette{color.Transparent}, h.colours()...))
 	scale := (heatColours - 1) / max(1e-9, h.most())
@@ -126,7 +127,7 @@ func (h *heat) picture(buckets int) *image.Paletted {
 	return img
 }
 
-// heatPanel draws the heatmap of a detector for the report, below the scores and in their scale of time.
+// heatPanel draws the heatmap of a detector for the report, below the scores and with their time axis.
 func (s *series) heatPanel(h *heat, name string) (p Panel, err error) {
 	var pixels bytes.Buffer
 	buckets := s.buckets()
@@ -145,10 +146,10 @@ func (s *series) heatPanel(h *heat, name string) (p Panel, err error) {
 		Top: number(math.Round(h.most()*100) / 100), SVG: drawn(&b)}, nil
 }
 
-// last is the largest length.
+// last returns the largest length.
 func (h *heat) last() int { return h.Min + (h.Max-h.Min)/max(1, h.Step)*max(1, h.Step) }
 
-// heatmaps are those of the report.
+// heatmaps returns the panels of the report.
 func (s *series) heatmaps(detectors []string) (list []Panel, err error) {
 	for d, h := range s.plot.heat {
 		if h == nil {

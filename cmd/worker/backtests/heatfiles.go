@@ -18,8 +18,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// WriteHeatmaps writes the heatmaps of the drawn series into a folder, which it makes: for
-// each series and detector a PNG and an SVG file.
+// WriteHeatmaps writes the heatmaps of the drawn series into a folder, which it creates: a
+// PNG and an SVG file for each series and detector.
 func (s *Summary) WriteHeatmaps(dir string, detectors []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("backtests: heatmaps: %w", err)
@@ -38,7 +38,7 @@ func (s *Summary) WriteHeatmaps(dir string, detectors []string) error {
 	return nil
 }
 
-// fileName has nothing of a name that a file's may not have.
+// fileName replaces what a file's name must not contain.
 func fileName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' {
@@ -48,11 +48,11 @@ func fileName(name string) string {
 	}, name)
 }
 
-// The size of a heatmap's file.
+// Sizes of a heatmap's file.
 const (
 	heatWidth = 24 * vg.Centimeter
 	heatTall  = 9 * vg.Centimeter
-	heatBar   = 2.4 * vg.Centimeter // for the scale of colours
+	heatBar   = 2.4 * vg.Centimeter // width of the colour scale
 )
 
 func (s *series) writeHeatmap(path string, h *heat, detector string) error {
@@ -77,7 +77,7 @@ func (s *series) writeHeatmap(path string, h *heat, detector string) error {
 	return errors.Join(os.WriteFile(path+".png", pixels.Bytes(), 0o644), os.WriteFile(path+".svg", svg, 0o644)) //nolint:gosec // as the report
 }
 
-// grid is a heatmap as the plotting library takes it: seconds of event time, and lengths.
+// grid adapts a heatmap to the plotting library: seconds of event time, and lengths.
 type grid struct {
 	*heat
 	s       *series
@@ -134,7 +134,7 @@ func (s *series) drawHeatmap(c draw.Canvas, h *heat, detector string) error {
 	return nil
 }
 
-// twice is the heatmap with each length twice where there is one.
+// twice returns the heatmap, with a single length twice.
 func (h *heat) twice() *heat {
 	if h.rows > 1 {
 		return h

@@ -11,8 +11,8 @@
 //     What one lane finds depends on its partition's rows alone, in their order: not on
 //     the number of cores, nor on how rows were cut into blocks and batches.
 //  3. lane.tell takes scores and changes of anomalies, marks those of a series that is not
-//     warm yet (warmth), and keeps what the tables, the report and the measures of a data
-//     set need.
+//     warm yet (warmth), and collects what the tables, the report and the measures of a
+//     data set need.
 //  4. Run joins what the lanes have into a Summary.
 package backtests
 
@@ -51,7 +51,7 @@ type Partition struct {
 	First  int64
 
 	state    *keystate.Config // nil: that of the Config
-	recorded *DataSet         // that the partition is a series of; nil: of none
+	recorded *DataSet         // the data set that the partition is a series of; nil: none
 }
 
 // Share are the rows of a block that belong to one partition.
@@ -150,7 +150,7 @@ type lane struct {
 	c      *Config
 	part   *Partition
 	state  *keystate.Config
-	judge  *judge // nil: its partition is no series of a data set
+	judge  *judge // nil: the partition is not a series of a data set
 	fold   *replay.Lane
 	warm   []warmth // by detector
 	series []*series

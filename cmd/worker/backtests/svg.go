@@ -77,12 +77,12 @@ func (s *series) panels(fields, detectors []string) []Panel {
 	return list
 }
 
-// buckets is how many buckets of the plot the series has.
+// buckets returns the number of the plot's buckets that the series covers.
 func (s *series) buckets() int {
 	return max(1, min(int((s.last-s.plot.begin)>>s.plot.width)+1, s.plot.n))
 }
 
-// x is where an event time lies in a panel.
+// x returns the position of an event time in a panel.
 func (s *series) x(t int64) float64 {
 	return panelWidth * min(1, max(0, float64(t-s.plot.begin)/float64(int64(s.buckets())<<s.plot.width)))
 }
@@ -154,7 +154,7 @@ func envelope(b *strings.Builder, class string, lo, hi []float32, low, top float
 	b.WriteString(`"/>`)
 }
 
-// line draws one number a bucket, and a dot on each of runs too short to be seen as a line.
+// line draws one number a bucket, with dots on runs that are too short to be seen as a line.
 func line(b *strings.Builder, class string, v []float32, low, top float64, height int) {
 	envelope(b, class, v, v, low, top, height)
 	const short = 3

@@ -1,5 +1,5 @@
-// Gen builds NAME.fatbin of every NAME.cu in cuda/kernels of which a source has changed
-// since, and SHA256SUMS: go generate ./cuda.
+// Gen rebuilds NAME.fatbin for every NAME.cu in cuda/kernels with a changed source, and
+// writes SHA256SUMS: go generate ./cuda.
 //
 //	NVCC=/usr/local/cuda-11.8/bin/nvcc go generate ./cuda
 //
@@ -56,7 +56,7 @@ func main() {
 	}
 }
 
-// buildAll builds fatbins, as many at once as there are processors.
+// buildAll builds fatbins in parallel, one on each processor.
 func buildAll(fatbins []fatbin) {
 	nvcc := os.Getenv("NVCC")
 	if nvcc == "" {
@@ -88,13 +88,13 @@ func buildAll(fatbins []fatbin) {
 	}
 }
 
-// dir is the folder of the kernels, wherever go generate runs this.
+// dir returns the folder of the kernels, independent of where go generate runs the program.
 func dir() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Dir(filepath.Dir(file))
 }
 
-// build makes one fatbin.
+// build builds one fatbin.
 func build(nvcc, name string) error {
 	args := []string{"-std=c++17", "-O3", "-fatbin", "-I.", "-Xfatbin", "-compress-all"}
 	for _, t := range targets {

@@ -12,9 +12,9 @@ import (
 )
 
 // SHA256SUMS has a block for each fatbin, as sha256sum(1) writes and checks it: a comment
-// with the fatbin's name, then the fatbin and all sources that it was built of, as they
-// were then. A header is in the block of each fatbin that includes it, and so one that has
-// changed shows in all of them until each is built again.
+// with the fatbin's name, then the checksums of the fatbin and of all sources that it was
+// built from, as of that build. A header is in the block of each fatbin that includes it,
+// so a changed header makes all of them stale until each is rebuilt.
 const sumsFile = "SHA256SUMS"
 
 // line is a file and its checksum.
@@ -45,14 +45,14 @@ func readSums(dir string) (map[string][]line, error) {
 	return blocks, nil
 }
 
-// fatbin is a fatbin, without its ending, and the sources of which it is to be built, as
-// they are now.
+// fatbin is the name of a fatbin, without its ending, and its present sources with their
+// checksums.
 type fatbin struct {
 	name    string
 	sources []line
 }
 
-// newFatbin looks at the sources of a fatbin.
+// newFatbin finds the sources of a fatbin.
 func newFatbin(dir, name string) (f fatbin, err error) {
 	sources := []string{name + ".cu"}
 	if err := includes(dir, name+".cu", &sources); err != nil {
@@ -70,7 +70,7 @@ func newFatbin(dir, name string) (f fatbin, err error) {
 	return f, nil
 }
 
-// block is the fatbin's block; the checksum of one that is not there is empty.
+// block returns the fatbin's block; the checksum of a missing fatbin is empty.
 func (f *fatbin) block(dir string) ([]line, error) {
 	sum, err := sumOf(dir, f.name+".fatbin")
 	if err != nil && !os.IsNotExist(err) {
@@ -89,8 +89,8 @@ func sumOf(dir, file string) (string, error) {
 
 var include = regexp.MustCompile(`(?m)^\s*#\s*include\s*"([^"/]+)"`)
 
-// includes adds to found the headers that a source includes, directly or not. Those in a
-// folder are the emulator's, which nvcc does not see.
+// includes adds to found the headers that a source includes, directly or indirectly, except
+// those in subfolders: these belong to the emulator, and nvcc does not read them.
 func includes(dir, source string, found *[]string) error {
 	text, err := os.ReadFile(filepath.Join(dir, source))
 	if err != nil {
@@ -107,7 +107,7 @@ func includes(dir, source string, found *[]string) error {
 	return nil
 }
 
-// kernelFiles are the files with an ending, without it.
+// kernelFiles returns the names of the files with an ending, without it.
 func kernelFiles(dir, ending string) ([]string, error) {
 	found, err := filepath.Glob(filepath.Join(dir, "*"+ending))
 	for i := range found {
@@ -116,8 +116,8 @@ func kernelFiles(dir, ending string) ([]string, error) {
 	return found, err
 }
 
-// staleFatbins are those that are missing, are not what SHA256SUMS says, or were built of
-// other sources than there are now.
+// staleFatbins returns the fatbins that are missing, differ from SHA256SUMS, or were built
+// from other sources than the present ones.
 func staleFatbins(dir string) (stale []fatbin, err error) {
 	names, err := kernelFiles(dir, ".cu")
 	if err != nil {
@@ -143,7 +143,7 @@ func staleFatbins(dir string) (stale []fatbin, err error) {
 	return stale, nil
 }
 
-// orphans are the fatbins without a source.
+// orphans returns the fatbins without a source.
 func orphans(dir string) ([]string, error) {
 	names, err := kernelFiles(dir, ".fatbin")
 	if err != nil {
@@ -166,8 +166,8 @@ func removeOrphans(dir string) error {
 	return err
 }
 
-// writeSums writes SHA256SUMS: the blocks of fatbins that were built just now are new, with
-// their sources as they were before, and the others stay as they are.
+// writeSums writes SHA256SUMS: new blocks for the fatbins that were built just now, with
+// their sources as read before the build; the other blocks stay as they are.
 func writeSums(dir string, built []fatbin) error {
 	names, err := kernelFiles(dir, ".cu")
 	if err != nil {
