@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+
+	"odradek/processor/keystate/changelog"
 )
 
 // ErrCorrupt is the error for bytes that Append has not written.
@@ -28,17 +30,17 @@ func (s *State) Append(b []byte) []byte {
 
 // Decode reads what Append wrote at the front of b, and returns the rest.
 func Decode(b []byte) (s State, rest []byte, err error) {
-	d := reader{b: b}
-	kind := d.byte()
-	if kind == 0 && !d.bad {
-		return s, d.b, nil
+	d := changelog.Decoder{B: b}
+	kind := d.Byte()
+	if kind == 0 && !d.Bad {
+		return s, d.B, nil
 	}
-	l := &life{open: kind == 2, told: d.byte(), run: d.uint32(), since: d.uint32(), first: d.int()}
-	d.anomaly(&l.Anomaly)
-	if d.bad || kind > 2 || l.open != (l.Revision > 0) {
+	l := &life{open: kind == 2, told: d.Byte(), run: d.Uint32(), since: d.Uint32(), first: d.Int()}
+	decodeAnomaly(&d, &l.Anomaly)
+	if d.Bad || kind > 2 || l.open != (l.Revision > 0) {
 		return State{}, nil, ErrCorrupt
 	}
-	return State{l}, d.b, nil
+	return State{l}, d.B, nil
 }
 
 // Append encodes a.
@@ -94,99 +96,47 @@ func appendFloats(b []byte, v ...float32) []byte {
 // DecodeAnomaly reads what Anomaly.Append wrote at the front of b, and returns the
 // rest.
 func DecodeAnomaly(b []byte) (a Anomaly, rest []byte, err error) {
-	d := reader{b: b}
-	if d.anomaly(&a); d.bad {
+	d := changelog.Decoder{B: b}
+	if decodeAnomaly(&d, &a); d.Bad {
 		return Anomaly{}, nil, ErrCorrupt
 	}
-	return a, d.b, nil
-}
-
-// reader gives zeros after the first fault.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (d *reader) fail() { d.b, d.bad = nil, true }
-
-func (d *reader) take(n int) []byte {
-	if n > len(d.b) {
-		d.fail()
-		return nil
-	}
-	v := d.b[:n]
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *reader) byte() byte {
-	if v := d.take(1); v != nil {
-		return v[0]
-	}
-	return 0
-}
-
-func (d *reader) uint32() uint32 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 || v > math.MaxUint32 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[n:]
-	return uint32(v)
-}
-
-func (d *reader) int() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *reader) float() float32 {
-	if v := d.take(4); v != nil {
-		return math.Float32frombits(binary.LittleEndian.Uint32(v))
-	}
-	return 0
+	return a, d.B, nil
 }
 
 // doubles reads what appendDoubles wrote, or the float32 of an earlier version.
-func (d *reader) doubles() []float64 {
-	n, wide := d.uint32(), false
+func decodeDoubles(d *changelog.Decoder) []float64 {
+	n, wide := d.Uint32(), false
 	size := 4
 	if n >= doubles {
 		n, wide, size = n-doubles, true, 8
 	}
-	if n == 0 || int(n) > len(d.b)/size {
+	if n == 0 || int(n) > len(d.B)/size {
 		if n > 0 || wide {
-			d.fail()
+			d.Fail()
 		}
 		return nil
 	}
 	v := make([]float64, n)
 	for i := range v {
 		if wide {
-			v[i] = math.Float64frombits(binary.LittleEndian.Uint64(d.take(8)))
+			v[i] = math.Float64frombits(d.Bits())
 		} else {
-			v[i] = float64(d.float())
+			v[i] = float64(d.Float())
 		}
 	}
 	return v
 }
 
-func (d *reader) anomaly(a *Anomaly) {
-	copy(a.ID[:], d.take(len(a.ID)))
-	a.Revision, a.Severity, a.Samples = d.uint32(), d.byte(), d.uint32()
+func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
+	copy(a.ID[:], d.Take(len(a.ID)))
+	a.Revision, a.Severity, a.Samples = d.Uint32(), d.Byte(), d.Uint32()
 	hasRank := a.Severity&ranked != 0
 	a.Severity &^= ranked
-	a.Start, a.End, a.PeakTime, a.OpenedAt = d.int(), d.int(), d.int(), d.int()
+	a.Start, a.End, a.PeakTime, a.OpenedAt = d.Int(), d.Int(), d.Int(), d.Int()
 	a.PeakTime = max(a.Start, min(a.End, a.PeakTime)) // earlier versions have the sample that completed the score
-	a.PeakScore, a.Threshold = d.float(), d.float()
+	a.PeakScore, a.Threshold = d.Float(), d.Float()
 	if hasRank {
-		a.Rank = d.float()
+		a.Rank = d.Float()
 	}
-	a.Expected, a.Actual, a.Contribution = d.doubles(), d.doubles(), d.doubles()
+	a.Expected, a.Actual, a.Contribution = decodeDoubles(d), decodeDoubles(d), decodeDoubles(d)
 }

@@ -182,11 +182,34 @@ func (d *Decoder) Times(dst []uint64, cols int) []uint64 {
 	return dst
 }
 
-// Skip skips n bytes.
-func (d *Decoder) Skip(n int) {
+// Uint32 reads a varint of at most 32 bits.
+func (d *Decoder) Uint32() uint32 {
+	v := d.Uint()
+	if v > math.MaxUint32 {
+		d.Fail()
+		return 0
+	}
+	return uint32(v)
+}
+
+// Float reads a float32 of four bytes.
+func (d *Decoder) Float() float32 {
+	if v := d.Take(4); v != nil {
+		return math.Float32frombits(binary.LittleEndian.Uint32(v))
+	}
+	return 0
+}
+
+// Take reads n bytes, without a copy.
+func (d *Decoder) Take(n int) []byte {
 	if n > len(d.B) {
 		d.Fail()
-		return
+		return nil
 	}
+	v := d.B[:n]
 	d.B = d.B[n:]
+	return v
 }
+
+// Skip skips n bytes.
+func (d *Decoder) Skip(n int) { d.Take(n) }
