@@ -159,6 +159,11 @@ func (o *backtestOptions) check(w io.Writer) int {
 			return bad("-report %s: there is no such folder; make it, or name another", o.report)
 		}
 	}
+	if o.heatmaps != "" {
+		if err := os.MkdirAll(o.heatmaps, 0o755); err != nil {
+			return bad("-heatmaps %s: %v; name a folder that can be made", o.heatmaps, err)
+		}
+	}
 	return exitOK
 }
 
