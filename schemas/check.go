@@ -60,8 +60,8 @@ func nearest(text string, paths []string, most int) []string {
 	}
 	var list []candidate
 	for _, p := range paths {
-		c := distance(strings.ToLower(withoutCount(text)), strings.ToLower(withoutCount(p)))
-		d := distance(last(text), last(p))
+		c := EditDistance(strings.ToLower(withoutCount(text)), strings.ToLower(withoutCount(p)))
+		d := EditDistance(last(text), last(p))
 		if d <= len(last(text))/3 {
 			c = min(c, d+1)
 		}
@@ -80,8 +80,9 @@ func nearest(text string, paths []string, most int) []string {
 	return out
 }
 
-// distance returns the Levenshtein distance of two texts, in bytes.
-func distance(a, b string) int {
+// EditDistance returns the number of bytes to insert, delete or replace to make a into b
+// (Levenshtein 1966; one row at a time of Wagner and Fischer's table).
+func EditDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -181,20 +181,6 @@ func TestUnknownNames(t *testing.T) {
 	}
 }
 
-func TestLevenshtein(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		d    int
-	}{{"", "", 0}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"same", "same", 0}} {
-		if d := levenshtein(c.a, c.b); d != c.d {
-			t.Errorf("%q %q: %d, want %d", c.a, c.b, d, c.d)
-		}
-		if d := levenshtein(c.b, c.a); d != c.d {
-			t.Errorf("%q %q: %d, want %d", c.b, c.a, d, c.d)
-		}
-	}
-}
-
 // A secret reaches the client and nothing else: not the printed configuration,
 // not an error, not the log, however it is formatted.
 func TestSecretsAreNeverPrinted(t *testing.T) {

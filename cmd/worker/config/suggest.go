@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"odradek/schemas"
 )
 
 // elsewhere is what the ODRADEK_ names begin with that are for the tests and
@@ -37,32 +39,10 @@ func unknownNames(given map[string]string, known map[string]bool, detectors []st
 // candidates.
 func Nearest(name string, candidates map[string]bool) (best string, distance int) {
 	for c := range candidates {
-		d := levenshtein(name, c)
+		d := schemas.EditDistance(name, c)
 		if best == "" || d < distance || d == distance && c < best {
 			best, distance = c, d
 		}
 	}
 	return best, distance
-}
-
-// levenshtein is the number of bytes to insert, delete or replace to make a
-// into b (Levenshtein 1966; two rows of Wagner and Fischer's table).
-func levenshtein(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next := min(row[j]+1, row[j+1]+1, diag+cost)
-			diag, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }
