@@ -82,6 +82,20 @@ func (w *walk) message(b []byte, m *message, item int) error {
 	return nil
 }
 
+// next reads a field's number, wire type and value, and returns what follows.
+func next(b []byte) (number protowire.Number, typ protowire.Type, v scalar, rest []byte, err error) {
+	number, typ, n := protowire.ConsumeTag(b)
+	if n < 0 {
+		return 0, 0, v, nil, protowire.ParseError(n)
+	}
+	b = b[n:]
+	v, n, err = consume(number, typ, b)
+	if err != nil {
+		return 0, 0, v, nil, err
+	}
+	return number, typ, v, b[n:], nil
+}
+
 // consume reads a value of any wire type; of a group only its length.
 func consume(number protowire.Number, typ protowire.Type, b []byte) (v scalar, n int, err error) {
 	switch typ {
@@ -157,16 +171,11 @@ func (w *walk) item(f *field, v scalar) error {
 func (w *walk) entry(f *field, b []byte, item int) error {
 	var key, value scalar
 	for len(b) > 0 {
-		number, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		b = b[n:]
-		v, n, err := consume(number, typ, b)
+		number, typ, v, rest, err := next(b)
 		if err != nil {
 			return err
 		}
-		b = b[n:]
+		b = rest
 		switch {
 		case number == 1 && typ == wireType(f.key):
 			key = v
@@ -300,16 +309,11 @@ func (w *walk) timestamp(sink int32, b []byte) error {
 		w.time = moment{sink: sink, kind: protoreflect.MessageKind}
 	}
 	for len(b) > 0 {
-		number, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		b = b[n:]
-		v, n, err := consume(number, typ, b)
+		number, typ, v, rest, err := next(b)
 		if err != nil {
 			return err
 		}
-		b = b[n:]
+		b = rest
 		switch {
 		case typ != protowire.VarintType:
 		case number == 1:
