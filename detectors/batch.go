@@ -6,8 +6,8 @@ import (
 	"odradek/detectors/vec"
 )
 
-// Span is a run of words of one of a batch's arenas; of an X whose elements have 8
-// bytes, a run of pairs of words.
+// Span is a range of words in one of a batch's arenas; of an X whose elements have 8
+// bytes, a range of pairs of words.
 type Span struct{ Off, Len uint32 }
 
 // Task is one detector's work on one key: 80 bytes without pointers.
@@ -26,7 +26,7 @@ type Task struct {
 	Scores Span // in Out
 	Next   Span // in Out: the carry after this task
 	Model  Span // of the batch's models, see Batch.Model; empty without one
-	Detail Span // in Out: what findings are read from besides the scores, and no task after this one
+	Detail Span // in Out: further input of AppendFindings, besides the scores; no later task reads it
 }
 
 // Batch is a set of tasks and the arenas that their spans point into. The
@@ -43,8 +43,8 @@ type Batch struct {
 	serial uint64 // 0: none yet
 	models []batchModel
 
-	// Updates are those of cached windows that tasks read, whose X, CachedX elements
-	// together, are not here: see WindowPool.
+	// Updates bring cached windows up to date, from which the executor makes the X of
+	// their tasks, CachedX elements together: see WindowPool.
 	Updates []WindowUpdate
 	CachedX int
 	Cache   *WindowCache // nil without Updates
@@ -55,9 +55,9 @@ type Batch struct {
 // serials is the last Serial of any batch of the process.
 var serials atomic.Uint64
 
-// Serial numbers the batch's content: no other batch of the process has the same, nor
-// has this one after a Reset. So what is kept of a batch (the spans of a detector's
-// parameters, the slot of a window's last update) is known to be stale.
+// Serial numbers the batch's content: no other batch of the process has the same number,
+// nor has this one after a Reset. It shows whether something noted for a batch (the spans
+// of a detector's parameters, the slot of a window's last update) is stale.
 func (b *Batch) Serial() uint64 {
 	if b.serial == 0 {
 		b.serial = serials.Add(1)
@@ -65,10 +65,10 @@ func (b *Batch) Serial() uint64 {
 	return b.serial
 }
 
-// Need is what a task takes of a batch: tasks, words of In and of Out.
+// Need counts what is added to a batch: tasks, words of In and of Out.
 type Need struct{ Tasks, In, Out int }
 
-// Words is how many words of In n elements take at most, with what goes before them.
+// Words returns the most words of In that n elements take, alignment included.
 func (e Elem) Words(n int) int {
 	if e == F32 {
 		return n
@@ -97,8 +97,8 @@ func (b *Batch) Reset() {
 	b.updated = false
 }
 
-// Invalidate takes the Updates back and invalidates the window cache that they are of.
-// The X of their tasks have to be packed before the batch is executed.
+// Invalidate drops the Updates and invalidates their window cache. The X of their tasks
+// have to be packed before the batch is executed.
 func (b *Batch) Invalidate() {
 	if b.Cache != nil {
 		b.Cache.Invalidate()
@@ -110,11 +110,11 @@ func (b *Batch) dropUpdates() {
 	b.Updates, b.CachedX, b.Cache, b.memory, b.updated = b.Updates[:0], 0, nil, nil, false
 }
 
-// CacheMemory is the memory of the windows that Updates are of; nil without any.
+// CacheMemory returns the memory of the Updates' windows; nil without Updates.
 func (b *Batch) CacheMemory() CacheMemory { return b.memory }
 
-// Updated notes that the executor has applied the Updates. Without it, Reset
-// invalidates the window cache. For executors.
+// Updated records that the executor has applied the Updates; otherwise Reset invalidates
+// the window cache. Executors call it.
 func (b *Batch) Updated() { b.updated = true }
 
 // GrowF32 appends n float32s of undefined content to In and returns where they are.
@@ -150,7 +150,7 @@ func (b *Batch) growPairs(n int) (Span, Words) {
 	return Span{s.Off / 2, uint32(n)}, w
 }
 
-// even has the next word of In at an even offset.
+// even moves the end of In to an even offset.
 func (b *Batch) even() {
 	if len(b.In)%2 != 0 {
 		_, gap := grow(&b.In, 1)

@@ -12,7 +12,7 @@ type signal struct {
 	at   func(i, n int) float64
 }
 
-// signals are usual and nasty series. Some remember, so each is used once.
+// signals returns ordinary and difficult series. Some have state, so each is used once.
 func signals(rng *rand.Rand) []signal {
 	turn := func(i, n int, a, b float64) float64 {
 		if i < n/2 {

@@ -7,33 +7,31 @@ import (
 	"sync"
 )
 
-// Limits of a CPU executor's batches: about what a core works through in a
-// tenth of a second, so that batches stay a unit of progress. The arenas grow
-// past them where one key's need is larger.
+// Limits of a CPU executor's batches: about a tenth of a second of one core's work, so
+// that batches end often. The arenas grow past them for a key that needs more.
 const (
 	cpuMaxTasks = 1 << 16
 	cpuMaxIn    = 1 << 24
 	cpuMaxOut   = 1 << 24
 )
 
-// splitCost is the cost in nanoseconds from which a batch is dealt out: one below it
-// runs in the caller's goroutine.
+// splitCost is the cost in nanoseconds from which a batch is split among goroutines; one
+// below it runs in the caller's.
 const splitCost = 100_000
 
-// NewCPU is an executor that runs the ops' CPU forms on at most workers cores;
-// 0 means GOMAXPROCS. The caller of Execute always works itself; helpers are
-// shared by all concurrent callers, so that callers together with helpers may
-// exceed workers only by having more callers than workers.
+// NewCPU returns an executor that runs the ops' CPU forms on at most workers cores;
+// 0 means GOMAXPROCS. The caller of Execute works too, and all concurrent callers share
+// the helpers, so that more than workers goroutines run only where there are more callers.
 func NewCPU(workers int) Executor {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	return &cpu{helpers: NewHelpers(workers - 1), keep: 2*workers + 2}
+	return &cpu{helpers: NewHelpers(workers - 1), maxFree: 2*workers + 2}
 }
 
 type cpu struct {
 	helpers *Helpers
-	keep    int // batches kept for reuse
+	maxFree int // batches kept for reuse
 
 	mu   sync.Mutex
 	free []*Batch
@@ -54,7 +52,7 @@ func (c *cpu) Batch() *Batch {
 func (c *cpu) Release(b *Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.free) < c.keep {
+	if len(c.free) < c.maxFree {
 		c.free = append(c.free, b)
 	}
 }
@@ -67,7 +65,7 @@ func (c *cpu) Execute(ctx context.Context, b *Batch) error {
 	}
 	parallel := Parallel(Sequential)
 	if c.helpers.Cap() == 0 {
-		parallel = c.helpers.Parallel(ctx) // it looks at ctx
+		parallel = c.helpers.Parallel(ctx) // it checks ctx
 	} else if cost := costOf(b); cost >= splitCost {
 		return c.split(ctx, b, cost)
 	}
@@ -86,12 +84,11 @@ func (c *cpu) Execute(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// rowsPool keeps Rows off the heap's growth: passed through the table, they
-// would be allocated for every task.
+// rowsPool saves an allocation per task: Rows escape, because they are passed through the table.
 var rowsPool = sync.Pool{New: func() any { return new(Rows) }}
 
-// costOf is the estimated cost of a batch, by a sample of its tasks: for tasks
-// of a few nanoseconds looking at each would be much of the work.
+// costOf estimates the cost of a batch from a sample of its tasks: to look at each task of
+// a few nanoseconds would double the work.
 func costOf(b *Batch) int {
 	const sample = 64
 	r := rowsPool.Get().(*Rows)
@@ -104,7 +101,7 @@ func costOf(b *Batch) int {
 	return cost
 }
 
-// split deals chains out to helpers. A chain, the tasks linked by After, stays
+// split distributes chains among helpers. A chain, the tasks linked by After, stays
 // on one goroutine and in order; a long task shares its own work with helpers that
 // have no chain to work on.
 func (c *cpu) split(ctx context.Context, b *Batch, cost int) error {

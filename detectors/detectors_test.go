@@ -49,9 +49,12 @@ func TestCompareNotices(t *testing.T) {
 		r := Rows{Dim: 1, Fresh: fresh, Params: c.Detector.Params(), Scores: make([]float32, fresh), Next: make(Words, carry),
 			Detail: make(Words, size.Detail)}
 		for _, v := range c.Rows[:n] {
-			if op.Elem() == F64 {
+			switch op.Elem() {
+			case F64:
 				r.X64 = append(r.X64, v)
-			} else {
+			case I64:
+				r.XI = append(r.XI, Count(v))
+			default:
 				r.X = append(r.X, float32(v))
 			}
 		}
@@ -81,7 +84,7 @@ func TestCompareNotices(t *testing.T) {
 			if op == Discords {
 				word = 2 // the place: before it is a distance, of which 1 is a rounding
 			}
-			f("a word of detail that is another", false, func(g *Result) { g.Detail[word]++ })
+			f("a word of detail that is another", false, func(g *Result) { g.Detail[word] ^= 1 << 22 })
 			f("no detail", false, func(g *Result) { g.Detail = nil })
 		}
 	}
@@ -94,7 +97,7 @@ func TestIKASSTFaultsAreReportedTogether(t *testing.T) {
 	}
 	for _, want := range []string{"window", "rank", "Krylov", "gamma", "power steps", "epsilon"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not speak of %s: %v", want, err)
+			t.Errorf("the error does not mention %s: %v", want, err)
 		}
 	}
 }
@@ -167,7 +170,7 @@ func TestSVDSSTSizes(t *testing.T) {
 	_, err := NewSVDSST(SVDSSTParams{Window: 5, Rank: 5, Gamma: -1})
 	for _, want := range []string{"rank", "gamma"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not speak of %s: %v", want, err)
+			t.Errorf("the error does not mention %s: %v", want, err)
 		}
 	}
 }

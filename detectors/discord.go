@@ -14,41 +14,41 @@ import (
 	"odradek/detectors/discord"
 )
 
-// Discord is how unlike its nearest neighbours in the past the stretch of samples is that
-// ends at a sample: left discords.
+// Discord is the distance of the subsequence that ends at a sample to its nearest
+// neighbours in the past: left discords.
 const Discord Op = 7
 
 var discordSpec = Spec{
 	Name: "discord", Elem: F64,
-	Help: "left discords, how unlike the shape of any stretch of samples before it that of the last samples is",
+	Help: "left discords, how unlike the shape of any subsequence of samples before it that of the last samples is",
 	Params: []Param{
 		{Name: WindowParam, Type: Int, Default: 2048, Min: 6, Max: DiscordMaxWindow,
-			Help: "samples that a score reads, those of its stretch included; at least twice the longest stretch"},
+			Help: "samples that a score reads, those of its subsequence included; at least twice the longest subsequence"},
 		{Name: "LENGTH", Type: Int, Default: 64, Min: discordMinLength, Max: DiscordMaxLength,
-			Help: "samples of a stretch, the shortest where there are several lengths. As long as what repeats itself, or somewhat longer."},
+			Help: "samples of a subsequence, the shortest where there are several lengths. As long as what repeats itself, or somewhat longer."},
 		{Name: "MAX_LENGTH", Type: Int, Default: 0, Max: DiscordMaxLength,
-			Help: "samples of the longest stretch; 0 means LENGTH. The score of several lengths is the mean of theirs; a detector for each has " +
-				"them apart."},
+			Help: "samples of the longest subsequence; 0 means LENGTH. The score of several lengths is the mean of theirs; for separate " +
+				"scores use a detector for each."},
 		{Name: "LENGTHS", Type: Int, Default: 0, Max: discordMostLengths,
-			Help: "how many lengths there are from LENGTH to MAX_LENGTH, each longer than the one before by the same factor; 0 means that the " +
-				"factor is 1.5, or a little less."},
+			Help: "number of lengths from LENGTH to MAX_LENGTH, each longer than the one before by the same factor; 0 makes the factor 1.5, or a " +
+				"little less."},
 		{Name: "K", Type: Int, Default: 1, Min: 1, Max: 64, Word: 1,
-			Help: "nearest stretches that a stretch is compared with, none of which overlaps another. With 2 a fault that has happened before is " +
-				"found once more."},
+			Help: "nearest subsequences that a subsequence is compared with, none of which overlaps another. With 2 a fault that has " +
+				"happened before is found once more."},
 		{Name: "POINTS", Type: Int, Word: 2}, // the window
 		{Name: "EXCLUDE_FLAT", Type: Bool, Default: false, Word: 3,
-			Help: "compare stretches whose values are all equal with each other alone. Otherwise they are as unlike all others as two stretches " +
-				"that have nothing in common."},
+			Help: "compare subsequences whose values are all equal with each other alone. Otherwise they are as unlike all others as two " +
+				"subsequences without correlation."},
 		{Name: "MIN_POINTS", Type: Int, Default: 0, Max: DiscordMaxWindow,
-			Help: "samples that there must be before the first score, from twice the longest stretch to WINDOW; 0 means 8 times the longest " +
-				"stretch, or WINDOW if that is less. The first stretches have few before them, and are unlike all of them."},
+			Help: "samples before the first score, from twice the longest subsequence to WINDOW; 0 means 8 times the longest " +
+				"subsequence, or WINDOW if that is less. The first subsequences have few before them, and are unlike all of them."},
 		{Name: "M", Type: Ints, Word: 4}, // lengths
 	},
-	// Measured in docs/quality.md, as for knn: a fault is in the scores of a stretch more.
+	// As measured in docs/quality.md for knn: a fault is in the scores of one more subsequence.
 	Defaults: []Default{
 		{"HISTORY", func(Values) string { return "1024" }, "1024"},
 		{"CLOSE_AFTER", func(v Values) string { return strconv.Itoa(max(8, 2*max(v.Int("LENGTH"), v.Int("MAX_LENGTH")))) },
-			"twice the longest stretch, at least 8"},
+			"twice the longest subsequence, at least 8"},
 	},
 	New: func(v Values) (Detector, error) {
 		return NewDiscord(DiscordParams{Window: v.Int(WindowParam), Length: v.Int("LENGTH"), MaxLength: v.Int("MAX_LENGTH"),
@@ -60,27 +60,27 @@ var discordSpec = Spec{
 // Limits of op Discord.
 const (
 	DiscordMaxWindow   = 1 << 20 // samples
-	DiscordMaxLength   = 1 << 15 // of a stretch, in samples
+	DiscordMaxLength   = 1 << 15 // of a subsequence, in samples
 	discordMinLength   = 3       // two values are all alike when normalised
 	discordMostLengths = 16
 )
 
 // DiscordParams are the parameters of op Discord; 0 means the default.
 type DiscordParams struct {
-	Window int // rows that a score reads, its subsequence included; at least twice the longest. No default
+	Window int // rows that a score reads, its subsequence included; at least twice the longest subsequence. No default
 	// Length is that of a subsequence, of the shortest if there are several. No default.
 	Length      int
 	MaxLength   int  // of the longest, default Length
 	Lengths     int  // how many from Length to MaxLength, a factor apart; default: one of 1.5 or less
 	K           int  // neighbours, default 1
 	ExcludeFlat bool // flat subsequences are compared with each other alone
-	// MinPoints are the rows, those of the scored subsequence included, that there must
-	// be for a score: at least twice the longest subsequence. Default 8 times that, but
+	// MinPoints is the number of rows from which there is a score, those of the scored
+	// subsequence included: at least twice the longest subsequence. Default 8 times that, but
 	// not more than Window.
 	MinPoints int
 }
 
-// lengths are those of the subsequences, rising, without faults.
+// lengths returns the subsequences' lengths, rising, for parameters without faults.
 func (p *DiscordParams) lengths() []int {
 	ratio := float64(p.MaxLength) / float64(p.Length)
 	n := p.Lengths
@@ -89,11 +89,11 @@ func (p *DiscordParams) lengths() []int {
 	}
 	var all []int
 	for i := range n {
-		share := 0.0
+		exponent := 0.0
 		if n > 1 {
-			share = float64(i) / float64(n-1)
+			exponent = float64(i) / float64(n-1)
 		}
-		all = append(all, int(math.Round(float64(p.Length)*math.Pow(ratio, share))))
+		all = append(all, int(math.Round(float64(p.Length)*math.Pow(ratio, exponent))))
 	}
 	return slices.Compact(all)
 }
@@ -112,17 +112,17 @@ const (
 	discordHeader
 )
 
-// NewDiscord is the detector of op Discord: discord.LeftQuery has the definition. The
+// NewDiscord returns the detector of op Discord, as discord.LeftQuery defines it. The
 // score of a row is that of the subsequence that ends there, among those that end before
 // it begins and lie in the last Window rows up to it: the mean over the K nearest of
-// their distances divided by sqrt(2m). So it is 0 for a copy, 1 for what has nothing in
-// common with anything before, and sqrt(2) at most, whatever the length.
+// their distances divided by sqrt(2m). So it is 0 for a copy, 1 where all correlations are
+// 0, and sqrt(2) at most, whatever the length.
 //
 // With several lengths the score is the mean of theirs, since there is one threshold for
 // all; they are in Detail, a float32 for each fresh row and length. A score is NaN where
 // one of the lengths has none: with a value that is not finite in the subsequence, or
-// where nothing before can be compared with it. There is no carry: a score follows from
-// the rows of its window alone. It speaks of the rows of the longest subsequence.
+// where no earlier subsequence can be compared with it. There is no carry: a score depends on
+// the rows of its window alone. It covers the rows of the longest subsequence.
 //
 // The error names every fault of the parameters.
 func NewDiscord(p DiscordParams) (Detector, error) {
@@ -130,10 +130,10 @@ func NewDiscord(p DiscordParams) (Detector, error) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	p.MaxLength, p.K = cmp.Or(p.MaxLength, p.Length), cmp.Or(p.K, 1)
 	if p.Length < discordMinLength || p.Length > DiscordMaxLength {
-		fault("stretches of %d samples: use %d to %d", p.Length, discordMinLength, DiscordMaxLength)
+		fault("subsequences of %d samples: use %d to %d", p.Length, discordMinLength, DiscordMaxLength)
 	}
 	if p.MaxLength < p.Length || p.MaxLength > DiscordMaxLength {
-		fault("the longest stretch is of %d samples, use the shortest's %d to %d", p.MaxLength, p.Length, DiscordMaxLength)
+		fault("the longest subsequence is of %d samples, use the shortest's %d to %d", p.MaxLength, p.Length, DiscordMaxLength)
 	}
 	if p.Lengths < 0 || p.Lengths > discordMostLengths || p.Lengths > 1 && p.MaxLength == p.Length ||
 		p.Lengths == 1 && p.MaxLength > p.Length {
@@ -143,7 +143,7 @@ func NewDiscord(p DiscordParams) (Detector, error) {
 	if p.Window < 2 || p.Window > DiscordMaxWindow {
 		fault("window is %d samples, use 6 to %d", p.Window, DiscordMaxWindow)
 	} else if p.Window < 2*p.MaxLength {
-		fault("window of %d samples is too small for stretches of %d: use at least twice as many, %d, or a smaller stretch", p.Window,
+		fault("window of %d samples is too small for subsequences of %d: use at least twice as many, %d, or a smaller subsequence", p.Window,
 			p.MaxLength, 2*p.MaxLength)
 	}
 	if p.K < 1 || p.K > 64 {
@@ -152,7 +152,7 @@ func NewDiscord(p DiscordParams) (Detector, error) {
 	if p.MinPoints == 0 {
 		p.MinPoints = min(p.Window, 8*p.MaxLength)
 	} else if p.MinPoints < 2*p.MaxLength || p.MinPoints > p.Window {
-		fault("%d samples before a score are too few or too many: use twice the longest stretch, %d, to the window, or 0 for the default",
+		fault("%d samples before a score are too few or too many: use twice the longest subsequence, %d, to the window, or 0 for the default",
 			p.MinPoints, 2*p.MaxLength)
 	}
 	if len(faults) > 0 {
@@ -172,7 +172,7 @@ func (d *discordDetector) Op() Op        { return Discord }
 func (d *discordDetector) Params() Words { return d.params }
 func (d *discordDetector) Window() int   { return d.p.Window }
 
-// Reach says that a score speaks of the rows of its longest subsequence.
+// Reach returns the rows of the longest subsequence.
 func (d *discordDetector) Reach() (from, to int) { return d.p.MaxLength - 1, 0 }
 
 func (d *discordDetector) Size(v View) (n Outputs, ok bool) {
@@ -186,7 +186,7 @@ func (d *discordDetector) Size(v View) (n Outputs, ok bool) {
 	return n, true
 }
 
-// AppendFindings says as Length which of the lengths has the highest score.
+// AppendFindings sets Length to the length with the highest score.
 func (d *discordDetector) AppendFindings(dst []Finding, r Rows) []Finding {
 	first := r.Len() - r.Fresh
 	for i, s := range r.Scores {
@@ -195,7 +195,7 @@ func (d *discordDetector) AppendFindings(dst []Finding, r Rows) []Finding {
 	return dst
 }
 
-// highest is the length with the highest score of fresh row i.
+// highest returns the length with the highest score of fresh row i.
 func (d *discordDetector) highest(r *Rows, i int) int {
 	n := len(d.lengths)
 	best := 0
@@ -207,7 +207,7 @@ func (d *discordDetector) highest(r *Rows, i int) int {
 	return d.lengths[best]
 }
 
-// discordQuery is what fresh row i asks for with length m.
+// discordQuery returns the query of fresh row i with length m.
 func discordQuery(r *Rows, i, m int) discord.LeftQuery {
 	end := r.Len() - r.Fresh + i + 1
 	return discord.LeftQuery{M: m, K: r.Params.Int(discordK), From: max(0, end-r.Params.Int(discordPoints)), At: end - m,
@@ -227,12 +227,11 @@ func (d *discordDetector) Explain(r Rows, fresh int, expected, contribution []fl
 	return score > 0 && memory.left.Explain(expected, contribution, places[0], q.At)
 }
 
-// discordLengths are the lengths of a task.
+// discordLengths returns the lengths of a task.
 func discordLengths(r *Rows) Words { return r.Params[discordHeader:] }
 
-// discordLeave sets what a task leaves of fresh row i and length a, in the order of
-// lengths.
-func discordLeave(r *Rows, i, a, lengths int, score float64, sum *float64) {
+// discordSetOutputs sets the outputs of fresh row i and length a; calls go by rising length.
+func discordSetOutputs(r *Rows, i, a, lengths int, score float64, sum *float64) {
 	if a == 0 {
 		*sum = 0
 	}
@@ -249,7 +248,7 @@ func discordScore(r Rows) {
 	for i := range r.Scores {
 		sum := 0.0
 		for a, m := range lengths {
-			discordLeave(&r, i, a, len(lengths), discordQuery(&r, i, int(m)).Define(r.X64, r.Dim), &sum)
+			discordSetOutputs(&r, i, a, len(lengths), discordQuery(&r, i, int(m)).Define(r.X64, r.Dim), &sum)
 		}
 	}
 }
@@ -260,13 +259,13 @@ type discordMemory struct {
 	sums []float64
 }
 
-// discordSharers are apart from discordPool: they have no series of their own.
+// discordSharers is separate from discordPool: its scratch has no series of its own.
 var (
 	discordPool    = sync.Pool{New: func() any { return new(discordMemory) }}
 	discordSharers = sync.Pool{New: func() any { return new(discord.LeftMemory) }}
 )
 
-// discordShare is how many nanoseconds of a long task go to one call of f, about.
+// discordShare is the approximate cost in nanoseconds of one call of f in a long task.
 const discordShare = 500_000
 
 func discordCPU(ctx context.Context, r *Rows, parallel Parallel) {
@@ -281,7 +280,7 @@ func discordCPU(ctx context.Context, r *Rows, parallel Parallel) {
 		score := func(w *discord.LeftMemory, from, to int) {
 			for i := from; i < to && ctx.Err() == nil; i++ {
 				q := discordQuery(r, i, int(length))
-				discordLeave(r, i, a, len(lengths), m.left.Score(w, q.From, q.At, q.K), &m.sums[i])
+				discordSetOutputs(r, i, a, len(lengths), m.left.Score(w, q.From, q.At, q.K), &m.sums[i])
 			}
 		}
 		if cost < longTask {
@@ -309,8 +308,8 @@ func discordCost(r *Rows) int {
 	return r.Dim * cost
 }
 
-// discordCompare allows 1e-6 and a millionth: a correlation is known to some 1e-15, and
-// so that of a copy, whose score is the root of what is missing to 1, to some 1e-7.
+// discordCompare allows 1e-6 and a millionth: a correlation is exact to some 1e-15, and the
+// score of a copy, the square root of its difference from 1, to some 1e-7.
 func discordCompare(_ *Rows, got, want Result) error {
 	const tol = 1e-6
 	return errors.Join(compareScores(got.Scores, want.Scores, tol, tol), compareScores(got.Detail.F32(), want.Detail.F32(), tol, tol))

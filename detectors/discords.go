@@ -43,6 +43,10 @@ var discordsSpec = Spec{
 		{Name: "EXCLUDE_FLAT", Type: Bool, Default: false, Word: 7,
 			Help: "compare subsequences of equal values with each other alone; else such a one has the normalised distance 1 to any other."},
 		{Name: "ROWS", Type: Int, Word: 8}, // the window, 0 with TUMBLING: all of X
+		{Name: "PRECISION", Type: Int, Default: 64, Min: 32, Max: 64, Word: 9, Stateless: true,
+			Help: "64 or 32: bits of the numbers in which all subsequences are compared. With 32, the few that may be discords are " +
+				"compared again in 64 bits, so the discords are the same. It is faster on CPUs with AVX2 and should be on GPUs, the more the " +
+				"fewer 64-bit units one has. K above 1 has 64 always, and so have windows of up to 4096 samples on a GPU."},
 	},
 	Defaults: []Default{
 		{"STRIDE", func(v Values) string {
@@ -55,7 +59,7 @@ var discordsSpec = Spec{
 	New: func(v Values) (Detector, error) {
 		return NewDiscords(DiscordsParams{Window: v.Int(WindowParam), Tumbling: v.Bool(TumblingParam), MinLength: v.Int("MIN_LENGTH"),
 			MaxLength: v.Int("MAX_LENGTH"), Step: v.Int("LENGTH_STEP"), Top: v.Int("TOP"), K: v.Int("K"), Exclusion: v.Int("EXCLUSION"),
-			ExcludeFlat: v.Bool("EXCLUDE_FLAT")})
+			ExcludeFlat: v.Bool("EXCLUDE_FLAT"), Precision: v.Int("PRECISION")})
 	},
 	Score: discordsScore, CPU: discordsCPU, Cost: discordsCost, Compare: discordsCompare, Cases: discordsCases,
 }
@@ -80,6 +84,7 @@ type DiscordsParams struct {
 	K           int  // neighbours, default 1
 	Exclusion   int  // the reciprocal of the least distance of compared subsequences, in their length, default 1
 	ExcludeFlat bool // subsequences of equal values are compared with each other alone
+	Precision   int  // bits of the numbers in which all pairs are compared, 64 or 32, default 64; the discords are the same
 }
 
 // The parameters of a task, int32 each.
@@ -92,15 +97,15 @@ const (
 	discordsExclusion
 	discordsExcludeFlat
 	discordsRows
+	discordsPrecision
 	discordsParamCount
 )
 
-// Discord is what a task of op Discords leaves of a discord in its Detail, in
-// discordWords words: the distance, a float64, and the places of the subsequence and of
-// its nearest neighbour, rows from the oldest of the task's X on. There are Top of them
-// for each length, the first discord first; the least length first; of rows of several
-// values, the lengths of the first value first. Where there is none, the distance is NaN
-// and the places are NoNeighbour.
+// A discord takes discordWords words of a task's Detail: the distance, a float64, and the
+// first rows of the subsequence and of its nearest neighbour, counted from the oldest of
+// the task's X. There are Top of them for each length, the first discord first; the least
+// length first; of rows of several values, the lengths of the first value first. Where there
+// is none, the distance is NaN and the places are NoNeighbour.
 const discordWords = 4
 
 // discordsKept is how many discords of a length are remembered as reported, times Top.
@@ -116,7 +121,7 @@ type discordsDetector struct {
 type discordsSettings struct {
 	lengths             discord.Lengths
 	top, k, divisor     int
-	excludeFlat         bool
+	excludeFlat, single bool
 	rows                int // 0: all of X
 	count               int // of lengths
 	kept, carry, detail int // words a length: the reported ones, the carry, the detail
@@ -125,7 +130,8 @@ type discordsSettings struct {
 func discordsOf(params Words) discordsSettings {
 	at := func(i int) int { return int(int32(params[i])) }
 	s := discordsSettings{lengths: discord.Lengths{Min: at(discordsMin), Max: at(discordsMax), Step: at(discordsStep)},
-		top: at(discordsTop), k: at(discordsK), divisor: at(discordsExclusion), excludeFlat: at(discordsExcludeFlat) != 0, rows: at(discordsRows)}
+		top: at(discordsTop), k: at(discordsK), divisor: at(discordsExclusion), excludeFlat: at(discordsExcludeFlat) != 0, rows: at(discordsRows),
+		single: at(discordsPrecision) == 32}
 	s.count = (s.lengths.Max-s.lengths.Min)/s.lengths.Step + 1
 	if s.rows > 0 {
 		s.kept = discordsKept * s.top
@@ -136,15 +142,15 @@ func discordsOf(params Words) discordsSettings {
 
 // options are those of subsequences of length m.
 func (s *discordsSettings) options(m int) discord.Options {
-	return discord.Options{Exclusion: max(1, m/s.divisor), K: s.k, ExcludeFlat: s.excludeFlat}
+	return discord.Options{Exclusion: max(1, m/s.divisor), K: s.k, ExcludeFlat: s.excludeFlat, Single: s.single}
 }
 
-// NewDiscords is the detector of op Discords: the first Top discords of each of the
+// NewDiscords returns the detector of op Discords: the first Top discords of each of the
 // lengths from MinLength to MaxLength, see package discord, in the last Window rows of
 // each task, searched together. Each value of a row has its own.
 //
 // A Tumbling detector searches the rows of a task, all of them fresh: with a stride of
-// Window, which its caller has to see to, windows do not overlap.
+// Window, which the caller has to set, windows do not overlap.
 //
 // A finding is a discord that has not been reported, the first ones of all lengths: its
 // rows, its length, its rank among those of the length, and its score, the normalised
@@ -157,8 +163,8 @@ func (s *discordsSettings) options(m int) discord.Options {
 // lengths are in the block.
 //
 // The carry has for each length, those of the first value first, the distance of the last
-// discord, a float64 (NaN where there are not Top), which is a good radius to search the
-// next window with, and without Tumbling 4*Top ages of reported discords: the number of rows
+// discord, a float64 (NaN where there are fewer than Top), a good search radius for the
+// next window, and without Tumbling 4*Top ages of reported discords: the number of rows
 // from a discord's first to the newest of X, oldest reported first; 0 for none.
 //
 // The error names every fault of the parameters.
@@ -171,6 +177,9 @@ func NewDiscords(p DiscordsParams) (Detector, error) {
 		if *v == 0 {
 			*v = 1
 		}
+	}
+	if p.Precision == 0 {
+		p.Precision = 64
 	}
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -202,6 +211,9 @@ func NewDiscords(p DiscordsParams) (Detector, error) {
 	if p.Exclusion < 1 || p.Exclusion > 64 {
 		fault("exclusion is 1/%d of a length, use 1/1 to 1/64", p.Exclusion)
 	}
+	if p.Precision != 32 && p.Precision != 64 {
+		fault("the precision is %d bits, use 32 or 64", p.Precision)
+	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("detectors: discords: %w", errors.Join(faults...))
 	}
@@ -213,7 +225,7 @@ func NewDiscords(p DiscordsParams) (Detector, error) {
 	if p.Tumbling {
 		rows = 0
 	}
-	for i, v := range []int{p.MinLength, p.MaxLength, p.Step, p.Top, p.K, p.Exclusion, flat, rows} {
+	for i, v := range []int{p.MinLength, p.MaxLength, p.Step, p.Top, p.K, p.Exclusion, flat, rows, p.Precision} {
 		d.params[i] = uint32(v)
 	}
 	d.set = discordsOf(d.params)
@@ -242,11 +254,11 @@ func (d *discordsDetector) AppendFindings(dst []Finding, r Rows) []Finding {
 	return dst
 }
 
-// Incomplete says that subsequences with a missing value are left out.
+// Incomplete marks the detector as one that leaves out subsequences with a missing value.
 func (d *discordsDetector) Incomplete() {}
 
-// Block returns the heatmap of the discords of a task, those that have been reported as
-// well; of rows of several values, those of all. See discord.Heatmap.
+// Block returns the heatmap of the discords of a task, reported ones included, of all
+// values of a row. See discord.Heatmap.
 func (d *discordsDetector) Block(r Rows) (mediaType string, block []byte) {
 	const head = 1 << 10
 	s := &d.set
@@ -271,7 +283,7 @@ func (d *discordsDetector) Block(r Rows) (mediaType string, block []byte) {
 // DiscordsMediaType is that of the blocks of op Discords: discord.Heatmap, in bytes.
 const DiscordsMediaType = "application/vnd.odradek.heatmap"
 
-// searched are the rows of X that are searched: from the first to the last.
+// searched returns the first row of X that is searched; the last one is X's.
 func (s *discordsSettings) searched(r *Rows) (from int) {
 	if s.rows > 0 {
 		return max(0, r.Len()-s.rows)
@@ -324,8 +336,8 @@ func (s *discordsSettings) reported(r *Rows, length, age, m int) bool {
 	})
 }
 
-// leave sets the task's scores and its carry, by its Detail.
-func (s *discordsSettings) leave(r *Rows) {
+// setOutputs sets the task's scores and its carry from its Detail.
+func (s *discordsSettings) setOutputs(r *Rows) {
 	for i := range r.Scores {
 		r.Scores[i] = float32(math.NaN())
 	}
@@ -354,7 +366,7 @@ func (s *discordsSettings) leave(r *Rows) {
 	}
 }
 
-// detail writes the discords of a length, which begin at row `from` of X.
+// write writes the discords of a length, found in the rows of X from `from` on, to the Detail.
 func (s *discordsSettings) write(r *Rows, length, from int, found []discord.Discord) {
 	for rank := range s.top {
 		w := r.Detail[length*s.detail+rank*discordWords:][:discordWords]
@@ -371,7 +383,7 @@ func (s *discordsSettings) write(r *Rows, length, from int, found []discord.Disc
 // discordsNaN are the bits of the distance of a discord that is not there.
 const discordsNaN = 0x7ff8_0000_0000_0000
 
-// column are the searched values of a column, apart.
+// column copies the searched values of column c.
 func (s *discordsSettings) column(r *Rows, c int) (x []float64, from int) {
 	from = s.searched(r)
 	for i := from; i < r.Len(); i++ {
@@ -388,7 +400,7 @@ func discordsScore(r Rows) {
 			s.write(&r, c*s.count+i, from, discord.Define(x, m, s.options(m)).Top(m, s.top))
 		}
 	}
-	s.leave(&r)
+	s.setOutputs(&r)
 }
 
 func discordsCPU(ctx context.Context, r *Rows, parallel Parallel) {
@@ -406,7 +418,7 @@ func discordsCPU(ctx context.Context, r *Rows, parallel Parallel) {
 			s.write(r, c*s.count+i, from, found[i])
 		}
 	}
-	s.leave(r)
+	s.setOutputs(r)
 }
 
 func discordsCost(r *Rows) int {
@@ -418,14 +430,14 @@ func discordsCost(r *Rows) int {
 	}
 	lengths := s.count
 	if s.k == 1 {
-		lengths = 1 + s.count/16 // the others are found by their bounds
+		lengths = 1 + s.count/16 // bounds find the others
 	}
 	return 1000 + r.Dim*(lengths*pairs+100*s.count*n)
 }
 
-// discordsCompare wants at each rank the definition's distance. Of discords that are about
-// equally far it takes any: then those of later ranks may be others too, and have to be
-// what the definition says of them.
+// discordsCompare requires the definition's distance at each rank. It accepts any of several
+// discords at about the same distance; those of later ranks may then differ too, and must
+// have the distance that the definition's profile has for them.
 func discordsCompare(r *Rows, got, want Result) error {
 	s := discordsOf(r.Params)
 	if len(got.Detail) != len(want.Detail) {
@@ -468,7 +480,7 @@ func discordsCompare(r *Rows, got, want Result) error {
 	// What follows from the discords does so to the bit.
 	own := *r
 	own.Detail, own.Scores, own.Next = got.Detail, make([]float32, len(got.Scores)), make(Words, len(got.Next))
-	s.leave(&own)
+	s.setOutputs(&own)
 	if !slices.Equal(own.Next, got.Next) {
 		faults = append(faults, errors.New("detectors: the carry does not follow from the discords"))
 	}
@@ -488,11 +500,12 @@ func discordsCases(rng *rand.Rand) []Case {
 		return &cases[len(cases)-1]
 	}
 	flip := func() bool { return rng.IntN(2) == 0 }
+	bits := func() int { return 32 << rng.IntN(2) }
 	for _, s := range signals(rng) {
 		add(DiscordsParams{Window: 90, MinLength: 3 + rng.IntN(4), MaxLength: 8 + rng.IntN(12), Step: 1 + rng.IntN(3), Top: 1 + rng.IntN(3),
-			ExcludeFlat: flip()}, 1, rng.IntN(3), []int{1, 20, 90}, s)
+			ExcludeFlat: flip(), Precision: bits()}, 1, rng.IntN(3), []int{1, 20, 90}, s)
 		add(DiscordsParams{Window: 100, Tumbling: true, MinLength: 10, MaxLength: 50, Step: 1 + rng.IntN(20), Top: 2,
-			Exclusion: 1 + rng.IntN(4), K: 1 + rng.IntN(3)}, 1, 0, []int{100, 7, 130}, s)
+			Exclusion: 1 + rng.IntN(4), K: 1 + rng.IntN(3), Precision: bits()}, 1, 0, []int{100, 7, 130}, s)
 	}
 	s := signals(rng)
 	rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
@@ -511,13 +524,15 @@ func discordsCases(rng *rand.Rand) []Case {
 				return math.Sin(float64(i)*0.7) + 1e-3*rng.NormFloat64()
 			}})
 	}
-	add(DiscordsParams{Window: 160, MinLength: 12, MaxLength: 24, Step: 4, Top: 2}, 1, 0, []int{40},
-		signal{"a step by 1e9", func(i, n int) float64 {
-			if i > n/2 {
-				return 1e9 + 100*rng.NormFloat64()
-			}
-			return rng.NormFloat64()
-		}})
+	for _, precision := range []int{64, 32} {
+		add(DiscordsParams{Window: 160, MinLength: 12, MaxLength: 24, Step: 4, Top: 2, Precision: precision}, 1, 0, []int{40},
+			signal{"a step by 1e9", func(i, n int) float64 {
+				if i > n/2 {
+					return 1e9 + 100*rng.NormFloat64()
+				}
+				return rng.NormFloat64()
+			}})
+	}
 	add(DiscordsParams{Window: 512, MinLength: 32, MaxLength: 64, Step: 8}, 1, 0, []int{64}, signals(rng)[0]).Bench = true
 	return cases
 }
@@ -531,6 +546,11 @@ func discordsShapes() []Shape {
 			Values: Values{WindowParam: n, TumblingParam: true, "MIN_LENGTH": least, "MAX_LENGTH": most, "LENGTH_STEP": 1},
 		}
 	}
+	single := func(s Shape) Shape {
+		s.Name += ", float32"
+		s.Values["PRECISION"] = 32
+		return s
+	}
 	windows := func(most, step int) Shape {
 		const n, least = 2048, 64
 		return Shape{
@@ -540,6 +560,7 @@ func discordsShapes() []Shape {
 	}
 	return []Shape{
 		profile(1_000_000, 512, 512), profile(10_000_000, 512, 512), profile(100_000, 512, 512), profile(35_040, 48, 672),
+		single(profile(1_000_000, 512, 512)), single(profile(100_000, 512, 512)), single(profile(35_040, 48, 672)),
 		windows(79, 1), windows(184, 8), windows(64, 1),
 	}
 }

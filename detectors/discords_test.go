@@ -107,8 +107,8 @@ func TestDiscordsAreReportedOnce(t *testing.T) {
 }
 
 func TestDiscordsFaults(t *testing.T) {
-	_, err := NewDiscords(DiscordsParams{Window: 100, MinLength: 2, MaxLength: 60, Step: -1, Top: 40, K: 65, Exclusion: 65})
-	for _, want := range []string{"least length is 2", "no neighbour in windows of 100", "40 discords", "k is 65", "1/65"} {
+	_, err := NewDiscords(DiscordsParams{Window: 100, MinLength: 2, MaxLength: 60, Step: -1, Top: 40, K: 65, Exclusion: 65, Precision: 48})
+	for _, want := range []string{"least length is 2", "no neighbour in windows of 100", "40 discords", "k is 65", "1/65", "48 bits"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}

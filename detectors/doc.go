@@ -1,43 +1,43 @@
-// Package detectors is the contract between those who keep windows and those
-// who compute scores, and the batched form of every method. It is pure: rows of
-// numbers go in, scores and a carry come out. It knows no Kafka, no Avro, no
-// clock, no logger.
+// Package detectors is the contract between the owners of windows and the executors
+// that compute scores, and has the batched form of every method. It is pure: rows of
+// numbers go in, scores and a carry come out. It uses no Kafka, no Avro, no clock and no
+// logger.
 //
 // # The path of a batch
 //
 //  1. The window's owner (processor/keystate) takes an empty [Batch] from an
 //     [Executor], in the executor's own memory.
-//  2. A key is due by its own history. [Detector.Size] says whether the window
-//     holds enough, and how much a task returns; [Batch.Fits] whether the batch
-//     takes it.
+//  2. A key becomes due by its own history. [Detector.Size] says whether the window
+//     has enough rows, and how much a task returns; [Batch.Fits] whether the batch
+//     has room.
 //  3. The rows, centred ([Centers]) and in the op's element type, the
 //     detector's parameters (once a batch, see [Batch.Serial]) and the key's
 //     carry are written to the arenas once, with GrowF32 and its like, and a
 //     [Task] of spans is appended. A second task of the same key is linked to
-//     the first by [Task.After]: its carry is what the first leaves.
+//     the first by [Task.After]: its carry is the first one's Next.
 //  4. [Executor.Execute] fills Scores and Next of every task. NewCPU runs each
 //     op's CPU form, a small batch in the caller's goroutine, a large one in
 //     portions of whole chains.
 //  5. The owner reads scores and carries back with [Batch.Rows], task by task in
 //     the order it appended them, and asks [Detector.AppendFindings] which rows
-//     each score speaks of.
+//     each score covers.
 //  6. [Executor.Release].
 //
 // # How to add a method
 //
 //  1. Write it as a package of its own under detectors: slices in, slices out,
 //     papers cited, importing nothing of the module but detectors/vec. First the
-//     definition, in float64, as the paper has it. Check it against something
-//     nobody here wrote (testdata with the program that made it). Then the fast
-//     form, with the floor it is to be measured by.
+//     definition, in float64, as the paper has it. Compare it with numbers
+//     of an independent program (testdata, with that program). Then the fast
+//     form, with the lower bound on its time.
 //  2. Write the adapter (zscore.go is the smallest, ikasst.go the usual): the [Op],
-//     its [Spec] with the table of its parameters, the definition, the CPU form, what
-//     it costs, what equal means and cases; a constructor that reports every fault of
+//     its [Spec] with the table of its parameters, the definition, the CPU form, its
+//     cost, its tolerance and cases; a constructor that reports every fault of
 //     its parameters at once; and the [Detector]. Settings, their checks and their
 //     documentation follow from the table ([Param]).
 //  3. Name the Spec in specs, in op.go.
-//  4. Run the tests: detectors/executortest takes the op up by itself. Then
-//     break the fast form on purpose and see the suite notice.
+//  4. Run the tests: detectors/executortest includes the op by itself. Then
+//     break the fast form on purpose: the suite has to fail.
 //
 // # Not obvious
 //
@@ -45,10 +45,9 @@
 //     batch, at the time, at the alignment of its rows or at how many tasks
 //     there are; the number of fresh rows is the task's own and may decide the
 //     path.
-//   - An op is due one score for each fresh row, also where the score is not
-//     defined: that is NaN, and the op's text says when. A carry must survive a
-//     NaN in a window and heal when the window does.
+//   - An op writes one score for each fresh row. An undefined score is NaN, and the op's
+//     text says when that is. A carry must stay usable when a NaN has been in the window.
 //   - The definition takes the carry it is given. Compare therefore judges one
 //     task, never a chain: errors do not add up in it.
-//   - Numbers of ops go into tasks, never into anything stored.
+//   - Op numbers are in tasks alone, never in stored data.
 package detectors

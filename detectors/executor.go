@@ -11,7 +11,7 @@ type Executor interface {
 	// that task alone, to the bit, whatever else is in the batch. On an error
 	// the outputs are undefined and the batch may be executed again.
 	Execute(ctx context.Context, b *Batch) error
-	// Release gives a batch's memory back.
+	// Release returns a batch's memory.
 	Release(b *Batch)
 	// Close frees what the executor holds; no batch may be in use.
 	Close() error

@@ -27,18 +27,18 @@ var flatlineSpec = Spec{
 	Score: flatlineScore, CPU: flatlineCPU, Cost: flatlineCost, Compare: flatlineCompare, Cases: flatlineCases,
 }
 
-// flatMost is where a run stops counting: whole numbers up to there are exact in
+// flatMost is the largest count of a run: whole numbers up to there are exact in
 // float32.
 const flatMost = 1 << 24
 
 type flatline struct{ params Words }
 
-// NewFlatline is the detector of op Flatline: how many samples, up to and including
-// the scored one, have not changed. The first sample, and one that differs, score 0;
+// NewFlatline returns the detector of op Flatline. The score is the number of samples, up to
+// and including the scored one, that have not changed. The first sample, and one that differs, score 0;
 // each one after that without a change scores one more.
 //
 // A value has not changed if it is within tolerance of the value that its run
-// began with, so that a slow drift is a change in the end. With several values a
+// began with, so that a slow drift becomes a change. With several values a
 // row each has its run, and the row's score is the longest. A NaN or an infinite
 // value is a change. The rows are packed as float64 and not centred. The carry has
 // two numbers for each value: the length of its run, and how far the value that the
@@ -53,10 +53,10 @@ func NewFlatline(tolerance float64) (Detector, error) {
 func (f *flatline) Op() Op        { return Flatline }
 func (f *flatline) Params() Words { return f.params }
 
-// Window is the row and the one before it.
+// Window returns 2: the scored row and the one before it.
 func (f *flatline) Window() int { return 2 }
 
-// Reach says that a score speaks of its own row.
+// Reach returns the scored row alone.
 func (f *flatline) Reach() (from, to int) { return 0, 0 }
 
 func (f *flatline) Size(v View) (n Outputs, ok bool) {

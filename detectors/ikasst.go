@@ -60,13 +60,13 @@ type ikasst struct {
 // ikasstHeader is the number of parameters before a0.
 const ikasstHeader = 6
 
-// NewIKASST is the detector of op IKASST. Its error names every fault of the
+// NewIKASST returns the detector of op IKASST. Its error names every fault of the
 // parameters.
 //
 // The values of a row are series of their own, with a feedback vector each
 // (the carry, Window numbers a value, begun with a0); the row's score is the
-// largest of theirs. A score speaks of the rows between its past and its
-// current (sst.Params.About), long before the row that made it possible.
+// largest of theirs. A score covers the rows between its past and its current
+// trajectories (sst.Params.About), long before the scored row.
 func NewIKASST(p IKASSTParams) (Detector, error) {
 	sp := sst.Params{Window: p.Window, Rank: p.Rank, Krylov: p.Krylov, Gamma: p.Gamma, Steps: p.PowerSteps, Epsilon: p.Epsilon}
 	if err := sp.Defaults(); err != nil {
@@ -93,8 +93,7 @@ func (d *ikasst) Op() Op        { return IKASST }
 func (d *ikasst) Params() Words { return d.params }
 func (d *ikasst) Window() int   { return d.sst.Reads() }
 
-// Reach says how many rows before its own the interval begins and ends that a
-// score speaks of.
+// Reach returns how many rows before the scored one the covered interval begins and ends.
 func (d *ikasst) Reach() (from, to int) {
 	from, to = d.sst.About(0)
 	return -from, -to
@@ -150,7 +149,7 @@ func ikasstScore(r Rows) {
 	})
 }
 
-// ikasstMemory is what the CPU form works in.
+// ikasstMemory is the scratch memory of the CPU form.
 type ikasstMemory struct {
 	scorer         sst.Scorer
 	column, scores []float32
@@ -195,16 +194,16 @@ func ikasstCost(r *Rows) int {
 	return r.Dim * r.Fresh * (1000 + p.Window*p.Window*(2*p.Steps+p.Krylov)/30)
 }
 
-// ikasstCompare allows 1e-6 and, where the definition itself moves further when
-// its products are inexact (sst.Spread), three times that, but no more than 0.01 of a
-// score or a carry. Where all that is off by more is off for that reason, the error is ErrOpen.
+// ikasstCompare allows 1e-6 and, where the definition itself moves further when its
+// products are inexact (sst.Spread), three times that, but no more than 0.01 of a score or
+// a carry. It returns ErrOpen where that inexactness explains every larger difference.
 func ikasstCompare(r *Rows, got, want Result) error {
 	const tol = 1e-6
 	err := errors.Join(compareScores(got.Scores, want.Scores, tol, 0), compareScores(got.Next.F32(), want.Next.F32(), tol, 0))
 	if len(got.Scores) != len(want.Scores) || len(got.Next) != len(want.Next) {
 		return err
 	}
-	// What few errors do not explain may be the luck of the draw.
+	// A difference beyond the spread of a few random errors may lie within that of more.
 	for _, n := range []int{sst.FewErrors, sst.ManyErrors} {
 		if err != nil {
 			err = ikasstWithin(r, got, want, tol, n)

@@ -20,7 +20,7 @@ const KNN Op = 4
 
 var knnSpec = Spec{
 	Name: "knn", Elem: F32,
-	Help: "summed distances to the nearest of the stretches of samples before, or of a window: readings, and courses of them, that are like " +
+	Help: "summed distances to the nearest of the runs of samples before, or of a window: readings, and courses of them, that are like " +
 		"none before",
 	Version: 1, // rows are centred by blocks
 	Params: []Param{
@@ -43,8 +43,8 @@ var knnSpec = Spec{
 		{Name: "NEIGHBOURS", Type: Bool, Word: 5},
 	},
 	// Measured in docs/quality.md, on streams of one value; 16 KiB a series with the
-	// window. Where points are stretches, the readings of a fault are in the scores of a
-	// stretch more, and a fault that pauses is one anomaly.
+	// window. Where points are runs of rows, the readings of a fault are in the scores of
+	// one more run, and a fault that pauses is one anomaly.
 	Defaults: []Default{
 		{"HISTORY", func(Values) string { return "1024" }, "1024"},
 		{"CLOSE_AFTER", func(v Values) string { return strconv.Itoa(max(8, 4*v.Int("EMBED"))) }, "4 times EMBED, at least 8"},
@@ -67,34 +67,37 @@ func knnEmbedding(v Values, dim int) any {
 
 // KNNParams are the parameters of op KNN; 0 means the default.
 type KNNParams struct {
-	Window int // points that a score is among, its own included; at least 2K. No default
+	Window int // points that a score is computed among, its own included; at least 2K. No default
 	K      int // neighbours, default 10
 	Embed  int // successive rows that make a point, default 1
-	// MinPoints are the points, the scored one included, that there must be for a
-	// score; at least 2K. Default KNNMinPoints or 2K+Embed, whichever is more, but
+	// MinPoints is the number of points from which there is a score, the scored one
+	// included; at least 2K. Default KNNMinPoints or 2K+Embed, whichever is more, but
 	// not more than Window.
 	MinPoints int
 	// Tumbling scores batches of Window points among themselves, each among all
 	// others; see NewKNN.
 	Tumbling    bool
 	IncludeSelf bool // a point is its own first neighbour, at distance 0
-	// Neighbours makes a task leave the neighbours: K numbers a score in its Detail,
-	// nearest first, see NoNeighbour. It is for what builds on them and for tests.
+	// Neighbours makes a task write the neighbours to its Detail: K numbers a score,
+	// nearest first, see NoNeighbour.
 	Neighbours bool
 }
 
-// NoNeighbour is in the place of a neighbour where there is none. The others count
-// from 0 at the oldest point of the task's X; a point has the number of its first row.
+// NoNeighbour stands for a missing neighbour. The others count from 0 at the oldest point
+// of the task's X; a point has the number of its first row.
 const NoNeighbour = math.MaxUint32
 
 // KNNMinPoints is the least default of MinPoints. Among few points the K nearest are
-// far, above all where the series has a period that is not over: such scores are many
-// times those of a full window, and a history that begins with them gives a bound that
-// hardly any fault exceeds.
+// far, above all before the series has completed a period: such scores are many times those
+// of a full window, and a history that begins with them gives a threshold that hardly any
+// fault exceeds.
 const KNNMinPoints = 256
 
 // KNNMaxWindow is the largest window of op KNN, in points.
 const KNNMaxWindow = 1 << 20
+
+// knnMaxEmbed is the largest number of rows that make a point.
+const knnMaxEmbed = 1 << 10
 
 type knnDetector struct {
 	params Words
@@ -111,17 +114,16 @@ const (
 	knnParamCount
 )
 
-// NewKNN is the detector of op KNN: the weight of a point, see package knn. A score
-// reads the last Window points up to its own, or as many as there are, MinPoints at
-// least, and is among those before it. It does not depend on later rows, so not on the
-// stride.
+// NewKNN returns the detector of op KNN: the weight of a point, see package knn. A score
+// compares its point with those before it among the last Window points, or as many as there
+// are, at least MinPoints. It does not depend on later rows, so not on the stride.
 //
 // A Tumbling detector scores the points of a task's fresh rows among all of them,
 // later ones too, and reads no rows before the fresh ones but those that its first
-// point begins with: with a stride of Window, which its caller has to see to, windows
+// point begins with: with a stride of Window, which the caller has to set, windows
 // do not overlap.
 //
-// A score speaks of the rows of its point. It is capped at the largest float32. There
+// A score covers the rows of its point. It is capped at the largest float32. There
 // is no carry. The error names every fault of the parameters.
 func NewKNN(p KNNParams) (Detector, error) {
 	if p.K == 0 {
@@ -145,8 +147,8 @@ func NewKNN(p KNNParams) (Detector, error) {
 	} else if p.K >= 1 && p.Window < 2*p.K {
 		fault("window of %d points is too small for k = %d: use at least 2k = %d, or a smaller k", p.Window, p.K, 2*p.K)
 	}
-	if p.Embed < 1 || p.Embed > 1<<10 {
-		fault("embedding is %d rows, use 1 to %d", p.Embed, 1<<10)
+	if p.Embed < 1 || p.Embed > knnMaxEmbed {
+		fault("embedding is %d rows, use 1 to %d", p.Embed, knnMaxEmbed)
 	}
 	switch {
 	case p.MinPoints == 0:
@@ -180,7 +182,7 @@ func (d *knnDetector) Window() int {
 	return d.p.Window + d.p.Embed - 1
 }
 
-// Reach says that a score speaks of the rows of its point.
+// Reach returns the rows of the scored point.
 func (d *knnDetector) Reach() (from, to int) { return d.p.Embed - 1, 0 }
 
 func (d *knnDetector) Size(v View) (n Outputs, ok bool) {
@@ -214,29 +216,35 @@ func (d *knnDetector) Explain(r Rows, fresh int, expected, contribution []float6
 	if knnSpoilt(r.X[q.From*r.Dim:(q.To+m-1)*r.Dim]) || knnSpoilt(r.X[q.At*r.Dim:(q.At+m)*r.Dim]) {
 		return false
 	}
-	at := r.X[q.At*r.Dim : (q.At+m)*r.Dim]
-	points, squares := make([]int, 0, q.To-q.From), make([]float64, r.Len())
+	return knnExplain(r.X, r.Dim, r.Dim, d.p, q, expected, contribution)
+}
+
+// knnExplain is Explain for points of rows of dim values, which begin at every step-th number
+// of x.
+func knnExplain(x []float32, step, dim int, p KNNParams, q knn.Query, expected, contribution []float64) bool {
+	at := x[q.At*step : q.At*step+p.Embed*dim]
+	points, squares := make([]int, 0, q.To-q.From), make([]float64, max(q.To, q.At+1))
 	for i := q.From; i < q.To; i++ {
 		if i == q.At {
 			continue
 		}
 		points = append(points, i)
 		for c, v := range at {
-			e := float64(v) - float64(r.X[i*r.Dim+c])
+			e := float64(v) - float64(x[i*step+c])
 			squares[i] += e * e
 		}
 	}
 	slices.SortStableFunc(points, func(a, b int) int { return cmp.Compare(squares[a], squares[b]) })
-	points = points[:min(d.p.K, len(points))]
-	mean, share, total := make([]float64, r.Dim), make([]float64, r.Dim), 0.0
+	points = points[:min(p.K, len(points))]
+	mean, share, total := make([]float64, dim), make([]float64, dim), 0.0
 	for _, i := range points {
 		for c, v := range at {
-			e := float64(v) - float64(r.X[i*r.Dim+c])
-			share[c%r.Dim] += e * e
+			e := float64(v) - float64(x[i*step+c])
+			share[c%dim] += e * e
 			total += e * e
 		}
 		for c := range mean {
-			mean[c] += float64(r.X[(i+m-1)*r.Dim+c]) / float64(len(points))
+			mean[c] += float64(x[i*step+(p.Embed-1)*dim+c]) / float64(len(points))
 		}
 	}
 	if total == 0 {
@@ -248,9 +256,13 @@ func (d *knnDetector) Explain(r Rows, fresh int, expected, contribution []float6
 	return true
 }
 
-// knnQuery is what fresh row i asks for: its point among those before it in its
-// window, or among all.
+// knnQuery returns the query of fresh row i: its point among those before it in its
+// window, or among all; with a model that of knnAgainst, among the model's.
 func knnQuery(r *Rows, i int) knn.Query {
+	if len(r.Model) > 0 {
+		n := r.Model.Int(knnModelPoints)
+		return knn.Query{At: n + i, To: n}
+	}
 	m, points := r.Params.Int(knnEmbed), r.Params.Int(knnPoints)
 	at := r.Len() - r.Fresh + i + 1 - m
 	if points == 0 {
@@ -259,8 +271,8 @@ func knnQuery(r *Rows, i int) knn.Query {
 	return knn.Query{At: at, From: max(0, at+1-points), To: max(0, at)}
 }
 
-// knnLeave puts neighbours of fresh row i into Detail: count of them.
-func knnLeave(r *Rows, i, count int, number func(a int) int) {
+// knnSetNeighbours writes count neighbours of fresh row i to Detail.
+func knnSetNeighbours(r *Rows, i, count int, number func(a int) int) {
 	k := r.Params.Int(knnK)
 	near := r.Detail[i*k : (i+1)*k]
 	for a := range near {
@@ -272,44 +284,82 @@ func knnLeave(r *Rows, i, count int, number func(a int) int) {
 }
 
 func knnScore(r Rows) {
-	x := make([]float64, len(r.X))
-	for i, v := range r.X {
+	rows, dim, m := r.X, r.Dim, r.Params.Int(knnEmbed)
+	if len(r.Model) > 0 {
+		var ok bool
+		if rows, dim, ok = knnAgainst(nil, &r); !ok {
+			knnUndefined(&r)
+			return
+		}
+		m = 1
+	}
+	x := make([]float64, len(rows))
+	for i, v := range rows {
 		x[i] = float64(v)
 	}
-	m, k, self := r.Params.Int(knnEmbed), r.Params.Int(knnK), r.Params.Bool(knnSelf)
+	k, self := r.Params.Int(knnK), r.Params.Bool(knnSelf)
 	for i := range r.Scores {
-		w, near := knn.Define(x, r.Dim, m, k, self, knnQuery(&r, i))
+		w, near := knn.Define(x, dim, m, k, self, knnQuery(&r, i))
 		r.Scores[i] = float32(min(w, math.MaxFloat32))
 		if r.Params.Bool(knnNeighbours) {
-			knnLeave(&r, i, len(near), func(a int) int { return near[a] })
+			knnSetNeighbours(&r, i, len(near), func(a int) int { return near[a] })
 		}
 	}
 }
 
 type knnMemory struct {
 	scorer  knn.Scorer
+	line    knn.Line
 	weights []float64
+	against []float32 // a model's points, and those to score
 }
 
-// knnSharers are apart from knnPool: they have no points of their own.
+// knnSharers is separate from knnPool: its scratch has no points of its own.
 var (
 	knnPool    = sync.Pool{New: func() any { return new(knnMemory) }}
 	knnSharers = sync.Pool{New: func() any { return new(knn.Scorer) }}
 )
 
-// knnShare is how many nanoseconds of a long task go to one call of f, about.
+// knnShare is the approximate cost in nanoseconds of one call of f in a long task.
 const knnShare = 500_000
 
 func knnCPU(ctx context.Context, r *Rows, parallel Parallel) {
 	m := knnPool.Get().(*knnMemory)
 	defer knnPool.Put(m)
-	m.scorer.Load(r.X, r.Dim, r.Params.Int(knnEmbed))
+	if knnOnLine(r) {
+		m.line.Weights(r.Scores, r.X, r.Params.Int(knnK), r.Params.Bool(knnSelf))
+		for i, w := range r.Scores {
+			r.Scores[i] = min(w, math.MaxFloat32)
+		}
+		return
+	}
+	if knnByTree(r) && knn.Finite(r.X) {
+		tree := knn.NewTree(r.X, r.Dim, parallel)
+		if ctx.Err() != nil {
+			return // parts of the tree are missing
+		}
+		tree.Weights(r.Scores, r.Params.Int(knnK), r.Params.Bool(knnSelf), parallel)
+		for i, w := range r.Scores {
+			r.Scores[i] = min(w, math.MaxFloat32)
+		}
+		return
+	}
+	if len(r.Model) > 0 {
+		x, width, ok := knnAgainst(m.against[:0], r)
+		if m.against = x; !ok {
+			knnUndefined(r)
+			return
+		}
+		m.scorer.Load(x, width, 1)
+	} else {
+		m.scorer.Load(r.X, r.Dim, r.Params.Int(knnEmbed))
+	}
 	m.weights = slices.Grow(m.weights[:0], len(r.Scores))[:len(r.Scores)]
 	cost := knnCost(r)
 	if cost < longTask {
 		knnWeights(r, &m.scorer, m.weights, 0)
 	} else {
-		// Of whole pairs, which are searched together.
+		// A share has whole pairs, which are searched together.
 		each := max(len(m.weights)*knnShare/cost, 1) * 2
 		parallel((len(m.weights)+each-1)/each, func(k int) {
 			s := knnSharers.Get().(*knn.Scorer)
@@ -326,6 +376,19 @@ func knnCPU(ctx context.Context, r *Rows, parallel Parallel) {
 	}
 }
 
+// knnOnLine reports whether package knn finds the weights by sorting: points of one value,
+// each among all others.
+func knnOnLine(r *Rows) bool {
+	return r.Dim*r.Params.Int(knnEmbed) == 1 && r.Params.Int(knnPoints) == 0 && !r.Params.Bool(knnNeighbours) && 16*r.Fresh >= r.Len()
+}
+
+// knnByTree reports whether the weights are found by a tree: of many points of few values that
+// are all among all.
+func knnByTree(r *Rows) bool {
+	return r.Params.Int(knnEmbed) == 1 && r.Dim <= 4 && r.Params.Int(knnPoints) == 0 && !r.Params.Bool(knnNeighbours) &&
+		r.Fresh == r.Len() && r.Fresh >= 4096
+}
+
 // knnWeights sets weights to those of the fresh rows from first on.
 func knnWeights(r *Rows, s *knn.Scorer, weights []float64, first int) {
 	self := r.Params.Bool(knnSelf)
@@ -337,7 +400,7 @@ func knnWeights(r *Rows, s *knn.Scorer, weights []float64, first int) {
 			if self && weights[i] == weights[i] {
 				own = 1
 			}
-			knnLeave(r, first+i, own+len(near), func(a int) int {
+			knnSetNeighbours(r, first+i, own+len(near), func(a int) int {
 				if a < own {
 					return query(i).At
 				}
@@ -359,14 +422,24 @@ func knnSpoilt(x []float32) bool {
 
 func knnCost(r *Rows) int {
 	n, width := r.Len(), r.Dim*r.Params.Int(knnEmbed)
+	if knnOnLine(r) {
+		return 16*n + r.Fresh*(5+r.Params.Int(knnK)/2)
+	}
+	if knnByTree(r) {
+		return n * (600 + 400*r.Dim + 20*r.Params.Int(knnK))
+	}
+	m, ok := readKNNModel(r.Model)
+	if ok {
+		n = m.n + r.Fresh
+	}
 	load := n * (1 + width)
-	if points := r.Params.Int(knnPoints); points > 0 {
+	if points := r.Params.Int(knnPoints); points > 0 && !ok {
 		n = min(n, points)
 	}
 	return load/2 + r.Fresh*(400+n*(8+2*width)/100)
 }
 
-// knnCompare wants the neighbours to be the definition's.
+// knnCompare requires the definition's neighbours.
 func knnCompare(_ *Rows, got, want Result) error {
 	if len(got.Detail) != len(want.Detail) {
 		return fmt.Errorf("detectors: %d neighbours where the definition gives %d", len(got.Detail), len(want.Detail))
@@ -423,13 +496,18 @@ func knnCases(rng *rand.Rand) []Case {
 	add(KNNParams{Window: 400, K: 150, Tumbling: true, Neighbours: true}, 3, 0, []int{330}, signals(rng)[7])
 	add(KNNParams{Window: 600, K: 40, Tumbling: true, Neighbours: flip()}, 20, 0, []int{600}, signals(rng)[rng.IntN(14)])
 	add(KNNParams{Window: 3000, K: 12, Tumbling: true}, 2, 0, []int{2100}, signals(rng)[rng.IntN(2)])
+	add(KNNParams{Window: 4200, K: 12, Tumbling: true, IncludeSelf: flip()}, 2, 0, []int{4200}, signals(rng)[rng.IntN(14)])
+	cases = append(cases, knnModelCases(rng)...)
 	add(KNNParams{Window: 1024, K: 10, Embed: 19}, 1, 0, []int{1}, signals(rng)[0]).Bench = true
 	add(KNNParams{Window: 256, K: 10, Embed: 1}, 8, 0, []int{16}, signals(rng)[0]).Bench = true
 	add(KNNParams{Window: 1024, K: 20, Tumbling: true}, 8, 0, []int{1024}, signals(rng)[0]).Bench = true
+	add(KNNParams{Window: 1024, K: 20}, 1, 0, []int{1}, signals(rng)[2]).Bench = true
+	add(KNNParams{Window: 1024, K: 20, Tumbling: true}, 1, 0, []int{1024}, signals(rng)[2]).Bench = true
 	return cases
 }
 
-// knnShapes are weights of all points of a window among themselves.
+// knnShapes are weights of all points of a window among themselves, and of each sample
+// among those before it.
 func knnShapes() []Shape {
 	shape := func(n, dim, k, tasks int) Shape {
 		return Shape{
@@ -437,5 +515,14 @@ func knnShapes() []Shape {
 			Values: Values{WindowParam: n, "K": k, TumblingParam: true},
 		}
 	}
-	return []Shape{shape(1024, 8, 20, 8000), shape(16384, 8, 20, 16), shape(1000000, 2, 50, 1), shape(581012, 10, 50, 1)}
+	stride := Shape{
+		Name: "N=1024 d=1 k=20, stride 1", Unit: "records/s", Dim: 1, Fresh: 1, Tasks: 1 << 15,
+		Values: Values{WindowParam: 1024, "K": 20, "EMBED": 1},
+	}
+	chained := stride
+	chained.Name, chained.Chain = chained.Name+", 16 tasks a key", 16
+	return []Shape{
+		shape(1024, 8, 20, 8000), shape(16384, 8, 20, 16), shape(1000000, 2, 50, 1), shape(581012, 10, 50, 1),
+		shape(1024, 1, 20, 1<<14), stride, chained,
+	}
 }

@@ -27,7 +27,7 @@ var lofSpec = Spec{
 			Help: "neighbours that a point is compared with; at most half of the window."},
 		{Name: "POINTS", Type: Int, Word: 2}, // the window, 0 with TUMBLING: all of X
 		{Name: "EMBED", Type: Int, Default: 1, Min: 1, Max: 1024, Word: 3,
-			Help: "successive samples that make a point. 1 judges samples by themselves, more judges the shape of a stretch."},
+			Help: "successive samples that make a point. 1 judges samples by themselves, more judges the shape of a run of samples."},
 		{Name: "ZNORM", Type: Bool, Default: false, Word: 4,
 			Help: "bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."},
 		{Name: "MIN_POINTS", Type: Int, Default: 0, Max: 1 << 16,
@@ -35,7 +35,8 @@ var lofSpec = Spec{
 		{Name: TumblingParam, Type: Bool, Default: false,
 			Help: "windows that do not overlap, each scored when it is full. STRIDE must be the window."},
 		{Name: "BINS", Type: Int, Default: 0, Max: 1024,
-			Help: "keep a summary of what has left the window, in so many cells per field, so that a return to an earlier state is no outlier; " +
+			Help: "keep a summary of the samples that have left the window, with this number of cells per field, so that a return to an " +
+				"earlier state is no outlier; " +
 				"0 for none. Needs EMBED=1. Scores are then dearer: all points of the window are needed for each."},
 		{Name: "DECAY", Type: Float, Default: 0.9, Min: 0.000001, Max: 0.999999,
 			Help: "what a window's worth of samples elsewhere leaves of the weight of a part of the summary."},
@@ -60,14 +61,14 @@ var lofSpec = Spec{
 // LOFParams are the parameters of op LOF; 0 means the default. See package lof
 // for what they do.
 type LOFParams struct {
-	Window   int  // points that a score is among, its own included; at least 2K. No default
+	Window   int  // points that a score is computed among, its own included; at least 2K. No default
 	K        int  // neighbours, default 20
 	Embed    int  // rows that make a point, default 1
 	ZNorm    bool // bring a point's numbers to mean 0 and deviation 1; Embed must be at least 3
-	Warmup   int  // points that there must be for a score, default Window
+	Warmup   int  // points from which there is a score, default Window
 	Tumbling bool // score batches of Window points among themselves; see NewLOF
-	Strict   bool // no guard against points on one spot
-	// Cells is the number of cells a dimension of a summary of what has left the
+	Strict   bool // no guard against coinciding points
+	// Cells is the number of cells per dimension of a summary of the rows that have left the
 	// window (package bins, period Window); 0: none. Embed must be 1.
 	Cells   int
 	Decay   float64 // of the summary, default 0.9
@@ -92,22 +93,22 @@ const (
 	lofParamCount
 )
 
-// NewLOF is the detector of op LOF. Its error names every fault of the
+// NewLOF returns the detector of op LOF. Its error names every fault of the
 // parameters.
 //
-// A point is a row, or Embed successive rows, of which the last gives it its
-// time. A task scores the points of its fresh rows among the last Window points
-// that there are (all fresh ones at least), so with a stride above 1 a point is
+// A point is a row, or Embed successive rows, with the time of the last. A task scores
+// the points of its fresh rows among the last Window points
+// (at least all fresh ones), so with a stride above 1 a point is
 // also compared with later ones, up to the end of its task. A Tumbling detector
 // reads no rows before the fresh ones but those that its first points begin
-// with: with a stride of Window, which its caller has to see to, windows do not
-// overlap, as the paper has them.
+// with: with a stride of Window, which the caller has to set, windows do not
+// overlap, as in the paper.
 //
 // Where there are fewer than K+1 points (Warmup allows it), all others are
 // neighbours. A score is capped at the largest float32. There is no carry.
 //
 // A task's Bins holds virtual points: Dim*Embed numbers each, then the count of
-// each. With Cells the detector is a Summarizer, whose caller puts them there.
+// each. With Cells the detector is a Summarizer, and its caller packs them.
 func NewLOF(p LOFParams) (Detector, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -167,7 +168,7 @@ func (d *lofDetector) Params() Words { return d.params }
 
 func (d *lofDetector) Window() int {
 	if d.bins != nil {
-		return d.p.Window + 1 // the row before has left, and is in the summary
+		return d.p.Window + 1 // the row before has left the window, and is in the summary
 	}
 	if d.p.Tumbling {
 		return d.p.Embed
@@ -175,7 +176,7 @@ func (d *lofDetector) Window() int {
 	return d.p.Window + d.p.Embed - 1
 }
 
-// Summary is that of rows of dim values.
+// Summary returns the parameters of the summary of rows of dim values.
 func (d *lofDetector) Summary(dim int) *bins.Params {
 	if d.bins == nil {
 		return nil
@@ -185,7 +186,7 @@ func (d *lofDetector) Summary(dim int) *bins.Params {
 	return &b
 }
 
-// Reach says that a score speaks of the rows of its point.
+// Reach returns the rows of the scored point.
 func (d *lofDetector) Reach() (from, to int) { return d.p.Embed - 1, 0 }
 
 func (d *lofDetector) Size(v View) (n Outputs, ok bool) {
@@ -207,14 +208,14 @@ func (d *lofDetector) AppendFindings(dst []Finding, r Rows) []Finding {
 	return dst
 }
 
-// lofTask are a task's inputs as package lof wants them.
+// lofTask has a task's inputs in the form of package lof.
 type lofTask struct {
 	p                        lof.Params
 	points, virtuals, counts []float32
 	dim                      int // of a point
 }
 
-// newLOFTask reads a task; the points are put into memory, unless they are rows.
+// newLOFTask reads a task; points of several rows are built in memory.
 func newLOFTask(r *Rows, memory []float32) (t lofTask) {
 	t.p = lof.Params{K: r.Params.Int(lofK), Strict: r.Params.Bool(lofStrict), Alpha: float64(r.Params.Float32(lofAlpha))}
 	m := r.Params.Int(lofEmbed)
@@ -247,7 +248,7 @@ func lofScore(r Rows) {
 	}
 }
 
-// lofMemory is what the CPU form works in.
+// lofMemory is the scratch memory of the CPU form.
 type lofMemory struct {
 	scorer lof.Scorer
 	points []float32
@@ -255,7 +256,7 @@ type lofMemory struct {
 
 var lofPool = sync.Pool{New: func() any { return new(lofMemory) }}
 
-// lofShare is how many nanoseconds of a long task go to one call of f, about.
+// lofShare is the approximate cost in nanoseconds of one call of f in a long task.
 const lofShare = 500_000
 
 func lofCPU(ctx context.Context, r *Rows, parallel Parallel) {
@@ -268,7 +269,7 @@ func lofCPU(ctx context.Context, r *Rows, parallel Parallel) {
 	if cost := lofCost(r); cost < longTask {
 		m.scorer.Score(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts)
 	} else {
-		// Of whole pairs, which are searched together.
+		// A share has whole pairs, which are searched together.
 		each := max(len(t.points)/t.dim*lofShare/cost, 1) * 2
 		m.scorer.ScoreShared(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts, each, parallel,
 			func() bool { return ctx.Err() != nil })
@@ -285,6 +286,12 @@ func lofCost(r *Rows) int {
 		n = min(n, points)
 	}
 	n += len(r.Bins) / (r.Dim*m + 1)
+	if r.Dim*m == 1 && len(r.Bins) == 0 {
+		if r.Fresh == 1 {
+			return min(16*n+70*k, n+200*k+2000)
+		}
+		return n * (30 + 3*k/2)
+	}
 	searched := min(n, r.Fresh*8*(k+1))
 	if len(r.Bins) > 0 {
 		searched = n
@@ -292,7 +299,7 @@ func lofCost(r *Rows) int {
 	return n*r.Dim*m + searched*(200+n*(10+3*r.Dim*m)/100)
 }
 
-// lofCompare allows for float32 results: neighbours must be the definition's.
+// lofCompare allows the rounding of a float32 result; another neighbour exceeds it.
 func lofCompare(_ *Rows, got, want Result) error {
 	return errors.Join(compareScores(got.Scores, want.Scores, 1e-6, 1e-6), compareScores(got.Next.F32(), want.Next.F32(), 0, 0))
 }
@@ -309,7 +316,7 @@ func (d *lofDetector) Explain(r Rows, fresh int, expected, contribution []float6
 		return false
 	}
 	point := t.points[at*t.dim:][:t.dim]
-	mean, share := make([]float64, r.Dim), make([]float64, r.Dim)
+	mean, apart := make([]float64, r.Dim), make([]float64, r.Dim)
 	total := 0.0
 	for _, o := range neighbours {
 		other := t.virtuals
@@ -320,7 +327,7 @@ func (d *lofDetector) Explain(r Rows, fresh int, expected, contribution []float6
 		}
 		for c, v := range point {
 			e := float64(v) - float64(other[c])
-			share[c%r.Dim] += e * e
+			apart[c%r.Dim] += e * e
 			total += e * e
 		}
 		for c, v := range other[t.dim-r.Dim : t.dim] {
@@ -331,13 +338,13 @@ func (d *lofDetector) Explain(r Rows, fresh int, expected, contribution []float6
 		return false
 	}
 	row := r.Len() - r.Fresh + fresh
-	run := r.X[(row-d.p.Embed+1)*r.Dim : (row+1)*r.Dim]
+	values := r.X[(row-d.p.Embed+1)*r.Dim : (row+1)*r.Dim]
 	for c := range r.Dim {
 		if d.p.ZNorm {
-			middle, sd := lof.Moments(run, c, r.Dim)
+			middle, sd := lof.Moments(values, c, r.Dim)
 			mean[c] = middle + sd*mean[c]
 		}
-		expected[c], contribution[c] = mean[c], share[c]/total
+		expected[c], contribution[c] = mean[c], apart[c]/total
 	}
 	return true
 }
@@ -396,13 +403,15 @@ func lofCases(rng *rand.Rand) []Case {
 	add(LOFParams{Window: 1024, K: 20}, 8, []int{1}, signals(rng)[0]).Bench = true
 	add(LOFParams{Window: 1024, K: 20, Tumbling: true}, 8, []int{1024}, signals(rng)[0]).Bench = true
 	add(LOFParams{Window: 64, K: 10}, 1, []int{1}, signals(rng)[0]).Bench = true
+	add(LOFParams{Window: 1024, K: 20}, 1, []int{1}, signals(rng)[2]).Bench = true
+	add(LOFParams{Window: 1024, K: 20, Tumbling: true}, 1, []int{1024}, signals(rng)[2]).Bench = true
 	return cases
 }
 
 // lofShapes are windows that are scored when they are full, and one of each sample.
 func lofShapes() []Shape {
-	shape := func(n, fresh, tasks int) Shape {
-		const dim, k = 8, 20
+	shape := func(n, dim, fresh, tasks int) Shape {
+		const k = 20
 		s := Shape{
 			Name: fmt.Sprintf("N=%d d=%d k=%d", n, dim, k), Unit: "points/s", Dim: dim, Fresh: fresh, Tasks: tasks,
 			Values: Values{WindowParam: n, "K": k, TumblingParam: fresh == n},
@@ -412,5 +421,10 @@ func lofShapes() []Shape {
 		}
 		return s
 	}
-	return []Shape{shape(1024, 1024, 1<<11), shape(4096, 4096, 1<<9), shape(1024, 1, 1<<12)}
+	chained := shape(1024, 1, 1, 1<<15)
+	chained.Name, chained.Chain = chained.Name+", 16 tasks a key", 16
+	return []Shape{
+		shape(1024, 8, 1024, 1<<11), shape(4096, 8, 4096, 1<<9), shape(1024, 8, 1, 1<<12),
+		shape(1024, 1, 1024, 1<<14), shape(1024, 1, 1, 1<<15), chained,
+	}
 }

@@ -14,7 +14,7 @@ func TestLOFFaultsAreReportedTogether(t *testing.T) {
 	}
 	for _, want := range []string{"window", "k is", "embedding", "alpha", "warm-up"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not speak of %s: %v", want, err)
+			t.Errorf("the error does not mention %s: %v", want, err)
 		}
 	}
 	for want, p := range map[string]LOFParams{

@@ -13,7 +13,7 @@ type Model struct {
 	sum   [sha256.Size]byte
 }
 
-// NewModel is the model of words, at least one, which must not change any more.
+// NewModel returns the model of words, at least one, which must not change any more.
 func NewModel(w Words) *Model {
 	if len(w) == 0 {
 		panic("detectors: a model without content")
@@ -31,10 +31,10 @@ func NewModel(w Words) *Model {
 	return m
 }
 
-// Words are the model's content.
+// Words returns the model's content.
 func (m *Model) Words() Words { return m.words }
 
-// Sum is the SHA-256 of the content.
+// Sum returns the SHA-256 of the content.
 func (m *Model) Sum() [sha256.Size]byte { return m.sum }
 
 // batchModel is a model of a batch, and the offset of its first word.
@@ -46,9 +46,9 @@ type batchModel struct {
 // modelAlign is the alignment of models among each other, in words.
 const modelAlign = 64
 
-// Model is where a model lies among the batch's models, which it joins if there is none
-// of the same content yet. They are thought of as one behind the other, each at a
-// multiple of 256 bytes; nothing is copied.
+// Model returns the span of a model among the batch's models, and adds it if none has the
+// same content. Spans count as if the models lay one behind the other, each at a multiple of
+// 256 bytes; nothing is copied.
 func (b *Batch) Model(m *Model) Span {
 	end := 0
 	for _, o := range b.models {
@@ -61,14 +61,14 @@ func (b *Batch) Model(m *Model) Span {
 	return Span{uint32(end), uint32(len(m.words))}
 }
 
-// Models calls f with each of the batch's models and where it lies. For executors.
+// Models calls f with each of the batch's models and its offset. Executors call it.
 func (b *Batch) Models(f func(m *Model, at Span)) {
 	for _, o := range b.models {
 		f(o.Model, Span{o.at, uint32(len(o.words))})
 	}
 }
 
-// modelAt is the content of the model at s.
+// modelAt returns the content of the model at s.
 func (b *Batch) modelAt(s Span) Words {
 	for i := range b.models {
 		if b.models[i].at == s.Off {

@@ -21,20 +21,20 @@ const (
 	I64
 )
 
-// Spec is one row of the op table: all that an executor and its tests know of
-// an op. Score and CPU fill Scores, Next and Detail of the rows and write nothing else.
+// Spec is one row of the op table: all that an executor and its tests need of an
+// op. Score and CPU fill Scores, Next and Detail of the rows and write nothing else.
 type Spec struct {
 	Name string
 	Help string // what docs/configuration.md says of the op, after its name
-	// Params are the op's settings and what the parameters of its tasks hold.
+	// Params are the op's settings and the layout of its tasks' parameters.
 	Params []Param
-	// Defaults are those of settings of every detector that are not the usual ones.
+	// Defaults are the op's own defaults for settings that every detector has.
 	Defaults []Default
 	// New returns the detector of settings: a value for each row of Params that is a
 	// setting, within the row's limits. The error names every fault.
 	New func(Values) (Detector, error)
-	// Version counts how often the scores of the op have changed: state of another
-	// version is none of this one's.
+	// Version counts the changes of the op's scores: state of another version is
+	// refused.
 	Version int
 	Elem    Elem
 	// Bounded says that scores lie in [0, 1].
@@ -42,20 +42,20 @@ type Spec struct {
 	// Score is the definition: float64, boring and slow.
 	Score func(Rows)
 	// CPU is the fast form. Its result depends on the rows alone, to the bit, and not
-	// on what p does. A form that takes long shares its work by p, and returns early
-	// once ctx is done: what it leaves is then undefined.
+	// on what p does. A slow form distributes its work by p, and returns early
+	// once ctx is done; its outputs are then undefined.
 	CPU func(ctx context.Context, r *Rows, p Parallel)
 	// Cost is the rough time of a task's CPU form in nanoseconds, for splitting
 	// and ordering work; it never changes a result.
 	Cost func(*Rows) int
-	// Compare is the op's own notion of equal: nil where got is an acceptable
-	// result of another implementation for which the definition says want.
+	// Compare returns nil if got, of another implementation, is within the op's tolerance
+	// of want, the definition's result.
 	Compare func(r *Rows, got, want Result) error
 	// Cases are inputs for tests and benchmarks: small, degenerate, tied, large.
 	Cases func(*rand.Rand) []Case
 }
 
-// Result is what a task leaves.
+// Result has the outputs of a task.
 type Result struct {
 	Scores []float32
 	Next   Words
@@ -80,7 +80,7 @@ type Case struct {
 // refer to it by its name.
 type Shape struct {
 	Name   string // less the op's
-	Unit   string // of a rate: what a fresh row is, a second
+	Unit   string // of a rate: fresh rows a second, in the op's noun
 	Values Values // the settings that are not the defaults
 	Dim    int
 	Fresh  int
@@ -88,7 +88,7 @@ type Shape struct {
 	Tasks  int // of all batches together
 }
 
-// specs is the op table. Numbers of ops go into tasks, never into anything stored.
+// specs is the op table. Op numbers are in tasks alone, never in stored data.
 var specs = [...]Spec{
 	ZScore:   zscoreSpec,
 	IKASST:   ikasstSpec,
@@ -98,10 +98,12 @@ var specs = [...]Spec{
 	SVDSST:   svdsstSpec,
 	Discords: discordsSpec,
 	Discord:  discordSpec,
+	AR:       arSpec,
+	Scan:     scanSpec,
 }
 
-// shapes are apart from specs, so that the linker leaves them out of a program that
-// measures nothing.
+// shapes is separate from specs, so that the linker leaves it out of programs without
+// benchmarks.
 var shapes = [opCount]func() []Shape{
 	IKASST:   ikasstShapes,
 	LOF:      lofShapes,
@@ -111,8 +113,8 @@ var shapes = [opCount]func() []Shape{
 	Discord:  discordShapes,
 }
 
-// Shapes are what benchmarks measure of an op on a device. An op without has its cases
-// with Bench.
+// Shapes returns the loads that benchmarks measure of an op on a device. For an op without
+// any they take its cases with Bench.
 func Shapes(op Op) []Shape {
 	if shapes[op] == nil {
 		return nil
@@ -123,13 +125,13 @@ func Shapes(op Op) []Shape {
 // opCount is the number of ops.
 const opCount = Op(len(specs))
 
-// Spec is the op's row of the table.
+// Spec returns the op's row of the table.
 func (o Op) Spec() *Spec { return &specs[o] }
 
-// Elem is the element type of the op's X.
+// Elem returns the element type of the op's X.
 func (o Op) Elem() Elem { return specs[o].Elem }
 
-// String is the op's name in configuration and metrics.
+// String returns the op's name in configuration and metrics.
 func (o Op) String() string {
 	if o < opCount {
 		return specs[o].Name
@@ -158,10 +160,9 @@ func OpByName(name string) (Op, bool) {
 	return 0, false
 }
 
-// ErrOpen is in the error of Spec.Compare where a result is further from the
-// definition's than the op's tolerance goes, and roundings move the definition itself
-// as far: it leaves the result open. There are few such results, or the definition is
-// at fault; whoever compares counts them.
+// ErrOpen reports that a result differs from the definition's by more than the op's
+// tolerance, but rounding moves the definition itself as far. Callers of Spec.Compare count
+// such results: they have to be rare.
 var ErrOpen = errors.New("detectors: the definition leaves the score open")
 
 // compareScores accepts scores that differ by at most abs + rel*|want|; NaN

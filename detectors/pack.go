@@ -9,7 +9,7 @@ import (
 
 // Float32 rows are centred, column by column, on the median of three values of their
 // own window: float32 has its digits where this task's values are, whatever the
-// series was like earlier. A mean would go off with a single spike, and costs a pass.
+// series was like earlier. A mean would follow a single spike, and costs a pass.
 //
 // Consecutive tasks of a series differ in a row, and the rest of X is the same where
 // they are centred alike. So the rows of a series are counted in blocks of B, the
@@ -21,20 +21,18 @@ import (
 // mostBlock is the most tasks that are centred alike.
 const mostBlock = 128
 
-// BlockRows returns how many consecutive rows of a series are the newest of windows
-// that have one center: windows of so many rows.
+// BlockRows returns how many consecutive windows of that many rows share one center.
 func BlockRows(rows int) int {
 	return 1 << max(0, bits.Len(uint(min(rows/2, mostBlock)))-1)
 }
 
-// CenterRows returns the rows that a full window of so many rows is centred on, n rows
-// from row from on. Count is the number of its newest row among those of the series,
-// which begins with 1.
+// CenterRows returns the rows that a full window is centred on, n rows from row from on.
+// rows is the window's length, count the number of its newest row in the series, from 1.
 func CenterRows(rows int, count int64) (from, n int) {
 	return CenterRowsIn(BlockRows(rows), rows, count)
 }
 
-// CenterRowsIn is CenterRows with BlockRows(rows) at hand.
+// CenterRowsIn is CenterRows with block = BlockRows(rows).
 func CenterRowsIn(block, rows int, count int64) (from, n int) {
 	behind := int(count & int64(block-1))
 	return block - 1 - behind, rows - block + 1
@@ -43,7 +41,7 @@ func CenterRowsIn(block, rows int, count int64) (from, n int) {
 // Centers appends the center of each column of rows x, at least one, and then y, floats
 // by their bits: the median of the first, the middle and the last of n rows from row
 // from on. Where one of the three is missing (NaN) it is the first of them that is
-// there, and where all are, the first value of these rows. ok is false where a column
+// not, and where all are, the first value of these rows. ok is false where a column
 // has none, and its center is 0.
 func Centers(dst []float64, x, y []uint64, dim, from, n int) (centers []float64, ok bool) {
 	ok = true
@@ -62,8 +60,8 @@ func Centers(dst []float64, x, y []uint64, dim, from, n int) (centers []float64,
 	return dst, ok
 }
 
-// median is that of three numbers. A device takes it by the same comparisons, so that
-// it has the same zero.
+// median returns the median of three numbers. Devices make the same comparisons, so that
+// a zero has the same sign.
 func median(a, b, c float64) float64 {
 	if a > b {
 		a, b = b, a
@@ -77,8 +75,8 @@ func median(a, b, c float64) float64 {
 	return c
 }
 
-// firstOf is the first value there is of a column: of the three, or else of those from
-// first to last. ok remains what it was if there is one.
+// firstOf returns the first value of a column that is not missing: of the three, or else of
+// those from first to last. ok becomes false if there is none.
 func firstOf(x, y []uint64, dim, first, middle, last int, ok bool) (float64, bool) {
 	for _, i := range [...]int{first, middle, last} {
 		if v := valueOf(x, y, i); v == v {
@@ -93,7 +91,7 @@ func firstOf(x, y []uint64, dim, first, middle, last int, ok bool) (float64, boo
 	return 0, false
 }
 
-// valueOf is the i-th number of x and then y.
+// valueOf returns number i of x followed by y.
 func valueOf(x, y []uint64, i int) float64 {
 	if i < len(x) {
 		return math.Float64frombits(x[i])
@@ -113,8 +111,8 @@ func Pack(dst []float32, x, y []uint64, centers []float64) {
 	packRows(dst[len(x):len(x)+len(y)], y, centers)
 }
 
-// PackOne is Centers and Pack for rows of one value: in a short window the calls would
-// take longer than the work.
+// PackOne is Centers and Pack for rows of one value, inlined, because calls dominate in
+// short windows.
 func PackOne(dst []float32, x, y []uint64, from, n int) (center float64, ok bool) {
 	u, v, w := valueOf(x, y, from), valueOf(x, y, from+n/2), valueOf(x, y, from+n-1)
 	if u == u && v == v && w == w {
@@ -129,7 +127,7 @@ func PackOne(dst []float32, x, y []uint64, from, n int) (center float64, ok bool
 	return center, ok
 }
 
-// packRows is Narrow for rows of several values.
+// packRows is Pack for rows of several values.
 func packRows(dst []float32, x []uint64, centers []float64) {
 	for len(x) >= len(centers) {
 		to, row := dst[:len(centers)], x[:len(centers)]
@@ -140,7 +138,7 @@ func packRows(dst []float32, x []uint64, centers []float64) {
 	}
 }
 
-// Count is the value of a counter, the nearest whole number.
+// Count converts the value of a counter to the nearest whole number.
 func Count(v float64) int64 {
 	const most = 1 << 62
 	switch v = math.RoundToEven(v); {

@@ -7,8 +7,8 @@ import (
 )
 
 // Parallel runs f(0) to f(n-1), each once, in any order and perhaps several at a time,
-// and returns when they have returned. Those that have not begun when the context of
-// the task is done may be left out: whoever calls it looks at the context afterwards.
+// and returns when they have returned. Calls that have not begun when the task's
+// context is done may be left out: the caller checks the context afterwards.
 type Parallel func(n int, f func(i int))
 
 // Sequential is a Parallel on one core, which leaves nothing out.
@@ -22,14 +22,14 @@ func Sequential(n int, f func(i int)) {
 // Sharing takes some microseconds.
 const longTask = 2_000_000
 
-// Helpers lend an executor's goroutines to whoever has work for several: at most a
-// fixed number at any time, all callers together. Callers' own goroutines come on top.
+// Helpers bounds the goroutines that help an executor's callers: at most a fixed number at
+// any time, for all callers together, beside the callers' own.
 type Helpers struct{ tokens chan struct{} }
 
-// NewHelpers are at most n goroutines; n may be 0.
+// NewHelpers returns helpers of at most n goroutines; n may be 0.
 func NewHelpers(n int) *Helpers { return &Helpers{make(chan struct{}, max(n, 0))} }
 
-// Cap is the most goroutines that help at a time.
+// Cap returns the most goroutines that help at a time.
 func (h *Helpers) Cap() int { return cap(h.tokens) }
 
 // Run is a Parallel for tasks of ctx. The caller's goroutine works as well, and takes
@@ -76,7 +76,7 @@ func (h *Helpers) Run(ctx context.Context, n int, f func(i int)) {
 	wg.Wait()
 }
 
-// portionCost is the cost in nanoseconds of what Deal gives a goroutine at a time.
+// portionCost is the cost in nanoseconds of the chains that Deal gives a goroutine at a time.
 const portionCost = 20_000
 
 // Deal calls one for each task of all chains, by Run. A chain begins with a head, and
@@ -96,7 +96,7 @@ func (h *Helpers) Deal(ctx context.Context, heads, next []int32, cost int, one f
 	})
 }
 
-// Parallel is Run with a context.
+// Parallel returns Run for one context.
 func (h *Helpers) Parallel(ctx context.Context) Parallel {
 	return func(n int, f func(i int)) { h.Run(ctx, n, f) }
 }

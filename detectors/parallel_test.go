@@ -33,14 +33,15 @@ func longTasks(t *testing.T, rng *rand.Rand) map[string]Rows {
 		tasks[name] = r
 	}
 	const n = 5001
-	for _, dim := range []int{1, 3} {
+	for _, dim := range []int{2, 3} {
 		d, err := NewKNN(KNNParams{Window: n, K: 7, Tumbling: true, Neighbours: true, IncludeSelf: dim == 3})
 		add("knn"+string(rune('0'+dim)), n, dim, d, err)
 		d, err = NewLOF(LOFParams{Window: n, K: 7, Tumbling: true})
 		add("lof"+string(rune('0'+dim)), n, dim, d, err)
 	}
 	d, err := NewKNN(KNNParams{Window: n, K: 7, Tumbling: true})
-	add("knn with a NaN", n, 1, d, err)
+	add("knn with a NaN", n, 5, d, err)
+	add("knn by a tree", 3*n, 2, d, err)
 	return tasks
 }
 
@@ -141,7 +142,7 @@ func TestHelpers(t *testing.T) {
 		case 0:
 			close(busy)
 			callers.Wait()
-		case 2: // by whoever takes it; the other has to come
+		case 2: // by either goroutine; the other has to come
 			join <- true
 		case 3:
 			<-join
@@ -167,10 +168,10 @@ func TestLongTaskIsCancelled(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		e := NewCPU(workers)
 		b := e.Batch()
-		task := Task{Op: d.Op(), Dim: 1, Fresh: n}
+		task := Task{Op: d.Op(), Dim: 2, Fresh: n}
 		var dst []float32
 		task.Params = b.Put(d.Params())
-		task.X, dst = b.GrowF32(n)
+		task.X, dst = b.GrowF32(2 * n)
 		rng := rand.New(rand.NewPCG(5, 15))
 		for i := range dst {
 			dst[i] = rng.Float32()

@@ -11,7 +11,7 @@ import (
 // ParamType is the type of a parameter.
 type ParamType uint8
 
-// The types of parameters: what Values holds, and what a task's parameters hold.
+// The types of parameters, in Values and in a task's parameters.
 const (
 	Int    ParamType = iota // int; int32 in a task
 	Long                    // int64; int64 in a task, two words at an even offset
@@ -47,7 +47,7 @@ type Param struct {
 	// row without is no setting.
 	Help string
 	// Derive returns the default where it depends on other settings, which v holds,
-	// and on the number of values of a row. Derived says it in words.
+	// and on the number of values of a row. Derived describes it in words.
 	Derive  func(v Values, dim int) any
 	Derived string
 	// Word is 1 for the first value that the parameters of a task hold, 2 for the
@@ -59,11 +59,11 @@ type Param struct {
 	Stateless bool
 }
 
-// Default is a default that an op has of its own for a setting of every detector.
+// Default is an op's own default for a setting that every detector has.
 type Default struct {
 	Name string // of the setting, less ODRADEK_DETECTOR_<NAME>_
 	// Value returns the default as it is written in the environment; v holds the op's
-	// settings. Words says it for the documentation.
+	// settings. Words describes it in the documentation.
 	Value func(v Values) string
 	Words string
 }
@@ -87,7 +87,7 @@ func (v Values) Bool(name string) bool { return v[name].(bool) }
 // Setting reports whether the row is a setting, and not in the parameters of a task only.
 func (p *Param) Setting() bool { return p.Help != "" }
 
-// FormatNumber writes a limit or a default as people write it: 1048576, 0.001, 1e-9.
+// FormatNumber formats a limit or a default for people: 1048576, 0.001, 1e-9.
 func FormatNumber(x float64) string {
 	if x == float64(int64(x)) && x < 1e15 && x > -1e15 {
 		return strconv.FormatInt(int64(x), 10)
@@ -150,8 +150,8 @@ func (s *Spec) Build(v Values, dim int) (Detector, error) {
 	return s.New(all)
 }
 
-// Derive sets those defaults in v that depend on other settings and that v does not
-// have, of rows of dim values.
+// Derive sets the defaults that depend on other settings where v lacks them, for rows of
+// dim values.
 func (s *Spec) Derive(v Values, dim int) {
 	for i := range s.Params {
 		if p := &s.Params[i]; p.Derive != nil {
@@ -162,7 +162,7 @@ func (s *Spec) Derive(v Values, dim int) {
 	}
 }
 
-// Word is a value of a task's parameters and where it lies.
+// Word is a value of a task's parameters and its offset.
 type Word struct {
 	*Param
 	Offset int // in words

@@ -85,12 +85,12 @@ func TestBuild(t *testing.T) {
 		{Discord, Values{"LENGTH": 2}, "LENGTH is 2, use at least 3"},
 		{Discord, Values{"WINDOW": 100, "LENGTH": 60}, "use at least twice as many, 120"},
 		{Discord, Values{"WINDOW": 100, "LENGTH": 20, "MAX_LENGTH": 60}, "use at least twice as many, 120"},
-		{Discord, Values{"LENGTH": 20, "MAX_LENGTH": 10}, "the longest stretch is of 10 samples, use the shortest's 20 to 32768"},
+		{Discord, Values{"LENGTH": 20, "MAX_LENGTH": 10}, "the longest subsequence is of 10 samples, use the shortest's 20 to 32768"},
 		{Discord, Values{"LENGTH": 20, "LENGTHS": 3}, "3 lengths from 20 to 20 samples"},
-		{Discord, Values{"LENGTH": 20, "MIN_POINTS": 39}, "use twice the longest stretch, 40, to the window"},
+		{Discord, Values{"LENGTH": 20, "MIN_POINTS": 39}, "use twice the longest subsequence, 40, to the window"},
 	} {
 		if _, err := tt.op.Spec().Build(tt.v, 1); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%v: %v: %v does not speak of %q", tt.op, tt.v, err, tt.want)
+			t.Errorf("%v: %v: %v does not mention %q", tt.op, tt.v, err, tt.want)
 		}
 	}
 	d, err := KNN.Spec().Build(Values{WindowParam: 100, "K": 7}, 9)

@@ -51,12 +51,12 @@ type svdsst struct {
 	sst    sst.SVDParams
 }
 
-// NewSVDSST is the detector of op SVDSST. Its error names every fault of the
+// NewSVDSST returns the detector of op SVDSST. Its error names every fault of the
 // parameters.
 //
 // The values of a row are series of their own; the row's score is the largest of
-// theirs. It speaks of the rows that one of IKASST with the same window and gamma
-// speaks of. There is no carry.
+// theirs. It covers the same rows as a score of IKASST with the same window and gamma.
+// There is no carry.
 func NewSVDSST(p SVDSSTParams) (Detector, error) {
 	sp := sst.SVDParams{Window: p.Window, Rank: p.Rank, Gamma: p.Gamma, Negligible: p.Negligible}
 	if err := sp.Defaults(); err != nil {
@@ -75,8 +75,7 @@ func (d *svdsst) Op() Op        { return SVDSST }
 func (d *svdsst) Params() Words { return d.params }
 func (d *svdsst) Window() int   { return d.sst.Reads() }
 
-// Reach says how many rows before its own the interval begins and ends that a
-// score speaks of.
+// Reach returns how many rows before the scored one the covered interval begins and ends.
 func (d *svdsst) Reach() (from, to int) {
 	from, to = d.sst.About(0)
 	return -from, -to
@@ -121,7 +120,7 @@ func svdsstScore(r Rows) {
 	})
 }
 
-// svdsstMemory is what the CPU form works in.
+// svdsstMemory is the scratch memory of the CPU form.
 type svdsstMemory struct {
 	scorer         sst.SVDScorer
 	column, scores []float32
@@ -156,8 +155,8 @@ func svdsstCost(r *Rows) int {
 	return r.Dim * r.Fresh * (50_000 + 15*p.Window*p.Window)
 }
 
-// svdsstCompare allows 1e-5 and, where the method leaves a score open, what is
-// open (sst.SVDSpread).
+// svdsstCompare allows 1e-5 and, for a score that rounding decides, its whole range
+// (sst.SVDSpread).
 func svdsstCompare(r *Rows, got, want Result) error {
 	const tol = 1e-5
 	if len(got.Next) != 0 {
@@ -167,8 +166,8 @@ func svdsstCompare(r *Rows, got, want Result) error {
 	if quick == nil || len(got.Scores) != len(want.Scores) {
 		return quick
 	}
-	// The largest of scores that are each open: between the largest of what each
-	// is at least, and of what each is at most.
+	// The largest of several scores, each within a range, lies between the largest of
+	// their lower ends and the largest of their upper ends.
 	low, high := make([]float64, r.Fresh), make([]float64, r.Fresh)
 	svdsstDefine(r, func(p *sst.SVDParams, scores []float64, of []sst.SVD) {
 		for i, s := range scores {

@@ -2,19 +2,19 @@ package detectors
 
 import "errors"
 
-// ErrCacheLost says that an executor has lost the cached windows that a batch's Updates
-// count on, with its device. The batch has to be packed again, with whole windows.
+// ErrCacheLost reports that the cached windows of a batch's Updates were lost with their
+// device. The batch has to be packed again, with whole windows.
 var ErrCacheLost = errors.New("detectors: the window cache is lost: pack the batch again, with all rows of its windows")
 
-// CachingExecutor is an Executor that can cache windows between batches, near where it
-// computes, so that a task brings no more than its fresh rows.
+// CachingExecutor is an Executor that can cache windows between batches in its device's
+// memory, so that a task brings its fresh rows alone.
 type CachingExecutor interface {
 	Executor
 	// WindowCache returns a cache for one goroutine and its batches; nil without one.
 	WindowCache() *WindowCache
 }
 
-// WindowCache is the cached windows of one goroutine, in pools by their shape.
+// WindowCache has the cached windows of one goroutine, in pools by their shape.
 type WindowCache struct {
 	find   func() CacheMemory
 	takes  func(d Detector, dim, fresh int) bool
@@ -24,17 +24,17 @@ type WindowCache struct {
 
 // CacheMemory is memory for windows, which may get lost.
 type CacheMemory interface {
-	// Extend gives room for n windows of so many bytes, the first at an address;
-	// n is 0 where there is no more.
+	// Extend allocates n windows of the given size in bytes, the first at an address;
+	// n is 0 if no memory is left.
 	Extend(bytes int) (first uint64, n int)
-	// Release gives all back that Extend gave.
+	// Release frees everything that Extend allocated.
 	Release()
-	// Gone reports whether the memory is lost, and all that was in it.
+	// Gone reports whether the memory is lost with its content.
 	Gone() bool
 }
 
-// NewWindowCache returns a cache in the memory that find finds, nil for none at present,
-// for tasks of the detectors that takes takes. For executors.
+// NewWindowCache returns a cache in the memory that find returns, nil for none at present,
+// for the tasks for which takes returns true. Executors call it.
 func NewWindowCache(find func() CacheMemory, takes func(d Detector, dim, fresh int) bool) *WindowCache {
 	return &WindowCache{find: find, takes: takes}
 }
@@ -50,7 +50,7 @@ func (c *WindowCache) Pool(d Detector, dim, fresh int) *WindowPool {
 	return s
 }
 
-// Memory is where the windows are; nil for nowhere.
+// Memory returns the memory of the windows; nil before the first.
 func (c *WindowCache) Memory() CacheMemory { return c.memory }
 
 // Invalidate empties the cache. It has to be called where an owner's windows go back to
@@ -67,16 +67,16 @@ func (c *WindowCache) Invalidate() {
 	}
 }
 
-// Close gives the memory back.
+// Close frees the memory.
 func (c *WindowCache) Close() {
 	if c == nil {
 		return
 	}
-	c.leave()
+	c.release()
 	c.pools = nil
 }
 
-func (c *WindowCache) leave() {
+func (c *WindowCache) release() {
 	if c.memory != nil {
 		c.memory.Release()
 	}
@@ -87,10 +87,10 @@ func (c *WindowCache) leave() {
 }
 
 // WindowPool caches windows of one shape, each in a slot. The owner of a window asks
-// Missing how many rows the slot lacks, packs these as they are with GrowF64 and has Update
-// make the X of the task. Only the window's owner knows whether what is cached is what
-// it has: its SlotRef has the number of rows that the series has had, and everything
-// else is a miss.
+// Missing how many rows the slot lacks, packs these uncentred with GrowF64 and calls Update
+// for the X of the task. Only the owner can tell whether the cached window is its own: its
+// SlotRef has the series' number of rows at the last update, and any other number is a
+// miss.
 type WindowPool struct {
 	cache     *WindowCache
 	rows, dim int
@@ -105,16 +105,16 @@ type WindowPool struct {
 	Hits, Misses uint64
 }
 
-// slot is room for a window.
+// slot is the memory of one window.
 type slot struct {
 	at    uint64 // its address
 	stamp uint64 // that of the SlotRef to it; 0: none
 	batch uint64 // the last one that it was used in
-	used  bool   // since the hand came by
+	used  bool   // since the hand last passed
 }
 
-// SlotRef says which slot of a pool a window has, as the window's owner remembers it.
-// The zero SlotRef refers to none.
+// SlotRef refers to the slot of a window; the window's owner keeps it. The zero SlotRef
+// refers to none.
 type SlotRef struct {
 	stamp uint64
 	count int64 // rows that the series had
@@ -123,7 +123,7 @@ type SlotRef struct {
 	last  uint32 // 1 + index of its last update in that batch
 }
 
-// WindowUpdate is what a batch brings of a cached window. X of the task is not in the
+// WindowUpdate has the new rows of a cached window. The task's X is not in the
 // batch: the executor makes it as Pack does, the window's values less the centers of
 // their columns (Centers, of the rows that CenterRows says).
 type WindowUpdate struct {
@@ -137,17 +137,17 @@ type WindowUpdate struct {
 	Common Span
 }
 
-// InCache is set in the offset of an X that the window cache has, and no arena of the
+// InCache is set in the offset of an X that is in the window cache, not in an arena of the
 // batch.
 const InCache = 1 << 31
 
-// Missing says how many of a window's newest rows a task has to bring, when the
+// Missing returns how many of a window's newest rows a task has to bring, when the
 // series has had count rows: all of them where none are cached. ok is false where
 // there is no slot for the window; its task is then packed as a whole.
 func (s *WindowPool) Missing(b *Batch, p *SlotRef, count int64) (rows int, ok bool) {
 	c := s.cache
 	if c.memory == nil || c.memory.Gone() {
-		c.leave()
+		c.release()
 		if c.memory = c.find(); c.memory == nil {
 			return 0, false
 		}
@@ -178,16 +178,16 @@ func (s *WindowPool) Missing(b *Batch, p *SlotRef, count int64) (rows int, ok bo
 	return rows, true
 }
 
-// take finds a slot for another window. Series come round in turn, so the one that
-// was used longest ago is the one that comes next, and to give it away for every
-// newcomer would leave no hits at all. So the hand moves on with every eighth
-// newcomer only, and takes a slot that nobody has used since it came by before.
+// take finds a slot for another window, by a clock algorithm. Series come in turn, so the
+// least recently used one comes next, and evicting it for every new window would leave no
+// hits at all. So the hand advances with every eighth new window only, and takes a slot
+// that has not been used since it last passed.
 func (s *WindowPool) take(b *Batch) (at int, ok bool) {
 	if s.empty == 0 {
 		if s.misses++; s.full && s.misses%8 != 0 {
 			return 0, false
 		}
-		first, n := s.cache.memory.Extend(s.bytes()) // again, for others give theirs back
+		first, n := s.cache.memory.Extend(s.bytes()) // again: other caches may have released memory
 		if s.full = n == 0; !s.full {
 			s.hand, s.empty = len(s.slots), n
 			for i := range n {
@@ -214,10 +214,10 @@ func (s *WindowPool) take(b *Batch) (at int, ok bool) {
 	return 0, false
 }
 
-// bytes is the size of a window.
+// bytes returns the size of a window.
 func (s *WindowPool) bytes() int { return (8*s.rows*s.dim + 255) &^ 255 }
 
-// never is the count of a slot that nothing was brought to.
+// never is the count of a slot that has had no update.
 const never = -1 << 62
 
 // Update adds the update for a task of the batch and returns the task's X. fresh are

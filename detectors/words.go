@@ -10,13 +10,13 @@ import (
 // int64, the less significant word first.
 type Words []uint32
 
-// WordsOf are the bits of float32s: the same memory.
+// WordsOf views float32s as words: the same memory.
 func WordsOf(x []float32) Words { return vec.F32Words(x) }
 
-// F32 views the words as float32: the same memory, as for the other views.
+// F32 views the words as float32; all views share the memory.
 func (w Words) F32() []float32 { return vec.WordsF32(w) }
 
-// U32 views the words as what they are.
+// U32 returns the words as uint32s.
 func (w Words) U32() []uint32 { return w }
 
 // F64 views pairs of words as float64. They have to begin at an even offset of an
@@ -32,13 +32,13 @@ func (w Words) Int(i int) int { return int(int32(w[i])) }
 // Bool returns word i, which is 0 or 1, as a bool.
 func (w Words) Bool(i int) bool { return w[i] != 0 }
 
-// Float32 is the float32 of word i.
+// Float32 returns the float32 of word i.
 func (w Words) Float32(i int) float32 { return math.Float32frombits(w[i]) }
 
-// Float64 is the float64 of the words i and i+1.
+// Float64 returns the float64 of the words i and i+1.
 func (w Words) Float64(i int) float64 { return math.Float64frombits(w.uint64(i)) }
 
-// Int64 is the int64 of the words i and i+1.
+// Int64 returns the int64 of the words i and i+1.
 func (w Words) Int64(i int) int64 { return int64(w.uint64(i)) }
 
 // SetInt sets word i to an int32.

@@ -25,13 +25,12 @@ var zscoreSpec = Spec{
 	Score:   zscoreScore, CPU: zscoreCPU, Cost: zscoreCost, Compare: zscoreCompare, Cases: zscoreCases,
 }
 
-// zscoreCap is the largest z-score: what a sample that differs from a constant
-// past gets, where the quotient is not defined.
+// zscoreCap is the largest z-score, that of a sample that differs from a constant past.
 const zscoreCap = 1e6
 
 type zscore struct{ params Words }
 
-// NewZScore is the detector of op ZScore with the given window in rows, the
+// NewZScore returns the detector of op ZScore with the given window in rows, the
 // scored one included; at least 3.
 //
 // The score of a value x is min(|x - mean| / sd, 1e6), mean and (population)
@@ -40,10 +39,10 @@ type zscore struct{ params Words }
 // of a row is the largest of its values'.
 //
 // A NaN is a missing value, which is left out: a field has no score where x is
-// missing, where fewer than half of the values before it are there, or fewer than
-// two, or where one of these is infinite. A row none of whose fields has a score
+// missing, where fewer than half of the values before it, or fewer than two, are not
+// missing, or where one of these is infinite. A row none of whose fields has a score
 // scores NaN. Rows may be centred on any origin. There is no carry; each score
-// speaks of its own sample.
+// covers its own sample.
 func NewZScore(window int) (Detector, error) {
 	if window < 3 || window > 1<<24 {
 		return nil, fmt.Errorf("detectors: zscore: window is %d, use 3 to %d", window, 1<<24)
@@ -55,7 +54,7 @@ func (z *zscore) Op() Op        { return ZScore }
 func (z *zscore) Params() Words { return z.params }
 func (z *zscore) Window() int   { return z.params.Int(0) }
 
-// Reach says that a score speaks of its own row.
+// Reach returns the scored row alone.
 func (z *zscore) Reach() (from, to int) { return 0, 0 }
 
 func (z *zscore) Size(v View) (n Outputs, ok bool) {
@@ -73,7 +72,7 @@ func (z *zscore) AppendFindings(dst []Finding, r Rows) []Finding {
 	return dst
 }
 
-// Incomplete says that a missing value is left out.
+// Incomplete marks the detector as one that leaves out missing values.
 func (z *zscore) Incomplete() {}
 
 // Explain expects the mean of the values before, where there are enough of them. A
@@ -100,10 +99,10 @@ func (z *zscore) Explain(r Rows, fresh int, expected, contribution []float64) bo
 	return true
 }
 
-// zscoreLeast is how many of the n values before one must be there for a score.
+// zscoreLeast returns how many of n earlier values a score needs.
 func zscoreLeast(n int) int { return max(2, (n+1)/2) }
 
-// zscoreScore is the definition: the values that are there, in two passes.
+// zscoreScore is the definition: the values that are not missing, in two passes.
 func zscoreScore(r Rows) {
 	n := r.Params.Int(0) - 1
 	for i := range r.Scores {
@@ -155,7 +154,7 @@ func zscoreDefined(before []float64, x float64, least int) float64 {
 // With q the sum of squares about x0 and s the sum, n*var = q - s*s/n; as x0 is
 // one of the n rows, (mean-x0)^2 <= (n-1) var (Samuelson 1968), so at most a
 // factor n of precision is lost, and a constant window gives exactly 0. A missing
-// value makes the result NaN; only then the field is gone over again.
+// value makes the result NaN; only then the field is computed again without it.
 func zscoreCPU(_ context.Context, r *Rows, _ Parallel) {
 	n := r.Params.Int(0) - 1
 	inv := 1 / float64(n)

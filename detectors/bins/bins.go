@@ -1,55 +1,54 @@
-// Package bins is the binned summary of what has left a key's window: Yu,
+// Package bins keeps a binned summary of the points that have left a key's window: Yu,
 // GPU-powered outlier detection on stream data, 2017, sections 3.2 and 3.4. Each
 // dimension's range is cut into cells; a bin is a cell of all dimensions with
 // the count C of the points that fell into it and their mean M. The means serve
 // a method as virtual points, weighted by the counts.
 //
-// It is a fold: the state is a function of the points in their order and of
-// nothing else.
+// It is a fold: the state is a function of the points in their order alone.
 //
 // # Periods
 //
-// Points are counted (c, and their mean m) for a period of so many of the key's
-// own points. At its end the period joins the summary, and only then is it seen:
+// Points are counted (c, and their mean m) for a period of Period points of the key.
+// At its end the period joins the summary; before that it has no effect:
 //
 //  1. A bin with c below half of the mean c of the bins that have any (c = 0
-//     included) has become rare: C is multiplied by Decay. (The paper says
+//     included) is rare: C is multiplied by Decay. (The paper says
 //     "significantly smaller".)
 //  2. M = (c m + C M) / (c + C), then C = c + C.
 //  3. Bins with C below 1 are dropped.
 //
 // # Ranges
 //
-// Where the paper takes the ranges of the data at hand, a stream's are not
-// known. The first point is the range. A point outside of it widens it to the
+// The paper takes the ranges of the whole data; a stream's are not
+// known. The range begins with the first point. A point outside of it widens it to the
 // point and by a quarter of the new width beyond; at a period's end a range of
 // which the bins' means and the period's points take less than a quarter is
 // narrowed to those, and a quarter of their width on either side. Then all bins
-// move to the cells that their means lie in, and those that meet become one. In
-// between cells stay where they are. So one wild value coarsens the cells until
+// move to the cells that their means lie in, and bins in one cell are merged. In
+// between cells stay where they are. So one extreme value coarsens the cells until
 // its bin is dropped, a period or a few later. (The paper's width of a cell is summed over the dimensions;
 // here each dimension has its own.)
 //
 // With one cell a dimension there is one bin: the mean of the past. A dimension
 // that is constant has one cell.
 //
-// # What it is good for
+// # Use
 //
-// A state that the key was in before, gone from the window, is still known: a
+// The summary still has a state of the key that has left the window: a
 // return to it is no outlier. detectors.TestSummaryKnowsWhatTheWindowForgot has
 // a machine that mostly works in one state, now and then in another, and faults
 // as far off. Local outlier factors (window 100, k = 10, two dimensions, 40
 // cells) tell faults from returns with an AUROC of 0.58 without the summary and
-// of 1.00 with it; at the bound that finds 9 of 10 faults 98 % of the returns
+// of 1.00 with it; with the threshold that finds 9 of 10 faults 98 % of the returns
 // are taken for faults without it, none with it. The state has to take about k
-// bins for that: with 20 cells, where it takes fewer, the AUROC is 0.67. And
-// what has not come back for long is forgotten: at a decay of 0.98, 600 periods
+// bins for that: with 20 cells, where it takes fewer, the AUROC is 0.67. A
+// state that does not come back is forgotten: at a decay of 0.98, 600 periods
 // later.
 //
 // # Bounds
 //
-// There are never more than Max bins. Where one more is needed the one with the
-// least C + c makes room, the oldest of them.
+// There are never more than Max bins. A further one replaces the bin with the least
+// C + c, the oldest of equals.
 package bins
 
 import (
@@ -58,8 +57,7 @@ import (
 	"math"
 )
 
-// rare is the share of the mean count of a period's bins that a bin must have
-// not to be rare.
+// rare is the share of the mean count of a period's bins below which a bin is rare.
 const rare = 0.5
 
 // Params of a summary. The zero value of a field after Dim means its default.
@@ -71,7 +69,7 @@ type Params struct {
 	Max    int     // bins, 1 to 4096; default 256
 }
 
-// Defaults fills in what is 0 and reports all that is wrong.
+// Defaults sets the fields that are 0 and reports every fault.
 func (p *Params) Defaults() error {
 	var faults []error
 	check := func(name string, v *int, preset, most int) {
@@ -96,8 +94,8 @@ func (p *Params) Defaults() error {
 }
 
 // The state is flat: a head, the lower and the upper ends of the ranges, those of
-// what the period's points take, and the bins in the order in which they came to be. An empty slice is a summary of
-// nothing.
+// the period's points, and the bins in the order of their creation. An empty slice is
+// an empty summary.
 const (
 	atPoints = 0 // points of this period
 	headSize = 1
@@ -115,7 +113,7 @@ func (p *Params) binLen() int { return binHeader + 2*p.Dim }
 // MaxLen is the largest length of a state.
 func (p *Params) MaxLen() int { return p.fixed() + p.Max*p.binLen() }
 
-// Valid reports whether a state is of a length that there is.
+// Valid reports whether a state can have this length.
 func (p *Params) Valid(state []float64) bool {
 	n := len(state)
 	return n == 0 || n >= p.fixed() && n <= p.MaxLen() && (n-p.fixed())%p.binLen() == 0
@@ -168,7 +166,7 @@ func (p *Params) Add(state, point []float64) []float64 {
 	return state
 }
 
-// Count is the number of virtual points.
+// Count returns the number of virtual points.
 func (p *Params) Count(state []float64) int {
 	n := 0
 	for i := range p.count(state) {
@@ -212,8 +210,8 @@ func (p *Params) taken(state []float64) (from, to []float64) {
 	return state[at : at+p.Dim], state[at+p.Dim : at+2*p.Dim]
 }
 
-// cell is the number of a point's cell: a hash of the tuple of its cells, as a
-// linear number has no room for many dimensions, cut to what a float64 holds.
+// cell returns the number of a point's cell: a hash of the tuple of its cells, because a
+// linear number overflows for many dimensions, cut to what a float64 holds.
 func (p *Params) cell(state, point []float64) float64 {
 	low, high := p.ranges(state)
 	h := uint64(0xcbf29ce484222325)
@@ -225,12 +223,12 @@ func (p *Params) cell(state, point []float64) float64 {
 	return float64(h >> 11)
 }
 
-// interval is which of the cells from low to high v lies in, from 0.
+// interval returns which of the cells from low to high v lies in, from 0.
 func (p *Params) interval(v, low, high float64) int {
 	if !(high > low) {
 		return 0
 	}
-	// Halves, lest a difference overflow.
+	// Halves, so that a difference does not overflow.
 	switch t := (v/2 - low/2) / (high/2 - low/2) * float64(p.Cells); {
 	case !(t >= 0):
 		return 0
@@ -250,7 +248,7 @@ func (p *Params) find(state []float64, cell float64) int {
 	return -1
 }
 
-// insert adds an empty bin; where there are Max, the thinnest goes.
+// insert adds an empty bin; where there are Max, it replaces the one with the least count.
 func (p *Params) insert(state []float64, cell float64) []float64 {
 	if n := p.bins(state); n == p.Max {
 		thinnest, least := 0, math.Inf(1)
@@ -322,7 +320,7 @@ func (p *Params) end(state []float64) []float64 {
 	return p.narrow(state)
 }
 
-// mix makes mean, of weight w, that of it and another, of weight v.
+// mix merges another mean, of weight v, into mean, of weight w.
 func mix(mean, other []float64, w, v float64) {
 	if v == 0 {
 		return
@@ -332,7 +330,7 @@ func mix(mean, other []float64, w, v float64) {
 	}
 }
 
-// towards goes a share of the way from a to b.
+// towards returns the point at a share of the way from a to b.
 func towards(a, b, share float64) float64 {
 	if d := b - a; d-d == 0 {
 		return a + d*share
@@ -362,8 +360,7 @@ func (p *Params) narrow(state []float64) []float64 {
 	return state
 }
 
-// move puts each bin into the cell of its mean; of those that meet the first
-// takes the others in.
+// move puts each bin into the cell of its mean and merges bins of one cell into the first.
 func (p *Params) move(state []float64) []float64 {
 	n := p.bins(state)
 	kept := state[:p.fixed()]

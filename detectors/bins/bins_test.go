@@ -171,7 +171,7 @@ func TestFaultsAreReportedTogether(t *testing.T) {
 	err := p.Defaults()
 	for _, want := range []string{"dimension", "cells", "period", "decay", "number of bins"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not speak of %s: %v", want, err)
+			t.Errorf("the error does not mention %s: %v", want, err)
 		}
 	}
 }

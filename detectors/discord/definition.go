@@ -6,15 +6,19 @@ import (
 	"slices"
 )
 
-// Options are what a distance to neighbours counts; the zero value is the usual discord.
+// Options define the neighbours of a distance; the zero value is the usual discord.
 type Options struct {
 	// Exclusion is the least |i-j| of subsequences that are compared; 0 is m. SCAMP has m/4,
 	// rounded down: [SCAMPExclusion].
 	Exclusion int
 	// K is the number of neighbours whose distances are summed; 0 is 1.
 	K int
-	// ExcludeFlat has flat subsequences compared with each other alone.
+	// ExcludeFlat compares flat subsequences with each other alone.
 	ExcludeFlat bool
+	// Single searches neighbours in float32. [MERLIN] finds the same discords, and
+	// [Compute] neighbours that may not be the nearest. The definition ignores it, and so do
+	// searches with a K above 1.
+	Single bool
 }
 
 // SCAMPExclusion is the exclusion of SCAMP's self-joins (Zimmerman et al., SoCC 2019).
@@ -29,29 +33,29 @@ func (o Options) exclusion(m int) int {
 
 func (o Options) k() int { return max(1, o.K) }
 
-// Profile is the nearest neighbour of every subsequence of a series of n values: n-m+1 of
-// each, or none where the series is shorter than m.
+// Profile has the nearest neighbour of every subsequence of a series of n values: n-m+1
+// numbers in each field, or none where the series is shorter than m.
 type Profile struct {
 	Distance []float64 // summed over K neighbours; NaN without any
-	Nearest  []int     // where the nearest neighbour is; -1 without one
+	Nearest  []int     // first value of the nearest neighbour; -1 without one
 }
 
-// Discord is a subsequence and how far its neighbours are.
+// Discord is a subsequence and the distance to its neighbours.
 type Discord struct {
 	At, Length int
 	Distance   float64 // summed over K neighbours
 	Nearest    int
 }
 
-// window is a subsequence as the definition sees it.
+// window is a subsequence of the definition.
 type window struct {
 	z    []float64 // z-normalised; nil: it has no distance
 	flat bool
 }
 
-// normalise is the z-normalised subsequence. The mean is taken of differences to the first
-// value, and these in units of the largest, so that neither a level far from zero nor a
-// tiny scale costs digits.
+// normalise returns the z-normalised subsequence. The mean is that of the differences to the
+// first value, in units of the largest, so that neither a level far from zero nor a tiny
+// scale loses digits.
 func normalise(x []float64) window {
 	z, peak := make([]float64, len(x)), 0.0
 	for k, v := range x {
@@ -82,7 +86,7 @@ func normalise(x []float64) window {
 
 func isBad(v float64) bool { return math.IsNaN(v - v) }
 
-// distance is that of two subsequences; NaN where they are not compared.
+// distance returns the distance of two subsequences; NaN where they are not compared.
 func distance(a, b window, excludeFlat bool) float64 {
 	switch {
 	case a.z == nil || b.z == nil || a.flat != b.flat && excludeFlat:
@@ -100,7 +104,7 @@ func distance(a, b window, excludeFlat bool) float64 {
 	return math.Sqrt(sum)
 }
 
-// windows are all subsequences of length m.
+// windows returns all subsequences of length m.
 func windows(x []float64, m int) []window {
 	w := make([]window, max(0, len(x)-m+1))
 	for i := range w {
@@ -143,7 +147,7 @@ func define(w []window, i, m int, o Options) (sum float64, nearest int) {
 	return whole(sum, o.k(), found), nearest
 }
 
-// whole is the sum of k neighbours by that of n.
+// whole scales the sum over n neighbours to k.
 func whole(sum float64, k, n int) float64 {
 	switch n {
 	case 0:
@@ -170,7 +174,7 @@ func (p Profile) Top(m, k int) []Discord {
 	return top(p.Range(m, math.Inf(-1)), k)
 }
 
-// top are the first k discords among subsequences in order of where they are.
+// top returns the first k discords among subsequences in the order of their places.
 func top(of []Discord, k int) []Discord {
 	var found []Discord
 	for len(found) < k {
@@ -189,8 +193,8 @@ func top(of []Discord, k int) []Discord {
 	return found
 }
 
-// Range returns the subsequences of length m whose distance is at least r, in order of
-// where they are.
+// Range returns the subsequences of length m whose distance is at least r, in the order of
+// their places.
 func (p Profile) Range(m int, r float64) []Discord {
 	var found []Discord
 	for i, d := range p.Distance {
@@ -213,7 +217,7 @@ func (l Lengths) All() []int {
 	return all
 }
 
-// DefineMERLIN is the definition of what MERLIN finds: the first k discords of each length.
+// DefineMERLIN is the definition of MERLIN's result: the first k discords of each length.
 func DefineMERLIN(x []float64, l Lengths, k int, o Options) [][]Discord {
 	var found [][]Discord
 	for _, m := range l.All() {

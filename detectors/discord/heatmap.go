@@ -30,7 +30,7 @@ func NewHeatmap(n int, l Lengths, cells int) *Heatmap {
 	return h
 }
 
-// cell is where the subsequence at a place of a length is.
+// cell returns the cell of the subsequence at a place, of a length.
 func (h *Heatmap) cell(at, m int) *uint8 {
 	count := (h.Max-h.Min)/max(1, h.Step) + 1
 	row := (m - h.Min) / max(1, h.Step) * h.Rows / count
@@ -60,7 +60,7 @@ func (h *Heatmap) AddDiscord(d Discord, k int) {
 	}
 }
 
-// Value is what a cell stands for, NaN for none.
+// Value returns the distance of a cell, NaN for none.
 func (h *Heatmap) Value(row, column int) float64 {
 	if c := h.Cells[row*h.Columns+column]; c > 0 {
 		return float64(c-1) / 127
@@ -68,7 +68,7 @@ func (h *Heatmap) Value(row, column int) float64 {
 	return math.NaN()
 }
 
-// heatmapMark is what the bytes of a heatmap begin with.
+// heatmapMark begins the bytes of a heatmap.
 const heatmapMark = "heatmap1"
 
 // AppendBinary appends the heatmap as bytes: the mark, six 32-bit numbers, the least first

@@ -7,18 +7,17 @@ import (
 	"odradek/detectors/vec"
 )
 
-// Left computes what LeftQuery.Define defines, for many subsequences of one series and length:
-// first Load, then Length, then Score as often as needed. It keeps memory for reuse.
+// Left computes LeftQuery.Define for many subsequences of one series and length: first
+// Load, then Length, then Score as often as needed. It keeps memory for reuse.
 //
-// A score takes a multiplication for each of m values of each neighbour there may be, all of them in one Hankel product of the
-// subsequence with the rows before it, in float64. The rows are centred on a value of
-// their own. Where a subsequence lies so far from that center, in its deviations, that
-// the product would lose digits, mean, deviation and product are taken again with its own
-// mean; a step by 1e9 has this cost, and not a wrong score. Scores do not depend
-// on each other: there is no recurrence that would drift or remember.
+// A score takes m multiplications for each possible neighbour, all of them in one Hankel
+// product of the subsequence with the rows before it, in float64. The rows of a column are
+// centred on one value. Where a subsequence lies so far from that center, in its deviations,
+// that the product would lose digits, mean, deviation and product are computed again with
+// its own mean, so that a step by 1e9 costs time and not digits. Scores do not depend on
+// each other: there is no recurrence whose errors could accumulate.
 //
-// After Length, scores may be taken by several goroutines, each with a LeftMemory of its
-// own.
+// After Length, several goroutines may compute scores, each with its own LeftMemory.
 type Left struct {
 	dim, rows, m int
 	excludeFlat  bool
@@ -26,7 +25,7 @@ type Left struct {
 	ones, square []float64
 }
 
-// LeftMemory is what a score works in, for reuse. The zero LeftMemory is ready.
+// LeftMemory is the scratch memory of a score, for reuse. The zero LeftMemory is ready.
 type LeftMemory struct {
 	query, rho []float64
 	places     []int
@@ -87,7 +86,7 @@ func (t *leftColumn) load(x []float64, dim, c, rows int) {
 	}
 }
 
-// middle is the median of three; of some that are NaN, any.
+// middle returns the median of three; any of them where some are NaN.
 func middle(a, b, c float64) float64 {
 	return max(min(a, b), min(max(a, b), c))
 }
@@ -133,7 +132,7 @@ func (l *Left) Length(m int, excludeFlat bool) {
 	}
 }
 
-// far takes the moments of subsequence i about its own mean.
+// far computes the moments of subsequence i about its own mean.
 func (t *leftColumn) far(i, m int) {
 	x := t.x[i : i+m]
 	mean, square := 0.0, 0.0
@@ -151,7 +150,7 @@ func (t *leftColumn) far(i, m int) {
 	}
 }
 
-// Score is LeftQuery.Define of a subsequence of the length and flat rule that Length was given.
+// Score computes LeftQuery.Define of a subsequence, with the length and the flat rule of Length.
 func (l *Left) Score(w *LeftMemory, from, at, k int) float64 {
 	score, _ := l.neighbours(w, from, at, k, false)
 	return score
@@ -279,10 +278,10 @@ func (t *leftColumn) correlate(rho []float64, from, at int, l *Left, w *LeftMemo
 
 func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
-// Explain says what the last row of the subsequence at row at would be if it had the
-// shape of the one at row from, on the scale of the series, and which share each value of
-// a row has in their squared distance; the shares sum up to 1. Both have a number for
-// each value. False: the two cannot be compared, or are the same.
+// Explain sets expected to the last row that the subsequence at row at would have with the
+// shape of the one at row from, on the scale of the series, and contribution to each value's
+// share in their squared distance; the shares sum up to 1. Both have a number for each
+// value. It returns false where the two cannot be compared, or are the same.
 func (l *Left) Explain(expected, contribution []float64, from, at int) bool {
 	m, total := l.m, 0.0
 	for c := range l.columns[:l.dim] {

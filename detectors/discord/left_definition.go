@@ -9,12 +9,12 @@ type LeftQuery struct {
 	K    int // neighbours
 	From int // first row that a neighbour may begin with
 	At   int // first row of the subsequence
-	// ExcludeFlat has flat subsequences compared with each other alone.
+	// ExcludeFlat compares flat subsequences with each other alone.
 	ExcludeFlat bool
 }
 
-// Define is the score of an online discord: how unlike its nearest neighbours in
-// the past a subsequence is, in float64. x has dim values a row.
+// Define returns the score of an online discord: the distance of a subsequence to its
+// nearest neighbours in the past, in float64. x has dim values a row.
 //
 // Two subsequences of length m have the dissimilarity d*d/(2m) = 1-rho, d being their
 // z-normalised Euclidean distance and rho their correlation (population deviations):
@@ -72,7 +72,7 @@ func (q LeftQuery) define(x []float64, dim int) (score float64, places []int) {
 	return sum / float64(len(places)), places
 }
 
-// dissimilarity is that of column c of the subsequences from rows a and b on.
+// dissimilarity returns that of column c of the subsequences from rows a and b on.
 func dissimilarity(x []float64, dim, c, a, b, m int, excludeFlat bool) float64 {
 	meanA, sigmaA, flatA := moments(x, dim, c, a, m)
 	meanB, sigmaB, flatB := moments(x, dim, c, b, m)
@@ -97,7 +97,7 @@ func dissimilarity(x []float64, dim, c, a, b, m int, excludeFlat bool) float64 {
 	return sum / float64(2*m)
 }
 
-// moments are the mean, less the first value, and the population deviation of m values of
+// moments returns the mean, less the first value, and the population deviation of m values of
 // column c, NaN with a value that is not finite, and whether all are equal.
 func moments(x []float64, dim, c, from, m int) (mean, sigma float64, flat bool) {
 	first := x[from*dim+c]

@@ -2,7 +2,7 @@ package discord
 
 import "math"
 
-// MERLIN returns what DefineMERLIN does, but for roundings: the first `count` discords of
+// MERLIN returns DefineMERLIN's result up to rounding: the first `count` discords of
 // each length. The options are those of a length. The result does not depend on what
 // parallel does.
 //
@@ -12,14 +12,14 @@ import "math"
 // (range.go), and once the first discords by bounds are distances, they are the discords. As
 // in MERLIN, r is the mean less two standard deviations of the last five distances of the
 // last discord, and then falls; where it has to fall more than a few times, or would leave
-// too many subsequences, all neighbours are found again. So there is an end whatever the
-// distances are, also where they do not differ at all.
+// too many subsequences, all neighbours are found again. So the search ends for any
+// distances, also where all are equal.
 func MERLIN(x []float64, l Lengths, count int, options func(m int) Options, parallel Parallel) [][]Discord {
 	return merlin(x, 0, l, count, options, parallel)
 }
 
-// merlin takes the discords that begin at a place of the series or later; the others are
-// neighbours alone.
+// merlin is MERLIN for discords that begin at a given place of the series or later; earlier
+// subsequences are neighbours alone.
 func merlin(x []float64, from int, l Lengths, count int, options func(m int) Options, parallel Parallel) [][]Discord {
 	var found [][]Discord
 	s := search{begin: lanes + from}
@@ -36,7 +36,7 @@ func merlin(x []float64, from int, l Lengths, count int, options func(m int) Opt
 		s.exclusion, s.parallel = o.exclusion(m), parallel
 		if s.m == 0 {
 			s.load(x, m, o.ExcludeFlat)
-			s.everything()
+			s.everything(o.Single)
 		} else {
 			s.longer(m)
 		}
@@ -55,24 +55,30 @@ type search struct {
 	cov       []float64 // the covariance with it
 	d         []float64 // the distance to it, Inf without one; NaN: it has none at all
 	exact     []bool    // it is the nearest
-	limit     []float64 // what a correlation has to be to be looked at; Inf: none is
+	limit     []float64 // least correlation of a nearer neighbour; Inf: none is searched
 	never     []float64
 	last      []float64 // distances of the last discords of the last lengths
 }
 
-// everything finds all neighbours.
-func (s *search) everything() {
-	p := s.all(s.exclusion, s.parallel)
+// everything finds all neighbours. In single precision distances to them are upper bounds.
+func (s *search) everything(inSingle bool) {
+	near := s.all(s.exclusion, inSingle, s.parallel)
 	n := s.starts
 	s.room()
 	const each = 512
 	s.parallel((n+each-1)/each, func(unit int) {
 		for i := unit * each; i < min(n, (unit+1)*each); i++ {
-			s.near[i] = p.at[i]
+			s.near[i] = near[i]
 			if s.flat(i) {
 				s.near[i] = int32(s.flatNeighbour(i, s.exclusion))
 			}
 			s.measure(i)
+			if inSingle && s.usual(i) {
+				s.exact[i] = false
+				if s.near[i] < 0 {
+					s.d[i] = math.Inf(1)
+				}
+			}
 		}
 	})
 }
@@ -87,7 +93,7 @@ func (s *search) room() {
 	}
 }
 
-// measure takes the distance to a subsequence's nearest, and its covariance.
+// measure computes a subsequence's distance to its nearest and their covariance.
 func (s *search) measure(i int) {
 	s.exact[i], s.d[i], s.cov[i] = true, math.NaN(), 0
 	if j := int(s.near[i]); j >= 0 {
@@ -95,7 +101,7 @@ func (s *search) measure(i int) {
 	}
 }
 
-// covariance is that of two subsequences, times their length.
+// covariance returns that of two subsequences, times their length.
 func (s *search) covariance(i, j int) float64 {
 	a, b := s.x[i:i+s.m], s.x[j:j+s.m]
 	ea, eb := s.sum[i]/float64(s.m), s.sum[j]/float64(s.m)
@@ -106,7 +112,7 @@ func (s *search) covariance(i, j int) float64 {
 	return sum
 }
 
-// longer goes to a larger length: distances become upper bounds.
+// longer proceeds to a larger length: distances become upper bounds.
 func (s *search) longer(m int) {
 	for s.m < m {
 		t := float64(s.m)
@@ -126,7 +132,7 @@ func (s *search) longer(m int) {
 	}
 }
 
-// bound takes the distance to the near subsequence, as far as it is still compared.
+// bound computes the distance to the near subsequence if the two are still compared.
 func (s *search) bound(i int) {
 	s.exact[i], s.d[i] = false, math.Inf(1)
 	switch j := int(s.near[i]); {
@@ -143,11 +149,13 @@ func (s *search) bound(i int) {
 	}
 }
 
-// apart is the distance of a correlation.
+// apart converts a correlation to a distance.
 func (s *search) apart(rho float64) float64 { return math.Sqrt(2 * float64(s.m) * max(0, 1-rho)) }
 
-// mostRounds is how often a radius is tried.
-const mostRounds = 12
+const (
+	mostRounds = 12   // how often a radius is tried
+	slack      = 1e-9 // of a radius that distances are compared with
+)
 
 // discords returns the first discords.
 func (s *search) discords(count int) []Discord {
@@ -157,9 +165,9 @@ func (s *search) discords(count int) []Discord {
 		if round > 0 {
 			r *= 0.98
 		}
-		r = min(r, found[len(found)-1].Distance*(1-1e-9))
+		r = min(r, found[len(found)-1].Distance*(1-slack))
 		if round == mostRounds || !s.ranges(r, s.starts/mostShare) {
-			s.everything()
+			s.everything(false)
 			found, _ = s.first(count)
 			break
 		}
@@ -171,7 +179,7 @@ func (s *search) discords(count int) []Discord {
 	return found
 }
 
-// radius is the first to try.
+// radius returns the first radius to try.
 func (s *search) radius() float64 {
 	n := len(s.last)
 	if n == 0 {
@@ -190,7 +198,8 @@ func (s *search) radius() float64 {
 	return mean - 2*math.Sqrt(variance)
 }
 
-// first are the first discords by what is known; known says that no other can be one.
+// first returns the first discords by the distances and bounds so far; known reports that
+// no other subsequence can be one.
 func (s *search) first(count int) (found []Discord, known bool) {
 	known = true
 	free := make([]bool, s.starts)

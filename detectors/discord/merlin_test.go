@@ -31,7 +31,7 @@ func TestMERLIN(t *testing.T) {
 			l := Lengths{Min: 3 + rng.IntN(20), Step: 1 + rng.IntN(4)}
 			l.Max = l.Min + rng.IntN(60)
 			count := 1 + rng.IntN(4)
-			o := Options{ExcludeFlat: rng.IntN(2) == 0}
+			o := Options{ExcludeFlat: rng.IntN(2) == 0, Single: rng.IntN(2) == 0}
 			if rng.IntN(3) == 0 {
 				o.Exclusion = 1 + rng.IntN(l.Min)
 			}
@@ -40,7 +40,7 @@ func TestMERLIN(t *testing.T) {
 			want := DefineMERLIN(x, l, count, o)
 			for i, m := range l.All() {
 				if differDiscords(got[i], want[i], Define(x, m, o), 1) {
-					t.Errorf("%s, %d values, %+v, m %d: got %v, want %v", name, len(x), o, m, got[i], want[i])
+					t.Errorf("%s, %d values, %+v, %+v, m %d: got %v, want %v", name, len(x), l, o, m, got[i], want[i])
 				}
 			}
 			if again := MERLIN(x, l, count, options, backwards); !reflect.DeepEqual(again, got) {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"odradek/detectors/vec"
 )
 
 // Parallel runs f(0) to f(n-1), each once, in any order and perhaps several at a time.
@@ -16,33 +18,35 @@ func Sequential(n int, f func(i int)) {
 	}
 }
 
-// nearest is the best neighbour of each subsequence so far.
-type nearest struct {
-	rho []float64 // Inf: none is looked for
+// nearest is the best neighbour of each subsequence so far, by correlations in float32 or
+// float64.
+type nearest[T float32 | float64] struct {
+	rho []T // Inf: none is searched
 	at  []int32
 }
 
-// reset looks for neighbours of the subsequences that are not flat.
-func (p *nearest) reset(s *series) {
-	n := s.starts + lanes
+// reset clears the neighbours of the subsequences that are not flat. The slices have room
+// behind the last for the diagonals that are walked together.
+func (p *nearest[T]) reset(s *series, together int) {
+	n := s.starts + together
 	p.rho, p.at = sized(p.rho, n), sized(p.at, n)
 	for i := range n {
-		p.rho[i], p.at[i] = math.Inf(1), -1
+		p.rho[i], p.at[i] = T(math.Inf(1)), -1
 		if i < s.starts && s.usual(i) {
-			p.rho[i] = math.Inf(-1)
+			p.rho[i] = T(math.Inf(-1))
 		}
 	}
 }
 
-// take takes a neighbour at j, where it is nearer, or as near and before the one there is.
-func (p *nearest) take(i, j int, rho float64) {
+// take makes j the neighbour if it is nearer than the present one, or as near and earlier.
+func (p *nearest[T]) take(i, j int, rho T) {
 	if rho > p.rho[i] || rho == p.rho[i] && int32(j) < p.at[i] {
 		p.rho[i], p.at[i] = rho, int32(j)
 	}
 }
 
-// join takes those of q.
-func (p *nearest) join(q *nearest) {
+// join takes the neighbours of q.
+func (p *nearest[T]) join(q *nearest[T]) {
 	for i, at := range q.at {
 		if at >= 0 && (p.at[i] < 0 || q.rho[i] > p.rho[i] || q.rho[i] == p.rho[i] && at < p.at[i]) {
 			p.rho[i], p.at[i] = q.rho[i], at
@@ -50,17 +54,19 @@ func (p *nearest) join(q *nearest) {
 	}
 }
 
-// band is how many diagonals a unit of work has.
+// band is the number of diagonals of a unit of work.
 const band = 16 * lanes
 
-// Compute returns what Define does, but for roundings: covariances are carried along the
+// Compute returns Define's result up to rounding: covariances are carried along the
 // diagonals of the matrix of all pairs (Zimmerman et al., Matrix profile XIV, SoCC 2019). The
 // distances to the neighbours found are then computed from the values. The result does not
 // depend on what parallel does.
 //
 // A covariance is computed anew every 4096 steps, and where the norm of a subsequence is
 // less than 1/64 of one before on the diagonal. So its error is some 1e-12 of the product
-// of the norms, for steps of any height.
+// of the norms, for steps of any height. In single precision its error is that of
+// float32, and a neighbour may not be the nearest: no distance is less than the definition's
+// beyond rounding, and those of other neighbours are larger.
 func Compute(x []float64, m int, o Options, parallel Parallel) Profile {
 	if m < 1 || len(x) < m {
 		return Profile{}
@@ -70,14 +76,37 @@ func Compute(x []float64, m int, o Options, parallel Parallel) Profile {
 	if o.k() > 1 {
 		return s.several(o, parallel)
 	}
-	return s.profile(s.all(o.exclusion(m), parallel), o.exclusion(m), parallel)
+	return s.profile(s.all(o.exclusion(m), o.Single, parallel), o.exclusion(m), parallel)
 }
 
-// all finds the nearest neighbour of each subsequence that is not flat.
-func (s *series) all(exclusion int, parallel Parallel) *nearest {
+// all returns the place of the nearest neighbour of each subsequence that is not flat, -1
+// without one. In single precision it is the nearest up to float32 rounding.
+func (s *series) all(exclusion int, inSingle bool, parallel Parallel) []int32 {
+	if inSingle && vec.FastJoin32() {
+		t := s.inSingle()
+		return join(s, exclusion, singleLanes, parallel, func() walk[float32] {
+			var memory singleStrip
+			return func(i, j, end int, rho []float32, found func(i, j int, rho []float32)) {
+				t.walk(&memory, i, j, end, rho, found)
+			}
+		})
+	}
+	return join(s, exclusion, lanes, parallel, func() walk[float64] {
+		var memory strip
+		return func(i, j, end int, rho []float64, found func(i, j int, rho []float64)) {
+			s.walk(&memory, i, j, end, rho, rho, found)
+		}
+	})
+}
+
+// walk walks along diagonals, as [series.walk] does.
+type walk[T float32 | float64] func(i, j, end int, rho []T, found func(i, j int, rho []T))
+
+// join compares all pairs. Each unit of work has its own walk, of `lanes` diagonals together.
+func join[T float32 | float64](s *series, exclusion, together int, parallel Parallel, newWalk func() walk[T]) []int32 {
 	var mu sync.Mutex
-	var free []*nearest
-	take := func() *nearest {
+	var free []*nearest[T]
+	take := func() *nearest[T] {
 		mu.Lock()
 		defer mu.Unlock()
 		if n := len(free); n > 0 {
@@ -85,15 +114,15 @@ func (s *series) all(exclusion int, parallel Parallel) *nearest {
 			free = free[:n-1]
 			return p
 		}
-		p := new(nearest)
-		p.reset(s)
+		p := new(nearest[T])
+		p.reset(s, together)
 		return p
 	}
 	from, to := lanes, s.starts-lanes // of the series
 	parallel((max(0, to-from-exclusion)+band-1)/band, func(unit int) {
 		p := take()
-		var t strip
-		found := func(i, j int, rho *[lanes]float64) {
+		down := newWalk()
+		found := func(i, j int, rho []T) {
 			for l, v := range rho {
 				if v >= p.rho[i] {
 					p.take(i, j+l, v)
@@ -103,11 +132,11 @@ func (s *series) all(exclusion int, parallel Parallel) *nearest {
 				}
 			}
 		}
-		// Blocks of rows stay in a core's cache while the diagonals of the band go by.
+		// A block of rows stays in a core's cache for all diagonals of the band.
 		first := exclusion + unit*band
 		for i := from; i < to-first; i = (i/drift + 1) * drift {
-			for k := first; k < min(first+band, to-from); k += lanes {
-				s.walk(&t, i, i+k, min((i/drift+1)*drift, to-k), p.rho, p.rho, found)
+			for k := first; k < min(first+band, to-from); k += together {
+				down(i, i+k, min((i/drift+1)*drift, to-k), p.rho, found)
 			}
 		}
 		mu.Lock()
@@ -118,18 +147,18 @@ func (s *series) all(exclusion int, parallel Parallel) *nearest {
 	for _, q := range free {
 		p.join(q)
 	}
-	return p
+	return p.at
 }
 
-// profile has the distances to neighbours that were found, and of flat subsequences.
-func (s *series) profile(p *nearest, exclusion int, parallel Parallel) Profile {
+// profile returns the distances to the neighbours found, and those of flat subsequences.
+func (s *series) profile(near []int32, exclusion int, parallel Parallel) Profile {
 	n := s.n - s.m + 1
 	out := Profile{make([]float64, n), make([]int, n)}
 	const each = 512
 	parallel((n+each-1)/each, func(unit int) {
 		for i := unit * each; i < min(n, (unit+1)*each); i++ {
 			out.Distance[i], out.Nearest[i] = math.NaN(), -1
-			j := int(p.at[i+lanes])
+			j := int(near[i+lanes])
 			if s.flat(i + lanes) {
 				j = s.flatNeighbour(i+lanes, exclusion)
 			}
@@ -141,7 +170,7 @@ func (s *series) profile(p *nearest, exclusion int, parallel Parallel) Profile {
 	return out
 }
 
-// flatNeighbour is the first flat subsequence that a flat one is compared with, or else
+// flatNeighbour returns the first flat subsequence that a flat one is compared with, or else
 // the first of all; -1 for none.
 func (s *series) flatNeighbour(i, exclusion int) int {
 	if len(s.flats) > 0 && int(s.flats[0]) <= i-exclusion {
@@ -181,7 +210,7 @@ func (s *series) several(o Options, parallel Parallel) Profile {
 			}
 		}
 		var t strip
-		found := func(i, j int, v *[lanes]float64) { copy(rho[i-from][j:], v[:]) }
+		found := func(i, j int, v []float64) { copy(rho[i-from][j:], v) }
 		for j := lanes; j < s.starts-lanes+to-from; j += lanes {
 			// The diagonals that are in column j to j+lanes-1 at the last row.
 			i, at := from, j-(to-1-from)
@@ -197,7 +226,7 @@ func (s *series) several(o Options, parallel Parallel) Profile {
 	return out
 }
 
-// summed is the summed distance of a subsequence by its correlations with all others.
+// summed returns the summed distance of a subsequence, from its correlations with all others.
 func (s *series) summed(i int, rho []float64, exclusion, k int) (sum float64, nearest int) {
 	flat := s.flat(i)
 	for j := range rho {

@@ -141,7 +141,7 @@ func TestComputeLong(t *testing.T) {
 	}
 }
 
-// A covariance is computed anew every so many rows, or roundings would add up without a bound: on a
+// A covariance is computed anew at intervals of rows, or roundings would add up without a bound: on a
 // diagonal of 400,000 rows correlations are as good at the end as at the beginning.
 func TestWalkDrift(t *testing.T) {
 	rng := newRand(t)
@@ -163,7 +163,7 @@ func TestWalkDrift(t *testing.T) {
 			every[i] = math.Inf(-1)
 		}
 		var memory strip
-		s.walk(&memory, lanes, lanes+k, s.starts-lanes-k, every, every, func(i, j int, rho *[lanes]float64) {
+		s.walk(&memory, lanes, lanes+k, s.starts-lanes-k, every, every, func(i, j int, rho []float64) {
 			if i%97 == 0 {
 				d := s.distance(i, j)
 				worst = max(worst, math.Abs(1-d*d/(2*m)-rho[0]))
@@ -220,13 +220,15 @@ func BenchmarkCompute(b *testing.B) {
 		x[i] = v
 	}
 	for name, p := range map[string]Parallel{"core": Sequential, "cores": cores} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				Compute(x, 100, Options{}, p)
-			}
-			pairs := float64(len(x)) * float64(len(x)) / 2
-			b.ReportMetric(pairs*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gpairs/s")
-		})
+		for single, precision := range map[bool]string{false: "float64", true: "float32"} {
+			b.Run(name+"/"+precision, func(b *testing.B) {
+				for b.Loop() {
+					Compute(x, 100, Options{Single: single}, p)
+				}
+				pairs := float64(len(x)) * float64(len(x)) / 2
+				b.ReportMetric(pairs*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gpairs/s")
+			})
+		}
 	}
 }
 

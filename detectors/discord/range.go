@@ -2,17 +2,16 @@ package discord
 
 import "math"
 
-// Up to one in mostShare subsequences, range discords are looked for one by one.
+// Up to one in mostShare subsequences, range discords are searched one by one.
 const mostShare = 8
 
-// ranges finds out which subsequences are range discords: whose distance is at least r. A
-// subsequence that is none keeps a bound below r, one that is has its distance, and the
-// others are not looked at. It returns false, and does nothing, where more than most may be
-// one.
+// ranges finds the range discords: subsequences whose distance is at least r. A range
+// discord gets its distance; any other candidate keeps a bound below r. It returns false,
+// and does nothing, where there are more than `most` candidates.
 //
 // This is DRAG (Yankov et al. 2007) in the order of PD3 (Zymbler and Kraeva 2023): runs of
 // candidates are compared with the subsequences to their right and to their left, the
-// nearest in time first, and a run ends once none of it is left. A distance is compared
+// nearest in time first, and a run ends once it has no candidate left. A distance is compared
 // with r; correlations with 1-r^2/(2m).
 func (s *search) ranges(r float64, most int) bool {
 	candidates := 0
@@ -44,7 +43,7 @@ func (s *search) ranges(r float64, most int) bool {
 	return true
 }
 
-// borrow tries what is near the subsequences beside one.
+// borrow tries the neighbours of adjacent subsequences, shifted.
 func (s *search) borrow(i int) {
 	for _, side := range [2]int{-1, 1} {
 		j := int(s.near[i+side])
@@ -75,7 +74,7 @@ func (s *search) refine(from, to int, r float64) {
 		}
 	}
 	dead := make([]bool, to-from)
-	found := func(i, j int, rho *[lanes]float64) {
+	found := func(i, j int, rho []float64) {
 		if math.IsInf(s.limit[i], 1) {
 			return
 		}
@@ -118,8 +117,8 @@ func (s *search) refine(from, to int, r float64) {
 	}
 }
 
-// Ranges returns the range discords of length m, in order of where they are: what Range of
-// the profile returns. Of a radius that few reach, it compares few of the pairs.
+// Ranges returns the range discords of length m, in the order of their places, as Range
+// of the profile does. With a radius that few reach, it compares few of the pairs.
 func Ranges(x []float64, m int, r float64, o Options, parallel Parallel) []Discord {
 	if o.k() > 1 || len(x) < m {
 		return Compute(x, m, o, parallel).Range(m, r)

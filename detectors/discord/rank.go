@@ -2,9 +2,9 @@ package discord
 
 import "slices"
 
-// Normalised is a distance that is comparable between lengths: d^2/(2m) of the mean d of
+// Normalised returns a distance that is comparable between lengths: d^2/(2m) of the mean d of
 // the distances to k neighbours, which is 1 less their correlation, and so from 0 to 2
-// (Zymbler and Kraeva 2023, equations 11 and 12; there it is said to be at most 1).
+// (Zymbler and Kraeva 2023, equations 11 and 12; which state that it is at most 1).
 func Normalised(distance float64, m, k int) float64 {
 	d := distance / float64(max(1, k))
 	return d * d / (2 * float64(m))
@@ -32,7 +32,7 @@ func Rank(found [][]Discord, k int) []Discord {
 // Vote returns the discord with the most votes, and their total weight; ok is false without
 // any discord. A length votes for its first discord, and for those of other lengths whose
 // middle is at most half of the shorter length from its middle. The weight of its vote is
-// how much the first discord stands out from the second: the ratio of their distances,
+// how far the first discord exceeds the second: the ratio of their distances,
 // less 1. So a length whose first two are similar, because they come from noise or from the
 // shape of a period, hardly counts. All votes weigh 1 where some length has only one
 // discord, and of equal totals that of the least length wins.
@@ -67,7 +67,7 @@ func Vote(found [][]Discord) (best Discord, weight float64, ok bool) {
 	return best, weight, ok
 }
 
-// outstanding returns how much a discord stands out from the next one of its length: the
+// outstanding returns how far a discord exceeds the next one of its length: the
 // ratio of their distances less 1, at most 1000.
 func outstanding(first, second Discord) float64 {
 	if first.Distance == 0 { // both occur twice

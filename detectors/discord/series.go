@@ -7,10 +7,10 @@ import (
 	"odradek/detectors/vec"
 )
 
-// lanes is how many diagonals are gone down together.
+// lanes is the number of diagonals that are walked together.
 const lanes = vec.JoinLanes
 
-// series is what the fast forms know of the subsequences of one length. Places count from
+// series has what the fast forms precompute for the subsequences of one length. Places count from
 // the first of `lanes` copies of the first value that stand before the series; others follow
 // it, so that neighbouring diagonals need not end together.
 type series struct {
@@ -30,7 +30,7 @@ type series struct {
 	flats       []int32   // flat ones, in order
 }
 
-// load takes a series and moments of its subsequences of length m, at most its own.
+// load copies a series and computes the moments of its subsequences of length m, at most its own.
 func (s *series) load(x []float64, m int, excludeFlat bool) {
 	s.n, s.m, s.excludeFlat = len(x), m, excludeFlat
 	all := len(x) + 2*lanes
@@ -51,7 +51,7 @@ func (s *series) load(x []float64, m int, excludeFlat bool) {
 			peak = max(peak, d)
 		}
 	}
-	// A power of two costs no digit, and keeps squares in range.
+	// Scaling by a power of two loses no digit and keeps squares in range.
 	_, exponent := math.Frexp(peak)
 	for k, v := range s.x {
 		s.x[k] = math.Ldexp(v, -exponent)
@@ -86,7 +86,7 @@ func (s *series) load(x []float64, m int, excludeFlat bool) {
 	s.settle()
 }
 
-// lengthen goes to subsequences one value longer, by equations (7) and (8) of Zymbler and
+// lengthen proceeds to subsequences one value longer, by equations (7) and (8) of Zymbler and
 // Kraeva 2023.
 func (s *series) lengthen() {
 	m := float64(s.m)
@@ -104,7 +104,7 @@ func (s *series) lengthen() {
 // its diagonal: roundings of its covariance are as large as those that were there.
 const steepest = 64
 
-// settle sets what follows from the moments.
+// settle derives the other fields from the moments.
 func (s *series) settle() {
 	n, m := s.starts, s.m
 	s.mean, s.inv, s.df, s.dg = sized(s.mean, n), sized(s.inv, n), sized(s.df, n), sized(s.dg, n)
@@ -155,20 +155,19 @@ func (s *series) flat(i int) bool {
 	return int(s.equal[i]) >= s.m && int(s.bad[i]) >= i+s.m
 }
 
-// drift is after how many rows a covariance is computed anew at the latest.
+// drift is the largest number of rows after which a covariance is computed anew.
 const drift = 4096
 
-// strip is the memory of a walk.
+// strip is the scratch memory of a walk.
 type strip struct {
 	cov, rho [lanes]float64
 	a        []float64
 }
 
-// walk goes down the diagonals from that of subsequence i and j on, to row end-1, and calls
-// found for each row in which a correlation is at least row[i] or at least column[j]. What a
-// pair's correlation is depends on nothing but the pair and the diagonal that the first of
-// the lanes is on.
-func (s *series) walk(t *strip, i, j, end int, row, column []float64, found func(i, j int, rho *[lanes]float64)) {
+// walk walks along the diagonals from that of subsequence i and j on, to row end-1, and calls
+// found for each row in which a correlation is at least row[i] or at least column[j]. A
+// pair's correlation depends on the pair and on the diagonal of the first lane alone.
+func (s *series) walk(t *strip, i, j, end int, row, column []float64, found func(i, j int, rho []float64)) {
 	for i < end {
 		s.begin(t, i, j)
 		hit := false
@@ -177,7 +176,7 @@ func (s *series) walk(t *strip, i, j, end int, row, column []float64, found func
 			hit = hit || t.rho[l] >= row[i] || t.rho[l] >= column[j+l]
 		}
 		if hit {
-			found(i, j, &t.rho)
+			found(i, j, t.rho[:])
 		}
 		// One of the lanes begins anew in each of lanes rows from i+at-j-lanes+1 on.
 		at := int(s.rows[j+1])
@@ -188,22 +187,28 @@ func (s *series) walk(t *strip, i, j, end int, row, column []float64, found func
 			if i >= stop {
 				break
 			}
-			found(i, j, &t.rho)
+			found(i, j, t.rho[:])
 		}
 	}
 }
 
 // begin computes the covariances of subsequence i with those from j on.
 func (s *series) begin(t *strip, i, j int) {
-	t.a = sized(t.a, s.m)
-	e := s.sum[i] / float64(s.m)
-	for k, v := range s.x[i : i+s.m] {
-		t.a[k] = v - s.x[i] - e
-	}
+	t.a = s.deviations(t.a, i)
 	vec.Covariances(&t.cov, t.a, s.x[j:], s.mean[j:])
 }
 
-// distance is that of two subsequences, by their values.
+// deviations returns those of the values of a subsequence from its mean, in the memory of a.
+func (s *series) deviations(a []float64, i int) []float64 {
+	a = sized(a, s.m)
+	e := s.sum[i] / float64(s.m)
+	for k, v := range s.x[i : i+s.m] {
+		a[k] = v - s.x[i] - e
+	}
+	return a
+}
+
+// distance returns that of two subsequences, from their values.
 func (s *series) distance(i, j int) float64 {
 	switch {
 	case s.flat(i) && s.flat(j):

@@ -1,10 +1,10 @@
-// Package executortest is what every executor has to pass, and what it is
-// measured by: all ops on all of their cases.
+// Package executortest has the tests that every executor has to pass, and its benchmarks:
+// all ops on all of their cases.
 //
-// Run holds an executor to the definitions, to the promise that a task's result
-// depends on that task alone, to the bit, to leaving alone what is not its own, and,
-// where it has a device (Placer), to scoring there what its kernels are for. Inputs
-// are drawn anew each time; ODRADEK_TEST_SEED repeats a run.
+// Run compares an executor with the definitions, and checks that a task's result depends on
+// that task alone, to the bit, that Execute writes outputs alone, and that an executor with a
+// device (Placer) scores there what its kernels take. Inputs are drawn anew each time;
+// ODRADEK_TEST_SEED repeats a run.
 package executortest
 
 import (
@@ -31,8 +31,8 @@ const (
 
 // Run tests the executor that newExecutor makes, without the parts that are
 // named: definitions, mixed, sizes, concurrent, cancelled. Without definitions, which
-// take most of the time, a task's result in a batch is still held to the one it has
-// alone.
+// take most of the time, a task's result in a batch is still compared with the one that it
+// has alone.
 func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string) {
 	part := func(name string, f func(t *testing.T)) {
 		if !slices.Contains(without, name) {
@@ -109,10 +109,10 @@ func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string)
 	})
 }
 
-// CheckOp holds an executor to the definition of one op, on cases drawn from rng:
+// CheckOp compares an executor with the definition of one op, on cases drawn from rng:
 // each task alone, and then all in one batch, where a task must have the result that
-// it had alone. The error joins everything that is wrong. It is for whoever works on
-// an op; Run is what an executor has to pass.
+// it had alone. The error joins every fault. It serves the development of an op; an
+// executor has to pass Run.
 func CheckOp(e detectors.Executor, op detectors.Op, rng *rand.Rand) error {
 	var f faults
 	var chains []*chain
@@ -126,13 +126,13 @@ func CheckOp(e detectors.Executor, op detectors.Op, rng *rand.Rand) error {
 	return errors.Join(f...)
 }
 
-// reporter is what checks need of a *testing.T.
+// reporter is the part of *testing.T that checks use.
 type reporter interface {
 	Logf(format string, a ...any)
 	Errorf(format string, a ...any)
 }
 
-// faults are what checks without a *testing.T report.
+// faults collects the errors of checks without a *testing.T.
 type faults []error
 
 func (f *faults) Logf(string, ...any) {}
@@ -141,15 +141,16 @@ func (f *faults) Errorf(format string, a ...any) {
 	*f = append(*f, fmt.Errorf("executortest: "+format, a...))
 }
 
-// define executes the chains of an op task by task, and compares each result with
-// the definition's if it is to.
+// define executes the chains of an op task by task and, with compare, compares each result
+// with the definition's.
 func define(t reporter, e detectors.Executor, op detectors.Op, chains []*chain, compare bool) {
 	where := follow(e, op)
 	open, tasks := 0, 0
 	for _, c := range chains {
 		open += c.define(t, e, compare)
 		tasks += len(c.tasks)
-		where.scored(c.Name, len(c.tasks))
+		_, modelled := c.Detector.(detectors.Modelled)
+		where.scored(c.Name, len(c.tasks), modelled)
 	}
 	if open > mostOpen(tasks) {
 		t.Errorf("the definition leaves %d of %d tasks open", open, tasks)
@@ -233,16 +234,16 @@ func newChain(c detectors.Case) *chain {
 	return ch
 }
 
-// reacher is what a detector may be, one finding a fresh row of which every
-// one spans the same rows before its own.
+// reacher is a detector with one finding per fresh row, each of which covers the same rows
+// relative to it.
 type reacher interface{ Reach() (from, to int) }
 
-// mostOpen is how many of so many tasks may be open (detectors.ErrOpen).
+// mostOpen returns how many of the tasks may be open (detectors.ErrOpen).
 func mostOpen(tasks int) int { return tasks / 50 }
 
-// define executes the chain task by task, the carry passed by hand, and compares
-// each result with the definition's of the same task if it is to. It returns how many
-// are open.
+// define executes the chain task by task, passing the carry by hand, and, with compare,
+// compares each result with the definition's of the same task. It returns how many are
+// open.
 func (c *chain) define(t reporter, e detectors.Executor, compare bool) (open int) {
 	op := c.Detector.Op()
 	var carry detectors.Words
@@ -306,7 +307,7 @@ func run(t reporter, e detectors.Executor, b *batch) {
 	e.Release(b.Batch)
 }
 
-// batch is a batch with guards and what it held before.
+// batch is a batch with guards and its content before the execution.
 type batch struct {
 	*detectors.Batch
 	order  []link
@@ -325,8 +326,8 @@ func pack(e detectors.Executor, chains []*chain) *batch {
 	return (&batch{Batch: e.Batch()}).pack(chains)
 }
 
-// packShared is pack, but tasks of a chain share the rows that they both have: their
-// X overlap, as those of a window's owner do.
+// packShared is pack with overlapping X: tasks of a chain share their common rows, as those
+// of a window's owner do.
 func packShared(e detectors.Executor, chains []*chain) *batch {
 	return (&batch{Batch: e.Batch(), shared: map[*chain]detectors.Span{}}).pack(chains)
 }
@@ -386,6 +387,9 @@ func (b *batch) addTask(c *chain, in input, carry detectors.Words, after uint32)
 		t.X = detectors.Span{Off: all.Off + uint32(in.at-c.tasks[0].at), Len: uint32(len(in.x))}
 	}
 	t.Bins = b.words(detectors.WordsOf(c.Bins))
+	if d, ok := c.Detector.(detectors.Modelled); ok {
+		t.Model = b.Model(d.Model())
+	}
 	if carry != nil {
 		t.Carry = b.words(carry)
 	}

@@ -6,10 +6,10 @@ import (
 	"odradek/detectors"
 )
 
-// Placed are how many tasks an executor has scored so far, by where.
+// Placed counts the tasks that an executor has scored so far, by place.
 type Placed struct {
 	Device   uint64 // by kernels of a device
-	Declined uint64 // by the CPU, after a kernel had left them alone
+	Declined uint64 // by the CPU, after a kernel had declined them
 	CPU      uint64 // by the CPU, those included
 }
 
@@ -18,8 +18,8 @@ func (p Placed) less(q Placed) Placed {
 }
 
 // Placer is an executor with a device beside the CPU. A comparison of results cannot
-// tell a kernel that works from one that leaves every task to the CPU, so a Placer is
-// held to its counts as well.
+// tell a kernel that works from one that leaves every task to the CPU, so a Placer's
+// counts are checked as well.
 type Placer interface {
 	detectors.Executor
 	Placed() Placed
@@ -33,13 +33,13 @@ const overLimits = 0.05
 type placements struct {
 	e      Placer
 	op     detectors.Op
-	at     Placed // before the case in hand
+	at     Placed // before the current case
 	sum    Placed
 	tasks  int
 	faults []error
 }
 
-// follow returns nil for an executor that does not say where it scores a task.
+// follow returns nil for an executor that is no Placer.
 func follow(e detectors.Executor, op detectors.Op) *placements {
 	p, ok := e.(Placer)
 	if !ok {
@@ -48,15 +48,19 @@ func follow(e detectors.Executor, op detectors.Op) *placements {
 	return &placements{e: p, op: op, at: p.Placed()}
 }
 
-// scored counts the tasks of a case, each executed in a batch of its own.
-func (p *placements) scored(name string, tasks int) {
+// scored counts the tasks of a case, each executed in a batch of its own. Not every op's
+// kernels read models: where tasks have one, the CPU may score them.
+func (p *placements) scored(name string, tasks int, modelled bool) {
 	if p == nil {
 		return
 	}
 	now := p.e.Placed()
 	of := now.less(p.at)
-	p.at, p.tasks = now, p.tasks+tasks
-	p.sum = Placed{p.sum.Device + of.Device, p.sum.Declined + of.Declined, p.sum.CPU + of.CPU}
+	p.at = now
+	if !modelled || of.Device > 0 {
+		p.tasks += tasks
+		p.sum = Placed{p.sum.Device + of.Device, p.sum.Declined + of.Declined, p.sum.CPU + of.CPU}
+	}
 	if of.Device+of.CPU != uint64(tasks) {
 		p.faultf("%s: of %d tasks the device scored %d and the CPU %d", name, tasks, of.Device, of.CPU)
 	}
@@ -69,7 +73,7 @@ func (p *placements) faultf(format string, a ...any) {
 	p.faults = append(p.faults, fmt.Errorf(format, a...))
 }
 
-// end returns what is wrong with where the op's tasks were scored.
+// end returns the faults of where the op's tasks were scored.
 func (p *placements) end() []error {
 	if p == nil {
 		return nil

@@ -1,7 +1,7 @@
 //go:build ignore
 
 // Recordings writes pieces of recordings to a file, for TestDeviceWindows of package
-// cuda: what kernels leave to the CPU depends on what they are given.
+// cuda: which tasks kernels leave to the CPU depends on the data.
 //
 //	go run detectors/executortest/recordings.go DATA FILE
 //
@@ -105,7 +105,7 @@ func cut(out *bufio.Writer, rng *rand.Rand, set string, all []quality.Series, di
 	return written
 }
 
-// bySpacecraft parts the channels of SMAP from those of MSL by MANIFEST.csv.
+// bySpacecraft separates the channels of SMAP from those of MSL by MANIFEST.csv.
 func bySpacecraft(dir string, all []quality.Series) (map[string][]quality.Series, error) {
 	f, err := os.Open(filepath.Join(dir, "MANIFEST.csv"))
 	if err != nil {

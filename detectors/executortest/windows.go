@@ -17,9 +17,9 @@ import (
 	"odradek/detectors"
 )
 
-// Series is a piece of a recording, or of something like one.
+// Series is a piece of a recording, or of a synthetic series like one.
 type Series struct {
-	Set  string // what it is a piece of: ceilings are by set
+	Set  string // the data set; ceilings are by set
 	Dim  int
 	Rows []float64
 }
@@ -65,8 +65,8 @@ func ReadSeries(path string) (all []Series, err error) {
 	return all, nil
 }
 
-// LikeRecordings are series of the kinds that make recordings hard: for the SST
-// singular values that are equal or next to none, for the neighbours ties.
+// LikeRecordings returns synthetic series with the difficulties of recordings: equal or
+// very few singular values for the SST, ties for the neighbours.
 func LikeRecordings(rng *rand.Rand, each, rows int) (all []Series) {
 	add := func(set string, dim int, series func() func(i int) float64) {
 		for range each {
@@ -135,7 +135,7 @@ type setting struct {
 	fresh    int
 }
 
-// settings are some for each op of float32 rows; its defaults where none are given here.
+// settings returns some for each op of float32 rows, its defaults where none are listed here.
 func settings() (all []setting) {
 	add := func(dim, fresh int, name string, d detectors.Detector, err error) {
 		if err != nil {
@@ -182,10 +182,10 @@ func settings() (all []setting) {
 // other ops' kernels have to score every task.
 const mostDeclined = 0.01
 
-// Windows has the executor score places of all series with every op that it has a
-// kernel for, logs how many tasks its kernels left to the CPU, how far the scores are
-// from the CPU's and, of one batch after the other for so long, the rate, and holds
-// the first to a ceiling.
+// Windows scores places of all series with every op for which the executor has a kernel. It
+// logs how many tasks the kernels declined, how far the scores are from the CPU's and, of
+// batches one after the other for the measured time, the rate, and requires the declined
+// tasks to be below a ceiling.
 func Windows(t *testing.T, e Placer, all []Series, places int, measured time.Duration) {
 	var sets []string
 	of := map[string][]*Series{}
@@ -277,7 +277,7 @@ func (s *setting) score(t *testing.T, e Placer, of []*Series, places int, measur
 				worst = max(worst, d)
 			}
 		}
-		if op == detectors.SVDSST { // of other ops some scores are open to rounding
+		if op == detectors.SVDSST { // some scores of other ops depend on rounding
 			if err := op.Spec().Compare(&r, detectors.Result{Scores: got}, detectors.Result{Scores: cpu.Scores}); err != nil {
 				t.Errorf("%s, task %d: %v", s.name, i, err)
 			}

@@ -1,4 +1,4 @@
-// Package knn is the weight of a point: how far it lies from the k points nearest
+// Package knn computes the weight of a point: its distance to the k points nearest
 // to it (Angiulli and Pizzuti, Fast outlier detection in high dimensional spaces,
 // 2002), among the points before it, or among all points of a window (Angiulli,
 // Basta, Lodi and Sartori, Fast outlier detection using a GPU, 2013, there by brute
@@ -7,9 +7,9 @@
 // # The weight
 //
 // The weight of point p is the sum of the Euclidean distances, not squared, to its k
-// neighbours: of the other points that there are the k nearest, of those equally far
+// neighbours: the k nearest of the other points, of those equally far
 // the ones that come first. With self, p itself is the first of the neighbours, at
-// distance 0, and k-1 are others: so have the pseudocode and the figures of 2013.
+// distance 0, and k-1 are others, as in the pseudocode and the figures of 2013.
 // It has the unit of the values.
 //
 // # Degenerate input
@@ -18,11 +18,11 @@
 //     divided by their number. Without any the weight is NaN.
 //   - A NaN or an infinity in one of the points, near or not, makes the weight NaN;
 //     then there are no neighbours.
-//   - Of a point with k others on its spot the weight is 0.
+//   - A point that coincides with k others has the weight 0.
 //
-// Unlike the local outlier factor it does not ask how dense the points lie around
-// the neighbours, so a score means the same in every corner of the window; that is
-// what a threshold on the score's own history wants.
+// Unlike the local outlier factor it does not depend on the density of the points around
+// the neighbours, so scores are comparable everywhere in the window, as a threshold on the
+// score's own history requires.
 package knn
 
 import (
@@ -36,7 +36,7 @@ const MaxK = 1 << 10
 // Query asks for the weight of a point.
 type Query struct {
 	At       int // the point
-	From, To int // it is among the points From to To-1, whether it is one of them or not
+	From, To int // compared with the points From to To-1, of which it need not be one
 }
 
 // Define is the definition of the weight of a point, and of its neighbours, nearest
@@ -82,7 +82,7 @@ func Define(x []float64, dim, m, k int, self bool, q Query) (weight float64, nei
 	return whole(weight, k, len(neighbours)), neighbours
 }
 
-// whole is the weight of k neighbours by that of n.
+// whole scales the weight of n neighbours to k.
 func whole(sum float64, k, n int) float64 {
 	if n == 0 {
 		return math.NaN()

@@ -9,23 +9,23 @@ import (
 )
 
 // The fast form. Neighbours are searched in float32, of two points at a time, and
-// decided in float64, as package lof does it:
+// decided in float64, as in package lof:
 //
 //   - squared distances of a few thousand points, with the minima of groups of them
-//     (vec.SqDists); from the minima of the first a bound that a few more than the
-//     wanted number are within (vec.Bound);
+//     (vec.SqDists); from the minima of the first a bound within which lie a few
+//     more than the wanted number (vec.Bound);
 //   - the points within the bound and its rounding errors (vec.AtMost), gathered
 //     over all points; where they become many, a closer bound (vec.Rank);
 //   - of these the nearest and those that float32 cannot tell from the last of them,
 //     mostly none, with distances as the definition has them.
 //
 // So neighbours are those of the definition, ties included. Their distances are added
-// in the order of the points, so a weight is the same to the bit whatever else is
-// asked for.
+// in the order of the points, so a weight is the same to the bit whatever the other
+// queries are.
 //
 // Floor at n=1024, d=8: 2n*d operations a point, at AVX2's 32 a cycle 512 cycles.
 
-// chunk is the number of points that distances are kept of.
+// chunk is the number of points whose distances are computed at a time.
 const chunk = 4096
 
 // Scorer has the points of a task and the memory to search them. The zero value is
@@ -40,10 +40,10 @@ type Scorer struct {
 	square []float64
 	q64    []float64
 	top    [2][]Neighbour
-	shared bool // set's slices are another's
+	shared bool // set's slices belong to another Scorer
 }
 
-// set are the points to search. Searches only read it.
+// set has the points to search. Searches only read it.
 type set struct {
 	x      []float32 // rows as they came
 	dim, m int
@@ -62,12 +62,12 @@ type Neighbour struct {
 	At     int32
 }
 
-// gathered are what may be a point's neighbours.
+// gathered are the candidates for a point's neighbours.
 type gathered struct {
 	places []int32
 	near   []float32
 	bound  float32 // no neighbour's float32 distance is above
-	done   bool    // no point that comes later is a neighbour
+	done   bool    // no later point is a neighbour
 }
 
 // Load takes the rows of a task, dim values each; a point is m of them. They must
@@ -112,8 +112,8 @@ func (s *Scorer) Load(x []float32, dim, m int) {
 	}
 }
 
-// Share has s search what of has loaded, until the next Load of either: Scorers that
-// share may search at the same time.
+// Share makes s search the points that of has loaded, until the next Load of either:
+// Scorers that share may search at the same time.
 func (s *Scorer) Share(of *Scorer) { s.set, s.shared = of.set, true }
 
 func infinite(x []float32) {
@@ -122,7 +122,7 @@ func infinite(x []float32) {
 	}
 }
 
-// clean is x with 0 for what is not finite; it fills next.
+// clean returns x with 0 for numbers that are not finite; it fills next.
 func (s *Scorer) clean(rows int) []float32 {
 	x := slices.Clone(s.x)
 	s.next = grown(s.next, rows+1)
@@ -193,8 +193,8 @@ func (s *Scorer) search(q []Query, n int) {
 		g.places, g.near, g.bound, g.done = g.places[:0], g.near[:0], math.MaxFloat32, false
 		s.top[l] = s.top[l][:0]
 	}
-	// What both are among goes by the vector; single points before and behind it are
-	// measured as they are.
+	// Points that both queries are compared with are measured by vectors, those of one
+	// query, before and behind them, singly.
 	lo, hi := max(q[0].From, q[len(q)-1].From), min(q[0].To, q[len(q)-1].To)
 	end := lo + max(hi-lo, 0)/vec.Group*vec.Group
 	if hi == s.points && lo%vec.Group == 0 {
@@ -248,8 +248,8 @@ func grown[T any](a []T, n int) []T {
 	return a[:n]
 }
 
-// gather adds what may be neighbours of query l among the points from from on, whose
-// distances are there; count of them are points, want is the number of nearest.
+// gather adds the candidates of query l among the points from from on, whose distances
+// are computed; count of them are points, want is the number of nearest.
 func (s *Scorer) gather(l, from, count, want int) {
 	g, d := &s.seen[l], &s.pair[l]
 	if g.done {
@@ -273,7 +273,7 @@ func (s *Scorer) gather(l, from, count, want int) {
 	}
 }
 
-// shrink leaves of what is gathered what may be among the want nearest.
+// shrink keeps the gathered points that may be among the want nearest.
 func (s *Scorer) shrink(g *gathered, want int) {
 	n := len(g.places)
 	if n < want {
@@ -302,21 +302,21 @@ func (s *Scorer) shrink(g *gathered, want int) {
 		}
 	}
 	if high == 0 {
-		m, g.done = min(m, want), true // all on the spot, and the first of them
+		m, g.done = min(m, want), true // all coincide, and are the first of them
 	}
 	g.places, g.near, g.bound = g.places[:m], g.near[:m], min(g.bound, high)
 }
 
-// margin gives the largest float32 distance that one of d may have, for its
-// rounding and another's.
+// margin returns the largest float32 distance of a point that may be as near as d, given
+// the rounding of both.
 func (s *Scorer) margin(d float32) float32 {
 	relative := float64(4*(s.width+4)) * 0x1p-24
 	absolute := float64(4*s.width) * 0x1p-149 // of squares too small for float32
 	return float32(float64(d)*(1+relative) + absolute)
 }
 
-// decide sets the top of query l: the n nearest of what is gathered from the points
-// [lo, hi), and of the others that it is among.
+// decide sets the top of query l: the n nearest of the gathered points [lo, hi) and of the
+// other points that it is compared with.
 func (s *Scorer) decide(l int, q Query, n, lo, hi int) {
 	g := &s.seen[l]
 	want := n
@@ -347,7 +347,7 @@ func (s *Scorer) decide(l int, q Query, n, lo, hi int) {
 	s.places = s.places[:cap(s.places)]
 }
 
-// cut leaves the n nearest of top, in order, of those equally far the first.
+// cut keeps the n nearest of top, in order, of those equally far the first.
 func (s *Scorer) cut(top []Neighbour, n int) []Neighbour {
 	s.square = s.square[:0]
 	for _, o := range top {
@@ -374,7 +374,7 @@ func (s *Scorer) cut(top []Neighbour, n int) []Neighbour {
 	return top[:m]
 }
 
-// smallest is the n-th smallest of d, which it puts in another order (Hoare's FIND,
+// smallest returns the n-th smallest of d, which it reorders (Hoare's FIND,
 // 1961). There must be no NaN.
 func smallest(d []float64, n int) float64 {
 	for lo, hi := 0, len(d)-1; lo < hi; {

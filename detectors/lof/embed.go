@@ -2,11 +2,10 @@ package lof
 
 import "math"
 
-// Embed appends the points that runs of m successive rows of dim numbers make,
-// one that begins at each row: a point is its rows one after the other. With
-// znorm the m numbers of each dimension are brought to mean 0 and standard
-// deviation 1, those that are all equal to 0, and rounded to float32: that is
-// the point, for the definition too.
+// Embed appends one point for each run of m successive rows of dim numbers: the rows one
+// after the other. With znorm the m numbers of each dimension are brought to mean 0 and
+// standard deviation 1, equal ones to 0, and rounded to float32; the definition takes
+// these points too.
 func Embed(dst, rows []float32, dim, m int, znorm bool) []float32 {
 	for at := 0; at+m*dim <= len(rows); at += dim {
 		dst = append(dst, rows[at:at+m*dim]...)
@@ -31,7 +30,7 @@ func normalise(point []float32, c, dim int) {
 	}
 }
 
-// Moments are mean and standard deviation (of the population) of dimension c of
+// Moments returns the mean and the standard deviation (of the population) of dimension c of
 // a run of rows. The deviation is 0 exactly where the numbers are all equal.
 func Moments(rows []float32, c, dim int) (mean, sd float64) {
 	n, equal := float64(len(rows)/dim), true

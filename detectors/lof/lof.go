@@ -1,6 +1,6 @@
-// Package lof is the local outlier factor: Breunig, Kriegel, Ng and Sander,
+// Package lof computes the local outlier factor: Breunig, Kriegel, Ng and Sander,
 // LOF: identifying density-based local outliers, SIGMOD 2000; over the points of
-// a window and the virtual points of a summary of what has left it, after Yu,
+// a window and the virtual points of a summary of the points that have left it, after Yu,
 // GPU-powered outlier detection on stream data, 2017, sections 3.1 and 3.3.
 //
 // # The score
@@ -18,7 +18,7 @@
 //     lrd(p) under the sum, which would make it 1.)
 //
 // Only real points have a score, and only those that are asked for. The 1e-10
-// is scikit-learn's and keeps lrd finite where k points lie on one spot; it has
+// is scikit-learn's and keeps lrd finite where k points coincide; it has
 // the unit of the values.
 //
 // A virtual point's lrd is not computed but given by its count C. With Alpha it
@@ -29,7 +29,7 @@
 //
 // # Strict
 //
-// Strict leaves the 1e-10 out, as ELKI does: k points on one spot have an
+// Strict leaves the 1e-10 out, as ELKI does: k coinciding points have an
 // infinite lrd, a point of infinite lrd has LOF 1, and one of finite lrd with
 // such a neighbour an infinite LOF.
 //
@@ -38,8 +38,8 @@
 //   - With k >= T, k is T-1: all others are neighbours.
 //   - A point that is alone (T = 1) has LOF 1.
 //   - Where all points are equal, LOF is 1, strict or not.
-//   - A point on the spot of k others has kdist 0 and an lrd of 1e10 (strict:
-//     infinite); a point next to such a spot gets a LOF of up to 1e10 (strict:
+//   - A point that coincides with k others has kdist 0 and an lrd of 1e10 (strict:
+//     infinite); a point next to such points gets a LOF of up to 1e10 (strict:
 //     infinite).
 //   - A dimension that is constant adds nothing to any distance.
 //   - A NaN or an infinity in any coordinate makes all scores NaN.
@@ -64,7 +64,7 @@ type Params struct {
 	Alpha  float64 // lrd of a virtual point is Alpha log C; 0: scaled to the real points'
 }
 
-// Check reports all that is wrong.
+// Check reports every fault.
 func (p *Params) Check() error {
 	var faults []error
 	if p.K < 1 || p.K > MaxK {
@@ -76,7 +76,7 @@ func (p *Params) Check() error {
 	return errors.Join(faults...)
 }
 
-// density is the lrd of a point whose k reachability distances have the given
+// density returns the lrd of a point whose k reachability distances have the given
 // sum.
 func (p *Params) density(sum float64, k int) float64 {
 	mean := sum / float64(k)
@@ -86,7 +86,7 @@ func (p *Params) density(sum float64, k int) float64 {
 	return 1 / mean // +Inf for 0
 }
 
-// factor is the LOF of a point of density lrd whose k neighbours' densities
+// factor returns the LOF of a point of density lrd whose k neighbours' densities
 // have the given sum.
 func (p *Params) factor(sum, lrd float64, k int) float64 {
 	if math.IsInf(lrd, 1) {
@@ -95,7 +95,7 @@ func (p *Params) factor(sum, lrd float64, k int) float64 {
 	return sum / float64(k) / lrd
 }
 
-// scale is what makes a virtual point's density of its count, median being that
+// scale returns the factor a from a virtual point's count to its density, given the median
 // of the real points' densities: lrd = a log(1+C), or a log C where literal.
 func (p *Params) scale(median, medianLog float64) (a float64, literal bool) {
 	switch {
@@ -107,7 +107,7 @@ func (p *Params) scale(median, medianLog float64) (a float64, literal bool) {
 	return median, false
 }
 
-// virtual is the density of a virtual point of count c.
+// virtual returns the density of a virtual point of count c.
 func virtual(a float64, literal bool, c float64) float64 {
 	if literal {
 		return a * max(math.Log(c), 0)

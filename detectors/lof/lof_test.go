@@ -140,7 +140,7 @@ func TestFaultsAreReportedTogether(t *testing.T) {
 	err := (&Params{K: -1, Alpha: math.NaN()}).Check()
 	for _, want := range []string{"k is -1", "alpha is NaN"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not speak of %q: %v", want, err)
+			t.Errorf("the error does not mention %q: %v", want, err)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func cpu(b *testing.B) func() float64 {
 func BenchmarkScore(b *testing.B) {
 	for _, c := range []struct{ n, dim, k, fresh, virtuals int }{
 		{1024, 8, 20, 1024, 0}, {1024, 8, 20, 1, 0}, {1024, 8, 20, 16, 0}, {1024, 8, 20, 1, 256}, {1024, 1, 20, 1, 0},
-		{256, 1, 20, 256, 0}, {256, 1, 20, 1, 0}, {64, 1, 10, 1, 0}, {4096, 32, 20, 4096, 0},
+		{1024, 1, 20, 1024, 0}, {256, 1, 20, 256, 0}, {256, 1, 20, 1, 0}, {64, 1, 10, 1, 0}, {4096, 32, 20, 4096, 0},
 	} {
 		b.Run(fmt.Sprintf("n=%d/d=%d/k=%d/fresh=%d/virtual=%d", c.n, c.dim, c.k, c.fresh, c.virtuals), func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 2))

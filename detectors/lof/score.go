@@ -8,34 +8,34 @@ import (
 	"odradek/detectors/vec"
 )
 
-// The fast form. It computes only what the asked scores need: the neighbours of
+// The fast form for points of several coordinates; line.go has the one for points of one.
+// It computes only what the requested scores need: the neighbours of
 // the points to score and of those neighbours, and the k-distances of the
 // neighbours of all of these. For one point of 1,024 in 8 dimensions with k =
-// 20 that is 160 points; where all points are to be scored it is all, and with
-// virtual points without Alpha too, for the median.
+// 20 that is 160 points. It is all points where all are to be scored, and with virtual
+// points without Alpha, whose scale needs the median of all.
 //
 // A point's neighbours are searched in float32, then decided in float64:
 //
 //   - all squared distances, from two points at a time, with the minima of 64
 //     groups of them (vec.SqDists);
-//   - a bound that a few more than k of these minima are within (vec.Bound), so
-//     that at least k points are: about 1.2 k of them, whatever the number of
-//     points;
+//   - a bound within which lie a few more than k of these minima (vec.Bound), and
+//     so at least k points: about 1.2 k, whatever the number of points;
 //   - the points within, and within the bound's rounding errors (vec.AtMost);
 //   - of these the k nearest, and those that float32 cannot tell from the k-th
 //     (vec.Rank): mostly none;
-//   - the distances of what is left as the definition has them.
+//   - the distances of the rest as the definition computes them.
 //
 // So neighbours are those of the definition, ties included, and a score is the
-// same to the bit however many are asked for.
+// same to the bit however many are requested.
 //
 // Floor at n=1024, d=8: 2n*d operations a point, at AVX2's 32 a cycle 512
 // cycles, 0.15 us. Measured on one EPYC 9004 core: 0.9 us a point for whole
 // windows, 120 us for one score; of that a third distances, a sixth each the
 // two ranks and AtMost.
 
-// Scorer holds the memory that scoring takes; the zero value is ready. It is
-// used by one goroutine at a time, for any parameters.
+// Scorer is the scratch memory of scoring; the zero value is ready. It is used by one
+// goroutine at a time, for any parameters.
 type Scorer struct {
 	n, total, padded int // real points; all; all with the padding
 	dim, k           int
@@ -47,15 +47,17 @@ type Scorer struct {
 	listed []int32 // points that have a list
 	own    search  // of the goroutine that has the Scorer
 
-	state []uint8     // by point: what of the following there is
+	state []uint8     // by point: which of the following are known
 	list  []neighbour // k a point
 	kdist []float64   // squared
 	lrd   []float64
 	sort  []float64
+
+	line onLine // where dim is 1
 }
 
-// search is the memory to search from two points at a time. What it finds goes to its
-// Scorer, of which it writes nothing but what is those points'.
+// search is the scratch memory of a search from two points at a time. It writes its results
+// to the Scorer's entries of these points alone.
 type search struct {
 	*Scorer
 	pair   [2]vec.Distances
@@ -66,7 +68,7 @@ type search struct {
 	found  []neighbour
 }
 
-// searches are those of other goroutines.
+// searches has the memory of other goroutines' searches.
 var searches = sync.Pool{New: func() any { return new(search) }}
 
 const (
@@ -85,7 +87,7 @@ func (s *Scorer) Score(p *Params, scores, points []float32, dim int, virtuals, c
 	s.ScoreShared(p, scores, points, dim, virtuals, counts, 0, nil, nil)
 }
 
-// ScoreShared is Score that has parallel do the searches, if it is not nil: f(0) to
+// ScoreShared is Score with the searches run by parallel, if it is not nil: f(0) to
 // f(n-1), perhaps several at a time, each of at most `each` points. Once done reports
 // true it returns early, and scores are undefined.
 func (s *Scorer) ScoreShared(p *Params, scores, points []float32, dim int, virtuals, counts []float32, each int,
@@ -103,6 +105,15 @@ func (s *Scorer) ScoreShared(p *Params, scores, points []float32, dim int, virtu
 		}
 		return
 	}
+	if dim == 1 && s.total == s.n {
+		s.scoreLine(p, scores)
+		return
+	}
+	s.scoreSearched(p, scores, counts, each, parallel, done)
+}
+
+// scoreSearched is ScoreShared for points that are loaded.
+func (s *Scorer) scoreSearched(p *Params, scores, counts []float32, each int, parallel func(n int, f func(i int)), done func() bool) {
 	s.reserve()
 	first := s.n - len(scores)
 	if len(counts) > 0 && p.Alpha == 0 {
@@ -165,7 +176,7 @@ func (s *Scorer) ScoreShared(p *Params, scores, points []float32, dim int, virtu
 	}
 }
 
-// load takes the points; false where one is not finite.
+// load copies the points; it returns false where one is not finite.
 func (s *Scorer) load(points []float32, dim int, virtuals []float32) bool {
 	s.dim, s.n = dim, len(points)/dim
 	s.total = s.n + len(virtuals)/dim
@@ -213,7 +224,7 @@ func (s *Scorer) reserve() {
 	s.lrd = grown(s.lrd, s.total)
 }
 
-// reserve makes h a search in the points of s.
+// reserve prepares h to search the points of s.
 func (h *search) reserve(s *Scorer) {
 	h.Scorer = s
 	groups := (2*(s.k+1) + vec.Group - 1) / vec.Group * vec.Group
@@ -230,8 +241,8 @@ func (h *search) reserve(s *Scorer) {
 
 func (s *Scorer) listOf(i int) []neighbour { return s.list[i*s.k : (i+1)*s.k] }
 
-// want puts point i on the list of those to search from, unless there is already
-// what is wanted of it. Lists are wanted before k-distances.
+// want puts point i on the list of those to search from, unless its result is known.
+// Lists are requested before k-distances.
 func (s *Scorer) want(i int, what uint8) {
 	if s.state[i]&what != 0 {
 		return
@@ -243,8 +254,8 @@ func (s *Scorer) want(i int, what uint8) {
 	}
 }
 
-// all measures the distances from the points of todo, two at a time, and lets find
-// look at them.
+// all measures the distances from the points of todo, two at a time, and passes them to
+// find.
 func (h *search) all(todo []int32, find func(h *search, i int, d *vec.Distances)) {
 	for ; len(todo) > 0; todo = todo[min(2, len(todo)):] {
 		pair := [2]int{int(todo[0]), int(todo[min(1, len(todo)-1)])}
@@ -261,7 +272,7 @@ func (h *search) all(todo []int32, find func(h *search, i int, d *vec.Distances)
 }
 
 // candidates puts a superset of point i's k neighbours, in order, with i itself,
-// into places and their distances into near. If equal, they are all on i's spot;
+// into places and their distances into near. If equal, they all coincide with i;
 // if not, the k-th neighbour's distance lies between low and high.
 func (h *search) candidates(d *vec.Distances) (n int, low, high float32, equal bool) {
 	t := vec.Bound(d.Low, h.k+1)
@@ -278,8 +289,8 @@ func (h *search) candidates(d *vec.Distances) (n int, low, high float32, equal b
 	return n, low, high, false
 }
 
-// margin gives the float32 distances that one of d may have, for its rounding
-// and another's.
+// margin returns the range of float32 distances of a point that may be as far as d, given
+// the rounding of both.
 func (s *Scorer) margin(d float32) (low, high float32) {
 	relative := float64(4*(s.dim+4)) * 0x1p-24
 	absolute := float64(4*s.dim) * 0x1p-149 // of squares too small for float32
@@ -370,8 +381,8 @@ func nearest(list, found []neighbour) float64 {
 	return most
 }
 
-// findKDist finds point i's squared k-distance. float32 leaves few points whose
-// distance it may be, mostly one.
+// findKDist finds point i's squared k-distance. After float32 few points may
+// have it, mostly one.
 func (h *search) findKDist(i int, d *vec.Distances) {
 	n, low, high, equal := h.candidates(d)
 	if equal {

@@ -5,20 +5,19 @@ import (
 	"math/rand/v2"
 )
 
-// Spectrum is what a score was read off: mu's coordinates along the Ritz
-// vectors of the past.
+// Spectrum is the basis of a score: mu's coordinates along the Ritz vectors of the past.
 type Spectrum struct {
 	Ritz   []float64 // Ritz values, largest first
 	Weight []float64 // the squares of mu's coordinates; their sum is almost 1
 	Count  int       // how many of them count as the past's directions
 	// Least is the smallest beta as a share of T's largest element, 0 where
-	// Lanczos ended early. Errors grow by its inverse; what is left of them in
-	// a degenerate spectrum makes Ritz values that are not there.
+	// Lanczos ended early. Errors grow by its inverse; in a degenerate
+	// spectrum they cause spurious Ritz values.
 	Least float64
 }
 
 // Define is the definition of the scores of the last fresh values of x, which
-// has at least p.Reads()+fresh-1: as the papers have it, on explicit matrices,
+// has at least p.Reads()+fresh-1: as in the papers, on explicit matrices,
 // in float64. a is the feedback, replaced by the next. A score that is NaN or 0
 // by rule has no spectrum.
 func Define(p *Params, x []float64, fresh int, a []float64) (scores []float64, spectra []Spectrum) {
@@ -36,8 +35,8 @@ const (
 	ManyErrors = 1024
 )
 
-// Spread is how far the definition's scores and its last feedback move when its
-// products with a matrix are as inexact as a careless float32 implementation's:
+// Spread returns how far the definition's scores and its last feedback move when its
+// products with a matrix are as inexact as those of a simple float32 implementation:
 // the largest deviations of each that n random errors and coarse roundings cause.
 // Where Ritz values lie close together, one is close to the limit that counts it, or a
 // beta to the one that ends Lanczos, they are far larger than a rounding.
@@ -99,7 +98,7 @@ func Spread(p *Params, x []float64, fresh int, a []float64, n int, rng *rand.Ran
 	return scores, next
 }
 
-// matrices are what a score's values make: H1 H1' and H2 H2'.
+// matrices are H1 H1' and H2 H2' of a score's values.
 type matrices struct {
 	past, current          [][]float64
 	floor                  float64 // Ritz values up to it do not count
@@ -215,7 +214,7 @@ func (m matrices) score(p *Params, a []float64, times func(m [][]float64, v []fl
 	return min(max(score, 0), 1), s
 }
 
-// trajectory is the Hankel matrix of x less the mean.
+// trajectory returns the Hankel matrix of x less the mean.
 func trajectory(x []float64, mean float64) [][]float64 {
 	w := (len(x) + 1) / 2
 	h := make([][]float64, w)
@@ -275,7 +274,7 @@ func subtract(y []float64, a float64, x []float64) {
 	}
 }
 
-// normalise makes x a unit vector, or says that it is 0.
+// normalise makes x a unit vector, or reports that it is 0.
 func normalise(x []float64) bool {
 	size := math.Sqrt(dot(x, x))
 	if size == 0 {
@@ -295,7 +294,7 @@ func largest(x []float64) float64 {
 	return m
 }
 
-// jacobi gives the eigenvalues of the symmetric tridiagonal matrix of the
+// jacobi returns the eigenvalues of the symmetric tridiagonal matrix of the
 // diagonal alpha and the subdiagonal beta, unordered, and its eigenvectors as
 // columns, by Jacobi's rotations (Golub and Van Loan, Matrix Computations, 4th
 // edition, section 8.5).

@@ -8,14 +8,14 @@ import (
 
 // Lanczos on a Hankel matrix, in float64, with every new vector made orthogonal
 // to all before, until the leading Ritz pairs are exact enough; at the latest
-// when the basis is complete, where T is the whole matrix in another basis: that
-// is the dense way for what does not converge before.
+// when the basis is complete: T is then the whole matrix in another basis, which
+// solves slowly converging problems densely.
 const (
 	exhausted = 1e-13 // of T's largest element: a beta up to it ends a Krylov space
 	reduced   = 1e-6  // of T's largest element: a vector with a beta up to it is made orthogonal again
-	beyond    = 4     // Ritz values beyond the r-th that are looked at
-	nearest   = 1e-4  // of the largest: distances of eigenvalues count as no less
-	enough    = 1e-8  // of a score: what it may be off by for want of steps
+	beyond    = 4     // Ritz values beyond the r-th that are tested
+	nearest   = 1e-4  // of the largest: least distance of eigenvalues in error bounds
+	enough    = 1e-8  // of a score: the error allowed for too few steps
 )
 
 // krylov is a Krylov space of a Hankel matrix. A space that is used up is
@@ -25,7 +25,7 @@ type krylov struct {
 	basis       []float64 // vectors, w apart
 	w, n        int
 	alpha, beta []float64
-	coordinates []float64 // of what the caller wants to have them of, along the basis
+	coordinates []float64 // of the caller's vector along the basis
 	energy      float64   // of the matrix less that of T: squares of all elements
 	size        float64   // T's largest element
 	continued   int       // steps when the space was last continued
@@ -70,7 +70,7 @@ func (k *krylov) grow() []float64 {
 	return k.q(k.n)
 }
 
-// another makes the next vector one that has nothing to do with those before.
+// another sets the next vector to a pseudo-random one, orthogonal to those before.
 func (k *krylov) another() {
 	y := k.y
 	for tries := uint64(0); ; tries++ {
@@ -90,7 +90,7 @@ func (k *krylov) another() {
 	k.continued = k.n
 }
 
-// scatter is the next number of splitmix64 (Start), from -1 to 1.
+// scatter returns the next number of splitmix64 (Start), from -1 to 1.
 func scatter(state *uint64) float64 {
 	*state += 0x9e3779b97f4a7c15
 	z := *state
@@ -206,8 +206,8 @@ func (k *krylov) pairs() {
 	order(k.d, k.ritz)
 }
 
-// counts is how many of the first rank Ritz values count, and doubt how far a
-// score may be off that is made of the pairs' coordinates: in first order by
+// counts returns how many of the first rank Ritz values count, and doubt, a bound on the
+// error of a score from the pairs' coordinates: in first order by
 // what the leading vectors miss, in second by what those on both sides of the
 // bound exchange by way of it.
 func (k *krylov) doubt(rank int) (counts int, doubt float64) {
@@ -259,7 +259,7 @@ func (k *krylov) leading(mu []float64) {
 	normalise(mu)
 }
 
-// twisted is an eigenvector of the tridiagonal matrix of diagonal d and
+// twisted returns an eigenvector of the tridiagonal matrix of diagonal d and
 // subdiagonal e for the eigenvalue t: of the factorisations that meet in a row,
 // one from above and one from below, it takes the row where they meet best
 // (Dhillon and Parlett, Orthogonal eigenvectors and relative gaps, 2003).

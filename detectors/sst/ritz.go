@@ -10,8 +10,8 @@ import (
 // on the diagonal, when it counts as 0: well below what float32 leaves in T.
 const settled = 0x1p-40
 
-// tridiagonals are the matrices T of up to eight scores, and what becomes of
-// them: their eigenvalues, unordered, and the first components of their
+// tridiagonals are the matrices T of up to eight scores, which solve replaces by their
+// eigenvalues, unordered, and the first components of their
 // eigenvectors. A T of fewer than n rows is filled up with 0, which adds an
 // eigenvector whose first component is 0.
 type tridiagonals struct {
@@ -89,7 +89,7 @@ func (t *tridiagonals) solve(count int) {
 	}
 }
 
-// outside is the score of matrix k, solved: 1 less the squares of the first
+// outside returns the score of matrix k, solved: 1 less the squares of the first
 // components that count, those of eigenvalues above floor.
 func (t *tridiagonals) outside(k, rank int, floor float64) float32 {
 	score, places, last := 1.0, float64(rank), math.Inf(1)

@@ -45,14 +45,14 @@ type gram struct {
 // Where float64 sums, once slid, and the correction for the mean stay exact
 // enough: the largest value of the run is below spread times the largest of any
 // score's own past, and w times a mean's distance to the origin below shift
-// times it. Else each score is better off alone.
+// times it. Otherwise each score is computed alone.
 const (
 	spread = 16
 	shift  = 8
 )
 
 // lanes is Lanczos and the scores of n values from number at on, side by side.
-// It is false if the run's values do not allow it.
+// It returns false if the run's values do not allow it.
 func (s *Scorer) lanes(p *Params, scores, x []float32, at, n int) bool {
 	g, w := &s.gram, p.Window
 	if at == 0 {
@@ -138,7 +138,7 @@ func (s *Scorer) lanes(p *Params, scores, x []float32, at, n int) bool {
 	return true
 }
 
-// trace is that of the C of the score with number i, whose mean is d above the
+// trace returns that of the C of the score with number i, whose mean is d above the
 // origin.
 func (g *gram) trace(i int, d float64) float64 {
 	w := float64(g.w)
@@ -161,7 +161,7 @@ func negative(h [vec.Lanes]float32) [vec.Lanes]float32 {
 }
 
 // build makes the matrix of a run of n scores on the values of their pasts. It
-// is false if a score is by rule, or float64 would not do.
+// returns false if a score is by rule, or float64 is not precise enough.
 func (s *Scorer) build(p *Params, x []float32, n int) bool {
 	g, w := &s.gram, p.Window
 	g.reserve(w, p.Krylov)

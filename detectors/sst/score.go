@@ -30,8 +30,8 @@ const (
 	maxGram = 1024
 )
 
-// Scorer holds the memory that scoring takes; the zero value is ready. It is
-// used by one goroutine at a time, for any parameters.
+// Scorer is the scratch memory of scoring; the zero value is ready. It is used by one
+// goroutine at a time, for any parameters.
 type Scorer struct {
 	floats []float32 // all of what follows
 	w, k   int       // for which it is laid out
@@ -121,7 +121,7 @@ func (s *Scorer) run(p *Params, scores, x, a []float32) {
 }
 
 // current is the part of a score before Lanczos: mean, mu and the next
-// feedback. If the score is by rule it is set, and the result false.
+// feedback. A score by rule is set at once, and the result is false.
 func (s *Scorer) current(p *Params, score *float32, mean *float64, mu, x, a []float32) bool {
 	w := p.Window
 	past, current := x[:2*w-1], x[p.Gamma:]
@@ -154,8 +154,8 @@ func (s *Scorer) current(p *Params, score *float32, mean *float64, mu, x, a []fl
 }
 
 // centre sets dst to x less its mean, times a power of two that keeps the
-// products of it within float32: scores do not depend on the unit of x. It is
-// false where nothing is left.
+// products of it within float32: scores do not depend on the unit of x. It
+// returns false where all differences are 0.
 func centre(dst, x []float32, mean float64) bool {
 	peak := float64(vec.Centre(dst, x, mean))
 	if peak <= still*math.Abs(mean) {
@@ -174,7 +174,7 @@ func centre(dst, x []float32, mean float64) bool {
 	return true
 }
 
-// trace is that of C = H H', where H is the Hankel matrix of window: the sum of the
+// trace returns that of C = H H', where H is the Hankel matrix of window: the sum of the
 // squares of its elements, of which value i has as many as its antidiagonal is long.
 func trace(window []float32) float64 {
 	w, sum := (len(window)+1)/2, 0.0
@@ -187,7 +187,7 @@ func trace(window []float32) float64 {
 	return sum
 }
 
-// unit makes x a unit vector, or is false where it is 0.
+// unit makes x a unit vector, or returns false where it is 0.
 func unit(x []float32) bool {
 	square := float64(vec.Dot(x, x))
 	if square == 0 {

@@ -1,4 +1,4 @@
-// Package sst is the singular spectrum transformation in its implicit Krylov
+// Package sst computes the singular spectrum transformation in its implicit Krylov
 // form, IKA-SST: Idé and Tsuda, Change-point detection using Krylov subspace
 // learning, SDM 2007; with the feedback of Ueno and Suzumura, Scalable anomaly
 // detection on data stream processing with GPU task parallelism, section 2.2.
@@ -19,9 +19,9 @@
 //  4. k steps of Lanczos on C = H1 H1' from mu give the tridiagonal T, whose
 //     eigenvalues (Ritz values) approximate the largest of C and whose
 //     eigenvectors' first components are mu's coordinates along them. (Ueno
-//     and Suzumura print H1 for C. H1 is symmetric here, so that is legal, but
-//     its eigenvalues are signed and the largest of them are not what is
-//     wanted; Idé and Tsuda have C.)
+//     and Suzumura print H1 for C. H1 is symmetric here, so Lanczos applies, but
+//     its eigenvalues are signed and the largest are not those of the largest
+//     absolute value; Idé and Tsuda have C.)
 //  5. The score is 1 minus the sum of the squares of those first components
 //     over the r largest Ritz values: the share of mu outside of the past's
 //     r leading directions, in [0, 1].
@@ -32,42 +32,42 @@
 //
 // # Degenerate input
 //
-// What the papers leave open, so that a score is always defined:
+// The papers leave these cases undefined:
 //
 //   - A NaN or an infinity in what a score reads, the values between the past
 //     and the current included, makes it NaN. The feedback stays as it was.
-//   - A current or a past that is constantly the mean, but for what rounding leaves
-//     of it (1e-12 of the mean), has no directions: the score is 0. In the first
+//   - A current or a past that is constantly the mean, up to rounding (1e-12 of the
+//     mean), has no directions: the score is 0. In the first
 //     case, and where the power method meets 0, the feedback stays as it was.
 //   - Lanczos ends early, with a smaller T, when beta is not above 1e-5 of the
-//     largest element of T so far: mu's Krylov space is used up. (What float32
-//     leaves of a beta that is 0 is up to 1.5e-6 of it; Lanczos on that would
+//     largest element of T so far: mu's Krylov space is exhausted. (Rounding to
+//     float32 makes a beta of 0 up to 1.5e-6 of it; Lanczos on that would
 //     find directions twice.)
-//   - The r places go to the largest Ritz values, but rounding makes some that are
-//     not there: Lanczos in a space that is used up finds the past's largest
+//   - The r places go to the largest Ritz values, but rounding makes spurious ones:
+//     Lanczos in an exhausted space finds the past's largest
 //     eigenvalues again, or directions that mu has no part in. So a value takes part
 //     of a place only if it is less than a thousandth below the one before, as much
 //     as it is, or if the square of mu's component along its vector is below 1e-8, in
 //     proportion. The last one counts for as much of its place as is left. (Of 20,000
 //     float32 scores of recordings of servers 33 were off by more than 0.01 where such
-//     a value had taken a whole place, none with this rule; of spikes on a ground of
+//     a value had taken a whole place, none with this rule; of spikes on a constant
 //     0, 3 % and 0.01 %.)
 //   - Nor does one count that is not above 1e-5 of the trace of C, the square of
 //     H1's Frobenius norm (1/300 of its amplitude): a past of lower rank than r
-//     spans less. Without this rule a noise-free past would explain anything, and
-//     what explains is the rounding. The measure is the past's own, not the
-//     largest Ritz value: a mu that is orthogonal to all that the past has, the
-//     largest change there can be, has only small ones.
+//     spans less. Without this rule the rounding errors of a noise-free past would
+//     explain any current. The limit is relative to the past itself, not to the
+//     largest Ritz value: a mu orthogonal to the whole past, the
+//     largest possible change, has only small ones.
 //
-// # What time a score speaks of
+// # The rows that a score covers
 //
 // Let e be the newest value a score reads. The past ends with value
 // e-gamma, the current begins with value e-2w+2. A change whose first new value
 // is c leaves the past untouched if c > e-gamma and fills the current if
 // c <= e-2w+2. With gamma >= 2w-1 both hold for c from e-gamma+1 to e-2w+2, and
-// those are what the score speaks of. With a smaller gamma past and current
-// overlap and no score sees a change so purely; the papers' own convention, t =
-// e-gamma+1, the first value that the past has not, is then the answer.
+// the score covers those rows. With a smaller gamma past and current
+// overlap and no such c exists; the score then covers t = e-gamma+1 alone, the first value
+// after the past, which is the papers' convention.
 package sst
 
 import (
@@ -84,7 +84,7 @@ const (
 	breakdown  = 1e-5  // of the largest element of T: a beta up to it ends Lanczos
 	faint      = 1e-8  // squared component of mu: Ritz values with less take part of a place
 	negligible = 1e-5  // of the trace of C: directions up to it do not count
-	apart      = 1e-3  // of itself: how far below the one before a Ritz value takes a place of its own
+	apart      = 1e-3  // of itself: how far below the one before a Ritz value takes a whole place
 )
 
 // Params of IKA-SST. The zero value of a field after Window means its default.
@@ -98,7 +98,7 @@ type Params struct {
 	A0      []float32 // w numbers, not all 0; see Start
 }
 
-// Defaults fills in what is 0 and reports all that is wrong.
+// Defaults sets the fields that are 0 and reports every fault.
 func (p *Params) Defaults() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("sst: "+format, args...)) }
@@ -138,17 +138,17 @@ func (p *Params) Defaults() error {
 	return errors.Join(faults...)
 }
 
-// Reads is the number of values that one score reads.
+// Reads returns the number of values that one score reads.
 func (p *Params) Reads() int { return 2*p.Window - 1 + p.Gamma }
 
-// About gives the interval of rows that a score speaks of (see the package
+// About returns the interval of rows that a score covers (see the package
 // comment), where newest is the row of the newest value it reads.
 func (p *Params) About(newest int) (from, to int) {
 	from = newest - p.Gamma + 1
 	return from, max(from, newest-2*p.Window+2)
 }
 
-// Start is the unit vector a0 of a seed: w numbers of the sequence splitmix64
+// Start returns the unit vector a0 of a seed: w numbers of the sequence splitmix64
 // (Steele, Lea and Flood 2014) begun at the seed, as integers around 0,
 // normalised.
 func Start(seed uint32, w int) []float32 {

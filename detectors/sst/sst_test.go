@@ -151,7 +151,7 @@ func TestFastIsTheDefinition(t *testing.T) {
 }
 
 // A change of frequency in the middle of a series: low before it, and highest
-// where the score speaks of the change.
+// where the score covers the change.
 func TestFrequencyChangeIsFound(t *testing.T) {
 	rng := newRand(t)
 	p := newParams(t, Params{Window: 60, Rank: 2})
@@ -178,7 +178,7 @@ func TestFrequencyChangeIsFound(t *testing.T) {
 		}
 	}
 	if sum < 0.95*about {
-		t.Errorf("the %v scores that speak of the change are %v on average", about, sum/about)
+		t.Errorf("the %v scores that cover the change are %v on average", about, sum/about)
 	}
 }
 

@@ -19,15 +19,14 @@ import (
 // are the same: a NaN or an infinity among the values read makes a score NaN, a
 // current or a past that is constantly the mean makes it 0. A direction of the past
 // does not count whose singular value is not above Negligible of the largest, by
-// default what float32 leaves of one that is 0: a past of lower rank than r, a
-// sinusoid say, spans less, and what rounding adds to it must not explain anything.
+// default the size that float32 rounding gives one that is 0: a past of lower rank than r,
+// such as a sinusoid, spans less, and rounding errors must not explain the current.
 //
 // A trajectory matrix is symmetric, so that its singular vectors are its
 // eigenvectors and its singular values the absolute eigenvalues: two eigenvalues
 // l and -l are two directions of one singular value. Where the r-th and the
-// next singular value are equal, or the two largest of H2, the method leaves the
-// score open, and so does every program for it; here it is one of those
-// possible, the same each time. See SVDSpread.
+// next singular value are equal, or the two largest of H2, the method does not determine
+// the score; the one here is one of those possible, the same each time. See SVDSpread.
 
 // MaxSVDWindow is the largest w of SVD-SST.
 const MaxSVDWindow = 1024
@@ -50,7 +49,7 @@ const (
 	DefaultNegligible = 1e-6
 )
 
-// Defaults fills in what is 0 and reports all that is wrong.
+// Defaults sets the fields that are 0 and reports every fault.
 func (p *SVDParams) Defaults() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("sst: "+format, args...)) }
@@ -78,7 +77,7 @@ func (p *SVDParams) Defaults() error {
 	return errors.Join(faults...)
 }
 
-// Reads is the number of values that one score reads.
+// Reads returns the number of values that one score reads.
 func (p *SVDParams) Reads() int { return 2*p.Window - 1 + p.Gamma }
 
 // About is Params.About.
@@ -86,7 +85,7 @@ func (p *SVDParams) About(newest int) (from, to int) {
 	return (&Params{Window: p.Window, Gamma: p.Gamma}).About(newest)
 }
 
-// SVD is what a score of SVD-SST was read off: singular values, largest first,
+// SVD is the basis of a score of SVD-SST: singular values, largest first,
 // and singular vectors of H1 and H2. It is empty for a score by rule.
 type SVD struct {
 	Past, Current          []float64
@@ -138,7 +137,7 @@ func defineSVD(p *SVDParams, x []float64) (float64, SVD) {
 	return min(max(score, 0), 1), d
 }
 
-// singular gives the singular values of a symmetric matrix, largest first, the
+// singular returns the singular values of a symmetric matrix, largest first, the
 // eigenvalues whose absolute values they are, and the left singular vectors. Of
 // equal ones a positive eigenvalue comes first.
 func singular(h [][]float64) (values, signed []float64, vectors [][]float64) {
@@ -164,7 +163,7 @@ func order[T any](values []float64, of []T) {
 	}
 }
 
-// symmetric gives the eigenvalues of the symmetric matrix h, unordered, and its
+// symmetric returns the eigenvalues of the symmetric matrix h, unordered, and its
 // eigenvectors: Householder's reduction to a tridiagonal matrix, then implicit QL
 // (Golub and Van Loan, Matrix Computations, 4th edition, section 8.3). h is lost.
 func symmetric(h [][]float64) (values []float64, vectors [][]float64) {
@@ -262,19 +261,19 @@ func implicitQL(d, e []float64, z [][]float64) {
 	}
 }
 
-// Shares of the largest singular value: how close two may be for SVDSpread to
-// call what lies between them open.
+// Shares of the largest singular value: within them SVDSpread treats two values as
+// possibly equal.
 const (
 	openPast    = 1e-6
 	openCurrent = 1e-3
 )
 
-// SVDSpread is how far from the definition's a score may be where the method
-// leaves it open, 0 elsewhere. A score is open by the weights of the past's
+// SVDSpread returns how far a score may be from the definition's where the method does not
+// determine it, 0 elsewhere. A score is undetermined by the weights of the past's
 // directions whose singular values are within 1e-6 of the largest from the r-th's
-// or from the bound below which they do not count, as any of them, or mixtures,
-// may be the ones that count. And it is by mu, where singular values of H2
-// follow the first at less than 1e-3 of it: mu may be turned towards their
+// or from the bound below which they do not count, because any of them, or mixtures,
+// may be the ones that count. It is also undetermined by mu, where singular values of H2
+// follow the first within 1e-3 of it: mu may turn towards their
 // vectors by 1e-8 of it over their distance, which makes 1e-5 at 1e-3.
 func SVDSpread(p *SVDParams, d *SVD) float64 {
 	if len(d.Past) == 0 {

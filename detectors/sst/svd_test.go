@@ -106,7 +106,7 @@ func TestSVDFaultsAreReportedTogether(t *testing.T) {
 	err := (&SVDParams{Window: 1, Rank: 3, Gamma: -1}).Defaults()
 	for _, want := range []string{"window", "rank", "gamma"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not speak of %s: %v", want, err)
+			t.Errorf("the error does not mention %s: %v", want, err)
 		}
 	}
 	if err := (&SVDParams{Window: 5, Rank: 5}).Defaults(); err == nil {

@@ -6,11 +6,11 @@ import (
 	"odradek/detectors/vec"
 )
 
-// SVDScorer is the fast form of SVD-SST with the memory that it takes; the zero
-// value is ready. It is used by one goroutine at a time, for any parameters.
+// SVDScorer is the fast form of SVD-SST with its scratch memory; the zero value is
+// ready. It is used by one goroutine at a time, for any parameters.
 //
-// mu and the past's directions come of one Krylov space each, from a fixed start
-// that has to do with no data (krylov). All of it is float64: the distances that
+// mu and the past's directions come from one Krylov space each, begun with a fixed vector
+// that is independent of the data (krylov). All of it is float64: the distances that
 // decide which directions count are down to 1e-6 of the largest singular value.
 // At w=320, r=12 white noise takes about 70 steps for the past and 25 to 50 for mu,
 // a product of w*w multiply-adds and 4w a vector of the basis each; an SVD by
@@ -64,7 +64,7 @@ func (s *SVDScorer) score(p *SVDParams, x []float32) float64 {
 	return min(max(score, 0), 1)
 }
 
-// centre sets the window to x less its mean. It is false where nothing is left.
+// centre sets the window to x less its mean. It returns false where all differences are 0.
 func (s *SVDScorer) centre(x []float32, mean float64) bool {
 	some := false
 	for i, v := range x {
@@ -74,10 +74,10 @@ func (s *SVDScorer) centre(x []float32, mean float64) bool {
 	return some
 }
 
-// repeats reports whether more than a third of the values are the same but for
-// what is small beside the others: spikes on a still ground. A spike's anti-diagonal
-// alone has two eigenvalues, many times each; with what is small they are not quite
-// equal, and a Krylov space ends before it has seen all of them.
+// repeats reports whether more than a third of the values are the same up to
+// differences that are small beside the others: spikes on a constant ground. A spike's
+// anti-diagonal alone has two eigenvalues, many times each; small differences make them not
+// quite equal, and a Krylov space ends before it has found all of them.
 func repeats(x []float32) bool {
 	low, high := x[0], x[0]
 	for _, v := range x {
@@ -102,8 +102,8 @@ func repeats(x []float32) bool {
 // small is how small, as a share of the span of the values.
 const small = 1e-4
 
-// until takes steps, the first of them before it looks at the pairs, until the
-// rank leading pairs are known well enough to say how many of them count.
+// until takes steps, `first` of them before it tests the pairs, until the
+// rank leading pairs are exact enough to decide how many of them count.
 func (k *krylov) until(rank, first int, mu []float64) int {
 	for next := first; ; {
 		for k.n < next && !k.complete {

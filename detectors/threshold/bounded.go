@@ -5,10 +5,10 @@ import "math"
 // Scores of some methods lie in [0, 1]. Distances near 1 then mean little: a median plus
 // some deviations, a multiple or an extrapolated tail is soon above 1, where no score can
 // exceed it. Such scores are judged opened, as -log(1-z), which has no upper end and keeps
-// their order, so that ranks and what a key remembers are the same; a bound is closed
+// their order, so that ranks and states are the same; a bound is closed
 // again and stays below 1.
 
-// open is a score as it is judged.
+// open returns a score as it is judged.
 func (r *Rule) open(z float32) float64 {
 	if !r.Bounded {
 		return float64(z)
@@ -22,7 +22,7 @@ func (r *Rule) open(z float32) float64 {
 // openOne is 1 opened: half way in 1-z from the last number below it.
 const openOne = 25 * math.Ln2
 
-// close makes a bound one of the scores as they are told.
+// close converts a bound back to the scale of published scores.
 func (r *Rule) close(b float64) float32 {
 	if !r.Bounded {
 		return float32(max(-math.MaxFloat32, min(math.MaxFloat32, b)))
@@ -30,6 +30,5 @@ func (r *Rule) close(b float64) float32 {
 	return min(belowOne, float32(-math.Expm1(-b)))
 }
 
-// belowOne is the highest bound of bounded scores that is no score of the history: 1
-// exceeds it.
+// belowOne is the largest bound of bounded scores: the score 1 exceeds it.
 const belowOne = 1 - 1.0/(1<<24)

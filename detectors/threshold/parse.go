@@ -8,7 +8,7 @@ import (
 
 var kinds = [...]string{"off", "fixed", "mean", "quantile", "mad", "conformal"}
 
-// String is the kind as Parse reads it.
+// String returns the kind as Parse reads it.
 func (k Kind) String() string {
 	if int(k) < len(kinds) {
 		return kinds[k]
@@ -52,7 +52,7 @@ func Parse(s string) (Rule, error) {
 
 var examples = [...]string{"off", "fixed:3.5", "mean:1.5", "quantile:0.995", "mad:6", "conformal:0.001"}
 
-// String is the rule as Parse reads it, without history and warm-up.
+// String returns the rule as Parse reads it, without history and warm-up.
 func (r Rule) String() string {
 	if r.Kind == Off {
 		return "off"

@@ -3,11 +3,11 @@ package threshold
 import "math"
 
 // A score's severity is how far it is above the threshold, in units of the spread of
-// the series' ordinary scores. It is not their rank: the first of several equal faults
-// has none as high before it, and the second has. So what is compared with must not
-// move when faults have entered the history. The spread goes by its median and 0.9
-// quantile, which a tenth of the history cannot move up, and of a threshold that is a
-// quantile itself, which a few faults do move up, see usual.
+// the series' ordinary scores. It is not their rank: the second of two equal faults
+// would rank lower than the first. So the reference must not
+// move when faults have entered the history. The spread is that of its median and 0.9
+// quantile, which a tenth of the history cannot raise; a threshold that is itself a
+// quantile is raised by a few faults, see usual.
 
 // severity is 50 for one spread over the threshold and 100/3 for each decade: 67 for
 // 3.2 spreads, 83 for 10, 100 for 32.
@@ -28,11 +28,11 @@ func (r *Rule) severity(sorted []float32, score, bound float32) uint8 {
 	return severity((r.open(score) - r.usual(m, s, r.open(bound))) / s)
 }
 
-// usual is where the bound would be without faults in the history. Of a quantile, in
-// which a conformal bound is one, that is the quantile of an exponential tail through
+// usual returns the bound without faults in the history. For a quantile, and a
+// conformal bound is one, that is the quantile of an exponential tail through
 // the median m and the 0.9 quantile, whose spread is s, if it is lower than the bound:
-// faults raise the bound up to their own height. A multiple of the mean, or median
-// deviations, are moved little.
+// faults raise the bound up to their own height. Faults move a multiple of the mean, or of
+// median deviations, little.
 func (r *Rule) usual(m, s, bound float64) float64 {
 	tail := r.Value
 	switch r.Kind {
@@ -42,7 +42,7 @@ func (r *Rule) usual(m, s, bound float64) float64 {
 	default:
 		return bound
 	}
-	const perSpread = 1 / 0.7803041 // the 0.9 quantile is so many spreads above the median
+	const perSpread = 1 / 0.7803041 // the 0.9 quantile lies 0.78 spreads above the median
 	u := m + s*perSpread*math.Log(0.5/tail)/math.Log(0.5/0.1)
 	if r.Kind == Quantile && r.Margin != 0 {
 		u *= r.Margin
@@ -57,7 +57,7 @@ const (
 	critical = 83
 )
 
-// Band is the name of a severity: info, minor (one spread over the threshold), major
+// Band returns the name of a severity: info, minor (one spread over the threshold), major
 // (3.2), critical (10).
 func Band(severity uint8) string {
 	switch {

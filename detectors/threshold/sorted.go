@@ -2,7 +2,7 @@ package threshold
 
 import "math"
 
-// lower is the number of scores in sorted that are below x. A branch would be
+// lower returns the number of scores in sorted that are below x. A branch would be
 // mispredicted at every other step, so the sign of the difference is the step.
 func lower(sorted []float32, x float32) int {
 	lo, n := 0, len(sorted)
@@ -33,13 +33,13 @@ func insert(sorted []float32, n, h int, old, x float32, to int) {
 	}
 }
 
-// median of sorted, opened, the mean of the middle two when there are two.
+// median returns that of sorted, opened: the mean of the middle two when there are two.
 func (r *Rule) median(sorted []float32) float64 {
 	n := len(sorted)
 	return (r.open(sorted[(n-1)/2]) + r.open(sorted[n/2])) / 2
 }
 
-// deviation is the median distance of the scores from their median m: the distances
+// deviation returns the median distance of the scores from their median m: the distances
 // below and above m are two sorted lists, and how many of the smaller half of all
 // of them lie below is found by bisection.
 func (r *Rule) deviation(sorted []float32, m float64) float64 {
@@ -80,13 +80,13 @@ func (r *Rule) deviation(sorted []float32, m float64) float64 {
 // standard deviation: 1/Phi^-1(3/4).
 const madScale = 1.482602218505602
 
-// quarters are quantiles with 1/Phi^-1 of them: what spread goes by.
+// quarters are the quantiles of spread, with 1/Phi^-1 of them.
 var quarters = [...]struct{ q, scale float64 }{{0.9, 0.7803041}, {0.99, 0.4298583}, {1, 0.3333333}}
 
-// scale is the scaled median absolute deviation of sorted. Where more than half of
+// scale returns the scaled median absolute deviation of sorted. Where more than half of
 // the scores are equal it is zero and would make everything else an anomaly; then
 // the spread of the upper scores is the scale. It is never below grain of the median,
-// so that rounding is no anomaly.
+// so that a rounding error is no anomaly.
 func (r *Rule) scale(sorted []float32) float64 {
 	m := r.median(sorted)
 	s := r.deviation(sorted, m) * madScale
@@ -96,8 +96,8 @@ func (r *Rule) scale(sorted []float32) float64 {
 	return max(s, grain*math.Abs(m))
 }
 
-// spread is how far the upper scores of sorted lie above their median, as a normal
-// distribution's standard deviation: by the first of the 0.9, the 0.99 quantile and
+// spread returns how far the upper scores of sorted lie above their median, in terms of a
+// normal distribution's standard deviation: by the first of the 0.9, the 0.99 quantile and
 // the maximum that is above the median; not below grain of it.
 func (r *Rule) spread(sorted []float32) float64 {
 	m, s := r.median(sorted), 0.0

@@ -5,12 +5,12 @@ import "math"
 // fitLeast is the least history that a tail is fitted to.
 const fitLeast = 32
 
-// supported is the smallest rate, in units of 1/(n+1), that a history of n scores is
-// asked for: one decade below what its ranks show. For lower ones its tail says
-// nothing that is worth an alarm, so that no score exceeds.
+// supported is the smallest rate, in units of 1/(n+1), that a history of n scores
+// supports: one decade below its smallest rank. The tail is too uncertain for lower ones:
+// no score exceeds.
 const supported = 0.1
 
-// leastTail is the smallest rank that is told; the extrapolation means nothing there.
+// leastTail is the smallest published rank; the extrapolation is meaningless below.
 const leastTail = 1e-12
 
 // tail is a generalised Pareto distribution of the scores above u, the (k+1)-th
@@ -20,7 +20,7 @@ type tail struct {
 	u, share, shape, scale float64
 }
 
-// fitted is how many of n scores are above u.
+// fitted returns how many of n scores are above u.
 func fitted(n int) int { return max(8, n/16) }
 
 // fit estimates the tail of a history, of opened scores, by probability-weighted moments (Hosking &
@@ -28,8 +28,8 @@ func fitted(n int) int { return max(8, n/16) }
 // excesses, the predictive tail of even an exponential distribution is the Pareto
 // one with shape 1/k, and a bounded tail would call every new maximum impossible.
 //
-// The shape itself is known from k excesses, too, and an extrapolation goes by its
-// exponential: an error downwards gives many times the false alarms that one upwards
+// The shape itself is estimated from k excesses, too, and the extrapolated tail depends on
+// it exponentially: too low a shape costs many more false alarms than too high a one
 // saves. So the tail is the one with the shape a standard error higher, (1+shape)/sqrt(k)
 // (Smith 1987): wide while the history is short, and closer as it grows.
 func (r *Rule) fit(sorted []float32) tail {
@@ -59,12 +59,12 @@ func (r *Rule) fit(sorted []float32) tail {
 // maxShape keeps the mean of the estimated distribution finite.
 const maxShape = 0.9
 
-// rank is P(score >= s) for an opened score s >= u.
+// rank returns P(score >= s) for an opened score s >= u.
 func (t *tail) rank(s float64) float64 {
 	return t.share * math.Exp(-math.Log(1+t.shape*(s-t.u)/t.scale)/t.shape)
 }
 
-// bound is the opened score of which rank is p.
+// bound returns the opened score whose rank is p.
 func (t *tail) bound(p float64) float64 {
 	return t.u + t.scale/t.shape*(math.Exp(t.shape*math.Log(t.share/p))-1)
 }

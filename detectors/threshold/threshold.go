@@ -1,14 +1,14 @@
-// Package threshold says which scores of a key are too high, from the key's own
+// Package threshold decides which scores of a key are too high, from the key's own
 // history of scores.
 //
 // A score is judged against the history and then added to it. Of consecutive scores
 // that exceed, only the first and then each Decluster-th is added: neighbouring
-// scores that speak of the same samples repeat one event, and would take the ranks
-// that the next event needs. A history without any of them would call every sample
-// after a change of level an anomaly, for ever (docs/quality.md has the figures).
-// So what a key remembers depends on the rule it was judged by.
+// scores that cover the same samples repeat one event, and would take the ranks
+// that the next event needs. With none of them in the history, every sample
+// after a change of level would be an anomaly for ever (docs/quality.md has the figures).
+// So a key's state depends on the rule that judged its scores.
 //
-// What a key remembers is a flat []float32 that starts all zero: the count of the
+// A key's state is a flat []float32 that starts all zero: the count of the
 // scores added, the place in a run of those that exceed, a running mean, a ring of
 // the last History scores, and the same scores sorted, so that a quantile, a median,
 // a median deviation and a rank cost a look-up or a binary search.
@@ -30,7 +30,7 @@ import (
 	"math"
 )
 
-// Kind is a way to find the bound.
+// Kind is a method for the bound.
 type Kind uint8
 
 // The kinds.
@@ -56,7 +56,7 @@ type Rule struct {
 	Value float64
 
 	// Margin multiplies the bound of a Quantile, which alone would flag its share of
-	// any stream; 0 means 1. The other kinds do not look at it.
+	// any stream; 0 means 1. The other kinds ignore it.
 	Margin float64
 
 	History int // scores kept of a key, 32 to 65536
@@ -69,7 +69,7 @@ type Rule struct {
 	Bounded bool // scores lie in [0, 1]; see bounded.go
 }
 
-// Verdict is what a rule says of one score.
+// Verdict is the judgement of one score.
 type Verdict struct {
 	Threshold float32 // the bound when the score was judged; +Inf while warming up
 	Exceeds   bool    // the score is above it
@@ -101,7 +101,7 @@ const (
 	maxRate    = 0.5
 )
 
-// Check says what is wrong with r.
+// Check reports every fault of r.
 func (r *Rule) Check() error {
 	v := r.Value
 	switch r.Kind {
@@ -156,7 +156,7 @@ const (
 	atCountHigh         // and by digit
 	atRun               // scores that exceed since the last one added, itself included; 0: the last did not exceed
 	atMean              // mean of all that were added, opened, rounded to float32
-	atMeanRest          // and what the rounding left
+	atMeanRest          // and its rounding error
 	atBound             // bound of an extrapolated rate, as long as the scores it rests on stay
 	atBoundKnown        // 1: atBound is that
 	head
@@ -165,7 +165,7 @@ const (
 // digit keeps both halves of the count exact in a float32.
 const digit = 1 << 20
 
-// Size is the length of a key's state, which starts all zero; 0 for Off.
+// Size returns the length of a key's state, which starts all zero; 0 for Off.
 func (r *Rule) Size() int {
 	if r.Kind == Off {
 		return 0
@@ -173,7 +173,7 @@ func (r *Rule) Size() int {
 	return head + 2*r.History
 }
 
-// Count is how many scores were added to a state.
+// Count returns how many scores were added to a state.
 func Count(state []float32) int {
 	if len(state) == 0 {
 		return 0
@@ -181,8 +181,8 @@ func Count(state []float32) int {
 	return int(state[atCount]) + digit*int(state[atCountHigh])
 }
 
-// Judge judges a score against the history in state and then adds it, but for what
-// Decluster leaves out. A NaN, which says that there is no score, gives the zero
+// Judge judges a score against the history in state and then adds it, unless
+// Decluster leaves it out. A NaN, which stands for a missing score, gives the zero
 // Verdict and changes nothing; infinite scores are taken as the largest finite ones.
 // It panics if state is not Size long.
 func (r *Rule) Judge(state []float32, score float32) Verdict {
@@ -255,7 +255,7 @@ func (r *Rule) verdict(state, sorted []float32, count, below int, score float32)
 	return v
 }
 
-// bound is the highest score that is still ordinary.
+// bound returns the highest score that is still ordinary.
 func (r *Rule) bound(state, sorted []float32) float32 {
 	n := len(sorted)
 	if r.Kind == Fixed {
@@ -277,7 +277,7 @@ func (r *Rule) bound(state, sorted []float32) float32 {
 	case MAD:
 		b = r.median(sorted) + r.Value*r.scale(sorted)
 	case Conformal:
-		m := int(r.Value*float64(n+1)) - 1 // at most so many scores may be as high
+		m := int(r.Value*float64(n+1)) - 1 // at most this many scores may be as high
 		if m >= 0 {
 			return sorted[n-1-m]
 		}
@@ -293,8 +293,8 @@ func (r *Rule) bound(state, sorted []float32) float32 {
 	return r.close(b)
 }
 
-// keepBound remembers the bound of an extrapolated rate while neither the score that
-// goes nor the one that comes is among those the fit looks at: seven times of eight.
+// keepBound keeps the bound of an extrapolated rate while neither the removed nor the added
+// score is among those of the fit: seven times of eight.
 func (r *Rule) keepBound(state, sorted []float32, old, score, bound float32) {
 	if r.Kind != Conformal {
 		return
@@ -309,10 +309,10 @@ func (r *Rule) keepBound(state, sorted []float32, old, score, bound float32) {
 	}
 }
 
-// supports reports whether n scores say anything about a false-alarm rate.
+// supports reports whether a history of n scores supports a false-alarm rate.
 func supports(n int, rate float64) bool { return rate*float64(n+1) >= supported }
 
-// least is the shortest history that supports a rate.
+// least returns the shortest history that supports a rate.
 func least(rate float64) int {
 	n := max(minHistory, int(supported/rate)-1)
 	for !supports(n, rate) {
@@ -321,7 +321,7 @@ func least(rate float64) int {
 	return n
 }
 
-// quantileIndex is where the q-quantile of n sorted scores is: the smallest score
+// quantileIndex returns the index of the q-quantile of n sorted scores: the smallest score
 // that at least a share q of them does not exceed (type 1 of Hyndman & Fan 1996).
 func quantileIndex(q float64, n int) int {
 	return max(0, min(n-1, int(math.Ceil(q*float64(n)))-1))

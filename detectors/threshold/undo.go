@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// What a caller needs that keeps many states, can take judgements back and stores
-// states: a state changes in few numbers, and its sorted half follows from the rest.
+// This file serves callers that keep many states, undo judgements and store states: a
+// judgement changes few numbers of a state, and its sorted half follows from the rest.
 
 // Saved is the number of numbers that Save appends.
 const Saved = head + 1
 
-// Layout is the version of a state's front; Upgrade makes one of a version before.
+// Layout is the version of a state's front; Upgrade converts earlier ones.
 const Layout = 1
 
 // Head is the length of what comes before the scores of a state: all that Adopt
 // changes of a state of the same length.
 const Head = head
 
-// Save appends to dst what Undo needs to take back the next Judge of a score that is
-// not NaN. state may be nil before the first.
+// Save appends to dst what Undo needs to undo the next Judge of a score that is not NaN. state
+// may be nil before the first.
 func (r *Rule) Save(dst, state []float32) []float32 {
 	if len(state) == 0 {
 		return append(dst, make([]float32, Saved)...)
@@ -28,8 +28,8 @@ func (r *Rule) Save(dst, state []float32) []float32 {
 	return append(dst, state[head+Count(state)%r.History])
 }
 
-// Undo takes back the last Judge, before which Save gave saved. Later ones must have
-// been taken back before.
+// Undo undoes the last Judge, before which Save gave saved. Later ones must have been
+// undone before.
 func (r *Rule) Undo(state, saved []float32) {
 	added := state[atCount] != saved[atCount] || state[atCountHigh] != saved[atCountHigh]
 	if copy(state, saved[:head]); !added {
@@ -57,8 +57,8 @@ func (r *Rule) Stored() int {
 	return head + r.History
 }
 
-// Restore makes the rest of a state whose front is there. False: it is the front of
-// no state; Judge might panic.
+// Restore computes the rest of a state from its front. It returns false for the front of no
+// state, with which Judge might panic.
 func (r *Rule) Restore(state []float32) bool {
 	whole := func(v float32) bool { return v >= 0 && v < digit && v == float32(int(v)) }
 	if r.Kind == Off || len(state) != r.Size() || !whole(state[atCount]) || !whole(state[atCountHigh]) || !whole(state[atRun]) {
@@ -82,8 +82,7 @@ func (r *Rule) Restore(state []float32) bool {
 	return true
 }
 
-// Sound reports whether a rule that was stored can judge: it may be one that Check has
-// come to advise against.
+// Sound reports whether a stored rule can judge; Check of this version may refuse it.
 func (r *Rule) Sound() bool {
 	v := r.Value
 	return r.Kind > Off && r.Kind <= Conformal && v-v == 0 && r.Margin-r.Margin == 0 && (r.Kind != Conformal || v > 0 && v <= maxRate) &&
@@ -91,13 +90,13 @@ func (r *Rule) Sound() bool {
 		r.Decluster <= maxApart
 }
 
-// Like reports whether a state of r is one of the other rule as it is.
+// Like reports whether a state of r is also a state of the other rule.
 func (r *Rule) Like(o *Rule) bool {
 	return r.Kind == o.Kind && r.History == o.History && r.Bounded == o.Bounded && math.Float64bits(r.Value) == math.Float64bits(o.Value)
 }
 
-// Adopt makes a state of another rule with as long a history one of r: its scores are
-// kept, and what follows from the rule is made anew; the mean is then that of the
+// Adopt converts a state of another rule with the same length of history to one of r: it
+// keeps the scores and recomputes what depends on the rule; the mean is then that of the
 // history.
 func (r *Rule) Adopt(state []float32) {
 	clear(state[atMean:head])
@@ -106,7 +105,7 @@ func (r *Rule) Adopt(state []float32) {
 	}
 }
 
-// Upgrade makes a front of layout 0, which had no run, one of Layout.
+// Upgrade converts a front of layout 0, which had no run, to Layout.
 func Upgrade(front []float32) []float32 {
 	if len(front) < atRun {
 		return front

@@ -20,12 +20,12 @@ func Covariances(cov *[JoinLanes]float64, a, x, mean []float64) {
 	covariancesGo(cov, a, x, mean)
 }
 
-// Join goes down JoinLanes neighbouring diagonals of a self-join. cov has the covariances
+// Join walks along JoinLanes neighbouring diagonals of a self-join. cov has the covariances
 // of the subsequence before i with those before j to j+JoinLanes-1. For each row, i and j
 // alike one further, up to i = end-1, it adds df[i]*dg[j+l]+dg[i]*df[j+l] to cov[l], and
 // takes the correlations rho[l] = cov[l]*inv[i]*inv[j+l]. It ends, and returns i, with the
 // first row that has some rho[l] of at least row[i] or at least column[j+l]; without one it
-// returns end. A NaN is at least nothing.
+// returns end. A NaN reaches no limit.
 func Join(cov, rho *[JoinLanes]float64, df, dg, inv, row, column []float64, i, j, end int) int {
 	if i >= end {
 		return end

@@ -2,6 +2,7 @@ package vec
 
 import (
 	"math"
+	"math/big"
 	"testing"
 )
 
@@ -46,6 +47,74 @@ func TestJoin(t *testing.T) {
 			if at = of; at >= end {
 				break
 			}
+		}
+	}
+}
+
+// So it does in float32.
+func TestJoin32(t *testing.T) {
+	rng := newRand(t)
+	random := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(rng.NormFloat64() * math.Exp2(float64(rng.IntN(30)-15)))
+		}
+		return x
+	}
+	wide := func(x []float32) []float64 {
+		y := make([]float64, len(x))
+		for i, v := range x {
+			y[i] = float64(v)
+		}
+		return y
+	}
+	for range 300 {
+		i, j := rng.IntN(5), rng.IntN(40)
+		end := i + rng.IntN(30)
+		all := max(end, end+j-i) + JoinLanes32
+		df, dg, inv, row, column := random(all), random(all), random(all), random(all), random(all)
+		for k := range all {
+			row[k], column[k] = max(row[k], -row[k])*1e9, max(column[k], -column[k])*1e9
+			if rng.IntN(8) == 0 {
+				inv[k] = float32(math.NaN())
+			}
+			if rng.IntN(8) == 0 {
+				row[k], column[k] = float32(math.Inf(1)), float32(math.Inf(1))
+			}
+		}
+		var cov, rho, cov2, rho2 [JoinLanes32]float32
+		copy(cov[:], random(JoinLanes32))
+		cov2 = cov
+		for at := i; ; at++ {
+			of := Join32(&cov, &rho, df, dg, inv, row, column, at, at-i+j, end)
+			of2 := join32Go(&cov2, &rho2, df, dg, inv, row, column, at, at-i+j, end)
+			if of != of2 || cov != cov2 || of < end && !sameBits(wide(rho[:]), wide(rho2[:])) {
+				t.Fatalf("rows %d to %d, column %d: ends at %d with %v and %v, want %d, %v and %v", at, end, at-i+j, of, cov, rho, of2, cov2, rho2)
+			}
+			if at = of; at >= end {
+				break
+			}
+		}
+	}
+}
+
+// fma32 rounds once: also where a float64 in between would lie in the middle of two float32s.
+func TestFMA32(t *testing.T) {
+	rng := newRand(t)
+	const ulp = 0x1p-23
+	if got := fma32(ulp/2*(1+ulp), 1-ulp, 1+ulp); got != 1+ulp {
+		t.Errorf("just below the middle %v, want %v", got, float32(1+ulp))
+	}
+	if got := fma32(-ulp/2*(1+ulp), 1-ulp, -1-ulp); got != -1-ulp {
+		t.Errorf("just above the middle %v, want %v", got, float32(-1-ulp))
+	}
+	for range 10_000 {
+		a, b := float32(rng.NormFloat64()), float32(rng.NormFloat64())
+		c := float32(math.Exp2(float64(rng.IntN(60)-50)) * rng.NormFloat64())
+		exact := new(big.Float).SetPrec(400).Mul(big.NewFloat(float64(a)), big.NewFloat(float64(b)))
+		want, _ := exact.Add(exact, big.NewFloat(float64(c))).Float32()
+		if got := fma32(a, b, c); got != want {
+			t.Fatalf("%v*%v+%v is %v, want %v", a, b, c, got, want)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 )
 
 // Nearest neighbours among many points, for one query after the other: SqDists
-// gives the distances and their minima by groups, Bound from those a bound that
-// a few more than the wanted number are within, AtMost their places, SqDists64
-// their distances as exactly as they are to be had.
+// gives the distances and their minima by groups, Bound from those a bound
+// within which lie a few more than the wanted number, AtMost their places, SqDists64
+// their distances in float64.
 
 // Group is the number of points that SqDists takes at a time.
 const Group = 64
@@ -55,7 +55,7 @@ func SqDists(a, b *Distances, x []float32, stride int) {
 }
 
 // Extent returns the largest |x[i]|, 0 for none, and the smallest that is not 0,
-// 0 for none. If some are not finite neither is the largest.
+// 0 for none. If some are not finite, the largest is not either.
 func Extent(x []float32) (most, least float32) {
 	var m uint32
 	l := ^uint32(0)

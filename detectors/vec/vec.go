@@ -1,4 +1,4 @@
-// Package vec is the arithmetic that the methods share: float32 vectors, and
+// Package vec has the arithmetic that the methods share, on float32 vectors and on
 // lanes, eight vectors interleaved.
 //
 // On amd64 with AVX2 and FMA the functions are assembly; elsewhere, and with
@@ -17,7 +17,7 @@ import "unsafe"
 // vector l is at i*Lanes+l.
 const Lanes = 8
 
-// Dot is the sum of x[i]*y[i].
+// Dot returns the sum of x[i]*y[i].
 func Dot(x, y []float32) float32 {
 	same(len(x), len(y))
 	if hasAVX2 {
@@ -26,7 +26,7 @@ func Dot(x, y []float32) float32 {
 	return dotGo(x, y)
 }
 
-// SqDist is the sum of (x[i]-y[i])^2.
+// SqDist returns the sum of (x[i]-y[i])^2.
 func SqDist(x, y []float32) float32 {
 	same(len(x), len(y))
 	if hasAVX2 {
@@ -35,7 +35,7 @@ func SqDist(x, y []float32) float32 {
 	return sqDistGo(x, y)
 }
 
-// Sum is the sum of x[i], in float64.
+// Sum returns the sum of x[i], in float64.
 func Sum(x []float32) float64 {
 	if hasAVX2 {
 		return sumAVX2(x)

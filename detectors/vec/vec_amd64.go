@@ -91,7 +91,7 @@ func hankel64AVX2(y, x, v []float64) {
 	}
 }
 
-// pass is how many of the blocks that are left to take at once: the passes are
+// pass returns how many of the remaining blocks to take at once: the passes are
 // about equal.
 func pass(blocks int) int {
 	const most = 13
@@ -146,3 +146,11 @@ func covariancesAVX2(cov, a, x, mean *float64, n int)
 
 //go:noescape
 func joinAVX2(cov, rho, df, dg, inv, row, column *float64, i, j, end int) int
+
+//go:noescape
+func join32AVX2(cov, rho, df, dg, inv, row, column *float32, i, j, end int) int
+
+// maxRunsAVX2 takes n columns, at least one.
+//
+//go:noescape
+func maxRunsAVX2(most, slope, c, c0, b, b0 *float64, n int)

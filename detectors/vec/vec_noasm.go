@@ -41,3 +41,7 @@ func covariancesAVX2(cov, a, x, mean *float64, n int) { panic("vec: no assembly"
 func joinAVX2(cov, rho, df, dg, inv, row, column *float64, i, j, end int) int {
 	panic("vec: no assembly")
 }
+func join32AVX2(cov, rho, df, dg, inv, row, column *float32, i, j, end int) int {
+	panic("vec: no assembly")
+}
+func maxRunsAVX2(most, slope, c, c0, b, b0 *float64, n int) { panic("vec: no assembly") }

@@ -1,0 +1,261 @@
+package detectors
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"odradek/detectors/ar"
+)
+
+// AR scores how far a sample is from the value predicted from those just before it.
+const AR Op = 8
+
+var arSpec = Spec{
+	Name: "ar", Elem: F64,
+	Help: "how far a sample is from what the samples just before it lead to expect, by a linear prediction that is learnt online; " +
+		"of several fields the largest",
+	Params: []Param{
+		{Name: "ORDER", Type: Int, Default: 16, Min: 1, Max: ar.MaxOrder, Word: 1,
+			Help: "samples that the next one is predicted from. A series' state takes 4*(8+2*ORDER+ORDER*(ORDER-1)/2) bytes a field."},
+		{Name: "MEMORY", Type: Int, Default: 5000, Min: 2, Max: 1 << 24, Word: 2,
+			Help: "samples after which what was learnt from one has lost all but a third of its weight"},
+		{Name: "NOVELTY", Type: Bool, Default: false, Word: 3,
+			Help: "score how unlike all that was learnt the ORDER samples before are, instead of how unlike the expected value the sample is"},
+		{Name: "MIN_POINTS", Type: Int, Default: 0, Max: 1 << 24, Word: 4,
+			Help: "samples that must be learnt before the first score; 0 means 8 times ORDER"},
+	},
+	Defaults: []Default{{"HISTORY", func(Values) string { return "1024" }, "1024"}},
+	New: func(v Values) (Detector, error) {
+		return NewAR(ARParams{Order: v.Int("ORDER"), Memory: v.Int("MEMORY"), Novelty: v.Bool("NOVELTY"), MinPoints: v.Int("MIN_POINTS")})
+	},
+	Score: arScore, CPU: arCPU, Cost: arCost, Compare: arCompare, Cases: arCases,
+}
+
+// ARParams are the parameters of op AR; 0 means the default where there is one.
+type ARParams struct {
+	Order     int  // samples that the next one is predicted from
+	Memory    int  // samples, see ar.Params
+	Novelty   bool // the score is the novelty instead of the innovation
+	MinPoints int  // samples learnt before the first score, default 8*Order
+}
+
+type arDetector struct {
+	params Words
+	p      ARParams
+}
+
+// The parameters of a task.
+const (
+	arOrder = iota
+	arMemory
+	arNovelty
+	arMinPoints
+)
+
+// NewAR returns the detector of op AR: package ar has the definition. Each value of a row is
+// predicted on its own; the row's score is the largest of theirs, and NaN if none has one.
+// A score is NaN as long as fewer than MinPoints samples are learnt.
+//
+// The carry is the state of each value's series (ar.Params.Words). Detail has two
+// float32s for each value of each fresh row: expected less actual, and the value's score.
+// Rows are float64 and not centred. An innovation covers its own row, a novelty the
+// Order rows before.
+//
+// The error names every fault of the parameters.
+func NewAR(p ARParams) (Detector, error) {
+	var faults []error
+	if p.Order < 1 || p.Order > ar.MaxOrder {
+		faults = append(faults, fmt.Errorf("order is %d, use 1 to %d", p.Order, ar.MaxOrder))
+	}
+	if p.Memory < 2 || p.Memory > 1<<24 {
+		faults = append(faults, fmt.Errorf("memory is %d samples, use 2 to %d", p.Memory, 1<<24))
+	}
+	if p.MinPoints < 0 || p.MinPoints > max(2, p.Memory) {
+		faults = append(faults, fmt.Errorf("%d samples before a score: use 0 for the default, or up to the memory of %d", p.MinPoints, p.Memory))
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: ar: %w", errors.Join(faults...))
+	}
+	p.MinPoints = cmp.Or(p.MinPoints, min(8*p.Order, p.Memory))
+	d := &arDetector{make(Words, 4), p}
+	d.params.SetInt(arOrder, p.Order)
+	d.params.SetInt(arMemory, p.Memory)
+	d.params.SetBool(arNovelty, p.Novelty)
+	d.params.SetInt(arMinPoints, p.MinPoints)
+	return d, nil
+}
+
+func (d *arDetector) Op() Op        { return AR }
+func (d *arDetector) Params() Words { return d.params }
+func (d *arDetector) Window() int   { return d.p.Order + 1 }
+
+// Reach returns which rows a score covers: its own, or with novelty, those before it.
+func (d *arDetector) Reach() (from, to int) {
+	if d.p.Novelty {
+		return d.p.Order, 1
+	}
+	return 0, 0
+}
+
+func (d *arDetector) Size(v View) (n Outputs, ok bool) {
+	if v.Fresh < 1 || v.Rows-v.Fresh < d.p.Order {
+		return Outputs{}, false
+	}
+	p := ar.Params{Order: d.p.Order}
+	return Outputs{Scores: v.Fresh, Carry: v.Dim * p.Words(), Detail: 2 * v.Dim * v.Fresh}, true
+}
+
+func (d *arDetector) AppendFindings(dst []Finding, r Rows) []Finding {
+	first := r.Len() - r.Fresh
+	from, to := d.Reach()
+	for i, s := range r.Scores {
+		dst = append(dst, Finding{Fresh: i, From: first + i - from, To: first + i - to, Score: float64(s)})
+	}
+	return dst
+}
+
+// Explain expects the predicted value. The contribution of a value is its score divided by the
+// sum of all. A novelty has no expected value.
+func (d *arDetector) Explain(r Rows, fresh int, expected, contribution []float64) bool {
+	if d.p.Novelty {
+		return false
+	}
+	row := r.X64[(r.Len()-r.Fresh+fresh)*r.Dim:]
+	detail := r.Detail.F32()[2*fresh*r.Dim:]
+	sum := 0.0
+	for c := range r.Dim {
+		off, score := float64(detail[2*c]), float64(detail[2*c+1])
+		expected[c] = row[c] + off
+		if score != score {
+			score, expected[c] = 0, math.NaN()
+		}
+		contribution[c] = score
+		sum += score
+	}
+	if !(sum > 0) {
+		return false
+	}
+	for c := range contribution {
+		contribution[c] /= sum
+	}
+	return true
+}
+
+// arScore applies the definition, value by value.
+func arScore(r Rows) {
+	arRun(&r, func(s *ar.State, p *ar.Params, x []float64) ar.Score { return s.Define(p, x) }, new(arScratch))
+}
+
+var arPool = sync.Pool{New: func() any { return new(arScratch) }}
+
+func arCPU(_ context.Context, r *Rows, _ Parallel) {
+	m := arPool.Get().(*arScratch)
+	arRun(r, (*ar.State).Step, m)
+	arPool.Put(m)
+}
+
+type arScratch struct {
+	state ar.State
+	x     []float64
+}
+
+// arRun scores and learns the fresh rows by step, value by value.
+func arRun(r *Rows, step func(*ar.State, *ar.Params, []float64) ar.Score, m *arScratch) {
+	p := &ar.Params{Order: r.Params.Int(arOrder), Memory: r.Params.Int(arMemory)}
+	n := p.Words()
+	detail := r.Detail.F32()
+	for c := range r.Dim {
+		m.x = m.x[:0]
+		for i := r.Len() - r.Fresh - p.Order; i < r.Len(); i++ {
+			m.x = append(m.x, r.X64[i*r.Dim+c])
+		}
+		if len(r.Carry) > 0 {
+			m.state.Load(p, r.Carry[c*n:(c+1)*n])
+		} else {
+			m.state.Begin(p, m.x[:p.Order])
+		}
+		for i := range r.Scores {
+			warm := m.state.Learnt() < r.Params.Int(arMinPoints)
+			sc := step(&m.state, p, m.x[i:i+p.Order+1])
+			score := float32(sc.Innovation)
+			if r.Params.Bool(arNovelty) {
+				score = float32(sc.Novelty)
+			}
+			if warm {
+				score = float32(math.NaN())
+			}
+			if at := 2 * (i*r.Dim + c); len(detail) > 0 {
+				detail[at], detail[at+1] = float32(sc.Off), score
+			}
+			if c == 0 || score > r.Scores[i] || r.Scores[i] != r.Scores[i] {
+				r.Scores[i] = score
+			}
+		}
+		m.state.Store(r.Next[c*n : (c+1)*n])
+	}
+}
+
+func arCost(r *Rows) int {
+	p := r.Params.Int(arOrder)
+	return 20 + r.Dim*(p*p+r.Fresh*(40+2*p*p))
+}
+
+// arCompare allows a score a ten-thousandth of itself and 1e-5, a word of the state 1e-5 of
+// itself and 1e-5 (weights are of the order of 1), and what was expected a millionth of
+// the series' deviation.
+func arCompare(r *Rows, got, want Result) error {
+	faults := []error{compareScores(got.Scores, want.Scores, 1e-5, 1e-4)}
+	if len(got.Next) != len(want.Next) || len(got.Detail) != len(want.Detail) {
+		return errors.Join(append(faults, fmt.Errorf("detectors: %d words of state and %d of detail where the definition leaves %d and %d",
+			len(got.Next), len(got.Detail), len(want.Next), len(want.Detail)))...)
+	}
+	n := len(want.Next) / r.Dim
+	for c := range r.Dim {
+		g, w := got.Next[c*n:(c+1)*n], want.Next[c*n:(c+1)*n]
+		faults = append(faults, compareScores(g[ar.Header:].F32(), w[ar.Header:].F32(), 1e-5, 1e-5))
+		if g[0] != w[0] {
+			faults = append(faults, fmt.Errorf("detectors: %d samples are learnt where the definition has %d", g[0], w[0]))
+		}
+		sigma := math.Sqrt(w.Float64(4))
+		for i, abs := range []float64{1e-9 * sigma, 0, 1e-12} { // mean, variance, mean square of innovations
+			if a, b := g.Float64(2+2*i), w.Float64(2+2*i); !(math.Abs(a-b) <= 1e-6*math.Abs(b)+abs) {
+				faults = append(faults, fmt.Errorf("detectors: word %d of the state is %v, the definition leaves %v", 2+2*i, a, b))
+			}
+		}
+		gd, wd := got.Detail.F32(), want.Detail.F32()
+		for i := 2 * c; i < len(wd); i += 2 * r.Dim {
+			faults = append(faults, compareScores(gd[i:i+1], wd[i:i+1], 1e-6*sigma, 1e-5), compareScores(gd[i+1:i+2], wd[i+1:i+2], 1e-5, 1e-4))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func arCases(rng *rand.Rand) []Case {
+	var cases []Case
+	add := func(p ARParams, dim int, fresh []int, values ...signal) *Case {
+		cases = append(cases, newCase(fmt.Sprintf("%+v", p), must(NewAR(p)), dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	flip := func() bool { return rng.IntN(2) == 0 }
+	for _, s := range signals(rng) {
+		add(ARParams{Order: 6, Memory: 20 + rng.IntN(100), MinPoints: 1 + rng.IntN(20), Novelty: flip()}, 1, []int{30, 1, 1, 5, 16, 40}, s)
+	}
+	for _, order := range []int{1, 2, 3, 7, 8, 9} {
+		s := signals(rng)
+		add(ARParams{Order: order, Memory: 2 + rng.IntN(50), MinPoints: 2}, 1, []int{1, 17, 1, 60}, s[rng.IntN(len(s))])
+	}
+	for _, dim := range []int{2, 3, 8, 9} {
+		s := signals(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(ARParams{Order: 4, Memory: 1000, Novelty: flip()}, dim, []int{3, 1, 40, 16}, s...)
+	}
+	for _, shape := range [][2]int{{16, 1}, {16, 16}, {32, 1}} { // order, fresh rows
+		add(ARParams{Order: shape[0], Memory: 5000, MinPoints: 1}, 1, []int{shape[1]}, signals(rng)[2]).Bench = true
+	}
+	return cases
+}

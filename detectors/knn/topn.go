@@ -1,0 +1,261 @@
+package knn
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// The n points of largest weight among all points, by the ways of Angiulli, Basta, Lodi and
+// Sartori, Fast outlier detection using a GPU, 2013. All ways find the same points, with the
+// same bits: by falling weight, of equal ones the lower index first (the paper leaves ties
+// open), weights as Define has them. They differ in what they compute and keep.
+
+// TopParams are the parameters of a search for the points of largest weight.
+type TopParams struct {
+	N    int // points asked for; all where there are fewer
+	K    int // neighbours
+	Self bool
+	// Candidates is the number of points that the ways with a solving set compare with all
+	// points in one step, m in the paper; 0 means 100, as in the paper.
+	Candidates int
+	// Workers is the number of goroutines of the ways that can use several; 0 means 1. The
+	// number of distances depends on it, the result does not.
+	Workers int
+}
+
+// Outlier is a point and its weight.
+type Outlier struct {
+	At     int
+	Weight float64
+}
+
+// Top is the result of a way.
+type Top struct {
+	Outliers []Outlier
+	// Distances is the number of distances between two points that were computed.
+	Distances int64
+	// SolvingSet has the points that have been compared with all others, in order of the
+	// comparisons: no other point has a weight above that of the last outlier, even
+	// among these alone. It is nil for a way without a solving set.
+	SolvingSet []int
+}
+
+// Reference returns what judges new points as all of x, the points that were searched, would:
+// the solving set, and the weight that an outlier's weight among it exceeds.
+func (t *Top) Reference(x []float64, dim int) (points []float64, cut float64) {
+	for _, i := range t.SolvingSet {
+		points = append(points, x[i*dim:(i+1)*dim]...)
+	}
+	if n := len(t.Outliers); n > 0 {
+		cut = t.Outliers[n-1].Weight
+	}
+	return points, cut
+}
+
+// Way is an algorithm that finds the points of largest weight.
+type Way struct {
+	Name string // as in the paper
+	find func(*mining) Top
+}
+
+// Ways are the algorithms of the paper, for a CPU.
+//
+//   - BruteForce (figure 1) computes each pair's distance once, on one core, and keeps the
+//     neighbours of all points.
+//   - BruteForce-SH gives each core some of the points: it computes their distances to all
+//     others, and keeps only their neighbours.
+//   - SolvingSet (figure 2) compares a few candidates with all points, and keeps the k
+//     nearest of those that each point was compared with: their sum is an upper bound of its weight. The next
+//     candidates are the points of the largest bounds. It ends when no bound reaches the
+//     weight of the last of the n largest. It uses one core.
+//   - SolvingSet-NDM has all cores compare one candidate after the other with their share of
+//     the points, and merges the candidate's neighbours after each. It keeps no matrix of
+//     distances (no distance matrix), unlike GPU-SolvingSet.
+//   - SolvingSet-NDM-TP has each core compare all candidates with its share, keeps a list of
+//     neighbours for each candidate and core, and merges them in a pass of its own.
+var Ways = []Way{
+	{"BruteForce", (*mining).bruteForce},
+	{"BruteForce-SH", (*mining).bruteForceSH},
+	{"SolvingSet", (*mining).sequential},
+	{"SolvingSet-NDM", (*mining).noMatrix},
+	{"SolvingSet-NDM-TP", (*mining).twoPasses},
+}
+
+// Find returns the points of largest weight among the points x of dim values each. It returns
+// an error for parameters out of range and for values that are not finite.
+func (w *Way) Find(x []float64, dim int, p TopParams) (Top, error) {
+	if p.Candidates == 0 {
+		p.Candidates = 100
+	}
+	p.Workers = max(p.Workers, 1)
+	var faults []error
+	if p.N < 1 || p.K < 1 || p.K > MaxK || p.Candidates < 1 {
+		faults = append(faults, fmt.Errorf("knn: n is %d, k is %d, with %d candidates: use 1 or more, and k up to %d",
+			p.N, p.K, p.Candidates, MaxK))
+	}
+	if dim < 1 || len(x)%max(dim, 1) != 0 {
+		faults = append(faults, fmt.Errorf("knn: %d values do not make points of %d", len(x), dim))
+	} else if i := slices.IndexFunc(x, isBad); i >= 0 {
+		faults = append(faults, fmt.Errorf("knn: value %d of point %d is %v: leave out points with values that are missing or infinite",
+			i%dim, i/dim, x[i]))
+	}
+	if len(faults) > 0 {
+		return Top{}, errors.Join(faults...)
+	}
+	n := len(x) / dim
+	s := &mining{TopParams: p, x: x, dim: dim, n: n, others: min(p.K-number(p.Self), n-1)}
+	if s.others < 1 { // every weight is 0, or without a neighbour
+		t := Top{}
+		for i := range min(p.N, n) {
+			t.Outliers = append(t.Outliers, Outlier{i, whole(0, p.K, number(p.Self))})
+		}
+		return t, nil
+	}
+	return w.find(s), nil
+}
+
+// mining is a search for the points of largest weight.
+type mining struct {
+	TopParams
+	x      []float64
+	dim    int
+	n      int // points
+	others int // neighbours that a point has besides itself
+}
+
+func (s *mining) distance(i, j int) float64 {
+	sum := 0.0
+	q := s.x[j*s.dim : (j+1)*s.dim]
+	for c, v := range s.x[i*s.dim : (i+1)*s.dim] {
+		d := v - q[c]
+		sum += float64(d * d)
+	}
+	return math.Sqrt(sum)
+}
+
+// weight returns the weight of a point with the neighbours at distances nn, which it sorts.
+func (s *mining) weight(nn []float64) float64 {
+	slices.Sort(nn)
+	sum := 0.0
+	for _, d := range nn {
+		sum += d
+	}
+	return whole(sum, s.K, len(nn)+number(s.Self))
+}
+
+// push puts d into nn, a heap of the s.others smallest distances with the largest first. It
+// returns the heap and by how much the sum of its distances grew.
+func (s *mining) push(nn []float64, d float64) ([]float64, float64) {
+	if len(nn) < s.others {
+		nn = append(nn, d)
+		i := len(nn) - 1
+		for up := (i - 1) / 2; i > 0 && nn[up] < d; up = (i - 1) / 2 {
+			nn[i], i = nn[up], up
+		}
+		nn[i] = d
+		return nn, d
+	}
+	most := nn[0]
+	if d >= most {
+		return nn, 0
+	}
+	i := 0
+	for {
+		down := 2*i + 1
+		if down >= len(nn) {
+			break
+		}
+		if down+1 < len(nn) && nn[down+1] > nn[down] {
+			down++
+		}
+		if nn[down] <= d {
+			break
+		}
+		nn[i], i = nn[down], down
+	}
+	nn[i] = d
+	return nn, d - most
+}
+
+// best has the n points of largest weight so far, in order of weight and index.
+type best struct {
+	n    int
+	list []Outlier
+}
+
+func (b *best) add(o Outlier) {
+	i, _ := slices.BinarySearchFunc(b.list, o, func(a, o Outlier) int {
+		return cmp.Or(cmp.Compare(o.Weight, a.Weight), cmp.Compare(a.At, o.At))
+	})
+	if b.list = slices.Insert(b.list, i, o); len(b.list) > b.n {
+		b.list = b.list[:b.n]
+	}
+}
+
+// least returns the weight that a point needs to be among the n. A point of that very weight
+// needs an index below last.
+func (b *best) least() (weight float64, last int) {
+	if len(b.list) < b.n {
+		return math.Inf(-1), 0
+	}
+	return b.list[b.n-1].Weight, b.list[b.n-1].At
+}
+
+// divide calls f for each worker with its part of 0 to n-1, and waits.
+func (s *mining) divide(n int, f func(worker, from, to int)) {
+	done := make(chan struct{}, s.Workers)
+	for w := range s.Workers {
+		go func() {
+			f(w, n*w/s.Workers, n*(w+1)/s.Workers)
+			done <- struct{}{}
+		}()
+	}
+	for range s.Workers {
+		<-done
+	}
+}
+
+func (s *mining) bruteForce() Top {
+	heaps := make([][]float64, s.n)
+	memory := make([]float64, s.n*s.others)
+	for i := range heaps {
+		heaps[i] = memory[i*s.others : i*s.others : (i+1)*s.others]
+	}
+	top := best{n: s.N}
+	for i := range s.n {
+		for j := i + 1; j < s.n; j++ {
+			d := s.distance(i, j)
+			heaps[i], _ = s.push(heaps[i], d)
+			heaps[j], _ = s.push(heaps[j], d)
+		}
+		top.add(Outlier{i, s.weight(heaps[i])})
+	}
+	return Top{Outliers: top.list, Distances: int64(s.n) * int64(s.n-1) / 2}
+}
+
+func (s *mining) bruteForceSH() Top {
+	tops := make([]best, s.Workers)
+	s.divide(s.n, func(w, from, to int) {
+		tops[w].n = s.N
+		nn := make([]float64, 0, s.others)
+		for i := from; i < to; i++ {
+			nn = nn[:0]
+			for j := range s.n {
+				if j != i {
+					nn, _ = s.push(nn, s.distance(i, j))
+				}
+			}
+			tops[w].add(Outlier{i, s.weight(nn)})
+		}
+	})
+	top := best{n: s.N}
+	for _, t := range tops {
+		for _, o := range t.list {
+			top.add(o)
+		}
+	}
+	return Top{Outliers: top.list, Distances: int64(s.n) * int64(s.n-1)}
+}

@@ -1,0 +1,151 @@
+package scan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+)
+
+// DefaultReplicates is the usual number of null maps of a p-value.
+const DefaultReplicates = 999
+
+// Replicates draws null maps of a grid: maps of the same baselines and the same total count,
+// in which no rectangle differs. Those of Poisson's model are multinomial, so each count falls
+// into a cell with a probability in proportion to its baseline. Those of Bernoulli's are
+// hypergeometric: the cases are drawn from the trials without replacement.
+//
+// They are drawn from above: the cells with a baseline are split into halves, and these again, and how
+// many of a half's counts fall into the first of its halves is drawn ([split]). The time is that of a
+// number of draws for each cell, whatever the total.
+//
+// A null map is a function of the baselines, the total, the seed and its number, to the bit on
+// processors of one architecture. Probabilities are rounded to about 1e-15 of each.
+type Replicates struct {
+	grid    *Grid
+	total   Sums
+	drawn   int64    // number of counts to draw
+	others  bool     // of a Bernoulli model: the others are drawn, not the cases
+	limited bool     // a cell has no more than its baseline
+	cell    []uint32 // those with a baseline
+	before  []int64  // the sum of the baselines of the cells before each of these, and at last of all
+	seed    uint64
+}
+
+// NewReplicates returns the null maps of a grid that has passed Check. There are none of families
+// other than Poisson and Bernoulli.
+func NewReplicates(g *Grid, f Family, seed uint64) (*Replicates, error) {
+	r := &Replicates{grid: g, total: g.total(), seed: seed}
+	r.drawn = r.total.Count
+	switch f.(type) {
+	case Poisson:
+	case Bernoulli:
+		r.limited = true
+		if others := r.total.Baseline - r.total.Count; others < r.drawn {
+			r.drawn, r.others = others, true
+		}
+	default:
+		return nil, fmt.Errorf("scan: there are no null maps of the model %T, use Poisson or Bernoulli", f)
+	}
+	sum := int64(0)
+	for i, b := range g.Baseline {
+		if b > 0 {
+			r.cell, r.before = append(r.cell, uint32(i)), append(r.before, sum)
+			sum += b
+		}
+	}
+	r.before = append(r.before, sum)
+	return r, nil
+}
+
+// Draw sets count to the counts of a null map, by its number.
+func (r *Replicates) Draw(count []int64, replicate int) {
+	clear(count)
+	r.share(count, newRandom(r.seed, replicate), r.drawn, 0, len(r.cell))
+	if r.others {
+		for i, b := range r.grid.Baseline {
+			count[i] = b - count[i]
+		}
+	}
+}
+
+// share draws how n counts fall into the cells from one to another.
+func (r *Replicates) share(count []int64, random random, n int64, from, to int) {
+	for n > 0 && to-from > 1 {
+		half := (from + to) / 2
+		s := newSplit(n, r.before[half]-r.before[from], r.before[to]-r.before[half], r.limited)
+		k := s.draw(random, uint32(half))
+		r.share(count, random, k, from, half)
+		n, from = n-k, half
+	}
+	if n > 0 {
+		count[r.cell[from]] = n
+	}
+}
+
+// DefinePValues is the definition of p-values of regions that were found with the same family and
+// options: for each, the probability of one that is at least as anomalous in a map without any,
+// as estimated from n null maps. It is one more than the number of those whose most anomalous
+// rectangle, within the limits of o, has at least the region's ratio, divided by n+1 (Dwass,
+// Annals of Mathematical Statistics 28, 1957).
+func (r *Replicates) DefinePValues(f Family, o Options, found []Region, n int) []float64 {
+	p := slices.Repeat([]float64{1}, len(found))
+	for replicate := range n {
+		g := &Grid{r.grid.Rows, r.grid.Cols, make([]int64, len(r.grid.Count)), r.grid.Baseline}
+		r.Draw(g.Count, replicate)
+		for _, first := range Define(g, f, Options{MaxRows: o.MaxRows, MaxCols: o.MaxCols}) {
+			for i, region := range found {
+				if first.Ratio >= region.Ratio {
+					p[i]++
+				}
+			}
+		}
+	}
+	for i := range p {
+		p[i] /= float64(n + 1)
+	}
+	return p
+}
+
+// PValues returns what DefinePValues does, to the bit.
+func (r *Replicates) PValues(f Family, o Options, found []Region, n int, parallel Parallel) []float64 {
+	if len(found) == 0 {
+		return nil
+	}
+	level, enough := math.Inf(1), 0.0
+	for _, region := range found {
+		level, enough = min(level, region.Ratio), max(enough, region.Ratio)
+	}
+	largest := r.largest(f, o, level, enough, n, parallel)
+	p := make([]float64, len(found))
+	for i, region := range found {
+		reached := 1
+		for _, v := range largest {
+			if v >= region.Ratio {
+				reached++
+			}
+		}
+		p[i] = float64(reached) / float64(n+1)
+	}
+	return p
+}
+
+// largest returns the largest ratio of each of n null maps. Instead of a ratio below level it may
+// return any other below it, and instead of one of at least enough any other such.
+func (r *Replicates) largest(f Family, o Options, level, enough float64, n int, parallel Parallel) []float64 {
+	observed := newScanner(r.grid, f, o)
+	filter := observed.newLines(level)
+	var memory sync.Pool // of scanners
+	largest := make([]float64, n)
+	parallel(n, func(i int) {
+		s, ok := memory.Get().(*scanner)
+		if !ok {
+			s = observed.twin()
+		}
+		r.Draw(s.Count, i)
+		s.count()
+		largest[i] = s.best(nil, filter, enough, Sequential).Ratio
+		memory.Put(s)
+	})
+	return largest
+}

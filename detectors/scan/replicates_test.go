@@ -1,0 +1,231 @@
+package scan
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"testing"
+)
+
+// Vectors of Random123 (kat_vectors).
+func TestPhilox(t *testing.T) {
+	const all = math.MaxUint32
+	for _, c := range []struct {
+		counter [4]uint32
+		key     [2]uint32
+		want    [4]uint32
+	}{
+		{[4]uint32{}, [2]uint32{}, [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+		{[4]uint32{all, all, all, all}, [2]uint32{all, all}, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+		{[4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [2]uint32{0xa4093822, 0x299f31d0},
+			[4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+	} {
+		if got := philox(c.counter, c.key); got != c.want {
+			t.Errorf("%x, %x: %x, want %x", c.counter, c.key, got, c.want)
+		}
+	}
+}
+
+func replicates(t testing.TB, g *Grid, f Family, seed uint64) *Replicates {
+	t.Helper()
+	if err := g.Check(f); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReplicates(g, f, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Means, variances and covariances are those of the multinomial and the hypergeometric distribution.
+func TestReplicates(t *testing.T) {
+	rng := newRand(t)
+	const n, maps = 4, 4000
+	for _, rate := range []float64{0.3, 0.8} { // of the others, few or many
+		for _, f := range []Family{Poisson{}, Bernoulli{}} {
+			g := newGrid(n, n, func(y, x int) (int64, int64) {
+				if y == 1 && x < 2 {
+					return 0, 0
+				}
+				b := int64(1 + rng.IntN(60))
+				return int64(rate * float64(b)), b
+			})
+			r := replicates(t, g, f, rng.Uint64())
+			total := g.total()
+			count := make([]int64, n*n)
+			var sum, square, mixed [n * n]float64
+			for i := range maps {
+				r.Draw(count, i)
+				s := int64(0)
+				for j, c := range count {
+					s += c
+					if f.Check(c, g.Baseline[j]) != nil || g.Baseline[j] == 0 && c != 0 {
+						t.Fatalf("%T: %d counts of a baseline of %d", f, c, g.Baseline[j])
+					}
+					d := float64(c) - total.expected(float64(g.Baseline[j]))
+					sum[j] += d
+					square[j] += d * d
+					k := (j + 1) % (n * n)
+					mixed[j] += d * (float64(count[k]) - total.expected(float64(g.Baseline[k])))
+				}
+				if s != total.Count {
+					t.Fatalf("%T: %d counts, want %d", f, s, total.Count)
+				}
+			}
+			spread := float64(total.Count)
+			if _, ok := f.(Bernoulli); ok {
+				spread *= float64(total.Baseline-total.Count) / float64(total.Baseline-1)
+			}
+			for j, b := range g.Baseline {
+				p, q := float64(b)/float64(total.Baseline), float64(g.Baseline[(j+1)%(n*n)])/float64(total.Baseline)
+				variance, other := spread*p*(1-p), spread*q*(1-q)
+				if d := sum[j] / maps; math.Abs(d) > 5*math.Sqrt(variance/maps) {
+					t.Errorf("%T, rate %v: the mean of cell %d is %v off, of a variance of %v", f, rate, j, d, variance)
+				}
+				if got := square[j] / maps; math.Abs(got-variance) > 0.2*variance+0.01 {
+					t.Errorf("%T, rate %v: the variance of cell %d is %v, want %v", f, rate, j, got, variance)
+				}
+				if got := mixed[j] / maps; math.Abs(got+spread*p*q) > 6*math.Sqrt(variance*other/maps)+1e-9 {
+					t.Errorf("%T, rate %v: the covariance of cell %d and the next is %v, want %v", f, rate, j, got, -spread*p*q)
+				}
+			}
+		}
+	}
+}
+
+// Null maps remain what they are: p-values that were published follow from them.
+func TestReplicatesStay(t *testing.T) {
+	got := ""
+	for _, unit := range []int64{1, 1e6} {
+		g := newGrid(3, 4, func(y, x int) (int64, int64) { return unit * int64(x), 3 * unit * int64(x+y) })
+		for _, f := range []Family{Poisson{}, Bernoulli{}} {
+			count := make([]int64, 12)
+			replicates(t, g, f, 1<<40+7).Draw(count, 998)
+			got += fmt.Sprintln(count)
+		}
+	}
+	const want = `[0 0 2 4 0 1 3 0 2 3 1 2]
+[0 0 2 4 0 1 0 5 0 3 1 2]
+[0 599523 1200314 1799117 599790 1198971 1798917 2399034 1200025 1801100 2402850 3000359]
+[0 599574 1200281 1799210 599812 1199080 1799031 2399137 1200022 1800984 2402548 3000321]
+`
+	if got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestReplicatesRefused(t *testing.T) {
+	g := newGrid(2, 2, func(int, int) (int64, int64) { return 1 << 30, 1 << 40 })
+	for _, f := range []Family{Normal{Variance: 1}, Exponential{}} {
+		if _, err := NewReplicates(g, f, 1); err == nil {
+			t.Errorf("%T: null maps of %v", f, g.total())
+		}
+	}
+}
+
+// p-values are those of the definition, on one core or many.
+func TestPValues(t *testing.T) {
+	rng := newRand(t)
+	for _, f := range []Family{Poisson{}, Bernoulli{}} {
+		for name, g := range grids(rng, f, 1+rng.IntN(9), 1+rng.IntN(9)) {
+			o := randomOptions(rng, g.Rows, g.Cols)
+			found := Search(g, f, o, Sequential)
+			r := replicates(t, g, f, rng.Uint64())
+			n := rng.IntN(40)
+			want := r.DefinePValues(f, o, found, n)
+			for _, parallel := range []Parallel{Sequential, concurrent} {
+				if got := r.PValues(f, o, found, n, parallel); !slices.Equal(got, want) {
+					t.Errorf("%T, %s, %d x %d, %+v: p %v, want %v of%s", f, name, g.Rows, g.Cols, o, got, want, describe(found))
+				}
+			}
+		}
+	}
+}
+
+// p-values of maps without any region are uniform, by the test of Kolmogorov and Smirnov.
+func TestPValuesAreUniform(t *testing.T) {
+	maps := 200
+	if os.Getenv("ODRADEK_LONG") != "" {
+		maps = 1000
+	}
+	rng := newRand(t)
+	const n, replicated = 8, 99
+	for _, f := range []Family{Poisson{}, Bernoulli{}} {
+		g := newGrid(n, n, func(int, int) (int64, int64) { return 0, 20 + rng.Int64N(41) })
+		var trials []int // the cell of each
+		for i, b := range g.Baseline {
+			for range b {
+				trials = append(trials, i)
+			}
+		}
+		var ps []float64
+		for i := range maps {
+			clear(g.Count)
+			rng.Shuffle(len(trials), func(i, j int) { trials[i], trials[j] = trials[j], trials[i] })
+			for j := range 1001 {
+				if _, ok := f.(Bernoulli); !ok {
+					j = rng.IntN(len(trials)) // with replacement
+				}
+				g.Count[trials[j]]++
+			}
+			r := replicates(t, g, f, rng.Uint64()+uint64(i))
+			ps = append(ps, r.PValues(f, Options{}, Search(g, f, Options{}, Sequential), replicated, concurrent)...)
+		}
+		if len(ps) != maps {
+			t.Fatalf("%T: %d p-values of %d maps", f, len(ps), maps)
+		}
+		slices.Sort(ps)
+		off := 0.0
+		for k := 1; k <= replicated+1; k++ {
+			p := float64(k) / (replicated + 1)
+			share, _ := slices.BinarySearch(ps, p+1e-9)
+			off = max(off, math.Abs(float64(share)/float64(maps)-p))
+		}
+		t.Logf("%T: the distribution of %d p-values is %.4f off, %.2f/sqrt(n)", f, maps, off, off*math.Sqrt(float64(maps)))
+		if off*math.Sqrt(float64(maps)) > 2.2 { // of probability 1.2e-4
+			t.Errorf("%T: the distribution of %d p-values is %v off the uniform one", f, maps, off)
+		}
+	}
+}
+
+// New York's first region is as significant as SaTScan's first circle.
+func TestPValuesOfNewYork(t *testing.T) {
+	g := newYork(t, 32)
+	for i, c := range g.Count {
+		g.Count[i] = c / newYorkUnit
+	}
+	found := Search(g, Poisson{}, Options{Top: 3}, Sequential)
+	p := replicates(t, g, Poisson{}, 1).PValues(Poisson{}, Options{Top: 3}, found, DefaultReplicates, concurrent)
+	t.Log(p, found)
+	if p[0] > 0.005 || !slices.IsSorted(p) {
+		t.Errorf("p %v of %v", p, found)
+	}
+}
+
+func BenchmarkReplicates(b *testing.B) {
+	g := large(newRand(b), 128)["null"]
+	for _, unit := range []int64{1, 1000, 1e9} {
+		scaled := newGrid(128, 128, func(y, x int) (int64, int64) { return unit * g.Count[128*y+x], unit * g.Baseline[128*y+x] })
+		for _, f := range []Family{Poisson{}, Bernoulli{}} {
+			r := replicates(b, scaled, f, 1)
+			b.Run(fmt.Sprintf("%T, n=128, total %.1g", f, float64(r.total.Count)), func(b *testing.B) {
+				count := make([]int64, len(g.Count))
+				for i := 0; b.Loop(); i++ {
+					r.Draw(count, i)
+				}
+			})
+		}
+	}
+	for _, name := range []string{"null", "strong cluster"} {
+		g := large(newRand(b), 128)[name]
+		found := Search(g, Poisson{}, Options{}, Sequential)
+		r := replicates(b, g, Poisson{}, 1)
+		b.Run("99 of "+name+", n=128", func(b *testing.B) {
+			for b.Loop() {
+				r.PValues(Poisson{}, Options{}, found, 99, Sequential)
+			}
+		})
+	}
+}

@@ -1,0 +1,161 @@
+package scan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+// concurrent runs everything at once.
+func concurrent(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { f(i) })
+	}
+	wg.Wait()
+}
+
+// The fast form has the definition's answer, to the bit.
+func TestSearch(t *testing.T) {
+	rng := newRand(t)
+	sizes := [][2]int{{1, 1}, {1, 1 + rng.IntN(60)}, {1 + rng.IntN(60), 1},
+		{1 + rng.IntN(9), 1 + rng.IntN(9)}, {1 + rng.IntN(20), 1 + rng.IntN(20)}}
+	for _, f := range families {
+		for _, size := range sizes {
+			for name, g := range grids(rng, f.Family, size[0], size[1]) {
+				o := randomOptions(rng, g.Rows, g.Cols)
+				want := describe(Define(g, f, o))
+				for i, parallel := range []Parallel{Sequential, concurrent} {
+					if got := describe(Search(g, f, o, parallel)); got != want {
+						t.Errorf("%s, %s, %d x %d, %+v: form %d finds%s, want%s", f.name, name, g.Rows, g.Cols, o, i, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// All rectangles that are better than a level lie above a line.
+func TestLines(t *testing.T) {
+	rng := newRand(t)
+	for _, f := range families {
+		for name, g := range grids(rng, f.Family, 1+rng.IntN(9), 1+rng.IntN(9)) {
+			o := randomOptions(rng, 3, 3)
+			s := newScanner(g, f, o)
+			found := Define(g, f, o)
+			if len(found) == 0 {
+				continue
+			}
+			best := found[0].Ratio
+			for _, share := range []float64{0, 1e-6, 0.3, 0.9, 1, 1, 1} {
+				level := best * share
+				if share == 1 {
+					level *= rng.Float64()
+				}
+				l := s.newLines(level)
+				for _, b := range g.Baseline { // the border of the convex set
+					if b > 0 && level > 0 {
+						d, most := reach(f, s.total, level, float64(b)), f.Most(float64(b), s.total)-s.total.expected(float64(b))
+						if v := f.Ratio(d, float64(b), s.total); d > 0 && v > level || d < most && v < level*0.98 {
+							t.Errorf("%s, %s: baseline %d reaches %v with an excess of %v of %v, want %v", f.name, name, b, v, d, most, level)
+						}
+					}
+				}
+				eachRectangle(g, o, func(r Rectangle) {
+					sums := s.table.of(r)
+					if v := ratio(f, sums, s.total); v > 0 && v >= level {
+						for k := range l.slope {
+							if float64(sums.Count)-l.slope[k]*float64(sums.Baseline) > l.offset[k] {
+								return
+							}
+						}
+						t.Errorf("%s, %s: %v %v has the ratio %v and is below all lines of the level %v", f.name, name, r, sums, v, level)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestSearchNewYork(t *testing.T) {
+	for _, want := range newYorkRegions {
+		g := newYork(t, want.n)
+		newYorkIs(t, g, Search(g, Poisson{}, Options{}, concurrent))
+	}
+}
+
+// large are grids of n x n cells as in the table: about 6 counts a cell.
+func large(rng *rand.Rand, n int) map[string]*Grid {
+	cell := func(rate float64, b int64) (int64, int64) { return draw(rng, Poisson{}, b, rate/100), b }
+	baseline := func() int64 { return 50 + rng.Int64N(101) }
+	inside := func(y, x int) bool { return y >= n/3 && y < n/3+8 && x >= n/4 && x < n/4+9 }
+	cluster := func(rate float64, zeros bool) *Grid {
+		return newGrid(n, n, func(y, x int) (int64, int64) {
+			switch {
+			case zeros && rng.IntN(3) == 0:
+				return 0, 0
+			case inside(y, x):
+				return cell(rate, baseline())
+			}
+			return cell(6, baseline())
+		})
+	}
+	return map[string]*Grid{
+		"null": cluster(6, false), "cluster": cluster(7.5, false), "strong cluster": cluster(60, false),
+		"null, third of zero baseline": cluster(6, true), "strong cluster, third of zero baseline": cluster(60, true),
+		"all equal": newGrid(n, n, func(int, int) (int64, int64) { return 6, 100 }),
+		"all zero":  newGrid(n, n, func(int, int) (int64, int64) { return 0, 100 }),
+	}
+}
+
+// So it is on a grid of the size of the benchmark.
+func TestSearchLarge(t *testing.T) {
+	rng := newRand(t)
+	n := 40 + rng.IntN(24)
+	if testing.Short() {
+		n = 40
+	}
+	for name, g := range large(rng, n) {
+		for _, o := range []Options{{Top: 2}, {MaxRows: 16, MaxCols: 8}} {
+			if got, want := describe(Search(g, Poisson{}, o, Sequential)), describe(Define(g, Poisson{}, o)); got != want {
+				t.Errorf("%s, %d x %d, %+v: %s, want%s", name, n, n, o, got, want)
+			}
+		}
+	}
+}
+
+func BenchmarkSearch(b *testing.B) {
+	for _, c := range []struct {
+		n     int
+		limit Options
+	}{{128, Options{}}, {128, Options{Top: 5}}, {256, Options{}}, {512, Options{}}, {1024, Options{MaxRows: 128, MaxCols: 128}}} {
+		grids := large(rand.New(rand.NewPCG(1, 2)), c.n)
+		for _, name := range []string{"null", "cluster", "strong cluster", "null, third of zero baseline",
+			"strong cluster, third of zero baseline", "all equal"} {
+			b.Run(fmt.Sprintf("n=%d, %+v, %s", c.n, c.limit, name), func(b *testing.B) {
+				for b.Loop() {
+					Search(grids[name], Poisson{}, c.limit, Sequential)
+				}
+			})
+		}
+	}
+}
+
+// The definition, DeMorgan, is the algorithm of the paper for one core.
+func BenchmarkWays(b *testing.B) {
+	g := large(rand.New(rand.NewPCG(1, 2)), 64)["cluster"]
+	for _, name := range []string{"DM", "AX"} {
+		b.Run(name+", n=64", func(b *testing.B) {
+			for b.Loop() {
+				ways[name](g, Poisson{}, Options{})
+			}
+		})
+	}
+	g = large(rand.New(rand.NewPCG(1, 2)), 128)["cluster"]
+	b.Run("DM, n=128", func(b *testing.B) {
+		for b.Loop() {
+			Define(g, Poisson{}, Options{})
+		}
+	})
+}

@@ -1,0 +1,63 @@
+//go:build !noasm
+
+#include "textflag.h"
+
+// RUN adds a column to the runs RUN of 4 slopes, which begin anew where they are below 0, and
+// raises their maxima MOST.
+#define RUN(I, RUN, MOST) \
+	VMOVAPD Y12, Y14; \
+	VFNMADD231PD 32*I(SI), Y13, Y14; \
+	VMAXPD Y15, RUN, RUN; \
+	VADDPD Y14, RUN, RUN; \
+	VMAXPD RUN, MOST, MOST
+
+// func maxRunsAVX2(most, slope, c, c0, b, b0 *float64, n int)
+TEXT ·maxRunsAVX2(SB), NOSPLIT, $0-56
+	MOVQ most+0(FP), DI
+	MOVQ slope+8(FP), SI
+	MOVQ c+16(FP), R8
+	MOVQ c0+24(FP), R9
+	MOVQ b+32(FP), R10
+	MOVQ b0+40(FP), R11
+	MOVQ n+48(FP), CX
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y15, Y15, Y15
+	MOVQ $0xfff0000000000000, AX
+	MOVQ AX, X6
+	VBROADCASTSD X6, Y6
+	VMOVAPD Y6, Y7
+	VMOVAPD Y6, Y8
+	VMOVAPD Y6, Y9
+	VMOVAPD Y6, Y10
+	VMOVAPD Y6, Y11
+	XORQ AX, AX
+
+column:
+	VMOVSD (R8)(AX*8), X12
+	VSUBSD (R9)(AX*8), X12, X12
+	VMOVSD (R10)(AX*8), X13
+	VSUBSD (R11)(AX*8), X13, X13
+	VBROADCASTSD X12, Y12
+	VBROADCASTSD X13, Y13
+	RUN(0, Y0, Y6)
+	RUN(1, Y1, Y7)
+	RUN(2, Y2, Y8)
+	RUN(3, Y3, Y9)
+	RUN(4, Y4, Y10)
+	RUN(5, Y5, Y11)
+	INCQ AX
+	CMPQ AX, CX
+	JLT column
+	VMOVUPD Y6, 0(DI)
+	VMOVUPD Y7, 32(DI)
+	VMOVUPD Y8, 64(DI)
+	VMOVUPD Y9, 96(DI)
+	VMOVUPD Y10, 128(DI)
+	VMOVUPD Y11, 160(DI)
+	VZEROUPPER
+	RET
