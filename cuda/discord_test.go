@@ -64,7 +64,7 @@ func ucrPeak(t *testing.T, e detectors.Executor, d detectors.Detector, longest i
 }
 
 // TestDeviceDiscordUCR finds the anomalies of 79 series of the UCR archive online: the
-// middle of the rows that the highest score speaks of is right within the anomaly and its
+// middle of the rows that the highest score covers is right within the anomaly and its
 // length, at least 100 rows, on either side of it. As many have to be found as by a
 // program of its own, a recurrence along diagonals. docs/quality.md has the figures.
 func TestDeviceDiscordUCR(t *testing.T) {

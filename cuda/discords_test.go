@@ -36,11 +36,25 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, oth
 		runs = append(runs, newDiscordsRun(rng, 10+rng.IntN(140), 1+rng.IntN(2), 3+rng.IntN(3)))
 	}
 	if long { // a length each, and with eight or more, lengths between anchors
-		runs = append(runs, newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1), newDiscordsLong(rng, 4097+rng.IntN(100), 64+rng.IntN(30), 8))
+		for _, p := range []detectors.DiscordsParams{{Precision: 64}, {Precision: 32}} {
+			runs = append(runs, newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1, p), newDiscordsLong(rng, 4097+rng.IntN(100), 64+rng.IntN(30), 8, p))
+		}
+		// More discords than there are, and beyond the range of float32: the profile is in float64.
+		runs = append(runs, newDiscordsLong(rng, 4097, 300, 1, detectors.DiscordsParams{Precision: 32, Top: 20}))
+		huge := newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1, detectors.DiscordsParams{Precision: 32})
+		for i := range huge.x {
+			huge.x[i] *= 0x1p100
+			if i >= 1000 && i < 2000 {
+				huge.x[i] = 0 // and with flat subsequences, while no neighbour is known of the others
+			}
+		}
+		runs = append(runs, huge)
 	}
 	runs = append(runs, others...)
 	if long {
-		discordsAgain(t, e, newDiscordsLong(rng, 4200+rng.IntN(300), 20+rng.IntN(100), 1))
+		for _, p := range []detectors.DiscordsParams{{Precision: 64}, {Precision: 32}} {
+			discordsAgain(t, e, newDiscordsLong(rng, 4200+rng.IntN(300), 20+rng.IntN(100), 1, p))
+		}
 	}
 	var alone []detectors.Result
 	for _, r := range runs {
@@ -69,7 +83,7 @@ type discordsRun struct {
 // newDiscordsRun is a task on n rows with subsequences of length m and more.
 func newDiscordsRun(rng *rand.Rand, n, dim, m int) *discordsRun {
 	p := detectors.DiscordsParams{Window: n, MinLength: m, MaxLength: min(n/2, m+rng.IntN(4)), Step: 1 + rng.IntN(2), Top: 1 + rng.IntN(4),
-		Exclusion: 1 + rng.IntN(4)*rng.IntN(2), ExcludeFlat: rng.IntN(2) == 0, Tumbling: rng.IntN(3) == 0}
+		Exclusion: 1 + rng.IntN(4)*rng.IntN(2), ExcludeFlat: rng.IntN(2) == 0, Tumbling: rng.IntN(3) == 0, Precision: 32 << rng.IntN(2)}
 	if n < 100 {
 		p.K = 1 + rng.IntN(2)
 	}
@@ -97,11 +111,14 @@ func newDiscordsRun(rng *rand.Rand, n, dim, m int) *discordsRun {
 	return r
 }
 
-// newDiscordsLong is a task on a series that is too long for a block, of count lengths from m on.
-func newDiscordsLong(rng *rand.Rand, n, m, count int) *discordsRun {
+// newDiscordsLong is a task on a series that is too long for a block, of count lengths from m on, with
+// the precision of p and its number of discords, if it has one.
+func newDiscordsLong(rng *rand.Rand, n, m, count int, p detectors.DiscordsParams) *discordsRun {
 	r := newDiscordsRun(rng, n, 1, m)
-	p := detectors.DiscordsParams{Window: n, MinLength: m, MaxLength: m + count - 1, Top: 1 + rng.IntN(3), Exclusion: 1 + 3*rng.IntN(2),
-		ExcludeFlat: rng.IntN(2) == 0}
+	p.Window, p.MinLength, p.MaxLength, p.Exclusion, p.ExcludeFlat = n, m, m+count-1, 1+3*rng.IntN(2), rng.IntN(2) == 0
+	if p.Top == 0 {
+		p.Top = 1 + rng.IntN(3)
+	}
 	d, err := detectors.NewDiscords(p)
 	if err != nil {
 		panic(err)

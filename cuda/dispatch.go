@@ -16,26 +16,26 @@ import (
 )
 
 // A partition has one batch in flight, so with few partitions one device would
-// work and the others wait. A batch that takes long is therefore cut into parts,
-// one for each device that has nothing to do: runs of tasks by their index, which
-// no chain crosses, of about the same cost. A task's result depends on that task
+// work and the others wait. A long batch is therefore cut into parts, one for
+// each idle device: runs of tasks by their index, which no chain crosses, of about the
+// same cost. A task's result depends on that task
 // alone, so it makes no difference where it is computed. Where all devices are
-// busy, batches are spread as they are.
+// busy, batches are not cut.
 
-// leastPart is how much planned work a part has at least, in nanoseconds. A
+// leastPart is the least planned work of a part, in nanoseconds. A
 // request with its reply takes 15 us, the copies and launches that a device does
 // not overlap some 50.
 var leastPart int64 = 500_000
 
-// maxParts is how many parts a batch's memory has room for.
+// maxParts is the number of parts that a batch's memory has room for.
 const maxParts = 16
 
-// attempt is a plan on its way to a device, and what became of it.
+// attempt is a plan on its way to a device, and its outcome.
 type attempt struct {
-	plan  *plan.Planner
-	d     *child.Device
-	c     *child.Process
-	share int64 // of the work, ns
+	plan *plan.Planner
+	d    *child.Device
+	c    *child.Process
+	load int64 // planned work, part of the device's Load, ns
 
 	models [][32]byte // in use on the device
 
@@ -49,15 +49,14 @@ type part struct {
 	plan.Part
 }
 
-// mostLosses is how many devices a batch may be lost with as a whole in one round after
-// the other, before the CPU scores it or it waits for a device.
+// mostLosses is the number of consecutive rounds in which a batch may be lost as a whole with
+// its device, before the CPU scores it or it waits for a device.
 const mostLosses = 2
 
-// dispatch has the plan of this round executed: on the device that has the windows that
-// its tasks read, on all devices that have nothing to do, where that is worth it, or on
-// the one with the least work. A device that is lost leaves its tasks for the next
-// round. taken is false where no device takes the plan, or none may. The error is that
-// of ctx.
+// dispatch executes the plan of this round: on the device that has the windows that its
+// tasks read, on all idle devices, where that is worth it, or on the one with the least
+// work. The tasks of a lost device wait for the next round. taken is false where no device
+// takes the plan, or none may. The error is that of ctx.
 func (e *Executor) dispatch(ctx context.Context, h *held) (taken bool, err error) {
 	attempts := e.split(h)
 	if attempts == nil {
@@ -83,9 +82,9 @@ func (e *Executor) dispatch(ctx context.Context, h *held) (taken bool, err error
 	return e.outcome(ctx, h, attempts)
 }
 
-// outcome deals with what became of the plan of this round. Tasks that were scored are
-// done, those that were declined the CPU's, those of a device that was lost wait for the
-// next round; a part that found no room is left to the CPU.
+// outcome settles the plan of this round. Scored tasks are done, declined ones go to the
+// CPU, those of a lost device wait for the next round; a part that found no room goes to
+// the CPU.
 func (e *Executor) outcome(ctx context.Context, h *held, attempts []*attempt) (taken bool, err error) {
 	p, whole := &h.plan, len(attempts) == 1
 	stuck := false
@@ -109,14 +108,14 @@ func (e *Executor) outcome(ctx context.Context, h *held, attempts []*attempt) (t
 				h.losses++
 			}
 			stuck = stuck || t.stuck
-			// What the window cache had is lost with it.
+			// The content of the window cache is lost with the device.
 			if taken = taken && p.Updates() == 0; taken {
 				p.Lost(t.plan)
 			}
 		}
 	}
 	if stuck && !e.abandon(h) {
-		taken = false // without memory that devices see
+		taken = false // not in shared memory
 	}
 	return taken, err
 }
@@ -124,7 +123,7 @@ func (e *Executor) outcome(ctx context.Context, h *held, attempts []*attempt) (t
 // release takes attempts off their devices' load, and ends their use of models there.
 func release(attempts []*attempt, executed bool) {
 	for _, t := range attempts {
-		t.d.Load.Add(-t.share)
+		t.d.Load.Add(-t.load)
 		t.c.Models().Done(t.models, executed && t.err == nil && t.refused == nil)
 		t.models = nil
 	}
@@ -171,14 +170,14 @@ func (e *Executor) whole(h *held) []*attempt {
 		e.refuse(h, errors.New("its plan is too large"))
 		return nil
 	}
-	t.share = h.work(p)
-	t.d.Load.Add(t.share)
+	t.load = h.work(p)
+	t.d.Load.Add(t.load)
 	h.attempts = append(h.attempts[:0], t)
 	return h.attempts
 }
 
-// split writes parts of the plan of this round for all devices that have nothing to do;
-// nil where there are not several, or it is not worth it, or chains are in the way.
+// split writes parts of the plan of this round for all idle devices; nil where there are not
+// several, the plan is too small, or chains cross every cut.
 func (e *Executor) split(h *held) []*attempt {
 	p := &h.plan
 	if len(e.devices) < 2 || p.Updates() > 0 || h.losses > 0 || !p.NoneDone() || h.work(p) < 2*leastPart {
@@ -199,13 +198,13 @@ func (e *Executor) split(h *held) []*attempt {
 	return h.attempts
 }
 
-// all reports whether do is true of every attempt, and stops at the first where it is not.
+// all reports whether do returns true for every attempt, and stops at the first false.
 func all(attempts []*attempt, do func(*attempt) bool) bool {
 	return !slices.ContainsFunc(attempts, func(t *attempt) bool { return !do(t) })
 }
 
-// claim takes the devices in service that have nothing to do, as many as there is
-// work for, with a share of it.
+// claim takes idle devices in service, as many as there is work for, each with a share of
+// it.
 func (e *Executor) claim(h *held) []*part {
 	work := h.work(&h.plan)
 	most := min(int(work/leastPart), maxParts)
@@ -219,17 +218,17 @@ func (e *Executor) claim(h *held) []*part {
 			h.parts = append(h.parts, &part{})
 		}
 		t := h.parts[n]
-		t.attempt = attempt{plan: &t.Planner, d: d, c: c, share: leastPart}
+		t.attempt = attempt{plan: &t.Planner, d: d, c: c, load: leastPart}
 		n++
 	}
 	for _, t := range h.parts[:n] {
-		t.d.Load.Add(work/int64(n) - t.share)
-		t.share = work / int64(n)
+		t.d.Load.Add(work/int64(n) - t.load)
+		t.load = work / int64(n)
 	}
 	return h.parts[:n]
 }
 
-// pick is the device in service with the least work, nil for none.
+// pick returns the device in service with the least work, nil for none.
 func (e *Executor) pick() (best *child.Device, c *child.Process) {
 	for _, d := range e.devices {
 		if s := d.Healthy(); s != nil && (best == nil || d.Load.Load() < best.Load.Load()) {
@@ -239,17 +238,17 @@ func (e *Executor) pick() (best *child.Device, c *child.Process) {
 	return best, c
 }
 
-// notWritten is what a status word is before the device writes it.
+// notWritten is a status word that the device has not written.
 const notWritten = 0xffffffff
 
-// work is about how long a device has to do with a plan of the batch, in nanoseconds.
+// work estimates the time of a plan of the batch on a device, in nanoseconds.
 func (h *held) work(p *plan.Planner) int64 { return p.Work(4 * (len(h.In) + len(h.Out))) }
 
-// mapTime is what locking a batch's memory may take besides: 1 GiB takes 0.3 s.
+// mapTime is the time allowed for locking a batch's memory: 1 GiB takes 0.3 s.
 const mapTime = 5 * time.Second
 
-// onChild executes a request on a child. An error is that of ctx, or the child
-// is done with. Without one, the status words are 0 or 1.
+// onChild executes a request on a child. An error is that of ctx, or the child has to be
+// replaced. Without an error, the status words are valid.
 func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Process, m *memory, q *plan.Request) (refused, err error) {
 	l, err := c.Take(ctx)
 	if err != nil {
@@ -287,8 +286,8 @@ func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Proces
 	return nil, nil
 }
 
-// write writes plans, which have no task in common, behind the used part of In,
-// each with what asks for it. False: there is no room.
+// write writes plans, which have no task in common, behind the used part of In, each with
+// its request. It returns false where there is no room.
 func (e *Executor) write(h *held, plans ...*plan.Planner) bool {
 	for {
 		m := h.memory

@@ -18,14 +18,14 @@ import (
 	"odradek/detectors"
 )
 
-// Executor runs batches on devices and, what these do not take, on the CPU.
+// Executor runs batches on devices, and on the CPU the tasks that these do not take.
 type Executor struct {
 	o       Options
 	log     *slog.Logger
 	cpu     detectors.Executor
 	helpers *detectors.Helpers
 	devices []*child.Device
-	least   int // shared memory of a block, in bytes, on the device that has the least; 0: not known
+	least   int // shared memory of a block, in bytes, on the device that has the least; 0: unknown
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
@@ -42,8 +42,8 @@ type Executor struct {
 // held is a batch with its memory.
 type held struct {
 	*detectors.Batch
-	memory  *memory   // nil: none was to be had, the batch is in the heap
-	retired []*memory // what it lay in before this Execute
+	memory  *memory   // nil: no shared memory was available, the batch is in the heap
+	retired []*memory // former memories, kept until the next Execute
 	plan    plan.Planner
 	refused bool // a device found no room for the plan
 	deaths  int  // children that it was lost with in this Execute
@@ -54,8 +54,7 @@ type held struct {
 	attempts []*attempt
 }
 
-// Open starts a child for each device. Its error says why there is none that
-// can be used.
+// Open starts a child for each device. It returns an error if no device can be used.
 func Open(o Options) (*Executor, error) {
 	if o.Child == "" {
 		return nil, errors.New("cuda: no child program given")
@@ -113,7 +112,7 @@ func def[T int | int64 | time.Duration](p *T, v T) {
 	}
 }
 
-// Close ends the children and gives all memory back.
+// Close ends the children and frees all memory.
 func (e *Executor) Close() error {
 	e.stop()
 	e.running.Wait()
@@ -132,7 +131,7 @@ func (e *Executor) Close() error {
 	return errors.Join(append(faults, e.cpu.Close())...)
 }
 
-// Stats are the counts so far.
+// Stats returns the counts so far.
 func (e *Executor) Stats() Stats {
 	s := Stats{
 		CPUBatches: e.cpuBatches.Load(), CPUTasks: e.cpuTasks.Load(), Lost: e.lost.Load(), Refused: e.refused.Load(), Declined: e.declined.Load(),
@@ -169,7 +168,7 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 		if !lost {
 			return err
 		}
-		// Not for ever: it may be this batch that breaks the device.
+		// Not for ever: this batch may be the cause of the fault.
 		if len(b.Updates) > 0 || !e.o.Wait || h.deaths >= mostDeaths {
 			return whole()
 		}
@@ -179,11 +178,10 @@ func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	}
 }
 
-// mostDeaths is how many children a batch may be lost with before the CPU scores it.
+// mostDeaths is the number of children that may die with a batch before the CPU scores it.
 const mostDeaths = 4
 
-// await waits until a device is in service: 0.3 s or more, so that it may as well look
-// now and then.
+// await waits until a device is in service, which takes 0.3 s or more: so it polls.
 func (e *Executor) await(ctx context.Context) error {
 	for !e.inService() {
 		select {
@@ -195,8 +193,8 @@ func (e *Executor) await(ctx context.Context) error {
 	return nil
 }
 
-// execute is Execute on a device, or whole where none takes the batch. lost: no device
-// was there for it, or not to the end, and it is to be done from the beginning.
+// execute is Execute on a device, or whole where none takes the batch. lost reports that no
+// device completed the batch, which has to be executed from the beginning.
 func (e *Executor) execute(ctx context.Context, h *held, whole func() error) (lost bool, err error) {
 	b := h.Batch
 	p := &h.plan

@@ -9,7 +9,7 @@ import (
 	"odradek/detectors"
 )
 
-// costOf is the estimated cost of tasks in nanoseconds, by a sample of them.
+// costOf estimates the cost of tasks in nanoseconds from a sample of them.
 func costOf(b *detectors.Batch, tasks []int32) (cost int) {
 	step := (len(tasks) + 63) / 64
 	for k := 0; k < len(tasks); k += step {
@@ -38,10 +38,9 @@ func (e *Executor) score(ctx context.Context, p *plan.Planner, b *detectors.Batc
 	return nil
 }
 
-// beside begins to score those of the CPU's tasks of this round that do not wait for
-// the device, while that works. Out comes back from there as one block, so what they
-// leave is put aside until then. The function returned waits for them, and with
-// keep puts it into its place.
+// beside begins to score the CPU's tasks of this round that do not wait for the device,
+// while that works. Out comes back from there as one block, so their outputs are kept aside
+// until then. The returned function waits for them, and with keep copies them to Out.
 func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Batch) (end func(keep bool) error) {
 	heads, next, _ := p.Runs(b)
 	mine := p.Beside()
@@ -54,7 +53,7 @@ func (e *Executor) beside(ctx context.Context, p *plan.Planner, b *detectors.Bat
 		at[i] = n
 		n += b.Tasks[i].Scores.Len + b.Tasks[i].Next.Len + b.Tasks[i].Detail.Len
 	}
-	// Where the batch lies now; it may move, and this stays until the next Execute.
+	// The batch may move; its present memory stays until the next Execute.
 	here, aside := *b, make(detectors.Words, n)
 	outputs := func(i int32) (scores, next, detail detectors.Words) {
 		t := &here.Tasks[i]

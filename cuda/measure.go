@@ -12,14 +12,14 @@ import (
 	"odradek/detectors"
 )
 
-// Measurement is how long a batch's launches take by themselves.
+// Measurement has the times of a batch's launches by themselves.
 type Measurement struct {
 	Median, Fastest time.Duration
 	Copies          int // of the buffers that were used in turn, so that the L2 was cold
 }
 
-// Measure executes what a device takes of a batch, then its launches repeat times
-// more, on up to rotate copies of its buffers in turn. For benchmarks.
+// Measure executes the tasks of a batch that a device takes, then their launches repeat times
+// more, on up to rotate copies of the buffers in turn. Benchmarks call it.
 func (e *Executor) Measure(ctx context.Context, b *detectors.Batch, repeat, rotate int) (m Measurement, err error) {
 	e.mu.Lock()
 	h := e.held[b]

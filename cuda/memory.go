@@ -16,22 +16,21 @@ import (
 	"odradek/detectors"
 )
 
-// limits are how much a batch's memory holds.
+// limits is the capacity of a batch's memory.
 type limits struct{ in, out, tasks int }
 
 // A batch begins small, so that a worker with many partitions does not lock
 // memory that it does not need, and grows while it is more than half full.
-// Largest is what a device works through in some hundred milliseconds.
+// Largest is some hundred milliseconds of a device's work.
 var (
 	smallest = limits{1 << 18, 1 << 16, 1 << 12}
 	largest  = limits{1 << 26, 1 << 25, 1 << 18}
 )
 
-// planBytes is the room for a task's part in the plan: the task, and two tiles
-// or what is as large.
+// planBytes is the room of a task in the plan: the task, and two tiles or as much.
 const planBytes = 64 + 32
 
-// planSlack is room in the plan besides.
+// planSlack is further room in the plan.
 const planSlack = 64 << 10
 
 // memory is a batch's memory, shared with the children by a file that has no
@@ -69,7 +68,7 @@ func newMemory(id uint32, l limits) (*memory, error) {
 	return &memory{l, plan.Memory{ID: id, Bytes: b, Out: in}, file}, nil
 }
 
-// path is where a child of this process finds the memory.
+// path returns the path of the memory for a child of this process.
 func (m *memory) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.file.Fd()) }
 
 func (m *memory) free() error {
@@ -80,19 +79,19 @@ func (m *memory) free() error {
 func (m *memory) inArena() detectors.Words  { return plan.View[uint32](m.Bytes, 0, m.in) }
 func (m *memory) outArena() detectors.Words { return plan.View[uint32](m.Bytes, m.Out, m.out) }
 
-// status are the status words of a plan that lies here.
+// status returns the status words of a plan in this memory.
 func (m *memory) status(q *plan.Request) []uint32 {
 	return plan.View[uint32](m.Bytes, int(q.StatusOff), int(q.Tasks))
 }
 
-// holds reports whether the batch lies in m, and nothing of it was moved to the
-// heap for having grown too large.
+// holds reports whether the batch lies in m, without an arena that has outgrown it to the
+// heap.
 func (m *memory) holds(b *detectors.Batch) bool {
 	return len(b.Tasks) <= m.tasks &&
 		unsafe.SliceData(b.In) == unsafe.SliceData(m.inArena()) && unsafe.SliceData(b.Out) == unsafe.SliceData(m.outArena())
 }
 
-// take makes m the batch's memory, with what the batch has in it.
+// take makes m the batch's memory, with the batch's content.
 func (m *memory) take(b *detectors.Batch) {
 	in, out := m.inArena(), m.outArena()
 	in, out = in[:copy(in, b.In)], out[:copy(out, b.Out)]
@@ -100,7 +99,7 @@ func (m *memory) take(b *detectors.Batch) {
 	b.MaxTasks, b.MaxIn, b.MaxOut = m.tasks, m.in, m.out
 }
 
-// Batch returns an empty batch in memory that the devices see.
+// Batch returns an empty batch in memory shared with the devices.
 func (e *Executor) Batch() *detectors.Batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,7 +111,7 @@ func (e *Executor) Batch() *detectors.Batch {
 	}
 	h := &held{Batch: new(detectors.Batch)}
 	h.plan.Shared = e.least
-	if m, err := e.share(smallest); err == nil {
+	if m, err := e.allocate(smallest); err == nil {
 		h.memory = m
 		m.take(h.Batch)
 	} else {
@@ -122,7 +121,7 @@ func (e *Executor) Batch() *detectors.Batch {
 	return h.Batch
 }
 
-// Release gives a batch's memory back.
+// Release returns a batch's memory.
 func (e *Executor) Release(b *detectors.Batch) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -149,7 +148,7 @@ func (e *Executor) release(h *held) {
 	h.In, h.Out = nil, nil
 }
 
-// drop frees memories, in the children too; e.mu is held.
+// drop frees memories, also in the children; e.mu is held.
 func (e *Executor) drop(ms *[]*memory) {
 	for _, m := range *ms {
 		e.shared -= int64(len(m.Bytes))
@@ -170,14 +169,13 @@ func (e *Executor) drop(ms *[]*memory) {
 	*ms = (*ms)[:0]
 }
 
-// maxMemories is how many a child can have; their ids are below it.
+// maxMemories is the number of memories of a child; their ids are below it.
 const maxMemories = 4096
 
 var errMemory = errors.New("the limit of memory shared with devices is reached")
 
-// share makes a memory within the limit, for which it gives up batches that
-// nobody uses; e.mu is held.
-func (e *Executor) share(l limits) (*memory, error) {
+// allocate makes a memory within the limit, and frees unused batches for it; e.mu is held.
+func (e *Executor) allocate(l limits) (*memory, error) {
 	_, size := l.sizes()
 	for e.shared+int64(size) > e.o.Memory {
 		if len(e.free) == 0 {
@@ -200,9 +198,9 @@ func (e *Executor) share(l limits) (*memory, error) {
 	return m, err
 }
 
-// settle sees to it that a batch lies in memory that the devices see: one that
-// has outgrown it is copied to a larger one, and so is one that is more than half
-// full, so that the next is packed into more. False: there is none.
+// settle moves a batch to memory shared with the devices: one that has outgrown its memory
+// is copied to a larger one, and so is one that is more than half full, so that the next is
+// packed into more. It returns false where there is no memory.
 func (e *Executor) settle(h *held) bool {
 	b := h.Batch
 	used := limits{len(b.In), len(b.Out), len(b.Tasks)}
@@ -214,7 +212,7 @@ func (e *Executor) settle(h *held) bool {
 	if m := h.memory; m != nil && m.holds(b) {
 		more := limits{grown(used.in, m.in, largest.in), grown(used.out, m.out, largest.out), grown(used.tasks, m.tasks, largest.tasks)}
 		if more != m.limits {
-			_ = e.move(h, more, false) // it is well where it is, too
+			_ = e.move(h, more, false) // the batch also fits where it is
 		}
 		return true
 	}
@@ -230,7 +228,7 @@ func (e *Executor) settle(h *held) bool {
 	return true
 }
 
-// grown is the limit for an arena with used of limit elements in use.
+// grown returns the next limit of an arena with used of limit elements in use.
 func grown(used, limit, most int) int {
 	if used > limit/2 {
 		return max(limit, min(4*limit, most))
@@ -238,15 +236,15 @@ func grown(used, limit, most int) int {
 	return limit
 }
 
-// room is a power of two.
+// room rounds up to a power of two.
 func room(used, least int) int { return max(least, 1<<bits.Len(uint(max(used, 1)-1))) }
 
-// move copies a batch to another memory. With abandon set, the old one is left
-// to the child that has it, for good.
+// move copies a batch to another memory. With abandon set, the old one is never
+// used again, because a child may still write to it.
 func (e *Executor) move(h *held, l limits, abandon bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	m, err := e.share(l)
+	m, err := e.allocate(l)
 	if err != nil {
 		return err
 	}
@@ -258,8 +256,8 @@ func (e *Executor) move(h *held, l limits, abandon bool) error {
 	return nil
 }
 
-// abandon moves a batch that a killed child may yet write to, and leaves that
-// memory there for good. False: there is no other, the batch is in the heap.
+// abandon moves a batch that a killed child may still write to; that memory is never used
+// again. It returns false where there is no other memory: the batch is then in the heap.
 func (e *Executor) abandon(h *held) bool {
 	if e.move(h, h.memory.limits, true) == nil {
 		return true

@@ -136,7 +136,7 @@ func TestDeviceModels(t *testing.T) {
 	e := open(t, o)
 	defer e.Close()
 	e.mu.Lock()
-	m, err := e.share(smallest)
+	m, err := e.allocate(smallest)
 	e.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)

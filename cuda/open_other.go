@@ -10,28 +10,28 @@ import (
 	"odradek/detectors"
 )
 
-// Executor is there on Linux only.
+// Executor exists on Linux only.
 type Executor struct{ detectors.Executor }
 
-// Open says that there is no executor for devices on this system.
+// Open returns an error: devices are used on Linux only.
 func Open(Options) (*Executor, error) {
 	return nil, errors.New("cuda: devices are used on Linux only")
 }
 
 func (e *Executor) Execute(context.Context, *detectors.Batch) error { panic("cuda: not open") }
 
-// Measurement is how long a batch's launches take by themselves.
+// Measurement has the times of a batch's launches by themselves.
 type Measurement struct {
 	Median, Fastest time.Duration
 	Copies          int
 }
 
-// Measure has nothing to measure.
+// Measure returns an error.
 func (e *Executor) Measure(context.Context, *detectors.Batch, int, int) (m Measurement, err error) {
 	return m, errors.New("cuda: not open")
 }
 
-// Stats are empty.
+// Stats returns no counts.
 func (e *Executor) Stats() Stats { return Stats{} }
 
 // WindowCache returns none.

@@ -7,41 +7,41 @@ import (
 	"odradek/cuda/child"
 )
 
-// Options are what Open needs to know. Zero values mean the defaults.
+// Options configures Open. Zero values mean the defaults.
 type Options struct {
 	Child string   // path of the child program odradek-cuda. No default
 	Args  []string // its arguments; it needs none
 	Env   []string // its environment, besides the worker's own
 	// Devices are the indices of the devices to use, a child each; default 0 alone.
 	Devices []int
-	// Lanes are the batches in flight a device, default 8: copies, launches and the way
-	// there and back of small batches overlap. A chain's tasks run one after the other,
+	// Lanes are the batches in flight a device, default 8: copies, launches and
+	// messages of small batches overlap. A chain's tasks run one after the other,
 	// so that a batch of long chains does not fill a device by itself.
 	Lanes   int
-	Workers int // goroutines that score what a device does not, default GOMAXPROCS
+	Workers int // goroutines that score the CPU's tasks, default GOMAXPROCS
 	// Deadline is the least time that a batch may take on a device, default 2 s. A
-	// batch's own deadline is this and twenty times what its plan says that it and
-	// the batches in flight with it cost.
+	// batch's own deadline is this plus twenty times the planned time of it and of
+	// the batches in flight with it.
 	Deadline time.Duration
-	// StartTimeout is how long a child may take until it answers, default 20 s.
+	// StartTimeout bounds the time until a new child answers, default 20 s.
 	StartTimeout time.Duration
 	// Retry is how long to wait before a child is started again that did not live
-	// long, default 500 ms; it doubles up to 64 times that. After a fault in good
-	// health the first try is at once, and so it is for a child that was killed.
+	// long, default 500 ms; it doubles up to 64 times that. After the first
+	// fault of a device that was in service the child is started at once, and so is one that was killed.
 	Retry time.Duration
 	// Memory is the most memory shared with the devices, of all batches together,
-	// default 1 GiB; it is locked in RAM. Batches that find none are scored on the CPU.
+	// default 1 GiB; it is locked in RAM. Batches without it are scored on the CPU.
 	Memory int64
-	// WindowCache is how many bytes of each device cache windows between batches
-	// (Executor.WindowCache); default 0, every window travels with its task.
+	// WindowCache is the number of bytes of each device that cache windows between batches
+	// (Executor.WindowCache); default 0: every window is copied with its task.
 	WindowCache int64
-	// Models is how many bytes of each device models may take, from the first one on,
+	// Models is the number of bytes of each device for models, taken with the first one,
 	// default 256 MiB. Batches whose models find no room are scored on the CPU.
 	Models int64
-	// Wait has a batch wait for a device that is out of service, and for the next one
+	// Wait makes a batch wait for a device that is out of service, and for the next one
 	// where it was lost with its device, so that all scores come from one class of
-	// executor; otherwise the CPU scores it. What no kernel takes, what finds no room,
-	// and a batch that several children died with are the CPU's all the same.
+	// executor; otherwise the CPU scores it. Tasks that no kernel takes, batches that find
+	// no room, and a batch that several children died with go to the CPU all the same.
 	Wait bool
 	Log  *slog.Logger // default: none
 }
@@ -49,8 +49,8 @@ type Options struct {
 // Stats are an executor's counts since Open.
 type Stats struct {
 	Devices []DeviceStats
-	// CPUBatches were scored on the CPU as a whole, CPUTasks are those and the tasks
-	// that no kernel takes.
+	// CPUBatches counts batches scored on the CPU as a whole, CPUTasks all tasks scored
+	// there.
 	CPUBatches, CPUTasks uint64
 	// Lost batches were on a device when it failed, and were scored elsewhere.
 	Lost uint64
@@ -61,7 +61,7 @@ type Stats struct {
 	Shared   int64 // bytes of memory shared with the devices now
 }
 
-// Info is what a child says of its device.
+// Info is a child's description of its device.
 type Info = child.Info
 
 // DeviceStats are one device's.

@@ -11,7 +11,8 @@ import (
 	"odradek/detectors"
 )
 
-// roundsOn are the options of an executor on a Go child whose tasks take so many rounds.
+// roundsOn are the options of an executor on a Go child whose tasks take the given number of
+// rounds.
 func roundsOn(t testing.TB, fault string, more int) Options {
 	o := goChildOptions(t, fault)
 	o.Env = append(o.Env, fmt.Sprint(childMore, "=", more))
@@ -109,7 +110,7 @@ func TestDeviceRounds(t *testing.T) {
 	e := open(t, o)
 	defer e.Close()
 	e.mu.Lock()
-	m, err := e.share(smallest)
+	m, err := e.allocate(smallest)
 	e.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 )
 
 // The window cache of a device lies in memory that its child takes when it starts, in
-// blocks that owners have, and is lost with the child. Which window lies where only its
-// owner knows (detectors.WindowPool): the device never looks anything up, and so cannot
-// find the wrong thing. A batch with updates goes to the device that has the windows, or
+// blocks that belong to owners, and is lost with the child. Only the owner has the directory
+// of its windows (detectors.WindowPool): the device looks nothing up, and so cannot find a
+// wrong window. A batch with updates goes to the device that has the windows, or
 // back to its owner.
 
 // WindowCache returns a cache of one owner's windows on a device, if

@@ -39,7 +39,7 @@ type series struct {
 	carry []float32
 }
 
-// due is a task that a batch is to have: of series k, when it had so many rows.
+// due is a task that a batch is to have: of series k, when it had count rows.
 type due struct{ k, count int }
 
 func newOwner(t testing.TB, rng *rand.Rand, e *Executor, d detectors.Detector, n, dim, fresh int, size bool) *owner {

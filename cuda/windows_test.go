@@ -24,8 +24,8 @@ func TestDeviceWindows(t *testing.T) {
 	windowsOn(t, deviceOptions(t), 100, 1<<20, 4, 200*time.Millisecond)
 }
 
-// windowsOn scores each series of a made kind, and most of a recorded set, at so many
-// places of a series.
+// windowsOn scores each series of a made kind, and most of a recorded set, at the given
+// number of places of a series.
 func windowsOn(t *testing.T, o Options, each, most, places int, measured time.Duration) {
 	e := placed{checked{open(t, o), t, noFault}}
 	defer e.Close()

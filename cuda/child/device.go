@@ -11,7 +11,7 @@ import (
 	"odradek/cuda/plan"
 )
 
-// Device is a device and whichever child serves it now.
+// Device is a device and its present child.
 type Device struct {
 	o     *Options
 	index int
@@ -23,15 +23,15 @@ type Device struct {
 	stats Stats
 }
 
-// NewDevice is the device of an index, without a child yet.
+// NewDevice returns the device of an index, without a child yet.
 func NewDevice(o *Options, index int) *Device {
 	return &Device{o: o, index: index, stats: Stats{Index: index}}
 }
 
-// Index is the device's index.
+// Index returns the device's index.
 func (d *Device) Index() int { return d.index }
 
-// Stats are the counts so far.
+// Stats returns the counts so far.
 func (d *Device) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,15 +56,15 @@ func (d *Device) Close(patience time.Duration) error {
 	return err
 }
 
-// Serving is the child that serves the device; nil while it is out of service.
+// Serving returns the child that serves the device; nil while it is out of service.
 func (d *Device) Serving() *Process {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.child
 }
 
-// Healthy is the child that serves the device, nil where that has failed and is not taken out
-// of service yet: a batch that was lost with it must not meet it again.
+// Healthy returns the child that serves the device, nil if that has failed but is not yet
+// out of service: a batch that was lost with it must not be sent to it again.
 func (d *Device) Healthy() *Process {
 	if c := d.Serving(); c != nil && c.Failed() == nil {
 		return c
@@ -72,8 +72,8 @@ func (d *Device) Healthy() *Process {
 	return nil
 }
 
-// Open starts a child and puts the device in service. A child that somebody kills while it starts is no reason to
-// go without its device, so it is started again within the StartTimeout.
+// Open starts a child and puts the device in service. A child that is killed while it
+// starts is started again, within the StartTimeout.
 func (d *Device) Open(ctx context.Context) error {
 	for deadline := time.Now().Add(d.o.StartTimeout); ; {
 		err := d.start(ctx)
@@ -107,8 +107,8 @@ func (d *Device) start(ctx context.Context) error {
 	return nil
 }
 
-// cacheOn takes memory for the window cache of a child that has just started. A device that
-// has none does without.
+// cacheOn takes memory for the window cache of a child that has just started. A device
+// without memory for it works without a cache.
 func (d *Device) cacheOn(c *Process) error {
 	l, err := c.Take(context.Background())
 	if err != nil {
@@ -120,26 +120,25 @@ func (d *Device) cacheOn(c *Process) error {
 	if err == nil && r.Code == CodeOK {
 		c.windows = newWindowMemory(d, c, r.A, size)
 	} else if err == nil {
-		d.o.Log.Warn("the GPU has no memory for the window cache: windows travel with every batch",
+		d.o.Log.Warn("the GPU has no memory for the window cache: every batch copies its windows",
 			"device", d.index, "bytes", size, "err", r.Text)
 	}
 	return err
 }
 
-// backoff says how long a device stays out of service. A batch that breaks it every
-// time, or a driver that is being replaced, should not keep a core busy: where one
-// fault follows the other, the wait doubles. A child that somebody has killed says
-// nothing about the device and is replaced at once, so that a worker whose children
-// are killed every few seconds goes on with its GPU.
+// backoff determines how long a device stays out of service. A batch that fails every time,
+// or a driver that is being replaced, should not keep a core busy: with consecutive
+// faults the wait doubles. A killed child is no fault of the device and is replaced at
+// once, so that a worker whose children are killed every few seconds keeps its GPU.
 type backoff struct {
 	retry  time.Duration // the first wait
-	faults int           // that followed one another
+	faults int           // consecutive ones
 }
 
 // most is the number of times that the wait doubles.
 const most = 6
 
-// wait is how long to wait before the next child.
+// wait returns the wait before the next child.
 func (b *backoff) wait() time.Duration {
 	if b.faults == 0 {
 		return 0
@@ -147,9 +146,9 @@ func (b *backoff) wait() time.Duration {
 	return b.retry << min(b.faults-1, most)
 }
 
-// after is how long to wait before the first start after a child that lived for so
-// long. Its death is the first of a row if it had lived for longer than twice the
-// wait before it.
+// after returns the wait before the first start after a child that lived for the given
+// time. Its death begins a new count of faults if it had lived for longer than twice the wait
+// before it.
 func (b *backoff) after(lived time.Duration, killed bool) time.Duration {
 	if lived > 2*max(b.wait(), b.retry) {
 		b.faults = 0
@@ -164,13 +163,13 @@ func (b *backoff) after(lived time.Duration, killed bool) time.Duration {
 	return b.wait()
 }
 
-// again is how long to wait after a child that did not come up.
+// again returns the wait after a child that did not start.
 func (b *backoff) again() time.Duration {
 	b.faults++
 	return b.wait()
 }
 
-// Supervise starts a child again whenever one is gone, until ctx ends.
+// Supervise starts a new child whenever one has ended, until ctx ends.
 func (d *Device) Supervise(ctx context.Context) {
 	log := d.o.Log
 	back := backoff{retry: d.o.Retry}
@@ -221,18 +220,19 @@ func (d *Device) Supervise(ctx context.Context) {
 	}
 }
 
-// outUntil notes when a device that is out of service is tried again.
+// outUntil sets the time at which a device that is out of service is tried again.
 func (d *Device) outUntil(t time.Time) {
 	d.mu.Lock()
 	d.stats.NextTry = t
 	d.mu.Unlock()
 }
 
-// goneTimeout is how long a killed child may take to end. It is 0.1 s, but a
-// driver may hold on to it.
+// goneTimeout bounds the time that a killed child takes to end. Usually that is 0.1 s, but a
+// driver may delay it.
 const goneTimeout = 5 * time.Second
 
-// Count notes a batch that took the device nanos, with tasks of it in their first round.
+// Count counts a batch that took the device nanos, with the number of its tasks in their
+// first round.
 func (d *Device) Count(tasks int, nanos uint64) {
 	d.mu.Lock()
 	d.stats.Batches++
@@ -241,10 +241,10 @@ func (d *Device) Count(tasks int, nanos uint64) {
 	d.mu.Unlock()
 }
 
-// Slack is how many times longer than planned a batch may take.
+// Slack is the factor by which a batch may take longer than planned.
 const Slack = 20
 
-// Allowance is how long a request may take now that this much work is there.
+// Allowance returns the time that a request may take with this much planned work.
 func (d *Device) Allowance() time.Duration {
 	return d.o.Deadline + time.Duration(Slack*d.Load.Load())
 }

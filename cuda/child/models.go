@@ -9,9 +9,9 @@ import (
 // modelAlign is the alignment of models in a device's memory, in bytes.
 const modelAlign = 256
 
-// Models is the directory of the models in a child's memory, by their content. What is
-// not in use stays until there is no room for another, the one used longest ago goes
-// first. It is lost with the child.
+// Models is the directory of the models in a child's memory, by their content. Unused
+// models stay until another needs their room; the least recently used goes first. The
+// directory is lost with the child.
 type Models struct {
 	mu      sync.Mutex
 	bytes   int // of the memory
@@ -31,9 +31,9 @@ type model struct {
 	used      uint64
 }
 
-// Use finds a place for a model of so many bytes, for a batch that is to be executed. It
-// stays there until Done. upload says that the batch has to bring the content; ok is
-// false where there is no room.
+// Use finds a place for a model of the given size in bytes, for a batch that is to be
+// executed. The model stays there until Done. upload reports that the batch has to bring the
+// content; ok is false where there is no room.
 func (m *Models) Use(sum [32]byte, bytes int) (at int, upload, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +54,7 @@ func (m *Models) Use(sum [32]byte, bytes int) (at int, upload, ok bool) {
 	return o.at, !o.ready, true
 }
 
-// Done ends the use of models; there says that they are on the device now.
+// Done ends the use of models; there reports that they are on the device now.
 func (m *Models) Done(sums [][32]byte, there bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,15 +69,15 @@ func (m *Models) Done(sums [][32]byte, there bool) {
 	}
 }
 
-// Uploads is how often a batch has brought a model.
+// Uploads returns how often a batch has brought a model.
 func (m *Models) Uploads() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.uploads
 }
 
-// find makes room for a model, at the expense of ones that nobody uses: its index in the
-// list, or -1.
+// find makes room for a model by evicting unused ones; it returns its index in the list, or
+// -1.
 func (m *Models) find(bytes int) int {
 	bytes = (bytes + modelAlign - 1) / modelAlign * modelAlign
 	for {

@@ -23,15 +23,15 @@ import (
 	"odradek/cuda/plan"
 )
 
-// Process is one run of the child program: a device of its own, lanes to it. It
-// is used until its first fault and then never again.
+// Process is one run of the child program, with its device and lanes. It is never used
+// again after its first fault.
 type Process struct {
 	Info
 	cmd   *exec.Cmd
 	all   []*Lane
 	free  chan struct{} // one for each of idle
 	dead  chan struct{} // closed by fail
-	gone  chan struct{} // closed when the process has ended and the device lets go of our memory
+	gone  chan struct{} // closed when the process has ended and the device has released the shared memory
 	ready time.Time
 
 	mu     sync.Mutex
@@ -42,7 +42,7 @@ type Process struct {
 	windows *WindowMemory // nil: none
 	models  Models
 
-	said tail // the end of what it wrote to stderr
+	said tail // the end of its stderr
 }
 
 // Lane is a socket to the child; one request at a time.
@@ -55,8 +55,8 @@ type Lane struct {
 // errGone is in the cause of a child whose process has ended.
 var errGone = errors.New("the child is gone")
 
-// killed reports whether a child's end was a signal that people, orchestrators and
-// the kernel's out-of-memory killer send, and no fault of the device nor ours.
+// killed reports whether a child was ended by a signal that people, orchestrators and the
+// kernel's out-of-memory killer send, and not by a fault of the device or the worker.
 func killed(cause error) bool {
 	var exit *exec.ExitError
 	if !errors.Is(cause, errGone) || !errors.As(cause, &exit) {
@@ -84,7 +84,7 @@ func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
 	c.cmd.Env = append(os.Environ(), o.Env...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.said, &c.said
 	c.cmd.WaitDelay = 500 * time.Millisecond
-	c.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true} // an interrupt at the terminal is the worker's to handle
+	c.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true} // the worker handles an interrupt at the terminal
 	var err error
 	for range o.Lanes {
 		var pair [2]int
@@ -143,7 +143,7 @@ func spawn(ctx context.Context, o *Options, device int) (*Process, error) {
 	return c, nil
 }
 
-// Fail ends the child. The first cause is the one that is told.
+// Fail ends the child. Failed returns the first cause.
 func (c *Process) Fail(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,17 +156,17 @@ func (c *Process) Fail(cause error) {
 	c.closeLanes()
 }
 
-// kill ends the process, and what it may have started in its group.
+// kill ends the process and its process group.
 func (c *Process) kill() {
 	select {
-	case <-c.gone: // its number may be another's
+	case <-c.gone: // another process may have its number
 	default:
 		_ = unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
 	}
 }
 
-// end lets the child end by itself, as one whose parent is gone does; one that
-// does not is killed. It must be idle.
+// end closes the lanes, upon which the child ends by itself, and kills one that does not.
+// The child must be idle.
 func (c *Process) end(patience time.Duration) error {
 	c.mu.Lock()
 	if c.cause == nil {
@@ -189,14 +189,15 @@ func (c *Process) end(patience time.Duration) error {
 	}
 }
 
-// Failed is the cause of a child's end, nil while it is well.
+// Failed returns the cause of a child's end, nil while it serves.
 func (c *Process) Failed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause
 }
 
-// Ends waits until the device lets go of our memory; false: it takes too long.
+// Ends waits until the device has released the shared memory; it returns false after
+// goneTimeout.
 func (c *Process) Ends() bool {
 	select {
 	case <-c.gone:
@@ -206,14 +207,14 @@ func (c *Process) Ends() bool {
 	}
 }
 
-// Pid is the number of the process.
+// Pid returns the number of the process.
 func (c *Process) Pid() int { return c.cmd.Process.Pid }
 
-// Models is the directory of the models on the child's device.
+// Models returns the directory of the models on the child's device.
 func (c *Process) Models() *Models { return &c.models }
 
-// TakeModels takes the memory for models, unless the child has it. refused: the device has
-// none.
+// TakeModels takes the memory for models, unless the child has it. refused is set where the
+// device has none.
 func (c *Process) TakeModels(l *Lane, deadline time.Time) (refused, err error) {
 	m := &c.models
 	m.taking.Lock()
@@ -232,7 +233,7 @@ func (c *Process) TakeModels(l *Lane, deadline time.Time) (refused, err error) {
 	return nil, nil
 }
 
-// Windows is the child's memory for cached windows; nil: none.
+// Windows returns the child's memory for cached windows; nil: none.
 func (c *Process) Windows() *WindowMemory { return c.windows }
 
 func (c *Process) closeLanes() {
@@ -241,8 +242,8 @@ func (c *Process) closeLanes() {
 	}
 }
 
-// Take waits for a lane. Of several it is the one used last: its thread in the
-// child has not slept for long (one task after the other over four lanes in turn
+// Take waits for a lane. It prefers the one used last, whose thread in the child has slept
+// for the shortest time (one task after the other over four lanes in turn
 // had a p99 of 371 us, over one lane 109 us).
 func (c *Process) Take(ctx context.Context) (*Lane, error) {
 	select {
@@ -268,7 +269,7 @@ func (c *Process) latest() *Lane {
 	return l
 }
 
-// Give gives a lane back.
+// Give returns a lane.
 func (c *Process) Give(l *Lane) {
 	c.mu.Lock()
 	c.idle = append(c.idle, l)
@@ -276,7 +277,7 @@ func (c *Process) Give(l *Lane) {
 	c.free <- struct{}{}
 }
 
-// Ask sends a request and waits for the reply. Any error is the end of the child.
+// Ask sends a request and waits for the reply. Any error ends the child.
 func (c *Process) Ask(l *Lane, q *Request, deadline time.Time) (Reply, error) {
 	return c.ask(l, q, "", deadline)
 }
@@ -294,7 +295,7 @@ func (c *Process) ask(l *Lane, q *Request, path string, deadline time.Time) (Rep
 		err = errors.New("no answer before the deadline")
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-		select { // its exit status says more, in a moment
+		select { // its exit status follows shortly and says more
 		case <-c.dead:
 		case <-time.After(500 * time.Millisecond):
 		}
@@ -324,8 +325,8 @@ func (l *Lane) ask(q *Request, path string, deadline time.Time) (Reply, error) {
 	return decodeReply(&l.m)
 }
 
-// Share maps a memory of so many bytes in the child, which finds it at a path, unless it
-// is mapped. refused: the child is well but cannot.
+// Share maps a memory of the given size in the child, by its path, unless it is mapped.
+// refused is set where the child cannot map it but can be used further.
 func (c *Process) Share(l *Lane, id uint32, bytes int, path string, deadline time.Time) (refused, err error) {
 	c.mu.Lock()
 	known := c.mapped[id]

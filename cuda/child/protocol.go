@@ -1,7 +1,6 @@
-// Package child is the parent's view of a device: the process odradek-cuda that has it
-// (Process), what starts that again whenever it is gone (Device), and what the two say
-// to each other (Request, Reply). It carries no data: batches lie in memory that both
-// sides map.
+// Package child is the parent's side of a device: the process odradek-cuda that has it
+// (Process), its supervision (Device), and the messages between the two (Request, Reply).
+// Messages carry no data: batches lie in memory that both sides map.
 package child
 
 import (
@@ -23,7 +22,7 @@ const (
 	Magic        = 0x6f647261
 )
 
-// Kind says what a request asks for.
+// Kind is the kind of a request.
 type Kind uint32
 
 // The kinds of requests.
@@ -35,13 +34,13 @@ const (
 	// KindMeasure executes, then repeats the launches on copies of the buffers, cold.
 	KindMeasure Kind = 5
 	// KindWindowCache takes InBytes of the device's memory for windows, for as long as the
-	// child lives; the reply's a is their address on the device.
+	// child lives; the reply's A is their address on the device.
 	KindWindowCache Kind = 6
 	// KindModels takes InBytes of the device's memory for models, for as long as the child
 	// lives.
 	KindModels Kind = 7
-	// KindFault is for tests: launches says which fault is to happen. A child
-	// does it only if it was started with -faults.
+	// KindFault breaks the device, for tests; launches has the fault. A child takes it
+	// only if it was started with -faults.
 	KindFault Kind = 9
 )
 
@@ -51,7 +50,7 @@ const (
 	FaultEndless = 2 // a kernel that does not end
 )
 
-// Request is what the parent says.
+// Request is a message of the parent.
 type Request struct {
 	Kind           Kind
 	Seq            uint32 // comes back in the reply
@@ -90,17 +89,17 @@ func (r *Request) encode(m *[MessageBytes]byte) {
 // The codes of replies: a CUresult, or one of our own.
 const (
 	CodeOK       = 0
-	CodeNoMemory = 2     // of the device, for this batch; the child is well
-	CodeNonsense = 10001 // the request; the child is well
+	CodeNoMemory = 2     // of the device, for this batch; the child can be used further
+	CodeNonsense = 10001 // an invalid request; the child can be used further
 )
 
-// broken reports whether the child is not to be used any more: after any other
+// broken reports whether the child cannot be used any more: after any other
 // error of a device its process has lost it.
 func (r *Reply) broken() bool {
 	return r.Code != CodeOK && r.Code != CodeNoMemory && r.Code != CodeNonsense
 }
 
-// Reply is what the child says.
+// Reply is a message of the child.
 type Reply struct {
 	Seq  uint32
 	Code uint32
@@ -109,7 +108,7 @@ type Reply struct {
 	Nanos uint64
 	A     uint64 // hello: memory; execute: time of the launches; measure: the fastest; windowCache: the address
 	B     uint64 // hello: SMs << 32, KiB of shared memory << 16, capability; measure: copies of the buffers
-	Text  string // hello: the device's name; else what is wrong
+	Text  string // hello: the device's name; else the error
 }
 
 func decodeReply(m *[MessageBytes]byte) (r Reply, err error) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Options are what a device's child is started with. All are needed but Args and Env.
+// Options configures a device's child. All fields but Args and Env are required.
 type Options struct {
 	Program string   // path of odradek-cuda
 	Args    []string // its arguments; it needs none
@@ -13,18 +13,18 @@ type Options struct {
 	Lanes   int      // requests in flight
 	// Deadline is the least time that a request may take.
 	Deadline time.Duration
-	// StartTimeout is how long a child may take until it answers.
+	// StartTimeout bounds the time until a new child answers.
 	StartTimeout time.Duration
 	// Retry is the first wait before a child is started again that did not live long.
 	Retry time.Duration
-	// WindowCache is how many bytes of the device cache windows; 0: none.
+	// WindowCache is the number of bytes of the device that cache windows; 0: none.
 	WindowCache int64
-	// Models is how many bytes of the device models take, from the first one on.
+	// Models is the number of bytes of the device for models, taken with the first one.
 	Models int64
 	Log    *slog.Logger
 }
 
-// Info is what a child says of its device.
+// Info is a child's description of its device.
 type Info struct {
 	Name   string
 	Memory int64 // bytes
@@ -47,5 +47,5 @@ type Stats struct {
 	Batches   uint64
 	Tasks     uint64
 	Uploads   uint64        // models that batches have brought
-	Busy      time.Duration // as the device's own clock has it
+	Busy      time.Duration // by the device's own clock
 }

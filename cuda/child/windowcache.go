@@ -4,7 +4,7 @@ package child
 
 import "sync"
 
-// blockBytes is what an owner takes at a time.
+// blockBytes is the size of an owner's block.
 const blockBytes = 1 << 20
 
 // WindowMemory is a child's memory for cached windows.
@@ -25,23 +25,23 @@ func newWindowMemory(d *Device, c *Process, base uint64, size int64) *WindowMemo
 	return k
 }
 
-// Free is how many blocks are free.
+// Free returns how many blocks are free.
 func (k *WindowMemory) Free() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.free)
 }
 
-// Share is an owner's share of the memory, empty at first.
+// Share returns an owner's share of the memory, empty at first.
 func (k *WindowMemory) Share() *WindowShare { return &WindowShare{WindowMemory: k} }
 
-// WindowShare is what one owner has of a child's memory.
+// WindowShare has one owner's blocks of a child's memory.
 type WindowShare struct {
 	*WindowMemory
 	blocks []uint64
 }
 
-// Extend takes a block, for n windows of so many bytes; n is 0 where none is left.
+// Extend takes a block, for n windows of the given size in bytes; n is 0 where none is left.
 func (s *WindowShare) Extend(bytes int) (first uint64, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *WindowShare) Extend(bytes int) (first uint64, n int) {
 	return first, s.block / bytes
 }
 
-// Release gives all blocks back.
+// Release returns all blocks.
 func (s *WindowShare) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,7 +90,7 @@ func newLane() (*C.Lane, error) {
 	return lane, nil
 }
 
-// readPath reads what follows a map request: a length and so many bytes.
+// readPath reads the path that follows a map request, after its length.
 func readPath(r io.Reader) (string, error) {
 	var n [4]byte
 	if _, err := io.ReadFull(r, n[:]); err != nil {
@@ -105,7 +105,7 @@ func readPath(r io.Reader) (string, error) {
 	return string(path), err
 }
 
-// fault breaks the device for a test: 1 illegal address, 2 a kernel without end.
+// fault breaks the device for a test: 1 by an illegal address, 2 by an endless kernel.
 func (d *device) fault(lane *C.Lane, which uint32, r *C.Reply) {
 	f, ok := d.faults[which]
 	if !ok {
@@ -117,7 +117,7 @@ func (d *device) fault(lane *C.Lane, which uint32, r *C.Reply) {
 	}
 }
 
-// say fills in a reply's code and text, cut to fit.
+// say sets a reply's code and text, cut to fit.
 func say(r *C.Reply, code C.uint32_t, text string) {
 	r.code = code
 	text = strings.ToValidUTF8(text[:min(len(text), len(r.text)-1)], "")

@@ -1,11 +1,11 @@
 //go:build cuda
 
 // Odradek-cuda runs batches on one CUDA device for the worker that has started
-// it. It is a process of its own because a device fault leaves a process without
-// the device, and because a kernel that hangs ends with its process only.
+// it. It is a process of its own because a device fault leaves a process without the device,
+// and because only the end of its process ends a hanging kernel.
 //
 // The worker is at the other end of a socket for each lane, from file 3 on, and
-// shares the memory of its batches. What they say to each other is in lane.h and
+// shares the memory of its batches. Their messages are in lane.h and
 // in the worker's cuda/child/protocol.go. The process ends when a lane's other end is
 // closed, within patience even while a kernel hangs.
 //
@@ -51,8 +51,8 @@ func main() {
 	list := flag.Bool("list", false, "list the devices and end")
 	faults := flag.Bool("faults", false, "break the device when asked to, for tests")
 	flag.Parse()
-	// The worker says when to end, by closing a lane: an interrupt at a terminal
-	// reaches both, and the worker still has batches to finish.
+	// The process ends when the worker closes a lane. An interrupt at a terminal reaches
+	// both, and the worker still has batches to finish.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	var err error
 	if *list {
@@ -105,14 +105,14 @@ func run(index, lanes int, memory uint64, faults bool) error {
 	return <-ended
 }
 
-// patience is how long lanes have to end by themselves once the worker is gone.
+// patience bounds the time that lanes take to end by themselves once the worker is gone.
 const patience = 2 * time.Second
 
 // awaitHangUp returns when the worker has closed its end of a lane, or is dead. A lane
 // notices that itself when it reads its next request; one whose kernel never ends
 // does not, and would hold the GPU for good.
 func awaitHangUp(fd int) {
-	fds := []unix.PollFd{{Fd: int32(fd)}} // no events: a hang-up is always told
+	fds := []unix.PollFd{{Fd: int32(fd)}} // no events: a hang-up is always reported
 	for {
 		n, err := unix.Poll(fds, -1)
 		if n > 0 || err != nil && err != unix.EINTR {
@@ -145,7 +145,7 @@ func open(index int) (*device, error) {
 	return d, nil
 }
 
-// describe asks what the device is.
+// describe reads the device's properties.
 func (d *device) describe(dev cu.Device) (err error) {
 	if d.name, err = dev.Name(); err != nil {
 		return err
@@ -250,8 +250,8 @@ func function(modules map[string]cu.Module, source, name string) (cu.Function, e
 	return f, nil
 }
 
-// raw is the driver's handle of a function: gorgonia.org/cu keeps it to itself,
-// in a struct of that one field.
+// raw returns the driver's handle of a function, the only field of an unexported struct of
+// gorgonia.org/cu.
 func raw(f cu.Function) C.CUfunction { return *(*C.CUfunction)(unsafe.Pointer(&f)) }
 
 func errorName(r C.CUresult) string {

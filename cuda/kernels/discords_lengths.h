@@ -8,7 +8,8 @@
 // no other one's distance is above its bound. If that takes too many comparisons, the block
 // finds all neighbours of its length, as at an anchor.
 //
-// Nothing is carried from length to length, so that no rounding is.
+// Nothing is carried from length to length, so that no rounding is. As bounds need not be tight,
+// the anchors may be compared in float32.
 //
 // Floor: a product and a sum for each value of each subsequence of each length, for moments,
 // two bounds and some three comparisons; and the anchors, three operations a pair.
@@ -45,8 +46,8 @@ struct Lengths {
 
 // Search is what a block knows of its length.
 struct Search {
-    Long w;  // its distances are bounds, as 1-rho, and its limits what is near
-    Long below, above;
+    Work w;  // its distances are bounds, as 1-rho, and its limits what is near
+    Work below, above;
     Counts counts;
     int length, found, flats[2], usuals[2];  // the first and the last flat, and of the others
     bool beyond;
@@ -70,7 +71,7 @@ struct Slide {
 // countLong sets the counts of a series. One block of 1024 threads calls it.
 __device__ inline void countLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     const Lengths l = {tiles};
-    const Long w = longOf(tasks, l.anchor(0), f32, out, scratch);
+    const Work w = longOf(tasks, l.anchor(0), f32, out, scratch);
     uint32_t *missing = l.counts(scratch), *changes = missing + w.n + 1;
     __shared__ uint32_t sums[2][1024];
     const int t = threadIdx.x, each = (w.n + 1023) / 1024, from = min(t * each, w.n), end = min(from + each, w.n);
@@ -103,23 +104,23 @@ __device__ inline void countLong(const Task *tasks, const Tile *tiles, const flo
 }
 
 // scanAnchors does what scanLong does, for several tiles.
-__device__ inline void scanAnchors(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+template <typename T> __device__ inline void scanAnchors(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     DYNAMIC_SHARED(unsigned char, memory);
-    __shared__ Long w;
+    __shared__ Work w;
     const Parts shortest(tasks, tiles, f32, out);
     const int left = shortest.count - shortest.exclusion, parts = (left + anchorRows - 1) / anchorRows, each = (left + band - 1) / band * parts;
     const int block = blockIdx.x;
     if (threadIdx.x == 0) w = longOf(tasks, tiles[block / each], f32, out, scratch);
     __syncthreads();
     const int first = w.exclusion + block % each / parts * band, begin = block % parts * anchorRows, end = min(begin + anchorRows, w.count - first);
-    if (begin < end && !isSteep(*w.extremes, anchorRows)) scan(w, *reinterpret_cast<Block<double> *>(memory), begin, end, first);
+    if (begin < end && isScanned<T>(*w.extremes, anchorRows)) scan(w, *reinterpret_cast<Block<T> *>(memory), begin, end, first);
 }
 
 // slide calls take(v, next, u) for each value of the subsequences from i on, of which a thread has
 // eight: that of the d-th, less level, is next[(u+d)&7]. v is the query's value, less mean and times
 // scale, or without a query 1, and 0 behind the last value. level is the value that the first of them
 // has as its eighth. The block calls it.
-template <class Take> __device__ __forceinline__ void slide(const Long &w, Slide &s, int i, double &level, const double *query, double mean, double scale, Take take) {
+template <class Take> __device__ __forceinline__ void slide(const Work &w, Slide &s, int i, double &level, const double *query, double mean, double scale, Take take) {
     const int t = threadIdx.x;
     double next[diagonals];
     for (int from = 0; from < w.m; from += chunk) {
@@ -148,7 +149,7 @@ template <class Take> __device__ __forceinline__ void slide(const Long &w, Slide
 
 // describeAll sets mean and inverse of all subsequences, and which are flat. The block calls it.
 __device__ inline void describeAll(Search &s, Slide &b) {
-    const Long &w = s.w;
+    const Work &w = s.w;
     const int t = threadIdx.x;
     bool beyond = false;
     for (int i = 0; i < w.count; i += band) {
@@ -171,7 +172,7 @@ __device__ inline void describeAll(Search &s, Slide &b) {
             const double mean = sum[d] / w.m;
             w.mean[at] = sound && same ? w.x[at] : level + mean;
             const double inverse = !sound ? -0.0 : same ? 0.0 : inverseOf(squares[d] - mean * sum[d]);
-            w.inverse64[at] = inverse;
+            w.inverse[at] = inverse;
             beyond = beyond || inverse > largest;
             if (!usual(inverse) && !flat(inverse)) continue;
             int *ends = flat(inverse) ? s.flats : s.usuals;
@@ -187,7 +188,7 @@ __device__ inline void describeAll(Search &s, Slide &b) {
 __device__ __forceinline__ bool isApart(const int (&ends)[2], int i, int exclusion) { return ends[0] <= i - exclusion || ends[1] >= i + exclusion; }
 
 // rhoOf is the correlation of two usual subsequences, from their values.
-__device__ inline double rhoOf(const Long &w, int i, int j) {
+__device__ inline double rhoOf(const Work &w, int i, int j) {
     const double *x = w.x + i, *y = w.x + j, meanX = w.mean[i], meanY = w.mean[j];
     double sum[4] = {0, 0, 0, 0};
     int q = 0;
@@ -196,15 +197,15 @@ __device__ inline double rhoOf(const Long &w, int i, int j) {
         for (int u = 0; u < 4; u++) sum[u] = fma(x[q + u] - meanX, y[q + u] - meanY, sum[u]);
     }
     for (; q < w.m; q++) sum[0] = fma(x[q] - meanX, y[q] - meanY, sum[0]);
-    return (sum[0] + sum[1] + (sum[2] + sum[3])) * w.inverse64[i] * w.inverse64[j];
+    return (sum[0] + sum[1] + (sum[2] + sum[3])) * w.inverse[i] * w.inverse[j];
 }
 
 // tryNear has subsequence i take the one at j, or nearby, where it is nearer than what it has.
-__device__ inline void tryNear(const Long &w, int i, int j, int known) {
+__device__ inline void tryNear(const Work &w, int i, int j, int known) {
     int to = j > i ? max(i + w.exclusion, min(j, w.count - 1)) : min(i - w.exclusion, j);
     if (to >= w.count) to = i - w.exclusion;
     if (to < 0) to = i + w.exclusion;
-    if (to >= w.count || to == known || !usual(w.inverse64[to])) return;
+    if (to >= w.count || to == known || !usual(w.inverse[to])) return;
     const double d = 1 - rhoOf(w, i, to);
     if (d < w.distance[i]) w.distance[i] = d, w.limit[i] = to + 1;
 }
@@ -212,9 +213,9 @@ __device__ inline void tryNear(const Long &w, int i, int j, int known) {
 // boundAll sets an upper bound of each subsequence's 1-rho, infinite where nothing is known.
 // The block calls it.
 __device__ inline void boundAll(const Search &s) {
-    const Long &w = s.w;
+    const Work &w = s.w;
     for (int i = threadIdx.x; i < w.count; i += lanes) {
-        const double inverse = w.inverse64[i];
+        const double inverse = w.inverse[i];
         if (!usual(inverse)) {
             const bool other = !w.excludeFlat && isApart(s.usuals, i, w.exclusion);
             w.distance[i] = !flat(inverse) ? -1 : isApart(s.flats, i, w.exclusion) ? 0 : other ? 1 : -1;
@@ -225,7 +226,7 @@ __device__ inline void boundAll(const Search &s) {
         w.limit[i] = 0;
         int known = -1;
         for (int side = 0; side < 2; side++) {
-            const Long &a = side == 0 ? s.below : s.above;
+            const Work &a = side == 0 ? s.below : s.above;
             if (i >= a.count || a.best[i] == none) continue;
             const int j = indexOf(a.best[i]);
             if (j != known) tryNear(w, i, j, known);
@@ -272,8 +273,8 @@ __device__ inline int farthest(Search &s) {
 // settle compares subsequence i with all others, which take it for theirs where it is nearer.
 // The block calls it.
 __device__ inline void settle(Search &s, Slide &b, int i) {
-    const Long &w = s.w;
-    const double mean = w.mean[i], inverse = w.inverse64[i];
+    const Work &w = s.w;
+    const double mean = w.mean[i], inverse = w.inverse[i];
     Best nearest = none;
     for (int from = 0; from < w.count; from += band) {
         double sum[diagonals], level;
@@ -286,8 +287,8 @@ __device__ inline void settle(Search &s, Slide &b, int i) {
 #pragma unroll
         for (int d = 0; d < diagonals; d++) {
             const int o = from + threadIdx.x * diagonals + d;
-            if (o >= w.count || abs(o - i) < w.exclusion || !usual(w.inverse64[o])) continue;
-            const double rho = sum[d] * w.inverse64[o];
+            if (o >= w.count || abs(o - i) < w.exclusion || !usual(w.inverse[o])) continue;
+            const double rho = sum[d] * w.inverse[o];
             nearest = min(nearest, nearer(rho, o));
             if (1 - rho < w.distance[o] && w.limit[o] < compared) w.distance[o] = 1 - rho, w.limit[o] = i + 1;
         }
@@ -305,7 +306,7 @@ __device__ inline void settle(Search &s, Slide &b, int i) {
     // What is i's nearest is mostly that of those around it, too.
     for (int k = 0; j >= 0 && k < beside; k++) {
         const int off = k * lanes + static_cast<int>(threadIdx.x) - beside * lanes / 2, o = i + off, p = j + off;
-        if (off == 0 || min(o, p) < 0 || max(o, p) >= w.count || !usual(w.inverse64[o]) || w.limit[o] >= compared) continue;
+        if (off == 0 || min(o, p) < 0 || max(o, p) >= w.count || !usual(w.inverse[o]) || w.limit[o] >= compared) continue;
         tryNear(w, o, p, -1);
     }
     __syncthreads();
@@ -314,7 +315,7 @@ __device__ inline void settle(Search &s, Slide &b, int i) {
 // everything finds the nearest of all subsequences of the length. The block calls it.
 __device__ ODRADEK_SLOW void everything(Search &s, Block<double> &b) {
     __shared__ Extremes extremes;
-    Long w = s.w;
+    Work w = s.w;
     w.extremes = &extremes;
     __syncthreads();
     if (threadIdx.x == 0) extremes = Extremes();
@@ -335,9 +336,9 @@ __device__ ODRADEK_SLOW void everything(Search &s, Block<double> &b) {
     __syncthreads();
     for (int i = threadIdx.x; i < w.count; i += lanes) {
         const Best best = w.best[i];
-        if (!usual(w.inverse64[i])) {
+        if (!usual(w.inverse[i])) {
             const bool other = !w.excludeFlat && isApart(s.usuals, i, w.exclusion);
-            w.distance[i] = !flat(w.inverse64[i]) ? -1 : isApart(s.flats, i, w.exclusion) ? 0 : other ? 1 : -1;
+            w.distance[i] = !flat(w.inverse[i]) ? -1 : isApart(s.flats, i, w.exclusion) ? 0 : other ? 1 : -1;
             w.limit[i] = compared;
             continue;
         }
@@ -351,7 +352,7 @@ __device__ ODRADEK_SLOW void everything(Search &s, Block<double> &b) {
 __device__ inline void discordsOf(Search &s, unsigned char *memory, const Place &to) {
     __shared__ Extremes extremes;
     Slide &slide = *reinterpret_cast<Slide *>(memory);
-    const Long &w = s.w;
+    const Work &w = s.w;
     describeAll(s, slide);
     __syncthreads();
     if (s.beyond) return;
@@ -410,7 +411,8 @@ __device__ inline void lengthsLong(const Task *tasks, const Tile *tiles, const f
                 s.found = 0;
                 s.flats[0] = s.usuals[0] = never;
                 s.flats[1] = s.usuals[1] = -1;
-                s.beyond = isSteep(*s.below.extremes, anchorRows) || isSteep(*s.above.extremes, anchorRows);
+                s.beyond = isSteep(*s.below.extremes, anchorRows) || isSteep(*s.above.extremes, anchorRows) ||
+                           to.p->isSingle() && !(isSingle(*s.below.extremes) && isSingle(*s.above.extremes));
             }
         }
         __syncthreads();

@@ -5,15 +5,13 @@
 
 namespace discords {
 
-typedef Work<double> Long;
-
 // longOf is the series of a tile's task with subsequences of the tile's length, whose arrays
 // are in scratch as discordsArrays in cuda/plan/discords.go has it.
-__device__ inline Long longOf(const Task *tasks, const Tile &tile, const float *f32, float *out, unsigned char *scratch) {
+__device__ inline Work longOf(const Task *tasks, const Tile &tile, const float *f32, float *out, unsigned char *scratch) {
     const Task &t = tasks[tile.first];
     const Place to = placeOf(t, f32, out);
     const Params &p = *to.p;
-    Long w;
+    Work w;
     w.x = reinterpret_cast<const double *>(f32) + t.x.off + to.from;
     w.n = to.rows - to.from;
     w.m = p.minLength + static_cast<int>(tile.part) * p.lengthStep;
@@ -22,7 +20,7 @@ __device__ inline Long longOf(const Task *tasks, const Tile &tile, const float *
     w.excludeFlat = p.excludeFlat != 0;
     const size_t room = (w.n + padding + 31) / 32 * 32;
     w.mean = reinterpret_cast<double *>(scratch + static_cast<size_t>(tile.scratch) * 256);
-    w.inverse64 = w.inverse = w.mean + room;
+    w.inverse = w.mean + room;
     w.df = w.inverse + room;
     w.dg = w.df + room;
     w.distance = w.dg + room;
@@ -39,7 +37,6 @@ __device__ inline int rowsOf(int diagonalsLeft) {
     while (rows > 1 << 10 && bands * ((diagonalsLeft + rows - 1) / rows) < 1 << 12) rows /= 2;
     return rows;
 }
-
 
 // Parts shares the blocks of a launch out to its tiles, which are of one task: as many to each
 // as the shortest length has; shortest in cuda/plan/discords.go says the same.
@@ -61,41 +58,47 @@ __device__ inline void describeLong(const Task *tasks, const Tile *tiles, const 
 
 __device__ inline void stepLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     const int each = (Parts(tasks, tiles, f32, out).count + padding + blockDim.x - 1) / blockDim.x, block = blockIdx.x;
-    step(longOf(tasks, tiles[block / each], f32, out, scratch), block % each * blockDim.x + threadIdx.x);
+    const Work w = longOf(tasks, tiles[block / each], f32, out, scratch);
+    if (w.extremes->done == 0) step(w, block % each * blockDim.x + threadIdx.x);
+}
+
+// isScanned reports whether diagonals of so many rows are gone down in T.
+template <typename T> __device__ __forceinline__ bool isScanned(const Extremes &e, int rows) {
+    return !isSteep(e, rows) && (sizeof(T) == sizeof(double) || isSingle(e));
 }
 
 // probeLong probes the first band of each tile.
-__device__ inline void probeLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+template <typename T> __device__ inline void probeLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     DYNAMIC_SHARED(unsigned char, memory);
-    __shared__ Long w;
+    __shared__ Work w;
     const Parts shortest(tasks, tiles, f32, out);
     const int each = (shortest.count - shortest.exclusion + chunk - 1) / chunk, block = blockIdx.x, begin = block % each * chunk;
     if (threadIdx.x == 0) w = longOf(tasks, tiles[block / each], f32, out, scratch);
     __syncthreads();
     const int end = min(begin + chunk, w.count - w.exclusion);
-    if (begin < end && w.extremes->done == 0 && !isSteep(*w.extremes, chunk)) probe(w, *reinterpret_cast<Block<double> *>(memory), begin, end, w.exclusion);
+    if (begin < end && w.extremes->done == 0 && isScanned<T>(*w.extremes, chunk)) probe(w, *reinterpret_cast<Block<T> *>(memory), begin, end, w.exclusion);
 }
 
-__device__ inline void scanLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+template <typename T> __device__ inline void scanLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     DYNAMIC_SHARED(unsigned char, memory);
-    __shared__ Long w;
+    __shared__ Work w;
     if (threadIdx.x == 0) w = longOf(tasks, tiles[0], f32, out, scratch);
     __syncthreads();
     const int left = w.count - w.exclusion, rows = rowsOf(left), parts = (left + rows - 1) / rows;
     const int first = w.exclusion + static_cast<int>(blockIdx.x) / parts * band, begin = static_cast<int>(blockIdx.x) % parts * rows;
     const int end = min(begin + rows, w.count - first);
-    if (begin < end && w.extremes->done == 0 && !isSteep(*w.extremes, rows)) scan(w, *reinterpret_cast<Block<double> *>(memory), begin, end, first);
+    if (begin < end && w.extremes->done == 0 && isScanned<T>(*w.extremes, rows)) scan(w, *reinterpret_cast<Block<T> *>(memory), begin, end, first);
 }
 
 __device__ inline void finishLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     const int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    const Long w = longOf(tasks, tiles[0], f32, out, scratch);
+    const Work w = longOf(tasks, tiles[0], f32, out, scratch);
     if (i < w.count && w.extremes->done == 0) finish(w, i);
 }
 
 // pick writes the first discords of a length, and reports whether there are as many as are wanted, each
 // of this distance at least. One block calls it.
-__device__ inline bool pick(const Long &w, const Place &to, int length, double least) {
+__device__ inline bool pick(const Work &w, const Place &to, int length, double least) {
     __shared__ double value[32];
     __shared__ int place[32], picked[32];
     for (int rank = 0; rank < to.p->top; rank++) {
@@ -134,7 +137,7 @@ __device__ inline bool pick(const Long &w, const Place &to, int length, double l
 // block calls it.
 __device__ inline void pickLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
     const Tile &tile = tiles[0];
-    const Long w = longOf(tasks, tile, f32, out, scratch);
+    const Work w = longOf(tasks, tile, f32, out, scratch);
     const Place to = placeOf(tasks[tile.first], f32, out);
     const int length = tile.part, left = w.count - w.exclusion;
     if (w.extremes->done == 0) {

@@ -12,5 +12,6 @@ struct DiscordsParams {
     int32_t exclusion;
     uint32_t excludeFlat;  // 0 or 1
     int32_t rows;
+    int32_t precision;
 };
-static_assert(sizeof(DiscordsParams) == 32, "layout");
+static_assert(sizeof(DiscordsParams) == 36, "layout");

@@ -14,7 +14,11 @@
 // choose among neighbours which are equally near but for it. Where it may be larger than
 // 1e-7 of a correlation, the task is left alone.
 //
-// Floor: three float64 operations a pair.
+// With T float the covariances are carried in float32. A distance is then never too small, but
+// too large where the drift has chosen: an upper bound, of which discords_radius.h makes the
+// discords of float64.
+//
+// Floor: three operations a pair.
 #pragma once
 #include "discords_series.h"
 
@@ -29,15 +33,15 @@ struct Extremes {
     unsigned first, last;                // flat subsequences: count - the first, the last + 1; 0: none
     Best df, dg, inverse, squares;       // the largest, as bits
     unsigned segments, taken, lost, done;  // of a search by a radius: see discords_radius.h
+    Best radius;                           // of the search by what float32 has found, as bits; 0: before it
 };
 
 // Work is a series and what there is of its subsequences.
-template <typename T> struct Work {
+struct Work {
     const double *x;
     int n, m, count, exclusion;  // values; length; subsequences; least |i-j|
     bool excludeFlat;
-    double *mean, *inverse64;
-    T *df, *dg, *inverse;  // inverse is inverse64 where T is double
+    double *mean, *inverse, *df, *dg;
     int *limit;
     Best *best;
     double *distance;
@@ -53,7 +57,7 @@ __device__ __forceinline__ void greatest(Best *to, double v) {
 __device__ __forceinline__ double greatestOf(const Best &v) { return __longlong_as_double(static_cast<long long>(v)); }
 
 // describe sets mean and norm of subsequence i, or that it is none. Warps call it.
-template <typename T> __device__ void describe(const Work<T> &w, int i) {
+__device__ inline void describe(const Work &w, int i) {
     double mean = 0, squares = 0, inverse = -0.0;
     bool same = true, sound = true;
     if (i < w.count) {
@@ -79,14 +83,14 @@ template <typename T> __device__ void describe(const Work<T> &w, int i) {
     }
     if (i < w.count + padding) {
         w.mean[i] = mean;
-        w.inverse64[i] = inverse;
+        w.inverse[i] = inverse;
     }
     greatest(&w.extremes->squares, squares);
     greatest(&w.extremes->inverse, inverse);
 }
 
 // step sets what covariances change by from subsequence i-1 to i. Warps call it.
-template <typename T> __device__ void step(const Work<T> &w, int i) {
+__device__ inline void step(const Work &w, int i) {
     double df = 0, dg = 0;
     if (i > 0 && i < w.count) {
         double in = clean(w.x[i + w.m - 1]), out = clean(w.x[i - 1]);
@@ -94,10 +98,9 @@ template <typename T> __device__ void step(const Work<T> &w, int i) {
         dg = (in - w.mean[i]) + (out - w.mean[i - 1]);
     }
     if (i < w.count + padding) {
-        double inverse = w.inverse64[i];
-        w.df[i] = static_cast<T>(df);
-        w.dg[i] = static_cast<T>(dg);
-        if (sizeof(T) < sizeof(double)) w.inverse[i] = static_cast<T>(inverse);
+        double inverse = w.inverse[i];
+        w.df[i] = df;
+        w.dg[i] = dg;
         w.limit[i] = usual(inverse) ? always : never;
         w.best[i] = none;
     }
@@ -110,13 +113,16 @@ __device__ __forceinline__ bool isSteep(const Extremes &e, int rows) {
     return !(roundings(rows, greatestOf(e.df), greatestOf(e.dg), greatestOf(e.inverse), greatestOf(e.squares)) <= steep);
 }
 
+// isSingle reports whether covariances and norms are in the range of float32.
+__device__ __forceinline__ bool isSingle(const Extremes &e) { return greatestOf(e.squares) < 1e36 && greatestOf(e.inverse) < 1e18; }
+
 // Row is what a row's pairs have in common.
 template <typename T> struct alignas(4 * sizeof(T)) Row {
     T df, dg, inverse;
     int limit;
 };
 
-// Block is a block's shared memory.
+// Block is a block's shared memory; discordsScanBytes in cuda/plan/discords.go says the same.
 template <typename T> struct Block {
     Row<T> row[chunk + 1];
     T df[columns], dg[columns], inverse[columns];
@@ -125,7 +131,7 @@ template <typename T> struct Block {
 
 // seed sets the covariances of the subsequence at i and those that are k and more behind it,
 // k being the thread's part of those from first on.
-template <typename T> __device__ __forceinline__ void seed(const Work<T> &w, Block<T> &b, int i, int first, T *c) {
+template <typename T> __device__ __forceinline__ void seed(const Work &w, Block<T> &b, int i, int first, T *c) {
     const int t = threadIdx.x;
     double *values = reinterpret_cast<double *>(b.df);
     static_assert(sizeof(T) * columns * 2 >= 8 * columns, "room");
@@ -160,7 +166,7 @@ template <typename T> __device__ __forceinline__ void seed(const Work<T> &w, Blo
 
 // note takes the eight pairs of a row, whose correlations are r0 to r7, into account.
 template <typename T>
-__device__ ODRADEK_SLOW void note(const Work<T> &w, Block<T> &b, int row, int column, int i, int j, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
+__device__ ODRADEK_SLOW void note(const Work &w, Block<T> &b, int row, int column, int i, int j, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
     const T rho[diagonals] = {r0, r1, r2, r3, r4, r5, r6, r7};
     const int limit = b.row[row].limit;
     if (limit == never) return;
@@ -215,17 +221,17 @@ __device__ ODRADEK_SLOW void note(const Work<T> &w, Block<T> &b, int row, int co
 }
 
 // fill loads the rows from one on, a chunk of them, and their columns.
-template <typename T> __device__ __forceinline__ void fill(const Work<T> &w, Block<T> &b, int from, int first) {
+template <typename T> __device__ __forceinline__ void fill(const Work &w, Block<T> &b, int from, int first) {
     const int t = threadIdx.x;
     for (int q = t; q <= chunk; q += lanes) {
         int i = from + q;
-        b.row[q] = {w.df[i], w.dg[i], w.inverse[i], w.limit[i]};
+        b.row[q] = {static_cast<T>(w.df[i]), static_cast<T>(w.dg[i]), static_cast<T>(w.inverse[i]), w.limit[i]};
     }
     for (int q = t; q < band + chunk; q += lanes) {
         int j = from + first + q, at = spread(q);
-        b.df[at] = w.df[j];
-        b.dg[at] = w.dg[j];
-        b.inverse[at] = w.inverse[j];
+        b.df[at] = static_cast<T>(w.df[j]);
+        b.dg[at] = static_cast<T>(w.dg[j]);
+        b.inverse[at] = static_cast<T>(w.inverse[j]);
         b.limit[at] = w.limit[j];
     }
 }
@@ -233,7 +239,7 @@ template <typename T> __device__ __forceinline__ void fill(const Work<T> &w, Blo
 // probe raises the limits of subsequences by all pairs of the rows from begin to end-1, at most a
 // chunk, and the diagonals from first on, without what is near: so that a scan begins with limits. Without
 // any, as blocks of a short series begin at once, nearly every pair is nearer than all before.
-template <typename T> __device__ __forceinline__ void probe(const Work<T> &w, Block<T> &b, int begin, int end, int first) {
+template <typename T> __device__ __forceinline__ void probe(const Work &w, Block<T> &b, int begin, int end, int first) {
     const int t = threadIdx.x;
     T c[diagonals];
     seed(w, b, begin > 0 ? begin - 1 : 0, first, c);
@@ -285,14 +291,14 @@ template <typename T> __device__ __forceinline__ void probe(const Work<T> &w, Bl
 }
 
 // isLeft reports whether a subsequence's limit is below enough, as far as any block has got.
-template <typename T> __device__ __forceinline__ bool isLeft(const Work<T> &w, int i, int enough) {
+__device__ __forceinline__ bool isLeft(const Work &w, int i, int enough) {
     return *static_cast<const volatile int *>(w.limit + i) < enough;
 }
 
 // noteRow takes the eight pairs of a row into account, for the row alone. One that turns out to be
 // nearer to any than the correlation whose high word is enough is looked at no more.
 template <typename T>
-__device__ ODRADEK_SLOW void noteRow(const Work<T> &w, Block<T> &b, int row, int i, int j, int enough, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
+__device__ ODRADEK_SLOW void noteRow(const Work &w, Block<T> &b, int row, int i, int j, int enough, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
     const T rho[diagonals] = {r0, r1, r2, r3, r4, r5, r6, r7};
     Best nearest = none;
     double most = 0;
@@ -317,7 +323,7 @@ __device__ ODRADEK_SLOW void noteRow(const Work<T> &w, Block<T> &b, int row, int
 // first+band-1 behind them. With Rows those behind, or where first is negative before, are not
 // theirs, and of the subsequences themselves only those count whose limit is below enough.
 template <typename T, bool Rows = false>
-__device__ __forceinline__ void scan(const Work<T> &w, Block<T> &b, int begin, int end, int first, int enough = never) {
+__device__ __forceinline__ void scan(const Work &w, Block<T> &b, int begin, int end, int first, int enough = never) {
     const int t = threadIdx.x, k = first + t * diagonals;
     T c[diagonals];
     {
@@ -387,25 +393,25 @@ __device__ inline double apart(const double *x, double meanX, double inverseX, c
 }
 
 // flatApart is the first flat subsequence that i may be compared with, -1 for none.
-template <typename T> __device__ inline int flatApart(const Work<T> &w, int i) {
+__device__ inline int flatApart(const Work &w, int i) {
     if (w.extremes->first == 0) return -1;
     const int first = w.count - static_cast<int>(w.extremes->first), last = w.extremes->last;
     if (first <= i - w.exclusion) return first;
     for (int j = i + w.exclusion; j < last; j++) {
-        if (flat(w.inverse64[j])) return j;
+        if (flat(w.inverse[j])) return j;
     }
     return -1;
 }
 
 // finish sets the distance of subsequence i to its nearest; NaN without one. A warp calls it.
-template <typename T> __device__ inline void finish(const Work<T> &w, int i) {
-    double mine = w.inverse64[i], distance = __longlong_as_double(0x7ff8000000000000);
+__device__ inline void finish(const Work &w, int i) {
+    double mine = w.inverse[i], distance = __longlong_as_double(0x7ff8000000000000);
     Best best = w.best[i];
     if (usual(mine)) {
         double rho = -2;
         int j = indexOf(best);
         if (best != none) {
-            distance = apart(w.x + i, w.mean[i], mine, w.x + j, w.mean[j], w.inverse64[j], w.m);
+            distance = apart(w.x + i, w.mean[i], mine, w.x + j, w.mean[j], w.inverse[j], w.m);
             rho = 1 - distance * distance / (2.0 * w.m);
         }
         if (rho <= 0 && !w.excludeFlat) {
@@ -419,10 +425,11 @@ template <typename T> __device__ inline void finish(const Work<T> &w, int i) {
         else if (!w.excludeFlat) {
             for (int j = 0; j < w.count && best == none; j++) {
                 if (j > i - w.exclusion && j < i + w.exclusion) j = i + w.exclusion;
-                if (j < w.count && usual(w.inverse64[j])) best = nearer(0, j), distance = sqrt(2.0 * w.m);
+                if (j < w.count && usual(w.inverse[j])) best = nearer(0, j), distance = sqrt(2.0 * w.m);
             }
         }
     }
+    __syncwarp();  // all have read what is nearest
     if ((threadIdx.x & 31) == 0) {
         w.best[i] = best;
         w.distance[i] = distance;

@@ -8,6 +8,11 @@
 // wanted, each at least the radius from its nearest, they are the first ones, since all others are nearer
 // to something. Else the length has its profile.
 //
+// With float32, all pairs are compared in it first. A distance by them is an upper bound, so the
+// radius is a little less than that of their last discord, and what is left are the subsequences whose
+// bounds are at least the radius. If the discords among them are at least as far, they are the first
+// ones; else the length has its profile in float64.
+//
 // Floor: the pairs that are visited, some hundredths of all where the radius is a good one, three
 // operations each, and for each segment and band the first row, of a product a value.
 #pragma once
@@ -18,34 +23,69 @@ namespace discords {
 constexpr int nearBands = 16;    // to the right of a segment, at most: more cost as much as they save
 constexpr int leftShare = 16;    // up to one in so many segments is compared with everything
 constexpr double slack = 0.99;   // of the distance of the window before
+constexpr double slackSingle = 1 - 0x1p-10;  // of the distance by float32
+
+__device__ __forceinline__ double distanceOf(const uint32_t *words) {
+    return __longlong_as_double(static_cast<long long>(static_cast<unsigned long long>(words[1]) << 32 | words[0]));
+}
 
 // Radius is what a length is searched by: a subsequence with a limit of enough or more has a
 // neighbour that is nearer than distance.
 struct Radius {
     double distance;
     int enough;  // never: there is no radius
-    __device__ Radius(const Long &w, const Place &to, int length) {
-        distance = 0;
+    __device__ Radius(const Work &w, const Place &to, int length) {
+        distance = greatestOf(w.extremes->radius);
         enough = never;
-        if (!to.carry) return;
-        const uint32_t *c = to.carry + length * to.carried();
-        distance = slack * __longlong_as_double(static_cast<long long>(static_cast<unsigned long long>(c[1]) << 32 | c[0]));
+        if (distance == 0) {
+            if (!to.carry) return;
+            distance = slack * distanceOf(to.carry + length * to.carried());
+        }
         const double rho = 1 - distance * distance / (2.0 * w.m);
         if (rho > 0x1p-10 && rho < 1 && !isSteep(*w.extremes, chunk)) enough = high(rho) + 1;
     }
 };
 
-__device__ __forceinline__ int segmentsOf(const Long &w) { return (w.count + chunk - 1) / chunk; }
+__device__ __forceinline__ int segmentsOf(const Work &w) { return (w.count + chunk - 1) / chunk; }
 
 // isSearched reports whether what is left is not too much.
-__device__ __forceinline__ bool isSearched(const Long &w, const Radius &r) {
+__device__ __forceinline__ bool isSearched(const Work &w, const Radius &r) {
     return r.enough != never && w.extremes->segments <= static_cast<unsigned>(segmentsOf(w) / leftShare + 8);
 }
 
-// nearLong compares a segment with what is to its right and not far.
+// candidatesLong sets the radius by the distances to what is nearest in float32, and that nothing has
+// been searched. Where the discords are known, or there are not as many as are wanted, the radius is beyond
+// any distance, so that nothing is. One block calls it.
+__device__ inline void candidatesLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+    const Work w = longOf(tasks, tiles[0], f32, out, scratch);
+    const Place to = placeOf(tasks[tiles[0].first], f32, out);
+    const int length = tiles[0].part;
+    const bool wanted = w.extremes->done == 0;
+    if (wanted) clear(to, length, length + 1);
+    __syncthreads();
+    const bool found = wanted && pick(w, to, length, 0);
+    if (threadIdx.x > 0) return;
+    Extremes &e = *w.extremes;
+    e.segments = e.taken = e.lost = 0;
+    const double r = found ? slackSingle * distanceOf(to.discord(length, to.p->top - 1)) : largest;
+    e.radius = static_cast<Best>(__double_as_longlong(r > 0 ? r : largest));
+}
+
+// markLong has those searched whose bounds are at least the radius.
+__device__ inline void markLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const Work w = longOf(tasks, tiles[0], f32, out, scratch);
+    if (w.extremes->done > 0 || i >= w.count || !usual(w.inverse[i])) return;
+    const Radius r(w, placeOf(tasks[tiles[0].first], f32, out), tiles[0].part);
+    w.limit[i] = w.distance[i] < r.distance ? r.enough : always;
+    w.best[i] = none;
+}
+
+// nearLong compares a segment with what is to its right and not far; with those that float32 leaves,
+// it only finds out whether it has any.
 __device__ inline void nearLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     DYNAMIC_SHARED(unsigned char, memory);
-    __shared__ Long w;
+    __shared__ Work w;
     __shared__ int enough;
     if (threadIdx.x == 0) {
         w = longOf(tasks, tiles[0], f32, out, scratch);
@@ -55,7 +95,7 @@ __device__ inline void nearLong(const Task *tasks, const Tile *tiles, const floa
     if (enough == never) return;
     const int begin = static_cast<int>(blockIdx.x) * chunk, mine = begin + static_cast<int>(threadIdx.x);
     auto left = [&] { return __syncthreads_or(mine < w.count && isLeft(w, mine, enough)); };
-    const int bands = min(nearBands, (w.count - w.exclusion) / (3 * band) + 1);
+    const int bands = w.extremes->radius > 0 ? 0 : min(nearBands, (w.count - w.exclusion) / (3 * band) + 1);
     int any = left();
     for (int k = 0; any && k < bands; k++) {
         const int first = w.exclusion + k * band, end = min(begin + chunk, w.count - first);
@@ -71,7 +111,7 @@ __device__ inline void nearLong(const Task *tasks, const Tile *tiles, const floa
 __device__ inline void restLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     DYNAMIC_SHARED(unsigned char, memory);
     Block<double> &b = *reinterpret_cast<Block<double> *>(memory);
-    __shared__ Long w;
+    __shared__ Work w;
     __shared__ int enough, item, segments;
     const int t = threadIdx.x;
     if (t == 0) {
@@ -101,10 +141,10 @@ __device__ inline void restLong(const Task *tasks, const Tile *tiles, const floa
             // What is left of these bands, by its products.
             const int j = k * chunk + t;
             for (int i = begin; i < end; i++) {
-                if (w.limit[i] >= enough || j > i - w.exclusion - before * band || j < 0 || !usual(w.inverse64[j])) continue;
+                if (w.limit[i] >= enough || j > i - w.exclusion - before * band || j < 0 || !usual(w.inverse[j])) continue;
                 double sum = 0;
                 for (int q = 0; q < w.m; q++) sum = fma(w.x[i + q] - w.mean[i], w.x[j + q] - w.mean[j], sum);
-                const double rho = sum * w.inverse64[i] * w.inverse64[j];
+                const double rho = sum * w.inverse[i] * w.inverse[j];
                 if (!(rho > 0)) continue;
                 atomicMin(w.best + i, nearer(rho, j));
                 atomicMax(w.limit + i, limitOf(rho, 0.0));
@@ -116,10 +156,10 @@ __device__ inline void restLong(const Task *tasks, const Tile *tiles, const floa
 // amongLong sets the distances of what is left to the nearest, and 0 of the others.
 __device__ inline void amongLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
     const int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    const Long w = longOf(tasks, tiles[0], f32, out, scratch);
+    const Work w = longOf(tasks, tiles[0], f32, out, scratch);
     const Radius r(w, placeOf(tasks[tiles[0].first], f32, out), tiles[0].part);
     if (!isSearched(w, r) || i >= w.count) return;
-    const bool mine = usual(w.inverse64[i]);
+    const bool mine = usual(w.inverse[i]);
     if (mine && w.limit[i] >= r.enough) {
         w.distance[i] = 0;
     } else {
@@ -130,7 +170,7 @@ __device__ inline void amongLong(const Task *tasks, const Tile *tiles, const flo
 
 // chooseLong writes the length's discords, if what is left has them. One block calls it.
 __device__ inline void chooseLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *status, unsigned char *scratch) {
-    const Long w = longOf(tasks, tiles[0], f32, out, scratch);
+    const Work w = longOf(tasks, tiles[0], f32, out, scratch);
     const Place to = placeOf(tasks[tiles[0].first], f32, out);
     const Radius r(w, to, tiles[0].part);
     if (!isSearched(w, r) || w.extremes->lost > 0) return;

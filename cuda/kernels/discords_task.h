@@ -16,6 +16,7 @@ struct Discord {
 struct Params : DiscordsParams {
     __device__ int lengths() const { return (maxLength - minLength) / lengthStep + 1; }
     __device__ int apart(int m) const { return max(1, m / exclusion); }
+    __device__ bool isSingle() const { return precision == 32; }
     __device__ int kept() const { return rows > 0 ? 4 * top : 0; }
 };
 

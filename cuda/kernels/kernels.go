@@ -1,4 +1,4 @@
-// Package kernels is the device's code: one .cu per op, built by go generate
+// Package kernels has the device's code: one .cu per op, built by go generate
 // ./cuda into fatbins that are part of odradek-cuda (cuda/device).
 package kernels
 
@@ -19,8 +19,8 @@ var Tests = []string{"fault_rounds", "fault_models", "fault_layout"}
 //go:embed *.fatbin
 var fatbins embed.FS
 
-// Fatbin is the code that was built of NAME.cu: for several architectures, and as
-// PTX for those to come.
+// Fatbin returns the code built from NAME.cu: for several architectures, and as PTX for
+// later ones.
 func Fatbin(name string) (string, error) {
 	b, err := fatbins.ReadFile(name + ".fatbin")
 	if err != nil {
@@ -29,7 +29,7 @@ func Fatbin(name string) (string, error) {
 	return string(b), nil
 }
 
-// Source is the name of the .cu that has the kernel, without the ending; "" for
+// Source returns the name of the .cu that has the kernel, without the ending; "" for
 // none.
 func Source(kernel string) (source string) {
 	files, _ := fatbins.ReadDir(".") // of what was embedded: it cannot fail
@@ -42,8 +42,8 @@ func Source(kernel string) (source string) {
 	return source
 }
 
-// Version differs between builds that do not understand each other's launches: names
-// are the kernels by index.
+// Version differs between builds with incompatible launches; names are the kernels by
+// index.
 func Version(names []string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, layout, names)

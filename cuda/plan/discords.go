@@ -27,14 +27,16 @@ var (
 	discordsParamK     = detectors.Discords.Spec().Word("K")
 	discordsParamApart = detectors.Discords.Spec().Word("EXCLUSION")
 	discordsParamRows  = detectors.Discords.Spec().Word("ROWS")
+	discordsParamBits  = detectors.Discords.Spec().Word("PRECISION")
 	discordsParamCount = len(detectors.Discords.Spec().Words())
 )
 
 // discordsShape is what follows from a task's shape.
 type discordsShape struct {
-	n, dim                  int // values of a series, series
-	least, most, step, part int // lengths; the reciprocal of the exclusion
-	top, k                  int
+	n, dim                   int // values of a series, series
+	least, most, step, apart int // lengths; the exclusion is a length divided by apart
+	top, k                   int
+	single                   bool // all pairs are compared in float32
 }
 
 // discordsShapeOf is the shape of a task of dim values a row, by its parameters; false where
@@ -42,11 +44,11 @@ type discordsShape struct {
 func discordsShapeOf(dim, rows int, params detectors.Words) (s discordsShape, ok bool) {
 	at := params.Int
 	s = discordsShape{n: rows, dim: dim, least: at(discordsParamMin), most: at(discordsParamMax), step: at(discordsParamStep),
-		part: at(discordsParamApart), top: at(discordsParamTop), k: at(discordsParamK)}
+		apart: at(discordsParamApart), top: at(discordsParamTop), k: at(discordsParamK), single: at(discordsParamBits) == 32}
 	if r := at(discordsParamRows); r > 0 {
 		s.n = min(s.n, r)
 	}
-	if s.least < 3 || s.step < 1 || s.most < s.least || s.part < 1 || s.top < 1 || s.top > discordsTop || s.k < 1 {
+	if s.least < 3 || s.step < 1 || s.most < s.least || s.apart < 1 || s.top < 1 || s.top > discordsTop || s.k < 1 {
 		return s, false
 	}
 	return s, s.n <= discordsWindow || s.dim == 1 && s.k == 1 && s.n <= discordsLong && s.most <= s.n
@@ -56,7 +58,7 @@ func discordsShapeOf(dim, rows int, params detectors.Words) (s discordsShape, ok
 func (s *discordsShape) lengths() int { return (s.most-s.least)/s.step + 1 }
 
 // left is the number of diagonals of subsequences of length m.
-func (s *discordsShape) left(m int) int { return max(0, s.n-m+1-max(1, m/s.part)) }
+func (s *discordsShape) left(m int) int { return max(0, s.n-m+1-max(1, m/s.apart)) }
 
 // windowBytes is the shared memory of a series that a block has: windowBytes in
 // discords_window.h.
@@ -77,8 +79,11 @@ func discordsScan(left int) int {
 	return bands * ((left + rows - 1) / rows)
 }
 
-// discordsScanBytes is the shared memory of the scan: Block in discords_profile.h.
-const discordsScanBytes = (discordsChunk+1)*32 + ((discordsBand+discordsChunk)/8*9+16)*(3*8+2*4)
+// The shared memory of the scan, in float64 and in float32: Block in discords_profile.h.
+const (
+	discordsScanBytes   = (discordsChunk+1)*32 + ((discordsBand+discordsChunk)/8*9+16)*(3*8+2*4)
+	discordsScan32Bytes = (discordsChunk+1)*16 + ((discordsBand+discordsChunk)/8*9+16)*(3*4+2*4)
+)
 
 // Constants of discords_lengths.h.
 const (
@@ -192,34 +197,73 @@ func discordsLaunches(c Class, p *Planner, chains []chain) {
 			for l := range s.lengths() {
 				p.tile(Tile{First: task, Count: extremes + uint32(l), Part: uint32(l), Scratch: arrays})
 				m := s.least + l*s.step
-				p.discordsDescribe(&s, 1, func() {
-					if t.Carry.Len > 0 { // it has a radius
-						p.discordsRadius(&s, m)
-					}
-				})
-				if left := s.left(m); left > 0 {
-					p.again(kernel("discords_scan"), discordsScan(left), discordsThreads, discordsScanBytes)
+				p.discordsDescribe(&s, 1)
+				if t.Carry.Len > 0 { // it has a radius
+					p.discordsRadius(&s, m)
 				}
-				p.again(kernel("discords_finish"), (s.n-m+1+7)/8, 256, 0)
+				if s.single {
+					p.discordsSingle(&s, m, t.Carry.Len > 0)
+				}
+				p.discordsProbe(&s, 1, false)
+				p.discordsProfile(&s, m, false)
 				p.again(kernel("discords_pick"), 1, discordsPick, 0)
 			}
 		}
 	}
 }
 
-// discordsDescribe launches the kernels that compute means, norms and steps of each tile, then
-// those that the caller adds by then, and last the first limits.
-func (p *Planner) discordsDescribe(s *discordsShape, tiles int, then func()) {
-	each := (s.n - s.least + 1 + discordsPadding + 255) / 256
+// discordsDescribe launches the kernels that compute means, norms and steps of each tile.
+func (p *Planner) discordsDescribe(s *discordsShape, tiles int) {
+	each := s.describing()
 	p.launchGrid(kernel("discords_describe"), tiles*each, 256, 0)
 	p.again(kernel("discords_step"), tiles*each, 256, 0)
-	then()
-	if left := s.left(s.least); left > 0 {
-		p.again(kernel("discords_probe"), tiles*((left+discordsChunk-1)/discordsChunk), discordsThreads, discordsScanBytes)
-	}
 }
 
-// discordsRadius launches the search for the discords of a length by the radius in the task's carry.
+// describing is the number of blocks that describe the subsequences of a length.
+func (s *discordsShape) describing() int { return (s.n - s.least + 1 + discordsPadding + 255) / 256 }
+
+// discordsProbe launches the kernel that sets the first limits of each tile.
+func (p *Planner) discordsProbe(s *discordsShape, tiles int, single bool) {
+	left := s.left(s.least)
+	if left == 0 {
+		return
+	}
+	name, bytes := "discords_probe", discordsScanBytes
+	if single {
+		name, bytes = "discords_probe32", discordsScan32Bytes
+	}
+	p.again(kernel(name), tiles*((left+discordsChunk-1)/discordsChunk), discordsThreads, bytes)
+}
+
+// discordsProfile launches the scan of all pairs of a length, and the distances that follow.
+func (p *Planner) discordsProfile(s *discordsShape, m int, single bool) {
+	if left := s.left(m); left > 0 {
+		name, bytes := "discords_scan", discordsScanBytes
+		if single {
+			name, bytes = "discords_scan32", discordsScan32Bytes
+		}
+		p.again(kernel(name), discordsScan(left), discordsThreads, bytes)
+	}
+	p.again(kernel("discords_finish"), (s.n-m+1+7)/8, 256, 0)
+}
+
+// discordsSingle launches the scan in float32 and the search, in float64, for the discords among
+// what is left by it. If it succeeds, the launches of the profile in float64 return at once. Limits
+// have one form in float32 and another in float64, so each scan begins without any.
+func (p *Planner) discordsSingle(s *discordsShape, m int, begun bool) {
+	if begun {
+		p.again(kernel("discords_step"), s.describing(), 256, 0)
+	}
+	p.discordsProbe(s, 1, true)
+	p.discordsProfile(s, m, true)
+	p.again(kernel("discords_candidates"), 1, discordsPick, 0)
+	p.again(kernel("discords_mark"), (s.n-m+1+255)/256, 256, 0)
+	p.discordsRadius(s, m)
+	p.again(kernel("discords_step"), s.describing(), 256, 0)
+}
+
+// discordsRadius launches the search for the discords of a length by a radius: that in the task's
+// carry, or that of the candidates by float32.
 // If it succeeds, the launches of the profile return at once.
 func (p *Planner) discordsRadius(s *discordsShape, m int) {
 	count := s.n - m + 1
@@ -239,10 +283,15 @@ func (p *Planner) discordsLengths(s *discordsShape, task uint32, anchors []int) 
 	for k := range anchors {
 		p.tile(anchor(k))
 	}
-	p.discordsDescribe(s, len(anchors), func() {})
+	p.discordsDescribe(s, len(anchors))
+	p.discordsProbe(s, len(anchors), s.single)
 	left := s.left(s.least)
 	blocks := (left + discordsBand - 1) / discordsBand * ((left + discordsAnchorRows - 1) / discordsAnchorRows)
-	p.again(kernel("discords_anchors"), len(anchors)*blocks, discordsThreads, discordsScanBytes)
+	scan, bytes := "discords_anchors", discordsScanBytes
+	if s.single {
+		scan, bytes = "discords_anchors32", discordsScan32Bytes
+	}
+	p.again(kernel(scan), len(anchors)*blocks, discordsThreads, bytes)
 	slots := max(1, min(discordsSlots, s.lengths(), discordsSlotsBytes/s.arrays()))
 	p.tile(Tile{First: task, Count: uint32(len(anchors)), Scratch: p.scratch(8 * (s.n + 1))})
 	p.tile(Tile{First: task, Count: each, Part: extremes + uint32(len(anchors)), Scratch: p.scratch(slots * s.arrays())})
@@ -258,6 +307,7 @@ var discordsPlan = opPlan{
 	kernels: []string{"discords_describe", "discords_step", "discords_probe",
 		"discords_scan", "discords_finish", "discords_pick", "discords_window",
 		"discords_near", "discords_rest", "discords_among", "discords_choose",
-		"discords_count", "discords_anchors", "discords_lengths", "discords_leave"},
+		"discords_count", "discords_anchors", "discords_lengths", "discords_leave",
+		"discords_probe32", "discords_scan32", "discords_candidates", "discords_mark", "discords_anchors32"},
 	class: discordsClass, shared: discordsShared, launches: discordsLaunches,
 }

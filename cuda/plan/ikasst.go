@@ -7,8 +7,7 @@ import (
 	"odradek/detectors"
 )
 
-// ikasstMaxWindow is the largest w that there is a kernel for, ikasstMaxKrylov
-// the largest k.
+// ikasstMaxWindow is the largest w of the kernels, ikasstMaxKrylov the largest k.
 const (
 	ikasstMaxWindow = 1024
 	ikasstMaxKrylov = 32
@@ -35,8 +34,8 @@ func ikasstKernels() (names []string) {
 // ikasstShape is how a window is laid over lanes.
 type ikasstShape struct{ rows, lanes int }
 
-// ikasstBest is the best shape for a task's parameters, and the picoseconds that
-// a score of a series takes on a full device, an H200.
+// ikasstBest returns the best shape for a task's parameters, and the picoseconds of a score
+// of a series on a full H200.
 func ikasstBest(w, k, steps int) (best ikasstShape, ps int) {
 	for _, rows := range ikasstRows {
 		blocks := (w + rows - 1) / rows
@@ -67,7 +66,7 @@ var ikasstWarps = map[int]int{8: 16, 10: 16, 13: 16, 16: 12, 20: 12, 26: 8, 32: 
 
 const ikasstSharedMemory = 227 << 10
 
-// ikasstShared is the bytes of shared memory of a warp with a lane's rows,
+// ikasstShared returns the bytes of shared memory of a warp with a lane's rows,
 // lanes a series, k vectors: struct Memory in ikasst.cu.
 func ikasstShared(rows, lanes, k int) int {
 	up := func(n int) int { return (n + 31) &^ 31 }
@@ -100,16 +99,16 @@ var ikasstPlan = opPlan{
 		// A block's series fill a warp once; several times, where there are
 		// blocks enough and few scores, so that 32 tridiagonal problems come
 		// together.
-		share := max(series/dim, 1)
+		each := max(series/dim, 1) // chains of a block
 		scores := int(p.tasks[chains[0].first].Fresh) * int(chains[0].count)
-		for scores < lanes && share*2*ikasstFull <= len(chains) {
-			scores, share = scores*2, share*2
+		for scores < lanes && each*2*ikasstFull <= len(chains) {
+			scores, each = scores*2, each*2
 		}
-		share = min(share, 1<<15)
-		part := uint32(share | bits.Len(uint(lanes-1))<<16 | k<<24)
+		each = min(each, 1<<15)
+		part := uint32(each | bits.Len(uint(lanes-1))<<16 | k<<24)
 		for _, c := range chains {
 			p.tile(Tile{First: c.first, Count: c.count, Part: part, Scratch: uint32(len(chains))})
 		}
-		p.launchGrid(kernel(fmt.Sprint("ikasst", c.Variant)), (len(chains)+share-1)/share, 32, ikasstShared(int(c.Variant), lanes, k))
+		p.launchGrid(kernel(fmt.Sprint("ikasst", c.Variant)), (len(chains)+each-1)/each, 32, ikasstShared(int(c.Variant), lanes, k))
 	},
 }

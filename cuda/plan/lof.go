@@ -35,7 +35,7 @@ type lofShape struct {
 	fresh               int
 }
 
-// lofShapeOf is the shape of a task; false where the kernels do not take it.
+// lofShapeOf returns the shape of a task; false where the kernels do not take it.
 func lofShapeOf(t *detectors.Task, params detectors.Words) (g lofShape, ok bool) {
 	if len(params) != lofParamCount || t.Dim < 1 || t.Dim > lofDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
 		return g, false
@@ -83,14 +83,14 @@ func (g *lofShape) group() {
 	g.padded = (g.groups*group + unit - 1) / unit * unit
 }
 
-// threads is the size of a block: as many as there are units of places to share
-// out, four queries a thread.
+// threads returns the size of a block: one thread per unit of places, four queries a
+// thread.
 func (g *lofShape) threads() int {
 	units := g.padded / max(1<<g.log, 32)
 	return max(min(units*g.wide/4, 256)/32*32, 32)
 }
 
-// slots is the number of lists of neighbours.
+// slots returns the number of lists of neighbours.
 func (g *lofShape) slots() int {
 	if g.some {
 		return g.fresh * (g.k + 1)
@@ -98,7 +98,7 @@ func (g *lofShape) slots() int {
 	return g.padded
 }
 
-// searchBytes is the shared memory of lof.cu's carve, with dim numbers a query.
+// searchBytes returns the shared memory of lof.cu's carve, with dim numbers a query.
 func (g *lofShape) searchBytes(dim, threads int) int {
 	low := (g.padded >> g.log) * (g.wide + 16) * 4
 	within := g.wide * (g.padded/32 | 1) * 4
@@ -113,7 +113,7 @@ func (g *lofShape) searchBytes(dim, threads int) int {
 	return (region+15)&^15 + dim*g.wide*4 + g.wide*6 + threads/32*found
 }
 
-// windowBytes are shared memory and scratch of a kernel that takes a whole task:
+// windowBytes returns shared memory and scratch of a kernel that takes a whole task:
 // resident with dim numbers a point, or with dim 0.
 func (g *lofShape) windowBytes(dim int) (shared, scratch int) {
 	if dim > 0 {
@@ -142,7 +142,7 @@ func (g *lofShape) partBytes() (shared, scratch int) {
 	return g.searchBytes(g.dim, g.threads()), 256 + g.padded*((g.dim+1)*4+16+g.k*10)
 }
 
-// parts is the number of blocks of a task that is shared.
+// parts returns the number of blocks that share a task.
 func (g *lofShape) parts() int { return (g.padded + lofPartPlaces - 1) / lofPartPlaces }
 
 // lofOnBlock is the most shared memory of a window that a block holds: what cards of all
@@ -248,7 +248,7 @@ func lofLaunches(c Class, p *Planner, chains []chain) {
 	end()
 }
 
-// lofSharedBytes is what lofLaunches asks for.
+// lofSharedBytes returns the shared memory of lofLaunches.
 func lofSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
 
 var lofPlan = opPlan{

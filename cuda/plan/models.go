@@ -11,15 +11,15 @@ type ModelPlace struct {
 	Model *detectors.Model
 	In    detectors.Span // where tasks have it: Task.Model
 	At    int            // its first byte in the device's memory for models
-	// Upload says that it is not there yet: the plan brings it.
+	// Upload: the model is not there yet, and the plan brings it.
 	Upload bool
 }
 
-// Upload is what is copied from the input to the memory for models before the launches,
-// in bytes: struct Upload in lane.h.
+// Upload is a copy from the input to the memory for models before the launches, in bytes:
+// struct Upload in lane.h.
 type Upload struct{ From, To, Bytes uint64 }
 
-// Models are the models that the plan of this round needs, none of them placed.
+// Models returns the models that the plan of this round needs, none of them placed.
 func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
 	some := false
 	b.Models(func(*detectors.Model, detectors.Span) { some = true })
@@ -42,7 +42,7 @@ func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
 	return need
 }
 
-// placeModels notes the places of the models for lay.
+// placeModels records the places of the models for lay.
 func (p *Planner) placeModels() {
 	clear(p.modelAt)
 	for i := range p.Places {

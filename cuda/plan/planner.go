@@ -1,7 +1,7 @@
-// Package plan makes of a batch what a device does: tasks become tiles and launches, a
-// long plan parts for several devices, and status words what is left for the next
-// round. It is pure: a plan follows from the batch alone. A file per op says how that
-// gets to the device. The path of a launch is in package cuda.
+// Package plan turns a batch into a device's work: tasks into tiles and launches, a long plan
+// into parts for several devices, and status words into the tasks of the next round. It is
+// pure: a plan follows from the batch alone. Each op's plan has a file of its own. The path of
+// a launch is in package cuda.
 package plan
 
 import (
@@ -18,14 +18,14 @@ import (
 // device's memory for models, and X the place of the rows in the input on the device.
 type Task detectors.Task
 
-// Tile is what a block works on, as task.h has it.
+// Tile is the work of one block, as in task.h.
 type Tile struct {
 	First, Count uint32 // tasks in plan order
-	Part         uint32 // of the task, where several blocks share one; or what the op says
+	Part         uint32 // of the task, where several blocks share one; or of the op's own meaning
 	Scratch      uint32 // offset of its scratch, in units of 256 bytes
 }
 
-// Launch is one kernel launch, as task.h has it.
+// Launch is one kernel launch, as in task.h.
 type Launch struct {
 	Kernel              uint32 // index into Kernels
 	Grid, Block, Shared uint32 // blocks, threads a block, bytes of dynamic shared memory
@@ -35,61 +35,61 @@ type Launch struct {
 	FirstTask, Tasks uint32
 }
 
-// Zeroed is scratch that is zero before a launch, as task.h has it: both numbers in
-// units of 256 bytes.
+// Zeroed is scratch that is zero before a launch, as in task.h: both numbers in units of
+// 256 bytes.
 type Zeroed struct{ Scratch, Count uint32 }
 
-// Class says which launches a task goes into: tasks of one class share them. A,
-// B are the op's own, such as sizes that a kernel is made for.
+// Class determines the launches of a task: tasks of one class share them. A and B are the
+// op's own, such as sizes of a kernel.
 type Class struct {
 	Op            detectors.Op
 	Variant, A, B uint32
 }
 
-// chain is a run of tasks in plan order that one block has to work through in
-// order, each one's carry being what the one before leaves.
+// chain is a run of tasks in plan order that one block computes in order, each with the
+// Next of the one before as carry.
 type chain struct {
 	first, count uint32
 	cost         int
 }
 
-// opPlan is how an op gets to the device.
+// opPlan describes an op's kernels, and which tasks they take.
 type opPlan struct {
 	// kernels are the functions of NAME.cu, NAME being the op's: their names begin with it.
 	kernels []string
-	// class is the task's class and its rough device time in nanoseconds when the
-	// device is full; ok is false where the CPU is to score it. It looks at the
-	// task's dimension, fresh rows and lengths and at its parameters only: never at
-	// offsets, never at the carry. So a task's kernel, and with it every bit of its
+	// class returns the task's class and its rough device time in nanoseconds when the
+	// device is full; ok is false where the CPU is to score it. It depends on the
+	// task's dimension, fresh rows, lengths and parameters only: never on
+	// offsets, never on the carry. So a task's kernel, and with it every bit of its
 	// result, depends on that task alone.
 	class func(t *detectors.Task, params detectors.Words) (c Class, cost int, ok bool)
-	// shared is the most shared memory of a launch of the class, in bytes: a device
-	// that has not so much leaves its tasks to the CPU.
+	// shared returns the most shared memory of a launch of the class, in bytes; the CPU
+	// scores its tasks where a device has less.
 	shared func(c Class) int
 	// launches adds the tiles and launches of a class (Planner.tile,
 	// Planner.launch). The chains lie in plan order and by falling cost, so that
 	// the long ones begin first.
 	launches func(c Class, p *Planner, chains []chain)
-	// caches says that its kernels take every task of their classes, whatever is in it,
-	// so that the window cache may have their windows (windowcache.go).
+	// caches: the kernels take every task of their classes, whatever its values, so that
+	// the window cache may have their windows (windowcache.go).
 	caches bool
-	// rounds is how many rounds a task may have, as many as its kernel asks for with the
-	// status more; past it the task is the CPU's. 0: its kernels do not ask.
+	// rounds is the most rounds of a task, which its kernel requests with the status more;
+	// after the last the task goes to the CPU. 0: the kernels request none.
 	rounds int
-	// again is class for a task's later rounds: round is 2 or more, next what the task
-	// left in the round before, which is its carry. nil: class.
+	// again is class for a task's later rounds: round is 2 or more, next the task's Next
+	// of the round before, which is its carry. nil: class.
 	again func(t *detectors.Task, params detectors.Words, round int, next detectors.Words) (c Class, cost int, ok bool)
-	// repeats says that nothing but the carry differs between rounds, so that the child
-	// may repeat the launches by itself. Their kernels begin with the status word of a
+	// repeats: only the carry differs between rounds, so that the child may repeat the
+	// launches by itself. Their kernels begin with the status word of a
 	// task: StatusTodo is its first round in the request, StatusMore has its carry in
 	// Next, and with the others there is nothing to do.
 	repeats bool
-	// models says that its kernels read the model of a task. They have one more parameter,
-	// after scratch: const uint32_t *models. A task with a model is the CPU's elsewhere.
+	// models: the kernels read the model of a task. They have one more parameter, after
+	// scratch: const uint32_t *models. Without it a task with a model goes to the CPU.
 	models bool
 }
 
-// plans are the ops that there are kernels for, by number.
+// plans has the ops with kernels, by number.
 var plans = [...]*opPlan{
 	detectors.IKASST:   &ikasstPlan,
 	detectors.LOF:      &lofPlan,
@@ -130,13 +130,13 @@ func Kernels() []string { return names }
 // caller must not change the list.
 func Sources() []string { return sources }
 
-// SetRounds has tasks of an op take rounds as if its plan said so, until undo is called.
-// For tests with a child that asks for them; no batch may be in flight.
+// SetRounds sets an op's rounds until undo is called. Tests with a child that requests
+// rounds call it, without a batch in flight.
 func SetRounds(op detectors.Op, rounds int, repeats bool) (undo func()) {
 	return set(op, func(p *opPlan) { p.rounds, p.repeats = rounds, repeats })
 }
 
-// SetModels has kernels of an op read models as if its plan said so, as SetRounds does.
+// SetModels sets an op's models, like SetRounds.
 func SetModels(op detectors.Op) (undo func()) {
 	return set(op, func(p *opPlan) { p.models = true })
 }
@@ -167,7 +167,7 @@ func set(op detectors.Op, change func(p *opPlan)) (undo func()) {
 	return func() { byOp[op] = old }
 }
 
-// kernel is the index of a kernel.
+// kernel returns the index of a kernel.
 func kernel(name string) uint32 {
 	i := slices.Index(names, name)
 	if i < 0 {
@@ -176,11 +176,11 @@ func kernel(name string) uint32 {
 	return uint32(i)
 }
 
-// place is where a task is in an Execute.
+// place is the state of a task in an Execute.
 type place uint8
 
 const (
-	waiting  place = iota // for the task that its carry comes from
+	waiting  place = iota // for the task whose Next is its carry
 	onDevice              // in this round's plan
 	onCPU                 // in this round, after the device
 	done
@@ -200,13 +200,13 @@ type Planner struct {
 	order         []int32 // batch index of each task in plan order
 	cpu           []int32 // tasks for the CPU in this round, by index
 	places        []place // by batch index
-	forced        []bool  // by batch index: a kernel did not take it; nil for none
+	forced        []bool  // by batch index: a kernel declined it; nil for none
 	left          int     // tasks not done
 	round         int     // 1 for the first
-	rounds        []int32 // by batch index: the rounds that a task has had and asked for more; nil for none
+	rounds        []int32 // by batch index: the rounds after which a task requested another; nil for none
 	later         int     // tasks of this plan in a later round
-	repeats       int     // how often the child may do the launches that it may repeat; 0: there are none
-	declined      int     // tasks that their kernels left alone
+	repeats       int     // how often the child may run the repeatable launches; 0: there are none
+	declined      int     // tasks that their kernels declined
 	segment       []int32 // by batch index: its segment; valid on the device only
 	next          []int32 // by batch index: the next task of its segment, -1 at the end
 	segments      []segment
@@ -214,7 +214,7 @@ type Planner struct {
 	sorted        []int32 // segments by group, then by falling cost
 	groups        []int32 // where each group begins in sorted
 	chains        []chain
-	outputs       int // numbers that the device's tasks leave
+	outputs       int // numbers of the device's outputs
 	cost, longest int // ns: all of the device's tasks, the costliest chain
 
 	classes []Class
@@ -222,8 +222,8 @@ type Planner struct {
 	waves   int32
 	shapes  [64]shapeClass
 	serial  uint32
-	last    *detectors.Task // whose class classOf has found last; nil: none yet
-	found   *shapeClass     // and what it has found
+	last    *detectors.Task // of the last classOf; nil: none yet
+	found   *shapeClass     // its class
 
 	Places  []ModelPlace             // of Models, on the device that the plan is for
 	modelAt map[uint32]uint32        // by offset of a model among the batch's: its first word in the device's memory
@@ -231,7 +231,7 @@ type Planner struct {
 	cachedX uint32                   // word of In on the device where the X begin that are not in the batch
 	part    bool                     // of a batch that is split: see split.go
 	params  []detectors.Span         // of a part's tasks
-	q       Request                  // what asks for this round's plan
+	q       Request                  // the request for this round's plan
 }
 
 // segment is a run of linked tasks of one class: a chain, or a part of one where
@@ -243,15 +243,15 @@ type segment struct {
 	cost        int
 }
 
-// shape is all that a task's class depends on, but for the parameters' content,
-// which is that of the span for as long as the batch is.
+// shape has everything that a task's class depends on. Within a batch, a span stands for
+// the content of the parameters.
 type shape struct {
 	op                                               detectors.Op
 	dim, fresh, x, bins, scores, next, detail, model uint32
 	params                                           detectors.Span
 }
 
-// shapeClass remembers the class of a shape: most tasks are like others.
+// shapeClass caches the class of a shape, because most tasks have the shape of others.
 type shapeClass struct {
 	shape
 	serial uint32 // of the Planner, when it was filled
@@ -277,8 +277,8 @@ func (p *Planner) Start(b *detectors.Batch) {
 	clear(p.index)
 }
 
-// Before is the task whose Next is task i's carry, -1 for none. A link to a task
-// that leaves no carry means nothing.
+// Before returns the task whose Next is task i's carry, -1 for none. A link to a task
+// without a carry is ignored.
 func Before(b *detectors.Batch, i int) int32 {
 	after := b.Tasks[i].After
 	if after == 0 {
@@ -295,8 +295,8 @@ func Before(b *detectors.Batch, i int) int32 {
 
 // Assign finds a place for every task that is not done, and the segments of those
 // that go to the device in this round. A task waits for another round where its
-// carry comes from a task that the CPU has to score first: which side scores a
-// task is a matter of that task alone.
+// carry comes from a task that the CPU has to score first, because the side that scores a
+// task depends on that task alone.
 func (p *Planner) Assign(b *detectors.Batch) {
 	if p.round++; p.round > 1 {
 		p.updates = nil
@@ -358,7 +358,7 @@ func (p *Planner) Assign(b *detectors.Batch) {
 	}
 }
 
-// classOf is the index of a task's class, -1 for the CPU, and its cost.
+// classOf returns the index of a task's class, -1 for the CPU, and its cost.
 func (p *Planner) classOf(t *detectors.Task) (int32, int) {
 	if p.last != nil && alike(p.last, t) {
 		return p.found.class, p.found.cost
@@ -381,8 +381,7 @@ func (p *Planner) classOf(t *detectors.Task) (int32, int) {
 	return e.class, e.cost
 }
 
-// alike reports whether two tasks have the same shape, as most have that the task before
-// has.
+// alike reports whether two tasks have the same shape; most consecutive tasks have.
 func alike(t, u *detectors.Task) bool {
 	return t.Op == u.Op && t.Dim == u.Dim && t.Fresh == u.Fresh && t.X.Len == u.X.Len && t.Bins.Len == u.Bins.Len &&
 		t.Scores.Len == u.Scores.Len && t.Next.Len == u.Next.Len && t.Detail.Len == u.Detail.Len && t.Model.Len == u.Model.Len &&
@@ -404,7 +403,7 @@ func (p *Planner) classAgain(b *detectors.Batch, i int) (int32, int) {
 	return p.indexOf(c), max(cost, 1)
 }
 
-// indexOf is the index of a class among those of the batch.
+// indexOf returns the index of a class among those of the batch.
 func (p *Planner) indexOf(c Class) int32 {
 	k, known := p.index[c]
 	if !known {
@@ -415,19 +414,19 @@ func (p *Planner) indexOf(c Class) int32 {
 	return k
 }
 
-// Left is the number of tasks that are not done.
+// Left returns the number of tasks that are not done.
 func (p *Planner) Left() int { return p.left }
 
-// NoneDone reports whether all tasks are left.
+// NoneDone reports whether no task is done.
 func (p *Planner) NoneDone() bool { return p.left == len(p.places) }
 
-// Declined is the number of tasks that their kernels left alone.
+// Declined returns the number of tasks that their kernels declined.
 func (p *Planner) Declined() int { return p.declined }
 
-// Request is what asks for this round's plan, once it is written.
+// Request returns the request for this round's plan, once it is written.
 func (p *Planner) Request() *Request { return &p.q }
 
-// ClassOf is the class of a detector's tasks of fresh rows, with a full window before
+// ClassOf returns the class of a detector's tasks of fresh rows, with a full window before
 // them; ok is false where no kernel takes those.
 func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
 	rows := d.Window() + fresh - 1
@@ -445,7 +444,7 @@ func ClassOf(d detectors.Detector, dim, fresh int) (c Class, ok bool) {
 	return c, ok
 }
 
-// Device is the number of tasks of this round's plan.
+// Device returns the number of tasks of this round's plan.
 func (p *Planner) Device() int {
 	n := 0
 	for i := range p.segments {
@@ -570,7 +569,7 @@ func (p *Planner) even() bool {
 
 const costSteps = 64 * 8
 
-// costStep is larger for larger costs: eight steps a doubling.
+// costStep returns the step of a cost: eight steps per doubling.
 func costStep(cost int) int {
 	n := bits.Len(uint(cost))
 	if n < 4 {
@@ -579,7 +578,7 @@ func costStep(cost int) int {
 	return n<<3 | cost>>(n-4)&7
 }
 
-// tile adds a block's share of work to the launch that will come.
+// tile adds a block's work to the next launch.
 func (p *Planner) tile(t Tile) { p.tiles = append(p.tiles, t) }
 
 // launch adds a launch of the tiles since the one before, a block each.
@@ -607,8 +606,8 @@ func (p *Planner) again(kernel uint32, grid, block, shared int) {
 	p.launches = append(p.launches, l)
 }
 
-// repeat has the child repeat launches of the tasks from first to the end of the plan so
-// far, as often as the one that has had the most rounds may.
+// repeat lets the child repeat the launches of the tasks from first to the present end of
+// the plan, as often as the task with the most rounds may.
 func (p *Planner) repeat(op *opPlan, launches []Launch, first int) {
 	left := op.rounds
 	for _, i := range p.order[first:] {
@@ -624,7 +623,7 @@ func (p *Planner) repeat(op *opPlan, launches []Launch, first int) {
 	}
 }
 
-// zeroed is scratch that is zero before the launches of the plan, and again before they
+// zeroed allocates scratch that is zero before the launches of the plan, and again before they
 // are repeated.
 func (p *Planner) zeroed(n int) uint32 {
 	at := p.scratch(n)
@@ -637,7 +636,7 @@ func (p *Planner) zeroed(n int) uint32 {
 	return at
 }
 
-// scratch is room for n bytes on the device, undefined and the batch's own; the
+// scratch allocates n bytes on the device, undefined and the batch's own; the
 // offset is in units of 256 bytes, as tiles have it.
 func (p *Planner) scratch(n int) uint32 {
 	at := p.scratchBytes

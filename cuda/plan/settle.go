@@ -9,15 +9,15 @@ import (
 // The status words of tasks.
 const (
 	StatusDone = 0
-	StatusLeft = 1 // the kernel left it alone
+	StatusLeft = 1 // the kernel declined it
 	StatusTodo = 2 // never of a reply: before the first round of launches that are repeated
-	StatusMore = 3 // the task asks for another round, with what it has put into Next as its carry
+	StatusMore = 3 // the task requests another round, with its Next as carry
 )
 
 // Settle takes the status words of the tasks of the plan q of this round, which is p or
-// a part of it, in plan order. A task that its kernel left alone is the CPU's, those
-// behind it in its chain wait for another round, and so does one that asks for more, until
-// it has had as many rounds as its op allows: then it is the CPU's, too.
+// a part of it, in plan order. A declined task goes to the CPU, those behind it in its
+// chain wait for another round, and so does one that requests more, until it has had as many
+// rounds as its op allows: then it goes to the CPU, too.
 func (p *Planner) Settle(b *detectors.Batch, q *Planner, status []uint32) {
 	taken := 0
 	for _, s := range status {
@@ -56,7 +56,7 @@ func (p *Planner) Settle(b *detectors.Batch, q *Planner, status []uint32) {
 	}
 }
 
-// mayGoOn notes that a task of the plan q asks for another round, and reports whether it
+// mayGoOn records that a task of the plan q requests another round, and reports whether it
 // may have one.
 func (p *Planner) mayGoOn(b *detectors.Batch, q *Planner, i int32) bool {
 	op := byOp[b.Tasks[i].Op]
@@ -71,8 +71,8 @@ func (p *Planner) mayGoOn(b *detectors.Batch, q *Planner, i int32) bool {
 	return int(p.rounds[i]) < op.rounds
 }
 
-// Lost has the tasks of the plan q of this round, which is p or a part of it, wait for
-// another round: their device was lost.
+// Lost makes the tasks of the plan q of this round, which is p or a part of it, wait for
+// another round after the loss of their device.
 func (p *Planner) Lost(q *Planner) {
 	for _, i := range q.order {
 		p.places[i] = waiting
@@ -93,7 +93,7 @@ func (p *Planner) Force() {
 	}
 }
 
-// Runs links the tasks that the CPU has in this round by what they wait for. It returns
+// Runs links the CPU's tasks of this round by their carries. It returns
 // the first task of each run, by task the next one of its run, -1 at the end, and the
 // tasks.
 func (p *Planner) Runs(b *detectors.Batch) (heads, next, tasks []int32) {
@@ -127,7 +127,7 @@ func (p *Planner) Leave(q *Planner) {
 	}
 }
 
-// Scored notes that the CPU has scored what it has in this round, and counts that.
+// Scored records that the CPU has scored its tasks of this round, and returns their number.
 func (p *Planner) Scored() (tasks int) {
 	for _, i := range p.cpu {
 		if p.places[i] == onCPU {
@@ -139,15 +139,15 @@ func (p *Planner) Scored() (tasks int) {
 	return tasks
 }
 
-// Beside are those of the CPU's tasks of this round, after Runs, that do not wait for
-// the device. The others are left for after it.
+// Beside returns the CPU's tasks of this round, after Runs, that do not wait for the
+// device. The others are scored after it.
 func (p *Planner) Beside() (mine []int32) {
 	var others []int32
 	for _, i := range p.cpu {
 		if p.places[i] == onCPU {
 			mine = append(mine, i)
 		} else {
-			p.places[i] = onCPU // after the device, as ever
+			p.places[i] = onCPU // after the device
 			others = append(others, i)
 		}
 	}
@@ -157,7 +157,7 @@ func (p *Planner) Beside() (mine []int32) {
 	return mine
 }
 
-// Done notes that tasks are done.
+// Done records that tasks are done.
 func (p *Planner) Done(tasks []int32) {
 	for _, i := range tasks {
 		p.places[i] = done

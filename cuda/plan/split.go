@@ -6,17 +6,18 @@ import (
 	"odradek/detectors"
 )
 
-// Part is a part of a plan, for a device of its own: the planner of its tasks, which are
-// those of a batch from First on, up to the next part's.
+// Part is a part of a plan for one device: the planner of its tasks, those of the batch from
+// First up to the next part's.
 type Part struct {
 	Planner
 	First int32
 }
 
-// Cut deals the segments of this round out to parts. False: chains are in the way.
+// Cut distributes the segments of this round among parts. It returns false where chains
+// cross every cut.
 func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
-	// From the end: before task i a part may begin if none from there on has its
-	// carry from one before.
+	// From the end: a part may begin with task i if no task from i on has its carry from an
+	// earlier one.
 	share := (p.cost + len(parts) - 1) / len(parts)
 	k, cost := len(parts)-1, 0
 	low := int32(len(b.Tasks))
@@ -56,8 +57,8 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
 	return !slices.ContainsFunc(parts, func(t *Part) bool { return len(t.segments) == 0 })
 }
 
-// paramsLen is how many numbers the parameters of the plan's tasks are, which a
-// part has with it: they lie at the start of the batch's arena, far from the rest.
+// paramsLen returns the length of the parameters of the plan's tasks, which a part copies:
+// they lie at the start of the batch's arena, far from the rest.
 func (p *Planner) paramsLen() (n int) {
 	p.params = p.params[:0]
 	last := detectors.Span{Off: ^uint32(0)}
@@ -72,8 +73,8 @@ func (p *Planner) paramsLen() (n int) {
 	return n
 }
 
-// narrow has a part bring its own parameters, to byte at, and says what else of
-// In and which part of Out its tasks have to do with.
+// narrow copies a part's parameters to byte at, and limits its In and Out to the range that
+// its tasks read and write.
 func (p *Planner) narrow(b *detectors.Batch, m *Memory, at int) {
 	moved := make([]uint32, len(p.params))
 	to := at / 4

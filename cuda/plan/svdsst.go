@@ -6,8 +6,7 @@ import (
 	"odradek/detectors"
 )
 
-// svdsstMaxWindow is the largest w that there is a kernel for, svdsstMaxRank the
-// largest r.
+// svdsstMaxWindow is the largest w of the kernels, svdsstMaxRank the largest r.
 const (
 	svdsstMaxWindow = 512
 	svdsstMaxRank   = 16
@@ -40,7 +39,7 @@ const (
 	svdsstHeld   = 80
 )
 
-// svdsstShapeOf is the kernel for a window.
+// svdsstShapeOf returns the kernel for a window.
 func svdsstShapeOf(w int) svdsstShape {
 	for _, s := range svdsstShapes {
 		if 32*s.rows >= w {
@@ -50,8 +49,8 @@ func svdsstShapeOf(w int) svdsstShape {
 	panic(fmt.Sprintf("plan: no kernel of svdsst for a window of %d", w))
 }
 
-// memory is the bytes of shared memory of a block, and of scratch for the vectors
-// that it has no room for: struct Memory in svdsst.cu.
+// memory returns the bytes of shared memory of a block, and of scratch for the vectors that
+// do not fit: struct Memory in svdsst.cu.
 func (s svdsstShape) memory(w, rank int) (shared, scratch int) {
 	steps := min(w, svdsstSteps)
 	most, n := (steps+7)&^7, 32*s.rows
@@ -82,8 +81,8 @@ const (
 	svdsstMatrices = 48 << 20
 )
 
-// svdsstDenseOf is the launch for a window on devices whose blocks have so much shared
-// memory, 0 for svdsstShared. Where the matrix lies does not matter to a score.
+// svdsstDenseOf returns the launch for a window on devices whose blocks have the given
+// shared memory, 0 for svdsstShared. A score does not depend on where the matrix lies.
 func svdsstDenseOf(w, most int) svdsstDense {
 	if most == 0 {
 		most = svdsstShared
@@ -102,14 +101,14 @@ func svdsstDenseOf(w, most int) svdsstDense {
 	return d
 }
 
-// SVDSSTHeads are the tiles that a launch's first are no tiles but heads: struct Heads
+// SVDSSTHeads is the number of a launch's first tiles that are heads instead: struct Heads
 // in svdsst.cu, see svdsstHeads.
 const SVDSSTHeads = 2
 
 // svdsstHeads is struct Heads.
 type svdsstHeads struct{ tiles, counters, again, left, apart, matrices uint32 }
 
-// tile returns one of the tiles that the heads are.
+// tile returns one of the tiles that the heads occupy.
 func (h *svdsstHeads) tile(i int) Tile {
 	if i == 0 {
 		return Tile{h.tiles, h.counters, h.again, h.left}
@@ -132,9 +131,9 @@ const svdsstAgain = 1 << 16
 
 // Of a class, Variant is the kernel's rows and svdsstAgain, A the dimension, B w | r << 16.
 //
-// A task has a second round where float32 leaves a score open, which most tasks have not. A
-// block of svdsst_dense takes a multiprocessor's shared memory, whose other lanes wait for
-// it, even with nothing to do: so it is no second launch of the first round.
+// A task has a second round where float32 cannot decide a score, which is rare. A block of
+// svdsst_dense takes a multiprocessor's shared memory and makes other lanes wait, even with
+// nothing to do: so it is not a second launch of the first round.
 var svdsstPlan = opPlan{
 	kernels: svdsstKernels(),
 	class:   svdsstClass,
@@ -172,7 +171,7 @@ var svdsstPlan = opPlan{
 				heads.apart, heads.matrices = 1, p.scratch(blocks*dense.matrix)
 			}
 		}
-		// A tile has so many rows: of several tasks, or some of one.
+		// A tile has this many rows, of several tasks or some of one.
 		most, grid, head := s.blocks*svdsstSMs, 0, len(p.tiles)
 		for range SVDSSTHeads {
 			p.tile(Tile{})
@@ -215,7 +214,7 @@ var svdsstPlan = opPlan{
 	},
 }
 
-// svdsstDearer is about how often a score in float32 goes into one in float64.
+// svdsstDearer is about the ratio of the costs of a score in float64 and in float32.
 const svdsstDearer = 4
 
 // svdsstClass is opPlan.class of a task's first round.

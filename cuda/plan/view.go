@@ -2,7 +2,7 @@ package plan
 
 import "unsafe"
 
-// View is n elements at a byte offset.
+// View returns n elements at a byte offset.
 func View[T any](b []byte, off, n int) []T {
 	if n == 0 {
 		return nil

@@ -2,8 +2,8 @@ package plan
 
 import "odradek/detectors"
 
-// WindowUpdate is what the kernel window_cache has of a detectors.WindowUpdate: struct
-// Update in window_cache.cu, three tiles long.
+// WindowUpdate is a detectors.WindowUpdate for the kernel window_cache: struct Update in
+// window_cache.cu, three tiles long.
 type WindowUpdate struct {
 	Ring      uint64
 	Rows, Dim uint32
@@ -27,8 +27,8 @@ const (
 // windowCacheKernel is the kernel of the window cache, and the name of its .cu.
 const windowCacheKernel = "window_cache"
 
-// launchUpdates makes room for the updates in place of tiles, and the launch that makes
-// the X of their tasks, before all others.
+// launchUpdates reserves tiles for the updates and adds, before all others, the launch that
+// makes the X of their tasks.
 func (p *Planner) launchUpdates() {
 	n := (len(p.updates) + updatesPerBlock - 1) / updatesPerBlock * updatesPerBlock
 	for range n * UpdateTiles {
@@ -53,13 +53,13 @@ func (p *Planner) writeUpdates(b *detectors.Batch, to []WindowUpdate) {
 	}
 }
 
-// Caches reports whether devices cache the windows of such tasks.
+// Caches reports whether devices cache the windows of these tasks.
 func (p *Planner) Caches(d detectors.Detector, dim, fresh int) bool {
 	c, ok := ClassOf(d, dim, fresh)
 	return ok && byOp[c.Op].caches && (p.Shared == 0 || byOp[c.Op].shared(c) <= p.Shared)
 }
 
-// Updates is the number of window updates in the plan of this round.
+// Updates returns the number of window updates in the plan of this round.
 func (p *Planner) Updates() int { return len(p.updates) }
 
 // Fed reports whether the plan has every task that reads an updated window.

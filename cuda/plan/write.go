@@ -6,7 +6,7 @@ import (
 	"odradek/detectors"
 )
 
-// Memory is where a batch lies, as a plan sees it: the input arena from the first byte
+// Memory is a batch's memory, as a plan uses it: the input arena from the first byte
 // on, behind its used part the plan, which reaches up to byte Out; the output arena from
 // there on, behind its used part the status words.
 type Memory struct {
@@ -15,7 +15,7 @@ type Memory struct {
 	Out   int
 }
 
-// Request says what of a batch's memory a device has to do with. [InOff, InOff+InBytes)
+// Request gives the ranges of a batch's memory that a device reads and writes. [InOff, InOff+InBytes)
 // is the input: the used part of In, then tasks, tiles and launches. Of the
 // arena, [InFrom, InTo) is copied to the device. [OutOff, OutOff+OutBytes) is the
 // output: the used part of Out, of which [OutFrom, OutTo) comes back, then a status
@@ -28,13 +28,13 @@ type Request struct {
 	TasksOff, TilesOff, LaunchesOff uint64
 	OutOff, OutBytes, StatusOff     uint64
 	Tasks                           uint64 // how many
-	Later                           int    // of them, those in a later round; the child is not told
+	Later                           int    // of them, those in a later round; not sent to the child
 	ScratchBytes                    uint64 // on the device
-	CopyOut                         bool   // Out as it is has to be on the device first
+	CopyOut                         bool   // Out has to be copied to the device first
 	InFrom, InTo, OutFrom, OutTo    uint64
 	Room                            uint64 // bytes of the input on the device, where that is more than InBytes
-	// Rounds is how often the child may do the launches that it may repeat, for as long
-	// as a task asks for more; 0: there are none. A round that takes longer than
+	// Rounds is how often the child may run the repeatable launches, while a task requests
+	// more; 0: there are none. A round that takes longer than
 	// RoundLimit, in nanoseconds, is a fault.
 	Rounds     uint32
 	Zeroes     uint32 // how many, at ZeroesOff behind the launches
@@ -46,15 +46,14 @@ type Request struct {
 	Models, Uploads uint32
 }
 
-// Work is about how long a device has to do with the plan, in nanoseconds: its
-// arithmetic and, one after the other with it for a batch alone, copies of so many
-// bytes.
+// Work estimates a device's time for the plan, in nanoseconds: its arithmetic plus copies of
+// the given bytes, which overlap only among batches.
 func (p *Planner) Work(bytes int) int64 {
 	return int64(p.cost) + chainWeight*int64(p.longest) + int64(bytes)/copyRate
 }
 
-// chainWeight is how many chains a device works on at once, about: what a chain
-// alone costs more than its share of a full device. copyRate is bytes a nanosecond
+// chainWeight is about the number of chains that a device computes at once: the factor by
+// which a single chain costs more than its share of a full device. copyRate is bytes a nanosecond
 // to or from a device (PCIe of the fifth generation, measured).
 const (
 	chainWeight = 128
@@ -66,7 +65,7 @@ const taskBytes = int(unsafe.Sizeof(Task{}))
 
 // Write writes the plan of this round from byte at of the memory on, its status
 // words being at status, and returns where the next one's lie. Nothing beyond
-// m.Out is written: an end beyond that says how much room is missing.
+// m.Out is written: an end beyond that shows how much room is missing.
 func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, statusEnd int) {
 	n := p.Device()
 	tiles := Align(at + taskBytes*n)
@@ -76,7 +75,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 	p.cachedX = uint32(m.Out / 4)
 	p.placeModels()
 	p.lay(b, View[Task](m.Bytes, at, n))
-	behind := Align(tiles + 16*len(p.tiles)) // what comes with the plan
+	behind := Align(tiles + 16*len(p.tiles)) // copied with the plan
 	launches := behind
 	if p.part {
 		launches = Align(behind + 4*p.paramsLen())
@@ -100,7 +99,7 @@ func (p *Planner) Write(b *detectors.Batch, m *Memory, at, status int) (end, sta
 		OutOff: uint64(m.Out), OutBytes: uint64(status + 4*n - m.Out), StatusOff: uint64(status),
 		Tasks: uint64(n), Later: p.later, ScratchBytes: p.scratchBytes,
 		InTo: uint64(at), OutFrom: uint64(m.Out), OutTo: uint64(status),
-		CopyOut: p.later > 0 || p.outputs != len(b.Out), // carries, gaps, and what rounds before have left
+		CopyOut: p.later > 0 || p.outputs != len(b.Out), // carries, gaps, and outputs of earlier rounds
 		Rounds:  uint32(p.repeats), Zeroes: uint32(len(p.zeroes)), ZeroesOff: uint64(zeroes),
 	}
 	if len(p.updates) > 0 {

@@ -20,14 +20,14 @@ import (
 	"sync"
 )
 
-// release is the nvcc that makes what is committed. That of 13.0 builds nothing for
+// release is the version of nvcc for the committed fatbins. That of 13.0 builds nothing for
 // V100, and what it builds needs a driver of 580 or later; what 11.8 builds runs on
 // every driver from 520 on, those of newer devices included. Measured with both on an
 // H200, driver 580: 13.0's code is 2 to 3 % faster for IKA-SST with w up to 320, 4 %
 // slower with w=1024, and within 2 % for LOF either way.
 const release = "11.8"
 
-// targets are the architectures that there is machine code for. It runs on the
+// targets are the architectures with machine code. It runs on the
 // later ones of the same generation: that of V100 on T4, that of A100 on A10, L4 and
 // RTX 30 and 40, that of H100 on H200. Later generations compile the PTX. Six
 // targets (75, 86 and 89 besides) made twice the bytes, in twice the time.
