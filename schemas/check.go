@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Problem says why a path cannot be read from any record of a schema.
+// Problem is the reason why no record of a schema has a path.
 type Problem struct {
 	Class string
 	Text  string

@@ -61,13 +61,13 @@ type Format struct {
 	// record begins with one of the bytes that begin a framing.
 	Plain bool
 	// Compile makes the program of a writer's schema. Where the schema or the mapping's
-	// paths in it are at fault, the program says so of every record.
+	// paths in it are at fault, the program returns that error for every record.
 	Compile func(l *Layout, s *Schema) Program
 	// Fields reads a schema for the check of a mapping.
 	Fields func(s *Schema) (Fields, error)
 }
 
-// Fields answers which fields the records of a schema have.
+// Fields finds fields of the records of a schema.
 type Fields interface {
 	// Find looks for a sink's path. It is nil if a record can have it, in a type that
 	// suits the sink's role.

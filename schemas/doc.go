@@ -8,12 +8,13 @@
 //	schemas/json      JSON: the mapped paths are followed through the record's text
 //	schemas/protobuf  Protobuf: messages are walked by field numbers
 //	schemas/registry  the client of the schema registry
-//	schemas/output    the records that the worker itself writes, in Avro
+//	schemas/output    the records that the worker itself writes
+//	schemas/schematest  what the tests of these packages share
 //
 // # The path of a record
 //
-//  1. formats.Decoder reads the framing and finds the writer's schema: among those it has
-//     met, else through the registry's client.
+//  1. formats.Decoder reads the framing and finds the writer's schema: among the compiled
+//     ones, else through the registry's client.
 //  2. Format.Compile compiles that schema and the mapping's Layout into a Program, once.
 //  3. Program.Decode begins a reading (Layout.Begin), fills in values, time and the parts
 //     of the key, and notes the first fault (Reading.Fail). It reads to the record's last

@@ -8,11 +8,11 @@ import (
 // Classes of a record that cannot be read. They are the reasons on dead
 // letters and the labels of the counter, so they never change.
 const (
-	ClassTombstone     = "tombstone"      // no value at all
-	ClassMagic         = "magic"          // no framing that is known
+	ClassTombstone     = "tombstone"      // no value
+	ClassMagic         = "magic"          // no known framing
 	ClassTruncated     = "truncated"      // ends within a value
-	ClassTrailingBytes = "trailing_bytes" // goes on behind the last value
-	ClassUnknownSchema = "unknown_schema" // the registry has no such schema, or one that is not Avro
+	ClassTrailingBytes = "trailing_bytes" // has bytes behind the last value
+	ClassUnknownSchema = "unknown_schema" // the registry has no such schema, or it cannot be read
 	ClassMissingField  = "missing_field"  // the writer's schema lacks a mapped path
 	ClassMissingKey    = "missing_key"    // the series key is null or empty
 	ClassInfinite      = "infinite_value" // a value is infinite
@@ -22,14 +22,14 @@ const (
 	ClassMalformed     = "malformed"      // bytes that no writer of this schema writes
 )
 
-// DecodeError says why a record cannot be read.
+// DecodeError is the reason why a record cannot be read.
 type DecodeError struct {
 	Class    string // one of the Class constants
 	Field    string // the path concerned, as configured or in the schema; "" if none
 	SchemaID int32  // id in the registry, -1 if none is known
 	Err      error  // what is wrong
-	// Retry: the record may be fine, but its schema cannot be had at present.
-	// The caller waits and tries again; all other records are dead letters.
+	// Retry: the record may be fine, but its schema is not available at present.
+	// The caller waits and retries; all other errors make dead letters.
 	Retry bool
 	// Absent: the registry has answered that it does not have the schema. With
 	// Retry, not for long enough to be sure.

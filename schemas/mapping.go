@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Mapping says where in a user's own schema the parts of a reading are.
+// Mapping locates the parts of a reading in a user's own schema.
 //
 // A path is field names joined by dots, as "site.device.id": it goes through
 // records, through unions with null and through maps (where the name is a key
@@ -93,7 +93,7 @@ func (m Mapping) Validate() error {
 	return err
 }
 
-// Columns finds which values of a reading the given fields are, for a detector
+// Columns returns the indices of the given fields' values in a reading, for a detector
 // that takes some of them. A field is named as in Fields, an array with or
 // without its [N]; "" or none means all.
 func (m Mapping) Columns(fields []string) ([]int, error) {

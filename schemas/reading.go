@@ -15,7 +15,7 @@ type Reading struct {
 // MaxSaves bounds the positions that a program saves at a time.
 const MaxSaves = 8
 
-// Work is what a program notes about a record until its reading is finished.
+// Work is a program's scratch memory for a record until its reading is finished.
 type Work struct {
 	Parts     [maxKeyParts]Part // of the key
 	Saved     [MaxSaves]int     // positions in the record that are read twice
@@ -102,7 +102,7 @@ func (r *Reading) Settle() (met bool) {
 	return met
 }
 
-// Fail notes a value that is not acceptable. Of several faults Finish reports that of
+// Fail records a value that is not acceptable. Of several faults Finish reports that of
 // the first sink: key, time, then the fields in their order; of an array its
 // length before its items.
 func (r *Reading) Fail(sink int32, f Fault) {

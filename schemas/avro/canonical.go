@@ -10,7 +10,7 @@ import (
 	"odradek/schemas"
 )
 
-// form is what a schema is written out for.
+// form is the purpose of a schema's text.
 type form uint8
 
 const (
@@ -42,7 +42,7 @@ func (w *schemaWriter) quote(s string) {
 	// HTML escapes are harmless: a name with such characters is no Avro name.
 	b, err := json.Marshal(s)
 	if err != nil {
-		panic("schemas: a string that is not JSON")
+		panic("avro: a string that is not JSON")
 	}
 	w.out = append(w.out, b...)
 }
@@ -190,7 +190,7 @@ var fingerprintTable = func() (t [256]uint64) {
 	return t
 }()
 
-// crc64Avro is the fingerprint of a canonical schema text.
+// crc64Avro returns the fingerprint of a canonical schema text.
 func crc64Avro(text string) uint64 {
 	fp := uint64(emptyFingerprint)
 	for i := 0; i < len(text); i++ {
@@ -199,13 +199,13 @@ func crc64Avro(text string) uint64 {
 	return fp
 }
 
-// Fingerprint is the CRC-64-AVRO fingerprint of a schema, as the single-object
+// Fingerprint returns the CRC-64-AVRO fingerprint of a schema, as the single-object
 // encoding carries it. Namespaces are resolved, and docs, aliases, defaults
 // and logical types do not count.
 func Fingerprint(schemaJSON string) (uint64, error) {
 	n, err := parseSchema(schemaJSON)
 	if err != nil {
-		return 0, fmt.Errorf("schemas: fingerprint: %w", err)
+		return 0, fmt.Errorf("avro: fingerprint: %w", err)
 	}
 	return crc64Avro(n.text(formCanonical)), nil
 }

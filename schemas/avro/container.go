@@ -18,14 +18,14 @@ import (
 	"odradek/schemas"
 )
 
-// Avro object container files, as version 1.11 of the specification has them: a header
+// Avro object container files, by version 1.11 of the specification: a header
 // with the schema, then blocks of records, each compressed by itself.
 
 // containerMagic begins a file.
 const containerMagic = "Obj\x01"
 
-// maxContainerBlock bounds what a block says of its own size, before and after
-// compression, so that a damaged file takes no memory.
+// maxContainerBlock bounds the stated size of a block, before and after compression, so that
+// a damaged file takes no memory.
 const maxContainerBlock = 1 << 30
 
 // ContainerReader reads the blocks of an Avro object container file.
@@ -43,13 +43,13 @@ func NewContainerReader(r io.Reader) (*ContainerReader, error) {
 	c := &ContainerReader{r: bufio.NewReaderSize(r, 1<<18), Codec: "null"}
 	magic := make([]byte, len(containerMagic))
 	if _, err := io.ReadFull(c.r, magic); err != nil || string(magic) != containerMagic {
-		return nil, errors.New("schemas: this is no Avro object container file: it does not begin with Obj and 1")
+		return nil, errors.New("avro: this is no Avro object container file: it does not begin with Obj and 1")
 	}
 	c.n = int64(len(magic))
 	for {
 		count, err := c.long()
 		if err != nil {
-			return nil, fmt.Errorf("schemas: header of a container file: %w", err)
+			return nil, fmt.Errorf("avro: header of a container file: %w", err)
 		}
 		if count == 0 {
 			break
@@ -57,17 +57,17 @@ func NewContainerReader(r io.Reader) (*ContainerReader, error) {
 		if count < 0 { // then the size of the pairs in bytes
 			count = -count
 			if _, err := c.long(); err != nil {
-				return nil, fmt.Errorf("schemas: header of a container file: %w", err)
+				return nil, fmt.Errorf("avro: header of a container file: %w", err)
 			}
 		}
 		for range count {
 			name, err := c.bytes()
 			if err != nil {
-				return nil, fmt.Errorf("schemas: header of a container file: %w", err)
+				return nil, fmt.Errorf("avro: header of a container file: %w", err)
 			}
 			value, err := c.bytes()
 			if err != nil {
-				return nil, fmt.Errorf("schemas: header of a container file: %w", err)
+				return nil, fmt.Errorf("avro: header of a container file: %w", err)
 			}
 			switch string(name) {
 			case "avro.schema":
@@ -78,19 +78,19 @@ func NewContainerReader(r io.Reader) (*ContainerReader, error) {
 		}
 	}
 	if c.Schema == "" {
-		return nil, errors.New("schemas: the header of the container file has no schema")
+		return nil, errors.New("avro: the header of the container file has no schema")
 	}
 	if _, ok := decompressors[c.Codec]; !ok {
-		return nil, fmt.Errorf("schemas: codec %q of the container file is none of null, deflate, snappy, zstandard", c.Codec)
+		return nil, fmt.Errorf("avro: codec %q of the container file is none of null, deflate, snappy, zstandard", c.Codec)
 	}
 	if _, err := io.ReadFull(c.r, c.sync[:]); err != nil {
-		return nil, fmt.Errorf("schemas: header of a container file: %w", err)
+		return nil, fmt.Errorf("avro: header of a container file: %w", err)
 	}
 	c.n += int64(len(c.sync))
 	return c, nil
 }
 
-// Position is how many bytes of the file have been read as header and blocks.
+// Position returns how many bytes of the file have been read as header and blocks.
 func (c *ContainerReader) Position() int64 { return c.n }
 
 func (c *ContainerReader) long() (int64, error) {
@@ -126,7 +126,7 @@ func (c *ContainerReader) bytes() ([]byte, error) {
 		c.n += int64(m)
 		return b[:m], err
 	}
-	b, err := io.ReadAll(io.LimitReader(c.r, n)) // grows with what is there
+	b, err := io.ReadAll(io.LimitReader(c.r, n)) // grows with the bytes read
 	c.n += int64(len(b))
 	if err == nil && int64(len(b)) < n {
 		err = io.ErrUnexpectedEOF
@@ -148,7 +148,7 @@ func (c *ContainerReader) Next() (b ContainerBlock, err error) {
 		return b, err // io.EOF between blocks
 	}
 	if b.Count < 0 {
-		return b, fmt.Errorf("schemas: a block of %d records before byte %d of the container file", b.Count, c.n)
+		return b, fmt.Errorf("avro: a block of %d records before byte %d of the container file", b.Count, c.n)
 	}
 	if b.Data, err = c.bytes(); err == nil {
 		var sync [16]byte
@@ -161,7 +161,7 @@ func (c *ContainerReader) Next() (b ContainerBlock, err error) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return b, fmt.Errorf("schemas: the block before byte %d of the container file: %w", c.n, err)
+		return b, fmt.Errorf("avro: the block before byte %d of the container file: %w", c.n, err)
 	}
 	b.End = c.n
 	return b, nil
@@ -171,7 +171,7 @@ func (c *ContainerReader) Next() (b ContainerBlock, err error) {
 func (c *ContainerReader) Decompress(b *ContainerBlock) ([]byte, error) {
 	out, err := decompressors[c.Codec](b.Data)
 	if err != nil {
-		return nil, fmt.Errorf("schemas: the block before byte %d of the container file, %s: %w", b.End, c.Codec, err)
+		return nil, fmt.Errorf("avro: the block before byte %d of the container file, %s: %w", b.End, c.Codec, err)
 	}
 	return out, nil
 }
@@ -236,7 +236,7 @@ func (d *RunDecoder) DecodeFirst(run, key []byte, timestampMs int64, out *schema
 	return d.p.first(key, run, timestampMs, out)
 }
 
-// TopFields are the names of the fields of a record schema, nil for another schema.
+// TopFields returns the names of the fields of a record schema, nil for another schema.
 func TopFields(schema string) []string {
 	var s struct {
 		Fields []struct {
@@ -273,18 +273,18 @@ func NewContainerWriter(w io.Writer, schema string) (*ContainerWriter, error) {
 	}
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
 	if err != nil {
-		return nil, fmt.Errorf("schemas: %w", err)
+		return nil, fmt.Errorf("avro: %w", err)
 	}
 	c := &ContainerWriter{w: w, enc: enc}
 	if _, err := rand.Read(c.sync[:]); err != nil {
-		return nil, fmt.Errorf("schemas: %w", err)
+		return nil, fmt.Errorf("avro: %w", err)
 	}
 	head := append([]byte(containerMagic), 4) // two pairs
 	head = AppendText(AppendText(head, "avro.schema"), schema)
 	head = AppendText(AppendText(head, "avro.codec"), "zstandard")
 	head = append(append(head, 0), c.sync[:]...)
 	if _, err := w.Write(head); err != nil {
-		return nil, fmt.Errorf("schemas: write a container file: %w", err)
+		return nil, fmt.Errorf("avro: write a container file: %w", err)
 	}
 	return c, nil
 }
@@ -299,7 +299,7 @@ func (c *ContainerWriter) Append(add func(dst []byte) []byte) error {
 	return c.Flush()
 }
 
-// Flush writes what has been appended.
+// Flush writes the appended records.
 func (c *ContainerWriter) Flush() error {
 	if c.count == 0 {
 		return nil
@@ -309,7 +309,7 @@ func (c *ContainerWriter) Flush() error {
 	out = append(append(out, data...), c.sync[:]...)
 	c.buf, c.count = c.buf[:0], 0
 	if _, err := c.w.Write(out); err != nil {
-		return fmt.Errorf("schemas: write a container file: %w", err)
+		return fmt.Errorf("avro: write a container file: %w", err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/linkedin/goavro/v2"
 
 	"odradek/schemas"
+	"odradek/schemas/schematest"
 )
 
 // decode encodes a native record with goavro and decodes it as id 7.
@@ -409,13 +410,13 @@ func TestMissingField(t *testing.T) {
 }
 
 func TestDecodeDoesNotAllocate(t *testing.T) {
-	records := testRecords(t)
+	records := schematest.SensorRecords(t)
 	for _, m := range []schemas.Mapping{
-		benchMapping,
+		schematest.SensorMapping,
 		{Fields: []string{"value", "seq"}},
 		{Key: "site.plant+sensor+@key", Time: "ts", Fields: []string{"value"}},
 	} {
-		d := testDecoder(t, benchSchema, m)
+		d := testDecoder(t, schematest.SensorSchema, m)
 		var r schemas.Reading
 		i, key := 0, []byte("key")
 		n := testing.AllocsPerRun(1000, func() {

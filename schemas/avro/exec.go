@@ -215,7 +215,7 @@ func (p *projection) rare(buf []byte, pos int, in *inst, out *schemas.Reading) (
 	case opRestore:
 		pos = out.Saved[in.slot]
 	default:
-		panic("schemas: unknown instruction")
+		panic("avro: unknown instruction")
 	}
 	return pos, statusOK
 }

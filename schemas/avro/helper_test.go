@@ -4,54 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"github.com/linkedin/goavro/v2"
-
 	"odradek/schemas"
+	"odradek/schemas/schematest"
 )
-
-// benchSchema is a record of five fields, one nested and one a union.
-const benchSchema = `{"type":"record","name":"Reading","namespace":"acme","fields":[
- {"name":"sensor","type":"string"},
- {"name":"ts","type":"long"},
- {"name":"value","type":["null","double"]},
- {"name":"site","type":{"type":"record","name":"Site","fields":[{"name":"plant","type":"string"}]}},
- {"name":"seq","type":"long"}]}`
-
-var benchMapping = schemas.Mapping{Key: "sensor", Time: "ts", Fields: []string{"value"}}
-
-const benchID = 7
-
-// benchRecords are Confluent-framed, about 50 bytes each, a power of two of them.
-func benchRecords(codec *goavro.Codec) ([][]byte, error) {
-	var out [][]byte
-	for i := range 256 {
-		b, err := codec.BinaryFromNative([]byte{0, 0, 0, 0, benchID}, map[string]any{
-			"sensor": "press-7/bearing-" + string(rune('a'+i%26)),
-			"ts":     int64(1767225600000 + i),
-			"value":  goavro.Union("double", 20.5+float64(i)/7),
-			"site":   map[string]any{"plant": "oslo-north"},
-			"seq":    int64(1_000_000 + i),
-		})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, b)
-	}
-	return out, nil
-}
-
-func testRecords(tb testing.TB) [][]byte {
-	tb.Helper()
-	codec, err := goavro.NewCodec(benchSchema)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	records, err := benchRecords(codec)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return records
-}
 
 // framed is a projection behind Confluent's framing.
 type framed struct{ *projection }
@@ -66,7 +21,7 @@ func testDecoder(tb testing.TB, schema string, m schemas.Mapping) framed {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return framed{newProjection(l, benchID, schema)}
+	return framed{newProjection(l, schematest.SensorID, schema)}
 }
 
 // valuePaths lists the paths that can be fields of a mapping.

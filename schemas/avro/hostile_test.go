@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"odradek/schemas"
+	"odradek/schemas/schematest"
 )
 
 // Hostile bytes: an error, no crash, and no memory on their word.
@@ -84,8 +85,8 @@ func cat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
 // Every cut of a good record is truncated, every longer one has trailing bytes.
 func TestCuts(t *testing.T) {
-	value := testRecords(t)[3]
-	d := testDecoder(t, benchSchema, benchMapping)
+	value := schematest.SensorRecords(t)[3]
+	d := testDecoder(t, schematest.SensorSchema, schematest.SensorMapping)
 	var r schemas.Reading
 	for n := 5; n < len(value); n++ {
 		err := d.Decode(context.Background(), nil, value[:n:n], 0, nil, &r)

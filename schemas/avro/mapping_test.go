@@ -6,22 +6,11 @@ import (
 	"testing"
 
 	"odradek/schemas"
+	"odradek/schemas/schematest"
 )
 
-const plantSchema = `{"type":"record","name":"Reading","namespace":"acme","fields":[
-	{"name":"deviceId","type":"string"},
-	{"name":"site","type":["null",{"type":"record","name":"Site","fields":[
-		{"name":"plant","type":"string"},{"name":"temperature","type":"float"}]}]},
-	{"name":"temperature","type":["null","double"],"aliases":["temp"]},
-	{"name":"accel","type":{"type":"array","items":"double"}},
-	{"name":"tags","type":{"type":"map","values":["string","long"]}},
-	{"name":"channels","type":{"type":"array","items":{"type":"record","name":"Channel","fields":[{"name":"level","type":"int"}]}}},
-	{"name":"time","type":{"type":"long","logicalType":"timestamp-millis"}},
-	{"name":"parent","type":["null","Reading"]},
-	{"name":"a.b","type":"int"}]}`
-
 func TestPaths(t *testing.T) {
-	got, err := valuePaths(plantSchema)
+	got, err := valuePaths(schematest.PlantSchema)
 	want := []string{"site.temperature", "temperature", "accel[]", "tags.*", "channels[].level", "time", `a\.b`}
 	if err != nil || !slices.Equal(got, want) {
 		t.Error(got, err)
@@ -37,7 +26,7 @@ func TestPaths(t *testing.T) {
 func TestCheck(t *testing.T) {
 	good := schemas.Mapping{Key: "deviceId+site.plant", Time: "time",
 		Fields: []string{"temp", "site.temperature", "accel[3]", "tags.x", "channels[2].level", "parent.temperature"}}
-	if faults := Format.Check(good, &schemas.Schema{Text: plantSchema}); faults != nil {
+	if faults := Format.Check(good, &schemas.Schema{Text: schematest.PlantSchema}); faults != nil {
 		t.Error(faults)
 	}
 	for _, c := range []struct {
@@ -55,7 +44,7 @@ func TestCheck(t *testing.T) {
 		{schemas.Mapping{Fields: []string{"deviceId"}}, `field "deviceId": is string, not a number; the schema has site.temperature, temperature, accel[]`},
 		{schemas.Mapping{Fields: []string{"temperature.x"}}, `double has no field "x"`},
 	} {
-		faults := Format.Check(c.m, &schemas.Schema{Text: plantSchema})
+		faults := Format.Check(c.m, &schemas.Schema{Text: schematest.PlantSchema})
 		if len(faults) != 1 || !strings.Contains(faults[0].Error(), c.want) {
 			t.Errorf("%v\nwant %s", faults, c.want)
 		}
@@ -63,11 +52,11 @@ func TestCheck(t *testing.T) {
 	if faults := Format.Check(good, &schemas.Schema{Text: "{"}); len(faults) != 1 {
 		t.Error(faults)
 	}
-	if faults := Format.Check(schemas.Mapping{}, &schemas.Schema{Text: plantSchema}); len(faults) != 1 {
+	if faults := Format.Check(schemas.Mapping{}, &schemas.Schema{Text: schematest.PlantSchema}); len(faults) != 1 {
 		t.Error(faults)
 	}
 	m := schemas.Mapping{Key: "x", Time: "y", Fields: []string{"z"}}
-	if faults := Format.Check(m, &schemas.Schema{Text: plantSchema}); len(faults) != 3 {
+	if faults := Format.Check(m, &schemas.Schema{Text: schematest.PlantSchema}); len(faults) != 3 {
 		t.Error(faults)
 	}
 }
@@ -79,7 +68,7 @@ func FuzzMapping(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, when, field string) {
 		m := schemas.Mapping{Key: key, Time: when, Fields: []string{field, "temperature"}}
 		err := m.Validate()
-		faults := Format.Check(m, &schemas.Schema{Text: plantSchema})
+		faults := Format.Check(m, &schemas.Schema{Text: schematest.PlantSchema})
 		if err != nil && len(faults) == 0 || (err == nil) != (m.Width() > 0) {
 			t.Fatalf("%v, %v, width %d", err, faults, m.Width())
 		}
@@ -87,7 +76,7 @@ func FuzzMapping(f *testing.F) {
 			return
 		}
 		l, _ := m.Layout()
-		p := newProjection(l, 1, plantSchema)
+		p := newProjection(l, 1, schematest.PlantSchema)
 		if (p.err != nil) != (len(faults) > 0) {
 			t.Fatalf("check %v, projection %v", faults, p.err)
 		}

@@ -88,7 +88,7 @@ const (
 // Limits of a program. A schema beyond them is left to goavro.
 const maxCode = 1 << 14
 
-var errNotTaken = errors.New("schemas: left to goavro")
+var errNotTaken = errors.New("avro: left to goavro")
 
 // newProjection compiles a schema without references.
 func newProjection(l *schemas.Layout, schemaID int32, schemaJSON string) *projection {

@@ -15,6 +15,7 @@ import (
 	"github.com/linkedin/goavro/v2"
 
 	"odradek/schemas"
+	"odradek/schemas/schematest"
 )
 
 // differ runs one random schema, mapping and record through goavro with the
@@ -207,8 +208,8 @@ func FuzzProjection(f *testing.F) {
 
 // BenchmarkWalker: what the schemas cost that the projection does not take.
 func BenchmarkWalker(b *testing.B) {
-	l, _ := benchMapping.Layout()
-	root, err := parseSchema(benchSchema)
+	l, _ := schematest.SensorMapping.Layout()
+	root, err := parseSchema(schematest.SensorSchema)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -216,7 +217,7 @@ func BenchmarkWalker(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	records := testRecords(b)
+	records := schematest.SensorRecords(b)
 	p := &projection{layout: l, schemaID: 7, walk: w}
 	var r schemas.Reading
 	for i := 0; b.Loop(); i++ {

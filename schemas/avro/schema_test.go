@@ -8,6 +8,7 @@ import (
 	"github.com/linkedin/goavro/v2"
 
 	"odradek/schemas"
+	"odradek/schemas/schematest"
 )
 
 // Canonical forms and fingerprints of the Avro project's own test data
@@ -96,8 +97,8 @@ func TestSchemaFaults(t *testing.T) {
 
 // A schema written out is the same schema, in every form.
 func FuzzSchema(f *testing.F) {
-	f.Add(plantSchema)
-	f.Add(benchSchema)
+	f.Add(schematest.PlantSchema)
+	f.Add(schematest.SensorSchema)
 	score, err := os.ReadFile("../output/score.avsc")
 	if err != nil {
 		f.Fatal(err)

@@ -60,7 +60,7 @@ func slowVarint(b []byte, pos int) (uint64, int, status) {
 
 func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
-// length reads the length of a string or of bytes and makes sure that so many follow.
+// length reads the length of a string or of bytes and checks that as many bytes follow.
 func length(buf []byte, pos int) (n, next int, st status) {
 	v, pos, st := varint(buf, pos)
 	if st != statusOK {

@@ -153,7 +153,7 @@ func (w *walker) branch(n *node, v any) (*node, any) {
 			return b, inner
 		}
 	}
-	panic("schemas: a union without the branch that goavro read from it")
+	panic("avro: a union without the branch that goavro read from it")
 }
 
 func (w *walker) leaf(n *node, v any, item int, sink int32, out *schemas.Reading) {
@@ -231,5 +231,5 @@ func (w *walker) symbol(n *node, plain string) []byte {
 			return n.symbolText[i]
 		}
 	}
-	panic("schemas: an enum without the symbol that goavro read from it")
+	panic("avro: an enum without the symbol that goavro read from it")
 }

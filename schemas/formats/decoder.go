@@ -85,13 +85,13 @@ func NewDecoder(m schemas.Mapping, reg *registry.Client, opts Options) (*Decoder
 		byID: map[int32]*compiled{}, byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
 	}
 	if !slices.Contains(Names(), cmp.Or(opts.Format, Auto)) {
-		faults = append(faults, fmt.Errorf("schemas: format %q is none of %s", opts.Format, strings.Join(Names(), ", ")))
+		faults = append(faults, fmt.Errorf("formats: format %q is none of %s", opts.Format, strings.Join(Names(), ", ")))
 	}
 	s.plain = Plain(opts.Format)
 	s.avro = local(opts.Format, "").Type == avro.Format.Type
 	if reg == nil && opts.Bare == "" && len(opts.Schemas) == 0 && !s.plain {
 		faults = append(faults, errors.New(
-			"schemas: nothing to read schemas from: set ODRADEK_SCHEMA_REGISTRY_URL, or ODRADEK_SCHEMA_FILE for records without framing"))
+			"formats: nothing to read schemas from: set ODRADEK_SCHEMA_REGISTRY_URL, or ODRADEK_SCHEMA_FILE for records without framing"))
 	}
 	if l != nil {
 		// A schema that the user gave by hand and that does not fit is a fault of

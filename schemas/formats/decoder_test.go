@@ -16,6 +16,7 @@ import (
 	"odradek/schemas"
 	"odradek/schemas/avro"
 	"odradek/schemas/output"
+	"odradek/schemas/schematest"
 )
 
 func TestFraming(t *testing.T) {
@@ -124,8 +125,8 @@ func ExampleDecoder_Decode() {
 
 // FuzzDecode gives arbitrary bytes and headers to a decoder of all framings.
 func FuzzDecode(f *testing.F) {
-	texts := []string{benchSchema, plantSchema, output.ReadingSchema}
-	ms := []schemas.Mapping{benchMapping, {Key: "deviceId+tags.x", Time: "time",
+	texts := []string{schematest.SensorSchema, schematest.PlantSchema, output.ReadingSchema}
+	ms := []schemas.Mapping{schematest.SensorMapping, {Key: "deviceId+tags.x", Time: "time",
 		Fields: []string{"temp", "accel[2]", "channels[1].level"}}, output.ReadingMapping}
 	var ds []*Decoder
 	for i, schema := range texts {
@@ -135,7 +136,7 @@ func FuzzDecode(f *testing.F) {
 		d.shared.options.MaxBytes = 1 << 16
 		ds = append(ds, d)
 	}
-	f.Add(byte(0), []byte("key"), testRecords(f)[0], []byte(nil), int64(5))
+	f.Add(byte(0), []byte("key"), schematest.SensorRecords(f)[0], []byte(nil), int64(5))
 	f.Add(byte(2), []byte("key"), output.NewReadingEncoder(-1, "p", "u").Append(nil, []byte("s"), 1, 2, 3), []byte(nil), int64(-1))
 	f.Add(byte(1), []byte("key"), append([]byte{0, 0, 0, 0, 7}, 2, 'a', 0, 0, 0, 2, 2, 'x', 0, 2, 'y', 0, 2, 4, 0, 8, 0, 0),
 		[]byte{0, 0, 0, 0, 7}, int64(5))

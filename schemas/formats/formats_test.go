@@ -15,22 +15,23 @@ import (
 
 	"odradek/schemas"
 	"odradek/schemas/registry"
+	"odradek/schemas/schematest"
 )
 
 // TestAuto: each record is read by the format of its schema, and with a format configured
 // only those of that format are.
 func TestAuto(t *testing.T) {
-	f := newFaulty(t)
+	f := schematest.NewRegistry(t)
 	framed := func(id int32, body []byte) []byte {
 		return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(id)), body...)
 	}
 	records := map[string][]byte{
-		"avro": framed(f.register(t, "a-value", sr.Schema{Schema: `{"type":"record","name":"R","fields":[{"name":"k","type":"string"},{"name":"v","type":"double"}]}`}),
+		"avro": framed(f.Register(t, "a-value", sr.Schema{Schema: `{"type":"record","name":"R","fields":[{"name":"k","type":"string"},{"name":"v","type":"double"}]}`}),
 			[]byte{2, 'a', 0, 0, 0, 0, 0, 0, 0xf8, 0x3f}),
-		"json": framed(f.register(t, "j-value", sr.Schema{Type: sr.TypeJSON, Schema: `{"type":"object"}`}), []byte(`{"k":"a","v":1.5}`)),
+		"json": framed(f.Register(t, "j-value", sr.Schema{Type: sr.TypeJSON, Schema: `{"type":"object"}`}), []byte(`{"k":"a","v":1.5}`)),
 	}
-	f.register(t, "site", sr.Schema{Type: sr.TypeProtobuf, Schema: `syntax = "proto3"; message Site { string k = 1; }`})
-	records["protobuf"] = framed(f.register(t, "p-value", sr.Schema{Type: sr.TypeProtobuf,
+	f.Register(t, "site", sr.Schema{Type: sr.TypeProtobuf, Schema: `syntax = "proto3"; message Site { string k = 1; }`})
+	records["protobuf"] = framed(f.Register(t, "p-value", sr.Schema{Type: sr.TypeProtobuf,
 		Schema:     `syntax = "proto3"; import "site.proto"; message X {} message R { message In { string k = 1; double v = 2; Site s = 3; } }`,
 		References: []sr.SchemaReference{{Name: "site.proto", Subject: "site", Version: 1}}}),
 		[]byte{4, 2, 0, 10, 1, 'a', 17, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f})
@@ -63,8 +64,8 @@ func TestAuto(t *testing.T) {
 
 // TestProtobufInHeader: a header names schema and message, the value is the message alone.
 func TestProtobufInHeader(t *testing.T) {
-	f := newFaulty(t)
-	id := f.register(t, "p-value", sr.Schema{Type: sr.TypeProtobuf, Schema: `syntax = "proto3"; message X {} message R { double v = 1; }`})
+	f := schematest.NewRegistry(t)
+	id := f.Register(t, "p-value", sr.Schema{Type: sr.TypeProtobuf, Schema: `syntax = "proto3"; message X {} message R { double v = 1; }`})
 	d, err := NewDecoder(schemas.Mapping{Fields: []string{"v"}}, open(t, registry.Config{URLs: []string{f.URL()}}), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +113,7 @@ func TestRecordsOfConfluentPython(t *testing.T) {
 	if err != nil || len(recorded.Topics) != len(table) {
 		t.Fatal(len(recorded.Topics), err)
 	}
-	f := newFaulty(t)
+	f := schematest.NewRegistry(t)
 	d, err := NewDecoder(schemas.Mapping{Key: "site.plant+sensor", Time: "time", Fields: []string{"value", "accel[3]"}},
 		open(t, registry.Config{URLs: []string{f.URL()}}), Options{})
 	if err != nil {
@@ -148,7 +149,7 @@ func TestPlainJSON(t *testing.T) {
 	m := schemas.Mapping{Key: "k", Fields: []string{"v"}}
 	text := []byte(`{"k":"a","v":1.5}`)
 	framed := append([]byte{0, 0, 0, 0, 77}, text...)
-	f := newFaulty(t)
+	f := schematest.NewRegistry(t)
 	with := open(t, registry.Config{URLs: []string{f.URL()}})
 	for name, reg := range map[string]*registry.Client{"without registry": nil, "with registry": with} {
 		d, err := NewDecoder(m, reg, Options{Format: "json"})

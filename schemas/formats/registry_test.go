@@ -4,28 +4,26 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/sr"
-	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"odradek/schemas"
 	"odradek/schemas/avro"
 	"odradek/schemas/registry"
+	"odradek/schemas/schematest"
 )
 
 func TestRegistryReferences(t *testing.T) {
-	f := newFaulty(t)
-	f.register(t, "unit", sr.Schema{Schema: `{"type":"enum","name":"Unit","namespace":"acme","symbols":["C","F"]}`})
-	f.register(t, "site", sr.Schema{
+	f := schematest.NewRegistry(t)
+	f.Register(t, "unit", sr.Schema{Schema: `{"type":"enum","name":"Unit","namespace":"acme","symbols":["C","F"]}`})
+	f.Register(t, "site", sr.Schema{
 		Schema:     `{"type":"record","name":"Site","namespace":"acme","fields":[{"name":"plant","type":"string"},{"name":"unit","type":"Unit"}]}`,
 		References: []sr.SchemaReference{{Name: "acme.Unit", Subject: "unit", Version: 1}},
 	})
-	id := f.register(t, "in-value", sr.Schema{
+	id := f.Register(t, "in-value", sr.Schema{
 		Schema: `{"type":"record","name":"Reading","namespace":"acme","fields":[{"name":"site","type":"acme.Site"},{"name":"unit","type":"Unit"},
 			{"name":"t","type":{"type":"long","logicalType":"timestamp-micros"}},
 			{"name":"v","type":{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}}]}`,
@@ -34,7 +32,7 @@ func TestRegistryReferences(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 2 { // from the registry, then from disk
 		if i == 1 {
-			f.status.Store(503)
+			f.Status.Store(503)
 		}
 		r := open(t, registry.Config{URLs: []string{f.URL()}, CacheDir: dir})
 		d, err := NewDecoder(schemas.Mapping{Key: "site.plant+site.unit", Time: "t", Fields: []string{"v"}}, r, Options{})
@@ -59,9 +57,9 @@ func TestRegistryReferences(t *testing.T) {
 }
 
 func TestRegistryGUIDAndFingerprint(t *testing.T) {
-	f := newFaulty(t)
-	id := f.register(t, "in-value", sr.Schema{Schema: benchSchema})
-	f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	f := schematest.NewRegistry(t)
+	id := f.Register(t, "in-value", sr.Schema{Schema: schematest.SensorSchema})
+	f.Register(t, "in-value", sr.Schema{Schema: schematest.PlantSchema})
 	ss, ok := f.GetSchema("in-value", 1)
 	if !ok {
 		t.Fatal("no schema")
@@ -71,17 +69,17 @@ func TestRegistryGUIDAndFingerprint(t *testing.T) {
 		t.Fatal(ss.GUID)
 	}
 	r := open(t, registry.Config{URLs: []string{f.URL()}, NegativeTTL: time.Minute})
-	d, err := NewDecoder(benchMapping, r, Options{Subjects: []string{"absent-value", "in-value"}})
+	d, err := NewDecoder(schematest.SensorMapping, r, Options{Subjects: []string{"absent-value", "in-value"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := testRecords(t)[0][5:]
+	body := schematest.SensorRecords(t)[0][5:]
 	header := func(value []byte) func(string) ([]byte, bool) {
 		return func(name string) ([]byte, bool) { return value, name == "__value_schema_id" }
 	}
 	v1 := append([]byte{1}, guid...)
 	v0 := binary.BigEndian.AppendUint32([]byte{0}, uint32(id))
-	crc, _ := avro.Fingerprint(benchSchema)
+	crc, _ := avro.Fingerprint(schematest.SensorSchema)
 	single := append(binary.LittleEndian.AppendUint64([]byte{0xc3, 1}, crc), body...)
 	none := func(string) ([]byte, bool) { return nil, false }
 	for range 2 {
@@ -113,35 +111,35 @@ func TestRegistryGUIDAndFingerprint(t *testing.T) {
 // An answer that there is no such schema is final when it was given for the grace
 // period, and every address of the registry has been asked.
 func TestRegistryGrace(t *testing.T) {
-	f, lagging := newFaulty(t), newFaulty(t)
-	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	f, lagging := schematest.NewRegistry(t), schematest.NewRegistry(t)
+	id := f.Register(t, "in-value", sr.Schema{Schema: schematest.PlantSchema})
 	both := open(t, registry.Config{URLs: []string{lagging.URL(), f.URL()}})
 	for range 2 {
-		if s, err := both.SchemaByID(t.Context(), id); err != nil || s.Text != plantSchema {
+		if s, err := both.SchemaByID(t.Context(), id); err != nil || s.Text != schematest.PlantSchema {
 			t.Errorf("one replica has it: %v", err)
 		}
 	}
-	before := [2]int64{lagging.requests.Load(), f.requests.Load()}
+	before := [2]int64{lagging.Requests.Load(), f.Requests.Load()}
 	var a *registry.AbsentError
 	if _, err := both.SchemaByID(t.Context(), id+1); !errors.As(err, &a) || !a.Final || !errors.Is(err, registry.ErrUnknownSchema) {
 		t.Errorf("no replica has it, no grace period: %v", err)
 	}
-	if lagging.requests.Load()-before[0] != 1 || f.requests.Load()-before[1] != 1 {
+	if lagging.Requests.Load()-before[0] != 1 || f.Requests.Load()-before[1] != 1 {
 		t.Error("not every replica was asked")
 	}
-	dead := open(t, registry.Config{URLs: []string{lagging.URL(), closed}})
+	dead := open(t, registry.Config{URLs: []string{lagging.URL(), schematest.Closed}})
 	if _, err := dead.SchemaByID(t.Context(), id+1); !errors.As(err, &a) {
 		t.Errorf("one replica is down: %v", err)
 	}
 
 	const grace = 600 * time.Millisecond
 	r := open(t, registry.Config{URLs: []string{f.URL()}, Grace: grace})
-	d, err := NewDecoder(benchMapping, r, Options{})
+	d, err := NewDecoder(schematest.SensorMapping, r, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	clone := d.Clone()
-	value := testRecords(t)[0]
+	value := schematest.SensorRecords(t)[0]
 	decode := func(d schemas.Decoder, id int32) (e *schemas.DecodeError) {
 		binary.BigEndian.PutUint32(value[1:], uint32(id))
 		errors.As(d.Decode(t.Context(), nil, value, 0, nil, new(schemas.Reading)), &e)
@@ -169,7 +167,7 @@ func TestRegistryGrace(t *testing.T) {
 	if e := decode(d, 78); e == nil || !e.Retry {
 		t.Errorf("another id: %v", e)
 	}
-	f.SeedSchema("late-value", 1, 78, sr.Schema{Schema: benchSchema + " "})
+	f.SeedSchema("late-value", 1, 78, sr.Schema{Schema: schematest.SensorSchema + " "})
 	for e := decode(d, 78); e != nil; e = decode(d, 78) {
 		if !e.Retry {
 			t.Fatalf("condemned though it is there: %v", e)
@@ -180,12 +178,12 @@ func TestRegistryGrace(t *testing.T) {
 	if e := decode(d, 79); e == nil || !e.Absent {
 		t.Fatal(e)
 	}
-	f.status.Store(503)
+	f.Status.Store(503)
 	time.Sleep(grace)
 	if e := decode(d, 79); e == nil || !e.Retry || e.Absent {
 		t.Errorf("outage: %v", e)
 	}
-	f.status.Store(0)
+	f.Status.Store(0)
 	time.Sleep(500 * time.Millisecond)
 	if e := decode(d, 79); e == nil || !e.Absent || e.Retry {
 		t.Errorf("after the outage: %v", e)
@@ -195,7 +193,7 @@ func TestRegistryGrace(t *testing.T) {
 // TestRef: records of one schema have one ref, however it is framed, and no other
 // schema has it.
 func TestRef(t *testing.T) {
-	d, err := NewDecoder(benchMapping, open(t, registry.Config{URLs: []string{closed}}), Options{})
+	d, err := NewDecoder(schematest.SensorMapping, open(t, registry.Config{URLs: []string{schematest.Closed}}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,45 +220,13 @@ func TestRef(t *testing.T) {
 			t.Errorf("% x has the ref %v", v, r)
 		}
 	}
-	bare, err := NewDecoder(benchMapping, nil, Options{Bare: benchSchema})
+	bare, err := NewDecoder(schematest.SensorMapping, nil, Options{Bare: schematest.SensorSchema})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r, ok := bare.Ref(id, nil); ok {
 		t.Errorf("a bare value has the ref %v", r)
 	}
-}
-
-// faulty wraps a registry's handler: while status is set, it answers that.
-type faulty struct {
-	*srfake.Registry
-	status   atomic.Int32
-	requests atomic.Int64
-	delay    atomic.Int64
-}
-
-func newFaulty(t *testing.T, opts ...srfake.Option) *faulty {
-	f := &faulty{Registry: srfake.New(opts...)}
-	t.Cleanup(f.Close)
-	f.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
-		f.requests.Add(1)
-		time.Sleep(time.Duration(f.delay.Load()))
-		if s := f.status.Load(); s != 0 {
-			http.Error(w, "out of order", int(s))
-			return true
-		}
-		return false
-	})
-	return f
-}
-
-func (f *faulty) register(t *testing.T, subject string, s sr.Schema) int32 {
-	t.Helper()
-	id, _, err := f.RegisterSchema(subject, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int32(id)
 }
 
 func open(t *testing.T, c registry.Config) *registry.Client {
@@ -276,18 +242,16 @@ func open(t *testing.T, c registry.Config) *registry.Client {
 	return r
 }
 
-const closed = "http://127.0.0.1:1" // where nothing listens
-
 func TestRegistryOutage(t *testing.T) {
-	f := newFaulty(t)
-	id := f.register(t, "in-value", sr.Schema{Schema: benchSchema})
-	later := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	f := schematest.NewRegistry(t)
+	id := f.Register(t, "in-value", sr.Schema{Schema: schematest.SensorSchema})
+	later := f.Register(t, "in-value", sr.Schema{Schema: schematest.PlantSchema})
 	r := open(t, registry.Config{URLs: []string{f.URL()}, NegativeTTL: 50 * time.Millisecond})
-	d, err := NewDecoder(benchMapping, r, Options{})
+	d, err := NewDecoder(schematest.SensorMapping, r, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	value := testRecords(t)[0]
+	value := schematest.SensorRecords(t)[0]
 	decode := func(d schemas.Decoder, id int32) error {
 		var out schemas.Reading
 		binary.BigEndian.PutUint32(value[1:], uint32(id))
@@ -297,7 +261,7 @@ func TestRegistryOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, status := range []int32{500, 503, 429, 401, 403, 404 /* of a proxy */} {
-		f.status.Store(status)
+		f.Status.Store(status)
 		if err := decode(d, id); err != nil {
 			t.Errorf("status %d, known id: %v", status, err)
 		}
@@ -314,34 +278,34 @@ func TestRegistryOutage(t *testing.T) {
 			t.Error(err)
 		}
 		// It is not asked again at once.
-		before := f.requests.Load()
-		if err := decode(d, 1000+status); err == nil || f.requests.Load() != before {
-			t.Errorf("%v, %d requests more", err, f.requests.Load()-before)
+		before := f.Requests.Load()
+		if err := decode(d, 1000+status); err == nil || f.Requests.Load() != before {
+			t.Errorf("%v, %d requests more", err, f.Requests.Load()-before)
 		}
 	}
-	f.status.Store(0)
+	f.Status.Store(0)
 
 	// The registry says that there is no such id: the record is condemned, and
 	// the answer is believed for a while.
-	before := f.requests.Load()
+	before := f.Requests.Load()
 	for range 3 {
 		var e *schemas.DecodeError
 		if err := decode(d, 77); !errors.As(err, &e) || e.Retry || e.Class != schemas.ClassUnknownSchema {
 			t.Error(err)
 		}
 	}
-	if n := f.requests.Load() - before; n != 1 {
+	if n := f.Requests.Load() - before; n != 1 {
 		t.Errorf("%d requests for an id that is not there", n)
 	}
 	time.Sleep(60 * time.Millisecond)
-	f.SeedSchema("late-value", 1, 77, sr.Schema{Schema: benchSchema + " "})
+	f.SeedSchema("late-value", 1, 77, sr.Schema{Schema: schematest.SensorSchema + " "})
 	if err := decode(d, 77); err != nil {
 		t.Error(err)
 	}
 
 	// Down altogether, then back.
-	down := open(t, registry.Config{URLs: []string{closed}})
-	d2, _ := NewDecoder(benchMapping, down, Options{})
+	down := open(t, registry.Config{URLs: []string{schematest.Closed}})
+	d2, _ := NewDecoder(schematest.SensorMapping, down, Options{})
 	var e *schemas.DecodeError
 	if err := decode(d2, id); !errors.As(err, &e) || !e.Retry || !strings.Contains(err.Error(), "ODRADEK_SCHEMA_REGISTRY_URL") {
 		t.Error(err)
@@ -351,8 +315,8 @@ func TestRegistryOutage(t *testing.T) {
 	}
 
 	// Several addresses: the first one is down.
-	both := open(t, registry.Config{URLs: []string{closed, f.URL()}})
-	if s, err := both.SchemaByID(t.Context(), later); err != nil || s.Text != plantSchema {
+	both := open(t, registry.Config{URLs: []string{schematest.Closed, f.URL()}})
+	if s, err := both.SchemaByID(t.Context(), later); err != nil || s.Text != schematest.PlantSchema {
 		t.Error(err)
 	}
 	if err := both.Ping(t.Context()); err != nil {
@@ -363,25 +327,13 @@ func TestRegistryOutage(t *testing.T) {
 	if !errors.As(err, &e) || e.Class != schemas.ClassMissingField || e.Field != "sensor" || e.SchemaID != later || e.Retry {
 		t.Error(err)
 	}
-	proto := f.register(t, "p-value", sr.Schema{Schema: `syntax = "proto3";`, Type: sr.TypeProtobuf})
+	proto := f.Register(t, "p-value", sr.Schema{Schema: `syntax = "proto3";`, Type: sr.TypeProtobuf})
 	err = decode(d, proto)
 	if !errors.As(err, &e) || e.Class != schemas.ClassUnknownSchema || !strings.Contains(err.Error(), "not a Protobuf schema") {
 		t.Error(err)
 	}
-	wrong := f.register(t, "w-value", sr.Schema{Schema: `{"type":"record","name":"R","fields":[{"name":"a","type":"Nowhere"}]}`})
+	wrong := f.Register(t, "w-value", sr.Schema{Schema: `{"type":"record","name":"R","fields":[{"name":"a","type":"Nowhere"}]}`})
 	if err := decode(d, wrong); !errors.As(err, &e) || e.Class != schemas.ClassUnknownSchema || e.Retry {
 		t.Error(err)
 	}
 }
-
-const plantSchema = `{"type":"record","name":"Reading","namespace":"acme","fields":[
-	{"name":"deviceId","type":"string"},
-	{"name":"site","type":["null",{"type":"record","name":"Site","fields":[
-		{"name":"plant","type":"string"},{"name":"temperature","type":"float"}]}]},
-	{"name":"temperature","type":["null","double"],"aliases":["temp"]},
-	{"name":"accel","type":{"type":"array","items":"double"}},
-	{"name":"tags","type":{"type":"map","values":["string","long"]}},
-	{"name":"channels","type":{"type":"array","items":{"type":"record","name":"Channel","fields":[{"name":"level","type":"int"}]}}},
-	{"name":"time","type":{"type":"long","logicalType":"timestamp-millis"}},
-	{"name":"parent","type":["null","Reading"]},
-	{"name":"a.b","type":"int"}]}`

@@ -136,15 +136,15 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 	var a Anomaly
 	b, err := unframe(b, anomalyFingerprint)
 	if err != nil {
-		return a, fmt.Errorf("schemas: anomaly: %w", err)
+		return a, fmt.Errorf("output: anomaly: %w", err)
 	}
 	r := avro.NewFieldReader(b)
 	if id := r.Text(); r.OK() {
 		if len(id) != 2*len(a.ID) {
-			return Anomaly{}, fmt.Errorf("schemas: anomaly: an id of %d digits, not %d", len(id), 2*len(a.ID))
+			return Anomaly{}, fmt.Errorf("output: anomaly: an id of %d digits, not %d", len(id), 2*len(a.ID))
 		}
 		if _, err := hex.Decode(a.ID[:], id); err != nil {
-			return Anomaly{}, fmt.Errorf("schemas: anomaly: id: %w", err)
+			return Anomaly{}, fmt.Errorf("output: anomaly: id: %w", err)
 		}
 	}
 	a.Revision = uint32(r.UpTo(math.MaxUint32))
@@ -169,7 +169,7 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 	a.Partition = r.Int()
 	a.Offset = r.Long()
 	if err := r.End(); err != nil {
-		return Anomaly{}, fmt.Errorf("schemas: anomaly: %w", err)
+		return Anomaly{}, fmt.Errorf("output: anomaly: %w", err)
 	}
 	return a, nil
 }

@@ -1,3 +1,3 @@
 // Package output writes and reads the records of the worker's own topics, scores and
-// anomalies, and writes the sensor readings of `worker generate`, all of them in Avro.
+// anomalies, in Avro, and writes the sensor readings of `worker generate` in each input format.
 package output

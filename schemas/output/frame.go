@@ -26,7 +26,7 @@ func unframe(b []byte, fingerprint uint64) ([]byte, error) {
 func mustFingerprint(schema string) uint64 {
 	crc, err := avro.Fingerprint(schema)
 	if err != nil {
-		panic("schemas: a schema of this package is not Avro: " + err.Error())
+		panic("output: a schema of this package is not Avro: " + err.Error())
 	}
 	return crc
 }

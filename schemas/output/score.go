@@ -38,7 +38,7 @@ func (s ScoreState) String() string {
 type Score struct {
 	Key       []byte
 	EventTime int64 // microseconds since 1970, of the sample
-	ScoreTime int64 // the time that the score speaks of
+	ScoreTime int64 // event time that the score covers
 	Detector  string
 	Score     float64 // NaN: none (null)
 	State     ScoreState
@@ -133,7 +133,7 @@ func DecodeScore(b []byte) (Score, error) {
 	var s Score
 	b, err := unframe(b, scoreFingerprint)
 	if err != nil {
-		return s, fmt.Errorf("schemas: score: %w", err)
+		return s, fmt.Errorf("output: score: %w", err)
 	}
 	r := avro.NewFieldReader(b)
 	s.Key = r.Text()
@@ -146,7 +146,7 @@ func DecodeScore(b []byte) (Score, error) {
 	s.Partition = r.Int()
 	s.Offset = r.Long()
 	if err := r.End(); err != nil {
-		return Score{}, fmt.Errorf("schemas: score: %w", err)
+		return Score{}, fmt.Errorf("output: score: %w", err)
 	}
 	return s, nil
 }

@@ -9,17 +9,17 @@ import (
 	"odradek/schemas/avro"
 )
 
-// ReadingSchema is the Avro schema of the records that `worker generate` writes.
+// ReadingSchema is the Avro schema of the readings that `worker generate` writes.
 //
 //go:embed sensor_reading.avsc
 var ReadingSchema string
 
-// ReadingMapping reads records of ReadingSchema.
+// ReadingMapping reads the readings of `worker generate`, of any format.
 var ReadingMapping = schemas.Mapping{Key: "sensor", Time: "time", Fields: []string{"value"}}
 
 var readingFingerprint = mustFingerprint(ReadingSchema)
 
-// ReadingEncoder writes records of ReadingSchema for one plant and unit.
+// ReadingEncoder writes records of ReadingSchema, in Avro, for one plant and unit.
 type ReadingEncoder struct {
 	head []byte
 	site []byte
@@ -34,16 +34,11 @@ func NewReadingEncoder(schemaID int32, plant, unit string) *ReadingEncoder {
 	}
 }
 
-// Append appends one reading with its framing: time in microseconds, written
-// in milliseconds, rounded down; a NaN value is written as null.
+// Append implements ReadingAppender.
 func (e *ReadingEncoder) Append(dst []byte, sensor []byte, time int64, value float64, seq int64) []byte {
 	dst = append(dst, e.head...)
 	dst = avro.AppendText(dst, sensor)
-	ms := time / 1000
-	if time%1000 < 0 {
-		ms--
-	}
-	dst = avro.AppendLong(dst, ms)
+	dst = avro.AppendLong(dst, millis(time))
 	if value == value {
 		dst = append(dst, 2)
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(value))

@@ -21,4 +21,10 @@
 //   - A key is a string, bytes, an integer or an enum (its name); a time is a
 //     google.protobuf.Timestamp, a number in the mapping's unit or a string in RFC 3339.
 //   - Messages that no path leads through are skipped unread.
+//   - The indexes count the messages that the schema declares, as Confluent's serializer for
+//     Java does (ProtobufSchema.toMessageIndexes): an entry of a map counts in a descriptor
+//     and where a text declares it as a message with the option map_entry, which Java registers
+//     for a class, and not where the text has map<>. Confluent's client for Go registers map<>
+//     and counts the entries: its messages nested behind a map are not found, or taken for
+//     another one.
 package protobuf

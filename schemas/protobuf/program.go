@@ -32,11 +32,18 @@ type messageProgram struct {
 	err    *schemas.DecodeError // set: no record of this message can be read
 }
 
-func newMessages(l *schemas.Layout, id int32, list protoreflect.MessageDescriptors, depth int) []messageProgram {
-	out := make([]messageProgram, list.Len())
-	for i := range out {
-		d, p := list.Get(i), &out[i]
-		*p = messageProgram{layout: l, id: id, clock: schemas.ClockIn(l.Unit)}
+// compile compiles the messages that the schema declares in list, in their order. Confluent's
+// serializer for Java counts the messages of the schema's text: an entry of a map is one of
+// them where it is declared as a message (withEntries), not where the field is a map<>.
+func (f *file) compile(l *schemas.Layout, id int32, list protoreflect.MessageDescriptors, depth int) []messageProgram {
+	out := make([]messageProgram, 0, list.Len())
+	for i := range list.Len() {
+		d := list.Get(i)
+		if d.IsMapEntry() && !f.entries {
+			continue
+		}
+		out = append(out, messageProgram{layout: l, id: id, clock: schemas.ClockIn(l.Unit)})
+		p := &out[len(out)-1]
 		refuse := func(class, field, text string) {
 			p.err = &schemas.DecodeError{Class: class, Field: field, SchemaID: id, Err: errors.New(text)}
 		}
@@ -59,7 +66,7 @@ func newMessages(l *schemas.Layout, id int32, list protoreflect.MessageDescripto
 			p.arrays = pl.arrays
 		}
 		if depth < maxNesting {
-			p.nested = newMessages(l, id, d.Messages(), depth+1)
+			p.nested = f.compile(l, id, d.Messages(), depth+1)
 		}
 	}
 	return out

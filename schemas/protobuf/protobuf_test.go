@@ -487,24 +487,23 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+func indexes(list ...int64) []byte {
+	b := binary.AppendVarint(nil, int64(len(list)))
+	for _, i := range list {
+		b = binary.AppendVarint(b, i)
+	}
+	return b
+}
+
 func TestMessageIndexes(t *testing.T) {
 	double := func(v float64) []byte { return binary.LittleEndian.AppendUint64([]byte{9}, math.Float64bits(v)) }
-	indexes := func(list ...int64) []byte {
-		b := binary.AppendVarint(nil, int64(len(list)))
-		for _, i := range list {
-			b = binary.AppendVarint(b, i)
-		}
-		return b
-	}
 	other, _ := compile(t, schemas.Mapping{Fields: []string{"w"}})
 	most, _ := compile(t, schemas.Mapping{Fields: []string{"x"}})
-	d := reading(t)
-	at := func(name protoreflect.Name) int64 { return int64(d.Messages().ByName(name).Index()) }
 	var r schemas.Reading
 	if err := other.Decode([]byte("k"), append(indexes(1), double(2)...), 1, &r); err != nil || r.Values[0] != 2 {
 		t.Error(r.Values, err)
 	}
-	for _, path := range [][]int64{{0, at("Inner"), 0}, {0, at("Channel"), 0}} {
+	for _, path := range [][]int64{{0, 1, 0}, {0, 0, 0}} { // Inner.Most and Channel.Deep: no entry of a map counts
 		if err := most.Decode([]byte("k"), append(indexes(path...), double(3)...), 1, &r); err != nil || r.Values[0] != 3 {
 			t.Error(path, r.Values, err)
 		}
@@ -525,9 +524,112 @@ func TestMessageIndexes(t *testing.T) {
 		"negative count":        {[]byte{1}, schemas.ClassMalformed, ""},
 		"many":                  {binary.AppendVarint(nil, math.MaxInt64), schemas.ClassMalformed, ""},
 		"65 bits":               {slices.Repeat([]byte{0xff}, 11), schemas.ClassMalformed, ""},
-		"entry of a map":        {indexes(0, at("TagsEntry")), schemas.ClassMalformed, ""},
+		"entry of a map":        {indexes(0, 2), schemas.ClassMalformed, ""},
 	} {
 		wantClass(t, name, other.Decode([]byte("k"), c.b, 1, &r), c.class, c.field)
+	}
+}
+
+// mapsSchema has maps between its nested messages, javaSchema is the text that Confluent's
+// serializer for Java registers for the class that protoc makes of mapsSchema: the entries of
+// maps are messages, each where its map was declared.
+const (
+	mapsSchema = `syntax = "proto3"; package acme; message Reading {
+	message First { double x = 1; }
+	map<string, double> tags = 1;
+	message Second { double x = 1; }
+	map<int32, Second> slots = 2;
+	message Third { double x = 1; map<string, string> notes = 2; message Deep { double x = 1; } } }`
+	javaSchema = `syntax = "proto3";
+package acme;
+
+message Reading {
+  repeated .acme.Reading.TagsEntry tags = 1;
+  repeated .acme.Reading.SlotsEntry slots = 2;
+
+  message First {
+    double x = 1;
+  }
+  message TagsEntry {
+    option map_entry = true;
+
+    string key = 1;
+    double value = 2;
+  }
+  message Second {
+    double x = 1;
+  }
+  message SlotsEntry {
+    option map_entry = true;
+
+    int32 key = 1;
+    .acme.Reading.Second value = 2;
+  }
+  message Third {
+    double x = 1;
+    repeated .acme.Reading.Third.NotesEntry notes = 2;
+
+    message NotesEntry {
+      option map_entry = true;
+
+      string key = 1;
+      string value = 2;
+    }
+    message Deep {
+      double x = 1;
+    }
+  }
+}
+`
+)
+
+// TestMessageIndexesAfterMaps: indexes count the messages that the schema declares. Entries of
+// maps are among them in a descriptor, which Python registers, and in the text that Java makes
+// of one, and are not where the text has map<>.
+func TestMessageIndexesAfterMaps(t *testing.T) {
+	f, err := parse(&schemas.Schema{Text: mapsSchema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := proto.Marshal(protodesc.ToFileDescriptorProto(f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := binary.LittleEndian.AppendUint64([]byte{9}, math.Float64bits(3))
+	tags := append([]byte{10, 12, 10, 1, 'x', 17}, x[1:]...)
+	for name, c := range map[string]struct {
+		text             string
+		messages, others [][]int64 // messages with a field x; entries of maps, and indexes of no message
+	}{
+		"map<>": {mapsSchema, [][]int64{{0, 0}, {0, 1}, {0, 2}, {0, 2, 0}}, [][]int64{{0, 3}, {0, 2, 1}}},
+		"Java":  {javaSchema, [][]int64{{0, 0}, {0, 2}, {0, 4}, {0, 4, 1}}, [][]int64{{0, 1}, {0, 3}, {0, 4, 0}, {0, 5}}},
+		"Python": {base64.StdEncoding.EncodeToString(b), [][]int64{{0, 0}, {0, 2}, {0, 4}, {0, 4, 1}},
+			[][]int64{{0, 1}, {0, 3}, {0, 4, 0}, {0, 5}}},
+	} {
+		compile := func(field string) schemas.Program {
+			l, err := schemas.Mapping{Fields: []string{field}}.Layout()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &schemas.Schema{ID: 7, Text: c.text}
+			if faults := Format.Check(schemas.Mapping{Fields: []string{field}}, s); faults != nil {
+				t.Error(name, faults)
+			}
+			return Format.Compile(l, s)
+		}
+		inner, outer := compile("x"), compile("tags.x")
+		var r schemas.Reading
+		for _, m := range c.messages {
+			if err := inner.Decode([]byte("k"), append(indexes(m...), x...), 1, &r); err != nil || r.Values[0] != 3 {
+				t.Errorf("%s, message %v: %v, %v", name, m, r.Values, err)
+			}
+		}
+		for _, m := range c.others {
+			wantClass(t, name, inner.Decode([]byte("k"), append(indexes(m...), x...), 1, &r), schemas.ClassMalformed, "")
+		}
+		if err := outer.Decode([]byte("k"), append([]byte{0}, tags...), 1, &r); err != nil || r.Values[0] != 3 {
+			t.Errorf("%s, value of a map: %v, %v", name, r.Values, err)
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/parser"
+	"github.com/bufbuild/protocompile/reporter"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -26,14 +28,14 @@ var Format = schemas.Format{
 			return schemas.Refusal{DecodeError: &schemas.DecodeError{Class: schemas.ClassUnknownSchema, SchemaID: s.ID,
 				Err: fmt.Errorf("not a Protobuf schema: %w", err)}}
 		}
-		return &program{layout: l, id: s.ID, messages: newMessages(l, s.ID, f.Messages(), 0)}
+		return &program{layout: l, id: s.ID, messages: f.compile(l, s.ID, f.Messages(), 0)}
 	},
 	Fields: func(s *schemas.Schema) (schemas.Fields, error) {
 		f, err := parse(s)
 		if err != nil {
 			return nil, err
 		}
-		return file{f}, nil
+		return f, nil
 	},
 }
 
@@ -45,7 +47,7 @@ const maxSchemaBytes = 8 << 20
 
 // parse compiles a schema. Its references are the files that it imports, by their names;
 // the well-known types of google/protobuf need none.
-func parse(s *schemas.Schema) (f protoreflect.FileDescriptor, err error) {
+func parse(s *schemas.Schema) (*file, error) {
 	root, size := "schema.proto", len(s.Text)
 	texts := map[string]string{}
 	for _, r := range s.References {
@@ -59,6 +61,7 @@ func parse(s *schemas.Schema) (f protoreflect.FileDescriptor, err error) {
 		root = "_" + root
 	}
 	texts[root] = s.Text
+	entries := false
 	c := protocompile.Compiler{
 		Resolver: protocompile.WithStandardImports(protocompile.ResolverFunc(func(name string) (r protocompile.SearchResult, err error) {
 			text, ok := texts[name]
@@ -67,6 +70,9 @@ func parse(s *schemas.Schema) (f protoreflect.FileDescriptor, err error) {
 			}
 			if r.Proto = descriptor(name, text); r.Proto == nil {
 				r.Source = strings.NewReader(text)
+			}
+			if name == root {
+				entries = r.Proto != nil
 			}
 			return r, nil
 		})),
@@ -79,12 +85,17 @@ func parse(s *schemas.Schema) (f protoreflect.FileDescriptor, err error) {
 	if files[0].Messages().Len() == 0 {
 		return nil, errors.New("it has no message")
 	}
-	return files[0], nil
+	return &file{files[0], entries}, nil
 }
 
-// descriptor reads a schema that is a serialized descriptor in base64, as Confluent's client
-// for Python registers it and some registries give it back; nil for a .proto text.
+// descriptor reads a schema that the compiler does not take as a .proto text: a serialized
+// descriptor in base64, as Confluent's client for Python registers it and some registries
+// return it, or the text that Confluent's serializer for Java makes of a descriptor, in which
+// the entries of maps are messages with the option map_entry. It returns nil for other texts.
 func descriptor(name, text string) *descriptorpb.FileDescriptorProto {
+	if strings.Contains(text, mapEntry) {
+		return withEntries(name, text)
+	}
 	b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(b) == 0 {
 		return nil
@@ -96,6 +107,41 @@ func descriptor(name, text string) *descriptorpb.FileDescriptorProto {
 	d.Name = proto.String(name)
 	nameFields(d.MessageType)
 	return d
+}
+
+const mapEntry = "map_entry"
+
+// withEntries parses a text whose messages may have the option map_entry, which the compiler
+// rejects in a text and accepts in a descriptor. It returns nil if none has it, or if the text
+// is faulty, which the compiler reports.
+func withEntries(name, text string) *descriptorpb.FileDescriptorProto {
+	h := reporter.NewHandler(nil)
+	f, err := parser.Parse(name, strings.NewReader(text), h)
+	if err != nil {
+		return nil
+	}
+	r, err := parser.ResultFromAST(f, false, h)
+	if err != nil || !setEntries(r.FileDescriptorProto().MessageType) {
+		return nil
+	}
+	return r.FileDescriptorProto()
+}
+
+// setEntries interprets the option map_entry and reports whether a message has it.
+func setEntries(list []*descriptorpb.DescriptorProto) (found bool) {
+	for _, m := range list {
+		if o := m.GetOptions(); o != nil {
+			o.UninterpretedOption = slices.DeleteFunc(o.UninterpretedOption, func(u *descriptorpb.UninterpretedOption) bool {
+				if len(u.Name) != 1 || u.Name[0].GetIsExtension() || u.Name[0].GetNamePart() != mapEntry || u.GetIdentifierValue() != "true" {
+					return false
+				}
+				o.MapEntry = proto.Bool(true)
+				return true
+			})
+		}
+		found = setEntries(m.NestedType) || found || m.GetOptions().GetMapEntry()
+	}
+	return found
 }
 
 // nameFields sets the JSON names of fields to their names: the compiler compares JSON names,
@@ -111,10 +157,14 @@ func nameFields(list []*descriptorpb.DescriptorProto) {
 
 // file is a schema read for its fields: those of any of its messages, since a topic may have
 // several.
-type file struct{ protoreflect.FileDescriptor }
+type file struct {
+	protoreflect.FileDescriptor
+	// entries: the schema declares the entries of maps as messages, so indexes count them.
+	entries bool
+}
 
 // Find implements schemas.Fields. It returns the problem of the first message.
-func (f file) Find(s *schemas.Sink) *schemas.Problem {
+func (f *file) Find(s *schemas.Sink) *schemas.Problem {
 	var first *schemas.Problem
 	var look func(list protoreflect.MessageDescriptors, depth int) bool
 	look = func(list protoreflect.MessageDescriptors, depth int) bool {
@@ -238,7 +288,7 @@ func suits(f protoreflect.FieldDescriptor, r schemas.Role) bool {
 const maxPaths = 4096
 
 // Paths implements schemas.Fields. It lists those of the first message.
-func (f file) Paths(r schemas.Role) (out []string) {
+func (f *file) Paths(r schemas.Role) (out []string) {
 	open := map[protoreflect.FullName]bool{} // a recursive message is not entered again
 	var walk func(m protoreflect.MessageDescriptor, path string, array bool)
 	walk = func(m protoreflect.MessageDescriptor, path string, array bool) {

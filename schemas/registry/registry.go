@@ -58,7 +58,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	s := fmt.Sprintf("schemas: %s from the registry at %s: ", e.Op, e.URL)
+	s := fmt.Sprintf("registry: %s from the registry at %s: ", e.Op, e.URL)
 	switch e.Status {
 	case 0:
 		return s + e.Err.Error() + " (is ODRADEK_SCHEMA_REGISTRY_URL right, and the registry up?)"
@@ -130,26 +130,26 @@ func New(c Config) (*Client, error) {
 		}
 		p, err := url.Parse(u)
 		if err != nil || p.Scheme != "http" && p.Scheme != "https" || p.Host == "" {
-			faults = append(faults, fmt.Errorf("schemas: ODRADEK_SCHEMA_REGISTRY_URL: %q is not the address of a registry, as https://registry:8081",
+			faults = append(faults, fmt.Errorf("registry: ODRADEK_SCHEMA_REGISTRY_URL: %q is no address like https://registry:8081",
 				redact(u)))
 			continue
 		}
 		if p.User != nil && c.Username != "" {
 			faults = append(faults, errors.New(
-				"schemas: ODRADEK_SCHEMA_REGISTRY_URL has a user in it and ODRADEK_SCHEMA_REGISTRY_USERNAME is set: give one"))
+				"registry: ODRADEK_SCHEMA_REGISTRY_URL has a user in it and ODRADEK_SCHEMA_REGISTRY_USERNAME is set: give one"))
 		}
 		p.Path = strings.TrimRight(p.Path, "/")
 		p.RawQuery, p.Fragment = "", ""
 		r.urls = append(r.urls, p)
 	}
 	if len(r.urls) == 0 && len(faults) == 0 {
-		faults = append(faults, errors.New("schemas: ODRADEK_SCHEMA_REGISTRY_URL is empty"))
+		faults = append(faults, errors.New("registry: ODRADEK_SCHEMA_REGISTRY_URL is empty"))
 	}
 	if c.Username == "" && c.Password != "" {
-		faults = append(faults, errors.New("schemas: ODRADEK_SCHEMA_REGISTRY_PASSWORD without ODRADEK_SCHEMA_REGISTRY_USERNAME"))
+		faults = append(faults, errors.New("registry: ODRADEK_SCHEMA_REGISTRY_PASSWORD without ODRADEK_SCHEMA_REGISTRY_USERNAME"))
 	}
 	if c.Username != "" && c.BearerToken != "" {
-		faults = append(faults, errors.New("schemas: ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_TOKEN: give one"))
+		faults = append(faults, errors.New("registry: ODRADEK_SCHEMA_REGISTRY_USERNAME and ODRADEK_SCHEMA_REGISTRY_TOKEN: give one"))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -315,7 +315,7 @@ func (r *Client) cached(ctx context.Context, name string, fetch func(context.Con
 			select {
 			case <-f.done:
 			case <-ctx.Done():
-				return nil, fmt.Errorf("schemas: waiting for the registry: %w", ctx.Err())
+				return nil, fmt.Errorf("registry: waiting for the registry: %w", ctx.Err())
 			}
 			// The one that asked may have been cancelled; that is not our answer.
 			if f.err != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) && ctx.Err() == nil {

@@ -25,39 +25,8 @@ import (
 
 	"odradek/schemas"
 	"odradek/schemas/output"
+	"odradek/schemas/schematest"
 )
-
-// faulty wraps a registry's handler: while status is set, it answers that.
-type faulty struct {
-	*srfake.Registry
-	status   atomic.Int32
-	requests atomic.Int64
-	delay    atomic.Int64
-}
-
-func newFaulty(t *testing.T, opts ...srfake.Option) *faulty {
-	f := &faulty{Registry: srfake.New(opts...)}
-	t.Cleanup(f.Close)
-	f.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
-		f.requests.Add(1)
-		time.Sleep(time.Duration(f.delay.Load()))
-		if s := f.status.Load(); s != 0 {
-			http.Error(w, "out of order", int(s))
-			return true
-		}
-		return false
-	})
-	return f
-}
-
-func (f *faulty) register(t *testing.T, subject string, s sr.Schema) int32 {
-	t.Helper()
-	id, _, err := f.RegisterSchema(subject, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int32(id)
-}
 
 func open(t *testing.T, c Config) *Client {
 	t.Helper()
@@ -71,8 +40,6 @@ func open(t *testing.T, c Config) *Client {
 	t.Cleanup(r.Close)
 	return r
 }
-
-const closed = "http://127.0.0.1:1" // where nothing listens
 
 func TestRegistryConfig(t *testing.T) {
 	for _, c := range []struct {
@@ -94,21 +61,21 @@ func TestRegistryConfig(t *testing.T) {
 }
 
 func TestRegistryFetchesOnce(t *testing.T) {
-	f := newFaulty(t)
-	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	f := schematest.NewRegistry(t)
+	id := f.Register(t, "in-value", sr.Schema{Schema: schematest.PlantSchema})
 	r := open(t, Config{URLs: []string{f.URL() + "/"}})
-	f.delay.Store(int64(50 * time.Millisecond))
+	f.Delay.Store(int64(50 * time.Millisecond))
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
 			s, err := r.SchemaByID(t.Context(), id)
-			if err != nil || s.Text != plantSchema || s.ID != id || s.Type != "AVRO" {
+			if err != nil || s.Text != schematest.PlantSchema || s.ID != id || s.Type != "AVRO" {
 				t.Error(s, err)
 			}
 		})
 	}
 	wg.Wait()
-	if n := f.requests.Load(); n != 1 {
+	if n := f.Requests.Load(); n != 1 {
 		t.Errorf("%d requests", n)
 	}
 	if s := r.Stats(); s.Requests != 1 || s.Failures != 0 || !s.Up {
@@ -118,10 +85,10 @@ func TestRegistryFetchesOnce(t *testing.T) {
 
 // A caller that gives up does not fail those that wait for its request.
 func TestRegistryCancelledLeader(t *testing.T) {
-	f := newFaulty(t)
-	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	f := schematest.NewRegistry(t)
+	id := f.Register(t, "in-value", sr.Schema{Schema: schematest.PlantSchema})
 	r := open(t, Config{URLs: []string{f.URL()}})
-	f.delay.Store(int64(100 * time.Millisecond))
+	f.Delay.Store(int64(100 * time.Millisecond))
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -141,8 +108,8 @@ func TestRegistryCancelledLeader(t *testing.T) {
 }
 
 func TestRegistryDiskCache(t *testing.T) {
-	f := newFaulty(t)
-	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	f := schematest.NewRegistry(t)
+	id := f.Register(t, "in-value", sr.Schema{Schema: schematest.PlantSchema})
 	dir := t.TempDir()
 	c := Config{URLs: []string{f.URL()}, CacheDir: dir}
 	first := open(t, c)
@@ -154,9 +121,10 @@ func TestRegistryDiskCache(t *testing.T) {
 		t.Fatal(out, err)
 	}
 
-	f.status.Store(503)
+	f.Status.Store(503)
 	again := open(t, c)
-	if s, err := again.SchemaByID(t.Context(), id); err != nil || s.Text != plantSchema || s.ID != id || again.Stats().DiskHits != 1 {
+	if s, err := again.SchemaByID(t.Context(), id); err != nil || s.Text != schematest.PlantSchema || s.ID != id ||
+		again.Stats().DiskHits != 1 {
 		t.Error(s, err, again.Stats())
 	}
 	if got, err := again.Register(t.Context(), "scores-value", output.ScoreSchema); err != nil || got != out {
@@ -191,9 +159,9 @@ func TestRegistryDiskCache(t *testing.T) {
 	if _, err := torn.SchemaByID(t.Context(), id); err == nil {
 		t.Error("no error in an outage with a torn file")
 	}
-	f.status.Store(0)
+	f.Status.Store(0)
 	time.Sleep(outagePause)
-	if s, err := torn.SchemaByID(t.Context(), id); err != nil || s.Text != plantSchema {
+	if s, err := torn.SchemaByID(t.Context(), id); err != nil || s.Text != schematest.PlantSchema {
 		t.Error(err)
 	}
 	if b, _ := os.ReadFile(files[0]); !bytes.Equal(b, whole) {
@@ -204,7 +172,7 @@ func TestRegistryDiskCache(t *testing.T) {
 	}
 
 	// Another registry's ids are others.
-	other := open(t, Config{URLs: []string{closed}, CacheDir: dir})
+	other := open(t, Config{URLs: []string{schematest.Closed}, CacheDir: dir})
 	if _, err := other.SchemaByID(t.Context(), id); err == nil {
 		t.Error("an id of another registry")
 	}
@@ -229,7 +197,7 @@ func TestRegistryBeforeDisk(t *testing.T) {
 	}))
 	defer srv.Close()
 	c := Config{URLs: []string{srv.URL}, CacheDir: t.TempDir()}
-	gone, one, two := "", plantSchema, benchSchema
+	gone, one, two := "", schematest.PlantSchema, schematest.SensorSchema
 	for i, x := range []struct{ says, want *string }{{&one, &one}, {nil, &one}, {&gone, &one}, {&two, &two}, {nil, &two}} {
 		text.Store(x.says)
 		s, err := open(t, c).SchemaByID(t.Context(), 1)
@@ -258,8 +226,8 @@ func TestRegistryBeforeDisk(t *testing.T) {
 
 // A cache that cannot be used is said and done without.
 func TestRegistryCacheFault(t *testing.T) {
-	f := newFaulty(t)
-	id := f.register(t, "in-value", sr.Schema{Schema: plantSchema})
+	f := schematest.NewRegistry(t)
+	id := f.Register(t, "in-value", sr.Schema{Schema: schematest.PlantSchema})
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -281,16 +249,16 @@ func TestRegistryCacheFault(t *testing.T) {
 	if err := errors.Join(os.Remove(probe), os.MkdirAll(filepath.Join(probe, "x"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	f.status.Store(503)
+	f.Status.Store(503)
 	r = open(t, c)
-	if s, err := r.SchemaByID(t.Context(), id); err != nil || s.Text != plantSchema || r.CacheFault() == nil {
+	if s, err := r.SchemaByID(t.Context(), id); err != nil || s.Text != schematest.PlantSchema || r.CacheFault() == nil {
 		t.Error(s, err, r.CacheFault())
 	}
 }
 
 func TestRegistryAuth(t *testing.T) {
 	basic := "Basic " + "dXNlcjpwYXNz" // user:pass
-	f := newFaulty(t, srfake.WithAuth(basic))
+	f := schematest.NewRegistry(t, srfake.WithAuth(basic))
 	with := strings.Replace(f.URL(), "http://", "http://user:pass@", 1)
 	for _, c := range []struct {
 		c    Config
@@ -308,7 +276,7 @@ func TestRegistryAuth(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.c, err, c.want)
 		}
 	}
-	token := newFaulty(t, srfake.WithAuth("Bearer abc"))
+	token := schematest.NewRegistry(t, srfake.WithAuth("Bearer abc"))
 	if err := open(t, Config{URLs: []string{token.URL()}, BearerToken: "abc"}).Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -334,7 +302,7 @@ func TestRegistryTLS(t *testing.T) {
 // A registry without the call for GUIDs, as Apicurio, condemns a record that
 // has one; an address that is no registry at all does not.
 func TestRegistryWithoutGUIDs(t *testing.T) {
-	f := newFaulty(t)
+	f := schematest.NewRegistry(t)
 	f.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
 		if !strings.HasPrefix(req.URL.Path, "/schemas/guids/") {
 			return false
@@ -346,14 +314,14 @@ func TestRegistryWithoutGUIDs(t *testing.T) {
 	if _, err := r.SchemaByGUID(t.Context(), [16]byte{1}); !errors.Is(err, ErrUnknownSchema) {
 		t.Error(err)
 	}
-	f.status.Store(404)
+	f.Status.Store(404)
 	if _, err := r.SchemaByGUID(t.Context(), [16]byte{2}); err == nil || errors.Is(err, ErrUnknownSchema) {
 		t.Error(err)
 	}
 }
 
 func TestRegistrySubjects(t *testing.T) {
-	f := newFaulty(t)
+	f := schematest.NewRegistry(t)
 	r := open(t, Config{URLs: []string{f.URL()}})
 	ctx := t.Context()
 	if _, err := r.Latest(ctx, "scores-value"); !errors.Is(err, ErrUnknownSchema) {
@@ -393,7 +361,7 @@ func TestRegistrySubjects(t *testing.T) {
 		w.Write([]byte(`{"error_code":409,"message":"READER_FIELD_MISSING_DEFAULT_VALUE"}`))
 		return true
 	})
-	if _, err := r.Register(ctx, "scores-value", plantSchema); !errors.Is(err, ErrIncompatible) ||
+	if _, err := r.Register(ctx, "scores-value", schematest.PlantSchema); !errors.Is(err, ErrIncompatible) ||
 		!strings.Contains(err.Error(), "READER_FIELD") {
 		t.Error(err)
 	}
@@ -423,22 +391,3 @@ func FuzzDiskFile(f *testing.F) {
 		}
 	})
 }
-
-const plantSchema = `{"type":"record","name":"Reading","namespace":"acme","fields":[
-	{"name":"deviceId","type":"string"},
-	{"name":"site","type":["null",{"type":"record","name":"Site","fields":[
-		{"name":"plant","type":"string"},{"name":"temperature","type":"float"}]}]},
-	{"name":"temperature","type":["null","double"],"aliases":["temp"]},
-	{"name":"accel","type":{"type":"array","items":"double"}},
-	{"name":"tags","type":{"type":"map","values":["string","long"]}},
-	{"name":"channels","type":{"type":"array","items":{"type":"record","name":"Channel","fields":[{"name":"level","type":"int"}]}}},
-	{"name":"time","type":{"type":"long","logicalType":"timestamp-millis"}},
-	{"name":"parent","type":["null","Reading"]},
-	{"name":"a.b","type":"int"}]}`
-
-const benchSchema = `{"type":"record","name":"Reading","namespace":"acme","fields":[
- {"name":"sensor","type":"string"},
- {"name":"ts","type":"long"},
- {"name":"value","type":["null","double"]},
- {"name":"site","type":{"type":"record","name":"Site","fields":[{"name":"plant","type":"string"}]}},
- {"name":"seq","type":"long"}]}`

@@ -21,15 +21,20 @@ import (
 // registered is what the disk cache keeps of a registration.
 type registered struct{ ID int32 }
 
-// Register makes a schema known under a subject and returns its id, which is
-// the old one if the subject has that schema already. In an outage an id that
-// an earlier run got for the same subject and schema stands in. It is
+// Register registers an Avro schema under a subject and returns its id, which is
+// the old one if the subject has that schema already. In an outage it returns the id that
+// an earlier run got for the same subject and schema. It returns
 // ErrIncompatible if the subject's compatibility rule forbids the schema.
 func (r *Client) Register(ctx context.Context, subject, schemaJSON string) (int32, error) {
-	return r.remembered(subject, schemaJSON, func() (int32, error) {
+	return r.RegisterAs(ctx, subject, "AVRO", schemaJSON)
+}
+
+// RegisterAs registers a schema of a type, as schemas.Format names it, like Register.
+func (r *Client) RegisterAs(ctx context.Context, subject, schemaType, text string) (int32, error) {
+	return r.remembered(subject, text, func() (int32, error) {
 		var a struct{ ID int32 }
 		err := r.call(ctx, fmt.Sprintf("registering subject %q", subject), http.MethodPost,
-			"/subjects/"+url.PathEscape(subject)+"/versions", schemaBody(schemaJSON), &a)
+			"/subjects/"+url.PathEscape(subject)+"/versions", schemaBody(schemaType, text), &a)
 		return a.ID, err
 	})
 }
@@ -40,7 +45,7 @@ func (r *Client) Lookup(ctx context.Context, subject, schemaJSON string) (int32,
 	return r.remembered(subject, schemaJSON, func() (int32, error) {
 		var a answer
 		err := r.call(ctx, fmt.Sprintf("looking up subject %q", subject), http.MethodPost,
-			"/subjects/"+url.PathEscape(subject), schemaBody(schemaJSON), &a)
+			"/subjects/"+url.PathEscape(subject), schemaBody("AVRO", schemaJSON), &a)
 		return a.ID, err
 	})
 }
@@ -69,10 +74,15 @@ func (r *Client) remembered(subject, schemaJSON string, ask func() (int32, error
 	return 0, err
 }
 
-func schemaBody(schemaJSON string) any {
+// schemaBody leaves out the type of an Avro schema, which is the default.
+func schemaBody(schemaType, text string) any {
+	if schemaType == "AVRO" {
+		schemaType = ""
+	}
 	return struct {
 		Schema string `json:"schema"`
-	}{schemaJSON}
+		Type   string `json:"schemaType,omitempty"`
+	}{text, schemaType}
 }
 
 // Latest is the newest version of a subject. It is asked for each time.
@@ -101,7 +111,7 @@ func (r *Client) Compatible(ctx context.Context, subject, schemaJSON string) (ok
 		Messages []string `json:"messages"`
 	}
 	err = r.call(ctx, fmt.Sprintf("compatibility with subject %q", subject), http.MethodPost,
-		"/compatibility/subjects/"+url.PathEscape(subject)+"/versions/latest?verbose=true", schemaBody(schemaJSON), &a)
+		"/compatibility/subjects/"+url.PathEscape(subject)+"/versions/latest?verbose=true", schemaBody("AVRO", schemaJSON), &a)
 	if errors.Is(err, ErrUnknownSchema) {
 		return true, nil, nil
 	}
