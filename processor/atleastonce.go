@@ -13,7 +13,7 @@ import (
 // outside of a transaction.
 //
 // The offsets follow while the outputs of the next cycle are already being written:
-// brokers delay offset commits (Kafka 4 gathers them for 5 ms), and consumers of the
+// brokers delay offset commits (Kafka 4 collects them for 5 ms), and consumers of the
 // outputs need not wait for that. One commit is in flight at a time, and the next one
 // covers everything that was written meanwhile. Until its commit a cycle can be rolled
 // back to the last committed mark, and its outputs are then written a second time.
@@ -33,9 +33,9 @@ func (*atLeastOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches
 func (a *atLeastOnce) commit(work context.Context, c *cycle) error {
 	ctx, cancel := context.WithTimeout(work, a.timeout)
 	defer cancel()
-	outs, logs := c.batches()
-	// The outputs must be there before the state that has forgotten them, and both
-	// before the offsets.
+	outs, logs := c.payload.Batches()
+	// Outputs are written before the state, which does not contain them any more, and
+	// both before the offsets.
 	err := a.hooks.beforeOutputs(c, func() error { return a.commitOffsets(work, sourceOffsets(c.results)) })
 	if err != nil {
 		return err
@@ -52,8 +52,8 @@ func (a *atLeastOnce) commit(work context.Context, c *cycle) error {
 }
 
 // commitOffsets commits offsets outside of a transaction. A request may take as long as
-// a transaction, and a rebalance may add the group's own time-outs: as long as the
-// member keeps its partitions, giving up would only write outputs a second time.
+// a transaction, and a rebalance may add the group's own time-outs: while the member
+// owns its partitions, an early failure would only write outputs a second time.
 func (a *atLeastOnce) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout+a.rebalance)
 	defer cancel()
@@ -111,9 +111,9 @@ func (a *atLeastOnce) answered(ctx context.Context, err error) results {
 	return sent
 }
 
-// giveUp waits for the commit in flight, so that the committed offsets can be read,
+// dropOffsets waits for the commit in flight, so that the committed offsets can be read,
 // and discards the offsets that wait behind it.
-func (a *atLeastOnce) giveUp() (committed results) {
+func (a *atLeastOnce) dropOffsets() (committed results) {
 	if a.done != nil {
 		if err := <-a.done; err == nil {
 			committed = a.sent

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/detectors"
+	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -48,7 +49,7 @@ func TestBlocks(t *testing.T) {
 	})
 	config := func() Config {
 		cfg := b.config("one")
-		cfg.Outputs[OutputBlocks] = "blocks"
+		cfg.Outputs[outputs.Blocks] = "blocks"
 		d := &cfg.State.Detectors[0]
 		d.Detector = scoreBlocks{d.Detector}
 		return cfg
@@ -136,7 +137,7 @@ func TestBlocksTopicTooSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := b.config("one")
-	cfg.Outputs[OutputBlocks] = "blocks"
+	cfg.Outputs[outputs.Blocks] = "blocks"
 	if p, err := New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ODRADEK_BLOCKS_TOPIC") {
 		t.Errorf("New gives %v, %v", p, err)
 	}

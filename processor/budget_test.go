@@ -42,8 +42,8 @@ func stateBytes(p *Processor) (bytes, keys int64) {
 	return bytes, keys
 }
 
-// The states of all partitions stay within the worker's budget: more series than
-// there is memory for evict those that were not heard of for longest.
+// TestStateBudget: the states of all partitions stay within the worker's budget. Series
+// that need more memory evict those that were used least recently.
 func TestStateBudget(t *testing.T) {
 	b := newBench(t, 2)
 	cfg := b.config("one")
@@ -79,39 +79,6 @@ func TestStateBudget(t *testing.T) {
 	}
 	stop(nil)
 	b.ledger() // no score twice
-}
-
-// A partition may use what the others leave, but never less than its share.
-func TestBudgetShares(t *testing.T) {
-	tp := func(i int32) kafka.TP { return kafka.TP{Topic: "in", Partition: i} }
-	b := budget{total: 1000}
-	b.join(tp(0))
-	if got := b.limit(tp(0), 900); got != 1000 {
-		t.Errorf("alone: %d", got)
-	}
-	b.join(tp(1))
-	if got := b.limit(tp(1), 0); got != 500 {
-		t.Errorf("beside one that has nearly all: %d", got)
-	}
-	if got := b.limit(tp(1), 400); got != 500 {
-		t.Errorf("grown: %d", got)
-	}
-	if got := b.limit(tp(0), 900); got != 600 {
-		t.Errorf("the one that has nearly all: %d", got)
-	}
-	b.limit(tp(0), 600)
-	b.leave(tp(1))
-	if got := b.limit(tp(0), 600); got != 1000 {
-		t.Errorf("alone again: %d", got)
-	}
-	if got := b.limit(tp(1), 700); got != math.MaxInt64 || b.sum != 600 {
-		t.Errorf("one that has left: %d, sum %d", got, b.sum)
-	}
-	none := budget{}
-	none.join(tp(0))
-	if got := none.limit(tp(0), 1<<40); got != math.MaxInt64 {
-		t.Errorf("no budget: %d", got)
-	}
 }
 
 // A changelog that holds more than the budget is restored within it: what was used

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/group"
 	"odradek/processor/kafka/record"
 )
 
@@ -23,23 +24,24 @@ type committer interface {
 	commit(ctx context.Context, c *cycle) error
 	// abort ends the transaction that a failed commit has left open, if there is one.
 	abort(ctx context.Context) error
-	// written takes in the results of a cycle that commit has written, and returns those
+	// written takes the results of a cycle that commit has written, and returns those
 	// whose offsets are committed, too.
 	written(ctx context.Context, r results) (committed results)
-	// offsets delivers what came of offsets that follow a cycle; nil: none are under way.
+	// offsets delivers the outcome of committing offsets that follow a cycle; nil while none
+	// are in flight.
 	offsets() <-chan error
-	// answered takes in what offsets has delivered, and returns whose they were.
+	// answered takes the outcome that offsets has delivered, and returns the results it is of.
 	answered(ctx context.Context, err error) results
-	// giveUp forgets the offsets that were to follow. It returns those that are committed
+	// dropOffsets drops the offsets that were to follow. It returns those that are committed
 	// after all.
-	giveUp() (committed results)
+	dropOffsets() (committed results)
 }
 
 // session is what a committer needs of the worker.
 type session struct {
 	client             *kafka.Client
 	producer           *kafka.Producer
-	member             *kafka.Member
+	member             *group.Member
 	group              string
 	timeout, rebalance time.Duration // of a transaction; added for a rebalance
 	hooks              *Hooks
@@ -55,7 +57,7 @@ func newCommitter(g Guarantee, s *session) committer {
 // commitOpen commits the open cycle unless it is empty. It returns only errors that end
 // the worker, and recovers from all others.
 func (p *Processor) commitOpen(ctx context.Context) error {
-	c := p.cycles.close(p.pace.room(len(p.partitions)))
+	c := p.cycles.close(p.pace.Room(len(p.partitions)))
 	if c.spoilt != nil {
 		return p.discard(ctx, c)
 	}
@@ -76,12 +78,12 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 	p.trouble.over(p.log, "cycle")
 	took := time.Since(p.lastCommit)
 	if err != nil {
-		p.pace.failed(c.bytes, c.records, took)
+		p.pace.Failed(c.bytes, c.records, took)
 		p.cfg.Metrics.Aborted(err)
 		return p.recover(ctx, c, err)
 	}
 	p.cfg.Metrics.Committed(c.stats(), took)
-	p.pace.committed(c.bytes, c.records, took)
+	p.pace.Committed(c.bytes, c.records, took)
 	p.committed(p.committer.written(ctx, c.results))
 	// Every request was answered, so nothing reads the batches any more.
 	c.reset()
@@ -94,10 +96,10 @@ func (p *Processor) committed(rs results) {
 	for pt, r := range rs {
 		p.cfg.Metrics.Worked(pt.tp, &r.work, r.floor.Offset, r.next, pt.end.Load())
 		pt.committed.Store(r.next)
-		pt.committedAt.Store(time.Now().UnixNano())
+		pt.status.CommittedNow()
 		pt.fresh.Store(false)
 		if pt.starting.Swap(false) {
-			pt.send(goOn)
+			pt.commands.send(goOn)
 		}
 	}
 }

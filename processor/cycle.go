@@ -6,7 +6,9 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/limits"
 	"odradek/processor/metrics"
+	"odradek/processor/outputs"
 )
 
 // This file defines the content of a transaction. commit.go commits it, and recovery.go
@@ -15,8 +17,8 @@ import (
 // A cycle is a set of results: for each partition that has joined it, the
 // outputs of the records from its last committed offset to `next`, the
 // snapshots of some of its keys, and the replay floor. Partitions add to the
-// open cycle as they finish chunks (join.go); the main goroutine
-// closes it, puts a fresh one in its place and commits:
+// open cycle as they finish chunks (join.go); the main goroutine closes it, opens
+// another one and commits:
 //
 //	partitions    fold score encode -> open cycle n+1 ...
 //	main          close n: AddPartitions, AddOffsets | Produce, TxnOffsetCommit | EndTxn
@@ -26,15 +28,11 @@ import (
 
 // cycle collects the results of one transaction.
 type cycle struct {
-	outs       *outputs
-	codec      record.Codec
-	newBatches func(maxBytes int, codec record.Codec) *record.Batches
-	sinks      [outputCount][]sink // by output and partition of its topic
-	changelog  sync.Map            // kafka.TP of the changelog -> *sink
+	payload *outputs.Payload // outputs and snapshots
 
 	mu      sync.Mutex
 	results results
-	room    room
+	room    limits.Room
 	bytes   int
 	records int
 	full    bool
@@ -56,68 +54,19 @@ func (have *result) extend(r *result) {
 	have.work.Add(&r.work)
 }
 
-// sink is the growing batches of one output partition.
-type sink struct {
-	mu  sync.Mutex
-	b   *record.Batches
-	max int // bytes of a batch in b
+// newCycle returns an empty cycle, whose batches newBatches builds.
+func newCycle(topics *outputs.Topics, newBatches func(maxBytes int) *record.Batches) *cycle {
+	return &cycle{payload: outputs.NewPayload(topics, newBatches), results: results{}}
 }
 
-// newCycle returns an empty cycle.
-func newCycle(o *outputs, codec record.Codec, newBatches func(maxBytes int, codec record.Codec) *record.Batches) *cycle {
-	c := &cycle{outs: o, codec: codec, newBatches: newBatches, results: results{}}
-	for i := range o.topics {
-		c.sinks[i] = make([]sink, o.topics[i].partitions)
-	}
-	return c
-}
-
-// lock locks s, making its batches for topic t at first use.
-func (c *cycle) lock(s *sink, t *topic) *record.Batches {
-	s.mu.Lock()
-	if s.b == nil || s.max != t.batchBytes && s.b.Count() == 0 {
-		s.b, s.max = c.newBatches(t.batchBytes, c.codec), t.batchBytes
-	}
-	return s.b
-}
-
-// each calls f for the sink of every partition of the topics but the changelogs.
-func (c *cycle) each(f func(tp kafka.TP, s *sink)) {
-	for o, sinks := range c.sinks {
-		for i := range sinks {
-			f(kafka.TP{Topic: c.outs.topics[o].name, Partition: int32(i)}, &sinks[i])
-		}
-	}
-}
-
-// written returns the number of the cycle's records for an output.
-func (c *cycle) written(o Output) (records int) {
-	for i := range c.sinks[o] {
-		if b := c.sinks[o][i].b; b != nil {
-			records += b.Count()
-		}
-	}
-	return records
-}
-
-// reset empties the cycle and keeps its memory: the batches of a cycle of 32 MB
-// cost more to make anew than to fill.
+// reset empties the cycle for another transaction.
 func (c *cycle) reset() {
-	reset := func(_ kafka.TP, s *sink) {
-		if s.b != nil {
-			s.b.Reset()
-		}
-	}
-	c.each(reset)
-	c.changelog.Range(func(k, v any) bool {
-		reset(k.(kafka.TP), v.(*sink))
-		return true
-	})
-	c.results = results{} // not emptied: its offsets may still be in flight
+	c.payload.Reset()
+	c.results = results{} // a new map: offsets of the old one may still be in flight
 	c.bytes, c.records, c.full = 0, 0, false
 }
 
-// add makes a partition's results up to r.next part of the cycle.
+// add adds a partition's results up to r.next to the cycle.
 func (c *cycle) add(pt *partition, r result, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,36 +76,19 @@ func (c *cycle) add(pt *partition, r result, bytes int) {
 		c.results[pt] = have
 	}
 	have.extend(&r)
-	have.log = pt.owner.now.Incarnation
+	have.log = pt.owner.Incarnation
 	c.bytes += bytes
 	c.records += int(r.work.Counts.Consumed)
-	c.full = c.bytes >= c.room.bytes || c.records >= cycleRecords
+	c.full = c.room.Full(c.bytes, c.records)
 }
 
-// spoil keeps the cycle from being committed.
+// spoil marks the cycle as one that must not be committed.
 func (c *cycle) spoil(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.spoilt == nil {
 		c.spoilt = err
 	}
-}
-
-// batches lists what the cycle writes; changelogs apart, because at least once
-// they go after the outputs.
-func (c *cycle) batches() (outs, logs map[kafka.TP]*record.Batches) {
-	outs, logs = map[kafka.TP]*record.Batches{}, map[kafka.TP]*record.Batches{}
-	put := func(m map[kafka.TP]*record.Batches, tp kafka.TP, s *sink) {
-		if s.b != nil && s.b.Count() > 0 {
-			m[tp] = s.b
-		}
-	}
-	c.each(func(tp kafka.TP, s *sink) { put(outs, tp, s) })
-	c.changelog.Range(func(k, v any) bool {
-		put(logs, k.(kafka.TP), v.(*sink))
-		return true
-	})
-	return outs, logs
 }
 
 // sourceOffsets are the source offsets of results with the replay floors as
@@ -170,24 +102,13 @@ func sourceOffsets(rs results) map[kafka.TP]kafka.Offset {
 }
 
 // forwarded is the commit metadata of a partition under ODRADEK_REKEY. It is no
-// replay floor, so that state from before is not taken for present when the
-// setting is turned off again.
+// replay floor, so that older state is not taken for current when the setting is
+// turned off again.
 const forwarded = "forwarded"
 
 // stats returns what the metrics count of a committed cycle.
 func (c *cycle) stats() metrics.CycleStats {
-	s := metrics.CycleStats{Records: c.records, Bytes: c.bytes, Outputs: map[string]int{}}
-	for o := range Outputs {
-		if n := c.written(Output(o)); n > 0 {
-			s.Outputs[Outputs[o].Name] = n
-		}
-	}
-	c.changelog.Range(func(_, v any) bool {
-		if b := v.(*sink).b; b != nil {
-			s.ChangelogRecords += b.Count()
-			s.ChangelogBytes += b.Bytes()
-		}
-		return true
-	})
+	s := metrics.CycleStats{Records: c.records, Bytes: c.bytes}
+	c.payload.Stats(&s)
 	return s
 }

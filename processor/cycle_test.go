@@ -73,7 +73,7 @@ func TestPrompt(t *testing.T) {
 		full  bool
 		want  bool
 	}{{0, false, false}, {promptBytes - 1, false, false}, {promptBytes, false, true}, {1000, true, true}} {
-		p := &cycles{open: &cycle{room: room{bytes: mostCycleBytes}, bytes: c.bytes, full: c.full}}
+		p := &cycles{open: &cycle{bytes: c.bytes, full: c.full}}
 		if got := p.prompt(); got != c.want {
 			t.Errorf("%d bytes, full %t: prompt is %t", c.bytes, c.full, got)
 		}
@@ -96,8 +96,7 @@ func TestBatchesOfGuarantee(t *testing.T) {
 		ExactlyOnce: fill(record.NewTransactionBatches(limit, record.CodecNone)),
 		AtLeastOnce: fill(record.NewBatches(limit, record.CodecNone)),
 	} {
-		c := newCycle(&outputs{}, record.CodecNone, newCommitter(g, nil).newBatches)
-		if got := fill(c.lock(&sink{}, &topic{batchBytes: limit})); got != want {
+		if got := fill(newCommitter(g, nil).newBatches(limit, record.CodecNone)); got != want {
 			t.Errorf("guarantee %d: %d bytes, with the batches that belong to it %d", g, got, want)
 		}
 	}

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"odradek/processor/limits"
 )
 
 // cycles holds the cycle that is open: partitions add their results to it, and the main
 // goroutine closes it and opens another.
 type cycles struct {
 	// mu: partitions add under RLock; closing takes Lock, which waits for those that are
-	// in the middle of adding. batchBytes of the output topics are guarded by it, too.
+	// in the middle of adding. It also guards BatchBytes of the output topics.
 	mu      sync.RWMutex
 	open    *cycle
 	swapped chan struct{} // closed when open is replaced
@@ -24,14 +26,14 @@ type cycles struct {
 
 var errStaleEpoch = errors.New("processor: the result is of an abandoned epoch")
 
-func newCycles(empty func() *cycle, r room) *cycles {
+func newCycles(empty func() *cycle, r limits.Room) *cycles {
 	cs := &cycles{open: empty(), swapped: make(chan struct{}), ready: make(chan struct{}, 1), make: empty}
 	cs.open.room = r
 	return cs
 }
 
 // enter waits for room in the open cycle and returns it; the cycle stays open until leave.
-// For an epoch that is over it returns errStaleEpoch.
+// It returns errStaleEpoch for an old epoch.
 func (cs *cycles) enter(ctx context.Context, epoch uint64) (*cycle, error) {
 	for {
 		cs.mu.RLock()
@@ -74,7 +76,7 @@ func (cs *cycles) now() uint64 {
 }
 
 // room returns the capacity of the open cycle.
-func (cs *cycles) room() room {
+func (cs *cycles) room() limits.Room {
 	cs.mu.RLock()
 	defer cs.mu.RUnlock()
 	return cs.open.room
@@ -96,7 +98,7 @@ func (cs *cycles) prompt() bool {
 }
 
 // close returns the open cycle and puts an empty one with room for r in its place.
-func (cs *cycles) close(r room) *cycle {
+func (cs *cycles) close(r limits.Room) *cycle {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	c := cs.open
@@ -109,7 +111,7 @@ func (cs *cycles) close(r room) *cycle {
 }
 
 // abandon begins a new epoch with an empty open cycle.
-func (cs *cycles) abandon(r room) {
+func (cs *cycles) abandon(r limits.Room) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.epoch++
@@ -117,7 +119,7 @@ func (cs *cycles) abandon(r room) {
 	cs.swap(r)
 }
 
-func (cs *cycles) swap(r room) {
+func (cs *cycles) swap(r limits.Room) {
 	cs.open.room = r
 	close(cs.swapped)
 	cs.swapped = make(chan struct{})

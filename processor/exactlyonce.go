@@ -19,7 +19,7 @@ func (*exactlyOnce) newBatches(maxBytes int, codec record.Codec) *record.Batches
 func (e *exactlyOnce) commit(ctx context.Context, c *cycle) error {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
-	outs, logs := c.batches()
+	outs, logs := c.payload.Batches()
 	for tp, b := range logs {
 		outs[tp] = b
 	}
@@ -53,4 +53,4 @@ func (e *exactlyOnce) abort(ctx context.Context) error { return e.producer.End(c
 func (*exactlyOnce) written(_ context.Context, r results) results        { return r }
 func (*exactlyOnce) offsets() <-chan error                               { return nil }
 func (*exactlyOnce) answered(context.Context, error) (committed results) { return nil }
-func (*exactlyOnce) giveUp() (committed results)                         { return nil }
+func (*exactlyOnce) dropOffsets() (committed results)                    { return nil }

@@ -10,16 +10,19 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/keystate"
+	"odradek/processor/limits"
+	"odradek/processor/outputs"
 )
 
-// Examined is what a worker would do about one partition.
+// Examined is what a worker would do with one partition.
 type Examined struct {
 	TP kafka.TP
-	// Err is why the worker would end (RefusedError), or pause the partition
-	// (Quarantines), or why it could not be found out.
+	// Err is why the worker would end (policy.RefusedError), or pause the partition
+	// (Quarantines), or why the partition could not be examined.
 	Err error
-	// Notes are what it would log in going on: state that a policy empties.
+	// Notes are the warnings that the worker would log: state that a policy empties.
 	Notes []string
 }
 
@@ -29,19 +32,19 @@ func Quarantines(err error) bool {
 	return errors.As(err, &stuck)
 }
 
-// Examine says of input partitions what a worker with this configuration would do with
-// what is committed and stored of them, by the same code that restores a partition, up
-// to the replay. It joins no group and writes nothing. Partitions that have a topic
-// without a changelog yet are examined as if that were empty. tell is called for each;
-// cfg needs no outputs.
-func Examine(ctx context.Context, cfg Config, tps []kafka.TP, tell func(Examined)) error {
+// Examine reports what a worker with this configuration would do with the committed
+// offsets and the stored state of input partitions, by the same code that restores a
+// partition, up to the replay. It joins no group and writes nothing. A changelog that
+// does not exist yet counts as empty. report is called for each partition; cfg needs no
+// outputs.
+func Examine(ctx context.Context, cfg Config, tps []kafka.TP, report func(Examined)) error {
 	if cfg.Metrics == nil {
-		cfg.Metrics = NewMetrics()
+		cfg.Metrics = outputs.NewMetrics()
 	}
-	p := &Processor{cfg: cfg, log: slog.New(slog.DiscardHandler), budget: budget{total: cfg.StateBytes}}
-	p.outputs.changelogs = map[string]*topic{}
+	p := &Processor{cfg: cfg, log: slog.New(slog.DiscardHandler), budget: limits.Budget{Total: cfg.StateBytes}}
+	p.outputs = &outputs.Topics{Changelogs: map[string]*outputs.Topic{}}
 	for _, tp := range tps {
-		if p.outputs.changelogs[tp.Topic] != nil || cfg.Outputs[OutputRekeyed] != "" && tp.Topic != cfg.Outputs[OutputRekeyed] {
+		if p.outputs.Changelogs[tp.Topic] != nil || cfg.Outputs[outputs.Rekeyed] != "" && tp.Topic != cfg.Outputs[outputs.Rekeyed] {
 			continue
 		}
 		name := cfg.Changelog(tp.Topic)
@@ -49,9 +52,9 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, tell func(Examined
 		if err != nil {
 			return fmt.Errorf("processor: examine: %w", err)
 		}
-		p.outputs.changelogs[tp.Topic] = &topic{name: name, partitions: infos[name].Partitions}
+		p.outputs.Changelogs[tp.Topic] = &outputs.Topic{Name: name, Partitions: infos[name].Partitions}
 	}
-	p.fetcher = cfg.Client.NewFetcher(cfg.Fetch)
+	p.fetcher = fetch.New(cfg.Client, cfg.Fetch)
 	defer p.fetcher.Close()
 	p.host = p.asHost()
 	for _, tp := range tps {
@@ -59,12 +62,12 @@ func Examine(ctx context.Context, cfg Config, tps []kafka.TP, tell func(Examined
 		if err != nil {
 			return fmt.Errorf("processor: examine %s: %w", tp, err)
 		}
-		tell(x)
+		report(x)
 	}
 	return nil
 }
 
-// examineTries is how often a partition is looked at that a running worker commits
+// examineTries is how often a partition is examined that a running worker commits
 // meanwhile.
 const examineTries = 5
 
@@ -76,17 +79,17 @@ func (p *Processor) examine(ctx context.Context, tp kafka.TP) (Examined, error) 
 			return x, err
 		}
 		var notes notes
-		p.budget.join(tp)
+		p.budget.Join(tp)
 		pt := newPartition(p.host, tp)
 		pt.log = slog.New(&notes)
 		_, x.Err = pt.takeUp(ctx, offs[tp])
 		pt.windows.Close()
-		p.budget.leave(tp)
+		p.budget.Leave(tp)
 		if ctx.Err() != nil {
 			return x, ctx.Err()
 		}
 		x.Notes = notes.lines
-		if !errors.Is(x.Err, keystate.ErrAhead) && !kafka.OffsetLost(x.Err) {
+		if !errors.Is(x.Err, keystate.ErrAhead) && !fetch.OffsetLost(x.Err) {
 			return x, nil
 		}
 		if err := sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
@@ -96,7 +99,7 @@ func (p *Processor) examine(ctx context.Context, tp kafka.TP) (Examined, error) 
 	return x, nil
 }
 
-// notes is a log handler that keeps warnings and errors as texts.
+// notes is a log handler that collects warnings and errors as texts.
 type notes struct {
 	mu    sync.Mutex
 	lines []string

@@ -5,7 +5,7 @@ type Step string
 
 // The steps of a commit, in their order: the first three of ExactlyOnce, the others of AtLeastOnce.
 const (
-	BeforeSend Step = "before-send" // nothing of the cycle is on its way
+	BeforeSend Step = "before-send" // nothing of the cycle is sent
 	BeforeEnd  Step = "before-end"  // outputs, state and offsets are sent, the transaction is open
 	AfterEnd   Step = "after-end"   // the transaction is committed
 

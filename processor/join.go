@@ -3,16 +3,21 @@ package processor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"odradek/processor/events"
+	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/outputs"
 )
 
-// How a partition puts what it has done into the open cycle. The main goroutine
-// closes and commits it (commit.go).
+// This file adds the results of a partition to the open cycle. The main goroutine closes
+// and commits the cycle (commit.go).
 
-// join makes everything folded so far a result of the open cycle.
+// join adds the results of everything folded so far to the open cycle. The next record is
+// at offset next; the chunk was fetched at the time fetched.
 func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) error {
 	s := pt.state
 	c, err := pt.host.cycles.enter(ctx, pt.epoch)
@@ -22,25 +27,17 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	defer pt.host.cycles.leave()
 	r := result{next: next, leader: pt.leader, work: metrics.Work{Fetched: fetched}}
 	r.work.Counts = pt.counts
-	for i := range r.work.Counts.Outcomes {
-		r.work.Counts.Outcomes[i] = s.Counts[i] - pt.counted[i]
-	}
-	pt.counted = s.Counts
+	pt.joined.take(s, pt.it.Skipped(), &r.work.Counts)
 	r.work.Counts.Suspects = pt.countSuspects(fetched)
-	r.work.Counts.Evicted, pt.evicted = s.EvictedKeys-pt.evicted, s.EvictedKeys
-	r.work.Counts.Early, pt.early = s.Early-pt.early, s.Early
-	skipped := pt.it.Skipped()
-	r.work.Counts.Aborted, r.work.Counts.Control = skipped.Aborted-pt.skipped.Aborted, skipped.Control-pt.skipped.Control
-	pt.skipped = skipped
 	bytes, err := pt.write(c, &r)
 	if err != nil {
 		err = stuckWrite(err)
-		pt.spoil(c, err) // some of the results are in it, and their offset must not be without the rest
+		pt.spoil(c, err) // it has a part of the results, and must not be committed without the others
 		return err
 	}
 	r.floor, r.work.Held = s.Floor(), int64(s.Held())
 	pt.position.Store(next)
-	pt.look()
+	pt.showState()
 	pt.logLate(fetched)
 	pt.resetChunk()
 	c.add(pt, r, bytes)
@@ -48,44 +45,100 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	return nil
 }
 
-// look shows the state as it is to Status.
-func (pt *partition) look() {
-	pt.keys.Store(int64(pt.state.Keys()))
-	pt.heldNow.Store(int64(pt.state.Held()))
-	pt.suspectNow.Store(int64(pt.state.HeldSuspects()))
-	pt.lateNow.Store(pt.state.Counts[keystate.Late])
-	pt.bytes.Store(pt.state.Bytes())
-	pt.limit = pt.host.budget.limit(pt.tp, pt.state.Bytes())
-	pt.maxTime.Store(pt.state.MaxTime())
+// joined holds the counts that have joined a cycle already. What they count only grows.
+type joined struct {
+	outcomes       keystate.Counts // of the state
+	evicted, early int64           // its EvictedKeys and Early
+	skipped        record.Skipped  // of the chunk
 }
 
-// write puts the chunk's outputs and the state that is due into the cycle.
-func (pt *partition) write(c *cycle, r *result) (bytes int, err error) {
-	now := time.Now()
-	for i := range Outputs {
-		n, err := Outputs[i].write(pt, c, r, now)
-		if err != nil {
-			return 0, err
-		}
-		bytes += n
+// take sets the counts in c that are new since the last call.
+func (j *joined) take(s *keystate.State, skipped record.Skipped, c *metrics.Counts) {
+	for i := range c.Outcomes {
+		c.Outcomes[i] = s.Counts[i] - j.outcomes[i]
 	}
+	c.Evicted, c.Early = s.EvictedKeys-j.evicted, s.Early-j.early
+	c.Aborted, c.Control = skipped.Aborted-j.skipped.Aborted, skipped.Control-j.skipped.Control
+	j.reset(s)
+	j.skipped = skipped
+}
+
+// reset begins with the counts of a state that was restored or rolled back.
+func (j *joined) reset(s *keystate.State) {
+	j.outcomes, j.evicted, j.early = s.Counts, s.EvictedKeys, s.Early
+}
+
+// showState shows the state as it is now to Status, and renews its limit of memory.
+func (pt *partition) showState() {
+	pt.status.SetState(pt.state)
+	pt.limit = pt.host.budget.Limit(pt.tp, pt.state.Bytes())
+}
+
+// write adds the chunk's outputs to the cycle, and the snapshots that are due.
+func (pt *partition) write(c *cycle, r *result) (bytes int, err error) {
+	bytes, err = pt.writer.Write(c.payload, pt.state, &r.work, time.Now())
+	if err != nil {
+		return 0, err
+	}
+	pt.countChanges()
 	pt.state.Mark(r.next)
 	if pt.forward {
 		return bytes, nil
 	}
-	pt.arrivals.add(r.next, r.work.Fetched)
-	want := pt.arrivals.before(r.work.Fetched.Add(-pt.host.cfg.ReplayLimit * 3 / 4))
-	state, err := pt.writeState(c, want, c.room.state)
+	pt.arrivals.Add(r.next, r.work.Fetched)
+	want := pt.arrivals.Before(r.work.Fetched.Add(-pt.host.cfg.ReplayLimit * 3 / 4))
+	state, err := pt.writeState(c, want, c.room.State)
 	return bytes + state, err
+}
+
+// writeState adds snapshots of keys to the cycle until the replay floor is at want, or
+// they have limit bytes.
+func (pt *partition) writeState(c *cycle, want int64, limit int) (bytes int, err error) {
+	ms := time.Now().UnixMilli()
+	err = c.payload.Changelog(pt.tp, func(b *record.Batches) error {
+		return pt.state.Snapshot(want, limit, func(key, value []byte) error {
+			bytes += len(key) + len(value)
+			return b.Append(ms, key, value, nil)
+		})
+	})
+	if err != nil {
+		return bytes, fmt.Errorf("processor: %s/%d: snapshot to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.changelogTP().Topic, err)
+	}
+	return bytes, nil
+}
+
+// countChanges counts the anomalies that the chunk has opened and closed.
+func (pt *partition) countChanges() {
+	if pt.open == nil || len(pt.state.Events) == 0 {
+		return
+	}
+	for i := range pt.state.Events {
+		switch row := &pt.state.Events[i]; row.Change.Kind {
+		case events.Open:
+			pt.open[row.Name]++
+		case events.Close:
+			pt.open[row.Name]--
+		}
+	}
+	pt.status.SetOpen(pt.open)
+}
+
+// countOpen takes the number of open anomalies from the state, which has been
+// restored or rolled back.
+func (pt *partition) countOpen() {
+	if pt.host.cfg.Outputs[outputs.Anomalies] != "" {
+		pt.open = pt.state.OpenAnomalies()
+		pt.status.SetOpen(pt.open)
+	}
 }
 
 // handOverBytes bounds the state that is written at a hand-over.
 const handOverBytes = 16 << 20
 
-// lastSnapshot brings the changelog up to date before the partition is handed
-// over, as far as that is quick, so that the next owner has little to replay. It
-// waits until everything else of the partition is committed: a mark has one
-// snapshot, and this one is of the cycle that comes after.
+// lastSnapshot adds as many snapshots as are written quickly to the changelog before the
+// partition is handed over, so that the next owner has little to replay. It waits until
+// everything else of the partition is committed: a mark has one snapshot, and this one is
+// of the cycle that follows.
 func (pt *partition) lastSnapshot(ctx context.Context) error {
 	at := pt.position.Load()
 	if pt.forward || pt.confined.Load() != nil || pt.state.Dirty() == 0 {
@@ -93,8 +146,8 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 	}
 	for pt.committed.Load() < at {
 		pt.host.cycles.announce()
-		if stale, err := pt.hold(ctx, time.Millisecond); stale || err != nil || pt.stale() {
-			return err // what is not committed is the next owner's to do again
+		if stale, err := pt.commands.wait(ctx, time.Millisecond); stale || err != nil || pt.stale() {
+			return err // the next owner repeats what is not committed
 		}
 	}
 	pt.noteCommitted()
@@ -106,12 +159,12 @@ func (pt *partition) lastSnapshot(ctx context.Context) error {
 		return err
 	}
 	defer pt.host.cycles.leave()
-	bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.room.state))
+	bytes, err := pt.writeState(c, at, min(handOverBytes, 4*c.room.State))
 	if err != nil {
 		err = stuckWrite(err)
 		pt.spoil(c, err)
 		if pt.quarantine(err) {
-			return nil // the next owner replays more, that is all
+			return nil // the next owner replays more
 		}
 		return err
 	}

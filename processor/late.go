@@ -5,19 +5,20 @@ import (
 	"time"
 
 	"odradek/processor/kafka/record"
+	"odradek/processor/outputs"
 )
 
-// lateLog gathers the late records of a partition for its log, which has a line
-// of them a minute at most. It names no series: how many there are tells one
+// lateLog counts the late records of a partition for its log, which has one line
+// about them a minute at most. It names no series: their number distinguishes one
 // slow clock from a lateness that is too small for the topic.
 type lateLog struct {
 	records int64
 	offset  int64 // of the last one
 	series  map[uint64]struct{}
-	told    time.Time
+	logged  time.Time
 }
 
-// lateLogSeries is the most series that a line tells apart.
+// lateLogSeries bounds the series that are counted for a line.
 const lateLogSeries = 1 << 14
 
 var lateSeed = maphash.MakeSeed()
@@ -36,7 +37,7 @@ func (l *lateLog) add(key []byte, rec *record.Record) {
 // logLate logs the late records since its last line, if that is long enough ago.
 func (pt *partition) logLate(now time.Time) {
 	l := &pt.lates
-	if l.records == 0 || now.Sub(l.told) < summaryEvery {
+	if l.records == 0 || now.Sub(l.logged) < summaryEvery {
 		return
 	}
 	why := "their series have newer samples, and ODRADEK_LATENESS is 0"
@@ -45,6 +46,6 @@ func (pt *partition) logLate(now time.Time) {
 			"ODRADEK_MAX_HELD released"
 	}
 	pt.log.Warn("late records", "records", l.records, "series", len(l.series), "last_offset", l.offset, "sent_to",
-		pt.host.cfg.Outputs[OutputLate], "why", why)
-	*l = lateLog{told: now}
+		pt.host.cfg.Outputs[outputs.Late], "why", why)
+	*l = lateLog{logged: now}
 }

@@ -14,6 +14,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
+	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -123,7 +124,7 @@ func TestReleasedEarly(t *testing.T) {
 	}
 	b.send(in...)
 	cfg := b.config("one")
-	cfg.State.Lateness, cfg.State.MaxHeld, cfg.Metrics = 60e6, 10, NewMetrics()
+	cfg.State.Lateness, cfg.State.MaxHeld, cfg.Metrics = 60e6, 10, outputs.NewMetrics()
 	status := b.run(cfg)
 	if len(status) != 1 || status[0].Held != 10 {
 		t.Errorf("status %+v, 10 are to be held", status)

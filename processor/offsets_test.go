@@ -14,7 +14,7 @@ import (
 	"odradek/processor/kafka"
 )
 
-// logBuffer keeps a worker's log for a test to search.
+// logBuffer holds a worker's log for a test to search.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

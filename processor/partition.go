@@ -5,94 +5,77 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"odradek/detectors"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/limits"
 	"odradek/processor/metrics"
+	"odradek/processor/outputs"
+	"odradek/processor/provenance"
+	"odradek/processor/status"
 	"odradek/schemas"
-	"odradek/schemas/output"
 )
 
 // partition is one assigned topic-partition: a goroutine that owns its state.
-// It restores, then turns chunks into results of the open cycle until it is
-// told to stop or to go back. Nothing but atomics is shared with the main
-// goroutine.
+// It restores, then turns chunks into results of the open cycle until a command
+// stops it or rolls it back. It shares nothing but atomics and commands with the
+// main goroutine.
 type partition struct {
-	host *host
-	tp   kafka.TP
-	log  *slog.Logger
+	host   *host
+	tp     kafka.TP
+	log    *slog.Logger
+	status *status.Partition
 
 	cancel context.CancelFunc // drop everything now (lost partition)
 	done   chan struct{}
 
-	mail chan struct{} // wakes the goroutine; capacity 1
-	mu   sync.Mutex
-	cmd  command // what the main goroutine wants; guarded by mu
+	commands *commands // of the main goroutine
 
-	committed   atomic.Int64 // offset of the last definite commit, or where it started
-	committedAt atomic.Int64 // unix ns
-	behindAt    atomic.Int64 // unix ns; when there was first something to commit again
-	fresh       atomic.Bool  // the group has no committed offset for it yet
-	siblings    atomic.Int32 // partitions of the topic
-	starting    atomic.Bool  // where it starts, or whose its changelog is, is not committed yet
-	running     atomic.Bool  // restored; has or may have uncommitted results
-	position    atomic.Int64 // next offset to fold
-	end         atomic.Int64 // last stable offset seen
-	keys        atomic.Int64
-	bytes       atomic.Int64 // of memory, about
-	maxTime     atomic.Int64 // largest event time folded, us; keystate.NoTime without one
-	remaining   atomic.Int64 // offsets that the restore has yet to read, of the log it is reading
-	heldNow     atomic.Int64
-	suspectNow  atomic.Int64
-	lateNow     atomic.Int64                     // late records since the state was restored
-	openNow     atomic.Pointer[map[string]int64] // anomalies by detector
-	onHold      atomic.Pointer[holding]          // nil: not held
-	watched     atomic.Pointer[kafka.Source]     // what is being fetched now: the partition, or its changelog
-	restoring   restoring
-	confined    atomic.Pointer[metrics.Quarantine] // nil: it goes on
+	committed atomic.Int64                       // offset of the last definite commit, or where it started
+	fresh     atomic.Bool                        // the group has no committed offset for it yet
+	siblings  atomic.Int32                       // partitions of the topic
+	starting  atomic.Bool                        // its start or the owner of its changelog is not committed yet
+	running   atomic.Bool                        // restored; has or may have uncommitted results
+	position  atomic.Int64                       // next offset to fold
+	end       atomic.Int64                       // last stable offset seen
+	confined  atomic.Pointer[metrics.Quarantine] // nil: not in quarantine
 
 	// Owned by the goroutine.
-	state      *keystate.State
-	batch      *detectors.Batch
-	windows    *detectors.WindowCache // nil: the executor caches none
-	dec        schemas.Decoder
-	enc        *output.ScoreEncoder
-	anomalyEnc *output.AnomalyEncoder
-	it         record.Iterator
-	reading    schemas.Reading
-	header     func(string) ([]byte, bool)
-	source     *kafka.Source
-	leader     record.Epoch // that wrote the last record read
-	epoch      uint64
-	noted      int64 // committed offset that was last passed to the state
-	counts     metrics.Counts
-	counted    keystate.Counts // state's counts already joined
-	evicted    int64           // state's EvictedKeys already joined
-	early      int64           // and its Early
-	skipped    record.Skipped  // of the chunk, already joined
-	copies     []copiedRecord  // dead letters, late records and forwarded records of the chunk
-	value      []byte
-	open       map[string]int64 // anomalies by detector
-	owner      owned
-	made       []StateSettings // that the changelog's settings record has
-	growing    bool            // the topic has grown, and the next sample's offset is where that is decided
-	waiting    bool            // for the commit of the start: nothing is fetched
-	wipe       [][]byte        // changelog keys to delete (state given up), until that is committed
-	arrivals   arrivals
-	work       restoreWork
-	lates      lateLog
-	suspects   suspectLog
+	state    *keystate.State
+	batch    *detectors.Batch
+	windows  *detectors.WindowCache // nil: the executor caches none
+	dec      schemas.Decoder
+	writer   *outputs.Writer
+	it       record.Iterator
+	reading  schemas.Reading
+	header   func(string) ([]byte, bool)
+	source   *fetch.Source
+	leader   record.Epoch // that wrote the last record read
+	epoch    uint64
+	noted    int64 // committed offset that was last passed to the state
+	counts   metrics.Counts
+	joined   joined
+	open     map[string]int64 // anomalies by detector
+	owner    provenance.Ownership
+	settings provenance.Settings
+	growing  bool     // the topic has grown, and the next sample's offset is where that is decided
+	waiting  bool     // for the commit of the start: nothing is fetched
+	wipe     [][]byte // changelog keys to delete, of state that was emptied, until the deletion is committed
+	arrivals limits.Arrivals
+	work     restoreWork
+	lates    lateLog
+	suspects suspectLog
 
-	limit       int64 // of the state's bytes, as of the last chunk; see budget
+	limit       int64 // of the state's bytes, as of the last chunk; see limits.Budget
 	trimmedAt   time.Time
 	trimmedN    int // keys evicted since, for the log
 	trouble     trouble
-	patience    patience
+	patience    limits.Patience
 	ref         []byte // of the record's schema
 	again       bool   // fold the iterator's current record once more
 	more        bool   // the chunk has more records than a cycle had room for
@@ -100,63 +83,46 @@ type partition struct {
 	forward     bool   // an input partition under ODRADEK_REKEY: records go to the internal topic
 }
 
-type command int
-
-const (
-	goOn      command = iota
-	goBack            // roll back to the committed mark
-	startOver         // restore from what is committed
-	stopSoon          // finish the chunk in hand, join it, end
-)
-
 // host is a partition's view of its processor.
 type host struct {
 	cfg     *Config
 	log     *slog.Logger
-	outputs *outputs
-	fetcher *kafka.Fetcher
+	outputs *outputs.Topics
+	fetcher *fetch.Fetcher
 	cycles  *cycles
-	budget  *budget
-	// committed reads the committed offsets of partitions, for as long as it takes.
+	budget  *limits.Budget
+	// committed reads the committed offsets of partitions, and waits until they are known.
 	committed func(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error)
 	// fail ends the worker with an error.
 	fail func(error)
 }
 
 func newPartition(h *host, tp kafka.TP) *partition {
-	rekeyed := h.cfg.Outputs[OutputRekeyed]
+	rekeyed := h.cfg.Outputs[outputs.Rekeyed]
 	pt := &partition{
-		host: h, tp: tp,
-		log:     h.log.With("topic", tp.Topic, "partition", tp.Partition),
-		done:    make(chan struct{}),
-		mail:    make(chan struct{}, 1),
-		dec:     h.cfg.Decoder.Clone(),
-		forward: rekeyed != "" && tp.Topic != rekeyed,
+		host: h, tp: tp, status: status.New(tp),
+		log:      h.log.With("topic", tp.Topic, "partition", tp.Partition),
+		done:     make(chan struct{}),
+		commands: newCommands(),
+		dec:      h.cfg.Decoder.Clone(),
+		forward:  rekeyed != "" && tp.Topic != rekeyed,
 	}
-	pt.restoring.committed.Store(-1)
-	pt.restoring.stable.Store(-1)
-	pt.restoring.high.Store(-1)
-	if t := h.outputs.changelogs[tp.Topic]; t != nil {
-		pt.siblings.Store(int32(t.partitions))
+	if t := h.outputs.Changelogs[tp.Topic]; t != nil {
+		pt.siblings.Store(int32(t.Partitions))
 	}
+	pt.settings.InForce = h.cfg.Settings
 	pt.reading.Values = make([]float64, h.cfg.State.Dim)
-	names := make([]string, len(h.cfg.State.Detectors))
-	for i := range names {
-		names[i] = h.cfg.State.Detectors[i].Name
-	}
-	pt.enc = output.NewScoreEncoder(h.cfg.SchemaIDs[OutputScores], tp.Topic, tp.Partition, names)
-	pt.anomalyEnc = output.NewAnomalyEncoder(h.cfg.SchemaIDs[OutputAnomalies], tp.Topic, tp.Partition)
+	pt.writer = outputs.NewWriter(h.outputs, tp, h.cfg.State, &h.cfg.SchemaIDs, h.cfg.Scores)
 	return pt
 }
 
-// start begins the goroutine; offsets are read by the first partition that needs
-// them.
+// start starts the goroutine. The first partition that needs offsets reads those of all.
 func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kafka.Offset, error)) {
 	ctx, pt.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(pt.done)
 		offs, err := offsets()
-		if kafka.Unauthorized(err) { // of one topic, and others may have been asked for with it
+		if kafka.Unauthorized(err) { // of one topic, and the request may have included others
 			if offs, err = pt.host.committed(ctx, []kafka.TP{pt.tp}); kafka.Unauthorized(err) {
 				err = &stuckError{reasonUnauthorized, err}
 			}
@@ -178,31 +144,12 @@ func (pt *partition) start(ctx context.Context, offsets func() (map[kafka.TP]kaf
 
 func (pt *partition) wait() { <-pt.done }
 
-// send asks the goroutine to do cmd; a later, stronger command wins.
-func (pt *partition) send(cmd command) {
-	pt.mu.Lock()
-	pt.cmd = max(pt.cmd, cmd)
-	pt.mu.Unlock()
-	select {
-	case pt.mail <- struct{}{}:
-	default:
-	}
-}
-
 func (pt *partition) restart(fully bool) {
 	if fully {
-		pt.send(startOver)
+		pt.commands.send(startOver)
 	} else {
-		pt.send(goBack)
+		pt.commands.send(goBack)
 	}
-}
-
-func (pt *partition) take() command {
-	pt.mu.Lock()
-	defer pt.mu.Unlock()
-	cmd := pt.cmd
-	pt.cmd = goOn
-	return cmd
 }
 
 // run is the goroutine.
@@ -214,23 +161,23 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 		}
 	}
 	for {
-		var chunks <-chan *kafka.Chunk
+		var chunks <-chan *fetch.Chunk
 		if pt.source != nil {
 			chunks = pt.source.C()
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-pt.mail:
-			cmd := pt.take()
+		case <-pt.commands.ready:
+			cmd := pt.commands.take()
 			if cmd == goBack && !pt.running.Load() {
 				cmd = goOn // quarantined without a state
 			}
 			if (cmd == goBack || cmd == startOver) && !pt.stale() {
-				// Restored since the command was given: nothing here is of before, and
-				// what has been joined counts.
+				// The partition was restored after the command was sent: it has no results
+				// from before, and those that it has joined are valid.
 				cmd = goOn
-				if pt.source == nil && !pt.waiting { // a hold was given up for the command
+				if pt.source == nil && !pt.waiting { // a hold ended for the command
 					pt.seek(pt.position.Load())
 				}
 			}
@@ -255,7 +202,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			}
 		case c, ok := <-chunks:
 			if !ok {
-				pt.watched.Store(nil)
+				pt.status.SetSource(nil)
 				pt.source = nil
 				continue
 			}
@@ -263,7 +210,7 @@ func (pt *partition) run(ctx context.Context, off kafka.Offset) error {
 			c.Release()
 			switch {
 			case errors.Is(err, errStaleEpoch):
-				// The main goroutine is on its way to say where to go on.
+				// A command of the main goroutine will say where to resume.
 				pt.closeSource()
 			case err != nil && !pt.quarantine(err):
 				return err
@@ -280,47 +227,48 @@ func (pt *partition) exportState(restored bool) {
 
 func (pt *partition) closeSource() {
 	if pt.source != nil {
-		pt.watched.Store(nil)
+		pt.status.SetSource(nil)
 		pt.source.Close()
 		pt.source = nil
 	}
 }
 
-// seek fetches from offset on; nothing fetched before can arrive any more. In
-// quarantine nothing is fetched.
+// seek fetches from offset on, and drops what was fetched before. In quarantine nothing
+// is fetched.
 func (pt *partition) seek(offset int64) {
 	pt.closeSource()
 	pt.position.Store(offset)
 	if pt.confined.Load() != nil {
-		pt.watched.Store(nil)
+		pt.status.SetSource(nil)
 		return
 	}
 	pt.source = pt.host.fetcher.Resume(pt.tp, offset, pt.leader)
-	pt.watched.Store(pt.source)
+	pt.status.SetSource(pt.source)
 }
 
-// rollback returns to the committed mark: the in-memory twin of restore.
+// rollback returns the state in memory to the committed mark. A restore would give the
+// same state.
 func (pt *partition) rollback(ctx context.Context) error {
 	pt.resetChunk()
 	to := pt.committed.Load()
 	if err := pt.state.Rollback(to); err != nil {
 		return fmt.Errorf("processor: %s/%d: roll back to offset %d: %w", pt.tp.Topic, pt.tp.Partition, to, err)
 	}
-	pt.limit = -1 // trim looks before the first record
+	pt.limit = -1 // trim runs before the first record
 	pt.noteCommitted()
 	pt.countOpen()
 	pt.batch.Reset()
-	pt.counted, pt.evicted, pt.early = pt.state.Counts, pt.state.EvictedKeys, pt.state.Early
+	pt.joined.reset(pt.state)
 	pt.resetSuspects()
 	pt.setEpoch()
-	return pt.goFrom(ctx, to)
+	return pt.resume(ctx, to)
 }
 
 func (pt *partition) setEpoch() {
 	pt.epoch = pt.host.cycles.now()
 }
 
-// noteCommitted passes on to the state what has been committed since the last call.
+// noteCommitted passes the committed offset on to the state, if it has grown.
 func (pt *partition) noteCommitted() {
 	if c := pt.committed.Load(); c > pt.noted {
 		pt.state.Committed(c)
@@ -333,13 +281,12 @@ func (pt *partition) resetChunk() {
 	pt.state.Events = pt.state.Events[:0]
 	clear(pt.state.Blocks)
 	pt.state.Blocks = pt.state.Blocks[:0]
-	clear(pt.copies)
-	pt.copies = pt.copies[:0]
+	pt.writer.Reset()
 	pt.counts = metrics.Counts{}
 }
 
 // process folds, scores and joins one chunk.
-func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
+func (pt *partition) process(ctx context.Context, c *fetch.Chunk) error {
 	if c.Err != nil {
 		return pt.fetchError(ctx, c)
 	}
@@ -347,16 +294,16 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 	now := time.Now()
 	pt.noteCommitted()
 	if pt.position.Load() == pt.committed.Load() {
-		pt.behindAt.Store(now.UnixNano())
+		pt.status.BehindNow()
 	}
-	pt.end.Store(c.LastStable) // after behindAt: Stalled reads them the other way round
+	pt.end.Store(c.LastStable) // after BehindNow: Stalled reads them the other way round
 	if pt.forward {
 		pt.host.cycles.mu.RLock()
-		pt.forwardMost = pt.host.outputs.topics[OutputRekeyed].batchBytes
+		pt.forwardMost = pt.host.outputs.Outputs[outputs.Rekeyed].BatchBytes
 		pt.host.cycles.mu.RUnlock()
 	}
 	pt.it.Reset(&c.Chunk)
-	pt.skipped = record.Skipped{}
+	pt.joined.skipped = record.Skipped{}
 	pt.again = false
 	pt.growing = pt.grown(pt.position.Load())
 	for {
@@ -378,7 +325,7 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 			}
 		}
 		if pt.more {
-			if stop, err := pt.hold(ctx, 0); stop || err != nil {
+			if stop, err := pt.commands.wait(ctx, 0); stop || err != nil {
 				pt.closeSource() // as below
 				return err
 			}
@@ -393,157 +340,13 @@ func (pt *partition) process(ctx context.Context, c *kafka.Chunk) error {
 		if pt.it.Err() != nil {
 			return stuckFetch(retry)
 		}
-		// The writer schema of this record is not known (yet): hold the partition
-		// here, everything before it is joined.
-		if stop, err := pt.hold(ctx, pause); stop || err != nil {
-			// The rest of this chunk is given up, so the next one must not come
-			// before the command does: every command says where to fetch from.
+		// The writer schema of this record is not known (yet): the partition is held
+		// here, and everything before it has joined a cycle.
+		if stop, err := pt.commands.wait(ctx, pause); stop || err != nil {
+			// The rest of this chunk is dropped, so the next one must not be folded
+			// before the command is obeyed: every command says where to fetch from.
 			pt.closeSource()
 			return err
 		}
 	}
-}
-
-// hold waits; stop means that a command has come and the chunk is given up.
-func (pt *partition) hold(ctx context.Context, d time.Duration) (stop bool, err error) {
-	select {
-	case <-ctx.Done():
-		return true, ctx.Err()
-	case <-pt.mail:
-		pt.mu.Lock()
-		none := pt.cmd == goOn // taken already, with an earlier wake-up
-		pt.mu.Unlock()
-		if none {
-			return false, nil
-		}
-		select {
-		case pt.mail <- struct{}{}: // run takes it
-		default:
-		}
-		return true, nil
-	case <-time.After(d):
-		return false, nil
-	}
-}
-
-// foldChunk folds and scores what is left of the chunk, or as much as a cycle has
-// room for at a time: then there is more. retry is the reason to stop before the
-// iterator's current record and to try it again.
-func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
-	s := pt.state
-	limit := pt.host.cycles.room().records
-	pt.more = false
-	for pt.counts.Consumed < limit && (pt.again || pt.nextRecord()) {
-		pt.again = false
-		rec := pt.it.Record()
-		if pt.header == nil {
-			pt.header = rec.Header // one method value: the iterator reuses its record
-		}
-		pt.counts.Consumed++
-		pt.counts.Bytes += int64(len(rec.Key) + len(rec.Value))
-		header := pt.header
-		if rec.HeaderCount == 0 {
-			header = nil // lets the decoder skip the question
-		}
-		if err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header, &pt.reading); err != nil {
-			var de *schemas.DecodeError
-			if errors.As(err, &de) && (de.Retry || de.Absent) && !pt.condemn(rec, header, de) {
-				pt.counts.Consumed--
-				pt.counts.Bytes -= int64(len(rec.Key) + len(rec.Value))
-				pt.again = true
-				return err, pt.finish(ctx)
-			}
-			pt.deadLetter(rec, err)
-			continue
-		}
-		if pt.state.Decisions(keystate.Verdict) > 0 {
-			pt.acquit(rec, header)
-		}
-		if err := pt.checkReading(rec); err != nil {
-			pt.deadLetter(rec, err)
-			continue
-		}
-		if pt.forward {
-			pt.forwardRecord(rec)
-			continue
-		}
-		if err := pt.makeRoom(ctx); err != nil {
-			return nil, err
-		}
-		if pt.state.Bytes() > pt.limit {
-			pt.trim(rec.Offset)
-		}
-		if pt.growing {
-			pt.decideGrown(rec.Offset)
-		}
-		sample := keystate.Sample{Key: pt.reading.Key, Time: pt.reading.Time, Offset: rec.Offset, Values: pt.reading.Values}
-		switch s.Fold(&sample, pt.batch) {
-		case keystate.Late:
-			pt.lateRecord(rec, pt.reading.Key)
-		case keystate.Held:
-			pt.holdSuspect(rec)
-		}
-		if len(s.Refused) > 0 {
-			pt.sendRefused()
-		}
-	}
-	if pt.it.Err() == nil {
-		pt.more = pt.counts.Consumed >= limit
-	}
-	return pt.it.Err(), pt.finish(ctx)
-}
-
-// makeRoom scores until the batch has room for the tasks of one more sample.
-// One sample may release many held ones, a batch at a time.
-func (pt *partition) makeRoom(ctx context.Context) error {
-	for !pt.state.Fits(pt.batch) {
-		if err := pt.score(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// finish scores everything folded so far.
-func (pt *partition) finish(ctx context.Context) error {
-	if err := pt.makeRoom(ctx); err != nil {
-		return err
-	}
-	return pt.score(ctx)
-}
-
-// score executes the packed tasks and applies their results.
-func (pt *partition) score(ctx context.Context) error {
-	if n := len(pt.batch.Tasks); n > 0 {
-		began := time.Now()
-		err := pt.host.cfg.Executor.Execute(ctx, pt.batch)
-		if errors.Is(err, detectors.ErrCacheLost) {
-			pt.state.Repack(pt.batch)
-			err = pt.host.cfg.Executor.Execute(ctx, pt.batch)
-		}
-		if err != nil {
-			return fmt.Errorf("processor: %s/%d: score: %w", pt.tp.Topic, pt.tp.Partition, err)
-		}
-		pt.host.cfg.Metrics.Executed(n, time.Since(began))
-	}
-	pt.state.Apply(pt.batch)
-	pt.batch.Reset()
-	return nil
-}
-
-// maxSeriesKey bounds a series key so that no record made of it can pass the
-// broker's limit.
-const maxSeriesKey = 8 << 10
-
-func (pt *partition) checkReading(rec *record.Record) error {
-	if f := pt.host.cfg.MaxFuture; f > 0 && rec.Timestamp >= 0 && pt.reading.Time > rec.Timestamp*1000+f.Microseconds() {
-		return &schemas.DecodeError{Class: "future_time", Err: fmt.Errorf(
-			"event time %s is more than %s after the record's timestamp %s (ODRADEK_MAX_FUTURE)",
-			time.UnixMicro(pt.reading.Time).UTC().Format(time.RFC3339), f, time.UnixMilli(rec.Timestamp).UTC().Format(time.RFC3339))}
-	}
-	if len(pt.reading.Key) > maxSeriesKey {
-		return &schemas.DecodeError{Class: "too_large",
-			Err: fmt.Errorf("series key of %d bytes is longer than %d", len(pt.reading.Key), maxSeriesKey)}
-	}
-	return nil
 }

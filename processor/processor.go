@@ -13,9 +13,15 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
+	"odradek/processor/kafka/group"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/limits"
 	"odradek/processor/metrics"
+	"odradek/processor/outputs"
+	"odradek/processor/policy"
+	"odradek/processor/provenance"
 	"odradek/schemas"
 )
 
@@ -31,29 +37,6 @@ const (
 	AtLeastOnce
 )
 
-// ScoresMode says which scores are published.
-type ScoresMode int
-
-// The modes of ODRADEK_SCORES.
-const (
-	ScoresAll       ScoresMode = iota
-	ScoresAnomalous            // those above their detector's threshold
-)
-
-// Policy decides what happens where going on would lose something silently.
-type Policy int
-
-const (
-	// Fail stops the worker with a *RefusedError.
-	Fail Policy = iota
-	// Earliest goes on at the first record there is, with empty state.
-	Earliest
-	// Latest goes on at the end of the log, with empty state.
-	Latest
-	// Reset goes on at the committed offset, with empty state.
-	Reset
-)
-
 // Config is what a Processor needs; cmd/worker fills it from the environment.
 type Config struct {
 	Client     *kafka.Client
@@ -64,8 +47,8 @@ type Config struct {
 	// Start is where a partition without a committed offset begins:
 	// StartEarliest, StartLatest or a Kafka timestamp in milliseconds.
 	Start      int64
-	OffsetLost Policy // a committed offset that is not in the log, or follows records that are not: Fail, Earliest, Latest
-	StateLost  Policy // state that cannot be rebuilt: Fail, Reset
+	OffsetLost policy.OnLoss // a committed offset that is not in the log, or follows records that are not: Fail, Earliest, Latest
+	StateLost  policy.OnLoss // state that cannot be rebuilt: Fail, Reset
 
 	Session, Rebalance, Heartbeat time.Duration
 
@@ -74,7 +57,7 @@ type Config struct {
 	Executor detectors.Executor
 	// Settings are behind the fingerprints of State, an entry for each detector and
 	// one for held samples; nil: refusals of state name no setting.
-	Settings []StateSettings
+	Settings []provenance.StateSettings
 	// StateBytes is what the states of all partitions may take, by State.Bytes;
 	// 0: no limit.
 	StateBytes int64
@@ -88,15 +71,15 @@ type Config struct {
 	CommitInterval     time.Duration // least time from one commit's begin to the next, unless there is much to commit
 	ReplayLimit        time.Duration // input that a restore may have to replay, in time of arrival
 
-	Scores    ScoresMode
-	Outputs   OutputNames // "" for topics that are not written
-	SchemaIDs SchemaIDs
+	Scores    outputs.ScoresMode
+	Outputs   outputs.Names // "" for topics that are not written
+	SchemaIDs outputs.SchemaIDs
 	Changelog func(topic string) string
 	Codec     record.Codec
 	// MaxMessageBytes bounds a batch, also below a topic's max.message.bytes.
 	MaxMessageBytes int
 
-	Fetch kafka.FetcherConfig
+	Fetch fetch.Config
 
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
@@ -114,18 +97,6 @@ const (
 	StartEarliest = -2
 )
 
-// RefusedError reports that going on would lose or misread something and that
-// the operator has to decide. Decide names the command or setting that does.
-type RefusedError struct {
-	TP     kafka.TP
-	Reason string
-	Decide string
-}
-
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("processor: %s/%d: %s; to decide: %s", e.TP.Topic, e.TP.Partition, e.Reason, e.Decide)
-}
-
 // ErrInstanceFenced says that another live worker has the same ODRADEK_INSTANCE_ID.
 var ErrInstanceFenced = errors.New("processor: another running worker has this ODRADEK_INSTANCE_ID; give each worker its own")
 
@@ -137,11 +108,11 @@ type Processor struct {
 	log *slog.Logger
 
 	producer *kafka.Producer
-	member   *kafka.Member
-	fetcher  *kafka.Fetcher
+	member   *group.Member
+	fetcher  *fetch.Fetcher
 
-	budget  budget
-	outputs outputs // topics and partition counts of what is written
+	budget  limits.Budget
+	outputs *outputs.Topics // topics and partition counts of what is written
 
 	host      *host // of the partitions; set by Run
 	cycles    *cycles
@@ -153,20 +124,20 @@ type Processor struct {
 	partitions map[kafka.TP]*partition // main goroutine only
 
 	lastCommit time.Time
-	counted    int32 // generation in which partitions were counted; main goroutine only
-	pace       pace  // main goroutine only
+	counted    int32       // generation in which partitions were counted; main goroutine only
+	pace       limits.Pace // main goroutine only
 
 	trouble  trouble
 	statusMu sync.Mutex              // member's write, too
 	status   map[kafka.TP]*partition // for Status
 }
 
-// New checks the topics and makes what is missing. Nothing is consumed yet.
+// New checks the topics and extends changelogs that are too small. Nothing is consumed yet.
 func New(ctx context.Context, cfg Config) (*Processor, error) {
 	p := &Processor{
 		cfg:        cfg,
 		log:        cfg.Log,
-		budget:     budget{total: cfg.StateBytes},
+		budget:     limits.Budget{Total: cfg.StateBytes},
 		fatal:      make(chan error, 1),
 		partitions: map[kafka.TP]*partition{},
 		status:     map[kafka.TP]*partition{},
@@ -174,26 +145,29 @@ func New(ctx context.Context, cfg Config) (*Processor, error) {
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
-	if err := p.outputs.open(ctx, &p.cfg); err != nil {
+	var err error
+	p.outputs, err = outputs.Open(ctx, cfg.Client, &cfg.Outputs, cfg.MaxMessageBytes)
+	if err = errors.Join(err, p.openChangelogs(ctx)); err != nil {
 		return nil, err
 	}
 	state := *cfg.State
-	state.Blocks = cfg.Outputs[OutputBlocks] != ""
-	for _, t := range p.outputs.changelogs {
-		state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.batchBytes-256, leastBatch/2))
+	state.Blocks = cfg.Outputs[outputs.Blocks] != ""
+	for _, t := range p.outputs.Changelogs {
+		state.MaxRecord = min(cmp.Or(state.MaxRecord, keystate.MaxRecord), max(t.BatchBytes-256, outputs.LeastBatch/2))
 	}
 	p.cfg.State = &state
-	p.pace = newPace(cfg.TransactionTimeout)
+	p.pace = limits.NewPace(cfg.TransactionTimeout)
 	p.session = &session{client: cfg.Client, group: cfg.Group, timeout: cfg.TransactionTimeout, rebalance: cfg.Session + cfg.Rebalance,
 		hooks: &p.cfg.Hooks}
 	p.committer = newCommitter(cfg.Guarantee, p.session)
-	p.cycles = newCycles(func() *cycle { return newCycle(&p.outputs, p.cfg.Codec, p.committer.newBatches) }, p.pace.room(1))
+	newBatches := func(maxBytes int) *record.Batches { return p.committer.newBatches(maxBytes, cfg.Codec) }
+	p.cycles = newCycles(func() *cycle { return newCycle(p.outputs, newBatches) }, p.pace.Room(1))
 	return p, nil
 }
 
 // asHost returns the partitions' view of the processor.
 func (p *Processor) asHost() *host {
-	return &host{cfg: &p.cfg, log: p.log, outputs: &p.outputs, fetcher: p.fetcher, cycles: p.cycles, budget: &p.budget,
+	return &host{cfg: &p.cfg, log: p.log, outputs: p.outputs, fetcher: p.fetcher, cycles: p.cycles, budget: &p.budget,
 		committed: p.committedOffsets, fail: p.fail}
 }
 
@@ -216,15 +190,15 @@ func (p *Processor) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("processor: start the producer %q: %w", pc.TransactionalID, err)
 	}
-	p.fetcher = p.cfg.Client.NewFetcher(p.cfg.Fetch)
+	p.fetcher = fetch.New(p.cfg.Client, p.cfg.Fetch)
 	defer p.fetcher.Close()
 	p.host = p.asHost()
 
 	topics := p.cfg.Topics
-	if rekeyed := p.cfg.Outputs[OutputRekeyed]; rekeyed != "" {
+	if rekeyed := p.cfg.Outputs[outputs.Rekeyed]; rekeyed != "" {
 		topics = append(append([]string(nil), topics...), rekeyed)
 	}
-	member := p.cfg.Client.JoinGroup(work, kafka.GroupConfig{
+	member := group.Join(work, p.cfg.Client, group.Config{
 		Group: p.cfg.Group, InstanceID: p.cfg.InstanceID, Topics: topics,
 		SessionTimeout: p.cfg.Session, RebalanceTimeout: p.cfg.Rebalance, HeartbeatInterval: p.cfg.Heartbeat,
 		Log: p.log,
@@ -235,7 +209,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	p.session.producer, p.session.member = p.producer, member
 	err := p.loop(ctx, work)
 	if err != nil {
-		p.giveUp(work, err)
+		p.leave(work, err)
 	}
 	cancel()
 	for _, pt := range p.partitions {
@@ -244,11 +218,11 @@ func (p *Processor) Run(ctx context.Context) error {
 	return err
 }
 
-// giveUp makes way after an error: other workers, and the operator who is told
-// to run a command on a group without members, need not wait for the transaction
-// and the session to time out. Nothing is committed, and what does not work within
-// a few seconds is left to those timeouts.
-func (p *Processor) giveUp(work context.Context, cause error) {
+// leave aborts the transaction and leaves the group after an error: other workers, and
+// an operator whose command needs a group without members, need not wait for the
+// time-outs of the transaction and the session. Nothing is committed, and what does not
+// work within a few seconds is left to those time-outs.
+func (p *Processor) leave(work context.Context, cause error) {
 	ctx, cancel := context.WithTimeout(work, 3*time.Second)
 	defer cancel()
 	p.abandonAll()
@@ -343,7 +317,7 @@ func (p *Processor) memberEnded() error {
 	return fmt.Errorf("processor: group %q: %w", p.cfg.Group, err)
 }
 
-// TransactionalID is that of one worker. With an instance id it is stable, so that
+// TransactionalID returns the transactional id of one worker. With an instance id it is stable, so that
 // a restarted worker fences its predecessor and ends its open transaction at
 // once; without one it is unique, and a crashed worker's open transaction ends
 // by its timeout. It ends with a hash of both names: with plain ones, plant-eu and

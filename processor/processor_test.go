@@ -23,9 +23,12 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
 	"odradek/processor/metrics"
+	"odradek/processor/outputs"
 	"odradek/schemas/formats"
 	"odradek/schemas/output"
 )
@@ -109,19 +112,19 @@ func (b *bench) config(instance string) Config {
 	}
 	var state keystate.Config
 	state.Dim = 1
-	state.Windows = []keystate.WindowConfig{{Columns: []int{0}, Fingerprint: 1}}
-	state.Detectors = []keystate.DetectorConfig{{Name: "level", Detector: level, Stride: 3, Fingerprint: 2}}
+	state.Windows = []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}}
+	state.Detectors = []series.DetectorConfig{{Name: "level", Detector: level, Stride: 3, Fingerprint: 2}}
 	return Config{
 		Client: b.client, Group: "g", InstanceID: instance, Topics: []string{b.input}, Start: StartEarliest,
 		Session: 10 * time.Second, Rebalance: 10 * time.Second, Heartbeat: 100 * time.Millisecond,
 		Decoder: dec, State: &state, Executor: detectors.NewCPU(1),
 		TransactionTimeout: 10 * time.Second, ReplayLimit: 300 * time.Millisecond,
-		SchemaIDs:       SchemaIDs{OutputScores: -1, OutputAnomalies: -1},
-		Outputs:         OutputNames{OutputScores: "scores", OutputDeadLetters: "dlq", OutputLate: "late"},
+		SchemaIDs:       outputs.SchemaIDs{outputs.Scores: -1, outputs.Anomalies: -1},
+		Outputs:         outputs.Names{outputs.Scores: "scores", outputs.DeadLetters: "dlq", outputs.Late: "late"},
 		Changelog:       func(topic string) string { return "g-" + topic + "-changelog" },
 		MaxMessageBytes: 900_000,
-		Fetch:           kafka.FetcherConfig{ReadCommitted: true, MaxWait: 20 * time.Millisecond, PartitionBytes: 8 << 10},
-		Metrics:         NewMetrics(),
+		Fetch:           fetch.Config{ReadCommitted: true, MaxWait: 20 * time.Millisecond, PartitionBytes: 8 << 10},
+		Metrics:         outputs.NewMetrics(),
 		Log:             slog.New(slog.NewTextHandler(testWriter{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }

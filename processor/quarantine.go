@@ -7,34 +7,36 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
+	"odradek/processor/policy"
 )
 
-// Quarantine. A partition that cannot go on by itself is paused, and the others
-// run on. Its goroutine stays: it fetches nothing, and answers the commands of a
-// rollback and of a rebalance as always, so that what it had finished is committed
-// and the group never notices. A new assignment or a restart tries it again.
+// Quarantine pauses a partition that fails by itself, while the others continue. Its
+// goroutine stays: it fetches nothing, and obeys the commands of a rollback and of a
+// rebalance as always, so that its finished results are committed and the group is not
+// affected. A new assignment or a restart tries the partition again.
 //
-// Two ways lead here. The partition's goroutine finds that it cannot go on and
-// returns a *stuckError (run, quarantine). Or the brokers refuse what a cycle holds
-// of it, for good (Processor.blame): the same results would be refused in every
-// cycle to come, with those of all other partitions.
+// A partition comes into quarantine in one of two ways. Its goroutine returns a
+// *stuckError (run, quarantine). Or the brokers refuse its results in a cycle for good
+// (Processor.blame): they would refuse them in every later cycle, together with those of
+// all other partitions.
 //
-// What is not of one partition ends the worker: a decision about state that is the
-// operator's (RefusedError), an output topic that may not be written, an executor
-// that fails.
+// A fault that is not of one partition ends the worker: a decision about state that is
+// the operator's (policy.RefusedError), an output topic that must not be written, an
+// executor that fails.
 
 // The reasons of a quarantine, as the metric has them.
 const (
-	reasonUnreadable   = "unreadable"   // the log at its position, and where the next batch begins is not known
-	reasonUnfetchable  = "unfetchable"  // brokers refuse to hand out records
+	reasonUnreadable   = "unreadable"   // the log at its position, and the begin of the next batch is not known
+	reasonUnfetchable  = "unfetchable"  // brokers refuse to return records
 	reasonUnauthorized = "unauthorized" // the worker lacks a permission on its topic or changelog
 	reasonUnwritable   = "unwritable"   // an output that no batch of its topic holds
 	reasonRefused      = "refused"      // its offset or state, by the brokers
 )
 
-// stuckError is an error by which one partition cannot go on.
+// stuckError is an error that stops one partition.
 type stuckError struct {
 	reason string
 	err    error
@@ -43,7 +45,7 @@ type stuckError struct {
 func (e *stuckError) Error() string { return e.err.Error() }
 func (e *stuckError) Unwrap() error { return e.err }
 
-// stuckFetch makes an error of the fetcher one of the partition.
+// stuckFetch returns an error of the fetcher as a stuckError.
 func stuckFetch(err error) error {
 	reason := reasonUnfetchable
 	var corrupt *record.CorruptError
@@ -61,16 +63,17 @@ func stuckFetch(err error) error {
 func (pt *partition) unread(tp kafka.TP, err error) error {
 	var corrupt *record.CorruptError
 	switch {
-	case kafka.OffsetLost(err): // the caller knows what to do
+	case fetch.OffsetLost(err): // the caller handles it
 		return err
 	case tp != pt.tp && errors.As(err, &corrupt):
-		return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("its changelog cannot be read: %v", err),
+		return &policy.RefusedError{TP: pt.tp, Reason: fmt.Sprintf("its changelog cannot be read: %v", err),
 			Decide: fmt.Sprintf("worker state reset -topic %s -partition %d", pt.tp.Topic, pt.tp.Partition)}
 	}
 	return stuckFetch(err)
 }
 
-// stuckWrite makes an error of the partition of a record that fits no batch.
+// stuckWrite returns the error of a record that fits no batch as a stuckError, and
+// others as they are.
 func stuckWrite(err error) error {
 	if errors.Is(err, record.ErrTooLarge) {
 		return &stuckError{reasonUnwritable, err}
@@ -78,19 +81,19 @@ func stuckWrite(err error) error {
 	return err
 }
 
-// quarantine pauses the partition if err is of it alone.
+// quarantine pauses the partition if err is a stuckError, and reports whether it is.
 func (pt *partition) quarantine(err error) bool {
 	var stuck *stuckError
 	if !errors.As(err, &stuck) {
 		return false
 	}
 	pt.closeSource()
-	pt.watched.Store(nil)
+	pt.status.SetSource(nil)
 	pt.confine(stuck.reason, err)
 	return true
 }
 
-// confine notes and tells why the partition is paused.
+// confine records and logs why the partition is paused.
 func (pt *partition) confine(reason string, err error) {
 	if pt.confined.Load() != nil {
 		return
@@ -100,21 +103,21 @@ func (pt *partition) confine(reason string, err error) {
 		at = pt.position.Load()
 	}
 	pt.confined.Store(&metrics.Quarantine{Reason: reason, Detail: err.Error(), Offset: at, Since: time.Now()})
-	decide := "mend what the reason names; a restart or a rebalance tries the partition again"
+	decide := "repair what the reason names; a restart or a rebalance tries the partition again"
 	if reason == reasonUnreadable {
-		decide = fmt.Sprintf("to step over the place: worker state reset -topic %s -partition %d -to OFFSET", pt.tp.Topic, pt.tp.Partition)
+		decide = fmt.Sprintf("to skip the unreadable part: worker state reset -topic %s -partition %d -to OFFSET", pt.tp.Topic, pt.tp.Partition)
 	}
-	pt.log.Error("partition quarantined, the others go on", "reason", reason, "offset", at, "err", err, "decide", decide)
+	pt.log.Error("partition quarantined, the others continue", "reason", reason, "offset", at, "err", err, "decide", decide)
 }
 
-// spoil keeps the cycle that pt has written to from being committed.
+// spoil marks the cycle that pt has written to as one that must not be committed.
 func (pt *partition) spoil(c *cycle, err error) {
 	c.spoil(err)
 	pt.host.cycles.announce() // otherwise the main goroutine might wait for another result
 }
 
-// discard drops a cycle that holds some of a partition's results without the
-// rest. An error is one that ends the worker.
+// discard drops a cycle that holds a part of a partition's results. It returns only
+// errors that end the worker.
 func (p *Processor) discard(ctx context.Context, c *cycle) error {
 	var stuck *stuckError
 	if !errors.As(c.spoilt, &stuck) {
@@ -142,8 +145,8 @@ func (p *Processor) blame(cause error) bool {
 	some := false
 	for tp, pt := range p.partitions {
 		topic := tp.Topic
-		if t := p.outputs.changelogs[topic]; t != nil && t.name == b.TP.Topic {
-			topic = t.name
+		if t := p.outputs.Changelogs[topic]; t != nil && t.Name == b.TP.Topic {
+			topic = t.Name
 		}
 		if topic == b.TP.Topic && (b.Unauthorized || tp.Partition == b.TP.Partition) && pt.confined.Load() == nil {
 			pt.confine(reason, cause)
@@ -153,8 +156,8 @@ func (p *Processor) blame(cause error) bool {
 	return some
 }
 
-// known reads the committed offsets of the partitions. Where the worker may no
-// longer read one topic's, those in quarantine are left out.
+// known reads the committed offsets of the partitions. Where the worker is no longer
+// permitted to read those of a topic, partitions in quarantine are left out.
 func (p *Processor) known(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
 	offs, err := p.committedOffsets(ctx, tps)
 	if !kafka.Unauthorized(err) {

@@ -70,7 +70,7 @@ func (c *damagedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write looks for whole batches at the base: the CRC leaves no doubt.
+// Write searches for whole batches at the base: the CRC leaves no doubt.
 func (c *damagedConn) Write(p []byte) (int, error) {
 	d := c.d
 	d.mu.Lock()
@@ -137,7 +137,7 @@ func quarantined(p *Processor) (out []metrics.PartitionStatus) {
 
 // TestUnreadableBatches: a batch that decompresses to too much, and one that does
 // not match its CRC, become one dead letter each, with their bytes and offsets. All
-// their records are accounted for, the fold goes on after them, and the next owner,
+// their records are accounted for, the fold continues after them, and the next owner,
 // which replays over them, restores the same state.
 func TestUnreadableBatches(t *testing.T) {
 	var d disk
@@ -248,8 +248,8 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// TestQuarantineReasons: whatever keeps one partition from going on, the others
-// commit all of theirs, and the worker drains in peace.
+// TestQuarantineReasons: whatever stops one partition, the others
+// commit all of their results, and the worker drains without an error.
 func TestQuarantineReasons(t *testing.T) {
 	fault := func(key kmsg.Key, changelog bool, err *kerr.Error) func(b *bench) {
 		return func(b *bench) {

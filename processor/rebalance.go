@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/group"
 )
 
-// rebalance does what a group event asks for. An error ends the worker.
-func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
+// rebalance handles a group event. An error ends the worker.
+func (p *Processor) rebalance(ctx context.Context, ev group.Event) error {
 	defer ev.Done()
-	p.cycles.spare = nil // it may hold memory of partitions that leave
+	p.cycles.spare = nil // it may have memory of partitions that leave
 	switch ev.Kind {
-	case kafka.Assigned:
+	case group.Assigned:
 		p.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
 		p.cfg.Metrics.Rebalanced("assigned")
 		if err := p.recount(ctx); err != nil {
@@ -25,12 +26,12 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 			return nil
 		}
 		for _, tp := range ev.Partitions {
-			if err := p.outputs.outgrown(&p.cfg, tp); err != nil {
+			if err := p.outgrown(tp); err != nil {
 				return err
 			}
 		}
 		// One request for all, but not here: an offset may wait for the open
-		// transaction of a dead worker, and other partitions go on meanwhile.
+		// transaction of a dead worker, and other partitions continue meanwhile.
 		tps := ev.Partitions
 		offsets := sync.OnceValues(func() (map[kafka.TP]kafka.Offset, error) { return p.committedOffsets(ctx, tps) })
 		for _, tp := range ev.Partitions {
@@ -41,16 +42,16 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 			p.add(pt)
 			pt.start(ctx, offsets)
 		}
-	case kafka.Revoked:
+	case group.Revoked:
 		p.log.Info("revoked", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))
 		p.cfg.Metrics.Rebalanced("revoked")
 		return p.handOver(ctx, ev.Partitions)
-	case kafka.Lost:
-		// Another member may own them already: what is uncommitted must not be
-		// committed, and the open cycle holds results of several partitions.
+	case group.Lost:
+		// Another member may own them already: their uncommitted results must not be
+		// committed, and the open cycle contains results of several partitions.
 		p.log.Warn("lost", "partitions", len(ev.Partitions))
 		p.cfg.Metrics.Rebalanced("lost")
-		p.committed(p.committer.giveUp())
+		p.committed(p.committer.dropOffsets())
 		for _, tp := range ev.Partitions {
 			if pt := p.partitions[tp]; pt != nil {
 				p.drop(pt)
@@ -62,8 +63,8 @@ func (p *Processor) rebalance(ctx context.Context, ev kafka.Event) error {
 	return nil
 }
 
-// handOver stops the partitions, commits what they have finished and forgets
-// them. Their goroutines may be waiting for room, so commits go on meanwhile.
+// handOver stops the partitions, commits their finished results and removes
+// them. Their goroutines may be waiting for room, so commits continue meanwhile.
 func (p *Processor) handOver(ctx context.Context, tps []kafka.TP) error {
 	var stopping []*partition
 	for _, tp := range tps {
@@ -71,7 +72,7 @@ func (p *Processor) handOver(ctx context.Context, tps []kafka.TP) error {
 			if !pt.running.Load() {
 				pt.cancel() // it is restoring, and has nothing to commit
 			}
-			pt.send(stopSoon)
+			pt.commands.send(stopSoon)
 			stopping = append(stopping, pt)
 		}
 	}
@@ -105,7 +106,7 @@ func (p *Processor) handOver(ctx context.Context, tps []kafka.TP) error {
 	return nil
 }
 
-// drop ends a partition at once; its uncommitted results are worthless.
+// drop ends a partition at once, without committing its results.
 func (p *Processor) drop(pt *partition) {
 	pt.running.Store(false)
 	pt.cancel()
@@ -123,7 +124,7 @@ func (p *Processor) add(pt *partition) {
 	p.partitions[pt.tp] = pt
 	p.statusMu.Lock()
 	p.status[pt.tp] = pt
-	p.budget.join(pt.tp)
+	p.budget.Join(pt.tp)
 	p.statusMu.Unlock()
 }
 
@@ -132,14 +133,14 @@ func (p *Processor) remove(pt *partition) {
 	delete(p.partitions, pt.tp)
 	p.statusMu.Lock()
 	delete(p.status, pt.tp)
-	p.budget.leave(pt.tp)
+	p.budget.Leave(pt.tp)
 	p.statusMu.Unlock()
 	p.cfg.Metrics.DropPartition(pt.tp)
 }
 
 // stillMember waits a heartbeat to learn whether the group still knows this
 // instance: a fenced producer is either our own transaction that timed out, or
-// another worker with the same instance id, and only the group can tell.
+// another worker with the same instance id, and only the group knows which.
 func (p *Processor) stillMember(ctx context.Context) error {
 	if p.cfg.InstanceID == "" {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"odradek/processor/kafka"
 )
 
-// Recovery after a failed commit. A transaction of version 1 can be committed in part
+// This file recovers from failed commits. A transaction of version 1 can be committed in part
 // when a request of unknown outcome is followed by another one of the same producer id
 // and epoch (KIP-890 explains how). So after anything but a definite success the
 // producer is abandoned: abort if possible, Init again (a new epoch: brokers refuse
@@ -32,13 +32,14 @@ import (
 // recover brings every partition back to its committed offset after a cycle
 // whose outcome is not a definite success. See the head of this file.
 func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
-	p.committed(p.committer.giveUp())
+	p.committed(p.committer.dropOffsets())
 	class := kafka.ClassOf(cause)
-	p.trouble.warn(p.log, "cycle: "+class.String(), "cycle failed, going back to the committed offsets", "err", cause, "class", class.String())
+	p.trouble.warn(p.log, "cycle: "+class.String(), "cycle failed, rolling back to the committed offsets", "err", cause,
+		"class", class.String())
 	switch class {
 	case kafka.InstanceFenced:
 		// While the membership lasts, the instance id is ours: the commit carried
-		// the member id of a session that was lost, and a Lost event is on its way.
+		// the member id of a session that was lost, and a Lost event will follow.
 		if p.member.Err() != nil {
 			return fmt.Errorf("%w: %w", ErrInstanceFenced, cause)
 		}
@@ -50,7 +51,7 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 		p.blame(cause)
 	}
 	// Refuse further results before the producer is touched: partitions see the
-	// new epoch at their next join and throw away what they have.
+	// new epoch at their next join and drop their results.
 	p.abandonOpen()
 	var refused *kafka.ProduceError
 	if class == kafka.TooLarge && errors.As(cause, &refused) {
@@ -74,20 +75,17 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 	return p.rollback(ctx, c)
 }
 
-// abandonOpen begins a new epoch with an empty open cycle: what partitions have done since
-// the last one is dropped.
-func (p *Processor) abandonOpen() { p.cycles.abandon(p.pace.room(len(p.partitions))) }
+// abandonOpen begins a new epoch with an empty open cycle: the results of the old one are
+// dropped.
+func (p *Processor) abandonOpen() { p.cycles.abandon(p.pace.Room(len(p.partitions))) }
 
 // shrink halves the batches of a topic whose max.message.bytes was lowered: batches of
 // the same size would be refused again.
 func (p *Processor) shrink(name string) {
 	p.cycles.mu.Lock()
 	defer p.cycles.mu.Unlock()
-	for _, t := range p.outputs.all() {
-		if t.name == name {
-			t.batchBytes = max(t.batchBytes/2, leastBatch)
-			p.log.Warn("the topic takes smaller batches than it did", "topic", name, "bytes", t.batchBytes)
-		}
+	if n := p.outputs.Shrink(name); n > 0 {
+		p.log.Warn("the topic refuses batches of the former size, halving them", "topic", name, "bytes", n)
 	}
 }
 
@@ -130,8 +128,8 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 		return err
 	}
 	// A partition that was restored while the producer began anew may have results
-	// in the open cycle already. They are dropped and it goes back as all others:
-	// told to go back with its results kept, it would bring them twice.
+	// in the open cycle already. They are dropped, and it is rolled back like all
+	// others: rolled back with its results in the cycle, it would add them twice.
 	p.abandonOpen()
 	for tp, pt := range p.partitions {
 		if !pt.running.Load() {
@@ -149,8 +147,8 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 			r := c.results[pt]
 			p.cfg.Metrics.Worked(pt.tp, &r.work, r.floor.Offset, r.next, pt.end.Load())
 		} else if off != before && !(off == -1 && pt.fresh.Load()) {
-			// Neither mark is ours: another member has committed. Whatever we
-			// have is worthless; start over from what is committed.
+			// Neither mark is ours: another member has committed. Our results and
+			// our state are void, and the partition is restored.
 			p.log.Warn("committed offset is another member's, restoring", "topic", tp.Topic, "partition", tp.Partition,
 				"committed", off, "ours", before)
 			pt.restart(true)
@@ -161,8 +159,8 @@ func (p *Processor) rollback(ctx context.Context, c *cycle) error {
 	return nil
 }
 
-// committedOffsets reads stable offsets and waits as long as it takes: while a
-// transaction of a dead worker is open, its offsets are unknown.
+// committedOffsets reads stable offsets and waits until they are known: while a
+// transaction of a dead worker is open, they are not.
 func (p *Processor) committedOffsets(ctx context.Context, tps []kafka.TP) (map[kafka.TP]kafka.Offset, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)

@@ -8,41 +8,45 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/limits"
+	"odradek/processor/policy"
+	"odradek/processor/provenance"
 	"odradek/schemas"
 )
 
 // restore rebuilds the partition's state from what is committed: the changelog
 // up to its end, then the input from the replay floor to the committed offset.
-// It publishes nothing. Rollback is its twin in memory, and a test holds the
-// two equal.
+// It publishes nothing. A rollback gives the same state from memory, and a test
+// compares the two.
 func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	begin := time.Now()
 	pt.running.Store(false)
-	pt.onHold.Store(nil)
+	pt.status.ClearHold()
 	pt.confined.Store(nil)
 	pt.closeSource()
-	pt.wipe, pt.arrivals, pt.work = nil, arrivals{}, restoreWork{}
+	pt.wipe, pt.arrivals, pt.work = nil, limits.Arrivals{}, restoreWork{}
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go pt.restoring.follow(fctx, pt.host.cfg.Client, pt.tp)
+	go pt.status.FollowEnds(fctx, pt.host.cfg.Client)
 	for try := 0; ; try++ {
-		pt.restoring.committed.Store(off.Offset)
+		pt.status.SetRestoring(off.Offset)
 		err := pt.tryRestore(ctx, off)
 		if err == nil {
 			break
 		}
-		// Input that goes while it is replayed is found missing by the next try.
-		if !errors.Is(err, keystate.ErrAhead) && (try == 20 || !kafka.OffsetLost(err)) {
+		// Input that is deleted while it is replayed is missing in the next try.
+		if !errors.Is(err, keystate.ErrAhead) && (try == 20 || !fetch.OffsetLost(err)) {
 			return err
 		}
 		if try == 20 {
-			return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
+			return &policy.RefusedError{TP: pt.tp, Reason: fmt.Sprintf("%v (%d): was the group's offset set back by hand?", err, off.Offset),
 				Decide: "worker state reset"}
 		}
-		// The changelog is ahead of the offset: another member committed between
-		// the two reads (it was still the owner). Ask again.
+		// The changelog is ahead of the offset: another member, the owner until
+		// then, committed between the two reads. Read the offset again.
 		if err := sleep(ctx, time.Duration(try+1)*100*time.Millisecond); err != nil {
 			return err
 		}
@@ -55,22 +59,22 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.resetChunk()
 	pt.batch.Reset()
 	pt.countOpen()
-	pt.counted, pt.evicted, pt.early = pt.state.Counts, pt.state.EvictedKeys, pt.state.Early
+	pt.joined.reset(pt.state)
 	pt.resetSuspects()
 	at := pt.committed.Load()
 	pt.noted = at
-	pt.look()
-	pt.limit = -1 // trim looks before the first record
-	pt.committedAt.Store(time.Now().UnixNano())
-	// In this order: the main goroutine raises the epoch and then looks at
-	// running, so either it tells us to go back or we have the new epoch.
+	pt.showState()
+	pt.limit = -1 // trim runs before the first record
+	pt.status.CommittedNow()
+	// In this order: the main goroutine raises the epoch and then reads running, so
+	// either it sends a rollback or we have the new epoch.
 	pt.running.Store(true)
 	pt.setEpoch()
-	if err := pt.goFrom(ctx, at); err != nil {
+	if err := pt.resume(ctx, at); err != nil {
 		return err
 	}
 	pt.exportState(true)
-	pt.host.cfg.Metrics.Restored(pt.tp, pt.heldNow.Load(), time.Since(begin))
+	pt.host.cfg.Metrics.Restored(pt.tp, int64(pt.state.Held()), time.Since(begin))
 	w := &pt.work
 	pt.log.Info("restored", "offset", at, "keys", pt.state.Keys(), "took", time.Since(begin).Round(time.Millisecond),
 		"changelog_bytes", w.bytes, "changelog_took", w.loadTook.Round(time.Millisecond),
@@ -78,7 +82,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	return nil
 }
 
-// newState is an empty state of the partition.
+// newState returns an empty state of the partition.
 func (pt *partition) newState() *keystate.State {
 	s := keystate.New(pt.host.cfg.State)
 	s.SetSource(pt.tp.Topic, pt.tp.Partition)
@@ -90,7 +94,7 @@ func (pt *partition) newState() *keystate.State {
 	return s
 }
 
-// restoreWork is what the last restore has read, for the log.
+// restoreWork counts what the last restore has read, for the log.
 type restoreWork struct {
 	bytes, replayed      int64 // of the changelog's keys and values; offsets of input read again
 	loadTook, replayTook time.Duration
@@ -108,36 +112,38 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 	pt.work.replayed, pt.work.replayTook = off.Offset-g.floor.Offset, time.Since(began)
 	pt.state.EndReplay()
 	pt.lostSuspects(&g.floor)
-	return pt.begin(off.Offset, false)
+	pt.setStart(off.Offset, false)
+	return nil
 }
 
-// ground is where a replay begins.
+// ground has the offsets at which a replay begins.
 type ground struct {
 	floor  keystate.Floor
 	starts int64 // the log's start
 }
 
-// takeUp decides how the partition goes on from what is committed, and loads the state
-// for it. Everything that is refused is refused here, whoever asks: a restore, or
-// Examine, which `worker check` shows. It writes nothing. ground is nil where no input
-// is to be replayed.
+// takeUp decides how the partition resumes from what is committed, and loads the state
+// for it. All refusals are made here, for a restore and for Examine, which `worker check`
+// shows. It writes nothing. ground is nil where no input is to be replayed.
 func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, error) {
 	pt.state = pt.newState()
 	pt.leader = off.Epoch
 	pt.fresh.Store(off.Offset < 0)
 	if pt.forward {
-		// Nothing is remembered of a partition that is only sent on.
+		// A partition whose records are only sent on has no state.
 		if off.Offset < 0 {
 			at, err := pt.startOffset(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return nil, pt.begin(at, true)
+			pt.setStart(at, true)
+			return nil, nil
 		}
 		if _, lost, err := pt.bounds(ctx, off); lost || err != nil {
 			return nil, err
 		}
-		return nil, pt.begin(off.Offset, false)
+		pt.setStart(off.Offset, false)
+		return nil, nil
 	}
 	stored, err := pt.loadChangelog(ctx, off.Offset < 0)
 	if err != nil {
@@ -146,18 +152,19 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 	same := pt.identify(off.Metadata)
 	if off.Offset < 0 {
 		if len(stored) > 0 {
-			return nil, pt.giveUp(ctx, stored,
+			return nil, pt.stateLost(ctx, stored,
 				"the group has no committed offset for it (they expire when a group is away for long), but there is state", StartEarliest, false)
 		}
 		at, err := pt.startOffset(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return nil, pt.begin(at, true)
+		pt.setStart(at, true)
+		return nil, nil
 	}
 	floor, err := keystate.ParseFloor(off.Metadata)
 	if err != nil {
-		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)",
+		return nil, pt.stateLost(ctx, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)",
 			off.Offset), off.Offset, true)
 	}
 	starts, lost, err := pt.bounds(ctx, off)
@@ -165,11 +172,11 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 	case lost || err != nil:
 		return nil, err
 	case !same:
-		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: it was deleted and "+
-			"made again, or its first records were deleted (is its cleanup.policy compact?)",
+		return nil, pt.stateLost(ctx, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: "+
+			"it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
 			pt.changelogTP(), off.Offset), off.Offset, true)
 	case floor.Offset < starts && floor.Offset < off.Offset:
-		return nil, pt.giveUp(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset,
+		return nil, pt.stateLost(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset,
 			starts), off.Offset, true)
 	}
 	if err := pt.state.BeginReplay(floor, off.Offset, pt.host.cfg.Guarantee == AtLeastOnce); err != nil {
@@ -177,21 +184,24 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 		case errors.Is(err, keystate.ErrAhead):
 			return nil, err
 		case errors.Is(err, keystate.ErrMismatch):
-			return nil, pt.refuseMismatched(err)
+			return nil, pt.settings.Refuse(pt.tp, err)
 		}
 		return nil, fmt.Errorf("processor: %s/%d: restore: %w", pt.tp.Topic, pt.tp.Partition, err)
 	}
-	pt.tellMismatched()
+	if m := pt.state.Mismatched; len(m) > 0 {
+		pt.log.Warn("state that was made with other settings is emptied (ODRADEK_STATE_MISMATCH=reset)", "emptied", provenance.Emptied(m),
+			"because", pt.settings.Causes(m))
+	}
 	return &ground{floor, starts}, nil
 }
 
-// changelogTP is the partition's changelog.
+// changelogTP returns the partition's changelog.
 func (pt *partition) changelogTP() kafka.TP {
-	return kafka.TP{Topic: pt.host.outputs.changelogs[pt.tp.Topic].name, Partition: pt.tp.Partition}
+	return kafka.TP{Topic: pt.host.outputs.Changelogs[pt.tp.Topic].Name, Partition: pt.tp.Partition}
 }
 
-// loadChangelog feeds the partition's changelog to the state, which is empty,
-// and returns the keys that are stored in it if they are wanted: they take memory.
+// loadChangelog loads the partition's changelog into the state, which is empty. It returns
+// the keys stored in it only if they are wanted: they take memory.
 func (pt *partition) loadChangelog(ctx context.Context, wanted bool) (map[string]struct{}, error) {
 	var fit fitting
 	for {
@@ -201,29 +211,30 @@ func (pt *partition) loadChangelog(ctx context.Context, wanted bool) (map[string
 				continue
 			}
 		}
-		if !kafka.OffsetLost(err) {
+		if !fetch.OffsetLost(err) {
 			return stored, err
 		}
-		// The log's start has moved past what was being read (compaction or
-		// retention), or a new leader's log is another one. What was deleted may
-		// supersede what is loaded already.
-		pt.log.Info("the changelog was cut while it was read, beginning again", "err", err)
+		// The log's start has moved past the position of the reader (compaction or
+		// retention), or a new leader has another log. The deleted records may supersede
+		// those that are loaded already.
+		pt.log.Info("the changelog was cut while it was read, loading it again", "err", err)
 		pt.state, fit = pt.newState(), fitting{}
 	}
 }
 
 func (pt *partition) readChangelog(ctx context.Context, wanted bool, fit *fitting) (map[string]struct{}, error) {
 	tp := pt.changelogTP()
-	pt.owner, pt.made = owned{}, nil
-	if int(tp.Partition) >= pt.host.outputs.changelogs[pt.tp.Topic].partitions {
+	pt.owner = provenance.Ownership{}
+	pt.settings.Load(nil)
+	if tp.Partition >= pt.siblings.Load() {
 		return nil, nil // Examine, before the changelog is made
 	}
 	from, err := pt.list(ctx, tp, StartEarliest)
 	if err != nil {
 		return nil, err
 	}
-	// To the end of the log, not to the last stable offset of now: below it may
-	// be the outcome of a transaction that is still being decided.
+	// To the end of the log, not to the present last stable offset: between them may be
+	// a transaction whose outcome is still open.
 	to, err := pt.list(ctx, tp, StartLatest)
 	if err != nil {
 		return nil, err
@@ -240,12 +251,12 @@ func (pt *partition) readChangelog(ctx context.Context, wanted bool, fit *fittin
 			return nil
 		}
 		switch key := string(rec.Key); {
-		case key == OwnerKey:
-			return pt.loadOwner(tp, rec.Value)
-		case key == SettingsKey:
-			pt.loadSettings(rec.Value)
+		case key == provenance.OwnerKey:
+			return pt.owner.Load(rec.Value, tp, pt.host.cfg.Group, pt.tp)
+		case key == provenance.SettingsKey:
+			pt.settings.Load(rec.Value)
 			return nil
-		case AboutLog(key):
+		case provenance.IsRecord(key):
 			return nil // of a later version
 		}
 		if rec.Value == nil {
@@ -254,7 +265,7 @@ func (pt *partition) readChangelog(ctx context.Context, wanted bool, fit *fittin
 			stored[string(rec.Key)] = struct{}{}
 		}
 		if err := pt.state.Load(rec.Key, rec.Value); err != nil {
-			return &RefusedError{TP: pt.tp, Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
+			return &policy.RefusedError{TP: pt.tp, Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
 				Decide: "worker state reset, or ODRADEK_STATE_MISMATCH=reset"}
 		}
 		return pt.fits(fit)
@@ -277,7 +288,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 			return nil
 		}
 		if pt.condemned(rec, header(rec)) {
-			return nil // it was when it was live
+			return nil // as before
 		}
 		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 			err := pt.dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, header(rec), &pt.reading)
@@ -292,7 +303,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 			}
 			pt.released()
 			if err != nil || pt.checkReading(rec) != nil {
-				return nil //nolint:nilerr // it was a dead letter when it was live
+				return nil //nolint:nilerr // it was a dead letter before
 			}
 			break
 		}
@@ -305,7 +316,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 		} else {
 			s.Fold(&sample, pt.batch)
 		}
-		pt.holdSuspect(rec)
+		pt.attachSuspect(rec)
 		return nil
 	})
 	if err != nil {
@@ -317,23 +328,23 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 
 // read calls fn for the visible records of tp in [from, to). It ends by
 // position: the last records may be markers, aborted or compacted away. A batch of
-// the input that cannot be read is passed over, as it was live; state that cannot
-// be read is the operator's to decide about.
+// the input that cannot be read is skipped, as it was before; a changelog that cannot
+// be read is refused.
 func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn func(*record.Record) error) error {
 	if from >= to {
 		return nil
 	}
 	src := pt.host.fetcher.Add(tp, from)
 	defer func() { src.Close() }()
-	pt.watched.Store(src)
-	defer pt.watched.Store(nil)
-	pt.remaining.Store(to - from)
-	defer pt.remaining.Store(0)
+	pt.status.SetSource(src)
+	defer pt.status.SetSource(nil)
+	pt.status.SetRemaining(to - from)
+	defer pt.status.SetRemaining(0)
 	var it record.Iterator
 	pt.header = nil
 	defer func() { pt.header = nil }()
 	for {
-		var c *kafka.Chunk
+		var c *fetch.Chunk
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -346,7 +357,7 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 			return pt.unread(tp, fmt.Errorf("processor: read %s/%d: %w", tp.Topic, tp.Partition, c.Err))
 		}
 		it.Reset(&c.Chunk)
-		pt.remaining.Store(to - c.From)
+		pt.status.SetRemaining(to - c.From)
 		var err error
 		advance := it.Next
 		if tp == pt.tp {
@@ -373,13 +384,13 @@ func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn f
 		if it.Cut() {
 			src.Close()
 			src = pt.host.fetcher.Add(tp, next)
-			pt.watched.Store(src)
+			pt.status.SetSource(src)
 		}
 	}
 }
 
-// bounds returns where the log begins. lost reports that the offset is not in it,
-// or follows records that are not, and that ODRADEK_OFFSET_LOST has been applied.
+// bounds returns the first offset of the log. lost reports that off is not in it, or
+// follows records that are not, and that ODRADEK_OFFSET_LOST has been applied.
 func (pt *partition) bounds(ctx context.Context, off kafka.Offset) (start int64, lost bool, err error) {
 	if lost, err := pt.diverged(ctx, off); lost || err != nil {
 		return 0, lost, err
@@ -408,11 +419,11 @@ func (pt *partition) bounds(ctx context.Context, off kafka.Offset) (start int64,
 	}
 }
 
-// giveUp applies ODRADEK_STATE_LOST: state that cannot be rebuilt is an
-// explanation and a stop, or is emptied.
-func (pt *partition) giveUp(ctx context.Context, stored map[string]struct{}, reason string, at int64, known bool) error {
-	if pt.host.cfg.StateLost == Fail {
-		return &RefusedError{TP: pt.tp, Reason: reason, Decide: "worker state reset, or ODRADEK_STATE_LOST=reset"}
+// stateLost applies ODRADEK_STATE_LOST to state that cannot be rebuilt: it is refused, or
+// emptied.
+func (pt *partition) stateLost(ctx context.Context, stored map[string]struct{}, reason string, at int64, known bool) error {
+	if pt.host.cfg.StateLost == policy.Fail {
+		return &policy.RefusedError{TP: pt.tp, Reason: reason, Decide: "worker state reset, or ODRADEK_STATE_LOST=reset"}
 	}
 	if !known {
 		var err error
@@ -420,16 +431,17 @@ func (pt *partition) giveUp(ctx context.Context, stored map[string]struct{}, rea
 			return err
 		}
 	}
-	pt.log.Error("state given up, going on with empty state", "reason", reason, "at", at)
+	pt.log.Error("state cannot be rebuilt, resuming with empty state", "reason", reason, "at", at)
 	return pt.empty(ctx, stored, at)
 }
 
-// empty goes on at offset at without state; what the changelog holds is deleted
-// in the transaction that commits that.
+// empty resumes at offset at without state. The content of the changelog is deleted in
+// the transaction that commits the start.
 func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at int64) error {
 	pt.leader = 0
 	if pt.forward {
-		return pt.begin(at, true)
+		pt.setStart(at, true)
+		return nil
 	}
 	if stored == nil {
 		pt.state = pt.newState()
@@ -444,10 +456,11 @@ func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at i
 	for k := range stored {
 		pt.wipe = append(pt.wipe, []byte(k))
 	}
-	return pt.begin(at, true)
+	pt.setStart(at, true)
+	return nil
 }
 
-// startOffset is where ODRADEK_START points.
+// startOffset returns the offset that ODRADEK_START names.
 func (pt *partition) startOffset(ctx context.Context) (int64, error) {
 	return pt.listOffset(ctx, pt.host.cfg.Start)
 }
@@ -456,7 +469,7 @@ func (pt *partition) listOffset(ctx context.Context, at int64) (int64, error) {
 	return pt.list(ctx, pt.tp, at)
 }
 
-// list is ListOffsets with patience: leaders move.
+// list repeats ListOffsets until there is an answer: leaders move.
 func (pt *partition) list(ctx context.Context, tp kafka.TP, at int64) (int64, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
@@ -498,17 +511,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// fetchError handles a chunk that is an error. If the position is not in the log
-// any more, or the log is another one, all before it is committed first; then the
-// partition is restored from there, which finds the gap and does what
-// ODRADEK_OFFSET_LOST says.
-func (pt *partition) fetchError(ctx context.Context, c *kafka.Chunk) error {
-	if !kafka.OffsetLost(c.Err) {
+// fetchError handles the error of a fetch. If the position is not in the log any more,
+// or the log is another one, everything before it is committed first. Then the partition
+// is restored, which finds the gap and applies ODRADEK_OFFSET_LOST.
+func (pt *partition) fetchError(ctx context.Context, c *fetch.Chunk) error {
+	if !fetch.OffsetLost(c.Err) {
 		return stuckFetch(fmt.Errorf("processor: fetch %s/%d: %w", pt.tp.Topic, pt.tp.Partition, c.Err))
 	}
 	for pt.committed.Load() < pt.position.Load() {
 		pt.host.cycles.announce()
-		if stop, err := pt.hold(ctx, time.Millisecond); stop || err != nil || pt.stale() {
+		if stop, err := pt.commands.wait(ctx, time.Millisecond); stop || err != nil || pt.stale() {
 			pt.closeSource()
 			return err
 		}

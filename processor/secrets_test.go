@@ -18,13 +18,14 @@ import (
 
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
+	"odradek/processor/policy"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 )
 
 // TestNoPayloadIsTold: what is in keys, values and headers of records is in no log
 // line at any level, in no error, no metric and no header that is added to a dead
-// letter. The name of a series in state that cannot be read is told as its digest.
+// letter. The name of a series in state that cannot be read is shown as its digest.
 func TestNoPayloadIsTold(t *testing.T) {
 	const secret = "Xyzzy"
 	told := func(where, text string) {
@@ -144,7 +145,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	err = p.Run(ctx)
-	var refused *RefusedError
+	var refused *policy.RefusedError
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), keystate.Digest([]byte(secret+"-1"))) {
 		t.Errorf("state that cannot be read: %v", err)
 	}

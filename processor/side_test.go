@@ -10,6 +10,7 @@ import (
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
+	"odradek/processor/outputs"
 	"odradek/schemas/output"
 )
 
@@ -38,7 +39,7 @@ func TestRekeyLarge(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := b.config("")
-			cfg.Outputs[OutputRekeyed] = "rekey"
+			cfg.Outputs[outputs.Rekeyed] = "rekey"
 			_, stop := b.start(cfg)
 			wctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 			defer cancel()
@@ -100,7 +101,7 @@ func TestSidePartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := b.config("one")
-	cfg.Outputs[OutputDeadLetters], cfg.Outputs[OutputLate] = "dead5", "late5"
+	cfg.Outputs[outputs.DeadLetters], cfg.Outputs[outputs.Late] = "dead5", "late5"
 	b.run(cfg)
 	n := 0
 	for _, topic := range []string{"dead5", "late5"} {

@@ -11,18 +11,19 @@ import (
 	"odradek/schemas"
 )
 
-// holdSuspect keeps rec with its sample where that is a suspect: it is a dead letter,
-// byte for byte, if the votes go against it.
-func (pt *partition) holdSuspect(rec *record.Record) {
+// attachSuspect attaches a copy of rec to its sample where that is a suspect: if the
+// votes reject it, the record is a dead letter, byte for byte.
+func (pt *partition) attachSuspect(rec *record.Record) {
 	if pt.state.HeldSuspects() == 0 || !pt.state.Suspect(rec.Offset) {
 		return
 	}
 	own := *rec
-	own.Key, own.Value, own.Headers = copied(rec.Key), copied(rec.Value), bytes.Clone(rec.Headers)
+	own.Key, own.Value, own.Headers = bytes.Clone(rec.Key), bytes.Clone(rec.Value), bytes.Clone(rec.Headers)
 	pt.state.Attach(rec.Offset, &own)
 }
 
-// sendRefused sends the suspects that were not folded where they belong.
+// sendRefused sends the suspects that were not folded to the topics of late records and
+// of dead letters.
 func (pt *partition) sendRefused() {
 	refused := pt.state.Refused
 	for i := range refused {
@@ -43,8 +44,8 @@ func (pt *partition) sendRefused() {
 	pt.state.Refused = refused[:0]
 }
 
-// suspectLog has what the log has said of suspects: of each kind of news a line a
-// minute at most, with the number since the line before.
+// suspectLog limits the log about suspects to one line a minute for each kind of news,
+// with the number since the line before.
 type suspectLog struct {
 	seen   metrics.Suspects // last counts that joined a cycle
 	logged metrics.Suspects // last counts in the log
@@ -55,7 +56,7 @@ func newsOf(s *keystate.State) metrics.Suspects {
 	return metrics.Suspects{s.Suspects.Held, s.Suspects.Accepted, s.Counts[keystate.Rejected]}
 }
 
-// countSuspects returns what is new since the last join and logs it.
+// countSuspects returns the counts since the last join and logs them.
 func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
 	l, all := &pt.suspects, newsOf(pt.state)
 	for i := range n {
@@ -65,7 +66,7 @@ func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
 		return n
 	}
 	for i, what := range [...]string{
-		"event times far past the newest of the partition, held until the next records show whether to believe them",
+		"event times far past the newest of the partition, held until the next records confirm or reject them",
 		"event times that were held are accepted: the next records agree",
 		"event times that were held are rejected: the next records disagree; dead letters",
 	} {
@@ -81,17 +82,17 @@ func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
 	return n
 }
 
-// resetSuspects begins to count anew where the state was rolled back or restored.
+// resetSuspects begins with the counts of a state that was rolled back or restored.
 func (pt *partition) resetSuspects() {
 	all := newsOf(pt.state)
 	pt.suspects.seen, pt.suspects.logged = all, all
 }
 
-// lostSuspects tells of suspects that a restore could not read again.
+// lostSuspects reports suspects that a restore could not read again.
 func (pt *partition) lostSuspects(floor *keystate.Floor) {
 	if n := pt.state.LostSuspects; n > 0 {
 		pt.host.cfg.Metrics.LostSuspects(pt.tp, n)
-		pt.log.Warn("records that were held for their event time (ODRADEK_MAX_JUMP) are not in the log any more, going on without them",
+		pt.log.Warn("records that were held for their event time (ODRADEK_MAX_JUMP) are not in the log any more and are lost",
 			"records", n, "from_offset", floor.From(), "below", floor.Offset)
 	}
 }

@@ -152,8 +152,8 @@ func TestSuspectIsHandedOver(t *testing.T) {
 	b.rejected(rec, 200)
 }
 
-// TestSuspectIsLost: retention deletes a suspect between two owners. The next goes on
-// without it and says so.
+// TestSuspectIsLost: retention deletes a suspect between two owners. The next
+// restores without it and logs that.
 func TestSuspectIsLost(t *testing.T) {
 	b := newBench(t, 1)
 	configure := func() Config {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestToyOutput holds that a new output topic is a row of Outputs, the function that writes
+// TestToyOutput holds that a new output topic is a row of outputs.Table, the function that writes
 // its records and a line of README: a copy of the module gets those of a toy
 // (testdata/toyoutput), go generate makes the rest, the toy's records are in the same
 // transactions as the scores, and no other file has changed.
@@ -50,12 +50,12 @@ func TestToyOutput(t *testing.T) {
 		}
 		write(name, []byte(strings.Replace(text, before, line+before, 1)))
 	}
-	const table = "processor/outputtable.go"
-	line(table, "\toutputCount\n", "\tOutputToy\n")
-	line(table, "}\n\n// Changelog describes", "\tOutputToy: {Name: \"toy\", Setting: \"TOY_TOPIC\", Holds: \"the counts\", Key: \"none\", "+
-		"Doc: \"Topic of a toy.\", write: (*partition).writeToy},\n")
+	const table = "processor/outputs/table.go"
+	line(table, "\toutputCount\n", "\tToy\n")
+	line(table, "}\n\n// Changelog describes", "\tToy: {Name: \"toy\", Setting: \"TOY_TOPIC\", Holds: \"the counts\", Key: \"none\", "+
+		"Doc: \"Topic of a toy.\", write: (*Writer).writeToy},\n")
 	line("README.md", "| `<group>-late` |", "| `<group>-toy` | how many scores a chunk has |\n")
-	write("processor/toy.go", read("testdata/toyoutput/toy.go"))
+	write("processor/outputs/toy.go", read("testdata/toyoutput/toy.go"))
 	write("processor/toy_test.go", read("testdata/toyoutput/toy_test.go"))
 	run := func(want string, args ...string) {
 		t.Helper()
@@ -69,7 +69,8 @@ func TestToyOutput(t *testing.T) {
 	if text := read(filepath.Join(dir, "docs/configuration.md")); !bytes.Contains(text, []byte("`ODRADEK_TOY_TOPIC` | &lt;group>-toy")) {
 		t.Error("the documentation of the settings does not have the toy's")
 	}
-	run("--- PASS: TestToy", "-v", "./processor", "-run", "^(TestToy|TestOutputs)$")
+	run("--- PASS: TestOutputs", "-v", "./processor/outputs", "-run", "^TestOutputs$")
+	run("--- PASS: TestToy", "-v", "./processor", "-run", "^TestToy$")
 
 	changed := map[string]int{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -93,7 +94,7 @@ func TestToyOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"README.md", "docs/configuration.md", table, "processor/toy.go", "processor/toy_test.go"}
+	want := []string{"README.md", "docs/configuration.md", table, "processor/outputs/toy.go", "processor/toy_test.go"}
 	var all []string
 	for name := range changed {
 		all = append(all, name)

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// summaryEvery is the least time between two log lines about what goes on: a trouble,
+// summaryEvery is the least time between two log lines about the same: a trouble,
 // late records, suspects, evictions.
 const summaryEvery = time.Minute
 
-// calm is how long nothing has gone wrong when a trouble is over: what fails every
+// calm is the time without a failure after which a trouble is over: what fails every
 // other time is one trouble.
 const calm = 10 * time.Second
 
-// trouble keeps what goes wrong again and again from flooding the log: a line when
-// it begins, one a minute with how often it happened since, and one when it is over.
+// trouble limits the log lines of repeated failures: one when a trouble begins, one a
+// minute with the number of failures since, and one when it is over.
 type trouble struct {
 	mu   sync.Mutex
 	open map[string]*episode
@@ -26,13 +26,13 @@ type trouble struct {
 // episode is one trouble from its begin to its end.
 type episode struct {
 	msg           string
-	began, told   time.Time
+	began, logged time.Time
 	last          time.Time
-	untold, total int
+	since, total  int // failures since the last line, and of all
 }
 
-// warn tells of what happened, unless a line of the same kind was written less than
-// a minute ago.
+// warn logs a failure, unless a line of the same kind was written less than a minute
+// ago.
 func (t *trouble) warn(log *slog.Logger, kind, msg string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,18 +47,18 @@ func (t *trouble) warn(log *slog.Logger, kind, msg string, args ...any) {
 	}
 	e.total++
 	e.last = now
-	if e.untold++; e.total > 1 && now.Sub(e.told) < summaryEvery {
+	if e.since++; e.total > 1 && now.Sub(e.logged) < summaryEvery {
 		return
 	}
 	if e.total > 1 {
-		args = append(args, "times", e.untold, "since", e.began.UTC().Format(time.RFC3339))
+		args = append(args, "times", e.since, "since", e.began.UTC().Format(time.RFC3339))
 	}
-	e.told, e.untold = now, 0
+	e.logged, e.since = now, 0
 	log.Warn(msg, args...)
 }
 
 // over ends the troubles whose kind begins with prefix, once it is calm. It is
-// called whenever what they are about succeeds. One that happened once has had its line.
+// called whenever what they are about succeeds. A single failure needs no second line.
 func (t *trouble) over(log *slog.Logger, prefix string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,7 @@ func TestTrouble(t *testing.T) {
 	lines := new(logLines)
 	log := slog.New(slog.NewTextHandler(lines, nil))
 	tr := trouble{now: func() time.Time { return now }}
-	for range 150 { // a second apart: 0, 60 and 120 are told
+	for range 150 { // a second apart: 0, 60 and 120 are logged
 		tr.warn(log, "cycle unknown", "cycle failed", "err", "x")
 		now = now.Add(time.Second)
 	}
@@ -26,7 +26,7 @@ func TestTrouble(t *testing.T) {
 	if got := lines.with("cycle failed"); len(got) != 4 || !strings.Contains(got[1], "times=60 ") || !strings.Contains(got[3], "err=y") {
 		t.Errorf("%q", got)
 	}
-	tr.over(log, "cycle") // every other one succeeds: it goes on
+	tr.over(log, "cycle") // every other one succeeds: the trouble lasts
 	if got := lines.with("over:"); len(got) != 0 {
 		t.Errorf("over too early: %q", got)
 	}

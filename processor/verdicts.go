@@ -10,22 +10,38 @@ import (
 )
 
 // A record whose schema the registry does not have is condemned: it becomes a dead
-// letter. That is nothing that the log says, so it is decided once and written to
-// the changelog (keystate/decisions.go), and a replay condemns by the verdict,
-// whatever the registry says by then, or if it says nothing.
+// letter. That does not follow from the log, so it is decided once and written to the
+// changelog (keystate/decisions). A replay condemns by this verdict, whatever the
+// registry answers by then, or if it does not answer.
 //
 // A registry's replica that lags does not have a schema that was just registered.
 // So the first record of an unknown schema holds its partition, and the registry
 // is asked again, until the answer was the same for Config.SchemaGrace
-// (schemas/registry/absence.go). Corrupt records name schemas at random, each of them for
-// the first time; that they do not hold a partition again and again is what
-// patience is for.
+// (schemas/registry/absence.go). Corrupt records name random schemas, each of them for
+// the first time; limits.Patience bounds how long they hold a partition in all.
 
 // heldForSchema is why a partition waits within the grace period.
 const heldForSchema = "the schema registry does not have the record's schema (yet)"
 
-// whyHeld is what a record that cannot be read yet waits for, and how long until it
-// is tried again. Most replicas lag for less than a second.
+const heldForRegistry = "the schema registry does not answer"
+
+// held notes that the record at offset cannot be read before why is over. The log
+// gets a line when a hold begins, not with each try.
+func (pt *partition) held(why string, offset int64, err error) {
+	if pt.status.Hold(why, offset) {
+		pt.log.Warn("partition held, "+why, "offset", offset, "err", err)
+	}
+}
+
+// released ends a hold.
+func (pt *partition) released() {
+	if offset, lasted, held := pt.status.Release(); held {
+		pt.log.Info("partition resumes", "offset", offset, "held", lasted.Round(time.Millisecond))
+	}
+}
+
+// whyHeld returns what a record that cannot be read yet waits for, and the time until
+// the next try. Most replicas lag for less than a second.
 func whyHeld(err error) (why string, pause time.Duration) {
 	var de *schemas.DecodeError
 	if errors.As(err, &de) && de.Absent {
@@ -34,31 +50,10 @@ func whyHeld(err error) (why string, pause time.Duration) {
 	return heldForRegistry, time.Second
 }
 
-// patience bounds how long a partition waits for schemas that are not there: for
-// the grace period and a quarter, and after that for a tenth of the time.
-type patience struct {
-	used   time.Duration
-	at     time.Time // of the last question
-	offset int64     // and of the record that waited then
-}
-
-// spent reports whether the record at offset has to be decided about now.
-func (p *patience) spent(offset int64, grace time.Duration, now time.Time) bool {
-	switch {
-	case p.at.IsZero():
-	case p.offset == offset:
-		p.used += now.Sub(p.at)
-	default:
-		p.used = max(0, p.used-now.Sub(p.at)/10)
-	}
-	p.at, p.offset = now, offset
-	return p.used >= grace+grace/4
-}
-
 // maxReason bounds the reason that a verdict gives.
 const maxReason = 200
 
-// condemn reports whether a record becomes a dead letter for want of its schema;
+// condemn reports whether a record becomes a dead letter because its schema is missing;
 // otherwise it waits.
 func (pt *partition) condemn(rec *record.Record, header func(string) ([]byte, bool), de *schemas.DecodeError) bool {
 	if !de.Absent {
@@ -69,7 +64,7 @@ func (pt *partition) condemn(rec *record.Record, header func(string) ([]byte, bo
 	if pt.state.Standing(keystate.Verdict, pt.ref, rec.Offset) != nil {
 		return true
 	}
-	if spent := pt.patience.spent(rec.Offset, pt.host.cfg.SchemaGrace, time.Now()); de.Retry && !spent {
+	if spent := pt.patience.Spent(rec.Offset, pt.host.cfg.SchemaGrace, time.Now()); de.Retry && !spent {
 		return false
 	}
 	if pt.forward {
@@ -85,7 +80,7 @@ func (pt *partition) condemn(rec *record.Record, header func(string) ([]byte, bo
 // stands, is given up. The record was read when it was live, and its schema has
 // been deleted since; or a version without verdicts has condemned it.
 func (pt *partition) gone(rec *record.Record, de *schemas.DecodeError) bool {
-	return de.Absent && pt.patience.spent(rec.Offset, pt.host.cfg.SchemaGrace, time.Now())
+	return de.Absent && pt.patience.Spent(rec.Offset, pt.host.cfg.SchemaGrace, time.Now())
 }
 
 // acquit withdraws the verdict on the schema of a record that could be read.

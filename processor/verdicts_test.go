@@ -19,7 +19,7 @@ import (
 	"odradek/schemas/registry"
 )
 
-// registryServer is a schema registry that has the schemas it is told to have.
+// registryServer is a schema registry that has the schemas of its map.
 type registryServer struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -221,8 +221,9 @@ func TestReplayAsksNobody(t *testing.T) {
 	}
 }
 
-// A replay that meets a schema which the registry does not have, and no verdict,
-// goes on after the grace period: an older version has condemned the record.
+// TestReplayWithoutVerdict: a replay that meets a schema without a verdict, which the
+// registry does not have, skips the record after the grace period: an older version has
+// condemned it.
 func TestReplayWithoutVerdict(t *testing.T) {
 	b, r := newBench(t, 1), newRegistry(t)
 	b.produce(30)
@@ -239,37 +240,4 @@ func TestReplayWithoutVerdict(t *testing.T) {
 		t.Errorf("given up after %d answers", n)
 	}
 	stop(nil)
-}
-
-func TestPatience(t *testing.T) {
-	var p patience
-	now := time.Unix(0, 0)
-	const grace = 30 * time.Second
-	wait := func(offset int64) (held time.Duration) {
-		for ; !p.spent(offset, grace, now); held += time.Second {
-			now = now.Add(time.Second)
-		}
-		return held
-	}
-	if got := wait(1); got < grace || got > 2*grace {
-		t.Errorf("the first schema holds for %s", got)
-	}
-	for o := int64(2); o < 100; o++ {
-		if got := wait(o); got > 0 {
-			t.Errorf("schema %d of a burst holds for %s", o, got)
-		}
-	}
-	now = now.Add(time.Hour)
-	if got := wait(100); got < grace {
-		t.Errorf("an hour later a schema has only %s", got)
-	}
-	var held time.Duration
-	began := now
-	for o := int64(101); o < 500; o++ { // one every 10 s for an hour
-		now = now.Add(10 * time.Second)
-		held += wait(o)
-	}
-	if share := float64(held) / float64(now.Sub(began)); share > 0.15 {
-		t.Errorf("a stream of unknown schemas holds the partition for %.0f %% of the time", 100*share)
-	}
 }

@@ -176,7 +176,7 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	model := &sensors.Model{Seed: o.seed, FaultEvery: demoFaultEvery, Faults: all}
 	readings := sensors.Options{Topic: demoTopic, Sensors: o.sensors, Rate: o.rate, Duration: o.duration,
 		Start: began.UTC().Truncate(time.Second), Interval: demoInterval,
-		HeadStart: demoHeadStart * int64(o.sensors), Dropout: sensors.DropoutAbsent, Plant: "demo", Unit: "mm/s", Made: made}
+		HeadStart: demoHeadStart * int64(o.sensors), Dropout: sensors.DropoutAbsent, Made: made}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	workers, err := startWorkers(program, workerEnviron(t.environ), settings, t.err)
@@ -248,7 +248,7 @@ func generateReadings(ctx context.Context, c *config.Config, o sensors.Options, 
 	if err := producer.Init(ctx); err != nil {
 		return err
 	}
-	return sensors.NewSource(o, m, id, demoPartitions).Run(ctx,
+	return sensors.NewSource(o, m, output.NewReadingEncoder(id, "demo", "mm/s"), demoPartitions).Run(ctx,
 		func() *record.Batches { return record.NewBatches(int(c.Output.MaxMessage), codec) }, producer.Produce)
 }
 

@@ -74,7 +74,7 @@ func (d *demoTruth) near(a *demoAnomaly) *sensors.Fault {
 	return nil
 }
 
-// told says what an anomaly is about, for the screen.
+// told describes an anomaly for the screen.
 func (d *demoTruth) told(a *demoAnomaly) string {
 	if f := d.near(a); f != nil {
 		return "planted: " + f.Kind.String()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
@@ -87,7 +88,7 @@ func (v *demoView) watch(ctx context.Context, client *kafka.Client, topic string
 // followAnomalies sends the committed records of the topic as they come, until
 // ctx ends.
 func followAnomalies(ctx context.Context, client *kafka.Client, topic string, news chan<- output.Anomaly) {
-	f := client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	f := fetch.New(client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	defer f.Close()
 	partitions := 0
 	for ; partitions == 0; partitions = partitionsOf(ctx, client, topic) {
@@ -136,7 +137,7 @@ func readAnomalies(ctx context.Context, client *kafka.Client, topic string) (*de
 	if err != nil {
 		return nil, err
 	}
-	f := client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
+	f := fetch.New(client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	defer f.Close()
 	log := new(demoLog)
 	for _, tp := range tps {

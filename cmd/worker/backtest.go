@@ -17,8 +17,8 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/quality"
 	"odradek/cmd/worker/tables"
-	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/outputs"
 	"odradek/processor/web"
 	"odradek/schemas/registry"
 )
@@ -154,7 +154,7 @@ func (o *backtestOptions) check(w io.Writer) int {
 	case o.report == "" && o.scores == "" && o.anomalies == "" && o.heatmaps == "" && o.toTopic == "":
 		return bad("nothing is to be written: give -report, -scores, -anomalies, -heatmaps or -to-topic")
 	}
-	if o.report != "" { // it is written last: a long run is not to end with this
+	if o.report != "" { // checked now, because it is written at the end of a long run
 		if dir, err := os.Stat(filepath.Dir(o.report)); err != nil || !dir.IsDir() {
 			return bad("-report %s: there is no such folder; make it, or name another", o.report)
 		}
@@ -167,7 +167,7 @@ func (o *backtestOptions) check(w io.Writer) int {
 	return exitOK
 }
 
-// run runs what the flags say; set is the data set of -data, else nil.
+// run runs the backtest of the flags; set is the data set of -data, else nil.
 func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config, set *dataSet) (err error) {
 	state, err := c.KeystateConfig()
 	if err != nil {
@@ -177,7 +177,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 	if o.report == "" && o.heatmaps == "" {
 		run.Plots = 0
 	}
-	state.Blocks = run.Plots > 0 // what heatmaps are made of
+	state.Blocks = run.Plots > 0 // heatmaps are made of blocks
 	if set != nil {
 		set.makeBlocks(state.Blocks)
 	}
@@ -186,7 +186,7 @@ func (o *backtestOptions) run(ctx context.Context, t terminal, c *config.Config,
 			return err
 		}
 	}
-	if rekey := c.Output.Topics[processor.OutputRekeyed]; o.inTopic != "" && c.Cycle.Rekey && o.inTopic != rekey {
+	if rekey := c.Output.Topics[outputs.Rekeyed]; o.inTopic != "" && c.Cycle.Rekey && o.inTopic != rekey {
 		return fmt.Errorf("backtest: with ODRADEK_REKEY=true the worker scores what is in its internal topic, where all of a series is in "+
 			"one partition: give -in-topic %s, or ODRADEK_REKEY=false if the key of each record of %s is its series", rekey, o.inTopic)
 	}
@@ -280,7 +280,7 @@ func (o *backtestOptions) fileSource(c *config.Config) (backtests.Source, error)
 		o.topic, o.partitions)
 }
 
-// valueNames are the names of the values of a sample.
+// valueNames returns the names of the values of a sample.
 func valueNames(c *config.Config) []string {
 	m := c.SchemaMapping()
 	columns, err := m.Columns(nil)
@@ -309,7 +309,7 @@ func writeReport(path string, s *backtests.Summary, run *backtests.Config, field
 	return errors.Join(s.WriteReport(f, run.State, fields, r), f.Close())
 }
 
-// isTerminal reports whether w is a terminal, where a line may be written over.
+// isTerminal reports whether w is a terminal, where a line can be overwritten.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -361,7 +361,8 @@ func TestBacktestReportFolder(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	code := terminal{&out, &errs, nil}.backtest(t.Context(), []string{"-in", input, "-quiet", "-heatmaps", filepath.Join(input, "maps")})
+	code := terminal{&out, &errs, nil}.backtest(t.Context(), []string{"-in", input, "-quiet", "-report", "", "-heatmaps",
+		filepath.Join(input, "maps")})
 	if code != exitUsage || out.Len() > 0 || !strings.Contains(errs.String(), "-heatmaps") {
 		t.Errorf("heatmaps: exit code %d after %q, %q", code, out.String(), errs.String())
 	}

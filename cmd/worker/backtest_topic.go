@@ -10,18 +10,18 @@ import (
 
 	"odradek/cmd/worker/backtests"
 	"odradek/cmd/worker/config"
-	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/outputs"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 	"odradek/schemas/output"
 	"odradek/schemas/registry"
 )
 
-// topicSource opens the range of a topic that the flags name. The client is the caller's
-// to close.
+// topicSource opens the range of a topic that the flags name. The caller closes the client.
 func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, client *kafka.Client,
 	registry *registry.Client) (backtests.Source, error) {
 	opts, err := c.DecoderOptions()
@@ -34,17 +34,17 @@ func (o *backtestOptions) topicSource(ctx context.Context, c *config.Config, cli
 	}
 	return backtests.NewTopic(ctx, &backtests.TopicConfig{
 		Client: client, Decoder: dec, Topic: o.inTopic, From: o.from, To: o.to, MaxFuture: c.Keys.MaxFuture, Patience: c.Registry.Grace,
-		Fetch: kafka.FetcherConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
+		Fetch: fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
 			MaxBytes:       int(c.Fetch.MaxBytes),
 			PartitionBytes: int(c.Fetch.PartitionBytes)},
 	})
 }
 
-// publishBytes is how much is gathered before it is sent.
+// publishBytes is the size of the records that are sent together.
 const publishBytes = 4 << 20
 
-// publisher writes what a backtest finds to topics of its own, in the records of the
-// stream, with an idempotent producer and without transactions.
+// publisher writes the scores and anomalies of a backtest to topics of its own, in the records
+// of the stream, with an idempotent producer and without transactions.
 type publisher struct {
 	c                 *config.Config
 	ctx               context.Context
@@ -63,7 +63,7 @@ type publisher struct {
 	value  []byte
 }
 
-// newPublisher makes the topics <name>-scores and <name>-anomalies where they are missing
+// newPublisher creates the topics <name>-scores and <name>-anomalies where they are missing
 // and registers their schemas.
 func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config, client *kafka.Client, registry *registry.Client,
 	name string,
@@ -108,7 +108,7 @@ func newPublisher(ctx context.Context, c *config.Config, state *keystate.Config,
 	return p, nil
 }
 
-// batches are those of the topic's partition for a series key.
+// batches returns the batches of the topic's partition for a series key.
 func (p *publisher) batches(t *kafka.TopicInfo, key []byte) (*record.Batches, error) {
 	tp := kafka.TP{Topic: t.Name, Partition: kafka.Partition(key, t.Partitions)}
 	b := p.out[tp]
@@ -152,13 +152,13 @@ func (p *publisher) flush() error {
 }
 
 // Scores implements backtests.Publisher.
-func (p *publisher) Scores(part *backtests.Partition, rows []keystate.Row) error {
+func (p *publisher) Scores(partition *backtests.Partition, rows []keystate.Row) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	enc := p.encs[part.Number]
+	enc := p.encs[partition.Number]
 	if enc == nil {
-		enc = output.NewScoreEncoder(p.scoreID, part.Topic, part.Number, p.names)
-		p.encs[part.Number] = enc
+		enc = output.NewScoreEncoder(p.scoreID, partition.Topic, partition.Number, p.names)
+		p.encs[partition.Number] = enc
 	}
 	for i := range rows {
 		r := &rows[i]
@@ -172,15 +172,15 @@ func (p *publisher) Scores(part *backtests.Partition, rows []keystate.Row) error
 }
 
 // Anomaly implements backtests.Publisher.
-func (p *publisher) Anomaly(part *backtests.Partition, e *keystate.EventRow) error {
+func (p *publisher) Anomaly(partition *backtests.Partition, e *keystate.EventRow) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	enc := p.events[part.Number]
+	enc := p.events[partition.Number]
 	if enc == nil {
-		enc = output.NewAnomalyEncoder(p.anomalyID, part.Topic, part.Number)
-		p.events[part.Number] = enc
+		enc = output.NewAnomalyEncoder(p.anomalyID, partition.Topic, partition.Number)
+		p.events[partition.Number] = enc
 	}
-	a := processor.AnomalyRecord(e, p.state)
+	a := outputs.AnomalyRecord(e, p.state)
 	p.value = enc.Append(p.value[:0], &a)
 	return p.put(&p.anomalies, a.Key)
 }
@@ -192,8 +192,8 @@ func (p *publisher) Close() error {
 	return p.flush()
 }
 
-// backtestCluster opens the client and the registry that a topic needs; close both with the
-// function that comes back.
+// backtestCluster opens the client and the registry that a topic needs; the returned function
+// closes both.
 func backtestCluster(ctx context.Context, c *config.Config) (client *kafka.Client, registry *registry.Client, closeBoth func() error,
 	err error) {
 	cfg, err := c.KafkaConfig()

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
-	"odradek/processor"
 	"odradek/processor/kafkatest"
+	"odradek/processor/provenance"
 )
 
 // lines are the lines of the worker's log that have the text.
@@ -84,7 +84,7 @@ func TestChangedSetting(t *testing.T) {
 
 	for p := range int32(partitions) {
 		_, err := c.ProduceAcked(ctx, []kafkatest.Record{{Topic: config.ChangelogName(config.ChangelogPrefix(f.group), input), Partition: p,
-			Key: []byte(processor.SettingsKey)}})
+			Key: []byte(provenance.SettingsKey)}})
 		must(t, err)
 	}
 	refused("no record", []string{"TIME_UNIT=s"},

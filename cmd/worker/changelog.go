@@ -7,16 +7,18 @@ import (
 	"slices"
 
 	"odradek/cmd/worker/config"
-	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/outputs"
+	"odradek/processor/provenance"
 )
 
-// keepChangelogs makes a group go on with changelogs that have the name of a
-// version before, which did not double the '-' (config.ChangelogPrefix). One of another
-// group may have that name as well: the group's own is the one of a topic that it
-// has committed with state, or whose owner record names it.
+// keepChangelogs makes a group continue with changelogs named by an earlier version, which did
+// not double the '-' (config.ChangelogPrefix). A changelog of another group may have that
+// name too: it is the group's own if the group has committed the topic with state, or if the
+// owner record names the group.
 func keepChangelogs(ctx context.Context, c *config.Config, client *kafka.Client, log *slog.Logger) error {
 	group := c.Group.Group
 	if group == "" || c.Output.ChangelogPrefix != config.ChangelogPrefix(group) || c.Output.ChangelogPrefix == group {
@@ -24,7 +26,7 @@ func keepChangelogs(ctx context.Context, c *config.Config, client *kafka.Client,
 	}
 	topics := c.Group.Topics
 	if c.Cycle.Rekey {
-		topics = []string{c.Output.Topics[processor.OutputRekeyed]}
+		topics = []string{c.Output.Topics[outputs.Rekeyed]}
 	}
 	for _, topic := range topics {
 		now, before := config.ChangelogName(c.Output.ChangelogPrefix, topic), config.ChangelogName(group, topic)
@@ -65,7 +67,7 @@ func ownChangelog(ctx context.Context, client *kafka.Client, group, topic, chang
 	}) {
 		return true, nil
 	}
-	f := client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true})
+	f := fetch.New(client, fetch.Config{ReadCommitted: true})
 	defer f.Close()
 	for _, tp := range inputs {
 		o, err := changelogOwner(ctx, client, f, kafka.TP{Topic: changelog, Partition: tp.Partition})
@@ -78,7 +80,7 @@ func ownChangelog(ctx context.Context, client *kafka.Client, group, topic, chang
 
 // changelogOwner reads the first owner record of a changelog partition, which is
 // near its front; nil without one.
-func changelogOwner(ctx context.Context, client *kafka.Client, f *kafka.Fetcher, log kafka.TP) (owner *processor.Owner, err error) {
+func changelogOwner(ctx context.Context, client *kafka.Client, f *fetch.Fetcher, log kafka.TP) (owner *provenance.Owner, err error) {
 	first, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
 		return nil, err
@@ -88,10 +90,10 @@ func changelogOwner(ctx context.Context, client *kafka.Client, f *kafka.Fetcher,
 		return nil, err
 	}
 	err = f.ReadRange(ctx, log, first[log], last[log], func(rec *record.Record) (bool, error) {
-		if string(rec.Key) != processor.OwnerKey || rec.Value == nil {
+		if string(rec.Key) != provenance.OwnerKey || rec.Value == nil {
 			return true, nil
 		}
-		o, err := processor.ParseOwner(rec.Value)
+		o, err := provenance.ParseOwner(rec.Value)
 		if err != nil {
 			return false, fmt.Errorf("changelog %s at offset %d: %w", log, rec.Offset, err)
 		}

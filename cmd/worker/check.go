@@ -13,13 +13,13 @@ import (
 	"odradek/processor/kafka"
 )
 
-// level is how bad a finding of `check` is.
+// level is the severity of a finding of `check`.
 type level string
 
 const (
 	levelOK    level = "ok"
-	levelWarn  level = "warn"  // it will work, perhaps not as meant
-	levelFault level = "fault" // it will not work: run does not start, unless finding.Starts says otherwise
+	levelWarn  level = "warn"  // run starts, and may behave in an unintended way
+	levelFault level = "fault" // run does not start, unless finding.Starts is set
 )
 
 // finding is one line of `check`.
@@ -28,15 +28,15 @@ type finding struct {
 	What   string `json:"what"`   // the setting, topic or part
 	Detail string `json:"detail"` // what was found
 	Fix    string `json:"fix,omitempty"`
-	// Starts: run starts in spite of the fault, and does other than is meant.
+	// Starts: run starts in spite of the fault, and behaves in an unintended way.
 	Starts bool `json:"run_starts,omitempty"`
 
-	err     error  // behind a fault; it says whether trying again may help
-	suspect bool   // of a warning: it belongs into run's log
+	err     error  // cause of a fault; it decides whether a retry may help
+	suspect bool   // of a warning: run logs it
 	key     string // see alike
 }
 
-// report is what `check` has found so far.
+// report has the findings of `check` so far.
 type report struct{ findings []finding }
 
 func (r *report) ok(what, format string, args ...any) {
@@ -51,18 +51,18 @@ func (r *report) fault(what, detail, fix string) {
 	r.findings = append(r.findings, finding{Level: levelFault, What: what, Detail: detail, Fix: fix})
 }
 
-// wrong is a fault in spite of which run starts.
+// wrong adds a fault in spite of which run starts.
 func (r *report) wrong(what, detail, fix string) {
 	r.findings = append(r.findings, finding{Level: levelFault, What: what, Detail: detail, Fix: fix, Starts: true})
 }
 
-// broken is the fault of a request that run needs.
+// broken adds the fault of a request that run needs.
 func (r *report) broken(what string, err error, fix string) {
 	r.findings = append(r.findings, finding{Level: levelFault, What: what, Detail: err.Error(), Fix: fix, err: err})
 }
 
-// unasked is a request that run does without: a refusal of it is a fault, but what
-// brokers cannot answer yet run waits for.
+// unasked adds the failure of a request that run does not make: a refusal is a fault, while
+// run waits for an answer that brokers cannot give yet.
 func (r *report) unasked(what string, err error) {
 	if kafka.ClassOf(err) == kafka.Fatal {
 		r.broken(what, err, "")
@@ -138,7 +138,7 @@ the fault says that it does. run makes the same checks at its start.`,
 	return exitOK
 }
 
-// checkOffline reports what can be seen without a network.
+// checkOffline makes the checks that need no network.
 func checkOffline(r *report, environ []string) *config.Config {
 	c, faults, warnings := config.Parse(environ)
 	for _, f := range faults {

@@ -14,13 +14,16 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/keystate"
+	"odradek/processor/outputs"
+	"odradek/processor/policy"
 	"odradek/schemas/registry"
 )
 
-// examination asks brokers and registry what a start needs of them, and reports. `check
-// -online` prints the report, and run does not start with a fault in it (startFault):
-// they cannot disagree. It changes nothing.
+// examination checks at the brokers and the registry what a start needs. `check -online`
+// prints the report, and run does not start with a fault in it (startFault), so the two
+// agree. It changes nothing.
 type examination struct {
 	r      *report
 	c      *config.Config
@@ -56,11 +59,11 @@ func checkOnline(ctx context.Context, r *report, c *config.Config) {
 	}
 }
 
-// start is what run examines as well.
+// start makes the checks that run makes as well.
 func (e *examination) start(ctx context.Context) {
 	e.registry(ctx)
 	if e.c.Group.Group == "" {
-		return // said already, and all names derive from it
+		return // reported already, and all names derive from it
 	}
 	e.brokers(ctx)
 	e.group(ctx)
@@ -70,11 +73,11 @@ func (e *examination) start(ctx context.Context) {
 	e.records(ctx)
 }
 
-// startLook bounds the examination of one attempt to start.
+// startLook bounds the duration of the checks of one attempt to start.
 const startLook = 30 * time.Second
 
-// examineStart is run's part: nil where a worker can start. What was found of the
-// records and their schemas, and is no fault, goes to the log.
+// examineStart makes run's checks; it returns nil where a worker can start. Findings about
+// records and their schemas that are no faults are logged.
 func examineStart(ctx context.Context, c *config.Config, client *kafka.Client, reg *registry.Client, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, startLook)
 	defer cancel()
@@ -99,8 +102,8 @@ func (r *report) stops() bool {
 	return slices.ContainsFunc(r.findings, func(f finding) bool { return f.Level == levelFault && !f.Starts })
 }
 
-// startFault is the faults by which run does not start; nil without one. It is worth
-// trying again where all of them may pass by themselves.
+// startFault returns the faults that prevent a start; nil without one. Run retries where all
+// of them may pass by themselves.
 func (r *report) startFault() error {
 	var faults []finding
 	passes := true
@@ -119,8 +122,8 @@ func (r *report) startFault() error {
 	return permanent(&startError{faults})
 }
 
-// brokers compares timeouts with the brokers' limits. A broker that does not
-// tell its configuration gives nothing: the worker finds out when it starts.
+// brokers compares timeouts with the brokers' limits. A broker that hides
+// its configuration gives no finding: the worker finds out when it starts.
 func (e *examination) brokers(ctx context.Context) {
 	if conf, err := e.client.BrokerConfig(ctx); err == nil {
 		e.limits(conf)
@@ -166,8 +169,8 @@ func (e *examination) may(what, why string, ops kafka.Operations, need ...kafka.
 	}
 }
 
-// lacking lists the operations that are not permitted; a broker that does not tell
-// gives nothing.
+// lacking lists the operations that are not permitted; a broker that hides
+// them gives none.
 func lacking(ops kafka.Operations, need ...kafka.Operation) string {
 	var missing []string
 	for _, op := range need {
@@ -237,8 +240,7 @@ func (e *examination) topics(ctx context.Context) {
 	}
 }
 
-// retention compares what an input topic keeps with what a restart may have to
-// read again.
+// retention compares an input topic's retention with the replay of a restart.
 func (e *examination) retention(ctx context.Context, topic string) string {
 	conf, err := e.client.TopicConfig(ctx, topic)
 	if err != nil {
@@ -272,8 +274,7 @@ func (e *examination) retention(ctx context.Context, topic string) string {
 	return kept
 }
 
-// outputs checks the topics that the worker writes, and that those that are missing
-// can be made.
+// outputs checks the topics that the worker writes, and that missing ones can be created.
 func (e *examination) outputs(ctx context.Context) {
 	if err := keepChangelogs(ctx, e.c, e.client, slog.New(slog.DiscardHandler)); err != nil {
 		e.r.broken("changelogs", err, "")
@@ -294,7 +295,7 @@ func (e *examination) outputs(ctx context.Context) {
 			e.r.fault(what, "may not be described", "allow Describe and Write to "+principal(e.c))
 			continue
 		case !info.Exists && !e.c.Output.CreateTopics:
-			// Someone may be about to make it.
+			// Someone may be about to create it.
 			e.r.broken(what, errors.New("does not exist, and "+config.Prefix+"CREATE_TOPICS is false"),
 				"create it (worker setup does), or correct "+config.Prefix+p.setting)
 			continue
@@ -311,7 +312,7 @@ func (e *examination) outputs(ctx context.Context) {
 			need = append(need, kafka.OpRead)
 		}
 		e.may(what, "writing it", info.Operations, need...)
-		if p.output == processor.OutputRekeyed {
+		if p.output == outputs.Rekeyed {
 			if short := tooSmall(ctx, e.c, e.client, e.inputs); short != "" {
 				e.r.warn(what, short+": larger records become dead letters", "raise its max.message.bytes")
 			}
@@ -329,8 +330,8 @@ func (e *examination) outputs(ctx context.Context) {
 	}
 }
 
-// creations are topics that cannot be created, by what to do about it: most often it is
-// the same for all.
+// creations groups topics that cannot be created by the remedy, which is mostly the same for
+// all.
 type creations struct {
 	fixes []string
 	names map[string][]string
@@ -359,7 +360,7 @@ func (c *creations) report(r *report) {
 	}
 }
 
-// creationFix is what to do about a topic that cannot be created.
+// creationFix returns the remedy for a topic that cannot be created.
 func creationFix(err error) string {
 	switch {
 	case kafka.BadReplication(err):
@@ -375,14 +376,14 @@ func (e *examination) changelog(ctx context.Context, p topicPlan) {
 	if ks, err := e.c.KeystateConfig(); err == nil {
 		cfg := processor.Config{State: ks, StateLost: policyOf(e.c.Cycle.StateLost)}
 		err := processor.MisfitOf(&cfg, p.of, p.partitions, p.name, p.info.Partitions)
-		var refused *processor.RefusedError
+		var refused *policy.RefusedError
 		if errors.As(err, &refused) {
 			e.r.findings = append(e.r.findings, finding{Level: levelFault, What: what, Detail: refused.Reason, Fix: refused.Decide, err: err})
 		}
 	}
 	conf, err := e.client.TopicConfig(ctx, p.name)
 	if err != nil {
-		return // the warning on the input topic has said it
+		return // the warning on the input topic covers it
 	}
 	switch policy := conf["cleanup.policy"]; {
 	case strings.Contains(policy, "delete"):
@@ -392,13 +393,12 @@ func (e *examination) changelog(ctx context.Context, p topicPlan) {
 	}
 }
 
-// state reports whether workers can go on from what is committed and stored, with the
-// code that they restore it by. run finds it out for the partitions that it is given,
-// when it restores them.
+// state reports whether workers can continue from the committed offsets and the stored state,
+// with the code of a restore. run checks its own partitions when it restores them.
 func (e *examination) state(ctx context.Context) {
 	cfg, err := processorConfig(e.c, e.client, e.reg)
 	if err != nil {
-		return // a fault of the configuration, said there
+		return // a fault of the configuration, reported there
 	}
 	var tps []kafka.TP
 	for _, in := range e.inputs {
@@ -406,7 +406,7 @@ func (e *examination) state(ctx context.Context) {
 			tps = append(tps, kafka.TP{Topic: in.Name, Partition: p})
 		}
 	}
-	if rekey := e.c.Output.Topics[processor.OutputRekeyed]; e.c.Cycle.Rekey {
+	if rekey := e.c.Output.Topics[outputs.Rekeyed]; e.c.Cycle.Rekey {
 		infos, err := e.client.Topics(ctx, rekey)
 		if err != nil {
 			e.r.warn("stored state", "cannot be looked at: "+err.Error(), "")
@@ -420,7 +420,7 @@ func (e *examination) state(ctx context.Context) {
 	var same alike
 	err = processor.Examine(ctx, cfg, tps, func(x processor.Examined) {
 		seen++
-		var refused *processor.RefusedError
+		var refused *policy.RefusedError
 		f := finding{Level: levelWarn, What: "state of " + x.TP.String()}
 		add := func(detail string) {
 			f.Detail = detail
@@ -436,7 +436,7 @@ func (e *examination) state(ctx context.Context) {
 		case processor.Quarantines(x.Err):
 			f.Level, f.Starts = levelFault, true
 			add("the partition would be quarantined: " + x.Err.Error())
-		case errors.Is(x.Err, keystate.ErrAhead), kafka.OffsetLost(x.Err):
+		case errors.Is(x.Err, keystate.ErrAhead), fetch.OffsetLost(x.Err):
 			add("it changes while it is looked at: the group is running")
 		case x.Err != nil:
 			add("cannot be looked at: " + x.Err.Error())
@@ -451,7 +451,7 @@ func (e *examination) state(ctx context.Context) {
 	}
 }
 
-// alike are findings of partitions. Those that say the same, but for numbers, are one.
+// alike merges findings of partitions whose texts differ in numbers alone.
 type alike struct {
 	findings []finding
 	others   map[string]int // of the same text

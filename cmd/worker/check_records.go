@@ -11,6 +11,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"
 	"odradek/schemas/formats"
@@ -32,7 +33,7 @@ func (e *examination) registry(ctx context.Context) {
 		e.r.ok("schema registry", "%s: reached", config.RedactURLs(strings.Join(e.c.Registry.URLs, ",")))
 		return
 	}
-	// What a start needs is less than a list of all subjects.
+	// A start needs less than a list of all subjects.
 	for _, out := range outputSchemas(e.c) {
 		if _, lookup := reg.Lookup(ctx, schemas.Subject(out.topic), out.schema); lookup != nil && !errors.Is(lookup, registry.ErrUnknownSchema) {
 			e.r.findings = append(e.r.findings, finding{Level: levelFault, What: "schema registry", Detail: err.Error(), err: err})
@@ -47,8 +48,8 @@ func (e *examination) registry(ctx context.Context) {
 }
 
 // schemas checks the mapping against the newest schema of each input topic, and
-// that those of the outputs can be registered. Whether a field that the schema lacks
-// is a fault the records decide (judge).
+// that those of the outputs can be registered. The records decide whether a missing field is
+// a fault (judge).
 func (e *examination) schemas(ctx context.Context) {
 	e.unfit = map[string][]finding{}
 	if e.reg == nil || e.down {
@@ -93,18 +94,18 @@ func (e *examination) fits(what string, s *schemas.Schema) (faults []finding) {
 	return faults
 }
 
-// How many live records are looked at.
+// The limits of the sample of live records.
 const (
 	samplePartitions = 16
 	sampleRecords    = 25 // of a partition, the newest
 	sampleLimit      = 10 * time.Second
 )
 
-// fewRecords are no evidence of what a topic holds: where fewer than these cannot be
-// read, and none can, run starts.
+// fewRecords is too small a sample to judge a topic: run starts where fewer records cannot be
+// read, even if none can.
 const fewRecords = 5
 
-// liveSample is what a few records of a topic show.
+// liveSample sums up a few records of a topic.
 type liveSample struct {
 	records   int
 	read      int               // that can be read
@@ -120,29 +121,28 @@ type liveSample struct {
 	scattered string           // a series that was seen in two
 }
 
-// atFault reports whether what cannot be read is a fault of the configuration. It is
-// where a group is about to begin with a topic of which nothing that it would read
-// can be read: run would make dead letters of everything and look healthy. Bad input
-// stops no group that has begun, and a few bad records behind good ones nobody:
-// those are dead letters.
+// atFault reports whether the unreadable records are a fault of the configuration: a group is
+// about to begin with a topic of which it could read no record, so that run would turn all
+// of them into dead letters and look healthy. Bad input does not stop a group that has
+// begun, nor do a few bad records after good ones: those are dead letters.
 func (s *liveSample) atFault() bool { return !s.started && s.read == 0 && s.unread >= fewRecords }
 
 // records decodes a few of the newest records of each input topic.
 func (e *examination) records(ctx context.Context) {
 	if e.reg == nil && len(e.c.Registry.URLs) > 0 {
-		return // it does not answer: nothing is known of any record
+		return // without an answer no record can be judged
 	}
 	ctx, cancel := context.WithTimeout(ctx, sampleLimit)
 	defer cancel()
 	opts, err := e.c.DecoderOptions()
 	if err != nil {
-		return // a fault of the configuration, said there
+		return // a fault of the configuration, reported there
 	}
 	dec, err := formats.NewDecoder(e.c.SchemaMapping(), e.reg, opts)
 	if err != nil {
 		return
 	}
-	f := e.client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
+	f := fetch.New(e.client, fetch.Config{ReadCommitted: true, MaxWait: 200 * time.Millisecond})
 	defer f.Close()
 	for _, in := range e.inputs {
 		s, err := e.sample(ctx, f, dec, in)
@@ -155,7 +155,7 @@ func (e *examination) records(ctx context.Context) {
 	}
 }
 
-func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.Decoder, in kafka.TopicInfo) (*liveSample, error) {
+func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.Decoder, in kafka.TopicInfo) (*liveSample, error) {
 	s := &liveSample{failed: map[string]int{}, example: map[string]string{}, schemas: map[int32]bool{}, places: map[string]int32{}}
 	var tps []kafka.TP
 	for p := range min(in.Partitions, samplePartitions) {
@@ -224,9 +224,9 @@ func (e *examination) sample(ctx context.Context, f *kafka.Fetcher, dec schemas.
 	return s, nil
 }
 
-// begins is where a group that has no offsets in the topic begins, by ODRADEK_START; nil
-// for one that has, or of which it is not known: its offsets may wait for the
-// transaction of a worker that is gone.
+// begins returns where a group without offsets in the topic begins, by ODRADEK_START; nil
+// for a group with offsets, or if that is unknown, because they may wait for the open
+// transaction of a dead worker.
 func (e *examination) begins(ctx context.Context, tps []kafka.TP, first, ends map[kafka.TP]int64) (map[kafka.TP]int64, error) {
 	cctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -242,7 +242,7 @@ func (e *examination) begins(ctx context.Context, tps []kafka.TP, first, ends ma
 	default:
 		offs, err := e.client.ListOffsets(ctx, tps, at)
 		for tp, off := range offs {
-			if off < 0 { // nothing that late yet
+			if off < 0 { // no record that late yet
 				offs[tp] = ends[tp]
 			}
 		}
@@ -250,8 +250,8 @@ func (e *examination) begins(ctx context.Context, tps []kafka.TP, first, ends ma
 	}
 }
 
-// judge reports on a topic's sample, and on the newest schema, which counts where
-// the records do not show that it is not the one in use.
+// judge reports on a topic's sample, and on the newest schema, unless the records show that
+// another one is in use.
 func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 	what := "records of " + in.Name
 	for _, f := range e.unfit[in.Name] {
@@ -276,10 +276,10 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		if s.read == 0 {
 			f.Fix = unreadableFix(c)
 		}
-		lacks := len(e.unfit[in.Name]) > 0 && (c == schemas.ClassMissingField || c == schemas.ClassBadType) // said of the schema
+		lacks := len(e.unfit[in.Name]) > 0 && (c == schemas.ClassMissingField || c == schemas.ClassBadType) // reported of the schema
 		if s.atFault() && !lacks {
 			f.Level = levelFault
-			f.Fix += "; to go on behind them set " + config.Prefix + "START=latest"
+			f.Fix += "; to begin behind them set " + config.Prefix + "START=latest"
 		}
 		e.r.findings = append(e.r.findings, f)
 	}
@@ -318,7 +318,7 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 	}
 }
 
-// unreadableFix is what to do where no record can be read for a reason of this class.
+// unreadableFix returns the remedy where no record can be read for a reason of this class.
 func unreadableFix(class string) string {
 	switch class {
 	case schemas.ClassMagic, schemas.ClassTruncated, schemas.ClassTrailingBytes, schemas.ClassMalformed:

@@ -45,11 +45,11 @@ func (t terminal) version(_ context.Context, args []string) int {
 	return exitOK
 }
 
-// version is what a build names itself where there is no repository around it to
-// ask: -ldflags "-X main.version=v1.2.3", as the Dockerfile has it.
+// version is the version of a build outside of a repository, set by
+// -ldflags "-X main.version=v1.2.3", as in the Dockerfile.
 var version string
 
-// buildVersion is version, the module's version, or the commit it was built from.
+// buildVersion returns version, the module's version, or the commit of the build.
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -116,7 +116,7 @@ func (t terminal) healthcheck(ctx context.Context, args []string) int {
 	return exitOK
 }
 
-// localAddr is a listening address as this host reaches it.
+// localAddr returns the address at which this host reaches a listening address.
 func localAddr(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -330,7 +330,7 @@ func (m *image) command(ctx context.Context, env []string, args ...string) *exec
 	return cmd
 }
 
-// imageVersion is what the tests' image is told that it is.
+// imageVersion is the version that the tests' image is built with.
 const imageVersion = "v9.8.7-test"
 
 // built is the image of the repository's Dockerfile, made once for all tests.

@@ -21,9 +21,8 @@ type executor = detectors.Executor
 // the worker's own.
 const childProgram = "odradek-cuda"
 
-// newExecutor makes the executor that the configuration asks for; kind names it
-// in logs and metrics. With auto, it is the CPU's where there is no GPU, and the
-// log says why.
+// newExecutor makes the configured executor; kind names it in logs and metrics. With auto,
+// it is the CPU's where there is no GPU, and the log has the reason.
 func newExecutor(c *config.Config, log *slog.Logger) (exec executor, kind string, err error) {
 	n := c.Fetch.Workers
 	if n == 0 {
@@ -63,7 +62,7 @@ func openGPU(c *config.Config, log *slog.Logger) (*cuda.Executor, error) {
 		if g.Child != "" {
 			return nil, fmt.Errorf("%sCUDA_CHILD: %w", config.Prefix, err)
 		}
-		return nil, fmt.Errorf("no program %s (%sCUDA_CHILD names another place)", o.Child, config.Prefix)
+		return nil, fmt.Errorf("no program %s (set %sCUDA_CHILD to its path)", o.Child, config.Prefix)
 	}
 	for _, d := range g.Devices {
 		i, err := strconv.Atoi(d)
@@ -75,7 +74,7 @@ func openGPU(c *config.Config, log *slog.Logger) (*cuda.Executor, error) {
 	return cuda.Open(o)
 }
 
-// watchExecutor gives the metrics what an executor with devices has counted.
+// watchExecutor passes the counts of an executor with devices to the metrics.
 func watchExecutor(m *metrics.Metrics, exec executor) {
 	gpu, ok := exec.(*cuda.Executor)
 	if !ok {
@@ -97,7 +96,7 @@ func watchExecutor(m *metrics.Metrics, exec executor) {
 	})
 }
 
-// checkExecutor reports what run would score on.
+// checkExecutor reports the executor that run would use.
 func checkExecutor(r *report, c *config.Config) {
 	what := config.Prefix + "EXECUTOR"
 	if c.Fetch.Executor == "cpu" {
@@ -120,6 +119,6 @@ func checkExecutor(r *report, c *config.Config) {
 	case c.Fetch.Executor == "cuda":
 		r.fault(what, err.Error(), "use auto or cpu to score without a GPU")
 	default:
-		r.ok(what, "the CPU, for there is no GPU to use: %v", err)
+		r.ok(what, "the CPU, because no GPU can be used: %v", err)
 	}
 }

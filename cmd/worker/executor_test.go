@@ -55,7 +55,7 @@ func TestNewExecutor(t *testing.T) {
 		err, says string // parts of the error, of the log
 	}{
 		{"ODRADEK_EXECUTOR=cpu", "cpu", "", ""},
-		{"ODRADEK_EXECUTOR=auto", "cpu", "", "ODRADEK_CUDA_CHILD names another place"},
+		{"ODRADEK_EXECUTOR=auto", "cpu", "", "set ODRADEK_CUDA_CHILD to its path"},
 		{"ODRADEK_EXECUTOR=auto ODRADEK_CUDA_CHILD=" + none, "cpu", "", "no such file"},
 		{"ODRADEK_EXECUTOR=auto ODRADEK_CUDA_CHILD=/bin/false", "cpu", "", "exit status 1"},
 		{"ODRADEK_EXECUTOR=auto ODRADEK_CUDA_CHILD=" + child, "cuda", "", "Go test child"},

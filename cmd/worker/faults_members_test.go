@@ -51,7 +51,7 @@ func (o *ordeal) resume(w *child) {
 	must(o.t, w.cmd.Process.Signal(syscall.SIGCONT))
 }
 
-// waitMembers waits until the group is stable with so many members.
+// waitMembers waits until the group is stable with n members.
 func (o *ordeal) waitMembers(n int) {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(o.ctx, recovery)

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	// The default is a folder of whoever runs the tests.
+	// The default is a folder of the user who runs the tests.
 	os.Setenv(config.Prefix+"SCHEMA_REGISTRY_CACHE_DIR", config.Off)
 	kafkatest.Main(allTests{m})
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"odradek/cmd/worker/config"
@@ -29,13 +30,15 @@ type generateOptions struct {
 	faultEvery  int64
 	labels      string
 	http        string
+	format      string
+	plant, unit string
 }
 
 func (t terminal) generate(ctx context.Context, args []string) int {
-	fs := t.flags("generate", `Writes Avro sensor records (schemas/output/sensor_reading.avsc), keyed by sensor,
+	fs := t.flags("generate", `Writes sensor records (schemas/output/sensor_reading.*), keyed by sensor,
 with planted faults and their labels.
 What a sensor says at a step depends on -seed alone. Brokers, schema registry and ODRADEK_COMPRESSION come from the environment;
-without a registry records are in Avro's single-object encoding.`,
+without a registry Avro records are in the single-object encoding, and JSON and Protobuf records have no framing.`,
 		`  worker generate -topic sensors -sensors 100 -rate 1000 -labels labels.jsonl
   worker generate -topic sensors -sensors 10000 -records 50000000             # full speed
   worker generate -faults spike,stuck -fault-every 500 -duration 10m -rate 200`)
@@ -43,6 +46,7 @@ without a registry records are in Avro's single-object encoding.`,
 	fs.StringVar(&o.Topic, "topic", "sensors", "topic to write; created if missing")
 	fs.IntVar(&o.partitions, "partitions", 8, "partitions of a created topic")
 	fs.IntVar(&o.replication, "replication", -1, "replication factor of a created topic; -1 for the brokers' default")
+	fs.StringVar(&o.format, "format", "avro", "format of the records: avro, json or protobuf")
 	fs.IntVar(&o.Sensors, "sensors", 100, "number of sensors")
 	fs.Float64Var(&o.Rate, "rate", 0, "records per second, all sensors together; 0 for full speed")
 	fs.Int64Var(&o.Records, "records", 0, "records to write; 0 for no end")
@@ -56,8 +60,8 @@ without a registry records are in Avro's single-object encoding.`,
 		"what a sensor sends that gives no value: null for records with a null value, absent for no records")
 	fs.StringVar(&o.labels, "labels", "", "file for the labels, JSON lines; - for standard output")
 	fs.StringVar(&o.LabelsTopic, "labels-topic", "", "topic for the labels, JSON, keyed by sensor")
-	fs.StringVar(&o.Plant, "plant", "demo", "plant named in the records")
-	fs.StringVar(&o.Unit, "unit", "mm/s", "unit named in the records")
+	fs.StringVar(&o.plant, "plant", "demo", "plant named in the records")
+	fs.StringVar(&o.unit, "unit", "mm/s", "unit named in the records")
 	fs.StringVar(&o.http, "http", "", "address for /healthz, for containers: fails when nothing was written for 30s; empty for none")
 	if code, done := parse(fs, args); done {
 		return code
@@ -77,6 +81,15 @@ without a registry records are in Avro's single-object encoding.`,
 	return exitOK
 }
 
+// readingFormat returns the format of the records; nil for an unknown one.
+func (o *generateOptions) readingFormat() *output.ReadingFormat {
+	i := slices.IndexFunc(output.ReadingFormats, func(f output.ReadingFormat) bool { return f.Name == o.format })
+	if i < 0 {
+		return nil
+	}
+	return &output.ReadingFormats[i]
+}
+
 // check fills what depends on other flags and makes the model.
 func (o *generateOptions) check() (*sensors.Model, error) {
 	var errs []error
@@ -89,6 +102,7 @@ func (o *generateOptions) check() (*sensors.Model, error) {
 	}
 	bad(config.TopicFault(o.Topic) != "", "-topic %q %s", o.Topic, config.TopicFault(o.Topic))
 	bad(o.LabelsTopic != "" && config.TopicFault(o.LabelsTopic) != "", "-labels-topic %q %s", o.LabelsTopic, config.TopicFault(o.LabelsTopic))
+	bad(o.readingFormat() == nil, "-format %q: use avro, json or protobuf", o.format)
 	bad(o.Sensors < 1 || o.Sensors > 10_000_000, "-sensors %d: use 1 to 10000000", o.Sensors)
 	bad(!(o.Rate >= 0) || math.IsInf(o.Rate, 0), "-rate %v: use 0 for full speed, or more", o.Rate)
 	bad(o.Records < 0, "-records %d is negative", o.Records)
@@ -137,14 +151,14 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 	if err != nil {
 		return err
 	}
-	schemaID := int32(-1)
+	format, schemaID := o.readingFormat(), int32(-1)
 	reg, err := c.NewRegistry()
 	if err != nil {
 		return err
 	}
 	if reg != nil {
 		defer reg.Close()
-		if schemaID, err = reg.Register(ctx, schemas.Subject(o.Topic), output.ReadingSchema); err != nil {
+		if schemaID, err = reg.RegisterAs(ctx, schemas.Subject(o.Topic), format.Type, format.Schema); err != nil {
 			return err
 		}
 	}
@@ -152,7 +166,7 @@ func (t terminal) runGenerate(ctx context.Context, c *config.Config, o *generate
 	if err != nil {
 		return err
 	}
-	g := sensors.NewSource(o.Options, m, schemaID, infos[o.Topic].Partitions)
+	g := sensors.NewSource(o.Options, m, format.New(schemaID, o.plant, o.unit), infos[o.Topic].Partitions)
 	g.LabelPartitions = infos[o.LabelsTopic].Partitions
 	if o.labels != "" {
 		w, err := openLabels(o.labels, t.out)

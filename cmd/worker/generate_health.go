@@ -12,11 +12,11 @@ import (
 	"odradek/processor/web"
 )
 
-// generatorStall is how long a generator may write nothing and be called
-// healthy; at low rates two records' time longer.
+// generatorStall is the longest pause between writes of a healthy generator; at low rates
+// the time of two records is added.
 const generatorStall = 30 * time.Second
 
-// pulse is when a generator last wrote something.
+// pulse records when a generator last wrote something.
 type pulse struct {
 	last  atomic.Int64 // Unix nanoseconds
 	limit time.Duration

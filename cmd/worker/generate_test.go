@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,7 @@ func TestGenerateFlags(t *testing.T) {
 		{"-sensors 0 -fault-every 5 -start-time noon", "-start-time"},
 		{"-rate -3", "-rate"},
 		{"-topic no/topic", "-topic"},
+		{"-format xml", "-format"},
 		{"surplus", "unexpected argument"},
 		{"-nonsense", "not defined"},
 	} {
@@ -148,6 +150,75 @@ func testGenerate(t *testing.T, c *kafkatest.Cluster) {
 		}
 		if len(got) != len(want) {
 			t.Errorf("%s: %d labels, want %d", what, len(got), len(want))
+		}
+	}
+}
+
+// TestGenerateFormats: the readings of a run are the same in each format, with and without a
+// registry.
+func TestGenerateFormats(t *testing.T) {
+	c := kafkatest.Open(t, kafkatest.KindFake)
+	model := &sensors.Model{Seed: 7, FaultEvery: 100, Faults: []sensors.Kind{sensors.Spike, sensors.Dropout}}
+	const count, total = 3, 1200
+	reg, err := registry.New(registry.Config{URLs: []string{c.RegistryURL(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range output.ReadingFormats {
+		for name, client := range map[string]*registry.Client{"registry": reg, "no registry": nil} {
+			environ := []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ",")}
+			opts := formats.Options{Format: formats.Auto}
+			if client != nil {
+				environ = append(environ, "ODRADEK_SCHEMA_REGISTRY_URL="+c.RegistryURL(t))
+			} else if opts.Format = format.Name; format.Name == "avro" {
+				opts.Schemas = []string{format.Schema}
+			} else {
+				opts.Bare = format.Schema
+			}
+			topic := kafkatest.Unique("generated")
+			term, _, errs := console(environ...)
+			if code := term.generate(t.Context(), strings.Fields(fmt.Sprintf(
+				"-topic %s -replication 1 -sensors %d -records %d -seed 7 -fault-every 100 -faults spike,dropout -format %s",
+				topic, count, total, format.Name))); code != exitOK {
+				t.Fatalf("%s, %s: exit %d: %s", format.Name, name, code, errs)
+			}
+			recs, err := c.Admin().ReadAll(t.Context(), topic, true)
+			if err != nil || len(recs) != total {
+				t.Fatalf("%s, %s: %d records, %v", format.Name, name, len(recs), err)
+			}
+			m := output.ReadingMapping
+			m.Fields = []string{"value", "seq"}
+			dec, err := formats.NewDecoder(m, client, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := map[string]*sensors.Sensor{}
+			for i := range count {
+				s := model.Sensor(i)
+				all[sensors.Name(i)] = &s
+			}
+			missing := 0
+			for i := range recs {
+				var r schemas.Reading
+				if err := dec.Decode(t.Context(), recs[i].Key, recs[i].Value, recs[i].Time, nil, &r); err != nil {
+					t.Fatalf("%s, %s: %v", format.Name, name, err)
+				}
+				step := int64(r.Values[1])
+				v, ok := all[string(recs[i].Key)].At(step)
+				if !ok {
+					v = math.NaN()
+					missing++
+				}
+				if at := time.Date(2026, 1, 1, 0, 0, int(step), 0, time.UTC).UnixMicro(); r.Time != at || !bytes.Equal(r.Key, recs[i].Key) {
+					t.Fatalf("%s, %s: %s step %d is at %d, want %s at %d", format.Name, name, r.Key, step, r.Time, recs[i].Key, at)
+				}
+				if r.Values[0] != v && (ok || r.Values[0] == r.Values[0]) {
+					t.Fatalf("%s, %s: %s step %d is %v, want %v", format.Name, name, r.Key, step, r.Values[0], v)
+				}
+			}
+			if missing == 0 {
+				t.Errorf("%s, %s: no reading without a value", format.Name, name)
+			}
 		}
 	}
 }

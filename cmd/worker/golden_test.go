@@ -24,8 +24,8 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/detectors"
-	"odradek/processor"
 	"odradek/processor/kafkatest"
+	"odradek/processor/outputs"
 )
 
 // The golden ledger is what a run with fixed input leaves on every topic, by key, to
@@ -251,7 +251,7 @@ func goldenRun(t *testing.T, ops []detectors.Op) goldenLedger {
 	if cfg, faults, _ := config.Parse(f.settings()); len(faults) > 0 {
 		t.Fatal(faults)
 	} else if cfg.Blocks() {
-		topics = append(topics, cfg.Output.Topics[processor.OutputBlocks])
+		topics = append(topics, cfg.Output.Topics[outputs.Blocks])
 	}
 	for _, topic := range topics {
 		if err := c.Admin().WaitStable(ctx, topic); err != nil {

@@ -8,11 +8,10 @@ import (
 	"odradek/processor/kafka"
 )
 
-// inputTopics looks the input topics up. Those that a worker cannot read come back
-// as faults: a topic that no broker knows, since nobody but the operator makes input
-// topics, and one that may not be described, of which nothing else is known. A topic
-// that has no leader yet, or that some brokers know and others do not, is an error that
-// may pass.
+// inputTopics looks the input topics up. It returns faults for those that a worker cannot
+// read: a topic that no broker knows, since only the operator creates input topics, and one
+// that may not be described. A topic without a leader, or one that only some brokers know, is
+// an error that may pass.
 func inputTopics(ctx context.Context, c *config.Config, client *kafka.Client) (found []kafka.TopicInfo, faults []finding, err error) {
 	infos, err := client.Topics(ctx, c.Group.Topics...)
 	if err != nil {
@@ -40,8 +39,8 @@ func inputTopics(ctx context.Context, c *config.Config, client *kafka.Client) (f
 	return found, faults, nil
 }
 
-// nearTopic is the topic whose name is nearest to that of a missing one; empty if
-// none is near.
+// nearTopic returns the topic whose name is nearest to that of a missing one; empty if none
+// is near.
 func nearTopic(ctx context.Context, client *kafka.Client, missing string) string {
 	all, err := client.Topics(ctx)
 	if err != nil {
@@ -60,7 +59,7 @@ func nearTopic(ctx context.Context, client *kafka.Client, missing string) string
 	return near
 }
 
-// principal is who the brokers have to give a permission to.
+// principal returns the principal that needs a permission of the brokers.
 func principal(c *config.Config) string {
 	if c.Kafka.Username != "" {
 		return "User:" + c.Kafka.Username

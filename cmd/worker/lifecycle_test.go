@@ -324,9 +324,9 @@ func TestLivesAtLeastOnce(t *testing.T) {
 	})
 }
 
-// TestLivesAcrossRestarts: an anomaly that is open when its worker stops goes on
+// TestLivesAcrossRestarts: an anomaly that is open when its worker stops continues
 // with the next revision; one whose detector is not configured any more is closed
-// for that reason; nothing is told of it after that.
+// for that reason; nothing is published of it after that.
 func TestLivesAcrossRestarts(t *testing.T) {
 	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		rng := newRand(t)

@@ -14,16 +14,17 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/processor"
+	"odradek/processor/policy"
 )
 
 // The exit codes. A worker that was ended by a second signal exits with 130
-// (SIGINT) or 143 (SIGTERM), as a shell says of a process that a signal ended.
+// (SIGINT) or 143 (SIGTERM), as shells report a process that was ended by a signal.
 const (
 	exitOK      = 0 // done; for run: drained
 	exitFailed  = 1 // a fault while running; for check: a fault was found
 	exitUsage   = 2 // unknown command or flag, or a configuration with faults
 	exitFenced  = 3 // another worker runs with this ODRADEK_INSTANCE_ID
-	exitRefused = 4 // going on would lose or misread something: the operator decides
+	exitRefused = 4 // continuing would lose or misread data: the operator decides
 )
 
 // command is one subcommand.
@@ -48,7 +49,7 @@ func commands() []command {
 	}
 }
 
-// terminal is what a subcommand sees of the world.
+// terminal has the output streams and the environment of a subcommand.
 type terminal struct {
 	out, err io.Writer
 	environ  []string
@@ -74,7 +75,7 @@ exit codes:
   1  a fault while running; check: a fault was found
   2  unknown command or flag, or a configuration with faults
   3  fenced: another worker runs with the same ODRADEK_INSTANCE_ID
-  4  refused: state or offsets are not what this worker could go on with; see worker state -h
+  4  refused: this worker cannot continue with the state or offsets it found; see worker state -h
   130, 143  ended by a second SIGINT, SIGTERM
 `
 
@@ -138,8 +139,8 @@ func signalContext() context.Context {
 	return ctx
 }
 
-// errDrainTimeout: the drain took longer than ODRADEK_DRAIN_TIMEOUT. What was
-// not committed is read again by whoever gets the partitions.
+// errDrainTimeout: the drain took longer than ODRADEK_DRAIN_TIMEOUT. The
+// next owners of the partitions read again what was not committed.
 var errDrainTimeout = errors.New("worker: the drain took longer than ODRADEK_DRAIN_TIMEOUT")
 
 // withDrainLimit runs f, which drains when ctx ends, and does not wait for it
@@ -160,9 +161,9 @@ func withDrainLimit(ctx context.Context, limit time.Duration, f func(context.Con
 	}
 }
 
-// exitCode is what the process says of an error.
+// exitCode returns the exit code for an error.
 func exitCode(err error) int {
-	var refused *processor.RefusedError
+	var refused *policy.RefusedError
 	switch {
 	case err == nil:
 		return exitOK
@@ -174,8 +175,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// flags is a flag set with help of our own: what the command does, its flags,
-// examples.
+// flags returns a flag set whose help has the command's description, its flags and examples.
 func (t terminal) flags(name, about, examples string) *flag.FlagSet {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(t.err)
@@ -211,8 +211,8 @@ func (t terminal) fail(err error) int {
 }
 
 // configFor reads the configuration for a command that needs only some of it:
-// faults of settings that begin with none of names are left alone. Without names
-// everything has to be right.
+// faults of settings that begin with none of names are ignored. Without names
+// every fault counts.
 func (t terminal) configFor(names ...string) (*config.Config, int, bool) {
 	c, faults, warnings := config.Parse(t.environ)
 	faults = config.FaultsOf(faults, names)

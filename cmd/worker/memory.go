@@ -6,8 +6,8 @@ import (
 	"odradek/cmd/worker/config"
 )
 
-// limitHeap makes the garbage collector work harder before the process is killed
-// for its memory, unless GOMEMLIMIT says where.
+// limitHeap sets the garbage collector's memory limit below that of the process, unless
+// GOMEMLIMIT is set.
 func limitHeap(getenv func(string) string) {
 	if n := config.MemoryLimit(); n > 0 && getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(n / 10 * 9)

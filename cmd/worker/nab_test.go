@@ -88,7 +88,7 @@ const (
 	nabZScore = 16
 )
 
-// someSeries draws series with at least so many samples together, others each time;
+// someSeries draws series of at least the given number of samples in all, others each time;
 // a long run has all 262,000.
 func someSeries(t *testing.T, samples int, series []nabSeries, want []defined) (some []nabSeries, theirs []defined) {
 	t.Helper()

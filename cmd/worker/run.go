@@ -11,8 +11,11 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
+	"odradek/processor/outputs"
+	"odradek/processor/policy"
 	"odradek/processor/web"
 	"odradek/schemas"
 	"odradek/schemas/formats"
@@ -43,7 +46,7 @@ func cmdRun(ctx context.Context, args []string) int {
 // runWorker runs one worker until ctx ends and it has drained.
 func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *web.Faults) error {
 	limitHeap(os.Getenv)
-	metrics := processor.NewMetrics()
+	metrics := outputs.NewMetrics()
 	exec, kind, err := newExecutor(c, log)
 	if err != nil {
 		return err
@@ -104,18 +107,17 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 	return withDrainLimit(ctx, c.Program.DrainTimeout, p.Run)
 }
 
-// hooks are the processor's. Only tests set them, in a process that runs main of
-// the test binary.
+// hooks are hooks of the processor. Only tests set them, in a process that runs main of the
+// test binary.
 var hooks processor.Hooks
 
-// newProcessor makes the topics and schemas that are missing and builds the
-// processor.
+// newProcessor creates missing topics, registers the schemas and builds the processor.
 func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *registry.Client, exec executor,
 	metrics *metrics.Metrics, log *slog.Logger) (*processor.Processor, error) {
 	if err := createTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}
-	var ids processor.SchemaIDs
+	var ids outputs.SchemaIDs
 	for i := range ids {
 		ids[i] = -1
 	}
@@ -140,8 +142,8 @@ func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, r
 	return processor.New(ctx, cfg)
 }
 
-// processorConfig is what the configuration says of a processor. An error is a fault of
-// the configuration.
+// processorConfig returns the configuration of the processor. An error is a fault of the
+// settings.
 func processorConfig(c *config.Config, client *kafka.Client, registry *registry.Client) (cfg processor.Config, err error) {
 	opts, err := c.DecoderOptions()
 	if err != nil {
@@ -171,41 +173,41 @@ func processorConfig(c *config.Config, client *kafka.Client, registry *registry.
 		SchemaGrace:        c.Registry.Grace,
 		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
 		Outputs: c.OutputTopics(), Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
-		Fetch: kafka.FetcherConfig{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
+		Fetch: fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
 			MaxBytes: int(c.Fetch.MaxBytes), PartitionBytes: int(c.Fetch.PartitionBytes)},
 	}
 	if c.Cycle.Guarantee == "at_least_once" {
 		cfg.Guarantee = processor.AtLeastOnce
 	}
 	if c.Output.Scores == "anomalous" {
-		cfg.Scores = processor.ScoresAnomalous
+		cfg.Scores = outputs.ScoresAnomalous
 	}
 	return cfg, nil
 }
 
-// outputSchema is one of our schemas with the topic that is written in it.
+// outputSchema is one of the worker's schemas with the topic that has it.
 type outputSchema struct {
-	output                       processor.Output
+	output                       outputs.Output
 	what, topic, setting, schema string
 }
 
 func outputSchemas(c *config.Config) (list []outputSchema) {
 	for i, name := range c.OutputTopics() {
-		if spec := &processor.Outputs[i]; name != "" && spec.Schema != "" {
-			list = append(list, outputSchema{processor.Output(i), spec.Holds, name, spec.Setting, spec.Schema})
+		if spec := &outputs.Table[i]; name != "" && spec.Schema != "" {
+			list = append(list, outputSchema{outputs.Output(i), spec.Holds, name, spec.Setting, spec.Schema})
 		}
 	}
 	return list
 }
 
-func policyOf(s string) processor.Policy {
+func policyOf(s string) policy.OnLoss {
 	switch s {
 	case "earliest":
-		return processor.Earliest
+		return policy.Earliest
 	case "latest":
-		return processor.Latest
+		return policy.Latest
 	case "reset":
-		return processor.Reset
+		return policy.Reset
 	}
-	return processor.Fail
+	return policy.Fail
 }

@@ -85,7 +85,7 @@ type dataSet struct {
 	states map[int]*keystate.Config // by the values of a series
 }
 
-// settingsError is the error of settings with faults.
+// settingsError has the faults of settings.
 type settingsError []config.Fault
 
 func (e settingsError) Error() string {

@@ -16,7 +16,7 @@ import (
 	"odradek/processor/web"
 )
 
-// worker is what the status page and the probes are made of.
+// worker has the state behind the status page and the probes.
 type worker struct {
 	c        *config.Config
 	started  time.Time
@@ -88,7 +88,7 @@ func (w *worker) ready() error {
 func (w *worker) healthy() error {
 	p := w.p.Load()
 	if p == nil {
-		if time.Since(w.started) > startLimit+startGrace { // else it ends by itself
+		if time.Since(w.started) > startLimit+startGrace { // otherwise the start ends by itself
 			return errors.New("worker: not started yet")
 		}
 		return nil

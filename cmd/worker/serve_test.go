@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
-	"odradek/processor"
+	"odradek/processor/outputs"
 	"odradek/processor/web"
 )
 
@@ -53,7 +53,7 @@ func TestPageServer(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	w := &worker{c: c, started: time.Now(), metrics: processor.NewMetrics(), faults: web.NewFaults(10)}
+	w := &worker{c: c, started: time.Now(), metrics: outputs.NewMetrics(), faults: web.NewFaults(10)}
 	stop, err := w.serve(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

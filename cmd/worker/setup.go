@@ -18,8 +18,8 @@ type setupOptions struct {
 	inputReplication int
 }
 
-// setup makes what run would make at its start, and more: it may create the
-// input topics.
+// setup creates the topics and schemas that run creates at its start, and input topics on
+// request.
 func (t terminal) setup(ctx context.Context, args []string) int {
 	fs := t.flags("setup",
 		`Creates the output topics and changelogs that are missing and registers the schemas of what is published, then ends:
@@ -40,7 +40,7 @@ registry do not answer it tries again, for two minutes.`,
 	if !ok {
 		return code
 	}
-	c.Output.CreateTopics = true // ODRADEK_CREATE_TOPICS speaks of run
+	c.Output.CreateTopics = true // ODRADEK_CREATE_TOPICS is for run
 	log := newLogger(t.err, c, web.NewFaults(1))
 	if err := retryStart(ctx, log, time.Now().Add(startLimit), func(ctx context.Context) error { return o.run(ctx, c, log) }); err != nil {
 		return t.fail(fmt.Errorf("setup: %w", err))

@@ -7,28 +7,28 @@ import (
 	"net/http"
 	"time"
 
-	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/policy"
 	"odradek/schemas/registry"
 )
 
-// startLimit is how long a start goes on trying where trying can help: brokers
-// or a registry that are not up yet, an output topic that someone is about to make. The
-// attempt under way at its end may take up to startGrace.
+// startLimit is how long a start is retried after faults that may pass: brokers or a registry
+// that are not up yet, an output topic that someone is about to create. The attempt under
+// way at its end may take up to startGrace.
 const (
 	startLimit = 2 * time.Minute
 	startGrace = time.Minute
 )
 
-// permanentError is a fault that trying again does not mend.
+// permanentError is a fault that no retry removes.
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
 
 func permanent(err error) error { return permanentError{err} }
 
-// retryStart calls f until it succeeds, says something final, or the time is
-// past deadline. Each failure is logged.
+// retryStart calls f until it succeeds, fails finally, or the deadline has passed. It logs
+// each failure.
 func retryStart(ctx context.Context, log *slog.Logger, deadline time.Time, f func(context.Context) error) error {
 	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := f(ctx)
@@ -49,16 +49,16 @@ func retryStart(ctx context.Context, log *slog.Logger, deadline time.Time, f fun
 	}
 }
 
-// final reports whether trying again cannot mend err.
+// final reports whether no retry can remove err.
 func final(err error) bool {
 	var never permanentError
-	var refused *processor.RefusedError
+	var refused *policy.RefusedError
 	var registry *registry.Error
 	return errors.As(err, &never) || errors.As(err, &refused) || kafka.ClassOf(err) == kafka.Fatal ||
 		errors.As(err, &registry) && (registry.Status == http.StatusUnauthorized || registry.Status == http.StatusForbidden)
 }
 
-// endOf makes a start that was told to stop a clean end.
+// endOf returns nil for a start that was interrupted, which is a clean end.
 func endOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
@@ -66,7 +66,7 @@ func endOf(ctx context.Context, err error) error {
 	return err
 }
 
-// startError is the faults that keep a worker from its start.
+// startError has the faults that prevent a start.
 type startError struct{ faults []finding }
 
 func (e *startError) Error() string {
@@ -83,7 +83,7 @@ func (e *startError) Error() string {
 	return s
 }
 
-// Unwrap gives the errors behind the faults: they decide the exit code.
+// Unwrap returns the causes of the faults, which decide the exit code.
 func (e *startError) Unwrap() (errs []error) {
 	for _, f := range e.faults {
 		if f.err != nil {

@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
-	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/outputs"
+	"odradek/processor/provenance"
 )
 
 const stateAbout = `Looks at or resets what a group remembers of its series: the changelog topics and the committed offsets.
@@ -31,7 +33,7 @@ const stateAbout = `Looks at or resets what a group remembers of its series: the
 const stateExamples = `  worker state list
   worker state list -topic sensors -partition 3 -keys
   worker state export -topic sensors -key pump-17 > pump-17.jsonl
-  worker state reset -topic sensors -to committed -yes   # forget all series, go on where the group was
+  worker state reset -topic sensors -to committed -yes   # forget all series, resume where the group was
   worker state reset -to earliest -yes                   # score everything again
   worker state reset -topic sensors -partition 3 -to 4711 -yes   # step over what partition 3 cannot read`
 
@@ -54,12 +56,12 @@ type stateOptions struct {
 	timeout   time.Duration
 }
 
-// wants reports that -key names the series, by itself or by its digest.
+// wants reports whether -key names the series, directly or by its digest.
 func (o *stateOptions) wants(series string) bool {
 	return o.key == "" || o.key == series || o.key == keystate.Digest([]byte(series))
 }
 
-// offset reports that -to is an offset, and keeps it.
+// offset reports whether -to is an offset, and keeps it.
 func (o *stateOptions) offset() bool {
 	at, err := strconv.ParseInt(o.to, 10, 64)
 	o.at = at
@@ -143,8 +145,8 @@ type stateTool struct {
 	c       *config.Config
 	o       *stateOptions
 	client  *kafka.Client
-	fetcher *kafka.Fetcher
-	tps     []kafka.TP      // input partitions that are meant
+	fetcher *fetch.Fetcher
+	tps     []kafka.TP      // selected input partitions
 	counts  map[string]int  // partitions of each of their topics
 	logs    map[string]int  // partitions of each changelog, 0 where there is none
 	stateOf map[string]bool // input topics that have state; the others only offsets
@@ -159,7 +161,7 @@ func openStateTool(ctx context.Context, c *config.Config, o *stateOptions) (*sta
 	if s.client, err = kafka.Open(ctx, kc); err != nil {
 		return nil, err
 	}
-	s.fetcher = s.client.NewFetcher(kafka.FetcherConfig{ReadCommitted: true, MaxWait: 200 * time.Millisecond, MaxBytes: 16 << 20,
+	s.fetcher = fetch.New(s.client, fetch.Config{ReadCommitted: true, MaxWait: 200 * time.Millisecond, MaxBytes: 16 << 20,
 		PartitionBytes: 4 << 20})
 	if err := s.find(ctx); err != nil {
 		s.close()
@@ -168,12 +170,12 @@ func openStateTool(ctx context.Context, c *config.Config, o *stateOptions) (*sta
 	return s, nil
 }
 
-// find lists the partitions that are meant.
+// find lists the selected partitions.
 func (s *stateTool) find(ctx context.Context) error {
 	topics := s.c.Group.Topics
 	if s.c.Cycle.Rekey {
-		topics = append(slices.Clone(topics), s.c.Output.Topics[processor.OutputRekeyed])
-		s.stateOf[s.c.Output.Topics[processor.OutputRekeyed]] = true
+		topics = append(slices.Clone(topics), s.c.Output.Topics[outputs.Rekeyed])
+		s.stateOf[s.c.Output.Topics[outputs.Rekeyed]] = true
 	} else {
 		for _, t := range topics {
 			s.stateOf[t] = true
@@ -219,8 +221,8 @@ func (s *stateTool) close() {
 	s.client.Close()
 }
 
-// changelog is the changelog partition of an input partition; ok is false where
-// there is none.
+// changelog returns the changelog partition of an input partition; ok is false where there
+// is none.
 func (s *stateTool) changelog(tp kafka.TP) (log kafka.TP, ok bool) {
 	return kafka.TP{Topic: s.c.ChangelogTopic(tp.Topic), Partition: tp.Partition}, s.stateOf[tp.Topic] && int(tp.Partition) < s.logs[tp.Topic]
 }
@@ -240,8 +242,8 @@ func (s *stateTool) read(ctx context.Context, log kafka.TP, values bool) ([]*sto
 	if err != nil {
 		return nil, err
 	}
-	// To the end of the log, not the last stable offset of now: what is below it
-	// may be the outcome of a transaction that is being decided.
+	// To the end of the log, not to the present last stable offset: a transaction may be
+	// committed meanwhile.
 	last, err := s.client.ListOffsets(ctx, []kafka.TP{log}, kafka.Latest)
 	if err != nil {
 		return nil, err
@@ -259,7 +261,7 @@ func (s *stateTool) read(ctx context.Context, log kafka.TP, values bool) ([]*sto
 		switch {
 		case rec.Value == nil:
 			r.bytes = -1 // a tombstone
-		case values || r.key == processor.OwnerKey:
+		case values || r.key == provenance.OwnerKey:
 			r.value = append([]byte{}, rec.Value...)
 		}
 		return true, nil
@@ -275,14 +277,14 @@ var recordKinds = map[byte]struct {
 }{'H': {"head", 0}, 'P': {"part", 1}, 'S': {"segment", 2}, 'B': {"held samples", 2}, 'E': {"eviction", 0},
 	'D': {"decision", 1}, 'O': {"owner", 0}}
 
-// splitRecordKey takes a changelog key apart; a key of another form is all series. A
+// splitRecordKey splits a changelog key; a key of another form is returned as the series. A
 // decision has no series but a subject, which is left out, and the numbers of its
 // kind and its offset.
 func splitRecordKey(key string) (kind, series string, numbers []uint64) {
 	if key == "" {
 		return "unknown", key, nil
 	}
-	if key == processor.SettingsKey {
+	if key == provenance.SettingsKey {
 		return "settings", "", nil
 	}
 	k, ok := recordKinds[key[0]]
@@ -343,11 +345,11 @@ func (s *stateTool) list(ctx context.Context, t terminal) error {
 					p.Series++
 				}
 				p.Records[kind]++
-				if processor.AboutLog(r.key) && r.key != processor.OwnerKey {
+				if provenance.IsRecord(r.key) && r.key != provenance.OwnerKey {
 					continue
 				}
-				if r.key == processor.OwnerKey {
-					owner, err := processor.ParseOwner(r.value)
+				if r.key == provenance.OwnerKey {
+					owner, err := provenance.ParseOwner(r.value)
 					if err == nil {
 						p.Owner, err = owner.Group, owner.Foreign(log.Topic, s.c.Group.Group, tp)
 					}
@@ -426,6 +428,6 @@ func (s *stateTool) export(ctx context.Context, t terminal) error {
 	return nil
 }
 
-// errGroupActive: somebody is in the group.
+// errGroupActive reports that the group has members.
 var errGroupActive = errors.New(
 	"state: the group has members: stop its workers first (each drains at SIGTERM; one that was killed leaves after the session timeout)")

@@ -6,22 +6,22 @@ import (
 	"maps"
 	"time"
 
-	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
+	"odradek/processor/outputs"
+	"odradek/processor/provenance"
 )
 
-// resetting is what the commit metadata says while a reset is under way: no
-// replay floor, so a worker that starts in the middle refuses to go on, or resets
-// by itself where ODRADEK_STATE_LOST says so.
+// resetting is the commit metadata during a reset: it has no replay floor, so a worker that
+// starts meanwhile refuses to continue, or resets by itself with ODRADEK_STATE_LOST=reset.
 const resetting = "reset in progress"
 
 // reset empties the state of the partitions and commits where to begin.
 //
 // The order makes it safe to interrupt and to repeat. First the offsets are
 // committed without a replay floor: the brokers refuse that while the group has
-// members, and from then on nobody can take the old state for good. Then the
+// members, and from then on no worker can use the old state. Then the
 // changelogs are emptied. Then the offsets are committed again with a floor that
 // needs no state.
 func (s *stateTool) reset(ctx context.Context, t terminal) error {
@@ -44,7 +44,7 @@ func (s *stateTool) reset(ctx context.Context, t terminal) error {
 		fmt.Fprintf(t.err, "%s %s of group %s, to begin at offset %d\n", verb, tp, s.c.Group.Group, targets[tp])
 	}
 	for _, topic := range remake {
-		fmt.Fprintf(t.err, "%s: the changelog %s is made anew with %d partitions\n", verb, s.c.ChangelogTopic(topic), s.counts[topic])
+		fmt.Fprintf(t.err, "%s: the changelog %s is created again with %d partitions\n", verb, s.c.ChangelogTopic(topic), s.counts[topic])
 	}
 	if !s.o.yes {
 		fmt.Fprintln(t.err, "nothing was changed; add -yes to do it")
@@ -90,7 +90,7 @@ func (s *stateTool) own(ctx context.Context) error {
 	return nil
 }
 
-// targets is the offset at which each partition is to begin.
+// targets returns the offset at which each partition is to begin.
 func (s *stateTool) targets(ctx context.Context) (map[kafka.TP]int64, error) {
 	committed, err := s.client.Committed(ctx, s.c.Group.Group, s.tps)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *stateTool) targets(ctx context.Context) (map[kafka.TP]int64, error) {
 	return targets, nil
 }
 
-// start is where ODRADEK_START points.
+// start returns the offsets that ODRADEK_START names.
 func (s *stateTool) start(ctx context.Context, earliest, latest map[kafka.TP]int64) (map[kafka.TP]int64, error) {
 	at, err := s.c.StartAt()
 	switch {
@@ -148,7 +148,7 @@ func (s *stateTool) start(ctx context.Context, earliest, latest map[kafka.TP]int
 	}
 	offs, err := s.client.ListOffsets(ctx, s.tps, at)
 	for tp, off := range offs {
-		if off < 0 { // nothing that late yet
+		if off < 0 { // no record that late yet
 			offs[tp] = latest[tp]
 		}
 	}
@@ -163,8 +163,8 @@ func (s *stateTool) commit(ctx context.Context, targets map[kafka.TP]int64, meta
 	return s.commitOffsets(ctx, offs)
 }
 
-// commitOffsets commits offsets of no member, which is accepted only while the group is
-// empty: errGroupActive where it is not.
+// commitOffsets commits offsets without being a member, which brokers accept only while the
+// group is empty; otherwise it returns errGroupActive.
 func (s *stateTool) commitOffsets(ctx context.Context, offs map[kafka.TP]kafka.Offset) error {
 	err := s.client.CommitOffsets(ctx, kafka.Generation{ID: -1}, s.c.Group.Group, offs)
 	switch kafka.ClassOf(err) {
@@ -186,15 +186,15 @@ func (s *stateTool) mismatched() (topics []string) {
 	return topics
 }
 
-// remake deletes a changelog and makes it with its input topic's partitions and
-// its own settings.
+// remake deletes a changelog and creates it with its input topic's number of partitions and
+// its former settings.
 func (s *stateTool) remake(ctx context.Context, topic string) error {
 	name := s.c.ChangelogTopic(topic)
 	have, err := s.client.TopicConfig(ctx, name)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	configs := maps.Clone(processor.Changelog.Configs)
+	configs := maps.Clone(outputs.Changelog.Configs)
 	for k := range configs {
 		if v := have[k]; v != "" {
 			configs[k] = v
@@ -204,7 +204,7 @@ func (s *stateTool) remake(ctx context.Context, topic string) error {
 		return fmt.Errorf("state: %w", err)
 	}
 	for {
-		// Older brokers delete in the background: the name may be taken a while.
+		// Older brokers delete in the background: the name may stay in use for a while.
 		if err := s.client.CreateTopic(ctx, name, s.counts[topic], s.c.Output.Replication, configs); err != nil && ctx.Err() != nil {
 			return fmt.Errorf("state: %w", err)
 		}
@@ -216,13 +216,13 @@ func (s *stateTool) remake(ctx context.Context, topic string) error {
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("state: changelog %s was deleted and could not be made anew: %w; the reset is not finished: run it again", name,
+			return fmt.Errorf("state: changelog %s was deleted and could not be created again: %w; the reset is not finished: run it again", name,
 				ctx.Err())
 		}
 	}
 }
 
-// wipe writes a tombstone for every live record of the changelogs that which names but the owner's.
+// wipe writes a tombstone for every live record of the changelogs in which, but the owner's.
 func (s *stateTool) wipe(ctx context.Context, which func(tp kafka.TP, key string) bool) (records int, err error) {
 	producer := s.client.NewProducer(kafka.ProducerConfig{})
 	if err := producer.Init(ctx); err != nil {
@@ -250,7 +250,7 @@ func (s *stateTool) wipe(ctx context.Context, which func(tp kafka.TP, key string
 		}
 		now := time.Now().UnixMilli()
 		for _, r := range live {
-			if processor.AboutLog(r.key) || !which(tp, r.key) {
+			if provenance.IsRecord(r.key) || !which(tp, r.key) {
 				continue
 			}
 			if err := b.Append(now, []byte(r.key), nil, nil); err != nil {

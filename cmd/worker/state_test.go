@@ -16,6 +16,7 @@ import (
 	"odradek/detectors"
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
 	"odradek/processor/web"
 )
 
@@ -270,8 +271,8 @@ func TestRecordKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := keystate.New(&keystate.Config{Dim: 1, Lateness: 3000, Windows: []keystate.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
-		Detectors: []keystate.DetectorConfig{{Name: "x", Detector: det, Stride: 1, Fingerprint: 2}}})
+	s := keystate.New(&keystate.Config{Dim: 1, Lateness: 3000, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		Detectors: []series.DetectorConfig{{Name: "x", Detector: det, Stride: 1, Fingerprint: 2}}})
 	exec := detectors.NewCPU(1)
 	b := exec.Batch()
 	s.Mark(0)

@@ -8,9 +8,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/keystate"
+	"odradek/processor/provenance"
 )
 
 // partitionWatermark is a line of `state watermark`.
@@ -111,7 +111,7 @@ func (s *stateTool) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]b
 	}
 	state := keystate.New(cfg)
 	for _, r := range recs {
-		if r.key == "" || processor.AboutLog(r.key) {
+		if r.key == "" || provenance.IsRecord(r.key) {
 			continue
 		}
 		if err := state.Load([]byte(r.key), r.value); err != nil {
@@ -121,9 +121,9 @@ func (s *stateTool) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]b
 	return state.NamesAfter(t), nil
 }
 
-// repair sets back what a wrong clock has put ahead: the newest event time of
-// partitions in the commit's metadata, at the same offset, and the series that have
-// a sample after it, which are forgotten: all of their samples would be late.
+// repair undoes the effect of a wrong clock: it sets back the newest event time of partitions
+// in the commit's metadata, at the same offset, and deletes the series with a later
+// sample, because all of their samples would be late.
 // It may be interrupted and run again. The offsets come first, because brokers refuse
 // that commit while the group has members.
 func (s *stateTool) repair(ctx context.Context, t terminal, order []kafka.TP, lines map[kafka.TP]*partitionWatermark) error {

@@ -8,12 +8,12 @@ import (
 	"strconv"
 
 	"odradek/cmd/worker/config"
-	"odradek/processor"
 	"odradek/processor/kafka"
+	"odradek/processor/outputs"
 )
 
-// createTopics makes what is missing of the output topics and changelogs, if
-// that is allowed. Input topics are never made.
+// createTopics creates missing output topics and changelogs, if that is allowed, and never
+// input topics.
 func createTopics(ctx context.Context, c *config.Config, client *kafka.Client, log *slog.Logger) error {
 	inputs, faults, err := inputTopics(ctx, c, client)
 	if err != nil {
@@ -34,7 +34,7 @@ func createTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 	}
 	for _, p := range plans {
 		if p.info.Exists {
-			if p.output == processor.OutputRekeyed {
+			if p.output == outputs.Rekeyed {
 				if short := tooSmall(ctx, c, client, inputs); short != "" {
 					log.Warn("the internal topic of ODRADEK_REKEY does not hold the input's largest records: those become dead letters",
 						"topic", p.name, "why", short)
@@ -50,14 +50,14 @@ func createTopics(ctx context.Context, c *config.Config, client *kafka.Client, l
 	return nil
 }
 
-// topicPlan is a topic that the worker writes, as it is or as it is to be made.
+// topicPlan is a topic that the worker writes, as it exists or is to be created.
 type topicPlan struct {
 	name, setting string
-	output        processor.Output // -1: a changelog
-	partitions    int              // of a new one; a changelog has to have them
+	output        outputs.Output // -1: a changelog
+	partitions    int            // of a new topic; required of a changelog
 	configs       map[string]string
 	of            string          // input topic of a changelog
-	info          kafka.TopicInfo // what there is
+	info          kafka.TopicInfo // of the existing topic
 }
 
 // topicPlans lists the topics that the worker writes.
@@ -75,8 +75,8 @@ func topicPlans(ctx context.Context, c *config.Config, client *kafka.Client, inp
 		if name == "" {
 			continue
 		}
-		spec := &processor.Outputs[i]
-		plan := topicPlan{name: name, setting: spec.Setting, output: processor.Output(i), partitions: partitions,
+		spec := &outputs.Table[i]
+		plan := topicPlan{name: name, setting: spec.Setting, output: outputs.Output(i), partitions: partitions,
 			configs: maps.Clone(spec.Configs)}
 		if spec.Copies {
 			if plan.configs == nil {
@@ -87,7 +87,7 @@ func topicPlans(ctx context.Context, c *config.Config, client *kafka.Client, inp
 		plans = append(plans, plan)
 	}
 	stateOf := inputs
-	if name := written[processor.OutputRekeyed]; name != "" {
+	if name := written[outputs.Rekeyed]; name != "" {
 		infos, err := client.Topics(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("look up topic %q: %w", name, err)
@@ -99,8 +99,8 @@ func topicPlans(ctx context.Context, c *config.Config, client *kafka.Client, inp
 		stateOf = []kafka.TopicInfo{rekeyed}
 	}
 	for _, in := range stateOf {
-		plans = append(plans, topicPlan{name: c.ChangelogTopic(in.Name), setting: processor.Changelog.Setting, output: -1,
-			partitions: in.Partitions, configs: maps.Clone(processor.Changelog.Configs), of: in.Name})
+		plans = append(plans, topicPlan{name: c.ChangelogTopic(in.Name), setting: outputs.Changelog.Setting, output: -1,
+			partitions: in.Partitions, configs: maps.Clone(outputs.Changelog.Configs), of: in.Name})
 	}
 	names := make([]string, len(plans))
 	for i := range plans {
@@ -116,16 +116,16 @@ func topicPlans(ctx context.Context, c *config.Config, client *kafka.Client, inp
 	return plans, nil
 }
 
-// forwardSlack is what a record may grow by on its way to the internal, late or
-// dead-letter topic: by a series key of 8 KiB, the headers that say where it came
-// from and why, and what the processor leaves free of a topic's limit.
+// forwardSlack is the most bytes by which a record grows on its way to the internal, late or
+// dead-letter topic: a series key of 8 KiB, headers with its
+// origin and the reason, and the margin that the processor leaves below a topic's limit.
 const forwardSlack = 16 << 10
 
 // defaultMessage is the brokers' default of max.message.bytes.
 const defaultMessage = 1048588
 
 // largestInput is the largest max.message.bytes of the input topics, as far as
-// brokers tell.
+// brokers show it.
 func largestInput(ctx context.Context, client *kafka.Client, inputs []kafka.TopicInfo) int {
 	if len(inputs) == 0 {
 		return defaultMessage
@@ -143,10 +143,10 @@ func largestInput(ctx context.Context, client *kafka.Client, inputs []kafka.Topi
 	return most
 }
 
-// tooSmall says in which way the internal topic of ODRADEK_REKEY, which exists,
-// holds less than the input does; empty where it does not, or brokers do not tell.
+// tooSmall returns in which respect the existing internal topic of ODRADEK_REKEY takes smaller
+// records than the input; empty where it does not, or brokers do not show it.
 func tooSmall(ctx context.Context, c *config.Config, client *kafka.Client, inputs []kafka.TopicInfo) string {
-	conf, err := client.TopicConfig(ctx, c.Output.Topics[processor.OutputRekeyed])
+	conf, err := client.TopicConfig(ctx, c.Output.Topics[outputs.Rekeyed])
 	if err != nil {
 		return ""
 	}

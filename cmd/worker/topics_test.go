@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"odradek/cmd/worker/config"
-	"odradek/processor"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
+	"odradek/processor/outputs"
 )
 
 // TestTopicsForInput: topics that records of the input come to as they are take
@@ -35,7 +35,7 @@ func TestTopicsForInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	topics := &cfg.Output.Topics
-	for _, name := range []string{topics[processor.OutputRekeyed], topics[processor.OutputDeadLetters], topics[processor.OutputLate]} {
+	for _, name := range []string{topics[outputs.Rekeyed], topics[outputs.DeadLetters], topics[outputs.Late]} {
 		conf, err := client.TopicConfig(ctx, name)
 		if err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestTopicsForInput(t *testing.T) {
 	if short := tooSmall(ctx, cfg, client, inputs); short != "" {
 		t.Error(short)
 	}
-	if err := c.Admin().SetTopicConfig(ctx, topics[processor.OutputRekeyed], map[string]string{"max.message.bytes": "1000000"}); err != nil {
+	if err := c.Admin().SetTopicConfig(ctx, topics[outputs.Rekeyed], map[string]string{"max.message.bytes": "1000000"}); err != nil {
 		t.Fatal(err)
 	}
 	var log strings.Builder

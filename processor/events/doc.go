@@ -12,24 +12,24 @@
 //	open     OpenAfter scores in the row, and MinDuration of event time since its
 //	         first sample. The anomaly covers the row from the beginning.
 //	         Further scores over make it longer, a higher one is its new peak.
-//	         An update is told UpdateEvery samples after the last change, and as
-//	         soon as the severity is in a higher band than the one last told.
-//	closed   CloseAfter scores under in a row, and the sample at hand speaks of a
-//	         time more than MergeGap after the anomaly's end. So a finding within
+//	         An update is published UpdateEvery samples after the last change, and
+//	         as soon as the severity is in a higher band than the one last published.
+//	closed   CloseAfter scores under in a row, and the score at hand covers
+//	         times more than MergeGap after the anomaly's end. So a finding within
 //	         MergeGap of the last one belongs to the same anomaly, and nothing
 //	         that was closed is ever opened again.
 //
-// Start, End and PeakTime are of the intervals that the scores speak of, not of the
+// Start, End and PeakTime are of the intervals that the scores cover, not of the
 // samples that made them possible, which come long after them with a change score.
 // The peak is at the end of the highest score's interval: scores of overlapping
 // intervals are highest first when a fault is in them as a whole, and then the newest
-// sample that they speak of is the fault's.
+// sample that they cover is the fault's.
 //
 // # Replay
 //
 // With emit false, scores move all counters, but nothing is opened, updated or
 // closed: what was published counts. Where replay's scores are those of the first
-// run, there is nothing to tell anyway, because a change puts its key's state
+// run, there is nothing to publish anyway, because a change puts its key's state
 // into the same transaction. Where they are not, on another executor, a change
-// that is due is told with the next live score of its kind.
+// that is due is published with the next live score of its kind.
 package events

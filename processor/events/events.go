@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Rule says when an anomaly opens, is told of again, and closes.
+// Rule says when an anomaly opens, is updated, and closes.
 type Rule struct {
 	OpenAfter   int     // samples in a row over the threshold that open one, at least 1
 	CloseAfter  int     // samples in a row under it that close one, at least 1
@@ -72,7 +72,7 @@ type Anomaly struct {
 	Samples  uint32 // over the threshold so far
 
 	// Event times in microseconds: of the first and the last sample it covers, of
-	// the last sample that the highest score speaks of, which is between these two,
+	// the last sample that the highest score covers, which is between these two,
 	// and of the sample that opened it.
 	Start, End, PeakTime, OpenedAt int64
 

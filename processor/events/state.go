@@ -11,7 +11,7 @@ import (
 // Input is one judged score.
 type Input struct {
 	Time, Offset int64 // of the sample
-	About, Until int64 // first and last event time that the score speaks of
+	About, Until int64 // first and last event time that the score covers
 	Score        float32
 	Threshold    float32
 	Rank         float32 // upper-tail rank of the score, 0 for none

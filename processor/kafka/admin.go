@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"odradek/processor/kafka/backoff"
+
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/createpartitions"
@@ -146,7 +148,7 @@ func (c *Client) Topics(ctx context.Context, names ...string) (map[string]TopicI
 	}
 	for _, n := range names {
 		if _, ok := out[n]; !ok {
-			return nil, fmt.Errorf("kafka: topic %q: not in the broker's answer", n)
+			return nil, fmt.Errorf("kafka: topic %q: missing from the broker's response", n)
 		}
 	}
 	return out, nil
@@ -168,8 +170,8 @@ func (c *Client) Unknown(ctx context.Context, topic string) bool {
 	})
 }
 
-// topicOperations knows that a broker before Kafka 2.3 (Metadata v8) leaves the
-// field at zero.
+// topicOperations returns the operations of a metadata response, unknown ones where
+// the broker is older than Kafka 2.3 (Metadata v8) and leaves the field at zero.
 func (c *Client) topicOperations(bits int32) Operations {
 	if c.versions[protocol.Metadata].max < 8 {
 		return Operations{}
@@ -177,9 +179,9 @@ func (c *Client) topicOperations(bits int32) Operations {
 	return operations(bits)
 }
 
-// Operations tells what the client may do on a topic, a group, the cluster or
-// a transactional id. It changes nothing. Of a transactional id only Describe can
-// be told; that it may also be written to shows at Producer.Init.
+// Operations returns what the client may do on a topic, a group, the cluster or a
+// transactional id. It changes nothing. Of a transactional id only Describe can be
+// found out; whether the client may also write to it shows at Producer.Init.
 func (c *Client) Operations(ctx context.Context, kind Resource, name string) (Operations, error) {
 	switch kind {
 	case ResourceTopic:
@@ -213,7 +215,7 @@ func (c *Client) Operations(ctx context.Context, kind Resource, name string) (Op
 }
 
 func (c *Client) groupOperations(ctx context.Context, group string) (Operations, error) {
-	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
 	for {
 		id, err := c.coordinatorWithin(ctx, groupCoordinator, group)
 		var m protocol.Message
@@ -237,37 +239,25 @@ func (c *Client) groupOperations(ctx context.Context, group string) (Operations,
 		case errors.Is(err, kafkago.GroupAuthorizationFailed):
 			return Operations{Known: true}, nil
 		case err == nil:
-			return Operations{}, fmt.Errorf("kafka: describe group %q: not in the broker's answer", group)
-		case !c.retryCoordinator(groupCoordinator, group, err) || delay.wait(ctx) != nil:
+			return Operations{}, fmt.Errorf("kafka: describe group %q: missing from the broker's response", group)
+		case !c.retryCoordinator(groupCoordinator, group, err) || delay.Wait(ctx) != nil:
 			return Operations{}, err
 		}
 	}
 }
 
-// coordinatorWithin is coordinator, waiting while there is none yet: the first
-// request of a fresh cluster makes the internal topic.
-func (c *Client) coordinatorWithin(ctx context.Context, kind int8, key string) (int32, error) {
-	delay := retryDelay{first: 20 * time.Millisecond, max: 500 * time.Millisecond}
-	for {
-		id, err := c.coordinator(ctx, kind, key)
-		if err == nil || !c.retryCoordinator(kind, key, err) || delay.wait(ctx) != nil {
-			return id, err
-		}
-	}
-}
-
 // CreateTopic makes a topic and waits until its partitions have leaders and, for
-// a while, until every broker in reach knows it: the next program may ask any. A
+// a while, until every broker that responds knows it: the next program may ask any. A
 // topic that is there already is no error, whatever its shape. replication -1 is
 // the brokers' default (Kafka 2.4).
 func (c *Client) CreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
 	if err := c.createTopic(ctx, name, partitions, replication, configs, false); err != nil {
 		return err
 	}
-	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
 	for {
 		// Another broker than the controller may not know the topic yet.
-		if err := c.refresh(ctx, name); err != nil {
+		if err := c.Refresh(ctx, name); err != nil {
 			return err
 		}
 		err := c.allLed(name)
@@ -278,14 +268,14 @@ func (c *Client) CreateTopic(ctx context.Context, name string, partitions, repli
 		if errors.Is(err, kafkago.TopicAuthorizationFailed) {
 			return nil // created, but not ours to describe
 		}
-		if delay.wait(ctx) != nil {
+		if delay.Wait(ctx) != nil {
 			return fmt.Errorf("kafka: created topic %q, but it is not ready: %w", name, err)
 		}
 	}
 }
 
-// MayCreateTopic is the answer that CreateTopic would get, without the topic being made:
-// permission, replication factor, the brokers' own policy.
+// MayCreateTopic returns what CreateTopic would return, and makes no topic: the brokers
+// check permission, replication factor and their own policy (KIP-4, validate_only).
 func (c *Client) MayCreateTopic(ctx context.Context, name string, partitions, replication int, configs map[string]string) error {
 	return c.createTopic(ctx, name, partitions, replication, configs, true)
 }
@@ -342,11 +332,11 @@ func (c *Client) CreatePartitions(ctx context.Context, name string, total int) e
 	if err != nil && !errors.Is(err, kafkago.InvalidPartitionNumber) {
 		return err
 	}
-	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
 	for {
 		infos, terr := c.Topics(ctx, name)
 		if terr == nil && infos[name].Partitions >= total && infos[name].Leaderless == 0 {
-			if terr = c.refresh(ctx, name); terr == nil {
+			if terr = c.Refresh(ctx, name); terr == nil {
 				c.awaitEverywhere(ctx, name)
 				return nil
 			}
@@ -354,7 +344,7 @@ func (c *Client) CreatePartitions(ctx context.Context, name string, total int) e
 		if err != nil { // refused, and not because another was first
 			return err
 		}
-		if delay.wait(ctx) != nil {
+		if delay.Wait(ctx) != nil {
 			return fmt.Errorf("kafka: topic %q was given partitions, but they are not ready: %w", name, cmp.Or(terr, ctx.Err()))
 		}
 	}
@@ -363,16 +353,16 @@ func (c *Client) CreatePartitions(ctx context.Context, name string, total int) e
 // everywhereLimit is how long CreateTopic waits for the last broker.
 const everywhereLimit = 3 * time.Second
 
-// awaitEverywhere waits until no broker that answers says that the topic is
-// unknown. One that lags for long, or does not answer, is left to the retries
-// of who asks it.
+// awaitEverywhere waits until no broker that responds says that the topic is unknown.
+// It gives up on a broker that lags for long or does not respond: later requests
+// to that one have to be retried.
 func (c *Client) awaitEverywhere(ctx context.Context, topic string) {
 	ctx, cancel := context.WithTimeout(ctx, everywhereLimit)
 	defer cancel()
 	c.mu.RLock()
 	left := slices.Collect(maps.Keys(c.nodes))
 	c.mu.RUnlock()
-	delay := retryDelay{first: 10 * time.Millisecond, max: 200 * time.Millisecond}
+	delay := backoff.New(10*time.Millisecond, 200*time.Millisecond)
 	for {
 		left = slices.DeleteFunc(left, func(broker int32) bool {
 			m, err := c.roundTrip(ctx, broker, &metadata.Request{TopicNames: []string{topic}})
@@ -383,7 +373,7 @@ func (c *Client) awaitEverywhere(ctx context.Context, topic string) {
 				return kafkago.Error(t.ErrorCode) == kafkago.UnknownTopicOrPartition || len(t.Partitions) == 0
 			})
 		})
-		if len(left) == 0 || delay.wait(ctx) != nil {
+		if len(left) == 0 || delay.Wait(ctx) != nil {
 			return
 		}
 	}
@@ -432,10 +422,10 @@ func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 	return err
 }
 
-// toController calls f with the controller's id, again when that was someone
-// else.
+// toController calls f with the controller's id, and again after the controller has
+// changed.
 func (c *Client) toController(ctx context.Context, f func(broker int32) error) error {
-	delay := retryDelay{first: 20 * time.Millisecond, max: time.Second}
+	delay := backoff.New(20*time.Millisecond, time.Second)
 	for {
 		c.mu.RLock()
 		id := c.ctrl
@@ -444,10 +434,10 @@ func (c *Client) toController(ctx context.Context, f func(broker int32) error) e
 		var broken *BrokerError
 		moved := errors.Is(err, kafkago.NotController) || errors.Is(err, kafkago.BrokerNotAvailable) ||
 			errors.As(err, &broken) && ClassOf(err) != Fatal
-		if err == nil || !moved || delay.wait(ctx) != nil {
+		if err == nil || !moved || delay.Wait(ctx) != nil {
 			return err
 		}
-		if rerr := c.refresh(ctx); rerr != nil && ctx.Err() != nil {
+		if rerr := c.Refresh(ctx); rerr != nil && ctx.Err() != nil {
 			return err
 		}
 	}
@@ -469,7 +459,7 @@ func (c *Client) BrokerConfig(ctx context.Context) (map[string]string, error) {
 }
 
 func (c *Client) describeConfig(ctx context.Context, broker int32, resource int8, name, what string) (map[string]string, error) {
-	delay := retryDelay{first: 20 * time.Millisecond, max: 500 * time.Millisecond}
+	delay := backoff.New(20*time.Millisecond, 500*time.Millisecond)
 	start := time.Now()
 	for {
 		m, err := c.roundTrip(ctx, broker, &describeconfigs.Request{
@@ -495,10 +485,10 @@ func (c *Client) describeConfig(ctx context.Context, broker int32, resource int8
 			}
 		}
 		if err == nil {
-			return nil, fmt.Errorf("kafka: configuration of %s: not in the broker's answer", what)
+			return nil, fmt.Errorf("kafka: configuration of %s: missing from the broker's response", what)
 		}
-		// A broker that has not heard of a new topic yet.
-		if !errors.Is(err, kafkago.UnknownTopicOrPartition) || time.Since(start) > time.Second || delay.wait(ctx) != nil {
+		// A broker may not know a new topic yet.
+		if !errors.Is(err, kafkago.UnknownTopicOrPartition) || time.Since(start) > time.Second || delay.Wait(ctx) != nil {
 			return nil, err
 		}
 	}

@@ -2,10 +2,12 @@ package kafka
 
 import (
 	"encoding/binary"
-	"errors"
 	"testing"
+	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
+	"odradek/processor/kafka/internal/brokertest"
+	"odradek/processor/kafka/internal/recordtest"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -13,8 +15,8 @@ import (
 )
 
 func TestTopics(t *testing.T) {
-	ctx := testContext(t)
-	fake := cluster(t, kfake.NumBrokers(3))
+	ctx := brokertest.Within(t, 30*time.Second)
+	fake := brokertest.Cluster(t, kfake.NumBrokers(3))
 	c := open(t, fake.ListenAddrs())
 	if err := c.CreateTopic(ctx, "log", 5, 3, map[string]string{"cleanup.policy": "compact", "max.message.bytes": "2000000"}); err != nil {
 		t.Fatal(err)
@@ -30,7 +32,7 @@ func TestTopics(t *testing.T) {
 	} else {
 		t.Log(err)
 	}
-	if _, err := c.leader(ctx, tpOf("log", 4)); err != nil {
+	if _, err := c.findLeader(ctx, brokertest.TP("log", 4)); err != nil {
 		t.Fatal(err)
 	}
 	infos, err := c.Topics(ctx, "log", "absent")
@@ -69,87 +71,6 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// TestOperations: what a user may and may not do, as `check --online` asks.
-func TestOperations(t *testing.T) {
-	ctx := testContext(t)
-	allow := func(kind kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfake.ACL {
-		return kfake.ACL{Resource: kind, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
-	}
-	fake := cluster(t, kfake.SeedTopics(1, "in", "out", "hidden"), kfake.EnableSASL(), kfake.EnableACLs(),
-		kfake.Superuser("PLAIN", "root", "pw"),
-		kfake.User("PLAIN", "worker", "pw",
-			allow(kmsg.ACLResourceTypeTopic, "in", kmsg.ACLOperationRead),
-			allow(kmsg.ACLResourceTypeTopic, "in", kmsg.ACLOperationDescribe),
-			allow(kmsg.ACLResourceTypeTopic, "out", kmsg.ACLOperationWrite),
-			allow(kmsg.ACLResourceTypeTopic, "out", kmsg.ACLOperationDescribe),
-			allow(kmsg.ACLResourceTypeGroup, "g", kmsg.ACLOperationRead),
-			allow(kmsg.ACLResourceTypeGroup, "g", kmsg.ACLOperationDescribe),
-			allow(kmsg.ACLResourceTypeTransactionalId, "txn", kmsg.ACLOperationDescribe),
-			allow(kmsg.ACLResourceTypeTransactionalId, "txn", kmsg.ACLOperationWrite),
-		))
-	m, err := NewSASL("plain", "worker", "pw")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := Open(ctx, Config{Brokers: fake.ListenAddrs(), SASL: m})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	for _, tc := range []struct {
-		kind Resource
-		name string
-		has  []Operation
-		not  []Operation
-	}{
-		{ResourceTopic, "in", []Operation{OpRead, OpDescribe}, []Operation{OpWrite, OpDelete}},
-		{ResourceTopic, "out", []Operation{OpWrite, OpDescribe}, []Operation{OpRead}},
-		{ResourceTopic, "hidden", nil, []Operation{OpRead, OpDescribe}},
-		{ResourceGroup, "g", []Operation{OpRead, OpDescribe}, []Operation{OpDelete}},
-		{ResourceGroup, "other", nil, []Operation{OpRead, OpDescribe}},
-		{ResourceTransactionalID, "txn", []Operation{OpDescribe}, nil},
-		{ResourceTransactionalID, "other", nil, []Operation{OpDescribe}},
-		{ResourceCluster, "", nil, []Operation{OpCreate, OpIdempotentWrite}},
-	} {
-		ops, err := c.Operations(ctx, tc.kind, tc.name)
-		if err != nil {
-			t.Errorf("%d %q: %v", tc.kind, tc.name, err)
-			continue
-		}
-		t.Logf("%d %q: %v", tc.kind, tc.name, ops)
-		for _, o := range tc.has {
-			if !ops.Has(o) {
-				t.Errorf("%d %q: %v is missing in %v", tc.kind, tc.name, o, ops)
-			}
-		}
-		for _, o := range tc.not {
-			if ops.Has(o) || !ops.Known {
-				t.Errorf("%d %q: %v in %v", tc.kind, tc.name, o, ops)
-			}
-		}
-	}
-	f := c.NewFetcher(FetcherConfig{})
-	defer f.Close()
-	if ch := receive(t, f.Add(tpOf("hidden", 0), 0)); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) || ClassOf(ch.Err) != Fatal {
-		t.Errorf("%+v", ch)
-	} else {
-		t.Log(ch.Err)
-	}
-	if ch := receive(t, f.Add(tpOf("out", 0), 0)); !errors.Is(ch.Err, kafkago.TopicAuthorizationFailed) {
-		t.Errorf("%+v", ch)
-	}
-	if _, err := c.Committed(ctx, "other", []TP{tpOf("in", 0)}); ClassOf(err) != Fatal {
-		t.Error(err)
-	} else {
-		t.Log(err)
-	}
-	if err := c.CreateTopic(ctx, "new", 1, 1, nil); ClassOf(err) != Fatal {
-		t.Error(err)
-	} else {
-		t.Log(err)
-	}
-}
-
 // TestPartition: the values of Kafka's own test (UtilsTest.testMurmur2), and the
 // same partitions as franz-go's partitioner, which keeps to the Java client's.
 func TestPartition(t *testing.T) {
@@ -163,10 +84,10 @@ func TestPartition(t *testing.T) {
 			t.Errorf("%q: %d, want %d", in, got, want)
 		}
 	}
-	r := seeded(t)
+	r := recordtest.Seeded(t)
 	franz := kgo.StickyKeyPartitioner(nil).ForTopic("t")
 	for i := 0; i < 2000; i++ {
-		key := randomBytes(r, 1+r.IntN(40))
+		key := recordtest.Bytes(r, 1+r.IntN(40))
 		if i%2 == 0 {
 			key = binary.LittleEndian.AppendUint64(key, r.Uint64())
 		}

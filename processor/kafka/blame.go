@@ -6,15 +6,14 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// Blame is what an error that repeating does not help is about.
+// Blame names the partition of an error that a retry cannot mend.
 type Blame struct {
 	TP           TP
 	Unauthorized bool // the client may not do it on any partition of the topic
 }
 
-// BlameOf returns the partition whose batch or offset is refused for good: the same
-// again gets the same answer. ok is false for an error that names none, and for one
-// that may go away.
+// BlameOf returns the partition whose batch or offset the broker refuses each time. ok is
+// false for an error that names no partition, and for one that may go away.
 func BlameOf(err error) (b Blame, ok bool) {
 	var produce *ProduceError
 	var offset *OffsetError

@@ -13,7 +13,6 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/sasl"
 
@@ -44,7 +43,7 @@ type Config struct {
 // saslConn), with kafka-go's mechanisms.
 type Client struct {
 	cfg      Config
-	versions map[protocol.ApiKey]versionRange // of the broker that Open spoke to
+	versions map[protocol.ApiKey]versionRange // of the broker that Open connected to
 	corr     atomic.Int32                     // correlation ids
 	seed     atomic.Int32                     // the bootstrap address that answered last
 
@@ -61,7 +60,7 @@ type Client struct {
 	refreshes  atomic.Uint64 // finished metadata requests
 }
 
-// versionRange is what a broker says it speaks of one API.
+// versionRange is the versions of one API that a broker supports.
 type versionRange struct{ min, max int16 }
 
 // node is one broker address with its own pool of connections.
@@ -80,19 +79,7 @@ type topicState struct {
 type partitionState struct {
 	leader int32        // -1: none at the moment
 	epoch  record.Epoch // of the leader
-	code   kafkago.Error
 }
-
-type coordinatorKey struct {
-	kind int8
-	key  string
-}
-
-// Kinds of coordinators, as FindCoordinator numbers them.
-const (
-	groupCoordinator int8 = 0
-	txnCoordinator   int8 = 1
-)
 
 // ErrClosed is what a request on a closed Client gets.
 var ErrClosed = errors.New("kafka: client is closed")
@@ -162,14 +149,14 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		c.Close()
 		return nil, errors.Join(errs...)
 	}
-	if err := c.refresh(ctx); err != nil {
+	if err := c.Refresh(ctx); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// Close ends every connection; requests on their way fail. A client that is
+// Close ends every connection; requests in flight fail. A client that is
 // closed stays closed.
 func (c *Client) Close() error {
 	c.mu.Lock()
@@ -194,15 +181,19 @@ func (c *Client) Close() error {
 
 // roundTrip sends m to a broker (-1: any) and returns the response. The request
 // ends at the context's deadline or after Config.RequestTimeout, whichever is
-// first; JoinGroup and SyncGroup are given the rebalance timeout on top, Metadata
-// and FindCoordinator a sixth of the time for each broker that is tried. An error
-// is a *BrokerError (outcome unknown) or says that the broker is not known; error
-// codes inside the response are the caller's to look at.
+// first; Metadata and FindCoordinator are given a sixth of that time for each broker
+// that is tried. Errors are those of RoundTripWithin.
 func (c *Client) roundTrip(ctx context.Context, broker int32, m protocol.Message) (protocol.Message, error) {
-	return c.roundTripWithin(ctx, c.timeoutOf(m), broker, m)
+	return c.RoundTripWithin(ctx, c.timeoutOf(m), broker, m)
 }
 
-func (c *Client) roundTripWithin(ctx context.Context, timeout time.Duration, broker int32, m protocol.Message) (protocol.Message, error) {
+// RoundTripWithin is one attempt of a request to a broker (-1: any): it ends at the
+// context's deadline or after timeout, whichever is first. An error is a *BrokerError,
+// whose outcome is unknown, or says that the broker is not known; error codes inside
+// the response are the caller's to look at. m is a message of kafka-go's or a
+// wire.Message; after an error it may still be written and read, until its time is
+// over, and must not be used again.
+func (c *Client) RoundTripWithin(ctx context.Context, timeout time.Duration, broker int32, m protocol.Message) (protocol.Message, error) {
 	if broker >= 0 {
 		n, err := c.node(ctx, broker)
 		if err != nil {
@@ -254,59 +245,55 @@ func (c *Client) node(ctx context.Context, id int32) (*node, error) {
 		if try > 0 {
 			return nil, fmt.Errorf("kafka: broker %d is not in the cluster's metadata: %w", id, kafkago.BrokerNotAvailable)
 		}
-		if err := c.refresh(ctx); err != nil {
+		if err := c.Refresh(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// leader returns the broker that leads tp, from the cache if it is there.
-// Without a leader the error is LEADER_NOT_AVAILABLE, without the topic or the
-// partition UNKNOWN_TOPIC_OR_PARTITION, without permission
-// TOPIC_AUTHORIZATION_FAILED.
-func (c *Client) leader(ctx context.Context, tp TP) (int32, error) {
-	if id, err := c.cachedLeader(tp); err == nil {
+// findLeader returns the broker that leads tp, asking for metadata where it is not
+// known. Errors are Leader's.
+func (c *Client) findLeader(ctx context.Context, tp TP) (int32, error) {
+	if id, _, err := c.Leader(tp); err == nil {
 		return id, nil
 	}
-	if err := c.refresh(ctx, tp.Topic); err != nil {
+	if err := c.Refresh(ctx, tp.Topic); err != nil {
 		return -1, err
 	}
-	id, err := c.cachedLeader(tp)
+	id, _, err := c.Leader(tp)
 	if err != nil {
 		return -1, fmt.Errorf("kafka: leader of %s: %w", tp, err)
 	}
 	return id, nil
 }
 
-func (c *Client) cachedLeader(tp TP) (int32, error) {
-	p, err := c.cachedPartition(tp)
-	return p.leader, err
-}
-
-// cachedPartition returns the partition's leader and its epoch.
-func (c *Client) cachedPartition(tp TP) (partitionState, error) {
-	none := partitionState{leader: -1}
+// Leader returns the broker that leads tp and the epoch of its term, as the last
+// metadata had them; it sends no request (see Refresh). The epoch is 0 where the broker is
+// too old to send it (before Kafka 2.1, KIP-320). Without a leader the error is LEADER_NOT_AVAILABLE, without the
+// topic or the partition UNKNOWN_TOPIC_OR_PARTITION, without permission
+// TOPIC_AUTHORIZATION_FAILED.
+func (c *Client) Leader(tp TP) (broker int32, epoch record.Epoch, err error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	t := c.topics[tp.Topic]
 	switch {
 	case t == nil:
-		return none, kafkago.UnknownTopicOrPartition
+		return -1, 0, kafkago.UnknownTopicOrPartition
 	case t.code != 0:
-		return none, t.code
+		return -1, 0, t.code
 	case tp.Partition < 0 || int(tp.Partition) >= len(t.partitions):
-		return none, kafkago.UnknownTopicOrPartition
+		return -1, 0, kafkago.UnknownTopicOrPartition
 	}
 	p := t.partitions[tp.Partition]
 	if p.leader < 0 {
-		return none, kafkago.LeaderNotAvailable
+		return -1, 0, kafkago.LeaderNotAvailable
 	}
-	return p, nil
+	return p.leader, p.epoch, nil
 }
 
-// partitionCount returns the number of partitions of a topic, from the cache if
-// it is there; refresh first for a current answer.
-func (c *Client) partitionCount(ctx context.Context, topic string) (int, error) {
+// Partitions returns the number of partitions of a topic, from the last metadata if
+// the topic is there; Refresh first for a current answer.
+func (c *Client) Partitions(ctx context.Context, topic string) (int, error) {
 	for try := 0; ; try++ {
 		c.mu.RLock()
 		t := c.topics[topic]
@@ -321,15 +308,15 @@ func (c *Client) partitionCount(ctx context.Context, topic string) (int, error) 
 			}
 			return 0, fmt.Errorf("kafka: partitions of topic %q: %w", topic, code)
 		}
-		if err := c.refresh(ctx, topic); err != nil {
+		if err := c.Refresh(ctx, topic); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// refresh asks a broker for the cluster's brokers and for the leaders of topics;
-// without topics, of those in the cache. Callers at the same time share a request.
-func (c *Client) refresh(ctx context.Context, topics ...string) error {
+// Refresh asks a broker for the cluster's brokers and for the leaders of topics, of
+// those asked about before and of these. Callers at the same time share a request.
+func (c *Client) Refresh(ctx context.Context, topics ...string) error {
 	before := c.refreshes.Load()
 	select {
 	case c.refreshing <- struct{}{}:
@@ -377,7 +364,7 @@ func (c *Client) known(topics []string) bool {
 	return true
 }
 
-// learn takes brokers and leaders from a metadata response.
+// learn stores the brokers and leaders of a metadata response.
 func (c *Client) learn(res *metadata.Response) {
 	var gone []*node
 	epochs := c.versions[protocol.Metadata].max >= 7 // else they are not in the response
@@ -394,20 +381,20 @@ func (c *Client) learn(res *metadata.Response) {
 		}
 		c.nodes[b.NodeID] = c.newNode(b.NodeID, addr)
 	}
-	// A broker that is down is missing from the list; its address is kept until
-	// another takes its id, for it mostly comes back where it was.
+	// A broker that is down is missing from the list. Its address is kept until
+	// another has its id, because it mostly comes back where it was.
 	for i := range res.Topics {
 		t := &res.Topics[i]
 		ts := &topicState{code: kafkago.Error(t.ErrorCode), partitions: make([]partitionState, len(t.Partitions))}
 		for j := range ts.partitions {
-			ts.partitions[j] = partitionState{leader: -1, code: kafkago.LeaderNotAvailable}
+			ts.partitions[j] = partitionState{leader: -1}
 		}
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			if int(p.PartitionIndex) < 0 || int(p.PartitionIndex) >= len(ts.partitions) {
 				continue // a broker that does not number from 0: not Kafka
 			}
-			ps := partitionState{leader: p.LeaderID, code: kafkago.Error(p.ErrorCode)}
+			ps := partitionState{leader: p.LeaderID}
 			if epochs {
 				ps.epoch = record.EpochOf(p.LeaderEpoch)
 			}
@@ -421,43 +408,11 @@ func (c *Client) learn(res *metadata.Response) {
 	}
 }
 
-// coordinator returns the broker that coordinates a group (groupCoordinator) or
-// a transactional id (txnCoordinator), from the cache if it is there. The
-// broker's own error (COORDINATOR_NOT_AVAILABLE while the internal topic is being
-// made, authorisation) comes back as it is.
-func (c *Client) coordinator(ctx context.Context, kind int8, key string) (int32, error) {
-	k := coordinatorKey{kind, key}
-	c.mu.RLock()
-	id, ok := c.coords[k]
-	c.mu.RUnlock()
-	if ok {
-		return id, nil
-	}
-	m, err := c.roundTrip(ctx, -1, &findcoordinator.Request{Key: key, KeyType: kind})
-	if err != nil {
-		return -1, err
-	}
-	res := m.(*findcoordinator.Response)
-	if res.ErrorCode != 0 {
-		what := "group"
-		if kind == txnCoordinator {
-			what = "transactional id"
-		}
-		return -1, fmt.Errorf("kafka: coordinator of %s %q: %w", what, key, kafkago.Error(res.ErrorCode))
-	}
-	c.mu.Lock()
-	c.coords[k] = res.NodeID
-	if c.nodes[res.NodeID] == nil {
-		c.nodes[res.NodeID] = c.newNode(res.NodeID, net.JoinHostPort(res.Host, strconv.Itoa(int(res.Port))))
-	}
-	c.mu.Unlock()
-	return res.NodeID, nil
+// Supports reports whether the broker that Open connected to has a version of an API.
+func (c *Client) Supports(api protocol.ApiKey, version int16) bool {
+	v, ok := c.versions[api]
+	return ok && v.min <= version && v.max >= version
 }
 
-// forgetCoordinator makes the next coordinator call ask again: after
-// NOT_COORDINATOR, or when the coordinator does not answer.
-func (c *Client) forgetCoordinator(kind int8, key string) {
-	c.mu.Lock()
-	delete(c.coords, coordinatorKey{kind, key})
-	c.mu.Unlock()
-}
+// RequestTimeout returns how long one attempt of a request may take, see Config.
+func (c *Client) RequestTimeout() time.Duration { return c.cfg.RequestTimeout }

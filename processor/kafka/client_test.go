@@ -5,19 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"odradek/processor/kafka/internal/brokertest"
+
 	"github.com/twmb/franz-go/pkg/kfake"
 )
-
-// cluster starts a kfake cluster that ends with the test.
-func cluster(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
-	t.Helper()
-	c, err := kfake.NewCluster(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
-}
 
 // open returns a client of the cluster that is closed with the test.
 func open(t testing.TB, brokers []string) *Client {
@@ -33,22 +24,22 @@ func open(t testing.TB, brokers []string) *Client {
 }
 
 func TestOpenLeadersAndCoordinator(t *testing.T) {
-	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "a"))
+	fake := brokertest.Cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "a"))
 	c := open(t, fake.ListenAddrs())
 	ctx := context.Background()
 	for p := int32(0); p < 6; p++ {
-		id, err := c.leader(ctx, tpOf("a", p))
+		id, err := c.findLeader(ctx, brokertest.TP("a", p))
 		if err != nil || int64(id) != int64(fake.LeaderFor("a", p)) {
 			t.Fatalf("partition %d: leader %d, %v; want %d", p, id, err, fake.LeaderFor("a", p))
 		}
 	}
-	if n, err := c.partitionCount(ctx, "a"); n != 6 || err != nil {
+	if n, err := c.Partitions(ctx, "a"); n != 6 || err != nil {
 		t.Fatal(n, err)
 	}
 	if id, err := c.coordinator(ctx, groupCoordinator, "g"); err != nil || int64(id) != int64(fake.CoordinatorFor("g")) {
 		t.Fatalf("coordinator %d, %v; want %d", id, err, fake.CoordinatorFor("g"))
 	}
-	if _, err := c.leader(ctx, tpOf("absent", 0)); err == nil {
+	if _, err := c.findLeader(ctx, brokertest.TP("absent", 0)); err == nil {
 		t.Fatal("leader of an absent topic")
 	} else {
 		t.Log(err)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"odradek/processor/kafka/wire"
+
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/endtxn"
 )
@@ -28,7 +30,7 @@ import (
 
 // errEndRepeated is why Init has to come first although the transaction is over.
 var errEndRepeated = &classed{Unknown, errors.New(
-	"kafka: the last transaction was ended by more than one request, and one may still be on its way")}
+	"kafka: the last transaction was ended by more than one request, and one may still be in flight")}
 
 // End commits or aborts the transaction. Without one it does nothing. A commit
 // is refused if something in the transaction has failed. An error of class
@@ -78,8 +80,8 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 // near, and counts the requests that a coordinator may have got.
 func (p *Producer) end(ctx context.Context, commit bool) (requests int, err error) {
 	req := &endtxn.Request{TransactionalID: p.cfg.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, Committed: commit}
-	// After its time-out the coordinator aborts the transaction, and whoever waits
-	// for it waits in vain.
+	// After its time-out the coordinator aborts the transaction, and there is nothing
+	// left to wait for.
 	limit := p.since.Add(p.cfg.TransactionTimeout * 9 / 10)
 	retry := newPatience(max(time.Until(limit), 1))
 	for {
@@ -92,9 +94,9 @@ func (p *Producer) end(ctx context.Context, commit bool) (requests int, err erro
 			// A coordinator that hangs must leave time for its successor.
 			within := min(p.c.timeoutOf(req), max(left/3, p.cfg.TransactionTimeout/10))
 			var m protocol.Message
-			if m, err = p.c.roundTripWithin(ctx, within, node, req); err == nil {
+			if m, err = p.c.RoundTripWithin(ctx, within, node, req); err == nil {
 				sent = true
-				err = codeError(m.(*endtxn.Response).ErrorCode)
+				err = wire.CodeError(m.(*endtxn.Response).ErrorCode)
 			} else {
 				sent = ClassOf(err) != Retriable
 			}
@@ -115,7 +117,7 @@ func (p *Producer) end(ctx context.Context, commit bool) (requests int, err erro
 	}
 }
 
-// answered reports an error that is a broker's answer.
+// answered reports whether an error is a broker's response.
 func answered(err error) bool {
 	var broken *BrokerError
 	return !errors.As(err, &broken)

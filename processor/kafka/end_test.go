@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/kafka/internal/brokertest"
 	"odradek/processor/kafkatest"
 )
 
@@ -75,19 +76,19 @@ func (tp *tap) deliver(t *testing.T) (codes []error) {
 	tp.mu.Unlock()
 	for _, k := range kept {
 		nc, err := net.Dial("tcp", k.addr)
-		must(t, err)
+		brokertest.Must(t, err)
 		defer nc.Close()
 		_, err = nc.Write(k.frame)
-		must(t, err)
+		brokertest.Must(t, err)
 		answer, err := frame(nc)
-		must(t, err)
+		brokertest.Must(t, err)
 		res := kmsg.NewPtrEndTxnResponse()
 		res.Version = int16(binary.BigEndian.Uint16(k.frame[6:]))
 		body := answer[8:]
 		if res.IsFlexible() {
 			body = body[1:]
 		}
-		must(t, res.ReadFrom(body))
+		brokertest.Must(t, res.ReadFrom(body))
 		codes = append(codes, kerr.ErrorForCode(res.ErrorCode))
 	}
 	return codes
@@ -150,29 +151,29 @@ func (c *tappedConn) Write(b []byte) (int, error) {
 // repeated, and arrives after the next transaction has begun. That one is neither
 // committed in part nor ended by it.
 func TestEndDelivered(t *testing.T) {
-	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
-		ctx := within(t, 60*time.Second)
+	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		ctx := brokertest.Within(t, 60*time.Second)
 		c := open(t, k.Brokers)
 		var wire tap
 		wire.on(c)
 		out := k.Topic(t, "out", 3)
 		p := newProducer(t, c, kafkatest.Unique("tx"))
 		wire.expect(keep)
-		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, "a"), noGroup, "", nil))
-		must(t, p.End(ctx, true))
-		wantClass(t, "a transaction before Init", p.AddPartitions(ctx, []TP{tpOf(out, 0)}), Unknown)
-		must(t, p.Init(ctx))
-		must(t, p.Send(ctx, batchesOf(t, out, 2, 100, "aborted"), noGroup, "", nil))
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, "a"), noGroup, "", nil))
+		brokertest.Must(t, p.End(ctx, true))
+		wantClass(t, "a transaction before Init", p.AddPartitions(ctx, []TP{brokertest.TP(out, 0)}), Unknown)
+		brokertest.Must(t, p.Init(ctx))
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 2, 100, "aborted"), noGroup, "", nil))
 		for _, err := range wire.deliver(t) {
 			if err == nil {
 				t.Error("an EndTxn of the former epoch was carried out")
 			}
 		}
-		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, "aborted"), noGroup, "", nil))
-		must(t, p.End(ctx, false))
-		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, "b"), noGroup, "", nil))
-		must(t, p.End(ctx, true))
-		wantValues(t, k, out, 3, 100, "a", "b")
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, "aborted"), noGroup, "", nil))
+		brokertest.Must(t, p.End(ctx, false))
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, "b"), noGroup, "", nil))
+		brokertest.Must(t, p.End(ctx, true))
+		brokertest.WantValues(t, k, out, 3, 100, "a", "b")
 	})
 }
 
@@ -180,7 +181,7 @@ func TestEndDelivered(t *testing.T) {
 // definite, and then stands; the producer begins anew before the next transaction.
 func TestEndRepeated(t *testing.T) {
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
-	ctx := within(t, 60*time.Second)
+	ctx := brokertest.Within(t, 60*time.Second)
 	c := open(t, k.Brokers)
 	var wire tap
 	wire.on(c)
@@ -191,13 +192,13 @@ func TestEndRepeated(t *testing.T) {
 		t.Helper()
 		n++
 		p := newProducer(t, c, kafkatest.Unique("tx"))
-		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, name), noGroup, "g", map[TP]Offset{tpOf(in, 0): {Offset: n}}))
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, name), noGroup, "g", map[TP]Offset{brokertest.TP(in, 0): {Offset: n}}))
 		wire.expect(fates...)
 		for _, code := range codes {
 			k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: code})
 		}
 		id, epoch := p.ID()
-		must(t, p.End(ctx, commit))
+		brokertest.Must(t, p.End(ctx, commit))
 		if now, e := p.ID(); now != id || e != epoch {
 			t.Errorf("%s: ended with another epoch", name)
 		}
@@ -207,12 +208,12 @@ func TestEndRepeated(t *testing.T) {
 		if commit {
 			want = append(want, name)
 		}
-		must(t, p.Abort(ctx)) // makes it ready
+		brokertest.Must(t, p.Abort(ctx)) // makes it ready
 		if p.NeedsInit() {
 			t.Errorf("%s: not ready after Abort", name)
 		}
-		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, name+" next"), noGroup, "", nil))
-		must(t, p.End(ctx, true))
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, name+" next"), noGroup, "", nil))
+		brokertest.Must(t, p.End(ctx, true))
 		want = append(want, name+" next")
 		if p.NeedsInit() {
 			t.Errorf("%s: Init after one request", name)
@@ -227,7 +228,7 @@ func TestEndRepeated(t *testing.T) {
 		f("abort "+code.Message, false, nil, code)
 	}
 	f("answer lost, moved", true, []fate{loseDone}, kerr.NotCoordinator)
-	wantValues(t, k, out, 3, 100, want...)
+	brokertest.WantValues(t, k, out, 3, 100, want...)
 	if got, err := k.Admin().Offsets(ctx, "g", true); err != nil || got[kafkatest.TP{Topic: in}].Offset != n {
 		t.Errorf("committed offsets %v, %v; want %d", got, err, n)
 	}
@@ -237,7 +238,7 @@ func TestEndRepeated(t *testing.T) {
 // of the requests before it. The first one's refusal does.
 func TestEndRefused(t *testing.T) {
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
-	ctx := within(t, 60*time.Second)
+	ctx := brokertest.Within(t, 60*time.Second)
 	c := open(t, k.Brokers)
 	var wire tap
 	wire.on(c)
@@ -257,7 +258,7 @@ func TestEndRefused(t *testing.T) {
 		} {
 			name := fmt.Sprintf("%s %s", code.Message, x.name)
 			p := newProducer(t, c, kafkatest.Unique("tx"))
-			must(t, p.Send(ctx, batchesOf(t, out, 3, 100, name), noGroup, "", nil))
+			brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, name), noGroup, "", nil))
 			wire.expect(x.fates...)
 			skip := 0
 			if x.done {
@@ -277,13 +278,13 @@ func TestEndRefused(t *testing.T) {
 			if !p.NeedsInit() {
 				t.Errorf("%s: the producer does not ask for Init", name)
 			}
-			must(t, p.Init(ctx))
+			brokertest.Must(t, p.Init(ctx))
 			if x.done {
 				want = append(want, name)
 			}
 		}
 	}
-	wantValues(t, k, out, 3, 100, want...)
+	brokertest.WantValues(t, k, out, 3, 100, want...)
 }
 
 // TestEndGivesUp: a coordinator that does not come back is given up before the
@@ -291,25 +292,25 @@ func TestEndRefused(t *testing.T) {
 // is open.
 func TestEndGivesUp(t *testing.T) {
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
-	ctx := within(t, 60*time.Second)
+	ctx := brokertest.Within(t, 60*time.Second)
 	c := open(t, k.Brokers)
 	var wire tap
 	wire.on(c)
 	out := k.Topic(t, "out", 3)
 	p := c.NewProducer(ProducerConfig{TransactionalID: "tx", TransactionTimeout: 2 * time.Second})
-	must(t, p.Init(ctx))
+	brokertest.Must(t, p.Init(ctx))
 	h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: kerr.NotCoordinator, Count: -1})
 	began := time.Now()
-	must(t, p.Send(ctx, batchesOf(t, out, 3, 100, "given up"), noGroup, "", nil))
+	brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, "given up"), noGroup, "", nil))
 	wantClass(t, "commit", p.End(ctx, true), Unknown)
 	if d := time.Since(began); d < time.Second || d > 4*time.Second || h.Hits() < 3 {
 		t.Errorf("given up after %v and %d requests", d, h.Hits())
 	}
 	h.Remove()
-	must(t, p.Init(ctx))
+	brokertest.Must(t, p.Init(ctx))
 
 	wire.expect(swallow)
-	must(t, p.Send(ctx, batchesOf(t, out, 3, 100, "hung"), noGroup, "", nil))
-	must(t, p.End(ctx, true))
-	wantValues(t, k, out, 3, 100, "hung")
+	brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, "hung"), noGroup, "", nil))
+	brokertest.Must(t, p.End(ctx, true))
+	brokertest.WantValues(t, k, out, 3, 100, "hung")
 }

@@ -26,7 +26,7 @@ const (
 	// producer asks for it, and start again from the committed state.
 	Abortable
 	// TooLarge means that a batch is larger than the topic takes. As Abortable, and what was in
-	// the batch must change: the same again gets the same answer.
+	// the batch must change: the same batch is refused again.
 	TooLarge
 	// Rebalance means that the group does not take commits of this generation (illegal
 	// generation, unknown member, rebalance in progress). If the member still holds
@@ -35,8 +35,8 @@ const (
 	Rebalance
 	// Unknown means that the broker may or may not have carried the request out (timeout,
 	// broken connection, an answer that makes no sense). A transactional producer
-	// must be initialised again before anything else, for a late copy of the request
-	// may still arrive; Init fences it off.
+	// must be initialised again before anything else, because a late copy of the
+	// request may still arrive; Init fences it off.
 	Unknown
 	// Fenced means that another producer has this transactional id now, or our transaction
 	// timed out. Ambiguous; see ProducerConfig.
@@ -169,11 +169,11 @@ type classed struct {
 func (e *classed) Error() string { return e.err.Error() }
 func (e *classed) Unwrap() error { return e.err }
 
-// ClassOf returns the class of an error of this package. An error of several is
-// classed by the gravest of them.
+// ClassOf returns the class of an error of this package and of those that stand on it.
+// Of several errors the gravest counts.
 //
-// Errors of the network, of a context and of decoding are Unknown, for the
-// request may have been carried out, except those that say that nothing was
+// Errors of the network, of a context and of decoding are Unknown, because the
+// broker may have carried the request out, except those that say that nothing was
 // sent: a refused connection is Retriable, a failed TLS handshake or login Fatal.
 func ClassOf(err error) Class {
 	if err == nil {
@@ -199,8 +199,8 @@ func ClassOf(err error) Class {
 	return Unknown
 }
 
-// handshakeFailed reports an error of TLS by which the two sides do not trust
-// or do not understand each other.
+// handshakeFailed reports whether err is of a TLS handshake in which one side does not
+// trust the other, or does not speak TLS.
 func handshakeFailed(err error) bool {
 	var verify *tls.CertificateVerificationError
 	var header tls.RecordHeaderError
@@ -218,8 +218,8 @@ func BadReplication(err error) bool { return errors.Is(err, kafkago.InvalidRepli
 // gravity orders the classes by how much the caller has to give up.
 var gravity = []Class{None, Retriable, Abortable, TooLarge, Rebalance, Unknown, Fenced, Fatal, InstanceFenced}
 
-// gravest makes one error of several that happened at the same time, the gravest
-// first, so that ClassOf and errors.As find that one.
+// gravest joins errors that happened at the same time, the gravest first, so that
+// ClassOf and errors.As find that one.
 func gravest(errs ...error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(e error) bool { return e == nil })
 	switch len(errs) {

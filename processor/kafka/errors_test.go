@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"odradek/processor/kafka/internal/brokertest"
+
 	kafkago "github.com/segmentio/kafka-go"
 )
 
@@ -51,8 +53,8 @@ func TestClassOfCode(t *testing.T) {
 		}
 		for _, wrapped := range []error{
 			fmt.Errorf("kafka: something: %w", err),
-			&ProduceError{TP: tpOf("t", 1), Code: kafkago.Error(code)},
-			&OffsetError{TP: tpOf("t", 1), Code: kafkago.Error(code)},
+			&ProduceError{TP: brokertest.TP("t", 1), Code: kafkago.Error(code)},
+			&OffsetError{TP: brokertest.TP("t", 1), Code: kafkago.Error(code)},
 			&BrokerError{Err: err},
 		} {
 			if got := ClassOf(wrapped); got != w {
@@ -88,7 +90,7 @@ func TestClassOfOthers(t *testing.T) {
 
 // TestRealNetworkErrors makes the errors that a broker which goes away makes.
 func TestRealNetworkErrors(t *testing.T) {
-	fake := cluster(t)
+	fake := brokertest.Cluster(t)
 	c := open(t, fake.ListenAddrs())
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -111,7 +113,7 @@ func TestGravest(t *testing.T) {
 	if err := gravest(nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	tooLarge := &ProduceError{TP: tpOf("t", 3), Code: kafkago.MessageSizeTooLarge}
+	tooLarge := &ProduceError{TP: brokertest.TP("t", 3), Code: kafkago.MessageSizeTooLarge}
 	if err := gravest(nil, tooLarge); err != error(tooLarge) {
 		t.Fatal(err)
 	}
@@ -142,8 +144,9 @@ func TestErrorTexts(t *testing.T) {
 			}
 		}
 	}
-	f(&ProduceError{TP: tpOf("scores", 7), Code: kafkago.MessageSizeTooLarge, Batch: 2, Records: 100, Bytes: 2 << 20, Message: "too much"},
+	f(&ProduceError{TP: brokertest.TP("scores", 7), Code: kafkago.MessageSizeTooLarge, Batch: 2, Records: 100, Bytes: 2 << 20,
+		Message: "too much"},
 		"scores/7", "batch 2", "100 records", "2097152 bytes", "too much", "max.message.bytes")
-	f(&ProduceError{TP: tpOf("scores", 7), Code: kafkago.TopicAuthorizationFailed}, "WRITE", "scores")
-	f(&OffsetError{Group: "g", TP: tpOf("in", 7), Code: kafkago.OffsetMetadataTooLarge}, "in/7", `"g"`, "offset.metadata.max.bytes")
+	f(&ProduceError{TP: brokertest.TP("scores", 7), Code: kafkago.TopicAuthorizationFailed}, "WRITE", "scores")
+	f(&OffsetError{Group: "g", TP: brokertest.TP("in", 7), Code: kafkago.OffsetMetadataTooLarge}, "in/7", `"g"`, "offset.metadata.max.bytes")
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/offsetcommit"
 
+	"odradek/processor/kafka/backoff"
 	"odradek/processor/kafka/record"
+	"odradek/processor/kafka/wire"
 )
 
 // Offset is a committed position: the next offset to read. -1: none committed.
@@ -23,6 +25,14 @@ type Offset struct {
 	Offset   int64
 	Metadata string
 	Epoch    record.Epoch // of the last record before it
+}
+
+// Generation is a membership as commits name it. The coordinator takes a commit
+// only from a member of the present generation, and so fences off one that lost
+// its partitions. {-1, "", ""} commits outside a group, unfenced.
+type Generation struct {
+	ID                   int32
+	MemberID, InstanceID string
 }
 
 // Special times for ListOffsets.
@@ -47,10 +57,10 @@ const offsetFetchVersion = 7
 
 func (*offsetFetch) ApiKey() protocol.ApiKey { return protocol.OffsetFetch }
 
-func (o *offsetFetch) exchange(rw io.ReadWriter, _ int16, correlation int32, clientID string) (protocol.Message, error) {
+func (o *offsetFetch) Exchange(rw io.ReadWriter, _ int16, correlation int32, clientID string) (protocol.Message, error) {
 	be := binary.BigEndian
-	b := appendRequest(nil, protocol.OffsetFetch, offsetFetchVersion, correlation, clientID, true)
-	b = appendCompactString(b, o.group)
+	b := wire.AppendRequest(nil, protocol.OffsetFetch, offsetFetchVersion, correlation, clientID, true)
+	b = wire.AppendCompactString(b, o.group)
 	topics := 0
 	for i := range o.tps {
 		if i == 0 || o.tps[i].Topic != o.tps[i-1].Topic {
@@ -63,7 +73,7 @@ func (o *offsetFetch) exchange(rw io.ReadWriter, _ int16, correlation int32, cli
 		for n < len(rest) && rest[n].Topic == rest[0].Topic {
 			n++
 		}
-		b = appendCompactString(b, rest[0].Topic)
+		b = wire.AppendCompactString(b, rest[0].Topic)
 		b = binary.AppendUvarint(b, uint64(n+1))
 		for _, tp := range rest[:n] {
 			b = be.AppendUint32(b, uint32(tp.Partition))
@@ -72,34 +82,34 @@ func (o *offsetFetch) exchange(rw io.ReadWriter, _ int16, correlation int32, cli
 		rest = rest[n:]
 	}
 	b = append(b, 1, 0) // require_stable, no tagged fields
-	if err := writeRequest(rw, b); err != nil {
+	if err := wire.WriteRequest(rw, b); err != nil {
 		return nil, err
 	}
 
 	o.offsets, o.codes = map[TP]Offset{}, map[TP]kafkago.Error{}
-	var r responseReader
-	if err := r.begin(rw, correlation, true); err != nil {
+	var r wire.Reader
+	if err := r.Begin(rw, correlation, true); err != nil {
 		return nil, err
 	}
-	r.int32() // throttle time
-	for n := r.compactCount(3); n > 0 && r.err == nil; n-- {
-		topic := string(r.compactString())
-		for n := r.compactCount(16); n > 0 && r.err == nil; n-- {
-			tp := TP{Topic: topic, Partition: r.int32()}
-			off := Offset{Offset: r.int64()}
-			off.Epoch = record.EpochOf(r.int32())
-			off.Metadata = string(r.compactString())
-			if code := r.int16(); code != 0 {
+	r.Int32() // throttle time
+	for n := r.CompactCount(3); n > 0 && r.Err() == nil; n-- {
+		topic := string(r.CompactString())
+		for n := r.CompactCount(16); n > 0 && r.Err() == nil; n-- {
+			tp := TP{Topic: topic, Partition: r.Int32()}
+			off := Offset{Offset: r.Int64()}
+			off.Epoch = record.EpochOf(r.Int32())
+			off.Metadata = string(r.CompactString())
+			if code := r.Int16(); code != 0 {
 				o.codes[tp] = kafkago.Error(code)
 			}
-			r.tags()
+			r.Tags()
 			o.offsets[tp] = off
 		}
-		r.tags()
+		r.Tags()
 	}
-	o.code = kafkago.Error(r.int16())
-	r.tags()
-	return o, r.end()
+	o.code = kafkago.Error(r.Int16())
+	r.Tags()
+	return o, r.End()
 }
 
 // Committed returns the group's committed positions, -1 where there is none.
@@ -116,9 +126,9 @@ func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]
 			v.max, offsetFetchVersion, kafkago.UnsupportedVersion)
 	}
 	tps = slices.Clone(tps)
-	slices.SortFunc(tps, compareTP)
-	delay := retryDelay{first: 10 * time.Millisecond, max: 200 * time.Millisecond}
-	var before error // what the last try was answered
+	slices.SortFunc(tps, record.TP.Compare)
+	delay := backoff.New(10*time.Millisecond, 200*time.Millisecond)
+	var before error // the outcome of the last attempt
 	for {
 		o := &offsetFetch{group: group, tps: tps}
 		err := c.toCoordinator(ctx, groupCoordinator, group, o)
@@ -141,7 +151,7 @@ func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]
 			off, ok := o.offsets[tp]
 			code := o.codes[tp]
 			if !ok {
-				err = fmt.Errorf("kafka: committed offset of %s in group %q: not in the broker's answer", tp, group)
+				err = fmt.Errorf("kafka: committed offset of %s in group %q: missing from the broker's response", tp, group)
 			} else if code != 0 && code != kafkago.UnknownTopicOrPartition {
 				err = fmt.Errorf("kafka: committed offset of %s in group %q: %w", tp, group, code)
 			}
@@ -160,7 +170,7 @@ func (c *Client) Committed(ctx context.Context, group string, tps []TP) (map[TP]
 			return nil, err
 		}
 		before = err
-		if delay.wait(ctx) != nil {
+		if delay.Wait(ctx) != nil {
 			return nil, err
 		}
 	}
@@ -184,7 +194,7 @@ func (c *Client) CommitOffsets(ctx context.Context, gen Generation, group string
 	for tp := range offsets {
 		tps = append(tps, tp)
 	}
-	slices.SortFunc(tps, compareTP)
+	slices.SortFunc(tps, record.TP.Compare)
 	for _, tp := range tps {
 		if n := len(req.Topics); n == 0 || req.Topics[n-1].Name != tp.Topic {
 			req.Topics = append(req.Topics, offsetcommit.RequestTopic{Name: tp.Topic})
@@ -197,7 +207,7 @@ func (c *Client) CommitOffsets(ctx context.Context, gen Generation, group string
 			CommittedMetadata:    offsets[tp].Metadata,
 		})
 	}
-	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
 	for {
 		id, err := c.coordinator(ctx, groupCoordinator, group)
 		var m protocol.Message
@@ -218,50 +228,14 @@ func (c *Client) CommitOffsets(ctx context.Context, gen Generation, group string
 		if err == nil {
 			return nil
 		}
-		// The same positions again do no harm, so an unknown outcome is retried too.
+		// To commit the same positions twice does no harm: an unknown outcome is retried, too.
 		if !c.retryCoordinator(groupCoordinator, group, err) {
 			return err
 		}
-		if delay.wait(ctx) != nil {
+		if delay.Wait(ctx) != nil {
 			return err
 		}
 	}
-}
-
-// toCoordinator sends a request that holds its own response.
-func (c *Client) toCoordinator(ctx context.Context, kind int8, key string, m rawMessage) error {
-	id, err := c.coordinator(ctx, kind, key)
-	if err != nil {
-		return err
-	}
-	_, err = c.roundTrip(ctx, id, m)
-	return err
-}
-
-// retryCoordinator says whether an idempotent request to a coordinator is worth
-// repeating, and forgets the coordinator when it may have moved.
-func (c *Client) retryCoordinator(kind int8, key string, err error) bool {
-	if errors.Is(err, ErrClosed) {
-		return false
-	}
-	var broken *BrokerError
-	if errors.As(err, &broken) {
-		c.forgetCoordinator(kind, key)
-		return ClassOf(err) != Fatal
-	}
-	var code kafkago.Error
-	if !errors.As(err, &code) {
-		return false
-	}
-	switch code {
-	case kafkago.NotCoordinatorForGroup, kafkago.GroupCoordinatorNotAvailable, kafkago.BrokerNotAvailable:
-		c.forgetCoordinator(kind, key)
-		return true
-	case kafkago.GroupLoadInProgress, kafkago.UnstableOffsetCommit, kafkago.RequestTimedOut,
-		kafkago.NotEnoughReplicas, kafkago.NotEnoughReplicasAfterAppend:
-		return true
-	}
-	return false
 }
 
 // ListOffsets returns an offset for each partition: Latest, Earliest, or for a
@@ -273,7 +247,7 @@ func (c *Client) ListOffsets(ctx context.Context, tps []TP, at int64) (map[TP]in
 
 // ListStable returns the last stable offset of each partition: the first offset
 // of an open transaction, or the high watermark. A reader of committed records
-// gets no further.
+// gets no further (KIP-98).
 func (c *Client) ListStable(ctx context.Context, tps []TP) (map[TP]int64, error) {
 	return c.listOffsets(ctx, tps, Latest, 1)
 }
@@ -281,16 +255,16 @@ func (c *Client) ListStable(ctx context.Context, tps []TP) (map[TP]int64, error)
 func (c *Client) listOffsets(ctx context.Context, tps []TP, at int64, isolation int8) (map[TP]int64, error) {
 	var mu sync.Mutex
 	out := make(map[TP]int64, len(tps))
-	err := c.eachLeader(ctx, tps, func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error) {
+	err := c.EachLeader(ctx, tps, func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error) {
 		req := &listoffsets.Request{ReplicaID: -1, IsolationLevel: isolation}
 		for _, tp := range tps {
-			ps, _ := c.cachedPartition(tp)
+			_, epoch, _ := c.Leader(tp) // without one the broker does not compare terms
 			if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != tp.Topic {
 				req.Topics = append(req.Topics, listoffsets.RequestTopic{Topic: tp.Topic})
 			}
 			t := &req.Topics[len(req.Topics)-1]
 			t.Partitions = append(t.Partitions, listoffsets.RequestPartition{
-				Partition: tp.Partition, CurrentLeaderEpoch: ps.epoch.Number(), Timestamp: at,
+				Partition: tp.Partition, CurrentLeaderEpoch: epoch.Number(), Timestamp: at,
 			})
 		}
 		m, err := c.roundTrip(ctx, broker, req)
@@ -319,7 +293,7 @@ func (c *Client) listOffsets(ctx context.Context, tps []TP, at int64, isolation 
 	for _, tp := range tps {
 		off, ok := out[tp]
 		if !ok {
-			return nil, fmt.Errorf("kafka: offsets of %s: not in the broker's answer", tp)
+			return nil, fmt.Errorf("kafka: offsets of %s: missing from the broker's response", tp)
 		}
 		if off < 0 && at >= 0 {
 			late = append(late, tp)
@@ -341,20 +315,21 @@ func (c *Client) listOffsets(ctx context.Context, tps []TP, at int64, isolation 
 // believed: brokers learn of a new topic one after the other.
 const unknownTopicPatience = 5 * time.Second
 
-// eachLeader calls f for every broker that leads some of tps, at the same time,
-// with its partitions sorted. f returns the partitions' error codes; those that
-// a new leader may settle are tried again, until the context ends.
-func (c *Client) eachLeader(ctx context.Context, tps []TP,
+// EachLeader calls f for every broker that leads some of tps, at the same time,
+// with its partitions sorted. f returns the partitions' error codes, or the error of
+// its request, which is then that of all of them. Those that a new leader may settle
+// are tried again, with fresh metadata, until the context ends.
+func (c *Client) EachLeader(ctx context.Context, tps []TP,
 	f func(ctx context.Context, broker int32, tps []TP) (map[TP]kafkago.Error, error)) error {
 	left := slices.Clone(tps)
-	slices.SortFunc(left, compareTP)
-	delay := retryDelay{first: 10 * time.Millisecond, max: 500 * time.Millisecond}
+	slices.SortFunc(left, record.TP.Compare)
+	delay := backoff.New(10*time.Millisecond, 500*time.Millisecond)
 	start := time.Now()
 	for {
 		byLeader := map[int32][]TP{}
 		failed := map[TP]error{}
 		for _, tp := range left {
-			id, err := c.leader(ctx, tp)
+			id, err := c.findLeader(ctx, tp)
 			if err != nil {
 				failed[tp] = err
 				continue
@@ -393,21 +368,21 @@ func (c *Client) eachLeader(ctx context.Context, tps []TP,
 			topics[tp.Topic] = true
 			last = err
 		}
-		slices.SortFunc(left, compareTP)
-		if delay.wait(ctx) != nil {
+		slices.SortFunc(left, record.TP.Compare)
+		if delay.Wait(ctx) != nil {
 			return last
 		}
 		names := make([]string, 0, len(topics))
 		for t := range topics {
 			names = append(names, t)
 		}
-		if err := c.refresh(ctx, names...); err != nil && ctx.Err() != nil {
+		if err := c.Refresh(ctx, names...); err != nil && ctx.Err() != nil {
 			return last
 		}
 	}
 }
 
-// leaderMayChange says whether a request that failed for a partition can succeed
+// leaderMayChange reports whether a request that failed for a partition can succeed
 // at another broker or a little later.
 func leaderMayChange(err error) bool {
 	var broken *BrokerError

@@ -7,6 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"odradek/processor/kafka/internal/brokertest"
+	"odradek/processor/kafka/record"
+	"odradek/processor/kafkatest"
+
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -18,22 +22,22 @@ import (
 var noGroup = Generation{ID: -1}
 
 func TestCommitAndCommitted(t *testing.T) {
-	ctx := testContext(t)
-	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, "a", "b"))
+	ctx := brokertest.Within(t, 30*time.Second)
+	fake := brokertest.Cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, "a", "b"))
 	c := open(t, fake.ListenAddrs())
-	tps := []TP{tpOf("b", 3), tpOf("a", 0), tpOf("a", 2), tpOf("b", 0)}
+	tps := []TP{brokertest.TP("b", 3), brokertest.TP("a", 0), brokertest.TP("a", 2), brokertest.TP("b", 0)}
 	got, err := c.Committed(ctx, "g", tps)
 	if err != nil || len(got) != 4 || got[tps[0]].Offset != -1 {
 		t.Fatalf("unknown group: %v, %v", got, err)
 	}
-	want := map[TP]Offset{tpOf("a", 2): {Offset: 7, Metadata: "1;2;3"}, tpOf("b", 3): {Offset: 1 << 40}}
+	want := map[TP]Offset{brokertest.TP("a", 2): {Offset: 7, Metadata: "1;2;3"}, brokertest.TP("b", 3): {Offset: 1 << 40}}
 	if err := c.CommitOffsets(ctx, noGroup, "g", want); err != nil {
 		t.Fatal(err)
 	}
 	// The other client sees the same.
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Group = "g"
-	res, err := req.RequestWith(ctx, franz(t, fake))
+	res, err := req.RequestWith(ctx, brokertest.Franz(t, fake.ListenAddrs()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +49,7 @@ func TestCommitAndCommitted(t *testing.T) {
 			if p.Metadata != nil {
 				meta = *p.Metadata
 			}
-			if w := want[tpOf(topic.Topic, p.Partition)]; p.Offset != w.Offset || meta != w.Metadata || p.LeaderEpoch != -1 {
+			if w := want[brokertest.TP(topic.Topic, p.Partition)]; p.Offset != w.Offset || meta != w.Metadata || p.LeaderEpoch != -1 {
 				t.Errorf("%s/%d: %+v, want %+v", topic.Topic, p.Partition, p, w)
 			}
 		}
@@ -54,19 +58,20 @@ func TestCommitAndCommitted(t *testing.T) {
 		t.Errorf("%d partitions", n)
 	}
 	got, err = c.Committed(ctx, "g", tps)
-	if err != nil || len(got) != 4 || got[tpOf("a", 2)] != want[tpOf("a", 2)] || got[tpOf("b", 3)] != want[tpOf("b", 3)] ||
-		got[tpOf("a", 0)].Offset != -1 || got[tpOf("b", 0)].Offset != -1 {
+	if err != nil || len(got) != 4 || got[brokertest.TP("a", 2)] != want[brokertest.TP("a", 2)] || got[brokertest.TP("b",
+		3)] != want[brokertest.TP("b", 3)] ||
+		got[brokertest.TP("a", 0)].Offset != -1 || got[brokertest.TP("b", 0)].Offset != -1 {
 		t.Fatalf("%v, %v", got, err)
 	}
 
 	// A coordinator that moves, and one that is not ready.
 	fake.RehashCoordinators()
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch, kmsg.OffsetCommit}, Group: "g", Err: kerr.CoordinatorLoadInProgress, Count: 3})
-	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{tpOf("a", 2): {Offset: 8, Metadata: "x"}}); err != nil {
+	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{brokertest.TP("a", 2): {Offset: 8, Metadata: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Group: "g", Err: kerr.NotCoordinator, Count: 2})
-	if got, err = c.Committed(ctx, "g", tps); err != nil || got[tpOf("a", 2)] != (Offset{Offset: 8, Metadata: "x"}) {
+	if got, err = c.Committed(ctx, "g", tps); err != nil || got[brokertest.TP("a", 2)] != (Offset{Offset: 8, Metadata: "x"}) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	// Outside of the membership, a commit is refused and says so.
@@ -81,19 +86,19 @@ func TestCommitAndCommitted(t *testing.T) {
 // TestCommittedWaitsForTransaction: a position in an open transaction is waited
 // for, and not the one before it taken.
 func TestCommittedWaitsForTransaction(t *testing.T) {
-	ctx := testContext(t)
-	fake := cluster(t, kfake.SeedTopics(1, "in"))
+	ctx := brokertest.Within(t, 30*time.Second)
+	fake := brokertest.Cluster(t, kfake.SeedTopics(1, "in"))
 	c := open(t, fake.ListenAddrs())
-	tp := tpOf("in", 0)
+	tp := brokertest.TP("in", 0)
 	if err := c.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{tp: {Offset: 1, Metadata: "before"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, commit := range []bool{false, true} {
-		x := franz(t, fake, kgo.TransactionalID("x"), kgo.MaxVersions(kversion.V3_9_0())) // topics by name
+		x := brokertest.Franz(t, fake.ListenAddrs(), kgo.TransactionalID("x"), kgo.MaxVersions(kversion.V3_9_0())) // topics by name
 		if err := x.BeginTransaction(); err != nil {
 			t.Fatal(err)
 		}
-		write(t, x, "in", 0, 0, 1)
+		brokertest.Write(t, x, "in", 0, 0, 1)
 		id, epoch, err := x.ProducerID(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -144,14 +149,14 @@ func TestCommittedWaitsForTransaction(t *testing.T) {
 }
 
 func TestListOffsets(t *testing.T) {
-	ctx := testContext(t)
-	fake := cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(3, "in"))
+	ctx := brokertest.Within(t, 30*time.Second)
+	fake := brokertest.Cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(3, "in"))
 	c := open(t, fake.ListenAddrs())
-	cl := franz(t, fake, kgo.ProducerBatchMaxBytes(2000))
+	cl := brokertest.Franz(t, fake.ListenAddrs(), kgo.ProducerBatchMaxBytes(2000))
 	base := time.Now().Truncate(time.Second).Add(-time.Hour)
 	var tps []TP
 	for p := int32(0); p < 3; p++ {
-		tps = append(tps, tpOf("in", p))
+		tps = append(tps, brokertest.TP("in", p))
 		for i := 0; i < 100*int(p); i++ {
 			if err := cl.ProduceSync(ctx, &kgo.Record{Topic: "in", Partition: p, Value: []byte(fmt.Sprint(i)),
 				Timestamp: base.Add(time.Duration(i) * time.Second)}).FirstErr(); err != nil {
@@ -193,11 +198,45 @@ func TestListOffsets(t *testing.T) {
 	if got, err := c.ListOffsets(ctx, nil, Latest); err != nil || len(got) != 0 {
 		t.Fatal(got, err)
 	}
-	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, time.Second) // of which nearly all is between two attempts
 	defer cancel()
-	if _, err := c.ListOffsets(short, []TP{tpOf("absent", 0)}, Latest); !errors.Is(err, kafkago.UnknownTopicOrPartition) {
+	if _, err := c.ListOffsets(short, []TP{brokertest.TP("absent", 0)}, Latest); !errors.Is(err, kafkago.UnknownTopicOrPartition) {
 		t.Fatal(err)
 	} else {
 		t.Log(err)
 	}
+}
+
+// TestCommittedEpoch: the epoch of a position is committed with it, in a
+// transaction or not, and comes back; so do positions without one.
+func TestCommittedEpoch(t *testing.T) {
+	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		ctx := brokertest.Within(t, 60*time.Second)
+		c := open(t, k.Brokers)
+		in := k.Topic(t, "in", 3)
+		group := kafkatest.Unique("g")
+		want := map[TP]Offset{brokertest.TP(in, 0): {Offset: 7, Metadata: "m", Epoch: record.EpochOf(3)}, brokertest.TP(in, 1): {Offset: 8},
+			brokertest.TP(in, 2): {Offset: 9, Epoch: record.EpochOf(0)}}
+		tps := []TP{brokertest.TP(in, 0), brokertest.TP(in, 1), brokertest.TP(in, 2)}
+		for _, commit := range []func() error{
+			func() error { return c.CommitOffsets(ctx, noGroup, group, want) },
+			func() error {
+				p := newProducer(t, c, kafkatest.Unique("tx"))
+				for tp, off := range want {
+					off.Offset += 10
+					want[tp] = off
+				}
+				return errors.Join(p.Send(ctx, nil, noGroup, group, want), p.End(ctx, true))
+			},
+		} {
+			brokertest.Must(t, commit())
+			got, err := c.Committed(ctx, group, tps)
+			brokertest.Must(t, err)
+			for tp, w := range want {
+				if got[tp] != w {
+					t.Errorf("%s: %+v, want %+v", tp, got[tp], w)
+				}
+			}
+		}
+	})
 }

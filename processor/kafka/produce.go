@@ -21,7 +21,7 @@ type outgoing struct {
 	leader  int32
 	next    int32 // sequence number of the batch
 	sealed  []byte
-	unknown int   // how often this batch's fate was unknown
+	unknown int   // how often this batch's outcome was unknown
 	last    error // why it is being retried
 	waited  bool  // and has waited since it last went through
 }
@@ -29,7 +29,7 @@ type outgoing struct {
 // Produce sends the batches and returns when all in-sync replicas have them.
 // Batches of a partition go one after the other, as sequence numbers ask; those
 // of different partitions do not wait for one another: a leader has up to
-// leaderRequests requests under way, and while it works on these the next batches
+// leaderRequests requests in flight, and while it works on these the next batches
 // are sealed. What a broker cannot take at the moment (no leader, too few
 // replicas, ...) is sent again with the same sequence number, so the log gets it
 // once. An error about a batch is a *ProduceError. Batches are left as they are; a
@@ -48,7 +48,7 @@ func (p *Producer) Produce(ctx context.Context, out map[TP]*record.Batches) erro
 		}
 		todo = append(todo, &outgoing{tp: tp, b: b, batches: b.Finish()})
 	}
-	slices.SortFunc(todo, func(a, b *outgoing) int { return compareTP(a.tp, b.tp) })
+	slices.SortFunc(todo, func(a, b *outgoing) int { return record.TP.Compare(a.tp, b.tp) })
 	err := p.produce(ctx, todo)
 	if err != nil {
 		p.note(err, &p.outputs)
@@ -59,7 +59,7 @@ func (p *Producer) Produce(ctx context.Context, out map[TP]*record.Batches) erro
 func (p *Producer) produce(ctx context.Context, ready []*outgoing) error {
 	var (
 		stuck   []*outgoing // to be sent again, after a while
-		failed  []error     // what ends Produce, when everything under way is answered
+		failed  []error     // what ends Produce, when no request is in flight any more
 		answers = make(chan produceAnswer, len(ready))
 		flying  = map[int32]*flight{} // by leader
 		total   int
@@ -79,7 +79,7 @@ func (p *Producer) produce(ctx context.Context, ready []*outgoing) error {
 			total--
 			f := flying[a.sent[0].leader]
 			f.requests--
-			if p.isFirst(a.sent[0]) { // still, for take has not been told
+			if p.isFirst(a.sent[0]) { // take has not counted the batch yet
 				f.first = false
 			}
 			for _, o := range a.sent {
@@ -107,7 +107,7 @@ func (p *Producer) produce(ctx context.Context, ready []*outgoing) error {
 		}
 		err := retry.wait(ctx, stuck[0].last)
 		if err == nil {
-			_ = p.c.refresh(ctx, topicsOf(stuck)...) // without news the old leaders are asked again
+			_ = p.c.Refresh(ctx, topicsOf(stuck)...) // without news the old leaders are asked again
 			if ctx.Err() != nil {
 				err = fmt.Errorf("%w; gave up: %w", stuck[0].last, context.Cause(ctx))
 			}
@@ -140,7 +140,7 @@ func giveUp(stuck []*outgoing) []error {
 	return errs
 }
 
-// mayBeWritten reports a retriable error after which the batch may be in the log.
+// mayBeWritten reports whether the batch may be in the log after a retriable error.
 func mayBeWritten(err error) bool {
 	for _, code := range []kafkago.Error{kafkago.RequestTimedOut, kafkago.NotEnoughReplicasAfterAppend,
 		kafkago.NetworkException, kafkago.KafkaStorageError} {
@@ -160,20 +160,20 @@ func topicsOf(todo []*outgoing) []string {
 	return slices.Compact(topics)
 }
 
-// flight is what a leader has under way.
+// flight counts the requests in flight at a leader.
 type flight struct {
 	requests int
 	first    bool // one of them has first batches
 }
 
-// produceAnswer is what came of a request.
+// produceAnswer is the outcome of a request.
 type produceAnswer struct {
 	sent []*outgoing
 	res  *produceResponse
 	err  error
 }
 
-// isFirst reports a batch that would be the transaction's first in its partition.
+// isFirst reports whether the batch would be the transaction's first in its partition.
 func (p *Producer) isFirst(o *outgoing) bool { return p.transactional() && !p.added[o.tp] }
 
 // send starts requests with the current batches of the partitions, in their
@@ -208,7 +208,7 @@ func (p *Producer) send(ctx context.Context, ready []*outgoing, flying map[int32
 			sent = append(sent, o)
 		}
 		ready = others
-		slices.SortFunc(sent, func(a, b *outgoing) int { return compareTP(a.tp, b.tp) }) // a topic may stand in a request once
+		slices.SortFunc(sent, func(a, b *outgoing) int { return record.TP.Compare(a.tp, b.tp) }) // a topic may stand in a request once
 		f.requests++
 		f.first = f.first || first
 		requests++
@@ -231,7 +231,7 @@ func (p *Producer) exchange(ctx context.Context, leader int32, first bool, sent 
 		g.Lock()
 		defer g.Unlock()
 	}
-	m, err := p.c.roundTripWithin(ctx, replicationTimeout+5*time.Second, leader, req)
+	m, err := p.c.RoundTripWithin(ctx, replicationTimeout+5*time.Second, leader, req)
 	if err != nil {
 		return produceAnswer{sent: sent, err: err} // a connection may still be reading the buffer
 	}
@@ -245,7 +245,7 @@ func (p *Producer) route(ctx context.Context, todo []*outgoing, stuck *[]*outgoi
 	var unknown []*outgoing
 	for _, o := range todo {
 		var err error
-		if o.leader, err = p.c.cachedLeader(o.tp); err != nil {
+		if o.leader, _, err = p.c.Leader(o.tp); err != nil {
 			unknown = append(unknown, o)
 		} else {
 			ready = append(ready, o)
@@ -254,10 +254,10 @@ func (p *Producer) route(ctx context.Context, todo []*outgoing, stuck *[]*outgoi
 	if len(unknown) == 0 {
 		return ready
 	}
-	reason := p.c.refresh(ctx, topicsOf(unknown)...)
+	reason := p.c.Refresh(ctx, topicsOf(unknown)...)
 	for _, o := range unknown {
 		var err error
-		o.leader, err = p.c.cachedLeader(o.tp)
+		o.leader, _, err = p.c.Leader(o.tp)
 		if err == nil {
 			ready = append(ready, o)
 			continue
@@ -270,7 +270,7 @@ func (p *Producer) route(ctx context.Context, todo []*outgoing, stuck *[]*outgoi
 			*failed = append(*failed, err)
 			continue
 		}
-		if !mayBeWritten(o.last) { // a fate still unknown stays so
+		if !mayBeWritten(o.last) { // an outcome that is unknown stays so
 			o.last = &classed{Retriable, err} // nothing was sent, whatever it was
 		}
 		*stuck = append(*stuck, o)
@@ -327,7 +327,7 @@ func (p *Producer) take(o *outgoing, res *produceResponse, err error) error {
 	if err != nil {
 		err = fmt.Errorf("kafka: produce to %s: %w", o.tp, err)
 	} else if i := slices.IndexFunc(res.results, func(r produceResult) bool { return r.tp == o.tp }); i < 0 {
-		err = &classed{Unknown, fmt.Errorf("kafka: produce to %s: the answer does not name the partition", o.tp)}
+		err = &classed{Unknown, fmt.Errorf("kafka: produce to %s: the broker's response lacks the partition", o.tp)}
 	} else if r := &res.results[i]; r.code != 0 && r.code != kafkago.DuplicateSequenceNumber {
 		err = &ProduceError{TP: o.tp, Code: r.code, Message: r.message, Batch: o.batch, Records: records,
 			Bytes: len(o.sealed) - record.SizePrefix}

@@ -45,7 +45,7 @@ const (
 	// threads for requests by default.
 	leaderRequests = 8
 	// unknownRetries is how often an idempotent producer sends a batch again whose
-	// fate it does not know.
+	// outcome it does not know.
 	unknownRetries = 5
 )
 
@@ -61,7 +61,7 @@ const (
 // lost on the way can still reach its broker in a later transaction of the same
 // epoch, and would be taken for a part of it. Hence the rule: after any error of
 // class Unknown the producer refuses everything until Init has raised the epoch,
-// which fences off what may still be on its way. For the same reason sequence
+// which fences off what may still be in flight. For the same reason sequence
 // numbers go on from one transaction to the next, and begin at 0 only after Init.
 //
 // One goroutine at a time.
@@ -96,8 +96,8 @@ type Producer struct {
 	resent atomic.Int64
 }
 
-// Resent is how many batches a broker could not take when they came, so that they
-// were sent again.
+// Resent returns how many batches were sent again, because a broker could not take them
+// when they came.
 func (p *Producer) Resent() int64 { return p.resent.Load() }
 
 // gate is held around a request that a broker verifies.
@@ -234,7 +234,7 @@ func (p *Producer) usable() error {
 	return &classed{ClassOf(p.broken), fmt.Errorf("kafka: producer %q has to be initialised again: %w", p.cfg.TransactionalID, p.broken)}
 }
 
-// note remembers what a failed operation means for the ones to come.
+// note stores what a failed operation means for those that follow.
 func (p *Producer) note(err error, reason *error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,7 +244,7 @@ func (p *Producer) note(err error, reason *error) {
 	}
 }
 
-// needsInit reports an error after which the epoch, or the sequences, are of no use.
+// needsInit reports whether the epoch, or the sequences, are of no use after an error.
 func needsInit(err error) bool {
 	switch ClassOf(err) {
 	case Unknown, Fenced:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,54 +13,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/kafka/internal/brokertest"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
-
-// kinds runs a test on kfake and, unless -short, on real Kafka.
-func kinds(t *testing.T, f func(t *testing.T, k *kafkatest.Cluster)) {
-	for _, kind := range kafkatest.Kinds {
-		t.Run(kind, func(t *testing.T) {
-			if kind != kafkatest.KindFake && testing.Short() {
-				t.Skip("real Kafka is left out with -short")
-			}
-			f(t, kafkatest.Open(t, kind))
-		})
-	}
-}
-
-func within(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // newProducer returns an initialised producer; "" is an idempotent one.
 func newProducer(t testing.TB, c *Client, id string) *Producer {
 	t.Helper()
 	p := c.NewProducer(ProducerConfig{TransactionalID: id})
-	if err := p.Init(within(t, 60*time.Second)); err != nil {
+	if err := p.Init(brokertest.Within(t, 60*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	return p
-}
-
-// batchesOf returns batches for partitions of a topic, with n records each
-// whose values begin with prefix and count up.
-func batchesOf(t testing.TB, topic string, partitions, n int, prefix string) map[TP]*record.Batches {
-	t.Helper()
-	out := map[TP]*record.Batches{}
-	for p := range partitions {
-		b := record.NewBatches(1000, record.Codec(p%5)) // several batches, every codec
-		for i := range n {
-			v := fmt.Sprintf("%s-%d-%05d", prefix, p, i)
-			if err := b.Append(time.Now().UnixMilli(), []byte("key"), []byte(v), nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		out[tpOf(topic, int32(p))] = b
-	}
-	return out
 }
 
 func keys(out map[TP]*record.Batches) []TP {
@@ -72,166 +36,82 @@ func keys(out map[TP]*record.Batches) []TP {
 	return tps
 }
 
-// values reads a topic with franz-go and returns the values by partition, in
-// the log's order.
-func values(t testing.TB, k *kafkatest.Cluster, topic string, committed bool) map[int32][]string {
-	t.Helper()
-	rs, err := k.Admin().ReadAll(within(t, 60*time.Second), topic, committed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[int32][]string{}
-	for _, r := range rs {
-		out[r.Partition] = append(out[r.Partition], string(r.Value))
-	}
-	return out
-}
-
-// wantValues checks that a topic holds what batchesOf made, for each prefix in
-// turn, and nothing else. Real Kafka shows a transaction some milliseconds after
-// End.
-func wantValues(t testing.TB, k *kafkatest.Cluster, topic string, partitions, n int, prefixes ...string) {
-	t.Helper()
-	wrong := ""
-	for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
-		got := values(t, k, topic, true)
-		wrong = ""
-		for p := range partitions {
-			var want []string
-			for _, prefix := range prefixes {
-				for i := range n {
-					want = append(want, fmt.Sprintf("%s-%d-%05d", prefix, p, i))
-				}
-			}
-			if !slices.Equal(got[int32(p)], want) {
-				wrong = fmt.Sprintf("%s/%d: %d records, want %d: %s", topic, p, len(got[int32(p)]), len(want), firstDifference(got[int32(p)], want))
-			}
-			if len(got[int32(p)]) > len(want) {
-				t.Fatal(wrong)
-			}
-		}
-		if wrong == "" {
-			return
-		}
-	}
-	t.Fatal(wrong)
-}
-
-func firstDifference(got, want []string) string {
-	for i := range max(len(got), len(want)) {
-		g, w := "nothing", "nothing"
-		if i < len(got) {
-			g = got[i]
-		}
-		if i < len(want) {
-			w = want[i]
-		}
-		if g != w {
-			return fmt.Sprintf("at %d %s, want %s", i, g, w)
-		}
-	}
-	return "the same"
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantClass(t testing.TB, what string, err error, want Class) {
-	t.Helper()
-	if got := ClassOf(err); got != want {
-		t.Fatalf("%s: class %v, want %v: %v", what, got, want, err)
-	}
-}
-
 // TestTransaction: outputs and offsets are visible together after the commit,
 // and not at all before it or after an abort.
 func TestTransaction(t *testing.T) {
-	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
-		ctx := within(t, 90*time.Second)
+	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		ctx := brokertest.Within(t, 90*time.Second)
 		c := open(t, k.Brokers)
 		in, out := k.Topic(t, "in", 2), k.Topic(t, "out", 5)
 		group := kafkatest.Unique("g")
 		p := newProducer(t, c, kafkatest.Unique("tx"))
 		offsets := func(n int64) map[TP]Offset {
-			return map[TP]Offset{tpOf(in, 0): {Offset: n, Metadata: fmt.Sprint("floor ", n)}, tpOf(in, 1): {Offset: n + 1}}
+			return map[TP]Offset{brokertest.TP(in, 0): {Offset: n, Metadata: fmt.Sprint("floor ", n)}, brokertest.TP(in, 1): {Offset: n + 1}}
 		}
 		committed := func() map[kafkatest.TP]kafkatest.Committed {
 			got, err := k.Admin().Offsets(ctx, group, false)
-			must(t, err)
+			brokertest.Must(t, err)
 			return got
 		}
 
-		must(t, p.Send(ctx, batchesOf(t, out, 5, 200, "a"), noGroup, group, offsets(10)))
-		if got := values(t, k, out, true); len(got) != 0 {
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 5, 200, "a"), noGroup, group, offsets(10)))
+		if got := brokertest.Values(t, k, out, true); len(got) != 0 {
 			t.Fatalf("visible before the commit: %d partitions", len(got))
 		}
 		if got := committed(); len(got) != 0 {
 			t.Fatalf("committed before the commit: %v", got)
 		}
-		must(t, p.End(ctx, true))
-		wantValues(t, k, out, 5, 200, "a")
+		brokertest.Must(t, p.End(ctx, true))
+		brokertest.WantValues(t, k, out, 5, 200, "a")
 		want := kafkatest.Committed{Offset: 10, Metadata: "floor 10"}
-		eventually(t, "offsets", func() bool { return committed()[kafkatest.TP{Topic: in, Partition: 0}] == want })
+		brokertest.Eventually(t, "offsets", func() bool { return committed()[kafkatest.TP{Topic: in, Partition: 0}] == want })
 
-		must(t, p.Send(ctx, batchesOf(t, out, 5, 200, "aborted"), noGroup, group, offsets(20)))
-		must(t, p.End(ctx, false))
-		wantValues(t, k, out, 5, 200, "a")
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 5, 200, "aborted"), noGroup, group, offsets(20)))
+		brokertest.Must(t, p.End(ctx, false))
+		brokertest.WantValues(t, k, out, 5, 200, "a")
 		if got := committed()[kafkatest.TP{Topic: in, Partition: 0}]; got != want {
 			t.Fatalf("after an abort: %v", got)
 		}
 		// The same, read without isolation, to show that there was something to abort.
-		if got := values(t, k, out, false); len(got[0]) != 400 {
+		if got := brokertest.Values(t, k, out, false); len(got[0]) != 400 {
 			t.Fatalf("%d records in the log, want 400", len(got[0]))
 		}
 
 		// Sequences go on; an empty transaction, one without offsets, one with nothing else.
-		must(t, p.End(ctx, true))
-		must(t, p.Send(ctx, batchesOf(t, out, 5, 200, "b"), noGroup, group, nil))
-		must(t, p.End(ctx, true))
-		must(t, p.Send(ctx, nil, noGroup, group, offsets(30)))
-		must(t, p.End(ctx, true))
-		wantValues(t, k, out, 5, 200, "a", "b")
-		eventually(t, "offsets", func() bool { return committed()[kafkatest.TP{Topic: in, Partition: 1}].Offset == 31 })
+		brokertest.Must(t, p.End(ctx, true))
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 5, 200, "b"), noGroup, group, nil))
+		brokertest.Must(t, p.End(ctx, true))
+		brokertest.Must(t, p.Send(ctx, nil, noGroup, group, offsets(30)))
+		brokertest.Must(t, p.End(ctx, true))
+		brokertest.WantValues(t, k, out, 5, 200, "a", "b")
+		brokertest.Eventually(t, "offsets", func() bool { return committed()[kafkatest.TP{Topic: in, Partition: 1}].Offset == 31 })
 	})
-}
-
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for start := time.Now(); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > 20*time.Second {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-	}
 }
 
 // TestZombie: a second Init of the same id takes the first producer's
 // transaction back and shuts it out.
 func TestZombie(t *testing.T) {
-	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
-		ctx := within(t, 90*time.Second)
+	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		ctx := brokertest.Within(t, 90*time.Second)
 		c, c2 := open(t, k.Brokers), open(t, k.Brokers)
 		in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 3)
 		group, id := kafkatest.Unique("g"), kafkatest.Unique("tx")
-		offsets := map[TP]Offset{tpOf(in, 0): {Offset: 10}}
+		offsets := map[TP]Offset{brokertest.TP(in, 0): {Offset: 10}}
 
 		for _, op := range []struct {
 			name string
 			f    func(p *Producer) error
 		}{
-			{"produce", func(p *Producer) error { return p.Produce(ctx, batchesOf(t, out, 3, 100, "zombie again")) }},
+			{"produce", func(p *Producer) error { return p.Produce(ctx, brokertest.Batches(t, out, 3, 100, "zombie again")) }},
 			{"add partitions", func(p *Producer) error {
-				return p.AddPartitions(ctx, []TP{tpOf(in, 0)})
+				return p.AddPartitions(ctx, []TP{brokertest.TP(in, 0)})
 			}},
 			{"offsets", func(p *Producer) error { return p.CommitOffsets(ctx, noGroup, group, offsets) }},
 			{"commit", func(p *Producer) error { return p.End(ctx, true) }},
 			{"abort", func(p *Producer) error { return p.End(ctx, false) }},
 		} {
 			zombie := newProducer(t, c, id)
-			must(t, zombie.Send(ctx, batchesOf(t, out, 3, 100, "zombie"), noGroup, group, offsets))
+			brokertest.Must(t, zombie.Send(ctx, brokertest.Batches(t, out, 3, 100, "zombie"), noGroup, group, offsets))
 			heir := newProducer(t, c2, id)
 			err := op.f(zombie)
 			wantClass(t, op.name, err, Fenced)
@@ -241,12 +121,12 @@ func TestZombie(t *testing.T) {
 			}
 			wantClass(t, "end after being fenced", zombie.End(ctx, true), Fenced)
 			wantClass(t, "abort after being fenced", zombie.Abort(ctx), Fenced)
-			must(t, heir.Send(ctx, batchesOf(t, out, 3, 100, op.name), noGroup, "", nil))
-			must(t, heir.End(ctx, true))
+			brokertest.Must(t, heir.Send(ctx, brokertest.Batches(t, out, 3, 100, op.name), noGroup, "", nil))
+			brokertest.Must(t, heir.End(ctx, true))
 		}
-		wantValues(t, k, out, 3, 100, "produce", "add partitions", "offsets", "commit", "abort")
+		brokertest.WantValues(t, k, out, 3, 100, "produce", "add partitions", "offsets", "commit", "abort")
 		got, err := k.Admin().Offsets(ctx, group, true)
-		must(t, err)
+		brokertest.Must(t, err)
 		if len(got) != 0 {
 			t.Fatalf("a zombie's offsets were committed: %v", got)
 		}
@@ -256,39 +136,39 @@ func TestZombie(t *testing.T) {
 // TestTransactionTimesOut: a process that was stopped for longer than the
 // transaction time-out finds itself fenced, and goes on after Init.
 func TestTransactionTimesOut(t *testing.T) {
-	ctx := within(t, 60*time.Second)
+	ctx := brokertest.Within(t, 60*time.Second)
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 3)
 	p := c.NewProducer(ProducerConfig{TransactionalID: "tx", TransactionTimeout: 300 * time.Millisecond})
-	must(t, p.Init(ctx))
-	must(t, p.Send(ctx, batchesOf(t, out, 3, 10, "late"), noGroup, "", nil))
+	brokertest.Must(t, p.Init(ctx))
+	brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 10, "late"), noGroup, "", nil))
 	time.Sleep(600 * time.Millisecond)
 	wantClass(t, "commit", p.End(ctx, true), Fenced)
-	must(t, p.Init(ctx))
-	must(t, p.Send(ctx, batchesOf(t, out, 3, 10, "again"), noGroup, "", nil))
-	must(t, p.End(ctx, true))
-	wantValues(t, k, out, 3, 10, "again")
+	brokertest.Must(t, p.Init(ctx))
+	brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 10, "again"), noGroup, "", nil))
+	brokertest.Must(t, p.End(ctx, true))
+	brokertest.WantValues(t, k, out, 3, 10, "again")
 }
 
 // TestTooLarge: the error names the partition; the transaction can be aborted
 // and the next one needs no Init.
 func TestTooLarge(t *testing.T) {
-	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
-		ctx := within(t, 90*time.Second)
+	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
+		ctx := brokertest.Within(t, 90*time.Second)
 		c := open(t, k.Brokers)
 		out, small := k.Topic(t, "out", 3), k.Topic(t, "small", 1, "max.message.bytes", "2000")
 		p := newProducer(t, c, kafkatest.Unique("tx"))
-		set := batchesOf(t, out, 3, 100, "x")
+		set := brokertest.Batches(t, out, 3, 100, "x")
 		big := record.NewBatches(1<<20, record.CodecNone)
 		for range 3 {
-			must(t, big.Append(1, nil, make([]byte, 1000), nil))
+			brokertest.Must(t, big.Append(1, nil, make([]byte, 1000), nil))
 		}
-		set[tpOf(small, 0)] = big
+		set[brokertest.TP(small, 0)] = big
 		err := p.Send(ctx, set, noGroup, "", nil)
 		wantClass(t, "send", err, TooLarge)
 		var pe *ProduceError
-		if !errors.As(err, &pe) || pe.TP != (tpOf(small, 0)) || pe.Records != 3 || pe.Bytes < 3000 {
+		if !errors.As(err, &pe) || pe.TP != (brokertest.TP(small, 0)) || pe.Records != 3 || pe.Bytes < 3000 {
 			t.Fatalf("%+v of %v", pe, err)
 		}
 		t.Log(err)
@@ -296,14 +176,14 @@ func TestTooLarge(t *testing.T) {
 		if p.NeedsInit() {
 			t.Fatal("wants Init")
 		}
-		must(t, p.Abort(ctx))
+		brokertest.Must(t, p.Abort(ctx))
 		_, epoch := p.ID()
-		must(t, p.Send(ctx, batchesOf(t, out, 3, 100, "y"), noGroup, "", nil))
-		must(t, p.End(ctx, true))
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, "y"), noGroup, "", nil))
+		brokertest.Must(t, p.End(ctx, true))
 		if _, e := p.ID(); e != epoch {
 			t.Fatal("Init was not needed")
 		}
-		wantValues(t, k, out, 3, 100, "y")
+		brokertest.WantValues(t, k, out, 3, 100, "y")
 	})
 }
 
@@ -323,15 +203,15 @@ func TestLargeProduce(t *testing.T) {
 	for q := range int32(partitions) {
 		b := record.NewBatches(1000<<10, []record.Codec{record.CodecNone, record.CodecSnappy}[q%8/7])
 		for i := range records {
-			must(t, b.Append(1, fmt.Appendf(nil, "%d-%d", q, i), value, nil))
+			brokertest.Must(t, b.Append(1, fmt.Appendf(nil, "%d-%d", q, i), value, nil))
 		}
-		set[tpOf(out, q)] = b
+		set[brokertest.TP(out, q)] = b
 	}
-	ctx := within(t, 60*time.Second)
-	must(t, p.Send(ctx, set, noGroup, "", nil))
-	must(t, p.End(ctx, true))
+	ctx := brokertest.Within(t, 60*time.Second)
+	brokertest.Must(t, p.Send(ctx, set, noGroup, "", nil))
+	brokertest.Must(t, p.End(ctx, true))
 	rs, err := k.Admin().ReadAll(ctx, out, true)
-	must(t, err)
+	brokertest.Must(t, err)
 	if len(rs) != partitions*records {
 		t.Fatalf("%d records, want %d", len(rs), partitions*records)
 	}
@@ -358,18 +238,18 @@ func TestFirstBatches(t *testing.T) {
 	for q := range int32(24) {
 		b := record.NewBatches(900<<10, record.CodecSnappy)
 		for i := range 1600 { // two batches
-			must(t, b.Append(1, fmt.Appendf(nil, "%d", i), make([]byte, 1000), nil))
+			brokertest.Must(t, b.Append(1, fmt.Appendf(nil, "%d", i), make([]byte, 1000), nil))
 		}
-		set[tpOf(out, q)], offsets[tpOf(in, q%4)] = b, Offset{Offset: int64(q)}
+		set[brokertest.TP(out, q)], offsets[brokertest.TP(in, q%4)] = b, Offset{Offset: int64(q)}
 	}
-	ctx := within(t, 60*time.Second)
-	must(t, p.AddPartitions(ctx, keys(set)))
-	must(t, p.End(ctx, true)) // every leader knows of its partitions by now
-	refused := 0              // transactions; a busy machine's replicas may fall behind, once
+	ctx := brokertest.Within(t, 60*time.Second)
+	brokertest.Must(t, p.AddPartitions(ctx, keys(set)))
+	brokertest.Must(t, p.End(ctx, true)) // every leader knows of its partitions by now
+	refused := 0                         // transactions; a busy machine's replicas may fall behind, once
 	for range 8 {
 		before := p.Resent()
-		must(t, p.Send(ctx, set, noGroup, kafkatest.Unique("g"), offsets))
-		must(t, p.End(ctx, true))
+		brokertest.Must(t, p.Send(ctx, set, noGroup, kafkatest.Unique("g"), offsets))
+		brokertest.Must(t, p.End(ctx, true))
 		if n := p.Resent() - before; n > 0 {
 			t.Logf("%d of %d batches were refused at first", n, 2*len(set))
 			refused++
@@ -384,16 +264,16 @@ func TestFirstBatches(t *testing.T) {
 // since brokers take such requests one after the other.
 func TestFirstBatchesTogether(t *testing.T) {
 	const partitions = 24
-	fake := cluster(t, kfake.NumBrokers(1), kfake.SeedTopics(partitions, "out"))
+	fake := brokertest.Cluster(t, kfake.NumBrokers(1), kfake.SeedTopics(partitions, "out"))
 	c := open(t, fake.ListenAddrs())
 	p := newProducer(t, c, "tx")
 	set := map[TP]*record.Batches{}
 	for q := range int32(partitions) {
 		b := record.NewTransactionBatches(300<<10, record.CodecNone)
 		for i := range 900 { // four batches
-			must(t, b.Append(1, fmt.Appendf(nil, "%d", i), make([]byte, 1000), nil))
+			brokertest.Must(t, b.Append(1, fmt.Appendf(nil, "%d", i), make([]byte, 1000), nil))
 		}
-		set[tpOf("out", q)] = b
+		set[brokertest.TP("out", q)] = b
 	}
 	var mu sync.Mutex
 	seen, firsts, requests := map[int32]bool{}, 0, 0
@@ -414,12 +294,12 @@ func TestFirstBatchesTogether(t *testing.T) {
 		}
 		return nil, nil, false
 	})
-	ctx := within(t, 60*time.Second)
+	ctx := brokertest.Within(t, 60*time.Second)
 	for range 2 {
 		clear(seen)
 		firsts, requests = 0, 0
-		must(t, p.Send(ctx, set, noGroup, "", nil))
-		must(t, p.End(ctx, true))
+		brokertest.Must(t, p.Send(ctx, set, noGroup, "", nil))
+		brokertest.Must(t, p.End(ctx, true))
 		if firsts != 1 || len(seen) != partitions || requests < partitions {
 			t.Errorf("first batches of %d partitions in %d of %d requests, want one", len(seen), firsts, requests)
 		}
@@ -453,17 +333,24 @@ func BenchmarkTransaction(b *testing.B) {
 			set := map[TP]*record.Batches{}
 			offsets := map[TP]Offset{}
 			for i := range int32(8) {
-				set[tpOf(out, i)] = record.NewBatches(1<<20, record.CodecSnappy)
+				set[brokertest.TP(out, i)] = record.NewBatches(1<<20, record.CodecSnappy)
 				for range n {
-					must(b, set[tpOf(out, i)].Append(1, []byte("key-0001"), make([]byte, 60), nil))
+					brokertest.Must(b, set[brokertest.TP(out, i)].Append(1, []byte("key-0001"), make([]byte, 60), nil))
 				}
-				offsets[tpOf(in, i)] = Offset{Offset: 1}
+				offsets[brokertest.TP(in, i)] = Offset{Offset: 1}
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				must(b, p.Send(ctx, set, noGroup, "g", offsets))
-				must(b, p.End(ctx, true))
+				brokertest.Must(b, p.Send(ctx, set, noGroup, "g", offsets))
+				brokertest.Must(b, p.End(ctx, true))
 			}
 		})
+	}
+}
+
+func wantClass(t testing.TB, what string, err error, want Class) {
+	t.Helper()
+	if got := ClassOf(err); got != want {
+		t.Fatalf("%s: class %v, want %v: %v", what, got, want, err)
 	}
 }

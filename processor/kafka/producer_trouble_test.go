@@ -16,13 +16,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/kafka/internal/brokertest"
+	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafkatest"
 )
 
 // TestFaults injects the answers that a broker may give and expects the log to
 // hold every record once.
 func TestFaults(t *testing.T) {
-	ctx := within(t, 120*time.Second)
+	ctx := brokertest.Within(t, 120*time.Second)
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	in := k.Topic(t, "in", 1)
@@ -39,19 +41,20 @@ func TestFaults(t *testing.T) {
 			p := newProducer(t, c, id)
 			for _, prefix := range []string{"a", "b"} {
 				if id == "" {
-					must(t, p.Produce(ctx, batchesOf(t, out, 3, 100, prefix)))
+					brokertest.Must(t, p.Produce(ctx, brokertest.Batches(t, out, 3, 100, prefix)))
 					continue
 				}
-				must(t, p.Send(ctx, batchesOf(t, out, 3, 100, prefix), noGroup, "g", map[TP]Offset{tpOf(in, 0): {Offset: int64(len(prefix))}}))
-				must(t, p.End(ctx, true))
+				brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, prefix), noGroup, "g", map[TP]Offset{brokertest.TP(in,
+					0): {Offset: int64(len(prefix))}}))
+				brokertest.Must(t, p.End(ctx, true))
 				if p.NeedsInit() {
-					must(t, p.Init(ctx))
+					brokertest.Must(t, p.Init(ctx))
 				}
 			}
 			if h.Hits() == 0 {
 				t.Fatal("the fault was not met")
 			}
-			wantValues(t, k, out, 3, 100, "a", "b")
+			brokertest.WantValues(t, k, out, 3, 100, "a", "b")
 		})
 	}
 	produce, n := keys(kmsg.Produce), 5
@@ -83,7 +86,7 @@ func TestFaults(t *testing.T) {
 // TestGivingUp: what is refused for too long is an error, and its class says
 // whether the sequence numbers can still be trusted.
 func TestGivingUp(t *testing.T) {
-	ctx := within(t, 60*time.Second)
+	ctx := brokertest.Within(t, 60*time.Second)
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 3)
@@ -101,9 +104,9 @@ func TestGivingUp(t *testing.T) {
 	} {
 		t.Run(x.err.Message, func(t *testing.T) {
 			p := c.NewProducer(ProducerConfig{TransactionalID: kafkatest.Unique("tx"), Timeout: 300 * time.Millisecond})
-			must(t, p.Init(ctx))
+			brokertest.Must(t, p.Init(ctx))
 			h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: out, Partitions: []int32{1}, Err: x.err, Count: -1})
-			err := p.Send(ctx, batchesOf(t, out, 3, 100, "lost"), noGroup, "", nil)
+			err := p.Send(ctx, brokertest.Batches(t, out, 3, 100, "lost"), noGroup, "", nil)
 			h.Remove()
 			wantClass(t, "send", err, x.want)
 			if p.NeedsInit() != x.init {
@@ -112,12 +115,12 @@ func TestGivingUp(t *testing.T) {
 			if ClassOf(p.End(ctx, true)) == None {
 				t.Fatal("a failed transaction was committed")
 			}
-			must(t, p.Abort(ctx))
-			must(t, p.Send(ctx, batchesOf(t, out, 3, 100, x.err.Message), noGroup, "", nil))
-			must(t, p.End(ctx, true))
+			brokertest.Must(t, p.Abort(ctx))
+			brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 3, 100, x.err.Message), noGroup, "", nil))
+			brokertest.Must(t, p.End(ctx, true))
 		})
 	}
-	got := values(t, k, out, true)
+	got := brokertest.Values(t, k, out, true)
 	for p, vs := range got {
 		for _, v := range vs {
 			if strings.HasPrefix(v, "lost") {
@@ -132,8 +135,8 @@ func TestGivingUp(t *testing.T) {
 
 // TestLeadersMove: leaders and coordinators change while transactions go on.
 func TestLeadersMove(t *testing.T) {
-	r := seeded(t)
-	ctx := within(t, 60*time.Second)
+	r := recordtest.Seeded(t)
+	ctx := brokertest.Within(t, 60*time.Second)
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 6)
@@ -142,8 +145,8 @@ func TestLeadersMove(t *testing.T) {
 	for i := range 20 {
 		prefix := fmt.Sprint("t", i)
 		prefixes = append(prefixes, prefix)
-		set := batchesOf(t, out, 6, 50, prefix)
-		offsets := map[TP]Offset{tpOf(in, 0): {Offset: int64(i)}}
+		set := brokertest.Batches(t, out, 6, 50, prefix)
+		offsets := map[TP]Offset{brokertest.TP(in, 0): {Offset: int64(i)}}
 		disturb := func() {
 			switch r.IntN(3) {
 			case 0:
@@ -153,20 +156,20 @@ func TestLeadersMove(t *testing.T) {
 			}
 		}
 		disturb()
-		must(t, p.AddPartitions(ctx, keys(set)))
+		brokertest.Must(t, p.AddPartitions(ctx, keys(set)))
 		disturb()
-		must(t, p.Produce(ctx, set))
+		brokertest.Must(t, p.Produce(ctx, set))
 		disturb()
-		must(t, p.CommitOffsets(ctx, noGroup, "g", offsets))
+		brokertest.Must(t, p.CommitOffsets(ctx, noGroup, "g", offsets))
 		disturb()
-		must(t, p.End(ctx, true))
+		brokertest.Must(t, p.End(ctx, true))
 		if p.NeedsInit() {
-			must(t, p.Init(ctx))
+			brokertest.Must(t, p.Init(ctx))
 		}
 	}
-	wantValues(t, k, out, 6, 50, prefixes...)
+	brokertest.WantValues(t, k, out, 6, 50, prefixes...)
 	got, err := k.Admin().Offsets(ctx, "g", true)
-	must(t, err)
+	brokertest.Must(t, err)
 	if o := got[kafkatest.TP{Topic: in, Partition: 0}].Offset; o != 19 {
 		t.Fatalf("committed %d, want 19", o)
 	}
@@ -204,7 +207,7 @@ func (c cutConn) Write(b []byte) (int, error) {
 // arrive. A transactional producer stops until Init, but for a commit; the log has
 // nothing twice. An idempotent one sends again.
 func TestLostAnswer(t *testing.T) {
-	ctx := within(t, 60*time.Second)
+	ctx := brokertest.Within(t, 60*time.Second)
 	var cut atomic.Int32
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{Opts: []kfake.Opt{kfake.ListenFn(func(network, addr string) (net.Listener, error) {
 		l, err := net.Listen(network, addr)
@@ -212,13 +215,13 @@ func TestLostAnswer(t *testing.T) {
 	})}})
 	c := open(t, k.Brokers)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 1)
-	offsets := map[TP]Offset{tpOf(in, 0): {Offset: 1}}
+	offsets := map[TP]Offset{brokertest.TP(in, 0): {Offset: 1}}
 	steps := []struct {
 		name string
 		f    func(p *Producer) error
 	}{
-		{"add partitions", func(p *Producer) error { return p.AddPartitions(ctx, []TP{tpOf(out, 0)}) }},
-		{"produce", func(p *Producer) error { return p.Produce(ctx, batchesOf(t, out, 1, 100, "lost")) }},
+		{"add partitions", func(p *Producer) error { return p.AddPartitions(ctx, []TP{brokertest.TP(out, 0)}) }},
+		{"produce", func(p *Producer) error { return p.Produce(ctx, brokertest.Batches(t, out, 1, 100, "lost")) }},
 		{"offsets", func(p *Producer) error { return p.CommitOffsets(ctx, noGroup, "g", offsets) }},
 		{"abort", func(p *Producer) error { return p.End(ctx, false) }},
 	}
@@ -231,7 +234,7 @@ func TestLostAnswer(t *testing.T) {
 			}
 			err := step.f(p)
 			if j < i {
-				must(t, err)
+				brokertest.Must(t, err)
 				continue
 			}
 			wantClass(t, step.name, err, Unknown)
@@ -244,27 +247,27 @@ func TestLostAnswer(t *testing.T) {
 		if !p.NeedsInit() {
 			t.Fatal("NeedsInit")
 		}
-		must(t, p.Abort(ctx))
-		must(t, p.Send(ctx, batchesOf(t, out, 1, 100, broken.name), noGroup, "g", nil))
-		must(t, p.End(ctx, true))
+		brokertest.Must(t, p.Abort(ctx))
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 1, 100, broken.name), noGroup, "g", nil))
+		brokertest.Must(t, p.End(ctx, true))
 		want = append(want, broken.name)
 	}
-	wantValues(t, k, out, 1, 100, want...)
+	brokertest.WantValues(t, k, out, 1, 100, want...)
 
 	// A commit whose answer is lost is asked for again (TestEndRepeated).
 	p := newProducer(t, c, "tx")
-	must(t, p.Send(ctx, batchesOf(t, out, 1, 100, "committed"), noGroup, "g", offsets))
+	brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 1, 100, "committed"), noGroup, "g", offsets))
 	cut.Store(1)
-	must(t, p.End(ctx, true))
-	wantValues(t, k, out, 1, 100, append(want, "committed")...)
+	brokertest.Must(t, p.End(ctx, true))
+	brokertest.WantValues(t, k, out, 1, 100, append(want, "committed")...)
 
 	again := k.Topic(t, "again", 1)
 	p = newProducer(t, c, "")
 	for _, prefix := range []string{"a", "b", "c"} {
 		cut.Store(2)
-		must(t, p.Produce(ctx, batchesOf(t, again, 1, 100, prefix)))
+		brokertest.Must(t, p.Produce(ctx, brokertest.Batches(t, again, 1, 100, prefix)))
 	}
-	wantValues(t, k, again, 1, 100, "a", "b", "c")
+	brokertest.WantValues(t, k, again, 1, 100, "a", "b", "c")
 
 	// Written, the answer lost, and then refused until patience ends: the refusal
 	// does not make the sequence number free again.
@@ -272,9 +275,9 @@ func TestLostAnswer(t *testing.T) {
 	h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1,
 		When: func(kmsg.Request) bool { return requests.Add(1) > 1 }})
 	p = c.NewProducer(ProducerConfig{Timeout: 300 * time.Millisecond})
-	must(t, p.Init(ctx))
+	brokertest.Must(t, p.Init(ctx))
 	cut.Store(1)
-	wantClass(t, "written and then refused", p.Produce(ctx, batchesOf(t, again, 1, 100, "d")), Unknown)
+	wantClass(t, "written and then refused", p.Produce(ctx, brokertest.Batches(t, again, 1, 100, "d")), Unknown)
 	h.Remove()
 	if !p.NeedsInit() {
 		t.Fatal("NeedsInit")
@@ -293,8 +296,8 @@ func TestCancelled(t *testing.T) {
 	out := k.Topic(t, "out", 3)
 	p := newProducer(t, c, "tx")
 	h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1})
-	set := batchesOf(t, out, 3, 100, "x")
-	must(t, p.AddPartitions(context.Background(), keys(set)))
+	set := brokertest.Batches(t, out, 3, 100, "x")
+	brokertest.Must(t, p.AddPartitions(context.Background(), keys(set)))
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	err := p.Produce(ctx, set)
@@ -306,10 +309,10 @@ func TestCancelled(t *testing.T) {
 		b.Reset()
 	}
 	wantClass(t, "commit", p.End(context.Background(), true), ClassOf(err))
-	must(t, p.Abort(within(t, 10*time.Second)))
-	must(t, p.Send(within(t, 10*time.Second), batchesOf(t, out, 3, 100, "y"), noGroup, "", nil))
-	must(t, p.End(within(t, 10*time.Second), true))
-	wantValues(t, k, out, 3, 100, "y")
+	brokertest.Must(t, p.Abort(brokertest.Within(t, 10*time.Second)))
+	brokertest.Must(t, p.Send(brokertest.Within(t, 10*time.Second), brokertest.Batches(t, out, 3, 100, "y"), noGroup, "", nil))
+	brokertest.Must(t, p.End(brokertest.Within(t, 10*time.Second), true))
+	brokertest.WantValues(t, k, out, 3, 100, "y")
 }
 
 // TestInitErrors: wrong settings and missing permissions are told at once, and
@@ -323,17 +326,17 @@ func TestInitErrors(t *testing.T) {
 		defer h.Remove()
 		p := c.NewProducer(ProducerConfig{TransactionalID: "tx"})
 		start := time.Now()
-		err := p.Init(within(t, 10*time.Second))
+		err := p.Init(brokertest.Within(t, 10*time.Second))
 		wantClass(t, code.Message, err, want)
 		if !strings.Contains(err.Error(), text) || time.Since(start) > 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
-		wantClass(t, "use", p.AddPartitions(context.Background(), []TP{tpOf("t", 0)}), Abortable)
+		wantClass(t, "use", p.AddPartitions(context.Background(), []TP{brokertest.TP("t", 0)}), Abortable)
 	}
 	f(kerr.InvalidTransactionTimeout, Fatal, "transaction.max.timeout.ms")
 	f(kerr.TransactionalIDAuthorizationFailed, Fatal, "WRITE")
 	h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true, Err: kerr.CoordinatorNotAvailable, Count: -1})
-	err := c.NewProducer(ProducerConfig{TransactionalID: "tx"}).Init(within(t, 200*time.Millisecond))
+	err := c.NewProducer(ProducerConfig{TransactionalID: "tx"}).Init(brokertest.Within(t, 200*time.Millisecond))
 	h.Remove()
 	if !errors.Is(err, kafkago.GroupCoordinatorNotAvailable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
@@ -347,19 +350,19 @@ func TestSequenceWraps(t *testing.T) {
 		t.Skip("needs real Kafka")
 	}
 	k := kafkatest.Open(t, kafkatest.KindKafka411)
-	ctx := within(t, 60*time.Second)
+	ctx := brokertest.Within(t, 60*time.Second)
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 1)
 	p := newProducer(t, c, kafkatest.Unique("tx"))
-	p.next[tpOf(out, 0)] = 1<<31 - 250
+	p.next[brokertest.TP(out, 0)] = 1<<31 - 250
 	for _, prefix := range []string{"a", "b", "c"} {
-		must(t, p.Send(ctx, batchesOf(t, out, 1, 200, prefix), noGroup, "", nil))
-		must(t, p.End(ctx, true))
+		brokertest.Must(t, p.Send(ctx, brokertest.Batches(t, out, 1, 200, prefix), noGroup, "", nil))
+		brokertest.Must(t, p.End(ctx, true))
 	}
-	if got := p.next[tpOf(out, 0)]; got != 600-250 {
+	if got := p.next[brokertest.TP(out, 0)]; got != 600-250 {
 		t.Fatalf("next sequence %d", got)
 	}
-	wantValues(t, k, out, 1, 200, "a", "b", "c")
+	brokertest.WantValues(t, k, out, 1, 200, "a", "b", "c")
 }
 
 // TestUseWithoutTransaction: mistakes of the caller are told.
@@ -367,17 +370,17 @@ func TestUseWithoutTransaction(t *testing.T) {
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)
 	out := k.Topic(t, "out", 1)
-	ctx := within(t, 10*time.Second)
+	ctx := brokertest.Within(t, 10*time.Second)
 	p := newProducer(t, c, "tx")
-	if err := p.Produce(ctx, batchesOf(t, out, 1, 1, "x")); err == nil {
+	if err := p.Produce(ctx, brokertest.Batches(t, out, 1, 1, "x")); err == nil {
 		t.Error("produce outside of the transaction")
 	}
-	must(t, p.Abort(ctx))
-	must(t, p.Produce(ctx, nil))
+	brokertest.Must(t, p.Abort(ctx))
+	brokertest.Must(t, p.Produce(ctx, nil))
 	p = newProducer(t, c, "")
-	if err := p.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{tpOf(out, 0): {Offset: 1}}); err == nil {
+	if err := p.CommitOffsets(ctx, noGroup, "g", map[TP]Offset{brokertest.TP(out, 0): {Offset: 1}}); err == nil {
 		t.Error("offsets without transactions")
 	}
-	must(t, p.End(ctx, true))
-	must(t, p.AddPartitions(ctx, []TP{tpOf(out, 0)}))
+	brokertest.Must(t, p.End(ctx, true))
+	brokertest.Must(t, p.AddPartitions(ctx, []TP{brokertest.TP(out, 0)}))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"odradek/processor/kafka/wire"
+
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 )
@@ -28,11 +30,11 @@ type produceRequest struct{ buf []byte }
 // begin starts a request in buf's memory. Topics follow in the given number.
 func (r *produceRequest) begin(buf []byte, clientID, transactionalID string, timeoutMs int32, topics int) {
 	be := binary.BigEndian
-	b := appendRequest(buf[:0], protocol.Produce, produceMaxVersion, 0, clientID, false)
+	b := wire.AppendRequest(buf[:0], protocol.Produce, produceMaxVersion, 0, clientID, false)
 	if transactionalID == "" {
 		b = be.AppendUint16(b, 0xffff) // null
 	} else {
-		b = appendString(b, transactionalID)
+		b = wire.AppendString(b, transactionalID)
 	}
 	b = be.AppendUint16(b, 0xffff) // acks = -1: all in-sync replicas
 	b = be.AppendUint32(b, uint32(timeoutMs))
@@ -40,7 +42,7 @@ func (r *produceRequest) begin(buf []byte, clientID, transactionalID string, tim
 }
 
 func (r *produceRequest) topic(name string, partitions int) {
-	r.buf = binary.BigEndian.AppendUint32(appendString(r.buf, name), uint32(partitions))
+	r.buf = binary.BigEndian.AppendUint32(wire.AppendString(r.buf, name), uint32(partitions))
 }
 
 // partition adds a sealed batch, which comes with its length before it.
@@ -50,15 +52,14 @@ func (r *produceRequest) partition(p int32, sealed []byte) {
 
 func (*produceRequest) ApiKey() protocol.ApiKey { return protocol.Produce }
 
-//nolint:unparam // the interface of messages with a wire form of their own asks for the response
-func (r *produceRequest) exchange(rw io.ReadWriter, version int16, correlation int32, _ string) (protocol.Message, error) {
+func (r *produceRequest) Exchange(rw io.ReadWriter, version int16, correlation int32, _ string) (protocol.Message, error) {
 	if version < produceMinVersion {
 		return nil, fmt.Errorf("kafka: the broker speaks Produce up to version %d; %d is needed (Kafka 0.11)", version, produceMinVersion)
 	}
 	version = min(version, produceMaxVersion)
 	binary.BigEndian.PutUint16(r.buf[6:], uint16(version))
 	binary.BigEndian.PutUint32(r.buf[8:], uint32(correlation))
-	if err := writeRequest(rw, r.buf); err != nil {
+	if err := wire.WriteRequest(rw, r.buf); err != nil {
 		return nil, err
 	}
 	return readProduceResponse(rw, version, correlation)
@@ -76,33 +77,33 @@ type produceResult struct {
 }
 
 func readProduceResponse(from io.Reader, version int16, correlation int32) (*produceResponse, error) {
-	var r responseReader
-	if err := r.begin(from, correlation, false); err != nil {
+	var r wire.Reader
+	if err := r.Begin(from, correlation, false); err != nil {
 		return nil, err
 	}
 	res := &produceResponse{}
-	for topics := r.count(6); topics > 0 && r.err == nil; topics-- {
-		name := string(r.string16())
-		for n := r.count(22); n > 0 && r.err == nil; n-- {
-			p := produceResult{tp: TP{Topic: name, Partition: r.int32()}, code: kafkago.Error(r.int16()), offset: r.int64()}
-			r.int64() // log append time
+	for topics := r.Count(6); topics > 0 && r.Err() == nil; topics-- {
+		name := string(r.String16())
+		for n := r.Count(22); n > 0 && r.Err() == nil; n-- {
+			p := produceResult{tp: TP{Topic: name, Partition: r.Int32()}, code: kafkago.Error(r.Int16()), offset: r.Int64()}
+			r.Int64() // log append time
 			if version >= 5 {
-				r.int64() // log start offset
+				r.Int64() // log start offset
 			}
 			if version >= 8 {
-				for k := r.count(6); k > 0 && r.err == nil; k-- {
-					index := r.int32()
-					if m := r.string16(); len(m) > 0 && p.message == "" {
+				for k := r.Count(6); k > 0 && r.Err() == nil; k-- {
+					index := r.Int32()
+					if m := r.String16(); len(m) > 0 && p.message == "" {
 						p.message = fmt.Sprintf("record %d: %s", index, m)
 					}
 				}
-				if m := r.string16(); len(m) > 0 {
+				if m := r.String16(); len(m) > 0 {
 					p.message = string(m)
 				}
 			}
 			res.results = append(res.results, p)
 		}
 	}
-	r.int32() // throttle time
-	return res, r.end()
+	r.Int32() // throttle time
+	return res, r.End()
 }

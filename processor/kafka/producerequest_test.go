@@ -4,25 +4,20 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"reflect"
 	"testing"
+
+	"odradek/processor/kafka/internal/brokertest"
+	"odradek/processor/kafka/internal/recordtest"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // exchanged is a connection whose other side has answered already.
-type exchanged struct {
-	io.Reader
-	sent bytes.Buffer
-}
-
-func (c *exchanged) Write(b []byte) (int, error) { return c.sent.Write(b) }
-
 // TestProduceRequest reads what is written with another client's decoder.
 func TestProduceRequest(t *testing.T) {
-	r := seeded(t)
+	r := recordtest.Seeded(t)
 	for range 200 {
 		id := []string{"", "tx-1"}[r.IntN(2)]
 		want := map[TP][]byte{}
@@ -38,16 +33,16 @@ func TestProduceRequest(t *testing.T) {
 				for k := range batch {
 					batch[k] = byte(r.Uint32())
 				}
-				want[tpOf(name, int32(p))] = batch
+				want[brokertest.TP(name, int32(p))] = batch
 				req.partition(int32(p), append(binary.BigEndian.AppendUint32(nil, uint32(len(batch))), batch...))
 			}
 		}
 		version := int16(3 + r.IntN(8))
-		c := &exchanged{Reader: bytes.NewReader(nil)}
-		if _, err := req.exchange(c, version, 77, "client"); err == nil {
+		c := &brokertest.Connection{Reader: bytes.NewReader(nil)}
+		if _, err := req.Exchange(c, version, 77, "client"); err == nil {
 			t.Fatal("no error without an answer")
 		}
-		b := c.sent.Bytes()
+		b := c.Sent.Bytes()
 		be := binary.BigEndian
 		if int(be.Uint32(b)) != len(b)-4 || be.Uint16(b[4:]) != 0 || int16(be.Uint16(b[6:])) != min(version, 8) || be.Uint32(b[8:]) != 77 {
 			t.Fatalf("header % x", b[:12])
@@ -70,7 +65,7 @@ func TestProduceRequest(t *testing.T) {
 		for _, topic := range got.Topics {
 			for _, p := range topic.Partitions {
 				n++
-				if !bytes.Equal(p.Records, want[tpOf(topic.Topic, p.Partition)]) {
+				if !bytes.Equal(p.Records, want[brokertest.TP(topic.Topic, p.Partition)]) {
 					t.Fatalf("%s/%d differs", topic.Topic, p.Partition)
 				}
 			}
@@ -106,7 +101,7 @@ func produceResponseBytes(version int16, correlation int32, want []produceResult
 
 func TestProduceResponse(t *testing.T) {
 	for version := int16(3); version <= 8; version++ {
-		want := []produceResult{{tpOf("a", 0), 0, 42, ""}, {tpOf("b", 7), kafkago.MessageSizeTooLarge, -1, ""}}
+		want := []produceResult{{brokertest.TP("a", 0), 0, 42, ""}, {brokertest.TP("b", 7), kafkago.MessageSizeTooLarge, -1, ""}}
 		if version == 8 {
 			want[1].message = "much too large"
 		}
@@ -126,14 +121,15 @@ func TestProduceResponse(t *testing.T) {
 	}
 	var req produceRequest
 	req.begin(nil, "", "", 0, 0)
-	if _, err := req.exchange(&exchanged{}, 2, 1, ""); err == nil {
+	if _, err := req.Exchange(&brokertest.Connection{}, 2, 1, ""); err == nil {
 		t.Error("Produce v2 knows no transactions")
 	}
 }
 
 func FuzzProduceResponse(f *testing.F) {
 	for version := int16(3); version <= 8; version++ {
-		f.Add(version, produceResponseBytes(version, 1, []produceResult{{tpOf("a", 0), 0, 42, ""}, {tpOf("b", 7), 10, -1, "m"}}))
+		f.Add(version, produceResponseBytes(version, 1, []produceResult{{brokertest.TP("a", 0), 0, 42, ""}, {brokertest.TP("b", 7), 10,
+			-1, "m"}}))
 	}
 	f.Add(int16(8), []byte{0, 0, 0, 12, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, version int16, b []byte) {

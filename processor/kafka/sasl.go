@@ -22,7 +22,7 @@ import (
 // connect makes a connection for Transport: dial, and the SASL exchange where
 // SASL is on. kafka-go has an exchange of its own, which forgets how long the
 // session lasts: the broker then closes the connection at the first request after
-// its end, and whether a request on its way was carried out is not known.
+// its end, and whether a request in flight was carried out is not known.
 func (c *Client) connect(ctx context.Context, network, addr string) (net.Conn, error) {
 	nc, err := c.dial(ctx, network, addr)
 	if err != nil || c.cfg.SASL == nil {
@@ -60,7 +60,7 @@ type saslConn struct {
 }
 
 // minReauthentication is how long a broker refuses to authenticate a connection
-// again after the last time: a second, and some for its clock.
+// again after the last time: a second, and a little for its clock.
 const minReauthentication = 1100 * time.Millisecond
 
 // login learns which versions of the exchange the broker speaks and
@@ -99,7 +99,7 @@ func (s *saslConn) authenticate(ctx context.Context, pc *protocol.Conn) error {
 	s.renew = time.Time{}
 	if lifetime > 0 {
 		// Between 70 and 85 % of it, so that connections made together do not come
-		// back together, and a request on its way has time to arrive.
+		// back together, and a request in flight has time to arrive.
 		part := time.Duration(float64(lifetime) * (0.70 + 0.15*rand.Float64()))
 		s.renew = began.Add(max(part, minReauthentication))
 	}
@@ -128,7 +128,7 @@ func (s *saslConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// idle reports that nothing is on its way: every request has its response.
+// idle reports whether no request is in flight: each has its response.
 func (s *saslConn) idle() bool {
 	return s.requests.whole() && s.replies.whole() && s.requests.done == s.replies.done
 }
@@ -165,11 +165,11 @@ func (f *frames) pass(b []byte) {
 	}
 }
 
-// whole reports that the last frame has passed to its end.
+// whole reports whether the last frame has passed to its end.
 func (f *frames) whole() bool { return f.left == 0 && f.have == 0 }
 
-// unsent classes a login that failed: whatever it was for has not been sent, so
-// unless the credentials are wrong it may be sent again.
+// unsent classes a login that failed: the request after it has not been sent, so that
+// it may be sent again unless the credentials are wrong.
 func unsent(err error) error {
 	if ClassOf(err) == Fatal {
 		return err
@@ -180,14 +180,14 @@ func unsent(err error) error {
 // errLoginCut says that the connection ended while the credentials were looked at.
 var errLoginCut = errors.New("connection closed during the login")
 
-// refused says that the broker does not take the credentials.
+// refused returns the error of credentials that the broker does not accept.
 func (c *Client) refused(addr string, why error) error {
 	return fmt.Errorf("kafka: %s refused user name or password (SASL %s): %w; check %s and %s",
 		addr, c.cfg.SASL.Name(), why, envSASLUser, envSASLPass)
 }
 
 // authenticate runs the SASL exchange (KIP-43, KIP-152) and returns how long the
-// session lasts, 0 for ever.
+// session lasts, 0 without an end.
 func (c *Client) authenticate(ctx context.Context, pc *protocol.Conn, addr string) (time.Duration, error) {
 	name := c.cfg.SASL.Name()
 	m, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: name})

@@ -2,13 +2,9 @@ package kafka
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
-	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -22,8 +18,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 
-	"odradek/processor/kafka/record"
-	"odradek/processor/kafkatest"
+	"odradek/processor/kafka/internal/brokertest"
+	"odradek/processor/kafka/internal/recordtest"
 )
 
 // loginServer is the broker's side of SASL PLAIN, with sessions that a test ends.
@@ -43,7 +39,7 @@ type loginServer struct {
 
 func newLoginServer(t *testing.T) *loginServer {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	brokertest.Must(t, err)
 	s := &loginServer{Listener: l}
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -133,10 +129,10 @@ func (s *loginServer) counts() (logins, requests int) {
 func (s *loginServer) login(t *testing.T) *saslConn {
 	c := &Client{cfg: Config{ClientID: "test", SASL: mustSASL(t, "PLAIN", "u", "pw"), DialTimeout: 10 * time.Second},
 		conns: map[*trackedConn]struct{}{}}
-	nc, err := c.connect(testContext(t), "tcp", s.Addr().String())
-	must(t, err)
+	nc, err := c.connect(brokertest.Within(t, 30*time.Second), "tcp", s.Addr().String())
+	brokertest.Must(t, err)
 	t.Cleanup(func() { nc.Close() })
-	must(t, nc.SetDeadline(time.Now().Add(10*time.Second)))
+	brokertest.Must(t, nc.SetDeadline(time.Now().Add(10*time.Second)))
 	return nc.(*saslConn)
 }
 
@@ -152,7 +148,7 @@ func request(n int) []byte {
 // its time has come and nothing else is on the connection, however requests and
 // responses are cut; no request meets its end.
 func TestSessionRenewal(t *testing.T) {
-	r := seeded(t)
+	r := recordtest.Seeded(t)
 	s := newLoginServer(t)
 	s.lifetime.Store(60_000)
 	c := s.login(t)
@@ -193,19 +189,19 @@ func TestSessionRenewal(t *testing.T) {
 	// A response that is not read to its end is in the way of the exchange.
 	c.renew = time.Time{}
 	_, err := c.Write(request(100))
-	must(t, err)
+	brokertest.Must(t, err)
 	_, err = io.ReadFull(c, make([]byte, 50))
-	must(t, err)
+	brokertest.Must(t, err)
 	due()
 	_, err = c.Write(request(100))
-	must(t, err)
+	brokertest.Must(t, err)
 	_, err = io.ReadFull(c, make([]byte, 54+104))
-	must(t, err)
+	brokertest.Must(t, err)
 	logins(51)
 	_, err = c.Write(request(100))
-	must(t, err)
+	brokertest.Must(t, err)
 	_, err = io.ReadFull(c, make([]byte, 104))
-	must(t, err)
+	brokertest.Must(t, err)
 	logins(52)
 }
 
@@ -257,119 +253,4 @@ func TestSessionRefused(t *testing.T) {
 	if err := fail(c); ClassOf(err) != Retriable {
 		t.Errorf("%v: %v", ClassOf(err), err)
 	}
-}
-
-// TestBrokersReauthentication: a group's member, a fetcher and a transactional
-// producer work past the ends of their sessions on brokers that let a session last
-// 3 s. Nothing fails, and no connection is lost.
-func TestBrokersReauthentication(t *testing.T) {
-	kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
-		t.Parallel() // with the other kinds: they share no broker
-		if k.Security == nil || !k.Real() {
-			t.Skip("kfake has no sessions that end")
-		}
-		ctx := within(t, 60*time.Second)
-		tlsCfg := mustTLS(t, TLSConfig{CA: k.Security.CAFile})
-		var all sync.WaitGroup
-		for _, mechanism := range kafkatest.Mechanisms {
-			u := k.Security.User(mechanism)
-			c, err := Open(ctx, Config{Brokers: k.Security.SASLBrokers, TLS: tlsCfg, SASL: mustSASL(t, mechanism, u.Name, u.Password)})
-			must(t, err)
-			defer c.Close()
-			in, out := k.Topic(t, "in", 3), k.Topic(t, "out", 3)
-			all.Go(func() {
-				if err := workPastSessions(ctx, t, c, in, out, 6*time.Second); err != nil {
-					t.Errorf("%s: %v", mechanism, err)
-				}
-			})
-		}
-		all.Wait()
-	})
-}
-
-func workPastSessions(ctx context.Context, t *testing.T, c *Client, in, out string, d time.Duration) error {
-	group := kafkatest.Unique("g")
-	m := c.JoinGroup(ctx, GroupConfig{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: group, Topics: []string{in},
-		SessionTimeout: 10 * time.Second, HeartbeatInterval: 200 * time.Millisecond})
-	assigned := make(chan struct{}, 10)
-	go func() {
-		for e := range m.Events() {
-			if e.Kind == Assigned {
-				assigned <- struct{}{}
-			}
-			e.Done()
-		}
-	}()
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		if err := m.Leave(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	<-assigned
-	f := c.NewFetcher(FetcherConfig{ReadCommitted: true})
-	defer f.Close()
-	var read atomic.Int64
-	for p := range int32(3) {
-		s := f.Add(tpOf(out, p), 0)
-		go func() {
-			var it record.Iterator
-			for ch := range s.C() {
-				if ch.Err != nil {
-					t.Error(ch.Err)
-					return
-				}
-				for it.Reset(&ch.Chunk); it.Next(); {
-					read.Add(1)
-				}
-				ch.Release()
-			}
-		}()
-	}
-	p := c.NewProducer(ProducerConfig{TransactionalID: kafkatest.Unique("tx"), TransactionTimeout: 10 * time.Second,
-		Timeout: 10 * time.Second})
-	if err := p.Init(ctx); err != nil {
-		return err
-	}
-	connections := func() map[*trackedConn]struct{} {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return maps.Clone(c.conns)
-	}
-	var before map[*trackedConn]struct{}
-	n := 0
-	for end := time.Now().Add(time.Hour); time.Now().Before(end); n++ {
-		set := map[TP]*record.Batches{}
-		for q := range int32(3) {
-			b := record.NewBatches(1<<20, record.CodecNone)
-			if err := b.Append(1, nil, fmt.Append(nil, n), nil); err != nil {
-				return err
-			}
-			set[tpOf(out, q)] = b
-		}
-		if err := p.Send(ctx, set, m.Generation(), group, map[TP]Offset{tpOf(in, 0): {Offset: int64(n + 1)}}); err != nil {
-			return fmt.Errorf("transaction %d: %w", n, err)
-		}
-		if err := p.End(ctx, true); err != nil {
-			return fmt.Errorf("end of transaction %d: %w", n, err)
-		}
-		if n == 1 {
-			before, end = connections(), time.Now().Add(d)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	now := connections()
-	gone := 0
-	for nc := range before {
-		if _, ok := now[nc]; !ok {
-			gone++
-		}
-	}
-	if gone > 0 || len(before) == 0 {
-		return fmt.Errorf("%d of %d connections were lost in %v", gone, len(before), d)
-	}
-	eventually(t, "everything is read", func() bool { return read.Load() == int64(3*n) })
-	t.Logf("%d transactions, %d connections, %d at the end", n, len(before), len(now))
-	return nil
 }

@@ -138,7 +138,7 @@ func (r *reloadingCert) get(*tls.CertificateRequestInfo) (*tls.Certificate, erro
 	return r.cert, nil
 }
 
-// dialError words a connection that could not be made.
+// dialError returns the error of a connection that failed, with the setting to check.
 func dialError(addr string, err error) error {
 	var op *net.OpError
 	var sys *os.SyscallError
@@ -151,7 +151,8 @@ func dialError(addr string, err error) error {
 	return fmt.Errorf("kafka: dial %s: %w; check %s", addr, err, envBrokers)
 }
 
-// tlsError words a failed handshake by what is wrong and where to set it.
+// tlsError returns the error of a failed handshake, with what is wrong and the setting
+// to check.
 func tlsError(addr string, err error) error {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
@@ -177,7 +178,7 @@ func tlsError(addr string, err error) error {
 	return out
 }
 
-// isAlert says whether the other side ended TLS with an alert; the type of that
+// isAlert reports whether the other side ended TLS with an alert; the type of that
 // error is not exported.
 func isAlert(err error) bool {
 	var op *net.OpError

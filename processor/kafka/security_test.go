@@ -2,15 +2,9 @@ package kafka
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,91 +16,9 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
 
-	"odradek/processor/kafka/record"
+	"odradek/processor/kafka/internal/brokertest"
 )
-
-// authority issues certificates for a test.
-type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
-}
-
-var serial atomic.Int64
-
-func newAuthority(t *testing.T) *authority {
-	a := &authority{t: t}
-	a.cert, a.key, a.pem, _ = a.make("authority", nil)
-	return a
-}
-
-func (a *authority) make(name string, hosts []string) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(serial.Add(1)), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		BasicConstraintsValid: true,
-	}
-	for _, h := range hosts {
-		if ip := net.ParseIP(h); ip != nil {
-			tmpl.IPAddresses = append(tmpl.IPAddresses, ip)
-		} else {
-			tmpl.DNSNames = append(tmpl.DNSNames, h)
-		}
-	}
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		tmpl.IsCA, tmpl.KeyUsage = true, x509.KeyUsageCertSign
-		parent, signer = tmpl, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	kd, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: kd})
-}
-
-func (a *authority) server(hosts ...string) tls.Certificate {
-	_, _, cert, key := a.make("broker", hosts)
-	c, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return c
-}
-
-func (a *authority) pool() *x509.CertPool {
-	p := x509.NewCertPool()
-	p.AddCert(a.cert)
-	return p
-}
-
-func file(t *testing.T, dir, name string, b []byte) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 func mustTLS(t *testing.T, cfg TLSConfig) *tls.Config {
 	t.Helper()
@@ -117,52 +29,21 @@ func mustTLS(t *testing.T, cfg TLSConfig) *tls.Config {
 	return out
 }
 
-// TestSecureRoundTrip: TLS with SASL, each mechanism, all the way to a fetch.
-func TestSecureRoundTrip(t *testing.T) {
-	a := newAuthority(t)
-	ca := file(t, t.TempDir(), "ca.pem", a.pem)
-	fake := cluster(t, kfake.NumBrokers(2), kfake.SeedTopics(4, "in"), kfake.EnableSASL(),
-		kfake.Superuser("PLAIN", "p", "pw"), kfake.Superuser("SCRAM-SHA-256", "s2", "pw"), kfake.Superuser("SCRAM-SHA-512", "s5", "pw"),
-		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{a.server("127.0.0.1", "localhost")}}))
-	writer := franz(t, fake, kgo.DialTLSConfig(&tls.Config{RootCAs: a.pool()}), kgo.SASL(plain.Auth{User: "p", Pass: "pw"}.AsMechanism()))
-	for p := int32(0); p < 4; p++ {
-		write(t, writer, "in", p, 0, 100)
-	}
-	for mechanism, user := range map[string]string{"PLAIN": "p", "scram-sha-256": "s2", "SCRAM_SHA_512": "s5"} {
-		t.Run(mechanism, func(t *testing.T) {
-			m, err := NewSASL(mechanism, user, "pw")
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := Open(testContext(t), Config{Brokers: fake.ListenAddrs()[:1], TLS: mustTLS(t, TLSConfig{CA: ca}), SASL: m})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			f := c.NewFetcher(FetcherConfig{})
-			defer f.Close()
-			for p := int32(0); p < 4; p++ {
-				readTo(t, f.Add(tpOf("in", p), 0), 0, 100, func(*record.Record) {})
-			}
-		})
-	}
-}
-
 // TestOpenErrors: each fault names the setting to look at, at once.
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
-	a, stranger := newAuthority(t), newAuthority(t)
-	ca := file(t, dir, "ca.pem", a.pem)
-	otherCA := file(t, dir, "other.pem", stranger.pem)
-	_, _, cert, key := stranger.make("client", nil)
-	strangerCert, strangerKey := file(t, dir, "s.pem", cert), file(t, dir, "s.key", key)
+	a, unknown := brokertest.NewAuthority(t), brokertest.NewAuthority(t)
+	ca := brokertest.File(t, dir, "ca.pem", a.PEM)
+	otherCA := brokertest.File(t, dir, "other.pem", unknown.PEM)
+	_, _, cert, key := unknown.Issue("client", nil)
+	unknownCert, unknownKey := brokertest.File(t, dir, "s.pem", cert), brokertest.File(t, dir, "s.key", key)
 
-	plaintext := cluster(t)
-	withTLS := cluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{a.server("127.0.0.1")}}))
-	wrongName := cluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{a.server("10.9.8.7")}}))
-	mutual := cluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{a.server("127.0.0.1")},
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool()}))
-	withSASL := cluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "pw"), kfake.Superuser("SCRAM-SHA-256", "u", "pw"))
+	plaintext := brokertest.Cluster(t)
+	withTLS := brokertest.Cluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{a.Server("127.0.0.1")}}))
+	wrongName := brokertest.Cluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{a.Server("10.9.8.7")}}))
+	mutual := brokertest.Cluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{a.Server("127.0.0.1")},
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.Pool()}))
+	withSASL := brokertest.Cluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "pw"), kfake.Superuser("SCRAM-SHA-256", "u", "pw"))
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
 	if err != nil {
 		t.Fatal(err)
@@ -194,8 +75,8 @@ func TestOpenErrors(t *testing.T) {
 		{name: "unknown authority", brokers: withTLS.ListenAddrs(), tls: &TLSConfig{CA: otherCA}, text: []string{"unknown authority", envTLSCA}},
 		{name: "wrong host name", brokers: wrongName.ListenAddrs(), tls: &TLSConfig{CA: ca}, text: []string{"10.9.8.7", envBrokers}},
 		{name: "no client certificate", brokers: mutual.ListenAddrs(), tls: &TLSConfig{CA: ca}, text: []string{envTLSCert}},
-		{name: "client certificate of a stranger", brokers: mutual.ListenAddrs(), tls: &TLSConfig{CA: ca, Cert: strangerCert, Key: strangerKey},
-			text: []string{envTLSCert}},
+		{name: "client certificate of an unknown authority", brokers: mutual.ListenAddrs(),
+			tls: &TLSConfig{CA: ca, Cert: unknownCert, Key: unknownKey}, text: []string{envTLSCert}},
 		{name: "no SASL", brokers: withSASL.ListenAddrs(), text: []string{envSASL}},
 		{name: "wrong password", brokers: withSASL.ListenAddrs(), sasl: [3]string{"PLAIN", "u", "no"}, text: []string{envSASLPass},
 			is: kafkago.SASLAuthenticationFailed},
@@ -214,7 +95,7 @@ func TestOpenErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			c, err := Open(testContext(t), cfg)
+			c, err := Open(brokertest.Within(t, 30*time.Second), cfg)
 			if err == nil {
 				c.Close()
 				t.Fatal("no error")
@@ -235,7 +116,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 	t.Run("one of several answers", func(t *testing.T) {
 		c := open(t, append([]string{unused.Addr().String()}, plaintext.ListenAddrs()...))
-		if _, err := c.Topics(testContext(t)); err != nil {
+		if _, err := c.Topics(brokertest.Within(t, 30*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -251,10 +132,10 @@ func TestOpenErrors(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	dir := t.TempDir()
-	a := newAuthority(t)
-	_, _, cert, key := a.make("client", nil)
-	_, _, _, otherKey := a.make("other", nil)
-	certFile, keyFile := file(t, dir, "c.pem", cert), file(t, dir, "c.key", key)
+	a := brokertest.NewAuthority(t)
+	_, _, cert, key := a.Issue("client", nil)
+	_, _, _, otherKey := a.Issue("other", nil)
+	certFile, keyFile := brokertest.File(t, dir, "c.pem", cert), brokertest.File(t, dir, "c.key", key)
 	for _, tc := range []struct {
 		cfg  TLSConfig
 		text string
@@ -264,7 +145,7 @@ func TestSettings(t *testing.T) {
 		{TLSConfig{Cert: certFile}, envTLSKey},
 		{TLSConfig{Key: keyFile}, envTLSCert},
 		{TLSConfig{Cert: certFile, Key: filepath.Join(dir, "absent")}, envTLSKey},
-		{TLSConfig{Cert: certFile, Key: file(t, dir, "o.key", otherKey)}, envTLSKey},
+		{TLSConfig{Cert: certFile, Key: brokertest.File(t, dir, "o.key", otherKey)}, envTLSKey},
 	} {
 		if _, err := NewTLS(tc.cfg); err == nil || !strings.Contains(err.Error(), tc.text) {
 			t.Errorf("%+v: %v", tc.cfg, err)
@@ -285,28 +166,28 @@ func TestSettings(t *testing.T) {
 // connection on; a half-written one is not.
 func TestCertificateReload(t *testing.T) {
 	dir := t.TempDir()
-	a := newAuthority(t)
+	a := brokertest.NewAuthority(t)
 	var seen atomic.Value // the client name of the last handshake
-	fake := cluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{a.server("127.0.0.1")},
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool(),
+	fake := brokertest.Cluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{a.Server("127.0.0.1")},
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.Pool(),
 		VerifyPeerCertificate: func(_ [][]byte, chains [][]*x509.Certificate) error {
 			seen.Store(chains[0][0].Subject.CommonName)
 			return nil
 		}}))
 	mod := time.Now().Add(-time.Minute)
 	put := func(name string, b []byte) string {
-		path := file(t, dir, name, b)
+		path := brokertest.File(t, dir, name, b)
 		mod = mod.Add(time.Second)
 		if err := os.Chtimes(path, mod, mod); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	_, _, cert, key := a.make("first", nil)
-	cfg := mustTLS(t, TLSConfig{CA: file(t, dir, "ca.pem", a.pem), Cert: put("c.pem", cert), Key: put("c.key", key)})
+	_, _, cert, key := a.Issue("first", nil)
+	cfg := mustTLS(t, TLSConfig{CA: brokertest.File(t, dir, "ca.pem", a.PEM), Cert: put("c.pem", cert), Key: put("c.key", key)})
 	connect := func(want string) {
 		t.Helper()
-		c, err := Open(testContext(t), Config{Brokers: fake.ListenAddrs(), TLS: cfg})
+		c, err := Open(brokertest.Within(t, 30*time.Second), Config{Brokers: fake.ListenAddrs(), TLS: cfg})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +197,7 @@ func TestCertificateReload(t *testing.T) {
 		}
 	}
 	connect("first")
-	_, _, cert, key = a.make("second", nil)
+	_, _, cert, key = a.Issue("second", nil)
 	put("c.pem", cert[:len(cert)/2])
 	connect("first")
 	put("c.pem", cert)

@@ -1,4 +1,4 @@
-package kafka
+package kafka_test
 
 import (
 	"context"
@@ -15,6 +15,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/group"
+	"odradek/processor/kafka/internal/brokertest"
+	"odradek/processor/kafka/internal/clienttest"
+	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
@@ -75,21 +80,22 @@ func TestTransactionsSurvive(t *testing.T) {
 }
 
 func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(context.Context, *rand.Rand)) {
-	r := seeded(t)
-	ctx := within(t, 4*time.Minute)
+	r := recordtest.Seeded(t)
+	ctx := brokertest.Within(t, 4*time.Minute)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 4)
-	group, id := kafkatest.Unique("g"), kafkatest.Unique("tx")
-	c := open(t, k.Brokers)
-	m := c.JoinGroup(ctx, GroupConfig{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: group, Topics: []string{in}, InstanceID: "i",
+	name, id := kafkatest.Unique("g"), kafkatest.Unique("tx")
+	c := clienttest.Open(t, k.Brokers)
+	m := group.Join(ctx, c, group.Config{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Group: name, Topics: []string{in},
+		InstanceID:     "i",
 		SessionTimeout: 20 * time.Second, HeartbeatInterval: 200 * time.Millisecond})
 	lost := make(chan struct{}, 100)
 	assigned := make(chan struct{}, 100)
 	go func() {
 		for e := range m.Events() {
 			switch e.Kind {
-			case Assigned:
+			case group.Assigned:
 				assigned <- struct{}{}
-			case Lost:
+			case group.Lost:
 				lost <- struct{}{}
 			}
 			e.Done()
@@ -116,21 +122,21 @@ func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(
 		}
 	}()
 
-	p := c.NewProducer(ProducerConfig{TransactionalID: id, TransactionTimeout: 10 * time.Second, Timeout: 10 * time.Second})
-	must(t, p.Init(ctx))
-	source := tpOf(in, 0)
-	classes := map[Class]int{}
+	p := c.NewProducer(kafka.ProducerConfig{TransactionalID: id, TransactionTimeout: 10 * time.Second, Timeout: 10 * time.Second})
+	brokertest.Must(t, p.Init(ctx))
+	source := brokertest.TP(in, 0)
+	classes := map[kafka.Class]int{}
 	committed := atomic.Int64{}
 	attempt := func(i int) error {
-		set := map[TP]*record.Batches{}
+		set := map[record.TP]*record.Batches{}
 		for q := range int32(4) {
 			b := record.NewBatches(1<<20, record.CodecNone)
-			must(t, b.Append(1, nil, fmt.Appendf(nil, "n-%d-%05d", q, i), nil))
-			set[tpOf(out, q)] = b
+			brokertest.Must(t, b.Append(1, nil, fmt.Appendf(nil, "n-%d-%05d", q, i), nil))
+			set[brokertest.TP(out, q)] = b
 		}
 		octx, cancel := context.WithTimeout(ctx, 15*time.Second)
 		defer cancel()
-		if err := p.Send(octx, set, m.Generation(), group, map[TP]Offset{source: {Offset: int64(i + 1)}}); err != nil {
+		if err := p.Send(octx, set, m.Generation(), name, map[record.TP]kafka.Offset{source: {Offset: int64(i + 1)}}); err != nil {
 			return err
 		}
 		return p.End(octx, true)
@@ -142,32 +148,32 @@ func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(
 			committed.Store(int64(i))
 			continue
 		}
-		classes[ClassOf(err)]++
+		classes[kafka.ClassOf(err)]++
 		if ctx.Err() != nil {
 			t.Fatalf("transaction %d: %v", i, err)
 		}
-		switch ClassOf(err) {
-		case Rebalance:
+		switch kafka.ClassOf(err) {
+		case kafka.Rebalance:
 			select {
 			case <-lost:
 				<-assigned
 			case <-time.After(500 * time.Millisecond):
 			}
 			fallthrough
-		case Retriable, Abortable, TooLarge, Unknown:
+		case kafka.Retriable, kafka.Abortable, kafka.TooLarge, kafka.Unknown:
 			err = p.Abort(ctx)
 		default:
 			err = p.Init(ctx)
 		}
-		if ClassOf(err) == Fenced { // the transaction timed out meanwhile
+		if kafka.ClassOf(err) == kafka.Fenced { // the transaction timed out meanwhile
 			err = p.Init(ctx)
 		}
-		must(t, err)
-		at, err := c.Committed(ctx, group, []TP{source})
+		brokertest.Must(t, err)
+		at, err := c.Committed(ctx, name, []record.TP{source})
 		for try := 0; err != nil && try < 20; try++ { // FindCoordinator is given any answer, too
-			at, err = c.Committed(ctx, group, []TP{source})
+			at, err = c.Committed(ctx, name, []record.TP{source})
 		}
-		must(t, err)
+		brokertest.Must(t, err)
 		switch now := max(at[source].Offset, 0); now {
 		case int64(i), int64(i + 1):
 			i = int(now)
@@ -179,9 +185,9 @@ func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(
 	<-quiet
 	t.Logf("%d transactions, errors by class: %v", transactions, classes)
 	if k.Real() {
-		must(t, k.Heal(ctx))
+		brokertest.Must(t, k.Heal(ctx))
 	}
-	wantValues(t, k, out, 4, transactions, "n")
+	brokertest.WantValues(t, k, out, 4, transactions, "n")
 	lctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := m.Leave(lctx); err != nil && !errors.Is(err, kafkago.UnknownMemberId) {

@@ -13,7 +13,9 @@ import (
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
 
+	"odradek/processor/kafka/backoff"
 	"odradek/processor/kafka/record"
+	"odradek/processor/kafka/wire"
 )
 
 // AddPartitions makes partitions part of the transaction, which it begins if
@@ -34,7 +36,7 @@ func (p *Producer) AddPartitions(ctx context.Context, tps []TP) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	slices.SortFunc(fresh, compareTP)
+	slices.SortFunc(fresh, record.TP.Compare)
 	fresh = slices.Compact(fresh)
 	req := &addpartitionstotxn.Request{TransactionalID: p.cfg.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch}
 	for i, tp := range fresh {
@@ -136,7 +138,8 @@ func (p *Producer) call(ctx context.Context, kind int8, key string, req protocol
 	}
 }
 
-// findCoordinator only asks a question: whatever goes wrong, nothing was done.
+// findCoordinator looks a coordinator up. That changes nothing, so that every error but
+// a fatal one is Retriable.
 func (p *Producer) findCoordinator(ctx context.Context, kind int8, key string) (int32, error) {
 	node, err := p.c.coordinator(ctx, kind, key)
 	if err != nil && ClassOf(err) != Fatal {
@@ -153,11 +156,11 @@ func movedCoordinator(err error) bool {
 type patience struct {
 	limit time.Duration // 0: as long as the context lasts
 	began time.Time
-	slow  retryDelay
+	slow  backoff.Delay
 }
 
 func newPatience(limit time.Duration) *patience {
-	return &patience{limit: limit, began: time.Now(), slow: retryDelay{first: 20 * time.Millisecond, max: time.Second}}
+	return &patience{limit: limit, began: time.Now(), slow: backoff.New(20*time.Millisecond, time.Second)}
 }
 
 // markersDelay returns how long to wait until a transaction whose markers are still
@@ -176,9 +179,9 @@ func (w *patience) wait(ctx context.Context, err error) error {
 	}
 	var end error
 	if errors.Is(err, kafkago.ConcurrentTransactions) { // coordinators and leaders take longer to move
-		end = sleep(ctx, markersDelay(waited))
+		end = backoff.Sleep(ctx, markersDelay(waited))
 	} else {
-		end = w.slow.wait(ctx)
+		end = w.slow.Wait(ctx)
 	}
 	if end != nil {
 		return fmt.Errorf("%w; gave up: %w", err, end)
@@ -211,7 +214,7 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 		p.open()
 		err := p.call(ctx, txnCoordinator, p.cfg.TransactionalID, &addoffsetstotxn.Request{
 			TransactionalID: p.cfg.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, GroupID: group,
-		}, func(m protocol.Message) error { return codeError(m.(*addoffsetstotxn.Response).ErrorCode) })
+		}, func(m protocol.Message) error { return wire.CodeError(m.(*addoffsetstotxn.Response).ErrorCode) })
 		if err != nil {
 			return fmt.Errorf("kafka: add offsets of group %q to transaction of %q: %w", group, p.cfg.TransactionalID, err)
 		}
@@ -221,7 +224,7 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 	for tp := range offsets {
 		tps = append(tps, tp)
 	}
-	slices.SortFunc(tps, compareTP)
+	slices.SortFunc(tps, record.TP.Compare)
 	req := &txnoffsetcommit.Request{
 		TransactionalID: p.cfg.TransactionalID, GroupID: group, ProducerID: p.id, ProducerEpoch: p.epoch,
 		GenerationID: gen.ID, MemberID: gen.MemberID, GroupInstanceID: gen.InstanceID,
@@ -252,18 +255,11 @@ func (p *Producer) commitOffsets(ctx context.Context, gen Generation, group stri
 	return nil
 }
 
-func codeError(code int16) error {
-	if code == 0 {
-		return nil
-	}
-	return kafkago.Error(code)
-}
-
 // Send does all of a transaction but its end: it adds the partitions, produces
 // the batches and commits the offsets, in as few waits as the protocol has. The
 // coordinator takes one change of a transaction at a time and answers a second
 // one CONCURRENT_TRANSACTIONS, so the group is added behind the partitions,
-// while the batches are on their way already:
+// while the batches are in flight already:
 //
 //	AddPartitionsToTxn -> Produce to all leaders
 //	                   -> AddOffsetsToTxn -> TxnOffsetCommit

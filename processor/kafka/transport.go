@@ -8,23 +8,16 @@ import (
 	"sync"
 	"time"
 
+	"odradek/processor/kafka/wire"
+
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
-	"github.com/segmentio/kafka-go/protocol/joingroup"
 	"github.com/segmentio/kafka-go/protocol/metadata"
-	"github.com/segmentio/kafka-go/protocol/syncgroup"
 )
 
-// rawMessage is a request that this package writes and reads itself: an API
-// version that kafka-go does not have, or a response that is to stay raw.
-type rawMessage interface {
-	protocol.Message
-	// exchange writes the request and reads the response. highest is the highest
-	// version that kafka-go and the broker share. After an error the connection
-	// is closed, for it may stand in the middle of a response.
-	exchange(rw io.ReadWriter, highest int16, correlation int32, clientID string) (protocol.Message, error)
-}
+// emptyMetadata asks for the brokers and no topic.
+func emptyMetadata() *metadata.Request { return &metadata.Request{TopicNames: []string{}} }
 
 // routed carries a message past kafka-go's own routing. It is a BrokerMessage
 // that stays on the node's one address, and a RawExchanger only to learn the
@@ -54,8 +47,8 @@ func (r *routed) Required(v map[protocol.ApiKey]int16) bool {
 func (r *routed) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	var m protocol.Message
 	var err error
-	if raw, ok := r.msg.(rawMessage); ok {
-		m, err = raw.exchange(rw, r.version, r.correlation, r.clientID)
+	if raw, ok := r.msg.(wire.Message); ok {
+		m, err = raw.Exchange(rw, r.version, r.correlation, r.clientID)
 	} else {
 		if p, ok := r.msg.(protocol.PreparedMessage); ok {
 			p.Prepare(r.version)
@@ -85,15 +78,10 @@ func (c *Client) newNode(id int32, addr string) *node {
 	}
 }
 
-// timeoutOf is how long one attempt of a request may take. The two requests that the broker
-// holds back until a rebalance ends get the time that a rebalance may take.
+// timeoutOf is how long one attempt of a request may take.
 func (c *Client) timeoutOf(m protocol.Message) time.Duration {
-	switch r := m.(type) {
-	case *joingroup.Request:
-		return c.cfg.RequestTimeout + time.Duration(r.RebalanceTimeoutMS)*time.Millisecond
-	case *syncgroup.Request:
-		return c.cfg.RequestTimeout + time.Minute
-	case *metadata.Request, *findcoordinator.Request, *epochEnds:
+	switch m.(type) {
+	case *metadata.Request, *findcoordinator.Request:
 		// Answered from memory, and needed to get away from a broker that hangs: try
 		// again, or another one, early.
 		return c.cfg.RequestTimeout / 6
@@ -159,7 +147,7 @@ func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return t, nil
 }
 
-// trackedConn lets Close end connections that have a request on them.
+// trackedConn lets Close end connections with a request in flight.
 type trackedConn struct {
 	net.Conn
 	client *Client

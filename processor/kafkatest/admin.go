@@ -110,7 +110,7 @@ func (a *Admin) CreateTopic(ctx context.Context, name string, partitions, replic
 	return a.waitPartitions(ctx, name, partitions)
 }
 
-// waitPartitions waits until every node knows of so many partitions with leaders.
+// waitPartitions waits until every node knows that number of partitions with leaders.
 func (a *Admin) waitPartitions(ctx context.Context, name string, partitions int) error {
 	return poll(ctx, 20*time.Millisecond, nil, func(ctx context.Context) error {
 		// Each node learns of it on its own; a client may ask any of them.
@@ -446,8 +446,8 @@ func (a *Admin) Coordinator(ctx context.Context, key string, txn bool) (int32, e
 // Rule adds an access rule: it allows or denies a user ("plain-user", or
 // "CN=client" by certificate) an operation on a resource. On the real clusters
 // with secured listeners everyone may do everything with a resource that no rule
-// speaks of, and only what a rule allows with one that a rule speaks of; whoever
-// comes by the plain listener may always.
+// names, and only what a rule allows with one that a rule names. Clients of the plain
+// listener may always do everything.
 func (a *Admin) Rule(ctx context.Context, user string, resource kmsg.ACLResourceType, name string, op kmsg.ACLOperation, allow bool) error {
 	req := kmsg.NewPtrCreateACLsRequest()
 	c := kmsg.NewCreateACLsRequestCreation()

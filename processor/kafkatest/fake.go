@@ -2,9 +2,12 @@ package kafkatest
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -45,7 +48,7 @@ func StartFake(o FakeOptions) (*Cluster, error) {
 	config := map[string]string{
 		"log.retention.ms":           "-1", // as on the real nodes: replayed data has old timestamps
 		"transaction.max.timeout.ms": "900000",
-		// What is told of the limits below.
+		// What the broker says of the limits below.
 		"group.min.session.timeout.ms": "100",
 		"group.max.session.timeout.ms": "1800000",
 	}
@@ -93,23 +96,29 @@ func StartFake(o FakeOptions) (*Cluster, error) {
 		c.Security = s
 	}
 	opts = append(opts, o.Opts...)
-	// Ports are given, not asked for, so that Restart has the same ones.
-	ports, err := freePorts(o.Brokers)
-	if err != nil {
-		return nil, err
-	}
-	opts = append(opts, kfake.Ports(ports...))
+	// Ports are given, not asked for, so that Restart has the same ones. Another process may
+	// take one between the search and the start.
+	var ports []int
 	start := func() error {
-		f, err := kfake.NewCluster(opts...)
+		f, err := kfake.NewCluster(append(slices.Clone(opts), kfake.Ports(ports...))...)
 		if err != nil {
 			return fmt.Errorf("kafkatest: kfake: %w", err)
 		}
 		c.Fake = f
 		return nil
 	}
-	if err := start(); err != nil {
-		c.Close()
-		return nil, err
+	for try := 1; ; try++ {
+		var err error
+		if ports, err = freePorts(o.Brokers); err == nil {
+			err = start()
+		}
+		if err == nil {
+			break
+		}
+		if try == 3 || !errors.Is(err, syscall.EADDRINUSE) {
+			c.Close()
+			return nil, err
+		}
 	}
 	for _, p := range ports {
 		c.Brokers = append(c.Brokers, "127.0.0.1:"+strconv.Itoa(p))

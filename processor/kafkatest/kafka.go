@@ -28,7 +28,7 @@ type Options struct {
 	Version string // one of Versions; default the first
 	Nodes   int    // 3 (default) or 1
 	// SASL adds a SASL_SSL and an SSL listener and the authorizer, which lets
-	// everyone do everything that no access rule speaks of. The plain listener
+	// everyone do everything with a resource that no access rule names. The plain listener
 	// stays, for the cluster's own client: it may always do everything.
 	SASL   bool
 	HeapMB int    // of each node; default 400
@@ -246,7 +246,7 @@ func properties(o Options) map[string]string {
 
 			"authorizer.class.name":          "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 			"allow.everyone.if.no.acl.found": "true",
-			"super.users":                    "User:ANONYMOUS", // whoever comes by the plain listener, nodes too
+			"super.users":                    "User:ANONYMOUS", // clients of the plain listener, nodes too
 		})
 		login := "org.apache.kafka.common.security."
 		p["listener.name.sasl_ssl.plain.sasl.jaas.config"] = login + "plain.PlainLoginModule required"

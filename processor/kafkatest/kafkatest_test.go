@@ -198,7 +198,7 @@ func TestTransactions(t *testing.T) {
 }
 
 // TestSecurity reaches each secured listener in each way, and is refused with
-// the wrong password, without a certificate, and with a stranger's.
+// the wrong password, without a certificate, and with one of an unknown authority.
 func TestSecurity(t *testing.T) {
 	try := func(t *testing.T, topic string, opts ...kgo.Opt) error {
 		t.Helper()
@@ -244,11 +244,11 @@ func TestSecurity(t *testing.T) {
 				t.Errorf("mutual TLS: %v", err)
 			}
 			n++
-			stranger, err := NewAuthority("stranger")
+			unknown, err := NewAuthority("unknown")
 			if err != nil {
 				t.Fatal(err)
 			}
-			cert, key, err := stranger.Issue("client", time.Now().Add(time.Hour))
+			cert, key, err := unknown.Issue("client", time.Now().Add(time.Hour))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,7 +260,7 @@ func TestSecurity(t *testing.T) {
 			// In Certificates it would not be sent: the server names whom it trusts.
 			conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 			if err := try(t, topic, kgo.SeedBrokers(s.TLSBrokers...), kgo.DialTLSConfig(conf)); err == nil {
-				t.Error("a stranger's certificate was let in")
+				t.Error("a certificate of an unknown authority was let in")
 			}
 			if err := try(t, topic, kgo.SeedBrokers(s.TLSBrokers...), kgo.DialTLSConfig(s.ClientTLS())); err == nil && c.Real() {
 				t.Error("no certificate was let in")

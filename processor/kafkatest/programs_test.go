@@ -8,7 +8,7 @@ import (
 )
 
 // TestWorkerProgram: only where no worker is named does the error say how to build one,
-// so that nobody is told to write over a file that -worker named.
+// so that it never suggests writing over a file that -worker named.
 func TestWorkerProgram(t *testing.T) {
 	named := filepath.Join(t.TempDir(), "notes.txt")
 	if err := os.WriteFile(named, nil, 0o600); err != nil {

@@ -2,116 +2,36 @@ package keystate
 
 import (
 	"bytes"
+	"math"
 	"slices"
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/tasks"
 )
 
 // Scores are judged in Apply, in the order of the samples, by the detector's
 // threshold and then by its rule for anomalies. What both remember of a key is
 // state like any other: it is in the journal, in the head and in Export, and a
-// replay judges again. A replay tells of no change (events.State.Step): a change
+// replay judges again. A replay publishes no change (events.State.Step): a change
 // puts its key's head into the same cycle (Snapshot), so that no sample after that
 // head has changed anything, unless a replay's scores are another executor's.
-
-// alerts are what thresholds, anomalies and silence remember of a key, and the
-// summaries of what has left its windows.
-type alerts struct {
-	dets    []alert         // one for each of the set's judged detectors
-	silent  *events.Anomaly // while the key is silent; replaced, never changed
-	orphans []orphan        // open anomalies to be closed with the next live sample; replaced
-
-	summaries map[int]*summary // by mark; see summary.go
-}
-
-// alert is one detector's.
-type alert struct {
-	history []float32       // of the threshold; nil before the first score
-	rule    *threshold.Rule // as whose the history is; nil as long as there is none
-	events  events.State
-	unit    uint64 // the undo unit that has a copy of events
-}
-
-// orphan is an open anomaly of a detector that cannot go on with it.
-type orphan struct {
-	name    string // of the detector
-	silence bool   // it is no detector's
-	reason  events.Reason
-	events.Anomaly
-}
-
-// Sizes for State.Bytes; TestSizes compares them.
-const (
-	alertsBytes = 64
-	alertBytes  = 48
-)
-
-func newAlerts(dets int) *alerts {
-	if dets == 1 {
-		one := &struct {
-			alerts
-			a [1]alert
-		}{}
-		one.dets = one.a[:]
-		return &one.alerts
-	}
-	return &alerts{dets: make([]alert, dets)}
-}
-
-func (a *alerts) size() int64 {
-	n := int64(alertsBytes + alertBytes*len(a.dets))
-	for i := range a.dets {
-		n += 4 * int64(cap(a.dets[i].history))
-	}
-	for _, m := range a.summaries {
-		n += m.size()
-	}
-	return n
-}
-
-// empty reports whether there is nothing to remember.
-func (a *alerts) empty() bool {
-	if a == nil {
-		return true
-	}
-	for i := range a.dets {
-		if a.dets[i].used() {
-			return false
-		}
-	}
-	return a.silent == nil && len(a.orphans) == 0
-}
-
-// used reports whether there is anything to remember: a threshold begins with the
-// number of its scores.
-func (a *alert) used() bool {
-	if !a.events.Idle() {
-		return true
-	}
-	for _, v := range a.history {
-		if v != 0 {
-			return true
-		}
-	}
-	return false
-}
 
 // judgeRows makes the rows of a task of a detector with a threshold; while
 // replaying, they are only judged.
 func (s *State) judgeRows(p *pending, b *detectors.Batch) {
-	d := p.det
-	end := int(p.at) + int(p.times)
-	times, words := s.tasks.ptimes[p.at:end], s.tasks.ptimes[end:][:d.stride]
-	a := s.alertOf(p.key, d)
-	t := &b.Tasks[p.task]
-	if p.steady {
-		fresh, about, until := d.rowTimes(times)
+	d := p.Detector
+	times, words := s.tasks.Times(&p.Task)
+	a := s.alertOf(p.Key, d)
+	t := &b.Tasks[p.Index]
+	if p.Steady {
+		fresh, about, until := tasks.RowTimes(d, times)
 		scores := b.Out[t.Scores.Off:][:len(words)].F32()
 		for i, word := range words {
 			r := Row{
-				Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: scores[i],
+				Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: scores[i],
 				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
 			}
 			s.judgeRow(p, b, a, i, &r, nil)
@@ -119,11 +39,11 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 		return
 	}
 	fresh := times[len(times)-len(words):]
-	s.tasks.finds = d.Detector.AppendFindings(s.tasks.finds[:0], b.Rows(int(p.task)))
-	finds := highest(s.tasks.finds)
+	s.finds = d.Detector.AppendFindings(s.finds[:0], b.Rows(int(p.Index)))
+	finds := highest(s.finds)
 	for i, word := range words {
 		r := Row{
-			Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: nan,
+			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan,
 			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
 		}
 		var f *detectors.Finding
@@ -137,85 +57,83 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 
 // alertOf is what a detector remembers of a key, with a history of the rule in force.
 // A key that was evicted after the sample is judged like any other.
-func (s *State) alertOf(k *Key, d *keyDetector) *alert {
-	a := &k.alerts.dets[d.alert]
+func (s *State) alertOf(k *Key, d *series.SetDetector) *series.Alert {
+	a := &k.Alerts.Detectors[d.Alert]
 	switch {
-	case a.history == nil:
-		a.rule = d.rule
-		s.setHistory(k, a, make([]float32, d.rule.Size()))
-	case a.rule != d.rule:
+	case a.History == nil:
+		a.Rule = d.Rule
+		s.setHistory(k, a, make([]float32, d.Rule.Size()))
+	case a.Rule != d.Rule:
 		s.follow(k, d, a)
 	}
 	return a
 }
 
-// saveEvents keeps what events remember as it is at first in the open unit. Of the
+// saveEvents saves what events remember before its first change in the open unit. Of the
 // history, each judgement is saved by itself: it is much, and little of it changes.
-func (s *State) saveEvents(k *Key, i int, a *alert) {
-	if a.unit == s.journal.unit {
+func (s *State) saveEvents(k *Key, i int, a *series.Alert) {
+	if a.Unit == s.journal.Number {
 		return
 	}
-	a.unit = s.journal.unit
+	a.Unit = s.journal.Number
 	if !s.restore.replaying {
-		s.journal.cur.alerts = append(s.journal.cur.alerts, a.events.Clone())
-		s.journal.cur.add(opAlert, k, i, 0)
+		s.journal.Open.PushValues(opAlert, k, i, 0, a.Events.Clone())
 	}
 }
 
 // judgeRow judges the score of r, of the task's i-th fresh row; f is its finding, nil
 // for none.
-func (s *State) judgeRow(p *pending, b *detectors.Batch, a *alert, i int, r *Row, f *detectors.Finding) {
-	d := p.det
+func (s *State) judgeRow(p *pending, b *detectors.Batch, a *series.Alert, i int, r *Row, f *detectors.Finding) {
+	d := p.Detector
 	var v threshold.Verdict
 	if r.Threshold = nan; r.Score == r.Score {
 		if !s.restore.replaying {
-			s.journal.cur.floats = a.rule.Save(s.journal.cur.floats, a.history)
-			s.journal.cur.add(opJudged, p.key, d.alert, threshold.Saved)
+			s.journal.Open.Floats = a.Rule.Save(s.journal.Open.Floats, a.History)
+			s.journal.Open.Push(opJudged, p.Key, d.Alert, threshold.Saved)
 		}
-		v = a.rule.Judge(a.history, r.Score)
+		v = a.Rule.Judge(a.History, r.Score)
 		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
 	}
 	if !s.restore.replaying {
 		s.Rows = append(s.Rows, *r)
 	}
-	if d.Events == nil || !v.Exceeds && a.events.Idle() {
+	if d.Events == nil || !v.Exceeds && a.Events.Idle() {
 		return
 	}
 	in := events.Input{
 		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Score, Threshold: v.Threshold,
-		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: p.key.name, Source: s.source,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: p.Key.Name(), Source: s.source,
 	}
-	s.saveEvents(p.key, d.alert, a)
-	if d.valued && v.Exceeds && a.events.Peak(r.Score) {
-		s.tasks.explain(p, b, i, f, &in)
+	s.saveEvents(p.Key, d.Alert, a)
+	if d.Valued && v.Exceeds && a.Events.Peak(r.Score) {
+		s.explain(p, b, i, f, &in)
 	}
-	if c, ok := a.events.Step(d.Events, &in, !s.restore.replaying); ok {
-		s.addEvent(&EventRow{p.key, d.index, d.Name, c})
+	if c, ok := a.Events.Step(d.Events, &in, !s.restore.replaying); ok {
+		s.addEvent(&EventRow{p.Key, d.Index, d.Name, c})
 	}
 }
 
 // explain takes what was expected of the i-th fresh row from its finding or, where that
 // does not say, asks the detector. The rows of the
 // task were centred and rounded to float32 when they were packed; what was measured
-// is taken from the values that pack has kept beside them.
-func (q *taskQueue) explain(p *pending, b *detectors.Batch, i int, f *detectors.Finding, in *events.Input) {
-	d := p.det
-	v := make([]float64, 3*d.dim)
-	expected, actual, share := v[:d.dim:d.dim], v[d.dim:2*d.dim:2*d.dim], v[2*d.dim:]
+// is taken from the values that the queue has copied.
+func (s *State) explain(p *pending, b *detectors.Batch, i int, f *detectors.Finding, in *events.Input) {
+	d := p.Detector
+	v := make([]float64, 3*d.Dim)
+	expected, actual, contribution := v[:d.Dim:d.Dim], v[d.Dim:2*d.Dim:2*d.Dim], v[2*d.Dim:]
 	switch {
 	case f != nil && f.Expected != nil:
 		copy(expected, f.Expected)
-		copy(share, f.Contribution)
-	case d.explain == nil || !d.explain.Explain(b.Rows(int(p.task)), i, expected, share):
+		copy(contribution, f.Contribution)
+	case d.Explain == nil || !d.Explain.Explain(b.Rows(int(p.Index)), i, expected, contribution):
 		return
 	}
-	kept := q.ptimes[int(p.at)+int(p.times)+int(d.stride):]
-	row := kept[(1+i)*d.dim:]
-	for c := range d.dim {
-		expected[c] += floatOf(kept[c])
-		actual[c] = floatOf(row[c])
+	centers, row := s.tasks.Values(&p.Task, i)
+	for c := range d.Dim {
+		expected[c] += math.Float64frombits(centers[c])
+		actual[c] = math.Float64frombits(row[c])
 	}
-	in.Expected, in.Actual, in.Contribution = expected, actual, share
+	in.Expected, in.Actual, in.Contribution = expected, actual, contribution
 }
 
 // addEvent hands a change out and has its key snapshotted in the same cycle. An
@@ -223,7 +141,7 @@ func (q *taskQueue) explain(p *pending, b *detectors.Batch, i int, f *detectors.
 func (s *State) addEvent(e *EventRow) {
 	s.Events = append(s.Events, *e)
 	if !e.Key.dead {
-		s.changed.add(e.Key, s.journal.cur.start)
+		s.changed.add(e.Key, s.journal.Open.Start())
 	}
 }
 
@@ -257,49 +175,47 @@ func (c *changedKeys) reset() {
 
 // inTurn hands an event out after those of the tasks that were packed before it.
 func (s *State) inTurn(e EventRow) {
-	if len(s.tasks.pend) == 0 {
+	if s.tasks.Empty() {
 		s.addEvent(&e)
 		return
 	}
-	s.tasks.pend = append(s.tasks.pend, pending{key: e.Key, task: pendingEvent, at: uint32(len(s.tasks.later))})
-	s.tasks.later = append(s.tasks.later, e)
+	s.tasks.Defer(func() { s.addEvent(&e) })
 }
 
 // endKey closes what is open of a key that is evicted at offset.
 func (s *State) endKey(k *Key, reason events.Reason, offset int64) {
-	a := k.alerts
+	a := k.Alerts
 	if a == nil {
 		return
 	}
 	wm := s.watermark()
-	if len(a.dets) > 0 {
-		if len(s.tasks.pend) == 0 {
+	if len(a.Detectors) > 0 {
+		if s.tasks.Empty() {
 			s.endAlerts(k, reason, wm, offset)
 		} else {
-			s.tasks.pend = append(s.tasks.pend, pending{key: k, task: pendingEnd, at: uint32(len(s.tasks.ptimes)), reason: reason})
-			s.tasks.ptimes = append(s.tasks.ptimes, uint64(wm), uint64(offset))
+			s.tasks.Defer(func() { s.endAlerts(k, reason, wm, offset) })
 		}
 	}
-	if a.silent != nil {
+	if a.Silent != nil {
 		s.closeSilence(k, reason, wm, offset)
 	}
 }
 
 // endAlerts closes what the key's detectors have open.
 func (s *State) endAlerts(k *Key, reason events.Reason, time, offset int64) {
-	for i := range k.set.wins {
-		for j := range k.set.wins[i].dets {
-			d := &k.set.wins[i].dets[j]
-			if !d.judged {
+	for i := range k.Set.Windows {
+		for j := range k.Set.Windows[i].Detectors {
+			d := &k.Set.Windows[i].Detectors[j]
+			if !d.Judged {
 				continue
 			}
-			a := &k.alerts.dets[d.alert]
-			if a.events.Idle() {
+			a := &k.Alerts.Detectors[d.Alert]
+			if a.Events.Idle() {
 				continue
 			}
-			s.saveEvents(k, d.alert, a)
-			if c, ok := a.events.End(reason, time, offset); ok {
-				s.addEvent(&EventRow{k, d.index, d.Name, c})
+			s.saveEvents(k, d.Alert, a)
+			if c, ok := a.Events.End(reason, time, offset); ok {
+				s.addEvent(&EventRow{k, d.Index, d.Name, c})
 			}
 		}
 	}
@@ -309,10 +225,10 @@ func (s *State) endAlerts(k *Key, reason events.Reason, time, offset int64) {
 // that nothing continues. A key that is there for nothing else is forgotten.
 func (s *State) closeOrphans(sm *Sample) {
 	list := s.orphaned
-	slices.SortFunc(list, func(a, b *Key) int { return bytes.Compare(a.name, b.name) })
+	slices.SortFunc(list, func(a, b *Key) int { return bytes.Compare(a.Name(), b.Name()) })
 	for _, k := range list {
 		s.closeOrphansOf(k, sm.Time, sm.Offset)
-		if k.set == emptySet {
+		if k.Set == series.None {
 			s.evict(k, sm.Offset, events.DetectorRemoved)
 		}
 	}
@@ -321,28 +237,27 @@ func (s *State) closeOrphans(sm *Sample) {
 }
 
 func (s *State) closeOrphansOf(k *Key, time, offset int64) {
-	if k.unit != uint32(s.journal.unit) {
+	if k.unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
-	a := k.alerts
-	s.journal.cur.orphans = append(s.journal.cur.orphans, a.orphans)
-	s.journal.cur.add(opOrphans, k, 0, 0)
-	for _, o := range a.orphans {
+	a := k.Alerts
+	s.journal.Open.PushValues(opOrphans, k, 0, 0, a.Orphans)
+	for _, o := range a.Orphans {
 		o.Revision++
-		s.addEvent(&EventRow{k, s.cfg.detectorOf(&o), o.name, events.Change{
-			Kind: events.Close, Reason: o.reason, Time: time, Offset: offset, Anomaly: o.Anomaly,
+		s.addEvent(&EventRow{k, s.cfg.detectorOf(&o), o.Name, events.Change{
+			Kind: events.Close, Reason: o.Reason, Time: time, Offset: offset, Anomaly: o.Anomaly,
 		}})
 	}
-	a.orphans = nil
+	a.Orphans = nil
 }
 
 // detectorOf returns EventRow.Detector for an orphan.
-func (c *Config) detectorOf(o *orphan) int32 {
-	if o.silence {
+func (c *Config) detectorOf(o *series.Orphan) int32 {
+	if o.Silence {
 		return SilenceDetector
 	}
 	for i := range c.Detectors {
-		if c.Detectors[i].Name == o.name {
+		if c.Detectors[i].Name == o.Name {
 			return int32(i)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/series"
 )
 
 // level is a detector whose score is the sample itself.
@@ -34,8 +35,8 @@ func levels(b *detectors.Batch) {
 func watched() *Config {
 	rule := threshold.New(threshold.Fixed, 10)
 	return &Config{
-		Dim: 1, Windows: []WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
-		Detectors: []DetectorConfig{{
+		Dim: 1, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		Detectors: []series.DetectorConfig{{
 			Name: "high", Detector: level{plain(2)}, Stride: 1, Fingerprint: 7, Threshold: &rule,
 			Events: &events.Rule{OpenAfter: 1, CloseAfter: 2, Release: 1},
 		}},
@@ -370,19 +371,6 @@ func TestSilenceCovers(t *testing.T) {
 	}
 	if end.Start != 0 || end.End != 4000000 || end.PeakScore != 4 || end.Severity != 84 || end.OpenedAt != 1500000 || end.Revision != 2 {
 		t.Errorf("closed as %+v", end)
-	}
-}
-
-// Keys that come and go do not pile up.
-func TestSilenceForgetsKeysThatAreGone(t *testing.T) {
-	cfg := watched()
-	cfg.Silence, cfg.MaxKeys = 1e15, 10
-	s, b := New(cfg), &detectors.Batch{}
-	for i := range int64(20000) {
-		s.Fold(&Sample{Key: fmt.Append(nil, i), Time: i, Offset: i, Values: []float64{0}}, b)
-	}
-	if n := s.silence.quiet.Len(); n > 100 || s.Keys() != 10 {
-		t.Errorf("%d entries of %d keys", n, s.Keys())
 	}
 }
 

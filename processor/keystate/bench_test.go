@@ -8,18 +8,20 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/tasks"
 )
 
 func benchConfig(window, stride int) *Config {
 	return &Config{
 		Dim:       1,
-		Windows:   []WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
-		Detectors: []DetectorConfig{{Name: "d", Detector: steady{plain(window)}, Stride: stride, Fingerprint: 1}},
+		Windows:   []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		Detectors: []series.DetectorConfig{{Name: "d", Detector: steady{plain(window)}, Stride: stride, Fingerprint: 1}},
 	}
 }
 
-// plain is a detector that scores full windows, has no carry and speaks of the
-// scored sample: the least a detector does. It does not say so (see steady).
+// plain is a detector that scores full windows, has no carry and covers the scored
+// sample: the least a detector does. It does not say so (see steady).
 type plain int
 
 func (p plain) Op() detectors.Op        { return detectors.ZScore }
@@ -136,7 +138,7 @@ func BenchmarkFoldWide(b *testing.B) {
 		b.Fatal(err)
 	}
 	cfg := benchConfig(8, 1)
-	cfg.Detectors = []DetectorConfig{{Name: "change", Detector: sst, Stride: 1, Fingerprint: 1},
+	cfg.Detectors = []series.DetectorConfig{{Name: "change", Detector: sst, Stride: 1, Fingerprint: 1},
 		{Name: "rare", Detector: lof, Stride: 1, Fingerprint: 2}}
 	for _, keys := range []int{10, 1250} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
@@ -324,7 +326,7 @@ func TestMemoryOfAKey(t *testing.T) {
 		rows := int64(256 + stride - 1)
 		over := (heap()-before)/keys - rows*16
 		// What a chunk in flight takes is no matter of keys.
-		d.s.journal.spare, d.s.tasks.pend, d.s.tasks.ptimes, d.s.tasks.finds = nil, nil, nil, nil
+		d.s.journal, d.s.tasks, d.s.finds = d.s.newJournal(), tasks.New[*Key](d.s.dets), nil
 		flight := over
 		over = (heap()-before)/keys - rows*16
 		t.Logf("stride %d: %d bytes a key beyond %d rows of 16 bytes, and %d for chunks of 10,000 samples; Bytes says %d",

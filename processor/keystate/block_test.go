@@ -16,13 +16,14 @@ func xs(s *State, from int64, series []float64) map[int64][]float32 {
 	for i := from; i < int64(len(series)); i++ {
 		s.Fold(&Sample{Key: []byte("k"), Offset: i, Time: i, Values: series[i : i+1]}, b)
 	}
-	for i := range s.tasks.pend {
-		p := &s.tasks.pend[i]
-		if p.task < 0 {
+	for i := range s.tasks.Pending() {
+		p := &s.tasks.Pending()[i]
+		if p.Index < 0 {
 			continue
 		}
-		if x := b.Rows(int(p.task)).X; len(x) == int(p.det.full) {
-			out[int64(s.tasks.ptimes[int(p.at)+int(p.times)+int(p.det.stride)-1]>>1)+1] = slices.Clone(x)
+		if x := b.Rows(int(p.Index)).X; len(x) == int(p.Detector.Full) {
+			_, words := s.tasks.Times(&p.Task)
+			out[int64(words[len(words)-1]>>1)+1] = slices.Clone(x)
 		}
 	}
 	execute(b)
@@ -117,7 +118,7 @@ func TestBlockSurvives(t *testing.T) {
 			n++
 		}
 		fold := func(s *State, from, to int) {
-			if s.journal.started {
+			if s.journal.Started() {
 				xs(s, int64(from), series[:to])
 				return
 			}
@@ -166,7 +167,7 @@ func TestBlockSurvives(t *testing.T) {
 			}
 		}
 		wrong := restored()
-		wrong.keys.get([]byte("k")).wins[0].count += int64(1 + r.IntN(block-1))
+		wrong.keys.get([]byte("k")).Windows[0].Count += int64(1 + r.IntN(block-1))
 		if maps32(xs(wrong, int64(n), series), want) {
 			t.Errorf("window %d: a wrong count of rows made no difference", window)
 		}

@@ -10,7 +10,7 @@ const (
 	// versionSummaries is that of a head that ends with summaries. Before them
 	// is 1 and what a head of versionAlerts ends with, or 0.
 	versionSummaries = 3
-	// versionHeld is that of a head with held samples: see heldblocks.go. Before its
+	// versionHeld is that of a head with held samples: see package heldblock. Before its
 	// anomalies and summaries are 1 or 0 for each, and then those that there are.
 	versionHeld = 4
 )
@@ -23,22 +23,22 @@ type decoder struct{ changelog.Decoder }
 
 func newDecoder(value []byte) decoder { return decoder{changelog.Decoder{B: value}} }
 
-// headStart begins a head and each of its parts: version, number of parts with
-// their generation, asOf, born.
+// headStart begins a head and each of its fragments: version, number of fragments
+// with their generation, asOf, born.
 func (e *encoder) headStart(k *Key, asOf int64) {
 	switch {
 	case k.held.Len() > 0:
 		e.Byte(versionHeld)
-	case k.summarised():
+	case k.Summarised():
 		e.Byte(versionSummaries)
-	case !k.alerts.empty():
+	case !k.Alerts.Empty():
 		e.Byte(versionAlerts)
 	default:
 		e.Byte(version)
 	}
-	e.Uint(uint64(k.parts)*generations + uint64(k.gen))
+	e.Uint(uint64(k.fragments)*changelog.Generations + uint64(k.gen))
 	e.Uint(uint64(asOf))
-	e.Uint(uint64(k.born))
+	e.Uint(uint64(k.Born))
 }
 
 // head is a head's body:
@@ -51,42 +51,17 @@ func (e *encoder) headStart(k *Key, asOf int64) {
 //	detectors: number, and for each
 //	    hash of the name, fingerprint, the window's fingerprint,
 //	    offsets of the fresh rows, carry
-//	held samples, if the version is 4: see heldblocks.go; before, their number,
+//	held samples, if the version is 4: see package heldblock; before, their number,
 //	    and if there are any, which versions before 4 have written,
 //	    fingerprint of the values, values a sample, and for each time, offset, values
-//	thresholds, anomalies and silence, if the version is 2: see alertcodec.go
-//	1 and these, or 0, and summaries, if the version is 3: see summary.go
+//	thresholds, anomalies and silence, if the version is 2: see series.EncodeAlerts
+//	1 and these, or 0, and summaries, if the version is 3: see series.EncodeSummaries
 func (e *encoder) head(s *State, k *Key) {
-	e.Int(k.lastOffset)
-	e.Int(k.lastTime)
-	e.Uint(uint64(len(k.wins)))
-	for i := range k.wins {
-		w, sw := &k.wins[i], &k.set.wins[i]
-		e.Bits(s.cfg.Windows[sw.index].Fingerprint)
-		e.Uint(uint64(len(sw.cols)))
-		e.Uint(uint64(sw.seg))
-		e.Uint(uint64(w.count))
-		e.Uint(uint64(w.rows))
-		first := w.count - int64(w.rows)
-		if sw.seg > 0 {
-			e.Uint(uint64(w.segs.from & (sw.seg - 1)))
-			first = max(first, w.count&^(sw.seg-1))
-		}
-		e.rows(w, len(sw.cols), first, w.count)
-	}
-	e.Uint(uint64(len(k.marks)))
-	for i := range k.set.wins {
-		for j := range k.set.wins[i].dets {
-			d := &k.set.wins[i].dets[j]
-			e.Bits(nameHash(d.Name))
-			e.Bits(d.Fingerprint)
-			e.Bits(s.cfg.Windows[d.Window].Fingerprint)
-			e.mark(&k.wins[i], &k.set.wins[i], d, &k.marks[d.mark])
-		}
-	}
-	full, summarised, held := !k.alerts.empty(), k.summarised(), k.held.Len() > 0
+	k.EncodeRows(&e.Encoder)
+	k.EncodeProgress(&e.Encoder)
+	full, summarised, held := !k.Alerts.Empty(), k.Summarised(), k.held.Len() > 0
 	if held {
-		e.heldSamples(s, k)
+		s.heldOut.AppendHead(&e.Encoder, k.held, s.blocks[k])
 	} else {
 		e.Uint(0)
 	}
@@ -97,23 +72,11 @@ func (e *encoder) head(s *State, k *Key) {
 		e.Flag(summarised)
 	}
 	if full {
-		e.alerts(s, k)
+		k.EncodeAlerts(&e.Encoder)
 	}
 	if summarised {
-		e.summaries(s, k)
+		k.EncodeSummaries(&e.Encoder)
 	}
-}
-
-func (e *encoder) mark(w *win, sw *keyWindow, d *keyDetector, m *mark) {
-	e.Uint(uint64(m.n))
-	if m.n > 0 {
-		last := int64(0)
-		for _, word := range w.fresh(sw, d)[:m.n] {
-			e.Int(int64(word) - last)
-			last = int64(word)
-		}
-	}
-	e.Words(m.carry)
 }
 
 func (e *encoder) held(w []uint64) {
@@ -121,44 +84,5 @@ func (e *encoder) held(w []uint64) {
 	e.Int(int64(w[1]))
 	for _, v := range w[2:] {
 		e.Bits(v)
-	}
-}
-
-// segment is a segment's value: version, born, number of its first row, columns,
-// rows.
-func (e *encoder) segment(k *Key, sw *keyWindow, w *win, first, end int64) {
-	e.Byte(version)
-	e.Uint(uint64(k.born))
-	e.Uint(uint64(first))
-	e.Uint(uint64(len(sw.cols)))
-	e.rows(w, len(sw.cols), first, end)
-}
-
-// rows are rows first to end of the window: their number, the first time, the
-// differences of the differences of times, and the values.
-func (e *encoder) rows(w *win, cols int, first, end int64) {
-	n := end - first
-	e.Uint(uint64(n))
-	if n == 0 {
-		return
-	}
-	// The run of rows that ends at end is the last of what was there then.
-	then := *w
-	then.unpush(w.count - end)
-	a, b := then.times(int32(n), 0)
-	last, step := int64(a[0]), int64(0)
-	e.Int(last)
-	for _, run := range [2][]uint64{a[1:], b} {
-		for _, t := range run {
-			d := int64(t) - last
-			e.Int(d - step)
-			last, step = int64(t), d
-		}
-	}
-	a, b = then.values(cols, int32(n))
-	for _, run := range [2][]uint64{a, b} {
-		for _, v := range run {
-			e.Bits(v)
-		}
 	}
 }

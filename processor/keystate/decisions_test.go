@@ -11,17 +11,19 @@ import (
 	"odradek/detectors"
 	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/decisions"
 )
 
 // kindTest is a kind that acts on the state in its order: it moves the largest
 // event time to its content, as an idle partition's advance would. What moves
 // with the watermark beside held samples is not in it.
-const kindTest Kind = numKinds - 1
+const kindTest Kind = decisions.NumKinds - 1
 
 func init() {
-	kinds[kindTest] = kind{name: "test", apply: func(s *State, d *decision) {
-		s.maxTime = max(s.maxTime, int64(binary.BigEndian.Uint64(d.content)))
-	}}
+	kinds[kindTest] = decisions.Rules{Name: "test", Acts: true}
+	actions[kindTest] = func(s *State, d *decisions.Decision) {
+		s.maxTime = max(s.maxTime, int64(binary.BigEndian.Uint64(d.Content)))
+	}
 }
 
 // decided is a decision as the tests remember it.
@@ -74,7 +76,8 @@ func (x *run) decide(sm *Sample) bool {
 				continue
 			}
 			x.s.evictOldest(sm.Offset)
-			told(Eviction, x.s.decisions.unlogged[len(x.s.decisions.unlogged)-1].subject, nil)
+			unlogged := x.s.decisions.Unlogged()
+			told(Eviction, unlogged[len(unlogged)-1].Subject, nil)
 		case 1: // the registry gets a schema, or loses it
 			x.absent[string(subject)] = !x.absent[string(subject)]
 		case 2:
@@ -107,7 +110,7 @@ func (x *run) decide(sm *Sample) bool {
 // samples and the decisions that were committed.
 func TestDecisions(t *testing.T) {
 	r := seedOf(t)
-	aborts, crashes, made, verdicts := 0, 0, [numKinds]int{}, 0
+	aborts, crashes, made, verdicts := 0, 0, [decisions.NumKinds]int{}, 0
 	for range 40 {
 		cfg := randomConfig(r)
 		if r.IntN(2) == 0 {
@@ -227,7 +230,7 @@ func TestVerdictLapses(t *testing.T) {
 	x.cycle(7, true, true) // the floor passes
 	x.cycle(8, true, true)
 	x.cycle(9, true, true)
-	if x.stored() != 0 || x.s.Decisions(Verdict) != 0 || len(x.s.decisions.queue) != 0 {
+	if x.stored() != 0 || x.s.Decisions(Verdict) != 0 {
 		t.Errorf("%d decisions left in the log, %d remembered", x.stored(), x.s.Decisions(Verdict))
 	}
 }
@@ -246,7 +249,7 @@ func replayed(log []record, f Floor, committed int64) (*State, error) {
 // decision above the committed offset is of a commit that has not been seen.
 func TestDecisionsOfOthers(t *testing.T) {
 	key := func(k Kind) []byte { return changelog.AppendKey(nil, changelog.Decision, []byte{byte(k), 'x'}, 5) }
-	for _, k := range []Kind{0, Eviction, 9, numKinds, 255} {
+	for _, k := range []Kind{0, Eviction, 9, decisions.NumKinds, 255} {
 		err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(k), []byte{version, 1})
 		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "newer version") {
 			t.Errorf("kind %d: %v", k, err)
@@ -386,7 +389,7 @@ func TestDecisionAhead(t *testing.T) {
 func TestCrowdOfDecisions(t *testing.T) {
 	x := newSteps(t)
 	x.cycle(0, true, false)
-	for i := range maxDecisions + 10 {
+	for i := range decisions.MaxVerdicts + 10 {
 		o := int64(i + 1)
 		subject := binary.BigEndian.AppendUint32(nil, uint32(i))
 		x.s.Decide(Verdict, subject, []byte("no"), o)
@@ -395,12 +398,12 @@ func TestCrowdOfDecisions(t *testing.T) {
 			x.cycle(o, false, false)
 		}
 	}
-	x.cycle(maxDecisions+20, false, false)
-	x.cycle(maxDecisions+30, false, false)
+	x.cycle(decisions.MaxVerdicts+20, false, false)
+	x.cycle(decisions.MaxVerdicts+30, false, false)
 	if n := x.s.Decisions(Verdict); n > 200 {
 		t.Errorf("%d verdicts wait", n)
 	}
-	if f := x.s.Floor(); f.Offset < maxDecisions {
+	if f := x.s.Floor(); f.Offset < decisions.MaxVerdicts {
 		t.Errorf("the floor is at %d", f.Offset)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/series"
 )
 
 // TestFaultsAfterAFault: a change of level raises the scores of a whole embedding and
@@ -32,8 +33,8 @@ func jumpsFound(t *testing.T, decluster int) int {
 	rule := threshold.New(threshold.Conformal, 0.002)
 	rule.History, rule.Decluster = 2048, decluster
 	cfg := &Config{
-		Dim: 1, Windows: []WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
-		Detectors: []DetectorConfig{{
+		Dim: 1, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		Detectors: []series.DetectorConfig{{
 			Name: "near", Detector: det, Stride: 1, Fingerprint: 1, Threshold: &rule,
 			Events: &events.Rule{OpenAfter: 1, CloseAfter: 100, Release: 1},
 		}},

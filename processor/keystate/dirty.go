@@ -71,6 +71,6 @@ func (q *dirtyQueue) rebuild(keys *table) {
 	}
 	q.n = len(q.list)
 	slices.SortFunc(q.list, func(a, b dirtyKey) int {
-		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.key.lastOffset, b.key.lastOffset))
+		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.key.LastOffset, b.key.LastOffset))
 	})
 }

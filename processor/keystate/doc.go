@@ -9,14 +9,14 @@
 //
 // # The path of a sample
 //
-//	Fold     held if its time is not believed yet (suspects.go)
+//	Fold     held if its time is not believed yet (package suspects)
 //	         key looked up, order and duplicates checked (fold.go)
 //	         held until the watermark reaches it, if Lateness > 0 (reorder.go)
-//	         row into the key's windows (window.go), detectors' marks moved on,
-//	         tasks that became due packed into the batch (pack.go)
+//	         row into the key's windows (package series), detectors' progress moved on,
+//	         tasks that became due packed into the batch (package tasks)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
 //	         anomalies to Events (alerts.go), carries to their keys (pack.go)
-//	Mark     the samples so far are an undo unit that ends at an offset (journal.go)
+//	Mark     the samples so far are an undo unit that ends at an offset (package undo)
 //	Snapshot changelog records for the cycle that commits that offset (snapshot.go)
 //	Floor    where a replay has to begin if the cycle is committed
 //
@@ -54,27 +54,28 @@
 //
 // A State is composed of the following; each has fields that it alone changes:
 //
-//	keys       table          finds a key by its name
+//	keys       table          finds a key by its name; a Key is a series.Series (package series)
+//	sets       series.Sets    which detectors read a key, and what their tasks are like
 //	held       reorder.Buffer held samples of all keys, by time and by offset (package reorder)
-//	jury       jury           suspects and the votes on them (suspects.go)
-//	evictor    evictor        which key is least recently used or past its TTL (evict.go)
-//	silence    silenceWatch   which key falls silent next (silence.go)
-//	decisions  decisionLog    decisions in the changelog and on their way (decisionlog.go)
-//	tasks      taskQueue      tasks without scores; packer fills the batch (tasks.go, packer.go)
+//	jury       suspects.Jury  suspects and the votes on them (package suspects)
+//	evictor    expiry.Evictor which key is least recently used or past its TTL (package expiry)
+//	silence    silence.Watch  which key falls silent next (package silence)
+//	decisions  decisions.Log  decisions in the changelog and on their way (package decisions)
+//	tasks      tasks.Queue    tasks without scores, and how they are packed (package tasks)
 //	changed    changedKeys    keys that the next Snapshot must have (alerts.go)
-//	journal    undoLog        units, marks and the committed floor (journal.go)
+//	journal    undo.Log       units, marks and the committed floor (package undo)
 //	dirty      dirtyQueue     keys whose changes are in no snapshot, oldest first (dirty.go)
 //	restore    restore        what is loaded and replayed (loading.go)
 //
-// The methods of State combine them, in the files of the steps above. The packages heap,
-// reorder, floor (where a replay begins) and changelog (how records are written) do not
-// depend on State.
+// The methods of State combine them, in the files of the steps above. No package below this
+// one depends on State; besides those named here there are floor (where a replay begins),
+// changelog (how records are written), heap and eventtime.
 //
 // # Decisions
 //
 // What the samples alone do not say (a key evicted for want of memory, a schema that
 // the registry does not have) is decided once, live, and then part of the log:
-// Decide, and Standing for those that hold from an offset on. decisions.go is their
+// Decide, and Standing for those that hold from an offset on. Package decisions is their
 // reference: offset, life, changelog, what a replay does with them, and how to
 // add a kind.
 //
@@ -84,9 +85,9 @@
 // bytes, so that any bytes may be a series key:
 //
 //	H name                head: everything about the key but full segments
-//	P name part           a part of a head that is too large for one record
+//	P name fragment       a fragment of a head that is too large for one record
 //	S name window number  segment: rows of the window, written once when full
-//	B name offset sum     block: held samples, written once when full (heldblocks.go)
+//	B name offset sum     block: held samples, written once when full (package heldblock)
 //	E name                eviction: the key's samples below an offset are forgotten
 //	D kind subject offset another decision
 //
@@ -110,15 +111,15 @@
 //     want and maxBytes say. So replay, which begins behind the head of each key,
 //     has no change to publish, and publishes none: those that were published stand even
 //     where the executor that replays would find them elsewhere.
-//   - A silence opens and closes by the times of samples alone (silence.go). Its
+//   - A silence opens and closes by the times of samples alone (package silence). Its
 //     state is set at once, but the change is handed out behind the tasks that
 //     wait, as is the end of an evicted key, so that the order of Events does not
 //     depend on the batches either.
 //   - Anomalies of a detector that is gone, or that is another one now, stay with
 //     their key until the first live sample closes them: a restore has no cycle
-//     to publish that in. A key whose last detector is gone is kept until then.
-//   - A changed threshold keeps the scores it has seen, unless it keeps another
-//     number of them; then it begins anew. Anomalies go on either way. What a
+//     to publish that in. A key whose last detector is gone stays until then.
+//   - A key's history of scores survives a change of the threshold, unless the new one
+//     has another number of scores; then it begins anew. Anomalies go on either way. What a
 //     history has seen depends on the thresholds, so those in force are decisions
 //     (thresholds.go), and a key's history follows a change with its next score.
 //   - Warming-up rows go straight to Rows unless a task of this State waits for
@@ -126,9 +127,9 @@
 //     depend on the batches.
 //   - A window's count of samples determines its rows and ring positions, so
 //     undo needs only the rows that were overwritten.
-//   - A summary of what has left a detector's window (summary.go) is folded when
+//   - A summary of what has left a detector's window (package series) is folded when
 //     a task is due, so that it changes once a stride, and by a replay too.
-//   - A task's float32 rows are centred on a value of their own (pack.go). A center
-//     kept from earlier could be that of a spike or of the level before a
+//   - A task's float32 rows are centred on a value of their own (package tasks). A center
+//     from earlier could be that of a spike or of the level before a
 //     shift, and would cost digits for a whole window.
 package keystate

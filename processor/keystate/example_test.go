@@ -9,6 +9,7 @@ import (
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
 )
 
 // One series with a fault: samples are folded, their tasks executed, the scores
@@ -22,8 +23,8 @@ func Example() {
 	bound := threshold.New(threshold.Fixed, 6)
 	config := keystate.Config{
 		Dim:     1,
-		Windows: []keystate.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
-		Detectors: []keystate.DetectorConfig{{
+		Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		Detectors: []series.DetectorConfig{{
 			Name: "level", Detector: zscore, Stride: 1, Fingerprint: 1,
 			Threshold: &bound,
 			Events:    &events.Rule{OpenAfter: 1, CloseAfter: 3, Release: 1},

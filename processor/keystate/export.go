@@ -17,16 +17,18 @@ func (s *State) Export(dst []byte) []byte {
 	e.Byte(version)
 	e.Int(s.maxTime)
 	e.Uint(s.layout)
-	e.Uint(uint64(len(s.jury.list)))
-	for i := range s.jury.list {
-		u := &s.jury.list[i]
+	list := s.jury.List()
+	e.Uint(uint64(len(list)))
+	for i := range list {
+		u := &list[i]
+		votes, agree := u.Votes()
 		e.Int(u.Offset)
 		e.Int(u.Time)
-		e.Byte(u.votes)
-		e.Byte(u.agree)
-		e.Uint(uint64(len(u.Key)))
-		e.B = append(e.B, u.Key...)
-		for _, v := range u.Values {
+		e.Byte(votes)
+		e.Byte(agree)
+		e.Uint(uint64(len(u.Sample.Key)))
+		e.B = append(e.B, u.Sample.Key...)
+		for _, v := range u.Sample.Values {
 			e.Bits(math.Float64bits(v))
 		}
 	}
@@ -34,34 +36,25 @@ func (s *State) Export(dst []byte) []byte {
 	for k := range s.keys.all {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b *Key) int { return bytes.Compare(a.name, b.name) })
+	slices.SortFunc(keys, func(a, b *Key) int { return bytes.Compare(a.Name(), b.Name()) })
 	e.Uint(uint64(len(keys)))
 	for _, k := range keys {
-		e.Uint(uint64(len(k.name)))
-		e.B = append(e.B, k.name...)
-		e.Int(k.born)
-		e.Int(k.lastOffset)
-		e.Int(k.lastTime)
-		for i := range k.wins {
-			w, sw := &k.wins[i], &k.set.wins[i]
-			e.Bits(s.cfg.Windows[sw.index].Fingerprint)
-			e.Int(w.count)
-			e.rows(w, len(sw.cols), w.count-int64(w.rows), w.count)
-			for j := range sw.dets {
-				d := &sw.dets[j]
-				e.mark(w, sw, d, &k.marks[d.mark])
-			}
-		}
+		e.Uint(uint64(len(k.Name())))
+		e.B = append(e.B, k.Name()...)
+		e.Int(k.Born)
+		e.Int(k.LastOffset)
+		e.Int(k.LastTime)
+		k.EncodeContent(&e.Encoder)
 		n := k.held.Len()
 		e.Uint(uint64(n))
 		for i := range n {
 			e.held(k.held.At(i))
 		}
-		if !k.alerts.empty() {
-			e.alerts(s, k)
+		if !k.Alerts.Empty() {
+			k.EncodeAlerts(&e.Encoder)
 		}
-		if k.summarised() {
-			e.summaries(s, k)
+		if k.Summarised() {
+			k.EncodeSummaries(&e.Encoder)
 		}
 	}
 	return e.B

@@ -2,14 +2,11 @@ package keystate
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"odradek/detectors"
+	"odradek/processor/keystate/series"
 )
-
-// minTime is the time of the last sample of a key that has none.
-const minTime = math.MinInt64
 
 // Fold takes the next sample. Tasks that become due are packed into b; rows of
 // samples without a score go to Rows. It returns what became of the record:
@@ -27,7 +24,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.next = sm.Offset + 1
 	if sm.Time > s.maxTime {
-		if uint64(sm.Time)-uint64(s.maxTime) > s.jury.reach {
+		if s.jury.Far(sm.Time, s.maxTime) {
 			return s.foldSlow(sm, b) // a suspect
 		}
 		s.maxTime = sm.Time
@@ -41,8 +38,8 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 			s.Counts[Filtered]++
 			return Filtered
 		}
-	} else if sm.Time <= k.lastTime {
-		if sm.Time < k.lastTime {
+	} else if sm.Time <= k.LastTime {
+		if sm.Time < k.LastTime {
 			s.Counts[Late]++
 			return Late
 		}
@@ -51,11 +48,11 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 			return Duplicate
 		}
 	}
-	if k.unit != uint32(s.journal.unit) {
+	if k.unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
-	k.lastOffset = sm.Offset
-	if s.silence.n > 0 {
+	k.LastOffset = sm.Offset
+	if s.silent > 0 {
 		s.heard(k, sm)
 	}
 	out := s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
@@ -67,9 +64,8 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 // each sample whose turn it is the watermark moves first, then held samples are
 // released, keys past their TTL evicted, and last the sample itself is accepted.
 func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
-	if !s.journal.started {
-		s.begin(Floor{Offset: sm.Offset, MaxTime: NoTime})
-		s.journal.implicit = true
+	if !s.journal.Started() {
+		s.begin(Floor{Offset: sm.Offset, MaxTime: NoTime}, true)
 	}
 	s.release(b, false) // nothing is left to do where Fits was asked
 	if s.restore.replaying {
@@ -82,10 +78,10 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	s.next = sm.Offset + 1
 	s.held.Pass(sm.Offset)
 	held := false
-	if len(s.jury.list) > 0 || s.jury.beyond(sm.Time, s.maxTime) {
+	if len(s.jury.List()) > 0 || s.jury.Beyond(sm.Time, s.maxTime) {
 		held = s.weigh(sm)
 	} else {
-		s.line = append(s.line, turn{Sample: *sm, out: s.judge(sm)})
+		s.line = append(s.line, turn{attached{Sample: *sm}, s.judge(sm)})
 	}
 	if len(s.orphaned) > 0 && !s.restore.replaying && !held {
 		s.closeOrphans(sm)
@@ -115,7 +111,7 @@ func (s *State) step() {
 		s.Counts[t.out]++
 	}
 	if t.out == Late && t.Offset < s.next-1 {
-		s.refuse(&t.Sample, t.record, Late)
+		s.refuse(&t.attached, Late)
 	}
 	if t.Time > s.maxTime {
 		s.maxTime = t.Time
@@ -128,32 +124,32 @@ func (s *State) step() {
 // stands for what foldRow will say.
 func (s *State) judge(sm *Sample) Outcome {
 	k := s.keys.get(sm.Key)
-	if (k == nil || k.set == emptySet) && s.setFor(sm.Key) == nil {
+	if (k == nil || k.Set == series.None) && s.sets.For(sm.Key) == nil {
 		return Filtered
 	}
 	if at := s.next - 1; s.restore.replaying || at < s.restore.ahead {
 		if k != nil && (at < k.asOf || k.dropped) {
 			return Duplicate // it is in the key's snapshot, or goes with the key
 		}
-		if d := s.decisions.latest(Eviction, sm.Key); d != nil && at < d.offset {
+		if d := s.decisions.Latest(Eviction, sm.Key); d != nil && at < d.Offset {
 			return Duplicate // it was forgotten with the key
 		}
 	}
 	if s.cfg.Lateness > 0 {
 		switch {
-		case sm.Time < s.watermark() || k != nil && sm.Time < k.lastTime:
+		case sm.Time < s.watermark() || k != nil && sm.Time < k.LastTime:
 			return Late
-		case s.cfg.DropDuplicates && k != nil && (k.lastTime == sm.Time || k.held.Has(sm.Time)):
+		case s.cfg.DropDuplicates && k != nil && (k.LastTime == sm.Time || k.held.Has(sm.Time)):
 			return Duplicate
-		case k != nil && k.lastTime == sm.Time:
+		case k != nil && k.LastTime == sm.Time:
 			return Scored // what it holds is later
 		}
 		return Held
 	}
 	switch {
-	case k != nil && sm.Time < k.lastTime:
+	case k != nil && sm.Time < k.LastTime:
 		return Late
-	case k != nil && sm.Time == k.lastTime && s.cfg.DropDuplicates:
+	case k != nil && sm.Time == k.LastTime && s.cfg.DropDuplicates:
 		return Duplicate
 	}
 	return Scored
@@ -172,7 +168,7 @@ func (s *State) Fits(b *detectors.Batch) bool {
 			return false
 		}
 	}
-	return s.tasks.room(b, s.need)
+	return s.tasks.Fits(b)
 }
 
 // release folds the held samples that the watermark has reached, then does what
@@ -185,15 +181,15 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 			if !due {
 				break
 			}
-			if limited && !s.tasks.room(b, s.need) {
+			if limited && !s.tasks.Fits(b) {
 				s.waiting = true
 				return false
 			}
-			s.releaseFirst(k, b)
+			s.releaseFirst(k, b, true)
 		}
 		if !s.waiting {
 			if len(s.line) > 0 {
-				if limited && !s.tasks.room(b, s.need) {
+				if limited && !s.tasks.Fits(b) {
 					return false
 				}
 				s.step()
@@ -223,11 +219,11 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 	if k == nil {
 		k = s.create(sm)
 	}
-	if k.unit != uint32(s.journal.unit) {
+	if k.unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
-	k.lastOffset = s.next - 1
-	if s.silence.n > 0 && !s.restore.replaying {
+	k.LastOffset = s.next - 1
+	if s.silent > 0 && !s.restore.replaying {
 		s.heard(k, sm)
 	}
 	if t.out == Held {
@@ -246,48 +242,51 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 // foldRow folds a sample in its turn: into the key's windows, and from there
 // into tasks.
 func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
-	k.lastTime = time
+	k.LastTime = time
 	out := Missing
-	set := k.set
-	if set.simple {
-		sw := &set.wins[0]
-		if v := values[sw.cols[0]]; v-v == 0 {
+	set := k.Set
+	if set.Simple {
+		sw := &set.Windows[0]
+		if v := values[sw.Columns[0]]; v-v == 0 {
 			return s.foldOne(k, sw, time, offset, v, b)
 		}
 	}
-	for i := range set.wins {
-		sw, w := &set.wins[i], &k.wins[i]
+	for i := range set.Windows {
+		sw, w := &set.Windows[i], &k.Windows[i]
 		word := uint64(offset) << 1 // with the lowest bit for imputed
-		if missing := sw.missing(values); missing > 0 {
+		if missing := sw.Missing(values); missing > 0 {
 			switch {
-			case s.cfg.Hold && w.rows > 0:
+			case s.cfg.Hold && w.Rows > 0:
 				word |= 1
-			case s.cfg.Hold || !sw.incomplete || missing == len(sw.cols):
+			case s.cfg.Hold || !sw.Incomplete || missing == len(sw.Columns):
 				continue
 			}
 		}
-		if w.rows == sw.need && !s.restore.replaying {
-			s.journal.cur.saveRow(k, i, sw, w)
+		if w.Rows == sw.Need && !s.restore.replaying {
+			saveRow(s.journal.Open, k, i, sw, w)
 		}
-		s.pushRow(sw, w, time, values, word&1 != 0)
+		s.bytes += w.Reserve(sw)
+		w.PushRow(sw, time, values, word&1 != 0)
 		if out == Missing {
 			out = WarmingUp
 		}
-		for j := range sw.dets {
-			d := &sw.dets[j]
-			if w.rows < d.minRows {
+		for j := range sw.Detectors {
+			d := &sw.Detectors[j]
+			if w.Rows < d.MinRows {
 				s.warm(k, d, time, offset)
 				continue
 			}
 			out = Scored
-			m := &k.marks[d.mark]
-			if m.n+1 < d.stride {
-				w.fresh(sw, d)[m.n] = word
-				m.n++
+			m := &k.Progress[d.Place]
+			if m.Fresh+1 < d.Fresh {
+				w.Fresh(sw, d)[m.Fresh] = word
+				m.Fresh++
 				continue
 			}
-			s.pack(k, sw, w, d, m, word, b)
-			m.n = 0
+			if s.due(k, w, d) {
+				s.bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.restore.replaying)
+			}
+			m.Fresh = 0
 		}
 	}
 	return out
@@ -295,83 +294,35 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 
 // foldOne is foldRow for the usual key of one window with one column and one
 // detector, where the value is not missing: the same without the loops.
-func (s *State) foldOne(k *Key, sw *keyWindow, time, offset int64, v float64, b *detectors.Batch) Outcome {
-	w := &k.wins[0]
-	if w.rows == sw.need {
+func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v float64, b *detectors.Batch) Outcome {
+	w := &k.Windows[0]
+	if w.Rows == sw.Need {
 		if !s.restore.replaying {
-			u, at := s.journal.cur, int(w.pos)
-			u.words = append(u.words, w.slab[at], w.slab[int(w.cap)+at])
-			u.add(opRow, k, 0, 2)
+			u := s.journal.Open
+			u.Words = w.AppendOldest(u.Words, 1)
+			u.Push(opRow, k, 0, 2)
 		}
 	} else {
-		if w.rows == w.cap {
-			s.grow(sw, w, 0)
-		}
-		w.rows++
+		s.bytes += w.Reserve(sw)
 	}
-	at := int(w.pos)
-	if w.pos++; w.pos == w.cap {
-		w.pos = 0
-	}
-	w.count++
-	w.slab[at] = uint64(time)
-	w.slab[int(w.cap)+at] = math.Float64bits(v)
-	d := &sw.dets[0]
-	if w.rows < d.minRows {
+	w.PushValue(sw, time, v)
+	d := &sw.Detectors[0]
+	if w.Rows < d.MinRows {
 		s.warm(k, d, time, offset)
 		return WarmingUp
 	}
-	m := &k.marks[0]
-	if word := uint64(offset) << 1; m.n+1 < d.stride {
-		w.fresh(sw, d)[m.n] = word
-		m.n++
+	m := &k.Progress[0]
+	if word := uint64(offset) << 1; m.Fresh+1 < d.Fresh {
+		w.Fresh(sw, d)[m.Fresh] = word
+		m.Fresh++
 	} else {
-		s.pack(k, sw, w, d, m, word, b)
-		m.n = 0
+		if s.due(k, w, d) {
+			s.bytes += s.tasks.Pack(k, &k.Series, 0, d, word, b, s.restore.replaying)
+		}
+		m.Fresh = 0
 	}
 	return Scored
 }
-
-// pushRow writes a row into the ring.
-func (s *State) pushRow(sw *keyWindow, w *win, time int64, values []float64, imputed bool) {
-	nc := len(sw.cols)
-	at := int(s.push(sw, w))
-	w.slab[at] = uint64(time)
-	ring := w.slab[w.cap:]
-	row := ring[at*nc : at*nc+nc]
-	if nc == 1 && !imputed {
-		row[0] = math.Float64bits(values[sw.cols[0]])
-		return
-	}
-	if at == 0 {
-		at = int(w.cap)
-	}
-	last := ring[(at-1)*nc:]
-	for j, c := range sw.cols {
-		switch v := values[c]; {
-		case v-v == 0:
-			row[j] = math.Float64bits(v)
-		case imputed:
-			row[j] = last[j]
-		default:
-			row[j] = missingValue
-		}
-	}
-}
-
-// missing is how many of the window's values a sample lacks: NaN and infinite ones.
-func (sw *keyWindow) missing(values []float64) int {
-	n := 0
-	for _, c := range sw.cols {
-		if v := values[c]; v-v != 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// missingValue stands for a missing value in a row of an incomplete window.
-var missingValue = math.Float64bits(math.NaN())
 
 // takesIncomplete reports whether a detector scores rows with missing values.
 func takesIncomplete(d detectors.Detector, columns int) bool {

@@ -40,7 +40,7 @@ func FuzzLoad(f *testing.F) {
 			old := heads[string(name)]
 			f.Add(old.key, old.value, r.key, r.value)
 		}
-		if r.key[0] == changelog.Part || r.key[0] == changelog.Segment || r.key[0] == changelog.Held {
+		if r.key[0] == changelog.Fragment || r.key[0] == changelog.Segment || r.key[0] == changelog.Held {
 			heads[string(name)] = r
 		}
 	}
@@ -60,7 +60,7 @@ func FuzzLoad(f *testing.F) {
 		s.EndReplay()
 		var names [][]byte
 		for k := range s.keys.all {
-			names = append(names, k.name)
+			names = append(names, k.Name())
 		}
 		for i := range int64(20) {
 			name := []byte("other")
@@ -77,7 +77,7 @@ func FuzzLoad(f *testing.F) {
 		execute(b)
 		s.Apply(b)
 		for k := range s.keys.all {
-			if k.unit != uint32(s.journal.unit) {
+			if k.unit != uint32(s.journal.Number) {
 				s.touch(k)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/series"
 )
 
 // TestAnomalyCoversItsFault: with every op an anomaly's peak lies between its start
@@ -58,6 +59,10 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 			{must(detectors.NewKNN(detectors.KNNParams{Window: 256, Embed: 16})), 1, spike},
 			{must(detectors.NewKNN(detectors.KNNParams{Window: 100, K: 5, Tumbling: true})), 100, spike},
 		},
+		detectors.AR: {
+			{must(detectors.NewAR(detectors.ARParams{Order: 8, Memory: 400})), 1, spike},
+			{must(detectors.NewAR(detectors.ARParams{Order: 4, Memory: 1000})), 7, spike},
+		},
 		detectors.Discord: {
 			{must(detectors.NewDiscord(detectors.DiscordParams{Window: 256, Length: 16})), 1, spike},
 			{must(detectors.NewDiscord(detectors.DiscordParams{Window: 200, Length: 8, MaxLength: 18, K: 2})), 7, spike},
@@ -81,8 +86,8 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 					rule = threshold.New(threshold.Fixed, 0.1) // there are few scores, all of discords
 				}
 				cfg := &Config{
-					Dim: dim, Windows: []WindowConfig{{Columns: []int{0, 1, 2}[:dim], Fingerprint: 1}},
-					Detectors: []DetectorConfig{{
+					Dim: dim, Windows: []series.WindowConfig{{Columns: []int{0, 1, 2}[:dim], Fingerprint: 1}},
+					Detectors: []series.DetectorConfig{{
 						Name: "d", Detector: set.Detector, Stride: set.stride, Fingerprint: 1, Threshold: &rule,
 						Events: &events.Rule{OpenAfter: 1, CloseAfter: 3, Release: 1, UpdateEvery: 2},
 					}},

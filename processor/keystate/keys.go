@@ -1,8 +1,10 @@
 package keystate
 
+import "odradek/processor/keystate/series"
+
 // create makes a key; nil if no detector reads it.
 func (s *State) create(sm *Sample) *Key {
-	set := s.setFor(sm.Key)
+	set := s.sets.For(sm.Key)
 	if set == nil {
 		return nil
 	}
@@ -12,43 +14,32 @@ func (s *State) create(sm *Sample) *Key {
 		}
 	}
 	k := newKey(sm.Key, set)
-	k.born, k.lastOffset = at, at
-	k.unit = uint32(s.journal.unit)
+	k.Born, k.LastOffset = at, at
+	k.unit = uint32(s.journal.Number)
 	s.insert(k)
 	s.markDirty(k)
-	s.evictor.oldest = min(s.evictor.oldest, sm.Time)
+	s.evictor.Observe(sm.Time)
 	if !s.restore.replaying {
-		s.journal.cur.add(opCreate, k, 0, 0)
+		s.journal.Open.Push(opCreate, k, 0, 0)
 	}
-	if s.silence.built {
-		s.watch(k, sm.Time)
-	}
+	s.watch(k, sm.Time)
 	return k
 }
 
 // newKey makes a key that is not part of a state yet.
-func newKey(name []byte, set *detectorSet) *Key {
+func newKey(name []byte, set *series.Set) *Key {
 	// One allocation for the usual key of one window and one detector.
 	one := &struct {
 		Key
-		w [1]win
-		m [1]mark
+		w [1]series.Window
+		m [1]series.Progress
 	}{}
-	k := &one.Key
-	if len(set.wins) == 1 && set.marks == 1 {
-		k.wins, k.marks = one.w[:], one.m[:]
-	} else {
-		k = &Key{wins: make([]win, len(set.wins)), marks: make([]mark, set.marks)}
+	if len(set.Windows) == 1 && set.Detectors == 1 {
+		one.Init(name, set, one.w[:], one.m[:])
+		return &one.Key
 	}
-	if len(name) <= len(k.short) {
-		k.name = append(k.short[:0], name...)
-	} else {
-		k.name = append(make([]byte, 0, len(name)), name...)
-	}
-	k.set, k.lastTime = set, minTime
-	if set.alerts > 0 {
-		k.alerts = newAlerts(set.alerts)
-	}
+	k := new(Key)
+	k.Init(name, set, make([]series.Window, len(set.Windows)), make([]series.Progress, set.Detectors))
 	return k
 }
 
@@ -57,7 +48,7 @@ func (s *State) insert(k *Key) {
 	k.dead = false
 	s.keys.add(k)
 	s.bytes += k.size()
-	s.evictor.add(k)
+	s.evictor.Add(k, k.LastOffset)
 }
 
 // remove removes a key from the state. The key keeps its content for Rollback.
@@ -70,23 +61,7 @@ func (s *State) remove(k *Key) {
 }
 
 // size estimates the memory of the key.
-func (k *Key) size() int64 {
-	n := int64(k.set.fixed)
-	if len(k.name) > len(k.short) {
-		n += int64(len(k.name))
-	}
-	for i := range k.wins {
-		n += 8 * int64(len(k.wins[i].slab))
-	}
-	for i := range k.marks {
-		n += 4 * int64(cap(k.marks[i].carry))
-		if k.marks[i].slot != nil {
-			n += slotBytes
-		}
-	}
-	n += k.held.Bytes()
-	if k.alerts != nil {
-		n += k.alerts.size()
-	}
-	return n
-}
+func (k *Key) size() int64 { return keyBytes + k.Series.Size() + k.held.Bytes() }
+
+// keyBytes is the size of a Key, with its slot in the table; TestSizes compares it.
+const keyBytes = 176 + 32 + 8

@@ -2,13 +2,12 @@ package keystate
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/series"
 )
 
 // Load reads a record of the changelog into a new State; call it for all records, in the
@@ -17,7 +16,7 @@ import (
 // has to be complete; BeginReplay reports one that is not. Any bytes are safe; those that no
 // Snapshot has emitted give ErrCorrupt.
 func (s *State) Load(key, value []byte) error {
-	if s.journal.started {
+	if s.journal.Started() {
 		return errors.New("keystate: Load into a state that has begun")
 	}
 	if s.restore.load == nil {
@@ -30,16 +29,16 @@ func (s *State) Load(key, value []byte) error {
 	switch kind {
 	case changelog.Head:
 		err = s.loadHead(name, value)
-	case changelog.Part:
-		err = s.restore.load.addPart(name, value, suffix[0])
+	case changelog.Fragment:
+		err = s.restore.load.fragments.Add(name, value, suffix[0])
 	case changelog.Segment:
 		err = s.loadSegment(name, value, suffix[0], suffix[1])
 	case changelog.Held:
 		err = s.restore.load.addHeldBlock(name, value, suffix[0], suffix[1])
 	case changelog.Eviction:
-		err = s.decisions.loadEviction(name, value)
+		err = s.decisions.LoadEviction(name, value)
 	case changelog.Decision:
-		err = s.decisions.load(name, value, suffix[0])
+		err = s.decisions.Load(name, value, suffix[0])
 	default:
 		err = fmt.Errorf("type %q: %w", kind, ErrCorrupt)
 	}
@@ -49,85 +48,19 @@ func (s *State) Load(key, value []byte) error {
 	return nil
 }
 
-// loadSegment keeps a segment until a head names it: segments of a cycle that was
+// loadSegment stages a segment until a head names it: segments of a cycle that was
 // cut off before its head (at least once) must not get into the window.
 func (s *State) loadSegment(name, value []byte, window, id uint64) error {
 	if value == nil || s.restore.drops != nil && s.restore.drops(name) {
 		return nil // the heads name the segments that count
 	}
-	d := newDecoder(value)
-	d.Start()
-	born, first, cols := d.Offset(), d.Offset(), d.Small()
-	if d.Bad || cols < 1 || cols > maxDim {
-		return ErrCorrupt
+	g, err := series.ReadSegment(value, series.SegmentName{Window: window, ID: id})
+	if err != nil {
+		return err
 	}
-	list := s.restore.load.staged[string(name)]
-	s.restore.load.bytes += int64(len(d.B)) + stagedBytes
-	s.restore.load.staged[string(name)] = append(list, staged{window, id, born, first, cols, slices.Clone(d.B)})
+	s.restore.load.bytes += g.Size()
+	s.restore.load.staged[string(name)] = append(s.restore.load.staged[string(name)], g)
 	return nil
-}
-
-// takeSegments appends the rows of the segments that a head names to their
-// window, unless an earlier head has done so.
-func (s *State) takeSegments(k *Key, sw *keyWindow, w *win, list []staged, seg int64, segs segments) error {
-	fp := s.cfg.Windows[sw.index].Fingerprint
-	for i := range list {
-		g := &list[i]
-		if g.window != fp || g.born != k.born || g.cols != len(sw.cols) || !segs.has(seg, g.first) || g.id != segmentID(seg, g.first) {
-			continue
-		}
-		if i+1 < len(list) && list[i+1].window == g.window && list[i+1].id == g.id {
-			continue // written again
-		}
-		end := g.first&^(seg-1) + seg
-		if end <= w.count && g.first >= w.count-int64(w.rows) {
-			continue // they are there
-		}
-		w.windUp(g.first)
-		d := newDecoder(g.rows)
-		if s.loadRows(&d, sw, w); d.Bad || len(d.B) > 0 || w.count != end {
-			return ErrCorrupt
-		}
-	}
-	return nil
-}
-
-// windUp makes first the number of the next row: rows from there on are overwritten,
-// and a gap before it empties the window.
-func (w *win) windUp(first int64) {
-	if back := w.count - first; back >= 0 && back <= int64(w.rows) {
-		if back > 0 {
-			w.unpush(back)
-			w.rows -= int32(back)
-		}
-		return
-	}
-	w.count, w.rows, w.pos = first, 0, 0
-}
-
-// loadRows appends rows to a window.
-func (s *State) loadRows(d *decoder, sw *keyWindow, w *win) {
-	nc := len(sw.cols)
-	times := d.Times(s.restore.load.times[:0], nc)
-	s.restore.load.times = times
-	if len(times) == 0 {
-		return
-	}
-	// A window that does not begin with the key's first row was full once.
-	if size := min(w.count+int64(len(times)), int64(sw.need)); size > int64(w.cap) {
-		s.grow(sw, w, int32(size))
-	}
-	b := d.B
-	for _, t := range times {
-		at := int(s.push(sw, w))
-		w.slab[at] = t
-		row := w.slab[int(w.cap)+at*nc:][:nc]
-		for j := range row {
-			row[j] = binary.LittleEndian.Uint64(b[8*j:])
-		}
-		b = b[8*nc:]
-	}
-	d.B = b
 }
 
 // loadHead sets a key to the content of a head.
@@ -143,19 +76,19 @@ func (s *State) loadHead(name, value []byte) error {
 	d := newDecoder(value)
 	v := d.startHead()
 	full := v != version
-	parts, asOf, born := d.Small(), d.Offset(), d.Offset()
-	gen := parts % generations
-	parts /= generations
-	if d.Bad || parts > math.MaxUint16 {
+	fragments, asOf, born := d.Small(), d.Offset(), d.Offset()
+	gen := uint8(fragments % changelog.Generations)
+	fragments /= changelog.Generations
+	if d.Bad || fragments > changelog.MaxFragments {
 		return ErrCorrupt
 	}
-	if parts > 0 {
+	if fragments > 0 {
 		start := value[:len(value)-len(d.B)]
 		size := d.Small()
 		if d.Bad {
 			return ErrCorrupt
 		}
-		body, err := s.restore.load.assemble(name, start, parts, gen, size)
+		body, err := s.restore.load.fragments.Join(name, start, gen, fragments, size)
 		if err != nil {
 			k := s.loadKey(name, born)
 			if k == nil && full {
@@ -163,7 +96,7 @@ func (s *State) loadHead(name, value []byte) error {
 			}
 			if k != nil {
 				s.restore.load.broken[k] = broken{err, slices.Clone(value)}
-				k.asOf, k.parts, k.gen, k.inLog = asOf, uint16(parts), uint8(gen), true
+				k.asOf, k.fragments, k.gen, k.inLog = asOf, uint16(fragments), gen, true
 			}
 			return nil
 		}
@@ -177,8 +110,8 @@ func (s *State) loadHead(name, value []byte) error {
 		k = s.loadUnread(name, born)
 	}
 	list := s.restore.load.staged[string(name)]
-	slices.SortStableFunc(list, func(a, b staged) int {
-		return cmp.Or(cmp.Compare(a.window, b.window), cmp.Compare(a.id, b.id))
+	slices.SortStableFunc(list, func(a, b series.StoredSegment) int {
+		return cmp.Or(cmp.Compare(a.Window, b.Window), cmp.Compare(a.ID, b.ID))
 	})
 	delete(s.restore.load.broken, k)
 	delete(s.restore.load.mismatch, k)
@@ -189,30 +122,35 @@ func (s *State) loadHead(name, value []byte) error {
 	if k.dropped {
 		s.restore.load.leftOut -= k.size()
 	}
-	k.asOf, k.parts, k.gen, k.inLog = asOf, uint16(parts), uint8(gen), true
+	k.asOf, k.fragments, k.gen, k.inLog = asOf, uint16(fragments), gen, true
 	k.held = nil
-	k.lastOffset, k.lastTime = d.Int(), d.Int()
-	err := s.loadWindows(&d, k, list)
+	h := &s.restore.load.head
+	h.Silence = s.cfg.Silence > 0
+	h.Start(d.B)
+	err := h.Rows(&k.Series, list)
 	if err == nil {
-		s.loadMarks(&d, k)
+		h.Progress(&k.Series)
+		s.takeFindings(k, h)
+		d.Decoder = h.Decoder
 		alerts, summaries := v == versionAlerts, v == versionSummaries
-		if v == versionHeld {
-			s.loadHeldSamples(&d, k)
-		} else {
-			s.loadHeld(&d, k)
-		}
-		s.clearAlerts(k)
+		s.loadHeld(&d, k, v == versionHeld)
+		k.Alerts.Clear()
 		if v == versionHeld || v == versionSummaries {
 			alerts = d.Byte() != 0
 		}
 		if v == versionHeld {
 			summaries = d.Byte() != 0
 		}
+		h.Decoder = d.Decoder
 		if alerts {
-			s.loadAlerts(&d, k)
+			h.Alerts(&k.Series)
 		}
 		if summaries {
-			s.loadSummaries(&d, k)
+			h.Summaries(&k.Series)
+		}
+		d.Decoder = h.Decoder
+		if h.Rewrite {
+			s.restore.load.rewrite[k] = struct{}{}
 		}
 		if d.Bad || len(d.B) > 0 {
 			err = ErrCorrupt
@@ -226,35 +164,48 @@ func (s *State) loadHead(name, value []byte) error {
 		s.restore.load.leftOut += k.size()
 	}
 	s.bytes = before + k.size()
-	if k.set == emptySet && !s.keepUnread(k) {
+	if k.Set == series.None && !s.keepUnread(k) {
 		return err
 	}
 	if b, ok := s.restore.load.broken[k]; ok {
 		s.restore.load.broken[k] = broken{b.err, slices.Clone(value)}
 	} else {
 		s.restore.load.unstage(name)
-		s.restore.load.forgetParts(name)
+		s.restore.load.fragments.Forget(name)
 	}
 	return err
+}
+
+// takeFindings notes what the reader has found of a key's rows and progress.
+func (s *State) takeFindings(k *Key, h *series.Reader) {
+	for _, name := range h.Stale {
+		s.stale[k] = append(s.stale[k], staleSegment{changelog.Segment, name.Window, name.ID})
+	}
+	for _, f := range h.Differences {
+		s.restore.load.mismatched(k, Mismatch{Detector: f.Detector, Fields: f.Fields, Window: f.Window, Params: f.Params})
+	}
+	if h.Missing != nil {
+		s.restore.load.broken[k] = broken{err: h.Missing}
+	}
 }
 
 // loadKey finds or makes a key; nil if no detector reads it any more.
 func (s *State) loadKey(name []byte, born int64) *Key {
 	k := s.keys.get(name)
 	if k == nil {
-		set := s.setFor(name)
+		set := s.sets.For(name)
 		if set == nil {
 			return nil
 		}
 		k = newKey(name, set)
-		k.born = born
+		k.Born = born
 		s.insert(k)
 	}
-	if k.born != born { // another life of the key
-		for i := range k.wins {
-			s.clearWin(&k.set.wins[i], &k.wins[i])
-		}
-		k.born = born
+	if k.Born != born { // another life of the key
+		before := k.size()
+		k.Clear()
+		s.bytes += k.size() - before
+		k.Born = born
 	}
 	return k
 }
@@ -267,9 +218,7 @@ func (s *State) unload(k *Key) {
 		s.restore.load.leftOut -= k.size()
 	}
 	s.remove(k)
-	for i := range k.wins {
-		s.freeRing(&k.set.wins[i], &k.wins[i])
-	}
+	k.Release()
 	delete(s.restore.load.mismatch, k)
 	delete(s.restore.load.rewrite, k)
 	delete(s.restore.load.broken, k)
@@ -277,116 +226,33 @@ func (s *State) unload(k *Key) {
 	delete(s.blocks, k)
 }
 
-// maxSegments bounds the segments of a window: a damaged head must not cause
-// endless deletions.
-const maxSegments = 1 << 17
-
-func (s *State) loadWindows(d *decoder, k *Key, list []staged) error {
-	seen := make([]bool, 0, 8)
-	for range k.wins {
-		seen = append(seen, false)
+// startHead is start for a head: the version.
+func (d *decoder) startHead() byte {
+	v := d.Byte()
+	if v != version && v != versionAlerts && v != versionSummaries && v != versionHeld {
+		d.Fail()
 	}
-	for range d.Len(13) {
-		fp, cols, seg := d.Bits(), d.Small(), int64(d.Small())
-		count, rows := d.Offset(), d.Offset()
-		if d.Bad || cols < 1 || cols > maxDim || seg&(seg-1) != 0 || rows > count || rows > maxRows {
-			return ErrCorrupt
-		}
-		tail := count - rows
-		var segs segments
-		if seg > 0 {
-			part := d.Offset()
-			start, to := tail&^(seg-1), count&^(seg-1)
-			if part >= seg || (to-start)/seg > maxSegments {
-				return ErrCorrupt
-			}
-			if tail = max(tail, to); start < to {
-				segs = segments{start + part, to}
-			}
-		}
-		at := slices.IndexFunc(k.set.wins, func(sw keyWindow) bool {
-			return s.cfg.Windows[sw.index].Fingerprint == fp && len(sw.cols) == cols
-		})
-		if at < 0 || seen[at] || k.set.wins[at].seg != seg {
-			for first := range segs.all(seg) {
-				s.stale[k] = append(s.stale[k], staleSegment{changelog.Segment, fp, segmentID(seg, first)})
-			}
-			s.restore.load.rewrite[k] = struct{}{}
-		}
-		if at < 0 || seen[at] {
-			s.restore.load.skipWindow(d, cols)
-			continue
-		}
-		seen[at] = true
-		w, sw := &k.wins[at], &k.set.wins[at]
-		if err := s.takeSegments(k, sw, w, list, seg, segs); err != nil {
-			return err
-		}
-		w.windUp(tail)
-		s.loadRows(d, sw, w)
-		rows = min(rows, int64(sw.need))
-		if d.Bad || w.count != count {
-			return ErrCorrupt
-		}
-		if int64(w.rows) < rows {
-			err := fmt.Errorf("rows %d to %d of its window are missing: %w", count-rows, count-int64(w.rows), ErrCorrupt)
-			s.restore.load.broken[k] = broken{err: err}
-		} else {
-			w.rows = int32(rows)
-		}
-		if w.segs = (segments{}); sw.seg == seg {
-			w.segs = segs
-		}
-	}
-	for i, ok := range seen {
-		if !ok {
-			w := &k.wins[i]
-			s.clearWin(&k.set.wins[i], w)
-			w.segs = segments{}
-		}
-	}
-	return nil
+	return v
 }
 
-func (s *State) loadMarks(d *decoder, k *Key) {
-	for i := range k.marks {
-		m := &k.marks[i]
-		m.n, m.carry = 0, m.carry[:0]
+// loadUnread makes a key that no detector reads: its open anomalies have to be
+// closed.
+func (s *State) loadUnread(name []byte, born int64) *Key {
+	k := newKey(name, series.None)
+	k.Born = born
+	s.insert(k)
+	return k
+}
+
+// keepUnread reports whether a key that no detector reads has anomalies to close, and
+// removes it if not.
+func (s *State) keepUnread(k *Key) bool {
+	s.bytes -= k.held.Bytes()
+	k.held = nil
+	delete(s.restore.load.mismatch, k)
+	if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
+		return true
 	}
-	for range d.Len(26) {
-		name, fp, window := d.Bits(), d.Bits(), d.Bits()
-		fresh, word := s.restore.load.fresh[:0], int64(0)
-		for range d.Len(1) {
-			word += d.Int()
-			fresh = append(fresh, uint64(word))
-		}
-		s.restore.load.fresh = fresh
-		carry := d.Words()
-		if d.Bad {
-			return
-		}
-		for i := range k.set.wins {
-			for j := range k.set.wins[i].dets {
-				det := &k.set.wins[i].dets[j]
-				if nameHash(det.Name) != name {
-					continue
-				}
-				switch {
-				case s.cfg.Windows[det.Window].Fingerprint != window:
-					s.restore.load.mismatched(k, Mismatch{Detector: det.Name, Fields: true, Window: window, Params: fp})
-				case det.Fingerprint != fp:
-					s.restore.load.mismatched(k, Mismatch{Detector: det.Name, Window: window, Params: fp})
-				case len(fresh) >= int(det.stride) || len(carry) > det.most.Carry ||
-					len(fresh) > 0 && k.wins[i].rows == 0 && s.restore.load.broken[k].err == nil:
-					d.Fail()
-				default:
-					m := &k.marks[det.mark]
-					m.carry = carry
-					if m.n = int32(len(fresh)); m.n > 0 && k.wins[i].slab != nil {
-						copy(k.wins[i].fresh(&k.set.wins[i], det), fresh)
-					}
-				}
-			}
-		}
-	}
+	s.unload(k)
+	return false
 }

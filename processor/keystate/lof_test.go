@@ -8,6 +8,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/bins"
 	"odradek/detectors/lof"
+	"odradek/processor/keystate/series"
 )
 
 // Scores of op LOF with a summary, through State and executor, are those of the
@@ -27,8 +28,8 @@ func TestLOFWithSummary(t *testing.T) {
 		if p.Tumbling {
 			stride = p.Window
 		}
-		cfg := &Config{Dim: 2, Windows: []WindowConfig{{Columns: []int{0, 1}, Fingerprint: 1}},
-			Detectors: []DetectorConfig{{Name: "lof", Detector: det, Stride: stride, Fingerprint: 1}}}
+		cfg := &Config{Dim: 2, Windows: []series.WindowConfig{{Columns: []int{0, 1}, Fingerprint: 1}},
+			Detectors: []series.DetectorConfig{{Name: "lof", Detector: det, Stride: stride, Fingerprint: 1}}}
 		s, e := New(cfg), detectors.NewCPU(1)
 		b := e.Batch()
 		var rows, state, want []float64

@@ -72,7 +72,7 @@ func (g *mismatches) add(k *Key, list []Mismatch) {
 	for _, m := range list {
 		g.keys[m]++
 	}
-	if g.changed++; g.example == nil || string(k.name) < string(g.example.name) {
+	if g.changed++; g.example == nil || string(k.Name()) < string(g.example.Name()) {
 		g.example = k
 	}
 }
@@ -95,7 +95,7 @@ func (g *mismatches) err() error {
 	if g.changed == 0 {
 		return nil
 	}
-	return &MismatchError{List: g.list(), Keys: g.changed, Example: Digest(g.example.name)}
+	return &MismatchError{List: g.list(), Keys: g.changed, Example: Digest(g.example.Name())}
 }
 
 // Layout is the fingerprint of Sample.Values, which held samples carry.

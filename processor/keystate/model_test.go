@@ -9,6 +9,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/events"
+	"odradek/processor/keystate/series"
 )
 
 // model is the package in its plainest form: every row of every key is kept, the
@@ -512,7 +513,7 @@ func (m *model) silence(k *modelKey, c events.Change) {
 		a.Severity = min(100, a.Severity+17)
 	}
 	c.Anomaly = *a
-	m.tell(k, SilenceDetector, SilenceName, c)
+	m.tell(k, SilenceDetector, series.SilenceName, c)
 }
 
 // TestModel compares the undisturbed fold with the model.

@@ -1,25 +1,27 @@
 package keystate
 
+import "odradek/processor/keystate/series"
+
 // OpenAnomalies counts the anomalies that are open, by the name of their detector.
 // It visits every key.
 func (s *State) OpenAnomalies() map[string]int64 {
 	n := map[string]int64{}
 	for k := range s.keys.all {
-		if k.alerts == nil {
+		if k.Alerts == nil {
 			continue
 		}
-		for i := range k.set.wins {
-			for j := range k.set.wins[i].dets {
-				if d := &k.set.wins[i].dets[j]; d.judged && k.alerts.dets[d.alert].events.Open() {
+		for i := range k.Set.Windows {
+			for j := range k.Set.Windows[i].Detectors {
+				if d := &k.Set.Windows[i].Detectors[j]; d.Judged && k.Alerts.Detectors[d.Alert].Events.Open() {
 					n[d.Name]++
 				}
 			}
 		}
-		if k.alerts.silent != nil {
-			n[SilenceName]++
+		if k.Alerts.Silent != nil {
+			n[series.SilenceName]++
 		}
-		for i := range k.alerts.orphans {
-			n[k.alerts.orphans[i].name]++
+		for i := range k.Alerts.Orphans {
+			n[k.Alerts.Orphans[i].Name]++
 		}
 	}
 	return n
@@ -30,7 +32,7 @@ func (s *State) OpenAnomalies() map[string]int64 {
 func (s *State) NamesAfter(t int64) (names [][]byte) {
 	for k := range s.keys.all {
 		if k.newest() > t {
-			names = append(names, k.name)
+			names = append(names, k.Name())
 		}
 	}
 	return names

@@ -7,217 +7,132 @@ import (
 	"slices"
 
 	"odradek/detectors"
+	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/tasks"
+	"odradek/processor/keystate/undo"
 )
 
-// mark is one detector's place in one key's window, and its carry.
-type mark struct {
-	carry detectors.Words
-	unit  uint32 // the lower half of the undo unit that has a copy of carry
-	n     int32  // fresh rows so far
-	last  uint32 // number of the key's last task, see lastTask
-	// Tasks in the last batch that had any, so far, and in the one before: what room is
-	// left behind X goes by, and no bit of a result.
-	now, before uint16
-	slot        *detectors.SlotRef // of the window in the executor's cache; nil: none
-}
-
 // warm makes the row of a sample that comes too early for a score.
-func (s *State) warm(k *Key, d *keyDetector, time, offset int64) {
+func (s *State) warm(k *Key, d *series.SetDetector, time, offset int64) {
 	if s.restore.replaying {
 		return
 	}
-	if len(s.tasks.pend) > 0 {
-		s.tasks.pend = append(s.tasks.pend, pending{key: k, det: d, task: pendingRow, at: uint32(len(s.tasks.ptimes))})
-		s.tasks.ptimes = append(s.tasks.ptimes, uint64(time), uint64(offset)<<1)
+	if !s.tasks.Empty() {
+		s.tasks.WarmUp(k, d, time, offset)
 		return
 	}
 	s.Rows = append(s.Rows, warmRow(k, d, time, offset))
 }
 
-func warmRow(k *Key, d *keyDetector, time, offset int64) Row {
-	return Row{Key: k, Detector: d.index, State: RowWarmingUp, Score: nan, Threshold: nan, Offset: offset, Time: time,
+func warmRow(k *Key, d *series.SetDetector, time, offset int64) Row {
+	return Row{Key: k, Detector: d.Index, State: RowWarmingUp, Score: nan, Threshold: nan, Offset: offset, Time: time,
 		About: time, Until: time}
 }
 
 var nan = float32(math.NaN())
 
-// pack makes the task that the newest row, with offset and imputed bit in word,
-// has made due.
-func (s *State) pack(k *Key, sw *keyWindow, w *win, d *keyDetector, m *mark, word uint64, b *detectors.Batch) {
-	rows, size := min(w.rows, d.full), d.size
-	if rows != d.full {
-		size, _ = d.Detector.Size(detectors.View{Dim: d.dim, Rows: int(rows), Fresh: int(d.stride)})
-	}
-	if d.summary != nil {
+// due prepares for the task that the newest row has made due, and reports whether it is to be
+// packed: in a replay, only if something remembers it.
+func (s *State) due(k *Key, w *series.Window, d *series.SetDetector) bool {
+	if d.Summary != nil {
 		s.summarise(k, w, d)
 	}
-	if s.restore.replaying && !d.replays {
-		return // nothing would remember it
-	}
-	var before *pending
-	room := uint16(0)
-	if d.linked {
-		before = s.tasks.last(k, d, m)
-		m.last = s.tasks.numbered + uint32(len(s.tasks.pend)) + 1
-		if before == nil {
-			m.before, m.now = m.now, 1
-		} else if m.now < math.MaxUint16 {
-			m.now++
-		}
-	}
-	params := s.tasks.params(d.detector, b)
-	b.Tasks = append(b.Tasks, detectors.Task{})
-	t := &b.Tasks[len(b.Tasks)-1]
-	t.Op, t.Dim, t.Fresh, t.Params = d.op, uint32(d.dim), uint32(d.stride), params
-	s.tasks.centers = s.tasks.centers[:0]
-	switch d.elem {
-	case detectors.F32:
-		if d.pool != nil && s.packCached(t, w, d, m, b) {
-			break
-		}
-		if !d.shares && d.dim == 1 {
-			s.tasks.packOne(t, w, d, rows, b)
-			break
-		}
-		room = s.tasks.packX(t, w, d, m, before, rows, b)
-	case detectors.F64:
-		room = s.tasks.packWide(t, w, d, m, before, rows, b)
-	case detectors.I64:
-		var dst []int64
-		x, y := w.values(d.dim, rows)
-		t.X, dst = b.GrowI64(len(x) + len(y))
-		for i, v := range x {
-			dst[i] = detectors.Count(math.Float64frombits(v))
-		}
-		for i, v := range y {
-			dst[len(x)+i] = detectors.Count(math.Float64frombits(v))
-		}
-	}
-	if d.summary != nil {
-		s.tasks.packSummary(t, d, k.summary(d.mark), b)
-	}
-	if d.most.Carry > 0 {
-		if before != nil {
-			t.After = uint32(before.task) + 1
-		} else if len(m.carry) > 0 {
-			t.Carry = b.Put(m.carry)
-		}
-	}
-	if t.Scores = b.GrowOut(size.Scores); size.Carry|size.Detail != 0 {
-		b.GrowMore(t, size)
-	}
-	// The ring moves on before the scores are there, so times are copied now.
-	s.tasks.pend = append(s.tasks.pend, pending{})
-	p := &s.tasks.pend[len(s.tasks.pend)-1]
-	p.key, p.det, p.task, p.steady, p.at = k, d, int32(len(b.Tasks))-1, d.steady && size.Scores == int(d.stride), uint32(len(s.tasks.ptimes))
-	p.room = room
-	switch {
-	case !p.steady:
-		s.tasks.copyTimes(w, rows, 0)
-	case d.stride == 1 && d.from == 0:
-		s.tasks.ptimes = append(s.tasks.ptimes, uint64(k.lastTime))
-	default:
-		s.tasks.copyTimes(w, d.stride, 0)
-		if d.from > 0 {
-			s.tasks.copyTimes(w, d.stride, int32(d.from))
-			s.tasks.copyTimes(w, d.stride, int32(d.to))
-		}
-	}
-	p.times = int32(len(s.tasks.ptimes)) - int32(p.at)
-	if m.n > 0 {
-		s.tasks.ptimes = append(s.tasks.ptimes, w.fresh(sw, d)[:m.n]...)
-	}
-	s.tasks.ptimes = append(s.tasks.ptimes, word)
-	if d.valued {
-		s.tasks.copyValues(w, d)
-	}
+	return !s.restore.replaying || d.Replays
 }
 
-// rowTimes splits the times that pack has kept of a steady detector's task into those of
-// its fresh rows, and of the first and the last sample that each row's score is about.
-func (d *keyDetector) rowTimes(times []uint64) (fresh, about, until []uint64) {
-	n := d.stride
-	if d.from == 0 {
-		return times, times, times
+// SetWindowCache gives the State the executor's window cache; nil: there is none. A task
+// then brings only the rows that the executor does not have. The caller closes the cache
+// after the State's last use.
+func (s *State) SetWindowCache(c *detectors.WindowCache) { s.tasks.SetWindowCache(c) }
+
+// Repack packs windows that the executor has cached, and lost (detectors.ErrCacheLost),
+// into b as they were when their tasks became due: Execute of b may then be tried again.
+// Rows that were overwritten since are in the undo journal.
+func (s *State) Repack(b *detectors.Batch) {
+	b.Invalidate()
+	cached := s.tasks.Cached()
+	if len(cached) == 0 {
+		return
 	}
-	return times[:n], times[n : 2*n], times[2*n:]
+	overwritten := make(map[*series.Window][][]uint64, len(cached))
+	for _, w := range cached {
+		overwritten[w] = nil
+	}
+	s.journal.Open.Each(func(o *undo.Op[*Key], row []uint64) {
+		if o.Kind == opRow {
+			w := &o.Key.Windows[o.What]
+			if rows, ok := overwritten[w]; ok {
+				overwritten[w] = append(rows, row[1:])
+			}
+		}
+	})
+	s.tasks.Repack(b, overwritten)
 }
 
 // Apply takes the results of b after its execution: scores go to Rows, in the order of
 // the samples, and carries to their keys. The caller resets b afterwards. Apply ignores
 // tasks of other States in b.
 func (s *State) Apply(b *detectors.Batch) {
-	for i := range s.tasks.pend {
-		p := &s.tasks.pend[i]
-		if p.task < 0 {
-			s.applyOther(p)
+	list := s.tasks.Pending()
+	for i := range list {
+		p := &list[i]
+		switch p.Index {
+		case tasks.WarmingUp:
+			time, offset := s.tasks.WarmedUp(&p.Task)
+			s.Rows = append(s.Rows, warmRow(p.Key, p.Detector, time, offset))
+			continue
+		case tasks.Deferred:
+			s.tasks.Do(&p.Task)
 			continue
 		}
-		if p.det.most.Carry > 0 {
-			if m := &p.key.marks[p.det.mark]; m.last == s.tasks.numbered+uint32(i)+1 {
-				if !p.key.dead {
-					next := b.Tasks[p.task].Next
-					s.setCarry(p.key, p.det, m, b.Out[next.Off:next.Off+next.Len])
-				}
+		d := p.Detector
+		if d.Most.Carry > 0 && !p.Key.dead {
+			if m := &p.Key.Progress[d.Place]; s.tasks.Last(i, m) {
+				next := b.Tasks[p.Index].Next
+				s.setCarry(p.Key, d, m, b.Out[next.Off:next.Off+next.Len])
 			}
 		}
-		if p.det.judged {
+		if d.Judged {
 			s.judgeRows(p, b)
 		} else if !s.restore.replaying {
 			s.addRows(p, b)
 		}
-		if s.cfg.Blocks && p.det.blocker != nil && !s.restore.replaying {
+		if s.cfg.Blocks && d.Blocker != nil && !s.restore.replaying {
 			s.addBlock(p, b)
 		}
 	}
-	s.tasks.drop()
-}
-
-// applyOther does what had to wait for the tasks before it.
-func (s *State) applyOther(p *pending) {
-	switch p.task {
-	case pendingRow:
-		s.Rows = append(s.Rows, warmRow(p.key, p.det, int64(s.tasks.ptimes[p.at]), int64(s.tasks.ptimes[p.at+1]>>1)))
-	case pendingEnd:
-		s.endAlerts(p.key, p.reason, int64(s.tasks.ptimes[p.at]), int64(s.tasks.ptimes[p.at+1]))
-	case pendingEvent:
-		s.addEvent(&s.tasks.later[p.at])
-	case pendingRule:
-		r := &s.tasks.rulings[p.at]
-		r.det.rule = r.rule
-	}
+	s.tasks.Drop()
 }
 
 // setCarry sets a key's carry to that of its last task.
-func (s *State) setCarry(k *Key, d *keyDetector, m *mark, next detectors.Words) {
-	if m.unit != uint32(s.journal.unit) {
-		m.unit = uint32(s.journal.unit)
+func (s *State) setCarry(k *Key, d *series.SetDetector, m *series.Progress, next detectors.Words) {
+	if m.Unit != uint32(s.journal.Number) {
+		m.Unit = uint32(s.journal.Number)
 		if !s.restore.replaying {
-			s.journal.cur.saveCarry(k, d.mark, m.carry)
+			saveCarry(s.journal.Open, k, d.Place, m.Carry)
 		}
 	}
-	if len(next) > cap(m.carry) {
-		s.bytes += 4 * int64(len(next)-cap(m.carry))
-		m.carry = make(detectors.Words, len(next))
+	if len(next) > cap(m.Carry) {
+		s.bytes += 4 * int64(len(next)-cap(m.Carry))
+		m.Carry = make(detectors.Words, len(next))
 	}
-	m.carry = m.carry[:len(next)]
-	copy(m.carry, next)
+	m.Carry = m.Carry[:len(next)]
+	copy(m.Carry, next)
 }
 
 // addRows makes the rows of a task: one for each fresh sample, without a score where
 // nothing was found.
 func (s *State) addRows(p *pending, b *detectors.Batch) {
-	d := p.det
-	t := &b.Tasks[p.task]
-	end := int(p.at) + int(p.times)
-	times, words := s.tasks.ptimes[p.at:end], s.tasks.ptimes[end:][:d.stride]
-	if p.steady {
-		fresh, about, until := d.rowTimes(times)
+	d := p.Detector
+	t := &b.Tasks[p.Index]
+	times, words := s.tasks.Times(&p.Task)
+	if p.Steady {
+		fresh, about, until := tasks.RowTimes(d, times)
 		scores := b.Out[t.Scores.Off:][:len(words)].F32()
 		for i, word := range words {
 			s.Rows = append(s.Rows, Row{})
 			r := &s.Rows[len(s.Rows)-1]
-			r.Key, r.Detector, r.State = p.key, d.index, RowState(word&1)*RowImputed
+			r.Key, r.Detector, r.State = p.Key, d.Index, RowState(word&1)*RowImputed
 			r.Score, r.Threshold = scores[i], nan
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
 			r.About, r.Until = int64(about[i]), int64(until[i])
@@ -225,11 +140,11 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 		return
 	}
 	fresh := times[len(times)-len(words):]
-	s.tasks.finds = d.Detector.AppendFindings(s.tasks.finds[:0], b.Rows(int(p.task)))
-	finds := highest(s.tasks.finds)
+	s.finds = d.Detector.AppendFindings(s.finds[:0], b.Rows(int(p.Index)))
+	finds := highest(s.finds)
 	for i, word := range words {
 		r := Row{
-			Key: p.key, Detector: d.index, State: RowState(word&1) * RowImputed, Score: nan, Threshold: nan,
+			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan, Threshold: nan,
 			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
 		}
 		if len(finds) > 0 && finds[0].Fresh == i {
@@ -247,30 +162,21 @@ func (r *Row) setFinding(f *detectors.Finding, times []uint64) {
 
 // addBlock hands out the block of a task, if its detector made one.
 func (s *State) addBlock(p *pending, b *detectors.Batch) {
-	media, data := p.det.blocker.Block(b.Rows(int(p.task)))
+	media, data := p.Detector.Blocker.Block(b.Rows(int(p.Index)))
 	if data == nil {
 		return
 	}
 	if len(data) > detectors.MaxBlock {
-		panic(fmt.Sprintf("keystate: detector %s made a block of %d bytes, more than %d", p.det.Name, len(data), detectors.MaxBlock))
+		panic(fmt.Sprintf("keystate: detector %s made a block of %d bytes, more than %d", p.Detector.Name, len(data), detectors.MaxBlock))
 	}
-	end := int(p.at) + int(p.times)
-	times, words := s.tasks.ptimes[p.at:end], s.tasks.ptimes[end:][:p.det.stride]
+	times, words := s.tasks.Times(&p.Task)
 	s.Blocks = append(s.Blocks, BlockRow{
-		Key: p.key, Detector: p.det.index, Offset: int64(words[len(words)-1] >> 1),
+		Key: p.Key, Detector: p.Detector.Index, Offset: int64(words[len(words)-1] >> 1),
 		About: int64(times[0]), Until: int64(times[len(times)-1]), MediaType: media, Data: data,
 	})
 }
 
-// Steady is implemented by detectors with one finding for each fresh row, in order,
-// with the row's score, about the rows from `from` to `to` before it, counted within
-// the task's X. AppendFindings is then not called, and the times of older rows are
-// not kept.
-type Steady interface {
-	Reach() (from, to int)
-}
-
-// highest keeps one finding of each fresh row, in their order: that with the highest
+// highest reduces the findings to one of each fresh row, in their order: that with the highest
 // score, the first of equal ones. Consumers know a score by its sample and its detector,
 // so a sample has one score of a detector, however many lengths or ranks the method has.
 func highest(f []detectors.Finding) []detectors.Finding {

@@ -10,12 +10,13 @@ import (
 	"odradek/detectors/bins"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/series"
 )
 
 func randomConfig(r *rand.Rand) *Config {
 	cfg := &Config{Dim: 1 + r.IntN(3), Hold: r.IntN(2) == 0, DropDuplicates: r.IntN(2) == 0}
 	for i := range 1 + r.IntN(2) {
-		w := WindowConfig{Fingerprint: uint64(100 + i)}
+		w := series.WindowConfig{Fingerprint: uint64(100 + i)}
 		for range 1 + r.IntN(cfg.Dim) {
 			w.Columns = append(w.Columns, r.IntN(cfg.Dim))
 		}
@@ -33,7 +34,7 @@ func randomConfig(r *rand.Rand) *Config {
 		if f.window > 1 && r.IntN(3) == 0 {
 			f.bins = &bins.Params{Dim: 1, Cells: 1 + r.IntN(9), Period: 1 + r.IntN(40), Max: 1 + r.IntN(10), Decay: 0.1 + 0.8*r.Float64()}
 		}
-		d := DetectorConfig{
+		d := series.DetectorConfig{
 			Name: fmt.Sprint("d", i), Detector: f, Window: r.IntN(len(cfg.Windows)),
 			Stride: []int{1, 1, 3, 16}[r.IntN(4)], Fingerprint: uint64(i),
 		}
@@ -46,7 +47,7 @@ func randomConfig(r *rand.Rand) *Config {
 		cfg.Detectors = append(cfg.Detectors, d)
 	}
 	for i := range cfg.Windows {
-		whole := func(d DetectorConfig) bool { return d.Window == i && d.Detector.(*fake).bins != nil }
+		whole := func(d series.DetectorConfig) bool { return d.Window == i && d.Detector.(*fake).bins != nil }
 		cfg.Windows[i].Incomplete = r.IntN(2) == 0 && !slices.ContainsFunc(cfg.Detectors, whole)
 	}
 	if r.IntN(2) == 0 {
@@ -84,7 +85,7 @@ func randomConfig(r *rand.Rand) *Config {
 
 // randomAlerts gives a detector a threshold and, mostly, events. Scores of fakes
 // are about as large as the noise of the log, 10, around 0.
-func randomAlerts(r *rand.Rand, d *DetectorConfig) {
+func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 	kinds := []struct {
 		kind  threshold.Kind
 		value float64

@@ -1,11 +1,9 @@
 package keystate
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 )
 
 // Errors of a restore.
@@ -22,7 +20,7 @@ var (
 // offset: what a key's state has already is then not folded again, and counted
 // as Duplicate. The state cannot be used after an error.
 func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
-	if s.journal.started {
+	if s.journal.Started() {
 		return errors.New("keystate: replay into a state that has begun")
 	}
 	if f.Offset > committed {
@@ -32,27 +30,27 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		s.restore.load = &loading{} // nothing was loaded; its maps are not written any more
 	}
 	for k, b := range s.restore.load.broken {
-		if err := s.loadHead(k.name, b.value); err != nil {
-			return fmt.Errorf("keystate: changelog record H of key %s: %w", Digest(k.name), err)
+		if err := s.loadHead(k.Name(), b.value); err != nil {
+			return fmt.Errorf("keystate: changelog record H of key %s: %w", Digest(k.Name()), err)
 		}
 	}
 	var drop []*Key
 	var differ mismatches
 	top := int64(math.MinInt64)
 	for k := range s.keys.all {
-		if d := s.decisions.latest(Eviction, k.name); !k.inLog || d != nil && k.asOf <= d.offset {
+		if d := s.decisions.Latest(Eviction, k.Name()); !k.inLog || d != nil && k.asOf <= d.Offset {
 			if drop = append(drop, k); k.inLog {
 				// An eviction that was cut off before it had deleted the key.
-				d.key = k
-				s.decisions.leftover = append(s.decisions.leftover, d)
+				d.Value = k
+				s.decisions.Resume(d)
 			}
 			continue
 		}
 		if top = max(top, k.asOf); k.asOf > committed && !ahead {
-			return fmt.Errorf("keystate: key %s is at offset %d, the committed offset is %d: %w", Digest(k.name), k.asOf, committed, ErrAhead)
+			return fmt.Errorf("keystate: key %s is at offset %d, the committed offset is %d: %w", Digest(k.Name()), k.asOf, committed, ErrAhead)
 		}
 		if b, ok := s.restore.load.broken[k]; ok {
-			return fmt.Errorf("keystate: key %s: %w", Digest(k.name), b.err)
+			return fmt.Errorf("keystate: key %s: %w", Digest(k.Name()), b.err)
 		}
 		differ.add(k, s.restore.load.mismatch[k])
 	}
@@ -60,23 +58,22 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		return err
 	}
 	s.Mismatched = differ.list()
-	last, err := s.decisions.begin(f, committed, ahead)
-	if err != nil {
-		return err
+	if d := s.decisions.Begin(f.Offset); d != nil {
+		if top = max(top, d.Offset); d.Offset >= committed && !ahead {
+			return fmt.Errorf("keystate: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, d.Offset, committed, ErrAhead)
+		}
 	}
-	top = max(top, last)
 	for _, k := range drop {
 		stale := s.allStale(k)
 		if s.unload(k); k.inLog && len(stale) > 0 {
 			s.stale[k] = stale
 		}
 	}
-	slices.SortFunc(s.decisions.leftover, func(a, b *decision) int { return cmp.Compare(a.offset, b.offset) })
 	s.restore.replaying, s.restore.replayEnd = true, committed
 	if top > committed {
 		s.restore.ahead = top
 	}
-	s.begin(f)
+	s.begin(f, false)
 	for k := range s.restore.load.rewrite {
 		s.markDirty(k)
 	}
@@ -102,11 +99,9 @@ func (s *State) replayStep(sm *Sample) {
 	if sm.Offset >= s.restore.replayEnd {
 		panic(fmt.Sprintf("keystate: replay of offset %d, the committed offset is %d", sm.Offset, s.restore.replayEnd))
 	}
-	s.LostSuspects += s.jury.lost()
-	s.jury.setJump(s.jury.jumps.At(sm.Offset))
+	s.LostSuspects += s.jury.Replay(sm.Offset)
 	if s.restore.replayed++; s.restore.replayed%replayStride == 0 {
-		s.journal.marks = append(s.journal.marks, s.floorAt(sm.Offset))
-		s.journal.next(&s.keys)
+		s.journal.Pass(s.floorAt(sm.Offset))
 	}
 }
 
@@ -117,23 +112,17 @@ func (s *State) EndInput() { s.applyDecisions(s.restore.replayEnd - 1) }
 // EndReplay ends the replay; the state is that of the committed offset, which
 // is the first mark. EndInput comes before it. All tasks must have been applied, and Fits been true.
 func (s *State) EndReplay() {
-	if !s.restore.replaying || len(s.tasks.pend) > 0 || s.waiting || len(s.line) > 0 {
+	if !s.restore.replaying || !s.tasks.Empty() || s.waiting || len(s.line) > 0 {
 		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
 	s.EndInput()
 	s.restore.replaying = false
-	s.LostSuspects += s.jury.lost()
-	if s.jury.jumps.Now != s.cfg.MaxJump {
-		s.jury.jumps = Jumps{Now: s.cfg.MaxJump, From: s.restore.replayEnd, Before: s.jury.jumps.Now}
-	}
-	s.jury.setJump(s.cfg.MaxJump)
-	s.next, s.journal.base = s.restore.replayEnd, s.restore.replayEnd
-	if last := s.journal.marks[len(s.journal.marks)-1]; last.Offset < s.restore.replayEnd {
-		s.journal.marks = append(s.journal.marks, s.floorAt(s.restore.replayEnd))
-	}
-	s.newUnit(s.restore.replayEnd)
+	s.LostSuspects += s.jury.EndReplay(s.restore.replayEnd, s.cfg.MaxJump)
+	s.next = s.restore.replayEnd
+	s.journal.EndReplay(s.floorAt(s.restore.replayEnd))
 	s.rebuildRules()
-	s.evictor.oldest, s.silence.built = NoTime, false
+	s.evictor.Reset()
+	s.silence.Reset()
 	s.planSweep()
 	s.route()
 }

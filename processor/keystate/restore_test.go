@@ -12,6 +12,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/series"
 )
 
 // TestBrokenRestoreIsNoticed is the negative control: a restore that is wrong in
@@ -193,10 +194,10 @@ func TestAtLeastOnce(t *testing.T) {
 func twoWindows() *Config {
 	cfg := &Config{
 		Dim:     2,
-		Windows: []WindowConfig{{Columns: []int{0}, Fingerprint: 10}, {Columns: []int{0, 1}, Fingerprint: 20}},
+		Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 10}, {Columns: []int{0, 1}, Fingerprint: 20}},
 	}
 	for i := range 4 {
-		cfg.Detectors = append(cfg.Detectors, DetectorConfig{
+		cfg.Detectors = append(cfg.Detectors, series.DetectorConfig{
 			Name: fmt.Sprint("d", i), Detector: &fake{id: i, window: 150, least: 5, carry: 2}, Window: i / 2,
 			Stride: 1 + 3*(i%2), Fingerprint: uint64(i),
 		})
@@ -257,9 +258,9 @@ func TestChangedConfiguration(t *testing.T) {
 	}
 	rows := func(s *State, w int) int32 {
 		k := s.keys.get([]byte("k1"))
-		return k.wins[w].rows
+		return k.Windows[w].Rows
 	}
-	carry := func(s *State, d int) int { return len(s.keys.get([]byte("k1")).marks[d].carry) }
+	carry := func(s *State, d int) int { return len(s.keys.get([]byte("k1")).Progress[d].Carry) }
 
 	for _, c := range []struct {
 		name   string
@@ -317,11 +318,11 @@ func TestChangedConfiguration(t *testing.T) {
 					t.Errorf("window %d has %d rows", w, got)
 				}
 			}
-			set := s.keys.get([]byte("k1")).set
-			for i := range set.wins {
-				for _, d := range set.wins[i].dets {
-					if got := carry(s, d.mark); (got > 0) != c.marks[d.index] {
-						t.Errorf("detector %d has a carry of %d", d.index, got)
+			set := s.keys.get([]byte("k1")).Set
+			for i := range set.Windows {
+				for _, d := range set.Windows[i].Detectors {
+					if got := carry(s, d.Place); (got > 0) != c.marks[d.Index] {
+						t.Errorf("detector %d has a carry of %d", d.Index, got)
 					}
 				}
 			}
@@ -386,11 +387,11 @@ func TestResizedWindow(t *testing.T) {
 			after = append(after, record{bytes.Clone(k), bytes.Clone(v)})
 			return nil
 		})
-		w := &s.keys.get([]byte("k2")).wins[0]
-		if want := min(window+3, 153+300); int(w.rows) != want || w.count != 1300 {
-			t.Errorf("window %d: %d rows of %d, want %d", window, w.rows, w.count, want)
+		w := &s.keys.get([]byte("k2")).Windows[0]
+		if want := min(window+3, 153+300); int(w.Rows) != want || w.Count != 1300 {
+			t.Errorf("window %d: %d rows of %d, want %d", window, w.Rows, w.Count, want)
 		}
-		ts, more := w.times(w.rows, 0)
+		ts, more := w.Times(w.Rows, 0)
 		ts = append(slices.Clone(ts), more...)
 		for i, at := range ts {
 			if want := uint64(10 * (n + 900 - 1 - 3*(len(ts)-1-i))); at != want {
@@ -469,7 +470,7 @@ func TestEvictionIsDeletedFromTheLog(t *testing.T) {
 		}
 		s.Committed(i + 1)
 	}
-	if s.EvictedKeys < 2 || s.Decisions(Eviction) != 0 || len(s.decisions.queue) != 0 {
+	if s.EvictedKeys < 2 || s.Decisions(Eviction) != 0 {
 		t.Errorf("%d keys evicted, %d evictions remembered", s.EvictedKeys, s.Decisions(Eviction))
 	}
 	for k := range log {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/processor/keystate/series"
 )
 
 // feed folds "key time value" samples, one an offset from 0 on, and returns the
@@ -38,8 +39,8 @@ func feed(t *testing.T, cfg *Config, samples string) (*State, []Outcome, []Row) 
 
 func one(f *fake, stride int) *Config {
 	return &Config{
-		Dim: 1, Windows: []WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
-		Detectors: []DetectorConfig{{Name: "d", Detector: f, Stride: stride}},
+		Dim: 1, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		Detectors: []series.DetectorConfig{{Name: "d", Detector: f, Stride: stride}},
 	}
 }
 
@@ -120,7 +121,7 @@ func TestTimeToLive(t *testing.T) {
 		t.Error("a lives on at 90")
 	}
 	s, _, rows := feed(t, cfg, "a 1 1,a 2 1,a 3 1,a 100 1")
-	if s.EvictedKeys != 1 || rows[3].State != RowWarmingUp || s.keys.get([]byte("a")).born != 3 {
+	if s.EvictedKeys != 1 || rows[3].State != RowWarmingUp || s.keys.get([]byte("a")).Born != 3 {
 		t.Error("a key that comes back after its time to live is not new")
 	}
 	cfg.Lateness = 50
@@ -183,7 +184,7 @@ func TestSteady(t *testing.T) {
 	compareRows(t, rows(reaching{lagging{5}}), rows(lagging{5}))
 }
 
-// lagging speaks of the rows from 3 to 1 before the fresh one.
+// lagging has scores that cover the rows from 3 to 1 before the fresh one.
 type lagging struct{ plain }
 
 func (l lagging) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
@@ -204,8 +205,8 @@ func TestCheck(t *testing.T) {
 	}
 	bad := &Config{
 		Dim: 2, Lateness: -1,
-		Windows: []WindowConfig{{Columns: []int{2}, Fingerprint: 1}, {Fingerprint: 1}},
-		Detectors: []DetectorConfig{
+		Windows: []series.WindowConfig{{Columns: []int{2}, Fingerprint: 1}, {Fingerprint: 1}},
+		Detectors: []series.DetectorConfig{
 			{Name: "a", Detector: &fake{window: 3, least: 4}, Stride: 1},
 			{Name: "a", Detector: &fake{window: 3, least: 1}, Stride: 0},
 			{Name: "b", Detector: &fake{window: 3, least: 1}, Stride: 1, Window: 2},
@@ -289,7 +290,7 @@ func TestTable(t *testing.T) {
 			t.Fatalf("%s is %v", name, k)
 		}
 		if k == nil {
-			k = &Key{name: name}
+			k = newKey(name, series.None)
 			tb.add(k)
 			all[string(name)] = k
 		} else if r.IntN(2) == 0 {
@@ -303,22 +304,6 @@ func TestTable(t *testing.T) {
 	}
 	if n != len(all) || tb.n != n {
 		t.Errorf("%d keys, %d counted, %d put", n, tb.n, len(all))
-	}
-}
-
-func TestSegmentRows(t *testing.T) {
-	for _, c := range []struct {
-		need      int64
-		cols, max int
-		want      int64
-	}{
-		{8, 1, MaxRecord, 0}, {127, 1, MaxRecord, 0}, {128, 1, MaxRecord, 64}, {1024, 1, MaxRecord, 128},
-		{1 << 20, 1, MaxRecord, 16384}, {1000, 3, MaxRecord, 128}, {100, 10000, MaxRecord, 2},
-		{100, 60000, MaxRecord, 1}, {300, 1, 600, 16}, {1500, 1, MaxRecord, 128}, {1600, 1, MaxRecord, 256},
-	} {
-		if got := segmentRows(c.need, c.cols, c.max); got != c.want {
-			t.Errorf("%d rows of %d values: %d, want %d", c.need, c.cols, got, c.want)
-		}
 	}
 }
 
@@ -341,11 +326,8 @@ func TestPackKeepsDigits(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	size := func(v any) int { return int(reflect.TypeOf(v).Size()) }
-	if k, w, m := size(Key{}), size(win{}), size(mark{}); k > keyBytes-32 || k < keyBytes-48 || w != winBytes || m != markBytes {
-		t.Errorf("Key has %d bytes, win %d, mark %d", k, w, m)
-	}
-	if a, d := size(alerts{}), size(alert{}); a != alertsBytes || d != alertBytes {
-		t.Errorf("alerts has %d bytes, alert %d", a, d)
+	if k := size(Key{}); k > keyBytes-32 || k < keyBytes-48 {
+		t.Errorf("Key has %d bytes", k)
 	}
 }
 

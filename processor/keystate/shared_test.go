@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/tasks"
 )
 
 // realDetectors are detectors of every op whose rows are centred, with embeddings and
@@ -55,39 +57,41 @@ type sharing struct {
 // check compares the X of all tasks that wait with what the model makes of their rows.
 func (h *sharing) check() {
 	ends := map[string]uint32{} // of the X of the last task of a detector and a key
-	for i := range h.s.tasks.pend {
-		p := &h.s.tasks.pend[i]
-		if p.task < 0 {
+	for i := range h.s.tasks.Pending() {
+		p := &h.s.tasks.Pending()[i]
+		if p.Index < 0 {
 			continue
 		}
 		h.tasks++
-		rows := h.b.Rows(int(p.task))
+		rows := h.b.Rows(int(p.Index))
 		x, wide := rows.X, rows.X64
-		all := h.all[string(p.key.Name())]
-		last := h.s.tasks.ptimes[int(p.at)+int(p.times)+int(p.det.stride)-1] >> 1 // its offset
+		all := h.all[string(p.Key.Name())]
+		_, words := h.s.tasks.Times(&p.Task)
+		last := words[len(words)-1] >> 1 // its offset
 		n, _ := slices.BinarySearchFunc(all, int64(last), func(r modelRow, o int64) int { return int(r.offset - o) })
 		all = all[:n+1]
-		dim, full := p.det.dim, int(p.det.full)
+		dim, full := p.Detector.Dim, int(p.Detector.Full)
 		window := all[max(0, len(all)-full):]
 		around := centered(all, full, dim)
 		if around == nil {
 			around = window
 		}
 		if len(x)+len(wide) != dim*len(window) {
-			h.t.Fatalf("task %d: %d numbers for %d rows", p.task, len(x)+len(wide), len(window))
+			h.t.Fatalf("task %d: %d numbers for %d rows", p.Index, len(x)+len(wide), len(window))
 		}
 		other := false
 		for r, row := range window {
 			for c, v := range row.v {
 				if wide != nil {
 					if got := wide[r*dim+c]; got != v {
-						h.t.Fatalf("%s: task %d of key %q, row %d of %d: %v, want %v", p.det.Name, p.task, p.key.Name(), r, len(window), got, v)
+						h.t.Fatalf("%s: task %d of key %q, row %d of %d: %v, want %v", p.Detector.Name, p.Index, p.Key.Name(), r, len(window), got, v)
 					}
 					continue
 				}
 				got := x[r*dim+c]
 				if want := float32(v - middleOf(around, c)); !same32(got, want) {
-					h.t.Fatalf("%s: task %d of key %q, row %d of %d: %v, by itself it is %v", p.det.Name, p.task, p.key.Name(), r, len(window), got, want)
+					h.t.Fatalf("%s: task %d of key %q, row %d of %d: %v, by itself it is %v",
+						p.Detector.Name, p.Index, p.Key.Name(), r, len(window), got, want)
 				}
 				other = other || !same32(got, float32(v-middleOf(window, c)))
 			}
@@ -95,8 +99,8 @@ func (h *sharing) check() {
 		if other {
 			h.others++
 		}
-		id := fmt.Sprint(p.det.index, "/", string(p.key.Name()))
-		span := h.b.Tasks[p.task].X
+		id := fmt.Sprint(p.Detector.Index, "/", string(p.Key.Name()))
+		span := h.b.Tasks[p.Index].X
 		if span.Off < ends[id] {
 			h.shared++
 		}
@@ -127,12 +131,12 @@ func TestSharedRows(t *testing.T) {
 	defer e.Close()
 	for range 12 {
 		dim := 1 + r.IntN(2)
-		cfg := &Config{Dim: dim, Windows: []WindowConfig{{Columns: []int{0, 1}[:dim], Fingerprint: 1}}}
+		cfg := &Config{Dim: dim, Windows: []series.WindowConfig{{Columns: []int{0, 1}[:dim], Fingerprint: 1}}}
 		for name, d := range realDetectors(t, dim) {
 			if r.IntN(2) == 0 {
 				continue
 			}
-			cfg.Detectors = append(cfg.Detectors, DetectorConfig{Name: name, Detector: d, Stride: []int{1, 1, 2, 5}[r.IntN(4)],
+			cfg.Detectors = append(cfg.Detectors, series.DetectorConfig{Name: name, Detector: d, Stride: []int{1, 1, 2, 5}[r.IntN(4)],
 				Fingerprint: uint64(len(cfg.Detectors))})
 		}
 		if len(cfg.Detectors) == 0 {
@@ -202,7 +206,7 @@ func TestSmallWindowsShareNothing(t *testing.T) {
 	for _, c := range []struct {
 		dim, window int
 		shares      bool
-	}{{1, leastShared - 1, false}, {1, leastShared, true}, {3, leastShared/3 + 1, true}, {3, leastShared / 3, false}} {
+	}{{1, tasks.LeastShared - 1, false}, {1, tasks.LeastShared, true}, {3, tasks.LeastShared/3 + 1, true}, {3, tasks.LeastShared / 3, false}} {
 		cfg := one(&fake{window: c.window, least: c.window}, 1)
 		cfg.Dim, cfg.Windows[0].Columns = c.dim, []int{0, 1, 2}[:c.dim]
 		s, b := New(cfg), &detectors.Batch{}
@@ -218,7 +222,7 @@ func TestSmallWindowsShareNothing(t *testing.T) {
 		if shared != c.shares {
 			t.Errorf("windows of %d rows of %d: tasks share rows: %v", c.window, c.dim, shared)
 		}
-		if rows := s.Need().In - len(s.dets[0].params); !c.shares && (rows > c.window*c.dim+2 || len(b.In) > need+len(s.dets[0].params)+2) {
+		if rows := s.Need().In - len(s.dets[0].Params); !c.shares && (rows > c.window*c.dim+2 || len(b.In) > need+len(s.dets[0].Params)+2) {
 			t.Errorf("windows of %d rows of %d: a task needs %d words, and %d tasks take %d", c.window, c.dim, rows, len(b.Tasks), len(b.In))
 		}
 	}
@@ -231,8 +235,7 @@ func TestRoomBehindX(t *testing.T) {
 	s, b := New(one(&fake{window: 100, least: 100}, 1)), &detectors.Batch{}
 	offset := int64(0)
 	for range 300 {
-		tasks := [8]int{}
-		for k := range tasks {
+		for k := range 8 {
 			for range []int{1, 1, 2, 16, 70}[r.IntN(5)] {
 				s.Fold(&Sample{Key: []byte{byte(k)}, Offset: offset, Time: offset, Values: []float64{r.NormFloat64()}}, b)
 				offset++

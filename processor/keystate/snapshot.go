@@ -2,25 +2,25 @@ package keystate
 
 import (
 	"fmt"
-	"iter"
 	"math"
-	"math/bits"
 	"slices"
 
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/heldblock"
+	"odradek/processor/keystate/series"
 )
 
 // Floor is the replay floor if the last mark is committed with everything that
 // Snapshot has emitted so far.
 func (s *State) Floor() Floor {
-	if !s.journal.started {
+	if !s.journal.Started() {
 		return Floor{MaxTime: NoTime}
 	}
-	f := *s.journal.last()
+	f := *s.journal.Last()
 	if k := s.dirty.first(); k != nil && k.since < f.Offset {
-		f = s.journal.markAt(k.since)
+		f = s.journal.At(k.since)
 	}
-	f.Jumps = s.jury.jumps
+	f.Jumps = s.jury.Jumps()
 	return f
 }
 
@@ -39,27 +39,25 @@ func (s *State) Floor() Floor {
 // same offset, and Committed and Rollback with it mean that cycle. After an
 // error the cycle cannot be committed: Rollback.
 func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) error) error {
-	if !s.journal.started {
+	if !s.journal.Started() {
 		return nil
 	}
-	if s.restore.replaying || s.next != s.journal.cur.start {
+	if s.restore.replaying || s.next != s.journal.Open.Start() {
 		panic("keystate: Snapshot while a unit is open: Mark comes first")
 	}
-	u := s.journal.newest()
-	if u.snapped || u == s.journal.cur && u.prefix > u.final {
+	if s.journal.Snapshotted() {
 		panic("keystate: a second Snapshot before the first is Committed")
 	}
-	if s.decisions.crowded() {
+	if s.decisions.Crowded() {
 		want = math.MaxInt64
 	}
 	c := emitter{emit: emit}
-	s.logDecisions(&c, u)
-	s.forget(&c, u, maxBytes)
+	s.logDecisions(&c, maxBytes)
 	// Not within maxBytes, and not counted: the floor has to rise all the same.
 	bytes := c.bytes
 	for _, k := range s.changed.list {
 		if !k.dead && k.dirty && c.err == nil {
-			s.snapshot(&c, u, k)
+			s.snapshot(&c, k)
 		}
 	}
 	s.changed.reset()
@@ -69,14 +67,9 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 		if k == nil || k.since >= want || maxBytes > 0 && c.bytes >= maxBytes {
 			break
 		}
-		s.snapshot(&c, u, k)
+		s.snapshot(&c, k)
 	}
-	u.floor = s.Floor()
-	if u == s.journal.cur {
-		u.prefix, u.prefixFloor = len(u.ops), u.floor.Offset
-	} else {
-		u.snapped = true
-	}
+	s.journal.Snapshot(s.Floor())
 	if c.err != nil {
 		return fmt.Errorf("keystate: snapshot: %w", c.err)
 	}
@@ -87,7 +80,6 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 type emitter struct {
 	emit  func(key, value []byte) error
 	key   []byte
-	name  []byte
 	bytes int
 	err   error
 }
@@ -109,66 +101,57 @@ type staleSegment struct {
 	window, id uint64 // or the block's name
 }
 
-// segmentID names the segment of seg rows that begins with row first, and says
-// all about its content: segments of different sizes, or of which the beginning
-// was not there any more, are different segments.
-func segmentID(seg, first int64) uint64 {
-	return uint64(bits.TrailingZeros64(uint64(seg)))<<56 | uint64(first)
-}
-
-// deleteParts deletes the parts of a head.
-func (c *emitter) deleteParts(name []byte, gen uint8, parts uint16) {
-	for i := range uint64(parts) {
-		c.put(changelog.Part, name, nil, uint64(gen)<<16|i)
+// deleteFragments deletes the fragments of a head.
+func (c *emitter) deleteFragments(name []byte, gen uint8, n uint16) {
+	for i := range int(n) {
+		c.put(changelog.Fragment, name, nil, changelog.FragmentID(gen, i))
 	}
 }
 
 // deleteKey deletes everything of an evicted key but the eviction.
 func (s *State) deleteKey(c *emitter, k *Key) {
 	if k.inLog {
-		c.put(changelog.Head, k.name, nil)
-		c.deleteParts(k.name, k.gen, k.parts)
+		c.put(changelog.Head, k.Name(), nil)
+		c.deleteFragments(k.Name(), k.gen, k.fragments)
 	}
-	for i := range k.wins {
-		w, sw := &k.wins[i], &k.set.wins[i]
-		for first := range w.segs.all(sw.seg) {
-			c.put(changelog.Segment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
+	for i := range k.Windows {
+		w, sw := &k.Windows[i], &k.Set.Windows[i]
+		for first := range w.Named.All(sw.SegmentRows) {
+			c.put(changelog.Segment, k.Name(), nil, sw.Fingerprint, series.SegmentID(sw.SegmentRows, first))
 		}
 	}
 	for _, old := range s.allStale(k) {
-		c.put(old.kind, k.name, nil, old.window, old.id)
+		c.put(old.kind, k.Name(), nil, old.window, old.id)
 	}
 }
 
 // snapshot emits a key: new full segments, its head, and then deletions.
-func (s *State) snapshot(c *emitter, u *unit, k *Key) {
-	s.saveSnapshot(u, k)
+func (s *State) snapshot(c *emitter, k *Key) {
+	s.saveSnapshot(s.journal.Newest(), k)
 	blocks := s.blocks[k]
 	s.emitHeld(c, k)
-	var few [8]segments
+	var few [8]series.Segments
 	old := few[:0]
-	for i := range k.wins {
-		w, sw := &k.wins[i], &k.set.wins[i]
-		old = append(old, w.segs)
-		w.segs = s.emitSegments(c, k, sw, w)
+	for i := range k.Windows {
+		old = append(old, k.Windows[i].Named)
+		s.emitSegments(c, k, i)
 	}
-	// Each head has parts of its own, so that it stays whole until the next is
-	// there. Generations are not taken back by undo: see undoSnapshot.
-	parts, gen := k.parts, k.gen
+	// Generations are not taken back by undo: see undoSnapshot.
+	fragments, gen := k.fragments, k.gen
 	s.emitHead(c, k)
-	c.deleteParts(k.name, gen, parts)
-	for i := range k.wins {
-		w, sw := &k.wins[i], &k.set.wins[i]
-		for first := range old[i].all(sw.seg) {
-			if first < w.segs.from {
-				c.put(changelog.Segment, k.name, nil, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
+	c.deleteFragments(k.Name(), gen, fragments)
+	for i := range k.Windows {
+		w, sw := &k.Windows[i], &k.Set.Windows[i]
+		for first := range old[i].All(sw.SegmentRows) {
+			if first < w.Named.From {
+				c.put(changelog.Segment, k.Name(), nil, sw.Fingerprint, series.SegmentID(sw.SegmentRows, first))
 			}
 		}
 	}
 	s.deleteBlocks(c, k, blocks)
 	for _, seg := range s.stale[k] {
 		if !s.hasSegment(k, seg) {
-			c.put(seg.kind, k.name, nil, seg.window, seg.id)
+			c.put(seg.kind, k.Name(), nil, seg.window, seg.id)
 		}
 	}
 	delete(s.stale, k)
@@ -179,143 +162,87 @@ func (s *State) snapshot(c *emitter, u *unit, k *Key) {
 // allStale are the records of an evicted key, but for its windows' segments, that
 // are in the log beside its head.
 func (s *State) allStale(k *Key) []staleSegment {
-	all := slices.Clone(s.stale[k])
-	for _, b := range s.blocks[k] {
-		all = append(all, staleSegment{changelog.Held, uint64(b.first), b.sum})
-	}
-	return all
+	return appendBlocks(slices.Clone(s.stale[k]), s.blocks[k])
 }
 
 // hasSegment reports whether the key's head names the segment: it may have been
 // stale and become good again.
 func (s *State) hasSegment(k *Key, seg staleSegment) bool {
 	if seg.kind == changelog.Held {
-		return s.hasBlock(k, int64(seg.window), seg.id)
+		return heldblock.Contains(s.blocks[k], heldblock.Name{First: seg.window, Sum: seg.id})
 	}
-	for i := range k.wins {
-		w, sw := &k.wins[i], &k.set.wins[i]
-		if s.cfg.Windows[sw.index].Fingerprint == seg.window {
+	for i := range k.Windows {
+		w, sw := &k.Windows[i], &k.Set.Windows[i]
+		if sw.Fingerprint == seg.window {
 			first := int64(seg.id & (1<<56 - 1))
-			return sw.seg > 0 && seg.id == segmentID(sw.seg, first) && w.segs.has(sw.seg, first)
+			return sw.SegmentRows > 0 && seg.id == series.SegmentID(sw.SegmentRows, first) && w.Named.Has(sw.SegmentRows, first)
 		}
 	}
 	return false
 }
 
-// segments are those of a window that the key's head names: rows from to to.
-// They begin at multiples of their size, but for the first, which may begin
-// later: where the window had moved on when it was written.
-type segments struct{ from, to int64 }
-
-// all are the first rows of the segments.
-func (g segments) all(seg int64) iter.Seq[int64] {
-	return func(yield func(int64) bool) {
-		for first := g.from; first < g.to && yield(first); {
-			first = first&^(seg-1) + seg
-		}
-	}
-}
-
-func (g segments) has(seg, first int64) bool {
-	return first == g.from && first < g.to || first > g.from && first < g.to && first&(seg-1) == 0
-}
-
-// emitSegments emits the segments that have become full and returns those that
-// the head is to name.
-func (s *State) emitSegments(c *emitter, k *Key, sw *keyWindow, w *win) segments {
-	if sw.seg == 0 {
-		return segments{}
-	}
-	live := w.count - int64(w.rows)
-	start, to := live&^(sw.seg-1), w.count&^(sw.seg-1)
-	g, todo := segments{start, to}, segments{w.segs.to, to}
-	switch {
-	case start == to:
-		return segments{to, to}
-	case w.segs.to <= start: // nothing that there is has been written
-		g.from, todo.from = live, live
-	case w.segs.from > start:
-		g.from = w.segs.from
-	}
-	for first := range todo.all(sw.seg) {
+// emitSegments emits the segments of the i-th window that have become full and has its head
+// name them.
+func (s *State) emitSegments(c *emitter, k *Key, i int) {
+	w, sw := &k.Windows[i], &k.Set.Windows[i]
+	live, full := w.Full(sw)
+	for first := range full.All(sw.SegmentRows) {
 		s.enc.Reset()
-		s.enc.segment(k, sw, w, first, first&^(sw.seg-1)+sw.seg)
-		c.put(changelog.Segment, k.name, s.enc.B, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first))
+		k.EncodeSegment(&s.enc.Encoder, i, first, first&^(sw.SegmentRows-1)+sw.SegmentRows)
+		c.put(changelog.Segment, k.Name(), s.enc.B, sw.Fingerprint, series.SegmentID(sw.SegmentRows, first))
 	}
-	return g
+	w.Named = live
 }
 
-// emitHead emits the head, in parts first if it is too large for one record.
+// emitHead emits the head, in fragments first if it is too large for one record.
 func (s *State) emitHead(c *emitter, k *Key) {
-	asOf := s.journal.last().Offset
+	asOf := s.journal.Last().Offset
 	s.enc.Reset()
-	k.parts = 0
+	k.fragments = 0
 	s.enc.headStart(k, asOf)
 	start := len(s.enc.B)
 	s.enc.head(s, k)
-	limit := max(s.maxRecord()-len(k.name)-64, 256)
+	limit := max(s.cfg.maxRecord()-len(k.Name())-64, 256)
 	if len(s.enc.B) <= limit {
-		c.put(changelog.Head, k.name, s.enc.B)
+		c.put(changelog.Head, k.Name(), s.enc.B)
 		return
 	}
 	body := append([]byte(nil), s.enc.B[start:]...)
-	parts := (len(body) + limit - 1) / limit
-	if parts > math.MaxUint16 {
-		c.err = fmt.Errorf("keystate: the state of key %s has %d bytes, more than %d records of %d", Digest(k.name), len(body),
-			math.MaxUint16, limit)
+	n := (len(body) + limit - 1) / limit
+	if n > changelog.MaxFragments {
+		c.err = fmt.Errorf("keystate: the state of key %s has %d bytes, more than %d records of %d", Digest(k.Name()), len(body),
+			changelog.MaxFragments, limit)
 		return
 	}
-	k.parts, k.gen = uint16(parts), (k.gen+1)%generations
-	for i := range parts {
+	k.fragments, k.gen = uint16(n), (k.gen+1)%changelog.Generations
+	for i := range n {
 		s.enc.Reset()
 		s.enc.headStart(k, asOf)
 		s.enc.B = append(s.enc.B, body[i*limit:min((i+1)*limit, len(body))]...)
-		c.put(changelog.Part, k.name, s.enc.B, uint64(k.gen)<<16|uint64(i))
+		c.put(changelog.Fragment, k.Name(), s.enc.B, changelog.FragmentID(k.gen, i))
 	}
 	s.enc.Reset()
 	s.enc.headStart(k, asOf)
 	s.enc.Uint(uint64(len(body)))
-	c.put(changelog.Head, k.name, s.enc.B)
+	c.put(changelog.Head, k.Name(), s.enc.B)
 }
-
-// generations of the parts of heads: those in the log, and those of cycles that
-// were cut off or undone since.
-const generations = 16
 
 // saveSnapshot pushes what a snapshot of the key changes.
 func (s *State) saveSnapshot(u *unit, k *Key) {
-	stale := uint64(0)
-	old := s.stale[k]
-	if len(old) > 0 {
-		stale = 1
-		u.stale = append(u.stale, old)
+	from := len(u.Words)
+	u.Words = append(u.Words, uint64(k.since))
+	for i := range k.Windows {
+		u.Words = append(u.Words, uint64(k.Windows[i].Named.From), uint64(k.Windows[i].Named.To))
 	}
-	if blocks := s.blocks[k]; len(blocks) > 0 {
-		stale |= 2
-		u.blocks = append(u.blocks, blocks)
-	}
-	from := len(u.words)
-	u.words = append(u.words, stale, uint64(k.since))
-	for i := range k.wins {
-		u.words = append(u.words, uint64(k.wins[i].segs.from), uint64(k.wins[i].segs.to))
-	}
-	u.add(opSnapshot, k, 0, len(u.words)-from)
+	u.PushValues(opSnapshot, k, 0, len(u.Words)-from, s.stale[k], s.blocks[k])
 }
 
 // undoSnapshot forgets that the key was snapshotted. The records may be in the
 // changelog all the same: at least once, or where a commit's outcome is not known
 // and the offset does not tell (a snapshot without new input). So the key stays
-// one whose head and parts have to be deleted, and no segment is relied on.
-func (s *State) undoSnapshot(k *Key, w []uint64, u *unit) {
-	var stale []staleSegment
-	if w[0]&1 != 0 {
-		stale = pop(&u.stale, 1)[0]
-	}
-	more := s.allStale(k)
-	if w[0]&2 != 0 {
-		s.blocks[k] = pop(&u.blocks, 1)[0]
-		more = append(more, s.allStale(k)[len(s.stale[k]):]...)
-	}
+// one whose head and fragments have to be deleted, and no segment is relied on.
+func (s *State) undoSnapshot(k *Key, w []uint64, stale []staleSegment, blocks []heldblock.Block) {
+	more := appendBlocks(s.allStale(k), blocks)
 	delete(s.blocks, k)
 	stale = slices.Clone(stale)
 	for _, seg := range more {
@@ -323,18 +250,18 @@ func (s *State) undoSnapshot(k *Key, w []uint64, u *unit) {
 			stale = append(stale, seg)
 		}
 	}
-	k.dirty, k.since = true, int64(w[1])
-	for i := range k.wins {
-		win, sw := &k.wins[i], &k.set.wins[i]
-		for _, g := range []segments{{int64(w[2+2*i]), int64(w[3+2*i])}, win.segs} {
-			for first := range g.all(sw.seg) {
-				seg := staleSegment{changelog.Segment, s.cfg.Windows[sw.index].Fingerprint, segmentID(sw.seg, first)}
+	k.dirty, k.since = true, int64(w[0])
+	for i := range k.Windows {
+		win, sw := &k.Windows[i], &k.Set.Windows[i]
+		for _, g := range []series.Segments{{From: int64(w[1+2*i]), To: int64(w[2+2*i])}, win.Named} {
+			for first := range g.All(sw.SegmentRows) {
+				seg := staleSegment{changelog.Segment, sw.Fingerprint, series.SegmentID(sw.SegmentRows, first)}
 				if !slices.Contains(stale, seg) {
 					stale = append(stale, seg)
 				}
 			}
 		}
-		win.segs = segments{}
+		win.Named = series.Segments{}
 	}
 	if len(stale) > 0 {
 		s.stale[k] = stale

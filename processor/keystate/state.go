@@ -3,14 +3,21 @@ package keystate
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math"
 
 	"odradek/detectors"
-	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/decisions"
+	"odradek/processor/keystate/eventtime"
+	"odradek/processor/keystate/expiry"
 	"odradek/processor/keystate/floor"
+	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/reorder"
+	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/silence"
+	"odradek/processor/keystate/suspects"
+	"odradek/processor/keystate/tasks"
+	"odradek/processor/keystate/undo"
 )
 
 // NoTime is the largest event time of a partition without a sample.
@@ -38,46 +45,17 @@ const MaxRecord = 512 << 10
 
 // Sample is a row of values of one key at one instant.
 type Sample struct {
-	Key    []byte    // any bytes; not kept
+	Key    []byte    // any bytes; not retained
 	Time   int64     // event time in microseconds since the epoch
 	Offset int64     // of its record; rises from sample to sample
-	Values []float64 // Config.Dim values, NaN or infinite where missing; not kept
-}
-
-// WindowConfig is one list of fields that detectors look at together.
-type WindowConfig struct {
-	Columns []int // indices into Sample.Values; the values of a row, in order
-	// Fingerprint stands for all that makes a record into these rows. Stored rows
-	// of another fingerprint are not used. No two windows have the same.
-	Fingerprint uint64
-	// Incomplete keeps a row of which at least one value is there; those that are
-	// missing are NaN. Without Hold only; the detectors must be detectors.Incomplete.
-	Incomplete bool
-}
-
-// DetectorConfig is one detector on one window.
-type DetectorConfig struct {
-	Name     string // unique; finds its stored marks and carries again
-	Detector detectors.Detector
-	Window   int                   // index into Config.Windows
-	Fields   []string              // names of the window's columns, for whoever tells of its anomalies; no part of the state
-	Keys     func(key []byte) bool // the series that it reads; nil: all
-	Stride   int                   // samples a task scores, at least 1
-	// Fingerprint stands for the op, its parameters and the stride. Threshold and
-	// Events are not in it: changed ones hold from the next live score on.
-	Fingerprint uint64
-
-	// Threshold judges its scores; nil: none exceeds. Where Decluster is 0, it is the
-	// rows from the first that a score is about (Steady) to its own, 1 at least.
-	Threshold *threshold.Rule
-	Events    *events.Rule // makes anomalies of those that exceed; nil: no events
+	Values []float64 // Config.Dim values, NaN or infinite where missing; not retained
 }
 
 // Config is what a State is made for. It is read only after New.
 type Config struct {
 	Dim       int // values a sample
-	Windows   []WindowConfig
-	Detectors []DetectorConfig
+	Windows   []series.WindowConfig
+	Detectors []series.DetectorConfig
 
 	// Lateness in microseconds is how far behind the partition's largest event
 	// time a sample may come; samples are held until then and released in order
@@ -90,12 +68,12 @@ type Config struct {
 	TTL     int64 // microseconds without a sample after which a key is forgotten; 0: never
 	MaxKeys int   // keys of the partition; 0: no limit
 
-	// MaxJump in microseconds is how far past the partition's largest event time
-	// a sample may be without a word of others; 0: any. See suspects.go.
+	// MaxJump in microseconds is how far past the partition's largest event time a sample
+	// may be before it is a suspect, on which other samples vote; 0: any. See package suspects.
 	MaxJump int64
 
 	// Silence in microseconds is how far a key's last sample may be behind the
-	// watermark before a silence of the key is opened; 0: never. See silence.go.
+	// watermark before a silence of the key is opened; 0: never. See package silence.
 	Silence int64
 
 	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
@@ -108,22 +86,29 @@ type Config struct {
 	MaxRecord int
 }
 
+func (c *Config) maxRecord() int {
+	if c.MaxRecord > 0 {
+		return c.MaxRecord
+	}
+	return MaxRecord
+}
+
 // Check says what is wrong with the configuration, everything at once.
 func (c *Config) Check() error {
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("keystate: "+format, args...))
 	}
-	if c.Dim < 1 || c.Dim > maxDim {
-		bad("%d values a sample, use 1 to %d", c.Dim, maxDim)
+	if c.Dim < 1 || c.Dim > series.MaxDim {
+		bad("%d values a sample, use 1 to %d", c.Dim, series.MaxDim)
 	}
 	if c.Lateness < 0 || c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxHeld < 0 || c.MaxRecord < 0 || c.MaxJump < 0 {
 		bad("lateness, ttl, silence, jump, key limit, limit of held samples and record limit must not be negative")
 	}
 	prints := map[uint64]bool{}
 	for i, w := range c.Windows {
-		if len(w.Columns) == 0 || len(w.Columns) > maxDim {
-			bad("window %d has %d columns, use 1 to %d", i, len(w.Columns), maxDim)
+		if len(w.Columns) == 0 || len(w.Columns) > series.MaxDim {
+			bad("window %d has %d columns, use 1 to %d", i, len(w.Columns), series.MaxDim)
 		}
 		for _, col := range w.Columns {
 			if col < 0 || col >= c.Dim {
@@ -137,18 +122,18 @@ func (c *Config) Check() error {
 	}
 	names := map[uint64]string{}
 	for i, d := range c.Detectors {
-		if other, ok := names[nameHash(d.Name)]; ok {
+		if other, ok := names[series.NameHash(d.Name)]; ok {
 			bad("detector %d: the name %q is taken by %q", i, d.Name, other)
 		}
-		names[nameHash(d.Name)] = d.Name
+		names[series.NameHash(d.Name)] = d.Name
 		switch {
 		case d.Detector == nil:
 			bad("detector %q is nil", d.Name)
 		case d.Window < 0 || d.Window >= len(c.Windows):
 			bad("detector %q: window %d of %d", d.Name, d.Window, len(c.Windows))
-		case d.Stride < 1 || d.Detector.Window() < 1 || d.Stride > maxRows || d.Detector.Window() > maxRows:
-			bad("detector %q: window %d and stride %d, use 1 to %d", d.Name, d.Detector.Window(), d.Stride, maxRows)
-		case newDetector(0, &d, len(c.Windows[d.Window].Columns)).minRows == 0:
+		case d.Stride < 1 || d.Detector.Window() < 1 || d.Stride > series.MaxRows || d.Detector.Window() > series.MaxRows:
+			bad("detector %q: window %d and stride %d, use 1 to %d", d.Name, d.Detector.Window(), d.Stride, series.MaxRows)
+		case series.NewSetup(0, &d, len(c.Windows[d.Window].Columns)).MinRows == 0:
 			bad("detector %q scores no sample of a full window of %d rows", d.Name, d.Detector.Window())
 		}
 		if d.Detector != nil && d.Window >= 0 && d.Window < len(c.Windows) && c.Windows[d.Window].Incomplete &&
@@ -165,7 +150,7 @@ func (c *Config) Check() error {
 				}
 			}
 		}
-		if d.Name == SilenceName {
+		if d.Name == series.SilenceName {
 			bad("detector %q: the name is that of the events of silence", d.Name)
 		}
 		if d.Threshold != nil {
@@ -185,20 +170,8 @@ func (c *Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// Limits of a configuration; far above use, they keep sums from overflowing.
-const (
-	maxDim  = 1 << 16
-	maxRows = 1 << 26
-)
-
 // DefaultMaxHeld returns the number of samples of dim values that fit into about 16 MiB.
 func DefaultMaxHeld(dim int) int { return reorder.DefaultMost(dim) }
-
-func nameHash(name string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	return h.Sum64()
-}
 
 // Outcome is what became of a record.
 type Outcome uint8
@@ -254,9 +227,6 @@ const (
 	RemovedDetector = -2 // a detector that is not configured any more: see Name
 )
 
-// SilenceName is the name in events of silence, where others have the detector's.
-const SilenceName = "silence"
-
 // EventRow is a change of one anomaly of one key and detector.
 type EventRow struct {
 	Key      *Key
@@ -281,32 +251,23 @@ type Key struct {
 	Tag  uint32 // the caller's; 0 at first, not part of the state
 	unit uint32 // the undo unit that has a copy of the head, its lower half
 
-	name  []byte
-	short [24]byte // where name is, if it fits: one cache line less to visit
+	series.Series
+	held *reorder.List[*Key]
 
-	lastTime   int64 // of the last sample folded; minTime before the first
-	lastOffset int64 // of the last sample folded or held
-	set        *detectorSet
-	wins       []win  // one for each of set.wins
-	marks      []mark // one for each detector of the set
-	held       *reorder.List[*Key]
-	alerts     *alerts // nil: nothing is judged, no silence was ever open
-	born       int64   // offset of the first sample: tells lives of a key apart
-
-	since   int64  // where dirty: the mark before the first change that no snapshot has
-	asOf    int64  // offsets below are in the state; where it was loaded
-	parts   uint16 // P records of its head in the changelog
-	gen     uint8  // the generation of these records
-	dirty   bool
-	inLog   bool // has a head in the changelog
-	dead    bool // evicted or undone; only journal and pending rows still know it
-	changed bool // in State.changed
+	since     int64  // where dirty: the mark before the first change that no snapshot has
+	asOf      int64  // offsets below are in the state; where it was loaded
+	fragments uint16 // of its head in the changelog
+	gen       uint8  // the generation of these fragments
+	dirty     bool
+	inLog     bool // has a head in the changelog
+	dead      bool // evicted or undone; only journal and pending rows still know it
+	changed   bool // in State.changed
 
 	dropped bool // while loading, for want of room; see survey.go
 }
 
-// Name is the series key. The caller must not change it.
-func (k *Key) Name() []byte { return k.name }
+// pending is a task without scores, or what waits behind one.
+type pending = tasks.Pending[*Key]
 
 // State is the fold of one partition's samples.
 type State struct {
@@ -339,12 +300,9 @@ type State struct {
 
 	cfg    *Config
 	source []byte // of the ids of anomalies
-	dets   []*detector
-	sets   map[string]*detectorSet
-	all    *detectorSet // where no detector has a filter
-	pools  map[int]*slots
-	need   detectors.Need // of one sample, at most
-	layout uint64         // fingerprint of Sample.Values
+	dets   []*series.Setup
+	sets   *series.Sets
+	layout uint64 // fingerprint of Sample.Values
 
 	keys    table
 	bytes   int64
@@ -363,30 +321,32 @@ type State struct {
 	point    []float64 // of a summary
 
 	// Suspects.
-	jury jury
+	jury suspects.Jury[attached]
 	line []turn // samples whose turn it is
 
 	// Eviction and silence.
-	evictor   evictor
-	silence   silenceWatch
+	evictor   expiry.Evictor[*Key]
+	silence   silence.Watch[*Key]
+	silent    int   // keys that are silent
 	nextSweep int64 // the watermark at which either is looked for
 
 	// Decisions.
-	decisions decisionLog
+	decisions *decisions.Log
 	unruled   bool // a configured threshold is not yet in force
 
 	// Anomalies.
 	changed  changedKeys
 	orphaned []*Key // keys with anomalies that no detector continues
 
-	tasks taskQueue // tasks without scores
+	tasks tasks.Queue[*Key]
+	finds []detectors.Finding
 
 	// Undo and dirty keys.
-	journal undoLog
+	journal undo.Log[*Key, atMark]
 	dirty   dirtyQueue
 	stale   map[*Key][]staleSegment
-	blocks  map[*Key][]heldBlock // that its head names
-	tail    []heldTail           // of the key whose head is being written
+	blocks  map[*Key][]heldblock.Block // that its head names
+	heldOut heldblock.Writer           // held samples to the changelog
 
 	restore restore
 	enc     encoder
@@ -398,30 +358,22 @@ func New(cfg *Config) *State {
 		panic(err)
 	}
 	s := &State{
-		cfg: cfg, sets: map[string]*detectorSet{}, pools: map[int]*slots{},
+		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()),
 		keys: newTable(), maxTime: NoTime, next: math.MinInt64,
-		journal: newUndoLog(), slow: true, stale: map[*Key][]staleSegment{}, blocks: map[*Key][]heldBlock{},
+		slow: true, stale: map[*Key][]staleSegment{}, blocks: map[*Key][]heldblock.Block{},
 		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64,
-		evictor: newEvictor(cfg.TTL), silence: silenceWatch{after: cfg.Silence, next: math.MaxInt64},
 		restore: restore{ahead: math.MinInt64, shedAt: math.MaxInt64},
-		held:    reorder.NewBuffer(cfg.MaxHeld, func(k *Key, time int64) bool { return k.dead || time <= k.lastTime }),
+		held:    reorder.NewBuffer(cfg.MaxHeld, func(k *Key, time int64) bool { return k.dead || time <= k.LastTime }),
 	}
-	s.jury.setJump(cfg.MaxJump)
-	filtered := false
-	for i := range cfg.Detectors {
-		d := &cfg.Detectors[i]
-		det := newDetector(i, d, len(cfg.Windows[d.Window].Columns))
-		s.dets = append(s.dets, det)
-		det.addNeed(&s.need)
-		filtered = filtered || d.Keys != nil
-	}
-	if !filtered {
-		s.all = s.setOf(func(int) bool { return true })
-	}
-	s.tasks.dets = s.dets
+	s.evictor, s.silence = s.newEvictor(), s.newWatch()
+	s.decisions = decisions.New(&kinds, s.saveDecision)
+	s.jury = suspects.New(cfg.MaxJump, func(a attached) attached { return attached{a.clone(), a.record} })
+	s.dets = s.sets.Setups
+	s.tasks = tasks.New[*Key](s.dets)
 	s.layout = cfg.Layout()
+	s.heldOut = heldblock.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, s.cfg.maxRecord())
 	s.rebuildRules()
-	s.journal.cur.reset(s)
+	s.journal = s.newJournal()
 	return s
 }
 
@@ -433,13 +385,13 @@ func (s *State) SetSource(topic string, partition int32) {
 
 // Need is the most that one sample takes of a batch. A batch with smaller
 // limits cannot be used.
-func (s *State) Need() detectors.Need { return s.need }
+func (s *State) Need() detectors.Need { return s.tasks.Need() }
 
 // Keys is the number of keys.
 func (s *State) Keys() int { return s.keys.n }
 
 // Held is the number of samples that wait for the watermark or are suspects.
-func (s *State) Held() int { return s.held.N + len(s.jury.list) }
+func (s *State) Held() int { return s.held.N + len(s.jury.List()) }
 
 // Dirty is the number of keys with changes that no snapshot has.
 func (s *State) Dirty() int { return s.dirty.n }
@@ -449,7 +401,7 @@ func (s *State) Dirty() int { return s.dirty.n }
 func (s *State) Bytes() int64 {
 	n := s.bytes + s.held.Bytes()
 	if s.restore.load != nil {
-		n += s.restore.load.bytes
+		n += s.restore.load.bytes + s.restore.load.fragments.Bytes
 	}
 	return n
 }
@@ -459,9 +411,9 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.journal.started || s.restore.replaying || s.decisions.applied < len(s.decisions.toApply) ||
+	s.slow = !s.journal.Started() || s.restore.replaying || s.decisions.Acting() ||
 		s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.restore.ahead || len(s.orphaned) > 0 || len(s.line) > 0 ||
-		len(s.jury.list) > 0 || s.unruled || s.jury.jump > 0 && s.maxTime == NoTime
+		len(s.jury.List()) > 0 || s.unruled || s.jury.Judging() && s.maxTime == NoTime
 }
 
 // watermark is the time behind which nothing is expected any more.
@@ -469,13 +421,5 @@ func (s *State) watermark() int64 {
 	if s.maxTime == NoTime {
 		return NoTime
 	}
-	return minus(s.maxTime, s.cfg.Lateness)
-}
-
-// minus is a - b, b >= 0, no less than the smallest time.
-func minus(a, b int64) int64 {
-	if d := a - b; d <= a && d > NoTime {
-		return d
-	}
-	return NoTime + 1
+	return eventtime.Before(s.maxTime, s.cfg.Lateness)
 }

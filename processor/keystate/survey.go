@@ -7,6 +7,8 @@ import (
 
 	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/decisions"
+	"odradek/processor/keystate/series"
 )
 
 // Survey measures a changelog without building its state: it finds which keys fit
@@ -38,7 +40,7 @@ func (v *Survey) Add(key, value []byte) {
 	if err == nil && kind == changelog.Decision && value != nil && len(name) > 0 && Kind(name[0]) == Thresholds {
 		v.addRule(string(name[1:]), value)
 	}
-	if err != nil || kind != changelog.Head && kind != changelog.Part && kind != changelog.Segment {
+	if err != nil || kind != changelog.Head && kind != changelog.Fragment && kind != changelog.Segment {
 		return
 	}
 	h := v.s.keys.hash(name)
@@ -51,13 +53,13 @@ func (v *Survey) Add(key, value []byte) {
 		return
 	case kind == changelog.Segment:
 		e.segments += int64(len(value))
-	case kind == changelog.Part && suffix[0]&0xffff != 0:
+	case kind == changelog.Fragment && !changelog.FirstFragment(suffix[0]):
 		e.segments += int64(len(value))
-	default: // a head, or its first part: the last offset is the body's first number
+	default: // a head, or its first fragment: the last offset is the body's first number
 		d := newDecoder(value)
 		d.startHead()
-		parts, _, _ := d.Small(), d.Offset(), d.Offset()
-		if kind == changelog.Part || parts < generations {
+		fragments, _, _ := d.Small(), d.Offset(), d.Offset()
+		if kind == changelog.Fragment || fragments < changelog.Generations {
 			e.last = d.Int()
 		}
 		e.size = v.size(name, int64(len(value)), e.segments)
@@ -69,21 +71,21 @@ func (v *Survey) Add(key, value []byte) {
 // to twice as much in memory as in the log, but never more than a full window; a
 // threshold's history has its final size from the first score on.
 func (v *Survey) size(name []byte, head, segments int64) int64 {
-	set := v.s.setFor(name)
+	set := v.s.sets.For(name)
 	if set == nil {
 		return keyBytes + head
 	}
-	full, alerts := int64(0), newAlerts(set.alerts).size()
-	for i := range set.wins {
-		sw := &set.wins[i]
-		full += 8 * (int64(sw.need)*int64(1+len(sw.cols)) + int64(sw.tail))
-		for j := range sw.dets {
-			if d := &sw.dets[j]; d.judged {
+	full, alerts := int64(0), series.NewAlerts(set.Judged).Size()
+	for i := range set.Windows {
+		sw := &set.Windows[i]
+		full += 8 * (int64(sw.Need)*int64(1+len(sw.Columns)) + int64(sw.Tail))
+		for j := range sw.Detectors {
+			if d := &sw.Detectors[j]; d.Judged {
 				alerts += 4 * int64(max(d.Threshold.Size(), v.histories[d.Name]))
 			}
 		}
 	}
-	return int64(set.fixed+len(name)) + alerts + min(2*(head+segments), full+head)
+	return int64(keyBytes+set.Fixed+len(name)) + alerts + min(2*(head+segments), full+head)
 }
 
 // addRule takes a threshold that was in force.
@@ -91,8 +93,11 @@ func (v *Survey) addRule(name string, value []byte) {
 	dec := newDecoder(value)
 	dec.Byte()
 	dec.Uint()
-	if d := (decision{content: dec.B}); !dec.Bad && readRule(&d) == nil {
-		v.histories[name] = max(v.histories[name], d.rule.Size())
+	if dec.Bad {
+		return
+	}
+	if r, err := decisions.DecodeRule(dec.B); err == nil {
+		v.histories[name] = max(v.histories[name], r.Size())
 	}
 }
 
@@ -127,23 +132,19 @@ func (s *State) DropLoaded(v *Survey) { s.restore.drops = v.drops }
 
 // strip takes what a dropped key does not need out of it.
 func (s *State) strip(k *Key) {
-	for i := range k.wins {
-		w := &k.wins[i]
-		s.freeRing(&k.set.wins[i], w)
-		*w = win{segs: w.segs}
-	}
-	for i := range k.marks {
-		k.marks[i] = mark{}
+	k.Clear()
+	for i := range k.Progress {
+		k.Progress[i] = series.Progress{}
 	}
 	k.held = nil
-	if a := k.alerts; a != nil {
-		open := a.silent != nil || len(a.orphans) > 0
-		for i := range a.dets {
-			a.dets[i].history = nil
-			open = open || a.dets[i].events.Open()
+	if a := k.Alerts; a != nil {
+		open := a.Silent != nil || len(a.Orphans) > 0
+		for i := range a.Detectors {
+			a.Detectors[i].History = nil
+			open = open || a.Detectors[i].Events.Open()
 		}
-		if a.summaries = nil; !open {
-			k.alerts = nil
+		if a.Summaries = nil; !open {
+			k.Alerts = nil
 		}
 	}
 	k.dropped = true
@@ -180,7 +181,7 @@ func (s *State) Shed(offset int64) (n int) {
 		if k.dead {
 			continue
 		}
-		if k.alerts != nil && len(k.alerts.orphans) > 0 {
+		if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
 			s.closeOrphansOf(k, s.maxTime, offset)
 			s.orphaned = slices.DeleteFunc(s.orphaned, func(o *Key) bool { return o == k })
 		}
@@ -199,6 +200,6 @@ func (s *State) findDropped() {
 		}
 	}
 	slices.SortFunc(s.restore.dropped, func(a, b *Key) int {
-		return cmp.Or(cmp.Compare(a.lastOffset, b.lastOffset), cmp.Compare(string(a.name), string(b.name)))
+		return cmp.Or(cmp.Compare(a.LastOffset, b.LastOffset), cmp.Compare(string(a.Name()), string(b.Name())))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/series"
 )
 
 // heapOf is what is live in the heap.
@@ -32,8 +33,8 @@ func TestRestoreWithinLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := &Config{Dim: 1, MaxRecord: 400, Windows: []WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
-		Detectors: []DetectorConfig{{Name: "z", Detector: z, Stride: 1, Fingerprint: 2, Threshold: &rule,
+	cfg := &Config{Dim: 1, MaxRecord: 400, Windows: []series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},
+		Detectors: []series.DetectorConfig{{Name: "z", Detector: z, Stride: 1, Fingerprint: 2, Threshold: &rule,
 			Events: &events.Rule{OpenAfter: 1, CloseAfter: 100, Release: 1}}}}
 	exec := detectors.NewCPU(1)
 	b := exec.Batch()

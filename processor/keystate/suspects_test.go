@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/processor/keystate/heldblock"
 )
 
 // partitionLog folds samples of a partition at offsets 0, 1, ...
@@ -302,7 +303,7 @@ func TestSuspectBehindABlock(t *testing.T) {
 	cfg := jumpConfig(600 * second)
 	cfg.Lateness, cfg.MaxRecord = hour, 400
 	f := newPartitionLog(cfg)
-	n := New(cfg).heldBlockSamples()
+	n := (&heldblock.Format{Dim: cfg.Dim}).Size(cfg.MaxRecord)
 	f.add("a", timesFrom(0, second, n-1)...)
 	f.add("a", 1000*second) // the suspect
 	f.add("a", int64(n)*second)

@@ -56,7 +56,7 @@ func (t *table) get(name []byte) *Key {
 		if s.key == nil {
 			return nil
 		}
-		if s.hash == h && bytes.Equal(s.key.name, name) {
+		if s.hash == h && bytes.Equal(s.key.Name(), name) {
 			return s.key
 		}
 	}
@@ -74,7 +74,7 @@ func (t *table) add(k *Key) {
 		}
 	}
 	t.n++
-	t.place(tableSlot{t.hash(k.name), k})
+	t.place(tableSlot{t.hash(k.Name()), k})
 }
 
 func (t *table) place(s tableSlot) {
@@ -89,7 +89,7 @@ func (t *table) place(s tableSlot) {
 // del removes a key and closes the gap.
 func (t *table) del(k *Key) {
 	mask := uint64(len(t.slots) - 1)
-	i := t.hash(k.name) & mask
+	i := t.hash(k.Name()) & mask
 	for t.slots[i].key != k {
 		if t.slots[i].key == nil {
 			panic("keystate: a key that is not in the table is removed")

@@ -1,11 +1,11 @@
 package keystate
 
 import (
-	"fmt"
-	"math"
 	"slices"
 
 	"odradek/detectors/threshold"
+	"odradek/processor/keystate/decisions"
+	"odradek/processor/keystate/series"
 )
 
 // Which scores enter a key's history depends on the threshold that judged them, and a
@@ -20,80 +20,23 @@ import (
 // every score, and judged bounded ones as any others; a replay does the same, by the
 // rule of that first decision, or before it is made, of the configuration.
 //
-// A history stays as the rule has left it that judged its key's last score (alert.rule)
+// A history stays as the rule has left it that judged its key's last score (Alert.Rule)
 // until the next one: what a changed rule asks for is then done in the key's turn,
-// and costs nothing for keys that are not heard of again. A rule with another number
+// and costs nothing for keys without another sample. A rule with another number
 // of scores begins anew.
 //
 // A detector that is removed leaves its decision in the changelog. If it comes back,
 // what its keys still remember goes on under it.
 
-// ruleFormat is the first byte of a decision's content: see appendRule.
-const ruleFormat = 1
-
-// appendRule is the content of a decision: format, kind, value, margin, history,
-// warm-up, distance of added scores, whether scores are bounded.
-func appendRule(r *threshold.Rule) []byte {
-	var e encoder
-	e.Byte(ruleFormat)
-	e.Byte(byte(r.Kind))
-	e.Bits(math.Float64bits(r.Value))
-	e.Bits(math.Float64bits(r.Margin))
-	e.Uint(uint64(r.History))
-	e.Uint(uint64(r.Warmup))
-	e.Uint(uint64(r.Decluster))
-	bounded := byte(0)
-	if r.Bounded {
-		bounded = 1
-	}
-	e.Byte(bounded)
-	return e.B
-}
-
-// readRule reads the content of a decision that was loaded.
-func readRule(d *decision) error {
-	dec := newDecoder(d.content)
-	switch v := dec.Byte(); {
-	case v > ruleFormat:
-		return fmt.Errorf("a threshold of format %d: %w", v, ErrNewer)
-	case v < ruleFormat:
-		return ErrCorrupt
-	}
-	r := &threshold.Rule{
-		Kind: threshold.Kind(dec.Byte()), Value: floatOf(dec.Bits()), Margin: floatOf(dec.Bits()),
-		History: dec.Small(), Warmup: dec.Small(), Decluster: dec.Small(), Bounded: dec.Byte() == 1,
-	}
-	if dec.Bad || len(dec.B) > 0 || !r.Sound() {
-		return ErrCorrupt
-	}
-	d.rule = r
-	return nil
-}
-
-// ruling is a change of the rule in force that waits for the tasks before it.
-type ruling struct {
-	det  *detector
-	rule *threshold.Rule
-}
-
-// configured is the threshold that a detector is to have: neighbouring scores that
-// are about the same samples are one event in the history.
-func (d *detector) configured() *threshold.Rule {
-	r := *d.DetectorConfig.Threshold
-	if r.Decluster == 0 {
-		r.Decluster = d.from + 1
-	}
-	return &r
-}
-
 // ruleAt is the rule in force before what is decided at offset next.
-func (s *State) ruleAt(d *detector, next int64) *threshold.Rule {
+func (s *State) ruleAt(d *series.Setup, next int64) *threshold.Rule {
 	first := d.Threshold
-	for at := s.decisions.latest(Thresholds, []byte(d.Name)); at != nil; at = at.before {
-		if at.offset < next {
-			return at.rule
+	for at := s.decisions.Latest(Thresholds, []byte(d.Name)); at != nil; at = at.Before() {
+		rule := at.Value.(*threshold.Rule)
+		if at.Offset < next {
+			return rule
 		}
-		first = at.rule
+		first = rule
 	}
 	all := *first
 	all.Decluster, all.Bounded = 0, false
@@ -101,15 +44,15 @@ func (s *State) ruleAt(d *detector, next int64) *threshold.Rule {
 }
 
 // force puts the rule of a decision in force.
-func (s *State) force(d *decision) {
+func (s *State) force(d *decisions.Decision) {
+	rule := d.Value.(*threshold.Rule)
 	for _, det := range s.dets {
-		if det.judged && det.Name == string(d.subject) {
-			det.ruled = d.rule
-			if len(s.tasks.pend) == 0 {
-				det.rule = d.rule
+		if det.Judged && det.Name == string(d.Subject) {
+			det.Ruled = rule
+			if s.tasks.Empty() {
+				det.Rule = rule
 			} else {
-				s.tasks.pend = append(s.tasks.pend, pending{task: pendingRule, at: uint32(len(s.tasks.rulings))})
-				s.tasks.rulings = append(s.tasks.rulings, ruling{det, d.rule})
+				s.tasks.Defer(func() { det.Rule = rule })
 			}
 		}
 	}
@@ -118,18 +61,15 @@ func (s *State) force(d *decision) {
 
 // findUnruled looks for configured thresholds that are not in force.
 func (s *State) findUnruled() {
-	s.unruled = slices.ContainsFunc(s.dets, (*detector).unruled)
+	s.unruled = slices.ContainsFunc(s.dets, (*series.Setup).Unruled)
 }
-
-// unruled reports whether the detector's configured threshold is not in force.
-func (d *detector) unruled() bool { return d.judged && *d.ruled != *d.Threshold }
 
 // rebuildRules makes the rules in force what they are for the next sample.
 func (s *State) rebuildRules() {
 	for _, d := range s.dets {
-		if d.judged {
-			d.rule = s.ruleAt(d, s.next)
-			d.ruled = d.rule
+		if d.Judged {
+			d.Rule = s.ruleAt(d, s.next)
+			d.Ruled = d.Rule
 		}
 	}
 	s.findUnruled()
@@ -138,34 +78,35 @@ func (s *State) rebuildRules() {
 // decideRules decides, at the offset of a live sample, for the configured thresholds.
 func (s *State) decideRules(offset int64) {
 	for _, det := range s.dets {
-		if det.unruled() {
-			d := &decision{kind: Thresholds, subject: []byte(det.Name), content: appendRule(det.Threshold), offset: offset, rule: det.Threshold}
-			s.decide(d)
+		if det.Unruled() {
+			d := &decisions.Decision{
+				Kind: Thresholds, Subject: []byte(det.Name), Content: decisions.EncodeRule(det.Threshold), Offset: offset, Value: det.Threshold,
+			}
+			s.decisions.Add(d)
 			s.force(d)
 		}
 	}
 }
 
 // follow makes a key's history one of the rule in force.
-func (s *State) follow(k *Key, d *keyDetector, a *alert) {
-	old := a.rule
-	if a.rule = d.rule; old.Like(d.rule) {
+func (s *State) follow(k *Key, d *series.SetDetector, a *series.Alert) {
+	old := a.Rule
+	if a.Rule = d.Rule; old.Like(d.Rule) {
 		return
 	}
-	same := old.History == d.rule.History
+	same := old.History == d.Rule.History
 	if !s.restore.replaying {
-		was := formerRule{old, a.history}
+		was := &formerRule{old, a.History}
 		if same {
-			was.history = slices.Clone(a.history[:threshold.Head])
+			was.history = slices.Clone(a.History[:threshold.Head])
 		}
-		s.journal.cur.rules = append(s.journal.cur.rules, was)
-		s.journal.cur.add(opRule, k, d.alert, 0)
+		s.journal.Open.PushValues(opRule, k, d.Alert, 0, was)
 	}
 	if same {
-		d.rule.Adopt(a.history)
+		d.Rule.Adopt(a.History)
 		return
 	}
-	s.setHistory(k, a, make([]float32, d.rule.Size()))
+	s.setHistory(k, a, make([]float32, d.Rule.Size()))
 }
 
 // formerRule is what undo needs of a history that was made one of another rule.
@@ -175,36 +116,17 @@ type formerRule struct {
 }
 
 // undoRule takes back that a history was made one of another rule.
-func (s *State) undoRule(k *Key, a *alert, was formerRule) {
-	if a.rule = was.rule; len(was.history) == threshold.Head {
-		copy(a.history, was.history)
+func (s *State) undoRule(k *Key, a *series.Alert, was *formerRule) {
+	if a.Rule = was.rule; len(was.history) == threshold.Head {
+		copy(a.History, was.history)
 		return
 	}
 	s.setHistory(k, a, was.history)
 }
 
-func (s *State) setHistory(k *Key, a *alert, history []float32) {
+func (s *State) setHistory(k *Key, a *series.Alert, history []float32) {
 	if !k.dead {
-		s.bytes += 4 * int64(cap(history)-cap(a.history))
+		s.bytes += 4 * int64(cap(history)-cap(a.History))
 	}
-	a.history = history
-}
-
-// ruleLike is a rule whose histories are as one in a head is; nil if there is none.
-func (s *State) ruleLike(d *detector, kind threshold.Kind, value float64, history int) *threshold.Rule {
-	want := threshold.Rule{Kind: kind, Value: value, History: history}
-	if d.Threshold.Like(&want) {
-		return d.Threshold
-	}
-	for _, r := range d.former {
-		if r.Like(&want) {
-			return r
-		}
-	}
-	if !want.Sound() {
-		return nil
-	}
-	r := &want
-	d.former = append(d.former, r)
-	return r
+	a.History = history
 }

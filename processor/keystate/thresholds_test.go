@@ -12,6 +12,8 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/decisions"
+	"odradek/processor/keystate/series"
 )
 
 // changeRules gives the next worker other thresholds, or keeps them.
@@ -23,7 +25,7 @@ func (x *run) changeRules() {
 		if d.Threshold == nil || x.r.IntN(3) == 0 {
 			continue
 		}
-		other := DetectorConfig{}
+		other := series.DetectorConfig{}
 		randomAlerts(x.r, &other)
 		if x.r.IntN(2) == 0 {
 			other.Threshold.History = d.Threshold.History
@@ -35,9 +37,9 @@ func (x *run) changeRules() {
 
 // noteRules notes what the worker has decided of thresholds at offset.
 func (x *run) noteRules(offset int64) {
-	for _, d := range x.s.decisions.unlogged {
-		if d.kind == Thresholds && d.offset == offset {
-			x.cycle.decided = append(x.cycle.decided, decided{Thresholds, d.subject, d.content, offset})
+	for _, d := range x.s.decisions.Unlogged() {
+		if d.Kind == Thresholds && d.Offset == offset {
+			x.cycle.decided = append(x.cycle.decided, decided{Thresholds, d.Subject, d.Content, offset})
 		}
 	}
 }
@@ -45,13 +47,13 @@ func (x *run) noteRules(offset int64) {
 // makeRule has the state decide with the next sample, as if its configuration were
 // another one.
 func makeRule(s *State, d *decided) {
-	read := decision{content: d.content}
-	if err := readRule(&read); err != nil {
+	rule, err := decisions.DecodeRule(d.content)
+	if err != nil {
 		panic(err)
 	}
 	for _, det := range s.dets {
 		if det.Name == string(d.subject) {
-			det.Threshold = read.rule
+			det.Threshold = rule
 		}
 	}
 	s.findUnruled()
@@ -272,15 +274,15 @@ func TestChangelogWithoutThresholds(t *testing.T) {
 				want := make([]float32, all.Size())
 				last, exceed := 0.0, 0
 				for o := int64(0); o < c.committed; o++ {
-					if v := c.value(o); 'a'+byte(o%3) == k.name[0] {
+					if v := c.value(o); 'a'+byte(o%3) == k.Name()[0] {
 						if o >= 3 && all.Judge(want, float32(v-last)).Exceeds {
 							exceed++
 						}
 						last = v
 					}
 				}
-				if got := k.alerts.dets[0].history; !slices.Equal(got, want) || exceed < 5 {
-					t.Errorf("key %s, %d exceeding: history\n%v\nwant\n%v", k.name, exceed, got, want)
+				if got := k.Alerts.Detectors[0].History; !slices.Equal(got, want) || exceed < 5 {
+					t.Errorf("key %s, %d exceeding: history\n%v\nwant\n%v", k.Name(), exceed, got, want)
 				}
 			}
 		}
@@ -314,7 +316,7 @@ func TestThresholdAhead(t *testing.T) {
 			d.s = d.worker(rule, true)
 			for i := range 30 {
 				d.cycle(1, 0, false)
-				if got := *d.s.dets[0].ruled; got != *rule {
+				if got := *d.s.dets[0].Ruled; got != *rule {
 					t.Fatalf("at %d the rule is %v, not %v", 40+i, got, *rule)
 				}
 			}
@@ -336,7 +338,7 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 	c := &chain{t: t, b: &detectors.Batch{}, quiet: true}
 	c.s = c.worker(first, false)
 	c.cycle(61, 61, false)
-	before := slices.Clone(c.s.keys.get([]byte("a")).alerts.dets[0].history)
+	before := slices.Clone(c.s.keys.get([]byte("a")).Alerts.Detectors[0].History)
 	c.other = true
 	c.s = c.worker(first, false)
 	c.cycle(2, 0, false) // of the other keys
@@ -346,12 +348,12 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 	c.other = false
 	for _, rule := range []*threshold.Rule{first, again} {
 		s := c.worker(rule, false)
-		if got := s.keys.get([]byte("a")).alerts.dets[0].history; !slices.Equal(got, before) || *s.dets[0].ruled != *first {
-			t.Errorf("under %v: another history, or another rule in force: %v", rule, s.dets[0].ruled)
+		if got := s.keys.get([]byte("a")).Alerts.Detectors[0].History; !slices.Equal(got, before) || *s.dets[0].Ruled != *first {
+			t.Errorf("under %v: another history, or another rule in force: %v", rule, s.dets[0].Ruled)
 		}
 		c.feed(s, 63, 70)
-		if *s.dets[0].ruled != *rule || len(s.keys.get([]byte("a")).alerts.dets[0].history) != rule.Size() {
-			t.Errorf("the rule in force is %v, want %v", s.dets[0].ruled, rule)
+		if *s.dets[0].Ruled != *rule || len(s.keys.get([]byte("a")).Alerts.Detectors[0].History) != rule.Size() {
+			t.Errorf("the rule in force is %v, want %v", s.dets[0].Ruled, rule)
 		}
 	}
 }
@@ -359,7 +361,7 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 // TestContentOfAThreshold: what cannot be a rule is damage, and a later format is a newer
 // version's.
 func TestContentOfAThreshold(t *testing.T) {
-	good := appendRule(ruleOf(threshold.Quantile, 0.9, 40, 3))
+	good := decisions.EncodeRule(ruleOf(threshold.Quantile, 0.9, 40, 3))
 	for _, c := range []struct {
 		content []byte
 		want    error
@@ -369,10 +371,10 @@ func TestContentOfAThreshold(t *testing.T) {
 		{append([]byte{0}, good[1:]...), ErrCorrupt},
 		{good[:len(good)-1], ErrCorrupt},
 		{append(slices.Clone(good), 0), ErrCorrupt},
-		{append([]byte{ruleFormat + 1}, good[1:]...), ErrNewer},
-		{append([]byte{ruleFormat, 99}, good[2:]...), ErrCorrupt},
-		{appendRule(&threshold.Rule{}), ErrCorrupt},
-		{appendRule(ruleOf(threshold.Conformal, 1e-6, 40, 3)), nil}, // a version before may have let it pass
+		{append([]byte{decisions.RuleFormat + 1}, good[1:]...), ErrNewer},
+		{append([]byte{decisions.RuleFormat, 99}, good[2:]...), ErrCorrupt},
+		{decisions.EncodeRule(&threshold.Rule{}), ErrCorrupt},
+		{decisions.EncodeRule(ruleOf(threshold.Conformal, 1e-6, 40, 3)), nil}, // a version before may have let it pass
 	} {
 		err := New(watched()).Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5), append([]byte{version, 1}, c.content...))
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {

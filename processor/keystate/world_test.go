@@ -629,8 +629,8 @@ func (x *run) invariants(s *State) {
 	if most := x.w.cfg.MaxHeld; most > 0 && held > most {
 		x.t.Fatalf("%d samples are held, the limit is %d", held, most)
 	}
-	if silent != s.silence.n || len(s.orphaned) > 0 {
-		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silence.n, silent, len(s.orphaned))
+	if silent != s.silent || len(s.orphaned) > 0 {
+		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silent, silent, len(s.orphaned))
 	}
 	if size != s.bytes || dirty != s.dirty.n || held != s.held.N ||
 		s.keys.n > 0 && x.w.cfg.MaxKeys > 0 && s.keys.n > max(x.w.cfg.MaxKeys, jurors+1) {

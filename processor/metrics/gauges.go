@@ -24,9 +24,9 @@ var (
 		"Assigned partitions whose state is still being restored.", nil, nil)
 
 	quarantinedDesc = prometheus.NewDesc(metricPrefix+"quarantined_partitions",
-		"Assigned partitions that are paused because they cannot go on.", nil, nil)
+		"Assigned partitions that are paused because they cannot continue.", nil, nil)
 	quarantineDesc = prometheus.NewDesc(metricPrefix+"partition_quarantined",
-		"1 for a partition that is paused because it cannot go on, by reason.", []string{"topic", "partition", "reason"}, nil)
+		"1 for a partition that is paused because it cannot continue, by reason.", []string{"topic", "partition", "reason"}, nil)
 
 	registryRequestsDesc = prometheus.NewDesc(metricPrefix+"schema_registry_requests_total", "Requests to the schema registry.", nil, nil)
 	registryFailuresDesc = prometheus.NewDesc(metricPrefix+"schema_registry_failures_total",

@@ -145,8 +145,8 @@ func New(outputs ...string) *Metrics {
 	m.early = counter("records_released_early_total",
 		"Records that were held for order and released by ODRADEK_MAX_HELD, before ODRADEK_LATENESS had passed.", "topic", "partition")
 	m.skipAborted = counter("aborted_records_skipped_total",
-		"Input records of aborted transactions that were passed over.", "topic", "partition")
-	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were passed over.", "topic", "partition")
+		"Input records of aborted transactions that were skipped.", "topic", "partition")
+	m.control = counter("control_records_skipped_total", "Transaction markers in the input that were skipped.", "topic", "partition")
 	m.Evictions = counter("state_evictions_total",
 		"Series evicted from the state by ODRADEK_STATE_BYTES, ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
 	m.lostOffset = counter("lost_offsets_total",
@@ -232,7 +232,7 @@ func (m *Metrics) SetInfo(version, goVersion, executor string) {
 }
 
 // Partition returns the counters of a partition. They outlive its assignment,
-// so that a partition that comes back goes on counting.
+// so that a partition that comes back continues counting.
 func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 	m.mu.Lock()
 	defer m.mu.Unlock()

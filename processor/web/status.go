@@ -51,7 +51,7 @@ type Partition struct {
 type Quarantine struct {
 	Reason string    `json:"reason"`
 	Detail string    `json:"detail"`
-	Offset int64     `json:"offset"` // where it would go on
+	Offset int64     `json:"offset"` // where it would resume
 	Since  time.Time `json:"since"`
 }
 

@@ -117,8 +117,8 @@ func (d *DataSet) Measures() []quality.Result {
 	return list
 }
 
-// said takes the detectors' verdicts on a whole series. The series are measured in order,
-// whichever ends first, so that sums are always rounded in the same way.
+// said takes the detectors' verdicts on a whole series. The series are measured in their order,
+// not as they end, so that sums are always rounded in the same way.
 func (d *DataSet) said(series int, v []quality.Verdicts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,7 +136,7 @@ func (d *DataSet) said(series int, v []quality.Verdicts) {
 // judge collects the verdicts of the detectors of a lane on a series of a data set, by sample.
 type judge struct {
 	said     []quality.Verdicts
-	sampleAt map[int64]int   // time -> first sample that has it
+	sampleAt map[int64]int   // time -> first sample with it
 	about    []map[int64]int // by detector: last time that a score is about -> first sample that it is about
 	best     []float32       // by detector: the score of Place
 	train    int             // samples of the training part

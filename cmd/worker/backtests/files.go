@@ -24,8 +24,8 @@ type files struct {
 }
 
 // NewFiles is a Source of the rows of files, as if they had been produced, file by file
-// and row by row, to a topic of the given partitions by their series keys: so a worker that
-// read that topic would find the same, to the bit. The error is of a file that cannot be
+// and row by row, to a topic of the given partitions by their series keys: a worker that
+// read that topic would have the same results, to the bit. The error is of a file that cannot be
 // opened, or lacks a column.
 func NewFiles(paths []string, o tables.Options, topic string, partitions int) (Source, error) {
 	f := &files{paths: paths, o: o, next: make([]int64, partitions)}
@@ -57,7 +57,7 @@ func (f *files) Troubles() []string {
 	return f.why
 }
 
-// whyMost is how many rows that were left out are explained.
+// whyMost is the number of left-out rows with an explanation.
 const whyMost = 20
 
 func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
@@ -67,7 +67,7 @@ func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
 		if err != nil {
 			return err
 		}
-		err = t.Read(ctx, func(b *tables.Block) error { return f.share(b, p, done, send) })
+		err = t.Read(ctx, func(b *tables.Block) error { return f.distribute(b, p, done, send) })
 		done += t.Bytes()
 		if err := errors.Join(err, t.Close()); err != nil {
 			return err
@@ -76,8 +76,8 @@ func (f *files) Read(ctx context.Context, send func(int, *Share) error) error {
 	return nil
 }
 
-// share hands each partition its rows of the block.
-func (f *files) share(b *tables.Block, path string, before int64, send func(int, *Share) error) error {
+// distribute sends each partition its rows of the block.
+func (f *files) distribute(b *tables.Block, path string, before int64, send func(int, *Share) error) error {
 	defer b.Release()
 	if b.Bad > 0 {
 		f.bad.Add(b.Bad)

@@ -23,7 +23,7 @@ import (
 type heat struct {
 	discord.Lengths
 	rows, n int
-	cells   []uint8 // by rows; as discord.Heatmap has them
+	cells   []uint8 // by rows, as in discord.Heatmap
 }
 
 const (
@@ -34,9 +34,9 @@ const (
 	heatColours = 64
 )
 
-// block merges the heatmap of a window into that of the series. It ignores blocks of other
-// kinds, and treats the samples of the window as evenly spaced.
-func (p *plot) block(d *keystate.DetectorConfig, r *keystate.BlockRow) error {
+// block merges the heatmap of a window of detector d into that of the series. It ignores blocks
+// of other kinds, and treats the samples of the window as evenly spaced.
+func (p *plot) block(d detectors.Detector, stride int, r *keystate.BlockRow) error {
 	if r.MediaType != detectors.DiscordsMediaType {
 		return nil
 	}
@@ -51,8 +51,8 @@ func (p *plot) block(d *keystate.DetectorConfig, r *keystate.BlockRow) error {
 	}
 	searched := h.Starts + h.Min - 1
 	samples := searched // of the task; a detector with a window has more than it searches
-	if d.Detector.Window() > 1 {
-		samples += d.Stride - 1
+	if d.Window() > 1 {
+		samples += stride - 1
 	}
 	each := float64(r.Until-r.About) / float64(max(1, samples-1))
 	first := float64(r.About) + each*float64(samples-searched)
@@ -172,7 +172,8 @@ func (l *lane) tellBlocks(rows []keystate.BlockRow) error {
 		if of.plot == nil || of.plot.heat == nil {
 			continue
 		}
-		if err := of.plot.block(&l.state.Detectors[r.Detector], r); err != nil {
+		d := &l.state.Detectors[r.Detector]
+		if err := of.plot.block(d.Detector, d.Stride, r); err != nil {
 			return err
 		}
 	}

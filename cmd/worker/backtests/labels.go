@@ -18,7 +18,7 @@ import (
 // Labels are the known anomalies by series key.
 type Labels map[string][]Span
 
-// ReadLabels reads labels, by what the file is:
+// ReadLabels reads labels by the format of the file:
 //
 //   - CSV with a header: the columns series or key, and from and to (or start and end)
 //   - JSON lines, as `worker generate -labels` writes them: sensor, from, to

@@ -25,7 +25,7 @@ type Outputs struct {
 	publish   Publisher
 }
 
-// Publisher takes what a run finds, as the stream would publish it; it may be called
+// Publisher takes scores and anomalies as the stream would publish them; it may be called
 // from several goroutines.
 type Publisher interface {
 	Scores(p *Partition, rows []keystate.Row) error
@@ -110,21 +110,21 @@ func (o *Outputs) close() error {
 
 // scoreBuffer holds rows of a lane until they are worth the lock of a shared table.
 type scoreBuffer struct {
-	o     *Outputs
-	cfg   *keystate.Config
-	part  *Partition
-	w     *tables.Writer // nil: scores are only published
-	mine  bool           // no other lane writes to w
-	rows  []keystate.Row
-	warm  []Warmth
-	value []tables.Value
+	o         *Outputs
+	cfg       *keystate.Config
+	partition *Partition
+	w         *tables.Writer // nil: scores are only published
+	mine      bool           // no other lane writes to w
+	rows      []keystate.Row
+	warm      []Warmth
+	value     []tables.Value
 }
 
 // bufferRows is how many rows a scoreBuffer holds.
 const bufferRows = 4096
 
 func (o *Outputs) buffer(cfg *keystate.Config, p *Partition) *scoreBuffer {
-	b := &scoreBuffer{o: o, cfg: cfg, part: p, value: make([]tables.Value, len(scoreColumns))}
+	b := &scoreBuffer{o: o, cfg: cfg, partition: p, value: make([]tables.Value, len(scoreColumns))}
 	switch {
 	case o.each:
 		b.w, b.mine = o.scores[p.Number], true
@@ -149,7 +149,7 @@ func (b *scoreBuffer) flush() error {
 		return nil
 	}
 	if b.o.publish != nil {
-		if err := b.o.publish.Scores(b.part, b.rows); err != nil {
+		if err := b.o.publish.Scores(b.partition, b.rows); err != nil {
 			return err
 		}
 	}
@@ -180,11 +180,11 @@ func (b *scoreBuffer) values(r *keystate.Row, w Warmth) []tables.Value {
 	v[7].Truth = r.Exceeds
 	v[8].Whole = int64(r.Severity)
 	v[9].Text = w.String()
-	v[10].Whole, v[11].Whole = int64(b.part.Number), r.Offset
+	v[10].Whole, v[11].Whole = int64(b.partition.Number), r.Offset
 	return v
 }
 
-// anomaly writes one that is over, or open at the end.
+// anomaly writes one that is closed, or open at the end.
 func (o *Outputs) anomaly(a *Anomaly) error {
 	if o.anomalies == nil {
 		return nil
@@ -204,7 +204,7 @@ func (o *Outputs) anomaly(a *Anomaly) error {
 	})
 }
 
-// text is a series key as the stream writes it: one that is not UTF-8 as 0x and its bytes.
+// text returns a series key as the stream writes it: one that is not UTF-8 as 0x and its bytes.
 func text(key []byte) string {
 	if s := string(key); strings.ToValidUTF8(s, "") == s {
 		return s

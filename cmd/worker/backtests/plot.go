@@ -9,16 +9,16 @@ import (
 // plot keeps the course of a series, its scores and thresholds, in a fixed number of
 // buckets of equal width in event time: of values the lowest and the highest, of scores
 // and thresholds the highest. The width doubles when the time outgrows the buckets, so
-// that each row is looked at once, in a few nanoseconds.
+// that each row is processed once, in a few nanoseconds.
 type plot struct {
 	begin int64 // time of the first bucket
 	width uint8 // of a bucket: 1<<width microseconds
 	used  bool
-	last  int // bucket that has something
+	last  int // last bucket that is not empty
 	n     int
 	dim   int // fields drawn
 	base  []float64
-	lo    []float32 // by field and bucket, less base; NaN where there is none
+	lo    []float32 // by field and bucket, less base; NaN for none
 	hi    []float32
 	top   []float32 // by detector and bucket: the highest score
 	bound []float32 // and the highest threshold that is finite
@@ -42,7 +42,7 @@ func newPlot(n, dim, dets int) *plot {
 	return p
 }
 
-// bucket is where a time belongs.
+// bucket returns the bucket of a time.
 func (p *plot) bucket(t int64) int {
 	if !p.used {
 		p.used, p.begin = true, t
@@ -63,7 +63,7 @@ func (p *plot) bucket(t int64) int {
 	return int(at)
 }
 
-// halve makes one bucket of each two.
+// halve merges the buckets in pairs.
 func (p *plot) halve() {
 	p.width++
 	p.last /= 2

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Show prints how far the run is until the function it returns is called: twice a second
+// Show prints the progress of the run until the returned function is called: twice a second
 // over the same line where w is a terminal, else a line every ten seconds.
 func (p *Progress) Show(w io.Writer, terminal bool) (stop func()) {
 	every, end := 10*time.Second, "\n"
@@ -39,25 +39,25 @@ func (p *Progress) Show(w io.Writer, terminal bool) (stop func()) {
 	}
 }
 
-// line is the progress in words.
+// line describes the progress.
 func (p *Progress) line(took time.Duration) string {
 	rows, done, total := p.Rows.Load(), p.Done.Load(), p.Total.Load()
 	s := fmt.Sprintf("%12d rows, %9.0f rows/s", rows, float64(rows)/max(1e-3, took.Seconds()))
 	if total <= 0 {
 		return s
 	}
-	part := min(1, float64(done)/float64(total))
+	fraction := min(1, float64(done)/float64(total))
 	const width = 30
-	full := int(part * width)
-	s = fmt.Sprintf("[%s%s] %5.1f %% %s", strings.Repeat("#", full), strings.Repeat(".", width-full), 100*part, s)
-	if part > 0 && part < 1 {
-		left := time.Duration(float64(took) * (1 - part) / part)
+	full := int(fraction * width)
+	s = fmt.Sprintf("[%s%s] %5.1f %% %s", strings.Repeat("#", full), strings.Repeat(".", width-full), 100*fraction, s)
+	if fraction > 0 && fraction < 1 {
+		left := time.Duration(float64(took) * (1 - fraction) / fraction)
 		s += ", " + left.Round(time.Second).String() + " left   "
 	}
 	return s
 }
 
-// Lines are the results in a few words, for a terminal.
+// Lines returns a summary of the results for a terminal.
 func (s *Summary) Lines(took time.Duration) []string {
 	list := []string{fmt.Sprintf("%d rows of %d series (%.1f series-days) in %.1f s, %.0f rows/s", s.Rows, s.Series, s.Days, took.Seconds(),
 		float64(s.Rows)/max(1e-3, took.Seconds()))}

@@ -22,7 +22,7 @@ var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap
 	},
 }).Parse(reportText))
 
-// Report is what the page is made of beside the Summary.
+// Report has the content of the page besides the Summary.
 type Report struct {
 	*Summary
 	Title    string
@@ -43,11 +43,11 @@ type Drawing struct {
 	From, To  string
 	Samples   int64
 	Panels    []Panel
-	Heatmaps  []Panel // of detectors that give one with their findings
+	Heatmaps  []Panel // of detectors with heatmaps
 	Anomalies int
 }
 
-// WriteReport writes a report as one HTML page that needs nothing beside it.
+// WriteReport writes a report as one HTML page without further files.
 func (s *Summary) WriteReport(w io.Writer, cfg *keystate.Config, fields []string, r Report) error {
 	r.Summary = s
 	var names []string
@@ -71,7 +71,7 @@ func (s *Summary) WriteReport(w io.Writer, cfg *keystate.Config, fields []string
 	return nil
 }
 
-// RowsPerSecond is the rate of the run.
+// RowsPerSecond returns the rate of the run.
 func (r *Report) RowsPerSecond() float64 { return float64(r.Rows) / max(1e-9, r.Took.Seconds()) }
 
 // count writes a whole number with its thousands apart.

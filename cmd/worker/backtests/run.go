@@ -1,19 +1,19 @@
 // Package backtests runs configured detectors over recorded samples, of files or of a
-// range of a topic, through the same fold as the stream, and gathers what they find:
-// tables of scores and anomalies, and a report.
+// range of a topic, through the same fold as the stream, and writes tables of scores
+// and anomalies, and a report.
 //
 // # The path of a row
 //
-//  1. A Source reads rows as blocks and hands each partition its share of them. Those of
-//     files are shared out by series key, as a producer would over as many partitions; a
-//     topic has its own; of a labelled data set each series is one.
+//  1. A Source reads rows as blocks and sends each partition its share of them. Rows of
+//     files are distributed by series key, as by a producer; a topic has its own
+//     partitions; each series of a labelled data set is one.
 //  2. A lane for each partition folds its rows (replay.Lane) in a goroutine of its own.
-//     What one lane finds depends on its partition's rows alone, in their order: not on
-//     the number of cores, nor on how rows were cut into blocks and batches.
+//     Its results depend on its partition's rows and their order alone: not on the
+//     number of cores, nor on the sizes of blocks and batches.
 //  3. lane.tell takes scores and changes of anomalies, marks those of a series that is not
-//     warm yet (warmth), and collects what the tables, the report and the measures of a
-//     data set need.
-//  4. Run joins what the lanes have into a Summary.
+//     warm yet (warmth), and collects the data of the tables, the report and the measures
+//     of a data set.
+//  4. Run joins the lanes' results into a Summary.
 package backtests
 
 import (
@@ -30,21 +30,21 @@ import (
 	"odradek/processor/keystate"
 )
 
-// Source gives the rows of a run.
+// Source supplies the rows of a run.
 type Source interface {
-	// Partitions are what the rows are shared out to, at least one.
+	// Partitions returns the partitions of the rows, at least one.
 	Partitions() []Partition
-	// Read hands over all rows, those of a partition in order, until ctx ends. send may be
+	// Read sends all rows, those of a partition in order, until ctx ends. send may be
 	// called from several goroutines, for one partition by one at a time.
 	Read(ctx context.Context, send func(partition int, s *Share) error) error
-	// Total is how much there is to read, in the unit of Share.Done; 0 where it is not known.
+	// Total returns the amount to read, in the unit of Share.Done; 0 where it is unknown.
 	Total() int64
-	// Troubles says what could not be read and was left out, a line each.
+	// Troubles describes unreadable input that was left out, a line each.
 	Troubles() []string
 }
 
-// Partition is the input partition that a lane stands for. Topic and number go into the
-// ids of anomalies; First is the first offset.
+// Partition is the input partition of a lane. Topic and number are part of the ids of
+// anomalies; First is the first offset.
 type Partition struct {
 	Topic  string
 	Number int32
@@ -59,12 +59,12 @@ type Share struct {
 	Block   *tables.Block // with a user of its own for the share
 	Rows    []uint32      // of the block, rising; nil: all
 	First   int64         // offset of the first row; the others follow it
-	Offsets []int64       // where they do not: of each row of the block
+	Offsets []int64       // if they do not: of each row of the block
 	Done    int64         // how much of the source has been read with this share
 	Last    bool          // the partition ends with it
 }
 
-// Config says what to run.
+// Config configures a run.
 type Config struct {
 	State    *keystate.Config // of a data set: that of its first series
 	Executor detectors.Executor
@@ -75,12 +75,12 @@ type Config struct {
 	Progress *Progress
 }
 
-// Progress is read by whoever shows it while a run goes on.
+// Progress may be read during a run.
 type Progress struct {
 	Rows, Done, Total atomic.Int64 // Done and Total in the source's unit
 }
 
-// shares is how many shares wait for a lane at most.
+// shares is the most shares that wait for a lane.
 const shares = 4
 
 // Run runs to the end of the source, or until ctx ends: then the rows that were read are
@@ -103,7 +103,7 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 		lanes[i], queues[i] = l, make(chan *Share, shares)
 		wg.Go(func() {
 			defer l.fold.Close()
-			// Scores of rows that were read are worth having, so ctx does not end them.
+			// The rows that were read are scored also after the end of ctx.
 			fails[i] = l.run(context.WithoutCancel(ctx), queues[i])
 			if fails[i] != nil {
 				stop()
@@ -147,27 +147,27 @@ func Run(ctx context.Context, c *Config) (*Summary, error) {
 
 // lane is one partition of a run.
 type lane struct {
-	c      *Config
-	part   *Partition
-	state  *keystate.Config
-	judge  *judge // nil: the partition is not a series of a data set
-	fold   *replay.Lane
-	warm   []warmth // by detector
-	series []*series
-	byName map[string]*series
-	atKey  []*series                       // of the block in hand, by index of the key
-	open   map[[16]byte]*keystate.EventRow // anomalies that are not over
-	shown  []Anomaly                       // the gravest
-	scores *scoreBuffer                    // nil: scores are not written
-	counts counts
-	fault  error
+	c         *Config
+	partition *Partition
+	state     *keystate.Config
+	judge     *judge // nil: the partition is not a series of a data set
+	fold      *replay.Lane
+	warm      []warmth // by detector
+	series    []*series
+	byName    map[string]*series
+	atKey     []*series                       // of the present block, by index of the key
+	open      map[[16]byte]*keystate.EventRow // anomalies that are open
+	shown     []Anomaly                       // the gravest
+	scores    *scoreBuffer                    // nil: scores are not written
+	counts    counts
+	fault     error
 }
 
 // counts are sums over a lane.
 type counts struct{ rows int64 }
 
 func newLane(c *Config, p *Partition) *lane {
-	l := &lane{c: c, part: p, state: p.state, byName: map[string]*series{}, open: map[[16]byte]*keystate.EventRow{}}
+	l := &lane{c: c, partition: p, state: p.state, byName: map[string]*series{}, open: map[[16]byte]*keystate.EventRow{}}
 	if l.state == nil {
 		l.state = c.State
 	}
@@ -211,7 +211,7 @@ func (l *lane) run(ctx context.Context, in <-chan *Share) error {
 		}
 	}
 	if whole && l.judge != nil {
-		l.part.recorded.said(int(l.part.Number), l.judge.said)
+		l.partition.recorded.said(int(l.partition.Number), l.judge.said)
 	}
 	l.judge = nil
 	return l.fault
@@ -226,8 +226,8 @@ func (s *Share) rows() int {
 
 func (l *lane) take(ctx context.Context, s *Share) error {
 	b := s.Block
-	if d := l.part.recorded; d != nil && l.judge == nil {
-		l.judge = newJudge(&d.set[l.part.Number], len(l.state.Detectors))
+	if d := l.partition.recorded; d != nil && l.judge == nil {
+		l.judge = newJudge(&d.set[l.partition.Number], len(l.state.Detectors))
 	}
 	l.atKey = slices.Grow(l.atKey[:0], len(b.Keys))[:len(b.Keys)]
 	clear(l.atKey)
@@ -249,7 +249,7 @@ func (l *lane) take(ctx context.Context, s *Share) error {
 		sm.Key, sm.Time, sm.Offset, sm.Values = of.name, b.Times[row], offset, b.Row(row)
 		of.add(&sm, len(b.Labels) > 0 && b.Labels[row])
 		if _, err := l.fold.Fold(ctx, &sm); err != nil {
-			return fmt.Errorf("backtests: partition %d, offset %d: %w", l.part.Number, offset, err)
+			return fmt.Errorf("backtests: partition %d, offset %d: %w", l.partition.Number, offset, err)
 		}
 	}
 	l.counts.rows += int64(s.rows())

@@ -8,25 +8,25 @@ import (
 	"odradek/processor/keystate"
 )
 
-// Warmth says how far a score still depends on where the run began.
+// Warmth is the degree to which a score still depends on the run's first offset.
 type Warmth uint8
 
-// The degrees of warmth. From the same first offset on all scores are the stream's to the
-// bit; from a later one those below Warm are not to be compared with it.
+// The degrees of warmth. From the same first offset all scores equal the stream's to the
+// bit; from a later one, scores below Warm cannot be compared with it.
 const (
-	ColdWindow  Warmth = iota // the window, or what is carried on, reaches back before the first row
-	ColdHistory               // the score is final; its threshold comes of scores that are not
+	ColdWindow  Warmth = iota // the window, or the carry, reaches back before the first row
+	ColdHistory               // the score is final; its threshold depends on scores that are not
 	Warm
 )
 
 func (w Warmth) String() string { return [...]string{"window", "history", "warm"}[w] }
 
-// warmth is when a detector is warm: the rows of a series, and the judged scores after
-// them, that it takes.
+// warmth is the number of rows of a series, and of judged scores after them, from which a
+// detector is warm.
 type warmth struct{ rows, scores int64 }
 
-// warmthOf takes a window's rows, twice as many where the method carries something on or
-// has a summary of what has left the window, and the history of the threshold.
+// warmthOf returns a window's rows, twice as many for a method with a carry or a summary, and
+// the history of the threshold.
 func warmthOf(cfg *keystate.Config, i int) (w warmth) {
 	d := &cfg.Detectors[i]
 	w.rows = int64(d.Detector.Window() + d.Stride - 1)
@@ -42,7 +42,7 @@ func warmthOf(cfg *keystate.Config, i int) (w warmth) {
 	return w
 }
 
-// series is what a run knows of one series.
+// series is the state of one series in a run.
 type series struct {
 	name        []byte
 	index       int // among those of its lane
@@ -54,7 +54,7 @@ type series struct {
 	labelOpen   bool // the last row was labelled
 }
 
-// track is one detector's of a series.
+// track is the state of one detector on a series.
 type track struct {
 	rows, scores   int64
 	anomalies      int
@@ -63,13 +63,13 @@ type track struct {
 	hits, falsePos int
 }
 
-// labelled is a labelled anomaly, and when each detector has first said so.
+// labelled is a labelled anomaly, and the time at which each detector first found it.
 type labelled struct {
 	Span
 	foundAt []int64 // by detector, and of any of them at the end; 0: not found
 }
 
-// plotSeries is of how many series of a lane the course is kept.
+// plotSeries is the number of series of a lane with plots.
 const plotSeries = 20_000
 
 func newSeries(name []byte, c *Config, state *keystate.Config, before int) *series {
@@ -110,7 +110,7 @@ func (s *series) add(sm *keystate.Sample, anomalous bool) {
 	s.labelOpen = anomalous
 }
 
-// Span is a stretch of event time, both ends included, in microseconds.
+// Span is an interval of event time, both ends included, in microseconds.
 type Span struct{ From, To int64 }
 
 func (s Span) meets(o Span) bool { return s.From <= o.To && o.From <= s.To }
@@ -121,7 +121,7 @@ type Anomaly struct {
 	Series    string
 	Partition int32
 	Warmth    Warmth // of the score that opened it, or later
-	False     bool   // there are labels, and it meets none
+	False     bool   // it meets no label, and there are labels
 }
 
 // Over reports whether the anomaly was closed.
@@ -153,7 +153,7 @@ func (l *lane) tell(rows []keystate.Row, changes []keystate.EventRow) error {
 		e := changes[i]
 		id := e.Change.Anomaly.ID
 		if l.c.Out != nil && l.c.Out.publish != nil {
-			if err := l.c.Out.publish.Anomaly(l.part, &e); err != nil {
+			if err := l.c.Out.publish.Anomaly(l.partition, &e); err != nil {
 				return err
 			}
 		}
@@ -167,7 +167,7 @@ func (l *lane) tell(rows []keystate.Row, changes []keystate.EventRow) error {
 	return l.fault
 }
 
-// warm is how warm a detector is after the rows so far.
+// warm returns a detector's warmth after the rows so far.
 func (t *track) warm(w *warmth) Warmth {
 	switch {
 	case t.rows < w.rows:
@@ -178,7 +178,7 @@ func (t *track) warm(w *warmth) Warmth {
 	return Warm
 }
 
-// ofKey finds the series of a key of the state; the key's tag remembers it.
+// ofKey finds the series of a key of the state; the key's tag refers to it.
 func (l *lane) ofKey(k *keystate.Key) *series {
 	if k.Tag > 0 {
 		return l.series[k.Tag-1]
@@ -202,17 +202,17 @@ func (l *lane) endOpen() {
 	}
 }
 
-// shownMost is how many anomalies the report lists.
+// shownMost is the number of anomalies that the report lists.
 const shownMost = 200
 
-// spansMost is how many anomalies of a series and detector are drawn.
+// spansMost is the number of anomalies of a series and detector that are drawn.
 const spansMost = 1000
 
-// ended takes an anomaly that is over, or open at the end of the run.
+// ended takes an anomaly that is closed, or open at the end of the run.
 func (l *lane) ended(e *keystate.EventRow) {
 	of := l.ofKey(e.Key)
 	a := &e.Change.Anomaly
-	out := Anomaly{EventRow: *e, Series: string(of.name), Partition: l.part.Number, Warmth: Warm}
+	out := Anomaly{EventRow: *e, Series: string(of.name), Partition: l.partition.Number, Warmth: Warm}
 	if e.Detector >= 0 {
 		t := &of.dets[e.Detector]
 		out.Warmth = t.warm(&l.warm[e.Detector])
@@ -262,7 +262,7 @@ func (l *lane) match(of *series, d int, span Span, openedAt int64) (missed bool)
 	return missed
 }
 
-// gravest are the gravest of the anomalies, in a fixed order.
+// gravest returns the gravest of the anomalies, in a fixed order.
 func gravest(list []Anomaly) []Anomaly {
 	slices.SortFunc(list, func(a, b Anomaly) int {
 		x, y := &a.Change.Anomaly, &b.Change.Anomaly

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// Summary is what a run has found.
+// Summary has the results of a run.
 type Summary struct {
 	Rows      int64
 	Series    int
 	Days      float64 // series-days: the time from first to last row, summed over the series
 	First     int64   // event times of the first and the last row
 	Last      int64
-	Outcomes  map[string]int64 // rows by what became of them
+	Outcomes  map[string]int64 // rows by outcome
 	Detectors []DetectorResult
 	Any       *Agreement // of the detectors together; nil without labels, or with one detector
 	Anomalies []Anomaly  // the gravest
-	Troubles  []string   // what was left out
+	Troubles  []string   // left-out input
 	Partial   string     // why the run ended early; "" where it did not
 
 	plots []*series // to be drawn, in order
 }
 
-// DetectorResult is what one detector has found.
+// DetectorResult has the results of one detector.
 type DetectorResult struct {
 	Name      string
 	Anomalies int
@@ -43,13 +43,13 @@ type Agreement struct {
 	DelayMedian, DelayMax float64
 }
 
-// Precision is the share of the anomalies that meet a label, 0 where there are none.
-func (a *Agreement) Precision() float64 { return share(a.Right, a.Right+a.Wrong) }
+// Precision returns the share of the anomalies that meet a label, 0 where there are none.
+func (a *Agreement) Precision() float64 { return ratio(a.Right, a.Right+a.Wrong) }
 
-// Recall is the share of the labelled anomalies that were found, 0 where there are none.
-func (a *Agreement) Recall() float64 { return share(a.Found, a.Labelled) }
+// Recall returns the share of the labelled anomalies that were found, 0 where there are none.
+func (a *Agreement) Recall() float64 { return ratio(a.Found, a.Labelled) }
 
-func share(n, of int) float64 {
+func ratio(n, of int) float64 {
 	if of == 0 {
 		return 0
 	}
@@ -137,7 +137,7 @@ func agreement(all []*series, at int) *Agreement {
 		for i := range of.labels {
 			l := &of.labels[i]
 			if l.To < of.first || l.From > of.last {
-				continue // outside of what was read
+				continue // outside of the rows
 			}
 			a.Labelled++
 			if when := l.foundAt[at]; when != 0 {

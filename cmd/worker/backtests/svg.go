@@ -21,7 +21,7 @@ const (
 type Panel struct {
 	Title    string
 	Score    bool
-	Top, Low string // what its upper and its lower edge stand for
+	Top, Low string // labels of its upper and its lower edge
 	SVG      template.HTML
 }
 
@@ -57,7 +57,7 @@ func (s *series) panels(fields, detectors []string) []Panel {
 		}
 		low, _, _ := extent(scores, scores)
 		low = min(0, low)
-		// One score of a million leaves nothing to see of the others.
+		// One score of a million would hide the others.
 		if _, most, ok := extent(bounds, bounds); ok && top > 4*most && most > low {
 			top = low + 4*(most-low)
 		}
@@ -87,8 +87,8 @@ func (s *series) x(t int64) float64 {
 	return panelWidth * min(1, max(0, float64(t-s.plot.begin)/float64(int64(s.buckets())<<s.plot.width)))
 }
 
-// drawn is a finished drawing. What it has of the input are numbers, and names that open
-// has escaped.
+// drawn returns a finished drawing. Its only input are numbers, and names that open has
+// escaped.
 func drawn(b *strings.Builder) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // see above
 }
@@ -97,14 +97,13 @@ func open(b *strings.Builder, height int, title string) {
 	fmt.Fprintf(b, `<svg viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`, panelWidth, height, template.HTMLEscapeString(title))
 }
 
-// band draws a stretch of time over the whole height, at least wide enough to be seen.
+// band draws an interval of time over the whole height, at least wide enough to be seen.
 func band(b *strings.Builder, class string, from, to float64, height int) {
 	w := max(2, to-from)
 	fmt.Fprintf(b, `<rect class="%s" x="%.1f" y="0" width="%.1f" height="%d"/>`, class, min(from, panelWidth-w), w, height)
 }
 
-// extent is from the lowest to the highest of what is there, with a little room where
-// both are the same.
+// extent returns the lowest and the highest number, a little apart where both are the same.
 func extent(lo, hi []float32) (low, top float64, ok bool) {
 	low, top = math.Inf(1), math.Inf(-1)
 	for i := range lo {
@@ -174,7 +173,7 @@ func line(b *strings.Builder, class string, v []float32, low, top float64, heigh
 	}
 }
 
-// edge is a number for an axis, without what single precision adds to it.
+// edge rounds a number for an axis to the digits of single precision.
 func edge(v, extent float64) string {
 	if grain := extent * 1e-6; grain > 0 {
 		v = math.Round(v/grain) * grain

@@ -10,23 +10,24 @@ import (
 
 	"odradek/cmd/worker/tables"
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/schemas"
 )
 
-// TopicConfig says which records of a topic are read. Nothing is written, and no group is
-// joined.
+// TopicConfig selects the records of a topic. Reading them writes nothing and joins no
+// group.
 type TopicConfig struct {
 	Client  *kafka.Client
-	Fetch   kafka.FetcherConfig
+	Fetch   fetch.Config
 	Decoder schemas.Decoder
 	Topic   string
 	// From and To are offsets of every partition, times in RFC 3339, or earliest and end,
-	// where To is not read any more.
+	// To excluded.
 	From, To string
-	// MaxFuture is how far an event time may be ahead of its record's timestamp; 0: any.
+	// MaxFuture bounds how far an event time is ahead of its record's timestamp; 0: no bound.
 	MaxFuture time.Duration
-	// Patience is how long a schema is waited for that the registry does not give.
+	// Patience bounds the wait for a schema that the registry does not have.
 	Patience time.Duration
 }
 
@@ -43,10 +44,10 @@ type topicRange struct {
 	why  []string
 }
 
-// rowsOfTopic is how many records make a block.
+// rowsOfTopic is the number of records of a block.
 const rowsOfTopic = 2048
 
-// NewTopic finds out which offsets a range is. The error names those that have expired.
+// NewTopic resolves the offsets of a range. The error names those that have expired.
 func NewTopic(ctx context.Context, c *TopicConfig) (Source, error) {
 	infos, err := c.Client.Topics(ctx, c.Topic)
 	if err != nil {
@@ -127,10 +128,10 @@ func (s *topicRange) Troubles() []string {
 	return s.why
 }
 
-// Read reads the partitions side by side. One that cannot be read to its end does not
-// keep the others from theirs.
+// Read reads the partitions side by side. An error in one does not end the
+// others.
 func (s *topicRange) Read(ctx context.Context, send func(int, *Share) error) error {
-	f := s.c.Client.NewFetcher(s.c.Fetch)
+	f := fetch.New(s.c.Client, s.c.Fetch)
 	defer f.Close()
 	errs := make([]error, len(s.parts))
 	var wg sync.WaitGroup
@@ -145,7 +146,7 @@ func (s *topicRange) Read(ctx context.Context, send func(int, *Share) error) err
 }
 
 // read reads a partition.
-func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send func(int, *Share) error) error {
+func (s *topicRange) read(ctx context.Context, f *fetch.Fetcher, i int, send func(int, *Share) error) error {
 	p := &s.parts[i]
 	tp := kafka.TP{Topic: p.Topic, Partition: p.Number}
 	b := &topicBlock{dec: s.c.Decoder.Clone()}
@@ -174,7 +175,7 @@ func (s *topicRange) read(ctx context.Context, f *kafka.Fetcher, i int, send fun
 		}
 		return true, flush()
 	})
-	var gone *kafka.OffsetOutOfRangeError
+	var gone *fetch.OffsetOutOfRangeError
 	switch {
 	case err == nil:
 		next = s.until[i]
@@ -207,8 +208,8 @@ func (b *topicBlock) begin() {
 // retryPause is the time between two attempts to get a schema.
 const retryPause = 500 * time.Millisecond
 
-// take decodes a record into the block; one that cannot be read is left out, as the worker
-// would write it to the dead-letter topic.
+// take decodes a record into the block; one that cannot be read, which would be a dead
+// letter of the worker, is left out.
 func (s *topicRange) take(ctx context.Context, tp kafka.TP, b *topicBlock, r *record.Record) error {
 	header := r.Header
 	if r.HeaderCount == 0 {

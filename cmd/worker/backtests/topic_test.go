@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafkatest"
 	"odradek/schemas"
 	"odradek/schemas/formats"
@@ -50,7 +51,7 @@ func TestOffsetsThatExpireMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	src, err := NewTopic(ctx, &TopicConfig{Client: client, Decoder: dec, Topic: "in", From: "2023-11-14T22:13:30Z", To: "end",
-		Fetch: kafka.FetcherConfig{ReadCommitted: true, MaxWait: 50 * time.Millisecond}})
+		Fetch: fetch.Config{ReadCommitted: true, MaxWait: 50 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,12 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
-	"odradek/processor"
 	"odradek/processor/events"
+	"odradek/processor/outputs"
 )
 
-// alarmSettings say which scores of a detector are too high, and when they make
-// an anomaly.
+// alarmSettings decide which scores of a detector are too high, and when they make an
+// anomaly.
 type alarmSettings struct {
 	Threshold   string        `env:"THRESHOLD" derived:"conformal:0.002{THRESHOLD}" doc:"Which scores are too high. fixed:3.5: those above 3.5. The others go by the series' own earlier scores: conformal:0.002 is a false-alarm rate of one score in five hundred (below 1/(scores in the history) it goes by an extrapolated tail with a margin, and below a tenth of that no score is too high), quantile:0.995 the bound that this share of scores is not above (quantile:0.995*1.2 has a margin), mad:6 the median and 6 scaled median absolute deviations, mean:1.5 a multiple of the mean. off judges nothing."`
 	History     int           `env:"HISTORY" derived:"512{HISTORY}" min:"32" max:"65536" doc:"Scores of a series that its threshold and the severity go by; kept in its state at 8 bytes each. A conformal rate needs at least a tenth of 1/rate of them, and better the whole."`
@@ -23,7 +23,7 @@ type alarmSettings struct {
 	Release     float64       `env:"RELEASE" envDefault:"1" min:"0.01" max:"1" doc:"While an anomaly is open, an ordinary score is one below this share of the threshold: hysteresis for scores that waver about it."`
 	MinDuration time.Duration `env:"MIN_DURATION" envDefault:"0s" min:"0s" max:"8760h" doc:"Event time for which scores must be too high before an anomaly opens."`
 	MergeGap    time.Duration `env:"MERGE_GAP" envDefault:"0s" min:"0s" max:"8760h" doc:"An anomaly stays open for this long in event time after its last score that is too high, so that a next finding within it belongs to the same anomaly."`
-	UpdateEvery int           `env:"UPDATE_EVERY" envDefault:"0" min:"0" max:"1000000000" doc:"Samples between two updates of an open anomaly. One whose severity reaches a higher band is always told of; 0: only that."`
+	UpdateEvery int           `env:"UPDATE_EVERY" envDefault:"0" min:"0" max:"1000000000" doc:"Samples between two updates of an open anomaly. An anomaly whose severity reaches a higher band is always updated; 0: only that."`
 }
 
 // The defaults of settings, but for ops that have others (detectors.Spec.Defaults).
@@ -32,7 +32,7 @@ const (
 	usualThreshold = "conformal:0.002"
 )
 
-// deriveAlarm fills the defaults of d that depend on its other settings.
+// deriveAlarm sets the defaults of d that depend on its other settings.
 func (c *Config) deriveAlarm(d *DetectorSettings) {
 	warmup := detectorPrefix(d.Name) + "WARMUP"
 	for _, s := range c.settings {
@@ -44,10 +44,10 @@ func (c *Config) deriveAlarm(d *DetectorSettings) {
 	}
 }
 
-// judges reports whether anything is done with the verdicts on scores.
+// judges reports whether the verdicts on scores are used.
 func (c *Config) judges() bool { return c.Detect.Anomalies || c.Output.Scores == "anomalous" }
 
-// thresholdOf is the detector's threshold, nil for none.
+// thresholdOf returns the detector's threshold, nil for none.
 func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Rule, error) {
 	r, err := threshold.Parse(d.Alarm.Threshold)
 	if err != nil || r.Kind == threshold.Off || !c.judges() {
@@ -60,7 +60,7 @@ func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Rule, error) {
 	return &r, r.Check()
 }
 
-// rule is when an anomaly opens and closes.
+// rule returns the rule by which anomalies open and close.
 func (a *alarmSettings) rule() *events.Rule {
 	return &events.Rule{
 		OpenAfter: a.OpenAfter, CloseAfter: a.CloseAfter, Release: a.Release,
@@ -99,7 +99,7 @@ func (c *Config) Anomalies() bool {
 }
 
 // AnomaliesTopic returns the name of the topic of the anomalies.
-func (c *Config) AnomaliesTopic() string { return c.Output.Topics[processor.OutputAnomalies] }
+func (c *Config) AnomaliesTopic() string { return c.Output.Topics[outputs.Anomalies] }
 
 // Blocks reports whether there can be blocks, so that their topic is needed.
 func (c *Config) Blocks() bool {

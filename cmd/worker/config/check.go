@@ -13,15 +13,15 @@ import (
 	"strings"
 	"time"
 
-	"odradek/processor"
+	"odradek/processor/outputs"
 	"odradek/schemas/formats"
 )
 
-// checker gathers what is wrong with a configuration.
+// checker collects the faults of a configuration.
 type checker struct {
 	c      *Config
 	faults []Fault
-	bad    map[string]bool // settings that have a fault already: no second one follows from it
+	bad    map[string]bool // settings with a fault: follow-up faults are not reported
 }
 
 // validate adds to the faults of parsing those of the values, in the order of
@@ -115,7 +115,7 @@ func number(v reflect.Value) (float64, bool) {
 }
 
 // limit reads a limit tag in the terms of the field's type. A tag that cannot be
-// read is a fault of this program, which the tests meet.
+// read is a fault of this program, which tests find.
 func limit(v reflect.Value, tag string) float64 {
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		d, err := time.ParseDuration(tag)
@@ -227,7 +227,7 @@ func (k *checker) group() {
 	}
 }
 
-// twice says which items a list has more than once.
+// twice returns the items that a list has more than once.
 func twice(list []string) (problems []string) {
 	for i, item := range list {
 		if slices.Index(list, item) < i {
@@ -312,11 +312,11 @@ func (k *checker) topics() {
 		named[topic] = Prefix + setting
 	}
 	for i, name := range k.c.OutputTopics() {
-		check(processor.Outputs[i].Setting, name)
+		check(outputs.Table[i].Setting, name)
 	}
 	for _, t := range k.c.Group.Topics {
 		if k.ok("TOPICS") && o.ChangelogPrefix != "" {
-			check(processor.Changelog.Setting, k.c.ChangelogTopic(t))
+			check(outputs.Changelog.Setting, k.c.ChangelogTopic(t))
 		}
 	}
 	if o.Replication == 0 {
@@ -362,7 +362,7 @@ func (k *checker) cycle() {
 	}
 }
 
-// Off is the value of an address or a folder that turns off what would use it.
+// Off is the value of an address or a folder that turns its feature off.
 const Off = "off"
 
 func (k *checker) program() {
@@ -416,7 +416,7 @@ func (k *checker) mapping() {
 	}
 }
 
-// unjoin takes errors.Join apart.
+// unjoin splits the error of errors.Join.
 func unjoin(err error) []error {
 	if err == nil {
 		return nil

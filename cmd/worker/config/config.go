@@ -1,5 +1,5 @@
 // Package config has the settings of the worker: it reads them from the environment,
-// fills in the defaults, names everything that is wrong with them, and documents them.
+// sets the defaults, names every fault, and documents them.
 // Methods of Config turn them into the configuration of the Kafka client, the schema
 // registry, the decoder and the state.
 package config
@@ -18,14 +18,14 @@ import (
 
 	"github.com/caarlos0/env/v10"
 
-	"odradek/processor"
 	"odradek/processor/keystate"
+	"odradek/processor/outputs"
 )
 
 // Prefix is what every setting's name begins with.
 const Prefix = "ODRADEK_"
 
-// Config is every setting of the worker. The tags are the single source of
+// Config has every setting of the worker. The tags are the single source of
 // names, defaults, limits and descriptions: docs/configuration.md, `config` and
 // the checks are all made from them.
 //
@@ -38,7 +38,7 @@ const Prefix = "ODRADEK_"
 //	url        may carry a user and a password, which are never printed
 //	derived    the default in words, where it depends on other settings
 //
-// {ops} and the like stand for what the table of ops says (opTexts).
+// {ops} and the like stand for texts from the table of ops (opTexts).
 type Config struct {
 	Kafka    kafkaSettings    `envPrefix:"KAFKA_" section:"Kafka"`
 	Group    groupSettings    `section:"Consumer group and input topics"`
@@ -55,7 +55,7 @@ type Config struct {
 	// Detectors are the settings of each name of ODRADEK_DETECTORS, in order.
 	Detectors []DetectorSettings
 
-	changelogs map[string]string // by input topic: those that keep another name than they would get now
+	changelogs map[string]string // by input topic: changelogs that keep the name of an earlier version
 
 	settings []setting // every setting with its value and source, in the order of the docs
 }
@@ -79,7 +79,7 @@ type groupSettings struct {
 	InstanceID        string        `env:"INSTANCE_ID" doc:"Makes the membership static: a worker that comes back under this id within the session timeout gets its partitions back without a rebalance. Unique in the group; a second worker with the id fences the first (exit code 3)."`
 	Topics            []string      `env:"TOPICS" doc:"Input topics. Required."`
 	Start             string        `env:"START" envDefault:"earliest" doc:"Where to begin in a partition for which the group has no offset: earliest, latest, or a time (RFC 3339)."`
-	OffsetLost        string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"What to do where retention has deleted the committed offset, or an unclean leader election has lost records before it: fail stops the worker with exit code 4; earliest and latest go on from there with the partition's state emptied, and say so."`
+	OffsetLost        string        `env:"OFFSET_LOST" envDefault:"fail" oneof:"fail|earliest|latest" doc:"What to do where retention has deleted the committed offset, or an unclean leader election has lost records before it: fail stops the worker with exit code 4; earliest and latest empty the partition's state, resume at the first record that is left or at the end of the log, and report it."`
 	SessionTimeout    time.Duration `env:"SESSION_TIMEOUT" envDefault:"45s" min:"1s" max:"30m" doc:"A member without a heartbeat for this long loses its partitions. Brokers accept 6s to 30m by default."`
 	RebalanceTimeout  time.Duration `env:"REBALANCE_TIMEOUT" envDefault:"60s" min:"1s" max:"1h" doc:"How long a rebalance waits for a member to finish its cycle and hand over."`
 	HeartbeatInterval time.Duration `env:"HEARTBEAT_INTERVAL" envDefault:"3s" min:"100ms" max:"10m" doc:"Time between heartbeats; at most a third of the session timeout."`
@@ -93,7 +93,7 @@ type registrySettings struct {
 	CAFile   string        `env:"CA_FILE" doc:"PEM file of the certificate authorities to trust for https."`
 	CacheDir string        `env:"CACHE_DIR" derived:"the platform's cache folder" doc:"Folder that keeps every schema ever fetched, so that a start survives an outage of the registry; off for none. By default schemas in systemd's CACHE_DIRECTORY or STATE_DIRECTORY, else odradek/schemas in the user's cache folder (XDG_CACHE_HOME, ~/.cache). One that cannot be written is a warning, no fault."`
 	Timeout  time.Duration `env:"TIMEOUT" envDefault:"5s" min:"10ms" max:"5m" doc:"Time limit of one request."`
-	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record waits, and its partition with it, for a schema that the registry says it does not have: a replica of the registry may lag. After that the record is a dead letter, and those of the same schema after it at once. 0 condemns at the first answer."`
+	Grace    time.Duration `env:"GRACE" envDefault:"30s" min:"0s" max:"1h" doc:"How long a record waits, and its partition with it, for a schema that the registry says it does not have: a replica of the registry may lag. After that the record is a dead letter, and those of the same schema after it at once. With 0 it is a dead letter at the first answer."`
 }
 
 type mappingSettings struct {
@@ -118,7 +118,7 @@ type keySettings struct {
 }
 
 type detectSettings struct {
-	Anomalies bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id tell how it goes on and that it is over."`
+	Anomalies bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id report its changes and its end."`
 	Blocks    bool          `env:"BLOCKS" envDefault:"true" doc:"Publish what detectors make of whole windows: the heatmaps of op discords, up to 256 KiB for each of its windows. With false they are not made."`
 	Silence   time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0 looks for none. What time it is the partition's newest event time says: where all its series stop, none is silent. A record whose values are null is a sign of life."`
 	Names     []string      `env:"DETECTORS" envDefault:"change" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
@@ -126,8 +126,8 @@ type detectSettings struct {
 
 type outputSettings struct {
 	Scores string `env:"SCORES" envDefault:"all" oneof:"all|anomalous|none" doc:"Which scores are published: all, those above their detector's threshold, or none."`
-	// Topics are the names of processor.Outputs, whose rows are also their tags.
-	Topics          processor.OutputNames
+	// Topics are the names of outputs.Table, whose rows are also their tags.
+	Topics          outputs.Names
 	ChangelogPrefix string   `env:"CHANGELOG_PREFIX" derived:"<group>; <group>- if that has a '-' in it" doc:"Each input topic's state is kept in the compacted topic <prefix>-<topic>-changelog, which no other group may use. One that is there under <group>-<topic>-changelog keeps its name."`
 	CreateTopics    bool     `env:"CREATE_TOPICS" envDefault:"true" doc:"Create output and changelog topics that are missing. If false, a missing one stops the start."`
 	Replication     int      `env:"REPLICATION" envDefault:"-1" min:"-1" max:"32767" doc:"Replication factor of created topics; -1 takes the brokers' default."`
@@ -141,7 +141,7 @@ type cycleSettings struct {
 	TransactionTimeout time.Duration `env:"TRANSACTION_TIMEOUT" envDefault:"30s" min:"1s" max:"15m" doc:"The brokers abort a transaction open for longer. At most the session timeout, so that a dead worker's transaction does not outlive its membership."`
 	CommitInterval     time.Duration `env:"COMMIT_INTERVAL" derived:"50ms; 5ms with at_least_once" min:"0s" max:"1m" doc:"Least time from one commit to the next while there is input; 0, or 4 MiB to commit, and the next begins as soon as the last is done. A transaction costs the brokers more than a plain commit."`
 	ReplayLimit        time.Duration `env:"REPLAY_LIMIT" envDefault:"30s" min:"100ms" max:"24h" doc:"How much input a restart may have to read again to rebuild state, as a time at the present rate. Smaller means more state written in each cycle. The input topics must keep records for much longer."`
-	StateLost          string        `env:"STATE_LOST" envDefault:"fail" oneof:"fail|reset" doc:"State that cannot be rebuilt (no replay floor with the committed offset, a floor that retention has passed, a grown partition count): fail stops the worker with exit code 4, reset goes on with empty state."`
+	StateLost          string        `env:"STATE_LOST" envDefault:"fail" oneof:"fail|reset" doc:"State that cannot be rebuilt (no replay floor with the committed offset, a floor that retention has passed, a grown partition count): fail stops the worker with exit code 4, reset continues with empty state."`
 	StateMismatch      string        `env:"STATE_MISMATCH" envDefault:"stop" oneof:"stop|reset" doc:"Stored state that was made with another mapping or other detector parameters: stop with exit code 4, or empty just what the change touches."`
 	Rekey              bool          `env:"REKEY" envDefault:"false" doc:"Send records through an internal topic keyed by series first. For inputs whose record key is not the series key, so that a series' records lie in several partitions. Needs ODRADEK_LATENESS above 0, because the internal topic interleaves the source partitions."`
 }
@@ -159,7 +159,7 @@ type gpuSettings struct {
 	Child       string        `env:"CHILD" derived:"odradek-cuda beside the worker" doc:"The program that has the GPU: a process of its own, so that a fault of the device is not the worker's end."`
 	Devices     []string      `env:"DEVICES" envDefault:"0" doc:"Indices of the GPUs to use, a child each."`
 	Memory      ByteSize      `env:"MEMORY" envDefault:"1GiB" min:"16MiB" max:"1024GiB" doc:"Most memory for batches, which is shared with the GPU and locked in RAM. Batches that find none are scored on the CPU."`
-	WindowCache ByteSize      `env:"RESIDENT" envDefault:"0" min:"0" max:"1024GiB" doc:"Memory of each GPU for its window cache, which keeps windows between batches, so that a task brings its fresh samples only; scores are the same to the bit. 0: every window travels with its task. Detectors of op ikasst."`
+	WindowCache ByteSize      `env:"RESIDENT" envDefault:"0" min:"0" max:"1024GiB" doc:"Memory of each GPU for its window cache, which keeps windows between batches, so that a task brings its fresh samples only; scores are the same to the bit. 0: every window is copied with its task. Detectors of op ikasst."`
 	Fallback    string        `env:"FALLBACK" envDefault:"cpu" oneof:"cpu|wait" doc:"What becomes of batches while a GPU is out of service: cpu scores them on the CPU, where scores may differ within the op's tolerance (and with them, rarely, the severity, the end or the samples of an anomaly); wait has them wait for the GPU, so that all scores come from one class of executor."`
 	Deadline    time.Duration `env:"DEADLINE" envDefault:"2s" min:"10ms" max:"5m" doc:"Least time that a batch may take on the GPU; large ones get more, by their estimated work. A child that overruns it is killed and started again."`
 }
@@ -174,10 +174,10 @@ type programSettings struct {
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"25s" min:"1s" max:"1h" doc:"After SIGTERM: time to finish the cycle in hand, commit and leave the group. Keep it below the orchestrator's grace period."`
 }
 
-// Fault is one thing wrong with the configuration.
+// Fault is one fault of the configuration.
 type Fault struct {
 	Name    string `json:"name"`    // the setting's full name; empty for a fault of several
-	Problem string `json:"problem"` // what is wrong, never a secret's value
+	Problem string `json:"problem"` // never has a secret's value
 	Fix     string `json:"fix,omitempty"`
 }
 
@@ -206,7 +206,7 @@ type setting struct {
 
 // Parse reads the configuration from environment lines (NAME=value). It
 // returns every fault that can be found without a network, and for each
-// ODRADEK_ name that means nothing a warning with the nearest name. The Config
+// unknown ODRADEK_ name a warning with the nearest known one. The Config
 // is usable only without faults.
 func Parse(environ []string) (c *Config, faults, warnings []Fault) {
 	c = new(Config)
@@ -225,7 +225,7 @@ func Parse(environ []string) (c *Config, faults, warnings []Fault) {
 	return c, faults, unknownNames(given, known, c.Detect.Names)
 }
 
-// own keeps the variables with our prefix.
+// own returns the variables with Prefix.
 func own(environ []string) map[string]string {
 	vars := make(map[string]string)
 	for k, v := range env.ToMap(environ) {
@@ -236,8 +236,8 @@ func own(environ []string) map[string]string {
 	return vars
 }
 
-// parse fills c and the detectors from vars, collects c.settings and returns
-// every name that means something.
+// parse sets c and the detectors from vars, collects c.settings and returns every known
+// name.
 func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[string]bool) {
 	known = map[string]bool{}
 	into := func(v any, pre, section string) {
@@ -253,8 +253,8 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 		c.settings = append(c.settings, list...)
 	}
 	into(c, Prefix, "")
-	for i := range processor.Outputs {
-		c.Output.Topics[i] = vars[Prefix+processor.Outputs[i].Setting]
+	for i := range outputs.Table {
+		c.Output.Topics[i] = vars[Prefix+outputs.Table[i].Setting]
 	}
 	c.trim()
 	// The settings keep references to the fields, so the slice must not move.
@@ -284,9 +284,8 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 	return known
 }
 
-// parseInto is env's parse with the faults told by variable: env names the Go
-// field and says it of all at once, so each variable that is set is parsed by
-// itself where the whole has failed.
+// parseInto is env's parse with faults by variable: env names Go fields, in one error for
+// all, so where it fails each variable that is set is parsed by itself.
 func parseInto(v any, pre string, list []setting, vars map[string]string) []Fault {
 	opts := env.Options{Prefix: pre, Environment: vars}
 	if env.ParseWithOptions(v, opts) == nil {
@@ -341,7 +340,7 @@ func collect(v reflect.Value, pre, section string) []setting {
 		if !t.IsExported() && !t.Anonymous {
 			continue
 		}
-		if f.Type() == reflect.TypeFor[processor.OutputNames]() {
+		if f.Type() == reflect.TypeFor[outputs.Names]() {
 			list = append(list, topicSettings(f, pre, section)...)
 			continue
 		}
@@ -368,8 +367,8 @@ func collect(v reflect.Value, pre, section string) []setting {
 
 // topicSettings lists the settings of the output topics' names.
 func topicSettings(names reflect.Value, pre, section string) (list []setting) {
-	for i := range processor.Outputs {
-		spec := &processor.Outputs[i]
+	for i := range outputs.Table {
+		spec := &outputs.Table[i]
 		def := "<group>-" + spec.Name
 		list = append(list, setting{section: section, name: pre + spec.Setting, def: def, field: names.Index(i),
 			tag: reflect.StructTag(fmt.Sprintf("derived:%q doc:%q", def, spec.Doc))})
@@ -378,13 +377,13 @@ func topicSettings(names reflect.Value, pre, section string) (list []setting) {
 }
 
 // OutputTopics returns the names of the topics that are written with these settings.
-func (c *Config) OutputTopics() processor.OutputNames {
+func (c *Config) OutputTopics() outputs.Names {
 	names := c.Output.Topics
-	for o, used := range map[processor.Output]bool{
-		processor.OutputScores:    c.Output.Scores != "none",
-		processor.OutputAnomalies: c.Anomalies(),
-		processor.OutputBlocks:    c.Blocks(),
-		processor.OutputRekeyed:   c.Cycle.Rekey,
+	for o, used := range map[outputs.Output]bool{
+		outputs.Scores:    c.Output.Scores != "none",
+		outputs.Anomalies: c.Anomalies(),
+		outputs.Blocks:    c.Blocks(),
+		outputs.Rekeyed:   c.Cycle.Rekey,
 	} {
 		if !used {
 			names[o] = ""
@@ -393,7 +392,7 @@ func (c *Config) OutputTopics() processor.OutputNames {
 	return names
 }
 
-// trim removes the spaces and empty items that lists written by hand have.
+// trim removes the spaces and empty items of lists written by hand.
 func (c *Config) trim() {
 	for _, l := range []*[]string{&c.Kafka.Brokers, &c.Group.Topics, &c.Registry.URLs, &c.Mapping.ValueFields,
 		&c.Detect.Names, &c.GPU.Devices} {
@@ -416,8 +415,8 @@ func (c *Config) isDefault(name string) bool {
 	return slices.ContainsFunc(c.settings, func(s setting) bool { return s.name == Prefix+name && s.source == "default" })
 }
 
-// pageAddr is where the status page is by default: nowhere but on loopback,
-// because it shows names of series.
+// pageAddr returns the default address of the status page, on loopback because it shows names
+// of series.
 func pageAddr(http string) string {
 	if http == Off || loopback(http) {
 		return http
@@ -430,7 +429,7 @@ func pageAddr(http string) string {
 	return fmt.Sprintf("127.0.0.1:%d", n+1)
 }
 
-// derive fills the defaults that depend on other settings.
+// derive sets the defaults that depend on other settings.
 func (c *Config) derive() {
 	g, o := c.Group.Group, &c.Output
 	set := func(p *string, v string) {
@@ -438,8 +437,8 @@ func (c *Config) derive() {
 			*p = v
 		}
 	}
-	for i := range processor.Outputs {
-		set(&o.Topics[i], g+"-"+processor.Outputs[i].Name)
+	for i := range outputs.Table {
+		set(&o.Topics[i], g+"-"+outputs.Table[i].Name)
 	}
 	set(&o.ChangelogPrefix, ChangelogPrefix(g))
 	if c.Program.PageAddr == "" {
@@ -476,10 +475,9 @@ func (c *Config) derive() {
 	}
 }
 
-// deriveMaxJump sets the default of MAX_JUMP. The less a watermark that is too far
-// ahead does, the more it may be: with a lateness or a silence a record this far ahead
-// makes others late, or silent, for as long; a TTL evicts those that have been
-// quiet for what is left of it.
+// deriveMaxJump sets the default of MAX_JUMP, which is larger where a watermark too far ahead
+// does less harm. With a lateness or a silence a record that far ahead makes others late, or
+// silent, for as long; with a TTL it evicts series that were quiet for the rest of it.
 func (c *Config) deriveMaxJump() {
 	if !c.isDefault("MAX_JUMP") {
 		return
@@ -500,7 +498,7 @@ func (c *Config) deriveMaxJump() {
 
 var arrayLengthRE = regexp.MustCompile(`\[\d+\]`)
 
-// fill writes the settings' values for printing, secrets hidden.
+// fill sets the settings' values for printing, secrets hidden.
 func (c *Config) fill() {
 	for i := range c.settings {
 		s := &c.settings[i]

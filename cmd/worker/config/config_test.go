@@ -16,9 +16,9 @@ import (
 	"github.com/caarlos0/env/v10"
 
 	"odradek/detectors/threshold"
-	"odradek/processor"
 	"odradek/processor/events"
 	"odradek/processor/keystate"
+	"odradek/processor/outputs"
 	"odradek/schemas/formats"
 )
 
@@ -43,10 +43,10 @@ func TestDefaults(t *testing.T) {
 		t.Fatalf("faults %v, warnings %v", faults, warnings)
 	}
 	for got, want := range map[string]string{
-		c.Output.Topics[processor.OutputScores]: "g-scores", c.Output.Topics[processor.OutputAnomalies]: "g-anomalies",
-		c.Output.Topics[processor.OutputDeadLetters]: "g-dlq", c.Output.Topics[processor.OutputLate]: "g-late",
-		c.Output.Topics[processor.OutputRekeyed]: "g-rekey",
-		c.ChangelogTopic("a"):                    "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
+		c.Output.Topics[outputs.Scores]: "g-scores", c.Output.Topics[outputs.Anomalies]: "g-anomalies",
+		c.Output.Topics[outputs.DeadLetters]: "g-dlq", c.Output.Topics[outputs.Late]: "g-late",
+		c.Output.Topics[outputs.Rekeyed]: "g-rekey",
+		c.ChangelogTopic("a"):            "g-a-changelog", c.Cycle.Guarantee: "exactly_once", c.Cycle.ReplayLimit.String(): "30s",
 		c.Fetch.MaxBytes.String(): "8MiB", strings.Join(c.Detectors[0].Fields, ","): "value", c.Kafka.Brokers[0]: "localhost:9092",
 	} {
 		if got != want {
@@ -352,7 +352,7 @@ func TestOpsAreDocumented(t *testing.T) {
 	t.Fatal("no setting OP")
 }
 
-// TestMethodFaults: what a method finds wrong with its settings is told in its words,
+// TestMethodFaults: what a method finds wrong with its settings is reported in its words,
 // without the packages that they went through.
 func TestMethodFaults(t *testing.T) {
 	for settings, want := range map[string]string{

@@ -13,7 +13,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
-	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
 )
 
 // DetectorSettings are the settings of one detector.
@@ -32,7 +32,7 @@ type detectorCommon struct {
 	Alarm  alarmSettings
 }
 
-// usualWindow is the default of WINDOW, but for ops that have another.
+// usualWindow is the default of WINDOW for ops without their own.
 const usualWindow = 50
 
 // specOf returns the row of an op in the table; nil for none.
@@ -43,7 +43,7 @@ func specOf(op string) *detectors.Spec {
 	return nil
 }
 
-// opSpecs lists the ops by name, for the documentation and for what stands in it.
+// opSpecs lists the ops by name.
 func opSpecs() []*detectors.Spec {
 	var list []*detectors.Spec
 	for _, o := range detectors.Ops() {
@@ -116,7 +116,7 @@ var goTypes = map[detectors.ParamType]reflect.Type{
 	detectors.Float: reflect.TypeFor[float64](), detectors.Bool: reflect.TypeFor[bool](),
 }
 
-// values are the op's settings; those that skip names are left out.
+// values returns the op's settings, without those in skip.
 func (d *DetectorSettings) values(skip func(name string) bool) detectors.Values {
 	v := detectors.Values{detectors.WindowParam: d.Window}
 	for _, s := range collectParams(d.params, "") {
@@ -129,7 +129,7 @@ func (d *DetectorSettings) values(skip func(name string) bool) detectors.Values 
 
 func none(string) bool { return false }
 
-// opTexts are what tags say of the ops, by what stands for it there.
+// opTexts returns the texts that replace the placeholders of tags, such as {ops}.
 var opTexts = sync.OnceValue(func() *strings.Replacer {
 	texts := map[string]string{}
 	var methods, windows, without []string
@@ -157,7 +157,7 @@ var opTexts = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 })
 
-// deriveDetector fills the defaults of d that depend on its op and on its other settings.
+// deriveDetector sets the defaults of d that depend on its op and on its other settings.
 func (c *Config) deriveDetector(d *DetectorSettings) {
 	short := strings.TrimPrefix(detectorPrefix(d.Name), Prefix)
 	set := func(name string, value string) {
@@ -182,7 +182,7 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 	if p := windowParam(spec); p != nil {
 		set(p.Name, fmt.Sprint(p.Default))
 	}
-	columns, _ := c.SchemaMapping().Columns(d.Fields) // a fault is told of by validate
+	columns, _ := c.SchemaMapping().Columns(d.Fields) // validate reports a fault
 	given := d.values(func(name string) bool { return c.isDefault(short+name) && derives(spec, name) })
 	spec.Derive(given, len(columns))
 	for _, s := range collectParams(d.params, "") {
@@ -197,7 +197,7 @@ func derives(s *detectors.Spec, name string) bool {
 	return slices.ContainsFunc(s.Params, func(p detectors.Param) bool { return p.Name == name && p.Derive != nil })
 }
 
-// detectorPrefix is what the names of a detector's settings begin with.
+// detectorPrefix returns the prefix of the names of a detector's settings.
 func detectorPrefix(name string) string {
 	return Prefix + "DETECTOR_" + envName(name) + "_"
 }
@@ -214,7 +214,7 @@ func (k *checker) detectors() {
 	var problems []string
 	seen := map[string]string{}
 	for _, n := range c.Detect.Names {
-		if n == keystate.SilenceName {
+		if n == series.SilenceName {
 			problems = append(problems, fmt.Sprintf("%q is what anomalies of %sSILENCE are called", n, Prefix))
 		}
 		if !detectorNameRE.MatchString(n) {
@@ -271,12 +271,16 @@ func (k *checker) detector(d *DetectorSettings) {
 			for line := range strings.Lines(err.Error()) {
 				problems = append(problems, packagesRE.ReplaceAllString(strings.TrimSpace(line), ""))
 			}
-			k.addAll(short+"WINDOW", problems, "")
+			setting := short + "WINDOW"
+			if windowParam(spec) == nil {
+				setting = short + "OP"
+			}
+			k.addAll(setting, problems, "")
 		}
 	}
 }
 
-// packagesRE is what the errors of methods begin with: the names of packages and of the op.
+// packagesRE matches the prefix of a method's errors: the names of packages and of the op.
 var packagesRE = regexp.MustCompile(`^([a-z0-9]+: )+`)
 
 func (d *DetectorSettings) settingNames(short string) []string {
@@ -287,13 +291,13 @@ func (d *DetectorSettings) settingNames(short string) []string {
 	return names
 }
 
-// Build makes the detector of the settings; they have been checked.
+// Build returns the detector of checked settings.
 func (d *DetectorSettings) Build() (detectors.Detector, error) {
 	return specOf(d.Op).New(d.values(none))
 }
 
-// canonical is the text that the detector's fingerprint is made of: all that its
-// carry and its marks depend on, and nothing else (not the name, not the threshold).
+// canonical returns the text of the detector's fingerprint: all that its carry and its
+// history depend on, and nothing else (not the name, not the threshold).
 func (d *DetectorSettings) canonical() string {
 	return d.canonicalOf(specOf(d.Op).Version, d.stateParams())
 }
@@ -310,17 +314,17 @@ func (d *DetectorSettings) canonicalOf(version int, params []setting) string {
 	return b.String()
 }
 
-// stateParams are the op's parameters that state depends on.
+// stateParams returns the op's parameters that state depends on.
 func (d *DetectorSettings) stateParams() []setting {
 	return slices.DeleteFunc(collectParams(d.params, ""), func(s setting) bool { return s.tag.Get("stateless") != "" })
 }
 
-// earlier reports whether a version before has made a fingerprint of the same settings:
-// with other scores of the op, or without some of the parameters, which it did not
-// have yet and which have their defaults.
+// earlier reports whether an earlier version made a fingerprint of the same settings: with
+// another version of the op, or without parameters that it did not have yet and that have
+// their defaults.
 func (d *DetectorSettings) earlier(former uint64) bool {
 	params := d.stateParams()
-	var free []int // may be left out
+	var free []int // parameters with their defaults
 	for i, s := range params {
 		if s.source == "default" || s.def == formatValue(s.field) {
 			free = append(free, i)
@@ -342,7 +346,7 @@ func (d *DetectorSettings) earlier(former uint64) bool {
 	return false
 }
 
-// fingerprint is FNV-1a of a canonical text.
+// fingerprint returns FNV-1a of a canonical text.
 func fingerprint(canonical string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(canonical))

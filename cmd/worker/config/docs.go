@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"odradek/processor"
+	"odradek/processor/outputs"
 )
 
 //go:generate go test -run TestConfigurationDoc -update .
 
-// configurationDoc is docs/configuration.md, made from the tags.
+// configurationDoc returns docs/configuration.md, made from the tags.
 func configurationDoc() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
@@ -23,9 +23,10 @@ Every setting is an environment variable. ` + "`worker check`" + ` names every f
 
 - Lists are separated by commas, durations are written like ` + "`500ms`, `30s`, `1h30m`" +
 		`, sizes in bytes or like ` + "`512KiB`, `8MiB`" + `.
-- An empty variable is as good as an unset one.
+- An empty variable counts as unset.
 - A **secret** may be given by file: the same name with ` + "`_FILE`" + ` names the file that holds it.
-- A name that begins with ` + "`ODRADEK_`" + ` and means nothing is reported with the nearest name: a warning at ` + "`run`" + `, a fault under ` + "`check`" + `.
+- An unknown name that begins with ` + "`ODRADEK_`" + ` is reported with the nearest known one: ` +
+		"a warning at `run`, a fault under `check`." + `
 `)
 	c := new(Config)
 	section := ""
@@ -51,7 +52,7 @@ Every setting is an environment variable. ` + "`worker check`" + ` names every f
 		row(s)
 	}
 	b.WriteString("\n### What the output topics hold\n\n| topic | name | key | values |\n|---|---|---|---|\n")
-	for _, spec := range append(slices.Clone(processor.Outputs[:]), processor.Changelog) {
+	for _, spec := range append(slices.Clone(outputs.Table[:]), outputs.Changelog) {
 		values := "bytes"
 		switch {
 		case spec.Schema != "":
@@ -82,7 +83,7 @@ The state of a series depends on the mapping (` + "`KEY_FIELD`, `TIME_FIELD`, `T
 	return b.String()
 }
 
-// allowedValues says what a setting takes.
+// allowedValues describes the values of a setting.
 func allowedValues(s setting) string {
 	if o := s.tag.Get("oneof"); o != "" {
 		return strings.ReplaceAll(strings.TrimPrefix(o, "|"), "|", ", ")

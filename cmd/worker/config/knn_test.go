@@ -38,7 +38,7 @@ func TestKNNSettings(t *testing.T) {
 		"use 2 to 1048576":     {"WINDOW=1048577"},
 	} {
 		if faults := parse(bad...); !strings.Contains(faults, want) {
-			t.Errorf("%v: %s does not speak of %q", bad, faults, want)
+			t.Errorf("%v: %s does not mention %q", bad, faults, want)
 		}
 	}
 }

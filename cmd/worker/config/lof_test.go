@@ -39,7 +39,7 @@ func TestLOFSettings(t *testing.T) {
 		"K":                            {"K=2000", "WINDOW=5000"},
 	} {
 		if faults := parse(bad...); !strings.Contains(faults, want) {
-			t.Errorf("%v: %s does not speak of %q", bad, faults, want)
+			t.Errorf("%v: %s does not mention %q", bad, faults, want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // MemoryLimit returns how many bytes of memory the process may use: the least limit of
 // its cgroup and those above it, or the machine's memory; 0 where neither is known. It
-// looks once.
+// reads them once.
 func MemoryLimit() int64 { return memoryLimit() }
 
 var memoryLimit = sync.OnceValue(func() int64 {

@@ -47,9 +47,8 @@ func (c *Config) NewRegistry() (*registry.Client, error) {
 	return registry.New(cfg)
 }
 
-// platformCacheDir is where a program of this platform may keep what it can do
-// without, by its environment: what systemd makes for the service, else the user's
-// cache folder; empty where there is none.
+// platformCacheDir returns the cache folder of this platform from the environment: systemd's
+// for the service, else the user's; empty where there is none.
 func platformCacheDir(env map[string]string, goos string) string {
 	for _, name := range []string{"CACHE_DIRECTORY", "STATE_DIRECTORY"} {
 		if dir, _, _ := strings.Cut(env[name], ":"); filepath.IsAbs(dir) {
@@ -84,7 +83,7 @@ func (c *Config) DecoderOptions() (opts formats.Options, err error) {
 		}
 		opts.Bare = string(text)
 		if c.Mapping.Format == formats.Auto || c.Mapping.Format == avro.Format.Name {
-			opts.Schemas = []string{opts.Bare} // by its fingerprint, too
+			opts.Schemas = []string{opts.Bare} // for single-object encoding, too
 		}
 	}
 	for _, t := range c.Group.Topics {

@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// hidden stands for a secret wherever one would be printed.
+// hidden replaces a secret wherever it would be printed.
 const hidden = "(hidden)"
 
-// fileSuffix makes the name of the variable that names a secret's file.
+// fileSuffix ends the name of the variable with a secret's file.
 const fileSuffix = "_FILE"
 
-// Secret is a value that no formatting prints. Reveal gives it to the code that
-// has to send it.
+// Secret is a value that no formatting prints. Code that has to send it calls Reveal.
 type Secret struct{ value string }
 
 // Reveal returns the secret itself.

@@ -8,8 +8,8 @@ import (
 
 // OfSeries parses the settings for recorded series of dim values a sample: those of the
 // environment lines (NAME=value), with the value fields x0, x1, ... and with anomalies.
-// Lateness, TTL, the largest jump and the largest number of series are left out: rows count
-// as they come. Faults are those of detectors, of missing values, and of the settings that
+// Lateness, TTL, the largest jump and the largest number of series do not apply: rows are
+// taken in order. Faults are those of detectors, of missing values, and of the settings that
 // also names as FaultsOf does; such a run does not need the others.
 func OfSeries(environ []string, dim int, also ...string) (*Config, []Fault) {
 	fields := make([]string, dim)
@@ -24,5 +24,5 @@ func OfSeries(environ []string, dim int, also ...string) (*Config, []Fault) {
 	return c, nil
 }
 
-// SeriesField is the name of value i of a sample of recorded series.
+// SeriesField returns the name of value i of a sample of recorded series.
 func SeriesField(i int) string { return "x" + strconv.Itoa(i) }

@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"odradek/detectors"
-	"odradek/processor"
 	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
+	"odradek/processor/provenance"
 	"odradek/schemas"
 )
 
@@ -20,8 +21,8 @@ func (c *Config) SchemaMapping() schemas.Mapping {
 
 // KeystateConfig returns the configuration of the state: one window for each
 // distinct list of fields, in order of first use, and the detectors on them. A
-// detector that leaves out missing values has another window than those that do not:
-// the rows that lack some of several values are in it. The error names the setting; there
+// detector that leaves out missing values has a separate window,
+// which includes the rows that lack some of several values. The error names the setting; there
 // is none after a Parse without faults.
 func (c *Config) KeystateConfig() (*keystate.Config, error) {
 	mapping := c.SchemaMapping()
@@ -60,13 +61,13 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		if w < 0 {
 			w = len(windows)
 			windows = append(windows, canonical)
-			ks.Windows = append(ks.Windows, keystate.WindowConfig{Columns: cols, Fingerprint: fingerprint(canonical), Incomplete: incomplete})
+			ks.Windows = append(ks.Windows, series.WindowConfig{Columns: cols, Fingerprint: fingerprint(canonical), Incomplete: incomplete})
 		}
 		keys, err := keyPatterns(d.Keys)
 		if err != nil {
 			return nil, fmt.Errorf("%sKEYS: %w", detectorPrefix(d.Name), err)
 		}
-		dc := keystate.DetectorConfig{
+		dc := series.DetectorConfig{
 			Name: d.Name, Detector: det, Window: w, Fields: mapping.ColumnNames(cols), Keys: keys, Stride: d.Stride,
 			Fingerprint: fingerprint(d.canonical()),
 		}
@@ -82,34 +83,34 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 }
 
 // StateSettings returns the settings behind the fingerprints of ks, which KeystateConfig
-// has made: what canonicalWindow and canonical put into words, setting by setting.
-func (c *Config) StateSettings(ks *keystate.Config) []processor.StateSettings {
+// made: those in the texts of canonicalWindow and canonical.
+func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 	source := map[string]string{}
 	for _, s := range c.settings {
 		source[s.name] = s.source
 	}
 	key, at := c.Mapping.keyAndTime()
-	mapping := []processor.Setting{
+	mapping := []provenance.Setting{
 		{Name: Prefix + "KEY_FIELD", Value: key}, {Name: Prefix + "TIME_FIELD", Value: at},
 		{Name: Prefix + "TIME_UNIT", Value: c.Mapping.TimeUnit},
 	}
-	held := append(slices.Clone(mapping), processor.Setting{Name: Prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")})
-	var list []processor.StateSettings
+	held := append(slices.Clone(mapping), provenance.Setting{Name: Prefix + "VALUE_FIELDS", Value: strings.Join(c.Mapping.ValueFields, ",")})
+	var list []provenance.StateSettings
 	for i := range c.Detectors {
 		d, dc := &c.Detectors[i], &ks.Detectors[i]
-		fields := processor.Setting{Name: detectorPrefix(d.Name) + "FIELDS", Value: strings.Join(d.Fields, ",")}
+		fields := provenance.Setting{Name: detectorPrefix(d.Name) + "FIELDS", Value: strings.Join(d.Fields, ",")}
 		if source[fields.Name] == "default" {
 			fields.Shown = Prefix + "VALUE_FIELDS"
 		}
 		held = append(held, fields)
-		s := processor.StateSettings{Detector: d.Name, Window: processor.Fingerprint(ks.Windows[dc.Window].Fingerprint),
-			Params: processor.Fingerprint(dc.Fingerprint),
+		s := provenance.StateSettings{Detector: d.Name, Window: provenance.Fingerprint(ks.Windows[dc.Window].Fingerprint),
+			Params: provenance.Fingerprint(dc.Fingerprint),
 			Fields: append(slices.Clone(mapping), fields)}
 		if len(ks.Windows[dc.Window].Columns) > 1 { // the op says whether rows may lack values
-			s.Fields = append(s.Fields, processor.Setting{Name: detectorPrefix(d.Name) + "OP", Value: d.Op})
+			s.Fields = append(s.Fields, provenance.Setting{Name: detectorPrefix(d.Name) + "OP", Value: d.Op})
 		}
 		op := func(name, value string) {
-			s.Op = append(s.Op, processor.Setting{Name: detectorPrefix(d.Name) + name, Value: value})
+			s.Op = append(s.Op, provenance.Setting{Name: detectorPrefix(d.Name) + name, Value: value})
 		}
 		op("OP", d.Op)
 		op("WINDOW", strconv.Itoa(d.Window))
@@ -117,16 +118,16 @@ func (c *Config) StateSettings(ks *keystate.Config) []processor.StateSettings {
 		for _, p := range d.stateParams() {
 			op(p.name, formatValue(p.field))
 		}
-		whole := fingerprint(c.canonicalWindow(d.Fields)) // of versions that knew no rows that lack values
+		whole := fingerprint(c.canonicalWindow(d.Fields)) // of versions without rows that lack values
 		s.Earlier = func(m *keystate.Mismatch) bool {
 			return m.Fields && m.Window == whole || !m.Fields && d.earlier(m.Params)
 		}
 		list = append(list, s)
 	}
-	return append(list, processor.StateSettings{Window: processor.Fingerprint(ks.Layout()), Fields: held})
+	return append(list, provenance.StateSettings{Window: provenance.Fingerprint(ks.Layout()), Fields: held})
 }
 
-// keyAndTime are the two fields, a default by its name.
+// keyAndTime returns the two fields, a default by its name.
 func (m *mappingSettings) keyAndTime() (key, at string) {
 	if key = m.KeyField; key == "" {
 		key = "@key"
@@ -137,8 +138,8 @@ func (m *mappingSettings) keyAndTime() (key, at string) {
 	return key, at
 }
 
-// canonicalWindow is the text that a window's fingerprint is made of: how a
-// record becomes the rows of the window.
+// canonicalWindow returns the text of a window's fingerprint: how a record becomes rows of
+// the window.
 func (c *Config) canonicalWindow(fields []string) string {
 	m := &c.Mapping
 	key, at := m.keyAndTime()

@@ -7,12 +7,10 @@ import (
 	"odradek/schemas"
 )
 
-// elsewhere is what the ODRADEK_ names begin with that are for the tests and
-// benchmarks.
+// elsewhere has the prefixes of the ODRADEK_ names of tests and benchmarks.
 var elsewhere = []string{Prefix + "REQUIRE", Prefix + "LONG", Prefix + "SKIP", Prefix + "TEST_", Prefix + "BENCH_"}
 
-// unknownNames reports the variables with our prefix that mean nothing, each
-// with the known name nearest to it.
+// unknownNames reports the unknown variables with Prefix, each with the nearest known name.
 func unknownNames(given map[string]string, known map[string]bool, detectors []string) (faults []Fault) {
 	for name := range given {
 		if known[name] || slices.ContainsFunc(elsewhere, func(p string) bool { return strings.HasPrefix(name, p) }) {

@@ -2,14 +2,14 @@ package quality
 
 import "slices"
 
-// Change is how well change points agree with those of several annotators, by the
+// Change measures how well change points agree with those of several annotators, by the
 // two measures of van den Burg & Williams 2020.
 type Change struct {
 	Covering              float64
 	F1, Precision, Recall float64 // within Margin samples
 }
 
-// Margin is how far from an annotated change point a found one may be, in samples.
+// Margin is the largest distance of a found change point from an annotated one, in samples.
 const Margin = 5
 
 // ChangeOf compares change points found in a series of n samples with those of its
@@ -34,7 +34,7 @@ func ChangeOf(annotations [][]int, found []int, n int) Change {
 	return c
 }
 
-// points0 are change points in order, once each, with 0.
+// points0 returns change points in order, once each, with 0.
 func points0(p []int, n int) []int {
 	out := []int{0}
 	for _, x := range p {
@@ -46,7 +46,7 @@ func points0(p []int, n int) []int {
 	return slices.Compact(out)
 }
 
-// matches is how many of t have a point of x within Margin, each of x used once,
+// matches returns how many of t have a point of x within Margin, each of x used once,
 // the nearest first.
 func matches(t, x []int) (n int) {
 	x = slices.Clone(x)
@@ -66,7 +66,7 @@ func matches(t, x []int) (n int) {
 	return n
 }
 
-// cover is the mean over the samples of the largest Jaccard index of the segment of
+// cover returns the mean over the samples of the largest Jaccard index of the segment of
 // t that the sample is in with a segment of x.
 func cover(t, x []int, n int) (sum float64) {
 	end := func(p []int, i int) int {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Result is how one detector does on one data set. Shares are from 0 to 1, NAB's
+// Result has the measures of one detector on one data set. Shares are from 0 to 1, NAB's
 // scores from 0 to 100.
 type Result struct {
 	Set      string  `json:"set"`
@@ -34,7 +34,7 @@ type Result struct {
 	UCR *int `json:"ucr_found,omitempty"`
 }
 
-// Rows are the measures in words, each with its name.
+// Rows returns the measures as text, each with its name.
 func (l *Result) Rows() (rows [][2]string) {
 	row := func(name, format string, args ...any) {
 		rows = append(rows, [2]string{name, fmt.Sprintf(format, args...)})
@@ -51,7 +51,15 @@ func (l *Result) Rows() (rows [][2]string) {
 		}
 		row("anomalies", "%d opened; %d of %d labelled ones found, %d false", l.Opened, m.Found, m.Runs, m.False)
 		row("by sample", "precision %.3f, recall %.3f, F1 %.3f; point-adjusted F1 %.3f", m.Precision, m.Recall, m.F1, m.AdjustedF1)
-		row("ranks", "AUC-ROC %.3f, average precision %.3f, means of %d series", m.AUC, m.AP, m.Ranked)
+		row("ranks", "AUC-ROC %.3f, average precision %.3f, VUS-PR %.3f%s, means of %d series", m.AUC, m.AP, m.Volume,
+			m.interval("vus_pr", 1), m.Ranked)
+		row("by anomaly", "precision %.3f%s, recall %.3f%s%s", m.EventPrecision,
+			m.interval("event_precision", 1), m.EventRecall, m.interval("event_recall", 1), m.delay())
+		if m.FalsePerDay != nil {
+			row("false anomalies", "%.3f%s a day and series", *m.FalsePerDay, m.interval("false_per_series_day", 1))
+		} else {
+			row("false anomalies", "%.3f%s in 10,000 samples", 1e4*m.FalsePerSample, m.interval("false_per_sample", 1e4))
+		}
 	}
 	if m := l.Rates; m != nil {
 		first, firstRuns := m.First.Times(m.Asked)
@@ -78,12 +86,30 @@ type LabelMeasures struct {
 	Runs       int     `json:"labelled_anomalies"`
 	Found      int     `json:"found_anomalies"` // with a detected sample
 	False      int     `json:"false_anomalies"` // opened outside of the labelled ones
+
+	// Volume is the mean of VolumePR over the Ranked series, with buffers up to each one's
+	// Period.
+	Volume float64 `json:"vus_pr"`
+	// EventPrecision is the share of the anomalies opened that opened at a labelled sample,
+	// EventRecall that of the labelled ones that were found.
+	EventPrecision float64 `json:"event_precision"`
+	EventRecall    float64 `json:"event_recall"`
+	// Delay is the median number of samples from the first one of a labelled anomaly to its
+	// first detected one, of those found; -1 where none is.
+	Delay float64 `json:"median_delay"`
+	// FalsePerDay is the number of false anomalies a day of a series' unlabelled samples; nil
+	// for a set without times. FalsePerSample is a sample.
+	FalsePerDay    *float64 `json:"false_per_series_day,omitempty"`
+	FalsePerSample float64  `json:"false_per_sample"`
+	// Intervals are those that bootstrap gives some of the measures, by their JSON names; nil
+	// for fewer than three series.
+	Intervals map[string]Interval `json:"intervals_90,omitempty"`
 }
 
 // NABMeasure is the score of one of NAB's profiles.
 type NABMeasure struct {
-	Score      float64 `json:"score"`      // with the severity that suits the corpus best
-	Severity   float64 `json:"severity"`   // that one
+	Score      float64 `json:"score"`      // with the best severity for the corpus
+	Severity   float64 `json:"severity"`   // the best severity
 	Configured float64 `json:"configured"` // with every anomaly that was opened
 	Found      int     `json:"found"`      // windows, of Windows
 	Windows    int     `json:"windows"`
@@ -98,27 +124,27 @@ type ChangeMeasures struct {
 	NoneF1       float64 `json:"change_f1_of_none"`
 }
 
-// Verdicts are what one detector says of one series. Scores, Exceeds and Opened are by
+// Verdicts are the results of one detector on one series. Scores, Exceeds and Opened are by
 // sample, Opens and Peaks by anomaly.
 type Verdicts struct {
 	Scores  []float64 // Never where there is none
 	Exceeds []bool    // the score is above the threshold
 	Opened  []float64 // severity where an anomaly opened; Never elsewhere
 	Opens   []int     // samples at which anomalies opened
-	Peaks   []int     // sample that each closed or still open anomaly's highest score speaks of
+	Peaks   []int     // sample that each closed or still open anomaly's highest score covers
 
-	// Place is the middle of the samples that the highest score speaks of, among the
-	// scores that speak of none of the training part; -1 without any.
+	// Place is the middle of the samples of the highest score, among the scores that
+	// cover no sample of the training part; -1 without any.
 	Place int
 }
 
-// NewVerdicts are those of a detector that says nothing of n samples.
+// NewVerdicts returns those of a detector without scores for n samples.
 func NewVerdicts(n int) Verdicts {
 	none := slices.Repeat([]float64{Never}, n)
 	return Verdicts{Place: -1, Scores: none, Exceeds: make([]bool, n), Opened: slices.Clone(none)}
 }
 
-// Tally collects what one detector says of the series of a set.
+// Tally collects the verdicts of one detector on the series of a set.
 type Tally struct {
 	line     Result
 	all, adj Confusion
@@ -127,11 +153,13 @@ type Tally struct {
 	warmup   int
 	nab      []Scored
 	ucr      int
+	series   []eventCounts
+	delays   []float64
 }
 
 // NewTally begins with no series. The format of the set is one that Read knows. asked is
-// the rate of a conformal threshold, else 0; warmup is how many scores of a series are
-// not judged.
+// the rate of a conformal threshold, else 0; warmup is the number of unjudged scores of a
+// series.
 func NewTally(format, detector string, asked float64, warmup int) *Tally {
 	t := &Tally{line: Result{Format: format, Detector: detector}, warmup: warmup}
 	if asked > 0 && format != TCPDFormat {
@@ -140,20 +168,23 @@ func NewTally(format, detector string, asked float64, warmup int) *Tally {
 	return t
 }
 
-// Add takes a series into account.
+// Add adds a series.
 func (t *Tally) Add(s *Series, r *Verdicts) {
 	from := min(s.Train, s.Len())
 	t.line.Series++
 	t.line.Samples += s.Len()
 	t.line.Measured += s.Len() - from
+	events := eventCounts{volume: -1}
 	for _, at := range r.Opens {
 		if at >= from {
 			t.line.Opened++
+			events.opened++
 			if s.Labels != nil && !s.Labels[at] {
-				t.label.False++
+				events.wrong++
 			}
 		}
 	}
+	t.label.False += events.wrong
 	if s.Changes != nil {
 		found, none := ChangeOf(s.Changes, r.Peaks, s.Len()), ChangeOf(s.Changes, nil, s.Len())
 		t.change.Covering += found.Covering
@@ -175,16 +206,22 @@ func (t *Tally) Add(s *Series, r *Verdicts) {
 		t.adj.Add(adjusted[i], l)
 	}
 	for _, run := range Runs(labels) {
-		t.label.Runs++
+		events.runs++
 		if adjusted[run.From] {
-			t.label.Found++
+			events.found++
+			t.delays = append(t.delays, float64(slices.Index(exceeds[run.From:], true)))
 		}
 	}
+	t.label.Runs += events.runs
+	t.label.Found += events.found
+	events.count(s, from)
 	if rank, ok := RankOf(r.Scores[from:], labels); ok {
 		t.label.AUC += rank.AUC
 		t.label.AP += rank.AP
 		t.label.Ranked++
+		events.volume, _ = VolumePR(r.Scores[from:], labels, s.Period())
 	}
+	t.series = append(t.series, events)
 	t.nab = append(t.nab, Scored{Scores: r.Opened, Windows: s.Windows})
 }
 
@@ -203,6 +240,7 @@ func (t *Tally) Result() Result {
 		m.AUC /= float64(m.Ranked)
 		m.AP /= float64(m.Ranked)
 	}
+	m.events(t.series, t.delays)
 	l.LabelMeasures = &m
 	if l.Format == UCRFormat {
 		l.UCR = &t.ucr
@@ -213,7 +251,7 @@ func (t *Tally) Result() Result {
 			best, as := NAB(p, t.nab), NABAt(p, t.nab, 0)
 			severity := best.Threshold
 			if best.Found+best.False == 0 {
-				severity = 101 // nothing at all is best
+				severity = 101 // no detection is best
 			}
 			l.NAB[p.Name] = NABMeasure{best.Score, severity, as.Score, best.Found, best.Windows, best.False}
 		}

@@ -9,7 +9,7 @@ import (
 // Span is a run of samples, both ends included.
 type Span struct{ From, To int }
 
-// Profile weighs what a detector gets right and wrong.
+// Profile weighs a detector's hits, misses and false alarms.
 type Profile struct {
 	Name       string
 	TP, FP, FN float64
@@ -22,11 +22,11 @@ var Profiles = []Profile{
 	{"reward_low_FN", 1, 0.11, 2},
 }
 
-// Probation is how many samples at the start of a series of n are not scored: 15 %,
+// Probation returns how many samples at the start of a series of n are not scored: 15 %,
 // 750 at most.
 func Probation(n int) int { return int(min(math.Floor(0.15*float64(n)), 750)) }
 
-// scaledSigmoid is the worth of a detection at a position relative to a window:
+// scaledSigmoid returns the worth of a detection at a position relative to a window:
 // -1 is its left edge, 0 its right edge, above 0 is behind it.
 func scaledSigmoid(y float64) float64 {
 	if y >= 3 {
@@ -35,9 +35,9 @@ func scaledSigmoid(y float64) float64 {
 	return 2/(1+math.Exp(5*y)) - 1
 }
 
-// Scored is one series with what a detector said of each sample.
+// Scored is one series with a detector's scores.
 type Scored struct {
-	Scores  []float64 // one a sample, higher is stranger; what is never to be a detection: Never
+	Scores  []float64 // one a sample, higher is more anomalous; Never for a sample that is no detection
 	Windows []Span    // of its anomalies, in order, apart
 }
 
@@ -54,14 +54,14 @@ type NABResult struct {
 	False     int     // detections outside of windows, in samples
 }
 
-// nabPoint is one sample: its score, what detecting it is worth, the window.
+// nabPoint is one sample: its score, the worth of its detection, its window.
 type nabPoint struct {
 	score, worth float64
 	window       int // -1: outside
 }
 
-// points applies the scoring rules of the benchmark (Lavin & Ahmad 2015, as its
-// sweeper of version 1.1 does them): in a window the scaled sigmoid of the position,
+// points applies the scoring rules of the benchmark (Lavin & Ahmad 2015, as in its
+// sweeper of version 1.1): in a window the scaled sigmoid of the position,
 // where the first sample of the window is at -1 and the last at -1/width, divided by
 // its largest value; behind a window the sigmoid of the distance in window lengths
 // (less one sample); before the first window -1.
@@ -92,8 +92,8 @@ func points(p Profile, s Scored, window int, dst []nabPoint) []nabPoint {
 	return dst
 }
 
-// NAB scores a corpus under a profile with the one threshold that suits all its
-// series best, as the benchmark does. A detection is a score at or above it.
+// NAB scores a corpus under a profile with the best single threshold for all its
+// series, as in the benchmark. A detection is a score at or above it.
 func NAB(p Profile, corpus []Scored) NABResult { return sweep(p, corpus, nil) }
 
 // NABAt is NAB with a given threshold.

@@ -22,13 +22,13 @@ func (c *Confusion) Add(detected, anomalous bool) {
 	}
 }
 
-// Precision is the share of the detected samples that are anomalous; 0 without any.
+// Precision returns the share of the detected samples that are anomalous; 0 without any.
 func (c Confusion) Precision() float64 { return ratio(c.TP, c.TP+c.FP) }
 
-// Recall is the share of the anomalous samples that are detected; 0 without any.
+// Recall returns the share of the anomalous samples that are detected; 0 without any.
 func (c Confusion) Recall() float64 { return ratio(c.TP, c.TP+c.FN) }
 
-// F1 is the harmonic mean of the two.
+// F1 returns the harmonic mean of the two.
 func (c Confusion) F1() float64 { return ratio(2*c.TP, 2*c.TP+c.FP+c.FN) }
 
 func ratio(a, b int) float64 {
@@ -53,7 +53,7 @@ func Adjust(detected, labels []bool) []bool {
 	return out
 }
 
-// Runs are the runs of true.
+// Runs returns the runs of true.
 func Runs(labels []bool) []Span {
 	var runs []Span
 	for i, l := range labels {
@@ -68,7 +68,7 @@ func Runs(labels []bool) []Span {
 	return runs
 }
 
-// Rank is how well scores rank anomalous samples above the others.
+// Rank measures how well scores rank anomalous samples above the others.
 type Rank struct {
 	AUC float64 // area under the receiver operating curve: P(anomalous > ordinary) + P(equal)/2
 	AP  float64 // average precision: sum over distinct thresholds of (recall - recall before) * precision

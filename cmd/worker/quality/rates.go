@@ -1,7 +1,7 @@
 package quality
 
-// RateMeasures compare the false-alarm rate that a conformal threshold was asked for
-// with what came of it: the share of unlabelled samples whose score exceeded, among
+// RateMeasures compare the configured false-alarm rate of a conformal threshold with the
+// realised one: the share of unlabelled samples whose score exceeded, among
 // the first scores of each series after the warm-up, while its history is short, and
 // among the later ones. A run of scores that exceed counts in Runs once.
 type RateMeasures struct {
@@ -17,7 +17,7 @@ type RateShare struct {
 	Runs    int `json:"runs"`
 }
 
-// FirstScores is how many scores of a series count as its first ones.
+// FirstScores is the number of scores of a series that count as its first ones.
 const FirstScores = 256
 
 // Times returns how many times as often as rate says a score exceeded, counting scores
@@ -41,15 +41,15 @@ func (m *RateMeasures) add(s *Series, r *Verdicts, warmup int) {
 			running = r.Exceeds[i]
 			continue
 		}
-		part := &m.After
+		rate := &m.After
 		if scores <= FirstScores {
-			part = &m.First
+			rate = &m.First
 		}
-		part.Judged++
+		rate.Judged++
 		if r.Exceeds[i] {
-			part.Exceeds++
+			rate.Exceeds++
 			if !running {
-				part.Runs++
+				rate.Runs++
 			}
 		}
 		running = r.Exceeds[i]

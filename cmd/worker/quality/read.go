@@ -24,16 +24,17 @@ type Series struct {
 	Times  []int64   // microseconds; one second a sample where the set has no times
 	Values []float64 // Dim a sample, NaN where missing
 	Train  int       // samples at the start that are not measured
+	Timed  bool      // Times are those of the set
 
 	Labels  []bool  // anomalous samples; nil for a set of change points
 	Windows []Span  // NAB: its windows, of the samples counted from 0
 	Changes [][]int // change points by annotator; nil for the other sets
 }
 
-// Len is the number of samples.
+// Len returns the number of samples.
 func (s *Series) Len() int { return len(s.Times) }
 
-// Row is sample i.
+// Row returns sample i.
 func (s *Series) Row(i int) []float64 { return s.Values[i*s.Dim : (i+1)*s.Dim] }
 
 // The formats that Read knows.
@@ -42,9 +43,15 @@ const (
 	TCPDFormat = "tcpd" // <name>.json and annotations.json of the Turing Change Point Dataset
 	RowsFormat = "rows" // <name>_train.csv and <name>_test.csv of x0,x1,...[,label]: SMD, ASD, SMAP, MSL
 	UCRFormat  = "ucr"  // <name>_<train>_<begin>_<end>.txt of the UCR Anomaly Archive
+	// SKABFormat is that of <name>.csv of datetime;x0;x1;...;anomaly;changepoint.
+	SKABFormat = "skab"
+	// TSBFormat is that of TSB-AD and TSB-UAD: <name>_tr_<train>_<begin>.csv of x0,x1,...,Label.
+	TSBFormat = "tsb-ad"
+	// ExathlonFormat is that of <trace>.csv of t,x0,x1,... and ground_truth.csv of anomalies.
+	ExathlonFormat = "exathlon"
 )
 
-// Read reads the data set in dir, whose format it finds out from the files there.
+// Read reads the data set in dir, whose format it finds from the files there.
 // Files may be compressed with gzip; folders in between do not matter.
 func Read(dir string) (format string, set []Series, err error) {
 	files := map[string]string{} // path below dir without .gz -> path
@@ -73,9 +80,18 @@ func Read(dir string) (format string, set []Series, err error) {
 	case find("annotations.json") != "":
 		set, err = readTCPD(files, find("annotations.json"))
 		format = TCPDFormat
+	case find("ground_truth.csv") != "":
+		set, err = readExathlon(files, find("ground_truth.csv"))
+		format = ExathlonFormat
 	case slices.ContainsFunc(slices.Collect(maps.Keys(files)), ucrName.MatchString):
 		set, err = readUCR(files)
 		format = UCRFormat
+	case slices.ContainsFunc(slices.Collect(maps.Keys(files)), tsbName.MatchString):
+		set, err = readTSB(files)
+		format = TSBFormat
+	case isSKAB(files):
+		set, err = readSKAB(files)
+		format = SKABFormat
 	default:
 		set, err = readRows(files)
 		format = RowsFormat
@@ -85,8 +101,8 @@ func Read(dir string) (format string, set []Series, err error) {
 	}
 	if len(set) == 0 {
 		return "", nil, fmt.Errorf("quality: %s holds no data set: neither combined_windows.json (NAB), annotations.json (TCPD), "+
-			"*_<train>_<begin>_<end>.txt (UCR) nor *_test.csv",
-			dir)
+			"ground_truth.csv (Exathlon), *_<train>_<begin>_<end>.txt (UCR), *_tr_<train>_<begin>.csv (TSB-AD), *.csv with the columns "+
+			"datetime;...;anomaly;changepoint (SKAB) nor *_test.csv", dir)
 	}
 	slices.SortFunc(set, func(a, b Series) int { return strings.Compare(a.Name, b.Name) })
 	return format, set, nil
@@ -121,13 +137,17 @@ func readJSON(path string, v any) error {
 }
 
 // readCSV reads a table with a header.
-func readCSV(path string) (header []string, rows [][]string, err error) {
+func readCSV(path string) (header []string, rows [][]string, err error) { return readTable(path, ',') }
+
+func readTable(path string, comma rune) (header []string, rows [][]string, err error) {
 	f, err := open(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	all, err := csv.NewReader(f).ReadAll()
+	table := csv.NewReader(f)
+	table.Comma = comma
+	all, err := table.ReadAll()
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -158,13 +178,13 @@ func readNAB(files map[string]string, labels string) ([]Series, error) {
 			}
 		}
 		if path == "" {
-			continue // the labels of a part of the corpus that is not there
+			continue // labels of a missing part of the corpus
 		}
 		_, rows, err := readCSV(path)
 		if err != nil {
 			return nil, err
 		}
-		s := Series{Name: strings.TrimSuffix(name, ".csv"), Dim: 1, Labels: make([]bool, len(rows))}
+		s := Series{Name: strings.TrimSuffix(name, ".csv"), Dim: 1, Labels: make([]bool, len(rows)), Timed: true}
 		for i, r := range rows {
 			t, err := time.Parse(time.DateTime, r[0])
 			if err != nil {
@@ -199,12 +219,12 @@ func readNAB(files map[string]string, labels string) ([]Series, error) {
 }
 
 func readTCPD(files map[string]string, annotations string) ([]Series, error) {
-	var marks map[string]map[string][]int
-	if err := readJSON(annotations, &marks); err != nil {
+	var changePoints map[string]map[string][]int
+	if err := readJSON(annotations, &changePoints); err != nil {
 		return nil, err
 	}
 	var set []Series
-	for name, by := range marks {
+	for name, by := range changePoints {
 		var path string
 		for f, p := range files {
 			if strings.HasSuffix("/"+f, "/"+name+".json") {

@@ -13,7 +13,7 @@ import (
 var ucrName = regexp.MustCompile(`_(\d+)_(\d+)_(\d+)\.txt$`)
 
 // readUCR reads series of the UCR Anomaly Archive (Wu and Keogh, TKDE 2021): numbers
-// apart by spaces or lines, and one anomaly behind the training part.
+// separated by spaces or lines, and one anomaly behind the training part.
 func readUCR(files map[string]string) ([]Series, error) {
 	var set []Series
 	for name, file := range files {
@@ -62,8 +62,8 @@ func (s *Series) appendNumbers(file string) error {
 	return nil
 }
 
-// UCRFinds reports whether a place that a detector names in a series of the UCR archive is
-// right: at most max(length of the anomaly, 100) samples before or behind the anomaly,
+// UCRFinds reports whether a place in a series of the UCR archive counts as
+// found: at most max(length of the anomaly, 100) samples before or behind the anomaly,
 // the rule of the contest.
 func (s *Series) UCRFinds(place int) bool {
 	a := Runs(s.Labels)[0]

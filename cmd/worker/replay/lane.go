@@ -12,12 +12,11 @@ import (
 	"odradek/processor/keystate"
 )
 
-// laneSamples is how many samples a Lane scores together at most. What it finds does
-// not depend on it.
+// laneSamples is the most samples that a Lane scores together. Results do not depend on it.
 const laneSamples = 4096
 
 // Lane folds the samples of one input partition as the worker does: state, executor,
-// thresholds and anomalies are the same code. Nothing is published and nothing kept
+// thresholds and anomalies are the same code. It publishes nothing and keeps nothing
 // beyond the run. A Lane is for one goroutine at a time.
 type Lane struct {
 	// TellBlocks takes the blocks of tasks before tell takes their rows, with
@@ -27,15 +26,15 @@ type Lane struct {
 	state  *keystate.State
 	exec   detectors.Executor
 	batch  *detectors.Batch
-	cache  *detectors.WindowCache // nil: the executor caches none
+	cache  *detectors.WindowCache // nil: the executor has none
 	tell   func(rows []keystate.Row, events []keystate.EventRow) error
 	next   int64 // offsets below are folded
 	most   int   // samples to score together
 	folded int   // since the last were scored
 }
 
-// NewLane begins at offset first of a partition. Topic and partition go into the ids of
-// anomalies. Rows and changes of anomalies are handed to tell in the order of the
+// NewLane returns a Lane that begins at offset first of a partition. Topic and partition are
+// part of the ids of anomalies. Rows and changes of anomalies are passed to tell in the order of the
 // samples; both slices are valid until it returns. The Lane must be closed.
 func NewLane(cfg *keystate.Config, exec detectors.Executor, topic string, partition int32, first int64,
 	tell func(rows []keystate.Row, events []keystate.EventRow) error) *Lane {
@@ -51,13 +50,13 @@ func NewLane(cfg *keystate.Config, exec detectors.Executor, topic string, partit
 	return l
 }
 
-// Close gives the memory of the executor back.
+// Close frees the memory of the executor.
 func (l *Lane) Close() {
 	l.cache.Close()
 	l.exec.Release(l.batch)
 }
 
-// Counts are the samples folded so far by outcome, and those still held for
+// Counts returns the samples folded so far by outcome, and those still held for
 // ODRADEK_LATENESS or as suspects.
 func (l *Lane) Counts() (counts keystate.Counts, held int) { return l.state.Counts, l.state.Held() }
 
@@ -90,7 +89,7 @@ func (l *Lane) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// Finish scores what has been folded and hands it over.
+// Finish scores the folded samples and passes them to tell.
 func (l *Lane) Finish(ctx context.Context) error {
 	if err := l.makeRoom(ctx); err != nil {
 		return err
@@ -108,7 +107,7 @@ func (l *Lane) Finish(ctx context.Context) error {
 	return nil
 }
 
-// score executes the packed tasks, applies their results and hands them over.
+// score executes the packed tasks, applies their results and passes them to tell.
 func (l *Lane) score(ctx context.Context) error {
 	if len(l.batch.Tasks) > 0 {
 		err := l.exec.Execute(ctx, l.batch)

@@ -1,5 +1,5 @@
-// Package sensors makes the readings of sensors with faults planted in them, and
-// the labels that say where: what `worker generate` and the demo write.
+// Package sensors makes readings of sensors with planted faults, and the labels of these
+// faults, for `worker generate` and the demo.
 //
 // Everything is a function of (seed, sensor, step), so any part of a run can be
 // made again, in any order.
@@ -31,10 +31,10 @@ const (
 	Stuck                  // the same reading again and again
 	Drift                  // a ramp away from the level, then back at once
 	Dropout                // no value
-	Kinds                  // how many there are
+	Kinds                  // number of kinds
 )
 
-// KindNames are the names of the kinds, as flags and labels have them.
+// KindNames are the names of the kinds in flags and labels.
 var KindNames = [Kinds]string{"spike", "level_shift", "frequency", "stuck", "drift", "dropout"}
 
 func (k Kind) String() string { return KindNames[k] }
@@ -113,7 +113,7 @@ func (s *Sensor) At(n int64) (value float64, ok bool) {
 	case Spike, LevelShift:
 		return s.healthy(n) + f.Size, true
 	case Frequency:
-		// The phase goes on where the healthy sine was, f.Size times as fast.
+		// The phase continues from that of the healthy sine, f.Size times as fast.
 		angle := s.angle(f.From) + 2*math.Pi*f.Size*float64(n-f.From)/s.period
 		return s.level + s.amplitude*math.Sin(angle) + s.noise(n), true
 	case Stuck:
@@ -146,7 +146,7 @@ func (s *Sensor) noise(n int64) float64 {
 // sqrt3 scales a sum of four uniform numbers, of variance 1/3, to variance 1.
 const sqrt3 = 1.7320508075688772
 
-// faultAt is the fault that step n is in, nil for none.
+// faultAt returns the fault at step n, nil for none.
 func (s *Sensor) faultAt(n int64) *Fault {
 	if len(s.model.Faults) == 0 {
 		return nil

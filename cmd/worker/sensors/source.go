@@ -26,7 +26,7 @@ type Label struct {
 	Size    float64   `json:"size,omitempty"` // added to the value; of a frequency the factor
 }
 
-// Options say what a Source makes.
+// Options configures a Source.
 type Options struct {
 	Topic       string        // for the readings
 	LabelsTopic string        // for the labels; empty: none
@@ -37,13 +37,12 @@ type Options struct {
 	Start       time.Time     // event time of the first step
 	Interval    time.Duration // event time from a sensor's step to the next
 	Dropout     string        // DropoutNull or DropoutAbsent
-	Plant, Unit string        // named in the records
 
 	HeadStart int64         // records made at full speed before Rate holds
 	Made      *atomic.Int64 // how many records were sent, those left out included; may be nil
 }
 
-// What a sensor sends that gives no value.
+// What a sensor sends at a dropout.
 const (
 	DropoutNull   = "null"   // records with a null value
 	DropoutAbsent = "absent" // no records
@@ -62,21 +61,20 @@ type Source struct {
 	names   [][]byte
 	target  []int32 // partition of each sensor
 	parts   int
-	enc     *output.ReadingEncoder
+	enc     output.ReadingAppender
 	value   []byte
 }
 
-// round is what is sent together.
+// round has the records that are sent together.
 type round struct {
 	readings, labels []*record.Batches
 	next             int64 // records made with it
 }
 
-// NewSource makes a source for a topic with that number of partitions. With a
-// schemaID below 0, values are in Avro's single-object encoding.
-func NewSource(o Options, m *Model, schemaID int32, partitions int) *Source {
+// NewSource makes a source for a topic with that number of partitions; enc encodes the readings.
+func NewSource(o Options, m *Model, enc output.ReadingAppender, partitions int) *Source {
 	g := &Source{
-		o: o, enc: output.NewReadingEncoder(schemaID, o.Plant, o.Unit), parts: partitions,
+		o: o, enc: enc, parts: partitions,
 		sensors: make([]Sensor, o.Sensors), names: make([][]byte, o.Sensors), target: make([]int32, o.Sensors),
 	}
 	for i := range g.sensors {
@@ -87,16 +85,16 @@ func NewSource(o Options, m *Model, schemaID int32, partitions int) *Source {
 	return g
 }
 
-// Name is the name of sensor i, the key of its records.
+// Name returns the name of sensor i, the key of its records.
 func Name(i int) string { return fmt.Sprintf("sensor-%05d", i) }
 
-// at is the event time of a step.
+// at returns the event time of a step.
 func (g *Source) at(step int64) time.Time {
 	return g.o.Start.Add(time.Duration(step) * g.o.Interval)
 }
 
 // record encodes record i: sensor i mod n, step i div n. The value is valid until
-// the next call. ok is false where the sensor says nothing: its value is null.
+// the next call. ok is false at a dropout: the value is null.
 func (g *Source) record(i int64) (sensor int, value []byte, ok bool) {
 	n := int64(len(g.sensors))
 	sensor, step := int(i%n), i/n
@@ -238,7 +236,7 @@ func (g *Source) Run(ctx context.Context, batches func() *record.Batches,
 	return errors.Join(err, <-sent)
 }
 
-// due is how many records to make after elapsed; below 0 where it is the end.
+// due returns how many records to make after elapsed; below 0 at the end.
 func (g *Source) due(elapsed time.Duration) int64 {
 	n := int64(roundRecords)
 	if g.o.Rate > 0 {
@@ -257,7 +255,7 @@ func (g *Source) due(elapsed time.Duration) int64 {
 	return max(n, 0)
 }
 
-// collect lists what a round has to send.
+// collect lists the batches of a round.
 func (g *Source) collect(r *round) map[kafka.TP]*record.Batches {
 	out := make(map[kafka.TP]*record.Batches, len(r.readings)+len(r.labels))
 	put := func(topic string, list []*record.Batches) {

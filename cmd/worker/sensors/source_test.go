@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"odradek/schemas/output"
 )
 
 func testSource(tb testing.TB, n int, seed uint64, every int64) *Source {
@@ -13,7 +15,7 @@ func testSource(tb testing.TB, n int, seed uint64, every int64) *Source {
 		tb.Fatal(err)
 	}
 	o := Options{Topic: "in", Sensors: n, Interval: time.Second, Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	return NewSource(o, &Model{Seed: seed, FaultEvery: every, Faults: all}, 3, 4)
+	return NewSource(o, &Model{Seed: seed, FaultEvery: every, Faults: all}, output.NewReadingEncoder(3, "demo", "mm/s"), 4)
 }
 
 // The records of a run are a function of the seed, to the byte; another seed

@@ -109,7 +109,7 @@ func (a *avroFile) decode(b *Block, j *avroJob) error {
 	if a.labelAt >= 0 {
 		width--
 	}
-	// A count that the bytes cannot hold is a damaged block's.
+	// More records than bytes: the block is damaged.
 	b.reset(int(min(j.Count, int64(len(data))+1)), width, a.labelAt >= 0)
 	b.Bytes = j.End
 	name := []byte(a.o.Name)
@@ -127,7 +127,7 @@ func (a *avroFile) decode(b *Block, j *avroJob) error {
 			}
 			b.bad(row+1, field, err)
 			if size == 0 {
-				b.Bad += j.Count - i - 1 // where they begin is not known
+				b.Bad += j.Count - i - 1 // their first bytes are unknown
 				break
 			}
 			data = data[size:]

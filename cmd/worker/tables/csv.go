@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// csvRows is how many rows of a CSV file a block has.
+// csvRows is the number of rows of a block of a CSV file.
 const csvRows = 1 << 14
 
 type csvFile struct {
@@ -32,7 +32,7 @@ type csvFile struct {
 	position counter
 }
 
-// counter counts what is read through it.
+// counter counts the bytes read through it.
 type counter struct {
 	io.Reader
 	n int64

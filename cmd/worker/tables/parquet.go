@@ -14,7 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// parquetRows is how many rows of a row group are decoded at a time.
+// parquetRows is the number of rows of a row group that are decoded at a time.
 const parquetRows = 1 << 17
 
 type parquetFile struct {
@@ -33,7 +33,7 @@ type parquetFile struct {
 type leaf struct {
 	name   string
 	at     int  // index of the column; -1: none
-	maxDef byte // definition level of a value that is there
+	maxDef byte // definition level of a value that is not null
 	node   parquet.Node
 	unit   string // of a time
 }
@@ -120,7 +120,7 @@ func has(kinds []parquet.Kind, k parquet.Kind) bool {
 	return false
 }
 
-// logical is the logical type of a column; nil for none.
+// logical returns the logical type of a column; nil for none.
 func logical(n parquet.Node) format.LogicalTypeValue {
 	if lt := n.Type().LogicalType(); lt != nil {
 		return lt.Value
@@ -128,7 +128,7 @@ func logical(n parquet.Node) format.LogicalTypeValue {
 	return nil
 }
 
-// plain reports whether the values are what their physical type says, or nearly so.
+// plain reports whether the physical type determines the values, or nearly so.
 func plain(n parquet.Node) bool {
 	switch logical(n).(type) {
 	case *format.DecimalType, *format.Float16Type:
@@ -137,7 +137,7 @@ func plain(n parquet.Node) bool {
 	return true
 }
 
-// timeUnit is the unit of a column of times: its logical type's, or else the one set.
+// timeUnit returns the unit of a column of times: its logical type's, or else the one set.
 func timeUnit(n parquet.Node, set string) string {
 	switch lt := logical(n).(type) {
 	case *format.DateType:
@@ -179,7 +179,7 @@ func (p *parquetFile) Read(ctx context.Context, emit func(*Block) error) error {
 			return j, false, nil
 		}
 		g := groups[at]
-		// Parts of about the same size: the end of a group is none of a few rows.
+		// Parts of about the same size, so that no group ends with a part of a few rows.
 		parts := (g.NumRows() + parquetRows - 1) / parquetRows
 		n := min((g.NumRows()+parts-1)/parts, g.NumRows()-from)
 		j = parquetJob{group: g, from: from, rows: int(n), row: row}
@@ -270,8 +270,8 @@ func (j *parquetJob) eachPage(l *leaf, see func(page parquet.Page, from, to int)
 	return nil
 }
 
-// spread calls put for the rows from..to of a page: with the index of their value among
-// those that are there, or -1 where a row has none.
+// spread calls put for the rows from..to of a page, with the index of their value among
+// those that are not null, or -1.
 func (l *leaf) spread(page parquet.Page, from, to int, put func(row, value int)) {
 	levels := page.DefinitionLevels()
 	if l.maxDef == 0 || page.NumNulls() == 0 || len(levels) == 0 {
@@ -384,7 +384,7 @@ func (p *parquetFile) decodeTimes(b *Block, j *parquetJob, bad func(int, string,
 	})
 }
 
-// decodeKeys writes the keys of the rows, joined of their parts.
+// decodeKeys writes the keys of the rows, joined from their parts.
 func (p *parquetFile) decodeKeys(b *Block, j *parquetJob, bad func(int, string, error)) error {
 	if len(p.key) == 0 {
 		b.Keys = append(b.Keys, []byte(p.o.Name))

@@ -23,7 +23,7 @@ import (
 	"odradek/schemas"
 )
 
-// Options say how the rows of a file become samples.
+// Options define how the rows of a file become samples.
 type Options struct {
 	// Mapping names the columns as it names the fields of a record. A column that is
 	// nested has its names joined by dots. Where Key is "" or "@key", which a file does
@@ -54,7 +54,7 @@ type Block struct {
 	pool  *sync.Pool
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (b *Block) Len() int { return len(b.Times) }
 
 // Row returns the values of row i.
@@ -70,7 +70,7 @@ func (b *Block) Release() {
 	}
 }
 
-// maxWhy is how many bad rows of a block are explained.
+// maxWhy is the number of bad rows of a block with an explanation.
 const maxWhy = 3
 
 func (b *Block) bad(row int64, column string, err error) {
@@ -116,12 +116,12 @@ func (b *Block) drop(missing []bool) {
 
 // File is an open file of rows.
 type File interface {
-	// Rows is the number of rows, -1 where only reading tells.
+	// Rows returns the number of rows, -1 if it is unknown before reading.
 	Rows() int64
-	// Bytes is the size of the file.
+	// Bytes returns the size of the file.
 	Bytes() int64
-	// Read hands the blocks of the file to emit, in order. Each has one user: emit's
-	// caller hands its use over.
+	// Read passes the blocks of the file to emit, in order. Each has one user, which
+	// emit takes over.
 	Read(ctx context.Context, emit func(*Block) error) error
 	// Labelled reports whether the blocks have labels.
 	Labelled() bool
@@ -206,8 +206,8 @@ type columns struct {
 	label  string
 }
 
-// columnsOf finds the columns of a mapping in a file that has those of these names. The
-// error names everything that is missing.
+// columnsOf finds the columns of a mapping among those of a file. The error names every
+// missing column.
 func columnsOf(o *Options, have []string) (c columns, err error) {
 	var errs []error
 	find := func(path, setting string) string {
@@ -260,7 +260,7 @@ func columnsOf(o *Options, have []string) (c columns, err error) {
 // maxKey is the longest series key that the worker takes, in bytes.
 const maxKey = 8 << 10
 
-// joinKey appends the parts of a series key as schemas.Mapping.Key has them: one part as
+// joinKey appends the parts of a series key as schemas.Mapping.Key defines it: one part as
 // it is, several with '/' between them, which '\' escapes inside a part.
 func joinKey(dst []byte, parts [][]byte) []byte {
 	if len(parts) == 1 {
@@ -283,7 +283,7 @@ func joinKey(dst []byte, parts [][]byte) []byte {
 // units are the microseconds of a unit of time; those of ns are less than one.
 var units = map[string]float64{"s": 1e6, "": 1e3, "auto": 1e3, "ms": 1e3, "us": 1, "ns": 1e-3}
 
-// micros is a number in a unit of time in microseconds.
+// micros converts a number in a unit of time to microseconds.
 func micros(v int64, unit string) (int64, bool) {
 	switch unit {
 	case "us":

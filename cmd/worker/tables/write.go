@@ -36,7 +36,7 @@ type Column struct {
 	Few  bool
 }
 
-// Value is one of a row. The column's kind says which of the fields is meant.
+// Value is a value of a row, in the field of its column's kind.
 type Value struct {
 	Text   string
 	Whole  int64 // also of a Time
@@ -52,14 +52,14 @@ type Writer struct {
 	form    form
 }
 
-// form is how rows are written.
+// form is a format of rows.
 type form interface {
 	row(values []Value) error
 	close() error
 }
 
 // Create makes a file and writes in the format that the ending of its name says: .csv,
-// .parquet or .avro. A file that is there is overwritten.
+// .parquet or .avro. An existing file is overwritten.
 func Create(path, name string, columns []Column) (*Writer, error) {
 	if !hasEnding(path, ".csv", ".parquet", ".avro") {
 		return nil, fmt.Errorf("tables: %s: the name of a table has to end with .csv, .parquet or .avro", path)
@@ -93,7 +93,7 @@ func (w *Writer) Row(values []Value) error {
 	return nil
 }
 
-// Close writes what is left and closes the file.
+// Close writes the remaining rows and closes the file.
 func (w *Writer) Close() error {
 	if err := errors.Join(w.form.close(), w.f.Close()); err != nil {
 		return fmt.Errorf("tables: write %s: %w", w.path, err)
@@ -212,8 +212,8 @@ type parquetForm struct {
 	rows    []parquet.Row
 }
 
-// parquetBatch is how many rows are handed to the library at a time, parquetGroup how
-// many a row group has.
+// parquetBatch is the number of rows passed to the library at a time, parquetGroup that of a
+// row group.
 const (
 	parquetBatch = 1024
 	parquetGroup = 1 << 20

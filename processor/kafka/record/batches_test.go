@@ -5,12 +5,14 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"odradek/processor/kafka/internal/recordtest"
 )
 
 // Records whose values are encoded in place are to the byte those that Append
 // copies, at all widths of the lengths.
 func TestBatchesInPlace(t *testing.T) {
-	r := seeded(t)
+	r := recordtest.Seeded(t)
 	for range 50 {
 		limit := 1 << (12 + r.IntN(9))
 		a, b := NewBatches(limit, CodecNone), NewBatches(limit, CodecNone)

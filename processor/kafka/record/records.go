@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Header is a record header; a nil Value is null.
@@ -81,6 +83,11 @@ func nextHeader(p []byte) (key, value, rest []byte, err error) {
 type TP struct {
 	Topic     string
 	Partition int32
+}
+
+// Compare orders partitions by topic, then by number.
+func (tp TP) Compare(other TP) int {
+	return cmp.Or(strings.Compare(tp.Topic, other.Topic), cmp.Compare(tp.Partition, other.Partition))
 }
 
 // String returns topic/partition.

@@ -12,69 +12,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"odradek/processor/kafka/internal/recordtest"
 
 	"github.com/klauspost/compress/s2"
 )
-
-// seeded prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func seeded(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
-type plainRecord struct {
-	offset, ts int64
-	key, value []byte
-	headers    []Header
-}
-
-func randomBytes(r *rand.Rand, n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte('a' + r.IntN(6))
-	}
-	return b
-}
-
-func randomRecord(r *rand.Rand, ts int64) plainRecord {
-	p := plainRecord{ts: ts}
-	switch r.IntN(4) {
-	case 0: // null
-	case 1:
-		p.key = []byte{}
-	default:
-		p.key = randomBytes(r, r.IntN(200))
-	}
-	switch r.IntN(5) {
-	case 0:
-	case 1:
-		p.value = []byte{}
-	default:
-		p.value = randomBytes(r, r.IntN(1000))
-	}
-	for n := r.IntN(8) - 4; n > 0; n-- {
-		h := Header{Key: string(randomBytes(r, r.IntN(80)))}
-		if r.IntN(3) > 0 {
-			h.Value = randomBytes(r, r.IntN(80))
-		}
-		p.headers = append(p.headers, h)
-	}
-	return p
-}
-
-func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
-
-func equalHeaders(a, b []Header) bool {
-	return slices.EqualFunc(a, b, func(x, y Header) bool { return x.Key == y.Key && same(x.Value, y.Value) })
-}
 
 // rebase gives a sealed batch its place in a log.
 func rebase(sealed []byte, offset int64) []byte {
@@ -124,13 +68,13 @@ func marker(base, producer int64, commit bool) []byte {
 // TestIteratorReadsWhatBatchesWrote: random records through every codec, read
 // from random positions.
 func TestIteratorReadsWhatBatchesWrote(t *testing.T) {
-	r := seeded(t)
+	r := recordtest.Seeded(t)
 	var it Iterator
 	for round := 0; round < 200; round++ {
 		codec := Codec(round % 5)
 		limit := 2000 + r.IntN(20000)
 		bt := NewBatches(limit, codec)
-		var want []plainRecord
+		var want []recordtest.Record
 		ts := int64(r.Uint64() >> 20)
 		for k := 0; k < 2; k++ { // the second time on used memory
 			bt.Reset()
@@ -138,8 +82,8 @@ func TestIteratorReadsWhatBatchesWrote(t *testing.T) {
 			size := 0
 			for n := 1 + r.IntN(100); n > 0; n-- {
 				ts += int64(r.IntN(2000) - 500)
-				p := randomRecord(r, ts)
-				if err := bt.Append(p.ts, p.key, p.value, p.headers); err != nil {
+				p := recordtest.Random(r, ts)
+				if err := bt.Append(p.Time, p.Key, p.Value, recordtest.Headers[Header](p)); err != nil {
 					t.Fatal(err)
 				}
 				want = append(want, p)
@@ -163,7 +107,7 @@ func TestIteratorReadsWhatBatchesWrote(t *testing.T) {
 				raw = append(raw, rebase(first, offset)...)
 				size += len(bt.done[i].buf) - SizePrefix
 				for n := 0; n < bt.Records(i); n++ {
-					want[at].offset = offset
+					want[at].Offset = offset
 					at++
 					offset++
 				}
@@ -171,13 +115,13 @@ func TestIteratorReadsWhatBatchesWrote(t *testing.T) {
 			if at != len(want) || size != bt.Bytes() {
 				t.Fatalf("batches hold %d records and %d bytes, want %d and %d", at, size, len(want), bt.Bytes())
 			}
-			from := want[0].offset + int64(r.IntN(len(want)))
-			checkChunk(t, &it, &Chunk{From: from, Raw: raw}, want[from-want[0].offset:], offset)
+			from := want[0].Offset + int64(r.IntN(len(want)))
+			checkChunk(t, &it, &Chunk{From: from, Raw: raw}, want[from-want[0].Offset:], offset)
 		}
 	}
 }
 
-func checkChunk(t *testing.T, it *Iterator, c *Chunk, want []plainRecord, next int64) {
+func checkChunk(t *testing.T, it *Iterator, c *Chunk, want []recordtest.Record, next int64) {
 	t.Helper()
 	n := 0
 	for it.Reset(c); it.Next(); n++ {
@@ -186,19 +130,19 @@ func checkChunk(t *testing.T, it *Iterator, c *Chunk, want []plainRecord, next i
 			t.Fatalf("record %d beyond the %d expected", got.Offset, len(want))
 		}
 		w := want[n]
-		if got.Offset != w.offset || got.Timestamp != w.ts || !same(got.Key, w.key) || !same(got.Value, w.value) {
+		if got.Offset != w.Offset || got.Timestamp != w.Time || !recordtest.Same(got.Key, w.Key) || !recordtest.Same(got.Value, w.Value) {
 			t.Fatalf("record %d: got %d %d %q %q, want %+v", n, got.Offset, got.Timestamp, got.Key, got.Value, w)
 		}
-		if hs := got.AppendHeaders(nil); got.HeaderCount != len(w.headers) || !equalHeaders(hs, w.headers) {
-			t.Fatalf("record %d: headers %v, want %v", n, hs, w.headers)
+		if hs := got.AppendHeaders(nil); got.HeaderCount != len(w.Headers) || !recordtest.SameHeaders(hs, w.Headers) {
+			t.Fatalf("record %d: headers %v, want %v", n, hs, w.Headers)
 		}
-		for _, h := range w.headers {
-			i := len(w.headers) - 1
-			for w.headers[i].Key != h.Key {
+		for _, h := range w.Headers {
+			i := len(w.Headers) - 1
+			for w.Headers[i].Key != h.Key {
 				i--
 			}
-			if v, ok := got.Header(h.Key); !ok || !same(v, w.headers[i].Value) {
-				t.Fatalf("header %q: %q %v, want %q", h.Key, v, ok, w.headers[i].Value)
+			if v, ok := got.Header(h.Key); !ok || !recordtest.Same(v, w.Headers[i].Value) {
+				t.Fatalf("header %q: %q %v, want %q", h.Key, v, ok, w.Headers[i].Value)
 			}
 		}
 		if _, ok := got.Header("absent"); ok {
@@ -401,8 +345,8 @@ func TestIteratorCorruption(t *testing.T) {
 
 // TestSnappyFraming: the Java client's stream of blocks.
 func TestSnappyFraming(t *testing.T) {
-	r := seeded(t)
-	want := randomBytes(r, 100_000)
+	r := recordtest.Seeded(t)
+	want := recordtest.Bytes(r, 100_000)
 	framed := append(slices.Clone(xerial), 0, 0, 0, 1, 0, 0, 0, 1)
 	for rest := want; len(rest) > 0; {
 		n := min(len(rest), 32<<10)

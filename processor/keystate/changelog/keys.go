@@ -18,7 +18,7 @@ var ErrNewer = errors.New("a newer version of the program wrote it: run that one
 // Types of changelog records: the first byte of the key.
 const (
 	Head     = 'H'
-	Part     = 'P'
+	Fragment = 'P' // of a head that is too large for one record
 	Segment  = 'S'
 	Eviction = 'E'
 	Held     = 'B'
@@ -28,7 +28,7 @@ const (
 // suffixes is the number of 8-byte numbers, big-endian, that follow the name.
 func suffixes(kind byte) int {
 	switch kind {
-	case Part, Decision:
+	case Fragment, Decision:
 		return 1
 	case Segment, Held:
 		return 2

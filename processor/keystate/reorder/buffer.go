@@ -11,7 +11,7 @@ import (
 // Buffer orders the lists of a partition's keys by their earliest samples, and their
 // samples by offset.
 type Buffer[K any] struct {
-	// N is the number of held samples. Whoever takes a list away, or brings one,
+	// N is the number of held samples. Drop and Rebuild leave it as it is: the caller
 	// corrects it.
 	N int
 
@@ -91,21 +91,28 @@ func (b *Buffer[K]) Add(l *List[K], time, offset int64, values []float64) {
 
 // Release removes the first sample of a list and reports whether none is left.
 func (b *Buffer[K]) Release(l *List[K]) (empty bool) {
-	b.N--
-	first := false
 	if b.first.Len() > 0 {
-		f := b.first.First()
-		first = f.Value == l && f.At == l.time && f.Tie == l.offset
-	}
-	if l.drop(0); l.Len() == 0 {
-		if b.lists--; first {
-			b.first.Pop()
+		if f := b.first.First(); f.Value == l && f.At == l.time && f.Tie == l.offset {
+			return b.ReleaseDue(l)
 		}
+	}
+	b.N--
+	if l.drop(0); l.Len() == 0 {
+		b.lists--
 		return true
 	}
-	if first {
-		b.correct(l)
+	return false
+}
+
+// ReleaseDue is Release for the list of the key that Due has returned last.
+func (b *Buffer[K]) ReleaseDue(l *List[K]) (empty bool) {
+	b.N--
+	if l.drop(0); l.Len() == 0 {
+		b.lists--
+		b.first.Pop()
+		return true
 	}
+	b.correct(l)
 	return false
 }
 

@@ -42,7 +42,7 @@ func TestBuffer(t *testing.T) {
 			keys[i] = &key{last: -1}
 		}
 		var held []sample
-		release := func(k *key) {
+		release := func(k *key, remove func(*List[*key]) bool, due bool) {
 			w := k.held.At(0)
 			i := slices.IndexFunc(held, func(s sample) bool { return s.key == k && s.offset == int64(w[1]) })
 			if i < 0 || held[i].time != int64(w[0]) || k.held.First() != held[i].time {
@@ -50,8 +50,12 @@ func TestBuffer(t *testing.T) {
 			}
 			held = slices.Delete(held, i, i+1)
 			k.last = int64(w[0])
-			if b.Release(k.held) {
+			l, entries := k.held, b.first.Len()
+			if remove(l) {
 				k.held = nil
+			}
+			if due && (l.Len() == 0 && b.first.Len() != entries-1 || l.Len() > 0 && l.time != l.First()) {
+				t.Fatalf("round %d: the entry of the released sample is still there", round)
 			}
 		}
 		order := func(s []sample) {
@@ -76,7 +80,11 @@ func TestBuffer(t *testing.T) {
 				if !due {
 					break
 				}
-				release(k)
+				if rng.IntN(8) == 0 {
+					release(k, b.Release, false)
+				} else {
+					release(k, b.ReleaseDue, true)
+				}
 			}
 			for {
 				k, at, ok := b.Overdue()
@@ -84,7 +92,7 @@ func TestBuffer(t *testing.T) {
 					break
 				}
 				for k.held.Len() > 0 && k.held.First() <= at {
-					release(k)
+					release(k, b.Release, false)
 				}
 				b.PopOverdue()
 			}

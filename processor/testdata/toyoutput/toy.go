@@ -1,19 +1,22 @@
-package processor
+package outputs
 
 import (
 	"strconv"
 	"time"
+
+	"odradek/processor/keystate"
+	"odradek/processor/metrics"
 )
 
 // writeToy writes how many scores a chunk has, without a key.
-func (pt *partition) writeToy(c *cycle, _ *result, now time.Time) (bytes int, err error) {
-	t, sinks := &c.outs.topics[OutputToy], c.sinks[OutputToy]
-	if t.name == "" || len(pt.state.Rows) == 0 {
+func (w *Writer) writeToy(p *Payload, s *keystate.State, _ *metrics.Work, now time.Time) (bytes int, err error) {
+	t, sinks := &p.topics.Outputs[Toy], p.sinks[Toy]
+	if t.Name == "" || len(s.Rows) == 0 {
 		return 0, nil
 	}
-	s := &sinks[int(pt.tp.Partition)%len(sinks)]
-	b := c.lock(s, t)
-	defer s.mu.Unlock()
-	value := strconv.AppendInt(nil, int64(len(pt.state.Rows)), 10)
+	to := &sinks[int(w.tp.Partition)%len(sinks)]
+	b := p.lock(to, t)
+	defer to.mu.Unlock()
+	value := strconv.AppendInt(nil, int64(len(s.Rows)), 10)
 	return len(value), b.Append(now.UnixMilli(), nil, value, nil)
 }

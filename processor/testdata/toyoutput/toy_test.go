@@ -8,6 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"odradek/processor/outputs"
 )
 
 // TestToy holds that the toy's records are in the same transactions as the scores: their
@@ -41,7 +43,7 @@ func TestToy(t *testing.T) {
 	})
 	cfg := b.config("one")
 	cfg.CommitInterval = 5 * time.Millisecond
-	cfg.Outputs[OutputToy] = "toy"
+	cfg.Outputs[outputs.Toy] = "toy"
 	b.run(cfg)
 	recs, err := b.c.Admin().ReadAll(ctx, "toy", true)
 	if err != nil {

@@ -1,0 +1,164 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/keystate"
+	"odradek/processor/outputs"
+	"odradek/processor/policy"
+)
+
+// Each input topic with state has a changelog of as many partitions.
+//
+// When an input topic gets more partitions, keys move to partitions that lack their
+// state. With ODRADEK_STATE_LOST=reset the changelog is extended, and existing state
+// stays where it is: keys that have moved warm up in their new partition, and leave the
+// old one by their time to live. Each old partition decides once at which offset the
+// topic had grown (keystate.Grown): the anomalies of keys without a sample since then
+// close because the keys have moved.
+
+// refuseGrown returns the refusal of a changelog that does not fit its input topic.
+func refuseGrown(cfg *Config, in string, t *outputs.Topic, partitions int) error {
+	e := &policy.RefusedError{TP: kafka.TP{Topic: in},
+		Reason: fmt.Sprintf("it has %d partitions and its changelog %s has %d; keys may have moved between partitions", partitions,
+			t.Name, t.Partitions),
+		Decide: "worker state reset -topic " + in}
+	switch {
+	case partitions < t.Partitions:
+	case cfg.StateLost != policy.Reset:
+		e.Decide = "ODRADEK_STATE_LOST=reset, or worker state reset -topic " + in
+	case cfg.State.TTL == 0:
+		e.Reason += ", and without ODRADEK_TTL their state in the old ones would stay for ever"
+		e.Decide = "ODRADEK_TTL with ODRADEK_STATE_LOST=reset, or worker state reset -topic " + in
+	}
+	return e
+}
+
+// MisfitOf returns why a worker does not start with an input topic and a changelog of
+// these numbers of partitions; nil where it does, or extends the changelog.
+func MisfitOf(cfg *Config, in string, partitions int, changelog string, have int) error {
+	if partitions == have || partitions > have && cfg.StateLost == policy.Reset && cfg.State.TTL > 0 {
+		return nil
+	}
+	return refuseGrown(cfg, in, &outputs.Topic{Name: changelog, Partitions: have}, partitions)
+}
+
+// openChangelogs asks the brokers for the changelogs of the input topics, which must
+// exist, and extends those of topics that have grown.
+func (p *Processor) openChangelogs(ctx context.Context) error {
+	var errs []error
+	cfg := &p.cfg
+	inputs := cfg.Topics
+	if rekeyed := cfg.Outputs[outputs.Rekeyed]; rekeyed != "" {
+		inputs = []string{rekeyed}
+	}
+	for _, in := range inputs {
+		t, err := outputs.Lookup(ctx, cfg.Client, cfg.Changelog(in), "the changelog of "+in, cfg.MaxMessageBytes, cfg.MaxMessageBytes)
+		errs = append(errs, err)
+		p.outputs.Changelogs[in] = &t
+		infos, err := cfg.Client.Topics(ctx, in)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS): %w", in, err))
+		case !infos[in].Exists:
+			errs = append(errs, fmt.Errorf("processor: topic %q (ODRADEK_TOPICS) does not exist", in))
+		case t.Name != "":
+			errs = append(errs, fit(ctx, cfg, in, &t, infos[in].Partitions))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// outgrown refuses a partition that its changelog does not have: the input topic
+// has got more partitions since the start, or since the metadata that New saw.
+func (p *Processor) outgrown(tp kafka.TP) error {
+	t := p.outputs.Changelogs[tp.Topic]
+	if t == nil || int(tp.Partition) < t.Partitions { // nil: its records are only sent on
+		return nil
+	}
+	return refuseGrown(&p.cfg, tp.Topic, t, int(tp.Partition)+1)
+}
+
+// fit extends the changelog t to the partitions of its input topic, or returns why not.
+func fit(ctx context.Context, cfg *Config, in string, t *outputs.Topic, partitions int) error {
+	if partitions == t.Partitions {
+		return nil
+	}
+	if err := MisfitOf(cfg, in, partitions, t.Name, t.Partitions); err != nil {
+		return err
+	}
+	if err := cfg.Client.CreatePartitions(ctx, t.Name, partitions); err != nil {
+		return fmt.Errorf("processor: extend the changelog %s to the %d partitions of %s: %w; extend it by hand, or allow Alter on it",
+			t.Name, partitions, in, err)
+	}
+	if cfg.Log != nil {
+		cfg.Log.Warn("the topic has more partitions than before: its changelog was extended, keys that have moved warm up again", "topic", in,
+			"changelog", t.Name, "partitions", partitions, "before", t.Partitions)
+	}
+	t.Partitions = partitions
+	return nil
+}
+
+// recount extends the changelogs of input topics that have grown since the start, and
+// passes the numbers on to the assigned partitions.
+func (p *Processor) recount(ctx context.Context) error {
+	for in, t := range p.outputs.Changelogs {
+		if p.cfg.StateLost == policy.Reset {
+			tctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			infos, err := p.cfg.Client.Topics(tctx, in)
+			if err == nil && infos[in].Partitions > t.Partitions {
+				err = fit(tctx, &p.cfg, in, t, infos[in].Partitions)
+			}
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+		for tp, pt := range p.partitions {
+			if tp.Topic == in {
+				pt.siblings.Store(int32(t.Partitions))
+			}
+		}
+	}
+	return nil
+}
+
+// recountOnce recounts once in each generation of the group: a member without any of the
+// new partitions has no other sign of them.
+func (p *Processor) recountOnce(ctx context.Context) {
+	gen := p.member.Generation().ID
+	if p.cfg.StateLost != policy.Reset || gen == p.counted {
+		return
+	}
+	p.counted = gen
+	if err := p.recount(ctx); err != nil {
+		p.log.Warn("cannot read the number of partitions of the input topics", "err", err)
+	}
+}
+
+// grown reports whether the topic has more partitions than the state knows of.
+func (pt *partition) grown(at int64) bool {
+	if pt.forward {
+		return false
+	}
+	known := pt.owner.Partitions
+	if c := pt.state.Standing(keystate.Grown, nil, at); c != nil {
+		if n, err := strconv.Atoi(string(c)); err == nil {
+			known = n
+		}
+	}
+	return known > 0 && int(pt.siblings.Load()) > known
+}
+
+// decideGrown decides that the topic had grown before the record at offset.
+func (pt *partition) decideGrown(offset int64) {
+	pt.growing = false
+	n := pt.siblings.Load()
+	pt.state.Decide(keystate.Grown, nil, strconv.AppendInt(nil, int64(n), 10), offset)
+	pt.log.Warn("the topic has grown: keys without a sample from this offset on have moved", "offset", offset, "partitions", n)
+}

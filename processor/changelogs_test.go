@@ -1,0 +1,132 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
+	"odradek/processor/outputs"
+	"odradek/processor/policy"
+	"odradek/schemas/output"
+)
+
+// TestGrownTopic: a topic gets partitions while anomalies are open. Series that stay in
+// their partition have their state; those that move warm up again in the new one, and
+// their anomalies in the old one close because they have moved.
+func TestGrownTopic(t *testing.T) {
+	for _, running := range []bool{false, true} {
+		b := newBench(t, 2)
+		if err := b.client.CreateTopic(t.Context(), "anomalies", 1, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		config := func() Config {
+			cfg := b.config("")
+			cfg.StateLost, cfg.Outputs[outputs.Anomalies], cfg.SchemaIDs[outputs.Anomalies] = policy.Reset, "anomalies", -1
+			cfg.State.TTL = 300e6
+			rule := threshold.New(threshold.Fixed, 1e-6)
+			rule.Warmup = 0
+			cfg.State.Detectors[0].Threshold = &rule
+			cfg.State.Detectors[0].Events = &events.Rule{OpenAfter: 1, CloseAfter: 1 << 20, Release: 1}
+			return cfg
+		}
+		b.produce(900)
+		var p *Processor
+		stop := func() error { return nil }
+		if running {
+			p, _, stop = b.startWith(config())
+			b.ready(p, 2)
+		} else {
+			b.run(config())
+		}
+		wctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := b.c.Admin().WaitCommitted(wctx, "g", b.input); err != nil {
+			t.Fatal(err)
+		}
+		home, ends := map[string]int32{}, map[int32]int64{}
+		for id, s := range b.ledger() {
+			home[string(s.Key)] = s.Partition
+			ends[s.Partition] = max(ends[s.Partition], id[1]+1)
+		}
+		if err := b.c.Admin().AddPartitions(t.Context(), b.input, 3); err != nil {
+			t.Fatal(err)
+		}
+		if !running { // the refusals, and what two workers do at once
+			cfg := config()
+			cfg.StateLost = policy.Fail
+			var refused *policy.RefusedError
+			if _, err := New(t.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), "ODRADEK_STATE_LOST=reset") {
+				t.Errorf("with the policy fail: %v", err)
+			}
+			cfg = config()
+			cfg.State.TTL = 0
+			if _, err := New(t.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), "ODRADEK_TTL") {
+				t.Errorf("without a TTL: %v", err)
+			}
+			for range 2 {
+				if err := b.client.CreatePartitions(t.Context(), b.changelog(), 3); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p, _, stop = b.startWith(config())
+			b.ready(p, 3)
+		} else { // a second worker joins, with the first one in the middle of its work
+			second, _, stopSecond := b.startWith(config())
+			for len(p.Status()) != 1 && len(second.Status()) != 1 || len(p.Status())+len(second.Status()) != 3 || !p.Ready() || !second.Ready() {
+				if time.Sleep(5 * time.Millisecond); wctx.Err() != nil {
+					t.Fatal("the partitions are not assigned")
+				}
+			}
+			first := stop
+			stop = func() error { return errors.Join(stopSecond(), first()) }
+		}
+		for _, n := range []int{60, 1140} { // with the first commit all members know
+			b.produce(n)
+			if err := b.c.Admin().WaitCommitted(wctx, "g", b.input); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		stayed, moved := 0, map[string]bool{}
+		for id, s := range b.ledger() {
+			if id[1] < ends[s.Partition] {
+				continue
+			}
+			if home[string(s.Key)] != s.Partition {
+				moved[string(s.Key)] = true
+			} else if stayed++; s.State == output.WarmingUp {
+				t.Errorf("%s at %v warms up again", s.Key, id)
+			}
+		}
+		closed := map[string]bool{}
+		recs, err := b.c.Admin().ReadAll(t.Context(), "anomalies", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range recs {
+			a, err := output.DecodeAnomaly(recs[i].Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if output.AnomalyKinds[a.Kind] != "close" {
+				continue
+			}
+			if reason := output.CloseReasons[a.Reason]; reason != "moved" || a.Partition != home[string(a.Key)] || !moved[string(a.Key)] {
+				t.Errorf("%s in partition %d closes as %s", a.Key, a.Partition, reason)
+			}
+			closed[string(a.Key)] = true
+		}
+		if stayed == 0 || len(moved) == 0 || len(closed) != len(moved) {
+			t.Errorf("%d scores of keys that stayed; %d keys moved, the anomalies of %d closed", stayed, len(moved), len(closed))
+		}
+		cfg := config()
+		cfg.StateLost = policy.Fail // the changelog fits
+		b.run(cfg)
+	}
+}

@@ -1,0 +1,43 @@
+// Package backoff spaces the attempts of a request that may succeed later.
+package backoff
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Delay doubles from one attempt to the next, with jitter so that workers do not come
+// all at once.
+type Delay struct{ first, most, next time.Duration }
+
+// New returns a Delay that begins at first and grows up to most.
+func New(first, most time.Duration) Delay { return Delay{first: first, most: most} }
+
+// Next returns how long to wait this time: between half of the delay and all of it.
+func (d *Delay) Next() time.Duration {
+	if d.next == 0 {
+		d.next = d.first
+	}
+	now := d.next
+	d.next = min(2*now, d.most)
+	return now/2 + rand.N(now/2+1)
+}
+
+// Reset makes the delay begin anew, after a success.
+func (d *Delay) Reset() { d.next = 0 }
+
+// Wait sleeps for Next, or returns why the context has ended.
+func (d *Delay) Wait(ctx context.Context) error { return Sleep(ctx, d.Next()) }
+
+// Sleep waits for d, or returns why the context has ended.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

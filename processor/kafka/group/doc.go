@@ -1,0 +1,31 @@
+// Package group is a member of a consumer group: it says which partitions are this
+// worker's, and until when. It speaks the classic protocol (JoinGroup, SyncGroup,
+// Heartbeat) with cooperative rebalancing (KIP-429) and static members (KIP-345).
+//
+// # A partition's way through the group
+//
+//  1. Join starts a Member; membership.loop joins and says what the member holds.
+//  2. The member that the coordinator names leader plans who gets what: Member.plan asks
+//     for the topics' partition counts, assign moves as few partitions as it can. A
+//     partition that moves is in nobody's assignment until its owner has given it back.
+//  3. SyncGroup brings each member its assignment; settle turns the difference to what
+//     is held into events: Assigned, or Revoked, whose Done gives the partitions back.
+//  4. The consumer commits with Member.Commit, in the newest generation that goes with
+//     the events it has received. A member that has lost its partitions is fenced off by
+//     its generation.
+//
+// # What is not obvious
+//
+// The leader's plan depends on the members' claims and on the partition counts alone
+// (assignor.go), so that any member that becomes leader plans the same.
+//
+// The member's goroutine never waits for the consumer. Heartbeats and generations go on
+// during a hand-over, which may take longer than the session.
+//
+// A Lost event and the generation go together: until the consumer has dealt with the
+// event, Generation returns the dead generation, so that no commit of partitions that
+// may be another member's passes under a valid one.
+//
+// A static leader that restarts is not named leader again (KIP-814), so that every
+// member looks at the partition counts, see membership.look.
+package group

@@ -1,0 +1,90 @@
+package decisions
+
+import (
+	"fmt"
+	"slices"
+
+	"odradek/processor/keystate/changelog"
+)
+
+// The changelog has one record for each series that was evicted, of type
+// changelog.Eviction: version, offset. Other decisions have a record each, of type
+// changelog.Decision, whose name is the kind, a byte, and the subject, followed by the
+// offset: version, number of the decision, content.
+
+// put writes the record of a decision.
+func (l *Log) put(out *Output, d *Decision) {
+	l.enc.Reset()
+	l.enc.Byte(changelog.Version)
+	if d.Kind == Eviction {
+		l.enc.Uint(uint64(d.Offset))
+	} else {
+		l.enc.Uint(d.seq)
+		l.enc.B = append(l.enc.B, d.Content...)
+	}
+	l.putRecord(out, d, l.enc.B)
+}
+
+// putRecord writes a decision's record, or deletes it.
+func (l *Log) putRecord(out *Output, d *Decision, value []byte) {
+	if d.Kind == Eviction {
+		out.Put(changelog.Eviction, d.Subject, value)
+		return
+	}
+	l.name = append(append(l.name[:0], byte(d.Kind)), d.Subject...)
+	out.Put(changelog.Decision, l.name, value, uint64(d.Offset))
+}
+
+// Load reads a decision from the changelog: a record of type changelog.Decision, and the
+// number at the end of its key. A nil value deletes the decision. Load retains neither slice.
+func (l *Log) Load(name, value []byte, offset uint64) error {
+	if len(name) == 0 || offset > 1<<62 {
+		return changelog.ErrCorrupt
+	}
+	d := &Decision{Kind: Kind(name[0]), Subject: slices.Clone(name[1:]), Offset: int64(offset)}
+	if old := l.at(d); old != nil {
+		l.unlink(old)
+	}
+	if value == nil {
+		return nil
+	}
+	if d.Kind == Eviction || d.Kind >= NumKinds || l.kinds[d.Kind].Name == "" {
+		return fmt.Errorf("a decision of kind %d: %w", d.Kind, changelog.ErrNewer)
+	}
+	dec := changelog.Decoder{B: value}
+	if v := dec.Byte(); v > changelog.Version {
+		return fmt.Errorf("a decision of format %d: %w", v, changelog.ErrNewer)
+	}
+	d.seq = dec.Uint()
+	d.Content = slices.Clone(dec.B)
+	if dec.Bad {
+		return changelog.ErrCorrupt
+	}
+	if read := l.kinds[d.Kind].Read; read != nil {
+		var err error
+		if d.Value, err = read(d.Content); err != nil {
+			return err
+		}
+	}
+	l.link(d)
+	return nil
+}
+
+// LoadEviction reads an eviction from the changelog: a record of type changelog.Eviction,
+// of which there is at most one for each series.
+func (l *Log) LoadEviction(name, value []byte) error {
+	if old := l.Latest(Eviction, name); old != nil {
+		l.unlink(old)
+	}
+	if value == nil {
+		return nil
+	}
+	d := changelog.Decoder{B: value}
+	d.Start()
+	offset := d.Offset()
+	if d.Bad || len(d.B) > 0 {
+		return changelog.ErrCorrupt
+	}
+	l.link(&Decision{Kind: Eviction, Subject: slices.Clone(name), Offset: offset})
+	return nil
+}

@@ -1,0 +1,255 @@
+package decisions
+
+import (
+	"cmp"
+	"slices"
+
+	"odradek/processor/keystate/changelog"
+)
+
+// Log holds the decisions in the changelog, and those to be written to it or
+// deleted from it.
+type Log struct {
+	subjects
+	kinds    Table
+	step     func(Step, *Decision)
+	queue    []*Decision // those in the log, in the order of due
+	unlogged []*Decision // not emitted yet
+	leftover []*Decision // emitted, but their series' records are in the log again
+	revoked  []*Decision // emitted and undone: their records are to be deleted
+	relog    []*Decision // forgotten and undone: their records are to be emitted again
+	toApply  []*Decision // loaded ones that act on the state, in order
+	applied  int         // the number of toApply that have acted
+	seq      uint64
+	enc      changelog.Encoder
+	name     []byte
+}
+
+// Step is what has become of a decision: an operation that Undo reverts.
+type Step uint8
+
+// The steps.
+const (
+	Made      Step = iota // a decision was made
+	Logged                // and emitted
+	LeftOver              // and once more, because its series' records were in the log again
+	Forgotten             // and deleted from the log
+	Revoked               // or deleted after it was undone
+	Relogged              // or emitted again after its deletion was undone
+)
+
+// New returns an empty Log. step is called with each step that Undo may have to revert.
+func New(kinds *Table, step func(Step, *Decision)) *Log { return &Log{kinds: *kinds, step: step} }
+
+// Output is where Emit and Forget write.
+type Output struct {
+	// Put writes a record of the changelog; a nil value deletes it.
+	Put func(kind byte, name, value []byte, suffix ...uint64)
+	// Evict deletes the records of the series that an eviction forgets.
+	Evict func(*Decision)
+	// Full reports whether no more decisions are to be forgotten now.
+	Full func() bool
+}
+
+// Add makes a decision.
+func (l *Log) Add(d *Decision) {
+	l.seq++
+	d.seq = l.seq
+	l.link(d)
+	l.unlogged = append(l.unlogged, d)
+	l.step(Made, d)
+}
+
+// Unlogged returns the decisions that Emit has not written yet, in order.
+func (l *Log) Unlogged() []*Decision { return l.unlogged }
+
+// link inserts a decision among those of its subject, and updates the one before it.
+func (l *Log) link(d *Decision) {
+	if former := l.subjects.link(d); former != nil {
+		l.requeue(former)
+	}
+}
+
+// end returns the floor from which no replay needs the decision.
+func (l *Log) end(d *Decision) int64 {
+	switch row := &l.kinds[d.Kind]; {
+	case !row.Standing || row.Lapses && d.asked <= d.Offset:
+		return d.Offset + 1
+	case row.Lapses:
+		// Never later than the next one: a withdrawn decision must not come back
+		// because its withdrawal is forgotten first.
+		return min(d.asked, l.superseded(d))
+	}
+	return l.superseded(d)
+}
+
+// Acting reports whether Next has more to return.
+func (l *Log) Acting() bool { return l.applied < len(l.toApply) }
+
+// Next returns the next loaded decision that acts on the state, if it takes effect up to
+// the record at offset, and advances past it; nil without one.
+func (l *Log) Next(offset int64) *Decision {
+	if l.applied == len(l.toApply) || l.toApply[l.applied].Offset > offset {
+		return nil
+	}
+	l.applied++
+	return l.toApply[l.applied-1]
+}
+
+// enqueue inserts a decision into the queue, where Forget finds it.
+func (l *Log) enqueue(d *Decision) {
+	d.due = l.end(d)
+	i := len(l.queue)
+	for i > 0 && byDue(d, l.queue[i-1]) < 0 { // most come last
+		i--
+	}
+	l.queue = slices.Insert(l.queue, i, d)
+}
+
+// requeue moves a decision forward in the queue if the one that now follows it ends it earlier.
+func (l *Log) requeue(d *Decision) {
+	if l.end(d) >= d.due {
+		return // Forget computes the end anew
+	}
+	if i := slices.Index(l.queue, d); i >= 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+		l.enqueue(d)
+	}
+}
+
+// Emit writes what was decided below an offset.
+func (l *Log) Emit(out *Output, below int64) {
+	for _, d := range l.leftover {
+		l.put(out, d)
+		out.Evict(d)
+		l.step(LeftOver, d)
+	}
+	l.leftover = l.leftover[:0]
+	for _, d := range l.revoked {
+		if at := l.at(d); at == nil {
+			l.putRecord(out, d, nil)
+		}
+		l.step(Revoked, d)
+	}
+	l.revoked = l.revoked[:0]
+	for _, d := range l.relog {
+		l.put(out, d)
+		l.step(Relogged, d)
+	}
+	l.relog = l.relog[:0]
+	n := 0
+	for ; n < len(l.unlogged) && l.unlogged[n].Offset < below; n++ {
+		d := l.unlogged[n]
+		l.put(out, d)
+		if d.Kind == Eviction {
+			out.Evict(d)
+		}
+		l.step(Logged, d)
+		l.enqueue(d)
+	}
+	l.unlogged = slices.Delete(l.unlogged, 0, n)
+}
+
+// Forget deletes the decisions that no replay from floor on needs, until the output is full.
+func (l *Log) Forget(out *Output, floor int64) {
+	n := 0
+	for n < len(l.queue) {
+		d := l.queue[n]
+		if d.due > floor || out.Full() {
+			break
+		}
+		if l.end(d) > floor { // it was asked for since
+			l.queue = slices.Delete(l.queue, n, n+1)
+			l.enqueue(d)
+			continue
+		}
+		overwritten := l.overwritten(d)
+		if l.unlink(d); !overwritten {
+			l.putRecord(out, d, nil)
+		}
+		l.step(Forgotten, d)
+		n++
+	}
+	l.queue = slices.Delete(l.queue, 0, n)
+}
+
+// Undo reverts one step of a decision; steps are undone last first. Rebuild follows, and
+// orders the queue.
+func (l *Log) Undo(step Step, d *Decision) {
+	switch step {
+	case Made:
+		l.unlink(d)
+		d.Offset = undone // Rebuild drops it
+	case Logged:
+		// Its record may be in the log all the same, at least once.
+		if d.Kind != Eviction {
+			l.revoked = append(l.revoked, &Decision{Kind: d.Kind, Subject: d.Subject, Offset: d.Offset})
+		}
+	case Revoked:
+		l.revoked = append(l.revoked, d)
+	case LeftOver:
+		l.leftover = append(l.leftover, d)
+	case Relogged:
+		l.relog = append(l.relog, d)
+	case Forgotten:
+		l.link(d)
+		l.queue = append(l.queue, d)
+		// Its record may have been deleted all the same, with no newer record at its key.
+		if !l.overwritten(d) {
+			l.relog = append(l.relog, d)
+		}
+	}
+}
+
+// Rebuild restores the queues of decisions as of the offset next.
+func (l *Log) Rebuild(next int64) {
+	gone := func(d *Decision) bool { return d.Offset == undone }
+	l.unlogged = slices.DeleteFunc(l.unlogged, gone)
+	l.queue = slices.DeleteFunc(l.queue, gone)
+	l.relog = slices.DeleteFunc(l.relog, gone)
+	for _, d := range l.queue {
+		d.due = l.end(d)
+	}
+	slices.SortFunc(l.queue, byDue)
+	l.applied = 0
+	for l.applied < len(l.toApply) && l.toApply[l.applied].Offset < next {
+		l.applied++
+	}
+}
+
+// MaxVerdicts is the number of verdicts that may wait for the floor before it has to rise.
+const MaxVerdicts = 10_000
+
+// Crowded reports whether the floor has to rise so that verdicts can be
+// forgotten: they come as fast as records of unknown schemas do.
+func (l *Log) Crowded() bool { return len(l.subjects[Verdict]) > MaxVerdicts }
+
+// Resume takes a loaded eviction that was cut off before it had deleted the records of its
+// series: the next Emit writes it again and deletes them. It comes before Begin.
+func (l *Log) Resume(d *Decision) { l.leftover = append(l.leftover, d) }
+
+// Begin ends the loading of decisions, for a replay from floor on, and returns the one with
+// the largest offset; nil without one.
+func (l *Log) Begin(floor int64) (top *Decision) {
+	for k := range l.subjects {
+		for _, d := range l.subjects[k] {
+			for ; d != nil; d = d.before {
+				if top == nil || d.Offset > top.Offset {
+					top = d
+				}
+				d.due = l.end(d)
+				l.seq = max(l.seq, d.seq)
+				l.queue = append(l.queue, d)
+				if l.kinds[k].Acts && d.Offset >= floor {
+					l.toApply = append(l.toApply, d)
+				}
+			}
+		}
+	}
+	slices.SortFunc(l.leftover, func(a, b *Decision) int { return cmp.Compare(a.Offset, b.Offset) })
+	slices.SortFunc(l.queue, byDue)
+	slices.SortFunc(l.toApply, func(a, b *Decision) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.seq, b.seq))
+	})
+	return top
+}

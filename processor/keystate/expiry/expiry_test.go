@@ -1,0 +1,100 @@
+package expiry
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"odradek/processor/keystate/eventtime"
+)
+
+func newRand(t *testing.T) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+type key struct {
+	name         string
+	offset, time int64
+	gone         bool
+}
+
+// partition returns n keys.
+func partition(n int) []*key {
+	keys := make([]*key, n)
+	for i := range keys {
+		keys[i] = &key{name: fmt.Sprint("key", i)}
+	}
+	return keys
+}
+
+// TestEvictor compares the least recently used key, and those past their TTL, with a
+// search of all keys.
+func TestEvictor(t *testing.T) {
+	rng := newRand(t)
+	for range 50 {
+		keys := partition(12)
+		byName := func(a, b *key) int { return cmp.Compare(a.name, b.name) }
+		e := New(100, Keys[*key]{
+			All: func(yield func(*key) bool) {
+				for _, k := range keys {
+					if !yield(k) {
+						return
+					}
+				}
+			},
+			Len:     func() int { return len(keys) },
+			Last:    func(k *key) Last { return Last{k.offset, k.time, k.gone} },
+			Compare: byName,
+		})
+		e.Reset()
+		for offset := int64(1); offset < 200; offset++ {
+			k := keys[rng.IntN(len(keys))]
+			k.offset, k.time = offset, offset+rng.Int64N(50)-200*(rng.Int64N(4)/3)
+			if len(keys) > 3 && rng.IntN(20) == 0 {
+				var want *key
+				for _, k := range keys {
+					if want == nil || cmp.Or(cmp.Compare(k.offset, want.offset), byName(k, want)) < 0 {
+						want = k
+					}
+				}
+				got, ok := e.LeastUsed(offset)
+				if got != want || !ok {
+					t.Fatalf("the least recently used is %v, want %v", got, want)
+				}
+				got.gone = true
+				keys = slices.DeleteFunc(keys, func(k *key) bool { return k == got })
+			}
+			watermark := offset + 10
+			want := slices.DeleteFunc(slices.Clone(keys), func(k *key) bool { return k.time >= watermark-100 || k.offset >= offset })
+			slices.SortFunc(want, func(a, b *key) int { return cmp.Or(cmp.Compare(a.offset, b.offset), byName(a, b)) })
+			if got := e.Expired(watermark, offset); !slices.Equal(got, want) {
+				t.Fatalf("%d keys are past their TTL, want %d", len(got), len(want))
+			}
+			if e.Plan(watermark, true); e.Next() <= watermark || e.Next() > watermark+100/8+1 {
+				t.Fatalf("the next look at %d is at %d", watermark, e.Next())
+			}
+			e.Observe(eventtime.None) // those that are past it stay here
+		}
+		for _, k := range keys {
+			if got, ok := e.LeastUsed(k.offset); ok {
+				if e.Add(got, got.offset); got == k {
+					t.Fatal("a key of the sample itself is evicted")
+				}
+			}
+		}
+		if e.Plan(1000, false); e.Next() != math.MaxInt64 {
+			t.Fatalf("keys that do not expire are looked for at %d", e.Next())
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package series
+
+import (
+	"hash/fnv"
+
+	"odradek/detectors"
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
+)
+
+// WindowConfig is one list of fields that detectors look at together.
+type WindowConfig struct {
+	Columns []int // indices into Sample.Values; the values of a row, in order
+	// Fingerprint stands for all that makes a record into these rows. Stored rows
+	// of another fingerprint are not used. No two windows have the same.
+	Fingerprint uint64
+	// Incomplete admits a row of which at least one value is there; those that are
+	// missing are NaN. Without Hold only; the detectors must be detectors.Incomplete.
+	Incomplete bool
+}
+
+// DetectorConfig is one detector on one window.
+type DetectorConfig struct {
+	Name     string // unique; finds its stored progress again
+	Detector detectors.Detector
+	Window   int                   // index into Config.Windows
+	Fields   []string              // names of the window's columns, shown with its anomalies; no part of the state
+	Keys     func(key []byte) bool // the series that it reads; nil: all
+	Stride   int                   // samples a task scores, at least 1
+	// Fingerprint stands for the op, its parameters and the stride. Threshold and
+	// Events are not in it: changed ones hold from the next live score on.
+	Fingerprint uint64
+
+	// Threshold judges its scores; nil: none exceeds. Where Decluster is 0, it is the
+	// rows from the first that a score is about (Steady) to its own, 1 at least.
+	Threshold *threshold.Rule
+	Events    *events.Rule // makes anomalies of those that exceed; nil: no events
+}
+
+// Steady is implemented by detectors with one finding for each fresh row, in order,
+// with the row's score, about the rows from `from` to `to` before it, counted within
+// the task's X. AppendFindings is then not called, and the times of older rows are
+// not queued.
+type Steady interface {
+	Reach() (from, to int)
+}
+
+// Limits of a configuration; far above use, they keep sums from overflowing.
+const (
+	MaxDim  = 1 << 16
+	MaxRows = 1 << 26
+)
+
+// NameHash stands for a detector's name in a head.
+func NameHash(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
+// SilenceName is the name in events of silence, where others have the detector's.
+const SilenceName = "silence"

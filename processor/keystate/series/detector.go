@@ -1,0 +1,114 @@
+package series
+
+import (
+	"odradek/detectors"
+	"odradek/detectors/bins"
+	"odradek/detectors/threshold"
+)
+
+// Setup is a DetectorConfig with what follows from it: the shape of its tasks, what it
+// remembers of a series, and the thresholds in force.
+type Setup struct {
+	DetectorConfig
+	Index int32
+	Op    detectors.Op
+	Elem  detectors.Elem
+	Dim   int
+	Fresh int32 // fresh rows of a task: the stride
+	Full  int32 // rows of a task on a full window
+	// See Steady.
+	Steady   bool
+	From, To int
+	MinRows  int32 // rows at which a sample has a score; 0: never
+	// Outputs of a task on a full window, and the most of any.
+	Size, Most detectors.Outputs
+	Params     detectors.Words
+
+	Judged  bool              // has a threshold
+	Rule    *threshold.Rule   // in force for the score that Apply judges next
+	Ruled   *threshold.Rule   // and for the sample that Fold takes next
+	former  []*threshold.Rule // of other histories
+	Explain detectors.Explainer
+	Blocker detectors.Blocker
+	Valued  bool         // its tasks' values are queued: a finding may say what was expected
+	Replays bool         // has something to remember of each task
+	Summary *bins.Params // of what leaves its window; nil: none
+}
+
+// NewSetup derives the setup of the detector at index in the configuration, on a window of
+// dim columns. MinRows is 0 if it never scores, or would make tasks that are refused.
+func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
+	op := c.Detector.Op()
+	d := &Setup{
+		DetectorConfig: *c, Index: int32(index), Op: op, Elem: op.Elem(), Dim: dim, Fresh: int32(c.Stride),
+		Full: int32(c.Detector.Window() + c.Stride - 1), Params: c.Detector.Params(),
+	}
+	if z, ok := c.Detector.(detectors.Summarizer); ok {
+		d.Summary = z.Summary(dim)
+	}
+	d.Blocker, _ = c.Detector.(detectors.Blocker)
+	if r, ok := c.Detector.(Steady); ok && d.Blocker == nil { // a block is about all rows of X
+		d.Steady = true
+		d.From, d.To = r.Reach()
+	}
+	for rows := 1; rows <= c.Detector.Window() && d.MinRows == 0; rows++ {
+		if _, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: rows, Fresh: 1}); ok {
+			d.MinRows = int32(rows)
+		}
+	}
+	if d.MinRows == 0 {
+		return d
+	}
+	if d.Judged = d.Threshold != nil && d.Threshold.Size() > 0; d.Judged {
+		d.Threshold = d.configured()
+		d.Ruled = d.Threshold
+	}
+	if d.Judged && d.Events != nil {
+		d.Explain, _ = d.Detector.(detectors.Explainer)
+		d.Valued = d.Explain != nil || !d.Steady
+	}
+	for rows := d.MinRows + d.Fresh - 1; rows <= d.Full; rows++ {
+		size, ok := c.Detector.Size(detectors.View{Dim: dim, Rows: int(rows), Fresh: c.Stride})
+		if !ok {
+			d.MinRows = 0 // would make tasks that are refused
+			return d
+		}
+		d.Size = size
+		d.Most.Scores, d.Most.Carry = max(d.Most.Scores, size.Scores), max(d.Most.Carry, size.Carry)
+		d.Most.Detail = max(d.Most.Detail, size.Detail)
+	}
+	d.Replays = d.Judged || d.Most.Carry > 0
+	return d
+}
+
+// configured is the threshold that a detector is to have: neighbouring scores that
+// are about the same samples are one event in the history.
+func (d *Setup) configured() *threshold.Rule {
+	r := *d.DetectorConfig.Threshold
+	if r.Decluster == 0 {
+		r.Decluster = d.From + 1
+	}
+	return &r
+}
+
+// Unruled reports whether the detector's configured threshold is not in force.
+func (d *Setup) Unruled() bool { return d.Judged && *d.Ruled != *d.Threshold }
+
+// ruleLike is a rule whose histories are as one in a head is; nil if there is none.
+func (d *Setup) ruleLike(kind threshold.Kind, value float64, history int) *threshold.Rule {
+	want := threshold.Rule{Kind: kind, Value: value, History: history}
+	if d.Threshold.Like(&want) {
+		return d.Threshold
+	}
+	for _, r := range d.former {
+		if r.Like(&want) {
+			return r
+		}
+	}
+	if !want.Sound() {
+		return nil
+	}
+	r := &want
+	d.former = append(d.former, r)
+	return r
+}

@@ -1,0 +1,208 @@
+package series
+
+import (
+	"math"
+
+	"odradek/detectors/threshold"
+	"odradek/processor/keystate/changelog"
+)
+
+// EncodeRows appends the beginning of a head:
+//
+//	last offset, last time
+//	windows: number, and for each
+//	    fingerprint, columns, rows of a segment, rows ever, rows there,
+//	    where in its segment the first one begins (if there are segments),
+//	    the rows after the last full segment
+func (k *Series) EncodeRows(e *changelog.Encoder) {
+	e.Int(k.LastOffset)
+	e.Int(k.LastTime)
+	e.Uint(uint64(len(k.Windows)))
+	for i := range k.Windows {
+		w, sw := &k.Windows[i], &k.Set.Windows[i]
+		e.Bits(sw.Fingerprint)
+		e.Uint(uint64(len(sw.Columns)))
+		e.Uint(uint64(sw.SegmentRows))
+		e.Uint(uint64(w.Count))
+		e.Uint(uint64(w.Rows))
+		first := w.Count - int64(w.Rows)
+		if sw.SegmentRows > 0 {
+			e.Uint(uint64(w.Named.From & (sw.SegmentRows - 1)))
+			first = max(first, w.Count&^(sw.SegmentRows-1))
+		}
+		w.encode(e, len(sw.Columns), first, w.Count)
+	}
+}
+
+// EncodeProgress appends what follows the rows in a head:
+//
+//	detectors: number, and for each
+//	    hash of the name, fingerprint, the window's fingerprint,
+//	    offsets of the fresh rows, carry
+func (k *Series) EncodeProgress(e *changelog.Encoder) {
+	e.Uint(uint64(len(k.Progress)))
+	for i := range k.Set.Windows {
+		for j := range k.Set.Windows[i].Detectors {
+			d := &k.Set.Windows[i].Detectors[j]
+			e.Bits(NameHash(d.Name))
+			e.Bits(d.Fingerprint)
+			e.Bits(k.Set.Windows[i].Fingerprint)
+			k.encodeProgressOf(e, i, d)
+		}
+	}
+}
+
+// encodeProgressOf appends the progress of a detector of the i-th window.
+func (k *Series) encodeProgressOf(e *changelog.Encoder, i int, d *SetDetector) {
+	m := &k.Progress[d.Place]
+	e.Uint(uint64(m.Fresh))
+	if m.Fresh > 0 {
+		last := int64(0)
+		for _, word := range k.Windows[i].Fresh(&k.Set.Windows[i], d)[:m.Fresh] {
+			e.Int(int64(word) - last)
+			last = int64(word)
+		}
+	}
+	e.Words(m.Carry)
+}
+
+// EncodeContent appends the windows' rows and the detectors' progress for Export: whatever the
+// changelog has of them.
+func (k *Series) EncodeContent(e *changelog.Encoder) {
+	for i := range k.Windows {
+		w, sw := &k.Windows[i], &k.Set.Windows[i]
+		e.Bits(sw.Fingerprint)
+		e.Int(w.Count)
+		w.encode(e, len(sw.Columns), w.Count-int64(w.Rows), w.Count)
+		for j := range sw.Detectors {
+			k.encodeProgressOf(e, i, &sw.Detectors[j])
+		}
+	}
+}
+
+// EncodeSegment appends a segment's value, rows first to end of the i-th window: version,
+// born, number of its first row, columns, rows.
+func (k *Series) EncodeSegment(e *changelog.Encoder, i int, first, end int64) {
+	e.Byte(changelog.Version)
+	e.Uint(uint64(k.Born))
+	e.Uint(uint64(first))
+	cols := len(k.Set.Windows[i].Columns)
+	e.Uint(uint64(cols))
+	k.Windows[i].encode(e, cols, first, end)
+}
+
+// encode appends rows first to end of the window: their number, the first time, the
+// differences of the differences of times, and the values.
+func (w *Window) encode(e *changelog.Encoder, cols int, first, end int64) {
+	n := end - first
+	e.Uint(uint64(n))
+	if n == 0 {
+		return
+	}
+	// Rows first to end are the last of what was there then.
+	then := *w
+	then.unpush(w.Count - end)
+	a, b := then.Times(int32(n), 0)
+	last, step := int64(a[0]), int64(0)
+	e.Int(last)
+	for _, times := range [2][]uint64{a[1:], b} {
+		for _, t := range times {
+			d := int64(t) - last
+			e.Int(d - step)
+			last, step = int64(t), d
+		}
+	}
+	a, b = then.Values(cols, int32(n))
+	for _, values := range [2][]uint64{a, b} {
+		for _, v := range values {
+			e.Bits(v)
+		}
+	}
+}
+
+// EncodeAlerts appends what thresholds, anomalies and silence remember, in a head:
+//
+//	judged detectors that remember something: number, and for each
+//	    name, fingerprint, the window's fingerprint, kind (and in the upper half of the
+//	    byte threshold.Layout) and value of the threshold that judged the last score,
+//	    the front of its state, what events remember (package events)
+//	1 if the key is silent, and the anomaly
+//	anomalies that nothing continues: number, and for each
+//	    name, 1 if of silence, reason, the anomaly
+func (k *Series) EncodeAlerts(e *changelog.Encoder) {
+	n := 0
+	for i := range k.Alerts.Detectors {
+		if k.Alerts.Detectors[i].used() {
+			n++
+		}
+	}
+	e.Uint(uint64(n))
+	for i := range k.Set.Windows {
+		for j := range k.Set.Windows[i].Detectors {
+			d := &k.Set.Windows[i].Detectors[j]
+			if !d.Judged || !k.Alerts.Detectors[d.Alert].used() {
+				continue
+			}
+			e.String(d.Name)
+			e.Bits(d.Fingerprint)
+			e.Bits(k.Set.Windows[i].Fingerprint)
+			a := &k.Alerts.Detectors[d.Alert]
+			rule := a.Rule
+			if rule == nil {
+				rule = new(threshold.Rule)
+			}
+			e.Byte(byte(rule.Kind) | threshold.Layout<<4)
+			e.Bits(math.Float64bits(rule.Value))
+			e.Sparse(a.History[:rule.Stored()])
+			e.B = a.Events.Append(e.B)
+		}
+	}
+	if k.Alerts.Silent == nil {
+		e.Byte(0)
+	} else {
+		e.Byte(1)
+		e.B = k.Alerts.Silent.Append(e.B)
+	}
+	e.Uint(uint64(len(k.Alerts.Orphans)))
+	for i := range k.Alerts.Orphans {
+		o := &k.Alerts.Orphans[i]
+		e.String(o.Name)
+		if o.Silence {
+			e.Byte(1)
+		} else {
+			e.Byte(0)
+		}
+		e.Byte(byte(o.Reason))
+		e.B = o.Anomaly.Append(e.B)
+	}
+}
+
+// EncodeSummaries appends the summaries, in a head: number, and for each
+//
+//	hash of the detector's name, its fingerprint, the window's fingerprint,
+//	the numbers of the state
+func (k *Series) EncodeSummaries(e *changelog.Encoder) {
+	n := 0
+	for i := range k.Progress {
+		if !k.Summary(i).Empty() {
+			n++
+		}
+	}
+	e.Uint(uint64(n))
+	for i := range k.Set.Windows {
+		for j := range k.Set.Windows[i].Detectors {
+			d := &k.Set.Windows[i].Detectors[j]
+			m := k.Summary(d.Place)
+			if m.Empty() {
+				continue
+			}
+			e.Bits(NameHash(d.Name))
+			e.Bits(d.Fingerprint)
+			e.Bits(k.Set.Windows[i].Fingerprint)
+			e.Uint(uint64(len(m.State)))
+			for _, v := range m.State {
+				e.Bits(math.Float64bits(v))
+			}
+		}
+	}
+}

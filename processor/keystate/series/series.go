@@ -1,0 +1,156 @@
+// Package series holds what is remembered of one series: for each window a ring of rows, for
+// each detector how far it is and its carry, what thresholds, anomalies and silence remember,
+// and summaries of rows that have left a window. It derives from a configuration which
+// detectors read a series and what their tasks are like (Sets), and it writes and reads the
+// sections of a head and the segments of full windows in the changelog.
+//
+// A Series knows nothing of the partition's other series, of undo and of batches. What can
+// grow returns the bytes that it added, and what overwrites a row expects the caller to
+// have saved it (AppendOldest, AppendPlaces), as far as the caller wants to go back.
+//
+// The body of a head is:
+//
+//	EncodeRows       last offset and time, the rows of each window behind its last full segment
+//	EncodeProgress   each detector's fresh rows and carry
+//	                 held samples, which are the caller's
+//	EncodeAlerts     thresholds' histories, anomalies, silence
+//	EncodeSummaries  summaries
+//
+// A Reader reads it in the same order, and leaves out what the configuration has no use for.
+package series
+
+import (
+	"math"
+
+	"odradek/detectors"
+)
+
+// Series is what is remembered of one series.
+type Series struct {
+	name  []byte
+	short [24]byte // where name is, if it fits: one cache line less to visit
+
+	LastTime   int64 // of the last sample folded; minTime before the first
+	LastOffset int64 // of the last sample folded or held
+	Set        *Set
+	Windows    []Window   // one for each of Set.Windows
+	Progress   []Progress // one for each detector of the set
+	Alerts     *Alerts    // nil: nothing is judged, no silence was ever open
+	Born       int64      // offset of the first sample: tells lives of a key apart
+}
+
+// minTime is the time of the last sample of a series that has none.
+const minTime = math.MinInt64
+
+// Init makes the series one without samples. It takes windows and progress, whose lengths are
+// the set's, and copies name.
+func (k *Series) Init(name []byte, set *Set, windows []Window, progress []Progress) {
+	if len(name) <= len(k.short) {
+		k.name = append(k.short[:0], name...)
+	} else {
+		k.name = append(make([]byte, 0, len(name)), name...)
+	}
+	k.Set, k.LastTime, k.Windows, k.Progress = set, minTime, windows, progress
+	if set.Judged > 0 {
+		k.Alerts = NewAlerts(set.Judged)
+	}
+}
+
+// Name is the series key. The caller must not change it.
+func (k *Series) Name() []byte { return k.name }
+
+// Size estimates the memory beside the Series itself.
+func (k *Series) Size() int64 {
+	n := int64(k.Set.Fixed)
+	if len(k.name) > len(k.short) {
+		n += int64(len(k.name))
+	}
+	for i := range k.Windows {
+		n += 8 * int64(len(k.Windows[i].slab))
+	}
+	for i := range k.Progress {
+		n += 4 * int64(cap(k.Progress[i].Carry))
+		if k.Progress[i].Packed.Slot != nil {
+			n += SlotBytes
+		}
+	}
+	if k.Alerts != nil {
+		n += k.Alerts.Size()
+	}
+	return n
+}
+
+// Release gives the memory of the windows' rows back.
+func (k *Series) Release() {
+	for i := range k.Windows {
+		k.Windows[i].release(&k.Set.Windows[i])
+	}
+}
+
+// Clear empties the windows.
+func (k *Series) Clear() {
+	for i := range k.Windows {
+		k.Windows[i].clear(&k.Set.Windows[i])
+	}
+}
+
+// AppendPlaces appends what each sample changes beside rows and carries: the last offset and
+// time, and how far windows and detectors are.
+func (k *Series) AppendPlaces(w []uint64) []uint64 {
+	w = append(w, uint64(k.LastOffset), uint64(k.LastTime))
+	for i := range k.Windows {
+		w = append(w, uint64(k.Windows[i].Count), uint64(k.Windows[i].Rows))
+	}
+	for i := range k.Set.Windows {
+		sw := &k.Set.Windows[i]
+		for j := range sw.Detectors {
+			d := &sw.Detectors[j]
+			n := k.Progress[d.Place].Fresh
+			if w = append(w, uint64(n)); n > 0 {
+				w = append(w, k.Windows[i].Fresh(sw, d)[:n]...)
+			}
+		}
+	}
+	return w
+}
+
+// RestorePlaces is the opposite of AppendPlaces. Rows that were overwritten since are
+// restored by themselves, before.
+func (k *Series) RestorePlaces(w []uint64) {
+	k.LastOffset, k.LastTime = int64(w[0]), int64(w[1])
+	w = w[2:]
+	for i := range k.Windows {
+		win := &k.Windows[i]
+		win.unpush(win.Count - int64(w[0]))
+		win.Rows = int32(w[1])
+		w = w[2:]
+	}
+	for i := range k.Set.Windows {
+		sw := &k.Set.Windows[i]
+		for j := range sw.Detectors {
+			d := &sw.Detectors[j]
+			n := int32(w[0])
+			if k.Progress[d.Place].Fresh = n; n > 0 {
+				copy(k.Windows[i].Fresh(sw, d), w[1:1+n])
+			}
+			w = w[1+n:]
+		}
+	}
+}
+
+// Progress is how far one detector is with a series, and its carry.
+type Progress struct {
+	Carry  detectors.Words
+	Unit   uint32 // the lower half of the undo unit that has a copy of carry
+	Fresh  int32  // fresh rows so far
+	Packed Packed
+}
+
+// Packed is what package tasks knows of the detector's tasks; it alone uses it.
+type Packed struct {
+	Last uint32 // number of the last one
+	// Tasks in the last batch that had any, so far, and in the one before: what room is
+	// left behind X goes by, and no bit of a result.
+	Tasks, Before uint16
+	Slot          *detectors.SlotRef // of the window in the executor's cache; nil: none
+}

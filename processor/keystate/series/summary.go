@@ -1,0 +1,98 @@
+package series
+
+import "math"
+
+// Summary is one detector's of one key.
+type Summary struct {
+	State []float64 // as package bins has it
+	Unit  uint64    // the undo unit that has a copy
+}
+
+const summaryBytes = 64 // with its place in the map
+
+// size is about the memory of a summary.
+func (m *Summary) size() int64 {
+	if m == nil {
+		return 0
+	}
+	return summaryBytes + 8*int64(cap(m.State))
+}
+
+// Empty reports whether nothing has left the window.
+func (m *Summary) Empty() bool { return m == nil || len(m.State) == 0 }
+
+// Fold adds the newest left rows that have left the detector's window. point is scratch. It
+// returns the bytes that this added.
+func (m *Summary) Fold(w *Window, d *SetDetector, left int32, point []float64) (scratch []float64, added int64) {
+	before := m.size()
+	x, y := w.Values(d.Dim, int32(d.Detector.Window()-1)+left)
+	for n := int(left); n > 0; n-- {
+		if len(x) == 0 {
+			x = y
+		}
+		point = point[:0]
+		for _, v := range x[:d.Dim] {
+			point = append(point, math.Float64frombits(v))
+		}
+		m.State = d.Summary.Add(m.State, point)
+		x = x[d.Dim:]
+	}
+	return point, m.size() - before
+}
+
+// AppendBits appends the numbers of the summary.
+func (m *Summary) AppendBits(dst []uint64) []uint64 {
+	for _, v := range m.State {
+		dst = append(dst, math.Float64bits(v))
+	}
+	return dst
+}
+
+// Restore makes the summary what AppendBits has appended and returns the bytes that this
+// added.
+func (m *Summary) Restore(words []uint64) (added int64) {
+	before := m.size()
+	m.State = m.State[:0]
+	for _, v := range words {
+		m.State = append(m.State, math.Float64frombits(v))
+	}
+	return m.size() - before
+}
+
+// Summarised reports whether there is a summary of anything.
+func (k *Series) Summarised() bool {
+	if k.Alerts != nil {
+		for _, m := range k.Alerts.Summaries {
+			if !m.Empty() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Summary is that of a detector, by its place; nil without one.
+func (k *Series) Summary(place int) *Summary {
+	if k.Alerts == nil {
+		return nil
+	}
+	return k.Alerts.Summaries[place]
+}
+
+// SetSummary gives a detector a summary, by its place, and returns the bytes that this added.
+func (k *Series) SetSummary(place int, m *Summary) (added int64) {
+	if k.Alerts == nil {
+		k.Alerts = NewAlerts(k.Set.Judged)
+		added = k.Alerts.Size()
+	}
+	if k.Alerts.Summaries == nil {
+		k.Alerts.Summaries = map[int]*Summary{}
+	}
+	k.Alerts.Summaries[place] = m
+	return added + m.size()
+}
+
+// Left returns the number of rows that have left the detector's window since its last task.
+func (w *Window) Left(d *SetDetector) int32 {
+	return min(d.Fresh, w.Rows-int32(d.Detector.Window()-1))
+}

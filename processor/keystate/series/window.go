@@ -1,0 +1,214 @@
+package series
+
+import "math"
+
+// Window is one key's window: a ring of rows that grows in steps. The slab holds
+// the times, after them the values row by row, floats as their bits, and last
+// what detectors remember of fresh rows.
+type Window struct {
+	slab  []uint64
+	Count int64    // rows ever pushed
+	Named Segments // the last head names them
+	Rows  int32    // rows there, the newest before next
+	cap   int32
+	next  int32 // where the next row goes
+}
+
+// Sizes of the types in memory; TestSizes compares them.
+const (
+	windowBytes   = 64
+	progressBytes = 48
+	// SlotBytes is a window's SlotRef, where the executor has a window cache.
+	SlotBytes = 32
+)
+
+// grow makes room for more rows: 8, then twice as many, or all that are needed
+// where that is not much more. It returns the bytes that this added.
+func (w *Window) grow(sw *SetWindow, atLeast int32) (added int64) {
+	size := max(2*w.cap, 8, atLeast)
+	if 4*int64(size) > 3*int64(sw.Need) {
+		size = sw.Need
+	}
+	nc := int32(len(sw.Columns))
+	var slab []uint64
+	if size == sw.Need {
+		slab = sw.pool.get()
+	} else {
+		slab = make([]uint64, int(size*(1+nc))+sw.Tail)
+	}
+	added = 8 * int64(len(slab)-len(w.slab))
+	if w.Rows > 0 {
+		a, b := w.Times(w.Rows, 0)
+		copy(slab[copy(slab, a):], b)
+		a, b = w.Values(int(nc), w.Rows)
+		to := slab[size:]
+		copy(to[copy(to, a):], b)
+	}
+	if w.slab != nil {
+		copy(slab[len(slab)-sw.Tail:], w.slab[len(w.slab)-sw.Tail:])
+		w.release(sw)
+	}
+	w.slab, w.cap, w.next = slab, size, w.Rows
+	return added
+}
+
+// Reserve makes room for one more row and returns the bytes that this added.
+func (w *Window) Reserve(sw *SetWindow) (added int64) {
+	if w.Rows == w.cap && w.Rows < sw.Need {
+		return w.grow(sw, 0)
+	}
+	return 0
+}
+
+// release gives the slab of a window back, if it came from the pool.
+func (w *Window) release(sw *SetWindow) {
+	if w.slab != nil && w.cap == sw.Need {
+		sw.pool.put(w.slab)
+	}
+	w.slab = nil
+}
+
+// clear empties a window; what the changelog has of it stays known.
+func (w *Window) clear(sw *SetWindow) {
+	w.release(sw)
+	*w = Window{Named: w.Named}
+}
+
+// push moves the window on by one row, for which there has to be room (reserve), and
+// returns its place in the ring; the caller writes it. A row that is overwritten must
+// have been saved.
+func (w *Window) push(sw *SetWindow) int32 {
+	if w.Rows < sw.Need {
+		w.Rows++
+	}
+	at := w.next
+	if w.next++; w.next == w.cap {
+		w.next = 0
+	}
+	w.Count++
+	return at
+}
+
+// Fresh returns the offsets of the rows that wait for the detector's stride, times 2,
+// plus 1 if imputed; Progress.Fresh of them count.
+func (w *Window) Fresh(sw *SetWindow, d *SetDetector) []uint64 {
+	at := len(w.slab) - sw.Tail + d.at
+	return w.slab[at : at+int(d.Fresh)-1]
+}
+
+// first is the place in the ring of the oldest of the last rows rows.
+func (w *Window) first(rows int32) int32 {
+	from := w.next - rows
+	if from < 0 {
+		from += w.cap
+	}
+	return from
+}
+
+// Times returns the times of rows rows, oldest first, in two slices; the last of them
+// is skip rows before the newest.
+func (w *Window) Times(rows, skip int32) (a, b []uint64) {
+	ring := w.slab[:w.cap]
+	from := w.first(rows + skip)
+	if over := from + rows - w.cap; over > 0 {
+		return ring[from:], ring[:over]
+	}
+	return ring[from : from+rows], nil
+}
+
+// Values is Times for the values of the last rows rows.
+func (w *Window) Values(cols int, rows int32) (a, b []uint64) {
+	ring := w.slab[w.cap : int(w.cap)*(1+cols)]
+	from := w.first(rows)
+	if over := from + rows - w.cap; over > 0 {
+		return ring[int(from)*cols:], ring[:int(over)*cols]
+	}
+	return ring[int(from)*cols : int(from+rows)*cols], nil
+}
+
+// PushValue is PushRow for a value of a window of one column that is not missing.
+func (w *Window) PushValue(sw *SetWindow, time int64, v float64) {
+	at := w.push(sw)
+	w.slab[at] = uint64(time)
+	w.slab[w.cap+at] = math.Float64bits(v)
+}
+
+// PushRow appends a sample's row, for which there has to be room (reserve). Where it is
+// imputed, a missing value is that of the row before.
+func (w *Window) PushRow(sw *SetWindow, time int64, values []float64, imputed bool) {
+	nc := len(sw.Columns)
+	at := int(w.push(sw))
+	w.slab[at] = uint64(time)
+	ring := w.slab[w.cap:]
+	row := ring[at*nc : at*nc+nc]
+	if nc == 1 && !imputed {
+		row[0] = math.Float64bits(values[sw.Columns[0]])
+		return
+	}
+	if at == 0 {
+		at = int(w.cap)
+	}
+	last := ring[(at-1)*nc:]
+	for j, c := range sw.Columns {
+		switch v := values[c]; {
+		case v-v == 0:
+			row[j] = math.Float64bits(v)
+		case imputed:
+			row[j] = last[j]
+		default:
+			row[j] = missingValue
+		}
+	}
+}
+
+// windUp makes first the number of the next row: rows from there on are overwritten,
+// and a gap before it empties the window.
+func (w *Window) windUp(first int64) {
+	if back := w.Count - first; back >= 0 && back <= int64(w.Rows) {
+		if back > 0 {
+			w.unpush(back)
+			w.Rows -= int32(back)
+		}
+		return
+	}
+	w.Count, w.Rows, w.next = first, 0, 0
+}
+
+// unpush reverts the last n pushes, but does not restore the rows that they overwrote.
+func (w *Window) unpush(n int64) {
+	w.Count -= n
+	if w.next -= int32(n); w.next < 0 {
+		w.next += w.cap
+	}
+}
+
+// AppendOldest appends the row that the next push overwrites, of a full window.
+func (w *Window) AppendOldest(dst []uint64, cols int) []uint64 {
+	at, values := int(w.next), w.slab[w.cap:]
+	if cols == 1 {
+		return append(dst, w.slab[at], values[at])
+	}
+	return append(append(dst, w.slab[at]), values[at*cols:][:cols]...)
+}
+
+// RestoreRow reverts the last push, which overwrote a row.
+func (w *Window) RestoreRow(row []uint64) {
+	cols := len(row) - 1
+	w.unpush(1)
+	w.slab[w.next] = row[0]
+	copy(w.slab[int(w.cap)+int(w.next)*cols:], row[1:])
+}
+
+// Missing is how many of the window's values a sample lacks: NaN and infinite ones.
+func (sw *SetWindow) Missing(values []float64) int {
+	n := 0
+	for _, c := range sw.Columns {
+		if v := values[c]; v-v != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// missingValue stands for a missing value in a row of an incomplete window.
+var missingValue = math.Float64bits(math.NaN())

@@ -1,0 +1,162 @@
+// Package silence finds the series that have fallen silent, and describes a silence as an
+// anomaly.
+//
+// With each sample that raises the watermark, those series become silent whose newest sample
+// is further behind it than a limit. A silence ends with the series' next sample that is not
+// as far behind, or with the series. It is an anomaly of its own, of which there are two
+// changes, open and close; it covers the time from the newest sample to the watermark (open)
+// or to the next sample (close); its score is that time in seconds, its threshold the limit
+// in seconds, and its severity 50, and 17 more for each time the threshold has doubled.
+//
+// The watermark moves with the samples of the partition only. Where none comes, no
+// series becomes silent; where one series is alone, its own next sample opens and closes
+// the silence at once. A series whose clock is that far behind the others' is silent
+// until it has caught up.
+package silence
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"odradek/processor/events"
+	"odradek/processor/keystate/eventtime"
+	"odradek/processor/keystate/heap"
+)
+
+// Keys is what a Watch knows of the keys of a partition.
+type Keys[K any] struct {
+	All     func(yield func(K) bool) // visits the keys, in any order
+	Len     func() int               // the number of keys
+	Newest  func(K) int64            // the time of the newest sample of a key
+	Silent  func(K) bool             // the key is silent
+	Gone    func(K) bool             // the key is not one of the partition any more
+	Compare func(a, b K) int         // the order in which keys become silent at one watermark
+}
+
+// Watch finds the keys that become silent.
+//
+// The keys that are not silent are in a heap by a time that is not later than their
+// newest sample. An entry moves only when its time is that far behind, and its key
+// has then had a sample since, so a sample pays for at most one move. The heap
+// follows from the keys; it is built when it is first needed.
+type Watch[K any] struct {
+	keys  Keys[K]
+	limit int64        // microseconds; 0: no key becomes silent
+	quiet heap.Heap[K] // the keys that are not silent
+	built bool         // quiet is valid
+	next  int64        // see Next
+}
+
+// New returns a Watch of keys that become silent when their newest sample is more than
+// limit microseconds behind the watermark (0: never).
+func New[K any](limit int64, keys Keys[K]) Watch[K] {
+	return Watch[K]{keys: keys, limit: limit, next: math.MaxInt64}
+}
+
+// Reset discards the order of the keys after they have been replaced.
+func (w *Watch[K]) Reset() {
+	w.quiet.Reset()
+	w.built = false
+}
+
+// Due returns the keys that the watermark makes silent.
+func (w *Watch[K]) Due(watermark int64) []K {
+	if w.limit == 0 {
+		return nil
+	}
+	if !w.built {
+		w.quiet.Reset()
+		for k := range w.keys.All {
+			if !w.keys.Silent(k) {
+				w.quiet.Append(w.keys.Newest(k), 0, k)
+			}
+		}
+		w.quiet.Order()
+		w.built = true
+	}
+	limit := eventtime.Before(watermark, w.limit)
+	var due []K
+	for w.quiet.Len() > 0 {
+		first := w.quiet.First()
+		if first.At >= limit {
+			break
+		}
+		k := first.Value
+		gone := w.keys.Gone(k)
+		if newest := w.keys.Newest(k); !gone && newest >= limit {
+			w.quiet.SetFirst(newest, 0)
+			continue
+		}
+		if w.quiet.Pop(); !gone {
+			due = append(due, k)
+		}
+	}
+	slices.SortFunc(due, w.keys.Compare)
+	return due
+}
+
+// Ends reports whether a sample of that time ends the silence of its key.
+func (w *Watch[K]) Ends(time, watermark int64) bool {
+	return time >= eventtime.Before(watermark, w.limit)
+}
+
+// Next returns the watermark at which a key may become silent.
+func (w *Watch[K]) Next() int64 { return w.next }
+
+// Plan sets Next; no key becomes silent if watching is false.
+func (w *Watch[K]) Plan(watching bool) {
+	w.next = math.MaxInt64
+	switch {
+	case w.limit == 0 || !watching:
+	case !w.built:
+		w.next = eventtime.None
+	case w.quiet.Len() > 0:
+		w.next = w.at(w.quiet.First().At)
+	}
+}
+
+// at returns the watermark at which a key of that newest sample becomes silent.
+func (w *Watch[K]) at(newest int64) int64 {
+	if at := newest + w.limit; at >= newest && at < math.MaxInt64 {
+		return at + 1
+	}
+	return math.MaxInt64
+}
+
+// Add adds a key that is not silent, and brings Next forward if need be.
+func (w *Watch[K]) Add(k K, newest int64) {
+	switch {
+	case !w.built:
+	case w.quiet.Len() > 2*w.keys.Len()+64: // most are of keys that are gone
+		w.built, w.next = false, eventtime.None
+	default:
+		w.quiet.Push(newest, 0, k)
+		w.next = min(w.next, w.at(newest))
+	}
+}
+
+// Open returns the anomaly of a silence since a key's newest sample, which the watermark opens.
+func (w *Watch[K]) Open(id [16]byte, newest, watermark int64) *events.Anomaly {
+	a := &events.Anomaly{ID: id, Start: newest, OpenedAt: watermark, Threshold: float32(float64(w.limit) / 1e6)}
+	w.measure(a, watermark)
+	return a
+}
+
+// Close returns the anomaly of a silence that ends at that time.
+func (w *Watch[K]) Close(open *events.Anomaly, time int64) events.Anomaly {
+	a := *open
+	w.measure(&a, time)
+	return a
+}
+
+// measure sets the fields of an anomaly that grow with a silence; until is its latest known end.
+func (w *Watch[K]) measure(a *events.Anomaly, until int64) {
+	until = max(until, a.Start)
+	a.Revision++
+	a.End, a.PeakTime = until, until
+	lasted := uint64(until) - uint64(a.Start)
+	a.PeakScore = float32(float64(lasted) / 1e6)
+	doublings := bits.Len64(lasted/uint64(w.limit)) - 1
+	a.Severity = uint8(min(100, 50+17*max(0, doublings)))
+}

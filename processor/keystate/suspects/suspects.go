@@ -1,0 +1,189 @@
+// Package suspects decides which leaps of event time are believed: one bad clock must not
+// move the watermark of a partition.
+//
+// A sample whose time is more than a limit, the largest jump, past the partition's largest
+// one, and every sample of a partition that has no largest one yet, is a suspect: it is held,
+// moves nothing, and the next floor.Jurors samples of the partition, of whichever key, vote on
+// it. A vote is for it if its own time is not earlier than the suspect's less the largest
+// jump. The majority accepts or rejects it; it is accepted, too, as soon as the largest time
+// has come within the jump of it. A suspect votes like any other sample, so a partition that
+// was quiet for a week goes on with the third sample after.
+package suspects
+
+import (
+	"math"
+	"slices"
+
+	"odradek/processor/keystate/eventtime"
+	"odradek/processor/keystate/floor"
+)
+
+// Suspect is a sample that waits for the votes.
+type Suspect[S any] struct {
+	Offset, Time int64
+	Sample       S
+	votes, agree uint8
+}
+
+// Votes returns the number of votes on the suspect, and how many of them are for it.
+func (u *Suspect[S]) Votes() (votes, agree uint8) { return u.votes, u.agree }
+
+// Jury holds the suspects of a partition and takes the votes on them.
+type Jury[S any] struct {
+	clone  func(S) S
+	jumps  floor.Jumps
+	jump   int64               // the largest jump in force
+	reach  uint64              // the same; without one, the largest number
+	list   []Suspect[S]        // in order of offset; replaced, never changed in place
+	recall []floor.SuspectMark // those of the floor that Recall has not found yet
+}
+
+// New returns a Jury without suspects, where jump microseconds are the largest jump (0: any).
+// clone copies the sample of a suspect, which outlives the call that brings it.
+func New[S any](jump int64, clone func(S) S) Jury[S] {
+	j := Jury[S]{clone: clone}
+	j.setJump(jump)
+	return j
+}
+
+// setJump sets the largest jump that samples are judged by.
+func (j *Jury[S]) setJump(jump int64) {
+	j.jump, j.reach = jump, math.MaxUint64
+	if jump > 0 {
+		j.reach = uint64(jump)
+	}
+}
+
+// Begin sets the suspects that are undecided at the floor where the state begins, and the
+// largest jumps by which a replay judges.
+func (j *Jury[S]) Begin(f floor.Floor, jumps floor.Jumps, jump int64) {
+	j.list, j.recall = nil, slices.Clone(f.Suspects)
+	j.jumps = jumps
+	j.setJump(jump)
+}
+
+// Replay prepares the Jury for the sample of a replay at offset: it is judged as when live.
+// It returns the number of suspects of the floor that the input does not have any more.
+func (j *Jury[S]) Replay(offset int64) (lost int) {
+	j.setJump(j.jumps.At(offset))
+	return j.lost()
+}
+
+// EndReplay sets the largest jump from offset on, where a replay ends. It returns the number
+// of suspects of the floor that the input does not have any more.
+func (j *Jury[S]) EndReplay(offset, jump int64) (lost int) {
+	if j.jumps.Now != jump {
+		j.jumps = floor.Jumps{Now: jump, From: offset, Before: j.jumps.Now}
+	}
+	j.setJump(jump)
+	return j.lost()
+}
+
+func (j *Jury[S]) lost() int {
+	n := len(j.recall)
+	j.recall = nil
+	return n
+}
+
+// Jumps returns the largest jumps in the form that a floor has.
+func (j *Jury[S]) Jumps() floor.Jumps { return j.jumps }
+
+// Judging reports whether any sample can be a suspect.
+func (j *Jury[S]) Judging() bool { return j.jump > 0 }
+
+// Far reports whether a time is further past an earlier one than the largest jump.
+func (j *Jury[S]) Far(time, top int64) bool { return uint64(time)-uint64(top) > j.reach }
+
+// Beyond reports whether a sample of that time is a suspect where top is the
+// largest one.
+func (j *Jury[S]) Beyond(time, top int64) bool {
+	switch {
+	case j.jump == 0:
+		return false
+	case top == eventtime.None:
+		return true
+	}
+	return time > top && j.Far(time, top)
+}
+
+// Vote counts the vote of a sample on each suspect. It calls take for those that are accepted
+// and for the sample, if it is none, and refuse for those that are rejected; held reports
+// whether the sample is a suspect from now on. top is the partition's largest time.
+func (j *Jury[S]) Vote(time, offset int64, sample S, top int64, take, refuse func(*Suspect[S])) (held bool) {
+	list := make([]Suspect[S], 0, len(j.list)+1) // List has handed out the old one
+	accept := func(u *Suspect[S]) {
+		take(u)
+		top = max(top, u.Time)
+	}
+	for _, u := range j.list {
+		u.votes++
+		if time >= eventtime.Before(u.Time, j.jump) {
+			u.agree++
+		}
+		if u.agree > floor.Jurors/2 {
+			accept(&u)
+		} else {
+			list = append(list, u)
+		}
+	}
+	list = append(list, Suspect[S]{Offset: offset, Time: time, Sample: sample})
+	for n := len(list) + 1; len(list) < n; {
+		n = len(list)
+		list = slices.DeleteFunc(list, func(u Suspect[S]) bool {
+			if j.Beyond(u.Time, top) {
+				return false
+			}
+			accept(&u)
+			return true
+		})
+	}
+	list = slices.DeleteFunc(list, func(u Suspect[S]) bool {
+		if u.votes-u.agree <= floor.Jurors/2 {
+			return false
+		}
+		refuse(&u)
+		return true
+	})
+	if n := len(list); n > 0 && list[n-1].Offset == offset {
+		held = true
+		list[n-1].Sample = j.clone(sample)
+	}
+	j.list = list
+	return held
+}
+
+// Recall restores a suspect of the floor; it ignores other samples.
+func (j *Jury[S]) Recall(time, offset int64, sample S) {
+	i := slices.IndexFunc(j.recall, func(m floor.SuspectMark) bool { return m.Offset == offset })
+	if i < 0 {
+		return
+	}
+	m := j.recall[i]
+	j.list = append(j.list, Suspect[S]{Offset: offset, Time: time, Sample: j.clone(sample), votes: m.Votes, agree: m.Agree})
+	j.recall = slices.Delete(j.recall, i, i+1)
+}
+
+// List returns the suspects in order of offset. It does not change; Restore takes it back.
+func (j *Jury[S]) List() []Suspect[S] { return j.list }
+
+// Restore sets the suspects to those that List has returned.
+func (j *Jury[S]) Restore(list []Suspect[S]) { j.list = list }
+
+// Find returns the suspect at offset; nil without one.
+func (j *Jury[S]) Find(offset int64) *Suspect[S] {
+	for i := range j.list {
+		if j.list[i].Offset == offset {
+			return &j.list[i]
+		}
+	}
+	return nil
+}
+
+// Marks returns the suspects in the form that a floor has.
+func (j *Jury[S]) Marks() (marks []floor.SuspectMark) {
+	for i := range j.list {
+		u := &j.list[i]
+		marks = append(marks, floor.SuspectMark{Offset: u.Offset, Votes: u.votes, Agree: u.agree})
+	}
+	return marks
+}

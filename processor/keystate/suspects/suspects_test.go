@@ -1,0 +1,172 @@
+package suspects
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"odradek/processor/keystate/eventtime"
+	"odradek/processor/keystate/floor"
+)
+
+func newRand(t *testing.T) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+func newJury(jump int64) Jury[string] {
+	return New(jump, func(s string) string { return s + " copied" })
+}
+
+// candidate is a suspect of a definition without any of the package's code.
+type candidate struct {
+	time, offset int64
+	votes, agree int
+}
+
+// decide takes a sample as package suspects says.
+func decide(list []candidate, sm candidate, jump int64, top *int64) (taken, refused []int64, rest []candidate) {
+	for i := range list {
+		list[i].votes++
+		if sm.time >= list[i].time-jump {
+			list[i].agree++
+		}
+	}
+	list = append(slices.Clone(list), sm)
+	for again := true; again; {
+		again = false
+		for _, u := range list {
+			near := *top != eventtime.None && u.time <= *top+jump
+			if !slices.Contains(taken, u.offset) && (u.agree >= 2 || near) {
+				taken, *top, again = append(taken, u.offset), max(*top, u.time), true
+			}
+		}
+	}
+	for _, u := range list {
+		switch {
+		case slices.Contains(taken, u.offset):
+		case u.votes-u.agree >= 2:
+			refused = append(refused, u.offset)
+		default:
+			rest = append(rest, u)
+		}
+	}
+	return taken, refused, rest
+}
+
+// TestJury compares which samples are held, accepted and rejected with the definition, and
+// with a jury that is restored from the marks.
+func TestJury(t *testing.T) {
+	rng := newRand(t)
+	suspected, accepted, rejected := 0, 0, 0
+	for range 300 {
+		const jump = 10
+		j := newJury(jump)
+		top, clock := int64(eventtime.None), int64(0)
+		var want []candidate
+		for offset := range int64(60) {
+			if clock += rng.Int64N(4); rng.IntN(10) == 0 {
+				clock += rng.Int64N(60)
+			}
+			at := clock
+			if rng.IntN(6) == 0 {
+				at += rng.Int64N(200) - 50
+			}
+			beyond := top == eventtime.None || at > top+jump
+			if j.Beyond(at, top) != beyond || top != eventtime.None && at > top && j.Far(at, top) != beyond {
+				t.Fatalf("%d is %v a suspect where %d is the largest", at, j.Beyond(at, top), top)
+			}
+			before := j.List()
+			copied := slices.Clone(before)
+			var taken, refused []int64
+			held := j.Vote(at, offset, "sample", top, func(u *Suspect[string]) {
+				if taken = append(taken, u.Offset); u.Sample != map[bool]string{true: "sample", false: "sample copied"}[u.Offset == offset] {
+					t.Fatalf("%q is taken", u.Sample)
+				}
+			}, func(u *Suspect[string]) { refused = append(refused, u.Offset) })
+			wantTaken, wantRefused, rest := decide(want, candidate{time: at, offset: offset}, jump, &top)
+			want = rest
+			slices.Sort(taken)
+			slices.Sort(wantTaken)
+			wantHeld := slices.ContainsFunc(rest, func(c candidate) bool { return c.offset == offset })
+			if !slices.Equal(taken, wantTaken) || !slices.Equal(refused, wantRefused) || held != wantHeld {
+				t.Fatalf("at %d: taken %v, refused %v, held %v; want %v, %v, %v", offset, taken, refused, held, wantTaken, wantRefused, rest)
+			}
+			if !slices.Equal(before, copied) {
+				t.Fatal("the list that was handed out is changed")
+			}
+			if len(j.List()) > floor.Jurors {
+				t.Fatalf("%d suspects", len(j.List()))
+			}
+			for i, u := range j.List() {
+				votes, agree := u.Votes()
+				c := candidate{u.Time, u.Offset, int(votes), int(agree)}
+				if c != want[i] || u.Sample != "sample copied" {
+					t.Fatalf("suspect %+v, want %+v", u, want[i])
+				}
+				if j.Find(u.Offset) != &j.List()[i] {
+					t.Fatalf("the suspect at %d is not found", u.Offset)
+				}
+			}
+			if held {
+				suspected++
+			}
+			rejected += len(refused)
+			for _, o := range taken {
+				if o != offset {
+					accepted++
+				}
+			}
+			again := newJury(jump)
+			again.Begin(floor.Floor{Offset: offset + 1, Suspects: j.Marks()}, floor.Jumps{Now: jump}, jump)
+			for o := range offset + 1 {
+				if u := j.Find(o); u != nil {
+					again.Recall(u.Time, o, "sample")
+				} else {
+					again.Recall(5, o, "another")
+				}
+			}
+			if !slices.Equal(again.List(), j.List()) || again.Replay(offset+1) != 0 {
+				t.Fatalf("recalled %v, want %v", again.List(), j.List())
+			}
+		}
+	}
+	if suspected == 0 || accepted == 0 || rejected == 0 {
+		t.Errorf("%d suspects, %d accepted, %d rejected", suspected, accepted, rejected)
+	}
+}
+
+// TestReplay judges the samples of a replay by the jumps of their offsets, and counts the
+// suspects that are lost.
+func TestReplay(t *testing.T) {
+	j := newJury(100)
+	j.Begin(floor.Floor{Offset: 10, Suspects: []floor.SuspectMark{{Offset: 7}, {Offset: 8}}}, floor.Jumps{Now: 50, From: 12, Before: 5}, 100)
+	j.Recall(1, 8, "sample")
+	if lost := j.Replay(11); lost != 1 || !j.Beyond(10, 0) {
+		t.Errorf("%d are lost; a jump of 10 is a suspect: %v", lost, j.Beyond(10, 0))
+	}
+	if lost := j.Replay(12); lost != 0 || j.Beyond(50, 0) || !j.Beyond(51, 0) {
+		t.Errorf("%d are lost; a jump of 50 is a suspect: %v", lost, j.Beyond(50, 0))
+	}
+	if j.EndReplay(20, 50); j.Jumps() != (floor.Jumps{Now: 50, From: 12, Before: 5}) {
+		t.Errorf("%+v", j.Jumps())
+	}
+	if j.EndReplay(20, 100); j.Jumps() != (floor.Jumps{Now: 100, From: 20, Before: 50}) || j.Beyond(100, 0) || !j.Judging() {
+		t.Errorf("%+v", j.Jumps())
+	}
+	if j.EndReplay(30, 0); j.Judging() || j.Beyond(1<<62, -1<<62) || j.Far(1<<62, -1<<62) {
+		t.Error("without a largest jump there is a suspect")
+	}
+	if list := j.List(); len(list) != 1 {
+		t.Errorf("%v", list)
+	} else if j.Restore(nil); len(j.List()) != 0 || j.Find(8) != nil {
+		t.Error("the suspects are not restored")
+	}
+}

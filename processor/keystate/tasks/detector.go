@@ -1,0 +1,74 @@
+package tasks
+
+import (
+	"odradek/detectors"
+	"odradek/processor/keystate/series"
+)
+
+// detector is how the tasks of a detector are packed.
+type detector struct {
+	*series.Setup
+	block  int32          // consecutive rows that are the newest of windows with the same centers
+	shares bool           // tasks of a series in a batch share rows
+	linked bool           // a task needs the series' task before it, which has its carry or its rows
+	placed bool           // span is valid
+	span   detectors.Span // of the parameters in packer.batch
+	pool   *detectors.WindowPool
+}
+
+// LeastShared is the least number of values of a full window whose rows tasks share:
+// fewer are packed anew in less time than it takes to find the series' previous task.
+const LeastShared = 32
+
+func newDetector(d *series.Setup) detector {
+	shares := d.Elem != detectors.I64 && int(d.Full)*d.Dim >= LeastShared
+	return detector{
+		Setup: d, block: int32(detectors.BlockRows(int(d.Full))), shares: shares, linked: shares || d.Most.Carry > 0,
+	}
+}
+
+// need is the most that one sample takes of a batch: a task of each detector, parameters
+// included.
+func (p *packer) need() detectors.Need {
+	var n detectors.Need
+	for i := range p.detectors {
+		p.detectors[i].addNeed(&n)
+	}
+	return n
+}
+
+func (d *detector) addNeed(n *detectors.Need) {
+	n.Tasks++
+	n.In += len(d.Params) + d.Most.Carry + 2 // both at even offsets
+	n.Out += d.Most.Scores + d.Most.Carry + d.Most.Detail
+	if d.Summary != nil {
+		n.In += d.Summary.Max * (d.Dim + 1)
+	}
+	x := int(d.Full) * d.Dim
+	if d.pool != nil {
+		n.In += detectors.F64.Words(x) // where it is cached; it is more than where it travels
+		return
+	}
+	n.In += d.Elem.Words(x)
+	if d.shares { // and room for other tasks' rows, see packX
+		room := int((d.block-1)/d.Fresh*d.Fresh) * d.Dim
+		if d.Elem == detectors.F64 {
+			room *= 2
+		}
+		n.In += room
+	}
+}
+
+// followers returns the number of tasks to leave room for behind one whose newest row is
+// the count-th of the series: the previous batch's number of tasks less those already packed,
+// or, beyond that, as many as are packed; at most those with the same centers.
+func (d *detector) followers(m *series.Packed, count int64) uint16 {
+	more := m.Tasks
+	if m.Before > m.Tasks {
+		more = m.Before - m.Tasks
+	} else if m.Tasks == 1 {
+		return 0
+	}
+	block := int64(d.block)
+	return min(more, uint16((block-1-count&(block-1))/int64(d.Fresh)))
+}

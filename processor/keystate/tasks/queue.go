@@ -1,0 +1,262 @@
+// Package tasks packs the tasks of a partition's series into batches, and queues them until
+// they have scores.
+//
+// A task's rows are those of a full window (Setup.Full), or of what there is of it. Packed
+// as float32 they are centred on a value of their own, which is that of a block of rows:
+// consecutive windows have the same (detectors.CenterRows), and so can share rows in a batch.
+//
+// The ring of a window moves on before the scores are there. So the queue has the times of
+// a task's rows, and, for a detector that may explain its scores, their values.
+package tasks
+
+import (
+	"math"
+
+	"odradek/detectors"
+	"odradek/processor/keystate/series"
+)
+
+// Queue holds the tasks that are packed but not scored, and what waits behind them. K
+// identifies a series.
+type Queue[K comparable] struct {
+	packer
+	pending  []Pending[K]
+	numbered uint32 // the number of entries that were in it before, modulo 2^32
+	words    []uint64
+	deferred []func()
+	cache    *detectors.WindowCache // nil: windows travel with their tasks
+	cached   []cachedTask
+	need     detectors.Need
+}
+
+// Pending is an entry of the queue.
+type Pending[K comparable] struct {
+	Key K
+	Task
+}
+
+// Task is a task without scores yet, or something that waits behind one.
+// Queue.words has from at on: times, the words of the fresh rows and, for a detector that
+// explains, the columns' centers and the fresh rows' values; of a warming-up row its time
+// and word. The times are those of X, or of a steady detector only those that its rows are
+// about (RowTimes).
+type Task struct {
+	Detector *series.SetDetector
+	Index    int32 // in the batch, or one of the below
+	times    int32 // number of times in words
+	at       uint32
+	Steady   bool   // it has a score for each fresh row, in order
+	room     uint16 // number of tasks whose rows still fit behind X
+}
+
+// Values of Task.Index that are no task of the batch.
+const (
+	WarmingUp = -1 - iota // a row without a score
+	Deferred              // a function to be called
+)
+
+// maxPending bounds the memory of tasks that wait for their scores, in words.
+const maxPending = 1 << 18
+
+// New returns an empty queue for tasks of these detectors, whose Index counts them.
+func New[K comparable](dets []*series.Setup) Queue[K] {
+	q := Queue[K]{packer: packer{detectors: make([]detector, len(dets))}}
+	for i, d := range dets {
+		q.detectors[i] = newDetector(d)
+	}
+	q.need = q.packer.need()
+	return q
+}
+
+// Need is the most that one sample takes of a batch.
+func (q *Queue[K]) Need() detectors.Need { return q.need }
+
+// Fits reports whether b and the queue have room for the tasks of a sample.
+func (q *Queue[K]) Fits(b *detectors.Batch) bool {
+	return len(b.Tasks) == 0 || len(q.pending) < maxPending/8 && len(q.words) < maxPending && b.Fits(q.need)
+}
+
+// Pending returns the entries in the order in which they were added.
+func (q *Queue[K]) Pending() []Pending[K] { return q.pending }
+
+// Empty reports whether nothing waits.
+func (q *Queue[K]) Empty() bool { return len(q.pending) == 0 }
+
+// Defer adds a function, to be called in its turn.
+func (q *Queue[K]) Defer(do func()) {
+	q.pending = append(q.pending, Pending[K]{Task: Task{Index: Deferred, at: uint32(len(q.deferred))}})
+	q.deferred = append(q.deferred, do)
+}
+
+// Do calls the function of a Deferred entry.
+func (q *Queue[K]) Do(t *Task) { q.deferred[t.at]() }
+
+// WarmUp adds a sample that comes too early for a score.
+func (q *Queue[K]) WarmUp(k K, d *series.SetDetector, time, offset int64) {
+	q.pending = append(q.pending, Pending[K]{k, Task{Detector: d, Index: WarmingUp, at: uint32(len(q.words))}})
+	q.words = append(q.words, uint64(time), uint64(offset))
+}
+
+// WarmedUp returns time and offset of a WarmingUp entry.
+func (q *Queue[K]) WarmedUp(t *Task) (time, offset int64) {
+	return int64(q.words[t.at]), int64(q.words[t.at+1])
+}
+
+// Pack packs the task that the newest row of the i-th window, with offset and imputed bit in
+// word, has made due for the detector d of that window. In a replay, which overwrites rows
+// that nothing remembers, the window travels even if there is a cache. Pack returns the bytes
+// that this added to the series.
+func (q *Queue[K]) Pack(
+	key K, k *series.Series, i int, d *series.SetDetector, word uint64, b *detectors.Batch, replaying bool,
+) (added int64) {
+	w, m, p := &k.Windows[i], &k.Progress[d.Place], &q.detectors[d.Index]
+	rows, size := min(w.Rows, d.Full), d.Size
+	if rows != d.Full {
+		size, _ = d.Detector.Size(detectors.View{Dim: d.Dim, Rows: int(rows), Fresh: int(d.Fresh)})
+	}
+	var before *Task
+	room := uint16(0)
+	if p.linked {
+		before = q.last(key, d, m)
+		m.Packed.Last = q.numbered + uint32(len(q.pending)) + 1
+		if before == nil {
+			m.Packed.Before, m.Packed.Tasks = m.Packed.Tasks, 1
+		} else if m.Packed.Tasks < math.MaxUint16 {
+			m.Packed.Tasks++
+		}
+	}
+	params := q.params(p, b)
+	b.Tasks = append(b.Tasks, detectors.Task{})
+	t := &b.Tasks[len(b.Tasks)-1]
+	t.Op, t.Dim, t.Fresh, t.Params = d.Op, uint32(d.Dim), uint32(d.Fresh), params
+	q.centers = q.centers[:0]
+	switch d.Elem {
+	case detectors.F32:
+		if p.pool != nil && !replaying && rows == d.Full {
+			var cached bool
+			if cached, added = q.packCached(t, w, p, m, b); cached {
+				break
+			}
+		}
+		if !p.shares && d.Dim == 1 {
+			q.packOne(t, w, p, rows, b)
+			break
+		}
+		room = q.packX(t, w, p, m, before, rows, b)
+	case detectors.F64:
+		room = q.packWide(t, w, p, m, before, rows, b)
+	case detectors.I64:
+		packCounts(t, w, p, rows, b)
+	}
+	if d.Summary != nil {
+		q.packSummary(t, p, k.Summary(d.Place), b)
+	}
+	if d.Most.Carry > 0 {
+		if before != nil {
+			t.After = uint32(before.Index) + 1
+		} else if len(m.Carry) > 0 {
+			t.Carry = b.Put(m.Carry)
+		}
+	}
+	if t.Scores = b.GrowOut(size.Scores); size.Carry|size.Detail != 0 {
+		b.GrowMore(t, size)
+	}
+	q.pending = append(q.pending, Pending[K]{})
+	e := &q.pending[len(q.pending)-1]
+	e.Key, e.Detector, e.Index = key, d, int32(len(b.Tasks))-1
+	e.Steady, e.at, e.room = d.Steady && size.Scores == int(d.Fresh), uint32(len(q.words)), room
+	switch {
+	case !e.Steady:
+		q.copyTimes(w, rows, 0)
+	case d.Fresh == 1 && d.From == 0:
+		q.words = append(q.words, uint64(k.LastTime))
+	default:
+		q.copyTimes(w, d.Fresh, 0)
+		if d.From > 0 {
+			q.copyTimes(w, d.Fresh, int32(d.From))
+			q.copyTimes(w, d.Fresh, int32(d.To))
+		}
+	}
+	e.times = int32(len(q.words)) - int32(e.at)
+	if m.Fresh > 0 {
+		q.words = append(q.words, w.Fresh(&k.Set.Windows[i], d)[:m.Fresh]...)
+	}
+	q.words = append(q.words, word)
+	if d.Valued {
+		q.copyValues(w, d)
+	}
+	return added
+}
+
+// last returns the series' last task of the detector that waits for its scores, nil without
+// one. Task numbers go on from batch to batch, so that a series' progress need not change
+// when its task is applied or dropped.
+func (q *Queue[K]) last(k K, d *series.SetDetector, m *series.Progress) *Task {
+	if i := m.Packed.Last - q.numbered - 1; i < uint32(len(q.pending)) {
+		if p := &q.pending[i]; p.Key == k && p.Detector == d {
+			return &p.Task
+		}
+	}
+	return nil
+}
+
+// Last reports whether the i-th entry is the last task of its series and detector; m is
+// that progress. The detector must have a carry.
+func (q *Queue[K]) Last(i int, m *series.Progress) bool {
+	return m.Packed.Last == q.numbered+uint32(i)+1
+}
+
+// copyTimes copies the times of the given number of rows, the last of which is skip rows
+// before the newest.
+func (q *Queue[K]) copyTimes(w *series.Window, rows, skip int32) {
+	x, y := w.Times(rows, skip)
+	q.words = append(append(q.words, x...), y...)
+}
+
+// copyValues copies what explains a finding: the centers of X's columns, 0 where they have
+// none, and the fresh rows.
+func (q *Queue[K]) copyValues(w *series.Window, d *series.SetDetector) {
+	for c := range d.Dim {
+		center := 0.0
+		if len(q.centers) > 0 {
+			center = q.centers[c]
+		}
+		q.words = append(q.words, math.Float64bits(center))
+	}
+	x, y := w.Values(d.Dim, d.Fresh)
+	q.words = append(append(q.words, x...), y...)
+}
+
+// Times returns the times of a task, and the words of its fresh rows: twice the offset,
+// plus 1 if a value was imputed.
+func (q *Queue[K]) Times(t *Task) (times, words []uint64) {
+	end := int(t.at) + int(t.times)
+	return q.words[t.at:end], q.words[end:][:t.Detector.Fresh]
+}
+
+// Values returns the bits of the centers of X's columns, and of the values of the i-th fresh
+// row, of a task whose detector is Valued.
+func (q *Queue[K]) Values(t *Task, i int) (centers, row []uint64) {
+	d := t.Detector
+	values := q.words[int(t.at)+int(t.times)+int(d.Fresh):]
+	return values[:d.Dim], values[(1+i)*d.Dim:][:d.Dim]
+}
+
+// RowTimes splits the times of a steady task into those of its fresh rows, and of the first
+// and the last sample that each row's score is about.
+func RowTimes(d *series.SetDetector, times []uint64) (fresh, about, until []uint64) {
+	n := d.Fresh
+	if d.From == 0 {
+		return times, times, times
+	}
+	return times[:n], times[n : 2*n], times[2*n:]
+}
+
+// Drop empties the queue.
+func (q *Queue[K]) Drop() {
+	q.numbered += uint32(len(q.pending))
+	q.pending, q.words, q.cached = q.pending[:0], q.words[:0], q.cached[:0]
+	clear(q.deferred)
+	q.deferred = q.deferred[:0]
+	q.batch = nil
+}

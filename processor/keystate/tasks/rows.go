@@ -1,0 +1,175 @@
+package tasks
+
+import (
+	"math"
+
+	"odradek/detectors"
+	"odradek/processor/keystate/series"
+)
+
+// packer puts the rows and the parameters of tasks into a batch.
+type packer struct {
+	detectors []detector       // by Setup.Index
+	batch     *detectors.Batch // that has the parameters
+	serial    uint64
+	centers   []float64 // of the columns of the task being packed
+}
+
+// packX packs the rows of a task. Consecutive tasks of full windows with the same centers
+// share rows if the windows are long (LeastShared): the first task leaves room for the rows of
+// those that are likely to follow in this batch; each of these puts its newest rows there,
+// and its X begins and ends as many rows later. The bits of X are the same as without
+// sharing. room is the number of tasks that may still follow.
+func (p *packer) packX(
+	t *detectors.Task, w *series.Window, d *detector, m *series.Progress, before *Task, rows int32, b *detectors.Batch,
+) (room uint16) {
+	x, y := w.Values(d.Dim, rows)
+	common := p.center(x, y, d, rows, w.Count)
+	if before != nil && before.room > 0 {
+		shared, more := b.Tasks[before.Index].X, uint32(d.Fresh)*uint32(d.Dim)
+		t.X = detectors.Span{Off: shared.Off + more, Len: shared.Len}
+		x, y = w.Values(d.Dim, d.Fresh)
+		detectors.Pack(b.In[shared.Off+shared.Len:][:more].F32(), x, y, p.centers)
+		return before.room - 1
+	}
+	if common && d.shares {
+		room = d.followers(&m.Packed, w.Count)
+	}
+	var dst []float32
+	n := len(x) + len(y)
+	spare := int(room) * int(d.Fresh) * d.Dim
+	if o := len(b.In); o+n+spare <= cap(b.In) { // GrowF32 as far as it can be inlined
+		b.In = b.In[:o+n+spare]
+		t.X, dst = detectors.Span{Off: uint32(o)}, b.In[o:].F32()
+	} else {
+		t.X, dst = b.GrowF32(n + spare)
+	}
+	t.X.Len = uint32(n)
+	detectors.Pack(dst, x, y, p.centers)
+	return room
+}
+
+// packWide is packX for rows of float64, which are not centred: all tasks of full windows
+// could share them, but only as many do as have the same centers in packX.
+func (p *packer) packWide(
+	t *detectors.Task, w *series.Window, d *detector, m *series.Progress, before *Task, rows int32, b *detectors.Batch,
+) (room uint16) {
+	if before != nil && before.room > 0 {
+		shared, more := b.Tasks[before.Index].X, uint32(d.Fresh)*uint32(d.Dim)
+		t.X = detectors.Span{Off: shared.Off + more, Len: shared.Len}
+		x, y := w.Values(d.Dim, d.Fresh)
+		floats(b.In[2*(shared.Off+shared.Len):][:2*more].F64(), x, y)
+		return before.room - 1
+	}
+	if rows == d.Full && d.shares {
+		room = d.followers(&m.Packed, w.Count)
+	}
+	x, y := w.Values(d.Dim, rows)
+	n := len(x) + len(y)
+	var dst []float64
+	t.X, dst = b.GrowF64(n + int(room)*int(d.Fresh)*d.Dim)
+	t.X.Len = uint32(n)
+	floats(dst, x, y)
+	return room
+}
+
+// packOne is packX for rows of one value that tasks do not share.
+func (p *packer) packOne(t *detectors.Task, w *series.Window, d *detector, rows int32, b *detectors.Batch) {
+	x, y := w.Values(1, rows)
+	n := len(x) + len(y)
+	var dst []float32
+	if o := len(b.In); o+n <= cap(b.In) { // GrowF32 as far as it can be inlined
+		b.In = b.In[:o+n]
+		t.X, dst = detectors.Span{Off: uint32(o), Len: uint32(n)}, b.In[o:].F32()
+	} else {
+		t.X, dst = b.GrowF32(n)
+	}
+	var center float64
+	ok := false
+	if rows == d.Full {
+		from, of := detectors.CenterRowsIn(int(d.block), n, w.Count)
+		center, ok = detectors.PackOne(dst, x, y, from, of)
+	}
+	if !ok {
+		center, _ = detectors.PackOne(dst, x, y, 0, n)
+	}
+	p.centers = append(p.centers, center)
+}
+
+// center sets p.centers to those of a task's columns: for a full window, those of its block
+// of rows (detectors.CenterRows), the newest of which is the count-th of the key; otherwise,
+// or where a column has no value in the block, those of all rows of the task. It reports
+// whether they are the block's.
+func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) bool {
+	if rows == d.Full {
+		var ok bool
+		from, n := detectors.CenterRowsIn(int(d.block), int(rows), count)
+		if p.centers, ok = detectors.Centers(p.centers[:0], x, y, d.Dim, from, n); ok {
+			return true
+		}
+	}
+	p.centers, _ = detectors.Centers(p.centers[:0], x, y, d.Dim, 0, int(rows))
+	return false
+}
+
+// params returns the place of the detector's parameters in the batch. It puts them
+// there once between two Resets.
+func (p *packer) params(d *detector, b *detectors.Batch) detectors.Span {
+	if p.batch != b || p.serial != b.Serial() {
+		p.unplace(b)
+	}
+	if d.placed {
+		return d.span
+	}
+	return p.place(d, b)
+}
+
+func (p *packer) unplace(b *detectors.Batch) {
+	p.batch, p.serial = b, b.Serial()
+	for i := range p.detectors {
+		p.detectors[i].placed = false
+	}
+}
+
+func (p *packer) place(d *detector, b *detectors.Batch) detectors.Span {
+	d.span = b.Put(d.Params)
+	d.placed = true
+	return d.span
+}
+
+// packCounts packs the rows of a task as integers.
+func packCounts(t *detectors.Task, w *series.Window, d *detector, rows int32, b *detectors.Batch) {
+	var dst []int64
+	x, y := w.Values(d.Dim, rows)
+	t.X, dst = b.GrowI64(len(x) + len(y))
+	for i, v := range x {
+		dst[i] = detectors.Count(math.Float64frombits(v))
+	}
+	for i, v := range y {
+		dst[len(x)+i] = detectors.Count(math.Float64frombits(v))
+	}
+}
+
+// packSummary puts the summary's virtual points into a task, centred as its rows are.
+func (p *packer) packSummary(t *detectors.Task, d *detector, m *series.Summary, b *detectors.Batch) {
+	if m.Empty() {
+		return
+	}
+	n := d.Summary.Count(m.State)
+	if n == 0 {
+		return
+	}
+	var dst []float32
+	t.Bins, dst = b.GrowF32(n * (d.Dim + 1))
+	d.Summary.Pack(dst, m.State, p.centers)
+}
+
+// floats sets dst to the floats whose bits are in x and then y.
+func floats(dst []float64, x, y []uint64) {
+	for i, v := range x {
+		dst[i] = math.Float64frombits(v)
+	}
+	for i, v := range y {
+		dst[len(x)+i] = math.Float64frombits(v)
+	}
+}

@@ -1,0 +1,115 @@
+package outputs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
+	"odradek/processor/keystate"
+	"odradek/processor/metrics"
+	"odradek/schemas/output"
+)
+
+// bandIndex is the schema's index of the band of each severity.
+var bandIndex = func() (index [256]uint8) {
+	for s := range index {
+		i := slices.Index(output.SeverityBands, threshold.Band(uint8(s)))
+		if i < 0 {
+			panic("processor: the anomaly schema lacks the band " + threshold.Band(uint8(s)))
+		}
+		index[s] = uint8(i)
+	}
+	return index
+}()
+
+// writeAnomalies encodes the changes of anomalies in s. They are rare beside the scores.
+func (w *Writer) writeAnomalies(p *Payload, s *keystate.State, work *metrics.Work, now time.Time) (bytes int, err error) {
+	if p.topics.Outputs[Anomalies].Name == "" {
+		return 0, nil
+	}
+	ms := now.UnixMilli()
+	for i := range s.Events {
+		row := &s.Events[i]
+		a := AnomalyRecord(row, w.state)
+		var n [metrics.ChangeKinds]int64
+		n[row.Change.Kind]++
+		work.Counts.Changes.Add(row.Name, n)
+		if len(s.Events)-i <= metrics.MaxRecent {
+			work.Recent = append(work.Recent, metrics.RecentAnomaly{Time: time.UnixMicro(a.EventTime).UTC(),
+				Kind: output.AnomalyKinds[a.Kind], Key: string(a.Key), Detector: row.Name,
+				Severity: int(a.Severity), Band: output.SeverityBands[a.Band]})
+		}
+		size, err := w.writeAnomaly(p, ms, &a)
+		if err != nil {
+			return bytes, err
+		}
+		bytes += size
+	}
+	return bytes, nil
+}
+
+func (w *Writer) writeAnomaly(p *Payload, ms int64, a *output.Anomaly) (bytes int, err error) {
+	t, sinks := &p.topics.Outputs[Anomalies], p.sinks[Anomalies]
+	s := &sinks[kafka.Partition(a.Key, len(sinks))]
+	b := p.lock(s, t)
+	defer s.mu.Unlock()
+	for {
+		w.value = w.anomalies.Append(w.value[:0], a)
+		err = b.Append(ms, a.Key, w.value, nil)
+		if !errors.Is(err, record.ErrTooLarge) || a.Expected == nil && a.Actual == nil && a.Contribution == nil {
+			break
+		}
+		// A row of thousands of values: they are in the input.
+		a.Expected, a.Actual, a.Contribution = nil, nil, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("processor: an anomaly of %d bytes does not fit topic %s: %w; raise its max.message.bytes",
+			len(w.value), t.Name, err)
+	}
+	return len(w.value) + len(a.Key) + 12, nil
+}
+
+// AnomalyRecord returns a change of an anomaly as it is published, without topic and
+// partition, which its encoder adds.
+func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly {
+	ch := &row.Change
+	a := &ch.Anomaly
+	rank := float64(a.Rank)
+	if rank == 0 {
+		rank = math.NaN()
+	}
+	return output.Anomaly{
+		ID: a.ID, Revision: a.Revision, Kind: uint8(ch.Kind), Reason: uint8(ch.Reason), Key: row.Key.Name(), Detector: row.Name,
+		Severity: a.Severity, Band: bandIndex[a.Severity],
+		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
+		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Rank: rank, Field: largestField(row, cfg), Samples: a.Samples,
+		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: ch.Offset,
+	}
+}
+
+// largestField returns the name of the field that contributes most to the peak; empty where
+// that is not known. An anomaly that closes because its detector's state was emptied may
+// be about other fields than the detector has now.
+func largestField(row *keystate.EventRow, cfg *keystate.Config) string {
+	share := row.Change.Anomaly.Contribution
+	if row.Detector < 0 || row.Change.Kind == events.Close && row.Change.Reason == events.Reset {
+		return ""
+	}
+	names := cfg.Detectors[row.Detector].Fields
+	if len(share) == 0 || len(names) != len(share) {
+		return ""
+	}
+	most := 0
+	for i, v := range share {
+		if v > share[most] {
+			most = i
+		}
+	}
+	return names[most]
+}

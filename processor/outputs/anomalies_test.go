@@ -1,0 +1,40 @@
+package outputs
+
+import (
+	"math"
+	"testing"
+
+	"odradek/processor/events"
+	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
+)
+
+func TestAnomalyNamesItsField(t *testing.T) {
+	cfg := &keystate.Config{Detectors: []series.DetectorConfig{{Name: "d", Fields: []string{"a", "b[0]", "b[1]"}}}}
+	for _, c := range []struct {
+		name     string
+		detector int32
+		share    []float64
+		kind     events.Kind
+		reason   events.Reason
+		want     string
+	}{
+		{"the largest share", 0, []float64{0.1, 0.2, 0.7}, events.Open, 0, "b[1]"},
+		{"equal shares", 0, []float64{0.2, 0.4, 0.4}, events.Update, 0, "b[0]"},
+		{"not a number", 0, []float64{0.2, math.NaN(), 0.4}, events.Close, events.Recovered, "b[1]"},
+		{"no shares", 0, nil, events.Open, 0, ""},
+		{"another number of fields", 0, []float64{1}, events.Open, 0, ""},
+		{"state of other fields", 0, []float64{0.1, 0.2, 0.7}, events.Close, events.Reset, ""},
+		{"silence", keystate.SilenceDetector, nil, events.Open, 0, ""},
+		{"a detector that is gone", keystate.RemovedDetector, []float64{1, 0, 0}, events.Close, events.DetectorRemoved, ""},
+	} {
+		row := keystate.EventRow{Key: &keystate.Key{}, Detector: c.detector, Name: "d", Change: events.Change{Kind: c.kind, Reason: c.reason}}
+		row.Change.Anomaly.Contribution, row.Change.Anomaly.Rank = c.share, 0.25
+		if a := AnomalyRecord(&row, cfg); a.Field != c.want || a.Rank != 0.25 {
+			t.Errorf("%s: field %q, rank %v, want %q", c.name, a.Field, a.Rank, c.want)
+		}
+	}
+	if a := AnomalyRecord(&keystate.EventRow{Key: &keystate.Key{}, Detector: -1}, cfg); a.Rank == a.Rank {
+		t.Errorf("the rank of a silence is %v", a.Rank)
+	}
+}

@@ -1,0 +1,108 @@
+package outputs
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
+	"odradek/processor/keystate"
+	"odradek/processor/metrics"
+)
+
+func newRand(t *testing.T) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("ODRADEK_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 7))
+}
+
+// valuesOf reads the values of the records in batches.
+func valuesOf(t *testing.T, b *record.Batches) (values []string) {
+	t.Helper()
+	var it record.Iterator
+	for i := range b.Finish() {
+		it.Reset(&record.Chunk{Raw: b.Seal(i, -1, -1, -1, false)[record.SizePrefix:]})
+		for it.Next() {
+			values = append(values, string(it.Record().Value))
+		}
+		if err := it.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return values
+}
+
+// TestPayloadShared: the writers of several partitions add to one payload at the same time;
+// each record is in it once, in the partition of its key, and in the numbers of the cycle.
+func TestPayloadShared(t *testing.T) {
+	rng := newRand(t)
+	topics := &Topics{Changelogs: map[string]*Topic{"in": {Name: "log", Partitions: 8, BatchBytes: 4 << 10}}}
+	topics.Outputs[DeadLetters] = Topic{Name: "dlq", Partitions: 1 + rng.IntN(4), BatchBytes: 4 << 10}
+	topics.Outputs[Late] = Topic{Name: "late", Partitions: 1 + rng.IntN(4), BatchBytes: 4 << 10}
+	p := NewPayload(topics, func(n int) *record.Batches { return record.NewBatches(n, record.CodecNone) })
+	for range 2 { // again after Reset
+		const writers, each = 8, 200
+		var wg sync.WaitGroup
+		for part := range int32(writers) {
+			rng := rand.New(rand.NewPCG(rng.Uint64(), 1))
+			wg.Go(func() {
+				tp := kafka.TP{Topic: "in", Partition: part}
+				w := NewWriter(topics, tp, &keystate.Config{}, &SchemaIDs{}, ScoresAll)
+				var s keystate.State
+				for i := range each {
+					id := strconv.Itoa(int(part)*each + i)
+					rec := &record.Record{Offset: int64(i), Key: []byte(strconv.Itoa(rng.IntN(5))), Value: []byte(id)}
+					if i%2 == 0 {
+						w.Late(rec)
+					} else {
+						w.DeadLetter(rec, "malformed", "no reason", "")
+					}
+					if _, err := w.Write(p, &s, &metrics.Work{}, time.Unix(0, 0)); err != nil {
+						t.Error(err)
+					}
+					w.Reset()
+					if err := p.Changelog(tp, func(b *record.Batches) error { return b.Append(0, rec.Key, rec.Value, nil) }); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		outs, logs := p.Batches()
+		seen := map[string]int{}
+		for tp, b := range outs {
+			for _, v := range valuesOf(t, b) {
+				if id, _ := strconv.Atoi(v); (tp.Topic == "late") != (id%2 == 0) {
+					t.Errorf("record %s is in %s", v, tp)
+				}
+				seen[v]++
+			}
+		}
+		for tp, b := range logs {
+			if n := len(valuesOf(t, b)); n != each || tp.Topic != "log" {
+				t.Errorf("%s has %d records of %d", tp, n, each)
+			}
+		}
+		if len(seen) != writers*each || len(logs) != writers {
+			t.Errorf("%d records of %d, %d changelog partitions", len(seen), writers*each, len(logs))
+		}
+		for v, n := range seen {
+			if n != 1 {
+				t.Errorf("record %s is there %d times", v, n)
+			}
+		}
+		var stats metrics.CycleStats
+		p.Stats(&stats)
+		if stats.Outputs["late"] != writers*each/2 || stats.Outputs["dlq"] != writers*each/2 || stats.ChangelogRecords != writers*each {
+			t.Errorf("the numbers of the cycle are %+v", stats)
+		}
+		p.Reset()
+	}
+}

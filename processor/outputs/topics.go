@@ -1,0 +1,99 @@
+package outputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"odradek/processor/kafka"
+)
+
+// Topics holds the topics that the worker writes, as the brokers describe them.
+type Topics struct {
+	Outputs    [outputCount]Topic
+	Changelogs map[string]*Topic // by input topic
+}
+
+// Topic is a topic that the worker writes. Its name is empty where there is none.
+type Topic struct {
+	Name       string
+	Partitions int
+	BatchBytes int // bound of a batch, below the topic's max.message.bytes
+}
+
+// LeastBatch is the smallest bound of a batch that is tried.
+const LeastBatch = 512
+
+// topicSlack is left of max.message.bytes for the batch header and estimates.
+const topicSlack = 4 << 10
+
+// Open asks the brokers for the output topics, which must exist. maxBytes bounds a batch, also below
+// a topic's max.message.bytes. The error joins the faults of all topics. There are no
+// changelogs yet.
+func Open(ctx context.Context, client *kafka.Client, names *Names, maxBytes int) (*Topics, error) {
+	var errs []error
+	t := &Topics{Changelogs: map[string]*Topic{}}
+	for i := range Table {
+		spec, most := &Table[i], maxBytes
+		if spec.Copies {
+			most = math.MaxInt32 // as large as the records of the input are
+		}
+		var err error
+		t.Outputs[i], err = Lookup(ctx, client, names[i], "ODRADEK_"+spec.Setting, maxBytes, most)
+		errs = append(errs, err, t.Outputs[i].holds(spec))
+	}
+	return t, errors.Join(errs...)
+}
+
+// Lookup asks the brokers for a topic, which must exist; an empty name gives none.
+// setting says in errors where the name comes from. A batch is bounded by maxBytes
+// where the topic's max.message.bytes is not known, and else by that and by most.
+func Lookup(ctx context.Context, client *kafka.Client, name, setting string, maxBytes, most int) (Topic, error) {
+	if name == "" {
+		return Topic{}, nil
+	}
+	infos, err := client.Topics(ctx, name)
+	if err == nil && !infos[name].Exists {
+		err = errors.New("it does not exist")
+	}
+	if err != nil {
+		return Topic{}, fmt.Errorf("processor: topic %q (%s): %w; create it or set ODRADEK_CREATE_TOPICS=true", name, setting, err)
+	}
+	t := Topic{Name: name, Partitions: infos[name].Partitions, BatchBytes: maxBytes}
+	if conf, err := client.TopicConfig(ctx, name); err == nil {
+		if n, err := strconv.Atoi(conf["max.message.bytes"]); err == nil {
+			t.BatchBytes = min(most, max(n-topicSlack, n/2, LeastBatch))
+		}
+	}
+	return t, nil
+}
+
+// holds refuses a topic that does not hold the largest record of its row.
+func (t *Topic) holds(spec *Spec) error {
+	if t.Name == "" || t.BatchBytes >= spec.LargestRecord {
+		return nil
+	}
+	return fmt.Errorf("processor: topic %q (ODRADEK_%s) takes batches of %d bytes, and one of %s with its headers has up to %d: "+
+		"raise its max.message.bytes and ODRADEK_MAX_MESSAGE_BYTES, or %s", t.Name, spec.Setting, t.BatchBytes, spec.Holds,
+		spec.LargestRecord, spec.Fix)
+}
+
+// Shrink halves the bound of a topic's batches, after brokers have refused one of that
+// size. It returns the bound, or 0 for a topic that the worker does not write.
+func (t *Topics) Shrink(name string) (batchBytes int) {
+	halve := func(t *Topic) {
+		if t.Name == name {
+			t.BatchBytes = max(t.BatchBytes/2, LeastBatch)
+			batchBytes = t.BatchBytes
+		}
+	}
+	for i := range t.Outputs {
+		halve(&t.Outputs[i])
+	}
+	for _, log := range t.Changelogs {
+		halve(log)
+	}
+	return batchBytes
+}

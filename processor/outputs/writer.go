@@ -1,0 +1,170 @@
+package outputs
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/record"
+	"odradek/processor/keystate"
+	"odradek/processor/metrics"
+	"odradek/schemas/output"
+)
+
+// ScoresMode says which scores are published.
+type ScoresMode int
+
+// The modes of ODRADEK_SCORES.
+const (
+	ScoresAll       ScoresMode = iota
+	ScoresAnomalous            // those above their detector's threshold
+)
+
+// Writer encodes the results of one input partition. It collects copies of input records
+// until the next Write. One goroutine uses it.
+type Writer struct {
+	tp     kafka.TP
+	topics *Topics
+	state  *keystate.Config
+	mode   ScoresMode
+
+	scores    *output.ScoreEncoder
+	anomalies *output.AnomalyEncoder
+	value     []byte // of an anomaly
+	copies    []copiedRecord
+}
+
+// NewWriter returns the writer of the input partition tp, whose state has the
+// configuration state.
+func NewWriter(topics *Topics, tp kafka.TP, state *keystate.Config, ids *SchemaIDs, mode ScoresMode) *Writer {
+	names := make([]string, len(state.Detectors))
+	for i := range names {
+		names[i] = state.Detectors[i].Name
+	}
+	return &Writer{
+		tp: tp, topics: topics, state: state, mode: mode,
+		scores:    output.NewScoreEncoder(ids[Scores], tp.Topic, tp.Partition, names),
+		anomalies: output.NewAnomalyEncoder(ids[Anomalies], tp.Topic, tp.Partition),
+	}
+}
+
+// Write adds the results in s, and the copied records, to the payload. It returns about
+// how many bytes they take. After an error some of them are in the payload, which then
+// must not be committed.
+func (w *Writer) Write(p *Payload, s *keystate.State, work *metrics.Work, now time.Time) (bytes int, err error) {
+	for i := range Table {
+		n, err := Table[i].write(w, p, s, work, now)
+		if err != nil {
+			return 0, err
+		}
+		bytes += n
+	}
+	return bytes, nil
+}
+
+// Reset discards the copied records.
+func (w *Writer) Reset() {
+	clear(w.copies)
+	w.copies = w.copies[:0]
+}
+
+// sourceHeaders returns the coordinates of an input record as headers.
+func (w *Writer) sourceHeaders(prefix string, offset int64) []record.Header {
+	return []record.Header{
+		{Key: prefix + "topic", Value: []byte(w.tp.Topic)},
+		{Key: prefix + "partition", Value: strconv.AppendInt(nil, int64(w.tp.Partition), 10)},
+		{Key: prefix + "offset", Value: strconv.AppendInt(nil, offset, 10)},
+	}
+}
+
+// latencySamples is how many rows of a chunk have their latency observed.
+const latencySamples = 16
+
+// writeScores encodes the rows of s. Rows of one output partition usually come
+// together, so its lock is held from row to row.
+func (w *Writer) writeScores(p *Payload, s *keystate.State, work *metrics.Work, now time.Time) (bytes int, err error) {
+	rows := s.Rows
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	t := &p.topics.Outputs[Scores]
+	step := len(rows)/latencySamples + 1
+	for i := 0; i < len(rows); i += step {
+		work.Samples = append(work.Samples, rows[i].Time)
+	}
+	if t.Name == "" {
+		return 0, nil
+	}
+	var (
+		ms   = now.UnixMilli()
+		cur  *sink
+		b    *record.Batches
+		part = -1
+		all  = p.sinks[Scores]
+		some = w.mode == ScoresAnomalous
+	)
+	for i := range rows {
+		row := &rows[i]
+		if some && !row.Exceeds {
+			continue
+		}
+		name := row.Key.Name()
+		if row.Key.Tag == 0 {
+			row.Key.Tag = 1 + uint32(kafka.Partition(name, len(all)))
+		}
+		if to := int(row.Key.Tag - 1); to != part {
+			if cur != nil {
+				cur.mu.Unlock()
+			}
+			part, cur = to, &all[to]
+			b = p.lock(cur, t)
+		}
+		most := w.scores.Most(name)
+		value, e := b.Open(ms, name, most)
+		if e != nil {
+			// A series key is bounded, so this is a topic with a tiny limit.
+			err = fmt.Errorf("processor: a score of up to %d bytes does not fit topic %s: %w; raise its max.message.bytes", most,
+				t.Name, e)
+			break
+		}
+		n := w.scores.Put(value, name, row.Time, row.About, int(row.Detector), float64(row.Score), output.ScoreState(row.State), row.Offset)
+		b.Close(n)
+		bytes += n + len(name) + 12
+	}
+	if cur != nil {
+		cur.mu.Unlock()
+	}
+	return bytes, err
+}
+
+// blockHeaders bounds the bytes of a block's headers and of what the record's batch adds.
+const blockHeaders = 4 << 10
+
+// writeBlocks writes the blocks that detectors made of whole windows, byte for byte,
+// keyed by series. Headers say what a block is and of which samples.
+func (w *Writer) writeBlocks(p *Payload, s *keystate.State, _ *metrics.Work, now time.Time) (bytes int, err error) {
+	t, sinks := &p.topics.Outputs[Blocks], p.sinks[Blocks]
+	if t.Name == "" {
+		return 0, nil
+	}
+	for i := range s.Blocks {
+		row := &s.Blocks[i]
+		key := row.Key.Name()
+		h := append(w.sourceHeaders("odradek.source.", row.Offset),
+			record.Header{Key: "content-type", Value: []byte(row.MediaType)},
+			record.Header{Key: "odradek.detector", Value: []byte(w.state.Detectors[row.Detector].Name)},
+			record.Header{Key: "odradek.from", Value: strconv.AppendInt(nil, row.About, 10)},
+			record.Header{Key: "odradek.to", Value: strconv.AppendInt(nil, row.Until, 10)})
+		to := &sinks[kafka.Partition(key, len(sinks))]
+		b := p.lock(to, t)
+		err := b.Append(now.UnixMilli(), key, row.Data, h)
+		to.mu.Unlock()
+		if err != nil {
+			return bytes, fmt.Errorf("processor: a block of %d bytes does not fit topic %s: %w; raise its max.message.bytes",
+				len(row.Data), t.Name, err)
+		}
+		bytes += len(key) + len(row.Data) + blockHeaders/16
+	}
+	return bytes, nil
+}

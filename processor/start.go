@@ -1,0 +1,131 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"odradek/processor/kafka/record"
+	"odradek/processor/metrics"
+	"odradek/processor/provenance"
+)
+
+// A partition starts in a transaction of its own: its first offset is committed together
+// with the owner and settings records of its changelog (provenance) before anything is
+// fetched.
+
+// identify chooses the partition's owner record, given the metadata of the
+// committed offset. same reports that the changelog is the one that the metadata
+// names, if it names one.
+func (pt *partition) identify(metadata string) (same bool) {
+	return pt.owner.Identify(metadata, provenance.Owner{Group: pt.host.cfg.Group, Topic: pt.tp.Topic, Partitions: int(pt.siblings.Load()),
+		Incarnation: randomID()})
+}
+
+// setStart marks the state as the one at offset at, as if that were committed. start
+// says that the offset has yet to be committed.
+func (pt *partition) setStart(at int64, start bool) {
+	pt.state.Mark(at)
+	pt.state.Committed(at)
+	pt.committed.Store(at)
+	pt.noted = at
+	pt.starting.Store(start || !pt.forward && (pt.owner.Unwritten || pt.settings.Unwritten()))
+}
+
+// resume fetches from offset on, and drops what was fetched before. A start that is not
+// committed yet is committed first: records that arrive while the partition moves to
+// another member must not be skipped (ODRADEK_START=latest), nor state be written that
+// belongs to no offset.
+func (pt *partition) resume(ctx context.Context, offset int64) error {
+	if pt.waiting = pt.starting.Load() && pt.confined.Load() == nil; !pt.waiting {
+		pt.seek(offset)
+		return nil
+	}
+	pt.closeSource()
+	pt.position.Store(offset)
+	err := pt.joinStart(ctx)
+	if errors.Is(err, errStaleEpoch) {
+		return nil // the command that follows resumes again
+	}
+	return err
+}
+
+// started begins to fetch once the start is committed.
+func (pt *partition) started() {
+	if pt.waiting && !pt.starting.Load() {
+		pt.waiting = false
+		pt.wipe = nil
+		pt.seek(pt.position.Load())
+	}
+}
+
+// joinStart adds the start of the partition to the open cycle: its offset with a replay
+// floor, the owner and settings records, and the deletion of state that was emptied.
+func (pt *partition) joinStart(ctx context.Context) error {
+	c, err := pt.host.cycles.enter(ctx, pt.epoch)
+	if err != nil {
+		return err
+	}
+	defer pt.host.cycles.leave()
+	r := result{next: pt.position.Load(), leader: pt.leader, work: metrics.Work{Held: int64(pt.state.Held()), Fetched: time.Now()}}
+	bytes := 0
+	if !pt.forward {
+		if bytes, err = pt.writeStart(c); err != nil {
+			pt.spoil(c, err)
+			return err
+		}
+		r.floor = pt.state.Floor()
+	}
+	c.add(pt, r, bytes)
+	pt.host.cycles.announce()
+	return nil
+}
+
+func (pt *partition) writeStart(c *cycle) (bytes int, err error) {
+	ms := time.Now().UnixMilli()
+	err = c.payload.Changelog(pt.tp, func(b *record.Batches) (err error) {
+		put := func(key, value []byte) {
+			if err == nil {
+				err = b.Append(ms, key, value, nil)
+				bytes += len(key) + len(value)
+			}
+		}
+		for _, key := range pt.wipe {
+			put(key, nil)
+		}
+		if pt.owner.Unwritten {
+			put([]byte(provenance.OwnerKey), pt.owner.Value())
+		}
+		if err == nil && pt.settings.Unwritten() {
+			var n int
+			n, err = pt.putSettings(b)
+			bytes += n
+		}
+		return err
+	})
+	if err != nil {
+		err = stuckWrite(fmt.Errorf("processor: %s/%d: write to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.changelogTP().Topic, err))
+	}
+	return bytes, err
+}
+
+// putSettings writes the settings record. A topic whose batches are too small for it
+// has none: the record only makes refusals more precise.
+func (pt *partition) putSettings(b *record.Batches) (bytes int, err error) {
+	value := pt.settings.Value()
+	err = b.Append(time.Now().UnixMilli(), []byte(provenance.SettingsKey), value, nil)
+	if errors.Is(err, record.ErrTooLarge) {
+		pt.log.Debug("the settings record does not fit a batch of the changelog", "bytes", len(value))
+		return 0, nil
+	}
+	return len(provenance.SettingsKey) + len(value), err
+}
+
+// metadata returns the metadata of the offset commit of r.
+func (pt *partition) metadata(r *result) string {
+	if pt.forward {
+		return forwarded
+	}
+	return provenance.Metadata(r.floor.String(), r.log)
+}
