@@ -1,5 +1,4 @@
-// Command bench measures Odradek against its baselines: docs/benchmarks.md says what
-// and how.
+// Command bench measures Odradek and its baselines; see docs/benchmarks.md.
 package main
 
 import (
@@ -24,7 +23,7 @@ func main() {
 	os.Exit(t.bench(signalContext(), os.Args[1:]))
 }
 
-// terminal is what the bench sees of the world.
+// terminal has the output streams and the environment of the bench.
 type terminal struct {
 	out, err io.Writer
 	environ  []string
@@ -49,7 +48,7 @@ func signalContext() context.Context {
 	return ctx
 }
 
-// flags is a flag set whose help has what the program does, its flags, examples.
+// flags returns a flag set whose help has a description, the flags and examples.
 func (t terminal) flags(about, examples string) *flag.FlagSet {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(t.err)

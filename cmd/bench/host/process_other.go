@@ -1,0 +1,19 @@
+//go:build !linux
+
+package host
+
+import "time"
+
+// Without /proc the figures that need a process's time or memory are 0.
+
+// ProcessCPU returns 0.
+func ProcessCPU(int) time.Duration { return 0 }
+
+// FamilyCPU returns 0.
+func FamilyCPU(int) time.Duration { return 0 }
+
+// MachineCPU returns 0.
+func MachineCPU() (busy, idle time.Duration) { return 0, 0 }
+
+// ResidentBytes returns 0.
+func ResidentBytes(int) int64 { return 0 }

@@ -1,0 +1,175 @@
+package ops
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"odradek/cuda/plan"
+	"odradek/detectors"
+)
+
+// shape is a shape of an op with the options of its measurement: one row of ops, or two.
+type shape struct {
+	op        detectors.Op
+	name      string
+	unit      string
+	det       func() (detectors.Detector, error)
+	dim       int
+	fresh     int
+	chain     int         // consecutive tasks of a key in a batch; 0 for 1
+	apart     bool        // consecutive tasks do not share their common rows
+	long      bool        // a CPU takes minutes
+	first     bool        // tasks have no carry, as those of new keys
+	asked     bool        // measured only where -shapes names it
+	recording string      // the file of a recorded series
+	series    string      // the series of windows of one value a row: see wave; "" for two sines with noise
+	tasks     int         // of all batches together
+	kernel    float64     // target of the launches alone; 0: none
+	whole     float64     // target of Execute; 0: none
+	floor     func() work // the least known work of a task
+}
+
+// target is the required rate of a row; 0 for none.
+type target struct{ kernel, whole float64 }
+
+// targets are those of shapes, by name.
+var targets = map[string]target{
+	"ikasst w=100, 16 fresh":                                      {120e6, 80e6},
+	"ikasst w=100, 1 fresh":                                       {0, 12e6},
+	"ikasst w=100, 1 fresh, 16 tasks a key":                       {0, 60e6},
+	"ikasst w=320, 16 fresh":                                      {12e6, 8e6},
+	"svdsst w=320 r=12, 16 fresh":                                 {0.8e6, 0.6e6},
+	"lof N=1024 d=8 k=20":                                         {340e6, 250e6},
+	"lof N=4096 d=8 k=20":                                         {100e6, 0},
+	"lof N=1024 d=8 k=20, stride 1":                               {0, 250e3},
+	"knn N=1024 d=8 k=20":                                         {340e6, 250e6},
+	"knn N=1000000 d=2 k=50":                                      {1_000_000 / 0.5, 0},
+	"knn N=581012 d=10 k=50":                                      {581_012 / 0.5, 0},
+	"discord window=2048 m=64, 1 fresh":                           {0, 1.5e6},
+	"discord window=2048 m=64, 1 fresh, 16 tasks a key":           {0, 3e6},
+	"discord window=2048 m=64, 16 fresh":                          {0, 10e6},
+	"discords N=1000000 m=512 to 512":                             {1_000_000 / 0.22, 0},
+	"discords N=1000000 m=512 to 512, with a radius":              {1_000_000 / 0.015, 0},
+	"discords N=1000000 m=512 to 512, random walk, with a radius": {1_000_000 / 0.015, 0},
+	"discords N=10000000 m=512 to 512":                            {10_000_000.0 / 23, 0},
+	"discords N=100000 m=512 to 512":                              {100_000 / 0.004, 0},
+	"discords N=35040 m=48 to 672":                                {35_040 / 0.06, 0},
+	"discords N=35040 m=48 to 672, recording":                     {35_040 / 0.06, 0},
+	"discords N=2048 m=64 to 79 by 1":                             {60e3, 0},
+	"discords N=2048 m=64 to 79 by 1, random walk":                {60e3, 0},
+	"discords N=2048 m=64 to 79 by 1, noise":                      {60e3, 0},
+	"discords N=2048 m=64 to 184 by 8":                            {60e3, 0},
+}
+
+// variant is a way to measure a shape.
+type variant struct {
+	series string // see shape
+	radius bool   // with a radius in the carry, from a task of the same series
+	apart  bool   // see shape
+	asked  bool   // see shape
+}
+
+// variants has the shapes with further variants.
+var variants = map[string][]variant{
+	"ikasst w=100, 1 fresh, 16 tasks a key": {{}, {apart: true}},
+	"discords N=1000000 m=512 to 512":       {{}, {radius: true}, {series: walks, radius: true}},
+	"discords N=10000000 m=512 to 512":      {{asked: true}},
+	"discords N=100000 m=512 to 512":        {{}, {radius: true}},
+	"discords N=35040 m=48 to 672":          {{}, {series: recorded}, {series: walks}, {series: noise}},
+	"discords N=2048 m=64 to 79 by 1":       {{}, {series: walks}, {series: noise}},
+}
+
+// of returns the variant of a shape.
+func (v variant) of(s shape) shape {
+	if v.series != "" {
+		s.series = v.series
+		s.name += ", " + v.series
+	}
+	if v.radius {
+		s.first = false
+		s.name += ", with a radius"
+	}
+	if v.apart {
+		s.apart = true
+		s.name += " with rows of their own"
+		s.tasks /= 2 // they fill the largest input arena
+	}
+	s.asked = v.asked
+	return s
+}
+
+// allShapes returns the shapes of all ops with a kernel, in all their variants.
+func allShapes() []shape {
+	var shapes []shape
+	for _, op := range detectors.Ops() {
+		if !plan.Has(op) {
+			continue
+		}
+		own := detectors.Shapes(op)
+		if own == nil {
+			shapes = append(shapes, caseShapes(op)...)
+		}
+		for _, shape := range own {
+			s := newShape(op, &shape)
+			ways := variants[s.name]
+			if ways == nil {
+				ways = []variant{{}}
+			}
+			for _, v := range ways {
+				s := v.of(s)
+				s.kernel, s.whole = targets[s.name].kernel, targets[s.name].whole
+				shapes = append(shapes, s)
+			}
+		}
+	}
+	return shapes
+}
+
+func newShape(op detectors.Op, s *detectors.Shape) shape {
+	profile := op == detectors.Discords && s.Fresh > 1 // of one long series
+	return shape{
+		op: op, name: fmt.Sprintf("%v %s", op, s.Name), unit: s.Unit, dim: s.Dim, fresh: s.Fresh, chain: s.Chain, tasks: s.Tasks,
+		long: profile, first: profile,
+		det: func() (detectors.Detector, error) { return op.Spec().Build(s.Values, s.Dim) },
+		floor: func() work {
+			if floor := floors[op]; floor != nil {
+				return floor(s)
+			}
+			return work{by: "its input"}
+		},
+	}
+}
+
+// caseShapes returns the op's cases with Case.Bench: the last task of each, as many times as
+// have a million rows to score, without a target.
+func caseShapes(op detectors.Op) []shape {
+	var shapes []shape
+	for _, c := range op.Spec().Cases(rand.New(rand.NewPCG(7, 8))) {
+		if !c.Bench {
+			continue
+		}
+		fresh := c.Fresh[len(c.Fresh)-1]
+		rows := c.Detector.Window() + fresh - 1
+		shapes = append(shapes, shape{
+			op: op, name: fmt.Sprintf("%v %s", op, c.Name), unit: "scores/s", dim: c.Dim, fresh: fresh,
+			tasks: max(1, min(1<<16, 1<<28/(rows*c.Dim*(fresh+16)))),
+			det:   func() (detectors.Detector, error) { return c.Detector, nil },
+			floor: func() work { return work{by: "its input"} },
+		})
+	}
+	return shapes
+}
+
+// shapeNamed returns the shape of a name without its targets. It panics if there is none.
+func shapeNamed(name string) shape {
+	for _, s := range allShapes() {
+		if s.name == name {
+			s.kernel, s.whole = 0, 0
+			return s
+		}
+	}
+	panic("bench: no shape is named " + name)
+}
+
+// latencyShape is IKA-SST of every sample.
+const latencyShape = "ikasst w=100, 1 fresh"

@@ -1,0 +1,84 @@
+package ops
+
+import (
+	"slices"
+	"testing"
+
+	"odradek/detectors"
+)
+
+// TestCaseShapes: every op has cases that are benchmarks, and their shapes can be packed
+// and scored, whatever the elements.
+func TestCaseShapes(t *testing.T) {
+	exec := detectors.NewCPU(1)
+	defer exec.Close()
+	for _, op := range detectors.Ops() {
+		shapes := caseShapes(op)
+		if len(shapes) == 0 {
+			t.Errorf("%v has no case that is a benchmark", op)
+		}
+		for i := range shapes {
+			in, err := shapes[i].input()
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			batch := exec.Batch()
+			if err := in.settle(t.Context(), exec, batch, min(2, in.tasks)); err != nil {
+				t.Errorf("%s: %v", in.name, err)
+			}
+			r := batch.Rows(0)
+			if op == detectors.Discords { // no score but where a discord is new
+				if r.Detail[2] == detectors.NoNeighbour {
+					t.Errorf("%s: no discord", in.name)
+				}
+				r.Scores = nil
+			}
+			for _, s := range r.Scores {
+				if s != s {
+					t.Errorf("%s: a score is NaN", in.name)
+					break
+				}
+			}
+			exec.Release(batch)
+		}
+	}
+}
+
+// TestShapeNames holds that shapes have names of their own and that each target, variant
+// and floor is of one.
+func TestShapeNames(t *testing.T) {
+	names, ops := map[string]bool{}, map[detectors.Op]bool{}
+	for _, s := range allShapes() {
+		if names[s.name] {
+			t.Errorf("two shapes are named %s", s.name)
+		}
+		names[s.name], ops[s.op] = true, true
+		if _, err := s.det(); err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
+		if s.floor().by == "" {
+			t.Errorf("%s has no floor", s.name)
+		}
+	}
+	for _, s := range slices.Concat(scaleShapes(), aloneShapes()) {
+		if !names[s.name] || s.kernel != 0 || s.whole != 0 {
+			t.Errorf("%s, of several devices, is no shape or has a target of one", s.name)
+		}
+	}
+	for name := range targets {
+		if !names[name] {
+			t.Errorf("there is a target of %s, and no such shape", name)
+		}
+	}
+	for name := range variants {
+		if !names[name] {
+			t.Errorf("there are variants of %s, and no such shape", name)
+		}
+	}
+	for op := range floors {
+		if !ops[op] {
+			t.Errorf("there is a floor of %v, and no shape", op)
+		}
+	}
+}
