@@ -26,7 +26,7 @@ func TestGrownTopic(t *testing.T) {
 		config := func() Config {
 			cfg := b.config("")
 			cfg.StateLost, cfg.Outputs[outputs.Anomalies], cfg.SchemaIDs[outputs.Anomalies] = policy.Reset, "anomalies", -1
-			cfg.State.TTL = 300e6
+			cfg.State.TTL = 600e6
 			rule := threshold.New(threshold.Fixed, 1e-6)
 			rule.Warmup = 0
 			cfg.State.Detectors[0].Threshold = &rule
