@@ -94,6 +94,9 @@ func (d *arDetector) Op() Op        { return AR }
 func (d *arDetector) Params() Words { return d.params }
 func (d *arDetector) Window() int   { return d.p.Order + 1 }
 
+// Learns returns MinPoints: each row is learnt when it is scored.
+func (d *arDetector) Learns() int { return d.p.MinPoints }
+
 // Reach returns which rows a score covers: its own, or with novelty, those before it.
 func (d *arDetector) Reach() (from, to int) {
 	if d.p.Novelty {

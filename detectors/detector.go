@@ -85,6 +85,14 @@ type Finding struct {
 // Region is a box of cells of a grid: in each dimension those from From to To.
 type Region struct{ From, To []int }
 
+// Learner is a Detector that scores no row before it has learnt from enough of them. A score of
+// NaN says that it has not.
+type Learner interface {
+	Detector
+	// Learns returns the number of rows that have been scored, as NaN, before the first score.
+	Learns() int
+}
+
 // MaxBlock is the largest block of a Blocker, in bytes.
 const MaxBlock = 256 << 10
 

@@ -31,7 +31,7 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 		scores := b.Out[t.Scores.Off:][:len(words)].F32()
 		for i, word := range words {
 			r := Row{
-				Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: scores[i],
+				Key: p.Key, Detector: d.Index, State: stateOf(d, word, scores[i]), Score: scores[i],
 				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
 			}
 			s.judgeRow(p, b, a, i, &r, nil)

@@ -276,7 +276,9 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 				s.warm(k, d, time, offset)
 				continue
 			}
-			out = Scored
+			if w.Count >= d.Learnt {
+				out = Scored
+			}
 			m := &k.Progress[d.Place]
 			if m.Fresh+1 < d.Fresh {
 				w.Fresh(sw, d)[m.Fresh] = word
@@ -320,6 +322,9 @@ func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v floa
 			s.bytes += s.tasks.Pack(k, &k.Series, 0, d, word, b, s.restore.replaying)
 		}
 		m.Fresh = 0
+	}
+	if w.Count < d.Learnt {
+		return WarmingUp
 	}
 	return Scored
 }

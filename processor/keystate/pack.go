@@ -132,7 +132,7 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 		for i, word := range words {
 			s.Rows = append(s.Rows, Row{})
 			r := &s.Rows[len(s.Rows)-1]
-			r.Key, r.Detector, r.State = p.Key, d.Index, RowState(word&1)*RowImputed
+			r.Key, r.Detector, r.State = p.Key, d.Index, stateOf(d, word, scores[i])
 			r.Score, r.Threshold = scores[i], nan
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
 			r.About, r.Until = int64(about[i]), int64(until[i])
@@ -153,6 +153,14 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 		}
 		s.Rows = append(s.Rows, r)
 	}
+}
+
+// stateOf returns the state of a row of a steady detector, from the word of its sample and its score.
+func stateOf(d *series.SetDetector, word uint64, score float32) RowState {
+	if d.Learns && score != score {
+		return RowWarmingUp
+	}
+	return RowState(word&1) * RowImputed
 }
 
 // setFinding sets the score of a finding and the times that it is about.

@@ -19,7 +19,9 @@ type Setup struct {
 	// See Steady.
 	Steady   bool
 	From, To int
-	MinRows  int32 // rows at which a sample has a score; 0: never
+	MinRows  int32 // rows of the window at which a sample has a task; 0: never
+	Learns   bool  // a score that is NaN says that the detector is still learning
+	Learnt   int64 // rows ever at which a sample has a score
 	// Outputs of a task on a full window, and the most of any.
 	Size, Most detectors.Outputs
 	Params     detectors.Words
@@ -58,6 +60,11 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	}
 	if d.MinRows == 0 {
 		return d
+	}
+	d.Learnt = int64(d.MinRows)
+	if z, ok := c.Detector.(detectors.Learner); ok {
+		d.Learns = true
+		d.Learnt += int64(z.Learns())
 	}
 	if d.Judged = d.Threshold != nil && d.Threshold.Size() > 0; d.Judged {
 		d.Threshold = d.configured()
