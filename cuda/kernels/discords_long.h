@@ -67,16 +67,21 @@ template <typename T> __device__ __forceinline__ bool isScanned(const Extremes &
     return !isSteep(e, rows) && (sizeof(T) == sizeof(double) || isSingle(e));
 }
 
-// probeLong probes the first band of each tile.
+constexpr int probed = 2;  // bands that are probed first
+
+// probeLong probes the first bands of each tile.
 template <typename T> __device__ inline void probeLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {
+    constexpr int rows = chunkOf<T>;
     DYNAMIC_SHARED(unsigned char, memory);
     __shared__ Work w;
     const Parts shortest(tasks, tiles, f32, out);
-    const int each = (shortest.count - shortest.exclusion + chunk - 1) / chunk, block = blockIdx.x, begin = block % each * chunk;
+    const int each = (shortest.count - shortest.exclusion + rows - 1) / rows, block = blockIdx.x, begin = block % each * rows;
     if (threadIdx.x == 0) w = longOf(tasks, tiles[block / each], f32, out, scratch);
     __syncthreads();
-    const int end = min(begin + chunk, w.count - w.exclusion);
-    if (begin < end && w.extremes->done == 0 && isScanned<T>(*w.extremes, chunk)) probe(w, *reinterpret_cast<Block<T> *>(memory), begin, end, w.exclusion);
+    for (int k = 0; k < probed && w.extremes->done == 0 && isScanned<T>(*w.extremes, rows); k++) {
+        const int first = w.exclusion + k * band, end = min(begin + rows, w.count - first);
+        if (begin < end) probe(w, *reinterpret_cast<Block<T> *>(memory), begin, end, first);
+    }
 }
 
 template <typename T> __device__ inline void scanLong(const Task *tasks, const Tile *tiles, const float *f32, float *out, uint32_t *, unsigned char *scratch) {

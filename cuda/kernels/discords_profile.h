@@ -26,7 +26,11 @@ namespace discords {
 
 constexpr int diagonals = 8, lanes = 256, band = lanes * diagonals, chunk = 256;
 constexpr int columns = (band + chunk) / 8 * 9 + 16;  // of shared memory
-constexpr int padding = band + chunk + 16;            // elements behind the last subsequence
+
+// chunkOf are the rows of a chunk of a scan in T: in float32 twice as many fit, and fewer barriers
+// make up for a warp with many neighbours to note. V100 has no memory for more in float64.
+template <typename T> constexpr int chunkOf = sizeof(T) == sizeof(double) ? chunk : 2 * chunk;
+constexpr int padding = band + 2 * chunk + 16;  // elements behind the last subsequence
 
 // Extremes are those of a length's subsequences; zero before.
 struct Extremes {
@@ -124,6 +128,7 @@ template <typename T> struct alignas(4 * sizeof(T)) Row {
 
 // Block is a block's shared memory; discordsScanBytes in cuda/plan/discords.go says the same.
 template <typename T> struct Block {
+    static constexpr int chunk = chunkOf<T>, columns = (band + chunk) / 8 * 9 + 16;
     Row<T> row[chunk + 1];
     T df[columns], dg[columns], inverse[columns];
     int limit[columns], least[columns];  // least of a column's and the next seven limits
@@ -134,7 +139,7 @@ template <typename T> struct Block {
 template <typename T> __device__ __forceinline__ void seed(const Work &w, Block<T> &b, int i, int first, T *c) {
     const int t = threadIdx.x;
     double *values = reinterpret_cast<double *>(b.df);
-    static_assert(sizeof(T) * columns * 2 >= 8 * columns, "room");
+    static_assert(sizeof(T) * Block<T>::columns * 2 >= sizeof(double) * columns, "room");
     double sum[diagonals], next[diagonals];
     const double mean = w.mean[i], level = w.mean[min(i + first + t * diagonals, w.count - 1)];
 #pragma unroll
@@ -164,9 +169,12 @@ template <typename T> __device__ __forceinline__ void seed(const Work &w, Block<
     for (int d = 0; d < diagonals; d++) c[d] = static_cast<T>(sum[d]);
 }
 
-// note takes the eight pairs of a row, whose correlations are r0 to r7, into account.
+// note takes the eight pairs of a row, whose correlations are r0 to r7, into account. Called and
+// not inlined, it says itself where its memory is: a generic address costs a query and a loop.
 template <typename T>
-__device__ ODRADEK_SLOW void note(const Work &w, Block<T> &b, int row, int column, int i, int j, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
+__device__ ODRADEK_SLOW void note(Best *bests, int *limits, int row, int column, int i, int j, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
+    DYNAMIC_SHARED(unsigned char, memory);
+    Block<T> &b = *reinterpret_cast<Block<T> *>(memory);
     const T rho[diagonals] = {r0, r1, r2, r3, r4, r5, r6, r7};
     const int limit = b.row[row].limit;
     if (limit == never) return;
@@ -188,11 +196,11 @@ __device__ ODRADEK_SLOW void note(const Work &w, Block<T> &b, int row, int colum
         for (int d = 0; d < diagonals; d++) {
             if (its[d] != never && high(rho[d]) >= its[d]) {
                 double r = static_cast<double>(rho[d]);
-                atomicMin(w.best + j + d, nearer(r, i));
+                globalMin(bests + j + d, nearer(r, i));
                 int l = limitOf(r, T(0));
                 if (l > its[d]) {
                     atomicMax(&b.limit[spread(column + d)], l);
-                    atomicMax(w.limit + j + d, l);
+                    globalMax(limits + j + d, l);
                     its[d] = l;
                 }
             }
@@ -211,23 +219,24 @@ __device__ ODRADEK_SLOW void note(const Work &w, Block<T> &b, int row, int colum
                 most = fmax(most, r);
             }
         }
-        atomicMin(w.best + i, nearest);
+        globalMin(bests + i, nearest);
         int l = limitOf(most, T(0));
         if (l > limit) {
             atomicMax(&b.row[row].limit, l);
-            atomicMax(w.limit + i, l);
+            globalMax(limits + i, l);
         }
     }
 }
 
 // fill loads the rows from one on, a chunk of them, and their columns.
 template <typename T> __device__ __forceinline__ void fill(const Work &w, Block<T> &b, int from, int first) {
+    constexpr int rows = chunkOf<T>;
     const int t = threadIdx.x;
-    for (int q = t; q <= chunk; q += lanes) {
+    for (int q = t; q <= rows; q += lanes) {
         int i = from + q;
         b.row[q] = {static_cast<T>(w.df[i]), static_cast<T>(w.dg[i]), static_cast<T>(w.inverse[i]), w.limit[i]};
     }
-    for (int q = t; q < band + chunk; q += lanes) {
+    for (int q = t; q < band + rows; q += lanes) {
         int j = from + first + q, at = spread(q);
         b.df[at] = static_cast<T>(w.df[j]);
         b.dg[at] = static_cast<T>(w.dg[j]);
@@ -236,25 +245,30 @@ template <typename T> __device__ __forceinline__ void fill(const Work &w, Block<
     }
 }
 
+// drift is how far a pair's correlation may be lower in the scan, which begins elsewhere, than in the
+// probe: were a limit above it, the subsequence would be left without a neighbour.
+template <typename T> constexpr double drift = sizeof(T) == sizeof(double) ? 0 : 0x1p-16;
+
 // probe raises the limits of subsequences by all pairs of the rows from begin to end-1, at most a
 // chunk, and the diagonals from first on, without what is near: so that a scan begins with limits. Without
 // any, as blocks of a short series begin at once, nearly every pair is nearer than all before.
 template <typename T> __device__ __forceinline__ void probe(const Work &w, Block<T> &b, int begin, int end, int first) {
+    constexpr int rows = chunkOf<T>;
     const int t = threadIdx.x;
     T c[diagonals];
     seed(w, b, begin > 0 ? begin - 1 : 0, first, c);
     __syncthreads();
     fill(w, b, begin, first);
     __syncthreads();
-    for (int q = t; q < band + chunk; q += lanes) b.least[spread(q)] = always;
-    for (int q = t; q < chunk; q += lanes) b.row[q].limit = always;
+    for (int q = t; q < band + rows; q += lanes) b.least[spread(q)] = always;
+    for (int q = t; q < rows; q += lanes) b.row[q].limit = always;
     __syncthreads();
     T df[diagonals], dg[diagonals], inverse[diagonals];
     int best[diagonals];
 #pragma unroll
     for (int d = 0; d < diagonals; d++) df[d] = b.df[t * 9 + d], dg[d] = b.dg[t * 9 + d], inverse[d] = b.inverse[t * 9 + d], best[d] = always;
 #pragma unroll 1
-    for (int base = 0; base < chunk; base += diagonals) {
+    for (int base = 0; base < rows; base += diagonals) {
         const int at = (base / 8 + t) * 9;
 #pragma unroll
         for (int u = 0; u < diagonals; u++) {
@@ -277,17 +291,17 @@ template <typename T> __device__ __forceinline__ void probe(const Work &w, Block
     }
 #pragma unroll
     for (int d = 0; d < diagonals; d++) {
-        if (best[d] > 0) atomicMax(&b.least[(chunk / 8 + t) * 9 + d], best[d]);
+        if (best[d] > 0) atomicMax(&b.least[(rows / 8 + t) * 9 + d], best[d]);
     }
     __syncthreads();
     auto raise = [&](int i, int h) {
         if (h > 0 && i < w.count) {
-            int l = limitOf(static_cast<double>(atMost(h, T(0))), T(0));
+            int l = limitOf(static_cast<double>(atMost(h, T(0))) - drift<T>, T(0));
             if (l > 0) atomicMax(w.limit + i, l);
         }
     };
-    for (int q = t; q < min(chunk, end - begin); q += lanes) raise(begin + q, b.row[q].limit);
-    for (int q = t; q < band + chunk; q += lanes) raise(begin + first + q, b.least[spread(q)]);
+    for (int q = t; q < min(rows, end - begin); q += lanes) raise(begin + q, b.row[q].limit);
+    for (int q = t; q < band + rows; q += lanes) raise(begin + first + q, b.least[spread(q)]);
 }
 
 // isLeft reports whether a subsequence's limit is below enough, as far as any block has got.
@@ -298,7 +312,9 @@ __device__ __forceinline__ bool isLeft(const Work &w, int i, int enough) {
 // noteRow takes the eight pairs of a row into account, for the row alone. One that turns out to be
 // nearer to any than the correlation whose high word is enough is looked at no more.
 template <typename T>
-__device__ ODRADEK_SLOW void noteRow(const Work &w, Block<T> &b, int row, int i, int j, int enough, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
+__device__ ODRADEK_SLOW void noteRow(Best *bests, int *limits, int row, int i, int j, int enough, T r0, T r1, T r2, T r3, T r4, T r5, T r6, T r7) {
+    DYNAMIC_SHARED(unsigned char, memory);
+    Block<T> &b = *reinterpret_cast<Block<T> *>(memory);
     const T rho[diagonals] = {r0, r1, r2, r3, r4, r5, r6, r7};
     Best nearest = none;
     double most = 0;
@@ -311,11 +327,11 @@ __device__ ODRADEK_SLOW void noteRow(const Work &w, Block<T> &b, int row, int i,
         }
     }
     if (nearest == none) return;
-    atomicMin(w.best + i, nearest);
+    globalMin(bests + i, nearest);
     int l = limitOf(most, T(0));
     if (l > b.row[row].limit) {
         atomicMax(&b.row[row].limit, l >= enough ? never : l);
-        atomicMax(w.limit + i, l);
+        globalMax(limits + i, l);
     }
 }
 
@@ -324,22 +340,23 @@ __device__ ODRADEK_SLOW void noteRow(const Work &w, Block<T> &b, int row, int i,
 // theirs, and of the subsequences themselves only those count whose limit is below enough.
 template <typename T, bool Rows = false>
 __device__ __forceinline__ void scan(const Work &w, Block<T> &b, int begin, int end, int first, int enough = never) {
+    constexpr int rows = chunkOf<T>;
     const int t = threadIdx.x, k = first + t * diagonals;
     T c[diagonals];
     {
         int i = begin > 0 ? begin - 1 : 0;
         seed(w, b, i, first, c);
     }
-    for (int from = begin; from < end; from += chunk) {
+    for (int from = begin; from < end; from += rows) {
         __syncthreads();
         fill(w, b, from, first);
         __syncthreads();
         if (Rows) b.row[t].limit = from + t < end && isLeft(w, from + t, enough) ? b.row[t].limit : never;
-        for (int q = t; !Rows && q < band + chunk; q += lanes) {
+        for (int q = t; !Rows && q < band + rows; q += lanes) {
             int least = never;
 #pragma unroll
             for (int d = 0; d < diagonals; d++) {
-                if (q + d < band + chunk) least = min(least, b.limit[spread(q + d)]);
+                if (q + d < band + rows) least = min(least, b.limit[spread(q + d)]);
             }
             b.least[spread(q)] = least;
         }
@@ -349,7 +366,7 @@ __device__ __forceinline__ void scan(const Work &w, Block<T> &b, int begin, int 
         for (int d = 0; d < diagonals; d++) df[d] = b.df[t * 9 + d], dg[d] = b.dg[t * 9 + d], inverse[d] = b.inverse[t * 9 + d];
         T f = b.row[0].df, g = b.row[0].dg;
 #pragma unroll 1
-        for (int base = 0; base < chunk; base += diagonals) {
+        for (int base = 0; base < rows; base += diagonals) {
             const int at = (base / 8 + t) * 9;
 #pragma unroll
             for (int u = 0; u < diagonals; u++) {
@@ -373,8 +390,8 @@ __device__ __forceinline__ void scan(const Work &w, Block<T> &b, int begin, int 
 #pragma unroll
                     for (int d = 0; d < diagonals; d++) rho[d] = (c[d] * (d == 0 ? kept : inverse[(u + d) & 7])) * its;
                     int i = from + base + u;
-                    if (Rows) noteRow(w, b, base + u, i, i + k, enough, rho[0], rho[1], rho[2], rho[3], rho[4], rho[5], rho[6], rho[7]);
-                    else note(w, b, base + u, base + t * 8 + u, i, i + k, rho[0], rho[1], rho[2], rho[3], rho[4], rho[5], rho[6], rho[7]);
+                    if (Rows) noteRow<T>(w.best, w.limit, base + u, i, i + k, enough, rho[0], rho[1], rho[2], rho[3], rho[4], rho[5], rho[6], rho[7]);
+                    else note<T>(w.best, w.limit, base + u, base + t * 8 + u, i, i + k, rho[0], rho[1], rho[2], rho[3], rho[4], rho[5], rho[6], rho[7]);
                 }
             }
         }

@@ -56,6 +56,23 @@ __device__ __forceinline__ int limitOf(double rho, float) {
     return v > 0x1p-120 ? high(static_cast<float>(v)) : always;
 }
 
+// globalMin and globalMax are atomicMin and atomicMax of an address in global memory, as the
+// compiler cannot tell where a pointer comes from shared memory.
+__device__ __forceinline__ void globalMin(Best *p, Best v) {
+#ifdef __CUDA_ARCH__
+    asm volatile("red.global.min.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "l"(v) : "memory");
+#else
+    atomicMin(p, v);
+#endif
+}
+__device__ __forceinline__ void globalMax(int *p, int v) {
+#ifdef __CUDA_ARCH__
+    asm volatile("red.global.max.s32 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "r"(v) : "memory");
+#else
+    atomicMax(p, v);
+#endif
+}
+
 __device__ __forceinline__ bool finite(double v) { return fabs(v) <= largest; }
 
 // clean is a value that stands for one that is not finite where no distance reads it.

@@ -14,7 +14,8 @@ const (
 	discordsThreads = 256
 	discordsBand    = 8 * discordsThreads // diagonals of a block
 	discordsChunk   = 256
-	discordsPadding = discordsBand + discordsChunk + 16
+	discordsChunk32 = 512
+	discordsPadding = discordsBand + discordsChunk32 + 16
 	discordsPick    = 1024
 )
 
@@ -82,7 +83,7 @@ func discordsScan(left int) int {
 // The shared memory of the scan, in float64 and in float32: Block in discords_profile.h.
 const (
 	discordsScanBytes   = (discordsChunk+1)*32 + ((discordsBand+discordsChunk)/8*9+16)*(3*8+2*4)
-	discordsScan32Bytes = (discordsChunk+1)*16 + ((discordsBand+discordsChunk)/8*9+16)*(3*4+2*4)
+	discordsScan32Bytes = (discordsChunk32+1)*16 + ((discordsBand+discordsChunk32)/8*9+16)*(3*4+2*4)
 )
 
 // Constants of discords_lengths.h.
@@ -228,11 +229,11 @@ func (p *Planner) discordsProbe(s *discordsShape, tiles int, single bool) {
 	if left == 0 {
 		return
 	}
-	name, bytes := "discords_probe", discordsScanBytes
+	name, rows, bytes := "discords_probe", discordsChunk, discordsScanBytes
 	if single {
-		name, bytes = "discords_probe32", discordsScan32Bytes
+		name, rows, bytes = "discords_probe32", discordsChunk32, discordsScan32Bytes
 	}
-	p.again(kernel(name), tiles*((left+discordsChunk-1)/discordsChunk), discordsThreads, bytes)
+	p.again(kernel(name), tiles*((left+rows-1)/rows), discordsThreads, bytes)
 }
 
 // discordsProfile launches the scan of all pairs of a length, and the distances that follow.
