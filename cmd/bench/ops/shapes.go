@@ -51,6 +51,7 @@ var targets = map[string]target{
 	"discords N=1000000 m=512 to 512":                             {1_000_000 / 0.22, 0},
 	"discords N=1000000 m=512 to 512, with a radius":              {1_000_000 / 0.015, 0},
 	"discords N=1000000 m=512 to 512, random walk, with a radius": {1_000_000 / 0.015, 0},
+	"discords N=1000000 m=512 to 512, float32":                    {1_000_000 / 0.14, 0},
 	"discords N=10000000 m=512 to 512":                            {10_000_000.0 / 23, 0},
 	"discords N=100000 m=512 to 512":                              {100_000 / 0.004, 0},
 	"discords N=35040 m=48 to 672":                                {35_040 / 0.06, 0},
