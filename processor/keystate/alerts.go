@@ -19,8 +19,8 @@ import (
 // puts its key's head into the same cycle (Snapshot), so that no sample after that
 // head has changed anything, unless a replay's scores are another executor's.
 
-// judgeRows makes the rows of a task of a detector with a threshold; while
-// replaying, they are only judged.
+// judgeRows makes the rows of a task of a detector whose scores are judged or traced; while
+// replaying, they are only that.
 func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 	d := p.Detector
 	times, words := s.tasks.Times(&p.Task)
@@ -56,8 +56,11 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 }
 
 // alertOf is what a detector remembers of a key, with a history of the rule in force.
-// A key that was evicted after the sample is judged like any other.
+// It is nil without a threshold. A key that was evicted after the sample is judged like any other.
 func (s *State) alertOf(k *Key, d *series.SetDetector) *series.Alert {
+	if !d.Judged {
+		return nil
+	}
 	a := &k.Alerts.Detectors[d.Alert]
 	switch {
 	case a.History == nil:
@@ -86,31 +89,58 @@ func (s *State) saveEvents(k *Key, i int, a *series.Alert) {
 func (s *State) judgeRow(p *pending, b *detectors.Batch, a *series.Alert, i int, r *Row, f *detectors.Finding) {
 	d := p.Detector
 	var v threshold.Verdict
-	if r.Threshold = nan; r.Score == r.Score {
+	if r.Judged = r.Score; d.Traced {
+		r.Judged = s.smooth(p.Key, d, r.Score)
+	}
+	if r.Threshold = nan; d.Judged && r.Judged == r.Judged {
 		if !s.restore.replaying {
 			s.journal.Open.Floats = a.Rule.Save(s.journal.Open.Floats, a.History)
 			s.journal.Open.Push(opJudged, p.Key, d.Alert, threshold.Saved)
 		}
-		v = a.Rule.Judge(a.History, r.Score)
+		v = a.Rule.Judge(a.History, r.Judged)
 		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
 	}
 	if !s.restore.replaying {
 		s.Rows = append(s.Rows, *r)
 	}
-	if d.Events == nil || !v.Exceeds && a.Events.Idle() {
+	if !d.Judged || d.Events == nil || !v.Exceeds && a.Events.Idle() {
 		return
 	}
 	in := events.Input{
-		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Score, Threshold: v.Threshold,
+		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: p.Key.Name(), Source: s.source,
 	}
 	s.saveEvents(p.Key, d.Alert, a)
-	if d.Valued && v.Exceeds && a.Events.Peak(r.Score) {
+	if d.Valued && v.Exceeds && a.Events.Peak(r.Judged) {
 		s.explain(p, b, i, f, &in)
 	}
 	if c, ok := a.Events.Step(d.Events, &in, !s.restore.replaying); ok {
 		s.addEvent(&EventRow{p.Key, d.Index, d.Name, c})
 	}
+}
+
+// smooth adds a score to its detector's trace, and returns what is to be judged.
+func (s *State) smooth(k *Key, d *series.SetDetector, score float32) float32 {
+	if score != score {
+		return score
+	}
+	return d.Smooth.Add(s.traceOf(k, d).State, score)
+}
+
+// traceOf returns a detector's trace, which is saved before its first change in the open unit.
+func (s *State) traceOf(k *Key, d *series.SetDetector) *series.Trace {
+	t, added := k.Trace(d)
+	if !k.dead {
+		s.bytes += added
+	}
+	if t.Unit != s.journal.Number {
+		t.Unit = s.journal.Number
+		if u := s.journal.Open; !s.restore.replaying {
+			u.Words = append(u.Words, t.State...)
+			u.Push(opTrace, k, d.Trace, len(t.State))
+		}
+	}
+	return t
 }
 
 // explain takes what was expected of the i-th fresh row from its finding or, where that

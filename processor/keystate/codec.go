@@ -13,6 +13,9 @@ const (
 	// versionHeld is that of a head with held samples: see package heldblock. Before its
 	// anomalies and summaries are 1 or 0 for each, and then those that there are.
 	versionHeld = 4
+	// versionTraces is that of a head that ends with traces. Before its held samples, as in
+	// versionHeld, is 1 or 0, and before anomalies and summaries for each, and then those that there are.
+	versionTraces = 5
 )
 
 // encoder writes the content of a key for the changelog.
@@ -27,6 +30,8 @@ func newDecoder(value []byte) decoder { return decoder{changelog.Decoder{B: valu
 // with their generation, asOf, born.
 func (e *encoder) headStart(k *Key, asOf int64) {
 	switch {
+	case k.Traced():
+		e.Byte(versionTraces)
 	case k.held.Len() > 0:
 		e.Byte(versionHeld)
 	case k.Summarised():
@@ -56,19 +61,24 @@ func (e *encoder) headStart(k *Key, asOf int64) {
 //	    fingerprint of the values, values a sample, and for each time, offset, values
 //	thresholds, anomalies and silence, if the version is 2: see series.EncodeAlerts
 //	1 and these, or 0, and summaries, if the version is 3: see series.EncodeSummaries
+//	1 or 0 for each of held samples, thresholds and summaries, those that there are, and traces, if the
+//	    version is 5: see series.EncodeTraces
 func (e *encoder) head(s *State, k *Key) {
 	k.EncodeRows(&e.Encoder)
 	k.EncodeProgress(&e.Encoder)
-	full, summarised, held := !k.Alerts.Empty(), k.Summarised(), k.held.Len() > 0
+	full, summarised, held, traced := !k.Alerts.Empty(), k.Summarised(), k.held.Len() > 0, k.Traced()
+	if traced {
+		e.Flag(held)
+	}
 	if held {
 		s.heldOut.AppendHead(&e.Encoder, k.held, s.blocks[k])
-	} else {
+	} else if !traced {
 		e.Uint(0)
 	}
-	if held || summarised {
+	if held || summarised || traced {
 		e.Flag(full)
 	}
-	if held {
+	if held || traced {
 		e.Flag(summarised)
 	}
 	if full {
@@ -76,6 +86,9 @@ func (e *encoder) head(s *State, k *Key) {
 	}
 	if summarised {
 		k.EncodeSummaries(&e.Encoder)
+	}
+	if traced {
+		k.EncodeTraces(&e.Encoder)
 	}
 }
 

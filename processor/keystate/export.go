@@ -56,6 +56,9 @@ func (s *State) Export(dst []byte) []byte {
 		if k.Summarised() {
 			k.EncodeSummaries(&e.Encoder)
 		}
+		if k.Traced() {
+			k.EncodeTraces(&e.Encoder)
+		}
 	}
 	return e.B
 }

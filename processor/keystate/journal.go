@@ -68,6 +68,7 @@ const (
 	opOrphans                   // anomalies that nothing continued were closed
 	opSummary                   // a summary was changed
 	opRule                      // a history was made one of another threshold
+	opTrace                     // a trace was changed
 
 	opEvict    = undo.Released | iota // a key was evicted
 	opDecision                        // a step of a decision, which is What
@@ -139,6 +140,8 @@ func (s *State) revert(o *undo.Op[*Key], with *undo.Operands) {
 		m.Carry = append(m.Carry[:0], detectors.WordsOf(with.Floats)...)
 	case opSummary:
 		s.bytes += k.Summary(int(o.What)).Restore(w)
+	case opTrace:
+		copy(k.Alerts.Traces[o.What].State, w)
 	case opJudged:
 		a := &k.Alerts.Detectors[o.What]
 		a.Rule.Undo(a.History, with.Floats)

@@ -133,12 +133,14 @@ func (s *State) loadHead(name, value []byte) error {
 		s.takeFindings(k, h)
 		d.Decoder = h.Decoder
 		alerts, summaries := v == versionAlerts, v == versionSummaries
-		s.loadHeld(&d, k, v == versionHeld)
+		if v != versionTraces || d.Byte() != 0 {
+			s.loadHeld(&d, k, v >= versionHeld)
+		}
 		k.Alerts.Clear()
-		if v == versionHeld || v == versionSummaries {
+		if v >= versionSummaries {
 			alerts = d.Byte() != 0
 		}
-		if v == versionHeld {
+		if v >= versionHeld {
 			summaries = d.Byte() != 0
 		}
 		h.Decoder = d.Decoder
@@ -147,6 +149,9 @@ func (s *State) loadHead(name, value []byte) error {
 		}
 		if summaries {
 			h.Summaries(&k.Series)
+		}
+		if v == versionTraces {
+			h.Traces(&k.Series)
 		}
 		d.Decoder = h.Decoder
 		if h.Rewrite {
@@ -229,7 +234,7 @@ func (s *State) unload(k *Key) {
 // startHead is start for a head: the version.
 func (d *decoder) startHead() byte {
 	v := d.Byte()
-	if v != version && v != versionAlerts && v != versionSummaries && v != versionHeld {
+	if v != version && v != versionAlerts && v != versionSummaries && v != versionHeld && v != versionTraces {
 		d.Fail()
 	}
 	return v

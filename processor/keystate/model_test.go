@@ -86,6 +86,7 @@ type modelKey struct {
 	fresh        [][]modelRow // by detector
 	carry        []detectors.Words
 	history      [][]float32
+	scores       [][]float32 // all, by detector
 	summary      [][]float64
 	left         []int // rows in it
 	events       []events.State
@@ -211,7 +212,7 @@ func (m *model) sample(sm Sample, turn int64) {
 		}
 		n := len(m.cfg.Detectors)
 		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
-			history: make([][]float32, n), summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
+			history: make([][]float32, n), scores: make([][]float32, n), summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)
 	}
 	k.offset = turn
@@ -301,7 +302,7 @@ func (m *model) row(sm Sample) {
 			n := len(w.rows)
 			if n < f.least {
 				m.rows = append(m.rows, flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time,
-					sm.Time, false, 0, math.Float32bits(float32(math.NaN()))})
+					sm.Time, false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN()))})
 				continue
 			}
 			out = Scored
@@ -394,7 +395,7 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	finds := f.AppendFindings(nil, rows)
 	for j, r := range k.fresh[i] {
 		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), r.offset, r.time, r.time, r.time, false, 0,
-			math.Float32bits(float32(math.NaN()))}
+			math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN()))}
 		if r.imputed {
 			row.state = RowImputed
 		}
@@ -412,18 +413,35 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 	}
 }
 
+// meanOf returns the bits of the mean of the last n scores, or of NaN while there are fewer.
+func meanOf(scores []float32, n int) uint32 {
+	n = max(n, 1)
+	if len(scores) < n {
+		return math.Float32bits(float32(math.NaN()))
+	}
+	sum := 0.0
+	for _, s := range scores[len(scores)-n:] {
+		sum += float64(s)
+	}
+	return math.Float32bits(float32(sum / float64(n)))
+}
+
 // judged is a row with its verdict, and what becomes of the key's anomaly.
 func (m *model) judged(k *modelKey, i int, row flat, r detectors.Rows, fresh int, centers, actual []float64) flat {
 	d := &m.cfg.Detectors[i]
-	if d.Threshold == nil {
+	k.scores[i] = append(k.scores[i], math.Float32frombits(row.score))
+	row.judged = meanOf(k.scores[i], int(d.Smooth))
+	if score := math.Float32frombits(row.judged); d.Threshold == nil || score != score {
 		return row
 	}
 	if k.history[i] == nil {
 		k.history[i] = make([]float32, d.Threshold.Size())
 	}
-	score := math.Float32frombits(row.score)
+	score := math.Float32frombits(row.judged)
 	rule := *d.Threshold
-	rule.Decluster = max(1, rule.Decluster) // fakes say nothing of their reach
+	if rule.Decluster == 0 {
+		rule.Decluster = max(1, int(d.Smooth)) // fakes say nothing of their reach
+	}
 	v := rule.Judge(k.history[i], score)
 	row.exceeds, row.severity, row.threshold = v.Exceeds, v.Severity, math.Float32bits(v.Threshold)
 	if d.Events == nil {

@@ -25,7 +25,7 @@ func (s *State) warm(k *Key, d *series.SetDetector, time, offset int64) {
 }
 
 func warmRow(k *Key, d *series.SetDetector, time, offset int64) Row {
-	return Row{Key: k, Detector: d.Index, State: RowWarmingUp, Score: nan, Threshold: nan, Offset: offset, Time: time,
+	return Row{Key: k, Detector: d.Index, State: RowWarmingUp, Score: nan, Judged: nan, Threshold: nan, Offset: offset, Time: time,
 		About: time, Until: time}
 }
 
@@ -92,7 +92,7 @@ func (s *State) Apply(b *detectors.Batch) {
 				s.setCarry(p.Key, d, m, b.Out[next.Off:next.Off+next.Len])
 			}
 		}
-		if d.Judged {
+		if d.Followed {
 			s.judgeRows(p, b)
 		} else if !s.restore.replaying {
 			s.addRows(p, b)
@@ -133,7 +133,7 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 			s.Rows = append(s.Rows, Row{})
 			r := &s.Rows[len(s.Rows)-1]
 			r.Key, r.Detector, r.State = p.Key, d.Index, stateOf(d, word, scores[i])
-			r.Score, r.Threshold = scores[i], nan
+			r.Score, r.Judged, r.Threshold = scores[i], scores[i], nan
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
 			r.About, r.Until = int64(about[i]), int64(until[i])
 		}
@@ -144,11 +144,12 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 	finds := highest(s.finds)
 	for i, word := range words {
 		r := Row{
-			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan, Threshold: nan,
+			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan, Judged: nan, Threshold: nan,
 			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
 		}
 		if len(finds) > 0 && finds[0].Fresh == i {
 			r.setFinding(&finds[0], times)
+			r.Judged = r.Score
 			finds = finds[1:]
 		}
 		s.Rows = append(s.Rows, r)

@@ -44,6 +44,9 @@ func randomConfig(r *rand.Rand) *Config {
 		if r.IntN(3) > 0 {
 			randomAlerts(r, &d)
 		}
+		if r.IntN(3) == 0 {
+			d.Smooth = threshold.Smoothing(2 + r.IntN(12))
+		}
 		cfg.Detectors = append(cfg.Detectors, d)
 	}
 	for i := range cfg.Windows {

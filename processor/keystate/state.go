@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"odradek/detectors"
+	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/decisions"
 	"odradek/processor/keystate/eventtime"
@@ -153,6 +154,9 @@ func (c *Config) Check() error {
 		if d.Name == series.SilenceName {
 			bad("detector %q: the name is that of the events of silence", d.Name)
 		}
+		if d.Smooth < 0 || d.Smooth > threshold.MaxSmoothing {
+			bad("detector %q: a mean of %d scores, use 1 to %d", d.Name, d.Smooth, threshold.MaxSmoothing)
+		}
 		if d.Threshold != nil {
 			if err := d.Threshold.Check(); err != nil {
 				bad("detector %q: %w", d.Name, err)
@@ -211,6 +215,9 @@ type Row struct {
 	Exceeds  bool    // the score is above the detector's threshold
 	Severity uint8   // 0 to 100, see threshold.Verdict; 0 without a threshold
 	Score    float32 // NaN where there is none
+	// Judged is the score that the threshold judges: Score, or with DetectorConfig.Smooth the mean of
+	// the last ones; NaN where there is none.
+	Judged float32
 	// Threshold is the bound the score was judged by, as threshold.Verdict has it;
 	// NaN where it was not judged.
 	Threshold float32

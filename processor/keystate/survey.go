@@ -76,6 +76,11 @@ func (v *Survey) size(name []byte, head, segments int64) int64 {
 		return keyBytes + head
 	}
 	full, alerts := int64(0), series.NewAlerts(set.Judged).Size()
+	for d := range set.All {
+		if d.Traced {
+			alerts += series.TraceBytes + 8*int64(d.TraceSize())
+		}
+	}
 	for i := range set.Windows {
 		sw := &set.Windows[i]
 		full += 8 * (int64(sw.Need)*int64(1+len(sw.Columns)) + int64(sw.Tail))
@@ -143,7 +148,7 @@ func (s *State) strip(k *Key) {
 			a.Detectors[i].History = nil
 			open = open || a.Detectors[i].Events.Open()
 		}
-		if a.Summaries = nil; !open {
+		if a.Summaries, a.Traces = nil, nil; !open {
 			k.Alerts = nil
 		}
 	}

@@ -133,14 +133,14 @@ type flat struct {
 	offset, time, about, till int64
 	exceeds                   bool
 	severity                  uint8
-	threshold                 uint32
+	threshold, judged         uint32
 }
 
 func flatten(rows []Row) []flat {
 	out := make([]flat, 0, len(rows))
 	for _, r := range rows {
 		out = append(out, flat{string(r.Key.Name()), r.Detector, r.State, math.Float32bits(r.Score), r.Offset, r.Time, r.About, r.Until,
-			r.Exceeds, r.Severity, math.Float32bits(r.Threshold)})
+			r.Exceeds, r.Severity, math.Float32bits(r.Threshold), math.Float32bits(r.Judged)})
 	}
 	return out
 }

@@ -157,17 +157,17 @@ func (j *judge) tell(rows []keystate.Row, changes []keystate.EventRow) {
 	for i := range rows {
 		r := &rows[i]
 		v := &j.said[r.Detector]
-		if r.State == keystate.RowWarmingUp || math.IsNaN(float64(r.Score)) {
+		if r.State == keystate.RowWarmingUp || math.IsNaN(float64(r.Judged)) {
 			continue
 		}
-		v.Scores[r.Offset], v.Exceeds[r.Offset] = float64(r.Score), r.Exceeds
+		v.Scores[r.Offset], v.Exceeds[r.Offset] = float64(r.Judged), r.Exceeds
 		at, ok := j.sampleAt[r.About]
 		if !ok {
 			continue
 		}
 		j.about[r.Detector][r.Until] = at
-		if to, ok := j.sampleAt[r.Until]; ok && at >= j.train && (v.Place < 0 || r.Score > j.best[r.Detector]) {
-			v.Place, j.best[r.Detector] = (at+to)/2, r.Score
+		if to, ok := j.sampleAt[r.Until]; ok && at >= j.train && (v.Place < 0 || r.Judged > j.best[r.Detector]) {
+			v.Place, j.best[r.Detector] = (at+to)/2, r.Judged
 		}
 	}
 	for i := range changes {

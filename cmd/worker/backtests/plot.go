@@ -117,8 +117,8 @@ func (p *plot) values(t int64, v []float64) {
 
 func (p *plot) score(d int, r *keystate.Row) {
 	i := d*p.n + p.bucket(r.Time)
-	if !(p.top[i] >= r.Score) {
-		p.top[i] = r.Score
+	if !(p.top[i] >= r.Judged) {
+		p.top[i] = r.Judged
 	}
 	if b := r.Threshold; b-b == 0 && !(p.bound[i] >= b) {
 		p.bound[i] = b

@@ -137,10 +137,10 @@ func (l *lane) tell(rows []keystate.Row, changes []keystate.EventRow) error {
 		of := l.ofKey(r.Key)
 		t, w := &of.dets[r.Detector], &l.warm[r.Detector]
 		t.rows++
-		if r.Score == r.Score && t.rows >= w.rows {
+		if r.Judged == r.Judged && t.rows >= w.rows {
 			t.scores++
 		}
-		if of.plot != nil && r.Score == r.Score {
+		if of.plot != nil && r.Judged == r.Judged {
 			of.plot.score(int(r.Detector), r)
 		}
 		if l.scores != nil {

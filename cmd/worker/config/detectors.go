@@ -29,6 +29,7 @@ type detectorCommon struct {
 	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
 	Window int      `env:"WINDOW" derived:"50{WINDOW}" min:"2" max:"16777216" doc:"Window of the method, in samples. {windows}"`
 	Stride int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later{STRIDE}."`
+	Smooth int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault of about that many samples stands out, a single sample's does less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. Kept in the state at 8 bytes each."`
 	Alarm  alarmSettings
 }
 
@@ -310,6 +311,9 @@ func (d *DetectorSettings) canonicalOf(version int, params []setting) string {
 	}
 	for _, s := range params {
 		fmt.Fprintf(&b, ";%s=%s", s.name, formatValue(s.field))
+	}
+	if d.Smooth > 1 {
+		fmt.Fprintf(&b, ";smooth=%d", d.Smooth)
 	}
 	return b.String()
 }

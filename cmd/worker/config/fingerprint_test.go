@@ -19,6 +19,8 @@ func TestFingerprintsStay(t *testing.T) {
 		{"OP=knn", 0xe3571b655444e122},
 		{"OP=knn TUMBLING=true STRIDE=1024", 0xcd2193fc7b4f1cd7},
 		{"OP=knn WINDOW=77 K=7 EMBED=3 MIN_POINTS=70 INCLUDE_SELF=true FIELDS=a", 0x873e858587349a13},
+		{"OP=knn SMOOTH=1", 0xe3571b655444e122},
+		{"OP=knn SMOOTH=64", 0x93eb8144f4632e8e},
 		{"OP=lof", 0xf9f1ff69fc0834cd},
 		{"OP=lof WINDOW=64 K=10 EMBED=4 ZNORM=true MIN_POINTS=33 STRICT=true THRESHOLD=off", 0xf8dc6ddc9dddfbd2},
 		{"OP=lof WINDOW=64 K=10 TUMBLING=true STRIDE=64 BINS=9 DECAY=0.98 MAX_BINS=100 ALPHA=0.5", 0xbfecf53a879d792f},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"odradek/detectors"
+	"odradek/detectors/threshold"
 	"odradek/processor/keystate"
 	"odradek/processor/keystate/series"
 	"odradek/processor/provenance"
@@ -69,7 +70,7 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		}
 		dc := series.DetectorConfig{
 			Name: d.Name, Detector: det, Window: w, Fields: mapping.ColumnNames(cols), Keys: keys, Stride: d.Stride,
-			Fingerprint: fingerprint(d.canonical()),
+			Smooth: threshold.Smoothing(d.Smooth), Fingerprint: fingerprint(d.canonical()),
 		}
 		if dc.Threshold, err = c.thresholdOf(d); err != nil {
 			return nil, fmt.Errorf("%sTHRESHOLD: %w", detectorPrefix(d.Name), err)
@@ -115,6 +116,7 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 		op("OP", d.Op)
 		op("WINDOW", strconv.Itoa(d.Window))
 		op("STRIDE", strconv.Itoa(d.Stride))
+		op("SMOOTH", strconv.Itoa(d.Smooth))
 		for _, p := range d.stateParams() {
 			op(p.name, formatValue(p.field))
 		}

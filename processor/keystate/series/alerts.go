@@ -13,6 +13,7 @@ type Alerts struct {
 	Orphans   []Orphan        // open anomalies to be closed with the next live sample; replaced
 
 	Summaries map[int]*Summary // by SetDetector.Place; see summary.go
+	Traces    []Trace          // one for each of the set's traced detectors; nil before the first score; see trace.go
 }
 
 // Alert is what one judged detector remembers of a series.
@@ -46,7 +47,7 @@ func NewAlerts(dets int) *Alerts {
 
 // Sizes of the types in memory; TestSizes compares them.
 const (
-	alertsBytes = 64
+	alertsBytes = 88
 	alertBytes  = 48
 )
 
@@ -59,6 +60,9 @@ func (a *Alerts) Size() int64 {
 	for _, m := range a.Summaries {
 		n += m.size()
 	}
+	for i := range a.Traces {
+		n += TraceBytes + 8*int64(len(a.Traces[i].State))
+	}
 	return n
 }
 
@@ -66,7 +70,7 @@ func (a *Alerts) Size() int64 {
 func (a *Alerts) Clear() {
 	if a != nil {
 		clear(a.Detectors)
-		a.Silent, a.Orphans, a.Summaries = nil, nil, nil
+		a.Silent, a.Orphans, a.Summaries, a.Traces = nil, nil, nil, nil
 	}
 }
 

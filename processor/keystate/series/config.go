@@ -31,8 +31,12 @@ type DetectorConfig struct {
 	// Events are not in it: changed ones hold from the next live score on.
 	Fingerprint uint64
 
+	// Smooth has the mean of the last scores judged in place of each; a fingerprint's part.
+	Smooth threshold.Smoothing
+
 	// Threshold judges its scores; nil: none exceeds. Where Decluster is 0, it is the
-	// rows from the first that a score is about (Steady) to its own, 1 at least.
+	// rows from the first that a score is about (Steady) to its own, 1 at least; with Smooth, from the
+	// first that any score of the mean is about.
 	Threshold *threshold.Rule
 	Events    *events.Rule // makes anomalies of those that exceed; nil: no events
 }

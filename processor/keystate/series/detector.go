@@ -26,15 +26,17 @@ type Setup struct {
 	Size, Most detectors.Outputs
 	Params     detectors.Words
 
-	Judged  bool              // has a threshold
-	Rule    *threshold.Rule   // in force for the score that Apply judges next
-	Ruled   *threshold.Rule   // and for the sample that Fold takes next
-	former  []*threshold.Rule // of other histories
-	Explain detectors.Explainer
-	Blocker detectors.Blocker
-	Valued  bool         // its tasks' values are queued: a finding may say what was expected
-	Replays bool         // has something to remember of each task
-	Summary *bins.Params // of what leaves its window; nil: none
+	Judged   bool              // has a threshold
+	Rule     *threshold.Rule   // in force for the score that Apply judges next
+	Ruled    *threshold.Rule   // and for the sample that Fold takes next
+	former   []*threshold.Rule // of other histories
+	Explain  detectors.Explainer
+	Blocker  detectors.Blocker
+	Valued   bool         // its tasks' values are queued: a finding may say what was expected
+	Traced   bool         // a series has a Trace of its scores
+	Followed bool         // its scores are more than rows: they are judged, or traced
+	Replays  bool         // has something to remember of each task
+	Summary  *bins.Params // of what leaves its window; nil: none
 }
 
 // NewSetup derives the setup of the detector at index in the configuration, on a window of
@@ -84,7 +86,9 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 		d.Most.Scores, d.Most.Carry = max(d.Most.Scores, size.Scores), max(d.Most.Carry, size.Carry)
 		d.Most.Detail = max(d.Most.Detail, size.Detail)
 	}
-	d.Replays = d.Judged || d.Most.Carry > 0
+	d.Traced = d.Smooth.Size() > 0
+	d.Followed = d.Judged || d.Traced
+	d.Replays = d.Followed || d.Most.Carry > 0
 	return d
 }
 
@@ -93,7 +97,7 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 func (d *Setup) configured() *threshold.Rule {
 	r := *d.DetectorConfig.Threshold
 	if r.Decluster == 0 {
-		r.Decluster = d.From + 1
+		r.Decluster = d.From + max(1, int(d.Smooth))
 	}
 	return &r
 }

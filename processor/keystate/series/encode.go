@@ -137,25 +137,22 @@ func (k *Series) EncodeAlerts(e *changelog.Encoder) {
 		}
 	}
 	e.Uint(uint64(n))
-	for i := range k.Set.Windows {
-		for j := range k.Set.Windows[i].Detectors {
-			d := &k.Set.Windows[i].Detectors[j]
-			if !d.Judged || !k.Alerts.Detectors[d.Alert].used() {
-				continue
-			}
-			e.String(d.Name)
-			e.Bits(d.Fingerprint)
-			e.Bits(k.Set.Windows[i].Fingerprint)
-			a := &k.Alerts.Detectors[d.Alert]
-			rule := a.Rule
-			if rule == nil {
-				rule = new(threshold.Rule)
-			}
-			e.Byte(byte(rule.Kind) | threshold.Layout<<4)
-			e.Bits(math.Float64bits(rule.Value))
-			e.Sparse(a.History[:rule.Stored()])
-			e.B = a.Events.Append(e.B)
+	for d, window := range k.Set.All {
+		if !d.Judged || !k.Alerts.Detectors[d.Alert].used() {
+			continue
 		}
+		e.String(d.Name)
+		e.Bits(d.Fingerprint)
+		e.Bits(window)
+		a := &k.Alerts.Detectors[d.Alert]
+		rule := a.Rule
+		if rule == nil {
+			rule = new(threshold.Rule)
+		}
+		e.Byte(byte(rule.Kind) | threshold.Layout<<4)
+		e.Bits(math.Float64bits(rule.Value))
+		e.Sparse(a.History[:rule.Stored()])
+		e.B = a.Events.Append(e.B)
 	}
 	if k.Alerts.Silent == nil {
 		e.Byte(0)

@@ -230,7 +230,7 @@ func (d *Reader) Alerts(k *Series) {
 		reason := events.DetectorRemoved
 		switch {
 		case det == nil || !det.Judged:
-		case det.Fingerprint != fp || of.Fingerprint != window:
+		case det.Fingerprint != fp || of != window:
 			reason = events.Reset
 		default:
 			a := &k.Alerts.Detectors[det.Alert]

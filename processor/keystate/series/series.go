@@ -15,6 +15,7 @@
 //	                 held samples, which are the caller's
 //	EncodeAlerts     thresholds' histories, anomalies, silence
 //	EncodeSummaries  summaries
+//	EncodeTraces     traces of scores
 //
 // A Reader reads it in the same order, and leaves out what the configuration has no use for.
 package series

@@ -5,6 +5,7 @@ type Set struct {
 	Windows   []SetWindow
 	Detectors int  // their number
 	Judged    int  // the number of those with a threshold
+	Traced    int  // the number of those with a trace
 	Simple    bool // one window of one column, one detector
 	Fixed     int  // bytes of a series' Windows and Progress without rows and carries
 }
@@ -28,22 +29,32 @@ type SetDetector struct {
 	Place int // index into Series.Progress; places count up from window to window
 	at    int // place of its fresh rows in the tail
 	Alert int // index into Alerts.Detectors, if judged
+	Trace int // index into Alerts.Traces, if traced
 }
 
 // None is the set of a series that no detector reads any more, which stays only until
 // its open anomalies are closed.
 var None = &Set{}
 
-// detector returns the detector of a name, and its window; nil without one.
-func (set *Set) detector(name string) (*SetDetector, *SetWindow) {
+// All visits the detectors, each with the fingerprint of its window.
+func (set *Set) All(yield func(d *SetDetector, window uint64) bool) {
 	for i := range set.Windows {
 		for j := range set.Windows[i].Detectors {
-			if d := &set.Windows[i].Detectors[j]; d.Name == name {
-				return d, &set.Windows[i]
+			if !yield(&set.Windows[i].Detectors[j], set.Windows[i].Fingerprint) {
+				return
 			}
 		}
 	}
-	return nil, nil
+}
+
+// detector returns the detector of a name, and its window's fingerprint; nil without one.
+func (set *Set) detector(name string) (*SetDetector, uint64) {
+	for d, window := range set.All {
+		if d.Name == name {
+			return d, window
+		}
+	}
+	return nil, 0
 }
 
 // Sets makes the sets of a configuration's detectors.
@@ -105,9 +116,12 @@ func (s *Sets) of(reads func(detector int) bool) *Set {
 		sw := SetWindow{Index: w, Fingerprint: wc.Fingerprint, Columns: wc.Columns, Incomplete: wc.Incomplete}
 		for i, d := range s.Setups {
 			if d.Window == w && members[i/8]>>(i%8)&1 != 0 {
-				sw.Detectors = append(sw.Detectors, SetDetector{d, set.Detectors, sw.Tail, set.Judged})
+				sw.Detectors = append(sw.Detectors, SetDetector{d, set.Detectors, sw.Tail, set.Judged, set.Traced})
 				if d.Judged {
 					set.Judged++
+				}
+				if d.Traced {
+					set.Traced++
 				}
 				sw.Tail += d.Stride - 1
 				sw.Need = max(sw.Need, d.Full)

@@ -1,0 +1,67 @@
+package threshold
+
+import "math"
+
+// Smoothing is the number of scores of a series of which the mean is judged in place of the last
+// one; 0 and 1: the last one is. A state is a flat []uint64 that starts all zero: how many scores it has,
+// the place of the next one, and a ring of them as float32s.
+type Smoothing int
+
+// MaxSmoothing is the largest Smoothing.
+const MaxSmoothing = 4096
+
+const smoothHead = 2
+
+// Size returns the length of a state; 0 where nothing is smoothed.
+func (n Smoothing) Size() int {
+	if n < 2 {
+		return 0
+	}
+	return smoothHead + int(n)
+}
+
+// Add adds a score to a state and returns the mean of the last n, summed from the oldest to the
+// newest in float64. It returns NaN while there are fewer: a mean of few scatters more than those that follow,
+// and would be the highest of a history. A score of NaN is left out, and gives NaN; infinite scores are
+// taken as the largest finite ones.
+func (n Smoothing) Add(state []uint64, score float32) float32 {
+	if n < 2 || score != score {
+		return score
+	}
+	score = max(-math.MaxFloat32, min(math.MaxFloat32, score))
+	ring, next := state[smoothHead:smoothHead+int(n)], int(state[1])
+	ring[next] = uint64(math.Float32bits(score))
+	if next++; next == int(n) {
+		next = 0
+	}
+	state[0], state[1] = min(state[0]+1, uint64(n)), uint64(next)
+	if state[0] < uint64(n) {
+		return float32(math.NaN())
+	}
+	sum := 0.0
+	for _, part := range [2][]uint64{ring[next:], ring[:next]} {
+		for _, w := range part {
+			sum += float64(math.Float32frombits(uint32(w)))
+		}
+	}
+	return float32(sum / float64(n))
+}
+
+// Valid reports whether a stored state is one that Add can go on with.
+func (n Smoothing) Valid(state []uint64) bool {
+	if len(state) != n.Size() {
+		return false
+	}
+	if len(state) == 0 {
+		return true
+	}
+	if state[0] > uint64(n) || state[1] >= uint64(n) || state[0] < uint64(n) && state[1] != state[0] {
+		return false
+	}
+	for _, w := range state[smoothHead:] {
+		if f := math.Float32frombits(uint32(w)); w > math.MaxUint32 || f-f != 0 {
+			return false
+		}
+	}
+	return true
+}
