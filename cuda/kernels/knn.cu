@@ -2,12 +2,15 @@
 // ties by the points' order, and so are their distances, but for their last digits in
 // float32 where a window is small.
 //
-// Three ways:
+// Four ways:
 //
 //   - A point among those before it (knn_before): a warp a point, in float64. The
 //     window's way to the device takes longer than that.
 //   - All points of a window of up to some thousand (knn_window): the search of op LOF,
 //     lof_search.h, a block a window, which is in shared memory.
+//   - All points of a window of up to 4,096 of one coordinate that are not to be listed
+//     (knn_line): sorted by a block, which a point's neighbours lie beside in (line.h).
+//     One of them among those before it goes by float32 distances (knn_before_line).
 //   - All points of a larger set (knn_peaks, knn_load, knn_scan, knn_finish): brute
 //     force by all blocks that the device has.
 //
@@ -29,6 +32,7 @@
 //
 // Floor, instructions of a pair: d=2 four and a comparison, d=10 ten and one. 1e12
 // pairs of 1,000,000 points are 0.15 s on an H200, 3.4e11 of 581,012 0.12 s.
+#include "knn_line.h"
 #include "knn_scan.h"
 #include "knn_window.h"
 
@@ -36,6 +40,23 @@ extern "C" __global__ void __launch_bounds__(128) knn_before(const Task *tasks, 
                                                              uint32_t *status, unsigned char *scratch) {
     knn::before(tasks, tiles, f32, out);
 }
+
+extern "C" __global__ void __launch_bounds__(128) knn_before_line(const Task *tasks, const Tile *tiles, const float *f32, float *out,
+                                                                  uint32_t *status, unsigned char *scratch) {
+    knn::beforeLine(tasks, tiles, f32, out);
+}
+
+// A thread has E of a window's points.
+#define LINE(name, E, threads)                                                                                               \
+    extern "C" __global__ void __launch_bounds__(threads, 1024 / threads) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \
+                                                               uint32_t *status, unsigned char *scratch) {                   \
+        knn::onLine<E>(tasks, tiles, f32, out);                                                                               \
+    }
+
+LINE(knn_line_1, 1, 32)
+LINE(knn_line_2, 2, 32)
+LINE(knn_line_4, 4, 32)
+LINE(knn_line_8, 8, 512)
 
 #define WINDOW(name, D)                                                                                                       \
     extern "C" __global__ void __launch_bounds__(256, 3) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \

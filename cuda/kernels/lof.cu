@@ -29,6 +29,15 @@
 // Scores of a few fresh points need their neighbours' lists and the k-distances of
 // these ones' neighbours only: 100 to 400 searches instead of 1,024 for one.
 //
+// Points of one coordinate without virtual ones are sorted instead (line.h): a point's
+// neighbours lie beside it, and densities and scores are sums over k places each. A few scores
+// need the densities and k-distances of a few places only, after the same sort.
+//
+// Floor of a point of n=1024 d=1 k=20, in clocks of a multiprocessor: sort (55 exchanges, 25 of
+// them by two shuffles) 3.7, two sums of 21 numbers in shared memory 3.3, in float64 1.6; 8
+// bytes through memory 0.5. Measured on an H200: 14 clocks, 18.4e9 points a second (all pairs:
+// 0.91e9), 6.2e9 where a third of the points are tied.
+//
 // Floor, n=1024 d=8 k=20 on an H200 (33.5e12 FMA/s): 2 x 8 FMA a pair, 0.50 us a
 // window; with the minimum, the subtraction and the shift 19 instructions, 0.60 us.
 //
@@ -47,6 +56,7 @@
 // of a batch of queries 10 %. Ties (three values, d=1) took 8.1 us before spots were
 // special, 1.1 after.
 #include "lof_decide.h"
+#include "lof_line.h"
 
 namespace lof {
 
@@ -95,8 +105,7 @@ __device__ inline void density(const Geometry &g, const Store &to, bool strict, 
     double sum = 0;
 #pragma unroll 4
     for (int a = 0; a < g.k; a++) sum = __dadd_rn(sum, fmax(to.kdist[neighbour[a]], distance[a]));
-    double mean = sum / g.k;
-    to.lrd[place] = 1 / (strict ? mean : mean + 1e-10);
+    to.lrd[place] = densityOf(sum, g.k, strict);
 }
 
 // factor is the score of the point at a place.
@@ -105,10 +114,7 @@ __device__ inline float factor(const Geometry &g, const Store &to, int place, in
     double sum = 0;
 #pragma unroll 4
     for (int a = 0; a < g.k; a++) sum = __dadd_rn(sum, to.lrd[neighbour[a]]);
-    double lrd = to.lrd[place];
-    if (lrd == __longlong_as_double(0x7ff0000000000000)) return 1;
-    double score = sum / g.k / lrd, most = 3.40282346638528859811704183484516925e+38;
-    return static_cast<float>(score > most ? most : score);
+    return scoreOf(sum, to.lrd[place], g.k);
 }
 
 // middle is the lower median of count doubles, 0 or above; the block calls it.
@@ -155,7 +161,6 @@ __device__ inline void even(const Task &t, float *out, float score) {
     for (int i = threadIdx.x; i < static_cast<int>(t.fresh); i += blockDim.x) out[t.scores.off + i] = score;
 }
 
-constexpr float nan = __builtin_nanf("");
 constexpr int onChip = 1024;  // places up to here have k-distances and densities in shared memory
 
 __device__ inline int rounded(int bytes) { return (bytes + 15) & ~15; }
@@ -428,3 +433,16 @@ extern "C" __global__ void __launch_bounds__(256, 3) lof_score(const Task *tasks
                                                                uint32_t *status, unsigned char *scratch) {
     lof::scorePart(tasks, tiles, f32, out, scratch);
 }
+
+// Windows of one coordinate, sorted; a thread has so many of the points.
+
+#define LINE(name, E, threads)                                                                                               \
+    extern "C" __global__ void __launch_bounds__(threads, 1024 / threads) name(const Task *tasks, const Tile *tiles, const float *f32, float *out, \
+                                                               uint32_t *status, unsigned char *scratch) {                   \
+        lof::onLine<E>(tasks, tiles, f32, out);                                                                                 \
+    }
+
+LINE(lof_line_1, 1, 32)
+LINE(lof_line_2, 2, 32)
+LINE(lof_line_4, 4, 32)
+LINE(lof_line_8, 8, 512)

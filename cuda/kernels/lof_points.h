@@ -42,6 +42,22 @@ __device__ inline Geometry geometry(const Task &t, const LofParams &p) {
     return g;
 }
 
+constexpr float nan = __builtin_nanf("");
+
+// densityOf is the lrd of a point whose k reachability distances have the given sum.
+__device__ inline double densityOf(double sum, int k, bool strict) {
+    double mean = sum / k;
+    return 1 / (strict ? mean : mean + 1e-10);
+}
+
+// scoreOf is the score of a point of density lrd whose k neighbours' densities have the
+// given sum.
+__device__ inline float scoreOf(double sum, double lrd, int k) {
+    if (lrd == __longlong_as_double(0x7ff0000000000000)) return 1;
+    double score = sum / k / lrd, most = 3.40282346638528859811704183484516925e+38;
+    return static_cast<float>(score > most ? most : score);
+}
+
 // turn spreads a group's points over phases, so that points a period apart are
 // not all in one group.
 constexpr int turn = 11;

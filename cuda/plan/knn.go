@@ -131,9 +131,11 @@ func (s *knnShape) set() (g knnSet) {
 
 // Variants of a class.
 const (
-	knnIsBefore = iota
-	knnIsWindow // 0, 2, 4, 8 numbers a point
-	knnIsScan   = knnIsWindow + 4
+	knnIsBefore     = iota
+	knnIsWindow     // 0, 2, 4, 8 numbers a point
+	knnIsScan       = knnIsWindow + 4
+	knnIsLine       = knnIsScan + 8 // of one coordinate: 1, 2, 4, 8 points a thread
+	knnIsBeforeLine = knnIsLine + 4
 )
 
 // A class of KNN: Variant is one of the above, a kernel's number among its kind, and
@@ -144,11 +146,21 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if !ok {
 		return Class{}, 0, false
 	}
+	line := s.width == 1 && !params.Bool(knnParamNeighbours)
 	if s.points > 0 {
 		n := s.before()
 		warps := max(1, min(4, s.fresh, 1<<12/n))
+		if line {
+			c := Class{Op: detectors.KNN, Variant: uint32(knnIsBeforeLine | 32*warps<<8), A: uint32((warps*n*4+1023)/1024 | 1<<16)}
+			return c, s.fresh*(n*20+4000)/20000 + 1, true
+		}
 		c := Class{Op: detectors.KNN, Variant: uint32(knnIsBefore | 32*warps<<8), A: uint32((warps*n*8+1023)/1024 | 1<<16)}
 		return c, s.fresh*(n*(s.width+40)+4000)/20000 + 1, true
+	}
+	if line && s.n <= lineMost {
+		l := lineShapeOf(s.n)
+		c := Class{Op: detectors.KNN, Variant: uint32(knnIsLine + l.kernel() | l.threads()<<8), A: uint32((l.bytes(0)+1023)/1024 | 1<<16)}
+		return c, l.cost(8 * s.others), true
 	}
 	cost := int(float64(s.n)*float64(s.n)*float64(2*s.width+8)/20000) + s.n/2 + 1
 	if s.n <= knnWindow && s.others <= knnWindowK {
@@ -192,18 +204,25 @@ const knnWave = 512 << 20
 func knnLaunches(c Class, p *Planner, chains []chain) {
 	variant, threads := int(c.Variant&0xff), int(c.Variant>>8)
 	shared, blocks, scratch := knnSharedBytes(c), c.A>>16, int(c.B)*256
-	if variant == knnIsBefore {
+	name := "knn_window"
+	switch {
+	case variant == knnIsBefore:
+		name = "knn_before"
+	case variant == knnIsBeforeLine:
+		name = "knn_before_line"
+	case variant >= knnIsLine:
+		name = fmt.Sprint("knn_line_", 1<<(variant-knnIsLine))
+	case variant >= knnIsScan:
+		name = fmt.Sprint("knn_scan_", knnScans[variant-knnIsScan])
+	case variant > knnIsWindow:
+		name = fmt.Sprint("knn_window_", 1<<(variant-knnIsWindow))
+	}
+	if variant == knnIsBefore || variant >= knnIsLine {
 		for _, ch := range chains {
 			p.tile(Tile{First: ch.first, Count: ch.count})
 		}
-		p.launch(kernel("knn_before"), threads, shared)
+		p.launch(kernel(name), threads, shared)
 		return
-	}
-	name := "knn_window"
-	if variant >= knnIsScan {
-		name = fmt.Sprint("knn_scan_", knnScans[variant-knnIsScan])
-	} else if variant > knnIsWindow {
-		name = fmt.Sprint("knn_window_", 1<<(variant-knnIsWindow))
 	}
 	most := max(1, knnWave/max(scratch, 1))
 	at := make([]uint32, 0, min(most, len(chains)))
@@ -243,7 +262,7 @@ func knnLaunches(c Class, p *Planner, chains []chain) {
 func knnSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
 
 var knnPlan = opPlan{
-	kernels: []string{"knn_before", "knn_peaks", "knn_load", "knn_finish",
+	kernels: []string{"knn_before", "knn_before_line", "knn_line_1", "knn_line_2", "knn_line_4", "knn_line_8", "knn_peaks", "knn_load", "knn_finish",
 		"knn_scan_2", "knn_scan_4", "knn_scan_6", "knn_scan_8", "knn_scan_10", "knn_scan_16", "knn_scan_32", "knn_scan_64",
 		"knn_window", "knn_window_2", "knn_window_4", "knn_window_8"},
 	class: knnClass, shared: knnSharedBytes, launches: knnLaunches,

@@ -45,7 +45,7 @@ func TestKNNClass(t *testing.T) {
 		var pl Planner
 		knnLaunches(c, &pl, []chain{{0, 1, cost}, {1, 1, cost}})
 		for _, l := range pl.launches {
-			if l.Grid < 1 || l.Block < 32 || l.Block > 256 || l.Block%32 != 0 || l.Shared > lofOnBlock || cost < 1 || pl.scratchBytes > 5<<30 {
+			if l.Grid < 1 || l.Block < 32 || l.Block > 512 || l.Block%32 != 0 || l.Shared > lofOnBlock || cost < 1 || pl.scratchBytes > 5<<30 {
 				t.Fatalf("n=%d dim=%d %+v: %+v, cost %d, scratch %d", n, dim, p, l, cost, pl.scratchBytes)
 			}
 		}

@@ -35,7 +35,8 @@ type lofShape struct {
 	fresh               int
 }
 
-// lofShapeOf returns the shape of a task; false where the kernels do not take it.
+// lofShapeOf returns the shape of a task; false where the kernels that search all pairs do not
+// take it.
 func lofShapeOf(t *detectors.Task, params detectors.Words) (g lofShape, ok bool) {
 	if len(params) != lofParamCount || t.Dim < 1 || t.Dim > lofDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
 		return g, false
@@ -153,7 +154,8 @@ const lofOnBlock = 96 << 10
 const lofWave = 512 << 20
 
 // lofKernels, by variant.
-var lofKernels = []string{"lof_window", "lof_window_1", "lof_window_2", "lof_window_4", "lof_window_8", "lof_search", "lof_search_8"}
+var lofKernels = []string{"lof_window", "lof_window_1", "lof_window_2", "lof_window_4", "lof_window_8", "lof_search", "lof_search_8",
+	"lof_line_1", "lof_line_2", "lof_line_4", "lof_line_8"}
 
 // lofVirtual is set in the variant of a shared task with virtual points.
 const lofVirtual = 0x80
@@ -162,11 +164,15 @@ const (
 	lofWindow  = 0 // variants from here: a block a task; dim 0, 1, 2, 4, 8
 	lofShared  = 5 // a block a part
 	lofShared8 = 6
+	lofLine    = 7 // a block a task of one coordinate; 1, 2, 4, 8 points a thread
 )
 
 // A class of LOF: Variant is a kernel, and threads a block << 8; A are shared
 // memory in KB and, << 16, the blocks of a task; B is scratch in 256 bytes.
 func lofClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
+	if c, cost, ok := lofLineClass(t, params); ok {
+		return c, cost, true
+	}
 	g, ok := lofShapeOf(t, params)
 	if !ok {
 		return Class{}, 0, false
@@ -208,6 +214,29 @@ func lofClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	return c, searches*(g.padded*(4*g.dim+6)+8000)/20000 + 1, true
 }
 
+// lofLineClass is lofClass of tasks of points of one coordinate, none of them virtual; false for
+// others.
+func lofLineClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
+	if len(params) != lofParamCount || t.Dim != 1 || params.Int(lofParamEmbed) != 1 || t.Bins.Len > 0 || t.Fresh < 1 ||
+		t.Scores.Len != t.Fresh || params.Int(lofParamK) < 1 {
+		return Class{}, 0, false
+	}
+	n, fresh := int(t.X.Len), int(t.Fresh)
+	if points := params.Int(lofParamPoints); points > 0 {
+		n = min(n, max(points, fresh))
+	}
+	if n < fresh || n > lineMost {
+		return Class{}, 0, false
+	}
+	k, s := min(params.Int(lofParamK), n-1), lineShapeOf(n)
+	steps := 15 * k // two sums
+	if fresh*(k+1)*2 <= n {
+		steps /= 8
+	}
+	c := Class{Op: detectors.LOF, Variant: uint32(lofLine + s.kernel() | s.threads()<<8), A: uint32((s.bytes(2)+1023)/1024 | 1<<16)}
+	return c, s.cost(steps), true
+}
+
 func lofLaunches(c Class, p *Planner, chains []chain) {
 	variant, threads := int(c.Variant&0x7f), int(c.Variant>>8)
 	shared, parts, scratch := lofSharedBytes(c), c.A>>16, int(c.B)*256
@@ -219,7 +248,7 @@ func lofLaunches(c Class, p *Planner, chains []chain) {
 			return
 		}
 		wave = 0
-		if variant < lofShared {
+		if variant < lofShared || variant >= lofLine {
 			p.launch(kernel(lofKernels[variant]), threads, shared)
 			return
 		}

@@ -43,7 +43,7 @@ func TestLOFClass(t *testing.T) {
 		var p Planner
 		lofLaunches(c, &p, []chain{{0, 1, cost}, {1, 1, cost}})
 		for _, l := range p.launches {
-			if l.Grid < 2 || l.Block < 32 || l.Block > 256 || l.Block%32 != 0 || l.Shared > lofOnBlock || cost < 1 {
+			if l.Grid < 2 || l.Block < 32 || l.Block > 512 || l.Block%32 != 0 || l.Shared > lofOnBlock || cost < 1 {
 				t.Fatalf("n=%d dim=%d k=%d fresh=%d virtual=%d: %+v, cost %d", n, dim, k, fresh, virtuals, l, cost)
 			}
 		}

@@ -115,18 +115,26 @@ func (s *shape) input() (*input, error) {
 	if in.size, ok = det.Size(detectors.View{Dim: s.dim, Rows: rows, Fresh: s.fresh}); !ok {
 		return nil, errors.New("too little history in the benchmark's task")
 	}
+	var recording []float64
+	if s.series == recorded {
+		if recording, err = readRecording(s.recording); err != nil {
+			return nil, err
+		}
+	}
 	rng := rand.New(rand.NewPCG(5, 6))
-	for k := range max(1, min(64, 1<<23/(rows*s.dim))) {
+	keys := max(1, min(64, 1<<23/(rows*s.dim)))
+	for k := range keys {
 		x := make([]float64, (rows+max(s.chain, 1)-1)*s.dim)
 		for i := range x {
 			if x[i] = rng.NormFloat64(); s.dim == 1 {
 				x[i] = s.wave(x, i, k)
 			}
 		}
-		if s.series == recorded {
-			if x, err = readRecording(s.recording, len(x)); err != nil {
-				return nil, err
+		if s.series == recorded { // keys have parts of it, from its begin to its end
+			if len(recording) < len(x) {
+				return nil, fmt.Errorf("%s has %d values, %d are needed", s.recording, len(recording), len(x))
 			}
+			copy(x, recording[(len(recording)-len(x))*k/keys:])
 		}
 		in.windows = append(in.windows, x)
 	}
@@ -140,17 +148,14 @@ const (
 	recorded = "recording" // the file that -recording names
 )
 
-// readRecording reads the first n values of a file, a value a line.
-func readRecording(file string, n int) ([]float64, error) {
+// readRecording reads the values of a file, a value a line.
+func readRecording(file string) ([]float64, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	lines := strings.Fields(string(text))
-	if len(lines) < n {
-		return nil, fmt.Errorf("%s has %d values, %d are needed", file, len(lines), n)
-	}
-	x := make([]float64, n)
+	x := make([]float64, len(lines))
 	for i := range x {
 		if x[i], err = strconv.ParseFloat(lines[i], 64); err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", file, i+1, err)

@@ -42,7 +42,15 @@ var targets = map[string]target{
 	"lof N=1024 d=8 k=20":                                         {340e6, 250e6},
 	"lof N=4096 d=8 k=20":                                         {100e6, 0},
 	"lof N=1024 d=8 k=20, stride 1":                               {0, 250e3},
+	"lof N=1024 d=1 k=20":                                         {5e9, 2e9},
+	"lof N=1024 d=1 k=20, recording":                              {5e9, 2e9},
+	"lof N=1024 d=1 k=20, stride 1, 16 tasks a key":               {0, 20e6},
+	"lof N=1024 d=1 k=20, stride 1, 16 tasks a key, recording":    {0, 20e6},
 	"knn N=1024 d=8 k=20":                                         {340e6, 250e6},
+	"knn N=1024 d=1 k=20":                                         {5e9, 2e9},
+	"knn N=1024 d=1 k=20, recording":                              {5e9, 2e9},
+	"knn N=1024 d=1 k=20, stride 1, 16 tasks a key":               {0, 20e6},
+	"knn N=1024 d=1 k=20, stride 1, 16 tasks a key, recording":    {0, 20e6},
 	"knn N=1000000 d=2 k=50":                                      {1_000_000 / 0.5, 0},
 	"knn N=581012 d=10 k=50":                                      {581_012 / 0.5, 0},
 	"discord window=2048 m=64, 1 fresh":                           {0, 1.5e6},
@@ -72,12 +80,16 @@ type variant struct {
 
 // variants has the shapes with further variants.
 var variants = map[string][]variant{
-	"ikasst w=100, 1 fresh, 16 tasks a key": {{}, {apart: true}},
-	"discords N=1000000 m=512 to 512":       {{}, {radius: true}, {series: walks, radius: true}},
-	"discords N=10000000 m=512 to 512":      {{asked: true}},
-	"discords N=100000 m=512 to 512":        {{}, {radius: true}},
-	"discords N=35040 m=48 to 672":          {{}, {series: recorded}, {series: walks}, {series: noise}},
-	"discords N=2048 m=64 to 79 by 1":       {{}, {series: walks}, {series: noise}},
+	"ikasst w=100, 1 fresh, 16 tasks a key":         {{}, {apart: true}},
+	"lof N=1024 d=1 k=20":                           {{}, {series: recorded}},
+	"lof N=1024 d=1 k=20, stride 1, 16 tasks a key": {{}, {series: recorded}},
+	"knn N=1024 d=1 k=20":                           {{}, {series: recorded}},
+	"knn N=1024 d=1 k=20, stride 1, 16 tasks a key": {{}, {series: recorded}},
+	"discords N=1000000 m=512 to 512":               {{}, {radius: true}, {series: walks, radius: true}},
+	"discords N=10000000 m=512 to 512":              {{asked: true}},
+	"discords N=100000 m=512 to 512":                {{}, {radius: true}},
+	"discords N=35040 m=48 to 672":                  {{}, {series: recorded}, {series: walks}, {series: noise}},
+	"discords N=2048 m=64 to 79 by 1":               {{}, {series: walks}, {series: noise}},
 }
 
 // of returns the variant of a shape.

@@ -1,0 +1,205 @@
+// Points of one coordinate, in ascending order in a block's shared memory: there the
+// nearest of a point lie beside it. Ops LOF and KNN include this; detectors/vec/line.go is
+// the same on the CPU.
+#pragma once
+#include "device.h"
+
+namespace line {
+
+using Key = unsigned long long;
+
+// keyOf is in the order of the coordinate, then of the point's number. -0 becomes 0.
+__device__ __forceinline__ Key keyOf(float v, int number) {
+    uint32_t b = __float_as_uint(__fadd_rn(v, 0.0f));
+    b ^= static_cast<uint32_t>(static_cast<int32_t>(b) >> 31) | 0x80000000u;
+    return static_cast<Key>(b) << 32 | static_cast<uint32_t>(number);
+}
+
+__device__ __forceinline__ float coordinateOf(Key key) {
+    uint32_t b = static_cast<uint32_t>(key >> 32);
+    b ^= ~static_cast<uint32_t>(static_cast<int32_t>(b) >> 31) | 0x80000000u;
+    return __uint_as_float(b);
+}
+
+constexpr Key padding = ~static_cast<Key>(0);
+
+__device__ __forceinline__ void exchange(Key &a, Key &b, bool rising) {
+    bool swap = (b < a) == rising;
+    Key low = swap ? b : a, high = swap ? a : b;
+    a = low, b = high;
+}
+
+// sort brings the block's keys, E of each thread, into ascending order: thread t has those of
+// ranks tE to tE+E-1. Bitonic (Batcher, Sorting networks and their applications, 1968):
+// exchanges over distances below E are a thread's own, those below 32E a warp's, and the
+// others go through spare, which has room for all keys. The block calls it and meets in it.
+template <int E> __device__ __forceinline__ void sort(Key (&key)[E], Key *spare) {
+    int t = threadIdx.x, all = E * blockDim.x;
+#pragma unroll
+    for (int size = 2; size <= E; size *= 2) {
+#pragma unroll
+        for (int apart = size / 2; apart > 0; apart /= 2) {
+#pragma unroll
+            for (int r = 0; r < E; r++) {
+                if ((r & apart) == 0) exchange(key[r], key[r | apart], size < E ? (r & size) == 0 : (t & 1) == 0);
+            }
+        }
+    }
+    for (int size = 2 * E; size <= all; size *= 2) {
+        bool rising = (t * E & size) == 0;
+        for (int apart = size / 2; apart >= E; apart /= 2) {
+            int other = apart / E;
+            bool lesser = ((t & other) == 0) == rising;
+            if (other < 32) {
+#pragma unroll
+                for (int r = 0; r < E; r++) {
+                    Key k = __shfl_xor_sync(0xffffffffu, key[r], other);
+                    key[r] = (k < key[r]) == lesser ? k : key[r];
+                }
+                continue;
+            }
+#pragma unroll
+            for (int r = 0; r < E; r++) spare[r * blockDim.x + t] = key[r];
+            __syncthreads();
+#pragma unroll
+            for (int r = 0; r < E; r++) {
+                Key k = spare[r * blockDim.x + (t ^ other)];
+                key[r] = (k < key[r]) == lesser ? k : key[r];
+            }
+            __syncthreads();
+        }
+#pragma unroll
+        for (int apart = E / 2; apart > 0; apart /= 2) {
+#pragma unroll
+            for (int r = 0; r < E; r++) {
+                if ((r & apart) == 0) exchange(key[r], key[r | apart], rising);
+            }
+        }
+    }
+}
+
+// Points are those of a window.
+struct Points {
+    const float *x;      // coordinates, ascending
+    const uint16_t *at;  // the points' numbers, ascending where coordinates are equal
+    int n, k;            // points; neighbours of each, 1 <= k < n
+};
+
+// fill sorts the n coordinates from of, which has E a thread, into x and at. It returns false
+// where one is not finite. spare has room for E keys a thread. The block calls it and meets
+// in it.
+template <int E> __device__ __forceinline__ bool fill(const float *of, int n, float *x, uint16_t *at, Key *spare) {
+    Key key[E];
+    bool spoilt = false;
+#pragma unroll
+    for (int r = 0; r < E; r++) {
+        int i = r * blockDim.x + threadIdx.x;
+        float v = i < n ? of[i] : 0;
+        spoilt = spoilt || !(v - v == 0);
+        key[r] = i < n ? keyOf(v, i) : padding;
+    }
+    if (__syncthreads_or(spoilt)) return false;
+    sort<E>(key, spare);
+#pragma unroll
+    for (int r = 0; r < E; r++) {
+        int p = threadIdx.x * E + r;
+        x[p] = coordinateOf(key[r]);
+        at[p] = static_cast<uint16_t>(key[r]);
+    }
+    __syncthreads();
+    return true;
+}
+
+// Near has the neighbours of the point at a position: those at positions [from, to) but for
+// itself; and of those at [tied, end) all where last is below 0, else those outside [from, to)
+// with numbers up to last.
+struct Near {
+    int from, to, tied, end, last;
+    double far;  // the distance to the k-th
+};
+
+// plain is the Near of k+1 points from a position on, without others.
+__device__ __forceinline__ Near plain(const Points &p, int i, int from) {
+    double q = p.x[i];
+    return {from, from + p.k + 1, 0, 0, -1, fmax(q - p.x[from], p.x[from + p.k] - q)};
+}
+
+// below is the first position in [from, to) whose coordinate is; to if there is none. The
+// coordinates before it are not.
+template <class Is> __device__ __forceinline__ int first(int from, int to, Is is) {
+    while (from < to) {
+        int middle = (from + to) >> 1;
+        if (is(middle)) to = middle;
+        else from = middle + 1;
+    }
+    return from;
+}
+
+// tie finds the neighbours of the point at position i among those that are as far as the
+// farthest of k+1 points from position at on, which are more than needed: the first in time.
+static __device__ __noinline__ Near tie(const Points &p, int i, int at, double far) {
+    const float *x = p.x;
+    double q = x[i];
+    auto distance = [&](int j) { return fabs(static_cast<double>(x[j]) - q); };
+    // From begin to end-1 they are at most as far, from a to b-1 nearer.
+    int begin = first(0, at, [&](int j) { return distance(j) <= far; }), a = first(at, i, [&](int j) { return distance(j) < far; });
+    int end = first(at + p.k + 1, p.n, [&](int j) { return distance(j) > far; }), b = first(i + 1, at + p.k + 1, [&](int j) { return distance(j) >= far; });
+    int want = p.k - (b - a - 1);
+    if (x[begin] == x[max(a - 1, begin)] && x[end - 1] == x[min(b, end - 1)]) {
+        // Two runs in the order of time: want of both, the first ones.
+        int low = max(0, want - (end - b)), high = min(want, a - begin);
+        int below = first(low, high, [&](int u) { return p.at[begin + u] > p.at[b + want - u - 1]; });
+        return {a, b + want - below, begin, begin + below, -1, far};
+    }
+    // Different points, equally far by rounding: the number of the last is found by bisection.
+    int last = first(0, p.n, [&](int number) {
+        int count = 0;
+        for (int j = begin; j < end; j++) count += (j < a || j >= b) && p.at[j] <= number;
+        return count >= want;
+    });
+    return {a, b, begin, end, last, far};
+}
+
+// near finds the neighbours of the point at position i: of those equally far the first in
+// time. start is the position that k+1 points begin at, or below 0, where that is not known
+// yet or they are not the neighbours.
+//
+// Where more than k others are equal to a point, any k of them are given: far is then 0.
+__device__ __forceinline__ Near near(const Points &p, int i, int &start) {
+    if (start >= 0) return plain(p, i, start);
+    const float *x = p.x;
+    double q = x[i];
+    int at = first(max(0, i - p.k), min(i, p.n - 1 - p.k), [&](int a) { return !(x[a + p.k + 1] - q < q - x[a]); });
+    Near r = plain(p, i, at);
+    if (r.far > 0 && ((at > 0 && q - x[at - 1] == r.far) || (at + p.k + 1 < p.n && x[at + p.k + 1] - q == r.far))) return tie(p, i, at, r.far);
+    start = at;
+    return r;
+}
+
+// sumOf adds what of gives for the position of each neighbour of the point at position i.
+template <class Of> __device__ __forceinline__ double sumOf(const Points &p, const Near &r, int i, Of of) {
+    double sum = 0;
+#pragma unroll 4
+    for (int j = r.from; j < r.to; j++) {
+        double v = of(j);
+        sum = __dadd_rn(sum, j == i ? 0 : v);
+    }
+    for (int j = r.tied; j < r.end; j++) {
+        if (r.last < 0 || ((j < r.from || j >= r.to) && p.at[j] <= r.last)) sum = __dadd_rn(sum, of(j));
+    }
+    return sum;
+}
+
+// mark sets the bits of the neighbours' positions and of i itself.
+__device__ inline void mark(const Points &p, const Near &r, uint32_t *bits) {
+    auto run = [&](int from, int to) {
+        for (int word = from >> 5; from < to; from = ++word << 5) {
+            int end = min(to, (word + 1) << 5), count = end - from;
+            atomicOr(bits + word, (count == 32 ? 0xffffffffu : (1u << count) - 1) << (from & 31));
+        }
+    };
+    run(r.from, r.to);
+    run(r.tied, r.end);  // with last: some that are none, which does no harm
+}
+
+}  // namespace line

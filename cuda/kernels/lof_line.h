@@ -1,0 +1,101 @@
+// Op LOF: windows of one coordinate and no virtual points, a block a window. See lof.cu.
+#pragma once
+#include "line.h"
+#include "lof_points.h"
+
+namespace lof {
+
+// LineMemory is a block's dynamic shared memory for places = E*blockDim points, as
+// lineBytes in cuda/plan/line.go sizes it.
+struct LineMemory {
+    double *values;  // the sort's spare memory, then k-distances, then densities
+    float *x;
+    uint16_t *at;
+    uint32_t *bits[2];  // positions whose density is needed, and whose k-distance
+
+    __device__ explicit LineMemory(int places) {
+        DYNAMIC_SHARED(double, lineMemory);
+        values = lineMemory;
+        x = reinterpret_cast<float *>(values + places);
+        bits[0] = reinterpret_cast<uint32_t *>(x + places);
+        bits[1] = bits[0] + places / 32;
+        at = reinterpret_cast<uint16_t *>(bits[1] + places / 32);
+    }
+};
+
+// onLine scores the tasks of a tile, one after the other.
+template <int E> __device__ __forceinline__ void onLine(const Task *tasks, const Tile *tiles, const float *f32, float *out) {
+    const Tile &tile = tiles[blockIdx.x];
+    const int threads = blockDim.x, places = E * threads;
+    LineMemory m(places);
+    for (uint32_t i = tile.first; i < tile.first + tile.count; i++) {
+        __syncthreads();
+        const Task &t = tasks[i];
+        const LofParams &params = paramsOf<LofParams>(t, f32);
+        int n = t.x.len, fresh = t.fresh;
+        if (params.points > 0) n = min(n, max(params.points, fresh));
+        int k = min(params.k, n - 1), oldest = n - fresh;
+        float *scores = out + t.scores.off;
+        bool finite = line::fill<E>(f32 + t.x.off + t.x.len - n, n, m.x, m.at, reinterpret_cast<line::Key *>(m.values));
+        if (!finite || k < 1) {
+            for (int f = threadIdx.x; f < fresh; f += threads) scores[f] = finite ? 1 : nan;
+            continue;
+        }
+        const line::Points p = {m.x, m.at, n, k};
+        int start[E];
+#pragma unroll
+        for (int r = 0; r < E; r++) start[r] = -1;
+        // A few scores need the densities of the points' neighbours, and their neighbours'
+        // k-distances; many need all.
+        bool some = static_cast<long long>(fresh) * (k + 1) * 2 <= n;
+        if (some) {
+            for (int w = threadIdx.x; w < places / 16; w += threads) m.bits[0][w] = 0;
+            __syncthreads();
+#pragma unroll
+            for (int r = 0; r < E; r++) {
+                int j = r * threads + threadIdx.x;
+                if (j < n && m.at[j] >= oldest) line::mark(p, line::near(p, j, start[r]), m.bits[0]);
+            }
+            __syncthreads();
+#pragma unroll
+            for (int r = 0; r < E; r++) {
+                int j = r * threads + threadIdx.x;
+                if (j < n && (m.bits[0][j >> 5] >> (j & 31) & 1)) line::mark(p, line::near(p, j, start[r]), m.bits[1]);
+            }
+            __syncthreads();
+        }
+#pragma unroll
+        for (int r = 0; r < E; r++) {
+            int j = r * threads + threadIdx.x;
+            if (j < n && (!some || (m.bits[1][j >> 5] >> (j & 31) & 1))) m.values[j] = line::near(p, j, start[r]).far;
+        }
+        __syncthreads();
+        double density[E];
+#pragma unroll
+        for (int r = 0; r < E; r++) {
+            int j = r * threads + threadIdx.x;
+            if (j < n && (!some || (m.bits[0][j >> 5] >> (j & 31) & 1))) {
+                double q = m.x[j];
+                double sum = line::sumOf(p, line::near(p, j, start[r]), j, [&](int o) { return fmax(m.values[o], fabs(m.x[o] - q)); });
+                density[r] = densityOf(sum, k, params.strict != 0);
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int r = 0; r < E; r++) {
+            int j = r * threads + threadIdx.x;
+            if (j < n && (!some || (m.bits[0][j >> 5] >> (j & 31) & 1))) m.values[j] = density[r];
+        }
+        __syncthreads();
+#pragma unroll
+        for (int r = 0; r < E; r++) {
+            int j = r * threads + threadIdx.x;
+            if (j < n && m.at[j] >= oldest) {
+                double sum = line::sumOf(p, line::near(p, j, start[r]), j, [&](int o) { return m.values[o]; });
+                scores[m.at[j] - oldest] = scoreOf(sum, m.values[j], k);
+            }
+        }
+    }
+}
+
+}  // namespace lof
