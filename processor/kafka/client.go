@@ -46,6 +46,8 @@ type Client struct {
 	versions map[protocol.ApiKey]versionRange // of the broker that Open connected to
 	corr     atomic.Int32                     // correlation ids
 	seed     atomic.Int32                     // the bootstrap address that answered last
+	life     context.Context                  // of what the Transports do by themselves; Close ends it
+	end      context.CancelFunc
 
 	mu     sync.RWMutex
 	seeds  []*node
@@ -128,6 +130,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 
 		refreshing: make(chan struct{}, 1),
 	}
+	c.life, c.end = context.WithCancel(context.Background())
 	for _, addr := range cfg.Brokers {
 		c.seeds = append(c.seeds, c.newNode(-1, addr))
 	}
@@ -170,6 +173,7 @@ func (c *Client) Close() error {
 		conns = append(conns, t)
 	}
 	c.mu.Unlock()
+	c.end() // a request that began just before makes a new pool after CloseIdleConnections
 	for _, n := range nodes {
 		n.transport.CloseIdleConnections()
 	}

@@ -74,6 +74,7 @@ func (c *Client) newNode(id int32, addr string) *node {
 			MetadataTTL:    c.cfg.RequestTimeout,
 			MetadataTopics: []string{},
 			ClientID:       c.cfg.ClientID,
+			Context:        c.life,
 		},
 	}
 }
