@@ -5,10 +5,12 @@
 // failed, and at the end the counts and what was skipped and why. It exits as
 // go test did.
 //
-//	go run .ci/testsum.go [-without=FILE] [-v] ./...
+//	go run .ci/testsum.go [-without=FILE] [-failures=FILE] [-v] ./...
 //
-// FILE lists tests, one a line, that are not run. The summary names them; one that
-// is not there is an error, so that the list cannot outlive what it leaves out.
+// The file of -without lists tests, one a line, that are not run. The summary names them;
+// one that is not there is an error, so that the list cannot outlive what it leaves out.
+// To the file of -failures it writes the failed tests, with their seeds and the last lines
+// of their output.
 package main
 
 import (
@@ -45,14 +47,14 @@ func main() {
 
 func run(args []string) (int, error) {
 	var without []string
-	if len(args) > 0 && strings.HasPrefix(args[0], "-without=") {
-		file := strings.TrimPrefix(args[0], "-without=")
+	if file, ok := option(&args, "-without="); ok {
 		var err error
 		if without, err = leftOut(file); err != nil {
 			return 2, err
 		}
-		args = append([]string{"-skip", "^(" + strings.Join(without, "|") + ")$"}, args[1:]...)
+		args = append([]string{"-skip", "^(" + strings.Join(without, "|") + ")$"}, args...)
 	}
+	failures, toFile := option(&args, "-failures=")
 	verbose := slices.Contains(args, "-v")
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
@@ -64,7 +66,7 @@ func run(args []string) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 2, err
 	}
-	s := summary{output: map[key][]string{}, parent: map[key]bool{}, ended: map[key]string{}, verbose: verbose}
+	s := summary{output: map[key][]string{}, parent: map[key]bool{}, ended: map[key]string{}, last: map[string][]string{}, verbose: verbose}
 	in := bufio.NewScanner(out)
 	in.Buffer(make([]byte, 1<<20), 1<<28)
 	for in.Scan() {
@@ -81,10 +83,26 @@ func run(args []string) (int, error) {
 	}
 	err = cmd.Wait()
 	s.print(time.Since(began), without)
+	if toFile {
+		if err := os.WriteFile(failures, []byte(s.failures()), 0o644); err != nil {
+			return 2, err
+		}
+	}
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return max(exit.ExitCode(), 1), nil
 	}
 	return 0, err
+}
+
+// option takes the argument that begins with prefix out of args and returns the rest of it.
+func option(args *[]string, prefix string) (value string, ok bool) {
+	i := slices.IndexFunc(*args, func(a string) bool { return strings.HasPrefix(a, prefix) })
+	if i < 0 {
+		return "", false
+	}
+	value = strings.TrimPrefix((*args)[i], prefix)
+	*args = slices.Delete(slices.Clone(*args), i, i+1)
+	return value, true
 }
 
 // leftOut reads the names of tests from a file and checks that each is in a
@@ -128,11 +146,12 @@ func leftOut(file string) (names []string, err error) {
 var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
 type summary struct {
-	output  map[key][]string // of tests that have not ended, and of those that were skipped
+	output  map[key][]string // of tests that did not pass
 	parent  map[key]bool     // tests that have subtests
 	ended   map[key]string
 	order   []key
-	broken  []string // packages that failed without a failed test
+	broken  []string            // packages that failed without a failed test
+	last    map[string][]string // by package, the last lines of what no test wrote; of the compiler under ""
 	verbose bool
 }
 
@@ -145,11 +164,13 @@ func (s *summary) add(e event) {
 		}
 	case "build-output":
 		fmt.Print(e.Output)
+		s.last[""] = lastLines(append(s.last[""], e.Output))
 	case "output":
 		if s.verbose {
 			fmt.Print(e.Output)
 		}
 		if e.Test == "" {
+			s.last[e.Package] = lastLines(append(s.last[e.Package], e.Output))
 			if !s.verbose && e.Output != "PASS\n" && e.Output != "FAIL\n" {
 				fmt.Print(e.Output)
 			}
@@ -173,11 +194,55 @@ func (s *summary) add(e event) {
 		if e.Action == "fail" && !s.verbose {
 			fmt.Print(strings.Join(s.output[k], ""))
 		}
-		if e.Action != "skip" {
+		if e.Action == "pass" {
 			delete(s.output, k)
 		}
 	}
 }
+
+// lastLines returns the last of them, no more than shown.
+func lastLines(lines []string) []string { return lines[max(len(lines)-shown, 0):] }
+
+// shown is how many lines of a failed test's output its failure has.
+const shown = 20
+
+// failures returns the failed tests, each with its seed and the last lines of its output,
+// and the packages that failed without one.
+func (s *summary) failures() string {
+	var b strings.Builder
+	for _, k := range s.order {
+		if s.ended[k] != "fail" || s.childFailed(k) {
+			continue
+		}
+		fmt.Fprintf(&b, "%s %s", strings.TrimPrefix(k.pkg, "odradek/"), k.test)
+		for name := k.test; ; name = name[:strings.LastIndexByte(name, '/')] { // the seed may be its parent's
+			if m := seed.FindString(strings.Join(s.output[key{k.pkg, name}], "")); m != "" {
+				fmt.Fprintf(&b, ", %s", m)
+				break
+			}
+			if !strings.Contains(name, "/") {
+				break
+			}
+		}
+		fmt.Fprintf(&b, "\n%s", strings.Join(lastLines(s.output[k]), ""))
+	}
+	for k, lines := range s.output {
+		if s.ended[k] != "" {
+			continue
+		}
+		if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "panic: ") }); i >= 0 {
+			lines = lines[i:min(len(lines), i+shown)]
+		}
+		fmt.Fprintf(&b, "%s %s had not ended\n%s", strings.TrimPrefix(k.pkg, "odradek/"), k.test, strings.Join(lastLines(lines), ""))
+	}
+	for _, p := range s.broken {
+		fmt.Fprintf(&b, "%s did not build, or ended early\n%s%s", p, strings.Join(s.last[""], ""), strings.Join(s.last[p], ""))
+	}
+	return b.String()
+}
+
+// seed is what a test with random input writes of it.
+var seed = regexp.MustCompile(`ODRADEK_TEST_SEED=\d+`)
 
 // unended prints what tests had said that never ended: a panic, a timeout.
 func (s *summary) unended(pkg string) {
