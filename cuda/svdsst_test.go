@@ -4,10 +4,14 @@ package cuda
 
 import (
 	"context"
+	"embed"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"odradek/detectors"
@@ -43,6 +47,7 @@ func svdsstOn(t *testing.T, o Options, windows []int, more int, device bool) {
 		runs = append(runs, newSVDSSTRun(rng, 2+int(math.Exp2(7*rng.Float64())), device))
 	}
 	runs = append(runs, onBound())
+	runs = append(runs, clusters()...)
 	worst := 0.0
 	for _, r := range runs {
 		worst = max(worst, svdsstExecute(t, e, r))
@@ -69,6 +74,44 @@ type svdsstRun struct {
 	d          detectors.Detector
 	dim, fresh int
 	x, scores  []float32
+}
+
+//go:embed testdata/svdsst/cluster-*.txt
+var clusterFiles embed.FS
+
+// clusters are pasts with eight singular values within 1e-5 of the largest from each other, and
+// the rank's among them: of w50 a Krylov space of 17 vectors showed four, with small residuals; of
+// w20 more pairs than are refined exchange what float32 leaves. A file has the window, the rank
+// and the values.
+func clusters() (runs []*svdsstRun) {
+	names, err := fs.Glob(clusterFiles, "testdata/svdsst/*")
+	for _, name := range names {
+		var file []byte
+		if file, err = clusterFiles.ReadFile(name); err != nil {
+			break
+		}
+		words := strings.Fields(string(file))
+		r := &svdsstRun{name: name, dim: 1, fresh: 1}
+		var p detectors.SVDSSTParams
+		if _, err = fmt.Sscan(words[0]+" "+words[1], &p.Window, &p.Rank); err != nil {
+			break
+		}
+		if r.d, err = detectors.NewSVDSST(p); err != nil {
+			break
+		}
+		for _, word := range words[2:] {
+			v, err := strconv.ParseFloat(word, 32)
+			if err != nil {
+				panic(err)
+			}
+			r.x = append(r.x, float32(v))
+		}
+		runs = append(runs, r)
+	}
+	if err != nil || len(runs) == 0 {
+		panic(fmt.Sprint("no clusters: ", err))
+	}
+	return runs
 }
 
 // onBound is noise of which a singular value lies on a bound of the kernel's bisection

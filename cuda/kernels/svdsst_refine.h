@@ -11,6 +11,8 @@
 namespace {
 
 constexpr double turns = 2e-7;      // of a score: what two vectors may do to it as they are
+constexpr double unrefined = 2e-6;  // of a score: what all that are not refined may do; in small windows up to four times as much
+constexpr double offMu = 8e-6;      // what they may do to mu, of which a score takes a part
 constexpr int most = 4;             // vectors of the small problem
 
 // byMagnitude exchanges columns i and j of c, and their values, where the later one's is
@@ -147,17 +149,21 @@ template <int T, int W> __device__ __noinline__ float settle(unsigned char *scra
         double turn = 2 * fabs(a * b) * roundings * size / fmax(apart, 1e-12 * size);
         return fabs(m.value[i]) - fabs(m.value[j]) < 1e-6 * size ? fmax(turn, fmax(a * a, b * b)) : turn;
     };
+    double left = 0;  // what those do that are not refined
     for (int item = lane; item < counts * others; item += 32) {
-        if (effect(item) > turns) low = min(low, item / others), high = max(high, counts + item % others);
+        const double turn = effect(item);
+        if (turn > turns) low = min(low, item / others), high = max(high, counts + item % others);
+        else left += turn;
     }
+    left = sumOfWarp(left);
     for (int o = 16; o > 0; o >>= 1) {
         low = min(low, __shfl_xor_sync(all, low, o));
         high = max(high, __shfl_xor_sync(all, high, o));
     }
-    double score = 1 - sumOfWarp(lane < counts ? static_cast<double>(m.along[lane]) * m.along[lane] : 0), left = 0;
+    double score = 1 - sumOfWarp(lane < counts ? static_cast<double>(m.along[lane]) * m.along[lane] : 0);
     if (counts > 0 && values < steps) {  // what those may do that are not looked at, each
         double weight = past ? fabs(static_cast<double>(m.along[counts - 1])) : 1;
-        left = 2 * weight * roundings * size / fmax(fabs(m.value[counts - 1]) - fabs(m.value[values - 1]), 1e-12 * size);
+        left += 2 * weight * roundings * size / fmax(fabs(m.value[counts - 1]) - fabs(m.value[values - 1]), 1e-12 * size);
     }
     const bool refine = low < counts;
     if (refine && high - low >= most) {
@@ -166,11 +172,12 @@ template <int T, int W> __device__ __noinline__ float settle(unsigned char *scra
         low = max(min(low, high - most + 1), 0);
         double turn = 0;
         for (int item = lane; item < counts * others; item += 32) {
-            turn += item / others >= low && counts + item % others <= high ? 0 : fmin(effect(item), 1.0);
+            const double by = effect(item);
+            turn += by <= turns || (item / others >= low && counts + item % others <= high) ? 0 : fmin(by, 1.0);
         }
         left += sumOfWarp(turn);
     }
-    if (!(left < 8e-6)) return -1;
+    if (!(left < (past ? unrefined : offMu))) return -1;
     if (!refine) {
         if (past) return share(score);
         for (int at = threadIdx.x; at < m.N; at += m.threads) {

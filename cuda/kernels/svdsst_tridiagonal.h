@@ -14,6 +14,8 @@
 namespace {
 
 constexpr double apart = 1e-5;      // of the largest: the vectors of closer values are not
+constexpr double company = 1e-4;    // of the largest: a value as close to the last that counts may stand for several, as may that
+constexpr double pure = 1e-3;       // of the distance: with such a residual it does not
 constexpr double undecided = 4e-7;  // of the largest: values as close are as good as each other to the definition
 constexpr double roundings = 1e-8;  // of T's size: what they are between two Ritz vectors
 constexpr double common = 2e-6;     // of a score: what vectors that are not quite orthogonal may do to it
@@ -36,6 +38,7 @@ struct Pairs {
     int counts;   // leading ones that count, of the rank
     float bound;  // of T's eigenvalues
     bool close;   // two of those are too close: small[0] is the score
+    bool alike;   // the last one that counts may stand for several eigenvalues, almost the same
 };
 
 // beyondBoth is how many eigenvalues of the tridiagonal matrix of n rows, of diagonal
@@ -191,7 +194,7 @@ template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &f
 // by way of it. taskRank is the rank of the task.
 template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scratch, int taskRank, Krylov k) {
     const Memory<T, W> m(scratch, k.w, taskRank);
-    Pairs found = {1, 0, 0, 0, false};
+    Pairs found = {1, 0, 0, 0, false, false};
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, n = k.n;
     const bool past = k.known >= 0;
     if (past) {
@@ -331,6 +334,13 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     int counts = 0;
     while (counts < rank && fabs(m.value[counts]) > k.least * size) counts++;
     found.counts = counts;
+    const int last = counts < rank ? -1 : counts - 1;
+    const double least = last < 0 ? k.least * size : fabs(m.value[last]);  // the last that counts
+    if (lane < values && lane != last) {
+        const double gap = fabs(fabs(m.value[lane]) - least), residual = m.residual[lane] + (last < 0 ? 0 : m.residual[last]);
+        found.alike = gap < company * size && residual > pure * gap;
+    }
+    found.alike = __any_sync(all, found.alike);
     if (!k.complete && (values < wanted || n - k.continued < values)) return found;
     bool wrong = lane < values && m.unit[lane] > 1;
     double doubt = 0;
@@ -349,7 +359,6 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
     }
     // An eigenvalue may be as far from a value as its vector's residual: one more that
     // counts, instead of another.
-    const double least = counts < rank ? k.least * size : fabs(m.value[counts - 1]);
     const bool passes = lane >= counts && lane < values && m.residual[lane] > moves * size && fabs(m.value[lane]) + m.residual[lane] > least;
     doubt = passes ? 1 : 0;
     if (lane < rank && !(lane > counts && fabs(m.value[lane]) < 0.7 * k.least * size)) {
