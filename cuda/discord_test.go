@@ -12,6 +12,7 @@ import (
 
 	"odradek/cmd/worker/quality"
 	"odradek/detectors"
+	"odradek/detectors/ops/discord"
 )
 
 // readUCR reads the series of the UCR Anomaly Archive in the folder that ODRADEK_TEST_UCR
@@ -44,7 +45,7 @@ func ucrPeak(t *testing.T, e detectors.Executor, d detectors.Detector, longest i
 		if !ok {
 			continue // a short training part
 		}
-		task := detectors.Task{Op: detectors.Discord, Dim: 1, Fresh: fresh, Params: params,
+		task := detectors.Task{Op: discord.Op, Dim: 1, Fresh: fresh, Params: params,
 			X: detectors.Span{Off: x.Off + uint32(end-rows), Len: uint32(rows)}}
 		b.GrowOutputs(&task, n)
 		b.Tasks, ends = append(b.Tasks, task), append(ends, end)
@@ -74,18 +75,18 @@ func TestDeviceDiscordUCR(t *testing.T) {
 	e := open(t, o)
 	defer e.Close()
 	for _, c := range []struct {
-		p     detectors.DiscordParams
+		p     discord.Params
 		found int // of 79
 	}{
-		{detectors.DiscordParams{Window: 20000, Length: 64}, 35},
-		{detectors.DiscordParams{Window: 20000, Length: 100}, 40},
-		{detectors.DiscordParams{Window: 20000, Length: 150}, 47},
-		{detectors.DiscordParams{Window: 20000, Length: 100, MaxLength: 150, Lengths: 2}, 46},
+		{discord.Params{Window: 20000, Length: 64}, 35},
+		{discord.Params{Window: 20000, Length: 100}, 40},
+		{discord.Params{Window: 20000, Length: 150}, 47},
+		{discord.Params{Window: 20000, Length: 100, MaxLength: 150, Lengths: 2}, 46},
 	} {
 		t.Run(fmt.Sprintf("%d to %d", c.p.Length, max(c.p.Length, c.p.MaxLength)), func(t *testing.T) {
 			longest := max(c.p.Length, c.p.MaxLength)
 			c.p.MinPoints = 2 * longest // the training part is there
-			d, err := detectors.NewDiscord(c.p)
+			d, err := discord.New(c.p)
 			if err != nil {
 				t.Fatal(err)
 			}

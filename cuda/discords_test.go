@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/discords"
 )
 
 // TestDiscordsEmulated scores random shapes on kernels on the CPU, alone and among others:
@@ -36,12 +37,12 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, oth
 		runs = append(runs, newDiscordsRun(rng, 10+rng.IntN(140), 1+rng.IntN(2), 3+rng.IntN(3)))
 	}
 	if long { // a length each, and with eight or more, lengths between anchors
-		for _, p := range []detectors.DiscordsParams{{Precision: 64}, {Precision: 32}} {
+		for _, p := range []discords.Params{{Precision: 64}, {Precision: 32}} {
 			runs = append(runs, newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1, p), newDiscordsLong(rng, 4097+rng.IntN(100), 64+rng.IntN(30), 8, p))
 		}
 		// More discords than there are, and beyond the range of float32: the profile is in float64.
-		runs = append(runs, newDiscordsLong(rng, 4097, 300, 1, detectors.DiscordsParams{Precision: 32, Top: 20}))
-		huge := newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1, detectors.DiscordsParams{Precision: 32})
+		runs = append(runs, newDiscordsLong(rng, 4097, 300, 1, discords.Params{Precision: 32, Top: 20}))
+		huge := newDiscordsLong(rng, 4097, 20+rng.IntN(300), 1, discords.Params{Precision: 32})
 		for i := range huge.x {
 			huge.x[i] *= 0x1p100
 			if i >= 1000 && i < 2000 {
@@ -52,7 +53,7 @@ func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, oth
 	}
 	runs = append(runs, others...)
 	if long {
-		for _, p := range []detectors.DiscordsParams{{Precision: 64}, {Precision: 32}} {
+		for _, p := range []discords.Params{{Precision: 64}, {Precision: 32}} {
 			discordsAgain(t, e, newDiscordsLong(rng, 4200+rng.IntN(300), 20+rng.IntN(100), 1, p))
 		}
 	}
@@ -82,12 +83,12 @@ type discordsRun struct {
 
 // newDiscordsRun is a task on n rows with subsequences of length m and more.
 func newDiscordsRun(rng *rand.Rand, n, dim, m int) *discordsRun {
-	p := detectors.DiscordsParams{Window: n, MinLength: m, MaxLength: min(n/2, m+rng.IntN(4)), Step: 1 + rng.IntN(2), Top: 1 + rng.IntN(4),
+	p := discords.Params{Window: n, MinLength: m, MaxLength: min(n/2, m+rng.IntN(4)), Step: 1 + rng.IntN(2), Top: 1 + rng.IntN(4),
 		Exclusion: 1 + rng.IntN(4)*rng.IntN(2), ExcludeFlat: rng.IntN(2) == 0, Tumbling: rng.IntN(3) == 0, Precision: 32 << rng.IntN(2)}
 	if n < 100 {
 		p.K = 1 + rng.IntN(2)
 	}
-	d, err := detectors.NewDiscords(p)
+	d, err := discords.New(p)
 	if err != nil {
 		panic(err)
 	}
@@ -113,13 +114,13 @@ func newDiscordsRun(rng *rand.Rand, n, dim, m int) *discordsRun {
 
 // newDiscordsLong is a task on a series that is too long for a block, of count lengths from m on, with
 // the precision of p and its number of discords, if it has one.
-func newDiscordsLong(rng *rand.Rand, n, m, count int, p detectors.DiscordsParams) *discordsRun {
+func newDiscordsLong(rng *rand.Rand, n, m, count int, p discords.Params) *discordsRun {
 	r := newDiscordsRun(rng, n, 1, m)
 	p.Window, p.MinLength, p.MaxLength, p.Exclusion, p.ExcludeFlat = n, m, m+count-1, 1+3*rng.IntN(2), rng.IntN(2) == 0
 	if p.Top == 0 {
 		p.Top = 1 + rng.IntN(3)
 	}
-	d, err := detectors.NewDiscords(p)
+	d, err := discords.New(p)
 	if err != nil {
 		panic(err)
 	}
@@ -152,7 +153,7 @@ func discordsExecute(t *testing.T, e *Executor, compare bool, runs ...*discordsR
 	b := e.Batch()
 	defer e.Release(b)
 	for _, r := range runs {
-		task := detectors.Task{Op: detectors.Discords, Dim: uint32(r.dim), Fresh: uint32(r.fresh), Params: b.Put(r.d.Params())}
+		task := detectors.Task{Op: discords.Op, Dim: uint32(r.dim), Fresh: uint32(r.fresh), Params: b.Put(r.d.Params())}
 		span, x := b.GrowF64(len(r.x))
 		copy(x, r.x)
 		task.X = span
@@ -183,11 +184,11 @@ func discordsExecute(t *testing.T, e *Executor, compare bool, runs ...*discordsR
 		}
 		rows.Scores, rows.Next, rows.Detail = want.Scores, want.Next, want.Detail
 		if len(r.x) <= 4096 {
-			detectors.Discords.Spec().Score(rows)
+			discords.Op.Spec().Score(rows)
 		} else { // the definition would take minutes; the conformance suite holds this one to it
-			detectors.Discords.Spec().CPU(context.Background(), &rows, detectors.Sequential)
+			discords.Op.Spec().CPU(context.Background(), &rows, detectors.Sequential)
 		}
-		if err := detectors.Discords.Spec().Compare(&rows, got, want); err != nil {
+		if err := discords.Op.Spec().Compare(&rows, got, want); err != nil {
 			t.Errorf("%s: %v", r.name, err)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"odradek/cuda/child"
 	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
 )
 
 // load is a batch of random tasks, made anew at each pack, and what the CPU says
@@ -36,7 +37,7 @@ type load struct {
 }
 
 func newLoad(t testing.TB, rng *rand.Rand, keys, chain int) *load {
-	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 12})
+	d, err := ikasst.New(ikasst.Params{Window: 12})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"odradek/cuda/kernels"
 	"odradek/cuda/plan"
 	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
 )
 
 // The child of these tests is this test binary: it speaks the protocol and updates
@@ -297,7 +298,7 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 			if tile.Count == 0 || uint64(tile.First)+uint64(tile.Count) > q.Tasks {
 				return fmt.Errorf("launch %d, tile %d is %+v of %d tasks", i, k, tile, q.Tasks)
 			}
-			if tasks[tile.First].Op != detectors.IKASST { // those of IKA-SST say how chains share a block
+			if tasks[tile.First].Op != ikasst.Op { // those of IKA-SST say how chains share a block
 				if uint64(tile.Scratch)*plan.Alignment > q.ScratchBytes {
 					return fmt.Errorf("launch %d, tile %d: scratch at %d of %d bytes", i, k, tile.Scratch*plan.Alignment, q.ScratchBytes)
 				}
@@ -311,7 +312,7 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 				}
 				state[n] = 1
 				t := &tasks[n]
-				if more > 1 && t.Op == detectors.IKASST {
+				if more > 1 && t.Op == ikasst.Op {
 					if status[n] = moreRounds(t, &l, out, more, int(q.Rounds)); status[n] == plan.StatusMore {
 						continue
 					}

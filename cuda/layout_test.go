@@ -13,6 +13,9 @@ import (
 	"odradek/cuda/kernels"
 	"odradek/cuda/plan"
 	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/ops/knn"
+	"odradek/detectors/ops/lof"
 )
 
 // layoutParams is a table of parameters of all types: LayoutParams in fault.cu.
@@ -115,7 +118,7 @@ func TestDeviceLayout(t *testing.T) {
 }
 
 // layoutOps are the ops whose rows in the table a test takes, by the type of X.
-var layoutOps = []detectors.Op{detectors.F32: detectors.IKASST, detectors.F64: detectors.LOF, detectors.I64: detectors.KNN}
+var layoutOps = []detectors.Op{detectors.F32: ikasst.Op, detectors.F64: lof.Op, detectors.I64: knn.Op}
 
 func layoutOnKernel(t *testing.T, o Options) {
 	for _, op := range layoutOps {

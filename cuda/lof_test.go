@@ -12,6 +12,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
+	"odradek/detectors/ops/lof"
 )
 
 // lofDraws are ways to draw a number.
@@ -50,7 +51,7 @@ func TestLOFEmulated(t *testing.T) {
 			defer e.Release(b)
 			var names []string
 			add := func(n, dim, embed, k, fresh, virtuals int) {
-				p := detectors.LOFParams{
+				p := lof.Params{
 					Window: max(n, 2*k), K: k, Embed: embed, Warmup: 2, Strict: rng.IntN(3) == 0,
 					ZNorm: embed > 2 && rng.IntN(2) == 0, Alpha: float64(rng.IntN(2)) * rng.Float64(),
 				}
@@ -83,8 +84,8 @@ func TestLOFEmulated(t *testing.T) {
 				r := b.Rows(i)
 				got, want := r, r
 				want.Scores = make([]float32, len(r.Scores))
-				detectors.LOF.Spec().CPU(t.Context(), &want, detectors.Sequential)
-				if err := detectors.LOF.Spec().Compare(&r, detectors.Result{Scores: got.Scores}, detectors.Result{Scores: want.Scores}); err != nil {
+				lof.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
+				if err := lof.Op.Spec().Compare(&r, detectors.Result{Scores: got.Scores}, detectors.Result{Scores: want.Scores}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}

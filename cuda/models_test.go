@@ -10,6 +10,7 @@ import (
 
 	"odradek/cuda/plan"
 	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
 )
 
 // withModels is a load every other task of which has one of the test's models. A Go child
@@ -42,7 +43,7 @@ func TestModels(t *testing.T) {
 		}
 	}
 	t.Run("once", func(t *testing.T) {
-		defer plan.SetModels(detectors.IKASST)()
+		defer plan.SetModels(ikasst.Op)()
 		e := open(t, goChildOptions(t, ""))
 		defer e.Close()
 		withModels(t, keys).run(t, e, 4)
@@ -52,7 +53,7 @@ func TestModels(t *testing.T) {
 		none(t, e)
 	})
 	t.Run("little room", func(t *testing.T) {
-		defer plan.SetModels(detectors.IKASST)()
+		defer plan.SetModels(ikasst.Op)()
 		o := goChildOptions(t, "")
 		// The largest has 2,800 bytes, all have 10,000. Wherever one lies, another finds room
 		// before or behind it.
@@ -68,7 +69,7 @@ func TestModels(t *testing.T) {
 		none(t, e)
 	})
 	t.Run("no room", func(t *testing.T) {
-		defer plan.SetModels(detectors.IKASST)()
+		defer plan.SetModels(ikasst.Op)()
 		o := goChildOptions(t, "")
 		o.Models = 4 << 10
 		e := open(t, o)
@@ -80,7 +81,7 @@ func TestModels(t *testing.T) {
 	})
 	t.Run("split", func(t *testing.T) {
 		splitAlways(t)
-		defer plan.SetModels(detectors.IKASST)()
+		defer plan.SetModels(ikasst.Op)()
 		o := goChildOptions(t, "")
 		o.Devices = indices(2)
 		e := open(t, o)
@@ -92,7 +93,7 @@ func TestModels(t *testing.T) {
 		none(t, e)
 	})
 	t.Run("a new child", func(t *testing.T) {
-		defer plan.SetModels(detectors.IKASST)()
+		defer plan.SetModels(ikasst.Op)()
 		e := open(t, goChildOptions(t, ""))
 		defer e.Close()
 		l := withModels(t, keys)
@@ -108,8 +109,8 @@ func TestModels(t *testing.T) {
 		}
 	})
 	t.Run("rounds", func(t *testing.T) {
-		defer plan.SetModels(detectors.IKASST)()
-		defer plan.SetRounds(detectors.IKASST, 5, false)()
+		defer plan.SetModels(ikasst.Op)()
+		defer plan.SetRounds(ikasst.Op, 5, false)()
 		e := open(t, roundsOn(t, "", 3))
 		defer e.Close()
 		withModels(t, keys).run(t, e, 1)

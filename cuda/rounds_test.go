@@ -9,6 +9,7 @@ import (
 
 	"odradek/cuda/plan"
 	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
 )
 
 // roundsOn are the options of an executor on a Go child whose tasks take the given number of
@@ -37,7 +38,7 @@ func TestRounds(t *testing.T) {
 		{"no rounds at all", 5, 0, false, 1, keys, keys},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			defer plan.SetRounds(detectors.IKASST, c.rounds, c.repeats)()
+			defer plan.SetRounds(ikasst.Op, c.rounds, c.repeats)()
 			e := open(t, roundsOn(t, "", c.more))
 			defer e.Close()
 			newLoad(t, seeded(t), keys, 1).run(t, e, runs)
@@ -50,7 +51,7 @@ func TestRounds(t *testing.T) {
 		})
 	}
 	t.Run("lost in the third round", func(t *testing.T) {
-		defer plan.SetRounds(detectors.IKASST, 5, false)()
+		defer plan.SetRounds(ikasst.Op, 5, false)()
 		o := roundsOn(t, "die@3", 5)
 		o.Devices = indices(2)
 		e := open(t, o)
@@ -62,7 +63,7 @@ func TestRounds(t *testing.T) {
 	})
 	t.Run("split", func(t *testing.T) {
 		splitAlways(t)
-		defer plan.SetRounds(detectors.IKASST, 5, false)()
+		defer plan.SetRounds(ikasst.Op, 5, false)()
 		o := roundsOn(t, "", 5)
 		o.Devices = indices(2)
 		e := open(t, o)
@@ -82,7 +83,7 @@ const manyRounds = 625
 // TestRoundsCost: rounds that the child repeats cost far less than as many requests.
 func TestRoundsCost(t *testing.T) {
 	took := func(repeats bool) time.Duration {
-		defer plan.SetRounds(detectors.IKASST, manyRounds, repeats)()
+		defer plan.SetRounds(ikasst.Op, manyRounds, repeats)()
 		e := open(t, roundsOn(t, "", manyRounds))
 		defer e.Close()
 		l := newLoad(t, seeded(t), 1, 1)

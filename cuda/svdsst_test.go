@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/svdsst"
 )
 
 // svdsstMaxRank is the largest rank that there is a kernel for.
@@ -92,11 +93,11 @@ func clusters() (runs []*svdsstRun) {
 		}
 		words := strings.Fields(string(file))
 		r := &svdsstRun{name: name, dim: 1, fresh: 1}
-		var p detectors.SVDSSTParams
+		var p svdsst.Params
 		if _, err = fmt.Sscan(words[0]+" "+words[1], &p.Window, &p.Rank); err != nil {
 			break
 		}
-		if r.d, err = detectors.NewSVDSST(p); err != nil {
+		if r.d, err = svdsst.New(p); err != nil {
 			break
 		}
 		for _, word := range words[2:] {
@@ -117,7 +118,7 @@ func clusters() (runs []*svdsstRun) {
 // onBound is noise of which a singular value lies on a bound of the kernel's bisection
 // but for rounding: a count there took it for one of the other sign.
 func onBound() *svdsstRun {
-	d, err := detectors.NewSVDSST(detectors.SVDSSTParams{Window: 31, Rank: 6})
+	d, err := svdsst.New(svdsst.Params{Window: 31, Rank: 6})
 	if err != nil {
 		panic(err)
 	}
@@ -139,11 +140,11 @@ var boundNoise = []int32{
 }
 
 func newSVDSSTRun(rng *rand.Rand, w int, device bool) *svdsstRun {
-	p := detectors.SVDSSTParams{Window: w, Rank: 1 + rng.IntN(min(w-1, svdsstMaxRank)), Negligible: []float64{0, 1e-3, 0.01}[rng.IntN(3)]}
+	p := svdsst.Params{Window: w, Rank: 1 + rng.IntN(min(w-1, svdsstMaxRank)), Negligible: []float64{0, 1e-3, 0.01}[rng.IntN(3)]}
 	if rng.IntN(2) == 0 {
 		p.Gamma = 1 + rng.IntN(3*w)
 	}
-	d, err := detectors.NewSVDSST(p)
+	d, err := svdsst.New(p)
 	if err != nil {
 		panic(err)
 	}
@@ -170,7 +171,7 @@ func svdsstExecute(t *testing.T, e *Executor, runs ...*svdsstRun) (worst float64
 	defer e.Release(b)
 	for _, r := range runs {
 		params := b.Put(r.d.Params())
-		task := detectors.Task{Op: detectors.SVDSST, Dim: uint32(r.dim), Fresh: uint32(r.fresh), Params: params}
+		task := detectors.Task{Op: svdsst.Op, Dim: uint32(r.dim), Fresh: uint32(r.fresh), Params: params}
 		span, x := b.GrowF32(len(r.x))
 		copy(x, r.x)
 		task.X, task.Scores = span, b.GrowOut(r.fresh)
@@ -188,8 +189,8 @@ func svdsstExecute(t *testing.T, e *Executor, runs ...*svdsstRun) (worst float64
 		got := detectors.Result{Scores: r.scores}
 		want := detectors.Result{Scores: make([]float32, r.fresh)}
 		rows.Scores = want.Scores
-		detectors.SVDSST.Spec().Score(rows)
-		if err := detectors.SVDSST.Spec().Compare(&rows, got, want); err != nil {
+		svdsst.Op.Spec().Score(rows)
+		if err := svdsst.Op.Spec().Compare(&rows, got, want); err != nil {
 			t.Errorf("%s: %v", r.name, err)
 		}
 		for k, s := range got.Scores {
@@ -217,7 +218,7 @@ func svdsstRoundsOn(t *testing.T, o Options, w int) {
 	rng := seeded(t)
 	e := open(t, o)
 	defer e.Close()
-	d, err := detectors.NewSVDSST(detectors.SVDSSTParams{Window: w})
+	d, err := svdsst.New(svdsst.Params{Window: w})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 
 // toyOp is a method in three files (testdata/toyop), which needs two lines besides.
 var toyOp = struct{ files, lines, generated []string }{
-	files:     []string{"cuda/kernels/toy.cu", "cuda/plan/toy.go", "detectors/toy.go"},
-	lines:     []string{"cuda/plan/planner.go", "detectors/op.go"},
+	files:     []string{"cuda/kernels/toy.cu", "cuda/plan/toy.go", "detectors/ops/toy/toy.go"},
+	lines:     []string{"cuda/plan/planner.go", "detectors/ops/ops.go"},
 	generated: []string{"cuda/kernels/toy_params.h", "docs/configuration.md"},
 }
 
@@ -68,7 +68,7 @@ func TestToyOpEmulated(t *testing.T) {
 	}
 	var kept []string
 	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, "\tdetectors.") || !strings.HasSuffix(line, "Plan,\n") || strings.Contains(line, "toyPlan") {
+		if !strings.HasPrefix(line, "\t&") || !strings.HasSuffix(line, "Plan,\n") || strings.Contains(line, "toyPlan") {
 			kept = append(kept, line)
 		}
 	}
@@ -130,16 +130,19 @@ var makeToyModule = sync.OnceValues(func() (dir string, err error) {
 		if err != nil {
 			return "", err
 		}
-		next := fmt.Sprintf("const Toy Op = %d\n", len(detectors.Ops()))
-		text = bytes.Replace(text, []byte("const Toy Op = 0\n"), []byte(next), 1)
+		next := fmt.Sprintf("const Op detectors.Op = %d\n", len(detectors.Ops()))
+		text = bytes.Replace(text, []byte("const Op detectors.Op = 0\n"), []byte(next), 1)
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755); err != nil {
+			return "", err
+		}
 		if err := os.WriteFile(filepath.Join(dir, file), text, 0o644); err != nil {
 			return "", err
 		}
 	}
-	if err := line("detectors/op.go", "var specs = [...]Spec{\n", "\tToy: toySpec,\n"); err != nil {
+	if err := line("detectors/ops/ops.go", "import (\n", "\t_ \"odradek/detectors/ops/toy\"\n"); err != nil {
 		return "", err
 	}
-	if err := line("cuda/plan/planner.go", "var plans = [...]*opPlan{\n", "\tdetectors.Toy: &toyPlan,\n"); err != nil {
+	if err := line("cuda/plan/planner.go", "var plans = [...]*opPlan{\n", "\t&toyPlan,\n"); err != nil {
 		return "", err
 	}
 	for pkg, name := range map[string]string{"./cuda/kernels": "TestParams", "./cmd/worker/config": "TestConfigurationDoc"} {

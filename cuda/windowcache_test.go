@@ -17,6 +17,7 @@ import (
 
 	"odradek/cuda/child"
 	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
 )
 
 // owner has the windows of some series, as keystate has a partition's.
@@ -139,7 +140,7 @@ func (o *owner) score(b *detectors.Batch, dues []due) []float32 {
 // before each round.
 func windowCacheTest(t *testing.T, o Options, n, dim, fresh, rounds int,
 	between func(round int, e *Executor, kept *owner)) (hits, misses uint64, repacked int) {
-	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 8})
+	d, err := ikasst.New(ikasst.Params{Window: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +327,7 @@ func TestDeviceWindowCache(t *testing.T) {
 // BenchmarkWrite is what Execute does on a core before a device begins: 4,096 tasks
 // of one fresh sample, planned and written, with windows that travel and that are cached.
 func BenchmarkWrite(b *testing.B) {
-	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 100})
+	d, err := ikasst.New(ikasst.Params{Window: 100})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,8 +1,11 @@
-package detectors
+package detectors_test
 
 import (
 	"math"
 	"math/rand/v2"
+	"odradek/detectors"
+	"odradek/detectors/ops/flatline"
+	"odradek/detectors/ops/zscore"
 	"testing"
 	"unsafe"
 )
@@ -10,7 +13,7 @@ import (
 // TestWordViews: each type has its bits in the words, the less significant word first, in
 // views and one by one.
 func TestWordViews(t *testing.T) {
-	w := make(Words, 8)
+	w := make(detectors.Words, 8)
 	w.SetFloat32(0, -1.5)
 	w.SetFloat64(1, math.Pi)
 	w.SetInt64(3, -1<<60+7)
@@ -28,7 +31,7 @@ func TestWordViews(t *testing.T) {
 		t.Errorf("words %x", w)
 	}
 	x := []float32{1, 2}
-	WordsOf(x).SetFloat32(1, 3)
+	detectors.WordsOf(x).SetFloat32(1, 3)
 	if x[1] != 3 {
 		t.Error("WordsOf has other memory")
 	}
@@ -39,10 +42,10 @@ func TestWordViews(t *testing.T) {
 func TestBatchGrows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 15))
 	for range 20 {
-		var b Batch
+		var b detectors.Batch
 		type piece struct {
-			op    Op // one whose X has the type
-			at    Span
+			op    detectors.Op // one whose X has the type
+			at    detectors.Span
 			first float64
 		}
 		var pieces []piece
@@ -51,13 +54,13 @@ func TestBatchGrows(t *testing.T) {
 			p := piece{first: float64(float32(v))}
 			if rng.IntN(2) == 0 {
 				var x []float32
-				p.op = ZScore
+				p.op = zscore.Op
 				if p.at, x = b.GrowF32(n); n > 0 {
 					x[0] = float32(v)
 				}
 			} else {
 				var x []float64
-				p.op, p.first = Flatline, v
+				p.op, p.first = flatline.Op, v
 				if p.at, x = b.GrowF64(n); n > 0 {
 					x[0] = v
 				}
@@ -73,27 +76,34 @@ func TestBatchGrows(t *testing.T) {
 			t.Errorf("In begins at %p", &b.In[0])
 		}
 		for _, p := range pieces {
-			b.Tasks = append(b.Tasks, Task{Op: p.op, Dim: 1, Fresh: 1, X: p.at})
+			b.Tasks = append(b.Tasks, detectors.Task{Op: p.op, Dim: 1, Fresh: 1, X: p.at})
 			r := b.Rows(len(b.Tasks) - 1)
-			if r.Len() != int(p.at.Len) || p.op == ZScore && float64(r.X[0]) != p.first || p.op == Flatline && r.X64[0] != p.first {
+			if r.Len() != int(p.at.Len) || p.op == zscore.Op && float64(r.X[0]) != p.first || p.op == flatline.Op && r.X64[0] != p.first {
 				t.Fatalf("%v at %v: %v %v, want %v first", p.op, p.at, r.X, r.X64, p.first)
 			}
 		}
 	}
-	b := Batch{MaxIn: 10}
+	b := detectors.Batch{MaxIn: 10}
 	b.GrowF32(3)
-	if _, x := b.GrowI64(2); len(x) != 2 || len(b.In) != 8 || !b.Fits(Need{In: 2}) || b.Fits(Need{In: I64.Words(1)}) {
+	if _, x := b.GrowI64(2); len(x) != 2 || len(b.In) != 8 || !b.Fits(detectors.Need{In: 2}) || b.Fits(detectors.Need{In: detectors.I64.Words(1)}) {
 		t.Errorf("%d words after 3 float32s and 2 int64s", len(b.In))
 	}
 }
 
 // TestPutIsEven: what Put appends may begin with an int64.
 func TestPutIsEven(t *testing.T) {
-	var b Batch
+	var b detectors.Batch
 	for n := range 20 {
 		b.GrowF32(n % 3)
-		if s := b.Put(make(Words, n)); s.Off%2 != 0 || int(s.Len) != n {
+		if s := b.Put(make(detectors.Words, n)); s.Off%2 != 0 || int(s.Len) != n {
 			t.Fatalf("%d words at %d, length %d", n, s.Off, s.Len)
 		}
+	}
+}
+
+// A task is small, as there may be 100,000 in a batch.
+func TestLayout(t *testing.T) {
+	if n := unsafe.Sizeof(detectors.Task{}); n != 80 {
+		t.Errorf("a task has %d bytes, want 80", n)
 	}
 }

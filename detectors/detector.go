@@ -1,6 +1,10 @@
 package detectors
 
-import "odradek/detectors/bins"
+import (
+	"math"
+
+	"odradek/detectors/bins"
+)
 
 // View is the shape of a key's window for a detector: its number of rows, of which the
 // last Fresh are to be scored.
@@ -64,6 +68,16 @@ type Summarizer interface {
 	Summary(dim int) *bins.Params
 }
 
+// Modelled is a Detector whose tasks read a model. Their owner sets Task.Model to the
+// Batch.Model of it, and packs rows relative to Origin, not to centers of their own.
+type Modelled interface {
+	Detector
+	Model() *Model
+	// Origin has the center of each value of a row; rows of another number of values do
+	// not fit the model, and their scores are NaN. The caller must not change it.
+	Origin() []float64
+}
+
 // Finding is one score and the rows that it covers: a sample (From == To), or an
 // interval of samples. Rows count from 0 at the oldest row of the task's X.
 type Finding struct {
@@ -102,4 +116,17 @@ type Blocker interface {
 	// Block returns that result of a finished task as one block of at most MaxBlock
 	// bytes, with its media type; nil for none. Callers pass it on unread.
 	Block(r Rows) (mediaType string, block []byte)
+}
+
+// NoRow stands in Detail for the number of a row that there is not, such as that of a
+// missing neighbour.
+const NoRow = math.MaxUint32
+
+// Must returns d. It panics with the error of the constructor, and is for constant
+// parameters.
+func Must(d Detector, err error) Detector {
+	if err != nil {
+		panic(err)
+	}
+	return d
 }

@@ -1,22 +1,26 @@
-package detectors
+package detectors_test
 
-import "testing"
+import (
+	"odradek/detectors"
+	"odradek/detectors/ops/zscore"
+	"testing"
+)
 
 // TestBatchModel: models of a batch are found by their content, each has a place of its
 // own, and Reset forgets them.
 func TestBatchModel(t *testing.T) {
-	one, same, other := NewModel(Words{1, 2, 3}), NewModel(Words{1, 2, 3}), NewModel(Words{1, 2, 4})
-	if one.Sum() != same.Sum() || one.Sum() == other.Sum() || NewModel(make(Words, 1024)).Sum() == NewModel(make(Words, 1025)).Sum() {
+	one, same, other := detectors.NewModel(detectors.Words{1, 2, 3}), detectors.NewModel(detectors.Words{1, 2, 3}), detectors.NewModel(detectors.Words{1, 2, 4})
+	if one.Sum() != same.Sum() || one.Sum() == other.Sum() || detectors.NewModel(make(detectors.Words, 1024)).Sum() == detectors.NewModel(make(detectors.Words, 1025)).Sum() {
 		t.Fatal("the sum is not that of the content")
 	}
-	var b Batch
+	var b detectors.Batch
 	for range 2 {
 		at := b.Model(other)
-		if at != (Span{0, 3}) || b.Model(one) != (Span{64, 3}) || b.Model(same) != b.Model(one) || b.Model(other) != at {
+		if at != (detectors.Span{0, 3}) || b.Model(one) != (detectors.Span{64, 3}) || b.Model(same) != b.Model(one) || b.Model(other) != at {
 			t.Errorf("models at %v, %v, %v", at, b.Model(one), b.Model(same))
 		}
 		n := 0
-		b.Models(func(m *Model, at Span) {
+		b.Models(func(m *detectors.Model, at detectors.Span) {
 			if b.Model(m) != at {
 				t.Errorf("a model at %v, and at %v", at, b.Model(m))
 			}
@@ -25,7 +29,7 @@ func TestBatchModel(t *testing.T) {
 		if n != 2 {
 			t.Errorf("%d models, want 2", n)
 		}
-		b.Tasks = append(b.Tasks, Task{Op: ZScore, Dim: 1, Model: b.Model(same)}, Task{Op: ZScore, Dim: 1})
+		b.Tasks = append(b.Tasks, detectors.Task{Op: zscore.Op, Dim: 1, Model: b.Model(same)}, detectors.Task{Op: zscore.Op, Dim: 1})
 		if r := b.Rows(0); len(r.Model) != 3 || r.Model[2] != 3 {
 			t.Errorf("the task's model is %v", r.Model)
 		}
@@ -34,7 +38,7 @@ func TestBatchModel(t *testing.T) {
 		}
 		b.Reset()
 		n = 0
-		if b.Models(func(*Model, Span) { n++ }); n != 0 {
+		if b.Models(func(*detectors.Model, detectors.Span) { n++ }); n != 0 {
 			t.Errorf("%d models after Reset", n)
 		}
 	}

@@ -88,63 +88,43 @@ type Shape struct {
 	Tasks  int // of all batches together
 }
 
-// specs is the op table. Op numbers are in tasks alone, never in stored data.
-var specs = [...]Spec{
-	ZScore:   zscoreSpec,
-	IKASST:   ikasstSpec,
-	LOF:      lofSpec,
-	Flatline: flatlineSpec,
-	KNN:      knnSpec,
-	SVDSST:   svdsstSpec,
-	Discords: discordsSpec,
-	Discord:  discordSpec,
-	AR:       arSpec,
-	Scan:     scanSpec,
-}
+// specs is the op table, by number. Op numbers are in tasks alone, never in stored data.
+var specs []*Spec
 
-// shapes is separate from specs, so that the linker leaves it out of programs without
-// benchmarks.
-var shapes = [opCount]func() []Shape{
-	IKASST:   ikasstShapes,
-	LOF:      lofShapes,
-	KNN:      knnShapes,
-	SVDSST:   svdsstShapes,
-	Discords: discordsShapes,
-	Discord:  discordShapes,
-}
-
-// Shapes returns the loads that benchmarks measure of an op on a device. For an op without
-// any they take its cases with Bench.
-func Shapes(op Op) []Shape {
-	if shapes[op] == nil {
-		return nil
+// Register adds an op to the table. Each package below detectors/ops calls it when it is
+// initialised, with a number of its own: so the op of any [Detector] is in the table.
+// Register panics if the number or the name is taken.
+func Register(op Op, s *Spec) {
+	if _, ok := OpByName(s.Name); ok || op < Op(len(specs)) && specs[op] != nil {
+		panic(fmt.Sprintf("detectors: op %d, %s, is in the table already", uint32(op), s.Name))
 	}
-	return shapes[op]()
+	for Op(len(specs)) <= op {
+		specs = append(specs, nil)
+	}
+	specs[op] = s
 }
-
-// opCount is the number of ops.
-const opCount = Op(len(specs))
 
 // Spec returns the op's row of the table.
-func (o Op) Spec() *Spec { return &specs[o] }
+func (o Op) Spec() *Spec { return specs[o] }
 
 // Elem returns the element type of the op's X.
 func (o Op) Elem() Elem { return specs[o].Elem }
 
 // String returns the op's name in configuration and metrics.
 func (o Op) String() string {
-	if o < opCount {
+	if o < Op(len(specs)) && specs[o] != nil {
 		return specs[o].Name
 	}
 	return fmt.Sprintf("op(%d)", uint32(o))
 }
 
-// Ops lists the ops in the order of their numbers.
+// Ops lists the ops of the program in the order of their numbers: all that there are in one
+// that imports detectors/ops.
 func Ops() []Op {
-	ops := make([]Op, 0, opCount)
-	for o := range opCount {
-		if specs[o].CPU != nil {
-			ops = append(ops, o)
+	ops := make([]Op, 0, len(specs))
+	for o, s := range specs {
+		if s != nil {
+			ops = append(ops, Op(o))
 		}
 	}
 	return ops
@@ -165,9 +145,9 @@ func OpByName(name string) (Op, bool) {
 // such results: they have to be rare.
 var ErrOpen = errors.New("detectors: the definition leaves the score open")
 
-// compareScores accepts scores that differ by at most abs + rel*|want|; NaN
+// CompareScores accepts scores that differ by at most abs + rel*|want|; NaN
 // equals NaN only.
-func compareScores(got, want []float32, abs, rel float64) error {
+func CompareScores(got, want []float32, abs, rel float64) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("detectors: %d numbers where the definition gives %d", len(got), len(want))
 	}

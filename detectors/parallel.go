@@ -18,9 +18,9 @@ func Sequential(n int, f func(i int)) {
 	}
 }
 
-// longTask is the cost in nanoseconds from which a task's CPU form shares its work.
+// LongTask is the cost in nanoseconds from which a task's CPU form shares its work.
 // Sharing takes some microseconds.
-const longTask = 2_000_000
+const LongTask = 2_000_000
 
 // Helpers bounds the goroutines that help an executor's callers: at most a fixed number at
 // any time, for all callers together, beside the callers' own.

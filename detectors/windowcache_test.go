@@ -1,6 +1,10 @@
-package detectors
+package detectors_test
 
-import "testing"
+import (
+	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
+	"testing"
+)
 
 // room is CacheMemory for a number of windows.
 type room struct{ left int }
@@ -18,18 +22,18 @@ func (r *room) Gone() bool { return false }
 // memory that is.
 func TestKeepOfTwoBatches(t *testing.T) {
 	memory := &room{left: 4}
-	k := NewWindowCache(func() CacheMemory { return memory }, func(Detector, int, int) bool { return true })
+	k := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
 	defer k.Close()
-	d := must(NewIKASST(IKASSTParams{Window: 4}))
+	d := detectors.Must(ikasst.New(ikasst.Params{Window: 4}))
 	s := k.Pool(d, 1, 1)
-	var p SlotRef
-	var batches [2]Batch
-	count := int64(s.rows)
+	var p detectors.SlotRef
+	var batches [2]detectors.Batch
+	count := int64(d.Window())
 	for i := range 6 {
 		b := &batches[i%2]
-		b.Tasks = append(b.Tasks, Task{})
+		b.Tasks = append(b.Tasks, detectors.Task{})
 		n, ok := s.Missing(b, &p, count)
-		if want := 1; !ok || i > 0 && n != want || i == 0 && n != s.rows {
+		if want := 1; !ok || i > 0 && n != want || i == 0 && n != d.Window() {
 			t.Fatalf("task %d has to bring %d rows, %v", i, n, ok)
 		}
 		span, _ := b.GrowF64(n)
@@ -48,23 +52,24 @@ func TestKeepOfTwoBatches(t *testing.T) {
 // at Reset, also where an earlier use of its memory was executed without any updates.
 func TestUpdatesOfALaterUse(t *testing.T) {
 	memory := &room{left: 4}
-	cache := NewWindowCache(func() CacheMemory { return memory }, func(Detector, int, int) bool { return true })
+	cache := detectors.NewWindowCache(func() detectors.CacheMemory { return memory }, func(detectors.Detector, int, int) bool { return true })
 	defer cache.Close()
-	pool := cache.Pool(must(NewIKASST(IKASSTParams{Window: 4})), 1, 1)
-	var ref SlotRef
-	var b Batch
+	d := detectors.Must(ikasst.New(ikasst.Params{Window: 4}))
+	pool := cache.Pool(d, 1, 1)
+	var ref detectors.SlotRef
+	var b detectors.Batch
 	b.Updated() // of a use without updates
 	b.Reset()
-	count := int64(pool.rows)
-	b.Tasks = append(b.Tasks, Task{})
+	count := int64(d.Window())
+	b.Tasks = append(b.Tasks, detectors.Task{})
 	n, ok := pool.Missing(&b, &ref, count)
-	if !ok || n != pool.rows {
+	if !ok || n != d.Window() {
 		t.Fatalf("%d rows are missing of a new window, %v", n, ok)
 	}
 	span, _ := b.GrowF64(n)
 	pool.Update(&b, &ref, count, span, 0)
 	b.Reset() // it was never executed
-	if n, ok := pool.Missing(&b, &ref, count+1); !ok || n != pool.rows {
-		t.Errorf("%d rows are missing, %v; the device has none of the %d", n, ok, pool.rows)
+	if n, ok := pool.Missing(&b, &ref, count+1); !ok || n != d.Window() {
+		t.Errorf("%d rows are missing, %v; the device has none of the %d", n, ok, d.Window())
 	}
 }

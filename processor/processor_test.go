@@ -22,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/zscore"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafkatest"
@@ -106,7 +107,7 @@ func (b *bench) config(instance string) Config {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	level, err := detectors.NewZScore(8)
+	level, err := zscore.New(8)
 	if err != nil {
 		b.t.Fatal(err)
 	}

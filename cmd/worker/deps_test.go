@@ -25,7 +25,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker", "*", "the program puts everything together"},
 	{"cmd/worker/config",
 		"processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/record " +
-			"processor/keystate processor/keystate/series processor/events detectors detectors/threshold schemas schemas/*",
+			"processor/keystate processor/keystate/series processor/events detectors detectors/ops detectors/threshold schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
 	{"cmd/demo",
 		"cmd/worker/config cmd/worker/sensors processor/kafka processor/kafka/fetch processor/kafka/record processor/kafkatest schemas schemas/*",
@@ -37,9 +37,9 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/bench/gpu", "cuda", "benchmarks of ops and of workers open the same GPUs"},
 	{"cmd/bench/testbed", "cmd/bench/report cmd/bench/measure cmd/bench/host cmd/worker/config processor/kafka processor/kafka/record " +
 		"processor/kafkatest schemas schemas/*", "it runs workers as other programs, and the benchmarks say which figures they take"},
-	{"cmd/bench/ops", "cmd/bench/report cmd/bench/measure cmd/bench/host cmd/bench/gpu cuda cuda/plan detectors detectors/* " +
+	{"cmd/bench/ops", "cmd/bench/report cmd/bench/measure cmd/bench/host cmd/bench/gpu cuda cuda/plan detectors detectors/* detectors/ops/* " +
 		"processor/kafkatest schemas schemas/*", "what computes is measured without a worker"},
-	{"cmd/bench/worker", "cmd/bench/report cmd/bench/host cmd/bench/testbed cmd/worker/config detectors processor/kafka " +
+	{"cmd/bench/worker", "cmd/bench/report cmd/bench/host cmd/bench/testbed cmd/worker/config detectors detectors/ops/* processor/kafka " +
 		"processor/kafka/record processor/kafkatest processor/keystate processor/keystate/series schemas/output",
 		"one worker is measured from outside"},
 	{"cmd/bench/fleet", "cmd/bench/report cmd/bench/host cmd/bench/gpu cmd/bench/testbed cmd/worker/config processor/kafka " +
@@ -50,7 +50,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/tables", "schemas schemas/avro", "files of rows are read and written without knowing what becomes of the rows"},
 	{"cmd/worker/backtests",
 		"cmd/worker/quality cmd/worker/replay cmd/worker/tables processor/kafka processor/kafka/fetch processor/kafka/record " +
-			"processor/keystate processor/events detectors detectors/discord detectors/threshold schemas schemas/output",
+			"processor/keystate processor/events detectors detectors/discord detectors/ops/discords detectors/threshold schemas schemas/output",
 		"a backtest shares rows out and gathers what the fold finds; settings and commands are the program's"},
 	{"cmd/worker/sensors", "processor/kafka processor/kafka/record schemas/output",
 		"signals are made and written to Kafka; nothing is scored here"},
@@ -109,15 +109,18 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/web", "", "pages show what they are handed"},
 	{"processor/kafkatest", "", "what judges the product shares no code with it, and every package's tests can import it"},
 	{"processor/kafkatest/up", "processor/kafkatest", "it starts brokers for tests and nothing else"},
-	{"detectors", "detectors/*", "scores follow from rows of numbers alone: no Kafka, no Avro, no device"},
-	{"detectors/executortest", "detectors detectors/*", "the suite serves any executor"},
+	{"detectors", "detectors/vec detectors/bins", "the contract knows no op: each registers itself"},
+	{"detectors/ops", "detectors detectors/ops/*", "it lists the ops"},
+	{"detectors/ops/signals", "detectors", "the cases of every op can be made of its series"},
+	{"detectors/ops/*", "detectors detectors/* detectors/ops/signals", "an adapter knows the contract and methods, and no other op"},
+	{"detectors/executortest", "detectors detectors/* detectors/ops/*", "the suite serves any executor"},
 	{"detectors/vec", "", "every method imports it: it is the leaf"},
 	{"detectors/bins", "", "methods and keystate import it: it is a leaf"},
 	{"detectors/threshold", "", "keystate, events and settings import it: it is a leaf"},
 	{"detectors/*", "detectors/vec", "a method takes slices and gives slices, so that it can be read beside its paper"},
 	{"cuda", "cuda/child cuda/kernels cuda/plan detectors", "an executor sees tasks, not where they come from"},
 	{"cuda/child", "cuda/kernels cuda/plan", "a process with a device carries bytes out and knows nothing of tasks"},
-	{"cuda/plan", "cuda/kernels detectors", "a plan follows from a batch alone, so that tables can test it"},
+	{"cuda/plan", "cuda/kernels detectors detectors/ops detectors/ops/*", "a plan follows from a batch alone, so that tables can test it"},
 	{"cuda/device", "cuda/kernels cuda/plan", "the child is a program of its own, which knows memory and kernels by the plan's names"},
 	{"cuda/kernels", "", "both sides of the protocol embed it"},
 	{"cuda/kernels/gen", "", "it starts a compiler and is in no program"},
@@ -431,7 +434,12 @@ func TestImportRules(t *testing.T) {
 		{"schemas/avro/codec.go", "github.com/linkedin/goavro/v2", true},
 		{"schemas/formats/decoder.go", "github.com/linkedin/goavro/v2", false},
 		{"schemas/avro/codec.go", "odradek/schemas/registry", false},
-		{"detectors/lof.go", "odradek/detectors/lof", true},
+		{"detectors/ops/lof/lof.go", "odradek/detectors", true},
+		{"detectors/ops/lof/lof.go", "odradek/detectors/lof", true},
+		{"detectors/ops/lof/lof.go", "odradek/detectors/ops/knn", false},
+		{"detectors/ops/lof/lof.go", "time", false},
+		{"detectors/op.go", "odradek/detectors/lof", false},
+		{"detectors/op.go", "odradek/detectors/ops/lof", false},
 		{"detectors/lof/lof.go", "odradek/detectors/vec", true},
 		{"detectors/lof/lof.go", "odradek/detectors/sst", false},
 		{"detectors/lof/lof.go", "odradek/detectors", false},

@@ -24,6 +24,12 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/detectors"
+	"odradek/detectors/ops/flatline"
+	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/ops/knn"
+	"odradek/detectors/ops/lof"
+	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/ops/zscore"
 	"odradek/processor/kafkatest"
 	"odradek/processor/outputs"
 )
@@ -50,7 +56,7 @@ const (
 
 // goldenOps are the ops of the first ledger; the order decides which threshold rule an
 // op's detectors have.
-var goldenOps = []detectors.Op{detectors.ZScore, detectors.IKASST, detectors.LOF, detectors.Flatline, detectors.KNN, detectors.SVDSST}
+var goldenOps = []detectors.Op{zscore.Op, ikasst.Op, lof.Op, flatline.Op, knn.Op, svdsst.Op}
 
 var update = flag.Bool("update", false, "write the golden ledgers anew")
 

@@ -163,7 +163,7 @@ func (s *nabSeries) define() defined {
 		}
 		if n := len(x); n >= nabZScore {
 			rows := packed(x[n-nabZScore:])
-			level = zscore(rows[:nabZScore-1], rows[nabZScore-1])
+			level = nabScore(rows[:nabZScore-1], rows[nabZScore-1])
 		}
 		d.change, d.level = append(d.change, change), append(d.level, level)
 	}
@@ -183,7 +183,7 @@ func packed(x []float64) []float64 {
 	return out
 }
 
-func zscore(past []float64, v float64) float64 {
+func nabScore(past []float64, v float64) float64 {
 	if slices.Max(past) == slices.Min(past) { // no rounding of a mean is meant
 		if v == past[0] {
 			return 0

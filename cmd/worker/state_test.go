@@ -14,6 +14,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/detectors"
+	"odradek/detectors/ops/zscore"
 	"odradek/processor/kafkatest"
 	"odradek/processor/keystate"
 	"odradek/processor/keystate/series"
@@ -267,7 +268,7 @@ func TestStateUsage(t *testing.T) {
 
 // The command's idea of a changelog key is keystate's.
 func TestRecordKeys(t *testing.T) {
-	det, err := detectors.NewZScore(600)
+	det, err := zscore.New(600)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
 )
 
 // TestWindowPool: what a pool thinks it has is what it was given, whatever comes.
 func TestWindowPool(t *testing.T) {
-	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 8})
+	d, err := ikasst.New(ikasst.Params{Window: 8})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,9 @@
 package plan
 
-import "odradek/detectors"
+import (
+	"odradek/detectors"
+	"odradek/detectors/ops/discord"
+)
 
 // Limits of what the kernels of discord.cu take.
 const (
@@ -19,9 +22,9 @@ const (
 
 // Where the parameters of a task lie.
 var (
-	discordParamK      = detectors.Discord.Spec().Word("K")
-	discordParamPoints = detectors.Discord.Spec().Word("POINTS")
-	discordParamM      = detectors.Discord.Spec().Word("M")
+	discordParamK      = discord.Op.Spec().Word("K")
+	discordParamPoints = discord.Op.Spec().Word("POINTS")
+	discordParamM      = discord.Op.Spec().Word("M")
 )
 
 // discordShape is what follows from a task's shape.
@@ -93,7 +96,7 @@ func discordClass(t *detectors.Task, params detectors.Words) (Class, int, bool) 
 	for _, m := range params[discordParamM:] {
 		cost += s.most() * int(m) * (s.fresh + 3*blocks) * s.dim / 8000
 	}
-	return Class{Op: detectors.Discord, Variant: variant, A: uint32(s.shared()), B: uint32(s.threads() | s.each<<16)}, cost + 1, true
+	return Class{Op: discord.Op, Variant: variant, A: uint32(s.shared()), B: uint32(s.threads() | s.each<<16)}, cost + 1, true
 }
 
 func discordLaunches(c Class, p *Planner, chains []chain) {
@@ -111,6 +114,7 @@ func discordLaunches(c Class, p *Planner, chains []chain) {
 }
 
 var discordPlan = opPlan{
+	op:      discord.Op,
 	kernels: []string{"discord_one", "discord_four", "discord_any"},
 	class:   discordClass, launches: discordLaunches,
 	shared: func(c Class) int { return int(c.A) },

@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/discord"
 )
 
 // discordTask returns a task of the given rows, and the parameters of its detector.
-func discordTask(t *testing.T, p detectors.DiscordParams, rows, dim, fresh int) (*detectors.Task, detectors.Words) {
+func discordTask(t *testing.T, p discord.Params, rows, dim, fresh int) (*detectors.Task, detectors.Words) {
 	t.Helper()
-	d, err := detectors.NewDiscord(p)
+	d, err := discord.New(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,7 +18,7 @@ func discordTask(t *testing.T, p detectors.DiscordParams, rows, dim, fresh int) 
 	if !ok {
 		t.Fatalf("%+v: no task of %d rows", p, rows)
 	}
-	task := &detectors.Task{Op: detectors.Discord, Dim: uint32(dim), Fresh: uint32(fresh), X: detectors.Span{Len: uint32(rows * dim)}}
+	task := &detectors.Task{Op: discord.Op, Dim: uint32(dim), Fresh: uint32(fresh), X: detectors.Span{Len: uint32(rows * dim)}}
 	task.Scores.Len, task.Detail.Len = uint32(n.Scores), uint32(n.Detail)
 	return task, d.Params()
 }
@@ -26,24 +27,24 @@ func discordTask(t *testing.T, p detectors.DiscordParams, rows, dim, fresh int) 
 // one block for each fresh row.
 func TestDiscordClass(t *testing.T) {
 	for _, c := range []struct {
-		p         detectors.DiscordParams
+		p         discord.Params
 		dim       int
 		ok        bool
 		variant   uint32
 		each, all int // fresh rows of a block; of the task
 	}{
-		{detectors.DiscordParams{Window: 2048, Length: 64}, 1, true, 0, 1, 1},
-		{detectors.DiscordParams{Window: 2048, Length: 64}, 1, true, 0, 1, 3},
-		{detectors.DiscordParams{Window: 2048, Length: 64}, 1, true, 1, 4, 5},
-		{detectors.DiscordParams{Window: 2048, Length: 64}, 1, true, 1, 16, 100},
-		{detectors.DiscordParams{Window: 4096, Length: 600}, 1, true, 1, 4, 100},
-		{detectors.DiscordParams{Window: 8192, Length: 4096}, 1, true, 0, 1, 100},
-		{detectors.DiscordParams{Window: 8194, Length: 4097}, 1, false, 0, 0, 1},
-		{detectors.DiscordParams{Window: 2048, Length: 64, K: 2}, 1, true, 2, 1, 16},
-		{detectors.DiscordParams{Window: 2048, Length: 64}, 3, true, 2, 1, 16},
-		{detectors.DiscordParams{Window: 24000, Length: 64}, 1, true, 0, 1, 1},
-		{detectors.DiscordParams{Window: 26000, Length: 64}, 1, false, 0, 0, 1},
-		{detectors.DiscordParams{Window: 6, Length: 3}, 1, true, 0, 1, 1},
+		{discord.Params{Window: 2048, Length: 64}, 1, true, 0, 1, 1},
+		{discord.Params{Window: 2048, Length: 64}, 1, true, 0, 1, 3},
+		{discord.Params{Window: 2048, Length: 64}, 1, true, 1, 4, 5},
+		{discord.Params{Window: 2048, Length: 64}, 1, true, 1, 16, 100},
+		{discord.Params{Window: 4096, Length: 600}, 1, true, 1, 4, 100},
+		{discord.Params{Window: 8192, Length: 4096}, 1, true, 0, 1, 100},
+		{discord.Params{Window: 8194, Length: 4097}, 1, false, 0, 0, 1},
+		{discord.Params{Window: 2048, Length: 64, K: 2}, 1, true, 2, 1, 16},
+		{discord.Params{Window: 2048, Length: 64}, 3, true, 2, 1, 16},
+		{discord.Params{Window: 24000, Length: 64}, 1, true, 0, 1, 1},
+		{discord.Params{Window: 26000, Length: 64}, 1, false, 0, 0, 1},
+		{discord.Params{Window: 6, Length: 3}, 1, true, 0, 1, 1},
 	} {
 		task, params := discordTask(t, c.p, c.p.Window+c.all-1, c.dim, c.all)
 		class, cost, ok := discordClass(task, params)

@@ -1,6 +1,9 @@
 package plan
 
-import "odradek/detectors"
+import (
+	"odradek/detectors"
+	"odradek/detectors/ops/discords"
+)
 
 // Limits of what the kernels of discords.cu take.
 const (
@@ -21,15 +24,15 @@ const (
 
 // Where the parameters of a task lie.
 var (
-	discordsParamMin   = detectors.Discords.Spec().Word("MIN_LENGTH")
-	discordsParamMax   = detectors.Discords.Spec().Word("MAX_LENGTH")
-	discordsParamStep  = detectors.Discords.Spec().Word("LENGTH_STEP")
-	discordsParamTop   = detectors.Discords.Spec().Word("TOP")
-	discordsParamK     = detectors.Discords.Spec().Word("K")
-	discordsParamApart = detectors.Discords.Spec().Word("EXCLUSION")
-	discordsParamRows  = detectors.Discords.Spec().Word("ROWS")
-	discordsParamBits  = detectors.Discords.Spec().Word("PRECISION")
-	discordsParamCount = len(detectors.Discords.Spec().Words())
+	discordsParamMin   = discords.Op.Spec().Word("MIN_LENGTH")
+	discordsParamMax   = discords.Op.Spec().Word("MAX_LENGTH")
+	discordsParamStep  = discords.Op.Spec().Word("LENGTH_STEP")
+	discordsParamTop   = discords.Op.Spec().Word("TOP")
+	discordsParamK     = discords.Op.Spec().Word("K")
+	discordsParamApart = discords.Op.Spec().Word("EXCLUSION")
+	discordsParamRows  = discords.Op.Spec().Word("ROWS")
+	discordsParamBits  = discords.Op.Spec().Word("PRECISION")
+	discordsParamCount = len(discords.Op.Spec().Words())
 )
 
 // discordsShape is what follows from a task's shape.
@@ -146,7 +149,7 @@ func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool)
 		if s.k > 1 { // all pairs, each by its products
 			cost = s.n * s.n / 4000 * (s.least + s.most) * s.lengths()
 		}
-		return Class{Op: detectors.Discords, Variant: discordsIsWindow, A: uint32(kb)}, s.dim * cost, true
+		return Class{Op: discords.Op, Variant: discordsIsWindow, A: uint32(kb)}, s.dim * cost, true
 	}
 	cost, anchors := 0, s.anchors()
 	for m := s.least; m <= s.most; m += s.step {
@@ -160,7 +163,7 @@ func discordsClass(t *detectors.Task, params detectors.Words) (Class, int, bool)
 		left := s.left(s.least + l*s.step)
 		cost += left * left / 4000
 	}
-	return Class{Op: detectors.Discords, Variant: discordsIsLong, A: uint32(s.n)}, cost, true
+	return Class{Op: discords.Op, Variant: discordsIsLong, A: uint32(s.n)}, cost, true
 }
 
 // discordsShared is what discordsLaunches asks for.
@@ -305,6 +308,7 @@ func (p *Planner) discordsLengths(s *discordsShape, task uint32, anchors []int) 
 }
 
 var discordsPlan = opPlan{
+	op: discords.Op,
 	kernels: []string{"discords_describe", "discords_step", "discords_probe",
 		"discords_scan", "discords_finish", "discords_pick", "discords_window",
 		"discords_near", "discords_rest", "discords_among", "discords_choose",

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
 )
 
 // ikasstMaxWindow is the largest w of the kernels, ikasstMaxKrylov the largest k.
@@ -15,10 +16,10 @@ const (
 
 // Where the parameters of a task lie.
 var (
-	ikasstParamWindow = detectors.IKASST.Spec().Word("WINDOW")
-	ikasstParamKrylov = detectors.IKASST.Spec().Word("KRYLOV")
-	ikasstParamGamma  = detectors.IKASST.Spec().Word("GAMMA")
-	ikasstParamSteps  = detectors.IKASST.Spec().Word("POWER_STEPS")
+	ikasstParamWindow = ikasst.Op.Spec().Word("WINDOW")
+	ikasstParamKrylov = ikasst.Op.Spec().Word("KRYLOV")
+	ikasstParamGamma  = ikasst.Op.Spec().Word("GAMMA")
+	ikasstParamSteps  = ikasst.Op.Spec().Word("POWER_STEPS")
 )
 
 // ikasstRows are the kernels: rows of a vector that a lane has.
@@ -80,6 +81,7 @@ const ikasstFull = 4096
 
 // Of a class, Variant is the kernel's rows, A the dimension, B lanes | k << 8.
 var ikasstPlan = opPlan{
+	op:      ikasst.Op,
 	kernels: ikasstKernels(),
 	caches:  true,
 	class: func(t *detectors.Task, params detectors.Words) (Class, int, bool) {
@@ -90,7 +92,7 @@ var ikasstPlan = opPlan{
 			return Class{}, 0, false
 		}
 		s, ps := ikasstBest(w, k, steps)
-		return Class{Op: detectors.IKASST, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8)}, int(t.Dim*t.Fresh) * ps / 1000, true
+		return Class{Op: ikasst.Op, Variant: uint32(s.rows), A: t.Dim, B: uint32(s.lanes | k<<8)}, int(t.Dim*t.Fresh) * ps / 1000, true
 	},
 	shared: func(c Class) int { return ikasstShared(int(c.Variant), int(c.B&0xff), int(c.B>>8)) },
 	launches: func(c Class, p *Planner, chains []chain) {

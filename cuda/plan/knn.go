@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/knn"
 )
 
 // Limits of what the kernels of knn.cu take.
@@ -31,12 +32,12 @@ var knnScans = []int{2, 4, 6, 8, 10, 16, 32, 64}
 
 // Where the parameters of a task lie.
 var (
-	knnParamK          = detectors.KNN.Spec().Word("K")
-	knnParamPoints     = detectors.KNN.Spec().Word("POINTS")
-	knnParamEmbed      = detectors.KNN.Spec().Word("EMBED")
-	knnParamSelf       = detectors.KNN.Spec().Word("INCLUDE_SELF")
-	knnParamNeighbours = detectors.KNN.Spec().Word("NEIGHBOURS")
-	knnParamCount      = len(detectors.KNN.Spec().Words())
+	knnParamK          = knn.Op.Spec().Word("K")
+	knnParamPoints     = knn.Op.Spec().Word("POINTS")
+	knnParamEmbed      = knn.Op.Spec().Word("EMBED")
+	knnParamSelf       = knn.Op.Spec().Word("INCLUDE_SELF")
+	knnParamNeighbours = knn.Op.Spec().Word("NEIGHBOURS")
+	knnParamCount      = len(knn.Op.Spec().Words())
 )
 
 // knnShape is what follows from a task's shape.
@@ -151,15 +152,15 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		n := s.before()
 		warps := max(1, min(4, s.fresh, 1<<12/n))
 		if line {
-			c := Class{Op: detectors.KNN, Variant: uint32(knnIsBeforeLine | 32*warps<<8), A: uint32((warps*n*4+1023)/1024 | 1<<16)}
+			c := Class{Op: knn.Op, Variant: uint32(knnIsBeforeLine | 32*warps<<8), A: uint32((warps*n*4+1023)/1024 | 1<<16)}
 			return c, s.fresh*(n*20+4000)/20000 + 1, true
 		}
-		c := Class{Op: detectors.KNN, Variant: uint32(knnIsBefore | 32*warps<<8), A: uint32((warps*n*8+1023)/1024 | 1<<16)}
+		c := Class{Op: knn.Op, Variant: uint32(knnIsBefore | 32*warps<<8), A: uint32((warps*n*8+1023)/1024 | 1<<16)}
 		return c, s.fresh*(n*(s.width+40)+4000)/20000 + 1, true
 	}
 	if line && s.n <= lineMost {
 		l := lineShapeOf(s.n)
-		c := Class{Op: detectors.KNN, Variant: uint32(knnIsLine + l.kernel() | l.threads()<<8), A: uint32((l.bytes(0)+1023)/1024 | 1<<16)}
+		c := Class{Op: knn.Op, Variant: uint32(knnIsLine + l.kernel() | l.threads()<<8), A: uint32((l.bytes(0)+1023)/1024 | 1<<16)}
 		return c, l.cost(8 * s.others), true
 	}
 	cost := int(float64(s.n)*float64(s.n)*float64(2*s.width+8)/20000) + s.n/2 + 1
@@ -176,7 +177,7 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 				variant, shared, scratch = knnIsWindow+log, a, b
 			}
 		}
-		return Class{Op: detectors.KNN, Variant: uint32(variant | g.threads()<<8), A: uint32((shared+1023)/1024 | 1<<16),
+		return Class{Op: knn.Op, Variant: uint32(variant | g.threads()<<8), A: uint32((shared+1023)/1024 | 1<<16),
 			B: uint32(knnRounded(scratch))}, cost, true
 	}
 	g := s.set()
@@ -184,7 +185,7 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	for knnScans[variant-knnIsScan] != g.most {
 		variant++
 	}
-	return Class{Op: detectors.KNN, Variant: uint32(variant | knnLanes<<8), A: uint32(g.blocks << 16),
+	return Class{Op: knn.Op, Variant: uint32(variant | knnLanes<<8), A: uint32(g.blocks << 16),
 		B: uint32(knnRounded(g.scratch))}, cost, true
 }
 
@@ -262,6 +263,7 @@ func knnLaunches(c Class, p *Planner, chains []chain) {
 func knnSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
 
 var knnPlan = opPlan{
+	op: knn.Op,
 	kernels: []string{"knn_before", "knn_before_line", "knn_line_1", "knn_line_2", "knn_line_4", "knn_line_8", "knn_peaks", "knn_load", "knn_finish",
 		"knn_scan_2", "knn_scan_4", "knn_scan_6", "knn_scan_8", "knn_scan_10", "knn_scan_16", "knn_scan_32", "knn_scan_64",
 		"knn_window", "knn_window_2", "knn_window_4", "knn_window_8"},

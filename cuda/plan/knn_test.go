@@ -5,6 +5,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
+	"odradek/detectors/ops/knn"
 )
 
 // TestKNNClass holds classes to the limits, and launches to what a device has.
@@ -21,7 +22,7 @@ func TestKNNClass(t *testing.T) {
 		{100, 1, 65, 10, 1, false, false}, {4096, 64, 1, 1024, 9, false, true},
 	} {
 		b := &detectors.Batch{}
-		task := executortest.KNNTask(t, b, detectors.KNNParams{K: c.k, Embed: c.embed, Tumbling: c.tumbling}, c.n, c.dim, c.fresh, draw)
+		task := executortest.KNNTask(t, b, knn.Params{K: c.k, Embed: c.embed, Tumbling: c.tumbling}, c.n, c.dim, c.fresh, draw)
 		if _, _, ok := knnClass(task, b.Rows(0).Params); ok != c.ok {
 			t.Errorf("%+v: taken is %v", c, ok)
 		}
@@ -30,7 +31,7 @@ func TestKNNClass(t *testing.T) {
 		n := 1 + rng.IntN(1<<(1+rng.IntN(17)))
 		k := 1 + rng.IntN(min(n/2+1, knnK))
 		dim := 1 + rng.IntN(1<<(1+rng.IntN(6)))%knnDim
-		p := detectors.KNNParams{K: k, Tumbling: rng.IntN(2) == 0}
+		p := knn.Params{K: k, Tumbling: rng.IntN(2) == 0}
 		fresh := n
 		if !p.Tumbling {
 			n = min(n, knnBefore)

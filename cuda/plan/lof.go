@@ -1,6 +1,9 @@
 package plan
 
-import "odradek/detectors"
+import (
+	"odradek/detectors"
+	"odradek/detectors/ops/lof"
+)
 
 // Limits of what the kernels of lof.cu take.
 const (
@@ -19,11 +22,11 @@ const (
 
 // Where the parameters of a task lie.
 var (
-	lofParamK      = detectors.LOF.Spec().Word("K")
-	lofParamPoints = detectors.LOF.Spec().Word("POINTS")
-	lofParamEmbed  = detectors.LOF.Spec().Word("EMBED")
-	lofParamAlpha  = detectors.LOF.Spec().Word("ALPHA")
-	lofParamCount  = len(detectors.LOF.Spec().Words())
+	lofParamK      = lof.Op.Spec().Word("K")
+	lofParamPoints = lof.Op.Spec().Word("POINTS")
+	lofParamEmbed  = lof.Op.Spec().Word("EMBED")
+	lofParamAlpha  = lof.Op.Spec().Word("ALPHA")
+	lofParamCount  = len(lof.Op.Spec().Words())
 )
 
 // lofShape is lof.cu's Geometry.
@@ -206,7 +209,7 @@ func lofClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	for step := 1; scratch > 8*step; step *= 2 {
 		scratch = (scratch + step - 1) / step * step
 	}
-	c := Class{Op: detectors.LOF, Variant: uint32(variant | g.threads()<<8), A: uint32((shared+1023)/1024 | parts<<16), B: uint32(scratch)}
+	c := Class{Op: lof.Op, Variant: uint32(variant | g.threads()<<8), A: uint32((shared+1023)/1024 | parts<<16), B: uint32(scratch)}
 	searches := g.padded
 	if g.some {
 		searches = min(searches, g.fresh*(g.k+1)*(g.k+1)/2)
@@ -233,7 +236,7 @@ func lofLineClass(t *detectors.Task, params detectors.Words) (Class, int, bool) 
 	if fresh*(k+1)*2 <= n {
 		steps /= 8
 	}
-	c := Class{Op: detectors.LOF, Variant: uint32(lofLine + s.kernel() | s.threads()<<8), A: uint32((s.bytes(2)+1023)/1024 | 1<<16)}
+	c := Class{Op: lof.Op, Variant: uint32(lofLine + s.kernel() | s.threads()<<8), A: uint32((s.bytes(2)+1023)/1024 | 1<<16)}
 	return c, s.cost(steps), true
 }
 
@@ -281,6 +284,7 @@ func lofLaunches(c Class, p *Planner, chains []chain) {
 func lofSharedBytes(c Class) int { return int(c.A&0xffff) << 10 }
 
 var lofPlan = opPlan{
+	op:      lof.Op,
 	kernels: append([]string{"lof_load", "lof_density", "lof_virtual", "lof_score"}, lofKernels...),
 	class:   lofClass, shared: lofSharedBytes, launches: lofLaunches,
 }

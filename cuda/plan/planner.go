@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"odradek/detectors"
+	_ "odradek/detectors/ops" // all ops: byOp has each
 )
 
 // Task is a detectors.Task in the form that the kernels read (task.h). Its field After is 1
@@ -55,6 +56,7 @@ type chain struct {
 
 // opPlan describes an op's kernels, and which tasks they take.
 type opPlan struct {
+	op detectors.Op
 	// kernels are the functions of NAME.cu, NAME being the op's: their names begin with it.
 	kernels []string
 	// class returns the task's class and its rough device time in nanoseconds when the
@@ -89,14 +91,14 @@ type opPlan struct {
 	models bool
 }
 
-// plans has the ops with kernels, by number.
+// plans has the ops with kernels, in the order of the kernels' indices.
 var plans = [...]*opPlan{
-	detectors.IKASST:   &ikasstPlan,
-	detectors.LOF:      &lofPlan,
-	detectors.KNN:      &knnPlan,
-	detectors.SVDSST:   &svdsstPlan,
-	detectors.Discords: &discordsPlan,
-	detectors.Discord:  &discordPlan,
+	&ikasstPlan,
+	&lofPlan,
+	&knnPlan,
+	&svdsstPlan,
+	&discordsPlan,
+	&discordPlan,
 }
 
 var (
@@ -109,12 +111,10 @@ var (
 // since a plan's functions look a kernel up in them.
 func init() {
 	byOp = make([]*opPlan, len(detectors.Ops()))
-	for op, p := range plans {
-		if p != nil {
-			byOp[op] = p
-			names = append(names, p.kernels...)
-			sources = append(sources, detectors.Op(op).String())
-		}
+	for _, p := range plans {
+		byOp[p.op] = p
+		names = append(names, p.kernels...)
+		sources = append(sources, p.op.String())
 	}
 	names, sources = append(names, windowCacheKernel), append(sources, windowCacheKernel)
 }

@@ -14,6 +14,10 @@ import (
 	"unsafe"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/ops/knn"
+	"odradek/detectors/ops/lof"
+	"odradek/detectors/ops/zscore"
 )
 
 // TestLayout holds the structs of task.h and their twins in Go equal: fields,
@@ -136,7 +140,7 @@ func planned(p *Planner, b *detectors.Batch) string {
 }
 
 func TestPlan(t *testing.T) {
-	const A, B = detectors.IKASST, detectors.ZScore // B has no kernel
+	const A, B = ikasst.Op, zscore.Op // B has no kernel
 	type task struct {
 		op                 detectors.Op
 		fresh, rows, after int
@@ -195,7 +199,7 @@ func finishCPU(p *Planner, b *detectors.Batch) (ran []int32) {
 // every task runs once, after the one that its carry comes from, on its own side,
 // and the plan is in the order that it should be.
 func TestPlanRandom(t *testing.T) {
-	testPlan(t, detectors.IKASST, detectors.LOF)
+	testPlan(t, ikasst.Op, lof.Op)
 	rng := seeded(t)
 	var p Planner
 	for range 300 {
@@ -212,7 +216,7 @@ func TestPlanRandom(t *testing.T) {
 			if rng.IntN(10) == 0 {
 				fresh = 13
 			}
-			addTask(b, []detectors.Op{detectors.IKASST, detectors.LOF, detectors.KNN}[rng.IntN(3)], fresh, 1+rng.IntN(5)*rng.IntN(100), after)
+			addTask(b, []detectors.Op{ikasst.Op, lof.Op, knn.Op}[rng.IntN(3)], fresh, 1+rng.IntN(5)*rng.IntN(100), after)
 			if rng.IntN(5) == 0 {
 				b.Tasks[len(b.Tasks)-1].Next.Len = 0
 			}
@@ -252,7 +256,7 @@ func TestPlanRandom(t *testing.T) {
 						seen++
 						i := p.order[n]
 						bt, pt := b.Tasks[i], tasks[n]
-						if bt.Fresh == 13 || bt.Op == detectors.KNN {
+						if bt.Fresh == 13 || bt.Op == knn.Op {
 							t.Fatalf("task %d is on the device", i)
 						}
 						from := Before(b, int(i))
@@ -275,7 +279,7 @@ func TestPlanRandom(t *testing.T) {
 			}
 			p.Settle(b, &p, status)
 			for _, i := range finishCPU(&p, b) {
-				if tk := b.Tasks[i]; tk.Fresh != 13 && tk.Op != detectors.KNN && !decline[i] {
+				if tk := b.Tasks[i]; tk.Fresh != 13 && tk.Op != knn.Op && !decline[i] {
 					t.Fatalf("task %d is on the CPU", i)
 				}
 				run(i)
@@ -289,11 +293,11 @@ func TestPlanRandom(t *testing.T) {
 
 // TestCostOrder: the sort is by falling cost, to an eighth, and stable.
 func TestCostOrder(t *testing.T) {
-	testPlan(t, detectors.LOF)
+	testPlan(t, lof.Op)
 	rng := rand.New(rand.NewPCG(1, 2))
 	b := &detectors.Batch{}
 	for range 5000 {
-		addTask(b, detectors.LOF, 1, 1+rng.IntN(1<<rng.IntN(12)), 0)
+		addTask(b, lof.Op, 1, 1+rng.IntN(1<<rng.IntN(12)), 0)
 	}
 	var p Planner
 	p.Start(b)
@@ -346,7 +350,7 @@ func BenchmarkPlan(b *testing.B) {
 
 // ikasstBatch is a batch of n tasks of four fresh rows, each of a key of its own.
 func ikasstBatch(t testing.TB, rng *rand.Rand, n int) *detectors.Batch {
-	d, err := detectors.NewIKASST(detectors.IKASSTParams{Window: 12})
+	d, err := ikasst.New(ikasst.Params{Window: 12})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,17 +374,17 @@ func ikasstBatch(t testing.TB, rng *rand.Rand, n int) *detectors.Batch {
 // TestRounds: a task that asks for more goes again, with its Next as carry, in the class
 // that again finds for it, until it has had its rounds; what follows it waits.
 func TestRounds(t *testing.T) {
-	testPlan(t, detectors.IKASST)
-	op := byOp[detectors.IKASST]
+	testPlan(t, ikasst.Op)
+	op := byOp[ikasst.Op]
 	op.rounds = 3
 	op.shared = func(Class) int { return 0 }
 	op.again = func(t *detectors.Task, params detectors.Words, round int, next detectors.Words) (Class, int, bool) {
 		return Class{Op: t.Op, A: uint32(10 * round), B: next[0]}, 1, true
 	}
 	b := &detectors.Batch{}
-	addTask(b, detectors.IKASST, 1, 9, 0)
-	addTask(b, detectors.IKASST, 1, 9, 1) // has its carry from the first
-	addTask(b, detectors.IKASST, 1, 5, 0)
+	addTask(b, ikasst.Op, 1, 9, 0)
+	addTask(b, ikasst.Op, 1, 9, 1) // has its carry from the first
+	addTask(b, ikasst.Op, 1, 5, 0)
 	for i := range b.Out {
 		b.Out[i] = uint32(70 + i)
 	}
@@ -403,7 +407,7 @@ func TestRounds(t *testing.T) {
 			if task.Carry != b.Tasks[0].Next || p.later != 1 {
 				t.Errorf("its carry is %+v, want what it has left at %+v", task.Carry, b.Tasks[0].Next)
 			}
-			if want := (Class{detectors.IKASST, 0, 20, b.Out[b.Tasks[0].Next.Off]}); p.classes[len(p.classes)-1] != want {
+			if want := (Class{ikasst.Op, 0, 20, b.Out[b.Tasks[0].Next.Off]}); p.classes[len(p.classes)-1] != want {
 				t.Errorf("its class is %+v, want %+v", p.classes, want)
 			}
 		}
@@ -424,13 +428,13 @@ func TestRounds(t *testing.T) {
 
 // TestRepeats: launches say which tasks the child repeats them for, and the plan how often.
 func TestRepeats(t *testing.T) {
-	testPlan(t, detectors.IKASST, detectors.LOF)
-	byOp[detectors.IKASST].rounds, byOp[detectors.IKASST].repeats = 7, true
+	testPlan(t, ikasst.Op, lof.Op)
+	byOp[ikasst.Op].rounds, byOp[ikasst.Op].repeats = 7, true
 	b := &detectors.Batch{}
-	addTask(b, detectors.LOF, 1, 9, 0)
-	addTask(b, detectors.IKASST, 1, 9, 0)
-	addTask(b, detectors.IKASST, 1, 9, 0)
-	addTask(b, detectors.LOF, 2, 9, 0)
+	addTask(b, lof.Op, 1, 9, 0)
+	addTask(b, ikasst.Op, 1, 9, 0)
+	addTask(b, ikasst.Op, 1, 9, 0)
+	addTask(b, lof.Op, 2, 9, 0)
 	var p Planner
 	p.Start(b)
 	if got, want := planned(&p, b), "[0][1 2][3][]"; got != want {

@@ -5,12 +5,15 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/ops/lof"
+	"odradek/detectors/ops/zscore"
 )
 
 // TestCut: parts are of about the same cost, have each task once, and no chain
 // crosses from one into the next.
 func TestCut(t *testing.T) {
-	testPlan(t, detectors.IKASST, detectors.LOF)
+	testPlan(t, ikasst.Op, lof.Op)
 	rng := seeded(t)
 	var p Planner
 	cuts := 0
@@ -22,7 +25,7 @@ func TestCut(t *testing.T) {
 			if back := 1 + rng.IntN(reach); back <= i && rng.IntN(3) > 0 {
 				after = i - back + 1
 			}
-			addTask(b, []detectors.Op{detectors.IKASST, detectors.LOF, detectors.ZScore}[rng.IntN(3)], 1+rng.IntN(3), 20+rng.IntN(30), after)
+			addTask(b, []detectors.Op{ikasst.Op, lof.Op, zscore.Op}[rng.IntN(3)], 1+rng.IntN(3), 20+rng.IntN(30), after)
 		}
 		unlink(b)
 		p.Start(b)

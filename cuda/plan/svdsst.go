@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/svdsst"
 )
 
 // svdsstMaxWindow is the largest w of the kernels, svdsstMaxRank the largest r.
@@ -14,9 +15,9 @@ const (
 
 // Where the parameters of a task lie.
 var (
-	svdsstParamWindow = detectors.SVDSST.Spec().Word("WINDOW")
-	svdsstParamRank   = detectors.SVDSST.Spec().Word("RANK")
-	svdsstParamGamma  = detectors.SVDSST.Spec().Word("GAMMA")
+	svdsstParamWindow = svdsst.Op.Spec().Word("WINDOW")
+	svdsstParamRank   = svdsst.Op.Spec().Word("RANK")
+	svdsstParamGamma  = svdsst.Op.Spec().Word("GAMMA")
 )
 
 // svdsstShape is a kernel of svdsst.cu: rows of a vector that a lane has, warps a
@@ -135,6 +136,7 @@ const svdsstAgain = 1 << 16
 // svdsst_dense takes a multiprocessor's shared memory and makes other lanes wait, even with
 // nothing to do: so it is not a second launch of the first round.
 var svdsstPlan = opPlan{
+	op:      svdsst.Op,
 	kernels: svdsstKernels(),
 	class:   svdsstClass,
 	rounds:  2,
@@ -225,6 +227,6 @@ func svdsstClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		return Class{}, 0, false
 	}
 	cost := 100 + w*w*(40+2*rank)/5000
-	return Class{Op: detectors.SVDSST, Variant: uint32(svdsstShapeOf(w).rows), A: t.Dim, B: uint32(w | rank<<16)},
+	return Class{Op: svdsst.Op, Variant: uint32(svdsstShapeOf(w).rows), A: t.Dim, B: uint32(w | rank<<16)},
 		int(t.Dim*t.Fresh) * cost, true
 }

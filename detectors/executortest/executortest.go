@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"odradek/detectors"
+	_ "odradek/detectors/ops" // the suite is of all ops
 )
 
 // guard is the number of sentinels around every span, and sentinel their bits:

@@ -4,17 +4,19 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/knn"
+	"odradek/detectors/ops/lof"
 )
 
 // LOFTask adds a task of n points and virtuals virtual points, drawn by draw, to a batch.
-func LOFTask(t testing.TB, b *detectors.Batch, p detectors.LOFParams, n, dim, fresh, virtuals int,
+func LOFTask(t testing.TB, b *detectors.Batch, p lof.Params, n, dim, fresh, virtuals int,
 	draw func(i int) float32) *detectors.Task {
 	t.Helper()
-	d, err := detectors.NewLOF(p)
+	d, err := lof.New(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := detectors.Task{Op: detectors.LOF, Dim: uint32(dim), Fresh: uint32(fresh)}
+	task := detectors.Task{Op: lof.Op, Dim: uint32(dim), Fresh: uint32(fresh)}
 	var s []float32
 	task.Params = b.Put(d.Params())
 	embed := max(p.Embed, 1)
@@ -38,14 +40,14 @@ func LOFTask(t testing.TB, b *detectors.Batch, p detectors.LOFParams, n, dim, fr
 
 // KNNTask adds a task of n points, drawn by draw, to a batch; all are to be scored in a
 // tumbling window.
-func KNNTask(t testing.TB, b *detectors.Batch, p detectors.KNNParams, n, dim, fresh int, draw func(i int) float32) *detectors.Task {
+func KNNTask(t testing.TB, b *detectors.Batch, p knn.Params, n, dim, fresh int, draw func(i int) float32) *detectors.Task {
 	t.Helper()
 	p.Window = max(n, 2*p.K, 2)
-	d, err := detectors.NewKNN(p)
+	d, err := knn.New(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := detectors.Task{Op: detectors.KNN, Dim: uint32(dim), Fresh: uint32(fresh)}
+	task := detectors.Task{Op: knn.Op, Dim: uint32(dim), Fresh: uint32(fresh)}
 	var s []float32
 	task.Params = b.Put(d.Params())
 	task.X, s = b.GrowF32((n + max(p.Embed, 1) - 1) * dim)

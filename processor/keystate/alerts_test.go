@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/zscore"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
@@ -376,7 +377,7 @@ func TestSilenceCovers(t *testing.T) {
 
 // TestExplanation: what was expected is on the scale of the samples.
 func TestExplanation(t *testing.T) {
-	z, err := detectors.NewZScore(5)
+	z, err := zscore.New(5)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/knn"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/series"
@@ -26,7 +27,7 @@ func TestFaultsAfterAFault(t *testing.T) {
 // to 1200 samples apart, open an anomaly.
 func jumpsFound(t *testing.T, decluster int) int {
 	const jumps, first = 29, 2500
-	det, err := detectors.NewKNN(detectors.KNNParams{Window: 1024, K: 10, Embed: 19})
+	det, err := knn.New(knn.Params{Window: 1024, K: 10, Embed: 19})
 	if err != nil {
 		t.Fatal(err)
 	}

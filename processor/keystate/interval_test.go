@@ -7,6 +7,15 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/ar"
+	"odradek/detectors/ops/discord"
+	"odradek/detectors/ops/discords"
+	"odradek/detectors/ops/flatline"
+	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/ops/knn"
+	"odradek/detectors/ops/lof"
+	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/ops/zscore"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/series"
@@ -44,32 +53,32 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 		signal func(i int) float64
 	}
 	ops := map[detectors.Op][]setting{
-		detectors.ZScore: {{must(detectors.NewZScore(50)), 1, spike}, {must(detectors.NewZScore(50)), 7, spike}},
-		detectors.IKASST: {
-			{must(detectors.NewIKASST(detectors.IKASSTParams{Window: 20})), 1, change},
-			{must(detectors.NewIKASST(detectors.IKASSTParams{Window: 16, Gamma: 50, Rank: 2})), 5, change},
+		zscore.Op: {{must(zscore.New(50)), 1, spike}, {must(zscore.New(50)), 7, spike}},
+		ikasst.Op: {
+			{must(ikasst.New(ikasst.Params{Window: 20})), 1, change},
+			{must(ikasst.New(ikasst.Params{Window: 16, Gamma: 50, Rank: 2})), 5, change},
 		},
-		detectors.SVDSST: {{must(detectors.NewSVDSST(detectors.SVDSSTParams{Window: 20})), 3, change}},
-		detectors.LOF: {
-			{must(detectors.NewLOF(detectors.LOFParams{Window: 128, K: 10, Embed: 8})), 2, spike},
-			{must(detectors.NewLOF(detectors.LOFParams{Window: 100, K: 10, Tumbling: true})), 100, spike},
+		svdsst.Op: {{must(svdsst.New(svdsst.Params{Window: 20})), 3, change}},
+		lof.Op: {
+			{must(lof.New(lof.Params{Window: 128, K: 10, Embed: 8})), 2, spike},
+			{must(lof.New(lof.Params{Window: 100, K: 10, Tumbling: true})), 100, spike},
 		},
-		detectors.Flatline: {{must(detectors.NewFlatline(0)), 4, held}},
-		detectors.KNN: {
-			{must(detectors.NewKNN(detectors.KNNParams{Window: 256, Embed: 16})), 1, spike},
-			{must(detectors.NewKNN(detectors.KNNParams{Window: 100, K: 5, Tumbling: true})), 100, spike},
+		flatline.Op: {{must(flatline.New(0)), 4, held}},
+		knn.Op: {
+			{must(knn.New(knn.Params{Window: 256, Embed: 16})), 1, spike},
+			{must(knn.New(knn.Params{Window: 100, K: 5, Tumbling: true})), 100, spike},
 		},
-		detectors.AR: {
-			{must(detectors.NewAR(detectors.ARParams{Order: 8, Memory: 400})), 1, spike},
-			{must(detectors.NewAR(detectors.ARParams{Order: 4, Memory: 1000})), 7, spike},
+		ar.Op: {
+			{must(ar.New(ar.Params{Order: 8, Memory: 400})), 1, spike},
+			{must(ar.New(ar.Params{Order: 4, Memory: 1000})), 7, spike},
 		},
-		detectors.Discord: {
-			{must(detectors.NewDiscord(detectors.DiscordParams{Window: 256, Length: 16})), 1, spike},
-			{must(detectors.NewDiscord(detectors.DiscordParams{Window: 200, Length: 8, MaxLength: 18, K: 2})), 7, spike},
+		discord.Op: {
+			{must(discord.New(discord.Params{Window: 256, Length: 16})), 1, spike},
+			{must(discord.New(discord.Params{Window: 200, Length: 8, MaxLength: 18, K: 2})), 7, spike},
 		},
-		detectors.Discords: {
-			{must(detectors.NewDiscords(detectors.DiscordsParams{Window: 200, MinLength: 10, MaxLength: 14, Step: 4})), 50, spike},
-			{must(detectors.NewDiscords(detectors.DiscordsParams{Window: 100, MinLength: 10, Tumbling: true})), 100, spike},
+		discords.Op: {
+			{must(discords.New(discords.Params{Window: 200, MinLength: 10, MaxLength: 14, Step: 4})), 50, spike},
+			{must(discords.New(discords.Params{Window: 100, MinLength: 10, Tumbling: true})), 100, spike},
 		},
 	}
 	exec := detectors.NewCPU(1)
@@ -82,7 +91,7 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 		for _, set := range settings {
 			for _, dim := range []int{1, 3} {
 				rule := threshold.New(threshold.Quantile, 0.97)
-				if op == detectors.Discords {
+				if op == discords.Op {
 					rule = threshold.New(threshold.Fixed, 0.1) // there are few scores, all of discords
 				}
 				cfg := &Config{
@@ -97,9 +106,9 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 				var best events.Anomaly
 				changes, first, last := 0, int64(fault), int64(fault+1)
 				switch op {
-				case detectors.Flatline:
+				case flatline.Op:
 					last += 40 // a run is long before its scores are high
-				case detectors.IKASST, detectors.SVDSST:
+				case ikasst.Op, svdsst.Op:
 					first, last = first-10, last+10 // a few samples of the other side make no difference
 				}
 				for i := range int64(n) {
@@ -108,7 +117,7 @@ func TestAnomalyCoversItsFault(t *testing.T) {
 						row[c] = math.Sin(float64(i)*0.3+float64(c)) + 0.05*r.NormFloat64()
 					}
 					row[dim-1] += set.signal(int(i))
-					if op == detectors.Flatline && i > fault && i < fault+40 {
+					if op == flatline.Op && i > fault && i < fault+40 {
 						row[dim-1] = 0.5
 					}
 					s.Fold(&Sample{Key: []byte("a"), Time: 10 * i, Offset: i, Values: row}, b)

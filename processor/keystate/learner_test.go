@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/ar"
 	"odradek/detectors/threshold"
 	"odradek/processor/keystate/series"
 )
@@ -16,7 +17,7 @@ func TestLearner(t *testing.T) {
 	for _, judged := range []bool{false, true} {
 		for _, stride := range []int{1, 3} {
 			const order, least, n = 4, 20, 90
-			det, err := detectors.NewAR(detectors.ARParams{Order: order, Memory: 100, MinPoints: least})
+			det, err := ar.New(ar.Params{Order: order, Memory: 100, MinPoints: least})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/bins"
 	"odradek/detectors/lof"
+	lofop "odradek/detectors/ops/lof"
 	"odradek/processor/keystate/series"
 )
 
@@ -15,12 +16,12 @@ import (
 // definition on the rows of the window and the summary of all rows before.
 func TestLOFWithSummary(t *testing.T) {
 	r := seedOf(t)
-	for _, p := range []detectors.LOFParams{
+	for _, p := range []lofop.Params{
 		{Window: 30, K: 4, Cells: 8, Decay: 0.7},
 		{Window: 30, K: 4, Cells: 1, Warmup: 12},
 		{Window: 24, K: 5, Cells: 6, Tumbling: true},
 	} {
-		det, err := detectors.NewLOF(p)
+		det, err := lofop.New(p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestLOFWithSummary(t *testing.T) {
 }
 
 // define is the definition of the last fresh of the rows.
-func define(p detectors.LOFParams, rows []float64, fresh int, summary *bins.Params, state []float64) []float64 {
+func define(p lofop.Params, rows []float64, fresh int, summary *bins.Params, state []float64) []float64 {
 	n := summary.Count(state)
 	packed := make([]float32, 3*n)
 	center := []float64{1e6, 0}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/zscore"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
@@ -25,7 +26,7 @@ func heapOf() int64 {
 // keys that were used last, whole, and of the others just their evictions, which are
 // made once, undone and made again by a rollback, and close what is open.
 func TestRestoreWithinLimit(t *testing.T) {
-	z, err := detectors.NewZScore(20)
+	z, err := zscore.New(20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/bins"
+	"odradek/detectors/ops/zscore"
 	"odradek/processor/events"
 )
 
@@ -42,7 +43,7 @@ func (f *fake) Summary(dim int) *bins.Params {
 	return &b
 }
 
-func (f *fake) Op() detectors.Op { return detectors.ZScore }
+func (f *fake) Op() detectors.Op { return zscore.Op }
 func (f *fake) Params() detectors.Words {
 	return detectors.WordsOf([]float32{float32(f.id), float32(f.window), float32(f.carry)})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/zscore"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
@@ -19,7 +20,7 @@ import (
 // scored returns a state with rows scores of some series.
 func scored(tb testing.TB, cfg *keystate.Config, rows int) *keystate.State {
 	tb.Helper()
-	level, err := detectors.NewZScore(8)
+	level, err := zscore.New(8)
 	if err != nil {
 		tb.Fatal(err)
 	}

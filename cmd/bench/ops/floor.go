@@ -4,6 +4,12 @@ import (
 	"math"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/discord"
+	"odradek/detectors/ops/discords"
+	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/ops/knn"
+	"odradek/detectors/ops/lof"
+	"odradek/detectors/ops/svdsst"
 )
 
 // opsKrylov is the dimension of the Krylov space for rank sstRank.
@@ -12,20 +18,20 @@ const opsKrylov = 5
 // floors are the least known work of a task of each op, by its shape. A shape of another
 // op has its input alone.
 var floors = map[detectors.Op]func(s *detectors.Shape) work{
-	detectors.IKASST: func(s *detectors.Shape) work { return sstWork(s.Values.Int(detectors.WindowParam), s.Fresh) },
-	detectors.SVDSST: func(s *detectors.Shape) work {
+	ikasst.Op: func(s *detectors.Shape) work { return sstWork(s.Values.Int(detectors.WindowParam), s.Fresh) },
+	svdsst.Op: func(s *detectors.Shape) work {
 		return svdWork(s.Values.Int(detectors.WindowParam), s.Values.Int("RANK"), s.Fresh)
 	},
-	detectors.LOF: func(s *detectors.Shape) work {
+	lof.Op: func(s *detectors.Shape) work {
 		return lofWork(s.Values.Int(detectors.WindowParam), s.Dim, s.Values.Int("K"), s.Fresh == 1)
 	},
-	detectors.KNN: func(s *detectors.Shape) work {
+	knn.Op: func(s *detectors.Shape) work {
 		return knnWork(s.Values.Int(detectors.WindowParam), s.Dim, s.Values.Int("K"), s.Fresh == 1)
 	},
-	detectors.Discord: func(s *detectors.Shape) work {
+	discord.Op: func(s *detectors.Shape) work {
 		return discordWork(s.Values.Int(detectors.WindowParam), s.Values.Int("LENGTH"), s.Fresh)
 	},
-	detectors.Discords: func(s *detectors.Shape) work {
+	discords.Op: func(s *detectors.Shape) work {
 		n, least, most := s.Values.Int(detectors.WindowParam), s.Values.Int("MIN_LENGTH"), s.Values.Int("MAX_LENGTH")
 		if s.Fresh < n {
 			most = least // further lengths add next to nothing

@@ -14,7 +14,8 @@ import (
 	"odradek/cmd/bench/gpu"
 	"odradek/cmd/bench/report"
 	"odradek/cuda"
-	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/ops/svdsst"
 )
 
 // scaleShapes are shapes with different limits of several devices: arithmetic, the copies, and
@@ -23,7 +24,7 @@ import (
 func scaleShapes() []shape {
 	shapes := []shape{shapeNamed("lof N=1024 d=8 k=20")}
 	for _, s := range allShapes() {
-		if s.op != detectors.IKASST && s.op != detectors.SVDSST || s.apart {
+		if s.op != ikasst.Op && s.op != svdsst.Op || s.apart {
 			continue
 		}
 		s.kernel, s.whole = 0, 0

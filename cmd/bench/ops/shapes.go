@@ -6,6 +6,8 @@ import (
 
 	"odradek/cuda/plan"
 	"odradek/detectors"
+	"odradek/detectors/ops"
+	"odradek/detectors/ops/discords"
 )
 
 // shape is a shape of an op with the options of its measurement: one row of ops, or two.
@@ -118,7 +120,7 @@ func allShapes() []shape {
 		if !plan.Has(op) {
 			continue
 		}
-		own := detectors.Shapes(op)
+		own := ops.Shapes(op)
 		if own == nil {
 			shapes = append(shapes, caseShapes(op)...)
 		}
@@ -139,7 +141,7 @@ func allShapes() []shape {
 }
 
 func newShape(op detectors.Op, s *detectors.Shape) shape {
-	profile := op == detectors.Discords && s.Fresh > 1 // of one long series
+	profile := op == discords.Op && s.Fresh > 1 // of one long series
 	return shape{
 		op: op, name: fmt.Sprintf("%v %s", op, s.Name), unit: s.Unit, dim: s.Dim, fresh: s.Fresh, chain: s.Chain, tasks: s.Tasks,
 		long: profile, first: profile,

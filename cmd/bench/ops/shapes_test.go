@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/discords"
 )
 
 // TestCaseShapes: every op has cases that are benchmarks, and their shapes can be packed
@@ -28,8 +29,8 @@ func TestCaseShapes(t *testing.T) {
 				t.Errorf("%s: %v", in.name, err)
 			}
 			r := batch.Rows(0)
-			if op == detectors.Discords { // no score but where a discord is new
-				if r.Detail[2] == detectors.NoNeighbour {
+			if op == discords.Op { // no score but where a discord is new
+				if r.Detail[2] == detectors.NoRow {
 					t.Errorf("%s: no discord", in.name)
 				}
 				r.Scores = nil

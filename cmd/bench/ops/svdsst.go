@@ -9,6 +9,7 @@ import (
 
 	"odradek/cmd/bench/report"
 	"odradek/detectors"
+	"odradek/detectors/ops/svdsst"
 )
 
 // The parameters of the svdsst-cpu figure.
@@ -26,7 +27,7 @@ var svdsstProgram string
 // SVDSST measures SVD-SST on one core, tasks of one fresh sample.
 func (b *Bench) SVDSST(ctx context.Context) ([]report.Row, error) {
 	s := shape{dim: 1, fresh: 1, tasks: 64, det: func() (detectors.Detector, error) {
-		return detectors.NewSVDSST(detectors.SVDSSTParams{Window: svdWindow, Rank: svdRank})
+		return svdsst.New(svdsst.Params{Window: svdWindow, Rank: svdRank})
 	}}
 	in, err := s.input()
 	if err != nil {

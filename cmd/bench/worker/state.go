@@ -20,6 +20,7 @@ import (
 	"odradek/cmd/bench/testbed"
 	"odradek/cmd/worker/config"
 	"odradek/detectors"
+	"odradek/detectors/ops/zscore"
 	"odradek/processor/keystate"
 	"odradek/processor/keystate/series"
 )
@@ -113,7 +114,7 @@ func memoryChild(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	det, err := detectors.NewZScore(memoryWindow)
+	det, err := zscore.New(memoryWindow)
 	if err != nil {
 		return err
 	}

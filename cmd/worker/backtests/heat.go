@@ -14,6 +14,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/discord"
+	"odradek/detectors/ops/discords"
 	"odradek/processor/keystate"
 )
 
@@ -37,7 +38,7 @@ const (
 // block merges the heatmap of a window of detector d into that of the series. It ignores blocks
 // of other kinds, and treats the samples of the window as evenly spaced.
 func (p *plot) block(d detectors.Detector, stride int, r *keystate.BlockRow) error {
-	if r.MediaType != detectors.DiscordsMediaType {
+	if r.MediaType != discords.MediaType {
 		return nil
 	}
 	var h discord.Heatmap

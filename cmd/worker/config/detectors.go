@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"odradek/detectors"
+	_ "odradek/detectors/ops" // the settings are those of all ops
 	"odradek/detectors/threshold"
 	"odradek/processor/keystate/series"
 )

@@ -14,6 +14,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/bins"
+	"odradek/detectors/ops/zscore"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
@@ -34,7 +35,7 @@ type scorer struct {
 	bins   bool // it has a summary
 }
 
-func (d scorer) Op() detectors.Op        { return detectors.ZScore }
+func (d scorer) Op() detectors.Op        { return zscore.Op }
 func (d scorer) Params() detectors.Words { return nil }
 func (d scorer) Window() int             { return d.window }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/zscore"
 	"odradek/processor/keystate/series"
 )
 
@@ -26,7 +27,7 @@ func newRand(t *testing.T) *rand.Rand {
 // scorer scores full windows. Its carry is one word.
 type scorer struct{ window int }
 
-func (d scorer) Op() detectors.Op        { return detectors.ZScore }
+func (d scorer) Op() detectors.Op        { return zscore.Op }
 func (d scorer) Params() detectors.Words { return detectors.Words{7} }
 func (d scorer) Window() int             { return d.window }
 

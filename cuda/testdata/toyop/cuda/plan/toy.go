@@ -1,11 +1,15 @@
 package plan
 
-import "odradek/detectors"
+import (
+	"odradek/detectors"
+	"odradek/detectors/ops/toy"
+)
 
 var toyPlan = opPlan{
+	op:      toy.Op,
 	kernels: []string{"toy"},
 	class: func(t *detectors.Task, _ detectors.Words) (Class, int, bool) {
-		return Class{Op: detectors.Toy}, int(10 * t.Fresh * t.Dim), true
+		return Class{Op: toy.Op}, int(10 * t.Fresh * t.Dim), true
 	},
 	shared: func(Class) int { return 0 },
 	rounds: 4, repeats: true, // 16 rows each

@@ -1,0 +1,270 @@
+// Package ar is op ar: how far a sample is from what the samples before it lead to expect. The
+// method is package detectors/ar.
+package ar
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"odradek/detectors"
+	"odradek/detectors/ar"
+	"odradek/detectors/ops/signals"
+)
+
+// Op scores how far a sample is from the value predicted from those just before it.
+const Op detectors.Op = 8
+
+var spec = detectors.Spec{
+	Name: "ar", Elem: detectors.F64,
+	Help: "how far a sample is from what the samples just before it lead to expect, by a linear prediction that is learnt online; " +
+		"of several fields the largest",
+	Params: []detectors.Param{
+		{Name: "ORDER", Type: detectors.Int, Default: 16, Min: 1, Max: ar.MaxOrder, Word: 1,
+			Help: "samples that the next one is predicted from. A series' state takes 4*(8+2*ORDER+ORDER*(ORDER-1)/2) bytes a field."},
+		{Name: "MEMORY", Type: detectors.Int, Default: 5000, Min: 2, Max: 1 << 24, Word: 2,
+			Help: "samples after which what was learnt from one has lost all but a third of its weight"},
+		{Name: "NOVELTY", Type: detectors.Bool, Default: false, Word: 3,
+			Help: "score how unlike all that was learnt the ORDER samples before are, instead of how unlike the expected value the sample is"},
+		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: 1 << 24, Word: 4,
+			Help: "samples that must be learnt before the first score; 0 means 8 times ORDER"},
+	},
+	Defaults: []detectors.Default{{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"}},
+	New: func(v detectors.Values) (detectors.Detector, error) {
+		return New(Params{Order: v.Int("ORDER"), Memory: v.Int("MEMORY"), Novelty: v.Bool("NOVELTY"), MinPoints: v.Int("MIN_POINTS")})
+	},
+	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
+}
+
+func init() { detectors.Register(Op, &spec) }
+
+// Params are the parameters of the op; 0 means the default where there is one.
+type Params struct {
+	Order     int  // samples that the next one is predicted from
+	Memory    int  // samples, see ar.Params
+	Novelty   bool // the score is the novelty instead of the innovation
+	MinPoints int  // samples learnt before the first score, default 8*Order
+}
+
+type detector struct {
+	params detectors.Words
+	p      Params
+}
+
+// The parameters of a task.
+const (
+	paramOrder = iota
+	paramMemory
+	paramNovelty
+	paramMinPoints
+)
+
+// New returns the detector of the op: package ar has the definition. Each value of a row is
+// predicted on its own; the row's score is the largest of theirs, and NaN if none has one.
+// A score is NaN as long as fewer than MinPoints samples are learnt.
+//
+// The carry is the state of each value's series (ar.Params.Words). Detail has two
+// float32s for each value of each fresh row: expected less actual, and the value's score.
+// Rows are float64 and not centred. An innovation covers its own row, a novelty the
+// Order rows before.
+//
+// The error names every fault of the parameters.
+func New(p Params) (detectors.Detector, error) {
+	var faults []error
+	if p.Order < 1 || p.Order > ar.MaxOrder {
+		faults = append(faults, fmt.Errorf("order is %d, use 1 to %d", p.Order, ar.MaxOrder))
+	}
+	if p.Memory < 2 || p.Memory > 1<<24 {
+		faults = append(faults, fmt.Errorf("memory is %d samples, use 2 to %d", p.Memory, 1<<24))
+	}
+	if p.MinPoints < 0 || p.MinPoints > max(2, p.Memory) {
+		faults = append(faults, fmt.Errorf("%d samples before a score: use 0 for the default, or up to the memory of %d", p.MinPoints, p.Memory))
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: ar: %w", errors.Join(faults...))
+	}
+	p.MinPoints = cmp.Or(p.MinPoints, min(8*p.Order, p.Memory))
+	d := &detector{make(detectors.Words, 4), p}
+	d.params.SetInt(paramOrder, p.Order)
+	d.params.SetInt(paramMemory, p.Memory)
+	d.params.SetBool(paramNovelty, p.Novelty)
+	d.params.SetInt(paramMinPoints, p.MinPoints)
+	return d, nil
+}
+
+func (d *detector) Op() detectors.Op        { return Op }
+func (d *detector) Params() detectors.Words { return d.params }
+func (d *detector) Window() int             { return d.p.Order + 1 }
+
+// Learns returns MinPoints: each row is learnt when it is scored.
+func (d *detector) Learns() int { return d.p.MinPoints }
+
+// Reach returns which rows a score covers: its own, or with novelty, those before it.
+func (d *detector) Reach() (from, to int) {
+	if d.p.Novelty {
+		return d.p.Order, 1
+	}
+	return 0, 0
+}
+
+func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
+	if v.Fresh < 1 || v.Rows-v.Fresh < d.p.Order {
+		return detectors.Outputs{}, false
+	}
+	p := ar.Params{Order: d.p.Order}
+	return detectors.Outputs{Scores: v.Fresh, Carry: v.Dim * p.Words(), Detail: 2 * v.Dim * v.Fresh}, true
+}
+
+func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
+	first := r.Len() - r.Fresh
+	from, to := d.Reach()
+	for i, s := range r.Scores {
+		dst = append(dst, detectors.Finding{Fresh: i, From: first + i - from, To: first + i - to, Score: float64(s)})
+	}
+	return dst
+}
+
+// Explain expects the predicted value. The contribution of a value is its score divided by the
+// sum of all. A novelty has no expected value.
+func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+	if d.p.Novelty {
+		return false
+	}
+	row := r.X64[(r.Len()-r.Fresh+fresh)*r.Dim:]
+	detail := r.Detail.F32()[2*fresh*r.Dim:]
+	sum := 0.0
+	for c := range r.Dim {
+		off, score := float64(detail[2*c]), float64(detail[2*c+1])
+		expected[c] = row[c] + off
+		if score != score {
+			score, expected[c] = 0, math.NaN()
+		}
+		contribution[c] = score
+		sum += score
+	}
+	if !(sum > 0) {
+		return false
+	}
+	for c := range contribution {
+		contribution[c] /= sum
+	}
+	return true
+}
+
+// score applies the definition, value by value.
+func score(r detectors.Rows) {
+	run(&r, func(s *ar.State, p *ar.Params, x []float64) ar.Score { return s.Define(p, x) }, new(scratch))
+}
+
+var pool = sync.Pool{New: func() any { return new(scratch) }}
+
+func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
+	m := pool.Get().(*scratch)
+	run(r, (*ar.State).Step, m)
+	pool.Put(m)
+}
+
+type scratch struct {
+	state ar.State
+	x     []float64
+}
+
+// run scores and learns the fresh rows by step, value by value.
+func run(r *detectors.Rows, step func(*ar.State, *ar.Params, []float64) ar.Score, m *scratch) {
+	p := &ar.Params{Order: r.Params.Int(paramOrder), Memory: r.Params.Int(paramMemory)}
+	n := p.Words()
+	detail := r.Detail.F32()
+	for c := range r.Dim {
+		m.x = m.x[:0]
+		for i := r.Len() - r.Fresh - p.Order; i < r.Len(); i++ {
+			m.x = append(m.x, r.X64[i*r.Dim+c])
+		}
+		if len(r.Carry) > 0 {
+			m.state.Load(p, r.Carry[c*n:(c+1)*n])
+		} else {
+			m.state.Begin(p, m.x[:p.Order])
+		}
+		for i := range r.Scores {
+			warm := m.state.Learnt() < r.Params.Int(paramMinPoints)
+			sc := step(&m.state, p, m.x[i:i+p.Order+1])
+			score := float32(sc.Innovation)
+			if r.Params.Bool(paramNovelty) {
+				score = float32(sc.Novelty)
+			}
+			if warm {
+				score = float32(math.NaN())
+			}
+			if at := 2 * (i*r.Dim + c); len(detail) > 0 {
+				detail[at], detail[at+1] = float32(sc.Off), score
+			}
+			if c == 0 || score > r.Scores[i] || r.Scores[i] != r.Scores[i] {
+				r.Scores[i] = score
+			}
+		}
+		m.state.Store(r.Next[c*n : (c+1)*n])
+	}
+}
+
+func cost(r *detectors.Rows) int {
+	p := r.Params.Int(paramOrder)
+	return 20 + r.Dim*(p*p+r.Fresh*(40+2*p*p))
+}
+
+// compare allows a score a ten-thousandth of itself and 1e-5, a word of the state 1e-5 of
+// itself and 1e-5 (weights are of the order of 1), and what was expected a millionth of
+// the series' deviation.
+func compare(r *detectors.Rows, got, want detectors.Result) error {
+	faults := []error{detectors.CompareScores(got.Scores, want.Scores, 1e-5, 1e-4)}
+	if len(got.Next) != len(want.Next) || len(got.Detail) != len(want.Detail) {
+		return errors.Join(append(faults, fmt.Errorf("detectors: %d words of state and %d of detail where the definition leaves %d and %d",
+			len(got.Next), len(got.Detail), len(want.Next), len(want.Detail)))...)
+	}
+	n := len(want.Next) / r.Dim
+	for c := range r.Dim {
+		g, w := got.Next[c*n:(c+1)*n], want.Next[c*n:(c+1)*n]
+		faults = append(faults, detectors.CompareScores(g[ar.Header:].F32(), w[ar.Header:].F32(), 1e-5, 1e-5))
+		if g[0] != w[0] {
+			faults = append(faults, fmt.Errorf("detectors: %d samples are learnt where the definition has %d", g[0], w[0]))
+		}
+		sigma := math.Sqrt(w.Float64(4))
+		for i, abs := range []float64{1e-9 * sigma, 0, 1e-12} { // mean, variance, mean square of innovations
+			if a, b := g.Float64(2+2*i), w.Float64(2+2*i); !(math.Abs(a-b) <= 1e-6*math.Abs(b)+abs) {
+				faults = append(faults, fmt.Errorf("detectors: word %d of the state is %v, the definition leaves %v", 2+2*i, a, b))
+			}
+		}
+		gd, wd := got.Detail.F32(), want.Detail.F32()
+		for i := 2 * c; i < len(wd); i += 2 * r.Dim {
+			faults = append(faults, detectors.CompareScores(gd[i:i+1], wd[i:i+1], 1e-6*sigma, 1e-5), detectors.CompareScores(gd[i+1:i+2], wd[i+1:i+2], 1e-5, 1e-4))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func cases(rng *rand.Rand) []detectors.Case {
+	var cases []detectors.Case
+	add := func(p Params, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
+		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	flip := func() bool { return rng.IntN(2) == 0 }
+	for _, s := range signals.All(rng) {
+		add(Params{Order: 6, Memory: 20 + rng.IntN(100), MinPoints: 1 + rng.IntN(20), Novelty: flip()}, 1, []int{30, 1, 1, 5, 16, 40}, s)
+	}
+	for _, order := range []int{1, 2, 3, 7, 8, 9} {
+		s := signals.All(rng)
+		add(Params{Order: order, Memory: 2 + rng.IntN(50), MinPoints: 2}, 1, []int{1, 17, 1, 60}, s[rng.IntN(len(s))])
+	}
+	for _, dim := range []int{2, 3, 8, 9} {
+		s := signals.All(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Order: 4, Memory: 1000, Novelty: flip()}, dim, []int{3, 1, 40, 16}, s...)
+	}
+	for _, shape := range [][2]int{{16, 1}, {16, 16}, {32, 1}} { // order, fresh rows
+		add(Params{Order: shape[0], Memory: 5000, MinPoints: 1}, 1, []int{shape[1]}, signals.All(rng)[2]).Bench = true
+	}
+	return cases
+}

@@ -1,0 +1,318 @@
+// Package ikasst is op ikasst: change scores by an implicit Krylov approximation. The method is
+// package detectors/sst.
+package ikasst
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/signals"
+	"odradek/detectors/sst"
+)
+
+// Op is the change score by the implicit Krylov approximation of the singular
+// spectrum transformation.
+const Op detectors.Op = 1
+
+var spec = detectors.Spec{
+	Name: "ikasst", Elem: detectors.F32, Bounded: true,
+	Help: "change score by singular spectrum transformation",
+	Params: []detectors.Param{
+		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: 4096, Word: 1,
+			Help: "length w of a subsequence; a score reads 2w-1+GAMMA samples"},
+		{Name: "RANK", Type: detectors.Int, Default: 3, Min: 1, Max: 31, Word: 2,
+			Help: "directions of the past that the present is compared with (r in the paper)."},
+		{Name: "KRYLOV", Type: detectors.Int, Default: 0, Max: 32, Word: 3,
+			Help: "dimension of the Krylov subspace (k); at least r+1; 0 means 2r for even r, 2r-1 for odd, 32 at most."},
+		{Name: "GAMMA", Type: detectors.Int, Default: 0, Max: 65536, Word: 4,
+			Help: "samples from the past to the present that is compared with it; 0 means 2w-1+8, so that 8 samples lie between them."},
+		{Name: "POWER_STEPS", Type: detectors.Int, Default: 2, Min: 1, Max: 100, Word: 5,
+			Help: "steps of the power method for a score, from the direction that the last score left."},
+		{Name: "EPSILON", Type: detectors.Float, Default: 1e-3, Min: 1e-9, Max: 1, Word: 6,
+			Help: "share of the fixed start vector in the direction that is handed on, so that it can leave a stale one."},
+		{Name: "A0", Type: detectors.Floats, Word: 7},
+	},
+	New: func(v detectors.Values) (detectors.Detector, error) {
+		return New(Params{Window: v.Int(detectors.WindowParam), Rank: v.Int("RANK"), Krylov: v.Int("KRYLOV"), Gamma: v.Int("GAMMA"),
+			PowerSteps: v.Int("POWER_STEPS"), Epsilon: v.Float("EPSILON")})
+	},
+	Version: 2, // the floor is of the past, and copies share a place; rows are centred by blocks
+	Score:   score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
+}
+
+func init() { detectors.Register(Op, &spec) }
+
+// Params are the parameters of the op; 0 means the default. See
+// package sst for what they do.
+type Params struct {
+	Window     int     // w; a score reads 2w-1+gamma rows. No default
+	Rank       int     // r, default 3
+	Krylov     int     // k, default 2r for even r, 2r-1 for odd r, at least r+1
+	Gamma      int     // default 2w-1+8
+	PowerSteps int     // p, default 2
+	Epsilon    float64 // default 1e-3
+	Seed       uint32  // of a0
+}
+
+type detector struct {
+	params detectors.Words
+	sst    sst.Params
+}
+
+// header is the number of parameters before a0.
+const header = 6
+
+// New returns the detector of the op. Its error names every fault of the
+// parameters.
+//
+// The values of a row are series of their own, with a feedback vector each
+// (the carry, Window numbers a value, begun with a0); the row's score is the
+// largest of theirs. A score covers the rows between its past and its current
+// trajectories (sst.Params.About), long before the scored row.
+func New(p Params) (detectors.Detector, error) {
+	sp := sst.Params{Window: p.Window, Rank: p.Rank, Krylov: p.Krylov, Gamma: p.Gamma, Steps: p.PowerSteps, Epsilon: p.Epsilon}
+	if err := sp.Defaults(); err != nil {
+		return nil, fmt.Errorf("detectors: ikasst: %w", err)
+	}
+	sp.A0 = sst.Start(p.Seed, sp.Window)
+	params := make(detectors.Words, header, header+len(sp.A0))
+	for i, v := range []int{sp.Window, sp.Rank, sp.Krylov, sp.Gamma, sp.Steps} {
+		params.SetInt(i, v)
+	}
+	params.SetFloat32(header-1, float32(sp.Epsilon))
+	return &detector{append(params, detectors.WordsOf(sp.A0)...), sp}, nil
+}
+
+// params reads a task's parameters.
+func params(w detectors.Words) sst.Params {
+	return sst.Params{
+		Window: w.Int(0), Rank: w.Int(1), Krylov: w.Int(2), Gamma: w.Int(3), Steps: w.Int(4),
+		Epsilon: float64(w.Float32(5)), A0: w[header:].F32(),
+	}
+}
+
+func (d *detector) Op() detectors.Op        { return Op }
+func (d *detector) Params() detectors.Words { return d.params }
+func (d *detector) Window() int             { return d.sst.Reads() }
+
+// Reach returns how many rows before the scored one the covered interval begins and ends.
+func (d *detector) Reach() (from, to int) {
+	from, to = d.sst.About(0)
+	return -from, -to
+}
+
+func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
+	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.sst.Reads() {
+		return detectors.Outputs{}, false
+	}
+	return detectors.Outputs{Scores: v.Fresh, Carry: v.Dim * d.sst.Window}, true
+}
+
+func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
+	first := r.Len() - r.Fresh
+	for i, s := range r.Scores {
+		from, to := d.sst.About(first + i)
+		dst = append(dst, detectors.Finding{Fresh: i, From: from, To: to, Score: float64(s)})
+	}
+	return dst
+}
+
+// columns calls f with each column's series and feedback, in float64.
+func columns(r *detectors.Rows, p *sst.Params, f func(c int, x, a []float64)) {
+	for c := range r.Dim {
+		x, a := make([]float64, r.Len()), make([]float64, p.Window)
+		for i := range x {
+			x[i] = float64(r.X[i*r.Dim+c])
+		}
+		for i := range a {
+			a[i] = float64(p.A0[i])
+			if len(r.Carry) > 0 {
+				a[i] = float64(r.Carry.Float32(c*p.Window + i))
+			}
+		}
+		f(c, x, a)
+	}
+}
+
+// score is the definition.
+func score(r detectors.Rows) {
+	p := params(r.Params)
+	columns(&r, &p, func(c int, x, a []float64) {
+		scores, _ := sst.Define(&p, x, r.Fresh, a)
+		for i, s := range scores {
+			if c == 0 {
+				r.Scores[i] = float32(s)
+			}
+			r.Scores[i] = max(r.Scores[i], float32(s))
+		}
+		for i, v := range a {
+			r.Next.SetFloat32(c*p.Window+i, float32(v))
+		}
+	})
+}
+
+// memory is the scratch memory of the CPU form.
+type memory struct {
+	scorer         sst.Scorer
+	column, scores []float32
+}
+
+var pool = sync.Pool{New: func() any { return new(memory) }}
+
+func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
+	p := params(r.Params)
+	m := pool.Get().(*memory)
+	defer pool.Put(m)
+	next := r.Next.F32()
+	if copy(r.Next, r.Carry) == 0 {
+		for c := range r.Dim {
+			copy(next[c*p.Window:], p.A0)
+		}
+	}
+	m.scorer.Score(&p, r.Scores, m.series(r, 0), next[:p.Window])
+	for c := 1; c < r.Dim; c++ {
+		m.scores = append(m.scores[:0], r.Scores...)
+		m.scorer.Score(&p, m.scores, m.series(r, c), next[c*p.Window:(c+1)*p.Window])
+		for i, s := range m.scores {
+			r.Scores[i] = max(r.Scores[i], s)
+		}
+	}
+}
+
+// series is column c of X.
+func (m *memory) series(r *detectors.Rows, c int) []float32 {
+	if r.Dim == 1 {
+		return r.X
+	}
+	m.column = m.column[:0]
+	for i := c; i < len(r.X); i += r.Dim {
+		m.column = append(m.column, r.X[i])
+	}
+	return m.column
+}
+
+func cost(r *detectors.Rows) int {
+	p := params(r.Params)
+	return r.Dim * r.Fresh * (1000 + p.Window*p.Window*(2*p.Steps+p.Krylov)/30)
+}
+
+// compare allows 1e-6 and, where the definition itself moves further when its
+// products are inexact (sst.Spread), three times that, but no more than 0.01 of a score or
+// a carry. It returns ErrOpen where that inexactness explains every larger difference.
+func compare(r *detectors.Rows, got, want detectors.Result) error {
+	const tol = 1e-6
+	err := errors.Join(detectors.CompareScores(got.Scores, want.Scores, tol, 0), detectors.CompareScores(got.Next.F32(), want.Next.F32(), tol, 0))
+	if len(got.Scores) != len(want.Scores) || len(got.Next) != len(want.Next) {
+		return err
+	}
+	// A difference beyond the spread of a few random errors may lie within that of more.
+	for _, n := range []int{sst.FewErrors, sst.ManyErrors} {
+		if err != nil {
+			err = within(r, got, want, tol, n)
+		}
+	}
+	return err
+}
+
+// within compares results, given a spread of n random errors.
+func within(r *detectors.Rows, got, want detectors.Result, tol float64, n int) error {
+	const ceiling = 0.01
+	p := params(r.Params)
+	var faults []error
+	open := 0
+	compare := func(what string, i int, got, want []float32, spread float64) {
+		err := detectors.CompareScores(got, want, tol+min(3*spread, ceiling), 0)
+		if err == nil {
+			return
+		}
+		if detectors.CompareScores(got, want, tol+3*spread, 0) == nil {
+			open++
+		}
+		faults = append(faults, fmt.Errorf("%s %d: %w", what, i, err))
+	}
+	scores := make([]float64, r.Fresh)
+	columns(r, &p, func(c int, x, a []float64) {
+		column, next := sst.Spread(&p, x, r.Fresh, a, n, rand.New(rand.NewPCG(uint64(c), uint64(len(x)))))
+		for i, s := range column {
+			scores[i] = max(scores[i], s)
+		}
+		for i, s := range next {
+			k := c*p.Window + i
+			compare("carry", k, got.Next[k:k+1].F32(), want.Next[k:k+1].F32(), s)
+		}
+	})
+	for i, s := range scores {
+		compare("score", i, got.Scores[i:i+1], want.Scores[i:i+1], s)
+	}
+	if open > 0 && open == len(faults) {
+		faults = append(faults, detectors.ErrOpen)
+	}
+	return errors.Join(faults...)
+}
+
+func cases(rng *rand.Rand) []detectors.Case {
+	var cases []detectors.Case
+	add := func(p Params, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
+		p.Seed = rng.Uint32()
+		d := detectors.Must(New(p))
+		sp := params(d.Params())
+		what := fmt.Sprintf("w=%d r=%d k=%d gamma=%d p=%d", sp.Window, sp.Rank, sp.Krylov, sp.Gamma, sp.Steps)
+		cases = append(cases, signals.Case(what, d, dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	for _, s := range signals.All(rng) {
+		add(Params{Window: 20}, 1, []int{16, 1, 9}, s)
+	}
+	// Lengths of a task around those of a group of lanes and of a run.
+	for _, fresh := range []int{1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 20, 33} {
+		add(Params{Window: 16, Rank: 2}, 1, []int{fresh}, signals.All(rng)[rng.IntN(3)])
+	}
+	// The smallest, and sizes around those of the vector kernels' blocks.
+	add(Params{Window: 2, Rank: 1}, 1, []int{16, 3}, signals.All(rng)[0])
+	add(Params{Window: 3, Rank: 2}, 1, []int{16, 3}, signals.All(rng)[0])
+	add(Params{Window: 4, Rank: 3}, 1, []int{16, 3}, signals.All(rng)[1])
+	for _, w := range []int{5, 7, 8, 9, 15, 17, 31, 33, 64, 65} {
+		add(Params{Window: w, Rank: 1 + rng.IntN(3), Gamma: 1 + rng.IntN(3*w), PowerSteps: 1 + rng.IntN(5)}, 1, []int{8, 2},
+			signals.All(rng)[rng.IntN(3)])
+	}
+	add(Params{Window: 40, Rank: 12}, 1, []int{9}, signals.All(rng)[0])
+	add(Params{Window: 40, Rank: 3, Krylov: 32}, 1, []int{9}, signals.All(rng)[2])
+	for _, dim := range []int{2, 3, 5} {
+		s := signals.All(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Window: 12}, dim, []int{8, 1}, s...)
+	}
+	add(Params{Window: 100}, 1, []int{1}, signals.All(rng)[2]).Bench = true
+	add(Params{Window: 100}, 1, []int{16}, signals.All(rng)[2]).Bench = true
+	add(Params{Window: 320, Rank: 3}, 1, []int{8}, signals.All(rng)[0]).Bench = true
+	return cases
+}
+
+// Shapes are mostly windows of Ueno and Suzumura's table.
+func Shapes() []detectors.Shape {
+	shape := func(w, fresh, chain, tasks int) detectors.Shape {
+		s := detectors.Shape{
+			Name: fmt.Sprintf("w=%d, %d fresh", w, fresh), Unit: "scores/s", Dim: 1, Fresh: fresh, Chain: chain, Tasks: tasks,
+			Values: detectors.Values{detectors.WindowParam: w, "RANK": 3, "POWER_STEPS": 2, "EPSILON": 1e-5},
+		}
+		if chain > 0 {
+			s.Name += fmt.Sprintf(", %d tasks a key", chain)
+		}
+		return s
+	}
+	return []detectors.Shape{
+		shape(100, 16, 0, 1<<16),
+		shape(100, 1, 0, 1<<16),
+		shape(100, 1, 16, 1<<18),
+		shape(320, 16, 0, 1<<14),
+		shape(20, 16, 0, 1<<16),
+		shape(50, 16, 0, 1<<16),
+		shape(200, 16, 0, 1<<15),
+		shape(500, 16, 0, 1<<13),
+		shape(1024, 16, 0, 1<<11),
+	}
+}

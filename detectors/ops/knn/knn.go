@@ -1,0 +1,531 @@
+// Package knn is op knn: the weight of a point among its nearest neighbours, in its window or in
+// a model. The method is package detectors/knn.
+package knn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+
+	"odradek/detectors"
+	"odradek/detectors/knn"
+	"odradek/detectors/ops/signals"
+)
+
+// Op is the sum of the distances of a sample, or of a run of samples, to the nearest of
+// those before it, or of all of a window.
+const Op detectors.Op = 4
+
+var spec = detectors.Spec{
+	Name: "knn", Elem: detectors.F32,
+	Help: "summed distances to the nearest of the runs of samples before, or of a window: readings, and courses of them, that are like " +
+		"none before",
+	Version: 1, // rows are centred by blocks
+	Params: []detectors.Param{
+		{Name: detectors.WindowParam, Type: detectors.Int, Default: 1024, Min: 2, Max: MaxWindow,
+			Help: "points that a score is among, at least 2K"},
+		{Name: "K", Type: detectors.Int, Default: 10, Min: 1, Max: knn.MaxK, Word: 1,
+			Help: "neighbours whose distances are summed; at most half of the window."},
+		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window, 0 with TUMBLING: all of X
+		{Name: "EMBED", Type: detectors.Int, Min: 1, Max: 1024, Word: 3, Derive: embedding,
+			Derived: "16, or what makes 64 values of FIELDS; 1 with TUMBLING",
+			Help:    "successive samples that make a point, as for lof. A GPU takes points of 64 values at most."},
+		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: MaxWindow,
+			Help: "points that there must be before the first score, from 2K to WINDOW; 0 means 256, or 2K+EMBED if that is more, or WINDOW if " +
+				"that is less. Among few points the nearest are far, and the high scores of a start would be what later ones are judged by."},
+		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
+			Help: "score windows one after the other, each sample among all others of its window, instead of each among those before it; STRIDE " +
+				"must be WINDOW."},
+		{Name: "INCLUDE_SELF", Type: detectors.Bool, Default: false, Word: 4,
+			Help: "a point is its own first neighbour, at distance 0, so that K-1 others count, as the paper's figures have it."},
+		{Name: "NEIGHBOURS", Type: detectors.Bool, Word: 5},
+	},
+	// Measured in docs/quality.md, on streams of one value; 16 KiB a series with the
+	// window. Where points are runs of rows, the readings of a fault are in the scores of
+	// one more run, and a fault that pauses is one anomaly.
+	Defaults: []detectors.Default{
+		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},
+		{Name: "CLOSE_AFTER", Value: func(v detectors.Values) string { return strconv.Itoa(max(8, 4*v.Int("EMBED"))) }, Words: "4 times EMBED, at least 8"},
+	},
+	New: func(v detectors.Values) (detectors.Detector, error) {
+		return New(Params{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), MinPoints: v.Int("MIN_POINTS"),
+			Tumbling: v.Bool(detectors.TumblingParam), IncludeSelf: v.Bool("INCLUDE_SELF")})
+	},
+	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
+}
+
+func init() { detectors.Register(Op, &spec) }
+
+// embedding is the default of EMBED: 16 samples of at most 64 values, which is also
+// what a kernel takes of a point. Measured as the defaults above.
+func embedding(v detectors.Values, dim int) any {
+	if v.Bool(detectors.TumblingParam) {
+		return 1
+	}
+	return max(1, min(16, 64/max(1, dim)))
+}
+
+// Params are the parameters of the op; 0 means the default.
+type Params struct {
+	Window int // points that a score is computed among, its own included; at least 2K. No default
+	K      int // neighbours, default 10
+	Embed  int // successive rows that make a point, default 1
+	// MinPoints is the number of points from which there is a score, the scored one
+	// included; at least 2K. Default KNNMinPoints or 2K+Embed, whichever is more, but
+	// not more than Window.
+	MinPoints int
+	// Tumbling scores batches of Window points among themselves, each among all
+	// others; see New.
+	Tumbling    bool
+	IncludeSelf bool // a point is its own first neighbour, at distance 0
+	// Neighbours makes a task write the neighbours to its Detail: K numbers a score,
+	// nearest first. They count from 0 at the oldest point of the task's X; a point has
+	// the number of its first row, and detectors.NoRow stands for a missing neighbour.
+	Neighbours bool
+}
+
+// MinPoints is the least default of MinPoints. Among few points the K nearest are
+// far, above all before the series has completed a period: such scores are many times those
+// of a full window, and a history that begins with them gives a threshold that hardly any
+// fault exceeds.
+const MinPoints = 256
+
+// MaxWindow is the largest window of op KNN, in points.
+const MaxWindow = 1 << 20
+
+// maxEmbed is the largest number of rows that make a point.
+const maxEmbed = 1 << 10
+
+type detector struct {
+	params detectors.Words
+	p      Params
+}
+
+// The parameters of a task.
+const (
+	paramK = iota
+	paramPoints
+	paramEmbed
+	paramSelf
+	paramNeighbours
+	paramCount
+)
+
+// New returns the detector of the op: the weight of a point, see package knn. A score
+// compares its point with those before it among the last Window points, or as many as there
+// are, at least MinPoints. It does not depend on later rows, so not on the stride.
+//
+// A Tumbling detector scores the points of a task's fresh rows among all of them,
+// later ones too, and reads no rows before the fresh ones but those that its first
+// point begins with: with a stride of Window, which the caller has to set, windows
+// do not overlap.
+//
+// A score covers the rows of its point. It is capped at the largest float32. There
+// is no carry. The error names every fault of the parameters.
+func New(p Params) (detectors.Detector, error) {
+	if p.K == 0 {
+		p.K = 10
+	}
+	if p.Embed == 0 {
+		p.Embed = 1
+	}
+	least := p.MinPoints
+	if least == 0 {
+		// 2K points besides those that share rows with the scored one.
+		least = min(p.Window, max(MinPoints, 2*p.K+p.Embed))
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if p.K < 1 || p.K > knn.MaxK {
+		fault("k is %d, use 1 to %d", p.K, knn.MaxK)
+	}
+	if p.Window < 2 || p.Window > MaxWindow {
+		fault("window is %d points, use 2 to %d", p.Window, MaxWindow)
+	} else if p.K >= 1 && p.Window < 2*p.K {
+		fault("window of %d points is too small for k = %d: use at least 2k = %d, or a smaller k", p.Window, p.K, 2*p.K)
+	}
+	if p.Embed < 1 || p.Embed > maxEmbed {
+		fault("embedding is %d rows, use 1 to %d", p.Embed, maxEmbed)
+	}
+	switch {
+	case p.MinPoints == 0:
+	case p.Tumbling && p.MinPoints != p.Window:
+		fault("%d points before a score, but tumbling windows are scored whole: leave the least number of points at 0", p.MinPoints)
+	case p.MinPoints < 2*p.K || p.MinPoints > p.Window:
+		fault("%d points before a score are too few or too many: use 2k = %d to the window, or 0 for the default", p.MinPoints, 2*p.K)
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: knn: %w", errors.Join(faults...))
+	}
+	p.MinPoints = least
+	d := &detector{make(detectors.Words, paramCount), p}
+	d.params.SetInt(paramK, p.K)
+	d.params.SetInt(paramEmbed, p.Embed)
+	d.params.SetBool(paramSelf, p.IncludeSelf)
+	d.params.SetBool(paramNeighbours, p.Neighbours)
+	if !p.Tumbling {
+		d.params.SetInt(paramPoints, p.Window)
+	}
+	return d, nil
+}
+
+func (d *detector) Op() detectors.Op        { return Op }
+func (d *detector) Params() detectors.Words { return d.params }
+
+func (d *detector) Window() int {
+	if d.p.Tumbling {
+		return d.p.Embed
+	}
+	return d.p.Window + d.p.Embed - 1
+}
+
+// Reach returns the rows of the scored point.
+func (d *detector) Reach() (from, to int) { return d.p.Embed - 1, 0 }
+
+func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
+	need := d.p.MinPoints + d.p.Embed - 1
+	if d.p.Tumbling {
+		need = d.p.Embed
+	}
+	if v.Fresh < 1 || v.Rows-v.Fresh+1 < need {
+		return detectors.Outputs{}, false
+	}
+	n.Scores = v.Fresh
+	if d.p.Neighbours {
+		n.Detail = v.Fresh * d.p.K
+	}
+	return n, true
+}
+
+func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
+	first := r.Len() - r.Fresh
+	for i, s := range r.Scores {
+		dst = append(dst, detectors.Finding{Fresh: i, From: first + i - d.p.Embed + 1, To: first + i, Score: float64(s)})
+	}
+	return dst
+}
+
+// Explain expects the mean of the last rows of the nearest points. A value's share is
+// that in the squared distances to them.
+func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+	m := d.p.Embed
+	q := query(&r, fresh)
+	if spoilt(r.X[q.From*r.Dim:(q.To+m-1)*r.Dim]) || spoilt(r.X[q.At*r.Dim:(q.At+m)*r.Dim]) {
+		return false
+	}
+	return explain(r.X, r.Dim, r.Dim, d.p, q, expected, contribution)
+}
+
+// explain is Explain for points of rows of dim values, which begin at every step-th number
+// of x.
+func explain(x []float32, step, dim int, p Params, q knn.Query, expected, contribution []float64) bool {
+	at := x[q.At*step : q.At*step+p.Embed*dim]
+	points, squares := make([]int, 0, q.To-q.From), make([]float64, max(q.To, q.At+1))
+	for i := q.From; i < q.To; i++ {
+		if i == q.At {
+			continue
+		}
+		points = append(points, i)
+		for c, v := range at {
+			e := float64(v) - float64(x[i*step+c])
+			squares[i] += e * e
+		}
+	}
+	slices.SortStableFunc(points, func(a, b int) int { return cmp.Compare(squares[a], squares[b]) })
+	points = points[:min(p.K, len(points))]
+	mean, share, total := make([]float64, dim), make([]float64, dim), 0.0
+	for _, i := range points {
+		for c, v := range at {
+			e := float64(v) - float64(x[i*step+c])
+			share[c%dim] += e * e
+			total += e * e
+		}
+		for c := range mean {
+			mean[c] += float64(x[i*step+(p.Embed-1)*dim+c]) / float64(len(points))
+		}
+	}
+	if total == 0 {
+		return false
+	}
+	for c := range mean {
+		expected[c], contribution[c] = mean[c], share[c]/total
+	}
+	return true
+}
+
+// query returns the query of fresh row i: its point among those before it in its
+// window, or among all; with a model that of knnAgainst, among the model's.
+func query(r *detectors.Rows, i int) knn.Query {
+	if len(r.Model) > 0 {
+		n := r.Model.Int(paramModelPoints)
+		return knn.Query{At: n + i, To: n}
+	}
+	m, points := r.Params.Int(paramEmbed), r.Params.Int(paramPoints)
+	at := r.Len() - r.Fresh + i + 1 - m
+	if points == 0 {
+		return knn.Query{At: at, To: r.Len() - m + 1}
+	}
+	return knn.Query{At: at, From: max(0, at+1-points), To: max(0, at)}
+}
+
+// setNeighbours writes count neighbours of fresh row i to Detail.
+func setNeighbours(r *detectors.Rows, i, count int, number func(a int) int) {
+	k := r.Params.Int(paramK)
+	near := r.Detail[i*k : (i+1)*k]
+	for a := range near {
+		near[a] = detectors.NoRow
+		if a < count {
+			near[a] = uint32(number(a))
+		}
+	}
+}
+
+func score(r detectors.Rows) {
+	rows, dim, m := r.X, r.Dim, r.Params.Int(paramEmbed)
+	if len(r.Model) > 0 {
+		var ok bool
+		if rows, dim, ok = against(nil, &r); !ok {
+			undefined(&r)
+			return
+		}
+		m = 1
+	}
+	x := make([]float64, len(rows))
+	for i, v := range rows {
+		x[i] = float64(v)
+	}
+	k, self := r.Params.Int(paramK), r.Params.Bool(paramSelf)
+	for i := range r.Scores {
+		w, near := knn.Define(x, dim, m, k, self, query(&r, i))
+		r.Scores[i] = float32(min(w, math.MaxFloat32))
+		if r.Params.Bool(paramNeighbours) {
+			setNeighbours(&r, i, len(near), func(a int) int { return near[a] })
+		}
+	}
+}
+
+type memory struct {
+	scorer  knn.Scorer
+	line    knn.Line
+	weights []float64
+	against []float32 // a model's points, and those to score
+}
+
+// knnSharers is separate from knnPool: its scratch has no points of its own.
+var (
+	pool    = sync.Pool{New: func() any { return new(memory) }}
+	sharers = sync.Pool{New: func() any { return new(knn.Scorer) }}
+)
+
+// share is the approximate cost in nanoseconds of one call of f in a long task.
+const share = 500_000
+
+func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
+	m := pool.Get().(*memory)
+	defer pool.Put(m)
+	if onLine(r) {
+		m.line.Weights(r.Scores, r.X, r.Params.Int(paramK), r.Params.Bool(paramSelf))
+		for i, w := range r.Scores {
+			r.Scores[i] = min(w, math.MaxFloat32)
+		}
+		return
+	}
+	if byTree(r) && knn.Finite(r.X) {
+		tree := knn.NewTree(r.X, r.Dim, parallel)
+		if ctx.Err() != nil {
+			return // parts of the tree are missing
+		}
+		tree.Weights(r.Scores, r.Params.Int(paramK), r.Params.Bool(paramSelf), parallel)
+		for i, w := range r.Scores {
+			r.Scores[i] = min(w, math.MaxFloat32)
+		}
+		return
+	}
+	if len(r.Model) > 0 {
+		x, width, ok := against(m.against[:0], r)
+		if m.against = x; !ok {
+			undefined(r)
+			return
+		}
+		m.scorer.Load(x, width, 1)
+	} else {
+		m.scorer.Load(r.X, r.Dim, r.Params.Int(paramEmbed))
+	}
+	m.weights = slices.Grow(m.weights[:0], len(r.Scores))[:len(r.Scores)]
+	cost := cost(r)
+	if cost < detectors.LongTask {
+		weights(r, &m.scorer, m.weights, 0)
+	} else {
+		// A share has whole pairs, which are searched together.
+		each := max(len(m.weights)*share/cost, 1) * 2
+		parallel((len(m.weights)+each-1)/each, func(k int) {
+			s := sharers.Get().(*knn.Scorer)
+			s.Share(&m.scorer)
+			weights(r, s, m.weights[k*each:min((k+1)*each, len(m.weights))], k*each)
+			sharers.Put(s)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+	}
+	for i, w := range m.weights {
+		r.Scores[i] = float32(min(w, math.MaxFloat32))
+	}
+}
+
+// onLine reports whether package knn finds the weights by sorting: points of one value,
+// each among all others.
+func onLine(r *detectors.Rows) bool {
+	return r.Dim*r.Params.Int(paramEmbed) == 1 && r.Params.Int(paramPoints) == 0 && !r.Params.Bool(paramNeighbours) && 16*r.Fresh >= r.Len()
+}
+
+// byTree reports whether the weights are found by a tree: of many points of few values that
+// are all among all.
+func byTree(r *detectors.Rows) bool {
+	return r.Params.Int(paramEmbed) == 1 && r.Dim <= 4 && r.Params.Int(paramPoints) == 0 && !r.Params.Bool(paramNeighbours) &&
+		r.Fresh == r.Len() && r.Fresh >= 4096
+}
+
+// weights sets weights to those of the fresh rows from first on.
+func weights(r *detectors.Rows, s *knn.Scorer, weights []float64, first int) {
+	self := r.Params.Bool(paramSelf)
+	query := func(i int) knn.Query { return query(r, first+i) }
+	var found func(int, []knn.Neighbour)
+	if r.Params.Bool(paramNeighbours) {
+		found = func(i int, near []knn.Neighbour) {
+			own := 0
+			if self && weights[i] == weights[i] {
+				own = 1
+			}
+			setNeighbours(r, first+i, own+len(near), func(a int) int {
+				if a < own {
+					return query(i).At
+				}
+				return int(near[a-own].At)
+			})
+		}
+	}
+	s.Weights(weights, r.Params.Int(paramK), self, query, found)
+}
+
+func spoilt(x []float32) bool {
+	for _, v := range x {
+		if v-v != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func cost(r *detectors.Rows) int {
+	n, width := r.Len(), r.Dim*r.Params.Int(paramEmbed)
+	if onLine(r) {
+		return 16*n + r.Fresh*(5+r.Params.Int(paramK)/2)
+	}
+	if byTree(r) {
+		return n * (600 + 400*r.Dim + 20*r.Params.Int(paramK))
+	}
+	m, ok := readModel(r.Model)
+	if ok {
+		n = m.n + r.Fresh
+	}
+	load := n * (1 + width)
+	if points := r.Params.Int(paramPoints); points > 0 && !ok {
+		n = min(n, points)
+	}
+	return load/2 + r.Fresh*(400+n*(8+2*width)/100)
+}
+
+// compare requires the definition's neighbours.
+func compare(_ *detectors.Rows, got, want detectors.Result) error {
+	if len(got.Detail) != len(want.Detail) {
+		return fmt.Errorf("detectors: %d neighbours where the definition gives %d", len(got.Detail), len(want.Detail))
+	}
+	for i, w := range want.Detail {
+		if g := got.Detail[i]; g != w {
+			return fmt.Errorf("detectors: neighbour %d is %d, the definition gives %d", i, g, w)
+		}
+	}
+	return detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6)
+}
+
+func cases(rng *rand.Rand) []detectors.Case {
+	var cases []detectors.Case
+	add := func(p Params, dim, extra int, fresh []int, values ...signals.Signal) *detectors.Case {
+		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	flip := func() bool { return rng.IntN(2) == 0 }
+	for _, s := range signals.All(rng) {
+		add(Params{Window: 24, K: 3, Embed: 4, Neighbours: flip(), IncludeSelf: flip()}, 1, rng.IntN(3), []int{1, 1, 5, 16}, s)
+	}
+	for _, s := range signals.All(rng) {
+		add(Params{Window: 40, K: 1 + rng.IntN(9), Tumbling: true, Neighbours: flip(), IncludeSelf: flip()}, 1, 0, []int{40, 3, 90}, s)
+		add(Params{Window: 40, K: 1 + rng.IntN(9), Tumbling: true, Neighbours: true, Embed: 1 + rng.IntN(6)}, 1+rng.IntN(2), 0, []int{40}, s)
+	}
+	for _, dim := range []int{2, 3, 8} {
+		s := signals.All(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Window: 16, K: 1 + rng.IntN(8), Embed: 1 + rng.IntN(4)}, dim, 0, []int{3, 1}, s...)
+		s = signals.All(rng)[:14] // finite
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Window: 70, K: 1 + rng.IntN(20), Tumbling: true, Embed: 1 + rng.IntN(3), Neighbours: flip()}, dim, 0, []int{130, 1}, s...)
+	}
+	// The smallest; windows that are not full yet; as many neighbours as points, and more.
+	add(Params{Window: 2, K: 1, Embed: 1}, 1, 0, []int{1, 9}, signals.All(rng)[0])
+	add(Params{Window: 2, K: 1, Tumbling: true, IncludeSelf: true, Neighbours: true}, 2, 0, []int{1, 2, 3}, signals.All(rng)[0])
+	for _, missing := range []int{1, 20, 50} {
+		add(Params{Window: 64, K: 5, Embed: 7, MinPoints: 10}, 1, -missing, []int{1, 4}, signals.All(rng)[rng.IntN(3)])
+	}
+	// A start: the first task has just the points that a score needs.
+	add(Params{Window: 600, K: 5, Embed: 7, Neighbours: flip()}, 1, MinPoints-600, []int{1, 4, 17}, signals.All(rng)[rng.IntN(3)])
+	add(Params{Window: 90, K: 12, Embed: 2, MinPoints: 24, IncludeSelf: flip()}, 3, 24-90, []int{3, 1}, signals.All(rng)[rng.IntN(3)])
+	add(Params{Window: 90, K: 12, MinPoints: 90}, 1, 0, []int{1, 2}, signals.All(rng)[rng.IntN(14)])
+	for _, n := range []int{1, 2, 19, 20, 21, 22} {
+		add(Params{Window: 40, K: 20, Tumbling: true, IncludeSelf: flip(), Neighbours: true}, 2, 0, []int{n}, signals.All(rng)[rng.IntN(3)*7/2])
+	}
+	// Sizes around those of groups of points and of places.
+	for _, n := range []int{31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 257} {
+		s := signals.All(rng)
+		add(Params{Window: n, K: 1 + rng.IntN(n/2), Tumbling: true, Neighbours: flip()}, 1+rng.IntN(3), 0, []int{n}, s[rng.IntN(len(s))])
+		add(Params{Window: n, K: 1 + rng.IntN(n/2), Neighbours: flip()}, 1+rng.IntN(3), 0, []int{2}, s[rng.IntN(2)+3])
+	}
+	add(Params{Window: 400, K: 150, Tumbling: true, Neighbours: true}, 3, 0, []int{330}, signals.All(rng)[7])
+	add(Params{Window: 600, K: 40, Tumbling: true, Neighbours: flip()}, 20, 0, []int{600}, signals.All(rng)[rng.IntN(14)])
+	add(Params{Window: 3000, K: 12, Tumbling: true}, 2, 0, []int{2100}, signals.All(rng)[rng.IntN(2)])
+	add(Params{Window: 4200, K: 12, Tumbling: true, IncludeSelf: flip()}, 2, 0, []int{4200}, signals.All(rng)[rng.IntN(14)])
+	cases = append(cases, modelCases(rng)...)
+	add(Params{Window: 1024, K: 10, Embed: 19}, 1, 0, []int{1}, signals.All(rng)[0]).Bench = true
+	add(Params{Window: 256, K: 10, Embed: 1}, 8, 0, []int{16}, signals.All(rng)[0]).Bench = true
+	add(Params{Window: 1024, K: 20, Tumbling: true}, 8, 0, []int{1024}, signals.All(rng)[0]).Bench = true
+	add(Params{Window: 1024, K: 20}, 1, 0, []int{1}, signals.All(rng)[2]).Bench = true
+	add(Params{Window: 1024, K: 20, Tumbling: true}, 1, 0, []int{1024}, signals.All(rng)[2]).Bench = true
+	return cases
+}
+
+// Shapes are weights of all points of a window among themselves, and of each sample
+// among those before it.
+func Shapes() []detectors.Shape {
+	shape := func(n, dim, k, tasks int) detectors.Shape {
+		return detectors.Shape{
+			Name: fmt.Sprintf("N=%d d=%d k=%d", n, dim, k), Unit: "points/s", Dim: dim, Fresh: n, Tasks: tasks,
+			Values: detectors.Values{detectors.WindowParam: n, "K": k, detectors.TumblingParam: true},
+		}
+	}
+	stride := detectors.Shape{
+		Name: "N=1024 d=1 k=20, stride 1", Unit: "records/s", Dim: 1, Fresh: 1, Tasks: 1 << 15,
+		Values: detectors.Values{detectors.WindowParam: 1024, "K": 20, "EMBED": 1},
+	}
+	chained := stride
+	chained.Name, chained.Chain = chained.Name+", 16 tasks a key", 16
+	return []detectors.Shape{
+		shape(1024, 8, 20, 8000), shape(16384, 8, 20, 16), shape(1000000, 2, 50, 1), shape(581012, 10, 50, 1),
+		shape(1024, 1, 20, 1<<14), stride, chained,
+	}
+}

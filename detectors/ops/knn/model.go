@@ -1,0 +1,261 @@
+package knn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"odradek/detectors"
+	"odradek/detectors/knn"
+	"odradek/detectors/ops/signals"
+)
+
+// Reference is what op KNN judges points by on arrival, instead of those before them: a
+// golden batch, last week, or the solving set of either, which is much smaller and judges
+// alike (Angiulli, Basta and Pizzuti, Distance-based detection and prediction of outliers,
+// 2006).
+type Reference struct {
+	Dim    int       // values a row
+	Embed  int       // successive rows that make a point; 0 means 1
+	Points []float64 // points of Embed rows, one after the other, at least one; all finite
+	// Cut is the weight w* of the n-th outlier of the set that the reference stands for: a
+	// point of a larger weight is an outlier. 0 or more.
+	Cut float64
+}
+
+// The words of a model of op KNN, before the origin (a float64 a value) and the points
+// (float32s, relative to the origin).
+const (
+	paramModelDim = iota
+	paramModelEmbed
+	paramModelPoints
+	_              // so that float64s lie at even offsets
+	paramModelCut  // a float64
+	paramModelHead = paramModelCut + 2
+)
+
+// NewModel returns the model of a reference set. Points are kept as float32s relative to
+// the mean of their values. The error names every fault of the set.
+func NewModel(s Reference) (*detectors.Model, error) {
+	if s.Embed == 0 {
+		s.Embed = 1
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if !(s.Cut >= 0) || math.IsInf(s.Cut, 1) {
+		fault("the cut is %v, use 0 or more", s.Cut)
+	}
+	if s.Dim < 1 || s.Dim > math.MaxUint16 || s.Embed < 1 || s.Embed > maxEmbed {
+		fault("points of %d rows of %d values, use 1 to %d rows of 1 to %d", s.Embed, s.Dim, maxEmbed, math.MaxUint16)
+		return nil, fmt.Errorf("detectors: knn model: %w", errors.Join(faults...))
+	}
+	width := s.Dim * s.Embed
+	n := len(s.Points) / width
+	switch {
+	case len(s.Points) == 0:
+		fault("the reference set is empty")
+	case len(s.Points)%width != 0:
+		fault("%d numbers are no points of %d rows of %d values", len(s.Points), s.Embed, s.Dim)
+	case n > MaxWindow:
+		fault("%d points, use %d at most", n, MaxWindow)
+	}
+	origin := make([]float64, s.Dim)
+	for i, v := range s.Points {
+		// Divided first: the sum of large values is finite.
+		origin[i%s.Dim] += v / float64(max(1, n*s.Embed))
+	}
+	w := make(detectors.Words, paramModelHead+2*s.Dim+len(s.Points))
+	w.SetInt(paramModelDim, s.Dim)
+	w.SetInt(paramModelEmbed, s.Embed)
+	w.SetInt(paramModelPoints, n)
+	w.SetFloat64(paramModelCut, s.Cut)
+	for c, v := range origin {
+		w.SetFloat64(paramModelHead+2*c, v)
+	}
+	points := w[paramModelHead+2*s.Dim:].F32()
+	for i, v := range s.Points {
+		if points[i] = float32(v - origin[i%s.Dim]); notFinite(v) {
+			fault("value %d of point %d is %v: leave out points with values that are missing or infinite", i%width, i/width, v)
+			break
+		}
+	}
+	if len(faults) == 0 && !knn.Finite(points) {
+		fault("values are too far from their mean for float32")
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: knn model: %w", errors.Join(faults...))
+	}
+	return detectors.NewModel(w), nil
+}
+
+// model is the content of a model.
+type model struct {
+	dim, embed, n int
+	cut           float64
+	origin        detectors.Words // a float64 a value
+	points        []float32       // of dim*embed numbers
+}
+
+// readModel reads a model's content; false where it is none of op KNN.
+func readModel(w detectors.Words) (m model, ok bool) {
+	if len(w) < paramModelHead {
+		return m, false
+	}
+	m.dim, m.embed, m.n, m.cut = w.Int(paramModelDim), w.Int(paramModelEmbed), w.Int(paramModelPoints), w.Float64(paramModelCut)
+	if m.dim < 1 || m.dim > math.MaxUint16 || m.embed < 1 || m.embed > maxEmbed || m.n < 1 || m.n > MaxWindow ||
+		len(w) != paramModelHead+2*m.dim+m.n*m.dim*m.embed {
+		return model{}, false
+	}
+	m.origin, m.points = w[paramModelHead:paramModelHead+2*m.dim], w[paramModelHead+2*m.dim:].F32()
+	return m, true
+}
+
+// ModelParams are the parameters of the op with a model; 0 means the default.
+type ModelParams struct {
+	Model       *detectors.Model // of NewModel, or one of the same content
+	K           int              // neighbours, default 10
+	IncludeSelf bool             // a point is its own first neighbour, at distance 0
+	Neighbours  bool             // as Params has it: numbers of points of the model, the scored one's after all
+}
+
+// ModelDetector is the detector of the op with a model.
+type ModelDetector struct {
+	detector
+	of     *detectors.Model
+	model  model
+	origin []float64
+}
+
+// NewByModel returns the detector whose score is the weight of a point among those of a
+// model, from its first point on. Where the model has fewer than K points, all are
+// neighbours, and the sum of distances is scaled to K. A point with a value that is not
+// finite has no score (NaN). The error names every fault of the parameters.
+func NewByModel(p ModelParams) (*ModelDetector, error) {
+	if p.K == 0 {
+		p.K = 10
+	}
+	var faults []error
+	if p.K < 1 || p.K > knn.MaxK {
+		faults = append(faults, fmt.Errorf("k is %d, use 1 to %d", p.K, knn.MaxK))
+	}
+	d := &ModelDetector{of: p.Model}
+	if p.Model == nil {
+		faults = append(faults, errors.New("there is no model"))
+	} else {
+		var ok bool
+		d.model, ok = readModel(p.Model.Words())
+		for c := range d.model.dim {
+			d.origin = append(d.origin, d.model.origin.Float64(2*c))
+		}
+		if !ok || slices.ContainsFunc(d.origin, notFinite) || !knn.Finite(d.model.points) || !(d.model.cut >= 0) {
+			faults = append(faults, errors.New("the model's content is not that of a reference set: make it with NewModel"))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: knn: %w", errors.Join(faults...))
+	}
+	d.p = Params{K: p.K, Embed: d.model.embed, IncludeSelf: p.IncludeSelf, Neighbours: p.Neighbours}
+	d.params = make(detectors.Words, paramCount)
+	d.params.SetInt(paramK, p.K)
+	d.params.SetInt(paramPoints, 1) // so that a task that lacks its model has no neighbours
+	d.params.SetInt(paramEmbed, d.model.embed)
+	d.params.SetBool(paramSelf, p.IncludeSelf)
+	d.params.SetBool(paramNeighbours, p.Neighbours)
+	return d, nil
+}
+
+func notFinite(v float64) bool { return v-v != 0 }
+
+// Model returns the model that tasks read.
+func (d *ModelDetector) Model() *detectors.Model { return d.of }
+
+// Origin returns the center of each value of a row.
+func (d *ModelDetector) Origin() []float64 { return d.origin }
+
+// Cut returns the weight above which a point is an outlier.
+func (d *ModelDetector) Cut() float64 { return d.model.cut }
+
+// Window returns the rows of one point.
+func (d *ModelDetector) Window() int { return d.p.Embed }
+
+// Size is that of a score for each fresh row that completes a point.
+func (d *ModelDetector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
+	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.p.Embed {
+		return detectors.Outputs{}, false
+	}
+	n.Scores = v.Fresh
+	if d.p.Neighbours {
+		n.Detail = v.Fresh * d.p.K
+	}
+	return n, true
+}
+
+// Explain expects the mean of the last rows of the nearest points of the model. A value's
+// share is that in the squared distances to them.
+func (d *ModelDetector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+	x, width, ok := against(nil, &r)
+	if !ok || spoilt(x[(d.model.n+fresh)*width:(d.model.n+fresh+1)*width]) {
+		return false
+	}
+	return explain(x, width, r.Dim, d.p, query(&r, fresh), expected, contribution)
+}
+
+// against appends the points of the model of r and then those of its fresh rows, width
+// numbers each. It returns false where the model does not fit the rows.
+func against(dst []float32, r *detectors.Rows) (x []float32, width int, ok bool) {
+	m, ok := readModel(r.Model)
+	if !ok || m.dim != r.Dim || m.embed != r.Params.Int(paramEmbed) {
+		return dst, 0, false
+	}
+	x, width = append(dst, m.points...), m.dim*m.embed
+	for end := r.Len() - r.Fresh + 1; end <= r.Len(); end++ {
+		x = append(x, r.X[(end-m.embed)*m.dim:end*m.dim]...)
+	}
+	return x, width, true
+}
+
+// undefined is the result of a task whose rows do not fit its model.
+func undefined(r *detectors.Rows) {
+	for i := range r.Scores {
+		r.Scores[i] = float32(math.NaN())
+	}
+	for i := range r.Detail {
+		r.Detail[i] = detectors.NoRow
+	}
+}
+
+// modelCases are tasks with models: reference sets and solving sets of them, of fewer
+// points than neighbours, of points on one spot, of a dimension that is not the rows'.
+func modelCases(rng *rand.Rand) []detectors.Case {
+	var cases []detectors.Case
+	add := func(points, dim, embed, k, rows int, fresh []int, draw func() float64) {
+		s := Reference{Dim: dim, Embed: embed, Points: make([]float64, points*dim*embed)}
+		for i := range s.Points {
+			s.Points[i] = draw()
+		}
+		m, err := NewModel(s)
+		if err != nil {
+			panic(err)
+		}
+		d, err := NewByModel(ModelParams{Model: m, K: k, IncludeSelf: rng.IntN(2) == 0, Neighbours: rng.IntN(2) == 0})
+		if err != nil {
+			panic(err)
+		}
+		all := signals.All(rng)
+		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		cases = append(cases, signals.Case(fmt.Sprintf("a model of %d points of %d rows of %d, k=%d, self %v, neighbours %v",
+			points, embed, dim, k, d.p.IncludeSelf, d.p.Neighbours), d, rows, 0, fresh, all...))
+	}
+	normal := func() float64 { return 30 * rng.NormFloat64() }
+	tied := func() float64 { return float64(rng.IntN(4)) }
+	for _, draw := range []func() float64{normal, tied, func() float64 { return 5 }} {
+		dim, embed := 1+rng.IntN(3), 1+rng.IntN(5)
+		add(1+rng.IntN(300), dim, embed, 1+rng.IntN(40), dim, []int{1, 1, 7, 40}, draw)
+	}
+	add(1, 1, 1, 5, 1, []int{1, 3}, normal)                      // fewer points than neighbours
+	add(5000+rng.IntN(100), 2, 1, 1000, 2, []int{90, 1}, normal) // more than are searched at a time
+	add(50, 2, 3, 5, 3, []int{2}, normal)                        // another dimension
+	return cases
+}

@@ -1,0 +1,436 @@
+// Package lof is op lof: the local outlier factor, in a window and against a summary of what
+// came before. The method is package detectors/lof.
+package lof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"odradek/detectors"
+	"odradek/detectors/bins"
+	"odradek/detectors/lof"
+	"odradek/detectors/ops/signals"
+)
+
+// Op is the local outlier factor of a sample, or of a run of samples, among those
+// of a window and a summary of what has left it.
+const Op detectors.Op = 2
+
+var spec = detectors.Spec{
+	Name: "lof", Elem: detectors.F32,
+	Help:    "local outlier factor, how much sparser the samples lie around this one than around those nearest to it",
+	Version: 1, // rows are centred by blocks
+	Params: []detectors.Param{
+		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: 1 << 16,
+			Help: "points that a score is among, at least 2K"},
+		{Name: "K", Type: detectors.Int, Default: 20, Min: 1, Max: lof.MaxK, Word: 1,
+			Help: "neighbours that a point is compared with; at most half of the window."},
+		{Name: "POINTS", Type: detectors.Int, Word: 2}, // the window, 0 with TUMBLING: all of X
+		{Name: "EMBED", Type: detectors.Int, Default: 1, Min: 1, Max: 1024, Word: 3,
+			Help: "successive samples that make a point. 1 judges samples by themselves, more judges the shape of a run of samples."},
+		{Name: "ZNORM", Type: detectors.Bool, Default: false, Word: 4,
+			Help: "bring each point to mean 0 and standard deviation 1, so that only its shape counts. EMBED must be at least 3."},
+		{Name: "MIN_POINTS", Type: detectors.Int, Default: 0, Max: 1 << 16,
+			Help: "points that there must be before the first score; 0 means the window."},
+		{Name: detectors.TumblingParam, Type: detectors.Bool, Default: false,
+			Help: "windows that do not overlap, each scored when it is full. STRIDE must be the window."},
+		{Name: "BINS", Type: detectors.Int, Default: 0, Max: 1024,
+			Help: "keep a summary of the samples that have left the window, with this number of cells per field, so that a return to an " +
+				"earlier state is no outlier; " +
+				"0 for none. Needs EMBED=1. Scores are then dearer: all points of the window are needed for each."},
+		{Name: "DECAY", Type: detectors.Float, Default: 0.9, Min: 0.000001, Max: 0.999999,
+			Help: "what a window's worth of samples elsewhere leaves of the weight of a part of the summary."},
+		{Name: "MAX_BINS", Type: detectors.Int, Default: 256, Min: 1, Max: 4096,
+			Help: "parts of the summary of a series, at most; each takes 16 bytes a field and 24 more."},
+		{Name: "ALPHA", Type: detectors.Float, Default: 0.0, Max: 1e30, Word: 6,
+			Help: "the density of a part of the summary with C samples is ALPHA log C, as the paper has it; 0 scales it to the densities in the " +
+				"window, so that it suits any unit."},
+		{Name: "STRICT", Type: detectors.Bool, Default: false, Word: 5,
+			Help: "leave out the 1e-10 that keeps densities finite where more than K points are equal; beside such a spot scores are then as " +
+				"large as they can be."},
+	},
+	New: func(v detectors.Values) (detectors.Detector, error) {
+		return New(Params{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), ZNorm: v.Bool("ZNORM"),
+			Warmup: v.Int("MIN_POINTS"), Tumbling: v.Bool(detectors.TumblingParam), Strict: v.Bool("STRICT"), Cells: v.Int("BINS"),
+			Decay: v.Float("DECAY"), MaxBins: v.Int("MAX_BINS"),
+			Alpha: v.Float("ALPHA")})
+	},
+	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
+}
+
+func init() { detectors.Register(Op, &spec) }
+
+// Params are the parameters of the op; 0 means the default. See package lof
+// for what they do.
+type Params struct {
+	Window   int  // points that a score is computed among, its own included; at least 2K. No default
+	K        int  // neighbours, default 20
+	Embed    int  // rows that make a point, default 1
+	ZNorm    bool // bring a point's numbers to mean 0 and deviation 1; Embed must be at least 3
+	Warmup   int  // points from which there is a score, default Window
+	Tumbling bool // score batches of Window points among themselves; see New
+	Strict   bool // no guard against coinciding points
+	// Cells is the number of cells per dimension of a summary of the rows that have left the
+	// window (package bins, period Window); 0: none. Embed must be 1.
+	Cells   int
+	Decay   float64 // of the summary, default 0.9
+	MaxBins int     // of the summary, default 256
+	Alpha   float64 // density of a virtual point of count C is Alpha log C; 0: scaled to the window's
+}
+
+type detector struct {
+	params detectors.Words
+	p      Params
+	bins   *bins.Params // for rows of one value; nil: no summary
+}
+
+// The parameters of a task.
+const (
+	paramK = iota
+	paramPoints
+	paramEmbed
+	paramZNorm
+	paramStrict
+	paramAlpha
+	paramCount
+)
+
+// New returns the detector of the op. Its error names every fault of the
+// parameters.
+//
+// A point is a row, or Embed successive rows, with the time of the last. A task scores
+// the points of its fresh rows among the last Window points
+// (at least all fresh ones), so with a stride above 1 a point is
+// also compared with later ones, up to the end of its task. A Tumbling detector
+// reads no rows before the fresh ones but those that its first points begin
+// with: with a stride of Window, which the caller has to set, windows do not
+// overlap, as in the paper.
+//
+// Where there are fewer than K+1 points (Warmup allows it), all others are
+// neighbours. A score is capped at the largest float32. There is no carry.
+//
+// A task's Bins holds virtual points: Dim*Embed numbers each, then the count of
+// each. With Cells the detector is a Summarizer, and its caller packs them.
+func New(p Params) (detectors.Detector, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if p.K == 0 {
+		p.K = 20
+	}
+	if p.Embed == 0 {
+		p.Embed = 1
+	}
+	if p.Warmup == 0 {
+		p.Warmup = p.Window
+	}
+	if err := (&lof.Params{K: p.K, Alpha: p.Alpha}).Check(); err != nil {
+		faults = append(faults, err)
+	}
+	if p.Window < 2 || p.Window > 1<<16 {
+		fault("window is %d points, use 2 to %d", p.Window, 1<<16)
+	} else if p.Window < 2*p.K && p.K >= 1 {
+		fault("window of %d points is too small for k = %d: use at least 2k = %d, or a smaller k", p.Window, p.K, 2*p.K)
+	}
+	if p.Embed < 1 || p.Embed > 1<<10 {
+		fault("embedding is %d rows, use 1 to %d", p.Embed, 1<<10)
+	} else if p.ZNorm && p.Embed < 3 {
+		fault("points of %d rows are all alike when normalised: use an embedding of at least 3", p.Embed)
+	}
+	if p.Warmup < 2 || p.Warmup > max(p.Window, 2) {
+		fault("warm-up is %d points, use 2 to the window", p.Warmup)
+	} else if p.Tumbling && p.Warmup != p.Window {
+		fault("warm-up is %d points, but tumbling windows are always whole", p.Warmup)
+	}
+	d := &detector{make(detectors.Words, paramCount), p, nil}
+	if p.Cells != 0 {
+		d.bins = &bins.Params{Dim: 1, Cells: p.Cells, Period: max(p.Window, 1), Decay: p.Decay, Max: p.MaxBins}
+		if err := d.bins.Defaults(); err != nil {
+			faults = append(faults, err)
+		}
+		if p.Embed > 1 {
+			fault("a summary is of samples, not of points of %d rows: use cells 0 or an embedding of 1", p.Embed)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("detectors: lof: %w", errors.Join(faults...))
+	}
+	d.params.SetInt(paramK, p.K)
+	d.params.SetInt(paramEmbed, p.Embed)
+	d.params.SetBool(paramZNorm, p.ZNorm)
+	d.params.SetBool(paramStrict, p.Strict)
+	d.params.SetFloat32(paramAlpha, float32(p.Alpha))
+	if !p.Tumbling || p.Cells > 0 {
+		d.params.SetInt(paramPoints, p.Window)
+	}
+	return d, nil
+}
+
+func (d *detector) Op() detectors.Op        { return Op }
+func (d *detector) Params() detectors.Words { return d.params }
+
+func (d *detector) Window() int {
+	if d.bins != nil {
+		return d.p.Window + 1 // the row before has left the window, and is in the summary
+	}
+	if d.p.Tumbling {
+		return d.p.Embed
+	}
+	return d.p.Window + d.p.Embed - 1
+}
+
+// Summary returns the parameters of the summary of rows of dim values.
+func (d *detector) Summary(dim int) *bins.Params {
+	if d.bins == nil {
+		return nil
+	}
+	b := *d.bins
+	b.Dim = dim
+	return &b
+}
+
+// Reach returns the rows of the scored point.
+func (d *detector) Reach() (from, to int) { return d.p.Embed - 1, 0 }
+
+func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
+	need := d.p.Warmup + d.p.Embed - 1
+	if d.p.Tumbling {
+		need = d.p.Embed
+	}
+	if v.Fresh < 1 || v.Rows-v.Fresh+1 < need {
+		return detectors.Outputs{}, false
+	}
+	return detectors.Outputs{Scores: v.Fresh}, true
+}
+
+func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
+	first := r.Len() - r.Fresh
+	for i, s := range r.Scores {
+		dst = append(dst, detectors.Finding{Fresh: i, From: first + i - d.p.Embed + 1, To: first + i, Score: float64(s)})
+	}
+	return dst
+}
+
+// task has a task's inputs in the form of package lof.
+type task struct {
+	p                        lof.Params
+	points, virtuals, counts []float32
+	dim                      int // of a point
+}
+
+// newTask reads a task; points of several rows are built in memory.
+func newTask(r *detectors.Rows, memory []float32) (t task) {
+	t.p = lof.Params{K: r.Params.Int(paramK), Strict: r.Params.Bool(paramStrict), Alpha: float64(r.Params.Float32(paramAlpha))}
+	m := r.Params.Int(paramEmbed)
+	rows := r.Len()
+	if points := r.Params.Int(paramPoints); points > 0 {
+		rows = min(rows, max(points, r.Fresh)+m-1)
+	}
+	t.dim = r.Dim * m
+	t.points = r.X[len(r.X)-rows*r.Dim:]
+	if m > 1 {
+		t.points = lof.Embed(memory, t.points, r.Dim, m, r.Params.Bool(paramZNorm))
+	}
+	n := len(r.Bins) / (t.dim + 1)
+	t.virtuals, t.counts = r.Bins[:n*t.dim], r.Bins[n*t.dim:]
+	return t
+}
+
+// score is the definition.
+func score(r detectors.Rows) {
+	t := newTask(&r, nil)
+	wide := func(x []float32) []float64 {
+		y := make([]float64, len(x))
+		for i, v := range x {
+			y[i] = float64(v)
+		}
+		return y
+	}
+	for i, s := range lof.Define(&t.p, wide(t.points), t.dim, r.Fresh, wide(t.virtuals), wide(t.counts)) {
+		r.Scores[i] = float32(min(s, math.MaxFloat32))
+	}
+}
+
+// memory is the scratch memory of the CPU form.
+type memory struct {
+	scorer lof.Scorer
+	points []float32
+}
+
+var pool = sync.Pool{New: func() any { return new(memory) }}
+
+// share is the approximate cost in nanoseconds of one call of f in a long task.
+const share = 500_000
+
+func cpu(ctx context.Context, r *detectors.Rows, parallel detectors.Parallel) {
+	m := pool.Get().(*memory)
+	defer pool.Put(m)
+	t := newTask(r, m.points[:0])
+	if t.dim > r.Dim {
+		m.points = t.points
+	}
+	if cost := cost(r); cost < detectors.LongTask {
+		m.scorer.Score(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts)
+	} else {
+		// A share has whole pairs, which are searched together.
+		each := max(len(t.points)/t.dim*share/cost, 1) * 2
+		m.scorer.ScoreShared(&t.p, r.Scores, t.points, t.dim, t.virtuals, t.counts, each, parallel,
+			func() bool { return ctx.Err() != nil })
+	}
+	for i, s := range r.Scores {
+		r.Scores[i] = min(s, math.MaxFloat32)
+	}
+}
+
+func cost(r *detectors.Rows) int {
+	k, m := r.Params.Int(paramK), r.Params.Int(paramEmbed)
+	n := r.Len()
+	if points := r.Params.Int(paramPoints); points > 0 {
+		n = min(n, points)
+	}
+	n += len(r.Bins) / (r.Dim*m + 1)
+	if r.Dim*m == 1 && len(r.Bins) == 0 {
+		if r.Fresh == 1 {
+			return min(16*n+70*k, n+200*k+2000)
+		}
+		return n * (30 + 3*k/2)
+	}
+	searched := min(n, r.Fresh*8*(k+1))
+	if len(r.Bins) > 0 {
+		searched = n
+	}
+	return n*r.Dim*m + searched*(200+n*(10+3*r.Dim*m)/100)
+}
+
+// compare allows the rounding of a float32 result; another neighbour exceeds it.
+func compare(_ *detectors.Rows, got, want detectors.Result) error {
+	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 1e-6, 1e-6), detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0, 0))
+}
+
+// Explain gives the mean of the neighbours' last rows, and for each value its
+// share in the squared distances to the neighbours.
+func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
+	t := newTask(&r, nil)
+	n := len(t.points) / t.dim
+	at := n - r.Fresh + fresh
+	var s lof.Scorer
+	neighbours := s.Neighbours(&t.p, t.points, t.dim, t.virtuals, at)
+	if len(neighbours) == 0 {
+		return false
+	}
+	point := t.points[at*t.dim:][:t.dim]
+	mean, apart := make([]float64, r.Dim), make([]float64, r.Dim)
+	total := 0.0
+	for _, o := range neighbours {
+		other := t.virtuals
+		if o < n {
+			other = t.points[o*t.dim:]
+		} else {
+			other = other[(o-n)*t.dim:]
+		}
+		for c, v := range point {
+			e := float64(v) - float64(other[c])
+			apart[c%r.Dim] += e * e
+			total += e * e
+		}
+		for c, v := range other[t.dim-r.Dim : t.dim] {
+			mean[c] += float64(v) / float64(len(neighbours))
+		}
+	}
+	if total == 0 {
+		return false
+	}
+	row := r.Len() - r.Fresh + fresh
+	values := r.X[(row-d.p.Embed+1)*r.Dim : (row+1)*r.Dim]
+	for c := range r.Dim {
+		if d.p.ZNorm {
+			middle, sd := lof.Moments(values, c, r.Dim)
+			mean[c] = middle + sd*mean[c]
+		}
+		expected[c], contribution[c] = mean[c], apart[c]/total
+	}
+	return true
+}
+
+func cases(rng *rand.Rand) []detectors.Case {
+	var cases []detectors.Case
+	add := func(p Params, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
+		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	// bins adds virtual points of the size of the case's values.
+	bins := func(c *detectors.Case, n int) {
+		embed := c.Detector.Params().Int(paramEmbed)
+		for range n * embed * c.Dim {
+			c.Bins = append(c.Bins, float32(rng.NormFloat64()))
+		}
+		for range n {
+			c.Bins = append(c.Bins, 50*rng.Float32())
+		}
+		c.Name += fmt.Sprintf(", %d virtual", n)
+	}
+	for _, s := range signals.All(rng) {
+		add(Params{Window: 40, K: 6}, 1, []int{1, 1, 5, 40}, s)
+	}
+	for _, s := range signals.All(rng) {
+		add(Params{Window: 30, K: 5, Strict: true}, 1, []int{3, 1}, s)
+		add(Params{Window: 25, K: 4, Embed: 5}, 1, []int{2, 1}, s)
+	}
+	for _, s := range signals.All(rng) {
+		add(Params{Window: 25, K: 4, Embed: 6, ZNorm: true}, 1, []int{2, 1}, s)
+		bins(add(Params{Window: 25, K: 4, Alpha: rng.Float64() * float64(rng.IntN(2))}, 1, []int{2, 1}, s), 1+rng.IntN(30))
+	}
+	// The smallest; fewer points than neighbours; more fresh rows than the window.
+	add(Params{Window: 2, K: 1}, 1, []int{1, 2}, signals.All(rng)[0])
+	add(Params{Window: 2, K: 1, Warmup: 2, Embed: 3, ZNorm: true}, 2, []int{1, 2}, signals.All(rng)[1])
+	c := add(Params{Window: 60, K: 30, Warmup: 2}, 2, []int{1, 1, 3}, signals.All(rng)[0])
+	c.Rows = c.Rows[len(c.Rows)-c.Dim*(6+rng.IntN(30)):]
+	add(Params{Window: 10, K: 5}, 1, []int{25, 1}, signals.All(rng)[7])
+	add(Params{Window: 20, K: 5, Tumbling: true}, 2, []int{20, 20, 1, 3}, signals.All(rng)[0])
+	bins(add(Params{Window: 20, K: 5, Tumbling: true, Embed: 4}, 1, []int{20, 20}, signals.All(rng)[1]), 9)
+	bins(add(Params{Window: 20, K: 5, Tumbling: true, Cells: 9}, 2, []int{20, 20}, signals.All(rng)[0]), 12)
+	bins(add(Params{Window: 33, K: 5, Cells: 10, Warmup: 12}, 1, []int{1, 4, 1}, signals.All(rng)[1]), 15)
+	// Sizes around those of the vector kernels' groups.
+	for _, n := range []int{31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 257} {
+		s := signals.All(rng)
+		add(Params{Window: n, K: 1 + rng.IntN(n/2)}, 1+rng.IntN(3), []int{1, 1 + rng.IntN(n), 1}, s[rng.IntN(len(s))])
+	}
+	for _, dim := range []int{2, 3, 8, 9} {
+		s := signals.All(rng)[:14] // finite
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Window: 70, K: 9, Embed: 1 + rng.IntN(3)}, dim, []int{3, 1}, s...)
+	}
+	add(Params{Window: 150, K: 12}, 3, []int{1, 150}, signals.All(rng)[7])
+	add(Params{Window: 300, K: 110}, 2, []int{2}, signals.All(rng)[0])
+	bins(add(Params{Window: 100, K: 10}, 4, []int{1, 100}, signals.All(rng)[0]), 200)
+	add(Params{Window: 1024, K: 20}, 8, []int{1}, signals.All(rng)[0]).Bench = true
+	add(Params{Window: 1024, K: 20, Tumbling: true}, 8, []int{1024}, signals.All(rng)[0]).Bench = true
+	add(Params{Window: 64, K: 10}, 1, []int{1}, signals.All(rng)[0]).Bench = true
+	add(Params{Window: 1024, K: 20}, 1, []int{1}, signals.All(rng)[2]).Bench = true
+	add(Params{Window: 1024, K: 20, Tumbling: true}, 1, []int{1024}, signals.All(rng)[2]).Bench = true
+	return cases
+}
+
+// Shapes are windows that are scored when they are full, and one of each sample.
+func Shapes() []detectors.Shape {
+	shape := func(n, dim, fresh, tasks int) detectors.Shape {
+		const k = 20
+		s := detectors.Shape{
+			Name: fmt.Sprintf("N=%d d=%d k=%d", n, dim, k), Unit: "points/s", Dim: dim, Fresh: fresh, Tasks: tasks,
+			Values: detectors.Values{detectors.WindowParam: n, "K": k, detectors.TumblingParam: fresh == n},
+		}
+		if fresh == 1 {
+			s.Name, s.Unit = s.Name+", stride 1", "records/s"
+		}
+		return s
+	}
+	chained := shape(1024, 1, 1, 1<<15)
+	chained.Name, chained.Chain = chained.Name+", 16 tasks a key", 16
+	return []detectors.Shape{
+		shape(1024, 8, 1024, 1<<11), shape(4096, 8, 4096, 1<<9), shape(1024, 8, 1, 1<<12),
+		shape(1024, 1, 1024, 1<<14), shape(1024, 1, 1, 1<<15), chained,
+	}
+}

@@ -1,0 +1,199 @@
+package scan
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/scan"
+)
+
+// scanned scores one task on rows of dim values, by the definition and by the CPU form.
+func scanned(t *testing.T, p Params, x []int64, dim, fresh int) (detectors.Detector, [2]detectors.Rows) {
+	t.Helper()
+	d, err := New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, ok := d.Size(detectors.View{Dim: dim, Rows: len(x) / dim, Fresh: fresh})
+	if !ok {
+		t.Fatal("too little history")
+	}
+	var forms [2]detectors.Rows
+	for i := range forms {
+		r := &forms[i]
+		*r = detectors.Rows{Dim: dim, Fresh: fresh, Params: d.Params(), XI: x, Scores: slices.Repeat([]float32{7}, n.Scores), Detail: make(detectors.Words, n.Detail)}
+		for j := range r.Detail {
+			r.Detail.SetInt(j, 7)
+		}
+		if i == 0 {
+			score(*r)
+		} else {
+			cpu(t.Context(), r, detectors.Sequential)
+		}
+	}
+	return d, forms
+}
+
+// regionsOf are those of a task's block.
+func regionsOf(t *testing.T, d detectors.Detector, r detectors.Rows) []Region {
+	t.Helper()
+	mediaType, block := d.(detectors.Blocker).Block(r)
+	if block == nil && mediaType == "" {
+		return nil
+	}
+	var regions []Region
+	if err := json.Unmarshal(block, &regions); err != nil || mediaType != MediaType {
+		t.Fatalf("%s %s: %v", mediaType, block, err)
+	}
+	return regions
+}
+
+// The map of TestScanRegions, of 4 rows and 7 columns: 2 x 2 cells of 9 counts and one of 6
+// among ones. scanBefore samples of many counts come before it.
+const (
+	before  = 4
+	mapRows = 4
+	mapCols = 7
+)
+
+// cellsMap returns the map in samples of dim fields: a count, a baseline, and others.
+func cellsMap(dim int, baseline int64) []int64 {
+	x := slices.Repeat([]int64{1000}, before*dim)
+	for i := range mapRows * mapCols {
+		count := int64(1)
+		switch y, x := i/mapCols, i%mapCols; {
+		case (y == 1 || y == 2) && (x == 4 || x == 5):
+			count = 9
+		case y == 3 && x == 0:
+			count = 6
+		}
+		x = append(x, []int64{count, baseline, 77 * int64(i)}[:dim]...)
+	}
+	return x
+}
+
+// TestScanRegions: which cells of which samples a region names, in a finding and in a block.
+func TestScanRegions(t *testing.T) {
+	const counts = 23 + 4*9 + 6
+	llr := func(c, e float64) float64 { return c*math.Log(c/e) + (counts-c)*math.Log((counts-c)/(counts-e)) }
+	for _, dim := range []int{1, 2, 3} {
+		baseline := int64(1)
+		if dim > 1 {
+			baseline = 3
+		}
+		const fresh = before + 1
+		d, forms := scanned(t, Params{Cells: mapRows * mapCols, Columns: mapCols, Top: 2}, cellsMap(dim, baseline), dim, fresh)
+		for form, r := range forms {
+			findings, regions := d.AppendFindings(nil, r), regionsOf(t, d, r)
+			if len(findings) != 2 || len(regions) != 2 {
+				t.Fatalf("dim %d, form %d: findings %+v, regions %+v", dim, form, findings, regions)
+			}
+			for i, want := range []struct {
+				first, last  [2]int // y, x
+				count, cells int64
+			}{{[2]int{1, 4}, [2]int{2, 5}, 36, 4}, {[2]int{3, 0}, [2]int{3, 0}, 6, 1}} {
+				expected := float64(want.cells) / (mapRows * mapCols) * counts
+				ratio := llr(float64(want.count), expected)
+				row := func(at [2]int) int { return before + at[0]*mapCols + at[1] }
+				f, v := findings[i], regions[i]
+				if f.Fresh != fresh-1 || f.From != row(want.first) || f.To != row(want.last) || f.Rank != i+1 || f.Region == nil ||
+					!slices.Equal(f.Region.From, want.first[:]) || !slices.Equal(f.Region.To, want.last[:]) || math.Abs(f.Score-ratio) > 1e-5 {
+					t.Errorf("dim %d, form %d: finding %+v, region %+v, want %+v with the ratio %v", dim, form, f, f.Region, want, ratio)
+				}
+				if v.Rows != [2]int{want.first[0], want.last[0]} || v.Columns != [2]int{want.first[1], want.last[1]} ||
+					v.Count != want.count || v.Baseline != want.cells*baseline || math.Abs(v.Expected-expected) > 1e-9 ||
+					math.Abs(v.Ratio-ratio) > 1e-9 || v.P != nil {
+					t.Errorf("dim %d, form %d: block %+v, want %+v of the baseline %d with the ratio %v", dim, form, v, want, baseline, ratio)
+				}
+			}
+			for i, s := range r.Scores {
+				if last := i == fresh-1; last && float64(s) != findings[0].Score || !last && s == s {
+					t.Errorf("dim %d, form %d: score %v of fresh row %d of %d", dim, form, s, i, fresh)
+				}
+			}
+		}
+	}
+}
+
+// TestScanNothing: a map without any region scores 0, one that the model excludes has no score.
+func TestScanNothing(t *testing.T) {
+	p := Params{Cells: 6, Columns: 3, Top: 2}
+	for _, c := range []struct {
+		x    []int64
+		want float32
+	}{{slices.Repeat([]int64{5}, 7), 0}, {[]int64{5, 5, 5, 5, 5, 5, -1}, float32(math.NaN())}} {
+		d, forms := scanned(t, p, c.x, 1, 2)
+		for form, r := range forms {
+			got := fmt.Sprint(r.Scores, d.AppendFindings(nil, r), regionsOf(t, d, r))
+			if want := fmt.Sprint([]float32{float32(math.NaN()), c.want}, []detectors.Finding(nil), []Region(nil)); got != want {
+				t.Errorf("%v, form %d: %s, want %s", c.x, form, got, want)
+			}
+		}
+	}
+}
+
+// TestScanPValues: those of a block are those of package scan for the parameters of the op.
+func TestScanPValues(t *testing.T) {
+	x := cellsMap(2, 20)[2*before:]
+	for _, p := range []Params{{Replicates: 99, Seed: 3}, {Replicates: 99, Seed: 1 << 20}, {Replicates: 57, Seed: 3},
+		{Replicates: 99, Seed: 3, Model: Bernoulli}, {Replicates: 99, Seed: 3, MaxRows: 1, MaxColumns: 3}} {
+		p.Cells, p.Columns, p.Top = mapRows*mapCols, mapCols, 3
+		d, forms := scanned(t, p, x, 2, 1)
+		g := &scan.Grid{Rows: mapRows, Cols: mapCols}
+		for c := range slices.Chunk(x, 2) {
+			g.Count, g.Baseline = append(g.Count, c[0]), append(g.Baseline, c[1])
+		}
+		f := []scan.Family{scan.Poisson{}, scan.Bernoulli{}}[p.Model]
+		o := scan.Options{Top: p.Top, MaxRows: p.MaxRows, MaxCols: p.MaxColumns}
+		found := scan.Define(g, f, o)
+		null, err := scan.NewReplicates(g, f, uint64(p.Seed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := null.DefinePValues(f, o, found, p.Replicates)
+		for form, r := range forms {
+			var got []float64
+			for _, v := range regionsOf(t, d, r) {
+				if v.P != nil {
+					got = append(got, *v.P)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%+v, form %d: p %v, want %v", p, form, got, want)
+			}
+		}
+		t.Logf("%+v: p %v", p, want)
+	}
+}
+
+// TestScanShares: null maps are shared by all cores, and in whatever order, a task has the same bits.
+func TestScanShares(t *testing.T) {
+	const side, replicates = 24, 60
+	x := make([]int64, side*side)
+	for i := range x {
+		x[i] = int64(i * i % 11 * (i % 3))
+	}
+	p := Params{Cells: side * side, Columns: side, Top: 2, Replicates: replicates, Seed: 5}
+	_, forms := scanned(t, p, x, 1, 1)
+	r := forms[1]
+	r.Scores, r.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Detail))
+	var shares []int
+	cpu(t.Context(), &r, func(n int, f func(int)) {
+		shares = append(shares, n)
+		for i := range n {
+			f(n - 1 - i)
+		}
+	})
+	if !slices.Equal(shares, []int{side, side, replicates}) {
+		t.Errorf("shares %v", shares)
+	}
+	for form, want := range forms {
+		if !slices.Equal(r.Scores, want.Scores) || !slices.Equal(r.Detail, want.Detail) {
+			t.Errorf("done backwards it has the regions %v, in form %d %v", foundRegions(&r), form, foundRegions(&want))
+		}
+	}
+}

@@ -1,0 +1,283 @@
+// Package svdsst is op svdsst: change scores by exact singular vectors. The method is package
+// detectors/sst.
+package svdsst
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/signals"
+	"odradek/detectors/sst"
+)
+
+// Op is the change score by the singular spectrum transformation with exact
+// singular vectors.
+const Op detectors.Op = 5
+
+var spec = detectors.Spec{
+	Name: "svdsst", Elem: detectors.F32, Bounded: true,
+	Help:    "change score by singular spectrum transformation with exact singular vectors, dearer than ikasst",
+	Version: 1, // rows are centred by blocks
+	Params: []detectors.Param{
+		{Name: detectors.WindowParam, Type: detectors.Int, Default: 50, Min: 2, Max: sst.MaxSVDWindow, Word: 1,
+			Help: "length w of a subsequence; a score reads 2w-1+GAMMA samples"},
+		{Name: "RANK", Type: detectors.Int, Default: 3, Min: 1, Max: 1023, Word: 2,
+			Help: "directions of the past that the present is compared with (r in the paper)."},
+		{Name: "GAMMA", Type: detectors.Int, Default: 0, Max: 65536, Word: 3,
+			Help: "samples from the past to the present that is compared with it, as for ikasst."},
+		{Name: "NEGLIGIBLE", Type: detectors.Float, Default: 1e-6, Min: sst.LeastNegligible, Max: 0.5, Word: 4,
+			Help: "share of the past's largest singular value up to which directions do not count, so that what rounding adds to a past of " +
+				"lower rank explains nothing. 0.0032 leaves out what float32 cannot tell: on a device fewer scores take the slower float64."},
+	},
+	New: func(v detectors.Values) (detectors.Detector, error) {
+		return New(Params{Window: v.Int(detectors.WindowParam), Rank: v.Int("RANK"), Gamma: v.Int("GAMMA"), Negligible: v.Float("NEGLIGIBLE")})
+	},
+	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
+}
+
+func init() { detectors.Register(Op, &spec) }
+
+// Params are the parameters of the op; 0 means the default. See
+// sst.SVDParams for what they do.
+type Params struct {
+	Window int // w; a score reads 2w-1+gamma rows. No default
+	Rank   int // r, default 3
+	Gamma  int // default 2w-1+8
+	// Negligible is the share of the past's largest singular value up to which
+	// directions do not count, default 1e-6.
+	Negligible float64
+}
+
+type detector struct {
+	params detectors.Words
+	sst    sst.SVDParams
+}
+
+// New returns the detector of the op. Its error names every fault of the
+// parameters.
+//
+// The values of a row are series of their own; the row's score is the largest of
+// theirs. It covers the same rows as a score of IKASST with the same window and gamma.
+// There is no carry.
+func New(p Params) (detectors.Detector, error) {
+	sp := sst.SVDParams{Window: p.Window, Rank: p.Rank, Gamma: p.Gamma, Negligible: p.Negligible}
+	if err := sp.Defaults(); err != nil {
+		return nil, fmt.Errorf("detectors: svdsst: %w", err)
+	}
+	params := detectors.Words{uint32(sp.Window), uint32(sp.Rank), uint32(sp.Gamma), math.Float32bits(float32(sp.Negligible))}
+	return &detector{params, sp}, nil
+}
+
+// params reads a task's parameters.
+func params(p detectors.Words) sst.SVDParams {
+	return sst.SVDParams{Window: int(p[0]), Rank: int(p[1]), Gamma: int(p[2]), Negligible: float64(p.Float32(3))}
+}
+
+func (d *detector) Op() detectors.Op        { return Op }
+func (d *detector) Params() detectors.Words { return d.params }
+func (d *detector) Window() int             { return d.sst.Reads() }
+
+// Reach returns how many rows before the scored one the covered interval begins and ends.
+func (d *detector) Reach() (from, to int) {
+	from, to = d.sst.About(0)
+	return -from, -to
+}
+
+func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
+	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.sst.Reads() {
+		return detectors.Outputs{}, false
+	}
+	return detectors.Outputs{Scores: v.Fresh}, true
+}
+
+func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
+	first := r.Len() - r.Fresh
+	for i, s := range r.Scores {
+		from, to := d.sst.About(first + i)
+		dst = append(dst, detectors.Finding{Fresh: i, From: from, To: to, Score: float64(s)})
+	}
+	return dst
+}
+
+// define calls f with the definition's scores of each column.
+func define(r *detectors.Rows, f func(p *sst.SVDParams, scores []float64, of []sst.SVD)) {
+	p := params(r.Params)
+	x := make([]float64, r.Len())
+	for c := range r.Dim {
+		for i := range x {
+			x[i] = float64(r.X[i*r.Dim+c])
+		}
+		scores, of := sst.DefineSVD(&p, x, r.Fresh)
+		f(&p, scores, of)
+	}
+}
+
+// score is the definition.
+func score(r detectors.Rows) {
+	clear(r.Scores)
+	define(&r, func(_ *sst.SVDParams, scores []float64, _ []sst.SVD) {
+		for i, s := range scores {
+			r.Scores[i] = max(r.Scores[i], float32(s))
+		}
+	})
+}
+
+// memory is the scratch memory of the CPU form.
+type memory struct {
+	scorer         sst.SVDScorer
+	column, scores []float32
+}
+
+var pool = sync.Pool{New: func() any { return new(memory) }}
+
+func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
+	p := params(r.Params)
+	m := pool.Get().(*memory)
+	defer pool.Put(m)
+	if r.Dim == 1 {
+		m.scorer.Score(&p, r.Scores, r.X)
+		return
+	}
+	clear(r.Scores)
+	for c := range r.Dim {
+		m.column = m.column[:0]
+		for i := c; i < len(r.X); i += r.Dim {
+			m.column = append(m.column, r.X[i])
+		}
+		m.scores = append(m.scores[:0], r.Scores...)
+		m.scorer.Score(&p, m.scores, m.column)
+		for i, s := range m.scores {
+			r.Scores[i] = max(r.Scores[i], s)
+		}
+	}
+}
+
+func cost(r *detectors.Rows) int {
+	p := params(r.Params)
+	return r.Dim * r.Fresh * (50_000 + 15*p.Window*p.Window)
+}
+
+// compare allows 1e-5 and, for a score that rounding decides, its whole range
+// (sst.SVDSpread).
+func compare(r *detectors.Rows, got, want detectors.Result) error {
+	const tol = 1e-5
+	if len(got.Next) != 0 {
+		return fmt.Errorf("detectors: a carry of %d numbers, svdsst leaves none", len(got.Next))
+	}
+	quick := detectors.CompareScores(got.Scores, want.Scores, tol, 0)
+	if quick == nil || len(got.Scores) != len(want.Scores) {
+		return quick
+	}
+	// The largest of several scores, each within a range, lies between the largest of
+	// their lower ends and the largest of their upper ends.
+	low, high := make([]float64, r.Fresh), make([]float64, r.Fresh)
+	define(r, func(p *sst.SVDParams, scores []float64, of []sst.SVD) {
+		for i, s := range scores {
+			spread := sst.SVDSpread(p, &of[i])
+			low[i], high[i] = max(low[i], s-spread), max(high[i], s+spread)
+		}
+	})
+	for i, g := range got.Scores {
+		if v := float64(g); v == v && low[i]-tol <= v && v <= high[i]+tol {
+			continue
+		}
+		if err := detectors.CompareScores(got.Scores[i:i+1], want.Scores[i:i+1], tol, 0); err != nil {
+			return fmt.Errorf("score %d, from %v to %v: %w", i, low[i], high[i], err)
+		}
+	}
+	return nil
+}
+
+// flatSpectrum has a period of which all tones are as loud, but for noise.
+func flatSpectrum(rng *rand.Rand, period int, noise float64) signals.Signal {
+	shape := make([]float64, period)
+	for f := 1; f <= period/2; f++ {
+		phase := 2 * math.Pi * rng.Float64()
+		for i := range shape {
+			shape[i] += math.Sin(2*math.Pi*float64(f*i)/float64(period) + phase)
+		}
+	}
+	return signals.Signal{Name: fmt.Sprintf("flat spectrum of period %d, noise %g", period, noise), At: func(i, n int) float64 {
+		return shape[i%period] + noise*rng.NormFloat64()
+	}}
+}
+
+// fading has tones of which each is a tenth as loud as the one before, and no noise.
+func fading(rng *rand.Rand) signals.Signal {
+	turn := 0.4 + 0.1*rng.Float64()
+	return signals.Signal{Name: "fading tones", At: func(i, n int) float64 {
+		sum, loud := 0.0, 1.0
+		for f := range 6 {
+			sum += loud * math.Sin(turn*float64((1+f)*i))
+			loud /= 10
+		}
+		return sum
+	}}
+}
+
+func cases(rng *rand.Rand) []detectors.Case {
+	const coarse = 0.0032 // with which float32 tells which directions of a past of low rank count
+	var cases []detectors.Case
+	add := func(p Params, dim int, fresh []int, values ...signals.Signal) *detectors.Case {
+		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, rng.IntN(3), fresh, values...))
+		return &cases[len(cases)-1]
+	}
+	for _, s := range signals.All(rng) {
+		add(Params{Window: 20}, 1, []int{8, 1, 3}, s)
+		add(Params{Window: 31, Rank: 6, Negligible: coarse}, 1, []int{4}, s)
+	}
+	for _, fresh := range []int{1, 2, 7, 16, 17} {
+		add(Params{Window: 12, Rank: 2}, 1, []int{fresh}, signals.All(rng)[rng.IntN(3)])
+	}
+	add(Params{Window: 2, Rank: 1}, 1, []int{16, 3}, signals.All(rng)[0])
+	add(Params{Window: 3, Rank: 2}, 1, []int{16, 3}, signals.All(rng)[0])
+	add(Params{Window: 4, Rank: 3}, 1, []int{16, 3}, signals.All(rng)[1])
+	// Around the sizes that kernels are made for.
+	for _, w := range []int{5, 17, 32, 33, 63, 64, 65, 100, 128, 129} {
+		add(Params{Window: w, Rank: 1 + rng.IntN(min(w-1, 16)), Gamma: 1 + rng.IntN(3*w)}, 1, []int{3, 2}, signals.All(rng)[rng.IntN(3)])
+	}
+	// Singular values that are equal but for what is small, many times.
+	for _, p := range []Params{{Window: 11, Rank: 1}, {Window: 34, Rank: 15}, {Window: 61, Rank: 12}} {
+		for _, noise := range []float64{0, 1e-8, 1e-6, 1e-4} {
+			add(p, 1, []int{2}, flatSpectrum(rng, p.Window/(1+rng.IntN(2)), noise))
+		}
+	}
+	// Directions of a past that fades, decade by decade, and a bound above most.
+	for _, negligible := range []float64{0, 1e-4, 0.01} {
+		add(Params{Window: 24, Rank: 5, Negligible: negligible}, 1, []int{3}, fading(rng))
+	}
+	add(Params{Window: 40, Rank: 16}, 1, []int{4}, signals.All(rng)[0])
+	add(Params{Window: 40, Rank: 30}, 1, []int{2}, signals.All(rng)[2])
+	for _, dim := range []int{2, 5} {
+		s := signals.All(rng)
+		rng.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		add(Params{Window: 12, Negligible: coarse}, dim, []int{8, 1}, s...)
+	}
+	add(Params{Window: 100}, 1, []int{1}, signals.All(rng)[2]).Bench = true
+	add(Params{Window: 100, Rank: 12}, 1, []int{2}, signals.All(rng)[0]).Bench = true
+	add(Params{Window: 320, Rank: 12}, 1, []int{1}, signals.All(rng)[2]).Bench = true
+	return cases
+}
+
+// Shapes are windows of Ueno and Suzumura's table, and one of more directions.
+func Shapes() []detectors.Shape {
+	shape := func(w, rank, tasks int) detectors.Shape {
+		return detectors.Shape{
+			Name: fmt.Sprintf("w=%d r=%d, 16 fresh", w, rank), Unit: "scores/s", Dim: 1, Fresh: 16, Tasks: tasks,
+			Values: detectors.Values{detectors.WindowParam: w, "RANK": rank},
+		}
+	}
+	return []detectors.Shape{
+		shape(320, 12, 1<<13),
+		shape(20, 3, 1<<14),
+		shape(50, 3, 1<<13),
+		shape(100, 3, 1<<12),
+		shape(200, 3, 1<<11),
+		shape(320, 3, 1<<10),
+		shape(500, 3, 1<<9),
+	}
+}
