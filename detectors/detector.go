@@ -76,6 +76,8 @@ type Modelled interface {
 	// Origin has the center of each value of a row; rows of another number of values do
 	// not fit the model, and their scores are NaN. The caller must not change it.
 	Origin() []float64
+	// Cut returns the score above which a row is an outlier; 0 where the model has none.
+	Cut() float64
 }
 
 // Finding is one score and the rows that it covers: a sample (From == To), or an

@@ -33,6 +33,11 @@ type Spec struct {
 	// New returns the detector of settings: a value for each row of Params that is a
 	// setting, within the row's limits. The error names every fault.
 	New func(Values) (Detector, error)
+	// NewReferred returns the detector that judges rows by a reference set instead of those before
+	// them: rows of dim values each, NaN where one is missing, without WINDOW of the settings. With
+	// outliers above 0 it keeps what judges as that many outliers of the set need (Modelled.Cut).
+	// Nil: the op takes no reference set.
+	NewReferred func(v Values, dim int, rows []float64, outliers int) (Modelled, error)
 	// Version counts the changes of the op's scores: state of another version is
 	// refused.
 	Version int

@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,17 +34,23 @@ var opDetectors = map[string]string{
 // from it.
 func TestEveryOp(t *testing.T) {
 	names, env := []string{"change", "level"}, []string{}
-	for _, op := range detectors.Ops() {
-		name := op.Spec().Name
-		settings := opDetectors[name]
+	add := func(name, op, settings string) {
 		for _, stride := range []string{"1", "3"} {
 			d := name + stride
 			names = append(names, d)
-			for _, s := range append(strings.Fields(settings), "OP="+name, "STRIDE="+stride) {
+			for _, s := range append(strings.Fields(settings), "OP="+op, "STRIDE="+stride) {
 				env = append(env, "DETECTOR_"+strings.ToUpper(d)+"_"+s)
 			}
 		}
 	}
+	for _, op := range detectors.Ops() {
+		add(op.Spec().Name, op.Spec().Name, opDetectors[op.Spec().Name])
+	}
+	batch := filepath.Join(t.TempDir(), "batch.csv")
+	if err := os.WriteFile(batch, []byte("0\n1\n2\n1\n-3\n0.5\n7\n4\n0\n1\n2\n3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	add("referred", "knn", "K=2 EMBED=2 OUTLIERS=2 REFERENCE="+batch)
 	env = append(env, "DETECTORS="+strings.Join(names, ","))
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) { testEveryOp(t, c, names, env) })
 }

@@ -141,6 +141,11 @@ func (c *Config) Check() error {
 			!takesIncomplete(d.Detector, len(c.Windows[d.Window].Columns)) {
 			bad("detector %q takes no rows with missing values", d.Name)
 		}
+		if m, ok := d.Detector.(detectors.Modelled); ok && d.Window >= 0 && d.Window < len(c.Windows) {
+			if n, columns := len(m.Origin()), len(c.Windows[d.Window].Columns); n != columns {
+				bad("detector %q has %d values a row, its model %d", d.Name, columns, n)
+			}
+		}
 		if z, ok := d.Detector.(detectors.Summarizer); ok && d.Window >= 0 && d.Window < len(c.Windows) {
 			columns := len(c.Windows[d.Window].Columns)
 			if p := z.Summary(columns); p != nil {

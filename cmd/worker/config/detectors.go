@@ -21,17 +21,20 @@ import (
 type DetectorSettings struct {
 	Name string
 	detectorCommon
-	params any // the op's own, see opParams
+	params   any // the op's own, see opParams
+	referred referred
 }
 
 type detectorCommon struct {
-	Op     string   `env:"OP" envDefault:"knn" oneof:"{ops}" doc:"Method. {methods}"`
-	Fields []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
-	Keys   []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
-	Window int      `env:"WINDOW" derived:"50{WINDOW}" min:"2" max:"16777216" doc:"Window of the method, in samples. {windows}"`
-	Stride int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later{STRIDE}."`
-	Smooth int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault of about that many samples stands out, a single sample's does less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. Kept in the state at 8 bytes each."`
-	Alarm  alarmSettings
+	Op        string   `env:"OP" envDefault:"knn" oneof:"{ops}" doc:"Method. {methods}"`
+	Fields    []string `env:"FIELDS" derived:"all of ODRADEK_VALUE_FIELDS" doc:"Which of the value fields the detector looks at."`
+	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
+	Window    int      `env:"WINDOW" derived:"50{WINDOW}" min:"2" max:"16777216" doc:"Window of the method, in samples. {windows}"`
+	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later{STRIDE}."`
+	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault of about that many samples stands out, a single sample's does less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. Kept in the state at 8 bytes each."`
+	Alarm     alarmSettings
+	Reference string `env:"REFERENCE" doc:"CSV file of samples that new ones are judged by, instead of those before them: a golden batch, last week. A row a sample, in order, with a column for each of FIELDS, found by the names of the first line if there are names. With knn only, from a series' first EMBED samples on; WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
+	Outliers  int    `env:"OUTLIERS" envDefault:"0" min:"0" max:"100000" doc:"How many samples of REFERENCE are themselves outliers. 1 or more: a sample is judged by a solving set of REFERENCE, which is much smaller and judges alike, and THRESHOLD is by default fixed at the weight of the last of these outliers."`
 }
 
 // usualWindow is the default of WINDOW for ops without their own.
@@ -193,6 +196,9 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 	for _, o := range spec.Defaults {
 		set(o.Name, o.Value(given))
 	}
+	if d.referred = d.refer(); d.referred.detector != nil && d.Outliers > 0 {
+		set("THRESHOLD", "fixed:"+strconv.FormatFloat(d.referred.Cut(), 'g', -1, 64))
+	}
 }
 
 func derives(s *detectors.Spec, name string) bool {
@@ -268,7 +274,16 @@ func (k *checker) detector(d *DetectorSettings) {
 			fmt.Sprintf("set it to %d", d.Window))
 	}
 	if spec := specOf(d.Op); spec != nil && k.ok(d.settingNames(short)...) {
-		if _, err := spec.New(values); err != nil {
+		_, err := spec.New(values)
+		if d.Reference != "" {
+			if err = d.referred.err; err != nil {
+				k.add(short+"REFERENCE", packagesRE.ReplaceAllString(err.Error(), ""), "")
+			}
+			err = nil
+		} else if d.Outliers > 0 {
+			k.add(short+"OUTLIERS", fmt.Sprintf("%d outliers of no reference set", d.Outliers), "set "+detectorPrefix(d.Name)+"REFERENCE")
+		}
+		if err != nil {
 			var problems []string
 			for line := range strings.Lines(err.Error()) {
 				problems = append(problems, packagesRE.ReplaceAllString(strings.TrimSpace(line), ""))
@@ -295,6 +310,9 @@ func (d *DetectorSettings) settingNames(short string) []string {
 
 // Build returns the detector of checked settings.
 func (d *DetectorSettings) Build() (detectors.Detector, error) {
+	if d.Reference != "" {
+		return d.referred.detector, d.referred.err
+	}
 	return specOf(d.Op).New(d.values(none))
 }
 
@@ -315,6 +333,9 @@ func (d *DetectorSettings) canonicalOf(version int, params []setting) string {
 	}
 	if d.Smooth > 1 {
 		fmt.Fprintf(&b, ";smooth=%d", d.Smooth)
+	}
+	if sum := d.referred.sum(); sum != "" {
+		fmt.Fprintf(&b, ";reference=%s", sum)
 	}
 	return b.String()
 }

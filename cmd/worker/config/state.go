@@ -120,6 +120,9 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 		for _, p := range d.stateParams() {
 			op(p.name, formatValue(p.field))
 		}
+		if sum := d.referred.sum(); sum != "" {
+			op("REFERENCE", "content "+sum[:16])
+		}
 		whole := fingerprint(c.canonicalWindow(d.Fields)) // of versions without rows that lack values
 		s.Earlier = func(m *keystate.Mismatch) bool {
 			return m.Fields && m.Window == whole || !m.Fields && d.earlier(m.Params)

@@ -57,7 +57,8 @@ var spec = detectors.Spec{
 		return New(Params{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), MinPoints: v.Int("MIN_POINTS"),
 			Tumbling: v.Bool(detectors.TumblingParam), IncludeSelf: v.Bool("INCLUDE_SELF")})
 	},
-	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
+	NewReferred: newReferred,
+	Score:       score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
 }
 
 func init() { detectors.Register(Op, &spec) }

@@ -90,6 +90,44 @@ func NewModel(s Reference) (*detectors.Model, error) {
 	return detectors.NewModel(w), nil
 }
 
+// newReferred returns the detector that judges by all runs of EMBED rows without a missing
+// value, or with outliers above 0 by their solving set and the weight of the last outlier.
+// That is found on one core: the set, whose content is its identity, is the same on every host.
+func newReferred(v detectors.Values, dim int, rows []float64, outliers int) (detectors.Modelled, error) {
+	if v.Bool(detectors.TumblingParam) {
+		return nil, errors.New("detectors: knn: whole windows (TUMBLING) are not judged by a reference set")
+	}
+	ref := Reference{Dim: dim, Embed: v.Int("EMBED")}
+	width := dim * ref.Embed
+	for from := 0; from+width <= len(rows); from += dim {
+		if p := rows[from : from+width]; !slices.ContainsFunc(p, notFinite) {
+			ref.Points = append(ref.Points, p...)
+		}
+	}
+	n := len(ref.Points) / width
+	switch {
+	case n == 0:
+		return nil, fmt.Errorf("detectors: knn: no %d successive rows of the reference set are without missing values", ref.Embed)
+	case outliers >= n:
+		return nil, fmt.Errorf("detectors: knn: %d outliers of a reference set of %d points, use fewer", outliers, n)
+	case n > MaxWindow:
+		return nil, fmt.Errorf("detectors: knn: a reference set of %d points, use %d at most", n, MaxWindow)
+	}
+	if outliers > 0 {
+		way := knn.Ways[slices.IndexFunc(knn.Ways, func(w knn.Way) bool { return w.Name == "SolvingSet" })]
+		top, err := way.Find(ref.Points, width, knn.TopParams{N: outliers, K: v.Int("K"), Self: v.Bool("INCLUDE_SELF")})
+		if err != nil {
+			return nil, fmt.Errorf("detectors: %w", err)
+		}
+		ref.Points, ref.Cut = top.Reference(ref.Points, width)
+	}
+	m, err := NewModel(ref)
+	if err != nil {
+		return nil, err
+	}
+	return NewByModel(ModelParams{Model: m, K: v.Int("K"), IncludeSelf: v.Bool("INCLUDE_SELF")})
+}
+
 // model is the content of a model.
 type model struct {
 	dim, embed, n int

@@ -14,6 +14,8 @@ type detector struct {
 	placed bool           // span is valid
 	span   detectors.Span // of the parameters in packer.batch
 	pool   *detectors.WindowPool
+	model  *detectors.Model // that its tasks read; nil: none
+	origin []float64        // the centers of its rows with a model
 }
 
 // LeastShared is the least number of values of a full window whose rows tasks share:
@@ -22,9 +24,13 @@ const LeastShared = 32
 
 func newDetector(d *series.Setup) detector {
 	shares := d.Elem != detectors.I64 && int(d.Full)*d.Dim >= LeastShared
-	return detector{
+	made := detector{
 		Setup: d, block: int32(detectors.BlockRows(int(d.Full))), shares: shares, linked: shares || d.Most.Carry > 0,
 	}
+	if m, ok := d.Detector.(detectors.Modelled); ok {
+		made.model, made.origin = m.Model(), m.Origin()
+	}
+	return made
 }
 
 // need is the most that one sample takes of a batch: a task of each detector, parameters

@@ -138,7 +138,9 @@ func (q *Queue[K]) Pack(
 				break
 			}
 		}
-		if !p.shares && d.Dim == 1 {
+		if p.model != nil {
+			t.Model = b.Model(p.model)
+		} else if !p.shares && d.Dim == 1 {
 			q.packOne(t, w, p, rows, b)
 			break
 		}

@@ -98,9 +98,13 @@ func (p *packer) packOne(t *detectors.Task, w *series.Window, d *detector, rows 
 
 // center sets p.centers to those of a task's columns: for a full window, those of its block
 // of rows (detectors.CenterRows), the newest of which is the count-th of the key; otherwise,
-// or where a column has no value in the block, those of all rows of the task. It reports
-// whether they are the block's.
+// or where a column has no value in the block, those of all rows of the task; the model's origin
+// where there is one. It reports whether the next windows may have the same.
 func (p *packer) center(x, y []uint64, d *detector, rows int32, count int64) bool {
+	if d.model != nil {
+		p.centers = append(p.centers[:0], d.origin...)
+		return rows == d.Full
+	}
 	if rows == d.Full {
 		var ok bool
 		from, n := detectors.CenterRowsIn(int(d.block), int(rows), count)
