@@ -116,7 +116,9 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 		op("OP", d.Op)
 		op("WINDOW", strconv.Itoa(d.Window))
 		op("STRIDE", strconv.Itoa(d.Stride))
-		op("SMOOTH", strconv.Itoa(d.Smooth))
+		if d.Smooth > 1 {
+			op("SMOOTH", strconv.Itoa(d.Smooth))
+		}
 		for _, p := range d.stateParams() {
 			op(p.name, formatValue(p.field))
 		}
