@@ -12,6 +12,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/discords"
+	"odradek/detectors/seedtest"
 )
 
 // TestDiscordsEmulated scores random shapes on kernels on the CPU, alone and among others:
@@ -26,7 +27,7 @@ func TestDiscordsDevice(t *testing.T) {
 }
 
 func discordsOn(t *testing.T, o Options, windows []int, more int, long bool, others ...*discordsRun) {
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	e := open(t, o)
 	defer e.Close()
 	var runs []*discordsRun

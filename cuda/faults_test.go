@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +22,7 @@ import (
 	"odradek/cuda/child"
 	"odradek/detectors"
 	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/seedtest"
 )
 
 // load is a batch of random tasks, made anew at each pack, and what the CPU says
@@ -100,15 +100,6 @@ func (l *load) run(t testing.TB, e *Executor, n int) {
 	}
 }
 
-func seeded(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
 // waitUp waits until all devices are in service again.
 func waitUp(t testing.TB, e *Executor, limit time.Duration) {
 	t.Helper()
@@ -140,7 +131,7 @@ func TestFaults(t *testing.T) {
 			o.Deadline = 300 * time.Millisecond
 			o.Log = slog.New(slog.NewTextHandler(&said, nil))
 			e := open(t, o)
-			l := newLoad(t, seeded(t), 40, 3)
+			l := newLoad(t, seedtest.New(t), 40, 3)
 			var wg sync.WaitGroup
 			for range 3 {
 				wg.Go(func() { l.run(t, e, 5) })
@@ -177,7 +168,7 @@ func TestFaults(t *testing.T) {
 func TestRefused(t *testing.T) {
 	e := open(t, goChildOptions(t, "refuse@2"))
 	defer e.Close()
-	newLoad(t, seeded(t), 10, 1).run(t, e, 4)
+	newLoad(t, seedtest.New(t), 10, 1).run(t, e, 4)
 	if s := e.Stats(); s.Refused != 1 || s.Devices[0].Faults != 0 || s.CPUBatches != 1 || s.Devices[0].Batches != 3 {
 		t.Errorf("%+v", s)
 	}
@@ -189,7 +180,7 @@ func TestOftenKilled(t *testing.T) {
 	o.Retry = 5 * time.Millisecond
 	e := open(t, o)
 	defer e.Close()
-	l := newLoad(t, seeded(t), 100, 2)
+	l := newLoad(t, seedtest.New(t), 100, 2)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() { l.run(t, e, 60) })
@@ -225,7 +216,7 @@ func TestOftenKilled(t *testing.T) {
 func TestKilledAtStart(t *testing.T) {
 	e := open(t, goChildOptions(t, "killed"))
 	defer e.Close()
-	newLoad(t, seeded(t), 10, 1).run(t, e, 1)
+	newLoad(t, seedtest.New(t), 10, 1).run(t, e, 1)
 	if d := e.Stats().Devices[0]; d.Starts != 2 || !d.Up || d.Batches != 1 {
 		t.Errorf("%+v, want a second start and a batch", d)
 	}
@@ -238,7 +229,7 @@ func TestWait(t *testing.T) {
 	o.Wait, o.Retry = true, 5*time.Millisecond
 	e := open(t, o)
 	defer e.Close()
-	l := newLoad(t, seeded(t), 60, 2)
+	l := newLoad(t, seedtest.New(t), 60, 2)
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() { l.run(t, e, 10) })
@@ -280,7 +271,7 @@ func TestWait(t *testing.T) {
 // TestSharedMemory: tasks whose launch wants more shared memory than a block has on
 // the device are scored on the CPU, by themselves; others are not.
 func TestSharedMemory(t *testing.T) {
-	l := newLoad(t, seeded(t), 20, 1)
+	l := newLoad(t, seedtest.New(t), 20, 1)
 	for _, c := range []struct{ shared, tasks int }{{4, 0}, {48, 20}, {0, 20}} {
 		o := goChildOptions(t, "")
 		o.Env = append(o.Env, fmt.Sprint(childShared, "=", c.shared))
@@ -299,7 +290,7 @@ func TestDevices(t *testing.T) {
 	o.Devices = []int{0, 1}
 	e := open(t, o)
 	defer e.Close()
-	l := newLoad(t, seeded(t), 100, 2)
+	l := newLoad(t, seedtest.New(t), 100, 2)
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() { l.run(t, e, 20) })
@@ -401,7 +392,7 @@ func TestCancelled(t *testing.T) {
 	o.Lanes, o.Deadline = 1, time.Second
 	e := open(t, o)
 	defer e.Close()
-	l := newLoad(t, seeded(t), 1, 1)
+	l := newLoad(t, seedtest.New(t), 1, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { l.run(t, e, 1) })
 	for e.devices[0].Load.Load() == 0 {
@@ -429,7 +420,7 @@ func TestMemory(t *testing.T) {
 	o.Memory, o.Deadline = 24<<20, time.Minute
 	e := open(t, o)
 	defer e.Close()
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	small, big := newLoad(t, rng, 10, 1), newLoad(t, rng, 9000, 1)
 	small.run(t, e, 2)
 	big.run(t, e, 3) // from the heap into memory of its own

@@ -13,6 +13,7 @@ import (
 	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/seedtest"
 )
 
 // TestIKASSTEmulated scores random shapes, for every kernel and number of lanes:
@@ -27,7 +28,7 @@ func TestIKASSTDevice(t *testing.T) {
 }
 
 func ikasstShapesOn(t *testing.T, o Options, shapes int) {
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	e := open(t, o)
 	defer e.Close()
 	var runs []*ikasstRun

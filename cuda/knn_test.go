@@ -15,12 +15,13 @@ import (
 	"odradek/detectors/executortest"
 	"odradek/detectors/knn"
 	knnop "odradek/detectors/ops/knn"
+	"odradek/detectors/seedtest"
 )
 
 // TestKNNEmulated runs shapes that the suite has not on kernels on the CPU: all
 // kernels, limits of their sizes, every kind of number.
 func TestKNNEmulated(t *testing.T) {
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	e := open(t, emulated(t))
 	defer e.Close()
 	draws := lofDraws(rng)
@@ -86,7 +87,7 @@ func TestKNNChainEmulated(t *testing.T) { knnChain(t, emulated(t)) }
 func TestKNNChainDevice(t *testing.T) { knnChain(t, deviceOptions(t)) }
 
 func knnChain(t *testing.T, o Options) {
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	e := open(t, o)
 	defer e.Close()
 	b := e.Batch()
@@ -127,7 +128,7 @@ func knnChain(t *testing.T, o Options) {
 func TestDeviceKNN(t *testing.T) {
 	o := deviceOptions(t)
 	o.Memory, o.Deadline = 4<<30, time.Minute
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	e := open(t, o)
 	defer e.Close()
 	draws := lofDraws(rng)

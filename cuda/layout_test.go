@@ -16,6 +16,7 @@ import (
 	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/ops/knn"
 	"odradek/detectors/ops/lof"
+	"odradek/detectors/seedtest"
 )
 
 // layoutParams is a table of parameters of all types: LayoutParams in fault.cu.
@@ -140,7 +141,7 @@ func layoutOn(t *testing.T, e detectors.Executor) {
 		spec.Elem, spec.CPU = detectors.Elem(elem), layoutCPU
 		spec.Cost = func(*detectors.Rows) int { return 1 }
 	}
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	b := e.Batch()
 	defer e.Release(b)
 	for range 4 {

@@ -15,6 +15,7 @@ import (
 	"odradek/detectors/executortest"
 	"odradek/detectors/ops/knn"
 	"odradek/detectors/ops/lof"
+	"odradek/detectors/seedtest"
 )
 
 // TestLineEmulated runs LOF and kNN of one coordinate on kernels on the CPU: sizes around the
@@ -63,7 +64,7 @@ func lineDraws(rng *rand.Rand) map[string]func(int) float32 {
 // onLine scores windows of up to most points, each size that often, and compares with the
 // CPU's scores.
 func onLine(t *testing.T, o Options, times, most int) {
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	e := open(t, o)
 	defer e.Close()
 	draws := lineDraws(rng)

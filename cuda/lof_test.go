@@ -13,6 +13,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/executortest"
 	"odradek/detectors/ops/lof"
+	"odradek/detectors/seedtest"
 )
 
 // lofDraws are ways to draw a number.
@@ -40,7 +41,7 @@ const lofK = 128
 // TestLOFEmulated runs shapes that the suite has not on kernels on the CPU: all
 // kernels, limits of their sizes, every kind of number.
 func TestLOFEmulated(t *testing.T) {
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	e := open(t, emulated(t))
 	defer e.Close()
 	draws := lofDraws(rng)

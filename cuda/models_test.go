@@ -11,12 +11,13 @@ import (
 	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/seedtest"
 )
 
 // withModels is a load every other task of which has one of the test's models. A Go child
 // fails where that is not what the task's first value says.
 func withModels(t testing.TB, keys int) *load {
-	l := newLoad(t, seeded(t), keys, 1)
+	l := newLoad(t, seedtest.New(t), keys, 1)
 	for n := range testModels {
 		l.models = append(l.models, detectors.NewModel(testModel(n)))
 	}

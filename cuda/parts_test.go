@@ -23,6 +23,7 @@ import (
 	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/executortest"
+	"odradek/detectors/seedtest"
 )
 
 func required(part string) bool {
@@ -187,7 +188,7 @@ func TestDeviceFaults(t *testing.T) {
 			o.Log = testLog(t)
 			e := open(t, o)
 			defer e.Close()
-			rng := seeded(t)
+			rng := seedtest.New(t)
 			l := newLoad(t, rng, 2000, 2)
 			l.tolerance = 1e-3
 			l.run(t, e, 2)

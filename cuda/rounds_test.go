@@ -10,6 +10,7 @@ import (
 	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/seedtest"
 )
 
 // roundsOn are the options of an executor on a Go child whose tasks take the given number of
@@ -41,7 +42,7 @@ func TestRounds(t *testing.T) {
 			defer plan.SetRounds(ikasst.Op, c.rounds, c.repeats)()
 			e := open(t, roundsOn(t, "", c.more))
 			defer e.Close()
-			newLoad(t, seeded(t), keys, 1).run(t, e, runs)
+			newLoad(t, seedtest.New(t), keys, 1).run(t, e, runs)
 			s := e.Stats()
 			noFault(t, s)
 			if d := s.Devices[0]; d.Batches != runs*c.batches || d.Tasks != runs*c.passed || s.Declined != runs*c.declined ||
@@ -56,7 +57,7 @@ func TestRounds(t *testing.T) {
 		o.Devices = indices(2)
 		e := open(t, o)
 		defer e.Close()
-		newLoad(t, seeded(t), keys, 1).run(t, e, runs)
+		newLoad(t, seedtest.New(t), keys, 1).run(t, e, runs)
 		if s := e.Stats(); s.Lost != 1 || s.Declined != 0 || s.CPUTasks != 0 {
 			t.Errorf("%+v, want a batch lost and none on the CPU", s)
 		}
@@ -68,7 +69,7 @@ func TestRounds(t *testing.T) {
 		o.Devices = indices(2)
 		e := open(t, o)
 		defer e.Close()
-		newLoad(t, seeded(t), keys, 1).run(t, e, runs)
+		newLoad(t, seedtest.New(t), keys, 1).run(t, e, runs)
 		s := e.Stats()
 		noFault(t, s)
 		if s.Declined != 0 || s.CPUTasks != 0 || s.Devices[1].Batches != 5*runs {
@@ -86,7 +87,7 @@ func TestRoundsCost(t *testing.T) {
 		defer plan.SetRounds(ikasst.Op, manyRounds, repeats)()
 		e := open(t, roundsOn(t, "", manyRounds))
 		defer e.Close()
-		l := newLoad(t, seeded(t), 1, 1)
+		l := newLoad(t, seedtest.New(t), 1, 1)
 		l.run(t, e, 1)
 		best := time.Hour
 		for range 3 {

@@ -15,6 +15,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/executortest"
+	"odradek/detectors/seedtest"
 )
 
 // splitAlways makes parts of the smallest batches for a test.
@@ -50,7 +51,7 @@ func TestSplit(t *testing.T) {
 			o.Env = goChildOptions(t, "").Env
 			e := open(t, o)
 			defer e.Close()
-			newLoad(t, seeded(t), keys, chain).run(t, e, runs)
+			newLoad(t, seedtest.New(t), keys, chain).run(t, e, runs)
 			s := e.Stats()
 			noFault(t, s)
 			for _, d := range s.Devices {
@@ -66,7 +67,7 @@ func TestSplit(t *testing.T) {
 // one device.
 func TestSplitEmulated(t *testing.T) {
 	o := emulated(t)
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	l := newLoad(t, rng, 40, 1)
 	one := open(t, o)
 	b := one.Batch()
@@ -107,7 +108,7 @@ func TestDeviceSplit(t *testing.T) {
 	}
 	o.Devices = []int{0}
 	one := open(t, o)
-	l := newLoad(t, seeded(t), 20000, 1)
+	l := newLoad(t, seedtest.New(t), 20000, 1)
 	b := one.Batch()
 	l.pack(b)
 	if err := one.Execute(context.Background(), b); err != nil {
@@ -144,7 +145,7 @@ func TestSplitLost(t *testing.T) {
 				o.Devices, o.Retry = indices(devices), 5*time.Millisecond
 				e := open(t, o)
 				defer e.Close()
-				l := newLoad(t, seeded(t), 60, 1)
+				l := newLoad(t, seedtest.New(t), 60, 1)
 				stop := make(chan struct{})
 				kills := 0
 				var killer sync.WaitGroup

@@ -16,6 +16,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/seedtest"
 )
 
 // svdsstMaxRank is the largest rank that there is a kernel for.
@@ -37,7 +38,7 @@ func TestSVDSSTDevice(t *testing.T) {
 }
 
 func svdsstOn(t *testing.T, o Options, windows []int, more int, device bool) {
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	e := open(t, o)
 	defer e.Close()
 	var runs []*svdsstRun
@@ -215,7 +216,7 @@ func TestSVDSSTRoundsDevice(t *testing.T) {
 // svdsstRoundsOn: a batch takes a second round where a score is open, and none otherwise;
 // the score of a row is the largest of its columns', each scored alone, to the bit.
 func svdsstRoundsOn(t *testing.T, o Options, w int) {
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	e := open(t, o)
 	defer e.Close()
 	d, err := svdsst.New(svdsst.Params{Window: w})

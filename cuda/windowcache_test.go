@@ -18,6 +18,7 @@ import (
 	"odradek/cuda/child"
 	"odradek/detectors"
 	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/seedtest"
 )
 
 // owner has the windows of some series, as keystate has a partition's.
@@ -146,7 +147,7 @@ func windowCacheTest(t *testing.T, o Options, n, dim, fresh, rounds int,
 	}
 	e := open(t, o)
 	defer e.Close()
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	kept, travel := newOwner(t, rng, e, d, n, dim, fresh, true), newOwner(t, rng, e, d, n, dim, fresh, false)
 	push := func(k, rows int) {
 		seed := rng.Uint64()

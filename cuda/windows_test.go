@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"odradek/detectors/executortest"
+	"odradek/detectors/seedtest"
 )
 
 // recordings names the file of pieces of recordings; detectors/executortest/recordings.go makes it of
@@ -29,7 +30,7 @@ func TestDeviceWindows(t *testing.T) {
 func windowsOn(t *testing.T, o Options, each, most, places int, measured time.Duration) {
 	e := placed{checked{open(t, o), t, noFault}}
 	defer e.Close()
-	executortest.Windows(t, e, executortest.LikeRecordings(seeded(t), each, 640), places, measured)
+	executortest.Windows(t, e, executortest.LikeRecordings(seedtest.New(t), each, 640), places, measured)
 	t.Run("recordings", func(t *testing.T) {
 		path := os.Getenv(recordings)
 		if path == "" {

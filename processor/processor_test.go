@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +21,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/zscore"
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafkatest"
@@ -46,19 +45,9 @@ type bench struct {
 	rng    *rand.Rand
 }
 
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 7))
-}
-
 func newBench(t *testing.T, partitions int, opts ...kfake.Opt) *bench {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{Opts: opts})
-	b := &bench{t: t, c: c, input: c.Topic(t, "in", partitions), rng: newRand(t)}
+	b := &bench{t: t, c: c, input: c.Topic(t, "in", partitions), rng: seedtest.New(t)}
 	client, err := kafka.Open(context.Background(), kafka.Config{Brokers: c.Brokers, ClientID: "test"})
 	if err != nil {
 		t.Fatal(err)

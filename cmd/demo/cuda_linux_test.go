@@ -16,6 +16,7 @@ import (
 	"odradek/cmd/worker/sensors"
 	"odradek/cuda"
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 )
 
 // running lists the processes that run a program.
@@ -42,7 +43,7 @@ func TestDemoDetectionWithKills(t *testing.T) {
 	all, _ := sensors.ParseKinds("all")
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	const count, steps = 20, 1500
-	model := &sensors.Model{Seed: newRand(t).Uint64(), FaultEvery: demoFaultEvery, Faults: all}
+	model := &sensors.Model{Seed: seedtest.New(t).Uint64(), FaultEvery: demoFaultEvery, Faults: all}
 	want := foldDemo(t, c, model, count, steps, start, detectors.NewCPU(0))
 	gpu, err := cuda.Open(cuda.Options{Child: child, Retry: 10 * time.Millisecond})
 	if err != nil {

@@ -2,11 +2,8 @@ package main
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
-	"time"
 
 	"odradek/processor/kafkatest"
 )
@@ -39,16 +36,6 @@ func goChildProgram(t *testing.T) string {
 func console(environ ...string) (t terminal, out, err *bytes.Buffer) {
 	out, err = new(bytes.Buffer), new(bytes.Buffer)
 	return terminal{out, err, environ}, out, err
-}
-
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
 }
 
 func must(t *testing.T, err error) {

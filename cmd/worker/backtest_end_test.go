@@ -20,6 +20,7 @@ import (
 	"odradek/cmd/worker/backtests"
 	"odradek/cmd/worker/config"
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
 
@@ -41,7 +42,7 @@ func TestBacktestInterrupted(t *testing.T) {
 	input := c.Topic(t, "in", 1)
 	m := newMeasurements(t, c.RegistryURL(t), input)
 	const rows, step = 30_000, 2000
-	for recs := range slices.Chunk(walk(t, m, input, newRand(t), 5, rows), step) {
+	for recs := range slices.Chunk(walk(t, m, input, seedtest.New(t), 5, rows), step) {
 		if _, err := c.ProduceAcked(t.Context(), recs); err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +136,7 @@ func TestBacktestOfExpiringOffsets(t *testing.T) {
 		const each, left = 30_000, 1000
 		input := c.Topic(t, "in", 2)
 		m := newMeasurements(t, c.RegistryURL(t), input)
-		recs := walk(t, m, input, newRand(t), 4, 2*each)
+		recs := walk(t, m, input, seedtest.New(t), 4, 2*each)
 		for i := range recs {
 			recs[i].Partition = int32(i % 2)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/cmd/worker/config"
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
 )
@@ -50,7 +51,7 @@ type backtestRow struct {
 // backtestRows makes rows of sensors that walk and jump, out of order, late, with gaps and
 // silences.
 func backtestRows(t *testing.T, n int) []backtestRow {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	var rows []backtestRow
 	values := map[string]float64{}
 	at := time.UnixMilli(1_700_000_000_000).UTC()

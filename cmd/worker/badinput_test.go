@@ -16,6 +16,7 @@ import (
 	"github.com/linkedin/goavro/v2"
 
 	"odradek/cmd/worker/config"
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
 
@@ -23,7 +24,7 @@ import (
 // for byte, says why, and stops nothing.
 func TestBadInput(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		ctx := context.Background()
 		input := c.Topic(t, "in", 2)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -153,7 +154,7 @@ func TestBadInput(t *testing.T) {
 // several partitions; through the internal topic every series has one window.
 func TestRekey(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 4)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		recs := walk(t, m, input, rng, 3, 1500)

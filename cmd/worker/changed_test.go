@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 	"odradek/processor/provenance"
 )
@@ -29,7 +30,7 @@ func (w *child) lines(text string) (list []string) {
 // version before has written it, the settings that it may be are named.
 func TestChangedSetting(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	ctx := context.Background()
 	const partitions = 2
 	input := c.Topic(t, "in", partitions)

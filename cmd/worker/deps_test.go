@@ -114,6 +114,7 @@ var within = []struct{ dir, imports, why string }{
 	{"detectors/ops/signals", "detectors", "the cases of every op can be made of its series"},
 	{"detectors/ops/*", "detectors detectors/* detectors/ops/signals", "an adapter knows the contract and methods, and no other op"},
 	{"detectors/executortest", "detectors detectors/* detectors/ops/*", "the suite serves any executor"},
+	{"detectors/seedtest", "", "the tests of every package can import it"},
 	{"detectors/vec", "", "every method imports it: it is the leaf"},
 	{"detectors/bins", "", "methods and keystate import it: it is a leaf"},
 	{"detectors/threshold", "", "keystate, events and settings import it: it is a leaf"},
@@ -157,6 +158,8 @@ var only = []struct {
 		"the product carries no broker: 12 MB and a second client"},
 	{module + "/schemas/schematest", "", true, "it imports testing, which puts its flags on every program"},
 	{module + "/detectors/executortest", "", true, "it imports testing, which puts its flags on every program"},
+	{module + "/detectors/seedtest", "detectors/executortest/* processor/kafka/internal/*/*", true,
+		"it imports testing, which puts its flags on every program"},
 	{"github.com/caarlos0/env/...", "cmd/worker/config/*", false, "a setting that is read elsewhere is neither checked nor documented"},
 	{"github.com/prometheus/...", "processor/* processor/metrics/* processor/web/* cmd/worker/*", true,
 		"what is pure counts nothing; its caller does"},
@@ -168,7 +171,7 @@ var only = []struct {
 	{"C", "cuda/device/*", false, "the worker is static, built without cgo"},
 	{"unsafe", "cuda/* cuda/plan/* cuda/device/* detectors/vec/*", true,
 		"memory is reinterpreted where it is shared with a device or read by assembly, nowhere else"},
-	{"testing", "detectors/executortest/* processor/kafka/internal/*/* schemas/schematest/*", true,
+	{"testing", "detectors/executortest/* detectors/seedtest/* processor/kafka/internal/*/* schemas/schematest/*", true,
 		"it puts its flags on every program that imports it"},
 	{"github.com/compose-spec/...", "", true, "it serves the tests of docker-compose.yml"},
 	{"github.com/moby/...", "", true, "it serves the tests of .dockerignore"},
@@ -179,6 +182,7 @@ var only = []struct {
 // and why. The first that matches counts.
 var never = []struct{ dir, imports, why string }{
 	{"detectors/executortest", "", "it measures time and prints seeds"},
+	{"detectors/seedtest", "", "it makes seeds"},
 	{"detectors/...", "time log log/slog math/rand crypto/rand net net/http os", pure},
 	{"processor/kafka/record/...", "time log log/slog math/rand math/rand/v2 crypto/rand net net/http os", pure},
 	{"processor/keystate/...", "time log log/slog math/rand math/rand/v2 crypto/rand net net/http os", pure},

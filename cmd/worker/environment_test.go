@@ -25,8 +25,7 @@ var environment = []struct{ files, reads, why string }{
 	{"cmd/demo/*", "*", "no part of the product"},
 	{"cmd/bench/...", "*", "no part of the product; it starts other programs"},
 	{"processor/kafkatest/*", "*", "brokers for tests"},
-	{"processor/kafka/internal/recordtest/*", "*", "records for tests"},
-	{"detectors/executortest/*", "*", "a suite for tests"},
+	{"detectors/seedtest/*", "*", "seeds of tests"},
 }
 
 // TestEnvironment holds that released programs have no test switches: where they

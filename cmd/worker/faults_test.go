@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
 
@@ -44,7 +45,7 @@ type ordeal struct {
 // disturbed workers and for the undisturbed one.
 func newOrdeal(t *testing.T, c *kafkatest.Cluster, partitions int, env ...string) *ordeal {
 	t.Helper()
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	input := c.Topic(t, "in", partitions)
 	o := &ordeal{rng: rng, m: newMeasurements(t, c.RegistryURL(t), input), stop: func() {}, prepared: env}
 	o.fleet = newFleet(t, c, input, input+"-g", env...)

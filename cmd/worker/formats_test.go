@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
 
@@ -64,7 +65,7 @@ func (r *reading) proto(framing []byte) []byte {
 // record that its format cannot read is a dead letter at its own coordinates.
 func TestFormats(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		url := c.RegistryURL(t)
 		readings := make([]reading, 600)
 		for i := range readings {

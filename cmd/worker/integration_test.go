@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
 
@@ -63,16 +62,6 @@ func everyOf(t *testing.T, kinds []string, f func(t *testing.T, c *kafkatest.Clu
 			f(t, kafkatest.Open(t, kind))
 		})
 	}
-}
-
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
 }
 
 // walk makes n records of some sensors: noise, level shifts, missing values.
@@ -176,7 +165,7 @@ func original(t *testing.T, f *fleet, offsets map[kafkatest.TP]map[int64]int64) 
 // undisturbed run, record for record.
 func TestKilledAtRandom(t *testing.T) {
 	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 6)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g")
@@ -223,7 +212,7 @@ func TestKilledAtRandom(t *testing.T) {
 // TestFailpoints kills a worker at each step of the commit.
 func TestFailpoints(t *testing.T) {
 	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g", "INSTANCE_ID=only")
@@ -256,7 +245,7 @@ func TestFailpoints(t *testing.T) {
 // comparison must say so.
 func TestOffsetsFirstIsCaught(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 2)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 10, 2000)); err != nil {
@@ -289,7 +278,7 @@ func TestOffsetsFirstIsCaught(t *testing.T) {
 // the same content; none may be missing.
 func TestAtLeastOnce(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g", "GUARANTEE=at_least_once", "INSTANCE_ID=only")
@@ -316,7 +305,7 @@ func TestAtLeastOnce(t *testing.T) {
 // score is doubled.
 func TestFence(t *testing.T) {
 	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g", "INSTANCE_ID=twin")
@@ -345,7 +334,7 @@ func TestFence(t *testing.T) {
 // on without a gap and without replaying much.
 func TestDrain(t *testing.T) {
 	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
 
@@ -209,7 +210,7 @@ func guest(t *testing.T, m *measurements, topic string, rng *rand.Rand, i int) [
 // anomalies open.
 func TestLivesUnderKills(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 4)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		env := append(slices.Clone(alarms), "MAX_KEYS=16") // about 8 in a partition that stay
@@ -301,7 +302,7 @@ func controls(t *testing.T, rng *rand.Rand, want, got []told) {
 // and those of the undisturbed run.
 func TestLivesAtLeastOnce(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g", append(slices.Clone(alarms), "GUARANTEE=at_least_once", "INSTANCE_ID=only")...)
@@ -329,7 +330,7 @@ func TestLivesAtLeastOnce(t *testing.T) {
 // for that reason; nothing is published of it after that.
 func TestLivesAcrossRestarts(t *testing.T) {
 	everyCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		env := append(slices.Clone(alarms), "DETECTOR_LEVEL_CLOSE_AFTER=100", "DETECTOR_CHANGE_CLOSE_AFTER=100") // many stay open
@@ -382,7 +383,7 @@ func TestLivesAcrossRestarts(t *testing.T) {
 // against each other.
 func TestLivesRekeyed(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 3)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		f := newFleet(t, c, input, input+"-g", append(slices.Clone(alarms), "REKEY=true", "LATENESS=2m")...)

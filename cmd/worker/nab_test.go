@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/detectors/sst"
 	"odradek/processor/kafkatest"
 )
@@ -92,7 +93,7 @@ const (
 // a long run has all 262,000.
 func someSeries(t *testing.T, samples int, series []nabSeries, want []defined) (some []nabSeries, theirs []defined) {
 	t.Helper()
-	for _, i := range newRand(t).Perm(len(series)) {
+	for _, i := range seedtest.New(t).Perm(len(series)) {
 		if samples > 0 {
 			some, theirs = append(some, series[i]), append(theirs, want[i])
 			samples -= len(series[i].values)
@@ -214,7 +215,7 @@ func TestNAB(t *testing.T) {
 	nabOnce.Do(func() {
 		if nabOnce.series = readNAB(t); nabOnce.series == nil {
 			t.Log("no NAB data beside the repository: drawn series instead")
-			nabOnce.series = drawnSeries(newRand(t))
+			nabOnce.series = drawnSeries(seedtest.New(t))
 		}
 		for i := range nabOnce.series {
 			nabOnce.defined = append(nabOnce.defined, nabOnce.series[i].define())

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
 
@@ -56,7 +57,7 @@ func TestEveryOp(t *testing.T) {
 }
 
 func testEveryOp(t *testing.T, c *kafkatest.Cluster, names, env []string) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	input := c.Topic(t, "in", 4)
 	m := newMeasurements(t, c.RegistryURL(t), input)
 	f := newFleet(t, c, input, input+"-g", env...)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"odradek/detectors/seedtest"
 )
 
 // score runs the subcommand and returns its lines.
@@ -42,7 +44,7 @@ var scoreEnv = []string{
 // A corpus in NAB's shape with one plain fault in each series: one detector finds
 // them all at once, the other, which never says anything, has 0.
 func TestScoreOfACorpus(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "labels"), 0o755); err != nil {
 		t.Fatal(err)
@@ -110,7 +112,7 @@ func TestScoreOfTheOtherFormats(t *testing.T) {
 // Of series of the UCR archive, the place of the highest score counts, and nothing in the
 // training part.
 func TestScoreOfUCR(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	dir := t.TempDir()
 	for _, name := range []string{"1_found_600_900_910.txt", "2_elsewhere_600_1200_1210.txt"} {
 		text := ""

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
 
@@ -15,7 +16,7 @@ import (
 // that is wrong.
 func TestSecurity(t *testing.T) {
 	everyOf(t, kafkatest.Kinds[1:], func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 2)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 5, 500)); err != nil {
@@ -68,7 +69,7 @@ func TestSecurity(t *testing.T) {
 // come later is waited for.
 func TestStartFaults(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	input := c.Topic(t, "in", 2)
 	m := newMeasurements(t, c.RegistryURL(t), input)
 	if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 5, 200)); err != nil {
@@ -132,7 +133,7 @@ func TestStartFaults(t *testing.T) {
 // a silent skip.
 func TestOffsetsLost(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		input := c.Topic(t, "in", 1)
 		m := newMeasurements(t, c.RegistryURL(t), input)
 		ctx := context.Background()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
 
@@ -17,7 +18,7 @@ import (
 // input; beyond it, records go to the late topic and are counted.
 func TestLate(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		ctx := context.Background()
 		input, ordered := c.Topic(t, "in", 2), c.Topic(t, "ordered", 2)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -118,7 +119,7 @@ func TestLate(t *testing.T) {
 // empties just what the change touches.
 func TestChangedDetector(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		ctx := context.Background()
 		input := c.Topic(t, "in", 2)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -177,7 +178,7 @@ func TestChangedDetector(t *testing.T) {
 // TestStart: earliest, latest and a time, for a group without offsets.
 func TestStart(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
-		rng := newRand(t)
+		rng := seedtest.New(t)
 		ctx := context.Background()
 		input := c.Topic(t, "in", 1)
 		m := newMeasurements(t, c.RegistryURL(t), input)
@@ -220,7 +221,7 @@ func TestStart(t *testing.T) {
 // anomalous publishes those above the threshold, with the same values as all.
 func TestScoresMode(t *testing.T) {
 	c := kafkatest.Fake(t, kafkatest.FakeOptions{})
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	input := c.Topic(t, "in", 2)
 	m := newMeasurements(t, c.RegistryURL(t), input)
 	if _, err := c.ProduceAcked(context.Background(), walk(t, m, input, rng, 6, 2000)); err != nil {

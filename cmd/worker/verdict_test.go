@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafkatest"
 )
 
@@ -75,7 +76,7 @@ func TestOneVerdict(t *testing.T) {
 		m     *measurements
 		cache string
 	}
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	ctx := context.Background()
 	produce := func(b *bed, n int) {
 		_, err := b.c.ProduceAcked(ctx, walk(b.t, b.m, b.input, rng, 6, n))

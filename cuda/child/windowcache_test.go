@@ -3,15 +3,12 @@
 package child
 
 import (
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
 	"odradek/detectors"
 	"odradek/detectors/ops/ikasst"
+	"odradek/detectors/seedtest"
 )
 
 // TestWindowPool: what a pool thinks it has is what it was given, whatever comes.
@@ -26,7 +23,7 @@ func TestWindowPool(t *testing.T) {
 	cache := detectors.NewWindowCache(func() detectors.CacheMemory { return s }, func(detectors.Detector, int, int) bool { return true })
 	pool := cache.Pool(d, 1, 1)
 	rows := d.Window()
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	type window struct {
 		slot  detectors.SlotRef
 		count int
@@ -79,13 +76,4 @@ func TestWindowPool(t *testing.T) {
 	if cache.Close(); len(k.free) != 1 || !slices.Contains(k.free, 4096) {
 		t.Errorf("free after Close: %v", k.free)
 	}
-}
-
-func seeded(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }

@@ -6,12 +6,13 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/executortest"
 	"odradek/detectors/ops/knn"
+	"odradek/detectors/seedtest"
 )
 
 // TestKNNClass holds classes to the limits, and launches to what a device has.
 func TestKNNClass(t *testing.T) {
 	draw := func(int) float32 { return 0 }
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	for _, c := range []struct {
 		n, dim, embed, k, fresh int
 		tumbling, ok            bool

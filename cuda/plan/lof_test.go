@@ -6,12 +6,13 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/executortest"
 	"odradek/detectors/ops/lof"
+	"odradek/detectors/seedtest"
 )
 
 // TestLOFClass holds classes to the limits, and launches to what a device has.
 func TestLOFClass(t *testing.T) {
 	draw := func(int) float32 { return 0 }
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	for _, c := range []struct {
 		n, dim, embed, k, fresh, virtuals int
 		ok                                bool

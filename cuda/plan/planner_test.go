@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unsafe"
 
 	"odradek/detectors"
@@ -18,6 +17,7 @@ import (
 	"odradek/detectors/ops/knn"
 	"odradek/detectors/ops/lof"
 	"odradek/detectors/ops/zscore"
+	"odradek/detectors/seedtest"
 )
 
 // TestLayout holds the structs of task.h and their twins in Go equal: fields,
@@ -200,7 +200,7 @@ func finishCPU(p *Planner, b *detectors.Batch) (ran []int32) {
 // and the plan is in the order that it should be.
 func TestPlanRandom(t *testing.T) {
 	testPlan(t, ikasst.Op, lof.Op)
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	var p Planner
 	for range 300 {
 		b := &detectors.Batch{}
@@ -322,19 +322,10 @@ func TestCostOrder(t *testing.T) {
 	}
 }
 
-func seeded(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
 func BenchmarkPlan(b *testing.B) {
 	for _, n := range []int{1000, 65536} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			batch := ikasstBatch(b, seeded(b), n)
+			batch := ikasstBatch(b, seedtest.New(b), n)
 			var p Planner
 			tasks := make([]Task, n)
 			b.ReportAllocs()

@@ -8,13 +8,14 @@ import (
 	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/ops/lof"
 	"odradek/detectors/ops/zscore"
+	"odradek/detectors/seedtest"
 )
 
 // TestCut: parts are of about the same cost, have each task once, and no chain
 // crosses from one into the next.
 func TestCut(t *testing.T) {
 	testPlan(t, ikasst.Op, lof.Op)
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	var p Planner
 	cuts := 0
 	for range 300 {

@@ -6,6 +6,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/svdsst"
+	"odradek/detectors/seedtest"
 )
 
 func TestSVDSSTShapes(t *testing.T) {
@@ -49,7 +50,7 @@ func TestSVDSSTDense(t *testing.T) {
 
 // TestSVDSSTTiles: every row of every task is in one tile.
 func TestSVDSSTTiles(t *testing.T) {
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	d, err := svdsst.New(svdsst.Params{Window: 20})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +93,7 @@ func TestSVDSSTTiles(t *testing.T) {
 // TestSVDSSTRounds: the first round has no launch in float64, the second has one of the
 // tasks that asked for it, and nothing else has a second round.
 func TestSVDSSTRounds(t *testing.T) {
-	rng := seeded(t)
+	rng := seedtest.New(t)
 	for _, w := range []int{20, 200} { // matrices in shared memory, and in scratch
 		d, err := svdsst.New(svdsst.Params{Window: w})
 		if err != nil {

@@ -3,19 +3,11 @@ package ar
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"testing"
-)
 
-func newRand(t testing.TB) *rand.Rand {
-	seed := rand.Uint64()
-	if s := os.Getenv("ODRADEK_TEST_SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
+	"odradek/detectors/seedtest"
+)
 
 // signals are series that are easy and hard to predict.
 func signals(rng *rand.Rand, n int) map[string][]float64 {
@@ -58,7 +50,7 @@ func signals(rng *rand.Rand, n int) map[string][]float64 {
 // TestStepIsTheDefinition: from the same state both give the same scores and leave the
 // same state.
 func TestStepIsTheDefinition(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for name, x := range signals(rng, 300) {
 		p := &Params{Order: 1 + rng.IntN(12), Memory: 2 + rng.IntN(400)}
 		words, back := make([]uint32, p.Words()), make([]uint32, p.Words())
@@ -131,7 +123,7 @@ func TestUpdateIsFilterRLS(t *testing.T) {
 // TestWeights: the weights of an autoregressive process are found, and its innovations
 // are those of its noise.
 func TestWeights(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	p := &Params{Order: 2, Memory: 10_000}
 	x := make([]float64, 50_000)
 	for i := range x {
@@ -161,7 +153,7 @@ func TestWeights(t *testing.T) {
 // TestLongRun: rounded to float32 after each sample, a state stays sound for 200,000
 // samples, and says what a state in float64 says.
 func TestLongRun(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for name, x := range signals(rng, 200_000) {
 		p := &Params{Order: 16, Memory: 1000}
 		words := make([]uint32, p.Words())
@@ -199,7 +191,7 @@ func BenchmarkStep(b *testing.B) {
 	for _, order := range []int{8, 16, 32} {
 		b.Run(strconv.Itoa(order), func(b *testing.B) {
 			p := &Params{Order: order, Memory: 5000}
-			x := signals(newRand(b), 4096)["noisy tone"]
+			x := signals(seedtest.New(b), 4096)["noisy tone"]
 			words := make([]uint32, p.Words())
 			var s State
 			s.Begin(p, x[:order])

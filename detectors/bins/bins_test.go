@@ -2,23 +2,13 @@ package bins
 
 import (
 	"math"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
-)
 
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 3))
-}
+	"odradek/detectors/seedtest"
+)
 
 func params(t testing.TB, p Params) *Params {
 	t.Helper()
@@ -77,7 +67,7 @@ func TestCountsAndMeans(t *testing.T) {
 }
 
 func TestOneCell(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	p := params(t, Params{Dim: 3, Cells: 1, Period: 10})
 	var state []float64
 	var sum [3]float64
@@ -101,7 +91,7 @@ func TestOneCell(t *testing.T) {
 
 // A wild value coarsens the cells until it is forgotten.
 func TestRangesFollow(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	p := params(t, Params{Dim: 1, Cells: 16, Period: 100})
 	var state []float64
 	add := func(n int) {
@@ -124,7 +114,7 @@ func TestRangesFollow(t *testing.T) {
 
 // Whatever comes, the state is bounded, finite and the same for the same points.
 func TestAnyPoints(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 30 {
 		p := params(t, Params{Dim: 1 + rng.IntN(3), Cells: 1 + rng.IntN(20), Period: 1 + rng.IntN(40), Max: 1 + rng.IntN(30),
 			Decay: 0.1 + 0.8*rng.Float64()})
@@ -177,7 +167,7 @@ func TestFaultsAreReportedTogether(t *testing.T) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	rng := newRand(b)
+	rng := seedtest.New(b)
 	for _, dim := range []int{1, 8} {
 		b.Run(strconv.Itoa(dim), func(b *testing.B) {
 			p := params(b, Params{Dim: dim})

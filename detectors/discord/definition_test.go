@@ -2,23 +2,9 @@ package discord
 
 import (
 	"math"
-	"math/rand/v2"
-	"os"
 	"reflect"
-	"strconv"
 	"testing"
-	"time"
 )
-
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 var nan = math.NaN()
 

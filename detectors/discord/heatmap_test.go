@@ -4,6 +4,8 @@ import (
 	"math"
 	"reflect"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 func TestHeatmap(t *testing.T) {
@@ -36,7 +38,7 @@ func TestHeatmap(t *testing.T) {
 
 // A heatmap has no more cells than it may, and none is out of it.
 func TestHeatmapOfManyLengths(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 200 {
 		l := Lengths{Min: 3 + rng.IntN(50), Step: 1 + rng.IntN(3)}
 		l.Max = l.Min + rng.IntN(900)

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"odradek/detectors/seedtest"
 )
 
 // leftSignals are series of n rows, usual and nasty.
@@ -59,15 +59,6 @@ func leftSignals(rng *rand.Rand, n int) map[string][]float64 {
 	}
 }
 
-func leftRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
 // leftNear reports whether a score is the definition's: a copy's correlation is known to
 // 1e-15, and its root to 1e-7.
 func leftNear(got, want float64) bool {
@@ -77,7 +68,7 @@ func leftNear(got, want float64) bool {
 // TestLeft holds the fast form to the definition: single values and rows of several, one
 // neighbour and more, both flat rules, and lengths around those of vectors.
 func TestLeft(t *testing.T) {
-	rng := leftRand(t)
+	rng := seedtest.New(t)
 	var l Left
 	var w LeftMemory
 	scored := 0
@@ -116,7 +107,7 @@ func TestLeft(t *testing.T) {
 
 // TestLeftAlone: a score has the same bits whatever else was asked of the same memory.
 func TestLeftAlone(t *testing.T) {
-	rng := leftRand(t)
+	rng := seedtest.New(t)
 	var used Left
 	var w LeftMemory
 	for name, x := range leftSignals(rng, 90) {

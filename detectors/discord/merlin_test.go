@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // differDiscords compares discords of a length by their distances; of equal ones there may
@@ -25,7 +27,7 @@ func differDiscords(got, want []Discord, p Profile, k int) bool {
 }
 
 func TestMERLIN(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 3 {
 		for name, x := range nasty(rng, 150+rng.IntN(250)) {
 			l := Lengths{Min: 3 + rng.IntN(20), Step: 1 + rng.IntN(4)}
@@ -51,7 +53,7 @@ func TestMERLIN(t *testing.T) {
 }
 
 func TestRanges(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for name, x := range nasty(rng, 300+rng.IntN(250)) {
 		m := 3 + rng.IntN(30)
 		o := Options{ExcludeFlat: rng.IntN(2) == 0, K: rng.IntN(3)}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // nasty are series by name.
@@ -97,7 +99,7 @@ func backwards(n int, f func(i int)) {
 }
 
 func TestCompute(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for round := range 3 {
 		for name, x := range nasty(rng, 200+rng.IntN(300)) {
 			m := 3 + rng.IntN(60)
@@ -124,7 +126,7 @@ func TestCompute(t *testing.T) {
 
 // Rows beyond those after which covariances are computed anew, and bands of diagonals.
 func TestComputeLong(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	const m = 20
 	for _, name := range []string{"walk", "steps by 1e9", "nearly constant"} {
 		x := nasty(rng, drift+rng.IntN(900)+100)[name]
@@ -144,7 +146,7 @@ func TestComputeLong(t *testing.T) {
 // A covariance is computed anew at intervals of rows, or roundings would add up without a bound: on a
 // diagonal of 400,000 rows correlations are as good at the end as at the beginning.
 func TestWalkDrift(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	const m, k, rounds = 20, 57, 12
 	worst := 0.0
 	for range rounds {
@@ -177,7 +179,7 @@ func TestWalkDrift(t *testing.T) {
 
 // Of neighbours that are equally near the first counts, whichever is found first.
 func TestComputeTies(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	x := make([]float64, 5*band+rng.IntN(100))
 	for i := range x {
 		x[i] = float64([]int{0, 4, 1, 0, 2, 8, 5, 4}[i%8])

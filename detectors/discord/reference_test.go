@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // shared is where data and figures lie beside the repository.
@@ -187,7 +189,7 @@ func scampProfile(t testing.TB, at, name string) Profile {
 
 // The definition of some distances, with SCAMP's exclusion.
 func TestDefinitionOfSCAMP(t *testing.T) {
-	at, rng := shared(t), newRand(t)
+	at, rng := shared(t), seedtest.New(t)
 	for _, v := range scampVectors {
 		x := column(t, 1, at, "data", "scamp_vectors", v.series+".txt.gz")
 		want := scampProfile(t, at, v.name)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"odradek/cmd/worker/quality"
+	"odradek/detectors/seedtest"
 )
 
 // singleSeries are series of n values by name, in the order of the table in docs/quality.md.
@@ -130,7 +131,7 @@ func (r *singleRow) add(t *testing.T, name string, x []float64, m int) {
 // TestSinglePrecision measures the error of distances to neighbours that were found in float32, and
 // that discords by them are those of float64. With -v it writes the table of docs/quality.md.
 func TestSinglePrecision(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	n := 30_000
 	if testing.Short() {
 		n = 6000

@@ -12,15 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"odradek/detectors"
 	_ "odradek/detectors/ops" // the suite is of all ops
+	"odradek/detectors/seedtest"
 )
 
 // guard is the number of sentinels around every span, and sentinel their bits:
@@ -40,12 +38,7 @@ func Run(t *testing.T, newExecutor func() detectors.Executor, without ...string)
 			t.Run(name, f)
 		}
 	}
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := seedtest.New(t)
 
 	var all []*chain
 	for _, op := range detectors.Ops() {

@@ -3,11 +3,10 @@ package knn
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
+
+	"odradek/detectors/seedtest"
 )
 
 func narrow(x []float64) []float32 {
@@ -74,20 +73,10 @@ func TestWeightOfKnownPoints(t *testing.T) {
 	f(8, 1, 1, 1, false, Query{0, 1, 2}, 1, 9, math.NaN()) // not asked for
 }
 
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
-
 // The fast form has the definition's neighbours, and its weights but for the order of
 // a sum.
 func TestWeightIsTheDefinition(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	var s Scorer
 	for range 1500 {
 		dim, m, k, self := 1+rnd.IntN(4), 1+rnd.IntN(7)*rnd.IntN(2), 1+rnd.IntN(40)*rnd.IntN(2), rnd.IntN(2) == 0
@@ -143,7 +132,7 @@ func draws(rnd *rand.Rand) []func(int) float32 {
 
 // More points than distances are kept of, in every order.
 func TestManyPoints(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	var s Scorer
 	for kind, draw := range draws(rnd) {
 		n, dim, k := 2*chunk+rnd.IntN(200), 1+rnd.IntN(3), 1+rnd.IntN(80)

@@ -5,10 +5,12 @@ import (
 	"math/rand/v2"
 	"syscall"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 func TestLineHasTheBitsOfTheSearch(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	var search Scorer
 	var line Line
 	for range 600 {

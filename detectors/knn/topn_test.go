@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // definedTop are the points of largest weight by the definition.
@@ -43,7 +45,7 @@ var topDraws = map[string]func(rnd *rand.Rand, i int) float64{
 
 // All ways find what the definition does, to the bit.
 func TestWaysAgree(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	for name, draw := range topDraws {
 		for range 25 {
 			n, dim := 1+rnd.IntN(1+rnd.IntN(200)), 1+rnd.IntN(4)
@@ -107,7 +109,7 @@ func checkSolvingSet(t *testing.T, what string, x []float64, dim int, p TopParam
 // Numbers of neighbours up to the largest: the fast forms have the neighbours and weights of the
 // definition, and the tree finds the same points as all ways.
 func TestNeighbourCounts(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	for name, draw := range map[string]func(i, c int) float64{
 		"G2d":   func(_, _ int) float64 { return float64(float32(rnd.NormFloat64())) },
 		"G3d":   func(i, c int) float64 { return float64(float32(rnd.NormFloat64() + 10*float64(i%3*c))) },
@@ -152,7 +154,7 @@ func TestNeighbourCounts(t *testing.T) {
 // A solving set is a small part of the points, and points that are all equal do not make
 // every one a candidate.
 func TestSolvingSetIsSmall(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	const n = 5000
 	x := make([]float64, 2*n)
 	for i := range x {

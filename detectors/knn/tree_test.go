@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // sequentially and together run the parts of a work.
@@ -38,7 +40,7 @@ var treeDraws = map[string]func(rnd *rand.Rand, i int) float32{
 }
 
 func TestTreeHasTheBitsOfTheSearch(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	for name, draw := range treeDraws {
 		for range 12 {
 			n, dim, k, self := 1+rnd.IntN(1+rnd.IntN(1500)), 1+rnd.IntN(5), 1+rnd.IntN(60), rnd.IntN(2) == 0
@@ -63,7 +65,7 @@ func TestTreeHasTheBitsOfTheSearch(t *testing.T) {
 }
 
 func TestTreeHasTheTop(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	for name, draw := range treeDraws {
 		for range 12 {
 			n, dim := 1+rnd.IntN(1+rnd.IntN(900)), 1+rnd.IntN(4)

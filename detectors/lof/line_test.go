@@ -5,12 +5,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // Points of one coordinate have the scores, to the bit, that the search in two dimensions
 // gives them with a second coordinate of 0.
 func TestLineHasTheBitsOfTheSearch(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	draws := map[string]func(*rand.Rand) float64{
 		"filled": func(rng *rand.Rand) float64 {
 			if rng.IntN(6) == 0 {
@@ -73,7 +75,7 @@ func TestLineHasTheBitsOfTheSearch(t *testing.T) {
 // One score is found from a part of the points where they lie as they usually do, at the
 // ends too.
 func TestPartIsEnough(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	var s Scorer
 	x, score := make([]float32, 1024), make([]float32, 1)
 	for _, draw := range []func(i int) float64{

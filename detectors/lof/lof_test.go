@@ -4,24 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/detectors/vec"
 )
-
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 2))
-}
 
 // kinds are ways to draw a coordinate.
 var kinds = map[string]func(rng *rand.Rand) float64{
@@ -42,7 +31,7 @@ var kinds = map[string]func(rng *rand.Rand) float64{
 // The fast form gives what the definition gives, and the same to the bit
 // however many scores are asked for.
 func TestScoreIsTheDefinition(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	var shared Scorer
 	for kind, draw := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -119,7 +108,7 @@ func TestDegenerate(t *testing.T) {
 	f("infinite", Params{K: 2}, 1, []float64{0, -inf, 2, 3}, nan, nan)
 
 	// A constant dimension changes nothing.
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	var x, y []float64
 	for range 50 {
 		v := rng.NormFloat64()

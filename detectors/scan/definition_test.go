@@ -5,22 +5,12 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
-)
 
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
+	"odradek/detectors/seedtest"
+)
 
 // families are all of them, by name.
 var families = []struct {
@@ -177,7 +167,7 @@ func randomOptions(rng *rand.Rand, rows, cols int) Options {
 
 // The definition against every rectangle's likelihoods.
 func TestDefinition(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for _, f := range families {
 		rows, cols := 1+rng.IntN(7), 1+rng.IntN(7)
 		for name, g := range grids(rng, f.Family, rows, cols) {
@@ -258,7 +248,7 @@ var ways = map[string]func(*Grid, Family, Options) ([]Region, Work){
 
 // All ways have one answer, to the bit, and AX computes fewer ratios.
 func TestWays(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for _, f := range families {
 		for name, g := range grids(rng, f.Family, 1+rng.IntN(9), 1+rng.IntN(9)) {
 			o := randomOptions(rng, g.Rows, g.Cols)
@@ -314,7 +304,7 @@ func TestCheck(t *testing.T) {
 // TestExcess compares the difference with exact fractions, near the largest totals, where the low
 // words of its products need a borrow.
 func TestExcess(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	borrows := 0
 	for range 20000 {
 		total := Sums{MaxTotal - rng.Int64N(1<<rng.IntN(50)), MaxTotal - rng.Int64N(1<<rng.IntN(50))}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // Vectors of Random123 (kat_vectors).
@@ -41,7 +43,7 @@ func replicates(t testing.TB, g *Grid, f Family, seed uint64) *Replicates {
 
 // Means, variances and covariances are those of the multinomial and the hypergeometric distribution.
 func TestReplicates(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	const n, maps = 4, 4000
 	for _, rate := range []float64{0.3, 0.8} { // of the others, few or many
 		for _, f := range []Family{Poisson{}, Bernoulli{}} {
@@ -127,7 +129,7 @@ func TestReplicatesRefused(t *testing.T) {
 
 // p-values are those of the definition, on one core or many.
 func TestPValues(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for _, f := range []Family{Poisson{}, Bernoulli{}} {
 		for name, g := range grids(rng, f, 1+rng.IntN(9), 1+rng.IntN(9)) {
 			o := randomOptions(rng, g.Rows, g.Cols)
@@ -150,7 +152,7 @@ func TestPValuesAreUniform(t *testing.T) {
 	if os.Getenv("ODRADEK_LONG") != "" {
 		maps = 1000
 	}
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	const n, replicated = 8, 99
 	for _, f := range []Family{Poisson{}, Bernoulli{}} {
 		g := newGrid(n, n, func(int, int) (int64, int64) { return 0, 20 + rng.Int64N(41) })
@@ -205,7 +207,7 @@ func TestPValuesOfNewYork(t *testing.T) {
 }
 
 func BenchmarkReplicates(b *testing.B) {
-	g := large(newRand(b), 128)["null"]
+	g := large(seedtest.New(b), 128)["null"]
 	for _, unit := range []int64{1, 1000, 1e9} {
 		scaled := newGrid(128, 128, func(y, x int) (int64, int64) { return unit * g.Count[128*y+x], unit * g.Baseline[128*y+x] })
 		for _, f := range []Family{Poisson{}, Bernoulli{}} {
@@ -219,7 +221,7 @@ func BenchmarkReplicates(b *testing.B) {
 		}
 	}
 	for _, name := range []string{"null", "strong cluster"} {
-		g := large(newRand(b), 128)[name]
+		g := large(seedtest.New(b), 128)[name]
 		found := Search(g, Poisson{}, Options{}, Sequential)
 		r := replicates(b, g, Poisson{}, 1)
 		b.Run("99 of "+name+", n=128", func(b *testing.B) {

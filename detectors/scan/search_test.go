@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // concurrent runs everything at once.
@@ -18,7 +20,7 @@ func concurrent(n int, f func(i int)) {
 
 // The fast form has the definition's answer, to the bit.
 func TestSearch(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	sizes := [][2]int{{1, 1}, {1, 1 + rng.IntN(60)}, {1 + rng.IntN(60), 1},
 		{1 + rng.IntN(9), 1 + rng.IntN(9)}, {1 + rng.IntN(20), 1 + rng.IntN(20)}}
 	for _, f := range families {
@@ -38,7 +40,7 @@ func TestSearch(t *testing.T) {
 
 // All rectangles that are better than a level lie above a line.
 func TestLines(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for _, f := range families {
 		for name, g := range grids(rng, f.Family, 1+rng.IntN(9), 1+rng.IntN(9)) {
 			o := randomOptions(rng, 3, 3)
@@ -111,7 +113,7 @@ func large(rng *rand.Rand, n int) map[string]*Grid {
 
 // So it is on a grid of the size of the benchmark.
 func TestSearchLarge(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	n := 40 + rng.IntN(24)
 	if testing.Short() {
 		n = 40

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // splits are some with up to most counts, of small and large variances.
@@ -31,7 +33,7 @@ func (s *split) String() string {
 
 // Probabilities are those of the binomial and the hypergeometric distribution, in exact fractions.
 func TestSplitProbability(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	binomial := func(n, k int64) *big.Int { return new(big.Int).Binomial(n, k) }
 	power := func(a, n int64) *big.Int { return new(big.Int).Exp(big.NewInt(a), big.NewInt(n), nil) }
 	product := func(a ...*big.Int) *big.Int {
@@ -65,7 +67,7 @@ func TestSplitProbability(t *testing.T) {
 
 // The hat covers the probabilities, and so do the numbers that fall under it.
 func TestSplitHat(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	covered := 0
 	for _, s := range splits(rng, 20_000) {
 		least, most := s.bounds()
@@ -108,7 +110,7 @@ func draws(rng *rand.Rand, s *split, n int) []int64 {
 
 // Draws are distributed by the probabilities, by a chi-square test for each split.
 func TestSplitDraws(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	const n = 20_000
 	all := splits(rng, 3000)
 	for _, limited := range []bool{false, true} { // about the limit of inversion
@@ -151,7 +153,7 @@ func TestSplitDraws(t *testing.T) {
 
 // Draws of the largest totals are normal, by the test of Kolmogorov and Smirnov.
 func TestSplitDrawsLarge(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	const n = 20_000
 	for _, limited := range []bool{false, true} {
 		all := int64(MaxTotal)

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // The largest change there can be: what comes lies in none of the past's directions.
 // A square wave of period 4 becomes one of period 2, and mu's Krylov space has Ritz
 // values of the noise alone, which must not count for being the largest of it.
 func TestOrthogonalChange(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for _, w := range []int{20, 40, 100} {
 		for _, noise := range []float64{0, 1e-6, 1e-4, 1e-3} {
 			t.Run(fmt.Sprintf("w=%d,noise=%g", w, noise), func(t *testing.T) {
@@ -43,7 +45,7 @@ func TestOrthogonalChange(t *testing.T) {
 // Lanczos in float32 finds copies. They share a place, so that few scores are far
 // from the definition's: 3 % were off by more than 0.01 where each took one.
 func TestCopiesShareAPlace(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	p := newParams(t, Params{Window: 20})
 	const fresh = 16
 	scores, off := 0, 0

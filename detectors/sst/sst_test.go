@@ -4,24 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
-	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/detectors/vec"
 )
-
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 func newParams(t testing.TB, p Params) *Params {
 	t.Helper()
@@ -109,7 +98,7 @@ func score(p *Params, x []float32, fresh, group int) []float32 {
 // The fast form is within 1e-6 of the definition, and where the definition
 // itself is not that stable, within three times of what it moves.
 func TestFastIsTheDefinition(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	var stable, faults []float64
 	for _, c := range []Params{{Window: 2, Rank: 1}, {Window: 8, Rank: 1}, {Window: 20, Rank: 2}, {Window: 50}, {Window: 50, Gamma: 20},
 		{Window: 60, Rank: 12}, {Window: 100}} {
@@ -153,7 +142,7 @@ func TestFastIsTheDefinition(t *testing.T) {
 // A change of frequency in the middle of a series: low before it, and highest
 // where the score covers the change.
 func TestFrequencyChangeIsFound(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	p := newParams(t, Params{Window: 60, Rank: 2})
 	const n, change = 1000, 500
 	x := make([]float64, n)
@@ -185,7 +174,7 @@ func TestFrequencyChangeIsFound(t *testing.T) {
 func TestDegenerate(t *testing.T) {
 	p := newParams(t, Params{Window: 10, Rank: 2})
 	nan := math.NaN()
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	f := func(name string, want float64, keeps bool, at func(i int) float64) {
 		t.Helper()
 		x := make([]float64, p.Reads())
@@ -241,7 +230,7 @@ func TestDegenerate(t *testing.T) {
 
 // One scorer for several parameters by turns gives what one for each does.
 func TestScorerIsForAnyParameters(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	var shared Scorer
 	for range 100 {
 		p := newParams(t, Params{Window: 3 + rng.IntN(40), Rank: 1 + rng.IntN(2)})
@@ -260,7 +249,7 @@ func TestScorerIsForAnyParameters(t *testing.T) {
 // Adding a constant and multiplying by one change nothing but roundings, and
 // nothing at all for a power of two.
 func TestUnitAndOffsetDoNotMatter(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	p := newParams(t, Params{Window: 30})
 	const fresh = 20
 	x := signals(rng, p.Reads()+fresh-1)["noise"]
@@ -288,7 +277,7 @@ func TestUnitAndOffsetDoNotMatter(t *testing.T) {
 
 // The fast form of the tridiagonal problem against Jacobi's.
 func TestTridiagonals(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 500 {
 		var fast tridiagonals
 		fast.n = 1 + rng.IntN(MaxKrylov)

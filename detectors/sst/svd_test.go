@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 func newSVD(t testing.TB, p SVDParams) *SVDParams {
@@ -66,7 +68,7 @@ func TestSVDGolden(t *testing.T) {
 // The fast form is within 1e-6 of the definition, and where the method leaves
 // the score open within what is open.
 func TestFastSVDIsTheDefinition(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	var differences []float64
 	open, all := 0, 0
 	var s SVDScorer
@@ -117,7 +119,7 @@ func TestSVDFaultsAreReportedTogether(t *testing.T) {
 // Input that leaves directions equal, or hardly any, ends, in [0, 1] and the
 // same each time.
 func TestSVDDegenerate(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	f := func(name string, w, r int, at func(i int) float64) float32 {
 		t.Helper()
 		p := newSVD(t, SVDParams{Window: w, Rank: r})

@@ -3,12 +3,14 @@ package threshold
 import (
 	"math"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // TestBoundsOfBoundedScoresCanBeExceeded judges scores of [0, 1]: a bound stays below 1
 // unless the history itself has a 1 at its rank, and what is far outside exceeds.
 func TestBoundsOfBoundedScoresCanBeExceeded(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	for _, rule := range []string{"conformal:0.001", "mad:6", "mean:4", "quantile:0.995*2"} {
 		for _, next := range []func() float64{
 			rnd.Float64,
@@ -46,7 +48,7 @@ func TestBoundsOfBoundedScoresCanBeExceeded(t *testing.T) {
 
 // The rate of uniform scores, whose opened form is exponential.
 func TestRateOfBoundedScores(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	r := New(Conformal, 0.001)
 	r.Bounded = true
 	state := make([]float32, r.Size())

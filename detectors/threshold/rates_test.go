@@ -3,6 +3,8 @@ package threshold
 import (
 	"math"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // TestRatesOfAShortHistory holds what conformal bounds promise while a history is
@@ -11,7 +13,7 @@ import (
 // scores of AR(0.99) are not exchangeable: of them just the first 256 are held to a
 // bound, where the margin outweighs their dependence.
 func TestRatesOfAShortHistory(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	const runs, length, history = 150, 1200, 1024
 	level := 0.0
 	dists := []struct {

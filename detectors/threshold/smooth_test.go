@@ -2,21 +2,15 @@ package threshold
 
 import (
 	"math"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // TestSmoothing compares means with those of a slice of all scores, to the bit.
 func TestSmoothing(t *testing.T) {
-	seed := rand.Uint64()
-	if v := os.Getenv("ODRADEK_TEST_SEED"); v != "" {
-		seed, _ = strconv.ParseUint(v, 10, 64)
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := seedtest.New(t)
 	for range 30 {
 		n := Smoothing(1 + r.IntN(70))
 		state := make([]uint64, n.Size())

@@ -3,22 +3,11 @@ package threshold
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
-)
 
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
+	"odradek/detectors/seedtest"
+)
 
 // naive is Judge written down from the documentation, in float64 with the whole
 // stream of scores at hand.
@@ -233,7 +222,7 @@ func streams(rnd *rand.Rand, n int) map[string][]float32 {
 }
 
 func TestJudgeAgreesWithTheDefinition(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	rules := []Rule{
 		{Kind: Fixed, Value: 1.5}, {Kind: Fixed, Value: -1}, {Kind: Mean, Value: 1.5},
 		{Kind: Quantile, Value: 0.9}, {Kind: Quantile, Value: 0.995, Margin: 1.25},
@@ -310,7 +299,7 @@ func TestAScoreOfTheHistoryIsNoAnomaly(t *testing.T) {
 // Rates below 1/513 come from the extrapolated tail with its margin: bounded tails give
 // none, heavy ones less than asked for.
 func TestFalseAlarmRateOfExchangeableScores(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	dists := map[string]func() float64{
 		"uniform":     rnd.Float64,
 		"normal":      rnd.NormFloat64,

@@ -4,12 +4,14 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // TestUndo: judgements that are taken back leave the state as it was, to the bit,
 // and the front of a state is enough to have all of it again.
 func TestUndo(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	bits := func(v []float32) []uint32 {
 		out := make([]uint32, len(v))
 		for i := range v {

@@ -4,11 +4,13 @@ import (
 	"math"
 	"math/big"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // The assembly gives the bits of the Go twin, and ends where it does.
 func TestJoin(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	random := func(n int) []float64 {
 		x := make([]float64, n)
 		for i := range x {
@@ -53,7 +55,7 @@ func TestJoin(t *testing.T) {
 
 // So it does in float32.
 func TestJoin32(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	random := func(n int) []float32 {
 		x := make([]float32, n)
 		for i := range x {
@@ -100,7 +102,7 @@ func TestJoin32(t *testing.T) {
 
 // fma32 rounds once: also where a float64 in between would lie in the middle of two float32s.
 func TestFMA32(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	const ulp = 0x1p-23
 	if got := fma32(ulp/2*(1+ulp), 1-ulp, 1+ulp); got != 1+ulp {
 		t.Errorf("just below the middle %v, want %v", got, float32(1+ulp))

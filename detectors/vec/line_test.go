@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // lineDraws are ways to draw a coordinate: with ties, on one spot, and of sizes that
@@ -30,7 +32,7 @@ var lineDraws = map[string]func(rnd *rand.Rand) float32{
 }
 
 func TestLineHasTheNearest(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	var l Line
 	for name, draw := range lineDraws {
 		for range 150 {
@@ -97,7 +99,7 @@ func TestLineHasTheNearest(t *testing.T) {
 }
 
 func TestLineKeepsPlaces(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	var l Line
 	for _, n := range []int{0, 1, fewKeys, fewKeys + 1, 300, 70000} {
 		for name, draw := range lineDraws {

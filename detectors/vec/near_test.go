@@ -4,10 +4,12 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 func TestNear(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 300 {
 		n := Group * (1 + rng.IntN(6))
 		groups := Group * (1 + rng.IntN(3))
@@ -105,7 +107,7 @@ func TestNear(t *testing.T) {
 }
 
 func TestExtentAndColumn(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	inf := float32(math.Inf(1))
 	for range 300 {
 		n := rng.IntN(70)
@@ -143,7 +145,7 @@ func TestExtentAndColumn(t *testing.T) {
 
 func BenchmarkNear(b *testing.B) {
 	const n, dim, m = 1024, 8, 21
-	rng := newRand(b)
+	rng := seedtest.New(b)
 	x := Aligned(n * dim)
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
@@ -183,7 +185,7 @@ func BenchmarkNear(b *testing.B) {
 
 // The coordinates of runs of a series lie one place apart.
 func TestSqDistsOfRuns(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for _, dim := range []int{1, 2, 7, 19} {
 		x := make([]float32, 2*Group+dim-1)
 		for i := range x {

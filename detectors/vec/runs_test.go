@@ -3,11 +3,13 @@ package vec
 import (
 	"math"
 	"testing"
+
+	"odradek/detectors/seedtest"
 )
 
 // The largest sums are those of all runs, in assembly and in Go.
 func TestMaxRuns(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 300 {
 		n := rng.IntN(40)
 		var rows [4][]float64

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"testing"
-	"time"
+
+	"odradek/detectors/seedtest"
 )
 
 // impl is one implementation of the package's functions.
@@ -37,15 +37,6 @@ var impls = []impl{
 		LaneMoments, LaneShift},
 	{"twin", dotGo, sqDistGo, sumGo, axpyGo, scaleGo, centreGo, narrowGo, hankelGo, hankel64Go, slideGo, laneMulGo, laneDotGo, laneAxpyGo,
 		laneScaleGo, laneMomentsGo, laneShiftGo},
-}
-
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
 }
 
 // arena hands out slices with NaN on both sides, at any alignment.
@@ -143,7 +134,7 @@ func (s sum) near(t *testing.T, got float32, n int) {
 // each calls f for every implementation and vector length in [0, 67] and a few
 // larger ones.
 func each(t *testing.T, f func(t *testing.T, im impl, a *arena, n int)) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for _, im := range impls {
 		t.Run(im.name, func(t *testing.T) {
 			sizes := []int{100, 104, 107, 113, 199, 320, 511}
@@ -338,7 +329,7 @@ func TestLaneMul(t *testing.T) {
 
 // The assembly may not depend on where its arguments lie.
 func TestAlignmentDoesNotChangeABit(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	x, v := make([]float32, 199), make([]float32, 100)
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())

@@ -5,24 +5,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
+	"odradek/detectors/seedtest"
 	"odradek/detectors/threshold"
 )
-
-func seedOf(t testing.TB) *rand.Rand {
-	seed := rand.Uint64()
-	if v := os.Getenv("ODRADEK_TEST_SEED"); v != "" {
-		seed, _ = strconv.ParseUint(v, 10, 64)
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // TestLife: scores against a threshold of 10, one a second; the changes as kind
 // and time, an open one with what it covers.
@@ -187,7 +177,7 @@ func randomRule(r *rand.Rand) Rule {
 // TestDefinition: on random scores, a State says what the definition says,
 // through encodings, clones and replays of what changed nothing.
 func TestDefinition(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	changes, replayed := 0, 0
 	for range 400 {
 		rule := randomRule(r)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
 	"odradek/processor/kafka/internal/recordtest"
 
@@ -84,7 +85,7 @@ func TestPartition(t *testing.T) {
 			t.Errorf("%q: %d, want %d", in, got, want)
 		}
 	}
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	franz := kgo.StickyKeyPartitioner(nil).ForTopic("t")
 	for i := 0; i < 2000; i++ {
 		key := recordtest.Bytes(r, 1+r.IntN(40))

@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
-	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafkatest"
 )
 
@@ -135,7 +135,7 @@ func TestGivingUp(t *testing.T) {
 
 // TestLeadersMove: leaders and coordinators change while transactions go on.
 func TestLeadersMove(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	ctx := brokertest.Within(t, 60*time.Second)
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	c := open(t, k.Brokers)

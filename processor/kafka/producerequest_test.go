@@ -7,8 +7,8 @@ import (
 	"reflect"
 	"testing"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
-	"odradek/processor/kafka/internal/recordtest"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,7 +17,7 @@ import (
 // exchanged is a connection whose other side has answered already.
 // TestProduceRequest reads what is written with another client's decoder.
 func TestProduceRequest(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	for range 200 {
 		id := []string{"", "tx-1"}[r.IntN(2)]
 		want := map[TP][]byte{}

@@ -18,8 +18,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
-	"odradek/processor/kafka/internal/recordtest"
 )
 
 // loginServer is the broker's side of SASL PLAIN, with sessions that a test ends.
@@ -148,7 +148,7 @@ func request(n int) []byte {
 // its time has come and nothing else is on the connection, however requests and
 // responses are cut; no request meets its end.
 func TestSessionRenewal(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	s := newLoginServer(t)
 	s.lifetime.Store(60_000)
 	c := s.login(t)

@@ -15,11 +15,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/group"
 	"odradek/processor/kafka/internal/brokertest"
 	"odradek/processor/kafka/internal/clienttest"
-	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
@@ -80,7 +80,7 @@ func TestTransactionsSurvive(t *testing.T) {
 }
 
 func survive(t *testing.T, k *kafkatest.Cluster, transactions int, disturb func(context.Context, *rand.Rand)) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	ctx := brokertest.Within(t, 4*time.Minute)
 	in, out := k.Topic(t, "in", 1), k.Topic(t, "out", 4)
 	name, id := kafkatest.Unique("g"), kafkatest.Unique("tx")

@@ -6,9 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sr"
+
+	"odradek/detectors/seedtest"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -38,19 +38,9 @@ func each(t *testing.T, f func(t *testing.T, c *Cluster)) {
 	}
 }
 
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
-
 // records makes n records with fresh keys, values and headers.
 func records(t *testing.T, topic string, n int) []Record {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	out := make([]Record, n)
 	for i := range out {
 		out[i] = Record{Topic: topic, Partition: -1, Time: 1_700_000_000_000 + int64(i),

@@ -11,6 +11,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/zscore"
+	"odradek/detectors/seedtest"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
@@ -430,7 +431,7 @@ func TestScoreThatIsNotANumber(t *testing.T) {
 // what is published still is one life after another: an open first, revisions one
 // after the other, at most one close.
 func TestReplayOnAnotherExecutor(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	lives, replays := 0, 0
 	for range 40 {
 		cfg := watched()

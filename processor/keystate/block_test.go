@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 )
 
 // xs folds a series of one key, and returns the X of each task's full window by the
@@ -46,7 +47,7 @@ func keeps(x []float32, series []float64, newest, first, last int64) float64 {
 // TestBlockCenterKeepsDigits: X has its digits where the window's values are, with a
 // spike at any row and after a step before any row of a block.
 func TestBlockCenterKeepsDigits(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	for _, window := range []int{4, 9, 64, 100, 406} {
 		block := int64(detectors.BlockRows(window))
 		origin := (int64(window)/block + 3) * block // is the first of a block
@@ -104,7 +105,7 @@ func TestBlockCenterKeepsDigits(t *testing.T) {
 // TestBlockSurvives: X is the same to the bit where a state was restored, or rolled
 // back, within a block; and is not if the rows are counted wrongly.
 func TestBlockSurvives(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	for range 20 {
 		window := 4 + r.IntN(200)
 		block := detectors.BlockRows(window)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/decisions"
@@ -109,7 +110,7 @@ func (x *run) decide(sm *Sample) bool {
 // state after aborts and crashes is that of one undisturbed fold of the same
 // samples and the decisions that were committed.
 func TestDecisions(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	aborts, crashes, made, verdicts := 0, 0, [decisions.NumKinds]int{}, 0
 	for range 40 {
 		cfg := randomConfig(r)

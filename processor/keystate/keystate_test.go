@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/changelog"
 )
 
@@ -38,7 +39,7 @@ func compareEvents(t *testing.T, got, want []flatEvent) {
 // TestScoresAreAFunctionOfTheLog: whatever chunks, batches, snapshots, aborts
 // and crashes, rows and state are those of one undisturbed fold.
 func TestScoresAreAFunctionOfTheLog(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	worlds, schedules := 16, 6
 	if testing.Short() {
 		worlds = 9

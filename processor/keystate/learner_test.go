@@ -6,6 +6,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/ar"
+	"odradek/detectors/seedtest"
 	"odradek/detectors/threshold"
 	"odradek/processor/keystate/series"
 )
@@ -13,7 +14,7 @@ import (
 // TestLearner: samples before the MIN_POINTS of op AR are warming up, whatever the stride and the
 // threshold, and nothing of them is in the threshold's history.
 func TestLearner(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	for _, judged := range []bool{false, true} {
 		for _, stride := range []int{1, 3} {
 			const order, least, n = 4, 20, 90

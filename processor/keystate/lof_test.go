@@ -9,13 +9,14 @@ import (
 	"odradek/detectors/bins"
 	"odradek/detectors/lof"
 	lofop "odradek/detectors/ops/lof"
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/series"
 )
 
 // Scores of op LOF with a summary, through State and executor, are those of the
 // definition on the rows of the window and the summary of all rows before.
 func TestLOFWithSummary(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	for _, p := range []lofop.Params{
 		{Window: 30, K: 4, Cells: 8, Decay: 0.7},
 		{Window: 30, K: 4, Cells: 1, Warmup: 12},

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 	"odradek/processor/events"
 	"odradek/processor/keystate/series"
 )
@@ -536,7 +537,7 @@ func (m *model) silence(k *modelKey, c events.Change) {
 
 // TestModel compares the undisturbed fold with the model.
 func TestModel(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	rejected, changes, silent, kinds, reasons, early := 0, 0, 0, [3]int{}, [5]int{}, int64(0)
 	for range 60 {
 		w := newWorld(t, r, 100+r.IntN(900))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/series"
 )
 
@@ -19,7 +20,7 @@ func keysOf(n int) (*table, []*Key) {
 
 // TestDirtyQueue compares the queue with a search of all keys.
 func TestDirtyQueue(t *testing.T) {
-	rng := seedOf(t)
+	rng := seedtest.New(t)
 	for range 100 {
 		table, keys := keysOf(12)
 		var q dirtyQueue

@@ -9,13 +9,14 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/ops/knn"
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/series"
 )
 
 // TestKNNByReference: scores by a reference set are those of the definition, from a series'
 // first EMBED samples on, and do not depend on which tasks are of one batch.
 func TestKNNByReference(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	for _, p := range []struct{ dim, embed, stride, k int }{{1, 1, 1, 5}, {1, 40, 1, 3}, {2, 20, 3, 4}, {3, 1, 5, 1}} {
 		ref := knn.Reference{Dim: p.dim, Embed: p.embed}
 		for range 50 * p.dim * p.embed {

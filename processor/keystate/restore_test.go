@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/series"
 )
@@ -18,7 +19,7 @@ import (
 // TestBrokenRestoreIsNoticed is the negative control: a restore that is wrong in
 // one place must show in the state.
 func TestBrokenRestoreIsNoticed(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	for _, c := range []struct {
 		name string
 		f    func(f *Floor)
@@ -85,7 +86,7 @@ func TestBrokenRestoreIsNoticed(t *testing.T) {
 // TestAtLeastOnce: the changelog is written before the offset and may be cut off
 // anywhere. Nothing is refused, and no score is missing.
 func TestAtLeastOnce(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	crashes := 0
 	for range 60 {
 		w := newWorld(t, r, 200+r.IntN(800))

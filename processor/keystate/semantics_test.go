@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/series"
 )
 
@@ -281,7 +282,7 @@ func TestRollbackToUnknownMark(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	tb, all := newTable(), map[string]*Key{}
 	for range 20000 {
 		name := fmt.Appendf(nil, "%d", r.IntN(700))

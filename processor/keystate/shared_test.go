@@ -15,6 +15,7 @@ import (
 	"odradek/detectors/ops/lof"
 	"odradek/detectors/ops/svdsst"
 	"odradek/detectors/ops/zscore"
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/tasks"
 )
@@ -131,7 +132,7 @@ func (h *sharing) flush(e detectors.Executor) {
 // that it has in a batch of its own: X, scores and carries, whatever the keys, the
 // strides and the cuts between batches.
 func TestSharedRows(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	tasks, shared, others := 0, 0, 0
 	e := detectors.NewCPU(1)
 	defer e.Close()

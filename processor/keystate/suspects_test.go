@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/heldblock"
 )
 
@@ -178,7 +179,7 @@ func TestSuspectsMoveNothing(t *testing.T) {
 
 // TestSuspectsAreBounded: at most three are held, whatever the times.
 func TestSuspectsAreBounded(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	f := newPartitionLog(jumpConfig(10))
 	for range 20000 {
 		f.add(fmt.Sprint(r.IntN(5)), r.Int64N(1000)*[]int64{1, 1e6, 1e12}[r.IntN(3)])

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 	"odradek/detectors/threshold"
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/decisions"
@@ -64,7 +65,7 @@ func makeRule(s *State, d *decided) {
 // other. After each crash and abort the state is that of one undisturbed fold in
 // which the thresholds change where they did.
 func TestThresholdsChange(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	aborts, crashes, made := 0, 0, 0
 	for range 40 {
 		w := newTrimmedWorld(t, r, 200+r.IntN(600))

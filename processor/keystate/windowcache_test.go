@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 )
 
 // cacher is an executor with a window cache, which it loses now and then.
@@ -116,7 +117,7 @@ func (s steadyFake) AppendFindings(dst []detectors.Finding, r detectors.Rows) []
 // TestWindowCache: rows, state and anomalies are those of windows that travel, whatever is
 // cached, invalidated and lost, through rollbacks and restores.
 func TestWindowCache(t *testing.T) {
-	r := seedOf(t)
+	r := seedtest.New(t)
 	hits, misses, lost := 0, 0, 0
 	for range 20 {
 		cfg := randomConfig(r)

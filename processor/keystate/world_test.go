@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	"odradek/detectors"
@@ -16,16 +14,6 @@ import (
 )
 
 func init() { replayStride = 50 } // the logs of the tests are short
-
-// seedOf prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func seedOf(t testing.TB) *rand.Rand {
-	seed := rand.Uint64()
-	if v := os.Getenv("ODRADEK_TEST_SEED"); v != "" {
-		seed, _ = strconv.ParseUint(v, 10, 64)
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // fake is a detector whose scores tell every row, parameter and carry that it
 // was given, and in which order.

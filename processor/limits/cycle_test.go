@@ -2,21 +2,11 @@ package limits
 
 import (
 	"math"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
-)
 
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 7))
-}
+	"odradek/detectors/seedtest"
+)
 
 // TestPace: sizes of cycles after sequences of outcomes.
 func TestPace(t *testing.T) {
@@ -83,7 +73,7 @@ func TestPace(t *testing.T) {
 // TestPaceConverges: brokers of any rate, with some noise, take most of what they
 // could, and after the first few cycles none fails.
 func TestPaceConverges(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 300 {
 		limit := time.Duration(1+rng.IntN(30)) * time.Second
 		rate := math.Exp(math.Log(256<<10) + rng.Float64()*math.Log(1<<12)) // 256 KiB/s to 1 GiB/s

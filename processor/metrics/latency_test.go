@@ -1,15 +1,14 @@
 package metrics
 
 import (
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"odradek/detectors/seedtest"
 )
 
 func TestLatencyBuckets(t *testing.T) {
@@ -25,7 +24,7 @@ func TestLatencyBuckets(t *testing.T) {
 }
 
 func TestLatencyQuantilesAndHistogram(t *testing.T) {
-	r := newRand(t)
+	r := seedtest.New(t)
 	h := newLatencyHistogram("x_seconds", "x")
 	var l Latency
 	var all []int64
@@ -140,13 +139,4 @@ func TestEndTimes(t *testing.T) {
 	if len(e.at) > maxEndTimes {
 		t.Errorf("%d remembered", len(e.at))
 	}
-}
-
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 7))
 }

@@ -2,26 +2,17 @@ package outputs
 
 import (
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/processor/metrics"
 )
-
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 7))
-}
 
 // valuesOf reads the values of the records in batches.
 func valuesOf(t *testing.T, b *record.Batches) (values []string) {
@@ -42,7 +33,7 @@ func valuesOf(t *testing.T, b *record.Batches) (values []string) {
 // TestPayloadShared: the writers of several partitions add to one payload at the same time;
 // each record is in it once, in the partition of its key, and in the numbers of the cycle.
 func TestPayloadShared(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	topics := &Topics{Changelogs: map[string]*Topic{"in": {Name: "log", Partitions: 8, BatchBytes: 4 << 10}}}
 	topics.Outputs[DeadLetters] = Topic{Name: "dlq", Partitions: 1 + rng.IntN(4), BatchBytes: 4 << 10}
 	topics.Outputs[Late] = Topic{Name: "late", Partitions: 1 + rng.IntN(4), BatchBytes: 4 << 10}

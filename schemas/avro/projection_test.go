@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/linkedin/goavro/v2"
 
+	"odradek/detectors/seedtest"
 	"odradek/schemas"
 	"odradek/schemas/schematest"
 )
@@ -165,23 +163,13 @@ func damage(body, edit []byte) []byte {
 	return b
 }
 
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
-
 // TestProjectionEqualsGoavro runs random schemas, mappings and records.
 func TestProjectionEqualsGoavro(t *testing.T) {
 	rounds := 20000
 	if testing.Short() {
 		rounds = 2000
 	}
-	r := newRand(t)
+	r := seedtest.New(t)
 	outcomes := map[string]int{}
 	for range rounds {
 		edit := make([]byte, 3*(1+r.IntN(3)))

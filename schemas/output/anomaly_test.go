@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
+	"odradek/detectors/seedtest"
 	"odradek/schemas"
 )
 
@@ -79,7 +80,7 @@ func TestAnomalyEncoder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRand(t)
+	r := seedtest.New(t)
 	names := []string{"vibration", "level", "ü", "silence"}
 	for id := int32(-1); id < 2; id++ {
 		e := NewAnomalyEncoder(id, "plant.readings", 12)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkedin/goavro/v2"
 
+	"odradek/detectors/seedtest"
 	"odradek/schemas"
 	"odradek/schemas/avro"
 	"odradek/schemas/formats"
@@ -42,7 +43,7 @@ func TestScoreEncoder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRand(t)
+	r := seedtest.New(t)
 	names := []string{"vibration", "level", "ü"}
 	for id := int32(-1); id < 2; id++ {
 		e := NewScoreEncoder(id, "plant.readings", 12, names)

@@ -9,6 +9,8 @@ import (
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"odradek/detectors/seedtest"
 )
 
 // TestReadingFormats: encoding/json and dynamicpb, which know nothing of the appenders, read
@@ -48,7 +50,7 @@ func TestReadingFormats(t *testing.T) {
 			return r, err
 		},
 	}
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for _, f := range ReadingFormats[1:] {
 		framed, bare := f.New(7, `pl"ant ü`, "m/s²"), f.New(-1, `pl"ant ü`, "m/s²")
 		for range 500 {

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -19,6 +17,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"odradek/detectors/seedtest"
 	"odradek/schemas"
 )
 
@@ -332,19 +331,10 @@ func fill(g *rand.Rand, m protoreflect.Message, depth int) {
 	}
 }
 
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
-
 // TestWalkEqualsDynamicpb: random messages, two of them one after the other (which merges
 // them), and cut or damaged ones.
 func TestWalkEqualsDynamicpb(t *testing.T) {
-	g := newRand(t)
+	g := seedtest.New(t)
 	d := reading(t)
 	p, l := compile(t, everything)
 	outcomes := map[string]int{}

@@ -13,6 +13,7 @@ import (
 
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/tables"
+	"odradek/detectors/seedtest"
 )
 
 // scoreRow is a row of a table of scores: its detector and time, the score's text and
@@ -66,7 +67,7 @@ func scoresOf(t *testing.T, c *config.Config, file string) (map[string][]scoreRo
 // are numbers in [0, 2], and the ordinary series has the scores that it has alone.
 func TestSeriesOfAllKinds(t *testing.T) {
 	const window, rows = 120, 700
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	noise := rand.New(rand.NewPCG(rnd.Uint64(), 2))
 	series := map[string]func(i int) float64{
 		"good":     func(i int) float64 { return math.Sin(float64(i)/5) + 0.1*noise.NormFloat64() },

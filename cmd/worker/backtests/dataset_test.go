@@ -13,6 +13,7 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/quality"
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate"
 )
 
@@ -88,7 +89,7 @@ func saidOf(t testing.TB, env []string, s *quality.Series) (said []quality.Verdi
 // TestDataSet runs labelled series of one value and of two, one of them empty, and of
 // each what it finds of the series alone, in their order.
 func TestDataSet(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	var set []quality.Series
 	for i := range 12 {
 		s := quality.Series{Name: fmt.Sprintf("folder/%d", i), Dim: 1 + i%2, Train: 100}

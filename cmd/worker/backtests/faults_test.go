@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"odradek/cmd/worker/quality"
+	"odradek/detectors/seedtest"
 )
 
 // TestTheDefaultFindsFaults replays streams with nothing configured: most of what is
 // plainly wrong opens an anomaly, and little else does.
 func TestTheDefaultFindsFaults(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	found, planted, opened := 0, 0, 0
 	for dim := range 3 {
 		dim++

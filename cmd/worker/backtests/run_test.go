@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,17 +18,8 @@ import (
 	"odradek/cmd/worker/config"
 	"odradek/cmd/worker/tables"
 	"odradek/detectors"
+	"odradek/detectors/seedtest"
 )
-
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // writeSeries writes sensors with a spike each, and the labels of these.
 func writeSeries(t testing.TB, dir string, rnd *rand.Rand, sensors, rows int) (file, labels string) {
@@ -87,7 +77,7 @@ func configOf(t testing.TB, c *config.Config, src Source) *Config {
 // TestReport finds a spike in each series, says so in figures, and draws it: a page of
 // well-formed drawings that asks nothing of a network.
 func TestReport(t *testing.T) {
-	file, labels := writeSeries(t, t.TempDir(), newRand(t), 4, 3000)
+	file, labels := writeSeries(t, t.TempDir(), seedtest.New(t), 4, 3000)
 	c := settings(t)
 	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, "t", 3)
 	if err != nil {
@@ -164,7 +154,7 @@ func (s *stopping) Read(ctx context.Context, send func(int, *Share) error) error
 // the report says that it is partial.
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
-	file, _ := writeSeries(t, dir, newRand(t), 10, 20_000) // 13 blocks
+	file, _ := writeSeries(t, dir, seedtest.New(t), 10, 20_000) // 13 blocks
 	c := settings(t)
 	src, err := NewFiles([]string{file}, tables.Options{Mapping: c.SchemaMapping()}, "t", 2)
 	if err != nil {
@@ -197,7 +187,7 @@ func TestInterrupted(t *testing.T) {
 // TestPartitionsAndCores holds that what is found depends on neither, but for the names
 // of the anomalies.
 func TestPartitionsAndCores(t *testing.T) {
-	file, _ := writeSeries(t, t.TempDir(), newRand(t), 9, 2500)
+	file, _ := writeSeries(t, t.TempDir(), seedtest.New(t), 9, 2500)
 	c := settings(t, "ODRADEK_DETECTOR_LEVEL_THRESHOLD=conformal:0.01")
 	var want string
 	for _, n := range []int{1, 7, 64} {
@@ -256,7 +246,7 @@ func TestReadLabels(t *testing.T) {
 
 // TestPlot holds that halving keeps the lowest and the highest of each stretch.
 func TestPlot(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	p := newPlot(8, 1, 1)
 	low, top := math.Inf(1), math.Inf(-1)
 	for at := int64(0); at < 1e6; at += rnd.Int64N(2000) {
@@ -275,7 +265,7 @@ func TestPlot(t *testing.T) {
 // TestHeatmaps finds a planted shape in the heatmap of its series, in the report and in
 // files, at its time and its lengths, and nothing where no discord is.
 func TestHeatmaps(t *testing.T) {
-	rng, dir := newRand(t), t.TempDir()
+	rng, dir := seedtest.New(t), t.TempDir()
 	const n, fault = 5000, 3300
 	text := "key,time,value\n"
 	for i := range n {

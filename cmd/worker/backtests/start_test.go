@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"odradek/cmd/worker/quality"
+	"odradek/detectors/seedtest"
 )
 
 // TestScoresOfAStartSetNoBound replays a machine that turns: until its first turn is
 // over, every reading is far from those before. With these scores in the history, the
 // bound stays above every fault of the run.
 func TestScoresOfAStartSetNoBound(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	s := quality.Series{Name: "s", Dim: 2}
 	faults := []int{450, 650, 850, 1050}
 	for i := range 1200 {

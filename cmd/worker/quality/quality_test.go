@@ -2,23 +2,11 @@ package quality
 
 import (
 	"math"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
-)
 
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
+	"odradek/detectors/seedtest"
+)
 
 func equal(t *testing.T, what string, got, want float64) {
 	t.Helper()
@@ -93,7 +81,7 @@ func TestNABRules(t *testing.T) {
 }
 
 func TestNABOfKnownDetectors(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	var perfect, null, random []Scored
 	for range 20 {
 		n := 1000 + rnd.IntN(4000)
@@ -145,7 +133,7 @@ func TestRank(t *testing.T) {
 	if _, ok := RankOf([]float64{1, 2}, []bool{true, true}); ok {
 		t.Error("one class has a rank")
 	}
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	scores, labels := make([]float64, 200), make([]bool, 200)
 	for i := range scores {
 		scores[i], labels[i] = float64(rnd.IntN(30)), rnd.IntN(4) == 0

@@ -3,25 +3,14 @@ package sensors
 import (
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
-	"time"
-)
 
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
+	"odradek/detectors/seedtest"
+)
 
 func testModel(t *testing.T) *Model {
 	all, _ := ParseKinds("all")
-	return &Model{Seed: newRand(t).Uint64(), FaultEvery: 800, Faults: all}
+	return &Model{Seed: seedtest.New(t).Uint64(), FaultEvery: 800, Faults: all}
 }
 
 // A step's reading is a function of seed, sensor and step: whatever is asked

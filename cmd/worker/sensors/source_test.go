@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/schemas/output"
 )
 
@@ -21,7 +22,7 @@ func testSource(tb testing.TB, n int, seed uint64, every int64) *Source {
 // The records of a run are a function of the seed, to the byte; another seed
 // gives others.
 func TestGenerateIsDeterministic(t *testing.T) {
-	seed := newRand(t).Uint64()
+	seed := seedtest.New(t).Uint64()
 	of := func(seed uint64) []byte {
 		g := testSource(t, 7, seed, 200)
 		var all []byte

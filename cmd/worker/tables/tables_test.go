@@ -18,18 +18,9 @@ import (
 	"github.com/linkedin/goavro/v2"
 	"github.com/parquet-go/parquet-go"
 
+	"odradek/detectors/seedtest"
 	"odradek/schemas"
 )
-
-// newRand prints the seed of a test; ODRADEK_TEST_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // row is a row as a file has it and as it is read again.
 type row struct {
@@ -106,7 +97,7 @@ func expectRows(t *testing.T, path string, o Options, want []row) {
 }
 
 func TestReadCSV(t *testing.T) {
-	rows := makeRows(newRand(t), 40_000)
+	rows := makeRows(seedtest.New(t), 40_000)
 	var b bytes.Buffer
 	b.WriteString("\ufeffat, a,b ,site,unit,label,other\n")
 	for i := range rows {
@@ -138,7 +129,7 @@ const avroRowSchema = `{"type":"record","name":"Row","fields":[{"name":"x","type
 
 // TestReadAvro reads files that goavro has written, with each of its codecs.
 func TestReadAvro(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	for _, codec := range []string{goavro.CompressionNullLabel, goavro.CompressionDeflateLabel, goavro.CompressionSnappyLabel} {
 		rows := makeRows(rnd, 5000)
 		path := filepath.Join(t.TempDir(), "rows.avro")
@@ -210,7 +201,7 @@ type parquetRow struct {
 // TestReadParquet reads several row groups, each in several parts and pages: with
 // dictionaries, without, optional and not.
 func TestReadParquet(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	rows := makeRows(rnd, 3*parquetRows/2)
 	path := filepath.Join(t.TempDir(), "rows.parquet")
 	f, err := os.Create(path)

@@ -6,12 +6,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"odradek/detectors/seedtest"
 	"odradek/schemas"
 )
 
 // TestWrite writes a table in each format and reads it again.
 func TestWrite(t *testing.T) {
-	rnd := newRand(t)
+	rnd := seedtest.New(t)
 	columns := []Column{{"key", Text, true}, {"at", Time, false}, {"n", Whole, false}, {"x", Number, false}, {"yes", Truth, false}}
 	for _, ending := range []string{".csv", ".avro", ".parquet"} {
 		rows := make([][]Value, 5000)

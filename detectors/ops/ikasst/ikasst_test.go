@@ -1,12 +1,10 @@
 package ikasst
 
 import (
-	"math/rand/v2"
-	"odradek/detectors"
-	"os"
-	"strconv"
 	"testing"
-	"time"
+
+	"odradek/detectors"
+	"odradek/detectors/seedtest"
 )
 
 // TestIKASSTSymmetry scores series with an exact symmetry by each of the CPU's
@@ -14,12 +12,7 @@ import (
 // end can lead it to the other of a pair. Errors have a long tail: of 20,000 tasks,
 // 350 leave the tolerance of well separated eigenvalues, and 2 that of Spread.
 func TestIKASSTSymmetry(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := seedtest.New(t)
 	const tasks = 600
 	outside := 0
 	for range tasks {

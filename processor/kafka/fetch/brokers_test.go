@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/internal/brokertest"
 	"odradek/processor/kafka/internal/clienttest"
@@ -27,7 +28,7 @@ import (
 func TestBrokersFetchTransactions(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		t.Parallel() // with the other kinds: they share no broker
-		r := recordtest.Seeded(t)
+		r := seedtest.New(t)
 		ctx := brokertest.Within(t, 120*time.Second)
 		topic := k.Topic(t, "in", 3)
 		c := clienttest.Open(t, k.Brokers)
@@ -131,7 +132,7 @@ func TestBrokersFetchTransactions(t *testing.T) {
 func TestBrokersFetchThroughFailures(t *testing.T) {
 	brokertest.Kinds(t, func(t *testing.T, k *kafkatest.Cluster) {
 		t.Parallel() // with the other kinds: they share no broker
-		r := recordtest.Seeded(t)
+		r := seedtest.New(t)
 		ctx := brokertest.Within(t, 180*time.Second)
 		topic := k.Topic(t, "in", 6)
 		c := clienttest.Open(t, k.Brokers)

@@ -15,16 +15,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
 	"odradek/processor/kafka/internal/clienttest"
-	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafka/record"
 )
 
 // TestFetchLeaderMoves: leaders wander while records are written; every record
 // comes once and in order.
 func TestFetchLeaderMoves(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	fake := brokertest.Cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, "in"))
 	c := clienttest.Open(t, fake.ListenAddrs())
 	f := New(c, Config{MaxWait: 100 * time.Millisecond})
@@ -197,7 +197,7 @@ func TestFetchWithoutBrokers(t *testing.T) {
 // TestFetchStress: sources come, go, pause and seek while leaders move and
 // connections break; every source's records are right.
 func TestFetchStress(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	fake := brokertest.Cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "in"))
 	c := clienttest.Open(t, fake.ListenAddrs())
 	cl := brokertest.Franz(t, fake.ListenAddrs(), kgo.ProducerBatchMaxBytes(3000))

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/internal/brokertest"
 	"odradek/processor/kafka/internal/clienttest"
@@ -65,7 +66,7 @@ func readTo(t testing.TB, s *Source, from, end int64, each func(r *record.Record
 // TestFetchEveryCodec: what franz-go wrote, with every codec, over several
 // brokers and partitions, from the start and from positions inside batches.
 func TestFetchEveryCodec(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	fake := brokertest.Cluster(t, kfake.NumBrokers(3), kfake.SeedTopics(5, "a", "b"))
 	want := map[record.TP][]recordtest.Record{}
 	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(),
@@ -361,7 +362,7 @@ func TestFetchOutOfRange(t *testing.T) {
 // TestFetchLargeBatch: a batch beyond every limit comes whole (KIP-74), also
 // when it is not the first of the response.
 func TestFetchLargeBatch(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	fake := brokertest.Cluster(t, kfake.SeedTopics(3, "in"))
 	c := clienttest.Open(t, fake.ListenAddrs())
 	cl := brokertest.Franz(t, fake.ListenAddrs(), kgo.ProducerBatchCompression(kgo.NoCompression()))
@@ -432,7 +433,7 @@ func TestFetchIdle(t *testing.T) {
 // TestFetchSeek: closing a source and adding another is a seek; the old one
 // leaves nothing behind, whenever it happens.
 func TestFetchSeek(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	fake := brokertest.Cluster(t, kfake.NumBrokers(2), kfake.SeedTopics(2, "in"))
 	c := clienttest.Open(t, fake.ListenAddrs())
 	cl := brokertest.Franz(t, fake.ListenAddrs(), kgo.ProducerBatchMaxBytes(2000))

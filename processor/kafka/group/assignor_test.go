@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
-	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafka/record"
 )
 
@@ -89,7 +89,7 @@ type simulated struct {
 // partition, that the group comes to rest with every partition held and loads
 // within one, and that it took the least number of moves to get there.
 func TestAssignHistories(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	for range 300 {
 		g := simulatedGroup{t: t, r: r, counts: map[string]int{}, topics: nil}
 		for i := range 1 + r.IntN(4) {
@@ -256,7 +256,7 @@ func leastMoves(members []*simulated, total int) int {
 }
 
 func TestAssignJoinMovesAtMostCeil(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	for range 200 {
 		n, members := r.IntN(200), 1+r.IntN(12)
 		counts := map[string]int{"t": n}
@@ -280,7 +280,7 @@ func TestAssignJoinMovesAtMostCeil(t *testing.T) {
 }
 
 func TestMetadataRoundTrip(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	for range 500 {
 		s := subscription{generation: r.Int32() - 1}
 		for i := range r.IntN(4) {

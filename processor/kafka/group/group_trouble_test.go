@@ -16,10 +16,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/internal/brokertest"
 	"odradek/processor/kafka/internal/clienttest"
-	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
 )
@@ -370,7 +370,7 @@ func TestGroupLeaveCutShort(t *testing.T) {
 // twice, and when it is over everything is held.
 func TestGroupChurn(t *testing.T) {
 	t.Parallel()
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	k := kafkatest.Fake(t, kafkatest.FakeOptions{})
 	a, b := k.Topic(t, "a", 9), k.Topic(t, "b", 4)
 	l := newLedger(t)

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"testing"
 
-	"odradek/processor/kafka/internal/recordtest"
+	"odradek/detectors/seedtest"
 )
 
 // Records whose values are encoded in place are to the byte those that Append
 // copies, at all widths of the lengths.
 func TestBatchesInPlace(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	for range 50 {
 		limit := 1 << (12 + r.IntN(9))
 		a, b := NewBatches(limit, CodecNone), NewBatches(limit, CodecNone)

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/brokertest"
 	"odradek/processor/kafka/internal/recordtest"
 	"odradek/processor/kafka/record"
@@ -15,7 +16,7 @@ import (
 
 // TestFranzReadsBatches: what Batches encodes, franz-go decodes, with every codec.
 func TestFranzReadsBatches(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	ctx := brokertest.Within(t, 30*time.Second)
 	fake := brokertest.Cluster(t, kfake.NumBrokers(1), kfake.SeedTopics(5, "out"))
 	cl := brokertest.Franz(t, fake.ListenAddrs(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"out": {

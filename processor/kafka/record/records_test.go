@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/kafka/internal/recordtest"
 
 	"github.com/klauspost/compress/s2"
@@ -68,7 +69,7 @@ func marker(base, producer int64, commit bool) []byte {
 // TestIteratorReadsWhatBatchesWrote: random records through every codec, read
 // from random positions.
 func TestIteratorReadsWhatBatchesWrote(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	var it Iterator
 	for round := 0; round < 200; round++ {
 		codec := Codec(round % 5)
@@ -345,7 +346,7 @@ func TestIteratorCorruption(t *testing.T) {
 
 // TestSnappyFraming: the Java client's stream of blocks.
 func TestSnappyFraming(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	want := recordtest.Bytes(r, 100_000)
 	framed := append(slices.Clone(xerial), 0, 0, 0, 1, 0, 0, 0, 1)
 	for rest := want; len(rest) > 0; {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"odradek/processor/kafka/internal/recordtest"
+	"odradek/detectors/seedtest"
 )
 
 // readOn reads a chunk to its end and skips what cannot be read.
@@ -116,7 +116,7 @@ func TestSkippedMarker(t *testing.T) {
 
 // TestSkipEnds: skipping always goes forward, over any bytes.
 func TestSkipEnds(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	for range 2000 {
 		raw := slices.Concat(simple(0, 3, 0, -1), marker(3, 7, false), simple(4, 5, attrTransactional, 7), simple(9, 2, 0, -1))
 		for range 1 + r.IntN(6) {

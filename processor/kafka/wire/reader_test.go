@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"odradek/processor/kafka/internal/recordtest"
+	"odradek/detectors/seedtest"
 )
 
 // fields is a response with every kind of field.
@@ -31,7 +31,7 @@ func fields(topics []string, compact string, number int64) []byte {
 // TestReader: fields come back as they were written, and a response that is cut at any
 // place is an error and never a panic, with zeros for what is missing.
 func TestReader(t *testing.T) {
-	r := recordtest.Seeded(t)
+	r := seedtest.New(t)
 	for range 100 {
 		topics := make([]string, r.IntN(5))
 		for i := range topics {

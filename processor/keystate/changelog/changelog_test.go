@@ -3,26 +3,16 @@ package changelog
 import (
 	"bytes"
 	"errors"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
-	"time"
-)
 
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
+	"odradek/detectors/seedtest"
+)
 
 // TestKeys splits the keys of records whose names have any bytes.
 func TestKeys(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 1000 {
 		kind := "HPSEBD"[rng.IntN(6)]
 		name := make([]byte, rng.IntN(20))
@@ -49,7 +39,7 @@ func TestKeys(t *testing.T) {
 
 // TestValues reads what was written, and finds every truncation.
 func TestValues(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 300 {
 		history := make([]float32, rng.IntN(40))
 		for i := range history {

@@ -4,24 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/changelog"
 )
-
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // acting is a kind that acts on the state.
 const acting Kind = NumKinds - 1
@@ -111,7 +99,7 @@ var subjectNames = []string{"a", "b", "c"}
 // the changelog gives the same answers for every offset from the floor on, and acts alike,
 // also where what was undone has been written to the changelog.
 func TestLog(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	undone, forgotten := 0, 0
 	for range 200 {
 		l := newDriven(nil)
@@ -230,7 +218,7 @@ func TestLoad(t *testing.T) {
 
 // TestSubjects compares the decisions of a subject with a sorted list of them.
 func TestSubjects(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 200 {
 		var m subjects
 		var want []*Decision

@@ -4,24 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/eventtime"
 )
-
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 type key struct {
 	name         string
@@ -41,7 +29,7 @@ func partition(n int) []*key {
 // TestEvictor compares the least recently used key, and those past their TTL, with a
 // search of all keys.
 func TestEvictor(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 50 {
 		keys := partition(12)
 		byName := func(a, b *key) int { return cmp.Compare(a.name, b.name) }

@@ -2,27 +2,16 @@ package heap
 
 import (
 	"cmp"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
-)
 
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
+	"odradek/detectors/seedtest"
+)
 
 // TestHeap compares a heap with a sorted list, through random changes of items with
 // many ties.
 func TestHeap(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for round := range 200 {
 		h := Heap[int]{Compare: cmp.Compare[int]}
 		var want []Item[int]

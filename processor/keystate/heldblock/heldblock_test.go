@@ -3,25 +3,13 @@ package heldblock
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/reorder"
 )
-
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // words are the samples of a list.
 func words(l *reorder.List[string]) (all [][]uint64) {
@@ -39,7 +27,7 @@ func equal(a, b *reorder.List[string]) bool {
 // snapshots no sample is written twice, and each head can be read with the blocks that were
 // there when it was written.
 func TestBlocks(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	named, late := 0, 0
 	for range 100 {
 		f := Format{Layout: rng.Uint64(), Dim: 1 + rng.IntN(3)}

@@ -2,22 +2,11 @@ package reorder
 
 import (
 	"cmp"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
-)
 
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
+	"odradek/detectors/seedtest"
+)
 
 type key struct {
 	held *List[*key]
@@ -33,7 +22,7 @@ type sample struct {
 // TestBuffer compares a buffer with a list of samples that is sorted and searched:
 // releases by the watermark, of overdue samples, and Rebuild in between.
 func TestBuffer(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for round := range 300 {
 		const most = 20
 		b := NewBuffer(most, func(k *key, time int64) bool { return time <= k.last })
@@ -123,7 +112,7 @@ func TestBuffer(t *testing.T) {
 // TestList undoes what it does: samples that are inserted are removed, and those that
 // are released come back.
 func TestList(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	l := NewList("k", 2, 3)
 	for i := range int64(50) {
 		at := rng.Int64N(10)

@@ -4,30 +4,18 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
 	"odradek/detectors"
 	"odradek/detectors/bins"
 	"odradek/detectors/ops/zscore"
+	"odradek/detectors/seedtest"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/changelog"
 )
-
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // scorer is a detector that scores full windows. Its carry is one word.
 type scorer struct {
@@ -122,7 +110,7 @@ func content(k *Series) string {
 
 // TestWindow compares windows with lists of all rows, through growth, overwriting and undo.
 func TestWindow(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for _, need := range []int{1, 2, 7, 8, 9, 64, 100} {
 		k := newSeries(setsOf(need).For([]byte("a series")))
 		type step struct {
@@ -229,7 +217,7 @@ func read(r *Reader, head []byte, set *Set, list []StoredSegment) (*Series, erro
 // what was written. A head that is cut off is refused, and one that names a segment that is
 // not there says so.
 func TestHead(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	missing := 0
 	for round := range 30 {
 		need := 40 + rng.IntN(100)

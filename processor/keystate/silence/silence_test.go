@@ -4,22 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
-)
 
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
+	"odradek/detectors/seedtest"
+)
 
 type key struct {
 	name         string
@@ -58,7 +47,7 @@ func watchOf(limit int64, keys *[]*key) Watch[*key] {
 
 // TestWatch compares the keys that become silent with a search of all keys.
 func TestWatch(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	for range 50 {
 		keys := partition(1 + rng.IntN(12))
 		w := watchOf(20, &keys)

@@ -1,25 +1,13 @@
 package suspects
 
 import (
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/eventtime"
 	"odradek/processor/keystate/floor"
 )
-
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 func newJury(jump int64) Jury[string] {
 	return New(jump, func(s string) string { return s + " copied" })
@@ -64,7 +52,7 @@ func decide(list []candidate, sm candidate, jump int64, top *int64) (taken, refu
 // TestJury compares which samples are held, accepted and rejected with the definition, and
 // with a jury that is restored from the marks.
 func TestJury(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	suspected, accepted, rejected := 0, 0, 0
 	for range 300 {
 		const jump = 10

@@ -3,26 +3,14 @@ package tasks
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
 	"odradek/detectors"
 	"odradek/detectors/ops/zscore"
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/series"
 )
-
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // scorer scores full windows. Its carry is one word.
 type scorer struct{ window int }
@@ -52,7 +40,7 @@ type entry struct {
 // and the tasks before them of their own series, from batch to batch and where the numbers of
 // entries overflow.
 func TestQueue(t *testing.T) {
-	r := newRand(t)
+	r := seedtest.New(t)
 	for range 50 {
 		window, stride := 1+r.IntN(60), 1+r.IntN(5)
 		sets := series.NewSets([]series.WindowConfig{{Columns: []int{0}, Fingerprint: 1}},

@@ -3,23 +3,13 @@ package undo
 import (
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
+	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/floor"
 )
-
-func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 const (
 	opWord  Kind = iota            // a word of a key was replaced
@@ -99,7 +89,7 @@ func (s *owner) pushText(u *Unit[int, int], k int, f fields) {
 // TestLog makes random changes, marks, snapshots, commits and rollbacks, and compares the
 // state with copies of it at the marks.
 func TestLog(t *testing.T) {
-	rng := newRand(t)
+	rng := seedtest.New(t)
 	rollbacks, snapshots := 0, 0
 	for range 300 {
 		s := newOwner()

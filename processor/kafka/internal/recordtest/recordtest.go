@@ -6,22 +6,8 @@ package recordtest
 import (
 	"bytes"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
-	"testing"
-	"time"
 )
-
-// Seeded returns a source with a new seed, which it logs; ODRADEK_TEST_SEED repeats a run.
-func Seeded(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("ODRADEK_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("ODRADEK_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 // Record is a record as any client has it. A nil key or value is a null.
 type Record struct {
