@@ -20,7 +20,7 @@ import (
 
 // TestLineEmulated runs LOF and kNN of one coordinate on kernels on the CPU: sizes around the
 // limits of warps and blocks, every kind of number, few scores and all.
-func TestLineEmulated(t *testing.T) { onLine(t, emulated(t), 6, 1<<12) }
+func TestLineEmulated(t *testing.T) { onLine(t, emulated(t), 3, 1<<12) }
 
 // TestLineDevice does so on a device, with more and larger windows.
 func TestLineDevice(t *testing.T) {
