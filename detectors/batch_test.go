@@ -3,11 +3,12 @@ package detectors_test
 import (
 	"math"
 	"math/rand/v2"
+	"testing"
+	"unsafe"
+
 	"odradek/detectors"
 	"odradek/detectors/ops/flatline"
 	"odradek/detectors/ops/zscore"
-	"testing"
-	"unsafe"
 )
 
 // TestWordViews: each type has its bits in the words, the less significant word first, in

@@ -32,8 +32,8 @@
 //     of an independent program (testdata, with that program). Then the fast
 //     form, with the lower bound on its time.
 //  2. Write the adapter, a package below detectors/ops (zscore is the smallest, ikasst the
-//     usual): the [Op], its [Spec] with the table of its parameters, the definition, the CPU form, its
-//     cost, its tolerance and cases; a constructor that reports every fault of
+//     usual): the [Op], its [Spec] with the table of its parameters, the definition, the
+//     CPU form, its cost, its tolerance and cases; a constructor that reports every fault of
 //     its parameters at once; and the [Detector]. Settings, their checks and their
 //     documentation follow from the table ([Param]).
 //  3. Import it in detectors/ops/ops.go.

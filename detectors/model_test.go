@@ -1,9 +1,10 @@
 package detectors_test
 
 import (
+	"testing"
+
 	"odradek/detectors"
 	"odradek/detectors/ops/zscore"
-	"testing"
 )
 
 // TestBatchModel: models of a batch are found by their content, each has a place of its

@@ -1,9 +1,10 @@
 package detectors_test
 
 import (
+	"testing"
+
 	"odradek/detectors"
 	"odradek/detectors/ops/ikasst"
-	"testing"
 )
 
 // room is CacheMemory for a number of windows.

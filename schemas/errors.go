@@ -49,8 +49,8 @@ func (e *DecodeError) Error() string {
 
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Fault is a value that is well-formed but not acceptable; reading goes on
-// behind it, so that a record broken as well is reported as broken.
+// Fault is a value that is well-formed but not acceptable. The rest of the record is still
+// read, so that a record broken as well is reported as broken.
 type Fault uint8
 
 // The faults.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"odradek/detectors"
-	"odradek/detectors/ops/knn"
-	"odradek/detectors/ops/lof"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/knn"
+	"odradek/detectors/ops/lof"
 )
 
 // longTasks are of the ops that share the work of one task.

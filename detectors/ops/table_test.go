@@ -3,6 +3,10 @@ package ops_test
 import (
 	"math"
 	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
 	"odradek/detectors"
 	"odradek/detectors/ops/discord"
 	"odradek/detectors/ops/discords"
@@ -12,9 +16,6 @@ import (
 	"odradek/detectors/ops/lof"
 	"odradek/detectors/ops/svdsst"
 	"odradek/detectors/ops/zscore"
-	"regexp"
-	"strings"
-	"testing"
 )
 
 func TestOpTable(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 // of scores begins anew.
 //
 // A detector that is removed leaves its decision in the changelog. If it comes back,
-// what its keys still remember goes on under it.
+// its keys use it again, with what they still remember.
 
 // ruleAt is the rule in force before what is decided at offset next.
 func (s *State) ruleAt(d *series.Setup, next int64) *threshold.Rule {

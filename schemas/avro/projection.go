@@ -44,7 +44,7 @@ type mapWalk struct {
 	node *node // the map
 	keys []string
 	pcs  []int32 // program for the value of each key, up to its opReturn
-	end  int32   // where the program goes on
+	end  int32   // the first instruction after the map
 }
 
 type op uint8

@@ -74,7 +74,7 @@ func (r *FieldReader) double() float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(r.buf[r.pos-8:]))
 }
 
-// End reports what was wrong, or that the record goes on.
+// End reports what was wrong, or that bytes of the record are left.
 func (r *FieldReader) End() error {
 	if r.st != statusOK {
 		return statusErrors[r.st].err

@@ -3,9 +3,10 @@ package ar
 import (
 	"math"
 	"math/rand/v2"
-	"odradek/detectors"
 	"strings"
 	"testing"
+
+	"odradek/detectors"
 )
 
 // TestARExplain: of a signal that repeats itself and a constant, a spike in the first is

@@ -53,8 +53,7 @@ var spec = detectors.Spec{
 		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},
 		{Name: "CLOSE_AFTER", Value: func(v detectors.Values) string {
 			return strconv.Itoa(max(8, 2*max(v.Int("LENGTH"), v.Int("MAX_LENGTH"))))
-		},
-			Words: "twice the longest subsequence, at least 8"},
+		}, Words: "twice the longest subsequence, at least 8"},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(Params{Window: v.Int(detectors.WindowParam), Length: v.Int("LENGTH"), MaxLength: v.Int("MAX_LENGTH"),
@@ -65,7 +64,7 @@ var spec = detectors.Spec{
 
 func init() { detectors.Register(Op, &spec) }
 
-// Limits of op Discord.
+// Limits of the op.
 const (
 	MaxWindow   = 1 << 20 // samples
 	MaxLength   = 1 << 15 // of a subsequence, in samples
@@ -267,7 +266,7 @@ type memory struct {
 	sums []float64
 }
 
-// discordSharers is separate from discordPool: its scratch has no series of its own.
+// sharers is separate from pool: its scratch has no series of its own.
 var (
 	pool    = sync.Pool{New: func() any { return new(memory) }}
 	sharers = sync.Pool{New: func() any { return new(discord.LeftMemory) }}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"odradek/detectors"
 	"slices"
 	"testing"
+
+	"odradek/detectors"
 )
 
 func TestDiscordLengths(t *testing.T) {

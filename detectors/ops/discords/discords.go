@@ -70,7 +70,7 @@ var spec = detectors.Spec{
 
 func init() { detectors.Register(Op, &spec) }
 
-// Limits of op Discords.
+// Limits of the op.
 const (
 	MaxWindow  = 1 << 24
 	MaxLength  = 1 << 19
@@ -286,7 +286,7 @@ func (d *detector) Block(r detectors.Rows) (mediaType string, block []byte) {
 	return MediaType, block
 }
 
-// MediaType is that of the blocks of op Discords: discord.Heatmap, in bytes.
+// MediaType is that of the op's blocks: discord.Heatmap, in bytes.
 const MediaType = "application/vnd.odradek.heatmap"
 
 // searched returns the first row of X that is searched; the last one is X's.
@@ -377,7 +377,7 @@ func (s *settings) write(r *detectors.Rows, length, from int, found []discord.Di
 	for rank := range s.top {
 		w := r.Detail[length*s.detail+rank*discordWords:][:discordWords]
 		if rank >= len(found) {
-			w.SetInt64(0, int64(discordsNaN))
+			w.SetInt64(0, int64(noDistance))
 			w[2], w[3] = detectors.NoRow, detectors.NoRow
 			continue
 		}
@@ -386,8 +386,8 @@ func (s *settings) write(r *detectors.Rows, length, from int, found []discord.Di
 	}
 }
 
-// discordsNaN are the bits of the distance of a discord that is not there.
-const discordsNaN = 0x7ff8_0000_0000_0000
+// noDistance are the bits of the distance of a discord that is not there.
+const noDistance = 0x7ff8_0000_0000_0000
 
 // column copies the searched values of column c.
 func (s *settings) column(r *detectors.Rows, c int) (x []float64, from int) {

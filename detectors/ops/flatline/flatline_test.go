@@ -2,9 +2,10 @@ package flatline
 
 import (
 	"math"
-	"odradek/detectors"
 	"slices"
 	"testing"
+
+	"odradek/detectors"
 )
 
 func TestFlatlineOfKnownSeries(t *testing.T) {

@@ -2,10 +2,11 @@ package ikasst
 
 import (
 	"math/rand/v2"
-	"odradek/detectors"
 	"reflect"
 	"strings"
 	"testing"
+
+	"odradek/detectors"
 )
 
 func TestIKASSTFaultsAreReportedTogether(t *testing.T) {

@@ -97,7 +97,7 @@ type Params struct {
 // fault exceeds.
 const MinPoints = 256
 
-// MaxWindow is the largest window of op KNN, in points.
+// MaxWindow is the largest window of the op, in points.
 const MaxWindow = 1 << 20
 
 // maxEmbed is the largest number of rows that make a point.
@@ -261,7 +261,7 @@ func explain(x []float32, step, dim int, p Params, q knn.Query, expected, contri
 }
 
 // query returns the query of fresh row i: its point among those before it in its
-// window, or among all; with a model that of knnAgainst, among the model's.
+// window, or among all; with a model that of against, among the model's.
 func query(r *detectors.Rows, i int) knn.Query {
 	if len(r.Model) > 0 {
 		n := r.Model.Int(paramModelPoints)
@@ -318,7 +318,7 @@ type memory struct {
 	against []float32 // a model's points, and those to score
 }
 
-// knnSharers is separate from knnPool: its scratch has no points of its own.
+// sharers is separate from pool: its scratch has no points of its own.
 var (
 	pool    = sync.Pool{New: func() any { return new(memory) }}
 	sharers = sync.Pool{New: func() any { return new(knn.Scorer) }}

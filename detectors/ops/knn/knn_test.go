@@ -2,8 +2,9 @@ package knn
 
 import (
 	"math"
-	"odradek/detectors"
 	"testing"
+
+	"odradek/detectors"
 )
 
 func TestKNNExplain(t *testing.T) {

@@ -25,7 +25,7 @@ type Reference struct {
 	Cut float64
 }
 
-// The words of a model of op KNN, before the origin (a float64 a value) and the points
+// The words of a model, before the origin (a float64 a value) and the points
 // (float32s, relative to the origin).
 const (
 	paramModelDim = iota
@@ -136,7 +136,7 @@ type model struct {
 	points        []float32       // of dim*embed numbers
 }
 
-// readModel reads a model's content; false where it is none of op KNN.
+// readModel reads a model's content; false where it is none of the op.
 func readModel(w detectors.Words) (m model, ok bool) {
 	if len(w) < paramModelHead {
 		return m, false

@@ -3,9 +3,10 @@ package lof
 import (
 	"math"
 	"math/rand/v2"
-	"odradek/detectors"
 	"strings"
 	"testing"
+
+	"odradek/detectors"
 )
 
 func TestLOFFaultsAreReportedTogether(t *testing.T) {

@@ -60,7 +60,7 @@ var spec = detectors.Spec{
 
 func init() { detectors.Register(Op, &spec) }
 
-// Limits of op Scan.
+// Limits of the op.
 const (
 	MaxWindow = 1 << 16
 	MaxTop    = 32
@@ -80,7 +80,7 @@ type Params struct {
 // Model is a model of counts.
 type Model int
 
-// The models of op Scan: the families of package scan.
+// The models of counts: the families of package scan.
 const (
 	Poisson Model = iota
 	Bernoulli
@@ -177,7 +177,7 @@ func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []d
 	return dst
 }
 
-// MediaType is the media type of the blocks of op Scan: a JSON array of [ScanRegion].
+// MediaType is the media type of the op's blocks: a JSON array of [Region].
 const MediaType = "application/vnd.odradek.regions+json"
 
 // Region is a region in a block.

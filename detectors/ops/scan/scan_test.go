@@ -53,7 +53,7 @@ func regionsOf(t *testing.T, d detectors.Detector, r detectors.Rows) []Region {
 }
 
 // The map of TestScanRegions, of 4 rows and 7 columns: 2 x 2 cells of 9 counts and one of 6
-// among ones. scanBefore samples of many counts come before it.
+// among ones. before samples of many counts come before it.
 const (
 	before  = 4
 	mapRows = 4

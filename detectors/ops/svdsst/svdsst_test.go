@@ -1,11 +1,12 @@
 package svdsst
 
 import (
-	"odradek/detectors"
-	"odradek/detectors/ops/ikasst"
 	"reflect"
 	"strings"
 	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/ikasst"
 )
 
 func TestSVDSSTSizes(t *testing.T) {

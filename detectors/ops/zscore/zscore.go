@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
 	"odradek/detectors"
 	"odradek/detectors/ops/signals"
 )

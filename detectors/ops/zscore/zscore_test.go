@@ -3,9 +3,10 @@ package zscore
 import (
 	"context"
 	"math"
-	"odradek/detectors"
 	"slices"
 	"testing"
+
+	"odradek/detectors"
 )
 
 func mustZScore(t testing.TB, window int) detectors.Detector {

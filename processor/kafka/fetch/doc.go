@@ -17,8 +17,8 @@
 // Chunks are bounded by Release, not by receiving: a consumer that keeps chunks keeps its
 // partition paused.
 //
-// A request whose context ends is not taken back: the transport goes on to write and to
-// read it until its time is over, so that it must not be reused (see broker.lane).
+// A request whose context ends is not taken back: the transport writes and
+// reads it until its time is over, so that it must not be reused (see broker.lane).
 //
 // A position carries the leader epoch of the record before it (KIP-320). A Fetch names
 // the epoch that metadata gave the leader, and one that has another term refuses it, so

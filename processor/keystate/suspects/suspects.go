@@ -7,7 +7,7 @@
 // it. A vote is for it if its own time is not earlier than the suspect's less the largest
 // jump. The majority accepts or rejects it; it is accepted, too, as soon as the largest time
 // has come within the jump of it. A suspect votes like any other sample, so a partition that
-// was quiet for a week goes on with the third sample after.
+// was quiet for a week accepts the third sample after.
 package suspects
 
 import (
