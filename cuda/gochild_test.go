@@ -62,7 +62,8 @@ func TestMain(m *testing.M) {
 // program takes a second to end, unless told otherwise.
 func goChildOptions(t testing.TB, fault string) Options {
 	o := Options{Child: os.Args[0], Env: []string{childMode + "=1", "GORACE=" + os.Getenv("GORACE") + " atexit_sleep_ms=0"},
-		Retry: 50 * time.Millisecond, Lanes: 4} // three batches at a time use one of the first two lanes, which get the garbage
+		Deadline: time.Minute,                     // so that a busy machine loses no batch, under the race detector either
+		Retry:    50 * time.Millisecond, Lanes: 4} // three batches at a time use one of the first two lanes, which get the garbage
 	if fault != "" {
 		o.Env = append(o.Env, childFault+"="+fault, childOnce+"="+filepath.Join(t.TempDir(), "once"))
 	}

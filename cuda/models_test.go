@@ -103,7 +103,7 @@ func TestModels(t *testing.T) {
 		for e.Stats().Devices[0].Faults == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		waitUp(t, e, 5*time.Second)
+		waitUp(t, e, 30*time.Second)
 		l.run(t, e, 2)
 		if n := uploads(e); n[0] != 2*testModels {
 			t.Errorf("%d models were brought to two children, want %d", n[0], 2*testModels)

@@ -315,11 +315,11 @@ func TestDeviceWindowCache(t *testing.T) {
 	o.WindowCache = 1 << 26
 	_, _, repacked := windowCacheTest(t, o, 1000, 1, 1, 12, func(round int, e *Executor, kept *owner) {
 		if round%4 == 3 {
-			waitUp(t, e, 10*time.Second)
+			waitUp(t, e, 30*time.Second)
 			unix.Kill(e.Stats().Devices[0].Pid, unix.SIGKILL)
 		}
 		if round%4 == 0 {
-			waitUp(t, e, 10*time.Second) // both owners on the device again: bits of one class
+			waitUp(t, e, 30*time.Second) // both owners on the device again: bits of one class
 		}
 	})
 	t.Logf("%d batches packed again", repacked)
