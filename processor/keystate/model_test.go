@@ -213,7 +213,8 @@ func (m *model) sample(sm Sample, turn int64) {
 		}
 		n := len(m.cfg.Detectors)
 		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
-			history: make([][]float32, n), scores: make([][]float32, n), summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
+			history: make([][]float32, n), scores: make([][]float32, n),
+			summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)
 	}
 	k.offset = turn
