@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 	"odradek/processor/kafkatest"
 	"odradek/schemas/output"
 )
@@ -45,7 +45,7 @@ func TestCheckOffline(t *testing.T) {
 		term, out, _ = console(c.environ...)
 		term.check(context.Background(), []string{"-json"})
 		for line := range strings.SplitSeq(strings.TrimSpace(out.String()), "\n") {
-			var f finding
+			var f preflight.Finding
 			if err := json.Unmarshal([]byte(line), &f); err != nil || f.Level == "" || f.What == "" {
 				t.Errorf("%s: %q: %v", c.name, line, err)
 			}
@@ -156,23 +156,6 @@ func testCheckOnline(t *testing.T, c *kafkatest.Cluster) {
 	}
 	if _, out := runCheck(t, environ); !strings.Contains(out, "would be dead letters (magic)") || !strings.Contains(out, " at offset ") {
 		t.Errorf("rubbish: %s", out)
-	}
-}
-
-// Timeouts that the brokers do not allow.
-func TestCheckLimits(t *testing.T) {
-	cfg, _, _ := config.Parse(append(minimal(), "ODRADEK_SESSION_TIMEOUT=20s", "ODRADEK_TRANSACTION_TIMEOUT=15s"))
-	for _, c := range []struct{ name, ms, want string }{
-		{"transaction.max.timeout.ms", "15000", ""}, {"transaction.max.timeout.ms", "14999", "ODRADEK_TRANSACTION_TIMEOUT"},
-		{"group.min.session.timeout.ms", "20000", ""}, {"group.min.session.timeout.ms", "20001", "ODRADEK_SESSION_TIMEOUT"},
-		{"group.max.session.timeout.ms", "20000", ""}, {"group.max.session.timeout.ms", "19999", "ODRADEK_SESSION_TIMEOUT"},
-		{"transaction.max.timeout.ms", "unknown", ""},
-	} {
-		e := &examination{r: &report{}, c: cfg}
-		e.limits(map[string]string{c.name: c.ms})
-		if got := fmt.Sprint(e.r.findings); (c.want == "") != (len(e.r.findings) == 0) || !strings.Contains(got, c.want) {
-			t.Errorf("%s=%s: %s", c.name, c.ms, got)
-		}
 	}
 }
 

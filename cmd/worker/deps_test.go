@@ -27,6 +27,10 @@ var within = []struct{ dir, imports, why string }{
 		"processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/record " +
 			"processor/keystate processor/keystate/series processor/events detectors detectors/ops detectors/threshold schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
+	{"cmd/worker/preflight",
+		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/fetch " +
+			"processor/kafka/record processor/keystate schemas schemas/formats schemas/registry",
+		"a start is checked from outside: no executor, no command"},
 	{"cmd/demo",
 		"cmd/worker/config cmd/worker/sensors processor/kafka processor/kafka/fetch processor/kafka/record processor/kafkatest schemas schemas/*",
 		"the workers are other programs: the demo knows their settings and topics"},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 	"odradek/cuda"
 	"odradek/detectors"
 	"odradek/processor/metrics"
@@ -97,10 +98,10 @@ func watchExecutor(m *metrics.Metrics, exec executor) {
 }
 
 // checkExecutor reports the executor that run would use.
-func checkExecutor(r *report, c *config.Config) {
+func checkExecutor(r *preflight.Report, c *config.Config) {
 	what := config.Prefix + "EXECUTOR"
 	if c.Fetch.Executor == "cpu" {
-		r.ok(what, "the CPU")
+		r.OK(what, "the CPU")
 		return
 	}
 	gpu, err := openGPU(c, slog.New(slog.DiscardHandler))
@@ -112,13 +113,13 @@ func checkExecutor(r *report, c *config.Config) {
 				d.Capability/10, d.Capability%10))
 		}
 		err = gpu.Close()
-		r.ok(what, "%s", strings.Join(names, "; "))
+		r.OK(what, "%s", strings.Join(names, "; "))
 		if err != nil {
-			r.warn(what, err.Error(), "")
+			r.Warn(what, err.Error(), "")
 		}
 	case c.Fetch.Executor == "cuda":
-		r.fault(what, err.Error(), "use auto or cpu to score without a GPU")
+		r.Fault(what, err.Error(), "use auto or cpu to score without a GPU")
 	default:
-		r.ok(what, "the CPU, because no GPU can be used: %v", err)
+		r.OK(what, "the CPU, because no GPU can be used: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 )
 
 var goChild struct {
@@ -78,10 +79,10 @@ func TestNewExecutor(t *testing.T) {
 		if e != nil {
 			e.Close()
 		}
-		var r report
+		var r preflight.Report
 		checkExecutor(&r, cfg)
-		if r.faulty() != (c.err != "") || len(r.findings) != 1 {
-			t.Errorf("%s: check says %+v", c.environ, r.findings)
+		if r.Faulty() != (c.err != "") || len(r.Findings) != 1 {
+			t.Errorf("%s: check says %+v", c.environ, r.Findings)
 		}
 	}
 }

@@ -9,16 +9,13 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 	"odradek/processor"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
-	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
-	"odradek/processor/policy"
 	"odradek/processor/web"
 	"odradek/schemas"
-	"odradek/schemas/formats"
 	"odradek/schemas/registry"
 )
 
@@ -69,17 +66,17 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 			client.Close()
 		}
 	}()
-	until := w.started.Add(startLimit)
-	err = retryStart(ctx, log, until, func(ctx context.Context) error {
+	until := w.started.Add(preflight.StartLimit)
+	err = preflight.Retry(ctx, log, until, func(ctx context.Context) error {
 		cfg, err := c.KafkaConfig()
 		if err != nil {
-			return permanent(err)
+			return preflight.Permanent(err)
 		}
 		client, err = kafka.Open(ctx, cfg)
 		return err
 	})
 	if err != nil {
-		return endOf(ctx, err)
+		return preflight.EndOf(ctx, err)
 	}
 	registry, err := c.NewRegistry()
 	if err != nil {
@@ -92,14 +89,14 @@ func runWorker(ctx context.Context, c *config.Config, log *slog.Logger, faults *
 		metrics.WatchRegistry(registry.Stats)
 	}
 	var p *processor.Processor
-	err = retryStart(ctx, log, until, func(ctx context.Context) error {
-		if err = examineStart(ctx, c, client, registry, log); err == nil {
+	err = preflight.Retry(ctx, log, until, func(ctx context.Context) error {
+		if err = preflight.Examine(ctx, c, client, registry, log); err == nil {
 			p, err = newProcessor(ctx, c, client, registry, exec, metrics, log)
 		}
 		return err
 	})
 	if err != nil {
-		return endOf(ctx, err)
+		return preflight.EndOf(ctx, err)
 	}
 	metrics.SetBudget(int64(c.Keys.Bytes))
 	metrics.Watch(p.Status)
@@ -114,100 +111,30 @@ var hooks processor.Hooks
 // newProcessor creates missing topics, registers the schemas and builds the processor.
 func newProcessor(ctx context.Context, c *config.Config, client *kafka.Client, registry *registry.Client, exec executor,
 	metrics *metrics.Metrics, log *slog.Logger) (*processor.Processor, error) {
-	if err := createTopics(ctx, c, client, log); err != nil {
+	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
 		return nil, err
 	}
 	var ids outputs.SchemaIDs
 	for i := range ids {
 		ids[i] = -1
 	}
-	for _, out := range outputSchemas(c) {
+	for _, out := range preflight.OutputSchemas(c) {
 		if registry == nil {
 			break
 		}
-		subject := schemas.Subject(out.topic)
-		id, err := registry.Register(ctx, subject, out.schema)
+		subject := schemas.Subject(out.Topic)
+		id, err := registry.Register(ctx, subject, out.Schema)
 		if err != nil {
-			return nil, fmt.Errorf("worker: register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.what, subject, err)
+			return nil, fmt.Errorf("worker: register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.What, subject, err)
 		}
-		ids[out.output] = id
+		ids[out.Output] = id
 	}
-	cfg, err := processorConfig(c, client, registry)
+	cfg, err := preflight.ProcessorConfig(c, client, registry)
 	if err != nil {
-		return nil, permanent(err)
+		return nil, preflight.Permanent(err)
 	}
 	cfg.Executor, cfg.Metrics, cfg.Log = exec, metrics, log
 	cfg.SchemaIDs = ids
 	cfg.Hooks = hooks
 	return processor.New(ctx, cfg)
-}
-
-// processorConfig returns the configuration of the processor. An error is a fault of the
-// settings.
-func processorConfig(c *config.Config, client *kafka.Client, registry *registry.Client) (cfg processor.Config, err error) {
-	opts, err := c.DecoderOptions()
-	if err != nil {
-		return cfg, err
-	}
-	dec, err := formats.NewDecoder(c.SchemaMapping(), registry, opts)
-	if err != nil {
-		return cfg, err
-	}
-	state, err := c.KeystateConfig()
-	if err != nil {
-		return cfg, err
-	}
-	codec, err := record.ParseCodec(c.Output.Compression)
-	if err != nil {
-		return cfg, err
-	}
-	start, err := c.StartAt()
-	if err != nil {
-		return cfg, err
-	}
-	cfg = processor.Config{
-		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
-		Start: start, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
-		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
-		Decoder: dec, State: state, Settings: c.StateSettings(state), StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
-		SchemaGrace:        c.Registry.Grace,
-		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
-		Outputs: c.OutputTopics(), Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
-		Fetch: fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
-			MaxBytes: int(c.Fetch.MaxBytes), PartitionBytes: int(c.Fetch.PartitionBytes)},
-	}
-	if c.Cycle.Guarantee == "at_least_once" {
-		cfg.Guarantee = processor.AtLeastOnce
-	}
-	if c.Output.Scores == "anomalous" {
-		cfg.Scores = outputs.ScoresAnomalous
-	}
-	return cfg, nil
-}
-
-// outputSchema is one of the worker's schemas with the topic that has it.
-type outputSchema struct {
-	output                       outputs.Output
-	what, topic, setting, schema string
-}
-
-func outputSchemas(c *config.Config) (list []outputSchema) {
-	for i, name := range c.OutputTopics() {
-		if spec := &outputs.Table[i]; name != "" && spec.Schema != "" {
-			list = append(list, outputSchema{outputs.Output(i), spec.Holds, name, spec.Setting, spec.Schema})
-		}
-	}
-	return list
-}
-
-func policyOf(s string) policy.OnLoss {
-	switch s {
-	case "earliest":
-		return policy.Earliest
-	case "latest":
-		return policy.Latest
-	case "reset":
-		return policy.Reset
-	}
-	return policy.Fail
 }

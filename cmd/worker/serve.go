@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 	"odradek/processor"
 	"odradek/processor/metrics"
 	"odradek/processor/web"
@@ -88,7 +89,7 @@ func (w *worker) ready() error {
 func (w *worker) healthy() error {
 	p := w.p.Load()
 	if p == nil {
-		if time.Since(w.started) > startLimit+startGrace { // otherwise the start ends by itself
+		if time.Since(w.started) > preflight.StartLimit+preflight.StartGrace { // otherwise the start ends by itself
 			return errors.New("worker: not started yet")
 		}
 		return nil

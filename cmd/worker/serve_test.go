@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 	"odradek/processor/outputs"
 	"odradek/processor/web"
 )
 
 // The worker ends by itself when brokers or registry do not answer within
-// startLimit, so the probe does not end it before: not while the last attempt is
+// preflight.StartLimit, so the probe does not end it before: not while the last attempt is
 // still under way, however many things the start has had to wait for.
 func TestHealthyWhileStarting(t *testing.T) {
 	log, began := slog.New(slog.DiscardHandler), time.Now()
@@ -24,18 +25,18 @@ func TestHealthyWhileStarting(t *testing.T) {
 		healthy  bool
 	}{
 		{0, 2, true},
-		{startLimit, 1, true},
-		{startLimit + startGrace/2, 1, true},
-		{startLimit + startGrace + time.Second, 1, false},
+		{preflight.StartLimit, 1, true},
+		{preflight.StartLimit + preflight.StartGrace/2, 1, true},
+		{preflight.StartLimit + preflight.StartGrace + time.Second, 1, false},
 	} {
 		w := &worker{started: began.Add(-c.started)}
 		if err := w.healthy(); (err == nil) != c.healthy {
 			t.Errorf("started %s ago: %v", c.started, err)
 		}
 		attempts := 0
-		err := retryStart(t.Context(), log, w.started.Add(startLimit), func(context.Context) error {
+		err := preflight.Retry(t.Context(), log, w.started.Add(preflight.StartLimit), func(context.Context) error {
 			if attempts++; attempts == 2 {
-				return permanent(down)
+				return preflight.Permanent(down)
 			}
 			return down
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 	"odradek/processor/kafka"
 	"odradek/processor/web"
 	"odradek/schemas"
@@ -42,7 +43,7 @@ registry do not answer it tries again, for two minutes.`,
 	}
 	c.Output.CreateTopics = true // ODRADEK_CREATE_TOPICS is for run
 	log := newLogger(t.err, c, web.NewFaults(1))
-	if err := retryStart(ctx, log, time.Now().Add(startLimit), func(ctx context.Context) error { return o.run(ctx, c, log) }); err != nil {
+	if err := preflight.Retry(ctx, log, time.Now().Add(preflight.StartLimit), func(ctx context.Context) error { return o.run(ctx, c, log) }); err != nil {
 		return t.fail(fmt.Errorf("setup: %w", err))
 	}
 	return exitOK
@@ -51,7 +52,7 @@ registry do not answer it tries again, for two minutes.`,
 func (o *setupOptions) run(ctx context.Context, c *config.Config, log *slog.Logger) error {
 	cfg, err := c.KafkaConfig()
 	if err != nil {
-		return permanent(err)
+		return preflight.Permanent(err)
 	}
 	client, err := kafka.Open(ctx, cfg)
 	if err != nil {
@@ -73,22 +74,22 @@ func (o *setupOptions) run(ctx context.Context, c *config.Config, log *slog.Logg
 			log.Info("created topic", "topic", topic, "partitions", o.inputPartitions)
 		}
 	}
-	if err := createTopics(ctx, c, client, log); err != nil {
+	if err := preflight.CreateTopics(ctx, c, client, log); err != nil {
 		return err
 	}
 	registry, err := c.NewRegistry()
 	if err != nil {
-		return permanent(err)
+		return preflight.Permanent(err)
 	}
 	if registry == nil {
 		return nil
 	}
 	defer registry.Close()
-	for _, out := range outputSchemas(c) {
-		subject := schemas.Subject(out.topic)
-		id, err := registry.Register(ctx, subject, out.schema)
+	for _, out := range preflight.OutputSchemas(c) {
+		subject := schemas.Subject(out.Topic)
+		id, err := registry.Register(ctx, subject, out.Schema)
 		if err != nil {
-			return fmt.Errorf("register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.what, subject, err)
+			return fmt.Errorf("register the schema of %s as %s (ODRADEK_SCHEMA_REGISTRY_URL): %w", out.What, subject, err)
 		}
 		log.Info("registered schema", "subject", subject, "id", id)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 )
@@ -99,11 +100,11 @@ func TestUnsettledInputTopic(t *testing.T) {
 				return res, nil, true
 			})
 			for range 20 { // some are answered by the broker that knows it
-				found, faults, err := inputTopics(t.Context(), cfg, client)
+				found, faults, err := preflight.InputTopics(t.Context(), cfg, client)
 				if len(faults) > 0 {
 					t.Fatalf("faults %v", faults)
 				}
-				var final permanentError
+				var final preflight.PermanentError
 				if err != nil && (errors.As(err, &final) || kafka.ClassOf(err) == kafka.Fatal) || err == nil && len(found) != 1 {
 					t.Fatalf("%v, %v", found, err)
 				}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
@@ -187,7 +188,7 @@ func (s *stateTool) find(ctx context.Context) error {
 		}
 		topics = []string{s.o.topic}
 	}
-	if err := keepChangelogs(ctx, s.c, s.client, slog.New(slog.DiscardHandler)); err != nil {
+	if err := preflight.KeepChangelogs(ctx, s.c, s.client, slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	all := slices.Clone(topics)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/preflight"
 	"odradek/processor/kafka"
 	"odradek/processor/kafkatest"
 	"odradek/processor/outputs"
@@ -31,7 +32,7 @@ func TestTopicsForInput(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	if err := createTopics(ctx, cfg, client, slog.New(slog.DiscardHandler)); err != nil {
+	if err := preflight.CreateTopics(ctx, cfg, client, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	topics := &cfg.Output.Topics
@@ -48,21 +49,20 @@ func TestTopicsForInput(t *testing.T) {
 			t.Errorf("%s: max.message.bytes %s, %d partitions", name, conf["max.message.bytes"], infos[name].Partitions)
 		}
 	}
-	inputs, missing, err := inputTopics(ctx, cfg, client)
-	if err != nil || len(missing) > 0 {
-		t.Fatal(missing, err)
+	var log strings.Builder
+	start := func() {
+		t.Helper()
+		if err := preflight.CreateTopics(ctx, cfg, client, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if short := tooSmall(ctx, cfg, client, inputs); short != "" {
-		t.Error(short)
+	if start(); strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("the next start says %q", &log)
 	}
 	if err := c.Admin().SetTopicConfig(ctx, topics[outputs.Rekeyed], map[string]string{"max.message.bytes": "1000000"}); err != nil {
 		t.Fatal(err)
 	}
-	var log strings.Builder
-	if err := createTopics(ctx, cfg, client, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "3000000") {
+	if start(); !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "3000000") {
 		t.Errorf("the start says %q", &log)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"context"
@@ -12,24 +12,26 @@ import (
 	"odradek/schemas/registry"
 )
 
-// startLimit is how long a start is retried after faults that may pass: brokers or a registry
+// StartLimit is how long a start is retried after faults that may pass: brokers or a registry
 // that are not up yet, an output topic that someone is about to create. The attempt under
-// way at its end may take up to startGrace.
+// way at its end may take up to StartGrace.
 const (
-	startLimit = 2 * time.Minute
-	startGrace = time.Minute
+	StartLimit = 2 * time.Minute
+	StartGrace = time.Minute
 )
 
-// permanentError is a fault that no retry removes.
-type permanentError struct{ error }
+// PermanentError is a fault that no retry removes.
+type PermanentError struct{ error }
 
-func (e permanentError) Unwrap() error { return e.error }
+// Unwrap returns the fault.
+func (e PermanentError) Unwrap() error { return e.error }
 
-func permanent(err error) error { return permanentError{err} }
+// Permanent makes err a fault that no retry removes.
+func Permanent(err error) error { return PermanentError{err} }
 
-// retryStart calls f until it succeeds, fails finally, or the deadline has passed. It logs
+// Retry calls f until it succeeds, fails finally, or the deadline has passed. It logs
 // each failure.
-func retryStart(ctx context.Context, log *slog.Logger, deadline time.Time, f func(context.Context) error) error {
+func Retry(ctx context.Context, log *slog.Logger, deadline time.Time, f func(context.Context) error) error {
 	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := f(ctx)
 		switch {
@@ -51,15 +53,15 @@ func retryStart(ctx context.Context, log *slog.Logger, deadline time.Time, f fun
 
 // final reports whether no retry can remove err.
 func final(err error) bool {
-	var never permanentError
+	var never PermanentError
 	var refused *policy.RefusedError
 	var registry *registry.Error
 	return errors.As(err, &never) || errors.As(err, &refused) || kafka.ClassOf(err) == kafka.Fatal ||
 		errors.As(err, &registry) && (registry.Status == http.StatusUnauthorized || registry.Status == http.StatusForbidden)
 }
 
-// endOf returns nil for a start that was interrupted, which is a clean end.
-func endOf(ctx context.Context, err error) error {
+// EndOf returns nil for a start that was interrupted, which is a clean end.
+func EndOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}
@@ -67,7 +69,7 @@ func endOf(ctx context.Context, err error) error {
 }
 
 // startError has the faults that prevent a start.
-type startError struct{ faults []finding }
+type startError struct{ faults []Finding }
 
 func (e *startError) Error() string {
 	s := "worker: "

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"context"
@@ -25,22 +25,22 @@ import (
 // prints the report, and run does not start with a fault in it (startFault), so the two
 // agree. It changes nothing.
 type examination struct {
-	r      *report
+	r      *Report
 	c      *config.Config
 	client *kafka.Client
 	reg    *registry.Client     // nil: none is configured, or it does not answer
 	inputs []kafka.TopicInfo    // that exist
 	down   bool                 // the registry does not answer, and a start is possible without it
-	unfit  map[string][]finding // faults of the newest schema of an input topic, until its records are seen
+	unfit  map[string][]Finding // faults of the newest schema of an input topic, until its records are seen
 }
 
-// checkOnline reports on brokers, topics, permissions, schemas, live records and
+// Online reports on brokers, topics, permissions, schemas, live records and
 // stored state. It goes as far as it can with a faulty configuration.
-func checkOnline(ctx context.Context, r *report, c *config.Config) {
+func Online(ctx context.Context, r *Report, c *config.Config) {
 	e := &examination{r: r, c: c}
 	var err error
 	if e.reg, err = c.NewRegistry(); err != nil {
-		r.fault("schema registry", err.Error(), "")
+		r.Fault("schema registry", err.Error(), "")
 	}
 	kc, err := c.KafkaConfig()
 	if err == nil {
@@ -48,11 +48,11 @@ func checkOnline(ctx context.Context, r *report, c *config.Config) {
 	}
 	if err != nil {
 		e.registry(ctx)
-		r.fault("brokers", err.Error(), "")
+		r.Fault("brokers", err.Error(), "")
 		return
 	}
 	defer e.client.Close()
-	r.ok("brokers", "%s: reached%s", strings.Join(c.Kafka.Brokers, ","), secured(c))
+	r.OK("brokers", "%s: reached%s", strings.Join(c.Kafka.Brokers, ","), secured(c))
 	e.start(ctx)
 	if c.Group.Group != "" && !r.stops() {
 		e.state(ctx)
@@ -76,21 +76,21 @@ func (e *examination) start(ctx context.Context) {
 // startLook bounds the duration of the checks of one attempt to start.
 const startLook = 30 * time.Second
 
-// examineStart makes run's checks; it returns nil where a worker can start. Findings about
+// Examine makes run's checks; it returns nil where a worker can start. Findings about
 // records and their schemas that are no faults are logged.
-func examineStart(ctx context.Context, c *config.Config, client *kafka.Client, reg *registry.Client, log *slog.Logger) error {
+func Examine(ctx context.Context, c *config.Config, client *kafka.Client, reg *registry.Client, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, startLook)
 	defer cancel()
-	e := &examination{r: &report{}, c: c, client: client, reg: reg}
+	e := &examination{r: &Report{}, c: c, client: client, reg: reg}
 	e.start(ctx)
 	if err := e.r.startFault(); err != nil {
 		return err
 	}
-	for _, f := range e.r.findings {
+	for _, f := range e.r.Findings {
 		switch {
-		case f.Level == levelFault, f.Level == levelWarn && f.suspect:
+		case f.Level == LevelFault, f.Level == LevelWarn && f.suspect:
 			log.Warn("the start goes on, but", "what", f.What, "found", f.Detail, "fix", f.Fix)
-		case f.Level == levelWarn:
+		case f.Level == LevelWarn:
 			log.Debug("found at the start", "what", f.What, "found", f.Detail, "fix", f.Fix)
 		}
 	}
@@ -98,17 +98,17 @@ func examineStart(ctx context.Context, c *config.Config, client *kafka.Client, r
 }
 
 // stops reports whether run does not start.
-func (r *report) stops() bool {
-	return slices.ContainsFunc(r.findings, func(f finding) bool { return f.Level == levelFault && !f.Starts })
+func (r *Report) stops() bool {
+	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Level == LevelFault && !f.Starts })
 }
 
 // startFault returns the faults that prevent a start; nil without one. Run retries where all
 // of them may pass by themselves.
-func (r *report) startFault() error {
-	var faults []finding
+func (r *Report) startFault() error {
+	var faults []Finding
 	passes := true
-	for _, f := range r.findings {
-		if f.Level == levelFault && !f.Starts {
+	for _, f := range r.Findings {
+		if f.Level == LevelFault && !f.Starts {
 			faults = append(faults, f)
 			passes = passes && f.err != nil && !final(f.err)
 		}
@@ -119,7 +119,7 @@ func (r *report) startFault() error {
 	case passes:
 		return &startError{faults}
 	}
-	return permanent(&startError{faults})
+	return Permanent(&startError{faults})
 }
 
 // brokers compares timeouts with the brokers' limits. A broker that hides
@@ -136,15 +136,15 @@ func (e *examination) limits(conf map[string]string) {
 		return time.Duration(ms) * time.Millisecond, err == nil && ms > 0 && ms < int64(math.MaxInt64/time.Millisecond)
 	}
 	if most, ok := limit("transaction.max.timeout.ms"); ok && e.c.Cycle.Guarantee == "exactly_once" && e.c.Cycle.TransactionTimeout > most {
-		e.r.fault(config.Prefix+"TRANSACTION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", e.c.Cycle.TransactionTimeout, most),
+		e.r.Fault(config.Prefix+"TRANSACTION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", e.c.Cycle.TransactionTimeout, most),
 			"lower it, or raise the brokers' transaction.max.timeout.ms")
 	}
 	session := e.c.Group.SessionTimeout
 	if least, ok := limit("group.min.session.timeout.ms"); ok && session < least {
-		e.r.fault(config.Prefix+"SESSION_TIMEOUT", fmt.Sprintf("%v is below what the brokers allow, %v", session, least), "raise it")
+		e.r.Fault(config.Prefix+"SESSION_TIMEOUT", fmt.Sprintf("%v is below what the brokers allow, %v", session, least), "raise it")
 	}
 	if most, ok := limit("group.max.session.timeout.ms"); ok && session > most {
-		e.r.fault(config.Prefix+"SESSION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", session, most), "lower it")
+		e.r.Fault(config.Prefix+"SESSION_TIMEOUT", fmt.Sprintf("%v is above what the brokers allow, %v", session, most), "lower it")
 	}
 }
 
@@ -165,7 +165,7 @@ func secured(c *config.Config) string {
 // may reports on one permission.
 func (e *examination) may(what, why string, ops kafka.Operations, need ...kafka.Operation) {
 	if missing := lacking(ops, need...); missing != "" {
-		e.r.fault(what, why+" is not permitted", "allow "+missing+" to "+principal(e.c))
+		e.r.Fault(what, why+" is not permitted", "allow "+missing+" to "+principal(e.c))
 	}
 }
 
@@ -188,7 +188,7 @@ func (e *examination) group(ctx context.Context) {
 		e.r.unasked(name, err)
 		return
 	}
-	before := len(e.r.findings)
+	before := len(e.r.Findings)
 	e.may(name, "joining it", ops, kafka.OpRead)
 	if e.c.Cycle.Guarantee == "exactly_once" {
 		// The worker's id begins with the group's name; without an instance id
@@ -202,13 +202,13 @@ func (e *examination) group(ctx context.Context) {
 		case err != nil:
 			e.r.unasked("transactional id "+id, err)
 		case ops.Known && !ops.Has(kafka.OpDescribe):
-			e.r.fault("transactional id "+id, "transactions are not permitted",
+			e.r.Fault("transactional id "+id, "transactions are not permitted",
 				fmt.Sprintf("allow Describe and Write on transactional ids that begin with %q to %s, or set %sGUARANTEE=at_least_once",
 					e.c.Group.Group+"-", principal(e.c), config.Prefix))
 		}
 	}
-	if len(e.r.findings) == before {
-		e.r.ok(name, "may be joined")
+	if len(e.r.Findings) == before {
+		e.r.OK(name, "may be joined")
 	}
 }
 
@@ -217,16 +217,16 @@ func (e *examination) topics(ctx context.Context) {
 	if len(e.c.Group.Topics) == 0 {
 		return
 	}
-	inputs, faults, err := inputTopics(ctx, e.c, e.client)
+	inputs, faults, err := InputTopics(ctx, e.c, e.client)
 	if err != nil {
 		e.r.broken(config.Prefix+"TOPICS", err, "")
 		return
 	}
 	e.inputs = inputs
-	e.r.findings = append(e.r.findings, faults...)
+	e.r.Findings = append(e.r.Findings, faults...)
 	for _, info := range inputs {
 		name, what := info.Name, "topic "+info.Name
-		before := len(e.r.findings)
+		before := len(e.r.Findings)
 		if missing := lacking(info.Operations, kafka.OpRead, kafka.OpDescribe); missing != "" { // its partitions are quarantined
 			e.r.wrong(what, "reading it is not permitted", "allow "+missing+" to "+principal(e.c))
 		}
@@ -234,8 +234,8 @@ func (e *examination) topics(ctx context.Context) {
 			e.r.wrong(what, fmt.Sprintf("%d of %d partitions have no leader", info.Leaderless, info.Partitions), "see to the brokers")
 		}
 		retention := e.retention(ctx, name)
-		if len(e.r.findings) == before {
-			e.r.ok(what, "%d partitions%s", info.Partitions, retention)
+		if len(e.r.Findings) == before {
+			e.r.OK(what, "%d partitions%s", info.Partitions, retention)
 		}
 	}
 }
@@ -244,12 +244,12 @@ func (e *examination) topics(ctx context.Context) {
 func (e *examination) retention(ctx context.Context, topic string) string {
 	conf, err := e.client.TopicConfig(ctx, topic)
 	if err != nil {
-		e.r.warn("topic "+topic, "its configuration cannot be read, so its retention is not known: "+err.Error(),
+		e.r.Warn("topic "+topic, "its configuration cannot be read, so its retention is not known: "+err.Error(),
 			"allow DescribeConfigs to "+principal(e.c))
 		return ""
 	}
 	if strings.Contains(conf["cleanup.policy"], "compact") {
-		e.r.warn("topic "+topic,
+		e.r.Warn("topic "+topic,
 			"it is compacted: records that vanish before they are read are never scored, and state is rebuilt from what is left",
 			"use cleanup.policy=delete for an input topic")
 	}
@@ -261,13 +261,13 @@ func (e *examination) retention(ctx context.Context, topic string) string {
 		case keeps < 2*limit:
 			e.r.wrong("topic "+topic, why, "raise retention.ms or lower "+config.Prefix+"REPLAY_LIMIT")
 		case keeps < 20*limit || keeps < time.Hour:
-			e.r.warn("topic "+topic, why+": an outage that is longer loses input", "raise retention.ms")
+			e.r.Warn("topic "+topic, why+": an outage that is longer loses input", "raise retention.ms")
 		}
 		kept = fmt.Sprintf(", keeps %v", keeps)
 	}
 	if n, err := strconv.ParseInt(conf["retention.bytes"], 10, 64); err == nil && n >= 0 &&
 		strings.Contains(conf["cleanup.policy"], "delete") {
-		e.r.warn("topic "+topic, fmt.Sprintf(
+		e.r.Warn("topic "+topic, fmt.Sprintf(
 			"keeps %d bytes a partition (retention.bytes): at what rate that is less than %v of input is not known here", n, limit),
 			"set retention.bytes=-1, or make sure that it holds much more than "+config.Prefix+"REPLAY_LIMIT")
 	}
@@ -276,7 +276,7 @@ func (e *examination) retention(ctx context.Context, topic string) string {
 
 // outputs checks the topics that the worker writes, and that missing ones can be created.
 func (e *examination) outputs(ctx context.Context) {
-	if err := keepChangelogs(ctx, e.c, e.client, slog.New(slog.DiscardHandler)); err != nil {
+	if err := KeepChangelogs(ctx, e.c, e.client, slog.New(slog.DiscardHandler)); err != nil {
 		e.r.broken("changelogs", err, "")
 		return
 	}
@@ -289,10 +289,10 @@ func (e *examination) outputs(ctx context.Context) {
 	var refused creations
 	for _, p := range plans {
 		info, what := p.info, "topic "+p.name
-		before := len(e.r.findings)
+		before := len(e.r.Findings)
 		switch {
 		case !info.Authorized:
-			e.r.fault(what, "may not be described", "allow Describe and Write to "+principal(e.c))
+			e.r.Fault(what, "may not be described", "allow Describe and Write to "+principal(e.c))
 			continue
 		case !info.Exists && !e.c.Output.CreateTopics:
 			// Someone may be about to create it.
@@ -314,19 +314,19 @@ func (e *examination) outputs(ctx context.Context) {
 		e.may(what, "writing it", info.Operations, need...)
 		if p.output == outputs.Rekeyed {
 			if short := tooSmall(ctx, e.c, e.client, e.inputs); short != "" {
-				e.r.warn(what, short+": larger records become dead letters", "raise its max.message.bytes")
+				e.r.Warn(what, short+": larger records become dead letters", "raise its max.message.bytes")
 			}
 		}
 		if p.of != "" {
 			e.changelog(ctx, p)
 		}
-		if len(e.r.findings) == before {
-			e.r.ok(what, "%d partitions", info.Partitions)
+		if len(e.r.Findings) == before {
+			e.r.OK(what, "%d partitions", info.Partitions)
 		}
 	}
 	refused.report(e.r)
 	if len(missing) > 0 {
-		e.r.ok("missing topics", "%s will be created", strings.Join(missing, ", "))
+		e.r.OK("missing topics", "%s will be created", strings.Join(missing, ", "))
 	}
 }
 
@@ -350,7 +350,7 @@ func (c *creations) add(name string, err error) {
 	c.names[fix] = append(c.names[fix], name)
 }
 
-func (c *creations) report(r *report) {
+func (c *creations) report(r *Report) {
 	for _, fix := range c.fixes {
 		what, verb := "topic ", "does not exist and cannot be created"
 		if len(c.names[fix]) > 1 {
@@ -378,7 +378,7 @@ func (e *examination) changelog(ctx context.Context, p topicPlan) {
 		err := processor.MisfitOf(&cfg, p.of, p.partitions, p.name, p.info.Partitions)
 		var refused *policy.RefusedError
 		if errors.As(err, &refused) {
-			e.r.findings = append(e.r.findings, finding{Level: levelFault, What: what, Detail: refused.Reason, Fix: refused.Decide, err: err})
+			e.r.Findings = append(e.r.Findings, Finding{Level: LevelFault, What: what, Detail: refused.Reason, Fix: refused.Decide, err: err})
 		}
 	}
 	conf, err := e.client.TopicConfig(ctx, p.name)
@@ -396,7 +396,7 @@ func (e *examination) changelog(ctx context.Context, p topicPlan) {
 // state reports whether workers can continue from the committed offsets and the stored state,
 // with the code of a restore. run checks its own partitions when it restores them.
 func (e *examination) state(ctx context.Context) {
-	cfg, err := processorConfig(e.c, e.client, e.reg)
+	cfg, err := ProcessorConfig(e.c, e.client, e.reg)
 	if err != nil {
 		return // a fault of the configuration, reported there
 	}
@@ -409,19 +409,19 @@ func (e *examination) state(ctx context.Context) {
 	if rekey := e.c.Output.Topics[outputs.Rekeyed]; e.c.Cycle.Rekey {
 		infos, err := e.client.Topics(ctx, rekey)
 		if err != nil {
-			e.r.warn("stored state", "cannot be looked at: "+err.Error(), "")
+			e.r.Warn("stored state", "cannot be looked at: "+err.Error(), "")
 			return
 		}
 		for p := range int32(infos[rekey].Partitions) {
 			tps = append(tps, kafka.TP{Topic: rekey, Partition: p})
 		}
 	}
-	seen, before := 0, len(e.r.findings)
+	seen, before := 0, len(e.r.Findings)
 	var same alike
 	err = processor.Examine(ctx, cfg, tps, func(x processor.Examined) {
 		seen++
 		var refused *policy.RefusedError
-		f := finding{Level: levelWarn, What: "state of " + x.TP.String()}
+		f := Finding{Level: LevelWarn, What: "state of " + x.TP.String()}
 		add := func(detail string) {
 			f.Detail = detail
 			same.add(f)
@@ -431,10 +431,10 @@ func (e *examination) state(ctx context.Context) {
 		}
 		switch {
 		case errors.As(x.Err, &refused):
-			f.Level, f.Fix, f.err = levelFault, refused.Decide, x.Err
+			f.Level, f.Fix, f.err = LevelFault, refused.Decide, x.Err
 			add(refused.Reason)
 		case processor.Quarantines(x.Err):
-			f.Level, f.Starts = levelFault, true
+			f.Level, f.Starts = LevelFault, true
 			add("the partition would be quarantined: " + x.Err.Error())
 		case errors.Is(x.Err, keystate.ErrAhead), fetch.OffsetLost(x.Err):
 			add("it changes while it is looked at: the group is running")
@@ -442,22 +442,22 @@ func (e *examination) state(ctx context.Context) {
 			add("cannot be looked at: " + x.Err.Error())
 		}
 	})
-	e.r.findings = append(e.r.findings, same.list()...)
+	e.r.Findings = append(e.r.Findings, same.list()...)
 	switch {
 	case err != nil:
-		e.r.warn("stored state", fmt.Sprintf("%d of %d partitions were looked at: %v", seen, len(tps), err), "give -timeout more time")
-	case len(e.r.findings) == before:
-		e.r.ok("stored state", "of %d partitions can be gone on from", seen)
+		e.r.Warn("stored state", fmt.Sprintf("%d of %d partitions were looked at: %v", seen, len(tps), err), "give -timeout more time")
+	case len(e.r.Findings) == before:
+		e.r.OK("stored state", "of %d partitions can be gone on from", seen)
 	}
 }
 
 // alike merges findings of partitions whose texts differ in numbers alone.
 type alike struct {
-	findings []finding
+	Findings []Finding
 	others   map[string]int // of the same text
 }
 
-func (a *alike) add(f finding) {
+func (a *alike) add(f Finding) {
 	text := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
 			return -1
@@ -473,15 +473,15 @@ func (a *alike) add(f finding) {
 	}
 	a.others[text] = 0
 	f.key = text
-	a.findings = append(a.findings, f)
+	a.Findings = append(a.Findings, f)
 }
 
-func (a *alike) list() []finding {
-	for i := range a.findings {
-		f := &a.findings[i]
+func (a *alike) list() []Finding {
+	for i := range a.Findings {
+		f := &a.Findings[i]
 		if n := a.others[f.key]; n > 0 {
 			f.What += fmt.Sprintf(" and %d more", n)
 		}
 	}
-	return a.findings
+	return a.Findings
 }

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"odradek/processor/kafka"
 )
 
-// inputTopics looks the input topics up. It returns faults for those that a worker cannot
+// InputTopics looks the input topics up. It returns faults for those that a worker cannot
 // read: a topic that no broker knows, since only the operator creates input topics, and one
 // that may not be described. A topic without a leader, or one that only some brokers know, is
 // an error that may pass.
-func inputTopics(ctx context.Context, c *config.Config, client *kafka.Client) (found []kafka.TopicInfo, faults []finding, err error) {
+func InputTopics(ctx context.Context, c *config.Config, client *kafka.Client) (found []kafka.TopicInfo, faults []Finding, err error) {
 	infos, err := client.Topics(ctx, c.Group.Topics...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up the input topics (%sTOPICS): %w", config.Prefix, err)
@@ -24,14 +24,14 @@ func inputTopics(ctx context.Context, c *config.Config, client *kafka.Client) (f
 		}
 		switch {
 		case !info.Authorized:
-			faults = append(faults, finding{Level: levelFault, What: "topic " + name, Detail: "may not be described",
+			faults = append(faults, Finding{Level: LevelFault, What: "topic " + name, Detail: "may not be described",
 				Fix: "allow Describe and Read to " + principal(c)})
 		case !info.Exists:
 			fix := "create it (worker setup -input-partitions N does), or correct " + config.Prefix + "TOPICS"
 			if near := nearTopic(ctx, client, name); near != "" {
 				fix += ": did you mean " + near + "?"
 			}
-			faults = append(faults, finding{Level: levelFault, What: "topic " + name, Detail: "does not exist", Fix: fix})
+			faults = append(faults, Finding{Level: LevelFault, What: "topic " + name, Detail: "does not exist", Fix: fix})
 		default:
 			found = append(found, info)
 		}

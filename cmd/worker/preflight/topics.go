@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"context"
@@ -12,17 +12,17 @@ import (
 	"odradek/processor/outputs"
 )
 
-// createTopics creates missing output topics and changelogs, if that is allowed, and never
+// CreateTopics creates missing output topics and changelogs, if that is allowed, and never
 // input topics.
-func createTopics(ctx context.Context, c *config.Config, client *kafka.Client, log *slog.Logger) error {
-	inputs, faults, err := inputTopics(ctx, c, client)
+func CreateTopics(ctx context.Context, c *config.Config, client *kafka.Client, log *slog.Logger) error {
+	inputs, faults, err := InputTopics(ctx, c, client)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	if len(faults) > 0 {
-		return permanent(&startError{faults})
+		return Permanent(&startError{faults})
 	}
-	if err := keepChangelogs(ctx, c, client, log); err != nil {
+	if err := KeepChangelogs(ctx, c, client, log); err != nil {
 		return err
 	}
 	if !c.Output.CreateTopics {

@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"context"
@@ -26,24 +26,24 @@ func (e *examination) registry(ctx context.Context) {
 		return
 	}
 	if err := reg.CacheFault(); err != nil {
-		e.r.warn("schema cache", err.Error(), "make the folder writable, set "+config.Prefix+"SCHEMA_REGISTRY_CACHE_DIR to another, or to off")
+		e.r.Warn("schema cache", err.Error(), "make the folder writable, set "+config.Prefix+"SCHEMA_REGISTRY_CACHE_DIR to another, or to off")
 	}
 	err := reg.Ping(ctx)
 	if err == nil {
-		e.r.ok("schema registry", "%s: reached", config.RedactURLs(strings.Join(e.c.Registry.URLs, ",")))
+		e.r.OK("schema registry", "%s: reached", config.RedactURLs(strings.Join(e.c.Registry.URLs, ",")))
 		return
 	}
 	// A start needs less than a list of all subjects.
-	for _, out := range outputSchemas(e.c) {
-		if _, lookup := reg.Lookup(ctx, schemas.Subject(out.topic), out.schema); lookup != nil && !errors.Is(lookup, registry.ErrUnknownSchema) {
-			e.r.findings = append(e.r.findings, finding{Level: levelFault, What: "schema registry", Detail: err.Error(), err: err})
+	for _, out := range OutputSchemas(e.c) {
+		if _, lookup := reg.Lookup(ctx, schemas.Subject(out.Topic), out.Schema); lookup != nil && !errors.Is(lookup, registry.ErrUnknownSchema) {
+			e.r.Findings = append(e.r.Findings, Finding{Level: LevelFault, What: "schema registry", Detail: err.Error(), err: err})
 			e.reg = nil
 			return
 		}
 	}
-	w := finding{Level: levelWarn, What: "schema registry", Detail: err.Error(), Fix: "the schemas of the outputs are known from the cache " +
+	w := Finding{Level: LevelWarn, What: "schema registry", Detail: err.Error(), Fix: "the schemas of the outputs are known from the cache " +
 		"or from other calls: a start is possible, and records of schemas that were never seen wait", suspect: true}
-	e.r.findings = append(e.r.findings, w)
+	e.r.Findings = append(e.r.Findings, w)
 	e.down = true
 }
 
@@ -51,7 +51,7 @@ func (e *examination) registry(ctx context.Context) {
 // that those of the outputs can be registered. The records decide whether a missing field is
 // a fault (judge).
 func (e *examination) schemas(ctx context.Context) {
-	e.unfit = map[string][]finding{}
+	e.unfit = map[string][]Finding{}
 	if e.reg == nil || e.down {
 		return
 	}
@@ -62,34 +62,34 @@ func (e *examination) schemas(ctx context.Context) {
 		case e.c.Mapping.SchemaFile != "":
 			// The file is the schema of records without one.
 		case errors.Is(err, registry.ErrUnknownSchema):
-			e.r.warn("subject "+subject, "the registry has no such subject",
+			e.r.Warn("subject "+subject, "the registry has no such subject",
 				"fine if the topic's schemas go by record name or ids; the live records tell")
 		case err != nil:
-			e.r.warn("subject "+subject, "cannot be asked for: "+err.Error(), "")
+			e.r.Warn("subject "+subject, "cannot be asked for: "+err.Error(), "")
 		default:
 			e.unfit[in.Name] = e.fits(fmt.Sprintf("subject %s version %d", subject, s.Version), s)
 		}
 	}
-	for _, out := range outputSchemas(e.c) {
-		subject := schemas.Subject(out.topic)
-		switch ok, reasons, err := e.reg.Compatible(ctx, subject, out.schema); {
+	for _, out := range OutputSchemas(e.c) {
+		subject := schemas.Subject(out.Topic)
+		switch ok, reasons, err := e.reg.Compatible(ctx, subject, out.Schema); {
 		case err != nil:
-			e.r.warn("subject "+subject, "compatibility of the schema of "+out.what+" cannot be asked: "+err.Error(), "")
+			e.r.Warn("subject "+subject, "compatibility of the schema of "+out.What+" cannot be asked: "+err.Error(), "")
 		case !ok:
-			e.r.fault("subject "+subject, "it does not take the schema of "+out.what+": "+strings.Join(reasons, "; "),
-				"use another topic ("+config.Prefix+out.setting+") or change the subject's compatibility")
+			e.r.Fault("subject "+subject, "it does not take the schema of "+out.What+": "+strings.Join(reasons, "; "),
+				"use another topic ("+config.Prefix+out.Setting+") or change the subject's compatibility")
 		}
 	}
 }
 
 // fits returns which paths of the mapping a schema lacks.
-func (e *examination) fits(what string, s *schemas.Schema) (faults []finding) {
+func (e *examination) fits(what string, s *schemas.Schema) (faults []Finding) {
 	for _, err := range formats.Check(e.c.Mapping.Format, e.c.SchemaMapping(), s) {
-		faults = append(faults, finding{Level: levelFault, What: what, Detail: strings.TrimPrefix(err.Error(), "schemas: "),
+		faults = append(faults, Finding{Level: LevelFault, What: what, Detail: strings.TrimPrefix(err.Error(), "schemas: "),
 			Fix: "correct " + config.Prefix + "KEY_FIELD, _TIME_FIELD or _VALUE_FIELDS"})
 	}
 	if len(faults) == 0 {
-		e.r.ok(what, "has all mapped fields")
+		e.r.OK(what, "has all mapped fields")
 	}
 	return faults
 }
@@ -101,9 +101,9 @@ const (
 	sampleLimit      = 10 * time.Second
 )
 
-// fewRecords is too small a sample to judge a topic: run starts where fewer records cannot be
+// FewRecords is too small a sample to judge a topic: run starts where fewer records cannot be
 // read, even if none can.
-const fewRecords = 5
+const FewRecords = 5
 
 // liveSample sums up a few records of a topic.
 type liveSample struct {
@@ -125,7 +125,7 @@ type liveSample struct {
 // about to begin with a topic of which it could read no record, so that run would turn all
 // of them into dead letters and look healthy. Bad input does not stop a group that has
 // begun, nor do a few bad records after good ones: those are dead letters.
-func (s *liveSample) atFault() bool { return !s.started && s.read == 0 && s.unread >= fewRecords }
+func (s *liveSample) atFault() bool { return !s.started && s.read == 0 && s.unread >= FewRecords }
 
 // records decodes a few of the newest records of each input topic.
 func (e *examination) records(ctx context.Context) {
@@ -147,8 +147,8 @@ func (e *examination) records(ctx context.Context) {
 	for _, in := range e.inputs {
 		s, err := e.sample(ctx, f, dec, in)
 		if err != nil {
-			e.r.warn("records of "+in.Name, "cannot be looked at: "+err.Error(), "")
-			e.r.findings = append(e.r.findings, e.unfit[in.Name]...)
+			e.r.Warn("records of "+in.Name, "cannot be looked at: "+err.Error(), "")
+			e.r.Findings = append(e.r.Findings, e.unfit[in.Name]...)
 			continue
 		}
 		e.judge(in, s)
@@ -256,15 +256,15 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 	what := "records of " + in.Name
 	for _, f := range e.unfit[in.Name] {
 		if s.read > 0 {
-			f.Level, f.Detail, f.suspect = levelWarn, f.Detail+"; but newer records can be read", true
+			f.Level, f.Detail, f.suspect = LevelWarn, f.Detail+"; but newer records can be read", true
 		}
-		e.r.findings = append(e.r.findings, f)
+		e.r.Findings = append(e.r.Findings, f)
 	}
 	if s.records == 0 {
-		e.r.warn(what, "there are none to look at", "")
+		e.r.Warn(what, "there are none to look at", "")
 		return
 	}
-	before := len(e.r.findings)
+	before := len(e.r.Findings)
 	classes := make([]string, 0, len(s.failed))
 	for c := range s.failed {
 		classes = append(classes, c)
@@ -272,19 +272,19 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 	slices.Sort(classes)
 	for _, c := range classes {
 		detail := fmt.Sprintf("%d of %d would be dead letters (%s), such as %s", s.failed[c], s.records, c, s.example[c])
-		f := finding{Level: levelWarn, What: what, Detail: detail, suspect: s.read == 0}
+		f := Finding{Level: LevelWarn, What: what, Detail: detail, suspect: s.read == 0}
 		if s.read == 0 {
 			f.Fix = unreadableFix(c)
 		}
 		lacks := len(e.unfit[in.Name]) > 0 && (c == schemas.ClassMissingField || c == schemas.ClassBadType) // reported of the schema
 		if s.atFault() && !lacks {
-			f.Level = levelFault
+			f.Level = LevelFault
 			f.Fix += "; to begin behind them set " + config.Prefix + "START=latest"
 		}
-		e.r.findings = append(e.r.findings, f)
+		e.r.Findings = append(e.r.Findings, f)
 	}
 	if s.future > 0 {
-		e.r.warn(what, fmt.Sprintf("%d of %d have an event time more than %v ahead: they would be dead letters", s.future,
+		e.r.Warn(what, fmt.Sprintf("%d of %d have an event time more than %v ahead: they would be dead letters", s.future,
 			s.records, e.c.Keys.MaxFuture),
 			"see "+config.Prefix+"TIME_FIELD, _TIME_UNIT, _MAX_FUTURE")
 	}
@@ -297,12 +297,12 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 			e.r.wrong(what, fmt.Sprintf("%d of %d have no record key: a series' records may go to any partition", s.nullKey, s.records),
 				"set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS, or key the topic by series")
 		case s.otherKey > 0:
-			e.r.warn(what, fmt.Sprintf("%d of %d have a record key that is not the series key; no series was seen in two partitions",
+			e.r.Warn(what, fmt.Sprintf("%d of %d have a record key that is not the series key; no series was seen in two partitions",
 				s.otherKey, s.records),
 				"if the record key does not decide the series, set "+config.Prefix+"REKEY=true and "+config.Prefix+"LATENESS")
 		}
 	}
-	if len(e.r.findings) == before {
+	if len(e.r.Findings) == before {
 		ids := make([]string, 0, len(s.schemas))
 		for id := range s.schemas {
 			if id >= 0 {
@@ -314,7 +314,7 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 		if len(ids) > 0 {
 			of = ", schema ids " + strings.Join(ids, ",")
 		}
-		e.r.ok(what, "%d looked at, all can be read%s", s.records, of)
+		e.r.OK(what, "%d looked at, all can be read%s", s.records, of)
 	}
 }
 

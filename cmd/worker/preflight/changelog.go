@@ -1,4 +1,4 @@
-package main
+package preflight
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	"odradek/processor/provenance"
 )
 
-// keepChangelogs makes a group continue with changelogs named by an earlier version, which did
+// KeepChangelogs makes a group continue with changelogs named by an earlier version, which did
 // not double the '-' (config.ChangelogPrefix). A changelog of another group may have that
 // name too: it is the group's own if the group has committed the topic with state, or if the
 // owner record names the group.
-func keepChangelogs(ctx context.Context, c *config.Config, client *kafka.Client, log *slog.Logger) error {
+func KeepChangelogs(ctx context.Context, c *config.Config, client *kafka.Client, log *slog.Logger) error {
 	group := c.Group.Group
 	if group == "" || c.Output.ChangelogPrefix != config.ChangelogPrefix(group) || c.Output.ChangelogPrefix == group {
 		return nil
@@ -70,7 +70,7 @@ func ownChangelog(ctx context.Context, client *kafka.Client, group, topic, chang
 	f := fetch.New(client, fetch.Config{ReadCommitted: true})
 	defer f.Close()
 	for _, tp := range inputs {
-		o, err := changelogOwner(ctx, client, f, kafka.TP{Topic: changelog, Partition: tp.Partition})
+		o, err := ChangelogOwner(ctx, client, f, kafka.TP{Topic: changelog, Partition: tp.Partition})
 		if o != nil || err != nil {
 			return err == nil && o.Foreign(changelog, group, tp) == nil, err
 		}
@@ -78,9 +78,9 @@ func ownChangelog(ctx context.Context, client *kafka.Client, group, topic, chang
 	return false, nil
 }
 
-// changelogOwner reads the first owner record of a changelog partition, which is
+// ChangelogOwner reads the first owner record of a changelog partition, which is
 // near its front; nil without one.
-func changelogOwner(ctx context.Context, client *kafka.Client, f *fetch.Fetcher, log kafka.TP) (owner *provenance.Owner, err error) {
+func ChangelogOwner(ctx context.Context, client *kafka.Client, f *fetch.Fetcher, log kafka.TP) (owner *provenance.Owner, err error) {
 	first, err := client.ListOffsets(ctx, []kafka.TP{log}, kafka.Earliest)
 	if err != nil {
 		return nil, err

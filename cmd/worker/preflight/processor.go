@@ -1,0 +1,87 @@
+package preflight
+
+import (
+	"odradek/cmd/worker/config"
+	"odradek/processor"
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
+	"odradek/processor/kafka/record"
+	"odradek/processor/outputs"
+	"odradek/processor/policy"
+	"odradek/schemas/formats"
+	"odradek/schemas/registry"
+)
+
+// ProcessorConfig returns the configuration of the processor. An error is a fault of the
+// settings.
+func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.Client) (cfg processor.Config, err error) {
+	opts, err := c.DecoderOptions()
+	if err != nil {
+		return cfg, err
+	}
+	dec, err := formats.NewDecoder(c.SchemaMapping(), registry, opts)
+	if err != nil {
+		return cfg, err
+	}
+	state, err := c.KeystateConfig()
+	if err != nil {
+		return cfg, err
+	}
+	codec, err := record.ParseCodec(c.Output.Compression)
+	if err != nil {
+		return cfg, err
+	}
+	start, err := c.StartAt()
+	if err != nil {
+		return cfg, err
+	}
+	cfg = processor.Config{
+		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
+		Start: start, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
+		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
+		Decoder: dec, State: state, Settings: c.StateSettings(state), StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
+		SchemaGrace:        c.Registry.Grace,
+		TransactionTimeout: c.Cycle.TransactionTimeout, CommitInterval: c.Cycle.CommitInterval, ReplayLimit: c.Cycle.ReplayLimit,
+		Outputs: c.OutputTopics(), Changelog: c.ChangelogTopic, Codec: codec, MaxMessageBytes: int(c.Output.MaxMessage),
+		Fetch: fetch.Config{ReadCommitted: true, MaxWait: c.Fetch.MaxWait, MinBytes: int(c.Fetch.MinBytes),
+			MaxBytes: int(c.Fetch.MaxBytes), PartitionBytes: int(c.Fetch.PartitionBytes)},
+	}
+	if c.Cycle.Guarantee == "at_least_once" {
+		cfg.Guarantee = processor.AtLeastOnce
+	}
+	if c.Output.Scores == "anomalous" {
+		cfg.Scores = outputs.ScoresAnomalous
+	}
+	return cfg, nil
+}
+
+// OutputSchema is one of the worker's schemas with the topic that has it.
+type OutputSchema struct {
+	Output  outputs.Output
+	What    string // what the topic holds
+	Topic   string
+	Setting string // that names the topic, less ODRADEK_
+	Schema  string
+}
+
+// OutputSchemas lists the schemas of the topics that the worker writes.
+func OutputSchemas(c *config.Config) (list []OutputSchema) {
+	for i, name := range c.OutputTopics() {
+		if spec := &outputs.Table[i]; name != "" && spec.Schema != "" {
+			list = append(list, OutputSchema{outputs.Output(i), spec.Holds, name, spec.Setting, spec.Schema})
+		}
+	}
+	return list
+}
+
+func policyOf(s string) policy.OnLoss {
+	switch s {
+	case "earliest":
+		return policy.Earliest
+	case "latest":
+		return policy.Latest
+	case "reset":
+		return policy.Reset
+	}
+	return policy.Fail
+}
