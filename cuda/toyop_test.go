@@ -139,7 +139,7 @@ var makeToyModule = sync.OnceValues(func() (dir string, err error) {
 			return "", err
 		}
 	}
-	if err := line("detectors/ops/ops.go", "import (\n", "\t_ \"odradek/detectors/ops/toy\"\n"); err != nil {
+	if err := line("detectors/ops/ops.go", "\t// Ops without shapes.\n", "\t_ \"odradek/detectors/ops/toy\"\n"); err != nil {
 		return "", err
 	}
 	if err := line("cuda/plan/planner.go", "var plans = [...]*opPlan{\n", "\t&toyPlan,\n"); err != nil {

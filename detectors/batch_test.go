@@ -86,7 +86,8 @@ func TestBatchGrows(t *testing.T) {
 	}
 	b := detectors.Batch{MaxIn: 10}
 	b.GrowF32(3)
-	if _, x := b.GrowI64(2); len(x) != 2 || len(b.In) != 8 || !b.Fits(detectors.Need{In: 2}) || b.Fits(detectors.Need{In: detectors.I64.Words(1)}) {
+	if _, x := b.GrowI64(2); len(x) != 2 || len(b.In) != 8 || !b.Fits(detectors.Need{In: 2}) ||
+		b.Fits(detectors.Need{In: detectors.I64.Words(1)}) {
 		t.Errorf("%d words after 3 float32s and 2 int64s", len(b.In))
 	}
 }

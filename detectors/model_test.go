@@ -10,8 +10,10 @@ import (
 // TestBatchModel: models of a batch are found by their content, each has a place of its
 // own, and Reset forgets them.
 func TestBatchModel(t *testing.T) {
-	one, same, other := detectors.NewModel(detectors.Words{1, 2, 3}), detectors.NewModel(detectors.Words{1, 2, 3}), detectors.NewModel(detectors.Words{1, 2, 4})
-	if one.Sum() != same.Sum() || one.Sum() == other.Sum() || detectors.NewModel(make(detectors.Words, 1024)).Sum() == detectors.NewModel(make(detectors.Words, 1025)).Sum() {
+	one, same, other := detectors.NewModel(detectors.Words{1, 2, 3}), detectors.NewModel(detectors.Words{1, 2, 3}),
+		detectors.NewModel(detectors.Words{1, 2, 4})
+	if one.Sum() != same.Sum() || one.Sum() == other.Sum() || detectors.NewModel(make(detectors.Words,
+		1024)).Sum() == detectors.NewModel(make(detectors.Words, 1025)).Sum() {
 		t.Fatal("the sum is not that of the content")
 	}
 	var b detectors.Batch

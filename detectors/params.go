@@ -29,9 +29,6 @@ const (
 	TumblingParam = "TUMBLING"
 )
 
-// list reports whether the type is a list of numbers, up to the end of a task's parameters.
-func (t ParamType) list() bool { return t == Floats || t == Ints }
-
 // Param is a row of an op's parameter table. From the tables come the settings of
 // detectors with their checks, docs/configuration.md, and the headers of package
 // cuda/kernels that name the words of a task's parameters.

@@ -4,17 +4,19 @@
 package ops
 
 import (
+	// Ops without shapes.
+	_ "odradek/detectors/ops/ar"
+	_ "odradek/detectors/ops/flatline"
+	_ "odradek/detectors/ops/scan"
+	_ "odradek/detectors/ops/zscore"
+
 	"odradek/detectors"
-	_ "odradek/detectors/ops/ar" // for its op, like the others without a name
 	"odradek/detectors/ops/discord"
 	"odradek/detectors/ops/discords"
-	_ "odradek/detectors/ops/flatline"
 	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/ops/knn"
 	"odradek/detectors/ops/lof"
-	_ "odradek/detectors/ops/scan"
 	"odradek/detectors/ops/svdsst"
-	_ "odradek/detectors/ops/zscore"
 )
 
 // shapes are functions, so that the linker leaves them out of programs without benchmarks.

@@ -120,7 +120,8 @@ func TestParamTables(t *testing.T) {
 				}
 				continue
 			}
-			if list(p.Type) || p.Name == detectors.TumblingParam && p.Type != detectors.Bool || p.Name == detectors.WindowParam && (p.Type != detectors.Int || p.Derive != nil) {
+			if list(p.Type) || p.Name == detectors.TumblingParam && p.Type != detectors.Bool || p.Name == detectors.WindowParam &&
+				(p.Type != detectors.Int || p.Derive != nil) {
 				fault("a setting of type %d", p.Type)
 			}
 			if p.Type != detectors.Bool && p.Min >= p.Max {
@@ -173,7 +174,8 @@ func TestBuild(t *testing.T) {
 		{discord.Op, detectors.Values{"LENGTH": 2}, "LENGTH is 2, use at least 3"},
 		{discord.Op, detectors.Values{"WINDOW": 100, "LENGTH": 60}, "use at least twice as many, 120"},
 		{discord.Op, detectors.Values{"WINDOW": 100, "LENGTH": 20, "MAX_LENGTH": 60}, "use at least twice as many, 120"},
-		{discord.Op, detectors.Values{"LENGTH": 20, "MAX_LENGTH": 10}, "the longest subsequence is of 10 samples, use the shortest's 20 to 32768"},
+		{discord.Op, detectors.Values{"LENGTH": 20, "MAX_LENGTH": 10},
+			"the longest subsequence is of 10 samples, use the shortest's 20 to 32768"},
 		{discord.Op, detectors.Values{"LENGTH": 20, "LENGTHS": 3}, "3 lengths from 20 to 20 samples"},
 		{discord.Op, detectors.Values{"LENGTH": 20, "MIN_POINTS": 39}, "use twice the longest subsequence, 40, to the window"},
 	} {

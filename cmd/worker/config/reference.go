@@ -114,7 +114,8 @@ func referenceColumns(first, fields []string) (at []int, named bool, err error) 
 	}
 	if !named {
 		if len(first) != len(fields) {
-			return nil, false, fmt.Errorf("%d columns for the %d fields %s; name them in the first line", len(first), len(fields), strings.Join(fields, ","))
+			return nil, false, fmt.Errorf("%d columns for the %d fields %s; name them in the first line", len(first), len(fields),
+				strings.Join(fields, ","))
 		}
 		for i := range fields {
 			at = append(at, i)

@@ -238,7 +238,8 @@ func compare(r *detectors.Rows, got, want detectors.Result) error {
 		}
 		gd, wd := got.Detail.F32(), want.Detail.F32()
 		for i := 2 * c; i < len(wd); i += 2 * r.Dim {
-			faults = append(faults, detectors.CompareScores(gd[i:i+1], wd[i:i+1], 1e-6*sigma, 1e-5), detectors.CompareScores(gd[i+1:i+2], wd[i+1:i+2], 1e-5, 1e-4))
+			faults = append(faults, detectors.CompareScores(gd[i:i+1], wd[i:i+1], 1e-6*sigma, 1e-5), detectors.CompareScores(gd[i+1:i+2],
+				wd[i+1:i+2], 1e-5, 1e-4))
 		}
 	}
 	return errors.Join(faults...)

@@ -197,7 +197,8 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
 	first := r.Len() - r.Fresh
 	for i, s := range r.Scores {
-		dst = append(dst, detectors.Finding{Fresh: i, From: first + i - d.p.MaxLength + 1, To: first + i, Score: float64(s), Length: d.highest(&r, i)})
+		dst = append(dst, detectors.Finding{Fresh: i, From: first + i - d.p.MaxLength + 1, To: first + i, Score: float64(s), Length: d.highest(&r,
+			i)})
 	}
 	return dst
 }
@@ -319,7 +320,8 @@ func cost(r *detectors.Rows) int {
 // score of a copy, the square root of its difference from 1, to some 1e-7.
 func compare(_ *detectors.Rows, got, want detectors.Result) error {
 	const tol = 1e-6
-	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, tol, tol), detectors.CompareScores(got.Detail.F32(), want.Detail.F32(), tol, tol))
+	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, tol, tol), detectors.CompareScores(got.Detail.F32(), want.Detail.F32(),
+		tol, tol))
 }
 
 func cases(rng *rand.Rand) []detectors.Case {

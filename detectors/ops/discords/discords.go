@@ -549,7 +549,8 @@ func Shapes() []detectors.Shape {
 	profile := func(n, least, most int) detectors.Shape {
 		return detectors.Shape{
 			Name: fmt.Sprintf("N=%d m=%d to %d", n, least, most), Unit: "samples/s", Dim: 1, Fresh: n, Tasks: 1,
-			Values: detectors.Values{detectors.WindowParam: n, detectors.TumblingParam: true, "MIN_LENGTH": least, "MAX_LENGTH": most, "LENGTH_STEP": 1},
+			Values: detectors.Values{detectors.WindowParam: n, detectors.TumblingParam: true, "MIN_LENGTH": least, "MAX_LENGTH": most,
+				"LENGTH_STEP": 1},
 		}
 	}
 	single := func(s detectors.Shape) detectors.Shape {

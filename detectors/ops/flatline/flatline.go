@@ -25,7 +25,8 @@ var spec = detectors.Spec{
 			Help: "a value has not changed if it is within this of the value that its run began with."},
 	},
 	Defaults: []detectors.Default{
-		{Name: "THRESHOLD", Value: func(v detectors.Values) string { return fmt.Sprintf("fixed:%d", v.Int("AFTER")-1) }, Words: "what AFTER says"},
+		{Name: "THRESHOLD", Value: func(v detectors.Values) string { return fmt.Sprintf("fixed:%d", v.Int("AFTER")-1) },
+			Words: "what AFTER says"},
 	},
 	New:   func(v detectors.Values) (detectors.Detector, error) { return New(v.Float("TOLERANCE")) },
 	Score: score, CPU: cpu, Cost: cost, Compare: compare, Cases: cases,
@@ -146,7 +147,8 @@ func cost(r *detectors.Rows) int { return 10 + 4*r.Fresh*r.Dim }
 
 // compare: counts are equal or they are wrong, up to a rounding.
 func compare(_ *detectors.Rows, got, want detectors.Result) error {
-	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6), detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0, 1e-6))
+	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6), detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0,
+		1e-6))
 }
 
 func cases(rng *rand.Rand) []detectors.Case {

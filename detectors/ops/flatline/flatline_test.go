@@ -49,7 +49,8 @@ func TestFlatlineOfKnownSeries(t *testing.T) {
 }
 
 func TestFlatlineCounts(t *testing.T) {
-	r := detectors.Rows{Dim: 1, Fresh: 1, Params: detectors.WordsOf([]float32{0}), Carry: detectors.WordsOf([]float32{flatMost, 0}), X64: []float64{1, 1},
+	r := detectors.Rows{Dim: 1, Fresh: 1, Params: detectors.WordsOf([]float32{0}), Carry: detectors.WordsOf([]float32{flatMost, 0}),
+		X64:    []float64{1, 1},
 		Scores: make([]float32, 1), Next: make(detectors.Words, 2)}
 	if cpu(t.Context(), &r, detectors.Sequential); r.Scores[0] != flatMost {
 		t.Errorf("a run beyond the largest scores %v", r.Scores[0])

@@ -205,7 +205,8 @@ func cost(r *detectors.Rows) int {
 // a carry. It returns ErrOpen where that inexactness explains every larger difference.
 func compare(r *detectors.Rows, got, want detectors.Result) error {
 	const tol = 1e-6
-	err := errors.Join(detectors.CompareScores(got.Scores, want.Scores, tol, 0), detectors.CompareScores(got.Next.F32(), want.Next.F32(), tol, 0))
+	err := errors.Join(detectors.CompareScores(got.Scores, want.Scores, tol, 0), detectors.CompareScores(got.Next.F32(), want.Next.F32(), tol,
+		0))
 	if len(got.Scores) != len(want.Scores) || len(got.Next) != len(want.Next) {
 		return err
 	}

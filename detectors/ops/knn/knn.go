@@ -51,7 +51,8 @@ var spec = detectors.Spec{
 	// one more run, and a fault that pauses is one anomaly.
 	Defaults: []detectors.Default{
 		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},
-		{Name: "CLOSE_AFTER", Value: func(v detectors.Values) string { return strconv.Itoa(max(8, 4*v.Int("EMBED"))) }, Words: "4 times EMBED, at least 8"},
+		{Name: "CLOSE_AFTER", Value: func(v detectors.Values) string { return strconv.Itoa(max(8, 4*v.Int("EMBED"))) },
+			Words: "4 times EMBED, at least 8"},
 	},
 	New: func(v detectors.Values) (detectors.Detector, error) {
 		return New(Params{Window: v.Int(detectors.WindowParam), K: v.Int("K"), Embed: v.Int("EMBED"), MinPoints: v.Int("MIN_POINTS"),

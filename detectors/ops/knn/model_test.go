@@ -129,7 +129,8 @@ func TestKNNModelRefuses(t *testing.T) {
 	spoilt.SetFloat32(len(spoilt)-1, float32(nan))
 	for what, p := range map[string]ModelParams{
 		"no model": {}, "k": {Model: m, K: -1}, "large k": {Model: m, K: knn.MaxK + 1}, "short": {Model: detectors.NewModel(short)},
-		"one word": {Model: detectors.NewModel(detectors.Words{1})}, "foreign": {Model: detectors.NewModel(foreign)}, "spoilt": {Model: detectors.NewModel(spoilt)},
+		"one word": {Model: detectors.NewModel(detectors.Words{1})}, "foreign": {Model: detectors.NewModel(foreign)},
+		"spoilt": {Model: detectors.NewModel(spoilt)},
 	} {
 		if _, err := NewByModel(p); err == nil {
 			t.Errorf("%s passes", what)

@@ -307,7 +307,8 @@ func cost(r *detectors.Rows) int {
 
 // compare allows the rounding of a float32 result; another neighbour exceeds it.
 func compare(_ *detectors.Rows, got, want detectors.Result) error {
-	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 1e-6, 1e-6), detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0, 0))
+	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 1e-6, 1e-6), detectors.CompareScores(got.Next.F32(), want.Next.F32(),
+		0, 0))
 }
 
 // Explain gives the mean of the neighbours' last rows, and for each value its

@@ -25,7 +25,8 @@ func scanned(t *testing.T, p Params, x []int64, dim, fresh int) (detectors.Detec
 	var forms [2]detectors.Rows
 	for i := range forms {
 		r := &forms[i]
-		*r = detectors.Rows{Dim: dim, Fresh: fresh, Params: d.Params(), XI: x, Scores: slices.Repeat([]float32{7}, n.Scores), Detail: make(detectors.Words, n.Detail)}
+		*r = detectors.Rows{Dim: dim, Fresh: fresh, Params: d.Params(), XI: x, Scores: slices.Repeat([]float32{7}, n.Scores),
+			Detail: make(detectors.Words, n.Detail)}
 		for j := range r.Detail {
 			r.Detail.SetInt(j, 7)
 		}

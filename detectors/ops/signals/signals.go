@@ -70,7 +70,8 @@ func Case(what string, d detectors.Detector, dim, extra int, fresh []int, values
 	for _, f := range fresh {
 		n += f
 	}
-	c := detectors.Case{Name: fmt.Sprintf("%s, dim %d, fresh %v", what, dim, fresh), Detector: d, Dim: dim, Fresh: fresh, Rows: make([]float64, n*dim)}
+	c := detectors.Case{Name: fmt.Sprintf("%s, dim %d, fresh %v", what, dim, fresh), Detector: d, Dim: dim, Fresh: fresh, Rows: make([]float64,
+		n*dim)}
 	for v := range dim {
 		s := values[v%len(values)]
 		c.Name += ", " + s.Name

@@ -22,7 +22,8 @@ func TestSVDSSTSizes(t *testing.T) {
 		t.Errorf("Size = %+v, %v; want 16 scores, true", size, ok)
 	}
 	x := make([]float32, 407)
-	same := detectors.Must(ikasst.New(ikasst.Params{Window: 100})).AppendFindings(nil, detectors.Rows{Dim: 1, Fresh: 2, X: x, Scores: []float32{0.25, 0.5}})
+	same := detectors.Must(ikasst.New(ikasst.Params{Window: 100})).AppendFindings(nil, detectors.Rows{Dim: 1, Fresh: 2, X: x,
+		Scores: []float32{0.25, 0.5}})
 	if f := d.AppendFindings(nil, detectors.Rows{Dim: 1, Fresh: 2, X: x, Scores: []float32{0.25, 0.5}}); !reflect.DeepEqual(f, same) {
 		t.Errorf("findings %v, those of ikasst are %v", f, same)
 	}

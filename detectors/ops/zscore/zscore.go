@@ -249,7 +249,8 @@ func of(d, s, q, inv float64) float64 {
 func cost(r *detectors.Rows) int { return 10 + r.Fresh*(6+(r.Params.Int(0)-1)*r.Dim) }
 
 func compare(_ *detectors.Rows, got, want detectors.Result) error {
-	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 1e-6, 1e-5), detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0, 0))
+	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 1e-6, 1e-5), detectors.CompareScores(got.Next.F32(), want.Next.F32(),
+		0, 0))
 }
 
 func cases(rng *rand.Rand) []detectors.Case {

@@ -77,7 +77,8 @@ func TestZScoreOfVectors(t *testing.T) {
 			t.Errorf("%s: scores %v by the definition, %v by the fast form", name, out[0], out[1])
 		}
 		expected, share := make([]float64, dim), make([]float64, dim)
-		if !d.(detectors.Explainer).Explain(r, 0, expected, share) || slices.Index(share, slices.Max(share)) != off || math.Abs(expected[off]) > 0.1 {
+		if !d.(detectors.Explainer).Explain(r, 0, expected, share) || slices.Index(share, slices.Max(share)) != off ||
+			math.Abs(expected[off]) > 0.1 {
 			t.Errorf("%s: expected %v, shares %v", name, expected, share)
 		}
 	}
