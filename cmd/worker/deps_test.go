@@ -25,7 +25,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker", "*", "the program puts everything together"},
 	{"cmd/worker/config",
 		"processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/record " +
-			"processor/keystate processor/keystate/series processor/events detectors detectors/ops detectors/threshold schemas schemas/*",
+			"processor/keystate processor/keystate/series processor/events detectors detectors/ops detectors/threshold detectors/ensemble schemas schemas/*",
 		"settings are read and checked without a device, a broker or a command"},
 	{"cmd/worker/preflight",
 		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/fetch " +
@@ -64,7 +64,7 @@ var within = []struct{ dir, imports, why string }{
 			"processor/kafka processor/kafka/group processor/kafka/fetch processor/kafka/record processor/web " +
 			"detectors detectors/threshold schemas schemas/output schemas/registry",
 		"the processor is handed an Executor and knows no device; cmd puts the two together"},
-	{"processor/keystate", "processor/keystate/* processor/events detectors detectors/threshold detectors/bins",
+	{"processor/keystate", "processor/keystate/* processor/events detectors detectors/threshold detectors/ensemble detectors/bins",
 		"state is a fold of the log, without Kafka and without a wire format, so that replay gives the same scores"},
 	{"processor/keystate/heap", "", "it orders values of any kind"},
 	{"processor/keystate/changelog", "detectors", "it writes numbers and words, whatever they say"},
@@ -77,7 +77,7 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/keystate/heldblock", "processor/keystate/changelog processor/keystate/reorder", "it writes held samples of any kind of key"},
 	{"processor/keystate/suspects", "processor/keystate/eventtime processor/keystate/floor", "what a sample says, but for its time, is its owner's"},
 	{"processor/keystate/undo", "processor/keystate/floor", "what an operation changes is its owner's"},
-	{"processor/keystate/series", "processor/keystate/changelog processor/events detectors detectors/threshold detectors/bins",
+	{"processor/keystate/series", "processor/keystate/changelog processor/events detectors detectors/threshold detectors/ensemble detectors/bins",
 		"what is remembered of one series does not depend on the others, on undo or on batches"},
 	{"processor/keystate/tasks", "processor/keystate/series detectors",
 		"how a window becomes a task does not depend on the series' owner, or on what scores do to it"},
@@ -121,6 +121,7 @@ var within = []struct{ dir, imports, why string }{
 	{"detectors/seedtest", "", "the tests of every package can import it"},
 	{"detectors/vec", "", "every method imports it: it is the leaf"},
 	{"detectors/bins", "", "methods and keystate import it: it is a leaf"},
+	{"detectors/ensemble", "", "it combines scores, whatever made them"},
 	{"detectors/threshold", "", "keystate, events and settings import it: it is a leaf"},
 	{"detectors/*", "detectors/vec", "a method takes slices and gives slices, so that it can be read beside its paper"},
 	{"cuda", "cuda/child cuda/kernels cuda/plan detectors", "an executor sees tasks, not where they come from"},

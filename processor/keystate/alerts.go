@@ -34,7 +34,8 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 				Key: p.Key, Detector: d.Index, State: stateOf(d, word, scores[i]), Score: scores[i],
 				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
 			}
-			s.judgeRow(p, b, a, i, &r, nil)
+			s.judgeRow(p.Key, d, a, &r, &reasons{p: p, b: b, i: i})
+			s.feed(p.Key, d, &r)
 		}
 		return
 	}
@@ -51,7 +52,8 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 			f, finds = &finds[0], finds[1:]
 			r.setFinding(f, times)
 		}
-		s.judgeRow(p, b, a, i, &r, f)
+		s.judgeRow(p.Key, d, a, &r, &reasons{p: p, b: b, i: i, finding: f})
+		s.feed(p.Key, d, &r)
 	}
 }
 
@@ -84,18 +86,27 @@ func (s *State) saveEvents(k *Key, i int, a *series.Alert) {
 	}
 }
 
-// judgeRow judges the score of r, of the task's i-th fresh row; f is its finding, nil
-// for none.
-func (s *State) judgeRow(p *pending, b *detectors.Batch, a *series.Alert, i int, r *Row, f *detectors.Finding) {
-	d := p.Detector
+// reasons is where the parts of a score come from: a task's i-th fresh row with its finding, nil
+// for none, or of an ensemble the members' shares.
+type reasons struct {
+	p       *pending
+	b       *detectors.Batch
+	i       int
+	finding *detectors.Finding
+	shares  []float64 // of a score of an ensemble; nil: none has any
+}
+
+// judgeRow judges the score of r, smoothed if the detector asks for that, and hands r out.
+func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row, why *reasons) {
 	var v threshold.Verdict
-	if r.Judged = r.Score; d.Traced {
-		r.Judged = s.smooth(p.Key, d, r.Score)
+	if r.Judged = r.Score; d.Smooth > 1 && r.Score == r.Score {
+		_, state := d.Split(s.traceOf(k, d).State)
+		r.Judged = d.Smooth.Add(state, r.Score)
 	}
 	if r.Threshold = nan; d.Judged && r.Judged == r.Judged {
 		if !s.restore.replaying {
 			s.journal.Open.Floats = a.Rule.Save(s.journal.Open.Floats, a.History)
-			s.journal.Open.Push(opJudged, p.Key, d.Alert, threshold.Saved)
+			s.journal.Open.Push(opJudged, k, d.Alert, threshold.Saved)
 		}
 		v = a.Rule.Judge(a.History, r.Judged)
 		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
@@ -108,23 +119,20 @@ func (s *State) judgeRow(p *pending, b *detectors.Batch, a *series.Alert, i int,
 	}
 	in := events.Input{
 		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
-		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: p.Key.Name(), Source: s.source,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: s.source,
 	}
-	s.saveEvents(p.Key, d.Alert, a)
-	if d.Valued && v.Exceeds && a.Events.Peak(r.Judged) {
-		s.explain(p, b, i, f, &in)
+	s.saveEvents(k, d.Alert, a)
+	if v.Exceeds && a.Events.Peak(r.Judged) {
+		switch {
+		case d.Ensemble != nil:
+			in.Contribution = slices.Clone(why.shares)
+		case d.Valued:
+			s.explain(why, &in)
+		}
 	}
 	if c, ok := a.Events.Step(d.Events, &in, !s.restore.replaying); ok {
-		s.addEvent(&EventRow{p.Key, d.Index, d.Name, c})
+		s.addEvent(&EventRow{k, d.Index, d.Name, c})
 	}
-}
-
-// smooth adds a score to its detector's trace, and returns what is to be judged.
-func (s *State) smooth(k *Key, d *series.SetDetector, score float32) float32 {
-	if score != score {
-		return score
-	}
-	return d.Smooth.Add(s.traceOf(k, d).State, score)
 }
 
 // traceOf returns a detector's trace, which is saved before its first change in the open unit.
@@ -147,7 +155,8 @@ func (s *State) traceOf(k *Key, d *series.SetDetector) *series.Trace {
 // does not say, asks the detector. The rows of the
 // task were centred and rounded to float32 when they were packed; what was measured
 // is taken from the values that the queue has copied.
-func (s *State) explain(p *pending, b *detectors.Batch, i int, f *detectors.Finding, in *events.Input) {
+func (s *State) explain(why *reasons, in *events.Input) {
+	p, b, i, f := why.p, why.b, why.i, why.finding
 	d := p.Detector
 	v := make([]float64, 3*d.Dim)
 	expected, actual, contribution := v[:d.Dim:d.Dim], v[d.Dim:2*d.Dim:2*d.Dim], v[2*d.Dim:]
@@ -233,20 +242,17 @@ func (s *State) endKey(k *Key, reason events.Reason, offset int64) {
 
 // endAlerts closes what the key's detectors have open.
 func (s *State) endAlerts(k *Key, reason events.Reason, time, offset int64) {
-	for i := range k.Set.Windows {
-		for j := range k.Set.Windows[i].Detectors {
-			d := &k.Set.Windows[i].Detectors[j]
-			if !d.Judged {
-				continue
-			}
-			a := &k.Alerts.Detectors[d.Alert]
-			if a.Events.Idle() {
-				continue
-			}
-			s.saveEvents(k, d.Alert, a)
-			if c, ok := a.Events.End(reason, time, offset); ok {
-				s.addEvent(&EventRow{k, d.Index, d.Name, c})
-			}
+	for d := range k.Set.All {
+		if !d.Judged {
+			continue
+		}
+		a := &k.Alerts.Detectors[d.Alert]
+		if a.Events.Idle() {
+			continue
+		}
+		s.saveEvents(k, d.Alert, a)
+		if c, ok := a.Events.End(reason, time, offset); ok {
+			s.addEvent(&EventRow{k, d.Index, d.Name, c})
 		}
 	}
 }

@@ -151,7 +151,9 @@ func (s *State) loadHead(name, value []byte) error {
 			h.Summaries(&k.Series)
 		}
 		if v == versionTraces {
+			h.Differences = nil
 			h.Traces(&k.Series)
+			s.takeDifferences(k, h)
 		}
 		d.Decoder = h.Decoder
 		if h.Rewrite {
@@ -186,11 +188,16 @@ func (s *State) takeFindings(k *Key, h *series.Reader) {
 	for _, name := range h.Stale {
 		s.stale[k] = append(s.stale[k], staleSegment{changelog.Segment, name.Window, name.ID})
 	}
-	for _, f := range h.Differences {
-		s.restore.load.mismatched(k, Mismatch{Detector: f.Detector, Fields: f.Fields, Window: f.Window, Params: f.Params})
-	}
+	s.takeDifferences(k, h)
 	if h.Missing != nil {
 		s.restore.load.broken[k] = broken{err: h.Missing}
+	}
+}
+
+// takeDifferences notes what another configuration has made of a key's state.
+func (s *State) takeDifferences(k *Key, h *series.Reader) {
+	for _, f := range h.Differences {
+		s.restore.load.mismatched(k, Mismatch{Detector: f.Detector, Fields: f.Fields, Window: f.Window, Params: f.Params})
 	}
 }
 

@@ -88,6 +88,8 @@ type modelKey struct {
 	carry        []detectors.Words
 	history      [][]float32
 	scores       [][]float32 // all, by detector
+	line, scored [][]modelSaid
+	past         map[[2]int][]float32 // by ensemble and member
 	summary      [][]float64
 	left         []int // rows in it
 	events       []events.State
@@ -115,11 +117,144 @@ func (m *model) key(name []byte) *modelKey {
 
 func (m *model) looks(name []byte) (d []int) {
 	for i := range m.cfg.Detectors {
-		if f := m.cfg.Detectors[i].Keys; f == nil || f(name) {
+		if m.cfg.Detectors[i].Ensemble == nil && m.reads(i, name) {
 			d = append(d, i)
 		}
 	}
 	return d
+}
+
+func (m *model) reads(i int, name []byte) bool {
+	d := &m.cfg.Detectors[i]
+	if d.Ensemble != nil {
+		for _, member := range d.Ensemble.Members {
+			if !m.reads(member, name) {
+				return false
+			}
+		}
+	}
+	return d.Keys == nil || d.Keys(name)
+}
+
+// modelSaid is what the members of an ensemble say of a sample; nil: nothing yet.
+type modelSaid struct {
+	time, offset int64
+	rows         map[int]flat // by member
+	past         map[int]bool
+}
+
+// said is a row of a detector. The ensembles score the samples that all members have got past.
+func (m *model) said(k *modelKey, i int, row flat) {
+	m.rows = append(m.rows, row)
+	for e := range m.cfg.Detectors {
+		d := &m.cfg.Detectors[e]
+		if d.Ensemble == nil || !slices.Contains(d.Ensemble.Members, i) || !m.reads(e, k.name) {
+			continue
+		}
+		line := k.line[e]
+		if !slices.ContainsFunc(line, func(s modelSaid) bool { return s.offset == row.offset }) {
+			line = append(line, modelSaid{row.time, row.offset, map[int]flat{}, map[int]bool{}})
+		}
+		slices.SortFunc(line, func(a, b modelSaid) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.offset, b.offset)) })
+		for _, s := range line {
+			s.past[i] = s.past[i] || s.time < row.time || s.time == row.time && s.offset <= row.offset
+			if s.offset == row.offset {
+				s.rows[i] = row
+			}
+		}
+		// A new sample is one that those have got past that have got past a later one.
+		for n := len(line) - 2; n >= 0; n-- {
+			for j := range line[n+1].past {
+				line[n].past[j] = line[n].past[j] || line[n+1].past[j]
+			}
+		}
+		span := 1
+		for _, j := range d.Ensemble.Members {
+			span = max(span, m.cfg.Detectors[j].Stride)
+		}
+		scored := k.scored[e]
+		for len(line) > 0 {
+			first := line[0]
+			late := len(scored) > 0 && slices.ContainsFunc(scored, func(s modelSaid) bool {
+				return s.time > first.time || s.time == first.time && s.offset >= first.offset
+			})
+			all := !slices.ContainsFunc(d.Ensemble.Members, func(j int) bool { return !first.past[j] })
+			if !late && !all && len(line) <= span {
+				break
+			}
+			line = line[1:]
+			if !late {
+				scored = append(scored, first)
+			}
+			m.combine(k, e, first, late)
+		}
+		k.line[e], k.scored[e] = line, scored
+	}
+}
+
+// combine scores a sample by the definition in package ensemble.
+func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
+	d := &m.cfg.Detectors[e]
+	missing := math.Float32bits(float32(math.NaN()))
+	out := flat{string(k.name), int32(e), RowScored, missing, said.offset, said.time, math.MaxInt64, math.MinInt64, false, 0, missing, missing}
+	sum, any, imputed := 0.0, false, false
+	about, till := int64(math.MaxInt64), int64(math.MinInt64)
+	var terms []float64
+	for _, j := range d.Ensemble.Members {
+		past := k.past[[2]int{e, j}]
+		if !late && len(past) < d.Ensemble.MinPoints {
+			out.state = RowWarmingUp
+		}
+		row, there := said.rows[j]
+		imputed = imputed || there && row.state == RowImputed
+		score := math.Float32frombits(row.judged)
+		if !there || score != score {
+			terms = append(terms, 0)
+			continue
+		}
+		score = max(0, min(math.MaxFloat32, score))
+		mean := 0.0
+		for n, s := range past {
+			mean += (float64(s) - mean) / float64(min(n+1, d.Ensemble.Memory))
+		}
+		ratio := 1.0
+		if mean > 0 {
+			ratio = math.Max(0.1, math.Min(1e6, float64(score)/mean))
+		} else if score > 0 {
+			ratio = 1e6
+		}
+		terms = append(terms, math.Log(ratio))
+		any, sum = true, sum+math.Log(ratio)
+		about, till = min(about, row.about), max(till, row.till)
+		k.past[[2]int{e, j}] = append(past, score)
+	}
+	if late {
+		return
+	}
+	if about > till {
+		about, till = said.time, said.time
+	}
+	if out.about, out.till = about, till; out.state == RowWarmingUp {
+		m.rows = append(m.rows, out)
+		return
+	}
+	if imputed {
+		out.state = RowImputed
+	}
+	if any {
+		out.score = math.Float32bits(float32(sum))
+		var shares []float64
+		if sum = 0; slices.Max(terms) > 0 {
+			for _, t := range terms {
+				sum += math.Max(0, t)
+			}
+			for _, t := range terms {
+				shares = append(shares, math.Max(0, t)/sum)
+			}
+		}
+		out = m.judged(k, e, out, func(in *events.Input) { in.Contribution = shares })
+	}
+	m.rows = append(m.rows, out)
 }
 
 // overdue releases what has waited for too many offsets.
@@ -214,6 +349,7 @@ func (m *model) sample(sm Sample, turn int64) {
 		n := len(m.cfg.Detectors)
 		k = &modelKey{name: sm.Key, wins: make([]modelWin, len(m.cfg.Windows)), fresh: make([][]modelRow, n), carry: make([]detectors.Words, n),
 			history: make([][]float32, n), scores: make([][]float32, n),
+			line: make([][]modelSaid, n), scored: make([][]modelSaid, n), past: map[[2]int][]float32{},
 			summary: make([][]float64, n), left: make([]int, n), events: make([]events.State, n)}
 		m.keys = append(m.keys, k)
 	}
@@ -303,7 +439,7 @@ func (m *model) row(sm Sample) {
 			w := &k.wins[wi]
 			n := len(w.rows)
 			if n < f.least {
-				m.rows = append(m.rows, flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time,
+				m.said(k, i, flat{string(k.name), int32(i), RowWarmingUp, math.Float32bits(float32(math.NaN())), sm.Offset, sm.Time, sm.Time,
 					sm.Time, false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN()))})
 				continue
 			}
@@ -409,27 +545,38 @@ func (m *model) task(k *modelKey, i int, w *modelWin) {
 		}
 		if best != nil {
 			row.score, row.about, row.till = math.Float32bits(float32(best.Score)), x[best.From].time, x[best.To].time
-			row = m.judged(k, i, row, rows, j, centers, r.v)
+			row = m.judged(k, i, row, func(in *events.Input) {
+				at := rows.Len() - rows.Fresh + j
+				for c := range rows.Dim {
+					if f.id%2 == 0 {
+						in.Expected = append(in.Expected, float64(rows.X[max(0, at-1)*rows.Dim+c])+centers[c])
+						in.Actual = append(in.Actual, r.v[c])
+						in.Contribution = append(in.Contribution, 1/float64(rows.Dim))
+					}
+				}
+			})
 		}
-		m.rows = append(m.rows, row)
+		m.said(k, i, row)
 	}
 }
 
 // meanOf returns the bits of the mean of the last n scores, or of NaN while there are fewer.
 func meanOf(scores []float32, n int) uint32 {
-	n = max(n, 1)
+	if n = max(n, 1); n == 1 {
+		return math.Float32bits(scores[len(scores)-1])
+	}
 	if len(scores) < n {
 		return math.Float32bits(float32(math.NaN()))
 	}
 	sum := 0.0
 	for _, s := range scores[len(scores)-n:] {
-		sum += float64(s)
+		sum += math.Max(-math.MaxFloat32, math.Min(math.MaxFloat32, float64(s)))
 	}
 	return math.Float32bits(float32(sum / float64(n)))
 }
 
 // judged is a row with its verdict, and what becomes of the key's anomaly.
-func (m *model) judged(k *modelKey, i int, row flat, r detectors.Rows, fresh int, centers, actual []float64) flat {
+func (m *model) judged(k *modelKey, i int, row flat, explain func(*events.Input)) flat {
 	d := &m.cfg.Detectors[i]
 	k.scores[i] = append(k.scores[i], math.Float32frombits(row.score))
 	row.judged = meanOf(k.scores[i], int(d.Smooth))
@@ -443,6 +590,13 @@ func (m *model) judged(k *modelKey, i int, row flat, r detectors.Rows, fresh int
 	rule := *d.Threshold
 	if rule.Decluster == 0 {
 		rule.Decluster = max(1, int(d.Smooth)) // fakes say nothing of their reach
+		if d.Ensemble != nil {
+			reach := 1
+			for _, j := range d.Ensemble.Members {
+				reach = max(reach, int(m.cfg.Detectors[j].Smooth))
+			}
+			rule.Decluster += reach - 1
+		}
 	}
 	v := rule.Judge(k.history[i], score)
 	row.exceeds, row.severity, row.threshold = v.Exceeds, v.Severity, math.Float32bits(v.Threshold)
@@ -453,14 +607,7 @@ func (m *model) judged(k *modelKey, i int, row flat, r detectors.Rows, fresh int
 		Time: row.time, Offset: row.offset, About: row.about, Until: row.till, Score: score, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.name,
 	}
-	at := r.Len() - r.Fresh + fresh
-	for c := range r.Dim {
-		if d.Detector.(*fake).id%2 == 0 {
-			in.Expected = append(in.Expected, float64(r.X[max(0, at-1)*r.Dim+c])+centers[c])
-			in.Actual = append(in.Actual, actual[c])
-			in.Contribution = append(in.Contribution, 1/float64(r.Dim))
-		}
-	}
+	explain(&in)
 	if c, ok := k.events[i].Step(d.Events, &in, true); ok {
 		m.tell(k, int32(i), d.Name, c)
 	}
@@ -481,6 +628,14 @@ func (m *model) end(k *modelKey, reason events.Reason, offset int64) {
 			if c, ok := k.events[i].End(reason, m.wm(), offset); ok {
 				m.tell(k, int32(i), m.cfg.Detectors[i].Name, c)
 			}
+		}
+	}
+	for i := range m.cfg.Detectors {
+		if m.cfg.Detectors[i].Ensemble == nil || !m.reads(i, k.name) {
+			continue
+		}
+		if c, ok := k.events[i].End(reason, m.wm(), offset); ok {
+			m.tell(k, int32(i), m.cfg.Detectors[i].Name, c)
 		}
 	}
 	if k.silent != nil {

@@ -10,11 +10,9 @@ func (s *State) OpenAnomalies() map[string]int64 {
 		if k.Alerts == nil {
 			continue
 		}
-		for i := range k.Set.Windows {
-			for j := range k.Set.Windows[i].Detectors {
-				if d := &k.Set.Windows[i].Detectors[j]; d.Judged && k.Alerts.Detectors[d.Alert].Events.Open() {
-					n[d.Name]++
-				}
+		for d := range k.Set.All {
+			if d.Judged && k.Alerts.Detectors[d.Alert].Events.Open() {
+				n[d.Name]++
 			}
 		}
 		if k.Alerts.Silent != nil {

@@ -14,19 +14,23 @@ import (
 
 // warm makes the row of a sample that comes too early for a score.
 func (s *State) warm(k *Key, d *series.SetDetector, time, offset int64) {
-	if s.restore.replaying {
+	if s.restore.replaying && len(d.Feeds) == 0 {
 		return
 	}
 	if !s.tasks.Empty() {
 		s.tasks.WarmUp(k, d, time, offset)
 		return
 	}
-	s.Rows = append(s.Rows, warmRow(k, d, time, offset))
+	s.addWarmRow(k, d, time, offset)
 }
 
-func warmRow(k *Key, d *series.SetDetector, time, offset int64) Row {
-	return Row{Key: k, Detector: d.Index, State: RowWarmingUp, Score: nan, Judged: nan, Threshold: nan, Offset: offset, Time: time,
+func (s *State) addWarmRow(k *Key, d *series.SetDetector, time, offset int64) {
+	r := Row{Key: k, Detector: d.Index, State: RowWarmingUp, Score: nan, Judged: nan, Threshold: nan, Offset: offset, Time: time,
 		About: time, Until: time}
+	if !s.restore.replaying {
+		s.Rows = append(s.Rows, r)
+	}
+	s.feed(k, d, &r)
 }
 
 var nan = float32(math.NaN())
@@ -79,7 +83,7 @@ func (s *State) Apply(b *detectors.Batch) {
 		switch p.Index {
 		case tasks.WarmingUp:
 			time, offset := s.tasks.WarmedUp(&p.Task)
-			s.Rows = append(s.Rows, warmRow(p.Key, p.Detector, time, offset))
+			s.addWarmRow(p.Key, p.Detector, time, offset)
 			continue
 		case tasks.Deferred:
 			s.tasks.Do(&p.Task)

@@ -49,8 +49,13 @@ func randomConfig(r *rand.Rand) *Config {
 		}
 		cfg.Detectors = append(cfg.Detectors, d)
 	}
+	for range r.IntN(3) {
+		randomEnsemble(r, cfg)
+	}
 	for i := range cfg.Windows {
-		whole := func(d series.DetectorConfig) bool { return d.Window == i && d.Detector.(*fake).bins != nil }
+		whole := func(d series.DetectorConfig) bool {
+			return d.Ensemble == nil && d.Window == i && d.Detector.(*fake).bins != nil
+		}
 		cfg.Windows[i].Incomplete = r.IntN(2) == 0 && !slices.ContainsFunc(cfg.Detectors, whole)
 	}
 	if r.IntN(2) == 0 {
@@ -84,6 +89,44 @@ func randomConfig(r *rand.Rand) *Config {
 		panic(err)
 	}
 	return cfg
+}
+
+// randomEnsemble adds an ensemble of the detectors that there are, if they are two, at any place.
+func randomEnsemble(r *rand.Rand, cfg *Config) {
+	var members []int
+	for _, i := range r.Perm(len(cfg.Detectors)) {
+		if cfg.Detectors[i].Ensemble == nil && (len(members) < 2 || r.IntN(2) == 0) {
+			members = append(members, i)
+		}
+	}
+	if len(members) < 2 {
+		return
+	}
+	least := 1 + r.IntN(20)
+	d := series.DetectorConfig{
+		Name: fmt.Sprint("e", len(cfg.Detectors)), Fingerprint: uint64(1000 + len(cfg.Detectors)),
+		Ensemble: &series.Ensemble{Members: members, MinPoints: least, Memory: least + r.IntN(50)},
+	}
+	if r.IntN(3) == 0 {
+		d.Smooth = threshold.Smoothing(2 + r.IntN(5))
+	}
+	if n := byte(r.IntN(4)); r.IntN(3) == 0 {
+		d.Keys = func(key []byte) bool { return len(key) > 0 && key[0]%4 != n }
+	}
+	if r.IntN(4) > 0 {
+		randomAlerts(r, &d)
+	}
+	at := r.IntN(len(cfg.Detectors) + 1)
+	for _, e := range append(cfg.Detectors, d) {
+		if e.Ensemble != nil {
+			for i, m := range e.Ensemble.Members {
+				if m >= at {
+					e.Ensemble.Members[i]++
+				}
+			}
+		}
+	}
+	cfg.Detectors = slices.Insert(cfg.Detectors, at, d)
 }
 
 // randomAlerts gives a detector a threshold and, mostly, events. Scores of fakes

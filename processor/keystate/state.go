@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"odradek/detectors"
+	"odradek/detectors/ensemble"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/decisions"
@@ -128,6 +129,8 @@ func (c *Config) Check() error {
 		}
 		names[series.NameHash(d.Name)] = d.Name
 		switch {
+		case d.Ensemble != nil:
+			c.checkEnsemble(&c.Detectors[i], bad)
 		case d.Detector == nil:
 			bad("detector %q is nil", d.Name)
 		case d.Window < 0 || d.Window >= len(c.Windows):
@@ -352,6 +355,8 @@ type State struct {
 
 	tasks tasks.Queue[*Key]
 	finds []detectors.Finding
+
+	terms, shares [ensemble.MaxMembers]float64 // of an ensemble's members
 
 	// Undo and dirty keys.
 	journal undo.Log[*Key, atMark]

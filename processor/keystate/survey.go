@@ -80,15 +80,13 @@ func (v *Survey) size(name []byte, head, segments int64) int64 {
 		if d.Traced {
 			alerts += series.TraceBytes + 8*int64(d.TraceSize())
 		}
+		if d.Judged {
+			alerts += 4 * int64(max(d.Threshold.Size(), v.histories[d.Name]))
+		}
 	}
 	for i := range set.Windows {
 		sw := &set.Windows[i]
 		full += 8 * (int64(sw.Need)*int64(1+len(sw.Columns)) + int64(sw.Tail))
-		for j := range sw.Detectors {
-			if d := &sw.Detectors[j]; d.Judged {
-				alerts += 4 * int64(max(d.Threshold.Size(), v.histories[d.Name]))
-			}
-		}
 	}
 	return int64(keyBytes+set.Fixed+len(name)) + alerts + min(2*(head+segments), full+head)
 }

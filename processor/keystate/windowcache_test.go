@@ -122,6 +122,9 @@ func TestWindowCache(t *testing.T) {
 	for range 20 {
 		cfg := randomConfig(r)
 		for i := range cfg.Detectors {
+			if cfg.Detectors[i].Ensemble != nil {
+				continue
+			}
 			f := cfg.Detectors[i].Detector.(*fake)
 			if f.lag = 0; r.IntN(4) > 0 {
 				cfg.Detectors[i].Detector = steadyFake{f}

@@ -29,6 +29,16 @@ type warmth struct{ rows, scores int64 }
 // the history of the threshold.
 func warmthOf(cfg *keystate.Config, i int) (w warmth) {
 	d := &cfg.Detectors[i]
+	if d.Ensemble != nil {
+		for _, m := range d.Ensemble.Members {
+			w.rows = max(w.rows, warmthOf(cfg, m).rows)
+		}
+		w.rows += int64(d.Ensemble.MinPoints)
+		if d.Threshold != nil {
+			w.scores = int64(d.Threshold.History)
+		}
+		return w
+	}
 	w.rows = int64(d.Detector.Window() + d.Stride - 1)
 	dim := len(cfg.Windows[d.Window].Columns)
 	if out, ok := d.Detector.Size(detectors.View{Dim: dim, Rows: int(w.rows), Fresh: d.Stride}); ok && out.Carry > 0 {

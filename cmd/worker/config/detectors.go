@@ -31,6 +31,7 @@ type detectorCommon struct {
 	Keys      []string `env:"KEYS" envDefault:"*" doc:"Patterns of the series keys to look at: * stands for any text, ? for one byte; a pattern that begins with ! excludes. pump-*,!pump-test* takes the pumps but not the test pumps."`
 	Window    int      `env:"WINDOW" derived:"50{WINDOW}" min:"2" max:"16777216" doc:"Window of the method, in samples. {windows}"`
 	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later{STRIDE}."`
+	Members   []string `env:"MEMBERS" doc:"ensemble: names of the detectors whose scores it combines, 2 to 64. With SMOOTH, a member's mean is combined. It reads the series that all of them read. A sample is scored once all members have scored it, as many samples later as the largest STRIDE of theirs less one; a member that has no score for it (its fields are missing, or it finds nothing there) counts as usual, and before each has MIN_POINTS scores there is none."`
 	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault of about that many samples stands out, a single sample's does less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. Kept in the state at 8 bytes each."`
 	Alarm     alarmSettings
 	Reference string `env:"REFERENCE" doc:"CSV file of samples that new ones are judged by, instead of those before them: a golden batch, last week. A row a sample, in order, with a column for each of FIELDS, found by the names of the first line if there are names. With knn only, from a series' first EMBED samples on; WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
@@ -42,15 +43,18 @@ const usualWindow = 50
 
 // specOf returns the row of an op in the table; nil for none.
 func specOf(op string) *detectors.Spec {
+	if op == ensembleSpec.Name {
+		return ensembleSpec
+	}
 	if o, ok := detectors.OpByName(op); ok {
 		return o.Spec()
 	}
 	return nil
 }
 
-// opSpecs lists the ops by name.
+// opSpecs lists the ops, and the ensemble, by name.
 func opSpecs() []*detectors.Spec {
-	var list []*detectors.Spec
+	list := []*detectors.Spec{ensembleSpec}
 	for _, o := range detectors.Ops() {
 		list = append(list, o.Spec())
 	}
@@ -268,12 +272,13 @@ func (k *checker) detector(d *DetectorSettings) {
 		k.add(short+"KEYS", err.Error(), "")
 	}
 	k.alarm(short, d)
+	k.ensemble(short, d)
 	values := d.values(none)
 	if tumbling, _ := values[detectors.TumblingParam].(bool); tumbling && d.Stride != d.Window {
 		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window),
 			fmt.Sprintf("set it to %d", d.Window))
 	}
-	if spec := specOf(d.Op); spec != nil && k.ok(d.settingNames(short)...) {
+	if spec := specOf(d.Op); spec != nil && !d.isEnsemble() && k.ok(d.settingNames(short)...) {
 		_, err := spec.New(values)
 		if d.Reference != "" {
 			if err = d.referred.err; err != nil {
@@ -308,8 +313,11 @@ func (d *DetectorSettings) settingNames(short string) []string {
 	return names
 }
 
-// Build returns the detector of checked settings.
+// Build returns the detector of checked settings; nil for an ensemble.
 func (d *DetectorSettings) Build() (detectors.Detector, error) {
+	if d.isEnsemble() {
+		return nil, nil
+	}
 	if d.Reference != "" {
 		return d.referred.detector, d.referred.err
 	}

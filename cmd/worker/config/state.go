@@ -44,6 +44,10 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 	var windows []string
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
+		if d.isEnsemble() {
+			ks.Detectors = append(ks.Detectors, series.DetectorConfig{})
+			continue
+		}
 		cols, err := mapping.Columns(d.Fields)
 		if err != nil {
 			return nil, fmt.Errorf("%sFIELDS: %w", detectorPrefix(d.Name), err)
@@ -80,6 +84,9 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		}
 		ks.Detectors = append(ks.Detectors, dc)
 	}
+	if err := c.addEnsembles(ks); err != nil {
+		return nil, err
+	}
 	return ks, nil
 }
 
@@ -99,6 +106,10 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 	var list []provenance.StateSettings
 	for i := range c.Detectors {
 		d, dc := &c.Detectors[i], &ks.Detectors[i]
+		if d.isEnsemble() {
+			list = append(list, d.ensembleSettings(dc))
+			continue
+		}
 		fields := provenance.Setting{Name: detectorPrefix(d.Name) + "FIELDS", Value: strings.Join(d.Fields, ",")}
 		if source[fields.Name] == "default" {
 			fields.Shown = Prefix + "VALUE_FIELDS"

@@ -23,6 +23,7 @@ type WindowConfig struct {
 type DetectorConfig struct {
 	Name     string // unique; finds its stored progress again
 	Detector detectors.Detector
+	Ensemble *Ensemble             // combines other detectors' scores; Detector is then nil, and Window and Stride mean nothing
 	Window   int                   // index into Config.Windows
 	Fields   []string              // names of the window's columns, shown with its anomalies; no part of the state
 	Keys     func(key []byte) bool // the series that it reads; nil: all
@@ -39,6 +40,12 @@ type DetectorConfig struct {
 	// first that any score of the mean is about.
 	Threshold *threshold.Rule
 	Events    *events.Rule // makes anomalies of those that exceed; nil: no events
+}
+
+// Ensemble makes a detector one of the scores of others; see package ensemble.
+type Ensemble struct {
+	Members           []int // indices into Config.Detectors; none is an ensemble
+	Memory, MinPoints int   // see ensemble.Params
 }
 
 // Steady is implemented by detectors with one finding for each fresh row, in order,

@@ -3,6 +3,7 @@ package series
 import (
 	"odradek/detectors"
 	"odradek/detectors/bins"
+	"odradek/detectors/ensemble"
 	"odradek/detectors/threshold"
 )
 
@@ -30,6 +31,7 @@ type Setup struct {
 	Rule     *threshold.Rule   // in force for the score that Apply judges next
 	Ruled    *threshold.Rule   // and for the sample that Fold takes next
 	former   []*threshold.Rule // of other histories
+	Combined *ensemble.Params  // of an ensemble; nil: it is none
 	Explain  detectors.Explainer
 	Blocker  detectors.Blocker
 	Valued   bool         // its tasks' values are queued: a finding may say what was expected
@@ -90,6 +92,30 @@ func NewSetup(index int, c *DetectorConfig, dim int) *Setup {
 	d.Followed = d.Judged || d.Traced
 	d.Replays = d.Followed || d.Most.Carry > 0
 	return d
+}
+
+// newEnsemble derives the setup of the ensemble at index in the configuration, and has its members
+// feed it. Neighbouring scores are about the same samples as far as those of any member.
+func newEnsemble(index int, c *DetectorConfig, setups []*Setup) *Setup {
+	d := &Setup{DetectorConfig: *c, Index: int32(index), Dim: len(c.Ensemble.Members), Traced: true, Followed: true}
+	stride := 1
+	for _, i := range c.Ensemble.Members {
+		m := setups[i]
+		m.Followed, m.Replays = true, true
+		stride = max(stride, m.Stride)
+		d.From = max(d.From, m.From+max(1, int(m.Smooth))-1)
+	}
+	d.Combined = c.Ensemble.Combination(stride)
+	if d.Judged = d.Threshold != nil && d.Threshold.Size() > 0; d.Judged {
+		d.Threshold = d.configured()
+		d.Ruled = d.Threshold
+	}
+	return d
+}
+
+// Combination returns the parameters of an ensemble whose members' largest stride is given.
+func (c *Ensemble) Combination(stride int) *ensemble.Params {
+	return &ensemble.Params{Members: len(c.Members), Memory: c.Memory, MinPoints: c.MinPoints, Span: stride}
 }
 
 // configured is the threshold that a detector is to have: neighbouring scores that

@@ -3,11 +3,12 @@ package series
 // Set is a set of detectors, and what the keys that they read have in common.
 type Set struct {
 	Windows   []SetWindow
-	Detectors int  // their number
-	Judged    int  // the number of those with a threshold
-	Traced    int  // the number of those with a trace
-	Simple    bool // one window of one column, one detector
-	Fixed     int  // bytes of a series' Windows and Progress without rows and carries
+	Ensembles []SetDetector // of which all members are in the set
+	Detectors int           // the number of those on windows
+	Judged    int           // the number of those with a threshold
+	Traced    int           // the number of those with a trace
+	Simple    bool          // one window of one column, one detector
+	Fixed     int           // bytes of a series' Windows and Progress without rows and carries
 }
 
 // SetWindow describes a window of a key, as the detectors of its set need it.
@@ -30,19 +31,31 @@ type SetDetector struct {
 	at    int // place of its fresh rows in the tail
 	Alert int // index into Alerts.Detectors, if judged
 	Trace int // index into Alerts.Traces, if traced
+	Feeds []Feed
+}
+
+// Feed says which ensemble a detector is a member of.
+type Feed struct {
+	Ensemble int // index into Set.Ensembles
+	Member   int // index into its members
 }
 
 // None is the set of a series that no detector reads any more, which stays only until
 // its open anomalies are closed.
 var None = &Set{}
 
-// All visits the detectors, each with the fingerprint of its window.
+// All visits the detectors, each with the fingerprint of its window; that of an ensemble is 0.
 func (set *Set) All(yield func(d *SetDetector, window uint64) bool) {
 	for i := range set.Windows {
 		for j := range set.Windows[i].Detectors {
 			if !yield(&set.Windows[i].Detectors[j], set.Windows[i].Fingerprint) {
 				return
 			}
+		}
+	}
+	for i := range set.Ensembles {
+		if !yield(&set.Ensembles[i], 0) {
+			return
 		}
 	}
 }
@@ -74,8 +87,17 @@ func NewSets(windows []WindowConfig, dets []DetectorConfig, maxRecord int) *Sets
 	filtered := false
 	for i := range dets {
 		d := &dets[i]
-		s.Setups = append(s.Setups, NewSetup(i, d, len(windows[d.Window].Columns)))
 		filtered = filtered || d.Keys != nil
+		if d.Ensemble != nil {
+			s.Setups = append(s.Setups, nil) // after its members
+			continue
+		}
+		s.Setups = append(s.Setups, NewSetup(i, d, len(windows[d.Window].Columns)))
+	}
+	for i := range dets {
+		if dets[i].Ensemble != nil {
+			s.Setups[i] = newEnsemble(i, &dets[i], s.Setups)
+		}
 	}
 	if !filtered {
 		s.all = s.of(func(int) bool { return true })
@@ -88,7 +110,20 @@ func (s *Sets) For(name []byte) *Set {
 	if s.all != nil {
 		return s.all
 	}
-	return s.of(func(i int) bool { return s.Setups[i].Keys == nil || s.Setups[i].Keys(name) })
+	return s.of(func(i int) bool { return s.reads(i, name) })
+}
+
+// reads reports whether a detector reads a key: an ensemble those that all of its members read, too.
+func (s *Sets) reads(i int, name []byte) bool {
+	d := s.Setups[i]
+	if d.Ensemble != nil {
+		for _, m := range d.Ensemble.Members {
+			if !s.reads(m, name) {
+				return false
+			}
+		}
+	}
+	return d.Keys == nil || d.Keys(name)
 }
 
 func (s *Sets) of(reads func(detector int) bool) *Set {
@@ -112,17 +147,12 @@ func (s *Sets) of(reads func(detector int) bool) *Set {
 		return set
 	}
 	set := &Set{}
+	reads = func(i int) bool { return members[i/8]>>(i%8)&1 != 0 }
 	for w, wc := range s.windows {
 		sw := SetWindow{Index: w, Fingerprint: wc.Fingerprint, Columns: wc.Columns, Incomplete: wc.Incomplete}
 		for i, d := range s.Setups {
-			if d.Window == w && members[i/8]>>(i%8)&1 != 0 {
-				sw.Detectors = append(sw.Detectors, SetDetector{d, set.Detectors, sw.Tail, set.Judged, set.Traced})
-				if d.Judged {
-					set.Judged++
-				}
-				if d.Traced {
-					set.Traced++
-				}
+			if d.Window == w && d.Ensemble == nil && reads(i) {
+				sw.Detectors = append(sw.Detectors, set.detectorOf(d, sw.Tail))
 				sw.Tail += d.Stride - 1
 				sw.Need = max(sw.Need, d.Full)
 				set.Detectors++
@@ -139,8 +169,30 @@ func (s *Sets) of(reads func(detector int) bool) *Set {
 		sw.pool = s.pools[words]
 		set.Windows = append(set.Windows, sw)
 	}
+	for i, d := range s.Setups {
+		if d.Ensemble == nil || !reads(i) {
+			continue
+		}
+		set.Ensembles = append(set.Ensembles, set.detectorOf(d, 0))
+		for m, of := range d.Ensemble.Members {
+			member, _ := set.detector(s.Setups[of].Name)
+			member.Feeds = append(member.Feeds, Feed{len(set.Ensembles) - 1, m})
+		}
+	}
 	set.Simple = set.Detectors == 1 && len(set.Windows[0].Columns) == 1
 	set.Fixed = len(set.Windows)*windowBytes + set.Detectors*progressBytes
 	s.made[string(members)] = set
 	return set
+}
+
+// detectorOf returns the next detector of the set, and counts what it remembers.
+func (set *Set) detectorOf(d *Setup, at int) SetDetector {
+	of := SetDetector{Setup: d, Place: set.Detectors, at: at, Alert: set.Judged, Trace: set.Traced}
+	if d.Judged {
+		set.Judged++
+	}
+	if d.Traced {
+		set.Traced++
+	}
+	return of
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Trace is what is remembered of a detector's scores beside the history of its threshold: those that
-// are smoothed. All zero is nothing.
+// are smoothed, and of an ensemble, what package ensemble does. All zero is nothing.
 type Trace struct {
 	State []uint64 // as Setup.TraceSize says; nil before the first score
 	Unit  uint64   // the undo unit that has a copy of State
@@ -16,11 +16,30 @@ type Trace struct {
 // TraceBytes is the size of a Trace in memory; TestSizes compares it.
 const TraceBytes = 32
 
-// TraceSize returns the length of a trace's state.
-func (d *Setup) TraceSize() int { return d.Smooth.Size() }
+// TraceSize returns the length of a trace's state: that of an ensemble, then that of Smooth.
+func (d *Setup) TraceSize() int { return d.combinedSize() + d.Smooth.Size() }
+
+func (d *Setup) combinedSize() int {
+	if d.Combined == nil {
+		return 0
+	}
+	return d.Combined.Size()
+}
+
+// Split splits a trace's state into that of an ensemble and that of Smooth.
+func (d *Setup) Split(state []uint64) (combined, smooth []uint64) {
+	n := d.combinedSize()
+	return state[:n], state[n:]
+}
 
 // validTrace reports whether stored words are a trace's state.
-func (d *Setup) validTrace(state []uint64) bool { return d.Smooth.Valid(state) }
+func (d *Setup) validTrace(state []uint64) bool {
+	if len(state) != d.TraceSize() {
+		return false
+	}
+	combined, smooth := d.Split(state)
+	return (d.Combined == nil || d.Combined.Valid(combined)) && d.Smooth.Valid(smooth)
+}
 
 // Trace returns that of a traced detector, with a state, and the bytes that this added to the series.
 func (k *Series) Trace(d *SetDetector) (t *Trace, added int64) {
@@ -53,7 +72,7 @@ func (k *Series) Traced() bool {
 // EncodeTraces appends the traces, in a head: number, and for each
 //
 //	hash of the detector's name, its fingerprint, the window's fingerprint,
-//	the words of the state
+//	the words of the state up to the last that is not 0
 func (k *Series) EncodeTraces(e *changelog.Encoder) {
 	n := 0
 	for i := range k.Alerts.Traces {
@@ -70,6 +89,9 @@ func (k *Series) EncodeTraces(e *changelog.Encoder) {
 		e.Bits(d.Fingerprint)
 		e.Bits(window)
 		state := k.Alerts.Traces[d.Trace].State
+		for state[len(state)-1] == 0 {
+			state = state[:len(state)-1]
+		}
 		e.Uint(uint64(len(state)))
 		for _, w := range state {
 			e.Bits(w)
@@ -77,8 +99,8 @@ func (k *Series) EncodeTraces(e *changelog.Encoder) {
 	}
 }
 
-// Traces reads what EncodeTraces has written, those that the configuration has a use for; Progress
-// has found which are of another one.
+// Traces reads what EncodeTraces has written, those that the configuration has a use for. Progress
+// has found which are of another one, but for ensembles.
 func (d *Reader) Traces(k *Series) {
 	for range d.Len(25) {
 		name, fp, window := d.Bits(), d.Bits(), d.Bits()
@@ -90,8 +112,17 @@ func (d *Reader) Traces(k *Series) {
 			return
 		}
 		for det, of := range k.Set.All {
-			if NameHash(det.Name) != name || !det.Traced || det.Fingerprint != fp || of != window {
+			if NameHash(det.Name) != name {
 				continue
+			}
+			if det.Ensemble != nil && (det.Fingerprint != fp || of != window) {
+				d.Differences = append(d.Differences, Difference{det.Name, false, window, fp})
+			}
+			if !det.Traced || det.Fingerprint != fp || of != window {
+				continue
+			}
+			if size := det.TraceSize(); len(state) < size {
+				state = append(state, make([]uint64, size-len(state))...)
 			}
 			if !det.validTrace(state) {
 				d.Fail()

@@ -38,7 +38,9 @@ func newDetector(d *series.Setup) detector {
 func (p *packer) need() detectors.Need {
 	var n detectors.Need
 	for i := range p.detectors {
-		p.detectors[i].addNeed(&n)
+		if p.detectors[i].Setup != nil {
+			p.detectors[i].addNeed(&n)
+		}
 	}
 	return n
 }

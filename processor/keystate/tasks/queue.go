@@ -62,6 +62,9 @@ const maxPending = 1 << 18
 func New[K comparable](dets []*series.Setup) Queue[K] {
 	q := Queue[K]{packer: packer{detectors: make([]detector, len(dets))}}
 	for i, d := range dets {
+		if d.Ensemble != nil {
+			continue // it has no tasks
+		}
 		q.detectors[i] = newDetector(d)
 	}
 	q.need = q.packer.need()

@@ -1,0 +1,129 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"odradek/detectors"
+	"odradek/detectors/ensemble"
+	"odradek/detectors/threshold"
+	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
+	"odradek/processor/provenance"
+)
+
+// ensembleSpec has the settings of an ensemble in the form of an op's. It is no op: its
+// scores are made of its members', in the state.
+var ensembleSpec = &detectors.Spec{
+	Name: "ensemble",
+	Help: "the sum of log(score / slow mean of the scores before) of the detectors in MEMBERS: high where several of them are unusually high at " +
+		"once, on whatever scales they score",
+	Params: []detectors.Param{
+		{Name: "MEMORY", Type: detectors.Int, Default: 5000, Min: 1, Max: ensemble.MaxMemory,
+			Help: "scores that a member's slow mean goes by."},
+		{Name: "MIN_POINTS", Type: detectors.Int, Default: 64, Min: 1, Max: ensemble.MaxMemory,
+			Help: "scores that each member must have had before the first score."},
+	},
+	Defaults: []detectors.Default{
+		{Name: "HISTORY", Value: func(detectors.Values) string { return "1024" }, Words: "1024"},
+		{Name: "CLOSE_AFTER", Value: func(detectors.Values) string { return "64" }, Words: "64"},
+	},
+}
+
+func (d *DetectorSettings) isEnsemble() bool { return d.Op == ensembleSpec.Name }
+
+// addEnsembles sets the configuration of the ensembles; that of their members is there.
+func (c *Config) addEnsembles(ks *keystate.Config) error {
+	for i := range c.Detectors {
+		d := &c.Detectors[i]
+		if !d.isEnsemble() {
+			continue
+		}
+		v := d.values(none)
+		e := &series.Ensemble{Memory: v.Int("MEMORY"), MinPoints: v.Int("MIN_POINTS")}
+		canonical := d.canonical()
+		for _, name := range d.Members {
+			at := slices.IndexFunc(c.Detectors, func(m DetectorSettings) bool { return m.Name == name })
+			if at < 0 || c.Detectors[at].isEnsemble() {
+				return fmt.Errorf("%sMEMBERS: %q is not a detector with a method", detectorPrefix(d.Name), name)
+			}
+			e.Members = append(e.Members, at)
+			m := &ks.Detectors[at]
+			canonical += fmt.Sprintf(";member=%q,%016x,%016x", name, m.Fingerprint, ks.Windows[m.Window].Fingerprint)
+		}
+		keys, err := keyPatterns(d.Keys)
+		if err != nil {
+			return fmt.Errorf("%sKEYS: %w", detectorPrefix(d.Name), err)
+		}
+		dc := &ks.Detectors[i]
+		*dc = series.DetectorConfig{Name: d.Name, Ensemble: e, Fields: d.Members, Keys: keys, Stride: 1,
+			Smooth: threshold.Smoothing(d.Smooth), Fingerprint: fingerprint(canonical)}
+		if dc.Threshold, err = c.thresholdOf(d); err != nil {
+			return fmt.Errorf("%sTHRESHOLD: %w", detectorPrefix(d.Name), err)
+		}
+		if dc.Threshold != nil && c.Detect.Anomalies {
+			dc.Events = d.Alarm.rule()
+		}
+	}
+	return nil
+}
+
+// ensemble checks an ensemble, or that a detector is none.
+func (k *checker) ensemble(short string, d *DetectorSettings) {
+	if !d.isEnsemble() {
+		if len(d.Members) > 0 {
+			k.add(short+"MEMBERS", fmt.Sprintf("op %s has no members", d.Op), "remove it or set "+Prefix+short+"OP=ensemble")
+		}
+		return
+	}
+	problems := twice(d.Members)
+	for _, name := range d.Members {
+		at := slices.IndexFunc(k.c.Detectors, func(m DetectorSettings) bool { return m.Name == name })
+		switch {
+		case at < 0:
+			problems = append(problems, fmt.Sprintf("%q is not one of %sDETECTORS", name, Prefix))
+		case k.c.Detectors[at].isEnsemble():
+			problems = append(problems, fmt.Sprintf("%q is an ensemble", name))
+		case k.c.Detectors[at].Stride > ensemble.MaxSpan:
+			problems = append(problems, fmt.Sprintf("%q has a stride of %d", name, k.c.Detectors[at].Stride))
+		}
+	}
+	if len(d.Members) < 2 || len(d.Members) > ensemble.MaxMembers {
+		problems = append(problems, fmt.Sprintf("%d members", len(d.Members)))
+	}
+	k.addAll(short+"MEMBERS", problems, fmt.Sprintf("name 2 to %d other detectors, of a stride of %d at most", ensemble.MaxMembers, ensemble.MaxSpan))
+	for _, name := range []string{"WINDOW", "STRIDE", "FIELDS"} {
+		if !k.c.isDefault(short + name) {
+			k.add(short+name, "an ensemble has none", "remove it, or set those of its members")
+		}
+	}
+	if v := d.values(none); v.Int("MIN_POINTS") > v.Int("MEMORY") {
+		k.add(short+"MIN_POINTS", fmt.Sprintf("is %d, more than the memory of %d", v.Int("MIN_POINTS"), v.Int("MEMORY")), "")
+	}
+	// Scores are logarithms, and as often below 0 as above.
+	if r, err := threshold.Parse(d.Alarm.Threshold); err == nil && (r.Kind == threshold.Mean || r.Margin != 0 && r.Margin != 1) {
+		k.add(short+"THRESHOLD", d.Alarm.Threshold+" is a multiple, of scores that may be below 0", "use conformal, mad or fixed")
+	}
+	if d.Alarm.Release < 1 {
+		k.add(short+"RELEASE", "a share of a threshold that may be below 0 means nothing", "use 1")
+	}
+}
+
+// ensembleSettings are the settings behind the fingerprint of an ensemble, but for those of its members,
+// whose fingerprints it has.
+func (d *DetectorSettings) ensembleSettings(dc *series.DetectorConfig) provenance.StateSettings {
+	s := provenance.StateSettings{Detector: d.Name, Params: provenance.Fingerprint(dc.Fingerprint)}
+	op := func(name, value string) {
+		s.Op = append(s.Op, provenance.Setting{Name: detectorPrefix(d.Name) + name, Value: value})
+	}
+	op("OP", d.Op)
+	op("MEMBERS", strings.Join(d.Members, ","))
+	op("SMOOTH", strconv.Itoa(d.Smooth))
+	for _, p := range d.stateParams() {
+		op(p.name, formatValue(p.field))
+	}
+	s.Earlier = func(*keystate.Mismatch) bool { return false }
+	return s
+}
