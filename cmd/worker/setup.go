@@ -43,7 +43,8 @@ registry do not answer it tries again, for two minutes.`,
 	}
 	c.Output.CreateTopics = true // ODRADEK_CREATE_TOPICS is for run
 	log := newLogger(t.err, c, web.NewFaults(1))
-	if err := preflight.Retry(ctx, log, time.Now().Add(preflight.StartLimit), func(ctx context.Context) error { return o.run(ctx, c, log) }); err != nil {
+	until := time.Now().Add(preflight.StartLimit)
+	if err := preflight.Retry(ctx, log, until, func(ctx context.Context) error { return o.run(ctx, c, log) }); err != nil {
 		return t.fail(fmt.Errorf("setup: %w", err))
 	}
 	return exitOK

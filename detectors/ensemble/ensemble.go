@@ -157,7 +157,7 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 	if r.About > r.Until {
 		r.About, r.Until = time, time
 	}
-	sum, any := 0.0, false
+	sum, scored := 0.0, false
 	for i := range p.Members {
 		m := state[atMembers+i*memberSize:]
 		score := math.Float32frombits(uint32(e[entryScores+i]))
@@ -165,12 +165,12 @@ func (p *Params) Next(state []uint64, r *Row, terms []float64) bool {
 			terms[i] = 0
 			continue
 		}
-		any = true
+		scored = true
 		terms[i] = term(float64(score), math.Float64frombits(m[memberMean]))
 		sum += terms[i]
 		p.learn(m, score)
 	}
-	if any && !r.WarmingUp {
+	if scored && !r.WarmingUp {
 		r.Score = float32(sum)
 	}
 	state[atScored], state[atScored+1], state[atScored+2] = 1, uint64(time), uint64(offset)

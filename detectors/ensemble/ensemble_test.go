@@ -107,7 +107,8 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	p := Params{Members: 2, Memory: 3, MinPoints: 1, Span: 2}
-	for _, bad := range [][2]uint64{{0, 2}, {atWaiting, 3}, {atMembers, 2}, {atMembers + memberCount, 4}, {atMembers + memberMean, math.MaxUint64}} {
+	for _, bad := range [][2]uint64{{0, 2}, {atWaiting, 3}, {atMembers, 2}, {atMembers + memberCount, 4},
+		{atMembers + memberMean, math.MaxUint64}} {
 		state := make([]uint64, p.Size())
 		if state[bad[0]] = bad[1]; p.Valid(state) {
 			t.Errorf("word %d is %d, and taken", bad[0], bad[1])

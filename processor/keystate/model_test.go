@@ -197,7 +197,7 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 	d := &m.cfg.Detectors[e]
 	missing := math.Float32bits(float32(math.NaN()))
 	out := flat{string(k.name), int32(e), RowScored, missing, said.offset, said.time, math.MaxInt64, math.MinInt64, false, 0, missing, missing}
-	sum, any, imputed := 0.0, false, false
+	sum, scored, imputed := 0.0, false, false
 	about, till := int64(math.MaxInt64), int64(math.MinInt64)
 	var terms []float64
 	for _, j := range d.Ensemble.Members {
@@ -224,7 +224,7 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 			ratio = 1e6
 		}
 		terms = append(terms, math.Log(ratio))
-		any, sum = true, sum+math.Log(ratio)
+		scored, sum = true, sum+math.Log(ratio)
 		about, till = min(about, row.about), max(till, row.till)
 		k.past[[2]int{e, j}] = append(past, score)
 	}
@@ -241,7 +241,7 @@ func (m *model) combine(k *modelKey, e int, said modelSaid, late bool) {
 	if imputed {
 		out.state = RowImputed
 	}
-	if any {
+	if scored {
 		out.score = math.Float32bits(float32(sum))
 		var shares []float64
 		if sum = 0; slices.Max(terms) > 0 {

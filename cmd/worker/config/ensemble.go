@@ -18,8 +18,8 @@ import (
 // scores are made of its members', in the state.
 var ensembleSpec = &detectors.Spec{
 	Name: "ensemble",
-	Help: "the sum of log(score / slow mean of the scores before) of the detectors in MEMBERS: high where several of them are unusually high at " +
-		"once, on whatever scales they score",
+	Help: "the sum of log(score / slow mean of the scores before) of the detectors in MEMBERS: high where several of them are unusually " +
+		"high at once, on whatever scales they score",
 	Params: []detectors.Param{
 		{Name: "MEMORY", Type: detectors.Int, Default: 5000, Min: 1, Max: ensemble.MaxMemory,
 			Help: "scores that a member's slow mean goes by."},
@@ -93,7 +93,8 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	if len(d.Members) < 2 || len(d.Members) > ensemble.MaxMembers {
 		problems = append(problems, fmt.Sprintf("%d members", len(d.Members)))
 	}
-	k.addAll(short+"MEMBERS", problems, fmt.Sprintf("name 2 to %d other detectors, of a stride of %d at most", ensemble.MaxMembers, ensemble.MaxSpan))
+	k.addAll(short+"MEMBERS", problems,
+		fmt.Sprintf("name 2 to %d other detectors, of a stride of %d at most", ensemble.MaxMembers, ensemble.MaxSpan))
 	for _, name := range []string{"WINDOW", "STRIDE", "FIELDS"} {
 		if !k.c.isDefault(short + name) {
 			k.add(short+name, "an ensemble has none", "remove it, or set those of its members")

@@ -7,7 +7,8 @@ import (
 )
 
 func ensembleOf(more ...string) []string {
-	return append([]string{"ODRADEK_VALUE_FIELDS=a,b", "ODRADEK_DETECTORS=x,both,y", "ODRADEK_DETECTOR_Y_OP=ar", "ODRADEK_DETECTOR_BOTH_OP=ensemble",
+	return append([]string{"ODRADEK_VALUE_FIELDS=a,b", "ODRADEK_DETECTORS=x,both,y", "ODRADEK_DETECTOR_Y_OP=ar",
+		"ODRADEK_DETECTOR_BOTH_OP=ensemble",
 		"ODRADEK_DETECTOR_BOTH_MEMBERS=y,x"}, more...)
 }
 
@@ -39,7 +40,8 @@ func TestEnsemble(t *testing.T) {
 		if more == "BOTH_MEMBERS=x,y" {
 			members = []int{0, 2}
 		}
-		if !slices.Equal(d.Ensemble.Members, members) || !slices.Equal(d.Fields, c.Detectors[1].Members) || d.Threshold == nil || d.Events == nil {
+		if !slices.Equal(d.Ensemble.Members, members) || !slices.Equal(d.Fields, c.Detectors[1].Members) || d.Threshold == nil ||
+			d.Events == nil {
 			t.Errorf("%s: %+v", more, d)
 		}
 	}

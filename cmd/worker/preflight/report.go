@@ -14,6 +14,7 @@ import (
 // Level is the severity of a finding of `check`.
 type Level string
 
+// The severities of findings.
 const (
 	LevelOK    Level = "ok"
 	LevelWarn  Level = "warn"  // run starts, and may behave in an unintended way

@@ -122,7 +122,7 @@ func (d *Reader) Traces(k *Series) {
 				continue
 			}
 			if size := det.TraceSize(); len(state) < size {
-				state = append(state, make([]uint64, size-len(state))...)
+				state = slices.Concat(state, make([]uint64, size-len(state)))
 			}
 			if !det.validTrace(state) {
 				d.Fail()
