@@ -99,7 +99,13 @@ type Finding struct {
 }
 
 // Region is a box of cells of a grid: in each dimension those from From to To.
-type Region struct{ From, To []int }
+type Region struct {
+	From, To []int
+	Observed int64   // the count of its cells
+	Expected float64 // what their baselines let expect
+	Ratio    float64 // log-likelihood ratio
+	P        float64 // probability of a ratio as high by chance; NaN: unknown
+}
 
 // Learner is a Detector that scores no row before it has learnt from enough of them. A score of
 // NaN says that it has not.

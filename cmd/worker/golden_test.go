@@ -71,11 +71,23 @@ func TestGoldenLedger(t *testing.T) {
 			t.Run(name, func(t *testing.T) { testGolden(t, "testdata/golden-"+name+".txt", []detectors.Op{op}) })
 		}
 	}
+	t.Run("grid", func(t *testing.T) {
+		got := goldenRun(t, append(goldenSettings, gridSettings...), newGoldenGrid)
+		for _, name := range []string{`golden-in-changelog "Eregion-3"`, `golden-dlq "region-1"`, `golden-late "region-0"`,
+			`golden-anomalies "region-0"`} {
+			if got[name] == nil {
+				t.Errorf("nothing at %s", name)
+			}
+		}
+		compareGolden(t, "testdata/golden-grid.txt", got)
+	})
 }
 
 // testGolden compares what a run of detectors of the ops leaves with the ledger in a file.
 func testGolden(t *testing.T, file string, ops []detectors.Op) {
-	got := goldenRun(t, ops)
+	got := goldenRun(t, goldenDetectors(ops), func(t *testing.T, registry, topic string) goldenSource {
+		return newGoldenInput(newMeasurements(t, registry, topic))
+	})
 	for _, name := range []string{`golden-in-changelog "Es5"`, `golden-dlq "s5"`, `golden-late "s0"`, `golden-anomalies "s4"`} {
 		if got[name] == nil {
 			t.Errorf("nothing at %s", name)
@@ -85,6 +97,12 @@ func testGolden(t *testing.T, file string, ops []detectors.Op) {
 		!slices.ContainsFunc(s.records, func(r []byte) bool { return bytes.Contains(r, []byte("silence")) }) {
 		t.Error("no anomaly of silence")
 	}
+	compareGolden(t, file, got)
+}
+
+// compareGolden compares what a run leaves with the ledger in a file.
+func compareGolden(t *testing.T, file string, got goldenLedger) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(file, []byte(got.text()), 0o644); err != nil {
 			t.Fatal(err)
@@ -170,26 +188,16 @@ func (l goldenLedger) differences(file, text string) (all []string) {
 	return all
 }
 
-// goldenRun runs workers with detectors of the ops over the input and collects what they
-// leave.
-func goldenRun(t *testing.T, ops []detectors.Op) goldenLedger {
-	t.Helper()
-	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	const input, group = "in", "golden"
-	if err := c.Admin().CreateTopic(ctx, input, 1, 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	names, env := []string{}, []string{
-		"EXECUTOR=cpu", "WORKERS=2", "LATENESS=5s", "SILENCE=40s", "TTL=90s", "MAX_JUMP=0s", "MAX_FUTURE=0s",
-		"REPLAY_LIMIT=1m", "COMMIT_INTERVAL=0s",
-		"FETCH_MAX_WAIT=20ms", "MISSING=skip", "INSTANCE_ID=golden", // who is killed comes back at once
-	}
+// goldenSettings are those of every run.
+var goldenSettings = []string{
+	"EXECUTOR=cpu", "WORKERS=2", "LATENESS=5s", "SILENCE=40s", "TTL=90s", "MAX_JUMP=0s", "MAX_FUTURE=0s",
+	"REPLAY_LIMIT=1m", "COMMIT_INTERVAL=0s",
+	"FETCH_MAX_WAIT=20ms", "MISSING=skip", "INSTANCE_ID=golden", // who is killed comes back at once
+}
+
+// goldenDetectors returns the settings of a run with detectors of the ops.
+func goldenDetectors(ops []detectors.Op) []string {
+	names, env := []string{}, slices.Clone(goldenSettings)
 	for i, op := range ops {
 		name := op.Spec().Name
 		for _, stride := range []string{"1", "3"} {
@@ -206,9 +214,31 @@ func goldenRun(t *testing.T, ops []detectors.Op) goldenLedger {
 			}
 		}
 	}
-	m := newMeasurements(t, c.RegistryURL(t), input)
-	f := newFleet(t, c, input, group, append(env, "DETECTORS="+strings.Join(names, ","))...)
-	source := newGoldenInput(m)
+	return append(env, "DETECTORS="+strings.Join(names, ","))
+}
+
+// goldenSource makes the steps of a run.
+type goldenSource interface {
+	step(t *testing.T, topic string) []kafkatest.Record
+}
+
+// goldenRun runs workers with these settings over the steps of the source and collects what they
+// leave.
+func goldenRun(t *testing.T, env []string, newSource func(t *testing.T, registry, topic string) goldenSource) goldenLedger {
+	t.Helper()
+	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	const input, group = "in", "golden"
+	if err := c.Admin().CreateTopic(ctx, input, 1, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, c, input, group, env...)
+	source := newSource(t, c.RegistryURL(t), input)
 
 	// The commit of one step in ten is refused: the cycle goes back and comes again.
 	var refuse atomic.Bool
@@ -332,6 +362,34 @@ func (g *goldenInput) step(t *testing.T, topic string) []kafkatest.Record {
 		r := g.m.record(t, topic, sensor, at, v)
 		if g.rng.IntN(70) == 0 {
 			r.Value = r.Value[:len(r.Value)/2] // damaged
+		}
+		r.Partition, r.Time = 0, g.at.UnixMilli()
+		all = append(all, r)
+	}
+	return all
+}
+
+// goldenGrid makes the steps of the run with grids: events of regions, one of which stops for two minutes
+// and is evicted.
+type goldenGrid struct{ gridInput }
+
+func newGoldenGrid(*testing.T, string, string) goldenSource {
+	return &goldenGrid{*newGridInput(rand.New(rand.NewPCG(2024, 8)))}
+}
+
+func (g *goldenGrid) step(_ *testing.T, topic string) []kafkatest.Record {
+	var all []kafkatest.Record
+	for n := 0; len(all) < goldenStep; n++ {
+		g.at = g.at.Add(250 * time.Millisecond)
+		r := g.event(topic)
+		if since := g.at.Unix() - 1_700_000_000; string(r.Key) == "region-3" && since > 60 && since < 200 {
+			continue
+		}
+		switch g.rng.IntN(70) {
+		case 0:
+			r = gridRecord(topic, g.rng.IntN(3), g.at, 4, 1, 1, 1) // outside
+		case 1:
+			r = gridRecord(topic, g.rng.IntN(3), g.at, 1, 1, "null", 1)
 		}
 		r.Partition, r.Time = 0, g.at.UnixMilli()
 		all = append(all, r)

@@ -60,10 +60,11 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.Rank != 0 {
 		b = appendFloats(b, a.Rank)
 	}
-	for _, v := range [...][]float64{a.Expected, a.Actual, a.Contribution} {
-		b = appendDoubles(b, v)
+	b = appendDoubles(appendDoubles(b, a.Expected, 0), a.Actual, 0)
+	if a.Region == nil {
+		return appendDoubles(b, a.Contribution, 0)
 	}
-	return b
+	return a.Region.append(appendDoubles(b, a.Contribution, located))
 }
 
 // ranked is added to the severity, which is 100 at most, of an anomaly with a rank;
@@ -75,11 +76,15 @@ const ranked = 1 << 7
 // length for one of more numbers than there are, and refuse it.
 const doubles = 1 << 31
 
-func appendDoubles(b []byte, v []float64) []byte {
-	if len(v) == 0 {
-		return append(b, 0)
+// appendDoubles appends a list, with mark added to its length.
+func appendDoubles(b []byte, v []float64, mark uint64) []byte {
+	if len(v) > 0 {
+		mark += doubles + uint64(len(v))
 	}
-	b = binary.AppendUvarint(b, doubles+uint64(len(v)))
+	return appendBits(binary.AppendUvarint(b, mark), v...)
+}
+
+func appendBits(b []byte, v ...float64) []byte {
 	for _, f := range v {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
 	}
@@ -104,8 +109,11 @@ func DecodeAnomaly(b []byte) (a Anomaly, rest []byte, err error) {
 }
 
 // doubles reads what appendDoubles wrote, or the float32 of an earlier version.
-func decodeDoubles(d *changelog.Decoder) []float64 {
-	n, wide := d.Uint32(), false
+func decodeDoubles(d *changelog.Decoder) []float64 { return decodeList(d, d.Uint32()) }
+
+// decodeList reads the rest of a list whose length is n, marked or not.
+func decodeList(d *changelog.Decoder, n uint32) []float64 {
+	wide := false
 	size := 4
 	if n >= doubles {
 		n, wide, size = n-doubles, true, 8
@@ -138,5 +146,10 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 	if hasRank {
 		a.Rank = d.Float()
 	}
-	a.Expected, a.Actual, a.Contribution = decodeDoubles(d), decodeDoubles(d), decodeDoubles(d)
+	a.Expected, a.Actual = decodeDoubles(d), decodeDoubles(d)
+	n := d.Uint32()
+	a.Contribution = decodeList(d, n&^located)
+	if n&located != 0 {
+		a.Region = decodeRegion(d)
+	}
 }

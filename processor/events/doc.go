@@ -14,10 +14,15 @@
 //	         Further scores over make it longer, a higher one is its new peak.
 //	         An update is published UpdateEvery samples after the last change, and
 //	         as soon as the severity is in a higher band than the one last published.
+//	         An update is also published where the score's region has changed.
 //	closed   CloseAfter scores under in a row, and the score at hand covers
 //	         times more than MergeGap after the anomaly's end. So a finding within
 //	         MergeGap of the last one belongs to the same anomaly, and nothing
 //	         that was closed is ever opened again.
+//
+// A score may be about a region of a grid. An anomaly follows it: it has the region of its last score over
+// the threshold. A score over the threshold whose region overlaps that one by less than Overlap is
+// about something else: it closes the anomaly (Leave), and begins another.
 //
 // Start, End and PeakTime are of the intervals that the scores cover, not of the
 // samples that made them possible, which come long after them with a change score.

@@ -82,6 +82,8 @@ type Anomaly struct {
 
 	// At the peak, for each value of the row; nil where the detector does not know.
 	Expected, Actual, Contribution []float64
+
+	Region *Region // of the last score over the threshold; nil: it is about none. Replaced, never changed
 }
 
 // Change is one step in the life of an anomaly.

@@ -17,6 +17,7 @@ type Input struct {
 	Rank         float32 // upper-tail rank of the score, 0 for none
 	Exceeds      bool
 	Severity     uint8
+	Ordinary     bool // does not exceed, and is under whatever the threshold
 
 	// What an id is made of when the score opens an anomaly.
 	Detector    string
@@ -25,6 +26,8 @@ type Input struct {
 	// Of a score for which Peak is true, where the detector knows; kept, so they
 	// must not be changed later.
 	Expected, Actual, Contribution []float64
+
+	Region *Region // that the score is about, kept; nil: none
 }
 
 // State is what is remembered between two scores. The zero value has nothing
@@ -88,6 +91,7 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 	if l.open {
 		l.since++
 	}
+	moved := in.Exceeds && in.Region != nil && (l.Region == nil || !l.Region.same(in.Region))
 	if in.Exceeds {
 		l.over(in)
 	}
@@ -112,7 +116,7 @@ func (s *State) Step(r *Rule, in *Input, emit bool) (c Change, changed bool) {
 	default:
 		l.run = 0
 	}
-	if emit && (r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) ||
+	if emit && (moved || r.UpdateEvery > 0 && int64(l.since) >= int64(r.UpdateEvery) ||
 		l.Severity > l.told && threshold.Band(l.Severity) != threshold.Band(l.told)) {
 		return l.change(Update, in.Time, in.Offset), true
 	}
@@ -124,6 +128,9 @@ func (l *life) over(in *Input) {
 	l.Samples++
 	l.Start, l.End = min(l.Start, in.About), max(l.End, in.Until)
 	l.Severity = max(l.Severity, in.Severity)
+	if in.Region != nil {
+		l.Region = in.Region
+	}
 	if in.Score > l.PeakScore {
 		l.PeakScore, l.PeakTime, l.Threshold, l.Rank = in.Score, in.Until, in.Threshold, in.Rank
 		l.Expected, l.Actual, l.Contribution = in.Expected, in.Actual, in.Contribution
@@ -132,7 +139,7 @@ func (l *life) over(in *Input) {
 
 func (in *Input) under(r *Rule) bool {
 	t := float64(in.Threshold)
-	return float64(in.Score) <= t-(1-r.Release)*math.Abs(t)
+	return in.Ordinary || float64(in.Score) <= t-(1-r.Release)*math.Abs(t)
 }
 
 // change is the next revision.

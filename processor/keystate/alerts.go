@@ -52,6 +52,7 @@ func (s *State) judgeRows(p *pending, b *detectors.Batch) {
 			f, finds = &finds[0], finds[1:]
 			r.setFinding(f, times)
 		}
+		r.inGrid(d)
 		s.judgeRow(p.Key, d, a, &r, &reasons{p: p, b: b, i: i, finding: f})
 		s.feed(p.Key, d, &r)
 	}
@@ -99,6 +100,11 @@ type reasons struct {
 // judgeRow judges the score of r, smoothed if the detector asks for that, and hands r out.
 func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row, why *reasons) {
 	var v threshold.Verdict
+	var region *detectors.Region
+	if why.finding != nil {
+		region = why.finding.Region
+	}
+	chance := false // explains the score
 	if r.Judged = r.Score; d.Smooth > 1 && r.Score == r.Score {
 		_, state := d.Split(s.traceOf(k, d).State)
 		r.Judged = d.Smooth.Add(state, r.Score)
@@ -109,6 +115,10 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 			s.journal.Open.Push(opJudged, k, d.Alert, threshold.Saved)
 		}
 		v = a.Rule.Judge(a.History, r.Judged)
+		if region != nil && v.Exceeds && d.MaxP > 0 && d.MaxP < 1 && !(region.P <= d.MaxP) {
+			v.Exceeds, v.Severity = false, 0
+			chance = true
+		}
 		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
 	}
 	if !s.restore.replaying {
@@ -120,8 +130,12 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	in := events.Input{
 		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
 		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: s.source,
+		Ordinary: chance, Region: d.Region(region),
 	}
 	s.saveEvents(k, d.Alert, a)
+	if c, ok := a.Events.Leave(&in, !s.restore.replaying); ok {
+		s.addEvent(&EventRow{k, d.Index, d.Name, c})
+	}
 	if v.Exceeds && a.Events.Peak(r.Judged) {
 		switch {
 		case d.Ensemble != nil:

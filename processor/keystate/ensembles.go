@@ -48,6 +48,8 @@ func (c *Config) checkEnsemble(d *series.DetectorConfig, bad func(format string,
 			return
 		case c.Detectors[i].Ensemble != nil:
 			bad("ensemble %q: its member %q is an ensemble", d.Name, c.Detectors[i].Name)
+		case c.gridOf(i) != nil:
+			bad("ensemble %q: its member %q scores grids, not samples", d.Name, c.Detectors[i].Name)
 		case seen[i]:
 			bad("ensemble %q: %q is a member twice", d.Name, c.Detectors[i].Name)
 		}
@@ -60,4 +62,12 @@ func (c *Config) checkEnsemble(d *series.DetectorConfig, bad func(format string,
 	if d.Detector != nil {
 		bad("ensemble %q has a method of its own", d.Name)
 	}
+}
+
+// gridOf is the grid that a detector scores; nil: none.
+func (c *Config) gridOf(i int) *series.Grid {
+	if w := c.Detectors[i].Window; w >= 0 && w < len(c.Windows) {
+		return c.Windows[w].Grid
+	}
+	return nil
 }

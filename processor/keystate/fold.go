@@ -147,7 +147,7 @@ func (s *State) judge(sm *Sample) Outcome {
 		return Held
 	}
 	switch {
-	case k != nil && sm.Time < k.LastTime:
+	case k != nil && sm.Time < k.LastTime || s.gridded && s.sets.For(sm.Key).Closed(sm.Time, s.watermark()):
 		return Late
 	case k != nil && sm.Time == k.LastTime && s.cfg.DropDuplicates:
 		return Duplicate
@@ -178,6 +178,14 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 		wm := s.watermark()
 		for {
 			k, due := s.held.Due(wm)
+			if g, end, closing := s.gridDue(wm); closing && (!due || end <= k.held.First()) {
+				if limited && !s.tasks.Fits(b) {
+					s.waiting = true
+					return false
+				}
+				s.closeGrids(g, end, b)
+				continue
+			}
 			if !due {
 				break
 			}
@@ -253,6 +261,12 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 	}
 	for i := range set.Windows {
 		sw, w := &set.Windows[i], &k.Windows[i]
+		if sw.Grid != nil {
+			if o := s.foldCell(k, i, time, offset, values, b); out == Missing || o == Scored {
+				out = o
+			}
+			continue
+		}
 		word := uint64(offset) << 1 // with the lowest bit for imputed
 		if missing := sw.Missing(values); missing > 0 {
 			switch {

@@ -69,6 +69,8 @@ const (
 	opSummary                   // a summary was changed
 	opRule                      // a history was made one of another threshold
 	opTrace                     // a trace was changed
+	opCell                      // a cell of a grid was changed
+	opTable                     // a grid began its next window
 
 	opEvict    = undo.Released | iota // a key was evicted
 	opDecision                        // a step of a decision, which is What
@@ -135,6 +137,10 @@ func (s *State) revert(o *undo.Op[*Key], with *undo.Operands) {
 		k.restoreHead(w)
 	case opRow:
 		k.Windows[o.What].RestoreRow(w)
+	case opCell:
+		k.Windows[o.What].RestoreCell(w)
+	case opTable:
+		k.Windows[o.What].RestoreTable(w)
 	case opCarry:
 		m := &k.Progress[o.What]
 		m.Carry = append(m.Carry[:0], detectors.WordsOf(with.Floats)...)
@@ -296,6 +302,7 @@ func (s *State) Rollback(to int64) error {
 // held samples and the queues of decisions.
 func (s *State) rebuild() {
 	s.dirty.rebuild(&s.keys)
+	s.rebuildClosings()
 	s.held.Rebuild(func(yield func(*reorder.List[*Key]) bool) {
 		s.keys.all(func(k *Key) bool { return yield(k.held) })
 	})

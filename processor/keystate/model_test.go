@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"odradek/detectors"
+	"odradek/detectors/ops/scan"
 	"odradek/detectors/seedtest"
 	"odradek/processor/events"
 	"odradek/processor/keystate/series"
@@ -102,7 +103,13 @@ type modelRow struct {
 	v            []float64
 }
 
-type modelWin struct{ rows []modelRow }
+type modelWin struct {
+	rows []modelRow
+
+	// Of a grid: the samples of its open window, empty without one; of the windows before; and their number.
+	open, past []Sample
+	windows    int
+}
 
 func (m *model) wm() int64 { return m.max - m.cfg.Lateness }
 
@@ -290,7 +297,7 @@ func (m *model) sample(sm Sample, turn int64) {
 	switch same := func(o Sample) bool { return bytes.Equal(o.Key, sm.Key) && o.Time == sm.Time }; {
 	case filtered:
 	case late:
-	case k != nil && k.any && sm.Time < k.last:
+	case k != nil && k.any && sm.Time < k.last, m.cfg.Lateness == 0 && m.closed(sm.Key, sm.Time, old):
 		late = true
 	case m.cfg.DropDuplicates && (k != nil && k.any && sm.Time == k.last || slices.ContainsFunc(m.held, same)):
 		m.count[Duplicate]++
@@ -371,7 +378,17 @@ func (m *model) sort() {
 
 func (m *model) release() {
 	m.sort()
-	for len(m.held) > 0 && m.held[0].Time <= m.wm() {
+	for {
+		at := int64(math.MaxInt64)
+		if len(m.held) > 0 {
+			at = m.held[0].Time
+		}
+		if m.closeFirst(min(at, m.wm())) {
+			continue
+		}
+		if at > m.wm() || len(m.held) == 0 {
+			break
+		}
 		sm := m.held[0]
 		m.held = m.held[1:]
 		m.row(sm)
@@ -392,6 +409,10 @@ func (m *model) row(sm Sample) {
 	for wi := range k.wins {
 		w := &k.wins[wi]
 		if need[wi] == 0 {
+			continue
+		}
+		if g := m.cfg.Windows[wi].Grid; g != nil {
+			in[wi] = cellOf(g, sm) >= 0
 			continue
 		}
 		r := modelRow{time: sm.Time, offset: sm.Offset}
@@ -430,6 +451,16 @@ func (m *model) row(sm Sample) {
 		if out == Missing {
 			out = WarmingUp
 		}
+		if g := m.cfg.Windows[wi].Grid; g != nil {
+			w := &k.wins[wi]
+			if end := endOf(g, w.open); len(w.open) > 0 && sm.Time >= end { // released early
+				m.close(k, wi)
+			}
+			if w.open = append(w.open, sm); w.windows >= g.Learn {
+				out = Scored
+			}
+			continue
+		}
 		for _, i := range looks {
 			d := &m.cfg.Detectors[i]
 			f := d.Detector.(*fake)
@@ -452,6 +483,92 @@ func (m *model) row(sm Sample) {
 		}
 	}
 	m.count[out]++
+}
+
+// cellOf is the cell that a sample is in; -1: none.
+func cellOf(g *series.Grid, sm Sample) int {
+	x, y := sm.Values[g.X], sm.Values[g.Y]
+	if !(x >= g.Box[0] && x < g.Box[2] && y >= g.Box[1] && y < g.Box[3]) {
+		return -1
+	}
+	return int((x-g.Box[0])/(g.Box[2]-g.Box[0])*float64(g.Columns)) + g.Columns*int((y-g.Box[1])/(g.Box[3]-g.Box[1])*float64(g.Rows))
+}
+
+// endOf is the end of the window that samples are in.
+func endOf(g *series.Grid, open []Sample) int64 {
+	if len(open) == 0 {
+		return math.MaxInt64
+	}
+	return (int64(math.Floor(float64(open[0].Time)/float64(g.Span))) + 1) * g.Span
+}
+
+// closed reports whether a grid of a key takes no sample of that time any more.
+func (m *model) closed(name []byte, time, watermark int64) bool {
+	return slices.ContainsFunc(m.looks(name), func(i int) bool {
+		g := m.cfg.Windows[m.cfg.Detectors[i].Window].Grid
+		return g != nil && watermark != NoTime && endOf(g, []Sample{{Time: time}}) <= watermark
+	})
+}
+
+// closeFirst closes a window of a grid that ends first, at that time or before; false: there is none.
+func (m *model) closeFirst(until int64) bool {
+	byName := slices.Clone(m.keys)
+	slices.SortFunc(byName, func(a, b *modelKey) int { return bytes.Compare(a.name, b.name) })
+	var first *modelKey
+	which, end := 0, int64(math.MaxInt64)
+	for _, k := range byName {
+		for wi := range k.wins {
+			if g := m.cfg.Windows[wi].Grid; g != nil && endOf(g, k.wins[wi].open) < end {
+				first, which, end = k, wi, endOf(g, k.wins[wi].open)
+			}
+		}
+	}
+	if first == nil || end > until {
+		return false
+	}
+	m.close(first, which)
+	return true
+}
+
+// close closes the window of a key's grid: a task of each detector, and the next one's past.
+func (m *model) close(k *modelKey, wi int) {
+	w, g := &k.wins[wi], m.cfg.Windows[wi].Grid
+	end, last := endOf(g, w.open), w.open[len(w.open)-1]
+	for _, i := range m.looks(k.name) {
+		d := &m.cfg.Detectors[i]
+		if d.Ensemble != nil || d.Window != wi {
+			continue
+		}
+		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), last.Offset, end - 1, end - g.Span, end - 1,
+			false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN()))}
+		if w.windows < g.Learn {
+			row.state, row.about = RowWarmingUp, end-1
+			m.rows = append(m.rows, row)
+			continue
+		}
+		b := &detectors.Batch{}
+		t := detectors.Task{Op: scan.Op, Dim: 2, Fresh: 1}
+		t.Params = b.Put(d.Detector.Params())
+		var dst []int64
+		t.X, dst = b.GrowI64(2 * g.Cells())
+		for cell := range g.Cells() {
+			dst[2*cell+1] = 1
+		}
+		for _, sm := range w.open {
+			dst[2*cellOf(g, sm)]++
+		}
+		if g.Learn > 0 {
+			for _, sm := range w.past {
+				dst[2*cellOf(g, sm)+1]++
+			}
+		}
+		b.GrowOutputs(&t, detectors.Outputs{Scores: 1})
+		b.Tasks = append(b.Tasks, t)
+		execute(b)
+		row.score = math.Float32bits(b.Rows(0).Scores[0])
+		m.rows = append(m.rows, m.judged(k, i, row, func(*events.Input) {}))
+	}
+	w.past, w.open, w.windows = append(w.past, w.open...), nil, w.windows+1
 }
 
 // centered are the rows that the last of all of a key's rows is centred on, as one of

@@ -156,6 +156,7 @@ func (s *State) addRows(p *pending, b *detectors.Batch) {
 			r.Judged = r.Score
 			finds = finds[1:]
 		}
+		r.inGrid(d)
 		s.Rows = append(s.Rows, r)
 	}
 }
@@ -171,6 +172,15 @@ func stateOf(d *series.SetDetector, word uint64, score float32) RowState {
 // setFinding sets the score of a finding and the times that it is about.
 func (r *Row) setFinding(f *detectors.Finding, times []uint64) {
 	r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
+}
+
+// inGrid sets the times of a row of a grid, whose rows have that of the window's start: the score is
+// about the window, and has its last microsecond.
+func (r *Row) inGrid(d *series.SetDetector) {
+	if d.Grid != nil {
+		r.Until = r.About + d.Grid.Span - 1
+		r.Time = r.Until
+	}
 }
 
 // addBlock hands out the block of a task, if its detector made one.

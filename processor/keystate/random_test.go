@@ -52,7 +52,15 @@ func randomConfig(r *rand.Rand) *Config {
 	for range r.IntN(3) {
 		randomEnsemble(r, cfg)
 	}
+	if cfg.Dim > 1 && r.IntN(3) == 0 {
+		for range 1 + r.IntN(2) {
+			randomGrid(r, cfg)
+		}
+	}
 	for i := range cfg.Windows {
+		if cfg.Windows[i].Grid != nil {
+			continue
+		}
 		whole := func(d series.DetectorConfig) bool {
 			return d.Ensemble == nil && d.Window == i && d.Detector.(*fake).bins != nil
 		}
@@ -127,6 +135,28 @@ func randomEnsemble(r *rand.Rand, cfg *Config) {
 		}
 	}
 	cfg.Detectors = slices.Insert(cfg.Detectors, at, d)
+}
+
+// randomGrid adds a grid and detectors of it.
+func randomGrid(r *rand.Rand, cfg *Config) {
+	g := &series.Grid{Columns: 1 + r.IntN(6), Rows: 1 + r.IntN(6), X: 0, Y: 1, Count: -1, Baseline: -1, Span: int64(1 + r.IntN(300)),
+		Box: [4]float64{1e6 - 15, 1e6 - 15, 1e6 + 15, 1e6 + 25}, Learn: r.IntN(2) * r.IntN(4)}
+	w := len(cfg.Windows)
+	cfg.Windows = append(cfg.Windows, series.WindowConfig{Columns: []int{0, 1}, Fingerprint: uint64(100 + w), Grid: g})
+	for range 1 + r.IntN(2) {
+		i := len(cfg.Detectors)
+		d := series.DetectorConfig{
+			Name: fmt.Sprint("d", i), Detector: &fake{id: i, window: g.Cells(), least: g.Cells(), lag: r.IntN(2), counts: true}, Window: w,
+			Stride: 1, Fingerprint: uint64(i),
+		}
+		if n := byte(r.IntN(4)); r.IntN(3) == 0 {
+			d.Keys = func(key []byte) bool { return len(key) > 0 && key[0]%4 != n }
+		}
+		if r.IntN(3) > 0 {
+			randomAlerts(r, &d)
+		}
+		cfg.Detectors = append(cfg.Detectors, d)
+	}
 }
 
 // randomAlerts gives a detector a threshold and, mostly, events. Scores of fakes

@@ -1,9 +1,11 @@
 package keystate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"odradek/detectors"
 	"odradek/detectors/ensemble"
@@ -13,6 +15,7 @@ import (
 	"odradek/processor/keystate/eventtime"
 	"odradek/processor/keystate/expiry"
 	"odradek/processor/keystate/floor"
+	"odradek/processor/keystate/heap"
 	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/reorder"
 	"odradek/processor/keystate/series"
@@ -117,6 +120,11 @@ func (c *Config) Check() error {
 				bad("window %d: column %d is not one of the %d values", i, col, c.Dim)
 			}
 		}
+		if w.Grid != nil {
+			if err := w.Grid.Check(w.Columns, c.Dim); err != nil {
+				bad("window %d: %w", i, err)
+			}
+		}
 		if prints[w.Fingerprint] {
 			bad("window %d has the fingerprint of another window", i)
 		}
@@ -139,6 +147,12 @@ func (c *Config) Check() error {
 			bad("detector %q: window %d and stride %d, use 1 to %d", d.Name, d.Detector.Window(), d.Stride, series.MaxRows)
 		case series.NewSetup(0, &d, len(c.Windows[d.Window].Columns)).MinRows == 0:
 			bad("detector %q scores no sample of a full window of %d rows", d.Name, d.Detector.Window())
+		}
+		if d.Detector != nil && d.Window >= 0 && d.Window < len(c.Windows) && c.Windows[d.Window].Grid != nil {
+			if n := c.Windows[d.Window].Grid.Cells(); d.Stride != 1 || d.Detector.Window() != n || d.Detector.Op().Elem() != detectors.I64 {
+				bad("detector %q: window %d and stride %d on a grid of %d cells, use a method of counts, all cells and 1",
+					d.Name, d.Detector.Window(), d.Stride, n)
+			}
 		}
 		if d.Detector != nil && d.Window >= 0 && d.Window < len(c.Windows) && c.Windows[d.Window].Incomplete &&
 			!takesIncomplete(d.Detector, len(c.Windows[d.Window].Columns)) {
@@ -345,6 +359,10 @@ type State struct {
 	silent    int   // keys that are silent
 	nextSweep int64 // the watermark at which either is looked for
 
+	// Grids.
+	gridded  bool            // there is a grid
+	closings heap.Heap[*Key] // keys by the ends of their open windows
+
 	// Decisions.
 	decisions *decisions.Log
 	unruled   bool // a configured threshold is not yet in force
@@ -386,6 +404,8 @@ func New(cfg *Config) *State {
 	s.decisions = decisions.New(&kinds, s.saveDecision)
 	s.jury = suspects.New(cfg.MaxJump, func(a attached) attached { return attached{a.clone(), a.record} })
 	s.dets = s.sets.Setups
+	s.gridded = slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil })
+	s.closings.Compare = func(a, b *Key) int { return bytes.Compare(a.Name(), b.Name()) }
 	s.tasks = tasks.New[*Key](s.dets)
 	s.layout = cfg.Layout()
 	s.heldOut = heldblock.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, s.cfg.maxRecord())
@@ -428,7 +448,7 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = !s.journal.Started() || s.restore.replaying || s.decisions.Acting() ||
+	s.slow = s.gridded || !s.journal.Started() || s.restore.replaying || s.decisions.Acting() ||
 		s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.restore.ahead || len(s.orphaned) > 0 || len(s.line) > 0 ||
 		len(s.jury.List()) > 0 || s.unruled || s.jury.Judging() && s.maxTime == NoTime
 }

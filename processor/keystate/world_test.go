@@ -9,6 +9,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/detectors/bins"
+	"odradek/detectors/ops/scan"
 	"odradek/detectors/ops/zscore"
 	"odradek/processor/events"
 )
@@ -20,6 +21,7 @@ func init() { replayStride = 50 } // the logs of the tests are short
 type fake struct {
 	id, window, least, carry, lag int
 	bins                          *bins.Params // nil: no summary
+	counts                        bool         // of a grid
 }
 
 func (f *fake) Summary(dim int) *bins.Params {
@@ -31,7 +33,13 @@ func (f *fake) Summary(dim int) *bins.Params {
 	return &b
 }
 
-func (f *fake) Op() detectors.Op { return zscore.Op }
+func (f *fake) Op() detectors.Op {
+	if f.counts {
+		return scan.Op
+	}
+	return zscore.Op
+}
+
 func (f *fake) Params() detectors.Words {
 	return detectors.WordsOf([]float32{float32(f.id), float32(f.window), float32(f.carry)})
 }
@@ -76,6 +84,9 @@ func (f *fake) Incomplete() {}
 func (f *fake) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	row := max(0, r.Len()-r.Fresh+fresh-1)
 	for i := range contribution {
+		if f.counts {
+			return false
+		}
 		expected[i], contribution[i] = float64(r.X[row*r.Dim+i]), 1/float64(r.Dim)
 	}
 	return f.id%2 == 0
@@ -96,6 +107,9 @@ func execute(b *detectors.Batch) {
 			h = h*0.75 + c
 		}
 		n := r.Len() - r.Fresh + 1
+		for _, v := range r.XI {
+			r.X = append(r.X, float32(v))
+		}
 		for j := range r.Scores {
 			s := h
 			for _, x := range r.X[max(0, n+j-int(r.Params.Float32(1)))*r.Dim : (n+j)*r.Dim] {

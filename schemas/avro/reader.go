@@ -63,7 +63,8 @@ func (r *FieldReader) Index(n int) int {
 	return i
 }
 
-func (r *FieldReader) double() float64 {
+// Double reads a double.
+func (r *FieldReader) Double() float64 {
 	if r.st == statusOK && len(r.buf)-r.pos < 8 {
 		r.st = statusTruncated
 	}
@@ -100,7 +101,7 @@ func (r *FieldReader) Optional() float64 {
 	if r.Index(2) == 0 {
 		return math.NaN()
 	}
-	return r.double()
+	return r.Double()
 }
 
 // Doubles reads a union of null and an array of doubles; null is nil.
@@ -123,7 +124,7 @@ func (r *FieldReader) Doubles() []float64 {
 			break
 		}
 		for range n {
-			list = append(list, r.double())
+			list = append(list, r.Double())
 		}
 	}
 	return list

@@ -47,7 +47,21 @@ type Anomaly struct {
 	Topic     string // of the input record that caused the change, with Partition and Offset
 	Partition int32
 	Offset    int64
+
+	Region *Region // nil: none (null)
 }
+
+// Region is a rectangle of a grid, as the schema describes it.
+type Region struct {
+	X0, Y0, X1, Y1                       float64
+	ColumnFrom, ColumnTo, RowFrom, RowTo int32
+	Observed                             int64
+	Expected, Ratio                      float64
+	P                                    float64 // NaN: none (null)
+}
+
+// regionRoom is the most bytes that a region takes.
+const regionRoom = 1 + 4*8 + 5*binary.MaxVarintLen64 + 2*8 + 9
 
 // closeKind is the index of "close".
 const closeKind = 2
@@ -68,7 +82,7 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 	e := &AnomalyEncoder{head: frameHead(schemaID, anomalyFingerprint)}
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
-	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source)
+	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom
 	return e
 }
 
@@ -111,7 +125,41 @@ func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
 		dst = avro.AppendText(append(dst, 2), a.Field)
 	}
 	dst = append(dst, e.source...)
-	return avro.AppendLong(dst, a.Offset)
+	dst = avro.AppendLong(dst, a.Offset)
+	if a.Region == nil {
+		return append(dst, 0)
+	}
+	return a.Region.append(dst)
+}
+
+// append appends a region that is not null.
+func (r *Region) append(dst []byte) []byte {
+	dst = append(dst, 2)
+	for _, v := range [...]float64{r.X0, r.Y0, r.X1, r.Y1} {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+	}
+	for _, v := range [...]int64{int64(r.ColumnFrom), int64(r.ColumnTo), int64(r.RowFrom), int64(r.RowTo), r.Observed} {
+		dst = avro.AppendLong(dst, v)
+	}
+	for _, v := range [...]float64{r.Expected, r.Ratio} {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+	}
+	return avro.AppendOptional(dst, r.P)
+}
+
+// readRegion reads what append wrote behind the first byte.
+func readRegion(f *avro.FieldReader) *Region {
+	r := new(Region)
+	for _, v := range [...]*float64{&r.X0, &r.Y0, &r.X1, &r.Y1} {
+		*v = f.Double()
+	}
+	for _, v := range [...]*int32{&r.ColumnFrom, &r.ColumnTo, &r.RowFrom, &r.RowTo} {
+		*v = f.Int()
+	}
+	r.Observed = f.Long()
+	r.Expected, r.Ratio = f.Double(), f.Double()
+	r.P = f.Optional()
+	return r
 }
 
 // appendDoubles appends an array of doubles that may be null: nil.
@@ -168,6 +216,9 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 	a.Topic = string(r.Text())
 	a.Partition = r.Int()
 	a.Offset = r.Long()
+	if r.Index(2) == 1 {
+		a.Region = readRegion(r)
+	}
 	if err := r.End(); err != nil {
 		return Anomaly{}, fmt.Errorf("output: anomaly: %w", err)
 	}

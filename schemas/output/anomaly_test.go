@@ -48,6 +48,11 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 	if a.Kind == closeKind {
 		a.Reason = uint8(r.IntN(5))
 	}
+	if r.IntN(2) == 0 {
+		a.Region = &Region{X0: r.NormFloat64(), Y0: r.NormFloat64(), X1: r.NormFloat64(), Y1: r.NormFloat64(), ColumnFrom: r.Int32(),
+			ColumnTo: r.Int32(), RowFrom: r.Int32(), RowTo: -r.Int32(), Observed: int64(r.Uint64()), Expected: r.NormFloat64(),
+			Ratio: r.NormFloat64(), P: number()}
+	}
 	return a
 }
 
@@ -55,6 +60,12 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 func sameAnomaly(a, b Anomaly) bool {
 	numbers := equal([]float64{a.PeakScore, a.Threshold, a.Rank}, []float64{b.PeakScore, b.Threshold, b.Rank})
 	a.PeakScore, a.Threshold, a.Rank, b.PeakScore, b.Threshold, b.Rank = 0, 0, 0, 0, 0, 0
+	if a.Region != nil && b.Region != nil {
+		numbers = numbers && equal([]float64{a.Region.P}, []float64{b.Region.P})
+		x, y := *a.Region, *b.Region
+		x.P, y.P = 0, 0
+		a.Region, b.Region = &x, &y
+	}
 	key := bytes.Equal(a.Key, b.Key)
 	a.Key, b.Key = nil, nil
 	bits := func(l []float64) (out []uint64) {
@@ -103,7 +114,15 @@ func TestAnomalyEncoder(t *testing.T) {
 				"start": a.Start, "end": a.End, "peak_time": a.PeakTime, "opened_at": a.OpenedAt, "event_time": a.EventTime,
 				"peak_score": nil, "threshold": nil, "rank": nil, "field": nil, "samples": int64(a.Samples), "expected": nil,
 				"actual": nil, "contribution": nil,
-				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset},
+				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil,
+			}
+			if g := a.Region; g != nil {
+				region := map[string]any{"x0": g.X0, "y0": g.Y0, "x1": g.X1, "y1": g.Y1, "column_from": g.ColumnFrom, "column_to": g.ColumnTo,
+					"row_from": g.RowFrom, "row_to": g.RowTo, "observed": g.Observed, "expected": g.Expected, "llr": g.Ratio, "p": nil}
+				if g.P == g.P {
+					region["p"] = goavro.Union("double", g.P)
+				}
+				want["region"] = goavro.Union("io.odradek.Region", region)
 			}
 			if a.Kind == closeKind {
 				want["reason"] = goavro.Union("io.odradek.CloseReason", CloseReasons[a.Reason])

@@ -33,6 +33,7 @@ type detectorCommon struct {
 	Stride    int      `env:"STRIDE" envDefault:"1" min:"1" max:"65536" doc:"Samples of a series that are scored together. Every sample gets a score; a larger stride is cheaper and later{STRIDE}."`
 	Members   []string `env:"MEMBERS" doc:"ensemble: names of the detectors whose scores it combines, 2 to 64. With SMOOTH, a member's mean is combined. It reads the series that all of them read. A sample is scored once all members have scored it, as many samples later as the largest STRIDE of theirs less one; a member that has no score for it (its fields are missing, or it finds nothing there) counts as usual, and before each has MIN_POINTS scores there is none."`
 	Smooth    int      `env:"SMOOTH" envDefault:"1" min:"1" max:"4096" doc:"Scores of a series whose mean is judged in place of the last one: a fault of about that many samples stands out, a single sample's does less. The scores topic has the score itself; peak and threshold of an anomaly are those of the mean. No score is judged before there are that many. Kept in the state at 8 bytes each."`
+	Grid      gridSettings
 	Alarm     alarmSettings
 	Reference string `env:"REFERENCE" doc:"CSV file of samples that new ones are judged by, instead of those before them: a golden batch, last week. A row a sample, in order, with a column for each of FIELDS, found by the names of the first line if there are names. With knn only, from a series' first EMBED samples on; WINDOW and MIN_POINTS then mean nothing. State is refused when the content changes."`
 	Outliers  int    `env:"OUTLIERS" envDefault:"0" min:"0" max:"100000" doc:"How many samples of REFERENCE are themselves outliers. 1 or more: a sample is judged by a solving set of REFERENCE, which is much smaller and judges alike, and THRESHOLD is by default fixed at the weight of the last of these outliers."`
@@ -174,6 +175,8 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 			if s.name == Prefix+short+name && s.source == "default" {
 				if s.field.Kind() == reflect.String {
 					s.field.SetString(value)
+				} else if x, err := strconv.ParseFloat(value, 64); err == nil && s.field.CanFloat() {
+					s.field.SetFloat(x)
 				} else if n, err := strconv.Atoi(value); err == nil {
 					s.field.SetInt(int64(n))
 				}
@@ -186,6 +189,7 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 	set("THRESHOLD", usualThreshold)
 	spec := specOf(d.Op)
 	if spec == nil {
+		deriveGrid(d, set)
 		return
 	}
 	if p := windowParam(spec); p != nil {
@@ -203,6 +207,7 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 	if d.referred = d.refer(); d.referred.detector != nil && d.Outliers > 0 {
 		set("THRESHOLD", "fixed:"+strconv.FormatFloat(d.referred.Cut(), 'g', -1, 64))
 	}
+	deriveGrid(d, set)
 }
 
 func derives(s *detectors.Spec, name string) bool {
@@ -273,6 +278,7 @@ func (k *checker) detector(d *DetectorSettings) {
 	}
 	k.alarm(short, d)
 	k.ensemble(short, d)
+	k.grid(short, d)
 	values := d.values(none)
 	if tumbling, _ := values[detectors.TumblingParam].(bool); tumbling && d.Stride != d.Window {
 		k.add(short+"STRIDE", fmt.Sprintf("is %d, but tumbling windows of %d do not overlap", d.Stride, d.Window),

@@ -86,6 +86,8 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 			problems = append(problems, fmt.Sprintf("%q is not one of %sDETECTORS", name, Prefix))
 		case k.c.Detectors[at].isEnsemble():
 			problems = append(problems, fmt.Sprintf("%q is an ensemble", name))
+		case k.c.Detectors[at].Grid.Span > 0:
+			problems = append(problems, fmt.Sprintf("%q scores grids, not samples", name))
 		case k.c.Detectors[at].Stride > ensemble.MaxSpan:
 			problems = append(problems, fmt.Sprintf("%q has a stride of %d", name, k.c.Detectors[at].Stride))
 		}

@@ -58,7 +58,15 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		}
 		_, incomplete := det.(detectors.Incomplete)
 		incomplete = incomplete && len(cols) > 1
+		names := mapping.ColumnNames(cols)
+		grid, err := gridOf(d, cols, names)
+		if err != nil {
+			return nil, fmt.Errorf("%sGRID: %w", detectorPrefix(d.Name), err)
+		}
 		canonical := c.canonicalWindow(d.Fields)
+		if grid != nil {
+			cols, canonical = cols[:2], canonical+gridText(grid)
+		}
 		if incomplete {
 			canonical += ";incomplete"
 		}
@@ -66,15 +74,17 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		if w < 0 {
 			w = len(windows)
 			windows = append(windows, canonical)
-			ks.Windows = append(ks.Windows, series.WindowConfig{Columns: cols, Fingerprint: fingerprint(canonical), Incomplete: incomplete})
+			ks.Windows = append(ks.Windows, series.WindowConfig{
+				Columns: cols, Fingerprint: fingerprint(canonical), Incomplete: incomplete, Grid: grid,
+			})
 		}
 		keys, err := keyPatterns(d.Keys)
 		if err != nil {
 			return nil, fmt.Errorf("%sKEYS: %w", detectorPrefix(d.Name), err)
 		}
 		dc := series.DetectorConfig{
-			Name: d.Name, Detector: det, Window: w, Fields: mapping.ColumnNames(cols), Keys: keys, Stride: d.Stride,
-			Smooth: threshold.Smoothing(d.Smooth), Fingerprint: fingerprint(d.canonical()),
+			Name: d.Name, Detector: det, Window: w, Fields: names, Keys: keys, Stride: d.Stride,
+			Smooth: threshold.Smoothing(d.Smooth), Fingerprint: fingerprint(d.canonical()), MaxP: d.Grid.MaxP,
 		}
 		if dc.Threshold, err = c.thresholdOf(d); err != nil {
 			return nil, fmt.Errorf("%sTHRESHOLD: %w", detectorPrefix(d.Name), err)
@@ -120,6 +130,9 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 			Fields: append(slices.Clone(mapping), fields)}
 		if len(ks.Windows[dc.Window].Columns) > 1 { // the op says whether rows may lack values
 			s.Fields = append(s.Fields, provenance.Setting{Name: detectorPrefix(d.Name) + "OP", Value: d.Op})
+		}
+		if g := ks.Windows[dc.Window].Grid; g != nil {
+			s.Fields = append(s.Fields, gridSettingsOf(d, g)...)
 		}
 		op := func(name, value string) {
 			s.Op = append(s.Op, provenance.Setting{Name: detectorPrefix(d.Name) + name, Value: value})

@@ -120,8 +120,8 @@ type detector struct {
 // The score is the log-likelihood ratio of the first region, 0 without any, and belongs to
 // the last fresh row. The other fresh rows have none (NaN), nor has a grid with a cell that the model
 // excludes (scan.Grid.Check). A finding is a region: the rows from its first cell to its last, its rank and its
-// Region, of rows and columns from 0 on. A p-value is NaN without Replicates, and for models of
-// which there are no null maps (scan.NewReplicates). There is no carry.
+// Region, of rows and columns from 0 on; without any, it is all cells with the score 0. A p-value is NaN without Replicates, and
+// for models of which there are no null maps (scan.NewReplicates). There is no carry.
 //
 // The error names every fault of the parameters.
 func New(p Params) (detectors.Detector, error) {
@@ -170,9 +170,14 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 
 func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
 	from := r.Len() - d.p.Cells
-	for i, s := range foundRegions(&r) {
+	regions := foundRegions(&r)
+	if len(regions) == 0 && r.Scores[r.Fresh-1] == 0 {
+		return append(dst, detectors.Finding{Fresh: r.Fresh - 1, From: from, To: r.Len() - 1})
+	}
+	for i, s := range regions {
 		dst = append(dst, detectors.Finding{Fresh: r.Fresh - 1, From: from + s.Y1*d.p.Columns + s.X1, To: from + s.Y2*d.p.Columns + s.X2,
-			Score: float64(float32(s.Ratio)), Rank: i + 1, Region: &detectors.Region{From: []int{s.Y1, s.X1}, To: []int{s.Y2, s.X2}}})
+			Score: float64(float32(s.Ratio)), Rank: i + 1, Region: &detectors.Region{
+				From: []int{s.Y1, s.X1}, To: []int{s.Y2, s.X2}, Observed: s.Count, Expected: s.Expected, Ratio: s.Ratio, P: s.p}})
 	}
 	return dst
 }

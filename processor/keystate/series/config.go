@@ -17,6 +17,8 @@ type WindowConfig struct {
 	// Incomplete admits a row of which at least one value is there; those that are
 	// missing are NaN. Without Hold only; the detectors must be detectors.Incomplete.
 	Incomplete bool
+	// Grid makes the rows cells of a grid, and Columns its X and Y; nil: rows are samples.
+	Grid *Grid
 }
 
 // DetectorConfig is one detector on one window.
@@ -39,7 +41,9 @@ type DetectorConfig struct {
 	// rows from the first that a score is about (Steady) to its own, 1 at least; with Smooth, from the
 	// first that any score of the mean is about.
 	Threshold *threshold.Rule
-	Events    *events.Rule // makes anomalies of those that exceed; nil: no events
+	// MaxP is the largest p-value of a region (detectors.Region) that can exceed; 0 and 1: any.
+	MaxP   float64
+	Events *events.Rule // makes anomalies of those that exceed; nil: no events
 }
 
 // Ensemble makes a detector one of the scores of others; see package ensemble.

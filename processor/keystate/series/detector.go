@@ -14,6 +14,7 @@ type Setup struct {
 	Index int32
 	Op    detectors.Op
 	Elem  detectors.Elem
+	Grid  *Grid // of its window; nil: none
 	Dim   int
 	Fresh int32 // fresh rows of a task: the stride
 	Full  int32 // rows of a task on a full window

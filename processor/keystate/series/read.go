@@ -81,6 +81,9 @@ func (d *Reader) Rows(k *Series, list []StoredSegment) error {
 		if d.Bad || w.Count != count {
 			return changelog.ErrCorrupt
 		}
+		if sw.Grid != nil && rows > 0 && rows != int64(sw.Need) {
+			return changelog.ErrCorrupt
+		}
 		if int64(w.Rows) < rows {
 			d.Missing = fmt.Errorf("rows %d to %d of its window are missing: %w", count-rows, count-int64(w.Rows), changelog.ErrCorrupt)
 		} else {
@@ -187,7 +190,7 @@ func (d *Reader) Progress(k *Series) {
 					d.Differences = append(d.Differences, Difference{det.Name, true, window, fp})
 				case det.Fingerprint != fp:
 					d.Differences = append(d.Differences, Difference{det.Name, false, window, fp})
-				case len(fresh) >= int(det.Fresh) || len(carry) > det.Most.Carry ||
+				case len(fresh) > det.waits || len(carry) > det.Most.Carry ||
 					len(fresh) > 0 && k.Windows[i].Rows == 0 && d.Missing == nil:
 					d.Fail()
 				default:

@@ -122,7 +122,11 @@ func (k *Series) RestorePlaces(w []uint64) {
 	w = w[2:]
 	for i := range k.Windows {
 		win := &k.Windows[i]
-		win.unpush(win.Count - int64(w[0]))
+		if k.Set.Windows[i].Grid != nil {
+			win.Count = int64(w[0])
+		} else {
+			win.unpush(win.Count - int64(w[0]))
+		}
 		win.Rows = int32(w[1])
 		w = w[2:]
 	}

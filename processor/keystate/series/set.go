@@ -21,6 +21,7 @@ type SetWindow struct {
 	Detectors   []SetDetector
 	Tail        int   // words after the ring, for the detectors' fresh rows
 	Incomplete  bool  // rows may lack values
+	Grid        *Grid // rows are cells; nil: they are samples
 	pool        *pool // slabs of the final size
 }
 
@@ -29,6 +30,7 @@ type SetDetector struct {
 	*Setup
 	Place int // index into Series.Progress; places count up from window to window
 	at    int // place of its fresh rows in the tail
+	waits int // fresh rows that wait for the stride at most; 1 of a grid: its last sample
 	Alert int // index into Alerts.Detectors, if judged
 	Trace int // index into Alerts.Traces, if traced
 	Feeds []Feed
@@ -92,7 +94,9 @@ func NewSets(windows []WindowConfig, dets []DetectorConfig, maxRecord int) *Sets
 			s.Setups = append(s.Setups, nil) // after its members
 			continue
 		}
-		s.Setups = append(s.Setups, NewSetup(i, d, len(windows[d.Window].Columns)))
+		setup := NewSetup(i, d, len(windows[d.Window].Columns))
+		setup.Grid = windows[d.Window].Grid
+		s.Setups = append(s.Setups, setup)
 	}
 	for i := range dets {
 		if dets[i].Ensemble != nil {
@@ -149,11 +153,15 @@ func (s *Sets) of(reads func(detector int) bool) *Set {
 	set := &Set{}
 	reads = func(i int) bool { return members[i/8]>>(i%8)&1 != 0 }
 	for w, wc := range s.windows {
-		sw := SetWindow{Index: w, Fingerprint: wc.Fingerprint, Columns: wc.Columns, Incomplete: wc.Incomplete}
+		sw := SetWindow{Index: w, Fingerprint: wc.Fingerprint, Columns: wc.Columns, Incomplete: wc.Incomplete, Grid: wc.Grid}
 		for i, d := range s.Setups {
 			if d.Window == w && d.Ensemble == nil && reads(i) {
-				sw.Detectors = append(sw.Detectors, set.detectorOf(d, sw.Tail))
-				sw.Tail += d.Stride - 1
+				waits := d.Stride - 1
+				if sw.Grid != nil {
+					waits = 1
+				}
+				sw.Detectors = append(sw.Detectors, set.detectorOf(d, sw.Tail, waits))
+				sw.Tail += waits
 				sw.Need = max(sw.Need, d.Full)
 				set.Detectors++
 			}
@@ -161,7 +169,9 @@ func (s *Sets) of(reads func(detector int) bool) *Set {
 		if len(sw.Detectors) == 0 {
 			continue
 		}
-		sw.SegmentRows = segmentRows(int64(sw.Need), len(sw.Columns), s.maxRecord)
+		if sw.Grid == nil { // whose rows change
+			sw.SegmentRows = segmentRows(int64(sw.Need), len(sw.Columns), s.maxRecord)
+		}
 		words := int(sw.Need)*(1+len(sw.Columns)) + sw.Tail
 		if s.pools[words] == nil {
 			s.pools[words] = &pool{words: words}
@@ -173,7 +183,7 @@ func (s *Sets) of(reads func(detector int) bool) *Set {
 		if d.Ensemble == nil || !reads(i) {
 			continue
 		}
-		set.Ensembles = append(set.Ensembles, set.detectorOf(d, 0))
+		set.Ensembles = append(set.Ensembles, set.detectorOf(d, 0, 0))
 		for m, of := range d.Ensemble.Members {
 			member, _ := set.detector(s.Setups[of].Name)
 			member.Feeds = append(member.Feeds, Feed{len(set.Ensembles) - 1, m})
@@ -186,8 +196,8 @@ func (s *Sets) of(reads func(detector int) bool) *Set {
 }
 
 // detectorOf returns the next detector of the set, and counts what it remembers.
-func (set *Set) detectorOf(d *Setup, at int) SetDetector {
-	of := SetDetector{Setup: d, Place: set.Detectors, at: at, Alert: set.Judged, Trace: set.Traced}
+func (set *Set) detectorOf(d *Setup, at, waits int) SetDetector {
+	of := SetDetector{Setup: d, Place: set.Detectors, at: at, waits: waits, Alert: set.Judged, Trace: set.Traced}
 	if d.Judged {
 		set.Judged++
 	}

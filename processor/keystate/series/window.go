@@ -93,7 +93,7 @@ func (w *Window) push(sw *SetWindow) int32 {
 // plus 1 if imputed; Progress.Fresh of them count.
 func (w *Window) Fresh(sw *SetWindow, d *SetDetector) []uint64 {
 	at := len(w.slab) - sw.Tail + d.at
-	return w.slab[at : at+int(d.Fresh)-1]
+	return w.slab[at : at+d.waits]
 }
 
 // first is the place in the ring of the oldest of the last rows rows.

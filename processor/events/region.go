@@ -1,0 +1,75 @@
+package events
+
+import (
+	"encoding/binary"
+	"math"
+
+	"odradek/processor/keystate/changelog"
+)
+
+// Region is a rectangle of a grid that a score is about.
+type Region struct {
+	// The first and the last of its columns and rows, from 0.
+	ColumnFrom, ColumnTo, RowFrom, RowTo int32
+	X0, Y0, X1, Y1                       float64 // its corners in the units of the samples
+	Observed                             int64   // the count of its cells
+	Expected                             float64 // what their baselines let expect
+	Ratio                                float64 // log-likelihood ratio
+	P                                    float64 // probability of a ratio as high by chance; NaN: unknown
+}
+
+// Overlap is the least share of the cells of two regions, of successive windows, that are in both
+// (intersection over union), for them to be of one anomaly.
+const Overlap = 0.25
+
+// overlap returns the cells that are in both regions, as a share of those in either.
+func (r *Region) overlap(o *Region) float64 {
+	both := cells(max(r.ColumnFrom, o.ColumnFrom), min(r.ColumnTo, o.ColumnTo)) * cells(max(r.RowFrom, o.RowFrom), min(r.RowTo, o.RowTo))
+	return both / (r.area() + o.area() - both)
+}
+
+func (r *Region) area() float64 { return cells(r.ColumnFrom, r.ColumnTo) * cells(r.RowFrom, r.RowTo) }
+
+func cells(from, to int32) float64 { return max(0, float64(to)-float64(from)+1) }
+
+// same reports whether both are of the same cells.
+func (r *Region) same(o *Region) bool {
+	return r.ColumnFrom == o.ColumnFrom && r.ColumnTo == o.ColumnTo && r.RowFrom == o.RowFrom && r.RowTo == o.RowTo
+}
+
+// Leave ends the anomaly, open or pending, that a score over the threshold is not about, because its
+// region is elsewhere: it overlaps that of the anomaly's last score by less than Overlap. Step with the
+// same score follows. With emit Leave returns the close of an open one; without, that goes on.
+func (s *State) Leave(in *Input, emit bool) (c Change, changed bool) {
+	l := s.life
+	if l == nil || !in.Exceeds || in.Region == nil || l.Region == nil || l.Region.overlap(in.Region) >= Overlap || l.open && !emit {
+		return c, false
+	}
+	return s.End(Recovered, in.Time, in.Offset)
+}
+
+// located is added to the length of the contributions of an anomaly with a region, which follows them;
+// earlier versions refuse it as they do doubles.
+const located = 1 << 30
+
+func (r *Region) append(b []byte) []byte {
+	for _, v := range [...]int64{int64(r.ColumnFrom), int64(r.ColumnTo), int64(r.RowFrom), int64(r.RowTo), r.Observed} {
+		b = binary.AppendVarint(b, v)
+	}
+	return appendBits(b, r.X0, r.Y0, r.X1, r.Y1, r.Expected, r.Ratio, r.P)
+}
+
+func decodeRegion(d *changelog.Decoder) *Region {
+	r := new(Region)
+	for _, v := range [...]*int32{&r.ColumnFrom, &r.ColumnTo, &r.RowFrom, &r.RowTo} {
+		n := d.Int()
+		if *v = int32(n); int64(*v) != n {
+			d.Fail()
+		}
+	}
+	r.Observed = d.Int()
+	for _, v := range [...]*float64{&r.X0, &r.Y0, &r.X1, &r.Y1, &r.Expected, &r.Ratio, &r.P} {
+		*v = math.Float64frombits(d.Bits())
+	}
+	return r
+}

@@ -1,0 +1,129 @@
+package keystate
+
+import (
+	"odradek/detectors"
+	"odradek/processor/keystate/series"
+)
+
+// A window of a grid (series.Grid) ends where the watermark reaches its end: behind the held
+// samples before that time, and before those at it. A heap has the ends of the open windows;
+// it follows from the keys. So a window closes with a sample of any key, like a held one that is
+// released, and with it one task of each of its detectors becomes due. A window without samples
+// is none, and has no task.
+
+// gridDue returns a key with a window that ends first, at the watermark or before.
+func (s *State) gridDue(watermark int64) (k *Key, end int64, ok bool) {
+	for s.closings.Len() > 0 && s.closings.First().At <= watermark {
+		f := s.closings.First()
+		if k := f.Value; !k.dead && k.ClosesAt(f.At) {
+			return k, f.At, true
+		}
+		s.closings.Pop()
+	}
+	return nil, 0, false
+}
+
+// closeGrids closes the windows of a key that end at a time.
+func (s *State) closeGrids(k *Key, end int64, b *detectors.Batch) {
+	if k.unit != uint32(s.journal.Number) {
+		s.touch(k)
+	}
+	for i := range k.Windows {
+		if g := k.Set.Windows[i].Grid; g != nil {
+			if start, open := k.GridOpen(i); open && start+g.Span == end {
+				s.closeGrid(k, i, b)
+			}
+		}
+	}
+}
+
+// closeGrid packs the tasks of a grid's window that ends.
+func (s *State) closeGrid(k *Key, i int, b *detectors.Batch) {
+	sw, w := &k.Set.Windows[i], &k.Windows[i]
+	for j := range sw.Detectors {
+		d := &sw.Detectors[j]
+		word := w.Fresh(sw, d)[0]
+		k.Progress[d.Place].Fresh = 0
+		if !w.Learned(sw.Grid) {
+			start, _ := k.GridOpen(i)
+			s.warm(k, d, start-1, int64(word>>1)) // the window's last microsecond
+		} else if s.due(k, w, d) {
+			s.bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.restore.replaying)
+		}
+	}
+}
+
+// foldCell adds a sample to its cell of the i-th window. A sample that was held and is released early may
+// be behind the window that is open: it closes it.
+func (s *State) foldCell(k *Key, i int, time, offset int64, values []float64, b *detectors.Batch) Outcome {
+	sw, w := &k.Set.Windows[i], &k.Windows[i]
+	g := sw.Grid
+	cell, count, baseline, ok, err := g.Place(values)
+	if !ok || err != nil {
+		return Missing
+	}
+	start, open := k.GridOpen(i)
+	at := g.Start(time)
+	switch {
+	case at < start:
+		return Late
+	case open && at > start:
+		s.closeGrid(k, i, b)
+		open = false
+	}
+	if !open {
+		if w.Rows > 0 && !s.restore.replaying {
+			from := len(s.journal.Open.Words)
+			s.journal.Open.Words = w.AppendTable(s.journal.Open.Words)
+			s.journal.Open.Push(opTable, k, i, len(s.journal.Open.Words)-from)
+		}
+		s.bytes += w.OpenGrid(sw, at)
+		s.closings.Push(at+g.Span, 0, k)
+	}
+	if !s.restore.replaying {
+		s.journal.Open.Words = w.AppendCell(s.journal.Open.Words, cell)
+		s.journal.Open.Push(opCell, k, i, 3)
+	}
+	w.AddCell(cell, count, baseline)
+	for j := range sw.Detectors {
+		d := &sw.Detectors[j]
+		w.Fresh(sw, d)[0] = uint64(offset) << 1
+		k.Progress[d.Place].Fresh = 1
+	}
+	if !w.Learned(g) {
+		return WarmingUp
+	}
+	return Scored
+}
+
+// rebuildClosings fills the heap of the ends of open windows.
+func (s *State) rebuildClosings() {
+	s.closings.Reset()
+	for k := range s.keys.all {
+		for i := range k.Windows {
+			if g := k.Set.Windows[i].Grid; g != nil {
+				if start, open := k.GridOpen(i); open {
+					s.closings.Append(start+g.Span, 0, k)
+				}
+			}
+		}
+	}
+	s.closings.Order()
+}
+
+// Misplaced returns why a sample of a key is no event of a grid that one of the key's detectors has;
+// nil if it is one of each, or lacks a value. In a fold it counts as missing.
+func (s *State) Misplaced(key []byte, values []float64) *series.PlaceError {
+	if !s.gridded {
+		return nil
+	}
+	set := s.sets.For(key)
+	for i := 0; set != nil && i < len(set.Windows); i++ {
+		if g := set.Windows[i].Grid; g != nil {
+			if _, _, _, _, err := g.Place(values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
