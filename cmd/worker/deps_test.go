@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -83,6 +85,15 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/keystate/tasks", "processor/keystate/series detectors",
 		"how a window becomes a task does not depend on the series' owner, or on what scores do to it"},
 	{"processor/keystate/reorder", "processor/keystate/heap", "it holds samples of any kind of key"},
+	{"processor/keystate/keys", "processor/keystate/reorder processor/keystate/series", "what becomes of a key is the state's"},
+	{"processor/keystate/mismatch", "processor/keystate/changelog", "it compares fingerprints, whatever they stand for"},
+	{"processor/keystate/snapshot", "processor/keystate/changelog processor/keystate/heldblock processor/keystate/keys processor/keystate/series",
+		"it writes keys; when is the state's to know"},
+	{"processor/keystate/load", "processor/keystate/changelog processor/keystate/decisions processor/keystate/heldblock processor/keystate/keys " +
+		"processor/keystate/mismatch processor/keystate/series processor/keystate/snapshot",
+		"it reads keys; what the input adds is the state's to know"},
+	{"processor/keystate/survey", "processor/keystate/changelog processor/keystate/decisions processor/keystate/keys processor/keystate/series",
+		"it measures a changelog without a state"},
 	{"processor/outputs",
 		"processor/keystate processor/events processor/metrics processor/kafka processor/kafka/record " +
 			"detectors detectors/threshold schemas/output",
@@ -277,6 +288,29 @@ func TestImports(t *testing.T) {
 			}
 		}
 	})
+}
+
+// maxPackageLines is the most lines of a package, without its tests.
+const maxPackageLines = 4000
+
+// TestPackageSizes holds every package of the module to a size that can be read in a day.
+func TestPackageSizes(t *testing.T) {
+	lines := map[string]int{}
+	eachFile(t, func(rel string, _ *ast.File) {
+		if strings.HasSuffix(rel, "_test.go") {
+			return
+		}
+		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(rel)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[path.Dir(rel)] += bytes.Count(text, []byte("\n"))
+	})
+	for dir, n := range lines {
+		if n > maxPackageLines {
+			t.Errorf("%s has %d lines without tests, at most %d: move a concept of its own into a package", dir, n, maxPackageLines)
+		}
+	}
 }
 
 // eachFile calls see with every Go file of the module and its path in it.

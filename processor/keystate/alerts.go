@@ -1,13 +1,13 @@
 package keystate
 
 import (
-	"bytes"
 	"math"
 	"slices"
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
+	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/tasks"
 )
@@ -152,8 +152,8 @@ func (s *State) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 // traceOf returns a detector's trace, which is saved before its first change in the open unit.
 func (s *State) traceOf(k *Key, d *series.SetDetector) *series.Trace {
 	t, added := k.Trace(d)
-	if !k.dead {
-		s.bytes += added
+	if !k.Dead {
+		s.keys.Bytes += added
 	}
 	if t.Unit != s.journal.Number {
 		t.Unit = s.journal.Number
@@ -193,37 +193,9 @@ func (s *State) explain(why *reasons, in *events.Input) {
 // evicted key's is in the record of its eviction.
 func (s *State) addEvent(e *EventRow) {
 	s.Events = append(s.Events, *e)
-	if !e.Key.dead {
-		s.changed.add(e.Key, s.journal.Open.Start())
+	if !e.Key.Dead {
+		s.changed.Add(e.Key, s.journal.Open.Start())
 	}
-}
-
-// changedKeys lists the keys with an anomaly that has changed since the last Snapshot: the
-// next one must contain them.
-type changedKeys struct {
-	list  []*Key
-	since int64 // in the unit that began there
-}
-
-// add adds a key that has changed in the unit that began at since.
-func (c *changedKeys) add(k *Key, since int64) {
-	if k.changed {
-		return
-	}
-	if len(c.list) == 0 {
-		c.since = since
-	}
-	k.changed = true
-	c.list = append(c.list, k)
-}
-
-// reset empties the list.
-func (c *changedKeys) reset() {
-	for _, k := range c.list {
-		k.changed = false
-	}
-	clear(c.list)
-	c.list = c.list[:0]
 }
 
 // inTurn hands an event out after those of the tasks that were packed before it.
@@ -275,7 +247,7 @@ func (s *State) endAlerts(k *Key, reason events.Reason, time, offset int64) {
 // that nothing continues. A key that is there for nothing else is forgotten.
 func (s *State) closeOrphans(sm *Sample) {
 	list := s.orphaned
-	slices.SortFunc(list, func(a, b *Key) int { return bytes.Compare(a.Name(), b.Name()) })
+	slices.SortFunc(list, keys.ByName)
 	for _, k := range list {
 		s.closeOrphansOf(k, sm.Time, sm.Offset)
 		if k.Set == series.None {
@@ -287,7 +259,7 @@ func (s *State) closeOrphans(sm *Sample) {
 }
 
 func (s *State) closeOrphansOf(k *Key, time, offset int64) {
-	if k.unit != uint32(s.journal.Number) {
+	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
 	a := k.Alerts

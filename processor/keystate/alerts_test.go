@@ -157,7 +157,7 @@ func TestAnomalyOfAKey(t *testing.T) {
 	x.want("a/high(0) open recovered@3#2 r1")
 	x.commit()
 	if n := len(x.log); n != 2 || x.log[0].key[0] != changelog.Decision ||
-		x.log[1].key[0] != changelog.Head || x.log[1].value[0] != versionAlerts {
+		x.log[1].key[0] != changelog.Head || x.log[1].value[0] != changelog.VersionAlerts {
 		t.Errorf("the cycle of a change has %d records %q", n, x.log)
 	}
 	before := x.s.Export(nil)
@@ -180,7 +180,7 @@ func TestVersionOneOfAHead(t *testing.T) {
 	x.commit()
 	x.all()
 	for _, r := range x.log {
-		if r.value != nil && r.value[0] != version {
+		if r.value != nil && r.value[0] != changelog.Version {
 			t.Errorf("the head of a key without thresholds has version %d", r.value[0])
 		}
 	}

@@ -340,24 +340,3 @@ func TestMemoryOfAKey(t *testing.T) {
 		runtime.KeepAlive(d)
 	}
 }
-
-// TestMemoryOfQueue: a partition that is never idle has always dirty keys, and what
-// lists them does not grow with time.
-func TestMemoryOfQueue(t *testing.T) {
-	const keys, chunk, behind = 4000, 500, 3*4000 + 1750
-	d := newDrive(benchConfig(8, 1), keys)
-	for range 60 * keys / chunk {
-		d.samples(chunk, chunk)
-		d.s.Mark(d.offset)
-		if err := d.s.Snapshot(d.offset-behind, 0, func(k, v []byte) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-		d.s.Committed(d.offset)
-		if d.s.dirty.first() == nil {
-			t.Fatal("no key is dirty: the test tests nothing")
-		}
-	}
-	if n := cap(d.s.dirty.list); n > 8*keys {
-		t.Errorf("room for %d entries where %d keys are", n, keys)
-	}
-}

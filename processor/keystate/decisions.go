@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/decisions"
 )
 
@@ -72,11 +73,11 @@ func (s *State) Decisions(k Kind) int { return s.decisions.Subjects(k) }
 
 // logDecisions emits what was decided before the last mark, and deletes decisions that no
 // replay can need until maxBytes are emitted.
-func (s *State) logDecisions(c *emitter, maxBytes int) {
+func (s *State) logDecisions(c *changelog.Emitter, maxBytes int) {
 	out := &decisions.Output{
-		Put:   c.put,
-		Evict: func(d *decisions.Decision) { s.deleteKey(c, d.Value.(*Key)) },
-		Full:  func() bool { return c.err != nil || maxBytes > 0 && c.bytes >= maxBytes },
+		Put:   c.Put,
+		Evict: func(d *decisions.Decision) { s.records.Delete(c, d.Value.(*Key)) },
+		Full:  func() bool { return c.Err != nil || maxBytes > 0 && c.Bytes >= maxBytes },
 	}
 	s.decisions.Emit(out, s.journal.Open.Start())
 	s.decisions.Forget(out, s.journal.Committed())

@@ -40,7 +40,7 @@ type decided struct {
 func (d *decided) make(s *State, condemned map[int64]bool) {
 	switch d.kind {
 	case Eviction:
-		s.evict(s.keys.get(d.subject), d.offset, events.Evicted)
+		s.evict(s.keys.Get(d.subject), d.offset, events.Evicted)
 	case Verdict:
 		condemned[d.offset] = true
 	case Thresholds:
@@ -73,7 +73,7 @@ func (x *run) decide(sm *Sample) bool {
 			x.s.Decide(Grown, nil, content, sm.Offset)
 			told(Grown, nil, content)
 		case 0:
-			if x.s.keys.n == 0 {
+			if x.s.keys.Len() == 0 {
 				continue
 			}
 			x.s.evictOldest(sm.Offset)
@@ -251,7 +251,7 @@ func replayed(log []record, f Floor, committed int64) (*State, error) {
 func TestDecisionsOfOthers(t *testing.T) {
 	key := func(k Kind) []byte { return changelog.AppendKey(nil, changelog.Decision, []byte{byte(k), 'x'}, 5) }
 	for _, k := range []Kind{0, Eviction, 9, decisions.NumKinds, 255} {
-		err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(k), []byte{version, 1})
+		err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(k), []byte{changelog.Version, 1})
 		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "newer version") {
 			t.Errorf("kind %d: %v", k, err)
 		}
@@ -259,13 +259,13 @@ func TestDecisionsOfOthers(t *testing.T) {
 			t.Errorf("deletion of kind %d: %v", k, err)
 		}
 	}
-	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{version + 1, 1}); !errors.Is(err, ErrNewer) {
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{changelog.Version + 1, 1}); !errors.Is(err, ErrNewer) {
 		t.Errorf("format: %v", err)
 	}
-	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{version}); !errors.Is(err, ErrCorrupt) {
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{changelog.Version}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("cut off: %v", err)
 	}
-	log := []record{{key(Verdict), []byte{version, 1, 'n', 'o'}}}
+	log := []record{{key(Verdict), []byte{changelog.Version, 1, 'n', 'o'}}}
 	if _, err := replayed(log, Floor{MaxTime: NoTime}, 5); !errors.Is(err, ErrAhead) {
 		t.Errorf("decision at the committed offset: %v", err)
 	}
@@ -347,8 +347,8 @@ func TestDecisionAhead(t *testing.T) {
 		time := binary.BigEndian.AppendUint64(nil, 1000)
 		s, b := New(one(&fake{window: 4, least: 2}, 1)), &detectors.Batch{}
 		for _, r := range []record{
-			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 5), []byte{version, 1, 'n', 'o'}},
-			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(kindTest)}, 5), append([]byte{version, 2}, time...)},
+			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 5), []byte{changelog.Version, 1, 'n', 'o'}},
+			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(kindTest)}, 5), append([]byte{changelog.Version, 2}, time...)},
 		} {
 			if err := s.Load(r.key, r.value); err != nil {
 				t.Fatal(err)

@@ -11,7 +11,7 @@
 //
 //	Fold     held if its time is not believed yet (package suspects)
 //	         key looked up, order and duplicates checked (fold.go)
-//	         held until the watermark reaches it, if Lateness > 0 (reorder.go)
+//	         held until the watermark reaches it, if Lateness > 0 (package reorder)
 //	         row into the key's windows (package series), detectors' progress moved on,
 //	         tasks that became due packed into the batch (package tasks)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
@@ -54,22 +54,24 @@
 //
 // A State is composed of the following; each has fields that it alone changes:
 //
-//	keys       table          finds a key by its name; a Key is a series.Series (package series)
-//	sets       series.Sets    which detectors read a key, and what their tasks are like
-//	held       reorder.Buffer held samples of all keys, by time and by offset (package reorder)
-//	jury       suspects.Jury  suspects and the votes on them (package suspects)
-//	evictor    expiry.Evictor which key is least recently used or past its TTL (package expiry)
-//	silence    silence.Watch  which key falls silent next (package silence)
-//	decisions  decisions.Log  decisions in the changelog and on their way (package decisions)
-//	tasks      tasks.Queue    tasks without scores, and how they are packed (package tasks)
-//	changed    changedKeys    keys that the next Snapshot must have (alerts.go)
-//	journal    undo.Log       units, marks and the committed floor (package undo)
-//	dirty      dirtyQueue     keys whose changes are in no snapshot, oldest first (dirty.go)
-//	restore    restore        what is loaded and replayed (loading.go)
+//	keys       keys.Table       finds a key by its name; a Key is a series.Series (packages keys, series)
+//	sets       series.Sets      which detectors read a key, and what their tasks are like
+//	held       reorder.Buffer   held samples of all keys, by time and by offset (package reorder)
+//	jury       suspects.Jury    suspects and the votes on them (package suspects)
+//	evictor    expiry.Evictor   which key is least recently used or past its TTL (package expiry)
+//	silence    silence.Watch    which key falls silent next (package silence)
+//	decisions  decisions.Log    decisions in the changelog and on their way (package decisions)
+//	tasks      tasks.Queue      tasks without scores, and how they are packed (package tasks)
+//	changed    keys.Changed     keys that the next Snapshot must have (package keys)
+//	journal    undo.Log         units, marks and the committed floor (package undo)
+//	dirty      keys.DirtyQueue  keys whose changes are in no snapshot, oldest first (package keys)
+//	records    snapshot.Writer  keys to the changelog, and which records of them are there (package snapshot)
+//	restore    load.Loader      keys from the changelog (package load), and what is replayed (load.go)
 //
 // The methods of State combine them, in the files of the steps above. No package below this
 // one depends on State; besides those named here there are floor (where a replay begins),
-// changelog (how records are written), heap and eventtime.
+// changelog (how records are written), mismatch (what another configuration made), survey (which keys
+// there is room for), heap and eventtime.
 //
 // # Decisions
 //
@@ -91,7 +93,7 @@
 //	E name                eviction: the key's samples below an offset are forgotten
 //	D kind subject offset another decision
 //
-// A value begins with a version byte (codec.go). A head names its segments, so
+// A value begins with a version byte; package snapshot defines what a head contains. A head names its segments, so
 // rows that it does not name are not there. Segments come before the head that
 // names them, deletions after it, so that also a prefix of what one Snapshot
 // emits is a state that can be restored.

@@ -1,13 +1,12 @@
 package keystate
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 
 	"odradek/processor/events"
 	"odradek/processor/keystate/decisions"
 	"odradek/processor/keystate/expiry"
+	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/silence"
 )
 
@@ -15,7 +14,7 @@ import (
 // samples go with it; its fresh ones that wait for their stride get no score.
 func (s *State) evict(k *Key, offset int64, reason events.Reason) {
 	s.endKey(k, reason, offset)
-	if n := k.held.Len(); n > 0 {
+	if n := k.Held.Len(); n > 0 {
 		s.Counts[Evicted] += int64(n)
 		s.held.N -= n
 	}
@@ -28,36 +27,23 @@ func (s *State) evict(k *Key, offset int64, reason events.Reason) {
 // newEvictor returns the evictor of the State's keys.
 func (s *State) newEvictor() expiry.Evictor[*Key] {
 	return expiry.New(s.cfg.TTL, expiry.Keys[*Key]{
-		All:     s.keys.all,
-		Len:     func() int { return s.keys.n },
-		Last:    func(k *Key) expiry.Last { return expiry.Last{Offset: k.LastOffset, Time: k.newest(), Gone: k.dead} },
-		Compare: func(a, b *Key) int { return bytes.Compare(a.Name(), b.Name()) },
+		All:     s.keys.All,
+		Len:     func() int { return s.keys.Len() },
+		Last:    func(k *Key) expiry.Last { return expiry.Last{Offset: k.LastOffset, Time: k.Newest(), Gone: k.Dead} },
+		Compare: keys.ByName,
 	})
 }
 
 // newWatch returns the silence watch of the State's keys.
 func (s *State) newWatch() silence.Watch[*Key] {
 	return silence.New(s.cfg.Silence, silence.Keys[*Key]{
-		All:     s.keys.all,
-		Len:     func() int { return s.keys.n },
-		Newest:  (*Key).newest,
-		Silent:  (*Key).isSilent,
-		Gone:    func(k *Key) bool { return k.dead },
-		Compare: byLastOffset,
+		All:     s.keys.All,
+		Len:     func() int { return s.keys.Len() },
+		Newest:  (*Key).Newest,
+		Silent:  (*Key).Silent,
+		Gone:    func(k *Key) bool { return k.Dead },
+		Compare: keys.ByUse,
 	})
-}
-
-// newest returns the time of the key's newest sample, folded or held.
-func (k *Key) newest() int64 {
-	if k.held.Len() > 0 {
-		return max(k.LastTime, k.held.Newest())
-	}
-	return k.LastTime
-}
-
-// byLastOffset compares keys by their last sample.
-func byLastOffset(a, b *Key) int {
-	return cmp.Or(cmp.Compare(a.LastOffset, b.LastOffset), bytes.Compare(a.Name(), b.Name()))
 }
 
 // evictOldest evicts the least recently used key; false where that is one of the sample
@@ -77,7 +63,7 @@ func (s *State) Trim(limit, offset int64) (n int) {
 	if s.restore.replaying || offset < s.next {
 		panic(fmt.Sprintf("keystate: Trim at %d during replay, or behind %d, which is folded", offset, s.next-1))
 	}
-	for s.Bytes() > limit && s.keys.n > 1 {
+	for s.Bytes() > limit && s.keys.Len() > 1 {
 		s.evictOldest(offset)
 		n++
 	}

@@ -1,11 +1,11 @@
 package keystate
 
 import (
-	"bytes"
 	"math"
 	"slices"
 
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/keys"
 )
 
 // Export appends the logical state to dst: equal bytes mean equal state, however
@@ -13,8 +13,8 @@ import (
 // dirty keys, segments, evictions) is not in it. It is for tests and for people
 // who compare; there is no import.
 func (s *State) Export(dst []byte) []byte {
-	e := encoder{changelog.Encoder{B: dst}}
-	e.Byte(version)
+	e := changelog.Encoder{B: dst}
+	e.Byte(changelog.Version)
 	e.Int(s.maxTime)
 	e.Uint(s.layout)
 	list := s.jury.List()
@@ -32,33 +32,42 @@ func (s *State) Export(dst []byte) []byte {
 			e.Bits(math.Float64bits(v))
 		}
 	}
-	keys := make([]*Key, 0, s.keys.n)
-	for k := range s.keys.all {
-		keys = append(keys, k)
+	all := make([]*Key, 0, s.keys.Len())
+	for k := range s.keys.All {
+		all = append(all, k)
 	}
-	slices.SortFunc(keys, func(a, b *Key) int { return bytes.Compare(a.Name(), b.Name()) })
-	e.Uint(uint64(len(keys)))
-	for _, k := range keys {
+	slices.SortFunc(all, keys.ByName)
+	e.Uint(uint64(len(all)))
+	for _, k := range all {
 		e.Uint(uint64(len(k.Name())))
 		e.B = append(e.B, k.Name()...)
 		e.Int(k.Born)
 		e.Int(k.LastOffset)
 		e.Int(k.LastTime)
-		k.EncodeContent(&e.Encoder)
-		n := k.held.Len()
+		k.EncodeContent(&e)
+		n := k.Held.Len()
 		e.Uint(uint64(n))
 		for i := range n {
-			e.held(k.held.At(i))
+			appendHeld(&e, k.Held.At(i))
 		}
 		if !k.Alerts.Empty() {
-			k.EncodeAlerts(&e.Encoder)
+			k.EncodeAlerts(&e)
 		}
 		if k.Summarised() {
-			k.EncodeSummaries(&e.Encoder)
+			k.EncodeSummaries(&e)
 		}
 		if k.Traced() {
-			k.EncodeTraces(&e.Encoder)
+			k.EncodeTraces(&e)
 		}
 	}
 	return e.B
+}
+
+// appendHeld appends a held sample: time, offset and values.
+func appendHeld(e *changelog.Encoder, w []uint64) {
+	e.Int(int64(w[0]))
+	e.Int(int64(w[1]))
+	for _, v := range w[2:] {
+		e.Bits(v)
+	}
 }

@@ -32,7 +32,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 			s.sweep(sm.Offset)
 		}
 	}
-	k := s.keys.get(sm.Key)
+	k := s.keys.Get(sm.Key)
 	if k == nil {
 		if k = s.create(sm); k == nil {
 			s.Counts[Filtered]++
@@ -48,7 +48,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 			return Duplicate
 		}
 	}
-	if k.unit != uint32(s.journal.Number) {
+	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
 	k.LastOffset = sm.Offset
@@ -123,12 +123,12 @@ func (s *State) step() {
 // judge says what becomes of a sample: Held and Scored are accepted, Scored
 // stands for what foldRow will say.
 func (s *State) judge(sm *Sample) Outcome {
-	k := s.keys.get(sm.Key)
+	k := s.keys.Get(sm.Key)
 	if (k == nil || k.Set == series.None) && s.sets.For(sm.Key) == nil {
 		return Filtered
 	}
 	if at := s.next - 1; s.restore.replaying || at < s.restore.ahead {
-		if k != nil && (at < k.asOf || k.dropped) {
+		if k != nil && (at < k.AsOf || k.Dropped) {
 			return Duplicate // it is in the key's snapshot, or goes with the key
 		}
 		if d := s.decisions.Latest(Eviction, sm.Key); d != nil && at < d.Offset {
@@ -139,7 +139,7 @@ func (s *State) judge(sm *Sample) Outcome {
 		switch {
 		case sm.Time < s.watermark() || k != nil && sm.Time < k.LastTime:
 			return Late
-		case s.cfg.DropDuplicates && k != nil && (k.LastTime == sm.Time || k.held.Has(sm.Time)):
+		case s.cfg.DropDuplicates && k != nil && (k.LastTime == sm.Time || k.Held.Has(sm.Time)):
 			return Duplicate
 		case k != nil && k.LastTime == sm.Time:
 			return Scored // what it holds is later
@@ -178,7 +178,7 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 		wm := s.watermark()
 		for {
 			k, due := s.held.Due(wm)
-			if g, end, closing := s.gridDue(wm); closing && (!due || end <= k.held.First()) {
+			if g, end, closing := s.gridDue(wm); closing && (!due || end <= k.Held.First()) {
 				if limited && !s.tasks.Fits(b) {
 					s.waiting = true
 					return false
@@ -223,11 +223,11 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 // acceptSample folds or holds a sample.
 func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 	sm := &t.Sample
-	k := s.keys.get(sm.Key)
+	k := s.keys.Get(sm.Key)
 	if k == nil {
 		k = s.create(sm)
 	}
-	if k.unit != uint32(s.journal.Number) {
+	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
 	k.LastOffset = s.next - 1
@@ -279,7 +279,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 		if w.Rows == sw.Need && !s.restore.replaying {
 			saveRow(s.journal.Open, k, i, sw, w)
 		}
-		s.bytes += w.Reserve(sw)
+		s.keys.Bytes += w.Reserve(sw)
 		w.PushRow(sw, time, values, word&1 != 0)
 		if out == Missing {
 			out = WarmingUp
@@ -300,7 +300,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 				continue
 			}
 			if s.due(k, w, d) {
-				s.bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.restore.replaying)
+				s.keys.Bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.restore.replaying)
 			}
 			m.Fresh = 0
 		}
@@ -319,7 +319,7 @@ func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v floa
 			u.Push(opRow, k, 0, 2)
 		}
 	} else {
-		s.bytes += w.Reserve(sw)
+		s.keys.Bytes += w.Reserve(sw)
 	}
 	w.PushValue(sw, time, v)
 	d := &sw.Detectors[0]
@@ -333,7 +333,7 @@ func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v floa
 		m.Fresh++
 	} else {
 		if s.due(k, w, d) {
-			s.bytes += s.tasks.Pack(k, &k.Series, 0, d, word, b, s.restore.replaying)
+			s.keys.Bytes += s.tasks.Pack(k, &k.Series, 0, d, word, b, s.restore.replaying)
 		}
 		m.Fresh = 0
 	}

@@ -44,9 +44,9 @@ func FuzzLoad(f *testing.F) {
 			heads[string(name)] = r
 		}
 	}
-	f.Add([]byte("Ek"), []byte{version, 5}, []byte("Hk"), []byte(nil))
-	f.Add(changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 5), []byte{version, 1, 'n'},
-		changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 6), []byte{version, 1})
+	f.Add([]byte("Ek"), []byte{changelog.Version, 5}, []byte("Hk"), []byte(nil))
+	f.Add(changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 5), []byte{changelog.Version, 1, 'n'},
+		changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 6), []byte{changelog.Version, 1})
 	f.Fuzz(func(t *testing.T, k1, v1, k2, v2 []byte) {
 		const end = 1 << 61
 		cfg := fuzzConfig()
@@ -59,7 +59,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		s.EndReplay()
 		var names [][]byte
-		for k := range s.keys.all {
+		for k := range s.keys.All {
 			names = append(names, k.Name())
 		}
 		for i := range int64(20) {
@@ -76,8 +76,8 @@ func FuzzLoad(f *testing.F) {
 		}
 		execute(b)
 		s.Apply(b)
-		for k := range s.keys.all {
-			if k.unit != uint32(s.journal.Number) {
+		for k := range s.keys.All {
+			if k.Unit != uint32(s.journal.Number) {
 				s.touch(k)
 			}
 		}

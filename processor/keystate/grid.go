@@ -15,7 +15,7 @@ import (
 func (s *State) gridDue(watermark int64) (k *Key, end int64, ok bool) {
 	for s.closings.Len() > 0 && s.closings.First().At <= watermark {
 		f := s.closings.First()
-		if k := f.Value; !k.dead && k.ClosesAt(f.At) {
+		if k := f.Value; !k.Dead && k.ClosesAt(f.At) {
 			return k, f.At, true
 		}
 		s.closings.Pop()
@@ -25,7 +25,7 @@ func (s *State) gridDue(watermark int64) (k *Key, end int64, ok bool) {
 
 // closeGrids closes the windows of a key that end at a time.
 func (s *State) closeGrids(k *Key, end int64, b *detectors.Batch) {
-	if k.unit != uint32(s.journal.Number) {
+	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
 	for i := range k.Windows {
@@ -48,7 +48,7 @@ func (s *State) closeGrid(k *Key, i int, b *detectors.Batch) {
 			start, _ := k.GridOpen(i)
 			s.warm(k, d, start-1, int64(word>>1)) // the window's last microsecond
 		} else if s.due(k, w, d) {
-			s.bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.restore.replaying)
+			s.keys.Bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.restore.replaying)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (s *State) foldCell(k *Key, i int, time, offset int64, values []float64, b 
 			s.journal.Open.Words = w.AppendTable(s.journal.Open.Words)
 			s.journal.Open.Push(opTable, k, i, len(s.journal.Open.Words)-from)
 		}
-		s.bytes += w.OpenGrid(sw, at)
+		s.keys.Bytes += w.OpenGrid(sw, at)
 		s.closings.Push(at+g.Span, 0, k)
 	}
 	if !s.restore.replaying {
@@ -99,7 +99,7 @@ func (s *State) foldCell(k *Key, i int, time, offset int64, values []float64, b 
 // rebuildClosings fills the heap of the ends of open windows.
 func (s *State) rebuildClosings() {
 	s.closings.Reset()
-	for k := range s.keys.all {
+	for k := range s.keys.All {
 		for i := range k.Windows {
 			if g := k.Set.Windows[i].Grid; g != nil {
 				if start, open := k.GridOpen(i); open {

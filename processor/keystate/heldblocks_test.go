@@ -10,6 +10,7 @@ import (
 
 	"odradek/detectors"
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/snapshot"
 )
 
 // heldRun folds samples of one key, a second apart, of which none is released until
@@ -190,14 +191,19 @@ func TestHeldOfOlderVersions(t *testing.T) {
 	cfg.Lateness = 500e6
 	h := newHeldRun(t, cfg)
 	h.cycle(2000)
-	k := h.s.keys.get([]byte("key"))
-	held := k.held
-	k.held = nil
-	e := encoder{}
-	e.headStart(k, h.next)
-	e.head(h.s, k) // ends with the number of held samples
-	k.held = held
-	if e.B[0] != version || e.B[len(e.B)-1] != 0 {
+	k := h.s.keys.Get([]byte("key"))
+	held := k.Held
+	k.Held = nil
+	var e changelog.Encoder
+	out := snapshot.NewWriter(*h.s.records.Format(), 1<<20)
+	out.Emit(&changelog.Emitter{Emit: func(key, value []byte) error {
+		if key[0] == changelog.Head { // ends with the number of held samples
+			e.B = slices.Clone(value)
+		}
+		return nil
+	}}, k, h.next)
+	k.Held = held
+	if e.B[0] != changelog.Version || e.B[len(e.B)-1] != 0 {
 		t.Fatalf("version %d", e.B[0])
 	}
 	e.B = e.B[:len(e.B)-1]
@@ -205,14 +211,14 @@ func TestHeldOfOlderVersions(t *testing.T) {
 	e.Bits(h.s.layout)
 	e.Uint(uint64(cfg.Dim))
 	for i := range held.Len() {
-		e.held(held.At(i))
+		appendHeld(&e, held.At(i))
 	}
 	log := []record{{[]byte("Hkey"), e.B}}
 	s := h.restored(log)
 	h.s, h.log = s, log
 	h.cycle(10)
 	h.restored(compact(h.log, h.log, false))
-	if h.log[len(h.log)-1].value[0] != versionHeld {
+	if h.log[len(h.log)-1].value[0] != changelog.VersionHeld {
 		t.Errorf("the head is of version %d", h.log[len(h.log)-1].value[0])
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/reorder"
 	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/snapshot"
 	"odradek/processor/keystate/undo"
 )
 
@@ -45,8 +46,8 @@ func (s *State) newJournal() undo.Log[*Key, atMark] {
 		Revert:  s.revert,
 		Release: s.releaseOp,
 		Renew: func() {
-			for k := range s.keys.all {
-				k.unit = 0
+			for k := range s.keys.All {
+				k.Unit = 0
 				for i := range k.Progress {
 					k.Progress[i].Unit = 0
 				}
@@ -81,7 +82,7 @@ const (
 
 // touch records a key's first change in the open unit.
 func (s *State) touch(k *Key) {
-	k.unit = uint32(s.journal.Number)
+	k.Unit = uint32(s.journal.Number)
 	if !s.restore.replaying {
 		saveHead(s.journal.Open, k)
 	}
@@ -89,23 +90,13 @@ func (s *State) touch(k *Key) {
 }
 
 // markDirty makes a key dirty since the last mark.
-func (s *State) markDirty(k *Key) { s.dirty.add(k, s.journal.Last().Offset) }
+func (s *State) markDirty(k *Key) { s.dirty.Add(k, s.journal.Last().Offset) }
 
 // saveHead pushes everything of a key but rows, carries and held samples.
 func saveHead(u *unit, k *Key) {
 	from := len(u.Words)
-	dirty := uint64(0)
-	if k.dirty {
-		dirty = 1
-	}
-	u.Words = k.AppendPlaces(append(u.Words, uint64(k.since), dirty))
+	u.Words = k.AppendPlaces(u.Words)
 	u.Push(opHead, k, 0, len(u.Words)-from)
-}
-
-// restoreHead is the opposite of saveHead.
-func (k *Key) restoreHead(w []uint64) {
-	k.since, k.dirty = int64(w[0]), w[1] != 0
-	k.RestorePlaces(w[2:])
 }
 
 // saveRow pushes the oldest row of a full window, which is overwritten next.
@@ -134,7 +125,7 @@ func (s *State) revert(o *undo.Op[*Key], with *undo.Operands) {
 	k, w := o.Key, with.Words
 	switch o.Kind {
 	case opHead:
-		k.restoreHead(w)
+		k.RestorePlaces(w)
 	case opRow:
 		k.Windows[o.What].RestoreRow(w)
 	case opCell:
@@ -145,7 +136,7 @@ func (s *State) revert(o *undo.Op[*Key], with *undo.Operands) {
 		m := &k.Progress[o.What]
 		m.Carry = append(m.Carry[:0], detectors.WordsOf(with.Floats)...)
 	case opSummary:
-		s.bytes += k.Summary(int(o.What)).Restore(w)
+		s.keys.Bytes += k.Summary(int(o.What)).Restore(w)
 	case opTrace:
 		copy(k.Alerts.Traces[o.What].State, w)
 	case opJudged:
@@ -169,7 +160,7 @@ func (s *State) revert(o *undo.Op[*Key], with *undo.Operands) {
 	case opEvict:
 		s.insert(k)
 	case opSnapshot:
-		s.undoSnapshot(k, w, with.Values[0].([]staleSegment), with.Values[1].([]heldblock.Block))
+		s.records.Undo(k, w, with.Values[0].([]snapshot.Record), with.Values[1].([]heldblock.Block))
 	case opDecision:
 		s.decisions.Undo(decisions.Step(o.What), with.Values[0].(*decisions.Decision))
 	}
@@ -186,8 +177,7 @@ func (s *State) releaseOp(o *undo.Op[*Key], values []any) {
 		}
 		d := values[0].(*decisions.Decision)
 		if k, ok := d.Value.(*Key); ok { // an eviction
-			delete(s.stale, k)
-			delete(s.blocks, k)
+			s.records.Forget(k)
 			d.Value = nil
 		}
 	}
@@ -195,23 +185,23 @@ func (s *State) releaseOp(o *undo.Op[*Key], values []any) {
 
 // unhold takes back that a sample was held.
 func (s *State) unhold(k *Key, time, offset int64) {
-	if !k.held.Remove(time, offset) {
+	if !k.Held.Remove(time, offset) {
 		panic("keystate: a held sample to be taken back is not there")
 	}
-	if k.held.Len() == 0 {
-		s.bytes -= k.held.Bytes()
-		k.held = nil
+	if k.Held.Len() == 0 {
+		s.keys.Bytes -= k.Held.Bytes()
+		k.Held = nil
 	}
 }
 
 // rehold takes back that a sample was released.
 func (s *State) rehold(k *Key, w []uint64) {
-	if k.held == nil {
-		k.held = reorder.NewList(k, s.cfg.Dim, 0)
+	if k.Held == nil {
+		k.Held = reorder.NewList(k, s.cfg.Dim, 0)
 	}
-	s.bytes -= k.held.Bytes()
-	k.held.Restore(w)
-	s.bytes += k.held.Bytes()
+	s.keys.Bytes -= k.Held.Bytes()
+	k.Held.Restore(w)
+	s.keys.Bytes += k.Held.Bytes()
 }
 
 // begin makes the first mark; an implicit one is undone by a rollback to before it.
@@ -240,7 +230,7 @@ func (s *State) Mark(next int64) {
 		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
 	case len(unlogged) > 0 && unlogged[0].Offset < s.journal.Open.Start():
 		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
-	case len(s.changed.list) > 0 && s.changed.since < s.journal.Open.Start():
+	case s.changed.Before(s.journal.Open.Start()):
 		panic("keystate: Mark before Snapshot has emitted the keys whose anomalies have changed")
 	case next < s.next:
 		panic(fmt.Sprintf("keystate: mark at %d, but %d is folded", next, s.next-1))
@@ -261,7 +251,7 @@ func (s *State) Committed(next int64) {
 	if unlogged := s.decisions.Unlogged(); len(unlogged) > 0 && unlogged[0].Offset < next {
 		panic("keystate: decisions were committed that Snapshot has not emitted")
 	}
-	if len(s.changed.list) > 0 && s.changed.since < next {
+	if s.changed.Before(next) {
 		panic("keystate: changes of anomalies were committed whose keys Snapshot has not emitted")
 	}
 	s.journal.Commit(next)
@@ -287,7 +277,7 @@ func (s *State) Rollback(to int64) error {
 	s.tasks.Invalidate()
 	s.Rows, s.Events, s.Blocks, s.Refused = s.Rows[:0], s.Events[:0], s.Blocks[:0], s.Refused[:0]
 	s.line = s.line[:0]
-	s.changed.reset()
+	s.changed.Reset()
 	s.evictor.Reset()
 	s.waiting, s.accept, s.sweepDue = false, false, false
 	if s.next = s.journal.Rollback(to); !s.journal.Started() {
@@ -301,16 +291,16 @@ func (s *State) Rollback(to int64) error {
 // rebuild derives from the keys the queue of dirty ones, the heap of those with
 // held samples and the queues of decisions.
 func (s *State) rebuild() {
-	s.dirty.rebuild(&s.keys)
+	s.dirty.Rebuild(&s.keys)
 	s.rebuildClosings()
 	s.held.Rebuild(func(yield func(*reorder.List[*Key]) bool) {
-		s.keys.all(func(k *Key) bool { return yield(k.held) })
+		s.keys.All(func(k *Key) bool { return yield(k.Held) })
 	})
 	s.silence.Reset()
 	s.silent = 0
 	s.evictor.Reset()
 	s.orphaned = s.orphaned[:0]
-	for k := range s.keys.all {
+	for k := range s.keys.All {
 		if a := k.Alerts; a != nil {
 			if a.Silent != nil {
 				s.silent++

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"odradek/processor/keystate/changelog"
+	"odradek/processor/events"
+	"odradek/processor/keystate/load"
 	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/survey"
 )
 
 // Load reads a record of the changelog into a new State; call it for all records, in the
@@ -19,252 +21,89 @@ func (s *State) Load(key, value []byte) error {
 	if s.journal.Started() {
 		return errors.New("keystate: Load into a state that has begun")
 	}
+	return s.loader().Load(key, value)
+}
+
+// loader returns what loads the state.
+func (s *State) loader() *load.Loader {
 	if s.restore.load == nil {
-		s.restore.load = newLoading()
+		s.restore.load = load.New(load.Target{Keys: &s.keys, Records: &s.records, Decisions: s.decisions}, s.sets, s.cfg.Silence > 0, s.restore.drops)
 	}
-	kind, name, suffix, err := changelog.SplitKey(key)
-	if err != nil {
-		return err
-	}
-	switch kind {
-	case changelog.Head:
-		err = s.loadHead(name, value)
-	case changelog.Fragment:
-		err = s.restore.load.fragments.Add(name, value, suffix[0])
-	case changelog.Segment:
-		err = s.loadSegment(name, value, suffix[0], suffix[1])
-	case changelog.Held:
-		err = s.restore.load.addHeldBlock(name, value, suffix[0], suffix[1])
-	case changelog.Eviction:
-		err = s.decisions.LoadEviction(name, value)
-	case changelog.Decision:
-		err = s.decisions.Load(name, value, suffix[0])
-	default:
-		err = fmt.Errorf("type %q: %w", kind, ErrCorrupt)
-	}
-	if err != nil {
-		return fmt.Errorf("keystate: changelog record %c of key %s: %w", kind, Digest(name), err)
-	}
-	return nil
+	return s.restore.load
 }
 
-// loadSegment stages a segment until a head names it: segments of a cycle that was
-// cut off before its head (at least once) must not get into the window.
-func (s *State) loadSegment(name, value []byte, window, id uint64) error {
-	if value == nil || s.restore.drops != nil && s.restore.drops(name) {
-		return nil // the heads name the segments that count
-	}
-	g, err := series.ReadSegment(value, series.SegmentName{Window: window, ID: id})
-	if err != nil {
-		return err
-	}
-	s.restore.load.bytes += g.Size()
-	s.restore.load.staged[string(name)] = append(s.restore.load.staged[string(name)], g)
-	return nil
+// restore holds what a state is restored from: a changelog, and the replay of the input behind it.
+type restore struct {
+	load      *load.Loader
+	drops     func(name []byte) bool // keys that are not loaded; nil: none
+	dropped   []*Key                 // keys that were not loaded, until their evictions are committed
+	shedAt    int64                  // offset of the last decision to drop keys
+	replaying bool
+	replayEnd int64
+	replayed  int
+	ahead     int64 // the largest asOf of a key
 }
 
-// loadHead sets a key to the content of a head.
-func (s *State) loadHead(name, value []byte) error {
-	if value == nil {
-		if k := s.keys.get(name); k != nil {
-			s.unload(k)
-		}
-		s.restore.load.unstage(name)
-		delete(s.restore.load.blocks, string(name))
-		return nil
+// Survey measures a changelog without building its state; see survey.Survey.
+type Survey = survey.Survey
+
+// NewSurvey begins the survey of a changelog of a State of cfg.
+func NewSurvey(cfg *Config) *Survey {
+	return survey.New(series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()))
+}
+
+// DropLoaded says before the first Load which keys there is no room for. Of these
+// nothing is loaded but what their eviction needs: what the changelog has of them,
+// and the anomalies that are open. They take no samples, and Shed evicts them.
+func (s *State) DropLoaded(v *Survey) { s.restore.drops = v.Drops }
+
+// LeftOut is the part of Bytes that dropped keys take while loading.
+func (s *State) LeftOut() int64 {
+	if s.restore.load == nil {
+		return 0
 	}
-	d := newDecoder(value)
-	v := d.startHead()
-	full := v != version
-	fragments, asOf, born := d.Small(), d.Offset(), d.Offset()
-	gen := uint8(fragments % changelog.Generations)
-	fragments /= changelog.Generations
-	if d.Bad || fragments > changelog.MaxFragments {
-		return ErrCorrupt
-	}
-	if fragments > 0 {
-		start := value[:len(value)-len(d.B)]
-		size := d.Small()
-		if d.Bad {
-			return ErrCorrupt
+	return s.restore.load.LeftOut()
+}
+
+// Dropped is the number of keys that wait for Shed.
+func (s *State) Dropped() (n int) {
+	for _, k := range s.restore.dropped {
+		if !k.Dead {
+			n++
 		}
-		body, err := s.restore.load.fragments.Join(name, start, gen, fragments, size)
-		if err != nil {
-			k := s.loadKey(name, born)
-			if k == nil && full {
-				k = s.loadUnread(name, born)
-			}
-			if k != nil {
-				s.restore.load.broken[k] = broken{err, slices.Clone(value)}
-				k.asOf, k.fragments, k.gen, k.inLog = asOf, uint16(fragments), gen, true
-			}
-			return nil
-		}
-		d.B = body
 	}
-	k := s.loadKey(name, born)
-	if k == nil {
-		if !full {
-			return nil
-		}
-		k = s.loadUnread(name, born)
+	return n
+}
+
+// Shed evicts the keys that were dropped while loading, before the record at offset,
+// as Trim does. After a Rollback it has to be called again.
+func (s *State) Shed(offset int64) (n int) {
+	if s.restore.replaying || offset < s.next {
+		panic(fmt.Sprintf("keystate: Shed at %d during replay, or behind %d, which is folded", offset, s.next-1))
 	}
-	list := s.restore.load.staged[string(name)]
-	slices.SortStableFunc(list, func(a, b series.StoredSegment) int {
-		return cmp.Or(cmp.Compare(a.Window, b.Window), cmp.Compare(a.ID, b.ID))
+	for _, k := range s.restore.dropped {
+		if k.Dead {
+			continue
+		}
+		if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
+			s.closeOrphansOf(k, s.maxTime, offset)
+			s.orphaned = slices.DeleteFunc(s.orphaned, func(o *Key) bool { return o == k })
+		}
+		s.evict(k, offset, events.Evicted)
+		n++
+	}
+	s.restore.shedAt = offset
+	return n
+}
+
+// findDropped lists the dropped keys when loading ends.
+func (s *State) findDropped() {
+	for k := range s.keys.All {
+		if k.Dropped {
+			s.restore.dropped = append(s.restore.dropped, k)
+		}
+	}
+	slices.SortFunc(s.restore.dropped, func(a, b *Key) int {
+		return cmp.Or(cmp.Compare(a.LastOffset, b.LastOffset), cmp.Compare(string(a.Name()), string(b.Name())))
 	})
-	delete(s.restore.load.broken, k)
-	delete(s.restore.load.mismatch, k)
-	delete(s.restore.load.rewrite, k)
-	delete(s.stale, k)
-	delete(s.blocks, k)
-	before := s.bytes - k.size()
-	if k.dropped {
-		s.restore.load.leftOut -= k.size()
-	}
-	k.asOf, k.fragments, k.gen, k.inLog = asOf, uint16(fragments), gen, true
-	k.held = nil
-	h := &s.restore.load.head
-	h.Silence = s.cfg.Silence > 0
-	h.Start(d.B)
-	err := h.Rows(&k.Series, list)
-	if err == nil {
-		h.Progress(&k.Series)
-		s.takeFindings(k, h)
-		d.Decoder = h.Decoder
-		alerts, summaries := v == versionAlerts, v == versionSummaries
-		if v != versionTraces || d.Byte() != 0 {
-			s.loadHeld(&d, k, v >= versionHeld)
-		}
-		k.Alerts.Clear()
-		if v >= versionSummaries {
-			alerts = d.Byte() != 0
-		}
-		if v >= versionHeld {
-			summaries = d.Byte() != 0
-		}
-		h.Decoder = d.Decoder
-		if alerts {
-			h.Alerts(&k.Series)
-		}
-		if summaries {
-			h.Summaries(&k.Series)
-		}
-		if v == versionTraces {
-			h.Differences = nil
-			h.Traces(&k.Series)
-			s.takeDifferences(k, h)
-		}
-		d.Decoder = h.Decoder
-		if h.Rewrite {
-			s.restore.load.rewrite[k] = struct{}{}
-		}
-		if d.Bad || len(d.B) > 0 {
-			err = ErrCorrupt
-		}
-		if d.Newer {
-			err = ErrNewer
-		}
-	}
-	if err == nil && s.restore.drops != nil && s.restore.drops(name) {
-		s.strip(k)
-		s.restore.load.leftOut += k.size()
-	}
-	s.bytes = before + k.size()
-	if k.Set == series.None && !s.keepUnread(k) {
-		return err
-	}
-	if b, ok := s.restore.load.broken[k]; ok {
-		s.restore.load.broken[k] = broken{b.err, slices.Clone(value)}
-	} else {
-		s.restore.load.unstage(name)
-		s.restore.load.fragments.Forget(name)
-	}
-	return err
-}
-
-// takeFindings notes what the reader has found of a key's rows and progress.
-func (s *State) takeFindings(k *Key, h *series.Reader) {
-	for _, name := range h.Stale {
-		s.stale[k] = append(s.stale[k], staleSegment{changelog.Segment, name.Window, name.ID})
-	}
-	s.takeDifferences(k, h)
-	if h.Missing != nil {
-		s.restore.load.broken[k] = broken{err: h.Missing}
-	}
-}
-
-// takeDifferences notes what another configuration has made of a key's state.
-func (s *State) takeDifferences(k *Key, h *series.Reader) {
-	for _, f := range h.Differences {
-		s.restore.load.mismatched(k, Mismatch{Detector: f.Detector, Fields: f.Fields, Window: f.Window, Params: f.Params})
-	}
-}
-
-// loadKey finds or makes a key; nil if no detector reads it any more.
-func (s *State) loadKey(name []byte, born int64) *Key {
-	k := s.keys.get(name)
-	if k == nil {
-		set := s.sets.For(name)
-		if set == nil {
-			return nil
-		}
-		k = newKey(name, set)
-		k.Born = born
-		s.insert(k)
-	}
-	if k.Born != born { // another life of the key
-		before := k.size()
-		k.Clear()
-		s.bytes += k.size() - before
-		k.Born = born
-	}
-	return k
-}
-
-// unload removes a key while loading.
-func (s *State) unload(k *Key) {
-	s.bytes -= k.held.Bytes()
-	k.held = nil
-	if k.dropped {
-		s.restore.load.leftOut -= k.size()
-	}
-	s.remove(k)
-	k.Release()
-	delete(s.restore.load.mismatch, k)
-	delete(s.restore.load.rewrite, k)
-	delete(s.restore.load.broken, k)
-	delete(s.stale, k)
-	delete(s.blocks, k)
-}
-
-// startHead is start for a head: the version.
-func (d *decoder) startHead() byte {
-	v := d.Byte()
-	if v != version && v != versionAlerts && v != versionSummaries && v != versionHeld && v != versionTraces {
-		d.Fail()
-	}
-	return v
-}
-
-// loadUnread makes a key that no detector reads: its open anomalies have to be
-// closed.
-func (s *State) loadUnread(name []byte, born int64) *Key {
-	k := newKey(name, series.None)
-	k.Born = born
-	s.insert(k)
-	return k
-}
-
-// keepUnread reports whether a key that no detector reads has anomalies to close, and
-// removes it if not.
-func (s *State) keepUnread(k *Key) bool {
-	s.bytes -= k.held.Bytes()
-	k.held = nil
-	delete(s.restore.load.mismatch, k)
-	if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
-		return true
-	}
-	s.unload(k)
-	return false
 }

@@ -6,7 +6,7 @@ import "odradek/processor/keystate/series"
 // It visits every key.
 func (s *State) OpenAnomalies() map[string]int64 {
 	n := map[string]int64{}
-	for k := range s.keys.all {
+	for k := range s.keys.All {
 		if k.Alerts == nil {
 			continue
 		}
@@ -28,8 +28,8 @@ func (s *State) OpenAnomalies() map[string]int64 {
 // NamesAfter lists the keys whose newest sample, folded or held, is later than t.
 // It may be asked while the state is loaded.
 func (s *State) NamesAfter(t int64) (names [][]byte) {
-	for k := range s.keys.all {
-		if k.newest() > t {
+	for k := range s.keys.All {
+		if k.Newest() > t {
 			names = append(names, k.Name())
 		}
 	}

@@ -90,7 +90,7 @@ func (s *State) Apply(b *detectors.Batch) {
 			continue
 		}
 		d := p.Detector
-		if d.Most.Carry > 0 && !p.Key.dead {
+		if d.Most.Carry > 0 && !p.Key.Dead {
 			if m := &p.Key.Progress[d.Place]; s.tasks.Last(i, m) {
 				next := b.Tasks[p.Index].Next
 				s.setCarry(p.Key, d, m, b.Out[next.Off:next.Off+next.Len])
@@ -117,7 +117,7 @@ func (s *State) setCarry(k *Key, d *series.SetDetector, m *series.Progress, next
 		}
 	}
 	if len(next) > cap(m.Carry) {
-		s.bytes += 4 * int64(len(next)-cap(m.Carry))
+		s.keys.Bytes += 4 * int64(len(next)-cap(m.Carry))
 		m.Carry = make(detectors.Words, len(next))
 	}
 	m.Carry = m.Carry[:len(next)]

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"odradek/processor/keystate/mismatch"
 )
 
 // Errors of a restore.
@@ -26,47 +28,42 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	if f.Offset > committed {
 		return fmt.Errorf("keystate: the replay floor %d is above the committed offset %d: %w", f.Offset, committed, ErrAhead)
 	}
-	if s.restore.load == nil {
-		s.restore.load = &loading{} // nothing was loaded; its maps are not written any more
-	}
-	for k, b := range s.restore.load.broken {
-		if err := s.loadHead(k.Name(), b.value); err != nil {
-			return fmt.Errorf("keystate: changelog record H of key %s: %w", Digest(k.Name()), err)
-		}
+	loader := s.loader()
+	if err := loader.Finish(); err != nil {
+		return err
 	}
 	var drop []*Key
-	var differ mismatches
+	var differ mismatch.List
 	top := int64(math.MinInt64)
-	for k := range s.keys.all {
-		if d := s.decisions.Latest(Eviction, k.Name()); !k.inLog || d != nil && k.asOf <= d.Offset {
-			if drop = append(drop, k); k.inLog {
+	for k := range s.keys.All {
+		if d := s.decisions.Latest(Eviction, k.Name()); !k.InLog || d != nil && k.AsOf <= d.Offset {
+			if drop = append(drop, k); k.InLog {
 				// An eviction that was cut off before it had deleted the key.
 				d.Value = k
 				s.decisions.Resume(d)
 			}
 			continue
 		}
-		if top = max(top, k.asOf); k.asOf > committed && !ahead {
-			return fmt.Errorf("keystate: key %s is at offset %d, the committed offset is %d: %w", Digest(k.Name()), k.asOf, committed, ErrAhead)
+		if top = max(top, k.AsOf); k.AsOf > committed && !ahead {
+			return fmt.Errorf("keystate: key %s is at offset %d, the committed offset is %d: %w", Digest(k.Name()), k.AsOf, committed, ErrAhead)
 		}
-		if b, ok := s.restore.load.broken[k]; ok {
-			return fmt.Errorf("keystate: key %s: %w", Digest(k.Name()), b.err)
+		if err := loader.Incomplete(k); err != nil {
+			return fmt.Errorf("keystate: key %s: %w", Digest(k.Name()), err)
 		}
-		differ.add(k, s.restore.load.mismatch[k])
+		differ.Add(k.Name(), loader.Mismatches(k))
 	}
-	if err := differ.err(); err != nil && !s.cfg.KeepMismatched {
+	if err := differ.Err(); err != nil && !s.cfg.KeepMismatched {
 		return err
 	}
-	s.Mismatched = differ.list()
+	s.Mismatched = differ.Sorted()
 	if d := s.decisions.Begin(f.Offset); d != nil {
 		if top = max(top, d.Offset); d.Offset >= committed && !ahead {
 			return fmt.Errorf("keystate: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, d.Offset, committed, ErrAhead)
 		}
 	}
 	for _, k := range drop {
-		stale := s.allStale(k)
-		if s.unload(k); k.inLog && len(stale) > 0 {
-			s.stale[k] = stale
+		if stale := loader.Unload(k); k.InLog {
+			s.records.AddStale(k, stale...)
 		}
 	}
 	s.restore.replaying, s.restore.replayEnd = true, committed
@@ -74,14 +71,14 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		s.restore.ahead = top
 	}
 	s.begin(f, false)
-	for k := range s.restore.load.rewrite {
+	for k := range loader.Rewritten {
 		s.markDirty(k)
 	}
 	s.restore.load, s.restore.drops = nil, nil
 	s.findDropped()
 	s.rebuild() // finds what is silent or orphaned, too
-	for k := range s.keys.all {
-		s.held.N += k.held.Len()
+	for k := range s.keys.All {
+		s.held.N += k.Held.Len()
 	}
 	s.route()
 	return nil

@@ -14,6 +14,7 @@ import (
 	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/snapshot"
 )
 
 // TestBrokenRestoreIsNoticed is the negative control: a restore that is wrong in
@@ -258,10 +259,10 @@ func TestChangedConfiguration(t *testing.T) {
 		t.Fatalf("the same configuration: %v", err)
 	}
 	rows := func(s *State, w int) int32 {
-		k := s.keys.get([]byte("k1"))
+		k := s.keys.Get([]byte("k1"))
 		return k.Windows[w].Rows
 	}
-	carry := func(s *State, d int) int { return len(s.keys.get([]byte("k1")).Progress[d].Carry) }
+	carry := func(s *State, d int) int { return len(s.keys.Get([]byte("k1")).Progress[d].Carry) }
 
 	for _, c := range []struct {
 		name   string
@@ -319,7 +320,7 @@ func TestChangedConfiguration(t *testing.T) {
 					t.Errorf("window %d has %d rows", w, got)
 				}
 			}
-			set := s.keys.get([]byte("k1")).Set
+			set := s.keys.Get([]byte("k1")).Set
 			for i := range set.Windows {
 				for _, d := range set.Windows[i].Detectors {
 					if got := carry(s, d.Place); (got > 0) != c.marks[d.Index] {
@@ -354,7 +355,7 @@ func TestChangedConfiguration(t *testing.T) {
 			for _, r := range compact(after, after, false) {
 				kind, name, suffix, _ := changelog.SplitKey(r.key)
 				segment := kind == changelog.Segment || kind == changelog.Held
-				if segment && !again.hasSegment(again.keys.get(name), staleSegment{kind, suffix[0], suffix[1]}) {
+				if segment && !again.records.Named(again.keys.Get(name), snapshot.Record{Kind: kind, Window: suffix[0], ID: suffix[1]}) {
 					t.Errorf("segment %d of window %d is left over", suffix[1], suffix[0])
 				}
 			}
@@ -388,7 +389,7 @@ func TestResizedWindow(t *testing.T) {
 			after = append(after, record{bytes.Clone(k), bytes.Clone(v)})
 			return nil
 		})
-		w := &s.keys.get([]byte("k2")).Windows[0]
+		w := &s.keys.Get([]byte("k2")).Windows[0]
 		if want := min(window+3, 153+300); int(w.Rows) != want || w.Count != 1300 {
 			t.Errorf("window %d: %d rows of %d, want %d", window, w.Rows, w.Count, want)
 		}

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"odradek/detectors"
-	"odradek/detectors/seedtest"
 	"odradek/processor/keystate/series"
 )
 
@@ -114,15 +113,15 @@ func TestTimeToLive(t *testing.T) {
 	cfg := one(&fake{window: 4, least: 3}, 1)
 	cfg.TTL = 80 // looked at when the watermark passes a multiple of 10
 	s, _, _ := feed(t, cfg, "a 1 1,b 80 1,b 89 1")
-	if s.keys.get([]byte("a")) == nil {
+	if s.keys.Get([]byte("a")) == nil {
 		t.Error("keys were looked for between 80 and 90")
 	}
 	s, _, _ = feed(t, cfg, "a 1 1,b 80 1,b 89 1,b 90 1")
-	if s.keys.get([]byte("a")) != nil || s.keys.get([]byte("b")) == nil || s.EvictedKeys != 1 {
+	if s.keys.Get([]byte("a")) != nil || s.keys.Get([]byte("b")) == nil || s.EvictedKeys != 1 {
 		t.Error("a lives on at 90")
 	}
 	s, _, rows := feed(t, cfg, "a 1 1,a 2 1,a 3 1,a 100 1")
-	if s.EvictedKeys != 1 || rows[3].State != RowWarmingUp || s.keys.get([]byte("a")).Born != 3 {
+	if s.EvictedKeys != 1 || rows[3].State != RowWarmingUp || s.keys.Get([]byte("a")).Born != 3 {
 		t.Error("a key that comes back after its time to live is not new")
 	}
 	cfg.Lateness = 50
@@ -281,33 +280,6 @@ func TestRollbackToUnknownMark(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) {
-	r := seedtest.New(t)
-	tb, all := newTable(), map[string]*Key{}
-	for range 20000 {
-		name := fmt.Appendf(nil, "%d", r.IntN(700))
-		k := tb.get(name)
-		if k != all[string(name)] {
-			t.Fatalf("%s is %v", name, k)
-		}
-		if k == nil {
-			k = newKey(name, series.None)
-			tb.add(k)
-			all[string(name)] = k
-		} else if r.IntN(2) == 0 {
-			tb.del(k)
-			delete(all, string(name))
-		}
-	}
-	n := 0
-	for range tb.all {
-		n++
-	}
-	if n != len(all) || tb.n != n {
-		t.Errorf("%d keys, %d counted, %d put", n, tb.n, len(all))
-	}
-}
-
 func TestPackKeepsDigits(t *testing.T) {
 	cfg := one(&fake{window: 4, least: 4}, 1)
 	s, b := New(cfg), &detectors.Batch{}
@@ -322,13 +294,6 @@ func TestPackKeepsDigits(t *testing.T) {
 		if got := detectors.Count(v); got != want {
 			t.Errorf("detectors.Count(%v) = %d", v, got)
 		}
-	}
-}
-
-func TestSizes(t *testing.T) {
-	size := func(v any) int { return int(reflect.TypeOf(v).Size()) }
-	if k := size(Key{}); k > keyBytes-32 || k < keyBytes-48 {
-		t.Errorf("Key has %d bytes", k)
 	}
 }
 
@@ -384,7 +349,7 @@ func TestBatchLimitsAreKept(t *testing.T) {
 	if flushes < 500/7-2 || s.Held() != 2 {
 		t.Errorf("%d flushes, %d held", flushes, s.Held())
 	}
-	if !bytes.Equal([]byte{1}, s.keys.get([]byte{1}).Name()) {
+	if !bytes.Equal([]byte{1}, s.keys.Get([]byte{1}).Name()) {
 		t.Error("name")
 	}
 }

@@ -8,17 +8,15 @@ import (
 // Keys become silent with a sample that raises the watermark: after the samples that it
 // releases are folded, and before the sample itself. See package silence.
 
-func (k *Key) isSilent() bool { return k.Alerts != nil && k.Alerts.Silent != nil }
-
 func (s *State) openSilence(k *Key, wm, offset int64) {
-	if k.unit != uint32(s.journal.Number) {
+	if k.Unit != uint32(s.journal.Number) {
 		s.touch(k)
 	}
 	if k.Alerts == nil {
 		k.Alerts = series.NewAlerts(0)
-		s.bytes += k.Alerts.Size()
+		s.keys.Bytes += k.Alerts.Size()
 	}
-	a := s.silence.Open(events.ID(series.SilenceName, k.Name(), s.source, wm, offset), k.newest(), wm)
+	a := s.silence.Open(events.ID(series.SilenceName, k.Name(), s.source, wm, offset), k.Newest(), wm)
 	s.journal.Open.PushValues(opSilent, k, 0, 0, (*events.Anomaly)(nil))
 	k.Alerts.Silent = a
 	s.silent++
@@ -27,7 +25,7 @@ func (s *State) openSilence(k *Key, wm, offset int64) {
 
 // heard ends the silence of a key with a sample.
 func (s *State) heard(k *Key, sm *Sample) {
-	if !k.isSilent() || !s.silence.Ends(sm.Time, s.watermark()) {
+	if !k.Silent() || !s.silence.Ends(sm.Time, s.watermark()) {
 		return
 	}
 	s.closeSilence(k, events.Recovered, sm.Time, sm.Offset)

@@ -1,7 +1,6 @@
 package keystate
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -17,9 +16,11 @@ import (
 	"odradek/processor/keystate/floor"
 	"odradek/processor/keystate/heap"
 	"odradek/processor/keystate/heldblock"
+	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/reorder"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/silence"
+	"odradek/processor/keystate/snapshot"
 	"odradek/processor/keystate/suspects"
 	"odradek/processor/keystate/tasks"
 	"odradek/processor/keystate/undo"
@@ -275,26 +276,6 @@ type BlockRow struct {
 	Data         []byte
 }
 
-// Key is what is remembered of one series key.
-type Key struct {
-	Tag  uint32 // the caller's; 0 at first, not part of the state
-	unit uint32 // the undo unit that has a copy of the head, its lower half
-
-	series.Series
-	held *reorder.List[*Key]
-
-	since     int64  // where dirty: the mark before the first change that no snapshot has
-	asOf      int64  // offsets below are in the state; where it was loaded
-	fragments uint16 // of its head in the changelog
-	gen       uint8  // the generation of these fragments
-	dirty     bool
-	inLog     bool // has a head in the changelog
-	dead      bool // evicted or undone; only journal and pending rows still know it
-	changed   bool // in State.changed
-
-	dropped bool // while loading, for want of room; see survey.go
-}
-
 // pending is a task without scores, or what waits behind one.
 type pending = tasks.Pending[*Key]
 
@@ -333,8 +314,7 @@ type State struct {
 	sets   *series.Sets
 	layout uint64 // fingerprint of Sample.Values
 
-	keys    table
-	bytes   int64
+	keys    keys.Table
 	maxTime int64 // largest event time; NoTime without one
 	next    int64 // offsets below are folded
 	slow    bool  // Fold has to take its slow path
@@ -368,7 +348,7 @@ type State struct {
 	unruled   bool // a configured threshold is not yet in force
 
 	// Anomalies.
-	changed  changedKeys
+	changed  keys.Changed
 	orphaned []*Key // keys with anomalies that no detector continues
 
 	tasks tasks.Queue[*Key]
@@ -378,13 +358,10 @@ type State struct {
 
 	// Undo and dirty keys.
 	journal undo.Log[*Key, atMark]
-	dirty   dirtyQueue
-	stale   map[*Key][]staleSegment
-	blocks  map[*Key][]heldblock.Block // that its head names
-	heldOut heldblock.Writer           // held samples to the changelog
+	dirty   keys.DirtyQueue
+	records snapshot.Writer
 
 	restore restore
-	enc     encoder
 }
 
 // New makes an empty State. It panics on a configuration that Check refuses.
@@ -394,21 +371,21 @@ func New(cfg *Config) *State {
 	}
 	s := &State{
 		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()),
-		keys: newTable(), maxTime: NoTime, next: math.MinInt64,
-		slow: true, stale: map[*Key][]staleSegment{}, blocks: map[*Key][]heldblock.Block{},
+		keys: keys.NewTable(), maxTime: NoTime, next: math.MinInt64,
+		slow:    true,
 		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64,
 		restore: restore{ahead: math.MinInt64, shedAt: math.MaxInt64},
-		held:    reorder.NewBuffer(cfg.MaxHeld, func(k *Key, time int64) bool { return k.dead || time <= k.LastTime }),
+		held:    reorder.NewBuffer(cfg.MaxHeld, func(k *Key, time int64) bool { return k.Dead || time <= k.LastTime }),
 	}
 	s.evictor, s.silence = s.newEvictor(), s.newWatch()
 	s.decisions = decisions.New(&kinds, s.saveDecision)
 	s.jury = suspects.New(cfg.MaxJump, func(a attached) attached { return attached{a.clone(), a.record} })
 	s.dets = s.sets.Setups
 	s.gridded = slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil })
-	s.closings.Compare = func(a, b *Key) int { return bytes.Compare(a.Name(), b.Name()) }
+	s.closings.Compare = keys.ByName
 	s.tasks = tasks.New[*Key](s.dets)
 	s.layout = cfg.Layout()
-	s.heldOut = heldblock.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, s.cfg.maxRecord())
+	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, s.cfg.maxRecord())
 	s.rebuildRules()
 	s.journal = s.newJournal()
 	return s
@@ -425,20 +402,20 @@ func (s *State) SetSource(topic string, partition int32) {
 func (s *State) Need() detectors.Need { return s.tasks.Need() }
 
 // Keys is the number of keys.
-func (s *State) Keys() int { return s.keys.n }
+func (s *State) Keys() int { return s.keys.Len() }
 
 // Held is the number of samples that wait for the watermark or are suspects.
 func (s *State) Held() int { return s.held.N + len(s.jury.List()) }
 
 // Dirty is the number of keys with changes that no snapshot has.
-func (s *State) Dirty() int { return s.dirty.n }
+func (s *State) Dirty() int { return s.dirty.Len() }
 
 // Bytes is about the memory of keys, windows, carries and held samples, and while
 // loading of what waits for its head.
 func (s *State) Bytes() int64 {
-	n := s.bytes + s.held.Bytes()
+	n := s.keys.Bytes + s.held.Bytes()
 	if s.restore.load != nil {
-		n += s.restore.load.bytes + s.restore.load.fragments.Bytes
+		n += s.restore.load.Bytes()
 	}
 	return n
 }

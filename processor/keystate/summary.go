@@ -17,7 +17,7 @@ func (s *State) summarise(k *Key, w *series.Window, d *series.SetDetector) {
 	m := k.Summary(d.Place)
 	if m == nil {
 		m = new(series.Summary)
-		s.bytes += k.SetSummary(d.Place, m)
+		s.keys.Bytes += k.SetSummary(d.Place, m)
 	}
 	if m.Unit != s.journal.Number {
 		m.Unit = s.journal.Number
@@ -27,7 +27,7 @@ func (s *State) summarise(k *Key, w *series.Window, d *series.SetDetector) {
 	}
 	var added int64
 	s.point, added = m.Fold(w, d, left, s.point)
-	s.bytes += added
+	s.keys.Bytes += added
 }
 
 // saveSummary pushes a summary that is about to change.

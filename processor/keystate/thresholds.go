@@ -125,8 +125,8 @@ func (s *State) undoRule(k *Key, a *series.Alert, was *formerRule) {
 }
 
 func (s *State) setHistory(k *Key, a *series.Alert, history []float32) {
-	if !k.dead {
-		s.bytes += 4 * int64(cap(history)-cap(a.History))
+	if !k.Dead {
+		s.keys.Bytes += 4 * int64(cap(history)-cap(a.History))
 	}
 	a.History = history
 }

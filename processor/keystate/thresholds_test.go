@@ -271,7 +271,7 @@ func TestChangelogWithoutThresholds(t *testing.T) {
 		if rule.Kind == threshold.Mean {
 			all := *rule
 			all.Decluster = 0
-			for k := range c.s.keys.all {
+			for k := range c.s.keys.All {
 				want := make([]float32, all.Size())
 				last, exceed := 0.0, 0
 				for o := int64(0); o < c.committed; o++ {
@@ -339,7 +339,7 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 	c := &chain{t: t, b: &detectors.Batch{}, quiet: true}
 	c.s = c.worker(first, false)
 	c.cycle(61, 61, false)
-	before := slices.Clone(c.s.keys.get([]byte("a")).Alerts.Detectors[0].History)
+	before := slices.Clone(c.s.keys.Get([]byte("a")).Alerts.Detectors[0].History)
 	c.other = true
 	c.s = c.worker(first, false)
 	c.cycle(2, 0, false) // of the other keys
@@ -349,11 +349,11 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 	c.other = false
 	for _, rule := range []*threshold.Rule{first, again} {
 		s := c.worker(rule, false)
-		if got := s.keys.get([]byte("a")).Alerts.Detectors[0].History; !slices.Equal(got, before) || *s.dets[0].Ruled != *first {
+		if got := s.keys.Get([]byte("a")).Alerts.Detectors[0].History; !slices.Equal(got, before) || *s.dets[0].Ruled != *first {
 			t.Errorf("under %v: another history, or another rule in force: %v", rule, s.dets[0].Ruled)
 		}
 		c.feed(s, 63, 70)
-		if *s.dets[0].Ruled != *rule || len(s.keys.get([]byte("a")).Alerts.Detectors[0].History) != rule.Size() {
+		if *s.dets[0].Ruled != *rule || len(s.keys.Get([]byte("a")).Alerts.Detectors[0].History) != rule.Size() {
 			t.Errorf("the rule in force is %v, want %v", s.dets[0].Ruled, rule)
 		}
 	}
@@ -377,7 +377,7 @@ func TestContentOfAThreshold(t *testing.T) {
 		{decisions.EncodeRule(&threshold.Rule{}), ErrCorrupt},
 		{decisions.EncodeRule(ruleOf(threshold.Conformal, 1e-6, 40, 3)), nil}, // a version before may have let it pass
 	} {
-		err := New(watched()).Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5), append([]byte{version, 1}, c.content...))
+		err := New(watched()).Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5), append([]byte{changelog.Version, 1}, c.content...))
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%q: %v, want %v", c.content, err, c.want)
 		}

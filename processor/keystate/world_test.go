@@ -619,13 +619,13 @@ func (x *run) invariants(s *State) {
 	x.t.Helper()
 	var size int64
 	dirty, held, silent := 0, 0, 0
-	for k := range s.keys.all {
-		size += k.size()
-		if k.dirty {
+	for k := range s.keys.All {
+		size += k.Size()
+		if _, is := k.Dirty(); is {
 			dirty++
 		}
-		held += k.held.Len()
-		if k.isSilent() {
+		held += k.Held.Len()
+		if k.Silent() {
 			silent++
 		}
 	}
@@ -635,9 +635,9 @@ func (x *run) invariants(s *State) {
 	if silent != s.silent || len(s.orphaned) > 0 {
 		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silent, silent, len(s.orphaned))
 	}
-	if size != s.bytes || dirty != s.dirty.n || held != s.held.N ||
-		s.keys.n > 0 && x.w.cfg.MaxKeys > 0 && s.keys.n > max(x.w.cfg.MaxKeys, jurors+1) {
-		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.bytes, size, s.dirty.n, dirty, s.held.N, held, s.keys.n)
+	if size != s.keys.Bytes || dirty != s.dirty.Len() || held != s.held.N ||
+		s.keys.Len() > 0 && x.w.cfg.MaxKeys > 0 && s.keys.Len() > max(x.w.cfg.MaxKeys, jurors+1) {
+		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.keys.Bytes, size, s.dirty.Len(), dirty, s.held.N, held, s.keys.Len())
 	}
 }
 

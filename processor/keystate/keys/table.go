@@ -1,4 +1,4 @@
-package keystate
+package keys
 
 import (
 	"bytes"
@@ -7,10 +7,12 @@ import (
 	"math/bits"
 )
 
-// table finds keys by name: open addressing with linear probing. A map would
+// Table finds keys by name: open addressing with linear probing. A map would
 // hold every name twice and cost more memory than the names. The seed is random,
 // as a map's; nothing depends on the order of slots.
-type table struct {
+type Table struct {
+	Bytes int64 // sum of Key.Size; what changes the size of a key adds to it
+
 	slots []tableSlot // a power of two, at most 3/4 full
 	n     int
 	seed  maphash.Seed
@@ -22,15 +24,15 @@ type tableSlot struct {
 	key  *Key
 }
 
-func newTable() table {
-	t := table{slots: make([]tableSlot, 16), seed: maphash.MakeSeed()}
+func NewTable() Table {
+	t := Table{slots: make([]tableSlot, 16), seed: maphash.MakeSeed()}
 	t.a, t.b = maphash.String(t.seed, "a"), maphash.String(t.seed, "b")
 	return t
 }
 
-// hash is maphash's for long names. Short ones, as most are, take a third of
+// Hash is maphash's for long names. Short ones, as most are, take a third of
 // its time: folded products with the seed's numbers, as in wyhash.
-func (t *table) hash(name []byte) uint64 {
+func (t *Table) Hash(name []byte) uint64 {
 	n := len(name)
 	var x, y uint64
 	switch {
@@ -48,8 +50,9 @@ func (t *table) hash(name []byte) uint64 {
 	return hi ^ lo
 }
 
-func (t *table) get(name []byte) *Key {
-	h := t.hash(name)
+// Get returns the key of a name; nil if there is none.
+func (t *Table) Get(name []byte) *Key {
+	h := t.Hash(name)
 	mask := uint64(len(t.slots) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
@@ -62,8 +65,8 @@ func (t *table) get(name []byte) *Key {
 	}
 }
 
-// add takes a key whose name is not in the table.
-func (t *table) add(k *Key) {
+// Add takes a key whose name is not in the table.
+func (t *Table) Add(k *Key) {
 	if 4*(t.n+1) > 3*len(t.slots) {
 		old := t.slots
 		t.slots = make([]tableSlot, 2*len(old))
@@ -74,10 +77,11 @@ func (t *table) add(k *Key) {
 		}
 	}
 	t.n++
-	t.place(tableSlot{t.hash(k.Name()), k})
+	t.Bytes += k.Size()
+	t.place(tableSlot{t.Hash(k.Name()), k})
 }
 
-func (t *table) place(s tableSlot) {
+func (t *Table) place(s tableSlot) {
 	mask := uint64(len(t.slots) - 1)
 	i := s.hash & mask
 	for t.slots[i].key != nil {
@@ -86,17 +90,18 @@ func (t *table) place(s tableSlot) {
 	t.slots[i] = s
 }
 
-// del removes a key and closes the gap.
-func (t *table) del(k *Key) {
+// Delete removes a key and closes the gap.
+func (t *Table) Delete(k *Key) {
 	mask := uint64(len(t.slots) - 1)
-	i := t.hash(k.Name()) & mask
+	i := t.Hash(k.Name()) & mask
 	for t.slots[i].key != k {
 		if t.slots[i].key == nil {
-			panic("keystate: a key that is not in the table is removed")
+			panic("keys: a key that is not in the table is removed")
 		}
 		i = (i + 1) & mask
 	}
 	t.n--
+	t.Bytes -= k.Size()
 	for j := i; ; {
 		j = (j + 1) & mask
 		s := t.slots[j]
@@ -111,11 +116,14 @@ func (t *table) del(k *Key) {
 	t.slots[i] = tableSlot{}
 }
 
-// all visits the keys in no order. yield must not change the table.
-func (t *table) all(yield func(*Key) bool) {
+// All visits the keys in no order. yield must not change the table.
+func (t *Table) All(yield func(*Key) bool) {
 	for i := range t.slots {
 		if k := t.slots[i].key; k != nil && !yield(k) {
 			return
 		}
 	}
 }
+
+// Len returns the number of keys.
+func (t *Table) Len() int { return t.n }

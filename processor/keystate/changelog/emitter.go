@@ -1,0 +1,27 @@
+package changelog
+
+// Emitter counts what is emitted and stops at the first error.
+type Emitter struct {
+	Emit  func(key, value []byte) error // value is nil for a deletion; both slices are valid until it returns
+	Bytes int                           // of keys and values
+	Err   error                         // of Emit
+
+	key []byte
+}
+
+// Put emits a record. suffix are the big-endian numbers after the name.
+func (c *Emitter) Put(kind byte, name, value []byte, suffix ...uint64) {
+	if c.Err != nil {
+		return
+	}
+	c.key = AppendKey(c.key[:0], kind, name, suffix...)
+	c.Bytes += len(c.key) + len(value)
+	c.Err = c.Emit(c.key, value)
+}
+
+// DeleteFragments deletes the n fragments of a head.
+func (c *Emitter) DeleteFragments(name []byte, gen uint8, n uint16) {
+	for i := range int(n) {
+		c.Put(Fragment, name, nil, FragmentID(gen, i))
+	}
+}

@@ -1,0 +1,202 @@
+package load
+
+import (
+	"fmt"
+	"slices"
+
+	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/heldblock"
+	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/mismatch"
+	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/snapshot"
+)
+
+// loadHead sets a key to the content of a head.
+func (l *Loader) loadHead(name, value []byte) error {
+	if value == nil {
+		if k := l.to.Keys.Get(name); k != nil {
+			l.Unload(k)
+		}
+		l.unstage(name)
+		delete(l.blocks, string(name))
+		return nil
+	}
+	d := changelog.Decoder{B: value}
+	start := d.HeadStart()
+	if d.Bad {
+		return changelog.ErrCorrupt
+	}
+	full := start.Version != changelog.Version
+	if start.Fragments > 0 {
+		begin := value[:len(value)-len(d.B)]
+		size := d.Small()
+		if d.Bad {
+			return changelog.ErrCorrupt
+		}
+		body, err := l.fragments.Join(name, begin, start.Generation, int(start.Fragments), size)
+		if err != nil {
+			if k := l.find(name, start.Born, full); k != nil {
+				l.broken[k] = broken{err, slices.Clone(value)}
+				setStart(k, &start)
+			}
+			return nil
+		}
+		d.B = body
+	}
+	k := l.find(name, start.Born, full)
+	if k == nil {
+		return nil
+	}
+	l.forget(k)
+	before := l.to.Keys.Bytes - k.Size()
+	if k.Dropped {
+		l.leftOut -= k.Size()
+	}
+	setStart(k, &start)
+	k.Held = nil
+	err := l.readBody(k, start.Version, d.B)
+	if err == nil && l.dropped(name) {
+		l.strip(k)
+		l.leftOut += k.Size()
+	}
+	l.to.Keys.Bytes = before + k.Size()
+	if k.Set == series.None && !l.keepUnread(k) {
+		return err
+	}
+	if b, ok := l.broken[k]; ok {
+		l.broken[k] = broken{b.err, slices.Clone(value)}
+	} else {
+		l.unstage(name)
+		l.fragments.Forget(name)
+	}
+	return err
+}
+
+// setStart sets what the start of a head says of its key.
+func setStart(k *keys.Key, h *changelog.HeadStart) {
+	k.AsOf, k.Fragments, k.Generation, k.InLog = h.AsOf, h.Fragments, h.Generation, true
+}
+
+// readBody sets a key to the body of a head; see snapshot.Writer.
+func (l *Loader) readBody(k *keys.Key, version byte, body []byte) error {
+	h := &l.head
+	h.Silence = l.silence
+	h.Start(body)
+	if err := h.Rows(&k.Series, l.stored(k.Name())); err != nil {
+		return err
+	}
+	h.Progress(&k.Series)
+	l.takeFindings(k, h)
+	alerts, summaries := version == changelog.VersionAlerts, version == changelog.VersionSummaries
+	if version != changelog.VersionTraces || h.Byte() != 0 {
+		l.readHeld(&h.Decoder, k, version >= changelog.VersionHeld)
+	}
+	k.Alerts.Clear()
+	if version >= changelog.VersionSummaries {
+		alerts = h.Byte() != 0
+	}
+	if version >= changelog.VersionHeld {
+		summaries = h.Byte() != 0
+	}
+	if alerts {
+		h.Alerts(&k.Series)
+	}
+	if summaries {
+		h.Summaries(&k.Series)
+	}
+	if version == changelog.VersionTraces {
+		h.Differences = nil
+		h.Traces(&k.Series)
+		l.takeDifferences(k, h)
+	}
+	if h.Rewrite {
+		l.rewrite[k] = struct{}{}
+	}
+	switch {
+	case h.Newer:
+		return changelog.ErrNewer
+	case h.Bad || len(h.B) > 0:
+		return changelog.ErrCorrupt
+	}
+	return nil
+}
+
+// readHeld reads the held samples of a head, with the blocks or, of a head that was written
+// before there were blocks, without.
+func (l *Loader) readHeld(d *changelog.Decoder, k *keys.Key, blocks bool) {
+	format := l.to.Records.Format()
+	var r heldblock.Loaded
+	if blocks {
+		r = format.Read(d, k.LastTime, k.Born, func(name heldblock.Name) []byte { return l.blocks[string(k.Name())][name] })
+	} else {
+		r = format.ReadFlat(d)
+	}
+	for _, name := range r.Foreign {
+		l.to.Records.AddStale(k, snapshot.Block(name))
+	}
+	switch {
+	case d.Bad:
+	case r.Other:
+		l.mismatched(k, mismatch.Mismatch{Fields: true, Window: r.Layout})
+	case r.Missing:
+		l.broken[k] = broken{err: fmt.Errorf("samples that it holds are missing: %w", changelog.ErrCorrupt)}
+	default:
+		k.Held = heldblock.List(k, format.Dim, &r)
+		l.to.Records.SetBlocks(k, r.Blocks)
+	}
+}
+
+// takeFindings notes what the reader has found of a key's rows and progress.
+func (l *Loader) takeFindings(k *keys.Key, h *series.Reader) {
+	for _, name := range h.Stale {
+		l.to.Records.AddStale(k, snapshot.Record{Kind: changelog.Segment, Window: name.Window, ID: name.ID})
+	}
+	l.takeDifferences(k, h)
+	if h.Missing != nil {
+		l.broken[k] = broken{err: h.Missing}
+	}
+}
+
+// takeDifferences notes what another configuration has made of a key's state.
+func (l *Loader) takeDifferences(k *keys.Key, h *series.Reader) {
+	for _, f := range h.Differences {
+		l.mismatched(k, mismatch.Mismatch{Detector: f.Detector, Fields: f.Fields, Window: f.Window, Params: f.Params})
+	}
+}
+
+// find finds or makes a key. Of one that no detector reads any more it makes a key without a set if unread:
+// its open anomalies have to be closed. Otherwise it returns nil.
+func (l *Loader) find(name []byte, born int64, unread bool) *keys.Key {
+	k, set := l.to.Keys.Get(name), l.sets.For(name)
+	if k == nil && set == nil {
+		if !unread {
+			return nil
+		}
+		set = series.None
+	}
+	if k == nil {
+		k = keys.New(name, set)
+		k.Born = born
+		l.to.Keys.Add(k)
+	}
+	if k.Born != born { // another life of the key
+		before := k.Size()
+		k.Clear()
+		l.to.Keys.Bytes += k.Size() - before
+		k.Born = born
+	}
+	return k
+}
+
+// keepUnread reports whether a key that no detector reads has anomalies to close, and
+// removes it if not.
+func (l *Loader) keepUnread(k *keys.Key) bool {
+	l.removeHeld(k)
+	delete(l.mismatch, k)
+	if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
+		return true
+	}
+	l.Unload(k)
+	return false
+}

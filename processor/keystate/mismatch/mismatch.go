@@ -1,0 +1,102 @@
+// Package mismatch reports where the configuration differs from the one that stored state was made by.
+package mismatch
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"odradek/processor/keystate/changelog"
+)
+
+// Err reports that the state was made by another configuration.
+var Err = errors.New("the stored state was made by another configuration")
+
+// Mismatch is a difference between the configuration that stored state was made by
+// and the one there is. Fingerprints do not say what has changed; who has the
+// settings that they were made of can look them up.
+type Mismatch struct {
+	Detector string // whose state it is; "" for held samples, which are of no detector
+	// Fields: the fingerprint of the window differs, or, of held samples, that of
+	// their values. Otherwise it is that of the detector itself.
+	Fields bool
+	// Window and Params are the stored fingerprints of the window and of the
+	// detector; of held samples, of their values (keystate.Config.Layout) and 0.
+	Window, Params uint64
+	Keys           int // whose state it is
+}
+
+// String says what differs, in words.
+func (m *Mismatch) String() string {
+	switch {
+	case m.Detector == "":
+		return "the value fields are others, and samples were held"
+	case m.Fields:
+		return fmt.Sprintf("the fields of detector %s are others", m.Detector)
+	}
+	return fmt.Sprintf("the parameters of detector %s are others", m.Detector)
+}
+
+// Error is Err with all differences.
+type Error struct {
+	List    []Mismatch
+	Keys    int    // with any of them
+	Example string // digest of one
+}
+
+func (e *Error) Error() string {
+	texts := make([]string, len(e.List))
+	for i := range e.List {
+		texts[i] = e.List[i].String()
+	}
+	return fmt.Sprintf("keystate: %s (%d keys, for example %s): %v", strings.Join(texts, ", "), e.Keys, e.Example, Err)
+}
+
+func (e *Error) Unwrap() error { return Err }
+
+// List gathers the differences of keys.
+type List struct {
+	keys    map[Mismatch]int
+	changed int
+	example []byte
+}
+
+// Add adds the differences of a key.
+func (l *List) Add(name []byte, list []Mismatch) {
+	if len(list) == 0 {
+		return
+	}
+	if l.keys == nil {
+		l.keys = map[Mismatch]int{}
+	}
+	for _, m := range list {
+		l.keys[m]++
+	}
+	if l.changed++; l.example == nil || bytes.Compare(name, l.example) < 0 {
+		l.example = slices.Clone(name)
+	}
+}
+
+// Sorted returns the differences in order of the detectors' names.
+func (l *List) Sorted() []Mismatch {
+	var list []Mismatch
+	for m, n := range l.keys {
+		m.Keys = n
+		list = append(list, m)
+	}
+	slices.SortFunc(list, func(a, b Mismatch) int {
+		return cmp.Or(strings.Compare(a.Detector, b.Detector), cmp.Compare(a.Window, b.Window), cmp.Compare(a.Params, b.Params))
+	})
+	return list
+}
+
+// Err refuses what differs; nil where nothing does.
+func (l *List) Err() error {
+	if l.changed == 0 {
+		return nil
+	}
+	return &Error{List: l.Sorted(), Keys: l.changed, Example: changelog.Digest(l.example)}
+}

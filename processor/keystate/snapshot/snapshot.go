@@ -1,0 +1,251 @@
+// Package snapshot writes the keys of a partition to the changelog, and remembers which records of a key
+// are there beside its head: the blocks of held samples that the head names, and records that
+// no head names any more.
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+
+	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/heldblock"
+	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/series"
+)
+
+// Record names a record of a key that no head names: a segment of a window that is not there any more, or not in
+// segments of this size, or a block of held samples.
+type Record struct {
+	Kind   byte   // changelog.Segment or changelog.Held
+	Window uint64 // with ID the segment's or the block's name
+	ID     uint64
+}
+
+// Block returns the record of a block of held samples.
+func Block(name heldblock.Name) Record { return Record{changelog.Held, name.First, name.Sum} }
+
+// Writer writes keys to the changelog.
+type Writer struct {
+	held      heldblock.Writer
+	maxRecord int // bytes of key and value
+	enc       changelog.Encoder
+	stale     map[*keys.Key][]Record
+	blocks    map[*keys.Key][]heldblock.Block // that its head names
+}
+
+// NewWriter returns a Writer for records of at most maxRecord bytes.
+func NewWriter(held heldblock.Format, maxRecord int) Writer {
+	return Writer{
+		held: heldblock.NewWriter(held, maxRecord), maxRecord: maxRecord,
+		stale: map[*keys.Key][]Record{}, blocks: map[*keys.Key][]heldblock.Block{},
+	}
+}
+
+// Format returns how held samples are written.
+func (w *Writer) Format() *heldblock.Format { return &w.held.Format }
+
+// Emit emits a key: new full segments, its head, and then deletions. asOf is the offset of the mark that
+// the snapshot follows.
+func (w *Writer) Emit(c *changelog.Emitter, k *keys.Key, asOf int64) {
+	blocks := w.blocks[k]
+	w.SetBlocks(k, w.held.Blocks(blocks, k.Held, k.LastTime, k.Born, func(name heldblock.Name, value []byte) {
+		c.Put(changelog.Held, k.Name(), value, name.First, name.Sum)
+	}))
+	var few [8]series.Segments
+	old := few[:0]
+	for i := range k.Windows {
+		old = append(old, k.Windows[i].Named)
+		w.emitSegments(c, k, i)
+	}
+	// Generations are not taken back by undo: see Undo.
+	fragments, gen := k.Fragments, k.Generation
+	w.emitHead(c, k, asOf)
+	c.DeleteFragments(k.Name(), gen, fragments)
+	for i := range k.Windows {
+		win, sw := &k.Windows[i], &k.Set.Windows[i]
+		for first := range old[i].All(sw.SegmentRows) {
+			if first < win.Named.From {
+				c.Put(changelog.Segment, k.Name(), nil, sw.Fingerprint, series.SegmentID(sw.SegmentRows, first))
+			}
+		}
+	}
+	for i := range blocks { // that the head does not name any more
+		if name := blocks[i].Name(); !heldblock.Contains(w.blocks[k], name) {
+			c.Put(changelog.Held, k.Name(), nil, name.First, name.Sum)
+		}
+	}
+	for _, r := range w.stale[k] {
+		if !w.Named(k, r) {
+			c.Put(r.Kind, k.Name(), nil, r.Window, r.ID)
+		}
+	}
+	delete(w.stale, k)
+	k.InLog = true
+}
+
+// Delete deletes everything of an evicted key but the eviction.
+func (w *Writer) Delete(c *changelog.Emitter, k *keys.Key) {
+	if k.InLog {
+		c.Put(changelog.Head, k.Name(), nil)
+		c.DeleteFragments(k.Name(), k.Generation, k.Fragments)
+	}
+	for i := range k.Windows {
+		win, sw := &k.Windows[i], &k.Set.Windows[i]
+		for first := range win.Named.All(sw.SegmentRows) {
+			c.Put(changelog.Segment, k.Name(), nil, sw.Fingerprint, series.SegmentID(sw.SegmentRows, first))
+		}
+	}
+	for _, r := range w.Stale(k) {
+		c.Put(r.Kind, k.Name(), nil, r.Window, r.ID)
+	}
+}
+
+// Forget forgets the records of a key that is deleted, or read again.
+func (w *Writer) Forget(k *keys.Key) {
+	delete(w.stale, k)
+	delete(w.blocks, k)
+}
+
+// Stale returns the records of a key, but for its windows' segments, that are in the log beside its head.
+func (w *Writer) Stale(k *keys.Key) []Record {
+	return appendBlocks(slices.Clone(w.stale[k]), w.blocks[k])
+}
+
+// AddStale adds records that the key's next snapshot, or its Delete, deletes.
+func (w *Writer) AddStale(k *keys.Key, records ...Record) {
+	if len(records) > 0 {
+		w.stale[k] = append(w.stale[k], records...)
+	}
+}
+
+// SetBlocks sets the blocks that the key's head names.
+func (w *Writer) SetBlocks(k *keys.Key, blocks []heldblock.Block) {
+	if len(blocks) == 0 {
+		delete(w.blocks, k)
+	} else {
+		w.blocks[k] = blocks
+	}
+}
+
+// Unblock takes the samples behind offset out of their blocks, because one of that
+// offset is held from now on. The next head names blocks that have it.
+func (w *Writer) Unblock(k *keys.Key, offset int64) {
+	before, rest := heldblock.Split(w.blocks[k], offset)
+	if len(rest) == 0 {
+		return
+	}
+	w.stale[k] = appendBlocks(slices.Clone(w.stale[k]), rest)
+	w.SetBlocks(k, before)
+}
+
+// appendBlocks appends the records of blocks to dst.
+func appendBlocks(dst []Record, blocks []heldblock.Block) []Record {
+	for i := range blocks {
+		dst = append(dst, Block(blocks[i].Name()))
+	}
+	return dst
+}
+
+// Named reports whether the key's head names the record: it may have been
+// stale and become good again.
+func (w *Writer) Named(k *keys.Key, r Record) bool {
+	if r.Kind == changelog.Held {
+		return heldblock.Contains(w.blocks[k], heldblock.Name{First: r.Window, Sum: r.ID})
+	}
+	for i := range k.Windows {
+		win, sw := &k.Windows[i], &k.Set.Windows[i]
+		if sw.Fingerprint == r.Window {
+			first := int64(r.ID & (1<<56 - 1))
+			return sw.SegmentRows > 0 && r.ID == series.SegmentID(sw.SegmentRows, first) && win.Named.Has(sw.SegmentRows, first)
+		}
+	}
+	return false
+}
+
+// emitSegments emits the segments of the i-th window that have become full and has its head
+// name them.
+func (w *Writer) emitSegments(c *changelog.Emitter, k *keys.Key, i int) {
+	win, sw := &k.Windows[i], &k.Set.Windows[i]
+	live, full := win.Full(sw)
+	for first := range full.All(sw.SegmentRows) {
+		w.enc.Reset()
+		k.EncodeSegment(&w.enc, i, first, first&^(sw.SegmentRows-1)+sw.SegmentRows)
+		c.Put(changelog.Segment, k.Name(), w.enc.B, sw.Fingerprint, series.SegmentID(sw.SegmentRows, first))
+	}
+	win.Named = live
+}
+
+// emitHead emits the head, in fragments first if it is too large for one record.
+func (w *Writer) emitHead(c *changelog.Emitter, k *keys.Key, asOf int64) {
+	e := &w.enc
+	e.Reset()
+	k.Fragments = 0
+	appendStart(e, k, asOf)
+	start := len(e.B)
+	w.appendBody(k)
+	limit := max(w.maxRecord-len(k.Name())-64, 256)
+	if len(e.B) <= limit {
+		c.Put(changelog.Head, k.Name(), e.B)
+		return
+	}
+	body := append([]byte(nil), e.B[start:]...)
+	n := (len(body) + limit - 1) / limit
+	if n > changelog.MaxFragments {
+		c.Err = fmt.Errorf("keystate: the state of key %s has %d bytes, more than %d records of %d", changelog.Digest(k.Name()), len(body),
+			changelog.MaxFragments, limit)
+		return
+	}
+	k.Fragments, k.Generation = uint16(n), (k.Generation+1)%changelog.Generations
+	for i := range n {
+		e.Reset()
+		appendStart(e, k, asOf)
+		e.B = append(e.B, body[i*limit:min((i+1)*limit, len(body))]...)
+		c.Put(changelog.Fragment, k.Name(), e.B, changelog.FragmentID(k.Generation, i))
+	}
+	e.Reset()
+	appendStart(e, k, asOf)
+	e.Uint(uint64(len(body)))
+	c.Put(changelog.Head, k.Name(), e.B)
+}
+
+// AppendUndo appends to dst the numbers that Undo needs of a key that is to be emitted, and returns
+// its records, for Undo, too.
+func (w *Writer) AppendUndo(dst []uint64, k *keys.Key) ([]uint64, []Record, []heldblock.Block) {
+	since, _ := k.Dirty()
+	dst = append(dst, uint64(since))
+	for i := range k.Windows {
+		dst = append(dst, uint64(k.Windows[i].Named.From), uint64(k.Windows[i].Named.To))
+	}
+	return dst, w.stale[k], w.blocks[k]
+}
+
+// Undo forgets that the key was emitted. The records may be in the
+// changelog all the same: at least once, or where a commit's outcome is not known
+// and the offset does not tell (a snapshot without new input). So the key stays
+// one whose head and fragments have to be deleted, and no segment is relied on.
+func (w *Writer) Undo(k *keys.Key, words []uint64, stale []Record, blocks []heldblock.Block) {
+	more := appendBlocks(w.Stale(k), blocks)
+	delete(w.blocks, k)
+	stale = slices.Clone(stale)
+	for _, r := range more {
+		if !slices.Contains(stale, r) {
+			stale = append(stale, r)
+		}
+	}
+	k.SetDirty(int64(words[0]))
+	for i := range k.Windows {
+		win, sw := &k.Windows[i], &k.Set.Windows[i]
+		for _, g := range []series.Segments{{From: int64(words[1+2*i]), To: int64(words[2+2*i])}, win.Named} {
+			for first := range g.All(sw.SegmentRows) {
+				r := Record{changelog.Segment, sw.Fingerprint, series.SegmentID(sw.SegmentRows, first)}
+				if !slices.Contains(stale, r) {
+					stale = append(stale, r)
+				}
+			}
+		}
+		win.Named = series.Segments{}
+	}
+	if len(stale) > 0 {
+		w.stale[k] = stale
+	}
+}
