@@ -78,10 +78,9 @@ func (e Elem) Words(n int) int {
 
 // Fits reports whether n more elements fit without growing past the limits.
 func (b *Batch) Fits(n Need) bool {
-	return fits(len(b.Tasks), n.Tasks, b.MaxTasks) && fits(len(b.In), n.In, b.MaxIn) && fits(len(b.Out), n.Out, b.MaxOut)
+	return (b.MaxTasks == 0 || len(b.Tasks)+n.Tasks <= b.MaxTasks) &&
+		(b.MaxIn == 0 || len(b.In)+n.In <= b.MaxIn) && (b.MaxOut == 0 || len(b.Out)+n.Out <= b.MaxOut)
 }
-
-func fits(have, more, limit int) bool { return limit == 0 || have+more <= limit }
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {

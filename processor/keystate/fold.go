@@ -178,13 +178,15 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 		wm := s.watermark()
 		for {
 			k, due := s.held.Due(wm)
-			if g, end, closing := s.gridDue(wm); closing && (!due || end <= k.Held.First()) {
-				if limited && !s.tasks.Fits(b) {
-					s.waiting = true
-					return false
+			if s.gridded {
+				if g, end, closing := s.gridDue(wm); closing && (!due || end <= k.Held.First()) {
+					if limited && !s.tasks.Fits(b) {
+						s.waiting = true
+						return false
+					}
+					s.closeGrids(g, end, b)
+					continue
 				}
-				s.closeGrids(g, end, b)
-				continue
 			}
 			if !due {
 				break
@@ -315,7 +317,7 @@ func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v floa
 	if w.Rows == sw.Need {
 		if !s.restore.replaying {
 			u := s.journal.Open
-			u.Words = w.AppendOldest(u.Words, 1)
+			u.Words = w.AppendOldestValue(u.Words)
 			u.Push(opRow, k, 0, 2)
 		}
 	} else {

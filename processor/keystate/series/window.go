@@ -116,6 +116,9 @@ func (w *Window) Times(rows, skip int32) (a, b []uint64) {
 	return ring[from : from+rows], nil
 }
 
+// Time returns the time of the row that is skip rows before the newest.
+func (w *Window) Time(skip int32) uint64 { return w.slab[w.first(1+skip)] }
+
 // Values is Times for the values of the last rows rows.
 func (w *Window) Values(cols int, rows int32) (a, b []uint64) {
 	ring := w.slab[w.cap : int(w.cap)*(1+cols)]
@@ -184,11 +187,16 @@ func (w *Window) unpush(n int64) {
 
 // AppendOldest appends the row that the next push overwrites, of a full window.
 func (w *Window) AppendOldest(dst []uint64, cols int) []uint64 {
-	at, values := int(w.next), w.slab[w.cap:]
 	if cols == 1 {
-		return append(dst, w.slab[at], values[at])
+		return w.AppendOldestValue(dst)
 	}
-	return append(append(dst, w.slab[at]), values[at*cols:][:cols]...)
+	at := int(w.next)
+	return append(append(dst, w.slab[at]), w.slab[int(w.cap)+at*cols:][:cols]...)
+}
+
+// AppendOldestValue is AppendOldest for a window of one column.
+func (w *Window) AppendOldestValue(dst []uint64) []uint64 {
+	return append(dst, w.slab[w.next], w.slab[w.cap+w.next])
 }
 
 // RestoreRow reverts the last push, which overwrote a row.

@@ -175,6 +175,8 @@ func (q *Queue[K]) Pack(
 		q.copyTimes(w, rows, 0)
 	case d.Fresh == 1 && d.From == 0:
 		q.words = append(q.words, uint64(k.LastTime))
+	case d.Fresh == 1:
+		q.words = append(q.words, uint64(k.LastTime), w.Time(int32(d.From)), w.Time(int32(d.To)))
 	default:
 		q.copyTimes(w, d.Fresh, 0)
 		if d.From > 0 {
