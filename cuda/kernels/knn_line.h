@@ -28,9 +28,8 @@ template <int E> __device__ __forceinline__ void onLine(const Task *tasks, const
         }
         const line::Points p = {x, at, n, w.others};
         for (int j = threadIdx.x; j < n; j += threads) {
-            int start = -1;
             double q = x[j];
-            scores[at[j]] = weight(w, line::sumOf(p, line::near(p, j, start), j, [&](int o) { return fabs(x[o] - q); }));
+            scores[at[j]] = weight(w, line::sumOf(p, line::near(p, j), j, [&](int o) { return fabs(x[o] - q); }));
         }
     }
 }

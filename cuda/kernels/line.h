@@ -118,13 +118,18 @@ struct Near {
     double far;  // the distance to the k-th
 };
 
-// plain is the Near of k+1 points from a position on, without others.
-__device__ __forceinline__ Near plain(const Points &p, int i, int from) {
-    double q = p.x[i];
-    return {from, from + p.k + 1, 0, 0, -1, fmax(q - p.x[from], p.x[from + p.k] - q)};
+// Range is a Near without last in few bytes.
+struct __align__(8) Range {
+    uint16_t from, to, tied, end;
+};
+
+constexpr uint16_t unknown = 0xffff;  // from of a Range that near has to find again
+
+__device__ __forceinline__ Range rangeOf(const Near &r) {
+    return {r.last < 0 ? static_cast<uint16_t>(r.from) : unknown, static_cast<uint16_t>(r.to), static_cast<uint16_t>(r.tied), static_cast<uint16_t>(r.end)};
 }
 
-// below is the first position in [from, to) whose coordinate is; to if there is none. The
+// first is the first position in [from, to) whose coordinate is; to if there is none. The
 // coordinates before it are not.
 template <class Is> __device__ __forceinline__ int first(int from, int to, Is is) {
     while (from < to) {
@@ -135,15 +140,26 @@ template <class Is> __device__ __forceinline__ int first(int from, int to, Is is
     return from;
 }
 
+// countOf is the number of a below most before the first that is, which is small: it looks at
+// distances that double.
+template <class Is> __device__ __forceinline__ int countOf(int most, Is is) {
+    int from = 0, at = 0;
+    for (int step = 1; at < most && !is(at); step *= 2) from = at + 1, at += step;
+    return first(from, min(at, most), is);
+}
+
 // tie finds the neighbours of the point at position i among those that are as far as the
 // farthest of k+1 points from position at on, which are more than needed: the first in time.
 static __device__ __noinline__ Near tie(const Points &p, int i, int at, double far) {
     const float *x = p.x;
     double q = x[i];
     auto distance = [&](int j) { return fabs(static_cast<double>(x[j]) - q); };
+    int top = at + p.k;
     // From begin to end-1 they are at most as far, from a to b-1 nearer.
-    int begin = first(0, at, [&](int j) { return distance(j) <= far; }), a = first(at, i, [&](int j) { return distance(j) < far; });
-    int end = first(at + p.k + 1, p.n, [&](int j) { return distance(j) > far; }), b = first(i + 1, at + p.k + 1, [&](int j) { return distance(j) >= far; });
+    int begin = at - countOf(at, [&](int c) { return distance(at - 1 - c) > far; });
+    int a = at + countOf(i - at, [&](int c) { return distance(at + c) < far; });
+    int b = top + 1 - countOf(top - i, [&](int c) { return distance(top - c) < far; });
+    int end = top + 1 + countOf(p.n - top - 1, [&](int c) { return distance(top + 1 + c) > far; });
     int want = p.k - (b - a - 1);
     if (x[begin] == x[max(a - 1, begin)] && x[end - 1] == x[min(b, end - 1)]) {
         // Two runs in the order of time: want of both, the first ones.
@@ -161,19 +177,22 @@ static __device__ __noinline__ Near tie(const Points &p, int i, int at, double f
 }
 
 // near finds the neighbours of the point at position i: of those equally far the first in
-// time. start is the position that k+1 points begin at, or below 0, where that is not known
-// yet or they are not the neighbours.
+// time.
 //
 // Where more than k others are equal to a point, any k of them are given: far is then 0.
-__device__ __forceinline__ Near near(const Points &p, int i, int &start) {
-    if (start >= 0) return plain(p, i, start);
+__device__ __forceinline__ Near near(const Points &p, int i) {
     const float *x = p.x;
     double q = x[i];
     int at = first(max(0, i - p.k), min(i, p.n - 1 - p.k), [&](int a) { return !(x[a + p.k + 1] - q < q - x[a]); });
-    Near r = plain(p, i, at);
-    if (r.far > 0 && ((at > 0 && q - x[at - 1] == r.far) || (at + p.k + 1 < p.n && x[at + p.k + 1] - q == r.far))) return tie(p, i, at, r.far);
-    start = at;
-    return r;
+    double far = fmax(q - x[at], x[at + p.k] - q);
+    if (far > 0 && ((at > 0 && q - x[at - 1] == far) || (at + p.k + 1 < p.n && x[at + p.k + 1] - q == far))) return tie(p, i, at, far);
+    return {at, at + p.k + 1, 0, 0, -1, far};
+}
+
+// nearOf is near without far, from what rangeOf has kept of it.
+__device__ __forceinline__ Near nearOf(const Points &p, int i, Range r) {
+    if (r.from == unknown) return near(p, i);
+    return {r.from, r.to, r.tied, r.end, -1, 0};
 }
 
 // sumOf adds what of gives for the position of each neighbour of the point at position i.

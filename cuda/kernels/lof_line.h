@@ -9,6 +9,7 @@ namespace lof {
 // lineBytes in cuda/plan/line.go sizes it.
 struct LineMemory {
     double *values;  // the sort's spare memory, then k-distances, then densities
+    line::Range *range;
     float *x;
     uint16_t *at;
     uint32_t *bits[2];  // positions whose density is needed, and whose k-distance
@@ -16,7 +17,8 @@ struct LineMemory {
     __device__ explicit LineMemory(int places) {
         DYNAMIC_SHARED(double, lineMemory);
         values = lineMemory;
-        x = reinterpret_cast<float *>(values + places);
+        range = reinterpret_cast<line::Range *>(values + places);
+        x = reinterpret_cast<float *>(range + places);
         bits[0] = reinterpret_cast<uint32_t *>(x + places);
         bits[1] = bits[0] + places / 32;
         at = reinterpret_cast<uint16_t *>(bits[1] + places / 32);
@@ -42,41 +44,38 @@ template <int E> __device__ __forceinline__ void onLine(const Task *tasks, const
             continue;
         }
         const line::Points p = {m.x, m.at, n, k};
-        int start[E];
-#pragma unroll
-        for (int r = 0; r < E; r++) start[r] = -1;
         // A few scores need the densities of the points' neighbours, and their neighbours'
         // k-distances; many need all.
         bool some = static_cast<long long>(fresh) * (k + 1) * 2 <= n;
+        auto marked = [&](int which, int j) { return (m.bits[which][j >> 5] >> (j & 31) & 1) != 0; };
         if (some) {
             for (int w = threadIdx.x; w < places / 16; w += threads) m.bits[0][w] = 0;
             __syncthreads();
-#pragma unroll
-            for (int r = 0; r < E; r++) {
-                int j = r * threads + threadIdx.x;
-                if (j < n && m.at[j] >= oldest) line::mark(p, line::near(p, j, start[r]), m.bits[0]);
-            }
-            __syncthreads();
-#pragma unroll
-            for (int r = 0; r < E; r++) {
-                int j = r * threads + threadIdx.x;
-                if (j < n && (m.bits[0][j >> 5] >> (j & 31) & 1)) line::mark(p, line::near(p, j, start[r]), m.bits[1]);
+            for (int j = threadIdx.x; j < n; j += threads) {
+                if (m.at[j] >= oldest) line::mark(p, line::near(p, j), m.bits[0]);
             }
             __syncthreads();
         }
-#pragma unroll
-        for (int r = 0; r < E; r++) {
-            int j = r * threads + threadIdx.x;
-            if (j < n && (!some || (m.bits[1][j >> 5] >> (j & 31) & 1))) m.values[j] = line::near(p, j, start[r]).far;
+        for (int j = threadIdx.x; j < n; j += threads) {
+            if (some && !marked(0, j)) continue;
+            line::Near r = line::near(p, j);
+            m.values[j] = r.far, m.range[j] = line::rangeOf(r);
+            if (some) line::mark(p, r, m.bits[1]);
         }
         __syncthreads();
+        if (some) {
+            for (int j = threadIdx.x; j < n; j += threads) {
+                if (marked(1, j) && !marked(0, j)) m.values[j] = line::near(p, j).far;
+            }
+            __syncthreads();
+        }
         double density[E];
 #pragma unroll
         for (int r = 0; r < E; r++) {
             int j = r * threads + threadIdx.x;
-            if (j < n && (!some || (m.bits[0][j >> 5] >> (j & 31) & 1))) {
+            if (j < n && (!some || marked(0, j))) {
                 double q = m.x[j];
-                double sum = line::sumOf(p, line::near(p, j, start[r]), j, [&](int o) { return fmax(m.values[o], fabs(m.x[o] - q)); });
+                double sum = line::sumOf(p, line::nearOf(p, j, m.range[j]), j, [&](int o) { return fmax(m.values[o], fabs(m.x[o] - q)); });
                 density[r] = densityOf(sum, k, params.strict != 0);
             }
         }
@@ -84,14 +83,12 @@ template <int E> __device__ __forceinline__ void onLine(const Task *tasks, const
 #pragma unroll
         for (int r = 0; r < E; r++) {
             int j = r * threads + threadIdx.x;
-            if (j < n && (!some || (m.bits[0][j >> 5] >> (j & 31) & 1))) m.values[j] = density[r];
+            if (j < n && (!some || marked(0, j))) m.values[j] = density[r];
         }
         __syncthreads();
-#pragma unroll
-        for (int r = 0; r < E; r++) {
-            int j = r * threads + threadIdx.x;
-            if (j < n && m.at[j] >= oldest) {
-                double sum = line::sumOf(p, line::near(p, j, start[r]), j, [&](int o) { return m.values[o]; });
+        for (int j = threadIdx.x; j < n; j += threads) {
+            if (m.at[j] >= oldest) {
+                double sum = line::sumOf(p, line::nearOf(p, j, m.range[j]), j, [&](int o) { return m.values[o]; });
                 scores[m.at[j] - oldest] = scoreOf(sum, m.values[j], k);
             }
         }

@@ -160,7 +160,7 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	}
 	if line && s.n <= lineMost {
 		l := lineShapeOf(s.n)
-		c := Class{Op: knn.Op, Variant: uint32(knnIsLine + l.kernel() | l.threads()<<8), A: uint32((l.bytes(0)+1023)/1024 | 1<<16)}
+		c := Class{Op: knn.Op, Variant: uint32(knnIsLine + l.kernel() | l.threads()<<8), A: uint32((l.bytes(0, 0)+1023)/1024 | 1<<16)}
 		return c, l.cost(8 * s.others), true
 	}
 	cost := int(float64(s.n)*float64(s.n)*float64(2*s.width+8)/20000) + s.n/2 + 1

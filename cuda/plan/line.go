@@ -22,8 +22,9 @@ func (s lineShape) threads() int { return s.places / s.each }
 // kernel returns the number of the kernel, by the points of a thread.
 func (s lineShape) kernel() int { return bits.Len(uint(s.each)) - 1 }
 
-// bytes returns the shared memory: keys, coordinates and numbers, and bits for each place.
-func (s lineShape) bytes(bits int) int { return s.places*14 + s.places/8*bits }
+// bytes returns the shared memory: keys, coordinates, numbers, and more bytes and bits for each
+// place.
+func (s lineShape) bytes(more, bits int) int { return s.places*(14+more) + s.places/8*bits }
 
 // cost returns the device time of a sort and of so many steps for each point, in nanoseconds, on
 // a full device.

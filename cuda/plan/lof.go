@@ -236,7 +236,7 @@ func lofLineClass(t *detectors.Task, params detectors.Words) (Class, int, bool) 
 	if fresh*(k+1)*2 <= n {
 		steps /= 8
 	}
-	c := Class{Op: lof.Op, Variant: uint32(lofLine + s.kernel() | s.threads()<<8), A: uint32((s.bytes(2)+1023)/1024 | 1<<16)}
+	c := Class{Op: lof.Op, Variant: uint32(lofLine + s.kernel() | s.threads()<<8), A: uint32((s.bytes(8, 2)+1023)/1024 | 1<<16)}
 	return c, s.cost(steps), true
 }
 
