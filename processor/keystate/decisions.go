@@ -30,9 +30,9 @@ var kinds = decisions.Table{
 }
 
 // actions are what decisions of the kinds that act do to the state. What the others say is in
-// the records of keys, or the decision is asked for: evictions by judge, which skips
+// the records of keys, or the decision is asked for: evictions by admit, which skips
 // samples that an eviction has forgotten; standing ones by the caller, with Standing.
-var actions = [decisions.NumKinds]func(*State, *decisions.Decision){Thresholds: (*State).force}
+var actions = [decisions.NumKinds]func(*State, *decisions.Decision){Thresholds: func(s *State, d *decisions.Decision) { s.rules.force(d) }}
 
 // Decide makes a decision: it takes effect before the record at offset, of which
 // nothing may have been folded. It retains neither slice. The next Mark has to be above
@@ -41,7 +41,7 @@ func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
 	if k == Eviction || k == Thresholds || kinds[k].Name == "" {
 		panic(fmt.Sprintf("keystate: kind %d is not the caller's to decide", k))
 	}
-	if s.restore.replaying || s.journal.Started() && offset < s.next {
+	if s.journal.Replaying || s.journal.Started() && offset < s.next {
 		panic(fmt.Sprintf("keystate: decision of kind %d at %d during replay, or behind %d, which is folded", k, offset, s.next-1))
 	}
 	if !s.journal.Started() {

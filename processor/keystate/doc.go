@@ -15,7 +15,7 @@
 //	         row into the key's windows (package series), detectors' progress moved on,
 //	         tasks that became due packed into the batch (package tasks)
 //	Apply    scores of the executed batch judged and added to Rows, changes of
-//	         anomalies to Events (alerts.go), carries to their keys (pack.go)
+//	         anomalies to Events (judge.go), carries to their keys (pack.go)
 //	Mark     the samples so far are an undo unit that ends at an offset (package undo)
 //	Snapshot changelog records for the cycle that commits that offset (snapshot.go)
 //	Floor    where a replay has to begin if the cycle is committed
@@ -62,7 +62,10 @@
 //	silence    silence.Watch    which key falls silent next (package silence)
 //	decisions  decisions.Log    decisions in the changelog and on their way (package decisions)
 //	tasks      tasks.Queue      tasks without scores, and how they are packed (package tasks)
-//	changed    keys.Changed     keys that the next Snapshot must have (package keys)
+//	Output     Output           rows, events and blocks, and the keys that the next Snapshot must have (output.go)
+//	judge      judge            rows of scores, judged, and anomalies of those that exceed (judge.go)
+//	alerts     alerts           what the judge and the rules remember of a key, saved before it changes (alerts.go)
+//	rules      rules            the thresholds in force (thresholds.go)
 //	journal    undo.Log         units, marks and the committed floor (package undo)
 //	dirty      keys.DirtyQueue  keys whose changes are in no snapshot, oldest first (package keys)
 //	records    snapshot.Writer  keys to the changelog, and which records of them are there (package snapshot)

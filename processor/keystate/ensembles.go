@@ -1,42 +1,10 @@
 package keystate
 
-import (
-	"odradek/detectors/ensemble"
-	"odradek/processor/keystate/series"
-)
+import "odradek/processor/keystate/series"
 
 // An ensemble has no tasks: the rows of its members are what it scores, warming-up ones included, in the
 // order in which Apply makes them. That order does not depend on the batches, so its rows do not either. What it
 // remembers of a series is a Trace, which a replay makes again from the members' scores.
-
-// feed tells the ensembles that a detector is a member of what it says of a sample, and makes their
-// rows of the samples that all members have got past.
-func (s *State) feed(k *Key, d *series.SetDetector, r *Row) {
-	for _, f := range d.Feeds {
-		e := &k.Set.Ensembles[f.Ensemble]
-		state, _ := e.Split(s.traceOf(k, e).State)
-		e.Combined.Add(state, f.Member, &ensemble.Row{
-			Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Imputed: r.State == RowImputed, Score: r.Judged,
-		})
-		terms, shares := s.terms[:e.Dim], s.shares[:e.Dim]
-		for out := (ensemble.Row{}); e.Combined.Next(state, &out, terms); {
-			row := Row{
-				Key: k, Detector: e.Index, Score: out.Score, Offset: out.Offset, Time: out.Time, About: out.About, Until: out.Until,
-			}
-			switch {
-			case out.WarmingUp:
-				row.State = RowWarmingUp
-			case out.Imputed:
-				row.State = RowImputed
-			}
-			why := reasons{}
-			if ensemble.Shares(shares, terms) {
-				why.shares = shares
-			}
-			s.judgeRow(k, e, s.alertOf(k, e), &row, &why)
-		}
-	}
-}
 
 // checkEnsemble reports the faults of an ensemble.
 func (c *Config) checkEnsemble(d *series.DetectorConfig, bad func(format string, args ...any)) {

@@ -60,7 +60,7 @@ func (s *State) evictOldest(offset int64) bool {
 // at most limit, and returns how many. They go before the record at offset, of which
 // nothing may have been folded; Fits must have returned true.
 func (s *State) Trim(limit, offset int64) (n int) {
-	if s.restore.replaying || offset < s.next {
+	if s.journal.Replaying || offset < s.next {
 		panic(fmt.Sprintf("keystate: Trim at %d during replay, or behind %d, which is folded", offset, s.next-1))
 	}
 	for s.Bytes() > limit && s.keys.Len() > 1 {
@@ -72,13 +72,13 @@ func (s *State) Trim(limit, offset int64) (n int) {
 
 // planSweep sets the watermark at which the next sweep is due.
 func (s *State) planSweep() {
-	s.evictor.Plan(s.watermark(), !s.restore.replaying)
+	s.evictor.Plan(s.watermark(), !s.journal.Replaying)
 	s.planQuiet()
 }
 
 // planQuiet is planSweep for silences alone.
 func (s *State) planQuiet() {
-	s.silence.Plan(!s.restore.replaying)
+	s.silence.Plan(!s.journal.Replaying)
 	s.nextSweep = min(s.evictor.Next(), s.silence.Next())
 }
 
@@ -86,7 +86,7 @@ func (s *State) planQuiet() {
 func (s *State) sweep(offset int64) {
 	wm := s.watermark()
 	if wm >= s.evictor.Next() {
-		s.evictor.Plan(wm, !s.restore.replaying)
+		s.evictor.Plan(wm, !s.journal.Replaying)
 		s.expire(offset)
 	}
 	for _, k := range s.silence.Due(wm) {

@@ -68,12 +68,12 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 		s.begin(Floor{Offset: sm.Offset, MaxTime: NoTime}, true)
 	}
 	s.release(b, false) // nothing is left to do where Fits was asked
-	if s.restore.replaying {
+	if s.journal.Replaying {
 		s.replayStep(sm)
 	}
 	s.applyDecisions(sm.Offset)
-	if s.unruled && !s.restore.replaying {
-		s.decideRules(sm.Offset)
+	if s.rules.missing && !s.journal.Replaying {
+		s.rules.decide(sm.Offset)
 	}
 	s.next = sm.Offset + 1
 	s.held.Pass(sm.Offset)
@@ -81,9 +81,9 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	if len(s.jury.List()) > 0 || s.jury.Beyond(sm.Time, s.maxTime) {
 		held = s.weigh(sm)
 	} else {
-		s.line = append(s.line, turn{attached{Sample: *sm}, s.judge(sm)})
+		s.line = append(s.line, turn{attached{Sample: *sm}, s.admit(sm)})
 	}
-	if len(s.orphaned) > 0 && !s.restore.replaying && !held {
+	if len(s.orphaned) > 0 && !s.journal.Replaying && !held {
 		s.closeOrphans(sm)
 	}
 	s.outcome = Held
@@ -107,7 +107,7 @@ func (s *State) step() {
 	t := s.line[0]
 	s.line = slices.Delete(s.line, 0, 1)
 	accept := t.out == Held || t.out == Scored
-	if !accept && !s.restore.replaying {
+	if !accept && !s.journal.Replaying {
 		s.Counts[t.out]++
 	}
 	if t.out == Late && t.Offset < s.next-1 {
@@ -120,14 +120,14 @@ func (s *State) step() {
 	s.waiting, s.accept, s.deferred = true, accept, t
 }
 
-// judge says what becomes of a sample: Held and Scored are accepted, Scored
+// admit says what becomes of a sample: Held and Scored are accepted, Scored
 // stands for what foldRow will say.
-func (s *State) judge(sm *Sample) Outcome {
+func (s *State) admit(sm *Sample) Outcome {
 	k := s.keys.Get(sm.Key)
 	if (k == nil || k.Set == series.None) && s.sets.For(sm.Key) == nil {
 		return Filtered
 	}
-	if at := s.next - 1; s.restore.replaying || at < s.restore.ahead {
+	if at := s.next - 1; s.journal.Replaying || at < s.restore.ahead {
 		if k != nil && (at < k.AsOf || k.Dropped) {
 			return Duplicate // it is in the key's snapshot, or goes with the key
 		}
@@ -233,7 +233,7 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 		s.touch(k)
 	}
 	k.LastOffset = s.next - 1
-	if s.silent > 0 && !s.restore.replaying {
+	if s.silent > 0 && !s.journal.Replaying {
 		s.heard(k, sm)
 	}
 	if t.out == Held {
@@ -244,7 +244,7 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 	if sm.Offset == s.next-1 {
 		s.outcome = out
 	}
-	if !s.restore.replaying {
+	if !s.journal.Replaying {
 		s.Counts[out]++
 	}
 }
@@ -278,7 +278,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 				continue
 			}
 		}
-		if w.Rows == sw.Need && !s.restore.replaying {
+		if w.Rows == sw.Need && !s.journal.Replaying {
 			saveRow(s.journal.Open, k, i, sw, w)
 		}
 		s.keys.Bytes += w.Reserve(sw)
@@ -289,7 +289,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 		for j := range sw.Detectors {
 			d := &sw.Detectors[j]
 			if w.Rows < d.MinRows {
-				s.warm(k, d, time, offset)
+				s.judge.warm(k, d, time, offset)
 				continue
 			}
 			if w.Count >= d.Learnt {
@@ -302,7 +302,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 				continue
 			}
 			if s.due(k, w, d) {
-				s.keys.Bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.restore.replaying)
+				s.keys.Bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.journal.Replaying)
 			}
 			m.Fresh = 0
 		}
@@ -315,7 +315,7 @@ func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detecto
 func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v float64, b *detectors.Batch) Outcome {
 	w := &k.Windows[0]
 	if w.Rows == sw.Need {
-		if !s.restore.replaying {
+		if !s.journal.Replaying {
 			u := s.journal.Open
 			u.Words = w.AppendOldestValue(u.Words)
 			u.Push(opRow, k, 0, 2)
@@ -326,7 +326,7 @@ func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v floa
 	w.PushValue(sw, time, v)
 	d := &sw.Detectors[0]
 	if w.Rows < d.MinRows {
-		s.warm(k, d, time, offset)
+		s.judge.warm(k, d, time, offset)
 		return WarmingUp
 	}
 	m := &k.Progress[0]
@@ -335,7 +335,7 @@ func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v floa
 		m.Fresh++
 	} else {
 		if s.due(k, w, d) {
-			s.keys.Bytes += s.tasks.Pack(k, &k.Series, 0, d, word, b, s.restore.replaying)
+			s.keys.Bytes += s.tasks.Pack(k, &k.Series, 0, d, word, b, s.journal.Replaying)
 		}
 		m.Fresh = 0
 	}

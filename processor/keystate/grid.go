@@ -46,9 +46,9 @@ func (s *State) closeGrid(k *Key, i int, b *detectors.Batch) {
 		k.Progress[d.Place].Fresh = 0
 		if !w.Learned(sw.Grid) {
 			start, _ := k.GridOpen(i)
-			s.warm(k, d, start-1, int64(word>>1)) // the window's last microsecond
+			s.judge.warm(k, d, start-1, int64(word>>1)) // the window's last microsecond
 		} else if s.due(k, w, d) {
-			s.keys.Bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.restore.replaying)
+			s.keys.Bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.journal.Replaying)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func (s *State) foldCell(k *Key, i int, time, offset int64, values []float64, b 
 		open = false
 	}
 	if !open {
-		if w.Rows > 0 && !s.restore.replaying {
+		if w.Rows > 0 && !s.journal.Replaying {
 			from := len(s.journal.Open.Words)
 			s.journal.Open.Words = w.AppendTable(s.journal.Open.Words)
 			s.journal.Open.Push(opTable, k, i, len(s.journal.Open.Words)-from)
@@ -80,7 +80,7 @@ func (s *State) foldCell(k *Key, i int, time, offset int64, values []float64, b 
 		s.keys.Bytes += w.OpenGrid(sw, at)
 		s.closings.Push(at+g.Span, 0, k)
 	}
-	if !s.restore.replaying {
+	if !s.journal.Replaying {
 		s.journal.Open.Words = w.AppendCell(s.journal.Open.Words, cell)
 		s.journal.Open.Push(opCell, k, i, 3)
 	}

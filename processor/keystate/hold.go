@@ -18,7 +18,7 @@ func (s *State) hold(k *Key, sm *Sample) {
 	s.keys.Bytes -= k.Held.Bytes()
 	s.held.Add(k.Held, sm.Time, sm.Offset, sm.Values)
 	s.keys.Bytes += k.Held.Bytes()
-	if !s.restore.replaying {
+	if !s.journal.Replaying {
 		saveHeldIn(s.journal.Open, k, sm.Time, sm.Offset)
 	}
 }
@@ -29,7 +29,7 @@ func (s *State) releaseFirst(k *Key, b *detectors.Batch, due bool) {
 		s.touch(k)
 	}
 	w := k.Held.At(0)
-	if !s.restore.replaying {
+	if !s.journal.Replaying {
 		saveHeldOut(s.journal.Open, k, w)
 	}
 	time, offset := int64(w[0]), int64(w[1])
@@ -47,7 +47,7 @@ func (s *State) releaseFirst(k *Key, b *detectors.Batch, due bool) {
 		k.Held = nil
 	}
 	out := s.foldRow(k, time, offset, s.scratch, b)
-	if !s.restore.replaying {
+	if !s.journal.Replaying {
 		s.Counts[out]++
 	}
 }
@@ -65,7 +65,7 @@ func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
 				return false
 			}
 			s.releaseFirst(k, b, false)
-			if !s.restore.replaying {
+			if !s.journal.Replaying {
 				s.Early++
 			}
 		}

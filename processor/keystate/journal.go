@@ -30,7 +30,7 @@ type atMark struct {
 }
 
 // newJournal returns the journal of a new State.
-func (s *State) newJournal() undo.Log[*Key, atMark] {
+func (s *State) newJournal() journal {
 	return undo.New(undo.Owner[*Key, atMark]{
 		Save: func() atMark {
 			return atMark{
@@ -83,7 +83,7 @@ const (
 // touch records a key's first change in the open unit.
 func (s *State) touch(k *Key) {
 	k.Unit = uint32(s.journal.Number)
-	if !s.restore.replaying {
+	if !s.journal.Replaying {
 		saveHead(s.journal.Open, k)
 	}
 	s.markDirty(k)
@@ -143,7 +143,7 @@ func (s *State) revert(o *undo.Op[*Key], with *undo.Operands) {
 		a := &k.Alerts.Detectors[o.What]
 		a.Rule.Undo(a.History, with.Floats)
 	case opRule:
-		s.undoRule(k, &k.Alerts.Detectors[o.What], with.Values[0].(*formerRule))
+		s.judge.alerts.undoRule(k, &k.Alerts.Detectors[o.What], with.Values[0].(*formerRule))
 	case opAlert:
 		k.Alerts.Detectors[o.What].Events = with.Values[0].(events.State)
 	case opSilent:
@@ -209,7 +209,7 @@ func (s *State) begin(f Floor, implicit bool) {
 	s.next, s.maxTime = f.Offset, f.MaxTime
 	s.beginSuspects(f)
 	s.journal.Begin(f, implicit)
-	s.rebuildRules()
+	s.rules.rebuild(s.next)
 	s.planSweep()
 }
 
@@ -224,7 +224,7 @@ func (s *State) Mark(next int64) {
 	}
 	unlogged := s.decisions.Unlogged()
 	switch {
-	case s.restore.replaying:
+	case s.journal.Replaying:
 		panic("keystate: Mark during replay")
 	case !s.tasks.Empty() || s.waiting || len(s.line) > 0:
 		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
@@ -267,7 +267,7 @@ func (s *State) Rollback(to int64) error {
 	if !s.journal.Started() {
 		return nil
 	}
-	if s.restore.replaying {
+	if s.journal.Replaying {
 		return errors.New("keystate: rollback during replay, restore again")
 	}
 	if err := s.journal.Check(to); err != nil {
@@ -275,9 +275,9 @@ func (s *State) Rollback(to int64) error {
 	}
 	s.tasks.Drop()
 	s.tasks.Invalidate()
-	s.Rows, s.Events, s.Blocks, s.Refused = s.Rows[:0], s.Events[:0], s.Blocks[:0], s.Refused[:0]
+	s.Output.reset()
+	s.Refused = s.Refused[:0]
 	s.line = s.line[:0]
-	s.changed.Reset()
 	s.evictor.Reset()
 	s.waiting, s.accept, s.sweepDue = false, false, false
 	if s.next = s.journal.Rollback(to); !s.journal.Started() {
@@ -311,6 +311,6 @@ func (s *State) rebuild() {
 		}
 	}
 	s.decisions.Rebuild(s.next)
-	s.rebuildRules()
+	s.rules.rebuild(s.next)
 	s.planSweep()
 }

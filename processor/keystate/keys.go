@@ -12,7 +12,7 @@ func (s *State) create(sm *Sample) *Key {
 		return nil
 	}
 	at := s.next - 1 // the turn
-	if s.cfg.MaxKeys > 0 && !s.restore.replaying {
+	if s.cfg.MaxKeys > 0 && !s.journal.Replaying {
 		for s.keys.Len() >= s.cfg.MaxKeys && s.evictOldest(at) {
 		}
 	}
@@ -22,7 +22,7 @@ func (s *State) create(sm *Sample) *Key {
 	s.insert(k)
 	s.markDirty(k)
 	s.evictor.Observe(sm.Time)
-	if !s.restore.replaying {
+	if !s.journal.Replaying {
 		s.journal.Open.Push(opCreate, k, 0, 0)
 	}
 	s.watch(k, sm.Time)

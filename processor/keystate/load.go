@@ -38,7 +38,6 @@ type restore struct {
 	drops     func(name []byte) bool // keys that are not loaded; nil: none
 	dropped   []*Key                 // keys that were not loaded, until their evictions are committed
 	shedAt    int64                  // offset of the last decision to drop keys
-	replaying bool
 	replayEnd int64
 	replayed  int
 	ahead     int64 // the largest asOf of a key
@@ -78,7 +77,7 @@ func (s *State) Dropped() (n int) {
 // Shed evicts the keys that were dropped while loading, before the record at offset,
 // as Trim does. After a Rollback it has to be called again.
 func (s *State) Shed(offset int64) (n int) {
-	if s.restore.replaying || offset < s.next {
+	if s.journal.Replaying || offset < s.next {
 		panic(fmt.Sprintf("keystate: Shed at %d during replay, or behind %d, which is folded", offset, s.next-1))
 	}
 	for _, k := range s.restore.dropped {

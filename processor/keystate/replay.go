@@ -66,7 +66,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 			s.records.AddStale(k, stale...)
 		}
 	}
-	s.restore.replaying, s.restore.replayEnd = true, committed
+	s.journal.Replaying, s.restore.replayEnd = true, committed
 	if top > committed {
 		s.restore.ahead = top
 	}
@@ -85,7 +85,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 }
 
 // Replaying reports whether BeginReplay has been called and EndReplay not.
-func (s *State) Replaying() bool { return s.restore.replaying }
+func (s *State) Replaying() bool { return s.journal.Replaying }
 
 // replayStride is the number of samples between two marks of a replay. They let
 // the floor rise as soon as the keys that were dirty first are snapshotted.
@@ -109,15 +109,14 @@ func (s *State) EndInput() { s.applyDecisions(s.restore.replayEnd - 1) }
 // EndReplay ends the replay; the state is that of the committed offset, which
 // is the first mark. EndInput comes before it. All tasks must have been applied, and Fits been true.
 func (s *State) EndReplay() {
-	if !s.restore.replaying || !s.tasks.Empty() || s.waiting || len(s.line) > 0 {
+	if !s.journal.Replaying || !s.tasks.Empty() || s.waiting || len(s.line) > 0 {
 		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
 	s.EndInput()
-	s.restore.replaying = false
 	s.LostSuspects += s.jury.EndReplay(s.restore.replayEnd, s.cfg.MaxJump)
 	s.next = s.restore.replayEnd
 	s.journal.EndReplay(s.floorAt(s.restore.replayEnd))
-	s.rebuildRules()
+	s.rules.rebuild(s.next)
 	s.evictor.Reset()
 	s.silence.Reset()
 	s.planSweep()

@@ -16,7 +16,7 @@ func (s *State) openSilence(k *Key, wm, offset int64) {
 		k.Alerts = series.NewAlerts(0)
 		s.keys.Bytes += k.Alerts.Size()
 	}
-	a := s.silence.Open(events.ID(series.SilenceName, k.Name(), s.source, wm, offset), k.Newest(), wm)
+	a := s.silence.Open(events.ID(series.SilenceName, k.Name(), s.judge.source, wm, offset), k.Newest(), wm)
 	s.journal.Open.PushValues(opSilent, k, 0, 0, (*events.Anomaly)(nil))
 	k.Alerts.Silent = a
 	s.silent++
@@ -46,7 +46,7 @@ func (s *State) closeSilence(k *Key, reason events.Reason, time, offset int64) {
 
 // watch adds a key that is not silent to the silence watch.
 func (s *State) watch(k *Key, newest int64) {
-	if s.restore.replaying {
+	if s.journal.Replaying {
 		return
 	}
 	s.silence.Add(k, newest)

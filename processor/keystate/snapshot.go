@@ -39,7 +39,7 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 	if !s.journal.Started() {
 		return nil
 	}
-	if s.restore.replaying || s.next != s.journal.Open.Start() {
+	if s.journal.Replaying || s.next != s.journal.Open.Start() {
 		panic("keystate: Snapshot while a unit is open: Mark comes first")
 	}
 	if s.journal.Snapshotted() {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"odradek/detectors"
-	"odradek/detectors/ensemble"
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/decisions"
@@ -281,14 +280,8 @@ type pending = tasks.Pending[*Key]
 
 // State is the fold of one partition's samples.
 type State struct {
-	// Rows are finished rows in the order of the samples. The caller empties it.
-	Rows []Row
-	// Events are changes of anomalies in the order of the samples. The caller
-	// empties it as it does Rows; Rollback does, too.
-	Events []EventRow
-	// Blocks are what detectors made of whole tasks, in the order of the samples, with
-	// Config.Blocks. The caller empties it as it does Events.
-	Blocks []BlockRow
+	Output
+
 	// Counts are the samples by outcome since New, less what was rolled back.
 	// Replay counts nothing.
 	Counts Counts
@@ -309,7 +302,6 @@ type State struct {
 	EvictedKeys int64
 
 	cfg    *Config
-	source []byte // of the ids of anomalies
 	dets   []*series.Setup
 	sets   *series.Sets
 	layout uint64 // fingerprint of Sample.Values
@@ -345,16 +337,13 @@ type State struct {
 
 	// Decisions.
 	decisions *decisions.Log
-	unruled   bool // a configured threshold is not yet in force
+	rules     rules
 
 	// Anomalies.
-	changed  keys.Changed
+	judge    judge
 	orphaned []*Key // keys with anomalies that no detector continues
 
 	tasks tasks.Queue[*Key]
-	finds []detectors.Finding
-
-	terms, shares [ensemble.MaxMembers]float64 // of an ensemble's members
 
 	// Undo and dirty keys.
 	journal undo.Log[*Key, atMark]
@@ -386,15 +375,18 @@ func New(cfg *Config) *State {
 	s.tasks = tasks.New[*Key](s.dets)
 	s.layout = cfg.Layout()
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, s.cfg.maxRecord())
-	s.rebuildRules()
 	s.journal = s.newJournal()
+	s.Output.journal, s.Output.tasks = &s.journal, &s.tasks
+	s.rules = rules{dets: s.dets, decisions: s.decisions, tasks: &s.tasks}
+	s.judge.out, s.judge.alerts = &s.Output, alerts{&s.journal, &s.keys}
+	s.rules.rebuild(s.next)
 	return s
 }
 
 // SetSource says which input partition the state is of. It goes into the ids of
 // anomalies and into nothing else, and has to be said before the first sample.
 func (s *State) SetSource(topic string, partition int32) {
-	s.source = fmt.Appendf(nil, "%s\x00%d", topic, partition)
+	s.judge.source = fmt.Appendf(nil, "%s\x00%d", topic, partition)
 }
 
 // Need is the most that one sample takes of a batch. A batch with smaller
@@ -425,9 +417,9 @@ func (s *State) MaxTime() int64 { return s.maxTime }
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = s.gridded || !s.journal.Started() || s.restore.replaying || s.decisions.Acting() ||
+	s.slow = s.gridded || !s.journal.Started() || s.journal.Replaying || s.decisions.Acting() ||
 		s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.restore.ahead || len(s.orphaned) > 0 || len(s.line) > 0 ||
-		len(s.jury.List()) > 0 || s.unruled || s.jury.Judging() && s.maxTime == NoTime
+		len(s.jury.List()) > 0 || s.rules.missing || s.jury.Judging() && s.maxTime == NoTime
 }
 
 // watermark is the time behind which nothing is expected any more.

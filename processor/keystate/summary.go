@@ -21,7 +21,7 @@ func (s *State) summarise(k *Key, w *series.Window, d *series.SetDetector) {
 	}
 	if m.Unit != s.journal.Number {
 		m.Unit = s.journal.Number
-		if !s.restore.replaying {
+		if !s.journal.Replaying {
 			saveSummary(s.journal.Open, k, d.Place, m)
 		}
 	}

@@ -47,7 +47,7 @@ type Refusal struct {
 // turn is a sample whose turn has come.
 type turn struct {
 	attached
-	out Outcome // of judge
+	out Outcome // of admit
 }
 
 // detach copies the sample of a turn that outlives its Fold.
@@ -64,17 +64,17 @@ func (sm *Sample) clone() Sample {
 func (s *State) weigh(sm *Sample) (held bool) {
 	held = s.jury.Vote(sm.Time, sm.Offset, attached{Sample: *sm}, s.maxTime, func(u *suspect) {
 		s.line = append(s.line, turn{attached: u.Sample})
-		if u.Offset != sm.Offset && !s.restore.replaying {
+		if u.Offset != sm.Offset && !s.journal.Replaying {
 			s.Suspects.Accepted++
 		}
 	}, func(u *suspect) { s.refuse(&u.Sample, Rejected) })
-	if held && !s.restore.replaying {
+	if held && !s.journal.Replaying {
 		s.Suspects.Held++
 	}
 	slices.SortFunc(s.line, func(a, b turn) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
 	for i := range s.line {
 		t := &s.line[i]
-		t.out = s.judge(&t.Sample)
+		t.out = s.admit(&t.Sample)
 		if t.out != Held && t.out != Scored {
 			continue
 		}
@@ -88,7 +88,7 @@ func (s *State) weigh(sm *Sample) (held bool) {
 
 // refuse reports a suspect that is not folded to the caller (Refused).
 func (s *State) refuse(a *attached, out Outcome) {
-	if s.restore.replaying {
+	if s.journal.Replaying {
 		return
 	}
 	if out == Rejected { // others are counted where they are judged
@@ -100,7 +100,7 @@ func (s *State) refuse(a *attached, out Outcome) {
 // beginSuspects sets the suspects that are undecided at the floor where the state begins.
 func (s *State) beginSuspects(f Floor) {
 	jumps := Jumps{Now: s.cfg.MaxJump}
-	if s.restore.replaying {
+	if s.journal.Replaying {
 		jumps = f.Jumps
 	}
 	s.jury.Begin(f, jumps, s.cfg.MaxJump)
@@ -110,7 +110,7 @@ func (s *State) beginSuspects(f Floor) {
 // the first that goes to Fold, from Floor.From on: suspects that were held at the
 // floor are held again. The others are ignored.
 func (s *State) Recall(sm *Sample) {
-	if !s.restore.replaying || sm.Offset >= s.next {
+	if !s.journal.Replaying || sm.Offset >= s.next {
 		panic("keystate: Recall of a sample that is not below the floor of a replay")
 	}
 	s.jury.Recall(sm.Time, sm.Offset, attached{Sample: *sm})

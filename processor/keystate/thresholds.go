@@ -6,6 +6,7 @@ import (
 	"odradek/detectors/threshold"
 	"odradek/processor/keystate/decisions"
 	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/tasks"
 )
 
 // Which scores enter a key's history depends on the threshold that judged them, and a
@@ -28,10 +29,18 @@ import (
 // A detector that is removed leaves its decision in the changelog. If it comes back,
 // its keys use it again, with what they still remember.
 
-// ruleAt is the rule in force before what is decided at offset next.
-func (s *State) ruleAt(d *series.Setup, next int64) *threshold.Rule {
+// rules holds the rules in force of the detectors.
+type rules struct {
+	dets      []*series.Setup
+	decisions *decisions.Log
+	tasks     *tasks.Queue[*Key]
+	missing   bool // a configured threshold is not yet in force
+}
+
+// at is the rule in force before what is decided at offset next.
+func (r *rules) at(d *series.Setup, next int64) *threshold.Rule {
 	first := d.Threshold
-	for at := s.decisions.Latest(Thresholds, []byte(d.Name)); at != nil; at = at.Before() {
+	for at := r.decisions.Latest(Thresholds, []byte(d.Name)); at != nil; at = at.Before() {
 		rule := at.Value.(*threshold.Rule)
 		if at.Offset < next {
 			return rule
@@ -44,89 +53,46 @@ func (s *State) ruleAt(d *series.Setup, next int64) *threshold.Rule {
 }
 
 // force puts the rule of a decision in force.
-func (s *State) force(d *decisions.Decision) {
+func (r *rules) force(d *decisions.Decision) {
 	rule := d.Value.(*threshold.Rule)
-	for _, det := range s.dets {
+	for _, det := range r.dets {
 		if det.Judged && det.Name == string(d.Subject) {
 			det.Ruled = rule
-			if s.tasks.Empty() {
+			if r.tasks.Empty() {
 				det.Rule = rule
 			} else {
-				s.tasks.Defer(func() { det.Rule = rule })
+				r.tasks.Defer(func() { det.Rule = rule })
 			}
 		}
 	}
-	s.findUnruled()
+	r.findMissing()
 }
 
-// findUnruled looks for configured thresholds that are not in force.
-func (s *State) findUnruled() {
-	s.unruled = slices.ContainsFunc(s.dets, (*series.Setup).Unruled)
+// findMissing looks for configured thresholds that are not in force.
+func (r *rules) findMissing() {
+	r.missing = slices.ContainsFunc(r.dets, (*series.Setup).Unruled)
 }
 
-// rebuildRules makes the rules in force what they are for the next sample.
-func (s *State) rebuildRules() {
-	for _, d := range s.dets {
+// rebuild makes the rules in force what they are for the next sample.
+func (r *rules) rebuild(next int64) {
+	for _, d := range r.dets {
 		if d.Judged {
-			d.Rule = s.ruleAt(d, s.next)
+			d.Rule = r.at(d, next)
 			d.Ruled = d.Rule
 		}
 	}
-	s.findUnruled()
+	r.findMissing()
 }
 
-// decideRules decides, at the offset of a live sample, for the configured thresholds.
-func (s *State) decideRules(offset int64) {
-	for _, det := range s.dets {
+// decide decides, at the offset of a live sample, for the configured thresholds.
+func (r *rules) decide(offset int64) {
+	for _, det := range r.dets {
 		if det.Unruled() {
 			d := &decisions.Decision{
 				Kind: Thresholds, Subject: []byte(det.Name), Content: decisions.EncodeRule(det.Threshold), Offset: offset, Value: det.Threshold,
 			}
-			s.decisions.Add(d)
-			s.force(d)
+			r.decisions.Add(d)
+			r.force(d)
 		}
 	}
-}
-
-// follow makes a key's history one of the rule in force.
-func (s *State) follow(k *Key, d *series.SetDetector, a *series.Alert) {
-	old := a.Rule
-	if a.Rule = d.Rule; old.Like(d.Rule) {
-		return
-	}
-	same := old.History == d.Rule.History
-	if !s.restore.replaying {
-		was := &formerRule{old, a.History}
-		if same {
-			was.history = slices.Clone(a.History[:threshold.Head])
-		}
-		s.journal.Open.PushValues(opRule, k, d.Alert, 0, was)
-	}
-	if same {
-		d.Rule.Adopt(a.History)
-		return
-	}
-	s.setHistory(k, a, make([]float32, d.Rule.Size()))
-}
-
-// formerRule is what undo needs of a history that was made one of another rule.
-type formerRule struct {
-	rule    *threshold.Rule
-	history []float32 // or its head, if it has stayed as long
-}
-
-// undoRule takes back that a history was made one of another rule.
-func (s *State) undoRule(k *Key, a *series.Alert, was *formerRule) {
-	if a.Rule = was.rule; len(was.history) == threshold.Head {
-		copy(a.History, was.history)
-		return
-	}
-	s.setHistory(k, a, was.history)
-}
-
-func (s *State) setHistory(k *Key, a *series.Alert, history []float32) {
-	if !k.Dead {
-		s.keys.Bytes += 4 * int64(cap(history)-cap(a.History))
-	}
-	a.History = history
 }

@@ -57,7 +57,7 @@ func makeRule(s *State, d *decided) {
 			det.Threshold = rule
 		}
 	}
-	s.findUnruled()
+	s.rules.findMissing()
 	s.route()
 }
 

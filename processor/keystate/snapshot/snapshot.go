@@ -14,11 +14,20 @@ import (
 )
 
 // Record names a record of a key that no head names: a segment of a window that is not there any more, or not in
-// segments of this size, or a block of held samples.
+// segments of this size, a block of held samples, or a fragment of a former head.
 type Record struct {
-	Kind   byte   // changelog.Segment or changelog.Held
-	Window uint64 // with ID the segment's or the block's name
+	Kind   byte   // changelog.Segment, Held or Fragment
+	Window uint64 // with ID the segment's or the block's name; of a fragment 0
 	ID     uint64
+}
+
+// remove deletes the record.
+func (r *Record) remove(c *changelog.Emitter, name []byte) {
+	if r.Kind == changelog.Fragment {
+		c.Put(r.Kind, name, nil, r.ID)
+		return
+	}
+	c.Put(r.Kind, name, nil, r.Window, r.ID)
 }
 
 // Block returns the record of a block of held samples.
@@ -76,7 +85,7 @@ func (w *Writer) Emit(c *changelog.Emitter, k *keys.Key, asOf int64) {
 	}
 	for _, r := range w.stale[k] {
 		if !w.Named(k, r) {
-			c.Put(r.Kind, k.Name(), nil, r.Window, r.ID)
+			r.remove(c, k.Name())
 		}
 	}
 	delete(w.stale, k)
@@ -96,7 +105,7 @@ func (w *Writer) Delete(c *changelog.Emitter, k *keys.Key) {
 		}
 	}
 	for _, r := range w.Stale(k) {
-		c.Put(r.Kind, k.Name(), nil, r.Window, r.ID)
+		r.remove(c, k.Name())
 	}
 }
 
@@ -149,7 +158,10 @@ func appendBlocks(dst []Record, blocks []heldblock.Block) []Record {
 // Named reports whether the key's head names the record: it may have been
 // stale and become good again.
 func (w *Writer) Named(k *keys.Key, r Record) bool {
-	if r.Kind == changelog.Held {
+	switch r.Kind {
+	case changelog.Fragment:
+		return r.ID < changelog.FragmentID(k.Generation, int(k.Fragments)) && r.ID >= changelog.FragmentID(k.Generation, 0)
+	case changelog.Held:
 		return heldblock.Contains(w.blocks[k], heldblock.Name{First: r.Window, Sum: r.ID})
 	}
 	for i := range k.Windows {
@@ -212,7 +224,7 @@ func (w *Writer) emitHead(c *changelog.Emitter, k *keys.Key, asOf int64) {
 // its records, for Undo, too.
 func (w *Writer) AppendUndo(dst []uint64, k *keys.Key) ([]uint64, []Record, []heldblock.Block) {
 	since, _ := k.Dirty()
-	dst = append(dst, uint64(since))
+	dst = append(dst, uint64(since), changelog.FragmentID(k.Generation, int(k.Fragments)))
 	for i := range k.Windows {
 		dst = append(dst, uint64(k.Windows[i].Named.From), uint64(k.Windows[i].Named.To))
 	}
@@ -222,7 +234,7 @@ func (w *Writer) AppendUndo(dst []uint64, k *keys.Key) ([]uint64, []Record, []he
 // Undo forgets that the key was emitted. The records may be in the
 // changelog all the same: at least once, or where a commit's outcome is not known
 // and the offset does not tell (a snapshot without new input). So the key stays
-// one whose head and fragments have to be deleted, and no segment is relied on.
+// one whose head and fragments have to be deleted, those of the head before, too, and no segment is relied on.
 func (w *Writer) Undo(k *keys.Key, words []uint64, stale []Record, blocks []heldblock.Block) {
 	more := appendBlocks(w.Stale(k), blocks)
 	delete(w.blocks, k)
@@ -233,9 +245,15 @@ func (w *Writer) Undo(k *keys.Key, words []uint64, stale []Record, blocks []held
 		}
 	}
 	k.SetDirty(int64(words[0]))
+	for i := range words[1] & changelog.MaxFragments {
+		if r := (Record{Kind: changelog.Fragment, ID: words[1]&^changelog.MaxFragments | i}); !w.Named(k, r) && !slices.Contains(stale, r) {
+			stale = append(stale, r)
+		}
+	}
+	words = words[2:]
 	for i := range k.Windows {
 		win, sw := &k.Windows[i], &k.Set.Windows[i]
-		for _, g := range []series.Segments{{From: int64(words[1+2*i]), To: int64(words[2+2*i])}, win.Named} {
+		for _, g := range []series.Segments{{From: int64(words[2*i]), To: int64(words[2*i+1])}, win.Named} {
 			for first := range g.All(sw.SegmentRows) {
 				r := Record{changelog.Segment, sw.Fingerprint, series.SegmentID(sw.SegmentRows, first)}
 				if !slices.Contains(stale, r) {

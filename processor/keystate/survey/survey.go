@@ -46,7 +46,7 @@ func (v *Survey) Add(key, value []byte) {
 	if err != nil || kind != changelog.Head && kind != changelog.Fragment && kind != changelog.Segment {
 		return
 	}
-	h := maphash.Bytes(v.seed, name)
+	h := v.hash(name)
 	e := v.keys[h]
 	switch {
 	case value == nil:
@@ -127,6 +127,8 @@ func (v *Survey) Cut(limit int64) (keep, drop int) {
 
 // Drops reports whether Cut drops the key of a name.
 func (v *Survey) Drops(name []byte) bool {
-	e, ok := v.keys[maphash.Bytes(v.seed, name)]
+	e, ok := v.keys[v.hash(name)]
 	return ok && e.last < v.cut
 }
+
+func (v *Survey) hash(name []byte) uint64 { return maphash.Bytes(v.seed, name) }

@@ -32,6 +32,8 @@ type Log[K, S any] struct {
 	Number uint64
 	// Open is the unit to which operations are added.
 	Open *Unit[K, S]
+	// Replaying is set during a replay, which is not undone: no operations are added.
+	Replaying bool
 
 	owner     Owner[K, S]
 	units     []*Unit[K, S] // those that end at a mark that is not committed
@@ -97,6 +99,7 @@ func (l *Log[K, S]) Pass(f floor.Floor) {
 
 // EndReplay makes the end of a replay the committed mark, and begins the first unit.
 func (l *Log[K, S]) EndReplay(f floor.Floor) {
+	l.Replaying = false
 	l.base = f.Offset
 	if l.Last().Offset < f.Offset {
 		l.marks = append(l.marks, f)

@@ -1,0 +1,309 @@
+package keystate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"odradek/detectors"
+	"odradek/detectors/ensemble"
+	"odradek/detectors/threshold"
+	"odradek/processor/events"
+	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/tasks"
+)
+
+// Scores are judged in Apply, in the order of the samples, by the detector's
+// threshold and then by its rule for anomalies. What both remember of a key is
+// state like any other: it is in the journal, in the head and in Export, and a
+// replay judges again. A replay publishes no change (events.State.Step): a change
+// puts its key's head into the same cycle (Snapshot), so that no sample after that
+// head has changed anything, unless a replay's scores are another executor's.
+
+// judge makes the rows of scored tasks, judges their scores, and makes anomalies of those that exceed.
+type judge struct {
+	out    *Output
+	alerts alerts
+	source []byte // of the ids of anomalies
+	finds  []detectors.Finding
+
+	terms, shares [ensemble.MaxMembers]float64 // of an ensemble's members
+}
+
+var nan = float32(math.NaN())
+
+// warm makes the row of a sample that comes too early for a score.
+func (j *judge) warm(k *Key, d *series.SetDetector, time, offset int64) {
+	if j.out.journal.Replaying && len(d.Feeds) == 0 {
+		return
+	}
+	if !j.out.tasks.Empty() {
+		j.out.tasks.WarmUp(k, d, time, offset)
+		return
+	}
+	j.addWarmRow(k, d, time, offset)
+}
+
+func (j *judge) addWarmRow(k *Key, d *series.SetDetector, time, offset int64) {
+	r := Row{Key: k, Detector: d.Index, State: RowWarmingUp, Score: nan, Judged: nan, Threshold: nan, Offset: offset, Time: time,
+		About: time, Until: time}
+	if !j.out.journal.Replaying {
+		j.out.Rows = append(j.out.Rows, r)
+	}
+	j.feed(k, d, &r)
+}
+
+// addRows makes the rows of a task: one for each fresh sample, without a score where
+// nothing was found.
+func (j *judge) addRows(p *pending, b *detectors.Batch) {
+	d := p.Detector
+	t := &b.Tasks[p.Index]
+	times, words := j.out.tasks.Times(&p.Task)
+	if p.Steady {
+		fresh, about, until := tasks.RowTimes(d, times)
+		scores := b.Out[t.Scores.Off:][:len(words)].F32()
+		rows := j.out.Rows
+		for i, word := range words {
+			rows = append(rows, Row{})
+			r := &rows[len(rows)-1]
+			r.Key, r.Detector, r.State = p.Key, d.Index, stateOf(d, word, scores[i])
+			r.Score, r.Judged, r.Threshold = scores[i], scores[i], nan
+			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
+			r.About, r.Until = int64(about[i]), int64(until[i])
+		}
+		j.out.Rows = rows
+		return
+	}
+	fresh := times[len(times)-len(words):]
+	j.finds = d.Detector.AppendFindings(j.finds[:0], b.Rows(int(p.Index)))
+	finds := highest(j.finds)
+	for i, word := range words {
+		r := Row{
+			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan, Judged: nan, Threshold: nan,
+			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
+		}
+		if len(finds) > 0 && finds[0].Fresh == i {
+			r.setFinding(&finds[0], times)
+			r.Judged = r.Score
+			finds = finds[1:]
+		}
+		r.inGrid(d)
+		j.out.Rows = append(j.out.Rows, r)
+	}
+}
+
+// stateOf returns the state of a row of a steady detector, from the word of its sample and its score.
+func stateOf(d *series.SetDetector, word uint64, score float32) RowState {
+	if d.Learns && score != score {
+		return RowWarmingUp
+	}
+	return RowState(word&1) * RowImputed
+}
+
+// setFinding sets the score of a finding and the times that it is about.
+func (r *Row) setFinding(f *detectors.Finding, times []uint64) {
+	r.Score, r.About, r.Until = float32(f.Score), int64(times[f.From]), int64(times[f.To])
+}
+
+// inGrid sets the times of a row of a grid, whose rows have that of the window's start: the score is
+// about the window, and has its last microsecond.
+func (r *Row) inGrid(d *series.SetDetector) {
+	if d.Grid != nil {
+		r.Until = r.About + d.Grid.Span - 1
+		r.Time = r.Until
+	}
+}
+
+// highest reduces the findings to one of each fresh row, in their order: that with the highest
+// score, the first of equal ones. Consumers know a score by its sample and its detector,
+// so a sample has one score of a detector, however many lengths or ranks the method has.
+func highest(f []detectors.Finding) []detectors.Finding {
+	slices.SortStableFunc(f, func(a, b detectors.Finding) int {
+		return cmp.Or(cmp.Compare(a.Fresh, b.Fresh), cmp.Compare(b.Score, a.Score))
+	})
+	return slices.CompactFunc(f, func(a, b detectors.Finding) bool { return a.Fresh == b.Fresh })
+}
+
+// judgeRows makes the rows of a task of a detector whose scores are judged or traced; while
+// replaying, they are only that.
+func (j *judge) judgeRows(p *pending, b *detectors.Batch) {
+	d := p.Detector
+	times, words := j.out.tasks.Times(&p.Task)
+	a := j.alerts.of(p.Key, d)
+	t := &b.Tasks[p.Index]
+	if p.Steady {
+		fresh, about, until := tasks.RowTimes(d, times)
+		scores := b.Out[t.Scores.Off:][:len(words)].F32()
+		for i, word := range words {
+			r := Row{
+				Key: p.Key, Detector: d.Index, State: stateOf(d, word, scores[i]), Score: scores[i],
+				Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(about[i]), Until: int64(until[i]),
+			}
+			j.judgeRow(p.Key, d, a, &r, &reasons{p: p, b: b, i: i})
+			j.feed(p.Key, d, &r)
+		}
+		return
+	}
+	fresh := times[len(times)-len(words):]
+	j.finds = d.Detector.AppendFindings(j.finds[:0], b.Rows(int(p.Index)))
+	finds := highest(j.finds)
+	for i, word := range words {
+		r := Row{
+			Key: p.Key, Detector: d.Index, State: RowState(word&1) * RowImputed, Score: nan,
+			Offset: int64(word >> 1), Time: int64(fresh[i]), About: int64(fresh[i]), Until: int64(fresh[i]),
+		}
+		var f *detectors.Finding
+		if len(finds) > 0 && finds[0].Fresh == i {
+			f, finds = &finds[0], finds[1:]
+			r.setFinding(f, times)
+		}
+		r.inGrid(d)
+		j.judgeRow(p.Key, d, a, &r, &reasons{p: p, b: b, i: i, finding: f})
+		j.feed(p.Key, d, &r)
+	}
+}
+
+// reasons is where the parts of a score come from: a task's i-th fresh row with its finding, nil
+// for none, or of an ensemble the members' shares.
+type reasons struct {
+	p       *pending
+	b       *detectors.Batch
+	i       int
+	finding *detectors.Finding
+	shares  []float64 // of a score of an ensemble; nil: none has any
+}
+
+// judgeRow judges the score of r, smoothed if the detector asks for that, and hands r out.
+func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row, why *reasons) {
+	var v threshold.Verdict
+	var region *detectors.Region
+	if why.finding != nil {
+		region = why.finding.Region
+	}
+	chance := false // explains the score
+	if r.Judged = r.Score; d.Smooth > 1 && r.Score == r.Score {
+		_, state := d.Split(j.alerts.trace(k, d).State)
+		r.Judged = d.Smooth.Add(state, r.Score)
+	}
+	if r.Threshold = nan; d.Judged && r.Judged == r.Judged {
+		if !j.out.journal.Replaying {
+			j.out.journal.Open.Floats = a.Rule.Save(j.out.journal.Open.Floats, a.History)
+			j.out.journal.Open.Push(opJudged, k, d.Alert, threshold.Saved)
+		}
+		v = a.Rule.Judge(a.History, r.Judged)
+		if region != nil && v.Exceeds && d.MaxP > 0 && d.MaxP < 1 && !(region.P <= d.MaxP) {
+			v.Exceeds, v.Severity = false, 0
+			chance = true
+		}
+		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
+	}
+	if !j.out.journal.Replaying {
+		j.out.Rows = append(j.out.Rows, *r)
+	}
+	if !d.Judged || d.Events == nil || !v.Exceeds && a.Events.Idle() {
+		return
+	}
+	in := events.Input{
+		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.source,
+		Ordinary: chance, Region: d.Region(region),
+	}
+	j.alerts.save(k, d.Alert, a)
+	if c, ok := a.Events.Leave(&in, !j.out.journal.Replaying); ok {
+		j.out.addEvent(&EventRow{k, d.Index, d.Name, c})
+	}
+	if v.Exceeds && a.Events.Peak(r.Judged) {
+		switch {
+		case d.Ensemble != nil:
+			in.Contribution = slices.Clone(why.shares)
+		case d.Valued:
+			j.explain(why, &in)
+		}
+	}
+	if c, ok := a.Events.Step(d.Events, &in, !j.out.journal.Replaying); ok {
+		j.out.addEvent(&EventRow{k, d.Index, d.Name, c})
+	}
+}
+
+// explain takes what was expected of the i-th fresh row from its finding or, where that
+// does not say, asks the detector. The rows of the
+// task were centred and rounded to float32 when they were packed; what was measured
+// is taken from the values that the queue has copied.
+func (j *judge) explain(why *reasons, in *events.Input) {
+	p, b, i, f := why.p, why.b, why.i, why.finding
+	d := p.Detector
+	v := make([]float64, 3*d.Dim)
+	expected, actual, contribution := v[:d.Dim:d.Dim], v[d.Dim:2*d.Dim:2*d.Dim], v[2*d.Dim:]
+	switch {
+	case f != nil && f.Expected != nil:
+		copy(expected, f.Expected)
+		copy(contribution, f.Contribution)
+	case d.Explain == nil || !d.Explain.Explain(b.Rows(int(p.Index)), i, expected, contribution):
+		return
+	}
+	centers, row := j.out.tasks.Values(&p.Task, i)
+	for c := range d.Dim {
+		expected[c] += math.Float64frombits(centers[c])
+		actual[c] = math.Float64frombits(row[c])
+	}
+	in.Expected, in.Actual, in.Contribution = expected, actual, contribution
+}
+
+// feed tells the ensembles that a detector is a member of what it says of a sample, and makes their
+// rows of the samples that all members have got past.
+func (j *judge) feed(k *Key, d *series.SetDetector, r *Row) {
+	for _, f := range d.Feeds {
+		e := &k.Set.Ensembles[f.Ensemble]
+		state, _ := e.Split(j.alerts.trace(k, e).State)
+		e.Combined.Add(state, f.Member, &ensemble.Row{
+			Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Imputed: r.State == RowImputed, Score: r.Judged,
+		})
+		terms, shares := j.terms[:e.Dim], j.shares[:e.Dim]
+		for out := (ensemble.Row{}); e.Combined.Next(state, &out, terms); {
+			row := Row{
+				Key: k, Detector: e.Index, Score: out.Score, Offset: out.Offset, Time: out.Time, About: out.About, Until: out.Until,
+			}
+			switch {
+			case out.WarmingUp:
+				row.State = RowWarmingUp
+			case out.Imputed:
+				row.State = RowImputed
+			}
+			why := reasons{}
+			if ensemble.Shares(shares, terms) {
+				why.shares = shares
+			}
+			j.judgeRow(k, e, j.alerts.of(k, e), &row, &why)
+		}
+	}
+}
+
+// endAlerts closes what the key's detectors have open.
+func (j *judge) endAlerts(k *Key, reason events.Reason, time, offset int64) {
+	for d := range k.Set.All {
+		if !d.Judged {
+			continue
+		}
+		a := &k.Alerts.Detectors[d.Alert]
+		if a.Events.Idle() {
+			continue
+		}
+		j.alerts.save(k, d.Alert, a)
+		if c, ok := a.Events.End(reason, time, offset); ok {
+			j.out.addEvent(&EventRow{k, d.Index, d.Name, c})
+		}
+	}
+}
+
+// closeOrphans closes the anomalies of a key that nothing continues.
+func (j *judge) closeOrphans(k *Key, detector func(*series.Orphan) int32, time, offset int64) {
+	a := k.Alerts
+	j.out.journal.Open.PushValues(opOrphans, k, 0, 0, a.Orphans)
+	for _, o := range a.Orphans {
+		o.Revision++
+		j.out.addEvent(&EventRow{k, detector(&o), o.Name, events.Change{
+			Kind: events.Close, Reason: o.Reason, Time: time, Offset: offset, Anomaly: o.Anomaly,
+		}})
+	}
+	a.Orphans = nil
+}

@@ -1,0 +1,69 @@
+package keystate
+
+import (
+	"fmt"
+
+	"odradek/detectors"
+	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/tasks"
+	"odradek/processor/keystate/undo"
+)
+
+// journal is the undo log of a State.
+type journal = undo.Log[*Key, atMark]
+
+// Output is what a State hands out.
+type Output struct {
+	// Rows are finished rows in the order of the samples. The caller empties it.
+	Rows []Row
+	// Events are changes of anomalies in the order of the samples. The caller
+	// empties it as it does Rows; Rollback does, too.
+	Events []EventRow
+	// Blocks are what detectors made of whole tasks, in the order of the samples, with
+	// Config.Blocks. The caller empties it as it does Events.
+	Blocks []BlockRow
+
+	changed keys.Changed
+	journal *journal
+	tasks   *tasks.Queue[*Key]
+}
+
+// reset empties what belongs to a cycle that is rolled back.
+func (o *Output) reset() {
+	o.Rows, o.Events, o.Blocks = o.Rows[:0], o.Events[:0], o.Blocks[:0]
+	o.changed.Reset()
+}
+
+// addEvent hands a change out and has its key snapshotted in the same cycle. An
+// evicted key's is in the record of its eviction.
+func (o *Output) addEvent(e *EventRow) {
+	o.Events = append(o.Events, *e)
+	if !e.Key.Dead {
+		o.changed.Add(e.Key, o.journal.Open.Start())
+	}
+}
+
+// inTurn hands an event out after those of the tasks that were packed before it.
+func (o *Output) inTurn(e EventRow) {
+	if o.tasks.Empty() {
+		o.addEvent(&e)
+		return
+	}
+	o.tasks.Defer(func() { o.addEvent(&e) })
+}
+
+// addBlock hands out the block of a task, if its detector made one.
+func (o *Output) addBlock(p *pending, b *detectors.Batch) {
+	media, data := p.Detector.Blocker.Block(b.Rows(int(p.Index)))
+	if data == nil {
+		return
+	}
+	if len(data) > detectors.MaxBlock {
+		panic(fmt.Sprintf("keystate: detector %s made a block of %d bytes, more than %d", p.Detector.Name, len(data), detectors.MaxBlock))
+	}
+	times, words := o.tasks.Times(&p.Task)
+	o.Blocks = append(o.Blocks, BlockRow{
+		Key: p.Key, Detector: p.Detector.Index, Offset: int64(words[len(words)-1] >> 1),
+		About: int64(times[0]), Until: int64(times[len(times)-1]), MediaType: media, Data: data,
+	})
+}
