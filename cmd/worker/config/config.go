@@ -38,7 +38,7 @@ const Prefix = "ODRADEK_"
 //	url        may carry a user and a password, which are never printed
 //	derived    the default in words, where it depends on other settings
 //
-// {ops} and the like stand for texts from the table of ops (opTexts).
+// {ops}, {formats} and the like stand for texts from the tables of ops and of formats (tableTexts).
 type Config struct {
 	Kafka    kafkaSettings    `envPrefix:"KAFKA_" section:"Kafka"`
 	Group    groupSettings    `section:"Consumer group and input topics"`
@@ -97,7 +97,7 @@ type registrySettings struct {
 }
 
 type mappingSettings struct {
-	Format      string   `env:"FORMAT" envDefault:"auto" oneof:"auto|avro|json|protobuf" doc:"Format of the records. auto reads each record by the type of its schema in the registry, and records without a schema id as Avro (ODRADEK_SCHEMA_FILE); it never guesses from the bytes. With a format, records of other formats are dead letters. json also reads JSON without a schema id and needs no registry."`
+	Format      string   `env:"FORMAT" envDefault:"auto" oneof:"{formats}" doc:"Format of the records. auto reads each record by the type of its schema in the registry, and records without a schema id as Avro (ODRADEK_SCHEMA_FILE); it never guesses from the bytes. With a format, records of other formats are dead letters. json also reads JSON without a schema id and needs no registry."`
 	SchemaFile  string   `env:"SCHEMA_FILE" doc:"File with the schema of records that carry none: an Avro schema (bare Avro; it is known for single-object encoding, too), with ODRADEK_FORMAT=json a JSON Schema that the mapping is checked against, with protobuf a .proto file of which records are the first message. With an Avro schema or a .proto file, Confluent framing is looked for in headers only."`
 	KeyField    string   `env:"KEY_FIELD" envDefault:"@key" doc:"Field path of the series key, such as device.id; several joined with + give site/42. @key takes the record's Kafka key as it is."`
 	TimeField   string   `env:"TIME_FIELD" envDefault:"@timestamp" doc:"Field path of the event time; @timestamp takes the record's Kafka timestamp."`
@@ -356,7 +356,7 @@ func collect(v reflect.Value, pre, section string) []setting {
 		if name == "" || name == "-" {
 			continue
 		}
-		tag := reflect.StructTag(opTexts().Replace(string(t.Tag)))
+		tag := reflect.StructTag(tableTexts().Replace(string(t.Tag)))
 		list = append(list, setting{
 			section: section, name: pre + name, def: tag.Get("envDefault") + tag.Get("derived"),
 			secret: f.Type() == reflect.TypeFor[Secret](), tag: tag, field: f,

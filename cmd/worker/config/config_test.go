@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -330,11 +329,12 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
-// The oneof of FORMAT and the table of formats name the same.
+// TestFormatNames holds the values of FORMAT to the table of formats.
 func TestFormatNames(t *testing.T) {
-	f, _ := reflect.TypeFor[mappingSettings]().FieldByName("Format")
-	if want := strings.Join(formats.Names(), "|"); f.Tag.Get("oneof") != want {
-		t.Errorf("oneof %q, formats %q", f.Tag.Get("oneof"), want)
+	c, _, _ := Parse(minimal())
+	i := slices.IndexFunc(c.settings, func(s setting) bool { return s.name == "ODRADEK_FORMAT" })
+	if got, want := c.settings[i].tag.Get("oneof"), strings.Join(formats.Names(), "|"); got != want {
+		t.Errorf("values %q, formats %q", got, want)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	_ "odradek/detectors/ops" // the settings are those of all ops
 	"odradek/detectors/threshold"
 	"odradek/processor/keystate/series"
+	"odradek/schemas/formats"
 )
 
 // DetectorSettings are the settings of one detector.
@@ -139,8 +140,8 @@ func (d *DetectorSettings) values(skip func(name string) bool) detectors.Values 
 
 func none(string) bool { return false }
 
-// opTexts returns the texts that replace the placeholders of tags, such as {ops}.
-var opTexts = sync.OnceValue(func() *strings.Replacer {
+// tableTexts returns the texts that replace the placeholders of tags, such as {ops}.
+var tableTexts = sync.OnceValue(func() *strings.Replacer {
 	texts := map[string]string{}
 	var methods, windows, without []string
 	for _, s := range opSpecs() {
@@ -157,6 +158,7 @@ var opTexts = sync.OnceValue(func() *strings.Replacer {
 			texts["{"+d.Name+"}"] += fmt.Sprintf("; with %s %s", s.Name, d.Words)
 		}
 	}
+	texts["{formats}"] = strings.Join(formats.Names(), "|")
 	texts["{ops}"], texts["{methods}"] = strings.Join(opNames(), "|"), strings.Join(methods, " ")
 	texts["{windows}"] = strings.Join(append(windows, without...), " ")
 	var pairs []string
