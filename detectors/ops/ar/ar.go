@@ -51,6 +51,7 @@ type Params struct {
 }
 
 type detector struct {
+	detectors.Steady
 	params detectors.Words
 	p      Params
 }
@@ -88,7 +89,10 @@ func New(p Params) (detectors.Detector, error) {
 		return nil, fmt.Errorf("detectors: ar: %w", errors.Join(faults...))
 	}
 	p.MinPoints = cmp.Or(p.MinPoints, min(8*p.Order, p.Memory))
-	d := &detector{make(detectors.Words, 4), p}
+	d := &detector{detectors.Steady{Least: p.Order + 1}, make(detectors.Words, 4), p}
+	if p.Novelty { // the rows before the scored one, without it
+		d.From, d.To = p.Order, 1
+	}
 	d.params.SetInt(paramOrder, p.Order)
 	d.params.SetInt(paramMemory, p.Memory)
 	d.params.SetBool(paramNovelty, p.Novelty)
@@ -103,29 +107,13 @@ func (d *detector) Window() int             { return d.p.Order + 1 }
 // Learns returns MinPoints: each row is learnt when it is scored.
 func (d *detector) Learns() int { return d.p.MinPoints }
 
-// Reach returns which rows a score covers: its own, or with novelty, those before it.
-func (d *detector) Reach() (from, to int) {
-	if d.p.Novelty {
-		return d.p.Order, 1
-	}
-	return 0, 0
-}
-
+// Size returns the scores and what else there is of a task.
 func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
-	if v.Fresh < 1 || v.Rows-v.Fresh < d.p.Order {
-		return detectors.Outputs{}, false
+	if n, ok = d.Steady.Size(v); ok {
+		p := ar.Params{Order: d.p.Order}
+		n.Carry, n.Detail = v.Dim*p.Words(), 2*v.Dim*v.Fresh
 	}
-	p := ar.Params{Order: d.p.Order}
-	return detectors.Outputs{Scores: v.Fresh, Carry: v.Dim * p.Words(), Detail: 2 * v.Dim * v.Fresh}, true
-}
-
-func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
-	first := r.Len() - r.Fresh
-	from, to := d.Reach()
-	for i, s := range r.Scores {
-		dst = append(dst, detectors.Finding{Fresh: i, From: first + i - from, To: first + i - to, Score: float64(s)})
-	}
-	return dst
+	return n, ok
 }
 
 // Explain expects the predicted value. The contribution of a value is its score divided by the

@@ -38,7 +38,10 @@ func init() { detectors.Register(Op, &spec) }
 // float32.
 const flatMost = 1 << 24
 
-type detector struct{ params detectors.Words }
+type detector struct {
+	detectors.Steady
+	params detectors.Words
+}
 
 // New returns the detector of the op. The score is the number of samples, up to
 // and including the scored one, that have not changed. The first sample, and one that differs, score 0;
@@ -54,7 +57,7 @@ func New(tolerance float64) (detectors.Detector, error) {
 	if !(tolerance >= 0 && tolerance <= math.MaxFloat32) {
 		return nil, fmt.Errorf("detectors: flatline: tolerance is %v, use 0 or a positive number", tolerance)
 	}
-	return &detector{detectors.WordsOf([]float32{float32(tolerance)})}, nil
+	return &detector{detectors.Steady{Least: 1}, detectors.WordsOf([]float32{float32(tolerance)})}, nil
 }
 
 func (f *detector) Op() detectors.Op        { return Op }
@@ -63,22 +66,12 @@ func (f *detector) Params() detectors.Words { return f.params }
 // Window returns 2: the scored row and the one before it.
 func (f *detector) Window() int { return 2 }
 
-// Reach returns the scored row alone.
-func (f *detector) Reach() (from, to int) { return 0, 0 }
-
+// Size returns the scores and the carry.
 func (f *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
-	if v.Fresh < 1 || v.Rows < v.Fresh {
-		return detectors.Outputs{}, false
+	if n, ok = f.Steady.Size(v); ok {
+		n.Carry = 2 * v.Dim
 	}
-	return detectors.Outputs{Scores: v.Fresh, Carry: 2 * v.Dim}, true
-}
-
-func (f *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
-	first := r.Len() - r.Fresh
-	for i, s := range r.Scores {
-		dst = append(dst, detectors.Finding{Fresh: i, From: first + i, To: first + i, Score: float64(s)})
-	}
-	return dst
+	return n, ok
 }
 
 // score is the definition: value by value, one row after the other.

@@ -59,6 +59,7 @@ type Params struct {
 }
 
 type detector struct {
+	detectors.Steady
 	params detectors.Words
 	sst    sst.Params
 }
@@ -84,7 +85,8 @@ func New(p Params) (detectors.Detector, error) {
 		params.SetInt(i, v)
 	}
 	params.SetFloat32(header-1, float32(sp.Epsilon))
-	return &detector{append(params, detectors.WordsOf(sp.A0)...), sp}, nil
+	from, to := sp.About(0)
+	return &detector{detectors.Steady{Least: sp.Reads(), From: -from, To: -to}, append(params, detectors.WordsOf(sp.A0)...), sp}, nil
 }
 
 // params reads a task's parameters.
@@ -99,26 +101,12 @@ func (d *detector) Op() detectors.Op        { return Op }
 func (d *detector) Params() detectors.Words { return d.params }
 func (d *detector) Window() int             { return d.sst.Reads() }
 
-// Reach returns how many rows before the scored one the covered interval begins and ends.
-func (d *detector) Reach() (from, to int) {
-	from, to = d.sst.About(0)
-	return -from, -to
-}
-
+// Size returns the scores and the next feedback.
 func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
-	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.sst.Reads() {
-		return detectors.Outputs{}, false
+	if n, ok = d.Steady.Size(v); ok {
+		n.Carry = v.Dim * d.sst.Window
 	}
-	return detectors.Outputs{Scores: v.Fresh, Carry: v.Dim * d.sst.Window}, true
-}
-
-func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
-	first := r.Len() - r.Fresh
-	for i, s := range r.Scores {
-		from, to := d.sst.About(first + i)
-		dst = append(dst, detectors.Finding{Fresh: i, From: from, To: to, Score: float64(s)})
-	}
-	return dst
+	return n, ok
 }
 
 // columns calls f with each column's series and feedback, in float64.

@@ -105,8 +105,9 @@ const MaxWindow = 1 << 20
 const maxEmbed = 1 << 10
 
 type detector struct {
-	params detectors.Words
-	p      Params
+	detectors.Steady // about the rows of the scored point
+	params           detectors.Words
+	p                Params
 }
 
 // The parameters of a task.
@@ -166,7 +167,11 @@ func New(p Params) (detectors.Detector, error) {
 		return nil, fmt.Errorf("detectors: knn: %w", errors.Join(faults...))
 	}
 	p.MinPoints = least
-	d := &detector{make(detectors.Words, paramCount), p}
+	rows := p.MinPoints + p.Embed - 1
+	if p.Tumbling {
+		rows = p.Embed
+	}
+	d := &detector{detectors.Steady{Least: rows, From: p.Embed - 1}, make(detectors.Words, paramCount), p}
 	d.params.SetInt(paramK, p.K)
 	d.params.SetInt(paramEmbed, p.Embed)
 	d.params.SetBool(paramSelf, p.IncludeSelf)
@@ -187,30 +192,14 @@ func (d *detector) Window() int {
 	return d.p.Window + d.p.Embed - 1
 }
 
-// Reach returns the rows of the scored point.
-func (d *detector) Reach() (from, to int) { return d.p.Embed - 1, 0 }
-
+// Size returns the scores and the neighbours.
 func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
-	need := d.p.MinPoints + d.p.Embed - 1
-	if d.p.Tumbling {
-		need = d.p.Embed
+	if n, ok = d.Steady.Size(v); ok {
+		if d.p.Neighbours {
+			n.Detail = v.Fresh * d.p.K
+		}
 	}
-	if v.Fresh < 1 || v.Rows-v.Fresh+1 < need {
-		return detectors.Outputs{}, false
-	}
-	n.Scores = v.Fresh
-	if d.p.Neighbours {
-		n.Detail = v.Fresh * d.p.K
-	}
-	return n, true
-}
-
-func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
-	first := r.Len() - r.Fresh
-	for i, s := range r.Scores {
-		dst = append(dst, detectors.Finding{Fresh: i, From: first + i - d.p.Embed + 1, To: first + i, Score: float64(s)})
-	}
-	return dst
+	return n, ok
 }
 
 // Explain expects the mean of the last rows of the nearest points. A value's share is

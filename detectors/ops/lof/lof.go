@@ -83,9 +83,10 @@ type Params struct {
 }
 
 type detector struct {
-	params detectors.Words
-	p      Params
-	bins   *bins.Params // for rows of one value; nil: no summary
+	detectors.Steady // about the rows of the scored point
+	params           detectors.Words
+	p                Params
+	bins             *bins.Params // for rows of one value; nil: no summary
 }
 
 // The parameters of a task.
@@ -145,7 +146,11 @@ func New(p Params) (detectors.Detector, error) {
 	} else if p.Tumbling && p.Warmup != p.Window {
 		fault("warm-up is %d points, but tumbling windows are always whole", p.Warmup)
 	}
-	d := &detector{make(detectors.Words, paramCount), p, nil}
+	rows := p.Warmup + p.Embed - 1
+	if p.Tumbling {
+		rows = p.Embed
+	}
+	d := &detector{detectors.Steady{Least: rows, From: p.Embed - 1}, make(detectors.Words, paramCount), p, nil}
 	if p.Cells != 0 {
 		d.bins = &bins.Params{Dim: 1, Cells: p.Cells, Period: max(p.Window, 1), Decay: p.Decay, Max: p.MaxBins}
 		if err := d.bins.Defaults(); err != nil {
@@ -190,28 +195,6 @@ func (d *detector) Summary(dim int) *bins.Params {
 	b := *d.bins
 	b.Dim = dim
 	return &b
-}
-
-// Reach returns the rows of the scored point.
-func (d *detector) Reach() (from, to int) { return d.p.Embed - 1, 0 }
-
-func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
-	need := d.p.Warmup + d.p.Embed - 1
-	if d.p.Tumbling {
-		need = d.p.Embed
-	}
-	if v.Fresh < 1 || v.Rows-v.Fresh+1 < need {
-		return detectors.Outputs{}, false
-	}
-	return detectors.Outputs{Scores: v.Fresh}, true
-}
-
-func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
-	first := r.Len() - r.Fresh
-	for i, s := range r.Scores {
-		dst = append(dst, detectors.Finding{Fresh: i, From: first + i - d.p.Embed + 1, To: first + i, Score: float64(s)})
-	}
-	return dst
 }
 
 // task has a task's inputs in the form of package lof.

@@ -53,6 +53,7 @@ type Params struct {
 }
 
 type detector struct {
+	detectors.Steady
 	params detectors.Words
 	sst    sst.SVDParams
 }
@@ -69,7 +70,8 @@ func New(p Params) (detectors.Detector, error) {
 		return nil, fmt.Errorf("detectors: svdsst: %w", err)
 	}
 	params := detectors.Words{uint32(sp.Window), uint32(sp.Rank), uint32(sp.Gamma), math.Float32bits(float32(sp.Negligible))}
-	return &detector{params, sp}, nil
+	from, to := sp.About(0)
+	return &detector{detectors.Steady{Least: sp.Reads(), From: -from, To: -to}, params, sp}, nil
 }
 
 // params reads a task's parameters.
@@ -80,28 +82,6 @@ func params(p detectors.Words) sst.SVDParams {
 func (d *detector) Op() detectors.Op        { return Op }
 func (d *detector) Params() detectors.Words { return d.params }
 func (d *detector) Window() int             { return d.sst.Reads() }
-
-// Reach returns how many rows before the scored one the covered interval begins and ends.
-func (d *detector) Reach() (from, to int) {
-	from, to = d.sst.About(0)
-	return -from, -to
-}
-
-func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
-	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.sst.Reads() {
-		return detectors.Outputs{}, false
-	}
-	return detectors.Outputs{Scores: v.Fresh}, true
-}
-
-func (d *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
-	first := r.Len() - r.Fresh
-	for i, s := range r.Scores {
-		from, to := d.sst.About(first + i)
-		dst = append(dst, detectors.Finding{Fresh: i, From: from, To: to, Score: float64(s)})
-	}
-	return dst
-}
 
 // define calls f with the definition's scores of each column.
 func define(r *detectors.Rows, f func(p *sst.SVDParams, scores []float64, of []sst.SVD)) {

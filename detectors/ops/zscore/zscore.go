@@ -35,7 +35,10 @@ func init() { detectors.Register(Op, &spec) }
 // maxScore is the largest z-score, that of a sample that differs from a constant past.
 const maxScore = 1e6
 
-type detector struct{ params detectors.Words }
+type detector struct {
+	detectors.Steady
+	params detectors.Words
+}
 
 // New returns the detector of the op with the given window in rows, the
 // scored one included; at least 3.
@@ -54,30 +57,12 @@ func New(window int) (detectors.Detector, error) {
 	if window < 3 || window > 1<<24 {
 		return nil, fmt.Errorf("detectors: zscore: window is %d, use 3 to %d", window, 1<<24)
 	}
-	return &detector{detectors.Words{uint32(window)}}, nil
+	return &detector{detectors.Steady{Least: window}, detectors.Words{uint32(window)}}, nil
 }
 
 func (z *detector) Op() detectors.Op        { return Op }
 func (z *detector) Params() detectors.Words { return z.params }
 func (z *detector) Window() int             { return z.params.Int(0) }
-
-// Reach returns the scored row alone.
-func (z *detector) Reach() (from, to int) { return 0, 0 }
-
-func (z *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
-	if v.Fresh < 1 || v.Rows-v.Fresh+1 < z.Window() {
-		return detectors.Outputs{}, false
-	}
-	return detectors.Outputs{Scores: v.Fresh}, true
-}
-
-func (z *detector) AppendFindings(dst []detectors.Finding, r detectors.Rows) []detectors.Finding {
-	first := r.Len() - r.Fresh
-	for i, s := range r.Scores {
-		dst = append(dst, detectors.Finding{Fresh: i, From: first + i, To: first + i, Score: float64(s)})
-	}
-	return dst
-}
 
 // Incomplete marks the detector as one that leaves out missing values.
 func (z *detector) Incomplete() {}
