@@ -80,8 +80,9 @@ func (p *Processor) examine(ctx context.Context, tp kafka.TP) (Examined, error) 
 		}
 		var notes notes
 		p.budget.Join(tp)
-		pt := newPartition(p.host, tp)
-		pt.log = slog.New(&notes)
+		h := *p.host
+		h.log = slog.New(&notes)
+		pt := newPartition(&h, tp)
 		_, x.Err = pt.takeUp(ctx, offs[tp])
 		pt.windows.Close()
 		p.budget.Leave(tp)

@@ -102,7 +102,7 @@ func (pt *partition) writeState(c *cycle, want int64, limit int) (bytes int, err
 		})
 	})
 	if err != nil {
-		return bytes, fmt.Errorf("processor: %s/%d: snapshot to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.changelogTP().Topic, err)
+		return bytes, fmt.Errorf("processor: %s/%d: snapshot to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.changelog.tp().Topic, err)
 	}
 	return bytes, nil
 }

@@ -16,7 +16,6 @@ import (
 	"odradek/processor/limits"
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
-	"odradek/processor/provenance"
 	"odradek/processor/status"
 	"odradek/schemas"
 )
@@ -30,6 +29,9 @@ type partition struct {
 	tp     kafka.TP
 	log    *slog.Logger
 	status *status.Partition
+
+	logs      logs
+	changelog changelog
 
 	cancel context.CancelFunc // drop everything now (lost partition)
 	done   chan struct{}
@@ -61,11 +63,9 @@ type partition struct {
 	counts   metrics.Counts
 	joined   joined
 	open     map[string]int64 // anomalies by detector
-	owner    provenance.Ownership
-	settings provenance.Settings
-	growing  bool     // the topic has grown, and the next sample's offset is where that is decided
-	waiting  bool     // for the commit of the start: nothing is fetched
-	wipe     [][]byte // changelog keys to delete, of state that was emptied, until the deletion is committed
+	growing  bool             // the topic has grown, and the next sample's offset is where that is decided
+	waiting  bool             // for the commit of the start: nothing is fetched
+	wipe     [][]byte         // changelog keys to delete, of state that was emptied, until the deletion is committed
 	arrivals limits.Arrivals
 	work     restoreWork
 	lates    lateLog
@@ -107,10 +107,12 @@ func newPartition(h *host, tp kafka.TP) *partition {
 		dec:      h.cfg.Decoder.Clone(),
 		forward:  rekeyed != "" && tp.Topic != rekeyed,
 	}
+	pt.logs = logs{tp, h, pt.log, pt.status, &pt.trouble}
+	pt.changelog = changelog{logs: &pt.logs, siblings: &pt.siblings, newState: pt.newState}
 	if t := h.outputs.Changelogs[tp.Topic]; t != nil {
 		pt.siblings.Store(int32(t.Partitions))
 	}
-	pt.settings.InForce = h.cfg.Settings
+	pt.changelog.settings.InForce = h.cfg.Settings
 	pt.reading.Values = make([]float64, h.cfg.State.Dim)
 	pt.writer = outputs.NewWriter(h.outputs, tp, h.cfg.State, &h.cfg.SchemaIDs, h.cfg.Scores)
 	return pt

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
 	"odradek/processor/metrics"
-	"odradek/processor/policy"
 )
 
 // Quarantine pauses a partition that fails by itself, while the others continue. Its
@@ -56,20 +54,6 @@ func stuckFetch(err error) error {
 		reason = reasonUnreadable
 	}
 	return &stuckError{reason, err}
-}
-
-// unread is the error of a restore that cannot read tp: the partition's input, or
-// its changelog.
-func (pt *partition) unread(tp kafka.TP, err error) error {
-	var corrupt *record.CorruptError
-	switch {
-	case fetch.OffsetLost(err): // the caller handles it
-		return err
-	case tp != pt.tp && errors.As(err, &corrupt):
-		return &policy.RefusedError{TP: pt.tp, Reason: fmt.Sprintf("its changelog cannot be read: %v", err),
-			Decide: fmt.Sprintf("worker state reset -topic %s -partition %d", pt.tp.Topic, pt.tp.Partition)}
-	}
-	return stuckFetch(err)
 }
 
 // stuckWrite returns the error of a record that fits no batch as a stuckError, and

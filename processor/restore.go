@@ -28,6 +28,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.confined.Store(nil)
 	pt.closeSource()
 	pt.wipe, pt.arrivals, pt.work = nil, limits.Arrivals{}, restoreWork{}
+	pt.changelog.bytes = 0
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go pt.status.FollowEnds(fctx, pt.host.cfg.Client)
@@ -77,8 +78,8 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.host.cfg.Metrics.Restored(pt.tp, int64(pt.state.Held()), time.Since(begin))
 	w := &pt.work
 	pt.log.Info("restored", "offset", at, "keys", pt.state.Keys(), "took", time.Since(begin).Round(time.Millisecond),
-		"changelog_bytes", w.bytes, "changelog_took", w.loadTook.Round(time.Millisecond),
-		"replayed", w.replayed, "replay_took", w.replayTook.Round(time.Millisecond))
+		"changelog_bytes", pt.changelog.bytes, "changelog_took", pt.changelog.took.Round(time.Millisecond),
+		"replayed", w.replayed, "replay_took", w.took.Round(time.Millisecond))
 	return nil
 }
 
@@ -96,8 +97,8 @@ func (pt *partition) newState() *keystate.State {
 
 // restoreWork counts what the last restore has read, for the log.
 type restoreWork struct {
-	bytes, replayed      int64 // of the changelog's keys and values; offsets of input read again
-	loadTook, replayTook time.Duration
+	replayed int64 // offsets of input read again
+	took     time.Duration
 }
 
 func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
@@ -109,7 +110,7 @@ func (pt *partition) tryRestore(ctx context.Context, off kafka.Offset) error {
 	if err := pt.replay(ctx, &g.floor, max(g.floor.From(), g.starts), off.Offset); err != nil {
 		return err
 	}
-	pt.work.replayed, pt.work.replayTook = off.Offset-g.floor.Offset, time.Since(began)
+	pt.work.replayed, pt.work.took = off.Offset-g.floor.Offset, time.Since(began)
 	pt.state.EndReplay()
 	pt.lostSuspects(&g.floor)
 	pt.setStart(off.Offset, false)
@@ -145,11 +146,12 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 		pt.setStart(off.Offset, false)
 		return nil, nil
 	}
-	stored, err := pt.loadChangelog(ctx, off.Offset < 0)
+	state, stored, err := pt.changelog.load(ctx, off.Offset < 0)
+	pt.state = state
 	if err != nil {
 		return nil, err
 	}
-	same := pt.identify(off.Metadata)
+	same := pt.changelog.identify(off.Metadata)
 	if off.Offset < 0 {
 		if len(stored) > 0 {
 			return nil, pt.stateLost(ctx, stored,
@@ -174,7 +176,7 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 	case !same:
 		return nil, pt.stateLost(ctx, stored, fmt.Sprintf("the changelog %s is not the one that offset %d was committed with: "+
 			"it was deleted and made again, or its first records were deleted (is its cleanup.policy compact?)",
-			pt.changelogTP(), off.Offset), off.Offset, true)
+			pt.changelog.tp(), off.Offset), off.Offset, true)
 	case floor.Offset < starts && floor.Offset < off.Offset:
 		return nil, pt.stateLost(ctx, stored, fmt.Sprintf("its state needs the input from offset %d, and the log begins at %d", floor.Offset,
 			starts), off.Offset, true)
@@ -184,93 +186,15 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 		case errors.Is(err, keystate.ErrAhead):
 			return nil, err
 		case errors.Is(err, keystate.ErrMismatch):
-			return nil, pt.settings.Refuse(pt.tp, err)
+			return nil, pt.changelog.settings.Refuse(pt.tp, err)
 		}
 		return nil, fmt.Errorf("processor: %s/%d: restore: %w", pt.tp.Topic, pt.tp.Partition, err)
 	}
 	if m := pt.state.Mismatched; len(m) > 0 {
 		pt.log.Warn("state that was made with other settings is emptied (ODRADEK_STATE_MISMATCH=reset)", "emptied", provenance.Emptied(m),
-			"because", pt.settings.Causes(m))
+			"because", pt.changelog.settings.Causes(m))
 	}
 	return &ground{floor, starts}, nil
-}
-
-// changelogTP returns the partition's changelog.
-func (pt *partition) changelogTP() kafka.TP {
-	return kafka.TP{Topic: pt.host.outputs.Changelogs[pt.tp.Topic].Name, Partition: pt.tp.Partition}
-}
-
-// loadChangelog loads the partition's changelog into the state, which is empty. It returns
-// the keys stored in it only if they are wanted: they take memory.
-func (pt *partition) loadChangelog(ctx context.Context, wanted bool) (map[string]struct{}, error) {
-	var fit fitting
-	for {
-		stored, err := pt.readChangelog(ctx, wanted, &fit)
-		if errors.Is(err, errOverBudget) {
-			if err = pt.measure(ctx, &fit); err == nil {
-				continue
-			}
-		}
-		if !fetch.OffsetLost(err) {
-			return stored, err
-		}
-		// The log's start has moved past the position of the reader (compaction or
-		// retention), or a new leader has another log. The deleted records may supersede
-		// those that are loaded already.
-		pt.log.Info("the changelog was cut while it was read, loading it again", "err", err)
-		pt.state, fit = pt.newState(), fitting{}
-	}
-}
-
-func (pt *partition) readChangelog(ctx context.Context, wanted bool, fit *fitting) (map[string]struct{}, error) {
-	tp := pt.changelogTP()
-	pt.owner = provenance.Ownership{}
-	pt.settings.Load(nil)
-	if tp.Partition >= pt.siblings.Load() {
-		return nil, nil // Examine, before the changelog is made
-	}
-	from, err := pt.list(ctx, tp, StartEarliest)
-	if err != nil {
-		return nil, err
-	}
-	// To the end of the log, not to the present last stable offset: between them may be
-	// a transaction whose outcome is still open.
-	to, err := pt.list(ctx, tp, StartLatest)
-	if err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	defer func() { pt.work.loadTook = time.Since(began) }()
-	var stored map[string]struct{}
-	if wanted {
-		stored = map[string]struct{}{}
-	}
-	err = pt.read(ctx, tp, from, to, func(rec *record.Record) error {
-		pt.work.bytes += int64(len(rec.Key) + len(rec.Value))
-		if rec.Key == nil {
-			return nil
-		}
-		switch key := string(rec.Key); {
-		case key == provenance.OwnerKey:
-			return pt.owner.Load(rec.Value, tp, pt.host.cfg.Group, pt.tp)
-		case key == provenance.SettingsKey:
-			pt.settings.Load(rec.Value)
-			return nil
-		case provenance.IsRecord(key):
-			return nil // of a later version
-		}
-		if rec.Value == nil {
-			delete(stored, string(rec.Key))
-		} else if _, ok := stored[string(rec.Key)]; !ok && wanted {
-			stored[string(rec.Key)] = struct{}{}
-		}
-		if err := pt.state.Load(rec.Key, rec.Value); err != nil {
-			return &policy.RefusedError{TP: pt.tp, Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
-				Decide: "worker state reset, or ODRADEK_STATE_MISMATCH=reset"}
-		}
-		return pt.fits(fit)
-	})
-	return stored, err
 }
 
 // replay folds the input from floor to end, scoring where carries need it. It
@@ -283,7 +207,9 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 		return pt.header
 	}
 	s := pt.state
-	err := pt.read(ctx, pt.tp, from, end, func(rec *record.Record) error {
+	pt.header = nil
+	defer func() { pt.header = nil }()
+	err := pt.logs.read(ctx, pt.tp, from, end, func(rec *record.Record) error {
 		if rec.Offset < floor.Offset && !floor.Suspect(rec.Offset) {
 			return nil
 		}
@@ -324,69 +250,6 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 	}
 	s.EndInput()
 	return pt.finish(ctx)
-}
-
-// read calls fn for the visible records of tp in [from, to). It ends by
-// position: the last records may be markers, aborted or compacted away. A batch of
-// the input that cannot be read is skipped, as it was before; a changelog that cannot
-// be read is refused.
-func (pt *partition) read(ctx context.Context, tp kafka.TP, from, to int64, fn func(*record.Record) error) error {
-	if from >= to {
-		return nil
-	}
-	src := pt.host.fetcher.Add(tp, from)
-	defer func() { src.Close() }()
-	pt.status.SetSource(src)
-	defer pt.status.SetSource(nil)
-	pt.status.SetRemaining(to - from)
-	defer pt.status.SetRemaining(0)
-	var it record.Iterator
-	pt.header = nil
-	defer func() { pt.header = nil }()
-	for {
-		var c *fetch.Chunk
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case c = <-src.C():
-		}
-		if c == nil {
-			return fmt.Errorf("processor: read %s/%d: the fetcher ended", tp.Topic, tp.Partition)
-		}
-		if c.Err != nil {
-			return pt.unread(tp, fmt.Errorf("processor: read %s/%d: %w", tp.Topic, tp.Partition, c.Err))
-		}
-		it.Reset(&c.Chunk)
-		pt.status.SetRemaining(to - c.From)
-		var err error
-		advance := it.Next
-		if tp == pt.tp {
-			advance = func() bool { return nextReplayed(&it) }
-		}
-		for err == nil && advance() {
-			rec := it.Record()
-			if rec.Offset >= to {
-				break
-			}
-			err = fn(rec)
-		}
-		if err == nil && it.Err() != nil {
-			err = pt.unread(tp, it.Err())
-		}
-		next := it.NextOffset()
-		c.Release()
-		if err != nil {
-			return err
-		}
-		if next >= to {
-			return nil
-		}
-		if it.Cut() {
-			src.Close()
-			src = pt.host.fetcher.Add(tp, next)
-			pt.status.SetSource(src)
-		}
-	}
 }
 
 // bounds returns the first offset of the log. lost reports that off is not in it, or
@@ -444,12 +307,11 @@ func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at i
 		return nil
 	}
 	if stored == nil {
-		pt.state = pt.newState()
 		var err error
-		if stored, err = pt.loadChangelog(ctx, true); err != nil {
+		if _, stored, err = pt.changelog.load(ctx, true); err != nil {
 			return err
 		}
-		pt.identify("")
+		pt.changelog.identify("")
 	}
 	pt.state = pt.newState()
 	pt.wipe = make([][]byte, 0, len(stored))
@@ -466,40 +328,7 @@ func (pt *partition) startOffset(ctx context.Context) (int64, error) {
 }
 
 func (pt *partition) listOffset(ctx context.Context, at int64) (int64, error) {
-	return pt.list(ctx, pt.tp, at)
-}
-
-// list repeats ListOffsets until there is an answer: leaders move.
-func (pt *partition) list(ctx context.Context, tp kafka.TP, at int64) (int64, error) {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-		m, err := pt.host.cfg.Client.ListOffsets(cctx, []kafka.TP{tp}, at)
-		cancel()
-		if err == nil {
-			pt.trouble.over(pt.log, "offsets "+tp.Topic)
-			if off, ok := m[tp]; ok && off >= 0 {
-				return off, nil
-			}
-			if at >= 0 {
-				return pt.list(ctx, tp, StartLatest) // no record that late
-			}
-			err = errors.New("no offset in the answer")
-		}
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		if c := kafka.ClassOf(err); c == kafka.Fatal {
-			err = fmt.Errorf("processor: offsets of %s/%d: %w", tp.Topic, tp.Partition, err)
-			if kafka.Unauthorized(err) {
-				err = &stuckError{reasonUnauthorized, err}
-			}
-			return 0, err
-		}
-		pt.trouble.warn(pt.log, "offsets "+tp.Topic, "offsets cannot be listed yet", "of", tp.Topic, "err", err)
-		if err := sleep(ctx, wait); err != nil {
-			return 0, err
-		}
-	}
+	return pt.logs.list(ctx, pt.tp, at)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -15,14 +15,6 @@ import (
 // with the owner and settings records of its changelog (provenance) before anything is
 // fetched.
 
-// identify chooses the partition's owner record, given the metadata of the
-// committed offset. same reports that the changelog is the one that the metadata
-// names, if it names one.
-func (pt *partition) identify(metadata string) (same bool) {
-	return pt.owner.Identify(metadata, provenance.Owner{Group: pt.host.cfg.Group, Topic: pt.tp.Topic, Partitions: int(pt.siblings.Load()),
-		Incarnation: randomID()})
-}
-
 // setStart marks the state as the one at offset at, as if that were committed. start
 // says that the offset has yet to be committed.
 func (pt *partition) setStart(at int64, start bool) {
@@ -30,7 +22,7 @@ func (pt *partition) setStart(at int64, start bool) {
 	pt.state.Committed(at)
 	pt.committed.Store(at)
 	pt.noted = at
-	pt.starting.Store(start || !pt.forward && (pt.owner.Unwritten || pt.settings.Unwritten()))
+	pt.starting.Store(start || !pt.forward && (pt.changelog.owner.Unwritten || pt.changelog.settings.Unwritten()))
 }
 
 // resume fetches from offset on, and drops what was fetched before. A start that is not
@@ -94,32 +86,20 @@ func (pt *partition) writeStart(c *cycle) (bytes int, err error) {
 		for _, key := range pt.wipe {
 			put(key, nil)
 		}
-		if pt.owner.Unwritten {
-			put([]byte(provenance.OwnerKey), pt.owner.Value())
+		if pt.changelog.owner.Unwritten {
+			put([]byte(provenance.OwnerKey), pt.changelog.owner.Value())
 		}
-		if err == nil && pt.settings.Unwritten() {
+		if err == nil && pt.changelog.settings.Unwritten() {
 			var n int
-			n, err = pt.putSettings(b)
+			n, err = pt.changelog.putSettings(b)
 			bytes += n
 		}
 		return err
 	})
 	if err != nil {
-		err = stuckWrite(fmt.Errorf("processor: %s/%d: write to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.changelogTP().Topic, err))
+		err = stuckWrite(fmt.Errorf("processor: %s/%d: write to %s: %w", pt.tp.Topic, pt.tp.Partition, pt.changelog.tp().Topic, err))
 	}
 	return bytes, err
-}
-
-// putSettings writes the settings record. A topic whose batches are too small for it
-// has none: the record only makes refusals more precise.
-func (pt *partition) putSettings(b *record.Batches) (bytes int, err error) {
-	value := pt.settings.Value()
-	err = b.Append(time.Now().UnixMilli(), []byte(provenance.SettingsKey), value, nil)
-	if errors.Is(err, record.ErrTooLarge) {
-		pt.log.Debug("the settings record does not fit a batch of the changelog", "bytes", len(value))
-		return 0, nil
-	}
-	return len(provenance.SettingsKey) + len(value), err
 }
 
 // metadata returns the metadata of the offset commit of r.

@@ -1,0 +1,198 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"odradek/processor/kafka"
+	"odradek/processor/kafka/fetch"
+	"odradek/processor/kafka/record"
+	"odradek/processor/keystate"
+	"odradek/processor/policy"
+	"odradek/processor/provenance"
+)
+
+// changelog reads the changelog of a partition: its state, and the records of the owner and of the settings.
+type changelog struct {
+	*logs
+	siblings *atomic.Int32          // partitions of the topic
+	newState func() *keystate.State // an empty one
+	state    *keystate.State        // while it is loaded
+
+	owner    provenance.Ownership
+	settings provenance.Settings
+
+	bytes int64 // of keys and values, read for the last restore
+	took  time.Duration
+}
+
+// tp returns the partition of the changelog topic.
+func (c *changelog) tp() kafka.TP {
+	return kafka.TP{Topic: c.host.outputs.Changelogs[c.input.Topic].Name, Partition: c.input.Partition}
+}
+
+// load loads the partition's changelog into a new state. It returns
+// the keys stored in it only if they are wanted: they take memory.
+func (c *changelog) load(ctx context.Context, wanted bool) (state *keystate.State, stored map[string]struct{}, err error) {
+	defer func() { c.state = nil }()
+	var fit fitting
+	c.state = c.newState()
+	for {
+		stored, err = c.readAll(ctx, wanted, &fit)
+		if errors.Is(err, errOverBudget) {
+			if err = c.measure(ctx, &fit); err == nil {
+				continue
+			}
+		}
+		if !fetch.OffsetLost(err) {
+			return c.state, stored, err
+		}
+		// The log's start has moved past the position of the reader (compaction or
+		// retention), or a new leader has another log. The deleted records may supersede
+		// those that are loaded already.
+		c.log.Info("the changelog was cut while it was read, loading it again", "err", err)
+		c.state, fit = c.newState(), fitting{}
+	}
+}
+
+func (c *changelog) readAll(ctx context.Context, wanted bool, fit *fitting) (map[string]struct{}, error) {
+	tp := c.tp()
+	c.owner = provenance.Ownership{}
+	c.settings.Load(nil)
+	if tp.Partition >= c.siblings.Load() {
+		return nil, nil // Examine, before the changelog is made
+	}
+	from, err := c.list(ctx, tp, StartEarliest)
+	if err != nil {
+		return nil, err
+	}
+	// To the end of the log, not to the present last stable offset: between them may be
+	// a transaction whose outcome is still open.
+	to, err := c.list(ctx, tp, StartLatest)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	defer func() { c.took = time.Since(began) }()
+	var stored map[string]struct{}
+	if wanted {
+		stored = map[string]struct{}{}
+	}
+	err = c.read(ctx, tp, from, to, func(rec *record.Record) error {
+		c.bytes += int64(len(rec.Key) + len(rec.Value))
+		if rec.Key == nil {
+			return nil
+		}
+		switch key := string(rec.Key); {
+		case key == provenance.OwnerKey:
+			return c.owner.Load(rec.Value, tp, c.host.cfg.Group, c.input)
+		case key == provenance.SettingsKey:
+			c.settings.Load(rec.Value)
+			return nil
+		case provenance.IsRecord(key):
+			return nil // of a later version
+		}
+		if rec.Value == nil {
+			delete(stored, string(rec.Key))
+		} else if _, ok := stored[string(rec.Key)]; !ok && wanted {
+			stored[string(rec.Key)] = struct{}{}
+		}
+		if err := c.state.Load(rec.Key, rec.Value); err != nil {
+			return &policy.RefusedError{TP: c.input, Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
+				Decide: "worker state reset, or ODRADEK_STATE_MISMATCH=reset"}
+		}
+		return c.fits(fit)
+	})
+	return stored, err
+}
+
+// identify chooses the partition's owner record, given the metadata of the
+// committed offset. same reports that the changelog is the one that the metadata
+// names, if it names one.
+func (c *changelog) identify(metadata string) (same bool) {
+	return c.owner.Identify(metadata, provenance.Owner{Group: c.host.cfg.Group, Topic: c.input.Topic, Partitions: int(c.siblings.Load()),
+		Incarnation: randomID()})
+}
+
+// A changelog may hold more than the memory that a partition may use: the budget is
+// smaller than it was, or partitions of several workers have moved to one. So it is
+// loaded within the partition's limit. Nearly always everything fits. Where it does not,
+// loading ends and the changelog is read once more for the size of each key
+// (keystate.Survey). Then the keys that were used last are loaded, and the others evicted
+// with the first record that is folded. If even these do not fit, the next try loads
+// fewer.
+
+// fitting describes the tries to load a changelog within the limit.
+type fitting struct {
+	tries    int
+	granted  int64 // the limit when it was first passed, which holds for all tries
+	estimate int64 // bytes that the keys chosen by the last survey were to fit into
+}
+
+var errOverBudget = errors.New("the state does not fit into the budget")
+
+const mostFittings = 3
+
+// fits returns errOverBudget when the state that is being loaded has passed its limit by
+// an eighth, without the keys that are left out.
+func (c *changelog) fits(f *fitting) error {
+	bytes := c.state.Bytes()
+	c.status.SetBytes(bytes)
+	limit := c.host.budget.Limit(c.input, max(bytes, f.granted))
+	if f.tries > 0 {
+		limit = f.granted
+	}
+	if bytes -= c.state.LeftOut(); bytes-bytes/8 <= limit || f.tries == mostFittings {
+		return nil
+	}
+	return errOverBudget
+}
+
+// measure replaces the state by an empty one that will load only the keys that fit.
+func (c *changelog) measure(ctx context.Context, f *fitting) error {
+	if f.tries++; f.tries == 1 {
+		f.granted = c.host.budget.Limit(c.input, c.state.Bytes())
+		f.estimate = f.granted
+	}
+	f.estimate -= f.estimate / 8
+	c.state = c.newState()
+	tp := c.tp()
+	from, err := c.list(ctx, tp, StartEarliest)
+	if err != nil {
+		return err
+	}
+	to, err := c.list(ctx, tp, StartLatest)
+	if err != nil {
+		return err
+	}
+	survey := keystate.NewSurvey(c.host.cfg.State)
+	err = c.read(ctx, tp, from, to, func(rec *record.Record) error {
+		if rec.Key != nil && !provenance.IsRecord(string(rec.Key)) {
+			survey.Add(rec.Key, rec.Value)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	keep, drop := survey.Cut(f.estimate)
+	c.log.Warn("the changelog holds more than the budget (ODRADEK_STATE_BYTES), the least recently used series are left out",
+		"limit", f.granted, "kept", keep, "left_out", drop)
+	c.state.DropLoaded(survey)
+	return nil
+}
+
+// putSettings writes the settings record. A topic whose batches are too small for it
+// has none: the record only makes refusals more precise.
+func (c *changelog) putSettings(b *record.Batches) (bytes int, err error) {
+	value := c.settings.Value()
+	err = b.Append(time.Now().UnixMilli(), []byte(provenance.SettingsKey), value, nil)
+	if errors.Is(err, record.ErrTooLarge) {
+		c.log.Debug("the settings record does not fit a batch of the changelog", "bytes", len(value))
+		return 0, nil
+	}
+	return len(provenance.SettingsKey) + len(value), err
+}
