@@ -83,20 +83,11 @@ const (
 	demoWorkers    = 2
 )
 
-// demoDetectors are the settings of the demo's detectors: a level far from that of
-// the last ten minutes or so, a stretch of readings unlike all others of the last
-// twenty, readings that do not move, and series without readings.
+// demoDetectors are the settings of the demo's detectors: the default preset, and series without readings.
 func demoDetectors() []string {
 	return []string{
 		"ODRADEK_KEY_FIELD=sensor", "ODRADEK_TIME_FIELD=time", "ODRADEK_VALUE_FIELDS=value", "ODRADEK_MAX_FUTURE=0s",
-		"ODRADEK_DETECTORS=level,shape,flat",
-		"ODRADEK_DETECTOR_LEVEL_OP=zscore", "ODRADEK_DETECTOR_LEVEL_WINDOW=128", "ODRADEK_DETECTOR_LEVEL_THRESHOLD=fixed:2.5",
-		"ODRADEK_DETECTOR_LEVEL_RELEASE=0.9", "ODRADEK_DETECTOR_LEVEL_CLOSE_AFTER=16", "ODRADEK_DETECTOR_LEVEL_MERGE_GAP=8m",
-		"ODRADEK_DETECTOR_SHAPE_OP=lof", "ODRADEK_DETECTOR_SHAPE_WINDOW=256", "ODRADEK_DETECTOR_SHAPE_STRIDE=4",
-		"ODRADEK_DETECTOR_SHAPE_K=10", "ODRADEK_DETECTOR_SHAPE_EMBED=24", "ODRADEK_DETECTOR_SHAPE_THRESHOLD=fixed:2",
-		"ODRADEK_DETECTOR_SHAPE_RELEASE=0.8", "ODRADEK_DETECTOR_SHAPE_CLOSE_AFTER=24", "ODRADEK_DETECTOR_SHAPE_MERGE_GAP=8m",
-		"ODRADEK_DETECTOR_FLAT_OP=flatline", "ODRADEK_DETECTOR_FLAT_AFTER=8",
-		fmt.Sprintf("ODRADEK_SILENCE=%v", 16*demoInterval),
+		"ODRADEK_PRESET=default", fmt.Sprintf("ODRADEK_SILENCE=%v", 16*demoInterval),
 	}
 }
 

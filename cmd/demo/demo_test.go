@@ -18,9 +18,8 @@ import (
 	"odradek/schemas/output"
 )
 
-// bounds are what the demo promises: each kind of fault is found on at least 80 %
-// of the sensors that had it, all of theirs, with at most one false anomaly per
-// sensor-hour of event time.
+// bounds are what the demo promises: at least 90 % of the faults of each kind are found, with at most one
+// false anomaly in 20 sensor-hours of event time.
 func bounds(t *testing.T, r *demoResult, least int) {
 	t.Helper()
 	for _, name := range sensors.KindNames {
@@ -28,11 +27,11 @@ func bounds(t *testing.T, r *demoResult, least int) {
 		if k.Sensors < least || k.Planted < k.Sensors || k.Found+k.Missed != k.Planted {
 			t.Errorf("%s: %+v: too few to show anything", name, k)
 		}
-		if 10*k.SensorsFound < 8*k.Sensors {
-			t.Errorf("%s: found on %d of %d sensors", name, k.SensorsFound, k.Sensors)
+		if 10*k.Found < 9*k.Planted {
+			t.Errorf("%s: %d of %d found", name, k.Found, k.Planted)
 		}
 	}
-	if r.FalseRate > 1 {
+	if r.FalseRate > 0.05 {
 		t.Errorf("%d false anomalies, %.2f per sensor-hour: %v", r.False, r.FalseRate, r.FalseBy)
 	}
 	if len(r.Lifecycle) > 0 {
@@ -153,7 +152,8 @@ func TestDemoFindsAnySeed(t *testing.T) {
 	}
 	all, _ := sensors.ParseKinds("all")
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	seeds := []uint64{1, 2, 3, 4, rand.Uint64(), rand.Uint64()}
+	seeds := []uint64{1, rand.Uint64(), rand.Uint64()}
+	planted, found := map[string]int{}, map[string]int{}
 	for _, seed := range seeds {
 		const count, steps = 60, 3350 // as a minute of the demo
 		model := &sensors.Model{Seed: seed, FaultEvery: demoFaultEvery, Faults: all}
@@ -164,6 +164,14 @@ func TestDemoFindsAnySeed(t *testing.T) {
 		r.table(&table)
 		t.Logf("seed %d\n%s", seed, table.String())
 		bounds(t, &r, 20)
+		for name, k := range r.Kinds {
+			planted[name], found[name] = planted[name]+k.Planted, found[name]+k.Found
+		}
+	}
+	for name, n := range planted {
+		if 20*found[name] < 19*n {
+			t.Errorf("%s: of all seeds %d of %d found, fewer than 95 %%", name, found[name], n)
+		}
 	}
 }
 
@@ -184,8 +192,8 @@ func TestDemoJudgeCanFail(t *testing.T) {
 	without := func(detectors ...string) []*demoAnomaly {
 		return slices.DeleteFunc(slices.Clone(log.list), func(a *demoAnomaly) bool { return slices.Contains(detectors, a.Detector) })
 	}
-	for kind, detectors := range map[string][]string{"spike": {"level", "shape"}, "frequency": {"shape"}, "dropout": {"silence", "shape"},
-		"stuck": {"flat", "shape", "level"}} {
+	for kind, detectors := range map[string][]string{"spike": {"near", "shape"}, "frequency": {"near", "shape"}, "dropout": {"silence", "near", "shape"},
+		"stuck": {"flat", "near", "shape"}} {
 		if r := truth.judge(without(detectors...), steps); r.Kinds[kind].Found > whole.Kinds[kind].Found/2 {
 			t.Errorf("without %v still %d of %d of kind %s are found", detectors, r.Kinds[kind].Found, r.Kinds[kind].Planted, kind)
 		}

@@ -78,7 +78,7 @@ func TestConfigCommand(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	for _, line := range []string{"ODRADEK_WORKERS 3 env", "ODRADEK_KAFKA_PASSWORD (hidden) env", "ODRADEK_SCORES_TOPIC g-scores default",
-		"# Detector change"} {
+		"# Detector near"} {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), line) {
 			t.Errorf("lacks %q:\n%s", line, out)
 		}

@@ -218,9 +218,10 @@ func TestComposeRules(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"ODRADEK_GROUP:", "ODRADEK_GRUOP:", "worker: ODRADEK_GROUP"},
 		{"ODRADEK_DRAIN_TIMEOUT:", "ODRADEK_DRIAN_TIMEOUT:", "ODRADEK_DRIAN_TIMEOUT"},
-		{"ODRADEK_DETECTOR_LEVEL_OP: zscore", "ODRADEK_DETECTOR_LEVEL_OP: zscroe", "ODRADEK_DETECTOR_LEVEL_OP"},
-		{`ODRADEK_DETECTOR_SHAPE_STRIDE: "4"`, `ODRADEK_DETECTOR_SHAPE_STRIDE: "four"`, "ODRADEK_DETECTOR_SHAPE_STRIDE"},
-		{"ODRADEK_DETECTORS: level,shape,flat", "ODRADEK_DETECTORS: shape,flat", "ODRADEK_DETECTOR_LEVEL_"},
+		{"ODRADEK_PRESET: default", "ODRADEK_PRESET: defualt", "ODRADEK_PRESET"},
+		{"ODRADEK_PRESET: default", "ODRADEK_PRESET: default\n  ODRADEK_DETECTORS: level", "ODRADEK_PRESET"},
+		{"ODRADEK_PRESET: default", "ODRADEK_DETECTOR_SHAPE_STRIDE: \"four\"", "ODRADEK_DETECTOR_SHAPE_STRIDE"},
+		{"ODRADEK_PRESET: default", "ODRADEK_DETECTOR_LEVEL_OP: zscore", "ODRADEK_DETECTOR_LEVEL_OP"},
 		{"ODRADEK_EXECUTOR: auto", "ODRADEK_EXECUTOR: cuda", "no program"},
 		{"ODRADEK_LOG_FORMAT: json", "ODRADEK_LOG_FORMAT: json\n  ODRADEK_INSTANCE_ID: one", "worker: one instance id"},
 		{"image: apache/kafka:4.1.1", "image: apache/kafka:latest", `kafka: image "apache/kafka:latest" is not pinned`},

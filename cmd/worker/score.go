@@ -159,7 +159,12 @@ func (d *dataSet) results(took time.Duration) []quality.Result {
 	lines := d.Measures()
 	for i := range lines {
 		l := &lines[i]
-		l.Set, l.Settings, l.Seconds = d.name, d.config.Changed(&d.config.Detectors[i]), took.Seconds()
+		l.Set, l.Seconds = d.name, took.Seconds()
+		if i < len(d.config.Detectors) {
+			l.Settings = d.config.Changed(&d.config.Detectors[i])
+		} else if preset, _ := d.config.Expanded(); preset != "" {
+			l.Settings = "PRESET=" + preset
+		}
 	}
 	return lines
 }

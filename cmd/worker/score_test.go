@@ -78,7 +78,7 @@ func TestScoreOfACorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := score(t, scoreEnv, "-data", dir)
-	if len(lines) != 2 || lines[0]["detector"] != "near" || lines[0]["format"] != "nab" {
+	if len(lines) != 3 || lines[0]["detector"] != "near" || lines[0]["format"] != "nab" {
 		t.Fatalf("%v", lines)
 	}
 	near, level := lines[0]["nab"].(map[string]any)["standard"].(map[string]any), lines[1]["nab"].(map[string]any)["standard"].(map[string]any)
@@ -149,8 +149,8 @@ func TestScoreRefuses(t *testing.T) {
 	f("no such file", nil, "-data", "quality/testdata/none")
 	f("no data set", nil, "-data", "quality/testdata/nab/data")
 	f("no series matches", nil, "-data", "quality/testdata/rows", "-series", "b")
-	f("DETECTOR_CHANGE_STRIDE", []string{"ODRADEK_DETECTOR_CHANGE_STRIDE=0"}, "-data", "quality/testdata/rows")
-	f("mad:6", []string{"ODRADEK_DETECTOR_CHANGE_THRESHOLD=mad"}, "-data", "quality/testdata/rows")
+	f("DETECTOR_CHANGE_STRIDE", []string{"ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_STRIDE=0"}, "-data", "quality/testdata/rows")
+	f("mad:6", []string{"ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_THRESHOLD=mad"}, "-data", "quality/testdata/rows")
 }
 
 // TestBacktestOfADataSet: `backtest -data` says what `score` says, and has a report besides.

@@ -22,7 +22,7 @@ import (
 type DataSet struct {
 	set     []quality.Series
 	parts   []Partition
-	tallies []*quality.Tally // by detector
+	tallies []*quality.Tally // by detector, then of all together if there are several
 
 	mu    sync.Mutex
 	heard map[int][]quality.Verdicts // verdicts on series that wait for those before them
@@ -49,8 +49,14 @@ func NewDataSet(set []quality.Series, format, topic string, states map[int]*keys
 		}
 		d.tallies = append(d.tallies, quality.NewTally(format, det.Name, asked, warmup))
 	}
+	if len(d.tallies) > 1 {
+		d.tallies = append(d.tallies, quality.NewTally(format, Together, 0, 0))
+	}
 	return d
 }
+
+// Together is what the results of all detectors together have in place of a detector's name.
+const Together = "all together"
 
 // Partitions implements Source.
 func (d *DataSet) Partitions() []Partition { return d.parts }
@@ -108,7 +114,8 @@ func (d *DataSet) read(ctx context.Context, i int, done *atomic.Int64, send func
 	return ctx.Err()
 }
 
-// Measures returns the results of the run, one for each detector.
+// Measures returns the results of the run, one for each detector, and where there are several one of what
+// they find together.
 func (d *DataSet) Measures() []quality.Result {
 	var list []quality.Result
 	for _, t := range d.tallies {
@@ -123,8 +130,14 @@ func (d *DataSet) said(series int, v []quality.Verdicts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for d.heard[series] = v; d.heard[d.next] != nil; d.next++ {
+		said := d.heard[d.next]
 		for i, t := range d.tallies {
-			t.Add(&d.set[d.next], &d.heard[d.next][i])
+			if i < len(said) {
+				t.Add(&d.set[d.next], &said[i])
+			} else {
+				all := quality.Together(said)
+				t.Add(&d.set[d.next], &all)
+			}
 		}
 		if d.hear != nil {
 			d.hear(d.next, d.heard[d.next])

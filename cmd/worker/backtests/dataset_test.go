@@ -134,8 +134,20 @@ func TestDataSet(t *testing.T) {
 		samples, runs = samples+set[i].Len(), runs+len(quality.Runs(set[i].Labels))
 	}
 	for i, m := range d.Measures() {
-		if m.Series != len(set) || m.Samples != samples || m.Runs != runs || m.Found < runs/2 || m.AUC < 0.9 {
+		together := i == len(s.Detectors)
+		if m.Series != len(set) || m.Samples != samples || m.Runs != runs || m.Found < runs/2 || !together && m.AUC < 0.9 {
 			t.Errorf("%+v, %+v; %d samples, %d labelled", m, m.LabelMeasures, samples, runs)
+		}
+		if together {
+			alone := d.Measures()[:i]
+			opened, found := 0, 0
+			for _, a := range alone {
+				opened, found = opened+a.Opened, max(found, a.Found)
+			}
+			if m.Detector != Together || m.Opened != opened || m.Found < found || m.Ranked != 0 {
+				t.Errorf("together %+v, %+v; alone %d opened, %d found", m, m.LabelMeasures, opened, found)
+			}
+			continue
 		}
 		if a := s.Detectors[i]; a.Name != m.Detector || a.Labelled != runs || a.Found < runs/2 {
 			t.Errorf("%s: the summary has %d of %d labelled ones", a.Name, a.Found, a.Labelled)

@@ -121,7 +121,8 @@ type detectSettings struct {
 	Anomalies bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id report its changes and its end."`
 	Blocks    bool          `env:"BLOCKS" envDefault:"true" doc:"Publish what detectors make of whole windows: the heatmaps of op discords, up to 256 KiB for each of its windows. With false they are not made."`
 	Silence   time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0 looks for none. What time it is the partition's newest event time says: where all its series stop, none is silent. A record whose values are null is a sign of life."`
-	Names     []string      `env:"DETECTORS" envDefault:"change" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
+	Preset    string        `env:"PRESET" derived:"default; none with ODRADEK_DETECTORS" oneof:"|{presets}" doc:"Detectors to run where ODRADEK_DETECTORS names none. {presetHelp} A setting of one of them that is given, ODRADEK_DETECTOR_<NAME>_..., holds in place of the preset's; with another OP the detector has none of the preset's settings. worker config prints what the preset stands for."`
+	Names     []string      `env:"DETECTORS" derived:"those of ODRADEK_PRESET" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
 }
 
 type outputSettings struct {
@@ -198,7 +199,7 @@ type setting struct {
 	name    string // with all prefixes
 	value   string // effective, secrets hidden
 	def     string // the default, "" where there is none
-	source  string // "env", "file" or "default"
+	source  string // "env", "file", "preset" or "default"
 	secret  bool
 	tag     reflect.StructTag
 	field   reflect.Value
@@ -214,8 +215,9 @@ func Parse(environ []string) (c *Config, faults, warnings []Fault) {
 	given := maps.Clone(vars)
 	known := c.parse(vars, &faults)
 	for i := range c.settings {
-		c.settings[i].source = sourceOf(c.settings[i], given)
+		c.settings[i].source = sourceOf(c.settings[i], given, vars)
 	}
+	faults = append(faults, c.strayDetectors(given, known)...)
 	c.derive()
 	if c.Registry.CacheDir == "" {
 		c.Registry.CacheDir = platformCacheDir(env.ToMap(environ), runtime.GOOS)
@@ -257,6 +259,7 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 		c.Output.Topics[i] = vars[Prefix+outputs.Table[i].Setting]
 	}
 	c.trim()
+	c.expandPreset(vars, faults)
 	// The settings keep references to the fields, so the slice must not move.
 	c.Detectors = make([]DetectorSettings, len(c.Detect.Names))
 	for i, name := range c.Detect.Names {
@@ -507,14 +510,25 @@ func (c *Config) fill() {
 			s.value = RedactURLs(s.value)
 		}
 	}
+	for i := range c.Detectors {
+		for _, name := range memberSettings {
+			if d := &c.Detectors[i]; d.isEnsemble() {
+				c.settings[slices.IndexFunc(c.settings, func(s setting) bool { return s.name == detectorPrefix(d.Name)+name })].value = ""
+			}
+		}
+	}
 }
 
-func sourceOf(s setting, given map[string]string) string {
+// sourceOf says where the value of a setting comes from: given is the environment, vars has what a
+// preset adds to it.
+func sourceOf(s setting, given, vars map[string]string) string {
 	switch {
 	case given[s.name] != "":
 		return "env"
 	case s.secret && given[s.name+fileSuffix] != "":
 		return "file"
+	case !s.secret && vars[s.name] != "":
+		return "preset"
 	}
 	return "default"
 }

@@ -170,7 +170,7 @@ func TestUnknownNames(t *testing.T) {
 		{"ODRADEK_DETECTOR_SOMETHINGELSE_OP", "add it to ODRADEK_DETECTORS=change"},
 		{"ODRADEK_WHOLLY_OTHER_THING", "see docs"},
 	} {
-		_, faults, warnings := Parse(minimal(c.name + "=1"))
+		_, faults, warnings := Parse(minimal("ODRADEK_DETECTORS=change", c.name+"=1"))
 		if len(faults) != 0 || len(warnings) != 1 || warnings[0].Name != c.name || !strings.Contains(warnings[0].Fix, c.fix) {
 			t.Errorf("%s: faults %v, warnings %v", c.name, faults, warnings)
 		}
@@ -243,6 +243,12 @@ func TestSources(t *testing.T) {
 			want = "env"
 		case "KAFKA_PASSWORD":
 			want = "file"
+		}
+		if name, ok := strings.CutPrefix(s.name, Prefix+"DETECTOR_"); ok && slices.ContainsFunc(presets[0].detectors, func(d presetDetector) bool {
+			setting, ok := strings.CutPrefix(name, envName(d.name)+"_")
+			return ok && strings.Contains(" "+d.one, " "+setting+"=")
+		}) {
+			want = "preset"
 		}
 		if s.source != want {
 			t.Errorf("%s: source %s, want %s", s.name, s.source, want)
@@ -342,7 +348,7 @@ func TestFormatNames(t *testing.T) {
 func TestOpsAreDocumented(t *testing.T) {
 	c, _, _ := Parse(minimal())
 	for _, s := range c.settings {
-		if strings.HasSuffix(s.name, "_CHANGE_OP") {
+		if strings.HasSuffix(s.name, "_NEAR_OP") {
 			if want := strings.Join(opNames(), "|"); s.tag.Get("oneof") != want {
 				t.Errorf("oneof %q, ops %q", s.tag.Get("oneof"), want)
 			}
@@ -363,7 +369,7 @@ func TestMethodFaults(t *testing.T) {
 		"OP=lof WINDOW=20":                    "window of 20 points is too small for k = 20: use at least 2k = 40, or a smaller k",
 		"OP=lof WINDOW=2 K=1 BINS=10 EMBED=2": "a summary is of samples, not of points of 2 rows: use cells 0 or an embedding of 1",
 	} {
-		var list []string
+		list := []string{"ODRADEK_DETECTORS=change"}
 		for _, s := range strings.Fields(settings) {
 			list = append(list, "ODRADEK_DETECTOR_CHANGE_"+s)
 		}
@@ -379,7 +385,7 @@ func TestMethodFaults(t *testing.T) {
 func TestDetectorFaultAlone(t *testing.T) {
 	for _, kv := range []string{"ODRADEK_DETECTOR_CHANGE_OP=zscroe", "ODRADEK_DETECTOR_CHANGE_WINDOW=1", "ODRADEK_DETECTOR_CHANGE_STRIDE=0",
 		"ODRADEK_DETECTOR_CHANGE_RANK=99"} {
-		_, faults, warnings := Parse(minimal(kv))
+		_, faults, warnings := Parse(minimal("ODRADEK_DETECTORS=change", kv))
 		if name, _, _ := strings.Cut(kv, "="); len(faults) != 1 || len(warnings) != 0 || faults[0].Name != name {
 			t.Errorf("%s: faults %v, warnings %v", kv, faults, warnings)
 		}

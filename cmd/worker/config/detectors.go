@@ -160,6 +160,7 @@ var tableTexts = sync.OnceValue(func() *strings.Replacer {
 	}
 	texts["{formats}"] = strings.Join(formats.Names(), "|")
 	texts["{ops}"], texts["{methods}"] = strings.Join(opNames(), "|"), strings.Join(methods, " ")
+	texts["{presetHelp}"], texts["{presets}"] = presetTexts()
 	texts["{windows}"] = strings.Join(append(windows, without...), " ")
 	var pairs []string
 	for mark, text := range texts {

@@ -80,6 +80,25 @@ The state of a series depends on the mapping (` + "`KEY_FIELD`, `TIME_FIELD`, `T
 ` + "`OP`, `WINDOW`, `STRIDE`, `SMOOTH`" + ` and parameters. Changing one of these empties just what it covers, or stops the worker:
 ` + "`ODRADEK_STATE_MISMATCH`" + ` decides. Changing anything else leaves the state as it is.
 `)
+	b.WriteString(`
+## Presets
+
+What ` + "`ODRADEK_PRESET`" + ` stands for; [quality.md](quality.md#presets) has what each finds and costs. Where a sample has several values, a detector has the
+settings of the last column; one without settings there is left out.
+`)
+	for i := range presets {
+		p := &presets[i]
+		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n| detector | one value | several values |\n|---|---|---|\n", p.name, strings.ToUpper(p.help[:1])+p.help[1:])
+		code := func(settings string) string {
+			if settings == "" {
+				return ""
+			}
+			return "`" + settings + "`"
+		}
+		for _, d := range p.detectors {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.name, code(d.one), code(d.several))
+		}
+	}
 	return b.String()
 }
 

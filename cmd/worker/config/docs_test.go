@@ -30,7 +30,7 @@ func TestConfigurationDoc(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("%s is not what the tags say: run go generate ./cmd/worker/config", file)
 	}
-	c, _, _ := Parse(minimal())
+	c, _, _ := Parse(minimal("ODRADEK_DETECTORS=change"))
 	for _, s := range c.settings {
 		if s.tag.Get("doc") == "" {
 			t.Errorf("%s has no doc", s.name)

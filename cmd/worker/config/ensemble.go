@@ -32,6 +32,9 @@ var ensembleSpec = &detectors.Spec{
 	},
 }
 
+// memberSettings are those of every detector that an ensemble's members have, and it has not.
+var memberSettings = []string{"WINDOW", "STRIDE", "FIELDS"}
+
 func (d *DetectorSettings) isEnsemble() bool { return d.Op == ensembleSpec.Name }
 
 // addEnsembles sets the configuration of the ensembles; that of their members is there.
@@ -97,7 +100,7 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 	}
 	k.addAll(short+"MEMBERS", problems,
 		fmt.Sprintf("name 2 to %d other detectors, of a stride of %d at most", ensemble.MaxMembers, ensemble.MaxSpan))
-	for _, name := range []string{"WINDOW", "STRIDE", "FIELDS"} {
+	for _, name := range memberSettings {
 		if !k.c.isDefault(short + name) {
 			k.add(short+name, "an ensemble has none", "remove it, or set those of its members")
 		}

@@ -30,6 +30,8 @@ func (c *Config) PrintEnv() string {
 	for _, s := range c.settings {
 		switch {
 		case s.value == "":
+		case s.name == Prefix+"PRESET": // it is its detectors, which follow
+			fmt.Fprintf(&b, "# %s=%s\n", s.name, s.value)
 		case strings.Contains(s.value, hidden):
 			fmt.Fprintf(&b, "# %s=%s\n", s.name, s.value)
 		default:
@@ -39,7 +41,7 @@ func (c *Config) PrintEnv() string {
 	return b.String()
 }
 
-// Changed returns the settings of a detector that are given, as NAME=value without the
+// Changed returns the settings of a detector that are given, or that its preset has, as NAME=value without the
 // detector's prefix, separated by spaces.
 func (c *Config) Changed(d *DetectorSettings) string {
 	var parts []string
@@ -55,7 +57,7 @@ func (c *Config) Changed(d *DetectorSettings) string {
 // Count returns the number of settings, and of those that the environment or a file gives.
 func (c *Config) Count() (all, given int) {
 	for _, s := range c.settings {
-		if s.source != "default" {
+		if s.source == "env" || s.source == "file" {
 			given++
 		}
 	}

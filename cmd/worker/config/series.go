@@ -17,7 +17,7 @@ func OfSeries(environ []string, dim int, also ...string) (*Config, []Fault) {
 		fields[i] = SeriesField(i)
 	}
 	c, faults, _ := Parse(append(slices.Clone(environ), Prefix+"VALUE_FIELDS="+strings.Join(fields, ","), Prefix+"ANOMALIES=true"))
-	if faults = FaultsOf(faults, append([]string{"DETECTOR", "MISSING", "LATENESS"}, also...)); len(faults) > 0 {
+	if faults = FaultsOf(faults, append([]string{"PRESET", "DETECTOR", "MISSING", "LATENESS"}, also...)); len(faults) > 0 {
 		return c, faults
 	}
 	c.Keys.TTL, c.Keys.MaxKeys, c.Keys.Lateness, c.Keys.MaxJump = 0, 0, 0, 0

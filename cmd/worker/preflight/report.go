@@ -124,6 +124,14 @@ func Offline(r *Report, environ []string, executor func(*Report, *config.Config)
 	if len(faults) == 0 {
 		all, given := c.Count()
 		r.OK("configuration", "%d settings, %d of them given", all, given)
+		if preset, list := c.Expanded(); preset != "" {
+			for _, d := range list {
+				r.OK(config.Prefix+"PRESET", "%s: %s", preset, d)
+			}
+			if c.Detect.Silence == 0 {
+				r.OK(config.Prefix+"SILENCE", "0: series that stop are not looked for; a few times the interval between their readings would do")
+			}
+		}
 		executor(r, c)
 	}
 	if k := &c.Kafka; k.SASLMechanism == "PLAIN" && !k.TLS {

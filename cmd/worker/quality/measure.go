@@ -51,8 +51,10 @@ func (l *Result) Rows() (rows [][2]string) {
 		}
 		row("anomalies", "%d opened; %d of %d labelled ones found, %d false", l.Opened, m.Found, m.Runs, m.False)
 		row("by sample", "precision %.3f, recall %.3f, F1 %.3f; point-adjusted F1 %.3f", m.Precision, m.Recall, m.F1, m.AdjustedF1)
-		row("ranks", "AUC-ROC %.3f, average precision %.3f, VUS-PR %.3f%s, means of %d series", m.AUC, m.AP, m.Volume,
-			m.interval("vus_pr", 1), m.Ranked)
+		if m.Ranked > 0 {
+			row("ranks", "AUC-ROC %.3f, average precision %.3f, VUS-PR %.3f%s, means of %d series", m.AUC, m.AP, m.Volume,
+				m.interval("vus_pr", 1), m.Ranked)
+		}
 		row("by anomaly", "precision %.3f%s, recall %.3f%s%s", m.EventPrecision,
 			m.interval("event_precision", 1), m.EventRecall, m.interval("event_recall", 1), m.delay())
 		if m.FalsePerDay != nil {
@@ -127,7 +129,7 @@ type ChangeMeasures struct {
 // Verdicts are the results of one detector on one series. Scores, Exceeds and Opened are by
 // sample, Opens and Peaks by anomaly.
 type Verdicts struct {
-	Scores  []float64 // Never where there is none
+	Scores  []float64 // Never where there is none; nil: of several detectors
 	Exceeds []bool    // the score is above the threshold
 	Opened  []float64 // severity where an anomaly opened; Never elsewhere
 	Opens   []int     // samples at which anomalies opened
@@ -144,6 +146,24 @@ func NewVerdicts(n int) Verdicts {
 	return Verdicts{Place: -1, Scores: none, Exceeds: make([]bool, n), Opened: slices.Clone(none)}
 }
 
+// Together returns the verdicts of several detectors on one series as one: their anomalies, and the
+// samples at which any of them exceeds its threshold. Their scores have no common scale, so it has none.
+func Together(list []Verdicts) Verdicts {
+	all := NewVerdicts(len(list[0].Exceeds))
+	all.Scores = nil
+	for i := range list {
+		v := &list[i]
+		all.Opens, all.Peaks = append(all.Opens, v.Opens...), append(all.Peaks, v.Peaks...)
+		for at, exceeds := range v.Exceeds {
+			all.Exceeds[at] = all.Exceeds[at] || exceeds
+			all.Opened[at] = max(all.Opened[at], v.Opened[at])
+		}
+	}
+	slices.Sort(all.Opens)
+	slices.Sort(all.Peaks)
+	return all
+}
+
 // Tally collects the verdicts of one detector on the series of a set.
 type Tally struct {
 	line     Result
@@ -155,6 +175,7 @@ type Tally struct {
 	ucr      int
 	series   []eventCounts
 	delays   []float64
+	unranked bool // there are no scores
 }
 
 // NewTally begins with no series. The format of the set is one that Read knows. asked is
@@ -215,7 +236,9 @@ func (t *Tally) Add(s *Series, r *Verdicts) {
 	t.label.Runs += events.runs
 	t.label.Found += events.found
 	events.count(s, from)
-	if rank, ok := RankOf(r.Scores[from:], labels); ok {
+	if r.Scores == nil {
+		t.unranked = true
+	} else if rank, ok := RankOf(r.Scores[from:], labels); ok {
 		t.label.AUC += rank.AUC
 		t.label.AP += rank.AP
 		t.label.Ranked++
@@ -242,7 +265,7 @@ func (t *Tally) Result() Result {
 	}
 	m.events(t.series, t.delays)
 	l.LabelMeasures = &m
-	if l.Format == UCRFormat {
+	if l.Format == UCRFormat && !t.unranked {
 		l.UCR = &t.ucr
 	}
 	if l.Format == NABFormat {
