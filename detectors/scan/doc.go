@@ -54,7 +54,8 @@
 // ([Replicates]): a region is as significant as its ratio is rare among theirs
 // ([Replicates.PValues]). They are drawn by a counter-based generator, so a p-value is a function
 // of the grid, the options, the seed and the number of maps, however the work is divided. The total
-// is divided among ever smaller groups of cells, so a map of any total takes about one draw for each cell.
+// is divided among ever smaller groups of cells, so a map of any total takes about one draw for each cell;
+// but up to [MaxCounted], Poisson's counts are drawn one by one, with integers alone, which any processor repeats.
 //
 // # The fast form
 //

@@ -3,6 +3,7 @@ package scan
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"sync"
 )
@@ -15,12 +16,15 @@ const DefaultReplicates = 999
 // into a cell with a probability in proportion to its baseline. Those of Bernoulli's are
 // hypergeometric: the cases are drawn from the trials without replacement.
 //
-// They are drawn from above: the cells with a baseline are split into halves, and these again, and how
-// many of a half's counts fall into the first of its halves is drawn ([split]). The time is that of a
-// number of draws for each cell, whatever the total.
+// Up to a total of [MaxCounted], Poisson's counts are drawn one by one, by integers alone: a
+// random number of 64 bits chooses one of the units of all baselines, and with it the cell. The
+// others are drawn from above: the cells with a baseline are split into halves, and these again,
+// and how many of a half's counts fall into the first of its halves is drawn ([split]). The time is
+// that of a number of draws for each cell, whatever the total.
 //
-// A null map is a function of the baselines, the total, the seed and its number, to the bit on
-// processors of one architecture. Probabilities are rounded to about 1e-15 of each.
+// A null map is a function of the baselines, the total, the seed and its number, to the bit: of
+// integers on all processors, of halves on those of one architecture, where probabilities are
+// rounded to about 1e-15 of each.
 type Replicates struct {
 	grid    *Grid
 	total   Sums
@@ -30,7 +34,11 @@ type Replicates struct {
 	cell    []uint32 // those with a baseline
 	before  []int64  // the sum of the baselines of the cells before each of these, and at last of all
 	seed    uint64
+	guide   []uint32 // where counts are drawn one by one: by the first bits of a number, the first cell that it may choose
 }
+
+// MaxCounted is the largest total of a map of Poisson's model whose counts are drawn one by one.
+const MaxCounted = 1 << 20
 
 // NewReplicates returns the null maps of a grid that has passed Check. There are none of families
 // other than Poisson and Bernoulli.
@@ -55,17 +63,58 @@ func NewReplicates(g *Grid, f Family, seed uint64) (*Replicates, error) {
 		}
 	}
 	r.before = append(r.before, sum)
+	if !r.limited && r.drawn <= MaxCounted && len(r.cell) > 0 {
+		r.guide = make([]uint32, 1<<bits.Len(uint(len(r.cell)-1)))
+		cell := 0
+		for i := range r.guide {
+			unit, _ := bits.Mul64(uint64(i)<<r.unguided(), uint64(sum))
+			for uint64(r.before[cell+1]) <= unit {
+				cell++
+			}
+			r.guide[i] = uint32(cell)
+		}
+	}
 	return r, nil
 }
+
+// unguided returns the number of bits of a random number that are not in the guide's index.
+func (r *Replicates) unguided() int { return 64 - bits.Len(uint(len(r.guide)-1)) }
 
 // Draw sets count to the counts of a null map, by its number.
 func (r *Replicates) Draw(count []int64, replicate int) {
 	clear(count)
+	if r.guide != nil {
+		r.choose(count, newRandom(r.seed, replicate))
+		return
+	}
 	r.share(count, newRandom(r.seed, replicate), r.drawn, 0, len(r.cell))
 	if r.others {
 		for i, b := range r.grid.Baseline {
 			count[i] = b - count[i]
 		}
+	}
+}
+
+// choose draws the counts one by one: x chooses the unit x*B/2^64 of the B units of the
+// baselines, rounded down.
+func (r *Replicates) choose(count []int64, random random) {
+	unguided, all := r.unguided(), uint64(r.total.Baseline)
+	add := func(x uint64) {
+		unit, _ := bits.Mul64(x, all)
+		cell := r.guide[x>>unguided]
+		for uint64(r.before[cell+1]) <= unit {
+			cell++
+		}
+		count[r.cell[cell]]++
+	}
+	for i := range uint64(r.drawn / 2) {
+		x, y := random.draw(i)
+		add(x)
+		add(y)
+	}
+	if r.drawn%2 > 0 {
+		x, _ := random.draw(uint64(r.drawn / 2))
+		add(x)
 	}
 }
 
