@@ -1,0 +1,290 @@
+// Op scan: the tables of a task's grid in device memory. See scan.cu.
+#pragma once
+#include "scan_ratio.h"
+#include "scan_params.h"
+
+namespace scan {
+
+constexpr uint32_t full = 0xffffffffu;
+constexpr int mostTop = 32;       // regions
+constexpr double mostTotal = 9007199254740992.0;  // 2^53
+constexpr double mostCounted = 1 << 20;  // counts of a null map
+constexpr int guideBits = 16;     // of the index of the guide to cells, at most
+constexpr uint32_t noRow = 0xffffffffu;
+constexpr int words = 14;         // of a region in Detail
+
+// Rectangle has its first and last row and column.
+struct Rectangle { int y1, x1, y2, x2; };
+
+__device__ inline bool overlap(const Rectangle &a, const Rectangle &b) {
+    return a.x1 <= b.x2 && b.x1 <= a.x2 && a.y1 <= b.y2 && b.y1 <= a.y2;
+}
+
+// Candidate is a rectangle and its ratio; the ratio of none is 0.
+struct Candidate {
+    double ratio;
+    Rectangle at;
+};
+
+// beats is the order of regions: by ratio, area and place.
+__device__ inline bool beats(const Candidate &a, const Candidate &b) {
+    if (a.ratio != b.ratio) return a.ratio > b.ratio;
+    if (a.ratio == 0) return false;
+    int areaA = (a.at.y2 - a.at.y1 + 1) * (a.at.x2 - a.at.x1 + 1), areaB = (b.at.y2 - b.at.y1 + 1) * (b.at.x2 - b.at.x1 + 1);
+    if (areaA != areaB) return areaA < areaB;
+    if (a.at.y1 != b.at.y1) return a.at.y1 < b.at.y1;
+    if (a.at.x1 != b.at.x1) return a.at.x1 < b.at.x1;
+    if (a.at.y2 != b.at.y2) return a.at.y2 < b.at.y2;
+    return a.at.x2 < b.at.x2;
+}
+
+enum : int { searching, ended, excluded, left };
+
+// Head is what all blocks of a task share.
+struct Head {
+    Total total;
+    float unit;       // the total baseline in the units of shares: from 1/2 to 1
+    float shareError; // by which a rectangle's share may be off
+    float error;      // by which its excess may be off, of the task's own counts
+    int state, found;
+    unsigned long long bar;  // bits of the largest ratio so far, or of 0
+    uint32_t next;           // null map
+    uint32_t reached[mostTop];  // null maps with a ratio of the region's
+    Candidate region[mostTop];
+};
+constexpr int headBytes = 2048;
+static_assert(sizeof(Head) <= headBytes, "layout");
+
+__device__ inline size_t rounded(size_t bytes) { return (bytes + 255) & ~static_cast<size_t>(255); }
+
+// Map are a task's tables, in the order in which scanShape.common in cuda/plan sizes them.
+struct Map {
+    int rows, cols, stride, entries;  // entries of a table: row and column 0 are 0
+    int maxRows, maxCols, top, replicates;
+    Head *head;
+    double *counts, *baselines;  // of the cells above and left of a corner
+    float *excess, *shares;      // of these: count - rate*baseline; the baseline in multiples of a power of 2
+    Candidate *best;             // of the blocks that search
+    unsigned long long *before;  // by cell: the baselines of those before
+    uint32_t *guide;
+    unsigned char *null;         // tables of the blocks that draw null maps
+    int guided;                  // bits of the guide's index
+};
+
+__device__ inline Map mapOf(const Task &t, const float *f32, unsigned char *memory, int blocks) {
+    const ScanParams &p = paramsOf<ScanParams>(t, f32);
+    Map m;
+    m.rows = p.rows, m.cols = p.columns, m.stride = m.cols + 1, m.entries = (m.rows + 1) * m.stride;
+    m.maxRows = p.maxRows > 0 ? min(p.maxRows, m.rows) : m.rows;
+    m.maxCols = p.maxColumns > 0 ? min(p.maxColumns, m.cols) : m.cols;
+    m.top = p.top, m.replicates = p.replicates;
+    m.guided = min(guideBits, 32 - __clz(m.rows * m.cols - 1));
+    size_t n = m.entries;
+    m.head = reinterpret_cast<Head *>(memory), memory += headBytes;
+    m.counts = reinterpret_cast<double *>(memory), memory += rounded(8 * n);
+    m.baselines = reinterpret_cast<double *>(memory), memory += rounded(8 * n);
+    m.excess = reinterpret_cast<float *>(memory), memory += rounded(4 * n);
+    m.shares = reinterpret_cast<float *>(memory), memory += rounded(4 * n);
+    m.best = reinterpret_cast<Candidate *>(memory), memory += rounded(sizeof(Candidate) * static_cast<size_t>(blocks));
+    m.before = reinterpret_cast<unsigned long long *>(memory), memory += rounded(8 * n);
+    m.guide = reinterpret_cast<uint32_t *>(memory), memory += static_cast<size_t>(4) << guideBits;
+    m.null = memory;
+    return m;
+}
+
+// sumRow makes a row of cells, which of returns, sums from its begin, with one warp, and returns the row's sum.
+template <class V, class F> __device__ __forceinline__ V sumRow(int cols, V *to, F of) {
+    int lane = threadIdx.x & 31;
+    V sum = 0;
+    for (int from = 0; from < cols; from += 32) {
+        int x = from + lane;
+        V v = x < cols ? of(x) : 0;
+        for (int d = 1; d < 32; d *= 2) {
+            V o = __shfl_up_sync(full, v, d);
+            if (lane >= d) v += o;
+        }
+        v += sum;
+        if (x < cols) to[x] = v;
+        sum = __shfl_sync(full, v, 31);
+    }
+    return sum;
+}
+
+// largest is that of all threads' values, which all threads of a block get; memory is for 33.
+__device__ inline float largest(float v, float *memory) {
+    for (int d = 16; d > 0; d /= 2) v = fmaxf(v, __shfl_xor_sync(full, v, d));
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) memory[threadIdx.x >> 5] = v;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        v = threadIdx.x < blockDim.x / 32 ? memory[threadIdx.x] : 0;
+        for (int d = 16; d > 0; d /= 2) v = fmaxf(v, __shfl_xor_sync(full, v, d));
+        if (threadIdx.x == 0) memory[32] = v;
+    }
+    __syncthreads();
+    return memory[32];
+}
+
+// errorOf bounds what an excess in float32 can be off: table entries up to most were rounded, two
+// differences of them were, and so was the expectation in float64.
+__device__ inline float errorOf(float most, double count) { return __double2float_ru(most * 0x1p-20 + count * 0x1p-46); }
+
+// load makes the tables, by one block of a task.
+static __device__ void load(const Task &t, const float *f32, float *out, uint32_t *status, const Map &m) {
+    __shared__ float memory[33];
+    __shared__ Total total;
+    __shared__ int state;
+    __shared__ unsigned long long totals[2], part[2][1024];
+    const int cells = m.rows * m.cols, dim = t.dim, warp = threadIdx.x >> 5, warps = blockDim.x >> 5, lane = threadIdx.x & 31;
+    const long long *cell = reinterpret_cast<const long long *>(f32) + t.x.off + (t.x.len - static_cast<size_t>(cells) * dim);
+    auto countAt = [&](int i) { return cell[static_cast<size_t>(i) * dim]; };
+    auto baselineAt = [&](int i) { return dim > 1 ? cell[static_cast<size_t>(i) * dim + 1] : 1; };
+
+    for (int i = threadIdx.x; i < t.scores.len; i += blockDim.x) out[t.scores.off + i] = __int_as_float(0x7fc00000);
+    for (int i = threadIdx.x; i < t.detail.len; i += blockDim.x) {
+        reinterpret_cast<uint32_t *>(out)[t.detail.off + i] = i % words == 0 ? noRow : 0;
+    }
+    unsigned long long *counts = reinterpret_cast<unsigned long long *>(m.counts), *baselines = reinterpret_cast<unsigned long long *>(m.baselines);
+    for (int i = threadIdx.x; i < m.stride; i += blockDim.x) m.counts[i] = m.baselines[i] = 0, m.excess[i] = m.shares[i] = 0;
+    for (int i = threadIdx.x; i <= m.rows; i += blockDim.x) {
+        size_t at = static_cast<size_t>(i) * m.stride;
+        m.counts[at] = m.baselines[at] = 0, m.excess[at] = m.shares[at] = 0;
+    }
+    // Sums of rows, of up to 1,024 numbers up to 2^53, are below 2^63. A warp loads 128 cells at once.
+    bool bad = false;
+    for (int y = warp; y < m.rows; y += warps) {
+        size_t at = static_cast<size_t>(y + 1) * m.stride + 1;
+        unsigned long long count = 0, baseline = 0;
+        for (int from = 0; from < m.cols; from += 128) {
+            unsigned long long c[4], b[4];
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                int x = from + 32 * k + lane;
+                c[k] = x < m.cols ? countAt(y * m.cols + x) : 0, b[k] = x < m.cols ? baselineAt(y * m.cols + x) : 0;
+                bad |= c[k] > 1ull << 53 || b[k] > 1ull << 53 || (b[k] == 0 && c[k] != 0);  // negative ones are above, too
+            }
+#pragma unroll
+            for (int d = 1; d < 32; d *= 2) {
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    unsigned long long o = __shfl_up_sync(full, c[k], d), u = __shfl_up_sync(full, b[k], d);
+                    if (lane >= d) c[k] += o, b[k] += u;
+                }
+            }
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                int x = from + 32 * k + lane;
+                c[k] += count, b[k] += baseline;
+                if (x < m.cols) counts[at + x] = c[k], baselines[at + x] = b[k];
+                count = __shfl_sync(full, c[k], 31), baseline = __shfl_sync(full, b[k], 31);
+            }
+        }
+    }
+    bad = __syncthreads_or(bad);
+    if (threadIdx.x < 32) {
+        // Above 2^53 sums stay above it.
+        unsigned long long count = 0, baseline = 0, limit = (1ull << 53) + 1;
+        for (int y = 1 + lane; y <= m.rows; y += 32) {
+            size_t at = static_cast<size_t>(y) * m.stride + m.cols;
+            count = min(count + counts[at], limit), baseline = min(baseline + baselines[at], limit);
+        }
+        for (int d = 16; d > 0; d /= 2) {
+            count = min(count + __shfl_xor_sync(full, count, d), limit), baseline = min(baseline + __shfl_xor_sync(full, baseline, d), limit);
+        }
+        bad |= count >= limit || baseline >= limit;
+        totals[0] = count, totals[1] = baseline;
+    }
+    __syncwarp();
+    if (threadIdx.x == 0) {
+        unsigned long long count = totals[0], baseline = totals[1];
+        total = {static_cast<double>(count), static_cast<double>(baseline)};
+        state = bad ? excluded : m.replicates > 0 && count > mostCounted ? left : searching;
+        Head *h = m.head;
+        h->total = total, h->found = 0, h->bar = 0, h->next = 0;
+        for (int i = 0; i < mostTop; i++) h->reached[i] = 0;
+        if (state == left) *status = statusLeft;
+    }
+    __syncthreads();
+    if (state == searching) {
+        // Where no cell is above the mean, no rectangle is.
+        bool above = false;
+        for (int i = threadIdx.x; i < cells && !above; i += blockDim.x) {
+            above = excess(static_cast<double>(countAt(i)), static_cast<double>(baselineAt(i)), total) > 0;
+        }
+        above = __syncthreads_or(above);
+        if (threadIdx.x == 0 && !above) state = ended;
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) m.head->state = state;
+    if (state != searching) return;
+
+    double rate = total.count / total.baseline, scale = 1;  // of shares, to 24 bits
+    while (total.baseline * scale > 16777216) scale /= 2;
+    while (total.baseline * scale <= 8388608) scale *= 2;
+    // A column has several threads, each with some of its rows: it adds these up, and after those above again.
+    float most = 0;
+    const int parts = max(1, min(m.rows, static_cast<int>(blockDim.x) / m.cols));
+    const int height = (m.rows + parts - 1) / parts, own = threadIdx.x / m.cols, x = threadIdx.x % m.cols + 1;
+    const int top = own * height + 1, end = min(m.rows, (own + 1) * height) + 1;
+    unsigned long long count = 0, baseline = 0;
+    if (own < parts) {
+#pragma unroll 8
+        for (int y = top; y < end; y++) {
+            size_t at = static_cast<size_t>(y) * m.stride + x;
+            count += counts[at], baseline += baselines[at];
+        }
+        part[0][threadIdx.x] = count, part[1][threadIdx.x] = baseline;
+    }
+    __syncthreads();
+    if (own < parts) {
+        count = baseline = 0;
+        for (int k = 0; k < own; k++) count += part[0][k * m.cols + x - 1], baseline += part[1][k * m.cols + x - 1];
+        for (int from = top; from < end; from += 8) {
+            unsigned long long c[8], b[8];
+#pragma unroll
+            for (int k = 0; k < 8; k++) {
+                size_t at = static_cast<size_t>(min(from + k, end - 1)) * m.stride + x;
+                c[k] = counts[at], b[k] = baselines[at];
+            }
+#pragma unroll
+            for (int k = 0; k < 8; k++) {
+                if (from + k >= end) break;
+                size_t at = static_cast<size_t>(from + k) * m.stride + x;
+                count += c[k], baseline += b[k];
+                double total = static_cast<double>(count), all = static_cast<double>(baseline);
+                m.counts[at] = total, m.baselines[at] = all;
+                float off = static_cast<float>(total - all * rate);
+                m.excess[at] = off, m.shares[at] = static_cast<float>(floor(all * scale) * 0x1p-24);
+                most = fmaxf(most, fabsf(off));
+            }
+        }
+    }
+    most = largest(most, memory);
+    if (threadIdx.x == 0) {
+        m.head->unit = static_cast<float>(floor(total.baseline * scale) * 0x1p-24);
+        m.head->shareError = scale < 1 ? 0x1p-23f : 0;
+        m.head->error = errorOf(most, total.count);
+    }
+    if (m.replicates == 0) return;
+    __syncthreads();
+    for (int i = threadIdx.x; i <= cells; i += blockDim.x) {
+        int y = i / m.cols, x = i - y * m.cols;
+        const double *row = m.baselines + static_cast<size_t>(y) * m.stride;
+        m.before[i] = static_cast<unsigned long long>(i == cells ? total.baseline : row[m.cols] + (row[m.stride + x] - row[x]));
+    }
+    __syncthreads();
+    unsigned long long all = static_cast<unsigned long long>(total.baseline);
+    for (int i = threadIdx.x; i < 1 << m.guided; i += blockDim.x) {
+        unsigned long long unit = static_cast<unsigned long long>(
+            static_cast<unsigned __int128>(static_cast<unsigned long long>(i) << (64 - m.guided)) * all >> 64);
+        int low = 0, high = cells - 1;  // the first cell that ends behind the unit
+        while (low < high) {
+            int mid = (low + high) / 2;
+            if (m.before[mid + 1] > unit) high = mid;
+            else low = mid + 1;
+        }
+        m.guide[i] = low;
+    }
+}
+
+}  // namespace scan

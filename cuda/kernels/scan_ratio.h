@@ -1,0 +1,108 @@
+// Op scan: the log-likelihood ratio of Poisson's model, as detectors/scan computes it, to the bit:
+// every operation is rounded by itself.
+#pragma once
+#include "device.h"
+
+namespace scan {
+
+__device__ inline double add(double a, double b) { return __dadd_rn(a, b); }
+__device__ inline double sub(double a, double b) { return __dsub_rn(a, b); }
+__device__ inline double mul(double a, double b) { return __dmul_rn(a, b); }
+__device__ inline double over(double a, double b) { return __ddiv_rn(a, b); }
+
+// logOf1 is ln(1+x) for finite x > -1, by the steps of Go's math.Log1p, which are FDLIBM's s_log1p.c.
+__device__ inline double logOf1(double x) {
+    double size = fabs(x), f = x, c = 0;
+    unsigned long long bits = 1;
+    int k = 1;
+    if (size < 4.142135623730950488017e-01) {
+        if (size < 1.0 / (1 << 29)) {
+            if (size < 1.0 / (1ull << 54)) return x;
+            return sub(x, mul(mul(x, x), 0.5));
+        }
+        if (x > -2.928932188134524755992e-01) k = 0;
+    }
+    if (k != 0) {
+        double u = x;
+        if (size < 9007199254740992.0) u = add(1.0, x);
+        bits = static_cast<unsigned long long>(__double_as_longlong(u));
+        k = static_cast<int>(bits >> 52) - 1023;
+        if (size < 9007199254740992.0) c = over(k > 0 ? sub(1.0, sub(u, x)) : sub(x, sub(u, 1.0)), u);
+        bits &= 0x000fffffffffffffull;
+        if (bits < 0x0006a09e667f3bcdull) {
+            u = __longlong_as_double(static_cast<long long>(bits | 0x3ff0000000000000ull));
+        } else {
+            k++;
+            u = __longlong_as_double(static_cast<long long>(bits | 0x3fe0000000000000ull));
+            bits = (0x0010000000000000ull - bits) >> 2;
+        }
+        f = sub(u, 1.0);
+    }
+    const double high = 6.93147180369123816490e-01, low = 1.90821492927058770002e-10;
+    double half = mul(mul(0.5, f), f), times = k;
+    if (bits == 0) {
+        if (f == 0) {
+            if (k == 0) return 0;
+            return add(mul(times, high), add(c, mul(times, low)));
+        }
+        double r = mul(half, sub(1.0, mul(0.66666666666666666, f)));
+        if (k == 0) return sub(f, r);
+        return sub(mul(times, high), sub(sub(r, add(mul(times, low), c)), f));
+    }
+    double s = over(f, add(2.0, f)), z = mul(s, s), r = 1.479819860511658591e-01;
+    r = add(1.531383769920937332e-01, mul(z, r));
+    r = add(1.818357216161805012e-01, mul(z, r));
+    r = add(2.222219843214978396e-01, mul(z, r));
+    r = add(2.857142874366239149e-01, mul(z, r));
+    r = add(3.999999999940941908e-01, mul(z, r));
+    r = add(6.666666666666735130e-01, mul(z, r));
+    r = mul(z, r);
+    if (k == 0) return sub(f, sub(half, mul(s, add(half, r))));
+    return sub(mul(times, high), sub(sub(half, add(mul(s, add(half, r)), add(mul(times, low), c))), f));
+}
+
+// bennett is (1+u)ln(1+u) - u, for u >= -1.
+__device__ inline double bennett(double u) {
+    if (u <= -1) return 1;
+    if (fabs(u) < 1.0 / 32) {
+        double s = sub(1. / 90, over(u, 110));
+        s = sub(1. / 72, mul(u, s));
+        s = sub(1. / 56, mul(u, s));
+        s = sub(1. / 42, mul(u, s));
+        s = sub(1. / 30, mul(u, s));
+        s = sub(1. / 20, mul(u, s));
+        s = sub(1. / 12, mul(u, s));
+        s = sub(1. / 6, mul(u, s));
+        s = sub(1. / 2, mul(u, s));
+        return mul(mul(u, u), s);
+    }
+    return sub(mul(add(1, u), logOf1(u)), u);
+}
+
+// Total has the sums of a grid, exact integers up to 2^53.
+struct Total {
+    double count, baseline;
+    __device__ double expected(double b) const { return mul(over(b, baseline), count); }
+};
+
+// excess is by how much a count exceeds the expected one, 0 where it does not.
+__device__ inline double excess(double count, double baseline, const Total &t) {
+    unsigned __int128 a = static_cast<unsigned __int128>(static_cast<unsigned long long>(count)) * static_cast<unsigned long long>(t.baseline);
+    unsigned __int128 e = static_cast<unsigned __int128>(static_cast<unsigned long long>(baseline)) * static_cast<unsigned long long>(t.count);
+    if (a <= e) return 0;
+    a -= e;
+    double high = static_cast<double>(static_cast<unsigned long long>(a >> 64)), low = static_cast<double>(static_cast<unsigned long long>(a));
+    return over(add(mul(high, 18446744073709551616.0), low), t.baseline);
+}
+
+// term is what cells with the expectation e add to a ratio.
+__device__ inline double term(double e, double d) { return e > 0 ? mul(e, bennett(over(d, e))) : 0; }
+
+// ratio is the log-likelihood ratio of a rectangle with these sums.
+static __device__ __noinline__ double ratio(double count, double baseline, const Total &t) {
+    double d = excess(count, baseline, t);
+    if (d == 0) return 0;
+    return add(term(t.expected(baseline), d), term(t.expected(sub(t.baseline, baseline)), -d));
+}
+
+}  // namespace scan

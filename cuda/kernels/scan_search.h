@@ -1,0 +1,259 @@
+// Op scan: the search for the most anomalous rectangle. See scan.cu.
+#pragma once
+#include "scan_map.h"
+
+namespace scan {
+
+constexpr int wide = 8;      // columns of a group
+constexpr int near = 16;     // columns that are looked at one by one
+constexpr float below = -1e30f;
+constexpr int searchWarps = 8, nullWarps = 16;  // of a block
+
+// stripBytes is the shared memory of a warp: its strip's columns and groups of these.
+__device__ inline int paddedColumns(int cols) { return (cols + 31) / 32 * 32; }
+__device__ inline int stripBytes(int cols) { return (paddedColumns(cols) + near) * 8 + (paddedColumns(cols) / wide + 4) * 16; }
+
+// Search is what a block's warps search, in shared memory: a map whose counts are C.
+template <class C> struct Search {
+    int rows, cols, stride, maxRows, maxCols, found;
+    const C *counts;
+    const double *baselines;
+    const float *excess, *shares;
+    const Candidate *regions;  // found of them, which no rectangle may overlap
+    Total total;
+    float unit, shareError, error;
+    double scale;              // of the filter's limit: that is the level times this
+    unsigned long long *bar;   // bits of the largest ratio so far
+    Candidate mine[32 * (sizeof(C) == 8 ? searchWarps : nullWarps)];  // of a thread
+
+    __device__ void begin(const Map &m) {
+        const Head &h = *m.head;
+        mine[threadIdx.x].ratio = 0, mine[threadIdx.x].at = {0, 0, 0, 0};
+        if (threadIdx.x > 0) return;
+        rows = m.rows, cols = m.cols, stride = m.stride, maxRows = m.maxRows, maxCols = m.maxCols, found = 0;
+        baselines = m.baselines, shares = m.shares, regions = h.region, total = h.total;
+        unit = h.unit, shareError = h.shareError;
+        scale = 2 * total.count / (static_cast<double>(unit) * unit * unit) * (1 - 1e-5);
+    }
+};
+
+// Strip is the memory of a warp.
+struct Strip {
+    float2 *column;  // sums up to a column: excess and share
+    float4 *group;   // of columns: the largest excess; the least and the largest share
+
+    __device__ Strip(unsigned char *memory, int cols) {
+        memory += static_cast<size_t>(threadIdx.x >> 5) * stripBytes(cols);
+        group = reinterpret_cast<float4 *>(memory);
+        int groups = paddedColumns(cols) / wide + 4, lane = threadIdx.x & 31;
+        column = reinterpret_cast<float2 *>(group + groups);
+        for (int i = paddedColumns(cols) + lane; i < paddedColumns(cols) + near; i += 32) column[i] = make_float2(below, 0);
+        if (lane < 4) group[groups - 4 + lane] = make_float4(below, 0, 0, 0);
+    }
+};
+
+// raised returns the largest of the level, of the warp's ratios and of the bar, which it raises.
+static __device__ __noinline__ double raised(double mine, double level, unsigned long long *bar) {
+    for (int d = 16; d > 0; d /= 2) mine = fmax(mine, __shfl_xor_sync(full, mine, d));
+    double known = __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(bar)));
+    known = __shfl_sync(full, known, 0);
+    if (mine > known && (threadIdx.x & 31) == 0) atomicMax(bar, static_cast<unsigned long long>(__double_as_longlong(mine)));
+    return fmax(level, fmax(mine, known));
+}
+
+// consider takes the best of the rectangles of rows y1 to y2 and columns x1 to x, for x from from to
+// the one before end, that have the level.
+template <class C> static __device__ __noinline__ void consider(Search<C> &s, const float2 *column, int y1, int y2, int x1, int from, int end,
+                                                                 double level) {
+    const float off = x1 > 0 ? column[x1 - 1].x - s.error : 0, share = (x1 > 0 ? column[x1 - 1].y : 0) + s.shareError;
+    const float most = s.unit - 2 * s.shareError, limit = static_cast<float>(level * s.scale);
+    size_t above = static_cast<size_t>(y1) * s.stride, under = static_cast<size_t>(y2 + 1) * s.stride;
+    for (int x = from; x < end; x++) {
+        float2 v = column[x];
+        float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
+        if (!(d * fabsf(d) > limit * (b * q * q))) continue;
+        const C *counts = s.counts;
+        const double *baselines = s.baselines;
+        double count = static_cast<double>(counts[under + x + 1] - counts[under + x1] - counts[above + x + 1] + counts[above + x1]);
+        double baseline = baselines[under + x + 1] - baselines[under + x1] - baselines[above + x + 1] + baselines[above + x1];
+        Candidate c = {ratio(count, baseline, s.total), {y1, x1, y2, x}};
+        if (c.ratio >= level && beats(c, s.mine[threadIdx.x])) s.mine[threadIdx.x] = c;
+    }
+}
+
+// searchStrip looks at the rectangles of rows y1 to y1+height-1, with one warp; it returns the largest
+// ratio that the warp knows, which was level.
+template <class C> __device__ __forceinline__ double searchStrip(Search<C> &s, const Strip &strip, int y1, int height, double level) {
+    const int lane = threadIdx.x & 31, y2 = y1 + height - 1, cols = s.cols;
+    float2 *column = strip.column;
+    float4 *group = strip.group;
+    const float error = s.error, shareError = s.shareError, most = s.unit - 2 * shareError;
+    __syncwarp();
+    {
+        const size_t above = static_cast<size_t>(y1) * s.stride + 1, under = static_cast<size_t>(y1 + height) * s.stride + 1;
+        const float *excess = s.excess, *shares = s.shares;
+        for (int x = lane; x < paddedColumns(cols); x += 32) {
+            float off = below, share = 0;
+            if (x < cols) off = excess[under + x] - excess[above + x] + error, share = shares[under + x] - shares[above + x];
+            column[x] = make_float2(off, share);
+            float peak = off, last = share;
+            for (int d = 1; d < wide; d *= 2) peak = fmaxf(peak, __shfl_xor_sync(full, peak, d)), last = fmaxf(last, __shfl_xor_sync(full, last, d));
+            if (x % wide == 0) group[x / wide] = make_float4(peak, share, last, 0);
+        }
+    }
+    __syncwarp();
+    level = fmax(level, __longlong_as_double(static_cast<long long>(*static_cast<volatile unsigned long long *>(s.bar))));
+    level = __shfl_sync(full, level, 0);
+    float limit = static_cast<float>(level * s.scale);
+    for (int from = 0; from < cols; from += 32) {
+        const int x1 = from + lane;
+        float2 before = x1 > 0 && x1 < cols ? column[x1 - 1] : make_float2(error, 0);
+        const float off = x1 < cols ? before.x - error : -below, share = before.y + shareError;
+        int end = x1 < cols ? min(cols, x1 + s.maxCols) : 0;
+        for (int i = 0; i < s.found; i++) {
+            const Rectangle &r = s.regions[i].at;
+            if (r.y1 <= y2 && y1 <= r.y2 && x1 <= r.x2) end = min(end, max(r.x1, x1));
+        }
+        // One by one.
+        bool any = false;
+#pragma unroll
+        for (int w = 0; w < near; w++) {
+            float2 v = column[x1 + w];
+            float d = v.x - off, b = v.y - share, q = __saturatef(most - b);
+            any |= d * fabsf(d) > limit * (b * q * q);
+        }
+        any = any && x1 < end;
+        if (__any_sync(full, any)) {
+            if (any) consider(s, column, y1, y2, x1, x1, min(end, x1 + near), level);
+            level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
+            limit = static_cast<float>(level * s.scale);
+        }
+        // By groups.
+        const int own = x1 / wide + near / wide, groups = (min(cols, from + 31 + s.maxCols) + wide - 1) / wide;
+        for (int g = from / wide + near / wide; g < groups; g += 4) {
+            bool p[4];
+#pragma unroll
+            for (int z = 0; z < 4; z++) {
+                float4 v = group[g + z];
+                float d = v.x - off, low = v.y - share, high = v.z - share, u = __saturatef(most - low), q = __saturatef(most - high);
+                p[z] = d * fabsf(d) > limit * fminf(low * (u * u), high * (q * q));
+            }
+            if (!__any_sync(full, p[0] || p[1] || p[2] || p[3])) continue;
+            unsigned set = p[0] | p[1] << 1 | p[2] << 2 | p[3] << 3;
+#pragma unroll 1
+            for (int z = 0; z < 4; z++) {
+                bool here = (set >> z & 1) && g + z >= own && (g + z) * wide < end;
+                if (!__any_sync(full, here)) continue;
+                if (here) consider(s, column, y1, y2, x1, (g + z) * wide, min(end, (g + z + 1) * wide), level);
+                level = raised(s.mine[threadIdx.x].ratio, level, s.bar);
+                limit = static_cast<float>(level * s.scale);
+            }
+        }
+    }
+    return level;
+}
+
+// sizes is the number of powers of two up to most.
+__device__ inline int sizes(int most) { return 32 - __clz(most); }
+
+// seeders is the number of a task's blocks that seed: of rectangles of one size each, or of a part of them.
+__device__ inline int seeders(const ScanParams &p) {
+    int rows = p.maxRows > 0 ? min(p.rows, p.maxRows) : p.rows, cols = p.maxColumns > 0 ? min(p.columns, p.maxColumns) : p.columns;
+    return sizes(rows) * sizes(cols) * ((p.rows * p.columns + 16383) / 16384);
+}
+
+// seed raises the bar to the ratio of a good rectangle: of sizes that are powers of two, half of
+// their size apart, each thread takes that of the largest squared deviation in units of its variance.
+static __device__ void seed(const Map &m, int block, int blocks) {
+    const Head &h = *m.head;
+    if (h.state != searching) return;
+    float most = 0;
+    Rectangle at = {0, 0, 0, 0};
+    const int kinds = sizes(m.maxRows) * sizes(m.maxCols), kind = block % kinds, widths = sizes(m.maxCols);
+    const int height = 1 << kind / widths, width = 1 << kind % widths, found = h.found;
+    const int down = max(1, height / 2), right = max(1, width / 2), ys = (m.rows - height) / down + 1, xs = (m.cols - width) / right + 1;
+    const float unit = h.unit;
+#pragma unroll 4
+    for (int i = block / kinds * blockDim.x + threadIdx.x; i < ys * xs; i += blocks / kinds * blockDim.x) {
+        int y = i / xs * down, x = i % xs * right;
+        int a = y * m.stride + x, b = a + height * m.stride;
+        float d = m.excess[b + width] - m.excess[b] - m.excess[a + width] + m.excess[a];
+        float share = m.shares[b + width] - m.shares[b] - m.shares[a + width] + m.shares[a], rest = unit - share;
+        float square = d * d / fmaxf(share * rest, 1e-30f);
+        if (!(d > 0) || !(square > most)) continue;
+        Rectangle r = {y, x, y + height - 1, x + width - 1};
+        bool free = true;
+        for (int k = 0; k < found; k++) free = free && !overlap(r, h.region[k].at);
+        if (free) most = square, at = r;
+    }
+    // The thread with the best of a warp computes its ratio.
+    float best = most;
+    for (int d = 16; d > 0; d /= 2) best = fmaxf(best, __shfl_xor_sync(full, best, d));
+    if (most == 0 || most != best) return;
+    size_t a = static_cast<size_t>(at.y1) * m.stride, b = static_cast<size_t>(at.y2 + 1) * m.stride;
+    double v = ratio(m.counts[b + at.x2 + 1] - m.counts[b + at.x1] - m.counts[a + at.x2 + 1] + m.counts[a + at.x1],
+                     m.baselines[b + at.x2 + 1] - m.baselines[b + at.x1] - m.baselines[a + at.x2 + 1] + m.baselines[a + at.x1], h.total);
+    unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(v));
+    if (bits > *static_cast<volatile unsigned long long *>(&m.head->bar)) atomicMax(&m.head->bar, bits);
+}
+
+// best reduces the threads' candidates to the block's, in thread 0.
+__device__ inline Candidate bestOf(Candidate c, Candidate *memory) {
+    auto warp = [&] {
+        for (int d = 16; d > 0; d /= 2) {
+            Candidate o;
+            o.ratio = __shfl_xor_sync(full, c.ratio, d);
+            o.at.y1 = __shfl_xor_sync(full, c.at.y1, d), o.at.x1 = __shfl_xor_sync(full, c.at.x1, d);
+            o.at.y2 = __shfl_xor_sync(full, c.at.y2, d), o.at.x2 = __shfl_xor_sync(full, c.at.x2, d);
+            if (beats(o, c)) c = o;
+        }
+    };
+    warp();
+    if ((threadIdx.x & 31) == 0) memory[threadIdx.x >> 5] = c;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        c.ratio = 0;
+        if (threadIdx.x < blockDim.x / 32) c = memory[threadIdx.x];
+        warp();
+    }
+    return c;
+}
+
+// search is a block's part of the search for a region.
+static __device__ void search(const Map &m, int block, int blocks, unsigned char *memory) {
+    __shared__ Candidate of[32];
+    __shared__ Search<double> s;
+    const Head &h = *m.head;
+    if (h.state != searching) return;
+    s.begin(m);
+    if (threadIdx.x == 0) s.counts = m.counts, s.excess = m.excess, s.error = h.error, s.bar = &m.head->bar, s.found = h.found;
+    Strip strip(memory, m.cols);
+    __syncthreads();
+    int warps = blockDim.x >> 5, y = block * warps + (threadIdx.x >> 5), step = blocks * warps, height = 1;
+    double level = 0;
+    for (; height <= m.maxRows; y += step) {
+        while (y >= m.rows && height <= m.maxRows) y -= m.rows, height++;
+        if (height <= m.maxRows && y + height <= m.rows) level = searchStrip(s, strip, y, height, level);
+    }
+    Candidate c = bestOf(s.mine[threadIdx.x], of);
+    if (threadIdx.x == 0) m.best[block] = c;
+}
+
+// pick takes the best of all blocks' rectangles as the next region.
+static __device__ void pick(const Map &m, int blocks) {
+    __shared__ Candidate of[32];
+    Head *h = m.head;
+    if (h->state != searching) return;
+    Candidate c;
+    c.ratio = 0, c.at = {0, 0, 0, 0};
+    for (int i = threadIdx.x; i < blocks; i += blockDim.x) {
+        if (beats(m.best[i], c)) c = m.best[i];
+    }
+    c = bestOf(c, of);
+    if (threadIdx.x > 0) return;
+    h->bar = 0;
+    if (c.ratio > 0) h->region[h->found++] = c;
+    if (c.ratio == 0 || h->found == m.top) h->state = ended;
+}
+
+}  // namespace scan

@@ -1,0 +1,141 @@
+package plan
+
+import (
+	"math/bits"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/scan"
+)
+
+// Limits of what the kernels of scan.cu take.
+const (
+	scanSide  = 1 << 10 // rows, and columns, of a grid
+	scanBlock = 1<<16 - 1
+)
+
+// Constants of scan.cu.
+const (
+	scanThreads     = 256
+	scanNullThreads = 512
+	scanHead        = 2048 // bytes
+	scanWords       = 14   // of a region
+	scanFull        = 132 * 8
+	scanNullFull    = 132 * 2
+)
+
+// Where the parameters of a task lie.
+var (
+	scanParamColumns    = scan.Op.Spec().Word("COLUMNS")
+	scanParamRows       = scan.Op.Spec().Word("ROWS")
+	scanParamModel      = scan.Op.Spec().Word("MODEL")
+	scanParamTop        = scan.Op.Spec().Word("TOP")
+	scanParamMaxRows    = scan.Op.Spec().Word("MAX_ROWS")
+	scanParamMaxColumns = scan.Op.Spec().Word("MAX_COLUMNS")
+	scanParamReplicates = scan.Op.Spec().Word("REPLICATES")
+	scanParamCount      = len(scan.Op.Spec().Words())
+)
+
+// A class of Scan: A rows and, << 16, columns of the grid; B the most rows of a rectangle,
+// << 11 its most columns and << 22 regions; Variant null maps.
+func scanClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
+	if len(params) != scanParamCount || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh || t.Next.Len > 0 {
+		return Class{}, 0, false
+	}
+	rows, columns, top := params.Int(scanParamRows), params.Int(scanParamColumns), params.Int(scanParamTop)
+	if params.Int(scanParamModel) != int(scan.Poisson) || rows < 1 || columns < 1 || rows > scanSide || columns > scanSide ||
+		rows*columns < 2 || rows*columns > int(t.X.Len/t.Dim) || top < 1 || top > scan.MaxTop || int(t.Detail.Len) != top*scanWords {
+		return Class{}, 0, false
+	}
+	high, wide, replicates := rows, columns, params.Int(scanParamReplicates)
+	if limit := params.Int(scanParamMaxRows); limit > 0 {
+		high = min(high, limit)
+	}
+	if limit := params.Int(scanParamMaxColumns); limit > 0 {
+		wide = min(wide, limit)
+	}
+	strips, runs := high*(2*rows-high+1)/2, wide*(2*columns-wide+1)/2
+	cost := rows*columns/4 + (top+replicates)*(strips*runs/4000+1000)
+	return Class{Op: scan.Op, Variant: uint32(replicates), A: uint32(rows | columns<<16), B: uint32(high | wide<<11 | top<<22)}, cost, true
+}
+
+// scanShared returns the shared memory of a strip of rows: stripBytes in scan_search.h.
+func scanShared(columns int) int {
+	padded := (columns + 31) / 32 * 32
+	return (padded+16)*8 + (padded/8+4)*16
+}
+
+// scanSeeders returns the blocks of a task's scan_seed, for rectangles of up to high rows and wide
+// columns.
+func scanSeeders(rows, columns, high, wide int) int {
+	return bits.Len(uint(high)) * bits.Len(uint(wide)) * ((rows*columns + 16383) / 16384)
+}
+
+// scanWave is the most scratch of a launch with several tasks: more take turns.
+const scanWave = 1 << 30
+
+func scanLaunches(c Class, p *Planner, chains []chain) {
+	rows, columns, replicates := int(c.A&0xffff), int(c.A>>16), int(c.Variant)
+	high, wide, top := int(c.B&0x7ff), int(c.B>>11&0x7ff), int(c.B>>22)
+	tasks := 0
+	for _, ch := range chains {
+		tasks += int(ch.count)
+	}
+	warps := scanThreads / 32
+	strips := high * (2*rows - high + 1) / 2
+	searchers := max(1, min((strips+warps-1)/warps, scanBlock, max(4*scanFull/tasks, 16)))
+	entries := (rows + 1) * (columns + 1)
+	table := 2 * Align(4*entries)
+	nulls := 0
+	if replicates > 0 {
+		nulls = max(1, min(replicates, (scanNullFull+tasks-1)/tasks, scanWave/2/table))
+	}
+	scratch := scanHead + 3*Align(8*entries) + 2*Align(4*entries) + Align(24*searchers) + 4<<16 + nulls*table
+	wave := max(1, scanWave/scratch)
+	at := make([]uint32, 0, min(wave, tasks))
+	var of []uint32 // tasks of the wave
+	end := func() {
+		if len(of) == 0 {
+			return
+		}
+		for i, task := range of { // two tiles a task, for the numbers of both kinds of blocks
+			p.tile(Tile{First: task, Count: 1, Part: uint32(searchers << 16), Scratch: at[i]})
+			p.tile(Tile{First: task, Count: 1, Part: uint32(1 | nulls<<16), Scratch: at[i]})
+		}
+		n := len(of)
+		p.launchGrid(kernel("scan_load"), n, 1024, 0)
+		for range top {
+			p.again(kernel("scan_seed"), n*scanSeeders(rows, columns, high, wide), scanThreads, 0)
+			p.again(kernel("scan_search"), n*searchers, scanThreads, warps*scanShared(columns))
+			p.again(kernel("scan_pick"), n, scanThreads, 0)
+		}
+		if nulls > 0 {
+			p.again(kernel("scan_null"), n*nulls, scanNullThreads, scanNullThreads/32*scanShared(columns))
+		}
+		p.again(kernel("scan_finish"), n, 32, 0)
+		of = of[:0]
+	}
+	for _, ch := range chains {
+		for i := range ch.count {
+			if len(at) == len(of) {
+				at = append(at, p.scratch(scratch))
+			}
+			if of = append(of, ch.first+i); len(of) == wave {
+				end()
+			}
+		}
+	}
+	end()
+}
+
+var scanPlan = opPlan{
+	op:      scan.Op,
+	kernels: []string{"scan_load", "scan_seed", "scan_search", "scan_pick", "scan_null", "scan_finish"},
+	class:   scanClass, launches: scanLaunches,
+	shared: func(c Class) int {
+		warps := scanThreads / 32
+		if c.Variant > 0 {
+			warps = scanNullThreads / 32
+		}
+		return warps * scanShared(int(c.A>>16))
+	},
+}

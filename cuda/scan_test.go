@@ -1,0 +1,159 @@
+//go:build linux
+
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"odradek/detectors"
+	"odradek/detectors/ops/scan"
+	"odradek/detectors/seedtest"
+)
+
+// TestScanEmulated finds regions of grids on kernels on the CPU: sizes around the limits of warps and
+// groups of columns, limits of rectangles, further regions, null maps.
+func TestScanEmulated(t *testing.T) { onScan(t, emulated(t), 1, 40) }
+
+// TestScanDevice does so on a device, with more and larger grids.
+func TestScanDevice(t *testing.T) {
+	if testing.Short() { // under a tool that slows it down
+		onScan(t, deviceOptions(t), 2, 40)
+		return
+	}
+	onScan(t, deviceOptions(t), 12, 140)
+}
+
+// scanCell returns the count and the baseline of a cell.
+type scanCell func(y, x int) (count, baseline int64)
+
+// scanCells are kinds of grids.
+func scanCells(rng *rand.Rand) map[string]scanCell {
+	poisson := func(mean float64) int64 {
+		n := int64(0)
+		for s := rng.ExpFloat64(); s < mean; s += rng.ExpFloat64() {
+			n++
+		}
+		return n
+	}
+	cy, cx := rng.IntN(20), rng.IntN(20)
+	return map[string]scanCell{
+		"null":  func(int, int) (int64, int64) { b := 1 + rng.Int64N(30); return poisson(float64(b) / 5), b },
+		"ties":  func(int, int) (int64, int64) { return rng.Int64N(2), 1 },
+		"equal": func(int, int) (int64, int64) { return 3, 5 },
+		"empty": func(int, int) (int64, int64) { return 0, rng.Int64N(2) },
+		"cluster": func(y, x int) (int64, int64) {
+			if y >= cy && y < cy+5 && x >= cx && x < cx+6 {
+				return 9 + poisson(9), 3
+			}
+			return poisson(3), 3
+		},
+		"zero baselines": func(y, x int) (int64, int64) {
+			if rng.IntN(3) == 0 || x%11 == 3 || y%7 == 2 {
+				return 0, 0
+			}
+			return poisson(4), 1 + rng.Int64N(9)
+		},
+		"sparse":          func(int, int) (int64, int64) { return rng.Int64N(40) / 39, 1 },
+		"large baselines": func(int, int) (int64, int64) { return poisson(5), 1<<30 + rng.Int64N(1<<33) },
+		"large counts":    func(int, int) (int64, int64) { return 1<<35 + rng.Int64N(1<<20), 1<<36 + rng.Int64N(1<<20) },
+		// Small differences beside large ones, which float32 rounds.
+		"beside": func(_, x int) (int64, int64) {
+			switch x / 8 {
+			case 0:
+				return 1<<30 + 1<<24, 1 << 20
+			case 1:
+				return 1<<30 - 1<<24, 1 << 20
+			}
+			return 1<<30 + rng.Int64N(1<<11) - 1<<10, 1 << 20
+		},
+		"one cell": func(y, x int) (int64, int64) {
+			if y == 0 && x == 0 {
+				return 7, 2
+			}
+			return 0, 1
+		},
+		"excluded": func(y, x int) (int64, int64) { return 1, int64(y ^ x ^ 1) },
+		"skewed":   func(int, int) (int64, int64) { b := int64(1) << rng.IntN(20); return rng.Int64N(4), b },
+	}
+}
+
+// onScan scores tasks of each kind, so many of grids of up to most rows and columns, and compares with
+// the CPU form.
+func onScan(t *testing.T, o Options, times, most int) {
+	rng := seedtest.New(t)
+	o.Scan = true
+	e := open(t, o)
+	defer e.Close()
+	cells := scanCells(rng)
+	left := uint64(0)
+	for _, kind := range slices.Sorted(maps.Keys(cells)) {
+		t.Run(kind, func(t *testing.T) {
+			b := e.Batch()
+			defer e.Release(b)
+			var names []string
+			add := func(rows, cols int) {
+				p := scan.Params{Cells: rows * cols, Columns: cols, Top: 1 + rng.IntN(4), Seed: rng.IntN(1 << 30)}
+				if rng.IntN(2) == 0 {
+					p.MaxRows, p.MaxColumns = rng.IntN(rows+2), rng.IntN(cols+2)
+				}
+				if rng.IntN(2) == 0 && rows*cols < 1500 {
+					p.Replicates = 1 + rng.IntN(30)
+				}
+				if (kind == "large counts" || kind == "beside") && p.Replicates > 0 {
+					left++
+				}
+				d, err := scan.New(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fresh := 1 + rng.IntN(3)
+				task := detectors.Task{Op: scan.Op, Dim: 2, Fresh: uint32(fresh), Params: b.Put(d.Params())}
+				var x []int64
+				task.X, x = b.GrowI64(2 * (rows*cols + fresh - 1))
+				for i := range x {
+					x[i] = -9
+				}
+				for i := range rows * cols {
+					c, v := cells[kind](i/cols, i%cols)
+					x[2*(i+fresh-1)], x[2*(i+fresh-1)+1] = c, v
+				}
+				size, ok := d.Size(detectors.View{Dim: 2, Rows: rows*cols + fresh - 1, Fresh: fresh})
+				if !ok {
+					t.Fatal("too little history")
+				}
+				b.GrowOutputs(&task, size)
+				b.Tasks = append(b.Tasks, task)
+				names = append(names, fmt.Sprintf("%d x %d, %+v", rows, cols, p))
+			}
+			for range times {
+				add(1, 2+rng.IntN(most))
+				add(2+rng.IntN(most), 1)
+				add(1+rng.IntN(most), 2+rng.IntN(most))
+				add(1+rng.IntN(12), []int{7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65}[rng.IntN(12)])
+			}
+			if err := e.Execute(context.Background(), b); err != nil {
+				t.Fatal(err)
+			}
+			for i, name := range names {
+				r := b.Rows(i)
+				want := r
+				want.Scores, want.Detail = make([]float32, len(r.Scores)), make(detectors.Words, len(r.Detail))
+				scan.Op.Spec().CPU(t.Context(), &want, detectors.Sequential)
+				if err := scan.Op.Spec().Compare(&r, detectors.Result{Scores: r.Scores, Detail: r.Detail},
+					detectors.Result{Scores: want.Scores, Detail: want.Detail}); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+	s := e.Stats()
+	noFault(t, s)
+	if s.CPUTasks != left || s.Declined != left {
+		t.Errorf("%d tasks were scored on the CPU, of them %d declined; %d have more counts than null maps draw", s.CPUTasks, s.Declined, left)
+	}
+}
