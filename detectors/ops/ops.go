@@ -7,7 +7,6 @@ import (
 	// Ops without shapes.
 	_ "odradek/detectors/ops/ar"
 	_ "odradek/detectors/ops/flatline"
-	_ "odradek/detectors/ops/scan"
 	_ "odradek/detectors/ops/zscore"
 
 	"odradek/detectors"
@@ -16,6 +15,7 @@ import (
 	"odradek/detectors/ops/ikasst"
 	"odradek/detectors/ops/knn"
 	"odradek/detectors/ops/lof"
+	"odradek/detectors/ops/scan"
 	"odradek/detectors/ops/svdsst"
 )
 
@@ -27,6 +27,7 @@ var shapes = map[detectors.Op]func() []detectors.Shape{
 	svdsst.Op:   svdsst.Shapes,
 	discords.Op: discords.Shapes,
 	discord.Op:  discord.Shapes,
+	scan.Op:     scan.Shapes,
 }
 
 // Shapes returns the loads that benchmarks measure of an op on a device. For an op without

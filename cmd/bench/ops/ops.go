@@ -24,6 +24,7 @@ import (
 	"odradek/cmd/bench/report"
 	"odradek/cuda"
 	"odradek/detectors"
+	"odradek/detectors/ops/scan"
 )
 
 // The limits of an H100 or H200 behind the floors: its clock, lanes that add
@@ -56,7 +57,7 @@ func (b *Bench) wants(shape string) bool {
 // OnDevice measures the ops on a GPU: launches alone on cold buffers, and all of
 // Execute with packing and transfers by as many goroutines as there are cores.
 func (b *Bench) OnDevice(ctx context.Context) ([]report.Row, error) {
-	e, err := b.GPU.Open(cuda.Options{})
+	e, err := b.GPU.Open(cuda.Options{Scan: true})
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +131,9 @@ func (s *shape) input() (*input, error) {
 				x[i] = s.wave(x, i, k)
 			}
 		}
+		if s.op == scan.Op {
+			s.cells(x, rng)
+		}
 		if s.series == recorded { // keys have parts of it, from its begin to its end
 			if len(recording) < len(x) {
 				return nil, fmt.Errorf("%s has %d values, %d are needed", s.recording, len(recording), len(x))
@@ -147,6 +151,32 @@ const (
 	noise    = "noise"
 	recorded = "recording" // the file that -recording names
 )
+
+// The series of grids, besides counts without any cluster.
+const (
+	cluster = "cluster"        // twice the counts in 8 x 9 cells
+	zeros   = "zero baselines" // a third of the cells has none
+)
+
+// cells makes x the cells of a square grid: 6 counts a cell on average, of baselines from 50 to 150.
+func (s *shape) cells(x []float64, rng *rand.Rand) {
+	n := int(math.Sqrt(float64(len(x) / 2)))
+	for i := 0; i < len(x); i += 2 {
+		baseline := float64(50 + rng.IntN(101))
+		if s.series == zeros && rng.IntN(3) == 0 {
+			baseline = 0
+		}
+		mean := baseline * 0.06
+		if y, column := i/2/n-n/3, i/2%n-n/4; s.series == cluster && y >= 0 && y < 8 && column >= 0 && column < 9 {
+			mean *= 2
+		}
+		count := 0.0
+		for t := rng.ExpFloat64(); t < mean; t += rng.ExpFloat64() {
+			count++
+		}
+		x[i], x[i+1] = count, baseline
+	}
+}
 
 // readRecording reads the values of a file, a value a line.
 func readRecording(file string) ([]float64, error) {

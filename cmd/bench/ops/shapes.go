@@ -8,6 +8,7 @@ import (
 	"odradek/detectors"
 	"odradek/detectors/ops"
 	"odradek/detectors/ops/discords"
+	"odradek/detectors/ops/scan"
 )
 
 // shape is a shape of an op with the options of its measurement: one row of ops, or two.
@@ -70,6 +71,14 @@ var targets = map[string]target{
 	"discords N=2048 m=64 to 79 by 1, random walk":                {60e3, 0},
 	"discords N=2048 m=64 to 79 by 1, noise":                      {60e3, 0},
 	"discords N=2048 m=64 to 184 by 8":                            {60e3, 0},
+	"scan n=128":                                                  {1 / 0.025e-3, 0},
+	"scan n=128, one map":                                         {1 / 0.08e-3, 0},
+	"scan n=128, 999 replicates, one map":                         {1 / 25e-3, 0},
+	"scan n=128, 999 replicates, one map, cluster":                {1 / 60e-3, 0},
+	"scan n=128, 999 replicates, one map, zero baselines":         {1 / 60e-3, 0},
+	"scan n=256, one map":                                         {1 / 0.45e-3, 0},
+	"scan n=512, one map":                                         {1 / 3.5e-3, 0},
+	"scan n=1024, up to 128 x 128, one map":                       {1 / 6e-3, 0},
 }
 
 // variant is a way to measure a shape.
@@ -92,6 +101,7 @@ var variants = map[string][]variant{
 	"discords N=100000 m=512 to 512":                {{}, {radius: true}},
 	"discords N=35040 m=48 to 672":                  {{}, {series: recorded}, {series: walks}, {series: noise}},
 	"discords N=2048 m=64 to 79 by 1":               {{}, {series: walks}, {series: noise}},
+	"scan n=128, 999 replicates, one map":           {{}, {series: cluster}, {series: zeros}},
 }
 
 // of returns the variant of a shape.
@@ -142,9 +152,10 @@ func allShapes() []shape {
 
 func newShape(op detectors.Op, s *detectors.Shape) shape {
 	profile := op == discords.Op && s.Fresh > 1 // of one long series
+	nulls := op == scan.Op && s.Values.Int("REPLICATES") > 0
 	return shape{
 		op: op, name: fmt.Sprintf("%v %s", op, s.Name), unit: s.Unit, dim: s.Dim, fresh: s.Fresh, chain: s.Chain, tasks: s.Tasks,
-		long: profile, first: profile,
+		long: profile || nulls, first: profile,
 		det: func() (detectors.Detector, error) { return op.Spec().Build(s.Values, s.Dim) },
 		floor: func() work {
 			if floor := floors[op]; floor != nil {

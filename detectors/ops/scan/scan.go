@@ -62,7 +62,7 @@ func init() { detectors.Register(Op, &spec) }
 
 // Limits of the op.
 const (
-	MaxWindow = 1 << 16
+	MaxWindow = 1 << 20
 	MaxTop    = 32
 )
 
@@ -392,4 +392,28 @@ func cases(rng *rand.Rand) []detectors.Case {
 	add(Params{Cells: 32 * 32, Columns: 32, Model: Normal, Variance: 1}, 1, 0, []int{1}, cluster)
 	cases[len(cases)-1].Bench = true
 	return cases
+}
+
+// Shapes are square grids: many, one alone, and one with null maps.
+func Shapes() []detectors.Shape {
+	shape := func(n, limit, replicates, tasks int) detectors.Shape {
+		s := detectors.Shape{
+			Name: fmt.Sprintf("n=%d", n), Unit: "maps/s", Dim: 2, Fresh: 1, Tasks: tasks,
+			Values: detectors.Values{detectors.WindowParam: n * n, "COLUMNS": n, "MAX_ROWS": limit, "MAX_COLUMNS": limit, "REPLICATES": replicates},
+		}
+		if limit > 0 {
+			s.Name += fmt.Sprintf(", up to %d x %d", limit, limit)
+		}
+		if replicates > 0 {
+			s.Name += fmt.Sprintf(", %d replicates", replicates)
+		}
+		if tasks == 1 {
+			s.Name += ", one map"
+		}
+		return s
+	}
+	return []detectors.Shape{
+		shape(128, 0, 0, 64), shape(128, 0, 0, 1), shape(128, 0, scan.DefaultReplicates, 1), shape(256, 0, 0, 1), shape(512, 0, 0, 1),
+		shape(1024, 128, 0, 1),
+	}
 }
