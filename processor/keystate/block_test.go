@@ -17,13 +17,13 @@ func xs(s *State, from int64, series []float64) map[int64][]float32 {
 	for i := from; i < int64(len(series)); i++ {
 		s.Fold(&Sample{Key: []byte("k"), Offset: i, Time: i, Values: series[i : i+1]}, b)
 	}
-	for i := range s.tasks.Pending() {
-		p := &s.tasks.Pending()[i]
+	for i := range s.folder.tasks.Pending() {
+		p := &s.folder.tasks.Pending()[i]
 		if p.Index < 0 {
 			continue
 		}
 		if x := b.Rows(int(p.Index)).X; len(x) == int(p.Detector.Full) {
-			_, words := s.tasks.Times(&p.Task)
+			_, words := s.folder.tasks.Times(&p.Task)
 			out[int64(words[len(words)-1]>>1)+1] = slices.Clone(x)
 		}
 	}

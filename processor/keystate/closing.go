@@ -16,10 +16,10 @@ func (s *State) endKey(k *Key, reason events.Reason, offset int64) {
 	}
 	wm := s.watermark()
 	if len(a.Detectors) > 0 {
-		if s.tasks.Empty() {
+		if s.folder.tasks.Empty() {
 			s.judge.endAlerts(k, reason, wm, offset)
 		} else {
-			s.tasks.Defer(func() { s.judge.endAlerts(k, reason, wm, offset) })
+			s.folder.tasks.Defer(func() { s.judge.endAlerts(k, reason, wm, offset) })
 		}
 	}
 	if a.Silent != nil {
@@ -45,7 +45,7 @@ func (s *State) closeOrphans(sm *Sample) {
 // closeOrphansOf closes the anomalies of a key that nothing continues.
 func (s *State) closeOrphansOf(k *Key, time, offset int64) {
 	if k.Unit != uint32(s.journal.Number) {
-		s.touch(k)
+		s.folder.edits.touch(k)
 	}
 	s.judge.closeOrphans(k, s.cfg.detectorOf, time, offset)
 }

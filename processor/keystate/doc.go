@@ -61,7 +61,8 @@
 //	evictor    expiry.Evictor   which key is least recently used or past its TTL (package expiry)
 //	silence    silence.Watch    which key falls silent next (package silence)
 //	decisions  decisions.Log    decisions in the changelog and on their way (package decisions)
-//	tasks      tasks.Queue      tasks without scores, and how they are packed (package tasks)
+//	folder     folder           samples into windows, and tasks that become due (folder.go, grid.go, summary.go), which
+//	                            wait in a tasks.Queue (package tasks)
 //	Output     Output           rows, events and blocks, and the keys that the next Snapshot must have (output.go)
 //	judge      judge            rows of scores, judged, and anomalies of those that exceed (judge.go)
 //	alerts     alerts           what the judge and the rules remember of a key, saved before it changes (alerts.go)

@@ -49,13 +49,13 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 		}
 	}
 	if k.Unit != uint32(s.journal.Number) {
-		s.touch(k)
+		s.folder.edits.touch(k)
 	}
 	k.LastOffset = sm.Offset
 	if s.silent > 0 {
 		s.heard(k, sm)
 	}
-	out := s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
+	out := s.folder.fold(k, sm.Time, sm.Offset, sm.Values, b)
 	s.Counts[out]++
 	return out
 }
@@ -121,7 +121,7 @@ func (s *State) step() {
 }
 
 // admit says what becomes of a sample: Held and Scored are accepted, Scored
-// stands for what foldRow will say.
+// stands for what folder.fold will say.
 func (s *State) admit(sm *Sample) Outcome {
 	k := s.keys.Get(sm.Key)
 	if (k == nil || k.Set == series.None) && s.sets.For(sm.Key) == nil {
@@ -168,7 +168,7 @@ func (s *State) Fits(b *detectors.Batch) bool {
 			return false
 		}
 	}
-	return s.tasks.Fits(b)
+	return s.folder.tasks.Fits(b)
 }
 
 // release folds the held samples that the watermark has reached, then does what
@@ -179,19 +179,19 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 		for {
 			k, due := s.held.Due(wm)
 			if s.gridded {
-				if g, end, closing := s.gridDue(wm); closing && (!due || end <= k.Held.First()) {
-					if limited && !s.tasks.Fits(b) {
+				if g, end, closing := s.folder.gridDue(wm); closing && (!due || end <= k.Held.First()) {
+					if limited && !s.folder.tasks.Fits(b) {
 						s.waiting = true
 						return false
 					}
-					s.closeGrids(g, end, b)
+					s.folder.closeGrids(g, end, b)
 					continue
 				}
 			}
 			if !due {
 				break
 			}
-			if limited && !s.tasks.Fits(b) {
+			if limited && !s.folder.tasks.Fits(b) {
 				s.waiting = true
 				return false
 			}
@@ -199,7 +199,7 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 		}
 		if !s.waiting {
 			if len(s.line) > 0 {
-				if limited && !s.tasks.Fits(b) {
+				if limited && !s.folder.tasks.Fits(b) {
 					return false
 				}
 				s.step()
@@ -230,7 +230,7 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 		k = s.create(sm)
 	}
 	if k.Unit != uint32(s.journal.Number) {
-		s.touch(k)
+		s.folder.edits.touch(k)
 	}
 	k.LastOffset = s.next - 1
 	if s.silent > 0 && !s.journal.Replaying {
@@ -240,109 +240,13 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 		s.hold(k, sm)
 		return
 	}
-	out := s.foldRow(k, sm.Time, sm.Offset, sm.Values, b)
+	out := s.folder.fold(k, sm.Time, sm.Offset, sm.Values, b)
 	if sm.Offset == s.next-1 {
 		s.outcome = out
 	}
 	if !s.journal.Replaying {
 		s.Counts[out]++
 	}
-}
-
-// foldRow folds a sample in its turn: into the key's windows, and from there
-// into tasks.
-func (s *State) foldRow(k *Key, time, offset int64, values []float64, b *detectors.Batch) Outcome {
-	k.LastTime = time
-	out := Missing
-	set := k.Set
-	if set.Simple {
-		sw := &set.Windows[0]
-		if v := values[sw.Columns[0]]; v-v == 0 {
-			return s.foldOne(k, sw, time, offset, v, b)
-		}
-	}
-	for i := range set.Windows {
-		sw, w := &set.Windows[i], &k.Windows[i]
-		if sw.Grid != nil {
-			if o := s.foldCell(k, i, time, offset, values, b); out == Missing || o == Scored {
-				out = o
-			}
-			continue
-		}
-		word := uint64(offset) << 1 // with the lowest bit for imputed
-		if missing := sw.Missing(values); missing > 0 {
-			switch {
-			case s.cfg.Hold && w.Rows > 0:
-				word |= 1
-			case s.cfg.Hold || !sw.Incomplete || missing == len(sw.Columns):
-				continue
-			}
-		}
-		if w.Rows == sw.Need && !s.journal.Replaying {
-			saveRow(s.journal.Open, k, i, sw, w)
-		}
-		s.keys.Bytes += w.Reserve(sw)
-		w.PushRow(sw, time, values, word&1 != 0)
-		if out == Missing {
-			out = WarmingUp
-		}
-		for j := range sw.Detectors {
-			d := &sw.Detectors[j]
-			if w.Rows < d.MinRows {
-				s.judge.warm(k, d, time, offset)
-				continue
-			}
-			if w.Count >= d.Learnt {
-				out = Scored
-			}
-			m := &k.Progress[d.Place]
-			if m.Fresh+1 < d.Fresh {
-				w.Fresh(sw, d)[m.Fresh] = word
-				m.Fresh++
-				continue
-			}
-			if s.due(k, w, d) {
-				s.keys.Bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.journal.Replaying)
-			}
-			m.Fresh = 0
-		}
-	}
-	return out
-}
-
-// foldOne is foldRow for the usual key of one window with one column and one
-// detector, where the value is not missing: the same without the loops.
-func (s *State) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v float64, b *detectors.Batch) Outcome {
-	w := &k.Windows[0]
-	if w.Rows == sw.Need {
-		if !s.journal.Replaying {
-			u := s.journal.Open
-			u.Words = w.AppendOldestValue(u.Words)
-			u.Push(opRow, k, 0, 2)
-		}
-	} else {
-		s.keys.Bytes += w.Reserve(sw)
-	}
-	w.PushValue(sw, time, v)
-	d := &sw.Detectors[0]
-	if w.Rows < d.MinRows {
-		s.judge.warm(k, d, time, offset)
-		return WarmingUp
-	}
-	m := &k.Progress[0]
-	if word := uint64(offset) << 1; m.Fresh+1 < d.Fresh {
-		w.Fresh(sw, d)[m.Fresh] = word
-		m.Fresh++
-	} else {
-		if s.due(k, w, d) {
-			s.keys.Bytes += s.tasks.Pack(k, &k.Series, 0, d, word, b, s.journal.Replaying)
-		}
-		m.Fresh = 0
-	}
-	if w.Count < d.Learnt {
-		return WarmingUp
-	}
-	return Scored
 }
 
 // takesIncomplete reports whether a detector scores rows with missing values.

@@ -78,7 +78,7 @@ func FuzzLoad(f *testing.F) {
 		s.Apply(b)
 		for k := range s.keys.All {
 			if k.Unit != uint32(s.journal.Number) {
-				s.touch(k)
+				s.folder.edits.touch(k)
 			}
 		}
 		s.Mark(end + 20)

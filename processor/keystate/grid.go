@@ -12,33 +12,33 @@ import (
 // is none, and has no task.
 
 // gridDue returns a key with a window that ends first, at the watermark or before.
-func (s *State) gridDue(watermark int64) (k *Key, end int64, ok bool) {
-	for s.closings.Len() > 0 && s.closings.First().At <= watermark {
-		f := s.closings.First()
-		if k := f.Value; !k.Dead && k.ClosesAt(f.At) {
-			return k, f.At, true
+func (f *folder) gridDue(watermark int64) (k *Key, end int64, ok bool) {
+	for f.closings.Len() > 0 && f.closings.First().At <= watermark {
+		first := f.closings.First()
+		if k := first.Value; !k.Dead && k.ClosesAt(first.At) {
+			return k, first.At, true
 		}
-		s.closings.Pop()
+		f.closings.Pop()
 	}
 	return nil, 0, false
 }
 
 // closeGrids closes the windows of a key that end at a time.
-func (s *State) closeGrids(k *Key, end int64, b *detectors.Batch) {
-	if k.Unit != uint32(s.journal.Number) {
-		s.touch(k)
+func (f *folder) closeGrids(k *Key, end int64, b *detectors.Batch) {
+	if k.Unit != uint32(f.journal.Number) {
+		f.edits.touch(k)
 	}
 	for i := range k.Windows {
 		if g := k.Set.Windows[i].Grid; g != nil {
 			if start, open := k.GridOpen(i); open && start+g.Span == end {
-				s.closeGrid(k, i, b)
+				f.closeGrid(k, i, b)
 			}
 		}
 	}
 }
 
 // closeGrid packs the tasks of a grid's window that ends.
-func (s *State) closeGrid(k *Key, i int, b *detectors.Batch) {
+func (f *folder) closeGrid(k *Key, i int, b *detectors.Batch) {
 	sw, w := &k.Set.Windows[i], &k.Windows[i]
 	for j := range sw.Detectors {
 		d := &sw.Detectors[j]
@@ -46,16 +46,16 @@ func (s *State) closeGrid(k *Key, i int, b *detectors.Batch) {
 		k.Progress[d.Place].Fresh = 0
 		if !w.Learned(sw.Grid) {
 			start, _ := k.GridOpen(i)
-			s.judge.warm(k, d, start-1, int64(word>>1)) // the window's last microsecond
-		} else if s.due(k, w, d) {
-			s.keys.Bytes += s.tasks.Pack(k, &k.Series, i, d, word, b, s.journal.Replaying)
+			f.judge.warm(k, d, start-1, int64(word>>1)) // the window's last microsecond
+		} else if f.due(k, w, d) {
+			f.keys.Bytes += f.tasks.Pack(k, &k.Series, i, d, word, b, f.journal.Replaying)
 		}
 	}
 }
 
 // foldCell adds a sample to its cell of the i-th window. A sample that was held and is released early may
 // be behind the window that is open: it closes it.
-func (s *State) foldCell(k *Key, i int, time, offset int64, values []float64, b *detectors.Batch) Outcome {
+func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b *detectors.Batch) Outcome {
 	sw, w := &k.Set.Windows[i], &k.Windows[i]
 	g := sw.Grid
 	cell, count, baseline, ok, err := g.Place(values)
@@ -68,21 +68,21 @@ func (s *State) foldCell(k *Key, i int, time, offset int64, values []float64, b 
 	case at < start:
 		return Late
 	case open && at > start:
-		s.closeGrid(k, i, b)
+		f.closeGrid(k, i, b)
 		open = false
 	}
 	if !open {
-		if w.Rows > 0 && !s.journal.Replaying {
-			from := len(s.journal.Open.Words)
-			s.journal.Open.Words = w.AppendTable(s.journal.Open.Words)
-			s.journal.Open.Push(opTable, k, i, len(s.journal.Open.Words)-from)
+		if w.Rows > 0 && !f.journal.Replaying {
+			from := len(f.journal.Open.Words)
+			f.journal.Open.Words = w.AppendTable(f.journal.Open.Words)
+			f.journal.Open.Push(opTable, k, i, len(f.journal.Open.Words)-from)
 		}
-		s.keys.Bytes += w.OpenGrid(sw, at)
-		s.closings.Push(at+g.Span, 0, k)
+		f.keys.Bytes += w.OpenGrid(sw, at)
+		f.closings.Push(at+g.Span, 0, k)
 	}
-	if !s.journal.Replaying {
-		s.journal.Open.Words = w.AppendCell(s.journal.Open.Words, cell)
-		s.journal.Open.Push(opCell, k, i, 3)
+	if !f.journal.Replaying {
+		f.journal.Open.Words = w.AppendCell(f.journal.Open.Words, cell)
+		f.journal.Open.Push(opCell, k, i, 3)
 	}
 	w.AddCell(cell, count, baseline)
 	for j := range sw.Detectors {
@@ -97,18 +97,18 @@ func (s *State) foldCell(k *Key, i int, time, offset int64, values []float64, b 
 }
 
 // rebuildClosings fills the heap of the ends of open windows.
-func (s *State) rebuildClosings() {
-	s.closings.Reset()
-	for k := range s.keys.All {
+func (f *folder) rebuildClosings() {
+	f.closings.Reset()
+	for k := range f.keys.All {
 		for i := range k.Windows {
 			if g := k.Set.Windows[i].Grid; g != nil {
 				if start, open := k.GridOpen(i); open {
-					s.closings.Append(start+g.Span, 0, k)
+					f.closings.Append(start+g.Span, 0, k)
 				}
 			}
 		}
 	}
-	s.closings.Order()
+	f.closings.Order()
 }
 
 // Misplaced returns why a sample of a key is no event of a grid that one of the key's detectors has;

@@ -26,7 +26,7 @@ func (s *State) hold(k *Key, sm *Sample) {
 // releaseFirst folds a key's earliest held sample. due says that s.held.Due has returned the key last.
 func (s *State) releaseFirst(k *Key, b *detectors.Batch, due bool) {
 	if k.Unit != uint32(s.journal.Number) {
-		s.touch(k)
+		s.folder.edits.touch(k)
 	}
 	w := k.Held.At(0)
 	if !s.journal.Replaying {
@@ -46,7 +46,7 @@ func (s *State) releaseFirst(k *Key, b *detectors.Batch, due bool) {
 		s.keys.Bytes -= k.Held.Bytes()
 		k.Held = nil
 	}
-	out := s.foldRow(k, time, offset, s.scratch, b)
+	out := s.folder.fold(k, time, offset, s.scratch, b)
 	if !s.journal.Replaying {
 		s.Counts[out]++
 	}
@@ -61,7 +61,7 @@ func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
 			return true
 		}
 		for !k.Dead && k.Held.Len() > 0 && k.Held.First() <= time {
-			if limited && !s.tasks.Fits(b) {
+			if limited && !s.folder.tasks.Fits(b) {
 				return false
 			}
 			s.releaseFirst(k, b, false)

@@ -9,6 +9,7 @@ import (
 	"odradek/processor/events"
 	"odradek/processor/keystate/decisions"
 	"odradek/processor/keystate/heldblock"
+	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/reorder"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/snapshot"
@@ -80,17 +81,23 @@ const (
 	opJudged                      // a score was added to a threshold's history
 )
 
+// edits begins changes of keys: it saves what is undone, and makes the keys dirty.
+type edits struct {
+	journal *journal
+	dirty   *keys.DirtyQueue
+}
+
 // touch records a key's first change in the open unit.
-func (s *State) touch(k *Key) {
-	k.Unit = uint32(s.journal.Number)
-	if !s.journal.Replaying {
-		saveHead(s.journal.Open, k)
+func (e edits) touch(k *Key) {
+	k.Unit = uint32(e.journal.Number)
+	if !e.journal.Replaying {
+		saveHead(e.journal.Open, k)
 	}
-	s.markDirty(k)
+	e.markDirty(k)
 }
 
 // markDirty makes a key dirty since the last mark.
-func (s *State) markDirty(k *Key) { s.dirty.Add(k, s.journal.Last().Offset) }
+func (e edits) markDirty(k *Key) { e.dirty.Add(k, e.journal.Last().Offset) }
 
 // saveHead pushes everything of a key but rows, carries and held samples.
 func saveHead(u *unit, k *Key) {
@@ -226,7 +233,7 @@ func (s *State) Mark(next int64) {
 	switch {
 	case s.journal.Replaying:
 		panic("keystate: Mark during replay")
-	case !s.tasks.Empty() || s.waiting || len(s.line) > 0:
+	case !s.folder.tasks.Empty() || s.waiting || len(s.line) > 0:
 		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
 	case len(unlogged) > 0 && unlogged[0].Offset < s.journal.Open.Start():
 		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
@@ -273,8 +280,8 @@ func (s *State) Rollback(to int64) error {
 	if err := s.journal.Check(to); err != nil {
 		return fmt.Errorf("keystate: %w", err)
 	}
-	s.tasks.Drop()
-	s.tasks.Invalidate()
+	s.folder.tasks.Drop()
+	s.folder.tasks.Invalidate()
 	s.Output.reset()
 	s.Refused = s.Refused[:0]
 	s.line = s.line[:0]
@@ -292,7 +299,7 @@ func (s *State) Rollback(to int64) error {
 // held samples and the queues of decisions.
 func (s *State) rebuild() {
 	s.dirty.Rebuild(&s.keys)
-	s.rebuildClosings()
+	s.folder.rebuildClosings()
 	s.held.Rebuild(func(yield func(*reorder.List[*Key]) bool) {
 		s.keys.All(func(k *Key) bool { return yield(k.Held) })
 	})

@@ -20,7 +20,7 @@ func (s *State) create(sm *Sample) *Key {
 	k.Born, k.LastOffset = at, at
 	k.Unit = uint32(s.journal.Number)
 	s.insert(k)
-	s.markDirty(k)
+	s.folder.edits.markDirty(k)
 	s.evictor.Observe(sm.Time)
 	if !s.journal.Replaying {
 		s.journal.Open.Push(opCreate, k, 0, 0)

@@ -10,7 +10,7 @@ import (
 
 func (s *State) openSilence(k *Key, wm, offset int64) {
 	if k.Unit != uint32(s.journal.Number) {
-		s.touch(k)
+		s.folder.edits.touch(k)
 	}
 	if k.Alerts == nil {
 		k.Alerts = series.NewAlerts(0)

@@ -13,7 +13,6 @@ import (
 	"odradek/processor/keystate/eventtime"
 	"odradek/processor/keystate/expiry"
 	"odradek/processor/keystate/floor"
-	"odradek/processor/keystate/heap"
 	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/reorder"
@@ -319,7 +318,6 @@ type State struct {
 	outcome  Outcome
 	sweepDue bool
 	scratch  []float64
-	point    []float64 // of a summary
 
 	// Suspects.
 	jury suspects.Jury[attached]
@@ -332,8 +330,7 @@ type State struct {
 	nextSweep int64 // the watermark at which either is looked for
 
 	// Grids.
-	gridded  bool            // there is a grid
-	closings heap.Heap[*Key] // keys by the ends of their open windows
+	gridded bool // there is a grid
 
 	// Decisions.
 	decisions *decisions.Log
@@ -343,7 +340,7 @@ type State struct {
 	judge    judge
 	orphaned []*Key // keys with anomalies that no detector continues
 
-	tasks tasks.Queue[*Key]
+	folder folder
 
 	// Undo and dirty keys.
 	journal undo.Log[*Key, atMark]
@@ -371,13 +368,15 @@ func New(cfg *Config) *State {
 	s.jury = suspects.New(cfg.MaxJump, func(a attached) attached { return attached{a.clone(), a.record} })
 	s.dets = s.sets.Setups
 	s.gridded = slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil })
-	s.closings.Compare = keys.ByName
-	s.tasks = tasks.New[*Key](s.dets)
+	s.folder = folder{
+		hold: cfg.Hold, journal: &s.journal, keys: &s.keys, edits: edits{&s.journal, &s.dirty}, judge: &s.judge, tasks: tasks.New[*Key](s.dets),
+	}
+	s.folder.closings.Compare = keys.ByName
 	s.layout = cfg.Layout()
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, s.cfg.maxRecord())
 	s.journal = s.newJournal()
-	s.Output.journal, s.Output.tasks = &s.journal, &s.tasks
-	s.rules = rules{dets: s.dets, decisions: s.decisions, tasks: &s.tasks}
+	s.Output.journal, s.Output.tasks = &s.journal, &s.folder.tasks
+	s.rules = rules{dets: s.dets, decisions: s.decisions, tasks: &s.folder.tasks}
 	s.judge.out, s.judge.alerts = &s.Output, alerts{&s.journal, &s.keys}
 	s.rules.rebuild(s.next)
 	return s
@@ -391,7 +390,7 @@ func (s *State) SetSource(topic string, partition int32) {
 
 // Need is the most that one sample takes of a batch. A batch with smaller
 // limits cannot be used.
-func (s *State) Need() detectors.Need { return s.tasks.Need() }
+func (s *State) Need() detectors.Need { return s.folder.tasks.Need() }
 
 // Keys is the number of keys.
 func (s *State) Keys() int { return s.keys.Len() }

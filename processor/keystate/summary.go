@@ -9,7 +9,7 @@ import "odradek/processor/keystate/series"
 
 // summarise folds the rows that have left the detector's window since its last
 // task.
-func (s *State) summarise(k *Key, w *series.Window, d *series.SetDetector) {
+func (f *folder) summarise(k *Key, w *series.Window, d *series.SetDetector) {
 	left := w.Left(d)
 	if left <= 0 {
 		return
@@ -17,17 +17,17 @@ func (s *State) summarise(k *Key, w *series.Window, d *series.SetDetector) {
 	m := k.Summary(d.Place)
 	if m == nil {
 		m = new(series.Summary)
-		s.keys.Bytes += k.SetSummary(d.Place, m)
+		f.keys.Bytes += k.SetSummary(d.Place, m)
 	}
-	if m.Unit != s.journal.Number {
-		m.Unit = s.journal.Number
-		if !s.journal.Replaying {
-			saveSummary(s.journal.Open, k, d.Place, m)
+	if m.Unit != f.journal.Number {
+		m.Unit = f.journal.Number
+		if !f.journal.Replaying {
+			saveSummary(f.journal.Open, k, d.Place, m)
 		}
 	}
 	var added int64
-	s.point, added = m.Fold(w, d, left, s.point)
-	s.keys.Bytes += added
+	f.point, added = m.Fold(w, d, left, f.point)
+	f.keys.Bytes += added
 }
 
 // saveSummary pushes a summary that is about to change.
