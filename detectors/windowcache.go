@@ -16,8 +16,8 @@ type CachingExecutor interface {
 
 // WindowCache has the cached windows of one goroutine, in pools by their shape.
 type WindowCache struct {
-	find   func() CacheMemory
-	takes  func(d Detector, dim, fresh int) bool
+	find   func() CacheMemory                    // nil for no memory at present
+	takes  func(d Detector, dim, fresh int) bool // reports which tasks' windows can be cached
 	memory CacheMemory
 	pools  []*WindowPool
 }
@@ -96,7 +96,7 @@ type WindowPool struct {
 	rows, dim int
 	slots     []slot
 	empty     int // slots without a window, at most
-	hand      int
+	hand      int // of the clock that chooses the slot to reuse
 	misses    uint
 	stamp     uint64
 	full      bool // there is no more memory
@@ -132,7 +132,7 @@ type WindowUpdate struct {
 	Task  uint32
 	First uint32 // row of the ring that is the window's oldest
 	Next  uint32 // 1 + index of the next update of the same window, which comes after this one
-	Later bool   // there is one before
+	Later bool   // the batch has an earlier update of the same window
 	// Common are the rows that X is centred on, counted from the window's oldest.
 	Common Span
 }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// command is what the main goroutine wants of a partition. A larger one includes the
+// command is what the main goroutine asks a partition to do. A larger one includes the
 // smaller ones.
 type command int
 
 const (
-	goOn      command = iota
-	goBack            // roll back to the committed mark
-	startOver         // restore from what is committed
-	stopSoon          // finish the chunk in hand, join it, end
+	goOn      command = iota // no change: look whether the start is committed
+	goBack                   // roll back to the committed mark
+	startOver                // restore from what is committed
+	stopSoon                 // finish the chunk in hand, join it, end
 )
 
 // commands hands the commands of the main goroutine to a partition's.

@@ -30,7 +30,7 @@ func (pt *partition) diverged(ctx context.Context, off kafka.Offset) (lost bool,
 	})
 }
 
-// askDiverged repeats Client.Diverged until there is an answer: leaders move.
+// askDiverged repeats fetch.Diverged until there is an answer: leaders move.
 func (pt *partition) askDiverged(ctx context.Context, off kafka.Offset) (*fetch.DivergedError, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		cctx, cancel := context.WithTimeout(ctx, 15*time.Second)

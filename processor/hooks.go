@@ -17,9 +17,9 @@ const (
 // steps. Its functions run in the goroutine that commits. The zero value does
 // nothing; no program sets another.
 type Hooks struct {
-	// Step is called at each step of the commit of a cycle. records is how many
-	// source records the cycle has consumed: 0 where it only says where partitions
-	// start, and how many cycles do that depends on timing.
+	// Step is called at each step of the commit of a cycle with the source records that it
+	// has consumed: 0 for a cycle that only commits where partitions start; the
+	// number of such cycles depends on timing.
 	Step func(step Step, records int)
 	// BeforeOutputs is called with AtLeastOnce before the outputs of a cycle are
 	// written. commitOffsets commits the cycle's source offsets, which breaks the

@@ -14,7 +14,7 @@ import (
 // rebalance handles a group event. An error ends the worker.
 func (p *Processor) rebalance(ctx context.Context, ev group.Event) error {
 	defer ev.Done()
-	p.cycles.spare = nil // it may have memory of partitions that leave
+	p.cycles.spare = nil // it may hold memory for partitions that leave
 	switch ev.Kind {
 	case group.Assigned:
 		p.log.Info("assigned", "generation", ev.Generation.ID, "partitions", len(ev.Partitions))

@@ -44,7 +44,7 @@ func (pt *partition) sendRefused() {
 	pt.state.Refused = refused[:0]
 }
 
-// suspectLog limits the log about suspects to one line a minute for each kind of news,
+// suspectLog limits the log about suspects to one line a minute for each of held, accepted and rejected,
 // with the number since the line before.
 type suspectLog struct {
 	seen   metrics.Suspects // last counts that joined a cycle
@@ -52,13 +52,14 @@ type suspectLog struct {
 	at     [3]time.Time
 }
 
-func newsOf(s *keystate.State) metrics.Suspects {
+// suspectCounts returns the suspects of a state so far: held, accepted, rejected.
+func suspectCounts(s *keystate.State) metrics.Suspects {
 	return metrics.Suspects{s.Suspects.Held, s.Suspects.Accepted, s.Counts[keystate.Rejected]}
 }
 
 // countSuspects returns the counts since the last join and logs them.
 func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
-	l, all := &pt.suspects, newsOf(pt.state)
+	l, all := &pt.suspects, suspectCounts(pt.state)
 	for i := range n {
 		n[i], l.seen[i] = all[i]-l.seen[i], all[i]
 	}
@@ -84,7 +85,7 @@ func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
 
 // resetSuspects begins with the counts of a state that was rolled back or restored.
 func (pt *partition) resetSuspects() {
-	all := newsOf(pt.state)
+	all := suspectCounts(pt.state)
 	pt.suspects.seen, pt.suspects.logged = all, all
 }
 

@@ -57,7 +57,7 @@ const maxReason = 200
 // otherwise it waits.
 func (pt *partition) condemn(rec *record.Record, header func(string) ([]byte, bool), de *schemas.DecodeError) bool {
 	if !de.Absent {
-		return false // nobody knows
+		return false // the registry has not answered that it lacks the schema
 	}
 	ref, _ := pt.dec.Ref(rec.Value, header)
 	pt.ref = ref.Append(pt.ref[:0])
@@ -76,9 +76,9 @@ func (pt *partition) condemn(rec *record.Record, header func(string) ([]byte, bo
 	return true
 }
 
-// gone reports whether the schema of a record that a replay meets, on which no verdict
-// stands, is given up. The record was read when it was live, and its schema has
-// been deleted since; or a version without verdicts has condemned it.
+// gone reports whether a replay gives up on the missing schema of a record without a verdict.
+// The record was read when it was live, and its schema has been deleted since; or a version
+// without verdicts has condemned it.
 func (pt *partition) gone(rec *record.Record, de *schemas.DecodeError) bool {
 	return de.Absent && pt.patience.Spent(rec.Offset, pt.host.cfg.SchemaGrace, time.Now())
 }
