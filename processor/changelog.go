@@ -101,7 +101,8 @@ func (c *changelog) readAll(ctx context.Context, wanted bool, fit *fitting) (map
 			stored[string(rec.Key)] = struct{}{}
 		}
 		if err := c.state.Load(rec.Key, rec.Value); err != nil {
-			return &policy.RefusedError{TP: c.input, Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
+			return &policy.RefusedError{TP: c.input,
+				Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
 				Decide: "worker state reset, or ODRADEK_STATE_MISMATCH=reset"}
 		}
 		return c.fits(fit)

@@ -27,7 +27,8 @@ func (s *State) Load(key, value []byte) error {
 // loader returns what loads the state.
 func (s *State) loader() *load.Loader {
 	if s.restore.load == nil {
-		s.restore.load = load.New(load.Target{Keys: &s.keys, Records: &s.records, Decisions: s.decisions}, s.sets, s.cfg.Silence > 0, s.restore.drops)
+		to := load.Target{Keys: &s.keys, Records: &s.records, Decisions: s.decisions}
+		s.restore.load = load.New(to, s.sets, s.cfg.Silence > 0, s.restore.drops)
 	}
 	return s.restore.load
 }

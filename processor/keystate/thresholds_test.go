@@ -377,7 +377,8 @@ func TestContentOfAThreshold(t *testing.T) {
 		{decisions.EncodeRule(&threshold.Rule{}), ErrCorrupt},
 		{decisions.EncodeRule(ruleOf(threshold.Conformal, 1e-6, 40, 3)), nil}, // a version before may have let it pass
 	} {
-		err := New(watched()).Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5), append([]byte{changelog.Version, 1}, c.content...))
+		err := New(watched()).Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5),
+			append([]byte{changelog.Version, 1}, c.content...))
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%q: %v, want %v", c.content, err, c.want)
 		}

@@ -637,7 +637,8 @@ func (x *run) invariants(s *State) {
 	}
 	if size != s.keys.Bytes || dirty != s.dirty.Len() || held != s.held.N ||
 		s.keys.Len() > 0 && x.w.cfg.MaxKeys > 0 && s.keys.Len() > max(x.w.cfg.MaxKeys, jurors+1) {
-		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys", s.keys.Bytes, size, s.dirty.Len(), dirty, s.held.N, held, s.keys.Len())
+		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys",
+			s.keys.Bytes, size, s.dirty.Len(), dirty, s.held.N, held, s.keys.Len())
 	}
 }
 

@@ -24,6 +24,7 @@ type tableSlot struct {
 	key  *Key
 }
 
+// NewTable returns an empty table.
 func NewTable() Table {
 	t := Table{slots: make([]tableSlot, 16), seed: maphash.MakeSeed()}
 	t.a, t.b = maphash.String(t.seed, "a"), maphash.String(t.seed, "b")
