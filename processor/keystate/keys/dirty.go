@@ -51,7 +51,7 @@ func (q *DirtyQueue) First() (k *Key, since int64) {
 				clear(q.list[n:])
 				q.list, q.head = q.list[:n], 0
 			}
-			return k, e.since
+			return k, k.since
 		}
 		*e = dirtyKey{}
 		q.head++

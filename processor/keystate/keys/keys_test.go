@@ -87,7 +87,10 @@ func TestDirtyQueueMemory(t *testing.T) {
 	for since := range int64(60 * n) {
 		q.Add(keys[since%n], since)
 		if q.Len() > n/2 {
-			k, _ := q.First()
+			k, at := q.First()
+			if want := since - n/2; k != keys[want%n] || at != want {
+				t.Fatalf("the first is dirty since %d, want %d", at, want)
+			}
 			q.Clean(k)
 		}
 	}
