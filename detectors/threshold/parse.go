@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-var kinds = [...]string{"off", "fixed", "mean", "quantile", "mad", "conformal"}
+var kinds = [...]string{"off", "fixed", "mean", "quantile", "mad", "conformal", "per-day"}
 
 // String returns the kind as Parse reads it.
 func (k Kind) String() string {
@@ -17,7 +17,7 @@ func (k Kind) String() string {
 }
 
 // Parse reads "off" or a kind and its value: fixed:3.5, mean:1.5, quantile:0.995,
-// quantile:0.995*1.2 (with a margin), mad:6, conformal:0.001. History and warm-up
+// quantile:0.995*1.2 (with a margin), mad:6, conformal:0.001, per-day:2. History and warm-up
 // are the defaults. The rule has been checked.
 func Parse(s string) (Rule, error) {
 	if s == "off" {
@@ -50,7 +50,7 @@ func Parse(s string) (Rule, error) {
 	return Rule{}, fmt.Errorf("threshold: unknown rule %q, want off, %s", s, strings.Join(examples[1:], ", "))
 }
 
-var examples = [...]string{"off", "fixed:3.5", "mean:1.5", "quantile:0.995", "mad:6", "conformal:0.001"}
+var examples = [...]string{"off", "fixed:3.5", "mean:1.5", "quantile:0.995", "mad:6", "conformal:0.001", "per-day:2"}
 
 // String returns the rule as Parse reads it, without history and warm-up.
 func (r Rule) String() string {

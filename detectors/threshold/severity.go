@@ -19,13 +19,13 @@ func severity(spreads float64) uint8 {
 }
 
 // severity returns that of a score above the bound, both as they are judged
-// (open); 0 where the history is too short to have a spread.
-func (r *Rule) severity(sorted []float32, score, bound float32) uint8 {
+// (open), of a conformal rate; 0 where the history is too short to have a spread.
+func (r *Rule) severity(sorted []float32, score, bound float32, rate float64) uint8 {
 	if len(sorted) < fitLeast {
 		return 0
 	}
 	m, s := r.median(sorted), r.spread(sorted)
-	return severity((r.open(score) - r.usual(m, s, r.open(bound))) / s)
+	return severity((r.open(score) - r.usual(m, s, r.open(bound), rate)) / s)
 }
 
 // usual returns the bound without faults in the history. For a quantile, and a
@@ -33,10 +33,10 @@ func (r *Rule) severity(sorted []float32, score, bound float32) uint8 {
 // the median m and the 0.9 quantile, whose spread is s, if it is lower than the bound:
 // faults raise the bound up to their own height. Faults move a multiple of the mean, or of
 // median deviations, little.
-func (r *Rule) usual(m, s, bound float64) float64 {
-	tail := r.Value
+func (r *Rule) usual(m, s, bound, rate float64) float64 {
+	tail := rate
 	switch r.Kind {
-	case Conformal:
+	case Conformal, PerDay:
 	case Quantile:
 		tail = 1 - r.Value
 	default:

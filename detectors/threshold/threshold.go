@@ -41,6 +41,7 @@ const (
 	Quantile       // the Value-quantile of the history, times Margin
 	MAD            // the median of the history plus Value scaled median absolute deviations
 	Conformal      // Value is the false-alarm rate: the score's upper-tail rank must not be above it
+	PerDay         // Value is the number of false alarms a day of event time; see perday.go
 )
 
 // The defaults that New fills in.
@@ -135,6 +136,10 @@ func (r *Rule) Check() error {
 				"rate of at least %.2g",
 				r.History, v, least(v), math.Ceil(1e6*supported/float64(r.History+1))/1e6)
 		}
+	case PerDay:
+		if !(v >= minPerDay && v <= maxPerDay) {
+			return fmt.Errorf("threshold: %v alarms a day must be from %v to %v", v, minPerDay, maxPerDay)
+		}
 	default:
 		return fmt.Errorf("threshold: unknown kind %d", r.Kind)
 	}
@@ -181,11 +186,14 @@ func Count(state []float32) int {
 	return int(state[atCount]) + digit*int(state[atCountHigh])
 }
 
-// Judge judges a score against the history in state and then adds it, unless
-// Decluster leaves it out. A NaN, which stands for a missing score, gives the zero
-// Verdict and changes nothing; infinite scores are taken as the largest finite ones.
+// Judge is JudgeAt for all kinds but PerDay, which go by no time.
+func (r *Rule) Judge(state []float32, score float32) Verdict { return r.JudgeAt(state, score, 0) }
+
+// JudgeAt judges a score against the history in state and then adds it, unless
+// Decluster leaves it out. time is the score's in microseconds. A NaN, which stands for a missing score,
+// gives the zero Verdict and changes nothing; infinite scores are taken as the largest finite ones.
 // It panics if state is not Size long.
-func (r *Rule) Judge(state []float32, score float32) Verdict {
+func (r *Rule) JudgeAt(state []float32, score float32, time int64) Verdict {
 	if r.Kind == Off || score != score {
 		return Verdict{}
 	}
@@ -199,6 +207,9 @@ func (r *Rule) Judge(state []float32, score float32) Verdict {
 	sorted := state[head+h : head+2*h]
 	below := lower(sorted[:n], score)
 
+	if r.Kind == PerDay {
+		r.pass(state, count, time)
+	}
 	v := r.verdict(state, sorted[:n], count, below, score)
 	if !r.adds(state, v.Exceeds) {
 		return v
@@ -250,7 +261,7 @@ func (r *Rule) verdict(state, sorted []float32, count, below int, score float32)
 	v.Threshold = r.bound(state, sorted)
 	v.Exceeds = score > v.Threshold
 	if v.Exceeds {
-		v.Severity = r.severity(sorted, score, v.Threshold)
+		v.Severity = r.severity(sorted, score, v.Threshold, r.rate(state, n))
 	}
 	return v
 }
@@ -276,19 +287,20 @@ func (r *Rule) bound(state, sorted []float32) float32 {
 		b = r.open(q) * r.Margin
 	case MAD:
 		b = r.median(sorted) + r.Value*r.scale(sorted)
-	case Conformal:
-		m := int(r.Value*float64(n+1)) - 1 // at most this many scores may be as high
+	case Conformal, PerDay:
+		rate := r.rate(state, n)
+		m := int(rate*float64(n+1)) - 1 // at most this many scores may be as high
 		if m >= 0 {
 			return sorted[n-1-m]
 		}
-		if n < fitLeast || !supports(n, r.Value) {
+		if n < fitLeast || !supports(n, rate) {
 			return float32(math.Inf(1))
 		}
-		if state[atBoundKnown] == 1 {
+		if r.Kind == Conformal && state[atBoundKnown] == 1 {
 			return state[atBound]
 		}
 		t := r.fit(sorted)
-		return max(sorted[n-1], r.close(t.bound(r.Value)))
+		return max(sorted[n-1], r.close(t.bound(rate)))
 	}
 	return r.close(b)
 }

@@ -369,7 +369,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	nan := math.NaN()
-	for _, k := range []Kind{Fixed, Mean, Quantile, MAD, Conformal} {
+	for _, k := range []Kind{Fixed, Mean, Quantile, MAD, Conformal, PerDay} {
 		bad(New(k, nan))
 		bad(New(k, math.Inf(1)))
 		bad(Rule{Kind: k, Value: 0.5, History: 31})

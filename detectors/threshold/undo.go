@@ -85,7 +85,7 @@ func (r *Rule) Restore(state []float32) bool {
 // Sound reports whether a stored rule can judge; Check of this version may refuse it.
 func (r *Rule) Sound() bool {
 	v := r.Value
-	return r.Kind > Off && r.Kind <= Conformal && v-v == 0 && r.Margin-r.Margin == 0 && (r.Kind != Conformal || v > 0 && v <= maxRate) &&
+	return r.Kind > Off && r.Kind <= PerDay && v-v == 0 && r.Margin-r.Margin == 0 && (r.Kind != Conformal || v > 0 && v <= maxRate) &&
 		r.History >= minHistory && r.History <= maxHistory && r.Warmup >= 0 && r.Warmup <= maxWarmup && r.Decluster >= 0 &&
 		r.Decluster <= maxApart
 }

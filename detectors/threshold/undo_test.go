@@ -19,11 +19,12 @@ func TestUndo(t *testing.T) {
 		}
 		return out
 	}
-	for _, k := range []Kind{Fixed, Mean, Quantile, MAD, Conformal} {
+	for _, k := range []Kind{Fixed, Mean, Quantile, MAD, Conformal, PerDay} {
 		for range 20 {
-			r := New(k, []float64{0, 5, 1.5, 0.9, 3, 0.001}[k])
+			r := New(k, []float64{0, 5, 1.5, 0.9, 3, 0.001, 1e9}[k])
 			r.History, r.Warmup, r.Decluster = 32+rng.IntN(40), rng.IntN(10), rng.IntN(5)
 			state := make([]float32, r.Size())
+			time := int64(1.7e15)
 			ties := rng.IntN(2) == 0
 			score := func() float32 {
 				switch rng.IntN(20) {
@@ -43,7 +44,8 @@ func TestUndo(t *testing.T) {
 				n := rng.IntN(50)
 				for range n {
 					saved = r.Save(saved, state)
-					r.Judge(state, score())
+					time += rng.Int64N(100)
+					r.JudgeAt(state, score(), time)
 				}
 				for i := n - 1; i >= 0; i-- {
 					r.Undo(state, saved[i*Saved:(i+1)*Saved])
@@ -52,7 +54,8 @@ func TestUndo(t *testing.T) {
 					t.Fatalf("kind %d, history %d: %d judgements taken back leave another state", k, r.History, n)
 				}
 				for range rng.IntN(20) {
-					r.Judge(state, score())
+					time += rng.Int64N(100)
+					r.JudgeAt(state, score(), time)
 				}
 				again := make([]float32, r.Size())
 				copy(again, state[:r.Stored()])

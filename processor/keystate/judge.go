@@ -190,7 +190,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 			j.out.journal.Open.Floats = a.Rule.Save(j.out.journal.Open.Floats, a.History)
 			j.out.journal.Open.Push(opJudged, k, d.Alert, threshold.Saved)
 		}
-		v = a.Rule.Judge(a.History, r.Judged)
+		v = a.Rule.JudgeAt(a.History, r.Judged, r.Time)
 		if region != nil && v.Exceeds && d.MaxP > 0 && d.MaxP < 1 && !(region.P <= d.MaxP) {
 			v.Exceeds, v.Severity = false, 0
 			chance = true

@@ -715,7 +715,7 @@ func (m *model) judged(k *modelKey, i int, row flat, explain func(*events.Input)
 			rule.Decluster += reach - 1
 		}
 	}
-	v := rule.Judge(k.history[i], score)
+	v := rule.JudgeAt(k.history[i], score, row.time)
 	row.exceeds, row.severity, row.threshold = v.Exceeds, v.Severity, math.Float32bits(v.Threshold)
 	if d.Events == nil {
 		return row

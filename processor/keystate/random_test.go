@@ -166,7 +166,8 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 		kind  threshold.Kind
 		value float64
 	}{{threshold.Fixed, 20 * r.Float64()}, {threshold.Mean, 1 + 2*r.Float64()}, {threshold.Quantile, 0.8 + 0.19*r.Float64()},
-		{threshold.MAD, 1 + r.Float64()}, {threshold.Conformal, 0.05}}
+		{threshold.MAD, 1 + r.Float64()}, {threshold.Conformal, 0.05},
+		{threshold.PerDay, 1e8 * (1 + 9*r.Float64())}}
 	k := kinds[r.IntN(len(kinds))]
 	rule := threshold.New(k.kind, k.value)
 	rule.History, rule.Warmup, rule.Decluster = 32+r.IntN(20), r.IntN(20), r.IntN(5)

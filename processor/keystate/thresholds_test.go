@@ -204,6 +204,7 @@ func TestRestartWithAnotherThreshold(t *testing.T) {
 		ruleOf(threshold.Mean, 1.5, 40, 3),
 		ruleOf(threshold.Quantile, 0.8, 64, 2), // another number of scores
 		ruleOf(threshold.MAD, 2, 40, 1),
+		ruleOf(threshold.PerDay, 1e9, 40, 3),
 	}
 	for i, first := range rules {
 		for j, second := range rules {

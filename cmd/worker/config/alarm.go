@@ -15,8 +15,9 @@ import (
 // alarmSettings decide which scores of a detector are too high, and when they make an
 // anomaly.
 type alarmSettings struct {
-	Threshold   string        `env:"THRESHOLD" derived:"conformal:0.002{THRESHOLD}; with GRID fixed:0" doc:"Which scores are too high. fixed:3.5: those above 3.5. The others go by the series' own earlier scores: conformal:0.002 is a false-alarm rate of one score in five hundred (below 1/(scores in the history) it goes by an extrapolated tail with a margin, and below a tenth of that no score is too high), quantile:0.995 the bound that this share of scores is not above (quantile:0.995*1.2 has a margin), mad:6 the median and 6 scaled median absolute deviations, mean:1.5 a multiple of the mean. off judges nothing."`
+	Threshold   string        `env:"THRESHOLD" derived:"conformal:0.002{THRESHOLD}; with GRID fixed:0" doc:"Which scores are too high. fixed:3.5: those above 3.5. The others go by the series' own earlier scores: conformal:0.002 is a false-alarm rate of one score in five hundred (below 1/(scores in the history) it goes by an extrapolated tail with a margin, and below a tenth of that no score is too high), quantile:0.995 the bound that this share of scores is not above (quantile:0.995*1.2 has a margin), mad:6 the median and 6 scaled median absolute deviations, mean:1.5 a multiple of the mean, per-day:2 what ALARMS_PER_DAY says. off judges nothing."`
 	History     int           `env:"HISTORY" derived:"512{HISTORY}" min:"32" max:"65536" doc:"Scores of a series that its threshold and the severity go by; kept in its state at 8 bytes each. A conformal rate needs at least a tenth of 1/rate of them, and better the whole."`
+	PerDay      float64       `env:"ALARMS_PER_DAY" envDefault:"0" min:"0" max:"1000000000" doc:"False alarms that a series may have a day, in place of THRESHOLD (it is THRESHOLD=per-day:2): a false-alarm rate of as many scores as that is of the scores that the series has a day, by the event time between its last HISTORY scores. Scores in a row that are too high are one anomaly, so there are fewer of these. The rate is never below what HISTORY supports: a series of more than 10*(HISTORY+1) scores for each alarm has more alarms, one in so many scores. 0: not set."`
 	Warmup      int           `env:"WARMUP" derived:"64; 0 with a fixed threshold" min:"0" max:"1048576" doc:"Scores of a series before one can be too high."`
 	OpenAfter   int           `env:"OPEN_AFTER" envDefault:"1" min:"1" max:"65536" doc:"Samples in a row with a score that is too high that open an anomaly."`
 	CloseAfter  int           `env:"CLOSE_AFTER" derived:"8{CLOSE_AFTER}; with GRID 1" min:"1" max:"65536" doc:"Samples in a row with an ordinary score that close it."`
@@ -71,7 +72,14 @@ func (a *alarmSettings) rule() *events.Rule {
 // alarm checks the alarm settings of a detector.
 func (k *checker) alarm(short string, d *DetectorSettings) {
 	r, err := threshold.Parse(d.Alarm.Threshold)
+	perDay := !(d.Alarm.PerDay <= 0) // NaN, too
 	switch {
+	case perDay && !k.c.isDefault(short+"THRESHOLD"):
+		k.add(short+"ALARMS_PER_DAY", "set, and THRESHOLD="+d.Alarm.Threshold+" is another threshold", "keep one of them")
+		return
+	case perDay && err != nil:
+		k.add(short+"ALARMS_PER_DAY", strings.TrimPrefix(err.Error(), "threshold: "), "")
+		return
 	case err != nil:
 		k.add(short+"THRESHOLD", strings.TrimPrefix(err.Error(), "threshold: "), "")
 		return

@@ -211,6 +211,9 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 		set("THRESHOLD", "fixed:"+strconv.FormatFloat(d.referred.Cut(), 'g', -1, 64))
 	}
 	deriveGrid(d, set)
+	if !(d.Alarm.PerDay <= 0) {
+		set("THRESHOLD", "per-day:"+strconv.FormatFloat(d.Alarm.PerDay, 'g', -1, 64))
+	}
 }
 
 func derives(s *detectors.Spec, name string) bool {

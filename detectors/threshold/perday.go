@@ -1,0 +1,68 @@
+package threshold
+
+import "math"
+
+// A PerDay rule is a conformal one whose rate follows the series: alarms a day over scores a
+// day, by the mean distance in event time between the scores that were judged. The mean is over all of
+// them at first, and later an exponential one over about History scores. A distance counts as ten times the mean at
+// most, so that a gap of days in a series of a score a minute makes alarms no more frequent after it.
+//
+// The rate is kept at what the history supports: with h scores, a tenth of 1/(h+1). A series of more
+// than 10*(h+1) scores for each alarm asked for has alarms at that rate. At 1/2 it
+// ends as well.
+
+// day is one in microseconds.
+const day = 86400e6
+
+// The limits of a number of alarms a day.
+const (
+	minPerDay = 1e-3
+	maxPerDay = 1e9
+)
+
+// What a PerDay rule keeps where others keep a mean and a bound: the mean distance in
+// microseconds, 0 while it is not known, and the time of the last score in digits.
+const (
+	atGap  = atMean
+	atTime = atMeanRest // three digits, the lowest first
+)
+
+// mostGap is the largest distance in units of the mean one.
+const mostGap = 10
+
+// pass moves the mean distance on to a score at a time in microseconds.
+func (r *Rule) pass(state []float32, count int, time int64) {
+	digits := state[atTime:head]
+	last := int64(0)
+	for i := len(digits) - 1; i >= 0; i-- {
+		last = last<<20 | int64(digits[i])
+	}
+	if last != 0 { // and a state of another rule, which has none, begins anew
+		d := float64(max(0, (time-last)<<4>>4)) // of times modulo 2^60
+		mean := float64(state[atGap])
+		if mean > 0 {
+			d = min(d, mostGap*mean)
+			d = mean + (d-mean)/float64(max(1, min(count, r.History)))
+		}
+		state[atGap] = float32(min(d, math.MaxInt64))
+	}
+	for i := range digits {
+		digits[i] = float32(time >> (20 * i) & (digit - 1))
+	}
+}
+
+// rate returns the false-alarm rate of a score, given n scores of a history; 0 for none yet.
+func (r *Rule) rate(state []float32, n int) float64 {
+	if r.Kind != PerDay {
+		return r.Value
+	}
+	gap := float64(state[atGap])
+	if gap == 0 {
+		return 0
+	}
+	least := supported / float64(n+1)
+	for !supports(n, least) {
+		least = math.Nextafter(least, 1)
+	}
+	return max(least, min(maxRate, r.Value*gap/day))
+}
