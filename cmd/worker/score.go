@@ -29,23 +29,33 @@ Anomaly Archive (<name>_<train>_<begin>_<end>.txt), and pairs of tables <name>_t
 says what the figures mean.`
 
 const scoreExamples = `  ODRADEK_DETECTORS=lof ODRADEK_DETECTOR_LOF_OP=lof ODRADEK_DETECTOR_LOF_WINDOW=1024 worker score -data nab
-  worker score -data smd -json`
+  worker score -data smd -json
+  worker score -rates -data smd`
 
 func (t terminal) score(ctx context.Context, args []string) int {
 	fs := t.flags("score", scoreAbout, scoreExamples)
 	dir := fs.String("data", "", "folder of the data set; needed")
 	match := fs.String("series", "*", "replay only series whose name, or last part of it, matches this pattern")
+	rates := fs.Bool("rates", false, "print how often scores of unlabelled samples exceed conformal thresholds of several rates,\n"+
+		"over the rate: of the first 256 scores of a series, and of those after; in brackets, counting scores in a row once.\n"+
+		"Without -data, of synthetic series")
 	asJSON := fs.Bool("json", false, "print one JSON object a line")
 	if code, done := parse(fs, args); done {
 		return code
 	}
-	if *dir == "" {
+	if *dir == "" && !*rates {
 		fmt.Fprintln(t.err, "worker score: -data is needed; worker score -h says what it may hold")
 		return exitUsage
 	}
 	if _, err := path.Match(*match, ""); err != nil {
 		fmt.Fprintf(t.err, "worker score: -series %q: %v\n", *match, err)
 		return exitUsage
+	}
+	if *rates {
+		if err := t.rates(ctx, *dir, *match, *asJSON); err != nil {
+			return t.failSettings(err)
+		}
+		return exitOK
 	}
 	set, err := openDataSet(t.environ, *dir, *match, "backtest")
 	if err != nil {
@@ -107,16 +117,29 @@ func (t terminal) failSettings(err error) int {
 // in the lines of environ for each number of values that the series have. Beside the
 // settings of detectors it checks those that begin with also.
 func openDataSet(environ []string, dir, match, topic string, also ...string) (*dataSet, error) {
-	format, all, err := quality.Read(dir)
+	name, format, kept, err := readSeries(dir, match)
 	if err != nil {
 		return nil, err
 	}
-	kept := keepMatching(all, match)
-	if len(kept) == 0 {
-		return nil, errors.New("no series matches")
+	return newDataSet(environ, name, format, kept, topic, also...)
+}
+
+// readSeries reads the series of a data set whose names match the pattern.
+func readSeries(dir, match string) (name, format string, kept []quality.Series, err error) {
+	format, all, err := quality.Read(dir)
+	if err != nil {
+		return "", "", nil, err
 	}
+	if kept = keepMatching(all, match); len(kept) == 0 {
+		return "", "", nil, errors.New("no series matches")
+	}
+	return filepath.Base(filepath.Clean(dir)), format, kept, nil
+}
+
+func newDataSet(environ []string, name, format string, kept []quality.Series, topic string, also ...string) (*dataSet, error) {
 	states := map[int]*keystate.Config{}
-	d := &dataSet{name: filepath.Base(filepath.Clean(dir)), states: states}
+	d := &dataSet{name: name, states: states}
+	var err error
 	for i := range kept {
 		dim := kept[i].Dim
 		d.dim = max(d.dim, dim)

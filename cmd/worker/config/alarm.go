@@ -35,7 +35,7 @@ const (
 
 // deriveAlarm sets the defaults of d that depend on its other settings.
 func (c *Config) deriveAlarm(d *DetectorSettings) {
-	warmup := detectorPrefix(d.Name) + "WARMUP"
+	warmup := DetectorPrefix(d.Name) + "WARMUP"
 	for _, s := range c.settings {
 		if s.name == warmup && s.source == "default" {
 			if r, err := threshold.Parse(d.Alarm.Threshold); err == nil {

@@ -265,7 +265,7 @@ func (c *Config) parse(vars map[string]string, faults *[]Fault) (known map[strin
 	for i, name := range c.Detect.Names {
 		d := &c.Detectors[i]
 		d.Name = name
-		pre := detectorPrefix(name)
+		pre := DetectorPrefix(name)
 		into(&d.detectorCommon, pre, "Detector "+name)
 		if spec := specOf(d.Op); spec != nil {
 			d.params = opParams(spec)
@@ -513,7 +513,7 @@ func (c *Config) fill() {
 	for i := range c.Detectors {
 		for _, name := range memberSettings {
 			if d := &c.Detectors[i]; d.isEnsemble() {
-				c.settings[slices.IndexFunc(c.settings, func(s setting) bool { return s.name == detectorPrefix(d.Name)+name })].value = ""
+				c.settings[slices.IndexFunc(c.settings, func(s setting) bool { return s.name == DetectorPrefix(d.Name)+name })].value = ""
 			}
 		}
 	}

@@ -172,7 +172,7 @@ var tableTexts = sync.OnceValue(func() *strings.Replacer {
 
 // deriveDetector sets the defaults of d that depend on its op and on its other settings.
 func (c *Config) deriveDetector(d *DetectorSettings) {
-	short := strings.TrimPrefix(detectorPrefix(d.Name), Prefix)
+	short := strings.TrimPrefix(DetectorPrefix(d.Name), Prefix)
 	set := func(name string, value string) {
 		for _, s := range c.settings {
 			if s.name == Prefix+short+name && s.source == "default" {
@@ -220,8 +220,8 @@ func derives(s *detectors.Spec, name string) bool {
 	return slices.ContainsFunc(s.Params, func(p detectors.Param) bool { return p.Name == name && p.Derive != nil })
 }
 
-// detectorPrefix returns the prefix of the names of a detector's settings.
-func detectorPrefix(name string) string {
+// DetectorPrefix returns the prefix of the names of a detector's settings.
+func DetectorPrefix(name string) string {
 	return Prefix + "DETECTOR_" + envName(name) + "_"
 }
 
@@ -244,7 +244,7 @@ func (k *checker) detectors() {
 			problems = append(problems, fmt.Sprintf("%q is not a detector's name", n))
 		}
 		if other, dup := seen[envName(n)]; dup {
-			problems = append(problems, fmt.Sprintf("%q and %q share the settings %s...", other, n, detectorPrefix(n)))
+			problems = append(problems, fmt.Sprintf("%q and %q share the settings %s...", other, n, DetectorPrefix(n)))
 		}
 		seen[envName(n)] = n
 	}
@@ -255,7 +255,7 @@ func (k *checker) detectors() {
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		k.detector(d)
-		buildable = buildable && k.ok(d.settingNames(strings.TrimPrefix(detectorPrefix(d.Name), Prefix))...)
+		buildable = buildable && k.ok(d.settingNames(strings.TrimPrefix(DetectorPrefix(d.Name), Prefix))...)
 	}
 	if len(problems) > 0 || !buildable || len(k.faults) > before ||
 		!k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS") {
@@ -271,7 +271,7 @@ func (k *checker) detectors() {
 }
 
 func (k *checker) detector(d *DetectorSettings) {
-	short := strings.TrimPrefix(detectorPrefix(d.Name), Prefix)
+	short := strings.TrimPrefix(DetectorPrefix(d.Name), Prefix)
 	problems := twice(d.Fields)
 	for _, f := range d.Fields {
 		if !slices.Contains(k.c.Mapping.ValueFields, f) && k.ok("VALUE_FIELDS") {
@@ -298,7 +298,7 @@ func (k *checker) detector(d *DetectorSettings) {
 			}
 			err = nil
 		} else if d.Outliers > 0 {
-			k.add(short+"OUTLIERS", fmt.Sprintf("%d outliers of no reference set", d.Outliers), "set "+detectorPrefix(d.Name)+"REFERENCE")
+			k.add(short+"OUTLIERS", fmt.Sprintf("%d outliers of no reference set", d.Outliers), "set "+DetectorPrefix(d.Name)+"REFERENCE")
 		}
 		if err != nil {
 			var problems []string

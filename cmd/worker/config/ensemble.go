@@ -50,7 +50,7 @@ func (c *Config) addEnsembles(ks *keystate.Config) error {
 		for _, name := range d.Members {
 			at := slices.IndexFunc(c.Detectors, func(m DetectorSettings) bool { return m.Name == name })
 			if at < 0 || c.Detectors[at].isEnsemble() {
-				return fmt.Errorf("%sMEMBERS: %q is not a detector with a method", detectorPrefix(d.Name), name)
+				return fmt.Errorf("%sMEMBERS: %q is not a detector with a method", DetectorPrefix(d.Name), name)
 			}
 			e.Members = append(e.Members, at)
 			m := &ks.Detectors[at]
@@ -58,13 +58,13 @@ func (c *Config) addEnsembles(ks *keystate.Config) error {
 		}
 		keys, err := keyPatterns(d.Keys)
 		if err != nil {
-			return fmt.Errorf("%sKEYS: %w", detectorPrefix(d.Name), err)
+			return fmt.Errorf("%sKEYS: %w", DetectorPrefix(d.Name), err)
 		}
 		dc := &ks.Detectors[i]
 		*dc = series.DetectorConfig{Name: d.Name, Ensemble: e, Fields: d.Members, Keys: keys, Stride: 1,
 			Smooth: threshold.Smoothing(d.Smooth), Fingerprint: fingerprint(canonical)}
 		if dc.Threshold, err = c.thresholdOf(d); err != nil {
-			return fmt.Errorf("%sTHRESHOLD: %w", detectorPrefix(d.Name), err)
+			return fmt.Errorf("%sTHRESHOLD: %w", DetectorPrefix(d.Name), err)
 		}
 		if dc.Threshold != nil && c.Detect.Anomalies {
 			dc.Events = d.Alarm.rule()
@@ -122,7 +122,7 @@ func (k *checker) ensemble(short string, d *DetectorSettings) {
 func (d *DetectorSettings) ensembleSettings(dc *series.DetectorConfig) provenance.StateSettings {
 	s := provenance.StateSettings{Detector: d.Name, Params: provenance.Fingerprint(dc.Fingerprint)}
 	op := func(name, value string) {
-		s.Op = append(s.Op, provenance.Setting{Name: detectorPrefix(d.Name) + name, Value: value})
+		s.Op = append(s.Op, provenance.Setting{Name: DetectorPrefix(d.Name) + name, Value: value})
 	}
 	op("OP", d.Op)
 	op("MEMBERS", strings.Join(d.Members, ","))

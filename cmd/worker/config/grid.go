@@ -143,7 +143,7 @@ func gridText(g *series.Grid) string {
 // gridSettingsOf lists the settings behind a grid's part of a window's fingerprint.
 func gridSettingsOf(d *DetectorSettings, g *series.Grid) (list []provenance.Setting) {
 	add := func(name, value string) {
-		list = append(list, provenance.Setting{Name: detectorPrefix(d.Name) + name, Value: value})
+		list = append(list, provenance.Setting{Name: DetectorPrefix(d.Name) + name, Value: value})
 	}
 	add("GRID", d.Grid.Span.String())
 	add("WINDOW", strconv.Itoa(d.Window))

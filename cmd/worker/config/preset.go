@@ -75,7 +75,7 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 	if len(c.Detect.Names) > 0 {
 		if vars[name] != "" {
 			*faults = append(*faults, Fault{name, "set, but so is " + Prefix + "DETECTORS", "remove one of them; a setting of one of a " +
-				"preset's detectors is changed by itself, such as " + detectorPrefix("near") + "K=10"})
+				"preset's detectors is changed by itself, such as " + DetectorPrefix("near") + "K=10"})
 		}
 		c.Detect.Preset = noPreset
 		return
@@ -106,7 +106,7 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 			continue
 		}
 		c.Detect.Names = append(c.Detect.Names, d.name)
-		pre := detectorPrefix(d.name)
+		pre := DetectorPrefix(d.name)
 		op, _ := strings.CutPrefix(settings[0], "OP=")
 		if given := vars[pre+"OP"]; given != "" && given != op {
 			continue

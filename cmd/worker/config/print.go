@@ -45,7 +45,7 @@ func (c *Config) PrintEnv() string {
 // detector's prefix, separated by spaces.
 func (c *Config) Changed(d *DetectorSettings) string {
 	var parts []string
-	short := detectorPrefix(d.Name)
+	short := DetectorPrefix(d.Name)
 	for _, s := range c.settings {
 		if name, ok := strings.CutPrefix(s.name, short); ok && s.source != "default" {
 			parts = append(parts, name+"="+formatValue(s.field))

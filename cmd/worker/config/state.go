@@ -50,18 +50,18 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		}
 		cols, err := mapping.Columns(d.Fields)
 		if err != nil {
-			return nil, fmt.Errorf("%sFIELDS: %w", detectorPrefix(d.Name), err)
+			return nil, fmt.Errorf("%sFIELDS: %w", DetectorPrefix(d.Name), err)
 		}
 		det, err := d.Build()
 		if err != nil {
-			return nil, fmt.Errorf("%sWINDOW: %w", detectorPrefix(d.Name), err)
+			return nil, fmt.Errorf("%sWINDOW: %w", DetectorPrefix(d.Name), err)
 		}
 		_, incomplete := det.(detectors.Incomplete)
 		incomplete = incomplete && len(cols) > 1
 		names := mapping.ColumnNames(cols)
 		grid, err := gridOf(d, cols, names)
 		if err != nil {
-			return nil, fmt.Errorf("%sGRID: %w", detectorPrefix(d.Name), err)
+			return nil, fmt.Errorf("%sGRID: %w", DetectorPrefix(d.Name), err)
 		}
 		canonical := c.canonicalWindow(d.Fields)
 		if grid != nil {
@@ -80,14 +80,14 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 		}
 		keys, err := keyPatterns(d.Keys)
 		if err != nil {
-			return nil, fmt.Errorf("%sKEYS: %w", detectorPrefix(d.Name), err)
+			return nil, fmt.Errorf("%sKEYS: %w", DetectorPrefix(d.Name), err)
 		}
 		dc := series.DetectorConfig{
 			Name: d.Name, Detector: det, Window: w, Fields: names, Keys: keys, Stride: d.Stride,
 			Smooth: threshold.Smoothing(d.Smooth), Fingerprint: fingerprint(d.canonical()), MaxP: d.Grid.MaxP,
 		}
 		if dc.Threshold, err = c.thresholdOf(d); err != nil {
-			return nil, fmt.Errorf("%sTHRESHOLD: %w", detectorPrefix(d.Name), err)
+			return nil, fmt.Errorf("%sTHRESHOLD: %w", DetectorPrefix(d.Name), err)
 		}
 		if dc.Threshold != nil && c.Detect.Anomalies {
 			dc.Events = d.Alarm.rule()
@@ -120,7 +120,7 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 			list = append(list, d.ensembleSettings(dc))
 			continue
 		}
-		fields := provenance.Setting{Name: detectorPrefix(d.Name) + "FIELDS", Value: strings.Join(d.Fields, ",")}
+		fields := provenance.Setting{Name: DetectorPrefix(d.Name) + "FIELDS", Value: strings.Join(d.Fields, ",")}
 		if source[fields.Name] == "default" {
 			fields.Shown = Prefix + "VALUE_FIELDS"
 		}
@@ -129,13 +129,13 @@ func (c *Config) StateSettings(ks *keystate.Config) []provenance.StateSettings {
 			Params: provenance.Fingerprint(dc.Fingerprint),
 			Fields: append(slices.Clone(mapping), fields)}
 		if len(ks.Windows[dc.Window].Columns) > 1 { // the op says whether rows may lack values
-			s.Fields = append(s.Fields, provenance.Setting{Name: detectorPrefix(d.Name) + "OP", Value: d.Op})
+			s.Fields = append(s.Fields, provenance.Setting{Name: DetectorPrefix(d.Name) + "OP", Value: d.Op})
 		}
 		if g := ks.Windows[dc.Window].Grid; g != nil {
 			s.Fields = append(s.Fields, gridSettingsOf(d, g)...)
 		}
 		op := func(name, value string) {
-			s.Op = append(s.Op, provenance.Setting{Name: detectorPrefix(d.Name) + name, Value: value})
+			s.Op = append(s.Op, provenance.Setting{Name: DetectorPrefix(d.Name) + name, Value: value})
 		}
 		op("OP", d.Op)
 		op("WINDOW", strconv.Itoa(d.Window))

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"odradek/cmd/worker/backtests"
+	"odradek/cmd/worker/config"
+	"odradek/cmd/worker/quality"
+	"odradek/detectors"
+)
+
+// askedRates are the false-alarm rates of worker score -rates.
+var askedRates = []float64{0.01, 0.002, 0.001, 0.0001}
+
+// rates prints the realised false-alarm rate of each detector over the configured one, of a data
+// set's unlabelled samples or, without a folder, of synthetic series.
+func (t terminal) rates(ctx context.Context, dir, match string, asJSON bool) error {
+	format := quality.SyntheticFormat
+	var names []string
+	var sets [][]quality.Series
+	if dir == "" {
+		names, sets = quality.Synthetic()
+		for i, set := range sets {
+			if sets[i] = keepMatching(set, match); len(sets[i]) == 0 {
+				return errors.New("no series matches")
+			}
+		}
+	} else {
+		name, of, set, err := readSeries(dir, match)
+		if err != nil {
+			return err
+		}
+		if of == quality.TCPDFormat {
+			return errors.New("score: a set of change points says not which samples are ordinary; -rates needs another one")
+		}
+		format, names, sets = of, []string{name}, [][]quality.Series{set}
+	}
+	if !asJSON {
+		fmt.Fprint(t.out, "| series | detector |")
+		for _, rate := range askedRates {
+			fmt.Fprintf(t.out, " %v |", rate)
+		}
+		fmt.Fprintf(t.out, "\n|%s\n", strings.Repeat("---|", 2+len(askedRates)))
+	}
+	for i, set := range sets {
+		var all [][]quality.Result
+		for _, rate := range askedRates {
+			lines, err := t.ratesAt(ctx, rate, names[i], format, set)
+			if err != nil {
+				return err
+			}
+			all = append(all, lines)
+		}
+		for d := range all[0] {
+			if all[0][d].Rates == nil {
+				continue // of all detectors together
+			}
+			if !asJSON {
+				fmt.Fprintf(t.out, "| %s | %s |", names[i], all[0][d].Detector)
+			}
+			for _, lines := range all {
+				if asJSON {
+					if err := json.NewEncoder(t.out).Encode(&lines[d]); err != nil {
+						return err
+					}
+					continue
+				}
+				r := lines[d].Rates
+				first, firstRuns := r.First.Times(r.Asked)
+				after, afterRuns := r.After.Times(r.Asked)
+				fmt.Fprintf(t.out, " %.2f, %.2f (%.2f, %.2f) |", first, after, firstRuns, afterRuns)
+			}
+			if !asJSON {
+				fmt.Fprintln(t.out)
+			}
+		}
+	}
+	return nil
+}
+
+// ratesAt returns the measures of a set with every detector's threshold conformal at a rate.
+func (t terminal) ratesAt(ctx context.Context, rate float64, name, format string, set []quality.Series) ([]quality.Result, error) {
+	c, faults := config.OfSeries(t.environ, set[0].Dim)
+	if len(faults) > 0 {
+		return nil, settingsError(faults)
+	}
+	override := map[string]string{}
+	for i := range c.Detectors {
+		prefix := config.DetectorPrefix(c.Detectors[i].Name)
+		override[prefix+"THRESHOLD"] = "conformal:" + strconv.FormatFloat(rate, 'g', -1, 64)
+		override[prefix+"ALARMS_PER_DAY"] = "0"
+	}
+	var environ []string
+	for _, line := range t.environ {
+		if key, _, _ := strings.Cut(line, "="); override[key] == "" {
+			environ = append(environ, line)
+		}
+	}
+	for key, value := range override {
+		environ = append(environ, key+"="+value)
+	}
+	d, err := newDataSet(environ, name, format, set, "backtest")
+	if err != nil {
+		return nil, err
+	}
+	exec := detectors.NewCPU(runtime.GOMAXPROCS(0))
+	defer exec.Close()
+	began := time.Now()
+	s, err := backtests.Run(ctx, &backtests.Config{State: d.state, Executor: exec, Source: d})
+	if err == nil && s.Partial != "" {
+		err = errors.New("score: " + s.Partial)
+	}
+	return d.results(time.Since(began)), err
+}
