@@ -9,8 +9,9 @@ import (
 
 // Limits of what the kernels of knn.cu take.
 const (
-	knnPoints  = 1 << 20 // of a set
-	knnDim     = 64      // numbers a point
+	knnPoints  = knn.MaxWindow // of a set
+	knnScanned = 1 << 20       // of a set that all blocks search in pairs
+	knnDim     = 64            // numbers a point
 	knnK       = 1 << 10
 	knnBefore  = 1 << 12 // points before a scored one
 	knnWindow  = 2048    // points of a window that a block has for itself
@@ -137,11 +138,12 @@ const (
 	knnIsScan       = knnIsWindow + 4
 	knnIsLine       = knnIsScan + 8 // of one coordinate: 1, 2, 4, 8 points a thread
 	knnIsBeforeLine = knnIsLine + 4
+	knnIsIndex      = knnIsBeforeLine + 1 // knnIndex's kernel
 )
 
-// A class of KNN: Variant is one of the above, a kernel's number among its kind, and
-// threads a block << 8; A are shared memory in KB and, << 16, the blocks of a task; B is
-// scratch in 256 bytes.
+// A class of KNN: Variant is one of the above, a kernel's number among its kind, and, << 8,
+// threads a block or, of an index, passes of its sort; A are shared memory in KB and, << 16, the
+// blocks of a task; B is scratch in 256 bytes.
 func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	s, ok := knnShapeOf(t, params)
 	if !ok {
@@ -180,6 +182,13 @@ func knnClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 		return Class{Op: knn.Op, Variant: uint32(variant | g.threads()<<8), A: uint32((shared+1023)/1024 | 1<<16),
 			B: uint32(knnRounded(scratch))}, cost, true
 	}
+	if g, ok := s.index(int(t.Dim), params.Bool(knnParamNeighbours)); ok {
+		c := Class{Op: knn.Op, Variant: uint32(knnIsIndex + g.kernel | g.passes<<8), A: uint32(g.blocks << 16), B: uint32(knnRounded(g.scratch))}
+		return c, s.n*(1+s.others*s.width/40) + 100_000, true
+	}
+	if s.n > knnScanned {
+		return Class{}, 0, false
+	}
 	g := s.set()
 	variant := knnIsScan
 	for knnScans[variant-knnIsScan] != g.most {
@@ -211,6 +220,7 @@ func knnLaunches(c Class, p *Planner, chains []chain) {
 		name = "knn_before"
 	case variant == knnIsBeforeLine:
 		name = "knn_before_line"
+	case variant > knnIsBeforeLine:
 	case variant >= knnIsLine:
 		name = fmt.Sprint("knn_line_", 1<<(variant-knnIsLine))
 	case variant >= knnIsScan:
@@ -218,7 +228,7 @@ func knnLaunches(c Class, p *Planner, chains []chain) {
 	case variant > knnIsWindow:
 		name = fmt.Sprint("knn_window_", 1<<(variant-knnIsWindow))
 	}
-	if variant == knnIsBefore || variant >= knnIsLine {
+	if variant == knnIsBefore || variant >= knnIsLine && variant < knnIsIndex {
 		for _, ch := range chains {
 			p.tile(Tile{First: ch.first, Count: ch.count})
 		}
@@ -233,6 +243,10 @@ func knnLaunches(c Class, p *Planner, chains []chain) {
 			return
 		}
 		wave = 0
+		if variant >= knnIsIndex {
+			launchIndexed(p, variant, threads)
+			return
+		}
 		if variant < knnIsScan {
 			p.launch(kernel(name), threads, shared)
 			return
@@ -267,6 +281,9 @@ var knnPlan = opPlan{
 	kernels: []string{"knn_before", "knn_before_line", "knn_line_1", "knn_line_2", "knn_line_4", "knn_line_8",
 		"knn_peaks", "knn_load", "knn_finish",
 		"knn_scan_2", "knn_scan_4", "knn_scan_6", "knn_scan_8", "knn_scan_10", "knn_scan_16", "knn_scan_32", "knn_scan_64",
-		"knn_window", "knn_window_2", "knn_window_4", "knn_window_8"},
+		"knn_window", "knn_window_2", "knn_window_4", "knn_window_8",
+		"knn_index_extent", "knn_index_keys", "knn_index_count", "knn_index_scatter", "knn_index_leaves_2", "knn_index_leaves_4",
+		"knn_nearest_2_10", "knn_nearest_2_20", "knn_nearest_2_32", "knn_nearest_2_50", "knn_nearest_2_64",
+		"knn_nearest_4_10", "knn_nearest_4_20", "knn_nearest_4_32", "knn_nearest_4_50", "knn_nearest_4_64"},
 	class: knnClass, shared: knnSharedBytes, launches: knnLaunches,
 }

@@ -108,7 +108,7 @@ func svdWork(w, rank, fresh int) work {
 // standard normal points of the given dimension: scikit-learn's KDTree.get_n_calls, with
 // the leaf size of 4 to 64 that gives the fewest.
 var kdVisits = map[[3]int]float64{
-	{1024, 8, 20}: 642, {4096, 8, 20}: 1198, {16384, 8, 20}: 1861, {1000000, 2, 50}: 146, {581012, 10, 50}: 17367,
+	{1024, 8, 20}: 642, {4096, 8, 20}: 1198, {16384, 8, 20}: 1861, {1000000, 2, 50}: 122, {1600000, 3, 50}: 205, {581012, 10, 50}: 17367,
 }
 
 // searchWork is that of the k nearest of each of n points, two instructions a pair for

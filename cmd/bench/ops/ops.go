@@ -131,8 +131,11 @@ func (s *shape) input() (*input, error) {
 				x[i] = s.wave(x, i, k)
 			}
 		}
-		if s.op == scan.Op {
+		switch {
+		case s.op == scan.Op:
 			s.cells(x, rng)
+		case s.dim > 1:
+			s.place(x, rng)
 		}
 		if s.series == recorded { // keys have parts of it, from its begin to its end
 			if len(recording) < len(x) {
@@ -203,6 +206,36 @@ func (s *shape) wave(x []float64, i, k int) float64 {
 		return x[i]
 	}
 	return 20 + math.Sin(float64(i)/9) + math.Sin(float64(i+k)/23) + 0.1*x[i]
+}
+
+// The sets of points of several values, besides normal ones.
+const (
+	blobs    = "100 blobs"        // of the same deviation
+	outliers = "100 far outliers" // among points that are uniform in a square
+)
+
+// place moves normal deviates to where the points of the shape's series lie.
+func (s *shape) place(x []float64, rng *rand.Rand) {
+	n := len(x) / s.dim
+	switch s.series {
+	case blobs:
+		centers := make([]float64, 100*s.dim)
+		for i := range centers {
+			centers[i] = 100 * rng.Float64()
+		}
+		for i := range n {
+			c := centers[rng.IntN(100)*s.dim:]
+			for j := range s.dim {
+				x[i*s.dim+j] += c[j]
+			}
+		}
+	case outliers:
+		for i := range x {
+			if x[i] = rng.Float64(); i/s.dim%max(n/100, 1) == 0 {
+				x[i] = 1000 * (x[i] - 0.5)
+			}
+		}
+	}
 }
 
 // pack fills the batch as a partition does: the window centred and made float32,

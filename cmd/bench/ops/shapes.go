@@ -25,7 +25,7 @@ type shape struct {
 	first     bool        // tasks have no carry, as those of new keys
 	asked     bool        // measured only where -shapes names it
 	recording string      // the file of a recorded series
-	series    string      // the series of windows of one value a row: see wave; "" for two sines with noise
+	series    string      // what the values are: see wave and place; "" for two sines with noise, of several a row normal ones
 	tasks     int         // of all batches together
 	kernel    float64     // target of the launches alone; 0: none
 	whole     float64     // target of Execute; 0: none
@@ -54,8 +54,11 @@ var targets = map[string]target{
 	"knn N=1024 d=1 k=20, recording":                              {5e9, 2e9},
 	"knn N=1024 d=1 k=20, stride 1, 16 tasks a key":               {0, 20e6},
 	"knn N=1024 d=1 k=20, stride 1, 16 tasks a key, recording":    {0, 20e6},
-	"knn N=1000000 d=2 k=50":                                      {1_000_000 / 0.5, 0},
-	"knn N=581012 d=10 k=50":                                      {581_012 / 0.5, 0},
+	"knn N=1000000 d=2 k=50":                                      {1_000_000 / 0.0025, 1_000_000 / 0.005},
+	"knn N=1000000 d=2 k=50, 100 blobs":                           {1_000_000 / 0.0025, 0},
+	"knn N=1000000 d=2 k=50, 100 far outliers":                    {1_000_000 / 0.005, 0},
+	"knn N=1600000 d=3 k=50":                                      {1_600_000 / 0.012, 0},
+	"knn N=581012 d=10 k=50":                                      {581_012 / 0.12, 0},
 	"discord window=2048 m=64, 1 fresh":                           {0, 1.5e6},
 	"discord window=2048 m=64, 1 fresh, 16 tasks a key":           {0, 3e6},
 	"discord window=2048 m=64, 16 fresh":                          {0, 10e6},
@@ -96,6 +99,7 @@ var variants = map[string][]variant{
 	"lof N=1024 d=1 k=20, stride 1, 16 tasks a key": {{}, {series: recorded}},
 	"knn N=1024 d=1 k=20":                           {{}, {series: recorded}},
 	"knn N=1024 d=1 k=20, stride 1, 16 tasks a key": {{}, {series: recorded}},
+	"knn N=1000000 d=2 k=50":                        {{}, {series: blobs}, {series: outliers}},
 	"discords N=1000000 m=512 to 512":               {{}, {radius: true}, {series: walks, radius: true}},
 	"discords N=10000000 m=512 to 512":              {{asked: true}},
 	"discords N=100000 m=512 to 512":                {{}, {radius: true}},

@@ -35,7 +35,7 @@ func TestKNNSettings(t *testing.T) {
 		"to the window":        {"WINDOW=64", "MIN_POINTS=65"},
 		"scored whole":         {"WINDOW=64", "TUMBLING=true", "STRIDE=64", "MIN_POINTS=30"},
 		"K":                    {"K=2000", "WINDOW=5000"},
-		"use 2 to 1048576":     {"WINDOW=1048577"},
+		"use 2 to 2097152":     {"WINDOW=2097153"},
 	} {
 		if faults := parse(bad...); !strings.Contains(faults, want) {
 			t.Errorf("%v: %s does not mention %q", bad, faults, want)

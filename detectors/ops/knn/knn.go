@@ -99,7 +99,7 @@ type Params struct {
 const MinPoints = 256
 
 // MaxWindow is the largest window of the op, in points.
-const MaxWindow = 1 << 20
+const MaxWindow = 1 << 21
 
 // maxEmbed is the largest number of rows that make a point.
 const maxEmbed = 1 << 10
@@ -516,7 +516,7 @@ func Shapes() []detectors.Shape {
 	chained := stride
 	chained.Name, chained.Chain = chained.Name+", 16 tasks a key", 16
 	return []detectors.Shape{
-		shape(1024, 8, 20, 8000), shape(16384, 8, 20, 16), shape(1000000, 2, 50, 1), shape(581012, 10, 50, 1),
+		shape(1024, 8, 20, 8000), shape(16384, 8, 20, 16), shape(1000000, 2, 50, 1), shape(1600000, 3, 50, 1), shape(581012, 10, 50, 1),
 		shape(1024, 1, 20, 1<<14), stride, chained,
 	}
 }

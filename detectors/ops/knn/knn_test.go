@@ -32,7 +32,7 @@ func TestKNNExplain(t *testing.T) {
 }
 
 func TestKNNRefuses(t *testing.T) {
-	for _, p := range []Params{{}, {Window: 1}, {Window: 19}, {Window: 1<<20 + 1}, {Window: 64, K: -1}, {Window: 64, K: 33},
+	for _, p := range []Params{{}, {Window: 1}, {Window: 19}, {Window: 1<<21 + 1}, {Window: 64, K: -1}, {Window: 64, K: 33},
 		{Window: 64, Embed: -1}, {Window: 64, Embed: 1025}, {Window: 4096, K: 1025},
 		{Window: 64, MinPoints: 19}, {Window: 64, MinPoints: 65}, {Window: 64, MinPoints: -1}, {Window: 64, MinPoints: 40, Tumbling: true}} {
 		if _, err := New(p); err == nil {

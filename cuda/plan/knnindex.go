@@ -1,0 +1,68 @@
+package plan
+
+import "fmt"
+
+// Limits of the sets that have an index.
+const (
+	knnIndexed   = 1 << 13 // points, at least: brute force is faster below
+	knnIndexDim  = 4
+	knnIndexMost = 64 // neighbours
+)
+
+// Constants of knn_index.h.
+const (
+	knnLeaf        = 32      // points
+	knnNode        = 32      // leaves
+	knnIndexBlocks = 132 * 5 // of a set: as many as an H200 runs at once
+	knnSortBlocks  = 132
+	knnSamples     = 1024 * knnIndexDim
+)
+
+// knnNearest are the kernels by neighbours, for points of two coordinates and of four.
+var knnNearest = []int{10, 20, 32, 50, 64}
+
+// knnIndex describes how a large set of few coordinates is divided, as knn_index.h's Index.
+type knnIndex struct {
+	kernel  int // of those of two coordinates, then of four
+	passes  int // of the sort
+	blocks  int
+	scratch int
+}
+
+// index returns false where there is no index of a set: its neighbours are listed, or brute force
+// is faster.
+func (s *knnShape) index(dim int, listed bool) (g knnIndex, ok bool) {
+	if listed || dim != s.width || dim > knnIndexDim || s.n < knnIndexed || s.points > 0 || s.others < 1 || s.others > knnIndexMost {
+		return g, false
+	}
+	for knnNearest[g.kernel] < s.others {
+		g.kernel++
+	}
+	wide := 2
+	if dim > 2 {
+		wide = 4
+		g.kernel += len(knnNearest)
+	}
+	g.passes = max(4, 2*dim)
+	g.blocks = min(knnIndexBlocks, (s.n+127)/128)
+	leaves := (s.n + knnLeaf - 1) / knnLeaf
+	nodes := (leaves + knnNode - 1) / knnNode
+	g.scratch = Align(24) + Align(g.blocks*48) + Align(4*knnSamples) + Align(min(g.blocks, knnSortBlocks)*256*4) +
+		2*Align(8*s.n) + 2*Align(4*s.n) + Align(4*wide*knnLeaf*leaves) + Align(8*wide*leaves) + Align(8*wide*nodes)
+	return g, true
+}
+
+// launchIndexed adds the launches of the tiles since the one before.
+func launchIndexed(p *Planner, variant, passes int) {
+	grid := len(p.tiles) - p.launched
+	kind := variant - knnIsIndex
+	wide := 2 << (kind / len(knnNearest))
+	p.launch(kernel("knn_index_extent"), 256, 0)
+	p.again(kernel("knn_index_keys"), grid, 256, 0)
+	for range passes {
+		p.again(kernel("knn_index_count"), grid, 512, 0)
+		p.again(kernel("knn_index_scatter"), grid, 512, 0)
+	}
+	p.again(kernel(fmt.Sprint("knn_index_leaves_", wide)), grid, 256, 0)
+	p.again(kernel(fmt.Sprintf("knn_nearest_%d_%d", wide, knnNearest[kind%len(knnNearest)])), grid, knnLanes, 0)
+}
