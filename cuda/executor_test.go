@@ -9,7 +9,6 @@ import (
 	"odradek/cuda/plan"
 	"odradek/detectors"
 	"odradek/detectors/executortest"
-	"odradek/detectors/ops/scan"
 )
 
 // testLog writes to the test's log.
@@ -48,7 +47,7 @@ type placed struct{ checked }
 
 func (p placed) Placed() executortest.Placed { return placedBy(p.Stats()) }
 
-func (p placed) Takes(op detectors.Op) bool { return plan.Has(op) && (op != scan.Op || p.o.Scan) }
+func (p placed) Takes(op detectors.Op) bool { return plan.Has(op) }
 
 func placedBy(s Stats) executortest.Placed {
 	var tasks uint64

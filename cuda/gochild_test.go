@@ -330,9 +330,12 @@ func execute(b []byte, q *child.Request, fault string, cache []float64, models [
 					Scores: of(out, t.Scores).F32(), Next: of(out, t.Next), Detail: of(out, t.Detail),
 					Bins: of(words, t.Bins).F32(),
 				}
-				if t.Op.Elem() == detectors.F64 {
-					r.X64 = of(words, detectors.Span{Off: 2 * t.X.Off, Len: 2 * t.X.Len}).F64()
-				} else {
+				switch wide := (detectors.Span{Off: 2 * t.X.Off, Len: 2 * t.X.Len}); t.Op.Elem() {
+				case detectors.F64:
+					r.X64 = of(words, wide).F64()
+				case detectors.I64:
+					r.XI = of(words, wide).I64()
+				default:
 					r.X = of(words, t.X).F32()
 				}
 				if t.After == 1 {

@@ -110,7 +110,7 @@ func (e *Executor) Batch() *detectors.Batch {
 		return h.Batch
 	}
 	h := &held{Batch: new(detectors.Batch)}
-	h.plan.Shared, h.plan.Scan = e.least, e.o.Scan
+	h.plan.Shared = e.least
 	if m, err := e.allocate(smallest); err == nil {
 		h.memory = m
 		m.take(h.Batch)

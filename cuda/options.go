@@ -43,8 +43,6 @@ type Options struct {
 	// executor; otherwise the CPU scores it. Tasks that no kernel takes, batches that find
 	// no room, and a batch that several children died with go to the CPU all the same.
 	Wait bool
-	// Scan lets the kernels of op scan take its tasks; otherwise the CPU scores them.
-	Scan bool
 	Log  *slog.Logger // default: none
 }
 

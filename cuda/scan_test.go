@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -71,6 +72,10 @@ func scanCells(rng *rand.Rand) map[string]scanCell {
 			}
 			return 1<<30 + rng.Int64N(1<<11) - 1<<10, 1 << 20
 		},
+		// Ratios of all sizes: for grids of few cells.
+		"few cells": func(int, int) (int64, int64) {
+			return int64(math.Exp(18 * rng.Float64())), int64(math.Exp(30 * rng.Float64()))
+		},
 		"one cell": func(y, x int) (int64, int64) {
 			if y == 0 && x == 0 {
 				return 7, 2
@@ -86,7 +91,6 @@ func scanCells(rng *rand.Rand) map[string]scanCell {
 // the CPU form.
 func onScan(t *testing.T, o Options, times, most int) {
 	rng := seedtest.New(t)
-	o.Scan = true
 	e := open(t, o)
 	defer e.Close()
 	cells := scanCells(rng)
@@ -103,6 +107,9 @@ func onScan(t *testing.T, o Options, times, most int) {
 				}
 				if rng.IntN(2) == 0 && rows*cols < 1500 {
 					p.Replicates = 1 + rng.IntN(30)
+				}
+				if kind == "few cells" {
+					p.Replicates = 0
 				}
 				if (kind == "large counts" || kind == "beside") && p.Replicates > 0 {
 					left++
@@ -129,6 +136,12 @@ func onScan(t *testing.T, o Options, times, most int) {
 				b.GrowOutputs(&task, size)
 				b.Tasks = append(b.Tasks, task)
 				names = append(names, fmt.Sprintf("%d x %d, %+v", rows, cols, p))
+			}
+			if kind == "few cells" {
+				for range 60 * times {
+					add(1, 2+rng.IntN(3))
+				}
+				cells[kind] = cells["null"]
 			}
 			for range times {
 				add(1, 2+rng.IntN(most))

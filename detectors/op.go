@@ -79,6 +79,7 @@ type Case struct {
 	Fresh []int
 	Bins  []float32
 	Bench bool // also a benchmark
+	CPU   bool // of a kind that kernels need not take
 }
 
 // Shape is a load for a benchmark: many tasks of one detector, of equal size. Results

@@ -190,7 +190,6 @@ const (
 // Planner makes the plans of one batch's Execute: see doc.go. It is reused.
 type Planner struct {
 	Shared       int             // bytes of shared memory that a block may have on each of the devices, 0 for no limit
-	Scan         bool            // kernels take tasks of op scan
 	in           detectors.Words // of the batch
 	tasks        []Task          // in plan order, in the batch's memory
 	tiles        []Tile
@@ -366,7 +365,7 @@ func (p *Planner) classOf(t *detectors.Task) (int32, int) {
 		return p.found.class, p.found.cost
 	}
 	op := byOp[t.Op]
-	if op == nil || op == &scanPlan && !p.Scan || t.Model.Len > 0 && !op.models {
+	if op == nil || t.Model.Len > 0 && !op.models {
 		return -1, 0
 	}
 	s := shape{t.Op, t.Dim, t.Fresh, t.X.Len, t.Bins.Len, t.Scores.Len, t.Next.Len, t.Detail.Len, t.Model.Len, t.Params}

@@ -40,7 +40,7 @@ func (p *Planner) Cut(b *detectors.Batch, parts []*Part) bool {
 	}
 	parts[0].First = 0
 	for _, t := range parts {
-		t.part, t.Shared, t.Scan, t.in = true, p.Shared, p.Scan, p.in
+		t.part, t.Shared, t.in = true, p.Shared, p.in
 		t.next, t.classes, t.waves, t.rounds = p.next, p.classes, p.waves, p.rounds
 		t.segments, t.cost, t.longest = t.segments[:0], 0, 0
 	}

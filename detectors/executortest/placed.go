@@ -49,15 +49,15 @@ func follow(e detectors.Executor, op detectors.Op) *placements {
 }
 
 // scored counts the tasks of a case, each executed in a batch of its own. Not every op's
-// kernels read models: where tasks have one, the CPU may score them.
-func (p *placements) scored(name string, tasks int, modelled bool) {
+// kernels read models, nor take all of its methods: where optional, the CPU may score them.
+func (p *placements) scored(name string, tasks int, optional bool) {
 	if p == nil {
 		return
 	}
 	now := p.e.Placed()
 	of := now.less(p.at)
 	p.at = now
-	if !modelled || of.Device > 0 {
+	if !optional || of.Device > 0 {
 		p.tasks += tasks
 		p.sum = Placed{p.sum.Device + of.Device, p.sum.Declined + of.Declined, p.sum.CPU + of.CPU}
 	}

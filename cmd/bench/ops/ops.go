@@ -57,7 +57,7 @@ func (b *Bench) wants(shape string) bool {
 // OnDevice measures the ops on a GPU: launches alone on cold buffers, and all of
 // Execute with packing and transfers by as many goroutines as there are cores.
 func (b *Bench) OnDevice(ctx context.Context) ([]report.Row, error) {
-	e, err := b.GPU.Open(cuda.Options{Scan: true})
+	e, err := b.GPU.Open(cuda.Options{})
 	if err != nil {
 		return nil, err
 	}

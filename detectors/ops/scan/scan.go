@@ -353,7 +353,9 @@ func compare(_ *detectors.Rows, got, want detectors.Result) error {
 func cases(rng *rand.Rand) []detectors.Case {
 	var cases []detectors.Case
 	add := func(p Params, dim, extra int, fresh []int, values ...signals.Signal) {
-		cases = append(cases, signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...))
+		c := signals.Case(fmt.Sprintf("%+v", p), detectors.Must(New(p)), dim, extra, fresh, values...)
+		c.CPU = p.Model != Poisson
+		cases = append(cases, c)
 	}
 	counts := func(name string, mean float64) signals.Signal {
 		return signals.Signal{Name: name, At: func(int, int) float64 { return math.Floor(rng.ExpFloat64() * mean) }}
