@@ -218,7 +218,7 @@ func TestComposeRules(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"ODRADEK_GROUP:", "ODRADEK_GRUOP:", "worker: ODRADEK_GROUP"},
 		{"ODRADEK_DRAIN_TIMEOUT:", "ODRADEK_DRIAN_TIMEOUT:", "ODRADEK_DRIAN_TIMEOUT"},
-		{"ODRADEK_PRESET: default", "ODRADEK_PRESET: defualt", "ODRADEK_PRESET"},
+		{"ODRADEK_PRESET: default", "ODRADEK_PRESET: none", "ODRADEK_PRESET"},
 		{"ODRADEK_PRESET: default", "ODRADEK_PRESET: default\n  ODRADEK_DETECTORS: level", "ODRADEK_PRESET"},
 		{"ODRADEK_PRESET: default", "ODRADEK_DETECTOR_SHAPE_STRIDE: \"four\"", "ODRADEK_DETECTOR_SHAPE_STRIDE"},
 		{"ODRADEK_PRESET: default", "ODRADEK_DETECTOR_LEVEL_OP: zscore", "ODRADEK_DETECTOR_LEVEL_OP"},
