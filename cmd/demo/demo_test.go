@@ -192,8 +192,10 @@ func TestDemoJudgeCanFail(t *testing.T) {
 	without := func(detectors ...string) []*demoAnomaly {
 		return slices.DeleteFunc(slices.Clone(log.list), func(a *demoAnomaly) bool { return slices.Contains(detectors, a.Detector) })
 	}
-	for kind, detectors := range map[string][]string{"spike": {"near", "shape"}, "frequency": {"near", "shape"}, "dropout": {"silence", "near", "shape"},
-		"stuck": {"flat", "near", "shape"}} {
+	for kind, detectors := range map[string][]string{
+		"spike": {"near", "shape"}, "frequency": {"near", "shape"},
+		"dropout": {"silence", "near", "shape"}, "stuck": {"flat", "near", "shape"},
+	} {
 		if r := truth.judge(without(detectors...), steps); r.Kinds[kind].Found > whole.Kinds[kind].Found/2 {
 			t.Errorf("without %v still %d of %d of kind %s are found", detectors, r.Kinds[kind].Found, r.Kinds[kind].Planted, kind)
 		}

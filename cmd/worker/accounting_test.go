@@ -39,7 +39,8 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	c := kafkatest.Open(t, kafkatest.KindFake)
 	addr := freeAddr(t)
 	topic, environ := checkFixture(t, c,
-		"ODRADEK_HTTP_ADDR="+addr, "ODRADEK_KEY_FIELD=sensor", "ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8",
+		"ODRADEK_HTTP_ADDR="+addr, "ODRADEK_KEY_FIELD=sensor", "ODRADEK_DETECTORS=change",
+		"ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8",
 		"ODRADEK_DETECTOR_CHANGE_KEYS=!sensor-00007", "ODRADEK_REPLICATION=1", "ODRADEK_LATENESS=5s", "ODRADEK_DUPLICATES=drop")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -54,7 +54,8 @@ func runUntil(t *testing.T, c *kafkatest.Cluster, environ []string, topic string
 func stateFixture(t *testing.T, c *kafkatest.Cluster) (topic string, environ []string) {
 	t.Helper()
 	return checkFixture(t, c,
-		"ODRADEK_HTTP_ADDR=off", "ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8", "ODRADEK_REPLICATION=1",
+		"ODRADEK_HTTP_ADDR=off", "ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_OP=zscore",
+		"ODRADEK_DETECTOR_CHANGE_WINDOW=8", "ODRADEK_REPLICATION=1",
 		"ODRADEK_SESSION_TIMEOUT=6s", "ODRADEK_TRANSACTION_TIMEOUT=5s", "ODRADEK_HEARTBEAT_INTERVAL=200ms", "ODRADEK_REPLAY_LIMIT=100ms")
 }
 

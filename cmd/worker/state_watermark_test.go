@@ -15,8 +15,8 @@ import (
 // command shows it and sets it back, and the records that come then are not late.
 func TestStateWatermark(t *testing.T) {
 	c := kafkatest.Open(t, kafkatest.KindFake)
-	topic, environ := checkFixture(t, c, "ODRADEK_HTTP_ADDR=off", "ODRADEK_KEY_FIELD=sensor", "ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_OP=zscore",
-		"ODRADEK_DETECTOR_CHANGE_WINDOW=8",
+	topic, environ := checkFixture(t, c, "ODRADEK_HTTP_ADDR=off", "ODRADEK_KEY_FIELD=sensor",
+		"ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_OP=zscore", "ODRADEK_DETECTOR_CHANGE_WINDOW=8",
 		"ODRADEK_REPLICATION=1", "ODRADEK_LATENESS=5s", "ODRADEK_TIME_FIELD=", "ODRADEK_MAX_FUTURE=0")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

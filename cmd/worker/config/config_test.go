@@ -244,7 +244,8 @@ func TestSources(t *testing.T) {
 		case "KAFKA_PASSWORD":
 			want = "file"
 		}
-		if name, ok := strings.CutPrefix(s.name, Prefix+"DETECTOR_"); ok && slices.ContainsFunc(presets[0].detectors, func(d presetDetector) bool {
+		name, ok := strings.CutPrefix(s.name, Prefix+"DETECTOR_")
+		if ok && slices.ContainsFunc(presets[0].detectors, func(d presetDetector) bool {
 			setting, ok := strings.CutPrefix(name, envName(d.name)+"_")
 			return ok && strings.Contains(" "+d.one, " "+setting+"=")
 		}) {

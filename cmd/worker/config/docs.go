@@ -83,12 +83,13 @@ The state of a series depends on the mapping (` + "`KEY_FIELD`, `TIME_FIELD`, `T
 	b.WriteString(`
 ## Presets
 
-What ` + "`ODRADEK_PRESET`" + ` stands for; [quality.md](quality.md#presets) has what each finds and costs. Where a sample has several values, a detector has the
-settings of the last column; one without settings there is left out.
+What ` + "`ODRADEK_PRESET`" + ` stands for; [quality.md](quality.md#presets) has what each finds and costs.
+Where a sample has several values, a detector has the settings of the last column; one without settings there is left out.
 `)
 	for i := range presets {
 		p := &presets[i]
-		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n| detector | one value | several values |\n|---|---|---|\n", p.name, strings.ToUpper(p.help[:1])+p.help[1:])
+		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n", p.name, strings.ToUpper(p.help[:1])+p.help[1:])
+		b.WriteString("| detector | one value | several values |\n|---|---|---|\n")
 		code := func(settings string) string {
 			if settings == "" {
 				return ""
