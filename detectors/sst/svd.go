@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // SVD-SST is the transformation without an approximation: Idé and Inoue,
@@ -26,7 +27,7 @@ import (
 // eigenvectors and its singular values the absolute eigenvalues: two eigenvalues
 // l and -l are two directions of one singular value. Where the r-th and the
 // next singular value are equal, or the two largest of H2, the method does not determine
-// the score; the one here is one of those possible, the same each time. See SVDSpread.
+// the score; the one here is one of those possible, the same each time. See SVDRange.
 
 // MaxSVDWindow is the largest w of SVD-SST.
 const MaxSVDWindow = 1024
@@ -261,56 +262,77 @@ func implicitQL(d, e []float64, z [][]float64) {
 	}
 }
 
-// Shares of the largest singular value: within them SVDSpread treats two values as
-// possibly equal.
+// Shares of the largest singular value: within them SVDRange treats two values as
+// possibly equal. Nearer than even, any mixture of the two vectors may be mu.
 const (
 	openPast    = 1e-6
 	openCurrent = 1e-3
+	even        = 1e-7
 )
 
-// SVDSpread returns how far a score may be from the definition's where the method does not
-// determine it, 0 elsewhere. A score is undetermined by the weights of the past's
-// directions whose singular values are within 1e-6 of the largest from the r-th's
+// SVDRange returns the least and the greatest score that the method allows, of which score is
+// the definition's; both are score where the method determines it. It is undetermined by the
+// past's directions whose singular values are within 1e-6 of the largest from the r-th's
 // or from the bound below which they do not count, because any of them, or mixtures,
 // may be the ones that count. It is also undetermined by mu, where singular values of H2
-// follow the first within 1e-3 of it: mu may turn towards their
-// vectors by 1e-8 of it over their distance, which makes 1e-5 at 1e-3.
-func SVDSpread(p *SVDParams, d *SVD) float64 {
+// follow the first: within 1e-7 any unit vector among theirs may be mu, and the scores lie between
+// the extreme eigenvalues of the share outside the past's directions; within 1e-3 mu may turn
+// towards their vectors by 1e-8 of the largest over their distance, which makes 1e-5 at 1e-3.
+func SVDRange(p *SVDParams, d *SVD, score float64) (low, high float64) {
 	if len(d.Past) == 0 {
-		return 0
+		return score, score
 	}
-	spread := 0.0
-	near := func(bound float64) {
-		inside := 0.0
-		for i, s := range d.Past {
-			if math.Abs(s-bound) <= openPast*d.Past[0] {
-				inside += d.Weight[i]
-			}
+	first, last := d.Past[0], d.Past[p.Rank-1]
+	threshold := p.Negligible * first
+	tied, faint := last-d.Past[p.Rank] <= openPast*first, last <= (1+openPast)*threshold
+	var certain, possible [][]float64 // directions that count, and that may
+	for i, s := range d.Past {
+		open := tied && math.Abs(s-last) <= openPast*first || faint && math.Abs(s-threshold) <= openPast*first
+		if i < d.Count && !open {
+			certain = append(certain, d.PastLeft[i])
 		}
-		spread += inside
+		if i < d.Count || open {
+			possible = append(possible, d.PastLeft[i])
+		}
 	}
-	if d.Past[p.Rank-1]-d.Past[p.Rank] <= openPast*d.Past[0] {
-		near(d.Past[p.Rank-1])
-	}
-	if threshold := p.Negligible * d.Past[0]; d.Past[p.Rank-1] <= (1+openPast)*threshold {
-		near(threshold)
-	}
-	outside := func(u, v []float64) float64 {
+	outside := func(u, v []float64, of [][]float64) float64 {
 		s := dot(u, v)
-		for _, b := range d.PastLeft[:d.Count] {
+		for _, b := range of {
 			s -= dot(u, b) * dot(v, b)
 		}
 		return s
 	}
-	mu := d.CurrentLeft[0]
-	for j := 1; j < len(d.Current); j++ {
-		gap := (d.Current[0] - d.Current[j]) / d.Current[0]
-		if gap > openCurrent {
-			break
-		}
-		turn := min(1, 1e-8/max(gap, 1e-8))
-		u := d.CurrentLeft[j]
-		spread += turn * (2*math.Abs(outside(mu, u)) + turn*math.Abs(outside(u, u)-outside(mu, mu)))
+	gap := func(j int) float64 { return (d.Current[0] - d.Current[j]) / d.Current[0] }
+	alike := 1
+	for alike < len(d.Current) && gap(alike) <= even {
+		alike++
 	}
-	return spread
+	extremes := func(of [][]float64) (low, high float64) {
+		h := make([][]float64, alike)
+		for j := range h {
+			h[j] = make([]float64, alike)
+			for k := range h[j] {
+				h[j][k] = outside(d.CurrentLeft[j], d.CurrentLeft[k], of)
+			}
+		}
+		values, _ := symmetric(h)
+		return slices.Min(values), slices.Max(values)
+	}
+	low, _ = extremes(possible)
+	_, high = extremes(certain)
+	low, high = min(low, score), max(high, score)
+	if low == high || alike == 1 && len(certain) == len(possible) {
+		low, high = score, score
+	}
+	mu := d.CurrentLeft[0]
+	for j := alike; j < len(d.Current) && gap(j) <= openCurrent; j++ {
+		turn, by := 1e-8/gap(j), 1.0
+		if alike == 1 {
+			u := d.CurrentLeft[j]
+			by = math.Abs(outside(mu, u, d.PastLeft[:d.Count])) +
+				turn*math.Abs(outside(u, u, d.PastLeft[:d.Count])-outside(mu, mu, d.PastLeft[:d.Count]))/2
+		}
+		low, high = low-2*turn*by, high+2*turn*by
+	}
+	return low, high
 }

@@ -142,7 +142,7 @@ func cost(r *detectors.Rows) int {
 }
 
 // compare allows 1e-5 and, for a score that rounding decides, its whole range
-// (sst.SVDSpread).
+// (sst.SVDRange).
 func compare(r *detectors.Rows, got, want detectors.Result) error {
 	const tol = 1e-5
 	if len(got.Next) != 0 {
@@ -157,8 +157,8 @@ func compare(r *detectors.Rows, got, want detectors.Result) error {
 	low, high := make([]float64, r.Fresh), make([]float64, r.Fresh)
 	define(r, func(p *sst.SVDParams, scores []float64, of []sst.SVD) {
 		for i, s := range scores {
-			spread := sst.SVDSpread(p, &of[i])
-			low[i], high[i] = max(low[i], s-spread), max(high[i], s+spread)
+			l, h := sst.SVDRange(p, &of[i], s)
+			low[i], high[i] = max(low[i], l), max(high[i], h)
 		}
 	})
 	for i, g := range got.Scores {
