@@ -78,13 +78,14 @@ type svdsstRun struct {
 	x, scores  []float32
 }
 
-//go:embed testdata/svdsst/cluster-*.txt
+//go:embed testdata/svdsst/*.txt
 var clusterFiles embed.FS
 
 // clusters are pasts with eight singular values within 1e-5 of the largest from each other, and
 // the rank's among them: of w50 a Krylov space of 17 vectors showed four, with small residuals; of
-// w20 more pairs than are refined exchange what float32 leaves. A file has the window, the rank
-// and the values.
+// w20 more pairs than are refined exchange what float32 leaves. Of hidden-w50 the third direction
+// is almost orthogonal to the first vector of the basis. A file has the window, the rank and the
+// values.
 func clusters() (runs []*svdsstRun) {
 	names, err := fs.Glob(clusterFiles, "testdata/svdsst/*")
 	for _, name := range names {

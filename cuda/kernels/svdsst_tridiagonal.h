@@ -15,7 +15,9 @@ namespace {
 
 constexpr double apart = 1e-5;      // of the largest: the vectors of closer values are not
 constexpr double company = 1e-4;    // of the largest: a value as close to the last that counts may stand for several, as may that
-constexpr double pure = 1e-3;       // of the distance: with such a residual it does not
+constexpr double pure = 0.05;       // of the distance: with such a residual it does not
+constexpr double early = 1e-8;      // of the largest: with a larger residual a direction that the start has 1e-6 of may be hidden;
+constexpr double earlyWide = 1e-7;  // with many, of which each matters less and steps show less
 constexpr double undecided = 4e-7;  // of the largest: values as close are as good as each other to the definition
 constexpr double roundings = 1e-8;  // of T's size: what they are between two Ritz vectors
 constexpr double common = 2e-6;     // of a score: what vectors that are not quite orthogonal may do to it
@@ -39,6 +41,7 @@ struct Pairs {
     float bound;  // of T's eigenvalues
     bool close;   // two of those are too close: small[0] is the score
     bool alike;   // the last one that counts may stand for several eigenvalues, almost the same
+    bool early;   // a direction that the start has hardly any of may not be seen yet
 };
 
 // beyondBoth is how many eigenvalues of the tridiagonal matrix of n rows, of diagonal
@@ -194,7 +197,7 @@ template <class M> __device__ void closely(const M &m, const Krylov &k, Pairs &f
 // by way of it. taskRank is the rank of the task.
 template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scratch, int taskRank, Krylov k) {
     const Memory<T, W> m(scratch, k.w, taskRank);
-    Pairs found = {1, 0, 0, 0, false, false};
+    Pairs found = {1, 0, 0, 0, false, false, false};
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, n = k.n;
     const bool past = k.known >= 0;
     if (past) {
@@ -341,6 +344,7 @@ template <int T, int W> __device__ __noinline__ Pairs pairs(unsigned char *scrat
         found.alike = gap < company * size && residual > pure * gap;
     }
     found.alike = __any_sync(all, found.alike);
+    found.early = __any_sync(all, lane < counts && m.residual[lane] > (k.rank < wide ? early : earlyWide) * size) && !k.complete;
     if (!k.complete && (values < wanted || n - k.continued < values)) return found;
     bool wrong = lane < values && m.unit[lane] > 1;
     double doubt = 0;
