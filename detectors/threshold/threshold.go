@@ -95,7 +95,8 @@ func New(k Kind, value float64) Rule {
 // supports.
 const (
 	minHistory = fitLeast
-	maxHistory = 1 << 16
+	// MaxHistory is the longest history.
+	MaxHistory = 1 << 16
 	maxWarmup  = 1 << 20
 	maxApart   = 1 << 16
 	minRate    = 2e-6
@@ -143,8 +144,8 @@ func (r *Rule) Check() error {
 	default:
 		return fmt.Errorf("threshold: unknown kind %d", r.Kind)
 	}
-	if r.History < minHistory || r.History > maxHistory {
-		return fmt.Errorf("threshold: history %d must be from %d to %d scores", r.History, minHistory, maxHistory)
+	if r.History < minHistory || r.History > MaxHistory {
+		return fmt.Errorf("threshold: history %d must be from %d to %d scores", r.History, minHistory, MaxHistory)
 	}
 	if r.Warmup < 0 || r.Warmup > maxWarmup {
 		return fmt.Errorf("threshold: warm-up %d must be from 0 to %d scores", r.Warmup, maxWarmup)
@@ -328,6 +329,16 @@ func supports(n int, rate float64) bool { return rate*float64(n+1) >= supported 
 func least(rate float64) int {
 	n := max(minHistory, int(supported/rate)-1)
 	for !supports(n, rate) {
+		n++
+	}
+	return n
+}
+
+// Shows returns the shortest history whose own ranks go down to a rate, so that no tail is extrapolated
+// for it. It may be longer than MaxHistory.
+func Shows(rate float64) int {
+	n := max(minHistory, int(1/rate)-1)
+	for rate*float64(n+1) < 1 {
 		n++
 	}
 	return n

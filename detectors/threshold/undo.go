@@ -86,7 +86,7 @@ func (r *Rule) Restore(state []float32) bool {
 func (r *Rule) Sound() bool {
 	v := r.Value
 	return r.Kind > Off && r.Kind <= PerDay && v-v == 0 && r.Margin-r.Margin == 0 && (r.Kind != Conformal || v > 0 && v <= maxRate) &&
-		r.History >= minHistory && r.History <= maxHistory && r.Warmup >= 0 && r.Warmup <= maxWarmup && r.Decluster >= 0 &&
+		r.History >= minHistory && r.History <= MaxHistory && r.Warmup >= 0 && r.Warmup <= maxWarmup && r.Decluster >= 0 &&
 		r.Decluster <= maxApart
 }
 

@@ -89,6 +89,10 @@ func (k *checker) limits() {
 		if !ok {
 			continue
 		}
+		if v-v != 0 { // a NaN is neither below a limit nor above
+			k.add(short, formatValue(s.field)+" is no finite number", "")
+			continue
+		}
 		if lo := s.tag.Get("min"); lo != "" && v < limit(s.field, lo) {
 			k.add(short, formatValue(s.field)+" is too small", "use at least "+lo)
 		}

@@ -257,7 +257,8 @@ func (k *checker) detectors() {
 		k.detector(d)
 		buildable = buildable && k.ok(d.settingNames(strings.TrimPrefix(DetectorPrefix(d.Name), Prefix))...)
 	}
-	if len(problems) > 0 || !buildable || len(k.faults) > before ||
+	ofDetector := func(f Fault) bool { return strings.HasPrefix(f.Name, Prefix+"DETECTOR_") }
+	if len(problems) > 0 || !buildable || len(k.faults) > before || slices.ContainsFunc(k.faults, ofDetector) ||
 		!k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS") {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -113,6 +114,9 @@ func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 		}
 		for _, s := range settings {
 			name, value, _ := strings.Cut(s, "=")
+			if perDay, err := strconv.ParseFloat(vars[pre+"ALARMS_PER_DAY"], 64); name == "THRESHOLD" && err == nil && perDay != 0 {
+				continue // that is a threshold of its own
+			}
 			set(pre+name, value)
 		}
 	}

@@ -132,6 +132,9 @@ func Offline(r *Report, environ []string, executor func(*Report, *config.Config)
 				r.OK(config.Prefix+"SILENCE", "0: series that stop are not looked for; a few times the interval between their readings would do")
 			}
 		}
+		for _, f := range c.Unsupported() {
+			r.Warn(f.Name, f.Problem, f.Fix)
+		}
 		executor(r, c)
 	}
 	if k := &c.Kafka; k.SASLMechanism == "PLAIN" && !k.TLS {
