@@ -23,7 +23,7 @@ func (s *State) endKey(k *Key, reason events.Reason, offset int64) {
 		}
 	}
 	if a.Silent != nil {
-		s.closeSilence(k, reason, wm, offset)
+		s.silences.close(k, reason, wm, offset)
 	}
 }
 

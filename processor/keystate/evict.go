@@ -7,7 +7,6 @@ import (
 	"odradek/processor/keystate/decisions"
 	"odradek/processor/keystate/expiry"
 	"odradek/processor/keystate/keys"
-	"odradek/processor/keystate/silence"
 )
 
 // evict forgets a key at offset, which is a decision: see package decisions. Its held
@@ -31,18 +30,6 @@ func (s *State) newEvictor() expiry.Evictor[*Key] {
 		Len:     func() int { return s.keys.Len() },
 		Last:    func(k *Key) expiry.Last { return expiry.Last{Offset: k.LastOffset, Time: k.Newest(), Gone: k.Dead} },
 		Compare: keys.ByName,
-	})
-}
-
-// newWatch returns the silence watch of the State's keys.
-func (s *State) newWatch() silence.Watch[*Key] {
-	return silence.New(s.cfg.Silence, silence.Keys[*Key]{
-		All:     s.keys.All,
-		Len:     func() int { return s.keys.Len() },
-		Newest:  (*Key).Newest,
-		Silent:  (*Key).Silent,
-		Gone:    func(k *Key) bool { return k.Dead },
-		Compare: keys.ByUse,
 	})
 }
 
@@ -78,8 +65,8 @@ func (s *State) planSweep() {
 
 // planQuiet is planSweep for silences alone.
 func (s *State) planQuiet() {
-	s.silence.Plan(!s.journal.Replaying)
-	s.nextSweep = min(s.evictor.Next(), s.silence.Next())
+	s.silences.watch.Plan(!s.journal.Replaying)
+	s.sweepAt = min(s.evictor.Next(), s.silences.watch.Next())
 }
 
 // sweep does what the watermark of the sample at offset makes due.
@@ -89,9 +76,7 @@ func (s *State) sweep(offset int64) {
 		s.evictor.Plan(wm, !s.journal.Replaying)
 		s.expire(offset)
 	}
-	for _, k := range s.silence.Due(wm) {
-		s.openSilence(k, wm, offset)
-	}
+	s.silences.open(offset)
 	s.planQuiet()
 }
 

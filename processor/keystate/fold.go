@@ -28,7 +28,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 			return s.foldSlow(sm, b) // a suspect
 		}
 		s.maxTime = sm.Time
-		if sm.Time >= s.nextSweep {
+		if sm.Time >= s.sweepAt {
 			s.sweep(sm.Offset)
 		}
 	}
@@ -52,8 +52,8 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 		s.folder.edits.touch(k)
 	}
 	k.LastOffset = sm.Offset
-	if s.silent > 0 {
-		s.heard(k, sm)
+	if s.silences.n > 0 {
+		s.silences.heard(k, sm)
 	}
 	out := s.folder.fold(k, sm.Time, sm.Offset, sm.Values, b)
 	s.Counts[out]++
@@ -115,7 +115,7 @@ func (s *State) step() {
 	}
 	if t.Time > s.maxTime {
 		s.maxTime = t.Time
-		s.sweepDue = s.watermark() >= s.nextSweep
+		s.sweepDue = s.watermark() >= s.sweepAt
 	}
 	s.waiting, s.accept, s.deferred = true, accept, t
 }
@@ -233,8 +233,8 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 		s.folder.edits.touch(k)
 	}
 	k.LastOffset = s.next - 1
-	if s.silent > 0 && !s.journal.Replaying {
-		s.heard(k, sm)
+	if s.silences.n > 0 && !s.journal.Replaying {
+		s.silences.heard(k, sm)
 	}
 	if t.out == Held {
 		s.hold(k, sm)

@@ -303,18 +303,12 @@ func (s *State) rebuild() {
 	s.held.Rebuild(func(yield func(*reorder.List[*Key]) bool) {
 		s.keys.All(func(k *Key) bool { return yield(k.Held) })
 	})
-	s.silence.Reset()
-	s.silent = 0
+	s.silences.rebuild()
 	s.evictor.Reset()
 	s.orphaned = s.orphaned[:0]
 	for k := range s.keys.All {
-		if a := k.Alerts; a != nil {
-			if a.Silent != nil {
-				s.silent++
-			}
-			if len(a.Orphans) > 0 {
-				s.orphaned = append(s.orphaned, k)
-			}
+		if a := k.Alerts; a != nil && len(a.Orphans) > 0 {
+			s.orphaned = append(s.orphaned, k)
 		}
 	}
 	s.decisions.Rebuild(s.next)

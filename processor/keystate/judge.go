@@ -24,7 +24,6 @@ import (
 type judge struct {
 	out    *Output
 	alerts alerts
-	source []byte // of the ids of anomalies
 	finds  []detectors.Finding
 
 	terms, shares [ensemble.MaxMembers]float64 // of an ensemble's members
@@ -205,7 +204,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 	}
 	in := events.Input{
 		Time: r.Time, Offset: r.Offset, About: r.About, Until: r.Until, Score: r.Judged, Threshold: v.Threshold,
-		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.source,
+		Rank: v.Tail, Exceeds: v.Exceeds, Severity: v.Severity, Detector: d.Name, Key: k.Name(), Source: j.out.source,
 		Ordinary: chance, Region: d.Region(region),
 	}
 	j.alerts.save(k, d.Alert, a)

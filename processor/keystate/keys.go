@@ -25,7 +25,7 @@ func (s *State) create(sm *Sample) *Key {
 	if !s.journal.Replaying {
 		s.journal.Open.Push(opCreate, k, 0, 0)
 	}
-	s.watch(k, sm.Time)
+	s.silences.add(k, sm.Time)
 	return k
 }
 

@@ -23,9 +23,16 @@ type Output struct {
 	// Config.Blocks. The caller empties it as it does Events.
 	Blocks []BlockRow
 
+	source  []byte // the input partition, a part of the ids of anomalies
 	changed keys.Changed
 	journal *journal
 	tasks   *tasks.Queue[*Key]
+}
+
+// SetSource sets the input partition that the state is of. It goes into the ids of
+// anomalies and into nothing else, and has to be set before the first sample.
+func (o *Output) SetSource(topic string, partition int32) {
+	o.source = fmt.Appendf(nil, "%s\x00%d", topic, partition)
 }
 
 // reset empties what belongs to a cycle that is rolled back.

@@ -118,7 +118,7 @@ func (s *State) EndReplay() {
 	s.journal.EndReplay(s.floorAt(s.restore.replayEnd))
 	s.rules.rebuild(s.next)
 	s.evictor.Reset()
-	s.silence.Reset()
+	s.silences.watch.Reset()
 	s.planSweep()
 	s.route()
 }

@@ -2,53 +2,101 @@ package keystate
 
 import (
 	"odradek/processor/events"
+	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/silence"
 )
 
-// Keys become silent with a sample that raises the watermark: after the samples that it
-// releases are folded, and before the sample itself. See package silence.
+// silences opens and closes the silences of keys. Keys become silent with a sample that raises
+// the watermark: after the samples that it releases are folded, and before the sample itself.
+// See package silence.
+type silences struct {
+	watch   silence.Watch[*Key]
+	limit   int64 // Config.Silence
+	n       int   // keys that are silent
+	at      *position
+	journal *journal
+	keys    *keys.Table
+	edits   edits
+	out     *Output
+}
 
-func (s *State) openSilence(k *Key, wm, offset int64) {
+// newSilences returns the silences of the keys in a table.
+func newSilences(limit int64, table *keys.Table) silences {
+	return silences{
+		limit: limit, keys: table,
+		watch: silence.New(limit, silence.Keys[*Key]{
+			All:     table.All,
+			Len:     table.Len,
+			Newest:  (*Key).Newest,
+			Silent:  (*Key).Silent,
+			Gone:    func(k *Key) bool { return k.Dead },
+			Compare: keys.ByUse,
+		}),
+	}
+}
+
+// open opens the silences that the watermark of the sample at offset brings about.
+func (s *silences) open(offset int64) {
+	wm := s.at.watermark()
+	for _, k := range s.watch.Due(wm) {
+		s.openOf(k, wm, offset)
+	}
+}
+
+func (s *silences) openOf(k *Key, wm, offset int64) {
 	if k.Unit != uint32(s.journal.Number) {
-		s.folder.edits.touch(k)
+		s.edits.touch(k)
 	}
 	if k.Alerts == nil {
 		k.Alerts = series.NewAlerts(0)
 		s.keys.Bytes += k.Alerts.Size()
 	}
-	a := s.silence.Open(events.ID(series.SilenceName, k.Name(), s.judge.source, wm, offset), k.Newest(), wm)
+	a := s.watch.Open(events.ID(series.SilenceName, k.Name(), s.out.source, wm, offset), k.Newest(), wm)
 	s.journal.Open.PushValues(opSilent, k, 0, 0, (*events.Anomaly)(nil))
 	k.Alerts.Silent = a
-	s.silent++
-	s.inTurn(EventRow{k, SilenceDetector, series.SilenceName, events.Change{Kind: events.Open, Time: wm, Offset: offset, Anomaly: *a}})
+	s.n++
+	s.out.inTurn(EventRow{k, SilenceDetector, series.SilenceName, events.Change{Kind: events.Open, Time: wm, Offset: offset, Anomaly: *a}})
 }
 
 // heard ends the silence of a key with a sample.
-func (s *State) heard(k *Key, sm *Sample) {
-	if !k.Silent() || !s.silence.Ends(sm.Time, s.watermark()) {
+func (s *silences) heard(k *Key, sm *Sample) {
+	if !k.Silent() || !s.watch.Ends(sm.Time, s.at.watermark()) {
 		return
 	}
-	s.closeSilence(k, events.Recovered, sm.Time, sm.Offset)
-	s.watch(k, sm.Time)
+	s.close(k, events.Recovered, sm.Time, sm.Offset)
+	s.add(k, sm.Time)
 }
 
-func (s *State) closeSilence(k *Key, reason events.Reason, time, offset int64) {
-	if s.cfg.Silence == 0 {
+// close closes the silence of a key.
+func (s *silences) close(k *Key, reason events.Reason, time, offset int64) {
+	if s.limit == 0 {
 		return // an orphan
 	}
 	open := k.Alerts.Silent
 	s.journal.Open.PushValues(opSilent, k, 0, 0, open)
 	k.Alerts.Silent = nil
-	s.silent--
-	s.inTurn(EventRow{k, SilenceDetector, series.SilenceName,
-		events.Change{Kind: events.Close, Reason: reason, Time: time, Offset: offset, Anomaly: s.silence.Close(open, time)}})
+	s.n--
+	s.out.inTurn(EventRow{k, SilenceDetector, series.SilenceName,
+		events.Change{Kind: events.Close, Reason: reason, Time: time, Offset: offset, Anomaly: s.watch.Close(open, time)}})
 }
 
-// watch adds a key that is not silent to the silence watch.
-func (s *State) watch(k *Key, newest int64) {
+// add adds a key that is not silent and whose newest sample is of that time.
+func (s *silences) add(k *Key, newest int64) {
 	if s.journal.Replaying {
 		return
 	}
-	s.silence.Add(k, newest)
-	s.nextSweep = min(s.evictor.Next(), s.silence.Next())
+	s.watch.Add(k, newest)
+	s.at.sweepAt = min(s.at.sweepAt, s.watch.Next())
+}
+
+// rebuild counts the keys that are silent.
+func (s *silences) rebuild() {
+	s.watch.Reset()
+	s.n = 0
+	for k := range s.keys.All {
+		if k.Silent() {
+			s.n++
+		}
+	}
 }

@@ -10,14 +10,12 @@ import (
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/decisions"
-	"odradek/processor/keystate/eventtime"
 	"odradek/processor/keystate/expiry"
 	"odradek/processor/keystate/floor"
 	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/reorder"
 	"odradek/processor/keystate/series"
-	"odradek/processor/keystate/silence"
 	"odradek/processor/keystate/snapshot"
 	"odradek/processor/keystate/suspects"
 	"odradek/processor/keystate/tasks"
@@ -305,10 +303,9 @@ type State struct {
 	sets   *series.Sets
 	layout uint64 // fingerprint of Sample.Values
 
-	keys    keys.Table
-	maxTime int64 // largest event time; NoTime without one
-	next    int64 // offsets below are folded
-	slow    bool  // Fold has to take its slow path
+	position
+	keys keys.Table
+	slow bool // Fold has to take its slow path
 
 	// Lateness.
 	held     reorder.Buffer[*Key]
@@ -324,10 +321,8 @@ type State struct {
 	line []turn // samples whose turn it is
 
 	// Eviction and silence.
-	evictor   expiry.Evictor[*Key]
-	silence   silence.Watch[*Key]
-	silent    int   // keys that are silent
-	nextSweep int64 // the watermark at which either is looked for
+	evictor  expiry.Evictor[*Key]
+	silences silences
 
 	// Grids.
 	gridded bool // there is a grid
@@ -357,35 +352,33 @@ func New(cfg *Config) *State {
 	}
 	s := &State{
 		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()),
-		keys: keys.NewTable(), maxTime: NoTime, next: math.MinInt64,
-		slow:    true,
-		scratch: make([]float64, cfg.Dim), nextSweep: math.MaxInt64,
-		restore: restore{ahead: math.MinInt64, shedAt: math.MaxInt64},
-		held:    reorder.NewBuffer(cfg.MaxHeld, func(k *Key, time int64) bool { return k.Dead || time <= k.LastTime }),
+		position: position{next: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness, sweepAt: math.MaxInt64},
+		keys:     keys.NewTable(),
+		slow:     true,
+		scratch:  make([]float64, cfg.Dim),
+		restore:  restore{ahead: math.MinInt64, shedAt: math.MaxInt64},
+		held:     reorder.NewBuffer(cfg.MaxHeld, func(k *Key, time int64) bool { return k.Dead || time <= k.LastTime }),
 	}
-	s.evictor, s.silence = s.newEvictor(), s.newWatch()
+	s.evictor = s.newEvictor()
 	s.decisions = decisions.New(&kinds, s.saveDecision)
 	s.jury = suspects.New(cfg.MaxJump, func(a attached) attached { return attached{a.clone(), a.record} })
 	s.dets = s.sets.Setups
 	s.gridded = slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil })
+	changes := edits{&s.journal, &s.dirty}
 	s.folder = folder{
-		hold: cfg.Hold, journal: &s.journal, keys: &s.keys, edits: edits{&s.journal, &s.dirty}, judge: &s.judge, tasks: tasks.New[*Key](s.dets),
+		hold: cfg.Hold, journal: &s.journal, keys: &s.keys, edits: changes, judge: &s.judge, tasks: tasks.New[*Key](s.dets),
 	}
 	s.folder.closings.Compare = keys.ByName
 	s.layout = cfg.Layout()
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, s.cfg.maxRecord())
 	s.journal = s.newJournal()
+	s.silences = newSilences(cfg.Silence, &s.keys)
+	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out = &s.position, &s.journal, changes, &s.Output
 	s.Output.journal, s.Output.tasks = &s.journal, &s.folder.tasks
 	s.rules = rules{dets: s.dets, decisions: s.decisions, tasks: &s.folder.tasks}
 	s.judge.out, s.judge.alerts = &s.Output, alerts{&s.journal, &s.keys}
 	s.rules.rebuild(s.next)
 	return s
-}
-
-// SetSource says which input partition the state is of. It goes into the ids of
-// anomalies and into nothing else, and has to be said before the first sample.
-func (s *State) SetSource(topic string, partition int32) {
-	s.judge.source = fmt.Appendf(nil, "%s\x00%d", topic, partition)
 }
 
 // Need is the most that one sample takes of a batch. A batch with smaller
@@ -411,20 +404,9 @@ func (s *State) Bytes() int64 {
 	return n
 }
 
-// MaxTime is the largest event time folded, NoTime without one.
-func (s *State) MaxTime() int64 { return s.maxTime }
-
 // route chooses between the two ways through Fold.
 func (s *State) route() {
 	s.slow = s.gridded || !s.journal.Started() || s.journal.Replaying || s.decisions.Acting() ||
 		s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.restore.ahead || len(s.orphaned) > 0 || len(s.line) > 0 ||
 		len(s.jury.List()) > 0 || s.rules.missing || s.jury.Judging() && s.maxTime == NoTime
-}
-
-// watermark is the time behind which nothing is expected any more.
-func (s *State) watermark() int64 {
-	if s.maxTime == NoTime {
-		return NoTime
-	}
-	return eventtime.Before(s.maxTime, s.cfg.Lateness)
 }

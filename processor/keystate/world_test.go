@@ -632,8 +632,8 @@ func (x *run) invariants(s *State) {
 	if most := x.w.cfg.MaxHeld; most > 0 && held > most {
 		x.t.Fatalf("%d samples are held, the limit is %d", held, most)
 	}
-	if silent != s.silent || len(s.orphaned) > 0 {
-		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silent, silent, len(s.orphaned))
+	if silent != s.silences.n || len(s.orphaned) > 0 {
+		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silences.n, silent, len(s.orphaned))
 	}
 	if size != s.keys.Bytes || dirty != s.dirty.Len() || held != s.held.N ||
 		s.keys.Len() > 0 && x.w.cfg.MaxKeys > 0 && s.keys.Len() > max(x.w.cfg.MaxKeys, jurors+1) {
