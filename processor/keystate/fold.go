@@ -237,7 +237,10 @@ func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 		s.silences.heard(k, sm)
 	}
 	if t.out == Held {
-		s.hold(k, sm)
+		if sm.Offset < s.turn() { // an accepted suspect
+			s.records.Unblock(k, sm.Offset)
+		}
+		s.held.hold(k, sm)
 		return
 	}
 	out := s.folder.fold(k, sm.Time, sm.Offset, sm.Values, b)
@@ -256,4 +259,37 @@ func takesIncomplete(d detectors.Detector, columns int) bool {
 	}
 	_, ok := d.(detectors.Incomplete)
 	return ok && d.Op().Elem() != detectors.I64
+}
+
+// releaseFirst folds a key's earliest held sample. due says that s.held.Due has returned the key last.
+func (s *State) releaseFirst(k *Key, b *detectors.Batch, due bool) {
+	if k.Unit != uint32(s.journal.Number) {
+		s.folder.edits.touch(k)
+	}
+	time, offset, values := s.held.take(k, due)
+	out := s.folder.fold(k, time, offset, values, b)
+	if !s.journal.Replaying {
+		s.Counts[out]++
+	}
+}
+
+// releaseOverdue releases the samples whose offset is overdue. It returns false if b has
+// no room for more.
+func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
+	for {
+		k, time, ok := s.held.Overdue()
+		if !ok {
+			return true
+		}
+		for !k.Dead && k.Held.Len() > 0 && k.Held.First() <= time {
+			if limited && !s.folder.tasks.Fits(b) {
+				return false
+			}
+			s.releaseFirst(k, b, false)
+			if !s.journal.Replaying {
+				s.Early++
+			}
+		}
+		s.held.PopOverdue()
+	}
 }

@@ -3,72 +3,94 @@ package keystate
 import (
 	"math"
 
-	"odradek/detectors"
+	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/reorder"
 )
 
+// held holds the samples of all keys that wait for the watermark.
+type held struct {
+	reorder.Buffer[*Key]
+	keys    *keys.Table
+	journal *journal
+	dim     int
+	values  []float64 // of the sample that take has returned last
+}
+
+// newHeld returns what holds samples of dim values until most offsets have passed them (0: no limit).
+func newHeld(most, dim int, table *keys.Table, j *journal) held {
+	gone := func(k *Key, time int64) bool { return k.Dead || time <= k.LastTime }
+	return held{Buffer: reorder.NewBuffer(most, gone), keys: table, journal: j, dim: dim, values: make([]float64, dim)}
+}
+
 // hold adds a sample to its key's held ones.
-func (s *State) hold(k *Key, sm *Sample) {
-	if sm.Offset < s.next-1 { // an accepted suspect
-		s.records.Unblock(k, sm.Offset)
-	}
+func (h *held) hold(k *Key, sm *Sample) {
 	if k.Held == nil {
-		k.Held = reorder.NewList(k, s.cfg.Dim, 0)
+		k.Held = reorder.NewList(k, h.dim, 0)
 	}
-	s.keys.Bytes -= k.Held.Bytes()
-	s.held.Add(k.Held, sm.Time, sm.Offset, sm.Values)
-	s.keys.Bytes += k.Held.Bytes()
-	if !s.journal.Replaying {
-		saveHeldIn(s.journal.Open, k, sm.Time, sm.Offset)
+	h.keys.Bytes -= k.Held.Bytes()
+	h.Add(k.Held, sm.Time, sm.Offset, sm.Values)
+	h.keys.Bytes += k.Held.Bytes()
+	if !h.journal.Replaying {
+		saveHeldIn(h.journal.Open, k, sm.Time, sm.Offset)
 	}
 }
 
-// releaseFirst folds a key's earliest held sample. due says that s.held.Due has returned the key last.
-func (s *State) releaseFirst(k *Key, b *detectors.Batch, due bool) {
-	if k.Unit != uint32(s.journal.Number) {
-		s.folder.edits.touch(k)
-	}
+// take removes a key's earliest held sample and returns it. due says that Due has returned the
+// key last. The values are valid until the next call.
+func (h *held) take(k *Key, due bool) (time, offset int64, values []float64) {
 	w := k.Held.At(0)
-	if !s.journal.Replaying {
-		saveHeldOut(s.journal.Open, k, w)
+	if !h.journal.Replaying {
+		saveHeldOut(h.journal.Open, k, w)
 	}
-	time, offset := int64(w[0]), int64(w[1])
-	for j := range s.scratch {
-		s.scratch[j] = math.Float64frombits(w[2+j])
+	time, offset = int64(w[0]), int64(w[1])
+	for j := range h.values {
+		h.values[j] = math.Float64frombits(w[2+j])
 	}
 	var empty bool
 	if due {
-		empty = s.held.ReleaseDue(k.Held)
+		empty = h.ReleaseDue(k.Held)
 	} else {
-		empty = s.held.Release(k.Held)
+		empty = h.Release(k.Held)
 	}
 	if empty {
-		s.keys.Bytes -= k.Held.Bytes()
+		h.keys.Bytes -= k.Held.Bytes()
 		k.Held = nil
 	}
-	out := s.folder.fold(k, time, offset, s.scratch, b)
-	if !s.journal.Replaying {
-		s.Counts[out]++
+	return time, offset, h.values
+}
+
+// undoHold takes back that a sample was held.
+func (h *held) undoHold(k *Key, time, offset int64) {
+	if !k.Held.Remove(time, offset) {
+		panic("keystate: a held sample to be taken back is not there")
+	}
+	if k.Held.Len() == 0 {
+		h.keys.Bytes -= k.Held.Bytes()
+		k.Held = nil
 	}
 }
 
-// releaseOverdue releases the samples whose offset is overdue. It returns false if b has
-// no room for more.
-func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
-	for {
-		k, time, ok := s.held.Overdue()
-		if !ok {
-			return true
-		}
-		for !k.Dead && k.Held.Len() > 0 && k.Held.First() <= time {
-			if limited && !s.folder.tasks.Fits(b) {
-				return false
-			}
-			s.releaseFirst(k, b, false)
-			if !s.journal.Replaying {
-				s.Early++
-			}
-		}
-		s.held.PopOverdue()
+// undoTake takes back that a sample was released; sample is as it was saved.
+func (h *held) undoTake(k *Key, sample []uint64) {
+	if k.Held == nil {
+		k.Held = reorder.NewList(k, h.dim, 0)
+	}
+	h.keys.Bytes -= k.Held.Bytes()
+	k.Held.Restore(sample)
+	h.keys.Bytes += k.Held.Bytes()
+}
+
+// rebuild orders the held samples of the keys anew.
+func (h *held) rebuild() {
+	h.Rebuild(func(yield func(*reorder.List[*Key]) bool) {
+		h.keys.All(func(k *Key) bool { return yield(k.Held) })
+	})
+}
+
+// recount counts the held samples of the keys.
+func (h *held) recount() {
+	h.N = 0
+	for k := range h.keys.All {
+		h.N += k.Held.Len()
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"odradek/processor/keystate/decisions"
 	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/keys"
-	"odradek/processor/keystate/reorder"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/snapshot"
 	"odradek/processor/keystate/undo"
@@ -158,9 +157,9 @@ func (s *State) revert(o *undo.Op[*Key], with *undo.Operands) {
 	case opOrphans:
 		k.Alerts.Orphans = with.Values[0].([]series.Orphan)
 	case opHeldIn:
-		s.unhold(k, int64(w[0]), int64(w[1]))
+		s.held.undoHold(k, int64(w[0]), int64(w[1]))
 	case opHeldOut:
-		s.rehold(k, w)
+		s.held.undoTake(k, w)
 	case opCreate:
 		s.remove(k)
 		k.Release()
@@ -188,27 +187,6 @@ func (s *State) releaseOp(o *undo.Op[*Key], values []any) {
 			d.Value = nil
 		}
 	}
-}
-
-// unhold takes back that a sample was held.
-func (s *State) unhold(k *Key, time, offset int64) {
-	if !k.Held.Remove(time, offset) {
-		panic("keystate: a held sample to be taken back is not there")
-	}
-	if k.Held.Len() == 0 {
-		s.keys.Bytes -= k.Held.Bytes()
-		k.Held = nil
-	}
-}
-
-// rehold takes back that a sample was released.
-func (s *State) rehold(k *Key, w []uint64) {
-	if k.Held == nil {
-		k.Held = reorder.NewList(k, s.cfg.Dim, 0)
-	}
-	s.keys.Bytes -= k.Held.Bytes()
-	k.Held.Restore(w)
-	s.keys.Bytes += k.Held.Bytes()
 }
 
 // begin makes the first mark; an implicit one is undone by a rollback to before it.
@@ -300,9 +278,7 @@ func (s *State) Rollback(to int64) error {
 func (s *State) rebuild() {
 	s.dirty.Rebuild(&s.keys)
 	s.folder.rebuildClosings()
-	s.held.Rebuild(func(yield func(*reorder.List[*Key]) bool) {
-		s.keys.All(func(k *Key) bool { return yield(k.Held) })
-	})
+	s.held.rebuild()
 	s.silences.rebuild()
 	s.evictor.Reset()
 	s.orphaned = s.orphaned[:0]

@@ -77,9 +77,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	s.restore.load, s.restore.drops = nil, nil
 	s.findDropped()
 	s.rebuild() // finds what is silent or orphaned, too
-	for k := range s.keys.All {
-		s.held.N += k.Held.Len()
-	}
+	s.held.recount()
 	s.route()
 	return nil
 }

@@ -308,13 +308,12 @@ type State struct {
 	slow bool // Fold has to take its slow path
 
 	// Lateness.
-	held     reorder.Buffer[*Key]
+	held     held
 	deferred turn // folded but not accepted yet: releases come first
 	waiting  bool // deferred is set, or Filtered, and releases are left
 	accept   bool // deferred is to be accepted
 	outcome  Outcome
 	sweepDue bool
-	scratch  []float64
 
 	// Suspects.
 	jury suspects.Jury[attached]
@@ -355,10 +354,9 @@ func New(cfg *Config) *State {
 		position: position{next: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness, sweepAt: math.MaxInt64},
 		keys:     keys.NewTable(),
 		slow:     true,
-		scratch:  make([]float64, cfg.Dim),
 		restore:  restore{ahead: math.MinInt64, shedAt: math.MaxInt64},
-		held:     reorder.NewBuffer(cfg.MaxHeld, func(k *Key, time int64) bool { return k.Dead || time <= k.LastTime }),
 	}
+	s.held = newHeld(cfg.MaxHeld, cfg.Dim, &s.keys, &s.journal)
 	s.evictor = s.newEvictor()
 	s.decisions = decisions.New(&kinds, s.saveDecision)
 	s.jury = suspects.New(cfg.MaxJump, func(a attached) attached { return attached{a.clone(), a.record} })
