@@ -68,7 +68,7 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 		case keystate.Held:
 			pt.attachSuspect(rec)
 		}
-		if len(s.Refused) > 0 {
+		if len(s.Suspects.Refused) > 0 {
 			pt.sendRefused()
 		}
 	}

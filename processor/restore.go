@@ -238,7 +238,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 		}
 		sample := keystate.Sample{Key: pt.reading.Key, Time: pt.reading.Time, Offset: rec.Offset, Values: pt.reading.Values}
 		if rec.Offset < floor.Offset {
-			s.Recall(&sample)
+			s.Suspects.Recall(&sample)
 		} else {
 			s.Fold(&sample, pt.batch)
 		}

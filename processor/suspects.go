@@ -14,18 +14,18 @@ import (
 // attachSuspect attaches a copy of rec to its sample where that is a suspect: if the
 // votes reject it, the record is a dead letter, byte for byte.
 func (pt *partition) attachSuspect(rec *record.Record) {
-	if pt.state.HeldSuspects() == 0 || !pt.state.Suspect(rec.Offset) {
+	if pt.state.Suspects.Len() == 0 || !pt.state.Suspects.Has(rec.Offset) {
 		return
 	}
 	own := *rec
 	own.Key, own.Value, own.Headers = bytes.Clone(rec.Key), bytes.Clone(rec.Value), bytes.Clone(rec.Headers)
-	pt.state.Attach(rec.Offset, &own)
+	pt.state.Suspects.Attach(rec.Offset, &own)
 }
 
 // sendRefused sends the suspects that were not folded to the topics of late records and
 // of dead letters.
 func (pt *partition) sendRefused() {
-	refused := pt.state.Refused
+	refused := pt.state.Suspects.Refused
 	for i := range refused {
 		r := &refused[i]
 		rec := r.Record.(*record.Record)
@@ -41,7 +41,7 @@ func (pt *partition) sendRefused() {
 			"its event time is %s, and most of the records after it are earlier (ODRADEK_MAX_JUMP)", past)})
 	}
 	clear(refused)
-	pt.state.Refused = refused[:0]
+	pt.state.Suspects.Refused = refused[:0]
 }
 
 // suspectLog limits the log about suspects to one line a minute for each of held, accepted and rejected,
@@ -77,7 +77,7 @@ func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
 			if i > 1 {
 				log = pt.log.Warn
 			}
-			log(what, "records", fresh, "before_offset", pt.position.Load(), "held", pt.state.HeldSuspects(), "setting", "ODRADEK_MAX_JUMP")
+			log(what, "records", fresh, "before_offset", pt.position.Load(), "held", pt.state.Suspects.Len(), "setting", "ODRADEK_MAX_JUMP")
 		}
 	}
 	return n
@@ -91,7 +91,7 @@ func (pt *partition) resetSuspects() {
 
 // lostSuspects reports suspects that a restore could not read again.
 func (pt *partition) lostSuspects(floor *keystate.Floor) {
-	if n := pt.state.LostSuspects; n > 0 {
+	if n := pt.state.Suspects.Lost; n > 0 {
 		pt.host.cfg.Metrics.LostSuspects(pt.tp, n)
 		pt.log.Warn("records that were held for their event time (ODRADEK_MAX_JUMP) are not in the log any more and are lost",
 			"records", n, "from_offset", floor.From(), "below", floor.Offset)

@@ -17,7 +17,7 @@ func (s *State) Export(dst []byte) []byte {
 	e.Byte(changelog.Version)
 	e.Int(s.maxTime)
 	e.Uint(s.layout)
-	list := s.jury.List()
+	list := s.Suspects.jury.List()
 	e.Uint(uint64(len(list)))
 	for i := range list {
 		u := &list[i]

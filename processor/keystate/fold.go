@@ -1,6 +1,8 @@
 package keystate
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -24,7 +26,7 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.next = sm.Offset + 1
 	if sm.Time > s.maxTime {
-		if s.jury.Far(sm.Time, s.maxTime) {
+		if s.Suspects.jury.Far(sm.Time, s.maxTime) {
 			return s.foldSlow(sm, b) // a suspect
 		}
 		s.maxTime = sm.Time
@@ -78,7 +80,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	s.next = sm.Offset + 1
 	s.held.Pass(sm.Offset)
 	held := false
-	if len(s.jury.List()) > 0 || s.jury.Beyond(sm.Time, s.maxTime) {
+	if s.Suspects.Len() > 0 || s.Suspects.jury.Beyond(sm.Time, s.maxTime) {
 		held = s.weigh(sm)
 	} else {
 		s.line = append(s.line, turn{attached{Sample: *sm}, s.admit(sm)})
@@ -111,7 +113,7 @@ func (s *State) step() {
 		s.Counts[t.out]++
 	}
 	if t.out == Late && t.Offset < s.next-1 {
-		s.refuse(&t.attached, Late)
+		s.Suspects.refuse(&t.attached, Late)
 	}
 	if t.Time > s.maxTime {
 		s.maxTime = t.Time
@@ -292,4 +294,23 @@ func (s *State) releaseOverdue(b *detectors.Batch, limited bool) bool {
 		}
 		s.held.PopOverdue()
 	}
+}
+
+// weigh counts the vote of sm on each suspect and puts the samples whose turn it
+// is, judged, into s.line. It reports whether sm is a suspect from now on.
+func (s *State) weigh(sm *Sample) (held bool) {
+	held = s.Suspects.vote(sm, func(a *attached) { s.line = append(s.line, turn{attached: *a}) })
+	slices.SortFunc(s.line, func(a, b turn) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
+	for i := range s.line {
+		t := &s.line[i]
+		t.out = s.admit(&t.Sample)
+		if t.out != Held && t.out != Scored {
+			continue
+		}
+		same := func(o turn) bool { return o.Time == t.Time && bytes.Equal(o.Key, t.Key) }
+		if s.cfg.DropDuplicates && slices.ContainsFunc(s.line[:i], same) {
+			t.out = Duplicate
+		}
+	}
+	return held
 }

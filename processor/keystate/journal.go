@@ -22,9 +22,7 @@ type unit = undo.Unit[*Key, atMark]
 type atMark struct {
 	maxTime   int64
 	heldN     int
-	counts    Counts
-	evicted   int64
-	early     int64
+	tally     Tally
 	suspects  []suspect
 	suspected SuspectCounts
 }
@@ -34,14 +32,14 @@ func (s *State) newJournal() journal {
 	return undo.New(undo.Owner[*Key, atMark]{
 		Save: func() atMark {
 			return atMark{
-				maxTime: s.maxTime, heldN: s.held.N, counts: s.Counts, evicted: s.EvictedKeys, early: s.Early,
-				suspects: s.jury.List(), suspected: s.Suspects,
+				maxTime: s.maxTime, heldN: s.held.N, tally: s.Tally,
+				suspects: s.Suspects.jury.List(), suspected: s.Suspects.SuspectCounts,
 			}
 		},
 		Restore: func(u atMark) {
-			s.maxTime, s.held.N, s.Counts, s.EvictedKeys, s.Early = u.maxTime, u.heldN, u.counts, u.evicted, u.early
-			s.jury.Restore(u.suspects)
-			s.Suspects = u.suspected
+			s.maxTime, s.held.N, s.Tally = u.maxTime, u.heldN, u.tally
+			s.Suspects.jury.Restore(u.suspects)
+			s.Suspects.SuspectCounts = u.suspected
 		},
 		Revert:  s.revert,
 		Release: s.releaseOp,
@@ -192,7 +190,7 @@ func (s *State) releaseOp(o *undo.Op[*Key], values []any) {
 // begin makes the first mark; an implicit one is undone by a rollback to before it.
 func (s *State) begin(f Floor, implicit bool) {
 	s.next, s.maxTime = f.Offset, f.MaxTime
-	s.beginSuspects(f)
+	s.Suspects.begin(f)
 	s.journal.Begin(f, implicit)
 	s.rules.rebuild(s.next)
 	s.planSweep()
@@ -225,7 +223,7 @@ func (s *State) Mark(next int64) {
 		panic(fmt.Sprintf("keystate: mark at %d, not above the decision at %d", next, unlogged[len(unlogged)-1].Offset))
 	}
 	s.next = next
-	s.journal.Mark(s.floorAt(next))
+	s.journal.Mark(s.Suspects.floor(next))
 	s.journal.SetFloor(s.Floor())
 	s.route()
 }
@@ -261,7 +259,7 @@ func (s *State) Rollback(to int64) error {
 	s.folder.tasks.Drop()
 	s.folder.tasks.Invalidate()
 	s.Output.reset()
-	s.Refused = s.Refused[:0]
+	s.Suspects.Refused = s.Suspects.Refused[:0]
 	s.line = s.line[:0]
 	s.evictor.Reset()
 	s.waiting, s.accept, s.sweepDue = false, false, false

@@ -94,9 +94,9 @@ func (s *State) replayStep(sm *Sample) {
 	if sm.Offset >= s.restore.replayEnd {
 		panic(fmt.Sprintf("keystate: replay of offset %d, the committed offset is %d", sm.Offset, s.restore.replayEnd))
 	}
-	s.LostSuspects += s.jury.Replay(sm.Offset)
+	s.Suspects.replay(sm.Offset)
 	if s.restore.replayed++; s.restore.replayed%replayStride == 0 {
-		s.journal.Pass(s.floorAt(sm.Offset))
+		s.journal.Pass(s.Suspects.floor(sm.Offset))
 	}
 }
 
@@ -111,9 +111,9 @@ func (s *State) EndReplay() {
 		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
 	s.EndInput()
-	s.LostSuspects += s.jury.EndReplay(s.restore.replayEnd, s.cfg.MaxJump)
+	s.Suspects.endReplay(s.restore.replayEnd)
 	s.next = s.restore.replayEnd
-	s.journal.EndReplay(s.floorAt(s.restore.replayEnd))
+	s.journal.EndReplay(s.Suspects.floor(s.restore.replayEnd))
 	s.rules.rebuild(s.next)
 	s.evictor.Reset()
 	s.silences.watch.Reset()

@@ -162,7 +162,7 @@ func TestAtLeastOnce(t *testing.T) {
 				}
 				for j := w.from(f.From()); j < w.from(committed); j++ {
 					if w.log[j].Offset < f.Offset {
-						s.Recall(&w.log[j])
+						s.Suspects.Recall(&w.log[j])
 						continue
 					}
 					for !s.Fits(b) {

@@ -17,7 +17,7 @@ func (s *State) Floor() Floor {
 	if k, since := s.dirty.First(); k != nil && since < f.Offset {
 		f = s.journal.At(since)
 	}
-	f.Jumps = s.jury.Jumps()
+	f.Jumps = s.Suspects.jury.Jumps()
 	return f
 }
 

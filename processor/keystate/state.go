@@ -17,7 +17,6 @@ import (
 	"odradek/processor/keystate/reorder"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/snapshot"
-	"odradek/processor/keystate/suspects"
 	"odradek/processor/keystate/tasks"
 	"odradek/processor/keystate/undo"
 )
@@ -275,28 +274,26 @@ type BlockRow struct {
 // pending is a task without scores, or what waits behind one.
 type pending = tasks.Pending[*Key]
 
+// Tally counts samples and keys since New, less what was rolled back. Replay counts nothing.
+type Tally struct {
+	// Counts are the samples by outcome.
+	Counts Counts
+	// Early are the held samples released because MaxHeld offsets had passed them, before the watermark had.
+	Early int64
+	// EvictedKeys are the keys evicted.
+	EvictedKeys int64
+}
+
 // State is the fold of one partition's samples.
 type State struct {
 	Output
 
-	// Counts are the samples by outcome since New, less what was rolled back.
-	// Replay counts nothing.
-	Counts Counts
-	// Early are the held samples released since New because MaxHeld offsets had passed
-	// them, before the watermark had; less what was rolled back.
-	Early int64
-	// Refused are suspects that were not folded, in the order of the samples that
-	// decided it. The caller empties it as it does Rows; Rollback does, too.
-	Refused []Refusal
-	// Suspects are the samples that were held as suspects.
-	Suspects SuspectCounts
-	// LostSuspects is how many suspects of the floor the replay did not find.
-	LostSuspects int
+	Tally
+	// Suspects are the samples that may be leaps of event time.
+	Suspects Suspects
 	// Mismatched is what BeginReplay has dropped because another configuration made
 	// it (Config.KeepMismatched).
 	Mismatched []Mismatch
-	// EvictedKeys are the keys evicted since New, less what was rolled back.
-	EvictedKeys int64
 
 	cfg    *Config
 	dets   []*series.Setup
@@ -315,8 +312,6 @@ type State struct {
 	outcome  Outcome
 	sweepDue bool
 
-	// Suspects.
-	jury suspects.Jury[attached]
 	line []turn // samples whose turn it is
 
 	// Eviction and silence.
@@ -359,7 +354,7 @@ func New(cfg *Config) *State {
 	s.held = newHeld(cfg.MaxHeld, cfg.Dim, &s.keys, &s.journal)
 	s.evictor = s.newEvictor()
 	s.decisions = decisions.New(&kinds, s.saveDecision)
-	s.jury = suspects.New(cfg.MaxJump, func(a attached) attached { return attached{a.clone(), a.record} })
+	s.Suspects = newSuspects(cfg.MaxJump, &s.position, &s.Tally, &s.journal)
 	s.dets = s.sets.Setups
 	s.gridded = slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil })
 	changes := edits{&s.journal, &s.dirty}
@@ -387,7 +382,7 @@ func (s *State) Need() detectors.Need { return s.folder.tasks.Need() }
 func (s *State) Keys() int { return s.keys.Len() }
 
 // Held is the number of samples that wait for the watermark or are suspects.
-func (s *State) Held() int { return s.held.N + len(s.jury.List()) }
+func (s *State) Held() int { return s.held.N + s.Suspects.Len() }
 
 // Dirty is the number of keys with changes that no snapshot has.
 func (s *State) Dirty() int { return s.dirty.Len() }
@@ -406,5 +401,5 @@ func (s *State) Bytes() int64 {
 func (s *State) route() {
 	s.slow = s.gridded || !s.journal.Started() || s.journal.Replaying || s.decisions.Acting() ||
 		s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.restore.ahead || len(s.orphaned) > 0 || len(s.line) > 0 ||
-		len(s.jury.List()) > 0 || s.rules.missing || s.jury.Judging() && s.maxTime == NoTime
+		s.Suspects.Len() > 0 || s.rules.missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
 }

@@ -1,8 +1,6 @@
 package keystate
 
 import (
-	"bytes"
-	"cmp"
 	"slices"
 
 	"odradek/processor/keystate/floor"
@@ -59,79 +57,97 @@ func (sm *Sample) clone() Sample {
 	return c
 }
 
-// weigh counts the vote of sm on each suspect and puts the samples whose turn it
-// is, judged, into s.line. It reports whether sm is a suspect from now on.
-func (s *State) weigh(sm *Sample) (held bool) {
-	held = s.jury.Vote(sm.Time, sm.Offset, attached{Sample: *sm}, s.maxTime, func(u *suspect) {
-		s.line = append(s.line, turn{attached: u.Sample})
-		if u.Offset != sm.Offset && !s.journal.Replaying {
-			s.Suspects.Accepted++
-		}
-	}, func(u *suspect) { s.refuse(&u.Sample, Rejected) })
-	if held && !s.journal.Replaying {
-		s.Suspects.Held++
-	}
-	slices.SortFunc(s.line, func(a, b turn) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Offset, b.Offset)) })
-	for i := range s.line {
-		t := &s.line[i]
-		t.out = s.admit(&t.Sample)
-		if t.out != Held && t.out != Scored {
-			continue
-		}
-		same := func(o turn) bool { return o.Time == t.Time && bytes.Equal(o.Key, t.Key) }
-		if s.cfg.DropDuplicates && slices.ContainsFunc(s.line[:i], same) {
-			t.out = Duplicate
-		}
-	}
-	return held
+// Suspects holds the samples of a partition that may be leaps of event time until the votes decide.
+type Suspects struct {
+	// SuspectCounts are the samples that were held as suspects.
+	SuspectCounts
+	// Refused are suspects that were not folded, in the order of the samples that
+	// decided it. The caller empties it as it does Rows; Rollback does, too.
+	Refused []Refusal
+	// Lost is how many suspects of the floor the replay did not find.
+	Lost int
+
+	jury    suspects.Jury[attached]
+	jump    int64 // Config.MaxJump
+	at      *position
+	tally   *Tally
+	journal *journal
 }
 
-// refuse reports a suspect that is not folded to the caller (Refused).
-func (s *State) refuse(a *attached, out Outcome) {
-	if s.journal.Replaying {
-		return
+// newSuspects returns the suspects of a new State, where jump microseconds are the largest jump.
+func newSuspects(jump int64, at *position, tally *Tally, j *journal) Suspects {
+	return Suspects{
+		jury: suspects.New(jump, func(a attached) attached { return attached{a.clone(), a.record} }),
+		jump: jump, at: at, tally: tally, journal: j,
 	}
-	if out == Rejected { // others are counted where they are judged
-		s.Counts[Rejected]++
-	}
-	s.Refused = append(s.Refused, Refusal{a.Offset, a.Time, s.maxTime, out, a.Key, a.record})
 }
 
-// beginSuspects sets the suspects that are undecided at the floor where the state begins.
-func (s *State) beginSuspects(f Floor) {
-	jumps := Jumps{Now: s.cfg.MaxJump}
-	if s.journal.Replaying {
-		jumps = f.Jumps
-	}
-	s.jury.Begin(f, jumps, s.cfg.MaxJump)
-}
+// Len returns the number of samples that are held as suspects; State.Held includes them.
+func (s *Suspects) Len() int { return len(s.jury.List()) }
 
-// Recall takes a sample of the input below the floor of BeginReplay, before
-// the first that goes to Fold, from Floor.From on: suspects that were held at the
-// floor are held again. The others are ignored.
-func (s *State) Recall(sm *Sample) {
-	if !s.journal.Replaying || sm.Offset >= s.next {
-		panic("keystate: Recall of a sample that is not below the floor of a replay")
-	}
-	s.jury.Recall(sm.Time, sm.Offset, attached{Sample: *sm})
-}
-
-// Suspect reports whether the sample at offset is held as a suspect.
-func (s *State) Suspect(offset int64) bool { return s.jury.Find(offset) != nil }
+// Has reports whether the sample at offset is held as a suspect.
+func (s *Suspects) Has(offset int64) bool { return s.jury.Find(offset) != nil }
 
 // Attach adds record to a suspect, for the Refusal. It has to follow the Fold or
 // the Recall of that sample.
-func (s *State) Attach(offset int64, record any) {
+func (s *Suspects) Attach(offset int64, record any) {
 	if u := s.jury.Find(offset); u != nil {
 		u.Sample.record = record
 	}
 }
 
-// HeldSuspects returns the number of samples that are held as suspects; Held includes
-// them.
-func (s *State) HeldSuspects() int { return len(s.jury.List()) }
+// Recall takes a sample of the input below the floor of BeginReplay, before
+// the first that goes to Fold, from Floor.From on: suspects that were held at the
+// floor are held again. The others are ignored.
+func (s *Suspects) Recall(sm *Sample) {
+	if !s.journal.Replaying || sm.Offset >= s.at.next {
+		panic("keystate: Recall of a sample that is not below the floor of a replay")
+	}
+	s.jury.Recall(sm.Time, sm.Offset, attached{Sample: *sm})
+}
 
-// floorAt returns the floor of a mark at offset, without Jumps.
-func (s *State) floorAt(offset int64) Floor {
-	return Floor{Offset: offset, MaxTime: s.maxTime, Suspects: s.jury.Marks()}
+// begin sets the suspects that are undecided at the floor where the state begins.
+func (s *Suspects) begin(f Floor) {
+	jumps := Jumps{Now: s.jump}
+	if s.journal.Replaying {
+		jumps = f.Jumps
+	}
+	s.jury.Begin(f, jumps, s.jump)
+}
+
+// vote counts the vote of sm on each suspect, and calls take with the samples whose turn it is. It
+// reports whether sm is a suspect from now on.
+func (s *Suspects) vote(sm *Sample, take func(*attached)) (held bool) {
+	held = s.jury.Vote(sm.Time, sm.Offset, attached{Sample: *sm}, s.at.maxTime, func(u *suspect) {
+		take(&u.Sample)
+		if u.Offset != sm.Offset && !s.journal.Replaying {
+			s.Accepted++
+		}
+	}, func(u *suspect) { s.refuse(&u.Sample, Rejected) })
+	if held && !s.journal.Replaying {
+		s.Held++
+	}
+	return held
+}
+
+// refuse reports a suspect that is not folded to the caller (Refused).
+func (s *Suspects) refuse(a *attached, out Outcome) {
+	if s.journal.Replaying {
+		return
+	}
+	if out == Rejected { // others are counted where they are judged
+		s.tally.Counts[Rejected]++
+	}
+	s.Refused = append(s.Refused, Refusal{a.Offset, a.Time, s.at.maxTime, out, a.Key, a.record})
+}
+
+// replay prepares for the sample of a replay at offset.
+func (s *Suspects) replay(offset int64) { s.Lost += s.jury.Replay(offset) }
+
+// endReplay ends a replay at offset.
+func (s *Suspects) endReplay(offset int64) { s.Lost += s.jury.EndReplay(offset, s.jump) }
+
+// floor returns the floor of a mark at offset, without Jumps.
+func (s *Suspects) floor(offset int64) Floor {
+	return Floor{Offset: offset, MaxTime: s.at.maxTime, Suspects: s.jury.Marks()}
 }

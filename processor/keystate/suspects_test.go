@@ -141,11 +141,11 @@ func TestSuspects(t *testing.T) {
 				t.Errorf("folded %v, want %v", got, c.folded)
 			}
 			var rejected []int64
-			for _, r := range f.Refused {
+			for _, r := range f.Suspects.Refused {
 				rejected = append(rejected, r.Offset)
 			}
-			if !slices.Equal(rejected, c.rejected) || f.HeldSuspects() != c.held || f.Held() != c.held {
-				t.Errorf("rejected %v and %d held, want %v and %d", rejected, f.HeldSuspects(), c.rejected, c.held)
+			if !slices.Equal(rejected, c.rejected) || f.Suspects.Len() != c.held || f.Held() != c.held {
+				t.Errorf("rejected %v and %d held, want %v and %d", rejected, f.Suspects.Len(), c.rejected, c.held)
 			}
 			var sum int64
 			for _, n := range f.Counts {
@@ -183,11 +183,11 @@ func TestSuspectsAreBounded(t *testing.T) {
 	f := newPartitionLog(jumpConfig(10))
 	for range 20000 {
 		f.add(fmt.Sprint(r.IntN(5)), r.Int64N(1000)*[]int64{1, 1e6, 1e12}[r.IntN(3)])
-		if n := f.HeldSuspects(); n > jurors {
+		if n := f.Suspects.Len(); n > jurors {
 			t.Fatalf("%d suspects are held", n)
 		}
 	}
-	t.Logf("%+v, %d rejected", f.Suspects, f.Counts[Rejected])
+	t.Logf("%+v, %d rejected", f.Suspects.SuspectCounts, f.Counts[Rejected])
 }
 
 // commit marks and commits with snapshots or without, and returns the log of them.
@@ -231,7 +231,7 @@ func (f *partitionLog) restored(t *testing.T, cfg *Config, log []record, floor F
 			g.flush()
 		}
 		if sm := f.log[i]; sm.Offset < floor.Offset {
-			g.Recall(&sm)
+			g.Suspects.Recall(&sm)
 		} else {
 			g.Fold(&sm, g.b)
 		}
@@ -257,15 +257,15 @@ func TestLostSuspect(t *testing.T) {
 		t.Fatalf("the floor is %s, want %s", floor, want)
 	}
 	g := f.restored(t, cfg, log, floor, 11)
-	if g.LostSuspects != 1 || g.HeldSuspects() != 0 {
-		t.Errorf("%d lost, %d held", g.LostSuspects, g.HeldSuspects())
+	if g.Suspects.Lost != 1 || g.Suspects.Len() != 0 {
+		t.Errorf("%d lost, %d held", g.Suspects.Lost, g.Suspects.Len())
 	}
 	g.add("a", timesFrom(10*second, second, 10)...)
-	if len(g.Refused) > 0 || g.Counts[Late] > 0 || g.MaxTime() != 19*second {
-		t.Errorf("%d refused, %v, largest time %d", len(g.Refused), g.Counts, g.MaxTime())
+	if len(g.Suspects.Refused) > 0 || g.Counts[Late] > 0 || g.MaxTime() != 19*second {
+		t.Errorf("%d refused, %v, largest time %d", len(g.Suspects.Refused), g.Counts, g.MaxTime())
 	}
-	if g = f.restored(t, cfg, log, floor, 0); g.LostSuspects != 0 || g.HeldSuspects() != 1 || !bytes.Equal(g.Export(nil), f.Export(nil)) {
-		t.Errorf("with the record: %d lost, %d held, or another state", g.LostSuspects, g.HeldSuspects())
+	if g = f.restored(t, cfg, log, floor, 0); g.Suspects.Lost != 0 || g.Suspects.Len() != 1 || !bytes.Equal(g.Export(nil), f.Export(nil)) {
+		t.Errorf("with the record: %d lost, %d held, or another state", g.Suspects.Lost, g.Suspects.Len())
 	}
 }
 
@@ -313,8 +313,8 @@ func TestSuspectBehindABlock(t *testing.T) {
 		t.Fatalf("the key has %d blocks, want 1: the test tests nothing", n)
 	}
 	f.add("b", 1000*second, 1001*second)
-	if f.Suspects.Accepted != 4 || f.HeldSuspects() > 0 { // the first two of the partition, it, and the first of b
-		t.Fatalf("%+v, want 4 accepted", f.Suspects)
+	if f.Suspects.Accepted != 4 || f.Suspects.Len() > 0 { // the first two of the partition, it, and the first of b
+		t.Fatalf("%+v, want 4 accepted", f.Suspects.SuspectCounts)
 	}
 	more, floor := f.commit(t, true)
 	g := f.restored(t, cfg, compact(append(log, more...), append(log, more...), false), floor, 0)

@@ -229,7 +229,7 @@ func newTrimmedWorld(t testing.TB, r *rand.Rand, n int) *world {
 func (w *world) fill(t testing.TB) {
 	s := w.fold(w.end)
 	w.rows, w.told, w.count, w.held, w.early = flatten(s.Rows), flattenEvents(s.Events), s.Counts, s.Held(), s.Early
-	w.refused = s.Refused
+	w.refused = s.Suspects.Refused
 	var sum int64
 	for _, c := range s.Counts {
 		sum += c
@@ -262,8 +262,8 @@ func (w *world) fold(end int64) *State {
 			w.trim(s, o)
 			s.Fold(&w.log[i], b)
 		}
-		if s.Suspect(o) {
-			s.Attach(o, o)
+		if s.Suspects.Has(o) {
+			s.Suspects.Attach(o, o)
 		}
 	}
 	for !s.Fits(b) {
@@ -365,8 +365,8 @@ func (x *run) flush() {
 	x.b.Reset()
 	x.cycle.rows = append(x.cycle.rows, flatten(x.s.Rows)...)
 	x.cycle.events = append(x.cycle.events, flattenEvents(x.s.Events)...)
-	x.cycle.refused = append(x.cycle.refused, x.s.Refused...)
-	x.s.Rows, x.s.Events, x.s.Refused = x.s.Rows[:0], x.s.Events[:0], x.s.Refused[:0]
+	x.cycle.refused = append(x.cycle.refused, x.s.Suspects.Refused...)
+	x.s.Rows, x.s.Events, x.s.Suspects.Refused = x.s.Rows[:0], x.s.Events[:0], x.s.Suspects.Refused[:0]
 }
 
 // chunk folds n samples; false: the log has ended.
@@ -391,8 +391,8 @@ func (x *run) chunk(n int, mark bool) bool {
 		if x.changes {
 			x.noteRules(sm.Offset)
 		}
-		if x.s.Suspect(sm.Offset) {
-			x.s.Attach(sm.Offset, sm.Offset)
+		if x.s.Suspects.Has(sm.Offset) {
+			x.s.Suspects.Attach(sm.Offset, sm.Offset)
 		}
 		clear(sm.Key) // the caller's memory is its own
 		clear(sm.Values)
@@ -538,7 +538,7 @@ func (x *run) restored(changelog []record) *State {
 	flush := func() { execute(b); s.Apply(b); b.Reset() }
 	for i := x.w.from(f.From()); i < len(x.w.log) && x.w.log[i].Offset < x.committed; i++ {
 		if x.w.log[i].Offset < f.Offset {
-			s.Recall(&x.w.log[i])
+			s.Suspects.Recall(&x.w.log[i])
 		} else {
 			for !s.Fits(b) {
 				flush()
@@ -547,8 +547,8 @@ func (x *run) restored(changelog []record) *State {
 				s.Fold(sm, b)
 			}
 		}
-		if o := x.w.log[i].Offset; s.Suspect(o) {
-			s.Attach(o, o)
+		if o := x.w.log[i].Offset; s.Suspects.Has(o) {
+			s.Suspects.Attach(o, o)
 		}
 	}
 	s.EndInput()
@@ -557,7 +557,7 @@ func (x *run) restored(changelog []record) *State {
 	}
 	flush()
 	s.EndReplay()
-	if len(s.Rows) > 0 || len(s.Events) > 0 || len(s.Refused) > 0 || s.LostSuspects > 0 || s.Suspects != (SuspectCounts{}) ||
+	if len(s.Rows) > 0 || len(s.Events) > 0 || len(s.Suspects.Refused) > 0 || s.Suspects.Lost > 0 || s.Suspects.SuspectCounts != (SuspectCounts{}) ||
 		s.Counts != (Counts{}) || s.Early != 0 {
 		x.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Counts)
 	}

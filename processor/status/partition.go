@@ -62,7 +62,7 @@ func New(tp kafka.TP) *Partition {
 func (p *Partition) SetState(s *keystate.State) {
 	p.keys.Store(int64(s.Keys()))
 	p.held.Store(int64(s.Held()))
-	p.suspects.Store(int64(s.HeldSuspects()))
+	p.suspects.Store(int64(s.Suspects.Len()))
 	p.late.Store(s.Counts[keystate.Late])
 	p.bytes.Store(s.Bytes())
 	p.maxTime.Store(s.MaxTime())

@@ -73,9 +73,9 @@ func (l *Lane) Fold(ctx context.Context, sm *keystate.Sample) (keystate.Outcome,
 	out := l.state.Fold(sm, l.batch)
 	l.next = sm.Offset + 1
 	l.folded++
-	if len(l.state.Refused) > 0 {
-		clear(l.state.Refused)
-		l.state.Refused = l.state.Refused[:0]
+	if len(l.state.Suspects.Refused) > 0 {
+		clear(l.state.Suspects.Refused)
+		l.state.Suspects.Refused = l.state.Suspects.Refused[:0]
 	}
 	return out, nil
 }
