@@ -14,7 +14,7 @@ func (pt *partition) trim(offset int64) {
 	if s.Bytes() <= pt.limit {
 		return
 	}
-	n := s.Trim(pt.limit-pt.limit/64, offset)
+	n := s.Keys.Trim(pt.limit-pt.limit/64, offset)
 	pt.host.budget.Limit(pt.tp, s.Bytes())
 	if pt.trimmedN += n; n > 0 && time.Since(pt.trimmedAt) > summaryEvery {
 		pt.log.Warn("the state is over its budget (ODRADEK_STATE_BYTES), the least recently used series are evicted",

@@ -127,7 +127,7 @@ func (pt *partition) countChanges() {
 // restored or rolled back.
 func (pt *partition) countOpen() {
 	if pt.host.cfg.Outputs[outputs.Anomalies] != "" {
-		pt.open = pt.state.OpenAnomalies()
+		pt.open = pt.state.Keys.OpenAnomalies()
 		pt.status.SetOpen(pt.open)
 	}
 }
@@ -141,7 +141,7 @@ const handOverBytes = 16 << 20
 // of the cycle that follows.
 func (pt *partition) lastSnapshot(ctx context.Context) error {
 	at := pt.position.Load()
-	if pt.forward || pt.confined.Load() != nil || pt.state.Dirty() == 0 {
+	if pt.forward || pt.confined.Load() != nil || pt.state.Keys.Dirty() == 0 {
 		return nil
 	}
 	for pt.committed.Load() < at {

@@ -77,7 +77,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.exportState(true)
 	pt.host.cfg.Metrics.Restored(pt.tp, int64(pt.state.Held()), time.Since(begin))
 	w := &pt.work
-	pt.log.Info("restored", "offset", at, "keys", pt.state.Keys(), "took", time.Since(begin).Round(time.Millisecond),
+	pt.log.Info("restored", "offset", at, "keys", pt.state.Keys.Len(), "took", time.Since(begin).Round(time.Millisecond),
 		"changelog_bytes", pt.changelog.bytes, "changelog_took", pt.changelog.took.Round(time.Millisecond),
 		"replayed", w.replayed, "replay_took", w.took.Round(time.Millisecond))
 	return nil

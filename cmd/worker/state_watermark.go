@@ -118,7 +118,7 @@ func (s *stateTool) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]b
 			return nil, fmt.Errorf("state: changelog %s at offset %d: %w", log, r.offset, err)
 		}
 	}
-	return state.NamesAfter(t), nil
+	return state.Keys.NamesAfter(t), nil
 }
 
 // repair undoes the effect of a wrong clock: it sets back the newest event time of partitions

@@ -280,8 +280,8 @@ func TestOpenWhenTheConfigurationChanges(t *testing.T) {
 			x.fold("b 5 0")
 			x.want(want...)
 			x.commit()
-			if x.s.Keys() != c.keys {
-				t.Errorf("%d keys", x.s.Keys())
+			if x.s.Keys.Len() != c.keys {
+				t.Errorf("%d keys", x.s.Keys.Len())
 			}
 			x.fold("b 6 0")
 			x.commit()

@@ -261,7 +261,7 @@ func BenchmarkRestore(b *testing.B) {
 			b.Fatal(err)
 		}
 		s.EndReplay()
-		if s.Keys() != 100000 {
+		if s.Keys.Len() != 100000 {
 			b.Fatal("keys are missing")
 		}
 	}

@@ -168,7 +168,7 @@ func TestBlockSurvives(t *testing.T) {
 			}
 		}
 		wrong := restored()
-		wrong.keys.Get([]byte("k")).Windows[0].Count += int64(1 + r.IntN(block-1))
+		wrong.Keys.Get([]byte("k")).Windows[0].Count += int64(1 + r.IntN(block-1))
 		if maps32(xs(wrong, int64(n), series), want) {
 			t.Errorf("window %d: a wrong count of rows made no difference", window)
 		}

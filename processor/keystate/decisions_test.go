@@ -40,7 +40,7 @@ type decided struct {
 func (d *decided) make(s *State, condemned map[int64]bool) {
 	switch d.kind {
 	case Eviction:
-		s.evict(s.keys.Get(d.subject), d.offset, events.Evicted)
+		s.Keys.evict(s.Keys.Get(d.subject), d.offset, events.Evicted)
 	case Verdict:
 		condemned[d.offset] = true
 	case Thresholds:
@@ -73,10 +73,10 @@ func (x *run) decide(sm *Sample) bool {
 			x.s.Decide(Grown, nil, content, sm.Offset)
 			told(Grown, nil, content)
 		case 0:
-			if x.s.keys.Len() == 0 {
+			if x.s.Keys.Len() == 0 {
 				continue
 			}
-			x.s.evictOldest(sm.Offset)
+			x.s.Keys.evictOldest(sm.Offset)
 			unlogged := x.s.decisions.Unlogged()
 			told(Eviction, unlogged[len(unlogged)-1].Subject, nil)
 		case 1: // the registry gets a schema, or loses it

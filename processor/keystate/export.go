@@ -32,8 +32,8 @@ func (s *State) Export(dst []byte) []byte {
 			e.Bits(math.Float64bits(v))
 		}
 	}
-	all := make([]*Key, 0, s.keys.Len())
-	for k := range s.keys.All {
+	all := make([]*Key, 0, s.Keys.Len())
+	for k := range s.Keys.All {
 		all = append(all, k)
 	}
 	slices.SortFunc(all, keys.ByName)

@@ -31,12 +31,12 @@ func (s *State) Fold(sm *Sample, b *detectors.Batch) Outcome {
 		}
 		s.maxTime = sm.Time
 		if sm.Time >= s.sweepAt {
-			s.sweep(sm.Offset)
+			s.sweeps.sweep(sm.Offset)
 		}
 	}
-	k := s.keys.Get(sm.Key)
+	k := s.Keys.Get(sm.Key)
 	if k == nil {
-		if k = s.create(sm); k == nil {
+		if k = s.Keys.create(sm); k == nil {
 			s.Counts[Filtered]++
 			return Filtered
 		}
@@ -85,8 +85,8 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	} else {
 		s.line = append(s.line, turn{attached{Sample: *sm}, s.admit(sm)})
 	}
-	if len(s.orphaned) > 0 && !s.journal.Replaying && !held {
-		s.closeOrphans(sm)
+	if len(s.orphans.list) > 0 && !s.journal.Replaying && !held {
+		s.orphans.closeAll(sm)
 	}
 	s.outcome = Held
 	for i := range s.line {
@@ -125,7 +125,7 @@ func (s *State) step() {
 // admit says what becomes of a sample: Held and Scored are accepted, Scored
 // stands for what folder.fold will say.
 func (s *State) admit(sm *Sample) Outcome {
-	k := s.keys.Get(sm.Key)
+	k := s.Keys.Get(sm.Key)
 	if (k == nil || k.Set == series.None) && s.sets.For(sm.Key) == nil {
 		return Filtered
 	}
@@ -215,7 +215,7 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 		s.waiting = false
 		if s.sweepDue {
 			s.sweepDue = false
-			s.sweep(s.next - 1)
+			s.sweeps.sweep(s.next - 1)
 		}
 		if s.accept {
 			s.accept = false
@@ -227,9 +227,9 @@ func (s *State) release(b *detectors.Batch, limited bool) bool {
 // acceptSample folds or holds a sample.
 func (s *State) acceptSample(t *turn, b *detectors.Batch) {
 	sm := &t.Sample
-	k := s.keys.Get(sm.Key)
+	k := s.Keys.Get(sm.Key)
 	if k == nil {
-		k = s.create(sm)
+		k = s.Keys.create(sm)
 	}
 	if k.Unit != uint32(s.journal.Number) {
 		s.folder.edits.touch(k)

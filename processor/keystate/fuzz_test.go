@@ -59,7 +59,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		s.EndReplay()
 		var names [][]byte
-		for k := range s.keys.All {
+		for k := range s.Keys.All {
 			names = append(names, k.Name())
 		}
 		for i := range int64(20) {
@@ -76,7 +76,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		execute(b)
 		s.Apply(b)
-		for k := range s.keys.All {
+		for k := range s.Keys.All {
 			if k.Unit != uint32(s.journal.Number) {
 				s.folder.edits.touch(k)
 			}

@@ -191,7 +191,7 @@ func TestHeldOfOlderVersions(t *testing.T) {
 	cfg.Lateness = 500e6
 	h := newHeldRun(t, cfg)
 	h.cycle(2000)
-	k := h.s.keys.Get([]byte("key"))
+	k := h.s.Keys.Get([]byte("key"))
 	held := k.Held
 	k.Held = nil
 	var e changelog.Encoder

@@ -44,7 +44,7 @@ func (s *State) newJournal() journal {
 		Revert:  s.revert,
 		Release: s.releaseOp,
 		Renew: func() {
-			for k := range s.keys.All {
+			for k := range s.Keys.All {
 				k.Unit = 0
 				for i := range k.Progress {
 					k.Progress[i].Unit = 0
@@ -140,7 +140,7 @@ func (s *State) revert(o *undo.Op[*Key], with *undo.Operands) {
 		m := &k.Progress[o.What]
 		m.Carry = append(m.Carry[:0], detectors.WordsOf(with.Floats)...)
 	case opSummary:
-		s.keys.Bytes += k.Summary(int(o.What)).Restore(w)
+		s.Keys.Bytes += k.Summary(int(o.What)).Restore(w)
 	case opTrace:
 		copy(k.Alerts.Traces[o.What].State, w)
 	case opJudged:
@@ -159,10 +159,10 @@ func (s *State) revert(o *undo.Op[*Key], with *undo.Operands) {
 	case opHeldOut:
 		s.held.undoTake(k, w)
 	case opCreate:
-		s.remove(k)
+		s.Keys.remove(k)
 		k.Release()
 	case opEvict:
-		s.insert(k)
+		s.Keys.insert(k)
 	case opSnapshot:
 		s.records.Undo(k, w, with.Values[0].([]snapshot.Record), with.Values[1].([]heldblock.Block))
 	case opDecision:
@@ -193,7 +193,7 @@ func (s *State) begin(f Floor, implicit bool) {
 	s.Suspects.begin(f)
 	s.journal.Begin(f, implicit)
 	s.rules.rebuild(s.next)
-	s.planSweep()
+	s.sweeps.plan()
 }
 
 // Mark ends an undo unit: all samples below offset next, folded since the last
@@ -261,7 +261,7 @@ func (s *State) Rollback(to int64) error {
 	s.Output.reset()
 	s.Suspects.Refused = s.Suspects.Refused[:0]
 	s.line = s.line[:0]
-	s.evictor.Reset()
+	s.Keys.evictor.Reset()
 	s.waiting, s.accept, s.sweepDue = false, false, false
 	if s.next = s.journal.Rollback(to); !s.journal.Started() {
 		s.next = math.MinInt64
@@ -274,18 +274,13 @@ func (s *State) Rollback(to int64) error {
 // rebuild derives from the keys the queue of dirty ones, the heap of those with
 // held samples and the queues of decisions.
 func (s *State) rebuild() {
-	s.dirty.Rebuild(&s.keys)
+	s.dirty.Rebuild(&s.Keys.Table)
 	s.folder.rebuildClosings()
 	s.held.rebuild()
 	s.silences.rebuild()
-	s.evictor.Reset()
-	s.orphaned = s.orphaned[:0]
-	for k := range s.keys.All {
-		if a := k.Alerts; a != nil && len(a.Orphans) > 0 {
-			s.orphaned = append(s.orphaned, k)
-		}
-	}
+	s.Keys.evictor.Reset()
+	s.orphans.rebuild()
 	s.decisions.Rebuild(s.next)
 	s.rules.rebuild(s.next)
-	s.planSweep()
+	s.sweeps.plan()
 }

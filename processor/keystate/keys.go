@@ -1,26 +1,69 @@
 package keystate
 
-import "odradek/processor/keystate/keys"
+import (
+	"fmt"
+
+	"odradek/processor/events"
+	"odradek/processor/keystate/decisions"
+	"odradek/processor/keystate/expiry"
+	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/tasks"
+)
 
 // Key is what is remembered of one series key; see keys.Key.
 type Key = keys.Key
 
+// Keys are the keys of a State. A key is created with its first sample and removed when it is
+// evicted; an eviction is a decision (package decisions).
+type Keys struct {
+	keys.Table
+	most      int // Config.MaxKeys
+	sets      *series.Sets
+	at        *position
+	tally     *Tally
+	journal   *journal
+	edits     edits
+	held      *held
+	silences  *silences
+	decisions *decisions.Log
+	judge     *judge
+	tasks     *tasks.Queue[*Key]
+	evictor   expiry.Evictor[*Key]
+}
+
+// newEvictor returns an evictor of the keys in a table that expire after ttl microseconds (0: never).
+func newEvictor(ttl int64, table *keys.Table) expiry.Evictor[*Key] {
+	return expiry.New(ttl, expiry.Keys[*Key]{
+		All:     table.All,
+		Len:     table.Len,
+		Last:    func(k *Key) expiry.Last { return expiry.Last{Offset: k.LastOffset, Time: k.Newest(), Gone: k.Dead} },
+		Compare: keys.ByName,
+	})
+}
+
+// Dirty returns the number of keys with changes that no snapshot has.
+func (s *Keys) Dirty() int { return s.edits.dirty.Len() }
+
+// size estimates the memory of the keys and of what they hold.
+func (s *Keys) size() int64 { return s.Bytes + s.held.Bytes() }
+
 // create makes a key; nil if no detector reads it.
-func (s *State) create(sm *Sample) *Key {
+func (s *Keys) create(sm *Sample) *Key {
 	set := s.sets.For(sm.Key)
 	if set == nil {
 		return nil
 	}
-	at := s.next - 1 // the turn
-	if s.cfg.MaxKeys > 0 && !s.journal.Replaying {
-		for s.keys.Len() >= s.cfg.MaxKeys && s.evictOldest(at) {
+	at := s.at.turn()
+	if s.most > 0 && !s.journal.Replaying {
+		for s.Len() >= s.most && s.evictOldest(at) {
 		}
 	}
 	k := keys.New(sm.Key, set)
 	k.Born, k.LastOffset = at, at
 	k.Unit = uint32(s.journal.Number)
 	s.insert(k)
-	s.folder.edits.markDirty(k)
+	s.edits.markDirty(k)
 	s.evictor.Observe(sm.Time)
 	if !s.journal.Replaying {
 		s.journal.Open.Push(opCreate, k, 0, 0)
@@ -30,16 +73,73 @@ func (s *State) create(sm *Sample) *Key {
 }
 
 // insert adds a key to the state.
-func (s *State) insert(k *Key) {
+func (s *Keys) insert(k *Key) {
 	k.Dead = false
-	s.keys.Add(k)
+	s.Add(k)
 	s.evictor.Add(k, k.LastOffset)
 }
 
 // remove removes a key from the state. The key keeps its content for Rollback.
-func (s *State) remove(k *Key) {
+func (s *Keys) remove(k *Key) {
 	k.Dead = true
-	s.keys.Delete(k)
-	s.dirty.Drop(k)
+	s.Delete(k)
+	s.edits.dirty.Drop(k)
 	s.held.Drop(k.Held)
+}
+
+// evict forgets a key at offset, which is a decision: see package decisions. Its held
+// samples go with it; its fresh ones that wait for their stride get no score.
+func (s *Keys) evict(k *Key, offset int64, reason events.Reason) {
+	s.end(k, reason, offset)
+	if n := k.Held.Len(); n > 0 {
+		s.tally.Counts[Evicted] += int64(n)
+		s.held.N -= n
+	}
+	s.tally.EvictedKeys++
+	s.remove(k)
+	s.journal.Open.Push(opEvict, k, 0, 0)
+	s.decisions.Add(&decisions.Decision{Kind: Eviction, Subject: k.Name(), Offset: offset, Value: k})
+}
+
+// end closes what is open of a key that is evicted at offset.
+func (s *Keys) end(k *Key, reason events.Reason, offset int64) {
+	a := k.Alerts
+	if a == nil {
+		return
+	}
+	wm := s.at.watermark()
+	if len(a.Detectors) > 0 {
+		if s.tasks.Empty() {
+			s.judge.endAlerts(k, reason, wm, offset)
+		} else {
+			s.tasks.Defer(func() { s.judge.endAlerts(k, reason, wm, offset) })
+		}
+	}
+	if a.Silent != nil {
+		s.silences.close(k, reason, wm, offset)
+	}
+}
+
+// evictOldest evicts the least recently used key; false where that is one of the sample
+// at offset.
+func (s *Keys) evictOldest(offset int64) bool {
+	k, ok := s.evictor.LeastUsed(offset)
+	if ok {
+		s.evict(k, offset, events.Evicted)
+	}
+	return ok
+}
+
+// Trim evicts the least recently used keys, but not the last one, until State.Bytes is
+// at most limit, and returns how many. They go before the record at offset, of which
+// nothing may have been folded; Fits must have returned true.
+func (s *Keys) Trim(limit, offset int64) (n int) {
+	if s.journal.Replaying || offset < s.at.next {
+		panic(fmt.Sprintf("keystate: Trim at %d during replay, or behind %d, which is folded", offset, s.at.turn()))
+	}
+	for s.size() > limit && s.Len() > 1 {
+		s.evictOldest(offset)
+		n++
+	}
+	return n
 }

@@ -47,7 +47,7 @@ func TestLearner(t *testing.T) {
 				t.Fatalf("stride %d: %v", stride, s.Counts)
 			}
 			if judged {
-				a := &s.keys.Get([]byte("a")).Alerts.Detectors[0]
+				a := &s.Keys.Get([]byte("a")).Alerts.Detectors[0]
 				if got := threshold.Count(a.History); got < 1 || got > n-order-least {
 					t.Fatalf("stride %d: a history of %d scores", stride, got)
 				}

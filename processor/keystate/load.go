@@ -27,7 +27,7 @@ func (s *State) Load(key, value []byte) error {
 // loader returns what loads the state.
 func (s *State) loader() *load.Loader {
 	if s.restore.load == nil {
-		to := load.Target{Keys: &s.keys, Records: &s.records, Decisions: s.decisions}
+		to := load.Target{Keys: &s.Keys.Table, Records: &s.records, Decisions: s.decisions}
 		s.restore.load = load.New(to, s.sets, s.cfg.Silence > 0, s.restore.drops)
 	}
 	return s.restore.load
@@ -86,10 +86,10 @@ func (s *State) Shed(offset int64) (n int) {
 			continue
 		}
 		if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
-			s.closeOrphansOf(k, s.maxTime, offset)
-			s.orphaned = slices.DeleteFunc(s.orphaned, func(o *Key) bool { return o == k })
+			s.orphans.close(k, s.maxTime, offset)
+			s.orphans.drop(k)
 		}
-		s.evict(k, offset, events.Evicted)
+		s.Keys.evict(k, offset, events.Evicted)
 		n++
 	}
 	s.restore.shedAt = offset
@@ -98,7 +98,7 @@ func (s *State) Shed(offset int64) (n int) {
 
 // findDropped lists the dropped keys when loading ends.
 func (s *State) findDropped() {
-	for k := range s.keys.All {
+	for k := range s.Keys.All {
 		if k.Dropped {
 			s.restore.dropped = append(s.restore.dropped, k)
 		}

@@ -35,7 +35,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	var drop []*Key
 	var differ mismatch.List
 	top := int64(math.MinInt64)
-	for k := range s.keys.All {
+	for k := range s.Keys.All {
 		if d := s.decisions.Latest(Eviction, k.Name()); !k.InLog || d != nil && k.AsOf <= d.Offset {
 			if drop = append(drop, k); k.InLog {
 				// An eviction that was cut off before it had deleted the key.
@@ -115,8 +115,8 @@ func (s *State) EndReplay() {
 	s.next = s.restore.replayEnd
 	s.journal.EndReplay(s.Suspects.floor(s.restore.replayEnd))
 	s.rules.rebuild(s.next)
-	s.evictor.Reset()
+	s.Keys.evictor.Reset()
 	s.silences.watch.Reset()
-	s.planSweep()
+	s.sweeps.plan()
 	s.route()
 }

@@ -259,10 +259,10 @@ func TestChangedConfiguration(t *testing.T) {
 		t.Fatalf("the same configuration: %v", err)
 	}
 	rows := func(s *State, w int) int32 {
-		k := s.keys.Get([]byte("k1"))
+		k := s.Keys.Get([]byte("k1"))
 		return k.Windows[w].Rows
 	}
-	carry := func(s *State, d int) int { return len(s.keys.Get([]byte("k1")).Progress[d].Carry) }
+	carry := func(s *State, d int) int { return len(s.Keys.Get([]byte("k1")).Progress[d].Carry) }
 
 	for _, c := range []struct {
 		name   string
@@ -301,8 +301,8 @@ func TestChangedConfiguration(t *testing.T) {
 			}
 			told := 0
 			for _, m := range s.Mismatched {
-				if m.Keys != s.Keys() || m.Detector == "" || m.Window == 0 {
-					t.Errorf("%+v of %d keys", m, s.Keys())
+				if m.Keys != s.Keys.Len() || m.Detector == "" || m.Window == 0 {
+					t.Errorf("%+v of %d keys", m, s.Keys.Len())
 				}
 				told++
 			}
@@ -320,7 +320,7 @@ func TestChangedConfiguration(t *testing.T) {
 					t.Errorf("window %d has %d rows", w, got)
 				}
 			}
-			set := s.keys.Get([]byte("k1")).Set
+			set := s.Keys.Get([]byte("k1")).Set
 			for i := range set.Windows {
 				for _, d := range set.Windows[i].Detectors {
 					if got := carry(s, d.Place); (got > 0) != c.marks[d.Index] {
@@ -355,7 +355,7 @@ func TestChangedConfiguration(t *testing.T) {
 			for _, r := range compact(after, after, false) {
 				kind, name, suffix, _ := changelog.SplitKey(r.key)
 				segment := kind == changelog.Segment || kind == changelog.Held
-				if segment && !again.records.Named(again.keys.Get(name), snapshot.Record{Kind: kind, Window: suffix[0], ID: suffix[1]}) {
+				if segment && !again.records.Named(again.Keys.Get(name), snapshot.Record{Kind: kind, Window: suffix[0], ID: suffix[1]}) {
 					t.Errorf("segment %d of window %d is left over", suffix[1], suffix[0])
 				}
 			}
@@ -389,7 +389,7 @@ func TestResizedWindow(t *testing.T) {
 			after = append(after, record{bytes.Clone(k), bytes.Clone(v)})
 			return nil
 		})
-		w := &s.keys.Get([]byte("k2")).Windows[0]
+		w := &s.Keys.Get([]byte("k2")).Windows[0]
 		if want := min(window+3, 153+300); int(w.Rows) != want || w.Count != 1300 {
 			t.Errorf("window %d: %d rows of %d, want %d", window, w.Rows, w.Count, want)
 		}

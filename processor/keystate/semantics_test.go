@@ -113,15 +113,15 @@ func TestTimeToLive(t *testing.T) {
 	cfg := one(&fake{window: 4, least: 3}, 1)
 	cfg.TTL = 80 // looked at when the watermark passes a multiple of 10
 	s, _, _ := feed(t, cfg, "a 1 1,b 80 1,b 89 1")
-	if s.keys.Get([]byte("a")) == nil {
+	if s.Keys.Get([]byte("a")) == nil {
 		t.Error("keys were looked for between 80 and 90")
 	}
 	s, _, _ = feed(t, cfg, "a 1 1,b 80 1,b 89 1,b 90 1")
-	if s.keys.Get([]byte("a")) != nil || s.keys.Get([]byte("b")) == nil || s.EvictedKeys != 1 {
+	if s.Keys.Get([]byte("a")) != nil || s.Keys.Get([]byte("b")) == nil || s.EvictedKeys != 1 {
 		t.Error("a lives on at 90")
 	}
 	s, _, rows := feed(t, cfg, "a 1 1,a 2 1,a 3 1,a 100 1")
-	if s.EvictedKeys != 1 || rows[3].State != RowWarmingUp || s.keys.Get([]byte("a")).Born != 3 {
+	if s.EvictedKeys != 1 || rows[3].State != RowWarmingUp || s.Keys.Get([]byte("a")).Born != 3 {
 		t.Error("a key that comes back after its time to live is not new")
 	}
 	cfg.Lateness = 50
@@ -135,7 +135,7 @@ func TestHeldSamplesOfAnEvictedKeyAreCounted(t *testing.T) {
 	cfg := one(&fake{window: 4, least: 3}, 1)
 	cfg.Lateness, cfg.MaxKeys = 100, 1
 	s, _, _ := feed(t, cfg, "a 1 1,a 2 1,b 3 1")
-	if s.Counts[Evicted] != 2 || s.Held() != 1 || s.Keys() != 1 {
+	if s.Counts[Evicted] != 2 || s.Held() != 1 || s.Keys.Len() != 1 {
 		t.Errorf("counts %v, %d held", s.Counts, s.Held())
 	}
 }
@@ -275,8 +275,8 @@ func TestRollbackToUnknownMark(t *testing.T) {
 			t.Errorf("rolled back to %d", to)
 		}
 	}
-	if err := s.Rollback(10); err != nil || s.Keys() != 0 {
-		t.Errorf("%v, %d keys", err, s.Keys())
+	if err := s.Rollback(10); err != nil || s.Keys.Len() != 0 {
+		t.Errorf("%v, %d keys", err, s.Keys.Len())
 	}
 }
 
@@ -316,7 +316,7 @@ func TestSnapshotStopsAtAnError(t *testing.T) {
 	if n != 4 || err == nil || !reflect.DeepEqual(before, s.Export(nil)) {
 		t.Errorf("%d emitted, %v", n, err)
 	}
-	if err := s.Rollback(0); err != nil || s.Keys() != 0 {
+	if err := s.Rollback(0); err != nil || s.Keys.Len() != 0 {
 		t.Error(err)
 	}
 }
@@ -349,7 +349,7 @@ func TestBatchLimitsAreKept(t *testing.T) {
 	if flushes < 500/7-2 || s.Held() != 2 {
 		t.Errorf("%d flushes, %d held", flushes, s.Held())
 	}
-	if !bytes.Equal([]byte{1}, s.keys.Get([]byte{1}).Name()) {
+	if !bytes.Equal([]byte{1}, s.Keys.Get([]byte{1}).Name()) {
 		t.Error("name")
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate/decisions"
-	"odradek/processor/keystate/expiry"
 	"odradek/processor/keystate/floor"
 	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/keys"
@@ -289,6 +288,8 @@ type State struct {
 	Output
 
 	Tally
+	// Keys are those that have samples.
+	Keys Keys
 	// Suspects are the samples that may be leaps of event time.
 	Suspects Suspects
 	// Mismatched is what BeginReplay has dropped because another configuration made
@@ -301,7 +302,6 @@ type State struct {
 	layout uint64 // fingerprint of Sample.Values
 
 	position
-	keys keys.Table
 	slow bool // Fold has to take its slow path
 
 	// Lateness.
@@ -315,8 +315,8 @@ type State struct {
 	line []turn // samples whose turn it is
 
 	// Eviction and silence.
-	evictor  expiry.Evictor[*Key]
 	silences silences
+	sweeps   sweeps
 
 	// Grids.
 	gridded bool // there is a grid
@@ -326,8 +326,8 @@ type State struct {
 	rules     rules
 
 	// Anomalies.
-	judge    judge
-	orphaned []*Key // keys with anomalies that no detector continues
+	judge   judge
+	orphans orphans
 
 	folder folder
 
@@ -345,52 +345,54 @@ func New(cfg *Config) *State {
 		panic(err)
 	}
 	s := &State{
-		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()),
+		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()), layout: cfg.Layout(), slow: true,
 		position: position{next: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness, sweepAt: math.MaxInt64},
-		keys:     keys.NewTable(),
-		slow:     true,
 		restore:  restore{ahead: math.MinInt64, shedAt: math.MaxInt64},
 	}
-	s.held = newHeld(cfg.MaxHeld, cfg.Dim, &s.keys, &s.journal)
-	s.evictor = s.newEvictor()
-	s.decisions = decisions.New(&kinds, s.saveDecision)
-	s.Suspects = newSuspects(cfg.MaxJump, &s.position, &s.Tally, &s.journal)
 	s.dets = s.sets.Setups
 	s.gridded = slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil })
-	changes := edits{&s.journal, &s.dirty}
-	s.folder = folder{
-		hold: cfg.Hold, journal: &s.journal, keys: &s.keys, edits: changes, judge: &s.judge, tasks: tasks.New[*Key](s.dets),
-	}
-	s.folder.closings.Compare = keys.ByName
-	s.layout = cfg.Layout()
-	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, s.cfg.maxRecord())
+	s.decisions = decisions.New(&kinds, s.saveDecision)
+	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, cfg.maxRecord())
+	s.compose()
 	s.journal = s.newJournal()
-	s.silences = newSilences(cfg.Silence, &s.keys)
-	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out = &s.position, &s.journal, changes, &s.Output
-	s.Output.journal, s.Output.tasks = &s.journal, &s.folder.tasks
-	s.rules = rules{dets: s.dets, decisions: s.decisions, tasks: &s.folder.tasks}
-	s.judge.out, s.judge.alerts = &s.Output, alerts{&s.journal, &s.keys}
 	s.rules.rebuild(s.next)
 	return s
+}
+
+// compose makes the parts of the State, each with those that it uses.
+func (s *State) compose() {
+	cfg, at, journal, table := s.cfg, &s.position, &s.journal, &s.Keys.Table
+	edits := edits{journal, &s.dirty}
+	s.Output.journal, s.Output.tasks = journal, &s.folder.tasks
+	s.Suspects = newSuspects(cfg.MaxJump, at, &s.Tally, journal)
+	s.held = newHeld(cfg.MaxHeld, cfg.Dim, table, journal)
+	s.judge.out, s.judge.alerts = &s.Output, alerts{journal, table}
+	s.rules = rules{dets: s.dets, decisions: s.decisions, tasks: &s.folder.tasks}
+	s.folder = folder{
+		hold: cfg.Hold, journal: journal, keys: table, edits: edits, judge: &s.judge, tasks: tasks.New[*Key](s.dets),
+	}
+	s.folder.closings.Compare = keys.ByName
+	s.silences = newSilences(cfg.Silence, table)
+	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out = at, journal, edits, &s.Output
+	s.Keys = Keys{
+		Table: keys.NewTable(), most: cfg.MaxKeys, sets: s.sets, at: at, tally: &s.Tally, journal: journal, edits: edits, held: &s.held,
+		silences: &s.silences, decisions: s.decisions, judge: &s.judge, tasks: &s.folder.tasks, evictor: newEvictor(cfg.TTL, table),
+	}
+	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, journal: journal, decisions: s.decisions}
+	s.orphans = orphans{cfg: cfg, keys: &s.Keys, judge: &s.judge, journal: journal, edits: edits}
 }
 
 // Need is the most that one sample takes of a batch. A batch with smaller
 // limits cannot be used.
 func (s *State) Need() detectors.Need { return s.folder.tasks.Need() }
 
-// Keys is the number of keys.
-func (s *State) Keys() int { return s.keys.Len() }
-
 // Held is the number of samples that wait for the watermark or are suspects.
 func (s *State) Held() int { return s.held.N + s.Suspects.Len() }
-
-// Dirty is the number of keys with changes that no snapshot has.
-func (s *State) Dirty() int { return s.dirty.Len() }
 
 // Bytes is about the memory of keys, windows, carries and held samples, and while
 // loading of what waits for its head.
 func (s *State) Bytes() int64 {
-	n := s.keys.Bytes + s.held.Bytes()
+	n := s.Keys.size()
 	if s.restore.load != nil {
 		n += s.restore.load.Bytes()
 	}
@@ -400,6 +402,6 @@ func (s *State) Bytes() int64 {
 // route chooses between the two ways through Fold.
 func (s *State) route() {
 	s.slow = s.gridded || !s.journal.Started() || s.journal.Replaying || s.decisions.Acting() ||
-		s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.restore.ahead || len(s.orphaned) > 0 || len(s.line) > 0 ||
+		s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.restore.ahead || len(s.orphans.list) > 0 || len(s.line) > 0 ||
 		s.Suspects.Len() > 0 || s.rules.missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
 }

@@ -97,7 +97,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 	if floor.Offset >= committed {
 		t.Fatal("nothing is replayed")
 	}
-	open := s.OpenAnomalies()["z"]
+	open := s.Keys.OpenAnomalies()["z"]
 	s = nil //nolint:wastedassign // for the collector
 
 	limit := whole / 4
@@ -142,7 +142,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 	if room := limit + int64(drop)*400; peak > room || heap > room*3/2 {
 		t.Errorf("at most %d bytes by account and %d in the heap, limit %d", peak, heap, limit)
 	}
-	if n := s.OpenAnomalies()["z"]; n != open {
+	if n := s.Keys.OpenAnomalies()["z"]; n != open {
 		t.Errorf("%d anomalies are open after the restore, %d were before", n, open)
 	}
 
@@ -168,8 +168,8 @@ func TestRestoreWithinLimit(t *testing.T) {
 		}
 		compareEvents(t, told, first)
 	}
-	if n := s.OpenAnomalies()["z"]; n+int64(len(first)) != open || s.Keys() != keep+1 {
-		t.Errorf("%d anomalies and %d keys are left; %d closed of %d", n, s.Keys(), len(first), open)
+	if n := s.Keys.OpenAnomalies()["z"]; n+int64(len(first)) != open || s.Keys.Len() != keep+1 {
+		t.Errorf("%d anomalies and %d keys are left; %d closed of %d", n, s.Keys.Len(), len(first), open)
 	}
 	s.Mark(committed + 1)
 	was := len(log)

@@ -172,8 +172,8 @@ func TestSuspectsMoveNothing(t *testing.T) {
 		t.Errorf("the largest time is %d, %d are held; they were %d and %d", f.MaxTime(), f.Held(), largest, held)
 	}
 	f.add("a", timesFrom(40*second, second, 30)...)
-	if f.Counts[Late] > 0 || f.EvictedKeys > 0 || len(f.Events) > 0 || f.Counts[Rejected] != 1 || f.Keys() != 2 {
-		t.Errorf("%v, %d keys evicted, %d changes of anomalies, %d keys", f.Counts, f.EvictedKeys, len(f.Events), f.Keys())
+	if f.Counts[Late] > 0 || f.EvictedKeys > 0 || len(f.Events) > 0 || f.Counts[Rejected] != 1 || f.Keys.Len() != 2 {
+		t.Errorf("%v, %d keys evicted, %d changes of anomalies, %d keys", f.Counts, f.EvictedKeys, len(f.Events), f.Keys.Len())
 	}
 }
 
@@ -309,7 +309,7 @@ func TestSuspectBehindABlock(t *testing.T) {
 	f.add("a", 1000*second) // the suspect
 	f.add("a", int64(n)*second)
 	log, _ := f.commit(t, true)
-	if n := len(f.records.Stale(f.keys.Get([]byte("a")))); n != 1 {
+	if n := len(f.records.Stale(f.Keys.Get([]byte("a")))); n != 1 {
 		t.Fatalf("the key has %d blocks, want 1: the test tests nothing", n)
 	}
 	f.add("b", 1000*second, 1001*second)

@@ -272,7 +272,7 @@ func TestChangelogWithoutThresholds(t *testing.T) {
 		if rule.Kind == threshold.Mean {
 			all := *rule
 			all.Decluster = 0
-			for k := range c.s.keys.All {
+			for k := range c.s.Keys.All {
 				want := make([]float32, all.Size())
 				last, exceed := 0.0, 0
 				for o := int64(0); o < c.committed; o++ {
@@ -340,7 +340,7 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 	c := &chain{t: t, b: &detectors.Batch{}, quiet: true}
 	c.s = c.worker(first, false)
 	c.cycle(61, 61, false)
-	before := slices.Clone(c.s.keys.Get([]byte("a")).Alerts.Detectors[0].History)
+	before := slices.Clone(c.s.Keys.Get([]byte("a")).Alerts.Detectors[0].History)
 	c.other = true
 	c.s = c.worker(first, false)
 	c.cycle(2, 0, false) // of the other keys
@@ -350,11 +350,11 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 	c.other = false
 	for _, rule := range []*threshold.Rule{first, again} {
 		s := c.worker(rule, false)
-		if got := s.keys.Get([]byte("a")).Alerts.Detectors[0].History; !slices.Equal(got, before) || *s.dets[0].Ruled != *first {
+		if got := s.Keys.Get([]byte("a")).Alerts.Detectors[0].History; !slices.Equal(got, before) || *s.dets[0].Ruled != *first {
 			t.Errorf("under %v: another history, or another rule in force: %v", rule, s.dets[0].Ruled)
 		}
 		c.feed(s, 63, 70)
-		if *s.dets[0].Ruled != *rule || len(s.keys.Get([]byte("a")).Alerts.Detectors[0].History) != rule.Size() {
+		if *s.dets[0].Ruled != *rule || len(s.Keys.Get([]byte("a")).Alerts.Detectors[0].History) != rule.Size() {
 			t.Errorf("the rule in force is %v, want %v", s.dets[0].Ruled, rule)
 		}
 	}

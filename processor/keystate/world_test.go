@@ -192,8 +192,8 @@ func (w *world) trim(s *State, offset int64) {
 	if w.trims == 0 || offset%w.trims != 0 {
 		return
 	}
-	for n := offset / w.trims % 4; n > 0 && s.Keys() > 1; n-- {
-		if s.Trim(s.Bytes()-1, offset) != 1 {
+	for n := offset / w.trims % 4; n > 0 && s.Keys.Len() > 1; n-- {
+		if s.Keys.Trim(s.Bytes()-1, offset) != 1 {
 			panic("one key less is not one byte less")
 		}
 	}
@@ -619,7 +619,7 @@ func (x *run) invariants(s *State) {
 	x.t.Helper()
 	var size int64
 	dirty, held, silent := 0, 0, 0
-	for k := range s.keys.All {
+	for k := range s.Keys.All {
 		size += k.Size()
 		if _, is := k.Dirty(); is {
 			dirty++
@@ -632,13 +632,13 @@ func (x *run) invariants(s *State) {
 	if most := x.w.cfg.MaxHeld; most > 0 && held > most {
 		x.t.Fatalf("%d samples are held, the limit is %d", held, most)
 	}
-	if silent != s.silences.n || len(s.orphaned) > 0 {
-		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silences.n, silent, len(s.orphaned))
+	if silent != s.silences.n || len(s.orphans.list) > 0 {
+		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silences.n, silent, len(s.orphans.list))
 	}
-	if size != s.keys.Bytes || dirty != s.dirty.Len() || held != s.held.N ||
-		s.keys.Len() > 0 && x.w.cfg.MaxKeys > 0 && s.keys.Len() > max(x.w.cfg.MaxKeys, jurors+1) {
+	if size != s.Keys.Bytes || dirty != s.dirty.Len() || held != s.held.N ||
+		s.Keys.Len() > 0 && x.w.cfg.MaxKeys > 0 && s.Keys.Len() > max(x.w.cfg.MaxKeys, jurors+1) {
 		x.t.Fatalf("bytes %d of %d, dirty %d of %d, held %d of %d, %d keys",
-			s.keys.Bytes, size, s.dirty.Len(), dirty, s.held.N, held, s.keys.Len())
+			s.Keys.Bytes, size, s.dirty.Len(), dirty, s.held.N, held, s.Keys.Len())
 	}
 }
 

@@ -60,7 +60,7 @@ func New(tp kafka.TP) *Partition {
 
 // SetState sets the numbers of the partition's state.
 func (p *Partition) SetState(s *keystate.State) {
-	p.keys.Store(int64(s.Keys()))
+	p.keys.Store(int64(s.Keys.Len()))
 	p.held.Store(int64(s.Held()))
 	p.suspects.Store(int64(s.Suspects.Len()))
 	p.late.Store(s.Counts[keystate.Late])

@@ -1,12 +1,12 @@
-package keystate
+package keys
 
 import "odradek/processor/keystate/series"
 
 // OpenAnomalies counts the anomalies that are open, by the name of their detector.
 // It visits every key.
-func (s *State) OpenAnomalies() map[string]int64 {
+func (t *Table) OpenAnomalies() map[string]int64 {
 	n := map[string]int64{}
-	for k := range s.keys.All {
+	for k := range t.All {
 		if k.Alerts == nil {
 			continue
 		}
@@ -25,11 +25,11 @@ func (s *State) OpenAnomalies() map[string]int64 {
 	return n
 }
 
-// NamesAfter lists the keys whose newest sample, folded or held, is later than t.
+// NamesAfter lists the keys whose newest sample, folded or held, is later than a time.
 // It may be asked while the state is loaded.
-func (s *State) NamesAfter(t int64) (names [][]byte) {
-	for k := range s.keys.All {
-		if k.Newest() > t {
+func (t *Table) NamesAfter(time int64) (names [][]byte) {
+	for k := range t.All {
+		if k.Newest() > time {
 			names = append(names, k.Name())
 		}
 	}

@@ -1,0 +1,60 @@
+package keystate
+
+import (
+	"odradek/processor/events"
+	"odradek/processor/keystate/decisions"
+)
+
+// sweeps evicts the keys that are past their TTL and opens the silences of those that have fallen
+// silent, when the watermark reaches position.sweepAt.
+type sweeps struct {
+	keys      *Keys
+	silences  *silences
+	at        *position
+	journal   *journal
+	decisions *decisions.Log
+}
+
+// plan sets the watermark at which the next sweep is due.
+func (s *sweeps) plan() {
+	s.keys.evictor.Plan(s.at.watermark(), !s.journal.Replaying)
+	s.planSilences()
+}
+
+// planSilences is plan for silences alone.
+func (s *sweeps) planSilences() {
+	s.silences.watch.Plan(!s.journal.Replaying)
+	s.at.sweepAt = min(s.keys.evictor.Next(), s.silences.watch.Next())
+}
+
+// sweep does what the watermark of the sample at offset makes due.
+func (s *sweeps) sweep(offset int64) {
+	if wm := s.at.watermark(); wm >= s.keys.evictor.Next() {
+		s.keys.evictor.Plan(wm, !s.journal.Replaying)
+		s.expire(wm, offset)
+	}
+	s.silences.open(offset)
+	s.planSilences()
+}
+
+// expire evicts the keys that are past their TTL at the sample at offset.
+func (s *sweeps) expire(watermark, offset int64) {
+	gone := s.keys.evictor.Expired(watermark, offset)
+	grown := s.grownAt(offset)
+	for _, k := range gone {
+		reason := events.Expired
+		if k.LastOffset < grown {
+			reason = events.Moved
+		}
+		s.keys.evict(k, offset, reason)
+	}
+}
+
+// grownAt returns where the topic was last known to have grown, at a sample at offset.
+func (s *sweeps) grownAt(offset int64) int64 {
+	d := s.decisions.InForce(Grown, nil, offset)
+	if d == nil {
+		return 0
+	}
+	return d.Offset
+}
