@@ -103,7 +103,7 @@ func (pt *partition) checkReading(rec *record.Record) error {
 		return &schemas.DecodeError{Class: "too_large",
 			Err: fmt.Errorf("series key of %d bytes is longer than %d", len(pt.reading.Key), maxSeriesKey)}
 	}
-	if e := pt.state.Misplaced(pt.reading.Key, pt.reading.Values); e != nil {
+	if e := pt.state.Grids.Misplaced(pt.reading.Key, pt.reading.Values); e != nil {
 		return &schemas.DecodeError{Class: e.Class, Field: e.Field, SchemaID: -1, Err: e}
 	}
 	return nil

@@ -2,7 +2,6 @@ package keystate
 
 import (
 	"odradek/detectors"
-	"odradek/processor/keystate/heap"
 	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/tasks"
@@ -10,14 +9,14 @@ import (
 
 // folder folds samples, in their turn, into the windows of keys, and from there into tasks.
 type folder struct {
-	hold     bool // Config.Hold
-	journal  *journal
-	keys     *keys.Table
-	edits    edits
-	judge    *judge
-	tasks    tasks.Queue[*Key]
-	closings heap.Heap[*Key] // keys by the ends of their open windows of grids
-	point    []float64       // of a summary
+	hold    bool // Config.Hold
+	journal *journal
+	keys    *keys.Table
+	edits   edits
+	judge   *judge
+	tasks   tasks.Queue[*Key]
+	grids   *Grids
+	point   []float64 // of a summary
 }
 
 // fold folds a sample in its turn: into the key's windows, and from there

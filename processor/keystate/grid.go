@@ -1,26 +1,79 @@
 package keystate
 
 import (
+	"slices"
+
 	"odradek/detectors"
+	"odradek/processor/keystate/heap"
+	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/series"
 )
 
-// A window of a grid (series.Grid) ends where the watermark reaches its end: behind the held
-// samples before that time, and before those at it. A heap has the ends of the open windows;
-// it follows from the keys. So a window closes with a sample of any key, like a held one that is
-// released, and with it one task of each of its detectors becomes due. A window without samples
-// is none, and has no task.
+// Grids knows which windows of grids (series.Grid) are open. Such a window ends where the watermark
+// reaches its end: behind the held samples before that time, and before those at it. A heap has the
+// ends of the open windows; it follows from the keys. So a window closes with a sample of any key, like a
+// held one that is released, and with it one task of each of its detectors becomes due. A window without
+// samples is none, and has no task.
+type Grids struct {
+	any  bool // a window is one of a grid
+	sets *series.Sets
+	keys *keys.Table
+	ends heap.Heap[*Key] // keys by the ends of their open windows
+}
 
-// gridDue returns a key with a window that ends first, at the watermark or before.
-func (f *folder) gridDue(watermark int64) (k *Key, end int64, ok bool) {
-	for f.closings.Len() > 0 && f.closings.First().At <= watermark {
-		first := f.closings.First()
+// newGrids returns the grids of a State without keys.
+func newGrids(windows []series.WindowConfig, sets *series.Sets, table *keys.Table) Grids {
+	return Grids{
+		any:  slices.ContainsFunc(windows, func(w series.WindowConfig) bool { return w.Grid != nil }),
+		sets: sets, keys: table, ends: heap.Heap[*Key]{Compare: keys.ByName},
+	}
+}
+
+// Misplaced returns why a sample of a key is no event of a grid that one of the key's detectors has;
+// nil if it is one of each, or lacks a value. In a fold it counts as missing.
+func (g *Grids) Misplaced(key []byte, values []float64) *series.PlaceError {
+	if !g.any {
+		return nil
+	}
+	set := g.sets.For(key)
+	for i := 0; set != nil && i < len(set.Windows); i++ {
+		if grid := set.Windows[i].Grid; grid != nil {
+			if _, _, _, _, err := grid.Place(values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// due returns a key with a window that ends first, at the watermark or before.
+func (g *Grids) due(watermark int64) (k *Key, end int64, ok bool) {
+	for g.ends.Len() > 0 && g.ends.First().At <= watermark {
+		first := g.ends.First()
 		if k := first.Value; !k.Dead && k.ClosesAt(first.At) {
 			return k, first.At, true
 		}
-		f.closings.Pop()
+		g.ends.Pop()
 	}
 	return nil, 0, false
+}
+
+// opened adds the end of a key's window that has been opened.
+func (g *Grids) opened(k *Key, end int64) { g.ends.Push(end, 0, k) }
+
+// rebuild finds the open windows of the keys.
+func (g *Grids) rebuild() {
+	g.ends.Reset()
+	for k := range g.keys.All {
+		for i := range k.Windows {
+			if grid := k.Set.Windows[i].Grid; grid != nil {
+				if start, open := k.GridOpen(i); open {
+					g.ends.Append(start+grid.Span, 0, k)
+				}
+			}
+		}
+	}
+	g.ends.Order()
 }
 
 // closeGrids closes the windows of a key that end at a time.
@@ -78,7 +131,7 @@ func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b
 			f.journal.Open.Push(opTable, k, i, len(f.journal.Open.Words)-from)
 		}
 		f.keys.Bytes += w.OpenGrid(sw, at)
-		f.closings.Push(at+g.Span, 0, k)
+		f.grids.opened(k, at+g.Span)
 	}
 	if !f.journal.Replaying {
 		f.journal.Open.Words = w.AppendCell(f.journal.Open.Words, cell)
@@ -94,36 +147,4 @@ func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b
 		return WarmingUp
 	}
 	return Scored
-}
-
-// rebuildClosings fills the heap of the ends of open windows.
-func (f *folder) rebuildClosings() {
-	f.closings.Reset()
-	for k := range f.keys.All {
-		for i := range k.Windows {
-			if g := k.Set.Windows[i].Grid; g != nil {
-				if start, open := k.GridOpen(i); open {
-					f.closings.Append(start+g.Span, 0, k)
-				}
-			}
-		}
-	}
-	f.closings.Order()
-}
-
-// Misplaced returns why a sample of a key is no event of a grid that one of the key's detectors has;
-// nil if it is one of each, or lacks a value. In a fold it counts as missing.
-func (s *State) Misplaced(key []byte, values []float64) *series.PlaceError {
-	if !s.gridded {
-		return nil
-	}
-	set := s.sets.For(key)
-	for i := 0; set != nil && i < len(set.Windows); i++ {
-		if g := set.Windows[i].Grid; g != nil {
-			if _, _, _, _, err := g.Place(values); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -209,7 +209,7 @@ func (s *State) Mark(next int64) {
 	switch {
 	case s.journal.Replaying:
 		panic("keystate: Mark during replay")
-	case !s.folder.tasks.Empty() || s.waiting || len(s.line) > 0:
+	case !s.folder.tasks.Empty() || !s.gate.idle():
 		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
 	case len(unlogged) > 0 && unlogged[0].Offset < s.journal.Open.Start():
 		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
@@ -260,9 +260,8 @@ func (s *State) Rollback(to int64) error {
 	s.folder.tasks.Invalidate()
 	s.Output.reset()
 	s.Suspects.Refused = s.Suspects.Refused[:0]
-	s.line = s.line[:0]
 	s.Keys.evictor.Reset()
-	s.waiting, s.accept, s.sweepDue = false, false, false
+	s.gate.reset()
 	if s.next = s.journal.Rollback(to); !s.journal.Started() {
 		s.next = math.MinInt64
 	}
@@ -275,7 +274,7 @@ func (s *State) Rollback(to int64) error {
 // held samples and the queues of decisions.
 func (s *State) rebuild() {
 	s.dirty.Rebuild(&s.Keys.Table)
-	s.folder.rebuildClosings()
+	s.Grids.rebuild()
 	s.held.rebuild()
 	s.silences.rebuild()
 	s.Keys.evictor.Reset()

@@ -41,7 +41,6 @@ type restore struct {
 	shedAt    int64                  // offset of the last decision to drop keys
 	replayEnd int64
 	replayed  int
-	ahead     int64 // the largest asOf of a key
 }
 
 // Survey measures a changelog without building its state; see survey.Survey.

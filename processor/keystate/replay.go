@@ -68,7 +68,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	}
 	s.journal.Replaying, s.restore.replayEnd = true, committed
 	if top > committed {
-		s.restore.ahead = top
+		s.ahead = top
 	}
 	s.begin(f, false)
 	for k := range loader.Rewritten {
@@ -107,7 +107,7 @@ func (s *State) EndInput() { s.applyDecisions(s.restore.replayEnd - 1) }
 // EndReplay ends the replay; the state is that of the committed offset, which
 // is the first mark. EndInput comes before it. All tasks must have been applied, and Fits been true.
 func (s *State) EndReplay() {
-	if !s.journal.Replaying || !s.folder.tasks.Empty() || s.waiting || len(s.line) > 0 {
+	if !s.journal.Replaying || !s.folder.tasks.Empty() || !s.gate.idle() {
 		panic("keystate: EndReplay before BeginReplay, with tasks that are not applied, or before Fits was true")
 	}
 	s.EndInput()

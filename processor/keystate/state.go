@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"odradek/detectors"
 	"odradek/detectors/threshold"
@@ -17,7 +16,6 @@ import (
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/snapshot"
 	"odradek/processor/keystate/tasks"
-	"odradek/processor/keystate/undo"
 )
 
 // NoTime is the largest event time of a partition without a sample.
@@ -292,6 +290,8 @@ type State struct {
 	Keys Keys
 	// Suspects are the samples that may be leaps of event time.
 	Suspects Suspects
+	// Grids are the windows of grids that are open.
+	Grids Grids
 	// Mismatched is what BeginReplay has dropped because another configuration made
 	// it (Config.KeepMismatched).
 	Mismatched []Mismatch
@@ -304,39 +304,19 @@ type State struct {
 	position
 	slow bool // Fold has to take its slow path
 
-	// Lateness.
-	held     held
-	deferred turn // folded but not accepted yet: releases come first
-	waiting  bool // deferred is set, or Filtered, and releases are left
-	accept   bool // deferred is to be accepted
-	outcome  Outcome
-	sweepDue bool
-
-	line []turn // samples whose turn it is
-
-	// Eviction and silence.
-	silences silences
-	sweeps   sweeps
-
-	// Grids.
-	gridded bool // there is a grid
-
-	// Decisions.
+	gate      gate
+	held      held
+	silences  silences
+	sweeps    sweeps
+	orphans   orphans
+	folder    folder
+	judge     judge
 	decisions *decisions.Log
 	rules     rules
-
-	// Anomalies.
-	judge   judge
-	orphans orphans
-
-	folder folder
-
-	// Undo and dirty keys.
-	journal undo.Log[*Key, atMark]
-	dirty   keys.DirtyQueue
-	records snapshot.Writer
-
-	restore restore
+	journal   journal
+	dirty     keys.DirtyQueue
+	records   snapshot.Writer
+	restore   restore
 }
 
 // New makes an empty State. It panics on a configuration that Check refuses.
@@ -346,11 +326,10 @@ func New(cfg *Config) *State {
 	}
 	s := &State{
 		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()), layout: cfg.Layout(), slow: true,
-		position: position{next: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness, sweepAt: math.MaxInt64},
-		restore:  restore{ahead: math.MinInt64, shedAt: math.MaxInt64},
+		position: position{next: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness, sweepAt: math.MaxInt64, ahead: math.MinInt64},
+		restore:  restore{shedAt: math.MaxInt64},
 	}
 	s.dets = s.sets.Setups
-	s.gridded = slices.ContainsFunc(cfg.Windows, func(w series.WindowConfig) bool { return w.Grid != nil })
 	s.decisions = decisions.New(&kinds, s.saveDecision)
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, cfg.maxRecord())
 	s.compose()
@@ -368,10 +347,10 @@ func (s *State) compose() {
 	s.held = newHeld(cfg.MaxHeld, cfg.Dim, table, journal)
 	s.judge.out, s.judge.alerts = &s.Output, alerts{journal, table}
 	s.rules = rules{dets: s.dets, decisions: s.decisions, tasks: &s.folder.tasks}
+	s.Grids = newGrids(cfg.Windows, s.sets, table)
 	s.folder = folder{
-		hold: cfg.Hold, journal: journal, keys: table, edits: edits, judge: &s.judge, tasks: tasks.New[*Key](s.dets),
+		hold: cfg.Hold, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids, tasks: tasks.New[*Key](s.dets),
 	}
-	s.folder.closings.Compare = keys.ByName
 	s.silences = newSilences(cfg.Silence, table)
 	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out = at, journal, edits, &s.Output
 	s.Keys = Keys{
@@ -380,6 +359,10 @@ func (s *State) compose() {
 	}
 	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, journal: journal, decisions: s.decisions}
 	s.orphans = orphans{cfg: cfg, keys: &s.Keys, judge: &s.judge, journal: journal, edits: edits}
+	s.gate = gate{
+		cfg: cfg, at: at, tally: &s.Tally, journal: journal, keys: &s.Keys, held: &s.held, suspects: &s.Suspects, orphans: &s.orphans,
+		silences: &s.silences, sweeps: &s.sweeps, grids: &s.Grids, decisions: s.decisions, records: &s.records, folder: &s.folder,
+	}
 }
 
 // Need is the most that one sample takes of a batch. A batch with smaller
@@ -401,7 +384,7 @@ func (s *State) Bytes() int64 {
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = s.gridded || !s.journal.Started() || s.journal.Replaying || s.decisions.Acting() ||
-		s.cfg.Lateness > 0 || s.held.N > 0 || s.waiting || s.next < s.restore.ahead || len(s.orphans.list) > 0 || len(s.line) > 0 ||
+	s.slow = s.Grids.any || !s.journal.Started() || s.journal.Replaying || s.decisions.Acting() ||
+		s.cfg.Lateness > 0 || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.list) > 0 ||
 		s.Suspects.Len() > 0 || s.rules.missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
 }

@@ -42,15 +42,6 @@ type Refusal struct {
 	Record       any // from Attach
 }
 
-// turn is a sample whose turn has come.
-type turn struct {
-	attached
-	out Outcome // of admit
-}
-
-// detach copies the sample of a turn that outlives its Fold.
-func (t *turn) detach() { t.Sample = t.Sample.clone() }
-
 func (sm *Sample) clone() Sample {
 	c := *sm
 	c.Key, c.Values = slices.Clone(sm.Key), slices.Clone(sm.Values)
