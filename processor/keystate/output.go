@@ -6,11 +6,7 @@ import (
 	"odradek/detectors"
 	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/tasks"
-	"odradek/processor/keystate/undo"
 )
-
-// journal is the undo log of a State.
-type journal = undo.Log[*Key, atMark]
 
 // Output is what a State hands out.
 type Output struct {

@@ -314,6 +314,7 @@ type State struct {
 	decisions *decisions.Log
 	rules     rules
 	journal   journal
+	reverter  reverter
 	dirty     keys.DirtyQueue
 	records   snapshot.Writer
 	restore   restore
@@ -333,7 +334,7 @@ func New(cfg *Config) *State {
 	s.decisions = decisions.New(&kinds, s.saveDecision)
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, cfg.maxRecord())
 	s.compose()
-	s.journal = s.newJournal()
+	s.journal = s.reverter.journal()
 	s.rules.rebuild(s.next)
 	return s
 }
@@ -356,6 +357,10 @@ func (s *State) compose() {
 	s.Keys = Keys{
 		Table: keys.NewTable(), most: cfg.MaxKeys, sets: s.sets, at: at, tally: &s.Tally, journal: journal, edits: edits, held: &s.held,
 		silences: &s.silences, decisions: s.decisions, judge: &s.judge, tasks: &s.folder.tasks, evictor: newEvictor(cfg.TTL, table),
+	}
+	s.reverter = reverter{
+		at: at, tally: &s.Tally, keys: &s.Keys, held: &s.held, suspects: &s.Suspects, alerts: s.judge.alerts, records: &s.records,
+		decisions: s.decisions,
 	}
 	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, journal: journal, decisions: s.decisions}
 	s.orphans = orphans{cfg: cfg, keys: &s.Keys, judge: &s.judge, journal: journal, edits: edits}

@@ -1,0 +1,104 @@
+package keystate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// begin makes the first mark; an implicit one is undone by a rollback to before it.
+func (s *State) begin(f Floor, implicit bool) {
+	s.next, s.maxTime = f.Offset, f.MaxTime
+	s.Suspects.begin(f)
+	s.journal.Begin(f, implicit)
+	s.rules.rebuild(s.next)
+	s.sweeps.plan()
+}
+
+// Mark ends an undo unit: all samples below offset next, folded since the last
+// mark, are one step that is committed or rolled back as a whole. Their tasks
+// must have been applied. The first Mark of a new State says where it begins.
+func (s *State) Mark(next int64) {
+	if !s.journal.Started() {
+		s.begin(Floor{Offset: next, MaxTime: NoTime}, false)
+		s.route()
+		return
+	}
+	unlogged := s.decisions.Unlogged()
+	switch {
+	case s.journal.Replaying:
+		panic("keystate: Mark during replay")
+	case !s.folder.tasks.Empty() || !s.gate.idle():
+		panic("keystate: Mark with tasks that are not applied, or before Fits was true")
+	case len(unlogged) > 0 && unlogged[0].Offset < s.journal.Open.Start():
+		panic("keystate: Mark before Snapshot has emitted the decisions of the last mark")
+	case s.changed.Before(s.journal.Open.Start()):
+		panic("keystate: Mark before Snapshot has emitted the keys whose anomalies have changed")
+	case next < s.next:
+		panic(fmt.Sprintf("keystate: mark at %d, but %d is folded", next, s.next-1))
+	case next == s.journal.Open.Start():
+		return
+	case len(unlogged) > 0 && unlogged[len(unlogged)-1].Offset >= next:
+		panic(fmt.Sprintf("keystate: mark at %d, not above the decision at %d", next, unlogged[len(unlogged)-1].Offset))
+	}
+	s.next = next
+	s.journal.Mark(s.Suspects.floor(next))
+	s.journal.SetFloor(s.Floor())
+	s.route()
+}
+
+// Committed notes that everything up to the mark at next is committed, with what
+// Snapshot has emitted for it, and discards what would undo it.
+func (s *State) Committed(next int64) {
+	if unlogged := s.decisions.Unlogged(); len(unlogged) > 0 && unlogged[0].Offset < next {
+		panic("keystate: decisions were committed that Snapshot has not emitted")
+	}
+	if s.changed.Before(next) {
+		panic("keystate: changes of anomalies were committed whose keys Snapshot has not emitted")
+	}
+	s.journal.Commit(next)
+	if s.restore.shedAt < next {
+		s.restore.dropped, s.restore.shedAt = nil, math.MaxInt64
+	}
+}
+
+// Rollback undoes everything after the mark at to: the last one committed, or
+// where the state began. Tasks that are not applied are dropped; the caller
+// resets their batch. Rows is emptied.
+func (s *State) Rollback(to int64) error {
+	if !s.journal.Started() {
+		return nil
+	}
+	if s.journal.Replaying {
+		return errors.New("keystate: rollback during replay, restore again")
+	}
+	if err := s.journal.Check(to); err != nil {
+		return fmt.Errorf("keystate: %w", err)
+	}
+	s.folder.tasks.Drop()
+	s.folder.tasks.Invalidate()
+	s.Output.reset()
+	s.Suspects.Refused = s.Suspects.Refused[:0]
+	s.Keys.evictor.Reset()
+	s.gate.reset()
+	if s.next = s.journal.Rollback(to); !s.journal.Started() {
+		s.next = math.MinInt64
+	}
+	s.rebuild()
+	s.route()
+	return nil
+}
+
+// rebuild derives from the keys the queue of dirty ones, the heap of those with
+// held samples and the queues of decisions.
+func (s *State) rebuild() {
+	s.dirty.Rebuild(&s.Keys.Table)
+	s.Grids.rebuild()
+	s.held.rebuild()
+	s.silences.rebuild()
+	s.Keys.evictor.Reset()
+	s.orphans.rebuild()
+	s.decisions.Rebuild(s.next)
+	s.rules.rebuild(s.next)
+	s.sweeps.plan()
+}
