@@ -147,7 +147,7 @@ func (pt *partition) grown(at int64) bool {
 		return false
 	}
 	known := pt.changelog.owner.Partitions
-	if c := pt.state.Standing(keystate.Grown, nil, at); c != nil {
+	if c := pt.state.Decisions.Standing(keystate.Grown, nil, at); c != nil {
 		if n, err := strconv.Atoi(string(c)); err == nil {
 			known = n
 		}
@@ -159,6 +159,6 @@ func (pt *partition) grown(at int64) bool {
 func (pt *partition) decideGrown(offset int64) {
 	pt.growing = false
 	n := pt.siblings.Load()
-	pt.state.Decide(keystate.Grown, nil, strconv.AppendInt(nil, int64(n), 10), offset)
+	pt.state.Decisions.Make(keystate.Grown, nil, strconv.AppendInt(nil, int64(n), 10), offset)
 	pt.log.Warn("the topic has grown: keys without a sample from this offset on have moved", "offset", offset, "partitions", n)
 }

@@ -41,7 +41,7 @@ func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 			pt.deadLetter(rec, err)
 			continue
 		}
-		if pt.state.Decisions(keystate.Verdict) > 0 {
+		if pt.state.Decisions.Subjects(keystate.Verdict) > 0 {
 			pt.acquit(rec, header)
 		}
 		if err := pt.checkReading(rec); err != nil {

@@ -61,7 +61,7 @@ func (pt *partition) condemn(rec *record.Record, header func(string) ([]byte, bo
 	}
 	ref, _ := pt.dec.Ref(rec.Value, header)
 	pt.ref = ref.Append(pt.ref[:0])
-	if pt.state.Standing(keystate.Verdict, pt.ref, rec.Offset) != nil {
+	if pt.state.Decisions.Standing(keystate.Verdict, pt.ref, rec.Offset) != nil {
 		return true
 	}
 	if spent := pt.patience.Spent(rec.Offset, pt.host.cfg.SchemaGrace, time.Now()); de.Retry && !spent {
@@ -71,8 +71,8 @@ func (pt *partition) condemn(rec *record.Record, header func(string) ([]byte, bo
 		return true // without state there is no replay
 	}
 	reason := []byte(de.Error())
-	pt.state.Decide(keystate.Verdict, pt.ref, reason[:min(len(reason), maxReason)], rec.Offset)
-	pt.state.Standing(keystate.Verdict, pt.ref, rec.Offset)
+	pt.state.Decisions.Make(keystate.Verdict, pt.ref, reason[:min(len(reason), maxReason)], rec.Offset)
+	pt.state.Decisions.Standing(keystate.Verdict, pt.ref, rec.Offset)
 	return true
 }
 
@@ -86,17 +86,17 @@ func (pt *partition) gone(rec *record.Record, de *schemas.DecodeError) bool {
 // acquit withdraws the verdict on the schema of a record that could be read.
 func (pt *partition) acquit(rec *record.Record, header func(string) ([]byte, bool)) {
 	if pt.condemned(rec, header) {
-		pt.state.Decide(keystate.Verdict, pt.ref, nil, rec.Offset)
+		pt.state.Decisions.Make(keystate.Verdict, pt.ref, nil, rec.Offset)
 		pt.log.Info("the schema registry has a schema that it did not have", "offset", rec.Offset, "schema", pt.reading.Schema)
 	}
 }
 
 // condemned reports whether a verdict stands on the schema of a record.
 func (pt *partition) condemned(rec *record.Record, header func(string) ([]byte, bool)) bool {
-	if pt.state.Decisions(keystate.Verdict) == 0 {
+	if pt.state.Decisions.Subjects(keystate.Verdict) == 0 {
 		return false
 	}
 	ref, ok := pt.dec.Ref(rec.Value, header)
 	pt.ref = ref.Append(pt.ref[:0])
-	return ok && pt.state.Standing(keystate.Verdict, pt.ref, rec.Offset) != nil
+	return ok && pt.state.Decisions.Standing(keystate.Verdict, pt.ref, rec.Offset) != nil
 }

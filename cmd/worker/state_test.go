@@ -289,7 +289,7 @@ func TestRecordKeys(t *testing.T) {
 		s.Mark(i + 1)
 		s.Committed(i + 1)
 	}
-	s.Decide(keystate.Verdict, []byte("a schema"), []byte("none"), 6000)
+	s.Decisions.Make(keystate.Verdict, []byte("a schema"), []byte("none"), 6000)
 	s.Mark(6001)
 	kinds := map[string]int{}
 	err = s.Snapshot(1<<40, 1<<30, func(key, value []byte) error {

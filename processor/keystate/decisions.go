@@ -6,6 +6,7 @@ import (
 
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/decisions"
+	"odradek/processor/keystate/snapshot"
 )
 
 // Kind says what a decision is about; see package decisions.
@@ -34,32 +35,41 @@ var kinds = decisions.Table{
 // samples that an eviction has forgotten; standing ones by the caller, with Standing.
 var actions = [decisions.NumKinds]func(*State, *decisions.Decision){Thresholds: func(s *State, d *decisions.Decision) { s.rules.force(d) }}
 
-// Decide makes a decision: it takes effect before the record at offset, of which
+// Decisions are what a partition's owner decides; see package decisions.
+type Decisions struct {
+	log     *decisions.Log
+	at      *position
+	journal *journal
+	records *snapshot.Writer
+	begin   func(offset int64)        // begins the state at an offset
+	act     func(*decisions.Decision) // does what a decision of a kind that acts does
+}
+
+// Make makes a decision: it takes effect before the record at offset, of which
 // nothing may have been folded. It retains neither slice. The next Mark has to be above
 // the offset: a decision is a step of the log, not of an idle moment.
-func (s *State) Decide(k Kind, subject, content []byte, offset int64) {
+func (s *Decisions) Make(k Kind, subject, content []byte, offset int64) {
 	if k == Eviction || k == Thresholds || kinds[k].Name == "" {
 		panic(fmt.Sprintf("keystate: kind %d is not the caller's to decide", k))
 	}
-	if s.journal.Replaying || s.journal.Started() && offset < s.next {
-		panic(fmt.Sprintf("keystate: decision of kind %d at %d during replay, or behind %d, which is folded", k, offset, s.next-1))
+	if s.journal.Replaying || s.journal.Started() && offset < s.at.next {
+		panic(fmt.Sprintf("keystate: decision of kind %d at %d during replay, or behind %d, which is folded", k, offset, s.at.turn()))
 	}
 	if !s.journal.Started() {
-		s.begin(Floor{Offset: offset, MaxTime: NoTime}, true)
-		s.route()
+		s.begin(offset)
 	}
 	d := &decisions.Decision{Kind: k, Subject: slices.Clone(subject), Content: slices.Clone(content), Offset: offset}
-	s.decisions.Add(d)
-	if act := actions[k]; act != nil {
-		act(s, d)
+	s.log.Add(d)
+	if kinds[k].Acts {
+		s.act(d)
 	}
 }
 
-// Standing is the content of the decision that holds for a subject at offset, nil
+// Standing returns the content of the decision that holds for a subject at offset, nil
 // if none does. Ask for every record that it may concern: a verdict that
 // is not asked for lapses.
-func (s *State) Standing(k Kind, subject []byte, offset int64) []byte {
-	d := s.decisions.InForce(k, subject, offset)
+func (s *Decisions) Standing(k Kind, subject []byte, offset int64) []byte {
+	d := s.log.InForce(k, subject, offset)
 	if d == nil || len(d.Content) == 0 {
 		return nil
 	}
@@ -67,25 +77,25 @@ func (s *State) Standing(k Kind, subject []byte, offset int64) []byte {
 	return d.Content
 }
 
-// Decisions is the number of subjects with a decision of a kind that a replay may
+// Subjects returns the number of subjects with a decision of a kind that a replay may
 // need.
-func (s *State) Decisions(k Kind) int { return s.decisions.Subjects(k) }
+func (s *Decisions) Subjects(k Kind) int { return s.log.Subjects(k) }
 
-// logDecisions emits what was decided before the last mark, and deletes decisions that no
+// emit emits what was decided before the last mark, and deletes decisions that no
 // replay can need until maxBytes are emitted.
-func (s *State) logDecisions(c *changelog.Emitter, maxBytes int) {
+func (s *Decisions) emit(c *changelog.Emitter, maxBytes int) {
 	out := &decisions.Output{
 		Put:   c.Put,
 		Evict: func(d *decisions.Decision) { s.records.Delete(c, d.Value.(*Key)) },
 		Full:  func() bool { return c.Err != nil || maxBytes > 0 && c.Bytes >= maxBytes },
 	}
-	s.decisions.Emit(out, s.journal.Open.Start())
-	s.decisions.Forget(out, s.journal.Committed())
+	s.log.Emit(out, s.journal.Open.Start())
+	s.log.Forget(out, s.journal.Committed())
 }
 
-// saveDecision pushes what has become of a decision onto the unit whose mark Snapshot
+// save pushes what has become of a decision onto the unit whose mark Snapshot
 // follows, or the open one.
-func (s *State) saveDecision(step decisions.Step, d *decisions.Decision) {
+func (s *Decisions) save(step decisions.Step, d *decisions.Decision) {
 	u := s.journal.Open
 	if step != decisions.Made {
 		u = s.journal.Newest()
@@ -93,10 +103,10 @@ func (s *State) saveDecision(step decisions.Step, d *decisions.Decision) {
 	u.PushValues(opDecision, nil, int(step), 0, d)
 }
 
-// applyDecisions applies the loaded decisions that take effect up to the record
+// apply applies the loaded decisions that take effect up to the record
 // at offset.
-func (s *State) applyDecisions(offset int64) {
-	for d := s.decisions.Next(offset); d != nil; d = s.decisions.Next(offset) {
-		actions[d.Kind](s, d)
+func (s *Decisions) apply(offset int64) {
+	for d := s.log.Next(offset); d != nil; d = s.log.Next(offset) {
+		s.act(d)
 	}
 }

@@ -46,7 +46,7 @@ func (d *decided) make(s *State, condemned map[int64]bool) {
 	case Thresholds:
 		makeRule(s, d)
 	default:
-		s.Decide(d.kind, d.subject, d.content, d.offset)
+		s.Decisions.Make(d.kind, d.subject, d.content, d.offset)
 	}
 }
 
@@ -70,14 +70,14 @@ func (x *run) decide(sm *Sample) bool {
 		case 3: // the topic grows
 			x.grown++
 			content := []byte{byte(x.grown)}
-			x.s.Decide(Grown, nil, content, sm.Offset)
+			x.s.Decisions.Make(Grown, nil, content, sm.Offset)
 			told(Grown, nil, content)
 		case 0:
 			if x.s.Keys.Len() == 0 {
 				continue
 			}
 			x.s.Keys.evictOldest(sm.Offset)
-			unlogged := x.s.decisions.Unlogged()
+			unlogged := x.s.Decisions.log.Unlogged()
 			told(Eviction, unlogged[len(unlogged)-1].Subject, nil)
 		case 1: // the registry gets a schema, or loses it
 			x.absent[string(subject)] = !x.absent[string(subject)]
@@ -86,21 +86,21 @@ func (x *run) decide(sm *Sample) bool {
 				continue
 			}
 			content := binary.BigEndian.AppendUint64(nil, uint64(x.s.maxTime+int64(x.r.IntN(300))))
-			x.s.Decide(kindTest, nil, content, sm.Offset)
+			x.s.Decisions.Make(kindTest, nil, content, sm.Offset)
 			told(kindTest, nil, content)
 		}
 	}
-	absent, standing := x.absent[string(subject)], x.s.Standing(Verdict, subject, sm.Offset) != nil
+	absent, standing := x.absent[string(subject)], x.s.Decisions.Standing(Verdict, subject, sm.Offset) != nil
 	if absent != standing {
 		var content []byte
 		if absent {
 			content = []byte("no such schema")
 		}
-		x.s.Decide(Verdict, subject, content, sm.Offset)
+		x.s.Decisions.Make(Verdict, subject, content, sm.Offset)
 		x.verdicts++
 	}
 	if absent {
-		x.s.Standing(Verdict, subject, sm.Offset)
+		x.s.Decisions.Standing(Verdict, subject, sm.Offset)
 		told(Verdict, subject, nil)
 	}
 	return absent
@@ -196,23 +196,23 @@ func TestVerdictLapses(t *testing.T) {
 	x := newSteps(t)
 	id := []byte("id-7")
 	x.cycle(0, true, false)
-	if x.s.Standing(Verdict, id, 1) != nil {
+	if x.s.Decisions.Standing(Verdict, id, 1) != nil {
 		t.Fatal("a verdict that nobody made")
 	}
-	x.s.Decide(Verdict, id, []byte("no such schema"), 1)
-	if string(x.s.Standing(Verdict, id, 1)) != "no such schema" || x.s.Standing(Verdict, id, 0) != nil {
+	x.s.Decisions.Make(Verdict, id, []byte("no such schema"), 1)
+	if string(x.s.Decisions.Standing(Verdict, id, 1)) != "no such schema" || x.s.Decisions.Standing(Verdict, id, 0) != nil {
 		t.Fatal("the verdict does not stand from its offset on")
 	}
 	x.cycle(1, false, false)
 	for o := int64(2); o < 6; o++ { // one more that it condemns
-		x.s.Standing(Verdict, id, o)
+		x.s.Decisions.Standing(Verdict, id, o)
 		x.cycle(o, false, false)
 	}
 	if x.stored() != 1 {
 		t.Fatalf("%d decisions in the log", x.stored())
 	}
-	x.s.Decide(Verdict, id, nil, 6) // it is there now
-	if x.s.Standing(Verdict, id, 6) != nil || x.s.Standing(Verdict, id, 5) == nil {
+	x.s.Decisions.Make(Verdict, id, nil, 6) // it is there now
+	if x.s.Decisions.Standing(Verdict, id, 6) != nil || x.s.Decisions.Standing(Verdict, id, 5) == nil {
 		t.Fatal("the withdrawal does not hold from its offset on")
 	}
 	x.cycle(6, true, false)
@@ -224,15 +224,15 @@ func TestVerdictLapses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for o, want := range []bool{false, true, true, true, true, true, false, false} {
-		if got := again.Standing(Verdict, id, int64(o)) != nil; got != want {
+		if got := again.Decisions.Standing(Verdict, id, int64(o)) != nil; got != want {
 			t.Errorf("restored: condemned at %d is %v", o, got)
 		}
 	}
 	x.cycle(7, true, true) // the floor passes
 	x.cycle(8, true, true)
 	x.cycle(9, true, true)
-	if x.stored() != 0 || x.s.Decisions(Verdict) != 0 {
-		t.Errorf("%d decisions left in the log, %d remembered", x.stored(), x.s.Decisions(Verdict))
+	if x.stored() != 0 || x.s.Decisions.Subjects(Verdict) != 0 {
+		t.Errorf("%d decisions left in the log, %d remembered", x.stored(), x.s.Decisions.Subjects(Verdict))
 	}
 }
 
@@ -269,7 +269,7 @@ func TestDecisionsOfOthers(t *testing.T) {
 	if _, err := replayed(log, Floor{MaxTime: NoTime}, 5); !errors.Is(err, ErrAhead) {
 		t.Errorf("decision at the committed offset: %v", err)
 	}
-	if s, err := replayed(log, Floor{MaxTime: NoTime}, 6); err != nil || string(s.Standing(Verdict, []byte("x"), 5)) != "no" {
+	if s, err := replayed(log, Floor{MaxTime: NoTime}, 6); err != nil || string(s.Decisions.Standing(Verdict, []byte("x"), 5)) != "no" {
 		t.Errorf("decision below the committed offset: %v", err)
 	}
 }
@@ -280,7 +280,7 @@ func TestDecisionOfAnUndoneCycle(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		x := newSteps(t)
 		x.cycle(0, true, false)
-		x.s.Decide(Verdict, []byte("x"), []byte("no"), 1)
+		x.s.Decisions.Make(Verdict, []byte("x"), []byte("no"), 1)
 		x.s.Mark(2)
 		if err := x.s.Snapshot(0, 0, func(k, v []byte) error {
 			x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
@@ -291,11 +291,11 @@ func TestDecisionOfAnUndoneCycle(t *testing.T) {
 		if err := x.s.Rollback(1); err != nil {
 			t.Fatal(err)
 		}
-		if x.s.Standing(Verdict, []byte("x"), 1) != nil || x.stored() != 1 {
+		if x.s.Decisions.Standing(Verdict, []byte("x"), 1) != nil || x.stored() != 1 {
 			t.Fatal("the decision stands after the rollback, or was not logged")
 		}
 		if again {
-			x.s.Decide(Verdict, []byte("x"), []byte("no"), 1)
+			x.s.Decisions.Make(Verdict, []byte("x"), []byte("no"), 1)
 		}
 		x.cycle(1, !again, false)
 		if want := map[bool]int{true: 1}[again]; x.stored() != want {
@@ -311,8 +311,8 @@ func TestForgottenAndUndone(t *testing.T) {
 	x := newSteps(t)
 	id := []byte("id-7")
 	x.cycle(0, true, true)
-	x.s.Decide(Verdict, id, []byte("no such schema"), 1)
-	x.s.Standing(Verdict, id, 1)
+	x.s.Decisions.Make(Verdict, id, []byte("no such schema"), 1)
+	x.s.Decisions.Standing(Verdict, id, 1)
 	x.cycle(1, false, false)
 	if err := x.s.Snapshot(2, 0, func(k, v []byte) error { // without new input
 		x.log = append(x.log, record{bytes.Clone(k), bytes.Clone(v)})
@@ -326,7 +326,7 @@ func TestForgottenAndUndone(t *testing.T) {
 	if err := x.s.Rollback(2); err != nil {
 		t.Fatal(err)
 	}
-	if x.s.Standing(Verdict, id, 2) == nil {
+	if x.s.Decisions.Standing(Verdict, id, 2) == nil {
 		t.Fatal("the verdict does not stand after the rollback")
 	}
 	x.cycle(2, false, false)
@@ -334,7 +334,7 @@ func TestForgottenAndUndone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Standing(Verdict, id, 2) == nil {
+	if again.Decisions.Standing(Verdict, id, 2) == nil {
 		t.Error("restored: the verdict does not stand")
 	}
 }
@@ -371,7 +371,7 @@ func TestDecisionAhead(t *testing.T) {
 				if got := s.maxTime == 1000; got != (o >= 5) {
 					t.Errorf("committed %d: at %d applied is %v", committed, o, got)
 				}
-				if got := s.Standing(Verdict, []byte("x"), o) != nil; got != (o >= 5) {
+				if got := s.Decisions.Standing(Verdict, []byte("x"), o) != nil; got != (o >= 5) {
 					t.Errorf("committed %d: at %d the verdict stands is %v", committed, o, got)
 				}
 			}
@@ -393,15 +393,15 @@ func TestCrowdOfDecisions(t *testing.T) {
 	for i := range decisions.MaxVerdicts + 10 {
 		o := int64(i + 1)
 		subject := binary.BigEndian.AppendUint32(nil, uint32(i))
-		x.s.Decide(Verdict, subject, []byte("no"), o)
-		x.s.Standing(Verdict, subject, o)
+		x.s.Decisions.Make(Verdict, subject, []byte("no"), o)
+		x.s.Decisions.Standing(Verdict, subject, o)
 		if i%100 == 99 {
 			x.cycle(o, false, false)
 		}
 	}
 	x.cycle(decisions.MaxVerdicts+20, false, false)
 	x.cycle(decisions.MaxVerdicts+30, false, false)
-	if n := x.s.Decisions(Verdict); n > 200 {
+	if n := x.s.Decisions.Subjects(Verdict); n > 200 {
 		t.Errorf("%d verdicts wait", n)
 	}
 	if f := x.s.Floor(); f.Offset < decisions.MaxVerdicts {

@@ -67,7 +67,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	if s.journal.Replaying {
 		s.replayStep(sm)
 	}
-	s.applyDecisions(sm.Offset)
+	s.Decisions.apply(sm.Offset)
 	if s.rules.missing && !s.journal.Replaying {
 		s.rules.decide(sm.Offset)
 	}

@@ -27,7 +27,7 @@ func (s *State) Load(key, value []byte) error {
 // loader returns what loads the state.
 func (s *State) loader() *load.Loader {
 	if s.restore.load == nil {
-		to := load.Target{Keys: &s.Keys.Table, Records: &s.records, Decisions: s.decisions}
+		to := load.Target{Keys: &s.Keys.Table, Records: &s.records, Decisions: s.Decisions.log}
 		s.restore.load = load.New(to, s.sets, s.cfg.Silence > 0, s.restore.drops)
 	}
 	return s.restore.load

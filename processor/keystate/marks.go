@@ -24,7 +24,7 @@ func (s *State) Mark(next int64) {
 		s.route()
 		return
 	}
-	unlogged := s.decisions.Unlogged()
+	unlogged := s.Decisions.log.Unlogged()
 	switch {
 	case s.journal.Replaying:
 		panic("keystate: Mark during replay")
@@ -50,7 +50,7 @@ func (s *State) Mark(next int64) {
 // Committed notes that everything up to the mark at next is committed, with what
 // Snapshot has emitted for it, and discards what would undo it.
 func (s *State) Committed(next int64) {
-	if unlogged := s.decisions.Unlogged(); len(unlogged) > 0 && unlogged[0].Offset < next {
+	if unlogged := s.Decisions.log.Unlogged(); len(unlogged) > 0 && unlogged[0].Offset < next {
 		panic("keystate: decisions were committed that Snapshot has not emitted")
 	}
 	if s.changed.Before(next) {
@@ -98,7 +98,7 @@ func (s *State) rebuild() {
 	s.silences.rebuild()
 	s.Keys.evictor.Reset()
 	s.orphans.rebuild()
-	s.decisions.Rebuild(s.next)
+	s.Decisions.log.Rebuild(s.next)
 	s.rules.rebuild(s.next)
 	s.sweeps.plan()
 }

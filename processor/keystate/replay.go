@@ -36,11 +36,11 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 	var differ mismatch.List
 	top := int64(math.MinInt64)
 	for k := range s.Keys.All {
-		if d := s.decisions.Latest(Eviction, k.Name()); !k.InLog || d != nil && k.AsOf <= d.Offset {
+		if d := s.Decisions.log.Latest(Eviction, k.Name()); !k.InLog || d != nil && k.AsOf <= d.Offset {
 			if drop = append(drop, k); k.InLog {
 				// An eviction that was cut off before it had deleted the key.
 				d.Value = k
-				s.decisions.Resume(d)
+				s.Decisions.log.Resume(d)
 			}
 			continue
 		}
@@ -56,7 +56,7 @@ func (s *State) BeginReplay(f Floor, committed int64, ahead bool) error {
 		return err
 	}
 	s.Mismatched = differ.Sorted()
-	if d := s.decisions.Begin(f.Offset); d != nil {
+	if d := s.Decisions.log.Begin(f.Offset); d != nil {
 		if top = max(top, d.Offset); d.Offset >= committed && !ahead {
 			return fmt.Errorf("keystate: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, d.Offset, committed, ErrAhead)
 		}
@@ -102,7 +102,7 @@ func (s *State) replayStep(sm *Sample) {
 
 // EndInput says that a replay has folded all of the input: it applies the decisions
 // behind the last sample. Fits has to be asked once more after it.
-func (s *State) EndInput() { s.applyDecisions(s.restore.replayEnd - 1) }
+func (s *State) EndInput() { s.Decisions.apply(s.restore.replayEnd - 1) }
 
 // EndReplay ends the replay; the state is that of the committed offset, which
 // is the first mark. EndInput comes before it. All tasks must have been applied, and Fits been true.

@@ -472,8 +472,8 @@ func TestEvictionIsDeletedFromTheLog(t *testing.T) {
 		}
 		s.Committed(i + 1)
 	}
-	if s.EvictedKeys < 2 || s.Decisions(Eviction) != 0 {
-		t.Errorf("%d keys evicted, %d evictions remembered", s.EvictedKeys, s.Decisions(Eviction))
+	if s.EvictedKeys < 2 || s.Decisions.Subjects(Eviction) != 0 {
+		t.Errorf("%d keys evicted, %d evictions remembered", s.EvictedKeys, s.Decisions.Subjects(Eviction))
 	}
 	for k := range log {
 		if k[0] == changelog.Eviction || strings.Contains(k, "once") {

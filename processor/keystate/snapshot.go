@@ -45,11 +45,11 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 	if s.journal.Snapshotted() {
 		panic("keystate: a second Snapshot before the first is Committed")
 	}
-	if s.decisions.Crowded() {
+	if s.Decisions.log.Crowded() {
 		want = math.MaxInt64
 	}
 	c := changelog.Emitter{Emit: emit}
-	s.logDecisions(&c, maxBytes)
+	s.Decisions.emit(&c, maxBytes)
 	// Not within maxBytes, and not counted: the floor has to rise all the same.
 	bytes := c.Bytes
 	for _, k := range s.changed.Keys {

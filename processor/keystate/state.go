@@ -288,6 +288,8 @@ type State struct {
 	Tally
 	// Keys are those that have samples.
 	Keys Keys
+	// Decisions are what the partition's owner decides.
+	Decisions Decisions
 	// Suspects are the samples that may be leaps of event time.
 	Suspects Suspects
 	// Grids are the windows of grids that are open.
@@ -304,20 +306,19 @@ type State struct {
 	position
 	slow bool // Fold has to take its slow path
 
-	gate      gate
-	held      held
-	silences  silences
-	sweeps    sweeps
-	orphans   orphans
-	folder    folder
-	judge     judge
-	decisions *decisions.Log
-	rules     rules
-	journal   journal
-	reverter  reverter
-	dirty     keys.DirtyQueue
-	records   snapshot.Writer
-	restore   restore
+	gate     gate
+	held     held
+	silences silences
+	sweeps   sweeps
+	orphans  orphans
+	folder   folder
+	judge    judge
+	rules    rules
+	journal  journal
+	reverter reverter
+	dirty    keys.DirtyQueue
+	records  snapshot.Writer
+	restore  restore
 }
 
 // New makes an empty State. It panics on a configuration that Check refuses.
@@ -331,7 +332,6 @@ func New(cfg *Config) *State {
 		restore:  restore{shedAt: math.MaxInt64},
 	}
 	s.dets = s.sets.Setups
-	s.decisions = decisions.New(&kinds, s.saveDecision)
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, cfg.maxRecord())
 	s.compose()
 	s.journal = s.reverter.journal()
@@ -343,11 +343,19 @@ func New(cfg *Config) *State {
 func (s *State) compose() {
 	cfg, at, journal, table := s.cfg, &s.position, &s.journal, &s.Keys.Table
 	edits := edits{journal, &s.dirty}
+	s.Decisions = Decisions{
+		log: decisions.New(&kinds, s.Decisions.save), at: at, journal: journal, records: &s.records,
+		begin: func(offset int64) {
+			s.begin(Floor{Offset: offset, MaxTime: NoTime}, true)
+			s.route()
+		},
+		act: func(d *decisions.Decision) { actions[d.Kind](s, d) },
+	}
 	s.Output.journal, s.Output.tasks = journal, &s.folder.tasks
 	s.Suspects = newSuspects(cfg.MaxJump, at, &s.Tally, journal)
 	s.held = newHeld(cfg.MaxHeld, cfg.Dim, table, journal)
 	s.judge.out, s.judge.alerts = &s.Output, alerts{journal, table}
-	s.rules = rules{dets: s.dets, decisions: s.decisions, tasks: &s.folder.tasks}
+	s.rules = rules{dets: s.dets, decisions: s.Decisions.log, tasks: &s.folder.tasks}
 	s.Grids = newGrids(cfg.Windows, s.sets, table)
 	s.folder = folder{
 		hold: cfg.Hold, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids, tasks: tasks.New[*Key](s.dets),
@@ -356,17 +364,17 @@ func (s *State) compose() {
 	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out = at, journal, edits, &s.Output
 	s.Keys = Keys{
 		Table: keys.NewTable(), most: cfg.MaxKeys, sets: s.sets, at: at, tally: &s.Tally, journal: journal, edits: edits, held: &s.held,
-		silences: &s.silences, decisions: s.decisions, judge: &s.judge, tasks: &s.folder.tasks, evictor: newEvictor(cfg.TTL, table),
+		silences: &s.silences, decisions: s.Decisions.log, judge: &s.judge, tasks: &s.folder.tasks, evictor: newEvictor(cfg.TTL, table),
 	}
 	s.reverter = reverter{
 		at: at, tally: &s.Tally, keys: &s.Keys, held: &s.held, suspects: &s.Suspects, alerts: s.judge.alerts, records: &s.records,
-		decisions: s.decisions,
+		decisions: s.Decisions.log,
 	}
-	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, journal: journal, decisions: s.decisions}
+	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, journal: journal, decisions: s.Decisions.log}
 	s.orphans = orphans{cfg: cfg, keys: &s.Keys, judge: &s.judge, journal: journal, edits: edits}
 	s.gate = gate{
 		cfg: cfg, at: at, tally: &s.Tally, journal: journal, keys: &s.Keys, held: &s.held, suspects: &s.Suspects, orphans: &s.orphans,
-		silences: &s.silences, sweeps: &s.sweeps, grids: &s.Grids, decisions: s.decisions, records: &s.records, folder: &s.folder,
+		silences: &s.silences, sweeps: &s.sweeps, grids: &s.Grids, decisions: s.Decisions.log, records: &s.records, folder: &s.folder,
 	}
 }
 
@@ -389,7 +397,7 @@ func (s *State) Bytes() int64 {
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = s.Grids.any || !s.journal.Started() || s.journal.Replaying || s.decisions.Acting() ||
+	s.slow = s.Grids.any || !s.journal.Started() || s.journal.Replaying || s.Decisions.log.Acting() ||
 		s.cfg.Lateness > 0 || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.list) > 0 ||
 		s.Suspects.Len() > 0 || s.rules.missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
 }

@@ -38,7 +38,7 @@ func (x *run) changeRules() {
 
 // noteRules notes what the worker has decided of thresholds at offset.
 func (x *run) noteRules(offset int64) {
-	for _, d := range x.s.decisions.Unlogged() {
+	for _, d := range x.s.Decisions.log.Unlogged() {
 		if d.Kind == Thresholds && d.Offset == offset {
 			x.cycle.decided = append(x.cycle.decided, decided{Thresholds, d.Subject, d.Content, offset})
 		}
@@ -344,8 +344,8 @@ func TestThresholdOfARemovedDetector(t *testing.T) {
 	c.other = true
 	c.s = c.worker(first, false)
 	c.cycle(2, 0, false) // of the other keys
-	if c.s.dets[0].Name == "high" || c.s.Decisions(Thresholds) != 2 {
-		t.Fatalf("%d decisions", c.s.Decisions(Thresholds))
+	if c.s.dets[0].Name == "high" || c.s.Decisions.Subjects(Thresholds) != 2 {
+		t.Fatalf("%d decisions", c.s.Decisions.Subjects(Thresholds))
 	}
 	c.other = false
 	for _, rule := range []*threshold.Rule{first, again} {

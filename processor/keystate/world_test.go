@@ -543,7 +543,7 @@ func (x *run) restored(changelog []record) *State {
 			for !s.Fits(b) {
 				flush()
 			}
-			if sm := &x.w.log[i]; s.Standing(Verdict, subjectOf(sm.Key), sm.Offset) == nil {
+			if sm := &x.w.log[i]; s.Decisions.Standing(Verdict, subjectOf(sm.Key), sm.Offset) == nil {
 				s.Fold(sm, b)
 			}
 		}
