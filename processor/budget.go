@@ -6,7 +6,7 @@ import "time"
 // limit, and a few more, so that the next record need not evict again.
 func (pt *partition) trim(offset int64) {
 	s := pt.state
-	if n := s.Shed(offset); n > 0 {
+	if n := s.Restore.Shed(offset); n > 0 {
 		pt.log.Warn("series that there was no room for when the partition was restored are evicted (ODRADEK_STATE_BYTES)",
 			"offset", offset, "evicted", n)
 	}

@@ -100,7 +100,7 @@ func (c *changelog) readAll(ctx context.Context, wanted bool, fit *fitting) (map
 		} else if _, ok := stored[string(rec.Key)]; !ok && wanted {
 			stored[string(rec.Key)] = struct{}{}
 		}
-		if err := c.state.Load(rec.Key, rec.Value); err != nil {
+		if err := c.state.Restore.Load(rec.Key, rec.Value); err != nil {
 			return &policy.RefusedError{TP: c.input,
 				Reason: fmt.Sprintf("changelog %s/%d at offset %d: %v", tp.Topic, tp.Partition, rec.Offset, err),
 				Decide: "worker state reset, or ODRADEK_STATE_MISMATCH=reset"}
@@ -146,7 +146,7 @@ func (c *changelog) fits(f *fitting) error {
 	if f.tries > 0 {
 		limit = f.granted
 	}
-	if bytes -= c.state.LeftOut(); bytes-bytes/8 <= limit || f.tries == mostFittings {
+	if bytes -= c.state.Restore.LeftOut(); bytes-bytes/8 <= limit || f.tries == mostFittings {
 		return nil
 	}
 	return errOverBudget
@@ -182,7 +182,7 @@ func (c *changelog) measure(ctx context.Context, f *fitting) error {
 	keep, drop := survey.Cut(f.estimate)
 	c.log.Warn("the changelog holds more than the budget (ODRADEK_STATE_BYTES), the least recently used series are left out",
 		"limit", f.granted, "kept", keep, "left_out", drop)
-	c.state.DropLoaded(survey)
+	c.state.Restore.DropLoaded(survey)
 	return nil
 }
 

@@ -190,7 +190,7 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 		}
 		return nil, fmt.Errorf("processor: %s/%d: restore: %w", pt.tp.Topic, pt.tp.Partition, err)
 	}
-	if m := pt.state.Mismatched; len(m) > 0 {
+	if m := pt.state.Restore.Mismatched; len(m) > 0 {
 		pt.log.Warn("state that was made with other settings is emptied (ODRADEK_STATE_MISMATCH=reset)", "emptied", provenance.Emptied(m),
 			"because", pt.changelog.settings.Causes(m))
 	}
@@ -248,7 +248,7 @@ func (pt *partition) replay(ctx context.Context, floor *keystate.Floor, from, en
 	if err != nil {
 		return err
 	}
-	s.EndInput()
+	s.Restore.EndInput()
 	return pt.finish(ctx)
 }
 

@@ -114,7 +114,7 @@ func (s *stateTool) namesAfter(ctx context.Context, tp kafka.TP, t int64) ([][]b
 		if r.key == "" || provenance.IsRecord(r.key) {
 			continue
 		}
-		if err := state.Load([]byte(r.key), r.value); err != nil {
+		if err := state.Restore.Load([]byte(r.key), r.value); err != nil {
 			return nil, fmt.Errorf("state: changelog %s at offset %d: %w", log, r.offset, err)
 		}
 	}

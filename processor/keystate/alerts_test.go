@@ -130,7 +130,7 @@ func (x *rig) restart(cfg *Config) {
 	s := New(cfg)
 	s.SetSource("in", 3)
 	for _, r := range compact(x.log, x.log, false) {
-		if err := s.Load(r.key, r.value); err != nil {
+		if err := s.Restore.Load(r.key, r.value); err != nil {
 			x.t.Fatal(err)
 		}
 	}
@@ -491,7 +491,7 @@ func TestReplayOnAnotherExecutor(t *testing.T) {
 			s := New(cfg)
 			s.SetSource("in", 3)
 			for _, rec := range compact(x.log, x.log, false) {
-				if err := s.Load(rec.key, rec.value); err != nil {
+				if err := s.Restore.Load(rec.key, rec.value); err != nil {
 					t.Fatal(err)
 				}
 			}

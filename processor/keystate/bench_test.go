@@ -253,7 +253,7 @@ func BenchmarkRestore(b *testing.B) {
 	for range b.N {
 		s := New(benchConfig(1024, 1))
 		for _, r := range log {
-			if err := s.Load(r.key, r.value); err != nil {
+			if err := s.Restore.Load(r.key, r.value); err != nil {
 				b.Fatal(err)
 			}
 		}

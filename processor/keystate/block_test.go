@@ -152,7 +152,7 @@ func TestBlockSurvives(t *testing.T) {
 		restored := func() *State {
 			s := New(cfg)
 			for _, rec := range log {
-				if err := s.Load(rec.key, rec.value); err != nil {
+				if err := s.Restore.Load(rec.key, rec.value); err != nil {
 					t.Fatal(err)
 				}
 			}

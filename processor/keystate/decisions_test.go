@@ -239,7 +239,7 @@ func TestVerdictLapses(t *testing.T) {
 func replayed(log []record, f Floor, committed int64) (*State, error) {
 	s := New(one(&fake{window: 4, least: 2}, 1))
 	for _, r := range log {
-		if err := s.Load(r.key, r.value); err != nil {
+		if err := s.Restore.Load(r.key, r.value); err != nil {
 			return nil, err
 		}
 	}
@@ -251,18 +251,18 @@ func replayed(log []record, f Floor, committed int64) (*State, error) {
 func TestDecisionsOfOthers(t *testing.T) {
 	key := func(k Kind) []byte { return changelog.AppendKey(nil, changelog.Decision, []byte{byte(k), 'x'}, 5) }
 	for _, k := range []Kind{0, Eviction, 9, decisions.NumKinds, 255} {
-		err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(k), []byte{changelog.Version, 1})
+		err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(k), []byte{changelog.Version, 1})
 		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "newer version") {
 			t.Errorf("kind %d: %v", k, err)
 		}
-		if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(k), nil); err != nil {
+		if err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(k), nil); err != nil {
 			t.Errorf("deletion of kind %d: %v", k, err)
 		}
 	}
-	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{changelog.Version + 1, 1}); !errors.Is(err, ErrNewer) {
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(Verdict), []byte{changelog.Version + 1, 1}); !errors.Is(err, ErrNewer) {
 		t.Errorf("format: %v", err)
 	}
-	if err := New(one(&fake{window: 4, least: 2}, 1)).Load(key(Verdict), []byte{changelog.Version}); !errors.Is(err, ErrCorrupt) {
+	if err := New(one(&fake{window: 4, least: 2}, 1)).Restore.Load(key(Verdict), []byte{changelog.Version}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("cut off: %v", err)
 	}
 	log := []record{{key(Verdict), []byte{changelog.Version, 1, 'n', 'o'}}}
@@ -350,14 +350,14 @@ func TestDecisionAhead(t *testing.T) {
 			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(Verdict), 'x'}, 5), []byte{changelog.Version, 1, 'n', 'o'}},
 			{changelog.AppendKey(nil, changelog.Decision, []byte{byte(kindTest)}, 5), append([]byte{changelog.Version, 2}, time...)},
 		} {
-			if err := s.Load(r.key, r.value); err != nil {
+			if err := s.Restore.Load(r.key, r.value); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := s.BeginReplay(Floor{MaxTime: NoTime}, committed, true); err != nil {
 			t.Fatal(err)
 		}
-		s.EndInput()
+		s.Restore.EndInput()
 		s.EndReplay()
 		if s.maxTime == 1000 {
 			t.Fatal("applied before its offset")

@@ -65,7 +65,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	}
 	s.gate.release(b, false) // nothing is left to do where Fits was asked
 	if s.journal.Replaying {
-		s.replayStep(sm)
+		s.Restore.step(sm)
 	}
 	s.Decisions.apply(sm.Offset)
 	if s.rules.missing && !s.journal.Replaying {

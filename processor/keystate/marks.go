@@ -57,9 +57,7 @@ func (s *State) Committed(next int64) {
 		panic("keystate: changes of anomalies were committed whose keys Snapshot has not emitted")
 	}
 	s.journal.Commit(next)
-	if s.restore.shedAt < next {
-		s.restore.dropped, s.restore.shedAt = nil, math.MaxInt64
-	}
+	s.Restore.committed(next)
 }
 
 // Rollback undoes everything after the mark at to: the last one committed, or

@@ -152,7 +152,7 @@ func TestAtLeastOnce(t *testing.T) {
 				s.Mark(committed)
 			} else {
 				for _, rec := range compact(changelog, changelog, r.IntN(2) == 0) {
-					if err := s.Load(rec.key, rec.value); err != nil {
+					if err := s.Restore.Load(rec.key, rec.value); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -240,7 +240,7 @@ func saved(t testing.TB, cfg *Config, n int) (*State, []record) {
 func loaded(cfg *Config, log []record, end int64) (*State, error) {
 	s := New(cfg)
 	for _, r := range log {
-		if err := s.Load(r.key, r.value); err != nil {
+		if err := s.Restore.Load(r.key, r.value); err != nil {
 			return nil, err
 		}
 	}
@@ -300,7 +300,7 @@ func TestChangedConfiguration(t *testing.T) {
 				t.Fatal(err)
 			}
 			told := 0
-			for _, m := range s.Mismatched {
+			for _, m := range s.Restore.Mismatched {
 				if m.Keys != s.Keys.Len() || m.Detector == "" || m.Window == 0 {
 					t.Errorf("%+v of %d keys", m, s.Keys.Len())
 				}
@@ -313,7 +313,7 @@ func TestChangedConfiguration(t *testing.T) {
 				}
 			}
 			if told != changed {
-				t.Errorf("%d differences are told of, want %d: %v", told, changed, s.Mismatched)
+				t.Errorf("%d differences are told of, want %d: %v", told, changed, s.Restore.Mismatched)
 			}
 			for w, want := range c.rows {
 				if got := rows(s, w); (got > 0) != want {
@@ -425,14 +425,14 @@ func TestRestoreErrors(t *testing.T) {
 	}
 	s := New(cfg)
 	s.Mark(0)
-	if err := s.Load(full[0].key, full[0].value); err == nil {
+	if err := s.Restore.Load(full[0].key, full[0].value); err == nil {
 		t.Error("Load after the beginning")
 	}
 	if err := s.BeginReplay(Floor{}, 0, false); err == nil {
 		t.Error("BeginReplay after the beginning")
 	}
 	for _, key := range []string{"", "X", "Xa", "S", "Sname", "P", "P1234567"} {
-		if err := New(cfg).Load([]byte(key), []byte{1}); !errors.Is(err, ErrCorrupt) {
+		if err := New(cfg).Restore.Load([]byte(key), []byte{1}); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("key %q: %v", key, err)
 		}
 	}

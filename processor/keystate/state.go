@@ -294,9 +294,8 @@ type State struct {
 	Suspects Suspects
 	// Grids are the windows of grids that are open.
 	Grids Grids
-	// Mismatched is what BeginReplay has dropped because another configuration made
-	// it (Config.KeepMismatched).
-	Mismatched []Mismatch
+	// Restore is what the state is restored from.
+	Restore Restore
 
 	cfg    *Config
 	dets   []*series.Setup
@@ -318,7 +317,6 @@ type State struct {
 	reverter reverter
 	dirty    keys.DirtyQueue
 	records  snapshot.Writer
-	restore  restore
 }
 
 // New makes an empty State. It panics on a configuration that Check refuses.
@@ -329,7 +327,6 @@ func New(cfg *Config) *State {
 	s := &State{
 		cfg: cfg, sets: series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()), layout: cfg.Layout(), slow: true,
 		position: position{next: math.MinInt64, maxTime: NoTime, lateness: cfg.Lateness, sweepAt: math.MaxInt64, ahead: math.MinInt64},
-		restore:  restore{shedAt: math.MaxInt64},
 	}
 	s.dets = s.sets.Setups
 	s.records = snapshot.NewWriter(heldblock.Format{Layout: s.layout, Dim: cfg.Dim}, cfg.maxRecord())
@@ -372,6 +369,10 @@ func (s *State) compose() {
 	}
 	s.sweeps = sweeps{keys: &s.Keys, silences: &s.silences, at: at, journal: journal, decisions: s.Decisions.log}
 	s.orphans = orphans{cfg: cfg, keys: &s.Keys, judge: &s.judge, journal: journal, edits: edits}
+	s.Restore = Restore{
+		shedAt: math.MaxInt64, cfg: cfg, at: at, journal: journal, keys: &s.Keys, orphans: &s.orphans, suspects: &s.Suspects,
+		decisions: &s.Decisions,
+	}
 	s.gate = gate{
 		cfg: cfg, at: at, tally: &s.Tally, journal: journal, keys: &s.Keys, held: &s.held, suspects: &s.Suspects, orphans: &s.orphans,
 		silences: &s.silences, sweeps: &s.sweeps, grids: &s.Grids, decisions: s.Decisions.log, records: &s.records, folder: &s.folder,
@@ -388,11 +389,7 @@ func (s *State) Held() int { return s.held.N + s.Suspects.Len() }
 // Bytes is about the memory of keys, windows, carries and held samples, and while
 // loading of what waits for its head.
 func (s *State) Bytes() int64 {
-	n := s.Keys.size()
-	if s.restore.load != nil {
-		n += s.restore.load.Bytes()
-	}
-	return n
+	return s.Keys.size() + s.Restore.bytes()
 }
 
 // route chooses between the two ways through Fold.

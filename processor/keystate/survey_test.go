@@ -113,10 +113,10 @@ func TestRestoreWithinLimit(t *testing.T) {
 	restore := func(v *Survey) (s *State, peak int64) {
 		s = New(cfg)
 		if v != nil {
-			s.DropLoaded(v)
+			s.Restore.DropLoaded(v)
 		}
 		for _, r := range log {
-			if err := s.Load(r.key, r.value); err != nil {
+			if err := s.Restore.Load(r.key, r.value); err != nil {
 				t.Fatal(err)
 			}
 			peak = max(peak, s.Bytes())
@@ -135,8 +135,8 @@ func TestRestoreWithinLimit(t *testing.T) {
 	heap := heapOf() - before
 	t.Logf("%d anomalies open; %d of %d keys stay; %d bytes whole, limit %d, at most %d by account, %d in the heap", open, keep, keep+drop,
 		whole, limit, peak, heap)
-	if keep+drop != keys || keep < keys/8 || drop != s.Dropped() {
-		t.Errorf("%d stay, %d go, %d were dropped", keep, drop, s.Dropped())
+	if keep+drop != keys || keep < keys/8 || drop != s.Restore.Dropped() {
+		t.Errorf("%d stay, %d go, %d were dropped", keep, drop, s.Restore.Dropped())
 	}
 	// A dropped key costs about 350 bytes until its eviction is committed.
 	if room := limit + int64(drop)*400; peak > room || heap > room*3/2 {
@@ -152,7 +152,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 	input = append(input, next...)
 	var first []flatEvent
 	for i := range 2 {
-		if n := s.Shed(committed); n != drop {
+		if n := s.Restore.Shed(committed); n != drop {
 			t.Fatalf("round %d: %d are evicted", i, n)
 		}
 		fold(s, int(committed), int(committed)+1)
@@ -161,8 +161,8 @@ func TestRestoreWithinLimit(t *testing.T) {
 			if first = told; len(first) == 0 || first[0].reason != events.Evicted {
 				t.Fatalf("%d changes of anomalies, %+v", len(first), first)
 			}
-			if err := s.Rollback(committed); err != nil || s.Dropped() != drop {
-				t.Fatal(err, s.Dropped())
+			if err := s.Rollback(committed); err != nil || s.Restore.Dropped() != drop {
+				t.Fatal(err, s.Restore.Dropped())
 			}
 			continue
 		}
@@ -187,7 +187,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 	}
 	floor, committed = s.Floor(), committed+1
 	s.Committed(committed)
-	if s.Dropped() != 0 || s.restore.dropped != nil {
+	if s.Restore.Dropped() != 0 || s.Restore.dropped != nil {
 		t.Error("dropped keys are remembered after their evictions are committed")
 	}
 	want := s.Export(nil)
@@ -195,7 +195,7 @@ func TestRestoreWithinLimit(t *testing.T) {
 	if got := again.Export(nil); !bytes.Equal(got, want) {
 		t.Errorf("the second restore gives %d bytes of state, the first %d", len(got), len(want))
 	}
-	if len(log) == was || again.Dropped() != 0 {
+	if len(log) == was || again.Restore.Dropped() != 0 {
 		t.Error("keys are dropped again")
 	}
 	_ = peak

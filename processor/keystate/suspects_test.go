@@ -219,7 +219,7 @@ func (f *partitionLog) restored(t *testing.T, cfg *Config, log []record, floor F
 	t.Helper()
 	g := &partitionLog{State: New(cfg), b: &detectors.Batch{}, next: f.next, log: f.log}
 	for _, r := range log {
-		if err := g.Load(r.key, r.value); err != nil {
+		if err := g.Restore.Load(r.key, r.value); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -236,7 +236,7 @@ func (f *partitionLog) restored(t *testing.T, cfg *Config, log []record, floor F
 			g.Fold(&sm, g.b)
 		}
 	}
-	g.EndInput()
+	g.Restore.EndInput()
 	for !g.Fits(g.b) {
 		g.flush()
 	}

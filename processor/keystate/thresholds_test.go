@@ -121,7 +121,7 @@ func (c *chain) worker(rule *threshold.Rule, ahead bool) *State {
 		return s
 	}
 	for _, r := range c.log {
-		if err := s.Load(r.key, r.value); err != nil {
+		if err := s.Restore.Load(r.key, r.value); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -129,7 +129,7 @@ func (c *chain) worker(rule *threshold.Rule, ahead bool) *State {
 		c.t.Fatal(err)
 	}
 	c.feed(s, c.floor.Offset, c.committed)
-	s.EndInput()
+	s.Restore.EndInput()
 	c.flush(s)
 	s.EndReplay()
 	return s
@@ -378,7 +378,7 @@ func TestContentOfAThreshold(t *testing.T) {
 		{decisions.EncodeRule(&threshold.Rule{}), ErrCorrupt},
 		{decisions.EncodeRule(ruleOf(threshold.Conformal, 1e-6, 40, 3)), nil}, // a version before may have let it pass
 	} {
-		err := New(watched()).Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5),
+		err := New(watched()).Restore.Load(changelog.AppendKey(nil, changelog.Decision, []byte("\x04high"), 5),
 			append([]byte{changelog.Version, 1}, c.content...))
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%q: %v, want %v", c.content, err, c.want)
@@ -390,7 +390,7 @@ func TestContentOfAThreshold(t *testing.T) {
 	for _, r := range c.log {
 		if at := bytes.Index(r.value, []byte{byte(threshold.Fixed) | threshold.Layout<<4, 0, 0, 0, 0, 0, 0, 0x24, 0x40}); at >= 0 {
 			r.value[at] += 1 << 4
-			if err := New(watched()).Load(r.key, r.value); !errors.Is(err, ErrNewer) {
+			if err := New(watched()).Restore.Load(r.key, r.value); !errors.Is(err, ErrNewer) {
 				t.Errorf("a history of a later layout: %v", err)
 			}
 			return

@@ -518,7 +518,7 @@ func (x *run) restored(changelog []record) *State {
 		return s
 	}
 	for _, r := range changelog {
-		if err := s.Load(r.key, r.value); err != nil {
+		if err := s.Restore.Load(r.key, r.value); err != nil {
 			x.t.Fatal(err)
 		}
 	}
@@ -551,7 +551,7 @@ func (x *run) restored(changelog []record) *State {
 			s.Suspects.Attach(o, o)
 		}
 	}
-	s.EndInput()
+	s.Restore.EndInput()
 	for !s.Fits(b) {
 		flush()
 	}

@@ -1,0 +1,218 @@
+package keystate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"odradek/processor/events"
+	"odradek/processor/keystate/load"
+	"odradek/processor/keystate/mismatch"
+	"odradek/processor/keystate/series"
+	"odradek/processor/keystate/survey"
+)
+
+// Errors of a restore.
+var (
+	// ErrAhead: the changelog holds state of offsets that are not committed. Another
+	// member has committed since the offset was read, or offset and changelog do
+	// not belong together. Read the committed offset again.
+	ErrAhead = errors.New("the changelog is ahead of the committed offset")
+)
+
+// Survey measures a changelog without building its state; see survey.Survey.
+type Survey = survey.Survey
+
+// NewSurvey begins the survey of a changelog of a State of cfg.
+func NewSurvey(cfg *Config) *Survey {
+	return survey.New(series.NewSets(cfg.Windows, cfg.Detectors, cfg.maxRecord()))
+}
+
+// Restore is what a State is restored from: a changelog, and the replay of the input behind it.
+type Restore struct {
+	// Mismatched is what BeginReplay has dropped because another configuration made
+	// it (Config.KeepMismatched).
+	Mismatched []Mismatch
+
+	loader   *load.Loader           // while loading
+	drops    func(name []byte) bool // keys that are not loaded; nil: none
+	dropped  []*Key                 // keys that were not loaded, until their evictions are committed
+	shedAt   int64                  // offset of the last decision to drop keys
+	end      int64                  // of the replay
+	replayed int
+
+	cfg       *Config
+	at        *position
+	journal   *journal
+	keys      *Keys
+	orphans   *orphans
+	suspects  *Suspects
+	decisions *Decisions
+}
+
+// Load reads a record of the changelog into a new State; call it for all records, in the
+// order of the log. value is nil for a deletion. Load retains neither slice. Compaction may
+// have removed records, and may go on while the log is read, so only the last head of a key
+// has to be complete; BeginReplay reports one that is not. Any bytes are safe; those that no
+// Snapshot has emitted give ErrCorrupt.
+func (s *Restore) Load(key, value []byte) error {
+	if s.journal.Started() {
+		return errors.New("keystate: Load into a state that has begun")
+	}
+	s.begin()
+	return s.loader.Load(key, value)
+}
+
+// begin begins loading.
+func (s *Restore) begin() {
+	if s.loader == nil {
+		to := load.Target{Keys: &s.keys.Table, Records: s.decisions.records, Decisions: s.decisions.log}
+		s.loader = load.New(to, s.keys.sets, s.cfg.Silence > 0, s.drops)
+	}
+}
+
+// DropLoaded sets before the first Load which keys there is no room for. Of these
+// nothing is loaded but what their eviction needs: what the changelog has of them,
+// and the anomalies that are open. They take no samples, and Shed evicts them.
+func (s *Restore) DropLoaded(v *Survey) { s.drops = v.Drops }
+
+// LeftOut returns the part of State.Bytes that dropped keys take while loading.
+func (s *Restore) LeftOut() int64 {
+	if s.loader == nil {
+		return 0
+	}
+	return s.loader.LeftOut()
+}
+
+// bytes returns the memory of what waits for its head.
+func (s *Restore) bytes() int64 {
+	if s.loader == nil {
+		return 0
+	}
+	return s.loader.Bytes()
+}
+
+// finish ends loading, for a replay of the input from f to the committed offset.
+func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
+	if s.journal.Started() {
+		return errors.New("keystate: replay into a state that has begun")
+	}
+	if f.Offset > committed {
+		return fmt.Errorf("keystate: the replay floor %d is above the committed offset %d: %w", f.Offset, committed, ErrAhead)
+	}
+	s.begin()
+	if err := s.loader.Finish(); err != nil {
+		return err
+	}
+	var drop []*Key
+	var differ mismatch.List
+	top := int64(math.MinInt64)
+	for k := range s.keys.All {
+		if d := s.decisions.log.Latest(Eviction, k.Name()); !k.InLog || d != nil && k.AsOf <= d.Offset {
+			if drop = append(drop, k); k.InLog {
+				// An eviction that was cut off before it had deleted the key.
+				d.Value = k
+				s.decisions.log.Resume(d)
+			}
+			continue
+		}
+		if top = max(top, k.AsOf); k.AsOf > committed && !ahead {
+			return fmt.Errorf("keystate: key %s is at offset %d, the committed offset is %d: %w", Digest(k.Name()), k.AsOf, committed, ErrAhead)
+		}
+		if err := s.loader.Incomplete(k); err != nil {
+			return fmt.Errorf("keystate: key %s: %w", Digest(k.Name()), err)
+		}
+		differ.Add(k.Name(), s.loader.Mismatches(k))
+	}
+	if err := differ.Err(); err != nil && !s.cfg.KeepMismatched {
+		return err
+	}
+	s.Mismatched = differ.Sorted()
+	if d := s.decisions.log.Begin(f.Offset); d != nil {
+		if top = max(top, d.Offset); d.Offset >= committed && !ahead {
+			return fmt.Errorf("keystate: %s at offset %d, the committed offset is %d: %w", kinds[d.Kind].Name, d.Offset, committed, ErrAhead)
+		}
+	}
+	for _, k := range drop {
+		if stale := s.loader.Unload(k); k.InLog {
+			s.decisions.records.AddStale(k, stale...)
+		}
+	}
+	s.journal.Replaying, s.end = true, committed
+	if top > committed {
+		s.at.ahead = top
+	}
+	return nil
+}
+
+// forget releases what only loading needs, and lists the dropped keys.
+func (s *Restore) forget() {
+	s.loader, s.drops = nil, nil
+	for k := range s.keys.All {
+		if k.Dropped {
+			s.dropped = append(s.dropped, k)
+		}
+	}
+	slices.SortFunc(s.dropped, func(a, b *Key) int {
+		return cmp.Or(cmp.Compare(a.LastOffset, b.LastOffset), cmp.Compare(string(a.Name()), string(b.Name())))
+	})
+}
+
+// Dropped returns the number of keys that wait for Shed.
+func (s *Restore) Dropped() (n int) {
+	for _, k := range s.dropped {
+		if !k.Dead {
+			n++
+		}
+	}
+	return n
+}
+
+// Shed evicts the keys that were dropped while loading, before the record at offset,
+// as Keys.Trim does. After a Rollback it has to be called again.
+func (s *Restore) Shed(offset int64) (n int) {
+	if s.journal.Replaying || offset < s.at.next {
+		panic(fmt.Sprintf("keystate: Shed at %d during replay, or behind %d, which is folded", offset, s.at.turn()))
+	}
+	for _, k := range s.dropped {
+		if k.Dead {
+			continue
+		}
+		if k.Alerts != nil && len(k.Alerts.Orphans) > 0 {
+			s.orphans.close(k, s.at.maxTime, offset)
+			s.orphans.drop(k)
+		}
+		s.keys.evict(k, offset, events.Evicted)
+		n++
+	}
+	s.shedAt = offset
+	return n
+}
+
+// committed notes that everything up to the mark at next is committed.
+func (s *Restore) committed(next int64) {
+	if s.shedAt < next {
+		s.dropped, s.shedAt = nil, math.MaxInt64
+	}
+}
+
+// replayStride is the number of samples between two marks of a replay. They let
+// the floor rise as soon as the keys that were dirty first are snapshotted.
+var replayStride = 4096 // changed by tests
+
+// step sees each sample of a replay before it is folded.
+func (s *Restore) step(sm *Sample) {
+	if sm.Offset >= s.end {
+		panic(fmt.Sprintf("keystate: replay of offset %d, the committed offset is %d", sm.Offset, s.end))
+	}
+	s.suspects.replay(sm.Offset)
+	if s.replayed++; s.replayed%replayStride == 0 {
+		s.journal.Pass(s.suspects.floor(sm.Offset))
+	}
+}
+
+// EndInput ends the input of a replay: it applies the decisions
+// behind the last sample. Fits has to be asked once more after it.
+func (s *Restore) EndInput() { s.decisions.apply(s.end - 1) }
