@@ -7,17 +7,31 @@ import (
 	"odradek/processor/keystate/undo"
 )
 
+// scoring passes tasks to an executor and takes their results.
+type scoring struct {
+	blocks  bool // Config.Blocks
+	tasks   *tasks.Queue[*Key]
+	folder  *folder
+	judge   *judge
+	out     *Output
+	journal *journal
+}
+
+// Need returns the most that one sample takes of a batch. A batch with smaller
+// limits cannot be used.
+func (s *scoring) Need() detectors.Need { return s.tasks.Need() }
+
 // SetWindowCache gives the State the executor's window cache; nil: there is none. A task
 // then brings only the rows that the executor does not have. The caller closes the cache
 // after the State's last use.
-func (s *State) SetWindowCache(c *detectors.WindowCache) { s.folder.tasks.SetWindowCache(c) }
+func (s *scoring) SetWindowCache(c *detectors.WindowCache) { s.tasks.SetWindowCache(c) }
 
 // Repack packs windows that the executor has cached, and lost (detectors.ErrCacheLost),
 // into b as they were when their tasks became due: Execute of b may then be tried again.
 // Rows that were overwritten since are in the undo journal.
-func (s *State) Repack(b *detectors.Batch) {
+func (s *scoring) Repack(b *detectors.Batch) {
 	b.Invalidate()
-	cached := s.folder.tasks.Cached()
+	cached := s.tasks.Cached()
 	if len(cached) == 0 {
 		return
 	}
@@ -33,28 +47,28 @@ func (s *State) Repack(b *detectors.Batch) {
 			}
 		}
 	})
-	s.folder.tasks.Repack(b, overwritten)
+	s.tasks.Repack(b, overwritten)
 }
 
 // Apply takes the results of b after its execution: scores go to Rows, in the order of
 // the samples, and carries to their keys. The caller resets b afterwards. Apply ignores
 // tasks of other States in b.
-func (s *State) Apply(b *detectors.Batch) {
-	list := s.folder.tasks.Pending()
+func (s *scoring) Apply(b *detectors.Batch) {
+	list := s.tasks.Pending()
 	for i := range list {
 		p := &list[i]
 		switch p.Index {
 		case tasks.WarmingUp:
-			time, offset := s.folder.tasks.WarmedUp(&p.Task)
+			time, offset := s.tasks.WarmedUp(&p.Task)
 			s.judge.addWarmRow(p.Key, p.Detector, time, offset)
 			continue
 		case tasks.Deferred:
-			s.folder.tasks.Do(&p.Task)
+			s.tasks.Do(&p.Task)
 			continue
 		}
 		d := p.Detector
 		if d.Most.Carry > 0 && !p.Key.Dead {
-			if m := &p.Key.Progress[d.Place]; s.folder.tasks.Last(i, m) {
+			if m := &p.Key.Progress[d.Place]; s.tasks.Last(i, m) {
 				next := b.Tasks[p.Index].Next
 				s.folder.setCarry(p.Key, d, m, b.Out[next.Off:next.Off+next.Len])
 			}
@@ -64,9 +78,9 @@ func (s *State) Apply(b *detectors.Batch) {
 		} else if !s.journal.Replaying {
 			s.judge.addRows(p, b)
 		}
-		if s.cfg.Blocks && d.Blocker != nil && !s.journal.Replaying {
-			s.addBlock(p, b)
+		if s.blocks && d.Blocker != nil && !s.journal.Replaying {
+			s.out.addBlock(p, b)
 		}
 	}
-	s.folder.tasks.Drop()
+	s.tasks.Drop()
 }

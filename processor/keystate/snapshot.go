@@ -5,11 +5,22 @@ import (
 	"math"
 
 	"odradek/processor/keystate/changelog"
+	"odradek/processor/keystate/keys"
 )
+
+// snapshots writes what has changed to the changelog, and knows from where a replay would begin.
+type snapshots struct {
+	at        *position
+	journal   *journal
+	dirty     *keys.DirtyQueue
+	out       *Output
+	suspects  *Suspects
+	decisions *Decisions
+}
 
 // Floor is the replay floor if the last mark is committed with everything that
 // Snapshot has emitted so far.
-func (s *State) Floor() Floor {
+func (s *snapshots) Floor() Floor {
 	if !s.journal.Started() {
 		return Floor{MaxTime: NoTime}
 	}
@@ -17,7 +28,7 @@ func (s *State) Floor() Floor {
 	if k, since := s.dirty.First(); k != nil && since < f.Offset {
 		f = s.journal.At(since)
 	}
-	f.Jumps = s.Suspects.jury.Jumps()
+	f.Jumps = s.suspects.jury.Jumps()
 	return f
 }
 
@@ -35,36 +46,36 @@ func (s *State) Floor() Floor {
 // floor of an idle partition to the committed offset: that cycle commits the
 // same offset, and Committed and Rollback with it mean that cycle. After an
 // error the cycle cannot be committed: Rollback.
-func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) error) error {
+func (s *snapshots) Snapshot(want int64, maxBytes int, emit func(key, value []byte) error) error {
 	if !s.journal.Started() {
 		return nil
 	}
-	if s.journal.Replaying || s.next != s.journal.Open.Start() {
+	if s.journal.Replaying || s.at.next != s.journal.Open.Start() {
 		panic("keystate: Snapshot while a unit is open: Mark comes first")
 	}
 	if s.journal.Snapshotted() {
 		panic("keystate: a second Snapshot before the first is Committed")
 	}
-	if s.Decisions.log.Crowded() {
+	if s.decisions.log.Crowded() {
 		want = math.MaxInt64
 	}
 	c := changelog.Emitter{Emit: emit}
-	s.Decisions.emit(&c, maxBytes)
+	s.decisions.emit(&c, maxBytes)
 	// Not within maxBytes, and not counted: the floor has to rise all the same.
 	bytes := c.Bytes
-	for _, k := range s.changed.Keys {
+	for _, k := range s.out.changed.Keys {
 		if _, dirty := k.Dirty(); dirty && !k.Dead && c.Err == nil {
-			s.snapshot(&c, k)
+			s.emit(&c, k)
 		}
 	}
-	s.changed.Reset()
+	s.out.changed.Reset()
 	c.Bytes = bytes
 	for maxBytes >= 0 && c.Err == nil {
 		k, since := s.dirty.First()
 		if k == nil || since >= want || maxBytes > 0 && c.Bytes >= maxBytes {
 			break
 		}
-		s.snapshot(&c, k)
+		s.emit(&c, k)
 	}
 	s.journal.Snapshot(s.Floor())
 	if c.Err != nil {
@@ -73,13 +84,13 @@ func (s *State) Snapshot(want int64, maxBytes int, emit func(key, value []byte) 
 	return nil
 }
 
-// snapshot emits a key, and pushes what undoes that.
-func (s *State) snapshot(c *changelog.Emitter, k *Key) {
+// emit emits a key, and pushes what undoes that.
+func (s *snapshots) emit(c *changelog.Emitter, k *Key) {
 	u := s.journal.Newest()
 	from := len(u.Words)
-	words, stale, blocks := s.records.AppendUndo(u.Words, k)
+	words, stale, blocks := s.decisions.records.AppendUndo(u.Words, k)
 	u.Words = words
 	u.PushValues(opSnapshot, k, 0, len(words)-from, stale, blocks)
-	s.records.Emit(c, k, s.journal.Last().Offset)
+	s.decisions.records.Emit(c, k, s.journal.Last().Offset)
 	s.dirty.Clean(k)
 }

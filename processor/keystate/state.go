@@ -303,6 +303,8 @@ type State struct {
 	layout uint64 // fingerprint of Sample.Values
 
 	position
+	scoring
+	snapshots
 	slow bool // Fold has to take its slow path
 
 	gate     gate
@@ -373,15 +375,17 @@ func (s *State) compose() {
 		shedAt: math.MaxInt64, cfg: cfg, at: at, journal: journal, keys: &s.Keys, orphans: &s.orphans, suspects: &s.Suspects,
 		decisions: &s.Decisions,
 	}
+	s.scoring = scoring{
+		blocks: cfg.Blocks, tasks: &s.folder.tasks, folder: &s.folder, judge: &s.judge, out: &s.Output, journal: journal,
+	}
+	s.snapshots = snapshots{
+		at: at, journal: journal, dirty: &s.dirty, out: &s.Output, suspects: &s.Suspects, decisions: &s.Decisions,
+	}
 	s.gate = gate{
 		cfg: cfg, at: at, tally: &s.Tally, journal: journal, keys: &s.Keys, held: &s.held, suspects: &s.Suspects, orphans: &s.orphans,
 		silences: &s.silences, sweeps: &s.sweeps, grids: &s.Grids, decisions: s.Decisions.log, records: &s.records, folder: &s.folder,
 	}
 }
-
-// Need is the most that one sample takes of a batch. A batch with smaller
-// limits cannot be used.
-func (s *State) Need() detectors.Need { return s.folder.tasks.Need() }
 
 // Held is the number of samples that wait for the watermark or are suspects.
 func (s *State) Held() int { return s.held.N + s.Suspects.Len() }
