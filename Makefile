@@ -97,7 +97,7 @@ lint: fmt bin/golangci-lint ## gofmt, vet, and golangci-lint as .golangci.yml ha
 vuln: bin/govulncheck ## known vulnerabilities in what the programs call; needs vuln.go.dev
 	bin/govulncheck $(PACKAGES)
 
-demo: build ## broker, generator and two workers; found, missed and false at the end
+demo: build ## broker, generator and workers; found, missed and false at the end
 	./bin/demo $(DEMOFLAGS)
 
 bench: build ## the table of docs/benchmarks.md

@@ -36,7 +36,7 @@ func running(program string) (pids []int) {
 // and in a child that computes as the CPU does and is killed now and then.
 func TestDemoDetectionWithKills(t *testing.T) {
 	child := goChildProgram(t)
-	c, err := demoConfig(demoSettings("ODRADEK_SCHEMA_REGISTRY_URL=http://none"))
+	c, err := demoConfig(sensorSettings())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,10 +103,10 @@ func TestDemoOnCUDA(t *testing.T) {
 		[]string{"-worker", worker, "-for", "12s", "-http", "127.0.0.1:0", "-rate", "6000", "-sensors", "50"}); code != exitOK {
 		t.Fatalf("exit %d: %s\n%s", code, errs, out)
 	}
-	if n := <-killed; n != demoWorkers {
-		t.Errorf("%d children were killed, want %d", n, demoWorkers)
+	if n := <-killed; n != demoProcessCount {
+		t.Errorf("%d children were killed, want %d", n, demoProcessCount)
 	}
-	if n := strings.Count(errs.String(), "GPU child failed"); n != demoWorkers {
+	if n := strings.Count(errs.String(), "GPU child failed"); n != demoProcessCount {
 		t.Errorf("%d faults are in the log, want %d:\n%s", n, demoWorkers, errs)
 	}
 	if left := running(child); len(left) > 0 {

@@ -8,16 +8,11 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"odradek/cmd/worker/config"
-	"odradek/cmd/worker/sensors"
 	"odradek/processor/kafka"
-	"odradek/processor/kafka/record"
 	"odradek/processor/kafkatest"
-	"odradek/schemas"
-	"odradek/schemas/output"
 )
 
 // demoOptions are the flags.
@@ -32,15 +27,17 @@ type demoOptions struct {
 }
 
 func (t terminal) demo(ctx context.Context, args []string) int {
-	fs := t.flags(`Runs all that it takes: a Kafka broker and a schema registry in memory, a generator of sensor records with planted
-faults, and two workers of one group, processes of their own, that find them. Shows the anomalies as they open, and at
+	fs := t.flags(`Runs all that it takes: a Kafka broker and a schema registry in memory, a generator of records with planted faults,
+and workers, processes of their own, that find them: two of one group for readings of sensors, one for samples of machines, and one for
+counts of events in the cells of regions. Shows the anomalies as they open, and at
 the end which of the planted faults were found, which were missed and what was false; the last line of the output is the
 same as JSON.`,
 		"  demo\n  demo -for 0          # until interrupted\n  demo -for 30s -plain | tail -n 1")
 	var o demoOptions
 	fs.DurationVar(&o.duration, "for", time.Minute, "how long to generate; 0 until interrupted")
 	fs.IntVar(&o.sensors, "sensors", 60, "number of sensors")
-	fs.Float64Var(&o.rate, "rate", 3000, "records per second; event time runs faster the more there are of a sensor")
+	fs.Float64Var(&o.rate, "rate", 3000, "records per second of sensors; event time runs faster the more there are of a sensor. "+
+		"Of machines there are a sixth, and of regions a third")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the signals and faults")
 	fs.StringVar(&o.http, "http", "127.0.0.1:9464",
 		"address of the first worker's status page; another port is taken where this one is in use")
@@ -91,12 +88,6 @@ func demoDetectors() []string {
 	}
 }
 
-// demoSettings are the settings of one of the demo's workers.
-func demoSettings(more ...string) []string {
-	return append(append(demoDetectors(), "ODRADEK_GROUP="+demoGroup, "ODRADEK_TOPICS="+demoTopic,
-		"ODRADEK_REPLICATION=1", "ODRADEK_LOG_LEVEL=warn"), more...)
-}
-
 // demoConfig is the configuration that settings make.
 func demoConfig(settings []string) (*config.Config, error) {
 	c, faults, warnings := config.Parse(settings)
@@ -135,39 +126,34 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 		return err
 	}
 	defer cluster.Close()
-	if err := cluster.Admin().CreateTopic(ctx, demoTopic, demoPartitions, 1, nil); err != nil {
-		return err
-	}
-	addrs := []string{freePort(o.http)}
-	for len(addrs) < demoWorkers {
-		addrs = append(addrs, freePort("127.0.0.1:0"))
-	}
+	streams := demoStreams(o, began)
+	var addrs []string
 	var settings [][]string
-	var c *config.Config // of the first worker
-	for i, addr := range addrs {
-		s := demoSettings(append(executorSettings(t.environ), "ODRADEK_KAFKA_BROKERS="+strings.Join(cluster.Brokers, ","),
-			"ODRADEK_SCHEMA_REGISTRY_URL="+cluster.Registry,
-			"ODRADEK_HTTP_ADDR="+addr, fmt.Sprintf("ODRADEK_INSTANCE_ID=worker-%d", i+1))...)
-		parsed, err := demoConfig(s)
-		if err != nil {
+	for _, s := range streams {
+		if err := cluster.Admin().CreateTopic(ctx, s.topic, s.partitions, 1, nil); err != nil {
 			return err
 		}
-		if i == 0 {
-			c = parsed
+		for range s.workers {
+			addr := "127.0.0.1:0"
+			if len(addrs) == 0 {
+				addr = o.http
+			}
+			addrs = append(addrs, freePort(addr))
+			list := s.workerSettings(append(executorSettings(t.environ), "ODRADEK_KAFKA_BROKERS="+strings.Join(cluster.Brokers, ","),
+				"ODRADEK_SCHEMA_REGISTRY_URL="+cluster.Registry,
+				"ODRADEK_HTTP_ADDR="+addrs[len(addrs)-1], fmt.Sprintf("ODRADEK_INSTANCE_ID=worker-%d", len(addrs)))...)
+			parsed, err := demoConfig(list)
+			if err != nil {
+				return err
+			}
+			if s.config == nil {
+				s.config = parsed
+			}
+			settings = append(settings, list)
 		}
-		settings = append(settings, s)
 	}
 
-	// The workers outlive the generator until they have scored everything.
-	made := new(atomic.Int64)
-	all, err := sensors.ParseKinds("all")
-	if err != nil {
-		return err
-	}
-	model := &sensors.Model{Seed: o.seed, FaultEvery: demoFaultEvery, Faults: all}
-	readings := sensors.Options{Topic: demoTopic, Sensors: o.sensors, Rate: o.rate, Duration: o.duration,
-		Start: began.UTC().Truncate(time.Second), Interval: demoInterval,
-		HeadStart: demoHeadStart * int64(o.sensors), Dropout: sensors.DropoutAbsent, Made: made}
+	// The workers outlive the generators until they have scored everything.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	workers, err := startWorkers(program, workerEnviron(t.environ), settings, t.err)
@@ -175,20 +161,19 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 		return err
 	}
 	defer workers.kill()
-	generated := make(chan error, 1)
-	go func() { generated <- generateReadings(ctx, c, readings, model) }()
-
-	v := &demoView{t: t, o: o, began: began, made: made, truth: newDemoTruth(model, o.sensors, readings.Start),
-		live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
+	v := &demoView{t: t, o: o, began: began, streams: streams, live: !o.plain && isTerminal(t.out), addrs: addrs, cluster: cluster}
+	c := streams[0].config
 	client, err := demoClient(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	err = v.watch(working, client, c.AnomaliesTopic(), generated, workers.ended)
+	err = v.watch(working, client, generateAll(ctx, streams, o.duration), workers.ended)
 	if err == nil {
 		wait, cancel := context.WithTimeout(working, 30*time.Second)
-		err = cluster.Admin().WaitCommitted(wait, demoGroup, demoTopic)
+		for _, s := range streams {
+			err = errors.Join(err, cluster.Admin().WaitCommitted(wait, s.group, s.topic))
+		}
 		cancel()
 	}
 	if failed := workers.stop(c.Program.DrainTimeout + drainGrace); err == nil {
@@ -197,17 +182,22 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	if err != nil {
 		return err
 	}
-	// What a consumer finds in the topic, from its beginning, is what counts.
-	log, err := readAnomalies(context.WithoutCancel(ctx), client, c.AnomaliesTopic())
-	if err != nil {
-		return err
+	// What a consumer finds in the topics, from their beginning, is what counts.
+	v.log = demoLog{}
+	for i, s := range streams {
+		if err := readAnomalies(context.WithoutCancel(ctx), client, s.config.AnomaliesTopic(), i, &v.log); err != nil {
+			return err
+		}
 	}
-	r := v.truth.judge(log.list, made.Load()/int64(o.sensors))
-	r.Seconds, r.Records, r.FirstSecond = time.Since(began).Seconds(), made.Load(), v.first.Seconds()
-	r.Lifecycle = append(r.Lifecycle, log.faults...)
+	r := v.judge()
+	for _, s := range streams {
+		r.Records += s.made.Load()
+	}
+	r.Seconds, r.FirstSecond = time.Since(began).Seconds(), v.first.Seconds()
+	r.Lifecycle = append(r.Lifecycle, v.log.faults...)
 	v.clear()
-	fmt.Fprintf(t.out, "%d readings of %d sensors, %.1f hours of event time; of the faults that were planted and over:\n\n", r.Records,
-		r.Sensors, r.EventHours)
+	fmt.Fprintf(t.out, "%d readings of %d sensors, %.1f hours of event time, and %d other records; of the faults that were planted and over:\n\n",
+		streams[0].made.Load(), r.Sensors, r.EventHours, r.Records-streams[0].made.Load())
 	r.table(t.out)
 	for _, f := range r.Lifecycle {
 		fmt.Fprintln(t.out, "life cycle:", f)
@@ -215,32 +205,25 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	return r.json(t.out)
 }
 
-// generateReadings writes readings until ctx or their duration ends.
-func generateReadings(ctx context.Context, c *config.Config, o sensors.Options, m *sensors.Model) error {
-	client, err := demoClient(ctx, c)
-	if err != nil {
-		return err
+// generateAll writes the records of all streams until ctx or their duration ends; the channel then has how.
+func generateAll(ctx context.Context, streams []*stream, duration time.Duration) <-chan error {
+	ended, all := make(chan error, len(streams)), make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	for _, s := range streams {
+		go func() { ended <- s.generate(ctx, duration) }()
 	}
-	defer client.Close()
-	registry, err := c.NewRegistry()
-	if err != nil {
-		return err
-	}
-	defer registry.Close()
-	id, err := registry.Register(ctx, schemas.Subject(o.Topic), output.ReadingSchema)
-	if err != nil {
-		return err
-	}
-	codec, err := record.ParseCodec(c.Output.Compression)
-	if err != nil {
-		return err
-	}
-	producer := client.NewProducer(kafka.ProducerConfig{})
-	if err := producer.Init(ctx); err != nil {
-		return err
-	}
-	return sensors.NewSource(o, m, output.NewReadingEncoder(id, "demo", "mm/s"), demoPartitions).Run(ctx,
-		func() *record.Batches { return record.NewBatches(int(c.Output.MaxMessage), codec) }, producer.Produce)
+	go func() {
+		defer cancel()
+		var errs error
+		for range streams {
+			if err := <-ended; err != nil {
+				errs = errors.Join(errs, err)
+				cancel()
+			}
+		}
+		all <- errs
+	}()
+	return all
 }
 
 func demoClient(ctx context.Context, c *config.Config) (*kafka.Client, error) {

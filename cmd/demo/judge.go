@@ -33,6 +33,9 @@ type demoTruth struct {
 	made    int64             // steps that faults has been listed for
 }
 
+// upTo implements truth.
+func (d *demoTruth) upTo(records int64) { d.upToStep(records / int64(len(d.faults))) }
+
 func newDemoTruth(model *sensors.Model, n int, start time.Time) *demoTruth {
 	d := &demoTruth{model: model, start: start, sensors: map[string]int{}, faults: make([][]sensors.Fault, n)}
 	for i := range n {
@@ -41,8 +44,8 @@ func newDemoTruth(model *sensors.Model, n int, start time.Time) *demoTruth {
 	return d
 }
 
-// upTo lists the faults that begin before a step.
-func (d *demoTruth) upTo(steps int64) {
+// upToStep lists the faults that begin before a step.
+func (d *demoTruth) upToStep(steps int64) {
 	if steps == d.made {
 		return
 	}
@@ -92,9 +95,17 @@ func (d *demoTruth) told(a *demoAnomaly) string {
 
 // demoAnomaly is an anomaly as the records of its id tell it.
 type demoAnomaly struct {
-	output.Anomaly // the newest
-	sensor         string
+	output.Anomaly        // the newest
+	sensor         string // the series
+	stream         int    // of the demo's
 	closed         bool
+	regions        []regionChange
+}
+
+// regionChange is a region that an anomaly has from an event time on; nil: it is closed.
+type regionChange struct {
+	time   int64
+	region *output.Region
 }
 
 // demoLog folds the records of the anomalies topic.
@@ -106,7 +117,7 @@ type demoLog struct {
 
 // add takes the next record and returns its anomaly. Each record must be the next
 // revision of its id, and none comes after a close.
-func (l *demoLog) add(a output.Anomaly) *demoAnomaly {
+func (l *demoLog) add(stream int, a output.Anomaly) *demoAnomaly {
 	if l.byID == nil {
 		l.byID = map[[16]byte]*demoAnomaly{}
 	}
@@ -121,11 +132,16 @@ func (l *demoLog) add(a output.Anomaly) *demoAnomaly {
 		l.fault("%x has %s of revision %d after its close", a.ID, kind, a.Revision)
 	}
 	if have == nil {
-		have = &demoAnomaly{sensor: string(a.Key)}
+		have = &demoAnomaly{sensor: string(a.Key), stream: stream}
 		l.byID[a.ID] = have
 		l.list = append(l.list, have)
 	}
 	a.Key = nil // lies in a buffer
+	if kind == "close" {
+		have.regions = append(have.regions, regionChange{a.EventTime, nil})
+	} else if a.Region != nil {
+		have.regions = append(have.regions, regionChange{a.EventTime, a.Region})
+	}
 	have.Anomaly, have.closed = a, have.closed || kind == "close"
 	return have
 }
@@ -136,18 +152,28 @@ func (l *demoLog) fault(format string, args ...any) {
 
 // demoKind is what became of the faults of one kind.
 type demoKind struct {
-	Planted      int `json:"planted"` // and over
-	Found        int `json:"found"`
-	Missed       int `json:"missed"`
-	Sensors      int `json:"sensors"`       // that had such a fault
-	SensorsFound int `json:"sensors_found"` // of which all of these were found
+	Planted     int `json:"planted"` // and over
+	Found       int `json:"found"`
+	Missed      int `json:"missed"`
+	Series      int `json:"series"`       // that had such a fault
+	SeriesFound int `json:"series_found"` // of which all of these were found
+}
+
+// count adds a fault.
+func (k *demoKind) count(found bool) {
+	k.Planted++
+	if found {
+		k.Found++
+	} else {
+		k.Missed++
+	}
 }
 
 // demoResult is the demo's last line.
 type demoResult struct {
 	Seconds     float64             `json:"seconds"`
 	Sensors     int                 `json:"sensors"`
-	Records     int64               `json:"readings"`    // those left out in a dropout included
+	Records     int64               `json:"records"`     // of all streams, those left out in a dropout included
 	EventHours  float64             `json:"event_hours"` // of each sensor
 	FirstSecond float64             `json:"first_anomaly_seconds"`
 	Anomalies   int                 `json:"anomalies"`
@@ -155,15 +181,46 @@ type demoResult struct {
 	False       int                 `json:"false"`
 	FalseBy     map[string]int      `json:"false_by_detector"`
 	FalseRate   float64             `json:"false_per_sensor_hour"`
+	Fleet       demoFleet           `json:"fleet"`
+	Grid        demoGrid            `json:"regions"`
 	Lifecycle   []string            `json:"lifecycle_faults"` // empty unless something is wrong
 }
 
-// judge holds anomalies against what was planted in the steps that were made. A
-// fault counts when it is over and what finds it has had time to.
-func (d *demoTruth) judge(list []*demoAnomaly, steps int64) demoResult {
-	d.upTo(steps)
-	r := demoResult{Sensors: len(d.faults), Kinds: map[string]demoKind{}, FalseBy: map[string]int{},
-		Lifecycle: []string{}, Anomalies: len(list)}
+// demoFleet is what else there is to say of the fleet.
+type demoFleet struct {
+	Samples  int64 `json:"samples"`
+	Machines int   `json:"machines"`
+	False    int   `json:"false"`
+}
+
+// demoGrid is what else there is to say of the regions.
+type demoGrid struct {
+	Regions     int   `json:"regions"`
+	Windows     int64 `json:"windows"`          // of each
+	SpotWindows int   `json:"hot_spot_windows"` // with a hot spot, of all regions
+	Followed    int   `json:"followed"`         // of which the region of an anomaly was on the hot spot
+	False       int   `json:"false"`
+}
+
+// add adds the faults of a kind of which each series had some.
+func (r *demoResult) add(name string, k demoKind) {
+	if k.Planted == 0 {
+		k.Series = 0
+	} else if k.Missed == 0 {
+		k.SeriesFound = k.Series
+	}
+	r.Kinds[name] = k
+}
+
+// newDemoResult returns the result of anomalies that nothing was compared with.
+func newDemoResult(list []*demoAnomaly) *demoResult {
+	return &demoResult{Kinds: map[string]demoKind{}, FalseBy: map[string]int{}, Lifecycle: []string{}, Anomalies: len(list)}
+}
+
+// judge implements truth. A fault counts when it is over and what finds it has had time to.
+func (d *demoTruth) judge(list []*demoAnomaly, r *demoResult) {
+	steps := d.made
+	r.Sensors = len(d.faults)
 	found := map[*sensors.Fault]bool{}
 	for _, a := range list {
 		if f := d.near(a); f != nil {
@@ -182,21 +239,16 @@ func (d *demoTruth) judge(list []*demoAnomaly, steps int64) demoResult {
 			}
 			k := r.Kinds[f.Kind.String()]
 			had[f.Kind] = true
-			k.Planted++
-			if found[f] {
-				k.Found++
-			} else {
-				k.Missed++
-				missed[f.Kind] = true
-			}
+			k.count(found[f])
+			missed[f.Kind] = missed[f.Kind] || !found[f]
 			r.Kinds[f.Kind.String()] = k
 		}
 		for kind := range sensors.Kinds {
 			if had[kind] {
 				k := r.Kinds[kind.String()]
-				k.Sensors++
+				k.Series++
 				if !missed[kind] {
-					k.SensorsFound++
+					k.SeriesFound++
 				}
 				r.Kinds[kind.String()] = k
 			}
@@ -206,23 +258,24 @@ func (d *demoTruth) judge(list []*demoAnomaly, steps int64) demoResult {
 	if hours := r.EventHours * float64(r.Sensors); hours > 0 {
 		r.FalseRate = float64(r.False) / hours
 	}
-	return r
 }
 
 // table prints found and missed by kind, and what was false.
 func (r *demoResult) table(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "fault\tplanted\tfound\tmissed\tsensors\tall found\t")
-	for _, name := range sensors.KindNames {
+	fmt.Fprintln(tw, "fault\tplanted\tfound\tmissed\tseries\tall found\t")
+	for _, name := range append(sensors.KindNames[:], sensors.Outlier, sensors.HotSpot) {
 		k := r.Kinds[name]
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t\n", name, k.Planted, k.Found, k.Missed, k.Sensors, k.SensorsFound)
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t\n", name, k.Planted, k.Found, k.Missed, k.Series, k.SeriesFound)
 	}
 	tw.Flush()
 	fmt.Fprintf(w, "false: %d anomalies that opened where no fault was, %.3f per sensor-hour of event time", r.False, r.FalseRate)
 	for _, d := range slices.SortedFunc(maps.Keys(r.FalseBy), func(a, b string) int { return cmp.Compare(r.FalseBy[b], r.FalseBy[a]) }) {
 		fmt.Fprintf(w, "; %s %d", d, r.FalseBy[d])
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "\n       %d in %d samples of %d machines; %d in %d windows of %d regions\n", r.Fleet.False, r.Fleet.Samples,
+		r.Fleet.Machines, r.Grid.False, r.Grid.Windows, r.Grid.Regions)
+	fmt.Fprintf(w, "hot spots move: in %d of their %d windows an anomaly's region was on them\n", r.Grid.Followed, r.Grid.SpotWindows)
 }
 
 func (r *demoResult) json(w io.Writer) error {

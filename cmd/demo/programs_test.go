@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	kafkatest.Main(m)
 }
 
+// demoProcessCount is the number of workers of all streams.
+const demoProcessCount = demoWorkers + 2
+
 // workerBinary is the worker, as \`make build\` makes it.
 func workerBinary(t *testing.T) string {
 	return kafkatest.GoProgram(t, "../..", "worker", "build", "./cmd/worker")

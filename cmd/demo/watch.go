@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"odradek/processor/kafka"
@@ -23,8 +21,7 @@ type demoView struct {
 	t       terminal
 	o       *demoOptions
 	began   time.Time
-	made    *atomic.Int64 // records generated
-	truth   *demoTruth
+	streams []*stream
 	live    bool // a table that is drawn over and over
 	addrs   []string
 	cluster *kafkatest.Cluster
@@ -49,12 +46,20 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// watch shows the anomalies topic until the generator ends.
-func (v *demoView) watch(ctx context.Context, client *kafka.Client, topic string, generated, worked <-chan error) error {
+// streamAnomaly is a record of the anomalies topic of a stream.
+type streamAnomaly struct {
+	stream int
+	output.Anomaly
+}
+
+// watch shows the anomalies topics until the generators end.
+func (v *demoView) watch(ctx context.Context, client *kafka.Client, generated, worked <-chan error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	news := make(chan output.Anomaly, 256)
-	go followAnomalies(ctx, client, topic, news)
+	news := make(chan streamAnomaly, 256)
+	for i, s := range v.streams {
+		go followAnomalies(ctx, client, s.config.AnomaliesTopic(), i, news)
+	}
 	every := 5 * time.Second
 	if v.live {
 		every = 500 * time.Millisecond
@@ -62,7 +67,8 @@ func (v *demoView) watch(ctx context.Context, client *kafka.Client, topic string
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	v.rate.at = v.began
-	v.say("Odradek demo: %d sensors, %d workers of one group, exactly once; status page http://%s\n", v.o.sensors, demoWorkers, v.addrs[0])
+	v.say("Odradek demo: %d sensors, a fleet of machines, regions; %d workers of %d groups, exactly once; status page http://%s\n",
+		v.o.sensors, len(v.addrs), len(v.streams), v.addrs[0])
 	for {
 		select {
 		case err := <-generated:
@@ -71,7 +77,7 @@ func (v *demoView) watch(ctx context.Context, client *kafka.Client, topic string
 			return fmt.Errorf("a worker ended: %v", err) //nolint:errorlint // err is nil where it ended without one
 		case a := <-news:
 			opened := v.log.byID[a.ID] == nil
-			d := v.log.add(a)
+			d := v.log.add(a.stream, a.Anomaly)
 			if opened && v.first == 0 {
 				v.first = time.Since(v.began)
 				v.draw()
@@ -87,7 +93,7 @@ func (v *demoView) watch(ctx context.Context, client *kafka.Client, topic string
 
 // followAnomalies sends the committed records of the topic as they come, until
 // ctx ends.
-func followAnomalies(ctx context.Context, client *kafka.Client, topic string, news chan<- output.Anomaly) {
+func followAnomalies(ctx context.Context, client *kafka.Client, topic string, stream int, news chan<- streamAnomaly) {
 	f := fetch.New(client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	defer f.Close()
 	partitions := 0
@@ -105,7 +111,7 @@ func followAnomalies(ctx context.Context, client *kafka.Client, topic string, ne
 				}
 				a.Key = append([]byte(nil), a.Key...)
 				select {
-				case news <- a:
+				case news <- streamAnomaly{stream, a}:
 					return true, nil
 				case <-ctx.Done():
 					return false, nil
@@ -124,35 +130,50 @@ func partitionsOf(ctx context.Context, client *kafka.Client, topic string) int {
 	return infos[topic].Partitions
 }
 
-// readAnomalies reads the whole topic, committed records only.
-func readAnomalies(ctx context.Context, client *kafka.Client, topic string) (*demoLog, error) {
+// readAnomalies adds the whole topic of a stream to log, committed records only.
+func readAnomalies(ctx context.Context, client *kafka.Client, topic string, stream int, log *demoLog) error {
 	var tps []kafka.TP
 	for p := range partitionsOf(ctx, client, topic) {
 		tps = append(tps, kafka.TP{Topic: topic, Partition: int32(p)})
 	}
 	if len(tps) == 0 {
-		return nil, errors.New("there is no topic of anomalies")
+		return fmt.Errorf("there is no topic %s", topic)
 	}
 	ends, err := client.ListStable(ctx, tps)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f := fetch.New(client, fetch.Config{ReadCommitted: true, MaxWait: 100 * time.Millisecond})
 	defer f.Close()
-	log := new(demoLog)
 	for _, tp := range tps {
 		err := f.ReadRange(ctx, tp, 0, ends[tp], func(rec *record.Record) (bool, error) {
 			a, err := output.DecodeAnomaly(rec.Value)
 			if err == nil {
-				log.add(a)
+				log.add(stream, a)
 			}
 			return true, err
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return log, nil
+	return nil
+}
+
+// judge compares the anomalies so far with what was planted so far.
+func (v *demoView) judge() *demoResult {
+	r := newDemoResult(v.log.list)
+	for i, s := range v.streams {
+		var list []*demoAnomaly
+		for _, a := range v.log.list {
+			if a.stream == i {
+				list = append(list, a)
+			}
+		}
+		s.truth.upTo(s.made.Load())
+		s.truth.judge(list, r)
+	}
+	return r
 }
 
 func (v *demoView) say(format string, args ...any) { fmt.Fprintf(v.t.out, format, args...) }
@@ -167,9 +188,10 @@ func (v *demoView) describe(a *demoAnomaly) string {
 	if a.closed {
 		state = "over"
 	}
-	v.truth.upTo(v.made.Load()/int64(v.o.sensors) + 1)
+	s := v.streams[a.stream]
+	s.truth.upTo(s.made.Load() + int64(v.o.sensors))
 	return fmt.Sprintf("%-13s  %-8s  %3d %-8s  %-4s  %s", a.sensor, a.Detector, a.Severity, output.SeverityBands[a.Band],
-		state, v.truth.told(a))
+		state, s.truth.told(a))
 }
 
 // tableRows is how many anomalies the table shows.
@@ -177,30 +199,33 @@ const tableRows = 10
 
 // draw prints the state of things: a line, or the table over the last one.
 func (v *demoView) draw() {
-	now, made := time.Now(), v.made.Load()
+	now, made := time.Now(), int64(0)
+	for _, s := range v.streams {
+		made += s.made.Load()
+	}
 	if since := now.Sub(v.rate.at); since > 400*time.Millisecond {
 		v.rate.v = float64(made-v.rate.n) / since.Seconds()
 		v.rate.at, v.rate.n = now, made
 	}
-	steps := made / int64(v.o.sensors)
 	open := 0
 	for _, a := range v.log.list {
 		if !a.closed {
 			open++
 		}
 	}
-	at := v.truth.start.Add(time.Duration(steps) * demoInterval).UTC().Format("2006-01-02 15:04:05")
+	first := v.streams[0]
+	passed := time.Duration(first.made.Load()/int64(v.o.sensors)) * demoInterval
 	status := fmt.Sprintf("%s after %v: event time %s, %.1f hours; %.0f records/s; %d anomalies, %d open", now.Format("15:04:05"),
-		now.Sub(v.began).Round(time.Second), at, (time.Duration(steps) * demoInterval).Hours(), v.rate.v, len(v.log.list), open)
+		now.Sub(v.began).Round(time.Second), first.options.Start.Add(passed).UTC().Format("2006-01-02 15:04:05"), passed.Hours(), v.rate.v,
+		len(v.log.list), open)
 	if !v.live {
 		v.say("-- %s\n", status)
 		return
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Odradek demo: %d sensors, %d workers of one group, exactly once; status pages http://%s\n%s\n\n",
-		v.o.sensors, demoWorkers, strings.Join(v.addrs, " http://"), status)
-	r := v.truth.judge(v.log.list, steps)
-	r.table(&b)
+	fmt.Fprintf(&b, "Odradek demo: %d sensors, a fleet of machines, regions; %d workers of %d groups, exactly once; status pages http://%s\n%s\n\n",
+		v.o.sensors, len(v.addrs), len(v.streams), strings.Join(v.addrs, " http://"), status)
+	v.judge().table(&b)
 	fmt.Fprintf(&b, "\n%-14s  %-13s  %-8s  %-12s  %-4s\n", "opened", "sensor", "detector", "severity", "")
 	for i := range min(tableRows, len(v.log.list)) {
 		a := v.log.list[len(v.log.list)-1-i]

@@ -100,8 +100,8 @@ func TestDemoInterrupted(t *testing.T) {
 func TestDemoKilled(t *testing.T) {
 	d := startDemo(t)
 	workers := childrenOf(d.cmd.Process.Pid)
-	if len(workers) != demoWorkers {
-		t.Errorf("%d workers, want %d", len(workers), demoWorkers)
+	if len(workers) != demoProcessCount {
+		t.Errorf("%d workers, want %d", len(workers), demoProcessCount)
 	}
 	must(t, d.cmd.Process.Kill())
 	for end := time.Now().Add(10 * time.Second); len(workers) > 0; time.Sleep(20 * time.Millisecond) {

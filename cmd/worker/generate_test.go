@@ -33,6 +33,9 @@ func TestGenerateFlags(t *testing.T) {
 		{"-rate -3", "-rate"},
 		{"-topic no/topic", "-topic"},
 		{"-format xml", "-format"},
+		{"-stream planets", "-stream"},
+		{"-stream machines -format avro", "-stream machines use json"},
+		{"-stream regions -fault-every 3", "-fault-every 3: use at least 4"},
 		{"surplus", "unexpected argument"},
 		{"-nonsense", "not defined"},
 	} {
@@ -219,6 +222,43 @@ func TestGenerateFormats(t *testing.T) {
 			if missing == 0 {
 				t.Errorf("%s, %s: no reading without a value", format.Name, name)
 			}
+		}
+	}
+}
+
+// TestGenerateStreams: the records and labels of machines and of regions are those of their models, without a schema.
+func TestGenerateStreams(t *testing.T) {
+	c := kafkatest.Open(t, kafkatest.KindFake)
+	for name, stream := range map[string]sensors.Stream{
+		"machines -sensors 2": &sensors.Vectors{Seed: 7, Fleets: 2, Machines: 20, OutlierEvery: 250},
+		"regions":             &sensors.Spots{Seed: 7, Regions: 2, Columns: 10, Rows: 8, SpotEvery: 12},
+	} {
+		topic := kafkatest.Unique("generated")
+		term, _, errs := console("ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","))
+		if code := term.generate(t.Context(), strings.Fields(fmt.Sprintf(
+			"-stream %s -topic %s -replication 1 -records 6000 -seed 7 -labels-topic %s-labels", name, topic, topic))); code != exitOK {
+			t.Fatalf("%s: exit %d: %s", name, code, errs)
+		}
+		recs, err := c.Admin().ReadAll(t.Context(), topic, true)
+		must(t, err)
+		keys, got := stream.Keys(), map[string]bool{}
+		for i := range recs {
+			got[string(recs[i].Value)] = true
+		}
+		begin, labels := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 0
+		for i := range int64(6000) {
+			series, step := int(i)%len(keys), i/int64(len(keys))
+			want, _ := stream.Append(nil, series, step, begin.Add(time.Duration(step)*time.Second).UnixMicro())
+			if !got[string(want)] {
+				t.Fatalf("%s: record %d is missing: %s", name, i, want)
+			}
+			if l, ok := stream.Label(series, step); ok && (step == l.ToSeq || step == 2999) {
+				labels++
+			}
+		}
+		told, err := c.Admin().ReadAll(t.Context(), topic+"-labels", true)
+		if err != nil || len(recs) != 6000 || len(told) != labels || labels < 10 {
+			t.Errorf("%s: %d records, %d labels, want %d: %v", name, len(recs), len(told), labels, err)
 		}
 	}
 }

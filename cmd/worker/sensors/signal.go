@@ -1,7 +1,7 @@
-// Package sensors makes readings of sensors with planted faults, and the labels of these
-// faults, for `worker generate` and the demo.
+// Package sensors makes records with planted faults, and the labels of these faults, for `worker generate`
+// and the demo: readings of sensors (Model), samples of machines (Vectors) and counts at places (Spots).
 //
-// Everything is a function of (seed, sensor, step), so any part of a run can be
+// Everything is a function of (seed, series, step), so any part of a run can be
 // made again, in any order.
 //
 // A healthy sensor is a level, a sine and noise:

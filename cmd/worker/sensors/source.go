@@ -6,36 +6,35 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/record"
-	"odradek/schemas/output"
 )
 
 // Label is one planted fault, as written to the labels.
 type Label struct {
-	Sensor  string    `json:"sensor"`
+	Sensor  string    `json:"sensor,omitempty"` // the series of a reading
+	Series  string    `json:"series,omitempty"` // that of any other record
 	Fault   string    `json:"fault"`
 	FromSeq int64     `json:"from_seq"`
 	ToSeq   int64     `json:"to_seq"` // the last one of the fault
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"`
-	Size    float64   `json:"size,omitempty"` // added to the value; of a frequency the factor
+	Size    float64   `json:"size,omitempty"` // added to the value; of a frequency or a hot spot the factor
+	Box     []float64 `json:"box,omitempty"`  // x0, y0, x1, y1 of a hot spot
 }
 
 // Options configures a Source.
 type Options struct {
 	Topic       string        // for the readings
 	LabelsTopic string        // for the labels; empty: none
-	Sensors     int           // number of sensors
-	Rate        float64       // records a second, all sensors together; 0 for full speed
+	Rate        float64       // records a second, all series together; 0 for full speed
 	Records     int64         // records to make; 0 for no end
 	Duration    time.Duration // how long to make records; 0 for no end
 	Start       time.Time     // event time of the first step
-	Interval    time.Duration // event time from a sensor's step to the next
+	Interval    time.Duration // event time from a series' step to the next
 	Dropout     string        // DropoutNull or DropoutAbsent
 
 	HeadStart int64         // records made at full speed before Rate holds
@@ -49,20 +48,19 @@ const (
 )
 
 // Source turns steps into records. The records of a run are a function of the
-// options and the model; how they fall into batches is not.
+// options and the stream; how they fall into batches is not.
 type Source struct {
 	LabelFile       *bufio.Writer // for the labels; nil: none
 	LabelPartitions int           // of the topic for the labels; 0: none
 	Labels          int64         // written
 	Next            int64         // records made
 
-	o       Options
-	sensors []Sensor
-	names   [][]byte
-	target  []int32 // partition of each sensor
-	parts   int
-	enc     output.ReadingAppender
-	value   []byte
+	o      Options
+	stream Stream
+	keys   [][]byte
+	target []int32 // partition of each series
+	parts  int
+	value  []byte
 }
 
 // round has the records that are sent together.
@@ -71,16 +69,11 @@ type round struct {
 	next             int64 // records made with it
 }
 
-// NewSource makes a source for a topic with that number of partitions; enc encodes the readings.
-func NewSource(o Options, m *Model, enc output.ReadingAppender, partitions int) *Source {
-	g := &Source{
-		o: o, enc: enc, parts: partitions,
-		sensors: make([]Sensor, o.Sensors), names: make([][]byte, o.Sensors), target: make([]int32, o.Sensors),
-	}
-	for i := range g.sensors {
-		g.sensors[i] = m.Sensor(i)
-		g.names[i] = []byte(Name(i))
-		g.target[i] = kafka.Partition(g.names[i], partitions)
+// NewSource makes a source of a stream for a topic with that number of partitions.
+func NewSource(o Options, stream Stream, partitions int) *Source {
+	g := &Source{o: o, stream: stream, keys: stream.Keys(), parts: partitions}
+	for _, key := range g.keys {
+		g.target = append(g.target, kafka.Partition(key, partitions))
 	}
 	return g
 }
@@ -93,33 +86,29 @@ func (g *Source) at(step int64) time.Time {
 	return g.o.Start.Add(time.Duration(step) * g.o.Interval)
 }
 
-// record encodes record i: sensor i mod n, step i div n. The value is valid until
+// record encodes record i: series i mod n, step i div n. The value is valid until
 // the next call. ok is false at a dropout: the value is null.
-func (g *Source) record(i int64) (sensor int, value []byte, ok bool) {
-	n := int64(len(g.sensors))
-	sensor, step := int(i%n), i/n
-	v, ok := g.sensors[sensor].At(step)
-	if !ok {
-		v = math.NaN()
-	}
+func (g *Source) record(i int64) (series int, value []byte, ok bool) {
+	n := int64(len(g.keys))
+	series, step := int(i%n), i/n
 	us := g.o.Start.UnixMicro() + step*g.o.Interval.Nanoseconds()/1000
-	g.value = g.enc.Append(g.value[:0], g.names[sensor], us, v, step)
-	return sensor, g.value, ok
+	g.value, ok = g.stream.Append(g.value[:0], series, step, us)
+	return series, g.value, ok
 }
 
 // fill appends n more records to r, and the labels of the faults that end in
 // them.
 func (g *Source) fill(r *round, n, kafkaTime int64) error {
 	for range n {
-		sensor, value, ok := g.record(g.Next)
+		series, value, ok := g.record(g.Next)
 		if ok || g.o.Dropout != DropoutAbsent {
-			if err := r.readings[g.target[sensor]].Append(kafkaTime, g.names[sensor], value, nil); err != nil {
+			if err := r.readings[g.target[series]].Append(kafkaTime, g.keys[series], value, nil); err != nil {
 				return fmt.Errorf("generate: %w", err)
 			}
 		}
-		s := &g.sensors[sensor]
-		if step := g.Next / int64(len(g.sensors)); s.slot > 0 && step == s.fault.To && !s.fault.none {
-			if err := g.label(r, sensor, s.fault); err != nil {
+		step := g.Next / int64(len(g.keys))
+		if l, planted := g.stream.Label(series, step); planted && step == l.ToSeq {
+			if err := g.label(r, series, &l); err != nil {
 				return err
 			}
 		}
@@ -131,13 +120,12 @@ func (g *Source) fill(r *round, n, kafkaTime int64) error {
 
 // finish writes the labels of the faults that have begun and not ended.
 func (g *Source) finish(r *round) error {
-	n := int64(len(g.sensors))
+	n := int64(len(g.keys))
 	for i := range min(n, g.Next) {
-		s := &g.sensors[i]
 		last := (g.Next - 1 - i) / n // the last step that was made
-		if f := s.fault; s.slot > 0 && !f.none && f.From <= last && last < f.To {
-			f.To = last
-			if err := g.label(r, int(i), f); err != nil {
+		if l, planted := g.stream.Label(int(i), last); planted && last < l.ToSeq {
+			l.ToSeq = last
+			if err := g.label(r, int(i), &l); err != nil {
 				return err
 			}
 		}
@@ -145,18 +133,19 @@ func (g *Source) finish(r *round) error {
 	return nil
 }
 
-func (g *Source) label(r *round, sensor int, f Fault) error {
+func (g *Source) label(r *round, series int, l *Label) error {
 	g.Labels++
 	if g.LabelFile == nil && g.LabelPartitions == 0 {
 		return nil
 	}
-	b, err := json.Marshal(Label{string(g.names[sensor]), f.Kind.String(), f.From, f.To, g.at(f.From), g.at(f.To), f.Size})
+	l.From, l.To = g.at(l.FromSeq), g.at(l.ToSeq)
+	b, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
 	if g.LabelPartitions > 0 {
-		p := kafka.Partition(g.names[sensor], g.LabelPartitions)
-		if err := r.labels[p].Append(time.Now().UnixMilli(), g.names[sensor], b, nil); err != nil {
+		p := kafka.Partition(g.keys[series], g.LabelPartitions)
+		if err := r.labels[p].Append(time.Now().UnixMilli(), g.keys[series], b, nil); err != nil {
 			return fmt.Errorf("generate: label: %w", err)
 		}
 	}

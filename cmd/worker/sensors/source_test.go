@@ -15,8 +15,9 @@ func testSource(tb testing.TB, n int, seed uint64, every int64) *Source {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o := Options{Topic: "in", Sensors: n, Interval: time.Second, Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	return NewSource(o, &Model{Seed: seed, FaultEvery: every, Faults: all}, output.NewReadingEncoder(3, "demo", "mm/s"), 4)
+	o := Options{Topic: "in", Interval: time.Second, Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	model := &Model{Seed: seed, FaultEvery: every, Faults: all}
+	return NewSource(o, model.Readings(n, output.NewReadingEncoder(3, "demo", "mm/s")), 4)
 }
 
 // The records of a run are a function of the seed, to the byte; another seed
