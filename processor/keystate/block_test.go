@@ -111,7 +111,7 @@ func TestBlockSurvives(t *testing.T) {
 		block := detectors.BlockRows(window)
 		cfg := one(&fake{window: window, least: 1 + r.IntN(window), carry: r.IntN(2)}, 1+r.IntN(3))
 		n := window + 1 + r.IntN(3*block)
-		series := make([]float64, n+3*block)
+		series := make([]float64, n+3*block+16)
 		for i := range series {
 			series[i] = 1e3 * r.NormFloat64()
 		}
@@ -131,6 +131,9 @@ func TestBlockSurvives(t *testing.T) {
 			fold(s, 0, n)
 			return xs(s, int64(n), series)
 		}()
+		if len(want) == 0 {
+			t.Errorf("window %d: no task has a full window", window)
+		}
 		rolled := New(cfg)
 		fold(rolled, 0, n)
 		var log []record
