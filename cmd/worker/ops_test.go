@@ -26,6 +26,7 @@ var opDetectors = map[string]string{
 	"lof":      "WINDOW=24 K=4",
 	"scan":     "WINDOW=24 COLUMNS=6 MODEL=2", // the readings are no counts
 	"svdsst":   "WINDOW=8",
+	"value":    "WINDOW=3",
 	"zscore":   "WINDOW=16",
 }
 
