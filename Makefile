@@ -15,7 +15,7 @@ help: ## what can be made
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | sort | \
 		while IFS='|' read -r name what; do printf '%-12s %s\n' "$$name" "$$what"; done
 
-.PHONY: help build child device-kit fleet-kit vet-child kernels test quick long race fuzz lint vuln fmt demo bench up image clean
+.PHONY: help build child device-kit fleet-kit vet-child kernels test quick long race fuzz lint vuln fmt demo quality bench up image clean
 
 build: ## the worker, the demo and the bench, in bin/, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/worker ./cmd/demo ./cmd/bench
@@ -99,6 +99,9 @@ vuln: bin/govulncheck ## known vulnerabilities in what the programs call; needs 
 
 demo: build ## broker, generator and workers; found, missed and false at the end
 	./bin/demo $(DEMOFLAGS)
+
+quality: build ## the default preset beside other programs on labelled data (DATA), hours of CPU; needs Python's venv and pip
+	scripts/quality.sh "$(DATA)"
 
 bench: build ## the table of docs/benchmarks.md
 	./bin/bench $(BENCHFLAGS)

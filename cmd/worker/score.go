@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -30,7 +32,8 @@ says what the figures mean.`
 
 const scoreExamples = `  ODRADEK_DETECTORS=lof ODRADEK_DETECTOR_LOF_OP=lof ODRADEK_DETECTOR_LOF_WINDOW=1024 worker score -data nab
   worker score -data smd -json
-  worker score -rates -data smd`
+  worker score -rates -data smd
+  worker score -data nab -scores peers   # peers/<series>.csv with a column for each program`
 
 func (t terminal) score(ctx context.Context, args []string) int {
 	fs := t.flags("score", scoreAbout, scoreExamples)
@@ -39,6 +42,8 @@ func (t terminal) score(ctx context.Context, args []string) int {
 	rates := fs.Bool("rates", false, "print how often scores of unlabelled samples exceed conformal thresholds of several rates,\n"+
 		"over the rate: of the first 256 scores of a series, and of those after; in brackets, counting scores in a row once.\n"+
 		"Without -data, of synthetic series")
+	scores := fs.String("scores", "", "folder of tables <series>.csv with the scores of other programs, a named column each: they are judged\n"+
+		"by ODRADEK_DETECTOR_<NAME>_THRESHOLD and the like, and measured, in place of the detectors' scores")
 	asJSON := fs.Bool("json", false, "print one JSON object a line")
 	if code, done := parse(fs, args); done {
 		return code
@@ -51,13 +56,17 @@ func (t terminal) score(ctx context.Context, args []string) int {
 		fmt.Fprintf(t.err, "worker score: -series %q: %v\n", *match, err)
 		return exitUsage
 	}
+	if *rates && *scores != "" {
+		fmt.Fprintln(t.err, "worker score: -rates is of detectors; leave out -scores")
+		return exitUsage
+	}
 	if *rates {
 		if err := t.rates(ctx, *dir, *match, *asJSON); err != nil {
 			return t.failSettings(err)
 		}
 		return exitOK
 	}
-	set, err := openDataSet(t.environ, *dir, *match, "backtest")
+	set, err := openScored(t.environ, *dir, *match, *scores)
 	if err != nil {
 		return t.failSettings(err)
 	}
@@ -122,6 +131,27 @@ func openDataSet(environ []string, dir, match, topic string, also ...string) (*d
 		return nil, err
 	}
 	return newDataSet(environ, name, format, kept, topic, also...)
+}
+
+// openScored reads a data set as openDataSet does. With a folder of scores, its detectors are those of
+// op value, one for each program that the folder has scores of.
+func openScored(environ []string, dir, match, scores string) (*dataSet, error) {
+	name, format, kept, err := readSeries(dir, match)
+	if err != nil {
+		return nil, err
+	}
+	if scores != "" {
+		programs, err := quality.ReadScores(scores, kept)
+		if err != nil {
+			return nil, err
+		}
+		environ = append(slices.Clone(environ), config.Prefix+"DETECTORS="+strings.Join(programs, ","))
+		for i, program := range programs {
+			prefix := config.DetectorPrefix(program)
+			environ = append(environ, prefix+"OP=value", prefix+"FIELDS="+config.SeriesField(i))
+		}
+	}
+	return newDataSet(environ, name, format, kept, "backtest")
 }
 
 // readSeries reads the series of a data set whose names match the pattern.

@@ -153,6 +153,65 @@ func TestScoreRefuses(t *testing.T) {
 	f("mad:6", []string{"ODRADEK_DETECTORS=change", "ODRADEK_DETECTOR_CHANGE_THRESHOLD=mad"}, "-data", "quality/testdata/rows")
 }
 
+// Scores of other programs are judged and measured like a detector's: perfect ones have
+// every measure at its best, and the buffers of VUS-PR are those of the values.
+func TestScoreOfOtherPrograms(t *testing.T) {
+	rnd := seedtest.New(t)
+	dir, scores := t.TempDir(), t.TempDir()
+	table := func(path, header string, row func(i int) string) {
+		t.Helper()
+		text := header + "\n"
+		for i := range 800 {
+			text += row(i) + "\n"
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		at := 500 + rnd.IntN(200)
+		label := func(i int) int {
+			if i >= at && i < at+10 {
+				return 1
+			}
+			return 0
+		}
+		table(filepath.Join(dir, name+"_test.csv"), "x0,label", func(i int) string { return fmt.Sprintf("%v,%d", math.Sin(float64(i)/5), label(i)) })
+		table(filepath.Join(scores, name+".csv"), "oracle,noise", func(i int) string {
+			oracle := fmt.Sprint(label(i))
+			if i < 20 {
+				oracle = ""
+			}
+			return fmt.Sprintf("%s,%v", oracle, rnd.Float64())
+		})
+	}
+	env := []string{"ODRADEK_DETECTOR_ORACLE_THRESHOLD=fixed:0.5", "ODRADEK_DETECTOR_NOISE_THRESHOLD=fixed:2"}
+	lines := score(t, env, "-data", dir, "-scores", scores)
+	if len(lines) != 3 { // and all together
+		t.Fatalf("%d lines", len(lines))
+	}
+	oracle, noise := lines[0], lines[1]
+	if oracle["detector"] != "oracle" || oracle["average_precision"] != 1.0 || oracle["found_anomalies"] != 2.0 || oracle["false_anomalies"] != 0.0 ||
+		oracle["f1"] != 1.0 {
+		t.Errorf("the labels as scores: %v", oracle)
+	}
+	if noise["found_anomalies"] != 0.0 || noise["average_precision"].(float64) > 0.5 {
+		t.Errorf("random scores below the threshold: %v", noise)
+	}
+	var errs bytes.Buffer
+	for text, want := range map[string]string{"oracle\n1\n": "use the same in all", "oracle,noise\n1,1\n": "one row a sample",
+		"oracle,noise\n" + strings.Repeat("1,x\n", 800): "row 1, column noise"} {
+		if err := os.WriteFile(filepath.Join(scores, "b.csv"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		errs.Reset()
+		code := (terminal{&errs, &errs, env}).score(context.Background(), []string{"-data", dir, "-scores", scores})
+		if code == exitOK || !strings.Contains(errs.String(), want) {
+			t.Errorf("exit %d, %q; want %q", code, errs.String(), want)
+		}
+	}
+}
+
 // TestBacktestOfADataSet: `backtest -data` says what `score` says, and has a report besides.
 func TestBacktestOfADataSet(t *testing.T) {
 	text := func(command func(terminal) int) (int, string, string) {

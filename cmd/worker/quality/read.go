@@ -29,6 +29,8 @@ type Series struct {
 	Labels  []bool  // anomalous samples; nil for a set of change points
 	Windows []Span  // NAB: its windows, of the samples counted from 0
 	Changes [][]int // change points by annotator; nil for the other sets
+
+	period int // Period of the values that ReadScores has replaced; 0: of Values
 }
 
 // Len returns the number of samples.

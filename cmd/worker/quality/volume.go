@@ -118,6 +118,9 @@ func areaPR(runs []Span, first []int, extended, predicted []float64, positives, 
 // with the highest local maximum of the autocorrelation of the first 20,000 values of its
 // first field; 125 where there is none of 6 to 303.
 func (s *Series) Period() int {
+	if s.period > 0 {
+		return s.period
+	}
 	const none, shortest, lags, most = 125, 3, 400, 20000
 	n := min(s.Len(), most)
 	x := make([]float64, n)

@@ -1,0 +1,333 @@
+"""Scores of other programs for a labelled data set, as `worker score -scores` reads them.
+
+usage: quality_peers.py [-j processes] [-p peer,...] [-m most samples] <data set> <folder to write>
+
+The data set is NAB (labels/combined_windows.json), UCR (<name>_<train>_<begin>_<end>.txt) or
+pairs of <name>_train.csv and <name>_test.csv (SMD, ASD, SMAP, MSL). Each score is computed from
+the samples up to its own alone. Subsequences are of 16 samples where a sample has one value.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import multiprocessing
+import os
+import re
+import sys
+import time
+import warnings
+
+import numpy as np
+
+warnings.filterwarnings("ignore")
+
+EMBED = 16  # samples of a subsequence
+WINDOW = 1024  # subsequences that a model is fitted to
+REFIT = 128  # samples until it is fitted again
+FIRST = 400  # samples before the first score, where there is something to fit
+
+
+def files(folder):
+    found = {}
+    for at, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(at, name)
+            found[re.sub(r"\.gz$", "", os.path.relpath(path, folder))] = path
+    return found
+
+
+def ucr(folder):
+    return {os.path.basename(p): p for n, p in files(folder).items() if re.search(r"_\d+_\d+_\d+\.txt$", n)}
+
+
+def text(path):
+    return gzip.open(path, "rt") if path.endswith(".gz") else open(path)
+
+
+def columns(path):
+    with text(path) as f:
+        table = list(csv.reader(f))
+    return table[0], table[1:]
+
+
+def read(folder):
+    """Yields name, values (samples x fields) and samples a day, or 0, of each series."""
+    all_files = files(folder)
+    labels = [p for n, p in all_files.items() if os.path.basename(n) == "combined_windows.json"]
+    if labels:
+        with text(labels[0]) as f:
+            for name in json.load(f):
+                path = [p for n, p in all_files.items() if n == name or n.endswith("/" + name)]
+                if path:
+                    _, rows = columns(path[0])
+                    times = np.array([np.datetime64(r[0]) for r in rows])
+                    step = np.median(np.diff(times) / np.timedelta64(1, "s"))
+                    yield name[:-4], np.array([[float(r[1] or "nan")] for r in rows]), int(round(86400 / step))
+        return
+    for name, path in sorted(all_files.items()):
+        base = os.path.basename(name)
+        if re.search(r"_\d+_\d+_\d+\.txt$", base):
+            with text(path) as f:
+                yield base[:-4], np.array(f.read().split(), dtype=float)[:, None], 0
+        elif base.endswith("_test.csv"):
+            header, rows = columns(path)
+            if name[:-9] + "_train.csv" in all_files:
+                rows = columns(all_files[name[:-9] + "_train.csv"])[1] + rows
+            keep = [i for i, h in enumerate(header) if h != "label"]
+            yield base[:-9], np.array([[float(r[i] or "nan") for i in keep] for r in rows]), 0
+
+
+def filled(x):
+    """Missing values take the one before."""
+    x = x.copy()
+    for c in range(x.shape[1]):
+        bad = ~np.isfinite(x[:, c])
+        at = np.where(bad, 0, np.arange(len(x)))
+        x[:, c] = x[np.maximum.accumulate(at), c]
+    return np.nan_to_num(x)
+
+
+def points(x):
+    """What the models of points see: subsequences of one value, or samples of several."""
+    if x.shape[1] > 1:
+        return x, 0
+    return np.lib.stride_tricks.sliding_window_view(x[:, 0], EMBED), EMBED - 1
+
+
+def season_of(x, day):
+    """The lag of 3 to 400 samples with the highest autocorrelation of the first FIRST samples; a day where known."""
+    if day > 1:
+        return day
+    v = x[:FIRST, 0] - x[:FIRST, 0].mean()
+    r = np.array([np.dot(v[:-k], v[k:]) for k in range(3, min(200, len(v) // 2))])
+    peaks = [i for i in range(1, len(r) - 1) if r[i - 1] < r[i] > r[i + 1]]
+    return 3 + max(peaks, key=lambda i: r[i]) if peaks else 1
+
+
+def scaled(x):
+    scale = x[:FIRST].std(axis=0)
+    return x / np.where(scale > 0, scale, 1)
+
+
+def seasonal(x, day):
+    """Seasonal naive: the distance to the sample one season before."""
+    lag = season_of(x, day)
+    out = np.full(len(x), np.nan)
+    if lag < len(x):
+        v = scaled(x)
+        out[lag:] = np.abs(v[lag:] - v[:-lag]).max(axis=1)
+    return out
+
+
+def holtwinters(x, day):
+    """The residual of additive Holt-Winters, whose constants statsmodels fits to the first two seasons, or FIRST samples."""
+    from statsmodels.tsa.holtwinters import ExponentialSmoothing
+
+    if x.shape[1] > 1:
+        return None
+    v = x[:, 0]
+    lag = season_of(x, day)
+    first = max(FIRST, 2 * lag + 10)
+    if first >= len(v):
+        lag, first = 1, FIRST
+    fit = ExponentialSmoothing(v[:first], trend="add", seasonal="add" if lag > 1 else None, seasonal_periods=lag if lag > 1 else None).fit()
+    a, b = fit.params["smoothing_level"], fit.params["smoothing_trend"]
+    g = fit.params["smoothing_seasonal"] if lag > 1 else 0.0
+    b, g = np.nan_to_num(b), np.nan_to_num(g)
+    level, trend = fit.level[-1], fit.trend[-1]
+    s = np.zeros(lag)
+    for k in range(lag if lag > 1 else 0):
+        i = first - lag + k
+        s[i % lag] = fit.season[i]
+    out = np.full(len(v), np.nan)
+    for t in range(first, len(v)):
+        expected = level + trend + s[t % lag]
+        out[t] = abs(v[t] - expected)
+        old = level
+        level = a * (v[t] - s[t % lag]) + (1 - a) * (level + trend)
+        trend = b * (level - old) + (1 - b) * trend
+        if lag > 1:
+            s[t % lag] = g * (v[t] - level) + (1 - g) * s[t % lag]
+    return out
+
+
+def windowed(model):
+    """A model of PyOD that is fitted to the WINDOW points before, each REFIT samples."""
+
+    def score(x, _):
+        p, ahead = points(x)
+        out = np.full(len(x), np.nan)
+        for at in range(FIRST, len(p), REFIT):
+            fit = model()
+            fit.fit(p[max(0, at - WINDOW) : at])
+            out[ahead + at : ahead + at + REFIT] = fit.decision_function(p[at : at + REFIT])
+        return out
+
+    return score
+
+
+def pyod_knn():
+    from pyod.models.knn import KNN
+
+    return KNN(n_neighbors=10, method="mean", n_jobs=1)
+
+
+def pyod_lof():
+    from pyod.models.lof import LOF
+
+    return LOF(n_neighbors=20, n_jobs=1)
+
+
+def pyod_iforest():
+    from pyod.models.iforest import IForest
+
+    return IForest(n_estimators=100, random_state=1, n_jobs=1)
+
+
+def half_space_trees(x, _):
+    """river's half-space trees on values scaled to the range of the first FIRST samples."""
+    from river.anomaly import HalfSpaceTrees
+
+    low, high = x[:FIRST].min(axis=0), x[:FIRST].max(axis=0)
+    v = np.clip((x - low) / np.where(high > low, high - low, 1), -1, 2) / 3 + 1 / 3
+    p, ahead = points(v)
+    trees = HalfSpaceTrees(n_trees=25, height=8, window_size=250, seed=1)
+    out = np.full(len(x), np.nan)
+    names = list(range(p.shape[1]))
+    for i, row in enumerate(p):
+        features = dict(zip(names, row.tolist()))
+        if i >= FIRST:
+            out[ahead + i] = trees.score_one(features)
+        trees.learn_one(features)
+    return out
+
+
+def random_cut_forest(x, _):
+    """rrcf: the mean collusive displacement of 10 trees of the last 256 points."""
+    import rrcf
+
+    p, ahead = points(scaled(x))
+    rng = np.random.default_rng(1)
+    trees = [rrcf.RCTree(random_state=int(rng.integers(1 << 31))) for _ in range(10)]
+    noise = 1e-9 * rng.standard_normal(p.shape)  # equal points stop rrcf
+    out = np.full(len(x), np.nan)
+    for i in range(len(p)):
+        total = 0.0
+        for tree in trees:
+            if i >= 256:
+                tree.forget_point(i - 256)
+            tree.insert_point(p[i] + noise[i], index=i)
+            total += tree.codisp(i)
+        if i >= FIRST:
+            out[ahead + i] = total / len(trees)
+    return out
+
+
+def left_profile(m):
+    """stumpy's left matrix profile: the distance of a subsequence to the nearest one before it."""
+
+    def score(x, _):
+        import stumpy
+
+        if x.shape[1] > 1 or len(x) < 4 * m:
+            return None
+        v = x[:, 0]
+        left = stumpy.stump(v, m)[:, 2].astype(int)
+        windows = np.lib.stride_tricks.sliding_window_view(v, m)
+        out = np.full(len(v), np.nan)
+        for i in range(FIRST, len(windows)):
+            if left[i] >= 0:
+                a, b = windows[i], windows[left[i]]
+                sa, sb = a.std(), b.std()
+                if sa > 0 and sb > 0:
+                    out[i + m - 1] = np.linalg.norm((a - a.mean()) / sa - (b - b.mean()) / sb)
+                else:
+                    out[i + m - 1] = 0.0 if sa == sb else np.sqrt(m)
+        return out
+
+    return score
+
+
+PEERS = {
+    "seasonal": seasonal,
+    "holtwinters": holtwinters,
+    "pyodknn": windowed(pyod_knn),
+    "pyodlof": windowed(pyod_lof),
+    "iforest": windowed(pyod_iforest),
+    "hst": half_space_trees,
+    "rrcf": random_cut_forest,
+    "left50": left_profile(50),
+    "left100": left_profile(100),
+}
+
+
+def work(job):
+    name, values, day, peers, folder = job
+    x = filled(values)
+    missing = ~np.isfinite(values).any(axis=1)
+    result, seconds = [], {}
+    for peer in peers:
+        start = time.process_time()
+        try:
+            scores = PEERS[peer](x, day)
+        except Exception as e:  # one that fails on a series has no scores there
+            print(f"{peer} on {name}: {e}", flush=True)
+            scores = None
+        seconds[peer] = time.process_time() - start
+        if scores is None:
+            scores = np.full(len(x), np.nan)
+        result.append(np.where(missing, np.nan, scores))
+    path = os.path.join(folder, name + ".csv")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as f:
+        f.write(",".join(peers) + "\n")
+        for row in zip(*result):
+            f.write(",".join("" if not np.isfinite(v) else f"{v:.9g}" for v in row) + "\n")
+    return len(x), seconds
+
+
+def rows():
+    for line in map(json.loads, sys.stdin):
+        nab = line.get("nab", {}).get("standard")
+        per_day = line.get("false_per_series_day")
+        print(
+            f"| {line['detector']} | {'%.1f' % nab['score'] if nab else ''} "
+            f"| {line['found_anomalies']} of {line['labelled_anomalies']} | {line['false_anomalies']} "
+            f"| {'%.2f' % per_day if per_day is not None else ''} | {'%.3f' % line['average_precision'] if line['ranked_series'] else ''} "
+            f"| {'%.3f' % line['vus_pr'] if line['ranked_series'] else ''} | {line.get('ucr_found', '')} |"
+        )
+
+
+def main():
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("-j", type=int, default=os.cpu_count())
+    flags.add_argument("-p", default=",".join(PEERS))
+    flags.add_argument("-m", type=int, default=1 << 40, help="leave out series of more samples")
+    flags.add_argument("-l", action="store_true", help="only link the files of the series into the folder; with -m, of a set of UCR")
+    flags.add_argument("-t", action="store_true", help="print the rows of a table from the output of worker score -json at stdin")
+    flags.add_argument("data", nargs="?")
+    flags.add_argument("out", nargs="?")
+    a = flags.parse_args()
+    if a.t:
+        rows()
+        return
+    if a.l:
+        os.makedirs(a.out, exist_ok=True)
+        for (name, path), (_, v, _) in zip(sorted(ucr(a.data).items()), read(a.data)):
+            if len(v) <= a.m and not os.path.lexists(os.path.join(a.out, name)):
+                os.symlink(os.path.abspath(path), os.path.join(a.out, name))
+        return
+    jobs = [(n, v, d, a.p.split(","), a.out) for n, v, d in read(a.data) if len(v) <= a.m]
+    total, seconds = 0, {}
+    with multiprocessing.Pool(a.j) as pool:
+        for n, took in pool.imap_unordered(work, jobs):
+            total += n
+            for peer, s in took.items():
+                seconds[peer] = seconds.get(peer, 0) + s
+    print(f"{len(jobs)} series, {total} samples")
+    for peer, s in seconds.items():
+        print(f"{peer}: {1e6 * s / max(total, 1):.1f} us of CPU a sample")
+
+
+main()
