@@ -6,6 +6,7 @@ import (
 
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/series"
 )
 
 // Export appends the logical state to dst: equal bytes mean equal state, however
@@ -14,6 +15,7 @@ import (
 // who compare; there is no import.
 func (s *State) Export(dst []byte) []byte {
 	e := changelog.Encoder{B: dst}
+	w := series.Writer{Encoder: &e}
 	e.Byte(changelog.Version)
 	e.Int(s.maxTime)
 	e.Uint(s.layout)
@@ -44,20 +46,20 @@ func (s *State) Export(dst []byte) []byte {
 		e.Int(k.Born)
 		e.Int(k.LastOffset)
 		e.Int(k.LastTime)
-		k.EncodeContent(&e)
+		w.Content(&k.Series)
 		n := k.Held.Len()
 		e.Uint(uint64(n))
 		for i := range n {
 			appendHeld(&e, k.Held.At(i))
 		}
 		if !k.Alerts.Empty() {
-			k.EncodeAlerts(&e)
+			w.Alerts(&k.Series)
 		}
-		if k.Summarised() {
-			k.EncodeSummaries(&e)
+		if k.Alerts.Summarised() {
+			w.Summaries(&k.Series)
 		}
-		if k.Traced() {
-			k.EncodeTraces(&e)
+		if k.Alerts.Traced() {
+			w.Traces(&k.Series)
 		}
 	}
 	return e.B

@@ -117,7 +117,7 @@ func content(k *keys.Key) []byte {
 	e.Int(k.Born)
 	e.Int(k.LastOffset)
 	e.Int(k.LastTime)
-	k.EncodeContent(&e)
+	series.Writer{Encoder: &e}.Content(&k.Series)
 	return e.B
 }
 

@@ -31,7 +31,7 @@ func (d *Reader) Start(body []byte) {
 	d.Stale, d.Differences, d.Rewrite, d.Missing = nil, nil, false, nil
 }
 
-// Rows reads what EncodeRows has written. list are the segments that may be named, in order
+// Rows reads what Writer.Rows has written. list are the segments that may be named, in order
 // of their names.
 func (d *Reader) Rows(k *Series, list []StoredSegment) error {
 	k.LastOffset, k.LastTime = d.Int(), d.Int()
@@ -161,7 +161,7 @@ func (d *Reader) skipWindow(cols int) {
 	d.Skip(8 * cols * len(times))
 }
 
-// Progress reads what EncodeProgress has written.
+// Progress reads what Writer.Progress has written.
 func (d *Reader) Progress(k *Series) {
 	for i := range k.Progress {
 		m := &k.Progress[i]
@@ -205,7 +205,7 @@ func (d *Reader) Progress(k *Series) {
 	}
 }
 
-// Alerts reads what EncodeAlerts has written. What the configuration does not continue
+// Alerts reads what Writer.Alerts has written. What the configuration does not continue
 // becomes an orphan, to be closed with the first live sample.
 func (d *Reader) Alerts(k *Series) {
 	if k.Alerts == nil {
@@ -291,7 +291,7 @@ func (d *Reader) anomaly() events.Anomaly {
 	return a
 }
 
-// Summaries reads what EncodeSummaries has written, those that the configuration has a use
+// Summaries reads what Writer.Summaries has written, those that the configuration has a use
 // for; Progress has found which are of another one.
 func (d *Reader) Summaries(k *Series) {
 	for range d.Len(25) {
@@ -343,7 +343,7 @@ const stagedBytes = 80
 // Size is about the memory of a staged segment.
 func (g *StoredSegment) Size() int64 { return int64(len(g.rows)) + stagedBytes }
 
-// ReadSegment reads what EncodeSegment has written.
+// ReadSegment reads what Writer.Segment has written.
 func ReadSegment(value []byte, name SegmentName) (StoredSegment, error) {
 	d := changelog.Decoder{B: value}
 	d.Start()

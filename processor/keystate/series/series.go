@@ -8,16 +8,16 @@
 // grow returns the bytes that it added, and what overwrites a row expects the caller to
 // have saved it (AppendOldest, AppendPlaces), as far as the caller wants to go back.
 //
-// The body of a head is:
+// The body of a head is, by the methods of Writer:
 //
-//	EncodeRows       last offset and time, the rows of each window behind its last full segment
-//	EncodeProgress   each detector's fresh rows and carry
-//	                 held samples, which are the caller's
-//	EncodeAlerts     thresholds' histories, anomalies, silence
-//	EncodeSummaries  summaries
-//	EncodeTraces     traces of scores
+//	Rows       last offset and time, the rows of each window behind its last full segment
+//	Progress   each detector's fresh rows and carry
+//	           held samples, which are the caller's
+//	Alerts     thresholds' histories, anomalies, silence
+//	Summaries  summaries
+//	Traces     traces of scores
 //
-// A Reader reads it in the same order, and leaves out what the configuration has no use for.
+// A Reader, with methods of the same names, reads it in the same order, and leaves out what the configuration has no use for.
 package series
 
 import (

@@ -98,12 +98,12 @@ func fold(k *Series, time int64, values []float64) (overwritten [][]uint64) {
 func content(k *Series) string {
 	var e changelog.Encoder
 	e.Int(k.LastTime)
-	k.EncodeContent(&e)
+	Writer{&e}.Content(k)
 	if !k.Alerts.Empty() {
-		k.EncodeAlerts(&e)
+		Writer{&e}.Alerts(k)
 	}
-	if k.Summarised() {
-		k.EncodeSummaries(&e)
+	if k.Alerts.Summarised() {
+		Writer{&e}.Summaries(k)
 	}
 	return string(e.B)
 }
@@ -172,16 +172,16 @@ func changelogOf(k *Series, segments map[SegmentName][]byte) []byte {
 		named, full := w.Full(sw)
 		for first := range full.All(sw.SegmentRows) {
 			e.Reset()
-			k.EncodeSegment(&e, i, first, first&^(sw.SegmentRows-1)+sw.SegmentRows)
+			Writer{&e}.Segment(k, i, first, first&^(sw.SegmentRows-1)+sw.SegmentRows)
 			segments[SegmentName{sw.Fingerprint, SegmentID(sw.SegmentRows, first)}] = bytes.Clone(e.B)
 		}
 		w.Named = named
 	}
 	e.Reset()
-	k.EncodeRows(&e)
-	k.EncodeProgress(&e)
-	k.EncodeAlerts(&e)
-	k.EncodeSummaries(&e)
+	Writer{&e}.Rows(k)
+	Writer{&e}.Progress(k)
+	Writer{&e}.Alerts(k)
+	Writer{&e}.Summaries(k)
 	return e.B
 }
 

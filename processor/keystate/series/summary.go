@@ -60,9 +60,9 @@ func (m *Summary) Restore(words []uint64) (added int64) {
 }
 
 // Summarised reports whether there is a summary of anything.
-func (k *Series) Summarised() bool {
-	if k.Alerts != nil {
-		for _, m := range k.Alerts.Summaries {
+func (a *Alerts) Summarised() bool {
+	if a != nil {
+		for _, m := range a.Summaries {
 			if !m.Empty() {
 				return true
 			}

@@ -1,10 +1,6 @@
 package series
 
-import (
-	"slices"
-
-	"odradek/processor/keystate/changelog"
-)
+import "slices"
 
 // Trace is what is remembered of a detector's scores beside the history of its threshold: those that
 // are smoothed, and of an ensemble, what package ensemble does. All zero is nothing.
@@ -65,41 +61,11 @@ func (t *Trace) used() bool {
 }
 
 // Traced reports whether there is a trace of anything.
-func (k *Series) Traced() bool {
-	return k.Alerts != nil && slices.ContainsFunc(k.Alerts.Traces, func(t Trace) bool { return t.used() })
+func (a *Alerts) Traced() bool {
+	return a != nil && slices.ContainsFunc(a.Traces, func(t Trace) bool { return t.used() })
 }
 
-// EncodeTraces appends the traces, in a head: number, and for each
-//
-//	hash of the detector's name, its fingerprint, the window's fingerprint,
-//	the words of the state up to the last that is not 0
-func (k *Series) EncodeTraces(e *changelog.Encoder) {
-	n := 0
-	for i := range k.Alerts.Traces {
-		if k.Alerts.Traces[i].used() {
-			n++
-		}
-	}
-	e.Uint(uint64(n))
-	for d, window := range k.Set.All {
-		if !d.Traced || !k.Alerts.Traces[d.Trace].used() {
-			continue
-		}
-		e.Bits(NameHash(d.Name))
-		e.Bits(d.Fingerprint)
-		e.Bits(window)
-		state := k.Alerts.Traces[d.Trace].State
-		for state[len(state)-1] == 0 {
-			state = state[:len(state)-1]
-		}
-		e.Uint(uint64(len(state)))
-		for _, w := range state {
-			e.Bits(w)
-		}
-	}
-}
-
-// Traces reads what EncodeTraces has written, those that the configuration has a use for. Progress
+// Traces reads what Writer.Traces has written, those that the configuration has a use for. Progress
 // has found which are of another one, but for ensembles.
 func (d *Reader) Traces(k *Series) {
 	for range d.Len(25) {

@@ -3,17 +3,18 @@ package snapshot
 import (
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/keys"
+	"odradek/processor/keystate/series"
 )
 
 // appendStart appends what begins the key's head and each of its fragments.
 func appendStart(e *changelog.Encoder, k *keys.Key, asOf int64) {
 	h := changelog.HeadStart{Version: changelog.Version, Fragments: k.Fragments, Generation: k.Generation, AsOf: asOf, Born: k.Born}
 	switch {
-	case k.Traced():
+	case k.Alerts.Traced():
 		h.Version = changelog.VersionTraces
 	case k.Held.Len() > 0:
 		h.Version = changelog.VersionHeld
-	case k.Summarised():
+	case k.Alerts.Summarised():
 		h.Version = changelog.VersionSummaries
 	case !k.Alerts.Empty():
 		h.Version = changelog.VersionAlerts
@@ -34,15 +35,15 @@ func appendStart(e *changelog.Encoder, k *keys.Key, asOf int64) {
 //	held samples, if the version is 4: see package heldblock; before, their number,
 //	    and if there are any, which versions before 4 have written,
 //	    fingerprint of the values, values a sample, and for each time, offset, values
-//	thresholds, anomalies and silence, if the version is 2: see series.EncodeAlerts
-//	1 and these, or 0, and summaries, if the version is 3: see series.EncodeSummaries
+//	thresholds, anomalies and silence, if the version is 2: see series.Writer.Alerts
+//	1 and these, or 0, and summaries, if the version is 3: see series.Writer.Summaries
 //	1 or 0 for each of held samples, thresholds and summaries, those that there are, and traces, if the
-//	    version is 5: see series.EncodeTraces
+//	    version is 5: see series.Writer.Traces
 func (w *Writer) appendBody(k *keys.Key) {
-	e := &w.enc
-	k.EncodeRows(e)
-	k.EncodeProgress(e)
-	full, summarised, held, traced := !k.Alerts.Empty(), k.Summarised(), k.Held.Len() > 0, k.Traced()
+	e, s := &w.enc, series.Writer{Encoder: &w.enc}
+	s.Rows(&k.Series)
+	s.Progress(&k.Series)
+	full, summarised, held, traced := !k.Alerts.Empty(), k.Alerts.Summarised(), k.Held.Len() > 0, k.Alerts.Traced()
 	if traced {
 		e.Flag(held)
 	}
@@ -58,12 +59,12 @@ func (w *Writer) appendBody(k *keys.Key) {
 		e.Flag(summarised)
 	}
 	if full {
-		k.EncodeAlerts(e)
+		s.Alerts(&k.Series)
 	}
 	if summarised {
-		k.EncodeSummaries(e)
+		s.Summaries(&k.Series)
 	}
 	if traced {
-		k.EncodeTraces(e)
+		s.Traces(&k.Series)
 	}
 }

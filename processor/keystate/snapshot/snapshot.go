@@ -181,7 +181,7 @@ func (w *Writer) emitSegments(c *changelog.Emitter, k *keys.Key, i int) {
 	live, full := win.Full(sw)
 	for first := range full.All(sw.SegmentRows) {
 		w.enc.Reset()
-		k.EncodeSegment(&w.enc, i, first, first&^(sw.SegmentRows-1)+sw.SegmentRows)
+		series.Writer{Encoder: &w.enc}.Segment(&k.Series, i, first, first&^(sw.SegmentRows-1)+sw.SegmentRows)
 		c.Put(changelog.Segment, k.Name(), w.enc.B, sw.Fingerprint, series.SegmentID(sw.SegmentRows, first))
 	}
 	win.Named = live

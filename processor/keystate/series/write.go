@@ -7,14 +7,17 @@ import (
 	"odradek/processor/keystate/changelog"
 )
 
-// EncodeRows appends the beginning of a head:
+// Writer writes the sections of a head, and segments. A Reader reads them.
+type Writer struct{ *changelog.Encoder }
+
+// Rows appends the beginning of a head:
 //
 //	last offset, last time
 //	windows: number, and for each
 //	    fingerprint, columns, rows of a segment, rows ever, rows there,
 //	    where in its segment the first one begins (if there are segments),
 //	    the rows after the last full segment
-func (k *Series) EncodeRows(e *changelog.Encoder) {
+func (e Writer) Rows(k *Series) {
 	e.Int(k.LastOffset)
 	e.Int(k.LastTime)
 	e.Uint(uint64(len(k.Windows)))
@@ -30,16 +33,16 @@ func (k *Series) EncodeRows(e *changelog.Encoder) {
 			e.Uint(uint64(w.Named.From & (sw.SegmentRows - 1)))
 			first = max(first, w.Count&^(sw.SegmentRows-1))
 		}
-		w.encode(e, len(sw.Columns), first, w.Count)
+		w.encode(e.Encoder, len(sw.Columns), first, w.Count)
 	}
 }
 
-// EncodeProgress appends what follows the rows in a head:
+// Progress appends what follows the rows in a head:
 //
 //	detectors: number, and for each
 //	    hash of the name, fingerprint, the window's fingerprint,
 //	    offsets of the fresh rows, carry
-func (k *Series) EncodeProgress(e *changelog.Encoder) {
+func (e Writer) Progress(k *Series) {
 	e.Uint(uint64(len(k.Progress)))
 	for i := range k.Set.Windows {
 		for j := range k.Set.Windows[i].Detectors {
@@ -47,13 +50,13 @@ func (k *Series) EncodeProgress(e *changelog.Encoder) {
 			e.Bits(NameHash(d.Name))
 			e.Bits(d.Fingerprint)
 			e.Bits(k.Set.Windows[i].Fingerprint)
-			k.encodeProgressOf(e, i, d)
+			e.progressOf(k, i, d)
 		}
 	}
 }
 
-// encodeProgressOf appends the progress of a detector of the i-th window.
-func (k *Series) encodeProgressOf(e *changelog.Encoder, i int, d *SetDetector) {
+// progressOf appends the progress of a detector of the i-th window.
+func (e Writer) progressOf(k *Series, i int, d *SetDetector) {
 	m := &k.Progress[d.Place]
 	e.Uint(uint64(m.Fresh))
 	if m.Fresh > 0 {
@@ -66,29 +69,29 @@ func (k *Series) encodeProgressOf(e *changelog.Encoder, i int, d *SetDetector) {
 	e.Words(m.Carry)
 }
 
-// EncodeContent appends the windows' rows and the detectors' progress for Export: whatever the
+// Content appends the windows' rows and the detectors' progress for Export: whatever the
 // changelog has of them.
-func (k *Series) EncodeContent(e *changelog.Encoder) {
+func (e Writer) Content(k *Series) {
 	for i := range k.Windows {
 		w, sw := &k.Windows[i], &k.Set.Windows[i]
 		e.Bits(sw.Fingerprint)
 		e.Int(w.Count)
-		w.encode(e, len(sw.Columns), w.Count-int64(w.Rows), w.Count)
+		w.encode(e.Encoder, len(sw.Columns), w.Count-int64(w.Rows), w.Count)
 		for j := range sw.Detectors {
-			k.encodeProgressOf(e, i, &sw.Detectors[j])
+			e.progressOf(k, i, &sw.Detectors[j])
 		}
 	}
 }
 
-// EncodeSegment appends a segment's value, rows first to end of the i-th window: version,
+// Segment appends a segment's value, rows first to end of the i-th window: version,
 // born, number of its first row, columns, rows.
-func (k *Series) EncodeSegment(e *changelog.Encoder, i int, first, end int64) {
+func (e Writer) Segment(k *Series, i int, first, end int64) {
 	e.Byte(changelog.Version)
 	e.Uint(uint64(k.Born))
 	e.Uint(uint64(first))
 	cols := len(k.Set.Windows[i].Columns)
 	e.Uint(uint64(cols))
-	k.Windows[i].encode(e, cols, first, end)
+	k.Windows[i].encode(e.Encoder, cols, first, end)
 }
 
 // encode appends rows first to end of the window: their number, the first time, the
@@ -120,7 +123,7 @@ func (w *Window) encode(e *changelog.Encoder, cols int, first, end int64) {
 	}
 }
 
-// EncodeAlerts appends what thresholds, anomalies and silence remember, in a head:
+// Alerts appends what thresholds, anomalies and silence remember, in a head:
 //
 //	judged detectors that remember something: number, and for each
 //	    name, fingerprint, the window's fingerprint, kind (and in the upper half of the
@@ -129,7 +132,7 @@ func (w *Window) encode(e *changelog.Encoder, cols int, first, end int64) {
 //	1 if the key is silent, and the anomaly
 //	anomalies that nothing continues: number, and for each
 //	    name, 1 if of silence, reason, the anomaly
-func (k *Series) EncodeAlerts(e *changelog.Encoder) {
+func (e Writer) Alerts(k *Series) {
 	n := 0
 	for i := range k.Alerts.Detectors {
 		if k.Alerts.Detectors[i].used() {
@@ -174,11 +177,11 @@ func (k *Series) EncodeAlerts(e *changelog.Encoder) {
 	}
 }
 
-// EncodeSummaries appends the summaries, in a head: number, and for each
+// Summaries appends the summaries, in a head: number, and for each
 //
 //	hash of the detector's name, its fingerprint, the window's fingerprint,
 //	the numbers of the state
-func (k *Series) EncodeSummaries(e *changelog.Encoder) {
+func (e Writer) Summaries(k *Series) {
 	n := 0
 	for i := range k.Progress {
 		if !k.Summary(i).Empty() {
@@ -200,6 +203,36 @@ func (k *Series) EncodeSummaries(e *changelog.Encoder) {
 			for _, v := range m.State {
 				e.Bits(math.Float64bits(v))
 			}
+		}
+	}
+}
+
+// Traces appends the traces, in a head: number, and for each
+//
+//	hash of the detector's name, its fingerprint, the window's fingerprint,
+//	the words of the state up to the last that is not 0
+func (e Writer) Traces(k *Series) {
+	n := 0
+	for i := range k.Alerts.Traces {
+		if k.Alerts.Traces[i].used() {
+			n++
+		}
+	}
+	e.Uint(uint64(n))
+	for d, window := range k.Set.All {
+		if !d.Traced || !k.Alerts.Traces[d.Trace].used() {
+			continue
+		}
+		e.Bits(NameHash(d.Name))
+		e.Bits(d.Fingerprint)
+		e.Bits(window)
+		state := k.Alerts.Traces[d.Trace].State
+		for state[len(state)-1] == 0 {
+			state = state[:len(state)-1]
+		}
+		e.Uint(uint64(len(state)))
+		for _, w := range state {
+			e.Bits(w)
 		}
 	}
 }
