@@ -7,24 +7,35 @@ import (
 	"odradek/processor/keystate/series"
 )
 
+// cachePacker is a packer for an executor that may cache windows.
+type cachePacker struct {
+	packer
+	windows *detectors.WindowCache // nil: windows travel with their tasks
+	cached  []cachedTask
+	most    detectors.Need
+}
+
+// Need returns the most that one sample takes of a batch.
+func (p *cachePacker) Need() detectors.Need { return p.most }
+
 // SetWindowCache gives the queue the executor's window cache; nil: there is none. A task
 // then brings only the rows that the executor does not have. The caller closes the cache
 // after the queue's last use.
-func (q *Queue[K]) SetWindowCache(c *detectors.WindowCache) {
-	q.cache = c
-	for i := range q.detectors {
-		d := &q.detectors[i]
+func (p *cachePacker) SetWindowCache(c *detectors.WindowCache) {
+	p.windows = c
+	for i := range p.detectors {
+		d := &p.detectors[i]
 		d.pool = nil
 		// Code that reads a finished task's X needs it here.
 		if d.Setup != nil && d.Steady && d.model == nil && d.Explain == nil && d.Summary == nil && d.Elem == detectors.F32 {
 			d.pool = c.Pool(d.Detector, d.Dim, int(d.Fresh))
 		}
 	}
-	q.need = q.packer.need()
+	p.most = p.need()
 }
 
 // Invalidate makes the next task of each window bring all rows.
-func (q *Queue[K]) Invalidate() { q.cache.Invalidate() }
+func (p *cachePacker) Invalidate() { p.windows.Invalidate() }
 
 // cachedTask is a pending task whose window the executor has cached.
 type cachedTask struct {
@@ -36,7 +47,7 @@ type cachedTask struct {
 
 // packCached packs the rows of a full window that the executor lacks; false: it does not
 // cache this window.
-func (q *Queue[K]) packCached(
+func (p *cachePacker) packCached(
 	t *detectors.Task, w *series.Window, d *detector, m *series.Progress, b *detectors.Batch,
 ) (cached bool, added int64) {
 	if m.Packed.Slot == nil {
@@ -54,24 +65,24 @@ func (q *Queue[K]) packCached(
 	}
 	task := len(b.Tasks) - 1
 	t.X = d.pool.Update(b, m.Packed.Slot, w.Count, span, task)
-	q.cached = append(q.cached, cachedTask{d, w, task, w.Count})
+	p.cached = append(p.cached, cachedTask{d, w, task, w.Count})
 	return true, added
 }
 
 // Cached returns the windows of tasks whose rows the executor has cached.
-func (q *Queue[K]) Cached() []*series.Window {
-	list := make([]*series.Window, len(q.cached))
-	for i := range q.cached {
-		list[i] = q.cached[i].window
+func (p *cachePacker) Cached() []*series.Window {
+	list := make([]*series.Window, len(p.cached))
+	for i := range p.cached {
+		list[i] = p.cached[i].window
 	}
 	return list
 }
 
 // Repack packs Cached windows into b as they were when their tasks became due. overwritten
 // has the values of rows of a window that were overwritten since, oldest first.
-func (q *Queue[K]) Repack(b *detectors.Batch, overwritten map[*series.Window][][]uint64) {
-	for i := range q.cached {
-		a := &q.cached[i]
+func (p *cachePacker) Repack(b *detectors.Batch, overwritten map[*series.Window][][]uint64) {
+	for i := range p.cached {
+		a := &p.cached[i]
 		d, w := a.detector, a.window
 		var rows []uint64
 		// The ring has rows w.Count-w.Rows to w.Count-1 now, the task's were those
@@ -87,8 +98,8 @@ func (q *Queue[K]) Repack(b *detectors.Batch, overwritten map[*series.Window][][
 		t := &b.Tasks[a.task]
 		var dst []float32
 		t.X, dst = b.GrowF32(len(rows))
-		q.center(rows, nil, d, d.Full, a.count)
-		detectors.Pack(dst, rows, nil, q.centers)
+		p.center(rows, nil, d, d.Full, a.count)
+		detectors.Pack(dst, rows, nil, p.centers)
 	}
-	q.cached = q.cached[:0]
+	p.cached = p.cached[:0]
 }

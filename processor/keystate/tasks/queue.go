@@ -19,14 +19,11 @@ import (
 // Queue holds the tasks that are packed but not scored, and what waits behind them. K
 // identifies a series.
 type Queue[K comparable] struct {
-	packer
+	cachePacker
+	copies
 	pending  []Pending[K]
 	numbered uint32 // the number of entries that were in it before, modulo 2^32
-	words    []uint64
 	deferred []func()
-	cache    *detectors.WindowCache // nil: windows travel with their tasks
-	cached   []cachedTask
-	need     detectors.Need
 }
 
 // Pending is an entry of the queue.
@@ -36,7 +33,7 @@ type Pending[K comparable] struct {
 }
 
 // Task is a task without scores yet, or something that waits behind one.
-// Queue.words has from at on: times, the words of the fresh rows and, for a detector that
+// copies.words has from at on: times, the words of the fresh rows and, for a detector that
 // explains, the columns' centers and the fresh rows' values; of a warming-up row its time
 // and word. The times are those of X, or of a steady detector only those that its rows are
 // about (RowTimes).
@@ -60,23 +57,20 @@ const maxPending = 1 << 18
 
 // New returns an empty queue for tasks of these detectors, whose Index counts them.
 func New[K comparable](dets []*series.Setup) Queue[K] {
-	q := Queue[K]{packer: packer{detectors: make([]detector, len(dets))}}
+	q := Queue[K]{cachePacker: cachePacker{packer: packer{detectors: make([]detector, len(dets))}}}
 	for i, d := range dets {
 		if d.Ensemble != nil {
 			continue // it has no tasks
 		}
 		q.detectors[i] = newDetector(d)
 	}
-	q.need = q.packer.need()
+	q.most = q.need()
 	return q
 }
 
-// Need is the most that one sample takes of a batch.
-func (q *Queue[K]) Need() detectors.Need { return q.need }
-
 // Fits reports whether b and the queue have room for the tasks of a sample.
 func (q *Queue[K]) Fits(b *detectors.Batch) bool {
-	return len(b.Tasks) == 0 || len(q.pending) < maxPending/8 && len(q.words) < maxPending && b.Fits(q.need)
+	return len(b.Tasks) == 0 || len(q.pending) < maxPending/8 && len(q.words) < maxPending && b.Fits(q.most)
 }
 
 // Pending returns the entries in the order in which they were added.
@@ -98,11 +92,6 @@ func (q *Queue[K]) Do(t *Task) { q.deferred[t.at]() }
 func (q *Queue[K]) WarmUp(k K, d *series.SetDetector, time, offset int64) {
 	q.pending = append(q.pending, Pending[K]{k, Task{Detector: d, Index: WarmingUp, at: uint32(len(q.words))}})
 	q.words = append(q.words, uint64(time), uint64(offset))
-}
-
-// WarmedUp returns time and offset of a WarmingUp entry.
-func (q *Queue[K]) WarmedUp(t *Task) (time, offset int64) {
-	return int64(q.words[t.at]), int64(q.words[t.at+1])
 }
 
 // Pack packs the task that the newest row of the i-th window, with offset and imputed bit in
@@ -172,16 +161,16 @@ func (q *Queue[K]) Pack(
 	e.Steady, e.at, e.room = d.Steady && size.Scores == int(d.Fresh), uint32(len(q.words)), room
 	switch {
 	case !e.Steady:
-		q.copyTimes(w, rows, 0)
+		q.addTimes(w, rows, 0)
 	case d.Fresh == 1 && d.From == 0:
 		q.words = append(q.words, uint64(k.LastTime))
 	case d.Fresh == 1:
 		q.words = append(q.words, uint64(k.LastTime), w.Time(int32(d.From)), w.Time(int32(d.To)))
 	default:
-		q.copyTimes(w, d.Fresh, 0)
+		q.addTimes(w, d.Fresh, 0)
 		if d.From > 0 {
-			q.copyTimes(w, d.Fresh, int32(d.From))
-			q.copyTimes(w, d.Fresh, int32(d.To))
+			q.addTimes(w, d.Fresh, int32(d.From))
+			q.addTimes(w, d.Fresh, int32(d.To))
 		}
 	}
 	e.times = int32(len(q.words)) - int32(e.at)
@@ -190,7 +179,7 @@ func (q *Queue[K]) Pack(
 	}
 	q.words = append(q.words, word)
 	if d.Valued {
-		q.copyValues(w, d)
+		q.addValues(w, d, q.centers)
 	}
 	return added
 }
@@ -211,52 +200,6 @@ func (q *Queue[K]) last(k K, d *series.SetDetector, m *series.Progress) *Task {
 // that progress. The detector must have a carry.
 func (q *Queue[K]) Last(i int, m *series.Progress) bool {
 	return m.Packed.Last == q.numbered+uint32(i)+1
-}
-
-// copyTimes copies the times of the given number of rows, the last of which is skip rows
-// before the newest.
-func (q *Queue[K]) copyTimes(w *series.Window, rows, skip int32) {
-	x, y := w.Times(rows, skip)
-	q.words = append(append(q.words, x...), y...)
-}
-
-// copyValues copies what explains a finding: the centers of X's columns, 0 where they have
-// none, and the fresh rows.
-func (q *Queue[K]) copyValues(w *series.Window, d *series.SetDetector) {
-	for c := range d.Dim {
-		center := 0.0
-		if len(q.centers) > 0 {
-			center = q.centers[c]
-		}
-		q.words = append(q.words, math.Float64bits(center))
-	}
-	x, y := w.Values(d.Dim, d.Fresh)
-	q.words = append(append(q.words, x...), y...)
-}
-
-// Times returns the times of a task, and the words of its fresh rows: twice the offset,
-// plus 1 if a value was imputed.
-func (q *Queue[K]) Times(t *Task) (times, words []uint64) {
-	end := int(t.at) + int(t.times)
-	return q.words[t.at:end], q.words[end:][:t.Detector.Fresh]
-}
-
-// Values returns the bits of the centers of X's columns, and of the values of the i-th fresh
-// row, of a task whose detector is Valued.
-func (q *Queue[K]) Values(t *Task, i int) (centers, row []uint64) {
-	d := t.Detector
-	values := q.words[int(t.at)+int(t.times)+int(d.Fresh):]
-	return values[:d.Dim], values[(1+i)*d.Dim:][:d.Dim]
-}
-
-// RowTimes splits the times of a steady task into those of its fresh rows, and of the first
-// and the last sample that each row's score is about.
-func RowTimes(d *series.SetDetector, times []uint64) (fresh, about, until []uint64) {
-	n := d.Fresh
-	if d.From == 0 {
-		return times, times, times
-	}
-	return times[:n], times[n : 2*n], times[2*n:]
 }
 
 // Drop empties the queue.

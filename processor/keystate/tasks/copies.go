@@ -1,0 +1,64 @@
+package tasks
+
+import (
+	"math"
+
+	"odradek/processor/keystate/series"
+)
+
+// copies holds what is copied of windows when tasks are packed: the rings move on before the scores
+// are there.
+type copies struct {
+	words []uint64 // see Task
+}
+
+// addTimes copies the times of the given number of rows, the last of which is skip rows
+// before the newest.
+func (c *copies) addTimes(w *series.Window, rows, skip int32) {
+	x, y := w.Times(rows, skip)
+	c.words = append(append(c.words, x...), y...)
+}
+
+// addValues copies what explains a finding: the centers of X's columns, 0 where they have
+// none, and the fresh rows.
+func (c *copies) addValues(w *series.Window, d *series.SetDetector, centers []float64) {
+	for i := range d.Dim {
+		center := 0.0
+		if len(centers) > 0 {
+			center = centers[i]
+		}
+		c.words = append(c.words, math.Float64bits(center))
+	}
+	x, y := w.Values(d.Dim, d.Fresh)
+	c.words = append(append(c.words, x...), y...)
+}
+
+// Times returns the times of a task, and the words of its fresh rows: twice the offset,
+// plus 1 if a value was imputed.
+func (c *copies) Times(t *Task) (times, words []uint64) {
+	end := int(t.at) + int(t.times)
+	return c.words[t.at:end], c.words[end:][:t.Detector.Fresh]
+}
+
+// Values returns the bits of the centers of X's columns, and of the values of the i-th fresh
+// row, of a task whose detector is Valued.
+func (c *copies) Values(t *Task, i int) (centers, row []uint64) {
+	d := t.Detector
+	values := c.words[int(t.at)+int(t.times)+int(d.Fresh):]
+	return values[:d.Dim], values[(1+i)*d.Dim:][:d.Dim]
+}
+
+// WarmedUp returns time and offset of a WarmingUp entry.
+func (c *copies) WarmedUp(t *Task) (time, offset int64) {
+	return int64(c.words[t.at]), int64(c.words[t.at+1])
+}
+
+// RowTimes splits the times of a steady task into those of its fresh rows, and of the first
+// and the last sample that each row's score is about.
+func RowTimes(d *series.SetDetector, times []uint64) (fresh, about, until []uint64) {
+	n := d.Fresh
+	if d.From == 0 {
+		return times, times, times
+	}
+	return times[:n], times[n : 2*n], times[2*n:]
+}
