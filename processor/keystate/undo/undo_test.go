@@ -221,7 +221,7 @@ func TestRelease(t *testing.T) {
 		s.Mark(floor.Floor{Offset: int64(i + 1)})
 		s.SetFloor(floor.Floor{Offset: int64(i)})
 	}
-	if s.Commit(2); !maps.Equal(s.released, map[string]int{"0": 1, "1": 1}) || s.Committed() != 1 || len(s.marks) != 3 {
+	if s.Commit(2); !maps.Equal(s.released, map[string]int{"0": 1, "1": 1}) || s.Committed() != 1 || len(s.marks.list) != 3 {
 		t.Errorf("released %v, floor %d, marks %v", s.released, s.Committed(), s.marks)
 	}
 	if err := s.Check(1); err == nil {
