@@ -12,27 +12,33 @@ import (
 // changelog.Decision, whose name is the kind, a byte, and the subject, followed by the
 // offset: version, number of the decision, content.
 
+// writer writes decisions to the changelog.
+type writer struct {
+	enc  changelog.Encoder
+	name []byte
+}
+
 // put writes the record of a decision.
-func (l *Log) put(out *Output, d *Decision) {
-	l.enc.Reset()
-	l.enc.Byte(changelog.Version)
+func (w *writer) put(out *Output, d *Decision) {
+	w.enc.Reset()
+	w.enc.Byte(changelog.Version)
 	if d.Kind == Eviction {
-		l.enc.Uint(uint64(d.Offset))
+		w.enc.Uint(uint64(d.Offset))
 	} else {
-		l.enc.Uint(d.seq)
-		l.enc.B = append(l.enc.B, d.Content...)
+		w.enc.Uint(d.seq)
+		w.enc.B = append(w.enc.B, d.Content...)
 	}
-	l.putRecord(out, d, l.enc.B)
+	w.putRecord(out, d, w.enc.B)
 }
 
 // putRecord writes a decision's record, or deletes it.
-func (l *Log) putRecord(out *Output, d *Decision, value []byte) {
+func (w *writer) putRecord(out *Output, d *Decision, value []byte) {
 	if d.Kind == Eviction {
 		out.Put(changelog.Eviction, d.Subject, value)
 		return
 	}
-	l.name = append(append(l.name[:0], byte(d.Kind)), d.Subject...)
-	out.Put(changelog.Decision, l.name, value, uint64(d.Offset))
+	w.name = append(append(w.name[:0], byte(d.Kind)), d.Subject...)
+	out.Put(changelog.Decision, w.name, value, uint64(d.Offset))
 }
 
 // Load reads a decision from the changelog: a record of type changelog.Decision, and the

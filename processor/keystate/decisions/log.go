@@ -3,26 +3,20 @@ package decisions
 import (
 	"cmp"
 	"slices"
-
-	"odradek/processor/keystate/changelog"
 )
 
 // Log holds the decisions in the changelog, and those to be written to it or
 // deleted from it.
 type Log struct {
-	subjects
-	kinds    Table
+	schedule
+	actions
+	writer
 	step     func(Step, *Decision)
-	queue    []*Decision // those in the log, in the order of due
 	unlogged []*Decision // not emitted yet
 	leftover []*Decision // emitted, but their series' records are in the log again
 	revoked  []*Decision // emitted and undone: their records are to be deleted
 	relog    []*Decision // forgotten and undone: their records are to be emitted again
-	toApply  []*Decision // loaded ones that act on the state, in order
-	applied  int         // the number of toApply that have acted
 	seq      uint64
-	enc      changelog.Encoder
-	name     []byte
 }
 
 // Step is what has become of a decision: an operation that Undo reverts.
@@ -39,7 +33,9 @@ const (
 )
 
 // New returns an empty Log. step is called with each step that Undo may have to revert.
-func New(kinds *Table, step func(Step, *Decision)) *Log { return &Log{kinds: *kinds, step: step} }
+func New(kinds *Table, step func(Step, *Decision)) *Log {
+	return &Log{schedule: schedule{kinds: *kinds}, step: step}
+}
 
 // Output is where Emit and Forget write.
 type Output struct {
@@ -62,60 +58,6 @@ func (l *Log) Add(d *Decision) {
 
 // Unlogged returns the decisions that Emit has not written yet, in order.
 func (l *Log) Unlogged() []*Decision { return l.unlogged }
-
-// link inserts a decision among those of its subject, and updates the one before it.
-func (l *Log) link(d *Decision) {
-	if former := l.subjects.link(d); former != nil {
-		l.requeue(former)
-	}
-}
-
-// end returns the floor from which no replay needs the decision.
-func (l *Log) end(d *Decision) int64 {
-	switch row := &l.kinds[d.Kind]; {
-	case !row.Standing || row.Lapses && d.asked <= d.Offset:
-		return d.Offset + 1
-	case row.Lapses:
-		// Never later than the next one: a withdrawn decision must not come back
-		// because its withdrawal is forgotten first.
-		return min(d.asked, l.superseded(d))
-	}
-	return l.superseded(d)
-}
-
-// Acting reports whether Next has more to return.
-func (l *Log) Acting() bool { return l.applied < len(l.toApply) }
-
-// Next returns the next loaded decision that acts on the state, if it takes effect up to
-// the record at offset, and advances past it; nil without one.
-func (l *Log) Next(offset int64) *Decision {
-	if l.applied == len(l.toApply) || l.toApply[l.applied].Offset > offset {
-		return nil
-	}
-	l.applied++
-	return l.toApply[l.applied-1]
-}
-
-// enqueue inserts a decision into the queue, where Forget finds it.
-func (l *Log) enqueue(d *Decision) {
-	d.due = l.end(d)
-	i := len(l.queue)
-	for i > 0 && byDue(d, l.queue[i-1]) < 0 { // most come last
-		i--
-	}
-	l.queue = slices.Insert(l.queue, i, d)
-}
-
-// requeue moves a decision forward in the queue if the one that now follows it ends it earlier.
-func (l *Log) requeue(d *Decision) {
-	if l.end(d) >= d.due {
-		return // Forget computes the end anew
-	}
-	if i := slices.Index(l.queue, d); i >= 0 {
-		l.queue = slices.Delete(l.queue, i, i+1)
-		l.enqueue(d)
-	}
-}
 
 // Emit writes what was decided below an offset.
 func (l *Log) Emit(out *Output, below int64) {
@@ -211,10 +153,7 @@ func (l *Log) Rebuild(next int64) {
 		d.due = l.end(d)
 	}
 	slices.SortFunc(l.queue, byDue)
-	l.applied = 0
-	for l.applied < len(l.toApply) && l.toApply[l.applied].Offset < next {
-		l.applied++
-	}
+	l.rewind(next)
 }
 
 // MaxVerdicts is the number of verdicts that may wait for the floor before it has to rise.
@@ -241,15 +180,13 @@ func (l *Log) Begin(floor int64) (top *Decision) {
 				l.seq = max(l.seq, d.seq)
 				l.queue = append(l.queue, d)
 				if l.kinds[k].Acts && d.Offset >= floor {
-					l.toApply = append(l.toApply, d)
+					l.actions.list = append(l.actions.list, d)
 				}
 			}
 		}
 	}
 	slices.SortFunc(l.leftover, func(a, b *Decision) int { return cmp.Compare(a.Offset, b.Offset) })
 	slices.SortFunc(l.queue, byDue)
-	slices.SortFunc(l.toApply, func(a, b *Decision) int {
-		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.seq, b.seq))
-	})
+	l.order()
 	return top
 }
