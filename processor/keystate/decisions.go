@@ -14,9 +14,9 @@ type Kind = decisions.Kind
 
 // The kinds of decisions; see package decisions.
 const (
-	Eviction   = decisions.Eviction   // see evict.go
+	Eviction   = decisions.Eviction   // see keys.go
 	Verdict    = decisions.Verdict    // of the caller
-	Grown      = decisions.Grown      // of the caller; see evict.go
+	Grown      = decisions.Grown      // of the caller; see sweeps.go
 	Thresholds = decisions.Thresholds // see thresholds.go
 )
 

@@ -10,7 +10,7 @@
 // # The path of a sample
 //
 //	Fold     held if its time is not believed yet (package suspects)
-//	         key looked up, order and duplicates checked (fold.go)
+//	         key looked up, order and duplicates checked (fold.go, gate.go)
 //	         held until the watermark reaches it, if Lateness > 0 (package reorder)
 //	         row into the key's windows (package series), detectors' progress moved on,
 //	         tasks that became due packed into the batch (package tasks)
@@ -21,9 +21,9 @@
 //	Floor    where a replay has to begin if the cycle is committed
 //
 // and later either Committed, which forgets how to undo, or Rollback. A worker
-// that takes the partition over calls Load for every changelog record,
-// BeginReplay, Recall for suspects below the floor, Fold for the input from the
-// floor to the committed offset, EndInput and EndReplay (replay.go). Rollback and
+// that takes the partition over calls Restore.Load for every changelog record,
+// BeginReplay, Suspects.Recall for suspects below the floor, Fold for the input from the
+// floor to the committed offset, Restore.EndInput and EndReplay (replay.go). Rollback and
 // restore lead to the same bytes of Export.
 //
 // # How to drive it
@@ -52,27 +52,34 @@
 //
 // # Components
 //
-// A State is composed of the following; each has fields that it alone changes:
+// A State is composed of the following; each has fields that it alone changes, and pointers to those that it
+// uses. The caller goes through the parts that are exported.
 //
-//	keys       keys.Table       finds a key by its name; a Key is a series.Series (packages keys, series)
-//	sets       series.Sets      which detectors read a key, and what their tasks are like
-//	held       reorder.Buffer   held samples of all keys, by time and by offset (package reorder)
-//	jury       suspects.Jury    suspects and the votes on them (package suspects)
-//	evictor    expiry.Evictor   which key is least recently used or past its TTL (package expiry)
-//	silence    silence.Watch    which key falls silent next (package silence)
-//	decisions  decisions.Log    decisions in the changelog and on their way (package decisions)
-//	folder     folder           samples into windows, and tasks that become due (folder.go, grid.go, summary.go), which
-//	                            wait in a tasks.Queue (package tasks)
-//	Output     Output           rows, events and blocks, and the keys that the next Snapshot must have (output.go)
-//	judge      judge            rows of scores, judged, and anomalies of those that exceed (judge.go)
-//	alerts     alerts           what the judge and the rules remember of a key, saved before it changes (alerts.go)
-//	rules      rules            the thresholds in force (thresholds.go)
-//	journal    undo.Log         units, marks and the committed floor (package undo)
-//	dirty      keys.DirtyQueue  keys whose changes are in no snapshot, oldest first (package keys)
-//	records    snapshot.Writer  keys to the changelog, and which records of them are there (package snapshot)
-//	restore    load.Loader      keys from the changelog (package load), and what is replayed (load.go)
+//	Keys       Keys       from a key's first sample to its eviction (keys.go); finds a key by its name (packages keys, series)
+//	Decisions  Decisions  what the partition's owner decides (decisions.go, package decisions)
+//	Suspects   Suspects   leaps of event time and the votes on them (suspects.go, package suspects)
+//	Grids      Grids      which windows of grids are open (grid.go)
+//	Restore    Restore    keys from the changelog, and what is replayed (restore.go, package load)
+//	Output     Output     rows, events and blocks, and the keys that the next Snapshot must have (output.go)
+//	Tally      Tally      counts of samples and keys (state.go)
+//	position   position   how far the log is folded, and the watermark (position.go)
+//	scoring    scoring    tasks to the executor and their results back (pack.go)
+//	snapshots  snapshots  changed keys to the changelog, and the replay floor (snapshot.go, package snapshot)
+//	gate       gate       the slow path of Fold: which sample's turn it is (gate.go)
+//	held       held       held samples of all keys, by time and by offset (hold.go, package reorder)
+//	silences   silences   which keys fall silent (silence.go, package silence)
+//	sweeps     sweeps     when keys past their TTL and silent ones are looked for (sweeps.go, package expiry)
+//	orphans    orphans    anomalies that nothing continues (orphans.go)
+//	folder     folder     samples into windows, and tasks that become due (folder.go, grid.go, summary.go), which
+//	                      wait in a tasks.Queue (package tasks)
+//	judge      judge      rows of scores, judged, and anomalies of those that exceed (judge.go)
+//	alerts     alerts     what the judge and the rules remember of a key, saved before it changes (alerts.go)
+//	rules      rules      the thresholds in force (thresholds.go)
+//	journal    undo.Log   units, marks and the committed floor (journal.go, package undo)
+//	reverter   reverter   undoes what the journal has (revert.go)
 //
-// The methods of State combine them, in the files of the steps above. No package below this
+// The methods of State are what concerns all of them: Fold and Fits (fold.go), marks and what
+// goes back to them (marks.go), begin and end of a replay (replay.go), Export. No package below this
 // one depends on State; besides those named here there are floor (where a replay begins),
 // changelog (how records are written), mismatch (what another configuration made), survey (which keys
 // there is room for), heap and eventtime.
@@ -81,7 +88,7 @@
 //
 // What the samples alone do not say (a key evicted for want of memory, a schema that
 // the registry does not have) is decided once, live, and then part of the log:
-// Decide, and Standing for those that hold from an offset on. Package decisions is their
+// Decisions.Make, and Standing for those that hold from an offset on. Package decisions is their
 // reference: offset, life, changelog, what a replay does with them, and how to
 // add a kind.
 //
