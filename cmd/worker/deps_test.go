@@ -76,6 +76,7 @@ var within = []struct{ dir, imports, why string }{
 	{"processor/keystate/expiry", "processor/keystate/eventtime processor/keystate/heap", "it orders keys of any kind by when they were last used"},
 	{"processor/keystate/silence", "processor/keystate/eventtime processor/keystate/heap processor/events",
 		"it orders keys of any kind by their newest sample, and a silence is an anomaly"},
+	{"processor/keystate/groups", "processor/keystate/eventtime processor/events", "it knows groups by name, not the series that are in them"},
 	{"processor/keystate/floor", "", "it is what an offset commit says"},
 	{"processor/keystate/heldblock", "processor/keystate/changelog processor/keystate/reorder", "it writes held samples of any kind of key"},
 	{"processor/keystate/suspects", "processor/keystate/eventtime processor/keystate/floor", "what a sample says, but for its time, is its owner's"},

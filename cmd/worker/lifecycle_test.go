@@ -24,6 +24,7 @@ type told struct {
 	reason   string
 	key      string
 	detector string
+	group    string // "" for none
 	content  string // all of it
 }
 
@@ -62,6 +63,9 @@ func (f *fleet) anomalies() []told {
 			detector: m["detector"].(string), content: fmt.Sprint(m)} // maps are printed in order of their keys
 		for _, v := range mapOf(m["reason"]) {
 			a.reason = v.(string)
+		}
+		for _, v := range mapOf(m["group"]) {
+			a.group = v.(string)
 		}
 		if string(r.Key) != a.key {
 			f.t.Fatalf("anomaly of %q has record key %q", a.key, r.Key)
@@ -152,7 +156,7 @@ func noFaults(t *testing.T, what string, faults []string) {
 var alarms = []string{
 	"SILENCE=3m", "DETECTOR_LEVEL_THRESHOLD=fixed:2.5", "DETECTOR_LEVEL_CLOSE_AFTER=3", "DETECTOR_LEVEL_UPDATE_EVERY=5",
 	"DETECTOR_CHANGE_THRESHOLD=quantile:0.9", "DETECTOR_CHANGE_HISTORY=64", "DETECTOR_CHANGE_WARMUP=16", "DETECTOR_CHANGE_OPEN_AFTER=2",
-	"DETECTOR_CHANGE_CLOSE_AFTER=2", "DETECTOR_CHANGE_MERGE_GAP=1m",
+	"DETECTOR_CHANGE_CLOSE_AFTER=2", "DETECTOR_CHANGE_MERGE_GAP=1m", `GROUP_BY=^[a-z]+-\d`, "GROUP_WINDOW=30s",
 }
 
 // calm is what the undisturbed worker tells of a copy of the input. Ids and content
@@ -255,6 +259,25 @@ func TestLivesUnderKills(t *testing.T) {
 			if n[kind] == 0 {
 				t.Errorf("no %s: the test shows too little", kind)
 			}
+		}
+		sizes := map[string]map[string]bool{}
+		for _, a := range got {
+			if a.group == "" {
+				t.Fatalf("no group: %v", a)
+			}
+			if sizes[a.group] == nil {
+				sizes[a.group] = map[string]bool{}
+			}
+			sizes[a.group][a.key] = true
+		}
+		shared := 0
+		for _, keys := range sizes {
+			if len(keys) > 1 {
+				shared++
+			}
+		}
+		if t.Logf("%d groups, %d of several series", len(sizes), shared); shared < 10 || len(sizes)-shared < 10 {
+			t.Error("the test shows too little of groups")
 		}
 		controls(t, rng, want, got)
 	})

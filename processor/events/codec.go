@@ -11,17 +11,25 @@ import (
 // ErrCorrupt is the error for bytes that Append has not written.
 var ErrCorrupt = errors.New("events: the bytes are no state of an anomaly")
 
-// Append encodes s: one byte if it is idle.
+// Append encodes s: one byte if it is idle and has no group.
 func (s *State) Append(b []byte) []byte {
 	l := s.life
-	if l == nil {
-		return append(b, 0)
-	}
-	kind := byte(1)
-	if l.open {
+	kind := byte(0)
+	switch {
+	case s.Open():
 		kind = 2
+	case l != nil:
+		kind = 1
 	}
-	b = append(b, kind, l.told)
+	if s.group != nil && kind != 2 { // that of an open anomaly is its own
+		b = s.group.append(append(b, kind|remembers))
+	} else {
+		b = append(b, kind)
+	}
+	if l == nil {
+		return b
+	}
+	b = append(b, l.told)
 	b = binary.AppendUvarint(b, uint64(l.run))
 	b = binary.AppendUvarint(b, uint64(l.since))
 	b = binary.AppendVarint(b, l.first)
@@ -32,15 +40,22 @@ func (s *State) Append(b []byte) []byte {
 func Decode(b []byte) (s State, rest []byte, err error) {
 	d := changelog.Decoder{B: b}
 	kind := d.Byte()
+	if kind&remembers != 0 {
+		kind &^= remembers
+		s.group = decodeGroup(&d)
+	}
 	if kind == 0 && !d.Bad {
 		return s, d.B, nil
 	}
 	l := &life{open: kind == 2, told: d.Byte(), run: d.Uint32(), since: d.Uint32(), first: d.Int()}
 	decodeAnomaly(&d, &l.Anomaly)
-	if d.Bad || kind > 2 || l.open != (l.Revision > 0) {
+	if d.Bad || kind > 2 || l.open != (l.Revision > 0) || l.open && s.group != nil || !l.open && l.Group != nil {
 		return State{}, nil, ErrCorrupt
 	}
-	return State{l}, d.B, nil
+	if s.life = l; l.open {
+		s.group = l.Group
+	}
+	return s, d.B, nil
 }
 
 // Append encodes a.
@@ -60,11 +75,21 @@ func (a *Anomaly) Append(b []byte) []byte {
 	if a.Rank != 0 {
 		b = appendFloats(b, a.Rank)
 	}
-	b = appendDoubles(appendDoubles(b, a.Expected, 0), a.Actual, 0)
-	if a.Region == nil {
-		return appendDoubles(b, a.Contribution, 0)
+	b = appendDoubles(b, a.Expected, 0)
+	if a.Group != nil {
+		b = appendDoubles(b, a.Actual, grouped)
+	} else {
+		b = appendDoubles(b, a.Actual, 0)
 	}
-	return a.Region.append(appendDoubles(b, a.Contribution, located))
+	if a.Region != nil {
+		b = a.Region.append(appendDoubles(b, a.Contribution, located))
+	} else {
+		b = appendDoubles(b, a.Contribution, 0)
+	}
+	if a.Group != nil {
+		b = a.Group.append(b)
+	}
+	return b
 }
 
 // ranked is added to the severity, which is 100 at most, of an anomaly with a rank;
@@ -146,10 +171,15 @@ func decodeAnomaly(d *changelog.Decoder, a *Anomaly) {
 	if hasRank {
 		a.Rank = d.Float()
 	}
-	a.Expected, a.Actual = decodeDoubles(d), decodeDoubles(d)
+	a.Expected = decodeDoubles(d)
+	inGroup := d.Uint32()
+	a.Actual = decodeList(d, inGroup&^grouped)
 	n := d.Uint32()
 	a.Contribution = decodeList(d, n&^located)
 	if n&located != 0 {
 		a.Region = decodeRegion(d)
+	}
+	if inGroup&grouped != 0 {
+		a.Group = decodeGroup(d)
 	}
 }

@@ -84,6 +84,7 @@ type Anomaly struct {
 	Expected, Actual, Contribution []float64
 
 	Region *Region // of the last score over the threshold; nil: it is about none. Replaced, never changed
+	Group  *Group  // that it belongs to; nil: none. Replaced, never changed
 }
 
 // Change is one step in the life of an anomaly.

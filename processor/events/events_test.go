@@ -350,8 +350,10 @@ func TestListsOfEarlierVersions(t *testing.T) {
 
 // FuzzDecode: any bytes are refused or written again as they were read.
 func FuzzDecode(f *testing.F) {
-	s := State{&life{open: true, Anomaly: Anomaly{Revision: 3, Expected: []float64{1, 2}}}}
+	s := State{life: &life{open: true, Anomaly: Anomaly{Revision: 3, Expected: []float64{1, 2}}}}
 	f.Add(s.Append(nil))
+	g := State{group: &Group{Since: -5}}
+	f.Add(g.Append(nil))
 	f.Add([]byte{0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, rest, err := Decode(b)

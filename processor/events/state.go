@@ -32,7 +32,10 @@ type Input struct {
 
 // State is what is remembered between two scores. The zero value has nothing
 // open and nothing pending. A copy shares the anomaly: see Clone.
-type State struct{ life *life }
+type State struct {
+	life  *life
+	group *Group // of the last anomaly that opened; nil: none
+}
 
 type life struct {
 	Anomaly
@@ -59,11 +62,12 @@ func (s *State) Anomaly() *Anomaly {
 
 // Clone is a copy that does not change with s.
 func (s *State) Clone() State {
-	if s.life == nil {
-		return State{}
+	c := *s
+	if s.life != nil {
+		l := *s.life
+		c.life = &l
 	}
-	l := *s.life
-	return State{&l}
+	return c
 }
 
 // Peak reports whether a score over the threshold would be the anomaly's highest.

@@ -220,6 +220,9 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		}
 	}
 	if c, ok := a.Events.Step(d.Events, &in, !j.out.journal.Replaying); ok {
+		if c.Kind == events.Open && j.out.groups != nil {
+			j.out.groups.opened(k, &a.Events, &c)
+		}
 		j.out.addEvent(&EventRow{k, d.Index, d.Name, c})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"odradek/processor/keystate/expiry"
 	"odradek/processor/keystate/keys"
 	"odradek/processor/keystate/series"
-	"odradek/processor/keystate/tasks"
 )
 
 // Key is what is remembered of one series key; see keys.Key.
@@ -28,7 +27,6 @@ type Keys struct {
 	silences  *silences
 	decisions *decisions.Log
 	judge     *judge
-	tasks     *tasks.Queue[*Key]
 	evictor   expiry.Evictor[*Key]
 }
 
@@ -109,14 +107,13 @@ func (s *Keys) end(k *Key, reason events.Reason, offset int64) {
 	}
 	wm := s.at.watermark()
 	if len(a.Detectors) > 0 {
-		if s.tasks.Empty() {
-			s.judge.endAlerts(k, reason, wm, offset)
-		} else {
-			s.tasks.Defer(func() { s.judge.endAlerts(k, reason, wm, offset) })
-		}
+		s.judge.out.inTurn(func() { s.judge.endAlerts(k, reason, wm, offset) })
 	}
 	if a.Silent != nil {
 		s.silences.close(k, reason, wm, offset)
+	}
+	if groups := s.judge.out.groups; groups != nil {
+		s.judge.out.inTurn(func() { groups.forget(k) })
 	}
 }
 

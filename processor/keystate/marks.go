@@ -96,6 +96,7 @@ func (s *State) rebuild() {
 	s.silences.rebuild()
 	s.Keys.evictor.Reset()
 	s.orphans.rebuild()
+	s.groups.rebuild()
 	s.Decisions.log.Rebuild(s.next)
 	s.rules.rebuild(s.next)
 	s.sweeps.plan()

@@ -726,9 +726,47 @@ func (m *model) judged(k *modelKey, i int, row flat, explain func(*events.Input)
 	}
 	explain(&in)
 	if c, ok := k.events[i].Step(d.Events, &in, true); ok {
+		if g := m.group(k, c.Anomaly.ID, c.Time); g != nil && c.Kind == events.Open {
+			k.events[i].SetGroup(g)
+			c.Anomaly.Group = g
+		}
 		m.tell(k, int32(i), d.Name, c)
 	}
 	return row
+}
+
+// group is that of an anomaly that opens: the last to begin, within the window, of those that the keys of the
+// group remember.
+func (m *model) group(k *modelKey, id [16]byte, time int64) *events.Group {
+	if m.cfg.Grouping == nil {
+		return nil
+	}
+	name := m.cfg.Grouping.By(k.name)
+	if name == nil {
+		return nil
+	}
+	var last *events.Group
+	see := func(g *events.Group) {
+		if g != nil && max(g.Since-time, time-g.Since) <= m.cfg.Grouping.Window && (last == nil || g.Since > last.Since ||
+			g.Since == last.Since && bytes.Compare(g.ID[:], last.ID[:]) > 0) {
+			last = g
+		}
+	}
+	for _, other := range m.keys {
+		if !bytes.Equal(m.cfg.Grouping.By(other.name), name) {
+			continue
+		}
+		for i := range other.events {
+			see(other.events[i].Group())
+		}
+		if other.silent != nil {
+			see(other.silent.Group)
+		}
+	}
+	if last != nil {
+		return last
+	}
+	return &events.Group{ID: id, Since: time}
 }
 
 func (m *model) tell(k *modelKey, det int32, name string, c events.Change) {
@@ -785,6 +823,7 @@ func (m *model) silences(offset int64) {
 		}
 		k.silent = &events.Anomaly{ID: events.ID("silence", k.name, nil, m.wm(), offset), Start: from, OpenedAt: m.wm(),
 			Threshold: float32(float64(m.cfg.Silence) / 1e6)}
+		k.silent.Group = m.group(k, k.silent.ID, m.wm())
 		m.silence(k, events.Change{Kind: events.Open, Time: m.wm(), Offset: offset})
 	}
 }

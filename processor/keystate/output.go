@@ -19,7 +19,8 @@ type Output struct {
 	// Config.Blocks. The caller empties it as it does Events.
 	Blocks []BlockRow
 
-	source  []byte // the input partition, a part of the ids of anomalies
+	source  []byte    // the input partition, a part of the ids of anomalies
+	groups  *grouping // of anomalies; nil: there are none
 	changed keys.Changed
 	journal *journal
 	tasks   *tasks.Queue[*Key]
@@ -46,13 +47,13 @@ func (o *Output) addEvent(e *EventRow) {
 	}
 }
 
-// inTurn hands an event out after those of the tasks that were packed before it.
-func (o *Output) inTurn(e EventRow) {
+// inTurn calls a function after what the tasks do that were packed before.
+func (o *Output) inTurn(do func()) {
 	if o.tasks.Empty() {
-		o.addEvent(&e)
+		do()
 		return
 	}
-	o.tasks.Defer(func() { o.addEvent(&e) })
+	o.tasks.Defer(do)
 }
 
 // addBlock hands out the block of a task, if its detector made one.

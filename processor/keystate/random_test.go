@@ -69,6 +69,14 @@ func randomConfig(r *rand.Rand) *Config {
 	if r.IntN(2) == 0 {
 		cfg.Silence = int64(1 + r.IntN(1500))
 	}
+	if n := byte(1 + r.IntN(3)); r.IntN(2) == 0 {
+		cfg.Grouping = &Grouping{Window: r.Int64N(3000), By: func(key []byte) []byte {
+			if len(key) == 0 || key[0]%4 == n {
+				return nil
+			}
+			return []byte{key[0] % n}
+		}}
+	}
 	if r.IntN(2) == 0 {
 		cfg.Lateness = int64(1 + r.IntN(200))
 		if r.IntN(4) == 0 {

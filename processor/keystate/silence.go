@@ -56,7 +56,12 @@ func (s *silences) openOf(k *Key, wm, offset int64) {
 	s.journal.Open.PushValues(opSilent, k, 0, 0, (*events.Anomaly)(nil))
 	k.Alerts.Silent = a
 	s.n++
-	s.out.inTurn(EventRow{k, SilenceDetector, series.SilenceName, events.Change{Kind: events.Open, Time: wm, Offset: offset, Anomaly: *a}})
+	s.out.inTurn(func() {
+		if s.out.groups != nil {
+			s.out.groups.silenced(k, a)
+		}
+		s.out.addEvent(&EventRow{k, SilenceDetector, series.SilenceName, events.Change{Kind: events.Open, Time: wm, Offset: offset, Anomaly: *a}})
+	})
 }
 
 // heard ends the silence of a key with a sample.
@@ -77,8 +82,13 @@ func (s *silences) close(k *Key, reason events.Reason, time, offset int64) {
 	s.journal.Open.PushValues(opSilent, k, 0, 0, open)
 	k.Alerts.Silent = nil
 	s.n--
-	s.out.inTurn(EventRow{k, SilenceDetector, series.SilenceName,
-		events.Change{Kind: events.Close, Reason: reason, Time: time, Offset: offset, Anomaly: s.watch.Close(open, time)}})
+	s.out.inTurn(func() {
+		if s.out.groups != nil {
+			s.out.groups.heard(k, open)
+		}
+		s.out.addEvent(&EventRow{k, SilenceDetector, series.SilenceName,
+			events.Change{Kind: events.Close, Reason: reason, Time: time, Offset: offset, Anomaly: s.watch.Close(open, time)}})
+	})
 }
 
 // add adds a key that is not silent and whose newest sample is of that time.

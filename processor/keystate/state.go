@@ -74,6 +74,9 @@ type Config struct {
 	// watermark before a silence of the key is opened; 0: never. See package silence.
 	Silence int64
 
+	// Grouping puts anomalies that open together into groups; nil: there are none.
+	Grouping *Grouping
+
 	Hold           bool // a missing value is the key's last one (imputed) instead of a missing sample
 	DropDuplicates bool // a sample with the time of the key's last or of a held one is dropped
 	KeepMismatched bool // stored state of another fingerprint is dropped instead of refused
@@ -99,6 +102,9 @@ func (c *Config) Check() error {
 	}
 	if c.Dim < 1 || c.Dim > series.MaxDim {
 		bad("%d values a sample, use 1 to %d", c.Dim, series.MaxDim)
+	}
+	if c.Grouping != nil && (c.Grouping.By == nil || c.Grouping.Window < 0) {
+		bad("groups without a name, or of a negative window")
 	}
 	if c.Lateness < 0 || c.TTL < 0 || c.Silence < 0 || c.MaxKeys < 0 || c.MaxHeld < 0 || c.MaxRecord < 0 || c.MaxJump < 0 {
 		bad("lateness, ttl, silence, jump, key limit, limit of held samples and record limit must not be negative")
@@ -350,7 +356,7 @@ func (s *State) compose() {
 		},
 		act: func(d *decisions.Decision) { actions[d.Kind](s, d) },
 	}
-	s.Output.journal, s.Output.tasks = journal, &s.folder.tasks
+	s.Output.journal, s.Output.tasks, s.Output.groups = journal, &s.folder.tasks, newGrouping(cfg.Grouping, table)
 	s.Suspects = newSuspects(cfg.MaxJump, at, &s.Tally, journal)
 	s.held = newHeld(cfg.MaxHeld, cfg.Dim, table, journal)
 	s.judge.out, s.judge.alerts = &s.Output, alerts{journal, table}
@@ -363,7 +369,7 @@ func (s *State) compose() {
 	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out = at, journal, edits, &s.Output
 	s.Keys = Keys{
 		Table: keys.NewTable(), most: cfg.MaxKeys, sets: s.sets, at: at, tally: &s.Tally, journal: journal, edits: edits, held: &s.held,
-		silences: &s.silences, decisions: s.Decisions.log, judge: &s.judge, tasks: &s.folder.tasks, evictor: newEvictor(cfg.TTL, table),
+		silences: &s.silences, decisions: s.Decisions.log, judge: &s.judge, evictor: newEvictor(cfg.TTL, table),
 	}
 	s.reverter = reverter{
 		at: at, tally: &s.Tally, keys: &s.Keys, held: &s.held, suspects: &s.Suspects, alerts: s.judge.alerts, records: &s.records,

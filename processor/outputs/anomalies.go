@@ -89,13 +89,17 @@ func AnomalyRecord(row *keystate.EventRow, cfg *keystate.Config) output.Anomaly 
 		region = &output.Region{X0: r.X0, Y0: r.Y0, X1: r.X1, Y1: r.Y1, ColumnFrom: r.ColumnFrom, ColumnTo: r.ColumnTo, RowFrom: r.RowFrom,
 			RowTo: r.RowTo, Observed: r.Observed, Expected: r.Expected, Ratio: r.Ratio, P: r.P}
 	}
+	var group *[16]byte
+	if a.Group != nil {
+		group = &a.Group.ID
+	}
 	return output.Anomaly{
 		ID: a.ID, Revision: a.Revision, Kind: uint8(ch.Kind), Reason: uint8(ch.Reason), Key: row.Key.Name(), Detector: row.Name,
 		Severity: a.Severity, Band: bandIndex[a.Severity],
 		Start: a.Start, End: a.End, PeakTime: a.PeakTime, OpenedAt: a.OpenedAt, EventTime: ch.Time,
 		PeakScore: float64(a.PeakScore), Threshold: float64(a.Threshold), Rank: rank, Field: largestField(row, cfg), Samples: a.Samples,
 		Expected: a.Expected, Actual: a.Actual, Contribution: a.Contribution, Offset: ch.Offset,
-		Region: region,
+		Region: region, Group: group,
 	}
 }
 

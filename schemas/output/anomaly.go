@@ -48,7 +48,8 @@ type Anomaly struct {
 	Partition int32
 	Offset    int64
 
-	Region *Region // nil: none (null)
+	Region *Region   // nil: none (null)
+	Group  *[16]byte // nil: none (null)
 }
 
 // Region is a rectangle of a grid, as the schema describes it.
@@ -62,6 +63,9 @@ type Region struct {
 
 // regionRoom is the most bytes that a region takes.
 const regionRoom = 1 + 4*8 + 5*binary.MaxVarintLen64 + 2*8 + 9
+
+// groupRoom is the most bytes that a group takes.
+const groupRoom = 1 + binary.MaxVarintLen64 + 32
 
 // closeKind is the index of "close".
 const closeKind = 2
@@ -82,7 +86,7 @@ func NewAnomalyEncoder(schemaID int32, topic string, partition int32) *AnomalyEn
 	e := &AnomalyEncoder{head: frameHead(schemaID, anomalyFingerprint)}
 	e.source = avro.AppendLong(avro.AppendText(nil, topic), int64(partition))
 	const longs = 1 + 2 + 1 + 5 + 1 + 1 // revision, two lengths, severity, times, samples, offset
-	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom
+	e.room = len(e.head) + 2 + 32 + longs*binary.MaxVarintLen64 + 4 + 3*9 + 3 + 1 + binary.MaxVarintLen64 + len(e.source) + regionRoom + groupRoom
 	return e
 }
 
@@ -127,9 +131,15 @@ func (e *AnomalyEncoder) Append(dst []byte, a *Anomaly) []byte {
 	dst = append(dst, e.source...)
 	dst = avro.AppendLong(dst, a.Offset)
 	if a.Region == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = a.Region.append(dst)
+	}
+	if a.Group == nil {
 		return append(dst, 0)
 	}
-	return a.Region.append(dst)
+	dst = avro.AppendLong(append(dst, 2), 2*int64(len(a.Group)))
+	return hex.AppendEncode(dst, a.Group[:])
 }
 
 // append appends a region that is not null.
@@ -188,10 +198,7 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 	}
 	r := avro.NewFieldReader(b)
 	if id := r.Text(); r.OK() {
-		if len(id) != 2*len(a.ID) {
-			return Anomaly{}, fmt.Errorf("output: anomaly: an id of %d digits, not %d", len(id), 2*len(a.ID))
-		}
-		if _, err := hex.Decode(a.ID[:], id); err != nil {
+		if err := decodeID(&a.ID, id); err != nil {
 			return Anomaly{}, fmt.Errorf("output: anomaly: id: %w", err)
 		}
 	}
@@ -219,8 +226,24 @@ func DecodeAnomaly(b []byte) (Anomaly, error) {
 	if r.Index(2) == 1 {
 		a.Region = readRegion(r)
 	}
+	if r.Index(2) == 1 {
+		if id := r.Text(); r.OK() {
+			a.Group = new([16]byte)
+			if err := decodeID(a.Group, id); err != nil {
+				return Anomaly{}, fmt.Errorf("output: anomaly: group: %w", err)
+			}
+		}
+	}
 	if err := r.End(); err != nil {
 		return Anomaly{}, fmt.Errorf("output: anomaly: %w", err)
 	}
 	return a, nil
+}
+
+func decodeID(id *[16]byte, digits []byte) error {
+	if len(digits) != 2*len(id) {
+		return fmt.Errorf("an id of %d digits, not %d", len(digits), 2*len(id))
+	}
+	_, err := hex.Decode(id[:], digits)
+	return err
 }

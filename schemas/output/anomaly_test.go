@@ -53,6 +53,9 @@ func randomAnomaly(r *rand.Rand) Anomaly {
 			ColumnTo: r.Int32(), RowFrom: r.Int32(), RowTo: -r.Int32(), Observed: int64(r.Uint64()), Expected: r.NormFloat64(),
 			Ratio: r.NormFloat64(), P: number()}
 	}
+	if r.IntN(2) == 0 {
+		a.Group = &[16]byte{byte(r.Uint32()), 15: byte(r.Uint32())}
+	}
 	return a
 }
 
@@ -114,7 +117,10 @@ func TestAnomalyEncoder(t *testing.T) {
 				"start": a.Start, "end": a.End, "peak_time": a.PeakTime, "opened_at": a.OpenedAt, "event_time": a.EventTime,
 				"peak_score": nil, "threshold": nil, "rank": nil, "field": nil, "samples": int64(a.Samples), "expected": nil,
 				"actual": nil, "contribution": nil,
-				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil,
+				"source": map[string]any{"topic": "plant.readings", "partition": int32(12), "offset": a.Offset}, "region": nil, "group": nil,
+			}
+			if a.Group != nil {
+				want["group"] = goavro.Union("string", hex.EncodeToString(a.Group[:]))
 			}
 			if g := a.Region; g != nil {
 				region := map[string]any{"x0": g.X0, "y0": g.Y0, "x1": g.X1, "y1": g.Y1, "column_from": g.ColumnFrom, "column_to": g.ColumnTo,

@@ -118,11 +118,13 @@ type keySettings struct {
 }
 
 type detectSettings struct {
-	Anomalies bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id report its changes and its end."`
-	Blocks    bool          `env:"BLOCKS" envDefault:"true" doc:"Publish what detectors make of whole windows: the heatmaps of op discords, up to 256 KiB for each of its windows. With false they are not made."`
-	Silence   time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0 looks for none. What time it is the partition's newest event time says: where all its series stop, none is silent. A record whose values are null is a sign of life."`
-	Preset    string        `env:"PRESET" derived:"default; none with ODRADEK_DETECTORS" oneof:"|{presets}" doc:"Detectors to run where ODRADEK_DETECTORS names none. {presetHelp} A setting of one of them that is given, ODRADEK_DETECTOR_<NAME>_..., holds in place of the preset's; with another OP the detector has none of the preset's settings. worker config prints what the preset stands for."`
-	Names     []string      `env:"DETECTORS" derived:"those of ODRADEK_PRESET" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
+	Anomalies   bool          `env:"ANOMALIES" envDefault:"true" doc:"Publish anomalies: when a detector's scores of a series pass its threshold one opens, and later records of the same id report its changes and its end."`
+	Blocks      bool          `env:"BLOCKS" envDefault:"true" doc:"Publish what detectors make of whole windows: the heatmaps of op discords, up to 256 KiB for each of its windows. With false they are not made."`
+	Silence     time.Duration `env:"SILENCE" envDefault:"0s" min:"0s" doc:"A series without a sample for this long, in event time of its partition, is an anomaly of the detector silence. 0 looks for none. What time it is the partition's newest event time says: where all its series stop, none is silent. A record whose values are null is a sign of life."`
+	GroupBy     string        `env:"GROUP_BY" doc:"Puts anomalies of several series that open together into a group: they have the same group in the anomalies topic. A regular expression (RE2) of the series key: the part in parentheses, or without any all that it matches, is what the series of a group have in common; a series that it does not match is in none. ^[^/]+ is what comes before the first /, with ODRADEK_KEY_FIELD=site+line+sensor the site. Anomalies of other partitions are in other groups."`
+	GroupWindow time.Duration `env:"GROUP_WINDOW" envDefault:"1m" min:"0s" max:"8760h" doc:"Event time from the opening of a group's first anomaly to that of the last one to join it, at most, in either direction. Set it above the time by which the series of a partition are apart."`
+	Preset      string        `env:"PRESET" derived:"default; none with ODRADEK_DETECTORS" oneof:"|{presets}" doc:"Detectors to run where ODRADEK_DETECTORS names none. {presetHelp} A setting of one of them that is given, ODRADEK_DETECTOR_<NAME>_..., holds in place of the preset's; with another OP the detector has none of the preset's settings. worker config prints what the preset stands for."`
+	Names       []string      `env:"DETECTORS" derived:"those of ODRADEK_PRESET" doc:"Names of the detectors. Each has settings of its own, ODRADEK_DETECTOR_<NAME>_..., with the name in upper case and - as _."`
 }
 
 type outputSettings struct {

@@ -252,6 +252,7 @@ func (k *checker) detectors() {
 	before := len(k.faults)
 	buildable := true
 	k.silence()
+	k.groups()
 	for i := range c.Detectors {
 		d := &c.Detectors[i]
 		k.detector(d)
@@ -259,7 +260,7 @@ func (k *checker) detectors() {
 	}
 	ofDetector := func(f Fault) bool { return strings.HasPrefix(f.Name, Prefix+"DETECTOR_") }
 	if len(problems) > 0 || !buildable || len(k.faults) > before || slices.ContainsFunc(k.faults, ofDetector) ||
-		!k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS") {
+		!k.ok("KEY_FIELD", "TIME_FIELD", "TIME_UNIT", "VALUE_FIELDS", "LATENESS", "TTL", "MAX_KEYS", "GROUP_WINDOW") {
 		return
 	}
 	ks, err := c.KeystateConfig()

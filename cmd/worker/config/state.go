@@ -41,6 +41,10 @@ func (c *Config) KeystateConfig() (*keystate.Config, error) {
 	if c.Detect.Anomalies {
 		ks.Silence = c.Detect.Silence.Microseconds()
 	}
+	var err error
+	if ks.Grouping, err = c.grouping(); err != nil {
+		return nil, fmt.Errorf("%sGROUP_BY: %w", Prefix, err)
+	}
 	var windows []string
 	for i := range c.Detectors {
 		d := &c.Detectors[i]

@@ -48,7 +48,7 @@ func NewAlerts(dets int) *Alerts {
 // Sizes of the types in memory; TestSizes compares them.
 const (
 	alertsBytes = 88
-	alertBytes  = 48
+	alertBytes  = 56
 )
 
 // Size estimates the memory.
@@ -90,7 +90,7 @@ func (a *Alerts) Empty() bool {
 // used reports whether there is anything to remember: a threshold begins with the
 // number of its scores.
 func (a *Alert) used() bool {
-	if !a.Events.Idle() {
+	if !a.Events.Idle() || a.Events.Group() != nil {
 		return true
 	}
 	for _, v := range a.History {

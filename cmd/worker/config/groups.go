@@ -1,0 +1,45 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+
+	"odradek/processor/keystate"
+)
+
+// grouping returns what puts anomalies into groups; nil: nothing does.
+func (c *Config) grouping() (*keystate.Grouping, error) {
+	d := &c.Detect
+	if d.GroupBy == "" || !d.Anomalies {
+		return nil, nil
+	}
+	re, err := regexp.Compile(d.GroupBy)
+	if err != nil {
+		return nil, err
+	}
+	if re.NumSubexp() > 1 {
+		return nil, fmt.Errorf("%q has %d parts in parentheses, of which one can be the group", d.GroupBy, re.NumSubexp())
+	}
+	by := func(key []byte) []byte {
+		m := re.FindSubmatch(key)
+		if m == nil {
+			return nil
+		}
+		return m[len(m)-1]
+	}
+	return &keystate.Grouping{By: by, Window: d.GroupWindow.Microseconds()}, nil
+}
+
+// groups checks the settings of groups.
+func (k *checker) groups() {
+	if k.c.Detect.GroupBy == "" || !k.ok("GROUP_BY", "GROUP_WINDOW", "ANOMALIES") {
+		return
+	}
+	if !k.c.Detect.Anomalies {
+		k.add("GROUP_BY", "set, but "+Prefix+"ANOMALIES is false", "set "+Prefix+"ANOMALIES=true or remove it")
+		return
+	}
+	if _, err := k.c.grouping(); err != nil {
+		k.add("GROUP_BY", err.Error(), "write a regular expression like ^[^/]+, and (?:...) around what is no group")
+	}
+}

@@ -1,0 +1,101 @@
+package keystate
+
+import (
+	"odradek/processor/events"
+	"odradek/processor/keystate/groups"
+	"odradek/processor/keystate/keys"
+)
+
+// Grouping gives anomalies of several series that open together one group id; see package groups. An
+// anomaly joins its group in the turn of its score, behind the tasks that were packed before it,
+// so that groups do not depend on batches. A series that is evicted leaves its groups in its turn, too.
+type Grouping struct {
+	// By returns what the series of a group have in common, a part of their key; nil: the series is in
+	// no group.
+	By     func(key []byte) []byte
+	Window int64 // microseconds of event time that the openings of a group lie apart from its first, at most
+}
+
+// grouping is the Grouping of a State, with the groups that its keys remember; nil: there is none.
+type grouping struct {
+	*Grouping
+	keys  *keys.Table
+	index groups.Index
+}
+
+func newGrouping(g *Grouping, table *keys.Table) *grouping {
+	if g == nil {
+		return nil
+	}
+	return &grouping{g, table, groups.Index{Window: g.Window}}
+}
+
+// opened puts an anomaly into its group, that of the change that opens it.
+func (g *grouping) opened(k *Key, of *events.State, c *events.Change) {
+	name := g.By(k.Name())
+	if name == nil {
+		return
+	}
+	group := g.index.Join(string(name), c.Anomaly.ID, c.Time)
+	g.replace(name, of.Group(), group)
+	of.SetGroup(group)
+	c.Anomaly.Group = group
+}
+
+// silenced puts a silence into its group.
+func (g *grouping) silenced(k *Key, a *events.Anomaly) {
+	if name := g.By(k.Name()); name != nil {
+		a.Group = g.index.Join(string(name), a.ID, a.OpenedAt)
+		g.replace(name, nil, a.Group)
+	}
+}
+
+// heard takes a silence that has ended out of its group.
+func (g *grouping) heard(k *Key, a *events.Anomaly) {
+	if a.Group != nil {
+		g.replace(g.By(k.Name()), a.Group, nil)
+	}
+}
+
+// replace notes that one group is remembered in place of another.
+func (g *grouping) replace(name []byte, former, group *events.Group) {
+	if former != nil {
+		g.index.Remove(string(name), former)
+	}
+	if group != nil {
+		g.index.Add(string(name), group)
+	}
+}
+
+// forget takes a key out of its groups.
+func (g *grouping) forget(k *Key) { g.each(k, g.index.Remove) }
+
+// each visits the groups that a key remembers.
+func (g *grouping) each(k *Key, visit func(name string, group *events.Group)) {
+	if k.Alerts == nil {
+		return
+	}
+	name := g.By(k.Name())
+	if name == nil {
+		return
+	}
+	for i := range k.Alerts.Detectors {
+		if group := k.Alerts.Detectors[i].Events.Group(); group != nil {
+			visit(string(name), group)
+		}
+	}
+	if a := k.Alerts.Silent; a != nil && a.Group != nil {
+		visit(string(name), a.Group)
+	}
+}
+
+// rebuild derives the groups from the keys.
+func (g *grouping) rebuild() {
+	if g == nil {
+		return
+	}
+	g.index.Reset()
+	for k := range g.keys.All {
+		g.each(k, g.index.Add)
+	}
+}

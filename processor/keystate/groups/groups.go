@@ -1,0 +1,90 @@
+// Package groups finds the group of an anomaly that opens: that of an anomaly of another series which opened
+// within a window of event time of it.
+//
+// Every series remembers, for each detector, the group of its last anomaly (events.State), and that of its
+// silence while it is silent. An Index holds these groups by the name of what the series have in common,
+// and follows from them alone: where the series are restored, so is it. A group is forgotten
+// with the last series that remembers it.
+package groups
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"odradek/processor/events"
+	"odradek/processor/keystate/eventtime"
+)
+
+// Index holds the groups that series remember. The zero value is one of groups that only anomalies of the
+// same event time share.
+type Index struct {
+	Window int64 // microseconds that the openings of a group lie apart from its first, at most
+
+	names map[string][]entry // in order
+}
+
+// entry is a group, and how often it is remembered.
+type entry struct {
+	*events.Group
+	n int
+}
+
+// compare orders groups by the time of their first opening.
+func (e entry) compare(g *events.Group) int {
+	return cmp.Or(cmp.Compare(e.Since, g.Since), bytes.Compare(e.ID[:], g.ID[:]))
+}
+
+// Reset forgets all groups.
+func (x *Index) Reset() { clear(x.names) }
+
+// Join returns the group of an anomaly that opens at an event time: of those named that began within the
+// window of it, before or after, the last to begin, or else a group of its own with its id.
+// The group is not added.
+func (x *Index) Join(name string, id [16]byte, time int64) *events.Group {
+	list := x.names[name]
+	for i := len(list) - 1; i >= 0 && list[i].Since >= eventtime.Before(time, x.Window); i-- {
+		if eventtime.Before(list[i].Since, x.Window) <= time {
+			return list[i].Group
+		}
+	}
+	return &events.Group{ID: id, Since: time}
+}
+
+// Add notes that a group is remembered once more.
+func (x *Index) Add(name string, g *events.Group) {
+	list := x.names[name]
+	at, there := slices.BinarySearchFunc(list, g, entry.compare)
+	if there {
+		list[at].n++
+		return
+	}
+	if x.names == nil {
+		x.names = map[string][]entry{}
+	}
+	x.names[name] = slices.Insert(list, at, entry{g, 1})
+}
+
+// Remove notes that a group is remembered once less.
+func (x *Index) Remove(name string, g *events.Group) {
+	list := x.names[name]
+	at, there := slices.BinarySearchFunc(list, g, entry.compare)
+	switch {
+	case !there:
+		panic("groups: a group that nothing remembers is forgotten")
+	case list[at].n > 1:
+		list[at].n--
+	case len(list) == 1:
+		delete(x.names, name)
+	default:
+		x.names[name] = slices.Delete(list, at, at+1)
+	}
+}
+
+// Len returns the number of groups.
+func (x *Index) Len() (n int) {
+	for _, list := range x.names {
+		n += len(list)
+	}
+	return n
+}
