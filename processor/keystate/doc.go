@@ -135,6 +135,8 @@
 //     has another number of scores; then it begins anew. Anomalies go on either way. What a
 //     history has seen depends on the thresholds, so those in force are decisions
 //     (thresholds.go), and a key's history follows a change with its next score.
+//   - Samples before the offset at which a partition begins to publish are folded like any others, and
+//     nothing is handed out of them (backfill.go).
 //   - Warming-up rows go straight to Rows unless a task of this State waits for
 //     its scores; then they queue behind it, so that the order of rows does not
 //     depend on the batches.

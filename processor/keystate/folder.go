@@ -116,12 +116,12 @@ func (f *folder) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v flo
 }
 
 // due prepares for the task that the newest row has made due, and reports whether it is to be
-// packed: in a replay, only if something remembers it.
+// packed: in a replay, and in turns of a backfill, only if something remembers it.
 func (f *folder) due(k *Key, w *series.Window, d *series.SetDetector) bool {
 	if d.Summary != nil {
 		f.summarise(k, w, d)
 	}
-	return !f.journal.Replaying || d.Replays
+	return d.Replays || !f.journal.Replaying && !f.judge.out.at.backfilling()
 }
 
 // setCarry sets a key's carry to that of its last task.

@@ -195,7 +195,7 @@ func (g *gate) step() {
 	g.line = slices.Delete(g.line, 0, 1)
 	accept := t.out == Held || t.out == Scored
 	if !accept && !g.journal.Replaying {
-		g.tally.Counts[t.out]++
+		g.tally.Counts[g.at.counted(t.out, t.Offset)]++
 	}
 	if t.out == Late && t.Offset < g.at.turn() {
 		g.suspects.refuse(&t.attached, Late)
@@ -233,7 +233,7 @@ func (g *gate) acceptSample(t *turn, b *detectors.Batch) {
 		g.outcome = out
 	}
 	if !g.journal.Replaying {
-		g.tally.Counts[out]++
+		g.tally.Counts[g.at.counted(out, sm.Offset)]++
 	}
 }
 
@@ -245,7 +245,7 @@ func (g *gate) releaseFirst(k *Key, b *detectors.Batch, due bool) {
 	time, offset, values := g.held.take(k, due)
 	out := g.folder.fold(k, time, offset, values, b)
 	if !g.journal.Replaying {
-		g.tally.Counts[out]++
+		g.tally.Counts[g.at.counted(out, offset)]++
 	}
 }
 

@@ -33,7 +33,7 @@ var nan = float32(math.NaN())
 
 // warm makes the row of a sample that comes too early for a score.
 func (j *judge) warm(k *Key, d *series.SetDetector, time, offset int64) {
-	if j.out.journal.Replaying && len(d.Feeds) == 0 {
+	if j.out.withholds(offset) && len(d.Feeds) == 0 {
 		return
 	}
 	if !j.out.tasks.Empty() {
@@ -46,7 +46,7 @@ func (j *judge) warm(k *Key, d *series.SetDetector, time, offset int64) {
 func (j *judge) addWarmRow(k *Key, d *series.SetDetector, time, offset int64) {
 	r := Row{Key: k, Detector: d.Index, State: RowWarmingUp, Score: nan, Judged: nan, Threshold: nan, Offset: offset, Time: time,
 		About: time, Until: time}
-	if !j.out.journal.Replaying {
+	if !j.out.withholds(offset) {
 		j.out.Rows = append(j.out.Rows, r)
 	}
 	j.feed(k, d, &r)
@@ -63,6 +63,9 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 		scores := b.Out[t.Scores.Off:][:len(words)].F32()
 		rows := j.out.Rows
 		for i, word := range words {
+			if int64(word>>1) < j.out.at.backfill {
+				continue
+			}
 			rows = append(rows, Row{})
 			r := &rows[len(rows)-1]
 			r.Key, r.Detector, r.State = p.Key, d.Index, stateOf(d, word, scores[i])
@@ -86,8 +89,9 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 			r.Judged = r.Score
 			finds = finds[1:]
 		}
-		r.inGrid(d)
-		j.out.Rows = append(j.out.Rows, r)
+		if r.inGrid(d); !j.out.withholds(r.Offset) {
+			j.out.Rows = append(j.out.Rows, r)
+		}
 	}
 }
 
@@ -196,7 +200,8 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		}
 		r.Exceeds, r.Severity, r.Threshold = v.Exceeds, v.Severity, v.Threshold
 	}
-	if !j.out.journal.Replaying {
+	withheld := j.out.withholds(r.Offset)
+	if !withheld {
 		j.out.Rows = append(j.out.Rows, *r)
 	}
 	if !d.Judged || d.Events == nil || !v.Exceeds && a.Events.Idle() {
@@ -208,7 +213,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 		Ordinary: chance, Region: d.Region(region),
 	}
 	j.alerts.save(k, d.Alert, a)
-	if c, ok := a.Events.Leave(&in, !j.out.journal.Replaying); ok {
+	if c, ok := a.Events.Leave(&in, !withheld); ok {
 		j.out.addEvent(&EventRow{k, d.Index, d.Name, c})
 	}
 	if v.Exceeds && a.Events.Peak(r.Judged) {
@@ -219,7 +224,7 @@ func (j *judge) judgeRow(k *Key, d *series.SetDetector, a *series.Alert, r *Row,
 			j.explain(why, &in)
 		}
 	}
-	if c, ok := a.Events.Step(d.Events, &in, !j.out.journal.Replaying); ok {
+	if c, ok := a.Events.Step(d.Events, &in, !withheld); ok {
 		if c.Kind == events.Open && j.out.groups != nil {
 			j.out.groups.opened(k, &a.Events, &c)
 		}

@@ -22,6 +22,7 @@ type Output struct {
 	source  []byte    // the input partition, a part of the ids of anomalies
 	groups  *grouping // of anomalies; nil: there are none
 	changed keys.Changed
+	at      *position
 	journal *journal
 	tasks   *tasks.Queue[*Key]
 }
@@ -66,8 +67,12 @@ func (o *Output) addBlock(p *pending, b *detectors.Batch) {
 		panic(fmt.Sprintf("keystate: detector %s made a block of %d bytes, more than %d", p.Detector.Name, len(data), detectors.MaxBlock))
 	}
 	times, words := o.tasks.Times(&p.Task)
+	offset := int64(words[len(words)-1] >> 1)
+	if o.withholds(offset) {
+		return
+	}
 	o.Blocks = append(o.Blocks, BlockRow{
-		Key: p.Key, Detector: p.Detector.Index, Offset: int64(words[len(words)-1] >> 1),
+		Key: p.Key, Detector: p.Detector.Index, Offset: offset,
 		About: int64(times[0]), Until: int64(times[len(times)-1]), MediaType: media, Data: data,
 	})
 }

@@ -8,6 +8,7 @@ type position struct {
 	maxTime  int64 // largest event time; NoTime without one
 	lateness int64 // Config.Lateness
 	sweepAt  int64 // the watermark at which keys that expire or fall silent are looked for
+	backfill int64 // samples below are a backfill; 0: there is none
 	ahead    int64 // offsets below may be in the state of a key, where it was restored
 }
 

@@ -140,7 +140,7 @@ func (s *Restore) finish(f Floor, committed int64, ahead bool) error {
 			s.decisions.records.AddStale(k, stale...)
 		}
 	}
-	s.journal.Replaying, s.end = true, committed
+	s.journal.Replaying, s.end, s.at.backfill = true, committed, f.Backfill
 	if top > committed {
 		s.at.ahead = top
 	}

@@ -28,7 +28,7 @@ func (s *snapshots) Floor() Floor {
 	if k, since := s.dirty.First(); k != nil && since < f.Offset {
 		f = s.journal.At(since)
 	}
-	f.Jumps = s.suspects.jury.Jumps()
+	f.Jumps, f.Backfill = s.suspects.jury.Jumps(), s.at.backfill
 	return f
 }
 

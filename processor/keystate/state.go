@@ -203,15 +203,16 @@ type Outcome uint8
 
 // The outcomes. All samples ever folded are the sum of Counts and Held.
 const (
-	Scored    Outcome = iota // at least one detector has, or will have with its stride, a score for it
-	WarmingUp                // no detector has enough of the past
-	Held                     // waits for the watermark, or is a suspect; counted as something else when released
-	Missing                  // every window lacks a value
-	Filtered                 // no detector reads its key
-	Late                     // older than order allows; not folded
-	Duplicate                // same key and time as another; not folded
-	Evicted                  // was held when its key was evicted; never returned by Fold
-	Rejected                 // was held as a suspect, and is not folded; never returned by Fold
+	Scored     Outcome = iota // at least one detector has, or will have with its stride, a score for it
+	WarmingUp                 // no detector has enough of the past
+	Held                      // waits for the watermark, or is a suspect; counted as something else when released
+	Missing                   // every window lacks a value
+	Filtered                  // no detector reads its key
+	Late                      // older than order allows; not folded
+	Duplicate                 // same key and time as another; not folded
+	Evicted                   // was held when its key was evicted; never returned by Fold
+	Rejected                  // was held as a suspect, and is not folded; never returned by Fold
+	Backfilled                // any of these, of the backfill (BackfillTo); never returned by Fold
 	outcomes
 )
 
@@ -356,6 +357,7 @@ func (s *State) compose() {
 		},
 		act: func(d *decisions.Decision) { actions[d.Kind](s, d) },
 	}
+	s.Output.at = at
 	s.Output.journal, s.Output.tasks, s.Output.groups = journal, &s.folder.tasks, newGrouping(cfg.Grouping, table)
 	s.Suspects = newSuspects(cfg.MaxJump, at, &s.Tally, journal)
 	s.held = newHeld(cfg.MaxHeld, cfg.Dim, table, journal)
@@ -404,7 +406,7 @@ func (s *State) Bytes() int64 {
 
 // route chooses between the two ways through Fold.
 func (s *State) route() {
-	s.slow = s.Grids.any || !s.journal.Started() || s.journal.Replaying || s.Decisions.log.Acting() ||
+	s.slow = s.Grids.any || s.backfilling() || !s.journal.Started() || s.journal.Replaying || s.Decisions.log.Acting() ||
 		s.cfg.Lateness > 0 || s.held.N > 0 || !s.gate.idle() || s.next < s.ahead || len(s.orphans.list) > 0 ||
 		s.Suspects.Len() > 0 || s.rules.missing || s.Suspects.jury.Judging() && s.maxTime == NoTime
 }

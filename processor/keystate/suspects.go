@@ -127,7 +127,10 @@ func (s *Suspects) refuse(a *attached, out Outcome) {
 		return
 	}
 	if out == Rejected { // others are counted where they are judged
-		s.tally.Counts[Rejected]++
+		s.tally.Counts[s.at.counted(Rejected, a.Offset)]++
+	}
+	if a.Offset < s.at.backfill {
+		return
 	}
 	s.Refused = append(s.Refused, Refusal{a.Offset, a.Time, s.at.maxTime, out, a.Key, a.record})
 }

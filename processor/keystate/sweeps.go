@@ -23,7 +23,7 @@ func (s *sweeps) plan() {
 
 // planSilences is plan for silences alone.
 func (s *sweeps) planSilences() {
-	s.silences.watch.Plan(!s.journal.Replaying)
+	s.silences.watch.Plan(!s.journal.Replaying && !s.at.backfilling())
 	s.at.sweepAt = min(s.keys.evictor.Next(), s.silences.watch.Next())
 }
 
@@ -33,7 +33,9 @@ func (s *sweeps) sweep(offset int64) {
 		s.keys.evictor.Plan(wm, !s.journal.Replaying)
 		s.expire(wm, offset)
 	}
-	s.silences.open(offset)
+	if !s.at.backfilling() {
+		s.silences.open(offset)
+	}
 	s.planSilences()
 }
 

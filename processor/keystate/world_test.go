@@ -182,8 +182,9 @@ type world struct {
 	refused []Refusal
 	state   map[int64]reference
 
-	decided []decided // committed; what the undisturbed fold is made with
-	trims   int64     // mean distance of the offsets before which up to 3 keys are evicted; 0: none
+	decided  []decided // committed; what the undisturbed fold is made with
+	backfill int64     // end of the backfill; 0: none
+	trims    int64     // mean distance of the offsets before which up to 3 keys are evicted; 0: none
 }
 
 // trim evicts before a sample what a budget would, by the offset alone so that all
@@ -216,13 +217,16 @@ func newWorldOf(t testing.TB, r *rand.Rand, cfg *Config, n int) *world {
 	return w
 }
 
-// newTrimmedWorld is newWorld with keys that a budget evicts, in one of three.
+// newTrimmedWorld is newWorld with keys that a budget evicts in one of three, and a backfill in one of three.
 func newTrimmedWorld(t testing.TB, r *rand.Rand, n int) *world {
 	w := newWorld(t, r, n)
 	if r.IntN(3) == 0 {
 		w.trims = 1 + r.Int64N(50)
-		w.fill(t)
 	}
+	if r.IntN(3) == 0 {
+		w.backfill = w.log[r.IntN(n)].Offset + r.Int64N(2)
+	}
+	w.fill(t)
 	return w
 }
 
@@ -243,6 +247,7 @@ func (w *world) fill(t testing.TB) {
 // without limits.
 func (w *world) fold(end int64) *State {
 	s, b := New(w.cfg), &detectors.Batch{}
+	s.BackfillTo(w.backfill)
 	flush := func() { execute(b); s.Apply(b); b.Reset() }
 	condemned := map[int64]bool{}
 	todo := w.decided
@@ -351,6 +356,7 @@ func newRun(t *testing.T, r *rand.Rand, w *world) *run {
 	x.committed = max(0, x.committed)
 	x.position, x.told = x.committed, x.committed
 	x.s = New(w.cfg)
+	x.s.BackfillTo(w.backfill)
 	x.s.Mark(x.committed)
 	return x
 }
@@ -514,6 +520,7 @@ func compact(part, all []record, tombstones bool) (out []record) {
 func (x *run) restored(changelog []record) *State {
 	s, b := New(x.cfg), &detectors.Batch{MaxTasks: x.b.MaxTasks}
 	if x.floor == "" { // nothing was committed
+		s.BackfillTo(x.w.backfill)
 		s.Mark(x.committed)
 		return s
 	}

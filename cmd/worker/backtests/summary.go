@@ -57,7 +57,7 @@ func ratio(n, of int) float64 {
 }
 
 // outcomeNames are in the order of keystate's outcomes.
-var outcomeNames = []string{"scored", "warming up", "held", "missing", "filtered", "late", "duplicate", "evicted", "rejected"}
+var outcomeNames = []string{"scored", "warming up", "held", "missing", "filtered", "late", "duplicate", "evicted", "rejected", "backfilled"}
 
 func (c *Config) summary(lanes []*lane) *Summary {
 	s := &Summary{Outcomes: map[string]int64{}, Troubles: c.Source.Troubles()}

@@ -45,7 +45,11 @@ type Floor struct {
 	MaxTime  int64 // microseconds; NoTime if there was no sample
 	Jumps    Jumps
 	Suspects []SuspectMark // in order of offset, at most Jurors
+	// Backfill is the end of the partition's backfill: nothing is published of the input below it. 0: there is none.
+	Backfill int64
 }
+
+const backfillField = "backfill="
 
 var (
 	_ encoding.TextMarshaler   = Floor{}
@@ -74,7 +78,7 @@ func (f *Floor) Suspect(offset int64) bool {
 // MarshalText is the floor as it goes into the metadata of an offset commit:
 // "1;offset;max time in us", with "-" for no time, and then, where there are any,
 // "jump=us", or "jump=us:from offset:us before", and "suspects=" with
-// offset:votes:in favour for each, separated by commas.
+// offset:votes:in favour for each, separated by commas, and "backfill=offset".
 func (f Floor) MarshalText() ([]byte, error) {
 	t := []byte("1;")
 	t = strconv.AppendInt(t, f.Offset, 10)
@@ -96,6 +100,9 @@ func (f Floor) MarshalText() ([]byte, error) {
 			t = append(t, ',')
 		}
 		t = fmt.Appendf(t, "%d:%d:%d", m.Offset, m.Votes, m.Agree)
+	}
+	if f.Backfill > 0 {
+		t = fmt.Appendf(t, ";%s%d", backfillField, f.Backfill)
 	}
 	return t, nil
 }
@@ -132,6 +139,12 @@ func (f *Floor) UnmarshalText(text []byte) error {
 			ok = g.parseJumps(value)
 		case "suspects":
 			ok = g.parseSuspects(value)
+		case "backfill":
+			var n []int64
+			if n, ok = numbers(value, 1); ok {
+				g.Backfill = n[0]
+				ok = g.Backfill > 0
+			}
 		}
 		if !ok {
 			return fmt.Errorf("floor: the field %s of the replay floor %.80q cannot be read", name, text)
@@ -196,7 +209,7 @@ func Repaired(text string, maxTime, jump int64) (string, error) {
 	f.MaxTime, f.Jumps = maxTime, Jumps{Now: jump}
 	repaired := f.String()
 	for _, field := range strings.Split(text, ";")[3:] {
-		if !strings.HasPrefix(field, "jump=") && !strings.HasPrefix(field, "suspects=") {
+		if !strings.HasPrefix(field, "jump=") && !strings.HasPrefix(field, "suspects=") && !strings.HasPrefix(field, backfillField) {
 			repaired += ";" + field
 		}
 	}

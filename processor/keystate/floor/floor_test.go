@@ -12,6 +12,9 @@ func TestFloorText(t *testing.T) {
 		"1;17;99;more;x=y": {Offset: 17, MaxTime: 99},
 		"1;17;99;jump=86400000000;suspects=3:2:1,16:0:0": {Offset: 17, MaxTime: 99,
 			Jumps: Jumps{Now: 86400000000}, Suspects: []SuspectMark{{3, 2, 1}, {16, 0, 0}}},
+		"1;17;99;backfill=40": {Offset: 17, MaxTime: 99, Backfill: 40},
+		"1;17;99;jump=5;suspects=16:0:0;backfill=1": {Offset: 17, MaxTime: 99, Jumps: Jumps{Now: 5},
+			Suspects: []SuspectMark{{16, 0, 0}}, Backfill: 1},
 		"1;17;99;jump=5:30:0": {Offset: 17, MaxTime: 99, Jumps: Jumps{5, 30, 0}},
 		"1;17;99;jump=0:30:5": {Offset: 17, MaxTime: 99, Jumps: Jumps{0, 30, 5}},
 	} {
@@ -25,7 +28,7 @@ func TestFloorText(t *testing.T) {
 	}
 	for _, text := range []string{"", "1", "1;5", "2;5;5", "1;-1;5", "1;x;5", "1;5;x", "1;5;",
 		"1;5;5;jump=", "1;5;5;jump=-1", "1;5;5;jump=1:2", "1;5;5;suspects=", "1;5;5;suspects=5:0:0", "1;5;5;suspects=3:3:0",
-		"1;5;5;suspects=3:1:2", "1;5;5;suspects=3:0:0,3:0:0", "1;5;5;suspects=0:0:0,1:0:0,2:0:0,3:0:0"} {
+		"1;5;5;suspects=3:1:2", "1;5;5;backfill=", "1;5;5;backfill=0", "1;5;5;backfill=-1", "1;5;5;backfill=1:2", "1;5;5;suspects=3:0:0,3:0:0", "1;5;5;suspects=0:0:0,1:0:0,2:0:0,3:0:0"} {
 		if _, err := Parse(text); err == nil {
 			t.Errorf("%q is taken", text)
 		}
@@ -40,6 +43,7 @@ func FuzzFloor(f *testing.F) {
 	f.Add("2;1;1")
 	f.Add("1;12;7;jump=5;suspects=3:1:0,11:0:0")
 	f.Add("1;12;7;jump=5:20:0;other=x")
+	f.Add("1;12;7;backfill=9")
 	f.Fuzz(func(t *testing.T, text string) {
 		fl, err := Parse(text)
 		if err != nil {

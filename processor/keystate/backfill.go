@@ -1,0 +1,46 @@
+package keystate
+
+// A backfill is the part of the log before the offset at which the partition begins to publish: its samples
+// fill windows, carries and histories, and nothing is handed out of them. It is a fold like any other,
+// with decisions, undo and snapshots, so a state in the middle of it can be rolled back, restored and handed
+// over; a replay, which makes no decisions, could not bound the keys or forget those past their TTL.
+//
+// What is withheld follows from a sample's own offset, wherever its turn comes: a sample of the backfill
+// that is held for order, or is fresh until its stride is full, has no row behind the backfill either. So
+// the offset stays in the floor for good.
+//
+//   - Rows, blocks and refusals of its samples are not handed out, and every outcome is counted as
+//     Backfilled.
+//   - A task that nothing remembers is not packed if its turn comes in the backfill. Later ones are, whatever
+//     their offset: consecutive tasks share rows, so none between two may be left out.
+//   - No anomaly opens. A run of exceeding scores that reaches to the end is pending like any other: the
+//     first score behind it that exceeds opens the anomaly, with the start of the run.
+//   - No series becomes silent. One that is silent at the end becomes so with the next sample that raises the
+//     watermark.
+
+// BackfillTo says that the samples below offset are a backfill, before the first Mark or sample of a new
+// State. BeginReplay takes it from the floor.
+func (s *State) BackfillTo(offset int64) {
+	if s.journal.Started() {
+		panic("keystate: BackfillTo of a state that has begun")
+	}
+	s.position.backfill = offset
+	s.route()
+}
+
+// BackfillEnd returns the offset of BackfillTo; 0 without a backfill.
+func (p *position) BackfillEnd() int64 { return p.backfill }
+
+// backfilling reports whether no sample behind the backfill has been folded.
+func (p *position) backfilling() bool { return p.backfill > 0 && p.next <= p.backfill }
+
+// counted returns the outcome as which that of the sample at offset counts.
+func (p *position) counted(out Outcome, offset int64) Outcome {
+	if offset < p.backfill {
+		return Backfilled
+	}
+	return out
+}
+
+// withholds reports whether nothing is handed out of the sample at offset.
+func (o *Output) withholds(offset int64) bool { return o.journal.Replaying || offset < o.at.backfill }
