@@ -75,7 +75,7 @@ func (p *Processor) commitOpen(ctx context.Context) error {
 	resent := p.producer.Resent()
 	err := p.committer.commit(ctx, c)
 	p.cfg.Metrics.Resent(p.producer.Resent() - resent)
-	p.trouble.over(p.log, "cycle")
+	p.trouble.Over(p.log, "cycle")
 	took := time.Since(p.lastCommit)
 	if err != nil {
 		p.pace.Failed(c.bytes, c.records, took)

@@ -29,7 +29,7 @@ func (pt *partition) deadLetter(rec *record.Record, cause error) {
 // logDead logs the first dead letter of a class and partition, and then how many
 // there were, once a minute, so that a poisoned topic does not flood the log.
 func (pt *partition) logDead(class, text string) {
-	pt.trouble.warn(pt.log, class, "dead letter", "class", class, "err", text)
+	pt.trouble.Warn(pt.log, class, "dead letter", "class", class, "err", text)
 }
 
 // lateRecord sends rec to the topic of late records.

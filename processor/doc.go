@@ -24,7 +24,7 @@
 // The packages below have one part each, and none imports this one: outputs (topics,
 // encoders, batches of a transaction), provenance (whose state a changelog has, made
 // by which settings), limits (sizes of cycles and states), status (what partitions
-// show), policy (what an operator decides), keystate and events (the state), kafka
+// show), policy (what an operator decides), trouble (log lines of failures), keystate and events (the state), kafka
 // (the client), metrics and web.
 //
 // When a commit is not a definite success, Processor.recover abandons the producer

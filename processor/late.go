@@ -6,6 +6,7 @@ import (
 
 	"odradek/processor/kafka/record"
 	"odradek/processor/outputs"
+	"odradek/processor/trouble"
 )
 
 // lateLog counts the late records of a partition for its log, which has one line
@@ -37,7 +38,7 @@ func (l *lateLog) add(key []byte, rec *record.Record) {
 // logLate logs the late records since its last line, if that is long enough ago.
 func (pt *partition) logLate(now time.Time) {
 	l := &pt.lates
-	if l.records == 0 || now.Sub(l.logged) < summaryEvery {
+	if l.records == 0 || now.Sub(l.logged) < trouble.SummaryEvery {
 		return
 	}
 	why := "their series have newer samples, and ODRADEK_LATENESS is 0"

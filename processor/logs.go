@@ -12,6 +12,7 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/policy"
 	"odradek/processor/status"
+	"odradek/processor/trouble"
 )
 
 // logs reads the two logs of a partition: of its input, and of its changelog.
@@ -20,7 +21,7 @@ type logs struct {
 	host    *host
 	log     *slog.Logger
 	status  *status.Partition
-	trouble *trouble
+	trouble *trouble.Log
 }
 
 // read calls fn for the visible records of tp in [from, to). It ends by
@@ -91,7 +92,7 @@ func (l *logs) list(ctx context.Context, tp kafka.TP, at int64) (int64, error) {
 		m, err := l.host.cfg.Client.ListOffsets(cctx, []kafka.TP{tp}, at)
 		cancel()
 		if err == nil {
-			l.trouble.over(l.log, "offsets "+tp.Topic)
+			l.trouble.Over(l.log, "offsets "+tp.Topic)
 			if off, ok := m[tp]; ok && off >= 0 {
 				return off, nil
 			}
@@ -110,7 +111,7 @@ func (l *logs) list(ctx context.Context, tp kafka.TP, at int64) (int64, error) {
 			}
 			return 0, err
 		}
-		l.trouble.warn(l.log, "offsets "+tp.Topic, "offsets cannot be listed yet", "of", tp.Topic, "err", err)
+		l.trouble.Warn(l.log, "offsets "+tp.Topic, "offsets cannot be listed yet", "of", tp.Topic, "err", err)
 		if err := sleep(ctx, wait); err != nil {
 			return 0, err
 		}

@@ -17,6 +17,7 @@ import (
 	"odradek/processor/metrics"
 	"odradek/processor/outputs"
 	"odradek/processor/status"
+	"odradek/processor/trouble"
 	"odradek/schemas"
 )
 
@@ -74,7 +75,7 @@ type partition struct {
 	limit       int64 // of the state's bytes, as of the last chunk; see limits.Budget
 	trimmedAt   time.Time
 	trimmedN    int // keys evicted since, for the log
-	trouble     trouble
+	trouble     trouble.Log
 	patience    limits.Patience
 	ref         []byte // of the record's schema
 	again       bool   // fold the iterator's current record once more

@@ -22,6 +22,7 @@ import (
 	"odradek/processor/outputs"
 	"odradek/processor/policy"
 	"odradek/processor/provenance"
+	"odradek/processor/trouble"
 	"odradek/schemas"
 )
 
@@ -127,7 +128,7 @@ type Processor struct {
 	counted    int32       // generation in which partitions were counted; main goroutine only
 	pace       limits.Pace // main goroutine only
 
-	trouble  trouble
+	trouble  trouble.Log
 	statusMu sync.Mutex              // member's write, too
 	status   map[kafka.TP]*partition // for Status
 }

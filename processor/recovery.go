@@ -34,7 +34,7 @@ import (
 func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 	p.committed(p.committer.dropOffsets())
 	class := kafka.ClassOf(cause)
-	p.trouble.warn(p.log, "cycle: "+class.String(), "cycle failed, rolling back to the committed offsets", "err", cause,
+	p.trouble.Warn(p.log, "cycle: "+class.String(), "cycle failed, rolling back to the committed offsets", "err", cause,
 		"class", class.String())
 	switch class {
 	case kafka.InstanceFenced:
@@ -65,7 +65,7 @@ func (p *Processor) recover(ctx context.Context, c *cycle, cause error) error {
 	if class != kafka.Unknown && class != kafka.Fenced {
 		actx, cancel := context.WithTimeout(ctx, p.cfg.TransactionTimeout)
 		if err := p.committer.abort(actx); err != nil {
-			p.trouble.warn(p.log, "cycle: abort", "abort failed, the producer is abandoned", "err", err)
+			p.trouble.Warn(p.log, "cycle: abort", "abort failed, the producer is abandoned", "err", err)
 		}
 		cancel()
 	}
@@ -102,7 +102,7 @@ func (p *Processor) reinit(ctx context.Context) error {
 		if kafka.ClassOf(err) == kafka.Fatal || ctx.Err() != nil {
 			return fmt.Errorf("processor: restart the producer: %w", err)
 		}
-		p.trouble.warn(p.log, "cycle: restart", "producer restart failed, trying again", "err", err)
+		p.trouble.Warn(p.log, "cycle: restart", "producer restart failed, trying again", "err", err)
 		select {
 		case <-time.After(wait):
 		case err := <-p.fatal:
@@ -167,7 +167,7 @@ func (p *Processor) committedOffsets(ctx context.Context, tps []kafka.TP) (map[k
 		offs, err := p.cfg.Client.Committed(cctx, p.cfg.Group, tps)
 		cancel()
 		if err == nil {
-			p.trouble.over(p.log, "committed")
+			p.trouble.Over(p.log, "committed")
 			return offs, nil
 		}
 		if ctx.Err() != nil {
@@ -176,7 +176,7 @@ func (p *Processor) committedOffsets(ctx context.Context, tps []kafka.TP) (map[k
 		if kafka.ClassOf(err) == kafka.Fatal {
 			return nil, fmt.Errorf("processor: read committed offsets of group %q: %w", p.cfg.Group, err)
 		}
-		p.trouble.warn(p.log, "committed", "committed offsets cannot be read yet", "err", err)
+		p.trouble.Warn(p.log, "committed", "committed offsets cannot be read yet", "err", err)
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

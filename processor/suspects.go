@@ -8,6 +8,7 @@ import (
 	"odradek/processor/kafka/record"
 	"odradek/processor/keystate"
 	"odradek/processor/metrics"
+	"odradek/processor/trouble"
 	"odradek/schemas"
 )
 
@@ -71,7 +72,7 @@ func (pt *partition) countSuspects(now time.Time) (n metrics.Suspects) {
 		"event times that were held are accepted: the next records agree",
 		"event times that were held are rejected: the next records disagree; dead letters",
 	} {
-		if fresh := all[i] - l.logged[i]; fresh != 0 && now.Sub(l.at[i]) >= summaryEvery {
+		if fresh := all[i] - l.logged[i]; fresh != 0 && now.Sub(l.at[i]) >= trouble.SummaryEvery {
 			l.at[i], l.logged[i] = now, all[i]
 			log := pt.log.Info
 			if i > 1 {

@@ -62,7 +62,7 @@ var within = []struct{ dir, imports, why string }{
 	{"cmd/worker/sensors", "processor/kafka processor/kafka/record schemas/output",
 		"signals are made and written to Kafka; nothing is scored here"},
 	{"processor",
-		"processor/outputs processor/provenance processor/policy processor/limits processor/status " +
+		"processor/outputs processor/provenance processor/policy processor/limits processor/status processor/trouble " +
 			"processor/keystate processor/events processor/metrics " +
 			"processor/kafka processor/kafka/group processor/kafka/fetch processor/kafka/record processor/web " +
 			"detectors detectors/threshold schemas schemas/output schemas/registry",
@@ -101,6 +101,7 @@ var within = []struct{ dir, imports, why string }{
 		"results become records here, however they are committed"},
 	{"processor/status", "processor/metrics processor/kafka processor/kafka/fetch processor/keystate",
 		"a status is set by one goroutine and read by any, whatever it is for"},
+	{"processor/trouble", "", "it limits lines, whatever they say"},
 	{"processor/limits", "processor/kafka", "limits follow from measurements; others take them"},
 	{"processor/policy", "processor/kafka", "every part of the processor can refuse what the operator has to decide: it imports only names of partitions"},
 	{"processor/provenance", "processor/policy processor/kafka processor/keystate",

@@ -1,4 +1,5 @@
-package processor
+// Package trouble limits the log lines of what fails again and again.
+package trouble
 
 import (
 	"log/slog"
@@ -7,17 +8,17 @@ import (
 	"time"
 )
 
-// summaryEvery is the least time between two log lines about the same: a trouble,
+// SummaryEvery is the least time between two log lines about the same: a trouble,
 // late records, suspects, evictions.
-const summaryEvery = time.Minute
+const SummaryEvery = time.Minute
 
 // calm is the time without a failure after which a trouble is over: what fails every
 // other time is one trouble.
 const calm = 10 * time.Second
 
-// trouble limits the log lines of repeated failures: one when a trouble begins, one a
+// Log limits the log lines of repeated failures: one when a trouble begins, one a
 // minute with the number of failures since, and one when it is over.
-type trouble struct {
+type Log struct {
 	mu   sync.Mutex
 	open map[string]*episode
 	now  func() time.Time // nil: the clock
@@ -31,9 +32,9 @@ type episode struct {
 	since, total  int // failures since the last line, and of all
 }
 
-// warn logs a failure, unless a line of the same kind was written less than a minute
+// Warn logs a failure, unless a line of the same kind was written less than a minute
 // ago.
-func (t *trouble) warn(log *slog.Logger, kind, msg string, args ...any) {
+func (t *Log) Warn(log *slog.Logger, kind, msg string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock()
@@ -47,7 +48,7 @@ func (t *trouble) warn(log *slog.Logger, kind, msg string, args ...any) {
 	}
 	e.total++
 	e.last = now
-	if e.since++; e.total > 1 && now.Sub(e.logged) < summaryEvery {
+	if e.since++; e.total > 1 && now.Sub(e.logged) < SummaryEvery {
 		return
 	}
 	if e.total > 1 {
@@ -57,9 +58,9 @@ func (t *trouble) warn(log *slog.Logger, kind, msg string, args ...any) {
 	log.Warn(msg, args...)
 }
 
-// over ends the troubles whose kind begins with prefix, once it is calm. It is
+// Over ends the troubles whose kind begins with prefix, once it is calm. It is
 // called whenever what they are about succeeds. A single failure needs no second line.
-func (t *trouble) over(log *slog.Logger, prefix string) {
+func (t *Log) Over(log *slog.Logger, prefix string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for kind, e := range t.open {
@@ -73,7 +74,7 @@ func (t *trouble) over(log *slog.Logger, prefix string) {
 	}
 }
 
-func (t *trouble) clock() time.Time {
+func (t *Log) clock() time.Time {
 	if t.now != nil {
 		return t.now()
 	}
