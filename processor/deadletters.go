@@ -12,8 +12,12 @@ import (
 // This file decides which records and batches are dead letters or late, and which records
 // are sent on; outputs.Writer copies them.
 
-// deadLetter sends rec to the dead-letter topic, with the cause.
+// deadLetter sends rec to the dead-letter topic, with the cause. In a backfill it only counts it.
 func (pt *partition) deadLetter(rec *record.Record, cause error) {
+	if pt.backfill.covers(rec.Offset) {
+		pt.addBackfilled(1)
+		return
+	}
 	pt.counts.Dead++
 	class, field := "malformed", ""
 	var de *schemas.DecodeError
@@ -32,8 +36,11 @@ func (pt *partition) logDead(class, text string) {
 	pt.trouble.Warn(pt.log, class, "dead letter", "class", class, "err", text)
 }
 
-// lateRecord sends rec to the topic of late records.
+// lateRecord sends rec to the topic of late records. The state has counted it; one of a backfill is not sent.
 func (pt *partition) lateRecord(rec *record.Record, series []byte) {
+	if pt.backfill.covers(rec.Offset) {
+		return
+	}
 	pt.lates.add(series, rec)
 	pt.writer.Late(rec)
 }
@@ -62,11 +69,15 @@ func (pt *partition) nextRecord() bool {
 	return true
 }
 
-// deadBatch sends the bytes of a batch to the dead-letter topic.
+// deadBatch sends the bytes of a batch to the dead-letter topic, unless all of it is of a backfill.
 func (pt *partition) deadBatch(u *record.Unreadable) {
 	pt.counts.Consumed += u.Records
-	pt.counts.Dead += u.Records
 	pt.counts.Bytes += int64(len(u.Raw))
+	if pt.backfill.covers(u.Last) {
+		pt.addBackfilled(u.Records)
+		return
+	}
+	pt.counts.Dead += u.Records
 	class := "corrupt_batch"
 	if u.TooLarge {
 		class = "batch_too_large"

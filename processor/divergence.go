@@ -74,5 +74,5 @@ func (pt *partition) offsetLost(ctx context.Context, l lostOffset) error {
 		}
 	}
 	pt.log.Error("offset lost, resuming with empty state", "offset", l.offset, "log_start", l.logStart, "at", at, "reason", l.why)
-	return pt.empty(ctx, nil, at)
+	return pt.empty(ctx, nil, at, 0)
 }

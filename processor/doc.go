@@ -56,6 +56,9 @@
 //   - A partition fetches nothing before its start and the owner record of its
 //     changelog are committed (start.go, resume). State that belongs to no
 //     offset, or an offset without its changelog, would look like a new group's.
+//   - A new partition may begin with a backfill: input below the offset at which it begins to
+//     publish (backfill.go). It is fetched, folded and committed like any other, so an interruption
+//     needs no code of its own.
 //   - partition.takeUp alone decides whether stored state can be used.
 //     Examine runs it without a group, for `worker check`.
 //   - A partition that fails by itself is paused in quarantine, with its goroutine:

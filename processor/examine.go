@@ -24,6 +24,9 @@ type Examined struct {
 	Err error
 	// Notes are the warnings that the worker would log: state that a policy empties.
 	Notes []string
+	// From and Start are the bounds of the backfill of a new partition: offsets at which it begins to read, and to
+	// publish. They are equal where there is none.
+	From, Start int64
 }
 
 // Quarantines reports whether err pauses one partition and leaves the others running.
@@ -84,6 +87,10 @@ func (p *Processor) examine(ctx context.Context, tp kafka.TP) (Examined, error) 
 		h.log = slog.New(&notes)
 		pt := newPartition(&h, tp)
 		_, x.Err = pt.takeUp(ctx, offs[tp])
+		if x.From, x.Start = 0, 0; pt.fresh.Load() && x.Err == nil {
+			x.From = pt.committed.Load()
+			x.Start = max(x.From, pt.state.BackfillEnd())
+		}
 		pt.windows.Close()
 		p.budget.Leave(tp)
 		if ctx.Err() != nil {

@@ -16,7 +16,7 @@ import (
 // current record and to try it again.
 func (pt *partition) foldChunk(ctx context.Context) (retry, err error) {
 	s := pt.state
-	limit := pt.host.cycles.room().Records
+	limit := pt.chunkRecords(pt.position.Load())
 	pt.more = false
 	for pt.counts.Consumed < limit && (pt.again || pt.nextRecord()) {
 		pt.again = false

@@ -38,6 +38,7 @@ func (pt *partition) join(ctx context.Context, next int64, fetched time.Time) er
 	r.floor, r.work.Held = s.Floor(), int64(s.Held())
 	pt.position.Store(next)
 	pt.showState()
+	pt.noteBackfill(next, &r.work.Counts)
 	pt.logLate(fetched)
 	pt.resetChunk()
 	c.add(pt, r, bytes)

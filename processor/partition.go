@@ -71,6 +71,7 @@ type partition struct {
 	work     restoreWork
 	lates    lateLog
 	suspects suspectLog
+	backfill backfill
 
 	limit       int64 // of the state's bytes, as of the last chunk; see limits.Budget
 	trimmedAt   time.Time
@@ -263,6 +264,7 @@ func (pt *partition) rollback(ctx context.Context) error {
 	pt.batch.Reset()
 	pt.joined.reset(pt.state)
 	pt.resetSuspects()
+	pt.backfill.reset(pt.state, to)
 	pt.setEpoch()
 	return pt.resume(ctx, to)
 }

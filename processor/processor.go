@@ -47,7 +47,10 @@ type Config struct {
 
 	// Start is where a partition without a committed offset begins:
 	// StartEarliest, StartLatest or a Kafka timestamp in milliseconds.
-	Start      int64
+	Start int64
+	// Backfill is how far before its start, by Kafka timestamps, a partition without a committed offset and
+	// without state reads input to fill windows and histories; 0: not at all. See backfill.go.
+	Backfill   time.Duration
 	OffsetLost policy.OnLoss // a committed offset that is not in the log, or follows records that are not: Fail, Earliest, Latest
 	StateLost  policy.OnLoss // state that cannot be rebuilt: Fail, Reset
 

@@ -68,13 +68,13 @@ func newBench(t *testing.T, partitions int, opts ...kfake.Opt) *bench {
 
 // produce writes n samples of some keys: 8 bytes of double behind the framing of
 // the reading schema.
-func (b *bench) produce(n int) {
+func (b *bench) produce(n int, opts ...kgo.Opt) {
 	b.t.Helper()
-	b.produceTo(-1, n)
+	b.produceTo(-1, n, opts...)
 }
 
 // produceTo does so in one partition, or by key in -1.
-func (b *bench) produceTo(partition int32, n int) {
+func (b *bench) produceTo(partition int32, n int, opts ...kgo.Opt) {
 	b.t.Helper()
 	enc := output.NewReadingEncoder(-1, "plant", "mm")
 	recs := make([]kafkatest.Record, n)
@@ -85,7 +85,7 @@ func (b *bench) produceTo(partition int32, n int) {
 			Value: enc.Append(nil, []byte(name), 1700000000000000+int64(b.n)*1e6, v, int64(b.n))}
 		b.n++
 	}
-	if _, err := b.c.ProduceAcked(context.Background(), recs); err != nil {
+	if _, err := b.c.ProduceAcked(context.Background(), recs, opts...); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -64,6 +64,7 @@ func (pt *partition) restore(ctx context.Context, off kafka.Offset) error {
 	pt.resetSuspects()
 	at := pt.committed.Load()
 	pt.noted = at
+	pt.backfill.reset(pt.state, at)
 	pt.showState()
 	pt.limit = -1 // trim runs before the first record
 	pt.status.CommittedNow()
@@ -157,17 +158,15 @@ func (pt *partition) takeUp(ctx context.Context, off kafka.Offset) (*ground, err
 			return nil, pt.stateLost(ctx, stored,
 				"the group has no committed offset for it (they expire when a group is away for long), but there is state", StartEarliest, false)
 		}
-		at, err := pt.startOffset(ctx)
-		if err != nil {
-			return nil, err
-		}
-		pt.setStart(at, true)
-		return nil, nil
+		return nil, pt.begin(ctx)
 	}
 	floor, err := keystate.ParseFloor(off.Metadata)
 	if err != nil {
 		return nil, pt.stateLost(ctx, stored, fmt.Sprintf("offset %d was committed without a replay floor (by another program?)",
 			off.Offset), off.Offset, true)
+	}
+	if begun, err := pt.refilled(ctx, off, &floor); begun || err != nil {
+		return nil, err
 	}
 	starts, lost, err := pt.bounds(ctx, off)
 	switch {
@@ -295,12 +294,12 @@ func (pt *partition) stateLost(ctx context.Context, stored map[string]struct{}, 
 		}
 	}
 	pt.log.Error("state cannot be rebuilt, resuming with empty state", "reason", reason, "at", at)
-	return pt.empty(ctx, stored, at)
+	return pt.empty(ctx, stored, at, 0)
 }
 
-// empty resumes at offset at without state. The content of the changelog is deleted in
-// the transaction that commits the start.
-func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at int64) error {
+// empty resumes at offset at without state, and with what is below backfill as a backfill. The
+// content of the changelog is deleted in the transaction that commits the start.
+func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at, backfill int64) error {
 	pt.leader = 0
 	if pt.forward {
 		pt.setStart(at, true)
@@ -314,6 +313,7 @@ func (pt *partition) empty(ctx context.Context, stored map[string]struct{}, at i
 		pt.changelog.identify("")
 	}
 	pt.state = pt.newState()
+	pt.state.BackfillTo(backfill)
 	pt.wipe = make([][]byte, 0, len(stored))
 	for k := range stored {
 		pt.wipe = append(pt.wipe, []byte(k))

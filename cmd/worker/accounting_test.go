@@ -75,7 +75,7 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 		in := m["odradek_records_consumed_total"+labels] + m["odradek_records_held_assigned_total"+labels]
 		var out float64
 		for _, name := range strings.Fields(`scored_total warming_up_total missing_total filtered_total late_total duplicate_total
-			dead_lettered_total forwarded_total held held_evicted_total held_revoked_total`) {
+			dead_lettered_total forwarded_total held held_evicted_total held_revoked_total backfilled_total`) {
 			out += m["odradek_records_"+name+labels]
 		}
 		if in != out || in == 0 {

@@ -385,7 +385,7 @@ func accounted(t *testing.T, scrape string) bool {
 	in := sum["consumed"] + sum["held_assigned"]
 	var out float64
 	for _, k := range []string{"scored", "warming_up", "missing", "filtered", "late", "duplicate", "dead_lettered", "forwarded", "held",
-		"held_revoked", "held_evicted"} {
+		"held_revoked", "held_evicted", "backfilled"} {
 		out += sum[k]
 	}
 	if !told || in != out {

@@ -28,7 +28,7 @@ import (
 //
 //	consumed + held_assigned = scored + warming_up + missing + filtered + late +
 //	                           duplicate + dead_lettered + forwarded + held + held_revoked +
-//	                           held_evicted
+//	                           held_evicted + backfilled
 //
 // where held is what waits for its turn in event time now.
 //
@@ -41,6 +41,7 @@ type Metrics struct {
 	deadLettered, forwarded, heldAssigned, heldRevoked, lostOffset *prometheus.CounterVec
 	heldEvicted, skipAborted, control, Evictions, early            *prometheus.CounterVec
 	suspects, suspectsRejected, suspectsLost                       *prometheus.CounterVec
+	backfilled, unreadable                                         *prometheus.CounterVec
 
 	decodeErrors  *prometheus.CounterVec // topic, reason
 	Transactions  *prometheus.CounterVec // outcome
@@ -80,6 +81,7 @@ type PartitionMetrics struct {
 	DeadLettered, Forwarded, HeldAssigned, HeldRevoked, LostOffset prometheus.Counter
 	HeldEvicted, Aborted, Control, Evictions, Early                prometheus.Counter
 	Suspects, SuspectsRejected, SuspectsLost                       prometheus.Counter
+	Backfilled, BackfillUnreadable                                 prometheus.Counter
 
 	rate meter
 
@@ -151,6 +153,10 @@ func New(outputs ...string) *Metrics {
 		"Series evicted from the state by ODRADEK_STATE_BYTES, ODRADEK_MAX_KEYS or ODRADEK_TTL.", "topic", "partition")
 	m.lostOffset = counter("lost_offsets_total",
 		"Offsets that retention deleted before they were read, or that were read and then lost in an unclean leader election.", "topic",
+		"partition")
+	m.backfilled = counter("records_backfilled_total",
+		"Records from before the start of a new partition that filled windows and histories (ODRADEK_WARMUP_FROM).", "topic", "partition")
+	m.unreadable = counter("backfill_unreadable_total", "Backfilled records that could not be read; they are no dead letters.", "topic",
 		"partition")
 	m.suspects = counter("suspects_total",
 		"Records that were held because their event time is further past the newest of their partition than ODRADEK_MAX_JUMP.", "topic",
@@ -248,6 +254,7 @@ func (m *Metrics) Partition(tp kafka.TP) *PartitionMetrics {
 			HeldAssigned: of(m.heldAssigned), HeldRevoked: of(m.heldRevoked), LostOffset: of(m.lostOffset),
 			HeldEvicted: of(m.heldEvicted), Aborted: of(m.skipAborted), Control: of(m.control), Evictions: of(m.Evictions), Early: of(m.early),
 			Suspects: of(m.suspects), SuspectsRejected: of(m.suspectsRejected), SuspectsLost: of(m.suspectsLost),
+			Backfilled: of(m.backfilled), BackfillUnreadable: of(m.unreadable),
 		}
 		m.partitions[tp] = pm
 	}
@@ -316,6 +323,8 @@ func (m *Metrics) Worked(tp kafka.TP, w *Work, floor, next, end int64) {
 	add(pm.Late, n.Outcomes[keystate.Late])
 	add(pm.Duplicate, n.Outcomes[keystate.Duplicate])
 	add(pm.HeldEvicted, n.Outcomes[keystate.Evicted])
+	add(pm.Backfilled, n.Backfilled+n.Outcomes[keystate.Backfilled])
+	add(pm.BackfillUnreadable, n.Unreadable)
 	add(pm.Aborted, n.Aborted)
 	add(pm.Control, n.Control)
 	add(pm.Evictions, n.Evicted)

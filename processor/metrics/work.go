@@ -36,6 +36,7 @@ func (w *Work) Add(next *Work) {
 // Counts is a partition's part of the accounting equation (see Metrics).
 type Counts struct {
 	Consumed, Bytes, Dead, Forwarded int64
+	Backfilled, Unreadable           int64 // records of a backfill that no outcome counts; of these, those that cannot be read
 	Aborted, Control                 int64 // input records that were skipped
 	Evicted                          int64 // keys
 	Early                            int64 // records released before the watermark reached them
@@ -49,6 +50,8 @@ func (c *Counts) add(d *Counts) {
 	c.Bytes += d.Bytes
 	c.Dead += d.Dead
 	c.Forwarded += d.Forwarded
+	c.Backfilled += d.Backfilled
+	c.Unreadable += d.Unreadable
 	c.Aborted += d.Aborted
 	c.Control += d.Control
 	c.Evicted += d.Evicted

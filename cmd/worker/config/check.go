@@ -225,6 +225,15 @@ func (k *checker) group() {
 			k.add("START", fmt.Sprintf("%q is neither earliest, latest nor a time", s.Start), "write a time like 2026-01-31T08:00:00Z")
 		}
 	}
+	switch {
+	case s.WarmupFrom <= 0:
+	case s.Start == "earliest":
+		k.add("WARMUP_FROM", "a partition that begins with its earliest record has nothing before its start",
+			"set "+Prefix+"START=latest or a time, or unset it")
+	case k.c.Cycle.Rekey:
+		k.add("WARMUP_FROM", "the state is in the partitions of the internal topic of "+Prefix+"REKEY, to which nothing was sent before the start",
+			"unset one of them")
+	}
 	if k.ok("SESSION_TIMEOUT", "HEARTBEAT_INTERVAL") && 3*s.HeartbeatInterval > s.SessionTimeout {
 		k.add("HEARTBEAT_INTERVAL", fmt.Sprintf("%v is more than a third of the session timeout %v", s.HeartbeatInterval, s.SessionTimeout),
 			"so that one lost heartbeat does not end the membership, use at most "+(s.SessionTimeout/3).String())

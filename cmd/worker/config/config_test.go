@@ -498,3 +498,32 @@ func TestPageAddr(t *testing.T) {
 		}
 	}
 }
+
+// TestWarmupFrom: a start without input before it has nothing to warm up from.
+func TestWarmupFrom(t *testing.T) {
+	for _, c := range []struct {
+		fault    bool
+		settings []string
+	}{
+		{false, []string{"START=latest", "WARMUP_FROM=24h"}},
+		{false, []string{"START=2026-01-31T08:00:00Z", "WARMUP_FROM=90m"}},
+		{false, []string{"WARMUP_FROM=0s"}},
+		{true, []string{"WARMUP_FROM=24h"}},
+		{true, []string{"START=earliest", "WARMUP_FROM=24h"}},
+		{true, []string{"START=latest", "WARMUP_FROM=-1s"}},
+		{true, []string{"START=latest", "WARMUP_FROM=24"}},
+		{true, []string{"START=latest", "WARMUP_FROM=yesterday"}},
+		{true, []string{"START=latest", "WARMUP_FROM=90000h"}},
+		{true, []string{"START=latest", "WARMUP_FROM=1h", "REKEY=true", "LATENESS=1s"}},
+	} {
+		env := []string{"ODRADEK_GROUP=g", "ODRADEK_TOPICS=t"}
+		for _, s := range c.settings {
+			env = append(env, Prefix+s)
+		}
+		_, faults, _ := Parse(env)
+		found := slices.ContainsFunc(faults, func(f Fault) bool { return f.Name == Prefix+"WARMUP_FROM" })
+		if found != c.fault {
+			t.Errorf("%v: faults %v", c.settings, faults)
+		}
+	}
+}

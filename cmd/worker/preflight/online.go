@@ -429,6 +429,10 @@ func (e *examination) state(ctx context.Context) {
 		for _, note := range x.Notes {
 			add(note)
 		}
+		if x.From < x.Start {
+			same.add(Finding{Level: LevelOK, What: "warm-up of " + x.TP.String(),
+				Detail: fmt.Sprintf("a new group reads offsets %d to %d without publishing anything of them", x.From, x.Start-1)})
+		}
 		switch {
 		case errors.As(x.Err, &refused):
 			f.Level, f.Fix, f.err = LevelFault, refused.Decide, x.Err
@@ -446,7 +450,7 @@ func (e *examination) state(ctx context.Context) {
 	switch {
 	case err != nil:
 		e.r.Warn("stored state", fmt.Sprintf("%d of %d partitions were looked at: %v", seen, len(tps), err), "give -timeout more time")
-	case len(e.r.Findings) == before:
+	case !slices.ContainsFunc(e.r.Findings[before:], func(f Finding) bool { return f.Level != LevelOK }):
 		e.r.OK("stored state", "of %d partitions can be gone on from", seen)
 	}
 }

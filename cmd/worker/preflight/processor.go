@@ -37,7 +37,7 @@ func ProcessorConfig(c *config.Config, client *kafka.Client, registry *registry.
 	}
 	cfg = processor.Config{
 		Client: client, Group: c.Group.Group, InstanceID: c.Group.InstanceID, Topics: c.Group.Topics,
-		Start: start, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
+		Start: start, Backfill: c.Group.WarmupFrom, OffsetLost: policyOf(c.Group.OffsetLost), StateLost: policyOf(c.Cycle.StateLost),
 		Session: c.Group.SessionTimeout, Rebalance: c.Group.RebalanceTimeout, Heartbeat: c.Group.HeartbeatInterval,
 		Decoder: dec, State: state, Settings: c.StateSettings(state), StateBytes: int64(c.Keys.Bytes), MaxFuture: c.Keys.MaxFuture,
 		SchemaGrace:        c.Registry.Grace,
