@@ -195,6 +195,8 @@ func (b *bench) benchmarks() []benchmark {
 		{"latency", "event to visible score at half of that rate", true, false, b.worker.Latency},
 		{"memory", "resident bytes per key beyond what its window needs", false, false, b.worker.Memory},
 		{"restore", "changelog and replay after SIGKILL", true, false, b.worker.Restore},
+		{"warmup", "records a second that a new group reads to fill its windows, beside the replay of the same; time to its first score", true, false,
+			b.worker.Warmup},
 		{"skew", "latency of partitions beside one with a hot key", true, false, b.worker.Skew},
 		{"commit", "a worker's transactions, without reading and scoring", true, true, b.fleet.Commit},
 		{"fleet", "records a second of a worker with IKA-SST and LOF of every sample, CPU against GPU", true, true, b.fleet.Fleet},

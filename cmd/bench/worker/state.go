@@ -293,7 +293,21 @@ type restored struct {
 // restoreRows makes the figures of the log: the partitions restore at the same
 // time, so bytes and records are summed and the longest time counts.
 func restoreRows(log []byte, live float64) ([]report.Row, error) {
-	var sum restored
+	sum, err := readRestored(log)
+	if err != nil {
+		return nil, err
+	}
+	mb := sum.bytes / 1e6 / max(sum.changelogTook.Seconds(), 1e-3)
+	replay := sum.records / max(sum.replayTook.Seconds(), 1e-3)
+	return []report.Row{
+		report.NewRow("changelog", mb, "MB/s").Want(">= 200", mb >= 200).Noted("%.0f MB in %.1f s", sum.bytes/1e6, sum.changelogTook.Seconds()),
+		report.NewRow("replay", replay, "records/s").Against("live rate", live, false).WantRatio(5).Noted("%.0f records in %.1f s", sum.records,
+			sum.replayTook.Seconds()),
+	}, nil
+}
+
+// readRestored sums the lines of a worker's log about restored partitions.
+func readRestored(log []byte) (sum restored, err error) {
 	lines := 0
 	for _, line := range regexp.MustCompile(`(?m)^.*msg=restored.*$`).FindAll(log, -1) {
 		f := map[string]string{}
@@ -301,7 +315,7 @@ func restoreRows(log []byte, live float64) ([]report.Row, error) {
 			f[string(m[1])] = string(m[2])
 		}
 		if f["changelog_bytes"] == "" {
-			return nil, errors.New("the worker's log does not say what it restored")
+			return sum, errors.New("the worker's log does not say what it restored")
 		}
 		bytes, _ := strconv.ParseFloat(f["changelog_bytes"], 64)
 		records, _ := strconv.ParseFloat(f["replayed"], 64)
@@ -312,13 +326,7 @@ func restoreRows(log []byte, live float64) ([]report.Row, error) {
 		lines++
 	}
 	if lines == 0 {
-		return nil, errors.New("the worker's log has no restored partition")
+		return sum, errors.New("the worker's log has no restored partition")
 	}
-	mb := sum.bytes / 1e6 / max(sum.changelogTook.Seconds(), 1e-3)
-	replay := sum.records / max(sum.replayTook.Seconds(), 1e-3)
-	return []report.Row{
-		report.NewRow("changelog", mb, "MB/s").Want(">= 200", mb >= 200).Noted("%.0f MB in %.1f s", sum.bytes/1e6, sum.changelogTook.Seconds()),
-		report.NewRow("replay", replay, "records/s").Against("live rate", live, false).WantRatio(5).Noted("%.0f records in %.1f s", sum.records,
-			sum.replayTook.Seconds()),
-	}, nil
+	return sum, nil
 }
