@@ -34,6 +34,14 @@ func (p *position) BackfillEnd() int64 { return p.backfill }
 // backfilling reports whether no sample behind the backfill has been folded.
 func (p *position) backfilling() bool { return p.backfill > 0 && p.next <= p.backfill }
 
+// pass notes that offsets below next are folded. Silences are looked for from the end of the backfill on.
+func (s *State) pass(next int64) {
+	filling := s.backfilling()
+	if s.next = next; filling && !s.backfilling() {
+		s.sweeps.planSilences()
+	}
+}
+
 // counted returns the outcome as which that of the sample at offset counts.
 func (p *position) counted(out Outcome, offset int64) Outcome {
 	if offset < p.backfill {

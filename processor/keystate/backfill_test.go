@@ -105,17 +105,25 @@ func TestLostBackfillIsNoticed(t *testing.T) {
 // TestSilentAfterBackfill: a series that is silent at the end of the backfill is so with the next sample, and not
 // before.
 func TestSilentAfterBackfill(t *testing.T) {
-	for _, restored := range []bool{false, true} {
+	for i := range 4 {
+		restored, passed := i&1 != 0, int64(i>>1) // offsets behind the end that are no samples
 		cfg := twoWindows()
 		cfg.Silence = 10
-		log := []Sample{{Key: []byte("a"), Time: 0, Offset: 0}, {Key: []byte("b"), Time: 100, Offset: 1}, {Key: []byte("b"), Time: 101, Offset: 2}}
+		log := []Sample{{Key: []byte("a"), Time: 0, Offset: 0}, {Key: []byte("b"), Time: 100, Offset: 1}, {Key: []byte("b"), Time: 101, Offset: 5}}
 		for i := range log {
 			log[i].Values = []float64{1, 2}
 		}
-		w := &world{cfg: cfg, log: log, end: 3, backfill: 2, state: map[int64]reference{}}
+		w := &world{cfg: cfg, log: log, end: 6, backfill: 2, state: map[int64]reference{}}
 		w.fill(t)
 		x := newRun(t, rand.New(rand.NewPCG(1, 1)), w)
-		x.chunk(2, true)
+		x.chunk(2, false)
+		x.flush()
+		x.position = w.backfill + passed
+		x.s.Mark(x.position)
+		if err := x.s.Snapshot(0, 0, x.emit); err != nil {
+			t.Fatal(err)
+		}
+		x.cycle.next, x.cycle.floor = x.position, x.s.Floor().String()
 		c := x.cycle
 		x.flight, x.cycle = &c, part{}
 		x.land()
@@ -124,8 +132,8 @@ func TestSilentAfterBackfill(t *testing.T) {
 			x.crash()
 		}
 		x.chunk(1, true)
-		if len(x.cycle.events) != 1 || x.cycle.events[0].key != "a" || x.cycle.events[0].offset != 2 {
-			t.Errorf("restored %v: changes %+v", restored, x.cycle.events)
+		if len(x.cycle.events) != 1 || x.cycle.events[0].key != "a" || x.cycle.events[0].offset != 5 {
+			t.Errorf("restored %v, %d offsets passed: changes %+v", restored, passed, x.cycle.events)
 		}
 		compareEvents(t, x.cycle.events, w.told)
 	}

@@ -71,11 +71,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	if s.rules.missing && !s.journal.Replaying {
 		s.rules.decide(sm.Offset)
 	}
-	filling := s.backfilling()
-	s.next = sm.Offset + 1
-	if filling && !s.backfilling() {
-		s.sweeps.planSilences()
-	}
+	s.pass(sm.Offset + 1)
 	out := s.gate.enter(sm, b)
 	s.route()
 	return out
