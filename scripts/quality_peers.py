@@ -131,6 +131,7 @@ def holtwinters(x, day):
     first = max(FIRST, 2 * lag + 10)
     if first >= len(v):
         lag, first = 1, FIRST
+    warnings.filterwarnings("ignore")  # statsmodels has filters of its own
     fit = ExponentialSmoothing(v[:first], trend="add", seasonal="add" if lag > 1 else None, seasonal_periods=lag if lag > 1 else None).fit()
     a, b = fit.params["smoothing_level"], fit.params["smoothing_trend"]
     g = fit.params["smoothing_seasonal"] if lag > 1 else 0.0
@@ -283,7 +284,7 @@ def work(job):
     with open(path, "w") as f:
         f.write(",".join(peers) + "\n")
         for row in zip(*result):
-            f.write(",".join("" if not np.isfinite(v) else f"{v:.9g}" for v in row) + "\n")
+            f.write(",".join("nan" if not np.isfinite(v) else f"{v:.9g}" for v in row) + "\n")
     return len(x), seconds
 
 

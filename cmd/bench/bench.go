@@ -110,6 +110,7 @@ func (t terminal) bench(ctx context.Context, args []string) int {
 		"sensors of fleet, of backtest, and those that capacity begins with; 0: 20,000, 10,000 and 5,000")
 	fs.IntVar(&b.fleet.Days, "days", fleet.DefaultDays, "days of a reading a minute, of backtest")
 	fs.IntVar(&b.fleet.Partitions, "partitions", 16, "partitions of fleet and capacity")
+	fs.StringVar(&b.fleet.Preset, "preset", "", "preset of the worker in fleet and capacity, such as default, in place of IKA-SST and LOF")
 	fs.IntVar(&b.fleet.SST, "sst", fleet.DefaultSST, "window of IKA-SST in fleet and capacity; 0: without")
 	fs.IntVar(&b.fleet.LOF, "lof", -1, "window of LOF in fleet and capacity; 0: without, -1: 1,024 and 256")
 	fs.DurationVar(&b.fleet.Budget, "budget", 100*time.Second, "time for capacity to look with one executor; a look that has begun is ended")

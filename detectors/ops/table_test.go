@@ -19,8 +19,11 @@ import (
 )
 
 func TestOpTable(t *testing.T) {
-	for _, o := range detectors.Ops() {
+	for i, o := range detectors.Ops() {
 		s := o.Spec()
+		if int(o) != i {
+			t.Errorf("op %s has number %d; the numbers leave none out, so use %d", s.Name, o, i)
+		}
 		if s.Name == "" || s.Score == nil || s.CPU == nil || s.Cost == nil || s.Compare == nil || s.Cases == nil {
 			t.Errorf("op %d: an empty field in its row", o)
 		}

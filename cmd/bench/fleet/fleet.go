@@ -50,6 +50,7 @@ type Bench struct {
 	GPU                 *gpu.Options
 	Executors, GPUs     string // to compare: names, and numbers of GPUs
 	Sensors, Partitions int
+	Preset              string        // of the worker; empty: IKA-SST and LOF
 	Days                int           // of backtest
 	SST, LOF            int           // windows of the detectors; 0: without, lof -1: the benchmark's own
 	Budget              time.Duration // of capacity, for one executor
@@ -103,9 +104,16 @@ func (b *Bench) gpuSide(n int) fleetSide {
 	return s
 }
 
-// fleetDetectors are the settings of the detectors: both score every sample.
+// presetRows is the most samples that a detector of a preset reads, and its longest history.
+const presetRows = 2048 + 32
+
+// fleetDetectors are the settings of the detectors: all score every sample.
 func (b *Bench) fleetDetectors(lof int) (settings []string, rows int, note string) {
 	set := func(name, value string) { settings = append(settings, config.Prefix+name+"="+value) }
+	if b.Preset != "" {
+		set("PRESET", b.Preset)
+		return settings, presetRows, "preset " + b.Preset
+	}
 	var names, notes []string
 	rows = 1
 	if w := b.SST; w > 0 {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -130,10 +131,13 @@ func (b *Bed) workerEnv(in *Input, group string, settings ...string) []string {
 	set("KEY_FIELD", "sensor")
 	set("TIME_FIELD", "ts")
 	set("VALUE_FIELDS", "value")
-	set("DETECTORS", "level")
-	set("DETECTOR_LEVEL_OP", "zscore")
-	set("DETECTOR_LEVEL_WINDOW", "8")
-	set("ANOMALIES", "false") // peers only score, so only scoring is measured
+	preset := func(line string) bool { return strings.HasPrefix(line, config.Prefix+"PRESET=") }
+	if !slices.ContainsFunc(settings, preset) { // a preset is measured with its anomalies
+		set("DETECTORS", "level")
+		set("DETECTOR_LEVEL_OP", "zscore")
+		set("DETECTOR_LEVEL_WINDOW", "8")
+		set("ANOMALIES", "false") // peers only score, so only scoring is measured
+	}
 	if b.Compress != "" {
 		set("COMPRESSION", b.Compress)
 	}

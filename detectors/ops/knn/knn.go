@@ -515,7 +515,14 @@ func Shapes() []detectors.Shape {
 	}
 	chained := stride
 	chained.Name, chained.Chain = chained.Name+", 16 tasks a key", 16
+	preset := detectors.Shape{ // detector near of the default preset
+		Name: "N=2048 d=1 k=27 embed=32", Unit: "scores/s", Dim: 1, Fresh: 1, Tasks: 1 << 15,
+		Values: detectors.Values{detectors.WindowParam: 2048, "K": 27, "EMBED": 32},
+	}
+	presetChained := preset
+	presetChained.Name, presetChained.Chain = preset.Name+", 16 tasks a key", 16
 	return []detectors.Shape{
+		preset, presetChained,
 		shape(1024, 8, 20, 8000), shape(16384, 8, 20, 16), shape(1000000, 2, 50, 1), shape(1600000, 3, 50, 1), shape(581012, 10, 50, 1),
 		shape(1024, 1, 20, 1<<14), stride, chained,
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Op scores a sample by its own value.
-const Op detectors.Op = 11
+const Op detectors.Op = 10
 
 var spec = detectors.Spec{
 	Name: "value", Elem: detectors.F64,
