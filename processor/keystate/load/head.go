@@ -57,7 +57,8 @@ func (l *Loader) loadHead(name, value []byte) error {
 	k.Held = nil
 	err := l.readBody(k, start.Version, d.B)
 	if err == nil && l.dropped(name) {
-		l.strip(k)
+		strip(k)
+		l.drop(k)
 		l.leftOut += k.Size()
 	}
 	l.to.Keys.Bytes = before + k.Size()
@@ -108,7 +109,7 @@ func (l *Loader) readBody(k *keys.Key, version byte, body []byte) error {
 	if version == changelog.VersionTraces {
 		h.Differences = nil
 		h.Traces(&k.Series)
-		l.takeDifferences(k, h)
+		l.differences(k, h.Differences)
 	}
 	if h.Rewrite {
 		l.rewrite[k] = struct{}{}
@@ -152,16 +153,9 @@ func (l *Loader) takeFindings(k *keys.Key, h *series.Reader) {
 	for _, name := range h.Stale {
 		l.to.Records.AddStale(k, snapshot.Record{Kind: changelog.Segment, Window: name.Window, ID: name.ID})
 	}
-	l.takeDifferences(k, h)
+	l.differences(k, h.Differences)
 	if h.Missing != nil {
 		l.broken[k] = broken{err: h.Missing}
-	}
-}
-
-// takeDifferences notes what another configuration has made of a key's state.
-func (l *Loader) takeDifferences(k *keys.Key, h *series.Reader) {
-	for _, f := range h.Differences {
-		l.mismatched(k, mismatch.Mismatch{Detector: f.Detector, Fields: f.Fields, Window: f.Window, Params: f.Params})
 	}
 }
 

@@ -3,15 +3,11 @@
 package load
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"odradek/processor/keystate/changelog"
 	"odradek/processor/keystate/decisions"
-	"odradek/processor/keystate/heldblock"
 	"odradek/processor/keystate/keys"
-	"odradek/processor/keystate/mismatch"
 	"odradek/processor/keystate/series"
 	"odradek/processor/keystate/snapshot"
 )
@@ -30,32 +26,16 @@ type Loader struct {
 	silence bool // the configuration asks for events of silence
 	drops   func(name []byte) bool
 
-	fragments changelog.Fragments                  // of heads that have not come
-	staged    map[string][]series.StoredSegment    // by name: segments since the last head
-	blocks    map[string]map[heldblock.Name][]byte // by name: those of held samples
-	mismatch  map[*keys.Key][]mismatch.Mismatch    // content of the last head that another configuration made
-	rewrite   map[*keys.Key]struct{}               // keys with such content, to be written again
-	broken    map[*keys.Key]broken                 // keys whose last head is not complete
-	head      series.Reader
-	bytes     int64 // of segments
-	leftOut   int64 // bytes of dropped keys
-}
-
-// broken is a head with missing segments or fragments. They may follow: after a cycle that
-// was cut off, the next one wrote them again.
-type broken struct {
-	err   error
-	value []byte
+	staging
+	findings
+	head    series.Reader
+	leftOut int64 // bytes of dropped keys
 }
 
 // New returns a Loader for the series that sets has detectors for. drops reports the keys of which only
 // what their eviction needs is loaded; nil: none.
 func New(to Target, sets *series.Sets, silence bool, drops func(name []byte) bool) *Loader {
-	return &Loader{
-		to: to, sets: sets, silence: silence, drops: drops,
-		fragments: changelog.NewFragments(), staged: map[string][]series.StoredSegment{}, blocks: map[string]map[heldblock.Name][]byte{},
-		mismatch: map[*keys.Key][]mismatch.Mismatch{}, rewrite: map[*keys.Key]struct{}{}, broken: map[*keys.Key]broken{},
-	}
+	return &Loader{to: to, sets: sets, silence: silence, drops: drops, staging: newStaging(), findings: newFindings()}
 }
 
 // Load reads a record. value is nil for a deletion. Load retains neither slice.
@@ -70,9 +50,11 @@ func (l *Loader) Load(key, value []byte) error {
 	case changelog.Fragment:
 		err = l.fragments.Add(name, value, suffix[0])
 	case changelog.Segment:
-		err = l.loadSegment(name, value, suffix[0], suffix[1])
+		if value != nil && !l.dropped(name) { // the heads name the segments that count
+			err = l.addSegment(name, value, suffix[0], suffix[1])
+		}
 	case changelog.Held:
-		err = l.addHeldBlock(name, value, suffix[0], suffix[1])
+		err = l.addBlock(name, value, suffix[0], suffix[1])
 	case changelog.Eviction:
 		err = l.to.Decisions.LoadEviction(name, value)
 	case changelog.Decision:
@@ -96,24 +78,6 @@ func (l *Loader) Finish() error {
 	return nil
 }
 
-// Incomplete returns why the key's last head is not complete, after Finish; nil if it is.
-func (l *Loader) Incomplete(k *keys.Key) error { return l.broken[k].err }
-
-// Mismatches returns the content of the key's last head that another configuration made.
-func (l *Loader) Mismatches(k *keys.Key) []mismatch.Mismatch { return l.mismatch[k] }
-
-// Rewritten visits the keys that have to be written again.
-func (l *Loader) Rewritten(yield func(*keys.Key) bool) {
-	for k := range l.rewrite {
-		if !yield(k) {
-			return
-		}
-	}
-}
-
-// Bytes is the memory of what waits for its head.
-func (l *Loader) Bytes() int64 { return l.bytes + l.fragments.Bytes }
-
 // LeftOut is the memory of keys that are dropped.
 func (l *Loader) LeftOut() int64 { return l.leftOut }
 
@@ -133,9 +97,7 @@ func (l *Loader) Unload(k *keys.Key) (stale []snapshot.Record) {
 
 // forget forgets what was found of a key's last head.
 func (l *Loader) forget(k *keys.Key) {
-	delete(l.mismatch, k)
-	delete(l.rewrite, k)
-	delete(l.broken, k)
+	l.drop(k)
 	l.to.Records.Forget(k)
 }
 
@@ -145,60 +107,11 @@ func (l *Loader) removeHeld(k *keys.Key) {
 	k.Held = nil
 }
 
-// loadSegment stages a segment until a head names it: segments of a cycle that was
-// cut off before its head (at least once) must not get into the window.
-func (l *Loader) loadSegment(name, value []byte, window, id uint64) error {
-	if value == nil || l.dropped(name) {
-		return nil // the heads name the segments that count
-	}
-	g, err := series.ReadSegment(value, series.SegmentName{Window: window, ID: id})
-	if err != nil {
-		return err
-	}
-	l.bytes += g.Size()
-	l.staged[string(name)] = append(l.staged[string(name)], g)
-	return nil
-}
-
 // dropped reports whether there is no room for a key.
 func (l *Loader) dropped(name []byte) bool { return l.drops != nil && l.drops(name) }
 
-// unstage discards the segments that wait for a head.
-func (l *Loader) unstage(name []byte) {
-	for i := range l.staged[string(name)] {
-		l.bytes -= l.staged[string(name)][i].Size()
-	}
-	delete(l.staged, string(name))
-}
-
-// addHeldBlock stores a block as long as heads may name it.
-func (l *Loader) addHeldBlock(name, value []byte, first, sum uint64) error {
-	blocks := l.blocks[string(name)]
-	if value == nil {
-		delete(blocks, heldblock.Name{First: first, Sum: sum})
-		return nil
-	}
-	if heldblock.Sum(value) != sum {
-		return fmt.Errorf("its content is not what its name says: %w", changelog.ErrCorrupt)
-	}
-	if blocks == nil {
-		blocks = map[heldblock.Name][]byte{}
-		l.blocks[string(name)] = blocks
-	}
-	blocks[heldblock.Name{First: first, Sum: sum}] = slices.Clone(value)
-	return nil
-}
-
-// mismatched notes that loaded content of a key comes from another configuration.
-func (l *Loader) mismatched(k *keys.Key, m mismatch.Mismatch) {
-	if list := l.mismatch[k]; !slices.Contains(list, m) {
-		l.mismatch[k] = append(list, m)
-	}
-	l.rewrite[k] = struct{}{}
-}
-
 // strip takes what a dropped key does not need out of it.
-func (l *Loader) strip(k *keys.Key) {
+func strip(k *keys.Key) {
 	k.Clear()
 	for i := range k.Progress {
 		k.Progress[i] = series.Progress{}
@@ -215,16 +128,4 @@ func (l *Loader) strip(k *keys.Key) {
 		}
 	}
 	k.Dropped = true
-	delete(l.broken, k)
-	delete(l.mismatch, k)
-	delete(l.rewrite, k)
-}
-
-// stored returns the segments of a key that wait for its head, in order of window and number.
-func (l *Loader) stored(name []byte) []series.StoredSegment {
-	list := l.staged[string(name)]
-	slices.SortStableFunc(list, func(a, b series.StoredSegment) int {
-		return cmp.Or(cmp.Compare(a.Window, b.Window), cmp.Compare(a.ID, b.ID))
-	})
-	return list
 }
