@@ -127,17 +127,17 @@ func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b
 	if !open {
 		if w.Rows > 0 && !f.journal.Replaying {
 			from := len(f.journal.Open.Words)
-			f.journal.Open.Words = w.AppendTable(f.journal.Open.Words)
+			f.journal.Open.Words = w.Table().Append(f.journal.Open.Words)
 			f.journal.Open.Push(opTable, k, i, len(f.journal.Open.Words)-from)
 		}
 		f.keys.Bytes += w.OpenGrid(sw, at)
 		f.grids.opened(k, at+g.Span)
 	}
 	if !f.journal.Replaying {
-		f.journal.Open.Words = w.AppendCell(f.journal.Open.Words, cell)
+		f.journal.Open.Words = w.Table().AppendCell(f.journal.Open.Words, cell)
 		f.journal.Open.Push(opCell, k, i, 3)
 	}
-	w.AddCell(cell, count, baseline)
+	w.Table().AddCell(cell, count, baseline)
 	for j := range sw.Detectors {
 		d := &sw.Detectors[j]
 		w.Fresh(sw, d)[0] = uint64(offset) << 1

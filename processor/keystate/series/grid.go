@@ -187,7 +187,7 @@ func (set *Set) Closed(time, watermark int64) bool {
 }
 
 // OpenGrid begins the grid's next window at start, and returns the bytes that this added.
-// Rows that are there must have been saved (AppendTable).
+// Rows that are there must have been saved (Table.Append).
 func (w *Window) OpenGrid(sw *SetWindow, start int64) (added int64) {
 	n := int32(sw.Grid.Cells())
 	if w.slab == nil {
@@ -195,9 +195,10 @@ func (w *Window) OpenGrid(sw *SetWindow, start int64) (added int64) {
 	}
 	first := w.Rows == 0
 	w.Count, w.Rows, w.next = w.Count+int64(n), n, 0
+	table := w.Table()
 	for i := range int(n) {
-		w.slab[i] = uint64(start)
-		cell := w.cell(i)
+		table[i] = uint64(start)
+		cell := table.cell(i)
 		baseline := 1.0
 		switch {
 		case sw.Grid.Baseline >= 0:
@@ -210,29 +211,36 @@ func (w *Window) OpenGrid(sw *SetWindow, start int64) (added int64) {
 	return added
 }
 
-// cell returns the count and the baseline of a cell.
-func (w *Window) cell(i int) []uint64 { return w.slab[int(w.cap)+2*i:][:2:2] }
-
-// AppendCell appends what AddCell changes.
-func (w *Window) AppendCell(dst []uint64, cell int) []uint64 {
-	return append(append(dst, uint64(cell)), w.cell(cell)...)
-}
-
-// RestoreCell is the opposite of AppendCell.
-func (w *Window) RestoreCell(words []uint64) { copy(w.cell(int(words[0])), words[1:]) }
-
-// AddCell adds to the count and the baseline of a cell.
-func (w *Window) AddCell(cell int, count, baseline float64) {
-	c := w.cell(cell)
-	c[0] = math.Float64bits(math.Float64frombits(c[0]) + count)
-	c[1] = math.Float64bits(math.Float64frombits(c[1]) + baseline)
-}
-
-// AppendTable appends all cells with their times.
-func (w *Window) AppendTable(dst []uint64) []uint64 { return append(dst, w.slab[:3*int(w.Rows)]...) }
-
-// RestoreTable is the opposite of AppendTable.
-func (w *Window) RestoreTable(words []uint64) { copy(w.slab, words) }
+// Table returns the cells of a grid's window.
+func (w *Window) Table() Table { return w.slab[:3*int(w.cap)] }
 
 // Learned reports whether the window that is open has as many before it as its baseline needs.
 func (w *Window) Learned(g *Grid) bool { return w.Count/int64(g.Cells())-1 >= int64(g.Learn) }
+
+// Table is the content of a grid's window: the start of each of its cells, which is the window's, and
+// behind all of them the count and the baseline of each, floats as their bits.
+type Table []uint64
+
+// cell returns the count and the baseline of a cell.
+func (t Table) cell(i int) []uint64 { return t[len(t)/3+2*i:][:2:2] }
+
+// Append appends all cells, for Restore.
+func (t Table) Append(dst []uint64) []uint64 { return append(dst, t...) }
+
+// Restore is the opposite of Append.
+func (t Table) Restore(words []uint64) { copy(t, words) }
+
+// AppendCell appends what AddCell changes.
+func (t Table) AppendCell(dst []uint64, cell int) []uint64 {
+	return append(append(dst, uint64(cell)), t.cell(cell)...)
+}
+
+// RestoreCell is the opposite of AppendCell.
+func (t Table) RestoreCell(words []uint64) { copy(t.cell(int(words[0])), words[1:]) }
+
+// AddCell adds to the count and the baseline of a cell.
+func (t Table) AddCell(cell int, count, baseline float64) {
+	c := t.cell(cell)
+	c[0] = math.Float64bits(math.Float64frombits(c[0]) + count)
+	c[1] = math.Float64bits(math.Float64frombits(c[1]) + baseline)
+}

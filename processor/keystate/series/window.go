@@ -2,16 +2,12 @@ package series
 
 import "math"
 
-// Window is one key's window: a ring of rows that grows in steps. The slab holds
-// the times, after them the values row by row, floats as their bits, and last
-// what detectors remember of fresh rows.
+// Window is one key's window: a ring of rows that grows in steps.
 type Window struct {
-	slab  []uint64
+	ring
 	Count int64    // rows ever pushed
 	Named Segments // the last head names them
-	Rows  int32    // rows there, the newest before next
-	cap   int32
-	next  int32 // where the next row goes
+	Rows  int32    // rows there
 }
 
 // Sizes of the types in memory; TestSizes compares them.
@@ -96,39 +92,6 @@ func (w *Window) Fresh(sw *SetWindow, d *SetDetector) []uint64 {
 	return w.slab[at : at+d.waits]
 }
 
-// first is the place in the ring of the oldest of the last rows rows.
-func (w *Window) first(rows int32) int32 {
-	from := w.next - rows
-	if from < 0 {
-		from += w.cap
-	}
-	return from
-}
-
-// Times returns the times of rows rows, oldest first, in two slices; the last of them
-// is skip rows before the newest.
-func (w *Window) Times(rows, skip int32) (a, b []uint64) {
-	ring := w.slab[:w.cap]
-	from := w.first(rows + skip)
-	if over := from + rows - w.cap; over > 0 {
-		return ring[from:], ring[:over]
-	}
-	return ring[from : from+rows], nil
-}
-
-// Time returns the time of the row that is skip rows before the newest.
-func (w *Window) Time(skip int32) uint64 { return w.slab[w.first(1+skip)] }
-
-// Values is Times for the values of the last rows rows.
-func (w *Window) Values(cols int, rows int32) (a, b []uint64) {
-	ring := w.slab[w.cap : int(w.cap)*(1+cols)]
-	from := w.first(rows)
-	if over := from + rows - w.cap; over > 0 {
-		return ring[int(from)*cols:], ring[:int(over)*cols]
-	}
-	return ring[int(from)*cols : int(from+rows)*cols], nil
-}
-
 // PushValue is PushRow for a value of a window of one column that is not missing.
 func (w *Window) PushValue(sw *SetWindow, time int64, v float64) {
 	at := w.push(sw)
@@ -180,23 +143,7 @@ func (w *Window) windUp(first int64) {
 // unpush reverts the last n pushes, but does not restore the rows that they overwrote.
 func (w *Window) unpush(n int64) {
 	w.Count -= n
-	if w.next -= int32(n); w.next < 0 {
-		w.next += w.cap
-	}
-}
-
-// AppendOldest appends the row that the next push overwrites, of a full window.
-func (w *Window) AppendOldest(dst []uint64, cols int) []uint64 {
-	if cols == 1 {
-		return w.AppendOldestValue(dst)
-	}
-	at := int(w.next)
-	return append(append(dst, w.slab[at]), w.slab[int(w.cap)+at*cols:][:cols]...)
-}
-
-// AppendOldestValue is AppendOldest for a window of one column.
-func (w *Window) AppendOldestValue(dst []uint64) []uint64 {
-	return append(dst, w.slab[w.next], w.slab[w.cap+w.next])
+	w.back(n)
 }
 
 // RestoreRow reverts the last push, which overwrote a row.
