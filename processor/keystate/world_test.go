@@ -639,6 +639,9 @@ func (x *run) invariants(s *State) {
 	if most := x.w.cfg.MaxHeld; most > 0 && held > most {
 		x.t.Fatalf("%d samples are held, the limit is %d", held, most)
 	}
+	if at := min(s.Keys.evictor.Next(), s.silences.watch.Next()); s.sweepAt != at {
+		x.t.Fatalf("the next sweep is at %d, due at %d", s.sweepAt, at)
+	}
 	if silent != s.silences.n || len(s.orphans.list) > 0 {
 		x.t.Fatalf("%d silent keys of %d, %d orphaned", s.silences.n, silent, len(s.orphans.list))
 	}
