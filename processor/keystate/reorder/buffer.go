@@ -17,22 +17,16 @@ type Buffer[K any] struct {
 
 	// first has the lists by their earliest samples. An entry may be earlier than that; a
 	// list that is given an earlier sample gets another entry, and its former one is stale.
-	first    heap.Heap[*List[K]]
-	lists    int                          // number of lists that are not empty
-	most     int                          // the most offsets that a sample waits; 0: no limit
-	released func(key K, time int64) bool // see NewBuffer
-	arrived  arrivals[K]                  // samples added since the last Rebuild
-	loaded   arrivals[K]                  // samples held at the last Rebuild
-	overdue  int64                        // samples of offsets up to here have waited long enough
+	first heap.Heap[*List[K]]
+	lists int // number of lists that are not empty
+	waits[K]
 }
 
 // NewBuffer returns an empty buffer. A sample waits until most offsets have passed it
 // (0: no limit). released reports whether a key's samples up to a time are not held
 // any more.
 func NewBuffer[K any](most int, released func(key K, time int64) bool) Buffer[K] {
-	return Buffer[K]{
-		most: most, released: released, overdue: math.MinInt64,
-	}
+	return Buffer[K]{waits: waits[K]{most: most, released: released, overdue: math.MinInt64}}
 }
 
 // Bytes estimates the memory beside the lists.
@@ -85,7 +79,7 @@ func (b *Buffer[K]) Add(l *List[K], time, offset int64, values []float64) {
 	}
 	b.N++
 	if b.most > 0 {
-		b.add(arrival[K]{time, offset, l.key})
+		b.add(arrival[K]{time, offset, l.key}, b.N)
 	}
 }
 

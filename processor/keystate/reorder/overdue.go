@@ -60,13 +60,22 @@ func (q *arrivals[K]) pop() {
 	}
 }
 
-// add adds a sample that is held from now on.
-func (b *Buffer[K]) add(a arrival[K]) {
-	q := &b.arrived
-	if len(q.list) == cap(q.list) && len(q.list) > 2*b.N {
+// waits knows how long the held samples of all keys have waited.
+type waits[K any] struct {
+	most     int                          // the most offsets that a sample waits; 0: no limit
+	released func(key K, time int64) bool // see NewBuffer
+	arrived  arrivals[K]                  // samples added since the last Rebuild
+	loaded   arrivals[K]                  // samples held at the last Rebuild
+	overdue  int64                        // samples of offsets up to here have waited long enough
+}
+
+// add adds a sample that is held from now on; held is the number of samples that are.
+func (w *waits[K]) add(a arrival[K], held int) {
+	q := &w.arrived
+	if len(q.list) == cap(q.list) && len(q.list) > 2*held {
 		n := 0
 		for i := q.at; i < len(q.list); i++ {
-			if r := &q.list[i]; !b.released(r.key, r.time) {
+			if r := &q.list[i]; !w.released(r.key, r.time) {
 				q.list[n] = *r
 				n++
 			}
@@ -81,13 +90,13 @@ func (b *Buffer[K]) add(a arrival[K]) {
 }
 
 // Pass sets the present offset of the log.
-func (b *Buffer[K]) Pass(offset int64) { b.overdue = offset - int64(b.most) }
+func (w *waits[K]) Pass(offset int64) { w.overdue = offset - int64(w.most) }
 
 // Overdue returns the sample that has waited longest of the overdue ones, which may have
 // been released, and its key. PopOverdue removes it.
-func (b *Buffer[K]) Overdue() (key K, time int64, ok bool) {
-	q := b.oldest()
-	if q.next() > b.overdue {
+func (w *waits[K]) Overdue() (key K, time int64, ok bool) {
+	q := w.oldest()
+	if q.next() > w.overdue {
 		return key, 0, false
 	}
 	a := &q.list[q.at]
@@ -95,22 +104,22 @@ func (b *Buffer[K]) Overdue() (key K, time int64, ok bool) {
 }
 
 // PopOverdue removes the sample that Overdue returned.
-func (b *Buffer[K]) PopOverdue() { b.oldest().pop() }
+func (w *waits[K]) PopOverdue() { w.oldest().pop() }
 
 // oldest returns the list of arrivals that begins with the lower offset.
-func (b *Buffer[K]) oldest() *arrivals[K] {
-	if b.loaded.next() < b.arrived.next() {
-		return &b.loaded
+func (w *waits[K]) oldest() *arrivals[K] {
+	if w.loaded.next() < w.arrived.next() {
+		return &w.loaded
 	}
-	return &b.arrived
+	return &w.arrived
 }
 
 // reset removes all arrivals. Those that are loaded next may be later than the next
 // sample: a key's snapshot is of a later offset than where a replay begins.
-func (b *Buffer[K]) reset() {
-	clear(b.loaded.list)
-	clear(b.arrived.list)
-	b.arrived.list, b.arrived.at = b.arrived.list[:0], 0
-	b.loaded.list, b.loaded.at = b.loaded.list[:0], 0
-	b.overdue = math.MinInt64
+func (w *waits[K]) reset() {
+	clear(w.loaded.list)
+	clear(w.arrived.list)
+	w.arrived.list, w.arrived.at = w.arrived.list[:0], 0
+	w.loaded.list, w.loaded.at = w.loaded.list[:0], 0
+	w.overdue = math.MinInt64
 }

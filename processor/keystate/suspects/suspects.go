@@ -11,7 +11,6 @@
 package suspects
 
 import (
-	"math"
 	"slices"
 
 	"odradek/processor/keystate/eventtime"
@@ -30,10 +29,9 @@ func (u *Suspect[S]) Votes() (votes, agree uint8) { return u.votes, u.agree }
 
 // Jury holds the suspects of a partition and takes the votes on them.
 type Jury[S any] struct {
-	clone  func(S) S
-	jumps  floor.Jumps
-	jump   int64               // the largest jump in force
-	reach  uint64              // the same; without one, the largest number
+	clone func(S) S
+	jumps floor.Jumps
+	limit
 	list   []Suspect[S]        // in order of offset; replaced, never changed in place
 	recall []floor.SuspectMark // those of the floor that Recall has not found yet
 }
@@ -42,16 +40,8 @@ type Jury[S any] struct {
 // clone copies the sample of a suspect, which outlives the call that brings it.
 func New[S any](jump int64, clone func(S) S) Jury[S] {
 	j := Jury[S]{clone: clone}
-	j.setJump(jump)
+	j.set(jump)
 	return j
-}
-
-// setJump sets the largest jump that samples are judged by.
-func (j *Jury[S]) setJump(jump int64) {
-	j.jump, j.reach = jump, math.MaxUint64
-	if jump > 0 {
-		j.reach = uint64(jump)
-	}
 }
 
 // Begin sets the suspects that are undecided at the floor where the state begins, and the
@@ -59,13 +49,13 @@ func (j *Jury[S]) setJump(jump int64) {
 func (j *Jury[S]) Begin(f floor.Floor, jumps floor.Jumps, jump int64) {
 	j.list, j.recall = nil, slices.Clone(f.Suspects)
 	j.jumps = jumps
-	j.setJump(jump)
+	j.set(jump)
 }
 
 // Replay prepares the Jury for the sample of a replay at offset: it is judged as when live.
 // It returns the number of suspects of the floor that the input does not have any more.
 func (j *Jury[S]) Replay(offset int64) (lost int) {
-	j.setJump(j.jumps.At(offset))
+	j.set(j.jumps.At(offset))
 	return j.lost()
 }
 
@@ -75,7 +65,7 @@ func (j *Jury[S]) EndReplay(offset, jump int64) (lost int) {
 	if j.jumps.Now != jump {
 		j.jumps = floor.Jumps{Now: jump, From: offset, Before: j.jumps.Now}
 	}
-	j.setJump(jump)
+	j.set(jump)
 	return j.lost()
 }
 
@@ -87,24 +77,6 @@ func (j *Jury[S]) lost() int {
 
 // Jumps returns the largest jumps in the form that a floor has.
 func (j *Jury[S]) Jumps() floor.Jumps { return j.jumps }
-
-// Judging reports whether any sample can be a suspect.
-func (j *Jury[S]) Judging() bool { return j.jump > 0 }
-
-// Far reports whether a time is further past an earlier one than the largest jump.
-func (j *Jury[S]) Far(time, top int64) bool { return uint64(time)-uint64(top) > j.reach }
-
-// Beyond reports whether a sample of that time is a suspect where top is the
-// largest one.
-func (j *Jury[S]) Beyond(time, top int64) bool {
-	switch {
-	case j.jump == 0:
-		return false
-	case top == eventtime.None:
-		return true
-	}
-	return time > top && j.Far(time, top)
-}
 
 // Vote counts the vote of a sample on each suspect. It calls take for those that are accepted
 // and for the sample, if it is none, and refuse for those that are rejected; held reports
