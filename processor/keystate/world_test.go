@@ -564,8 +564,8 @@ func (x *run) restored(changelog []record) *State {
 	}
 	flush()
 	s.EndReplay()
-	if len(s.Rows) > 0 || len(s.Events) > 0 || len(s.Suspects.Refused) > 0 || s.Suspects.Lost > 0 || s.Suspects.SuspectCounts != (SuspectCounts{}) ||
-		s.Counts != (Counts{}) || s.Early != 0 {
+	if sus := &s.Suspects; len(s.Rows) > 0 || len(s.Events) > 0 || len(sus.Refused) > 0 || sus.Lost > 0 ||
+		sus.SuspectCounts != (SuspectCounts{}) || s.Counts != (Counts{}) || s.Early != 0 {
 		x.t.Fatalf("replay made %d rows and counted %v", len(s.Rows), s.Counts)
 	}
 	return s

@@ -5,10 +5,7 @@ import "testing"
 // TestActions: decisions act once, in the order of their offsets and of when they were made, and again
 // after a rollback.
 func TestActions(t *testing.T) {
-	var a actions
-	for _, d := range []*Decision{{Offset: 7, seq: 1}, {Offset: 3, seq: 5}, {Offset: 3, seq: 2}, {Offset: 9, seq: 3}} {
-		a.list = append(a.list, d)
-	}
+	a := actions{list: []*Decision{{Offset: 7, seq: 1}, {Offset: 3, seq: 5}, {Offset: 3, seq: 2}, {Offset: 9, seq: 3}}}
 	a.order()
 	take := func(offset int64, want ...uint64) {
 		t.Helper()

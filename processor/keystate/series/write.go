@@ -155,13 +155,13 @@ func (e Writer) Alerts(k *Series) {
 		e.Byte(byte(rule.Kind) | threshold.Layout<<4)
 		e.Bits(math.Float64bits(rule.Value))
 		e.Sparse(a.History[:rule.Stored()])
-		e.B = a.Events.Append(e.B)
+		e.Encoder.B = a.Events.Append(e.B)
 	}
 	if k.Alerts.Silent == nil {
 		e.Byte(0)
 	} else {
 		e.Byte(1)
-		e.B = k.Alerts.Silent.Append(e.B)
+		e.Encoder.B = k.Alerts.Silent.Append(e.B)
 	}
 	e.Uint(uint64(len(k.Alerts.Orphans)))
 	for i := range k.Alerts.Orphans {
@@ -173,7 +173,7 @@ func (e Writer) Alerts(k *Series) {
 			e.Byte(0)
 		}
 		e.Byte(byte(o.Reason))
-		e.B = o.Anomaly.Append(e.B)
+		e.Encoder.B = o.Anomaly.Append(e.B)
 	}
 }
 
