@@ -61,7 +61,9 @@ type Rule struct {
 	Margin float64
 
 	History int // scores kept of a key, 32 to 65536
-	Warmup  int // scores of a key before any can exceed
+	// Span is the event time in microseconds that they are spread over, see span.go; 0: they are the last ones.
+	Span   int64
+	Warmup int // scores of a key before any can exceed
 
 	// Decluster is the distance of the scores that are added of a run of consecutive
 	// scores that exceed, the first included; 0 and 1: all are.
@@ -147,6 +149,9 @@ func (r *Rule) Check() error {
 	if r.History < minHistory || r.History > MaxHistory {
 		return fmt.Errorf("threshold: history %d must be from %d to %d scores", r.History, minHistory, MaxHistory)
 	}
+	if err := r.checkSpan(); err != nil {
+		return err
+	}
 	if r.Warmup < 0 || r.Warmup > maxWarmup {
 		return fmt.Errorf("threshold: warm-up %d must be from 0 to %d scores", r.Warmup, maxWarmup)
 	}
@@ -156,7 +161,7 @@ func (r *Rule) Check() error {
 	return nil
 }
 
-// The layout of a state: head, ring (History), sorted (History).
+// The layout of a state: head, ring (History), with a Span one number (see span.go), sorted (History).
 const (
 	atCount      = iota // scores added, modulo digit
 	atCountHigh         // and by digit
@@ -176,7 +181,7 @@ func (r *Rule) Size() int {
 	if r.Kind == Off {
 		return 0
 	}
-	return head + 2*r.History
+	return head + 2*r.History + r.extra()
 }
 
 // Count returns how many scores were added to a state.
@@ -187,7 +192,7 @@ func Count(state []float32) int {
 	return int(state[atCount]) + digit*int(state[atCountHigh])
 }
 
-// Judge is JudgeAt for all kinds but PerDay, which go by no time.
+// Judge is JudgeAt for rules that go by no time: all kinds but PerDay, without a Span.
 func (r *Rule) Judge(state []float32, score float32) Verdict { return r.JudgeAt(state, score, 0) }
 
 // JudgeAt judges a score against the history in state and then adds it, unless
@@ -199,20 +204,20 @@ func (r *Rule) JudgeAt(state []float32, score float32, time int64) Verdict {
 		return Verdict{}
 	}
 	h := r.History
-	if len(state) != head+2*h {
-		panic(fmt.Sprintf("threshold: state of %d numbers, want %d", len(state), head+2*h))
+	if len(state) != r.Size() {
+		panic(fmt.Sprintf("threshold: state of %d numbers, want %d", len(state), r.Size()))
 	}
 	score = max(-math.MaxFloat32, min(math.MaxFloat32, score)) + 0 // no -0 either
 	count := int(state[atCount]) + digit*int(state[atCountHigh])
 	n := min(count, h)
-	sorted := state[head+h : head+2*h]
+	sorted := state[len(state)-h:]
 	below := lower(sorted[:n], score)
 
 	if r.Kind == PerDay {
 		r.pass(state, count, time)
 	}
 	v := r.verdict(state, sorted[:n], count, below, score)
-	if !r.adds(state, v.Exceeds) {
+	if !r.adds(state, v.Exceeds) || r.Span > 0 && !r.turn(state, count, time) {
 		return v
 	}
 

@@ -9,7 +9,7 @@ import (
 // judgement changes few numbers of a state, and its sorted half follows from the rest.
 
 // Saved is the number of numbers that Save appends.
-const Saved = head + 1
+const Saved = head + 2
 
 // Layout is the version of a state's front; Upgrade converts earlier ones.
 const Layout = 1
@@ -25,7 +25,7 @@ func (r *Rule) Save(dst, state []float32) []float32 {
 		return append(dst, make([]float32, Saved)...)
 	}
 	dst = append(dst, state[:head]...)
-	return append(dst, state[head+Count(state)%r.History])
+	return append(dst, state[head+Count(state)%r.History], state[head+r.History])
 }
 
 // Undo undoes the last Judge, before which Save gave saved. Later ones must have been
@@ -35,11 +35,14 @@ func (r *Rule) Undo(state, saved []float32) {
 	if copy(state, saved[:head]); !added {
 		return
 	}
+	if r.Span > 0 {
+		state[head+r.History] = saved[head+1]
+	}
 	h, n := r.History, Count(state)
 	at := head + n%h
 	x, old := state[at], saved[head]
 	state[at] = old
-	sorted := state[head+h : head+2*h]
+	sorted := state[len(state)-h:]
 	if n >= h {
 		insert(sorted, h, h, x, old, lower(sorted, old))
 		return
@@ -54,7 +57,7 @@ func (r *Rule) Stored() int {
 	if r.Kind == Off {
 		return 0
 	}
-	return head + r.History
+	return head + r.History + r.extra()
 }
 
 // Restore computes the rest of a state from its front. It returns false for the front of no
@@ -76,7 +79,10 @@ func (r *Rule) Restore(state []float32) bool {
 			return false
 		}
 	}
-	sorted := state[head+r.History:]
+	if r.Span > 0 && !whole(state[head+r.History]) {
+		return false
+	}
+	sorted := state[len(state)-r.History:]
 	clear(sorted[copy(sorted, ring[:n]):])
 	slices.Sort(sorted[:n])
 	return true
@@ -87,15 +93,18 @@ func (r *Rule) Sound() bool {
 	v := r.Value
 	return r.Kind > Off && r.Kind <= PerDay && v-v == 0 && r.Margin-r.Margin == 0 && (r.Kind != Conformal || v > 0 && v <= maxRate) &&
 		r.History >= minHistory && r.History <= MaxHistory && r.Warmup >= 0 && r.Warmup <= maxWarmup && r.Decluster >= 0 &&
-		r.Decluster <= maxApart
+		r.Decluster <= maxApart && r.checkSpan() == nil
 }
 
 // Like reports whether a state of r is also a state of the other rule.
 func (r *Rule) Like(o *Rule) bool {
-	return r.Kind == o.Kind && r.History == o.History && r.Bounded == o.Bounded && math.Float64bits(r.Value) == math.Float64bits(o.Value)
+	return r.Kind == o.Kind && r.SameSize(o) && r.Bounded == o.Bounded && math.Float64bits(r.Value) == math.Float64bits(o.Value)
 }
 
-// Adopt converts a state of another rule with the same length of history to one of r: it
+// SameSize reports whether states of both rules have the same length, so that Adopt can convert them.
+func (r *Rule) SameSize(o *Rule) bool { return r.History == o.History && r.extra() == o.extra() }
+
+// Adopt converts a state of another rule of the same size to one of r: it
 // keeps the scores and recomputes what depends on the rule; the mean is then that of the
 // history.
 func (r *Rule) Adopt(state []float32) {

@@ -66,7 +66,7 @@ func (l alerts) follow(k *Key, d *series.SetDetector, a *series.Alert) {
 	if a.Rule = d.Rule; old.Like(d.Rule) {
 		return
 	}
-	same := old.History == d.Rule.History
+	same := old.SameSize(d.Rule)
 	if !l.journal.Replaying {
 		was := &formerRule{old, a.History}
 		if same {

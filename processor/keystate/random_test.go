@@ -179,6 +179,9 @@ func randomAlerts(r *rand.Rand, d *series.DetectorConfig) {
 	k := kinds[r.IntN(len(kinds))]
 	rule := threshold.New(k.kind, k.value)
 	rule.History, rule.Warmup, rule.Decluster = 32+r.IntN(20), r.IntN(20), r.IntN(5)
+	if r.IntN(3) == 0 {
+		rule.Span = 1 + r.Int64N(20000)
+	}
 	d.Threshold = &rule
 	if r.IntN(4) > 0 {
 		d.Events = &events.Rule{

@@ -373,7 +373,7 @@ func TestContentOfAThreshold(t *testing.T) {
 		{append([]byte{0}, good[1:]...), ErrCorrupt},
 		{good[:len(good)-1], ErrCorrupt},
 		{append(slices.Clone(good), 0), ErrCorrupt},
-		{append([]byte{decisions.RuleFormat + 1}, good[1:]...), ErrNewer},
+		{append([]byte{decisions.SpanFormat + 1}, good[1:]...), ErrNewer},
 		{append([]byte{decisions.RuleFormat, 99}, good[2:]...), ErrCorrupt},
 		{decisions.EncodeRule(&threshold.Rule{}), ErrCorrupt},
 		{decisions.EncodeRule(ruleOf(threshold.Conformal, 1e-6, 40, 3)), nil}, // a version before may have let it pass

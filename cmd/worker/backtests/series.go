@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"odradek/detectors"
+	"odradek/detectors/threshold"
 	"odradek/processor/events"
 	"odradek/processor/keystate"
 )
@@ -35,7 +36,7 @@ func warmthOf(cfg *keystate.Config, i int) (w warmth) {
 		}
 		w.rows += int64(d.Ensemble.MinPoints)
 		if d.Threshold != nil {
-			w.scores = int64(d.Threshold.History)
+			w.scores = historyOf(d.Threshold)
 		}
 		return w
 	}
@@ -47,9 +48,18 @@ func warmthOf(cfg *keystate.Config, i int) (w warmth) {
 		w.rows *= 2
 	}
 	if d.Threshold != nil {
-		w.scores = int64(d.Threshold.History)
+		w.scores = historyOf(d.Threshold)
 	}
 	return w
+}
+
+// historyOf returns the scores after which a history has no trace of its beginning; of one that is spread over time
+// that is not known.
+func historyOf(r *threshold.Rule) int64 {
+	if r.Span > 0 {
+		return 1 << 40
+	}
+	return int64(r.History)
 }
 
 // series is the state of one series in a run.

@@ -16,7 +16,7 @@ import (
 // anomaly.
 type alarmSettings struct {
 	Threshold   string        `env:"THRESHOLD" derived:"conformal:0.002{THRESHOLD}; with GRID fixed:0" doc:"Which scores are too high. fixed:3.5: those above 3.5. The others go by the series' own earlier scores: conformal:0.002 is a false-alarm rate of one score in five hundred (below 1/(HISTORY+1) it goes by an extrapolated tail with a margin, of which nothing is promised and worker check warns, and below a tenth of that no score is too high), quantile:0.995 the bound that this share of scores is not above (quantile:0.995*1.2 has a margin), mad:6 the median and 6 scaled median absolute deviations, mean:1.5 a multiple of the mean, per-day:2 what ALARMS_PER_DAY says. off judges nothing."`
-	History     int           `env:"HISTORY" derived:"512{HISTORY}" min:"32" max:"65536" doc:"Scores of a series that its threshold and the severity go by; kept in its state at 8 bytes each. A conformal rate needs 1/rate of them; a tenth of that is the least."`
+	History     history       `env:"HISTORY" derived:"512{HISTORY}" values:"32 to 65536, or a time of up to 3660d" doc:"Scores of a series that its threshold and the severity go by; kept in its state at 8 bytes each. A conformal rate needs 1/rate of them; a tenth of that is the least. With a time, such as 3d, they are spread over it by event time: 2048 of them, or as many as a conformal rate needs, or with 3d:4096 as many as that. While there are fewer each score is one of them, then the first of each part of the time, in place of the oldest; of a series with fewer scores than parts they are simply the last. Use it where the data have a cycle, such as a day, and have it cover at least three."`
 	PerDay      float64       `env:"ALARMS_PER_DAY" envDefault:"0" min:"0" max:"1000000000" doc:"False alarms that a series may have a day, in place of THRESHOLD (it is THRESHOLD=per-day:2): a false-alarm rate of as many scores as that is of the scores that the series has a day, by the event time between its last HISTORY scores. Scores in a row that are too high are one anomaly, so there are fewer of these. It holds for series of up to HISTORY+1 scores for each alarm, which worker check reckons up; with up to ten times as many it goes by an extrapolated tail, of which nothing is promised, and with more there are more alarms, one in so many scores. It may be set beside a preset, whose threshold it replaces. 0: not set."`
 	Warmup      int           `env:"WARMUP" derived:"64; 0 with a fixed threshold" min:"0" max:"1048576" doc:"Scores of a series before one can be too high."`
 	OpenAfter   int           `env:"OPEN_AFTER" envDefault:"1" min:"1" max:"65536" doc:"Samples in a row with a score that is too high that open an anomaly."`
@@ -54,7 +54,8 @@ func (c *Config) thresholdOf(d *DetectorSettings) (*threshold.Rule, error) {
 	if err != nil || r.Kind == threshold.Off || !c.judges() {
 		return nil, err
 	}
-	r.History, r.Warmup = d.Alarm.History, d.Alarm.Warmup
+	d.Alarm.History.apply(&r)
+	r.Warmup = d.Alarm.Warmup
 	if op, ok := detectors.OpByName(d.Op); ok {
 		r.Bounded = op.Spec().Bounded
 	}
@@ -71,6 +72,10 @@ func (a *alarmSettings) rule() *events.Rule {
 
 // alarm checks the alarm settings of a detector.
 func (k *checker) alarm(short string, d *DetectorSettings) {
+	whatever := threshold.New(threshold.Quantile, 0.5)
+	if d.Alarm.History.apply(&whatever); whatever.Check() != nil {
+		k.add(short+"HISTORY", strings.TrimPrefix(whatever.Check().Error(), "threshold: "), "")
+	}
 	r, err := threshold.Parse(d.Alarm.Threshold)
 	perDay := !(d.Alarm.PerDay <= 0) // NaN, too
 	switch {
@@ -90,7 +95,8 @@ func (k *checker) alarm(short string, d *DetectorSettings) {
 	if r.Kind == threshold.Off || !k.ok(short+"HISTORY", short+"WARMUP") {
 		return
 	}
-	if r.History, r.Warmup = d.Alarm.History, d.Alarm.Warmup; r.Check() != nil {
+	d.Alarm.History.apply(&r)
+	if r.Warmup = d.Alarm.Warmup; r.Check() != nil {
 		k.add(short+"HISTORY", strings.TrimPrefix(r.Check().Error(), "threshold: "), "")
 	}
 	if k.ok(short+"CLOSE_AFTER", short+"RELEASE") && d.Alarm.Release < 1 && r.Value < 0 {

@@ -33,6 +33,7 @@ const Prefix = "ODRADEK_"
 //	envDefault the one default; a field without it has none
 //	oneof      the values that are allowed
 //	min, max   limits of a number, a size or a duration, inclusive
+//	values     what is allowed, in words, where that is checked elsewhere
 //	doc        one or two sentences for docs/configuration.md
 //	stateless  of an op's parameter: no state depends on it
 //	url        may carry a user and a password, which are never printed
@@ -318,6 +319,8 @@ func kindOf(t reflect.Type) string {
 		return "a duration"
 	case t == reflect.TypeFor[ByteSize]():
 		return "a size"
+	case t == reflect.TypeFor[history]():
+		return "a number of scores or a time"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
 	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
@@ -334,6 +337,8 @@ func exampleOf(t reflect.Type) string {
 		return "write it like 500ms, 30s or 1h30m"
 	case reflect.TypeFor[ByteSize]():
 		return "write it in bytes, or like 512KiB or 8MiB"
+	case reflect.TypeFor[history]():
+		return "write it like 2048, 36h, 3d or 3d:4096"
 	}
 	return ""
 }

@@ -176,7 +176,11 @@ func (c *Config) deriveDetector(d *DetectorSettings) {
 	set := func(name string, value string) {
 		for _, s := range c.settings {
 			if s.name == Prefix+short+name && s.source == "default" {
-				if s.field.Kind() == reflect.String {
+				if h, ok := s.field.Addr().Interface().(*history); ok {
+					if err := h.UnmarshalText([]byte(value)); err != nil {
+						panic(err)
+					}
+				} else if s.field.Kind() == reflect.String {
 					s.field.SetString(value)
 				} else if x, err := strconv.ParseFloat(value, 64); err == nil && s.field.CanFloat() {
 					s.field.SetFloat(x)

@@ -108,6 +108,9 @@ func allowedValues(s setting) string {
 	if o := s.tag.Get("oneof"); o != "" {
 		return strings.ReplaceAll(strings.TrimPrefix(o, "|"), "|", ", ")
 	}
+	if v := s.tag.Get("values"); v != "" {
+		return v
+	}
 	lo, hi := s.tag.Get("min"), s.tag.Get("max")
 	switch {
 	case s.secret:

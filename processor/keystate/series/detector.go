@@ -133,8 +133,12 @@ func (d *Setup) configured() *threshold.Rule {
 func (d *Setup) Unruled() bool { return d.Judged && *d.Ruled != *d.Threshold }
 
 // ruleLike is a rule whose histories are as one in a head is; nil if there is none.
-func (d *Setup) ruleLike(kind threshold.Kind, value float64, history int) *threshold.Rule {
-	want := threshold.Rule{Kind: kind, Value: value, History: history}
+func (d *Setup) ruleLike(kind byte, value float64, history int) *threshold.Rule {
+	want := threshold.Rule{Kind: threshold.Kind(kind &^ spreadBit), Value: value, History: history}
+	if kind&spreadBit != 0 {
+		want.History--
+		want.Span = 1 // of whatever length: states are alike
+	}
 	if d.Threshold.Like(&want) {
 		return d.Threshold
 	}
@@ -149,4 +153,15 @@ func (d *Setup) ruleLike(kind threshold.Kind, value float64, history int) *thres
 	r := &want
 	d.former = append(d.former, r)
 	return r
+}
+
+// spreadBit is added to the kind of a threshold whose history is spread over time (threshold.Rule.Span): it has
+// one number more. Earlier versions know no such kind, and refuse it.
+const spreadBit = 8
+
+func spread(r *threshold.Rule) byte {
+	if r.Span > 0 {
+		return spreadBit
+	}
+	return 0
 }

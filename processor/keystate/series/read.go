@@ -238,7 +238,7 @@ func (d *Reader) Alerts(k *Series) {
 		default:
 			a := &k.Alerts.Detectors[det.Alert]
 			if len(front) > 0 {
-				a.Rule = det.ruleLike(threshold.Kind(kind&15), value, len(front)-threshold.Head)
+				a.Rule = det.ruleLike(kind&15, value, len(front)-threshold.Head)
 				if a.Rule == nil {
 					d.Fail()
 					return

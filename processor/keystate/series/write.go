@@ -152,7 +152,7 @@ func (e Writer) Alerts(k *Series) {
 		if rule == nil {
 			rule = new(threshold.Rule)
 		}
-		e.Byte(byte(rule.Kind) | threshold.Layout<<4)
+		e.Byte(byte(rule.Kind) | spread(rule) | threshold.Layout<<4)
 		e.Bits(math.Float64bits(rule.Value))
 		e.Sparse(a.History[:rule.Stored()])
 		e.Encoder.B = a.Events.Append(e.B)
