@@ -196,7 +196,8 @@ func (t terminal) runDemo(ctx context.Context, o *demoOptions) error {
 	r.Seconds, r.FirstSecond = time.Since(began).Seconds(), v.first.Seconds()
 	r.Lifecycle = append(r.Lifecycle, v.log.faults...)
 	v.clear()
-	fmt.Fprintf(t.out, "%d readings of %d sensors, %.1f hours of event time, and %d other records; of the faults that were planted and over:\n\n",
+	fmt.Fprintf(t.out,
+		"%d readings of %d sensors, %.1f hours of event time, and %d other records; of the faults that were planted and over:\n\n",
 		streams[0].made.Load(), r.Sensors, r.EventHours, r.Records-streams[0].made.Load())
 	r.table(t.out)
 	for _, f := range r.Lifecycle {

@@ -213,7 +213,8 @@ func demoRecord(e *keystate.EventRow) output.Anomaly {
 	if r := a.Region; r != nil {
 		region = &output.Region{X0: r.X0, Y0: r.Y0, X1: r.X1, Y1: r.Y1}
 	}
-	return output.Anomaly{EventTime: e.Change.Time, Region: region, ID: a.ID, Revision: a.Revision, Kind: uint8(e.Change.Kind), Key: bytes.Clone(e.Key.Name()), Detector: e.Name,
+	return output.Anomaly{EventTime: e.Change.Time, Region: region,
+		ID: a.ID, Revision: a.Revision, Kind: uint8(e.Change.Kind), Key: bytes.Clone(e.Key.Name()), Detector: e.Name,
 		Start: a.Start, End: a.End, OpenedAt: a.OpenedAt}
 }
 

@@ -223,7 +223,8 @@ func (v *demoView) draw() {
 		return
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Odradek demo: %d sensors, a fleet of machines, regions; %d workers of %d groups, exactly once; status pages http://%s\n%s\n\n",
+	fmt.Fprintf(&b,
+		"Odradek demo: %d sensors, a fleet of machines, regions; %d workers of %d groups, exactly once; status pages http://%s\n%s\n\n",
 		v.o.sensors, len(v.addrs), len(v.streams), strings.Join(v.addrs, " http://"), status)
 	v.judge().table(&b)
 	fmt.Fprintf(&b, "\n%-14s  %-13s  %-8s  %-12s  %-4s\n", "opened", "sensor", "detector", "severity", "")

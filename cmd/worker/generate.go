@@ -52,7 +52,8 @@ without a registry Avro records are in the single-object encoding, and JSON and 
 	fs.IntVar(&o.partitions, "partitions", 8, "partitions of a created topic")
 	fs.IntVar(&o.replication, "replication", -1, "replication factor of a created topic; -1 for the brokers' default")
 	fs.StringVar(&o.stream, "stream", streamSensors, "what to write: sensors, machines or regions")
-	fs.StringVar(&o.format, "format", "", "format of the records: avro, json or protobuf; default avro, and json with another -stream, which has no other")
+	fs.StringVar(&o.format, "format", "",
+		"format of the records: avro, json or protobuf; default avro, and json with another -stream, which has no other")
 	fs.IntVar(&o.series, "sensors", 0, "number of sensors, of fleets of 20 machines, or of regions of 10 x 8 places; default: 100, 1, or 2")
 	fs.Float64Var(&o.Rate, "rate", 0, "records per second, all series together; 0 for full speed")
 	fs.Int64Var(&o.Records, "records", 0, "records to write; 0 for no end")
@@ -60,9 +61,11 @@ without a registry Avro records are in the single-object encoding, and JSON and 
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the signals and faults")
 	fs.StringVar(&o.start, "start-time", "", "event time of the first step, RFC 3339; default: now with -rate, else 2026-01-01T00:00:00Z")
 	fs.DurationVar(&o.Interval, "interval", 0, "event time from a series' step to the next; default: what -rate gives, else 1s")
-	fs.StringVar(&o.faults, "faults", "all", "kinds of faults of sensors to plant, of spike,level_shift,frequency,stuck,drift,dropout; or all, or none")
-	fs.Int64Var(&o.faultEvery, "fault-every", 0, "steps of a sensor or of a fleet per fault, at least 100; with -stream regions, rounds of 80 steps, "+
-		"at least 4; default: 1000, 250, or 12")
+	fs.StringVar(&o.faults, "faults", "all",
+		"kinds of faults of sensors to plant, of spike,level_shift,frequency,stuck,drift,dropout; or all, or none")
+	fs.Int64Var(&o.faultEvery, "fault-every", 0,
+		"steps of a sensor or of a fleet per fault, at least 100; with -stream regions, rounds of 80 steps, "+
+			"at least 4; default: 1000, 250, or 12")
 	fs.StringVar(&o.Dropout, "dropout", sensors.DropoutNull,
 		"what a sensor sends that gives no value: null for records with a null value, absent for no records")
 	fs.StringVar(&o.labels, "labels", "", "file for the labels, JSON lines; - for standard output")

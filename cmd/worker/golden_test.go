@@ -71,16 +71,20 @@ func TestGoldenLedger(t *testing.T) {
 			t.Run(name, func(t *testing.T) { testGolden(t, "testdata/golden-"+name+".txt", []detectors.Op{op}) })
 		}
 	}
-	t.Run("grid", func(t *testing.T) {
-		got := goldenRun(t, append(goldenSettings, gridSettings...), newGoldenGrid)
-		for _, name := range []string{`golden-in-changelog "Eregion-3"`, `golden-dlq "region-1"`, `golden-late "region-0"`,
-			`golden-anomalies "region-0"`} {
-			if got[name] == nil {
-				t.Errorf("nothing at %s", name)
-			}
+	t.Run("grid", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-grid.txt", gridSettings) })
+	t.Run("sliding", func(t *testing.T) { testGoldenGrid(t, "testdata/golden-sliding.txt", slidingSettings) })
+}
+
+// testGoldenGrid compares what a run of detectors of grids leaves with the ledger in a file.
+func testGoldenGrid(t *testing.T, file string, settings []string) {
+	got := goldenRun(t, append(goldenSettings, settings...), newGoldenGrid)
+	for _, name := range []string{`golden-in-changelog "Eregion-3"`, `golden-dlq "region-1"`, `golden-late "region-0"`,
+		`golden-anomalies "region-0"`} {
+		if got[name] == nil {
+			t.Errorf("nothing at %s", name)
 		}
-		compareGolden(t, "testdata/golden-grid.txt", got)
-	})
+	}
+	compareGolden(t, file, got)
 }
 
 // testGolden compares what a run of detectors of the ops leaves with the ledger in a file.

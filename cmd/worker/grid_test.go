@@ -26,6 +26,10 @@ var gridSettings = []string{
 	"DETECTOR_RISK_FIELDS=x,y,n,at_risk", "DETECTOR_RISK_GRID_BOX=-4,0,4,3", "DETECTOR_RISK_REPLICATES=99", "DETECTOR_RISK_TOP=2",
 }
 
+// slidingSettings are gridSettings with windows of two detectors that overlap.
+var slidingSettings = append(slices.Clone(gridSettings), "DETECTOR_HOT_GRID_STRIDE=2500ms", "DETECTOR_RISK_GRID=15s",
+	"DETECTOR_RISK_GRID_STRIDE=3s")
+
 // gridInput makes events at random places, and more of them about a spot that moves: where x is
 // gridSpot of the event's time.
 type gridInput struct {
@@ -61,12 +65,12 @@ func gridRecord(topic string, region int, at time.Time, x, y, n, risk any) kafka
 }
 
 // TestGrid: the windows of grids give the scores, the anomalies and the regions of an undisturbed run
-// although their worker is killed and comes back, another joins, and one leaves. The anomalies of the region with
-// a hot spot follow it.
+// although their worker is killed and comes back, another joins, and one leaves; windows of two of the detectors
+// overlap. The anomalies of the region with a hot spot follow it.
 func TestGrid(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *kafkatest.Cluster) {
 		input := c.Topic(t, "in", 2)
-		f := newFleet(t, c, input, input+"-g", gridSettings...)
+		f := newFleet(t, c, input, input+"-g", slidingSettings...)
 		source := newGridInput(seedtest.New(t))
 		produce := func() {
 			var recs []kafkatest.Record
@@ -100,7 +104,7 @@ func TestGrid(t *testing.T) {
 		if len(doubled) > 0 {
 			t.Errorf("%d scores doubled, such as %v", len(doubled), doubled[0])
 		}
-		still, offsets := undisturbedFleet(t, c, input, gridSettings...)
+		still, offsets := undisturbedFleet(t, c, input, slidingSettings...)
 		compare(t, "grids", original(t, still, offsets), got)
 		if want, blocks := still.blocks(offsets), f.blocks(nil); len(blocks) < 50 || fmt.Sprint(want) != fmt.Sprint(blocks) {
 			t.Errorf("%d blocks, the undisturbed run has %d, or others", len(blocks), len(want))

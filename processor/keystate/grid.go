@@ -9,11 +9,11 @@ import (
 	"odradek/processor/keystate/series"
 )
 
-// Grids knows which windows of grids (series.Grid) are open. Such a window ends where the watermark
-// reaches its end: behind the held samples before that time, and before those at it. A heap has the
+// Grids knows which windows of grids (series.Grid) are open: those with samples in their last stride. Such a
+// window ends where the watermark reaches its end: behind the held samples before that time, and before those at it. A heap has the
 // ends of the open windows; it follows from the keys. So a window closes with a sample of any key, like a
-// held one that is released, and with it one task of each of its detectors becomes due. A window without
-// samples is none, and has no task.
+// held one that is released, and with it one task of each of its detectors becomes due. A stride without
+// samples ends no window, and has no task.
 type Grids struct {
 	any  bool // a window is one of a grid
 	sets *series.Sets
@@ -68,7 +68,7 @@ func (g *Grids) rebuild() {
 		for i := range k.Windows {
 			if grid := k.Set.Windows[i].Grid; grid != nil {
 				if start, open := k.GridOpen(i); open {
-					g.ends.Append(start+grid.Span, 0, k)
+					g.ends.Append(grid.End(start), 0, k)
 				}
 			}
 		}
@@ -83,7 +83,7 @@ func (f *folder) closeGrids(k *Key, end int64, b *detectors.Batch) {
 	}
 	for i := range k.Windows {
 		if g := k.Set.Windows[i].Grid; g != nil {
-			if start, open := k.GridOpen(i); open && start+g.Span == end {
+			if start, open := k.GridOpen(i); open && g.End(start) == end {
 				f.closeGrid(k, i, b)
 			}
 		}
@@ -127,17 +127,18 @@ func (f *folder) foldCell(k *Key, i int, time, offset int64, values []float64, b
 	if !open {
 		if w.Rows > 0 && !f.journal.Replaying {
 			from := len(f.journal.Open.Words)
-			f.journal.Open.Words = w.Table().Append(f.journal.Open.Words)
+			f.journal.Open.Words = w.Tables().Append(f.journal.Open.Words, g, at)
 			f.journal.Open.Push(opTable, k, i, len(f.journal.Open.Words)-from)
 		}
 		f.keys.Bytes += w.OpenGrid(sw, at)
-		f.grids.opened(k, at+g.Span)
+		f.grids.opened(k, g.End(at))
 	}
+	row := g.Row(at, cell)
 	if !f.journal.Replaying {
-		f.journal.Open.Words = w.Table().AppendCell(f.journal.Open.Words, cell)
+		f.journal.Open.Words = w.Tables().AppendCell(f.journal.Open.Words, row)
 		f.journal.Open.Push(opCell, k, i, 3)
 	}
-	w.Table().AddCell(cell, count, baseline)
+	w.Tables().Add(row, count, baseline)
 	for j := range sw.Detectors {
 		d := &sw.Detectors[j]
 		w.Fresh(sw, d)[0] = uint64(offset) << 1

@@ -127,6 +127,16 @@ func TestGridWindows(t *testing.T) {
 		{name: "the spot moves on, then elsewhere", samples: join(even(3, 0, 0), even(13, 0, 0), even(43, 3, 2), end),
 			rows: "k11@9s k23@19s k35@49s", scores: slices.Repeat([]float32{ratio(5, 16, 16.0/12)}, 3),
 			told: "open@9 0-0,0-0 5/1.333; close@49 0-0,0-0 5/1.333; open@49 3-3,2-2 5/1.333"},
+		// The window from 0 to 10 has 22 of baselines of 26; that to 15 has only the last two samples, that to 45 the last.
+		{name: "windows overlap", change: func(g *series.Grid, _ *scan.Params) { g.Stride = 5 },
+			samples: join(even(3, 2, 1), []string{"k 7 0 0 6 2", "k 12 3 2 9 2", "k 41 0 0 1 1"}, end),
+			rows:    "k11@4s k12@9s k13@14s k14@44s", scores: []float32{ratio(5, 16, 16.0/12), ratio(5, 22, 22*2/26.0), ratio(9, 15, 7.5), 0},
+			told: "open@4 2-2,1-1 5/1.333; close@14 2-2,1-1 5/1.692; open@14 3-3,2-2 9/7.5; close@44 3-3,2-2 9/7.5"},
+		{name: "windows overlap, learnt", change: func(g *series.Grid, _ *scan.Params) { g.Baseline, g.Learn, g.Stride = -1, 1, 5 },
+			samples: join(even(3, 2, 1), []string{"k 7 0 0 6 0", "k 12 0 0 4 0", "k 33 1 0 2 0"}, end),
+			// First 10 of 10 in a cell that had 2 of 28 before, then 2 of 2 in one that had 2 of 38.
+			rows: "k11@4w k12@9w k13@14s k14@34s", scores: []float32{float32(math.NaN()), float32(math.NaN()), float32(10 * math.Log(28.0/2)),
+				float32(2 * math.Log(38.0/2))}, told: "open@14 0-0,0-0 10/0.7143; close@34 0-0,0-0 10/0.7143; open@34 1-1,0-0 2/0.1053"},
 		{name: "nothing stands out", samples: "k 3 0 0 2 4,k 3 1 0 3 6,other 99 0 0 1 1", rows: "k1@9s", scores: []float32{0}},
 		{name: "a count without a baseline has no score", samples: "k 3 0 0 2 0,k 3 1 0 3 6,other 99 0 0 1 1",
 			rows: "k1@9s", scores: []float32{float32(math.NaN())}},

@@ -106,9 +106,8 @@ type modelRow struct {
 type modelWin struct {
 	rows []modelRow
 
-	// Of a grid: the samples of its open window, empty without one; of the windows before; and their number.
+	// Of a grid: the samples of its open stride, empty without one; and of those before.
 	open, past []Sample
-	windows    int
 }
 
 func (m *model) wm() int64 { return m.max - m.cfg.Lateness }
@@ -456,7 +455,7 @@ func (m *model) row(sm Sample) {
 			if end := endOf(g, w.open); len(w.open) > 0 && sm.Time >= end { // released early
 				m.close(k, wi)
 			}
-			if w.open = append(w.open, sm); w.windows >= g.Learn {
+			if w.open = append(w.open, sm); len(startsBefore(g, w)) >= g.Learn {
 				out = Scored
 			}
 			continue
@@ -494,12 +493,26 @@ func cellOf(g *series.Grid, sm Sample) int {
 	return int((x-g.Box[0])/(g.Box[2]-g.Box[0])*float64(g.Columns)) + g.Columns*int((y-g.Box[1])/(g.Box[3]-g.Box[1])*float64(g.Rows))
 }
 
-// endOf is the end of the window that samples are in.
+// strideOf is how long a stride of a grid is.
+func strideOf(g *series.Grid) int64 { return cmp.Or(g.Stride, g.Span) }
+
+// startsBefore are the starts of the strides with samples before the window that ends with that of a grid which is open.
+func startsBefore(g *series.Grid, w *modelWin) map[int64]bool {
+	starts := map[int64]bool{}
+	for _, sm := range w.past {
+		if end := endOf(g, []Sample{sm}); end <= endOf(g, w.open)-g.Span {
+			starts[end] = true
+		}
+	}
+	return starts
+}
+
+// endOf is the end of the stride that samples are in.
 func endOf(g *series.Grid, open []Sample) int64 {
 	if len(open) == 0 {
 		return math.MaxInt64
 	}
-	return (int64(math.Floor(float64(open[0].Time)/float64(g.Span))) + 1) * g.Span
+	return (int64(math.Floor(float64(open[0].Time)/float64(strideOf(g)))) + 1) * strideOf(g)
 }
 
 // closed reports whether a grid of a key takes no sample of that time any more.
@@ -541,7 +554,7 @@ func (m *model) close(k *modelKey, wi int) {
 		}
 		row := flat{string(k.name), int32(i), RowScored, math.Float32bits(float32(math.NaN())), last.Offset, end - 1, end - g.Span, end - 1,
 			false, 0, math.Float32bits(float32(math.NaN())), math.Float32bits(float32(math.NaN()))}
-		if w.windows < g.Learn {
+		if len(startsBefore(g, w)) < g.Learn {
 			row.state, row.about = RowWarmingUp, end-1
 			m.rows = append(m.rows, row)
 			continue
@@ -554,11 +567,10 @@ func (m *model) close(k *modelKey, wi int) {
 		for cell := range g.Cells() {
 			dst[2*cell+1] = 1
 		}
-		for _, sm := range w.open {
-			dst[2*cellOf(g, sm)]++
-		}
-		if g.Learn > 0 {
-			for _, sm := range w.past {
+		for _, sm := range slices.Concat(w.past, w.open) {
+			if sm.Time >= end-g.Span {
+				dst[2*cellOf(g, sm)]++
+			} else if g.Learn > 0 {
 				dst[2*cellOf(g, sm)+1]++
 			}
 		}
@@ -568,7 +580,7 @@ func (m *model) close(k *modelKey, wi int) {
 		row.score = math.Float32bits(b.Rows(0).Scores[0])
 		m.rows = append(m.rows, m.judged(k, i, row, func(*events.Input) {}))
 	}
-	w.past, w.open, w.windows = append(w.past, w.open...), nil, w.windows+1
+	w.past, w.open = append(w.past, w.open...), nil
 }
 
 // centered are the rows that the last of all of a key's rows is centred on, as one of

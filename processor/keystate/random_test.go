@@ -149,6 +149,10 @@ func randomEnsemble(r *rand.Rand, cfg *Config) {
 func randomGrid(r *rand.Rand, cfg *Config) {
 	g := &series.Grid{Columns: 1 + r.IntN(6), Rows: 1 + r.IntN(6), X: 0, Y: 1, Count: -1, Baseline: -1, Span: int64(1 + r.IntN(300)),
 		Box: [4]float64{1e6 - 15, 1e6 - 15, 1e6 + 15, 1e6 + 25}, Learn: r.IntN(2) * r.IntN(4)}
+	if r.IntN(2) == 0 {
+		g.Stride = g.Span
+		g.Span *= int64(1 + r.IntN(5))
+	}
 	w := len(cfg.Windows)
 	cfg.Windows = append(cfg.Windows, series.WindowConfig{Columns: []int{0, 1}, Fingerprint: uint64(100 + w), Grid: g})
 	for range 1 + r.IntN(2) {

@@ -56,9 +56,9 @@ func (r *reverter) revert(o *undo.Op[*Key], with *undo.Operands) {
 	case opRow:
 		k.Windows[o.What].RestoreRow(w)
 	case opCell:
-		k.Windows[o.What].Table().RestoreCell(w)
+		k.Windows[o.What].Tables().RestoreCell(w)
 	case opTable:
-		k.Windows[o.What].Table().Restore(w)
+		k.Windows[o.What].Tables().Restore(w)
 	case opCarry:
 		m := &k.Progress[o.What]
 		m.Carry = append(m.Carry[:0], detectors.WordsOf(with.Floats)...)

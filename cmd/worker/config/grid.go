@@ -13,10 +13,11 @@ import (
 
 // gridSettings make the samples of a detector of op scan events of a grid.
 type gridSettings struct {
-	Span  time.Duration `env:"GRID" envDefault:"0s" min:"0s" max:"8760h" doc:"With op scan, the event time over which a series' samples are counted in a grid of WINDOW cells, COLUMNS a row; windows begin at multiples of it, do not overlap, and end where the partition's watermark passes them. FIELDS are then x, y and, if there, the count of a sample (default 1), and its baseline. 0: samples are the cells themselves, WINDOW of them a grid."`
-	Box   []string      `env:"GRID_BOX" derived:"0,0,COLUMNS,rows: x and y are cells" doc:"With GRID, what the grid covers: x0,y0,x1,y1 in the units of x and y. A sample at x1 or y1 is outside, and what is outside is a dead letter."`
-	Learn int           `env:"GRID_LEARN" envDefault:"0" min:"0" max:"1000000" doc:"With GRID, the baseline of a cell is learnt: in proportion to its mean count in the earlier windows of its series, of which there must be this many before the first score. 0: the baseline is the fourth of FIELDS, or the same for all cells."`
-	MaxP  float64       `env:"MAX_P" derived:"1; with GRID, where there are p-values, 0.01" min:"1e-9" max:"1" doc:"With op scan, the largest p-value of a region that can be an anomaly; THRESHOLD still bounds its log-likelihood ratio. 1: any."`
+	Span   time.Duration `env:"GRID" envDefault:"0s" min:"0s" max:"8760h" doc:"With op scan, the event time over which a series' samples are counted in a grid of WINDOW cells, COLUMNS a row; windows begin at multiples of it, do not overlap (but see GRID_STRIDE), and end where the partition's watermark passes them. FIELDS are then x, y and, if there, the count of a sample (default 1), and its baseline. 0: samples are the cells themselves, WINDOW of them a grid."`
+	Stride time.Duration `env:"GRID_STRIDE" derived:"GRID: windows do not overlap" min:"0s" max:"8760h" doc:"With GRID, the event time from the end of a window to that of the next: GRID is a multiple of it, and windows end at multiples of it. Each stride of a window has a table of its own in the state."`
+	Box    []string      `env:"GRID_BOX" derived:"0,0,COLUMNS,rows: x and y are cells" doc:"With GRID, what the grid covers: x0,y0,x1,y1 in the units of x and y. A sample at x1 or y1 is outside, and what is outside is a dead letter."`
+	Learn  int           `env:"GRID_LEARN" envDefault:"0" min:"0" max:"1000000" doc:"With GRID, the baseline of a cell is learnt: in proportion to its mean count in the strides of its series before the window, of which there must be this many with samples before the first score. 0: the baseline is the fourth of FIELDS, or the same for all cells."`
+	MaxP   float64       `env:"MAX_P" derived:"1; with GRID, where there are p-values, 0.01" min:"1e-9" max:"1" doc:"With op scan, the largest p-value of a region that can be an anomaly; THRESHOLD still bounds its log-likelihood ratio. 1: any."`
 }
 
 // gridMaxP is the default of MAX_P of a grid with p-values.
@@ -29,6 +30,7 @@ func deriveGrid(d *DetectorSettings, set func(name, value string)) {
 		return
 	}
 	set("STRIDE", "1")
+	set("GRID_STRIDE", strconv.FormatInt(int64(d.Grid.Span), 10))
 	set("THRESHOLD", "fixed:0")
 	set("CLOSE_AFTER", "1")
 	if least, ok := leastP(d); ok && least <= gridMaxP {
@@ -62,7 +64,7 @@ func gridOf(d *DetectorSettings, columns []int, names []string) (*series.Grid, e
 	}
 	model, _ := v["MODEL"].(int)
 	g := &series.Grid{Columns: width, Rows: d.Window / width, X: columns[0], Y: columns[1], Count: -1, Baseline: -1,
-		Span: d.Grid.Span.Microseconds(), Learn: d.Grid.Learn, Signed: model == int(scan.Normal)}
+		Span: d.Grid.Span.Microseconds(), Stride: d.Grid.Stride.Microseconds(), Learn: d.Grid.Learn, Signed: model == int(scan.Normal)}
 	g.Box = [4]float64{0, 0, float64(g.Columns), float64(g.Rows)}
 	copy(g.Fields[:], names)
 	if len(columns) > 2 {
@@ -88,7 +90,7 @@ func gridOf(d *DetectorSettings, columns []int, names []string) (*series.Grid, e
 // grid checks the settings of a detector's grid.
 func (k *checker) grid(short string, d *DetectorSettings) {
 	c := k.c
-	if !k.ok(short+"GRID", short+"GRID_BOX", short+"GRID_LEARN", short+"MAX_P", short+"WINDOW", short+"COLUMNS", short+"FIELDS", short+"OP") {
+	if !k.ok(short+"GRID", short+"GRID_STRIDE", short+"GRID_BOX", short+"GRID_LEARN", short+"MAX_P", short+"WINDOW", short+"COLUMNS", short+"FIELDS", short+"OP") {
 		return
 	}
 	if least, ok := leastP(d); d.Grid.MaxP < 1 && (!ok || least > d.Grid.MaxP) {
@@ -99,7 +101,8 @@ func (k *checker) grid(short string, d *DetectorSettings) {
 		k.add(short+"MAX_P", fmt.Sprintf("%v, but no p-value is that small", d.Grid.MaxP), fix)
 	}
 	if d.Grid.Span == 0 {
-		for name, set := range map[string]bool{"GRID_BOX": len(cleanList(d.Grid.Box)) > 0, "GRID_LEARN": d.Grid.Learn > 0} {
+		for name, set := range map[string]bool{"GRID_BOX": len(cleanList(d.Grid.Box)) > 0, "GRID_LEARN": d.Grid.Learn > 0,
+			"GRID_STRIDE": d.Grid.Stride > 0} {
 			if set {
 				k.add(short+name, "set, but there is no grid", "set "+Prefix+short+"GRID to the event time of a window, or remove it")
 			}
@@ -122,6 +125,11 @@ func (k *checker) grid(short string, d *DetectorSettings) {
 		k.add(short+"GRID_BOX", "the box is empty", "write x0,y0,x1,y1 with x0 below x1 and y0 below y1")
 	case g.Span == 0:
 		k.add(short+"GRID", fmt.Sprintf("%v is less than a microsecond", d.Grid.Span), "")
+	case g.Stride == 0 || g.Span%g.Stride != 0:
+		k.add(short+"GRID_STRIDE", fmt.Sprintf("GRID=%v is no multiple of %v", d.Grid.Span, d.Grid.Stride), "use GRID divided by a whole number")
+	case g.Cells() > 0 && g.Tables() > series.MaxRows/g.Cells():
+		k.add(short+"GRID_STRIDE", fmt.Sprintf("%d tables of %d cells are more than the %d cells of a window", g.Tables(), g.Cells(), series.MaxRows),
+			"raise it, or lower GRID or WINDOW")
 	case g.Learn > 0 && g.Baseline >= 0:
 		k.add(short+"GRID_LEARN", fmt.Sprintf("set, but the baseline is the field %s", d.Fields[3]), "remove one of them")
 	case d.Stride != 1:
@@ -137,7 +145,11 @@ func (k *checker) grid(short string, d *DetectorSettings) {
 
 // gridText is what a window's fingerprint says of a grid.
 func gridText(g *series.Grid) string {
-	return fmt.Sprintf(";grid=%d;columns=%d;rows=%d;box=%v;learn=%d;signed=%v", g.Span, g.Columns, g.Rows, g.Box, g.Learn, g.Signed)
+	text := fmt.Sprintf(";grid=%d;columns=%d;rows=%d;box=%v;learn=%d;signed=%v", g.Span, g.Columns, g.Rows, g.Box, g.Learn, g.Signed)
+	if g.Tables() > 1 {
+		text += fmt.Sprintf(";stride=%d", g.Stride)
+	}
+	return text
 }
 
 // gridSettingsOf lists the settings behind a grid's part of a window's fingerprint.
@@ -146,6 +158,9 @@ func gridSettingsOf(d *DetectorSettings, g *series.Grid) (list []provenance.Sett
 		list = append(list, provenance.Setting{Name: DetectorPrefix(d.Name) + name, Value: value})
 	}
 	add("GRID", d.Grid.Span.String())
+	if g.Tables() > 1 {
+		add("GRID_STRIDE", d.Grid.Stride.String())
+	}
 	add("WINDOW", strconv.Itoa(d.Window))
 	add("COLUMNS", strconv.Itoa(g.Columns))
 	add("GRID_BOX", strings.Trim(strings.ReplaceAll(fmt.Sprint(g.Box), " ", ","), "[]"))

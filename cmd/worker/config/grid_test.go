@@ -27,7 +27,7 @@ func TestGridSettings(t *testing.T) {
 		}
 		return fmt.Sprint(faults)
 	}
-	for _, good := range [][]string{nil, {"HOT_FIELDS=x,y"}, {"HOT_FIELDS=x,y,n,b"}, {"HOT_GRID_LEARN=3"}, {"HOT_MAX_P=0.005"}} {
+	for _, good := range [][]string{nil, {"HOT_FIELDS=x,y"}, {"HOT_FIELDS=x,y,n,b"}, {"HOT_GRID_LEARN=3"}, {"HOT_MAX_P=0.005"}, {"HOT_GRID_STRIDE=20s"}} {
 		if faults := parse(good...); faults != "[]" {
 			t.Errorf("%v: %s", good, faults)
 		}
@@ -35,6 +35,8 @@ func TestGridSettings(t *testing.T) {
 	for _, bad := range [][2]string{
 		{"HOT_FIELDS=x", "HOT_FIELDS"}, {"HOT_GRID_BOX=1,2,3", "HOT_GRID_BOX"}, {"HOT_GRID_BOX=1,2,1,3", "HOT_GRID_BOX"},
 		{"HOT_GRID_BOX=1,2,a,3", "HOT_GRID_BOX"}, {"HOT_GRID=0s", "HOT_GRID_BOX"}, {"LEVEL_GRID=1m", "LEVEL_GRID"},
+		{"HOT_GRID_STRIDE=25s", "HOT_GRID_STRIDE"}, {"HOT_GRID_STRIDE=1ns", "HOT_GRID_STRIDE"}, {"LEVEL_GRID_STRIDE=1m", "LEVEL_GRID_STRIDE"},
+		{"HOT_GRID_STRIDE=1us", "HOT_GRID_STRIDE"},
 		{"HOT_MAX_P=0.0001", "HOT_MAX_P"}, {"LEVEL_MAX_P=0.5", "LEVEL_MAX_P"}, {"HOT_STRIDE=3", "HOT_STRIDE"},
 		{"ODRADEK_TTL=30s", "TTL"}, {"ODRADEK_DUPLICATES=drop", "DUPLICATES"},
 	} {

@@ -133,7 +133,8 @@ func TestSpots(t *testing.T) {
 	}
 	if n := 800 * 80.0; math.Abs(sum-usual) > 6*math.Sqrt(usual) || math.Abs(hot-expected) > 6*math.Sqrt(expected) ||
 		math.Abs(squares/n-1) > 0.05 || math.Abs(spots-2*32*6) > 12 {
-		t.Errorf("%v events, usually %v, of a variance of %v times that; %v in spots of %v, %v rounds with one", sum, usual, squares/n, hot, expected, spots)
+		t.Errorf("%v events, usually %v, of a variance of %v times that; %v in spots of %v, %v rounds with one", sum, usual, squares/n,
+			hot, expected, spots)
 	}
 }
 

@@ -10,21 +10,25 @@ import (
 )
 
 // Grid describes a window of cells: samples are events at places of a box, and the cells of the box
-// count them from a time on, for Span of event time (a tumbling window). The rows of such a
-// Window are the cells, row after row of the grid, of a count and a baseline, both whole; the time of
-// each is that from which it counts. Window.Count is the number of cells of all windows so far.
+// count them. A window covers Span of event time and ends with a stride in which it has samples: windows overlap
+// where Stride is less than Span. The rows of such a Window are one table for each stride of Span: the cells, row after
+// row of the grid, of a count and a baseline, both whole; the time of each is that from which its table counts. The
+// tables make a ring by time. Window.Count grows by the number of cells with each table, the first time by that of
+// all tables.
 //
 // The baseline of a cell is the sum of the samples' baselines, or 1 without them. A learnt one is 1
-// and the sum of the cell's counts in all earlier windows that had samples: it is in proportion to
-// their mean, with one window of a count of 1 in each cell before them.
+// and the sum of the cell's counts in all strides before the window that had samples: it is in proportion to
+// their mean, with one stride of a count of 1 in each cell before them. Where no baselines come with samples, a
+// table has as baselines those of the tables whose place it took, with the counts of these if baselines are learnt.
 type Grid struct {
 	Columns, Rows   int
 	X, Y            int        // places of a sample, as indices into its values
 	Count, Baseline int        // likewise; negative: there is none, and a sample counts 1
 	Fields          [4]string  // names of X, Y, Count and Baseline, for people
 	Box             [4]float64 // x0, y0, x1, y1: places from x0 up to x1, which is outside
-	Span            int64      // microseconds of a window; windows begin at multiples of it
-	Learn           int        // earlier windows that a learnt baseline needs; 0: it is not learnt
+	Span            int64      // microseconds of a window
+	Stride          int64      // from a window to the next, of which Span is a multiple; windows begin at multiples of it. 0: Span
+	Learn           int        // strides before the window that a learnt baseline needs; 0: it is not learnt
 	Signed          bool       // counts may be negative
 }
 
@@ -35,13 +39,36 @@ const MaxCount = 1 << 53
 // Cells returns the number of cells.
 func (g *Grid) Cells() int { return g.Columns * g.Rows }
 
-// Start returns the start of the window that a time is in.
+// stride returns the microseconds of a stride.
+func (g *Grid) stride() int64 {
+	if g.Stride == 0 {
+		return g.Span
+	}
+	return g.Stride
+}
+
+// Tables returns the number of strides of a window.
+func (g *Grid) Tables() int { return int(g.Span / g.stride()) }
+
+// Start returns the start of the stride that a time is in.
 func (g *Grid) Start(time int64) int64 {
-	over := time % g.Span
+	over := time % g.stride()
 	if over < 0 {
-		over += g.Span
+		over += g.stride()
 	}
 	return time - over
+}
+
+// End returns the end of the stride that begins at start.
+func (g *Grid) End(start int64) int64 { return start + g.stride() }
+
+// begin returns the start of the window whose last stride begins at start.
+func (g *Grid) begin(start int64) int64 { return g.End(start) - g.Span }
+
+// place returns which of a Window's tables is that of a stride.
+func (g *Grid) place(start int64) int {
+	n := int64(g.Tables())
+	return int((start/g.stride()%n + n) % n)
 }
 
 // Check says what is wrong with the grid of a window with these columns, of samples of dim values,
@@ -53,6 +80,8 @@ func (g *Grid) Check(columns []int, dim int) error {
 	}
 	if g.Span < 1 || g.Learn < 0 || g.Learn > 0 && g.Baseline >= 0 {
 		errs = append(errs, fmt.Errorf("a grid over %d microseconds that learns for %d windows", g.Span, g.Learn))
+	} else if g.Stride < 0 || g.Span%g.stride() != 0 || len(errs) == 0 && g.Span/g.stride() > int64(MaxRows/g.Cells()) {
+		errs = append(errs, fmt.Errorf("windows of %d microseconds every %d, of %d cells", g.Span, g.Stride, g.Cells()))
 	}
 	if len(columns) != 2 || columns[0] != g.X || columns[1] != g.Y || max(g.Count, g.Baseline) >= dim {
 		errs = append(errs, fmt.Errorf("columns %v of a grid's window, use x and y", columns))
@@ -148,15 +177,15 @@ func (d *Setup) Region(r *detectors.Region) *events.Region {
 	return e
 }
 
-// GridOpen reports whether the i-th window, of a grid, has samples since its start, and returns the
-// start: of the next window at the earliest, where it has none, and the least time before the first.
+// GridOpen reports whether the i-th window, of a grid, has samples in its newest stride, and returns the
+// start of that: of the next stride at the earliest, where it has none, and the least time before the first.
 func (k *Series) GridOpen(i int) (start int64, open bool) {
 	w, sw := &k.Windows[i], &k.Set.Windows[i]
 	if w.Rows == 0 {
 		return minTime, false
 	}
-	if start = int64(w.slab[0]); k.Progress[sw.Detectors[0].Place].Fresh == 0 {
-		return start + sw.Grid.Span, false
+	if start = w.Tables().newest(sw.Grid); k.Progress[sw.Detectors[0].Place].Fresh == 0 {
+		return sw.Grid.End(start), false
 	}
 	return start, true
 }
@@ -165,7 +194,7 @@ func (k *Series) GridOpen(i int) (start int64, open bool) {
 func (k *Series) ClosesAt(end int64) bool {
 	for i := range k.Windows {
 		if g := k.Set.Windows[i].Grid; g != nil {
-			if start, open := k.GridOpen(i); open && start+g.Span == end {
+			if start, open := k.GridOpen(i); open && g.End(start) == end {
 				return true
 			}
 		}
@@ -173,74 +202,145 @@ func (k *Series) ClosesAt(end int64) bool {
 	return false
 }
 
-// Closed reports whether the watermark has closed the window of a grid that a time is in.
+// Closed reports whether the watermark has passed the stride of a grid that a time is in.
 func (set *Set) Closed(time, watermark int64) bool {
 	if set == nil || watermark <= time {
 		return false
 	}
 	for i := range set.Windows {
-		if g := set.Windows[i].Grid; g != nil && g.Start(time)+g.Span <= watermark {
+		if g := set.Windows[i].Grid; g != nil && g.End(g.Start(time)) <= watermark {
 			return true
 		}
 	}
 	return false
 }
 
-// OpenGrid begins the grid's next window at start, and returns the bytes that this added.
-// Rows that are there must have been saved (Table.Append).
+// OpenGrid begins the grid's next stride at start, and returns the bytes that this added.
+// The table whose place it takes must have been saved (Tables.Append).
 func (w *Window) OpenGrid(sw *SetWindow, start int64) (added int64) {
-	n := int32(sw.Grid.Cells())
+	g, n := sw.Grid, sw.Grid.Cells()
 	if w.slab == nil {
-		added = w.grow(sw, n)
+		added = w.grow(sw, int32(n*g.Tables()))
 	}
-	first := w.Rows == 0
-	w.Count, w.Rows, w.next = w.Count+int64(n), n, 0
-	table := w.Table()
-	for i := range int(n) {
-		table[i] = uint64(start)
-		cell := table.cell(i)
-		baseline := 1.0
-		switch {
-		case sw.Grid.Baseline >= 0:
-			baseline = 0
-		case sw.Grid.Learn > 0 && !first:
-			baseline = math.Float64frombits(cell[0]) + math.Float64frombits(cell[1])
+	t := w.Tables()
+	from := g.Row(start, 0)
+	if w.Rows > 0 {
+		w.Count += int64(n)
+		for i := from; i < from+n; i++ {
+			t[i] = uint64(start)
+			count, baseline := t.at(i)
+			switch {
+			case g.Baseline >= 0:
+				baseline = 0
+			case g.Learn > 0:
+				baseline += count
+			}
+			t.set(i, 0, baseline)
 		}
-		cell[0], cell[1] = 0, math.Float64bits(baseline)
+		return added
+	}
+	w.Rows, w.next = int32(n*g.Tables()), 0
+	w.Count += int64(w.Rows)
+	for i := range int(w.Rows) {
+		t[i] = uint64(start - g.Span) // no stride of the window
+		t.set(i, 0, 0)
+	}
+	for i := from; i < from+n; i++ {
+		t[i] = uint64(start)
+		if g.Baseline < 0 {
+			t.set(i, 0, 1)
+		}
 	}
 	return added
 }
 
-// Table returns the cells of a grid's window.
-func (w *Window) Table() Table { return w.slab[:3*int(w.cap)] }
+// Tables returns the cells of a grid's window.
+func (w *Window) Tables() Tables { return w.slab[:3*int(w.cap)] }
 
-// Learned reports whether the window that is open has as many before it as its baseline needs.
-func (w *Window) Learned(g *Grid) bool { return w.Count/int64(g.Cells())-1 >= int64(g.Learn) }
+// Learned reports whether as many strides with samples are before the newest window as its baseline needs.
+func (w *Window) Learned(g *Grid) bool {
+	t := w.Tables()
+	begin, within := g.begin(t.newest(g)), 0
+	for i := 0; i < len(t)/3; i += g.Cells() {
+		if int64(t[i]) >= begin {
+			within++
+		}
+	}
+	return w.Count/int64(g.Cells())-int64(g.Tables())+1-int64(within) >= int64(g.Learn)
+}
 
-// Table is the content of a grid's window: the start of each of its cells, which is the window's, and
-// behind all of them the count and the baseline of each, floats as their bits.
-type Table []uint64
+// Tables is the content of a grid's window, of a row for each cell of each table: the start of the table's stride,
+// and behind those of all rows the count and the baseline of each, floats as their bits.
+type Tables []uint64
 
-// cell returns the count and the baseline of a cell.
-func (t Table) cell(i int) []uint64 { return t[len(t)/3+2*i:][:2:2] }
+// Row returns the row of a cell in the table of the stride that begins at start.
+func (g *Grid) Row(start int64, cell int) int { return g.place(start)*g.Cells() + cell }
 
-// Append appends all cells, for Restore.
-func (t Table) Append(dst []uint64) []uint64 { return append(dst, t...) }
+// newest returns the start of the newest stride that has a table.
+func (t Tables) newest(g *Grid) int64 {
+	start := int64(t[0])
+	for i := g.Cells(); i < len(t)/3; i += g.Cells() {
+		start = max(start, int64(t[i]))
+	}
+	return start
+}
+
+// row returns the count and the baseline of a row.
+func (t Tables) row(i int) []uint64 { return t[len(t)/3+2*i:][:2:2] }
+
+func (t Tables) at(i int) (count, baseline float64) {
+	r := t.row(i)
+	return math.Float64frombits(r[0]), math.Float64frombits(r[1])
+}
+
+func (t Tables) set(i int, count, baseline float64) {
+	r := t.row(i)
+	r[0], r[1] = math.Float64bits(count), math.Float64bits(baseline)
+}
+
+// Append appends the table whose place that of the stride that begins at start takes, for Restore.
+func (t Tables) Append(dst []uint64, g *Grid, start int64) []uint64 {
+	from, n := g.Row(start, 0), g.Cells()
+	dst = append(append(dst, uint64(from)), t[from:from+n]...)
+	return append(dst, t[len(t)/3+2*from:][:2*n]...)
+}
 
 // Restore is the opposite of Append.
-func (t Table) Restore(words []uint64) { copy(t, words) }
+func (t Tables) Restore(words []uint64) {
+	from, n := int(words[0]), (len(words)-1)/3
+	copy(t[from:], words[1:1+n])
+	copy(t[len(t)/3+2*from:], words[1+n:])
+}
 
-// AppendCell appends what AddCell changes.
-func (t Table) AppendCell(dst []uint64, cell int) []uint64 {
-	return append(append(dst, uint64(cell)), t.cell(cell)...)
+// AppendCell appends what Add changes.
+func (t Tables) AppendCell(dst []uint64, row int) []uint64 {
+	return append(append(dst, uint64(row)), t.row(row)...)
 }
 
 // RestoreCell is the opposite of AppendCell.
-func (t Table) RestoreCell(words []uint64) { copy(t.cell(int(words[0])), words[1:]) }
+func (t Tables) RestoreCell(words []uint64) { copy(t.row(int(words[0])), words[1:]) }
 
-// AddCell adds to the count and the baseline of a cell.
-func (t Table) AddCell(cell int, count, baseline float64) {
-	c := t.cell(cell)
-	c[0] = math.Float64bits(math.Float64frombits(c[0]) + count)
-	c[1] = math.Float64bits(math.Float64frombits(c[1]) + baseline)
+// Add adds to the count and the baseline of a row.
+func (t Tables) Add(row int, count, baseline float64) {
+	c, b := t.at(row)
+	t.set(row, c+count, b+baseline)
+}
+
+// Sum adds the count and the baseline of each cell in the newest window to dst, two values a cell, and returns
+// the window's start.
+func (t Tables) Sum(g *Grid, dst []float64) (start int64) {
+	start = g.begin(t.newest(g))
+	for i := range len(t) / 3 {
+		count, baseline := t.at(i)
+		sum := dst[2*(i%g.Cells()):][:2]
+		switch {
+		case int64(t[i]) >= start:
+			sum[0], sum[1] = sum[0]+count, sum[1]+baseline
+		case g.Learn > 0:
+			sum[1] += count + baseline
+		case g.Baseline < 0:
+			sum[1] += baseline
+		}
+	}
+	return start
 }

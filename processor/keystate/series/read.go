@@ -75,6 +75,9 @@ func (d *Reader) Rows(k *Series, list []StoredSegment) error {
 		if err := d.takeSegments(k, sw, w, list, seg, segs); err != nil {
 			return err
 		}
+		if sw.Grid != nil {
+			w.Rows = 0 // all tables are there, each in its place
+		}
 		w.windUp(tail)
 		d.loadRows(&d.Decoder, sw, w)
 		rows = min(rows, int64(sw.Need))

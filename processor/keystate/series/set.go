@@ -163,6 +163,9 @@ func (s *Sets) of(reads func(detector int) bool) *Set {
 				sw.Detectors = append(sw.Detectors, set.detectorOf(d, sw.Tail, waits))
 				sw.Tail += waits
 				sw.Need = max(sw.Need, d.Full)
+				if sw.Grid != nil {
+					sw.Need = int32(sw.Grid.Cells() * sw.Grid.Tables())
+				}
 				set.Detectors++
 			}
 		}

@@ -11,6 +11,7 @@ package tasks
 
 import (
 	"math"
+	"slices"
 
 	"odradek/detectors"
 	"odradek/processor/keystate/series"
@@ -122,6 +123,7 @@ func (q *Queue[K]) Pack(
 	t := &b.Tasks[len(b.Tasks)-1]
 	t.Op, t.Dim, t.Fresh, t.Params = d.Op, uint32(d.Dim), uint32(d.Fresh), params
 	q.centers = q.centers[:0]
+	begin := int64(0) // of a grid's window
 	switch d.Elem {
 	case detectors.F32:
 		if p.pool != nil && !replaying && rows == d.Full {
@@ -140,7 +142,11 @@ func (q *Queue[K]) Pack(
 	case detectors.F64:
 		room = q.packWide(t, w, p, m, before, rows, b)
 	case detectors.I64:
-		packCounts(t, w, p, rows, b)
+		if d.Grid == nil {
+			packCounts(t, w, p, rows, b)
+		} else {
+			begin = q.packGrid(t, w, d.Grid, b)
+		}
 	}
 	if d.Summary != nil {
 		q.packSummary(t, p, k.Summary(d.Place), b)
@@ -160,6 +166,8 @@ func (q *Queue[K]) Pack(
 	e.Key, e.Detector, e.Index = key, d, int32(len(b.Tasks))-1
 	e.Steady, e.at, e.room = d.Steady && size.Scores == int(d.Fresh), uint32(len(q.words)), room
 	switch {
+	case d.Grid != nil:
+		q.words = append(q.words, slices.Repeat([]uint64{uint64(begin)}, int(rows))...)
 	case !e.Steady:
 		q.addTimes(w, rows, 0)
 	case d.Fresh == 1 && d.From == 0:

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"math"
+	"slices"
 
 	"odradek/detectors"
 	"odradek/processor/keystate/series"
@@ -13,6 +14,7 @@ type packer struct {
 	batch     *detectors.Batch // that has the parameters
 	serial    uint64
 	centers   []float64 // of the columns of the task being packed
+	sums      []float64 // of the tables of a grid, of the task being packed
 }
 
 // packX packs the rows of a task. Consecutive tasks of full windows with the same centers
@@ -152,6 +154,19 @@ func packCounts(t *detectors.Task, w *series.Window, d *detector, rows int32, b 
 	for i, v := range y {
 		dst[len(x)+i] = detectors.Count(math.Float64frombits(v))
 	}
+}
+
+// packGrid packs the tables of a grid's window, and returns the window's start.
+func (p *packer) packGrid(t *detectors.Task, w *series.Window, g *series.Grid, b *detectors.Batch) (start int64) {
+	p.sums = slices.Grow(p.sums[:0], 2*g.Cells())[:2*g.Cells()]
+	clear(p.sums)
+	start = w.Tables().Sum(g, p.sums)
+	var dst []int64
+	t.X, dst = b.GrowI64(len(p.sums))
+	for i, v := range p.sums {
+		dst[i] = detectors.Count(v)
+	}
+	return start
 }
 
 // packSummary puts the summary's virtual points into a task, centred as its rows are.
