@@ -97,8 +97,7 @@ func demoConfig(settings []string) (*config.Config, error) {
 	return c, nil
 }
 
-// executorSettings are those of the demo's own environment that say where to
-// score; nothing else of it counts.
+// executorSettings returns the settings of the demo's own environment that choose the executor. Workers get no others of it.
 func executorSettings(environ []string) (settings []string) {
 	for _, v := range environ {
 		for _, name := range []string{"EXECUTOR=", "WORKERS=", "CUDA_"} {

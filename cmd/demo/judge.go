@@ -24,7 +24,7 @@ const demoInterval = 5 * time.Second
 // have found it.
 const promptSteps = 32
 
-// demoTruth is what was planted.
+// demoTruth holds the planted faults.
 type demoTruth struct {
 	model   *sensors.Model
 	start   time.Time
@@ -93,7 +93,7 @@ func (d *demoTruth) told(a *demoAnomaly) string {
 	return "false"
 }
 
-// demoAnomaly is an anomaly as the records of its id tell it.
+// demoAnomaly is an anomaly, read from the records of its id.
 type demoAnomaly struct {
 	output.Anomaly        // the newest
 	sensor         string // the series
@@ -150,7 +150,7 @@ func (l *demoLog) fault(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }
 
-// demoKind is what became of the faults of one kind.
+// demoKind counts the found and missed faults of one kind.
 type demoKind struct {
 	Planted     int `json:"planted"` // and over
 	Found       int `json:"found"`
@@ -186,14 +186,14 @@ type demoResult struct {
 	Lifecycle   []string            `json:"lifecycle_faults"` // empty unless something is wrong
 }
 
-// demoFleet is what else there is to say of the fleet.
+// demoFleet has the results of the fleet of machines besides its faults.
 type demoFleet struct {
 	Samples  int64 `json:"samples"`
 	Machines int   `json:"machines"`
 	False    int   `json:"false"`
 }
 
-// demoGrid is what else there is to say of the regions.
+// demoGrid has the results of the regions besides their faults.
 type demoGrid struct {
 	Regions     int   `json:"regions"`
 	Windows     int64 `json:"windows"`          // of each
@@ -202,7 +202,7 @@ type demoGrid struct {
 	False       int   `json:"false"`
 }
 
-// add adds the faults of a kind of which each series had some.
+// add adds the faults of a kind if there were any.
 func (r *demoResult) add(name string, k demoKind) {
 	if k.Planted == 0 {
 		k.Series = 0

@@ -26,7 +26,7 @@ func main() {
 	os.Exit(t.demo(signalContext(), os.Args[1:]))
 }
 
-// terminal is what the demo sees of the world.
+// terminal holds the demo's outputs and environment.
 type terminal struct {
 	out, err io.Writer
 	environ  []string

@@ -28,7 +28,7 @@ type stream struct {
 	config *config.Config // of its first worker
 }
 
-// truth is what was planted in a stream.
+// truth holds the faults planted in a stream.
 type truth interface {
 	// upTo lists what was planted in the first records of the stream.
 	upTo(records int64)

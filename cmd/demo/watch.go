@@ -16,7 +16,7 @@ import (
 	"odradek/schemas/output"
 )
 
-// demoView is what the demo shows while it runs.
+// demoView is the table that the demo shows while it runs.
 type demoView struct {
 	t       terminal
 	o       *demoOptions

@@ -20,11 +20,9 @@ const resetting = "reset in progress"
 
 // reset empties the state of the partitions and commits where to begin.
 //
-// The order makes it safe to interrupt and to repeat. First the offsets are
-// committed without a replay floor: the brokers refuse that while the group has
-// members, and from then on no worker can use the old state. Then the
-// changelogs are emptied. Then the offsets are committed again with a floor that
-// needs no state.
+// It may be interrupted and repeated at any point. First it commits the offsets without a replay floor: the
+// brokers refuse that while the group has members, and afterwards no worker can use the old state. Then it
+// empties the changelogs. Last it commits the offsets again with a floor that needs no state.
 func (s *stateTool) reset(ctx context.Context, t terminal) error {
 	targets, err := s.targets(ctx)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package child is the parent's side of a device: the process odradek-cuda that has it
-// (Process), its supervision (Device), and the messages between the two (Request, Reply).
-// Messages carry no data: batches lie in memory that both sides map.
+// Package child is the parent's side of a device: the child process odradek-cuda (Process), its supervision (Device),
+// and the messages between parent and child (Request, Reply). Messages carry no data: batches lie in memory that both
+// sides map.
 package child
 
 import (

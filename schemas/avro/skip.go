@@ -19,8 +19,7 @@ func gather(x uint64) (v uint64, n int) {
 }
 
 // varint reads a variable-length number at pos: its bits, before the zigzag is
-// undone, and the position behind it. It has up to 10 bytes, of which the last
-// may only be 1 (Avro: 64 bits).
+// undone, and the position after it. It has up to 10 bytes; the tenth must be 0 or 1 (Avro: 64 bits).
 func varint(buf []byte, pos int) (v uint64, next int, st status) {
 	if uint(pos) >= uint(len(buf)) {
 		return 0, pos, statusTruncated

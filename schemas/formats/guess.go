@@ -9,9 +9,8 @@ import (
 // guessBytes is how much of a value a guess looks at.
 const guessBytes = 64
 
-// looksLike guesses from its first bytes what a value is that cannot be read, for the
-// error message: most often a topic of another format. It is empty where there is
-// no telling.
+// looksLike guesses the format of an unreadable value from its first bytes, for the error message: most often the topic
+// has another format. It returns "" if no format fits.
 func looksLike(value []byte) string {
 	switch {
 	case bytes.HasPrefix(value, []byte("Obj\x01")):

@@ -27,16 +27,13 @@ type Config struct {
 	Username, Password string // basic auth
 	BearerToken        string // or a token
 	TLS                *tls.Config
-	// CacheDir keeps what was fetched across restarts; "" keeps nothing. It may
-	// be shared by several workers and registries. One that cannot be used is no
-	// error: see CacheFault.
+	// CacheDir is the folder that keeps fetched schemas across restarts; "" for none. Several workers and registries
+	// may share it. An unusable folder is no error: see CacheFault.
 	CacheDir string
 	Timeout  time.Duration // of one request; 0 means 5 s
-	// Grace is how long the registry has to answer that there is no such schema
-	// before that is final; 0: the first answer is.
+	// Grace is for how long the registry must answer that it has no such schema until that is final; 0: the first answer is.
 	Grace time.Duration
-	// NegativeTTL is how long an answer that there is no such schema is believed;
-	// 0 means 10 s.
+	// NegativeTTL is for how long a final answer that there is no such schema is cached; 0 means 10 s.
 	NegativeTTL time.Duration
 }
 
@@ -195,7 +192,7 @@ func (r *Client) Stats() Stats {
 	}
 }
 
-// errNoRegistry condemns a record that needs a registry where there is none.
+// errNoRegistry is the error of a record that needs a registry if none is configured.
 var errNoRegistry = fmt.Errorf("%w: no registry is configured, set ODRADEK_SCHEMA_REGISTRY_URL", ErrUnknownSchema)
 
 // SchemaByID is the schema of an id, from memory, else from the registry, else
@@ -214,8 +211,7 @@ func (r *Client) SchemaByID(ctx context.Context, id int32) (*schemas.Schema, err
 	})
 }
 
-// SchemaByGUID is the schema of a GUID, as SchemaByID. Its ID is -1 where the
-// registry does not tell it.
+// SchemaByGUID is SchemaByID for a GUID. The schema's ID is -1 if the registry does not return it.
 func (r *Client) SchemaByGUID(ctx context.Context, guid [16]byte) (*schemas.Schema, error) {
 	if r == nil {
 		return nil, errNoRegistry
@@ -364,7 +360,7 @@ func (r *Client) load(ctx context.Context, name string, fetch func(context.Conte
 	return s, err
 }
 
-// kept is what the disk has under a name, or nil.
+// kept returns the schema that the disk has under a name, or nil.
 func (r *Client) kept(name string) *schemas.Schema {
 	if r.disk == nil {
 		return nil

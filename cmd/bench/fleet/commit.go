@@ -34,8 +34,8 @@ type commitTimings struct{ markers, appends, end, cpu, broker time.Duration }
 
 func (t *commitTimings) all() time.Duration { return t.markers + t.appends + t.end }
 
-// Commit measures transactions as the worker sends them, one after the other,
-// without reading and scoring: the share of the brokers and the network in a cycle.
+// Commit measures transactions as the worker sends them, one after the other, without reading and scoring: the time of
+// a cycle that brokers and network take.
 func (b *Bench) Commit(ctx context.Context) (rows []report.Row, err error) {
 	for _, n := range []int{commitRecords, commitLight} {
 		runs, size, err := b.commits(ctx, b.Scale(n))

@@ -1,6 +1,5 @@
-// Package fleet has the benchmarks of a worker at the load of a fleet of sensors: heavy
-// detectors on the CPU and on GPUs, how many sensors it serves, its largest transactions, and
-// a backtest over files.
+// Package fleet has the benchmarks of a worker at the load of a fleet of sensors: heavy detectors on the CPU and on
+// GPUs, the number of sensors that it can serve, its largest transactions, and a backtest over files.
 package fleet
 
 import (

@@ -22,8 +22,7 @@ const sensorRate = 10
 // fleetWriters is the number of producers of a fleet's records.
 const fleetWriters = 4
 
-// fleetInput is the topic of a fleet of sensors. Sensors are added in steps, so
-// that windows that are full stay full; all partitions have as many.
+// fleetInput is the topic of a fleet of sensors. Sensors are added in steps, so that full windows stay full, and equally to all partitions.
 type fleetInput struct {
 	*testbed.Input
 	made  int       // names tried for keys

@@ -1,5 +1,4 @@
-// Package host reads what this machine says of its processor and of processes: their
-// processor time and their memory.
+// Package host reads the processor of this machine, and the processor time and memory of processes.
 package host
 
 import (

@@ -71,7 +71,7 @@ func MachineCPU() (busy, idle time.Duration) {
 	return busy, idle
 }
 
-// ResidentBytes is what of a process is in memory.
+// ResidentBytes returns the resident memory of a process.
 func ResidentBytes(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

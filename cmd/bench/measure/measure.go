@@ -1,5 +1,4 @@
-// Package measure has the options that all benchmarks obey: how much and how often they
-// measure, and what they log.
+// Package measure has the options of all benchmarks: how much and how often they measure, and their log.
 package measure
 
 import (

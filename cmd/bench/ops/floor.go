@@ -47,9 +47,9 @@ type work struct {
 	ops float64
 }
 
-// least returns the work of the cheapest algorithm. A floor is that of the cheapest known one,
-// not of the kernel's: a kernel may reach 80 % of its own algorithm's arithmetic and take ten
-// times as long as another algorithm.
+// least returns the work of the cheapest algorithm. A floor is the work of the cheapest known one, not of the
+// kernel's: a kernel may reach 80 % of its own algorithm's arithmetic and take ten times as long as another
+// algorithm.
 func least(of ...work) work {
 	best := of[0]
 	for _, w := range of[1:] {
@@ -68,12 +68,11 @@ func hankelFFT(w float64) float64 {
 	return 2*(2*n*math.Log2(n)-4*n+6) + 6*w
 }
 
-// sstWork is that of IKA-SST: power and Krylov steps are a product with C = H H' each.
+// sstWork is the work of IKA-SST: each power or Krylov step is a product with C = H H'.
 func sstWork(w, fresh int) work {
 	n, f := float64(w), float64(fresh)
 	const steps = sstSteps + opsKrylov
-	// C of consecutive scores is a sliding part of one matrix, made along its diagonals
-	// by two instructions an element, half of them.
+	// C of consecutive scores is a sliding part of one symmetric matrix, made along its diagonals by two instructions an element.
 	c := f*steps*n*n + 2*(n+f-1)*(n+f-1) // two matrices, half of each
 	return least(
 		work{"direct products with H", f * 2 * steps * n * n},
@@ -82,16 +81,15 @@ func sstWork(w, fresh int) work {
 	)
 }
 
-// discordWork is that of left discords, in float64, of which a lane does half as many:
-// products of the first fresh row with all subsequences, for each further one a step of
-// the recurrence, and means, deviations and correlations.
+// discordWork is the work of left discords in float64, at half the rate of float32: products of the first fresh row
+// with all subsequences, a step of the recurrence for each further row, and means, deviations and correlations.
 func discordWork(window, m, fresh int) work {
 	n := float64(window - 2*m + 1)
 	return work{"one row of products, a recurrence for the others", 2 * n * (float64(m) + 2*float64(fresh-1) + 4 + 2*float64(fresh))}
 }
 
-// svdWork is that of SVD-SST: Lanczos on H, 40+2r steps for the past and 24 for the
-// current as noise of w=320 needs them, each made orthogonal to those before.
+// svdWork is the work of SVD-SST: Lanczos on H with 40+2r steps for the past and 24 for the current, as noise of w=320
+// needs, each step orthogonalised against the earlier ones.
 func svdWork(w, rank, fresh int) work {
 	n := float64(w)
 	cost := func(product float64) float64 {
@@ -111,8 +109,7 @@ var kdVisits = map[[3]int]float64{
 	{1024, 8, 20}: 642, {4096, 8, 20}: 1198, {16384, 8, 20}: 1861, {1000000, 2, 50}: 122, {1600000, 3, 50}: 205, {581012, 10, 50}: 17367,
 }
 
-// searchWork is that of the k nearest of each of n points, two instructions a pair for
-// the selection.
+// searchWork is the work of finding the k nearest of each of n points, with two instructions a pair for the selection.
 func searchWork(n, dim, k int) work {
 	points, d := float64(n), float64(dim)
 	all := []work{
@@ -125,14 +122,14 @@ func searchWork(n, dim, k int) work {
 	return least(all...)
 }
 
-// sortedWork is that of the k nearest of each of n points of one coordinate: they are sorted,
-// and each has its nearest beside it, a difference and an addition for each.
+// sortedWork is the work of finding the k nearest of each of n points of one coordinate: a sort, then a difference and
+// an addition for each neighbour, which are adjacent.
 func sortedWork(n, k int) work {
 	points := float64(n)
 	return work{"sorted points", points * (math.Log2(points) + 2*float64(k))}
 }
 
-// knnWork is that of weights; of one fresh point, if each is.
+// knnWork is the work of the weights of all points, or with one of a single fresh point.
 func knnWork(n, dim, k int, one bool) work {
 	switch {
 	case one && dim == 1:
@@ -145,9 +142,9 @@ func knnWork(n, dim, k int, one bool) work {
 	return searchWork(n, dim, k)
 }
 
-// lofWork is that of local outlier factors; of one fresh point, if each is, by
-// incremental LOF (Pokrajac et al. 2007), which keeps the neighbours: one pass for the
-// new point and one for each of about k that lose a neighbour.
+// lofWork is the work of the local outlier factors of all points, or with one of a single fresh point by incremental
+// LOF (Pokrajac et al. 2007), which stores the neighbours: one pass for the new point and one for each of about k
+// points that lose a neighbour.
 func lofWork(n, dim, k int, one bool) work {
 	switch {
 	case dim == 1 && one:
@@ -160,8 +157,8 @@ func lofWork(n, dim, k int, one bool) work {
 	return searchWork(n, dim, k)
 }
 
-// pairWork is that of all pairs of subsequences: two multiplications and additions and a
-// product a pair, in float64, at half the rate of float32.
+// pairWork is the work of all pairs of subsequences: two multiplications and additions and a product a pair, in
+// float64, at half the rate of float32.
 func pairWork(n, least, most, step int) work {
 	pairs := 0.0
 	for m := least; m <= most; m += step {

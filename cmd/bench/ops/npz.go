@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// npyHead is what the head of an array says: the element type and the shape.
+// npyHead matches the header of an array: its element type and shape.
 var npyHead = regexp.MustCompile(`'descr': '[<|](..)'.*'fortran_order': (True|False).*'shape': \((\d+)(?:, (\d+))?`)
 
 // readNPZ reads a table of an npz file, NumPy's format, row by row.

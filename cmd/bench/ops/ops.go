@@ -1,6 +1,5 @@
-// Package ops has the benchmarks of what computes, without brokers: the ops on the CPU and on
-// GPUs, the ways to the points of largest kNN weight, and the decoding of records. Baselines
-// are the Python programs beside it.
+// Package ops has the benchmarks of pure computation, without brokers: the ops on the CPU and on GPUs, the algorithms
+// that find the points of largest kNN weight, and the decoding of records. Baselines are the Python programs beside it.
 package ops
 
 import (
@@ -197,7 +196,7 @@ func readRecording(file string) ([]float64, error) {
 	return x, nil
 }
 
-// wave returns value i of key k's window, of which x has those before and at i a normal deviate.
+// wave returns value i of key k's window. x has the values before it and, at i, a normal deviate.
 func (s *shape) wave(x []float64, i, k int) float64 {
 	switch {
 	case s.series == walks && i > 0:

@@ -35,7 +35,7 @@ type shape struct {
 // target is the required rate of a row; 0 for none.
 type target struct{ kernel, whole float64 }
 
-// targets are those of shapes, by name.
+// targets has the target rates of shapes, by name.
 var targets = map[string]target{
 	"ikasst w=100, 16 fresh":                                      {120e6, 80e6},
 	"ikasst w=100, 1 fresh":                                       {0, 12e6},

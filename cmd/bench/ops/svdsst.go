@@ -16,8 +16,8 @@ import (
 const (
 	svdWindow = 320
 	svdRank   = 12
-	// svdPeer is what the last of svdForms gave with scipy 1.17, by processor time, on
-	// one core of a busy AMD EPYC (Zen 4): the baseline where numpy is not installed.
+	// svdPeer is the rate of the last of svdForms with scipy 1.17, by processor time, on one core of a busy AMD EPYC
+	// (Zen 4): the baseline if numpy is not installed.
 	svdPeer = 89
 )
 
@@ -68,9 +68,8 @@ func (b *Bench) SVDSST(ctx context.Context) ([]report.Row, error) {
 		b.Repeat, spread, others)}, nil
 }
 
-// svdForms are what svdsst.py measures, in its order; the best one is the
-// baseline. Two full singular value decompositions are what the method's paper says,
-// but no one who knows that the trajectory matrix is symmetric needs them.
+// svdForms are the variants that svdsst.py measures, in its order; the best one is the baseline. The method's paper
+// uses two full singular value decompositions, which the symmetry of the trajectory matrix makes unnecessary.
 var svdForms = []string{
 	"numpy svd", "numpy eigh of the Gram matrix", "numpy eigh of the trajectory matrix",
 	"scipy eigh of the Gram matrix, r of its vectors", "scipy eigsh (ARPACK's Lanczos)",

@@ -17,11 +17,10 @@ import (
 // topN is the number of outliers that topn asks for, the paper's n.
 const topN = 10
 
-// bruteMost is the largest number of points of which topn compares all pairs, or most, unless
-// -shapes names the way.
+// bruteMost is the largest number of points for which topn runs algorithms that compare all or most pairs, unless -shapes names them.
 const bruteMost = 20_000
 
-// treeWay is the name of the way that is not the paper's.
+// treeWay is the name of the algorithm that is not from the paper.
 const treeWay = "kd-tree"
 
 // pointSet is a set of points to find outliers among.
@@ -32,8 +31,7 @@ type pointSet struct {
 	alike bool
 }
 
-// pointSets are those of the paper that can be drawn anew, and the tables with reference
-// figures.
+// pointSets are the paper's sets that can be generated, and the tables with reference figures.
 var pointSets = []pointSet{
 	{"G2d", drawn(1_000_000, 2, func(rng *rand.Rand, _, _ int) float64 { return rng.NormFloat64() }), false},
 	{"G3d", drawn(500_000, 3, func(rng *rand.Rand, i, c int) float64 {

@@ -1,5 +1,4 @@
-// Package report has the rows that benchmarks return, figures with their baselines and
-// targets, and prints them as a table or as JSON.
+// Package report prints the rows that benchmarks return, figures with their baselines and targets, as a table or as JSON.
 package report
 
 import (

@@ -12,8 +12,7 @@ import (
 	"odradek/schemas/output"
 )
 
-// Latencies are of single records, from event time to the moment an independent
-// reader of committed records receives the score.
+// Latencies has the latencies of single records, from event time until an independent reader of committed records receives the score.
 type Latencies struct {
 	Micros []int64 // sorted
 	Rate   float64 // records/s that the generator reached

@@ -11,7 +11,7 @@ import (
 	"odradek/cmd/bench/report"
 )
 
-// Tick is what was seen of a process at one moment.
+// Tick is a measurement of a process at one moment.
 type Tick struct {
 	At          time.Time
 	Records     int64 // done
@@ -19,7 +19,7 @@ type Tick struct {
 	Busy, Idle  time.Duration // of all cores
 }
 
-// Pace is what a process did in its steady interval.
+// Pace is the rate and the costs of a process in its steady interval.
 type Pace struct {
 	Rate   float64 // records a second
 	CPU    float64 // ns of the process a record
@@ -34,7 +34,7 @@ func (p Pace) String() string {
 		report.Figure(p.Rate), report.Figure(p.CPU), report.Figure(p.Broker), p.Span.Round(time.Millisecond), 100*p.Idle, 100*p.Others)
 }
 
-// Watch looks at a process until it has done total records.
+// Watch measures a process every 200 ms until it has done total records.
 func (b *Bed) Watch(ctx context.Context, p *Process, total int64, limit time.Duration,
 	count func() (int64, error)) ([]Tick, error) {
 	var ticks []Tick
@@ -74,8 +74,7 @@ func (b *Bed) BrokerCPU() (sum time.Duration) {
 	return sum
 }
 
-// Steady is the pace between two shares of the total: after the start, which is
-// connecting and warming up, and before partitions run dry.
+// Steady returns the pace between two fractions of the total: after connecting and warming up, and before partitions run dry.
 func Steady(ticks []Tick, from, to float64) (Pace, error) {
 	total := float64(ticks[len(ticks)-1].Records)
 	i, j := 0, len(ticks)-1

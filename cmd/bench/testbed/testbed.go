@@ -1,6 +1,5 @@
-// Package testbed runs what benchmarks measure: brokers, a registry, input topics with records,
-// workers and other processes. It takes their pace, their processor time and the latency of
-// their scores.
+// Package testbed starts the processes that benchmarks measure, brokers, a registry, workers and peers, and fills input
+// topics. It measures rates, processor time and the latency of scores.
 package testbed
 
 import (

@@ -35,7 +35,7 @@ type Bench struct {
 	paths *pathResult    // of path-cpu and path-rate, measured once
 }
 
-// pathResult is what path-cpu and path-rate share.
+// pathResult is the common result of path-cpu and path-rate.
 type pathResult struct {
 	in             *testbed.Input
 	rate, cpu      float64 // medians

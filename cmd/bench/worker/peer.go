@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// ChildArgument is the first argument of this program where it is one of the processes that a
-// benchmark runs beside the worker: a peer, or something whose memory is measured.
+// ChildArgument is the first argument that starts this program as a process of a benchmark beside the worker: a peer,
+// or a process whose memory is measured.
 const ChildArgument = "child"
 
-// RunChild is that process. The arguments are those after ChildArgument: what it is, and its own.
+// RunChild runs such a process. args are the arguments after ChildArgument: its kind, then its own arguments.
 func RunChild(ctx context.Context, args []string, out io.Writer) error {
 	switch what := args[0]; what {
 	case "franz-go":

@@ -34,7 +34,7 @@ const (
 	memoryRounds = memoryWindow + 64 // samples of each key
 )
 
-// memoryReport is what the process prints.
+// memoryReport is the output of the measured process.
 type memoryReport struct {
 	Live, Running int64 // resident bytes: after a collection, before it
 	Keys          int

@@ -55,7 +55,7 @@ func NewDataSet(set []quality.Series, format, topic string, states map[int]*keys
 	return d
 }
 
-// Together is what the results of all detectors together have in place of a detector's name.
+// Together is the name of the results of all detectors together, in place of a detector's name.
 const Together = "all together"
 
 // Partitions implements Source.

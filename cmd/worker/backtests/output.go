@@ -108,7 +108,7 @@ func (o *Outputs) close() error {
 	return err
 }
 
-// scoreBuffer holds rows of a lane until they are worth the lock of a shared table.
+// scoreBuffer collects rows of a lane, so that the lock of a shared table is taken once for many.
 type scoreBuffer struct {
 	o         *Outputs
 	cfg       *keystate.Config

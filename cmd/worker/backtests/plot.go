@@ -6,10 +6,9 @@ import (
 	"odradek/processor/keystate"
 )
 
-// plot keeps the course of a series, its scores and thresholds, in a fixed number of
-// buckets of equal width in event time: of values the lowest and the highest, of scores
-// and thresholds the highest. The width doubles when the time outgrows the buckets, so
-// that each row is processed once, in a few nanoseconds.
+// plot holds the curves of a series, its scores and thresholds, in a fixed number of buckets of equal width
+// in event time: the lowest and the highest value, and the highest score and threshold. The width doubles
+// when the time outgrows the buckets, so that each row is processed once, in a few nanoseconds.
 type plot struct {
 	begin int64 // time of the first bucket
 	width uint8 // of a bucket: 1<<width microseconds

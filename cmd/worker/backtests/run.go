@@ -1,6 +1,5 @@
-// Package backtests runs configured detectors over recorded samples, of files or of a
-// range of a topic, through the same fold as the stream, and writes tables of scores
-// and anomalies, and a report.
+// Package backtests runs the configured detectors over recorded samples, from files or a range of a topic, through the
+// same fold as the stream, and writes tables of scores and anomalies and a report.
 //
 // # The path of a row
 //
@@ -34,8 +33,8 @@ import (
 type Source interface {
 	// Partitions returns the partitions of the rows, at least one.
 	Partitions() []Partition
-	// Read sends all rows, those of a partition in order, until ctx ends. send may be
-	// called from several goroutines, for one partition by one at a time.
+	// Read sends all rows, those of a partition in order, until ctx ends. It may call send from several goroutines, but
+	// only from one at a time for a partition.
 	Read(ctx context.Context, send func(partition int, s *Share) error) error
 	// Total returns the amount to read, in the unit of Share.Done; 0 where it is unknown.
 	Total() int64
@@ -80,12 +79,11 @@ type Progress struct {
 	Rows, Done, Total atomic.Int64 // Done and Total in the source's unit
 }
 
-// shares is the most shares that wait for a lane.
+// shares is the largest number of Shares that wait for a lane.
 const shares = 4
 
-// Run runs to the end of the source, or until ctx ends: then the rows that were read are
-// scored, and the Summary says that it is partial. With an error of the source, too, the
-// Summary is of what was read before it.
+// Run runs to the end of the source, or until ctx ends: then it scores the rows that were read, and the Summary says
+// that it is partial. After an error of the source the Summary covers the rows before it.
 func Run(ctx context.Context, c *Config) (*Summary, error) {
 	if c.Progress == nil {
 		c.Progress = new(Progress)

@@ -28,25 +28,24 @@ type DetectorResult struct {
 	Anomalies int
 	Silent    int // series without one
 	*Agreement
-	// AlarmsPerDay is the number of anomalies, with labels of those that meet none, for each
-	// day of each series.
+	// AlarmsPerDay is the number of anomalies (if there are labels, of those that overlap none) per day of a series.
 	AlarmsPerDay float64
 }
 
-// Agreement compares anomalies with labels. An anomaly is right if it meets a labelled
-// one of its series, from its first sample to the one that opened it or its last.
+// Agreement compares anomalies with labels. An anomaly is right if it overlaps a label of its series, from its first
+// sample to its last or to the one that opened it.
 type Agreement struct {
 	Labelled, Found int
 	Right, Wrong    int // anomalies
-	// Delays of the found ones, in seconds from the label's begin to the opening; the
-	// median and the longest. One that opens before the label has 0.
+	// The median and the longest delay of the found labels, in seconds from the label's start to the opening; 0 if the
+	// anomaly opened before the label.
 	DelayMedian, DelayMax float64
 }
 
-// Precision returns the share of the anomalies that meet a label, 0 where there are none.
+// Precision returns the share of the anomalies that overlap a label, 0 without anomalies.
 func (a *Agreement) Precision() float64 { return ratio(a.Right, a.Right+a.Wrong) }
 
-// Recall returns the share of the labelled anomalies that were found, 0 where there are none.
+// Recall returns the share of the labelled anomalies that were found, 0 without labels.
 func (a *Agreement) Recall() float64 { return ratio(a.Found, a.Labelled) }
 
 func ratio(n, of int) float64 {

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// A panel is drawn in units of the SVG's own, which the page scales to its width. Lines
-// keep their width then, and text is left to the page.
+// A panel is drawn in the SVG's own units, which the page scales to its width. Lines are not scaled, and the page draws the text.
 const (
 	panelWidth  = 1000
 	valueHeight = 120

@@ -2,10 +2,9 @@ package config
 
 import "strings"
 
-// ChangelogPrefix returns the prefix of a group's changelogs if none is set. With a
-// single '-' between the two, plant and eu-in would have the changelog of plant-eu
-// and in. Behind a name with a '-' it is doubled: the name stays below the prefix
-// <group>- that permissions are given for.
+// ChangelogPrefix returns the prefix of a group's changelogs if none is set: the group and a '-', which is doubled if
+// the group has one itself. Otherwise group plant with topic eu-in would have the changelog of group plant-eu with
+// topic in. Permissions for the prefix <group>- include both forms.
 func ChangelogPrefix(group string) string {
 	if strings.Contains(group, "-") {
 		return group + "-"
@@ -24,8 +23,7 @@ func (c *Config) ChangelogTopic(topic string) string {
 	return ChangelogName(c.Output.ChangelogPrefix, topic)
 }
 
-// KeepChangelog makes ChangelogTopic return changelog for an input topic: one that keeps
-// the name that an earlier version has given it.
+// KeepChangelog makes ChangelogTopic return changelog for an input topic, because an earlier version created it under this name.
 func (c *Config) KeepChangelog(topic, changelog string) {
 	if c.changelogs == nil {
 		c.changelogs = map[string]string{}

@@ -32,7 +32,7 @@ var ensembleSpec = &detectors.Spec{
 	},
 }
 
-// memberSettings are those of every detector that an ensemble's members have, and it has not.
+// memberSettings are the settings that every detector has except an ensemble: they belong to its members.
 var memberSettings = []string{"WINDOW", "STRIDE", "FIELDS"}
 
 func (d *DetectorSettings) isEnsemble() bool { return d.Op == ensembleSpec.Name }

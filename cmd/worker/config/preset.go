@@ -69,8 +69,8 @@ func presetNamed(name string) *preset {
 	return nil
 }
 
-// expandPreset adds the settings of the preset's detectors to vars where no detector is named. A
-// setting that vars has already stays; a detector with another OP has none of the preset's settings.
+// expandPreset adds the settings of the preset's detectors to vars if vars names no detector. It overwrites no setting
+// of vars; a detector with another OP gets none of the preset's settings.
 func (c *Config) expandPreset(vars map[string]string, faults *[]Fault) {
 	name := Prefix + "PRESET"
 	if len(c.Detect.Names) > 0 {

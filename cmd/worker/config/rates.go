@@ -9,10 +9,9 @@ import (
 	"odradek/detectors/threshold"
 )
 
-// Unsupported returns a warning for each detector that is asked for a false-alarm rate beyond what its
-// history shows, by settings that are given: those of a preset are its own affair. A rate of 1/1000 takes a
-// thousand scores; below that it goes by an extrapolated tail, which was found to be off by up to four
-// times (docs/quality.md, realised rates).
+// Unsupported returns a warning for each detector whose configured false-alarm rate needs a longer history than it has.
+// Settings of a preset get no warning. A rate of 1/1000 needs a thousand scores; below that the threshold comes from an
+// extrapolated tail, whose realised rates differ by up to four times (docs/quality.md, realised rates).
 func (c *Config) Unsupported() (list []Fault) {
 	given := map[string]bool{}
 	for _, s := range c.settings {
@@ -56,8 +55,8 @@ func leastRate(n int) string {
 	return strconv.FormatFloat(math.Ceil(rate/unit)*unit, 'g', 2, 64)
 }
 
-// perDayWarning warns of a number of alarms a day that a series of a score a second would not keep. How
-// many scores a series has is not known before it comes.
+// perDayWarning warns of a number of alarms a day that a series with a score a second could not keep, because the real
+// number of scores is not known in advance.
 func perDayWarning(r *threshold.Rule) (f Fault, ok bool) {
 	const day = 24 * time.Hour
 	scores := r.Value * float64(r.History+1) // a day that the history supports

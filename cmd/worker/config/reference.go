@@ -15,8 +15,7 @@ import (
 	"odradek/detectors"
 )
 
-// referred is the detector of a reference set, or why there is none. Without REFERENCE it
-// has neither.
+// referred is the detector with a reference set, or the error of making it. Without REFERENCE it has neither.
 type referred struct {
 	detector detectors.Modelled
 	err      error

@@ -14,7 +14,7 @@ import (
 )
 
 // RegistryConfig returns the configuration of the schema registry's client; ok is false
-// where no registry is set. The error is that of the file of certificate authorities.
+// if no registry is set. An error is from reading the file of certificate authorities.
 func (c *Config) RegistryConfig() (cfg registry.Config, ok bool, err error) {
 	s := &c.Registry
 	if len(s.URLs) == 0 {

@@ -53,7 +53,7 @@ func (r *Report) Fault(what, detail, fix string) {
 	r.Findings = append(r.Findings, Finding{Level: LevelFault, What: what, Detail: detail, Fix: fix})
 }
 
-// wrong adds a fault in spite of which run starts.
+// wrong adds a fault that does not stop run.
 func (r *Report) wrong(what, detail, fix string) {
 	r.Findings = append(r.Findings, Finding{Level: LevelFault, What: what, Detail: detail, Fix: fix, Starts: true})
 }

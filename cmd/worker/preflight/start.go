@@ -12,9 +12,8 @@ import (
 	"odradek/schemas/registry"
 )
 
-// StartLimit is how long a start is retried after faults that may pass: brokers or a registry
-// that are not up yet, an output topic that someone is about to create. The attempt under
-// way at its end may take up to StartGrace.
+// StartLimit is for how long a start is retried after faults that may be temporary: brokers or a registry that are not
+// up yet, an output topic that is about to be created. An attempt that has begun by then may take up to StartGrace.
 const (
 	StartLimit = 2 * time.Minute
 	StartGrace = time.Minute

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// eventCounts are what the measures by anomaly need of one series.
+// eventCounts are the counts of one series for the measures by anomaly.
 type eventCounts struct {
 	opened, wrong int // anomalies that the detector opened, and those of them outside of labels
 	runs, found   int // labelled anomalies, and those with a detected sample

@@ -103,8 +103,7 @@ type LabelMeasures struct {
 	// for a set without times. FalsePerSample is a sample.
 	FalsePerDay    *float64 `json:"false_per_series_day,omitempty"`
 	FalsePerSample float64  `json:"false_per_sample"`
-	// Intervals are those that bootstrap gives some of the measures, by their JSON names; nil
-	// for fewer than three series.
+	// Intervals are bootstrap intervals of some of the measures, by their JSON names; nil for fewer than three series.
 	Intervals map[string]Interval `json:"intervals_90,omitempty"`
 }
 

@@ -30,7 +30,7 @@ func (s *RateShare) Times(rate float64) (scores, runs float64) {
 	return float64(s.Exceeds) / expected, float64(s.Runs) / expected
 }
 
-// add counts a series of which the first warmup scores were not judged.
+// add counts the scores of a series; its first warmup scores were not judged.
 func (m *RateMeasures) add(s *Series, r *Verdicts, warmup int) {
 	scores, running := 0, false
 	for i, score := range r.Scores {

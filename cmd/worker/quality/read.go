@@ -45,11 +45,11 @@ const (
 	TCPDFormat = "tcpd" // <name>.json and annotations.json of the Turing Change Point Dataset
 	RowsFormat = "rows" // <name>_train.csv and <name>_test.csv of x0,x1,...[,label]: SMD, ASD, SMAP, MSL
 	UCRFormat  = "ucr"  // <name>_<train>_<begin>_<end>.txt of the UCR Anomaly Archive
-	// SKABFormat is that of <name>.csv of datetime;x0;x1;...;anomaly;changepoint.
+	// SKABFormat is <name>.csv of datetime;x0;x1;...;anomaly;changepoint.
 	SKABFormat = "skab"
-	// TSBFormat is that of TSB-AD and TSB-UAD: <name>_tr_<train>_<begin>.csv of x0,x1,...,Label.
+	// TSBFormat is the format of TSB-AD and TSB-UAD: <name>_tr_<train>_<begin>.csv of x0,x1,...,Label.
 	TSBFormat = "tsb-ad"
-	// ExathlonFormat is that of <trace>.csv of t,x0,x1,... and ground_truth.csv of anomalies.
+	// ExathlonFormat is <trace>.csv of t,x0,x1,..., with ground_truth.csv of anomalies.
 	ExathlonFormat = "exathlon"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// SyntheticFormat is that of a set of Synthetic.
+// SyntheticFormat is the format of the data sets that Synthetic returns.
 const SyntheticFormat = "synthetic"
 
 // The series of a kind of Synthetic, and their samples.

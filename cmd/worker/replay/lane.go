@@ -16,8 +16,7 @@ import (
 const laneSamples = 4096
 
 // Lane folds the samples of one input partition as the worker does: state, executor,
-// thresholds and anomalies are the same code. It publishes nothing and keeps nothing
-// beyond the run. A Lane is for one goroutine at a time.
+// thresholds and anomalies are the same code. It publishes and stores nothing. A Lane is for one goroutine at a time.
 type Lane struct {
 	// TellBlocks takes the blocks of tasks before tell takes their rows, with
 	// keystate.Config.Blocks; nil: they are dropped.

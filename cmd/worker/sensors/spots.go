@@ -49,7 +49,7 @@ func (s *Spot) Box(round int64) (box [4]float64) {
 	return [...]float64{float64(column), float64(row), float64(column + spotSize), float64(row + spotSize)}
 }
 
-// reflect returns where a walk from 0 on is that turns at most and at 0.
+// reflect returns the place after at steps of a walk that starts at 0 and turns at most and at 0.
 func reflect(at, most int64) int64 {
 	if most == 0 {
 		return 0

@@ -16,8 +16,8 @@ type Stream interface {
 	// Append appends the value of a series' record at a step; time is its event time, in microseconds.
 	// ok is false where the series gives nothing.
 	Append(dst []byte, series int, step, time int64) (value []byte, ok bool)
-	// Label returns the label of what was planted in a series and includes a step; ok is false without
-	// one. What goes on after the step has a ToSeq above it.
+	// Label returns the label of the planted fault that includes a step of a series; ok is false without one. The ToSeq
+	// of a fault that continues after the step is above it.
 	Label(series int, step int64) (l Label, ok bool)
 }
 

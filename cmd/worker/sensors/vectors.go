@@ -6,13 +6,13 @@ import (
 )
 
 // Vectors is the model of fleets of machines: each sample of a fleet has the four values of one of its
-// machines, which take turns. All follow from the machine's load, so samples lie about a curve:
+// machines, which take turns. All depend on the machine's load, so samples lie around a curve:
 //
 //	temperature = 40 + 50 load^2    pressure = 20 + 40 load    flow = 15 + 60 sqrt(load)    current = 10 + 60 load
 //
 // and normal noise of a hundredth of each range. The samples of a fleet are cut into slots of
-// OutlierEvery. Each slot but the first four has one outlier, a value of which is that of quite another load: within
-// its range, but not with the others.
+// OutlierEvery. Each slot but the first four has one outlier: one of its values belongs to a very different
+// load, so it is within its range but does not fit the others.
 type Vectors struct {
 	Seed         uint64
 	Fleets       int

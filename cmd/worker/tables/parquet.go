@@ -240,8 +240,7 @@ func (p *parquetFile) decode(b *Block, j *parquetJob) (err error) {
 	return nil
 }
 
-// eachPage calls see with each page of the job's rows, and the rows of the job that it
-// is of.
+// eachPage calls see with each page of the job's rows, and the range of these rows that the page has.
 func (j *parquetJob) eachPage(l *leaf, see func(page parquet.Page, from, to int) error) error {
 	pages := j.group.ColumnChunks()[l.at].Pages()
 	defer pages.Close()

@@ -29,7 +29,7 @@ const (
 	Truth
 )
 
-// Column is a column that is written. A column of texts of which there are few says so.
+// Column is a column of a written table. A column with few distinct texts is marked as such.
 type Column struct {
 	Name string
 	Kind Kind
