@@ -1,5 +1,7 @@
 package keystate
 
+import "math"
+
 // A backfill is the part of the log before the offset at which the partition begins to publish: its samples
 // fill windows, carries and histories, and nothing is handed out of them. It is a fold like any other,
 // with decisions, undo and snapshots, so a state in the middle of it can be rolled back, restored and handed
@@ -20,12 +22,11 @@ package keystate
 
 // BackfillTo says that the samples below offset are a backfill, before the first Mark or sample of a new
 // State. BeginReplay takes it from the floor.
-func (s *State) BackfillTo(offset int64) {
-	if s.journal.Started() {
+func (p *position) BackfillTo(offset int64) {
+	if p.next != math.MinInt64 {
 		panic("keystate: BackfillTo of a state that has begun")
 	}
-	s.position.backfill = offset
-	s.route()
+	p.backfill = offset
 }
 
 // BackfillEnd returns the offset of BackfillTo; 0 without a backfill.
@@ -35,10 +36,10 @@ func (p *position) BackfillEnd() int64 { return p.backfill }
 func (p *position) backfilling() bool { return p.backfill > 0 && p.next <= p.backfill }
 
 // pass notes that offsets below next are folded. Silences are looked for from the end of the backfill on.
-func (s *State) pass(next int64) {
-	filling := s.backfilling()
-	if s.next = next; filling && !s.backfilling() {
-		s.sweeps.planSilences()
+func (s *sweeps) pass(next int64) {
+	filling := s.at.backfilling()
+	if s.at.next = next; filling && !s.at.backfilling() {
+		s.planSilences()
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *State) foldSlow(sm *Sample, b *detectors.Batch) Outcome {
 	if s.rules.missing && !s.journal.Replaying {
 		s.rules.decide(sm.Offset)
 	}
-	s.pass(sm.Offset + 1)
+	s.sweeps.pass(sm.Offset + 1)
 	out := s.gate.enter(sm, b)
 	s.route()
 	return out

@@ -10,6 +10,7 @@ import (
 // folder folds samples, in their turn, into the windows of keys, and from there into tasks.
 type folder struct {
 	hold    bool // Config.Hold
+	at      *position
 	journal *journal
 	keys    *keys.Table
 	edits   edits
@@ -71,7 +72,8 @@ func (f *folder) fold(k *Key, time, offset int64, values []float64, b *detectors
 				m.Fresh++
 				continue
 			}
-			if f.due(k, w, d) {
+			f.summarise(k, w, d)
+			if f.packs(d) {
 				f.keys.Bytes += f.tasks.Pack(k, &k.Series, i, d, word, b, f.journal.Replaying)
 			}
 			m.Fresh = 0
@@ -104,7 +106,8 @@ func (f *folder) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v flo
 		w.Fresh(sw, d)[m.Fresh] = word
 		m.Fresh++
 	} else {
-		if f.due(k, w, d) {
+		f.summarise(k, w, d)
+		if f.packs(d) {
 			f.keys.Bytes += f.tasks.Pack(k, &k.Series, 0, d, word, b, f.journal.Replaying)
 		}
 		m.Fresh = 0
@@ -115,13 +118,10 @@ func (f *folder) foldOne(k *Key, sw *series.SetWindow, time, offset int64, v flo
 	return Scored
 }
 
-// due prepares for the task that the newest row has made due, and reports whether it is to be
-// packed: in a replay, and in turns of a backfill, only if something remembers it.
-func (f *folder) due(k *Key, w *series.Window, d *series.SetDetector) bool {
-	if d.Summary != nil {
-		f.summarise(k, w, d)
-	}
-	return d.Replays || !f.journal.Replaying && !f.judge.out.at.backfilling()
+// packs reports whether a task of a detector that has become due is packed: in a replay, and in turns of
+// a backfill, only if something remembers it.
+func (f *folder) packs(d *series.SetDetector) bool {
+	return d.Replays || !f.journal.Replaying && f.at.next > f.at.backfill
 }
 
 // setCarry sets a key's carry to that of its last task.

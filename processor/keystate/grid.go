@@ -100,7 +100,10 @@ func (f *folder) closeGrid(k *Key, i int, b *detectors.Batch) {
 		if !w.Learned(sw.Grid) {
 			start, _ := k.GridOpen(i)
 			f.judge.warm(k, d, start-1, int64(word>>1)) // the window's last microsecond
-		} else if f.due(k, w, d) {
+			continue
+		}
+		f.summarise(k, w, d)
+		if f.packs(d) {
 			f.keys.Bytes += f.tasks.Pack(k, &k.Series, i, d, word, b, f.journal.Replaying)
 		}
 	}

@@ -63,15 +63,17 @@ func (j *judge) addRows(p *pending, b *detectors.Batch) {
 		scores := b.Out[t.Scores.Off:][:len(words)].F32()
 		rows := j.out.Rows
 		for i, word := range words {
-			if int64(word>>1) < j.out.at.backfill {
-				continue
-			}
 			rows = append(rows, Row{})
 			r := &rows[len(rows)-1]
 			r.Key, r.Detector, r.State = p.Key, d.Index, stateOf(d, word, scores[i])
 			r.Score, r.Judged, r.Threshold = scores[i], scores[i], nan
 			r.Offset, r.Time = int64(word>>1), int64(fresh[i])
 			r.About, r.Until = int64(about[i]), int64(until[i])
+		}
+		if j.out.at.backfill > 0 {
+			made := rows[len(j.out.Rows):]
+			kept := slices.DeleteFunc(made, func(r Row) bool { return j.out.withholds(r.Offset) })
+			rows = rows[:len(rows)-len(made)+len(kept)]
 		}
 		j.out.Rows = rows
 		return

@@ -41,7 +41,7 @@ func (s *State) Mark(next int64) {
 	case len(unlogged) > 0 && unlogged[len(unlogged)-1].Offset >= next:
 		panic(fmt.Sprintf("keystate: mark at %d, not above the decision at %d", next, unlogged[len(unlogged)-1].Offset))
 	}
-	s.pass(next)
+	s.sweeps.pass(next)
 	s.journal.Mark(s.Suspects.floor(next))
 	s.journal.SetFloor(s.Floor())
 	s.route()

@@ -365,7 +365,7 @@ func (s *State) compose() {
 	s.rules = rules{dets: s.dets, decisions: s.Decisions.log, tasks: &s.folder.tasks}
 	s.Grids = newGrids(cfg.Windows, s.sets, table)
 	s.folder = folder{
-		hold: cfg.Hold, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids, tasks: tasks.New[*Key](s.dets),
+		hold: cfg.Hold, at: at, journal: journal, keys: table, edits: edits, judge: &s.judge, grids: &s.Grids, tasks: tasks.New[*Key](s.dets),
 	}
 	s.silences = newSilences(cfg.Silence, table)
 	s.silences.at, s.silences.journal, s.silences.edits, s.silences.out = at, journal, edits, &s.Output

@@ -7,9 +7,15 @@ import "odradek/processor/keystate/series"
 // when a task becomes due, before it is packed. The summary is state like any
 // other, and as a function of rows alone it is folded in a replay without tasks.
 
-// summarise folds the rows that have left the detector's window since its last
-// task.
+// summarise prepares for the task that the newest row has made due: it folds the rows that have left
+// the detector's window since its last task into the summary, if there is one.
 func (f *folder) summarise(k *Key, w *series.Window, d *series.SetDetector) {
+	if d.Summary != nil {
+		f.foldSummary(k, w, d)
+	}
+}
+
+func (f *folder) foldSummary(k *Key, w *series.Window, d *series.SetDetector) {
 	left := w.Left(d)
 	if left <= 0 {
 		return
