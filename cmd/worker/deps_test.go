@@ -32,7 +32,7 @@ var within = []struct{ dir, imports, why string }{
 		"settings are read and checked without a device, a broker or a command"},
 	{"cmd/worker/preflight",
 		"cmd/worker/config processor processor/outputs processor/provenance processor/policy processor/kafka processor/kafka/fetch " +
-			"processor/kafka/record processor/keystate schemas schemas/formats schemas/registry",
+			"processor/kafka/record processor/keystate processor/keystate/series schemas schemas/formats schemas/registry",
 		"a start is checked from outside: no executor, no command"},
 	{"cmd/demo",
 		"cmd/worker/config cmd/worker/sensors processor/kafka processor/kafka/fetch processor/kafka/record processor/kafkatest schemas schemas/*",

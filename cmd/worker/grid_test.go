@@ -218,6 +218,47 @@ func TestGridBadInput(t *testing.T) {
 	}
 }
 
+// TestGridCheck: check says which share of the newest events is none of the grid, by field, and it is a fault where no event can be read.
+func TestGridCheck(t *testing.T) {
+	c := kafkatest.Open(t, kafkatest.KindFake)
+	input := c.Topic(t, "in", 1)
+	at := time.UnixMilli(1_700_000_000_000)
+	environ := []string{"ODRADEK_KAFKA_BROKERS=" + strings.Join(c.Brokers, ","), "ODRADEK_GROUP=" + input + "-g", "ODRADEK_TOPICS=" + input}
+	for _, s := range gridSettings {
+		environ = append(environ, "ODRADEK_"+s)
+	}
+	say := func(code int, more string, want ...string) {
+		t.Helper()
+		got, out := runCheck(t, append(environ, strings.Fields(more)...))
+		for _, w := range want {
+			if got != code || !strings.Contains(out, w) {
+				t.Errorf("exit %d, want %d; lacks %q\n%s", got, code, w, out)
+			}
+		}
+	}
+	var recs []kafkatest.Record
+	for i := range 10 {
+		x, n, risk := any(1), any(1), any(3)
+		switch i {
+		case 1, 2, 3:
+			x = 4 + i
+		case 4, 5:
+			n = 1.5
+		case 6:
+			risk = -3
+		}
+		r := gridRecord(input, 0, at.Add(time.Duration(i)*time.Second), x, 1, n, risk)
+		recs = append(recs, r)
+	}
+	_, err := c.ProduceAcked(t.Context(), recs)
+	must(t, err)
+	say(exitOK, "", "3 of 10 would be dead letters (outside_grid of field x)", "at offset 3: 7 is outside the grid, which is from -4 up to 4",
+		"2 of 10 would be dead letters (bad_count of field n)", "1.5 is not a whole number",
+		"1 of 10 would be dead letters (bad_count of field at_risk)", "-3 is less than 0")
+	boxes := "ODRADEK_DETECTOR_HOT_GRID_BOX=50,50,60,60"
+	say(exitFailed, boxes, "10 of 10 would be dead letters (outside_grid of field x)", "correct GRID_BOX of the detector")
+}
+
 // TestGridChanges: a grid of another size does not read the stored one: the worker stops and names the settings.
 func TestGridChanges(t *testing.T) {
 	c, err := kafkatest.StartFake(kafkatest.FakeOptions{Brokers: 1})

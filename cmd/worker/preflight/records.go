@@ -13,6 +13,8 @@ import (
 	"odradek/processor/kafka"
 	"odradek/processor/kafka/fetch"
 	"odradek/processor/kafka/record"
+	"odradek/processor/keystate"
+	"odradek/processor/keystate/series"
 	"odradek/schemas"
 	"odradek/schemas/formats"
 	"odradek/schemas/registry"
@@ -111,8 +113,8 @@ type liveSample struct {
 	read      int               // that can be read
 	unread    int               // that the group would read, and cannot
 	started   bool              // the group has committed offsets in the topic, or may have
-	failed    map[string]int    // by class
-	example   map[string]string // of a class
+	failed    map[string]int    // by class, with the field of an event that is none of a grid
+	example   map[string]string // of those
 	schemas   map[int32]bool
 	future    int
 	otherKey  int              // series key differs from the record key
@@ -174,6 +176,10 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 	if err != nil {
 		return nil, err
 	}
+	var grids *keystate.Grids
+	if ks, err := e.c.KeystateConfig(); err == nil {
+		grids = &keystate.New(ks).Grids
+	}
 	var reading schemas.Reading
 	for _, tp := range tps {
 		// Markers and aborted records may fill the last offsets, so a partition
@@ -181,6 +187,13 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 		from := max(first[tp], ends[tp]-sampleRecords)
 		err := f.ReadRange(ctx, tp, from, ends[tp], func(rec *record.Record) (bool, error) {
 			s.records++
+			unread := func(class, why string) {
+				if class != schemas.ClassTombstone && !s.started && rec.Offset >= begin[tp] {
+					s.unread++
+				}
+				s.failed[class]++
+				s.example[class] = fmt.Sprintf("%s at offset %d: %s", tp, rec.Offset, why)
+			}
 			if err := dec.Decode(ctx, rec.Key, rec.Value, rec.Timestamp, rec.Header, &reading); err != nil {
 				class := "malformed"
 				var de *schemas.DecodeError
@@ -191,12 +204,14 @@ func (e *examination) sample(ctx context.Context, f *fetch.Fetcher, dec schemas.
 						return true, nil // the registry cannot be asked
 					}
 				}
-				if class != schemas.ClassTombstone && !s.started && rec.Offset >= begin[tp] {
-					s.unread++
-				}
-				s.failed[class]++
-				s.example[class] = fmt.Sprintf("%s at offset %d: %s", tp, rec.Offset, strings.TrimPrefix(err.Error(), "schemas: "))
+				unread(class, strings.TrimPrefix(err.Error(), "schemas: "))
 				return true, nil
+			}
+			if grids != nil {
+				if err := grids.Misplaced(reading.Key, reading.Values); err != nil {
+					unread(err.Class+" of field "+err.Field, err.Error())
+					return true, nil
+				}
 			}
 			s.read++
 			s.schemas[reading.Schema] = true
@@ -320,7 +335,11 @@ func (e *examination) judge(in kafka.TopicInfo, s *liveSample) {
 
 // unreadableFix returns the remedy where no record can be read for a reason of this class.
 func unreadableFix(class string) string {
-	switch class {
+	switch class, _, _ = strings.Cut(class, " "); class {
+	case series.OutsideGrid:
+		return "correct GRID_BOX of the detector, or x and y of its FIELDS"
+	case series.BadCount:
+		return "correct FIELDS of the detector: the third is a count, and the fourth a baseline"
 	case schemas.ClassMagic, schemas.ClassTruncated, schemas.ClassTrailingBytes, schemas.ClassMalformed:
 		return "correct " + config.Prefix + "TOPICS or _FORMAT, have the producers write with a schema registry's serializer, " +
 			"or name the schema of bare Avro in " + config.Prefix + "SCHEMA_FILE"

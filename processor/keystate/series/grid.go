@@ -92,9 +92,15 @@ func (g *Grid) Check(columns []int, dim int) error {
 	return errors.Join(errs...)
 }
 
+// The classes of a PlaceError, which are those of a dead letter.
+const (
+	OutsideGrid = "outside_grid"
+	BadCount    = "bad_count"
+)
+
 // PlaceError is the reason why a sample is no event of a grid.
 type PlaceError struct {
-	Class string // of a dead letter
+	Class string // OutsideGrid or BadCount
 	Field string
 	Value float64
 	Why   string
@@ -120,16 +126,16 @@ func (g *Grid) Place(values []float64) (cell int, count, baseline float64, ok bo
 		if i < 2 {
 			at, inside := axis(v, g.Box[i], g.Box[i+2], [...]int{g.Columns, g.Rows}[i])
 			if !inside {
-				return fault("outside_grid", "outside the grid, which is from %v up to %v", g.Box[i], g.Box[i+2])
+				return fault(OutsideGrid, "outside the grid, which is from %v up to %v", g.Box[i], g.Box[i+2])
 			}
 			cell += at * [...]int{1, g.Columns}[i]
 			continue
 		}
 		switch {
 		case v != math.Trunc(v) || math.Abs(v) > MaxCount:
-			return fault("bad_count", "not a whole number up to 2^53")
+			return fault(BadCount, "not a whole number up to 2^53")
 		case v < 0 && (i == 3 || !g.Signed):
-			return fault("bad_count", "less than 0")
+			return fault(BadCount, "less than 0")
 		}
 		if i == 2 {
 			count = v
