@@ -247,8 +247,8 @@ func (h *held) work(p *plan.Planner) int64 { return p.Work(4 * (len(h.In) + len(
 // mapTime is the time allowed for locking a batch's memory: 1 GiB takes 0.3 s.
 const mapTime = 5 * time.Second
 
-// onChild executes a request on a child. An error is that of ctx, or the child has to be
-// replaced. Without an error, the status words are valid.
+// onChild executes a request on a child. It returns the error of ctx, or one after which the child must be replaced.
+// Without an error, the status words are valid.
 func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Process, m *memory, q *plan.Request) (refused, err error) {
 	l, err := c.Take(ctx)
 	if err != nil {

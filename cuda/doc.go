@@ -112,8 +112,7 @@
 // of several runs on a busy EPYC: packing is bound by its 406 differences and roundings,
 // in cache or not.) So the link bounds copied windows (24.4 M/s
 // were measured, 93 %), and the owner's packing is not far beyond. With the directory in
-// the child the owner would still pack whole windows, and the cores would be the bound at
-// once.
+// the child the owner would still pack whole windows, and the cores would be the limit again.
 //
 // Measured with a million keys beside an H200 with 16 cores, samples, packing, Execute and
 // copying the carry back (docs/benchmarks.md): copied windows 11 to 14 M/s, cached 26 to 31

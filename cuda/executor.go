@@ -146,9 +146,7 @@ func (e *Executor) Stats() Stats {
 }
 
 // Execute is the path of a launch: see doc.go.
-//
-// When ctx ends, a batch that is on a device is waited for: the device writes
-// to its memory.
+// When ctx ends, Execute still waits for a batch that is on a device, because the device writes to its memory.
 func (e *Executor) Execute(ctx context.Context, b *detectors.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("cuda: execute: %w", err)

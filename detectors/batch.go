@@ -246,7 +246,7 @@ func (b *Batch) resolve(i int, r *Rows) {
 	}
 }
 
-// XWords is X as a run of words, whatever its elements are.
+// XWords returns X as words, whatever its element type.
 func (t *Task) XWords() Span {
 	if t.Op.Elem() == F32 {
 		return t.X

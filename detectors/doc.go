@@ -28,7 +28,7 @@
 //
 //  1. Write it as a package of its own under detectors: slices in, slices out,
 //     papers cited, importing nothing of the module but detectors/vec. First the
-//     definition, in float64, as the paper has it. Compare it with numbers
+//     definition, in float64, as in the paper. Compare it with numbers
 //     of an independent program (testdata, with that program). Then the fast
 //     form, with the lower bound on its time.
 //  2. Write the adapter, a package below detectors/ops (zscore is the smallest, ikasst the

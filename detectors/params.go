@@ -40,8 +40,7 @@ type Param struct {
 	Default any
 	// Min and Max are the limits of a number, inclusive.
 	Min, Max float64
-	// Help is what docs/configuration.md says of the setting, after the op's name. A
-	// row without is no setting.
+	// Help documents the setting in docs/configuration.md, after the op's name. A row without Help is no setting.
 	Help string
 	// Derive returns the default where it depends on other settings, which v holds,
 	// and on the number of values of a row. Derived describes it in words.

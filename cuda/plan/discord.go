@@ -27,14 +27,14 @@ var (
 	discordParamM      = discord.Op.Spec().Word("M")
 )
 
-// discordShape is what follows from a task's shape.
+// discordShape has the sizes that follow from a task's parameters and rows.
 type discordShape struct {
 	rows, fresh, points, dim, longest, shortest, lengths int
 	any                                                  bool // rows of several values, or several neighbours
 	each                                                 int  // fresh rows of a block
 }
 
-// discordShapeOf is the shape of a task; false where the kernels do not take it.
+// discordShapeOf returns the shape of a task; false if the kernels do not take it.
 func discordShapeOf(t *detectors.Task, params detectors.Words) (s discordShape, ok bool) {
 	if len(params) <= discordParamM || t.Dim < 1 || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
 		return s, false
@@ -54,7 +54,7 @@ func discordShapeOf(t *detectors.Task, params detectors.Words) (s discordShape, 
 	return s, s.shared() <= discordShared
 }
 
-// most is the most rows that a block has.
+// most is the largest number of rows of a block.
 func (s *discordShape) most() int { return min(s.rows, s.points+s.each-1) }
 
 // shared is the shared memory of a block, in bytes: its rows, queries and, of the kernel

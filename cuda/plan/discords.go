@@ -35,7 +35,7 @@ var (
 	discordsParamCount = len(discords.Op.Spec().Words())
 )
 
-// discordsShape is what follows from a task's shape.
+// discordsShape has the sizes that follow from a task's parameters and rows.
 type discordsShape struct {
 	n, dim                   int // values of a series, series
 	least, most, step, apart int // lengths; the exclusion is a length divided by apart
@@ -43,8 +43,7 @@ type discordsShape struct {
 	single                   bool // all pairs are compared in float32
 }
 
-// discordsShapeOf is the shape of a task of dim values a row, by its parameters; false where
-// the kernels do not take it.
+// discordsShapeOf returns the shape of a task of dim values a row, by its parameters; false if the kernels do not take it.
 func discordsShapeOf(dim, rows int, params detectors.Words) (s discordsShape, ok bool) {
 	at := params.Int
 	s = discordsShape{n: rows, dim: dim, least: at(discordsParamMin), most: at(discordsParamMax), step: at(discordsParamStep),
@@ -251,8 +250,8 @@ func (p *Planner) discordsProfile(s *discordsShape, m int, single bool) {
 	p.again(kernel("discords_finish"), (s.n-m+1+7)/8, 256, 0)
 }
 
-// discordsSingle launches the scan in float32 and the search, in float64, for the discords among
-// what is left by it. If it succeeds, the launches of the profile in float64 return at once. Limits
+// discordsSingle launches the scan in float32, and the search in float64 for the discords among the
+// candidates that it leaves. If it succeeds, the launches of the profile in float64 return at once. Limits
 // have one form in float32 and another in float64, so each scan begins without any.
 func (p *Planner) discordsSingle(s *discordsShape, m int, begun bool) {
 	if begun {

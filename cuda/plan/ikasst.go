@@ -22,7 +22,7 @@ var (
 	ikasstParamSteps  = ikasst.Op.Spec().Word("POWER_STEPS")
 )
 
-// ikasstRows are the kernels: rows of a vector that a lane has.
+// ikasstRows lists the kernels by the rows of a vector that a lane has.
 var ikasstRows = []int{8, 10, 13, 16, 20, 26, 32}
 
 func ikasstKernels() (names []string) {
@@ -32,7 +32,7 @@ func ikasstKernels() (names []string) {
 	return names
 }
 
-// ikasstShape is how a window is laid over lanes.
+// ikasstShape describes how a window is divided among lanes.
 type ikasstShape struct{ rows, lanes int }
 
 // ikasstBest returns the best shape for a task's parameters, and the picoseconds of a score

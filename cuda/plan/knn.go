@@ -41,13 +41,13 @@ var (
 	knnParamCount      = len(knn.Op.Spec().Words())
 )
 
-// knnShape is what follows from a task's shape.
+// knnShape has the sizes that follow from a task's parameters and rows.
 type knnShape struct {
 	rows, fresh, n, width int // rows, points to score, points, numbers a point
 	k, others, points     int // neighbours; of them others; the window, 0 for a tumbling one
 }
 
-// knnShapeOf is the shape of a task; false where the kernels do not take it.
+// knnShapeOf returns the shape of a task; false if the kernels do not take it.
 func knnShapeOf(t *detectors.Task, params detectors.Words) (s knnShape, ok bool) {
 	if len(params) != knnParamCount || t.Dim < 1 || t.Dim > knnDim || t.Fresh < 1 || t.X.Len%t.Dim != 0 || t.Scores.Len != t.Fresh {
 		return s, false
@@ -97,7 +97,7 @@ func (s *knnShape) window(dim int) (shared, scratch int) {
 	return g.searchBytes(dim, g.threads()) + g.padded*rows*4, scratch
 }
 
-// knnSet is how a large set is shared out: knn_scan.h's Set.
+// knnSet describes how a large set is divided among blocks: Set in knn_scan.h.
 type knnSet struct {
 	most, queries, groups, parts, blocks, room int
 	scratch                                    int

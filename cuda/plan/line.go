@@ -26,8 +26,7 @@ func (s lineShape) kernel() int { return bits.Len(uint(s.each)) - 1 }
 // place.
 func (s lineShape) bytes(more, bits int) int { return s.places*(14+more) + s.places/8*bits }
 
-// cost returns the device time of a sort and of so many steps for each point, in nanoseconds, on
-// a full device.
+// cost returns the device time of a sort and of the given steps for each point, in nanoseconds, on a full device.
 func (s lineShape) cost(steps int) int {
 	log := bits.Len(uint(s.places)) - 1
 	return s.places*(log*(log+1)+steps)/2000 + 1

@@ -217,8 +217,7 @@ func lofClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	return c, searches*(g.padded*(4*g.dim+6)+8000)/20000 + 1, true
 }
 
-// lofLineClass is lofClass of tasks of points of one coordinate, none of them virtual; false for
-// others.
+// lofLineClass is lofClass for points of one coordinate, without virtual points; false for other tasks.
 func lofLineClass(t *detectors.Task, params detectors.Words) (Class, int, bool) {
 	if len(params) != lofParamCount || t.Dim != 1 || params.Int(lofParamEmbed) != 1 || t.Bins.Len > 0 || t.Fresh < 1 ||
 		t.Scores.Len != t.Fresh || params.Int(lofParamK) < 1 {

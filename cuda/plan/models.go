@@ -19,7 +19,7 @@ type ModelPlace struct {
 // struct Upload in lane.h.
 type Upload struct{ From, To, Bytes uint64 }
 
-// Models returns the models that the plan of this round needs, none of them placed.
+// Models returns the models that the plan of this round needs, not yet placed.
 func (p *Planner) Models(b *detectors.Batch) (need []ModelPlace) {
 	some := false
 	b.Models(func(*detectors.Model, detectors.Span) { some = true })

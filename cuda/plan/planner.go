@@ -108,8 +108,8 @@ var (
 	sources []string  // the .cu files that have them, without the ending
 )
 
-// init lists what plans name: the lists cannot be initialised where they are declared,
-// since a plan's functions look a kernel up in them.
+// init fills the lists of kernels and ops from plans. They cannot be initialised where they are declared, since a
+// plan's functions look a kernel up in them.
 func init() {
 	byOp = make([]*opPlan, len(detectors.Ops()))
 	for _, p := range plans {
@@ -645,7 +645,7 @@ func (p *Planner) scratch(n int) uint32 {
 	return uint32(at / Alignment)
 }
 
-// Alignment is that of what lies in a batch's memory, in bytes.
+// Alignment is the alignment of everything in a batch's memory, in bytes.
 const Alignment = 256
 
 // Align rounds up to a multiple of Alignment.

@@ -1,6 +1,6 @@
-// Package ar is autoregression that learns online: it predicts each sample of a series
-// from those just before it, and measures how far off the prediction is (the
-// innovation), or how unlike anything learnt the samples before are (the novelty).
+// Package ar implements online autoregression: it predicts each sample of a series from those just before it, and
+// measures the error of the prediction (the innovation), or how much the samples before differ from all learnt ones
+// (the novelty).
 //
 // # The method
 //

@@ -33,17 +33,13 @@
 // that is constant has one cell.
 //
 // # Use
-//
-// The summary still has a state of the key that has left the window: a
-// return to it is no outlier. detectors.TestSummaryKnowsWhatTheWindowForgot has
-// a machine that mostly works in one state, now and then in another, and faults
-// as far off. Local outlier factors (window 100, k = 10, two dimensions, 40
-// cells) tell faults from returns with an AUROC of 0.58 without the summary and
-// of 1.00 with it; with the threshold that finds 9 of 10 faults 98 % of the returns
-// are taken for faults without it, none with it. The state has to take about k
-// bins for that: with 20 cells, where it takes fewer, the AUROC is 0.67. A
-// state that does not come back is forgotten: at a decay of 0.98, 600 periods
-// later.
+// The summary remembers states of the key that have left the window: a return to one of them is no outlier.
+// detectors.TestSummaryKnowsWhatTheWindowForgot has a machine that mostly works in one state, now and then in
+// another, and faults as far off. Local outlier factors (window 100, k = 10, two dimensions, 40 cells) tell
+// faults from returns with an AUROC of 0.58 without the summary and of 1.00 with it; with the threshold that
+// finds 9 of 10 faults 98 % of the returns are taken for faults without it, none with it. The state has to
+// take about k bins for that: with 20 cells, where it takes fewer, the AUROC is 0.67. A state that does not
+// come back is forgotten: at a decay of 0.98, 600 periods later.
 //
 // # Bounds
 //

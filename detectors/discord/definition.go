@@ -53,9 +53,8 @@ type window struct {
 	flat bool
 }
 
-// normalise returns the z-normalised subsequence. The mean is that of the differences to the
-// first value, in units of the largest, so that neither a level far from zero nor a tiny
-// scale loses digits.
+// normalise returns the z-normalised subsequence. It averages the differences to the first value, in units of the
+// largest, so that neither a level far from zero nor a tiny scale loses digits.
 func normalise(x []float64) window {
 	z, peak := make([]float64, len(x)), 0.0
 	for k, v := range x {

@@ -2,8 +2,7 @@ package discord
 
 import "math"
 
-// LeftQuery asks for the left neighbours of one subsequence: those that end before it
-// begins.
+// LeftQuery describes a search for the left neighbours of one subsequence: those that end before it begins.
 type LeftQuery struct {
 	M    int // length, in rows
 	K    int // neighbours
@@ -72,7 +71,7 @@ func (q LeftQuery) define(x []float64, dim int) (score float64, places []int) {
 	return sum / float64(len(places)), places
 }
 
-// dissimilarity returns that of column c of the subsequences from rows a and b on.
+// dissimilarity returns the dissimilarity of column c of the subsequences that begin at rows a and b.
 func dissimilarity(x []float64, dim, c, a, b, m int, excludeFlat bool) float64 {
 	meanA, sigmaA, flatA := moments(x, dim, c, a, m)
 	meanB, sigmaB, flatB := moments(x, dim, c, b, m)

@@ -101,7 +101,7 @@ func (s *search) measure(i int) {
 	}
 }
 
-// covariance returns that of two subsequences, times their length.
+// covariance returns the covariance of two subsequences, times their length.
 func (s *search) covariance(i, j int) float64 {
 	a, b := s.x[i:i+s.m], s.x[j:j+s.m]
 	ea, eb := s.sum[i]/float64(s.m), s.sum[j]/float64(s.m)

@@ -198,7 +198,7 @@ func (s *series) begin(t *strip, i, j int) {
 	vec.Covariances(&t.cov, t.a, s.x[j:], s.mean[j:])
 }
 
-// deviations returns those of the values of a subsequence from its mean, in the memory of a.
+// deviations returns the deviations of a subsequence's values from its mean, in the memory of a.
 func (s *series) deviations(a []float64, i int) []float64 {
 	a = sized(a, s.m)
 	e := s.sum[i] / float64(s.m)
@@ -208,7 +208,7 @@ func (s *series) deviations(a []float64, i int) []float64 {
 	return a
 }
 
-// distance returns that of two subsequences, from their values.
+// distance returns the distance of two subsequences, from their values.
 func (s *series) distance(i, j int) float64 {
 	switch {
 	case s.flat(i) && s.flat(j):

@@ -3,7 +3,7 @@
 // The score of a sample is the sum of the members' terms. A member's term is log(s/m), where s is
 // the member's score and m the mean of its scores of the samples before, of which the last Memory
 // count most: the k-th score moves the mean by 1/min(k, Memory) of the difference. Scores below 0 are
-// taken as 0, and s/m is kept between Least and Most, so that a member that finds nothing cannot
+// taken as 0, and s/m is limited to the range from Least to Most, so that a member that finds nothing cannot
 // outvote the others. Where m is 0, s/m is Most, or 1 if s is 0 too.
 //
 // A member without a score for a sample has the term 0, as if the sample were usual. There is no score
@@ -60,7 +60,7 @@ func (p *Params) Check() error {
 	return nil
 }
 
-// Row is what a member, or the ensemble, says of a sample.
+// Row is the score that a member, or the ensemble, gives a sample.
 type Row struct {
 	Time, Offset int64 // of the sample
 	About, Until int64 // times of the first and the last sample that the score is about, of an ensemble those of all members' scores
@@ -97,8 +97,8 @@ func (p *Params) Size() int { return p.queue() + (p.Span+1)*p.entrySize() }
 
 var none = uint64(math.Float32bits(float32(math.NaN())))
 
-// Add adds what a member says of a sample; the samples of each member come in order of time
-// and offset. Next has to be called until it returns false before the next Add.
+// Add adds a member's score of a sample; the samples of each member come in order of time and offset. Next
+// has to be called until it returns false before the next Add.
 func (p *Params) Add(state []uint64, member int, r *Row) {
 	m := state[atMembers+member*memberSize:]
 	m[memberPlace], m[memberPlace+1], m[memberPlace+2] = 1, uint64(r.Time), uint64(r.Offset)
@@ -204,7 +204,7 @@ func (p *Params) learn(m []uint64, score float32) {
 	m[memberMean] = math.Float64bits(mean)
 }
 
-// reached reports whether a place is that of a sample or a later one.
+// reached reports whether a place is at a sample or after it.
 func reached(place []uint64, time, offset int64) bool {
 	return place[0] != 0 && cmp.Or(cmp.Compare(int64(place[1]), time), cmp.Compare(int64(place[2]), offset)) >= 0
 }
@@ -227,7 +227,7 @@ func Shares(shares, terms []float64) bool {
 	return sum > 0
 }
 
-// Valid reports whether a stored state is one that Add can go on with.
+// Valid reports whether Add can continue with a stored state.
 func (p *Params) Valid(state []uint64) bool {
 	if len(state) != p.Size() || state[atScored] > 1 || state[atWaiting] > uint64(p.Span) {
 		return false

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// The n points of largest weight among all points, by the ways of Angiulli, Basta, Lodi and
-// Sartori, Fast outlier detection using a GPU, 2013. All ways find the same points, with the
-// same bits: by falling weight, of equal ones the lower index first (the paper leaves ties
-// open), weights as Define has them. They differ in what they compute and keep.
+// The n points of largest weight among all points, by the algorithms of Angiulli, Basta, Lodi and Sartori, Fast outlier
+// detection using a GPU, 2013. All algorithms find the same points, with the same bits: by falling weight, of equal
+// ones the lower index first (the paper leaves ties open), weights as Define has them. They differ in the distances
+// that they compute and store.
 
 // TopParams are the parameters of a search for the points of largest weight.
 type TopParams struct {
@@ -21,8 +21,8 @@ type TopParams struct {
 	// Candidates is the number of points that the ways with a solving set compare with all
 	// points in one step, m in the paper; 0 means 100, as in the paper.
 	Candidates int
-	// Workers is the number of goroutines of the ways that can use several; 0 means 1. The
-	// number of distances depends on it, the result does not.
+	// Workers is the number of goroutines of the algorithms that can use several; 0 means 1. The number of
+	// distances depends on it, the result does not.
 	Workers int
 }
 
@@ -32,19 +32,19 @@ type Outlier struct {
 	Weight float64
 }
 
-// Top is the result of a way.
+// Top is the result of a search.
 type Top struct {
 	Outliers []Outlier
 	// Distances is the number of distances between two points that were computed.
 	Distances int64
 	// SolvingSet has the points that have been compared with all others, in order of the
 	// comparisons: no other point has a weight above that of the last outlier, even
-	// among these alone. It is nil for a way without a solving set.
+	// among these alone. It is nil for an algorithm without a solving set.
 	SolvingSet []int
 }
 
-// Reference returns what judges new points as all of x, the points that were searched, would:
-// the solving set, and the weight that an outlier's weight among it exceeds.
+// Reference returns a model that judges new points as all of x, the searched points, would: the solving set, and the
+// weight that an outlier's weight among it exceeds.
 func (t *Top) Reference(x []float64, dim int) (points []float64, cut float64) {
 	for _, i := range t.SolvingSet {
 		points = append(points, x[i*dim:(i+1)*dim]...)

@@ -1,8 +1,7 @@
-// Package scan finds the rectangles of a grid whose counts exceed what their baselines let
-// expect: the spatial scan statistic (Kulldorff, Communications in Statistics 26, 1997), over
-// all rectangles of a grid (Pang, Chawla, Scholz and Wilcox, A scalable approach for LRT
-// computation in GPGPU environments, 2013; Wu et al., A LRT framework for fast spatial anomaly
-// detection, KDD 2009).
+// Package scan finds the rectangles of a grid whose counts exceed the counts expected from their baselines:
+// the spatial scan statistic (Kulldorff, Communications in Statistics 26, 1997), over all rectangles of a
+// grid (Pang, Chawla, Scholz and Wilcox, A scalable approach for LRT computation in GPGPU environments, 2013;
+// Wu et al., A LRT framework for fast spatial anomaly detection, KDD 2009).
 //
 // # Definitions
 //
@@ -15,9 +14,9 @@
 //
 // With c and b the count and the baseline of a rectangle, C and B those of the grid, a rectangle
 // is anomalous where c/b > C/B. The log-likelihood ratio of such a rectangle compares the model
-// that has one parameter inside and another outside with the model that has one for all; of any
-// other it is 0. It is half of Lambda = -2 log(lambda) of the papers. For Poisson's model,
-// with E = bC/B,
+// that has one parameter inside and another outside with the model that has one for all; of any other
+// rectangle the ratio is 0. It is half of Lambda = -2 log(lambda) of the papers. For Poisson's model, with E
+// = bC/B,
 //
 //	LLR = c ln(c/E) + (C-c) ln((C-c)/(C-E)),  0 ln 0 = 0
 //

@@ -5,9 +5,9 @@ import "math"
 // A score's severity is how far it is above the threshold, in units of the spread of
 // the series' ordinary scores. It is not their rank: the second of two equal faults
 // would rank lower than the first. So the reference must not
-// move when faults have entered the history. The spread is that of its median and 0.9
-// quantile, which a tenth of the history cannot raise; a threshold that is itself a
-// quantile is raised by a few faults, see usual.
+// move when faults have entered the history. The spread is the distance between its median and its 0.9
+// quantile, which a tenth of the history cannot raise; a threshold that is itself a quantile is raised by a
+// few faults, see usual.
 
 // severity is 50 for one spread over the threshold and 100/3 for each decade: 67 for
 // 3.2 spreads, 83 for 10, 100 for 32.

@@ -47,7 +47,7 @@ func (n Smoothing) Add(state []uint64, score float32) float32 {
 	return float32(sum / float64(n))
 }
 
-// Valid reports whether a stored state is one that Add can go on with.
+// Valid reports whether Add can continue with a stored state.
 func (n Smoothing) Valid(state []uint64) bool {
 	if len(state) != n.Size() {
 		return false

@@ -1,5 +1,4 @@
-// Package ar is op ar: how far a sample is from what the samples before it lead to expect. The
-// method is package detectors/ar.
+// Package ar is op ar: the distance of a sample from an online autoregressive prediction. The method is package detectors/ar.
 package ar
 
 import (
@@ -202,9 +201,8 @@ func cost(r *detectors.Rows) int {
 	return 20 + r.Dim*(p*p+r.Fresh*(40+2*p*p))
 }
 
-// compare allows a score a ten-thousandth of itself and 1e-5, a word of the state 1e-5 of
-// itself and 1e-5 (weights are of the order of 1), and what was expected a millionth of
-// the series' deviation.
+// compare allows an error of 1e-4 of a score and 1e-5, of 1e-5 of a word of the state and 1e-5 (weights are of the
+// order of 1), and for expected values of a millionth of the series' deviation.
 func compare(r *detectors.Rows, got, want detectors.Result) error {
 	faults := []error{detectors.CompareScores(got.Scores, want.Scores, 1e-5, 1e-4)}
 	if len(got.Next) != len(want.Next) || len(got.Detail) != len(want.Detail) {

@@ -75,7 +75,7 @@ const (
 // Params are the parameters of the op; 0 means the default.
 type Params struct {
 	Window int // rows that a score reads, its subsequence included; at least twice the longest subsequence. No default
-	// Length is that of a subsequence, of the shortest if there are several. No default.
+	// Length is the length of a subsequence, of the shortest if there are several. No default.
 	Length      int
 	MaxLength   int  // of the longest, default Length
 	Lengths     int  // how many from Length to MaxLength, a factor apart; default: one of 1.5 or less
@@ -120,10 +120,10 @@ const (
 )
 
 // New returns the detector of the op, as discord.LeftQuery defines it. The
-// score of a row is that of the subsequence that ends there, among those that end before
-// it begins and lie in the last Window rows up to it: the mean over the K nearest of
-// their distances divided by sqrt(2m). So it is 0 for a copy, 1 where all correlations are
-// 0, and sqrt(2) at most, whatever the length.
+// score of a row is the score of the subsequence that ends there. It is compared with those that end before
+// it begins and lie in the last Window rows up to it: the score is the mean of its distances to the K
+// nearest, divided by sqrt(2m). So it is 0 for a copy, 1 where all correlations are 0, and sqrt(2) at most,
+// whatever the length.
 //
 // With several lengths the score is the mean of theirs, since there is one threshold for
 // all; they are in Detail, a float32 for each fresh row and length. A score is NaN where
@@ -222,8 +222,8 @@ func query(r *detectors.Rows, i, m int) discord.LeftQuery {
 		ExcludeFlat: r.Params.Bool(paramExclude)}
 }
 
-// Explain expects the last row of the nearest subsequence, brought to the mean and the
-// deviation of the row's own. A value's share is that in the squared distance to it.
+// Explain expects the last row of the nearest subsequence, scaled to the mean and the deviation of the row's own
+// subsequence. A value's share is its share of the squared distance.
 func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	m := d.highest(&r, fresh)
 	q := query(&r, fresh, m)

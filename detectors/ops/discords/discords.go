@@ -114,7 +114,7 @@ const (
 // is none, the distance is NaN and the places are detectors.NoRow.
 const discordWords = 4
 
-// kept is how many discords of a length are remembered as reported, times Top.
+// kept times Top is the number of reported discords that are remembered for each length.
 const kept = 4
 
 type detector struct {
@@ -146,7 +146,7 @@ func of(params detectors.Words) settings {
 	return s
 }
 
-// options are those of subsequences of length m.
+// options returns the options for subsequences of length m.
 func (s *settings) options(m int) discord.Options {
 	return discord.Options{Exclusion: max(1, m/s.divisor), K: s.k, ExcludeFlat: s.excludeFlat, Single: s.single}
 }
@@ -286,7 +286,7 @@ func (d *detector) Block(r detectors.Rows) (mediaType string, block []byte) {
 	return MediaType, block
 }
 
-// MediaType is that of the op's blocks: discord.Heatmap, in bytes.
+// MediaType is the media type of the op's blocks: a discord.Heatmap as bytes.
 const MediaType = "application/vnd.odradek.heatmap"
 
 // searched returns the first row of X that is searched; the last one is X's.
@@ -325,7 +325,7 @@ func (s *settings) each(r *detectors.Rows, f func(i, rank int, d discord.Discord
 	}
 }
 
-// ages are those of the carry of a length.
+// ages returns the ages of the carry of a length.
 func (s *settings) ages(carry detectors.Words, length int) detectors.Words {
 	if len(carry) == 0 {
 		return nil

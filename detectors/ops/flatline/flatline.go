@@ -1,4 +1,4 @@
-// Package flatline is op flatline: for how long a sensor has not moved. It is its own method.
+// Package flatline is op flatline: for how many samples a sensor has not changed. It contains the method, too.
 package flatline
 
 import (
@@ -138,7 +138,7 @@ func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) {
 
 func cost(r *detectors.Rows) int { return 10 + 4*r.Fresh*r.Dim }
 
-// compare: counts are equal or they are wrong, up to a rounding.
+// compare requires equal counts, up to a rounding.
 func compare(_ *detectors.Rows, got, want detectors.Result) error {
 	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6), detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0,
 		1e-6))

@@ -202,8 +202,7 @@ func (d *detector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	return n, ok
 }
 
-// Explain expects the mean of the last rows of the nearest points. A value's share is
-// that in the squared distances to them.
+// Explain expects the mean of the last rows of the nearest points. A value's share is its share of the squared distances to them.
 func (d *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	m := d.p.Embed
 	q := query(&r, fresh)

@@ -136,7 +136,7 @@ type model struct {
 	points        []float32       // of dim*embed numbers
 }
 
-// readModel reads a model's content; false where it is none of the op.
+// readModel reads a model's content; false if it is not a model of this op.
 func readModel(w detectors.Words) (m model, ok bool) {
 	if len(w) < paramModelHead {
 		return m, false
@@ -218,7 +218,7 @@ func (d *ModelDetector) Cut() float64 { return d.model.cut }
 // Window returns the rows of one point.
 func (d *ModelDetector) Window() int { return d.p.Embed }
 
-// Size is that of a score for each fresh row that completes a point.
+// Size returns a score for each fresh row that completes a point.
 func (d *ModelDetector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	if v.Fresh < 1 || v.Rows-v.Fresh+1 < d.p.Embed {
 		return detectors.Outputs{}, false
@@ -230,8 +230,8 @@ func (d *ModelDetector) Size(v detectors.View) (n detectors.Outputs, ok bool) {
 	return n, true
 }
 
-// Explain expects the mean of the last rows of the nearest points of the model. A value's
-// share is that in the squared distances to them.
+// Explain expects the mean of the last rows of the nearest points of the model. A value's share is its share of the
+// squared distances to them.
 func (d *ModelDetector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	x, width, ok := against(nil, &r)
 	if !ok || spoilt(x[(d.model.n+fresh)*width:(d.model.n+fresh+1)*width]) {

@@ -1,5 +1,5 @@
 // Package value is op value: the reading itself as the score, for limits of a sensor and for
-// scores that another program has computed. It is its own method.
+// scores that another program has computed. It contains the method, too.
 package value
 
 import (
@@ -83,7 +83,7 @@ func cpu(_ context.Context, r *detectors.Rows, _ detectors.Parallel) { score(*r)
 
 func cost(r *detectors.Rows) int { return 10 + 2*r.Fresh*r.Dim }
 
-// compare: values are equal or they are wrong, up to a rounding.
+// compare requires equal values, up to a rounding.
 func compare(_ *detectors.Rows, got, want detectors.Result) error {
 	return errors.Join(detectors.CompareScores(got.Scores, want.Scores, 0, 1e-6), detectors.CompareScores(got.Next.F32(), want.Next.F32(), 0, 0))
 }

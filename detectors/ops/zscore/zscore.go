@@ -1,5 +1,4 @@
-// Package zscore is op zscore: the distance of a sample to the mean of those before it. It is its
-// own method.
+// Package zscore is op zscore: the distance of a sample to the mean of those before it. It contains the method, too.
 package zscore
 
 import (
@@ -68,8 +67,7 @@ func (z *detector) Window() int             { return z.params.Int(0) }
 func (z *detector) Incomplete() {}
 
 // Explain expects the mean of the values before, where there are enough of them. A
-// value's share is that of its own score in the sum of all: the row's score is that
-// of the value with the largest share.
+// value's share is its own score divided by the sum of all; the row's score is that of the value with the largest share.
 func (z *detector) Explain(r detectors.Rows, fresh int, expected, contribution []float64) bool {
 	n := z.Window() - 1
 	row := r.Len() - r.Fresh + fresh
