@@ -11,7 +11,7 @@ import (
 func (pt *partition) trim(offset int64) {
 	s := pt.state
 	if n := s.Restore.Shed(offset); n > 0 {
-		pt.log.Warn("series that there was no room for when the partition was restored are evicted (ODRADEK_STATE_BYTES)",
+		pt.log.Warn("series that did not fit when the partition was restored are evicted (ODRADEK_STATE_BYTES)",
 			"offset", offset, "evicted", n)
 	}
 	pt.limit = pt.host.budget.Limit(pt.tp, s.Bytes())

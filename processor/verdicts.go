@@ -87,7 +87,7 @@ func (pt *partition) gone(rec *record.Record, de *schemas.DecodeError) bool {
 func (pt *partition) acquit(rec *record.Record, header func(string) ([]byte, bool)) {
 	if pt.condemned(rec, header) {
 		pt.state.Decisions.Make(keystate.Verdict, pt.ref, nil, rec.Offset)
-		pt.log.Info("the schema registry has a schema that it did not have", "offset", rec.Offset, "schema", pt.reading.Schema)
+		pt.log.Info("the schema registry now has a schema that it lacked before", "offset", rec.Offset, "schema", pt.reading.Schema)
 	}
 }
 

@@ -38,7 +38,7 @@ func (t terminal) rates(ctx context.Context, dir, match string, asJSON bool) err
 			return err
 		}
 		if of == quality.TCPDFormat {
-			return errors.New("score: a set of change points says not which samples are ordinary; -rates needs another one")
+			return errors.New("score: a data set of change points does not say which samples are ordinary; use another one with -rates")
 		}
 		format, names, sets = of, []string{name}, [][]quality.Series{set}
 	}

@@ -34,7 +34,7 @@ func Parse(s string) (Rule, error) {
 		value, margin, times := strings.Cut(value, "*")
 		v, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			return Rule{}, fmt.Errorf("threshold: %q is no number, want something like %s", value, examples[k])
+			return Rule{}, fmt.Errorf("threshold: %q is not a number, use one like %s", value, examples[k])
 		}
 		r := New(Kind(k), v)
 		if times {
@@ -42,7 +42,7 @@ func Parse(s string) (Rule, error) {
 				return Rule{}, fmt.Errorf("threshold: only a quantile takes a margin, not %q", s)
 			}
 			if r.Margin, err = strconv.ParseFloat(margin, 64); err != nil || r.Margin == 0 {
-				return Rule{}, fmt.Errorf("threshold: margin %q is no number above 0", margin)
+				return Rule{}, fmt.Errorf("threshold: margin %q is not a number above 0", margin)
 			}
 		}
 		return r, r.Check()

@@ -113,7 +113,7 @@ func (r *Rule) Check() error {
 		return nil
 	case Fixed:
 		if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
-			return fmt.Errorf("threshold: fixed bound %v is no finite number", v)
+			return fmt.Errorf("threshold: fixed bound %v is not a finite number", v)
 		}
 	case Mean:
 		if !(v > 0 && v <= math.MaxFloat32) {

@@ -3,11 +3,10 @@
 // (group, the consumer group, and fetch, which reads partitions) or below it (record,
 // the log's batches; wire, the protocol's fields; backoff).
 //
-// Together they are the only ones that import the library segmentio/kafka-go, and use of
-// it the transport (connections, SASL mechanisms, version negotiation) and the protocol
-// codec. Its Reader, Writer, ConsumerGroup and Client.Fetch are not used: they
-// hand out aborted records and transaction markers, cannot produce in a
-// transaction, lose heartbeat errors, and cost several times the CPU.
+// Only these packages import the library segmentio/kafka-go. They use its transport (connections, SASL
+// mechanisms, version negotiation) and its protocol codec. Its Reader, Writer, ConsumerGroup and Client.Fetch
+// are not used: they hand out aborted records and transaction markers, cannot produce in a transaction, lose
+// heartbeat errors, and cost several times the CPU.
 //
 // # The path of a record
 //
@@ -26,11 +25,11 @@
 // Transport for each broker address, so that a request goes to the address that
 // our metadata names, and not to what kafka-go has cached.
 //
-// A request whose context ends is not taken back: the transport goes on to write
-// and to read it until its deadline. A produce may still be appended (see
-// Producer.Init), and a message that holds its own response must not be reused.
+// A request whose context ends is not cancelled: the transport continues to write and to read it until its
+// deadline. A produce may still be appended (see Producer.Init), and a message that holds its own response
+// must not be reused.
 //
-// What group and fetch need of the client is in few methods, which say nothing of
-// connections: Leader and Refresh (metadata), RoundTripWithin (one attempt at one
-// broker), EachLeader (a request to all leaders, until they answer) and Coordinator.
+// group and fetch use few methods of the client, which hide its connections: Leader and Refresh (metadata),
+// RoundTripWithin (one attempt at one broker), EachLeader (a request to all leaders, until they answer) and
+// Coordinator.
 package kafka

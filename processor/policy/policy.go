@@ -1,5 +1,4 @@
-// Package policy has the decisions that an operator makes ahead, by settings, or when a
-// worker asks for them by refusing to continue.
+// Package policy has the decisions that an operator makes by settings, in advance or after a worker has refused to continue.
 package policy
 
 import (

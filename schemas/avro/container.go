@@ -81,7 +81,7 @@ func NewContainerReader(r io.Reader) (*ContainerReader, error) {
 		return nil, errors.New("avro: the header of the container file has no schema")
 	}
 	if _, ok := decompressors[c.Codec]; !ok {
-		return nil, fmt.Errorf("avro: codec %q of the container file is none of null, deflate, snappy, zstandard", c.Codec)
+		return nil, fmt.Errorf("avro: unknown codec %q of the container file; null, deflate, snappy and zstandard are read", c.Codec)
 	}
 	if _, err := io.ReadFull(c.r, c.sync[:]); err != nil {
 		return nil, fmt.Errorf("avro: header of a container file: %w", err)
@@ -195,7 +195,7 @@ var decompressors = map[string]func([]byte) ([]byte, error){
 		}
 		out, err := snappy.Decode(nil, body)
 		if err == nil && crc32.ChecksumIEEE(out) != sum {
-			err = errors.New("the checksum is another one")
+			err = errors.New("the checksum does not match")
 		}
 		return out, err
 	},

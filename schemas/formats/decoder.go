@@ -85,7 +85,7 @@ func NewDecoder(m schemas.Mapping, reg *registry.Client, opts Options) (*Decoder
 		byID: map[int32]*compiled{}, byGUID: map[[16]byte]*compiled{}, byCRC: map[uint64]*compiled{},
 	}
 	if !slices.Contains(Names(), cmp.Or(opts.Format, Auto)) {
-		faults = append(faults, fmt.Errorf("formats: format %q is none of %s", opts.Format, strings.Join(Names(), ", ")))
+		faults = append(faults, fmt.Errorf("formats: unknown format %q, use one of %s", opts.Format, strings.Join(Names(), ", ")))
 	}
 	s.plain = Plain(opts.Format)
 	s.avro = local(opts.Format, "").Type == avro.Format.Type

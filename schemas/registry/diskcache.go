@@ -44,10 +44,10 @@ func openDiskCache(dir string, urls []*url.URL) (*diskCache, error) {
 	c := &diskCache{filepath.Join(dir, "registry-"+hex.EncodeToString(sum[:8]))}
 	const setting = "registry: ODRADEK_SCHEMA_REGISTRY_CACHE_DIR"
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
-		return nil, fmt.Errorf("%s: schemas are not kept, a start needs the registry: %w", setting, err)
+		return nil, fmt.Errorf("%s: schemas cannot be cached, so a start needs the registry: %w", setting, err)
 	}
 	if err := c.put("probe", nil); err != nil {
-		return c, fmt.Errorf("%s: new schemas are not kept, a start that meets one needs the registry: %w", setting, err)
+		return c, fmt.Errorf("%s: new schemas cannot be cached, so a start that needs one needs the registry: %w", setting, err)
 	}
 	return c, nil
 }

@@ -127,7 +127,7 @@ func New(c Config) (*Client, error) {
 		}
 		p, err := url.Parse(u)
 		if err != nil || p.Scheme != "http" && p.Scheme != "https" || p.Host == "" {
-			faults = append(faults, fmt.Errorf("registry: ODRADEK_SCHEMA_REGISTRY_URL: %q is no address like https://registry:8081",
+			faults = append(faults, fmt.Errorf("registry: ODRADEK_SCHEMA_REGISTRY_URL: %q is not an address like https://registry:8081",
 				redact(u)))
 			continue
 		}

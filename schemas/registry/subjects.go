@@ -237,7 +237,7 @@ func (r *Client) send(ctx context.Context, base *url.URL, op, method, path strin
 		e.Err = fmt.Errorf("%w: %s", ErrUnknownSchema, said.Message)
 	case resp.StatusCode == http.StatusNotFound:
 		// A proxy or a wrong path: nothing is known about the schema.
-		e.Err = errors.New("the registry does not know the call itself; does ODRADEK_SCHEMA_REGISTRY_URL lack a path? " +
+		e.Err = errors.New("the registry does not support this call; does ODRADEK_SCHEMA_REGISTRY_URL lack a path? " +
 			strconv.Quote(said.Message))
 		r.failures.Add(1)
 	case resp.StatusCode == http.StatusConflict:

@@ -75,7 +75,7 @@ func (b *Bench) sides() []fleetSide {
 		for count := range strings.SplitSeq(cmp.Or(b.GPUs, "1"), ",") {
 			n, err := strconv.Atoi(count)
 			if err != nil || n < 1 {
-				sides = append(sides, fleetSide{name: "cuda executor", gpus: 1, err: fmt.Errorf("-gpus: %q is no number of GPUs", count)})
+				sides = append(sides, fleetSide{name: "cuda executor", gpus: 1, err: fmt.Errorf("-gpus: %q is not a number of GPUs", count)})
 				continue
 			}
 			sides = append(sides, b.gpuSide(n))

@@ -77,7 +77,7 @@ func labelTime(s string) (int64, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n, nil
 	}
-	return 0, fmt.Errorf("%q is no time: use RFC 3339, 2006-01-02 15:04:05 or microseconds", s)
+	return 0, fmt.Errorf("%q is not a time: use RFC 3339, 2006-01-02 15:04:05 or microseconds", s)
 }
 
 func (l Labels) readCSV(r io.Reader) error {

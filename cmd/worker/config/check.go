@@ -90,7 +90,7 @@ func (k *checker) limits() {
 			continue
 		}
 		if v-v != 0 { // a NaN is neither below a limit nor above
-			k.add(short, formatValue(s.field)+" is no finite number", "")
+			k.add(short, formatValue(s.field)+" is not a finite number", "")
 			continue
 		}
 		if lo := s.tag.Get("min"); lo != "" && v < limit(s.field, lo) {

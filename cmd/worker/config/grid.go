@@ -60,7 +60,7 @@ func gridOf(d *DetectorSettings, columns []int, names []string) (*series.Grid, e
 		return nil, fmt.Errorf("a grid is for op %s", scan.Op)
 	}
 	if len(columns) < 2 || len(columns) > 4 {
-		return nil, fmt.Errorf("%d fields, a grid takes x, y and, if there, a count and a baseline", len(columns))
+		return nil, fmt.Errorf("%d fields, a grid takes x, y and optionally a count and a baseline", len(columns))
 	}
 	model, _ := v["MODEL"].(int)
 	g := &series.Grid{Columns: width, Rows: d.Window / width, X: columns[0], Y: columns[1], Count: -1, Baseline: -1,

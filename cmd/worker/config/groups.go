@@ -40,6 +40,6 @@ func (k *checker) groups() {
 		return
 	}
 	if _, err := k.c.grouping(); err != nil {
-		k.add("GROUP_BY", err.Error(), "write a regular expression like ^[^/]+, and (?:...) around what is no group")
+		k.add("GROUP_BY", err.Error(), "write a regular expression like ^[^/]+, and (?:...) for parentheses that are not the group")
 	}
 }

@@ -47,7 +47,7 @@ func parseDays(text string) (time.Duration, error) {
 	}
 	n, err := strconv.Atoi(days)
 	if err != nil || n < 0 || n > 100_000 {
-		return 0, fmt.Errorf("%q is no number of days", days)
+		return 0, fmt.Errorf("%q is not a number of days", days)
 	}
 	d := time.Duration(n) * 24 * time.Hour
 	if rest == "" {

@@ -88,7 +88,7 @@ func readReference(file string, fields []string) (rows []float64, err error) {
 			v, err := cell(record[c])
 			if err != nil {
 				line, _ := r.FieldPos(c)
-				return nil, fmt.Errorf("%s: line %d: %s is %q, use a number, or nothing where it is missing", file, line, fields[i], record[c])
+				return nil, fmt.Errorf("%s: line %d: %s is %q, use a number, or leave a missing value empty", file, line, fields[i], record[c])
 			}
 			rows = append(rows, v)
 		}

@@ -39,10 +39,10 @@ func KeepChangelogs(ctx context.Context, c *config.Config, client *kafka.Client,
 		}
 		own, err := ownChangelog(ctx, client, group, topic, before, infos[before].Partitions)
 		if err != nil {
-			return fmt.Errorf("worker: whose changelog %q is: %w", before, err)
+			return fmt.Errorf("worker: read the owner of changelog %q: %w", before, err)
 		}
 		if !own {
-			log.Warn("the topic that a version before would have used as changelog is not of this group and topic, and is left alone", "topic",
+			log.Warn("a topic with the name that earlier versions gave the changelog belongs to another group or topic, and is not used", "topic",
 				before, "changelog", now)
 			continue
 		}

@@ -449,7 +449,7 @@ func (e *examination) state(ctx context.Context) {
 	e.r.Findings = append(e.r.Findings, same.list()...)
 	switch {
 	case err != nil:
-		e.r.Warn("stored state", fmt.Sprintf("%d of %d partitions were looked at: %v", seen, len(tps), err), "give -timeout more time")
+		e.r.Warn("stored state", fmt.Sprintf("%d of %d partitions were checked: %v", seen, len(tps), err), "give -timeout more time")
 	case !slices.ContainsFunc(e.r.Findings[before:], func(f Finding) bool { return f.Level != LevelOK }):
 		e.r.OK("stored state", "of %d partitions can be gone on from", seen)
 	}

@@ -138,7 +138,7 @@ func Offline(r *Report, environ []string, executor func(*Report, *config.Config)
 		executor(r, c)
 	}
 	if k := &c.Kafka; k.SASLMechanism == "PLAIN" && !k.TLS {
-		r.Warn(config.Prefix+"KAFKA_SASL_MECHANISM", "PLAIN without TLS sends the password readable",
+		r.Warn(config.Prefix+"KAFKA_SASL_MECHANISM", "PLAIN without TLS sends the password in clear text",
 			"set "+config.Prefix+"KAFKA_TLS=true or use SCRAM")
 	}
 	if c.Kafka.TLSInsecure {
@@ -147,7 +147,7 @@ func Offline(r *Report, environ []string, executor func(*Report, *config.Config)
 	for _, u := range c.Registry.URLs {
 		if strings.HasPrefix(u, "http://") && (c.Registry.Password.Reveal() != "" || c.Registry.Token.Reveal() != "" ||
 			strings.Contains(u, "@")) {
-			r.Warn(config.Prefix+"SCHEMA_REGISTRY_URL", "credentials go over http, readable", "use https")
+			r.Warn(config.Prefix+"SCHEMA_REGISTRY_URL", "credentials are sent in clear text over http", "use https")
 		}
 	}
 	if c.Cycle.Guarantee == "at_least_once" {

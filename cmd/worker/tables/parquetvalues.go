@@ -37,7 +37,7 @@ func numberAt(v *encoding.Values, kind parquet.Kind, unsigned bool) (func(i int)
 		}
 		return func(i int) float64 { return float64(x[i]) }, nil
 	}
-	return nil, fmt.Errorf("values of kind %s are no numbers", kind)
+	return nil, fmt.Errorf("values of kind %s are not numbers", kind)
 }
 
 // readBooleans writes the first rows of a page as 0 and 1 to every width-th place of
@@ -105,7 +105,7 @@ func timeAt(v *encoding.Values, kind parquet.Kind, unit string) (func(i int) (in
 		data, offsets := v.ByteArray()
 		return func(i int) (int64, error) { return parseTime(string(data[offsets[i]:offsets[i+1]]), unit) }, nil
 	}
-	return nil, fmt.Errorf("values of kind %s are no times", kind)
+	return nil, fmt.Errorf("values of kind %s are not times", kind)
 }
 
 // textAt returns a function that appends the text of the i-th value to a slice.
@@ -124,7 +124,7 @@ func textAt(v *encoding.Values, kind parquet.Kind) (func(dst []byte, i int) []by
 		x := v.Int32()
 		return func(dst []byte, i int) []byte { return strconv.AppendInt(dst, int64(x[i]), 10) }, nil
 	}
-	return nil, fmt.Errorf("values of kind %s are no keys", kind)
+	return nil, fmt.Errorf("values of kind %s cannot be keys", kind)
 }
 
 // decodeTexts writes for each row the index of its text among those it returns,

@@ -324,5 +324,5 @@ func parseTime(s, unit string) (int64, error) {
 			return t, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no time: use RFC 3339, 2006-01-02 15:04:05 or a number (ODRADEK_TIME_UNIT)", s)
+	return 0, fmt.Errorf("%q is not a time: use RFC 3339, 2006-01-02 15:04:05 or a number (ODRADEK_TIME_UNIT)", s)
 }

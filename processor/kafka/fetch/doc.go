@@ -17,15 +17,14 @@
 // Chunks are bounded by Release, not by receiving: a consumer that keeps chunks keeps its
 // partition paused.
 //
-// A request whose context ends is not taken back: the transport writes and
-// reads it until its time is over, so that it must not be reused (see broker.lane).
+// A request whose context ends is not cancelled: the transport writes and reads it until its deadline, so it must not
+// be reused (see broker.lane).
 //
 // A position carries the leader epoch of the record before it (KIP-320). A Fetch names
 // the epoch that metadata gave the leader, and one that has another term refuses it, so
 // that every new term is noticed; then the leader is asked where the position's epoch
-// ends in its log, before it is fetched from (epochs.go). Any epoch of a batch at or just
-// behind a position serves for it as well as the one before: where the log still has
-// that, it has all before it.
+// ends in its log, before it is fetched from (epochs.go). The epoch of a batch at or just after a position
+// serves as well as the one before: a log that still has that batch has everything before it.
 //
 // The list of aborted transactions comes with each response (KIP-98) and is complete for
 // its range, also for transactions that began before it. It is not in order.

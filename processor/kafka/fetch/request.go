@@ -60,7 +60,7 @@ func (*request) ApiKey() protocol.ApiKey { return protocol.Fetch }
 
 func (q *request) Exchange(rw io.ReadWriter, version int16, correlation int32, clientID string) (protocol.Message, error) {
 	if version < minFetch || version > maxFetch {
-		return nil, fmt.Errorf("the broker has Fetch v%d, v%d to v%d are spoken (Kafka 0.11 to 4.x): %w",
+		return nil, fmt.Errorf("the broker has Fetch up to v%d; v%d to v%d are supported (Kafka 0.11 to 4.x): %w",
 			version, minFetch, maxFetch, kafkago.UnsupportedVersion)
 	}
 	q.out = q.encode(q.out[:0], version, correlation, clientID)

@@ -19,8 +19,8 @@
 // The leader's plan depends on the members' claims and on the partition counts alone
 // (assignor.go), so that any member that becomes leader plans the same.
 //
-// The member's goroutine never waits for the consumer. Heartbeats and generations go on
-// during a hand-over, which may take longer than the session.
+// The member's goroutine never waits for the consumer. Heartbeats and rebalances continue during a hand-over, which may
+// take longer than the session.
 //
 // A Lost event and the generation go together: until the consumer has dealt with the
 // event, Generation returns the dead generation, so that no commit of partitions that

@@ -1,5 +1,5 @@
-// Package load reads the keys of a partition from its changelog: the opposite of package snapshot. Which keys have
-// to be complete, and what the input behind the changelog adds to them, is the caller's to know.
+// Package load reads the keys of a partition from its changelog: the opposite of package snapshot. The caller knows
+// which keys must be complete, and what the input after the changelog adds to them.
 package load
 
 import (

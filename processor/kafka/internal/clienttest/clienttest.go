@@ -1,4 +1,4 @@
-// Package clienttest opens the client for the tests of the packages that stand on it.
+// Package clienttest opens the client for the tests of the packages that use it.
 package clienttest
 
 import (
