@@ -286,7 +286,7 @@ func (e *Executor) onChild(ctx context.Context, d *child.Device, c *child.Proces
 	return nil, nil
 }
 
-// write writes plans, which have no task in common, behind the used part of In, each with
+// write writes plans, which have no task in common, after the used part of In, each with
 // its request. It returns false where there is no room.
 func (e *Executor) write(h *held, plans ...*plan.Planner) bool {
 	for {

@@ -15,7 +15,7 @@
 //     to chains, whose carry stays on the device. Tasks of ops without a kernel, and of
 //     shapes that no kernel takes, are the CPU's.
 //  4. Planner.lay writes the tasks of a class side by side, chains by falling cost,
-//     right behind the used part of In, and calls the op for tiles and launches
+//     right after the used part of In, and calls the op for tiles and launches
 //     (opPlan.launches). Planner.Write adds those: one block of memory to copy in.
 //  5. Executor.dispatch takes the device with the least planned work, or cuts a long
 //     plan into parts for all idle devices; Process.Take
@@ -60,7 +60,7 @@
 // the processor has one in flight for each partition, so with more partitions than
 // devices none is idle. With fewer, a batch of a millisecond or
 // more is cut into runs of tasks by their index, of about the same cost, one for each
-// idle device. Each part has a plan of its own behind In, with its parameters, and
+// idle device. Each part has a plan of its own after In, with its parameters, and
 // brings the part of In and of Out that its tasks lie in; a task's result depends on
 // that task alone, so the bits are those of one device. No chain crosses a cut: where
 // the keys of a batch have several tasks with a carry each, in turn, there is none,
@@ -149,7 +149,7 @@
 // # Not obvious
 //
 //   - Which side scores a task, and which kernel, depends on that task alone. So a declined
-//     task moves neither its chain nor the tasks behind it to the CPU: these wait for the
+//     task moves neither its chain nor the tasks after it to the CPU: these wait for the
 //     next round. Only a fault moves tasks.
 //   - A chain whose tasks are of two classes is cut; the later part is in a later
 //     launch of the same plan, and finds its carry in Out (Planner's waves).
@@ -162,7 +162,7 @@
 //   - A batch that a killed child may still write to (its process does not end within
 //     five seconds) is moved, and that memory never used again.
 //   - An X whose offset has the bit detectors.InCache is in no arena. The planner puts it
-//     behind everything that is copied, where the kernel window_cache writes it.
+//     after everything that is copied, where the kernel window_cache writes it.
 //   - Out goes to the device first only if it has gaps that are no task's, or in a
 //     second round: what comes back is one block, and would overwrite them.
 //

@@ -34,7 +34,7 @@ const planBytes = 64 + 32
 const planSlack = 64 << 10
 
 // memory is a batch's memory, shared with the children by a file that has no
-// name: In, behind its used part the plan; Out, behind its used part the status
+// name: In, after its used part the plan; Out, behind its used part the status
 // words. It is never moved or resized: a batch that needs more gets another one.
 type memory struct {
 	limits

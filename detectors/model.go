@@ -47,7 +47,7 @@ type batchModel struct {
 const modelAlign = 64
 
 // Model returns the span of a model among the batch's models, and adds it if none has the
-// same content. Spans count as if the models lay one behind the other, each at a multiple of
+// same content. Spans count as if the models lay one after the other, each at a multiple of
 // 256 bytes; nothing is copied.
 func (b *Batch) Model(m *Model) Span {
 	end := 0

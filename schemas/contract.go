@@ -39,7 +39,7 @@ type Decoder interface {
 
 // Program reads the records of one writer's schema. It is immutable: all decoders share it.
 type Program interface {
-	// Decode reads one record from its bytes behind the framing. key is its Kafka key,
+	// Decode reads one record from its bytes after the framing. key is its Kafka key,
 	// timestampMs its Kafka timestamp in milliseconds. An error is a *DecodeError.
 	Decode(key, body []byte, timestampMs int64, out *Reading) error
 }

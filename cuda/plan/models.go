@@ -53,7 +53,7 @@ func (p *Planner) placeModels() {
 	}
 }
 
-// uploadBytes returns the bytes behind the plan's launches that its new models take: the
+// uploadBytes returns the bytes after the plan's launches that its new models take: the
 // list of uploads and their content.
 func (p *Planner) uploadBytes() (list, content int) {
 	for i := range p.Places {

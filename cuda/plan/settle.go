@@ -15,7 +15,7 @@ const (
 )
 
 // Settle takes the status words of the tasks of the plan q of this round, which is p or
-// a part of it, in plan order. A declined task goes to the CPU, those behind it in its
+// a part of it, in plan order. A declined task goes to the CPU, those after it in its
 // chain wait for another round, and so does one that requests more, until it has had as many
 // rounds as its op allows: then it goes to the CPU, too.
 func (p *Planner) Settle(b *detectors.Batch, q *Planner, status []uint32) {

@@ -7,8 +7,8 @@ import (
 )
 
 // Memory is a batch's memory, as a plan uses it: the input arena from the first byte
-// on, behind its used part the plan, which reaches up to byte Out; the output arena from
-// there on, behind its used part the status words.
+// on, after its used part the plan, which reaches up to byte Out; the output arena from
+// there on, after its used part the status words.
 type Memory struct {
 	ID    uint32 // in the children
 	Bytes []byte

@@ -26,7 +26,7 @@ type nearest[T float32 | float64] struct {
 }
 
 // reset clears the neighbours of the subsequences that are not flat. The slices have room
-// behind the last for the diagonals that are walked together.
+// after the last for the diagonals that are walked together.
 func (p *nearest[T]) reset(s *series, together int) {
 	n := s.starts + together
 	p.rho, p.at = sized(p.rho, n), sized(p.at, n)

@@ -194,7 +194,7 @@ func (s *Scorer) search(q []Query, n int) {
 		s.top[l] = s.top[l][:0]
 	}
 	// Points that both queries are compared with are measured by vectors, those of one
-	// query, before and behind them, singly.
+	// query, before and after them, singly.
 	lo, hi := max(q[0].From, q[len(q)-1].From), min(q[0].To, q[len(q)-1].To)
 	end := lo + max(hi-lo, 0)/vec.Group*vec.Group
 	if hi == s.points && lo%vec.Group == 0 {

@@ -5,7 +5,7 @@
 //
 // # The score
 //
-// There are n points, oldest first, and v virtual points behind them, T = n+v
+// There are n points, oldest first, and v virtual points after them, T = n+v
 // in all. Distances are Euclidean.
 //
 //  1. The neighbours N(p) of a point p, real or virtual, are the k others

@@ -111,7 +111,7 @@ func rank(x []float32, least, most int) float32 {
 
 // AtMost sets at to the places of the numbers of d that are not above t, in
 // order, near to those numbers, and returns how many there are. len(d) is a
-// multiple of 8, len(at) and len(near) at least len(d)+8; what lies behind the
+// multiple of 8, len(at) and len(near) at least len(d)+8; what lies after the
 // result is overwritten.
 func AtMost(at []int32, near, d []float32, t float32) int {
 	whole(len(d))

@@ -8,7 +8,7 @@ import (
 )
 
 // exec runs the program from pc on the record's bytes from pos. It ends at
-// opEnd or opReturn with the position behind what it read, or where the bytes
+// opEnd or opReturn with the position after what it read, or where the bytes
 // do not fit the schema, with the instruction that found it.
 //
 // It is the hot loop: one load, one jump through a table and the bounds checks

@@ -10,7 +10,7 @@ import (
 // A projection reads the mapped fields of one writer schema straight from a
 // record's bytes. It is a flat program: one instruction for each field that is
 // read, one for each run of fields that is skipped, jumps for unions that a
-// path goes through. What is behind the last mapped field is skipped in the
+// path goes through. What is after the last mapped field is skipped in the
 // same way, because a record that is cut off or too long is not to be trusted
 // in its front part either.
 //

@@ -410,7 +410,7 @@ func (n *node) setLogical(v map[string]any) {
 }
 
 // measure fills constant and least. Only a record's fields are followed: what
-// stands behind a union, an array or a map is at least one byte away. A record
+// stands after a union, an array or a map is at least one byte away. A record
 // met again on that way would be of infinite size.
 func (n *node) measure(depth int) error {
 	if n.measured {

@@ -176,7 +176,7 @@ func guessed(err error, value []byte) error {
 }
 
 // frame finds the schema of a value and where its bytes start. A header comes
-// first: the value behind it is bare and may look like anything.
+// first: the value after it is bare and may look like anything.
 func (d *Decoder) frame(ctx context.Context, value []byte, header func(string) ([]byte, bool)) (*compiled, []byte, error) {
 	if value == nil {
 		return nil, nil, &schemas.DecodeError{Class: schemas.ClassTombstone, SchemaID: -1, Err: errors.New("the record has no value")}

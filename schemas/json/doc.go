@@ -1,4 +1,4 @@
-// Package json reads the mapped fields of JSON records: plain ones, and those behind a
+// Package json reads the mapped fields of JSON records: plain ones, and those after a
 // schema id, whose JSON Schema lists the fields.
 //
 // A record is first checked as a whole by encoding/json, then the mapped paths are followed

@@ -26,7 +26,7 @@ func (w *walk) stop(err error, sink int32) {
 	}
 }
 
-// space returns the position behind white space.
+// space returns the position after white space.
 func space(b []byte, pos int) int {
 	for pos < len(b) && (b[pos] == ' ' || b[pos] == '\n' || b[pos] == '\t' || b[pos] == '\r') {
 		pos++

@@ -157,7 +157,7 @@ func (r *Region) append(dst []byte) []byte {
 	return avro.AppendOptional(dst, r.P)
 }
 
-// readRegion reads what append wrote behind the first byte.
+// readRegion reads what append wrote after the first byte.
 func readRegion(f *avro.FieldReader) *Region {
 	r := new(Region)
 	for _, v := range [...]*float64{&r.X0, &r.Y0, &r.X1, &r.Y1} {

@@ -1,4 +1,4 @@
-// Package protobuf reads the mapped fields of Protobuf records behind a schema id, as
+// Package protobuf reads the mapped fields of Protobuf records after a schema id, as
 // Confluent's serializers write them: the indexes of the message in its schema, then the
 // message. The schema's .proto text and what it imports are compiled by protocompile.
 //
@@ -25,6 +25,6 @@
 //     Java does (ProtobufSchema.toMessageIndexes): an entry of a map counts in a descriptor
 //     and where a text declares it as a message with the option map_entry, which Java registers
 //     for a class, and not where the text has map<>. Confluent's client for Go registers map<>
-//     and counts the entries: its messages nested behind a map are not found, or taken for
+//     and counts the entries: its messages nested after a map are not found, or taken for
 //     another one.
 package protobuf

@@ -27,7 +27,7 @@ var Profiles = []Profile{
 func Probation(n int) int { return int(min(math.Floor(0.15*float64(n)), 750)) }
 
 // scaledSigmoid returns the worth of a detection at a position relative to a window:
-// -1 is its left edge, 0 its right edge, above 0 is behind it.
+// -1 is its left edge, 0 its right edge, above 0 is after the window.
 func scaledSigmoid(y float64) float64 {
 	if y >= 3 {
 		return -1
@@ -63,7 +63,7 @@ type nabPoint struct {
 // points applies the scoring rules of the benchmark (Lavin & Ahmad 2015, as in its
 // sweeper of version 1.1): in a window the scaled sigmoid of the position,
 // where the first sample of the window is at -1 and the last at -1/width, divided by
-// its largest value; behind a window the sigmoid of the distance in window lengths
+// its largest value; after a window the sigmoid of the distance in window lengths
 // (less one sample); before the first window -1.
 func points(p Profile, s Scored, window int, dst []nabPoint) []nabPoint {
 	first := scaledSigmoid(-1)

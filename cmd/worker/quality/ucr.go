@@ -13,7 +13,7 @@ import (
 var ucrName = regexp.MustCompile(`_(\d+)_(\d+)_(\d+)\.txt$`)
 
 // readUCR reads series of the UCR Anomaly Archive (Wu and Keogh, TKDE 2021): numbers
-// separated by spaces or lines, and one anomaly behind the training part.
+// separated by spaces or lines, and one anomaly after the training part.
 func readUCR(files map[string]string) ([]Series, error) {
 	var set []Series
 	for name, file := range files {
@@ -63,7 +63,7 @@ func (s *Series) appendNumbers(file string) error {
 }
 
 // UCRFinds reports whether a place in a series of the UCR archive counts as
-// found: at most max(length of the anomaly, 100) samples before or behind the anomaly,
+// found: at most max(length of the anomaly, 100) samples before or after the anomaly,
 // the rule of the contest.
 func (s *Series) UCRFinds(place int) bool {
 	a := Runs(s.Labels)[0]

@@ -111,7 +111,7 @@ type detector struct {
 	lengths []int
 }
 
-// The parameters of a task; the lengths are behind them.
+// The parameters of a task; the lengths are after them.
 const (
 	paramK = iota
 	paramPoints
